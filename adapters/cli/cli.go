@@ -1,0 +1,74 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/spf13/cobra"
+)
+
+// Exit codes of the command.
+const (
+	ExitOK      = 0
+	ExitFailure = 1
+	// ExitUsage: the command line itself was wrong; nothing was done.
+	ExitUsage = 2
+)
+
+// Streams are the command's connections to the world.
+type Streams struct {
+	In       io.Reader
+	Out, Err io.Writer
+}
+
+// ExitError carries an exit code other than ExitFailure through a command's error.
+type ExitError struct {
+	Code int
+	Err  error
+}
+
+// Error returns the message of the wrapped error.
+func (e *ExitError) Error() string { return e.Err.Error() }
+
+// Unwrap returns the wrapped error.
+func (e *ExitError) Unwrap() error { return e.Err }
+
+// Run runs the stepfall command with the arguments after the program's name and
+// returns its exit code. It ends early, cleaned up, when ctx ends.
+func Run(ctx context.Context, args []string, s Streams) int {
+	root := newRoot(s)
+	root.SetArgs(args)
+	root.SetIn(s.In)
+	root.SetOut(s.Out)
+	root.SetErr(s.Err)
+	err := root.ExecuteContext(ctx)
+	if err == nil {
+		return ExitOK
+	}
+	fmt.Fprintf(s.Err, "stepfall: %v\n", err)
+	if exit, ok := errors.AsType[*ExitError](err); ok {
+		return exit.Code
+	}
+	return ExitFailure
+}
+
+func newRoot(s Streams) *cobra.Command {
+	root := &cobra.Command{
+		Use:           "stepfall",
+		Short:         "Cascade routing for every step of an agent",
+		SilenceUsage:  true,
+		SilenceErrors: true,
+		Args:          cobra.NoArgs,
+		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
+		return &ExitError{Code: ExitUsage, Err: fmt.Errorf("%w\nSee '%s --help'", err, cmd.CommandPath())}
+	})
+	// One line for each command, in the order of the help.
+	root.AddCommand(
+		newVersionCommand(s),
+	)
+	return root
+}

@@ -1,0 +1,44 @@
+package sdk
+
+import "time"
+
+// Answer is one model's output for a query.
+type Answer struct {
+	Model      string         `json:"model"`
+	Text       string         `json:"text,omitempty"`
+	Reasoning  string         `json:"reasoning,omitempty"`
+	ToolCalls  []ToolCall     `json:"tool_calls,omitempty"`
+	StopReason string         `json:"stop_reason,omitempty"`
+	LogProbs   []TokenLogProb `json:"log_probs,omitempty"`
+	Usage      Usage          `json:"usage"`
+	CostUSD    float64        `json:"cost_usd"`
+	Latency    time.Duration  `json:"latency_ns"`
+	// Signals are numbers measured on the answer after it came, by name, for
+	// estimators to use: perplexity, agreement with earlier answers.
+	Signals map[string]float64 `json:"signals,omitempty"`
+	// Raw is the caller's own form of the answer. It stays in the process: it
+	// is neither sent to plugins nor written to traces.
+	Raw any `json:"-"`
+}
+
+// TokenLogProb is the log-probability of one generated token.
+type TokenLogProb struct {
+	Token   string  `json:"token"`
+	LogProb float64 `json:"log_prob"`
+	// Top holds the most probable tokens at this place, the chosen one included
+	// when the provider reports it.
+	Top []TopLogProb `json:"top,omitempty"`
+}
+
+// TopLogProb is one alternative for a token.
+type TopLogProb struct {
+	Token   string  `json:"token"`
+	LogProb float64 `json:"log_prob"`
+}
+
+// Attempt is one model's try at a query: its answer and, when one was given,
+// the verdict on it.
+type Attempt struct {
+	Answer  Answer   `json:"answer"`
+	Verdict *Verdict `json:"verdict,omitempty"`
+}

@@ -1,0 +1,60 @@
+package cascade
+
+// Stop is the Decision.Run of a decision to stop.
+const Stop = -1
+
+// None is the Decision.Answer of a decision made before any model has run.
+const None = -1
+
+// A Belief is what is believed about one model's quality on this query.
+//
+// For a model that has not run it is the predictive distribution of the post-hoc
+// estimate that it would get: Normal(Mean, StdDev²), or, when Bernoulli is set,
+// 1 with probability Mean and 0 otherwise (a verifier will judge it). For a model
+// that has run, Mean is its post-hoc estimate and the other fields are ignored.
+type Belief struct {
+	Mean   float64
+	StdDev float64
+	// Bernoulli says that a verifier will judge the answer; StdDev is ignored.
+	Bernoulli bool
+}
+
+// State is the state of one step: the models, by index, that have run and those
+// that could still be run. Strategies only read it.
+type State struct {
+	// Beliefs has one entry for each model.
+	Beliefs []Belief
+	// Costs has the predicted cost of each model in US dollars (or in any one
+	// unit of which lambda is the price). The cost of a model that has run is
+	// spent and is not read.
+	Costs []float64
+	// Ran lists the models that have run, in the order in which they ran.
+	Ran []int
+	// Infeasible marks the models that must not be run; nil means none.
+	Infeasible []bool
+	// Coin is drawn once per step, uniform in [0, 1): below Gamma, the step
+	// follows the cheapest of tied optima, otherwise the dearest.
+	Coin float64
+}
+
+// Decision says what to do next.
+type Decision struct {
+	// Run is the index of the model to run, or Stop.
+	Run int
+	// Answer is the index of the model whose answer to return if the step ends
+	// here, or None before any model has run.
+	Answer int
+	// Approximate is true when the search hit its node limit, and the decision is
+	// the best one found and not proved optimal.
+	Approximate bool
+}
+
+// Strategy decides what to do next in one step.
+//
+// Decide does not modify the state and keeps no reference to it. It is safe for
+// concurrent use and allocates nothing after warm-up. It panics when the slices
+// of the state disagree in length or an index is out of range; beliefs and costs
+// that are NaN or negative are refused before, by [State.Validate].
+type Strategy interface {
+	Decide(s *State) Decision
+}

@@ -1,0 +1,78 @@
+package sdk
+
+import (
+	"context"
+	"math"
+)
+
+// Estimate is what is believed about one number: a quality in [0, 1] or a cost
+// in US dollars.
+//
+// For the quality of a model that has not run, Mean is the expected quality and
+// StdDev the standard deviation of the estimate that would be given once it has
+// run: how much running it is expected to tell. For a model that has run, Mean
+// is the expected quality of its answer and StdDev is what remains unknown.
+type Estimate struct {
+	Mean   float64 `json:"mean"`
+	StdDev float64 `json:"std_dev"`
+}
+
+// Abstain returns the estimate of an estimator that has nothing to say.
+func Abstain() Estimate { return Estimate{Mean: math.NaN()} }
+
+// Abstains reports whether e says nothing.
+func (e Estimate) Abstains() bool { return math.IsNaN(e.Mean) }
+
+// QualityRequest asks for the quality of several models' answers to one query.
+type QualityRequest struct {
+	Query *Query
+	// Models are the names to estimate; some may have run.
+	Models []string
+	// Attempts are the models that have run, in order. Empty means ex-ante.
+	Attempts []Attempt
+}
+
+// QualityResponse holds one estimate for each of the request's models, in order.
+type QualityResponse struct {
+	Estimates []Estimate
+}
+
+// QualityEstimator says how good answers will be (before a model has run) or are
+// (after). It abstains on a model by [Abstain]; an error means that it could not
+// look at the request at all. It must be safe for concurrent use.
+type QualityEstimator interface {
+	EstimateQuality(ctx context.Context, req *QualityRequest) (*QualityResponse, error)
+}
+
+// CostRequest asks what running several models on one query would cost.
+type CostRequest struct {
+	Query    *Query
+	Models   []Model
+	Attempts []Attempt
+}
+
+// CostResponse holds one estimate in US dollars for each of the request's models, in order.
+type CostResponse struct {
+	Estimates []Estimate
+}
+
+// CostEstimator says what a call would cost. It must be safe for concurrent use.
+type CostEstimator interface {
+	EstimateCost(ctx context.Context, req *CostRequest) (*CostResponse, error)
+}
+
+// QualityEstimatorFunc is a function that is a QualityEstimator.
+type QualityEstimatorFunc func(ctx context.Context, req *QualityRequest) (*QualityResponse, error)
+
+// EstimateQuality calls f.
+func (f QualityEstimatorFunc) EstimateQuality(ctx context.Context, req *QualityRequest) (*QualityResponse, error) {
+	return f(ctx, req)
+}
+
+// CostEstimatorFunc is a function that is a CostEstimator.
+type CostEstimatorFunc func(ctx context.Context, req *CostRequest) (*CostResponse, error)
+
+// EstimateCost calls f.
+func (f CostEstimatorFunc) EstimateCost(ctx context.Context, req *CostRequest) (*CostResponse, error) {
+	return f(ctx, req)
+}

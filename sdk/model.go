@@ -1,0 +1,70 @@
+package sdk
+
+// Model is a candidate: what is known about a model without calling it.
+type Model struct {
+	// Name is the model's name in the policy, unique there.
+	Name string `json:"name"`
+	// Provider and Served say what answers to that name.
+	Provider string `json:"provider,omitempty"`
+	Served   string `json:"served,omitempty"`
+
+	Price Price `json:"price"`
+	// ContextTokens limits prompt and answer together; 0 means unknown.
+	ContextTokens int `json:"context_tokens,omitempty"`
+	// MaxOutputTokens limits one answer; 0 means unknown.
+	MaxOutputTokens int          `json:"max_output_tokens,omitempty"`
+	Capabilities    Capabilities `json:"capabilities"`
+}
+
+// Capabilities says what a model can do. What is false is not asked of it.
+type Capabilities struct {
+	Tools      bool `json:"tools,omitempty"`
+	Images     bool `json:"images,omitempty"`
+	JSONMode   bool `json:"json_mode,omitempty"`
+	JSONSchema bool `json:"json_schema,omitempty"`
+	LogProbs   bool `json:"log_probs,omitempty"`
+	Reasoning  bool `json:"reasoning,omitempty"`
+}
+
+// Price is in US dollars per million tokens.
+type Price struct {
+	Input       float64 `json:"input_usd_per_million"`
+	CachedInput float64 `json:"cached_input_usd_per_million"`
+	CacheWrite  float64 `json:"cache_write_usd_per_million"`
+	Output      float64 `json:"output_usd_per_million"`
+	Reasoning   float64 `json:"reasoning_usd_per_million"`
+}
+
+// Usage counts the tokens of one call. The four counts do not overlap:
+// InputTokens excludes cached ones and OutputTokens excludes reasoning.
+type Usage struct {
+	InputTokens       int `json:"input_tokens"`
+	CachedInputTokens int `json:"cached_input_tokens,omitempty"`
+	CacheWriteTokens  int `json:"cache_write_tokens,omitempty"`
+	OutputTokens      int `json:"output_tokens"`
+	ReasoningTokens   int `json:"reasoning_tokens,omitempty"`
+	// Estimated is true when the provider reported no usage and the counts
+	// were estimated from the texts.
+	Estimated bool `json:"estimated,omitempty"`
+}
+
+// Add returns the sum of two usages; it is Estimated when either is.
+func (u Usage) Add(v Usage) Usage {
+	return Usage{
+		InputTokens:       u.InputTokens + v.InputTokens,
+		CachedInputTokens: u.CachedInputTokens + v.CachedInputTokens,
+		CacheWriteTokens:  u.CacheWriteTokens + v.CacheWriteTokens,
+		OutputTokens:      u.OutputTokens + v.OutputTokens,
+		ReasoningTokens:   u.ReasoningTokens + v.ReasoningTokens,
+		Estimated:         u.Estimated || v.Estimated,
+	}
+}
+
+// CostUSD returns what u costs at price p, in US dollars.
+func (p Price) CostUSD(u Usage) float64 {
+	return (float64(u.InputTokens)*p.Input +
+		float64(u.CachedInputTokens)*p.CachedInput +
+		float64(u.CacheWriteTokens)*p.CacheWrite +
+		float64(u.OutputTokens)*p.Output +
+		float64(u.ReasoningTokens)*p.Reasoning) / 1e6
+}

@@ -1,0 +1,77 @@
+package sdk
+
+// Query is the input of one agent step.
+//
+// The zero value is an empty conversation from nowhere. Estimators must accept
+// any field being empty and must not modify the query.
+type Query struct {
+	// ID names the query within its run or outcome table.
+	ID string `json:"id,omitempty"`
+	// Group is where the query comes from: a benchmark, a repository, a kind of task.
+	Group string `json:"group,omitempty"`
+
+	Messages []Message `json:"messages,omitempty"`
+	Tools    []Tool    `json:"tools,omitempty"`
+	// Format is what the caller asked the answer to look like.
+	Format ResponseFormat `json:"format,omitzero"`
+	// MaxOutputTokens is the caller's limit on one answer; 0 means none.
+	MaxOutputTokens int `json:"max_output_tokens,omitempty"`
+	// InputTokens is the estimated length of the prompt in tokens.
+	InputTokens int `json:"input_tokens,omitempty"`
+
+	// Run, Session and Tenant say whose budget and whose conversation this is.
+	Run     string            `json:"run,omitempty"`
+	Session string            `json:"session,omitempty"`
+	Tenant  string            `json:"tenant,omitempty"`
+	Labels  map[string]string `json:"labels,omitempty"`
+	// Features are numbers known before any model runs, by name: turn of the
+	// conversation, tools offered, repeated calls.
+	Features map[string]float64 `json:"features,omitempty"`
+
+	// WorkDir is the source tree that the query is about, when there is one.
+	// Verifiers work on a copy of it and never write to it.
+	WorkDir string `json:"work_dir,omitempty"`
+	// Checks are the tests that decide, when they are known.
+	Checks Checks `json:"checks,omitzero"`
+}
+
+// ResponseFormat is what the caller asked an answer to look like.
+type ResponseFormat struct {
+	// JSON is true when the answer must be one JSON value.
+	JSON bool `json:"json,omitempty"`
+	// Schema is the JSON schema that the answer must satisfy; empty when none.
+	Schema []byte `json:"schema,omitempty"`
+}
+
+// Checks names the tests that decide about an answer to a query.
+type Checks struct {
+	// FailToPass fail on the untouched tree and must pass with the answer.
+	FailToPass []string `json:"fail_to_pass,omitempty"`
+	// PassToPass pass on the untouched tree and must still pass with the answer.
+	PassToPass []string `json:"pass_to_pass,omitempty"`
+}
+
+// LastUserText returns the text of the last message of the user, or "".
+func (q *Query) LastUserText() string {
+	for i := len(q.Messages) - 1; i >= 0; i-- {
+		if q.Messages[i].Role == RoleUser {
+			return q.Messages[i].Text()
+		}
+	}
+	return ""
+}
+
+// Text returns the text parts of m, joined by newlines.
+func (m Message) Text() string {
+	text, several := "", false
+	for _, p := range m.Parts {
+		if p.Kind != PartText {
+			continue
+		}
+		if several {
+			text += "\n"
+		}
+		text, several = text+p.Text, true
+	}
+	return text
+}

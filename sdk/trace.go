@@ -1,0 +1,127 @@
+package sdk
+
+import "time"
+
+// StopReason says why a step ended.
+type StopReason string
+
+// The reasons for which a step ends.
+const (
+	// StopNotWorth: no further model is worth its price.
+	StopNotWorth StopReason = "not_worth_more"
+	// StopExhausted: every feasible model has run.
+	StopExhausted StopReason = "all_models_run"
+	// StopDepth: the strategy's limit on models per step is reached.
+	StopDepth StopReason = "max_depth"
+	// StopBudget: a hard cap leaves no room for another call.
+	StopBudget StopReason = "budget_cap"
+	// StopDeadline: the caller's context ended.
+	StopDeadline StopReason = "context_done"
+	// StopError: nothing could be called.
+	StopError StopReason = "error"
+)
+
+// Trace is the full record of one step. It marshals to stable JSON; fields are
+// added, never renamed.
+type Trace struct {
+	ID      string    `json:"id"`
+	Start   time.Time `json:"start"`
+	QueryID string    `json:"query_id,omitempty"`
+	Group   string    `json:"group,omitempty"`
+	Run     string    `json:"run,omitempty"`
+	Session string    `json:"session,omitempty"`
+	Tenant  string    `json:"tenant,omitempty"`
+
+	Policy   string    `json:"policy,omitempty"`
+	Profile  string    `json:"profile,omitempty"`
+	Mode     string    `json:"mode,omitempty"`
+	Strategy string    `json:"strategy"`
+	Lambdas  []float64 `json:"lambdas,omitempty"`
+	Gamma    float64   `json:"gamma,omitempty"`
+
+	// Prompt is the last user text, empty when the policy redacts prompts.
+	Prompt      string             `json:"prompt,omitempty"`
+	InputTokens int                `json:"input_tokens,omitempty"`
+	Features    map[string]float64 `json:"features,omitempty"`
+
+	// Infeasible are the models that left before the first decision.
+	Infeasible []Infeasible `json:"infeasible,omitempty"`
+	Decisions  []Decision   `json:"decisions"`
+	Calls      []Call       `json:"calls"`
+
+	// Chosen is the model whose answer was returned; empty when none was.
+	Chosen string     `json:"chosen,omitempty"`
+	Stop   StopReason `json:"stop"`
+	// Error is why no answer was returned.
+	Error string `json:"error,omitempty"`
+
+	Usage Usage `json:"usage"`
+	// CostUSD is all that was spent: model calls, failed ones included, and verification.
+	CostUSD  float64       `json:"cost_usd"`
+	Duration time.Duration `json:"duration_ns"`
+	// Overhead is Duration less the time spent waiting for models, estimators and verifiers.
+	Overhead time.Duration `json:"overhead_ns"`
+}
+
+// Infeasible is a model that could not be asked this query, and why.
+type Infeasible struct {
+	Model  string `json:"model"`
+	Reason string `json:"reason"`
+}
+
+// Decision is one turn of the loop: what was believed and what was decided.
+type Decision struct {
+	// Run is the model to run next; empty means stop.
+	Run string `json:"run,omitempty"`
+	// Answer is the model whose answer is best so far, if any.
+	Answer string  `json:"answer,omitempty"`
+	Lambda float64 `json:"lambda"`
+	// Models are the beliefs that the decision rests on, one for each feasible model.
+	Models []Belief `json:"models"`
+	// Alternatives are the ranked alternatives when explanations are on.
+	Alternatives []Alternative `json:"alternatives,omitempty"`
+	// Approximate is true when the search hit its node limit.
+	Approximate bool `json:"approximate,omitempty"`
+	// Note says what no number shows: "estimator logprob unavailable: abstained".
+	Note string `json:"note,omitempty"`
+}
+
+// Belief is what was believed about one model at one decision.
+type Belief struct {
+	Model   string   `json:"model"`
+	Quality Estimate `json:"quality"`
+	CostUSD float64  `json:"cost_usd"`
+	Ran     bool     `json:"ran,omitempty"`
+}
+
+// Alternative is one supermodel, or one model with its reservation value, that
+// was considered.
+type Alternative struct {
+	Models      []string `json:"models"`
+	ExpectedMax float64  `json:"expected_max,omitempty"`
+	CostUSD     float64  `json:"cost_usd"`
+	// Tau is ExpectedMax less lambda times the cost.
+	Tau float64 `json:"tau,omitempty"`
+	// Reservation is the index strategy's reservation value.
+	Reservation float64 `json:"reservation,omitempty"`
+}
+
+// Call is one call of one model within a step, answered or failed.
+type Call struct {
+	Model      string `json:"model"`
+	Deployment string `json:"deployment,omitempty"`
+	// Attempt counts the tries at the same model in this step, from 1.
+	Attempt    int           `json:"attempt"`
+	Usage      Usage         `json:"usage"`
+	CostUSD    float64       `json:"cost_usd"`
+	Latency    time.Duration `json:"latency_ns"`
+	StopReason string        `json:"stop_reason,omitempty"`
+	// Answer is the text, empty when the policy redacts answers.
+	Answer  string             `json:"answer,omitempty"`
+	Signals map[string]float64 `json:"signals,omitempty"`
+	// Quality is the post-hoc estimate.
+	Quality Estimate `json:"quality"`
+	Verdict *Verdict `json:"verdict,omitempty"`
+	// Error is why the call gave no answer.
+	Error string `json:"error,omitempty"`
+}

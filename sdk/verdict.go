@@ -1,0 +1,104 @@
+package sdk
+
+import (
+	"context"
+	"fmt"
+	"time"
+)
+
+// Outcome is what a verification found.
+type Outcome int
+
+// The outcomes. The zero value says nothing about the answer.
+const (
+	// Inconclusive: no check could be run. It is not evidence about the answer.
+	Inconclusive Outcome = iota
+	// Passed: every check passed.
+	Passed
+	// Failed: the answer is wrong.
+	Failed
+)
+
+var outcomeNames = [...]string{Inconclusive: "inconclusive", Passed: "passed", Failed: "failed"}
+
+// String returns the outcome's name in lower case.
+func (o Outcome) String() string {
+	if o < 0 || int(o) >= len(outcomeNames) {
+		return fmt.Sprintf("outcome(%d)", int(o))
+	}
+	return outcomeNames[o]
+}
+
+// MarshalText returns the outcome's name.
+func (o Outcome) MarshalText() ([]byte, error) { return []byte(o.String()), nil }
+
+// UnmarshalText sets o to the outcome with that name.
+func (o *Outcome) UnmarshalText(text []byte) error {
+	for i, name := range outcomeNames {
+		if string(text) == name {
+			*o = Outcome(i)
+			return nil
+		}
+	}
+	return fmt.Errorf("unknown outcome %q", text)
+}
+
+// Verdict is what a verifier found about one answer.
+type Verdict struct {
+	// Verifier is the name of who says so.
+	Verifier string  `json:"verifier,omitempty"`
+	Outcome  Outcome `json:"outcome"`
+	// Score is the share of checks that passed, in [0, 1].
+	Score float64 `json:"score"`
+	// Confidence is the probability in [0, 1] that the outcome is right; 0 means 1.
+	Confidence float64 `json:"confidence,omitempty"`
+	// Evidence is for a person and for the next model to read: which checks
+	// failed and how, or why none could be run.
+	Evidence string `json:"evidence,omitempty"`
+	// Isolation are the layers that held the checked program; IsolationMissing
+	// are those that were wanted and not to be had, with the reason.
+	Isolation        []string          `json:"isolation,omitempty"`
+	IsolationMissing map[string]string `json:"isolation_missing,omitempty"`
+	// CostUSD is what the verification itself cost, for instance a judge's call.
+	CostUSD  float64       `json:"cost_usd,omitempty"`
+	Duration time.Duration `json:"duration_ns,omitempty"`
+}
+
+// Quality returns the probability that the answer is right after v, and false
+// when v says nothing about it.
+func (v *Verdict) Quality() (float64, bool) {
+	if v == nil || v.Outcome == Inconclusive {
+		return 0, false
+	}
+	confidence := v.Confidence
+	if confidence == 0 {
+		confidence = 1
+	}
+	if v.Outcome == Failed {
+		return 1 - confidence, true
+	}
+	return confidence, true
+}
+
+// VerifyRequest asks for a verdict on one answer.
+type VerifyRequest struct {
+	Query  *Query
+	Answer *Answer
+	// Earlier are the attempts before this answer, in order.
+	Earlier []Attempt
+}
+
+// Verifier checks an answer. A checker that broke returns an Inconclusive verdict
+// that says why; an error means that no verdict could be had at all. The verdict
+// is non-nil if and only if the error is nil. It must be safe for concurrent use.
+type Verifier interface {
+	Verify(ctx context.Context, req *VerifyRequest) (*Verdict, error)
+}
+
+// VerifierFunc is a function that is a Verifier.
+type VerifierFunc func(ctx context.Context, req *VerifyRequest) (*Verdict, error)
+
+// Verify calls f.
+func (f VerifierFunc) Verify(ctx context.Context, req *VerifyRequest) (*Verdict, error) {
+	return f(ctx, req)
+}

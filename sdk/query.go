@@ -1,5 +1,7 @@
 package sdk
 
+import "slices"
+
 // Query is the input of one agent step.
 //
 // The zero value is an empty conversation from nowhere. Estimators must accept
@@ -53,9 +55,9 @@ type Checks struct {
 
 // LastUserText returns the text of the last message of the user, or "".
 func (q *Query) LastUserText() string {
-	for i := len(q.Messages) - 1; i >= 0; i-- {
-		if q.Messages[i].Role == RoleUser {
-			return q.Messages[i].Text()
+	for _, m := range slices.Backward(q.Messages) {
+		if m.Role == RoleUser {
+			return m.Text()
 		}
 	}
 	return ""

@@ -1,0 +1,33 @@
+package cli_test
+
+import (
+	"context"
+	"os"
+	"os/signal"
+	"syscall"
+	"testing"
+
+	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/stepfall/stepfall/adapters/cli"
+)
+
+// TestMain lets the test binary double as the stepfall command in scripts.
+func TestMain(m *testing.M) {
+	testscript.Main(m, map[string]func(){
+		"stepfall": func() {
+			ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+			code := cli.Run(ctx, os.Args[1:], cli.Streams{In: os.Stdin, Out: os.Stdout, Err: os.Stderr})
+			stop()
+			os.Exit(code)
+		},
+	})
+}
+
+// TestScripts runs the command as a user would, one txtar file a subject.
+func TestScripts(t *testing.T) {
+	testscript.Run(t, testscript.Params{
+		Dir:                 "testdata",
+		RequireExplicitExec: true,
+	})
+}

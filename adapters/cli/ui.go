@@ -1,0 +1,113 @@
+package cli
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/jedib0t/go-pretty/v6/table"
+	"github.com/jedib0t/go-pretty/v6/text"
+	"github.com/schollz/progressbar/v3"
+	"golang.org/x/term"
+)
+
+// Column is one column of a table that a command prints.
+type Column struct {
+	Name string
+	// Number aligns the column to the right.
+	Number bool
+}
+
+// newTable returns a table that the caller fills with AppendRow and prints with
+// Render. It is drawn with light lines and has no colours, so that it can be
+// pasted anywhere.
+func newTable(w io.Writer, columns ...Column) table.Writer {
+	t := table.NewWriter()
+	t.SetOutputMirror(w)
+	style := table.StyleLight
+	style.Format.Header = text.FormatDefault
+	style.Options.SeparateColumns = false
+	t.SetStyle(style)
+	header := make(table.Row, len(columns))
+	configs := make([]table.ColumnConfig, len(columns))
+	for i, c := range columns {
+		header[i] = c.Name
+		configs[i] = table.ColumnConfig{Number: i + 1}
+		if c.Number {
+			configs[i].Align, configs[i].AlignHeader = text.AlignRight, text.AlignRight
+		}
+	}
+	t.AppendHeader(header)
+	t.SetColumnConfigs(configs)
+	return t
+}
+
+// progress shows how far a command is. On a terminal it is a bar with an ETA;
+// elsewhere it prints a line now and then, so that logs stay readable. It is
+// safe for concurrent use.
+type progress struct {
+	mu    sync.Mutex
+	bar   *progressbar.ProgressBar
+	w     io.Writer
+	label string
+	note  string
+	total int
+	done  int
+	last  time.Time
+}
+
+// newProgress starts a progress display of total units on w.
+func newProgress(w io.Writer, total int, label string) *progress {
+	p := &progress{w: w, label: label, total: total}
+	if f, ok := w.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
+		p.bar = progressbar.NewOptions(total,
+			progressbar.OptionSetWriter(w),
+			progressbar.OptionSetDescription(label),
+			progressbar.OptionShowCount(),
+			progressbar.OptionSetPredictTime(true),
+			progressbar.OptionThrottle(100*time.Millisecond),
+			progressbar.OptionSetWidth(30),
+			progressbar.OptionClearOnFinish(),
+		)
+	}
+	return p
+}
+
+// plainEvery is how often progress prints a line where there is no terminal.
+const plainEvery = 5 * time.Second
+
+// add records n more units done.
+func (p *progress) add(n int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.done += n
+	if p.bar != nil {
+		_ = p.bar.Add(n) // a bar that cannot be drawn must not stop the work
+		return
+	}
+	if now := time.Now(); p.done == p.total || now.Sub(p.last) >= plainEvery {
+		p.last = now
+		fmt.Fprintf(p.w, "%s %d/%d%s\n", p.label, p.done, p.total, p.note)
+	}
+}
+
+// describef sets what stands beside the count: running cost, solved so far.
+func (p *progress) describef(format string, args ...any) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.note = " " + fmt.Sprintf(format, args...)
+	if p.bar != nil {
+		p.bar.Describe(p.label + p.note)
+	}
+}
+
+// finish clears the bar.
+func (p *progress) finish() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.bar != nil {
+		_ = p.bar.Finish()
+	}
+}

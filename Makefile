@@ -9,6 +9,8 @@ export PATH := $(TOOLS):$(PATH)
 
 # Pinned tools; .ci/run and developers use the same ones.
 GOLANGCI_LINT := v2.15.0
+APIDIFF := v0.0.0-20260908205506-85c1c2202aba
+GO_LICENSES := v1.6.0
 PROTOC_GEN_GO := v1.36.12
 PROTOC_GEN_GO_GRPC := v1.6.2
 
@@ -31,8 +33,8 @@ test: ## Run every test
 	go test ./...
 
 .PHONY: race
-race: ## Run every test under the race detector
-	go test -race ./...
+race: ## Run the tests under the race detector, the long ones left out
+	go test -race -short ./...
 
 .PHONY: vet
 vet: ## Run go vet
@@ -54,3 +56,45 @@ $(TOOLS)/golangci-lint-$(GOLANGCI_LINT):
 	@mkdir -p $(TOOLS)
 	GOBIN=$(TOOLS) go install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(GOLANGCI_LINT)
 	@mv $(TOOLS)/golangci-lint $@
+
+.PHONY: docs-check
+docs-check: ## Check links, code blocks and commands of the documentation
+	go test ./docs/...
+
+.PHONY: api-check
+api-check: $(TOOLS)/apidiff-$(APIDIFF) ## List incompatible API changes since the last tag
+	@tag=$$(git describe --tags --abbrev=0 2>/dev/null) || { echo "no tag yet: nothing to compare with"; exit 0; }; \
+	old=$$(mktemp -d) && trap 'git worktree remove --force "$$old/tree"; rm -rf "$$old"' EXIT && \
+	git worktree add -q --detach "$$old/tree" "$$tag" && \
+	(cd "$$old/tree" && $< -m -w "$$old/api" github.com/stepfall/stepfall) && \
+	$< -m -incompatible "$$old/api" github.com/stepfall/stepfall
+
+.PHONY: licences
+licences: $(TOOLS)/go-licenses-$(GO_LICENSES) ## Write docs/licences.csv: every module that the command links
+	$< report ./adapters/cli/stepfall 2>/dev/null | awk -F, '{print $$1 "," $$3}' | LC_ALL=C sort > docs/licences.csv
+
+# The three platforms that are released. Paths, build ids and times are left out
+# of the binaries and archives, so that anyone can build the same bytes.
+.PHONY: dist
+dist: ## Build release archives with checksums into dist/
+	rm -rf dist && mkdir -p dist
+	@set -e; for target in linux/amd64 linux/arm64 darwin/arm64; do \
+	  name=stepfall-$${target%/*}-$${target#*/}; mkdir -p dist/$$name/plugins; \
+	  echo "building $$name"; \
+	  export CGO_ENABLED=0 GOOS=$${target%/*} GOARCH=$${target#*/}; \
+	  go build -trimpath -buildvcs=false -ldflags "-s -w -buildid=" -o dist/$$name/stepfall ./adapters/cli/stepfall; \
+	  for p in plugins/*-*; do go build -trimpath -buildvcs=false -ldflags "-s -w -buildid=" -o dist/$$name/plugins/ ./$$p; done; \
+	  cp LICENSE README.md CHANGELOG.md dist/$$name/; \
+	  tar --sort=name --mtime=@0 --owner=0 --group=0 --numeric-owner -C dist -cf - $$name | gzip -n > dist/$$name.tar.gz; \
+	  rm -r dist/$$name; done
+	cd dist && sha256sum *.tar.gz > SHA256SUMS && cat SHA256SUMS
+
+$(TOOLS)/apidiff-$(APIDIFF):
+	@mkdir -p $(TOOLS)
+	GOBIN=$(TOOLS) go install golang.org/x/exp/cmd/apidiff@$(APIDIFF)
+	@mv $(TOOLS)/apidiff $@
+
+$(TOOLS)/go-licenses-$(GO_LICENSES):
+	@mkdir -p $(TOOLS)
+	GOBIN=$(TOOLS) go install github.com/google/go-licenses@$(GO_LICENSES)
+	@mv $(TOOLS)/go-licenses $@

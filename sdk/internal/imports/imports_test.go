@@ -54,6 +54,8 @@ func layer(path string) string {
 	switch {
 	case under(rel, "examples"):
 		return "examples"
+	case under(rel, "docs"):
+		return "docs"
 	case under(rel, "adapters/cli"):
 		return "adapters/cli"
 	case under(rel, "adapters"):
@@ -74,6 +76,7 @@ func layer(path string) string {
 
 // mayImport has, for each layer, the layers that it may import directly.
 var mayImport = map[string][]string{
+	"docs":         {"docs", "policies"},
 	"sdk":          {"sdk"},
 	"middleware":   {"sdk", "middleware"},
 	"plugins/host": {"sdk", "plugins/host"},

@@ -1,0 +1,346 @@
+package docs
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"unicode"
+)
+
+const root = ".."
+
+// block is a fenced block of a page.
+type block struct {
+	page string
+	line int
+	lang string
+	text string
+}
+
+func (b block) String() string { return fmt.Sprintf("%s:%d", b.page, b.line) }
+
+// pages returns the Markdown files of the project, relative to its root.
+func pages(t *testing.T) []string {
+	t.Helper()
+	var found []string
+	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		rel, err := filepath.Rel(root, path)
+		if err != nil {
+			return err
+		}
+		if d.IsDir() && (d.Name() == "bin" || d.Name() == "dist" || d.Name() == "testdata" ||
+			d.Name() == "node_modules" || (strings.HasPrefix(d.Name(), ".") && rel != "." && d.Name() != ".github")) {
+			return filepath.SkipDir
+		}
+		if !d.IsDir() && strings.HasSuffix(path, ".md") {
+			found = append(found, rel)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(found) < 3 {
+		t.Fatalf("found only %d pages", len(found))
+	}
+	return found
+}
+
+// read returns the page's text with fenced blocks cut out, and the blocks.
+func read(t *testing.T, page string) (prose string, blocks []block) {
+	t.Helper()
+	f, err := os.Open(filepath.Join(root, page))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	var out, body strings.Builder
+	var fence string
+	var at block
+	scanner := bufio.NewScanner(f)
+	scanner.Buffer(nil, 1<<20)
+	for n := 1; scanner.Scan(); n++ {
+		line := scanner.Text()
+		trimmed := strings.TrimSpace(line)
+		switch {
+		case fence == "" && strings.HasPrefix(trimmed, "```"):
+			fence = trimmed[:len(trimmed)-len(strings.TrimLeft(trimmed, "`"))]
+			at = block{page: page, line: n, lang: strings.TrimSpace(strings.TrimLeft(trimmed, "`"))}
+			body.Reset()
+		case fence != "" && trimmed == fence:
+			at.text = body.String()
+			blocks = append(blocks, at)
+			fence = ""
+		case fence != "":
+			body.WriteString(line + "\n")
+		default:
+			out.WriteString(line + "\n")
+		}
+	}
+	if err := scanner.Err(); err != nil {
+		t.Fatalf("%s: %v", page, err)
+	}
+	if fence != "" {
+		t.Errorf("%s: the block is never closed", at)
+	}
+	return out.String(), blocks
+}
+
+var (
+	linkPattern    = regexp.MustCompile(`\]\(([^)\s]+)(?:\s+"[^"]*")?\)|(?:src|href)="([^"]+)"`)
+	codePattern    = regexp.MustCompile("`[^`\n]*`")
+	headingPattern = regexp.MustCompile(`(?m)^#{1,6}\s+(.+?)\s*$`)
+)
+
+// anchors returns the anchors of a page's headings, as GitHub names them.
+func anchors(prose string) map[string]bool {
+	found := map[string]bool{}
+	for _, m := range headingPattern.FindAllStringSubmatch(prose, -1) {
+		title := regexp.MustCompile(`\[([^\]]*)\]\([^)]*\)`).ReplaceAllString(m[1], "$1")
+		slug := strings.Map(func(r rune) rune {
+			switch {
+			case unicode.IsLetter(r), unicode.IsDigit(r), r == '-', r == '_':
+				return unicode.ToLower(r)
+			case r == ' ':
+				return '-'
+			}
+			return -1
+		}, title)
+		name := slug
+		for i := 1; found[name]; i++ {
+			name = fmt.Sprintf("%s-%d", slug, i)
+		}
+		found[name] = true
+	}
+	return found
+}
+
+func TestLinksLeadSomewhere(t *testing.T) {
+	for _, page := range pages(t) {
+		prose, _ := read(t, page)
+		for _, m := range linkPattern.FindAllStringSubmatch(codePattern.ReplaceAllString(prose, ""), -1) {
+			link := m[1] + m[2]
+			if strings.Contains(link, "://") || strings.HasPrefix(link, "mailto:") {
+				continue
+			}
+			target, anchor, _ := strings.Cut(link, "#")
+			to := page
+			if target != "" {
+				to = filepath.Join(filepath.Dir(page), target)
+			}
+			if _, err := os.Stat(filepath.Join(root, to)); err != nil {
+				t.Errorf("%s links to %s, which does not exist", page, link)
+				continue
+			}
+			if anchor == "" || !strings.HasSuffix(to, ".md") {
+				continue
+			}
+			if there, _ := read(t, to); !anchors(there)[anchor] {
+				t.Errorf("%s links to %s: %s has no such heading", page, link, to)
+			}
+		}
+	}
+}
+
+// goFiles returns the lines, trimmed, of every Go file of the project, joined.
+func goFiles(t *testing.T) []string {
+	t.Helper()
+	var files []string
+	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if d.IsDir() && (d.Name() == "bin" || d.Name() == ".git") {
+			return filepath.SkipDir
+		}
+		if strings.HasSuffix(path, ".go") {
+			text, err := os.ReadFile(path)
+			if err != nil {
+				return err
+			}
+			files = append(files, "\n"+trimLines(string(text)))
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return files
+}
+
+func trimLines(text string) string {
+	var out strings.Builder
+	for line := range strings.Lines(text) {
+		if line = strings.TrimSpace(line); line != "" {
+			out.WriteString(line + "\n")
+		}
+	}
+	return out.String()
+}
+
+// A Go block is a whole program, and compiles, or stands word for word in a Go
+// file of the project, which the other tests compile and run. Lines of an
+// ellipsis part a block into excerpts.
+func TestGoBlocksAreRealCode(t *testing.T) {
+	files := goFiles(t)
+	overlay := map[string]string{}
+	var targets []string
+	dir := t.TempDir()
+	for _, page := range pages(t) {
+		_, blocks := read(t, page)
+		for _, b := range blocks {
+			if b.lang != "go" {
+				continue
+			}
+			if strings.HasPrefix(b.text, "package ") || strings.Contains(b.text, "\npackage ") {
+				name := fmt.Sprintf("block%d", len(targets))
+				file := filepath.Join(dir, name+".go")
+				if err := os.WriteFile(file, []byte("//line "+b.String()+"\n"+b.text), 0o600); err != nil {
+					t.Fatal(err)
+				}
+				here, err := filepath.Abs(filepath.Join(root, "examples", "docs-check", name, "main.go"))
+				if err != nil {
+					t.Fatal(err)
+				}
+				overlay[here] = file
+				targets = append(targets, "./examples/docs-check/"+name)
+				continue
+			}
+			for _, part := range regexp.MustCompile(`(?m)^\s*(//\s*)?(…|\.\.\.)\s*$`).Split(b.text, -1) {
+				want := "\n" + trimLines(part)
+				if !containsAny(files, want) {
+					t.Errorf("%s: this Go code stands in no Go file of the project:\n%s", b, part)
+				}
+			}
+		}
+	}
+	if len(targets) == 0 {
+		return
+	}
+	config, err := json.Marshal(map[string]any{"Replace": overlay})
+	if err != nil {
+		t.Fatal(err)
+	}
+	overlayFile := filepath.Join(dir, "overlay.json")
+	if err := os.WriteFile(overlayFile, config, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command("go", append([]string{"vet", "-overlay", overlayFile}, targets...)...)
+	cmd.Dir = root
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Errorf("the programs in the pages do not compile: %v\n%s", err, out)
+	}
+}
+
+func containsAny(files []string, want string) bool {
+	for _, f := range files {
+		if strings.Contains(f, want) {
+			return true
+		}
+	}
+	return false
+}
+
+// command builds the stepfall command once for the tests that need it.
+func command(t *testing.T) string {
+	t.Helper()
+	bin := filepath.Join(t.TempDir(), "stepfall")
+	cmd := exec.Command("go", "build", "-o", bin, "./adapters/cli/stepfall")
+	cmd.Dir = root
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("building the command: %v\n%s", err, out)
+	}
+	return bin
+}
+
+var (
+	shownCommand = regexp.MustCompile(`^(?:\$ )?(?:[A-Z_]+=\S+ )*(?:\./|\S*/)?(stepfall|make)\s+([a-z].*)$`)
+	flagPattern  = regexp.MustCompile(`(?:^|\s)(--[a-z][a-z0-9-]*)`)
+)
+
+// Every stepfall and make command in a shell block exists, with its flags.
+func TestShownCommandsExist(t *testing.T) {
+	bin := command(t)
+	makefile, err := os.ReadFile(filepath.Join(root, "Makefile"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	help := map[string]string{}
+	for _, page := range pages(t) {
+		_, blocks := read(t, page)
+		for _, b := range blocks {
+			switch b.lang {
+			case "sh", "shell", "bash", "console":
+			default:
+				continue
+			}
+			for line := range strings.Lines(strings.ReplaceAll(b.text, "\\\n", " ")) {
+				m := shownCommand.FindStringSubmatch(strings.TrimSpace(line))
+				if m == nil || (b.lang == "console" && !strings.HasPrefix(strings.TrimSpace(line), "$")) {
+					continue
+				}
+				if m[1] == "make" {
+					for _, target := range strings.Fields(m[2]) {
+						if strings.ContainsAny(target, "=#|&;><") {
+							break
+						}
+						if !bytes.Contains(makefile, []byte("\n"+target+":")) {
+							t.Errorf("%s shows `make %s`, which the Makefile does not have", b, target)
+						}
+					}
+					continue
+				}
+				checkCommand(t, bin, b, m[2], help)
+			}
+		}
+	}
+}
+
+// checkCommand asks the command for the help of the longest chain of leading
+// words that it knows, and looks for each flag there.
+func checkCommand(t *testing.T, bin string, b block, line string, help map[string]string) {
+	t.Helper()
+	if cut := strings.IndexAny(line, "|&;><#"); cut >= 0 {
+		line = line[:cut]
+	}
+	var words []string
+	for _, w := range strings.Fields(line) {
+		if !regexp.MustCompile(`^[a-z][a-z-]*$`).MatchString(w) || len(words) == 3 {
+			break
+		}
+		words = append(words, w)
+	}
+	var text string
+	for n := len(words); n > 0 && text == ""; n-- {
+		key := strings.Join(words[:n], " ")
+		if _, known := help[key]; !known {
+			out, err := exec.Command(bin, append(words[:n:n], "--help")...).CombinedOutput()
+			usage := string(out)
+			if err != nil || !strings.Contains(usage, "stepfall "+key) {
+				usage = ""
+			}
+			help[key] = usage
+		}
+		text = help[key]
+	}
+	if text == "" {
+		t.Errorf("%s shows `stepfall %s`: there is no such command", b, line)
+		return
+	}
+	for _, m := range flagPattern.FindAllStringSubmatch(line, -1) {
+		if !strings.Contains(text, m[1]) {
+			t.Errorf("%s shows `stepfall %s`: the command has no flag %s", b, line, m[1])
+		}
+	}
+}

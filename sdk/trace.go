@@ -110,8 +110,12 @@ type Alternative struct {
 type Call struct {
 	Model      string `json:"model"`
 	Deployment string `json:"deployment,omitempty"`
+	// Provider and Served say who was asked for which model.
+	Provider string `json:"provider,omitempty"`
+	Served   string `json:"served,omitempty"`
 	// Attempt counts the tries at the same model in this step, from 1.
 	Attempt    int           `json:"attempt"`
+	Start      time.Time     `json:"start,omitzero"`
 	Usage      Usage         `json:"usage"`
 	CostUSD    float64       `json:"cost_usd"`
 	Latency    time.Duration `json:"latency_ns"`

@@ -291,7 +291,7 @@ func TestShownCommandsExist(t *testing.T) {
 					continue
 				}
 				if m[1] == "make" {
-					for _, target := range strings.Fields(m[2]) {
+					for target := range strings.FieldsSeq(m[2]) {
 						if strings.ContainsAny(target, "=#|&;><") {
 							break
 						}
@@ -315,7 +315,7 @@ func checkCommand(t *testing.T, bin string, b block, line string, help map[strin
 		line = line[:cut]
 	}
 	var words []string
-	for _, w := range strings.Fields(line) {
+	for w := range strings.FieldsSeq(line) {
 		if !regexp.MustCompile(`^[a-z][a-z-]*$`).MatchString(w) || len(words) == 3 {
 			break
 		}

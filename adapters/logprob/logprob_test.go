@@ -288,7 +288,7 @@ func FuzzAnswer(f *testing.F) {
 	f.Fuzz(func(t *testing.T, contentType, body string) {
 		tap := &logprob.Transport{Base: roundTrip(func(*http.Request) (*http.Response, error) {
 			return &http.Response{
-				StatusCode: 200, Header: http.Header{"Content-Type": {contentType}},
+				StatusCode: http.StatusOK, Header: http.Header{"Content-Type": {contentType}},
 				Body: io.NopCloser(strings.NewReader(body)),
 			}, nil
 		})}
@@ -324,7 +324,7 @@ func BenchmarkTapStream(b *testing.B) {
 	body.WriteString("data: [DONE]\n\n")
 	tap := &logprob.Transport{Base: roundTrip(func(*http.Request) (*http.Response, error) {
 		return &http.Response{
-			StatusCode: 200, Header: http.Header{"Content-Type": {"text/event-stream"}},
+			StatusCode: http.StatusOK, Header: http.Header{"Content-Type": {"text/event-stream"}},
 			Body: io.NopCloser(strings.NewReader(body.String())),
 		}, nil
 	})}

@@ -1,0 +1,180 @@
+package otel
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"go.opentelemetry.io/otel"
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/codes"
+	"go.opentelemetry.io/otel/metric"
+	semconv "go.opentelemetry.io/otel/semconv/v1.40.0"
+	"go.opentelemetry.io/otel/semconv/v1.40.0/genaiconv"
+	"go.opentelemetry.io/otel/trace"
+
+	"github.com/stepfall/stepfall/sdk"
+)
+
+const scope = "github.com/stepfall/stepfall/adapters/otel"
+
+// Config says where spans and metrics go. The zero value uses the global providers.
+type Config struct {
+	TracerProvider trace.TracerProvider
+	MeterProvider  metric.MeterProvider
+}
+
+// Recorder writes traces as spans and metrics. It is safe for concurrent use.
+type Recorder struct {
+	tracer trace.Tracer
+
+	callDuration genaiconv.ClientOperationDuration
+	callTokens   genaiconv.ClientTokenUsage
+	stepDuration metric.Float64Histogram
+	stepCost     metric.Float64Histogram
+	stepCalls    metric.Int64Histogram
+	verdicts     metric.Int64Counter
+}
+
+// New returns a recorder that writes to the providers of the configuration.
+func New(c Config) (*Recorder, error) {
+	if c.TracerProvider == nil {
+		c.TracerProvider = otel.GetTracerProvider()
+	}
+	if c.MeterProvider == nil {
+		c.MeterProvider = otel.GetMeterProvider()
+	}
+	meter := c.MeterProvider.Meter(scope)
+	r := &Recorder{tracer: c.TracerProvider.Tracer(scope)}
+	var err error
+	for _, instrument := range []func() error{
+		func() error { r.callDuration, err = genaiconv.NewClientOperationDuration(meter); return err },
+		func() error { r.callTokens, err = genaiconv.NewClientTokenUsage(meter); return err },
+		func() error {
+			r.stepDuration, err = meter.Float64Histogram("stepfall.step.duration", metric.WithUnit("s"),
+				metric.WithDescription("Time from the query to the answer of a step"))
+			return err
+		},
+		func() error {
+			r.stepCost, err = meter.Float64Histogram("stepfall.step.cost", metric.WithUnit("{USD}"),
+				metric.WithDescription("Money spent on a step, failed calls and verification included"),
+				metric.WithExplicitBucketBoundaries(costBuckets...))
+			return err
+		},
+		func() error {
+			r.stepCalls, err = meter.Int64Histogram("stepfall.step.calls", metric.WithUnit("{call}"),
+				metric.WithDescription("Calls of models in a step"), metric.WithExplicitBucketBoundaries(1, 2, 3, 4, 5, 8, 12, 24))
+			return err
+		},
+		func() error {
+			r.verdicts, err = meter.Int64Counter("stepfall.verdicts", metric.WithUnit("{verdict}"),
+				metric.WithDescription("Verdicts on answers"))
+			return err
+		},
+	} {
+		if err := instrument(); err != nil {
+			return nil, fmt.Errorf("making an instrument: %w", err)
+		}
+	}
+	return r, nil
+}
+
+// costBuckets reach from a hundredth of a cent to ten dollars, two a decade.
+var costBuckets = []float64{0.0001, 0.0003, 0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1, 3, 10}
+
+// Record writes one trace. The span of ctx, if any, becomes the parent. It is a
+// trace sink: it does not keep t.
+func (r *Recorder) Record(ctx context.Context, t *sdk.Trace) {
+	end := t.Start.Add(t.Duration)
+	ctx, span := r.tracer.Start(ctx, "stepfall.step", trace.WithTimestamp(t.Start), trace.WithAttributes(
+		attribute.String("stepfall.trace.id", t.ID),
+		attribute.String("stepfall.strategy", t.Strategy),
+		attribute.String("stepfall.stop", string(t.Stop)),
+		attribute.String("stepfall.chosen", t.Chosen),
+		attribute.Float64("stepfall.cost_usd", t.CostUSD),
+		attribute.Int("stepfall.calls", len(t.Calls)),
+		attribute.Float64("stepfall.overhead_s", t.Overhead.Seconds()),
+	))
+	span.SetAttributes(known(
+		attribute.String("stepfall.policy", t.Policy), attribute.String("stepfall.profile", t.Profile),
+		attribute.String("stepfall.mode", t.Mode), attribute.String("stepfall.group", t.Group),
+		attribute.String("stepfall.run", t.Run), attribute.String("stepfall.tenant", t.Tenant),
+		semconv.GenAIConversationID(t.Session),
+	)...)
+	if t.Error != "" {
+		span.SetStatus(codes.Error, t.Error)
+	}
+	for i := range t.Calls {
+		r.call(ctx, &t.Calls[i], end)
+	}
+	span.End(trace.WithTimestamp(end))
+
+	by := metric.WithAttributes(attribute.String("stepfall.strategy", t.Strategy),
+		attribute.String("stepfall.chosen", t.Chosen), attribute.String("stepfall.stop", string(t.Stop)))
+	r.stepDuration.Record(ctx, t.Duration.Seconds(), by)
+	r.stepCost.Record(ctx, t.CostUSD, by)
+	r.stepCalls.Record(ctx, int64(len(t.Calls)), by)
+}
+
+// call writes the span and the metrics of one call within the step of ctx.
+func (r *Recorder) call(ctx context.Context, c *sdk.Call, stepEnd time.Time) {
+	start := c.Start
+	if start.IsZero() {
+		start = stepEnd.Add(-c.Latency)
+	}
+	served := c.Served
+	if served == "" {
+		served = c.Model
+	}
+	provider := c.Provider
+	if provider == "" {
+		provider = "_OTHER"
+	}
+	_, span := r.tracer.Start(ctx, "chat "+served, trace.WithTimestamp(start), trace.WithSpanKind(trace.SpanKindClient),
+		trace.WithAttributes(
+			semconv.GenAIOperationNameChat,
+			semconv.GenAIProviderNameKey.String(provider),
+			semconv.GenAIRequestModel(served),
+			semconv.GenAIUsageInputTokens(c.Usage.InputTokens+c.Usage.CachedInputTokens+c.Usage.CacheWriteTokens),
+			semconv.GenAIUsageOutputTokens(c.Usage.OutputTokens+c.Usage.ReasoningTokens),
+			attribute.String("stepfall.model", c.Model),
+			attribute.Int("stepfall.attempt", c.Attempt),
+			attribute.Float64("stepfall.cost_usd", c.CostUSD),
+		))
+	span.SetAttributes(known(attribute.String("stepfall.deployment", c.Deployment))...)
+	if c.StopReason != "" {
+		span.SetAttributes(semconv.GenAIResponseFinishReasons(c.StopReason))
+	}
+	var failure []attribute.KeyValue
+	if c.Error != "" {
+		span.SetStatus(codes.Error, c.Error)
+		failure = append(failure, semconv.ErrorTypeOther)
+		span.SetAttributes(failure...)
+	}
+	if v := c.Verdict; v != nil {
+		span.SetAttributes(attribute.String("stepfall.verdict", v.Outcome.String()), attribute.String("stepfall.verifier", v.Verifier),
+			attribute.Float64("stepfall.verdict.score", v.Score), attribute.StringSlice("stepfall.isolation", v.Isolation))
+		r.verdicts.Add(ctx, 1, metric.WithAttributes(
+			attribute.String("stepfall.verifier", v.Verifier), attribute.String("stepfall.outcome", v.Outcome.String())))
+	}
+	span.End(trace.WithTimestamp(start.Add(c.Latency)))
+
+	chat, of := genaiconv.OperationNameChat, genaiconv.ProviderNameAttr(provider)
+	model := r.callTokens.AttrRequestModel(served)
+	r.callDuration.Record(ctx, c.Latency.Seconds(), chat, of, append(failure, model)...)
+	if c.Error == "" {
+		r.callTokens.Record(ctx, int64(c.Usage.InputTokens+c.Usage.CachedInputTokens+c.Usage.CacheWriteTokens), chat, of, genaiconv.TokenTypeInput, model)
+		r.callTokens.Record(ctx, int64(c.Usage.OutputTokens+c.Usage.ReasoningTokens), chat, of, genaiconv.TokenTypeOutput, model)
+	}
+}
+
+// known leaves out the attributes whose value is empty.
+func known(attributes ...attribute.KeyValue) []attribute.KeyValue {
+	kept := attributes[:0]
+	for _, a := range attributes {
+		if a.Value.AsString() != "" {
+			kept = append(kept, a)
+		}
+	}
+	return kept
+}

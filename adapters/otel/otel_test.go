@@ -1,0 +1,143 @@
+package otel_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/codes"
+	sdkmetric "go.opentelemetry.io/otel/sdk/metric"
+	"go.opentelemetry.io/otel/sdk/metric/metricdata"
+	sdktrace "go.opentelemetry.io/otel/sdk/trace"
+	"go.opentelemetry.io/otel/sdk/trace/tracetest"
+
+	"github.com/stepfall/stepfall/adapters/otel"
+	"github.com/stepfall/stepfall/sdk"
+)
+
+func escalated(start time.Time) *sdk.Trace {
+	return &sdk.Trace{
+		ID: "t1", Start: start, Duration: 3 * time.Second, Strategy: "cascade_route", Stop: sdk.StopNotWorth, Chosen: "large",
+		Session: "s1", CostUSD: 0.012, Prompt: "the secret prompt",
+		Calls: []sdk.Call{
+			{
+				Model: "small", Served: "gpt-4o-mini", Provider: "openai", Attempt: 1, Start: start, Latency: time.Second,
+				Usage: sdk.Usage{InputTokens: 90, CachedInputTokens: 10, OutputTokens: 5}, CostUSD: 0.002,
+				Verdict: &sdk.Verdict{Verifier: "tests", Outcome: sdk.Failed},
+			},
+			{Model: "large", Attempt: 1, Start: start.Add(time.Second), Latency: time.Second, Error: "429"},
+			{Model: "large", Attempt: 2, Start: start.Add(2 * time.Second), Latency: time.Second, StopReason: "stop",
+				Usage: sdk.Usage{InputTokens: 100, OutputTokens: 7}, CostUSD: 0.01, Answer: "the secret answer"},
+		},
+	}
+}
+
+func attributesOf(s sdktrace.ReadOnlySpan) map[attribute.Key]attribute.Value {
+	found := map[attribute.Key]attribute.Value{}
+	for _, a := range s.Attributes() {
+		found[a.Key] = a.Value
+	}
+	return found
+}
+
+func TestAStepBecomesASpanWithACallEach(t *testing.T) {
+	spans := tracetest.NewSpanRecorder()
+	provider := sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(spans))
+	recorder, err := otel.New(otel.Config{TracerProvider: provider, MeterProvider: sdkmetric.NewMeterProvider()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	start := time.Date(2026, 11, 21, 4, 0, 0, 0, time.UTC)
+	ctx, caller := provider.Tracer("app").Start(context.Background(), "agent")
+	recorder.Record(ctx, escalated(start))
+	caller.End()
+
+	ended := spans.Ended()
+	if len(ended) != 5 {
+		t.Fatalf("%d spans, want three calls, the step and the caller", len(ended))
+	}
+	step := ended[3]
+	if step.Name() != "stepfall.step" || step.Parent().SpanID() != caller.SpanContext().SpanID() {
+		t.Errorf("the step's span is %q under %v", step.Name(), step.Parent().SpanID())
+	}
+	if !step.StartTime().Equal(start) || !step.EndTime().Equal(start.Add(3*time.Second)) {
+		t.Errorf("the step lasts from %v to %v", step.StartTime(), step.EndTime())
+	}
+	for i, want := range []string{"chat gpt-4o-mini", "chat large", "chat large"} {
+		if ended[i].Name() != want || ended[i].Parent().SpanID() != step.SpanContext().SpanID() {
+			t.Errorf("call %d is %q", i, ended[i].Name())
+		}
+	}
+	small := attributesOf(ended[0])
+	if small["gen_ai.provider.name"].AsString() != "openai" || small["gen_ai.usage.input_tokens"].AsInt64() != 100 ||
+		small["stepfall.verdict"].AsString() != "failed" {
+		t.Errorf("attributes of the first call: %v", small)
+	}
+	if ended[1].Status().Code != codes.Error || ended[2].Status().Code == codes.Error {
+		t.Error("the failed call is not the one marked as failed")
+	}
+	for _, s := range ended {
+		for _, a := range s.Attributes() {
+			if v := a.Value.String(); v == "the secret prompt" || v == "the secret answer" {
+				t.Errorf("span %q exports %s", s.Name(), v)
+			}
+		}
+	}
+}
+
+func TestMetricsCountCallsAndMoney(t *testing.T) {
+	reader := sdkmetric.NewManualReader()
+	recorder, err := otel.New(otel.Config{
+		TracerProvider: sdktrace.NewTracerProvider(), MeterProvider: sdkmetric.NewMeterProvider(sdkmetric.WithReader(reader)),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	recorder.Record(t.Context(), escalated(time.Now()))
+	var out metricdata.ResourceMetrics
+	if err := reader.Collect(t.Context(), &out); err != nil {
+		t.Fatal(err)
+	}
+	sums := map[string]float64{}
+	for _, s := range out.ScopeMetrics {
+		for _, m := range s.Metrics {
+			switch data := m.Data.(type) {
+			case metricdata.Histogram[float64]:
+				for _, p := range data.DataPoints {
+					sums[m.Name] += p.Sum
+				}
+			case metricdata.Histogram[int64]:
+				for _, p := range data.DataPoints {
+					sums[m.Name] += float64(p.Sum)
+				}
+			case metricdata.Sum[int64]:
+				for _, p := range data.DataPoints {
+					sums[m.Name] += float64(p.Value)
+				}
+			}
+		}
+	}
+	for name, want := range map[string]float64{
+		"gen_ai.client.operation.duration": 3, "gen_ai.client.token.usage": 212,
+		"stepfall.step.duration": 3, "stepfall.step.cost": 0.012, "stepfall.step.calls": 3, "stepfall.verdicts": 1,
+	} {
+		if got := sums[name]; got != want {
+			t.Errorf("%s sums to %v, want %v", name, got, want)
+		}
+	}
+}
+
+func BenchmarkRecord(b *testing.B) {
+	recorder, err := otel.New(otel.Config{
+		TracerProvider: sdktrace.NewTracerProvider(), MeterProvider: sdkmetric.NewMeterProvider(sdkmetric.WithReader(sdkmetric.NewManualReader())),
+	})
+	if err != nil {
+		b.Fatal(err)
+	}
+	t := escalated(time.Now())
+	b.ReportAllocs()
+	for b.Loop() {
+		recorder.Record(b.Context(), t)
+	}
+}

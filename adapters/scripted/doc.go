@@ -1,0 +1,29 @@
+// Package scripted is an OpenAI-compatible model server whose answers are a
+// function: for demos, examples and tests that need models and have no key.
+//
+//	server, err := scripted.Start(scripted.Options{
+//		Models: []string{"small", "large"},
+//		Respond: func(_ context.Context, req *scripted.Request) scripted.Reply {
+//			return scripted.Reply{Text: "I am " + req.Model}
+//		},
+//	})
+//	if err != nil { ... }
+//	defer server.Close()
+//	// Any OpenAI client works against server.URL().
+//
+// It listens on loopback only, speaks POST /v1/chat/completions (plain and
+// streamed, with tool calls, several choices, usage and log-probabilities when
+// asked for) and GET /v1/models, and counts what it was asked ([Server.Calls]).
+//
+// # Tokens
+//
+// A token is a word, a run of spaces or a sign, cut at eight bytes; both usage and log-probabilities
+// count these, so that costs computed from them agree with each other. A reply
+// may state its own usage instead.
+//
+// # Faults
+//
+// A [Reply] can carry a [Fault] in place of, or on top of, an answer: an HTTP
+// error with Retry-After, bytes that are no JSON, a closed connection, silence
+// until the client gives up, or an answer that ends in the middle.
+package scripted

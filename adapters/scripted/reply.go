@@ -1,0 +1,173 @@
+package scripted
+
+import (
+	"hash/fnv"
+	"math"
+	"math/rand/v2"
+	"strconv"
+	"time"
+	"unicode"
+	"unicode/utf8"
+)
+
+// Reply is what the server answers. The zero value is an empty answer.
+type Reply struct {
+	Text      string
+	Reasoning string
+	ToolCalls []ToolCall
+	// StopReason defaults to "tool_calls" with tool calls, "length" when
+	// MaxTokens cut the text, and "stop" otherwise.
+	StopReason string
+	// Usage overrides the counted tokens.
+	Usage *Usage
+	// Confidence is the typical probability of a token, in (0, 1); the
+	// log-probabilities are drawn around it, the same for the same text.
+	// 0 means 0.9.
+	Confidence float64
+	// Delay passes before the first byte is sent.
+	Delay time.Duration
+	Fault Fault
+}
+
+// Usage is the token count of one reply. InputTokens includes the cached ones and
+// OutputTokens the reasoning, as OpenAI reports them.
+type Usage struct {
+	InputTokens       int
+	CachedInputTokens int
+	OutputTokens      int
+	ReasoningTokens   int
+}
+
+// FaultKind says what goes wrong with a reply.
+type FaultKind int
+
+// The kinds of fault.
+const (
+	// NoFault: the reply is sent whole.
+	NoFault FaultKind = iota
+	// FaultStatus: the HTTP status Fault.Status with an error object.
+	FaultStatus
+	// FaultGarbage: status 200 and bytes that are no JSON.
+	FaultGarbage
+	// FaultClose: the connection is closed without an answer.
+	FaultClose
+	// FaultHang: nothing is sent until the client gives up or the server closes.
+	FaultHang
+	// FaultTruncate: the answer ends in the middle. A streamed one ends without
+	// its last events and cleanly, which clients mistake for success.
+	FaultTruncate
+	// FaultStreamError: an error object is sent within the stream, after a part
+	// of the answer. Without streaming it is FaultStatus with 500.
+	FaultStreamError
+)
+
+// Fault is what goes wrong with a reply. The zero value is nothing.
+type Fault struct {
+	Kind FaultKind
+	// Status is the HTTP status of FaultStatus; 0 means 500.
+	Status int
+	// RetryAfter is sent as a header with FaultStatus when positive, in whole
+	// seconds rounded up.
+	RetryAfter time.Duration
+	// Message is the text of the error object; empty means the status text.
+	Message string
+}
+
+// tokens cuts text into words, runs of spaces and signs, each of at most eight
+// bytes. Joined, they are the text again.
+func tokens(text string) []string {
+	const longest = 8
+	var list []string
+	start, kind := 0, rune(0)
+	for i, r := range text {
+		next := class(r)
+		if i > start && (next != kind || next == sign || i-start+utf8.RuneLen(r) > longest) {
+			list = append(list, text[start:i])
+			start = i
+		}
+		kind = next
+	}
+	if start < len(text) {
+		list = append(list, text[start:])
+	}
+	return list
+}
+
+// The classes of characters that tokens keeps together.
+const (
+	word rune = iota
+	space
+	sign
+)
+
+func class(r rune) rune {
+	switch {
+	case unicode.IsSpace(r):
+		return space
+	case unicode.IsLetter(r), unicode.IsDigit(r), r == '_', r == utf8.RuneError:
+		return word
+	}
+	return sign
+}
+
+// CountTokens returns the number of tokens of text as the server counts them.
+func CountTokens(text string) int { return len(tokens(text)) }
+
+// usage counts what answering req with r used.
+func usage(req *Request, r *Reply, choices int) Usage {
+	if r.Usage != nil {
+		return *r.Usage
+	}
+	out := CountTokens(r.Text)
+	for _, c := range r.ToolCalls {
+		out += CountTokens(c.Name) + CountTokens(c.Arguments)
+	}
+	reasoning := CountTokens(r.Reasoning)
+	return Usage{InputTokens: CountTokens(req.Text()), OutputTokens: (out + reasoning) * choices, ReasoningTokens: reasoning * choices}
+}
+
+// wireLogProb is one token's entry under choices[].logprobs.content.
+type wireLogProb struct {
+	Token   string        `json:"token"`
+	LogProb float64       `json:"logprob"`
+	Bytes   []int         `json:"bytes"`
+	Top     []wireLogProb `json:"top_logprobs,omitempty"`
+}
+
+// logProbs makes log-probabilities for tokens around confidence. They depend on
+// nothing but the arguments.
+func logProbs(list []string, confidence float64, top int) []wireLogProb {
+	if confidence <= 0 || confidence >= 1 {
+		confidence = 0.9
+	}
+	out := make([]wireLogProb, len(list))
+	for i, token := range list {
+		h := fnv.New64a()
+		h.Write([]byte(token + "\x00" + strconv.Itoa(i)))
+		// FNV leaves short inputs poorly spread in the high bits: PCG spreads them.
+		u := rand.New(rand.NewPCG(h.Sum64(), uint64(i))).Float64()
+		// A power of the confidence with mean exponent 1 keeps the typical
+		// probability and gives the sure and the doubtful tokens of real models.
+		p := math.Pow(confidence, 2*u)
+		out[i] = wireLogProb{Token: token, LogProb: math.Log(p), Bytes: byteList(token)}
+		rest := 1 - p
+		for k := range top {
+			if k == 0 {
+				out[i].Top = append(out[i].Top, wireLogProb{Token: token, LogProb: out[i].LogProb, Bytes: out[i].Bytes})
+				continue
+			}
+			rest *= 0.6
+			alternative := token + "~" + strconv.Itoa(k)
+			out[i].Top = append(out[i].Top, wireLogProb{Token: alternative, LogProb: math.Log(max(rest, 1e-9)), Bytes: byteList(alternative)})
+		}
+	}
+	return out
+}
+
+func byteList(s string) []int {
+	list := make([]int, len(s))
+	for i := range len(s) {
+		list[i] = int(s[i])
+	}
+	return list
+}

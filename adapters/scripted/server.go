@@ -1,0 +1,214 @@
+package scripted
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"slices"
+	"sync"
+	"time"
+)
+
+// maxBody is the largest request that is read.
+const maxBody = 16 << 20
+
+// Options say what a server answers.
+type Options struct {
+	// Models are the names that the server knows; others are answered 404. Empty
+	// means that every name is known.
+	Models []string
+	// Respond gives the reply to a request. It must be safe for concurrent use.
+	// ctx ends when the client has gone or the server closes.
+	Respond func(ctx context.Context, req *Request) Reply
+	// Key is the API key that clients must send; empty means any or none.
+	Key string
+}
+
+// Server is a running model server. Its methods are safe for concurrent use.
+type Server struct {
+	url     string
+	http    *http.Server
+	closing context.CancelFunc
+	done    chan struct{}
+	handler *handler
+}
+
+// Start starts a server on a free port of the loopback interface.
+func Start(o Options) (*Server, error) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return nil, fmt.Errorf("starting the scripted model server: %w", err)
+	}
+	return serve(listener, o), nil
+}
+
+// StartAt starts a server at the address host:port, which must be a loopback one.
+func StartAt(address string, o Options) (*Server, error) {
+	tcp, err := net.ResolveTCPAddr("tcp", address)
+	if err != nil {
+		return nil, fmt.Errorf("starting the scripted model server: %w", err)
+	}
+	if !tcp.IP.IsLoopback() {
+		return nil, fmt.Errorf("starting the scripted model server: %s is not a loopback address", address)
+	}
+	listener, err := net.ListenTCP("tcp", tcp)
+	if err != nil {
+		return nil, fmt.Errorf("starting the scripted model server: %w", err)
+	}
+	return serve(listener, o), nil
+}
+
+func serve(listener net.Listener, o Options) *Server {
+	ctx, cancel := context.WithCancel(context.Background())
+	h := &handler{options: o, calls: map[string]int{}}
+	s := &Server{
+		url:     "http://" + listener.Addr().String() + "/v1",
+		closing: cancel,
+		done:    make(chan struct{}),
+		handler: h,
+		http: &http.Server{
+			Handler:           h,
+			ReadHeaderTimeout: 10 * time.Second,
+			BaseContext:       func(net.Listener) context.Context { return ctx },
+		},
+	}
+	go func() {
+		defer close(s.done)
+		// Serve returns when Close is called; its error says only that.
+		_ = s.http.Serve(listener)
+	}()
+	return s
+}
+
+// URL returns the base URL for clients, with the path /v1.
+func (s *Server) URL() string { return s.url }
+
+// Calls returns the number of chat completions asked of a model so far, those
+// that were answered with a fault included.
+func (s *Server) Calls(model string) int { return s.handler.count(model) }
+
+// Close ends open answers, stops listening and waits until the server has ended.
+// Calls after the first do nothing.
+func (s *Server) Close() error {
+	s.closing()
+	err := s.http.Close()
+	<-s.done
+	if errors.Is(err, http.ErrServerClosed) || errors.Is(err, net.ErrClosed) {
+		return nil
+	}
+	return err
+}
+
+// NewHandler returns the server's HTTP handler, for use with a server of one's own.
+func NewHandler(o Options) http.Handler { return &handler{options: o, calls: map[string]int{}} }
+
+type handler struct {
+	options Options
+
+	mu    sync.Mutex
+	calls map[string]int
+}
+
+func (h *handler) count(model string) int {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.calls[model]
+}
+
+// next counts a call of model and returns the number of those before it.
+func (h *handler) next(model string) int {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.calls[model]++
+	return h.calls[model] - 1
+}
+
+// ServeHTTP answers one request.
+func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	switch r.Method + " " + r.URL.Path {
+	case "GET /v1/models":
+		h.models(w)
+	case "POST /v1/chat/completions":
+		h.chat(w, r)
+	default:
+		writeError(w, http.StatusNotFound, "not_found", "no "+r.Method+" "+r.URL.Path+" here")
+	}
+}
+
+func (h *handler) models(w http.ResponseWriter) {
+	type entry struct {
+		ID      string `json:"id"`
+		Object  string `json:"object"`
+		OwnedBy string `json:"owned_by"`
+	}
+	list := []entry{}
+	for _, name := range h.options.Models {
+		list = append(list, entry{ID: name, Object: "model", OwnedBy: "scripted"})
+	}
+	writeJSON(w, http.StatusOK, map[string]any{"object": "list", "data": list})
+}
+
+func (h *handler) chat(w http.ResponseWriter, r *http.Request) {
+	if key := h.options.Key; key != "" && r.Header.Get("Authorization") != "Bearer "+key {
+		writeError(w, http.StatusUnauthorized, "invalid_api_key", "incorrect API key provided")
+		return
+	}
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
+	if err != nil {
+		writeError(w, http.StatusBadRequest, "invalid_request_error", err.Error())
+		return
+	}
+	req, err := decode(body, r.Header)
+	if err != nil {
+		writeError(w, http.StatusBadRequest, "invalid_request_error", err.Error())
+		return
+	}
+	if known := h.options.Models; len(known) > 0 && !slices.Contains(known, req.Model) {
+		writeError(w, http.StatusNotFound, "model_not_found", fmt.Sprintf("the model %q does not exist", req.Model))
+		return
+	}
+	req.Seq = h.next(req.Model)
+	var reply Reply
+	if h.options.Respond != nil {
+		reply = h.options.Respond(r.Context(), req)
+	}
+	if !wait(r.Context(), reply.Delay) {
+		return
+	}
+	send(w, r, req, &reply)
+}
+
+// wait returns false when ctx ended before d had passed.
+func wait(ctx context.Context, d time.Duration) bool {
+	if d <= 0 {
+		return ctx.Err() == nil
+	}
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-timer.C:
+		return true
+	}
+}
+
+// writeError sends an error object. A failure to write means that the client has
+// gone, and there is nobody to tell.
+func writeError(w http.ResponseWriter, status int, kind, message string) {
+	writeJSON(w, status, errorObject(kind, message))
+}
+
+func errorObject(kind, message string) map[string]any {
+	return map[string]any{"error": map[string]any{"message": message, "type": kind, "code": kind}}
+}
+
+func writeJSON(w http.ResponseWriter, status int, v any) {
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	_ = json.NewEncoder(w).Encode(v)
+}

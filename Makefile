@@ -98,3 +98,7 @@ $(TOOLS)/go-licenses-$(GO_LICENSES):
 	@mkdir -p $(TOOLS)
 	GOBIN=$(TOOLS) go install github.com/google/go-licenses@$(GO_LICENSES)
 	@mv $(TOOLS)/go-licenses $@
+
+.PHONY: pictures
+pictures: ## Draw docs/pictures/*.svg from their sources (needs graphviz)
+	for p in docs/pictures/*.dot; do dot -Tsvg $$p > $${p%.dot}.svg; done

@@ -1,0 +1,235 @@
+package cascade
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+)
+
+// AnswerRule says which answer a cascade returns.
+type AnswerRule int
+
+// The rules for the answer.
+const (
+	// Best returns the answer with the highest post-hoc estimate.
+	Best AnswerRule = iota
+	// Last returns the answer of the model that ran last, and values a supermodel
+	// by its last model, as cascades do that never go back.
+	Last
+)
+
+// Params are the parameters of every strategy together; each reads those that
+// concern it. The zero value is sensible for each.
+type Params struct {
+	// Lambdas are the prices of one unit of cost in quality, one for each depth
+	// (number of models that have run); the last one repeats. Nil is the price 0:
+	// quality at any cost.
+	Lambdas []float64
+	// Gamma in [0, 1] is the probability of the cheapest of tied optima; see
+	// [State.Coin].
+	Gamma float64
+	// MaxDepth is the greatest number of models run in one step; 0 is no limit.
+	MaxDepth int
+	// Scale in (0, 1] multiplies the predictive deviations: below 1, less is hoped
+	// for from further models. Estimates that err together overstate E[max], and a
+	// fitted scale mends some of that. 0 means 1; for 0, set NoExpect.
+	Scale float64
+	// NoExpect takes every estimate as certain: Scale 0.
+	NoExpect bool
+	// Order is the order in which the models run: of a cascade or threshold, nil
+	// meaning 0, 1, 2, ...; of a cascade_route, nil meaning any order. A model that
+	// is not listed never runs.
+	Order []int
+	// Thresholds are what the post-hoc estimate must reach for the threshold
+	// strategy to stop, one for each depth from the first model on; the last one
+	// repeats. Nil is the threshold 0.
+	Thresholds []float64
+	// Answer says which answer a cascade or threshold returns.
+	Answer AnswerRule
+	// NodeLimit bounds the search of cascade_route, in supermodels whose value is
+	// worked out. 0 means DefaultNodeLimit, a negative number no limit.
+	NodeLimit int
+	// TopK, when positive, makes cascade_route a beam search that keeps the TopK
+	// best supermodels of each size.
+	TopK int
+}
+
+// Strategies by name, as in policies, profiles and on the command line.
+const (
+	NameRoute                = "route"
+	NameThreshold            = "threshold"
+	NameCascade              = "cascade"
+	NameCascadeRoute         = "cascade_route"
+	NameCascadeRouteSlow     = "cascade_route_slow"
+	NameCascadeRouteGreedy   = "cascade_route_greedy"
+	NameCascadeRouteNoExpect = "cascade_route_no_expect"
+	NameIndex                = "index"
+)
+
+// Names returns the names that [New] knows.
+func Names() []string {
+	return []string{
+		NameRoute, NameThreshold, NameCascade, NameCascadeRoute,
+		NameCascadeRouteSlow, NameCascadeRouteGreedy, NameCascadeRouteNoExpect, NameIndex,
+	}
+}
+
+// ErrUnknownStrategy is what New's error wraps for a name that is not in [Names].
+var ErrUnknownStrategy = errors.New("unknown strategy")
+
+// New returns the strategy with the given name.
+func New(name string, p Params) (Strategy, error) {
+	switch name {
+	case NameRoute:
+		return wrap(NewRoute(p))
+	case NameThreshold:
+		return wrap(NewThreshold(p))
+	case NameCascade:
+		return wrap(NewCascade(p))
+	case NameCascadeRoute:
+		return wrap(NewCascadeRoute(p, Exact))
+	case NameCascadeRouteSlow:
+		return wrap(NewCascadeRoute(p, Slow))
+	case NameCascadeRouteGreedy:
+		return wrap(NewCascadeRoute(p, Greedy))
+	case NameCascadeRouteNoExpect:
+		p.Scale, p.NoExpect = 0, true
+		return wrap(NewCascadeRoute(p, Exact))
+	case NameIndex:
+		return wrap(NewIndex(p))
+	}
+	return nil, fmt.Errorf("cascade: %w %q", ErrUnknownStrategy, name)
+}
+
+// wrap keeps a nil pointer from becoming a non-nil Strategy.
+func wrap[S Strategy](s S, err error) (Strategy, error) {
+	if err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+// Tunable is a strategy of which others can be made that differ in the values of
+// their knob only: the lambdas, or for threshold the thresholds. It is cheap, and
+// the new one shares its working memory with the old, so that a sweep over
+// hundreds of values neither validates nor allocates much. Every strategy of this
+// package is Tunable.
+type Tunable interface {
+	Strategy
+	// Tune returns the strategy with these values and this gamma.
+	Tune(values []float64, gamma float64) (Strategy, error)
+}
+
+// common is what the strategies share.
+type common struct {
+	lambdas  []float64
+	gamma    float64
+	maxDepth int
+	scale    float64
+}
+
+func newCommon(p Params) (common, error) {
+	var faults []error
+	for i, l := range p.Lambdas {
+		if !(l >= 0) || !finite(l) {
+			faults = append(faults, fmt.Errorf("cascade: lambda %d is %v, want a finite number from 0 up", i, l))
+		}
+	}
+	if !(p.Gamma >= 0 && p.Gamma <= 1) {
+		faults = append(faults, fmt.Errorf("cascade: gamma %v lies outside [0, 1]", p.Gamma))
+	}
+	if p.MaxDepth < 0 {
+		faults = append(faults, fmt.Errorf("cascade: max depth %d is negative", p.MaxDepth))
+	}
+	if p.TopK < 0 {
+		faults = append(faults, fmt.Errorf("cascade: top-k %d is negative", p.TopK))
+	}
+	if !(p.Scale >= 0 && p.Scale <= 1) {
+		faults = append(faults, fmt.Errorf("cascade: scale %v lies outside [0, 1]", p.Scale))
+	}
+	if p.NoExpect && p.Scale != 0 {
+		faults = append(faults, fmt.Errorf("cascade: scale %v together with no-expect", p.Scale))
+	}
+	for i, v := range p.Order {
+		if v < 0 {
+			faults = append(faults, fmt.Errorf("cascade: order lists model %d", v))
+		}
+		if slices.Contains(p.Order[:i], v) {
+			faults = append(faults, fmt.Errorf("cascade: order lists model %d twice", v))
+		}
+	}
+	if p.Answer != Best && p.Answer != Last {
+		faults = append(faults, fmt.Errorf("cascade: answer rule %d", p.Answer))
+	}
+	for i, t := range p.Thresholds {
+		if t != t {
+			faults = append(faults, fmt.Errorf("cascade: threshold %d is not a number", i))
+		}
+	}
+	c := common{lambdas: slices.Clone(p.Lambdas), gamma: p.Gamma, maxDepth: p.MaxDepth, scale: p.Scale}
+	if p.Scale == 0 && !p.NoExpect {
+		c.scale = 1
+	}
+	return c, errors.Join(faults...)
+}
+
+// tuned returns c with other lambdas and gamma.
+func (c common) tuned(lambdas []float64, gamma float64) (common, error) {
+	t, err := newCommon(Params{Lambdas: lambdas, Gamma: gamma})
+	c.lambdas, c.gamma = t.lambdas, t.gamma
+	return c, err
+}
+
+// lambda returns the price at a depth.
+func (c *common) lambda(depth int) float64 { return at(c.lambdas, depth) }
+
+// at returns values[i], where the last value repeats and no values mean 0.
+func at(values []float64, i int) float64 {
+	if len(values) == 0 {
+		return 0
+	}
+	return values[min(i, len(values)-1)]
+}
+
+// spent reports whether the depth limit forbids a further model.
+func (c *common) spent(s *State) bool { return c.maxDepth > 0 && len(s.Ran) >= c.maxDepth }
+
+// room returns how many further models the depth limit allows.
+func (c *common) room(s *State) int {
+	if c.maxDepth == 0 {
+		return len(s.Beliefs)
+	}
+	return c.maxDepth - len(s.Ran)
+}
+
+// cheap reports whether this step follows the cheapest of tied optima.
+func (c *common) cheap(s *State) bool { return s.Coin < c.gamma }
+
+// open reports whether model i may be run and has not run.
+func (s *State) open(i int) bool {
+	return (s.Infeasible == nil || !s.Infeasible[i]) && !slices.Contains(s.Ran, i)
+}
+
+// best returns the model that has run with the highest post-hoc estimate, the
+// earliest of equals, and that estimate; None and -Inf before any has run.
+func (s *State) best() (int, float64) {
+	answer, v := None, negInf
+	for _, i := range s.Ran {
+		if q := s.Beliefs[i].Mean; answer == None || q > v {
+			answer, v = i, q
+		}
+	}
+	return answer, v
+}
+
+// answer returns the model whose answer to return by the rule.
+func (s *State) answer(rule AnswerRule) int {
+	if rule == Last && len(s.Ran) > 0 {
+		return s.Ran[len(s.Ran)-1]
+	}
+	a, _ := s.best()
+	return a
+}
+
+// price returns lambda times a cost, kept finite.
+func price(lambda, cost float64) float64 { return min(lambda*cost, 1e300) }

@@ -1,0 +1,115 @@
+package cascade
+
+import "math"
+
+// gauss12 holds the positive half of the Gauss-Legendre rule of 12 nodes on [-1, 1].
+var gauss12 = [...]struct{ x, w float64 }{
+	{0.1252334085114688, 0.24914704581340277},
+	{0.36783149899818013, 0.2334925365383548},
+	{0.5873179542866171, 0.20316742672306592},
+	{0.7699026741943047, 0.16007832854334622},
+	{0.9041172563704748, 0.10693932599531843},
+	{0.9815606342467191, 0.04717533638651183},
+}
+
+// reach is how many deviations from its mean a normal counts as certain: beyond
+// it, the excess is below 1e-11 deviations.
+const reach = 6.5
+
+// laws are distributions that are taken as independent.
+type laws []law
+
+// support returns an interval outside of which the maximum of the laws and floor
+// falls with negligible probability.
+func (ls laws) support(floor float64) (lo, hi float64) {
+	lo, hi = floor, floor
+	for i := range ls {
+		l := &ls[i]
+		a, b := l.mean-reach*l.dev, l.mean+reach*l.dev
+		if l.two {
+			a, b = l.lo, l.hi
+		}
+		lo, hi = max(lo, a), max(hi, b)
+	}
+	return lo, hi
+}
+
+// resolve returns a width on which the distribution functions of all laws are
+// smooth enough, between a and b, for one panel of the rule, or 0 when a law jumps
+// strictly between a and b.
+func (ls laws) resolve(a, b, panel float64) float64 {
+	width := math.Inf(1)
+	for i := range ls {
+		l := &ls[i]
+		if l.two || l.dev == 0 {
+			continue
+		}
+		if b > l.mean-reach*l.dev && a < l.mean+reach*l.dev {
+			width = min(width, panel*l.dev)
+		}
+	}
+	return width
+}
+
+// jump returns the least point strictly between a and b at which a law's
+// distribution function jumps, or b.
+func (ls laws) jump(a, b float64) float64 {
+	for i := range ls {
+		l := &ls[i]
+		if l.two {
+			if l.lo > a && l.lo < b {
+				b = l.lo
+			}
+			if l.hi > a && l.hi < b {
+				b = l.hi
+			}
+		} else if l.dev == 0 && l.mean > a && l.mean < b {
+			b = l.mean
+		}
+	}
+	return b
+}
+
+// panels calls yield for consecutive panels that cover [lo, hi], each narrow
+// enough for the laws that vary on it.
+func (ls laws) panels(lo, hi, panel float64, yield func(a, b float64)) {
+	for a := lo; a < hi; {
+		stop := ls.jump(a, hi)
+		for a < stop {
+			b := stop
+			for {
+				w := ls.resolve(a, b, panel)
+				mid := a + 0.5*(b-a)
+				if b-a <= w || mid <= a || mid >= b {
+					break
+				}
+				b = mid
+			}
+			yield(a, b)
+			a = b
+		}
+	}
+}
+
+// expectedMax returns E[max(floor, X_1, ..., X_n)].
+func (ls laws) expectedMax(floor float64) float64 {
+	lo, hi := ls.support(floor)
+	if math.IsInf(hi, -1) {
+		return hi
+	}
+	below := 0.0
+	ls.panels(lo, hi, 4, func(a, b float64) {
+		c, h := 0.5*(a+b), 0.5*(b-a)
+		sum := 0.0
+		for _, g := range gauss12 {
+			p, q := 1.0, 1.0
+			for i := range ls {
+				p *= ls[i].cdf(c - h*g.x)
+				q *= ls[i].cdf(c + h*g.x)
+			}
+			sum += g.w * (p + q)
+		}
+		below += h * sum
+	})
+	return hi - below
+}

@@ -1,0 +1,59 @@
+package cascade
+
+// Route runs exactly one model: the one with the highest Mean - lambda·cost.
+//
+// It is the optimal way to choose one model per query under an expected budget
+// (the paper's theorem 1): for every budget there are a lambda and a gamma for
+// which the mixture of the cheapest and the dearest maximiser spends it exactly.
+type Route struct{ common }
+
+// NewRoute returns a Route; it reads Lambdas (the first) and Gamma.
+func NewRoute(p Params) (*Route, error) {
+	c, err := newCommon(p)
+	if err != nil {
+		return nil, err
+	}
+	return &Route{c}, nil
+}
+
+// Tune implements [Tunable].
+func (r *Route) Tune(lambdas []float64, gamma float64) (Strategy, error) {
+	c, err := r.tuned(lambdas, gamma)
+	if err != nil {
+		return nil, err
+	}
+	return &Route{c}, nil
+}
+
+// Decide implements [Strategy].
+func (r *Route) Decide(s *State) Decision {
+	s.check()
+	if len(s.Ran) > 0 {
+		return Decision{Run: Stop, Answer: s.answer(Best)}
+	}
+	lambda, cheap := r.lambda(0), r.cheap(s)
+	top := negInf
+	for i, b := range s.Beliefs {
+		if s.open(i) {
+			top = max(top, b.Mean-price(lambda, s.Costs[i]))
+		}
+	}
+	run := Stop
+	for i, b := range s.Beliefs {
+		if !s.open(i) || b.Mean-price(lambda, s.Costs[i]) < top-tieTolerance {
+			continue
+		}
+		if run == Stop || preferred(cheap, s.Costs[i], s.Costs[run]) {
+			run = i
+		}
+	}
+	return Decision{Run: run, Answer: None}
+}
+
+// preferred reports whether of two tied costs the first is to be taken.
+func preferred(cheap bool, cost, than float64) bool {
+	if cheap {
+		return cost < than
+	}
+	return cost > than
+}

@@ -1,0 +1,80 @@
+package cascade
+
+import "slices"
+
+// Threshold runs the models in a fixed order and stops once the post-hoc estimate
+// of the model that ran last reaches its threshold. It is the cascade of earlier
+// work, and the baseline for all others.
+type Threshold struct {
+	common
+	order      []int
+	thresholds []float64
+	answer     AnswerRule
+}
+
+// NewThreshold returns a Threshold; it reads Order, Thresholds, MaxDepth and
+// Answer.
+func NewThreshold(p Params) (*Threshold, error) {
+	c, err := newCommon(p)
+	if err != nil {
+		return nil, err
+	}
+	return &Threshold{common: c, order: slices.Clone(p.Order), thresholds: slices.Clone(p.Thresholds), answer: p.Answer}, nil
+}
+
+// Tune implements [Tunable]: the values are thresholds, and gamma has no effect.
+func (t *Threshold) Tune(thresholds []float64, gamma float64) (Strategy, error) {
+	if _, err := newCommon(Params{Thresholds: thresholds, Gamma: gamma}); err != nil {
+		return nil, err
+	}
+	u := *t
+	u.thresholds, u.gamma = slices.Clone(thresholds), gamma
+	return &u, nil
+}
+
+// Decide implements [Strategy].
+func (t *Threshold) Decide(s *State) Decision {
+	s.check()
+	d := Decision{Run: Stop, Answer: s.answer(t.answer)}
+	if n := len(s.Ran); n > 0 && s.Beliefs[s.Ran[n-1]].Mean >= at(t.thresholds, n-1) || t.spent(s) {
+		return d
+	}
+	if next := s.after(t.order); next < s.length(t.order) {
+		d.Run = s.nth(t.order, next)
+	}
+	return d
+}
+
+// length returns how many models an order has; nil is the order 0, 1, 2, ...
+func (s *State) length(order []int) int {
+	if order == nil {
+		return len(s.Beliefs)
+	}
+	return len(order)
+}
+
+// nth returns the model at a place of an order.
+func (s *State) nth(order []int, place int) int {
+	if order == nil {
+		return place
+	}
+	return order[place]
+}
+
+// after returns the first place of an order that lies after every model that has
+// run and holds a model that may be run, or the order's length.
+func (s *State) after(order []int) int {
+	n := s.length(order)
+	first := 0
+	for k := range n {
+		if slices.Contains(s.Ran, s.nth(order, k)) {
+			first = k + 1
+		}
+	}
+	for k := first; k < n; k++ {
+		if s.open(s.nth(order, k)) {
+			return k
+		}
+	}
+	return n
+}

@@ -1,0 +1,38 @@
+package eval
+
+import "math"
+
+// The rows that need no estimator. All of them see the test half.
+
+// linearInterpolation tosses coins between the single models on the hull.
+func linearInterpolation(_ []float64, f *Frame) Curve { return Hull(f.Models) }
+
+// bestSingle is the model of highest mean quality and nothing else.
+func bestSingle(_ []float64, f *Frame) Curve { return Curve{f.Models[f.Best]} }
+
+// randomChoice tosses a coin between the cheapest and the best single model.
+func randomChoice(_ []float64, f *Frame) Curve {
+	return NewCurve([]Point{f.Models[f.Cheapest], f.Models[f.Best]})
+}
+
+// oracle runs, knowing every outcome, the one model of highest quality less
+// lambda times cost on each query.
+func oracle(o *Outcomes, lambdas []float64) *Sample {
+	s := NewSample(lambdas, len(o.Quality))
+	for l, lambda := range lambdas {
+		for q := range o.Quality {
+			chosen, value := 0, math.Inf(-1)
+			for m, quality := range o.Quality[q] {
+				v := quality
+				if lambda > 0 {
+					v -= lambda * o.CostUSD[q][m]
+				}
+				if v > value || v == value && o.CostUSD[q][m] < o.CostUSD[q][chosen] {
+					chosen, value = m, v
+				}
+			}
+			s.Cost[l][q], s.Quality[l][q], s.Steps[l][q] = o.CostUSD[q][chosen], o.Quality[q][chosen], 1
+		}
+	}
+	return s
+}

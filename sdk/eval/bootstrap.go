@@ -1,0 +1,121 @@
+package eval
+
+import (
+	"context"
+	"math"
+	"math/rand/v2"
+	"runtime"
+
+	"golang.org/x/sync/errgroup"
+	"gonum.org/v1/gonum/stat"
+)
+
+// A row is one line of the comparison: how its curve follows from the weights of
+// the queries and from the frame that the same weights give.
+type row func(weight []float64, f *Frame) Curve
+
+// Bootstrap resamples the queries with replacement.
+type Bootstrap struct {
+	// Resamples is their number; 0 means no intervals.
+	Resamples int
+	// Seed makes the resamples; resample i depends on Seed and i alone, so
+	// results do not depend on the number of cores.
+	Seed uint64
+	// Costs are the costs at which qualities are recorded for the bands of the figures.
+	Costs []float64
+}
+
+// resampled holds, for each row and resample, what intervals are made of.
+type resampled struct {
+	auc, costAtBest, qualityAtBestCost [][]float64
+	// quality[row][cost][resample]
+	quality [][][]float64
+}
+
+// weights returns how often resample i draws each of n queries.
+func (b *Bootstrap) weights(i, n int) []float64 {
+	rng := rand.New(rand.NewPCG(b.Seed, uint64(i)+1))
+	w := make([]float64, n)
+	for range n {
+		w[rng.IntN(n)]++
+	}
+	return w
+}
+
+// run computes every row on every resample. The frame is that of the resample: the
+// limits of the AUC vary with the queries as the curves do.
+func (b *Bootstrap) run(ctx context.Context, models *Sample, rows []row, done func(int)) (*resampled, error) {
+	queries := len(models.Cost[0])
+	table := func() [][]float64 {
+		t := make([][]float64, len(rows))
+		for r := range t {
+			t[r] = make([]float64, b.Resamples)
+		}
+		return t
+	}
+	out := &resampled{auc: table(), costAtBest: table(), qualityAtBestCost: table()}
+	for range rows {
+		perCost := make([][]float64, len(b.Costs))
+		for c := range perCost {
+			perCost[c] = make([]float64, b.Resamples)
+		}
+		out.quality = append(out.quality, perCost)
+	}
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(runtime.GOMAXPROCS(0))
+	for i := range b.Resamples {
+		group.Go(func() error {
+			if err := ctx.Err(); err != nil {
+				return err
+			}
+			w := b.weights(i, queries)
+			f := models.frame(w)
+			for r, curveOf := range rows {
+				c := curveOf(w, &f)
+				out.auc[r][i] = c.AUC(&f)
+				best := f.Models[f.Best]
+				out.qualityAtBestCost[r][i] = c.QualityAt(best.Cost, &f)
+				out.costAtBest[r][i] = math.NaN()
+				if at, ok := c.Reach(best.Quality); ok {
+					out.costAtBest[r][i] = at.Cost
+				}
+				for k, cost := range b.Costs {
+					out.quality[r][k][i] = c.QualityAt(cost, &f)
+				}
+			}
+			if done != nil {
+				done(1)
+			}
+			return nil
+		})
+	}
+	if err := group.Wait(); err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+// Interval is a value with its two-sigma limits.
+type Interval struct{ Value, Low, High float64 }
+
+// twoSigma returns value plus and minus twice the standard deviation of the
+// resampled values; without resamples the limits are NaN.
+func twoSigma(value float64, values []float64) Interval {
+	if len(values) < 2 {
+		return Interval{value, math.NaN(), math.NaN()}
+	}
+	d := 2 * stat.StdDev(values, nil)
+	return Interval{value, value - d, value + d}
+}
+
+// difference returns the interval of a minus b, paired by resample.
+func difference(value float64, a, b []float64) Interval {
+	d := make([]float64, len(a))
+	for i := range d {
+		d[i] = a[i] - b[i]
+	}
+	return twoSigma(value, d)
+}
+
+// Significant reports whether zero lies outside the interval.
+func (i Interval) Significant() bool { return i.Low > 0 || i.High < 0 }

@@ -1,0 +1,272 @@
+package eval
+
+import (
+	"bytes"
+	"fmt"
+	"image/color"
+	"math"
+	"os"
+	"path/filepath"
+
+	"gonum.org/v1/plot"
+	"gonum.org/v1/plot/font"
+	"gonum.org/v1/plot/plotter"
+	"gonum.org/v1/plot/vg"
+	"gonum.org/v1/plot/vg/draw"
+)
+
+// Figure is a drawing with its size in points.
+type Figure struct {
+	Name          string
+	Width, Height vg.Length
+	draw          func(draw.Canvas)
+}
+
+// Series is one line of a figure; Low and High, when set, bound a band round it.
+type Series struct {
+	Name      string
+	X, Y      []float64
+	Low, High []float64
+}
+
+// Label is a named point of a figure.
+type Label struct {
+	Name string
+	X, Y float64
+}
+
+// Axes describes the axes of a line figure.
+type Axes struct {
+	Title, X, Y string
+	LogX, LogY  bool
+}
+
+// The palette differs in lightness as well as hue, and each line has its own dashes
+// and marks, so that a figure survives a black-and-white printer.
+var palette = []color.RGBA{
+	{0, 0, 0, 255}, {213, 94, 0, 255}, {0, 114, 178, 255}, {0, 158, 115, 255},
+	{204, 121, 167, 255}, {120, 120, 120, 255}, {86, 60, 20, 255}, {86, 180, 233, 255},
+}
+
+var dashes = [][]vg.Length{
+	nil, {6, 2}, {2, 2}, {8, 2, 2, 2}, {10, 4}, {1, 2}, {4, 4}, {12, 2, 2, 2, 2, 2},
+}
+
+var marks = []draw.GlyphDrawer{
+	draw.CircleGlyph{}, draw.SquareGlyph{}, draw.TriangleGlyph{}, draw.CrossGlyph{},
+	draw.RingGlyph{}, draw.PlusGlyph{}, draw.BoxGlyph{}, draw.PyramidGlyph{},
+}
+
+func newPlot(a Axes) *plot.Plot {
+	p := plot.New()
+	p.Title.Text, p.X.Label.Text, p.Y.Label.Text = a.Title, a.X, a.Y
+	p.Title.TextStyle.Font.Size = 12
+	p.Title.Padding = 6
+	p.BackgroundColor = color.White
+	p.Legend.Top = false
+	p.Legend.ThumbnailWidth = 28
+	p.Legend.TextStyle.Font.Size = 9
+	p.Legend.Padding = 1
+	for _, axis := range []*plot.Axis{&p.X, &p.Y} {
+		axis.Label.TextStyle.Font.Size = 10
+		axis.Tick.Label.Font.Size = 9
+	}
+	if a.LogX {
+		p.X.Scale, p.X.Tick.Marker = plot.LogScale{}, logTicks{}
+	}
+	if a.LogY {
+		p.Y.Scale, p.Y.Tick.Marker = plot.LogScale{}, logTicks{}
+	}
+	grid := plotter.NewGrid()
+	grid.Horizontal.Color, grid.Vertical.Color = color.Gray{225}, color.Gray{225}
+	p.Add(grid)
+	return p
+}
+
+// Lines draws series as lines and labels as named points. Points without a finite
+// place on the axes are left out.
+func Lines(name string, a Axes, series []Series, labels []Label) (*Figure, error) {
+	p := newPlot(a)
+	visible := func(x, y float64) bool {
+		return !math.IsNaN(x+y) && !math.IsInf(x+y, 0) && (!a.LogX || x > 0) && (!a.LogY || y > 0)
+	}
+	for i, s := range series {
+		if err := addBand(p, s, palette[i%len(palette)], visible); err != nil {
+			return nil, fmt.Errorf("drawing the band of %s: %w", s.Name, err)
+		}
+	}
+	for i, s := range series {
+		if err := addLine(p, i, s, visible); err != nil {
+			return nil, fmt.Errorf("drawing %s: %w", s.Name, err)
+		}
+	}
+	if err := addLabels(p, labels, visible); err != nil {
+		return nil, err
+	}
+	return &Figure{Name: name, Width: 17 * vg.Centimeter, Height: 11.5 * vg.Centimeter, draw: func(c draw.Canvas) {
+		p.Draw(draw.Crop(c, 4, -10, 4, -4))
+	}}, nil
+}
+
+func addBand(p *plot.Plot, s Series, c color.RGBA, visible func(x, y float64) bool) error {
+	if len(s.Low) != len(s.X) || len(s.High) != len(s.X) {
+		return nil
+	}
+	var lower, upper plotter.XYs
+	for i, x := range s.X {
+		if visible(x, s.Low[i]) && visible(x, s.High[i]) {
+			lower = append(lower, plotter.XY{X: x, Y: s.Low[i]})
+			upper = append(upper, plotter.XY{X: x, Y: s.High[i]})
+		}
+	}
+	if len(lower) < 2 {
+		return nil
+	}
+	for i := len(upper) - 1; i >= 0; i-- {
+		lower = append(lower, upper[i])
+	}
+	band, err := plotter.NewPolygon(lower)
+	if err != nil {
+		return err
+	}
+	// Mixed with white rather than transparent: SVG viewers differ on alpha.
+	band.Color = color.RGBA{pale(c.R), pale(c.G), pale(c.B), 255}
+	band.LineStyle.Width = 0
+	p.Add(band)
+	return nil
+}
+
+func pale(v uint8) uint8 { return uint8(255 - (255-int(v))*14/100) }
+
+func addLine(p *plot.Plot, i int, s Series, visible func(x, y float64) bool) error {
+	var xys plotter.XYs
+	for k, x := range s.X {
+		if visible(x, s.Y[k]) {
+			xys = append(xys, plotter.XY{X: x, Y: s.Y[k]})
+		}
+	}
+	if len(xys) == 0 {
+		return nil
+	}
+	line, points, err := plotter.NewLinePoints(xys)
+	if err != nil {
+		return err
+	}
+	c := palette[i%len(palette)]
+	line.Color, line.Width, line.Dashes = c, 1.4, dashes[i%len(dashes)]
+	points.Color, points.Shape, points.Radius = c, marks[i%len(marks)], 2
+	points.XYs = thin(xys, 14)
+	p.Add(line, points)
+	p.Legend.Add(s.Name, line, points)
+	return nil
+}
+
+// thin returns about n of the points, ends included, so that marks do not merge.
+func thin(xys plotter.XYs, n int) plotter.XYs {
+	if len(xys) <= n {
+		return xys
+	}
+	out := make(plotter.XYs, 0, n)
+	for i := range n {
+		out = append(out, xys[i*(len(xys)-1)/(n-1)])
+	}
+	return out
+}
+
+func addLabels(p *plot.Plot, labels []Label, visible func(x, y float64) bool) error {
+	var named plotter.XYLabels
+	for _, l := range labels {
+		if visible(l.X, l.Y) {
+			named.XYs = append(named.XYs, plotter.XY{X: l.X, Y: l.Y})
+			named.Labels = append(named.Labels, l.Name)
+		}
+	}
+	if len(named.XYs) == 0 {
+		return nil
+	}
+	points, err := plotter.NewScatter(named.XYs)
+	if err != nil {
+		return fmt.Errorf("drawing the models: %w", err)
+	}
+	points.Shape, points.Radius, points.Color = draw.PyramidGlyph{}, 2.6, color.Gray{90}
+	p.Add(points)
+	p.Legend.Add("single models", points)
+	// Names of many models would hide the lines.
+	if len(named.Labels) > 12 {
+		return nil
+	}
+	text, err := plotter.NewLabels(named)
+	if err != nil {
+		return fmt.Errorf("drawing the models' names: %w", err)
+	}
+	for i := range text.TextStyle {
+		text.TextStyle[i].Font.Size, text.TextStyle[i].Color = 7, color.Gray{90}
+	}
+	text.Offset = vg.Point{X: 3, Y: -7}
+	p.Add(text)
+	return nil
+}
+
+// logTicks marks powers of ten, and 2 and 5 times them, by plain numbers.
+type logTicks struct{}
+
+// Ticks returns the marks between low and high, both of them positive.
+func (logTicks) Ticks(low, high float64) []plot.Tick {
+	var ticks []plot.Tick
+	few := math.Log10(high/low) < 3
+	for e := math.Floor(math.Log10(low)); e <= math.Ceil(math.Log10(high)); e++ {
+		for m := 1; m < 10; m++ {
+			v := float64(m) * math.Pow(10, e)
+			if v < low*0.999 || v > high*1.001 {
+				continue
+			}
+			label := ""
+			if m == 1 || few && (m == 2 || m == 5) {
+				label = fmt.Sprintf("%.3g", v)
+			}
+			ticks = append(ticks, plot.Tick{Value: v, Label: label})
+		}
+	}
+	return ticks
+}
+
+// SVG returns the figure as a scalable drawing.
+func (f *Figure) SVG() ([]byte, error) { return f.render("svg") }
+
+func (f *Figure) render(format string) ([]byte, error) {
+	canvas, err := draw.NewFormattedCanvas(f.Width, f.Height, format)
+	if err != nil {
+		return nil, fmt.Errorf("drawing %s: %w", f.Name, err)
+	}
+	f.draw(draw.New(canvas))
+	var out bytes.Buffer
+	if _, err := canvas.WriteTo(&out); err != nil {
+		return nil, fmt.Errorf("drawing %s: %w", f.Name, err)
+	}
+	return out.Bytes(), nil
+}
+
+// Save writes the figure to dir as NAME.png and NAME.svg.
+func (f *Figure) Save(dir string) error {
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return err
+	}
+	for _, format := range []string{"png", "svg"} {
+		data, err := f.render(format)
+		if err != nil {
+			return err
+		}
+		if err := os.WriteFile(filepath.Join(dir, f.Name+"."+format), data, 0o644); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// textSize is the font of numbers inside figures.
+func textSize(size font.Length) draw.TextStyle {
+	style := plot.New().X.Tick.Label
+	style.Font.Size = size
+	style.XAlign, style.YAlign = draw.XCenter, draw.YCenter
+	return style
+}

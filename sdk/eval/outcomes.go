@@ -1,0 +1,47 @@
+package eval
+
+import (
+	"errors"
+	"fmt"
+	"math"
+)
+
+// Outcomes are the recorded outcomes of every model on every query: the truth that
+// a replay draws from. Rows are queries, columns models.
+type Outcomes struct {
+	Models  []string
+	Queries []string
+	Groups  []string
+	Quality [][]float64
+	CostUSD [][]float64
+}
+
+// ErrConstantCost: all models cost the same on average, so that there is no
+// trade-off to draw a curve of.
+var ErrConstantCost = errors.New("all models have the same mean cost: a cost-quality curve needs models of different cost")
+
+// Validate reports what makes the outcomes unfit for a comparison.
+func (o *Outcomes) Validate() error {
+	if len(o.Models) < 2 {
+		return fmt.Errorf("%d model(s): a comparison needs at least two", len(o.Models))
+	}
+	if len(o.Queries) < 2 {
+		return fmt.Errorf("%d query(ies): a comparison needs at least two", len(o.Queries))
+	}
+	for q, name := range o.Queries {
+		for m, model := range o.Models {
+			quality, cost := o.Quality[q][m], o.CostUSD[q][m]
+			if math.IsNaN(quality) || quality < 0 || quality > 1 {
+				return fmt.Errorf("query %s, model %s: quality %v is not in [0, 1]", name, model, quality)
+			}
+			if math.IsNaN(cost) || math.IsInf(cost, 0) || cost < 0 {
+				return fmt.Errorf("query %s, model %s: cost %v is not a finite amount of at least 0", name, model, cost)
+			}
+		}
+	}
+	f := singles(o).frame(nil)
+	if low, high := f.costRange(); !(high > low) {
+		return ErrConstantCost
+	}
+	return nil
+}

@@ -1,0 +1,63 @@
+package eval
+
+import "gonum.org/v1/gonum/floats"
+
+// Sample is what one strategy did on every query of a test half at every lambda.
+// Row l of a matrix belongs to Lambdas[l] and has one entry for each query.
+type Sample struct {
+	Lambdas              []float64
+	Cost, Quality, Steps [][]float64
+}
+
+// NewSample returns a sample of zeros for the lambdas and a number of queries.
+func NewSample(lambdas []float64, queries int) *Sample {
+	s := &Sample{Lambdas: lambdas}
+	for range lambdas {
+		s.Cost = append(s.Cost, make([]float64, queries))
+		s.Quality = append(s.Quality, make([]float64, queries))
+		s.Steps = append(s.Steps, make([]float64, queries))
+	}
+	return s
+}
+
+// Curve returns the mean cost, quality and steps at each lambda over the queries,
+// query q counted weight[q] times; nil weighs every query once.
+func (s *Sample) Curve(weight []float64) Curve {
+	points := make([]Point, len(s.Lambdas))
+	for l, lambda := range s.Lambdas {
+		points[l] = Point{
+			Lambda: lambda,
+			Cost:   mean(s.Cost[l], weight), Quality: mean(s.Quality[l], weight), Steps: mean(s.Steps[l], weight),
+		}
+	}
+	return NewCurve(points)
+}
+
+// mean returns the weighted mean of x; nil weighs every entry once.
+func mean(x, weight []float64) float64 {
+	if weight == nil {
+		return floats.Sum(x) / float64(len(x))
+	}
+	return floats.Dot(x, weight) / floats.Sum(weight)
+}
+
+// singles returns a sample with one row for each model run alone.
+func singles(o *Outcomes) *Sample {
+	queries, models := len(o.Quality), len(o.Models)
+	s := NewSample(make([]float64, models), queries)
+	for m := range models {
+		for q := range queries {
+			s.Cost[m][q], s.Quality[m][q], s.Steps[m][q] = o.CostUSD[q][m], o.Quality[q][m], 1
+		}
+	}
+	return s
+}
+
+// frame returns the frame of the single models over the weighted queries.
+func (s *Sample) frame(weight []float64) Frame {
+	costs, qualities := make([]float64, len(s.Cost)), make([]float64, len(s.Cost))
+	for m := range s.Cost {
+		costs[m], qualities[m] = mean(s.Cost[m], weight), mean(s.Quality[m], weight)
+	}
+	return NewFrame(costs, qualities)
+}

@@ -1,0 +1,225 @@
+package outcome
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"strconv"
+)
+
+// Names of the columns and fields of the long formats.
+const (
+	colQuery   = "query_id"
+	colGroup   = "group"
+	colModel   = "model"
+	colQuality = "quality"
+	colCost    = "cost_usd"
+	colInput   = "input_tokens"
+	colOutput  = "output_tokens"
+	colLatency = "latency_seconds"
+	colAnswer  = "answer"
+	colPrompt  = "prompt"
+	colAnte    = "ante"
+	colPost    = "post"
+	colLogProb = "log_probs"
+)
+
+// cell is what one row of a long table says: the numbers by column, NaN or absent
+// when unknown.
+type cell struct {
+	query, group, prompt string
+	model, answer        string
+	numbers              map[string]float64
+}
+
+// builder collects cells into a table.
+type builder struct {
+	queries, models   map[string]int
+	queryIDs, names   []string
+	groups, prompts   []string
+	answers           [][]string
+	numbers           map[string][][]float64 // column, query, model
+	seen              [][]bool
+	anyGroup, anyText bool
+	anyAnswer         bool
+}
+
+func newBuilder() *builder {
+	return &builder{queries: map[string]int{}, models: map[string]int{}, numbers: map[string][][]float64{}}
+}
+
+// query returns the place of a query, a new one when it is not known yet.
+func (b *builder) query(id, group, prompt string) int {
+	q, known := b.queries[id]
+	if !known {
+		q = len(b.queryIDs)
+		b.queries[id] = q
+		b.queryIDs = append(b.queryIDs, id)
+		b.groups = append(b.groups, "")
+		b.prompts = append(b.prompts, "")
+		b.answers = append(b.answers, nil)
+		b.seen = append(b.seen, nil)
+	}
+	if group != "" {
+		b.groups[q], b.anyGroup = group, true
+	}
+	if prompt != "" {
+		b.prompts[q], b.anyText = prompt, true
+	}
+	return q
+}
+
+func (b *builder) model(name string) int {
+	m, known := b.models[name]
+	if !known {
+		m = len(b.names)
+		b.models[name] = m
+		b.names = append(b.names, name)
+	}
+	return m
+}
+
+// fault is an error in a column.
+type fault struct {
+	column string
+	err    error
+}
+
+func (b *builder) add(c *cell) *fault {
+	switch {
+	case c.query == "":
+		return &fault{colQuery, errors.New("empty")}
+	case c.model == "":
+		return &fault{colModel, errors.New("empty")}
+	}
+	q, m := b.query(c.query, c.group, c.prompt), b.model(c.model)
+	b.seen[q] = grow(b.seen[q], m, false)
+	if b.seen[q][m] {
+		return &fault{colModel, fmt.Errorf("second outcome of model %q for query %q", c.model, c.query)}
+	}
+	b.seen[q][m] = true
+	for column, v := range c.numbers {
+		if math.IsNaN(v) {
+			continue
+		}
+		if err := check(column, v); err != nil {
+			return &fault{column, err}
+		}
+		matrix := b.numbers[column]
+		for len(matrix) <= q {
+			matrix = append(matrix, nil)
+		}
+		matrix[q] = grow(matrix[q], m, math.NaN())
+		matrix[q][m] = v
+		b.numbers[column] = matrix
+	}
+	if c.answer != "" {
+		b.answers[q] = grow(b.answers[q], m, "")
+		b.answers[q][m], b.anyAnswer = c.answer, true
+	}
+	return nil
+}
+
+// check refuses values that a column cannot have.
+func check(column string, v float64) error {
+	switch column {
+	case colQuality:
+		if !(v >= 0 && v <= 1) {
+			return fmt.Errorf("%v is not in [0, 1]", v)
+		}
+	case colCost, colInput, colOutput, colLatency:
+		if !(v >= 0) || math.IsInf(v, 0) {
+			return fmt.Errorf("%v is not a finite number of at least 0", v)
+		}
+	default:
+		if math.IsInf(v, 0) {
+			return fmt.Errorf("%v is not finite", v)
+		}
+	}
+	return nil
+}
+
+// number reads a number; empty text and the usual words for a missing value are NaN.
+func number(s string) (float64, error) {
+	switch s {
+	case "", "NaN", "nan", "NA", "null", "None":
+		return math.NaN(), nil
+	case "true", "True":
+		return 1, nil
+	case "false", "False":
+		return 0, nil
+	}
+	v, err := strconv.ParseFloat(s, 64)
+	if err != nil {
+		return 0, fmt.Errorf("%q is not a number", s)
+	}
+	return v, nil
+}
+
+func grow[T any](row []T, i int, empty T) []T {
+	for len(row) <= i {
+		row = append(row, empty)
+	}
+	return row
+}
+
+// table returns the table of what was collected.
+func (b *builder) table(file string) (*Table, error) {
+	if len(b.queryIDs) == 0 || len(b.names) == 0 {
+		return nil, &Error{File: file, Err: errors.New("no outcomes")}
+	}
+	matrix := func(column string) [][]float64 {
+		m, known := b.numbers[column]
+		if !known {
+			return nil
+		}
+		for len(m) < len(b.queryIDs) {
+			m = append(m, nil)
+		}
+		for q := range m {
+			m[q] = grow(m[q], len(b.names)-1, math.NaN())
+		}
+		return m
+	}
+	t := &Table{
+		Models: b.names, Queries: b.queryIDs,
+		Quality: matrix(colQuality), CostUSD: matrix(colCost),
+		InputTokens: matrix(colInput), OutputTokens: matrix(colOutput), LatencySeconds: matrix(colLatency),
+		Ante: matrix(colAnte), Post: matrix(colPost),
+	}
+	if t.Quality == nil {
+		return nil, &Error{File: file, Column: colQuality, Err: errors.New("no row has a value")}
+	}
+	if b.anyGroup {
+		t.Groups = b.groups
+	}
+	if b.anyText {
+		t.Prompts = b.prompts
+	}
+	if b.anyAnswer {
+		for q := range b.answers {
+			b.answers[q] = grow(b.answers[q], len(b.names)-1, "")
+		}
+		t.Answers = b.answers
+	}
+	for column := range b.numbers {
+		if known(column) {
+			continue
+		}
+		if t.Signals == nil {
+			t.Signals = map[string][][]float64{}
+		}
+		t.Signals[column] = matrix(column)
+	}
+	return t, nil
+}
+
+// known reports whether a column has a meaning of its own.
+func known(column string) bool {
+	switch column {
+	case colQuery, colGroup, colModel, colQuality, colCost, colInput, colOutput, colLatency,
+		colAnswer, colPrompt, colAnte, colPost, colLogProb:
+		return true
+	}
+	return false
+}

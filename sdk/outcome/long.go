@@ -1,0 +1,240 @@
+package outcome
+
+import (
+	"bufio"
+	"encoding/csv"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"slices"
+	"strings"
+)
+
+// readCSV reads a CSV file with a header in its first row.
+func (b *builder) readCSV(r *bufio.Reader, name string) error {
+	rows := csv.NewReader(r)
+	rows.ReuseRecord = true
+	header, err := rows.Read()
+	if err != nil {
+		return &Error{File: name, Row: 1, Err: err}
+	}
+	header = slices.Clone(header)
+	for i, column := range header {
+		header[i] = strings.TrimSpace(column)
+		if slices.Contains(header[:i], header[i]) {
+			return &Error{File: name, Row: 1, Column: header[i], Err: errors.New("named twice")}
+		}
+	}
+	for _, column := range []string{colQuery, colModel, colQuality} {
+		if !slices.Contains(header, column) {
+			return &Error{File: name, Row: 1, Column: column, Err: fmt.Errorf("missing; the header has %q", header)}
+		}
+	}
+	c := cell{numbers: map[string]float64{}}
+	// A column that is not known by name is a signal if its first value is a
+	// number, and is skipped otherwise.
+	skip := map[string]bool{}
+	decided := map[string]bool{}
+	for {
+		record, err := rows.Read()
+		if err == io.EOF {
+			return nil
+		}
+		if err != nil {
+			if parse, ok := errors.AsType[*csv.ParseError](err); ok {
+				return &Error{File: name, Row: parse.Line, Err: parse.Err}
+			}
+			return &Error{File: name, Err: err}
+		}
+		line, _ := rows.FieldPos(0)
+		c.query, c.group, c.prompt, c.model, c.answer = "", "", "", "", ""
+		clear(c.numbers)
+		for i, column := range header {
+			value := record[i]
+			switch column {
+			case colQuery:
+				c.query = value
+			case colGroup:
+				c.group = value
+			case colPrompt:
+				c.prompt = value
+			case colModel:
+				c.model = value
+			case colAnswer:
+				c.answer = value
+			default:
+				if skip[column] {
+					continue
+				}
+				v, err := number(strings.TrimSpace(value))
+				if !known(column) && !decided[column] && value != "" {
+					decided[column], skip[column] = true, err != nil
+				}
+				if skip[column] {
+					continue
+				}
+				if err != nil {
+					return &Error{File: name, Row: line, Column: column, Err: err}
+				}
+				c.numbers[column] = v
+			}
+		}
+		if f := b.add(&c); f != nil {
+			return &Error{File: name, Row: line, Column: f.column, Err: f.err}
+		}
+	}
+}
+
+// readJSONL reads one JSON object for each row.
+func (b *builder) readJSONL(r *bufio.Reader, name string) error {
+	return eachLine(r, name, func(row int, line []byte) error {
+		var fields map[string]any
+		if err := json.Unmarshal(line, &fields); err != nil {
+			return &Error{File: name, Row: row, Err: err}
+		}
+		c, f := cellOf(fields)
+		if f == nil {
+			f = b.add(c)
+		}
+		if f != nil {
+			return &Error{File: name, Row: row, Column: f.column, Err: f.err}
+		}
+		return nil
+	})
+}
+
+// cellOf returns the cell that a JSON object describes.
+func cellOf(fields map[string]any) (*cell, *fault) {
+	c := &cell{numbers: map[string]float64{}}
+	texts := map[string]*string{
+		colQuery: &c.query, colGroup: &c.group, colPrompt: &c.prompt, colModel: &c.model, colAnswer: &c.answer,
+	}
+	for column, value := range fields {
+		if target, isText := texts[column]; isText {
+			switch v := value.(type) {
+			case nil:
+			case string:
+				*target = v
+			case float64, bool:
+				*target = fmt.Sprint(v)
+			default:
+				return nil, &fault{column, fmt.Errorf("a %T where a string is wanted", value)}
+			}
+			continue
+		}
+		switch v := value.(type) {
+		case float64:
+			c.numbers[column] = v
+		case bool:
+			c.numbers[column] = 0
+			if v {
+				c.numbers[column] = 1
+			}
+		case nil:
+		case []any:
+			if column != colLogProb {
+				continue
+			}
+			if f := addLogProbs(c, v); f != nil {
+				return nil, f
+			}
+		default:
+			if known(column) {
+				return nil, &fault{column, fmt.Errorf("a %T where a number is wanted", value)}
+			}
+		}
+	}
+	if _, has := fields[colQuality]; !has {
+		return nil, &fault{colQuality, errors.New("missing")}
+	}
+	return c, nil
+}
+
+// Signals made from the log-probabilities of an answer's tokens.
+const (
+	// SignalLogProb is the mean log-probability: minus the logarithm of the
+	// perplexity.
+	SignalLogProb = "mean_log_prob"
+	// SignalLogProbQ10, Q50 and Q90 are quantiles of the log-probabilities.
+	SignalLogProbQ10 = "log_prob_q10"
+	SignalLogProbQ50 = "log_prob_q50"
+	SignalLogProbQ90 = "log_prob_q90"
+)
+
+// addLogProbs turns an answer's token log-probabilities into signals.
+func addLogProbs(c *cell, values []any) *fault {
+	if len(values) == 0 {
+		return nil
+	}
+	logs, sum := make([]float64, len(values)), 0.0
+	for i, v := range values {
+		x, ok := v.(float64)
+		if !ok || x > 1e-6 || math.IsNaN(x) {
+			return &fault{colLogProb, fmt.Errorf("entry %d, %v, is not a log-probability", i, v)}
+		}
+		logs[i] = x
+		sum += x
+	}
+	slices.Sort(logs)
+	quantile := func(p float64) float64 {
+		at := p * float64(len(logs)-1)
+		low := int(at)
+		high := min(low+1, len(logs)-1)
+		return logs[low] + (at-float64(low))*(logs[high]-logs[low])
+	}
+	c.numbers[SignalLogProb] = sum / float64(len(logs))
+	c.numbers[SignalLogProbQ10] = quantile(0.1)
+	c.numbers[SignalLogProbQ50] = quantile(0.5)
+	c.numbers[SignalLogProbQ90] = quantile(0.9)
+	return nil
+}
+
+// readPrompts reads the prompts and groups of queries that are in the table.
+func (b *builder) readPrompts(r *bufio.Reader, name string) error {
+	return eachLine(r, name, func(row int, line []byte) error {
+		var fields struct {
+			Query  string `json:"query_id"`
+			Group  string `json:"group"`
+			Prompt string `json:"prompt"`
+		}
+		if err := json.Unmarshal(line, &fields); err != nil {
+			return &Error{File: name, Row: row, Err: err}
+		}
+		if fields.Query == "" {
+			return &Error{File: name, Row: row, Column: colQuery, Err: errors.New("missing")}
+		}
+		if _, known := b.queries[fields.Query]; known {
+			b.query(fields.Query, fields.Group, fields.Prompt)
+		}
+		return nil
+	})
+}
+
+// eachLine calls f with every line that is not blank; lines may be long.
+func eachLine(r *bufio.Reader, name string, f func(row int, line []byte) error) error {
+	var long []byte
+	for row := 1; ; row++ {
+		long = long[:0]
+		for {
+			part, err := r.ReadSlice('\n')
+			long = append(long, part...)
+			if err == bufio.ErrBufferFull {
+				continue
+			}
+			if err != nil && err != io.EOF {
+				return &Error{File: name, Row: row, Err: err}
+			}
+			if len(strings.TrimSpace(string(long))) > 0 {
+				if err := f(row, long); err != nil {
+					return err
+				}
+			}
+			if err == io.EOF {
+				return nil
+			}
+			break
+		}
+	}
+}

@@ -1,0 +1,142 @@
+package outcome
+
+import (
+	"bufio"
+	"compress/gzip"
+	"fmt"
+	"io"
+	"os"
+)
+
+// Options say how to read outcomes. The zero value reads every format.
+type Options struct {
+	// Prompts is a file of JSON lines with query_id and prompt (and group, when
+	// known) for tables that do not hold the prompts themselves.
+	Prompts string
+	// Verified marks the qualities as verdicts of a check that will be there when
+	// the models are used.
+	Verified bool
+}
+
+// Open reads the outcomes in the named files as one table; see the package comment
+// for the formats.
+func Open(path string, o Options) (*Table, error) {
+	b := newBuilder()
+	if err := b.file(path, b.read); err != nil {
+		return nil, err
+	}
+	if o.Prompts != "" {
+		if err := b.file(o.Prompts, b.readPrompts); err != nil {
+			return nil, err
+		}
+	}
+	t, err := b.table(path)
+	if err != nil {
+		return nil, err
+	}
+	t.Verified = o.Verified
+	return t, nil
+}
+
+// Read is [Open] for a stream; name stands for it in errors. Options.Prompts is a
+// file all the same.
+func Read(r io.Reader, name string, o Options) (*Table, error) {
+	b := newBuilder()
+	if err := b.stream(r, name, b.read); err != nil {
+		return nil, err
+	}
+	if o.Prompts != "" {
+		if err := b.file(o.Prompts, b.readPrompts); err != nil {
+			return nil, err
+		}
+	}
+	t, err := b.table(name)
+	if err != nil {
+		return nil, err
+	}
+	t.Verified = o.Verified
+	return t, nil
+}
+
+// Error is a fault at a place of a file of outcomes.
+type Error struct {
+	File string
+	// Row counts from 1, the header included; 0 means the file as a whole.
+	Row int
+	// Column is the name of the column or field, "" for the row as a whole.
+	Column string
+	Err    error
+}
+
+// Error returns file:row: column "name": what is wrong.
+func (e *Error) Error() string {
+	place := e.File
+	if e.Row > 0 {
+		place = fmt.Sprintf("%s:%d", e.File, e.Row)
+	}
+	if e.Column != "" {
+		place = fmt.Sprintf("%s: column %q", place, e.Column)
+	}
+	return fmt.Sprintf("%s: %v", place, e.Err)
+}
+
+// Unwrap returns what is wrong.
+func (e *Error) Unwrap() error { return e.Err }
+
+type reader func(r *bufio.Reader, name string) error
+
+func (b *builder) file(path string, read reader) error {
+	f, err := os.Open(path)
+	if err != nil {
+		return fmt.Errorf("reading outcomes: %w", err)
+	}
+	defer f.Close()
+	return b.stream(f, path, read)
+}
+
+// stream reads r, decompressed when it is compressed.
+func (b *builder) stream(r io.Reader, name string, read reader) error {
+	buffered := bufio.NewReaderSize(r, 1<<16)
+	if magic, _ := buffered.Peek(2); len(magic) == 2 && magic[0] == 0x1f && magic[1] == 0x8b {
+		unzipped, err := gzip.NewReader(buffered)
+		if err != nil {
+			return &Error{File: name, Err: err}
+		}
+		defer unzipped.Close()
+		buffered = bufio.NewReaderSize(unzipped, 1<<16)
+	}
+	return read(buffered, name)
+}
+
+// read tells the format by the first byte and, for CSV, the header.
+func (b *builder) read(r *bufio.Reader, name string) error {
+	first, err := firstByte(r)
+	switch {
+	case err == io.EOF:
+		return &Error{File: name, Err: fmt.Errorf("empty: no header and no rows")}
+	case err != nil:
+		return &Error{File: name, Err: err}
+	case first == '{':
+		return b.readJSONL(r, name)
+	}
+	return b.readCSV(r, name)
+}
+
+// firstByte drops a byte-order mark and white space, and returns what follows
+// without consuming it.
+func firstByte(r *bufio.Reader) (byte, error) {
+	if mark, _ := r.Peek(3); string(mark) == "\xef\xbb\xbf" {
+		if _, err := r.Discard(3); err != nil {
+			return 0, err
+		}
+	}
+	for {
+		c, err := r.ReadByte()
+		if err != nil {
+			return 0, err
+		}
+		if c != ' ' && c != '\n' && c != '\r' && c != '\t' {
+			return c, r.UnreadByte()
+		}
+	}
+}

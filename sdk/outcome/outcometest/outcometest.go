@@ -1,0 +1,75 @@
+// Package outcometest finds the real outcomes that the project's tests measure on.
+// They are other people's data and no part of the repository: the environment
+// variable STEPFALL_DATA names their folder, or else they are looked for in
+// ../shared/data beside the repository. Tests are skipped where they are absent.
+package outcometest
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stepfall/stepfall/sdk/outcome"
+)
+
+// EnvData is the environment variable that names the folder of outcomes.
+const EnvData = "STEPFALL_DATA"
+
+// File returns the path of a file of outcomes, or skips the test.
+func File(t testing.TB, name string) string {
+	t.Helper()
+	folder := os.Getenv(EnvData)
+	if folder == "" {
+		folder = beside(t)
+	}
+	path := filepath.Join(folder, name)
+	if _, err := os.Stat(path); err != nil {
+		t.Skipf("no %s: set %s to the folder of outcomes", name, EnvData)
+	}
+	return path
+}
+
+// beside returns ../shared/data relative to the folder of go.mod.
+func beside(t testing.TB) string {
+	folder, err := os.Getwd()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for {
+		if _, err := os.Stat(filepath.Join(folder, "go.mod")); err == nil {
+			return filepath.Join(filepath.Dir(folder), "shared", "data")
+		}
+		parent := filepath.Dir(folder)
+		if parent == folder {
+			t.Skipf("no go.mod above the test: set %s to the folder of outcomes", EnvData)
+		}
+		folder = parent
+	}
+}
+
+// Swebench returns the SWE-bench Verified outcomes: 24 models, verified by tests.
+func Swebench(t testing.TB) *outcome.Table {
+	t.Helper()
+	return open(t, File(t, "swebench_verified.csv"), outcome.Options{Verified: true})
+}
+
+// Zeroeval returns the ZeroEval outcomes of a set of models, with their prompts;
+// see [outcome.Table.Subset] for the names.
+func Zeroeval(t testing.TB, set string) *outcome.Table {
+	t.Helper()
+	all := open(t, File(t, "zeroeval.csv"), outcome.Options{Prompts: File(t, "zeroeval_queries.jsonl")})
+	table, err := all.Subset(set)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return table
+}
+
+func open(t testing.TB, path string, o outcome.Options) *outcome.Table {
+	t.Helper()
+	table, err := outcome.Open(path, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return table
+}

@@ -1,0 +1,63 @@
+package outcome
+
+import (
+	"math"
+	"math/rand/v2"
+	"slices"
+)
+
+// Split divides the queries at random into two tables, of which the first has the
+// given share of every group. The same seed gives the same halves. Queries keep
+// their order.
+func (t *Table) Split(share float64, seed uint64) (first, second *Table) {
+	a, b := t.SplitRows(share, seed)
+	return t.Rows(a), t.Rows(b)
+}
+
+// SplitRows is [Table.Split] in terms of the places of the queries.
+func (t *Table) SplitRows(share float64, seed uint64) (first, second []int) {
+	for _, members := range t.shuffled(seed) {
+		cut := int(math.Round(share * float64(len(members))))
+		first = append(first, members[:cut]...)
+		second = append(second, members[cut:]...)
+	}
+	slices.Sort(first)
+	slices.Sort(second)
+	return first, second
+}
+
+// Folds deals the queries at random into k folds, each group evenly, and returns
+// the fold of each query.
+func (t *Table) Folds(k int, seed uint64) []int {
+	folds := make([]int, len(t.Queries))
+	next := 0
+	for _, members := range t.shuffled(seed) {
+		for _, q := range members {
+			folds[q] = next % k
+			next++
+		}
+	}
+	return folds
+}
+
+// shuffled returns the queries of each group in random order, groups in order of
+// their names.
+func (t *Table) shuffled(seed uint64) [][]int {
+	members := map[string][]int{}
+	for q := range t.Queries {
+		members[t.Group(q)] = append(members[t.Group(q)], q)
+	}
+	names := make([]string, 0, len(members))
+	for name := range members {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	rng := rand.New(rand.NewPCG(seed, 0x5eed))
+	out := make([][]int, len(names))
+	for i, name := range names {
+		m := members[name]
+		rng.Shuffle(len(m), func(a, b int) { m[a], m[b] = m[b], m[a] })
+		out[i] = m
+	}
+	return out
+}

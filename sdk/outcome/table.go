@@ -1,0 +1,197 @@
+package outcome
+
+import (
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+)
+
+// Table holds the outcomes of queries by models. Matrices are indexed by query,
+// then model; NaN is unknown, and a nil matrix is unknown throughout.
+type Table struct {
+	// Models and Queries are the names, each unique.
+	Models  []string
+	Queries []string
+	// Groups says where each query comes from; "" is unknown.
+	Groups []string
+	// Prompts are the texts of the queries; "" is unknown.
+	Prompts []string
+
+	// Quality is in [0, 1], CostUSD the price of the call.
+	Quality, CostUSD [][]float64
+	// InputTokens and OutputTokens are what the call was billed for.
+	InputTokens, OutputTokens [][]float64
+	// LatencySeconds is the time to the whole answer.
+	LatencySeconds [][]float64
+	// Answers are the answers, in the form in which two of them can be compared;
+	// "" is none or unknown.
+	Answers [][]string
+	// Ante and Post are signals of quality on any scale: known before the model
+	// runs, and seen once it has run.
+	Ante, Post [][]float64
+	// Signals are further numbers seen once a model has run, by name.
+	Signals map[string][][]float64
+	// Verified says that the quality is the verdict of a check that will be there
+	// when the models are used, such as unit tests.
+	Verified bool
+}
+
+// Index returns the place of a model, or -1.
+func (t *Table) Index(model string) int { return slices.Index(t.Models, model) }
+
+// At returns a matrix's value, NaN for a nil matrix.
+func At(matrix [][]float64, query, model int) float64 {
+	if matrix == nil {
+		return math.NaN()
+	}
+	return matrix[query][model]
+}
+
+// Group returns the group of a query, "" when unknown.
+func (t *Table) Group(query int) string { return text(t.Groups, query) }
+
+// Prompt returns the text of a query, "" when unknown.
+func (t *Table) Prompt(query int) string { return text(t.Prompts, query) }
+
+// Answer returns a model's answer, "" when unknown.
+func (t *Table) Answer(query, model int) string {
+	if t.Answers == nil {
+		return ""
+	}
+	return t.Answers[query][model]
+}
+
+func text(column []string, i int) string {
+	if column == nil {
+		return ""
+	}
+	return column[i]
+}
+
+// Rows returns the table of the given queries, in the given order; a query may
+// be given several times. Values are shared with t.
+func (t *Table) Rows(queries []int) *Table {
+	return t.derive(
+		t.Models,
+		func(column []string) []string { return pick(column, queries) },
+		func(m [][]float64) [][]float64 { return pick(m, queries) },
+		func(m [][]string) [][]string { return pick(m, queries) },
+	)
+}
+
+// Select returns the table of the given models, in the given order. Values are
+// copied.
+func (t *Table) Select(models ...string) (*Table, error) {
+	columns := make([]int, len(models))
+	for i, name := range models {
+		columns[i] = t.Index(name)
+		if columns[i] < 0 {
+			return nil, fmt.Errorf("no outcomes of model %q; the table has %q", name, t.Models)
+		}
+		if slices.Contains(models[:i], name) {
+			return nil, fmt.Errorf("model %q selected twice", name)
+		}
+	}
+	if len(models) == 0 {
+		return nil, fmt.Errorf("no models selected")
+	}
+	return t.derive(
+		slices.Clone(models),
+		func(column []string) []string { return column },
+		func(m [][]float64) [][]float64 { return columnsOf(m, columns) },
+		func(m [][]string) [][]string { return columnsOf(m, columns) },
+	), nil
+}
+
+// derive returns a table whose columns of queries and whose matrices went through
+// the given functions; nil stays nil.
+func (t *Table) derive(models []string, column func([]string) []string, numbers func([][]float64) [][]float64, texts func([][]string) [][]string) *Table {
+	matrix := func(m [][]float64) [][]float64 {
+		if m == nil {
+			return nil
+		}
+		return numbers(m)
+	}
+	d := &Table{
+		Models: models, Queries: column(t.Queries),
+		Quality: matrix(t.Quality), CostUSD: matrix(t.CostUSD),
+		InputTokens: matrix(t.InputTokens), OutputTokens: matrix(t.OutputTokens),
+		LatencySeconds: matrix(t.LatencySeconds), Ante: matrix(t.Ante), Post: matrix(t.Post),
+		Verified: t.Verified,
+	}
+	if t.Groups != nil {
+		d.Groups = column(t.Groups)
+	}
+	if t.Prompts != nil {
+		d.Prompts = column(t.Prompts)
+	}
+	if t.Answers != nil {
+		d.Answers = texts(t.Answers)
+	}
+	if t.Signals != nil {
+		d.Signals = make(map[string][][]float64, len(t.Signals))
+		for name, m := range t.Signals {
+			d.Signals[name] = matrix(m)
+		}
+	}
+	return d
+}
+
+func pick[T any](values []T, at []int) []T {
+	picked := make([]T, len(at))
+	for i, k := range at {
+		picked[i] = values[k]
+	}
+	return picked
+}
+
+func columnsOf[T any](matrix [][]T, columns []int) [][]T {
+	out := make([][]T, len(matrix))
+	cells := make([]T, len(matrix)*len(columns))
+	for q, row := range matrix {
+		out[q], cells = cells[:len(columns):len(columns)], cells[len(columns):]
+		for i, c := range columns {
+			out[q][i] = row[c]
+		}
+	}
+	return out
+}
+
+// Complete returns the table of the queries on which the quality and the cost of
+// every model are known.
+func (t *Table) Complete() *Table {
+	var keep []int
+	for q := range t.Queries {
+		if !slices.ContainsFunc(t.Quality[q], math.IsNaN) && t.CostUSD != nil && !slices.ContainsFunc(t.CostUSD[q], math.IsNaN) {
+			keep = append(keep, q)
+		}
+	}
+	return t.Rows(keep)
+}
+
+// MeanCosts returns the mean cost of each model in US dollars over the queries on
+// which it is known, NaN where there are none.
+func (t *Table) MeanCosts() []float64 { return columnMeans(t.CostUSD, len(t.Models)) }
+
+// MeanQualities returns the mean quality of each model, like [Table.MeanCosts].
+func (t *Table) MeanQualities() []float64 { return columnMeans(t.Quality, len(t.Models)) }
+
+func columnMeans(matrix [][]float64, columns int) []float64 {
+	means, counts := make([]float64, columns), make([]float64, columns)
+	for _, row := range matrix {
+		for m, v := range row {
+			if !math.IsNaN(v) {
+				means[m] += v
+				counts[m]++
+			}
+		}
+	}
+	for m := range means {
+		means[m] /= counts[m]
+	}
+	return means
+}
+
+// SignalNames returns the names of the signals, sorted.
+func (t *Table) SignalNames() []string { return slices.Sorted(maps.Keys(t.Signals)) }

@@ -1,0 +1,166 @@
+package outcome_test
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stepfall/stepfall/sdk/outcome"
+	"github.com/stepfall/stepfall/sdk/outcome/outcometest"
+)
+
+const small = `query_id,group,model,quality,cost_usd,output_tokens,answer,note,perplexity
+q1,a,small,1,0.001,10,4,x,1.5
+q1,a,large,1,0.01,12,4,x,
+q2,b,small,0,0.002,,five,x,2
+q2,b,large,,0.02,20,6,x,3
+q3,b,large,0.5,0.03,30,,x,3
+`
+
+func read(t *testing.T, text string) *outcome.Table {
+	t.Helper()
+	table, err := outcome.Read(strings.NewReader(text), "runs.csv", outcome.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return table
+}
+
+func TestReadKeepsWhatIsUnknownUnknown(t *testing.T) {
+	table := read(t, small)
+	if got := table.Models; !slices.Equal(got, []string{"small", "large"}) {
+		t.Fatalf("models %q", got)
+	}
+	for _, c := range []struct {
+		name        string
+		matrix      [][]float64
+		query, col  int
+		want        float64
+		wantUnknown bool
+	}{
+		{"quality", table.Quality, 0, 0, 1, false},
+		{"empty quality", table.Quality, 1, 1, 0, true},
+		{"absent row", table.Quality, 2, 0, 0, true},
+		{"absent row's cost", table.CostUSD, 2, 0, 0, true},
+		{"empty tokens", table.OutputTokens, 1, 0, 0, true},
+		{"no latency", table.LatencySeconds, 0, 0, 0, true},
+		{"signal", table.Signals["perplexity"], 1, 1, 3, false},
+		{"empty signal", table.Signals["perplexity"], 0, 1, 0, true},
+	} {
+		got := outcome.At(c.matrix, c.query, c.col)
+		if c.wantUnknown != math.IsNaN(got) || !c.wantUnknown && got != c.want {
+			t.Errorf("%s: %v, want %v (unknown %v)", c.name, got, c.want, c.wantUnknown)
+		}
+	}
+	if table.Answer(1, 0) != "five" || table.Answer(2, 1) != "" || table.Group(2) != "b" {
+		t.Errorf("answers %q, groups %q", table.Answers, table.Groups)
+	}
+	if got := table.Complete().Queries; !slices.Equal(got, []string{"q1"}) {
+		t.Errorf("complete queries %q", got)
+	}
+	if got := table.MeanQualities(); got[0] != 0.5 || got[1] != 0.75 {
+		t.Errorf("mean qualities %v", got)
+	}
+}
+
+func TestReadSaysWhereTheFaultIs(t *testing.T) {
+	const header = "query_id,model,quality,cost_usd\n"
+	for text, want := range map[string]string{
+		"":                                       "runs.csv: empty",
+		"query_id,model\n":                       `runs.csv:1: column "quality": missing`,
+		"query_id,model,quality,quality\n":       `runs.csv:1: column "quality": named twice`,
+		header:                                   "runs.csv: no outcomes",
+		header + "q,m,2,0\n":                     `runs.csv:2: column "quality": 2 is not in [0, 1]`,
+		header + "q,m,1,-1\n":                    `runs.csv:2: column "cost_usd": -1 is not`,
+		header + "q,m,1,1\nq,m,1,1\n":            `runs.csv:3: column "model": second outcome of model "m" for query "q"`,
+		header + "q,m,good,1\n":                  `runs.csv:2: column "quality": "good" is not a number`,
+		header + "q,m,1\n":                       "runs.csv:2: wrong number of fields",
+		header + ",m,1,1\n":                      `runs.csv:2: column "query_id": empty`,
+		`{"query_id":"q","model":"m"}`:           `runs.csv:1: column "quality": missing`,
+		`{"query_id":"q","model":3,"quality":[`:  "runs.csv:1: unexpected end of JSON input",
+		`{"query_id":["q"],"quality":1}`:         `runs.csv:1: column "query_id": a []interface {} where a string`,
+		header + "q,m,,1\n":                      `runs.csv: column "quality": no row has a value`,
+		"query_id,model,quality\n\"q,m,1\nq,m,1": `runs.csv:`,
+	} {
+		_, err := outcome.Read(strings.NewReader(text), "runs.csv", outcome.Options{})
+		var fault *outcome.Error
+		if !errors.As(err, &fault) || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: error %v, want %s", text, err, want)
+		}
+	}
+}
+
+func TestJSONLinesEqualCSV(t *testing.T) {
+	table := read(t, `{"query_id":"q1","model":"a","quality":true,"cost_usd":0.5,"log_probs":[-1,-2,-3]}
+
+{"query_id":"q1","model":"b","quality":null,"answer":7}`)
+	if table.Quality[0][0] != 1 || !math.IsNaN(table.Quality[0][1]) || table.CostUSD[0][0] != 0.5 {
+		t.Errorf("quality %v, cost %v", table.Quality, table.CostUSD)
+	}
+	if table.Answer(0, 1) != "7" || table.Signals[outcome.SignalLogProb][0][0] != -2 {
+		t.Errorf("answers %q, signals %v", table.Answers, table.Signals)
+	}
+}
+
+func TestSplitIsStratifiedAndRepeatable(t *testing.T) {
+	var text strings.Builder
+	text.WriteString("query_id,group,model,quality\n")
+	for i := range 100 {
+		fmt.Fprintf(&text, "q%d,g%d,m,1\n", i, i%4)
+	}
+	table := read(t, text.String())
+	first, second := table.SplitRows(0.2, 7)
+	again, _ := table.SplitRows(0.2, 7)
+	other, _ := table.SplitRows(0.2, 8)
+	if !slices.Equal(first, again) || slices.Equal(first, other) {
+		t.Error("a seed does not decide the split")
+	}
+	if both := append(slices.Clone(first), second...); len(first) != 20 || len(slices.Compact(slices.Sorted(slices.Values(both)))) != 100 {
+		t.Errorf("%d and %d queries, want 20 and the 80 others", len(first), len(second))
+	}
+	count := map[string]int{}
+	for _, q := range first {
+		count[table.Group(q)]++
+	}
+	for group, n := range count {
+		if n != 5 {
+			t.Errorf("group %s has %d of the first half, want 5", group, n)
+		}
+	}
+	folds := map[int]int{}
+	for _, f := range table.Folds(5, 1) {
+		folds[f]++
+	}
+	for f := range 5 {
+		if folds[f] != 20 {
+			t.Errorf("fold %d has %d queries, want 20", f, folds[f])
+		}
+	}
+}
+
+func TestSubsets(t *testing.T) {
+	table := read(t, small)
+	sub, err := table.Subset("large, small")
+	if err != nil || sub.Quality[0][0] != 1 || sub.CostUSD[0][0] != 0.01 || sub.Answer(1, 1) != "five" {
+		t.Errorf("subset %+v, error %v", sub, err)
+	}
+	for _, name := range []string{"tiny", "small,small", "11"} {
+		if _, err := table.Subset(name); err == nil {
+			t.Errorf("subset %q: no error", name)
+		}
+	}
+}
+
+func TestRealOutcomes(t *testing.T) {
+	zeroeval := outcometest.Zeroeval(t, "11")
+	if len(zeroeval.Models) != 11 || len(zeroeval.Queries) != 1421 || len(zeroeval.Complete().Queries) != 1421 || zeroeval.Prompt(1420) == "" {
+		t.Errorf("%d models, %d queries", len(zeroeval.Models), len(zeroeval.Queries))
+	}
+	swebench := outcometest.Swebench(t)
+	if len(swebench.Models) != 24 || len(swebench.Queries) != 252 || !swebench.Verified {
+		t.Errorf("%d models, %d queries", len(swebench.Models), len(swebench.Queries))
+	}
+}

@@ -11,7 +11,7 @@ import (
 type Outcomes struct {
 	Models  []string
 	Queries []string
-	Groups  []string
+
 	Quality [][]float64
 	CostUSD [][]float64
 }

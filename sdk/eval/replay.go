@@ -30,7 +30,9 @@ type Cursor interface {
 // Player is one strategy to replay: a decision rule for each lambda, over the
 // beliefs of one source.
 type Player struct {
-	Name    string
+	Name string
+	// Note says in a few words what the row is.
+	Note    string
 	Source  Source
 	Lambdas []float64
 	// Strategies has the rule of each lambda.

@@ -1,0 +1,196 @@
+package eval
+
+import (
+	"context"
+	"math"
+	"slices"
+	"time"
+)
+
+// Names of the rows that need no estimator.
+const (
+	LinearInterpolation = "linear_interpolation"
+	BestSingle          = "best_single"
+	Random              = "random"
+	Oracle              = "oracle"
+)
+
+// Row is one strategy's line of a comparison.
+type Row struct {
+	Name string
+	// Note says in a few words what the row is.
+	Note  string
+	Curve Curve
+	Metrics
+	AUCInterval        Interval
+	CostAtBestInterval Interval
+	// QualityAtBestCostInterval belongs to QualityAtBestCost.
+	QualityAtBestCostInterval Interval
+	// Difference is this row's AUC minus that of the reference row, paired.
+	Difference Interval
+	// Low and High bound the quality at each of Comparison.Costs, two sigma away.
+	Low, High []float64
+	// Reached is the share of resamples in which the best single model's quality
+	// is reached; CostAtBestInterval is made of those.
+	Reached float64
+	// DecisionTime is the mean time of one decision, estimation left out.
+	DecisionTime time.Duration
+	Decisions    int64
+}
+
+// Comparison is the result of [Compare].
+type Comparison struct {
+	Frame  Frame
+	Models []string
+	Rows   []*Row
+	// Reference is the name of the row that differences are taken to.
+	Reference string
+	// Costs are the costs of the bands.
+	Costs     []float64
+	Queries   int
+	Resamples int
+	Seed      uint64
+}
+
+// Row returns the row of that name, or nil.
+func (c *Comparison) Row(name string) *Row {
+	for _, r := range c.Rows {
+		if r.Name == name {
+			return r
+		}
+	}
+	return nil
+}
+
+// Options of a comparison.
+type Options struct {
+	// Bootstrap is the number of resamples; 0 means no intervals.
+	Bootstrap int
+	Seed      uint64
+	// Reference names the row that differences are taken to; the first player
+	// when empty.
+	Reference string
+	// Baselines are the rows without an estimator to include; nil means all.
+	Baselines []string
+	// Progress, when not nil, is told of units of work: queries and resamples.
+	Progress func(units int)
+}
+
+// Units returns how many units of work a comparison of that many queries reports.
+func (opts *Options) Units(queries int) int { return queries + opts.Bootstrap }
+
+const bandPoints = 48
+
+// Compare replays the players over the outcomes and measures them beside the
+// baselines.
+func Compare(ctx context.Context, o *Outcomes, players []*Player, opts Options) (*Comparison, error) {
+	if err := o.Validate(); err != nil {
+		return nil, err
+	}
+	samples, err := Replay(ctx, o, players, opts.Seed, opts.Progress)
+	if err != nil {
+		return nil, err
+	}
+	return Measure(ctx, o, players, samples, opts)
+}
+
+// Measure is [Compare] for samples that are there already, one for each player.
+func Measure(ctx context.Context, o *Outcomes, players []*Player, samples []*Sample, opts Options) (*Comparison, error) {
+	models := singles(o)
+	c := &Comparison{
+		Frame: models.frame(nil), Models: o.Models, Reference: opts.Reference,
+		Queries: len(o.Queries), Resamples: opts.Bootstrap, Seed: opts.Seed,
+	}
+	var rows []row
+	add := func(r *Row, curveOf row) {
+		c.Rows = append(c.Rows, r)
+		rows = append(rows, curveOf)
+	}
+	wanted := func(name string) bool { return opts.Baselines == nil || slices.Contains(opts.Baselines, name) }
+	for _, b := range []struct {
+		name, note string
+		row        row
+	}{
+		{LinearInterpolation, "coin toss between single models (hull on the test half)", linearInterpolation},
+		{BestSingle, "the single model of highest quality on the test half", bestSingle},
+		{Random, "coin toss between the cheapest and the best single model", randomChoice},
+	} {
+		if wanted(b.name) {
+			add(&Row{Name: b.name, Note: b.note}, b.row)
+		}
+	}
+	for i, p := range players {
+		n, took := p.Decisions()
+		add(&Row{Name: p.Name, Note: p.Note, Decisions: n, DecisionTime: took}, sampled(samples[i]))
+	}
+	if wanted(Oracle) {
+		add(&Row{Name: Oracle, Note: "knows every outcome, runs one model"}, sampled(oracle(o, oracleLambdas(&c.Frame))))
+	}
+	if c.Reference == "" && len(players) > 0 {
+		c.Reference = players[0].Name
+	}
+	low, high := c.Frame.costRange()
+	for i := range bandPoints {
+		// Squared, because curves bend most at low cost.
+		share := float64(i) / (bandPoints - 1)
+		c.Costs = append(c.Costs, low+(high-low)*share*share)
+	}
+	boot := Bootstrap{Resamples: opts.Bootstrap, Seed: opts.Seed, Costs: c.Costs}
+	re, err := boot.run(ctx, models, rows, opts.Progress)
+	if err != nil {
+		return nil, err
+	}
+	c.fill(rows, re)
+	return c, nil
+}
+
+// sampled is the row of a replayed sample.
+func sampled(s *Sample) row { return func(w []float64, _ *Frame) Curve { return s.Curve(w) } }
+
+// oracleLambdas covers every trade-off between the models' costs.
+func oracleLambdas(f *Frame) []float64 {
+	low, high := f.costRange()
+	if low <= 0 {
+		low = high / 1e6
+	}
+	return logSpaced(1e-3/high, 100/low, 60, true)
+}
+
+// logSpaced returns n numbers from low to high at equal ratios, after a zero if
+// asked for.
+func logSpaced(low, high float64, n int, zero bool) []float64 {
+	var out []float64
+	if zero {
+		out = append(out, 0)
+	}
+	for i := range n {
+		out = append(out, low*math.Pow(high/low, float64(i)/float64(max(n-1, 1))))
+	}
+	return out
+}
+
+// fill sets the metrics and intervals of the rows.
+func (c *Comparison) fill(rows []row, re *resampled) {
+	reference := slices.IndexFunc(c.Rows, func(r *Row) bool { return r.Name == c.Reference })
+	for i, r := range c.Rows {
+		r.Curve = rows[i](nil, &c.Frame)
+		r.Metrics = r.Curve.Measure(&c.Frame)
+	}
+	for i, r := range c.Rows {
+		r.AUCInterval = twoSigma(r.AUC, re.auc[i])
+		r.QualityAtBestCostInterval = twoSigma(r.QualityAtBestCost, re.qualityAtBestCost[i])
+		reached := slices.DeleteFunc(slices.Clone(re.costAtBest[i]), math.IsNaN)
+		r.CostAtBestInterval = twoSigma(r.CostAtBest, reached)
+		if len(re.costAtBest[i]) > 0 {
+			r.Reached = float64(len(reached)) / float64(len(re.costAtBest[i]))
+		}
+		r.Difference = Interval{math.NaN(), math.NaN(), math.NaN()}
+		if reference >= 0 {
+			r.Difference = difference(r.AUC-c.Rows[reference].AUC, re.auc[i], re.auc[reference])
+		}
+		for k, cost := range c.Costs {
+			band := twoSigma(r.Curve.QualityAt(cost, &c.Frame), re.quality[i][k])
+			r.Low, r.High = append(r.Low, band.Low), append(r.High, band.High)
+		}
+	}
+}

@@ -1,0 +1,126 @@
+package eval
+
+import (
+	"context"
+	"math"
+	"slices"
+
+	"github.com/stepfall/stepfall/sdk/cascade"
+)
+
+// A Rule makes a strategy's decision rule for one lambda.
+type Rule func(lambda float64) (cascade.Strategy, error)
+
+// play makes a player of a rule at several lambdas.
+func (r Rule) player(name, note string, source Source, lambdas []float64) (*Player, error) {
+	p := &Player{Name: name, Note: note, Source: source, Lambdas: lambdas}
+	for _, lambda := range lambdas {
+		s, err := r(lambda)
+		if err != nil {
+			return nil, err
+		}
+		p.Strategies = append(p.Strategies, s)
+	}
+	return p, nil
+}
+
+// span returns the lambdas beyond which nothing changes: at the low end the dearest
+// model costs a thousandth of a quality unit, at the high end the cheapest costs 20.
+func span(f *Frame) (low, high float64) {
+	cheap, dear := f.costRange()
+	if cheap <= 0 {
+		cheap = dear / 1e4
+	}
+	return 1e-3 / dear, 20 / cheap
+}
+
+// SpreadLambdas returns at most n lambdas at which the rule's operating points lie
+// evenly along its curve on the given outcomes, which are those of the train half:
+// lambdas at equal ratios first, then repeatedly the geometric middle of the
+// neighbours whose points lie furthest apart.
+func SpreadLambdas(ctx context.Context, o *Outcomes, source Source, rule Rule, n int, seed uint64) ([]float64, error) {
+	frame := singles(o).frame(nil)
+	low, high := span(&frame)
+	first := max(4, n*2/5)
+	lambdas := logSpaced(low, high, first, true)
+	points, err := pointsAt(ctx, o, source, rule, lambdas, seed)
+	if err != nil {
+		return nil, err
+	}
+	for len(lambdas) < n {
+		var middles []float64
+		for _, i := range widest(points, &frame, max(1, (n-len(lambdas)+1)/2)) {
+			a, b := lambdas[i], lambdas[i+1]
+			if a == 0 {
+				a = b / 1e3
+			}
+			middles = append(middles, math.Sqrt(a*b))
+		}
+		if len(middles) == 0 {
+			break
+		}
+		more, err := pointsAt(ctx, o, source, rule, middles, seed)
+		if err != nil {
+			return nil, err
+		}
+		lambdas, points = append(lambdas, middles...), append(points, more...)
+		slices.Sort(lambdas)
+		slices.SortFunc(points, func(a, b Point) int {
+			if a.Lambda < b.Lambda {
+				return -1
+			}
+			return 1
+		})
+	}
+	return lambdas, nil
+}
+
+func pointsAt(ctx context.Context, o *Outcomes, source Source, rule Rule, lambdas []float64, seed uint64) ([]Point, error) {
+	p, err := rule.player("", "", source, lambdas)
+	if err != nil {
+		return nil, err
+	}
+	samples, err := Replay(ctx, o, []*Player{p}, seed, nil)
+	if err != nil {
+		return nil, err
+	}
+	points := make([]Point, len(lambdas))
+	s := samples[0]
+	for l, lambda := range lambdas {
+		points[l] = Point{Lambda: lambda, Cost: mean(s.Cost[l], nil), Quality: mean(s.Quality[l], nil)}
+	}
+	return points, nil
+}
+
+// widest returns the places of up to n gaps between neighbouring points that are
+// wide enough to be worth a further point, widest first.
+func widest(points []Point, f *Frame, n int) []int {
+	low, high := f.costRange()
+	gaps := make([]float64, max(len(points)-1, 0))
+	var places []int
+	for i := range gaps {
+		a, b := points[i], points[i+1]
+		if min(a.Cost, b.Cost) > high {
+			continue
+		}
+		gap := math.Abs(a.Cost-b.Cost) / (high - low)
+		if a.Cost > 0 && b.Cost > 0 && low > 0 {
+			gap = max(gap, 0.5*math.Abs(math.Log(a.Cost/b.Cost))/math.Log(high/low))
+		}
+		gap = max(gap, math.Abs(a.Quality-b.Quality))
+		gaps[i] = gap
+		if gap > 1e-4 {
+			places = append(places, i)
+		}
+	}
+	slices.SortStableFunc(places, func(i, j int) int {
+		switch {
+		case gaps[i] > gaps[j]:
+			return -1
+		case gaps[i] < gaps[j]:
+			return 1
+		}
+		return 0
+	})
+	return places[:min(n, len(places))]
+}

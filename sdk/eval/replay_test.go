@@ -1,0 +1,295 @@
+package eval
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"reflect"
+	"runtime"
+	"testing"
+
+	"github.com/stepfall/stepfall/sdk/cascade"
+)
+
+// made returns outcomes of n queries by k models: dearer models are better, and
+// what is hard for one is hard for all.
+func made(n, k int, seed uint64) *Outcomes {
+	rng := rand.New(rand.NewPCG(seed, 7))
+	o := &Outcomes{}
+	for m := range k {
+		o.Models = append(o.Models, fmt.Sprintf("m%d", m))
+	}
+	for q := range n {
+		o.Queries = append(o.Queries, fmt.Sprintf("q%d", q))
+		ease := rng.NormFloat64()
+		quality, cost := make([]float64, k), make([]float64, k)
+		for m := range k {
+			if ease+rng.NormFloat64()+0.4*float64(m-1) > 0 {
+				quality[m] = 1
+			}
+			cost[m] = math.Pow(2, float64(m)) * 1e-3 * (0.5 + rng.Float64())
+		}
+		o.Quality, o.CostUSD = append(o.Quality, quality), append(o.CostUSD, cost)
+	}
+	return o
+}
+
+// blurred is a source that looks at the truth through noise, before and, with less
+// of it, after a model has run.
+type blurred struct {
+	o          *Outcomes
+	ante, post [][]float64
+}
+
+func newBlurred(o *Outcomes, seed uint64) *blurred {
+	rng := rand.New(rand.NewPCG(seed, 11))
+	b := &blurred{o: o}
+	for q := range o.Queries {
+		ante, post := make([]float64, len(o.Models)), make([]float64, len(o.Models))
+		for m := range o.Models {
+			ante[m] = 0.5 + 0.4*(o.Quality[q][m]-0.5) + 0.2*rng.NormFloat64()
+			post[m] = 0.5 + 0.8*(o.Quality[q][m]-0.5) + 0.1*rng.NormFloat64()
+		}
+		b.ante, b.post = append(b.ante, ante), append(b.post, post)
+	}
+	return b
+}
+
+func (b *blurred) Start(q int) Cursor { return blurredCursor{b, q} }
+
+type blurredCursor struct {
+	b *blurred
+	q int
+}
+
+func (c blurredCursor) Believe(ran []int, beliefs []cascade.Belief, costs []float64) {
+	for m := range beliefs {
+		beliefs[m] = cascade.Belief{Mean: c.b.ante[c.q][m], StdDev: 0.25}
+		costs[m] = math.Pow(2, float64(m)) * 1e-3
+	}
+	for _, m := range ran {
+		beliefs[m] = cascade.Belief{Mean: c.b.post[c.q][m]}
+		costs[m] = c.b.o.CostUSD[c.q][m]
+	}
+}
+
+func madeProblem(n, k int) *Problem {
+	train, test := made(n, k, 1), made(n, k, 2)
+	s := &Sources{Name: "blurred", Train: newBlurred(train, 3), Test: newBlurred(test, 4)}
+	return &Problem{Train: train, Test: test, Independent: s, Dependent: s}
+}
+
+// An independent replay: for one query and one strategy it walks the table by hand,
+// forgets nothing and remembers nothing.
+func walk(o *Outcomes, source Source, s cascade.Strategy, q int, coin float64) (ran []int, cost, quality float64) {
+	for {
+		beliefs, costs := make([]cascade.Belief, len(o.Models)), make([]float64, len(o.Models))
+		source.Start(q).Believe(ran, beliefs, costs)
+		d := s.Decide(&cascade.State{Beliefs: beliefs, Costs: costs, Ran: ran, Coin: coin})
+		if d.Run == cascade.Stop {
+			return ran, cost, o.Quality[q][d.Answer]
+		}
+		ran = append(ran, d.Run)
+		cost += o.CostUSD[q][d.Run]
+	}
+}
+
+func TestReplayAgreesWithAWalkByHand(t *testing.T) {
+	p := madeProblem(60, 5)
+	players, err := Prepare(context.Background(), p, Preparation{Points: 12})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(players) != len(catalogue()) {
+		t.Fatalf("%d players, want every row of the catalogue", len(players))
+	}
+	samples, err := Replay(context.Background(), p.Test, players, 9, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, player := range players {
+		for l, s := range player.Strategies {
+			cost, quality := 0.0, 0.0
+			for q := range p.Test.Queries {
+				ran, c, v := walk(p.Test, player.Source, s, q, coinOf(9, q))
+				cost, quality = cost+c, quality+v
+				if got := samples[i].Steps[l][q]; got != float64(len(ran)) {
+					t.Fatalf("%s: query %d took %v steps, by hand %v", player.Name, q, got, ran)
+				}
+			}
+			n := float64(len(p.Test.Queries))
+			if got := mean(samples[i].Cost[l], nil); math.Abs(got-cost/n) > 1e-12 {
+				t.Errorf("%s: mean cost %v, by hand %v", player.Name, got, cost/n)
+			}
+			if got := mean(samples[i].Quality[l], nil); math.Abs(got-quality/n) > 1e-12 {
+				t.Errorf("%s: mean quality %v, by hand %v", player.Name, got, quality/n)
+			}
+		}
+	}
+}
+
+// What was not paid for cannot matter: with the truths of all models that did not
+// run replaced, every strategy runs the same models and returns the same answer.
+func TestNoStrategyPeeks(t *testing.T) {
+	p := madeProblem(40, 5)
+	source := newBlurred(p.Test, 4)
+	p.Independent.Test, p.Dependent.Test = source, source
+	players, err := Prepare(context.Background(), p, Preparation{Points: 8})
+	if err != nil {
+		t.Fatal(err)
+	}
+	rng := rand.New(rand.NewPCG(5, 6))
+	for _, player := range players {
+		for _, s := range player.Strategies {
+			for q := range p.Test.Queries {
+				ran, cost, quality := walk(p.Test, source, s, q, 0.3)
+				changed := *p.Test
+				changed.Quality = append([][]float64(nil), p.Test.Quality...)
+				changed.CostUSD = append([][]float64(nil), p.Test.CostUSD...)
+				changed.Quality[q], changed.CostUSD[q] = scrambled(rng, p.Test.Quality[q], ran), scrambled(rng, p.Test.CostUSD[q], ran)
+				other := &blurred{&changed, source.ante, append([][]float64(nil), source.post...)}
+				other.post[q] = scrambled(rng, source.post[q], ran)
+				again, cost2, quality2 := walk(&changed, other, s, q, 0.3)
+				if !reflect.DeepEqual(ran, again) || cost != cost2 || quality != quality2 {
+					t.Fatalf("%s, query %d: ran %v for %v, quality %v; with other unused truths %v for %v, quality %v",
+						player.Name, q, ran, cost, quality, again, cost2, quality2)
+				}
+			}
+		}
+	}
+}
+
+// scrambled returns values with all but the places in keep replaced.
+func scrambled(rng *rand.Rand, values []float64, keep []int) []float64 {
+	out := make([]float64, len(values))
+	for i := range out {
+		out[i] = rng.Float64()
+	}
+	for _, i := range keep {
+		out[i] = values[i]
+	}
+	return out
+}
+
+// A source that cheats is caught by the same scrambling: the test above can fail.
+func TestScramblingCatchesAPeekingSource(t *testing.T) {
+	o := made(40, 4, 1)
+	s, err := cascade.New(cascade.NameCascadeRoute, cascade.Params{Lambdas: []float64{10}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	rng := rand.New(rand.NewPCG(5, 6))
+	for q := range o.Queries {
+		ran, _, _ := walk(o, peeking{o}, s, q, 0)
+		changed := *o
+		changed.Quality = append([][]float64(nil), o.Quality...)
+		changed.Quality[q] = scrambled(rng, o.Quality[q], ran)
+		if again, _, _ := walk(&changed, peeking{&changed}, s, q, 0); !reflect.DeepEqual(ran, again) {
+			return
+		}
+	}
+	t.Error("a source that reads the truth of models that have not run went unnoticed")
+}
+
+type peeking struct{ o *Outcomes }
+
+func (p peeking) Start(q int) Cursor { return peekingCursor{p.o, q} }
+
+type peekingCursor struct {
+	o *Outcomes
+	q int
+}
+
+func (c peekingCursor) Believe(_ []int, beliefs []cascade.Belief, costs []float64) {
+	for m := range beliefs {
+		beliefs[m] = cascade.Belief{Mean: c.o.Quality[c.q][m]}
+		costs[m] = 1e-3
+	}
+}
+
+func TestComparisonDoesNotDependOnTheNumberOfCores(t *testing.T) {
+	run := func(cores int) []Row {
+		defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(cores))
+		p := madeProblem(80, 4)
+		players, err := Prepare(context.Background(), p, Preparation{Points: 10, Seed: 3})
+		if err != nil {
+			t.Fatal(err)
+		}
+		c, err := Compare(context.Background(), p.Test, players, Options{Bootstrap: 20, Seed: 3})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var rows []Row
+		for _, r := range c.Rows {
+			r.DecisionTime = 0
+			rows = append(rows, *r)
+		}
+		return rows
+	}
+	one, four := run(1), run(4)
+	// NaN is not equal to itself, so the rows are compared as text.
+	if a, b := fmt.Sprintf("%+v", one), fmt.Sprintf("%+v", four); a != b {
+		t.Errorf("results differ between one core and four:\n%s\n%s", a, b)
+	}
+}
+
+func TestOracleIsAboveEveryPlayer(t *testing.T) {
+	p := madeProblem(200, 4)
+	players, err := Prepare(context.Background(), p, Preparation{Points: 16})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := Compare(context.Background(), p.Test, players, Options{Bootstrap: 50})
+	if err != nil {
+		t.Fatal(err)
+	}
+	top := c.Row(Oracle)
+	for _, r := range c.Rows {
+		if r.AUC > top.AUC {
+			t.Errorf("%s has AUC %v, above the oracle's %v", r.Name, r.AUC, top.AUC)
+		}
+		if !(r.AUCInterval.Low <= r.AUC && r.AUC <= r.AUCInterval.High) {
+			t.Errorf("%s: interval %+v", r.Name, r.AUCInterval)
+		}
+	}
+	if d := c.Row(c.Reference).Difference; d.Value != 0 || d.Significant() {
+		t.Errorf("the reference differs from itself: %+v", d)
+	}
+}
+
+func TestCancelledReplayStops(t *testing.T) {
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	p := madeProblem(40, 4)
+	if _, err := Prepare(ctx, p, Preparation{}); !errors.Is(err, context.Canceled) {
+		t.Errorf("Prepare after cancellation: %v", err)
+	}
+}
+
+func TestOutcomesThatCannotBeCompared(t *testing.T) {
+	for _, test := range []struct {
+		name   string
+		spoil  func(o *Outcomes)
+		detail string
+	}{
+		{"NaN quality", func(o *Outcomes) { o.Quality[3][1] = math.NaN() }, "query q3, model m1: quality NaN is not in [0, 1]"},
+		{"negative cost", func(o *Outcomes) { o.CostUSD[0][0] = -1 }, "query q0, model m0: cost -1 is not a finite amount of at least 0"},
+		{"one query", func(o *Outcomes) { o.Queries = o.Queries[:1] }, "1 query(ies): a comparison needs at least two"},
+		{"one model", func(o *Outcomes) { o.Models = o.Models[:1] }, "1 model(s): a comparison needs at least two"},
+		{"constant costs", func(o *Outcomes) {
+			for q := range o.CostUSD {
+				for m := range o.CostUSD[q] {
+					o.CostUSD[q][m] = 1
+				}
+			}
+		}, ErrConstantCost.Error()},
+	} {
+		o := made(10, 3, 1)
+		test.spoil(o)
+		if err := o.Validate(); err == nil || err.Error() != test.detail {
+			t.Errorf("%s: %v, want %q", test.name, err, test.detail)
+		}
+	}
+}

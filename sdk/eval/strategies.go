@@ -1,0 +1,240 @@
+package eval
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/stepfall/stepfall/sdk/cascade"
+)
+
+// The rows of a comparison beyond the strategies that package cascade names.
+const (
+	CascadeRouteDepth3    = "cascade_route_depth3"
+	CascadeRouteScaled    = "cascade_route_scaled"
+	CascadeRouteDependent = "cascade_route_dependent"
+	IndexIndependent      = "index_independent"
+)
+
+// Sources are the beliefs on both halves of a data set by one kind of estimator.
+// On the train half they must come from estimators that have not seen the query.
+type Sources struct {
+	Name        string
+	Train, Test Source
+}
+
+// Problem is all that strategies are prepared and measured on.
+type Problem struct {
+	Train, Test *Outcomes
+	// Independent are the paper's estimates, and Dependent those that know that
+	// what is hard for one model is hard for others; nil leaves its rows out.
+	Independent, Dependent *Sources
+}
+
+// entry is one row of the catalogue.
+type entry struct {
+	name, note string
+	dependent  bool
+	// maxModels leaves the row out of the default list above that many models.
+	maxModels int
+	rule      func(ctx context.Context, p *Problem, s *Sources) (Rule, error)
+}
+
+// byName is the rule of a strategy of package cascade.
+func byName(name string, params cascade.Params) func(context.Context, *Problem, *Sources) (Rule, error) {
+	return func(_ context.Context, p *Problem, _ *Sources) (Rule, error) {
+		if name == cascade.NameCascade {
+			params.Order = costOrder(p.Train)
+		}
+		base, err := cascade.New(name, params)
+		if err != nil {
+			return nil, err
+		}
+		return tuned(base)
+	}
+}
+
+// tuned returns the rule that sets the lambda of a strategy.
+func tuned(base cascade.Strategy) (Rule, error) {
+	tunable, ok := base.(cascade.Tunable)
+	if !ok {
+		return nil, fmt.Errorf("%T cannot be tuned", base)
+	}
+	return func(lambda float64) (cascade.Strategy, error) {
+		return tunable.Tune([]float64{lambda}, 1)
+	}, nil
+}
+
+func catalogue() []entry {
+	return []entry{
+		{name: cascade.NameRoute, note: "one model per query (paper, algorithm 1)", rule: byName(cascade.NameRoute, cascade.Params{})},
+		{
+			name: cascade.NameThreshold, note: "cheapest first until the estimate reaches a threshold",
+			rule: func(ctx context.Context, p *Problem, s *Sources) (Rule, error) {
+				return thresholdRule(ctx, p.Train, s.Train)
+			},
+		},
+		{name: cascade.NameCascade, note: "fixed order (paper, algorithm 2)", rule: byName(cascade.NameCascade, cascade.Params{})},
+		{name: cascade.NameCascadeRoute, note: "the paper's algorithm 3, independent estimates", rule: byName(cascade.NameCascadeRoute, cascade.Params{})},
+		{name: cascade.NameCascadeRouteSlow, note: "without pruning", maxModels: 5, rule: byName(cascade.NameCascadeRouteSlow, cascade.Params{})},
+		{name: cascade.NameCascadeRouteGreedy, note: "looks one model ahead", rule: byName(cascade.NameCascadeRouteGreedy, cascade.Params{})},
+		{name: cascade.NameCascadeRouteNoExpect, note: "takes estimates as certain", rule: byName(cascade.NameCascadeRouteNoExpect, cascade.Params{})},
+		{name: CascadeRouteDepth3, note: "at most three models", rule: byName(cascade.NameCascadeRoute, cascade.Params{MaxDepth: 3})},
+		{name: CascadeRouteScaled, note: "deviations scaled by a fitted number", rule: scaledRule(cascade.NameCascadeRoute)},
+		{name: IndexIndependent, note: "reservation values, independent estimates", rule: byName(cascade.NameIndex, cascade.Params{})},
+		{name: CascadeRouteDependent, note: "algorithm 3 on", dependent: true, rule: byName(cascade.NameCascadeRoute, cascade.Params{})},
+		{name: cascade.NameIndex, note: "reservation values on", dependent: true, rule: byName(cascade.NameIndex, cascade.Params{})},
+	}
+}
+
+// StrategyNames returns the rows that can be asked for, baselines included.
+func StrategyNames() []string {
+	names := []string{LinearInterpolation, BestSingle, Random}
+	for _, e := range catalogue() {
+		names = append(names, e.name)
+	}
+	return append(names, Oracle)
+}
+
+// Preparation says how players are made.
+type Preparation struct {
+	// Strategies are the rows wanted; nil means all that suit the number of models.
+	Strategies []string
+	// Points is the number of lambdas of a curve; 0 means 40.
+	Points int
+	Seed   uint64
+	// Progress, when not nil, is called after each strategy.
+	Progress func(units int)
+}
+
+// selected returns the catalogue's entries that are wanted.
+func (prep *Preparation) selected(p *Problem) ([]entry, error) {
+	for _, name := range prep.Strategies {
+		if !slices.Contains(StrategyNames(), name) {
+			return nil, fmt.Errorf("unknown strategy %q; there are %s", name, strings.Join(StrategyNames(), ", "))
+		}
+	}
+	var chosen []entry
+	for _, e := range catalogue() {
+		switch {
+		case prep.Strategies != nil && !slices.Contains(prep.Strategies, e.name):
+		case prep.Strategies == nil && e.maxModels > 0 && len(p.Train.Models) > e.maxModels:
+		case e.dependent && p.Dependent == nil, !e.dependent && p.Independent == nil:
+		default:
+			chosen = append(chosen, e)
+		}
+	}
+	return chosen, nil
+}
+
+// Prepare makes a player of each strategy: whatever it has to learn, and the
+// lambdas of its curve, come from the train half.
+func Prepare(ctx context.Context, p *Problem, prep Preparation) ([]*Player, error) {
+	chosen, err := prep.selected(p)
+	if err != nil {
+		return nil, err
+	}
+	points := prep.Points
+	if points == 0 {
+		points = 40
+	}
+	var players []*Player
+	for _, e := range chosen {
+		s := p.Independent
+		note := e.note
+		if e.dependent {
+			s = p.Dependent
+			note += " the " + s.Name + " estimate"
+		}
+		rule, err := e.rule(ctx, p, s)
+		if err != nil {
+			return nil, fmt.Errorf("preparing %s: %w", e.name, err)
+		}
+		train, source := p.Train.head(s.Train, gridQueries)
+		lambdas, err := SpreadLambdas(ctx, train, source, rule, points, prep.Seed)
+		if err != nil {
+			return nil, fmt.Errorf("choosing lambdas of %s: %w", e.name, err)
+		}
+		player, err := rule.player(e.name, note, s.Test, lambdas)
+		if err != nil {
+			return nil, err
+		}
+		players = append(players, player)
+		if prep.Progress != nil {
+			prep.Progress(1)
+		}
+	}
+	return players, nil
+}
+
+// gridQueries is how many train queries suffice to spread lambdas.
+const gridQueries = 160
+
+// head returns at most n of the queries, taken at equal distances, with a source
+// that knows them by their new places.
+func (o *Outcomes) head(s Source, n int) (*Outcomes, Source) {
+	if len(o.Queries) <= n {
+		return o, s
+	}
+	sub := &Outcomes{Models: o.Models}
+	var places []int
+	for i := range n {
+		q := i * len(o.Queries) / n
+		places = append(places, q)
+		sub.Queries = append(sub.Queries, o.Queries[q])
+		sub.Quality = append(sub.Quality, o.Quality[q])
+		sub.CostUSD = append(sub.CostUSD, o.CostUSD[q])
+	}
+	return sub, &placed{s, places}
+}
+
+// placed is a source of some of another's queries.
+type placed struct {
+	Source
+	places []int
+}
+
+// Start starts the query at that place.
+func (p *placed) Start(q int) Cursor { return p.Source.Start(p.places[q]) }
+
+// scales are the uncertainty scales that a scaled strategy chooses from.
+var scales = []float64{1, 0.75, 0.5, 0.35, 0.25, 0.15, 0.08, 0}
+
+// scaledRule chooses the uncertainty scale by the AUC on the train half.
+func scaledRule(name string) func(context.Context, *Problem, *Sources) (Rule, error) {
+	return func(ctx context.Context, p *Problem, s *Sources) (Rule, error) {
+		train, source := p.Train.head(s.Train, 4*gridQueries)
+		frame := singles(train).frame(nil)
+		low, high := span(&frame)
+		lambdas := logSpaced(low, high, 24, true)
+		var players []*Player
+		var rules []Rule
+		for _, scale := range scales {
+			base, err := cascade.New(name, cascade.Params{Scale: scale, NoExpect: scale == 0})
+			if err != nil {
+				return nil, err
+			}
+			rule, err := tuned(base)
+			if err != nil {
+				return nil, err
+			}
+			player, err := rule.player(name, "", source, lambdas)
+			if err != nil {
+				return nil, err
+			}
+			rules, players = append(rules, rule), append(players, player)
+		}
+		samples, err := Replay(ctx, train, players, 0, nil)
+		if err != nil {
+			return nil, err
+		}
+		best, top := 0, -1.0
+		for i, sample := range samples {
+			if auc := sample.Curve(nil).AUC(&frame); auc > top {
+				best, top = i, auc
+			}
+		}
+		return rules[best], nil
+	}
+}

@@ -1,0 +1,98 @@
+package estimate
+
+import (
+	"encoding/json"
+	"strings"
+
+	"github.com/stepfall/stepfall/sdk"
+)
+
+// AnswerKey returns an answer in the form in which two of them are compared: the
+// tool calls with their arguments in a canonical form, if there are any; the field
+// "answer" of an answer that is a JSON object; what stands in the last \boxed{};
+// what follows the last "answer:" on its line; else the whole text. Letter case,
+// white space, and a closing full stop do not count.
+func AnswerKey(a *sdk.Answer) string {
+	if len(a.ToolCalls) > 0 {
+		var key strings.Builder
+		for _, call := range a.ToolCalls {
+			key.WriteString(call.Name + "(" + canonicalJSON(call.Arguments) + ")\n")
+		}
+		return key.String()
+	}
+	return canonicalText(finalAnswer(a.Text))
+}
+
+func finalAnswer(text string) string {
+	if object, ok := jsonObject(text); ok {
+		if v, has := object["answer"]; has {
+			var s string
+			if json.Unmarshal(v, &s) == nil {
+				return s
+			}
+			return string(v)
+		}
+	}
+	if i := strings.LastIndex(text, `\boxed{`); i >= 0 {
+		return balanced(text[i+len(`\boxed{`):])
+	}
+	const mark = "answer:"
+	if i := strings.LastIndex(strings.ToLower(text), mark); i >= 0 && i+len(mark) <= len(text) {
+		line, _, _ := strings.Cut(text[i+len(mark):], "\n")
+		if strings.TrimSpace(line) != "" {
+			return line
+		}
+	}
+	return text
+}
+
+// jsonObject returns the object that a text is, a code fence around it not counted.
+func jsonObject(text string) (map[string]json.RawMessage, bool) {
+	text = strings.TrimSpace(text)
+	text = strings.TrimPrefix(text, "```json")
+	text = strings.Trim(text, "`\n\t ")
+	if !strings.HasPrefix(text, "{") {
+		return nil, false
+	}
+	var object map[string]json.RawMessage
+	if json.Unmarshal([]byte(text), &object) != nil {
+		return nil, false
+	}
+	return object, true
+}
+
+// balanced returns text up to the brace that closes one opened before it.
+func balanced(text string) string {
+	depth := 0
+	for i, c := range text {
+		switch c {
+		case '{':
+			depth++
+		case '}':
+			if depth == 0 {
+				return text[:i]
+			}
+			depth--
+		}
+	}
+	return text
+}
+
+func canonicalText(text string) string {
+	text = strings.Join(strings.Fields(strings.ToLower(text)), " ")
+	return strings.TrimSuffix(text, ".")
+}
+
+// canonicalJSON returns JSON with sorted keys and no white space, or the text as it
+// is when it is not JSON.
+func canonicalJSON(text string) string {
+	var v any
+	if json.Unmarshal([]byte(text), &v) != nil {
+		return canonicalText(text)
+	}
+	out, err := json.Marshal(v)
+	if err != nil {
+		return canonicalText(text)
+	}
+	return string(out)
+}

@@ -1,0 +1,82 @@
+package estimate
+
+import (
+	"math"
+
+	"github.com/stepfall/stepfall/sdk/cascade"
+)
+
+// Query is what is known about a query before any model has run. Zero values and
+// NaN are unknown.
+type Query struct {
+	Group  string
+	Prompt string
+	// InputTokens is the length of the prompt, 0 when unknown.
+	InputTokens float64
+	// Ante has one signal of quality for each model, on the scale of the table
+	// that the estimator was fitted to; nil or NaN when there is none.
+	Ante []float64
+}
+
+// Run is what running one model on a query has shown. NaN is unknown.
+type Run struct {
+	// Verdict is the probability that the answer is right by a check of it.
+	Verdict float64
+	// Post is a signal of quality seen on the answer.
+	Post                      float64
+	CostUSD                   float64
+	InputTokens, OutputTokens float64
+	// Answer is the answer in a form in which two can be compared, "" if unknown.
+	Answer string
+	// Signals are the numbers that [Quality.Signals] names, in that order.
+	Signals []float64
+}
+
+// unknownRun returns a Run that shows nothing.
+func unknownRun() Run {
+	nan := math.NaN()
+	return Run{Verdict: nan, Post: nan, CostUSD: nan, InputTokens: nan, OutputTokens: nan}
+}
+
+// Quality is a fitted quality estimator.
+type Quality interface {
+	// Kind is its name in profiles.
+	Kind() string
+	// Signals names the post-hoc signals that it reads.
+	Signals() []string
+	// Cursor returns a new cursor.
+	Cursor() QualityCursor
+}
+
+// QualityCursor follows one query at a time.
+type QualityCursor interface {
+	// Begin starts a query, none run. The query must stay unchanged until the next.
+	Begin(q *Query)
+	// Observe takes in what running a model has shown. A model is observed once
+	// for each query. The run is not kept.
+	Observe(model int, r *Run)
+	// Beliefs fills in what is believed of every model.
+	Beliefs(dst []cascade.Belief)
+}
+
+// Cost is a fitted cost estimator.
+type Cost interface {
+	Kind() string
+	Cursor() CostCursor
+}
+
+// CostCursor follows one query at a time, like [QualityCursor].
+type CostCursor interface {
+	Begin(q *Query)
+	Observe(model int, r *Run)
+	// Costs fills in the predicted cost of every model; of one that has run, its
+	// cost when known.
+	Costs(dst []float64)
+}
+
+// Estimator is a fitted pair of estimators for a list of models.
+type Estimator struct {
+	Models  []string
+	Quality Quality
+	Cost    Cost
+}

@@ -1,0 +1,187 @@
+package estimate
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+
+	"github.com/stepfall/stepfall/sdk/outcome"
+)
+
+// Kinds of quality estimators.
+const (
+	// KindMean is the mean quality in the query's group.
+	KindMean = "mean"
+	// KindSignal maps each model's own ex-ante or post-hoc signal to its quality
+	// by a straight line, models independent: the paper's estimator on RouterBench.
+	KindSignal = "signal"
+)
+
+// Kinds of cost estimators.
+const (
+	// KindCostMean is the mean cost.
+	KindCostMean = "mean"
+)
+
+// Options say what to fit. The zero value chooses by what the table holds.
+type Options struct {
+	// Quality and Cost are kinds; "" is chosen by what the table holds.
+	Quality, Cost string
+	// Seed decides folds. The same seed on the same table gives the same fit.
+	Seed uint64
+}
+
+// ErrNoOutcomes is what Fit's error wraps when a model has no outcome at all.
+var ErrNoOutcomes = errors.New("no outcomes to fit to")
+
+// Fit fits estimators to a table.
+func Fit(t *outcome.Table, o Options) (*Estimator, error) {
+	for m, mean := range t.MeanQualities() {
+		if math.IsNaN(mean) {
+			return nil, fmt.Errorf("fitting an estimator of model %q: quality: %w", t.Models[m], ErrNoOutcomes)
+		}
+	}
+	for m, mean := range t.MeanCosts() {
+		if math.IsNaN(mean) {
+			return nil, fmt.Errorf("fitting an estimator of model %q: cost: %w", t.Models[m], ErrNoOutcomes)
+		}
+	}
+	quality, err := fitQuality(t, o)
+	if err != nil {
+		return nil, err
+	}
+	cost, err := fitCost(t, o)
+	if err != nil {
+		return nil, err
+	}
+	return &Estimator{Models: t.Models, Quality: quality, Cost: cost}, nil
+}
+
+func fitQuality(t *outcome.Table, o Options) (Quality, error) {
+	kind := o.Quality
+	if kind == "" {
+		kind = KindMean
+		if t.Ante != nil || t.Post != nil {
+			kind = KindSignal
+		}
+	}
+	switch kind {
+	case KindMean:
+		return fitMean(t), nil
+	case KindSignal:
+		return fitSignal(t)
+	}
+	return nil, fmt.Errorf("unknown quality estimator %q", kind)
+}
+
+func fitCost(t *outcome.Table, o Options) (Cost, error) {
+	switch o.Cost {
+	case "", KindCostMean:
+		return &costMean{CostUSD: t.MeanCosts()}, nil
+	}
+	return nil, fmt.Errorf("unknown cost estimator %q", o.Cost)
+}
+
+// newQuality returns an empty quality estimator of a kind to be read into.
+func newQuality(kind string) (Quality, error) {
+	switch kind {
+	case KindMean:
+		return &mean{}, nil
+	case KindSignal:
+		return &signal{}, nil
+	}
+	return nil, fmt.Errorf("unknown quality estimator %q", kind)
+}
+
+// newCost returns an empty cost estimator of a kind to be read into.
+func newCost(kind string) (Cost, error) {
+	if kind == KindCostMean {
+		return &costMean{}, nil
+	}
+	return nil, fmt.Errorf("unknown cost estimator %q", kind)
+}
+
+// file is an Estimator as JSON.
+type file struct {
+	Models  []string        `json:"models"`
+	Quality json.RawMessage `json:"quality"`
+	Cost    json.RawMessage `json:"cost"`
+}
+
+// kinded is an estimator as JSON.
+type kinded struct {
+	Kind   string          `json:"kind"`
+	Params json.RawMessage `json:"params"`
+}
+
+// MarshalJSON writes e so that UnmarshalJSON gives the same estimates.
+func (e *Estimator) MarshalJSON() ([]byte, error) {
+	quality, err := marshalKind(e.Quality.Kind(), e.Quality)
+	if err != nil {
+		return nil, err
+	}
+	cost, err := marshalKind(e.Cost.Kind(), e.Cost)
+	if err != nil {
+		return nil, err
+	}
+	return json.Marshal(file{e.Models, quality, cost})
+}
+
+func marshalKind(kind string, params any) (json.RawMessage, error) {
+	body, err := json.Marshal(params)
+	if err != nil {
+		return nil, fmt.Errorf("writing estimator %s: %w", kind, err)
+	}
+	return json.Marshal(kinded{kind, body})
+}
+
+// checker is an estimator that can tell whether what was read fits n models.
+type checker interface{ check(models int) error }
+
+// UnmarshalJSON reads what MarshalJSON wrote.
+func (e *Estimator) UnmarshalJSON(data []byte) error {
+	var f file
+	if err := json.Unmarshal(data, &f); err != nil {
+		return fmt.Errorf("reading an estimator: %w", err)
+	}
+	if len(f.Models) == 0 {
+		return errors.New("reading an estimator: no models")
+	}
+	var k kinded
+	if err := json.Unmarshal(f.Quality, &k); err != nil {
+		return fmt.Errorf("reading a quality estimator: %w", err)
+	}
+	quality, err := newQuality(k.Kind)
+	if err == nil {
+		err = unmarshalKind(k, quality, len(f.Models))
+	}
+	if err != nil {
+		return err
+	}
+	k = kinded{}
+	if err := json.Unmarshal(f.Cost, &k); err != nil {
+		return fmt.Errorf("reading a cost estimator: %w", err)
+	}
+	cost, err := newCost(k.Kind)
+	if err == nil {
+		err = unmarshalKind(k, cost, len(f.Models))
+	}
+	if err != nil {
+		return err
+	}
+	*e = Estimator{Models: f.Models, Quality: quality, Cost: cost}
+	return nil
+}
+
+func unmarshalKind(k kinded, into any, models int) error {
+	if err := json.Unmarshal(k.Params, into); err != nil {
+		return fmt.Errorf("reading estimator %s: %w", k.Kind, err)
+	}
+	if c, ok := into.(checker); ok {
+		if err := c.check(models); err != nil {
+			return fmt.Errorf("reading estimator %s: %w", k.Kind, err)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,162 @@
+package estimate
+
+import (
+	"context"
+	"math"
+	"slices"
+	"sync"
+
+	"github.com/stepfall/stepfall/sdk"
+	"github.com/stepfall/stepfall/sdk/cascade"
+)
+
+// FeatureAnte begins the name of the query feature ([sdk.Query.Features]) that holds
+// a model's ex-ante signal: "ante:gpt-4o".
+const FeatureAnte = "ante:"
+
+// SignalPost names the answer signal ([sdk.Answer.Signals]) that holds the post-hoc
+// signal of quality.
+const SignalPost = "post"
+
+// QualityEstimator returns e for the step engine. It abstains on models that e was
+// not fitted to. The prompt is the last text of the user, and answers are compared
+// by [AnswerKey].
+func (e *Estimator) QualityEstimator() sdk.QualityEstimator {
+	o := &online{estimator: e, signals: e.Quality.Signals()}
+	o.pool.New = func() any {
+		return &onlineCursor{
+			quality: e.Quality.Cursor(),
+			beliefs: make([]cascade.Belief, len(e.Models)),
+			signals: make([]float64, len(o.signals)),
+		}
+	}
+	return sdk.QualityEstimatorFunc(o.quality)
+}
+
+// CostEstimator returns e for the step engine. It abstains on models that e was not
+// fitted to.
+func (e *Estimator) CostEstimator() sdk.CostEstimator {
+	o := &online{estimator: e}
+	o.pool.New = func() any {
+		return &onlineCursor{cost: e.Cost.Cursor(), costs: make([]float64, len(e.Models))}
+	}
+	return sdk.CostEstimatorFunc(o.costs)
+}
+
+type online struct {
+	estimator *Estimator
+	signals   []string
+	pool      sync.Pool
+}
+
+type onlineCursor struct {
+	quality QualityCursor
+	cost    CostCursor
+	beliefs []cascade.Belief
+	costs   []float64
+	signals []float64
+}
+
+func (o *online) quality(_ context.Context, req *sdk.QualityRequest) (*sdk.QualityResponse, error) {
+	c := o.pool.Get().(*onlineCursor)
+	defer o.pool.Put(c)
+	q := o.query(req.Query)
+	c.quality.Begin(&q)
+	o.observe(req.Attempts, c.signals, c.quality.Observe)
+	c.quality.Beliefs(c.beliefs)
+	estimates := make([]sdk.Estimate, len(req.Models))
+	for i, name := range req.Models {
+		m := slices.Index(o.estimator.Models, name)
+		if m < 0 {
+			estimates[i] = sdk.Abstain()
+			continue
+		}
+		b := c.beliefs[m]
+		estimates[i] = sdk.Estimate{Mean: b.Mean, StdDev: b.StdDev}
+		if b.Bernoulli {
+			estimates[i].StdDev = math.Sqrt(max(0, b.Mean*(1-b.Mean)))
+		}
+	}
+	return &sdk.QualityResponse{Estimates: estimates}, nil
+}
+
+func (o *online) costs(_ context.Context, req *sdk.CostRequest) (*sdk.CostResponse, error) {
+	c := o.pool.Get().(*onlineCursor)
+	defer o.pool.Put(c)
+	q := o.query(req.Query)
+	c.cost.Begin(&q)
+	o.observe(req.Attempts, nil, c.cost.Observe)
+	c.cost.Costs(c.costs)
+	estimates := make([]sdk.Estimate, len(req.Models))
+	for i := range req.Models {
+		m := slices.Index(o.estimator.Models, req.Models[i].Name)
+		if m < 0 {
+			estimates[i] = sdk.Abstain()
+			continue
+		}
+		estimates[i] = sdk.Estimate{Mean: c.costs[m]}
+	}
+	return &sdk.CostResponse{Estimates: estimates}, nil
+}
+
+// query returns what is known of an sdk query; nil is a query of which nothing is.
+func (o *online) query(from *sdk.Query) Query {
+	var q Query
+	if from == nil {
+		return q
+	}
+	q.Group, q.Prompt, q.InputTokens = from.Group, from.LastUserText(), float64(from.InputTokens)
+	for m, name := range o.estimator.Models {
+		v, known := from.Features[FeatureAnte+name]
+		if !known {
+			continue
+		}
+		if q.Ante == nil {
+			q.Ante = make([]float64, len(o.estimator.Models))
+			for i := range q.Ante {
+				q.Ante[i] = math.NaN()
+			}
+		}
+		q.Ante[m] = v
+	}
+	return q
+}
+
+// observe shows the attempts of known models, the last of each model only.
+func (o *online) observe(attempts []sdk.Attempt, signals []float64, observe func(int, *Run)) {
+	for i := range attempts {
+		a := &attempts[i]
+		m := slices.Index(o.estimator.Models, a.Answer.Model)
+		later := slices.ContainsFunc(attempts[i+1:], func(b sdk.Attempt) bool { return b.Answer.Model == a.Answer.Model })
+		if m < 0 || later {
+			continue
+		}
+		r := unknownRun()
+		if quality, judged := a.Verdict.Quality(); judged {
+			r.Verdict = quality
+		}
+		if v, known := a.Answer.Signals[SignalPost]; known {
+			r.Post = v
+		}
+		r.Answer = AnswerKey(&a.Answer)
+		usage := a.Answer.Usage
+		if in := usage.InputTokens + usage.CachedInputTokens + usage.CacheWriteTokens; in > 0 {
+			r.InputTokens = float64(in)
+		}
+		if out := usage.OutputTokens + usage.ReasoningTokens; out > 0 {
+			r.OutputTokens = float64(out)
+		}
+		if a.Answer.CostUSD > 0 {
+			r.CostUSD = a.Answer.CostUSD
+		}
+		for k, name := range o.signals {
+			v, known := a.Answer.Signals[name]
+			if !known {
+				v = math.NaN()
+			}
+			signals[k] = v
+		}
+		r.Signals = signals
+		observe(m, &r)
+	}
+}

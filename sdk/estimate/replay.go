@@ -1,0 +1,128 @@
+package estimate
+
+import (
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/stepfall/stepfall/sdk/cascade"
+	"github.com/stepfall/stepfall/sdk/outcome"
+)
+
+// Replay reads an estimator's beliefs off a table of outcomes: only the outcomes of
+// models that have run are shown to it. It is safe for concurrent use.
+type Replay struct {
+	estimator *Estimator
+	table     *outcome.Table
+	signals   [][][]float64 // nil where the table has no such signal
+	tokens    []float64     // of each query's prompt
+}
+
+// On returns the replay of e over a table, whose models must be those of e, in the
+// same order.
+func (e *Estimator) On(t *outcome.Table) (*Replay, error) {
+	if !slices.Equal(e.Models, t.Models) {
+		return nil, fmt.Errorf("estimator fitted to models %q cannot read a table of %q", e.Models, t.Models)
+	}
+	r := &Replay{estimator: e, table: t, tokens: make([]float64, len(t.Queries))}
+	for _, name := range e.Quality.Signals() {
+		r.signals = append(r.signals, t.Signals[name])
+	}
+	for q := range t.Queries {
+		r.tokens[q] = promptTokens(t, q)
+	}
+	return r, nil
+}
+
+// promptTokens returns the mean number of input tokens over the models, 0 when
+// unknown: it is known before any of them runs.
+func promptTokens(t *outcome.Table, query int) float64 {
+	sum, n := 0.0, 0.0
+	if t.InputTokens != nil {
+		for _, v := range t.InputTokens[query] {
+			if !math.IsNaN(v) {
+				sum, n = sum+v, n+1
+			}
+		}
+	}
+	if n == 0 {
+		return 0
+	}
+	return sum / n
+}
+
+// query returns what is known of a query before any model has run.
+func (r *Replay) query(i int) Query {
+	q := Query{Group: r.table.Group(i), Prompt: r.table.Prompt(i), InputTokens: r.tokens[i]}
+	if r.table.Ante != nil {
+		q.Ante = r.table.Ante[i]
+	}
+	return q
+}
+
+// run fills in what a model shows when it runs on a query; dst.Signals has room.
+func (r *Replay) run(query, model int, dst *Run) {
+	t := r.table
+	dst.Verdict = math.NaN()
+	if t.Verified {
+		dst.Verdict = outcome.At(t.Quality, query, model)
+	}
+	dst.Post = outcome.At(t.Post, query, model)
+	dst.CostUSD = outcome.At(t.CostUSD, query, model)
+	dst.InputTokens = outcome.At(t.InputTokens, query, model)
+	dst.OutputTokens = outcome.At(t.OutputTokens, query, model)
+	dst.Answer = t.Answer(query, model)
+	for i, m := range r.signals {
+		dst.Signals[i] = outcome.At(m, query, model)
+	}
+}
+
+// Reading is one query of a replay. It belongs to one goroutine.
+type Reading struct {
+	replay  *Replay
+	quality QualityCursor
+	cost    CostCursor
+	row     int
+	query   Query
+	run     Run
+	ran     []int
+}
+
+// Start returns a reading of a query of the table, none run. The reading of one
+// query can be moved to another by [Reading.Reset].
+func (r *Replay) Start(query int) *Reading {
+	x := &Reading{replay: r, quality: r.estimator.Quality.Cursor(), cost: r.estimator.Cost.Cursor()}
+	x.run.Signals = make([]float64, len(r.signals))
+	x.ran = make([]int, 0, len(r.table.Models))
+	x.Reset(query)
+	return x
+}
+
+// Reset moves the reading to a query, none run.
+func (x *Reading) Reset(query int) {
+	x.row = query
+	x.query = x.replay.query(query)
+	x.restart()
+}
+
+func (x *Reading) restart() {
+	x.ran = x.ran[:0]
+	x.quality.Begin(&x.query)
+	x.cost.Begin(&x.query)
+}
+
+// Believe fills in the beliefs and predicted costs given the models that have run,
+// in order. It is incremental when ran continues that of the last call.
+func (x *Reading) Believe(ran []int, beliefs []cascade.Belief, costs []float64) {
+	if len(ran) < len(x.ran) || !slices.Equal(ran[:len(x.ran)], x.ran) {
+		x.restart()
+	}
+	for _, model := range ran[len(x.ran):] {
+		x.replay.run(x.row, model, &x.run)
+		x.quality.Observe(model, &x.run)
+		x.cost.Observe(model, &x.run)
+		x.ran = append(x.ran, model)
+	}
+	x.quality.Beliefs(beliefs)
+	x.cost.Costs(costs)
+}

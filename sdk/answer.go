@@ -16,6 +16,8 @@ type Answer struct {
 	// Signals are numbers measured on the answer after it came, by name, for
 	// estimators to use: perplexity, agreement with earlier answers.
 	Signals map[string]float64 `json:"signals,omitempty"`
+	// Deployment is who served the model, where several do.
+	Deployment string `json:"deployment,omitempty"`
 	// Raw is the caller's own form of the answer. It stays in the process: it
 	// is neither sent to plugins nor written to traces.
 	Raw any `json:"-"`

@@ -1,0 +1,151 @@
+package step
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"runtime/debug"
+
+	"github.com/stepfall/stepfall/sdk"
+	"github.com/stepfall/stepfall/sdk/cascade"
+)
+
+// believe fills in the state's beliefs and costs, and the post-hoc estimates of
+// the models that have run.
+func (r *run) believe(ctx context.Context) {
+	r.believeQuality(ctx)
+	r.believeCost(ctx)
+	for i := range r.state.Beliefs {
+		b := &r.state.Beliefs[i]
+		if r.ran(i) {
+			if r.rejected[i] {
+				*b = cascade.Belief{}
+			}
+			if q, ok := r.verdict(i).Quality(); ok {
+				*b = cascade.Belief{Mean: q, StdDev: math.Sqrt(q * (1 - q))}
+			}
+			r.posts[i] = sdk.Estimate{Mean: b.Mean, StdDev: b.StdDev}
+			continue
+		}
+		if r.verified && r.only < 0 {
+			*b = cascade.Belief{Mean: min(max(b.Mean, 0), 1), Bernoulli: true}
+		}
+	}
+}
+
+// asked returns the candidates that an estimator is asked about: those that ran
+// and those that may be run.
+func (r *run) asked() []int {
+	list := make([]int, 0, len(r.e.models))
+	for i, out := range r.state.Infeasible {
+		if !out || r.ran(i) {
+			list = append(list, i)
+		}
+	}
+	return list
+}
+
+func (r *run) believeQuality(ctx context.Context) {
+	for i, prior := range r.e.priors {
+		r.state.Beliefs[i] = cascade.Belief{Mean: prior.Mean, StdDev: prior.StdDev}
+	}
+	if r.e.c.Quality == nil {
+		return
+	}
+	asked := r.asked()
+	names := make([]string, len(asked))
+	for k, i := range asked {
+		names[k] = r.e.names[i]
+	}
+	from := r.e.c.Now()
+	resp, err := guard(func() (*sdk.QualityResponse, error) {
+		return r.e.c.Quality.EstimateQuality(ctx, &sdk.QualityRequest{Query: r.q, Models: names, Attempts: r.attempts})
+	})
+	r.waited += r.e.c.Now().Sub(from)
+	if err == nil && (resp == nil || len(resp.Estimates) != len(asked)) {
+		err = fmt.Errorf("want %d estimates", len(asked))
+	}
+	if err != nil {
+		r.say("quality estimator unavailable, priors used: " + err.Error())
+		return
+	}
+	for k, i := range asked {
+		estimate := resp.Estimates[k]
+		if estimate.Abstains() || math.IsInf(estimate.Mean, 0) {
+			continue
+		}
+		if !(estimate.StdDev >= 0) || math.IsInf(estimate.StdDev, 0) {
+			estimate.StdDev = 0
+		}
+		r.state.Beliefs[i] = cascade.Belief{Mean: estimate.Mean, StdDev: estimate.StdDev}
+	}
+}
+
+func (r *run) believeCost(ctx context.Context) {
+	for i := range r.e.models {
+		r.state.Costs[i] = r.priorCost(i)
+	}
+	if r.e.c.Cost != nil {
+		r.askCost(ctx)
+	}
+	for i := range r.req.CostOffsets {
+		r.state.Costs[i] = max(0, r.state.Costs[i]+r.req.CostOffsets[i])
+	}
+}
+
+// priorCost is the price of the prompt and of the answer that the candidate is
+// expected to give.
+func (r *run) priorCost(i int) float64 {
+	tokens := r.e.c.Candidates[i].OutputTokens
+	if tokens == 0 {
+		tokens = 500
+	}
+	if r.q.MaxOutputTokens > 0 {
+		tokens = min(tokens, r.q.MaxOutputTokens)
+	}
+	price := &r.e.models[i].Price
+	return (float64(r.q.InputTokens)*price.Input + float64(tokens)*price.Output) / 1e6
+}
+
+func (r *run) askCost(ctx context.Context) {
+	asked := r.asked()
+	models := make([]sdk.Model, len(asked))
+	for k, i := range asked {
+		models[k] = r.e.models[i]
+	}
+	from := r.e.c.Now()
+	resp, err := guard(func() (*sdk.CostResponse, error) {
+		return r.e.c.Cost.EstimateCost(ctx, &sdk.CostRequest{Query: r.q, Models: models, Attempts: r.attempts})
+	})
+	r.waited += r.e.c.Now().Sub(from)
+	if err == nil && (resp == nil || len(resp.Estimates) != len(asked)) {
+		err = fmt.Errorf("want %d estimates", len(asked))
+	}
+	if err != nil {
+		r.say("cost estimator unavailable, prices used: " + err.Error())
+		return
+	}
+	for k, i := range asked {
+		if c := resp.Estimates[k].Mean; c >= 0 && !math.IsInf(c, 0) {
+			r.state.Costs[i] = c
+		}
+	}
+}
+
+// say adds to the note of the next decision.
+func (r *run) say(note string) {
+	if r.note != "" {
+		r.note += "; "
+	}
+	r.note += note
+}
+
+// guard calls f and returns its panic as an error.
+func guard[T any](f func() (T, error)) (result T, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = &PanicError{Value: p, Stack: debug.Stack()}
+		}
+	}()
+	return f()
+}

@@ -1,0 +1,147 @@
+package step
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"github.com/stepfall/stepfall/sdk"
+)
+
+// call asks candidate i, again if need be. A model that gives no answer leaves the step.
+func (r *run) call(ctx context.Context, i int, final bool) (*sdk.Answer, error) {
+	m := &r.e.models[i]
+	worst := r.worst(i)
+	for attempt := 1; ; attempt++ {
+		answer, err := r.try(ctx, i, attempt, worst, final)
+		if err == nil {
+			return answer, nil
+		}
+		if errors.Is(err, sdk.ErrBudgetExhausted) {
+			if r.capped == nil {
+				r.capped = err
+			}
+			r.drop(i, err.Error())
+			return nil, err
+		}
+		wait, again := r.backOff(err, attempt)
+		if ctx.Err() != nil || !again {
+			err = fmt.Errorf("model %s: %w", m.Name, err)
+			r.failures = append(r.failures, err)
+			r.drop(i, "call failed")
+			return nil, err
+		}
+		from := r.e.c.Now()
+		sleep(ctx, wait)
+		r.waited += r.e.c.Now().Sub(from)
+	}
+}
+
+func (r *run) worst(i int) float64 {
+	if r.req.WorstCostUSD != nil {
+		return r.req.WorstCostUSD(i)
+	}
+	bytes := r.req.PromptBytes
+	if bytes == 0 {
+		bytes = 4 * r.q.InputTokens
+	}
+	return WorstCostUSD(&r.e.models[i], bytes, r.q.MaxOutputTokens)
+}
+
+// try makes one call under a reservation and records it.
+func (r *run) try(ctx context.Context, i, attempt int, worst float64, final bool) (*sdk.Answer, error) {
+	m := &r.e.models[i]
+	held, err := r.reserve(ctx, worst)
+	if err != nil {
+		return nil, err
+	}
+	rec := sdk.Call{Model: m.Name, Provider: m.Provider, Served: m.Served, Attempt: attempt, Start: r.e.c.Now()}
+	answer, err := guard(func() (*sdk.Answer, error) {
+		return r.req.Caller.Call(ctx, &Call{Query: r.q, Model: m, Index: i, Attempt: attempt, Earlier: r.attempts, Final: final})
+	})
+	rec.Latency = r.e.c.Now().Sub(rec.Start)
+	r.waited += rec.Latency
+	if err == nil && answer == nil {
+		err = errors.New("the caller returned neither an answer nor an error")
+	}
+	if err != nil {
+		rec.Error = err.Error()
+		if failed, ok := errors.AsType[*CallError](err); ok {
+			rec.Usage, rec.CostUSD, rec.Deployment = failed.Usage, failed.CostUSD, failed.Deployment
+			if rec.CostUSD == 0 {
+				rec.CostUSD = m.Price.CostUSD(rec.Usage)
+			}
+		}
+	} else {
+		answer.Model = m.Name
+		if answer.Latency == 0 {
+			answer.Latency = rec.Latency
+		}
+		if answer.CostUSD == 0 {
+			answer.CostUSD = m.Price.CostUSD(answer.Usage)
+		}
+		rec.Usage, rec.CostUSD, rec.StopReason, rec.Deployment = answer.Usage, answer.CostUSD, answer.StopReason, answer.Deployment
+		if r.e.c.TraceAnswers {
+			rec.Answer = answer.Text
+		}
+	}
+	r.t.Usage = r.t.Usage.Add(rec.Usage)
+	r.t.Calls = append(r.t.Calls, rec)
+	if fault := r.settle(ctx, held, rec.CostUSD); fault != nil {
+		r.say("settling: " + fault.Error())
+	}
+	return answer, err
+}
+
+// reserve sets usd aside under the step's cap and in the ledger.
+func (r *run) reserve(ctx context.Context, usd float64) (Reservation, error) {
+	if limit := r.e.c.StepCapUSD; limit > 0 && near(r.spent)+up(usd) > near(limit) {
+		return nil, fmt.Errorf("step: %.6g USD spent, up to %.6g more for the next call, cap %.6g: %w", r.spent, usd, limit, sdk.ErrBudgetExhausted)
+	}
+	if r.e.c.Ledger == nil {
+		return nil, nil
+	}
+	held, err := r.e.c.Ledger.Reserve(ctx, r.q, usd)
+	if err != nil {
+		return nil, fmt.Errorf("reserving %.6g USD: %w", usd, err)
+	}
+	return held, nil
+}
+
+// settle books what was spent. The money is gone also when ctx has ended.
+func (r *run) settle(ctx context.Context, held Reservation, usd float64) error {
+	r.spent += usd
+	if held == nil {
+		return nil
+	}
+	return held.Settle(context.WithoutCancel(ctx), usd)
+}
+
+// backOff returns how long to wait before the next try, and whether there is one.
+func (r *run) backOff(err error, attempt int) (time.Duration, bool) {
+	failed, ok := errors.AsType[*CallError](err)
+	limits := r.e.c.Retry
+	if !ok || !failed.Retry || attempt >= limits.MaxAttempts {
+		return 0, false
+	}
+	if failed.After > 0 {
+		return failed.After, failed.After <= limits.MaxDelay
+	}
+	delay := limits.MaxDelay
+	if shift := attempt - 1; shift < 30 {
+		delay = min(delay, limits.BaseDelay<<shift)
+	}
+	return delay - rand.N(delay/2+1), true
+}
+
+// sleep waits, or less when ctx ends.
+func sleep(ctx context.Context, d time.Duration) {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+	case <-timer.C:
+	}
+}

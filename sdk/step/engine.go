@@ -1,0 +1,221 @@
+package step
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"github.com/stepfall/stepfall/sdk"
+	"github.com/stepfall/stepfall/sdk/cascade"
+)
+
+// Candidate is a model that may be asked, and what is believed of it when no
+// estimator speaks.
+type Candidate struct {
+	Model sdk.Model
+	// Quality is the prior belief; the zero value means mean 0.5, deviation 0.25.
+	Quality sdk.Estimate
+	// OutputTokens is the expected length of an answer; 0 means 500.
+	OutputTokens int
+}
+
+// Check looks at an answer for a fault that needs no model and no other program
+// to be seen. It returns what is wrong, or "". It must be safe for concurrent use.
+type Check struct {
+	Name  string
+	Fault func(q *sdk.Query, a *sdk.Answer, earlier []sdk.Attempt) string
+}
+
+// Unavailable says what to do when a verifier cannot be had.
+type Unavailable int
+
+// What an unavailable verifier means.
+const (
+	// UnavailableAbstain: the estimators decide, as if there were no verifier.
+	UnavailableAbstain Unavailable = iota
+	// UnavailableFail ends the step with an error.
+	UnavailableFail
+	// UnavailableAccept counts the answer as passed.
+	UnavailableAccept
+)
+
+// Verifier is a verifier and how to use it.
+type Verifier struct {
+	Name     string
+	Verifier sdk.Verifier
+	// Applies says whether the verifier can judge answers to q; nil means always.
+	Applies func(q *sdk.Query) bool
+	// OnUnavailable says what an error of the verifier means.
+	OnUnavailable Unavailable
+	// MaxCostUSD is the most that one verification costs; it is reserved before.
+	MaxCostUSD float64
+	// Timeout bounds one verification; 0 is no bound but the caller's.
+	Timeout time.Duration
+}
+
+// Retry bounds the tries at one model within a step. The zero value means two
+// tries, half a second apart.
+type Retry struct {
+	// MaxAttempts is the number of tries at one model; 0 means 2, 1 no retry.
+	MaxAttempts int
+	// BaseDelay doubles with each try, up to MaxDelay, less a random part of up
+	// to half. 0 means 500 ms and 10 s. What a server asks for comes first, unless
+	// it is longer than MaxDelay: then the model is given up for this step.
+	BaseDelay, MaxDelay time.Duration
+}
+
+// Config says how steps are run.
+type Config struct {
+	Candidates []Candidate
+	Strategy   cascade.Strategy
+	// Quality and Cost are the estimators; nil means the candidates' priors, and
+	// the prices times the prompt's and the expected answer's length.
+	Quality sdk.QualityEstimator
+	Cost    sdk.CostEstimator
+	// Checks and Verifiers look at each answer, in order, until one rejects it.
+	Checks    []Check
+	Verifiers []Verifier
+
+	// StepCapUSD is the most that one step may spend; 0 is no cap.
+	StepCapUSD float64
+	// Ledger holds the caps beyond the step; nil is none.
+	Ledger Ledger
+	// FailAtCap returns an error when a cap ends a step that has an answer
+	// already. False returns the best answer so far.
+	FailAtCap bool
+	Retry     Retry
+
+	// Traces receives the trace of each step, on the step's goroutine, before the
+	// step returns; nil is nobody. It must not modify the trace.
+	Traces func(ctx context.Context, t *sdk.Trace)
+	// TracePrompts and TraceAnswers put texts into traces.
+	TracePrompts, TraceAnswers bool
+	// Policy, Profile, StrategyName, Lambdas and Gamma are recorded in traces.
+	Policy, Profile, StrategyName string
+	Lambdas                       []float64
+	Gamma                         float64
+
+	// Coin returns a number in [0, 1) for ties; nil means random. Now is the
+	// clock; nil means time.Now.
+	Coin func() float64
+	Now  func() time.Time
+}
+
+// Engine runs steps. It is safe for concurrent use and has no state that one step
+// leaves to the next, apart from the ledger.
+type Engine struct {
+	c      Config
+	models []sdk.Model
+	names  []string
+	priors []sdk.Estimate
+}
+
+// New returns an engine, or an error that names every fault of the configuration.
+func New(c Config) (*Engine, error) {
+	var faults []error
+	if len(c.Candidates) == 0 {
+		faults = append(faults, errors.New("no candidates"))
+	}
+	if c.Strategy == nil {
+		faults = append(faults, errors.New("no strategy"))
+	}
+	e := &Engine{c: c}
+	for _, cand := range c.Candidates {
+		m := withPrices(cand.Model)
+		if m.Name == "" {
+			faults = append(faults, errors.New("a candidate has no name"))
+		} else if slices.Contains(e.names, m.Name) {
+			faults = append(faults, fmt.Errorf("two candidates are called %s", m.Name))
+		}
+		if (c.StepCapUSD > 0 || c.Ledger != nil) && m.MaxOutputTokens == 0 && m.Price.Output > 0 {
+			faults = append(faults, fmt.Errorf("model %s: a budget needs the model's max_output_tokens to know the worst case", m.Name))
+		}
+		prior := cand.Quality
+		if prior == (sdk.Estimate{}) {
+			prior = sdk.Estimate{Mean: 0.5, StdDev: 0.25}
+		}
+		if !(prior.Mean >= 0 && prior.Mean <= 1) || !(prior.StdDev >= 0) || math.IsInf(prior.StdDev, 0) {
+			faults = append(faults, fmt.Errorf("model %s: prior quality %v ± %v, want a mean in [0, 1]", m.Name, prior.Mean, prior.StdDev))
+		}
+		if !validPrice(m.Price) {
+			faults = append(faults, fmt.Errorf("model %s: prices must be finite and not negative", m.Name))
+		}
+		e.models, e.names, e.priors = append(e.models, m), append(e.names, m.Name), append(e.priors, prior)
+	}
+	for _, v := range c.Verifiers {
+		if v.Verifier == nil {
+			faults = append(faults, fmt.Errorf("verifier %s is nil", v.Name))
+		}
+	}
+	for _, k := range c.Checks {
+		if k.Fault == nil {
+			faults = append(faults, fmt.Errorf("check %s is nil", k.Name))
+		}
+	}
+	if c.Coin == nil {
+		e.c.Coin = rand.Float64
+	}
+	if c.Now == nil {
+		e.c.Now = time.Now
+	}
+	if c.Retry.MaxAttempts <= 0 {
+		e.c.Retry.MaxAttempts = 2
+	}
+	if c.Retry.BaseDelay <= 0 {
+		e.c.Retry.BaseDelay = 500 * time.Millisecond
+	}
+	if c.Retry.MaxDelay <= 0 {
+		e.c.Retry.MaxDelay = 10 * time.Second
+	}
+	if err := errors.Join(faults...); err != nil {
+		return nil, fmt.Errorf("configuring the step engine: %w", err)
+	}
+	return e, nil
+}
+
+// Models returns the candidates' models in the order of their indexes, with
+// prices that were left open filled in. The slice must not be modified.
+func (e *Engine) Models() []sdk.Model { return e.models }
+
+// Index returns the index of the model with that name, or -1.
+func (e *Engine) Index(name string) int { return slices.Index(e.names, name) }
+
+// withPrices fills in the prices that follow from others: cached and cache-writing
+// input from input, reasoning from output.
+func withPrices(m sdk.Model) sdk.Model {
+	if m.Price.CachedInput == 0 {
+		m.Price.CachedInput = m.Price.Input
+	}
+	if m.Price.CacheWrite == 0 {
+		m.Price.CacheWrite = m.Price.Input
+	}
+	if m.Price.Reasoning == 0 {
+		m.Price.Reasoning = m.Price.Output
+	}
+	return m
+}
+
+func validPrice(p sdk.Price) bool {
+	for _, usd := range [...]float64{p.Input, p.CachedInput, p.CacheWrite, p.Output, p.Reasoning} {
+		if !(usd >= 0) || math.IsInf(usd, 0) {
+			return false
+		}
+	}
+	return true
+}
+
+// WorstCostUSD returns the most that one call of m can cost: the prompt at the
+// dearest input price, one token for each of promptBytes bytes (no tokenizer in
+// use makes more), and the longest answer.
+func WorstCostUSD(m *sdk.Model, promptBytes, maxOutputTokens int) float64 {
+	output := m.MaxOutputTokens
+	if maxOutputTokens > 0 && (output == 0 || maxOutputTokens < output) {
+		output = maxOutputTokens
+	}
+	return (float64(promptBytes)*max(m.Price.Input, m.Price.CachedInput, m.Price.CacheWrite) +
+		float64(output)*max(m.Price.Output, m.Price.Reasoning)) / 1e6
+}

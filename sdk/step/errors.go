@@ -1,0 +1,52 @@
+package step
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/stepfall/stepfall/sdk"
+)
+
+// CallError is an error of a call with what the engine needs to know about it. A
+// caller wraps its errors in one; any other error is not retried.
+type CallError struct {
+	Err error
+	// Retry says that the same model may be asked again; After is how long to
+	// wait at least, 0 when the caller does not know.
+	Retry bool
+	After time.Duration
+	// Fatal ends the step: no other model can be asked either, for instance
+	// because part of this answer was already shown to the user.
+	Fatal bool
+	// Usage and CostUSD are what the failed call cost, as far as known.
+	Usage   sdk.Usage
+	CostUSD float64
+	// Deployment is who was asked.
+	Deployment string
+}
+
+// Error returns the message of the wrapped error.
+func (e *CallError) Error() string { return e.Err.Error() }
+
+// Unwrap returns the wrapped error.
+func (e *CallError) Unwrap() error { return e.Err }
+
+// PanicError is a panic of a caller, estimator or verifier, recovered.
+type PanicError struct {
+	Value any
+	Stack []byte
+}
+
+// Error says what was panicked with. The stack is in Stack.
+func (e *PanicError) Error() string { return fmt.Sprintf("panic: %v", e.Value) }
+
+// Unwrap returns the panic's value when that was an error.
+func (e *PanicError) Unwrap() error {
+	err, _ := e.Value.(error)
+	return err
+}
+
+// ErrVerifierUnavailable is wrapped by the error of a step that ended because a
+// verifier could not be had and its policy is to fail.
+var ErrVerifierUnavailable = errors.New("verifier unavailable")

@@ -1,0 +1,47 @@
+package step
+
+import (
+	"fmt"
+
+	"github.com/stepfall/stepfall/sdk"
+)
+
+// Needs is what a query asks of a model.
+type Needs struct {
+	Tools, Images, JSONMode, JSONSchema bool
+}
+
+// NeedsOf returns what q asks of a model: tools when some are offered or were used
+// earlier in the conversation.
+func NeedsOf(q *sdk.Query) Needs {
+	n := Needs{Tools: len(q.Tools) > 0, JSONMode: q.Format.JSON, JSONSchema: len(q.Format.Schema) > 0}
+	for i := range q.Messages {
+		for j := range q.Messages[i].Parts {
+			switch q.Messages[i].Parts[j].Kind {
+			case sdk.PartImageURL, sdk.PartBinary:
+				n.Images = true
+			case sdk.PartToolCall, sdk.PartToolResult:
+				n.Tools = true
+			}
+		}
+	}
+	return n
+}
+
+// Infeasible returns why m cannot be asked q, or "".
+func (n Needs) Infeasible(m *sdk.Model, q *sdk.Query) string {
+	c := m.Capabilities
+	switch {
+	case n.Tools && !c.Tools:
+		return "has no tools"
+	case n.Images && !c.Images:
+		return "reads no images"
+	case n.JSONMode && !c.JSONMode && !c.JSONSchema:
+		return "has no JSON mode"
+	case n.JSONSchema && !c.JSONSchema && !c.JSONMode:
+		return "has no JSON schemas"
+	case m.ContextTokens > 0 && q.InputTokens >= m.ContextTokens:
+		return fmt.Sprintf("prompt of about %d tokens, context of %d", q.InputTokens, m.ContextTokens)
+	}
+	return ""
+}

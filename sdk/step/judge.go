@@ -1,0 +1,141 @@
+package step
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/stepfall/stepfall/sdk"
+)
+
+// judge checks and verifies an answer of candidate i and takes it into the step.
+// The error is that of a verifier whose policy is to fail.
+func (r *run) judge(ctx context.Context, i int, answer *sdk.Answer) error {
+	verdict := r.check(i, answer)
+	var err error
+	if verdict == nil && r.only < 0 {
+		verdict, err = r.verify(ctx, answer)
+	}
+	if verdict != nil {
+		rec := &r.t.Calls[len(r.t.Calls)-1]
+		rec.Verdict = verdict
+	}
+	r.t.Calls[len(r.t.Calls)-1].Signals = answer.Signals
+	r.callOf = append(r.callOf, len(r.t.Calls)-1)
+	r.attempts = append(r.attempts, sdk.Attempt{Answer: *answer, Verdict: verdict})
+	r.state.Ran = append(r.state.Ran, i)
+	return err
+}
+
+// check runs the free checks; a fault is a verdict of Failed.
+func (r *run) check(i int, answer *sdk.Answer) *sdk.Verdict {
+	for _, k := range r.e.c.Checks {
+		fault, err := guard(func() (string, error) { return k.Fault(r.q, answer, r.attempts), nil })
+		if err != nil {
+			r.say("check " + k.Name + ": " + err.Error())
+			continue
+		}
+		if fault != "" {
+			r.rejected[i] = true
+			return &sdk.Verdict{Verifier: k.Name, Outcome: sdk.Failed, Evidence: fault}
+		}
+	}
+	return nil
+}
+
+// verify asks the verifiers in order until one rejects the answer. All that pass
+// together are one verdict with the least of their confidences.
+func (r *run) verify(ctx context.Context, answer *sdk.Answer) (*sdk.Verdict, error) {
+	var merged *sdk.Verdict
+	for k := range r.e.c.Verifiers {
+		v := &r.e.c.Verifiers[k]
+		if v.Applies != nil && !v.Applies(r.q) {
+			continue
+		}
+		verdict, err := r.ask(ctx, v, answer)
+		if err != nil {
+			return merged, err
+		}
+		merged = merge(merged, verdict)
+		if verdict.Outcome == sdk.Failed {
+			break
+		}
+	}
+	return merged, nil
+}
+
+// merge joins the verdicts of two verifiers. Costs and durations add up.
+func merge(a, b *sdk.Verdict) *sdk.Verdict {
+	if a == nil {
+		return b
+	}
+	keep := *b
+	if b.Outcome == sdk.Inconclusive {
+		keep = *a
+	} else if a.Outcome == sdk.Passed && b.Outcome == sdk.Passed {
+		if confidence(a) < confidence(b) {
+			keep = *a
+		}
+		keep.Score = min(a.Score, b.Score)
+	}
+	keep.CostUSD, keep.Duration = a.CostUSD+b.CostUSD, a.Duration+b.Duration
+	return &keep
+}
+
+func confidence(v *sdk.Verdict) float64 {
+	if v.Confidence == 0 {
+		return 1
+	}
+	return v.Confidence
+}
+
+// ask runs one verifier under a reservation.
+func (r *run) ask(ctx context.Context, v *Verifier, answer *sdk.Answer) (*sdk.Verdict, error) {
+	var held Reservation
+	if v.MaxCostUSD > 0 {
+		var err error
+		if held, err = r.reserve(ctx, v.MaxCostUSD); err != nil {
+			r.say("verifier " + v.Name + " left out: " + err.Error())
+			return &sdk.Verdict{Verifier: v.Name, Evidence: err.Error()}, nil
+		}
+	}
+	verifyCtx, cancel := ctx, context.CancelFunc(nil)
+	if v.Timeout > 0 {
+		verifyCtx, cancel = context.WithTimeout(ctx, v.Timeout)
+		defer cancel()
+	}
+	from := r.e.c.Now()
+	verdict, err := guard(func() (*sdk.Verdict, error) {
+		return v.Verifier.Verify(verifyCtx, &sdk.VerifyRequest{Query: r.q, Answer: answer, Earlier: r.attempts})
+	})
+	spent := r.e.c.Now().Sub(from)
+	r.waited += spent
+	if err == nil && verdict == nil {
+		err = fmt.Errorf("no verdict and no error")
+	}
+	if err != nil {
+		verdict = &sdk.Verdict{Evidence: "unavailable: " + err.Error()}
+	} else {
+		own := *verdict
+		verdict = &own
+	}
+	if verdict.Verifier == "" {
+		verdict.Verifier = v.Name
+	}
+	if verdict.Duration == 0 {
+		verdict.Duration = spent
+	}
+	if fault := r.settle(ctx, held, verdict.CostUSD); fault != nil {
+		r.say("settling: " + fault.Error())
+	}
+	if err == nil {
+		return verdict, nil
+	}
+	r.say("verifier " + v.Name + " unavailable: " + err.Error())
+	switch v.OnUnavailable {
+	case UnavailableFail:
+		return verdict, fmt.Errorf("%w: %s: %w", ErrVerifierUnavailable, v.Name, err)
+	case UnavailableAccept:
+		verdict.Outcome, verdict.Score = sdk.Passed, 1
+	}
+	return verdict, nil
+}

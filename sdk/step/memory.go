@@ -1,0 +1,155 @@
+package step
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/stepfall/stepfall/sdk"
+)
+
+// Caps are hard limits in US dollars; 0 is no limit. A query without a run counts
+// against no run, and one without a tenant against the tenant "".
+type Caps struct {
+	RunUSD    float64
+	TenantUSD float64
+}
+
+// Memory is a ledger in memory: it forgets at exit. Accounts are counters without
+// locks, in millionths of a millionth of a dollar, so sums are exact. A run's
+// account is forgotten when it was idle for [Memory.RunIdle] and others come.
+type Memory struct {
+	caps Caps
+	// RunIdle is set before first use; 0 means 24 hours.
+	RunIdle time.Duration
+
+	runs, tenants sync.Map // string -> *account
+	made          atomic.Int64
+}
+
+// NewMemory returns an empty ledger with these caps.
+func NewMemory(c Caps) *Memory { return &Memory{caps: c} }
+
+// account counts picodollars. taken is what is spent and reserved together.
+type account struct {
+	taken atomic.Int64
+	spent atomic.Int64
+	used  atomic.Int64 // Unix nanoseconds of the last reservation
+}
+
+const pico = 1e12
+
+// up and near turn dollars into picodollars: reservations round up.
+func up(usd float64) int64 { return toPico(math.Ceil(usd * pico)) }
+
+func near(usd float64) int64 { return toPico(math.Round(usd * pico)) }
+
+func toPico(x float64) int64 {
+	switch {
+	case !(x > 0):
+		return 0
+	case x >= math.MaxInt64/4:
+		return math.MaxInt64 / 4
+	}
+	return int64(x)
+}
+
+func (a *account) take(amount, limit int64) bool {
+	for {
+		taken := a.taken.Load()
+		if taken+amount > limit {
+			return false
+		}
+		if a.taken.CompareAndSwap(taken, taken+amount) {
+			return true
+		}
+	}
+}
+
+type memoryReservation struct {
+	run, tenant *account
+	amount      int64
+}
+
+// Reserve implements [Ledger].
+func (m *Memory) Reserve(_ context.Context, q *sdk.Query, usd float64) (Reservation, error) {
+	r := &memoryReservation{amount: up(usd)}
+	if m.caps.RunUSD > 0 && q.Run != "" {
+		r.run = m.account(&m.runs, q.Run)
+		if !r.run.take(r.amount, near(m.caps.RunUSD)) {
+			return nil, fmt.Errorf("run %s: cap of %.6g USD: %w", q.Run, m.caps.RunUSD, sdk.ErrBudgetExhausted)
+		}
+	}
+	if m.caps.TenantUSD > 0 {
+		r.tenant = m.account(&m.tenants, q.Tenant)
+		if !r.tenant.take(r.amount, near(m.caps.TenantUSD)) {
+			if r.run != nil {
+				r.run.taken.Add(-r.amount)
+			}
+			return nil, fmt.Errorf("tenant %q: cap of %.6g USD: %w", q.Tenant, m.caps.TenantUSD, sdk.ErrBudgetExhausted)
+		}
+	}
+	return r, nil
+}
+
+// Settle implements [Reservation].
+func (r *memoryReservation) Settle(_ context.Context, usd float64) error {
+	spent := near(usd)
+	for _, a := range [...]*account{r.run, r.tenant} {
+		if a != nil {
+			a.spent.Add(spent)
+			a.taken.Add(spent - r.amount)
+		}
+	}
+	return nil
+}
+
+// SpentUSD returns what a run and a tenant have spent so far. Accounts without a
+// cap are not kept and return 0.
+func (m *Memory) SpentUSD(run, tenant string) (runUSD, tenantUSD float64) {
+	if a, ok := m.runs.Load(run); ok {
+		runUSD = float64(a.(*account).spent.Load()) / pico
+	}
+	if a, ok := m.tenants.Load(tenant); ok {
+		tenantUSD = float64(a.(*account).spent.Load()) / pico
+	}
+	return runUSD, tenantUSD
+}
+
+// sweepEvery is the number of new accounts between two looks for idle runs.
+const sweepEvery = 1024
+
+func (m *Memory) account(in *sync.Map, name string) *account {
+	found, ok := in.Load(name)
+	if !ok {
+		fresh := &account{}
+		fresh.used.Store(time.Now().UnixNano())
+		found, ok = in.LoadOrStore(name, fresh)
+		if !ok && in == &m.runs && m.made.Add(1)%sweepEvery == 0 {
+			m.sweep()
+		}
+	}
+	a := found.(*account)
+	if ok && in == &m.runs {
+		a.used.Store(time.Now().UnixNano())
+	}
+	return a
+}
+
+// sweep forgets runs that are idle and have nothing reserved.
+func (m *Memory) sweep() {
+	idle := m.RunIdle
+	if idle == 0 {
+		idle = 24 * time.Hour
+	}
+	before := time.Now().Add(-idle).UnixNano()
+	m.runs.Range(func(name, value any) bool {
+		if a := value.(*account); a.used.Load() < before && a.taken.Load() == a.spent.Load() {
+			m.runs.Delete(name)
+		}
+		return true
+	})
+}

@@ -1,0 +1,85 @@
+package step_test
+
+import (
+	"errors"
+	"math"
+	"sync"
+	"testing"
+
+	"github.com/stepfall/stepfall/sdk"
+	"github.com/stepfall/stepfall/sdk/step"
+)
+
+func TestConcurrentReservationsNeverPassACap(t *testing.T) {
+	const limit, price = 1.0, 0.003
+	ledger := step.NewMemory(step.Caps{RunUSD: limit, TenantUSD: 2 * limit})
+	var wg sync.WaitGroup
+	for g := range 8 {
+		q := &sdk.Query{Run: string(rune('a' + g%3)), Tenant: "t"}
+		wg.Go(func() {
+			for range 200 {
+				held, err := ledger.Reserve(t.Context(), q, price)
+				if err != nil {
+					if !errors.Is(err, sdk.ErrBudgetExhausted) {
+						t.Error(err)
+					}
+					continue
+				}
+				if err := held.Settle(t.Context(), price); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	total := 0.0
+	for _, run := range []string{"a", "b", "c"} {
+		spent, _ := ledger.SpentUSD(run, "t")
+		if spent > limit {
+			t.Errorf("run %s spent %v of %v", run, spent, limit)
+		}
+		total += spent
+	}
+	_, tenant := ledger.SpentUSD("a", "t")
+	if tenant > 2*limit || math.Abs(total-tenant) > 1e-12 {
+		t.Errorf("tenant spent %v, its runs %v", tenant, total)
+	}
+	if want := math.Floor(2*limit/price) * price; math.Abs(tenant-want) > 1e-9 {
+		t.Errorf("tenant spent %v, room for %v", tenant, want)
+	}
+}
+
+func TestSettlingLessGivesTheRestBack(t *testing.T) {
+	ledger := step.NewMemory(step.Caps{RunUSD: 1})
+	q := &sdk.Query{Run: "r"}
+	for range 5 {
+		held, err := ledger.Reserve(t.Context(), q, 0.9)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := held.Settle(t.Context(), 0.02); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if spent, _ := ledger.SpentUSD("r", ""); math.Abs(spent-0.1) > 1e-12 {
+		t.Errorf("spent %v, want 0.1", spent)
+	}
+	if _, err := ledger.Reserve(t.Context(), q, 0.91); !errors.Is(err, sdk.ErrBudgetExhausted) {
+		t.Errorf("0.1 spent and 0.91 reserved under a cap of 1: %v", err)
+	}
+}
+
+func TestNestedReservesInAllOrNone(t *testing.T) {
+	wide, narrow := step.NewMemory(step.Caps{RunUSD: 10}), step.NewMemory(step.Caps{RunUSD: 1})
+	both := step.Nested(nil, wide, narrow)
+	q := &sdk.Query{Run: "r"}
+	if _, err := both.Reserve(t.Context(), q, 5); !errors.Is(err, sdk.ErrBudgetExhausted) {
+		t.Fatalf("narrow cap of 1 let 5 through: %v", err)
+	}
+	if _, err := wide.Reserve(t.Context(), q, 10); err != nil {
+		t.Errorf("the refused reservation was not taken back: %v", err)
+	}
+	if step.Nested(nil, nil) != nil {
+		t.Error("nothing nested is not nil")
+	}
+}

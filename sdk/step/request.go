@@ -1,0 +1,76 @@
+package step
+
+import (
+	"context"
+
+	"github.com/stepfall/stepfall/sdk"
+)
+
+// Call is one call that a Caller is to make. It is valid until the caller returns.
+type Call struct {
+	Query *sdk.Query
+	// Model is who to ask and Index its place among the candidates.
+	Model *sdk.Model
+	Index int
+	// Attempt counts the tries at this model in this step, from 1.
+	Attempt int
+	// Earlier are the answers that the step has so far, in order.
+	Earlier []sdk.Attempt
+	// Final is true, for a request with Commit, when this answer will be the
+	// step's, so that it may be shown while it comes. A caller that has shown a
+	// part and fails returns a CallError that is Fatal.
+	Final bool
+}
+
+// Caller makes calls. The answer is non-nil if and only if the error is nil. The
+// engine fills in what the caller leaves open: Model, Latency, and CostUSD from
+// Usage. Errors are retried as far as they say ([CallError]).
+type Caller interface {
+	Call(ctx context.Context, c *Call) (*sdk.Answer, error)
+}
+
+// CallerFunc is a function that is a Caller.
+type CallerFunc func(ctx context.Context, c *Call) (*sdk.Answer, error)
+
+// Call calls f.
+func (f CallerFunc) Call(ctx context.Context, c *Call) (*sdk.Answer, error) { return f(ctx, c) }
+
+// Request is one step to run.
+type Request struct {
+	Query  *sdk.Query
+	Caller Caller
+	// PromptBytes is the length of the prompt for the worst-case cost; 0 means
+	// four bytes for each of the query's InputTokens.
+	PromptBytes int
+	// WorstCostUSD returns the most that one call of candidate i can cost, for
+	// callers whose call is more than one completion; nil means [WorstCostUSD].
+	WorstCostUSD func(i int) float64
+	// CostOffsets, when not nil, are added to the predicted costs, one for each
+	// candidate: what switching models would cost, or what a prompt cache saves.
+	CostOffsets []float64
+	// Exclude returns why candidate i must not be asked, or ""; nil excludes none.
+	Exclude func(i int) string
+	// Only, when not empty, names the model to call whatever the strategy says.
+	// What it would have done first is in the trace. Verifiers are not run.
+	Only string
+	// Commit makes calls Final whose answer no outcome can make the strategy
+	// reject. The step then ends with that answer.
+	Commit bool
+	// Mode is recorded in the trace.
+	Mode string
+}
+
+// Result is what a step came to.
+type Result struct {
+	// Answer is the answer chosen, nil when the step failed.
+	Answer *sdk.Answer
+	// Index is the candidate that gave it, or -1.
+	Index int
+	// Verdict is the verdict on it, nil when there is none.
+	Verdict *sdk.Verdict
+	// Quality is the post-hoc estimate of the answer.
+	Quality sdk.Estimate
+	// Attempts are all answers of the step, in the order in which they came.
+	Attempts []sdk.Attempt
+	Trace    *sdk.Trace
+}

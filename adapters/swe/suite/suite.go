@@ -1,0 +1,219 @@
+package suite
+
+import (
+	"embed"
+	"fmt"
+	"io/fs"
+	"maps"
+	"path"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"golang.org/x/tools/txtar"
+
+	"github.com/stepfall/stepfall/adapters/swe/patch"
+)
+
+//go:embed repos/*.txtar tasks/*.txtar
+var embedded embed.FS
+
+// Repo is a small repository whose tests pass.
+type Repo struct {
+	Name string
+	// About says in a line what it is.
+	About string
+	// Language is "go", "python" or "javascript".
+	Language string
+	Files    map[string]string
+}
+
+// TestCommand returns the command that runs the repository's tests.
+func (r *Repo) TestCommand() []string {
+	switch r.Language {
+	case "python":
+		return []string{"python3", "-m", "unittest", "-v"}
+	case "javascript":
+		return []string{"node", "--test"}
+	}
+	return []string{"go", "test", "-json", "./..."}
+}
+
+// Task is one defect in one repository.
+type Task struct {
+	ID   string
+	Repo string
+	// Level grades the difficulty from 1 to 3.
+	Level     int
+	Statement string
+	// FailToPass fail because of the defect; PassToPass are the other tests.
+	FailToPass, PassToPass []string
+	// Files is the repository with the defect.
+	Files map[string]string
+	// Fix mends it.
+	Fix []patch.Block
+
+	wrong map[string][]patch.Block
+}
+
+// Edits returns what a scripted model changes.
+func (t *Task) Edits(model string) []patch.Block {
+	if blocks, ok := t.wrong[model]; ok {
+		return blocks
+	}
+	return t.Fix
+}
+
+// Right reports whether a scripted model solves the task.
+func (t *Task) Right(model string) bool {
+	_, wrong := t.wrong[model]
+	return !wrong
+}
+
+// Suite is the bundled repositories and tasks.
+type Suite struct {
+	Repos map[string]*Repo
+	// Tasks are sorted by ID.
+	Tasks []Task
+}
+
+// Load reads the bundled suite.
+func Load() (*Suite, error) {
+	s := &Suite{Repos: map[string]*Repo{}}
+	err := each("repos/*.txtar", func(name string, archive *txtar.Archive) error {
+		r := &Repo{Name: name, About: strings.TrimSpace(string(archive.Comment)), Language: "go", Files: map[string]string{}}
+		for _, f := range archive.Files {
+			r.Files[f.Name] = string(f.Data)
+			switch {
+			case f.Name == "package.json":
+				r.Language = "javascript"
+			case strings.HasSuffix(f.Name, ".py"):
+				r.Language = "python"
+			}
+		}
+		s.Repos[name] = r
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	err = each("tasks/*.txtar", func(name string, archive *txtar.Archive) error {
+		t, err := s.task(name, archive)
+		if err == nil {
+			s.Tasks = append(s.Tasks, t)
+		}
+		return err
+	})
+	return s, err
+}
+
+func each(pattern string, do func(name string, archive *txtar.Archive) error) error {
+	files, err := fs.Glob(embedded, pattern)
+	if err != nil {
+		return err
+	}
+	for _, file := range files {
+		data, err := embedded.ReadFile(file)
+		if err != nil {
+			return err
+		}
+		if err := do(strings.TrimSuffix(path.Base(file), ".txtar"), txtar.Parse(data)); err != nil {
+			return fmt.Errorf("%s: %w", file, err)
+		}
+	}
+	return nil
+}
+
+func (s *Suite) task(id string, archive *txtar.Archive) (Task, error) {
+	head, statement, _ := strings.Cut(string(archive.Comment), "\n\n")
+	t := Task{ID: id, Statement: strings.TrimSpace(statement), wrong: map[string][]patch.Block{}}
+	fail := ""
+	for line := range strings.Lines(head) {
+		key, value, _ := strings.Cut(strings.TrimSpace(line), ": ")
+		switch key {
+		case "repo":
+			t.Repo = value
+		case "level":
+			t.Level, _ = strconv.Atoi(value)
+		case "fail":
+			fail = value
+		default:
+			return t, fmt.Errorf("unknown header %q", key)
+		}
+	}
+	repo, ok := s.Repos[t.Repo]
+	if !ok || t.Level < 1 || t.Level > 3 || fail == "" || t.Statement == "" {
+		return t, fmt.Errorf("repo, level, fail or the statement is missing or wrong")
+	}
+	if repo.Language == "go" {
+		t.FailToPass = strings.Fields(fail)
+	} else {
+		t.FailToPass = strings.Split(fail, "; ")
+	}
+	for _, name := range repo.Tests() {
+		if !slices.Contains(t.FailToPass, name) {
+			t.PassToPass = append(t.PassToPass, name)
+		}
+	}
+	for _, f := range archive.Files {
+		blocks, err := patch.Parse(string(f.Data))
+		if err != nil {
+			return t, fmt.Errorf("%s: %w", f.Name, err)
+		}
+		if f.Name != "break.txt" {
+			t.wrong[strings.TrimSuffix(f.Name, ".txt")] = blocks
+			continue
+		}
+		if t.Files, err = patch.Apply(repo.Files, blocks); err != nil {
+			return t, fmt.Errorf("%s: %w", f.Name, err)
+		}
+		for _, b := range blocks {
+			t.Fix = append(t.Fix, patch.Block{Path: b.Path, Search: b.Replace, Replace: b.Search})
+		}
+		slices.Reverse(t.Fix)
+	}
+	if t.Files == nil {
+		return t, fmt.Errorf("break.txt is missing")
+	}
+	return t, nil
+}
+
+var (
+	goTest     = regexp.MustCompile(`(?m)^func (Test\w+)\(t \*testing\.T\)`)
+	pythonTest = regexp.MustCompile(`(?m)^class (\w+)\(unittest|^    def (test_\w+)\(`)
+	nodeTest   = regexp.MustCompile(`(?m)^test\('([^']+)'`)
+)
+
+// Tests returns the names of the repository's tests, sorted: "folder/TestName" for
+// Go ("./TestName" at the root), "module.Class.test_name" for Python, the title for
+// JavaScript.
+func (r *Repo) Tests() []string {
+	var names []string
+	for _, file := range slices.Sorted(maps.Keys(r.Files)) {
+		text := r.Files[file]
+		switch {
+		case strings.HasSuffix(file, "_test.go"):
+			folder := path.Dir(file)
+			for _, m := range goTest.FindAllStringSubmatch(text, -1) {
+				names = append(names, folder+"/"+m[1])
+			}
+		case strings.HasSuffix(file, ".py"):
+			module := strings.ReplaceAll(strings.TrimSuffix(file, ".py"), "/", ".")
+			class := ""
+			for _, m := range pythonTest.FindAllStringSubmatch(text, -1) {
+				if m[1] != "" {
+					class = m[1]
+				} else {
+					names = append(names, module+"."+class+"."+m[2])
+				}
+			}
+		case strings.HasSuffix(file, ".test.js"):
+			for _, m := range nodeTest.FindAllStringSubmatch(text, -1) {
+				names = append(names, m[1])
+			}
+		}
+	}
+	slices.Sort(names)
+	return names
+}

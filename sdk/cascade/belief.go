@@ -87,7 +87,11 @@ type law struct {
 // belief says: the deviation shrinks with the scale, and the mean stays.
 func (b Belief) law(scale float64) law {
 	if !b.Bernoulli {
-		return law{mean: b.Mean, dev: b.StdDev * scale}
+		dev := b.StdDev * scale
+		if dev <= negligible {
+			dev = 0
+		}
+		return law{mean: b.Mean, dev: dev}
 	}
 	p := b.Mean
 	if scale == 0 || p <= 0 || p >= 1 {

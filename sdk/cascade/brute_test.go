@@ -52,32 +52,133 @@ func cheapestNew(s *State, set int) int {
 	return run
 }
 
+// randomState draws a state of every kind: models that have run, infeasible ones,
+// equal, free, certain, dear and verified ones.
+func randomState(rng *rand.Rand, n int) *State {
+	s := RandomState(rng, n)
+	wide := rng.IntN(4)
+	for i := range s.Beliefs {
+		b := &s.Beliefs[i]
+		switch wide {
+		case 1:
+			b.StdDev = rng.Float64()
+		case 2:
+			b.StdDev = math.Exp(-8 * rng.Float64())
+		case 3:
+			b.StdDev, b.Mean = 0.5, 0.4+0.2*b.Mean
+		}
+		switch rng.IntN(12) {
+		case 0:
+			b.StdDev = 0
+		case 1:
+			s.Costs[i] = 0
+		case 2:
+			b.Mean = math.Round(b.Mean*4) / 4
+			s.Costs[i] = math.Round(s.Costs[i]*4) / 4
+		case 3, 4:
+			b.Bernoulli = true
+		case 5:
+			k := rng.IntN(n)
+			*b, s.Costs[i] = s.Beliefs[k], s.Costs[k]
+		case 6:
+			s.Costs[i] *= 100
+		}
+	}
+	for i := range s.Beliefs {
+		if rng.IntN(6) == 0 {
+			s.Ran = append(s.Ran, i)
+		} else if rng.IntN(10) == 0 {
+			if s.Infeasible == nil {
+				s.Infeasible = make([]bool, n)
+			}
+			s.Infeasible[i] = true
+		}
+	}
+	if rng.IntN(2) == 0 {
+		s.Ran = nil
+	}
+	return s
+}
+
 func TestCascadeRouteIsTheBruteForceOptimum(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
-	for trial := range 400 {
-		n := 1 + rng.IntN(8)
-		s := RandomState(rng, n)
-		lambda := rng.Float64()
-		if trial%3 == 0 {
-			lambda *= 0.1
+	ties := 0
+	for trial := range 4000 {
+		n := 1 + rng.IntN(7)
+		if trial%400 == 0 {
+			n = 12 + rng.IntN(3)
 		}
-		if trial%2 == 0 {
-			s.Ran = []int{rng.IntN(n)}
+		s := randomState(rng, n)
+		lambda := math.Pow(10, -3*rng.Float64())
+		if rng.IntN(20) == 0 {
+			lambda = 0
 		}
-		r, err := NewCascadeRoute(Params{Lambdas: []float64{lambda}}, Exact)
+		p := Params{Lambdas: []float64{lambda}, Gamma: float64(rng.IntN(2))}
+		switch rng.IntN(4) {
+		case 0:
+			p.Scale = rng.Float64()
+		case 1:
+			p.NoExpect = true
+		}
+		r, err := NewCascadeRoute(p, Exact)
 		if err != nil {
 			t.Fatal(err)
 		}
 		d := r.Decide(s)
-		tau, top := bruteForce(s, lambda, 1)
+		if d.Approximate {
+			t.Fatalf("trial %d: node limit", trial)
+		}
+		tau, top := bruteForce(s, lambda, r.scale)
+		if math.IsInf(top, -1) {
+			if d.Run != Stop {
+				t.Fatalf("trial %d: runs %d though nothing may run", trial, d.Run)
+			}
+			continue
+		}
 		found := math.Inf(-1)
 		for set := range tau {
 			if cheapestNew(s, set) == d.Run {
 				found = max(found, tau[set])
 			}
 		}
-		if found < top-1e-7 {
-			t.Fatalf("trial %d: n %d lambda %v: runs %d, worth %v, best is %v", trial, n, lambda, d.Run, found, top)
+		if found < top-1e-6 {
+			t.Fatalf("trial %d: n %d lambda %v: runs %d, worth %v, best is %v\n%+v", trial, n, lambda, d.Run, found, top, s)
+		}
+		// Among the ties, the cheapest or the dearest, where the ties stand clear.
+		pick, clear := -1, true
+		for set := range tau {
+			switch {
+			case tau[set] >= top-1e-10:
+				if pick < 0 || preferred(p.Gamma == 1, newCost(s, set), newCost(s, pick)) {
+					pick = set
+				}
+			case tau[set] >= top-1e-6:
+				clear = false
+			}
+		}
+		if !clear {
+			continue
+		}
+		ties++
+		same := false
+		for set := range tau {
+			same = same || tau[set] >= top-1e-10 && cheapestNew(s, set) == d.Run && math.Abs(newCost(s, set)-newCost(s, pick)) < 1e-9
+		}
+		if !same {
+			t.Errorf("trial %d: gamma %v: runs %d, the tied optimum %b runs %d\n%+v", trial, p.Gamma, d.Run, pick, cheapestNew(s, pick), s)
 		}
 	}
+	if ties < 1000 {
+		t.Errorf("only %d states with clear ties", ties)
+	}
+}
+
+func newCost(s *State, set int) float64 {
+	cost := 0.0
+	for i := range s.Beliefs {
+		if set>>i&1 == 1 && s.open(i) {
+			cost += s.Costs[i]
+		}
+	}
+	return cost
 }

@@ -22,7 +22,7 @@ func ExpectedMax(beliefs []Belief) float64 {
 			return math.NaN()
 		}
 		l := b.law(1)
-		if !l.two && l.dev <= negligible {
+		if !l.two && l.dev == 0 {
 			floor = max(floor, l.mean)
 			continue
 		}

@@ -85,7 +85,7 @@ func (l *law) reservation(price float64) float64 {
 			return r
 		}
 		return l.mean - price
-	case l.dev <= negligible:
+	case l.dev == 0:
 		return l.mean - price
 	case price == 0:
 		return math.Inf(1)

@@ -1,0 +1,111 @@
+package cascade
+
+import "math"
+
+// The curve tabulates the standard normal on [-curveEnd, curveEnd] with
+// curveSteps points to one deviation. Between two points it is a cubic with the
+// function's own slopes at both: the error of Phi and of the excess is below
+// 1/384·h⁴·max|f””| < 3e-9. Two loads and a dozen multiplications take the place of
+// an exponential and an error function; the search asks for hundreds of values per
+// decision.
+const (
+	curveEnd   = 8
+	curveSteps = 32
+)
+
+type curve struct {
+	points [2*curveEnd*curveSteps + 2]struct{ excess, cdf, pdf float64 }
+}
+
+func newCurve() *curve {
+	c := new(curve)
+	for i := range c.points {
+		z := float64(i)/curveSteps - curveEnd
+		p := &c.points[i]
+		p.excess, p.cdf, p.pdf = normalExcess(z), normalCDF(z), normalPDF(z)/curveSteps
+	}
+	return c
+}
+
+// excess returns E[(Z + z)^+] to 3e-9.
+func (c *curve) excess(z float64) float64 {
+	u := (z + curveEnd) * curveSteps
+	if !(u > 0) {
+		return 0
+	}
+	if u >= 2*curveEnd*curveSteps {
+		return z
+	}
+	i := int(u)
+	u -= float64(i)
+	a, b := &c.points[i], &c.points[i+1]
+	return hermite(u, a.excess, b.excess, a.cdf*(1.0/curveSteps), b.cdf*(1.0/curveSteps))
+}
+
+// upper returns 1 - Phi(z) to 3e-9.
+func (c *curve) upper(z float64) float64 {
+	u := (curveEnd - z) * curveSteps
+	if !(u > 0) {
+		return 0
+	}
+	if u >= 2*curveEnd*curveSteps {
+		return 1
+	}
+	i := int(u)
+	u -= float64(i)
+	a, b := &c.points[i], &c.points[i+1]
+	return hermite(u, a.cdf, b.cdf, a.pdf, b.pdf)
+}
+
+// hermite returns at u in [0, 1] the cubic with values f0, f1 and slopes d0, d1 at
+// the ends.
+func hermite(u, f0, f1, d0, d1 float64) float64 {
+	df := f1 - f0
+	return f0 + u*(d0+u*((3*df-2*d0-d1)+u*(d0+d1-2*df)))
+}
+
+// excessOver returns E[(X - t)^+] of a law, by the curve.
+func (c *curve) excessOver(l *law, t float64) float64 {
+	if l.two || l.dev == 0 {
+		return l.excess(t)
+	}
+	return l.dev * c.excess((l.mean-t)/l.dev)
+}
+
+// upperAt returns P(X > x) of a law, by the curve.
+func (c *curve) upperAt(l *law, x float64) float64 {
+	switch {
+	case l.two:
+		switch {
+		case x < l.lo:
+			return 1
+		case x < l.hi:
+			return l.p
+		}
+		return 0
+	case l.dev == 0:
+		if x < l.mean {
+			return 1
+		}
+		return 0
+	}
+	return c.upper((x - l.mean) / l.dev)
+}
+
+// pairExcess returns E[(X - Y)^+] of two independent laws.
+func (c *curve) pairExcess(x, y *law) float64 {
+	switch {
+	case !x.two && !y.two:
+		dev := math.Sqrt(x.dev*x.dev + y.dev*y.dev)
+		if dev == 0 {
+			return max(x.mean-y.mean, 0)
+		}
+		return dev * c.excess((x.mean-y.mean)/dev)
+	case y.two:
+		return y.p*c.excessOver(x, y.hi) + (1-y.p)*c.excessOver(x, y.lo)
+	}
+	return x.p*below(c, y, x.hi) + (1-x.p)*below(c, y, x.lo)
+}
+
+// below returns E[(t - Y)^+].
+func below(c *curve, y *law, t float64) float64 { return t - y.mean + c.excessOver(y, t) }

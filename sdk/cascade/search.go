@@ -1,0 +1,192 @@
+package cascade
+
+import (
+	"math"
+	"slices"
+)
+
+// slack is the margin by which a model must fall short before it leaves: the tie
+// tolerance and the error of the curve together, so that no supermodel within the
+// tolerance of the best is lost.
+const slack = 2e-8
+
+// settled is how close to the best value the search proves its result.
+const settled = 1e-10
+
+// item is a model that could be added.
+type item struct {
+	law
+	price float64 // lambda·cost
+	cost  float64
+	model int
+	dom   uint64 // the items that are at least as good and cheaper
+}
+
+// search finds the set S of items with the greatest
+//
+//	tau(S) = E[max(floor, X_i of S)] - sum of the prices of S.
+//
+// See docs/design/0010-search.md for why each step is exact.
+type search struct {
+	curve *curve
+	items []item
+	laws  laws
+	floor float64
+	must  bool // the empty set does not count
+	cheap bool // of tied sets, the cheapest counts
+	bare  bool // below every node there is room for the first item to gain more
+	room  int  // greatest size of a set
+	prune bool
+
+	// The quadrature: tau(S) = upper - sum over nodes of weight·prod(1 - tail) - prices.
+	upper  float64
+	weight []float64
+	node   []float64
+	tail   []float64 // P(X_i > node), one row for each item
+	rows   []float64 // weight·prod(1 - tail) over the set, one row for each depth
+	nets   []float64
+	cands  []int
+
+	set   []int // of the branch under way
+	best  []int
+	top   float64
+	bar   float64 // a value known to be reached
+	rival float64 // the greatest value that a set not looked into could have
+	nodes int
+	limit int
+
+	second bool    // the pass that settles ties
+	least  float64 // in the second pass, the value to reach
+	pick   float64 // in the second pass, the cost of best
+}
+
+// choose returns the model to run, or Stop, and whether the search gave up proving
+// that this is best.
+func (w *work) choose(r *CascadeRoute, s *State, floor float64) (run int, approximate bool) {
+	q := &w.search
+	if q.curve == nil {
+		q.curve = newCurve()
+	}
+	q.floor, q.must, q.cheap = floor, len(s.Ran) == 0, r.cheap(s)
+	q.room, q.prune, q.limit = r.room(s), r.search != Slow, r.limit
+	if r.search == Greedy {
+		q.room = 1
+	}
+	q.collect(r, s)
+	if len(q.items) == 0 {
+		return Stop, false
+	}
+	lambda := r.lambda(len(s.Ran))
+	switch {
+	case lambda == 0 && !q.cheap && q.room >= len(q.items):
+		// Every gain is free: the dearest optimum is everything.
+		q.best = q.best[:0]
+		for k := range q.items {
+			q.best = append(q.best, k)
+		}
+	default:
+		q.solve()
+	}
+	return q.first(r.order != nil), q.nodes >= q.limit
+}
+
+// collect makes the items of the models that may be run.
+func (q *search) collect(r *CascadeRoute, s *State) {
+	q.items = q.items[:0]
+	lambda := r.lambda(len(s.Ran))
+	add := func(i int) {
+		if s.open(i) {
+			q.items = append(q.items, item{law: s.Beliefs[i].law(r.scale), price: price(lambda, s.Costs[i]), cost: s.Costs[i], model: i})
+		}
+	}
+	if r.order == nil {
+		for i := range s.Beliefs {
+			add(i)
+		}
+		return
+	}
+	for k := s.after(r.order); k < len(r.order); k++ {
+		add(r.order[k])
+	}
+}
+
+// first returns the model of the best set to run first: the cheapest, or with a
+// forced order the first of the order; Stop for the empty set.
+func (q *search) first(forced bool) int {
+	first := Stop
+	for _, k := range q.best {
+		switch {
+		case first == Stop:
+			first = k
+		case forced:
+			first = min(first, k)
+		case q.items[k].cost < q.items[first].cost || q.items[k].cost == q.items[first].cost && k < first:
+			first = k
+		}
+	}
+	if first == Stop {
+		return Stop
+	}
+	return q.items[first].model
+}
+
+// solve leaves the best set in q.best.
+func (q *search) solve() {
+	q.nodes = 0
+	q.best, q.set = q.best[:0], q.set[:0]
+	q.top, q.rival = math.Inf(-1), math.Inf(-1)
+	if !q.must {
+		q.top = q.floor
+	}
+	q.bar = math.Inf(-1)
+	if q.prune {
+		q.reduce()
+		if q.few() {
+			return
+		}
+	}
+	q.tabulate()
+	q.branch()
+	if q.rival >= q.top-tieTolerance {
+		q.settle()
+	}
+}
+
+// tabulate lays out the quadrature for the items that are left.
+func (q *search) tabulate() {
+	q.laws = q.laws[:0]
+	lo, hi := math.Inf(1), q.floor
+	for i := range q.items {
+		l := q.items[i].law
+		q.laws = append(q.laws, l)
+		a, b := l.mean-4.75*l.dev, l.mean+5.5*l.dev
+		if l.two {
+			a, b = l.lo, l.hi
+		}
+		lo, hi = min(lo, a), max(hi, b)
+	}
+	q.bare = q.must || lo > q.floor
+	lo = max(lo, q.floor)
+	q.upper = hi
+	q.node, q.weight = q.node[:0], q.weight[:0]
+	q.laws.panels(lo, hi, 5, func(a, b float64) {
+		c, h := 0.5*(a+b), 0.5*(b-a)
+		for _, g := range gauss12 {
+			q.node = append(q.node, c-h*g.x, c+h*g.x)
+			q.weight = append(q.weight, h*g.w, h*g.w)
+		}
+	})
+	m, k := len(q.items), len(q.node)
+	q.tail = slices.Grow(q.tail[:0], m*k)[:m*k]
+	for i := range q.items {
+		row := q.tail[i*k : (i+1)*k]
+		l := &q.items[i].law
+		for j, x := range q.node {
+			row[j] = q.curve.upperAt(l, x)
+		}
+	}
+	q.rows = slices.Grow(q.rows[:0], (m+1)*k)[:(m+1)*k]
+	q.nets = slices.Grow(q.nets[:0], (m+2)*(m+1))[:(m+2)*(m+1)]
+	q.cands = slices.Grow(q.cands[:0], (m+2)*(m+1))[:(m+2)*(m+1)]
+	copy(q.rows, q.weight)
+}

@@ -1,0 +1,212 @@
+package cascade
+
+import (
+	"cmp"
+	"math"
+	"slices"
+)
+
+// Explainer is a strategy that can say why it decides as it does. Every strategy
+// of this package is one. Explain allocates, and takes many times as long as
+// Decide, which pays nothing for it.
+type Explainer interface {
+	Strategy
+	Explain(s *State) Explanation
+}
+
+// Explanation is a decision and what it rests on.
+type Explanation struct {
+	Decision Decision
+	// Lambda is the price of cost in quality at this depth; Threshold is what the
+	// threshold strategy compares the last post-hoc estimate with.
+	Lambda    float64
+	Threshold float64
+	// Alternatives are ranked, best first. For index they are single models ranked
+	// by Reservation, for the others supermodels ranked by Tau. Those of
+	// cascade_route are the chosen supermodel, stopping, each model on its own and
+	// the chosen supermodel with one model more or less: neighbours, not all.
+	Alternatives []Alternative
+	// Options has one entry for each model that could be run now.
+	Options []Option
+}
+
+// Alternative is a supermodel that was or could have been chosen.
+type Alternative struct {
+	// Models are the models of the supermodel, those that have run first.
+	Models []int
+	// ExpectedMax is the expected quality of its best answer, -Inf for none.
+	ExpectedMax float64
+	// Cost is what is still to be paid for it.
+	Cost float64
+	// Tau is ExpectedMax less lambda times Cost.
+	Tau float64
+	// Reservation is the reservation value of the model; index only.
+	Reservation float64
+}
+
+// Option is a model that could be run now.
+type Option struct {
+	Model int
+	// Price is lambda times the cost.
+	Price float64
+	// Gain is what the model adds to the E[max] of the chosen supermodel, or, when
+	// Chosen, what the supermodel would lose without it.
+	Gain   float64
+	Chosen bool
+	// Pruned says that the model was ruled out without a search: no optimal
+	// supermodel contains it.
+	Pruned bool
+}
+
+// shown is how many alternatives an explanation holds at most.
+const shown = 16
+
+// weigh returns the alternative that adds the models to what has run.
+func (c *common) weigh(s *State, lambda float64, added []int) Alternative {
+	_, floor := s.best()
+	a := Alternative{Models: slices.Concat(s.Ran, added)}
+	var ls laws
+	for _, i := range added {
+		ls = append(ls, s.Beliefs[i].law(c.scale))
+		a.Cost += s.Costs[i]
+	}
+	a.ExpectedMax = ls.expectedMax(floor)
+	a.Tau = a.ExpectedMax - price(lambda, a.Cost)
+	return a
+}
+
+func byTau(a, b Alternative) int {
+	return cmp.Or(cmp.Compare(b.Tau, a.Tau), cmp.Compare(a.Cost, b.Cost))
+}
+
+// Explain implements [Explainer]: the alternatives are the single models.
+func (r *Route) Explain(s *State) Explanation {
+	e := Explanation{Decision: r.Decide(s), Lambda: r.lambda(0)}
+	for i, b := range s.Beliefs {
+		if len(s.Ran) > 0 || !s.open(i) {
+			continue
+		}
+		p := price(e.Lambda, s.Costs[i])
+		e.Alternatives = append(e.Alternatives, Alternative{Models: []int{i}, ExpectedMax: b.Mean, Cost: s.Costs[i], Tau: b.Mean - p})
+		e.Options = append(e.Options, Option{Model: i, Price: p, Gain: b.Mean, Chosen: i == e.Decision.Run})
+	}
+	return e.ranked(byTau)
+}
+
+// Explain implements [Explainer]: there is nothing to show but the threshold.
+func (t *Threshold) Explain(s *State) Explanation {
+	e := Explanation{Decision: t.Decide(s)}
+	if len(s.Ran) > 0 {
+		e.Threshold = at(t.thresholds, len(s.Ran)-1)
+	}
+	return e
+}
+
+// Explain implements [Explainer]: the alternatives are stopping and each number of
+// further models.
+func (c *Cascade) Explain(s *State) Explanation {
+	e := Explanation{Decision: c.Decide(s), Lambda: c.lambda(len(s.Ran))}
+	if len(s.Ran) > 0 {
+		e.Alternatives = append(e.Alternatives, c.value(s, e.Lambda, nil))
+	}
+	var added []int
+	for k, n := s.after(c.order), s.length(c.order); k < n && len(added) < c.room(s); k++ {
+		i := s.nth(c.order, k)
+		if !s.open(i) {
+			continue
+		}
+		before := c.value(s, e.Lambda, added).ExpectedMax
+		added = append(added, i)
+		a := c.value(s, e.Lambda, added)
+		e.Alternatives = append(e.Alternatives, a)
+		e.Options = append(e.Options, Option{Model: i, Price: price(e.Lambda, s.Costs[i]), Gain: a.ExpectedMax - before, Chosen: i == e.Decision.Run})
+	}
+	return e.ranked(byTau)
+}
+
+// value returns the alternative that adds the models, valued by the answer rule.
+func (c *Cascade) value(s *State, lambda float64, added []int) Alternative {
+	a := c.weigh(s, lambda, added)
+	if c.answer == Last && len(a.Models) > 0 {
+		a.ExpectedMax = s.Beliefs[a.Models[len(a.Models)-1]].Mean
+		a.Tau = a.ExpectedMax - price(lambda, a.Cost)
+	}
+	return a
+}
+
+// Explain implements [Explainer].
+func (r *CascadeRoute) Explain(s *State) Explanation {
+	e := Explanation{Decision: r.Decide(s), Lambda: r.lambda(len(s.Ran))}
+	_, floor := s.best()
+	if r.spent(s) {
+		return e
+	}
+	w := new(work)
+	w.choose(r, s, floor)
+	var chosen []int
+	for _, k := range w.best {
+		chosen = append(chosen, w.items[k].model)
+	}
+	slices.SortFunc(chosen, func(i, j int) int { return cmp.Or(cmp.Compare(s.Costs[i], s.Costs[j]), cmp.Compare(i, j)) })
+	left := make([]bool, len(s.Beliefs))
+	for k := range w.items {
+		left[w.items[k].model] = true
+	}
+	w.collect(r, s)
+	best := r.weigh(s, e.Lambda, chosen)
+	sets := [][]int{chosen}
+	if len(s.Ran) > 0 && len(chosen) > 0 {
+		sets = append(sets, nil)
+	}
+	for k := range w.items {
+		i := w.items[k].model
+		o := Option{Model: i, Price: w.items[k].price, Chosen: slices.Contains(chosen, i), Pruned: !left[i]}
+		other := slices.DeleteFunc(slices.Clone(chosen), func(j int) bool { return j == i })
+		if !o.Chosen {
+			other = append(other, i)
+		}
+		o.Gain = math.Abs(r.weigh(s, e.Lambda, other).ExpectedMax - best.ExpectedMax)
+		e.Options = append(e.Options, o)
+		if len(chosen) != 1 || !o.Chosen {
+			sets = append(sets, []int{i})
+		}
+		if len(other) > 1 && len(other) <= r.room(s) {
+			sets = append(sets, other)
+		}
+	}
+	for _, set := range sets {
+		e.Alternatives = append(e.Alternatives, r.weigh(s, e.Lambda, set))
+	}
+	return e.ranked(byTau)
+}
+
+// Explain implements [Explainer]: the alternatives are the single models with
+// their reservation values.
+func (x *Index) Explain(s *State) Explanation {
+	e := Explanation{Decision: x.Decide(s), Lambda: x.lambda(len(s.Ran))}
+	_, floor := s.best()
+	for i := range s.Beliefs {
+		if !s.open(i) || x.spent(s) {
+			continue
+		}
+		l := s.Beliefs[i].law(x.scale)
+		a := x.weigh(s, e.Lambda, []int{i})
+		a.Reservation = l.reservation(price(e.Lambda, s.Costs[i]))
+		e.Alternatives = append(e.Alternatives, a)
+		gain := l.mean
+		if len(s.Ran) > 0 {
+			gain = l.excess(floor)
+		}
+		e.Options = append(e.Options, Option{Model: i, Price: price(e.Lambda, s.Costs[i]), Gain: gain, Chosen: i == e.Decision.Run})
+	}
+	return e.ranked(func(a, b Alternative) int {
+		return cmp.Or(cmp.Compare(b.Reservation, a.Reservation), cmp.Compare(a.Cost, b.Cost))
+	})
+}
+
+// ranked sorts the alternatives and keeps the best.
+func (e Explanation) ranked(order func(a, b Alternative) int) Explanation {
+	slices.SortStableFunc(e.Alternatives, order)
+	e.Alternatives = e.Alternatives[:min(len(e.Alternatives), shown)]
+	return e
+}

@@ -10,7 +10,43 @@ import (
 	"time"
 
 	"github.com/stepfall/stepfall/sdk"
+	"github.com/stepfall/stepfall/sdk/step"
 )
+
+// Ledger holds hard caps in the file of a store. It implements [step.Ledger].
+type Ledger struct {
+	store *Store
+	caps  step.Caps
+	lease time.Duration
+}
+
+// DefaultLease is how long a call may take before its reservation counts as spent.
+const DefaultLease = 15 * time.Minute
+
+// Ledger returns a ledger with these caps. A call may take as long as the lease;
+// 0 means DefaultLease.
+func (s *Store) Ledger(caps step.Caps, lease time.Duration) *Ledger {
+	if lease == 0 {
+		lease = DefaultLease
+	}
+	return &Ledger{store: s, caps: caps, lease: lease}
+}
+
+// Reserve implements [step.Ledger].
+func (l *Ledger) Reserve(ctx context.Context, q *sdk.Query, usd float64) (step.Reservation, error) {
+	var accounts []Account
+	if l.caps.RunUSD > 0 && q.Run != "" {
+		accounts = append(accounts, Account{Name: "run " + q.Run, CapUSD: l.caps.RunUSD})
+	}
+	if l.caps.TenantUSD > 0 {
+		accounts = append(accounts, Account{Name: fmt.Sprintf("tenant %q", q.Tenant), CapUSD: l.caps.TenantUSD})
+	}
+	r, err := l.store.Reserve(ctx, accounts, usd, l.lease)
+	if err != nil {
+		return nil, err
+	}
+	return r, nil
+}
 
 // Account is one ledger that a cost is charged to, and the most that may ever be
 // charged to it: a step's, a run's, a tenant's.
@@ -22,6 +58,7 @@ type Account struct {
 
 // Reservation is money set aside for a call that is under way.
 type Reservation struct {
+	store    *Store
 	id       int64
 	accounts []Account
 }
@@ -51,7 +88,7 @@ func (s *Store) Reserve(ctx context.Context, accounts []Account, usd float64, le
 	}
 	// A random id is never given twice, so that a late Settle cannot touch another
 	// call's reservation.
-	r := &Reservation{id: rand.Int64(), accounts: accounts}
+	r := &Reservation{store: s, id: rand.Int64(), accounts: accounts}
 	err = s.write(ctx, func(tx *sql.Tx) error {
 		if err := expire(ctx, tx, time.Now()); err != nil {
 			return err
@@ -82,13 +119,18 @@ func (s *Store) Reserve(ctx context.Context, accounts []Account, usd float64, le
 	return r, nil
 }
 
-// Settle replaces the reservation by what the call really cost.
-func (s *Store) Settle(ctx context.Context, r *Reservation, usd float64) error {
+// Settle replaces the reservation by what the call really cost. It implements
+// [step.Reservation], and so does not stop when ctx ends.
+func (r *Reservation) Settle(ctx context.Context, usd float64) error {
+	ctx = context.WithoutCancel(ctx)
 	amount, err := toNano(usd)
 	if err != nil {
 		return err
 	}
-	err = s.write(ctx, func(tx *sql.Tx) error {
+	if len(r.accounts) == 0 {
+		return nil
+	}
+	err = r.store.write(ctx, func(tx *sql.Tx) error {
 		res, err := tx.ExecContext(ctx, "DELETE FROM reservations WHERE id = ?", r.id)
 		if err != nil {
 			return err

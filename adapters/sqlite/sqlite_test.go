@@ -15,6 +15,7 @@ import (
 
 	"github.com/stepfall/stepfall/adapters/sqlite"
 	"github.com/stepfall/stepfall/sdk"
+	"github.com/stepfall/stepfall/sdk/step"
 )
 
 func open(t testing.TB, path string) *sqlite.Store {
@@ -87,7 +88,7 @@ func TestConcurrentCallersNeverExceedACap(t *testing.T) {
 				return
 			}
 			granted.Add(1)
-			if err := s.Settle(t.Context(), r, 0.01); err != nil {
+			if err := r.Settle(t.Context(), 0.01); err != nil {
 				t.Error(err)
 			}
 		})
@@ -125,10 +126,10 @@ func TestTheRealCostReplacesTheReservation(t *testing.T) {
 	if _, err := s.Reserve(t.Context(), account, 0.2, time.Hour); !errors.Is(err, sdk.ErrBudgetExhausted) {
 		t.Errorf("the worst case of the first call is not held: %v", err)
 	}
-	if err := s.Settle(t.Context(), r, 0.05); err != nil {
+	if err := r.Settle(t.Context(), 0.05); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.Settle(t.Context(), r, 0.05); !errors.Is(err, sqlite.ErrSettled) {
+	if err := r.Settle(t.Context(), 0.05); !errors.Is(err, sqlite.ErrSettled) {
 		t.Errorf("settling twice gives %v", err)
 	}
 	if spent, _, err := s.Balance(t.Context(), "run"); spent != 0.05 || err != nil {
@@ -151,6 +152,32 @@ func TestACrashedCallCountsAsSpent(t *testing.T) {
 	}
 	if _, err := s.Reserve(t.Context(), account, 0.5, time.Hour); !errors.Is(err, sdk.ErrBudgetExhausted) {
 		t.Errorf("the crash made room: %v", err)
+	}
+}
+
+func TestTheLedgerChargesTheAccountsOfTheQuery(t *testing.T) {
+	s := open(t, filepath.Join(t.TempDir(), "ledger.db"))
+	var ledger step.Ledger = s.Ledger(step.Caps{RunUSD: 0.5, TenantUSD: 2}, 0)
+	q := &sdk.Query{Run: "r1", Tenant: "acme"}
+	for range 2 {
+		r, err := ledger.Reserve(t.Context(), q, 0.25)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ended, cancel := context.WithCancel(t.Context())
+		cancel()
+		if err := r.Settle(ended, 0.25); err != nil {
+			t.Errorf("settling after the caller has gone: %v", err)
+		}
+	}
+	if _, err := ledger.Reserve(t.Context(), q, 0.01); !errors.Is(err, sdk.ErrBudgetExhausted) {
+		t.Errorf("the run's cap does not hold: %v", err)
+	}
+	if _, err := ledger.Reserve(t.Context(), &sdk.Query{Run: "r2", Tenant: "acme"}, 0.5); err != nil {
+		t.Errorf("another run of the tenant: %v", err)
+	}
+	if spent, _, err := s.Balance(t.Context(), `tenant "acme"`); spent != 0.5 || err != nil {
+		t.Errorf("the tenant spent %v (%v)", spent, err)
 	}
 }
 
@@ -178,7 +205,7 @@ func BenchmarkReserveSettle(b *testing.B) {
 		if err != nil {
 			b.Fatal(err)
 		}
-		if err := s.Settle(b.Context(), r, 0.0005); err != nil {
+		if err := r.Settle(b.Context(), 0.0005); err != nil {
 			b.Fatal(err)
 		}
 	}

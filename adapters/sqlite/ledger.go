@@ -89,6 +89,9 @@ func (s *Store) Reserve(ctx context.Context, accounts []Account, usd float64, le
 	// A random id is never given twice, so that a late Settle cannot touch another
 	// call's reservation.
 	r := &Reservation{store: s, id: rand.Int64(), accounts: accounts}
+	if len(accounts) == 0 {
+		return r, nil
+	}
 	err = s.write(ctx, func(tx *sql.Tx) error {
 		if err := expire(ctx, tx, time.Now()); err != nil {
 			return err

@@ -1,0 +1,89 @@
+package feature
+
+import (
+	"math"
+	"strings"
+
+	"github.com/stepfall/stepfall/sdk"
+)
+
+// Classes returns the distribution over the classes that the first token of the
+// answer which names one of them gives, from its alternatives. A class is named
+// by a token that equals it, or begins it, letter case and white space aside;
+// the probability of an alternative that begins several classes is shared among
+// them. The result sums to 1. It is false when no token names a class.
+func Classes(tokens []sdk.TokenLogProb, classes []string) ([]float64, bool) {
+	for _, t := range tokens {
+		alts := t.Top
+		if len(alts) == 0 {
+			alts = []sdk.TopLogProb{{Token: t.Token, LogProb: t.LogProb}}
+		}
+		if len(named(t.Token, classes)) == 0 {
+			continue
+		}
+		p, sum := make([]float64, len(classes)), 0.0
+		for _, alt := range alts {
+			hit := named(alt.Token, classes)
+			for _, c := range hit {
+				share := math.Exp(min(alt.LogProb, 0)) / float64(len(hit))
+				p[c] += share
+				sum += share
+			}
+		}
+		if !(sum > 0) {
+			return nil, false
+		}
+		for c := range p {
+			p[c] /= sum
+		}
+		return p, true
+	}
+	return nil, false
+}
+
+// named returns the classes that a token names.
+func named(token string, classes []string) []int {
+	token = strings.ToLower(strings.TrimSpace(token))
+	if token == "" {
+		return nil
+	}
+	var begins []int
+	for i, class := range classes {
+		class = strings.ToLower(class)
+		if class == token {
+			return []int{i}
+		}
+		if strings.HasPrefix(class, token) {
+			begins = append(begins, i)
+		}
+	}
+	return begins
+}
+
+// Entropy returns the entropy of a distribution in nats, from 0 for a certainty
+// to log n.
+func Entropy(p []float64) float64 {
+	sum := 0.0
+	for _, x := range p {
+		sum += plogp(x)
+	}
+	return sum
+}
+
+// JensenShannon returns the Jensen-Shannon divergence of two distributions over
+// the same classes in nats: the entropy of their mean less the mean of their
+// entropies, from 0 when they are equal to log 2 when they share no class. It
+// panics if the lengths differ.
+//
+// Source: J. Lin, "Divergence measures based on the Shannon entropy", IEEE
+// Transactions on Information Theory 37(1), 1991.
+func JensenShannon(p, q []float64) float64 {
+	if len(p) != len(q) {
+		panic("feature: distributions over different classes")
+	}
+	sum := 0.0
+	for i := range p {
+		sum += plogp((p[i]+q[i])/2) - (plogp(p[i])+plogp(q[i]))/2
+	}
+	return max(0, sum) // rounding may leave a negative zero's width
+}

@@ -1,0 +1,22 @@
+// Package feature measures answers: numbers that a quality estimator can learn
+// from. Every function is pure, needs no network and no model, and uses the
+// standard library only.
+//
+// From log-probabilities (of the answer's tokens and their alternatives):
+//
+//   - [OfTokens]: perplexity, number of tokens, quantiles of the log-probabilities,
+//     mean entropy and mean top probability, for answers in open form
+//   - [Classes]: the distribution over the classes of a one-token answer, with its
+//     [Entropy] and top probability, for classification
+//   - [Within]: the tokens of one part of the answer, for instance the arguments
+//     of a tool call, to be weighted on their own
+//
+// From several answers to one query:
+//
+//   - [Agree]: whether two answers say the same, exactly, as numbers, as code, or
+//     by the n-grams they share
+//   - [JensenShannon]: how far two models' class distributions are apart
+//
+// The features are those of "A Unified Approach to Routing and Cascading for LLMs"
+// (ICML 2025), section 5, and a few that its authors name as natural extensions.
+package feature

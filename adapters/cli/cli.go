@@ -68,6 +68,8 @@ func newRoot(s Streams) *cobra.Command {
 	})
 	// One line for each command, in the order of the help.
 	root.AddCommand(
+		newEvalCommand(s),
+		newPaperCommand(s),
 		newVersionCommand(s),
 	)
 	return root

@@ -46,7 +46,9 @@ type Comparison struct {
 	// Reference is the name of the row that differences are taken to.
 	Reference string
 	// Costs are the costs of the bands.
-	Costs     []float64
+	Costs []float64
+	// CostUnit names the unit of costs; "" is US dollars.
+	CostUnit  string
 	Queries   int
 	Resamples int
 	Seed      uint64

@@ -45,3 +45,14 @@ func (o *Outcomes) Validate() error {
 	}
 	return nil
 }
+
+// rows returns the outcomes of some queries.
+func (o *Outcomes) rows(queries []int) *Outcomes {
+	part := &Outcomes{Models: o.Models}
+	for _, q := range queries {
+		part.Queries = append(part.Queries, o.Queries[q])
+		part.Quality = append(part.Quality, o.Quality[q])
+		part.CostUSD = append(part.CostUSD, o.CostUSD[q])
+	}
+	return part
+}

@@ -60,8 +60,12 @@ func inlineSVG(f *Figure) (template.HTML, error) {
 // when they span more than a factor of 30.
 func (c *Comparison) CurvesFigure(name, title string, rows ...string) (*Figure, error) {
 	low, high := c.Frame.costRange()
+	unit := c.CostUnit
+	if unit == "" {
+		unit = "US dollars"
+	}
 	axes := Axes{
-		Title: title, X: "mean cost per query, US dollars", Y: "mean quality, per cent",
+		Title: title, X: "mean cost per query, " + unit, Y: "mean quality, per cent",
 		LogX: low > 0 && high/low > 30,
 	}
 	if axes.LogX {
@@ -96,4 +100,42 @@ func (c *Comparison) CurvesFigure(name, title string, rows ...string) (*Figure, 
 		labels = append(labels, Label{c.Models[i], p.Cost, 100 * p.Quality})
 	}
 	return Lines(name, axes, series, labels)
+}
+
+// headline are the rows that the figure of a comparison shows, most important last.
+var headline = []string{LinearInterpolation, "route", "threshold", "cascade", Oracle, "cascade_route", "index"}
+
+// Figures draws the comparison.
+func (c *Comparison) Figures(name, title string) ([]*Figure, error) {
+	f, err := c.CurvesFigure(name, title, headline...)
+	if err != nil {
+		return nil, err
+	}
+	return []*Figure{f}, nil
+}
+
+// Report returns a page with the comparison's table and figures.
+func (c *Comparison) Report(figures []*Figure) *Report {
+	best := c.Frame.Models[c.Frame.Best]
+	models := &Table{Header: []string{"model", "USD per query", "quality %"}}
+	for i, p := range c.Frame.Models {
+		models.Cells = append(models.Cells, []string{c.Models[i], Dollars(p.Cost), percent(p.Quality)})
+	}
+	return &Report{
+		Title:    "Strategies on recorded outcomes",
+		Subtitle: fmt.Sprintf("%d models, %d test queries, %d paired resamples, seed %d", len(c.Models), c.Queries, c.Resamples, c.Seed),
+		Sections: []Section{
+			{
+				Title: "Cost and quality", Figures: figures,
+				Text: "Each curve is one strategy at a sweep of lambdas chosen on the train half. Bands are two sigma wide on either side.",
+			},
+			{
+				Title: "Strategies", Table: c.Table(),
+				Text: fmt.Sprintf("AUC is the mean quality between the mean costs of the cheapest and of the dearest model. "+
+					"A star marks differences to %s beyond two sigma. The best single model is %s: quality %s %%, %s USD per query.",
+					c.Reference, c.Models[c.Frame.Best], percent(best.Quality), Dollars(best.Cost)),
+			},
+			{Title: "Single models", Table: models},
+		},
+	}
 }

@@ -61,3 +61,14 @@ func (s *Sample) frame(weight []float64) Frame {
 	}
 	return NewFrame(costs, qualities)
 }
+
+// rows returns the sample of some queries.
+func (s *Sample) rows(queries []int) *Sample {
+	part := NewSample(s.Lambdas, len(queries))
+	for l := range s.Lambdas {
+		for i, q := range queries {
+			part.Cost[l][i], part.Quality[l][i], part.Steps[l][i] = s.Cost[l][q], s.Quality[l][q], s.Steps[l][q]
+		}
+	}
+	return part
+}

@@ -169,7 +169,7 @@ func Prepare(ctx context.Context, p *Problem, prep Preparation) ([]*Player, erro
 }
 
 // gridQueries is how many train queries suffice to spread lambdas.
-const gridQueries = 160
+const gridQueries = 100
 
 // head returns at most n of the queries, taken at equal distances, with a source
 // that knows them by their new places.
@@ -177,16 +177,11 @@ func (o *Outcomes) head(s Source, n int) (*Outcomes, Source) {
 	if len(o.Queries) <= n {
 		return o, s
 	}
-	sub := &Outcomes{Models: o.Models}
-	var places []int
-	for i := range n {
-		q := i * len(o.Queries) / n
-		places = append(places, q)
-		sub.Queries = append(sub.Queries, o.Queries[q])
-		sub.Quality = append(sub.Quality, o.Quality[q])
-		sub.CostUSD = append(sub.CostUSD, o.CostUSD[q])
+	places := make([]int, n)
+	for i := range places {
+		places[i] = i * len(o.Queries) / n
 	}
-	return sub, &placed{s, places}
+	return o.rows(places), &placed{s, places}
 }
 
 // placed is a source of some of another's queries.
@@ -204,10 +199,10 @@ var scales = []float64{1, 0.75, 0.5, 0.35, 0.25, 0.15, 0.08, 0}
 // scaledRule chooses the uncertainty scale by the AUC on the train half.
 func scaledRule(name string) func(context.Context, *Problem, *Sources) (Rule, error) {
 	return func(ctx context.Context, p *Problem, s *Sources) (Rule, error) {
-		train, source := p.Train.head(s.Train, 4*gridQueries)
+		train, source := p.Train.head(s.Train, 3*gridQueries)
 		frame := singles(train).frame(nil)
 		low, high := span(&frame)
-		lambdas := logSpaced(low, high, 24, true)
+		lambdas := logSpaced(low, high, 16, true)
 		var players []*Player
 		var rules []Rule
 		for _, scale := range scales {

@@ -82,7 +82,7 @@ func duration(r *Row) string {
 		return none
 	}
 	if r.DecisionTime < 10*time.Microsecond {
-		return fmt.Sprintf("%.1f µs", float64(r.DecisionTime.Nanoseconds())/1e3)
+		return fmt.Sprintf("%.2f µs", float64(r.DecisionTime.Nanoseconds())/1e3)
 	}
 	return fmt.Sprintf("%.0f µs", float64(r.DecisionTime.Nanoseconds())/1e3)
 }

@@ -1,0 +1,274 @@
+package cli
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/stepfall/stepfall/sdk/eval"
+	"github.com/stepfall/stepfall/sdk/outcome"
+)
+
+// evalFlags are the flags of stepfall eval.
+type evalFlags struct {
+	train, test, prompts string
+	models, estimator    string
+	signals, noise       string
+	strategies           []string
+	bootstrap, points    int
+	seed                 uint64
+	json, figures, html  string
+	markdown             string
+	allowOverlap         bool
+}
+
+func newEvalCommand(s Streams) *cobra.Command {
+	var f evalFlags
+	cmd := &cobra.Command{
+		Use:   "eval --train FILE --test FILE",
+		Short: "Compare all strategies on recorded outcomes",
+		Long: `Compare all strategies on recorded outcomes.
+
+Everything is learnt on the train half: estimators, thresholds, scales and the
+lambdas of each curve. The test half is only measured on.
+
+AUC and qualities are printed in per cent and written to JSON in [0, 1].`,
+		Example: `  stepfall eval --train train.csv --test test.csv
+  stepfall eval --train train.csv --test test.csv --models 11 --noise medium --json out.json
+  stepfall eval --train train.csv --test test.csv --strategies threshold,cascade_route,index --html report.html`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd.Context(), s) },
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&f.train, "train", "", "outcomes to learn from (long CSV, JSON lines, RouterBench or leaderboard files)")
+	flags.StringVar(&f.test, "test", "", "outcomes to measure on")
+	flags.StringVar(&f.prompts, "prompts", "", "JSON lines with query_id and prompt, for tables without prompts")
+	flags.StringVar(&f.models, "models", "all", "3, 5, 11, llama, gemma, all, or names separated by commas")
+	flags.StringVar(&f.signals, "signals", "auto", "what is seen after a model ran: auto, verdict, features")
+	flags.StringVar(&f.estimator, "estimator", "auto", "the dependent estimate: auto, gaussian, latent, none")
+	flags.StringVar(&f.noise, "noise", "", "simulate estimates as the truth plus noise: low, medium, high, or ante,post[,cost ante,cost post]")
+	flags.StringSliceVar(&f.strategies, "strategies", nil, "rows to compute (default: all that suit the number of models)")
+	flags.IntVar(&f.bootstrap, "bootstrap", 500, "resamples for the intervals; 0 for none")
+	flags.IntVar(&f.points, "points", 40, "lambdas per curve")
+	flags.Uint64Var(&f.seed, "seed", 1, "seed of simulations, folds and resamples")
+	flags.StringVar(&f.json, "json", "", "write the results to this file")
+	flags.StringVar(&f.figures, "figures", "", "write the figures to this folder, as PNG and SVG")
+	flags.StringVar(&f.html, "html", "", "write a single-file report")
+	flags.StringVar(&f.markdown, "markdown", "", "write the table in Markdown")
+	flags.BoolVar(&f.allowOverlap, "allow-overlap", false, "measure on queries that were learnt from")
+	return cmd
+}
+
+// usage marks an error as one of the command line.
+func usage(format string, args ...any) error {
+	return &ExitError{Code: ExitUsage, Err: fmt.Errorf(format, args...)}
+}
+
+func (f *evalFlags) check() error {
+	switch {
+	case f.train == "" || f.test == "":
+		return usage("--train and --test are both needed: one table to learn from, one to measure on")
+	case f.bootstrap < 0 || f.bootstrap == 1:
+		return usage("--bootstrap %d: want 0 or at least 2 resamples", f.bootstrap)
+	case f.points < 2:
+		return usage("--points %d: a curve needs at least 2", f.points)
+	}
+	return nil
+}
+
+func (f *evalFlags) run(ctx context.Context, s Streams) error {
+	if err := f.check(); err != nil {
+		return err
+	}
+	study, err := f.study(s.Err)
+	if err != nil {
+		return err
+	}
+	bar := newProgress(s.Err, study.Units(), "evaluating")
+	study.Progress = bar.add
+	result, err := study.Run(ctx)
+	bar.finish()
+	if err != nil {
+		return err
+	}
+	return f.write(s, study, result)
+}
+
+// study reads the tables and sets up the comparison.
+func (f *evalFlags) study(warn io.Writer) (*eval.Study, error) {
+	train, err := f.open(f.train)
+	if err != nil {
+		return nil, err
+	}
+	test, err := f.open(f.test)
+	if err != nil {
+		return nil, err
+	}
+	halves, err := eval.NewHalves(train, test, f.allowOverlap)
+	if err != nil {
+		if _, overlap := err.(*eval.OverlapError); overlap {
+			return nil, fmt.Errorf("%w\nSplit the table, or give --allow-overlap to measure all the same", err)
+		}
+		return nil, err
+	}
+	for _, half := range []struct {
+		path    string
+		dropped int
+	}{{f.train, halves.DroppedTrain}, {f.test, halves.DroppedTest}} {
+		if half.dropped > 0 {
+			fmt.Fprintf(warn, "stepfall: %s: left out %d queries on which not every model has a quality and a cost\n", half.path, half.dropped)
+		}
+	}
+	noise, err := eval.ParseNoise(f.noise)
+	if err != nil {
+		return nil, usage("--noise: %w", err)
+	}
+	study := &eval.Study{
+		Halves: halves, Signals: eval.Signals(f.signals), Estimator: f.estimator, Noise: noise,
+		Strategies: f.strategies, Points: f.points, Bootstrap: f.bootstrap, Seed: f.seed,
+	}
+	if err := study.Validate(); err != nil {
+		return nil, &ExitError{Code: ExitUsage, Err: err}
+	}
+	return study, nil
+}
+
+func (f *evalFlags) open(path string) (*outcome.Table, error) {
+	t, err := outcome.Open(path, outcome.Options{Prompts: f.prompts})
+	if err != nil {
+		return nil, err
+	}
+	t, err = t.Subset(f.models)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return t, nil
+}
+
+// write prints the table and writes the files that were asked for.
+func (f *evalFlags) write(s Streams, study *eval.Study, c *eval.Comparison) error {
+	setup := study.Setup()
+	fmt.Fprintf(s.Out, "%d models, %d train and %d test queries; %s\n",
+		len(c.Models), len(study.Halves.Train.Queries), c.Queries, setup["estimates"])
+	table := c.Table()
+	columns := make([]Column, len(table.Header))
+	for i, name := range table.Header {
+		columns[i] = Column{Name: name, Number: i > 0}
+	}
+	out := newTable(s.Out, columns...)
+	for _, cells := range table.Cells {
+		row := make([]any, len(cells))
+		for i, cell := range cells {
+			row[i] = cell
+		}
+		out.AppendRow(row)
+	}
+	out.Render()
+	fmt.Fprintf(s.Out, "best single model: %s, quality %.2f %%, %s USD per query. A star marks differences beyond two sigma (%d paired resamples).\n",
+		c.Models[c.Frame.Best], 100*c.Frame.Models[c.Frame.Best].Quality, eval.Dollars(c.Frame.Models[c.Frame.Best].Cost), c.Resamples)
+
+	data := map[string]string{}
+	for name, path := range map[string]string{"train": f.train, "test": f.test} {
+		sum, err := fileHash(path)
+		if err != nil {
+			return err
+		}
+		data[name] = filepath.Base(path) + " sha256:" + sum
+	}
+	if f.json != "" {
+		doc := c.Document()
+		doc.Command, doc.Data, doc.Setup = f.commandLine(), data, setup
+		if err := writeFile(f.json, doc.Write); err != nil {
+			return err
+		}
+	}
+	if f.markdown != "" {
+		if err := writeFile(f.markdown, func(w io.Writer) error {
+			_, err := io.WriteString(w, table.Markdown())
+			return err
+		}); err != nil {
+			return err
+		}
+	}
+	if f.figures == "" && f.html == "" {
+		return nil
+	}
+	figures, err := c.Figures("curves", "Cost and quality")
+	if err != nil {
+		return err
+	}
+	if f.figures != "" {
+		for _, figure := range figures {
+			if err := figure.Save(f.figures); err != nil {
+				return err
+			}
+		}
+	}
+	if f.html == "" {
+		return nil
+	}
+	report := c.Report(figures)
+	report.Command = f.commandLine()
+	for _, name := range []string{"train", "test"} {
+		report.Facts = append(report.Facts, eval.Fact{Name: name, Value: data[name]})
+	}
+	for _, name := range []string{"estimates", "strategies"} {
+		if setup[name] != "" {
+			report.Facts = append(report.Facts, eval.Fact{Name: name, Value: setup[name]})
+		}
+	}
+	return writeFile(f.html, report.Write)
+}
+
+// commandLine returns the command with the flags that decide the result; of paths,
+// the file names only.
+func (f *evalFlags) commandLine() string {
+	parts := []string{
+		"stepfall eval", "--train", filepath.Base(f.train), "--test", filepath.Base(f.test),
+		"--models", f.models, "--signals", f.signals, "--estimator", f.estimator,
+	}
+	if f.noise != "" {
+		parts = append(parts, "--noise", f.noise)
+	}
+	if len(f.strategies) > 0 {
+		parts = append(parts, "--strategies", strings.Join(f.strategies, ","))
+	}
+	return strings.Join(append(parts, fmt.Sprintf("--points %d --bootstrap %d --seed %d", f.points, f.bootstrap, f.seed)), " ")
+}
+
+func fileHash(path string) (string, error) {
+	file, err := os.Open(path)
+	if err != nil {
+		return "", err
+	}
+	defer file.Close()
+	h := sha256.New()
+	if _, err := io.Copy(h, file); err != nil {
+		return "", err
+	}
+	return hex.EncodeToString(h.Sum(nil)), nil
+}
+
+// writeFile writes a file by the function, making its folder.
+func writeFile(path string, write func(io.Writer) error) (err error) {
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return err
+	}
+	file, err := os.Create(path)
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if closeErr := file.Close(); err == nil {
+			err = closeErr
+		}
+	}()
+	return write(file)
+}

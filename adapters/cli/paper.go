@@ -1,0 +1,147 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/stepfall/stepfall/sdk/eval/paper"
+	"github.com/stepfall/stepfall/sdk/outcome"
+)
+
+// paperFlags are the flags of stepfall paper.
+type paperFlags struct {
+	data, out         string
+	outcomes          []string
+	bootstrap, splits int
+	seed              uint64
+	trainShare        float64
+}
+
+func newPaperCommand(s Streams) *cobra.Command {
+	var f paperFlags
+	var list strings.Builder
+	for _, p := range paper.Presets() {
+		fmt.Fprintf(&list, "  %-15s %s\n", p.Name, p.Title)
+	}
+	cmd := &cobra.Command{
+		Use:   "paper EXPERIMENT...",
+		Short: "Reproduce the paper's tables and figures on recorded outcomes",
+		Long: "Reproduce the tables and figures of the cascade routing paper on recorded outcomes.\n\n" +
+			"Experiments:\n" + list.String() + "  all             every one of them\n\n" +
+			"Each writes a page in Markdown with its figures, and says which data it used:\n" +
+			"your own tables (--outcomes), or swebench_verified.csv and zeroeval.csv in the folder --data.",
+		Example: "  stepfall paper swebench\n  stepfall paper routerbench --outcomes routerbench_0shot.csv --outcomes routerbench_5shot.csv",
+		Args:    cobra.MinimumNArgs(1),
+		RunE:    func(cmd *cobra.Command, args []string) error { return f.run(cmd.Context(), s, args) },
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&f.data, "data", filepath.Join("..", "shared", "data"), "folder of swebench_verified.csv and zeroeval.csv")
+	flags.StringSliceVar(&f.outcomes, "outcomes", nil, "your own outcome tables, in place of those in --data")
+	flags.StringVar(&f.out, "out", filepath.Join("docs", "results"), "folder to write to")
+	flags.IntVar(&f.bootstrap, "bootstrap", 500, "resamples for the intervals")
+	flags.IntVar(&f.splits, "splits", 5, "random splits that small tables are averaged over")
+	flags.Uint64Var(&f.seed, "seed", 1, "seed of splits, noise and resamples")
+	flags.Float64Var(&f.trainShare, "train-share", 0, "share of the train half (default: the paper's)")
+	return cmd
+}
+
+func (f *paperFlags) run(ctx context.Context, s Streams, names []string) error {
+	presets, err := selectPresets(names)
+	if err != nil {
+		return &ExitError{Code: ExitUsage, Err: err}
+	}
+	if f.trainShare < 0 || f.trainShare >= 1 {
+		return usage("--train-share %v: want a share between 0 and 1", f.trainShare)
+	}
+	env, err := f.env()
+	if err != nil {
+		return err
+	}
+	for _, p := range presets {
+		if err := p.Check(env); err != nil {
+			return err
+		}
+	}
+	env.Progress = func(label string) { fmt.Fprintln(s.Err, label) }
+	for _, p := range presets {
+		start := time.Now()
+		page, err := p.Run(ctx, env)
+		if err != nil {
+			return fmt.Errorf("%s: %w", p.Name, err)
+		}
+		if err := page.Write(f.out); err != nil {
+			return err
+		}
+		fmt.Fprintf(s.Out, "%s: %s (%.0f s)\n", p.Name, filepath.Join(f.out, page.Name+".md"), time.Since(start).Seconds())
+	}
+	return nil
+}
+
+// selectPresets returns the presets of the names; all stands for every one.
+func selectPresets(names []string) ([]paper.Preset, error) {
+	var out []paper.Preset
+	for _, name := range names {
+		if name == "all" {
+			out = append(out, paper.Presets()...)
+			continue
+		}
+		p, err := paper.Find(name)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, p)
+	}
+	return out, nil
+}
+
+// env reads the tables.
+func (f *paperFlags) env() (*paper.Env, error) {
+	env := &paper.Env{TrainShare: f.trainShare, Splits: f.splits, Bootstrap: f.bootstrap, Seed: f.seed}
+	for _, path := range f.outcomes {
+		d, err := openData(path, outcome.Options{})
+		if err != nil {
+			return nil, err
+		}
+		env.Own = append(env.Own, d)
+	}
+	for name, to := range map[string]**paper.Data{"swebench_verified.csv": &env.Verified, "zeroeval.csv": &env.Questions} {
+		path := filepath.Join(f.data, name)
+		o := outcome.Options{Verified: to == &env.Verified}
+		if prompts := filepath.Join(f.data, "zeroeval_queries.jsonl"); to == &env.Questions && exists(prompts) {
+			o.Prompts = prompts
+		}
+		d, err := openData(path, o)
+		if errors.Is(err, os.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		*to = d
+	}
+	return env, nil
+}
+
+func exists(path string) bool {
+	_, err := os.Stat(path)
+	return err == nil
+}
+
+func openData(path string, o outcome.Options) (*paper.Data, error) {
+	t, err := outcome.Open(path, o)
+	if err != nil {
+		return nil, err
+	}
+	sum, err := fileHash(path)
+	if err != nil {
+		return nil, err
+	}
+	return &paper.Data{Table: t, Name: filepath.Base(path), Hash: sum}, nil
+}

@@ -1,0 +1,61 @@
+package eval
+
+import (
+	"math"
+	"math/rand/v2"
+
+	"gonum.org/v1/gonum/stat"
+
+	"github.com/stepfall/stepfall/sdk/cascade"
+	"github.com/stepfall/stepfall/sdk/outcome"
+)
+
+// costNoise replaces a source's predicted costs by the true cost plus noise, drawn
+// back to the mean as far as the noise hides the differences.
+type costNoise struct {
+	Source
+	predicted [][]float64
+}
+
+// newCostNoise simulates the costs on a table; the line from what is seen to what
+// is expected follows from the mean and variance of each model's cost on the train
+// half.
+func newCostNoise(s Source, train, on *outcome.Table, stdDev float64, seed uint64) *costNoise {
+	rng := rand.New(rand.NewPCG(seed, 0xc057))
+	n := len(train.Models)
+	means, slopes := make([]float64, n), make([]float64, n)
+	column := make([]float64, len(train.Queries))
+	for m := range n {
+		for q := range train.Queries {
+			column[q] = train.CostUSD[q][m]
+		}
+		mean, variance := stat.PopMeanVariance(column, nil)
+		means[m], slopes[m] = mean, variance/(variance+stdDev*stdDev)
+	}
+	c := &costNoise{Source: s}
+	for _, row := range on.CostUSD {
+		predicted := make([]float64, n)
+		for m, cost := range row {
+			seen := cost + stdDev*rng.NormFloat64()
+			predicted[m] = math.Max(0, means[m]+slopes[m]*(seen-means[m]))
+		}
+		c.predicted = append(c.predicted, predicted)
+	}
+	return c
+}
+
+// Start returns a cursor that believes what the source believes of qualities.
+func (c *costNoise) Start(query int) Cursor {
+	return &noisyCosts{c.Source.Start(query), c.predicted[query]}
+}
+
+type noisyCosts struct {
+	Cursor
+	predicted []float64
+}
+
+// Believe implements [Cursor].
+func (c *noisyCosts) Believe(ran []int, beliefs []cascade.Belief, costs []float64) {
+	c.Cursor.Believe(ran, beliefs, costs)
+	copy(costs, c.predicted)
+}

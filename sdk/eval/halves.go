@@ -1,0 +1,90 @@
+package eval
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/stepfall/stepfall/sdk/outcome"
+)
+
+// OutcomesOf returns what a comparison reads of a table.
+func OutcomesOf(t *outcome.Table) *Outcomes {
+	return &Outcomes{Models: t.Models, Queries: t.Queries, Quality: t.Quality, CostUSD: t.CostUSD}
+}
+
+// Halves are two tables of the same models: one to learn from, one to measure on.
+type Halves struct {
+	Train, Test *outcome.Table
+	// Dropped counts the queries left out because an outcome was missing.
+	DroppedTrain, DroppedTest int
+}
+
+// OverlapError says that queries are in both halves.
+type OverlapError struct{ Queries []string }
+
+// Error names the first few.
+func (e *OverlapError) Error() string {
+	return fmt.Sprintf("%d queries are in the train half and in the test half (%s): figures on queries that were learnt from mean nothing",
+		len(e.Queries), few(e.Queries))
+}
+
+// NewHalves pairs two tables for a comparison: the same models in the same order,
+// only queries with every outcome, and no query in both unless overlap is allowed.
+func NewHalves(train, test *outcome.Table, allowOverlap bool) (*Halves, error) {
+	if missing := without(train.Models, test.Models); len(missing) > 0 {
+		return nil, fmt.Errorf("models of the train half that the test half lacks: %s", few(missing))
+	}
+	if missing := without(test.Models, train.Models); len(missing) > 0 {
+		return nil, fmt.Errorf("models of the test half that the train half lacks: %s", few(missing))
+	}
+	test, err := test.Select(train.Models...)
+	if err != nil {
+		return nil, err
+	}
+	h := &Halves{Train: train.Complete(), Test: test.Complete()}
+	h.DroppedTrain = len(train.Queries) - len(h.Train.Queries)
+	h.DroppedTest = len(test.Queries) - len(h.Test.Queries)
+	if !allowOverlap {
+		known := make(map[string]bool, len(h.Train.Queries))
+		for _, q := range h.Train.Queries {
+			known[q] = true
+		}
+		var both []string
+		for _, q := range h.Test.Queries {
+			if known[q] {
+				both = append(both, q)
+			}
+		}
+		if len(both) > 0 {
+			return nil, &OverlapError{both}
+		}
+	}
+	if err := OutcomesOf(h.Train).Validate(); err != nil {
+		return nil, fmt.Errorf("train half: %w", err)
+	}
+	if err := OutcomesOf(h.Test).Validate(); err != nil {
+		return nil, fmt.Errorf("test half: %w", err)
+	}
+	return h, nil
+}
+
+// without returns the names of a that are not in b.
+func without(a, b []string) []string {
+	var out []string
+	for _, name := range a {
+		if !slices.Contains(b, name) {
+			out = append(out, name)
+		}
+	}
+	return out
+}
+
+// few joins the first names and counts the rest.
+func few(names []string) string {
+	const most = 3
+	if len(names) <= most {
+		return strings.Join(names, ", ")
+	}
+	return fmt.Sprintf("%s and %d more", strings.Join(names[:most], ", "), len(names)-most)
+}

@@ -1,0 +1,152 @@
+package paper
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"runtime"
+	"time"
+
+	"github.com/stepfall/stepfall/sdk/cascade"
+	"github.com/stepfall/stepfall/sdk/eval"
+)
+
+// variant is one line of the runtime figure.
+type variant struct {
+	label, name string
+	params      cascade.Params
+	most        int
+}
+
+func runtimes(ctx context.Context, e *Env) (*Page, error) {
+	p := newPage("runtime", "Time of a decision by number of models")
+	p.printf("The first decision on random estimates, as in the paper's study: quality uniform in [0, 1] with standard deviation 0.1, "+
+		"cost and lambda uniform in [0, 1]. Microseconds on one core of this machine (%s/%s, %d cores); the lowest of five means over random states. "+
+		"For orientation, the published Python needs 8 ms at 11 models and 1.1 s at 40.\n\n", runtime.GOOS, runtime.GOARCH, runtime.NumCPU())
+	variants := []variant{
+		{"route", cascade.NameRoute, cascade.Params{}, 80},
+		{"cascade", cascade.NameCascade, cascade.Params{}, 80},
+		{"cascade_route", cascade.NameCascadeRoute, cascade.Params{}, 80},
+		{"slow", cascade.NameCascadeRouteSlow, cascade.Params{}, 13},
+		{"greedy", cascade.NameCascadeRouteGreedy, cascade.Params{}, 80},
+		{"no_expect", cascade.NameCascadeRouteNoExpect, cascade.Params{}, 80},
+		{"max depth 3", cascade.NameCascadeRoute, cascade.Params{MaxDepth: 3}, 80},
+		{"index", cascade.NameIndex, cascade.Params{}, 80},
+	}
+	sizes := []int{2, 3, 5, 8, 11, 13, 16, 24, 40, 60, 80}
+	t := &eval.Table{Header: []string{"models"}}
+	series := make([]eval.Series, len(variants))
+	for i, v := range variants {
+		t.Header = append(t.Header, v.label+", µs")
+		series[i].Name = v.label
+	}
+	for _, n := range sizes {
+		e.starting("runtime: %d models", n)
+		line := []string{fmt.Sprint(n)}
+		for i, v := range variants {
+			if n > v.most {
+				line = append(line, "-")
+				continue
+			}
+			took, err := v.time(ctx, n, e.Seed)
+			if err != nil {
+				return nil, err
+			}
+			us := float64(took.Nanoseconds()) / 1e3
+			series[i].X, series[i].Y = append(series[i].X, float64(n)), append(series[i].Y, us)
+			line = append(line, fmt.Sprintf("%.3g", us))
+		}
+		t.Cells = append(t.Cells, line)
+	}
+	f, err := eval.Lines("runtime", eval.Axes{
+		Title: "Time of one decision", X: "number of models (log scale)", Y: "microseconds (log scale)", LogX: true, LogY: true,
+	}, series, nil)
+	if err != nil {
+		return nil, err
+	}
+	p.figure(f, "Time of one decision by number of models")
+	p.table(t)
+	return p, nil
+}
+
+// time measures the mean time of a first decision over random states.
+func (v *variant) time(ctx context.Context, n int, seed uint64) (time.Duration, error) {
+	rng := rand.New(rand.NewPCG(seed, uint64(n)))
+	const states, rounds, budget = 200, 5, 30 * time.Millisecond
+	list := make([]*cascade.State, states)
+	strategies := make([]cascade.Strategy, states)
+	for i := range list {
+		list[i] = cascade.RandomState(rng, n)
+		params := v.params
+		params.Lambdas = []float64{rng.Float64()}
+		s, err := cascade.New(v.name, params)
+		if err != nil {
+			return 0, err
+		}
+		strategies[i] = s
+	}
+	// The cascade's first decision is given; its second is the one to time.
+	if v.name == cascade.NameCascade && n > 1 {
+		for _, s := range list {
+			s.Ran = []int{0}
+		}
+	}
+	best := time.Duration(1<<63 - 1)
+	for range rounds {
+		if err := ctx.Err(); err != nil {
+			return 0, err
+		}
+		start, decisions := time.Now(), 0
+		for time.Since(start) < budget || decisions < states {
+			for i, s := range list {
+				strategies[i].Decide(s)
+			}
+			decisions += states
+			if time.Since(start) > 20*budget {
+				break
+			}
+		}
+		best = min(best, time.Since(start)/time.Duration(decisions))
+	}
+	return best, nil
+}
+
+func curves(ctx context.Context, e *Env) (*Page, error) {
+	p := newPage("curves", "Cost-quality curves")
+	p.printf("One split, halves, all models. Bands are two sigma on either side, by %d resamples of the queries.\n", e.Bootstrap)
+	draw := func(name, title string, d *Data, setup func(s *eval.Study)) error {
+		e.starting("curves: %s", name)
+		c, err := e.run(ctx, d.Table, e.share(0.5), 1, setup)
+		if err != nil {
+			return err
+		}
+		f, err := c.comparisons[0].CurvesFigure("curves-"+name, title,
+			eval.LinearInterpolation, cascade.NameRoute, cascade.NameThreshold, cascade.NameCascade, eval.Oracle, cascade.NameCascadeRoute, cascade.NameIndex)
+		if err != nil {
+			return err
+		}
+		p.section(title)
+		p.printf("Data: %s.\n\n", d)
+		p.figure(f, title)
+		p.table(c.comparisons[0].Table())
+		return nil
+	}
+	if e.Verified != nil {
+		if err := draw("swebench", "SWE-bench Verified, tests decide", e.Verified, func(s *eval.Study) { s.Signals, s.Strategies = eval.SignalsVerdict, rows }); err != nil {
+			return nil, err
+		}
+	}
+	if e.Questions != nil {
+		for _, level := range levels {
+			noise, err := eval.ParseNoise(level)
+			if err != nil {
+				return nil, err
+			}
+			err = draw("zeroeval-"+level, "ZeroEval, 24 models, "+level+" noise", e.Questions, func(s *eval.Study) { s.Noise, s.Strategies = noise, rows })
+			if err != nil {
+				return nil, err
+			}
+		}
+	}
+	return p, nil
+}

@@ -1,0 +1,338 @@
+package eval
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/stepfall/stepfall/sdk/cascade"
+	"github.com/stepfall/stepfall/sdk/estimate"
+	"github.com/stepfall/stepfall/sdk/outcome"
+)
+
+// Signals says what is seen of an answer once a model has run.
+type Signals string
+
+// The kinds of signals.
+const (
+	// SignalsAuto: verdict where every quality is 0 or 1 and there are no answers
+	// to compare, features elsewhere.
+	SignalsAuto Signals = "auto"
+	// SignalsVerdict: the quality itself, by a check such as unit tests.
+	SignalsVerdict Signals = "verdict"
+	// SignalsFeatures: what the table says of query and answer (group, lengths,
+	// agreement of answers, further columns), never the quality.
+	SignalsFeatures Signals = "features"
+)
+
+// EstimatorAuto and EstimatorNone are the dependent estimates beside the kinds of
+// package estimate: chosen by what is seen, and left out.
+const (
+	EstimatorAuto = "auto"
+	EstimatorNone = "none"
+)
+
+// Noise is a simulation of estimates as the truth plus Gaussian noise: standard
+// deviations on the quality before and after a model has run, and on the cost
+// before and after, in US dollars. CostAnte 0 leaves the cost estimator alone;
+// CostPost has no effect, because what is spent no longer counts.
+type Noise struct{ Ante, Post, CostAnte, CostPost float64 }
+
+// ParseNoise reads low, medium, high, or two or four numbers separated by commas.
+// Nothing is nil.
+func ParseNoise(text string) (*Noise, error) {
+	if text == "" {
+		return nil, nil
+	}
+	if level, ok := estimate.NoiseLevels()[text]; ok {
+		return &Noise{Ante: level.Ante, Post: level.Post}, nil
+	}
+	fields := strings.Split(text, ",")
+	if len(fields) != 2 && len(fields) != 4 {
+		return nil, fmt.Errorf("%q: want low, medium, high, or 2 or 4 numbers: ante,post[,cost ante,cost post]", text)
+	}
+	var v [4]float64
+	for i, field := range fields {
+		x, err := strconv.ParseFloat(strings.TrimSpace(field), 64)
+		if err != nil || !(x >= 0) || math.IsInf(x, 0) {
+			return nil, fmt.Errorf("%q: %q is not a deviation (a finite number from 0 up)", text, field)
+		}
+		v[i] = x
+	}
+	return &Noise{v[0], v[1], v[2], v[3]}, nil
+}
+
+// Study is a comparison from two tables to the result.
+type Study struct {
+	Halves *Halves
+	// Signals and Estimator choose the estimates; "" is auto.
+	Signals   Signals
+	Estimator string
+	// Noise, when not nil, simulates the estimates and overrides Signals.
+	Noise *Noise
+	// Verdicts, when not nil, are the halves as an imperfect check sees them:
+	// strategies learn and decide by these qualities, and are measured by those of
+	// Halves.
+	Verdicts *Verdicts
+	// CostUnit names the unit of the costs in figures; "" is US dollars.
+	CostUnit string
+	// Strategies are the rows wanted; nil means all that suit the models.
+	Strategies []string
+	// Points is the number of lambdas of a curve, 0 meaning 40; Bootstrap the
+	// number of resamples.
+	Points, Bootstrap int
+	Seed              uint64
+	// Progress, when not nil, is told of units of work done, Units in all.
+	Progress func(units int)
+
+	setup map[string]string
+}
+
+// Validate reports settings that do not exist.
+func (s *Study) Validate() error {
+	if !slices.Contains([]Signals{"", SignalsAuto, SignalsVerdict, SignalsFeatures}, s.Signals) {
+		return fmt.Errorf("unknown signals %q; there are auto, verdict, features", s.Signals)
+	}
+	known := append([]string{"", EstimatorAuto, EstimatorNone}, qualityKinds()...)
+	if !slices.Contains(known, s.Estimator) {
+		return fmt.Errorf("unknown estimator %q; there are %s", s.Estimator, strings.Join(known[1:], ", "))
+	}
+	for _, name := range s.Strategies {
+		if !slices.Contains(StrategyNames(), name) {
+			return fmt.Errorf("unknown strategy %q; there are %s", name, strings.Join(StrategyNames(), ", "))
+		}
+	}
+	return nil
+}
+
+// Units returns how many units of work Run reports.
+func (s *Study) Units() int {
+	return len(s.Halves.Test.Queries) + s.Bootstrap + prepareUnits*len(s.entries())
+}
+
+// prepareUnits is what preparing one strategy counts, in queries.
+const prepareUnits = 50
+
+func (s *Study) entries() []entry {
+	prep := Preparation{Strategies: s.Strategies}
+	dependent := &Sources{}
+	if s.Estimator == EstimatorNone {
+		dependent = nil
+	}
+	chosen, err := prep.selected(&Problem{Train: OutcomesOf(s.Halves.Train), Independent: &Sources{}, Dependent: dependent})
+	if err != nil {
+		return nil
+	}
+	return chosen
+}
+
+// Setup says in words what Run used.
+func (s *Study) Setup() map[string]string { return s.setup }
+
+// Verdicts are the two halves with the qualities that a check reports.
+type Verdicts struct{ Train, Test *outcome.Table }
+
+// Run fits, prepares, replays and measures.
+func (s *Study) Run(ctx context.Context) (*Comparison, error) {
+	p, players, samples, err := s.replay(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return s.measure(ctx, p.Test, players, samples, s.Progress)
+}
+
+// RunGroups is Run that also measures on the test queries of each group alone,
+// where a group has different costs to compare.
+func (s *Study) RunGroups(ctx context.Context) (*Comparison, map[string]*Comparison, error) {
+	p, players, samples, err := s.replay(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	all, err := s.measure(ctx, p.Test, players, samples, s.Progress)
+	if err != nil {
+		return nil, nil, err
+	}
+	members := map[string][]int{}
+	for q := range p.Test.Queries {
+		group := s.Halves.Test.Group(q)
+		members[group] = append(members[group], q)
+	}
+	groups := map[string]*Comparison{}
+	for name, queries := range members {
+		part := p.Test.rows(queries)
+		if part.Validate() != nil {
+			continue
+		}
+		parts := make([]*Sample, len(samples))
+		for i, sample := range samples {
+			parts[i] = sample.rows(queries)
+		}
+		if groups[name], err = s.measure(ctx, part, players, parts, nil); err != nil {
+			return nil, nil, err
+		}
+	}
+	return all, groups, nil
+}
+
+// replay fits and plays.
+func (s *Study) replay(ctx context.Context) (*Problem, []*Player, []*Sample, error) {
+	if err := s.Validate(); err != nil {
+		return nil, nil, nil, err
+	}
+	p, err := s.Problem(ctx)
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	progress := s.Progress
+	if progress == nil {
+		progress = func(int) {}
+	}
+	players, err := Prepare(ctx, p, Preparation{
+		Strategies: s.Strategies, Points: s.Points, Seed: s.Seed,
+		Progress: func(int) { progress(prepareUnits) },
+	})
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	if err := p.Test.Validate(); err != nil {
+		return nil, nil, nil, err
+	}
+	samples, err := Replay(ctx, p.Test, players, s.Seed, progress)
+	return p, players, samples, err
+}
+
+// measure makes the comparison of replayed samples.
+func (s *Study) measure(ctx context.Context, o *Outcomes, players []*Player, samples []*Sample, progress func(int)) (*Comparison, error) {
+	opts := Options{Bootstrap: s.Bootstrap, Seed: s.Seed, Baselines: s.Strategies, Progress: progress}
+	if slices.ContainsFunc(players, func(p *Player) bool { return p.Name == cascade.NameCascadeRoute }) {
+		opts.Reference = cascade.NameCascadeRoute
+	}
+	c, err := Measure(ctx, o, players, samples, opts)
+	if err != nil {
+		return nil, err
+	}
+	c.CostUnit = s.CostUnit
+	return c, nil
+}
+
+// Problem fits the estimates that the wanted strategies need.
+func (s *Study) Problem(ctx context.Context) (*Problem, error) {
+	h, fits, err := s.plan()
+	if err != nil {
+		return nil, err
+	}
+	p := &Problem{Train: OutcomesOf(h.Train), Test: OutcomesOf(s.Halves.Test)}
+	needs := map[bool]bool{}
+	for _, e := range s.entries() {
+		needs[e.dependent] = true
+	}
+	s.setup = map[string]string{"estimates": fits.note}
+	if needs[false] {
+		if p.Independent, err = s.sources(ctx, h, fits.independent); err != nil {
+			return nil, err
+		}
+	}
+	if needs[true] && fits.dependent != "" {
+		if p.Dependent, err = s.sources(ctx, h, fits.dependent); err != nil {
+			return nil, err
+		}
+	}
+	return p, nil
+}
+
+// kinds are the estimates of a study.
+type kinds struct {
+	independent, dependent string
+	note                   string
+}
+
+// plan chooses the estimates and returns the halves with the signals they read.
+func (s *Study) plan() (*Halves, kinds, error) {
+	h := *s.Halves
+	if s.Verdicts != nil {
+		h.Train, h.Test = s.Verdicts.Train, s.Verdicts.Test
+	}
+	k := kinds{}
+	switch signals := s.signals(); {
+	case s.Noise != nil:
+		noise := estimate.Noise{Ante: s.Noise.Ante, Post: s.Noise.Post}
+		h.Train = estimate.Simulate(h.Train, noise, s.Seed*2+1)
+		h.Test = estimate.Simulate(h.Test, noise, s.Seed*2+2)
+		k.independent, k.dependent = estimate.KindSignal, kindGaussian
+		k.note = fmt.Sprintf("simulated: truth plus noise of %v before and %v after a model has run", s.Noise.Ante, s.Noise.Post)
+	case signals == SignalsVerdict:
+		h.Train, h.Test = verified(h.Train), verified(h.Test)
+		k.independent, k.dependent = estimate.KindMean, kindDifficulty
+		k.note = "a check judges every answer (quality is its verdict)"
+	default:
+		h.Train, h.Test = unverified(h.Train), unverified(h.Test)
+		k.independent, k.dependent = kindLogistic, kindGaussian
+		k.note = "features of queries and answers; no check"
+	}
+	switch s.Estimator {
+	case "", EstimatorAuto:
+	case EstimatorNone:
+		k.dependent = ""
+	default:
+		k.dependent = s.Estimator
+	}
+	k.note += "; independent rows: " + k.independent
+	if k.dependent != "" {
+		k.note += ", dependent rows: " + k.dependent
+	}
+	return &h, k, nil
+}
+
+// signals resolves SignalsAuto.
+func (s *Study) signals() Signals {
+	if s.Signals != "" && s.Signals != SignalsAuto {
+		return s.Signals
+	}
+	if s.Halves.Train.Verified || s.Halves.Train.Answers == nil && binary(s.Halves.Train.Quality) {
+		return SignalsVerdict
+	}
+	return SignalsFeatures
+}
+
+// binary reports whether every quality is 0 or 1.
+func binary(quality [][]float64) bool {
+	for _, row := range quality {
+		for _, v := range row {
+			if v != 0 && v != 1 {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+func verified(t *outcome.Table) *outcome.Table {
+	c := *t
+	c.Verified = true
+	return &c
+}
+
+func unverified(t *outcome.Table) *outcome.Table {
+	c := *t
+	c.Verified = false
+	return &c
+}
+
+// sources fits one kind of estimate.
+func (s *Study) sources(ctx context.Context, h *Halves, kind string) (*Sources, error) {
+	fit := func(t *outcome.Table) (*estimate.Estimator, error) {
+		return estimate.Fit(t, estimate.Options{Quality: kind, Seed: s.Seed})
+	}
+	src, err := FitSources(ctx, h, kind, fit, s.Seed)
+	if err != nil {
+		return nil, err
+	}
+	if s.Noise != nil && s.Noise.CostAnte > 0 {
+		src.Test = newCostNoise(src.Test, h.Train, h.Test, s.Noise.CostAnte, s.Seed*2+4)
+		src.Train = newCostNoise(src.Train, h.Train, h.Train, s.Noise.CostAnte, s.Seed*2+3)
+	}
+	return src, nil
+}

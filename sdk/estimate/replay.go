@@ -3,7 +3,10 @@ package estimate
 import (
 	"fmt"
 	"math"
+	"runtime"
 	"slices"
+
+	"golang.org/x/sync/errgroup"
 
 	"github.com/stepfall/stepfall/sdk/cascade"
 	"github.com/stepfall/stepfall/sdk/outcome"
@@ -12,19 +15,56 @@ import (
 // Replay reads an estimator's beliefs off a table of outcomes: only the outcomes of
 // models that have run are shown to it. It is safe for concurrent use.
 type Replay struct {
-	estimator *Estimator
-	table     *outcome.Table
-	signals   [][][]float64 // nil where the table has no such signal
-	tokens    []float64     // of each query's prompt
+	estimators []*Estimator
+	fold       []int // of each query, into estimators; nil is all zero
+	table      *outcome.Table
+	signals    [][][]float64 // nil where the table has no such signal
+	tokens     []float64     // of each query's prompt
 }
 
 // On returns the replay of e over a table, whose models must be those of e, in the
 // same order.
 func (e *Estimator) On(t *outcome.Table) (*Replay, error) {
+	return newReplay(t, nil, e)
+}
+
+// OutOfFold fits an estimator to all but one of k folds of the table, for each
+// fold, and returns the replay in which every query is seen by the estimator that
+// was not fitted to it. Hyperparameters chosen on it do not see estimates of the
+// rows that the estimates were fitted to.
+func OutOfFold(t *outcome.Table, k int, o Options) (*Replay, error) {
+	if k < 2 || len(t.Queries) < k {
+		return nil, fmt.Errorf("%d folds of %d queries", k, len(t.Queries))
+	}
+	fold := t.Folds(k, o.Seed)
+	estimators := make([]*Estimator, k)
+	var g errgroup.Group
+	g.SetLimit(runtime.GOMAXPROCS(0))
+	for f := range estimators {
+		g.Go(func() error {
+			var rest []int
+			for q := range t.Queries {
+				if fold[q] != f {
+					rest = append(rest, q)
+				}
+			}
+			var err error
+			estimators[f], err = Fit(t.Rows(rest), o)
+			return err
+		})
+	}
+	if err := g.Wait(); err != nil {
+		return nil, err
+	}
+	return newReplay(t, fold, estimators...)
+}
+
+func newReplay(t *outcome.Table, fold []int, estimators ...*Estimator) (*Replay, error) {
+	e := estimators[0]
 	if !slices.Equal(e.Models, t.Models) {
 		return nil, fmt.Errorf("estimator fitted to models %q cannot read a table of %q", e.Models, t.Models)
 	}
-	r := &Replay{estimator: e, table: t, tokens: make([]float64, len(t.Queries))}
+	r := &Replay{estimators: estimators, fold: fold, table: t, tokens: make([]float64, len(t.Queries))}
 	for _, name := range e.Quality.Signals() {
 		r.signals = append(r.signals, t.Signals[name])
 	}
@@ -88,21 +128,17 @@ type Reading struct {
 	ran     []int
 }
 
-// Start returns a reading of a query of the table, none run. The reading of one
-// query can be moved to another by [Reading.Reset].
+// Start returns a reading of a query of the table, none run.
 func (r *Replay) Start(query int) *Reading {
-	x := &Reading{replay: r, quality: r.estimator.Quality.Cursor(), cost: r.estimator.Cost.Cursor()}
+	e := r.estimators[0]
+	if r.fold != nil {
+		e = r.estimators[r.fold[query]]
+	}
+	x := &Reading{replay: r, quality: e.Quality.Cursor(), cost: e.Cost.Cursor(), row: query, query: r.query(query)}
 	x.run.Signals = make([]float64, len(r.signals))
 	x.ran = make([]int, 0, len(r.table.Models))
-	x.Reset(query)
-	return x
-}
-
-// Reset moves the reading to a query, none run.
-func (x *Reading) Reset(query int) {
-	x.row = query
-	x.query = x.replay.query(query)
 	x.restart()
+	return x
 }
 
 func (x *Reading) restart() {

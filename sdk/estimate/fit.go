@@ -16,6 +16,9 @@ const (
 	// KindSignal maps each model's own ex-ante or post-hoc signal to its quality
 	// by a straight line, models independent: the paper's estimator on RouterBench.
 	KindSignal = "signal"
+	// KindLatent is one hidden ease of the query shared by all models: for
+	// verified answers, and for signals.
+	KindLatent = "latent"
 )
 
 // Kinds of cost estimators.
@@ -71,6 +74,8 @@ func fitQuality(t *outcome.Table, o Options) (Quality, error) {
 		return fitMean(t), nil
 	case KindSignal:
 		return fitSignal(t)
+	case KindLatent:
+		return fitLatent(t), nil
 	}
 	return nil, fmt.Errorf("unknown quality estimator %q", kind)
 }
@@ -90,6 +95,8 @@ func newQuality(kind string) (Quality, error) {
 		return &mean{}, nil
 	case KindSignal:
 		return &signal{}, nil
+	case KindLatent:
+		return &latent{}, nil
 	}
 	return nil, fmt.Errorf("unknown quality estimator %q", kind)
 }

@@ -16,14 +16,15 @@ import (
 )
 
 var (
-	seeds  = flag.Int("seeds", 5, "")
-	sets   = flag.String("sets", "llama,gemma,3,5,11", "")
-	kinds  = flag.String("kinds", "mean", "")
-	costs  = flag.String("costs", "mean", "")
-	levels = flag.String("levels", "", "")
-	scales = flag.String("scales", "1,0.5,0.25", "")
-	names  = flag.String("names", "route,cascade_route,index", "")
-	grid   = flag.Int("grid", 40, "")
+	seeds   = flag.Int("seeds", 5, "")
+	sets    = flag.String("sets", "llama,gemma,3,5,11", "")
+	kinds   = flag.String("kinds", "mean", "")
+	costs   = flag.String("costs", "mean", "")
+	levels  = flag.String("levels", "", "")
+	scales  = flag.String("scales", "1,0.5,0.25", "")
+	names   = flag.String("names", "route,cascade_route,index", "")
+	grid    = flag.Int("grid", 40, "")
+	verbose = flag.Bool("points", false, "")
 )
 
 func lambdaGrid(t *outcome.Table, n int) []float64 {
@@ -186,6 +187,11 @@ func TestMeasure(t *testing.T) {
 								pts = append(pts, res[b*len(lambdas)+i].point(lambdas[i]))
 							}
 							tl.add(bl.name, area(test, pts), reach(pts, bestQ)/bestC)
+							if *verbose {
+								for _, p := range pts {
+									fmt.Printf("%s %.4g c=%.4f q=%.4f n=%.2f\n", bl.name, p.Value, p.CostUSD, p.Quality, p.Steps)
+								}
+							}
 						}
 					}
 				}

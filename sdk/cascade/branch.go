@@ -5,28 +5,32 @@ import "math"
 // branch looks at all sets that could beat q.top by more than settled, and leaves
 // the best in q.best, and in q.rival a bound on all others.
 func (q *search) branch() {
-	n := len(q.items)
-	for i := range n {
-		q.cands[i] = i
-	}
-	value := q.upper
-	for _, w := range q.weight {
+	q.nodes = 0
+	value, spent := q.upper, 0.0
+	for _, w := range q.rows[:len(q.node)] {
 		value -= w
 	}
-	q.walk(0, q.cands[:n], value, 0)
+	for _, i := range q.base {
+		value -= q.items[i].price
+		spent += q.items[i].cost
+	}
+	if len(q.base) > 0 {
+		q.offer(value, spent)
+	}
+	copy(q.cands, q.open)
+	q.walk(0, q.cands[:len(q.open)], value, spent, q.ceiling)
+	q.gaveUp = q.gaveUp || q.nodes >= q.limit
 }
 
 // settle chooses, among all sets within the tie tolerance of the best, the
 // cheapest or the dearest.
 func (q *search) settle() {
-	q.second, q.least = true, q.top-tieTolerance
-	q.best = q.best[:0]
-	q.pick = math.Inf(1)
-	if !q.cheap {
-		q.pick = -1
+	q.second, q.least, q.pick = true, q.top-tieTolerance, 0
+	for _, i := range q.best {
+		q.pick += q.items[i].cost
 	}
-	if !q.must && q.floor >= q.least {
-		q.pick = 0
+	if !q.must && q.floor >= q.least && preferred(q.cheap, 0, q.pick) {
+		q.best, q.pick = q.best[:0], 0
 	}
 	q.branch()
 	q.second = false
@@ -47,7 +51,7 @@ func (q *search) offer(tau, cost float64) {
 		q.rival = max(q.rival, tau)
 		return
 	}
-	q.best = append(q.best[:0], q.set...)
+	q.best = append(append(q.best[:0], q.base...), q.set...)
 }
 
 // idle reports whether no set with at most this value, at a cost between least and
@@ -70,7 +74,7 @@ func (q *search) idle(bound, least, most float64) bool {
 // submodular), so the value of the set plus the positive gains of all candidates
 // bounds every set below. The candidates are taken by falling gain: the first
 // branch is the greedy set, and the bound falls as they are passed by.
-func (q *search) walk(depth int, cands []int, value, spent float64) {
+func (q *search) walk(depth int, cands []int, value, spent, ceiling float64) {
 	if depth >= q.room || len(cands) == 0 || q.nodes >= q.limit {
 		return
 	}
@@ -105,7 +109,7 @@ func (q *search) walk(depth int, cands []int, value, spent float64) {
 	}
 	for l, i := range next {
 		it := &q.items[i]
-		if cut && q.idle(bound, spent+it.cost, most) {
+		if cut && q.idle(min(bound, ceiling), spent+it.cost, most) {
 			return
 		}
 		bound -= max(nets[l], 0)
@@ -117,11 +121,21 @@ func (q *search) walk(depth int, cands []int, value, spent float64) {
 			for j, p := range row {
 				sub[j] = p - p*tail[j]
 			}
-			q.walk(depth+1, next[l+1:], value+nets[l], spent+it.cost)
+			q.walk(depth+1, next[l+1:], value+nets[l], spent+it.cost, ceiling-max(q.fall(i), 0))
 		}
 		q.set = q.set[:len(q.set)-1]
 		most -= it.cost
+		ceiling += min(q.fall(i), 0)
 	}
+}
+
+// fall returns what the ceiling falls by for sets with the item, or, negative, for
+// sets without it.
+func (q *search) fall(i int) float64 {
+	if !q.relaxed {
+		return 0
+	}
+	return q.reduced[i]
 }
 
 // dot returns the inner product of two rows of the same length.

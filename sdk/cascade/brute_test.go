@@ -2,13 +2,14 @@ package cascade
 
 import (
 	"math"
+	"math/bits"
 	"math/rand/v2"
 	"testing"
 )
 
 // bruteForce returns the greatest tau over all supermodels of s, what each
 // supermodel is worth by the accurate rule, as a function of the models' bits.
-func bruteForce(s *State, lambda, scale float64) (tau []float64, top float64) {
+func bruteForce(s *State, lambda, scale float64, maxDepth int) (tau []float64, top float64) {
 	n := len(s.Beliefs)
 	_, floor := s.best()
 	ran := 0
@@ -19,7 +20,7 @@ func bruteForce(s *State, lambda, scale float64) (tau []float64, top float64) {
 	top = math.Inf(-1)
 	for set := range tau {
 		tau[set] = math.Inf(-1)
-		if set&ran != ran {
+		if set&ran != ran || maxDepth > 0 && bits.OnesCount(uint(set)) > max(maxDepth, len(s.Ran)) {
 			continue
 		}
 		var ls laws
@@ -120,15 +121,21 @@ func TestCascadeRouteIsTheBruteForceOptimum(t *testing.T) {
 		case 1:
 			p.NoExpect = true
 		}
+		if rng.IntN(3) == 0 {
+			p.MaxDepth = 1 + rng.IntN(n)
+		}
 		r, err := NewCascadeRoute(p, Exact)
 		if err != nil {
 			t.Fatal(err)
+		}
+		if trial%2 == 0 {
+			r.dense = 1 // the relaxation, however few the models
 		}
 		d := r.Decide(s)
 		if d.Approximate {
 			t.Fatalf("trial %d: node limit", trial)
 		}
-		tau, top := bruteForce(s, lambda, r.scale)
+		tau, top := bruteForce(s, lambda, r.scale, p.MaxDepth)
 		if math.IsInf(top, -1) {
 			if d.Run != Stop {
 				t.Fatalf("trial %d: runs %d though nothing may run", trial, d.Run)
@@ -181,4 +188,39 @@ func newCost(s *State, set int) float64 {
 		}
 	}
 	return cost
+}
+
+// The relaxation and the plain branch and bound prove their results in different
+// ways; beyond the reach of brute force they must still agree.
+func TestRelaxationAgreesWithPlainBranchAndBound(t *testing.T) {
+	rng := rand.New(rand.NewPCG(5, 6))
+	for trial := range 300 {
+		s := randomState(rng, 15+rng.IntN(8))
+		p := Params{Lambdas: []float64{math.Pow(10, -2.5*rng.Float64())}, Gamma: float64(rng.IntN(2)), NodeLimit: -1}
+		if trial%4 == 0 {
+			p.MaxDepth = 1 + rng.IntN(5) + len(s.Ran)
+		}
+		with, err := NewCascadeRoute(p, Exact)
+		if err != nil {
+			t.Fatal(err)
+		}
+		without := *with
+		with.dense, without.dense = 1, math.MaxInt
+		_, floor := s.best()
+		var a, b work
+		i, _ := a.choose(with, s, floor)
+		j, _ := b.choose(&without, s, floor)
+		worth := func(w *work) float64 {
+			var set []int
+			for _, k := range w.best {
+				set = append(set, w.items[k].model)
+			}
+			return with.weigh(s, with.lambda(0), set).Tau
+		}
+		if i != j {
+			if x, y := worth(&a), worth(&b); math.Abs(x-y) > 2e-8 {
+				t.Errorf("trial %d: the relaxation runs %d, worth %v, the plain search %d, worth %v", trial, i, x, j, y)
+			}
+		}
+	}
 }

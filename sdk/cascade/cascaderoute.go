@@ -22,7 +22,7 @@ const (
 )
 
 // DefaultNodeLimit is the NodeLimit that 0 stands for.
-const DefaultNodeLimit = 20000
+const DefaultNodeLimit = 50000
 
 // CascadeRoute chooses at each turn among all supermodels that contain what has
 // run the one with the greatest
@@ -37,6 +37,7 @@ type CascadeRoute struct {
 	search Search
 	limit  int
 	topK   int
+	dense  int
 	pool   *sync.Pool
 }
 
@@ -50,7 +51,7 @@ func NewCascadeRoute(p Params, search Search) (*CascadeRoute, error) {
 	if search < Exact || search > Greedy {
 		return nil, fmt.Errorf("cascade: search %d", search)
 	}
-	r := &CascadeRoute{common: c, order: slices.Clone(p.Order), search: search, limit: p.NodeLimit, topK: p.TopK, pool: newPool()}
+	r := &CascadeRoute{common: c, order: slices.Clone(p.Order), search: search, limit: p.NodeLimit, topK: p.TopK, dense: dense, pool: newPool()}
 	switch {
 	case r.limit == 0:
 		r.limit = DefaultNodeLimit

@@ -37,6 +37,7 @@ type search struct {
 	bare  bool // below every node there is room for the first item to gain more
 	room  int  // greatest size of a set
 	prune bool
+	dense int // the number of items from which to use the relaxation
 
 	// The quadrature: tau(S) = upper - sum over nodes of weight·prod(1 - tail) - prices.
 	upper  float64
@@ -47,13 +48,18 @@ type search struct {
 	nets   []float64
 	cands  []int
 
-	set   []int // of the branch under way
-	best  []int
-	top   float64
-	bar   float64 // a value known to be reached
-	rival float64 // the greatest value that a set not looked into could have
-	nodes int
-	limit int
+	base   []int // the items that every branch starts from
+	open   []int // the items that a branch may add
+	set    []int // of the branch under way, without the base
+	best   []int
+	top    float64
+	bar    float64 // a value known to be reached
+	rival  float64 // the greatest value that a set not looked into could have
+	nodes  int
+	gaveUp bool
+	limit  int
+
+	relaxation
 
 	second bool    // the pass that settles ties
 	least  float64 // in the second pass, the value to reach
@@ -68,7 +74,7 @@ func (w *work) choose(r *CascadeRoute, s *State, floor float64) (run int, approx
 		q.curve = newCurve()
 	}
 	q.floor, q.must, q.cheap = floor, len(s.Ran) == 0, r.cheap(s)
-	q.room, q.prune, q.limit = r.room(s), r.search != Slow, r.limit
+	q.room, q.prune, q.limit, q.dense = r.room(s), r.search != Slow, r.limit, r.dense
 	if r.search == Greedy {
 		q.room = 1
 	}
@@ -87,7 +93,7 @@ func (w *work) choose(r *CascadeRoute, s *State, floor float64) (run int, approx
 	default:
 		q.solve()
 	}
-	return q.first(r.order != nil), q.nodes >= q.limit
+	return q.first(r.order != nil), q.gaveUp
 }
 
 // collect makes the items of the models that may be run.
@@ -132,7 +138,7 @@ func (q *search) first(forced bool) int {
 
 // solve leaves the best set in q.best.
 func (q *search) solve() {
-	q.nodes = 0
+	q.gaveUp, q.ceiling = false, math.Inf(1)
 	q.best, q.set = q.best[:0], q.set[:0]
 	q.top, q.rival = math.Inf(-1), math.Inf(-1)
 	if !q.must {
@@ -146,6 +152,13 @@ func (q *search) solve() {
 		}
 	}
 	q.tabulate()
+	q.open, q.base, q.relaxed = q.open[:0], q.base[:0], false
+	for i := range q.items {
+		q.open = append(q.open, i)
+	}
+	if q.prune && len(q.items) >= q.dense {
+		q.core()
+	}
 	q.branch()
 	if q.rival >= q.top-tieTolerance {
 		q.settle()
@@ -189,4 +202,7 @@ func (q *search) tabulate() {
 	q.nets = slices.Grow(q.nets[:0], (m+2)*(m+1))[:(m+2)*(m+1)]
 	q.cands = slices.Grow(q.cands[:0], (m+2)*(m+1))[:(m+2)*(m+1)]
 	copy(q.rows, q.weight)
+	// The bar so far comes from closed forms, from which the quadrature may differ
+	// by more than the slack.
+	q.bar = q.floor
 }

@@ -1,0 +1,280 @@
+package cascade
+
+import (
+	"math"
+	"slices"
+)
+
+// dense is the number of items from which the relaxation pays.
+const dense = 7
+
+// core fixes what the relaxation proves: items that every set within the tolerance
+// of the best holds move to the base, those that none holds leave the candidates.
+// Nearly always at most a handful is left for branch.
+func (q *search) core() {
+	q.logarithms()
+	for range 4 {
+		q.relax()
+		ceiling := q.bound()
+		q.round()
+		fixed := 0
+		left := q.open[:0]
+		for _, i := range q.open {
+			r := q.reduced[i]
+			switch {
+			case ceiling-math.Abs(r) >= q.bar-slack:
+				left = append(left, i)
+				continue
+			case r < 0:
+				q.force(i)
+			}
+			fixed++
+		}
+		q.open = left
+		q.ceiling = ceiling
+		if fixed == 0 || len(left) <= 2 {
+			break
+		}
+	}
+	// After items were fixed, the bound of the last round still holds: they stand
+	// as its sign wants them.
+	q.relaxed = true
+}
+
+// force adds an item to the base, the set that every branch starts from.
+func (q *search) force(i int) {
+	k := len(q.node)
+	tail := q.tail[i*k:][:k]
+	row := q.rows[:k]
+	for j := range row {
+		row[j] -= row[j] * tail[j]
+	}
+	q.base = append(q.base, i)
+	q.bare = false
+	q.room--
+}
+
+// round raises the bar by whole sets near the fractional one: its nearest, and
+// with each fractional item up or down.
+func (q *search) round() {
+	q.try(q.cutoff(), -1)
+	flips := 0
+	for _, i := range q.open {
+		if y := q.share[i]; y > 0 && y < 1 && flips < 6 {
+			q.try(q.cutoff(), i)
+			flips++
+		}
+	}
+	if flips > 1 {
+		q.try(0, -1)
+		q.try(1, -1)
+	}
+}
+
+// cutoff returns the share above which an item belongs to the nearest whole set:
+// one half, or more when the room is short.
+func (q *search) cutoff() float64 {
+	least := 0.5
+	for {
+		size, next := 0, 1.0
+		for _, i := range q.open {
+			if y := q.share[i]; y > least {
+				size++
+				next = min(next, y)
+			}
+		}
+		if size <= q.room {
+			return least
+		}
+		least = next
+	}
+}
+
+// try works out the value of the base, the open items whose share is above the
+// least, and flip the other way round.
+func (q *search) try(least float64, flip int) {
+	k := len(q.node)
+	row := append(q.mass[:0], q.rows[:k]...)
+	size, spent := 0, 0.0
+	for _, i := range q.open {
+		if (q.share[i] > least) == (i == flip) {
+			continue
+		}
+		tail := q.tail[i*k:][:k]
+		for j := range row {
+			row[j] -= row[j] * tail[j]
+		}
+		spent += q.items[i].price
+		size++
+	}
+	q.mass = row
+	if size > q.room || size == 0 && len(q.base) == 0 {
+		return
+	}
+	for _, i := range q.base {
+		spent += q.items[i].price
+	}
+	tau := q.upper - spent
+	for _, m := range row {
+		tau -= m
+	}
+	q.bar = max(q.bar, tau)
+}
+
+// relaxation bounds tau over all sets at once. See relax and bound.
+type relaxation struct {
+	relaxed bool
+	ceiling float64   // a bound of tau over all sets
+	size    float64   // the price of one item of size, when the room is short
+	logs    []float64 // -log(1 - tail), one row for each item
+	mass    []float64 // weight·prod(1 - tail)^share for each node
+	share   []float64 // the fractional set
+	reduced []float64 // by how much the ceiling falls for a set with the item (positive) or without (negative)
+}
+
+// longest stands for -log 0, sliver for the 0.
+const (
+	longest = 36
+	sliver  = 2.3e-16
+)
+
+// logarithms fills the table that relax works with.
+func (q *search) logarithms() {
+	q.logs = slices.Grow(q.logs[:0], len(q.tail))[:len(q.tail)]
+	for j, t := range q.tail {
+		q.logs[j] = min(-math.Log1p(-t), longest)
+	}
+	n := len(q.items)
+	q.share = slices.Grow(q.share[:0], n)[:n]
+	q.reduced = slices.Grow(q.reduced[:0], n)[:n]
+	clear(q.share)
+	q.size = 0
+}
+
+// relax minimises over the fractional sets y, 0 <= y_i <= 1, the convex function
+//
+//	f(y) = sum over nodes of weight·exp(-sum of y_i a_i(node)) + sum of y_i price_i,
+//
+// where a_i = -log(1 - tail_i), which for whole sets is upper - tau. When the
+// solution is larger than the room, a price on size is looked for that makes it fit.
+func (q *search) relax() {
+	if q.descend() <= float64(q.room)+1e-6 {
+		return
+	}
+	low, high := 0.0, 1.0
+	for range 12 {
+		q.size = 0.5 * (low + high)
+		if q.descend() > float64(q.room) {
+			low = q.size
+		} else {
+			high = q.size
+		}
+	}
+	q.size = high
+	q.descend()
+}
+
+// descend minimises f with the given price on size by coordinate descent, and
+// returns the size of the solution.
+func (q *search) descend() float64 {
+	k := len(q.node)
+	q.mass = append(q.mass[:0], q.rows[:k]...)
+	for _, i := range q.open {
+		if y := q.share[i]; y > 0 {
+			q.scale(i, -y)
+		}
+	}
+	for range 50 {
+		moved := 0.0
+		for _, i := range q.open {
+			a := q.logs[i*k:][:k]
+			y := q.share[i]
+			slope := q.items[i].price + q.size - dot(q.mass, a)
+			if slope >= 0 && y == 0 || slope <= 0 && y == 1 || slope == 0 {
+				continue
+			}
+			bend := 0.0
+			for j, m := range q.mass {
+				bend += m * a[j] * a[j]
+			}
+			step := min(max(-slope/bend, -y), 1-y)
+			if y+step < 1e-9 {
+				step = -y
+			}
+			if step == 0 {
+				continue
+			}
+			q.share[i] = min(max(y+step, 0), 1)
+			q.scale(i, -step)
+			moved += math.Abs(slope * step)
+		}
+		if moved < 1e-8 {
+			break
+		}
+	}
+	size := 0.0
+	for _, i := range q.open {
+		size += q.share[i]
+	}
+	return size
+}
+
+// scale multiplies the mass by (1 - tail_i)^-by.
+func (q *search) scale(i int, by float64) {
+	k := len(q.node)
+	a := q.logs[i*k:][:k]
+	if by == -1 {
+		tail := q.tail[i*k:][:k]
+		for j := range q.mass {
+			q.mass[j] *= max(1-tail[j], sliver)
+		}
+		return
+	}
+	for j := range q.mass {
+		q.mass[j] *= math.Exp(by * a[j])
+	}
+}
+
+// bound returns an upper bound of tau over the base with any open items, from the
+// mass that relax has left.
+//
+// For any p in (0, 1] at a node, with alpha = p(1 - log p), and any set T,
+//
+//	prod over T of (1 - tail_i) >= alpha - sum over T of beta_i,
+//	beta_i = p a_i if 1 - tail_i > p, else alpha - (1 - tail_i).
+//
+// Summed over the nodes, the right side is linear in T. The first case alone is the
+// tangent of exp at log p; the second makes p = 1 the bound by submodularity.
+func (q *search) bound() float64 {
+	k := len(q.node)
+	row := q.rows[:k]
+	total := -q.size * float64(q.room)
+	for _, i := range q.base {
+		total += q.items[i].price
+	}
+	for _, i := range q.open {
+		q.reduced[i] = q.items[i].price + q.size
+	}
+	for j, w := range row {
+		if w < 1e-300 {
+			continue
+		}
+		p := min(q.mass[j]/w, 1)
+		if p < 1e-100 {
+			continue
+		}
+		alpha := p * (1 - math.Log(p))
+		total += w * alpha
+		for _, i := range q.open {
+			if rest := 1 - q.tail[i*k+j]; rest > p {
+				q.reduced[i] -= w * p * q.logs[i*k+j]
+			} else {
+				q.reduced[i] -= w * (alpha - rest)
+			}
+		}
+	}
+	for _, i := range q.open {
+		total += min(q.reduced[i], 0)
+	}
+	return q.upper - total
+}

@@ -10,11 +10,14 @@ import (
 	"github.com/stepfall/stepfall/sdk"
 )
 
+// maxTries bounds the tries at one model whatever its caller says.
+const maxTries = 100
+
 // call asks candidate i, again if need be. A model that gives no answer leaves the step.
 func (r *run) call(ctx context.Context, i int, final bool) (*sdk.Answer, error) {
 	m := &r.e.models[i]
 	worst := r.worst(i)
-	for attempt := 1; ; attempt++ {
+	for attempt, round := 1, 1; ; attempt++ {
 		answer, err := r.try(ctx, i, attempt, worst, final)
 		if err == nil {
 			return answer, nil
@@ -26,7 +29,11 @@ func (r *run) call(ctx context.Context, i int, final bool) (*sdk.Answer, error) 
 			r.drop(i, err.Error())
 			return nil, err
 		}
-		wait, again := r.backOff(err, attempt)
+		if failed, ok := errors.AsType[*CallError](err); ok && failed.Elsewhere && ctx.Err() == nil && attempt < maxTries {
+			continue
+		}
+		wait, again := r.backOff(err, round)
+		round++
 		if ctx.Err() != nil || !again {
 			err = fmt.Errorf("model %s: %w", m.Name, err)
 			r.failures = append(r.failures, err)

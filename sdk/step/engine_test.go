@@ -109,8 +109,10 @@ func TestFailedVerdictEscalates(t *testing.T) {
 
 func TestCheckRejectsWithoutVerifier(t *testing.T) {
 	e := engine(t, step.Config{Candidates: candidates(), Strategy: index(t, 1), Checks: []step.Check{{
-		Name:  "not small",
-		Fault: func(_ *sdk.Query, a *sdk.Answer, _ []sdk.Attempt) string { return map[bool]string{true: "small"}[a.Model == "small"] },
+		Name: "not small",
+		Fault: func(_ *sdk.Query, a *sdk.Answer, _ []sdk.Attempt) string {
+			return map[bool]string{true: "small"}[a.Model == "small"]
+		},
 	}}})
 	res, err := e.Run(t.Context(), step.Request{Query: query(), Caller: says()})
 	if err != nil {

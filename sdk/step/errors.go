@@ -16,6 +16,10 @@ type CallError struct {
 	// wait at least, 0 when the caller does not know.
 	Retry bool
 	After time.Duration
+	// Elsewhere says that another deployment of the model is there to be asked:
+	// the engine tries again at once, and the try does not count against
+	// Retry.MaxAttempts. The caller sees to it that deployments run out.
+	Elsewhere bool
 	// Fatal ends the step: no other model can be asked either, for instance
 	// because part of this answer was already shown to the user.
 	Fatal bool

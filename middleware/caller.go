@@ -1,0 +1,176 @@
+package middleware
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/tmc/langchaingo/llms"
+
+	"github.com/stepfall/stepfall/sdk"
+	"github.com/stepfall/stepfall/sdk/step"
+)
+
+// Errors of calls that a provider's client reports as a success.
+var (
+	// ErrEmptyResponse: no choice, or neither text nor tool calls nor tokens.
+	ErrEmptyResponse = errors.New("empty response")
+	// ErrTruncatedStream: the stream ended before the answer did.
+	ErrTruncatedStream = errors.New("truncated stream")
+)
+
+// Call makes one call of one model: it implements [step.Caller].
+func (c *call) Call(ctx context.Context, s *step.Call) (*sdk.Answer, error) {
+	t := &c.m.targets[s.Index]
+	d, more := t.pick(s.Attempt)
+	if d == nil {
+		return nil, &step.CallError{Err: fmt.Errorf("%s: %w", s.Model.Name, errCircuitOpen)}
+	}
+	var seen Seen
+	look := func() Seen { return Seen{} }
+	if d.Tap != nil {
+		ctx, look = d.Tap.Begin(ctx)
+	}
+	stream := streamState{call: c, live: s.Final && c.streamed}
+	resp, err := c.generate(ctx, d, &stream)
+	seen = look()
+	if err == nil {
+		err = fault(resp, &seen, d.kind, stream.live)
+	}
+	if cause := ctx.Err(); cause != nil && (err != nil || stream.live) {
+		err = errors.Join(cause, err)
+	}
+	if err != nil {
+		failed := classify(err, &seen, d.name(s.Model), d.kind)
+		failed.Deployment = d.Name
+		failed.Usage = failedUsage(resp, c, &stream)
+		if stream.shown {
+			failed.Fatal, failed.Retry = true, false
+		}
+		failed.Elsewhere = failed.Retry && more
+		d.breaker.record(failed)
+		return nil, failed
+	}
+	d.breaker.record(nil)
+	c.live = c.live || stream.live
+	return c.answer(resp, &seen, d), nil
+}
+
+// generate calls the client, of which a panic is an error.
+func (c *call) generate(ctx context.Context, d *deployment, stream *streamState) (resp *llms.ContentResponse, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			resp, err = nil, &step.PanicError{Value: p}
+		}
+	}()
+	return d.llm.GenerateContent(ctx, rewrite(c.messages, d.kind), func(o *llms.CallOptions) {
+		// The provider has put its defaults into o. The caller's name for a model
+		// would be wrong for all but one of the candidates.
+		model := o.Model
+		apply(o, c.options)
+		o.Model = model
+		adapt(o)
+		stream.install(o)
+	})
+}
+
+// fault finds out that a response without an error is none.
+func fault(resp *llms.ContentResponse, seen *Seen, k kind, streamed bool) error {
+	if seen.StreamError != "" {
+		return fmt.Errorf("%w: %s", ErrTruncatedStream, seen.StreamError)
+	}
+	if seen.Truncated {
+		return ErrTruncatedStream
+	}
+	if resp == nil || len(resp.Choices) == 0 {
+		return ErrEmptyResponse
+	}
+	ended, said := false, false
+	for _, choice := range resp.Choices {
+		if choice == nil {
+			return ErrEmptyResponse
+		}
+		ended = ended || choice.StopReason != ""
+		said = said || choice.Content != "" || len(choice.ToolCalls) > 0 || choice.FuncCall != nil
+	}
+	switch {
+	case !said && !ended && usageOf(resp).OutputTokens == 0:
+		return ErrEmptyResponse
+	case streamed && k == kindOpenAI && !ended:
+		return ErrTruncatedStream
+	}
+	return nil
+}
+
+// answer makes the sdk's form of a response.
+func (c *call) answer(resp *llms.ContentResponse, seen *Seen, d *deployment) *sdk.Answer {
+	if len(resp.Choices) > 1 && (d.kind == kindAnthropic || c.choices() <= 1) {
+		resp = mergeChoices(resp)
+	}
+	resp = c.tidy(resp)
+	first := resp.Choices[0]
+	a := &sdk.Answer{
+		Text: first.Content, Reasoning: first.ReasoningContent, StopReason: first.StopReason,
+		LogProbs: seen.LogProbs, Deployment: d.Name, Raw: resp, Usage: usageOf(resp),
+	}
+	if a.Usage == (sdk.Usage{}) {
+		a.Usage = sdk.Usage{InputTokens: c.query.InputTokens, OutputTokens: answerTokens(first), Estimated: true}
+	}
+	for _, t := range first.ToolCalls {
+		if t.FunctionCall != nil {
+			a.ToolCalls = append(a.ToolCalls, sdk.ToolCall{ID: t.ID, Name: t.FunctionCall.Name, Arguments: t.FunctionCall.Arguments})
+		}
+	}
+	if len(a.ToolCalls) == 0 && first.FuncCall != nil {
+		a.ToolCalls = []sdk.ToolCall{{Name: first.FuncCall.Name, Arguments: first.FuncCall.Arguments}}
+	}
+	return a
+}
+
+func answerTokens(c *llms.ContentChoice) int {
+	bytes := len(c.Content) + len(c.ReasoningContent)
+	for _, t := range c.ToolCalls {
+		if t.FunctionCall != nil {
+			bytes += len(t.FunctionCall.Name) + len(t.FunctionCall.Arguments)
+		}
+	}
+	return (bytes + 3) / 4
+}
+
+// failedUsage is what a failed call has used as far as anybody knows: a stream
+// that broke, or a response that was refused, was paid for.
+func failedUsage(resp *llms.ContentResponse, c *call, s *streamState) sdk.Usage {
+	if resp != nil {
+		if u := usageOf(resp); u != (sdk.Usage{}) {
+			return u
+		}
+	}
+	if s.bytes == 0 {
+		return sdk.Usage{}
+	}
+	return sdk.Usage{InputTokens: c.query.InputTokens, OutputTokens: (s.bytes + 3) / 4, Estimated: true}
+}
+
+// choices is how many answers the caller wants at once.
+func (c *call) choices() int { return max(c.given.N, c.given.CandidateCount) }
+
+// tidy cuts an answer at the caller's stop words, which not every provider knows.
+func (c *call) tidy(resp *llms.ContentResponse) *llms.ContentResponse {
+	for i, choice := range resp.Choices {
+		cut := len(choice.Content)
+		for _, w := range c.given.StopWords {
+			if at := strings.Index(choice.Content, w); w != "" && at >= 0 {
+				cut = min(cut, at)
+			}
+		}
+		if cut == len(choice.Content) {
+			continue
+		}
+		own := *choice
+		own.Content = choice.Content[:cut]
+		resp = &llms.ContentResponse{Choices: append([]*llms.ContentChoice(nil), resp.Choices...)}
+		resp.Choices[i] = &own
+	}
+	return resp
+}

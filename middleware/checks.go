@@ -1,0 +1,116 @@
+package middleware
+
+import (
+	"encoding/json"
+	"strings"
+
+	"github.com/stepfall/stepfall/sdk"
+	"github.com/stepfall/stepfall/sdk/step"
+)
+
+// DefaultChecks returns the checks that need nothing but the query and the answer:
+// stop reason, emptiness, refusal, the protocol of text agents, tool calls, JSON.
+// Each can only reject an answer; none says that an answer is good.
+func DefaultChecks() []step.Check {
+	tools := newToolChecker()
+	return []step.Check{
+		{Name: "check:stop_reason", Fault: stopReason},
+		{Name: "check:empty", Fault: empty},
+		{Name: "check:refusal", Fault: refusal},
+		{Name: "check:protocol", Fault: protocolFault},
+		{Name: "check:tool_calls", Fault: tools.fault},
+		{Name: "check:repeated_call", Fault: repeatedCall},
+		{Name: "check:json", Fault: newJSONChecker().fault},
+	}
+}
+
+// stopReason rejects answers that were cut off at a limit or by a filter.
+func stopReason(_ *sdk.Query, a *sdk.Answer, _ []sdk.Attempt) string {
+	switch strings.ToLower(a.StopReason) {
+	case "length", "max_tokens", "max_output_tokens", "model_length", "finishreasonmaxtokens":
+		return "cut off at the token limit"
+	case "content_filter", "safety", "refusal", "recitation", "finishreasonsafety":
+		return "stopped by a filter: " + a.StopReason
+	}
+	return ""
+}
+
+func empty(_ *sdk.Query, a *sdk.Answer, _ []sdk.Attempt) string {
+	if len(a.ToolCalls) == 0 && strings.TrimSpace(a.Text) == "" {
+		return "neither text nor tool calls"
+	}
+	return ""
+}
+
+// refusals are how models begin when they decline. Only the beginning of a short
+// answer counts: a long one that begins with an apology may still answer.
+var refusals = [...]string{
+	"i'm sorry, but i can", "i’m sorry, but i can", "i am sorry, but i can", "sorry, but i can't", "sorry, i can't",
+	"i cannot assist", "i can't assist", "i can’t assist", "i cannot help with", "i can't help with", "i can’t help with",
+	"i'm unable to assist", "i am unable to assist", "i'm not able to help", "as an ai language model, i can",
+}
+
+func refusal(_ *sdk.Query, a *sdk.Answer, _ []sdk.Attempt) string {
+	if len(a.ToolCalls) > 0 || len(a.Text) > 600 {
+		return ""
+	}
+	head := strings.ToLower(strings.TrimSpace(a.Text[:min(len(a.Text), 160)]))
+	for _, r := range refusals {
+		if strings.HasPrefix(head, r) {
+			return "refused: " + firstLine(a.Text)
+		}
+	}
+	return ""
+}
+
+func firstLine(text string) string {
+	line, _, _ := strings.Cut(strings.TrimSpace(text), "\n")
+	if runes := []rune(line); len(runes) > 120 {
+		return string(runes[:120]) + "..."
+	}
+	return line
+}
+
+// repeatedCall rejects a tool call that failed before, word for word, in this
+// conversation: it would fail again.
+func repeatedCall(q *sdk.Query, a *sdk.Answer, _ []sdk.Attempt) string {
+	for _, call := range a.ToolCalls {
+		if failedBefore(q, call) {
+			return "repeats the failed call " + call.Name + "(" + firstLine(call.Arguments) + ")"
+		}
+	}
+	return ""
+}
+
+func failedBefore(q *sdk.Query, call sdk.ToolCall) bool {
+	id, named := "", false
+	for i := range q.Messages {
+		for j := range q.Messages[i].Parts {
+			p := &q.Messages[i].Parts[j]
+			switch {
+			case p.Kind == sdk.PartToolCall:
+				if p.ToolCall.Name == call.Name && sameArguments(p.ToolCall.Arguments, call.Arguments) {
+					id, named = p.ToolCall.ID, true
+				}
+			case p.Kind == sdk.PartToolResult && named && p.ToolResult.CallID == id:
+				named = false
+				if p.ToolResult.IsError {
+					return true
+				}
+			}
+		}
+	}
+	return false
+}
+
+// sameArguments compares arguments, of which the history may hold the bare value
+// of "__arg1" (the functions agent unwraps it).
+func sameArguments(past, now string) bool {
+	if past == now {
+		return true
+	}
+	var wrapped struct {
+		Arg *string `json:"__arg1"`
+	}
+	return json.Unmarshal([]byte(now), &wrapped) == nil && wrapped.Arg != nil && *wrapped.Arg == past
+}

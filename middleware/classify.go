@@ -1,0 +1,111 @@
+package middleware
+
+import (
+	"context"
+	"errors"
+	"net"
+	"net/http"
+	"regexp"
+	"strconv"
+	"strings"
+
+	"github.com/tmc/langchaingo/llms"
+
+	"github.com/stepfall/stepfall/sdk"
+	"github.com/stepfall/stepfall/sdk/step"
+)
+
+var errCircuitOpen = errors.New("circuit open after repeated failures")
+
+// statusText finds the HTTP status in the errors of the openai and anthropic clients.
+var statusText = regexp.MustCompile(`(?i)(?:status code|status)[: ]+(\d{3})\b`)
+
+// classify finds out what an error of a call means: its code, and whether the same
+// model may be asked again.
+func classify(err error, seen *Seen, model string, _ kind) *step.CallError {
+	typed := &llms.Error{Provider: model, Message: err.Error(), Cause: err}
+	out := &step.CallError{Err: typed, After: seen.RetryAfter}
+	typed.Code, out.Retry = codeOf(err, seen)
+	return out
+}
+
+func codeOf(err error, seen *Seen) (code llms.ErrorCode, retry bool) {
+	text := strings.ToLower(err.Error())
+	switch {
+	case errors.Is(err, context.Canceled):
+		return llms.ErrCodeCanceled, false
+	case errors.Is(err, context.DeadlineExceeded):
+		return llms.ErrCodeTimeout, false
+	case errors.Is(err, ErrEmptyResponse), errors.Is(err, ErrTruncatedStream):
+		return llms.ErrCodeProviderUnavailable, true
+	}
+	if known, ok := errors.AsType[*llms.Error](err); ok && known.Code != llms.ErrCodeUnknown {
+		return known.Code, retryable(known.Code)
+	}
+	status := seen.Status
+	if status < 400 {
+		status = 0
+		if m := statusText.FindStringSubmatch(text); m != nil {
+			status, _ = strconv.Atoi(m[1])
+		}
+	}
+	if status >= 400 {
+		return statusCode(status, text)
+	}
+	if _, ok := errors.AsType[*step.PanicError](err); ok {
+		return llms.ErrCodeUnknown, false
+	}
+	if _, ok := errors.AsType[net.Error](err); ok {
+		return llms.ErrCodeProviderUnavailable, true
+	}
+	for _, sign := range [...]string{"request timeout", "network error", "connection refused", "connection reset", "eof", "no response"} {
+		if strings.Contains(text, sign) {
+			return llms.ErrCodeProviderUnavailable, true
+		}
+	}
+	return llms.ErrCodeUnknown, false
+}
+
+func retryable(code llms.ErrorCode) bool {
+	return code == llms.ErrCodeRateLimit || code == llms.ErrCodeProviderUnavailable || code == llms.ErrCodeTimeout
+}
+
+// statusCode maps an HTTP status and the text of the answer.
+func statusCode(status int, text string) (llms.ErrorCode, bool) {
+	switch status {
+	case http.StatusUnauthorized, http.StatusForbidden:
+		return llms.ErrCodeAuthentication, false
+	case http.StatusNotFound:
+		return llms.ErrCodeResourceNotFound, false
+	case http.StatusPaymentRequired:
+		return llms.ErrCodeQuotaExceeded, false
+	case http.StatusTooManyRequests:
+		if strings.Contains(text, "insufficient_quota") || strings.Contains(text, "exceeded your current quota") {
+			return llms.ErrCodeQuotaExceeded, false
+		}
+		return llms.ErrCodeRateLimit, true
+	case http.StatusRequestTimeout, http.StatusGatewayTimeout:
+		return llms.ErrCodeTimeout, true
+	case http.StatusConflict, http.StatusTooEarly:
+		return llms.ErrCodeProviderUnavailable, true
+	case http.StatusRequestEntityTooLarge:
+		return llms.ErrCodeTokenLimit, false
+	}
+	if status >= 500 {
+		return llms.ErrCodeProviderUnavailable, status != http.StatusNotImplemented
+	}
+	switch {
+	case strings.Contains(text, "context_length") || strings.Contains(text, "maximum context length") || strings.Contains(text, "too many tokens"):
+		return llms.ErrCodeTokenLimit, false
+	case strings.Contains(text, "content_filter") || strings.Contains(text, "content_policy") || strings.Contains(text, "content management policy"):
+		return llms.ErrCodeContentFilter, false
+	}
+	return llms.ErrCodeInvalidRequest, false
+}
+
+func (d *deployment) name(m *sdk.Model) string {
+	if d.Name != "" {
+		return d.Name
+	}
+	return m.Name
+}

@@ -1,0 +1,184 @@
+package middleware
+
+import (
+	"context"
+	"time"
+
+	"github.com/tmc/langchaingo/callbacks"
+	"github.com/tmc/langchaingo/llms"
+
+	"github.com/stepfall/stepfall/sdk"
+	"github.com/stepfall/stepfall/sdk/cascade"
+	"github.com/stepfall/stepfall/sdk/step"
+)
+
+// Candidate is a langchaingo model that may be asked, with what is known about it.
+type Candidate struct {
+	// Model names and describes the candidate. Capabilities that are not set are
+	// not asked of it: an agent with tools needs Capabilities.Tools.
+	Model sdk.Model
+	// LLM is the model itself. Give it no callbacks handler: its events would
+	// come once for each draft. Deployments is used instead when there are several.
+	LLM llms.Model
+	// Deployments are several servers of the same model, in order of preference.
+	Deployments []Deployment
+	// Quality is the prior belief; the zero value means mean 0.5, deviation 0.25.
+	Quality sdk.Estimate
+	// OutputTokens is the expected length of an answer; 0 means 500.
+	OutputTokens int
+}
+
+// Deployment is one server of a model.
+type Deployment struct {
+	Name string
+	LLM  llms.Model
+	// Tap reads from the wire what the client throws away; nil reads nothing.
+	Tap Tap
+}
+
+// Tap watches one call of a model below its client, for instance in an HTTP
+// transport. It must be safe for concurrent use.
+type Tap interface {
+	// Begin returns the context to make the call with, and a function that returns
+	// what was seen, to be called when the call has returned.
+	Begin(ctx context.Context) (context.Context, func() Seen)
+}
+
+// Seen is what a Tap saw of one call. Zero values are unknown.
+type Seen struct {
+	Status      int
+	RetryAfter  time.Duration
+	ServedModel string
+	LogProbs    []sdk.TokenLogProb
+	// Truncated: the stream ended without its end mark. StreamError is an error
+	// that the server reported in the middle of its stream.
+	Truncated   bool
+	StreamError string
+}
+
+// Mode says whether decisions are put into effect.
+type Mode string
+
+// The modes.
+const (
+	// Enforce calls what the strategy decides. The empty Mode means Enforce.
+	Enforce Mode = "enforce"
+	// Off calls the baseline as if stepfall were not there.
+	Off Mode = "off"
+	// Observe calls the baseline and records what would have been decided.
+	Observe Mode = "observe"
+	// Shadow calls the baseline, and on a sample of the steps runs the strategy's
+	// choice as well, in the background and within a cap on its spending.
+	Shadow Mode = "shadow"
+)
+
+// ShadowAlternative is the mode in the traces of steps that Shadow ran beside the
+// baseline; those of the baseline say Shadow.
+const ShadowAlternative = "shadow_alternative"
+
+// StreamMode says when a caller that streams gets to see an answer.
+type StreamMode string
+
+// The streaming modes. In none of them is a token of a rejected draft shown.
+const (
+	// Buffer shows the chosen answer in one piece when it is chosen. The empty
+	// StreamMode means Buffer.
+	Buffer StreamMode = "buffer"
+	// Commit streams an answer live when no further model can be worth running
+	// after it, whatever it says. It is then the step's answer.
+	Commit StreamMode = "commit"
+	// Passthrough streams live when there is only one model to ask, and is
+	// Buffer otherwise.
+	Passthrough StreamMode = "passthrough"
+)
+
+// ShadowConfig bounds the shadow mode.
+type ShadowConfig struct {
+	// Sample is the share of steps that are shadowed, in [0, 1].
+	Sample float64
+	// CapUSD is the most that shadow calls may spend in the life of the Model;
+	// it must be set.
+	CapUSD float64
+	// Concurrency is how many shadows run at once; steps that find no room are
+	// not shadowed. 0 means 4.
+	Concurrency int
+}
+
+// SessionConfig is about staying with the model of a conversation.
+type SessionConfig struct {
+	// SwitchCostUSD is added to the predicted cost of every model but the last
+	// one used in the session.
+	SwitchCostUSD float64
+	// CacheTTL is how long providers keep a prompt prefix; 0 means 5 minutes.
+	// Within it, a model that has seen the conversation is expected to read it at
+	// its cached price.
+	CacheTTL time.Duration
+	// MaxSessions bounds the memory; 0 means 65,536.
+	MaxSessions int
+}
+
+// BreakerConfig is about deployments that keep failing.
+type BreakerConfig struct {
+	// Failures in a row open the circuit; 0 means 5, a negative number never.
+	Failures int
+	// Delay is how long an open circuit stays open; 0 means 30 s.
+	Delay time.Duration
+}
+
+// Handler answers one step: the signature of [Model.GenerateContent].
+type Handler func(ctx context.Context, messages []llms.MessageContent, options ...llms.CallOption) (*llms.ContentResponse, error)
+
+// Config configures New. Models is the only field that must be set.
+type Config struct {
+	Models []Candidate
+	// Strategy decides; nil means cascade_route with Lambda. StrategyName is for
+	// traces.
+	Strategy     cascade.Strategy
+	StrategyName string
+	// Lambda is the price of one US dollar in quality: 10 means that a gain of
+	// 0.1 in quality is worth a cent. Lambdas overrides it by depth. With a
+	// Strategy of your own both are only recorded.
+	Lambda  float64
+	Lambdas []float64
+	Gamma   float64
+
+	Quality   sdk.QualityEstimator
+	Cost      sdk.CostEstimator
+	Verifiers []step.Verifier
+	// Checks are the free checks on answers; nil means [DefaultChecks], an empty
+	// slice none.
+	Checks []step.Check
+
+	// StepCapUSD and Ledger are hard caps; FailAtCap says what happens there.
+	StepCapUSD float64
+	Ledger     step.Ledger
+	FailAtCap  bool
+	// ImageTokens is how many tokens an image may count at most, for the
+	// worst-case cost under a cap; 0 means 3,000.
+	ImageTokens int
+
+	Retry   step.Retry
+	Breaker BreakerConfig
+	Stream  StreamMode
+	Session SessionConfig
+
+	Mode Mode
+	// Baseline names the model that the application would have called, for the
+	// modes other than Enforce; empty means the last candidate.
+	Baseline string
+	Shadow   ShadowConfig
+
+	// Traces receives every step's trace; see [step.Config].
+	Traces                     func(ctx context.Context, t *sdk.Trace)
+	TracePrompts, TraceAnswers bool
+	Policy, Profile            string
+
+	// Callbacks gets the LLM events of a step once, however many models it asks.
+	Callbacks callbacks.Handler
+	// Interceptors wrap the step, the first outermost.
+	Interceptors []func(Handler) Handler
+
+	// Coin and Now replace chance and the clock in tests; see [step.Config].
+	Coin func() float64
+	Now  func() time.Time
+}

@@ -1,0 +1,101 @@
+package middleware
+
+import (
+	"context"
+	"sync"
+
+	"github.com/stepfall/stepfall/sdk"
+	"github.com/stepfall/stepfall/sdk/step"
+)
+
+// Info says where a step comes from and what decides about its answer. The
+// application puts it into the context; langchaingo has no place for it.
+type Info struct {
+	QueryID, Group       string
+	Run, Session, Tenant string
+	Labels               map[string]string
+	// Format is what the answer must look like, beyond llms.WithJSONMode.
+	Format sdk.ResponseFormat
+	// WorkDir and Checks are for verifiers that run tests.
+	WorkDir string
+	Checks  sdk.Checks
+}
+
+type infoKey struct{}
+
+// WithInfo returns a context whose steps carry the information. It replaces what
+// an outer WithInfo said; see [InfoFrom].
+func WithInfo(ctx context.Context, info Info) context.Context {
+	return context.WithValue(ctx, infoKey{}, &info)
+}
+
+// InfoFrom returns the information in ctx, or the zero Info.
+func InfoFrom(ctx context.Context) Info {
+	if info, ok := ctx.Value(infoKey{}).(*Info); ok {
+		return *info
+	}
+	return Info{}
+}
+
+// Report collects what the steps under one context came to: an agent hides the
+// responses of its model from who runs it. It is safe for concurrent use.
+type Report struct {
+	mu     sync.Mutex
+	outer  *Report
+	steps  []*sdk.Trace
+	usage  sdk.Usage
+	cost   float64
+	failed int
+}
+
+type reportKey struct{}
+
+// WithReport returns a context whose steps are collected in the report, and in
+// those of outer contexts too.
+func WithReport(ctx context.Context) (context.Context, *Report) {
+	outer, _ := ctx.Value(reportKey{}).(*Report)
+	r := &Report{outer: outer}
+	return context.WithValue(ctx, reportKey{}, r), r
+}
+
+// Steps returns the traces of the steps that have ended, in that order.
+func (r *Report) Steps() []*sdk.Trace {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return append([]*sdk.Trace(nil), r.steps...)
+}
+
+// Usage returns the tokens of all calls of all steps.
+func (r *Report) Usage() sdk.Usage {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.usage
+}
+
+// CostUSD returns what all steps have cost, failed ones and verification included.
+func (r *Report) CostUSD() float64 {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.cost
+}
+
+// Failed returns how many steps gave no answer.
+func (r *Report) Failed() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.failed
+}
+
+func report(ctx context.Context, result *step.Result) {
+	r, _ := ctx.Value(reportKey{}).(*Report)
+	for ; r != nil; r = r.outer {
+		r.mu.Lock()
+		r.steps = append(r.steps, result.Trace)
+		r.usage = r.usage.Add(result.Trace.Usage)
+		r.cost += result.Trace.CostUSD
+		if result.Answer == nil {
+			r.failed++
+		}
+		r.mu.Unlock()
+	}
+}

@@ -1,0 +1,134 @@
+package middleware
+
+import (
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"github.com/failsafe-go/failsafe-go/circuitbreaker"
+	"github.com/tmc/langchaingo/llms"
+
+	"github.com/stepfall/stepfall/sdk/step"
+)
+
+// target is a candidate's deployments.
+type target struct {
+	deployments []*deployment
+}
+
+type deployment struct {
+	Deployment
+	llm     llms.Model
+	kind    kind
+	breaker *breaker
+}
+
+func newTarget(c Candidate, b BreakerConfig) (target, error) {
+	list := c.Deployments
+	if len(list) == 0 {
+		list = []Deployment{{LLM: c.LLM}}
+	} else if c.LLM != nil {
+		return target{}, errors.New("has both an LLM and deployments")
+	}
+	var t target
+	for i, d := range list {
+		if d.LLM == nil {
+			if len(list) == 1 {
+				return t, errors.New("has no LLM")
+			}
+			return t, fmt.Errorf("deployment %d (%s) has no LLM", i, d.Name)
+		}
+		t.deployments = append(t.deployments, &deployment{Deployment: d, llm: d.LLM, kind: kindOf(d.LLM, c.Model.Provider), breaker: newBreaker(b)})
+	}
+	return t, nil
+}
+
+// pick returns the deployment for the attempt, counted from 1, among those whose
+// circuit is closed, nil when there is none, and whether another one follows it
+// in this round.
+func (t *target) pick(attempt int) (d *deployment, more bool) {
+	if len(t.deployments) == 1 {
+		if d = t.deployments[0]; d.breaker.permits() {
+			return d, false
+		}
+		return nil, false
+	}
+	n := len(t.deployments)
+	for at := (attempt - 1) % n; at < n; at++ {
+		if d = t.deployments[at]; d.breaker.permits() {
+			for _, next := range t.deployments[at+1:] {
+				more = more || !next.breaker.open()
+			}
+			return d, more
+		}
+	}
+	for _, d := range t.deployments[:(attempt-1)%n] {
+		if d.breaker.permits() {
+			return d, false
+		}
+	}
+	return nil, false
+}
+
+// exclude returns why candidate i must not be asked now.
+func (m *Model) exclude(i int) string {
+	for _, d := range m.targets[i].deployments {
+		if !d.breaker.open() {
+			return ""
+		}
+	}
+	return errCircuitOpen.Error()
+}
+
+// breaker is a circuit breaker that costs one atomic read while all is well.
+type breaker struct {
+	circuit circuitbreaker.CircuitBreaker[any]
+	// troubled: a failure was recorded since the circuit was last closed and clean.
+	troubled atomic.Bool
+}
+
+func newBreaker(c BreakerConfig) *breaker {
+	if c.Failures < 0 {
+		return &breaker{}
+	}
+	if c.Failures == 0 {
+		c.Failures = 5
+	}
+	if c.Delay == 0 {
+		c.Delay = 30 * time.Second
+	}
+	return &breaker{circuit: circuitbreaker.NewBuilder[any]().
+		WithFailureThreshold(uint(c.Failures)).WithSuccessThreshold(1).WithDelay(c.Delay).Build()}
+}
+
+// open reports whether calls would be refused now.
+func (b *breaker) open() bool {
+	return b.troubled.Load() && b.circuit.IsOpen() && b.circuit.RemainingDelay() > 0
+}
+
+// permits takes leave for one call.
+func (b *breaker) permits() bool {
+	return !b.troubled.Load() || b.circuit.TryAcquirePermit()
+}
+
+// record notes the outcome of a call; nil is success. Errors that say nothing
+// about the server's health (a bad request, the caller's end) count as neither.
+func (b *breaker) record(failed *step.CallError) {
+	switch {
+	case b.circuit == nil:
+	case failed == nil:
+		if b.troubled.Load() {
+			b.circuit.RecordSuccess()
+			if b.circuit.IsClosed() {
+				b.troubled.Store(false)
+			}
+		}
+	case failed.Retry:
+		b.troubled.Store(true)
+		b.circuit.RecordFailure()
+	case b.troubled.Load() && b.circuit.IsHalfOpen():
+		// The permit of the probe must be given back.
+		b.circuit.RecordFailure()
+	}
+}

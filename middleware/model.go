@@ -1,0 +1,218 @@
+package middleware
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/tmc/langchaingo/llms"
+
+	"github.com/stepfall/stepfall/sdk"
+	"github.com/stepfall/stepfall/sdk/cascade"
+	"github.com/stepfall/stepfall/sdk/step"
+)
+
+// Model is a langchaingo model that routes every step through a cascade. It is
+// safe for concurrent use.
+type Model struct {
+	c        Config
+	engine   *step.Engine
+	targets  []target
+	sessions *sessions
+	shadow   *shadow
+	handler  Handler
+	baseline int
+}
+
+var (
+	_ llms.Model          = (*Model)(nil)
+	_ llms.ReasoningModel = (*Model)(nil)
+)
+
+// New returns a Model, or an error that names every fault of the configuration.
+func New(c Config) (*Model, error) {
+	var faults []error
+	m := &Model{c: c}
+	if m.c.ImageTokens == 0 {
+		m.c.ImageTokens = 3000
+	}
+	if m.c.Checks == nil {
+		m.c.Checks = DefaultChecks()
+	}
+	if m.c.Lambdas == nil {
+		m.c.Lambdas = []float64{c.Lambda}
+	}
+	if m.c.Strategy == nil {
+		s, err := cascade.New(cascade.NameCascadeRoute, cascade.Params{Lambdas: m.c.Lambdas, Gamma: c.Gamma})
+		if err != nil {
+			faults = append(faults, err)
+		}
+		m.c.Strategy, m.c.StrategyName = s, cascade.NameCascadeRoute
+	}
+	candidates := make([]step.Candidate, len(c.Models))
+	for i, cand := range c.Models {
+		candidates[i] = step.Candidate{Model: cand.Model, Quality: cand.Quality, OutputTokens: cand.OutputTokens}
+		t, err := newTarget(cand, c.Breaker)
+		if err != nil {
+			faults = append(faults, fmt.Errorf("model %s: %w", cand.Model.Name, err))
+		}
+		m.targets = append(m.targets, t)
+	}
+	faults = append(faults, m.checkModes()...)
+	var err error
+	m.engine, err = step.New(step.Config{
+		Candidates: candidates, Strategy: m.c.Strategy, Quality: c.Quality, Cost: c.Cost,
+		Checks: m.c.Checks, Verifiers: c.Verifiers,
+		StepCapUSD: c.StepCapUSD, Ledger: c.Ledger, FailAtCap: c.FailAtCap, Retry: c.Retry,
+		Traces: c.Traces, TracePrompts: c.TracePrompts, TraceAnswers: c.TraceAnswers,
+		Policy: c.Policy, Profile: c.Profile, StrategyName: m.c.StrategyName, Lambdas: m.c.Lambdas, Gamma: c.Gamma,
+		Coin: c.Coin, Now: c.Now,
+	})
+	if err := errors.Join(append(faults, err)...); err != nil {
+		return nil, fmt.Errorf("configuring the middleware: %w", err)
+	}
+	m.sessions = newSessions(c.Session, m.engine.Models(), c.Now)
+	if c.Mode == Shadow {
+		if m.shadow, err = newShadow(m); err != nil {
+			return nil, fmt.Errorf("configuring the shadow mode: %w", err)
+		}
+	}
+	m.handler = m.step
+	if c.Mode == Off {
+		m.handler = m.targets[m.baseline].deployments[0].llm.GenerateContent
+	}
+	for _, wrap := range slices.Backward(c.Interceptors) {
+		m.handler = wrap(m.handler)
+	}
+	return m, nil
+}
+
+func (m *Model) checkModes() (faults []error) {
+	switch m.c.Mode {
+	case "", Enforce, Off, Observe, Shadow:
+	default:
+		faults = append(faults, fmt.Errorf("unknown mode %q", m.c.Mode))
+	}
+	switch m.c.Stream {
+	case "", Buffer, Commit, Passthrough:
+	default:
+		faults = append(faults, fmt.Errorf("unknown stream mode %q", m.c.Stream))
+	}
+	m.baseline = len(m.c.Models) - 1
+	if name := m.c.Baseline; name != "" {
+		m.baseline = slices.IndexFunc(m.c.Models, func(c Candidate) bool { return c.Model.Name == name })
+		if m.baseline < 0 {
+			faults = append(faults, fmt.Errorf("the baseline %s is not among the models", name))
+		}
+	}
+	if s := m.c.Shadow; m.c.Mode == Shadow && (!(s.Sample > 0 && s.Sample <= 1) || !(s.CapUSD > 0)) {
+		faults = append(faults, errors.New("the shadow mode needs a sample in (0, 1] and a cap"))
+	}
+	return faults
+}
+
+// GenerateContent runs one step. The response is never nil without an error and
+// has at least one choice; its GenerationInfo holds the keys of the model that
+// answered and, under [KeyPrefix], those of the step.
+func (m *Model) GenerateContent(ctx context.Context, messages []llms.MessageContent, options ...llms.CallOption) (*llms.ContentResponse, error) {
+	return m.handler(ctx, messages, options...)
+}
+
+// Call runs one step on a single prompt.
+//
+// Deprecated: llms.Model asks for it. Use GenerateContent.
+func (m *Model) Call(ctx context.Context, prompt string, options ...llms.CallOption) (string, error) {
+	return llms.GenerateFromSinglePrompt(ctx, m, prompt, options...)
+}
+
+// SupportsReasoning reports whether any of the models does.
+func (m *Model) SupportsReasoning() bool {
+	for i := range m.c.Models {
+		if m.c.Models[i].Model.Capabilities.Reasoning {
+			return true
+		}
+		for _, d := range m.targets[i].deployments {
+			if r, ok := d.llm.(llms.ReasoningModel); ok && r.SupportsReasoning() {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// Close waits for steps in the background to end. Calls must have ended.
+func (m *Model) Close() error {
+	if m.shadow != nil {
+		m.shadow.running.Wait()
+	}
+	return nil
+}
+
+// step is the innermost Handler.
+func (m *Model) step(ctx context.Context, messages []llms.MessageContent, options ...llms.CallOption) (resp *llms.ContentResponse, err error) {
+	cb := notifier{m.c.Callbacks}
+	cb.start(ctx, messages)
+	defer func() { cb.end(ctx, resp, err) }()
+
+	c := newCall(m, ctx, messages, options)
+	req := step.Request{Query: &c.query, Caller: c, PromptBytes: c.promptBytes, Mode: string(m.c.Mode), Exclude: m.exclude}
+	if n := c.choices(); n > 1 {
+		req.WorstCostUSD = func(i int) float64 {
+			return step.WorstCostUSD(&m.engine.Models()[i], c.promptBytes, c.query.MaxOutputTokens) +
+				float64(n-1)*step.WorstCostUSD(&m.engine.Models()[i], 0, c.query.MaxOutputTokens)
+		}
+	}
+	req.CostOffsets = m.sessions.offsets(c.query.Session)
+	switch {
+	case m.c.Mode == Observe || m.c.Mode == Shadow:
+		req.Only = m.c.Models[m.baseline].Model.Name
+	case m.engine.Index(c.given.Model) >= 0:
+		req.Only = c.given.Model
+	}
+	if c.streams() {
+		switch m.c.Stream {
+		case Commit:
+			req.Commit = true
+		case Passthrough:
+			req.Commit = req.Only != "" || len(m.targets) == 1
+		}
+	}
+	if m.shadow != nil {
+		m.shadow.maybe(ctx, c)
+	}
+	result, err := m.engine.Run(ctx, req)
+	report(ctx, result)
+	if err != nil {
+		return nil, c.failure(ctx, err)
+	}
+	m.sessions.used(c.query.Session, result)
+	resp = c.respond(result)
+	if err := c.replay(ctx, resp); err != nil {
+		return nil, err
+	}
+	return resp, nil
+}
+
+// failure makes the step's error one of langchaingo's: with a code to branch on,
+// and the context's error in its chain when the context ended.
+func (c *call) failure(ctx context.Context, err error) error {
+	code := llms.ErrCodeUnknown
+	typed, known := errors.AsType[*llms.Error](err)
+	switch {
+	case errors.Is(ctx.Err(), context.Canceled):
+		code = llms.ErrCodeCanceled
+	case errors.Is(ctx.Err(), context.DeadlineExceeded):
+		code = llms.ErrCodeTimeout
+	case errors.Is(err, sdk.ErrBudgetExhausted):
+		code = llms.ErrCodeQuotaExceeded
+	case errors.Is(err, sdk.ErrNoFeasibleModel):
+		code = llms.ErrCodeInvalidRequest
+	case known:
+		code = typed.Code
+	}
+	if cause := ctx.Err(); cause != nil && !errors.Is(err, cause) {
+		err = errors.Join(cause, err)
+	}
+	return &llms.Error{Code: code, Provider: "stepfall", Message: err.Error(), Cause: err}
+}

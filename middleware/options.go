@@ -1,0 +1,57 @@
+package middleware
+
+import (
+	"maps"
+
+	"github.com/tmc/langchaingo/llms"
+)
+
+// thinkingConfig is the key under which langchaingo keeps a *llms.ThinkingConfig
+// in the metadata.
+const thinkingConfig = "thinking_config"
+
+// isolate gives o its own metadata: options may share a map or a thinking
+// configuration and write to it, and several models are called with one list of
+// options, at times at once.
+func isolate(o *llms.CallOptions) {
+	if o.Metadata == nil {
+		return
+	}
+	o.Metadata = maps.Clone(o.Metadata)
+	if t, ok := o.Metadata[thinkingConfig].(*llms.ThinkingConfig); ok && t != nil {
+		own := *t
+		o.Metadata[thinkingConfig] = &own
+	}
+}
+
+// apply applies the caller's options to o as a provider would.
+func apply(o *llms.CallOptions, options []llms.CallOption) {
+	isolate(o)
+	for _, option := range options {
+		if option == nil {
+			continue
+		}
+		option(o)
+		isolate(o)
+	}
+}
+
+// adapt makes o what the provider understands: tools instead of the deprecated
+// functions, which half of the providers ignore.
+func adapt(o *llms.CallOptions) {
+	if len(o.Functions) > 0 && len(o.Tools) == 0 {
+		o.Tools = toolsOf(o.Functions)
+		if o.ToolChoice == nil && o.FunctionCallBehavior != "" {
+			o.ToolChoice = string(o.FunctionCallBehavior)
+		}
+	}
+	o.Functions, o.FunctionCallBehavior = nil, ""
+}
+
+func toolsOf(functions []llms.FunctionDefinition) []llms.Tool {
+	tools := make([]llms.Tool, len(functions))
+	for i := range functions {
+		tools[i] = llms.Tool{Type: "function", Function: &functions[i]}
+	}
+	return tools
+}

@@ -1,0 +1,52 @@
+package middleware
+
+import (
+	"encoding/base64"
+	"fmt"
+	"strings"
+
+	"github.com/tmc/langchaingo/llms"
+)
+
+// kind is the langchaingo client behind a model, as far as its habits matter.
+type kind int
+
+const (
+	kindOther kind = iota
+	kindOpenAI
+	kindAnthropic
+	kindOllama
+	kindMistral
+	kindGoogle
+)
+
+// kindOf recognises a client by its type, or by the provider that the model names
+// when the client is wrapped.
+func kindOf(llm llms.Model, provider string) kind {
+	kinds := map[string]kind{
+		"openai": kindOpenAI, "anthropic": kindAnthropic, "ollama": kindOllama, "mistral": kindMistral,
+		"googleai": kindGoogle, "vertex": kindGoogle, "google": kindGoogle,
+	}
+	name, _, _ := strings.Cut(strings.TrimPrefix(fmt.Sprintf("%T", llm), "*"), ".")
+	if k, ok := kinds[name]; ok {
+		return k
+	}
+	return kinds[strings.ToLower(provider)]
+}
+
+// dataURL decodes a base64 data: URL.
+func dataURL(url string) (llms.BinaryContent, bool) {
+	rest, ok := strings.CutPrefix(url, "data:")
+	if !ok {
+		return llms.BinaryContent{}, false
+	}
+	mime, data, ok := strings.Cut(rest, ";base64,")
+	if !ok {
+		return llms.BinaryContent{}, false
+	}
+	raw, err := base64.StdEncoding.DecodeString(data)
+	if err != nil {
+		return llms.BinaryContent{}, false
+	}
+	return llms.BinaryContent{MIMEType: mime, Data: raw}, true
+}

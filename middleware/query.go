@@ -1,0 +1,269 @@
+package middleware
+
+import (
+	"context"
+	"encoding/json"
+	"strings"
+
+	"github.com/tmc/langchaingo/llms"
+
+	"github.com/stepfall/stepfall/sdk"
+)
+
+// imageTokens is the expected length of an image in tokens.
+const imageTokens = 1000
+
+// call is one step on its way: what the caller gave and what was made of it.
+type call struct {
+	m        *Model
+	messages []llms.MessageContent
+	options  []llms.CallOption
+	// given are the options as the caller resolved them.
+	given       llms.CallOptions
+	query       sdk.Query
+	promptBytes int
+	// streamed: the caller wants chunks. live: the answer was streamed as it came.
+	streamed, live bool
+}
+
+// newCall reads the options and makes the query. It shares all texts with the
+// messages and looks at lengths, and at the two ends of a prompt for agents that
+// write their protocol into it; the work does not grow with the prompt.
+func newCall(m *Model, ctx context.Context, messages []llms.MessageContent, options []llms.CallOption) *call {
+	c := &call{m: m, messages: messages, options: options}
+	apply(&c.given, options)
+	adapt(&c.given)
+	c.streamed = c.given.StreamingFunc != nil || c.given.StreamingReasoningFunc != nil
+
+	info, _ := ctx.Value(infoKey{}).(*Info)
+	if info == nil {
+		info = &Info{}
+	}
+	q := &c.query
+	*q = sdk.Query{
+		ID: info.QueryID, Group: info.Group, Run: info.Run, Session: info.Session, Tenant: info.Tenant, Labels: info.Labels,
+		Format: info.Format, WorkDir: info.WorkDir, Checks: info.Checks, MaxOutputTokens: c.given.MaxTokens,
+	}
+	q.Format.JSON = q.Format.JSON || len(q.Format.Schema) > 0 || c.given.JSONMode || c.given.ResponseMIMEType == "application/json"
+	q.Tools = queryTools(c.given.Tools)
+	var size size
+	q.Messages = queryMessages(messages, &size)
+	for i := range q.Tools {
+		size.bytes += len(q.Tools[i].Name) + len(q.Tools[i].Description) + len(q.Tools[i].Parameters) + 16
+	}
+	q.InputTokens = (size.bytes+3)/4 + size.images*imageTokens
+	c.promptBytes = size.bytes + size.images*m.c.ImageTokens
+	q.Features = features(q, &size)
+	c.label()
+	return c
+}
+
+// Label keys that the middleware sets on queries for checks to read.
+const (
+	// LabelProtocol says how the agent wants answers written: "mrkl" or
+	// "conversational"; empty for none.
+	LabelProtocol = "stepfall.protocol"
+)
+
+// label adds what checks need to know about the agent behind the prompt.
+func (c *call) label() {
+	protocol := c.protocol()
+	if protocol == "" {
+		return
+	}
+	labels := make(map[string]string, len(c.query.Labels)+1)
+	for k, v := range c.query.Labels {
+		labels[k] = v
+	}
+	labels[LabelProtocol] = protocol
+	c.query.Labels = labels
+}
+
+// window is how much of each end of a prompt is looked at.
+const window = 8 << 10
+
+// protocol recognises langchaingo's text agents by their stop words and format
+// instructions.
+func (c *call) protocol() string {
+	agent := false
+	for _, w := range c.given.StopWords {
+		agent = agent || w == "\nObservation:"
+	}
+	if !agent || len(c.query.Messages) == 0 {
+		return ""
+	}
+	parts := c.query.Messages[len(c.query.Messages)-1].Parts
+	if len(parts) == 0 {
+		return ""
+	}
+	text := parts[0].Text
+	head, tail := text[:min(len(text), window)], text[max(0, len(text)-window):]
+	switch {
+	case strings.Contains(head, conversationalMark) || strings.Contains(tail, conversationalMark):
+		return protocolConversational
+	case strings.Contains(head, finalAnswerMark) || strings.Contains(tail, finalAnswerMark):
+		return protocolMRKL
+	}
+	return ""
+}
+
+// size is what a conversation measures.
+type size struct {
+	bytes, images, parts, calls int
+}
+
+// queryMessages converts messages; all parts lie in one array.
+func queryMessages(messages []llms.MessageContent, s *size) []sdk.Message {
+	for i := range messages {
+		s.parts += len(messages[i].Parts)
+		for _, p := range messages[i].Parts {
+			switch unwrap(p).(type) {
+			case llms.ToolCall, llms.ToolCallResponse:
+				s.calls++
+			}
+		}
+	}
+	list := make([]sdk.Message, len(messages))
+	parts := make([]sdk.Part, 0, s.parts)
+	calls, results := make([]sdk.ToolCall, 0, s.calls), make([]sdk.ToolResult, 0, s.calls)
+	for i := range messages {
+		from := len(parts)
+		for _, p := range messages[i].Parts {
+			s.bytes += 16
+			switch p := unwrap(p).(type) {
+			case llms.TextContent:
+				s.bytes += len(p.Text)
+				parts = append(parts, sdk.TextPart(p.Text))
+			case llms.ImageURLContent:
+				s.images++
+				parts = append(parts, sdk.Part{Kind: sdk.PartImageURL, URL: p.URL})
+			case llms.BinaryContent:
+				s.images++
+				parts = append(parts, sdk.Part{Kind: sdk.PartBinary, MIMEType: p.MIMEType, Data: p.Data})
+			case llms.ToolCall:
+				call := sdk.ToolCall{ID: p.ID}
+				if p.FunctionCall != nil {
+					call.Name, call.Arguments = p.FunctionCall.Name, p.FunctionCall.Arguments
+				}
+				s.bytes += len(call.Name) + len(call.Arguments)
+				calls = append(calls, call)
+				parts = append(parts, sdk.Part{Kind: sdk.PartToolCall, ToolCall: &calls[len(calls)-1]})
+			case llms.ToolCallResponse:
+				s.bytes += len(p.Content)
+				results = append(results, sdk.ToolResult{CallID: p.ToolCallID, Name: p.Name, Content: p.Content, IsError: looksFailed(p.Content)})
+				parts = append(parts, sdk.Part{Kind: sdk.PartToolResult, ToolResult: &results[len(results)-1]})
+			}
+		}
+		s.bytes += 16
+		list[i] = sdk.Message{Role: queryRole(messages[i].Role), Parts: parts[from:len(parts):len(parts)]}
+	}
+	return list
+}
+
+// unwrap takes a part out of its cache control.
+func unwrap(p llms.ContentPart) llms.ContentPart {
+	for {
+		cached, ok := p.(llms.CachedContent)
+		if !ok {
+			return p
+		}
+		p = cached.ContentPart
+	}
+}
+
+func queryRole(r llms.ChatMessageType) sdk.Role {
+	switch normalRole(r) {
+	case llms.ChatMessageTypeSystem:
+		return sdk.RoleSystem
+	case llms.ChatMessageTypeAI:
+		return sdk.RoleAssistant
+	case llms.ChatMessageTypeTool, llms.ChatMessageTypeFunction:
+		return sdk.RoleTool
+	}
+	return sdk.RoleUser
+}
+
+// queryTools converts tools; parameters that do not marshal are unknown.
+func queryTools(tools []llms.Tool) []sdk.Tool {
+	if len(tools) == 0 {
+		return nil
+	}
+	list := make([]sdk.Tool, 0, len(tools))
+	for _, t := range tools {
+		if t.Function == nil {
+			continue
+		}
+		tool := sdk.Tool{Name: t.Function.Name, Description: t.Function.Description}
+		if t.Function.Parameters != nil {
+			if schema, err := json.Marshal(t.Function.Parameters); err == nil {
+				tool.Parameters = schema
+			}
+		}
+		list = append(list, tool)
+	}
+	return list
+}
+
+// looksFailed reports whether a tool's text says that the tool failed: langchaingo
+// has no mark for it. Only the beginning is looked at.
+func looksFailed(content string) bool {
+	head := strings.ToLower(strings.TrimSpace(content[:min(len(content), 64)]))
+	for _, sign := range [...]string{"error", "failed", "exception", "traceback", "invalid ", "no such "} {
+		if strings.HasPrefix(head, sign) {
+			return true
+		}
+	}
+	return strings.Contains(head, " is not a valid tool")
+}
+
+// Names of the features that the middleware measures on every query.
+const (
+	FeatureTurn          = "turn"            // answers of the assistant so far
+	FeatureTools         = "tools"           // tools on offer
+	FeatureMessages      = "messages"        // messages of the conversation
+	FeatureInputTokens   = "input_tokens"    // estimated length of the prompt
+	FeatureToolErrors    = "tool_errors"     // tool results that look failed
+	FeatureLastToolError = "last_tool_error" // 1 when the last result looks failed
+	FeatureRepeatedCalls = "repeated_calls"  // tool calls made before, word for word
+	FeatureImages        = "images"
+)
+
+func features(q *sdk.Query, s *size) map[string]float64 {
+	f := make(map[string]float64, 8)
+	f[FeatureTools], f[FeatureMessages], f[FeatureInputTokens] = float64(len(q.Tools)), float64(len(q.Messages)), float64(q.InputTokens)
+	if s.images > 0 {
+		f[FeatureImages] = float64(s.images)
+	}
+	turns, failed, repeated, last := 0, 0, 0, 0.0
+	var seen map[sdk.ToolCall]bool
+	for i := range q.Messages {
+		if q.Messages[i].Role == sdk.RoleAssistant {
+			turns++
+		}
+		if s.calls == 0 {
+			continue
+		}
+		for j := range q.Messages[i].Parts {
+			p := &q.Messages[i].Parts[j]
+			switch p.Kind {
+			case sdk.PartToolCall:
+				if seen == nil {
+					seen = make(map[sdk.ToolCall]bool, s.calls)
+				}
+				key := sdk.ToolCall{Name: p.ToolCall.Name, Arguments: p.ToolCall.Arguments}
+				if seen[key] {
+					repeated++
+				}
+				seen[key] = true
+			case sdk.PartToolResult:
+				last = 0
+				if p.ToolResult.IsError {
+					failed++
+					last = 1
+				}
+			}
+		}
+	}
+	f[FeatureTurn], f[FeatureToolErrors], f[FeatureLastToolError], f[FeatureRepeatedCalls] = float64(turns), float64(failed), last, float64(repeated)
+	return f
+}

@@ -1,0 +1,132 @@
+package middleware
+
+import (
+	"hash/maphash"
+	"sync"
+	"time"
+
+	"github.com/stepfall/stepfall/sdk"
+	"github.com/stepfall/stepfall/sdk/step"
+)
+
+// sessions remembers, for each conversation, which model answered last and what
+// prefix each model's provider has in its prompt cache.
+type sessions struct {
+	c      SessionConfig
+	models []sdk.Model
+	now    func() time.Time
+	seed   maphash.Seed
+	shards [16]sessionShard
+}
+
+type sessionShard struct {
+	mu   sync.Mutex
+	byID map[string]*session
+}
+
+type session struct {
+	last int
+	used time.Time
+	// cached has, for each model, the tokens of the conversation that it has read
+	// and when.
+	cached []prefix
+}
+
+type prefix struct {
+	tokens int
+	at     time.Time
+}
+
+func newSessions(c SessionConfig, models []sdk.Model, now func() time.Time) *sessions {
+	if c.CacheTTL == 0 {
+		c.CacheTTL = 5 * time.Minute
+	}
+	if c.MaxSessions == 0 {
+		c.MaxSessions = 65536
+	}
+	if now == nil {
+		now = time.Now
+	}
+	return &sessions{c: c, models: models, now: now, seed: maphash.MakeSeed()}
+}
+
+func (s *sessions) shard(id string) *sessionShard {
+	return &s.shards[maphash.String(s.seed, id)%uint64(len(s.shards))]
+}
+
+// offsets returns what the session changes in the predicted cost of each model,
+// or nil: the price of switching, less what a prompt cache saves.
+func (s *sessions) offsets(id string) []float64 {
+	if id == "" {
+		return nil
+	}
+	shard := s.shard(id)
+	shard.mu.Lock()
+	defer shard.mu.Unlock()
+	known := shard.byID[id]
+	if known == nil {
+		return nil
+	}
+	now := s.now()
+	offsets := make([]float64, len(s.models))
+	for i := range s.models {
+		if i != known.last {
+			offsets[i] = s.c.SwitchCostUSD
+		}
+		p, price := known.cached[i], &s.models[i].Price
+		if p.tokens > 0 && now.Sub(p.at) < s.c.CacheTTL {
+			offsets[i] -= float64(p.tokens) * max(0, price.Input-price.CachedInput) / 1e6
+		}
+	}
+	return offsets
+}
+
+// used notes what a step has shown to whom.
+func (s *sessions) used(id string, result *step.Result) {
+	if id == "" || result.Index < 0 {
+		return
+	}
+	now := s.now()
+	shard := s.shard(id)
+	shard.mu.Lock()
+	defer shard.mu.Unlock()
+	known := shard.byID[id]
+	if known == nil {
+		if shard.byID == nil {
+			shard.byID = map[string]*session{}
+		}
+		if limit := max(1, s.c.MaxSessions/len(s.shards)); len(shard.byID) >= limit {
+			shard.evict(now.Add(-s.c.CacheTTL))
+		}
+		known = &session{cached: make([]prefix, len(s.models))}
+		shard.byID[id] = known
+	}
+	known.last, known.used = result.Index, now
+	for i := range result.Attempts {
+		u := &result.Attempts[i].Answer.Usage
+		for k := range s.models {
+			if s.models[k].Name == result.Attempts[i].Answer.Model {
+				known.cached[k] = prefix{u.InputTokens + u.CachedInputTokens + u.CacheWriteTokens, now}
+			}
+		}
+	}
+}
+
+// evict forgets sessions last used before the time, and when there is none, some
+// session: the map must not grow.
+func (s *sessionShard) evict(before time.Time) {
+	dropped := false
+	for id, known := range s.byID {
+		if known.used.Before(before) {
+			delete(s.byID, id)
+			dropped = true
+		}
+	}
+	if dropped {
+		return
+	}
+	for id := range s.byID {
+		delete(s.byID, id)
+		return
+	}
+}

@@ -1,0 +1,33 @@
+// Package jail runs a program that nobody trusts on a copy-on-write view of a
+// work tree, and leaves nothing behind.
+//
+// # One run
+//
+// [Open] probes what the machine offers. [Jail.Run] starts the plugin's own
+// binary again as a small first process (see [Main]), which builds the walls,
+// puts the candidate's changes into the tree, starts the command, waits, kills
+// whatever is left and hands back a report over a pipe that the command never
+// held. The tree on disk is not written to: in a mount namespace an overlay in
+// memory takes the writes and vanishes with the namespace, also when the plugin
+// is killed.
+//
+// # Layers
+//
+// A run reports which layers held ([Result.Layers]) and which were wanted and
+// not to be had, with the reason ([Result.Missing]). What is missing is never
+// silently done without: the caller decides by [Jail.Lacks].
+//
+//	user       another uid, or a user namespace, without any capability
+//	pid        a pid namespace: no process outlives its run, setsid or not
+//	mount      an own root with only the toolchains, read-only, and the tree
+//	network    an own network with nothing but its loopback
+//	ipc        own System V and POSIX message queues
+//	landlock   the same paths again, enforced by Landlock
+//	seccomp    no mounts, namespaces, tracing, keys, BPF, odd socket families
+//	rlimits    limits for each process: CPU time, data, file size, open files
+//	watchdog   limits for the whole run: memory, processes, wall time
+//	cgroup     the same limits again, enforced by a cgroup v2
+//
+// Without namespaces (a container that refuses them) the tree is copied to a
+// temporary directory, and Landlock, seccomp and the limits still hold.
+package jail

@@ -1,0 +1,180 @@
+package jail
+
+import (
+	"io/fs"
+	"slices"
+	"sort"
+	"time"
+)
+
+// Spec says what to run, on what, and what it may use.
+type Spec struct {
+	// Dir is the work tree, an absolute path. The command sees it at the same
+	// path, may write to it, and the writes are discarded.
+	Dir string
+	// Changes are made to the tree before the command starts.
+	Changes []Change
+	// Argv is the command; it starts in Dir. Argv[0] must be absolute or be
+	// found in the PATH of Env.
+	Argv []string
+	// Env is the whole environment. HOME and TMPDIR are set by the jail.
+	Env []string
+	// ReadOnly are the paths that the command may read, besides Dir.
+	ReadOnly []string
+	// Caches are directories that the command may read and write; the writes
+	// are discarded, unless the cache says otherwise.
+	Caches []Cache
+	// Reports are files below Dir to hand back when the command has ended.
+	Reports []string
+	// Guarded are files below Dir that the command must not write, replace or
+	// remove: those that it did are in Result.Touched.
+	Guarded []string
+	// Limits bound the run; a zero field means the default.
+	Limits Limits
+}
+
+// Cache is a directory that a command finds filled and may write to.
+type Cache struct {
+	// Path is where the command sees it.
+	Path string
+	// Lower are the directories whose content it finds there, the first one
+	// winning. They are not written to, and those that do not exist are left out.
+	// Without a mount namespace the cache starts empty.
+	Lower []string
+	// Files are put into it before the command starts.
+	Files map[string][]byte
+	// Keep, when set, is a directory into which the new files of the cache are
+	// copied when the command exits with 0: for runs of trusted code only.
+	Keep string
+}
+
+// Change is one file to write or to delete. Path is relative to the tree and
+// slash-separated.
+type Change struct {
+	Path   string      `json:"path"`
+	Data   []byte      `json:"data,omitempty"`
+	Mode   fs.FileMode `json:"mode,omitempty"`
+	Delete bool        `json:"delete,omitempty"`
+}
+
+// Limits bound one run. The zero value of a field means the default.
+type Limits struct {
+	Wall      time.Duration // default 60 s
+	CPU       time.Duration // for each process; default 4 times Wall
+	Memory    int64         // bytes of the whole run, files in memory apart; default 4 GiB
+	Disk      int64         // bytes written to the tree, caches and temporary files; default 2 GiB
+	Processes int           // at one time; default 512
+	OpenFiles int           // for each process; default 4096
+	Output    int           // bytes kept of each of stdout and stderr; default 4 MiB
+}
+
+func (l Limits) withDefaults() Limits {
+	if l.Wall <= 0 {
+		l.Wall = time.Minute
+	}
+	if l.CPU <= 0 {
+		l.CPU = 4 * l.Wall
+	}
+	if l.Memory <= 0 {
+		l.Memory = 4 << 30
+	}
+	if l.Disk <= 0 {
+		l.Disk = 2 << 30
+	}
+	if l.Processes <= 0 {
+		l.Processes = 512
+	}
+	if l.OpenFiles <= 0 {
+		l.OpenFiles = 4096
+	}
+	if l.Output <= 0 {
+		l.Output = 4 << 20
+	}
+	return l
+}
+
+// End says how a run came to its end.
+type End string
+
+// The ends of a run.
+const (
+	EndExit      End = "exit"      // the command ended by itself
+	EndTimeout   End = "timeout"   // Limits.Wall
+	EndMemory    End = "memory"    // Limits.Memory
+	EndProcesses End = "processes" // Limits.Processes
+	EndOutput    End = "output"    // far more output than Limits.Output
+	EndLost      End = "lost"      // the jail's first process was killed from outside
+)
+
+// Result is what a run left behind.
+type Result struct {
+	End End
+	// ExitCode is the command's, or 128 plus the signal that ended it; -1 when
+	// the run was lost.
+	ExitCode int
+	// Stdout and Stderr are cut at Limits.Output; Truncated says that one was.
+	Stdout, Stderr []byte
+	Truncated      bool
+	// Reports has the files of Spec.Reports that exist, up to 16 MiB each.
+	Reports map[string][]byte
+	// Touched are the files of Spec.Guarded that the command wrote, replaced or removed.
+	Touched []string
+	// LeftOver is the number of processes still alive when the command ended.
+	LeftOver int
+	// Layers held; Missing could not be had, with the reason.
+	Layers  []string
+	Missing map[string]string
+	// Duration is the whole run; Command is from the start of the command to its end.
+	Duration, Command time.Duration
+}
+
+// The layers, see the package comment.
+const (
+	LayerUser     = "user"
+	LayerPID      = "pid"
+	LayerMount    = "mount"
+	LayerNetwork  = "network"
+	LayerIPC      = "ipc"
+	LayerLandlock = "landlock"
+	LayerSeccomp  = "seccomp"
+	LayerRlimits  = "rlimits"
+	LayerWatchdog = "watchdog"
+	LayerCgroup   = "cgroup"
+)
+
+// aims are the names that a policy may require besides the layers: each is
+// reached when one of its layers holds.
+var aims = map[string][]string{
+	"filesystem": {LayerMount, LayerLandlock},
+	"processes":  {LayerPID, LayerCgroup},
+	"memory":     {LayerCgroup, LayerWatchdog},
+}
+
+// Names returns every name that can be required: the layers and the aims
+// filesystem, processes and memory.
+func Names() []string {
+	names := []string{
+		LayerUser, LayerPID, LayerMount, LayerNetwork, LayerIPC,
+		LayerLandlock, LayerSeccomp, LayerRlimits, LayerWatchdog, LayerCgroup,
+	}
+	for aim := range aims {
+		names = append(names, aim)
+	}
+	sort.Strings(names)
+	return names
+}
+
+// Lacks returns those of the required names that the layers do not reach.
+func Lacks(required, layers []string) []string {
+	var lacks []string
+	for _, name := range required {
+		reached := slices.Contains(layers, name)
+		for _, layer := range aims[name] {
+			reached = reached || slices.Contains(layers, layer)
+		}
+		if !reached {
+			lacks = append(lacks, name)
+		}
+	}
+	return lacks
+}

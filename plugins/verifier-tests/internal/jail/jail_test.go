@@ -1,0 +1,88 @@
+package jail_test
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stepfall/stepfall/plugins/verifier-tests/internal/jail"
+)
+
+func TestMain(m *testing.M) {
+	jail.Main()
+	os.Exit(m.Run())
+}
+
+var system = []string{"/usr", "/bin", "/lib", "/lib64", "/lib32"}
+
+func open(t testing.TB) *jail.Jail {
+	t.Helper()
+	j, err := jail.Open(t.Context(), t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return j
+}
+
+// need skips the test when its layers do not hold on this machine.
+func need(t *testing.T, j *jail.Jail, names ...string) {
+	t.Helper()
+	layers, missing := j.Layers()
+	if lacks := jail.Lacks(names, layers); len(lacks) > 0 {
+		t.Skipf("the machine lacks %s: %v", strings.Join(lacks, ", "), missing)
+	}
+}
+
+func tree(t testing.TB, files map[string]string) string {
+	t.Helper()
+	dir := t.TempDir()
+	for name, text := range files {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return dir
+}
+
+func shell(dir, script string) *jail.Spec {
+	return &jail.Spec{Dir: dir, Argv: []string{"sh", "-c", script}, Env: []string{"PATH=/usr/bin:/bin"}, ReadOnly: system}
+}
+
+func run(t *testing.T, j *jail.Jail, spec *jail.Spec) *jail.Result {
+	t.Helper()
+	result, err := j.Run(t.Context(), spec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("%s %d in %s (command %s)\n%s%s", result.End, result.ExitCode, result.Duration, result.Command, result.Stdout, result.Stderr)
+	return result
+}
+
+func TestTree(t *testing.T) {
+	j := open(t)
+	dir := tree(t, map[string]string{"a": "old\n", "gone": "x", "guarded": "keep", "kept": "keep"})
+	spec := shell(dir, `cat a; test ! -e gone && cat sub/new; echo made > b; echo report > out.xml; rm guarded; echo keep > guarded; exit 3`)
+	spec.Changes = []jail.Change{{Path: "a", Data: []byte("new\n")}, {Path: "gone", Delete: true}, {Path: "sub/new", Data: []byte("deep\n")}}
+	spec.Reports, spec.Guarded = []string{"out.xml", "none.xml"}, []string{"guarded", "kept"}
+	result := run(t, j, spec)
+	if got := string(result.Stdout); got != "new\ndeep\n" {
+		t.Errorf("the command saw %q", got)
+	}
+	if result.End != jail.EndExit || result.ExitCode != 3 {
+		t.Errorf("end %s, exit code %d", result.End, result.ExitCode)
+	}
+	if got := string(result.Reports["out.xml"]); got != "report\n" || len(result.Reports) != 1 {
+		t.Errorf("reports %q", result.Reports)
+	}
+	if !slices.Equal(result.Touched, []string{"guarded"}) {
+		t.Errorf("touched %q", result.Touched)
+	}
+	if data, err := os.ReadFile(filepath.Join(dir, "a")); err != nil || string(data) != "old\n" {
+		t.Errorf("the tree on disk was written to: %q %v", data, err)
+	}
+	if _, err := os.Stat(filepath.Join(dir, "b")); err == nil {
+		t.Error("a file was made in the tree on disk")
+	}
+}

@@ -1,0 +1,353 @@
+package jail
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"sort"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// devices are all that a command sees of /dev.
+var devices = []string{"null", "zero", "full", "random", "urandom"}
+
+// tree is the root that a run sees, while it is being built.
+type tree struct {
+	order *order
+	// root is where the new root is mounted; layers is below it and holds the
+	// lower and upper directories of the overlays, out of the command's sight.
+	root, layers string
+	overlays     int
+	// uppers has the upper directory of each cache that is kept.
+	uppers map[string]string
+}
+
+// buildRoot makes the new root, enters it, and leaves the old one behind. It
+// returns the upper directories of the caches, by path, valid in the new root.
+func buildRoot(o *order) (*tree, error) {
+	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
+		return nil, fmt.Errorf("making mounts private: %w", err)
+	}
+	root, err := freeMountPoint(o)
+	if err != nil {
+		return nil, err
+	}
+	options := "mode=0755,size=" + strconv.FormatInt(o.Limits.Disk, 10)
+	if err := unix.Mount("tmpfs", root, "tmpfs", unix.MS_NOSUID|unix.MS_NODEV, options); err != nil {
+		return nil, fmt.Errorf("mounting the root: %w", err)
+	}
+	t := &tree{order: o, root: root, layers: filepath.Join(root, ".layers"), uppers: map[string]string{}}
+	steps := []func() error{t.directories, t.bindReadOnly, t.proc, t.devices, t.work, t.caches, t.enter}
+	for _, step := range steps {
+		if err := step(); err != nil {
+			return nil, err
+		}
+	}
+	return t, nil
+}
+
+// freeMountPoint returns an existing directory that no path of the order lies below.
+func freeMountPoint(o *order) (string, error) {
+	used := append([]string{o.Dir, "/dev", "/proc"}, o.ReadOnly...)
+	for _, cache := range o.Caches {
+		used = append(used, cache.Lower...)
+		used = append(used, cache.Keep)
+	}
+candidates:
+	for _, dir := range []string{"/mnt", "/media", "/srv", "/opt", "/boot", "/home", "/sys", "/var", "/run", "/tmp"} {
+		if info, err := os.Lstat(dir); err != nil || !info.IsDir() {
+			continue
+		}
+		for _, path := range used {
+			if path == dir || strings.HasPrefix(path, dir+"/") {
+				continue candidates
+			}
+		}
+		return dir, nil
+	}
+	return "", errors.New("no directory to mount the root on")
+}
+
+func (t *tree) directories() error {
+	for dir, mode := range map[string]uint32{".layers": 0o755, "tmp": 0o1777, "dev": 0o755, "dev/shm": 0o1777, "proc": 0o555, "tmp/home": 0o777} {
+		path := filepath.Join(t.root, dir)
+		if err := os.MkdirAll(path, 0o755); err != nil {
+			return err
+		}
+		if err := unix.Chmod(path, mode); err != nil {
+			return fmt.Errorf("chmod %s: %w", dir, err)
+		}
+	}
+	etc := filepath.Join(t.root, "etc")
+	if err := os.Mkdir(etc, 0o755); err != nil {
+		return err
+	}
+	for name, text := range etcFiles {
+		if err := os.WriteFile(filepath.Join(etc, name), []byte(text), 0o644); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// etcFiles are what programs look up about users and hosts: nobody, nowhere.
+var etcFiles = map[string]string{
+	"passwd":        "root:x:0:0:root:/tmp/home:/bin/sh\nnobody:x:65534:65534:nobody:/tmp/home:/bin/sh\n",
+	"group":         "root:x:0:\nnogroup:x:65534:\n",
+	"hosts":         "127.0.0.1 localhost\n::1 localhost\n",
+	"nsswitch.conf": "passwd: files\ngroup: files\nhosts: files\n",
+}
+
+// bindReadOnly shows the read-only paths, parents before children.
+func (t *tree) bindReadOnly() error {
+	paths := append([]string(nil), t.order.ReadOnly...)
+	sort.Strings(paths)
+	for i, path := range paths {
+		if i > 0 && path == paths[i-1] {
+			continue
+		}
+		if err := t.bind(path, path); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// bind shows path, read-only with all that is mounted below it, as at in the
+// new root. A path that does not exist is left out; a symbolic link is copied.
+func (t *tree) bind(path, at string) error {
+	info, err := os.Lstat(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	target := filepath.Join(t.root, at)
+	if _, err := os.Lstat(target); err == nil && info.Mode()&fs.ModeSymlink != 0 {
+		return nil
+	}
+	if err := os.MkdirAll(filepath.Dir(target), 0o755); err != nil && !errors.Is(err, unix.EROFS) {
+		return err
+	}
+	switch {
+	case info.Mode()&fs.ModeSymlink != 0:
+		link, err := os.Readlink(path)
+		if err != nil {
+			return err
+		}
+		return os.Symlink(link, target)
+	case info.IsDir():
+		err = os.MkdirAll(target, 0o755)
+	default:
+		err = touch(target)
+	}
+	if err != nil {
+		return err
+	}
+	if err := unix.Mount(path, target, "", unix.MS_BIND|unix.MS_REC, ""); err != nil {
+		return fmt.Errorf("showing %s: %w", path, err)
+	}
+	attributes := &unix.MountAttr{Attr_set: unix.MOUNT_ATTR_RDONLY | unix.MOUNT_ATTR_NOSUID}
+	if err := unix.MountSetattr(unix.AT_FDCWD, target, unix.AT_RECURSIVE, attributes); err != nil {
+		return fmt.Errorf("making %s read-only: %w", path, err)
+	}
+	return nil
+}
+
+func touch(path string) error {
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDONLY, 0o644)
+	if err != nil {
+		return err
+	}
+	return f.Close()
+}
+
+func (t *tree) proc() error {
+	flags := uintptr(unix.MS_NOSUID | unix.MS_NODEV | unix.MS_NOEXEC)
+	if err := unix.Mount("proc", filepath.Join(t.root, "proc"), "proc", flags, ""); err != nil {
+		return fmt.Errorf("mounting /proc: %w", err)
+	}
+	return nil
+}
+
+func (t *tree) devices() error {
+	for _, name := range devices {
+		target := filepath.Join(t.root, "dev", name)
+		if err := touch(target); err != nil {
+			return err
+		}
+		if err := unix.Mount(filepath.Join("/dev", name), target, "", unix.MS_BIND, ""); err != nil {
+			return fmt.Errorf("showing /dev/%s: %w", name, err)
+		}
+	}
+	for name, link := range map[string]string{"fd": "/proc/self/fd", "stdin": "/proc/self/fd/0", "stdout": "/proc/self/fd/1", "stderr": "/proc/self/fd/2"} {
+		if err := os.Symlink(link, filepath.Join(t.root, "dev", name)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// work shows the work tree as an overlay, or as a copy where overlays are refused.
+func (t *tree) work() error {
+	if t.order.Dir == "" {
+		return nil
+	}
+	_, err := t.overlay(t.order.Dir, []string{t.order.Dir}, func(upper string) error {
+		return ownTree(t.order.Dir, upper, t.order.UID, t.order.GID)
+	})
+	if err != nil {
+		target := filepath.Join(t.root, t.order.Dir)
+		if err := os.MkdirAll(target, 0o755); err != nil {
+			return err
+		}
+		return copyTree(t.order.Dir, target, t.order.UID, t.order.GID)
+	}
+	return nil
+}
+
+func (t *tree) caches() error {
+	for _, cache := range t.order.Caches {
+		var lower []string
+		for _, dir := range cache.Lower {
+			if info, err := os.Stat(dir); err == nil && info.IsDir() {
+				lower = append(lower, dir)
+			}
+		}
+		upper, err := t.overlay(cache.Path, lower, func(upper string) error { return t.ownFirstLevel(lower, upper) })
+		if err != nil {
+			// An empty cache is slow, and right.
+			upper = filepath.Join(t.root, cache.Path)
+			if err := t.makeOwned(upper); err != nil {
+				return err
+			}
+		}
+		if cache.Keep == "" {
+			continue
+		}
+		keep, err := t.bindWritable(cache.Keep)
+		if err != nil {
+			return err
+		}
+		t.uppers[strings.TrimPrefix(upper, t.root)] = keep
+	}
+	return nil
+}
+
+// makeOwned makes a directory that belongs to the command.
+func (t *tree) makeOwned(dir string) error {
+	if err := os.MkdirAll(dir, 0o755); err != nil || t.order.UID < 0 {
+		return err
+	}
+	return os.Chown(dir, t.order.UID, t.order.GID)
+}
+
+// overlay mounts the lower directories under a fresh upper one, as at in the
+// new root, and returns the upper directory. When the command has another uid,
+// it is given the upper directory, and own puts into it what must be its own:
+// before the mount, because an overlay remembers owners.
+func (t *tree) overlay(at string, lower []string, own func(upper string) error) (string, error) {
+	base := filepath.Join(t.layers, strconv.Itoa(t.overlays))
+	t.overlays++
+	upper, work, target := filepath.Join(base, "upper"), filepath.Join(base, "work"), filepath.Join(t.root, at)
+	for _, dir := range []string{upper, work, target} {
+		if err := os.MkdirAll(dir, 0o755); err != nil {
+			return "", err
+		}
+	}
+	var names []string
+	for i, dir := range lower {
+		// A short name without the characters that the options give a meaning to.
+		name := filepath.Join(base, strconv.Itoa(i))
+		if err := os.Mkdir(name, 0o755); err != nil {
+			return "", err
+		}
+		if err := unix.Mount(dir, name, "", unix.MS_BIND, ""); err != nil {
+			return "", fmt.Errorf("showing %s: %w", dir, err)
+		}
+		names = append(names, name)
+	}
+	if len(names) == 0 {
+		empty := filepath.Join(base, "empty")
+		if err := os.Mkdir(empty, 0o755); err != nil {
+			return "", err
+		}
+		names = append(names, empty)
+	}
+	if t.order.UID >= 0 {
+		if err := errors.Join(t.makeOwned(upper), own(upper)); err != nil {
+			return "", err
+		}
+	}
+	options := "lowerdir=" + strings.Join(names, ":") + ",upperdir=" + upper + ",workdir=" + work + ",userxattr"
+	if err := unix.Mount("overlay", target, "overlay", unix.MS_NOSUID|unix.MS_NODEV, options); err != nil {
+		return "", fmt.Errorf("mounting an overlay: %w", err)
+	}
+	for i := range lower {
+		// The overlay has mounts of its own; these would be ways round it.
+		if err := unix.Unmount(names[i], unix.MNT_DETACH); err != nil {
+			return "", fmt.Errorf("hiding %s: %w", lower[i], err)
+		}
+	}
+	return upper, nil
+}
+
+// ownFirstLevel makes the directories of the first level of lower belong to the
+// command, so that it can add files to them: build caches have no deeper ones.
+func (t *tree) ownFirstLevel(lower []string, upper string) error {
+	for _, dir := range lower {
+		entries, err := os.ReadDir(dir)
+		if err != nil {
+			return err
+		}
+		for _, entry := range entries {
+			if !entry.IsDir() {
+				continue
+			}
+			path := filepath.Join(upper, entry.Name())
+			if err := os.Mkdir(path, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
+				return err
+			}
+			if err := os.Chown(path, t.order.UID, t.order.GID); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// bindWritable shows dir at a place that only the first process uses.
+func (t *tree) bindWritable(dir string) (string, error) {
+	name := filepath.Join(t.layers, "keep"+strconv.Itoa(t.overlays))
+	t.overlays++
+	if err := os.MkdirAll(name, 0o700); err != nil {
+		return "", err
+	}
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return "", err
+	}
+	if err := unix.Mount(dir, name, "", unix.MS_BIND, ""); err != nil {
+		return "", fmt.Errorf("showing %s: %w", dir, err)
+	}
+	return strings.TrimPrefix(name, t.root), nil
+}
+
+// enter makes the new root the root, and drops the old one.
+func (t *tree) enter() error {
+	if err := os.Chdir(t.root); err != nil {
+		return err
+	}
+	if err := unix.PivotRoot(".", "."); err != nil {
+		return fmt.Errorf("entering the root: %w", err)
+	}
+	if err := unix.Unmount(".", unix.MNT_DETACH); err != nil {
+		return fmt.Errorf("leaving the old root: %w", err)
+	}
+	return os.Chdir("/")
+}

@@ -1,0 +1,193 @@
+package jail
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"unsafe"
+
+	"github.com/landlock-lsm/go-landlock/landlock"
+	landlocksyscall "github.com/landlock-lsm/go-landlock/landlock/syscall"
+	"golang.org/x/sys/unix"
+)
+
+// restrict takes away, from this thread and what it starts, all that the command
+// does not need. What cannot be had is noted in the report.
+func restrict(o *order, r *report) error {
+	note := func(layer string, err error) {
+		if err != nil {
+			r.Missing[layer] = err.Error()
+			return
+		}
+		r.Layers = append(r.Layers, layer)
+	}
+	if o.Namespaces {
+		if err := dropCapabilities(); err != nil {
+			return err
+		}
+	}
+	note(LayerRlimits, limitResources(o.Limits))
+	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
+		return fmt.Errorf("no_new_privs: %w", err)
+	}
+	note(LayerLandlock, restrictPaths(o))
+	note(LayerSeccomp, restrictSyscalls())
+	note(LayerWatchdog, nil)
+	return nil
+}
+
+// dropCapabilities empties what a later exec could gain. The capabilities of
+// this process itself go with the exec.
+func dropCapabilities() error {
+	for capability := uintptr(0); ; capability++ {
+		if err := unix.Prctl(unix.PR_CAPBSET_DROP, capability, 0, 0, 0); err != nil {
+			if errors.Is(err, unix.EINVAL) && capability > 0 {
+				break // past the last one
+			}
+			return fmt.Errorf("dropping capability %d: %w", capability, err)
+		}
+	}
+	if err := unix.Prctl(unix.PR_CAP_AMBIENT, unix.PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0); err != nil {
+		return fmt.Errorf("clearing ambient capabilities: %w", err)
+	}
+	return nil
+}
+
+func limitResources(l Limits) error {
+	seconds := uint64(l.CPU.Seconds()) + 1
+	for _, limit := range []struct {
+		resource int
+		value    uint64
+	}{
+		{unix.RLIMIT_CPU, seconds},
+		{unix.RLIMIT_FSIZE, uint64(l.Disk)},
+		{unix.RLIMIT_NOFILE, uint64(l.OpenFiles)},
+		{unix.RLIMIT_NPROC, uint64(l.Processes)},
+		// RLIMIT_AS would count what is only reserved, gigabytes for Go and Node.
+		{unix.RLIMIT_DATA, uint64(l.Memory)},
+		{unix.RLIMIT_CORE, 0},
+		{unix.RLIMIT_MEMLOCK, 64 << 10},
+		{unix.RLIMIT_MSGQUEUE, 0},
+	} {
+		value := limit.value
+		var old unix.Rlimit
+		if err := unix.Getrlimit(limit.resource, &old); err == nil && old.Max < value {
+			value = old.Max
+		}
+		if err := unix.Setrlimit(limit.resource, &unix.Rlimit{Cur: value, Max: value}); err != nil {
+			return fmt.Errorf("resource %d: %w", limit.resource, err)
+		}
+	}
+	// When memory runs out all the same, the run goes first.
+	_ = os.WriteFile("/proc/self/oom_score_adj", []byte("1000"), 0o644)
+	return nil
+}
+
+// restrictPaths allows by Landlock what the mount namespace shows, or, without
+// one, only the paths of the order; and no signals to processes outside.
+func restrictPaths(o *order) error {
+	write := []string{o.Temp}
+	read := append([]string{"/proc"}, o.ReadOnly...)
+	if o.Namespaces {
+		read = []string{"/"}
+		write = []string{"/tmp", "/dev/shm"}
+		if o.Dir != "" {
+			write = append(write, o.Dir)
+		}
+		for _, cache := range o.Caches {
+			write = append(write, cache.Path)
+			if cache.Keep != "" {
+				write = append(write, "/.layers") // a trusted run, and this process copies
+			}
+		}
+	}
+	var files []string
+	for _, name := range devices {
+		files = append(files, filepath.Join("/dev", name))
+	}
+	rules := []landlock.Rule{
+		landlock.RWDirs(write...).WithRefer().IgnoreIfMissing(),
+		landlock.RWFiles(files...).IgnoreIfMissing(),
+	}
+	for _, path := range read {
+		info, err := os.Stat(path)
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+		case err != nil:
+			return err
+		case info.IsDir():
+			rules = append(rules, landlock.RODirs(path))
+		default:
+			rules = append(rules, landlock.ROFiles(path))
+		}
+	}
+	// A best effort on a kernel without Landlock would do nothing and say nothing.
+	if _, err := landlocksyscall.LandlockGetABIVersion(); err != nil {
+		return fmt.Errorf("asking the kernel for Landlock: %w", err)
+	}
+	config := landlock.V6.BestEffort()
+	if err := config.RestrictPaths(rules...); err != nil {
+		return err
+	}
+	if err := config.RestrictScoped(); err != nil {
+		return err
+	}
+	if o.Namespaces {
+		return nil // the network is empty, and its loopback is for the tests
+	}
+	return config.RestrictNet()
+}
+
+// raiseLoopback sets up the only interface of a new network namespace: tests of
+// servers listen on it.
+func raiseLoopback() error {
+	socket, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(socket)
+	request, err := unix.NewIfreq("lo")
+	if err != nil {
+		return err
+	}
+	request.SetUint16(unix.IFF_UP | unix.IFF_RUNNING)
+	if _, _, errno := unix.Syscall(unix.SYS_IOCTL, uintptr(socket), unix.SIOCSIFFLAGS, uintptr(unsafe.Pointer(request))); errno != 0 {
+		return errno
+	}
+	return nil
+}
+
+// mergeNew copies the files of from that to does not have, each by a rename, so
+// that a reader never sees half of one. Files at the root of a cache are its
+// book-keeping and stay behind.
+func mergeNew(from, to string) error {
+	return filepath.WalkDir(from, func(path string, entry fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		relative, err := filepath.Rel(from, path)
+		if err != nil || relative == "." {
+			return err
+		}
+		target := filepath.Join(to, relative)
+		if entry.IsDir() {
+			if err := os.Mkdir(target, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
+				return err
+			}
+			return nil
+		}
+		if !entry.Type().IsRegular() || filepath.Dir(relative) == "." {
+			return nil
+		}
+		if _, err := os.Lstat(target); err == nil {
+			return nil
+		}
+		temporary := fmt.Sprintf("%s.%d.new", target, os.Getpid())
+		if err := copyFile(path, temporary, 0o644); err != nil {
+			return err
+		}
+		return os.Rename(temporary, target)
+	})
+}

@@ -1,0 +1,234 @@
+package jail
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"runtime"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// Jail runs commands within the walls that the machine offers. It is safe for
+// concurrent use.
+type Jail struct {
+	self       string
+	temp       string
+	namespaces bool
+	uid, gid   int
+	layers     []string
+	missing    map[string]string
+}
+
+// nobody is what commands run as when the plugin runs as root.
+const nobody = 65534
+
+// Open probes the machine. Temporary directories, which only machines without
+// namespaces need, are made in temp; what earlier, killed runs left there is removed.
+func Open(ctx context.Context, temp string) (*Jail, error) {
+	self, err := os.Executable()
+	if err != nil {
+		return nil, fmt.Errorf("finding the own program: %w", err)
+	}
+	j := &Jail{self: self, temp: temp, namespaces: true, uid: -1, gid: -1}
+	if os.Getuid() == 0 {
+		j.uid, j.gid = nobody, nobody
+	}
+	removeStale(temp)
+	result, err := j.probe(ctx)
+	if err != nil {
+		reason := err.Error()
+		j.namespaces, j.uid, j.gid = false, -1, -1
+		if result, err = j.probe(ctx); err != nil {
+			return nil, fmt.Errorf("probing: %w", err)
+		}
+		for _, layer := range []string{LayerUser, LayerPID, LayerMount, LayerNetwork, LayerIPC} {
+			result.Missing[layer] = reason
+		}
+	}
+	result.Missing[LayerCgroup] = "not configured: limits are held by the watchdog"
+	j.layers, j.missing = result.Layers, result.Missing
+	return j, nil
+}
+
+func (j *Jail) probe(ctx context.Context) (*Result, error) {
+	return j.start(ctx, &order{Probe: true, Spec: Spec{ReadOnly: []string{"/usr", "/lib", "/lib64", "/bin"}}})
+}
+
+// Layers returns the layers that held when the machine was probed, and those
+// that did not, with the reason.
+func (j *Jail) Layers() ([]string, map[string]string) { return j.layers, j.missing }
+
+// Run runs one command to its end. An error means that the command could not be
+// run at all, or that ctx ended; everything else is in the result.
+func (j *Jail) Run(ctx context.Context, spec *Spec) (*Result, error) {
+	result, err := j.start(ctx, &order{Spec: *spec})
+	if err != nil {
+		return nil, err
+	}
+	for layer, reason := range j.missing {
+		if _, known := result.Missing[layer]; !known {
+			result.Missing[layer] = reason
+		}
+	}
+	return result, nil
+}
+
+func (j *Jail) start(ctx context.Context, o *order) (*Result, error) {
+	begin := time.Now()
+	o.Limits = o.Limits.withDefaults()
+	o.Namespaces, o.UID, o.GID = j.namespaces, j.uid, j.gid
+	if !j.namespaces {
+		temp, unlock, err := newTemp(j.temp)
+		if err != nil {
+			return nil, err
+		}
+		defer unlock()
+		defer os.RemoveAll(temp)
+		o.Temp = temp
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	orders, ordersWriter, err := os.Pipe()
+	if err != nil {
+		return nil, err
+	}
+	defer ordersWriter.Close()
+	reports, reportsWriter, err := os.Pipe()
+	if err != nil {
+		orders.Close()
+		return nil, err
+	}
+	defer reports.Close()
+
+	tooMuch := func() { cancel(errTooMuchOutput) }
+	stdout := &capped{limit: o.Limits.Output, tooMuch: tooMuch}
+	stderr := &capped{limit: o.Limits.Output, tooMuch: tooMuch}
+	command := exec.CommandContext(ctx, j.self)
+	command.Args = []string{helperName}
+	command.Env = []string{"GOMAXPROCS=2", "GOGC=off", "GOMEMLIMIT=256MiB"}
+	command.Stdout, command.Stderr = stdout, stderr
+	command.ExtraFiles = []*os.File{orders, reportsWriter}
+	command.WaitDelay = time.Second
+	command.SysProcAttr = j.attributes()
+	if !j.namespaces {
+		// The helper ends its run when its pipe closes: killed, it could not.
+		command.Cancel = ordersWriter.Close
+	}
+
+	// The kernel sends the death signal when the thread ends that started the
+	// process, so this goroutine keeps its thread until then.
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	err = command.Start()
+	orders.Close()
+	reportsWriter.Close()
+	if err != nil {
+		return nil, fmt.Errorf("starting the jail: %w", err)
+	}
+	var r report
+	var decode error
+	var reading sync.WaitGroup
+	reading.Go(func() {
+		decode = json.NewDecoder(io.LimitReader(reports, 64<<20)).Decode(&r)
+		_, _ = io.Copy(io.Discard, reports)
+	})
+	if err := json.NewEncoder(ordersWriter).Encode(o); err != nil {
+		decode = err
+	}
+	waited := command.Wait()
+	reports.SetReadDeadline(time.Now().Add(time.Second))
+	reading.Wait()
+	result := &Result{
+		End: r.End, ExitCode: r.ExitCode, Stdout: stdout.bytes(), Stderr: stderr.bytes(),
+		Truncated: stdout.cut() || stderr.cut(), Reports: r.Reports, Touched: r.Touched, LeftOver: r.LeftOver,
+		Layers: r.Layers, Missing: r.Missing, Command: r.Command, Duration: time.Since(begin),
+	}
+	switch {
+	case errors.Is(context.Cause(ctx), errTooMuchOutput):
+		result.End, result.ExitCode = EndOutput, -1
+		result.Layers, result.Missing = j.layers, map[string]string{}
+	case ctx.Err() != nil:
+		return nil, ctx.Err()
+	case decode != nil:
+		if o.Probe || !errors.Is(decode, io.EOF) && !errors.Is(decode, io.ErrUnexpectedEOF) {
+			return nil, fmt.Errorf("the jail said nothing: %w (%w) %s", decode, waited, result.Stderr)
+		}
+		result.End, result.ExitCode = EndLost, -1
+		result.Layers, result.Missing = j.layers, map[string]string{}
+	case r.Error != "":
+		return nil, errors.New(r.Error)
+	}
+	return result, nil
+}
+
+func (j *Jail) attributes() *syscall.SysProcAttr {
+	attributes := &syscall.SysProcAttr{Setsid: true}
+	if !j.namespaces {
+		return attributes
+	}
+	attributes.Pdeathsig = syscall.SIGKILL
+	attributes.Cloneflags = syscall.CLONE_NEWNS | syscall.CLONE_NEWPID | syscall.CLONE_NEWNET | syscall.CLONE_NEWIPC | syscall.CLONE_NEWUTS
+	if j.uid < 0 {
+		attributes.Cloneflags |= syscall.CLONE_NEWUSER
+		attributes.UidMappings = []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Getuid(), Size: 1}}
+		attributes.GidMappings = []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Getgid(), Size: 1}}
+	}
+	return attributes
+}
+
+var errTooMuchOutput = errors.New("far too much output")
+
+// floodFactor times the kept output is more than any test prints.
+const floodFactor = 64
+
+// capped keeps the first half and the last half of what is written to it.
+type capped struct {
+	limit   int
+	tooMuch func()
+
+	mu         sync.Mutex
+	head, tail []byte
+	total      int
+}
+
+func (c *capped) Write(p []byte) (int, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	n, half := len(p), c.limit/2
+	c.total += n
+	if c.total > floodFactor*c.limit {
+		c.tooMuch()
+	}
+	if room := half - len(c.head); room > 0 {
+		take := min(room, len(p))
+		c.head, p = append(c.head, p[:take]...), p[take:]
+	}
+	c.tail = append(c.tail, p...)
+	if len(c.tail) > 2*half {
+		c.tail = append(c.tail[:0], c.tail[len(c.tail)-half:]...)
+	}
+	return n, nil
+}
+
+func (c *capped) cut() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.total > c.limit
+}
+
+func (c *capped) bytes() []byte {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.total <= c.limit {
+		return append(c.head, c.tail...)
+	}
+	tail := c.tail[max(0, len(c.tail)-c.limit/2):]
+	gap := fmt.Sprintf("\n[... %d bytes left out ...]\n", c.total-len(c.head)-len(tail))
+	return append(append(c.head, gap...), tail...)
+}

@@ -1,0 +1,35 @@
+package jail
+
+import "time"
+
+// order is what the first process of a run reads from descriptor 3.
+type order struct {
+	Spec
+	// Namespaces says that the process was started in new namespaces.
+	Namespaces bool
+	// UID and GID are what the command runs as; -1 keeps those of the process.
+	UID, GID int
+	// Temp is the directory to use without a mount namespace. It is removed.
+	Temp string
+	// Probe: build the walls, start nothing.
+	Probe bool
+}
+
+// report is what it writes to descriptor 4 in the end.
+type report struct {
+	Error    string
+	End      End
+	ExitCode int
+	Reports  map[string][]byte
+	Touched  []string
+	LeftOver int
+	Layers   []string
+	Missing  map[string]string
+	Command  time.Duration
+}
+
+// helperName is argv[0] of the first process of a run.
+const helperName = "stepfall-jail"
+
+// maxReport bounds one file of Spec.Reports.
+const maxReport = 16 << 20

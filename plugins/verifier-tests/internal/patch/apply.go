@@ -1,0 +1,168 @@
+package patch
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"path"
+	"path/filepath"
+	"strings"
+)
+
+// File is the new state of one file.
+type File struct {
+	Path    string
+	Content []byte
+	Mode    fs.FileMode
+	Delete  bool
+}
+
+// maxFile bounds the files that are read to be edited.
+const maxFile = 32 << 20
+
+// Apply works out what the edits, made in order, leave of the files of tree. The
+// tree is only read. An *Error says that the answer does not fit the tree; any
+// other error that the tree could not be read. Files come in the order in which
+// they were first edited.
+func Apply(tree fs.FS, edits []Edit) ([]File, error) {
+	if len(edits) == 0 {
+		return nil, &Error{Reason: "the answer holds no edit: no file, no diff, no search/replace block"}
+	}
+	a := &applied{tree: tree, files: map[string]*File{}}
+	for _, edit := range edits {
+		if err := a.edit(edit); err != nil {
+			return nil, err
+		}
+	}
+	files := make([]File, len(a.order))
+	for i, name := range a.order {
+		files[i] = *a.files[name]
+	}
+	return files, nil
+}
+
+type applied struct {
+	tree  fs.FS
+	files map[string]*File
+	order []string
+}
+
+func (a *applied) edit(edit Edit) error {
+	for _, name := range []string{edit.Path, edit.From} {
+		if name == "" && edit.Path != "" {
+			continue
+		}
+		if err := checkPath(name); err != nil {
+			return err
+		}
+	}
+	if edit.Kind == Whole {
+		return a.set(edit.Path, edit.Content, false)
+	}
+	from := edit.Path
+	if edit.From != "" {
+		from = edit.From
+	}
+	old, exists, err := a.read(from)
+	if err != nil {
+		return err
+	}
+	if edit.Delete {
+		if !exists {
+			return &Error{Path: from, Reason: "is to be deleted and does not exist"}
+		}
+		return a.set(from, "", true)
+	}
+	content, err := change(edit, old, exists)
+	if err != nil {
+		return err
+	}
+	if edit.From != "" && edit.From != edit.Path {
+		if err := a.set(edit.From, "", true); err != nil {
+			return err
+		}
+	}
+	return a.set(edit.Path, content, false)
+}
+
+// change returns the content of a file after a diff or a search/replace block.
+func change(edit Edit, old string, exists bool) (string, error) {
+	if edit.Kind == Replace {
+		if !exists && strings.TrimSpace(edit.Search) == "" {
+			return edit.Content, nil
+		}
+		if !exists {
+			return "", &Error{Path: edit.Path, Reason: "does not exist"}
+		}
+		return replace(edit, old)
+	}
+	if !exists && !edit.New && !onlyAdds(edit.Hunks) {
+		return "", &Error{Path: edit.Path, Reason: "does not exist"}
+	}
+	if edit.New {
+		old = "" // a diff that makes a file replaces what was there
+	}
+	return applyHunks(edit, old)
+}
+
+func onlyAdds(hunks []Hunk) bool {
+	for _, hunk := range hunks {
+		if len(hunk.Old) > 0 {
+			return false
+		}
+	}
+	return len(hunks) > 0
+}
+
+func checkPath(name string) error {
+	if name == "" {
+		return &Error{Reason: "an edit names no file"}
+	}
+	if !filepath.IsLocal(filepath.FromSlash(name)) || name == "." {
+		return &Error{Path: name, Reason: "is outside of the work tree"}
+	}
+	if first, _, _ := strings.Cut(name, "/"); first == ".git" {
+		return &Error{Path: name, Reason: "is inside the repository's own folder"}
+	}
+	return nil
+}
+
+// read returns the content of a file as the edits so far have left it.
+func (a *applied) read(name string) (content string, exists bool, err error) {
+	if file, ok := a.files[name]; ok {
+		return string(file.Content), !file.Delete, nil
+	}
+	info, err := fs.Stat(a.tree, name)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return "", false, nil
+	case err != nil:
+		return "", false, &Error{Path: name, Reason: fmt.Sprintf("cannot be edited: %v", err)}
+	case !info.Mode().IsRegular():
+		return "", false, &Error{Path: name, Reason: "is no regular file"}
+	case info.Size() > maxFile:
+		return "", false, &Error{Path: name, Reason: "is too large to be edited"}
+	}
+	data, err := fs.ReadFile(a.tree, name)
+	if err != nil {
+		return "", false, fmt.Errorf("reading %s: %w", name, err)
+	}
+	return string(data), true, nil
+}
+
+func (a *applied) set(name, content string, remove bool) error {
+	file, ok := a.files[name]
+	if !ok {
+		file = &File{Path: name}
+		if info, err := fs.Stat(a.tree, name); err == nil {
+			if info.IsDir() {
+				return &Error{Path: name, Reason: "is a folder"}
+			}
+			file.Mode = info.Mode().Perm()
+		}
+		a.files[name] = file
+		a.order = append(a.order, path.Clean(name))
+	}
+	file.Content, file.Delete = []byte(content), remove
+	return nil
+}

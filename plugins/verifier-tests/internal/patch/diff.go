@@ -1,0 +1,128 @@
+package patch
+
+import (
+	"regexp"
+	"strconv"
+	"strings"
+)
+
+var hunkHeader = regexp.MustCompile(`^@@+(?: -(\d+)(?:,\d+)? \+\d+(?:,\d+)? @@+)?`)
+
+// isDiffStart reports whether a unified diff of a file begins at line i.
+func isDiffStart(lines []string, i int) bool {
+	if strings.HasPrefix(lines[i], "diff --git ") {
+		return true
+	}
+	return strings.HasPrefix(lines[i], "--- ") && i+1 < len(lines) && strings.HasPrefix(lines[i+1], "+++ ")
+}
+
+// parseDiff reads the diff of one file at line i and returns the line after it.
+func parseDiff(lines []string, i int) ([]Edit, int) {
+	edit := Edit{Kind: Diff}
+	if rest, ok := strings.CutPrefix(lines[i], "diff --git "); ok {
+		if _, to, ok := strings.Cut(rest, " b/"); ok {
+			edit.Path = cleanPath(to)
+		}
+		i++
+	}
+	for ; i < len(lines); i++ {
+		line := lines[i]
+		switch {
+		case strings.HasPrefix(line, "rename from "):
+			edit.From = cleanPath(line[len("rename from "):])
+		case strings.HasPrefix(line, "rename to "):
+			edit.Path = cleanPath(line[len("rename to "):])
+		case strings.HasPrefix(line, "new file mode"):
+			edit.New = true
+		case strings.HasPrefix(line, "deleted file mode"):
+			edit.Delete = true
+		case strings.HasPrefix(line, "--- "):
+			if diffPath(line[4:]) == "" {
+				edit.New = true
+			} else if edit.Path == "" {
+				edit.Path = diffPath(line[4:])
+			}
+		case strings.HasPrefix(line, "+++ "):
+			if to := diffPath(line[4:]); to == "" {
+				edit.Delete = true
+			} else {
+				edit.Path = to
+			}
+		case strings.HasPrefix(line, "index "), strings.HasPrefix(line, "similarity "),
+			strings.HasPrefix(line, "old mode"), strings.HasPrefix(line, "new mode"), strings.HasPrefix(line, "dissimilarity "):
+		case strings.HasPrefix(line, "@@"):
+			hunk, next := parseHunk(lines, i)
+			edit.Hunks = append(edit.Hunks, hunk)
+			i = next - 1
+		default:
+			return []Edit{edit}, i
+		}
+		if i+1 < len(lines) && len(edit.Hunks) > 0 && isDiffStart(lines, i+1) {
+			return []Edit{edit}, i + 1
+		}
+	}
+	return []Edit{edit}, i
+}
+
+// diffPath returns the path of a --- or +++ line, "" for /dev/null.
+func diffPath(s string) string {
+	s, _, _ = strings.Cut(s, "\t")
+	s = strings.TrimSpace(s)
+	if s == "/dev/null" {
+		return ""
+	}
+	if rest, ok := strings.CutPrefix(s, "a/"); ok {
+		s = rest
+	} else if rest, ok := strings.CutPrefix(s, "b/"); ok {
+		s = rest
+	}
+	return cleanPath(s)
+}
+
+// parseHunk reads the hunk whose header is at line i. The counts of the header
+// are not believed: models get them wrong.
+func parseHunk(lines []string, i int) (Hunk, int) {
+	var hunk Hunk
+	if match := hunkHeader.FindStringSubmatch(lines[i]); match != nil && match[1] != "" {
+		hunk.Line, _ = strconv.Atoi(match[1])
+	}
+	lastNew := false
+	for i++; i < len(lines); i++ {
+		line := lines[i]
+		if isDiffStart(lines, i) || strings.HasPrefix(line, "@@") || isFence(line) {
+			break
+		}
+		if line == "" {
+			// An empty line of context that lost its space, or the end of the diff.
+			if !moreHunk(lines, i+1) {
+				break
+			}
+			hunk.Old, hunk.New, lastNew = append(hunk.Old, ""), append(hunk.New, ""), true
+			continue
+		}
+		switch line[0] {
+		case ' ':
+			hunk.Old, hunk.New, lastNew = append(hunk.Old, line[1:]), append(hunk.New, line[1:]), true
+		case '-':
+			hunk.Old, lastNew = append(hunk.Old, line[1:]), false
+		case '+':
+			hunk.New, lastNew = append(hunk.New, line[1:]), true
+		case '\\':
+			hunk.NoNewline = hunk.NoNewline || lastNew
+		default:
+			return hunk, i
+		}
+	}
+	return hunk, i
+}
+
+// moreHunk reports whether the hunk goes on after an empty line.
+func moreHunk(lines []string, i int) bool {
+	for ; i < len(lines); i++ {
+		if lines[i] == "" {
+			continue
+		}
+		return !isDiffStart(lines, i) && strings.ContainsRune(" +-\\", rune(lines[i][0]))
+	}
+	return false
+}

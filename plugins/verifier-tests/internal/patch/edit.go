@@ -1,0 +1,52 @@
+package patch
+
+import "fmt"
+
+// Kind says which form an edit has.
+type Kind string
+
+// The kinds of Edit.
+const (
+	Whole   Kind = "whole file"
+	Replace Kind = "search/replace"
+	Diff    Kind = "diff"
+)
+
+// Edit is one edit to one file, as the answer states it.
+type Edit struct {
+	Kind Kind
+	// Path is relative to the tree, slash-separated.
+	Path string
+	// Content is the whole file, or the replacement.
+	Content string
+	// Search is the passage that Content replaces.
+	Search string
+	// Hunks are those of a diff; From is the old path when the diff renames.
+	Hunks []Hunk
+	From  string
+	// New and Delete say that a diff makes or removes the file.
+	New, Delete bool
+}
+
+// Hunk is one passage of a diff: the lines it expects and those it leaves.
+type Hunk struct {
+	// Line is where the hunk says that it begins, from 1; 0 means unknown.
+	Line     int
+	Old, New []string
+	// NoNewline says that the new passage ends the file without a newline.
+	NoNewline bool
+}
+
+// An Error says why an answer cannot be applied. It is the answer's fault.
+type Error struct {
+	Path   string
+	Reason string
+}
+
+// Error names the file and the reason.
+func (e *Error) Error() string {
+	if e.Path == "" {
+		return e.Reason
+	}
+	return fmt.Sprintf("%s: %s", e.Path, e.Reason)
+}

@@ -1,0 +1,172 @@
+package patch
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// replace puts edit.Content in place of the only occurrence of edit.Search.
+func replace(edit Edit, old string) (string, error) {
+	if strings.TrimSpace(edit.Search) == "" {
+		return "", &Error{Path: edit.Path, Reason: "exists, and the passage to search for is empty"}
+	}
+	search := edit.Search
+	if !strings.HasSuffix(old, "\n") && strings.HasSuffix(old, strings.TrimSuffix(search, "\n")) {
+		search = strings.TrimSuffix(search, "\n") // the end of a file without a last newline
+	}
+	switch n := strings.Count(old, search); {
+	case n == 1:
+		return strings.Replace(old, search, edit.Content, 1), nil
+	case n > 1:
+		return "", &Error{Path: edit.Path, Reason: fmt.Sprintf("the passage to replace occurs %d times:\n%s", n, search)}
+	}
+	lines, tail := splitLines(old)
+	want, _ := splitLines(search)
+	have, _ := splitLines(edit.Content)
+	at, err := find(lines, want, 0)
+	if err != nil {
+		return "", &Error{Path: edit.Path, Reason: fmt.Sprintf("the passage to replace %v:\n%s", err, search)}
+	}
+	lines = slices.Concat(lines[:at], reindent(have, want, lines[at:at+len(want)]), lines[at+len(want):])
+	return strings.Join(lines, "\n") + tail, nil
+}
+
+// applyHunks makes the changes of a diff, one hunk after another.
+func applyHunks(edit Edit, old string) (string, error) {
+	lines, tail := splitLines(old)
+	if old == "" {
+		lines, tail = nil, "\n"
+	}
+	shift, from := 0, 0
+	for n, hunk := range edit.Hunks {
+		at := len(lines)
+		if len(hunk.Old) > 0 {
+			var err error
+			if at, err = locate(lines, hunk, from, shift); err != nil {
+				return "", &Error{Path: edit.Path, Reason: fmt.Sprintf("hunk %d %v:\n%s", n+1, err, strings.Join(hunk.Old, "\n"))}
+			}
+		} else if hunk.Line > 0 {
+			at = min(max(hunk.Line+shift, from), len(lines))
+		}
+		fresh := reindent(hunk.New, hunk.Old, lines[at:at+len(hunk.Old)])
+		atEnd := at+len(hunk.Old) == len(lines)
+		lines = slices.Concat(lines[:at], fresh, lines[at+len(hunk.Old):])
+		if atEnd && hunk.NoNewline {
+			tail = ""
+		} else if atEnd {
+			tail = "\n"
+		}
+		shift += len(hunk.New) - len(hunk.Old)
+		from = at + len(fresh)
+	}
+	if len(lines) == 0 {
+		return "", nil
+	}
+	return strings.Join(lines, "\n") + tail, nil
+}
+
+// locate finds the hunk: at the line that it names when its lines are there,
+// otherwise at the only place after the last hunk, or else in the file, where they are.
+func locate(lines []string, hunk Hunk, from, shift int) (int, error) {
+	if at := hunk.Line - 1 + shift; hunk.Line > 0 && at >= from && matches(lines, hunk.Old, at, exactly) {
+		return at, nil
+	}
+	at, err := find(lines, hunk.Old, from)
+	if err != nil && from > 0 {
+		if before, all := find(lines, hunk.Old, 0); all == nil {
+			return before, nil
+		}
+	}
+	return at, err
+}
+
+// find returns where want occurs in lines at or after from: exactly, or without
+// regard to trailing space, or to indentation. It must occur once.
+func find(lines, want []string, from int) (int, error) {
+	if len(want) == 0 {
+		return 0, fmt.Errorf("is empty")
+	}
+	for _, same := range []func(a, b string) bool{exactly, trimmedRight, trimmed} {
+		found, count := -1, 0
+		for at := from; at+len(want) <= len(lines); at++ {
+			if matches(lines, want, at, same) {
+				if count++; count == 1 {
+					found = at
+				}
+			}
+		}
+		if count == 1 {
+			return found, nil
+		}
+		if count > 1 {
+			return 0, fmt.Errorf("fits %d places", count)
+		}
+	}
+	return 0, fmt.Errorf("is not in the file")
+}
+
+func matches(lines, want []string, at int, same func(a, b string) bool) bool {
+	if at < 0 || at+len(want) > len(lines) {
+		return false
+	}
+	for i, line := range want {
+		if !same(lines[at+i], line) {
+			return false
+		}
+	}
+	return true
+}
+
+func exactly(a, b string) bool { return a == b }
+func trimmedRight(a, b string) bool {
+	return strings.TrimRight(a, " \t\r") == strings.TrimRight(b, " \t\r")
+}
+func trimmed(a, b string) bool { return strings.TrimSpace(a) == strings.TrimSpace(b) }
+
+// reindent gives the new lines the indentation of the file: lines that are also
+// in the passage that was searched for are taken from the file, and when that
+// passage was indented less than the file, by the same leading space throughout,
+// the others are shifted along.
+func reindent(fresh, want, have []string) []string {
+	if slices.Equal(want, have) {
+		return fresh
+	}
+	shift := ""
+	for i := range want {
+		if strings.TrimSpace(want[i]) == "" {
+			continue
+		}
+		lead, ok := strings.CutSuffix(have[i], want[i])
+		if !ok || strings.TrimSpace(lead) != "" {
+			shift = ""
+			break
+		}
+		shift = lead
+	}
+	known := map[string]string{}
+	for i := range want {
+		known[want[i]] = have[i]
+	}
+	out := make([]string, len(fresh))
+	for i, line := range fresh {
+		switch original, ok := known[line]; {
+		case ok:
+			out[i] = original
+		case strings.TrimSpace(line) == "":
+			out[i] = line
+		default:
+			out[i] = shift + line
+		}
+	}
+	return out
+}
+
+// splitLines splits a file into lines and what follows the last one: a newline
+// or nothing.
+func splitLines(s string) (lines []string, tail string) {
+	if strings.HasSuffix(s, "\n") {
+		s, tail = s[:len(s)-1], "\n"
+	}
+	return strings.Split(s, "\n"), tail
+}

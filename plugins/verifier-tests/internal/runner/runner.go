@@ -1,0 +1,172 @@
+package runner
+
+import (
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/stepfall/stepfall/plugins/verifier-tests/internal/jail"
+)
+
+// Status is how one test ended.
+type Status int
+
+// The ends of a test.
+const (
+	Missing Status = iota // it was not run
+	Pass
+	Fail
+	Skip
+)
+
+// Test is one test of a run.
+type Test struct {
+	// Group is the package, module or file; Name is the test within it.
+	Group, Name string
+	Status      Status
+	// Output is what it printed, cut.
+	Output string
+}
+
+// ID returns the test's name with its group.
+func (t Test) ID() string {
+	if t.Group == "" {
+		return t.Name
+	}
+	return t.Group + "." + t.Name
+}
+
+// Is reports whether a name from a list of checks means this test: its own
+// name, or its name with the group or the end of the group before it, joined by
+// a dot, a colon, two colons, a slash or a space.
+func (t Test) Is(name string) bool {
+	if name == t.Name {
+		return true
+	}
+	group, ok := strings.CutSuffix(name, t.Name)
+	if !ok || t.Group == "" {
+		return false
+	}
+	group = strings.TrimRight(group, ".:/ ")
+	if group == "" || len(group)+len(t.Name) == len(name) {
+		return false
+	}
+	return t.Group == group || strings.HasSuffix(t.Group, "/"+group) || strings.HasSuffix(t.Group, "."+group)
+}
+
+// Report is what a run said.
+type Report struct {
+	Tests []Test
+	// Broken is what stopped the tests from running, for instance a compiler's
+	// errors; empty when they ran.
+	Broken string
+	// Tampering is a sign that the program under test forged its result.
+	Tampering []string
+	// Unreached are the groups whose last, added test did not run.
+	Unreached []string
+}
+
+// Find returns the tests that a name means.
+func (r *Report) Find(name string) []Test {
+	var found []Test
+	for _, test := range r.Tests {
+		if test.Is(name) {
+			found = append(found, test)
+		}
+	}
+	return found
+}
+
+// Plan is a run of a test command.
+type Plan struct {
+	Argv    []string
+	Env     []string
+	Changes []jail.Change
+	Reports []string
+	// ReadOnly and Caches are what the toolchain needs of the machine.
+	ReadOnly []string
+	Caches   []jail.Cache
+	// Canary is the name of the test that was added to every group.
+	Canary string
+}
+
+// Tree is the work tree as a runner may look at it.
+type Tree struct {
+	Dir string
+	// Files are the paths of its regular files, slash-separated and sorted.
+	Files []string
+}
+
+// Runner is one kind of test command. It is safe for concurrent use.
+type Runner interface {
+	// Name is the runner's name in evidence.
+	Name() string
+	// Plan says how to run the command on the tree. The nonce is different in
+	// every run.
+	Plan(argv []string, tree *Tree, nonce string) (*Plan, error)
+	// Read reads what a planned run left.
+	Read(plan *Plan, result *jail.Result) *Report
+}
+
+// Config is what all runners share.
+type Config struct {
+	// Report is the path of the JUnit file that the command writes, if it does.
+	Report string
+	// State is a folder in which build caches of trusted runs are kept; empty
+	// when there is none.
+	State string
+}
+
+// For returns the runner that knows the command.
+func For(argv []string, config Config) Runner {
+	program, arguments := strings.TrimSuffix(filepath.Base(argv[0]), ".exe"), argv[1:]
+	first := ""
+	if len(arguments) > 0 {
+		first = arguments[0]
+	}
+	python := strings.HasPrefix(program, "python") && len(arguments) > 1 && first == "-m"
+	switch {
+	case config.Report != "":
+		return &junit{report: config.Report}
+	case program == "go" && first == "test":
+		return &goTest{state: config.State}
+	case program == "pytest" || program == "py.test" || python && arguments[1] == "pytest":
+		return &junit{name: "pytest", report: ownReport, add: []string{"--junitxml=" + ownReport, "-p", "no:cacheprovider"}, env: pythonEnv}
+	case python && arguments[1] == "unittest":
+		return &lines{name: "unittest", test: unittestLine, add: verbose(arguments), env: pythonEnv}
+	case program == "node" && slices.Contains(arguments, "--test"):
+		return &junit{name: "node --test", report: ownReport, insert: []string{"--test-reporter=junit", "--test-reporter-destination=" + ownReport}}
+	case program == "cargo" && first == "test":
+		return &lines{name: "cargo test", test: cargoLine, broken: "error", env: []string{"CARGO_NET_OFFLINE=true", "CARGO_TERM_COLOR=never"}}
+	}
+	return &exitCode{}
+}
+
+// ownReport is where runners that can write JUnit are told to write it.
+const ownReport = ".stepfall-report.xml"
+
+var pythonEnv = []string{"PYTHONDONTWRITEBYTECODE=1", "PYTHONHASHSEED=0"}
+
+func verbose(arguments []string) []string {
+	if slices.Contains(arguments, "-v") || slices.Contains(arguments, "--verbose") {
+		return nil
+	}
+	return []string{"-v"}
+}
+
+// maxOutput bounds what is kept of one test's output.
+const maxOutput = 4 << 10
+
+// tail returns the last part of s.
+func tail(s string, limit int) string {
+	s = strings.TrimSpace(s)
+	if len(s) <= limit {
+		return s
+	}
+	return "... " + strings.ToValidUTF8(s[len(s)-limit:], "")
+}
+
+// lastOutput returns the end of what a run printed, errors last.
+func lastOutput(result *jail.Result) string {
+	return tail(strings.TrimSpace(string(result.Stdout))+"\n"+string(result.Stderr), maxOutput)
+}

@@ -1,0 +1,120 @@
+package verify
+
+import (
+	"fmt"
+	"path"
+	"runtime"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/stepfall/stepfall/plugins/verifier-tests/internal/jail"
+)
+
+// Config is what the policy says. Only Command is required.
+type Config struct {
+	// Command is the test command, an argument each; it runs in the work tree.
+	Command []string
+	// Timeout bounds one run of it; default one minute.
+	Timeout time.Duration
+	// WorkDir is the work tree of queries that name none.
+	WorkDir string
+	// File is what a single code block without a path stands for.
+	File string
+	// Protect are patterns of files that an answer cannot change; see protected.
+	// The files of Go, Python and JavaScript tests are always protected unless
+	// AllowTestEdits is set.
+	Protect        []string
+	AllowTestEdits bool
+	// Report is the JUnit file that the command writes, if it does.
+	Report string
+	// NoPreflight leaves out the run on the untouched tree.
+	NoPreflight bool
+	// Reruns is how often a failing run is tried again; default 1, -1 for never.
+	Reruns int
+	// Require are layers and aims without which no verdict is given (package jail).
+	Require []string
+	// ReadOnly are further paths that the command may read.
+	ReadOnly []string
+	// Env are further variables, NAME=value.
+	Env []string
+	// Parallel bounds the runs at one time; default one for each processor.
+	Parallel int
+	// MemoryBytes, DiskBytes, Processes and OutputBytes bound a run; zero means
+	// the jail's defaults.
+	MemoryBytes, DiskBytes int64
+	Processes, OutputBytes int
+	// State is a folder for build caches of trusted runs; empty for none.
+	State string
+}
+
+// Validate returns what is wrong with the configuration, by field name.
+func (c *Config) Validate() map[string]string {
+	wrong := map[string]string{}
+	if len(c.Command) == 0 || c.Command[0] == "" {
+		wrong["command"] = `is required, for example ["go", "test", "./..."]`
+	}
+	for i, name := range c.Require {
+		if !slices.Contains(jail.Names(), name) {
+			wrong[fmt.Sprintf("require[%d]", i)] = fmt.Sprintf("%q is none of %s", name, strings.Join(jail.Names(), ", "))
+		}
+	}
+	for i, pattern := range c.Protect {
+		if _, err := path.Match(pattern, "x"); err != nil {
+			wrong[fmt.Sprintf("protect[%d]", i)] = fmt.Sprintf("%q is no pattern", pattern)
+		}
+	}
+	for i, entry := range c.Env {
+		if name, _, ok := strings.Cut(entry, "="); !ok || name == "" {
+			wrong[fmt.Sprintf("env[%d]", i)] = fmt.Sprintf("%q is not NAME=value", entry)
+		}
+	}
+	if c.Timeout < 0 {
+		wrong["timeout"] = "is negative"
+	}
+	return wrong
+}
+
+func (c Config) withDefaults() Config {
+	if c.Timeout == 0 {
+		c.Timeout = time.Minute
+	}
+	if c.Reruns == 0 {
+		c.Reruns = 1
+	}
+	if c.Parallel <= 0 {
+		c.Parallel = runtime.NumCPU()
+	}
+	return c
+}
+
+// testFiles are the patterns of files that decide about an answer, matched
+// against the base name, or against the whole path when they hold a slash.
+var testFiles = []string{
+	"*_test.go",
+	"test_*.py", "*_test.py", "conftest.py", "pytest.ini", "tox.ini",
+	"*.test.js", "*.test.ts", "*.test.mjs", "*.test.cjs", "*.test.jsx", "*.test.tsx",
+	"*.spec.js", "*.spec.ts", "*.spec.mjs", "*.spec.cjs", "*.spec.jsx", "*.spec.tsx",
+}
+
+// protected reports whether an answer may not change the file.
+func (c *Config) protected(file string) bool {
+	patterns := c.Protect
+	if !c.AllowTestEdits {
+		patterns = slices.Concat(testFiles, patterns)
+	}
+	for _, pattern := range patterns {
+		name := path.Base(file)
+		if strings.Contains(pattern, "/") {
+			name = file
+		}
+		if ok, _ := path.Match(pattern, name); ok {
+			return true
+		}
+		// A folder protects all that is below it.
+		if folder, ok := strings.CutSuffix(pattern, "/**"); ok && strings.HasPrefix(file, folder+"/") {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,239 @@
+package verify
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/stepfall/stepfall/plugins/verifier-tests/internal/jail"
+	"github.com/stepfall/stepfall/plugins/verifier-tests/internal/runner"
+	"github.com/stepfall/stepfall/sdk"
+)
+
+// judgement gathers what leads to one verdict.
+type judgement struct {
+	checks sdk.Checks
+	before *preflight
+	result *jail.Result
+	notes  []string
+}
+
+func (j *judgement) note(format string, arguments ...any) {
+	j.notes = append(j.notes, fmt.Sprintf(format, arguments...))
+}
+
+// verdict returns a verdict with the isolation of the last run and all notes.
+func (j *judgement) verdict(outcome sdk.Outcome, evidence string) *sdk.Verdict {
+	verdict := &sdk.Verdict{Outcome: outcome, Evidence: strings.TrimSpace(strings.Join(append([]string{evidence}, j.notes...), "\n"))}
+	if j.result != nil {
+		verdict.Isolation, verdict.IsolationMissing = j.result.Layers, j.result.Missing
+	}
+	return verdict
+}
+
+// ends are what a run that did not end by itself says about the answer, given
+// that the untouched tree stays within the same limits.
+var ends = map[jail.End]string{
+	jail.EndTimeout:   "stopped: the run did not end in time",
+	jail.EndMemory:    "stopped: the run took more memory than it may",
+	jail.EndProcesses: "stopped: the run started more processes than it may",
+	jail.EndOutput:    "stopped: the run flooded its output",
+	jail.EndLost:      "stopped: the run ended its own supervisor",
+}
+
+// check is one thing that must hold, and how it went in each run.
+type check struct {
+	name   string
+	must   bool // of FailToPass: it cannot be left out for being flaky
+	status []runner.Status
+	output string
+}
+
+// judge runs the tests, again when some fail, and decides.
+func (v *Verifier) judge(ctx context.Context, t *tree, changes []jail.Change, j *judgement) (*sdk.Verdict, error) {
+	var checks []*check
+	for run := 0; run <= max(0, v.config.Reruns); run++ {
+		report, result, err := v.run(ctx, t, changes, false)
+		if err != nil {
+			return nil, err
+		}
+		j.result = result
+		if lacks := jail.Lacks(v.config.Require, result.Layers); len(lacks) > 0 {
+			return j.verdict(sdk.Inconclusive, "required isolation did not hold: "+strings.Join(lacks, ", ")), nil
+		}
+		if verdict := j.stopped(report); verdict != nil {
+			return verdict, nil
+		}
+		now := j.results(report)
+		if run == 0 {
+			checks = now
+		} else {
+			merge(checks, now)
+		}
+		if !slices.ContainsFunc(now, func(c *check) bool { return c.status[0] != runner.Pass }) {
+			break
+		}
+	}
+	return j.decide(checks), nil
+}
+
+// stopped returns the verdict on a run that left no usable report.
+func (j *judgement) stopped(report *runner.Report) *sdk.Verdict {
+	if reason, ok := ends[j.result.End]; ok {
+		outcome := sdk.Failed
+		if j.before == nil && j.result.End == jail.EndTimeout {
+			outcome = sdk.Inconclusive // without a pre-flight it may be the tests that are slow
+		}
+		return j.verdict(outcome, reason)
+	}
+	if len(j.result.Touched) > 0 {
+		return j.verdict(sdk.Failed, "tampering: the run wrote to the test files "+strings.Join(j.result.Touched, ", "))
+	}
+	if len(report.Tampering) > 0 {
+		return j.verdict(sdk.Failed, "tampering: "+strings.Join(report.Tampering, "; "))
+	}
+	for _, group := range report.Unreached {
+		if j.before == nil || !slices.Contains(j.before.report.Unreached, group) {
+			return j.verdict(sdk.Failed, "tampering: the test process of "+group+" ended before its last test and reported success")
+		}
+	}
+	if report.Broken == "" || len(report.Tests) > 0 && len(j.checks.FailToPass)+len(j.checks.PassToPass) > 0 {
+		return nil
+	}
+	if j.before == nil && len(report.Tests) == 0 && j.result.ExitCode == 0 {
+		return j.verdict(sdk.Inconclusive, "the command ran no test")
+	}
+	return j.verdict(sdk.Failed, "the tests do not run:\n"+report.Broken)
+}
+
+// results returns the checks that decide and how each went.
+func (j *judgement) results(report *runner.Report) []*check {
+	var checks []*check
+	named := func(name string, must bool) {
+		status, _ := combine(report, name)
+		c := &check{name: name, must: must, status: []runner.Status{status}}
+		for _, test := range report.Find(name) {
+			if test.Status == runner.Fail {
+				c.output = test.Output
+			}
+		}
+		if status == runner.Missing {
+			c.output = report.Broken
+		}
+		checks = append(checks, c)
+	}
+	for _, name := range j.checks.FailToPass {
+		named(name, true)
+	}
+	for _, name := range j.checks.PassToPass {
+		if !j.before.failsBefore(name) {
+			named(name, false)
+		}
+	}
+	if len(checks) > 0 {
+		return checks
+	}
+	for _, test := range report.Tests {
+		if test.Status == runner.Skip && !j.passedBefore(test) {
+			continue // skipped all along
+		}
+		checks = append(checks, &check{name: test.ID(), must: j.before.failsBefore(test.ID()), status: []runner.Status{test.Status}, output: test.Output})
+	}
+	if j.before == nil {
+		return checks
+	}
+	for _, test := range j.before.report.Tests {
+		// A test that was there and is not run any more.
+		if test.Status == runner.Pass && !slices.ContainsFunc(report.Tests, func(t runner.Test) bool { return t.ID() == test.ID() }) {
+			checks = append(checks, &check{name: test.ID(), status: []runner.Status{runner.Missing}, output: report.Broken})
+		}
+	}
+	return checks
+}
+
+func (j *judgement) passedBefore(test runner.Test) bool {
+	return j.before != nil && slices.ContainsFunc(j.before.report.Tests, func(t runner.Test) bool {
+		return t.ID() == test.ID() && t.Status == runner.Pass
+	})
+}
+
+// merge adds the results of a further run to those of the first.
+func merge(checks, now []*check) {
+	for _, c := range checks {
+		i := slices.IndexFunc(now, func(n *check) bool { return n.name == c.name })
+		if i < 0 {
+			c.status = append(c.status, runner.Missing)
+			continue
+		}
+		c.status = append(c.status, now[i].status[0])
+	}
+}
+
+// flakyConfidence is what a verdict is worth when some test was seen to be flaky.
+const flakyConfidence = 0.9
+
+func (j *judgement) decide(checks []*check) *sdk.Verdict {
+	var failed []*check
+	passed, flaky, undecided := 0, 0, false
+	for _, c := range checks {
+		passes := 0
+		for _, status := range c.status {
+			if status == runner.Pass {
+				passes++
+			}
+		}
+		switch {
+		case c.status[0] == runner.Pass && len(c.status) == 1, passes == len(c.status):
+			passed++
+		case passes == 0:
+			failed = append(failed, c)
+		default:
+			flaky++
+			undecided = undecided || c.must
+			j.note("flaky: %s passed in %d of %d runs", c.name, passes, len(c.status))
+		}
+	}
+	total := passed + len(failed)
+	var verdict *sdk.Verdict
+	switch {
+	case len(failed) > 0:
+		verdict = j.verdict(sdk.Failed, describe(failed, total))
+	case undecided:
+		return j.verdict(sdk.Inconclusive, "a test that must pass is flaky")
+	case total == 0:
+		return j.verdict(sdk.Inconclusive, "no test ran")
+	default:
+		verdict = j.verdict(sdk.Passed, fmt.Sprintf("%d of %d tests passed", passed, total))
+	}
+	verdict.Score = float64(passed) / float64(total)
+	if flaky > 0 {
+		verdict.Confidence = flakyConfidence
+	}
+	return verdict
+}
+
+// maxShown bounds the failures whose output is in the evidence.
+const maxShown = 5
+
+func describe(failed []*check, total int) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%d of %d tests failed", len(failed), total)
+	for i, c := range failed {
+		if i == maxShown {
+			fmt.Fprintf(&b, "\n... and %d more", len(failed)-maxShown)
+			break
+		}
+		how := "failed"
+		if c.status[0] == runner.Missing {
+			how = "did not run"
+		} else if c.status[0] == runner.Skip {
+			how = "was skipped"
+		}
+		fmt.Fprintf(&b, "\n%s %s", c.name, how)
+		if c.output != "" {
+			b.WriteString("\n    " + strings.ReplaceAll(strings.TrimSpace(c.output), "\n", "\n    "))
+		}
+	}
+	return b.String()
+}

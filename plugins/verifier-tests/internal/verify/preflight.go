@@ -1,0 +1,105 @@
+package verify
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+
+	"github.com/stepfall/stepfall/plugins/verifier-tests/internal/jail"
+	"github.com/stepfall/stepfall/plugins/verifier-tests/internal/runner"
+	"github.com/stepfall/stepfall/sdk"
+)
+
+// preflight is the run on an untouched tree.
+type preflight struct {
+	once   sync.Once
+	report *runner.Report
+	result *jail.Result
+	err    error
+}
+
+// maxPreflights bounds the trees whose pre-flight is remembered.
+const maxPreflights = 256
+
+// before returns the pre-flight of the tree, which is made once for as long as
+// the tree stays as it is; nil when the configuration wants none.
+func (v *Verifier) before(ctx context.Context, t *tree) (*preflight, error) {
+	if v.config.NoPreflight {
+		return nil, nil
+	}
+	key := t.Dir + "\x00" + t.hash
+	for {
+		v.mu.Lock()
+		p, ok := v.preflight[key]
+		if !ok {
+			if len(v.preflight) >= maxPreflights {
+				clear(v.preflight)
+			}
+			p = &preflight{}
+			v.preflight[key] = p
+		}
+		v.mu.Unlock()
+		p.once.Do(func() { p.report, p.result, p.err = v.run(ctx, t, nil, true) })
+		if p.err == nil {
+			return p, nil
+		}
+		// It is not remembered: the fault may have been a passing one.
+		v.mu.Lock()
+		if v.preflight[key] == p {
+			delete(v.preflight, key)
+		}
+		v.mu.Unlock()
+		if errors.Is(p.err, context.Canceled) || errors.Is(p.err, context.DeadlineExceeded) {
+			if ctx.Err() == nil {
+				continue // it was another caller's context that ended
+			}
+		}
+		return nil, fmt.Errorf("pre-flight: %w", p.err)
+	}
+}
+
+// unusable returns why the tests can say nothing about any answer, or "".
+func (p *preflight) unusable(checks sdk.Checks) string {
+	if p == nil {
+		return ""
+	}
+	if p.result.End != jail.EndExit {
+		return "the run ended by " + string(p.result.End)
+	}
+	if p.result.ExitCode == 127 || p.result.ExitCode == 126 {
+		return "the command cannot be run: " + p.report.Broken
+	}
+	var solved []string
+	for _, name := range checks.FailToPass {
+		if status, found := combine(p.report, name); found && status == runner.Pass {
+			solved = append(solved, name)
+		}
+	}
+	if len(solved) > 0 && len(solved) == len(checks.FailToPass) {
+		return "every test that should fail there passes: " + strings.Join(solved, ", ")
+	}
+	return ""
+}
+
+// failsBefore reports whether a test is known to fail on the untouched tree, by
+// whatever name a check gives it.
+func (p *preflight) failsBefore(name string) bool {
+	if p == nil {
+		return false
+	}
+	status, found := combine(p.report, name)
+	return found && status == runner.Fail
+}
+
+// combine returns the end of all tests that a name means: one failure is a failure.
+func combine(report *runner.Report, name string) (status runner.Status, found bool) {
+	for _, test := range report.Find(name) {
+		found = true
+		if status != runner.Fail && (status != runner.Skip || test.Status == runner.Fail) {
+			status = test.Status
+		}
+	}
+	return status, found
+}

@@ -1,0 +1,68 @@
+package verify
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/stepfall/stepfall/plugins/verifier-tests/internal/runner"
+)
+
+// tree is a work tree as it is at one moment.
+type tree struct {
+	runner.Tree
+	// hash changes when a file is added, removed, written or replaced.
+	hash string
+	root *os.Root
+}
+
+// openTree walks the tree. The hash is of names, sizes, modes and times of
+// change, not of contents: a program that writes a file cannot keep those.
+func openTree(dir string) (*tree, error) {
+	dir, err := filepath.Abs(dir)
+	if err != nil {
+		return nil, err
+	}
+	if dir, err = filepath.EvalSymlinks(dir); err != nil {
+		return nil, fmt.Errorf("the work tree: %w", err)
+	}
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return nil, fmt.Errorf("the work tree: %w", err)
+	}
+	t := &tree{Tree: runner.Tree{Dir: dir}, root: root}
+	hash := sha256.New()
+	err = filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if entry.IsDir() && entry.Name() == ".git" {
+			return fs.SkipDir
+		}
+		info, err := entry.Info()
+		if err != nil {
+			return err
+		}
+		name := filepath.ToSlash(strings.TrimPrefix(path, dir+string(filepath.Separator)))
+		if info.Mode().IsRegular() {
+			t.Files = append(t.Files, name)
+		} else if info.IsDir() {
+			return nil // a folder's times change with every file in it
+		}
+		fmt.Fprintf(hash, "%q %d %o ", name, info.Size(), info.Mode())
+		return binary.Write(hash, binary.LittleEndian, changeTimes(info))
+	})
+	if err != nil {
+		root.Close()
+		return nil, fmt.Errorf("reading the work tree: %w", err)
+	}
+	t.hash = hex.EncodeToString(hash.Sum(nil))
+	return t, nil
+}
+
+func (t *tree) close() { t.root.Close() }

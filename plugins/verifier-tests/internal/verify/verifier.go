@@ -1,0 +1,161 @@
+package verify
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/semaphore"
+
+	"github.com/stepfall/stepfall/plugins/verifier-tests/internal/jail"
+	"github.com/stepfall/stepfall/plugins/verifier-tests/internal/patch"
+	"github.com/stepfall/stepfall/plugins/verifier-tests/internal/runner"
+	"github.com/stepfall/stepfall/sdk"
+)
+
+// Verifier gives verdicts by running tests. It is safe for concurrent use.
+type Verifier struct {
+	config Config
+	jail   *jail.Jail
+	runner runner.Runner
+	slots  *semaphore.Weighted
+
+	mu        sync.Mutex
+	preflight map[string]*preflight
+}
+
+var _ sdk.Verifier = (*Verifier)(nil)
+
+// New returns a verifier that runs tests in j.
+func New(config Config, j *jail.Jail) (*Verifier, error) {
+	config = config.withDefaults()
+	for field, what := range config.Validate() {
+		return nil, fmt.Errorf("%s: %s", field, what)
+	}
+	return &Verifier{
+		config: config, jail: j, slots: semaphore.NewWeighted(int64(config.Parallel)),
+		runner:    runner.For(config.Command, runner.Config{Report: config.Report, State: config.State}),
+		preflight: map[string]*preflight{},
+	}, nil
+}
+
+// Verify runs the tests on the query's tree with the answer's edits. Only the end
+// of ctx is an error.
+func (v *Verifier) Verify(ctx context.Context, req *sdk.VerifyRequest) (*sdk.Verdict, error) {
+	start := time.Now()
+	verdict, err := v.verify(ctx, req)
+	if err != nil {
+		if ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
+		verdict = &sdk.Verdict{Outcome: sdk.Inconclusive, Evidence: "the tests could not be run: " + err.Error()}
+	}
+	verdict.Duration = time.Since(start)
+	return verdict, nil
+}
+
+func (v *Verifier) verify(ctx context.Context, req *sdk.VerifyRequest) (*sdk.Verdict, error) {
+	layers, missing := v.jail.Layers()
+	if lacks := jail.Lacks(v.config.Require, layers); len(lacks) > 0 {
+		evidence := "required isolation is not to be had here: " + strings.Join(lacks, ", ")
+		return &sdk.Verdict{Outcome: sdk.Inconclusive, Evidence: evidence, IsolationMissing: missing}, nil
+	}
+	dir := v.config.WorkDir
+	if req.Query != nil && req.Query.WorkDir != "" {
+		dir = req.Query.WorkDir
+	}
+	if dir == "" {
+		return nil, errors.New("the query names no work tree, and the configuration none")
+	}
+	if req.Answer == nil {
+		return nil, errors.New("there is no answer")
+	}
+	var checks sdk.Checks
+	if req.Query != nil {
+		checks = req.Query.Checks
+	}
+	t, err := openTree(dir)
+	if err != nil {
+		return nil, err
+	}
+	defer t.close()
+	if err := v.slots.Acquire(ctx, 1); err != nil {
+		return nil, err
+	}
+	defer v.slots.Release(1)
+
+	files, err := patch.Apply(t.root.FS(), patch.Parse(req.Answer, v.config.File))
+	if misfit := (*patch.Error)(nil); errors.As(err, &misfit) {
+		return &sdk.Verdict{Outcome: sdk.Failed, Evidence: "the answer cannot be applied: " + misfit.Error()}, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	j := &judgement{checks: checks}
+	changes := v.allowed(files, j)
+	if j.before, err = v.before(ctx, t); err != nil {
+		return nil, err
+	}
+	if reason := j.before.unusable(checks); reason != "" {
+		return j.verdict(sdk.Inconclusive, "the tests cannot judge on the untouched tree: "+reason), nil
+	}
+	return v.judge(ctx, t, changes, j)
+}
+
+// allowed returns the changes that the answer may make and notes the others.
+func (v *Verifier) allowed(files []patch.File, j *judgement) []jail.Change {
+	var changes []jail.Change
+	for _, file := range files {
+		if v.config.protected(file.Path) {
+			j.note("the answer's change of %s was left out: it is a test file", file.Path)
+			continue
+		}
+		changes = append(changes, jail.Change{Path: file.Path, Data: file.Content, Mode: file.Mode, Delete: file.Delete})
+	}
+	return changes
+}
+
+// run plans and runs the command once. Caches are kept for trusted runs only.
+func (v *Verifier) run(ctx context.Context, t *tree, changes []jail.Change, trusted bool) (*runner.Report, *jail.Result, error) {
+	plan, err := v.runner.Plan(v.config.Command, &t.Tree, rand.Text())
+	if err != nil {
+		return nil, nil, err
+	}
+	spec := &jail.Spec{
+		Dir: t.Dir, Argv: plan.Argv, Reports: plan.Reports,
+		Changes: append(changes[:len(changes):len(changes)], plan.Changes...),
+		Env:     append(append(runner.ToolEnv(), plan.Env...), v.config.Env...),
+		Caches:  plan.Caches,
+		Limits: jail.Limits{
+			Wall: v.config.Timeout, Memory: v.config.MemoryBytes, Disk: v.config.DiskBytes,
+			Processes: v.config.Processes, Output: v.config.OutputBytes,
+		},
+	}
+	for _, paths := range [][]string{runner.SystemPaths, runner.ToolPaths(v.config.Command[0]), plan.ReadOnly, v.config.ReadOnly} {
+		spec.ReadOnly = append(spec.ReadOnly, paths...)
+	}
+	if !trusted {
+		for i := range spec.Caches {
+			spec.Caches[i].Keep = ""
+		}
+	}
+	for _, file := range t.Files {
+		if v.config.protected(file) {
+			spec.Guarded = append(spec.Guarded, file)
+		}
+	}
+	for _, change := range plan.Changes {
+		if !change.Delete {
+			spec.Guarded = append(spec.Guarded, change.Path)
+		}
+	}
+	result, err := v.jail.Run(ctx, spec)
+	if err != nil {
+		return nil, nil, err
+	}
+	return v.runner.Read(plan, result), result, nil
+}

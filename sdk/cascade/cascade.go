@@ -1,7 +1,6 @@
 package cascade
 
 import (
-	"math"
 	"slices"
 	"sync"
 )
@@ -55,32 +54,88 @@ func (c *Cascade) Decide(s *State) Decision {
 		d.Run = s.nth(c.order, next)
 		return d
 	}
+	lambda := c.lambda(len(s.Ran))
+	if c.answer == Last {
+		if c.better(s, c.last(s, lambda, next)) {
+			d.Run = s.nth(c.order, next)
+		}
+		return d
+	}
 	w := c.pool.Get().(*work)
 	defer c.pool.Put(w)
-
-	lambda, room := c.lambda(len(s.Ran)), c.room(s)
-	floor := s.Beliefs[d.Answer].Mean
-	stop, top := floor, negInf
-	cost := 0.0
-	w.laws = w.laws[:0]
-	for k := next; k < n && room > 0; k++ {
-		i := s.nth(c.order, k)
-		if !s.open(i) {
-			continue
+	q := &w.search
+	q.begin()
+	q.floor = s.Beliefs[d.Answer].Mean
+	q.items = q.items[:0]
+	for k, room := next, c.room(s); k < n && room > 0; k++ {
+		if i := s.nth(c.order, k); s.open(i) {
+			q.items = append(q.items, item{law: s.Beliefs[i].law(c.scale), price: price(lambda, s.Costs[i]), model: i})
+			room--
 		}
-		room--
-		cost += s.Costs[i]
-		quality := s.Beliefs[i].Mean
-		if c.answer == Best {
-			w.laws = append(w.laws, s.Beliefs[i].law(c.scale))
-			quality = w.laws.expectedMax(floor)
-		}
-		top = max(top, quality-price(lambda, cost))
 	}
-	if top > stop+tieTolerance || top >= stop-tieTolerance && !c.cheap(s) && !math.IsInf(top, -1) {
+	if c.better(s, q.along()) {
 		d.Run = s.nth(c.order, next)
 	}
 	return d
+}
+
+// better reports whether to go on, given by how much the best way to go on beats
+// stopping.
+func (c *Cascade) better(s *State, by float64) bool {
+	return by > tieTolerance || by >= -tieTolerance && !c.cheap(s)
+}
+
+// last returns by how much the best way to go on beats stopping when supermodels
+// are worth what their last model is.
+func (c *Cascade) last(s *State, lambda float64, next int) float64 {
+	by, cost := negInf, 0.0
+	for k, room := next, c.room(s); k < s.length(c.order) && room > 0; k++ {
+		if i := s.nth(c.order, k); s.open(i) {
+			cost += s.Costs[i]
+			by = max(by, s.Beliefs[i].Mean-price(lambda, cost))
+			room--
+		}
+	}
+	return by - s.Beliefs[s.Ran[len(s.Ran)-1]].Mean
+}
+
+// along returns by how much the best of the items' prefixes beats the floor. When
+// only the sign is certain, because closed forms show it, it is a number of that
+// sign well beyond the tie tolerance.
+func (q *search) along() float64 {
+	// The gain of a set lies between its greatest and the sum of its gains alone.
+	least, sum, greatest, paid := negInf, 0.0, 0.0, 0.0
+	most := negInf
+	for i := range q.items {
+		it := &q.items[i]
+		gain := q.curve.excessOver(&it.law, q.floor)
+		paid += it.price
+		sum += gain
+		greatest = max(greatest, gain)
+		least, most = max(least, greatest-paid), max(most, sum-paid)
+	}
+	if least > slack || most < -slack || len(q.items) == 1 {
+		return least
+	}
+	q.tabulate()
+	k := len(q.node)
+	row := q.rows[:k]
+	by := negInf
+	paid = 0
+	for i := range q.items {
+		tail := q.tail[i*k:][:k]
+		below := 0.0
+		for j := range row {
+			row[j] -= row[j] * tail[j]
+			below += row[j]
+		}
+		paid += q.items[i].price
+		by = max(by, q.upper-below-q.floor-paid)
+		if by > slack {
+			break
+		}
+	}
+	return by
 }
 
 // work is the memory that a decision works in; strategies pool it.

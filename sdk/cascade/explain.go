@@ -191,7 +191,7 @@ func (x *Index) Explain(s *State) Explanation {
 		}
 		l := s.Beliefs[i].law(x.scale)
 		a := x.weigh(s, e.Lambda, []int{i})
-		a.Reservation = l.reservation(price(e.Lambda, s.Costs[i]))
+		a.Reservation = x.curve.reservation(&l, price(e.Lambda, s.Costs[i]))
 		e.Alternatives = append(e.Alternatives, a)
 		gain := l.mean
 		if len(s.Ran) > 0 {

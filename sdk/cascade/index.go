@@ -12,7 +12,10 @@ import "math"
 // optimal among all adaptive policies when the X are independent. Unlike
 // CascadeRoute, which plans a set and ignores that it may stop half way, it needs
 // no search.
-type Index struct{ common }
+type Index struct {
+	common
+	curve *curve
+}
 
 // NewIndex returns an Index; it reads Lambdas, Gamma, MaxDepth, Scale and
 // NoExpect.
@@ -21,7 +24,7 @@ func NewIndex(p Params) (*Index, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Index{c}, nil
+	return &Index{c, newCurve()}, nil
 }
 
 // Tune implements [Tunable].
@@ -30,7 +33,7 @@ func (x *Index) Tune(lambdas []float64, gamma float64) (Strategy, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Index{c}, nil
+	return &Index{c, x.curve}, nil
 }
 
 // Decide implements [Strategy].
@@ -42,19 +45,34 @@ func (x *Index) Decide(s *State) Decision {
 		return d
 	}
 	lambda, cheap := x.lambda(len(s.Ran)), x.cheap(s)
+	// A reservation value lies above the mean less the price, so the greatest of
+	// all lies above the greatest of these; most models are seen to lie below it
+	// without working out theirs.
+	least := v
+	for i := range s.Beliefs {
+		if s.open(i) {
+			least = max(least, s.Beliefs[i].Mean-price(lambda, s.Costs[i]))
+		}
+	}
+	least -= tieTolerance
 	top, cost := negInf, 0.0
 	for i := range s.Beliefs {
 		if !s.open(i) {
 			continue
 		}
+		p := price(lambda, s.Costs[i])
 		l := s.Beliefs[i].law(x.scale)
-		r := l.reservation(price(lambda, s.Costs[i]))
+		if x.curve.below(&l, least, p) {
+			continue
+		}
+		r := x.curve.reservation(&l, p)
 		switch {
 		case d.Run == Stop || r > top+tieTolerance:
 			d.Run, top, cost = i, r, s.Costs[i]
 		case r >= top-tieTolerance && preferred(cheap, s.Costs[i], cost):
 			d.Run, top, cost = i, max(r, top), s.Costs[i]
 		}
+		least = max(least, r-tieTolerance)
 	}
 	if d.Run == Stop || answer == None {
 		return d
@@ -63,6 +81,15 @@ func (x *Index) Decide(s *State) Decision {
 		d.Run = Stop
 	}
 	return d
+}
+
+// below reports whether the reservation value of a law at a price is surely below
+// t, since E[(X - t)^+] is below the price.
+func (c *curve) below(l *law, t, price float64) bool {
+	if l.two || l.dev == 0 {
+		return l.excess(t) < price
+	}
+	return max(l.mean-t, 0)+0.4*l.dev < price || l.dev*(c.excess((l.mean-t)/l.dev)+3e-9) < price
 }
 
 // ReservationValue returns the r for which E[(X - r)^+] = price: the sure quality
@@ -75,10 +102,12 @@ func ReservationValue(b Belief, price float64) float64 {
 		return math.NaN()
 	}
 	l := b.law(1)
-	return l.reservation(price)
+	var none *curve
+	return none.reservation(&l, price)
 }
 
-func (l *law) reservation(price float64) float64 {
+// reservation is ReservationValue for a law; c may be nil.
+func (c *curve) reservation(l *law, price float64) float64 {
 	switch {
 	case l.two:
 		if r := l.hi - price/l.p; r >= l.lo {
@@ -90,25 +119,59 @@ func (l *law) reservation(price float64) float64 {
 	case price == 0:
 		return math.Inf(1)
 	}
-	return l.mean - l.dev*inverseExcess(price/l.dev)
+	return l.mean - l.dev*c.inverseExcess(price/l.dev)
 }
 
-// inverseExcess returns the z for which normalExcess(z) = y > 0, by Newton's
-// method on the logarithm, where the function is concave and increasing.
-func inverseExcess(y float64) float64 {
-	if y > 30 {
-		return y
+// inverseExcess returns the z for which E[(Z + z)^+] = y > 0. Starting from the
+// curve, or in the far tail from the asymptote, it takes steps of Halley's method,
+// in the tail on the logarithm.
+func (c *curve) inverseExcess(y float64) float64 {
+	switch {
+	case y > 8:
+		return y // the difference is below 1e-16
+	case c == nil || y < 1e-9:
+		return inverseExcessTail(y)
 	}
+	i, j := 0, len(c.points)-1
+	for j-i > 1 {
+		if mid := int(uint(i+j) / 2); c.points[mid].excess <= y {
+			i = mid
+		} else {
+			j = mid
+		}
+	}
+	z := float64(i)/curveSteps - curveEnd
+	z += (y - c.points[i].excess) / c.points[i].cdf
+	for range 2 {
+		pdf, cdf := normalPDF(z), normalCDF(z)
+		excess := pdf + z*cdf
+		if z < -3 {
+			excess = normalExcess(z)
+		}
+		step := (excess - y) / cdf
+		step /= 1 - 0.5*step*pdf/cdf
+		z -= step
+		if math.Abs(step) < 1e-6 {
+			break // the next step would be its cube
+		}
+	}
+	return z
+}
+
+// inverseExcessTail finds the same by Newton's method on the logarithm, where the
+// function is concave and increasing, from anywhere.
+func inverseExcessTail(y float64) float64 {
 	z := y - 0.4/(1+y)
 	if y < 0.2 {
 		z = -math.Sqrt(-2 * math.Log(y))
 	}
 	for range 60 {
 		f := normalExcess(z)
-		step := (f - y) / normalCDF(z)
-		if f < y || f > 2*y {
-			step = f * math.Log(f/y) / normalCDF(z)
+		if f == 0 {
+			z *= 0.9
+			continue
 		}
+		step := f * math.Log(f/y) / normalCDF(z)
 		z -= step
 		if math.Abs(step) <= 1e-14*(1+math.Abs(z)) {
 			break

@@ -70,9 +70,7 @@ type search struct {
 // that this is best.
 func (w *work) choose(r *CascadeRoute, s *State, floor float64) (run int, approximate bool) {
 	q := &w.search
-	if q.curve == nil {
-		q.curve = newCurve()
-	}
+	q.begin()
 	q.floor, q.must, q.cheap = floor, len(s.Ran) == 0, r.cheap(s)
 	q.room, q.prune, q.limit, q.dense = r.room(s), r.search != Slow, r.limit, r.dense
 	if r.search == Greedy {
@@ -94,6 +92,13 @@ func (w *work) choose(r *CascadeRoute, s *State, floor float64) (run int, approx
 		q.solve()
 	}
 	return q.first(r.order != nil), q.gaveUp
+}
+
+// begin readies the memory that outlives a search.
+func (q *search) begin() {
+	if q.curve == nil {
+		q.curve = newCurve()
+	}
 }
 
 // collect makes the items of the models that may be run.

@@ -128,6 +128,14 @@ type BreakerConfig struct {
 // Handler answers one step: the signature of [Model.GenerateContent].
 type Handler func(ctx context.Context, messages []llms.MessageContent, options ...llms.CallOption) (*llms.ContentResponse, error)
 
+// Route is what Config.Route says of one query. The zero value changes nothing.
+type Route struct {
+	// Plan takes the place of the configured strategy.
+	Plan *step.Plan
+	// Models marks the candidates, by index, that may be asked; nil means all.
+	Models []bool
+}
+
 // Config configures New. Models is the only field that must be set.
 type Config struct {
 	Models []Candidate
@@ -145,6 +153,9 @@ type Config struct {
 	Quality   sdk.QualityEstimator
 	Cost      sdk.CostEstimator
 	Verifiers []step.Verifier
+	// Route, when not nil, may give a query a plan and candidates of its own. It
+	// must be safe for concurrent use and cheap: it is called in every step.
+	Route func(q *sdk.Query) Route
 	// Checks are the free checks on answers; nil means [DefaultChecks], an empty
 	// slice none.
 	Checks []step.Check
@@ -171,6 +182,7 @@ type Config struct {
 	// Traces receives every step's trace; see [step.Config].
 	Traces                     func(ctx context.Context, t *sdk.Trace)
 	TracePrompts, TraceAnswers bool
+	Explain                    bool
 	Policy, Profile            string
 
 	// Callbacks gets the LLM events of a step once, however many models it asks.

@@ -66,7 +66,7 @@ func New(c Config) (*Model, error) {
 		Checks: m.c.Checks, Verifiers: c.Verifiers,
 		StepCapUSD: c.StepCapUSD, Ledger: c.Ledger, FailAtCap: c.FailAtCap, Retry: c.Retry,
 		Traces: c.Traces, TracePrompts: c.TracePrompts, TraceAnswers: c.TraceAnswers,
-		Policy: c.Policy, Profile: c.Profile, StrategyName: m.c.StrategyName, Lambdas: m.c.Lambdas, Gamma: c.Gamma,
+		Explain: c.Explain, Policy: c.Policy, Profile: c.Profile, StrategyName: m.c.StrategyName, Lambdas: m.c.Lambdas, Gamma: c.Gamma,
 		Coin: c.Coin, Now: c.Now,
 	})
 	if err := errors.Join(append(faults, err)...); err != nil {
@@ -156,13 +156,7 @@ func (m *Model) step(ctx context.Context, messages []llms.MessageContent, option
 	defer func() { cb.end(ctx, resp, err) }()
 
 	c := newCall(m, ctx, messages, options)
-	req := step.Request{Query: &c.query, Caller: c, PromptBytes: c.promptBytes, Mode: string(m.c.Mode), Exclude: m.exclude}
-	if n := c.choices(); n > 1 {
-		req.WorstCostUSD = func(i int) float64 {
-			return step.WorstCostUSD(&m.engine.Models()[i], c.promptBytes, c.query.MaxOutputTokens) +
-				float64(n-1)*step.WorstCostUSD(&m.engine.Models()[i], 0, c.query.MaxOutputTokens)
-		}
-	}
+	req := c.request(string(m.c.Mode))
 	req.CostOffsets = m.sessions.offsets(c.query.Session)
 	switch {
 	case m.c.Mode == Observe || m.c.Mode == Shadow:
@@ -192,6 +186,32 @@ func (m *Model) step(ctx context.Context, messages []llms.MessageContent, option
 		return nil, err
 	}
 	return resp, nil
+}
+
+// request makes the engine's request of a call.
+func (c *call) request(mode string) step.Request {
+	m := c.m
+	req := step.Request{Query: &c.query, Caller: c, PromptBytes: c.promptBytes, Mode: mode, Exclude: m.exclude}
+	if m.c.Route != nil {
+		route := m.c.Route(&c.query)
+		req.Plan = route.Plan
+		if route.Models != nil {
+			req.Exclude = func(i int) string {
+				if !route.Models[i] {
+					return "is no candidate for this query"
+				}
+				return m.exclude(i)
+			}
+		}
+	}
+	if n := c.choices(); n > 1 {
+		req.WorstCostUSD = func(i int) float64 {
+			one := &m.engine.Models()[i]
+			return step.WorstCostUSD(one, c.promptBytes, c.query.MaxOutputTokens) +
+				float64(n-1)*step.WorstCostUSD(one, 0, c.query.MaxOutputTokens)
+		}
+	}
+	return req
 }
 
 // failure makes the step's error one of langchaingo's: with a code to branch on,

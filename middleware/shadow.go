@@ -33,7 +33,7 @@ func newShadow(m *Model) (*shadow, error) {
 		// One account for all shadows, apart from the caps of the application.
 		Ledger: shadowLedger{step.NewMemory(step.Caps{TenantUSD: c.Shadow.CapUSD})},
 		Traces: c.Traces, TracePrompts: c.TracePrompts, TraceAnswers: c.TraceAnswers,
-		Policy: c.Policy, Profile: c.Profile, StrategyName: c.StrategyName, Lambdas: c.Lambdas, Gamma: c.Gamma, Coin: c.Coin, Now: c.Now,
+		Explain: c.Explain, Policy: c.Policy, Profile: c.Profile, StrategyName: c.StrategyName, Lambdas: c.Lambdas, Gamma: c.Gamma, Coin: c.Coin, Now: c.Now,
 	})
 	if err != nil {
 		return nil, err
@@ -64,8 +64,6 @@ func (s *shadow) maybe(ctx context.Context, c *call) {
 	s.running.Go(func() {
 		defer func() { <-s.slots }()
 		// The result is in the trace; an error is too.
-		_, _ = s.engine.Run(context.WithoutCancel(ctx), step.Request{
-			Query: &own.query, Caller: &own, PromptBytes: own.promptBytes, Exclude: s.m.exclude, Mode: ShadowAlternative,
-		})
+		_, _ = s.engine.Run(context.WithoutCancel(ctx), own.request(ShadowAlternative))
 	})
 }

@@ -27,7 +27,7 @@ func (r *run) believe(ctx context.Context) {
 			r.posts[i] = sdk.Estimate{Mean: b.Mean, StdDev: b.StdDev}
 			continue
 		}
-		if r.verified && r.only < 0 {
+		if r.judged != nil && r.judged[i] && r.only < 0 {
 			*b = cascade.Belief{Mean: min(max(b.Mean, 0), 1), Bernoulli: true}
 		}
 	}

@@ -47,6 +47,8 @@ const (
 type Verifier struct {
 	Name     string
 	Verifier sdk.Verifier
+	// Models are those whose answers it judges; nil means all.
+	Models []string
 	// Applies says whether the verifier can judge answers to q; nil means always.
 	Applies func(q *sdk.Query) bool
 	// OnUnavailable says what an error of the verifier means.
@@ -94,6 +96,9 @@ type Config struct {
 	Traces func(ctx context.Context, t *sdk.Trace)
 	// TracePrompts and TraceAnswers put texts into traces.
 	TracePrompts, TraceAnswers bool
+	// Explain records the alternatives of each decision, which takes far longer
+	// than the decision.
+	Explain bool
 	// Policy, Profile, StrategyName, Lambdas and Gamma are recorded in traces.
 	Policy, Profile, StrategyName string
 	Lambdas                       []float64
@@ -112,6 +117,7 @@ type Engine struct {
 	models []sdk.Model
 	names  []string
 	priors []sdk.Estimate
+	plan   Plan
 }
 
 // New returns an engine, or an error that names every fault of the configuration.
@@ -123,7 +129,7 @@ func New(c Config) (*Engine, error) {
 	if c.Strategy == nil {
 		faults = append(faults, errors.New("no strategy"))
 	}
-	e := &Engine{c: c}
+	e := &Engine{c: c, plan: Plan{Strategy: c.Strategy, Name: c.StrategyName, Lambdas: c.Lambdas, Gamma: c.Gamma}}
 	for _, cand := range c.Candidates {
 		m := withPrices(cand.Model)
 		if m.Name == "" {

@@ -3,9 +3,29 @@ package step
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/stepfall/stepfall/sdk"
 )
+
+// judges reports whether v judges the model's answers to q.
+func (v *Verifier) judges(q *sdk.Query, model string) bool {
+	return (v.Models == nil || slices.Contains(v.Models, model)) && (v.Applies == nil || v.Applies(q))
+}
+
+// whoIsJudged finds the candidates whose answers a verifier will judge.
+func (r *run) whoIsJudged() {
+	for k := range r.e.c.Verifiers {
+		for i, name := range r.e.names {
+			if r.e.c.Verifiers[k].judges(r.q, name) {
+				if r.judged == nil {
+					r.judged = make([]bool, len(r.e.names))
+				}
+				r.judged[i] = true
+			}
+		}
+	}
+}
 
 // judge checks and verifies an answer of candidate i and takes it into the step.
 // The error is that of a verifier whose policy is to fail.
@@ -48,7 +68,7 @@ func (r *run) verify(ctx context.Context, answer *sdk.Answer) (*sdk.Verdict, err
 	var merged *sdk.Verdict
 	for k := range r.e.c.Verifiers {
 		v := &r.e.c.Verifiers[k]
-		if v.Applies != nil && !v.Applies(r.q) {
+		if !v.judges(r.q, answer.Model) {
 			continue
 		}
 		verdict, err := r.ask(ctx, v, answer)

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/stepfall/stepfall/sdk"
+	"github.com/stepfall/stepfall/sdk/cascade"
 )
 
 // Call is one call that a Caller is to make. It is valid until the caller returns.
@@ -35,6 +36,14 @@ type CallerFunc func(ctx context.Context, c *Call) (*sdk.Answer, error)
 // Call calls f.
 func (f CallerFunc) Call(ctx context.Context, c *Call) (*sdk.Answer, error) { return f(ctx, c) }
 
+// Plan is a strategy, and what traces say about it.
+type Plan struct {
+	Strategy cascade.Strategy
+	Name     string
+	Lambdas  []float64
+	Gamma    float64
+}
+
 // Request is one step to run.
 type Request struct {
 	Query  *sdk.Query
@@ -50,6 +59,8 @@ type Request struct {
 	CostOffsets []float64
 	// Exclude returns why candidate i must not be asked, or ""; nil excludes none.
 	Exclude func(i int) string
+	// Plan, when not nil, takes the place of the engine's strategy in this step.
+	Plan *Plan
 	// Only, when not empty, names the model to call whatever the strategy says.
 	// What it would have done first is in the trace. Verifiers are not run.
 	Only string

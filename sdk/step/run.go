@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"strings"
 	"time"
@@ -19,10 +20,11 @@ type run struct {
 	q   *sdk.Query
 	t   *sdk.Trace
 
-	state    cascade.State
-	only     int
-	verified bool // a verifier applies
-	coin     float64
+	plan   *Plan
+	state  cascade.State
+	only   int
+	judged []bool // by candidate: a verifier applies; nil for none
+	coin   float64
 
 	attempts []sdk.Attempt
 	posts    []sdk.Estimate // by candidate: post-hoc
@@ -62,18 +64,20 @@ func (e *Engine) start(req *Request, now time.Time) *run {
 	r.beliefs = make([]sdk.Belief, 0, 2*n)
 	r.attempts = make([]sdk.Attempt, 0, min(n, 4))
 	r.callOf = make([]int, 0, min(n, 4))
+	r.plan = req.Plan
+	if r.plan == nil {
+		r.plan = &e.plan
+	}
 	r.t = &sdk.Trace{
 		ID: newID(), Start: now, QueryID: q.ID, Group: q.Group, Run: q.Run, Session: q.Session, Tenant: q.Tenant,
-		Policy: e.c.Policy, Profile: e.c.Profile, Mode: req.Mode, Strategy: e.c.StrategyName, Lambdas: e.c.Lambdas, Gamma: e.c.Gamma,
+		Policy: e.c.Policy, Profile: e.c.Profile, Mode: req.Mode, Strategy: r.plan.Name, Lambdas: r.plan.Lambdas, Gamma: r.plan.Gamma,
 		InputTokens: q.InputTokens, Features: q.Features,
 		Decisions: make([]sdk.Decision, 0, 3), Calls: make([]sdk.Call, 0, 2),
 	}
 	if e.c.TracePrompts {
 		r.t.Prompt = q.LastUserText()
 	}
-	for _, v := range e.c.Verifiers {
-		r.verified = r.verified || v.Applies == nil || v.Applies(q)
-	}
+	r.whoIsJudged()
 	needs := NeedsOf(q)
 	for i := range e.models {
 		why := needs.Infeasible(&e.models[i], q)
@@ -143,7 +147,7 @@ func (r *run) loop(ctx context.Context) (sdk.StopReason, int, error) {
 
 // decide asks the strategy and records what it said.
 func (r *run) decide() cascade.Decision {
-	d := r.e.c.Strategy.Decide(&r.state)
+	d := r.plan.Strategy.Decide(&r.state)
 	rec := sdk.Decision{Models: r.record(), Approximate: d.Approximate, Note: r.note, Lambda: r.lambda()}
 	r.note = ""
 	if d.Run != cascade.Stop {
@@ -151,6 +155,9 @@ func (r *run) decide() cascade.Decision {
 	}
 	if d.Answer != cascade.None {
 		rec.Answer = r.e.names[d.Answer]
+	}
+	if r.e.c.Explain {
+		rec.Alternatives = r.explain()
 	}
 	if r.only >= 0 && d.Run != r.only {
 		d.Run = r.only
@@ -160,8 +167,28 @@ func (r *run) decide() cascade.Decision {
 	return d
 }
 
+// explain returns the alternatives of the decision at hand.
+func (r *run) explain() []sdk.Alternative {
+	explainer, ok := r.plan.Strategy.(cascade.Explainer)
+	if !ok {
+		return nil
+	}
+	why := explainer.Explain(&r.state)
+	list := make([]sdk.Alternative, len(why.Alternatives))
+	for i, a := range why.Alternatives {
+		list[i] = sdk.Alternative{ExpectedMax: finite(a.ExpectedMax), CostUSD: a.Cost, Tau: finite(a.Tau), Reservation: finite(a.Reservation)}
+		for _, m := range a.Models {
+			list[i].Models = append(list[i].Models, r.e.names[m])
+		}
+	}
+	return list
+}
+
+// finite keeps infinities out of traces: JSON has none.
+func finite(x float64) float64 { return min(max(x, -math.MaxFloat64), math.MaxFloat64) }
+
 func (r *run) lambda() float64 {
-	l := r.e.c.Lambdas
+	l := r.plan.Lambdas
 	if len(l) == 0 {
 		return 0
 	}
@@ -223,7 +250,7 @@ func (r *run) final(i int) bool {
 	saved := r.state.Beliefs[i]
 	r.state.Beliefs[i] = cascade.Belief{}
 	r.state.Ran = append(r.state.Ran, i)
-	d := r.e.c.Strategy.Decide(&r.state)
+	d := r.plan.Strategy.Decide(&r.state)
 	r.state.Ran = r.state.Ran[:len(r.state.Ran)-1]
 	r.state.Beliefs[i] = saved
 	return d.Run == cascade.Stop

@@ -19,6 +19,7 @@ import (
 	"github.com/tmc/langchaingo/llms/openai"
 
 	"github.com/stepfall/stepfall/adapters/logprob"
+	"github.com/stepfall/stepfall/middleware"
 	"github.com/stepfall/stepfall/sdk"
 )
 
@@ -343,5 +344,31 @@ func BenchmarkTapStream(b *testing.B) {
 		if _, err := io.Copy(io.Discard, resp.Body); err != nil {
 			b.Fatal(err)
 		}
+	}
+}
+
+func TestTheMiddlewareReadsLogProbabilities(t *testing.T) {
+	model := serve(t, func(w http.ResponseWriter, _ request) { answer(w, "yes") })
+	var seen []sdk.TokenLogProb
+	wrapped, err := middleware.New(middleware.Config{
+		Models: []middleware.Candidate{{
+			Model:       sdk.Model{Name: "m", Price: sdk.Price{Input: 1, Output: 1}},
+			Deployments: []middleware.Deployment{{LLM: model, Tap: logprob.Tap{Options: logprob.Options{TopLogProbs: 2}}}},
+		}},
+		Quality: sdk.QualityEstimatorFunc(func(_ context.Context, req *sdk.QualityRequest) (*sdk.QualityResponse, error) {
+			for _, a := range req.Attempts {
+				seen = a.Answer.LogProbs
+			}
+			return &sdk.QualityResponse{Estimates: []sdk.Estimate{sdk.Abstain()}}, nil
+		}),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := wrapped.GenerateContent(t.Context(), say("?")); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(wantTokens("yes"), seen); diff != "" {
+		t.Error(diff)
 	}
 }

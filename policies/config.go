@@ -1,0 +1,157 @@
+package policies
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/zclconf/go-cty/cty"
+)
+
+// Config is the config block of an estimator or verifier, for its plugin to
+// understand. Nested blocks are maps.
+type Config struct {
+	values map[string]any
+	places map[string]origin
+}
+
+// Values returns the config as JSON would have it: string, float64, bool, []any
+// and map[string]any; [Secret] where env() was used. The caller may modify it.
+func (c Config) Values() map[string]any {
+	return copied(c.values, func(s Secret) any { return s })
+}
+
+// Reveal returns the config with secrets as strings, for the plugin that it
+// belongs to and for nobody else.
+func (c Config) Reveal() map[string]any {
+	return copied(c.values, func(s Secret) any { return s.Reveal() })
+}
+
+// Empty reports whether nothing is configured.
+func (c Config) Empty() bool { return len(c.values) == 0 }
+
+func copied(m map[string]any, secret func(Secret) any) map[string]any {
+	var one func(v any) any
+	one = func(v any) any {
+		switch v := v.(type) {
+		case map[string]any:
+			return copied(v, secret)
+		case []any:
+			list := make([]any, len(v))
+			for i := range v {
+				list[i] = one(v[i])
+			}
+			return list
+		case Secret:
+			return secret(v)
+		}
+		return v
+	}
+	out := make(map[string]any, len(m))
+	for k, v := range m {
+		out[k] = one(v)
+	}
+	return out
+}
+
+// config evaluates a config block.
+func (l *loader) config(tree map[string]any, path []string) Config {
+	c := Config{values: map[string]any{}, places: map[string]origin{"": l.blockOrigin(path)}}
+	l.configInto(tree, path, c.values, c.places, "")
+	return c
+}
+
+func (l *loader) configInto(tree map[string]any, path []string, out map[string]any, places map[string]origin, prefix string) {
+	for _, key := range slices.Sorted(maps.Keys(tree)) {
+		at := append(slices.Clone(path), key)
+		dotted := strings.TrimPrefix(prefix+"."+key, ".")
+		if inner, ok := tree[key].(map[string]any); ok {
+			m := map[string]any{}
+			out[key] = m
+			places[dotted] = l.blockOrigin(at)
+			l.configInto(inner, at, m, places, dotted)
+			continue
+		}
+		id, ok := tree[key].(leaf)
+		if !ok {
+			continue
+		}
+		v := l.values[id]
+		places[dotted] = v.at
+		result, ok := l.eval(v, l.localTree)
+		if !ok || !result.IsWhollyKnown() {
+			continue
+		}
+		out[key] = plain(result)
+		l.settings = append(l.settings, Setting{Path: at, Value: renderAny(out[key]), Origin: l.originOf(v)})
+	}
+}
+
+// plain returns a cty value as JSON would have it; marked texts become secrets.
+func plain(v cty.Value) any {
+	var secret *secretMark
+	v, marks := v.Unmark()
+	for m := range marks {
+		if m, ok := m.(secretMark); ok {
+			secret = &m
+		}
+	}
+	switch t := v.Type(); {
+	case v.IsNull():
+		return nil
+	case secret != nil && t == cty.String:
+		return Secret{name: secret.name, value: v.AsString(), set: secret.set}
+	case secret != nil: // computed from a secret: nothing that could be configured
+		return Secret{name: secret.name}
+	case t == cty.String:
+		return v.AsString()
+	case t == cty.Number:
+		n, _ := v.AsBigFloat().Float64()
+		return n
+	case t == cty.Bool:
+		return v.True()
+	case t.IsObjectType() || t.IsMapType():
+		m := map[string]any{}
+		for it := v.ElementIterator(); it.Next(); {
+			key, element := it.Element()
+			key, _ = key.Unmark()
+			m[key.AsString()] = plain(element)
+		}
+		return m
+	case t.IsTupleType() || t.IsListType() || t.IsSetType():
+		list := []any{}
+		for it := v.ElementIterator(); it.Next(); {
+			_, element := it.Element()
+			list = append(list, plain(element))
+		}
+		return list
+	}
+	return nil
+}
+
+func renderAny(v any) string {
+	switch v := v.(type) {
+	case Secret:
+		return fmt.Sprintf("env(%q)", v.name)
+	case string:
+		return quote(v)
+	case float64:
+		return number(v)
+	case []any:
+		parts := make([]string, len(v))
+		for i := range v {
+			parts[i] = renderAny(v[i])
+		}
+		return "[" + strings.Join(parts, ", ") + "]"
+	case map[string]any:
+		parts := make([]string, 0, len(v))
+		for _, k := range sortedKeys(v) {
+			parts = append(parts, quote(k)+" = "+renderAny(v[k]))
+		}
+		return "{ " + strings.Join(parts, ", ") + " }"
+	case nil:
+		return "null"
+	}
+	return fmt.Sprint(v)
+}

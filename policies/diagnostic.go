@@ -1,0 +1,271 @@
+package policies
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/hashicorp/hcl/v2"
+)
+
+// Severity says whether a diagnostic stops a policy.
+type Severity int
+
+// The severities.
+const (
+	// Error: the policy cannot be used.
+	Error Severity = iota
+	// Warning: the policy can be used, and probably does not mean this.
+	Warning
+)
+
+// String returns "error" or "warning".
+func (s Severity) String() string {
+	if s == Warning {
+		return "warning"
+	}
+	return "error"
+}
+
+// MarshalText returns what String returns.
+func (s Severity) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
+
+// A Diagnostic is one thing that is wrong with a policy. It holds no secrets.
+type Diagnostic struct {
+	Severity Severity `json:"severity"`
+	// Summary says what is wrong, in one line.
+	Summary string `json:"summary"`
+	// Detail says more, when there is more to say.
+	Detail string `json:"detail,omitempty"`
+	// Hint says how to mend it.
+	Hint string `json:"hint,omitempty"`
+	// File is the file, or "env NAME" or "--set" for the other layers; Line and
+	// Column begin at 1, and are 0 when the diagnostic is about no place.
+	File   string `json:"file,omitempty"`
+	Line   int    `json:"line,omitempty"`
+	Column int    `json:"column,omitempty"`
+	// Where names the block: `model "small"`.
+	Where string `json:"where,omitempty"`
+	// Snippet is the line itself, and Width the length of what is meant, in characters.
+	Snippet string `json:"snippet,omitempty"`
+	Width   int    `json:"width,omitempty"`
+}
+
+// String returns the diagnostic as several lines without a final newline.
+func (d Diagnostic) String() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s: %s\n", d.Severity, d.Summary)
+	if d.File != "" {
+		b.WriteString("  " + d.File)
+		if d.Line > 0 {
+			fmt.Fprintf(&b, ":%d", d.Line)
+		}
+		if d.Where != "" {
+			b.WriteString(", in " + d.Where)
+		}
+		b.WriteString("\n")
+	}
+	if d.Snippet != "" {
+		number := strconv.Itoa(d.Line)
+		fmt.Fprintf(&b, "  %s | %s\n", number, d.Snippet)
+		if d.Column > 0 {
+			lead := []rune(d.Snippet)
+			lead = lead[:min(d.Column-1, len(lead))]
+			for i, r := range lead {
+				if r != '\t' {
+					lead[i] = ' '
+				}
+			}
+			fmt.Fprintf(&b, "  %s | %s%s\n", strings.Repeat(" ", len(number)), string(lead), strings.Repeat("^", max(1, d.Width)))
+		}
+	}
+	for _, text := range []string{d.Detail, d.Hint} {
+		if text != "" {
+			b.WriteString("  " + strings.ReplaceAll(text, "\n", "\n  ") + "\n")
+		}
+	}
+	return strings.TrimSuffix(b.String(), "\n")
+}
+
+// Diagnostics is everything that is wrong with a policy. As an error it prints
+// all of it.
+type Diagnostics []Diagnostic
+
+// Error returns all diagnostics, and how many there are.
+func (d Diagnostics) Error() string {
+	var b strings.Builder
+	for _, one := range d {
+		b.WriteString("\n" + one.String() + "\n")
+	}
+	errors, warnings := d.count()
+	head := plural(errors, "error")
+	if warnings > 0 {
+		head += " and " + plural(warnings, "warning")
+	}
+	return "the policy has " + head + "\n" + strings.TrimRight(b.String(), "\n")
+}
+
+// HasErrors reports whether one of them is an error.
+func (d Diagnostics) HasErrors() bool {
+	n, _ := d.count()
+	return n > 0
+}
+
+// Write writes the diagnostics, an empty line between them.
+func (d Diagnostics) Write(w io.Writer) error {
+	for i, one := range d {
+		if i > 0 {
+			if _, err := fmt.Fprintln(w); err != nil {
+				return err
+			}
+		}
+		if _, err := fmt.Fprintln(w, one.String()); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (d Diagnostics) count() (errors, warnings int) {
+	for _, one := range d {
+		if one.Severity == Warning {
+			warnings++
+		} else {
+			errors++
+		}
+	}
+	return errors, warnings
+}
+
+func plural(n int, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return fmt.Sprintf("%d %ss", n, noun)
+}
+
+// sorted returns the diagnostics by severity, then place, without repetitions.
+func (d Diagnostics) sorted() Diagnostics {
+	slices.SortStableFunc(d, func(a, b Diagnostic) int {
+		return cmp.Or(
+			cmp.Compare(a.Severity, b.Severity),
+			cmp.Compare(a.File, b.File), cmp.Compare(a.Line, b.Line), cmp.Compare(a.Column, b.Column),
+		)
+	})
+	return slices.Compact(d)
+}
+
+// origin is where a value or a block was written.
+type origin struct {
+	rng   hcl.Range
+	where string
+}
+
+// complain records an error at a place.
+func (l *loader) complain(at origin, summary, detail, hint string) {
+	l.report(Error, at, summary, detail, hint)
+}
+
+// warn records a warning at a place.
+func (l *loader) warn(at origin, summary, detail, hint string) {
+	l.report(Warning, at, summary, detail, hint)
+}
+
+func (l *loader) report(s Severity, at origin, summary, detail, hint string) {
+	d := Diagnostic{Severity: s, Summary: summary, Detail: detail, Hint: hint, Where: at.where}
+	if at.rng.Filename != "" {
+		d.File = at.rng.Filename
+		if src, ok := l.sources[at.rng.Filename]; ok && at.rng.Start.Line > 0 {
+			d.Line = at.rng.Start.Line
+			d.Snippet, d.Column, d.Width = snippet(src, at.rng)
+		}
+	}
+	l.diags = append(l.diags, d)
+}
+
+// snippet returns the line on which a range begins, the column in characters and
+// the width of what lies on that line.
+func snippet(src []byte, r hcl.Range) (line string, column, width int) {
+	start := min(max(r.Start.Byte, 0), len(src))
+	from := strings.LastIndexByte(string(src[:start]), '\n') + 1
+	to := len(src)
+	if i := strings.IndexByte(string(src[start:]), '\n'); i >= 0 {
+		to = start + i
+	}
+	end := min(max(r.End.Byte, start), to)
+	line = strings.ToValidUTF8(strings.TrimRight(string(src[from:to]), "\r"), "?")
+	column = utf8.RuneCountInString(strings.ToValidUTF8(string(src[from:start]), "?")) + 1
+	width = utf8.RuneCountInString(strings.ToValidUTF8(string(src[start:end]), "?"))
+	const longest = 160
+	if runes := []rune(line); len(runes) > longest {
+		line = string(runes[:longest]) + "…"
+		width = min(width, max(1, longest-column))
+		if column > longest {
+			column, width = 0, 0
+		}
+	}
+	return line, column, width
+}
+
+// syntax records what HCL itself found wrong.
+func (l *loader) syntax(diags hcl.Diagnostics, where string) {
+	for _, d := range diags {
+		at := origin{where: where}
+		if d.Subject != nil {
+			at.rng = *d.Subject
+		}
+		s := Error
+		if d.Severity == hcl.DiagWarning {
+			s = Warning
+		}
+		summary := strings.ToLower(d.Summary[:min(1, len(d.Summary))]) + d.Summary[min(1, len(d.Summary)):]
+		l.report(s, at, summary, d.Detail, "")
+	}
+}
+
+var (
+	// secretArgument finds text written as the value of something that sounds like a key.
+	secretArgument = regexp.MustCompile(`(?i)([\w-]*(?:api_?key|token|secret|passw|credential)[\w-]*"?\]?\s*[=:]\s*)("(?:[^"\\]|\\.)*"?|'[^']*'?|[^\s"'(\[{#]{8,})`)
+	// secretShape finds keys by their usual form.
+	secretShape = regexp.MustCompile(`\b(?:sk|pk|rk|ghp|gho|xox[abp])[-_][A-Za-z0-9_\-]{6,}|\bAIza[0-9A-Za-z_\-]{10,}|\beyJ[0-9A-Za-z_\-]{10,}\.[0-9A-Za-z_\-.]+`)
+	numeric     = regexp.MustCompile(`^[0-9.eE+-]+$`)
+)
+
+// redact removes secrets from a text: values read by env, texts written where a
+// secret belongs, and what looks like a key.
+func redact(text string, secrets []string) string {
+	for _, s := range secrets {
+		if len(s) >= 4 {
+			text = strings.ReplaceAll(text, s, hidden)
+		}
+	}
+	text = secretArgument.ReplaceAllStringFunc(text, func(m string) string {
+		parts := secretArgument.FindStringSubmatch(m)
+		if numeric.MatchString(parts[2]) || strings.Contains(parts[2], hidden) || strings.HasPrefix(parts[2], "local.") {
+			return m
+		}
+		return parts[1] + hidden
+	})
+	return secretShape.ReplaceAllString(text, hidden)
+}
+
+// finish returns the diagnostics in order and without secrets.
+func (l *loader) finish() Diagnostics {
+	slices.SortFunc(l.secrets, func(a, b string) int { return cmp.Compare(len(b), len(a)) })
+	for i := range l.diags {
+		d := &l.diags[i]
+		before := d.Snippet
+		for _, text := range []*string{&d.Summary, &d.Detail, &d.Hint, &d.Where, &d.Snippet, &d.File} {
+			*text = redact(*text, l.secrets)
+		}
+		if d.Snippet != before { // the columns no longer hold
+			d.Column, d.Width = 0, 0
+		}
+	}
+	return l.diags.sorted()
+}

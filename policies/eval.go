@@ -1,0 +1,252 @@
+package policies
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/hashicorp/hcl/v2"
+	"github.com/zclconf/go-cty/cty"
+	"github.com/zclconf/go-cty/cty/function"
+	"github.com/zclconf/go-cty/cty/function/stdlib"
+)
+
+// secretMark marks what was read by env. HCL never prints a marked value, and
+// whatever is computed from one is marked too.
+type secretMark struct {
+	name string
+	set  bool
+}
+
+// secondsMark marks numbers that are seconds, as duration returns them.
+type secondsMark struct{}
+
+// functionNames are the functions of the language.
+func functionNames() []string { return []string{"env", "file", "duration", "min", "max"} }
+
+// maxFile is the most that file reads.
+const maxFile = 1 << 20
+
+// functions returns the functions for expressions of a file in dir.
+func (l *loader) functions(dir string) map[string]function.Function {
+	text := func(name string) []function.Parameter {
+		return []function.Parameter{{Name: name, Type: cty.String, AllowMarked: true}}
+	}
+	return map[string]function.Function{
+		"env": function.New(&function.Spec{
+			Params: text("name"),
+			Type:   function.StaticReturnType(cty.String),
+			Impl: func(args []cty.Value, _ cty.Type) (cty.Value, error) {
+				if args[0].IsMarked() {
+					return cty.NilVal, function.NewArgErrorf(0, "the name of a variable cannot be a secret itself")
+				}
+				name := args[0].AsString()
+				v, ok := l.lookup(name)
+				if ok && v != "" {
+					l.secrets = append(l.secrets, v)
+				}
+				return cty.StringVal(v).Mark(secretMark{name: name, set: ok && v != ""}), nil
+			},
+		}),
+		"file": function.New(&function.Spec{
+			Params: text("path"),
+			Type:   function.StaticReturnType(cty.String),
+			Impl: func(args []cty.Value, _ cty.Type) (cty.Value, error) {
+				if args[0].IsMarked() {
+					return cty.NilVal, function.NewArgErrorf(0, "the name of a file cannot be a secret")
+				}
+				content, err := readText(resolve(dir, args[0].AsString()))
+				if err != nil {
+					return cty.NilVal, function.NewArgErrorf(0, "%s", err)
+				}
+				return cty.StringVal(content), nil
+			},
+		}),
+		"duration": function.New(&function.Spec{
+			Params: text("text"),
+			Type:   function.StaticReturnType(cty.Number),
+			Impl: func(args []cty.Value, _ cty.Type) (cty.Value, error) {
+				if args[0].IsMarked() {
+					return cty.NilVal, function.NewArgErrorf(0, "a duration cannot be a secret")
+				}
+				d, err := time.ParseDuration(args[0].AsString())
+				if err != nil {
+					return cty.NilVal, function.NewArgErrorf(0, "%q is no duration: write \"1.5s\", \"2m\" or \"1h30m\"", args[0].AsString())
+				}
+				return cty.NumberFloatVal(d.Seconds()).Mark(secondsMark{}), nil
+			},
+		}),
+		"min": stdlib.MinFunc,
+		"max": stdlib.MaxFunc,
+	}
+}
+
+func readText(path string) (string, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return "", err
+	}
+	defer f.Close()
+	content, err := io.ReadAll(io.LimitReader(f, maxFile+1))
+	if err != nil {
+		return "", err
+	}
+	if len(content) > maxFile {
+		return "", fmt.Errorf("%s is larger than %s", path, Bytes(maxFile))
+	}
+	if !utf8.Valid(content) {
+		return "", fmt.Errorf("%s is not UTF-8 text", path)
+	}
+	return string(content), nil
+}
+
+// resolve returns path, taken relative to dir.
+func resolve(dir, path string) string {
+	if path == "" || filepath.IsAbs(path) || dir == "" {
+		return path
+	}
+	return filepath.Join(dir, path)
+}
+
+// scope returns the names that expressions of a file in dir can use.
+func (l *loader) scope(dir string) *hcl.EvalContext {
+	if s, ok := l.scopes[dir]; ok {
+		return s
+	}
+	s := &hcl.EvalContext{Functions: l.functions(dir), Variables: map[string]cty.Value{}}
+	l.scopes[dir] = s
+	return s
+}
+
+// evalLocals works out the locals in the order in which they need one another.
+func (l *loader) evalLocals(tree map[string]any) {
+	l.locals = map[string]cty.Value{}
+	states := map[string]int{} // 1: being worked out, 2: done
+	var visit func(name string)
+	visit = func(name string) {
+		id, ok := tree[name].(leaf)
+		if !ok || states[name] == 2 {
+			return
+		}
+		v := l.values[id]
+		if states[name] == 1 {
+			l.complain(v.at, fmt.Sprintf("local %s needs itself", name), "", "")
+			return
+		}
+		states[name] = 1
+		for _, used := range localsOf(v.expr) {
+			visit(used)
+		}
+		states[name] = 2
+		if result, ok := l.eval(v, tree); ok {
+			l.locals[name] = result
+		} else {
+			l.locals[name] = cty.DynamicVal
+		}
+	}
+	for _, name := range sortedKeys(tree) {
+		visit(name)
+	}
+	l.localTree = tree
+}
+
+// localsOf returns the locals that an expression names.
+func localsOf(expr hcl.Expression) []string {
+	var names []string
+	for _, t := range expr.Variables() {
+		if t.RootName() == "local" && len(t) > 1 {
+			if attr, ok := t[1].(hcl.TraverseAttr); ok {
+				names = append(names, attr.Name)
+			}
+		}
+	}
+	return names
+}
+
+// eval returns what an expression comes to, or reports why it comes to nothing.
+// An unknown value with ok means that the fault was reported where it lies.
+func (l *loader) eval(v value, locals map[string]any) (cty.Value, bool) {
+	known := true
+	for _, t := range v.expr.Variables() {
+		at := origin{rng: t.SourceRange(), where: v.at.where}
+		if t.RootName() != "local" {
+			l.complain(at, fmt.Sprintf("%s is not known here", t.RootName()), "Expressions can use local values and functions.",
+				"Names and texts stand in quotes: \""+t.RootName()+"\".")
+			known = false
+			continue
+		}
+		if len(t) < 2 {
+			l.complain(at, "which local?", "", "Write local.name.")
+			known = false
+			continue
+		}
+		attr, ok := t[1].(hcl.TraverseAttr)
+		if !ok {
+			l.complain(at, "locals are named with a dot", "", "Write local.name.")
+			known = false
+			continue
+		}
+		l.usedLocals[attr.Name] = true
+		if _, ok := locals[attr.Name]; !ok {
+			hint := didYouMean(attr.Name, sortedKeys(locals))
+			if hint == "" {
+				hint = "Define it: locals { " + attr.Name + " = ... }."
+			}
+			l.complain(at, fmt.Sprintf("there is no local %q", attr.Name), "", hint)
+			known = false
+		}
+	}
+	if !known {
+		return cty.DynamicVal, false
+	}
+	scope := l.scope(v.dir)
+	scope.Variables["local"] = cty.ObjectVal(l.locals)
+	result, diags := v.expr.Value(scope)
+	if diags.HasErrors() {
+		l.evaluation(diags, v)
+		return cty.DynamicVal, false
+	}
+	return result, true
+}
+
+// evaluation reports why an expression has no value, in our words where HCL's
+// are about its own inside.
+func (l *loader) evaluation(diags hcl.Diagnostics, v value) {
+	for _, d := range diags {
+		at := v.at
+		if d.Subject != nil {
+			at.rng = *d.Subject
+		}
+		switch d.Summary {
+		case "Call to unknown function":
+			hint := "The functions are " + strings.Join(functionNames(), ", ") + "."
+			name := strings.TrimSuffix(string(at.rng.SliceBytes(l.sources[at.rng.Filename])), "(")
+			if near := didYouMean(name, functionNames()); near != "" {
+				hint = near + " " + hint
+			}
+			l.complain(at, fmt.Sprintf("there is no function %q", name), "", hint)
+		case "Error in function call", "Invalid function argument":
+			detail := d.Detail
+			if _, rest, ok := strings.Cut(detail, "parameter: "); ok {
+				detail = rest
+			}
+			l.complain(at, "the function cannot do this", strings.ToUpper(detail[:min(1, len(detail))])+detail[min(1, len(detail)):], "")
+		default:
+			l.syntax(hcl.Diagnostics{d}, v.at.where)
+		}
+	}
+}
+
+func sortedKeys[V any](m map[string]V) []string {
+	keys := make([]string, 0, len(m))
+	for k := range m {
+		keys = append(keys, k)
+	}
+	slices.Sort(keys)
+	return keys
+}

@@ -1,0 +1,342 @@
+package policies
+
+import (
+	"errors"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/agext/levenshtein"
+	"github.com/hashicorp/hcl/v2"
+	"github.com/hashicorp/hcl/v2/hclsyntax"
+	"github.com/zclconf/go-cty/cty"
+)
+
+// delim separates the levels of koanf's paths. It cannot occur in a label, unlike
+// ".", "/" and ":", which names of models are full of.
+const delim = "\x1f"
+
+// leaf is what koanf merges: an index into loader.values, where the expression
+// waits, unevaluated, with its place.
+type leaf int
+
+// value is an argument as one layer gave it.
+type value struct {
+	expr hcl.Expression
+	at   origin
+	// dir is where relative paths of the expression begin; layer names the layer.
+	dir   string
+	layer string
+}
+
+// header is the opening line of a block. Koanf's maps lose the order of blocks
+// and the places of empty ones, so both are kept here.
+type header struct {
+	at    origin
+	first int // ordinal of the first definition: the order of blocks
+	last  int // ordinal of the last: which of exclusive blocks wins
+	layer string
+}
+
+var errReported = errors.New("reported as diagnostics")
+
+// parser is a koanf parser of one file.
+type parser struct {
+	l     *loader
+	name  string
+	dir   string
+	layer string
+}
+
+// Marshal is not needed: stepfall never writes a policy from koanf's maps.
+func (parser) Marshal(map[string]any) ([]byte, error) {
+	return nil, errors.New("policies are not written from merged layers")
+}
+
+// Unmarshal returns the file as nested maps with leaves.
+func (p parser) Unmarshal(src []byte) (map[string]any, error) {
+	f, diags := hclsyntax.ParseConfig(src, p.name, hcl.InitialPos)
+	if diags.HasErrors() {
+		p.l.syntax(diags, "")
+		return nil, errReported
+	}
+	out := map[string]any{}
+	body, ok := f.Body.(*hclsyntax.Body)
+	if !ok {
+		return out, nil
+	}
+	p.includes(body)
+	p.walk(body, language(), out, nil, "")
+	return out, nil
+}
+
+func (p parser) add(expr hcl.Expression, at origin) leaf {
+	p.l.values = append(p.l.values, value{expr: expr, at: at, dir: p.dir, layer: p.layer})
+	return leaf(len(p.l.values) - 1)
+}
+
+// walk puts a body into out. Keys that do not belong are reported here, so that
+// the complaint is made once for each layer that has them.
+func (p parser) walk(body *hclsyntax.Body, b *block, out map[string]any, path []string, where string) {
+	for _, a := range attributes(body) {
+		at := origin{rng: a.NameRange, where: where}
+		if !b.free {
+			arg := b.arg(a.Name)
+			if arg == nil {
+				p.l.unknownArgument(at, a.Name, b)
+				continue
+			}
+			if arg.kind == kindSecret {
+				p.l.hideLiterals(a.Expr)
+			}
+		}
+		out[a.Name] = p.add(a.Expr, origin{rng: a.Expr.Range(), where: where})
+	}
+	for _, blk := range body.Blocks {
+		p.walkBlock(blk, b, out, path, where)
+	}
+}
+
+func (p parser) walkBlock(blk *hclsyntax.Block, b *block, out map[string]any, path []string, where string) {
+	at := origin{rng: blk.DefRange(), where: where}
+	if len(path) == 0 && blk.Type == "locals" {
+		p.walkLocals(blk, out)
+		return
+	}
+	sub := b.block(blk.Type)
+	if b.free {
+		sub = &block{name: blk.Type, label: -1, free: true}
+	}
+	if sub == nil {
+		p.l.unknownBlock(at, blk.Type, b)
+		return
+	}
+	if !p.labels(blk, sub, at) {
+		return
+	}
+	here := name(blk.Type, blk.Labels)
+	if where != "" {
+		here = where + ", " + here
+	}
+	keys := append([]string{blk.Type}, blk.Labels...)
+	full := append(slices.Clone(path), keys...)
+	inner := out
+	for _, k := range keys {
+		m, ok := inner[k].(map[string]any)
+		if !ok {
+			m = map[string]any{}
+			inner[k] = m
+		}
+		inner = m
+	}
+	at.where = ""
+	if prev, dup := p.l.defined(full, at, p.name); dup {
+		p.l.complain(at, "duplicate block "+here, fmt.Sprintf("It was begun at %s:%d already.", prev.Filename, prev.Start.Line),
+			"Put the arguments of both into one block.")
+	}
+	if prev := p.exclusive(sub, full); prev != nil {
+		p.l.complain(at, fmt.Sprintf("two %s blocks", blk.Type), fmt.Sprintf("The other one stands at %s:%d.", prev.Filename, prev.Start.Line),
+			"There is one strategy in a place; queries that need another get it by a match block.")
+	}
+	p.walk(blk.Body, sub, inner, full, here)
+}
+
+// exclusive returns the place of another block of the same file that excludes this one.
+func (p parser) exclusive(sub *block, full []string) *hcl.Range {
+	if sub.many || sub.label < 0 {
+		return nil
+	}
+	for _, label := range sub.labels {
+		other := append(slices.Clone(full[:len(full)-1]), label)
+		if label == full[len(full)-1] {
+			continue
+		}
+		if h := p.l.headers[strings.Join(other, delim)]; h != nil && h.at.rng.Filename == p.name {
+			return &h.at.rng
+		}
+	}
+	return nil
+}
+
+func (p parser) walkLocals(blk *hclsyntax.Block, out map[string]any) {
+	m, ok := out["locals"].(map[string]any)
+	if !ok {
+		m = map[string]any{}
+		out["locals"] = m
+	}
+	for _, a := range attributes(blk.Body) {
+		if prev, dup := m[a.Name].(leaf); dup {
+			p.l.complain(origin{rng: a.NameRange, where: "locals"}, fmt.Sprintf("local %s is set twice", a.Name),
+				fmt.Sprintf("The other one stands at %s:%d.", p.name, p.l.values[prev].at.rng.Start.Line), "")
+		}
+		m[a.Name] = p.add(a.Expr, origin{rng: a.Expr.Range(), where: "locals"})
+	}
+	for _, inner := range blk.Body.Blocks {
+		p.l.complain(origin{rng: inner.DefRange(), where: "locals"}, "a block within locals", "", fmt.Sprintf("Locals are arguments: write %s = { ... }.", inner.Type))
+	}
+}
+
+var labelPattern = regexp.MustCompile(`^[\p{L}\p{N}][\p{L}\p{N} ._/:@+-]*$`)
+
+// labels checks the labels of a block.
+func (p parser) labels(blk *hclsyntax.Block, sub *block, at origin) bool {
+	if sub.label < 0 {
+		if len(blk.Labels) > 0 {
+			at.rng = blk.LabelRanges[0]
+			p.l.complain(at, blk.Type+" takes no label", "", fmt.Sprintf("Write %s { ... }.", blk.Type))
+			return false
+		}
+		return true
+	}
+	if len(blk.Labels) != 1 {
+		example := `"name"`
+		if len(sub.labels) > 0 {
+			example = `"` + sub.labels[len(sub.labels)-2] + `"`
+		}
+		p.l.complain(at, fmt.Sprintf("%s takes one label, and has %d", blk.Type, len(blk.Labels)), "", fmt.Sprintf("Write %s %s { ... }.", blk.Type, example))
+		return false
+	}
+	label := blk.Labels[0]
+	at.rng = blk.LabelRanges[0]
+	if len(sub.labels) > 0 && !slices.Contains(sub.labels, label) {
+		p.l.complain(at, fmt.Sprintf("unknown %s %q", blk.Type, label), "", choose(label, sub.labels))
+		return false
+	}
+	if !labelPattern.MatchString(label) {
+		p.l.complain(at, fmt.Sprintf("%q is no name", label), "Names begin with a letter or digit and go on with letters, digits, spaces and . _ / : @ + -", "")
+		return false
+	}
+	return true
+}
+
+// defined records the opening line of a block. It reports a definition of the
+// same block in the same file.
+func (l *loader) defined(path []string, at origin, file string) (hcl.Range, bool) {
+	l.ordinal++
+	key := strings.Join(path, delim)
+	h := l.headers[key]
+	if h == nil {
+		l.headers[key] = &header{at: at, first: l.ordinal, last: l.ordinal, layer: file}
+		return hcl.Range{}, false
+	}
+	prev := h.at.rng
+	h.last = l.ordinal
+	h.at = at
+	return prev, prev.Filename == file
+}
+
+func (l *loader) unknownArgument(at origin, name string, b *block) {
+	if sub := b.block(name); sub != nil {
+		label := ""
+		if sub.label >= 0 {
+			label = ` "name"`
+		}
+		l.complain(at, name+" is a block, not an argument", "", fmt.Sprintf("Write %s%s { ... } without an equals sign.", name, label))
+		return
+	}
+	hint := didYouMean(name, b.argNames())
+	if hint == "" {
+		hint = didYouMean(name, b.blockNames())
+	}
+	if hint == "" && len(b.args) > 0 {
+		hint = "What there is here: " + strings.Join(b.argNames(), ", ") + "."
+	}
+	l.complain(at, fmt.Sprintf("unknown argument %q", name), "", hint)
+}
+
+func (l *loader) unknownBlock(at origin, name string, b *block) {
+	if arg := b.arg(name); arg != nil {
+		l.complain(at, name+" is an argument, not a block", "", fmt.Sprintf("Write %s = ...: it takes %s.", name, arg.kind.article()))
+		return
+	}
+	names := b.blockNames()
+	if b == language() {
+		names = append(names, "locals")
+	}
+	hint := didYouMean(name, names)
+	if hint == "" && len(names) > 0 {
+		hint = "Blocks that there are here: " + strings.Join(names, ", ") + "."
+	}
+	l.complain(at, fmt.Sprintf("unknown block %q", name), "", hint)
+}
+
+// hideLiterals remembers the texts that somebody wrote where a secret belongs, so
+// that no diagnostic shows them. Arguments of functions are names, not secrets.
+func (l *loader) hideLiterals(expr hclsyntax.Expression) {
+	v := &literals{l: l}
+	_ = hclsyntax.Walk(expr, v)
+}
+
+type literals struct {
+	l     *loader
+	calls int
+}
+
+// Enter implements hclsyntax.Walker.
+func (w *literals) Enter(n hclsyntax.Node) hcl.Diagnostics {
+	switch n := n.(type) {
+	case *hclsyntax.FunctionCallExpr:
+		w.calls++
+	case *hclsyntax.LiteralValueExpr:
+		if w.calls == 0 && n.Val.Type() == cty.String && !n.Val.IsNull() {
+			w.l.secrets = append(w.l.secrets, n.Val.AsString())
+		}
+	}
+	return nil
+}
+
+// Exit implements hclsyntax.Walker.
+func (w *literals) Exit(n hclsyntax.Node) hcl.Diagnostics {
+	if _, ok := n.(*hclsyntax.FunctionCallExpr); ok {
+		w.calls--
+	}
+	return nil
+}
+
+func attributes(body *hclsyntax.Body) []*hclsyntax.Attribute {
+	list := make([]*hclsyntax.Attribute, 0, len(body.Attributes))
+	for _, a := range body.Attributes {
+		list = append(list, a)
+	}
+	slices.SortFunc(list, func(a, b *hclsyntax.Attribute) int { return a.SrcRange.Start.Byte - b.SrcRange.Start.Byte })
+	return list
+}
+
+// name returns a block as it is written: model "small".
+func name(typ string, labels []string) string {
+	for _, label := range labels {
+		typ += fmt.Sprintf(" %q", label)
+	}
+	return typ
+}
+
+// didYouMean returns a question with the nearest of the names, or "".
+func didYouMean(given string, names []string) string {
+	best, distance := "", max(2, len(given)/3)+1
+	for _, n := range names {
+		if d := levenshtein.Distance(strings.ToLower(given), strings.ToLower(n), nil); d < distance {
+			best, distance = n, d
+		}
+	}
+	if best == "" {
+		return ""
+	}
+	return fmt.Sprintf("Did you mean %q?", best)
+}
+
+// choose returns a hint for a word that is none of a closed set.
+func choose(given string, names []string) string {
+	quoted := make([]string, len(names))
+	for i, n := range names {
+		quoted[i] = fmt.Sprintf("%q", n)
+	}
+	hint := "Choose among " + strings.Join(quoted, ", ") + "."
+	if near := didYouMean(given, names); near != "" {
+		hint = near + " " + hint
+	}
+	if len(names) == 0 {
+		return "There is none."
+	}
+	return hint
+}

@@ -1,0 +1,262 @@
+package policies
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+
+	"github.com/hashicorp/hcl/v2"
+	"github.com/hashicorp/hcl/v2/hclsyntax"
+	"github.com/knadh/koanf/providers/confmap"
+	"github.com/knadh/koanf/providers/env/v2"
+	"github.com/knadh/koanf/providers/rawbytes"
+	"github.com/knadh/koanf/v2"
+	"github.com/zclconf/go-cty/cty"
+)
+
+// LoadOptions says where the layers above the file come from. The zero value
+// reads the process's environment, has no settings and checks no plugin's config.
+type LoadOptions struct {
+	// Env is the environment in the form of os.Environ; nil is the process's own.
+	// It gives env() its values and the STEPFALL__ overrides.
+	Env []string
+	// Sets are the --set arguments: `budget.step_usd=0.05`.
+	Sets []string
+	// Schemas finds the schema of a plugin's config block; nil checks none.
+	Schemas SchemaSource
+	// CheckProfile checks the fitted profile at path against the policy and returns
+	// what does not match; nil checks only that the file is there.
+	CheckProfile func(path string, p *Policy) error
+	// WithoutProfile ignores the fit block, for those who are about to make the profile.
+	WithoutProfile bool
+	// RequireSecrets makes an error of an environment variable that env() names
+	// and that is not set; otherwise it is a warning.
+	RequireSecrets bool
+}
+
+// Load reads the policy at path, a file, a folder of .hcl files, or "library:NAME".
+// The error is a [Diagnostics] when the policy is at fault. A policy that has
+// warnings only is returned with them and without an error.
+func Load(path string, o LoadOptions) (*Policy, error) {
+	l := newLoader(o)
+	l.files(path)
+	return l.policy(path)
+}
+
+// Parse reads a policy from memory; name is what diagnostics call it, and relative
+// paths begin in its folder.
+func Parse(name string, src []byte, o LoadOptions) (*Policy, error) {
+	l := newLoader(o)
+	l.dir = filepath.Dir(name)
+	l.catalog()
+	l.source(name, l.dir, src)
+	return l.policy(name)
+}
+
+// loader is the state of one Load.
+type loader struct {
+	o        LoadOptions
+	dir      string
+	k        *koanf.Koanf
+	values   []value
+	headers  map[string]*header
+	ordinal  int
+	sources  map[string][]byte
+	secrets  []string
+	diags    Diagnostics
+	loaded   []string
+	open     []string
+	broken   bool
+	tree     map[string]any
+	top      hcl.Range
+	places   map[string]leaf
+	settings []Setting
+
+	scopes     map[string]*hcl.EvalContext
+	locals     map[string]cty.Value
+	localTree  map[string]any
+	usedLocals map[string]bool
+	environ    map[string]string
+}
+
+func newLoader(o LoadOptions) *loader {
+	if o.Env == nil {
+		o.Env = os.Environ()
+	}
+	l := &loader{
+		o: o, k: koanf.NewWithConf(koanf.Conf{Delim: delim}),
+		headers: map[string]*header{}, sources: map[string][]byte{}, places: map[string]leaf{},
+		scopes: map[string]*hcl.EvalContext{}, usedLocals: map[string]bool{}, environ: map[string]string{},
+		locals: map[string]cty.Value{},
+	}
+	for _, pair := range o.Env {
+		if name, v, ok := strings.Cut(pair, "="); ok {
+			l.environ[name] = v
+		}
+	}
+	return l
+}
+
+func (l *loader) lookup(name string) (string, bool) {
+	v, ok := l.environ[name]
+	return v, ok
+}
+
+// files loads the catalogue and then the policy's own files.
+func (l *loader) files(path string) {
+	l.catalog()
+	if info, err := os.Stat(path); err == nil && info.IsDir() {
+		l.dir = path
+		names, err := filepath.Glob(filepath.Join(path, "*.hcl"))
+		if err != nil || len(names) == 0 {
+			l.complain(origin{rng: hcl.Range{Filename: path}}, "no policy here", "The folder has no file that ends in .hcl.", "")
+			l.broken = true
+			return
+		}
+		for _, name := range names {
+			l.include(name, origin{rng: hcl.Range{Filename: name}})
+		}
+		return
+	}
+	l.dir = filepath.Dir(path)
+	l.include(path, origin{rng: hcl.Range{Filename: path}})
+}
+
+func (l *loader) catalog() {
+	src, err := library.ReadFile("library/catalog.hcl")
+	if err != nil {
+		panic("policies: the catalogue is embedded: " + err.Error())
+	}
+	l.source(catalogFile, "", src)
+	l.loaded = nil
+}
+
+// include loads one file: a path or a name of the library. at is where it was
+// asked for.
+func (l *loader) include(path string, at origin) {
+	if slices.Contains(l.open, path) {
+		l.complain(at, fmt.Sprintf("%s includes itself", path), strings.Join(append(slices.Clone(l.open), path), " -> "), "")
+		return
+	}
+	if slices.Contains(l.loaded, path) {
+		return
+	}
+	if name, ok := strings.CutPrefix(path, libraryPrefix); ok {
+		src, err := library.ReadFile("library/" + name + ".hcl")
+		if err != nil || name == "catalog" {
+			l.complain(at, fmt.Sprintf("the library has no policy %q", name), "", choose(name, Library()))
+			l.broken = true
+			return
+		}
+		l.source(path, l.dir, src)
+		return
+	}
+	src, err := os.ReadFile(path)
+	if err != nil {
+		summary, hint := err.Error(), ""
+		if errors.Is(err, fs.ErrNotExist) {
+			summary = fmt.Sprintf("there is no file %s", path)
+			if slices.Contains(Library(), strings.TrimSuffix(filepath.Base(path), ".hcl")) {
+				hint = fmt.Sprintf("The policy that ships with stepfall is called %q.", libraryPrefix+strings.TrimSuffix(filepath.Base(path), ".hcl"))
+			}
+		}
+		l.complain(at, summary, "", hint)
+		l.broken = true
+		return
+	}
+	l.source(path, filepath.Dir(path), src)
+}
+
+// source merges one file.
+func (l *loader) source(name, dir string, src []byte) {
+	l.loaded = append(l.loaded, name)
+	l.sources[name] = src
+	l.open = append(l.open, name)
+	defer func() { l.open = l.open[:len(l.open)-1] }()
+	if name != catalogFile {
+		l.top = hcl.Range{Filename: name}
+	}
+	err := l.k.Load(rawbytes.Provider(src), parser{l: l, name: name, dir: dir, layer: name})
+	if err != nil {
+		l.broken = true
+	}
+}
+
+// includes loads what a file includes, before the file itself.
+func (p parser) includes(body *hclsyntax.Body) {
+	a := body.Attributes["include"]
+	if a == nil {
+		return
+	}
+	at := origin{rng: a.Expr.Range()}
+	v, diags := a.Expr.Value(nil)
+	if diags.HasErrors() || !v.CanIterateElements() {
+		p.l.complain(at, "include takes a list of texts", "It is read before anything else, so it can use no locals and no functions.", `Write include = ["prices.hcl", "library:swe"].`)
+		p.l.broken = true
+		return
+	}
+	for it := v.ElementIterator(); it.Next(); {
+		_, element := it.Element()
+		if element.IsNull() || element.Type() != cty.String {
+			p.l.complain(at, "include takes a list of texts", "", `Write include = ["prices.hcl", "library:swe"].`)
+			p.l.broken = true
+			return
+		}
+		path := element.AsString()
+		if !strings.HasPrefix(path, libraryPrefix) {
+			path = resolve(p.dir, path)
+		}
+		p.l.include(path, at)
+	}
+}
+
+// policy merges the layers above the files, decodes and validates.
+func (l *loader) policy(path string) (*Policy, error) {
+	if l.broken {
+		return nil, l.finish()
+	}
+	l.tree = l.k.Raw()
+	if err := l.k.Load(env.Provider(delim, env.Opt{
+		Prefix: envPrefix, TransformFunc: l.environment, EnvironFunc: func() []string { return slices.Sorted(slices.Values(l.o.Env)) },
+	}), nil); err != nil {
+		return nil, fmt.Errorf("merging the environment: %w", err)
+	}
+	for _, text := range l.o.Sets {
+		if m := l.setting(text); m != nil {
+			if err := l.k.Load(confmap.Provider(m, ""), nil); err != nil {
+				return nil, fmt.Errorf("merging --set %s: %w", text, err)
+			}
+		}
+	}
+	l.tree = l.k.Raw()
+	l.evalLocals(child(l.tree, "locals"))
+	p := &Policy{Path: path, Files: l.loaded}
+	l.decode(language(), l.tree, reflect.ValueOf(p).Elem(), nil, "")
+	l.validate(p)
+	diags := l.finish()
+	if diags.HasErrors() {
+		return nil, diags
+	}
+	p.Warnings, p.settings = diags, l.settings
+	p.secrets = slices.Clone(l.secrets)
+	sum := sha256.New()
+	for _, s := range p.settings {
+		fmt.Fprintf(sum, "%q=%s\n", s.Path, s.Value)
+	}
+	p.Checksum = hex.EncodeToString(sum.Sum(nil))
+	return p, nil
+}
+
+// Settings returns every argument of the effective policy, defaults included, in
+// the order of the language, and where each comes from.
+func (p *Policy) Settings() []Setting { return p.settings }
+
+// Redact returns text without the policy's secrets: those that env() read.
+func (p *Policy) Redact(text string) string { return redact(text, p.secrets) }

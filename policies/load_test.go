@@ -1,0 +1,144 @@
+package policies_test
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/stepfall/stepfall/policies"
+)
+
+const sample = `
+model "small" {
+  provider = "openai"
+  served   = "gpt-4o-mini"
+  base_url = "http://127.0.0.1:8080/v1"
+  api_key  = env("OPENAI_API_KEY")
+  price {
+    input_usd_per_million  = 0.15
+    output_usd_per_million = 0.60
+  }
+  context_tokens    = 128000
+  max_output_tokens = 16384
+  capabilities      = ["tools", "images", "json_mode", "log_probs"]
+  quality {
+    mean    = 0.55
+    std_dev = 0.3
+  }
+}
+
+verifier "tests" {
+  plugin = "verifier-tests"
+  config {
+    command = ["go", "test", "-json", "./..."]
+    timeout = "20s"
+  }
+  on_unavailable = "abstain"
+}
+
+strategy "cascade_route" {
+  lambda = 0.5
+}
+
+budget {
+  step_usd = 0.05
+}
+
+trace {
+  file = "traces.jsonl"
+}
+`
+
+func load(t *testing.T, text string, o policies.LoadOptions) *policies.Policy {
+	t.Helper()
+	p, err := tryLoad(t, text, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+func tryLoad(t *testing.T, text string, o policies.LoadOptions) (*policies.Policy, error) {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "policy.hcl")
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if o.Env == nil {
+		o.Env = []string{"OPENAI_API_KEY=sk-planted-secret-0123456789"}
+	}
+	return policies.Load(file, o)
+}
+
+func TestLoadFillsThePolicy(t *testing.T) {
+	p := load(t, sample, policies.LoadOptions{})
+	m := p.Models[0]
+	if m.Name != "small" || m.Served != "gpt-4o-mini" || m.Price.Output != 0.6 || m.MaxOutputTokens != 16384 || m.Quality.Mean != 0.55 {
+		t.Errorf("model = %+v", m)
+	}
+	if got := m.APIKey.Reveal(); got != "sk-planted-secret-0123456789" {
+		t.Errorf("key = %q", got)
+	}
+	s := m.SDK()
+	if !s.Capabilities.Tools || s.Capabilities.Reasoning || s.Price.CachedInput != 0.15 {
+		t.Errorf("sdk model = %+v", s)
+	}
+	if p.Strategy.Kind != "cascade_route" || p.Strategy.Lambda[0] != 0.5 || p.Strategy.Scale != 1 {
+		t.Errorf("strategy = %+v", p.Strategy)
+	}
+	if got := p.Verifiers[0].Config.Values()["timeout"]; got != "20s" {
+		t.Errorf("timeout of the verifier = %v", got)
+	}
+	if p.Retry.BaseDelay != 500*time.Millisecond || p.Stream.Mode != "buffer" || p.Trace.MaxSize != 64<<20 {
+		t.Errorf("defaults: retry %+v, stream %+v, trace %+v", p.Retry, p.Stream, p.Trace)
+	}
+	if filepath.Base(p.Trace.File) != "traces.jsonl" || !filepath.IsAbs(p.Trace.File) {
+		t.Errorf("trace file = %q, want it in the folder of the policy", p.Trace.File)
+	}
+	if len(p.Warnings) > 0 {
+		t.Errorf("warnings: %v", p.Warnings)
+	}
+}
+
+func TestLaterLayersWin(t *testing.T) {
+	o := policies.LoadOptions{
+		Env:  []string{"OPENAI_API_KEY=k", "STEPFALL__MODEL__SMALL__PRICE__INPUT_USD_PER_MILLION=0.2", "STEPFALL__STREAM__MODE=commit", "STEPFALL__BUDGET__STEP_USD=0.1"},
+		Sets: []string{"budget.step_usd=0.2", `verifier.tests.config.timeout=30s`},
+	}
+	p := load(t, sample, o)
+	if p.Models[0].Price.Input != 0.2 || p.Models[0].Price.Output != 0.6 {
+		t.Errorf("price = %+v", p.Models[0].Price)
+	}
+	if p.Stream.Mode != "commit" || p.Budget.StepUSD != 0.2 {
+		t.Errorf("stream %q, step cap %v", p.Stream.Mode, p.Budget.StepUSD)
+	}
+	if got := p.Verifiers[0].Config.Values()["timeout"]; got != "30s" {
+		t.Errorf("timeout = %v", got)
+	}
+}
+
+func TestEverythingWrongIsSaidAtOnce(t *testing.T) {
+	_, err := tryLoad(t, `
+model "small" {
+  provder = "openai"
+  served = "gpt-4o-mini"
+}
+strategy "cascade" {
+  lambda = "cheap"
+  order = ["smal"]
+}
+budget {
+  step_usd = -1
+}
+`, policies.LoadOptions{})
+	var d policies.Diagnostics
+	if !errors.As(err, &d) {
+		t.Fatalf("err = %v, want Diagnostics", err)
+	}
+	t.Log(err)
+	if len(d) < 5 {
+		t.Errorf("%d diagnostics, want at least 5", len(d))
+	}
+}

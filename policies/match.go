@@ -1,0 +1,123 @@
+package policies
+
+import (
+	"path"
+	"slices"
+
+	"github.com/stepfall/stepfall/sdk"
+	"github.com/stepfall/stepfall/sdk/cascade"
+)
+
+// Empty reports whether there are no conditions.
+func (w When) Empty() bool {
+	return w.Groups == nil && w.Tools == nil && w.Tenants == nil && w.Labels == nil && w.Checks == nil
+}
+
+// Matches reports whether q meets every condition.
+func (w When) Matches(q *sdk.Query) bool {
+	if w.Groups != nil && !anyGlob(w.Groups, q.Group) || w.Tenants != nil && !anyGlob(w.Tenants, q.Tenant) {
+		return false
+	}
+	if w.Tools != nil && !slices.ContainsFunc(q.Tools, func(t sdk.Tool) bool { return anyGlob(w.Tools, t.Name) }) {
+		return false
+	}
+	if w.Checks != nil {
+		has := len(q.Checks.FailToPass)+len(q.Checks.PassToPass) > 0 || q.WorkDir != ""
+		if has != *w.Checks {
+			return false
+		}
+	}
+	for key, pattern := range w.Labels {
+		v, ok := q.Labels[key]
+		if !ok || !glob(pattern, v) {
+			return false
+		}
+	}
+	return true
+}
+
+func anyGlob(patterns []string, text string) bool {
+	return slices.ContainsFunc(patterns, func(p string) bool { return glob(p, text) })
+}
+
+func glob(pattern, text string) bool {
+	ok, err := path.Match(pattern, text)
+	return ok && err == nil || pattern == text
+}
+
+// Choice is what a policy has for one query.
+type Choice struct {
+	// Match is the name of the match block, "" when none applies.
+	Match string
+	// Strategy is how to choose.
+	Strategy *Strategy
+	// Candidates marks the models, in the order of the policy, that may run.
+	Candidates []bool
+}
+
+// Choose returns the strategy and the candidates for q: those of the first match
+// block that applies, or the policy's own.
+func (p *Policy) Choose(q *sdk.Query) Choice {
+	c := Choice{Strategy: &p.Strategy, Candidates: make([]bool, len(p.Models))}
+	var models []string
+	for i := range p.Matches {
+		if m := &p.Matches[i]; m.When.Matches(q) {
+			c.Match, c.Strategy, models = m.Name, m.Strategy, m.Models
+			break
+		}
+	}
+	for i := range p.Models {
+		c.Candidates[i] = models == nil || slices.Contains(models, p.Models[i].Name)
+	}
+	return c
+}
+
+// Verifies reports whether a verifier of the policy judges answers of model to q.
+func (p *Policy) Verifies(q *sdk.Query, model string) bool {
+	return slices.ContainsFunc(p.Verifiers, func(v Verifier) bool {
+		return v.When.Matches(q) && (v.Models == nil || slices.Contains(v.Models, model))
+	})
+}
+
+// CascadeName returns the strategy's name in package cascade.
+func (s *Strategy) CascadeName() string {
+	if s.Kind != cascade.NameCascadeRoute {
+		return s.Kind
+	}
+	switch s.Variant {
+	case "slow":
+		return cascade.NameCascadeRouteSlow
+	case "greedy":
+		return cascade.NameCascadeRouteGreedy
+	case "no_expect":
+		return cascade.NameCascadeRouteNoExpect
+	}
+	return cascade.NameCascadeRoute
+}
+
+// Params returns the strategy's parameters for [cascade.New], where order names
+// models by their index in models.
+func (s *Strategy) Params(models []sdk.Model) cascade.Params {
+	p := cascade.Params{
+		Lambdas: s.Lambda, Thresholds: s.Threshold, Gamma: s.Gamma, MaxDepth: s.MaxDepth,
+		Scale: s.Scale, NodeLimit: s.NodeLimit, TopK: s.TopK,
+	}
+	if s.Answer == "last" {
+		p.Answer = cascade.Last
+	}
+	for _, name := range s.Order {
+		if i := slices.IndexFunc(models, func(m sdk.Model) bool { return m.Name == name }); i >= 0 {
+			p.Order = append(p.Order, i)
+		}
+	}
+	if s.Variant == "no_expect" {
+		p.Scale, p.NoExpect = 0, true
+	}
+	return p
+}
+
+// Cascade returns the strategy itself, over the policy's models.
+func (s *Strategy) Cascade(models []sdk.Model) (cascade.Strategy, error) {
+	return cascade.New(s.CascadeName(), s.Params(models))
+}
+

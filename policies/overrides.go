@@ -1,0 +1,213 @@
+package policies
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"unicode"
+
+	"github.com/hashicorp/hcl/v2"
+	"github.com/hashicorp/hcl/v2/hclsyntax"
+	"github.com/zclconf/go-cty/cty"
+)
+
+// envPrefix begins the environment variables that change a policy.
+const envPrefix = "STEPFALL__"
+
+// environment is env/v2's TransformFunc: STEPFALL__MODEL__SMALL__BASE_URL becomes
+// the path of base_url in model "small". Names are compared in upper case with
+// everything but letters and digits as "_".
+func (l *loader) environment(name, text string) (string, any) {
+	at := l.overlay("env "+name, name, text)
+	tokens := strings.Split(strings.TrimPrefix(name, envPrefix), "__")
+	path, arg, ok := l.find(tokens, at, func(given, key string) bool { return given == normal(key) })
+	if !ok {
+		return "", nil
+	}
+	return strings.Join(path, delim), l.overlayValue(arg, at, name, text)
+}
+
+// normal returns the form in which names are compared with environment variables.
+func normal(key string) string {
+	return strings.Map(func(r rune) rune {
+		if unicode.IsLetter(r) || unicode.IsDigit(r) {
+			return unicode.ToUpper(r)
+		}
+		return '_'
+	}, key)
+}
+
+// setting returns the path and value of one --set, as a nested map for koanf.
+func (l *loader) setting(text string) map[string]any {
+	left, right, ok := strings.Cut(text, "=")
+	left, right = strings.TrimSpace(left), strings.TrimSpace(right)
+	at := l.overlay("--set", left, right)
+	if !ok {
+		l.complain(at, fmt.Sprintf("--set %s has no value", left), "", "Write --set budget.step_usd=0.05.")
+		return nil
+	}
+	traversal, diags := hclsyntax.ParseTraversalAbs([]byte(left), "--set", hcl.InitialPos)
+	if diags.HasErrors() {
+		l.complain(at, fmt.Sprintf("--set %s is no path to an argument", left), "",
+			`Write names with dots, and labels in brackets when they hold more than letters, digits, - and _: model["gpt-4.1"].base_url.`)
+		return nil
+	}
+	tokens := make([]string, 0, len(traversal))
+	for _, step := range traversal {
+		switch step := step.(type) {
+		case hcl.TraverseRoot:
+			tokens = append(tokens, step.Name)
+		case hcl.TraverseAttr:
+			tokens = append(tokens, step.Name)
+		case hcl.TraverseIndex:
+			if step.Key.Type() != cty.String {
+				l.complain(at, fmt.Sprintf("--set %s: labels are texts", left), "", "")
+				return nil
+			}
+			tokens = append(tokens, step.Key.AsString())
+		}
+	}
+	path, arg, ok := l.find(tokens, at, func(given, key string) bool { return given == key })
+	if !ok {
+		return nil
+	}
+	var out any = l.overlayValue(arg, at, left, right)
+	for _, key := range slices.Backward(path) {
+		out = map[string]any{key: out}
+	}
+	return out.(map[string]any) //nolint:errcheck // a path has at least one key
+}
+
+// overlay makes a source of one line for an override, for diagnostics to show.
+func (l *loader) overlay(layer, name, text string) origin {
+	file := layer
+	for i := 2; l.sources[file] != nil; i++ {
+		file = fmt.Sprintf("%s (%d)", layer, i)
+	}
+	l.sources[file] = []byte(name + "=" + text)
+	from := len(name) + 1
+	return origin{rng: hcl.Range{
+		Filename: file,
+		Start:    hcl.Pos{Line: 1, Column: from + 1, Byte: from},
+		End:      hcl.Pos{Line: 1, Column: from + 1 + len(text), Byte: from + len(text)},
+	}}
+}
+
+// overlayValue turns the text of an override into a value. Text goes as it is to
+// arguments that are texts, unless it is quoted; all else is an expression.
+func (l *loader) overlayValue(arg *argument, at origin, name, text string) leaf {
+	v := value{at: at, dir: l.dir, layer: at.rng.Filename}
+	literal := &hclsyntax.LiteralValueExpr{Val: cty.StringVal(text), SrcRange: at.rng}
+	start := at.rng.Start
+	expr, diags := hclsyntax.ParseExpression([]byte(text), at.rng.Filename, start)
+	switch {
+	case arg != nil && arg.textual() && !strings.HasPrefix(text, `"`):
+		v.expr = literal
+	case !diags.HasErrors() && (arg != nil || len(expr.Variables()) == 0):
+		v.expr = expr
+	case arg == nil: // a plugin's config: what is no expression is text
+		v.expr = literal
+	default:
+		l.complain(at, fmt.Sprintf("%s takes %s", name, arg.kind.article()), diags[0].Detail, "")
+		v.expr = hcl.StaticExpr(cty.DynamicVal, at.rng)
+	}
+	if arg != nil && arg.kind == kindSecret {
+		if e, ok := v.expr.(hclsyntax.Expression); ok {
+			l.hideLiterals(e)
+		}
+		if diags.HasErrors() || len(expr.Variables()) > 0 {
+			l.secrets = append(l.secrets, text)
+		}
+	}
+	l.values = append(l.values, v)
+	return leaf(len(l.values) - 1)
+}
+
+func (a *argument) textual() bool {
+	switch a.kind {
+	case kindText, kindDuration, kindSize:
+		return true
+	default:
+		return false
+	}
+}
+
+// find follows the tokens of an override through the language and the labels
+// that the files have. The argument is nil within a plugin's config.
+func (l *loader) find(tokens []string, at origin, same func(given, key string) bool) ([]string, *argument, bool) {
+	b, tree := language(), l.tree
+	var path []string
+	for i := 0; i < len(tokens); i++ {
+		token, last := tokens[i], i == len(tokens)-1
+		if b.free {
+			key := strings.ToLower(token)
+			if match := matching(slices.Collect(maps.Keys(tree)), token, same); len(match) == 1 {
+				key = match[0]
+			}
+			path = append(path, key)
+			if last {
+				return path, nil, true
+			}
+			tree = child(tree, key)
+			continue
+		}
+		if match := matching(b.argNames(), token, same); last && len(match) == 1 {
+			return append(path, match[0]), b.arg(match[0]), true
+		}
+		match := matching(b.blockNames(), token, same)
+		if len(match) == 0 {
+			l.complain(at, fmt.Sprintf("%s has no %q", within(path), token), "", didYouMean(token, append(b.argNames(), b.blockNames()...)))
+			return nil, nil, false
+		}
+		b = b.block(match[0])
+		path, tree = append(path, match[0]), child(tree, match[0])
+		if b.label < 0 {
+			continue
+		}
+		if i++; i == len(tokens) {
+			break
+		}
+		labels := slices.Sorted(maps.Keys(tree))
+		match = matching(labels, tokens[i], same)
+		switch len(match) {
+		case 0:
+			hint := "There is none."
+			if len(labels) > 0 {
+				hint = choose(tokens[i], labels)
+			}
+			l.complain(at, fmt.Sprintf("no %s is called %q", b.name, tokens[i]), "An override changes what the files have; it adds nothing.", hint)
+			return nil, nil, false
+		case 1:
+			path, tree = append(path, match[0]), child(tree, match[0])
+		default:
+			l.complain(at, fmt.Sprintf("%q could be %s %q or %q", tokens[i], b.name, match[0], match[1]), "",
+				"Use --set, where names are written as they are.")
+			return nil, nil, false
+		}
+	}
+	l.complain(at, within(path)+" is a block", "", "Name one of its arguments: "+strings.Join(b.argNames(), ", ")+".")
+	return nil, nil, false
+}
+
+func within(path []string) string {
+	if len(path) == 0 {
+		return "a policy"
+	}
+	return strings.Join(path, " ")
+}
+
+func matching(keys []string, given string, same func(given, key string) bool) []string {
+	var found []string
+	for _, k := range keys {
+		if same(given, k) {
+			found = append(found, k)
+		}
+	}
+	return found
+}
+
+func child(tree map[string]any, key string) map[string]any {
+	m, _ := tree[key].(map[string]any)
+	return m
+}

@@ -1,0 +1,396 @@
+package policies
+
+import (
+	"time"
+
+	"github.com/stepfall/stepfall/sdk"
+)
+
+// Policy is what the operator wrote, checked and with defaults filled in. It is
+// read only.
+type Policy struct {
+	// Files or folders of files whose contents come first, so that this file can
+	// change them. Paths are relative to the file that includes. A name such as
+	// "library:swe" is a policy that ships with stepfall.
+	Include []string `policy:"include"`
+	// What stepfall does with its decisions. enforce: acts on them. observe: calls
+	// the baseline and records what it would have done. shadow: calls the baseline,
+	// and does the steps of a sample beside it. off: calls the baseline, records nothing.
+	Mode string `policy:"mode" oneof:"enforce observe shadow off" default:"enforce"`
+	// The model that is called when the mode is not enforce.
+	Baseline string `policy:"baseline" ref:"model"`
+
+	Models     []Model     `policy:"model,block"`
+	Catalog    []Catalog   `policy:"catalog,block"`
+	Plugins    []Plugin    `policy:"plugin,block"`
+	Estimators []Estimator `policy:"estimator,block"`
+	Verifiers  []Verifier  `policy:"verifier,block"`
+	// Strategy is how to choose when no Match applies.
+	Strategy Strategy `policy:"strategy,block" required:"true"`
+	Matches  []Match  `policy:"match,block"`
+	Budget   Budget   `policy:"budget,block"`
+	Fit      *Fit     `policy:"fit,block"`
+	Stream   Stream   `policy:"stream,block"`
+	Session  *Session `policy:"session,block"`
+	Retry    Retry    `policy:"retry,block"`
+	Shadow   *Shadow  `policy:"shadow,block"`
+	Trace    Trace    `policy:"trace,block"`
+
+	// Path is what was given to Load; Files are all files that were read, in the
+	// order of their layers, names of the library included.
+	Path  string
+	Files []string
+	// Checksum is the SHA-256, in hex, of the effective policy without its secrets.
+	Checksum string
+	// Warnings are what deserves a look and did not stop the policy.
+	Warnings Diagnostics
+
+	settings []Setting
+	secrets  []string
+}
+
+// A Model is a candidate: a model that may be asked.
+type Model struct {
+	Name string `policy:"name,label"`
+	// Who serves the model. openai is any server that speaks OpenAI's chat API;
+	// go is a model that the application hands over in code under this name.
+	Provider string `policy:"provider" required:"true" oneof:"openai anthropic ollama mistral go"`
+	// The provider's name of the model; the block's label when absent.
+	Served string `policy:"served"`
+	// Address of the server, for instance "http://127.0.0.1:8080/v1"; the provider's own when absent.
+	BaseURL string `policy:"base_url"`
+	// The key, as env("NAME").
+	APIKey Secret `policy:"api_key"`
+	// Longest prompt and answer together, in tokens. From the catalogue when absent; 0 is unknown.
+	ContextTokens int `policy:"context_tokens" min:"0"`
+	// Longest answer, in tokens. From the catalogue when absent; 0 is unknown.
+	MaxOutputTokens int `policy:"max_output_tokens" min:"0"`
+	// Length of a usual answer, in tokens, for costs before a profile is fitted.
+	ExpectedOutputTokens int `policy:"expected_output_tokens" min:"1" default:"500"`
+	// What the model can do. What is not listed is not asked of it. From the catalogue when absent.
+	Capabilities []string `policy:"capabilities" oneof:"tools images json_mode json_schema log_probs reasoning"`
+	// Longest wait for one call; "0s" is no limit but the caller's.
+	Timeout time.Duration `policy:"timeout" min:"0" default:"0s"`
+
+	Price       Price        `policy:"price,block"`
+	Quality     Quality      `policy:"quality,block"`
+	Deployments []Deployment `policy:"deployment,block"`
+}
+
+// Price is what a model costs, in US dollars per million tokens. Without the
+// block, prices come from the catalogue; a model that is in neither is an error.
+type Price struct {
+	// Prompt tokens.
+	Input float64 `policy:"input_usd_per_million" min:"0"`
+	// Prompt tokens that the provider had cached; the input price when absent.
+	CachedInput float64 `policy:"cached_input_usd_per_million" min:"0"`
+	// Prompt tokens that the provider caches now; the input price when absent.
+	CacheWrite float64 `policy:"cache_write_usd_per_million" min:"0"`
+	// Tokens of the answer.
+	Output float64 `policy:"output_usd_per_million" min:"0"`
+	// Tokens of hidden reasoning; the output price when absent.
+	Reasoning float64 `policy:"reasoning_usd_per_million" min:"0"`
+	// Says that the model really costs nothing. Prices of 0 are an error without it.
+	Free bool `policy:"free"`
+}
+
+// Quality is the belief about a model's answers before a profile is fitted.
+type Quality struct {
+	// Expected quality, in [0, 1].
+	Mean float64 `policy:"mean" min:"0" max:"1" default:"0.5"`
+	// How far the estimate of an answer is expected to lie from the mean: a standard deviation.
+	StdDev float64 `policy:"std_dev" min:"0" max:"1" default:"0.25"`
+}
+
+// A Deployment is a further place where the same model is served. Calls go to the
+// first that works, in the order of the file, after the model's own.
+type Deployment struct {
+	Name string `policy:"name,label"`
+	// The provider's name of the model there; the model's when absent.
+	Served string `policy:"served"`
+	// Address of the server.
+	BaseURL string `policy:"base_url" required:"true"`
+	// The key, as env("NAME").
+	APIKey Secret `policy:"api_key"`
+}
+
+// A Catalog block holds facts about a model that exists: the label is provider and
+// served name, "openai/gpt-4o-mini". Those of the package have a date and a source
+// and are read first; a policy may change them or add its own.
+type Catalog struct {
+	Name string `policy:"name,label"`
+	// The day on which the facts were right, as "2025-08-07".
+	AsOf string `policy:"as_of" required:"true"`
+	// Where the facts come from.
+	Source string `policy:"source" required:"true"`
+	// Longest prompt and answer together, in tokens; 0 is unknown.
+	ContextTokens int `policy:"context_tokens" min:"0"`
+	// Longest answer, in tokens; 0 is unknown.
+	MaxOutputTokens int `policy:"max_output_tokens" min:"0"`
+	// What the model can do.
+	Capabilities []string `policy:"capabilities" oneof:"tools images json_mode json_schema log_probs reasoning"`
+
+	Price Price `policy:"price,block"`
+}
+
+// A Plugin says where a plugin's binary is and how it is run. The block is only
+// needed for what differs from the defaults: plugins are found by name.
+type Plugin struct {
+	Name string `policy:"name,label"`
+	// The binary, relative to the policy file; found by name when absent.
+	Path string `policy:"path"`
+	// SHA-256 of the binary, in hex; the plugin is not started when it differs.
+	Checksum string `policy:"checksum"`
+	// What the plugin may touch. none: what the user may. process: a process group
+	// of its own with a clean environment. sandbox: also no network and no files
+	// but its own, where the system can; missing layers are reported.
+	Isolation string `policy:"isolation" oneof:"none process sandbox" default:"process"`
+	// Environment variables that the plugin sees, by name.
+	Env []string `policy:"env"`
+	// Longest start.
+	StartTimeout time.Duration `policy:"start_timeout" above:"0" default:"10s"`
+	// Longest call, unless the block that uses the plugin says otherwise.
+	CallTimeout time.Duration `policy:"call_timeout" above:"0" default:"30s"`
+	// Memory that the plugin may use; 0 is no limit.
+	Memory Bytes `policy:"memory" min:"0" default:"0B"`
+}
+
+// An Estimator says how good answers will be, or are. Those of the fitted profile
+// come by themselves; a block adds one that is a plugin.
+type Estimator struct {
+	Name string `policy:"name,label"`
+	// The plugin that estimates.
+	Plugin string `policy:"plugin" required:"true"`
+	// Models that it speaks of; all when absent.
+	Models []string `policy:"models" ref:"model"`
+	// When the plugin cannot be had. abstain: the prior or the profile decides. fail: the step fails.
+	OnUnavailable string `policy:"on_unavailable" oneof:"abstain fail" default:"abstain"`
+	// Longest call; the plugin's call_timeout when "0s".
+	Timeout time.Duration `policy:"timeout" min:"0" default:"0s"`
+
+	When   When   `policy:"when,block"`
+	Config Config `policy:"config,block"`
+}
+
+// A Verifier judges answers: passed, failed or inconclusive.
+type Verifier struct {
+	Name string `policy:"name,label"`
+	// The plugin that verifies.
+	Plugin string `policy:"plugin" required:"true"`
+	// Models whose answers it judges; all when absent.
+	Models []string `policy:"models" ref:"model"`
+	// When the plugin cannot be had. abstain: the estimators decide. fail: the step
+	// fails. accept: the answer counts as passed.
+	OnUnavailable string `policy:"on_unavailable" oneof:"abstain fail accept" default:"abstain"`
+	// Longest verification; the plugin's call_timeout when "0s".
+	Timeout time.Duration `policy:"timeout" min:"0" default:"0s"`
+	// The most that one verification may cost, in US dollars: a judge's calls. It is reserved beforehand.
+	MaxUSD float64 `policy:"max_usd" min:"0"`
+
+	When   When   `policy:"when,block"`
+	Config Config `policy:"config,block"`
+}
+
+// When says which queries a block is about: all that is given must hold. Without
+// conditions it is about every query.
+type When struct {
+	// The query's group is one of these; "*" stands for any characters but "/".
+	Groups []string `policy:"groups"`
+	// The query offers at least one of these tools; "*" as above, so that ["*"] is any tool.
+	Tools []string `policy:"tools"`
+	// The query's tenant is one of these; "*" as above.
+	Tenants []string `policy:"tenants"`
+	// The query has each of these labels with the given value; "*" as above.
+	Labels map[string]string `policy:"labels"`
+	// Whether the query names tests that decide, or a work tree for them; either when absent.
+	Checks *bool `policy:"checks"`
+}
+
+// A Strategy chooses which models are run. Its label is the kind: route, threshold,
+// cascade, cascade_route or index.
+type Strategy struct {
+	Kind string `policy:"kind,label" oneof:"route threshold cascade cascade_route index"`
+	// Price of a dollar in units of quality: a number, or a list with one for each
+	// number of models that have run, of which the last repeats. Comes from the profile when there is one.
+	Lambda []float64 `policy:"lambda" min:"0" kinds:"route cascade cascade_route index"`
+	// Estimated quality from which an answer is good enough: a number, or a list
+	// with one for each model in order. Comes from the profile when there is one.
+	Threshold []float64 `policy:"threshold" min:"0" max:"1" kinds:"threshold"`
+	// How cascade_route looks for the best set of models. exact: branch and bound.
+	// slow: all sets. greedy: one further model at a time. no_expect: as if estimates were certain.
+	Variant string `policy:"variant" oneof:"exact slow greedy no_expect" default:"exact" kinds:"cascade_route"`
+	// Probability of the cheapest among equally good choices. Comes from the profile when there is one.
+	Gamma float64 `policy:"gamma" min:"0" max:"1" kinds:"route cascade cascade_route index"`
+	// Most models run for one query; 0 is no limit.
+	MaxDepth int `policy:"max_depth" min:"0"`
+	// Factor on the uncertainty of estimates, above 0 up to 1: below 1, less is
+	// hoped for from further models. Comes from the profile when there is one.
+	Scale float64 `policy:"scale" above:"0" max:"1" default:"1" kinds:"cascade cascade_route index"`
+	// Models in the order in which they may run; others never run. Every model in
+	// the order of the file when absent (cascade_route: in any order).
+	Order []string `policy:"order" ref:"model" kinds:"threshold cascade cascade_route"`
+	// Which answer a cascade returns: the best of all, or the last.
+	Answer string `policy:"answer" oneof:"best last" default:"best" kinds:"threshold cascade"`
+	// Most sets of models that one decision values; 0 is 20000, -1 no limit.
+	NodeLimit int `policy:"node_limit" min:"-1" kinds:"cascade_route"`
+	// Keeps only so many sets of each size while searching; 0 keeps all.
+	TopK int `policy:"top_k" min:"0" kinds:"cascade_route"`
+}
+
+// A Match gives the queries that it is about a strategy and candidates of their
+// own. The first that applies, in the order of the file, counts.
+type Match struct {
+	Name string `policy:"name,label"`
+	// Candidates for these queries; all models when absent.
+	Models []string `policy:"models" ref:"model"`
+
+	When     When      `policy:"when,block"`
+	Strategy *Strategy `policy:"strategy,block"`
+}
+
+// Budget is what may be spent. Caps are hard: the worst case of a call is reserved
+// before the call, and nothing is called that might exceed one.
+type Budget struct {
+	// Largest expected cost of a query, in US dollars: what a fit aims at, not a cap. 0 is none.
+	ExpectedUSD float64 `policy:"expected_usd_per_query" min:"0"`
+	// Cap of one step, in US dollars; 0 is none.
+	StepUSD float64 `policy:"step_usd" min:"0"`
+	// Cap of one run of an agent, in US dollars; 0 is none.
+	RunUSD float64 `policy:"run_usd" min:"0"`
+	// Cap of each tenant, in US dollars; 0 is none.
+	TenantUSD float64 `policy:"tenant_usd" min:"0"`
+	// After how long a tenant's account starts anew; "0s" is never.
+	TenantPeriod time.Duration `policy:"tenant_period" min:"0" default:"0s"`
+	// At a cap: best returns the best answer so far, fail returns an error.
+	AtCap string `policy:"at_cap" oneof:"best fail" default:"best"`
+	// SQLite file that keeps the accounts over restarts, relative to the policy file; in memory when absent.
+	Ledger string `policy:"ledger"`
+
+	Tenants []Tenant `policy:"tenant,block"`
+}
+
+// A Tenant block gives one tenant a cap of its own in place of tenant_usd.
+type Tenant struct {
+	Name string `policy:"name,label"`
+	// Cap, in US dollars.
+	USD float64 `policy:"usd" required:"true" min:"0"`
+}
+
+// Fit names what `stepfall fit` found.
+type Fit struct {
+	// The profile, relative to the policy file. It replaces lambda, threshold, gamma
+	// and scale of the strategy, which must then be absent.
+	Profile string `policy:"profile" required:"true"`
+}
+
+// Stream says what callers who stream get to see.
+type Stream struct {
+	// buffer: nothing until the answer is chosen. commit: live from the moment at
+	// which no further model can be worth running. passthrough: live, with one candidate only.
+	Mode string `policy:"mode" oneof:"buffer commit passthrough" default:"buffer"`
+}
+
+// Session keeps a conversation on the model that it is with, unless moving pays.
+type Session struct {
+	// Adds the price of what the provider has cached of the conversation to the cost of moving.
+	CacheAware bool `policy:"cache_aware" default:"true"`
+	// What moving costs besides, in US dollars.
+	SwitchUSD float64 `policy:"switch_usd" min:"0"`
+	// A session that was idle for longer is forgotten.
+	IdleTimeout time.Duration `policy:"idle_timeout" above:"0" default:"10m"`
+}
+
+// Retry says how failed calls are tried again. A failed call says nothing about
+// quality and never leads to another model by itself.
+type Retry struct {
+	// Tries at one model within a step, the first included.
+	MaxAttempts int `policy:"max_attempts" min:"1" max:"20" default:"2"`
+	// Wait before the second try; it doubles with each further one.
+	BaseDelay time.Duration `policy:"base_delay" above:"0" default:"500ms"`
+	// Longest wait. A server that asks for more is given up for this step.
+	MaxDelay time.Duration `policy:"max_delay" above:"0" default:"10s"`
+	// Failures in a row after which a deployment is left alone; 0 never.
+	BreakAfter int `policy:"break_after" min:"0" default:"5"`
+	// For how long.
+	BreakFor time.Duration `policy:"break_for" above:"0" default:"30s"`
+}
+
+// Shadow limits what the mode shadow may spend.
+type Shadow struct {
+	// Share of steps that are done beside the baseline, in [0, 1].
+	Share float64 `policy:"share" min:"0" max:"1" default:"0.1"`
+	// Cap on all that is done beside the baseline, in US dollars.
+	MaxUSD float64 `policy:"max_usd" required:"true" above:"0"`
+}
+
+// Trace says where the record of each step goes.
+type Trace struct {
+	// JSON-lines file, relative to the policy file; none when absent.
+	File string `policy:"file"`
+	// SQLite file, relative to the policy file; none when absent.
+	Database string `policy:"database"`
+	// Size at which the JSON-lines file is set aside and a new one begun.
+	MaxSize Bytes `policy:"max_size" above:"0" default:"64MiB"`
+	// Records the last text of the user.
+	Prompts bool `policy:"prompts"`
+	// Records the texts of answers.
+	Answers bool `policy:"answers"`
+	// Records the alternatives of each decision.
+	Explain bool `policy:"explain"`
+}
+
+// SDK returns the model in the vocabulary of package sdk, with prices that follow
+// from others filled in.
+func (m *Model) SDK() sdk.Model {
+	s := sdk.Model{
+		Name: m.Name, Provider: m.Provider, Served: m.Served,
+		Price:         m.Price.SDK(),
+		ContextTokens: m.ContextTokens, MaxOutputTokens: m.MaxOutputTokens,
+	}
+	for _, c := range m.Capabilities {
+		switch c {
+		case "tools":
+			s.Capabilities.Tools = true
+		case "images":
+			s.Capabilities.Images = true
+		case "json_mode":
+			s.Capabilities.JSONMode = true
+		case "json_schema":
+			s.Capabilities.JSONSchema = true
+		case "log_probs":
+			s.Capabilities.LogProbs = true
+		case "reasoning":
+			s.Capabilities.Reasoning = true
+		}
+	}
+	return s
+}
+
+// SDK returns the price in the vocabulary of package sdk. A cached, cache-writing
+// or reasoning price of 0 is replaced by that of input or output.
+func (p Price) SDK() sdk.Price {
+	s := sdk.Price{Input: p.Input, CachedInput: p.CachedInput, CacheWrite: p.CacheWrite, Output: p.Output, Reasoning: p.Reasoning}
+	if s.CachedInput == 0 {
+		s.CachedInput = s.Input
+	}
+	if s.CacheWrite == 0 {
+		s.CacheWrite = s.Input
+	}
+	if s.Reasoning == 0 {
+		s.Reasoning = s.Output
+	}
+	return s
+}
+
+// SDK returns the belief in the vocabulary of package sdk.
+func (q Quality) SDK() sdk.Estimate { return sdk.Estimate{Mean: q.Mean, StdDev: q.StdDev} }
+
+// SDKModels returns the models in the vocabulary of package sdk, in the order of
+// the policy: strategies' indexes refer to it.
+func (p *Policy) SDKModels() []sdk.Model {
+	models := make([]sdk.Model, len(p.Models))
+	for i := range p.Models {
+		models[i] = p.Models[i].SDK()
+	}
+	return models
+}

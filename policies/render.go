@@ -1,0 +1,60 @@
+package policies
+
+import (
+	"fmt"
+	"reflect"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/hashicorp/hcl/v2/hclwrite"
+	"github.com/zclconf/go-cty/cty"
+)
+
+// render returns a decoded value as it is written in a policy.
+func (l *loader) render(a *argument, v reflect.Value) string {
+	switch value := v.Interface().(type) {
+	case Secret:
+		return fmt.Sprintf("env(%q)", value.name)
+	case time.Duration:
+		return quote(value.String())
+	case Bytes:
+		return quote(value.String())
+	case string:
+		return quote(value)
+	case []string:
+		quoted := make([]string, len(value))
+		for i, text := range value {
+			quoted[i] = quote(text)
+		}
+		return "[" + strings.Join(quoted, ", ") + "]"
+	case []float64:
+		texts := make([]string, len(value))
+		for i, n := range value {
+			texts[i] = number(n)
+		}
+		if len(texts) == 1 {
+			return texts[0]
+		}
+		return "[" + strings.Join(texts, ", ") + "]"
+	case float64:
+		return number(value)
+	case map[string]string:
+		pairs := make([]string, 0, len(value))
+		for _, k := range sortedKeys(value) {
+			pairs = append(pairs, quote(k)+" = "+quote(value[k]))
+		}
+		return "{ " + strings.Join(pairs, ", ") + " }"
+	case *bool:
+		return strconv.FormatBool(*value)
+	default:
+		return fmt.Sprint(value)
+	}
+}
+
+func number(n float64) string { return strconv.FormatFloat(n, 'f', -1, 64) }
+
+// quote returns text as an HCL string.
+func quote(text string) string {
+	return string(hclwrite.TokensForValue(cty.StringVal(text)).Bytes())
+}

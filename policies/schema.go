@@ -1,0 +1,204 @@
+package policies
+
+import (
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+)
+
+// kind is the type of an argument, as an operator sees it.
+type kind int
+
+const (
+	kindText kind = iota
+	kindWhole
+	kindNumber
+	kindBool
+	kindDuration
+	kindSize
+	kindTexts
+	kindNumbers
+	kindMap
+	kindSecret
+)
+
+var kindNames = [...]string{
+	kindText: "text", kindWhole: "whole number", kindNumber: "number", kindBool: "true or false",
+	kindDuration: "duration", kindSize: "size", kindTexts: "list of texts",
+	kindNumbers: "number or list of numbers", kindMap: "map of texts", kindSecret: `env("NAME")`,
+}
+
+func (k kind) String() string { return kindNames[k] }
+
+// article returns the kind with its article, for messages.
+func (k kind) article() string {
+	if k == kindBool || k == kindSecret {
+		return k.String()
+	}
+	return "a " + k.String()
+}
+
+// argument describes one argument of a block.
+type argument struct {
+	name     string
+	field    int
+	goName   string
+	kind     kind
+	required bool
+	fallback string
+	oneOf    []string
+	ref      string
+	// kinds are the labels of the block for which the argument has a meaning; nil is all.
+	kinds           []string
+	min, max, above *float64
+}
+
+// block describes one kind of block.
+type block struct {
+	name  string
+	field int
+	typ   reflect.Type
+	// label is the field of the block's label, or -1; labels are the labels that
+	// exist, when they are a closed set.
+	label  int
+	labels []string
+	// many says that blocks with different labels live side by side; pointer that
+	// the field is a pointer, nil when the block is absent.
+	many, pointer, required bool
+	args                    []argument
+	blocks                  []*block
+	// free says that the block may hold anything: a plugin's config.
+	free bool
+}
+
+func (b *block) arg(name string) *argument {
+	for i := range b.args {
+		if b.args[i].name == name {
+			return &b.args[i]
+		}
+	}
+	return nil
+}
+
+func (b *block) block(name string) *block {
+	for _, sub := range b.blocks {
+		if sub.name == name {
+			return sub
+		}
+	}
+	return nil
+}
+
+// argNames returns the names of the arguments, and blockNames those of the blocks.
+func (b *block) argNames() []string {
+	names := make([]string, len(b.args))
+	for i := range b.args {
+		names[i] = b.args[i].name
+	}
+	return names
+}
+
+func (b *block) blockNames() []string {
+	names := make([]string, len(b.blocks))
+	for i := range b.blocks {
+		names[i] = b.blocks[i].name
+	}
+	return names
+}
+
+// language returns the description of the whole language, read off the structs.
+var language = sync.OnceValue(func() *block {
+	root := &block{typ: reflect.TypeFor[Policy](), label: -1}
+	root.describe()
+	return root
+})
+
+func (b *block) describe() {
+	if b.typ == reflect.TypeFor[Config]() {
+		b.free = true
+		return
+	}
+	for i := range b.typ.NumField() {
+		f := b.typ.Field(i)
+		tag, ok := f.Tag.Lookup("policy")
+		if !ok {
+			continue
+		}
+		name, what, _ := strings.Cut(tag, ",")
+		switch what {
+		case "label":
+			b.label = i
+			b.labels = strings.Fields(f.Tag.Get("oneof"))
+		case "block":
+			sub := &block{name: name, field: i, typ: f.Type, label: -1, required: f.Tag.Get("required") != ""}
+			switch f.Type.Kind() {
+			case reflect.Slice:
+				sub.many, sub.typ = true, f.Type.Elem()
+			case reflect.Pointer:
+				sub.pointer, sub.typ = true, f.Type.Elem()
+			default:
+			}
+			sub.describe()
+			b.blocks = append(b.blocks, sub)
+		default:
+			b.args = append(b.args, describeArgument(name, i, f))
+		}
+	}
+}
+
+func describeArgument(name string, index int, f reflect.StructField) argument {
+	a := argument{
+		name: name, field: index, goName: f.Name, kind: kindOf(f.Type),
+		required: f.Tag.Get("required") != "", fallback: f.Tag.Get("default"),
+		oneOf: strings.Fields(f.Tag.Get("oneof")), ref: f.Tag.Get("ref"), kinds: strings.Fields(f.Tag.Get("kinds")),
+	}
+	for tag, to := range map[string]**float64{"min": &a.min, "max": &a.max, "above": &a.above} {
+		if text := f.Tag.Get(tag); text != "" {
+			v, err := strconv.ParseFloat(text, 64)
+			if err != nil {
+				panic("policies: tag " + tag + " of " + f.Name + ": " + err.Error())
+			}
+			*to = &v
+		}
+	}
+	return a
+}
+
+func kindOf(t reflect.Type) kind {
+	switch t {
+	case reflect.TypeFor[time.Duration]():
+		return kindDuration
+	case reflect.TypeFor[Bytes]():
+		return kindSize
+	case reflect.TypeFor[Secret]():
+		return kindSecret
+	case reflect.TypeFor[[]string]():
+		return kindTexts
+	case reflect.TypeFor[[]float64]():
+		return kindNumbers
+	case reflect.TypeFor[map[string]string]():
+		return kindMap
+	case reflect.TypeFor[*bool]():
+		return kindBool
+	}
+	switch t.Kind() {
+	case reflect.String:
+		return kindText
+	case reflect.Int:
+		return kindWhole
+	case reflect.Float64:
+		return kindNumber
+	case reflect.Bool:
+		return kindBool
+	default:
+		panic("policies: no kind for the type " + t.String())
+	}
+}
+
+// applies reports whether the argument has a meaning in a block with this label.
+func (a *argument) applies(label string) bool {
+	return len(a.kinds) == 0 || slices.Contains(a.kinds, label)
+}

@@ -70,6 +70,7 @@ func newRoot(s Streams) *cobra.Command {
 	root.AddCommand(
 		newEvalCommand(s),
 		newPaperCommand(s),
+		newTraceCommand(s),
 		newVersionCommand(s),
 	)
 	return root

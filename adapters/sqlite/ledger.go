@@ -38,8 +38,8 @@ func (l *Ledger) Reserve(ctx context.Context, q *sdk.Query, usd float64) (step.R
 	if l.caps.RunUSD > 0 && q.Run != "" {
 		accounts = append(accounts, Account{Name: "run " + q.Run, CapUSD: l.caps.RunUSD})
 	}
-	if l.caps.TenantUSD > 0 {
-		accounts = append(accounts, Account{Name: fmt.Sprintf("tenant %q", q.Tenant), CapUSD: l.caps.TenantUSD})
+	if usd, name := l.caps.Tenant(q.Tenant, time.Now()); usd > 0 {
+		accounts = append(accounts, Account{Name: fmt.Sprintf("tenant %q", name), CapUSD: usd})
 	}
 	r, err := l.store.Reserve(ctx, accounts, usd, l.lease)
 	if err != nil {

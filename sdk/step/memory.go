@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -16,6 +17,24 @@ import (
 type Caps struct {
 	RunUSD    float64
 	TenantUSD float64
+	// Tenants gives tenants caps of their own in place of TenantUSD.
+	Tenants map[string]float64
+	// TenantPeriod is after how long a tenant's account starts anew, counted from
+	// the Unix epoch; 0 is never.
+	TenantPeriod time.Duration
+}
+
+// Tenant returns the cap of a tenant, 0 for none, and the name of its account at
+// that time.
+func (c *Caps) Tenant(name string, now time.Time) (usd float64, account string) {
+	usd, own := c.Tenants[name]
+	if !own {
+		usd = c.TenantUSD
+	}
+	if c.TenantPeriod <= 0 {
+		return usd, name
+	}
+	return usd, name + "@" + strconv.FormatInt(now.UnixNano()/int64(c.TenantPeriod), 10)
 }
 
 // Memory is a ledger in memory: it forgets at exit. Accounts are counters without
@@ -83,13 +102,13 @@ func (m *Memory) Reserve(_ context.Context, q *sdk.Query, usd float64) (Reservat
 			return nil, fmt.Errorf("run %s: cap of %.6g USD: %w", q.Run, m.caps.RunUSD, sdk.ErrBudgetExhausted)
 		}
 	}
-	if m.caps.TenantUSD > 0 {
-		r.tenant = m.account(&m.tenants, q.Tenant)
-		if !r.tenant.take(r.amount, near(m.caps.TenantUSD)) {
+	if usd, name := m.caps.Tenant(q.Tenant, time.Now()); usd > 0 {
+		r.tenant = m.account(&m.tenants, name)
+		if !r.tenant.take(r.amount, near(usd)) {
 			if r.run != nil {
 				r.run.taken.Add(-r.amount)
 			}
-			return nil, fmt.Errorf("tenant %q: cap of %.6g USD: %w", q.Tenant, m.caps.TenantUSD, sdk.ErrBudgetExhausted)
+			return nil, fmt.Errorf("tenant %q: cap of %.6g USD: %w", q.Tenant, usd, sdk.ErrBudgetExhausted)
 		}
 	}
 	return r, nil
@@ -113,6 +132,7 @@ func (m *Memory) SpentUSD(run, tenant string) (runUSD, tenantUSD float64) {
 	if a, ok := m.runs.Load(run); ok {
 		runUSD = float64(a.(*account).spent.Load()) / pico
 	}
+	_, tenant = m.caps.Tenant(tenant, time.Now())
 	if a, ok := m.tenants.Load(tenant); ok {
 		tenantUSD = float64(a.(*account).spent.Load()) / pico
 	}

@@ -1,0 +1,285 @@
+package cli
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/stepfall/stepfall/adapters/sqlite"
+	"github.com/stepfall/stepfall/sdk"
+)
+
+// traceFlags are the flags of stepfall trace and its commands.
+type traceFlags struct {
+	file                 string
+	run, session, tenant string
+	failed               bool
+	limit                int
+	json                 bool
+}
+
+func newTraceCommand(s Streams) *cobra.Command {
+	var f traceFlags
+	cmd := &cobra.Command{
+		Use:   "trace",
+		Short: "Look at the records of steps: what was asked, decided, spent",
+		Long: `Look at the records of steps: what was asked, decided, spent.
+
+A trace file is what the policy's trace block names: JSON lines or SQLite.
+Traces are named by their id or the beginning of it, the last one by "last".`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	cmd.PersistentFlags().StringVarP(&f.file, "file", "f", "traces.jsonl", "the trace file, - for standard input")
+
+	ls := &cobra.Command{
+		Use: "ls", Short: "List steps, the newest last", Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return f.ls(cmd.Context(), s) },
+	}
+	ls.Flags().StringVar(&f.run, "run", "", "only this run")
+	ls.Flags().StringVar(&f.session, "session", "", "only this session")
+	ls.Flags().StringVar(&f.tenant, "tenant", "", "only this tenant")
+	ls.Flags().BoolVar(&f.failed, "failed", false, "only steps without an answer")
+	ls.Flags().IntVarP(&f.limit, "limit", "n", 20, "at most so many, 0 for all")
+
+	show := &cobra.Command{
+		Use: "show TRACE", Short: "Show the calls, costs and verdicts of one step", Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error { return f.show(cmd.Context(), s, args[0]) },
+	}
+	show.Flags().BoolVar(&f.json, "json", false, "print the whole record as JSON")
+
+	explain := &cobra.Command{
+		Use: "explain TRACE", Short: "Say why each decision of one step was taken", Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error { return f.explain(cmd.Context(), s, args[0]) },
+	}
+	cmd.AddCommand(ls, show, explain)
+	return cmd
+}
+
+// sqliteMagic begins every SQLite file.
+var sqliteMagic = []byte("SQLite format 3\x00")
+
+// each gives the traces of the file to yield in the order in which they ended.
+func (f *traceFlags) each(ctx context.Context, s Streams, yield func(*sdk.Trace)) error {
+	if f.file == "-" {
+		return eachLine(ctx, "standard input", s.In, s.Err, yield)
+	}
+	file, err := os.Open(f.file)
+	if errors.Is(err, os.ErrNotExist) {
+		return fmt.Errorf("%w\nA policy with trace { file = %q } writes one; --file names another", err, f.file)
+	}
+	if err != nil {
+		return err
+	}
+	defer file.Close()
+	r := bufio.NewReader(file)
+	if head, err := r.Peek(len(sqliteMagic)); err != nil || !bytes.Equal(head, sqliteMagic) {
+		return eachLine(ctx, f.file, r, s.Err, yield)
+	}
+	store, err := sqlite.Open(ctx, f.file)
+	if err != nil {
+		return err
+	}
+	defer store.Close()
+	list, err := store.List(ctx, sqlite.Filter{Limit: 1 << 30})
+	if err != nil {
+		return err
+	}
+	for i := len(list) - 1; i >= 0; i-- {
+		yield(list[i])
+	}
+	return nil
+}
+
+// eachLine reads JSON lines. Lines that are no trace, such as one that a crash cut
+// short, are named on warn and left out.
+func eachLine(ctx context.Context, name string, from io.Reader, warn io.Writer, yield func(*sdk.Trace)) error {
+	r := bufio.NewReader(from)
+	for n := 1; ; n++ {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		line, err := r.ReadBytes('\n')
+		cut := errors.Is(err, io.EOF)
+		if err != nil && !cut {
+			return fmt.Errorf("reading %s: %w", name, err)
+		}
+		if line = bytes.TrimSpace(line); len(line) > 0 {
+			t := new(sdk.Trace)
+			if err := json.Unmarshal(line, t); err != nil || t.ID == "" {
+				fmt.Fprintf(warn, "%s:%d: left out: not a trace\n", name, n)
+			} else {
+				yield(t)
+			}
+		}
+		if cut {
+			return nil
+		}
+	}
+}
+
+func (f *traceFlags) wants(t *sdk.Trace) bool {
+	return (f.run == "" || t.Run == f.run) && (f.session == "" || t.Session == f.session) &&
+		(f.tenant == "" || t.Tenant == f.tenant) && (!f.failed || t.Chosen == "")
+}
+
+func (f *traceFlags) ls(ctx context.Context, s Streams) error {
+	if f.limit < 0 {
+		return usage("--limit %d is negative", f.limit)
+	}
+	var kept []*sdk.Trace
+	total, cost := 0, 0.0
+	err := f.each(ctx, s, func(t *sdk.Trace) {
+		if !f.wants(t) {
+			return
+		}
+		total++
+		cost += t.CostUSD
+		kept = append(kept, t)
+		if f.limit > 0 && len(kept) > f.limit {
+			kept = kept[1:]
+		}
+	})
+	if err != nil {
+		return err
+	}
+	tab := newTable(s.Out, Column{Name: "trace"}, Column{Name: "start"}, Column{Name: "models asked"}, Column{Name: "answer of"},
+		Column{Name: "stop"}, Column{Name: "USD", Number: true}, Column{Name: "time", Number: true})
+	for _, t := range kept {
+		chosen := t.Chosen
+		if chosen == "" {
+			chosen = "none"
+		}
+		tab.AppendRow([]any{t.ID[:min(12, len(t.ID))], t.Start.Format(time.DateTime), asked(t), chosen, string(t.Stop), usd(t.CostUSD), short(t.Duration)})
+	}
+	tab.Render()
+	_, err = fmt.Fprintf(s.Out, "%d of %d steps, %s USD in all\n", len(kept), total, usd(cost))
+	return err
+}
+
+// asked names the models of a step in the order of the calls, with the number of
+// tries where it is not one.
+func asked(t *sdk.Trace) string {
+	var b strings.Builder
+	for i := 0; i < len(t.Calls); {
+		tries := i
+		for tries < len(t.Calls) && t.Calls[tries].Model == t.Calls[i].Model {
+			tries++
+		}
+		if b.Len() > 0 {
+			b.WriteString(" > ")
+		}
+		b.WriteString(t.Calls[i].Model)
+		if tries-i > 1 {
+			fmt.Fprintf(&b, " x%d", tries-i)
+		}
+		i = tries
+	}
+	return b.String()
+}
+
+func usd(x float64) string { return fmt.Sprintf("%.6f", x) }
+
+func short(d time.Duration) string {
+	switch {
+	case d >= time.Second:
+		return d.Round(10 * time.Millisecond).String()
+	case d >= time.Millisecond:
+		return d.Round(10 * time.Microsecond).String()
+	}
+	return d.Round(100 * time.Nanosecond).String()
+}
+
+// find returns the trace that the name means.
+func (f *traceFlags) find(ctx context.Context, s Streams, name string) (*sdk.Trace, error) {
+	var found, last *sdk.Trace
+	several := false
+	err := f.each(ctx, s, func(t *sdk.Trace) {
+		last = t
+		if name != "" && strings.HasPrefix(t.ID, name) {
+			several = several || found != nil && found.ID != t.ID
+			found = t
+		}
+	})
+	switch {
+	case err != nil:
+		return nil, err
+	case name == "last" && last != nil:
+		return last, nil
+	case several:
+		return nil, fmt.Errorf("several traces begin with %s: give more of the id", name)
+	case found == nil:
+		return nil, fmt.Errorf("%s has no trace %s; see 'stepfall trace ls'", f.file, name)
+	}
+	return found, nil
+}
+
+func (f *traceFlags) show(ctx context.Context, s Streams, name string) error {
+	t, err := f.find(ctx, s, name)
+	if err != nil {
+		return err
+	}
+	if f.json {
+		enc := json.NewEncoder(s.Out)
+		enc.SetIndent("", "  ")
+		return enc.Encode(t)
+	}
+	w := &printer{w: s.Out}
+	w.head(t)
+	tab := newTable(s.Out, Column{Name: "call"}, Column{Name: "try", Number: true}, Column{Name: "in", Number: true}, Column{Name: "out", Number: true},
+		Column{Name: "USD", Number: true}, Column{Name: "time", Number: true}, Column{Name: "quality", Number: true}, Column{Name: "verdict"})
+	for _, c := range t.Calls {
+		quality := ""
+		if c.Error == "" {
+			quality = fmt.Sprintf("%.3f", c.Quality.Mean)
+		}
+		model := c.Model
+		if c.Deployment != "" {
+			model += " (" + c.Deployment + ")"
+		}
+		tab.AppendRow([]any{model, c.Attempt, c.Usage.InputTokens + c.Usage.CachedInputTokens + c.Usage.CacheWriteTokens,
+			c.Usage.OutputTokens + c.Usage.ReasoningTokens, usd(c.CostUSD), short(c.Latency), quality, cameOf(&c)})
+	}
+	tab.Render()
+	for _, c := range t.Calls {
+		if c.Answer != "" {
+			w.f("\n%s said:\n%s\n", c.Model, c.Answer)
+		}
+	}
+	return w.err
+}
+
+// cameOf says in a few words what came of a call.
+func cameOf(c *sdk.Call) string {
+	if c.Error != "" {
+		return "error: " + oneLine(c.Error)
+	}
+	if c.Verdict == nil {
+		return ""
+	}
+	text := c.Verdict.Outcome.String()
+	if c.Verdict.Verifier != "" {
+		text += " by " + c.Verdict.Verifier
+	}
+	if c.Verdict.Evidence != "" {
+		text += ": " + oneLine(c.Verdict.Evidence)
+	}
+	return text
+}
+
+func oneLine(text string) string {
+	line, _, _ := strings.Cut(strings.TrimSpace(text), "\n")
+	if r := []rune(line); len(r) > 60 {
+		return string(r[:59]) + "…"
+	}
+	return line
+}

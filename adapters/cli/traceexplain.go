@@ -1,0 +1,139 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/stepfall/stepfall/sdk"
+)
+
+// printer writes until the first error and keeps that.
+type printer struct {
+	w   io.Writer
+	err error
+}
+
+func (p *printer) f(format string, args ...any) {
+	if p.err == nil {
+		_, p.err = fmt.Fprintf(p.w, format, args...)
+	}
+}
+
+// head prints what a step was and came to.
+func (p *printer) head(t *sdk.Trace) {
+	p.f("trace %s, %s\n", t.ID, t.Start.Format("2006-01-02 15:04:05 MST"))
+	for _, known := range []struct{ name, value string }{
+		{"run", t.Run}, {"session", t.Session}, {"tenant", t.Tenant}, {"group", t.Group}, {"query", t.QueryID},
+		{"policy", t.Policy}, {"profile", t.Profile}, {"mode", t.Mode},
+	} {
+		if known.value != "" {
+			p.f("%s %s\n", known.name, known.value)
+		}
+	}
+	if t.Prompt != "" {
+		p.f("prompt: %s\n", oneLine(t.Prompt))
+	}
+	for _, i := range t.Infeasible {
+		p.f("left out: %s %s\n", i.Model, i.Reason)
+	}
+	switch {
+	case t.Error != "":
+		p.f("no answer: %s\n", strings.ReplaceAll(t.Error, "\n", "; "))
+	default:
+		p.f("answer of %s, stopped because %s\n", t.Chosen, because(t.Stop))
+	}
+	p.f("%s USD, %s, of which %s in stepfall\n", usd(t.CostUSD), short(t.Duration), short(t.Overhead))
+}
+
+func because(s sdk.StopReason) string {
+	switch s {
+	case sdk.StopNotWorth:
+		return "no further model was worth its price"
+	case sdk.StopExhausted:
+		return "every model had run"
+	case sdk.StopDepth:
+		return "the limit on models per step was reached"
+	case sdk.StopBudget:
+		return "a cap left no room for another call"
+	case sdk.StopDeadline:
+		return "the caller's time was up"
+	}
+	return string(s)
+}
+
+// explain prints each decision with the beliefs and alternatives it rests on.
+func (f *traceFlags) explain(ctx context.Context, s Streams, name string) error {
+	t, err := f.find(ctx, s, name)
+	if err != nil {
+		return err
+	}
+	w := &printer{w: s.Out}
+	w.head(t)
+	for n, d := range t.Decisions {
+		w.decision(n+1, t, &d)
+		tab := newTable(s.Out, Column{Name: "model"}, Column{Name: "quality", Number: true}, Column{Name: "±", Number: true},
+			Column{Name: "USD", Number: true}, Column{Name: "price in quality", Number: true}, Column{Name: ""})
+		for _, b := range d.Models {
+			state, price := "", fmt.Sprintf("%.4f", d.Lambda*b.CostUSD)
+			switch {
+			case b.Ran && b.Model == d.Answer:
+				state, price = "answered, best so far", "paid"
+			case b.Ran:
+				state, price = "answered", "paid"
+			case b.Model == d.Run:
+				state = "runs now"
+			}
+			tab.AppendRow([]any{b.Model, fmt.Sprintf("%.4f", b.Quality.Mean), fmt.Sprintf("%.4f", b.Quality.StdDev), usd(b.CostUSD), price, state})
+		}
+		tab.Render()
+		w.alternatives(d.Alternatives)
+	}
+	return w.err
+}
+
+func (p *printer) decision(n int, t *sdk.Trace, d *sdk.Decision) {
+	p.f("\ndecision %d by %s: ", n, t.Strategy)
+	switch {
+	case d.Run != "" && d.Answer != "":
+		p.f("run %s; the best answer so far is %s's\n", d.Run, d.Answer)
+	case d.Run != "":
+		p.f("run %s\n", d.Run)
+	case d.Answer != "":
+		p.f("stop with the answer of %s\n", d.Answer)
+	default:
+		p.f("stop without an answer\n")
+	}
+	p.f("a dollar is worth %.6g of quality (lambda)\n", d.Lambda)
+	if d.Approximate {
+		p.f("the search met its node limit: the best decision found, not proved best\n")
+	}
+	if d.Note != "" {
+		p.f("note: %s\n", d.Note)
+	}
+}
+
+func (p *printer) alternatives(list []sdk.Alternative) {
+	if len(list) == 0 {
+		return
+	}
+	tab := newTable(p.w, Column{Name: "alternative"}, Column{Name: "E[max]", Number: true}, Column{Name: "USD", Number: true},
+		Column{Name: "tau", Number: true}, Column{Name: "reservation", Number: true})
+	for _, a := range list {
+		models := strings.Join(a.Models, " + ")
+		if models == "" {
+			models = "stop"
+		}
+		tab.AppendRow([]any{models, number(a.ExpectedMax), usd(a.CostUSD), number(a.Tau), number(a.Reservation)})
+	}
+	tab.Render()
+}
+
+// number prints a value, and nothing for those that mean none.
+func number(x float64) string {
+	if x == 0 || x < -1e300 || x > 1e300 {
+		return ""
+	}
+	return fmt.Sprintf("%.4f", x)
+}

@@ -1,0 +1,200 @@
+package step
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/stepfall/stepfall/sdk"
+)
+
+// Sink receives traces: see Config.Traces. It must be safe for concurrent use and
+// must not modify the trace.
+type Sink = func(ctx context.Context, t *sdk.Trace)
+
+// Tee returns a sink that gives each trace to all sinks that are not nil, in order;
+// nil when there is none.
+func Tee(sinks ...Sink) Sink {
+	sinks = slices.DeleteFunc(slices.Clone(sinks), func(s Sink) bool { return s == nil })
+	switch len(sinks) {
+	case 0:
+		return nil
+	case 1:
+		return sinks[0]
+	}
+	return func(ctx context.Context, t *sdk.Trace) {
+		for _, s := range sinks {
+			s(ctx, t)
+		}
+	}
+}
+
+// Logger is what Log writes to: a *slog.Logger and an hclog.Logger are Loggers.
+type Logger interface {
+	Info(msg string, args ...any)
+	Warn(msg string, args ...any)
+}
+
+// Log returns a sink that writes one line for each step: information when it gave
+// an answer, a warning when it did not. It writes no prompts and no answers.
+func Log(l Logger) Sink {
+	return func(_ context.Context, t *sdk.Trace) {
+		args := []any{
+			"trace", t.ID, "strategy", t.Strategy, "chosen", t.Chosen, "calls", len(t.Calls), "stop", string(t.Stop),
+			"cost_usd", t.CostUSD, "duration", t.Duration,
+		}
+		for _, known := range [...]struct{ key, value string }{{"run", t.Run}, {"session", t.Session}, {"tenant", t.Tenant}, {"mode", t.Mode}} {
+			if known.value != "" {
+				args = append(args, known.key, known.value)
+			}
+		}
+		if t.Error != "" {
+			l.Warn("step failed", append(args, "error", t.Error)...)
+			return
+		}
+		l.Info("step", args...)
+	}
+}
+
+// JSONLines writes traces to a file, one JSON object a line. It is safe for
+// concurrent use, and appends whole lines only.
+type JSONLines struct {
+	path    string
+	maxSize int64
+
+	mu   sync.Mutex
+	file *os.File
+	size int64
+	err  error
+}
+
+// OpenJSONLines opens or makes the file, readable by its owner only. When it would
+// grow beyond maxSize bytes it is renamed to path.1, in place of an older one, and
+// a new one begun; 0 is no limit.
+func OpenJSONLines(path string, maxSize int64) (*JSONLines, error) {
+	j := &JSONLines{path: path, maxSize: maxSize}
+	if err := j.open(); err != nil {
+		return nil, fmt.Errorf("opening the trace file: %w", err)
+	}
+	return j, nil
+}
+
+func (j *JSONLines) open() error {
+	file, err := os.OpenFile(j.path, os.O_CREATE|os.O_APPEND|os.O_RDWR, 0o600)
+	if err != nil {
+		return err
+	}
+	info, err := file.Stat()
+	if err != nil {
+		file.Close()
+		return err
+	}
+	j.file, j.size = file, info.Size()
+	if j.size == 0 {
+		return nil
+	}
+	// A crash may have cut the last line short: begin a new one.
+	var last [1]byte
+	if _, err := file.ReadAt(last[:], j.size-1); err == nil && last[0] != '\n' {
+		return j.write([]byte("\n"))
+	}
+	return nil
+}
+
+// Record writes one trace: it is a [Sink]. A step does not fail because its trace
+// could not be written; the first such error is kept for Close.
+func (j *JSONLines) Record(_ context.Context, t *sdk.Trace) {
+	line, err := json.Marshal(t)
+	line = append(line, '\n')
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if err == nil && j.file != nil {
+		err = j.write(line)
+	}
+	if err != nil && j.err == nil {
+		j.err = fmt.Errorf("writing trace %s: %w", t.ID, err)
+	}
+}
+
+func (j *JSONLines) write(line []byte) error {
+	if j.maxSize > 0 && j.size > 0 && j.size+int64(len(line)) > j.maxSize {
+		if err := j.file.Close(); err != nil {
+			return err
+		}
+		j.file = nil
+		if err := os.Rename(j.path, j.path+".1"); err != nil {
+			return err
+		}
+		if err := j.open(); err != nil {
+			return err
+		}
+	}
+	n, err := j.file.Write(line)
+	j.size += int64(n)
+	return err
+}
+
+// Close closes the file and returns the first error of its life.
+func (j *JSONLines) Close() error {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	err := j.err
+	if j.file != nil {
+		if closing := j.file.Close(); err == nil {
+			err = closing
+		}
+		j.file = nil
+	}
+	return err
+}
+
+// secretShapes are what credentials look like in the errors and texts of others.
+var secretShapes = regexp.MustCompile(`(?i)\bsk-[a-z0-9_-]{12,}|\b(?:ghp|gho|ghs|github_pat|xox[abp])[_-][a-z0-9_-]{12,}|\bAKIA[0-9A-Z]{16}\b|\bAIza[0-9A-Za-z_-]{20,}|\bbearer\s+[a-z0-9._~+/-]{12,}=*|\b(?:api[_-]?key|token|password|secret)["']?\s*[=:]\s*["']?[^\s"',;]{6,}`)
+
+const redacted = "[redacted]"
+
+// Redact returns a sink that takes secrets out of the texts of a trace before it
+// passes a copy on: the given ones and what has the shape of a credential.
+func Redact(next Sink, secrets ...string) Sink {
+	var pairs []string
+	for _, s := range secrets {
+		if s != "" {
+			pairs = append(pairs, s, redacted)
+		}
+	}
+	known := strings.NewReplacer(pairs...)
+	clean := func(s string) string {
+		if s == "" {
+			return s
+		}
+		return secretShapes.ReplaceAllString(known.Replace(s), redacted)
+	}
+	return func(ctx context.Context, t *sdk.Trace) {
+		own := *t
+		own.Prompt, own.Error = clean(t.Prompt), clean(t.Error)
+		own.Infeasible = slices.Clone(t.Infeasible)
+		for i := range own.Infeasible {
+			own.Infeasible[i].Reason = clean(own.Infeasible[i].Reason)
+		}
+		own.Decisions = slices.Clone(t.Decisions)
+		for i := range own.Decisions {
+			own.Decisions[i].Note = clean(own.Decisions[i].Note)
+		}
+		own.Calls = slices.Clone(t.Calls)
+		for i := range own.Calls {
+			c := &own.Calls[i]
+			c.Answer, c.Error = clean(c.Answer), clean(c.Error)
+			if c.Verdict != nil {
+				v := *c.Verdict
+				v.Evidence = clean(v.Evidence)
+				c.Verdict = &v
+			}
+		}
+		next(ctx, &own)
+	}
+}

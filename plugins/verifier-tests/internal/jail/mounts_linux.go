@@ -16,6 +16,9 @@ import (
 // devices are all that a command sees of /dev.
 var devices = []string{"null", "zero", "full", "random", "urandom"}
 
+// layersDir is where the new root holds the layers of its overlays.
+const layersDir = "/.layers"
+
 // tree is the root that a run sees, while it is being built.
 type tree struct {
 	order *order
@@ -41,7 +44,7 @@ func buildRoot(o *order) (*tree, error) {
 	if err := unix.Mount("tmpfs", root, "tmpfs", unix.MS_NOSUID|unix.MS_NODEV, options); err != nil {
 		return nil, fmt.Errorf("mounting the root: %w", err)
 	}
-	t := &tree{order: o, root: root, layers: filepath.Join(root, ".layers"), uppers: map[string]string{}}
+	t := &tree{order: o, root: root, layers: filepath.Join(root, layersDir), uppers: map[string]string{}}
 	steps := []func() error{t.directories, t.bindReadOnly, t.proc, t.devices, t.work, t.caches, t.enter}
 	for _, step := range steps {
 		if err := step(); err != nil {
@@ -74,7 +77,7 @@ candidates:
 }
 
 func (t *tree) directories() error {
-	for dir, mode := range map[string]uint32{".layers": 0o755, "tmp": 0o1777, "dev": 0o755, "dev/shm": 0o1777, "proc": 0o555, "tmp/home": 0o777} {
+	for dir, mode := range map[string]uint32{layersDir: 0o755, "tmp": 0o1777, "dev": 0o755, "dev/shm": 0o1777, "proc": 0o555, "tmp/home": 0o777} {
 		path := filepath.Join(t.root, dir)
 		if err := os.MkdirAll(path, 0o755); err != nil {
 			return err
@@ -87,7 +90,7 @@ func (t *tree) directories() error {
 	if err := os.Mkdir(etc, 0o755); err != nil {
 		return err
 	}
-	for name, text := range etcFiles {
+	for name, text := range t.etcFiles() {
 		if err := os.WriteFile(filepath.Join(etc, name), []byte(text), 0o644); err != nil {
 			return err
 		}
@@ -95,12 +98,15 @@ func (t *tree) directories() error {
 	return nil
 }
 
-// etcFiles are what programs look up about users and hosts: nobody, nowhere.
-var etcFiles = map[string]string{
-	"passwd":        "root:x:0:0:root:/tmp/home:/bin/sh\nnobody:x:65534:65534:nobody:/tmp/home:/bin/sh\n",
-	"group":         "root:x:0:\nnogroup:x:65534:\n",
-	"hosts":         "127.0.0.1 localhost\n::1 localhost\n",
-	"nsswitch.conf": "passwd: files\ngroup: files\nhosts: files\n",
+// etcFiles are what programs look up about users and hosts.
+func (t *tree) etcFiles() map[string]string {
+	id := max(t.order.UID, 0)
+	return map[string]string{
+		"passwd":        fmt.Sprintf("jail:x:%d:%d:jail:/tmp/home:/bin/sh\n", id, id),
+		"group":         fmt.Sprintf("jail:x:%d:\n", id),
+		"hosts":         "127.0.0.1 localhost\n::1 localhost\n",
+		"nsswitch.conf": "passwd: files\ngroup: files\nhosts: files\n",
+	}
 }
 
 // bindReadOnly shows the read-only paths, parents before children.

@@ -8,8 +8,6 @@ import (
 	"path/filepath"
 	"unsafe"
 
-	"github.com/landlock-lsm/go-landlock/landlock"
-	landlocksyscall "github.com/landlock-lsm/go-landlock/landlock/syscall"
 	"golang.org/x/sys/unix"
 )
 
@@ -55,6 +53,9 @@ func dropCapabilities() error {
 	return nil
 }
 
+// threadsEach is how many threads a process may have on average.
+const threadsEach = 8
+
 func limitResources(l Limits) error {
 	seconds := uint64(l.CPU.Seconds()) + 1
 	for _, limit := range []struct {
@@ -64,7 +65,8 @@ func limitResources(l Limits) error {
 		{unix.RLIMIT_CPU, seconds},
 		{unix.RLIMIT_FSIZE, uint64(l.Disk)},
 		{unix.RLIMIT_NOFILE, uint64(l.OpenFiles)},
-		{unix.RLIMIT_NPROC, uint64(l.Processes)},
+		// It counts threads, of which compilers have many.
+		{unix.RLIMIT_NPROC, uint64(l.Processes) * threadsEach},
 		// RLIMIT_AS would count what is only reserved, gigabytes for Go and Node.
 		{unix.RLIMIT_DATA, uint64(l.Memory)},
 		{unix.RLIMIT_CORE, 0},
@@ -83,61 +85,6 @@ func limitResources(l Limits) error {
 	// When memory runs out all the same, the run goes first.
 	_ = os.WriteFile("/proc/self/oom_score_adj", []byte("1000"), 0o644)
 	return nil
-}
-
-// restrictPaths allows by Landlock what the mount namespace shows, or, without
-// one, only the paths of the order; and no signals to processes outside.
-func restrictPaths(o *order) error {
-	write := []string{o.Temp}
-	read := append([]string{"/proc"}, o.ReadOnly...)
-	if o.Namespaces {
-		read = []string{"/"}
-		write = []string{"/tmp", "/dev/shm"}
-		if o.Dir != "" {
-			write = append(write, o.Dir)
-		}
-		for _, cache := range o.Caches {
-			write = append(write, cache.Path)
-			if cache.Keep != "" {
-				write = append(write, "/.layers") // a trusted run, and this process copies
-			}
-		}
-	}
-	var files []string
-	for _, name := range devices {
-		files = append(files, filepath.Join("/dev", name))
-	}
-	rules := []landlock.Rule{
-		landlock.RWDirs(write...).WithRefer().IgnoreIfMissing(),
-		landlock.RWFiles(files...).IgnoreIfMissing(),
-	}
-	for _, path := range read {
-		info, err := os.Stat(path)
-		switch {
-		case errors.Is(err, fs.ErrNotExist):
-		case err != nil:
-			return err
-		case info.IsDir():
-			rules = append(rules, landlock.RODirs(path))
-		default:
-			rules = append(rules, landlock.ROFiles(path))
-		}
-	}
-	// A best effort on a kernel without Landlock would do nothing and say nothing.
-	if _, err := landlocksyscall.LandlockGetABIVersion(); err != nil {
-		return fmt.Errorf("asking the kernel for Landlock: %w", err)
-	}
-	config := landlock.V6.BestEffort()
-	if err := config.RestrictPaths(rules...); err != nil {
-		return err
-	}
-	if err := config.RestrictScoped(); err != nil {
-		return err
-	}
-	if o.Namespaces {
-		return nil // the network is empty, and its loopback is for the tests
-	}
-	return config.RestrictNet()
 }
 
 // raiseLoopback sets up the only interface of a new network namespace: tests of

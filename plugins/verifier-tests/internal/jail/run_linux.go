@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"os"
 	"os/exec"
 	"runtime"
@@ -20,13 +21,29 @@ type Jail struct {
 	self       string
 	temp       string
 	namespaces bool
-	uid, gid   int
-	layers     []string
-	missing    map[string]string
+	// asNobody: commands run as another uid, because the plugin runs as root.
+	asNobody bool
+	layers   []string
+	missing  map[string]string
 }
 
-// nobody is what commands run as when the plugin runs as root.
+// nobody is what commands run as when the plugin runs as root and the uids are few.
 const nobody = 65534
+
+// unusedUID returns a uid that nobody has, where there are as many: limits on
+// processes are counted by uid, and one run must not use up those of another.
+func unusedUID() int {
+	const first, many = 0x60000000, 0x0fffffff
+	data, err := os.ReadFile("/proc/self/uid_map")
+	if err != nil {
+		return nobody
+	}
+	var inside, outside, count int64
+	if n, _ := fmt.Sscan(string(data), &inside, &outside, &count); n != 3 || inside > first || inside+count < first+many {
+		return nobody
+	}
+	return first + rand.IntN(many)
+}
 
 // Open probes the machine. Temporary directories, which only machines without
 // namespaces need, are made in temp; what earlier, killed runs left there is removed.
@@ -35,15 +52,12 @@ func Open(ctx context.Context, temp string) (*Jail, error) {
 	if err != nil {
 		return nil, fmt.Errorf("finding the own program: %w", err)
 	}
-	j := &Jail{self: self, temp: temp, namespaces: true, uid: -1, gid: -1}
-	if os.Getuid() == 0 {
-		j.uid, j.gid = nobody, nobody
-	}
+	j := &Jail{self: self, temp: temp, namespaces: true, asNobody: os.Getuid() == 0}
 	removeStale(temp)
 	result, err := j.probe(ctx)
 	if err != nil {
 		reason := err.Error()
-		j.namespaces, j.uid, j.gid = false, -1, -1
+		j.namespaces, j.asNobody = false, false
 		if result, err = j.probe(ctx); err != nil {
 			return nil, fmt.Errorf("probing: %w", err)
 		}
@@ -82,7 +96,11 @@ func (j *Jail) Run(ctx context.Context, spec *Spec) (*Result, error) {
 func (j *Jail) start(ctx context.Context, o *order) (*Result, error) {
 	begin := time.Now()
 	o.Limits = o.Limits.withDefaults()
-	o.Namespaces, o.UID, o.GID = j.namespaces, j.uid, j.gid
+	o.Namespaces, o.UID, o.GID = j.namespaces, -1, -1
+	if j.asNobody {
+		o.UID = unusedUID()
+		o.GID = o.UID
+	}
 	if !j.namespaces {
 		temp, unlock, err := newTemp(j.temp)
 		if err != nil {
@@ -174,7 +192,7 @@ func (j *Jail) attributes() *syscall.SysProcAttr {
 	}
 	attributes.Pdeathsig = syscall.SIGKILL
 	attributes.Cloneflags = syscall.CLONE_NEWNS | syscall.CLONE_NEWPID | syscall.CLONE_NEWNET | syscall.CLONE_NEWIPC | syscall.CLONE_NEWUTS
-	if j.uid < 0 {
+	if !j.asNobody {
 		attributes.Cloneflags |= syscall.CLONE_NEWUSER
 		attributes.UidMappings = []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Getuid(), Size: 1}}
 		attributes.GidMappings = []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Getgid(), Size: 1}}

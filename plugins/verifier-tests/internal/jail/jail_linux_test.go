@@ -12,6 +12,9 @@ import (
 
 func TestMain(m *testing.M) {
 	jail.Main()
+	if len(os.Args) > 2 && os.Args[1] == "hostile" {
+		os.Exit(hostile(os.Args[2], os.Args[3:]))
+	}
 	os.Exit(m.Run())
 }
 

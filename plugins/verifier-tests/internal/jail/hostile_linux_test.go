@@ -1,0 +1,149 @@
+package jail_test
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/stepfall/stepfall/plugins/verifier-tests/internal/jail"
+)
+
+// hostile is what the test binary does when it plays the program under test. It
+// returns 0 when it did harm, 1 when it was stopped from doing it.
+func hostile(what string, arguments []string) int {
+	harm := hostileActs[what](arguments)
+	fmt.Println(what, harm)
+	if harm == nil {
+		return 0
+	}
+	return 1
+}
+
+var hostileActs = map[string]func(arguments []string) error{
+	"connect": func(a []string) error {
+		connection, err := net.DialTimeout("tcp", a[0], time.Second)
+		if err == nil {
+			connection.Close()
+		}
+		return err
+	},
+	"vsock": func([]string) error {
+		_, err := unix.Socket(unix.AF_VSOCK, unix.SOCK_STREAM, 0)
+		return err
+	},
+	"read": func(a []string) error {
+		_, err := os.ReadFile(a[0])
+		return err
+	},
+	"write": func(a []string) error { return os.WriteFile(a[0], []byte("x"), 0o644) },
+	"mount": func(a []string) error { return unix.Mount("tmpfs", a[0], "tmpfs", 0, "") },
+	"namespace": func([]string) error {
+		command := exec.Command("/bin/true")
+		command.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWUSER | syscall.CLONE_NEWNET}
+		return command.Run()
+	},
+	"ptrace": func([]string) error { return unix.PtraceSeize(os.Getppid()) },
+	"root":   func([]string) error { return unix.Setuid(0x12345) },
+	// The first process of the jail: its environment, memory and pipes.
+	"supervisor": func([]string) error {
+		for _, name := range []string{"environ", "mem", "fd/3", "fd/4"} {
+			if f, err := os.OpenFile(filepath.Join("/proc", strconv.Itoa(os.Getppid()), name), os.O_RDWR, 0); err == nil {
+				f.Close()
+				return nil
+			}
+		}
+		return os.ErrPermission
+	},
+	// The descriptors that the jail uses itself.
+	"descriptors": func([]string) error {
+		for fd := 3; fd < 32; fd++ {
+			if _, err := unix.Write(fd, []byte(`{"End":"exit","ExitCode":0}`)); err == nil {
+				return nil
+			}
+		}
+		return os.ErrPermission
+	},
+	"kill": func([]string) error {
+		_ = syscall.Kill(os.Getppid(), syscall.SIGKILL)
+		_ = syscall.Kill(os.Getppid(), syscall.SIGSTOP)
+		_ = syscall.Kill(1, syscall.SIGKILL)
+		_ = syscall.Kill(-1, syscall.SIGKILL)
+		return os.ErrPermission
+	},
+	"fork": func([]string) error {
+		for {
+			command := exec.Command("/proc/self/exe", "hostile", "fork")
+			_ = command.Start()
+		}
+	},
+	"memory": func([]string) error {
+		var held [][]byte
+		for {
+			block := make([]byte, 8<<20)
+			for i := range block {
+				block[i] = 1
+			}
+			held = append(held, block)
+			_ = held
+		}
+	},
+	// Many processes, each within its own limits.
+	"memories": func([]string) error {
+		for range 16 {
+			_ = exec.Command("/proc/self/exe", "hostile", "hold").Start()
+		}
+		time.Sleep(time.Minute)
+		return nil
+	},
+	"hold": func([]string) error {
+		block := make([]byte, 40<<20)
+		for i := range block {
+			block[i] = 1
+		}
+		time.Sleep(time.Minute)
+		return os.WriteFile("held", block, 0o644)
+	},
+	"disk": func([]string) error {
+		for n := 0; ; n++ {
+			if err := os.WriteFile(fmt.Sprintf("junk%d", n), make([]byte, 8<<20), 0o644); err != nil {
+				return err
+			}
+			if n > 64 {
+				return nil
+			}
+		}
+	},
+	"loop": func([]string) error {
+		for {
+		}
+	},
+	"flood": func([]string) error {
+		for {
+			fmt.Println("flood flood flood flood flood flood flood flood flood flood flood flood flood flood")
+		}
+	},
+	"escape": func(a []string) error {
+		command := exec.Command("/bin/sh", "-c", "setsid sleep "+a[0]+" & setsid setsid sleep "+a[0]+" & sleep 0.1")
+		return command.Run()
+	},
+	// Not hostile itself: a plugin that is about to be killed in the middle of a run.
+	"plugin": func(a []string) error {
+		j, err := jail.Open(context.Background(), a[0])
+		if err != nil {
+			return err
+		}
+		_, err = j.Run(context.Background(), &jail.Spec{
+			Dir: a[1], Argv: []string{"sh", "-c", "setsid sleep " + a[2] + " & echo started; sleep " + a[2]},
+			Env: []string{"PATH=/usr/bin:/bin"}, ReadOnly: system,
+		})
+		return err
+	},
+}

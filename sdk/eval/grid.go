@@ -1,6 +1,7 @@
 package eval
 
 import (
+	"cmp"
 	"context"
 	"math"
 	"slices"
@@ -41,15 +42,16 @@ func span(f *Frame) (low, high float64) {
 func SpreadLambdas(ctx context.Context, o *Outcomes, source Source, rule Rule, n int, seed uint64) ([]float64, error) {
 	frame := singles(o).frame(nil)
 	low, high := span(&frame)
-	first := max(4, n*2/5)
-	lambdas := logSpaced(low, high, first, true)
+	lambdas := logSpaced(low, high, max(3, n/4), true)
 	points, err := pointsAt(ctx, o, source, rule, lambdas, seed)
 	if err != nil {
 		return nil, err
 	}
-	for len(lambdas) < n {
+	// Points that repeat their neighbours are dropped, which leaves room for others;
+	// the number of trials is bounded all the same.
+	for tried := len(lambdas); len(lambdas) < n && tried < 2*n; {
 		var middles []float64
-		for _, i := range widest(points, &frame, max(1, (n-len(lambdas)+1)/2)) {
+		for _, i := range widest(points, &frame, max(1, (n-len(lambdas)+2)/3)) {
 			a, b := lambdas[i], lambdas[i+1]
 			if a == 0 {
 				a = b / 1e3
@@ -63,16 +65,30 @@ func SpreadLambdas(ctx context.Context, o *Outcomes, source Source, rule Rule, n
 		if err != nil {
 			return nil, err
 		}
-		lambdas, points = append(lambdas, middles...), append(points, more...)
-		slices.Sort(lambdas)
-		slices.SortFunc(points, func(a, b Point) int {
-			if a.Lambda < b.Lambda {
-				return -1
-			}
-			return 1
-		})
+		tried += len(middles)
+		points = append(points, more...)
+		slices.SortFunc(points, func(a, b Point) int { return cmp.Compare(a.Lambda, b.Lambda) })
+		points = slices.CompactFunc(points, func(a, b Point) bool { return a.Lambda == b.Lambda })
+		points = unrepeated(points)
+		lambdas = lambdas[:0]
+		for _, p := range points {
+			lambdas = append(lambdas, p.Lambda)
+		}
 	}
 	return lambdas, nil
+}
+
+// unrepeated drops the points that lie within a run of equal ones.
+func unrepeated(points []Point) []Point {
+	same := func(a, b Point) bool { return a.Cost == b.Cost && a.Quality == b.Quality }
+	var out []Point
+	for i, p := range points {
+		if i > 0 && i < len(points)-1 && same(points[i-1], p) && same(p, points[i+1]) {
+			continue
+		}
+		out = append(out, p)
+	}
+	return out
 }
 
 func pointsAt(ctx context.Context, o *Outcomes, source Source, rule Rule, lambdas []float64, seed uint64) ([]Point, error) {
@@ -108,6 +124,10 @@ func widest(points []Point, f *Frame, n int) []int {
 			gap = max(gap, 0.5*math.Abs(math.Log(a.Cost/b.Cost))/math.Log(high/low))
 		}
 		gap = max(gap, math.Abs(a.Quality-b.Quality))
+		// Few train queries tell few points apart; the test half may tell more.
+		if gap > 0 && a.Lambda > 0 {
+			gap += 0.02 * math.Log(b.Lambda/a.Lambda)
+		}
 		gaps[i] = gap
 		if gap > 1e-4 {
 			places = append(places, i)

@@ -16,15 +16,15 @@ import (
 )
 
 var (
-	seeds   = flag.Int("seeds", 5, "")
-	sets    = flag.String("sets", "llama,gemma,3,5,11", "")
-	kinds   = flag.String("kinds", "mean", "")
-	costs   = flag.String("costs", "mean", "")
-	levels  = flag.String("levels", "", "")
-	scales  = flag.String("scales", "1,0.5,0.25", "")
-	names   = flag.String("names", "route,cascade_route,index", "")
-	grid    = flag.Int("grid", 40, "")
-	verbose = flag.Bool("points", false, "")
+	seeds     = flag.Int("seeds", 5, "")
+	sets      = flag.String("sets", "llama,gemma,3,5,11", "")
+	kinds     = flag.String("kinds", "mean", "")
+	costs     = flag.String("costs", "mean", "")
+	levels    = flag.String("levels", "", "")
+	scaleList = flag.String("scales", "1,0.5,0.25", "")
+	names     = flag.String("names", "route,cascade_route,index", "")
+	grid      = flag.Int("grid", 40, "")
+	verbose   = flag.Bool("points", false, "")
 )
 
 func lambdaGrid(t *outcome.Table, n int) []float64 {
@@ -144,10 +144,10 @@ func TestMeasure(t *testing.T) {
 						type block struct{ name string }
 						var blocks []block
 						for _, name := range strings.Split(*names, ",") {
-							for _, sc := range strings.Split(*scales, ",") {
+							for _, sc := range strings.Split(*scaleList, ",") {
 								var scale float64
 								fmt.Sscan(sc, &scale)
-								if (name == "route" || name == "threshold") && sc != strings.Split(*scales, ",")[0] {
+								if (name == "route" || name == "threshold") && sc != strings.Split(*scaleList, ",")[0] {
 									continue
 								}
 								p := cascade.Params{Scale: scale}

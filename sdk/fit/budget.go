@@ -1,0 +1,162 @@
+package fit
+
+import (
+	"context"
+	"math"
+
+	"github.com/stepfall/stepfall/sdk/cascade"
+	"github.com/stepfall/stepfall/sdk/estimate"
+	"github.com/stepfall/stepfall/sdk/outcome"
+)
+
+// fitter sets the lambdas of the chosen candidate.
+type fitter struct {
+	ctx       context.Context
+	table     *outcome.Table
+	replay    *estimate.Replay
+	options   Options
+	candidate *candidate
+	profile   *Profile
+}
+
+// Budget is what was asked for and whether the strategy can spend it.
+type Budget struct {
+	USD float64 `json:"usd"`
+	// Reached: the mean cost on the validation rows is the budget.
+	Reached bool `json:"reached"`
+	// Over: even at its cheapest the strategy costs more.
+	Over bool `json:"over,omitempty"`
+}
+
+// exact is how close to the budget, relative to it, the search of a lambda gets.
+const exact = 1e-3
+
+// meetBudget finds the value, and gamma where ties make the cost jump, at which the
+// mean cost is the budget. Without a budget it takes the value of highest quality.
+func (f *fitter) meetBudget() error {
+	c, p := f.candidate, f.profile
+	points := c.points()
+	budget := f.options.BudgetUSD
+	if budget == 0 {
+		top := 0
+		for i, point := range points {
+			if point.Quality > points[top].Quality {
+				top = i
+			}
+		}
+		return f.settle([]float64{points[top].Value}, 1)
+	}
+	m := meet(points, budget)
+	p.Budget = Budget{USD: budget, Reached: m.reached, Over: m.over}
+	if !m.reached {
+		return f.settle([]float64{points[m.first].Value}, 1)
+	}
+	values, gamma, err := f.bisect(points[m.first], points[m.second], budget)
+	if err != nil {
+		return err
+	}
+	if f.options.Search != "" && f.options.Search != SearchConstant {
+		if values, gamma, err = f.search(values, gamma, budget); err != nil {
+			return err
+		}
+	}
+	return f.settle(values, gamma)
+}
+
+// bisect closes in on the budget between two values. Where the cost jumps, because
+// many queries tie there, gamma mixes the two sides.
+func (f *fitter) bisect(a, b Point, budget float64) ([]float64, float64, error) {
+	for range 48 {
+		for _, p := range []Point{a, b} {
+			if math.Abs(p.CostUSD-budget) <= exact*budget {
+				return []float64{p.Value}, 1, nil
+			}
+		}
+		if math.Abs(a.Value-b.Value) <= 1e-13*max(a.Value, b.Value) {
+			break
+		}
+		middle := (a.Value + b.Value) / 2
+		p, err := f.at([]float64{middle}, 1)
+		if err != nil {
+			return nil, 0, err
+		}
+		p.Value = middle
+		if (p.CostUSD > budget) == (a.CostUSD > budget) {
+			a = p
+		} else {
+			b = p
+		}
+	}
+	// The jump: at either value ties go to the cheapest with gamma 1 and to the
+	// dearest with gamma 0; the share in between spends the budget.
+	value := a.Value
+	if f.isThreshold() {
+		// A threshold has no ties to mix: the cheaper side keeps the budget.
+		if b.CostUSD <= budget {
+			value = b.Value
+		}
+		return []float64{value}, 1, nil
+	}
+	cheap, err := f.at([]float64{value}, 1)
+	if err != nil {
+		return nil, 0, err
+	}
+	dear, err := f.at([]float64{value}, 0)
+	if err != nil {
+		return nil, 0, err
+	}
+	if dear.CostUSD > cheap.CostUSD && cheap.CostUSD <= budget && budget <= dear.CostUSD {
+		return []float64{value}, (dear.CostUSD - budget) / (dear.CostUSD - cheap.CostUSD), nil
+	}
+	if b.CostUSD <= budget && (a.CostUSD > budget || a.CostUSD < b.CostUSD) {
+		value = b.Value
+	}
+	return []float64{value}, 1, nil
+}
+
+func (f *fitter) isThreshold() bool { return f.options.Strategy == cascade.NameThreshold }
+
+// at replays the candidate at the given values, one for each depth.
+func (f *fitter) at(values []float64, gamma float64) (Point, error) {
+	s, err := f.candidate.base.Tune(values, gamma)
+	if err != nil {
+		return Point{}, err
+	}
+	return f.play(s)
+}
+
+func (f *fitter) play(s cascade.Strategy) (Point, error) {
+	results, err := play(f.ctx, f.table, f.replay, []cascade.Strategy{s})
+	if err != nil {
+		return Point{}, err
+	}
+	return results[0].point(0), nil
+}
+
+// settle writes values and gamma into the profile, with what they do. The two sides
+// of the coin are averaged.
+func (f *fitter) settle(values []float64, gamma float64) error {
+	cheap, err := f.at(values, 1)
+	if err != nil {
+		return err
+	}
+	if gamma < 1 {
+		dear, err := f.at(values, 0)
+		if err != nil {
+			return err
+		}
+		blend := func(a, b float64) float64 { return gamma*a + (1-gamma)*b }
+		cheap.CostUSD = blend(cheap.CostUSD, dear.CostUSD)
+		cheap.Quality = blend(cheap.Quality, dear.Quality)
+		cheap.Steps = blend(cheap.Steps, dear.Steps)
+	}
+	s := &f.profile.Strategy
+	s.Gamma = gamma
+	if f.isThreshold() {
+		s.Thresholds = values
+	} else {
+		s.Lambdas = values
+	}
+	f.profile.Expected = Expected{CostUSD: cheap.CostUSD, Quality: cheap.Quality, Steps: cheap.Steps}
+	return nil
+}

@@ -1,0 +1,84 @@
+package fit
+
+import (
+	"math"
+
+	"github.com/stepfall/stepfall/sdk/cascade"
+	"github.com/stepfall/stepfall/sdk/estimate"
+	"github.com/stepfall/stepfall/sdk/outcome"
+)
+
+// Calibration says how far estimates can be believed, on queries that the
+// estimators had not seen.
+type Calibration struct {
+	// Ante is of the estimates before any model has run.
+	Ante Reliability `json:"ante"`
+	// Post is of each model's estimate after it has run, alone.
+	Post Reliability `json:"post"`
+}
+
+// Reliability compares estimates with what came.
+type Reliability struct {
+	// Brier is the mean squared difference; Reference is what the mean quality of
+	// each model would have had.
+	Brier     float64 `json:"brier"`
+	Reference float64 `json:"reference"`
+	// Bins are estimates in tenths: from 0 to 0.1, ..., from 0.9 to 1.
+	Bins [10]Bin `json:"bins"`
+}
+
+// Bin is the estimates in one tenth: their number, their mean, and the mean quality.
+type Bin struct {
+	Count    int     `json:"count"`
+	Estimate float64 `json:"estimate"`
+	Quality  float64 `json:"quality"`
+}
+
+func (r *Reliability) add(estimate, quality, mean float64) {
+	if math.IsNaN(quality) {
+		return
+	}
+	r.Brier += (estimate - quality) * (estimate - quality)
+	r.Reference += (mean - quality) * (mean - quality)
+	b := &r.Bins[min(max(int(estimate*10), 0), 9)]
+	b.Count++
+	b.Estimate += estimate
+	b.Quality += quality
+}
+
+func (r *Reliability) finish() {
+	n := 0
+	for i := range r.Bins {
+		b := &r.Bins[i]
+		if b.Count > 0 {
+			b.Estimate /= float64(b.Count)
+			b.Quality /= float64(b.Count)
+		}
+		n += b.Count
+	}
+	if n > 0 {
+		r.Brier /= float64(n)
+		r.Reference /= float64(n)
+	}
+}
+
+// calibrate measures the estimates that a replay gives.
+func calibrate(t *outcome.Table, r *estimate.Replay) Calibration {
+	var c Calibration
+	means := t.MeanQualities()
+	beliefs, costs := make([]cascade.Belief, len(t.Models)), make([]float64, len(t.Models))
+	for q := range t.Queries {
+		x := r.Start(q)
+		x.Believe(nil, beliefs, costs)
+		for m, b := range beliefs {
+			c.Ante.add(b.Mean, t.Quality[q][m], means[m])
+		}
+		for m := range t.Models {
+			x.Believe([]int{m}, beliefs, costs)
+			c.Post.add(beliefs[m].Mean, t.Quality[q][m], means[m])
+		}
+	}
+	c.Ante.finish()
+	c.Post.finish()
+	return c
+}

@@ -1,0 +1,114 @@
+package fit
+
+import (
+	"cmp"
+	"math"
+	"slices"
+
+	"github.com/stepfall/stepfall/sdk/outcome"
+)
+
+// mix is a coin toss between two neighbouring values of a candidate: the second
+// with probability share.
+type mix struct {
+	first, second int // into the candidate's values
+	share         float64
+	// reached is false when no mixture spends the budget: every one spends more
+	// (over) or every one spends less.
+	reached, over bool
+}
+
+// meet returns the mixture of neighbouring points that spends the budget: of
+// several, the one of highest quality. Points are in the order of their values.
+func meet(points []Point, budget float64) mix {
+	best, quality := mix{}, math.Inf(-1)
+	for i := range len(points) - 1 {
+		a, b := points[i], points[i+1]
+		if !(min(a.CostUSD, b.CostUSD) <= budget && budget <= max(a.CostUSD, b.CostUSD)) {
+			continue
+		}
+		share := 0.0
+		if a.CostUSD != b.CostUSD {
+			share = (budget - a.CostUSD) / (b.CostUSD - a.CostUSD)
+		} else if b.Quality > a.Quality {
+			share = 1
+		}
+		if q := a.Quality + share*(b.Quality-a.Quality); q > quality {
+			best, quality = mix{i, i + 1, share, true, false}, q
+		}
+	}
+	if best.reached {
+		return best
+	}
+	// Nothing spends exactly that: the best that spends less, or the cheapest.
+	chosen := -1
+	for i, p := range points {
+		if p.CostUSD <= budget && (chosen < 0 || p.Quality > points[chosen].Quality) {
+			chosen = i
+		}
+	}
+	over := chosen < 0
+	if over {
+		chosen = 0
+		for i, p := range points {
+			if p.CostUSD < points[chosen].CostUSD {
+				chosen = i
+			}
+		}
+	}
+	return mix{first: chosen, second: chosen, over: over}
+}
+
+// around is how far from the budget, as a factor, points count in the choice of a
+// candidate. A single point of a curve says little about it.
+const around = 1.6
+
+// merit is by what candidates are compared: the mean quality at budgets around the
+// given one, or without one the area under the curve.
+func merit(t *outcome.Table, points []Point, budget float64) float64 {
+	if budget <= 0 {
+		return area(t, points)
+	}
+	sorted := slices.Clone(points)
+	slices.SortFunc(sorted, func(a, b Point) int {
+		return cmp.Or(cmp.Compare(a.CostUSD, b.CostUSD), cmp.Compare(a.Quality, b.Quality))
+	})
+	const steps = 9
+	sum := 0.0
+	for i := range steps {
+		b := budget * math.Pow(around, 2*float64(i)/(steps-1)-1)
+		sum += qualityAt(sorted, b) / steps
+	}
+	return sum
+}
+
+// qualityAt interpolates the points, sorted by cost; below the cheapest its quality
+// counts in proportion to the budget.
+func qualityAt(sorted []Point, budget float64) float64 {
+	if first := sorted[0]; budget < first.CostUSD {
+		return first.Quality * budget / first.CostUSD
+	}
+	for i, p := range sorted[1:] {
+		if budget > p.CostUSD {
+			continue
+		}
+		a := sorted[i]
+		if p.CostUSD == a.CostUSD {
+			return max(a.Quality, p.Quality)
+		}
+		return a.Quality + (budget-a.CostUSD)/(p.CostUSD-a.CostUSD)*(p.Quality-a.Quality)
+	}
+	return sorted[len(sorted)-1].Quality
+}
+
+// best returns the candidate of greatest merit on the points that pointsOf gives.
+func best(t *outcome.Table, candidates []*candidate, budget float64, pointsOf func(*candidate) []Point) *candidate {
+	var chosen *candidate
+	top := math.Inf(-1)
+	for _, c := range candidates {
+		if m := merit(t, pointsOf(c), budget); chosen == nil || m > top {
+			chosen, top = c, m
+		}
+	}
+	return chosen
+}

@@ -1,0 +1,145 @@
+package fit
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+
+	"github.com/stepfall/stepfall/sdk"
+	"github.com/stepfall/stepfall/sdk/cascade"
+	"github.com/stepfall/stepfall/sdk/estimate"
+	"github.com/stepfall/stepfall/sdk/outcome"
+)
+
+// Options say what to fit. The zero value fits an index strategy for quality at any
+// cost, with estimators chosen by what the table holds.
+type Options struct {
+	// Strategy is one of [cascade.Names]; "" is index.
+	Strategy string
+	// BudgetUSD is the largest mean cost of a query; 0 is no budget.
+	BudgetUSD float64
+	// Models are the candidates with their prices, which the profile records; nil
+	// is the table's models, prices unknown.
+	Models []sdk.Model
+	// Estimate says which estimators.
+	Estimate estimate.Options
+	// Folds is the number of folds; 0 is 5.
+	Folds int
+	// Search refines the lambdas; "" is SearchConstant.
+	Search Search
+	// Seed decides folds and searches.
+	Seed uint64
+	// Progress, when not nil, is told what is being done.
+	Progress func(stage string)
+}
+
+// gridValues and refineValues are the points of a curve: at first, and added where
+// it is sparse.
+const (
+	gridValues   = 32
+	refineValues = 16
+)
+
+// minQueries is the smallest table that can be split into folds to any purpose.
+const minQueries = 20
+
+// ErrTooFew: the table has too few complete queries to fit anything.
+var ErrTooFew = errors.New("too few outcomes to fit")
+
+// Fit fits estimators and a strategy to a table. Queries on which an outcome of some
+// model is missing teach the estimators, and only complete ones the strategy.
+//
+// Estimates that the strategy is fitted on come from estimators that have not seen
+// the query (folds), and the check of the budget from choices that have not seen it
+// either. The estimator of the profile is fitted to all queries.
+func Fit(ctx context.Context, t *outcome.Table, o Options) (*Profile, error) {
+	if o.Strategy == "" {
+		o.Strategy = cascade.NameIndex
+	}
+	if o.Folds == 0 {
+		o.Folds = 5
+	}
+	if o.Progress == nil {
+		o.Progress = func(string) {}
+	}
+	if math.IsNaN(o.BudgetUSD) || math.IsInf(o.BudgetUSD, 0) || o.BudgetUSD < 0 {
+		return nil, fmt.Errorf("a budget of %v USD", o.BudgetUSD)
+	}
+	models, err := candidatesFor(t, o.Models)
+	if err != nil {
+		return nil, err
+	}
+	complete := t.Complete()
+	if n := len(complete.Queries); n < minQueries {
+		return nil, fmt.Errorf("%w: %d queries have outcomes of all %d models, of %d in all; %d are needed", ErrTooFew, n, len(t.Models), len(t.Queries), minQueries)
+	}
+	o.Estimate.Seed = o.Seed
+
+	o.Progress("fitting estimators, fold by fold")
+	replay, err := estimate.OutOfFold(complete, o.Folds, o.Estimate)
+	if err != nil {
+		return nil, err
+	}
+	o.Progress("replaying " + o.Strategy + " at every lambda")
+	list, err := candidates(o.Strategy, complete, gridValues)
+	if err != nil {
+		return nil, err
+	}
+	if err := sweep(ctx, complete, replay, list, refineValues); err != nil {
+		return nil, err
+	}
+	p := &Profile{
+		Version: Version,
+		Data: Data{
+			SHA256: t.Hash(), Queries: len(t.Queries), Complete: len(complete.Queries),
+			Verified: t.Verified, Folds: o.Folds, Seed: o.Seed,
+		},
+		Models: models,
+	}
+	chosen := best(complete, list, o.BudgetUSD, (*candidate).points)
+	p.Curve = chosen.points()
+	p.Strategy = strategyOf(o.Strategy, chosen.params, complete.Models)
+	f := &fitter{ctx: ctx, table: complete, replay: replay, options: o, candidate: chosen, profile: p}
+	o.Progress("meeting the budget")
+	if err := f.meetBudget(); err != nil {
+		return nil, err
+	}
+	if o.BudgetUSD > 0 {
+		h := heldOut(complete, list, o.BudgetUSD, complete.Folds(o.Folds, o.Seed+1), o.Folds)
+		if !p.Budget.Over && !p.Budget.Reached {
+			h.Held = h.CostUSD <= (1+Tolerance)*o.BudgetUSD
+		}
+		p.HeldOut = &h
+	}
+	p.Calibration = calibrate(complete, replay)
+	o.Progress("fitting the estimator to all outcomes")
+	p.Estimator, err = estimate.Fit(t, o.Estimate)
+	if err != nil {
+		return nil, err
+	}
+	return p, nil
+}
+
+// candidatesFor returns the models that go into the profile, in the table's order.
+func candidatesFor(t *outcome.Table, models []sdk.Model) ([]Model, error) {
+	out := make([]Model, len(t.Models))
+	for i, name := range t.Models {
+		out[i].Name = name
+	}
+	if models == nil {
+		return out, nil
+	}
+	if len(models) != len(out) {
+		return nil, fmt.Errorf("%d models for a table of %d", len(models), len(out))
+	}
+	for _, m := range models {
+		i := t.Index(m.Name)
+		if i < 0 {
+			return nil, fmt.Errorf("no outcomes of model %q; the table has %q", m.Name, t.Models)
+		}
+		price := m.Price
+		out[i].Price = &price
+	}
+	return out, nil
+}

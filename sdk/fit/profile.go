@@ -1,0 +1,227 @@
+package fit
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"github.com/stepfall/stepfall/sdk"
+	"github.com/stepfall/stepfall/sdk/cascade"
+	"github.com/stepfall/stepfall/sdk/estimate"
+)
+
+// Version is the version of the profile's format that this package writes and reads.
+const Version = 1
+
+// Profile is what was fitted: a strategy with its numbers, the estimators, what they
+// were fitted to, and what is to be expected of them. It is read only.
+type Profile struct {
+	Version  int      `json:"version"`
+	Data     Data     `json:"data"`
+	Models   []Model  `json:"models"`
+	Strategy Strategy `json:"strategy"`
+	Budget   Budget   `json:"budget"`
+	// Expected is what the strategy does on the validation rows.
+	Expected Expected `json:"expected"`
+	// HeldOut is nil without a budget.
+	HeldOut     *HeldOut            `json:"held_out,omitempty"`
+	Calibration Calibration         `json:"calibration"`
+	Curve       []Point             `json:"curve"`
+	Estimator   *estimate.Estimator `json:"estimator"`
+}
+
+// Data says what the profile was fitted to.
+type Data struct {
+	SHA256  string `json:"sha256"`
+	Queries int    `json:"queries"`
+	// Complete is how many queries have outcomes of all models.
+	Complete int    `json:"complete"`
+	Verified bool   `json:"verified,omitempty"`
+	Folds    int    `json:"folds"`
+	Seed     uint64 `json:"seed"`
+}
+
+// Model is a candidate of the profile; Price is nil when it was not known.
+type Model struct {
+	Name  string     `json:"name"`
+	Price *sdk.Price `json:"price,omitempty"`
+}
+
+// Strategy is a strategy with its numbers; see [cascade.Params].
+type Strategy struct {
+	Name       string    `json:"name"`
+	Lambdas    []float64 `json:"lambdas,omitempty"`
+	Thresholds []float64 `json:"thresholds,omitempty"`
+	Gamma      float64   `json:"gamma"`
+	MaxDepth   int       `json:"max_depth,omitempty"`
+	Scale      float64   `json:"scale,omitempty"`
+	NoExpect   bool      `json:"no_expect,omitempty"`
+	// Order names the models of a fixed order.
+	Order []string `json:"order,omitempty"`
+}
+
+// Expected is a mean cost, quality and number of models run.
+type Expected struct {
+	CostUSD float64 `json:"cost_usd"`
+	Quality float64 `json:"quality"`
+	Steps   float64 `json:"steps"`
+}
+
+func strategyOf(name string, p cascade.Params, models []string) Strategy {
+	s := Strategy{Name: name, MaxDepth: p.MaxDepth, Scale: p.Scale, NoExpect: p.NoExpect}
+	for _, i := range p.Order {
+		s.Order = append(s.Order, models[i])
+	}
+	return s
+}
+
+// Errors to branch on with errors.Is.
+var (
+	// ErrVersion: the profile's format is not one that this package reads.
+	ErrVersion = errors.New("unknown profile version")
+	// ErrModels: the profile was fitted for other models.
+	ErrModels = errors.New("profile fitted for other models")
+	// ErrPrices: the profile was fitted at other prices.
+	ErrPrices = errors.New("profile fitted at other prices")
+)
+
+// Load reads a profile for the given models, which must be those that it was fitted
+// for, in any order, at the same prices. With models nil it is not checked.
+func Load(path string, models []sdk.Model) (*Profile, error) {
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return nil, fmt.Errorf("reading profile: %w", err)
+	}
+	var p Profile
+	if err := json.Unmarshal(data, &p); err != nil {
+		return nil, fmt.Errorf("reading profile %s: %w", path, err)
+	}
+	if err := p.valid(); err != nil {
+		return nil, fmt.Errorf("reading profile %s: %w", path, err)
+	}
+	if models != nil {
+		if err := p.Check(models); err != nil {
+			return nil, fmt.Errorf("%s: %w", path, err)
+		}
+	}
+	return &p, nil
+}
+
+func (p *Profile) valid() error {
+	if p.Version != Version {
+		return fmt.Errorf("%w %d; this is version %d", ErrVersion, p.Version, Version)
+	}
+	if p.Estimator == nil {
+		return errors.New("no estimator")
+	}
+	if !slices.Equal(p.Estimator.Models, p.Names()) {
+		return fmt.Errorf("models %q with an estimator of %q", p.Names(), p.Estimator.Models)
+	}
+	_, err := p.NewStrategy(p.Names())
+	return err
+}
+
+// Names returns the names of the models.
+func (p *Profile) Names() []string {
+	names := make([]string, len(p.Models))
+	for i, m := range p.Models {
+		names[i] = m.Name
+	}
+	return names
+}
+
+// Check reports all differences between the given models and those that the profile
+// was fitted for. A price that the profile does not know is not compared.
+func (p *Profile) Check(models []sdk.Model) error {
+	var faults []error
+	for _, m := range models {
+		i := slices.Index(p.Names(), m.Name)
+		if i < 0 {
+			faults = append(faults, fmt.Errorf("%w: not for %q", ErrModels, m.Name))
+			continue
+		}
+		if price := p.Models[i].Price; price != nil && *price != m.Price {
+			faults = append(faults, fmt.Errorf("%w: %s was %s, is %s", ErrPrices, m.Name, priceText(*price), priceText(m.Price)))
+		}
+	}
+	for _, name := range p.Names() {
+		if !slices.ContainsFunc(models, func(m sdk.Model) bool { return m.Name == name }) {
+			faults = append(faults, fmt.Errorf("%w: %q is gone", ErrModels, name))
+		}
+	}
+	if len(faults) > 0 {
+		faults = append(faults, errors.New("fit again: stepfall fit"))
+	}
+	return errors.Join(faults...)
+}
+
+func priceText(p sdk.Price) string {
+	return fmt.Sprintf("%v in, %v out USD per million tokens", p.Input, p.Output)
+}
+
+// Params returns the strategy's parameters with models indexed as in the given names.
+func (p *Profile) Params(models []string) (cascade.Params, error) {
+	s := &p.Strategy
+	params := cascade.Params{
+		Lambdas: s.Lambdas, Thresholds: s.Thresholds, Gamma: s.Gamma,
+		MaxDepth: s.MaxDepth, Scale: s.Scale, NoExpect: s.NoExpect,
+	}
+	for _, name := range s.Order {
+		i := slices.Index(models, name)
+		if i < 0 {
+			return params, fmt.Errorf("%w: %q is in the order of strategy %s", ErrModels, name, s.Name)
+		}
+		params.Order = append(params.Order, i)
+	}
+	return params, nil
+}
+
+// NewStrategy returns the fitted strategy over models indexed as in the given names.
+func (p *Profile) NewStrategy(models []string) (cascade.Strategy, error) {
+	params, err := p.Params(models)
+	if err != nil {
+		return nil, err
+	}
+	return cascade.New(p.Strategy.Name, params)
+}
+
+// Save writes the profile to a file, whole or not at all.
+func (p *Profile) Save(path string) error {
+	data, err := p.bytes()
+	if err != nil {
+		return err
+	}
+	f, err := os.CreateTemp(filepath.Dir(path), ".profile-*")
+	if err != nil {
+		return fmt.Errorf("writing profile: %w", err)
+	}
+	defer os.Remove(f.Name())
+	_, err = f.Write(data)
+	if err == nil {
+		err = f.Chmod(0o644)
+	}
+	if err := errors.Join(err, f.Close()); err != nil {
+		return fmt.Errorf("writing profile: %w", err)
+	}
+	if err := os.Rename(f.Name(), path); err != nil {
+		return fmt.Errorf("writing profile: %w", err)
+	}
+	return nil
+}
+
+func (p *Profile) bytes() ([]byte, error) {
+	data, err := json.Marshal(p)
+	if err != nil {
+		return nil, fmt.Errorf("writing profile: %w", err)
+	}
+	var out bytes.Buffer
+	if err := json.Indent(&out, data, "", "  "); err != nil {
+		return nil, fmt.Errorf("writing profile: %w", err)
+	}
+	out.WriteByte('\n')
+	return out.Bytes(), nil
+}

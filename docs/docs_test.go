@@ -13,6 +13,8 @@ import (
 	"strings"
 	"testing"
 	"unicode"
+
+	"github.com/stepfall/stepfall/policies"
 )
 
 const root = ".."
@@ -343,4 +345,53 @@ func checkCommand(t *testing.T, bin string, b block, line string, help map[strin
 			t.Errorf("%s shows `stepfall %s`: the command has no flag %s", b, line, m[1])
 		}
 	}
+}
+
+// surroundings are what a piece of a policy stands in when it is checked: two
+// models and a strategy, as far as the piece does not bring its own.
+var surroundings = []struct{ unless, text string }{
+	{"(?m)^model ", `
+model "small" {
+  provider = "go"
+  price {
+    free = true
+  }
+}
+model "large" {
+  provider = "go"
+  price {
+    input_usd_per_million  = 3
+    output_usd_per_million = 15
+  }
+  max_output_tokens = 8192
+}
+`},
+	{"(?m)^strategy ", "\nstrategy \"cascade_route\" {\n  lambda = 1\n}\n"},
+}
+
+// Every policy, and every piece of one, loads without an error.
+func TestPoliciesInPagesLoad(t *testing.T) {
+	checked := 0
+	for _, page := range pages(t) {
+		_, blocks := read(t, page)
+		for _, b := range blocks {
+			if b.lang != "hcl" {
+				continue
+			}
+			text := b.text
+			for _, s := range surroundings {
+				if !regexp.MustCompile(s.unless).MatchString(text) {
+					text += s.text
+				}
+			}
+			_, err := policies.Parse(filepath.Join(root, filepath.Dir(page), "policy.hcl"), []byte(text), policies.LoadOptions{
+				Env: []string{"OPENAI_API_KEY=none", "ANTHROPIC_API_KEY=none"}, WithoutProfile: true,
+			})
+			if err != nil {
+				t.Errorf("%s: %v", b, err)
+			}
+			checked++
+		}
+	}
+	t.Logf("%d policies", checked)
 }

@@ -6,7 +6,7 @@ import (
 )
 
 // dense is the number of items from which the relaxation pays.
-const dense = 7
+const dense = 14
 
 // core fixes what the relaxation proves: items that every set within the tolerance
 // of the best holds move to the base, those that none holds leave the candidates.

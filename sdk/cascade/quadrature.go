@@ -71,21 +71,22 @@ func (ls laws) jump(a, b float64) float64 {
 }
 
 // panels calls yield for consecutive panels that cover [lo, hi], each narrow
-// enough for the laws that vary on it.
-func (ls laws) panels(lo, hi, panel float64, yield func(a, b float64)) {
+// enough for the laws that vary on it; flat is one on which none varies.
+func (ls laws) panels(lo, hi, panel float64, yield func(a, b float64, flat bool)) {
 	for a := lo; a < hi; {
 		stop := ls.jump(a, hi)
 		for a < stop {
 			b := stop
+			var w float64
 			for {
-				w := ls.resolve(a, b, panel)
+				w = ls.resolve(a, b, panel)
 				mid := a + 0.5*(b-a)
 				if b-a <= w || mid <= a || mid >= b {
 					break
 				}
 				b = mid
 			}
-			yield(a, b)
+			yield(a, b, math.IsInf(w, 1))
 			a = b
 		}
 	}
@@ -98,8 +99,16 @@ func (ls laws) expectedMax(floor float64) float64 {
 		return hi
 	}
 	below := 0.0
-	ls.panels(lo, hi, 4, func(a, b float64) {
+	ls.panels(lo, hi, 4, func(a, b float64, flat bool) {
 		c, h := 0.5*(a+b), 0.5*(b-a)
+		if flat {
+			p := b - a
+			for i := range ls {
+				p *= ls[i].cdf(c)
+			}
+			below += p
+			return
+		}
 		sum := 0.0
 		for _, g := range gauss12 {
 			p, q := 1.0, 1.0

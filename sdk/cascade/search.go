@@ -37,6 +37,7 @@ type search struct {
 	bare  bool // below every node there is room for the first item to gain more
 	room  int  // greatest size of a set
 	prune bool
+	width int // of a beam search, if positive
 	dense int // the number of items from which to use the relaxation
 
 	// The quadrature: tau(S) = upper - sum over nodes of weight·prod(1 - tail) - prices.
@@ -71,17 +72,17 @@ type search struct {
 func (w *work) choose(r *CascadeRoute, s *State, floor float64) (run int, approximate bool) {
 	q := &w.search
 	q.begin()
+	q.gaveUp = false
 	q.floor, q.must, q.cheap = floor, len(s.Ran) == 0, r.cheap(s)
-	q.room, q.prune, q.limit, q.dense = r.room(s), r.search != Slow, r.limit, r.dense
-	if r.search == Greedy {
-		q.room = 1
-	}
+	q.room, q.prune, q.limit, q.dense, q.width = r.room(s), r.search != Slow, r.limit, r.dense, r.topK
 	q.collect(r, s)
 	if len(q.items) == 0 {
 		return Stop, false
 	}
 	lambda := r.lambda(len(s.Ran))
 	switch {
+	case r.search == Greedy:
+		q.greedy()
 	case lambda == 0 && !q.cheap && q.room >= len(q.items):
 		// Every gain is free: the dearest optimum is everything.
 		q.best = q.best[:0]
@@ -161,8 +162,12 @@ func (q *search) solve() {
 	for i := range q.items {
 		q.open = append(q.open, i)
 	}
-	if q.prune && len(q.items) >= q.dense {
+	if q.prune && q.width == 0 && len(q.items) >= q.dense {
 		q.core()
+	}
+	if q.width > 0 {
+		q.beam(q.width)
+		return
 	}
 	q.branch()
 	if q.rival >= q.top-tieTolerance {
@@ -187,8 +192,12 @@ func (q *search) tabulate() {
 	lo = max(lo, q.floor)
 	q.upper = hi
 	q.node, q.weight = q.node[:0], q.weight[:0]
-	q.laws.panels(lo, hi, 5, func(a, b float64) {
+	q.laws.panels(lo, hi, 5, func(a, b float64, flat bool) {
 		c, h := 0.5*(a+b), 0.5*(b-a)
+		if flat {
+			q.node, q.weight = append(q.node, c), append(q.weight, b-a)
+			return
+		}
 		for _, g := range gauss12 {
 			q.node = append(q.node, c-h*g.x, c+h*g.x)
 			q.weight = append(q.weight, h*g.w, h*g.w)

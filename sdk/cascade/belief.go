@@ -123,6 +123,14 @@ func (l *law) cdf(x float64) float64 {
 	return normalCDF((x - l.mean) / l.dev)
 }
 
+// upper returns P(X > x), with relative accuracy in the tail.
+func (l *law) upper(x float64) float64 {
+	if l.two || l.dev == 0 {
+		return 1 - l.cdf(x)
+	}
+	return normalCDF((l.mean - x) / l.dev)
+}
+
 // excess returns E[(X - t)^+], what is gained over a sure t.
 func (l *law) excess(t float64) float64 {
 	switch {
@@ -146,3 +154,7 @@ func (s *State) check() {
 		panic("cascade: beliefs, costs and infeasible marks of a state differ in length")
 	}
 }
+
+// negligible is the deviation below which a belief counts as deterministic; the
+// error of that is at most 0.4 times as large.
+const negligible = 1e-12

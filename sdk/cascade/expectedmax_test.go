@@ -1,0 +1,406 @@
+package cascade
+
+import (
+	"errors"
+	"math"
+	"math/rand/v2"
+	"testing"
+
+	"gonum.org/v1/gonum/integrate/quad"
+)
+
+// orderStatistic has E[max] of n independent standard normals: 1/sqrt(pi) and
+// 3/(2 sqrt(pi)) for 2 and 3; for 4 and 5 from the closed forms with
+// arcsin(1/3), 3/sqrt(pi)·(1/2 + asin(1/3)/pi) and 5/sqrt(pi)·(1/4 + 3 asin(1/3)/(2 pi)).
+var orderStatistic = map[int]float64{
+	1: 0,
+	2: 1 / math.SqrtPi,
+	3: 1.5 / math.SqrtPi,
+	4: 3 / math.SqrtPi * (0.5 + math.Asin(1.0/3)/math.Pi),
+	5: 5 / math.SqrtPi * (0.25 + 1.5*math.Asin(1.0/3)/math.Pi),
+}
+
+func TestExpectedMaxOfEqualNormals(t *testing.T) {
+	for n, want := range orderStatistic {
+		for _, dev := range []float64{1e-6, 0.01, 0.3, 1} {
+			beliefs := make([]Belief, n)
+			for i := range beliefs {
+				beliefs[i] = Belief{Mean: 0.4, StdDev: dev}
+			}
+			if got := ExpectedMax(beliefs); math.Abs(got-0.4-dev*want) > 3e-11*dev+1e-15 {
+				t.Errorf("%d normals of deviation %v: %v, want %v", n, dev, got, 0.4+dev*want)
+			}
+		}
+	}
+}
+
+// clark is Clark's formula (1961) for E[max] of two normals.
+func clark(m1, m2, s1, s2, correlation float64) float64 {
+	theta := math.Sqrt(s1*s1 + s2*s2 - 2*correlation*s1*s2)
+	a := (m1 - m2) / theta
+	return m1*normalCDF(a) + m2*normalCDF(-a) + theta*normalPDF(a)
+}
+
+func TestExpectedMaxOfTwoIsClarks(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 1))
+	for range 2000 {
+		a := Belief{Mean: rng.Float64(), StdDev: math.Exp(-10 * rng.Float64())}
+		b := Belief{Mean: rng.Float64(), StdDev: math.Exp(-10 * rng.Float64())}
+		want := clark(a.Mean, b.Mean, a.StdDev, b.StdDev, 0)
+		if got := ExpectedMax([]Belief{a, b}); math.Abs(got-want) > 1e-9 {
+			t.Errorf("%+v %+v: %v, want %v", a, b, got, want)
+		}
+	}
+}
+
+// reference integrates with far more nodes than any rule here uses, over pieces
+// that end wherever a law begins, ends or jumps.
+func reference(floor float64, beliefs []Belief) float64 {
+	cuts := []float64{}
+	hi := floor
+	for _, b := range beliefs {
+		l := b.law(1)
+		if l.two {
+			cuts = append(cuts, l.lo, l.hi)
+			hi = max(hi, l.hi)
+			continue
+		}
+		for z := -10.0; z <= 10; z += 0.5 {
+			cuts = append(cuts, l.mean+z*l.dev)
+		}
+		hi = max(hi, l.mean+10*l.dev)
+	}
+	lo := hi
+	for _, c := range cuts {
+		lo = min(lo, c)
+	}
+	lo = max(lo, floor)
+	below := 0.0
+	for a := lo; a < hi; {
+		b := hi
+		for _, c := range cuts {
+			if c > a {
+				b = min(b, c)
+			}
+		}
+		below += quad.Fixed(func(x float64) float64 {
+			p := 1.0
+			for _, bl := range beliefs {
+				l := bl.law(1)
+				p *= l.cdf(x)
+			}
+			return p
+		}, a, b, 8, quad.Legendre{}, 0)
+		a = b
+	}
+	return hi - below
+}
+
+func TestExpectedMaxAgainstFineQuadrature(t *testing.T) {
+	rng := rand.New(rand.NewPCG(2, 2))
+	worst := 0.0
+	for trial := range 150 {
+		n := 1 + rng.IntN(9)
+		s := randomState(rng, n)
+		var random []Belief
+		floor := negInf
+		for _, b := range s.Beliefs {
+			if !b.Bernoulli && b.StdDev == 0 {
+				floor = max(floor, b.Mean)
+			} else {
+				random = append(random, b)
+			}
+		}
+		if len(random) == 0 {
+			continue
+		}
+		want := reference(floor, random)
+		got := ExpectedMax(s.Beliefs)
+		worst = max(worst, math.Abs(got-want))
+		if math.Abs(got-want) > 1e-9 {
+			t.Errorf("trial %d: %v, want %v\n%+v", trial, got, want, s.Beliefs)
+		}
+		if floor > negInf {
+			if gain := ExpectedGain(floor, random); math.Abs(gain-(want-floor)) > 1e-9 {
+				t.Errorf("trial %d: gain %v, want %v", trial, gain, want-floor)
+			}
+		}
+	}
+	t.Logf("greatest error %.1e", worst)
+}
+
+func TestExpectedMaxOfBernoullisIsExact(t *testing.T) {
+	rng := rand.New(rand.NewPCG(3, 3))
+	for range 200 {
+		fail := 1.0
+		beliefs := make([]Belief, 1+rng.IntN(12))
+		for i := range beliefs {
+			beliefs[i] = Belief{Mean: rng.Float64(), Bernoulli: true}
+			fail *= 1 - beliefs[i].Mean
+		}
+		if got := ExpectedMax(beliefs); math.Abs(got-(1-fail)) > 1e-15 {
+			t.Errorf("%v, want %v", got, 1-fail)
+		}
+		v := rng.Float64()
+		with := append(beliefs, Belief{Mean: v})
+		if got, want := ExpectedMax(with), v+(1-v)*(1-fail); math.Abs(got-want) > 1e-15 {
+			t.Errorf("over %v: %v, want %v", v, got, want)
+		}
+	}
+}
+
+func TestExpectedMaxOfNothingAndOfNaN(t *testing.T) {
+	if got := ExpectedMax(nil); !math.IsInf(got, -1) {
+		t.Errorf("maximum of nothing is %v", got)
+	}
+	for _, b := range [][]Belief{
+		{{Mean: math.NaN()}}, {{Mean: 1}, {Mean: 0, StdDev: math.NaN()}}, {{Mean: math.NaN(), Bernoulli: true}, {Mean: 1, StdDev: 1}},
+	} {
+		if got := ExpectedMax(b); !math.IsNaN(got) {
+			t.Errorf("%+v: %v", b, got)
+		}
+		if got := ExpectedGain(0, b); !math.IsNaN(got) {
+			t.Errorf("gain of %+v: %v", b, got)
+		}
+	}
+	if got := ExpectedMax([]Belief{{Mean: 0.3}, {Mean: 0.7}}); got != 0.7 {
+		t.Errorf("deterministic: %v", got)
+	}
+	if got := ExpectedGain(0.5, nil); got != 0 {
+		t.Errorf("gain of nothing: %v", got)
+	}
+}
+
+// In the tail the gain of several is the sum of the gains of each, up to the
+// probability of two at once. The excess of one, phi(z) - z·(1 - Phi(z)), was worked
+// out with 150 digits.
+func TestExpectedGainHasRelativeAccuracyInTheTails(t *testing.T) {
+	for _, c := range []struct{ z, excess float64 }{
+		{3, 3.8215431704772358e-04}, {4, 7.1452584324056669e-06}, {5, 5.3461655338328152e-08},
+		{10, 7.4745602545893284e-25}, {14, 5.5114047019792708e-46},
+	} {
+		if got := normalExcess(-c.z); math.Abs(got/c.excess-1) > 2e-12 {
+			t.Errorf("excess at %v: %v, want %v", -c.z, got, c.excess)
+		}
+		for n := 1; n <= 4; n++ {
+			beliefs := make([]Belief, n)
+			for i := range beliefs {
+				beliefs[i] = Belief{Mean: 0.2, StdDev: 0.05}
+			}
+			got := ExpectedGain(0.2+0.05*c.z, beliefs)
+			want := float64(n) * 0.05 * c.excess
+			pairs := float64(n) * normalCDF(-c.z)
+			if math.Abs(got/want-1) > pairs+1e-9 {
+				t.Errorf("%d at z = %v: %v, want %v", n, c.z, got, want)
+			}
+		}
+	}
+	// For unlike laws and any floor above the means the gain lies between the sum of
+	// the excesses and that less the pairs (Bonferroni).
+	laws := laws{{mean: 0.5, dev: 0.1}, {mean: 0.3, dev: 0.15}, {mean: 0.6, dev: 0.02}}
+	beliefs := []Belief{{Mean: 0.5, StdDev: 0.1}, {Mean: 0.3, StdDev: 0.15}, {Mean: 0.6, StdDev: 0.02}}
+	for floor := 0.6; floor < 3; floor += 0.002 {
+		got, most, least := ExpectedGain(floor, beliefs), 0.0, 0.0
+		for i := range laws {
+			most += laws[i].excess(floor)
+			for j := range i {
+				least -= laws[i].excess(floor) * laws[j].upper(floor)
+			}
+		}
+		least += most
+		if got > most*(1+1e-9) || got < least*(1-1e-9) {
+			t.Fatalf("at %v: %v, want between %v and %v", floor, got, least, most)
+		}
+	}
+}
+
+func TestGrowingAgreesWithExpectedMax(t *testing.T) {
+	rng := rand.New(rand.NewPCG(4, 4))
+	for range 200 {
+		n := 1 + rng.IntN(8)
+		s := randomState(rng, n)
+		floor := negInf
+		if rng.IntN(2) == 0 {
+			floor = rng.Float64()
+		}
+		g := NewGrowing(floor, s.Beliefs)
+		for range 2 {
+			g.Reset()
+			if g.Value() != floor {
+				t.Fatalf("the empty set is worth %v over %v", g.Value(), floor)
+			}
+			var set []Belief
+			if floor > negInf {
+				set = append(set, Belief{Mean: floor})
+			}
+			for _, i := range rng.Perm(n) {
+				gain := g.Gain(i)
+				before := g.Value()
+				g.Add(i)
+				set = append(set, s.Beliefs[i])
+				want := ExpectedMax(set)
+				if math.Abs(g.Value()-want) > 1e-9 {
+					t.Fatalf("%v, want %v", g.Value(), want)
+				}
+				if math.Abs(gain-(want-before)) > 2e-9 && !math.IsInf(gain, 1) {
+					t.Fatalf("gain %v, want %v", gain, want-before)
+				}
+			}
+		}
+	}
+}
+
+// Normals with the correlation r in common have E[max] sqrt(1 - r) times that of
+// independent ones.
+func TestExpectedMaxFactors(t *testing.T) {
+	for n := 2; n <= 5; n++ {
+		for _, r := range []float64{0, 0.3, 0.9, 1} {
+			means, devs, loads := make([]float64, n), make([]float64, n), make([][]float64, n)
+			for i := range n {
+				means[i], devs[i], loads[i] = 0.5, 0.3*math.Sqrt(1-r), []float64{0.3 * math.Sqrt(r)}
+			}
+			got, err := ExpectedMaxFactors(means, devs, loads)
+			if want := 0.5 + 0.3*math.Sqrt(1-r)*orderStatistic[n]; err != nil || math.Abs(got-want) > 1e-8 {
+				t.Errorf("%d with correlation %v: %v %v, want %v", n, r, got, err, want)
+			}
+		}
+	}
+	// Two normals whose factors pull apart, by Clark; two factors.
+	got, err := ExpectedMaxFactors([]float64{0.4, 0.6}, []float64{0.1, 0.2}, [][]float64{{0.3, 0.1}, {-0.2, 0.1}})
+	s1, s2 := math.Sqrt(0.01+0.09+0.01), math.Sqrt(0.04+0.04+0.01)
+	if want := clark(0.4, 0.6, s1, s2, (-0.06+0.01)/(s1*s2)); err != nil || math.Abs(got-want) > 1e-7 {
+		t.Errorf("two factors: %v %v, want %v", got, err, want)
+	}
+	// Nothing but the factor: the two cross at a kink.
+	got, err = ExpectedMaxFactors([]float64{0.4, 0.6}, []float64{0, 0}, [][]float64{{0.3}, {-0.2}})
+	if want := clark(0.4, 0.6, 0.3, 0.2, -1); err != nil || math.Abs(got-want) > 1e-8 {
+		t.Errorf("kink: %v %v, want %v", got, err, want)
+	}
+	if _, err := ExpectedMaxFactors([]float64{1}, []float64{1, 2}, nil); err == nil {
+		t.Error("lengths that differ are accepted")
+	}
+	if v, err := ExpectedMaxFactors(nil, nil, nil); err != nil || !math.IsInf(v, -1) {
+		t.Errorf("of nothing: %v %v", v, err)
+	}
+}
+
+func TestExpectedMaxCovariance(t *testing.T) {
+	equal := func(n int, r float64) [][]float64 {
+		c := make([][]float64, n)
+		for i := range c {
+			c[i] = make([]float64, n)
+			for j := range c[i] {
+				c[i][j] = 0.09 * r
+			}
+			c[i][i] = 0.09
+		}
+		return c
+	}
+	for n := 1; n <= 5; n++ {
+		for _, r := range []float64{0, 0.5, 0.99, 1} {
+			means := make([]float64, n)
+			got, stdErr, err := ExpectedMaxCovariance(means, equal(n, r))
+			want := 0.3 * math.Sqrt(1-r) * orderStatistic[n]
+			tolerance := 1e-8
+			if n > 4 {
+				tolerance = max(5*stdErr, 1e-8)
+			}
+			if err != nil || math.Abs(got-want) > tolerance || stdErr > 1e-4 {
+				t.Errorf("%d with correlation %v: %v ± %v %v, want %v", n, r, got, stdErr, err, want)
+			}
+		}
+	}
+	// Independent, unlike, many: against the independent form.
+	rng := rand.New(rand.NewPCG(5, 5))
+	for _, n := range []int{2, 3, 4, 6, 11} {
+		means, c, beliefs := make([]float64, n), equal(n, 0), make([]Belief, n)
+		for i := range n {
+			means[i] = rng.Float64()
+			dev := 0.05 + 0.3*rng.Float64()
+			c[i][i] = dev * dev
+			beliefs[i] = Belief{Mean: means[i], StdDev: dev}
+		}
+		got, stdErr, err := ExpectedMaxCovariance(means, c)
+		if want := ExpectedMax(beliefs); err != nil || math.Abs(got-want) > max(5*stdErr, 2e-8) || stdErr > 1e-4 {
+			t.Errorf("%d: %v ± %v %v, want %v", n, got, stdErr, err, want)
+		}
+	}
+	for _, c := range [][][]float64{{{1, 0}, {0.5, 1}}, {{1, 2}, {2, 1}}, {{1, 0}}, {{1, 0, 0}, {0, 1, 0}}} {
+		if _, _, err := ExpectedMaxCovariance([]float64{0, 0}, c); err == nil {
+			t.Errorf("%v is accepted", c)
+		}
+	}
+	if _, _, err := ExpectedMaxCovariance([]float64{0, 0}, [][]float64{{1, 2}, {2, 1}}); !errors.Is(err, ErrNotCovariance) {
+		t.Error("the error does not say what it is")
+	}
+}
+
+// The quadrature of the search is coarser than ExpectedMax; its error must stay
+// below half of the margin from which its decisions are the accurate ones.
+func TestSearchQuadrature(t *testing.T) {
+	rng := rand.New(rand.NewPCG(6, 6))
+	worst := 0.0
+	for range 2000 {
+		s := randomState(rng, 1+rng.IntN(8))
+		q := &search{floor: negInf}
+		q.begin()
+		if rng.IntN(2) == 0 {
+			q.floor = rng.Float64()
+		}
+		var ls laws
+		for i, b := range s.Beliefs {
+			q.items = append(q.items, item{law: b.law(1), model: i})
+			ls = append(ls, b.law(1))
+		}
+		q.tabulate()
+		k := len(q.node)
+		value := q.upper
+		for j, w := range q.weight {
+			for i := range q.items {
+				w *= 1 - q.tail[i*k+j]
+			}
+			value -= w
+		}
+		worst = max(worst, math.Abs(value-ls.withPointsOver(q.floor)))
+	}
+	t.Logf("greatest error %.1e", worst)
+	if worst > 5e-7 {
+		t.Errorf("greatest error %v", worst)
+	}
+}
+
+func (ls laws) withPointsOver(floor float64) float64 {
+	return append(laws{{mean: floor}}, ls...).expectedMax(floor)
+}
+
+func BenchmarkExpectedMax(b *testing.B) {
+	rng := rand.New(rand.NewPCG(1, 1))
+	for _, n := range []int{2, 5, 11} {
+		normal, verified := RandomState(rng, n).Beliefs, RandomState(rng, n).Beliefs
+		for i := range verified {
+			verified[i].Bernoulli = true
+		}
+		for _, c := range []struct {
+			name    string
+			beliefs []Belief
+		}{{"normal", normal}, {"bernoulli", verified}} {
+			b.Run(c.name+"/n="+string(rune('0'+n/10))+string(rune('0'+n%10)), func(b *testing.B) {
+				b.ReportAllocs()
+				for b.Loop() {
+					ExpectedMax(c.beliefs)
+				}
+			})
+		}
+		g := NewGrowing(negInf, normal)
+		b.Run("growing/n="+string(rune('0'+n/10))+string(rune('0'+n%10)), func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				g.Reset()
+				for i := range n {
+					g.Add(i)
+				}
+				g.Value()
+			}
+		})
+	}
+}

@@ -1,0 +1,189 @@
+package patch_test
+
+import (
+	"errors"
+	"maps"
+	"path/filepath"
+	"strings"
+	"testing"
+	"testing/fstest"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/stepfall/stepfall/plugins/verifier-tests/internal/patch"
+	"github.com/stepfall/stepfall/sdk"
+)
+
+const addGo = `package calc
+
+// Add adds.
+func Add(a, b int) int {
+	return a - b
+}
+
+// Sub subtracts.
+func Sub(a, b int) int {
+	return a + b
+}
+`
+
+func tree() fstest.MapFS {
+	return fstest.MapFS{
+		"calc/add.go":   {Data: []byte(addGo), Mode: 0o644},
+		"run.sh":        {Data: []byte("#!/bin/sh\necho hi"), Mode: 0o755},
+		"twice.txt":     {Data: []byte("same\nsame\n"), Mode: 0o644},
+		"calc/old.go":   {Data: []byte("package calc\n\nvar old = 1\n"), Mode: 0o644},
+		"py/indent.py":  {Data: []byte("class A:\n    def f(self):\n        x = 1\n        return x\n"), Mode: 0o644},
+		"crlf.txt":      {Data: []byte("one\r\ntwo\r\nthree\r\n"), Mode: 0o644},
+		"calc/other.go": {Data: []byte("package calc\n"), Mode: 0o644},
+	}
+}
+
+func fence(info, body string) string { return "```" + info + "\n" + body + "```\n" }
+
+func TestApply(t *testing.T) {
+	fixed := strings.Replace(addGo, "a - b", "a + b", 1)
+	both := strings.Replace(fixed, "\treturn a + b\n}\n\n// Sub", "\treturn a + b\n}\n\n// Sub", 1)
+	both = both[:strings.LastIndex(both, "a + b")] + "a - b" + both[strings.LastIndex(both, "a + b")+5:]
+	search := "<<<<<<< SEARCH\n\treturn a - b\n=======\n\treturn a + b\n>>>>>>> REPLACE\n"
+	diff := "--- a/calc/add.go\n+++ b/calc/add.go\n@@ -2,5 +2,5 @@\n \n // Add adds.\n func Add(a, b int) int {\n-\treturn a - b\n+\treturn a + b\n }\n"
+	for _, test := range []struct {
+		name, answer string
+		want         map[string]string // "-" means deleted
+	}{
+		{"path in the info string", "Sure.\n\n" + fence("go path=calc/add.go", fixed) + "Done.", map[string]string{"calc/add.go": fixed}},
+		{"quoted path in the info string", fence(`go title="calc/add.go"`, fixed), map[string]string{"calc/add.go": fixed}},
+		{"language:path", fence("go:calc/add.go", fixed), map[string]string{"calc/add.go": fixed}},
+		{"bare path in the info string", fence("calc/add.go", fixed), map[string]string{"calc/add.go": fixed}},
+		{"path on the line before", "calc/add.go:\n" + fence("go", fixed), map[string]string{"calc/add.go": fixed}},
+		{"path in bold and an empty line", "**calc/add.go**\n\n" + fence("go", fixed), map[string]string{"calc/add.go": fixed}},
+		{"path as a heading", "### `calc/add.go`\n" + fence("go", fixed), map[string]string{"calc/add.go": fixed}},
+		{"File: path", "File: calc/add.go\n" + fence("go", fixed), map[string]string{"calc/add.go": fixed}},
+		{"path in a comment", fence("go", "// calc/add.go\n"+fixed), map[string]string{"calc/add.go": "// calc/add.go\n" + fixed}},
+		{"fence inside a longer fence", "````md path=doc.md\n```go\nx\n```\n````\n", map[string]string{"doc.md": "```go\nx\n```\n"}},
+		{"fence never closed", "```go path=calc/add.go\npackage calc\n", map[string]string{"calc/add.go": "package calc\n\n"}},
+		{"two files", fence("go path=a.go", "package a\n") + fence("go path=b.go", "package b\n"), map[string]string{"a.go": "package a\n", "b.go": "package b\n"}},
+		{"search and replace", "calc/add.go\n" + search, map[string]string{"calc/add.go": fixed}},
+		{"search and replace in a fence", "calc/add.go\n" + fence("go", search), map[string]string{"calc/add.go": fixed}},
+		{"path inside the fence", fence("", "calc/add.go\n"+search), map[string]string{"calc/add.go": fixed}},
+		{"two blocks for one path", "calc/add.go\n" + search + "<<<<<<< SEARCH\n// Add adds.\n=======\n// Add is a sum.\n>>>>>>> REPLACE\n", map[string]string{"calc/add.go": strings.Replace(fixed, "// Add adds.", "// Add is a sum.", 1)}},
+		{"empty search makes a file", "new.txt\n<<<<<<< SEARCH\n=======\nhello\n>>>>>>> REPLACE\n", map[string]string{"new.txt": "hello\n"}},
+		{"empty replacement", "calc/add.go\n<<<<<<< SEARCH\n// Add adds.\n=======\n>>>>>>> REPLACE\n", map[string]string{"calc/add.go": strings.Replace(addGo, "// Add adds.\n", "", 1)}},
+		{"trailing space is forgiven", "calc/add.go\n<<<<<<< SEARCH\n\treturn a - b  \n=======\n\treturn a + b\n>>>>>>> REPLACE\n", map[string]string{"calc/add.go": fixed}},
+		{"indentation is forgiven and kept", "py/indent.py\n<<<<<<< SEARCH\ndef f(self):\n    x = 1\n=======\ndef f(self):\n    x = 2\n    y = 3\n>>>>>>> REPLACE\n", map[string]string{"py/indent.py": "class A:\n    def f(self):\n        x = 2\n        y = 3\n        return x\n"}},
+		{"diff", diff, map[string]string{"calc/add.go": fixed}},
+		{"diff in a fence", fence("diff", diff), map[string]string{"calc/add.go": fixed}},
+		{"git diff", "diff --git a/calc/add.go b/calc/add.go\nindex 1..2 100644\n" + diff, map[string]string{"calc/add.go": fixed}},
+		{"wrong line numbers", strings.Replace(diff, "-2,5 +2,5", "-90,1 +80,7", 1), map[string]string{"calc/add.go": fixed}},
+		{"no line numbers", strings.Replace(diff, "@@ -2,5 +2,5 @@", "@@ ... @@", 1), map[string]string{"calc/add.go": fixed}},
+		{"two hunks", diff + "@@ -8,4 +8,4 @@\n // Sub subtracts.\n func Sub(a, b int) int {\n-\treturn a + b\n+\treturn a - b\n }\n", map[string]string{"calc/add.go": both}},
+		{"new file by diff", "--- /dev/null\n+++ b/new.go\n@@ -0,0 +1,2 @@\n+package calc\n+\n", map[string]string{"new.go": "package calc\n\n"}},
+		{"deleted by diff", "diff --git a/calc/old.go b/calc/old.go\ndeleted file mode 100644\n--- a/calc/old.go\n+++ /dev/null\n@@ -1,3 +0,0 @@\n-package calc\n-\n-var old = 1\n", map[string]string{"calc/old.go": "-"}},
+		{"renamed by diff", "diff --git a/calc/old.go b/calc/fresh.go\nrename from calc/old.go\nrename to calc/fresh.go\n--- a/calc/old.go\n+++ b/calc/fresh.go\n@@ -3 +3 @@\n-var old = 1\n+var fresh = 1\n", map[string]string{"calc/old.go": "-", "calc/fresh.go": "package calc\n\nvar fresh = 1\n"}},
+		{"no newline at the end", "--- a/run.sh\n+++ b/run.sh\n@@ -1,2 +1,2 @@\n #!/bin/sh\n-echo hi\n\\ No newline at end of file\n+echo ho\n", map[string]string{"run.sh": "#!/bin/sh\necho ho\n"}},
+		{"edits build on each other", fence("go path=x.go", "package x\n") + "x.go\n<<<<<<< SEARCH\npackage x\n=======\npackage y\n>>>>>>> REPLACE\n", map[string]string{"x.go": "package y\n"}},
+		{"carriage returns in the answer", strings.ReplaceAll(fence("go path=a.go", "package a\n"), "\n", "\r\n"), map[string]string{"a.go": "package a\n"}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			files, err := patch.Apply(tree(), patch.Parse(&sdk.Answer{Text: test.answer}, ""))
+			if err != nil {
+				t.Fatal(err)
+			}
+			got := map[string]string{}
+			for _, file := range files {
+				got[file.Path] = string(file.Content)
+				if file.Delete {
+					got[file.Path] = "-"
+				}
+			}
+			if diff := cmp.Diff(test.want, got); diff != "" {
+				t.Errorf("-want +got:\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestToolCalls(t *testing.T) {
+	for _, test := range []struct{ name, arguments string }{
+		{"content", `{"path": "calc/other.go", "content": "package calc // new\n"}`},
+		{"edit", `{"file_path": "calc/other.go", "old_string": "package calc\n", "new_string": "package calc // new\n"}`},
+		{"patch", `{"patch": "--- a/calc/other.go\n+++ b/calc/other.go\n@@ -1 +1 @@\n-package calc\n+package calc // new\n"}`},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			answer := &sdk.Answer{ToolCalls: []sdk.ToolCall{{Name: "edit", Arguments: test.arguments}}}
+			files, err := patch.Apply(tree(), patch.Parse(answer, ""))
+			if err != nil || len(files) != 1 || string(files[0].Content) != "package calc // new\n" {
+				t.Errorf("%v %v", files, err)
+			}
+		})
+	}
+}
+
+func TestDefaultFile(t *testing.T) {
+	answer := &sdk.Answer{Text: "First try:\n" + fence("go", "package bad\n") + "Better:\n" + fence("go", "package good\n")}
+	edits := patch.Parse(answer, "calc/add.go")
+	want := []patch.Edit{{Kind: patch.Whole, Path: "calc/add.go", Content: "package good\n"}}
+	if diff := cmp.Diff(want, edits); diff != "" {
+		t.Error(diff)
+	}
+	if edits := patch.Parse(answer, ""); len(edits) != 0 {
+		t.Errorf("without a default file: %v", edits)
+	}
+}
+
+func TestModeIsKept(t *testing.T) {
+	files, err := patch.Apply(tree(), patch.Parse(&sdk.Answer{Text: fence("sh path=run.sh", "#!/bin/sh\n")}, ""))
+	if err != nil || files[0].Mode != 0o755 {
+		t.Errorf("%v %v", files, err)
+	}
+}
+
+func TestMisfits(t *testing.T) {
+	for _, test := range []struct{ name, answer, reason string }{
+		{"prose", "I think the sign is wrong.", "holds no edit"},
+		{"block without a path", fence("go", "package calc\n"), "holds no edit"},
+		{"outside", fence("go path=../evil.go", "x\n"), "outside of the work tree"},
+		{"absolute", fence("go path=/etc/passwd", "x\n"), "outside of the work tree"},
+		{"the repository's folder", fence("sh path=.git/hooks/pre-commit", "x\n"), "repository's own folder"},
+		{"a folder", fence("go path=calc", "x\n"), "is a folder"},
+		{"passage not there", "calc/add.go\n<<<<<<< SEARCH\nnowhere\n=======\nx\n>>>>>>> REPLACE\n", "not in the file"},
+		{"passage twice", "twice.txt\n<<<<<<< SEARCH\nsame\n=======\nx\n>>>>>>> REPLACE\n", "2 times"},
+		{"empty search on a file", "twice.txt\n<<<<<<< SEARCH\n=======\nx\n>>>>>>> REPLACE\n", "is empty"},
+		{"file not there", "none.go\n<<<<<<< SEARCH\na\n=======\nb\n>>>>>>> REPLACE\n", "does not exist"},
+		{"hunk not there", "--- a/calc/add.go\n+++ b/calc/add.go\n@@ -1 +1 @@\n-nowhere\n+x\n", "hunk 1"},
+		{"diff of a file not there", "--- a/none.go\n+++ b/none.go\n@@ -1 +1 @@\n-a\n+b\n", "does not exist"},
+		{"search without a path", "<<<<<<< SEARCH\na\n=======\nb\n>>>>>>> REPLACE\n", "names no file"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			_, err := patch.Apply(tree(), patch.Parse(&sdk.Answer{Text: test.answer}, ""))
+			var misfit *patch.Error
+			if !errors.As(err, &misfit) || !strings.Contains(err.Error(), test.reason) {
+				t.Errorf("error %v, want one with %q", err, test.reason)
+			}
+		})
+	}
+}
+
+// FuzzApply: nothing in an answer crashes, reaches outside, or writes to the tree.
+func FuzzApply(f *testing.F) {
+	f.Add("calc/add.go\n<<<<<<< SEARCH\n\treturn a - b\n=======\n\treturn a + b\n>>>>>>> REPLACE\n")
+	f.Add("```go path=calc/add.go\npackage calc\n```")
+	f.Add("--- a/calc/add.go\n+++ b/calc/add.go\n@@ -1,3 +1,3 @@\n package calc\n-\n+// x\n")
+	f.Add("diff --git a/x b/y\nrename from x\nrename to ../y\n")
+	f.Fuzz(func(t *testing.T, text string) {
+		before := tree()
+		after := maps.Clone(before)
+		files, err := patch.Apply(after, patch.Parse(&sdk.Answer{Text: text}, "calc/add.go"))
+		if diff := cmp.Diff(before, after); diff != "" {
+			t.Fatal(diff)
+		}
+		if misfit := (*patch.Error)(nil); err != nil && !errors.As(err, &misfit) {
+			t.Fatalf("an answer made an error of the tree: %v", err)
+		}
+		for _, file := range files {
+			if !filepath.IsLocal(file.Path) || strings.HasPrefix(file.Path, ".git/") {
+				t.Fatalf("reaches outside: %q", file.Path)
+			}
+		}
+	})
+}

@@ -48,6 +48,17 @@ lint: $(TOOLS)/golangci-lint-$(GOLANGCI_LINT) ## Run the linters
 tidy-check: ## Fail when go.mod or go.sum are not tidy
 	go mod tidy -diff
 
+.PHONY: generate
+generate: $(TOOLS)/protoc-gen-go $(TOOLS)/protoc-gen-go-grpc ## Write the code of the plugin protocol anew
+	sdk/plugin/generate.sh
+
+.PHONY: generate-check
+generate-check: ## Fail when the committed code is not what its sources generate
+	@if ! command -v protoc >/dev/null; then echo "protoc is not installed: generated code is not checked"; exit 0; fi; \
+	$(MAKE) --no-print-directory $(TOOLS)/protoc-gen-go $(TOOLS)/protoc-gen-go-grpc && \
+	dir=$$(mktemp -d) && trap 'rm -rf "$$dir"' EXIT && sdk/plugin/generate.sh "$$dir" && \
+	diff -ru sdk/plugin/internal/pluginv1 "$$dir" && echo "generated code is up to date"
+
 .PHONY: bench
 bench: ## Run the benchmarks, with allocations
 	go test -run '^$$' -bench . -benchmem ./...
@@ -102,3 +113,11 @@ $(TOOLS)/go-licenses-$(GO_LICENSES):
 .PHONY: pictures
 pictures: ## Draw docs/pictures/*.svg from their sources (needs graphviz)
 	for p in docs/pictures/*.dot; do dot -Tsvg $$p > $${p%.dot}.svg; done
+
+$(TOOLS)/protoc-gen-go:
+	@mkdir -p $(TOOLS)
+	GOBIN=$(TOOLS) go install google.golang.org/protobuf/cmd/protoc-gen-go@$(PROTOC_GEN_GO)
+
+$(TOOLS)/protoc-gen-go-grpc:
+	@mkdir -p $(TOOLS)
+	GOBIN=$(TOOLS) go install google.golang.org/grpc/cmd/protoc-gen-go-grpc@$(PROTOC_GEN_GO_GRPC)

@@ -1,0 +1,173 @@
+package host
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/stepfall/stepfall/sdk/plugin/wire"
+)
+
+// call runs one call of the plugin: it gets a process, waits for a free slot,
+// sets the deadline, counts, and repeats an idempotent call once when the process
+// is lost.
+func (i *instance) call(ctx context.Context, timeout time.Duration, idempotent bool, do func(context.Context, *session) error) error {
+	begun := time.Now()
+	callCtx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	retried := false
+	err := i.once(ctx, callCtx, do)
+	if idempotent && lost(err) && callCtx.Err() == nil {
+		retried = true
+		err = i.once(ctx, callCtx, do)
+	}
+	i.count(begun, retried, err)
+	return err
+}
+
+// lost reports whether a call failed because its process went away under it.
+func lost(err error) bool {
+	u, ok := errors.AsType[*UnavailableError](err)
+	return ok && u.Until.IsZero() && (status.Code(u.Err) == codes.Unavailable || status.Code(u.Err) == codes.Canceled)
+}
+
+func (i *instance) once(ctx, callCtx context.Context, do func(context.Context, *session) error) error {
+	s, err := i.acquire(callCtx)
+	if err != nil {
+		return i.explain(ctx, nil, err)
+	}
+	if s.slots != nil {
+		select {
+		case s.slots <- struct{}{}:
+			defer func() { <-s.slots }()
+		case <-callCtx.Done():
+			return i.explain(ctx, nil, callCtx.Err())
+		}
+	}
+	s.mu.Lock()
+	s.calls++
+	s.mu.Unlock()
+	err = do(callCtx, s)
+	s.mu.Lock()
+	s.calls--
+	s.mu.Unlock()
+	return i.explain(ctx, s, err)
+}
+
+// explain turns the error of one try into one of the host's errors. ctx is the
+// caller's own, without the host's deadline; s is the session that was called, nil
+// when none was.
+func (i *instance) explain(ctx context.Context, s *session, err error) error {
+	if err == nil {
+		if s != nil {
+			i.answered(s)
+		}
+		return nil
+	}
+	if ctx.Err() != nil {
+		return fmt.Errorf("plugin %s (%s): %w", i.plugin, i.name, context.Cause(ctx))
+	}
+	var unavailable *UnavailableError
+	var config *ConfigError
+	if errors.As(err, &unavailable) || errors.As(err, &config) || errors.Is(err, ErrClosed) || errors.Is(err, ErrChecksum) {
+		return err
+	}
+	code := status.Code(err)
+	if errors.Is(err, context.DeadlineExceeded) {
+		code = codes.DeadlineExceeded
+	}
+	switch code {
+	case codes.DeadlineExceeded:
+		if s != nil {
+			i.overran(s)
+		}
+		return &UnavailableError{Instance: i.name, Plugin: i.plugin, Reason: "it did not answer in time", Err: err}
+	case codes.Unavailable, codes.Canceled:
+		// The caller has not given up, so that it is the connection which ended.
+		return &UnavailableError{Instance: i.name, Plugin: i.plugin, Reason: s.lostReason(), Err: err}
+	}
+	if s != nil {
+		i.answered(s)
+	}
+	message := err.Error()
+	var item *wire.ItemError
+	var malformed *wire.MalformedError
+	if st, ok := status.FromError(err); ok && !errors.As(err, &item) && !errors.As(err, &malformed) {
+		message = st.Message()
+	}
+	return &CallError{Instance: i.name, Plugin: i.plugin, Code: code, Message: i.clean(message), Err: err}
+}
+
+// lostReason waits for the end of a process whose connection was lost, which is a
+// moment away, and says how it ended. A process that lives on is killed: there is
+// no way back to it.
+func (s *session) lostReason() string {
+	if s == nil {
+		return "the connection was lost"
+	}
+	timer := time.NewTimer(200 * time.Millisecond)
+	defer timer.Stop()
+	select {
+	case <-s.Done():
+	case <-timer.C:
+		s.kill("its connection was lost")
+		<-s.Done()
+	}
+	if reason := s.killed(); reason != "" {
+		return reason
+	}
+	return "its process ended with " + s.Exit()
+}
+
+// clean cuts a plugin's message to a length that a log can bear and hides what
+// the config says is secret.
+func (i *instance) clean(message string) string {
+	const enough = 2000
+	if len(message) > enough {
+		message = message[:enough] + "..."
+	}
+	i.host.mu.Lock()
+	info := i.host.infos[i.plugin]
+	i.host.mu.Unlock()
+	hidden := secrets(i.settings)
+	if info != nil {
+		if schema, ok := info.Schema(i.role); ok {
+			hidden = append(hidden, schema.Sensitive(i.config)...)
+		}
+	}
+	return redact(message, hidden)
+}
+
+// answered notes that the process answered, whatever it said.
+func (i *instance) answered(s *session) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.overruns = 0
+}
+
+// overran notes that a call missed the host's deadline, and has a process killed
+// that seems to hang.
+func (i *instance) overran(s *session) {
+	s.mu.Lock()
+	s.overruns++
+	n := s.overruns
+	s.mu.Unlock()
+	if n >= overruns {
+		s.kill(fmt.Sprintf("it missed %d deadlines in a row and was killed", n))
+		return
+	}
+	i.host.mu.Lock()
+	defer i.host.mu.Unlock()
+	if i.host.closed {
+		return
+	}
+	i.host.wg.Go(func() {
+		if !i.healthy(s) && i.host.ctx.Err() == nil {
+			s.kill("it missed a deadline and a health check and was killed")
+		}
+	})
+}

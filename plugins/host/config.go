@@ -1,0 +1,87 @@
+package host
+
+import (
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+
+	"github.com/stepfall/stepfall/sdk/plugin/wire"
+)
+
+// Config says what a [Host] may use. The zero value finds plugins in the usual
+// folders and logs nothing.
+type Config struct {
+	// Plugins are settings by plugin name; a plugin that is not in it has none.
+	Plugins map[string]PluginConfig
+	// SearchPath are the folders to look for plugins in; nil means [SearchPath].
+	SearchPath []string
+	// Lock, when not nil, lists the only programs that may be started.
+	Lock *Lock
+	// Models calls models for plugins that ask; nil means that they may not.
+	Models wire.ModelCaller
+	// Logger gets the host's and the plugins' log; nil discards it.
+	Logger hclog.Logger
+	// TempDir is where sockets and scratch folders are made; empty means the system's.
+	TempDir string
+	// Observe, when not nil, is told of every call and every change of state. It
+	// must be fast and safe for concurrent use.
+	Observe func(Event)
+	// Version of the application, told to plugins for their logs.
+	Version string
+}
+
+// PluginConfig are the settings of one plugin.
+type PluginConfig struct {
+	// Path is the program; empty means that it is searched for by its name.
+	Path string
+	Args []string
+	// Env is added to the environment; its values count as secrets in logs.
+	Env map[string]string
+	// PassEnv names variables of the host's environment that the plugin gets.
+	PassEnv []string
+	// SHA256, when not empty, is the checksum in hexadecimal that the program must have.
+	SHA256 string
+	// Insecure turns mutual TLS off, for plugins that cannot do it.
+	Insecure bool
+	// StartTimeout is the longest start, configuring included; 0 means 20 s.
+	StartTimeout time.Duration
+	// CallTimeout is the longest call of an estimator; 0 means 10 s.
+	CallTimeout time.Duration
+	// VerifyTimeout is the longest verification; 0 means 10 min.
+	VerifyTimeout time.Duration
+	// StopGrace is how long a process may take to end by itself; 0 means 1 s.
+	StopGrace time.Duration
+}
+
+func (c PluginConfig) withDefaults() PluginConfig {
+	set := func(d *time.Duration, v time.Duration) {
+		if *d == 0 {
+			*d = v
+		}
+	}
+	set(&c.StartTimeout, 20*time.Second)
+	set(&c.CallTimeout, 10*time.Second)
+	set(&c.VerifyTimeout, 10*time.Minute)
+	set(&c.StopGrace, time.Second)
+	return c
+}
+
+// The pace of restarts and health checks.
+const (
+	// firstPause is the pause before the second restart in a row; the first one
+	// comes at once. Each further pause is twice as long, up to longestPause.
+	firstPause   = 100 * time.Millisecond
+	longestPause = 30 * time.Second
+	// healthyAfter is how long a process must live for its crashes to be forgotten.
+	healthyAfter = time.Minute
+	// After breakerCrashes within breakerWindow no start is tried for breakerPause.
+	breakerCrashes = 5
+	breakerWindow  = time.Minute
+	breakerPause   = 30 * time.Second
+	// healthEvery is the time between health checks of an idle process, and
+	// healthTimeout the longest of them; two failures in a row are a hung process.
+	healthEvery   = 5 * time.Second
+	healthTimeout = time.Second
+	// overruns are how many calls in a row may miss the host's deadline.
+	overruns = 3
+)

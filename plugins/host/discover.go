@@ -1,0 +1,126 @@
+package host
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+)
+
+// PathEnv names the environment variable with further folders of plugins.
+const PathEnv = "STEPFALL_PLUGIN_PATH"
+
+// SearchPath returns the folders in which plugins are looked for, in order:
+// STEPFALL_PLUGIN_PATH, plugins/ beside the executable, the user's data folder,
+// the system's folders.
+func SearchPath() []string {
+	var dirs []string
+	for _, dir := range filepath.SplitList(os.Getenv(PathEnv)) {
+		if dir != "" {
+			dirs = append(dirs, dir)
+		}
+	}
+	if exe, err := os.Executable(); err == nil {
+		if real, err := filepath.EvalSymlinks(exe); err == nil {
+			exe = real
+		}
+		dirs = append(dirs, filepath.Join(filepath.Dir(exe), "plugins"))
+	}
+	if data := os.Getenv("XDG_DATA_HOME"); filepath.IsAbs(data) {
+		dirs = append(dirs, filepath.Join(data, "stepfall", "plugins"))
+	} else if home, err := os.UserHomeDir(); err == nil {
+		dirs = append(dirs, filepath.Join(home, ".local", "share", "stepfall", "plugins"))
+	}
+	if runtime.GOOS != "windows" {
+		dirs = append(dirs, "/usr/local/lib/stepfall/plugins", "/usr/lib/stepfall/plugins")
+	}
+	return dirs
+}
+
+// Found is a program that looks like a plugin.
+type Found struct {
+	Name string
+	Path string
+}
+
+// List returns every program in the folders, the first of each name, sorted by
+// name. Folders that do not exist are skipped.
+func List(dirs []string) []Found {
+	seen := map[string]bool{}
+	var out []Found
+	for _, dir := range dirs {
+		entries, err := os.ReadDir(dir)
+		if err != nil {
+			continue
+		}
+		for _, e := range entries {
+			path := filepath.Join(dir, e.Name())
+			name := strings.TrimSuffix(e.Name(), ".exe")
+			if seen[name] || executable(path) != nil {
+				continue
+			}
+			seen[name] = true
+			out = append(out, Found{Name: name, Path: path})
+		}
+	}
+	slices.SortFunc(out, func(a, b Found) int { return strings.Compare(a.Name, b.Name) })
+	return out
+}
+
+// find returns the program of a plugin.
+func (h *Host) find(plugin string) (string, error) {
+	if path := h.cfg.Plugins[plugin].Path; path != "" {
+		path, err := filepath.Abs(path)
+		if err != nil {
+			return "", err
+		}
+		if err := executable(path); err != nil {
+			return "", fmt.Errorf("plugin %s: %w", plugin, err)
+		}
+		return path, nil
+	}
+	if plugin == "" || plugin != filepath.Base(plugin) || strings.HasPrefix(plugin, ".") {
+		return "", fmt.Errorf("%w: %q is no name of a plugin", ErrNotFound, plugin)
+	}
+	for _, dir := range h.searchPath {
+		for _, suffix := range suffixes() {
+			path := filepath.Join(dir, plugin+suffix)
+			err := executable(path)
+			if err == nil {
+				return filepath.Abs(path)
+			}
+			if !os.IsNotExist(err) {
+				return "", fmt.Errorf("plugin %s: %w", plugin, err)
+			}
+		}
+	}
+	return "", fmt.Errorf("%w: %s is in none of %s", ErrNotFound, plugin, strings.Join(h.searchPath, ", "))
+}
+
+func suffixes() []string {
+	if runtime.GOOS == "windows" {
+		return []string{".exe", ""}
+	}
+	return []string{""}
+}
+
+// executable reports why path is not a program that may be started.
+func executable(path string) error {
+	info, err := os.Stat(path)
+	if err != nil {
+		return err
+	}
+	switch {
+	case !info.Mode().IsRegular():
+		return fmt.Errorf("%s is not a file", path)
+	case runtime.GOOS == "windows":
+		return nil
+	case info.Mode().Perm()&0o111 == 0:
+		return fmt.Errorf("%s is not executable", path)
+	case info.Mode().Perm()&0o002 != 0:
+		return fmt.Errorf("%s may be written by anybody; chmod o-w it first", path)
+	}
+	return nil
+}

@@ -1,0 +1,47 @@
+package host
+
+import (
+	"maps"
+	"os"
+	"slices"
+)
+
+// allowedEnv are the variables of the host's environment that every plugin gets:
+// what programs need to find files and tools, nothing that is secret.
+var allowedEnv = []string{
+	"PATH", "HOME", "USER", "LOGNAME", "SHELL", "TMPDIR", "TZ",
+	"LANG", "LC_ALL", "LC_CTYPE",
+	"XDG_CACHE_HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME",
+	"SSL_CERT_FILE", "SSL_CERT_DIR",
+	"GOROOT", "GOPATH", "GOCACHE", "GOMODCACHE", "GOTMPDIR", "GOTOOLCHAIN",
+	"SYSTEMROOT", "USERPROFILE", "TEMP", "TMP",
+}
+
+// environment returns the whole environment of a plugin.
+func environment(c PluginConfig) []string {
+	var env []string
+	for _, name := range slices.Concat(allowedEnv, c.PassEnv) {
+		if value, ok := os.LookupEnv(name); ok {
+			env = append(env, name+"="+value)
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(c.Env)) {
+		env = append(env, name+"="+c.Env[name])
+	}
+	return env
+}
+
+// secrets returns what must not appear in logs: the values that the operator
+// handed over by name.
+func secrets(c PluginConfig) []string {
+	var out []string
+	for _, v := range c.Env {
+		out = append(out, v)
+	}
+	for _, name := range c.PassEnv {
+		if v := os.Getenv(name); v != "" {
+			out = append(out, v)
+		}
+	}
+	return out
+}

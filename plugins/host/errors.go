@@ -1,0 +1,85 @@
+package host
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"google.golang.org/grpc/codes"
+
+	"github.com/stepfall/stepfall/sdk"
+	"github.com/stepfall/stepfall/sdk/plugin/schema"
+)
+
+var (
+	// ErrNotFound: no program with the plugin's name is in the search path.
+	ErrNotFound = errors.New("plugin not found")
+	// ErrChecksum: the program is not the one that the operator pinned.
+	ErrChecksum = errors.New("plugin checksum mismatch")
+	// ErrClosed: the host is closed.
+	ErrClosed = errors.New("plugin host closed")
+)
+
+// UnavailableError says that an instance cannot be called now. It is
+// [sdk.ErrPluginUnavailable] to errors.Is.
+type UnavailableError struct {
+	Instance, Plugin string
+	// Reason is what happened: it crashed, did not start, did not answer.
+	Reason string
+	// Until is when the next start will be tried; zero means with the next call.
+	Until time.Time
+	// Err is the cause, when there is one.
+	Err error
+}
+
+// Error returns the message.
+func (e *UnavailableError) Error() string {
+	text := fmt.Sprintf("plugin %s (%s) is unavailable: %s", e.Plugin, e.Instance, e.Reason)
+	if !e.Until.IsZero() {
+		text += fmt.Sprintf("; next start after %s", e.Until.Format(time.TimeOnly))
+	}
+	if e.Err != nil {
+		text += ": " + e.Err.Error()
+	}
+	return text
+}
+
+// Is reports whether target is sdk.ErrPluginUnavailable.
+func (e *UnavailableError) Is(target error) bool { return target == sdk.ErrPluginUnavailable }
+
+// Unwrap returns the cause.
+func (e *UnavailableError) Unwrap() error { return e.Err }
+
+// ConfigError says that a plugin refused its config. The instance stays down.
+type ConfigError struct {
+	Instance, Plugin string
+	Diagnostics      schema.Diagnostics
+}
+
+// Error returns the diagnostics, one a line.
+func (e *ConfigError) Error() string {
+	return fmt.Sprintf("plugin %s refuses the config of %s:\n  %s", e.Plugin, e.Instance,
+		strings.ReplaceAll(e.Diagnostics.Error(), "\n", "\n  "))
+}
+
+// Unwrap returns the diagnostics.
+func (e *ConfigError) Unwrap() error { return e.Diagnostics }
+
+// CallError is a plugin's own error, or its breach of the protocol.
+type CallError struct {
+	Instance, Plugin string
+	// Code is the status that the plugin returned.
+	Code codes.Code
+	// Message is what it said, secrets replaced.
+	Message string
+	Err     error
+}
+
+// Error returns the message.
+func (e *CallError) Error() string {
+	return fmt.Sprintf("plugin %s (%s): %s", e.Plugin, e.Instance, e.Message)
+}
+
+// Unwrap returns the error of the transport.
+func (e *CallError) Unwrap() error { return e.Err }

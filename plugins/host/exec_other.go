@@ -1,0 +1,8 @@
+//go:build !linux
+
+package host
+
+import "os"
+
+// execPath returns nothing: open files cannot be executed here.
+func execPath(*os.File) (string, error) { return "", nil }

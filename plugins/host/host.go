@@ -1,0 +1,282 @@
+package host
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+	"sync"
+
+	"github.com/hashicorp/go-hclog"
+
+	"github.com/stepfall/stepfall/sdk"
+	"github.com/stepfall/stepfall/sdk/plugin/process"
+	"github.com/stepfall/stepfall/sdk/plugin/schema"
+	"github.com/stepfall/stepfall/sdk/plugin/wire"
+)
+
+// Host runs plugins. It is safe for concurrent use.
+type Host struct {
+	cfg        Config
+	log        hclog.Logger
+	searchPath []string
+	reattach   map[string]wire.Reattach
+	sums       sums
+	dir        string // for sockets and scratch folders, removed by Close
+
+	ctx    context.Context // ends with Close
+	cancel context.CancelFunc
+	wg     sync.WaitGroup // goroutines of instances
+
+	mu        sync.Mutex
+	closed    bool
+	instances []*instance
+	infos     map[string]*wire.Info
+}
+
+// New returns a host. It starts nothing; Close must be called all the same.
+func New(cfg Config) (*Host, error) {
+	h := &Host{cfg: cfg, log: cfg.Logger, searchPath: cfg.SearchPath, infos: map[string]*wire.Info{}}
+	if h.log == nil {
+		h.log = hclog.NewNullLogger()
+	}
+	if h.searchPath == nil {
+		h.searchPath = SearchPath()
+	}
+	if text := os.Getenv(wire.ReattachEnv); text != "" {
+		if err := json.Unmarshal([]byte(text), &h.reattach); err != nil {
+			return nil, fmt.Errorf("reading %s: %w", wire.ReattachEnv, err)
+		}
+	}
+	var err error
+	if h.dir, err = makeDir(cfg.TempDir); err != nil {
+		return nil, err
+	}
+	h.ctx, h.cancel = context.WithCancel(context.Background())
+	return h, nil
+}
+
+const (
+	dirPrefix = "stepfall-host-"
+	// longestDir leaves room for the names of sockets, which may have about 100
+	// bytes with their folders.
+	longestDir = 50
+)
+
+// makeDir makes the host's folder, and removes those of hosts that were killed.
+func makeDir(base string) (string, error) {
+	if base == "" {
+		base = os.TempDir()
+		if len(base) > longestDir && runtime.GOOS != "windows" {
+			base = "/tmp"
+		}
+	}
+	if len(base) > longestDir {
+		return "", fmt.Errorf("the path of the folder for plugins' sockets is too long: %s", base)
+	}
+	old, _ := filepath.Glob(filepath.Join(base, dirPrefix+"*"))
+	for _, dir := range old {
+		number, _, _ := strings.Cut(strings.TrimPrefix(filepath.Base(dir), dirPrefix), "-")
+		if pid, err := strconv.Atoi(number); err == nil && !alive(pid) {
+			os.RemoveAll(dir) // fails for those of other users, as it should
+		}
+	}
+	dir, err := os.MkdirTemp(base, fmt.Sprintf("%s%d-", dirPrefix, os.Getpid()))
+	if err != nil {
+		return "", fmt.Errorf("making a folder for plugins: %w", err)
+	}
+	return dir, nil
+}
+
+// Verifier returns the instance name of a plugin as a verifier. The plugin is
+// found now and started by the first call. An error of Verify is an
+// *[UnavailableError], a *[ConfigError], a *[CallError] or the end of the context.
+func (h *Host) Verifier(name, plugin string, config map[string]any) (sdk.Verifier, error) {
+	i, err := h.instance(name, plugin, wire.Verifier, config)
+	if err != nil {
+		return nil, err
+	}
+	return &Verifier{i: i}, nil
+}
+
+// QualityEstimator returns the instance name of a plugin as a quality estimator,
+// like Verifier. The result is a *[QualityEstimator].
+func (h *Host) QualityEstimator(name, plugin string, config map[string]any) (sdk.QualityEstimator, error) {
+	i, err := h.instance(name, plugin, wire.QualityEstimator, config)
+	if err != nil {
+		return nil, err
+	}
+	return &QualityEstimator{i: i}, nil
+}
+
+// CostEstimator returns the instance name of a plugin as a cost estimator, like
+// Verifier. The result is a *[CostEstimator].
+func (h *Host) CostEstimator(name, plugin string, config map[string]any) (sdk.CostEstimator, error) {
+	i, err := h.instance(name, plugin, wire.CostEstimator, config)
+	if err != nil {
+		return nil, err
+	}
+	return &CostEstimator{i: i}, nil
+}
+
+func (h *Host) instance(name, plugin string, role wire.Role, config map[string]any) (*instance, error) {
+	config, err := schema.Normalize(config)
+	if err != nil {
+		return nil, fmt.Errorf("config of %s: %w", name, err)
+	}
+	if _, ok := h.reattach[plugin]; !ok {
+		if _, err := h.find(plugin); err != nil {
+			return nil, err
+		}
+	}
+	i := &instance{
+		host: h, name: name, plugin: plugin, role: role, config: config,
+		settings: h.cfg.Plugins[plugin].withDefaults(),
+		log:      h.log.Named(plugin).With("instance", name),
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.closed {
+		return nil, ErrClosed
+	}
+	h.instances = append(h.instances, i)
+	return i, nil
+}
+
+// Info returns what a plugin says of itself. It starts the plugin, asks and stops
+// it; the answer is remembered.
+func (h *Host) Info(ctx context.Context, plugin string) (*wire.Info, error) {
+	h.mu.Lock()
+	info, closed := h.infos[plugin], h.closed
+	h.mu.Unlock()
+	if closed {
+		return nil, ErrClosed
+	}
+	if info != nil {
+		return info, nil
+	}
+	settings := h.cfg.Plugins[plugin].withDefaults()
+	ctx, cancel := context.WithTimeout(ctx, settings.StartTimeout)
+	defer cancel()
+	c, err := h.connect(ctx, plugin, settings, nil, h.log.Named(plugin))
+	if err != nil {
+		return nil, err
+	}
+	defer c.Stop()
+	info, err = c.Client().Info(ctx, h.cfg.Version)
+	if err != nil {
+		return nil, fmt.Errorf("asking plugin %s what it is: %w", plugin, err)
+	}
+	h.remember(plugin, info)
+	return info, nil
+}
+
+func (h *Host) remember(plugin string, info *wire.Info) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.infos[plugin] = info
+}
+
+// Schema returns the schema of the config of a plugin's role. It starts the
+// plugin the first time.
+func (h *Host) Schema(ctx context.Context, plugin string, role wire.Role) (*schema.Schema, error) {
+	info, err := h.Info(ctx, plugin)
+	if err != nil {
+		return nil, err
+	}
+	s, ok := info.Schema(role)
+	if !ok {
+		return nil, fmt.Errorf("plugin %s is no %s", plugin, strings.ReplaceAll(string(role), "-", " "))
+	}
+	return s, nil
+}
+
+// Check checks a config against the plugin's schema, without configuring it.
+func (h *Host) Check(ctx context.Context, plugin string, role wire.Role, config map[string]any) (schema.Diagnostics, error) {
+	s, err := h.Schema(ctx, plugin, role)
+	if err != nil {
+		return nil, err
+	}
+	if config, err = schema.Normalize(config); err != nil {
+		return nil, err
+	}
+	_, ds := s.Check(config)
+	return ds, nil
+}
+
+// connection is a process, or something like it.
+type connection interface {
+	Client() *wire.Client
+	PID() int
+	Done() <-chan struct{}
+	Exit() string
+	Kill()
+	Stop()
+}
+
+// connect starts the plugin's process or attaches to one.
+func (h *Host) connect(ctx context.Context, plugin string, settings PluginConfig, redact []string, log hclog.Logger) (connection, error) {
+	if to, ok := h.reattach[plugin]; ok {
+		return process.Attach(to)
+	}
+	program, err := h.open(plugin)
+	if err != nil {
+		return nil, err
+	}
+	defer program.close()
+	return process.Start(ctx, process.Spec{
+		Path:         program.path,
+		ExecPath:     program.exec,
+		Args:         settings.Args,
+		Env:          environment(settings),
+		TempDir:      h.dir,
+		Log:          log,
+		Redact:       append(secrets(settings), redact...),
+		StartTimeout: settings.StartTimeout,
+		StopGrace:    settings.StopGrace,
+		Insecure:     settings.Insecure,
+	})
+}
+
+// Start starts every instance that is not running, all at once, and returns what
+// went wrong. It is for applications that want to know before the first call.
+func (h *Host) Start(ctx context.Context) error {
+	h.mu.Lock()
+	instances := append([]*instance(nil), h.instances...)
+	h.mu.Unlock()
+	errs := make([]error, len(instances))
+	var wg sync.WaitGroup
+	for n, i := range instances {
+		wg.Go(func() { _, errs[n] = i.acquire(ctx) })
+	}
+	wg.Wait()
+	return joined(errs)
+}
+
+// Close ends every plugin and waits until nothing of them is left. It takes a
+// little more than the longest StopGrace at most.
+func (h *Host) Close() error {
+	h.mu.Lock()
+	if h.closed {
+		h.mu.Unlock()
+		return nil
+	}
+	h.closed = true
+	instances := h.instances
+	h.mu.Unlock()
+	h.cancel()
+	var wg sync.WaitGroup
+	for _, i := range instances {
+		wg.Go(i.close)
+	}
+	wg.Wait()
+	h.wg.Wait()
+	if err := os.RemoveAll(h.dir); err != nil {
+		return fmt.Errorf("removing the plugins' folder: %w", err)
+	}
+	return nil
+}

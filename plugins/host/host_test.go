@@ -1,0 +1,196 @@
+package host_test
+
+import (
+	"context"
+	"errors"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/stepfall/stepfall/plugins/host"
+	"github.com/stepfall/stepfall/sdk"
+	"github.com/stepfall/stepfall/sdk/plugin/wire"
+)
+
+func newHost(t testing.TB, cfg host.Config) *host.Host {
+	t.Helper()
+	if cfg.SearchPath == nil {
+		cfg.SearchPath = []string{pluginDir(t)}
+	}
+	h, err := host.New(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := h.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return h
+}
+
+func estimator(t testing.TB, h *host.Host, config map[string]any) sdk.QualityEstimator {
+	t.Helper()
+	e, err := h.QualityEstimator("quality", "test", config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return e
+}
+
+func verifier(t testing.TB, h *host.Host, config map[string]any) sdk.Verifier {
+	t.Helper()
+	v, err := h.Verifier("check", "test", config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return v
+}
+
+func TestEstimateQuality(t *testing.T) {
+	e := estimator(t, newHost(t, host.Config{}), map[string]any{"mean": 0.75})
+	got, err := e.EstimateQuality(within(t, 20*time.Second), &sdk.QualityRequest{Query: query("hello"), Models: []string{"a", "b"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []sdk.Estimate{{Mean: 0.75, StdDev: 0.1}, {Mean: 0.75, StdDev: 0.1}}
+	if diff := cmp.Diff(want, got.Estimates); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestEstimateCost(t *testing.T) {
+	h := newHost(t, host.Config{})
+	e, err := h.CostEstimator("cost", "test", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := e.EstimateCost(within(t, 20*time.Second), &sdk.CostRequest{
+		Query: &sdk.Query{InputTokens: 1000}, Models: []sdk.Model{{Name: "a", Price: sdk.Price{Input: 2}}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(got.Estimates) != 1 || got.Estimates[0].Mean != 0.002 {
+		t.Errorf("got %v, want one estimate of 0.002", got.Estimates)
+	}
+}
+
+func TestVerifyWithEvents(t *testing.T) {
+	v, ok := verifier(t, newHost(t, host.Config{}), nil).(*host.Verifier)
+	if !ok {
+		t.Fatal("not a *host.Verifier")
+	}
+	var events []wire.Event
+	got, err := v.VerifyWith(within(t, 20*time.Second), &sdk.VerifyRequest{Query: query("q"), Answer: &sdk.Answer{Text: "good"}},
+		func(e wire.Event) { events = append(events, e) })
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got.Outcome != sdk.Passed || got.Score != 1 || got.Confidence != 0.9 || got.Verifier != "check" || got.Duration <= 0 {
+		t.Errorf("got %+v", got)
+	}
+	want := []wire.Event{{Done: 1, Total: 3, Message: "check"}, {Done: 2, Total: 3, Message: "check"}, {Done: 3, Total: 3, Message: "check"}, {Log: "a line"}}
+	if diff := cmp.Diff(want, events); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestModelCallsAreMadeByTheHostAndCounted(t *testing.T) {
+	type key struct{}
+	h := newHost(t, host.Config{Models: wire.ModelCallerFunc(func(ctx context.Context, model string, q *sdk.Query) (*sdk.Answer, error) {
+		if ctx.Value(key{}) != "caller" {
+			t.Error("the model call has not the context of the verification")
+		}
+		return &sdk.Answer{Text: model + " says yes to " + q.LastUserText(), CostUSD: 0.25}, nil
+	})})
+	v := verifier(t, h, nil)
+	ctx := context.WithValue(within(t, 20*time.Second), key{}, "caller")
+	got, err := v.Verify(ctx, &sdk.VerifyRequest{Query: query("q"), Answer: &sdk.Answer{Text: "judge"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got.Evidence != "judge says yes to good?" || got.CostUSD != 0.75 {
+		t.Errorf("evidence %q, cost %v", got.Evidence, got.CostUSD)
+	}
+}
+
+func TestModelCallsNeedAHostThatOffersThem(t *testing.T) {
+	v := verifier(t, newHost(t, host.Config{}), nil)
+	_, err := v.Verify(within(t, 20*time.Second), &sdk.VerifyRequest{Query: query("q"), Answer: &sdk.Answer{Text: "judge"}})
+	var call *host.CallError
+	if !errors.As(err, &call) || !strings.Contains(err.Error(), wire.ErrNoModelCalls.Error()) {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestConfigDiagnostics(t *testing.T) {
+	e := estimator(t, newHost(t, host.Config{}), map[string]any{"maen": 0.5, "mean": 2})
+	_, err := e.EstimateQuality(within(t, 20*time.Second), &sdk.QualityRequest{Query: query(""), Models: []string{"a"}})
+	var config *host.ConfigError
+	if !errors.As(err, &config) {
+		t.Fatalf("got %v", err)
+	}
+	paths := map[string]string{}
+	for _, d := range config.Diagnostics {
+		paths[strings.Join(d.Path, ".")] = d.Detail
+	}
+	want := map[string]string{"mean": "the most is 1", "maen": `did you mean "mean"?`}
+	if diff := cmp.Diff(want, paths); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestEnvironmentIsClean(t *testing.T) {
+	t.Setenv("OPENAI_API_KEY", "sk-live-0123456789")
+	t.Setenv("WANTED", "passed-on")
+	h := newHost(t, host.Config{Plugins: map[string]host.PluginConfig{"test": {PassEnv: []string{"WANTED"}, Env: map[string]string{"ADDED": "by-config"}}}})
+	_, err := estimator(t, h, nil).EstimateQuality(within(t, 20*time.Second), &sdk.QualityRequest{Query: query("environment"), Models: []string{"a"}})
+	if err == nil || !strings.Contains(err.Error(), "PATH=") {
+		t.Fatalf("got %v", err)
+	}
+	if strings.Contains(err.Error(), "OPENAI") || !strings.Contains(err.Error(), "WANTED=[redacted]") || !strings.Contains(err.Error(), "ADDED=[redacted]") {
+		t.Errorf("environment: %v", err)
+	}
+}
+
+func TestNothingIsLeft(t *testing.T) {
+	temp := t.TempDir()
+	h, err := host.New(host.Config{SearchPath: []string{pluginDir(t)}, TempDir: mustShort(t, temp)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := estimator(t, h, nil).EstimateQuality(within(t, 20*time.Second), &sdk.QualityRequest{Query: query(""), Models: []string{"a"}}); err != nil {
+		t.Fatal(err)
+	}
+	pid := h.Stats()[0].PID
+	if err := h.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if processExists(pid) {
+		t.Error("the process lives on")
+	}
+}
+
+// mustShort returns a folder with a short path, as sockets need it.
+func mustShort(t testing.TB, _ string) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("/tmp", "sf")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		entries, err := os.ReadDir(dir)
+		if err != nil {
+			t.Error(err)
+		}
+		for _, e := range entries {
+			t.Errorf("left behind: %s", e.Name())
+		}
+		os.RemoveAll(dir)
+	})
+	return dir
+}

@@ -1,0 +1,386 @@
+package host
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+
+	"github.com/stepfall/stepfall/sdk/plugin/process"
+	"github.com/stepfall/stepfall/sdk/plugin/schema"
+	"github.com/stepfall/stepfall/sdk/plugin/wire"
+)
+
+// State is where an instance is in its life.
+type State string
+
+// The states.
+const (
+	// Stopped: not started yet, or ended; the next call starts it.
+	Stopped  State = "stopped"
+	Starting State = "starting"
+	Ready    State = "ready"
+	// Paused: it crashed; no start is tried for a while.
+	Paused State = "paused"
+	// Open: it crashed too often; no start is tried for a longer while.
+	Open State = "open"
+	// Refused: it cannot work with its config, or its program may not be run.
+	Refused State = "refused"
+	// Closed: the host is closed.
+	Closed State = "closed"
+)
+
+// instance is one role of one plugin with one config.
+type instance struct {
+	host     *Host
+	name     string
+	plugin   string
+	role     wire.Role
+	config   map[string]any
+	settings PluginConfig
+	log      hclog.Logger
+
+	mu       sync.Mutex
+	state    State
+	session  *session
+	starting *start
+	// crashes are the times of recent ends that nobody asked for, failed starts included.
+	crashes []time.Time
+	pauses  int // starts in a row that were followed by a crash
+	until   time.Time
+	last    error // why it is down
+	stats   Stats
+}
+
+// start is one attempt to start, shared by all who wait for it.
+type start struct {
+	done    chan struct{}
+	session *session
+	err     error
+}
+
+// acquire returns the running session, starting one if need be and allowed.
+func (i *instance) acquire(ctx context.Context) (*session, error) {
+	i.mu.Lock()
+	if s := i.session; s != nil && i.state == Ready {
+		select {
+		case <-s.Done():
+			// Its end is about to be recorded; whoever comes first does it.
+			i.ended(s)
+		default:
+			i.mu.Unlock()
+			return s, nil
+		}
+	}
+	st := i.starting
+	if st == nil {
+		if err := i.mayStart(); err != nil {
+			i.mu.Unlock()
+			return nil, err
+		}
+		st = &start{done: make(chan struct{})}
+		i.starting = st
+		i.setState(Starting)
+		i.host.wg.Go(func() { i.start(st) })
+	}
+	i.mu.Unlock()
+	select {
+	case <-st.done:
+		return st.session, st.err
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+// mayStart returns why no start is to be tried now. i.mu is held.
+func (i *instance) mayStart() error {
+	switch i.state {
+	case Closed:
+		return ErrClosed
+	case Refused:
+		return i.last
+	case Paused, Open:
+		if time.Now().Before(i.until) {
+			return i.unavailable("it is down after crashes", i.until, i.last)
+		}
+	}
+	return nil
+}
+
+func (i *instance) unavailable(reason string, until time.Time, err error) *UnavailableError {
+	// The cause keeps its text only once when it is of the same kind.
+	if u, ok := errors.AsType[*UnavailableError](err); ok {
+		reason, err = u.Reason, u.Err
+	}
+	return &UnavailableError{Instance: i.name, Plugin: i.plugin, Reason: reason, Until: until, Err: err}
+}
+
+// start starts a process. It runs apart from the calls that wait for it: one of
+// them giving up must not spoil it for the others.
+func (i *instance) start(st *start) {
+	defer close(st.done)
+	ctx, cancel := context.WithTimeout(i.host.ctx, i.settings.StartTimeout)
+	defer cancel()
+	begun := time.Now()
+	s, err := i.newSession(ctx)
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	i.starting = nil
+	i.stats.Starts++
+	if i.state == Closed && err == nil {
+		s.stop()
+		err = ErrClosed
+	}
+	if err != nil {
+		st.err = i.startFailed(err)
+		return
+	}
+	i.log.Debug("plugin started", "pid", s.PID(), "version", s.info.Version, "took", time.Since(begun))
+	i.session, st.session = s, s
+	i.setState(Ready)
+	i.host.wg.Go(func() { i.watch(s) })
+}
+
+// startFailed records a failed start and returns the error for those who wait.
+// i.mu is held.
+func (i *instance) startFailed(err error) error {
+	if i.state == Closed {
+		return ErrClosed
+	}
+	var config *ConfigError
+	if errors.As(err, &config) || errors.Is(err, ErrChecksum) {
+		// Trying again would change nothing.
+		i.last = err
+		i.setState(Refused)
+		i.log.Error("plugin cannot be used", "error", err)
+		return err
+	}
+	i.log.Error("plugin did not start", "error", err)
+	i.crashed(i.unavailable("it did not start", time.Time{}, err))
+	return i.last
+}
+
+// ended records that a session's process ended without being asked to. i.mu is held.
+func (i *instance) ended(s *session) {
+	if i.session != s || i.state == Closed {
+		return
+	}
+	i.session = nil
+	reason := "its process ended with " + s.Exit()
+	if why := s.killed(); why != "" {
+		reason = why
+	}
+	i.log.Error("plugin is down", "reason", reason, "lived", time.Since(s.begun))
+	if time.Since(s.begun) >= healthyAfter {
+		i.crashes, i.pauses = nil, 0
+	}
+	i.stats.Crashes++
+	i.crashed(i.unavailable(reason, time.Time{}, nil))
+}
+
+// crashed decides when the next start may be tried. i.mu is held.
+func (i *instance) crashed(err error) {
+	now := time.Now()
+	i.last = err
+	recent := i.crashes[:0]
+	for _, t := range i.crashes {
+		if now.Sub(t) < breakerWindow {
+			recent = append(recent, t)
+		}
+	}
+	i.crashes = append(recent, now)
+	i.pauses++
+	if len(i.crashes) >= breakerCrashes {
+		i.until = now.Add(breakerPause)
+		i.setState(Open)
+		return
+	}
+	i.until = now.Add(pause(i.pauses))
+	i.setState(Paused)
+}
+
+// pause is the time before the nth start in a row: none before the first, then
+// growing, with up to a quarter of chance so that many hosts do not move in step.
+func pause(n int) time.Duration {
+	if n <= 1 {
+		return 0
+	}
+	d := longestPause
+	if n-2 < 16 {
+		d = min(firstPause<<(n-2), longestPause)
+	}
+	return d - time.Duration(rand.Int64N(int64(d)/4+1))
+}
+
+// setState changes the state and tells the observer. i.mu is held.
+func (i *instance) setState(s State) {
+	if i.state == s {
+		return
+	}
+	i.state = s
+	if i.host.cfg.Observe != nil {
+		i.host.cfg.Observe(Event{Instance: i.name, Plugin: i.plugin, State: s})
+	}
+}
+
+// close ends the instance for good.
+func (i *instance) close() {
+	i.mu.Lock()
+	s := i.session
+	i.session = nil
+	i.setState(Closed)
+	i.mu.Unlock()
+	if s != nil {
+		s.stop()
+	}
+}
+
+// session is one process of an instance, configured.
+type session struct {
+	connection
+	info    *wire.Info
+	begun   time.Time
+	slots   chan struct{} // as many as calls may run; nil means no limit
+	scratch string
+	models  <-chan struct{} // closed when model calls are over
+	cancel  context.CancelFunc
+	once    sync.Once
+
+	mu       sync.Mutex
+	calls    int // under way
+	overruns int // calls in a row that missed the host's deadline
+	reason   string
+}
+
+// newSession starts, describes and configures a process.
+func (i *instance) newSession(ctx context.Context) (_ *session, err error) {
+	h := i.host
+	s := &session{begun: time.Now(), cancel: func() {}}
+	if s.scratch, err = os.MkdirTemp(h.dir, "scratch-"); err != nil {
+		return nil, err
+	}
+	defer func() {
+		if err != nil {
+			s.stop()
+		}
+	}()
+	h.mu.Lock()
+	known := h.infos[i.plugin]
+	h.mu.Unlock()
+	var redact []string
+	if known != nil {
+		if schema, ok := known.Schema(i.role); ok {
+			redact = schema.Sensitive(i.config)
+		}
+	}
+	if s.connection, err = h.connect(ctx, i.plugin, i.settings, redact, i.log); err != nil {
+		s.connection = nil
+		return nil, err
+	}
+	client := s.Client()
+	if s.info, err = client.Info(ctx, h.cfg.Version); err != nil {
+		return nil, err
+	}
+	h.remember(i.plugin, s.info)
+	config, ok := s.info.Schema(i.role)
+	if !ok {
+		return nil, &ConfigError{Instance: i.name, Plugin: i.plugin, Diagnostics: schema.Errorf(nil, "it is no %s", i.role)}
+	}
+	if p, ok := s.connection.(*process.Process); ok {
+		p.Redact(config.Sensitive(i.config))
+	}
+	if s.info.MaxConcurrency > 0 {
+		s.slots = make(chan struct{}, s.info.MaxConcurrency)
+	}
+	if s.info.Has(wire.FeatureModelCalls) && h.cfg.Models != nil {
+		var modelsCtx context.Context
+		modelsCtx, s.cancel = context.WithCancel(context.WithoutCancel(ctx))
+		stop := context.AfterFunc(ctx, s.cancel) // the start's deadline holds for opening
+		s.models, err = client.ServeModels(modelsCtx, h.cfg.Models)
+		if err != nil {
+			return nil, err
+		}
+		if !stop() {
+			return nil, ctx.Err()
+		}
+	}
+	ds, err := client.Configure(ctx, &wire.ConfigureRequest{Instance: i.name, Role: i.role, Config: i.config, ScratchDir: s.scratch})
+	if err != nil {
+		return nil, err
+	}
+	if ds.HasErrors() {
+		return nil, &ConfigError{Instance: i.name, Plugin: i.plugin, Diagnostics: ds}
+	}
+	for _, d := range ds {
+		i.log.Warn("config", "diagnostic", d.String())
+	}
+	return s, nil
+}
+
+// stop ends the process and removes its folder; it waits for both.
+func (s *session) stop() {
+	s.once.Do(func() {
+		s.cancel()
+		if s.connection != nil {
+			s.connection.Stop()
+		}
+		if s.models != nil {
+			<-s.models
+		}
+		os.RemoveAll(s.scratch)
+	})
+}
+
+// kill kills a process that does not answer.
+func (s *session) kill(reason string) {
+	s.mu.Lock()
+	s.reason = reason
+	s.mu.Unlock()
+	s.Kill()
+}
+
+func (s *session) killed() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.reason
+}
+
+// watch checks an idle process now and then, and cleans up when it ends.
+func (i *instance) watch(s *session) {
+	ticker := time.NewTicker(healthEvery)
+	defer ticker.Stop()
+	failures := 0
+	for {
+		select {
+		case <-s.Done():
+			i.mu.Lock()
+			i.ended(s)
+			i.mu.Unlock()
+			s.stop()
+			return
+		case <-ticker.C:
+			s.mu.Lock()
+			busy := s.calls > 0
+			s.mu.Unlock()
+			if busy {
+				failures = 0
+				continue
+			}
+			if i.healthy(s) {
+				failures = 0
+			} else if failures++; failures == 2 {
+				s.kill("it did not answer two health checks and was killed")
+			}
+		}
+	}
+}
+
+func (i *instance) healthy(s *session) bool {
+	ctx, cancel := context.WithTimeout(i.host.ctx, healthTimeout)
+	defer cancel()
+	return s.Client().Healthy(ctx) == nil
+}

@@ -1,0 +1,191 @@
+package host_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stepfall/stepfall/sdk"
+	"github.com/stepfall/stepfall/sdk/plugin"
+	"github.com/stepfall/stepfall/sdk/plugin/schema"
+	"github.com/stepfall/stepfall/sdk/plugin/wire"
+)
+
+// TestMain lets the test binary double as a plugin that does what it is told.
+func TestMain(m *testing.M) {
+	if os.Getenv(wire.CookieKey) == wire.CookieValue {
+		misbehave()
+		plugin.Main(testPlugin())
+	}
+	os.Exit(m.Run())
+}
+
+// misbehave does what a plugin may do before it serves.
+func misbehave() {
+	switch os.Getenv("TEST_BEFORE") {
+	case "noise":
+		fmt.Println("Loading model weights...")
+		fmt.Println("100%|##########| 1/1")
+	case "exit":
+		fmt.Fprintln(os.Stderr, "cannot find the weights")
+		os.Exit(7)
+	case "hang":
+		select {}
+	case "badlog":
+		fmt.Fprintln(os.Stderr, `{"@message": 1, "@level": {"a": 2}, "@timestamp": []}`)
+		fmt.Fprintln(os.Stderr, "\x1b[31mred\x07")
+		fmt.Fprintln(os.Stderr, strings.Repeat("x", 1<<20))
+		fmt.Fprintf(os.Stderr, "{\"@message\":\"token %s\",\"@level\":\"warn\",\"key\":\"%s\"}\n", os.Getenv("TEST_SECRET"), os.Getenv("TEST_SECRET"))
+	}
+}
+
+type testConfig struct {
+	Mean   float64 `stepfall:"mean,min=0,max=1,default=0.5" doc:"What is estimated."`
+	Act    string  `stepfall:"act" doc:"What to do."`
+	File   string  `stepfall:"file" doc:"A file."`
+	Secret string  `stepfall:"secret,sensitive"`
+	Refuse bool    `stepfall:"refuse"`
+}
+
+func testPlugin() plugin.Plugin {
+	return plugin.Plugin{
+		Name: "test", Version: "0.1.0", Doc: "Does what it is told.", CallsModels: true,
+		MaxBatchSize: 50, MaxConcurrency: 4,
+		Roles: []plugin.Role{
+			plugin.QualityEstimator(func(ctx context.Context, c testConfig) (sdk.QualityEstimator, error) {
+				if c.Refuse {
+					return nil, schema.Errorf([]string{"refuse"}, "it was told to refuse, with %s", c.Secret)
+				}
+				return &testEstimator{c}, nil
+			}),
+			plugin.CostEstimator(func(context.Context, testConfig) (sdk.CostEstimator, error) {
+				return sdk.CostEstimatorFunc(func(_ context.Context, req *sdk.CostRequest) (*sdk.CostResponse, error) {
+					out := &sdk.CostResponse{}
+					for _, m := range req.Models {
+						out.Estimates = append(out.Estimates, sdk.Estimate{Mean: m.Price.CostUSD(sdk.Usage{InputTokens: req.Query.InputTokens})})
+					}
+					return out, nil
+				}), nil
+			}),
+			plugin.Verifier(func(_ context.Context, c testConfig) (sdk.Verifier, error) { return &testVerifier{c}, nil }),
+		},
+	}
+}
+
+type testEstimator struct{ testConfig }
+
+func (e *testEstimator) EstimateQuality(ctx context.Context, req *sdk.QualityRequest) (*sdk.QualityResponse, error) {
+	if err := e.act(ctx, req.Query.LastUserText()); err != nil {
+		return nil, err
+	}
+	out := &sdk.QualityResponse{}
+	for range req.Models {
+		out.Estimates = append(out.Estimates, sdk.Estimate{Mean: e.Mean, StdDev: 0.1})
+	}
+	return out, nil
+}
+
+// act does what the config or the query says.
+func (c *testConfig) act(ctx context.Context, text string) error {
+	if c.Act != "" {
+		text = c.Act
+	}
+	switch text {
+	case "exit":
+		os.Exit(3)
+	case "exit once":
+		if _, err := os.Stat(c.File); err == nil {
+			return nil
+		}
+		if err := os.WriteFile(c.File, nil, 0o600); err != nil {
+			return err
+		}
+		os.Exit(3)
+	case "panic":
+		panic("as told")
+	case "error":
+		return errors.New("no, because of " + c.Secret)
+	case "hang":
+		<-ctx.Done()
+		return ctx.Err()
+	case "stuck":
+		select {}
+	case "print":
+		fmt.Println("to standard output")
+		_, _ = syscall.Write(1, []byte("to file descriptor one\n"))
+	case "log":
+		plugin.Log(ctx).Warn("logged by the plugin", "count", 3, "secret", c.Secret)
+	case "child", "escaped child":
+		cmd := exec.Command("sleep", "60")
+		cmd.Stdout, cmd.Stderr = os.Stderr, os.NewFile(2, "stderr")
+		if text == "escaped child" {
+			cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+		}
+		if err := cmd.Start(); err != nil {
+			return err
+		}
+		return os.WriteFile(c.File, fmt.Append(nil, cmd.Process.Pid), 0o600)
+	case "environment":
+		return errors.New(strings.Join(os.Environ(), "\n"))
+	}
+	return nil
+}
+
+type testVerifier struct{ testConfig }
+
+func (v *testVerifier) Verify(ctx context.Context, req *sdk.VerifyRequest) (*sdk.Verdict, error) {
+	if err := v.act(ctx, req.Answer.Text); err != nil {
+		return nil, err
+	}
+	for i := range 3 {
+		plugin.Progress(ctx, i+1, 3, "check")
+	}
+	plugin.LogLine(ctx, "a line")
+	out := &sdk.Verdict{Outcome: sdk.Failed, Score: 0.25, Confidence: 0.9, Evidence: "TestX failed", Isolation: []string{"network"}}
+	if req.Answer.Text == "good" {
+		out.Outcome, out.Score = sdk.Passed, 1
+	}
+	if req.Answer.Text == "judge" {
+		answer, err := plugin.Models(ctx).CallModel(ctx, "judge", &sdk.Query{Messages: []sdk.Message{{Role: sdk.RoleUser, Parts: []sdk.Part{sdk.TextPart("good?")}}}})
+		if err != nil {
+			return nil, err
+		}
+		out.Evidence, out.CostUSD = answer.Text, 0.5
+	}
+	if req.Answer.Text == "nothing" {
+		return nil, nil
+	}
+	return out, nil
+}
+
+// pluginDir returns a folder with the test binary under the plugin's name.
+func pluginDir(t testing.TB) string {
+	t.Helper()
+	exe, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	if err := os.Symlink(exe, filepath.Join(dir, "test")); err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+func query(text string) *sdk.Query {
+	return &sdk.Query{Messages: []sdk.Message{{Role: sdk.RoleUser, Parts: []sdk.Part{sdk.TextPart(text)}}}}
+}
+
+func within(t testing.TB, d time.Duration) context.Context {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), d)
+	t.Cleanup(cancel)
+	return ctx
+}

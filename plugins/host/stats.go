@@ -1,0 +1,109 @@
+package host
+
+import (
+	"errors"
+	"strings"
+	"time"
+
+	"github.com/stepfall/stepfall/sdk"
+)
+
+// Event tells an observer of a change of state, or of a call when State is empty.
+type Event struct {
+	Instance, Plugin string
+	// State is the new state.
+	State State
+	// Duration is that of the call, waiting and retry included.
+	Duration time.Duration
+	// Retried is true when the call was repeated.
+	Retried bool
+	// Err is how the call failed.
+	Err error
+}
+
+// Stats counts what an instance did.
+type Stats struct {
+	Instance string `json:"instance"`
+	Plugin   string `json:"plugin"`
+	State    State  `json:"state"`
+	// PID is the process's id; 0 when there is none.
+	PID int `json:"pid,omitempty"`
+	// Starts counts processes, failed starts included; Crashes counts those that
+	// ended unasked.
+	Starts  int `json:"starts"`
+	Crashes int `json:"crashes"`
+	Calls   int `json:"calls"`
+	// Errors are the failed calls; Unavailable are those of them in which the
+	// plugin could not be reached.
+	Errors      int `json:"errors"`
+	Unavailable int `json:"unavailable"`
+	Retries     int `json:"retries"`
+	// Time is that of all calls together, Longest that of the longest.
+	Time    time.Duration `json:"time_ns"`
+	Longest time.Duration `json:"longest_ns"`
+	// LastError is why the instance is down.
+	LastError string `json:"last_error,omitempty"`
+}
+
+// Stats returns the counts of every instance, in the order in which they were made.
+func (h *Host) Stats() []Stats {
+	h.mu.Lock()
+	instances := append([]*instance(nil), h.instances...)
+	h.mu.Unlock()
+	out := make([]Stats, len(instances))
+	for n, i := range instances {
+		out[n] = i.snapshot()
+	}
+	return out
+}
+
+func (i *instance) snapshot() Stats {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	s := i.stats
+	s.Instance, s.Plugin, s.State = i.name, i.plugin, i.state
+	if s.State == "" {
+		s.State = Stopped
+	}
+	if i.session != nil {
+		s.PID = i.session.PID()
+	}
+	if i.state != Ready && i.last != nil {
+		s.LastError = i.last.Error()
+	}
+	return s
+}
+
+func (i *instance) count(begun time.Time, retried bool, err error) {
+	took := time.Since(begun)
+	i.mu.Lock()
+	i.stats.Calls++
+	i.stats.Time += took
+	i.stats.Longest = max(i.stats.Longest, took)
+	if retried {
+		i.stats.Retries++
+	}
+	if err != nil {
+		i.stats.Errors++
+		if errors.Is(err, sdk.ErrPluginUnavailable) {
+			i.stats.Unavailable++
+		}
+	}
+	i.mu.Unlock()
+	if i.host.cfg.Observe != nil {
+		i.host.cfg.Observe(Event{Instance: i.name, Plugin: i.plugin, Duration: took, Retried: retried, Err: err})
+	}
+}
+
+// joined returns the errors as one, nil when there are none.
+func joined(errs []error) error { return errors.Join(errs...) }
+
+// redact replaces secrets in text.
+func redact(text string, secrets []string) string {
+	for _, s := range secrets {
+		if len(s) >= 4 {
+			text = strings.ReplaceAll(text, s, "[redacted]")
+		}
+	}
+	return text
+}

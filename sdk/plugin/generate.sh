@@ -1,0 +1,13 @@
+#!/usr/bin/env bash
+# Writes the Go code of the plugin protocol to the folder $1 (default: where it is committed).
+# protoc-gen-go and protoc-gen-go-grpc must be in PATH; `make generate` sees to it.
+set -euo pipefail
+cd "$(dirname "$0")"
+out=${1:-internal/pluginv1}
+mkdir -p "$out"
+protoc -I proto \
+  --go_out="$out" --go_opt=module=github.com/stepfall/stepfall/sdk/plugin/internal/pluginv1 \
+  --go-grpc_out="$out" --go-grpc_opt=module=github.com/stepfall/stepfall/sdk/plugin/internal/pluginv1 \
+  stepfall/plugin/v1/plugin.proto
+# The header names the installed protoc, which differs between machines.
+sed -i -e '/^\/\/ \(- \)\?[ \t]*protoc  *v/d' "$out"/*.go

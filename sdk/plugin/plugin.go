@@ -1,0 +1,141 @@
+package plugin
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/stepfall/stepfall/sdk"
+	"github.com/stepfall/stepfall/sdk/plugin/schema"
+	"github.com/stepfall/stepfall/sdk/plugin/wire"
+)
+
+// Plugin describes a plugin program.
+type Plugin struct {
+	// Name is that of the program, for instance "verifier-tests".
+	Name string
+	// Version is a semantic version.
+	Version string
+	// Doc says in Markdown what the plugin is for.
+	Doc string
+	// Roles are what it can do. One process serves one of them at a time, with
+	// one config.
+	Roles []Role
+	// CallsModels must be true for [Models] to work.
+	CallsModels bool
+	// MaxBatchSize is the most items in one batch; 0 means no limit.
+	MaxBatchSize int
+	// MaxConcurrency is the most calls at one time; 0 means no limit.
+	MaxConcurrency int
+}
+
+// Role is one thing that a plugin can do: [Verifier], [QualityEstimator] or
+// [CostEstimator].
+type Role struct {
+	kind   wire.Role
+	schema func() (*schema.Schema, error)
+	build  func(ctx context.Context, config map[string]any) (*built, schema.Diagnostics)
+}
+
+// built is an instance and what closes it.
+type built struct {
+	wire.Instance
+	close func() error
+}
+
+// BatchQualityEstimator and BatchCostEstimator are optional abilities of estimators.
+type (
+	BatchQualityEstimator = wire.BatchQualityEstimator
+	BatchCostEstimator    = wire.BatchCostEstimator
+	// Result is the result for one item of a batch.
+	Result = wire.Result
+)
+
+// Verifier returns the role of a verifier. New makes it from its config, a struct
+// with tags; ctx is good until New returns. An error says that the config cannot
+// be used; made by [schema.Errorf] it says where.
+func Verifier[C any](newVerifier func(ctx context.Context, config C) (sdk.Verifier, error)) Role {
+	return role(wire.Verifier, newVerifier, func(i *wire.Instance, v sdk.Verifier) { i.Verifier = v })
+}
+
+// QualityEstimator returns the role of a quality estimator, made like a [Verifier].
+func QualityEstimator[C any](newEstimator func(ctx context.Context, config C) (sdk.QualityEstimator, error)) Role {
+	return role(wire.QualityEstimator, newEstimator, func(i *wire.Instance, v sdk.QualityEstimator) { i.Quality = v })
+}
+
+// CostEstimator returns the role of a cost estimator, made like a [Verifier].
+func CostEstimator[C any](newEstimator func(ctx context.Context, config C) (sdk.CostEstimator, error)) Role {
+	return role(wire.CostEstimator, newEstimator, func(i *wire.Instance, v sdk.CostEstimator) { i.Cost = v })
+}
+
+func role[C, V any](kind wire.Role, newInstance func(context.Context, C) (V, error), set func(*wire.Instance, V)) Role {
+	return Role{
+		kind:   kind,
+		schema: schema.For[C],
+		build: func(ctx context.Context, config map[string]any) (*built, schema.Diagnostics) {
+			var c C
+			ds := schema.Decode(config, &c)
+			if ds.HasErrors() {
+				return nil, ds
+			}
+			v, err := newInstance(ctx, c)
+			if more, ok := errors.AsType[schema.Diagnostics](err); ok {
+				ds, err = append(ds, more...), nil
+				if ds.HasErrors() {
+					return nil, ds
+				}
+			}
+			if err != nil {
+				return nil, append(ds, schema.Diagnostic{Summary: err.Error()})
+			}
+			if any(v) == nil {
+				return nil, append(ds, schema.Diagnostic{Summary: "the plugin made no " + string(kind)})
+			}
+			b := &built{}
+			set(&b.Instance, v)
+			if c, ok := any(v).(io.Closer); ok {
+				b.close = c.Close
+			}
+			return b, ds
+		},
+	}
+}
+
+// Info returns what the plugin tells hosts. It fails on a description that no
+// host could use: no name, no roles, a config type with meaningless tags.
+func (p *Plugin) Info() (*wire.Info, error) {
+	info := &wire.Info{
+		Name: p.Name, Version: p.Version, Doc: p.Doc,
+		MaxBatchSize: p.MaxBatchSize, MaxConcurrency: p.MaxConcurrency,
+	}
+	if p.Name == "" || p.Version == "" {
+		return nil, errors.New("a plugin needs a name and a version")
+	}
+	if len(p.Roles) == 0 {
+		return nil, fmt.Errorf("plugin %s has no roles", p.Name)
+	}
+	if p.CallsModels {
+		info.Features = []string{wire.FeatureModelCalls}
+	}
+	for _, r := range p.Roles {
+		if _, ok := info.Schema(r.kind); ok {
+			return nil, fmt.Errorf("plugin %s has two roles %s", p.Name, r.kind)
+		}
+		s, err := r.schema()
+		if err != nil {
+			return nil, fmt.Errorf("plugin %s, %s: %w", p.Name, r.kind, err)
+		}
+		info.Roles = append(info.Roles, wire.RoleInfo{Role: r.kind, Config: s})
+	}
+	return info, nil
+}
+
+func (p *Plugin) role(kind wire.Role) (Role, bool) {
+	for _, r := range p.Roles {
+		if r.kind == kind {
+			return r, true
+		}
+	}
+	return Role{}, false
+}

@@ -1,0 +1,17 @@
+package process
+
+import (
+	"errors"
+
+	"golang.org/x/sys/unix"
+)
+
+// awaitExit waits until the process has ended, without reaping it.
+func awaitExit(pid int) {
+	for {
+		err := unix.Waitid(unix.P_PID, pid, nil, unix.WEXITED|unix.WNOWAIT, nil)
+		if !errors.Is(err, unix.EINTR) {
+			return
+		}
+	}
+}

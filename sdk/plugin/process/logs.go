@@ -1,0 +1,280 @@
+package process
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+	"unicode"
+
+	"github.com/hashicorp/go-hclog"
+)
+
+const (
+	// maxLine is where a log line is cut.
+	maxLine = 16 << 10
+	// maxLinesPerSecond is what a plugin may log; the rest is counted, not shown.
+	maxLinesPerSecond = 500
+	// tailLines are kept for the error that says why a plugin did not start.
+	tailLines = 12
+)
+
+// logSink turns the lines of one process into entries of a log. It is safe for
+// concurrent use.
+type logSink struct {
+	log hclog.Logger
+
+	mu      sync.Mutex
+	secrets []string
+	redact  *strings.Replacer
+	second  time.Time
+	lines   int
+	dropped int
+	inTrace bool
+	tail    []string
+}
+
+func newLogSink(log hclog.Logger, secrets []string) *logSink {
+	if log == nil {
+		log = hclog.NewNullLogger()
+	}
+	s := &logSink{log: log}
+	s.hide(secrets)
+	return s
+}
+
+// hide adds secrets to be replaced from now on.
+func (s *logSink) hide(secrets []string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.secrets = append(s.secrets, secrets...)
+	s.redact = redactor(s.secrets)
+}
+
+// redactor replaces secrets. What is shorter than four bytes would hit innocent
+// text and hide nothing.
+func redactor(secrets []string) *strings.Replacer {
+	secrets = slices.Clone(secrets)
+	slices.SortFunc(secrets, func(a, b string) int { return len(b) - len(a) })
+	var pairs []string
+	for _, s := range secrets {
+		if len(s) >= 4 {
+			pairs = append(pairs, s, "[redacted]")
+		}
+	}
+	return strings.NewReplacer(pairs...)
+}
+
+// clean makes text safe to show: secrets replaced, then control characters
+// escaped, which could otherwise drive a terminal or forge lines.
+func (s *logSink) clean(text string) string {
+	text = s.redact.Replace(text)
+	if strings.IndexFunc(text, unsafeRune) < 0 {
+		return text
+	}
+	var b strings.Builder
+	for _, r := range text {
+		switch {
+		case r == '\n' || r == '\t':
+			b.WriteRune(r)
+		case unsafeRune(r):
+			fmt.Fprintf(&b, `\u%04x`, r)
+		default:
+			b.WriteRune(r)
+		}
+	}
+	return b.String()
+}
+
+func unsafeRune(r rune) bool {
+	return unicode.IsControl(r) || unicode.Is(unicode.Cf, r) || r == unicode.ReplacementChar
+}
+
+// allow counts a line and says whether it may be shown.
+func (s *logSink) allow() bool {
+	now := time.Now()
+	if now.Sub(s.second) >= time.Second {
+		if s.dropped > 0 {
+			s.log.Warn("plugin logged too much", "dropped_lines", s.dropped)
+		}
+		s.second, s.lines, s.dropped = now, 0, 0
+	}
+	s.lines++
+	if s.lines > maxLinesPerSecond {
+		s.dropped++
+		return false
+	}
+	return true
+}
+
+// line takes one line of the plugin's standard error or, when label is not
+// empty, of another output.
+func (s *logSink) line(raw, label string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if strings.TrimSpace(raw) == "" || !s.allow() {
+		return
+	}
+	if label != "" {
+		text := s.clean(raw)
+		s.remember(label + ": " + text)
+		s.log.Debug(text, "from", label)
+		return
+	}
+	if entry, ok := parseEntry(raw); ok {
+		s.entry(entry)
+		return
+	}
+	text := s.clean(raw)
+	s.remember(text)
+	s.log.Log(s.levelOf(raw), text)
+}
+
+func (s *logSink) remember(text string) {
+	const enough = 300
+	if len(text) > enough {
+		text = strings.ToValidUTF8(text[:enough], "") + "..."
+	}
+	if len(s.tail) == tailLines {
+		s.tail = append(s.tail[:0], s.tail[1:]...)
+	}
+	s.tail = append(s.tail, text)
+}
+
+// levelOf guesses the level of a line that is no structured entry. What follows
+// the start of a crash report belongs to it.
+func (s *logSink) levelOf(line string) hclog.Level {
+	prefixes := []struct {
+		text  string
+		level hclog.Level
+	}{
+		{"[TRACE]", hclog.Trace},
+		{"[DEBUG]", hclog.Debug},
+		{"[INFO]", hclog.Info},
+		{"[WARN]", hclog.Warn},
+		{"[ERROR]", hclog.Error},
+	}
+	for _, p := range prefixes {
+		if strings.HasPrefix(line, p.text) {
+			return p.level
+		}
+	}
+	for _, start := range []string{"panic: ", "fatal error: ", "Traceback (most recent call last)"} {
+		if strings.HasPrefix(line, start) {
+			s.inTrace = true
+		}
+	}
+	if s.inTrace {
+		return hclog.Error
+	}
+	return hclog.Debug
+}
+
+// parseEntry reads hclog's JSON form. Any value may have any type: plugins are
+// free to write nonsense.
+func parseEntry(line string) (map[string]any, bool) {
+	if !strings.HasPrefix(line, "{") {
+		return nil, false
+	}
+	var entry map[string]any
+	if json.Unmarshal([]byte(line), &entry) != nil {
+		return nil, false
+	}
+	_, ok := entry["@message"]
+	return entry, ok
+}
+
+func (s *logSink) entry(entry map[string]any) {
+	s.inTrace = false
+	level := hclog.Info
+	if name, ok := entry["@level"].(string); ok {
+		if l := hclog.LevelFromString(name); l != hclog.NoLevel && l != hclog.Off {
+			level = l
+		}
+	}
+	message := s.clean(fmt.Sprint(entry["@message"]))
+	var args []any
+	for _, key := range slices.Sorted(maps.Keys(entry)) {
+		if !strings.HasPrefix(key, "@") {
+			args = append(args, s.clean(key), s.cleanValue(entry[key]))
+		}
+	}
+	if level >= hclog.Warn {
+		s.remember(message)
+	}
+	s.log.Log(level, message, args...)
+}
+
+func (s *logSink) cleanValue(v any) any {
+	switch v := v.(type) {
+	case string:
+		return s.clean(v)
+	case float64, bool, nil:
+		return v
+	}
+	data, err := json.Marshal(v)
+	if err != nil {
+		return s.clean(fmt.Sprint(v))
+	}
+	return s.clean(string(data))
+}
+
+// lastLines returns what the plugin said last, for an error message.
+func (s *logSink) lastLines() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.tail)
+}
+
+// pump reads lines until the end of r, or its deadline, and gives each to take.
+func pump(r io.Reader, take func(string)) {
+	br := bufio.NewReaderSize(r, maxLine)
+	cut := false
+	for {
+		line, more, err := br.ReadLine()
+		if err != nil {
+			return
+		}
+		if !cut {
+			take(strings.ToValidUTF8(string(line), "\uFFFD"))
+		}
+		cut = more // the rest of a line that is too long is skipped
+	}
+}
+
+// writer returns a writer whose lines go to the log. It has no goroutine; a last
+// line without an end is shown by Close.
+func (s *logSink) writer(label string) *lineWriter { return &lineWriter{sink: s, label: label} }
+
+type lineWriter struct {
+	sink  *logSink
+	label string
+	mu    sync.Mutex
+	buf   []byte
+}
+
+// Write takes output.
+func (w *lineWriter) Write(p []byte) (int, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.buf = append(w.buf, p...)
+	for {
+		i := slices.Index(w.buf, '\n')
+		if i < 0 {
+			if len(w.buf) < maxLine {
+				return len(p), nil
+			}
+			i = len(w.buf) - 1
+		}
+		w.sink.line(strings.ToValidUTF8(string(w.buf[:i]), "\uFFFD"), w.label)
+		w.buf = append(w.buf[:0], w.buf[i+1:]...)
+	}
+}
+
+var errStarting = errors.New("plugin did not start")

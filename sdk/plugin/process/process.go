@@ -1,0 +1,193 @@
+package process
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+	goplugin "github.com/hashicorp/go-plugin"
+	gorunner "github.com/hashicorp/go-plugin/runner"
+	"google.golang.org/grpc"
+
+	"github.com/stepfall/stepfall/sdk/plugin/wire"
+)
+
+// Process is a plugin process that has shaken hands. It is safe for concurrent use.
+type Process struct {
+	spec   Spec
+	runner *runner
+	client *goplugin.Client
+	conn   *grpc.ClientConn
+	wire   *wire.Client
+	pid    int
+}
+
+// StartError says why a plugin did not start.
+type StartError struct {
+	Path string
+	// Err is what went wrong.
+	Err error
+	// Exit is how the process ended, empty when it had to be killed.
+	Exit string
+	// Output is what it said last.
+	Output []string
+}
+
+// Error returns the message with the plugin's last words.
+func (e *StartError) Error() string {
+	text := fmt.Sprintf("%s: %v", e.Path, e.Err)
+	if e.Exit != "" {
+		text += "; it ended with " + e.Exit
+	}
+	if len(e.Output) > 0 {
+		text += "; it said:\n  " + strings.Join(e.Output, "\n  ")
+	}
+	return text
+}
+
+// Unwrap returns what went wrong.
+func (e *StartError) Unwrap() error { return e.Err }
+
+// Start starts a plugin and connects to it. It returns a *[StartError] when the
+// program cannot be run, is no plugin, or does not answer in time; nothing of it
+// is left then.
+func Start(ctx context.Context, spec Spec) (*Process, error) {
+	if spec.StartTimeout == 0 {
+		spec.StartTimeout = defaultStartTimeout
+	}
+	if spec.StopGrace == 0 {
+		spec.StopGrace = defaultStopGrace
+	}
+	ctx, cancel := context.WithTimeout(ctx, spec.StartTimeout)
+	defer cancel()
+	sink := newLogSink(spec.Log, spec.Redact)
+	p := &Process{spec: spec, runner: newRunner(&spec, sink)}
+	sets := map[int]goplugin.PluginSet{}
+	for _, v := range spec.ProtocolVersions {
+		sets[v] = pluginSet()
+	}
+	if len(sets) == 0 {
+		sets[wire.ProtocolVersion] = pluginSet()
+	}
+	handshake := wire.Handshake()
+	handshake.ProtocolVersion = 0
+	if spec.WithoutCookie {
+		handshake.MagicCookieKey, handshake.MagicCookieValue = "STEPFALL_NO_COOKIE", "1"
+	}
+	p.client = goplugin.NewClient(&goplugin.ClientConfig{
+		HandshakeConfig:  handshake,
+		VersionedPlugins: sets,
+		AllowedProtocols: []goplugin.Protocol{goplugin.ProtocolGRPC},
+		RunnerFunc: func(_ hclog.Logger, base *exec.Cmd, dir string) (gorunner.Runner, error) {
+			p.runner.prepare(base.Env, dir)
+			return p.runner, nil
+		},
+		UnixSocketConfig: &goplugin.UnixSocketConfig{TempDir: spec.TempDir},
+		SkipHostEnv:      true,
+		AutoMTLS:         !spec.Insecure,
+		StartTimeout:     spec.StartTimeout,
+		GRPCDialOptions:  wire.DialOptions(),
+		Logger:           hclog.NewNullLogger(), // what matters is logged by the caller
+		SyncStdout:       sink.writer("stdout"),
+		SyncStderr:       sink.writer("stderr"),
+	})
+	stop := context.AfterFunc(ctx, p.Kill)
+	defer stop()
+	if err := p.connect(); err != nil {
+		p.Stop()
+		if ctx.Err() != nil {
+			err = errors.Join(ctx.Err(), err)
+		}
+		return nil, p.startError(err, sink)
+	}
+	return p, nil
+}
+
+// pluginSet is what go-plugin dispenses: nothing, since the connection is all we need.
+func pluginSet() goplugin.PluginSet { return goplugin.PluginSet{} }
+
+func (p *Process) connect() error {
+	protocol, err := p.client.Client()
+	if err != nil {
+		return err
+	}
+	client, ok := protocol.(*goplugin.GRPCClient)
+	if !ok {
+		return fmt.Errorf("%w: it does not speak gRPC", errStarting)
+	}
+	p.conn = client.Conn
+	p.wire = wire.NewClient(p.conn)
+	p.runner.mu.Lock()
+	defer p.runner.mu.Unlock()
+	p.pid = p.runner.pid
+	return nil
+}
+
+func (p *Process) startError(err error, sink *logSink) error {
+	e := &StartError{Path: p.spec.Path, Output: sink.lastLines()}
+	text := err.Error()
+	switch {
+	case errors.Is(err, os.ErrNotExist), errors.Is(err, os.ErrPermission):
+		e.Err = err
+		return e
+	case strings.Contains(text, "incompatible API version"):
+		e.Err = fmt.Errorf("%w: it speaks another version of the plugin protocol than this host (%d); rebuild it with a matching SDK", errStarting, wire.ProtocolVersion)
+	case errors.Is(err, context.Canceled):
+		e.Err = fmt.Errorf("%w: %w", errStarting, context.Canceled)
+	case errors.Is(err, context.DeadlineExceeded), strings.Contains(text, "timeout while waiting"):
+		e.Err = fmt.Errorf("%w: it was not ready within %v", errStarting, p.spec.StartTimeout)
+	case strings.Contains(text, "Unrecognized remote plugin message"), strings.Contains(text, "exited before we could connect"):
+		e.Err = fmt.Errorf("%w: it ended before the handshake", errStarting)
+	default:
+		e.Err = fmt.Errorf("%w: %w", errStarting, err)
+	}
+	e.Exit = p.Exit()
+	return e
+}
+
+// Redact adds secrets to be replaced in all that is logged from now on.
+func (p *Process) Redact(secrets []string) { p.runner.sink.hide(secrets) }
+
+// Client returns the client of the connection.
+func (p *Process) Client() *wire.Client { return p.wire }
+
+// Conn returns the connection itself.
+func (p *Process) Conn() *grpc.ClientConn { return p.conn }
+
+// PID returns the process's id.
+func (p *Process) PID() int { return p.pid }
+
+// Done is closed when the process has ended, by itself or not.
+func (p *Process) Done() <-chan struct{} { return p.runner.exited }
+
+// Exit describes how the process ended; it is empty before.
+func (p *Process) Exit() string {
+	select {
+	case <-p.runner.exited:
+	default:
+		return ""
+	}
+	if state := p.runner.cmd.ProcessState; state != nil {
+		return state.String()
+	}
+	return ""
+}
+
+// Kill kills the process group at once. Stop must still be called.
+func (p *Process) Kill() { _ = p.runner.Kill(context.Background()) }
+
+// Stop ends the process and removes what it leaves: first it asks, after the grace
+// period it kills. It returns when all is done, which takes the grace period and a
+// moment at most, and may be called more than once.
+func (p *Process) Stop() {
+	timer := time.AfterFunc(p.spec.StopGrace, p.Kill)
+	defer timer.Stop()
+	p.client.Kill()
+	p.Kill()
+	p.runner.wait()
+}

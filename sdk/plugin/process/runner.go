@@ -1,0 +1,229 @@
+package process
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/stepfall/stepfall/sdk/plugin/wire"
+)
+
+// runner runs the process; it is go-plugin's runner.Runner.
+type runner struct {
+	spec *Spec
+	cmd  *exec.Cmd
+	sink *logSink
+
+	stdout, stderr   *os.File // our ends
+	lifeline         *os.File // closed when the process shall end or has ended
+	theirs           []*os.File
+	handshake        *io.PipeReader
+	handshakeIn      *io.PipeWriter
+	pumps            sync.WaitGroup
+	exited, finished chan struct{} // the process has; all of it is cleaned up
+
+	mu      sync.Mutex
+	begun   bool // Start was called, so that finished will be closed
+	killed  bool
+	pid     int // 0 before the start and after the process was reaped
+	waitErr error
+}
+
+func newRunner(spec *Spec, sink *logSink) *runner {
+	path := spec.Path
+	if spec.ExecPath != "" {
+		path = spec.ExecPath
+	}
+	cmd := exec.Command(path, spec.Args...)
+	cmd.Args[0] = spec.Path
+	ownGroup(cmd)
+	r := &runner{spec: spec, cmd: cmd, sink: sink, exited: make(chan struct{}), finished: make(chan struct{})}
+	r.handshake, r.handshakeIn = io.Pipe()
+	return r
+}
+
+// prepare takes what the handshake adds to the environment, and the folder of
+// the socket.
+func (r *runner) prepare(env []string, dir string) {
+	r.cmd.Env = append(append([]string{}, r.spec.Env...), env...)
+	r.cmd.Dir = r.spec.Dir
+	if r.cmd.Dir == "" {
+		r.cmd.Dir = dir
+	}
+}
+
+var errKilled = errors.New("killed before it started")
+
+// Start starts the process and what reads its output.
+func (r *runner) Start(context.Context) (err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.begun = true
+	defer func() {
+		if err != nil {
+			r.closeFiles()
+			r.handshakeIn.Close()
+			close(r.exited)
+			close(r.finished)
+		}
+	}()
+	if r.killed {
+		return errKilled
+	}
+	if err := r.openFiles(); err != nil {
+		return err
+	}
+	if err := r.cmd.Start(); err != nil {
+		return err
+	}
+	r.pid = r.cmd.Process.Pid
+	for _, f := range r.theirs {
+		f.Close()
+	}
+	r.theirs = nil
+	r.pumps.Go(r.pumpStdout)
+	r.pumps.Go(func() { pump(r.stderr, func(line string) { r.sink.line(line, "") }) })
+	go r.reap(r.pid)
+	return nil
+}
+
+func (r *runner) openFiles() error {
+	var outW, errW, lifeR *os.File
+	var err error
+	if r.stdout, outW, err = os.Pipe(); err != nil {
+		return err
+	}
+	r.theirs = append(r.theirs, outW)
+	if r.stderr, errW, err = os.Pipe(); err != nil {
+		return err
+	}
+	r.theirs = append(r.theirs, errW)
+	if lifeR, r.lifeline, err = os.Pipe(); err != nil {
+		return err
+	}
+	r.theirs = append(r.theirs, lifeR)
+	r.cmd.Stdout, r.cmd.Stderr = outW, errW
+	r.cmd.ExtraFiles = []*os.File{lifeR}
+	r.cmd.Env = append(r.cmd.Env, wire.LifelineEnv+"=3")
+	return nil
+}
+
+func (r *runner) closeFiles() {
+	for _, f := range append(r.theirs, r.stdout, r.stderr, r.lifeline) {
+		if f != nil {
+			f.Close()
+		}
+	}
+}
+
+// pumpStdout passes the handshake on and logs every other line: libraries that
+// print a banner when they are loaded do no harm.
+func (r *runner) pumpStdout() {
+	defer r.handshakeIn.Close()
+	shaken := false
+	pump(r.stdout, func(line string) {
+		if !shaken && isHandshake(line) {
+			shaken = true
+			_, _ = io.WriteString(r.handshakeIn, line+"\n") // the reader ends only with us
+			return
+		}
+		r.sink.line(line, "stdout")
+	})
+}
+
+func isHandshake(line string) bool {
+	fields := strings.Split(strings.TrimSpace(line), "|")
+	if len(fields) < 4 {
+		return false
+	}
+	for _, number := range fields[:2] {
+		if _, err := strconv.Atoi(number); err != nil {
+			return false
+		}
+	}
+	return true
+}
+
+// reap waits for the process, then ends what is left of its group and its pipes.
+func (r *runner) reap(pid int) {
+	awaitExit(pid)
+	// The leader is still unreaped, so that the group's number cannot belong to
+	// anybody else.
+	killGroup(pid)
+	err := r.cmd.Wait()
+	r.mu.Lock()
+	r.pid, r.waitErr = 0, err
+	r.mu.Unlock()
+	close(r.exited)
+	deadline := time.Now().Add(drainTime)
+	_ = r.stdout.SetReadDeadline(deadline)
+	_ = r.stderr.SetReadDeadline(deadline)
+	r.pumps.Wait()
+	r.closeFiles()
+	close(r.finished)
+}
+
+// Wait waits until the process has ended and its output is read.
+func (r *runner) Wait(context.Context) error {
+	<-r.finished
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.waitErr
+}
+
+// wait waits like Wait, and returns at once when nothing was ever started.
+func (r *runner) wait() {
+	r.mu.Lock()
+	begun := r.begun
+	r.mu.Unlock()
+	if begun {
+		<-r.finished
+	}
+}
+
+// Kill kills the process group, now or as soon as it would start.
+func (r *runner) Kill(context.Context) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.killed = true
+	if r.pid != 0 {
+		killGroup(r.pid)
+	}
+	return nil
+}
+
+// ID is never empty: go-plugin takes that as nothing to clean up.
+func (r *runner) ID() string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return fmt.Sprintf("pid %d", r.pid)
+}
+
+// Stdout is the handshake only.
+func (r *runner) Stdout() io.ReadCloser { return r.handshake }
+
+// Stderr is empty: the lines are read here, where no line can do harm.
+func (r *runner) Stderr() io.ReadCloser { return io.NopCloser(strings.NewReader("")) }
+
+// Name is the program.
+func (r *runner) Name() string { return r.spec.Path }
+
+// Diagnose has nothing to add to what [StartError] says.
+func (r *runner) Diagnose(context.Context) string { return "" }
+
+// PluginToHost changes nothing: both ends see the same files.
+func (r *runner) PluginToHost(network, addr string) (string, string, error) {
+	return network, addr, nil
+}
+
+// HostToPlugin changes nothing.
+func (r *runner) HostToPlugin(network, addr string) (string, string, error) {
+	return network, addr, nil
+}

@@ -1,0 +1,9 @@
+//go:build !unix
+
+package plugin
+
+// claimStdout does nothing: there is no portable way to move a handle.
+func claimStdout() error { return nil }
+
+// killOwnGroup does nothing; the caller exits.
+func killOwnGroup() {}

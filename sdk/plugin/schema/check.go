@@ -1,0 +1,265 @@
+package schema
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/agext/levenshtein"
+)
+
+// Normalize returns config in JSON's types: a []string becomes []any, an int a
+// float64, a [time.Duration] its text.
+func Normalize(config map[string]any) (map[string]any, error) {
+	data, err := json.Marshal(withDurations(config))
+	if err != nil {
+		return nil, fmt.Errorf("config is not JSON: %w", err)
+	}
+	var out map[string]any
+	if err := json.Unmarshal(data, &out); err != nil {
+		return nil, err
+	}
+	if out == nil {
+		out = map[string]any{}
+	}
+	return out, nil
+}
+
+func withDurations(v any) any {
+	switch v := v.(type) {
+	case time.Duration:
+		return v.String()
+	case map[string]any:
+		out := make(map[string]any, len(v))
+		for k, e := range v {
+			out[k] = withDurations(e)
+		}
+		return out
+	case []any:
+		out := make([]any, len(v))
+		for i, e := range v {
+			out[i] = withDurations(e)
+		}
+		return out
+	}
+	return v
+}
+
+// Check returns config with defaults filled in, and all that is wrong with it.
+// It modifies nothing. config is in JSON's types (see [Normalize]).
+func (s *Schema) Check(config map[string]any) (map[string]any, Diagnostics) {
+	return checkObject(s.Fields, config, nil)
+}
+
+func checkObject(fields []Field, config map[string]any, path []string) (map[string]any, Diagnostics) {
+	out := make(map[string]any, len(fields))
+	var ds Diagnostics
+	for i := range fields {
+		f := &fields[i]
+		at := append(slices.Clip(path), f.Name)
+		v, ok := config[f.Name]
+		if !ok || v == nil {
+			if f.Required {
+				ds = append(ds, Diagnostic{Path: at, Summary: "required argument is missing", Detail: f.hint()})
+			} else if f.Default != nil {
+				out[f.Name] = f.Default
+			}
+			continue
+		}
+		if f.Deprecated != "" {
+			ds = append(ds, Diagnostic{Severity: Warning, Path: at, Summary: "argument is deprecated", Detail: f.Deprecated})
+		}
+		checked, more := f.check(v, at)
+		out[f.Name], ds = checked, append(ds, more...)
+	}
+	names := make([]string, 0, len(config))
+	for name := range config {
+		if !slices.ContainsFunc(fields, func(f Field) bool { return f.Name == name }) {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	for _, name := range names {
+		d := Diagnostic{Path: append(slices.Clip(path), name), Summary: "unknown argument"}
+		if near := nearest(name, fields); near != "" {
+			d.Detail = fmt.Sprintf("did you mean %q?", near)
+		} else {
+			d.Detail = "known are: " + strings.Join(fieldNames(fields), ", ")
+		}
+		ds = append(ds, d)
+	}
+	return out, ds
+}
+
+func fieldNames(fields []Field) []string {
+	names := make([]string, len(fields))
+	for i, f := range fields {
+		names[i] = f.Name
+	}
+	return names
+}
+
+func nearest(name string, fields []Field) string {
+	best, at := 3, ""
+	for _, f := range fields {
+		if d := levenshtein.Distance(name, f.Name, nil); d < best && d < len(f.Name) {
+			best, at = d, f.Name
+		}
+	}
+	return at
+}
+
+// hint says what a value of the field looks like.
+func (f *Field) hint() string {
+	text := "a " + f.Type
+	if f.Doc != "" {
+		text += ": " + f.Doc
+	}
+	return text
+}
+
+func (f *Field) check(v any, path []string) (any, Diagnostics) {
+	checked, ds := f.checkType(f.Type, v, path)
+	if ds.HasErrors() {
+		return checked, ds
+	}
+	if len(f.Enum) > 0 && !slices.ContainsFunc(f.Enum, func(e any) bool { return fmt.Sprint(e) == fmt.Sprint(v) }) {
+		allowed := make([]string, len(f.Enum))
+		for i, e := range f.Enum {
+			allowed[i] = fmt.Sprintf("%v", e)
+		}
+		ds = append(ds, Diagnostic{Path: path, Summary: f.show(v) + " is not one of the allowed values", Detail: "allowed are: " + strings.Join(allowed, ", ")})
+	}
+	return checked, append(ds, f.checkBounds(checked, path)...)
+}
+
+// show returns a value for a diagnostic, hiding sensitive ones.
+func (f *Field) show(v any) string {
+	if f.Sensitive {
+		return "the value"
+	}
+	data, err := json.Marshal(v)
+	if err != nil {
+		return fmt.Sprintf("%v", v)
+	}
+	const enough = 60
+	if len(data) > enough {
+		return string(data[:enough]) + "..."
+	}
+	return string(data)
+}
+
+func (f *Field) checkBounds(v any, path []string) Diagnostics {
+	if f.Min == nil && f.Max == nil {
+		return nil
+	}
+	x, unit := 0.0, ""
+	switch v := v.(type) {
+	case float64:
+		x = v
+	case string:
+		if f.Type == "duration" {
+			d, _ := time.ParseDuration(v)
+			x, unit = d.Seconds(), " s"
+		} else {
+			x, unit = float64(len(v)), " bytes"
+		}
+	case []any:
+		x, unit = float64(len(v)), " elements"
+	case map[string]any:
+		x, unit = float64(len(v)), " entries"
+	default:
+		return nil
+	}
+	number := func(x float64) string { return strconv.FormatFloat(x, 'g', -1, 64) + unit }
+	if f.Min != nil && x < *f.Min {
+		return Diagnostics{{Path: path, Summary: f.show(v) + " is too small", Detail: "the least is " + number(*f.Min)}}
+	}
+	if f.Max != nil && x > *f.Max {
+		return Diagnostics{{Path: path, Summary: f.show(v) + " is too large", Detail: "the most is " + number(*f.Max)}}
+	}
+	return nil
+}
+
+func (f *Field) checkType(typ string, v any, path []string) (any, Diagnostics) {
+	wrong := func() (any, Diagnostics) {
+		return v, Diagnostics{{Path: path, Summary: fmt.Sprintf("%s is not a %s", f.show(v), typ), Detail: f.hint()}}
+	}
+	if elem, ok := inner(typ, "list("); ok {
+		list, ok := v.([]any)
+		if !ok {
+			return wrong()
+		}
+		out := make([]any, len(list))
+		var ds Diagnostics
+		for i, e := range list {
+			var more Diagnostics
+			out[i], more = f.checkType(elem, e, append(slices.Clip(path), strconv.Itoa(i)))
+			ds = append(ds, more...)
+		}
+		return out, ds
+	}
+	if elem, ok := inner(typ, "map("); ok {
+		m, ok := v.(map[string]any)
+		if !ok {
+			return wrong()
+		}
+		out := make(map[string]any, len(m))
+		var ds Diagnostics
+		for k, e := range m {
+			var more Diagnostics
+			out[k], more = f.checkType(elem, e, append(slices.Clip(path), k))
+			ds = append(ds, more...)
+		}
+		return out, ds
+	}
+	switch typ {
+	case "any":
+		return v, nil
+	case "string":
+		if _, ok := v.(string); !ok {
+			return wrong()
+		}
+	case "bool":
+		if _, ok := v.(bool); !ok {
+			return wrong()
+		}
+	case "number", "integer":
+		x, ok := v.(float64)
+		if !ok || typ == "integer" && (x != math.Trunc(x) || math.Abs(x) > 1<<53) {
+			return wrong()
+		}
+	case "duration":
+		switch d := v.(type) {
+		case float64:
+			return strconv.FormatFloat(d, 'f', -1, 64) + "s", nil
+		case string:
+			if _, err := time.ParseDuration(d); err != nil {
+				return wrong()
+			}
+		default:
+			return wrong()
+		}
+	case "object":
+		m, ok := v.(map[string]any)
+		if !ok {
+			return wrong()
+		}
+		return checkObject(f.Fields, m, path)
+	default:
+		return v, Diagnostics{{Path: path, Summary: "the schema has the unknown type " + strconv.Quote(typ)}}
+	}
+	return v, nil
+}
+
+// inner returns T for typ "list(T)" when open is "list(".
+func inner(typ, open string) (string, bool) {
+	if rest, ok := strings.CutPrefix(typ, open); ok {
+		return strings.CutSuffix(rest, ")")
+	}
+	return "", false
+}

@@ -1,0 +1,166 @@
+package schema
+
+import (
+	"fmt"
+	"strings"
+)
+
+// Schema describes a config block or an object in it.
+type Schema struct {
+	Doc    string  `json:"doc,omitempty"`
+	Fields []Field `json:"fields"`
+}
+
+// Field is one argument.
+type Field struct {
+	Name string `json:"name"`
+	// Type is string, number, integer, bool, duration, object, any, list(T) or map(T).
+	Type     string `json:"type"`
+	Required bool   `json:"required,omitempty"`
+	// Default is the value taken when the argument is absent, in its JSON form.
+	Default any `json:"default,omitempty"`
+	// Min and Max bound numbers, seconds of durations, and lengths of strings,
+	// lists and maps; both ends are allowed values.
+	Min  *float64 `json:"min,omitempty"`
+	Max  *float64 `json:"max,omitempty"`
+	Enum []any    `json:"enum,omitempty"`
+	// Sensitive values are never shown.
+	Sensitive  bool   `json:"sensitive,omitempty"`
+	Deprecated string `json:"deprecated,omitempty"`
+	Doc        string `json:"doc,omitempty"`
+	// Fields are those of the object that Type ends in.
+	Fields []Field `json:"fields,omitempty"`
+}
+
+// Sensitive returns the string values of config that its schema marks as
+// sensitive, for redaction.
+func (s *Schema) Sensitive(config map[string]any) []string {
+	if s == nil {
+		return nil
+	}
+	return sensitive(s.Fields, config, nil)
+}
+
+func sensitive(fields []Field, config map[string]any, out []string) []string {
+	for _, f := range fields {
+		v, ok := config[f.Name]
+		if !ok {
+			continue
+		}
+		if f.Sensitive {
+			out = stringsIn(v, out)
+			continue
+		}
+		for _, object := range objectsIn(v) {
+			out = sensitive(f.Fields, object, out)
+		}
+	}
+	return out
+}
+
+func stringsIn(v any, out []string) []string {
+	switch v := v.(type) {
+	case string:
+		return append(out, v)
+	case []any:
+		for _, e := range v {
+			out = stringsIn(e, out)
+		}
+	case map[string]any:
+		for _, e := range v {
+			out = stringsIn(e, out)
+		}
+	}
+	return out
+}
+
+func objectsIn(v any) []map[string]any {
+	switch v := v.(type) {
+	case map[string]any:
+		out := []map[string]any{v}
+		for _, e := range v {
+			out = append(out, objectsIn(e)...)
+		}
+		return out
+	case []any:
+		var out []map[string]any
+		for _, e := range v {
+			out = append(out, objectsIn(e)...)
+		}
+		return out
+	}
+	return nil
+}
+
+// Severity says how bad a Diagnostic is.
+type Severity int
+
+// The severities.
+const (
+	// Error: the config cannot be used.
+	Error Severity = iota
+	// Warning: the config can be used.
+	Warning
+)
+
+// String returns "error" or "warning".
+func (s Severity) String() string {
+	if s == Warning {
+		return "warning"
+	}
+	return "error"
+}
+
+// MarshalText returns the name.
+func (s Severity) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
+
+// Diagnostic says what is wrong with a config, and where in it.
+type Diagnostic struct {
+	Severity Severity `json:"severity"`
+	// Path leads to the value, outermost first: names, and indexes in decimal.
+	// Empty means the config as a whole.
+	Path    []string `json:"path,omitempty"`
+	Summary string   `json:"summary"`
+	// Detail says what to do about it.
+	Detail string `json:"detail,omitempty"`
+}
+
+// String returns the diagnostic in one line.
+func (d Diagnostic) String() string {
+	text := d.Summary
+	if len(d.Path) > 0 {
+		text = strings.Join(d.Path, ".") + ": " + text
+	}
+	if d.Detail != "" {
+		text += " (" + d.Detail + ")"
+	}
+	return text
+}
+
+// Diagnostics are an error when they hold one. A plugin's constructor may return
+// them to say where its config is wrong.
+type Diagnostics []Diagnostic
+
+// Errorf returns Diagnostics with one error at path.
+func Errorf(path []string, format string, args ...any) Diagnostics {
+	return Diagnostics{{Path: path, Summary: fmt.Sprintf(format, args...)}}
+}
+
+// HasErrors reports whether the config cannot be used.
+func (ds Diagnostics) HasErrors() bool {
+	for _, d := range ds {
+		if d.Severity == Error {
+			return true
+		}
+	}
+	return false
+}
+
+// Error returns the diagnostics, one a line.
+func (ds Diagnostics) Error() string {
+	lines := make([]string, len(ds))
+	for i, d := range ds {
+		lines[i] = d.String()
+	}
+	return strings.Join(lines, "\n")
+}

@@ -1,0 +1,205 @@
+package wire
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"strconv"
+	"sync/atomic"
+
+	goplugin "github.com/hashicorp/go-plugin"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/protobuf/types/known/structpb"
+
+	"github.com/stepfall/stepfall/sdk"
+	pb "github.com/stepfall/stepfall/sdk/plugin/internal/pluginv1"
+	"github.com/stepfall/stepfall/sdk/plugin/schema"
+)
+
+// Client is the host's end of a connection to one plugin process. Its errors are
+// gRPC status errors, a *[MalformedError] or an *[ItemError]. It is safe for
+// concurrent use.
+type Client struct {
+	plugin  pb.PluginServiceClient
+	quality pb.QualityEstimatorServiceClient
+	cost    pb.CostEstimatorServiceClient
+	verify  pb.VerifierServiceClient
+	health  grpc_health_v1.HealthClient
+	calls   calls
+	nextID  atomic.Uint64
+}
+
+// NewClient returns a client over a connection.
+func NewClient(conn grpc.ClientConnInterface) *Client {
+	return &Client{
+		plugin:  pb.NewPluginServiceClient(conn),
+		quality: pb.NewQualityEstimatorServiceClient(conn),
+		cost:    pb.NewCostEstimatorServiceClient(conn),
+		verify:  pb.NewVerifierServiceClient(conn),
+		health:  grpc_health_v1.NewHealthClient(conn),
+	}
+}
+
+// Healthy asks whether the process still answers.
+func (c *Client) Healthy(ctx context.Context) error {
+	reply, err := c.health.Check(ctx, &grpc_health_v1.HealthCheckRequest{Service: goplugin.GRPCServiceName})
+	if err != nil {
+		return err
+	}
+	if s := reply.GetStatus(); s != grpc_health_v1.HealthCheckResponse_SERVING {
+		return fmt.Errorf("the plugin reports %v", s)
+	}
+	return nil
+}
+
+// Info asks the plugin what it is.
+func (c *Client) Info(ctx context.Context, hostVersion string) (*Info, error) {
+	reply, err := c.plugin.GetInfo(ctx, &pb.GetInfoRequest{HostVersion: hostVersion, HostFeatures: []string{FeatureModelCalls}})
+	if err != nil {
+		return nil, err
+	}
+	return infoFromWire(reply)
+}
+
+// ConfigureRequest makes a plugin process an instance.
+type ConfigureRequest struct {
+	// Instance is the name of the instance in the policy.
+	Instance string
+	Role     Role
+	// Config is in JSON's types (see [schema.Normalize]).
+	Config map[string]any
+	// ScratchDir is a folder that the plugin may write to.
+	ScratchDir string
+}
+
+// Configure configures the plugin. Diagnostics with errors mean that it is not configured.
+func (c *Client) Configure(ctx context.Context, req *ConfigureRequest) (schema.Diagnostics, error) {
+	config, err := structpb.NewStruct(req.Config)
+	if err != nil {
+		return nil, fmt.Errorf("config cannot be sent: %w", err)
+	}
+	reply, err := c.plugin.Configure(ctx, &pb.ConfigureRequest{
+		Instance: utf8(req.Instance), Role: rolesOnWire[req.Role], Config: config, ScratchDir: req.ScratchDir,
+	})
+	if err != nil {
+		return nil, err
+	}
+	return diagnosticsFromWire(reply.GetDiagnostics()), nil
+}
+
+// begin registers a call, so that model calls of the plugin find its context.
+func (c *Client) begin(ctx context.Context) (string, *openCall) {
+	id := strconv.FormatUint(c.nextID.Add(1), 36)
+	return id, c.calls.begin(ctx, id)
+}
+
+// Result is the result for one item of a batch: its estimates or why there are none.
+type Result struct {
+	Estimates []sdk.Estimate
+	Err       error
+}
+
+// EstimateQuality sends a batch and returns one result for each request, in order.
+func (c *Client) EstimateQuality(ctx context.Context, reqs []*sdk.QualityRequest) ([]Result, error) {
+	id, _ := c.begin(ctx)
+	defer c.calls.end(id)
+	batch := &pb.EstimateQualityRequest{CallId: id, Items: make([]*pb.QualityItem, len(reqs))}
+	for i, r := range reqs {
+		batch.Items[i] = &pb.QualityItem{Query: queryToWire(r.Query), Models: utf8All(r.Models), Attempts: attemptsToWire(r.Attempts)}
+	}
+	reply, err := c.quality.EstimateQuality(ctx, batch)
+	if err != nil {
+		return nil, err
+	}
+	return results(reply.GetResults(), len(reqs), func(i int) int { return len(reqs[i].Models) }, 1)
+}
+
+// EstimateCost sends a batch and returns one result for each request, in order.
+func (c *Client) EstimateCost(ctx context.Context, reqs []*sdk.CostRequest) ([]Result, error) {
+	id, _ := c.begin(ctx)
+	defer c.calls.end(id)
+	batch := &pb.EstimateCostRequest{CallId: id, Items: make([]*pb.CostItem, len(reqs))}
+	for i, r := range reqs {
+		item := &pb.CostItem{Query: queryToWire(r.Query), Attempts: attemptsToWire(r.Attempts), Models: make([]*pb.Model, len(r.Models))}
+		for j := range r.Models {
+			item.Models[j] = modelToWire(&r.Models[j])
+		}
+		batch.Items[i] = item
+	}
+	reply, err := c.cost.EstimateCost(ctx, batch)
+	if err != nil {
+		return nil, err
+	}
+	return results(reply.GetResults(), len(reqs), func(i int) int { return len(reqs[i].Models) }, math.Inf(1))
+}
+
+func results(in []*pb.EstimateResult, items int, models func(int) int, upper float64) ([]Result, error) {
+	if len(in) != items {
+		return nil, malformedf("%d results for %d items", len(in), items)
+	}
+	out := make([]Result, items)
+	for i, r := range in {
+		out[i].Estimates, out[i].Err = estimatesFromWire(r, models(i), upper)
+	}
+	return out, nil
+}
+
+// Event is news of a verification under way. Either Log is set or the others are.
+type Event struct {
+	Done, Total int
+	Message     string
+	Log         string
+}
+
+// Verify asks for a verdict. The cost of model calls that the host made for the
+// plugin meanwhile is added to the verdict's. Events, when not nil, is called for
+// each event before Verify returns, from one goroutine.
+func (c *Client) Verify(ctx context.Context, req *sdk.VerifyRequest, events func(Event)) (*sdk.Verdict, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	id, call := c.begin(ctx)
+	defer c.calls.end(id)
+	stream, err := c.verify.Verify(ctx, &pb.VerifyRequest{
+		Query: queryToWire(req.Query), Answer: answerToWire(req.Answer), Earlier: attemptsToWire(req.Earlier), CallId: id,
+	})
+	if err != nil {
+		return nil, err
+	}
+	var verdict *pb.Verdict
+	for {
+		reply, err := stream.Recv()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			return nil, err
+		}
+		if verdict != nil {
+			return nil, malformedf("an event after the verdict")
+		}
+		switch e := reply.GetEvent().(type) {
+		case *pb.VerifyResponse_Verdict:
+			verdict = e.Verdict
+		case *pb.VerifyResponse_Progress:
+			if events != nil {
+				events(Event{Done: int(e.Progress.GetDone()), Total: int(e.Progress.GetTotal()), Message: e.Progress.GetMessage()})
+			}
+		case *pb.VerifyResponse_Log:
+			if events != nil {
+				events(Event{Log: e.Log.GetText()})
+			}
+		}
+	}
+	if verdict == nil {
+		return nil, malformedf("no verdict")
+	}
+	if err := checkVerdict(verdict); err != nil {
+		return nil, err
+	}
+	out := verdictFromWire(verdict)
+	out.CostUSD += call.spent()
+	return out, nil
+}

@@ -1,0 +1,243 @@
+package wire
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"sync/atomic"
+
+	"google.golang.org/grpc"
+
+	"github.com/stepfall/stepfall/sdk"
+	pb "github.com/stepfall/stepfall/sdk/plugin/internal/pluginv1"
+)
+
+// ModelCaller calls a model on behalf of a plugin. The answer's CostUSD is what
+// the call cost. It must be safe for concurrent use.
+type ModelCaller interface {
+	CallModel(ctx context.Context, model string, query *sdk.Query) (*sdk.Answer, error)
+}
+
+// ModelCallerFunc is a function that is a ModelCaller.
+type ModelCallerFunc func(ctx context.Context, model string, query *sdk.Query) (*sdk.Answer, error)
+
+// CallModel calls f.
+func (f ModelCallerFunc) CallModel(ctx context.Context, model string, query *sdk.Query) (*sdk.Answer, error) {
+	return f(ctx, model, query)
+}
+
+// ErrNoModelCalls: this host does not call models for plugins.
+var ErrNoModelCalls = errors.New("the host does not call models for plugins")
+
+// calls are the host's calls into the plugin that are under way. A model call
+// of the plugin runs in the context of the one it belongs to, so that deadlines
+// hold and budgets are charged to the right step.
+type calls struct {
+	mu   sync.Mutex
+	open map[string]*openCall
+}
+
+type openCall struct {
+	ctx     context.Context
+	mu      sync.Mutex
+	costUSD float64
+}
+
+func (c *calls) begin(ctx context.Context, id string) *openCall {
+	call := &openCall{ctx: ctx}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.open == nil {
+		c.open = map[string]*openCall{}
+	}
+	c.open[id] = call
+	return call
+}
+
+func (c *calls) end(id string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.open, id)
+}
+
+func (c *calls) get(id string) *openCall {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.open[id]
+}
+
+func (o *openCall) spent() float64 {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.costUSD
+}
+
+// ServeModels answers the plugin's model calls until ctx or the connection ends.
+// It returns once the plugin knows that it may ask; the channel that it returns is
+// closed when every call that it made has returned.
+func (c *Client) ServeModels(ctx context.Context, models ModelCaller) (<-chan struct{}, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	stream, err := c.plugin.Connect(ctx)
+	if err == nil {
+		_, err = stream.Header() // sent by the plugin when it is ready to ask
+	}
+	if err != nil {
+		cancel()
+		return nil, err
+	}
+	s := &modelServer{calls: &c.calls, models: models, stream: stream, cancels: map[uint64]context.CancelFunc{}}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		defer s.wg.Wait()
+		defer cancel()
+		for {
+			question, err := stream.Recv()
+			if err != nil {
+				return
+			}
+			s.handle(ctx, question)
+		}
+	}()
+	return done, nil
+}
+
+type modelServer struct {
+	calls  *calls
+	models ModelCaller
+	wg     sync.WaitGroup
+
+	mu      sync.Mutex // guards stream.Send and cancels
+	stream  grpc.BidiStreamingClient[pb.ConnectRequest, pb.ConnectResponse]
+	cancels map[uint64]context.CancelFunc
+}
+
+func (s *modelServer) handle(ctx context.Context, q *pb.ConnectResponse) {
+	if q.GetCancel() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if cancel := s.cancels[q.GetId()]; cancel != nil {
+			cancel()
+		}
+		return
+	}
+	call := s.calls.get(q.GetCallId())
+	if call == nil || q.GetModelCall() == nil {
+		s.reply(&pb.ConnectRequest{Id: q.GetId(), Error: "a model may be called during a call of the host only, and with its context"})
+		return
+	}
+	callCtx, cancel := context.WithCancel(call.ctx)
+	stop := context.AfterFunc(ctx, cancel)
+	s.mu.Lock()
+	s.cancels[q.GetId()] = cancel
+	s.mu.Unlock()
+	s.wg.Go(func() {
+		defer stop()
+		defer cancel()
+		reply := &pb.ConnectRequest{Id: q.GetId()}
+		answer, err := s.models.CallModel(callCtx, q.GetModelCall().GetModel(), queryFromWire(q.GetModelCall().GetQuery()))
+		switch {
+		case err != nil:
+			reply.Error = utf8(err.Error())
+		case answer == nil:
+			reply.Error = "the host has no answer"
+		default:
+			call.mu.Lock()
+			call.costUSD += answer.CostUSD
+			call.mu.Unlock()
+			reply.Answer = answerToWire(answer)
+		}
+		s.reply(reply)
+	})
+}
+
+func (s *modelServer) reply(r *pb.ConnectRequest) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.cancels, r.GetId())
+	_ = s.stream.Send(r) // a broken stream shows in Recv
+}
+
+// asker is the plugin's end of Connect.
+type asker struct {
+	next atomic.Uint64
+
+	mu      sync.Mutex // guards stream.Send too
+	stream  grpc.BidiStreamingServer[pb.ConnectRequest, pb.ConnectResponse]
+	waiting map[uint64]chan *pb.ConnectRequest
+}
+
+// serve delivers the host's answers until the stream ends.
+func (a *asker) serve(stream grpc.BidiStreamingServer[pb.ConnectRequest, pb.ConnectResponse]) error {
+	a.mu.Lock()
+	a.stream, a.waiting = stream, map[uint64]chan *pb.ConnectRequest{}
+	err := stream.SendHeader(nil)
+	a.mu.Unlock()
+	if err != nil {
+		return err
+	}
+	defer func() {
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		for _, ch := range a.waiting {
+			close(ch)
+		}
+		a.stream, a.waiting = nil, nil
+	}()
+	for {
+		reply, err := stream.Recv()
+		if err != nil {
+			return nil // the host has gone; there is nobody to tell
+		}
+		a.mu.Lock()
+		if ch := a.waiting[reply.GetId()]; ch != nil {
+			delete(a.waiting, reply.GetId())
+			ch <- reply
+		}
+		a.mu.Unlock()
+	}
+}
+
+// CallModel implements ModelCaller over the stream.
+func (a *asker) CallModel(ctx context.Context, model string, query *sdk.Query) (*sdk.Answer, error) {
+	id := a.next.Add(1)
+	ch := make(chan *pb.ConnectRequest, 1)
+	if err := a.send(&pb.ConnectResponse{
+		Id: id, CallId: callID(ctx), ModelCall: &pb.ModelCall{Model: utf8(model), Query: queryToWire(query)},
+	}, ch); err != nil {
+		return nil, err
+	}
+	select {
+	case reply, ok := <-ch:
+		if !ok {
+			return nil, errors.New("the host closed the connection")
+		}
+		if reply.GetError() != "" {
+			return nil, errors.New(reply.GetError())
+		}
+		answer := answerFromWire(reply.GetAnswer())
+		return &answer, nil
+	case <-ctx.Done():
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		delete(a.waiting, id)
+		if a.stream != nil {
+			_ = a.stream.Send(&pb.ConnectResponse{Id: id, Cancel: true})
+		}
+		return nil, ctx.Err()
+	}
+}
+
+func (a *asker) send(q *pb.ConnectResponse, reply chan *pb.ConnectRequest) error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.stream == nil {
+		return ErrNoModelCalls
+	}
+	a.waiting[q.GetId()] = reply
+	if err := a.stream.Send(q); err != nil {
+		delete(a.waiting, q.GetId())
+		return err
+	}
+	return nil
+}

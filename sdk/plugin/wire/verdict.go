@@ -1,0 +1,118 @@
+package wire
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/stepfall/stepfall/sdk"
+	pb "github.com/stepfall/stepfall/sdk/plugin/internal/pluginv1"
+)
+
+func verdictToWire(v *sdk.Verdict) *pb.Verdict {
+	if v == nil {
+		return nil
+	}
+	out := &pb.Verdict{
+		Verifier: utf8(v.Verifier), Score: v.Score, Confidence: v.Confidence, Evidence: utf8(v.Evidence),
+		Isolation: utf8All(v.Isolation), IsolationMissing: stringsMap(v.IsolationMissing),
+		CostUsd: v.CostUSD, Duration: durationToWire(v.Duration),
+	}
+	switch v.Outcome {
+	case sdk.Passed:
+		out.Outcome = pb.Outcome_OUTCOME_PASSED
+	case sdk.Failed:
+		out.Outcome = pb.Outcome_OUTCOME_FAILED
+	default:
+		out.Outcome = pb.Outcome_OUTCOME_INCONCLUSIVE
+	}
+	return out
+}
+
+func verdictFromWire(v *pb.Verdict) *sdk.Verdict {
+	out := &sdk.Verdict{
+		Verifier: v.GetVerifier(), Score: v.GetScore(), Confidence: v.GetConfidence(), Evidence: v.GetEvidence(),
+		Isolation: v.GetIsolation(), IsolationMissing: v.GetIsolationMissing(),
+		CostUSD: v.GetCostUsd(), Duration: v.GetDuration().AsDuration(),
+	}
+	switch v.GetOutcome() {
+	case pb.Outcome_OUTCOME_PASSED:
+		out.Outcome = sdk.Passed
+	case pb.Outcome_OUTCOME_FAILED:
+		out.Outcome = sdk.Failed
+	}
+	return out
+}
+
+// checkVerdict refuses a verdict that no plugin may return, whoever made it.
+func checkVerdict(v *pb.Verdict) error {
+	switch {
+	case v.GetOutcome() == pb.Outcome_OUTCOME_UNSPECIFIED:
+		return malformedf("a verdict without an outcome")
+	case v.GetOutcome() < 0 || v.GetOutcome() > pb.Outcome_OUTCOME_INCONCLUSIVE:
+		return malformedf("a verdict with the unknown outcome %d", v.GetOutcome())
+	case !unit(v.GetScore()):
+		return malformedf("a verdict with the score %v, which is not in [0, 1]", v.GetScore())
+	case !unit(v.GetConfidence()):
+		return malformedf("a verdict with the confidence %v, which is not in [0, 1]", v.GetConfidence())
+	case !(v.GetCostUsd() >= 0) || math.IsInf(v.GetCostUsd(), 0):
+		return malformedf("a verdict with the cost %v", v.GetCostUsd())
+	}
+	return nil
+}
+
+// unit reports whether x lies in [0, 1]; NaN does not.
+func unit(x float64) bool { return x >= 0 && x <= 1 }
+
+func estimatesToWire(in []sdk.Estimate) []*pb.Estimate {
+	values, out := make([]pb.Estimate, len(in)), make([]*pb.Estimate, len(in))
+	for i, e := range in {
+		if !e.Abstains() {
+			mean := e.Mean
+			values[i].Mean, values[i].StdDev = &mean, e.StdDev
+		}
+		out[i] = &values[i]
+	}
+	return out
+}
+
+// estimatesFromWire checks one item's result: as many estimates as models, and
+// numbers that a strategy can work with. Only a quality has an upper bound.
+func estimatesFromWire(r *pb.EstimateResult, models int, upper float64) ([]sdk.Estimate, error) {
+	if r.GetError() != "" {
+		return nil, &ItemError{Message: r.GetError()}
+	}
+	if got := len(r.GetEstimates()); got != models {
+		return nil, malformedf("%d estimates for %d models", got, models)
+	}
+	out := make([]sdk.Estimate, models)
+	for i, e := range r.GetEstimates() {
+		if e == nil || e.Mean == nil {
+			out[i] = sdk.Abstain()
+			continue
+		}
+		if !(*e.Mean >= 0 && *e.Mean <= upper) || math.IsInf(*e.Mean, 0) {
+			return nil, malformedf("the mean %v, which is not in [0, %v]", *e.Mean, upper)
+		}
+		if !(e.StdDev >= 0) || math.IsInf(e.StdDev, 0) {
+			return nil, malformedf("the standard deviation %v", e.StdDev)
+		}
+		out[i] = sdk.Estimate{Mean: *e.Mean, StdDev: e.StdDev}
+	}
+	return out, nil
+}
+
+// MalformedError says that a plugin broke the protocol.
+type MalformedError struct{ What string }
+
+// Error returns the message.
+func (e *MalformedError) Error() string { return "the plugin returned " + e.What }
+
+func malformedf(format string, args ...any) error {
+	return &MalformedError{What: fmt.Sprintf(format, args...)}
+}
+
+// ItemError is a plugin's own word on why it could not look at one item of a batch.
+type ItemError struct{ Message string }
+
+// Error returns the plugin's message.
+func (e *ItemError) Error() string { return e.Message }

@@ -1,0 +1,99 @@
+// Command verifier-tests is a stepfall plugin: it puts the edits in an answer
+// into a copy-on-write view of a work tree and runs the tests there, in a jail.
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"github.com/stepfall/stepfall/plugins/verifier-tests/internal/jail"
+	"github.com/stepfall/stepfall/plugins/verifier-tests/internal/verify"
+	"github.com/stepfall/stepfall/sdk"
+	"github.com/stepfall/stepfall/sdk/plugin"
+	"github.com/stepfall/stepfall/sdk/plugin/schema"
+)
+
+// Config is the config block of the policy.
+type Config struct {
+	Command        []string          `stepfall:"command,required,min=1" doc:"The test command, for instance [\"go\", \"test\", \"./...\"]. It runs in the work tree."`
+	Timeout        time.Duration     `stepfall:"timeout,min=0.1,max=3600,default=1m" doc:"Longest run of the command."`
+	WorkDir        string            `stepfall:"work_dir" doc:"The work tree of queries that name none."`
+	File           string            `stepfall:"file" doc:"The file that a code block without a path stands for."`
+	Protect        []string          `stepfall:"protect" doc:"Patterns of further files that an answer cannot change: base names, or paths when they hold a slash; DIR/** is all below DIR."`
+	AllowTestEdits bool              `stepfall:"allow_test_edits,default=false" doc:"Let answers change test files."`
+	Report         string            `stepfall:"report" doc:"The JUnit file that the command writes, relative to the work tree."`
+	Preflight      bool              `stepfall:"preflight,default=true" doc:"Run the tests on the untouched tree first, so that what is broken there is not held against an answer."`
+	Reruns         int               `stepfall:"reruns,min=0,max=10,default=1" doc:"How often a failing run is tried again, to find flaky tests."`
+	Require        []string          `stepfall:"require" doc:"Layers of isolation (user, pid, mount, network, ipc, landlock, seccomp, rlimits, watchdog) or aims (filesystem, processes, memory) without which the verdict is inconclusive."`
+	ReadOnly       []string          `stepfall:"read_only" doc:"Further absolute paths that the tests may read."`
+	Env            map[string]string `stepfall:"env" doc:"Further environment variables of the tests."`
+	Parallel       int               `stepfall:"parallel,min=0,default=0" doc:"Most runs at one time; 0 is one for each processor."`
+	MemoryMiB      int64             `stepfall:"memory_mib,min=16,default=4096" doc:"Most memory of one run."`
+	DiskMiB        int64             `stepfall:"disk_mib,min=1,default=2048" doc:"Most that one run may write; it is held in memory."`
+	Processes      int               `stepfall:"processes,min=4,default=512" doc:"Most processes of one run."`
+	OutputKiB      int               `stepfall:"output_kib,min=1,default=4096" doc:"Most output that is kept of one run."`
+	CacheDir       string            `stepfall:"cache_dir" doc:"Folder for what trusted runs compiled; by default in the user's cache folder."`
+}
+
+func main() {
+	jail.Main()
+	plugin.Main(plugin.Plugin{
+		Name: "verifier-tests", Version: "1.0.0",
+		Doc:   "Applies the edits in an answer to a copy-on-write view of the query's work tree and lets the tests decide, in a jail. See docs/first-party-plugins.md for the forms that edits may have.",
+		Roles: []plugin.Role{plugin.Verifier(open)},
+	})
+}
+
+func open(ctx context.Context, c Config) (sdk.Verifier, error) {
+	config := verify.Config{
+		Command: c.Command, Timeout: c.Timeout, WorkDir: c.WorkDir, File: c.File, Protect: c.Protect,
+		AllowTestEdits: c.AllowTestEdits, Report: c.Report, NoPreflight: !c.Preflight, Reruns: c.Reruns,
+		Require: c.Require, ReadOnly: c.ReadOnly, Parallel: c.Parallel,
+		MemoryBytes: c.MemoryMiB << 20, DiskBytes: c.DiskMiB << 20, Processes: c.Processes, OutputBytes: c.OutputKiB << 10,
+		State: stateDir(c.CacheDir),
+	}
+	if c.Reruns == 0 {
+		config.Reruns = -1
+	}
+	for name, value := range c.Env {
+		config.Env = append(config.Env, name+"="+value)
+	}
+	slices.Sort(config.Env)
+	var diagnostics schema.Diagnostics
+	for field, what := range config.Validate() {
+		diagnostics = append(diagnostics, schema.Errorf([]string{field}, "%s", what)...)
+	}
+	if len(diagnostics) > 0 {
+		return nil, diagnostics
+	}
+	temp := plugin.ScratchDir(ctx)
+	if temp == "" {
+		temp = os.TempDir()
+	}
+	j, err := jail.Open(ctx, temp)
+	if err != nil {
+		return nil, err
+	}
+	layers, missing := j.Layers()
+	plugin.Log(ctx).Info("isolation probed", "layers", layers, "missing", missing)
+	if lacks := jail.Lacks([]string{"filesystem", "processes", "network"}, layers); len(lacks) > 0 {
+		plugin.Log(ctx).Warn("answers run with less isolation than usual", "lacks", lacks, "reasons", fmt.Sprint(missing))
+	}
+	return verify.New(config, j)
+}
+
+// stateDir returns the folder for build caches, or "" when there is none.
+func stateDir(configured string) string {
+	if configured != "" {
+		return configured
+	}
+	cache, err := os.UserCacheDir()
+	if err != nil {
+		return ""
+	}
+	return filepath.Join(cache, "stepfall", "verifier-tests")
+}

@@ -71,6 +71,8 @@ func newRoot(s Streams) *cobra.Command {
 		newEvalCommand(s),
 		newPaperCommand(s),
 		newTraceCommand(s),
+		newOutcomesCommand(s),
+		newFitCommand(s),
 		newVersionCommand(s),
 	)
 	return root

@@ -27,6 +27,12 @@ const (
 	KindCostMean = "mean"
 )
 
+// Kinds returns the kinds of quality estimators.
+func Kinds() []string { return []string{KindMean, KindSignal, KindLatent} }
+
+// CostKinds returns the kinds of cost estimators.
+func CostKinds() []string { return []string{KindCostMean} }
+
 // Options say what to fit. The zero value chooses by what the table holds.
 type Options struct {
 	// Quality and Cost are kinds; "" is chosen by what the table holds.
@@ -64,10 +70,7 @@ func Fit(t *outcome.Table, o Options) (*Estimator, error) {
 func fitQuality(t *outcome.Table, o Options) (Quality, error) {
 	kind := o.Quality
 	if kind == "" {
-		kind = KindMean
-		if t.Ante != nil || t.Post != nil {
-			kind = KindSignal
-		}
+		kind = KindLatent
 	}
 	switch kind {
 	case KindMean:

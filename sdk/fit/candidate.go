@@ -25,26 +25,35 @@ type candidate struct {
 func scales() []float64 { return []float64{1, 0.7, 0.5, 0.35, 0.25, 0.15, 0} }
 
 // candidates returns what is to be tried for a strategy.
-func candidates(name string, t *outcome.Table, values int) ([]*candidate, error) {
+// Fixed holds the parameters that are not fitted.
+func candidates(name string, fixed cascade.Params, t *outcome.Table, values int) ([]*candidate, error) {
 	var params []cascade.Params
 	switch name {
 	case cascade.NameRoute, cascade.NameCascadeRouteNoExpect:
-		params = []cascade.Params{{}}
+		params = []cascade.Params{fixed}
 	case cascade.NameThreshold:
-		for _, order := range orders(t) {
-			for depth := 1; depth <= len(order); depth++ {
-				params = append(params, cascade.Params{Order: order, MaxDepth: depth})
+		for _, order := range orders(fixed, t) {
+			deepest := len(order)
+			if fixed.MaxDepth > 0 {
+				deepest = min(deepest, fixed.MaxDepth)
+			}
+			for depth := 1; depth <= deepest; depth++ {
+				p := fixed
+				p.Order, p.MaxDepth = order, depth
+				params = append(params, p)
 			}
 		}
 	case cascade.NameCascade:
-		for _, order := range orders(t) {
+		for _, order := range orders(fixed, t) {
 			for _, scale := range scales() {
-				params = append(params, scaled(cascade.Params{Order: order}, scale))
+				p := scaled(fixed, scale)
+				p.Order = order
+				params = append(params, p)
 			}
 		}
 	default:
 		for _, scale := range scales() {
-			params = append(params, scaled(cascade.Params{}, scale))
+			params = append(params, scaled(fixed, scale))
 		}
 	}
 	out := make([]*candidate, len(params))
@@ -75,8 +84,11 @@ func scaled(p cascade.Params, scale float64) cascade.Params {
 }
 
 // orders returns the orders of a fixed cascade that are tried: all models by cost,
-// and those on the Pareto front by cost.
-func orders(t *outcome.Table) [][]int {
+// and those on the Pareto front by cost; or the one that is given.
+func orders(fixed cascade.Params, t *outcome.Table) [][]int {
+	if fixed.Order != nil {
+		return [][]int{fixed.Order}
+	}
 	costs, qualities := t.MeanCosts(), t.MeanQualities()
 	all := make([]int, len(costs))
 	for i := range all {
@@ -135,34 +147,60 @@ func (c *candidate) tuned(values []float64) ([]cascade.Strategy, error) {
 	return out, nil
 }
 
-// sweep replays all candidates at their values in one pass over the queries, then
-// once more at values between those whose points lie furthest apart.
-func sweep(ctx context.Context, t *outcome.Table, r *estimate.Replay, candidates []*candidate, refine int) error {
-	pending := make([][]float64, len(candidates))
-	for i, c := range candidates {
+// sweep replays all candidates at their values in one pass over the queries, keeps
+// the most promising ones, and replays those once more at values between which
+// their points lie furthest apart. It returns the ones that it kept.
+func sweep(ctx context.Context, t *outcome.Table, r *estimate.Replay, list []*candidate, budget float64, keep, refine int) ([]*candidate, error) {
+	pending := make([][]float64, len(list))
+	for i, c := range list {
 		pending[i], c.values = c.values, nil
 	}
-	for round := range 2 {
-		var all []cascade.Strategy
-		for i, c := range candidates {
-			strategies, err := c.tuned(pending[i])
-			if err != nil {
-				return err
-			}
-			all = append(all, strategies...)
+	if err := extend(ctx, t, r, list, pending); err != nil {
+		return nil, err
+	}
+	merits := make(map[*candidate]float64, len(list))
+	for _, c := range list {
+		merits[c] = merit(t, c.points(), budget)
+	}
+	kept := slices.Clone(list)
+	slices.SortStableFunc(kept, func(a, b *candidate) int { return cmp.Compare(merits[b], merits[a]) })
+	kept = kept[:min(keep, len(kept))]
+	for range refineRounds {
+		pending = pending[:0]
+		for _, c := range kept {
+			pending = append(pending, c.gaps(refine))
 		}
-		results, err := play(ctx, t, r, all)
+		if err := extend(ctx, t, r, kept, pending); err != nil {
+			return nil, err
+		}
+	}
+	return kept, nil
+}
+
+// refineRounds is how often a sweep looks for gaps.
+const refineRounds = 2
+
+// extend replays each candidate at further values, all in one pass.
+func extend(ctx context.Context, t *outcome.Table, r *estimate.Replay, list []*candidate, values [][]float64) error {
+	var all []cascade.Strategy
+	for i, c := range list {
+		strategies, err := c.tuned(values[i])
 		if err != nil {
 			return err
 		}
-		for i, c := range candidates {
-			n := len(pending[i])
-			c.merge(pending[i], results[:n])
-			results = results[n:]
-			if round == 0 {
-				pending[i] = c.gaps(refine)
-			}
-		}
+		all = append(all, strategies...)
+	}
+	if len(all) == 0 {
+		return nil
+	}
+	results, err := play(ctx, t, r, all)
+	if err != nil {
+		return err
+	}
+	for i, c := range list {
+		n := len(values[i])
+		c.merge(values[i], results[:n])
+		results = results[n:]
 	}
 	return nil
 }

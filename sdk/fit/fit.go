@@ -17,6 +17,9 @@ import (
 type Options struct {
 	// Strategy is one of [cascade.Names]; "" is index.
 	Strategy string
+	// Params are the parameters that are given and not fitted: Order, MaxDepth,
+	// Answer, NodeLimit and TopK. Order indexes the table's models.
+	Params cascade.Params
 	// BudgetUSD is the largest mean cost of a query; 0 is no budget.
 	BudgetUSD float64
 	// Models are the candidates with their prices, which the profile records; nil
@@ -35,10 +38,11 @@ type Options struct {
 }
 
 // gridValues and refineValues are the points of a curve: at first, and added where
-// it is sparse.
+// it is sparse; keptCandidates is how many candidates are looked at so closely.
 const (
-	gridValues   = 32
-	refineValues = 16
+	gridValues     = 20
+	refineValues   = 12
+	keptCandidates = 3
 )
 
 // minQueries is the smallest table that can be split into folds to any purpose.
@@ -66,6 +70,8 @@ func Fit(ctx context.Context, t *outcome.Table, o Options) (*Profile, error) {
 	if math.IsNaN(o.BudgetUSD) || math.IsInf(o.BudgetUSD, 0) || o.BudgetUSD < 0 {
 		return nil, fmt.Errorf("a budget of %v USD", o.BudgetUSD)
 	}
+	o.Params.Lambdas, o.Params.Thresholds, o.Params.Gamma = nil, nil, 0
+	o.Params.Scale, o.Params.NoExpect = 0, false
 	models, err := candidatesFor(t, o.Models)
 	if err != nil {
 		return nil, err
@@ -82,11 +88,12 @@ func Fit(ctx context.Context, t *outcome.Table, o Options) (*Profile, error) {
 		return nil, err
 	}
 	o.Progress("replaying " + o.Strategy + " at every lambda")
-	list, err := candidates(o.Strategy, complete, gridValues)
+	list, err := candidates(o.Strategy, o.Params, complete, gridValues)
 	if err != nil {
 		return nil, err
 	}
-	if err := sweep(ctx, complete, replay, list, refineValues); err != nil {
+	list, err = sweep(ctx, complete, replay, list, o.BudgetUSD, keptCandidates, refineValues)
+	if err != nil {
 		return nil, err
 	}
 	p := &Profile{
@@ -109,6 +116,7 @@ func Fit(ctx context.Context, t *outcome.Table, o Options) (*Profile, error) {
 		h := heldOut(complete, list, o.BudgetUSD, complete.Folds(o.Folds, o.Seed+1), o.Folds)
 		if !p.Budget.Over && !p.Budget.Reached {
 			h.Held = h.CostUSD <= (1+Tolerance)*o.BudgetUSD
+			h.Confidence = within(math.Inf(-1), (1+Tolerance)*o.BudgetUSD, h)
 		}
 		p.HeldOut = &h
 	}

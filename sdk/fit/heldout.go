@@ -17,8 +17,9 @@ type HeldOut struct {
 	// Held says that CostUSD is within Tolerance of the budget, or below it when
 	// the budget cannot be spent.
 	Held bool `json:"held"`
-	// Confidence is the probability that the true mean cost does not exceed the
-	// budget by more than Tolerance.
+	// Confidence is the probability that the mean cost of as many new queries stays
+	// within Tolerance of the budget, or below that when it cannot be spent. Where
+	// costs vary much from query to query it is small, whatever is fitted.
 	Confidence float64 `json:"confidence"`
 }
 
@@ -54,13 +55,20 @@ func heldOut(t *outcome.Table, candidates []*candidate, budget float64, fold []i
 	n := float64(len(cost))
 	h.CostStdError = math.Sqrt(variance / (n - 1) / n)
 	h.Held = math.Abs(h.CostUSD-budget) <= Tolerance*budget
-	limit := (1 + Tolerance) * budget
-	h.Confidence = math.Erfc(-(limit-h.CostUSD)/(h.CostStdError*math.Sqrt2)) / 2
-	if h.CostStdError == 0 {
-		h.Confidence = 0
-		if h.CostUSD <= limit {
-			h.Confidence = 1
-		}
-	}
+	h.Confidence = within(budget*(1-Tolerance), budget*(1+Tolerance), h)
 	return h
+}
+
+// within is the probability that the mean cost of as many new queries lies between
+// two amounts: both this mean and theirs vary by the standard error.
+func within(low, high float64, h HeldOut) float64 {
+	dev := h.CostStdError * math.Sqrt2
+	if dev == 0 {
+		if low <= h.CostUSD && h.CostUSD <= high {
+			return 1
+		}
+		return 0
+	}
+	below := func(x float64) float64 { return math.Erfc(-(x-h.CostUSD)/(dev*math.Sqrt2)) / 2 }
+	return below(high) - below(low)
 }

@@ -127,7 +127,9 @@ func (f *fitter) repetitive(values []float64, gamma, budget float64, base Point)
 		if err != nil {
 			return nil, 0, err
 		}
-		if err := sweep(f.ctx, f.table, f.replay, []*candidate{limited}, 0); err != nil {
+		again := [][]float64{limited.values}
+		limited.values = nil
+		if err := extend(f.ctx, f.table, f.replay, []*candidate{limited}, again); err != nil {
 			return nil, 0, err
 		}
 		points := limited.points()

@@ -1,0 +1,227 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/stepfall/stepfall/policies"
+	"github.com/stepfall/stepfall/sdk/cascade"
+	"github.com/stepfall/stepfall/sdk/estimate"
+	"github.com/stepfall/stepfall/sdk/fit"
+	"github.com/stepfall/stepfall/sdk/outcome"
+)
+
+// fitFlags are the flags of stepfall fit.
+type fitFlags struct {
+	outcomeFlags
+	outcomes, policy, out string
+	strategy, search      string
+	quality, cost         string
+	budget                float64
+	folds                 int
+	seed                  uint64
+}
+
+func newFitCommand(s Streams) *cobra.Command {
+	var f fitFlags
+	cmd := &cobra.Command{
+		Use:   "fit --outcomes FILE --budget USD --out FILE",
+		Short: "Fit estimators and a strategy to recorded outcomes, for a budget",
+		Long: `Fit estimators and a strategy to recorded outcomes, for a budget.
+
+The budget is the largest mean cost of one query in US dollars; without it the
+strategy goes for quality at any cost. With --policy the models, their prices and
+the strategy are those of the policy, and the profile is what its fit block names.
+
+The strategy is fitted on estimates that have not seen the query, and the check of
+the budget on choices that have not seen it either.`,
+		Example: `  stepfall fit --outcomes runs.csv --budget 0.002 --out profile.json
+  stepfall fit --policy policy.hcl --outcomes runs.csv --verified --budget 0.10 --out profile.json
+  stepfall fit diff old.json profile.json`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd.Context(), s) },
+	}
+	f.add(cmd)
+	flags := cmd.Flags()
+	flags.StringVar(&f.outcomes, "outcomes", "", "outcomes to fit to")
+	flags.StringVar(&f.policy, "policy", "", "policy that the profile is for")
+	flags.Float64Var(&f.budget, "budget", 0, "largest mean cost of a query in US dollars; 0 is no limit")
+	flags.StringVar(&f.out, "out", "", "write the profile to this file")
+	flags.StringVar(&f.strategy, "strategy", "", "strategy: "+strings.Join(cascade.Names(), ", ")+" (default index, or the policy's)")
+	flags.StringVar(&f.quality, "estimator", "", "quality estimator: "+strings.Join(estimate.Kinds(), ", ")+" (default by what the table holds)")
+	flags.StringVar(&f.cost, "cost-estimator", "", "cost estimator: "+strings.Join(estimate.CostKinds(), ", ")+" (default by what the table holds)")
+	flags.StringVar(&f.search, "search", string(fit.SearchConstant), "refinement of the lambdas: constant, per_step, repetitive, tpe")
+	flags.IntVar(&f.folds, "folds", 5, "folds of the outcomes")
+	flags.Uint64Var(&f.seed, "seed", 1, "seed of folds and searches")
+	cmd.AddCommand(newFitDiffCommand(s))
+	return cmd
+}
+
+func (f *fitFlags) run(ctx context.Context, s Streams) error {
+	switch {
+	case f.outcomes == "":
+		return usage("--outcomes is needed: the file of recorded outcomes to fit to")
+	case f.out == "":
+		return usage("--out is needed: the file to write the profile to")
+	case f.folds < 2:
+		return usage("--folds %d: want at least 2", f.folds)
+	case !slices.Contains(fit.Searches(), fit.Search(f.search)):
+		return usage("--search %q: want one of %q", f.search, fit.Searches())
+	case f.strategy != "" && !slices.Contains(cascade.Names(), f.strategy):
+		return usage("--strategy %q: want one of %q", f.strategy, cascade.Names())
+	case f.budget < 0 || math.IsNaN(f.budget) || math.IsInf(f.budget, 0):
+		return usage("--budget %v: want a number of US dollars from 0 up", f.budget)
+	}
+	table, err := f.open(f.outcomes)
+	if err != nil {
+		return err
+	}
+	options := fit.Options{
+		Strategy: f.strategy, BudgetUSD: f.budget, Folds: f.folds, Seed: f.seed, Search: fit.Search(f.search),
+		Estimate: estimate.Options{Quality: f.quality, Cost: f.cost},
+		Progress: func(stage string) { fmt.Fprintf(s.Err, "%s\n", stage) },
+	}
+	if f.policy != "" {
+		if table, err = f.follow(table, &options); err != nil {
+			return err
+		}
+	}
+	p, err := fit.Fit(ctx, table, options)
+	if err != nil {
+		return err
+	}
+	if err := p.Save(f.out); err != nil {
+		return err
+	}
+	reportFit(s, p, f.out)
+	return nil
+}
+
+// follow takes models, prices and strategy from the policy, and returns the table of
+// the policy's models.
+func (f *fitFlags) follow(table *outcome.Table, o *fit.Options) (*outcome.Table, error) {
+	policy, err := policies.Load(f.policy, policies.LoadOptions{WithoutProfile: true})
+	if err != nil {
+		return nil, err
+	}
+	o.Models = policy.SDKModels()
+	names := make([]string, len(o.Models))
+	for i, m := range o.Models {
+		names[i] = m.Name
+	}
+	if table, err = table.Select(names...); err != nil {
+		return nil, fmt.Errorf("policy %s: %w", f.policy, err)
+	}
+	if len(policy.Verifiers) > 0 {
+		table.Verified = true
+	}
+	if o.Strategy != "" {
+		return table, nil
+	}
+	s := &policy.Strategy
+	o.Strategy = s.Kind
+	if s.Kind == cascade.NameCascadeRoute && s.Variant != "" && s.Variant != "exact" {
+		o.Strategy += "_" + s.Variant
+	}
+	o.Params.MaxDepth, o.Params.NodeLimit, o.Params.TopK = s.MaxDepth, s.NodeLimit, s.TopK
+	if s.Answer == "last" {
+		o.Params.Answer = cascade.Last
+	}
+	for _, name := range s.Order {
+		o.Params.Order = append(o.Params.Order, slices.Index(names, name))
+	}
+	return table, nil
+}
+
+// reportFit prints what a profile promises and how far it can be believed.
+func reportFit(s Streams, p *fit.Profile, path string) {
+	st := &p.Strategy
+	values := st.Lambdas
+	knob := "lambda"
+	if values == nil {
+		values, knob = st.Thresholds, "threshold"
+	}
+	fmt.Fprintf(s.Out, "%s: strategy %s, %s %.6g, gamma %.3g", path, st.Name, knob, values, st.Gamma)
+	if st.Scale != 0 || st.NoExpect {
+		fmt.Fprintf(s.Out, ", scale %.2g", st.Scale)
+	}
+	if st.MaxDepth > 0 {
+		fmt.Fprintf(s.Out, ", at most %d models a query", st.MaxDepth)
+	}
+	fmt.Fprintf(s.Out, "\nfitted to %d queries (%d with every model), estimators %s and %s\n",
+		p.Data.Queries, p.Data.Complete, p.Estimator.Quality.Kind(), p.Estimator.Cost.Kind())
+
+	table := newTable(s.Out, Column{Name: ""}, Column{"USD per query", true}, Column{"quality %", true}, Column{"models run", true})
+	if p.Budget.USD > 0 {
+		table.AppendRow([]any{"budget", dollars(p.Budget.USD), "", ""})
+	}
+	table.AppendRow([]any{"fitted", dollars(p.Expected.CostUSD), percent(p.Expected.Quality), fmt.Sprintf("%.2f", p.Expected.Steps)})
+	if h := p.HeldOut; h != nil {
+		table.AppendRow([]any{"held out", dollars(h.CostUSD) + " ± " + dollars(2*h.CostStdError), percent(h.Quality), ""})
+	}
+	table.Render()
+	switch {
+	case p.Budget.Over:
+		fmt.Fprintf(s.Out, "THE BUDGET CANNOT BE MET: at its cheapest the strategy spends %s USD a query\n", dollars(p.Expected.CostUSD))
+	case p.Budget.USD > 0 && !p.Budget.Reached:
+		fmt.Fprintf(s.Out, "the budget is not used up: %s USD a query is the most that is worth spending\n", dollars(p.Expected.CostUSD))
+	}
+	if h := p.HeldOut; h != nil {
+		verdict := "held"
+		if !h.Held {
+			verdict = "DID NOT HOLD"
+		}
+		fmt.Fprintf(s.Out, "on queries not seen the budget %s to within %.0f %%; as many new queries stay within %.0f %% of it with probability %.2f\n",
+			verdict, 100*fit.Tolerance, 100*fit.Tolerance, h.Confidence)
+	}
+	c := &p.Calibration
+	fmt.Fprintf(s.Out, "Brier score of estimates (of each model's mean alone): ex-ante %.4f (%.4f), post-hoc %.4f (%.4f)\n",
+		c.Ante.Brier, c.Ante.Reference, c.Post.Brier, c.Post.Reference)
+	bins := newTable(s.Out, Column{Name: "estimate"}, Column{"ex-ante", true}, Column{"quality %", true}, Column{"post-hoc", true}, Column{"quality %", true})
+	for i := range c.Ante.Bins {
+		a, b := c.Ante.Bins[i], c.Post.Bins[i]
+		bins.AppendRow([]any{fmt.Sprintf("%.1f to %.1f", float64(i)/10, float64(i+1)/10), a.Count, share(a), b.Count, share(b)})
+	}
+	bins.Render()
+}
+
+func share(b fit.Bin) string {
+	if b.Count == 0 {
+		return "-"
+	}
+	return percent(b.Quality)
+}
+
+func newFitDiffCommand(s Streams) *cobra.Command {
+	return &cobra.Command{
+		Use:   "diff OLD NEW",
+		Short: "Show what differs between two profiles",
+		Args:  cobra.ExactArgs(2),
+		RunE: func(_ *cobra.Command, args []string) error {
+			from, err := fit.Load(args[0], nil)
+			if err != nil {
+				return err
+			}
+			to, err := fit.Load(args[1], nil)
+			if err != nil {
+				return err
+			}
+			lines, err := fit.Diff(from, to)
+			if err != nil {
+				return err
+			}
+			if len(lines) == 0 {
+				fmt.Fprintln(s.Out, "the profiles are the same")
+			}
+			for _, line := range lines {
+				fmt.Fprintln(s.Out, line)
+			}
+			return nil
+		},
+	}
+}

@@ -1,0 +1,128 @@
+package cli
+
+import (
+	"fmt"
+	"math"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/stepfall/stepfall/sdk/outcome"
+)
+
+// outcomeFlags are the flags of the commands that read outcomes.
+type outcomeFlags struct {
+	prompts, models string
+	verified        bool
+}
+
+func (f *outcomeFlags) add(cmd *cobra.Command) {
+	flags := cmd.Flags()
+	flags.StringVar(&f.prompts, "prompts", "", "JSON lines with query_id and prompt, for tables without prompts")
+	flags.StringVar(&f.models, "models", "all", "3, 5, 11, llama, gemma, all, or names separated by commas")
+	flags.BoolVar(&f.verified, "verified", false, "qualities are verdicts of a check that will be there in use, such as unit tests")
+}
+
+func (f *outcomeFlags) open(path string) (*outcome.Table, error) {
+	table, err := outcome.Open(path, outcome.Options{Prompts: f.prompts, Verified: f.verified})
+	if err != nil {
+		return nil, err
+	}
+	return table.Subset(f.models)
+}
+
+func newOutcomesCommand(s Streams) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "outcomes",
+		Short: "Look at recorded outcomes",
+		Args:  cobra.NoArgs,
+		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	cmd.AddCommand(newDescribeCommand(s))
+	return cmd
+}
+
+func newDescribeCommand(s Streams) *cobra.Command {
+	var f outcomeFlags
+	cmd := &cobra.Command{
+		Use:     "describe FILE",
+		Short:   "Summarise a file of outcomes: models, cost, quality, what is missing",
+		Example: "  stepfall outcomes describe runs.csv\n  stepfall outcomes describe traces.jsonl --models small,large",
+		Args:    cobra.ExactArgs(1),
+		RunE: func(_ *cobra.Command, args []string) error {
+			table, err := f.open(args[0])
+			if err != nil {
+				return err
+			}
+			describe(s, args[0], table.Describe())
+			return nil
+		},
+	}
+	f.add(cmd)
+	return cmd
+}
+
+func describe(s Streams, path string, d outcome.Summary) {
+	fmt.Fprintf(s.Out, "%s: %d queries by %d models; %d queries have every model\n", path, d.Queries, len(d.Models), d.Complete)
+	if len(d.Groups) > 1 || d.Groups[0].Name != "" {
+		names := make([]string, len(d.Groups))
+		for i, g := range d.Groups {
+			name := g.Name
+			if name == "" {
+				name = "(none)"
+			}
+			names[i] = fmt.Sprintf("%s %d", name, g.Queries)
+		}
+		fmt.Fprintf(s.Out, "groups: %s\n", strings.Join(names, ", "))
+	}
+	var has []string
+	for _, column := range []struct {
+		name    string
+		present bool
+	}{
+		{"prompts", d.Prompts},
+		{"answers", d.Answers},
+		{"tokens", d.Tokens},
+		{"latency", d.Latency},
+		{"ex-ante signals", d.Ante},
+		{"post-hoc signals", d.Post},
+		{"verdicts", d.Verified},
+	} {
+		if column.present {
+			has = append(has, column.name)
+		}
+	}
+	has = append(has, d.Signals...)
+	if len(has) > 0 {
+		fmt.Fprintf(s.Out, "beside quality and cost: %s\n", strings.Join(has, ", "))
+	}
+	table := newTable(s.Out, Column{Name: "model"}, Column{"quality %", true}, Column{"USD per query", true}, Column{"missing", true}, Column{Name: "Pareto front"})
+	for _, m := range d.Models {
+		front := ""
+		if m.Pareto {
+			front = "yes"
+		}
+		table.AppendRow([]any{m.Name, percent(m.Quality), dollars(m.CostUSD), m.Missing, front})
+	}
+	table.AppendRow([]any{"oracle", percent(d.OracleQuality), dollars(d.OracleCostUSD), "", ""})
+	table.Render()
+}
+
+// percent prints a share in per cent, and nothing for NaN.
+func percent(v float64) string {
+	if math.IsNaN(v) {
+		return "-"
+	}
+	return fmt.Sprintf("%.1f", 100*v)
+}
+
+// dollars prints an amount to four figures.
+func dollars(v float64) string {
+	if math.IsNaN(v) {
+		return "-"
+	}
+	if v >= 1000 {
+		return fmt.Sprintf("%.0f", v)
+	}
+	return fmt.Sprintf("%.4g", v)
+}

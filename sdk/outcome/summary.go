@@ -1,0 +1,110 @@
+package outcome
+
+import (
+	"cmp"
+	"math"
+	"slices"
+)
+
+// Summary is what a table holds, at a glance.
+type Summary struct {
+	Queries int
+	// Complete is how many queries have quality and cost of every model.
+	Complete int
+	Groups   []GroupSummary
+	// Models are in order of mean cost, unknown costs last.
+	Models []ModelSummary
+	// Oracle is the mean over complete queries of the best quality, and of the cost
+	// of the cheapest model that has it. NaN without complete queries.
+	OracleQuality, OracleCostUSD float64
+	// Has tells which columns the table has.
+	Prompts, Answers, Tokens, Latency, Ante, Post bool
+	Verified                                      bool
+	Signals                                       []string
+}
+
+// GroupSummary is one group and its number of queries.
+type GroupSummary struct {
+	Name    string
+	Queries int
+}
+
+// ModelSummary is one model's means over the queries on which they are known.
+type ModelSummary struct {
+	Name             string
+	Quality, CostUSD float64
+	// Missing is the number of queries without the model's quality or cost.
+	Missing int
+	// Pareto says that no other model is at least as good and cheaper.
+	Pareto bool
+}
+
+// Describe summarises the table.
+func (t *Table) Describe() Summary {
+	s := Summary{
+		Queries: len(t.Queries), OracleQuality: math.NaN(), OracleCostUSD: math.NaN(),
+		Prompts: t.Prompts != nil, Answers: t.Answers != nil, Tokens: t.OutputTokens != nil,
+		Latency: t.LatencySeconds != nil, Ante: t.Ante != nil, Post: t.Post != nil,
+		Verified: t.Verified, Signals: t.SignalNames(),
+	}
+	counts := map[string]int{}
+	for q := range t.Queries {
+		counts[t.Group(q)]++
+	}
+	for name, n := range counts {
+		s.Groups = append(s.Groups, GroupSummary{name, n})
+	}
+	slices.SortFunc(s.Groups, func(a, b GroupSummary) int {
+		return cmp.Or(cmp.Compare(b.Queries, a.Queries), cmp.Compare(a.Name, b.Name))
+	})
+	costs, qualities := t.MeanCosts(), t.MeanQualities()
+	for m, name := range t.Models {
+		one := ModelSummary{Name: name, Quality: qualities[m], CostUSD: costOf(costs, m)}
+		for q := range t.Queries {
+			if math.IsNaN(t.Quality[q][m]) || math.IsNaN(At(t.CostUSD, q, m)) {
+				one.Missing++
+			}
+		}
+		one.Pareto = !math.IsNaN(one.CostUSD)
+		for other := range t.Models {
+			if qualities[other] >= one.Quality && costOf(costs, other) < one.CostUSD ||
+				qualities[other] > one.Quality && costOf(costs, other) == one.CostUSD {
+				one.Pareto = false
+			}
+		}
+		s.Models = append(s.Models, one)
+	}
+	slices.SortStableFunc(s.Models, func(a, b ModelSummary) int {
+		if math.IsNaN(a.CostUSD) != math.IsNaN(b.CostUSD) {
+			if math.IsNaN(a.CostUSD) {
+				return 1
+			}
+			return -1
+		}
+		return cmp.Compare(a.CostUSD, b.CostUSD)
+	})
+	complete := t.Complete()
+	s.Complete = len(complete.Queries)
+	if s.Complete == 0 {
+		return s
+	}
+	s.OracleQuality, s.OracleCostUSD = 0, 0
+	for q, row := range complete.Quality {
+		top, cost := math.Inf(-1), math.Inf(1)
+		for m, v := range row {
+			if c := complete.CostUSD[q][m]; v > top || v == top && c < cost {
+				top, cost = v, c
+			}
+		}
+		s.OracleQuality += top / float64(s.Complete)
+		s.OracleCostUSD += cost / float64(s.Complete)
+	}
+	return s
+}
+
+func costOf(costs []float64, m int) float64 {
+	if len(costs) == 0 {
+		return math.NaN()
+	}
+	return costs[m]
+}

@@ -70,6 +70,7 @@ func newRoot(s Streams) *cobra.Command {
 	root.AddCommand(
 		newEvalCommand(s),
 		newPaperCommand(s),
+		newReplayCommand(s),
 		newTraceCommand(s),
 		newOutcomesCommand(s),
 		newFitCommand(s),

@@ -3,12 +3,12 @@ package eval
 import "github.com/stepfall/stepfall/sdk/estimate"
 
 const (
-	kindGaussian   = "gaussian"
-	kindDifficulty = "difficulty"
-	kindLogistic   = "logistic"
+	kindGaussian   = estimate.KindLatent
+	kindDifficulty = estimate.KindLatent
+	kindLogistic   = estimate.KindMean
 )
 
 // qualityKinds are the estimates that can be asked for.
 func qualityKinds() []string {
-	return []string{estimate.KindMean, estimate.KindSignal, kindGaussian, kindDifficulty, kindLogistic}
+	return []string{estimate.KindMean, estimate.KindSignal, estimate.KindLatent}
 }

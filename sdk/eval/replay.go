@@ -129,34 +129,57 @@ func Replay(ctx context.Context, o *Outcomes, players []*Player, seed uint64, do
 
 // play replays one query at every lambda.
 func (p *Player) play(o *Outcomes, q int, m *memo, coin float64, s *Sample) {
-	ran := make([]int, 0, len(o.Models))
 	decisions, spent := int64(0), time.Duration(0)
+	ran := make([]int, 0, len(o.Models))
 	for l, strategy := range p.Strategies {
-		ran = ran[:0]
 		var key runKey
-		cost, answer := 0.0, cascade.None
-		for {
-			b := m.believe(key, ran)
-			state := cascade.State{Beliefs: b.beliefs, Costs: b.costs, Ran: ran, Coin: coin}
+		believe := func(ran []int) believed {
+			if len(ran) > 0 {
+				key = key.with(ran[len(ran)-1])
+			}
+			return m.believe(key, ran)
+		}
+		decide := func(state *cascade.State) cascade.Decision {
 			start := time.Now()
-			d := strategy.Decide(&state)
+			d := strategy.Decide(state)
 			spent += time.Since(start)
 			decisions++
-			answer = d.Answer
-			if d.Run == cascade.Stop {
-				break
-			}
-			ran = append(ran, d.Run)
-			key = key.with(d.Run)
-			cost += o.CostUSD[q][d.Run]
+			return d
 		}
-		s.Cost[l][q], s.Steps[l][q] = cost, float64(len(ran))
-		if answer != cascade.None {
-			s.Quality[l][q] = o.Quality[q][answer]
-		}
+		ran, s.Cost[l][q], s.Quality[l][q] = walk(o, q, coin, ran[:0], believe, decide)
+		s.Steps[l][q] = float64(len(ran))
 	}
 	p.decisions.Add(decisions)
 	p.nanos.Add(int64(spent))
+}
+
+// walk takes the decisions of one step over the outcomes of query q. It appends the
+// models that were run to ran.
+func walk(o *Outcomes, q int, coin float64, ran []int, believe func(ran []int) believed, decide func(*cascade.State) cascade.Decision) (all []int, cost, quality float64) {
+	for {
+		b := believe(ran)
+		d := decide(&cascade.State{Beliefs: b.beliefs, Costs: b.costs, Ran: ran, Coin: coin})
+		if d.Run == cascade.Stop {
+			if d.Answer != cascade.None {
+				quality = o.Quality[q][d.Answer]
+			}
+			return ran, cost, quality
+		}
+		ran = append(ran, d.Run)
+		cost += o.CostUSD[q][d.Run]
+	}
+}
+
+// Walk takes one step over the outcomes of query q, with the beliefs of a cursor
+// that was started on it, and returns the models that were run, in order, what they
+// cost in US dollars, and the quality of the answer.
+func Walk(o *Outcomes, cursor Cursor, s cascade.Strategy, q int, coin float64) (ran []int, cost, quality float64) {
+	b := believed{make([]cascade.Belief, len(o.Models)), make([]float64, len(o.Models))}
+	believe := func(ran []int) believed {
+		cursor.Believe(ran, b.beliefs, b.costs)
+		return b
+	}
+	return walk(o, q, coin, nil, believe, s.Decide)
 }
 
 // coinOf returns query q's coin, uniform in [0, 1).

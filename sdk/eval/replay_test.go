@@ -83,7 +83,7 @@ func madeProblem(n, k int) *Problem {
 
 // An independent replay: for one query and one strategy it walks the table by hand,
 // forgets nothing and remembers nothing.
-func walk(o *Outcomes, source Source, s cascade.Strategy, q int, coin float64) (ran []int, cost, quality float64) {
+func walkByHand(o *Outcomes, source Source, s cascade.Strategy, q int, coin float64) (ran []int, cost, quality float64) {
 	for {
 		beliefs, costs := make([]cascade.Belief, len(o.Models)), make([]float64, len(o.Models))
 		source.Start(q).Believe(ran, beliefs, costs)
@@ -113,7 +113,7 @@ func TestReplayAgreesWithAWalkByHand(t *testing.T) {
 		for l, s := range player.Strategies {
 			cost, quality := 0.0, 0.0
 			for q := range p.Test.Queries {
-				ran, c, v := walk(p.Test, player.Source, s, q, coinOf(9, q))
+				ran, c, v := walkByHand(p.Test, player.Source, s, q, coinOf(9, q))
 				cost, quality = cost+c, quality+v
 				if got := samples[i].Steps[l][q]; got != float64(len(ran)) {
 					t.Fatalf("%s: query %d took %v steps, by hand %v", player.Name, q, got, ran)
@@ -144,14 +144,14 @@ func TestNoStrategyPeeks(t *testing.T) {
 	for _, player := range players {
 		for _, s := range player.Strategies {
 			for q := range p.Test.Queries {
-				ran, cost, quality := walk(p.Test, source, s, q, 0.3)
+				ran, cost, quality := walkByHand(p.Test, source, s, q, 0.3)
 				changed := *p.Test
 				changed.Quality = append([][]float64(nil), p.Test.Quality...)
 				changed.CostUSD = append([][]float64(nil), p.Test.CostUSD...)
 				changed.Quality[q], changed.CostUSD[q] = scrambled(rng, p.Test.Quality[q], ran), scrambled(rng, p.Test.CostUSD[q], ran)
 				other := &blurred{&changed, source.ante, append([][]float64(nil), source.post...)}
 				other.post[q] = scrambled(rng, source.post[q], ran)
-				again, cost2, quality2 := walk(&changed, other, s, q, 0.3)
+				again, cost2, quality2 := walkByHand(&changed, other, s, q, 0.3)
 				if !reflect.DeepEqual(ran, again) || cost != cost2 || quality != quality2 {
 					t.Fatalf("%s, query %d: ran %v for %v, quality %v; with other unused truths %v for %v, quality %v",
 						player.Name, q, ran, cost, quality, again, cost2, quality2)
@@ -182,11 +182,11 @@ func TestScramblingCatchesAPeekingSource(t *testing.T) {
 	}
 	rng := rand.New(rand.NewPCG(5, 6))
 	for q := range o.Queries {
-		ran, _, _ := walk(o, peeking{o}, s, q, 0)
+		ran, _, _ := walkByHand(o, peeking{o}, s, q, 0)
 		changed := *o
 		changed.Quality = append([][]float64(nil), o.Quality...)
 		changed.Quality[q] = scrambled(rng, o.Quality[q], ran)
-		if again, _, _ := walk(&changed, peeking{&changed}, s, q, 0); !reflect.DeepEqual(ran, again) {
+		if again, _, _ := walkByHand(&changed, peeking{&changed}, s, q, 0); !reflect.DeepEqual(ran, again) {
 			return
 		}
 	}

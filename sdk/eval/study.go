@@ -336,3 +336,16 @@ func (s *Study) sources(ctx context.Context, h *Halves, kind string) (*Sources, 
 	}
 	return src, nil
 }
+
+// Online returns the halves as the study sees them, and the kind of estimate that
+// knows most: the dependent one unless there is none.
+func (s *Study) Online() (*Halves, string, error) {
+	h, k, err := s.plan()
+	if err != nil {
+		return nil, "", err
+	}
+	if k.dependent != "" {
+		return h, k.dependent, nil
+	}
+	return h, k.independent, nil
+}

@@ -64,8 +64,8 @@ func open(ctx context.Context, c Config) (sdk.Verifier, error) {
 	}
 	slices.Sort(config.Env)
 	var diagnostics schema.Diagnostics
-	for field, what := range config.Validate() {
-		diagnostics = append(diagnostics, schema.Errorf([]string{field}, "%s", what)...)
+	for _, problem := range config.Validate() {
+		diagnostics = append(diagnostics, schema.Errorf(problem.Path, "%s", problem.What)...)
 	}
 	if len(diagnostics) > 0 {
 		return nil, diagnostics

@@ -3,8 +3,10 @@ package verify
 import (
 	"fmt"
 	"path"
+	"path/filepath"
 	"runtime"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -48,31 +50,50 @@ type Config struct {
 	State string
 }
 
-// Validate returns what is wrong with the configuration, by field name.
-func (c *Config) Validate() map[string]string {
-	wrong := map[string]string{}
+// Problem is one thing that is wrong with a configuration.
+type Problem struct {
+	// Path is the argument's name in a policy and, in a list, the place from 0.
+	Path []string
+	What string
+}
+
+// Validate returns all that is wrong with the configuration.
+func (c *Config) Validate() []Problem {
+	var problems []Problem
+	wrong := func(what string, path ...string) { problems = append(problems, Problem{path, what}) }
 	if len(c.Command) == 0 || c.Command[0] == "" {
-		wrong["command"] = `is required, for example ["go", "test", "./..."]`
+		wrong(`is required, for example ["go", "test", "./..."]`, "command")
 	}
 	for i, name := range c.Require {
 		if !slices.Contains(jail.Names(), name) {
-			wrong[fmt.Sprintf("require[%d]", i)] = fmt.Sprintf("%q is none of %s", name, strings.Join(jail.Names(), ", "))
+			wrong(fmt.Sprintf("%q is none of %s", name, strings.Join(jail.Names(), ", ")), "require", strconv.Itoa(i))
 		}
 	}
 	for i, pattern := range c.Protect {
 		if _, err := path.Match(pattern, "x"); err != nil {
-			wrong[fmt.Sprintf("protect[%d]", i)] = fmt.Sprintf("%q is no pattern", pattern)
+			wrong(fmt.Sprintf("%q is no pattern", pattern), "protect", strconv.Itoa(i))
 		}
 	}
-	for i, entry := range c.Env {
-		if name, _, ok := strings.Cut(entry, "="); !ok || name == "" {
-			wrong[fmt.Sprintf("env[%d]", i)] = fmt.Sprintf("%q is not NAME=value", entry)
+	for i, dir := range c.ReadOnly {
+		if !filepath.IsAbs(dir) {
+			wrong(fmt.Sprintf("%q is not absolute", dir), "read_only", strconv.Itoa(i))
 		}
+	}
+	for _, entry := range c.Env {
+		if name, _, ok := strings.Cut(entry, "="); !ok || name == "" {
+			wrong(fmt.Sprintf("%q is not NAME=value", entry), "env")
+		}
+	}
+	if c.Report != "" && !filepath.IsLocal(c.Report) {
+		wrong("is not inside the work tree", "report")
+	}
+	if c.File != "" && !filepath.IsLocal(c.File) {
+		wrong("is not inside the work tree", "file")
 	}
 	if c.Timeout < 0 {
-		wrong["timeout"] = "is negative"
+		wrong("is negative", "timeout")
 	}
-	return wrong
+	return problems
 }
 
 func (c Config) withDefaults() Config {

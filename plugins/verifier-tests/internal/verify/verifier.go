@@ -33,8 +33,8 @@ var _ sdk.Verifier = (*Verifier)(nil)
 // New returns a verifier that runs tests in j.
 func New(config Config, j *jail.Jail) (*Verifier, error) {
 	config = config.withDefaults()
-	for field, what := range config.Validate() {
-		return nil, fmt.Errorf("%s: %s", field, what)
+	if problems := config.Validate(); len(problems) > 0 {
+		return nil, fmt.Errorf("%s: %s", strings.Join(problems[0].Path, "."), problems[0].What)
 	}
 	return &Verifier{
 		config: config, jail: j, slots: semaphore.NewWeighted(int64(config.Parallel)),

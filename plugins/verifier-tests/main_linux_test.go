@@ -1,0 +1,83 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stepfall/stepfall/plugins/host"
+	"github.com/stepfall/stepfall/plugins/verifier-tests/internal/jail"
+	"github.com/stepfall/stepfall/sdk"
+	"github.com/stepfall/stepfall/sdk/plugin/wire"
+)
+
+// TestMain lets the test binary double as the plugin.
+func TestMain(m *testing.M) {
+	jail.Main()
+	if os.Getenv(wire.CookieKey) == wire.CookieValue {
+		main()
+	}
+	os.Exit(m.Run())
+}
+
+func newHost(t *testing.T) *host.Host {
+	t.Helper()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	h, err := host.New(host.Config{Plugins: map[string]host.PluginConfig{"verifier-tests": {Path: self}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := h.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return h
+}
+
+func TestThroughTheHost(t *testing.T) {
+	dir := t.TempDir()
+	for name, text := range map[string]string{
+		"go.mod":      "module example.com/calc\n\ngo 1.22\n",
+		"add.go":      "package calc\n\nfunc Add(a, b int) int { return a - b }\n",
+		"add_test.go": "package calc\n\nimport \"testing\"\n\nfunc TestAdd(t *testing.T) {\n\tif Add(2, 3) != 5 {\n\t\tt.Fatal(Add(2, 3))\n\t}\n}\n",
+	} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	v, err := newHost(t).Verifier("tests", "verifier-tests", map[string]any{
+		"command": []any{"go", "test", "./..."}, "timeout": "50s", "cache_dir": t.TempDir(), "require": []any{"rlimits"},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	query := &sdk.Query{WorkDir: dir, Checks: sdk.Checks{FailToPass: []string{"TestAdd"}}}
+	for body, want := range map[string]sdk.Outcome{"a + b": sdk.Passed, "b - a": sdk.Failed} {
+		answer := &sdk.Answer{Model: "m", Text: "```go path=add.go\npackage calc\n\nfunc Add(a, b int) int { return " + body + " }\n```\n"}
+		verdict, err := v.Verify(t.Context(), &sdk.VerifyRequest{Query: query, Answer: answer})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if verdict.Outcome != want || len(verdict.Isolation) == 0 || verdict.Duration <= 0 {
+			t.Errorf("%s: %+v", body, verdict)
+		}
+	}
+}
+
+func TestBadConfigSaysWhere(t *testing.T) {
+	v, err := newHost(t).Verifier("tests", "verifier-tests", map[string]any{
+		"command": []any{"go", "test"}, "require": []any{"network", "nettwork"},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = v.Verify(t.Context(), &sdk.VerifyRequest{Query: &sdk.Query{}, Answer: &sdk.Answer{}})
+	if err == nil || !strings.Contains(err.Error(), "require") || !strings.Contains(err.Error(), "nettwork") {
+		t.Errorf("error %v", err)
+	}
+}

@@ -53,6 +53,8 @@ func (l *loader) decode(b *block, tree map[string]any, dst reflect.Value, path [
 			l.settings = append(l.settings, Setting{
 				Path: append(slices.Clone(path), a.name), Value: l.render(a, dst.Field(a.field)), Origin: l.originOf(l.values[id]),
 			})
+		} else {
+			l.faulty[strings.Join(path, delim)] = true
 		}
 	}
 	for _, sub := range b.blocks {
@@ -79,7 +81,7 @@ func (l *loader) decodeBlock(sub *block, tree map[string]any, dst reflect.Value,
 	}
 	labels := l.ordered(inner, path)
 	if len(labels) == 0 {
-		if sub.required {
+		if sub.required && !l.faulty[sub.name] {
 			l.complain(l.blockOrigin(path[:len(path)-1]), sub.name+" is missing", "", `Add strategy "cascade_route" { lambda = 0.5 }, or another kind: `+strings.Join(sub.labels, ", ")+".")
 		}
 		return
@@ -201,7 +203,7 @@ func (l *loader) originOf(v value) string {
 	if v.layer == catalogFile {
 		return "catalogue"
 	}
-	if v.at.rng.Filename == v.layer && strings.HasPrefix(v.layer, "env ") || strings.HasPrefix(v.layer, "--set") {
+	if isOverlay(v.layer) {
 		return v.layer
 	}
 	return fmt.Sprintf("%s:%d", v.at.rng.Filename, v.at.rng.Start.Line)
@@ -339,7 +341,8 @@ func (l *loader) assignPlain(a *argument, v value, result cty.Value, seconds boo
 			break
 		}
 		if n != math.Trunc(n) || math.Abs(n) > 1e15 {
-			return wrong()
+			l.complain(v.at, a.name+" is not a whole number", "", "")
+			return false
 		}
 		dst.SetInt(int64(n))
 	case kindDuration:

@@ -72,6 +72,9 @@ func (d Diagnostic) String() string {
 	}
 	if d.Snippet != "" {
 		number := strconv.Itoa(d.Line)
+		if d.Line == 0 {
+			number = ""
+		}
 		fmt.Fprintf(&b, "  %s | %s\n", number, d.Snippet)
 		if d.Column > 0 {
 			lead := []rune(d.Snippet)
@@ -104,7 +107,10 @@ func (d Diagnostics) Error() string {
 	}
 	errors, warnings := d.count()
 	head := plural(errors, "error")
-	if warnings > 0 {
+	switch {
+	case errors == 0:
+		head = plural(warnings, "warning")
+	case warnings > 0:
 		head += " and " + plural(warnings, "warning")
 	}
 	return "the policy has " + head + "\n" + strings.TrimRight(b.String(), "\n")
@@ -181,7 +187,9 @@ func (l *loader) report(s Severity, at origin, summary, detail, hint string) {
 	if at.rng.Filename != "" {
 		d.File = at.rng.Filename
 		if src, ok := l.sources[at.rng.Filename]; ok && at.rng.Start.Line > 0 {
-			d.Line = at.rng.Start.Line
+			if !isOverlay(d.File) {
+				d.Line = at.rng.Start.Line
+			}
 			d.Snippet, d.Column, d.Width = snippet(src, at.rng)
 		}
 	}
@@ -212,9 +220,33 @@ func snippet(src []byte, r hcl.Range) (line string, column, width int) {
 	return line, column, width
 }
 
-// syntax records what HCL itself found wrong.
+// isOverlay reports whether a file stands for an environment variable or a --set.
+func isOverlay(file string) bool {
+	return strings.HasPrefix(file, "env "+envPrefix) || strings.HasPrefix(file, "--set")
+}
+
+// syntax records what HCL itself found wrong. What people do wrong most is said
+// in our words, and what only follows from it is left out.
 func (l *loader) syntax(diags hcl.Diagnostics, where string) {
 	for _, d := range diags {
+		if d.Subject != nil {
+			at := origin{rng: *d.Subject, where: where}
+			name := string(at.rng.SliceBytes(l.sources[at.rng.Filename]))
+			switch d.Summary {
+			case "Attribute redefined":
+				l.complain(at, name+" is set twice", "", "Remove one of the two.")
+				continue
+			case "Invalid single-argument block definition":
+				l.complain(at, "a block on one line holds one argument", "", "Put each argument on a line of its own, and the closing brace too.")
+				continue
+			case "Unclosed configuration block":
+				l.complain(at, "this block is never closed", "", "Add } at its end. When it has one, a brace within it is missing.")
+				continue
+			case "Invalid multi-line string", "Unterminated template string":
+				l.complain(at, "this text has no closing quote", "", `Add " before the end of the line.`)
+				return
+			}
+		}
 		at := origin{where: where}
 		if d.Subject != nil {
 			at.rng = *d.Subject

@@ -1,8 +1,10 @@
 package policies
 
 import (
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -88,7 +90,9 @@ func (l *loader) functions(dir string) map[string]function.Function {
 
 func readText(path string) (string, error) {
 	f, err := os.Open(path)
-	if err != nil {
+	if errors.Is(err, fs.ErrNotExist) {
+		return "", fmt.Errorf("there is no file %s", path)
+	} else if err != nil {
 		return "", err
 	}
 	defer f.Close()
@@ -139,6 +143,7 @@ func (l *loader) evalLocals(tree map[string]any) {
 			return
 		}
 		states[name] = 1
+		l.locals[name] = cty.DynamicVal
 		for _, used := range localsOf(v.expr) {
 			visit(used)
 		}
@@ -175,8 +180,12 @@ func (l *loader) eval(v value, locals map[string]any) (cty.Value, bool) {
 	for _, t := range v.expr.Variables() {
 		at := origin{rng: t.SourceRange(), where: v.at.where}
 		if t.RootName() != "local" {
+			text := t.RootName()
+			if attr, ok := t[len(t)-1].(hcl.TraverseAttr); ok {
+				text = attr.Name
+			}
 			l.complain(at, fmt.Sprintf("%s is not known here", t.RootName()), "Expressions can use local values and functions.",
-				"Names and texts stand in quotes: \""+t.RootName()+"\".")
+				fmt.Sprintf("Names and texts stand in quotes: %q.", text))
 			known = false
 			continue
 		}

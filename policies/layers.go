@@ -41,8 +41,8 @@ type header struct {
 
 var errReported = errors.New("reported as diagnostics")
 
-// parser is a koanf parser of one file.
-type parser struct {
+// fileParser is a koanf parser of one file.
+type fileParser struct {
 	l     *loader
 	name  string
 	dir   string
@@ -50,12 +50,12 @@ type parser struct {
 }
 
 // Marshal is not needed: stepfall never writes a policy from koanf's maps.
-func (parser) Marshal(map[string]any) ([]byte, error) {
+func (fileParser) Marshal(map[string]any) ([]byte, error) {
 	return nil, errors.New("policies are not written from merged layers")
 }
 
 // Unmarshal returns the file as nested maps with leaves.
-func (p parser) Unmarshal(src []byte) (map[string]any, error) {
+func (p fileParser) Unmarshal(src []byte) (map[string]any, error) {
 	f, diags := hclsyntax.ParseConfig(src, p.name, hcl.InitialPos)
 	if diags.HasErrors() {
 		p.l.syntax(diags, "")
@@ -71,20 +71,21 @@ func (p parser) Unmarshal(src []byte) (map[string]any, error) {
 	return out, nil
 }
 
-func (p parser) add(expr hcl.Expression, at origin) leaf {
+func (p fileParser) add(expr hcl.Expression, at origin) leaf {
 	p.l.values = append(p.l.values, value{expr: expr, at: at, dir: p.dir, layer: p.layer})
 	return leaf(len(p.l.values) - 1)
 }
 
 // walk puts a body into out. Keys that do not belong are reported here, so that
 // the complaint is made once for each layer that has them.
-func (p parser) walk(body *hclsyntax.Body, b *block, out map[string]any, path []string, where string) {
+func (p fileParser) walk(body *hclsyntax.Body, b *block, out map[string]any, path []string, where string) {
 	for _, a := range attributes(body) {
 		at := origin{rng: a.NameRange, where: where}
 		if !b.free {
 			arg := b.arg(a.Name)
 			if arg == nil {
 				p.l.unknownArgument(at, a.Name, b)
+				p.l.faulty[strings.Join(path, delim)] = true
 				continue
 			}
 			if arg.kind == kindSecret {
@@ -98,7 +99,7 @@ func (p parser) walk(body *hclsyntax.Body, b *block, out map[string]any, path []
 	}
 }
 
-func (p parser) walkBlock(blk *hclsyntax.Block, b *block, out map[string]any, path []string, where string) {
+func (p fileParser) walkBlock(blk *hclsyntax.Block, b *block, out map[string]any, path []string, where string) {
 	at := origin{rng: blk.DefRange(), where: where}
 	if len(path) == 0 && blk.Type == "locals" {
 		p.walkLocals(blk, out)
@@ -113,6 +114,7 @@ func (p parser) walkBlock(blk *hclsyntax.Block, b *block, out map[string]any, pa
 		return
 	}
 	if !p.labels(blk, sub, at) {
+		p.l.faulty[sub.name] = true
 		return
 	}
 	here := name(blk.Type, blk.Labels)
@@ -143,7 +145,7 @@ func (p parser) walkBlock(blk *hclsyntax.Block, b *block, out map[string]any, pa
 }
 
 // exclusive returns the place of another block of the same file that excludes this one.
-func (p parser) exclusive(sub *block, full []string) *hcl.Range {
+func (p fileParser) exclusive(sub *block, full []string) *hcl.Range {
 	if sub.many || sub.label < 0 {
 		return nil
 	}
@@ -159,7 +161,7 @@ func (p parser) exclusive(sub *block, full []string) *hcl.Range {
 	return nil
 }
 
-func (p parser) walkLocals(blk *hclsyntax.Block, out map[string]any) {
+func (p fileParser) walkLocals(blk *hclsyntax.Block, out map[string]any) {
 	m, ok := out["locals"].(map[string]any)
 	if !ok {
 		m = map[string]any{}
@@ -180,7 +182,7 @@ func (p parser) walkLocals(blk *hclsyntax.Block, out map[string]any) {
 var labelPattern = regexp.MustCompile(`^[\p{L}\p{N}][\p{L}\p{N} ._/:@+-]*$`)
 
 // labels checks the labels of a block.
-func (p parser) labels(blk *hclsyntax.Block, sub *block, at origin) bool {
+func (p fileParser) labels(blk *hclsyntax.Block, sub *block, at origin) bool {
 	if sub.label < 0 {
 		if len(blk.Labels) > 0 {
 			at.rng = blk.LabelRanges[0]
@@ -247,7 +249,7 @@ func (l *loader) unknownArgument(at origin, name string, b *block) {
 
 func (l *loader) unknownBlock(at origin, name string, b *block) {
 	if arg := b.arg(name); arg != nil {
-		l.complain(at, name+" is an argument, not a block", "", fmt.Sprintf("Write %s = ...: it takes %s.", name, arg.kind.article()))
+		l.complain(at, name+" is an argument, not a block", "", fmt.Sprintf("Write %s = ...: it takes %s.", name, l.expects(arg)))
 		return
 	}
 	names := b.blockNames()
@@ -255,6 +257,11 @@ func (l *loader) unknownBlock(at origin, name string, b *block) {
 		names = append(names, "locals")
 	}
 	hint := didYouMean(name, names)
+	for _, n := range names {
+		if hint == fmt.Sprintf("Did you mean %q?", n) {
+			l.faulty[n] = true
+		}
+	}
 	if hint == "" && len(names) > 0 {
 		hint = "Blocks that there are here: " + strings.Join(names, ", ") + "."
 	}
@@ -319,6 +326,11 @@ func didYouMean(given string, names []string) string {
 			best, distance = n, d
 		}
 	}
+	if best == "" && len(given) >= 3 {
+		if i := slices.IndexFunc(names, func(n string) bool { return strings.HasPrefix(n, given+"_") }); i >= 0 {
+			best = names[i]
+		}
+	}
 	if best == "" {
 		return ""
 	}
@@ -332,7 +344,9 @@ func choose(given string, names []string) string {
 		quoted[i] = fmt.Sprintf("%q", n)
 	}
 	hint := "Choose among " + strings.Join(quoted, ", ") + "."
-	if near := didYouMean(given, names); near != "" {
+	if near := didYouMean(given, names); near != "" && len(names) == 1 {
+		hint = near
+	} else if near != "" {
 		hint = near + " " + hint
 	}
 	if len(names) == 0 {

@@ -84,6 +84,9 @@ type loader struct {
 	localTree  map[string]any
 	usedLocals map[string]bool
 	environ    map[string]string
+	// faulty are the paths of blocks in which something was complained about, so
+	// that nothing is said of what only follows from it.
+	faulty map[string]bool
 }
 
 func newLoader(o LoadOptions) *loader {
@@ -94,7 +97,7 @@ func newLoader(o LoadOptions) *loader {
 		o: o, k: koanf.NewWithConf(koanf.Conf{Delim: delim}),
 		headers: map[string]*header{}, sources: map[string][]byte{}, places: map[string]leaf{},
 		scopes: map[string]*hcl.EvalContext{}, usedLocals: map[string]bool{}, environ: map[string]string{},
-		locals: map[string]cty.Value{},
+		locals: map[string]cty.Value{}, faulty: map[string]bool{},
 	}
 	for _, pair := range o.Env {
 		if name, v, ok := strings.Cut(pair, "="); ok {
@@ -183,14 +186,14 @@ func (l *loader) source(name, dir string, src []byte) {
 	if name != catalogFile {
 		l.top = hcl.Range{Filename: name}
 	}
-	err := l.k.Load(rawbytes.Provider(src), parser{l: l, name: name, dir: dir, layer: name})
+	err := l.k.Load(rawbytes.Provider(src), fileParser{l: l, name: name, dir: dir, layer: name})
 	if err != nil {
 		l.broken = true
 	}
 }
 
 // includes loads what a file includes, before the file itself.
-func (p parser) includes(body *hclsyntax.Body) {
+func (p fileParser) includes(body *hclsyntax.Body) {
 	a := body.Attributes["include"]
 	if a == nil {
 		return
@@ -244,6 +247,7 @@ func (l *loader) policy(path string) (*Policy, error) {
 	if diags.HasErrors() {
 		return nil, diags
 	}
+	l.arrange()
 	p.Warnings, p.settings = diags, l.settings
 	p.secrets = slices.Clone(l.secrets)
 	sum := sha256.New()

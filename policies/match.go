@@ -120,4 +120,3 @@ func (s *Strategy) Params(models []sdk.Model) cascade.Params {
 func (s *Strategy) Cascade(models []sdk.Model) (cascade.Strategy, error) {
 	return cascade.New(s.CascadeName(), s.Params(models))
 }
-

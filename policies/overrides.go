@@ -25,7 +25,7 @@ func (l *loader) environment(name, text string) (string, any) {
 	if !ok {
 		return "", nil
 	}
-	return strings.Join(path, delim), l.overlayValue(arg, at, name, text)
+	return strings.Join(path, delim), l.overlayValue(arg, at, text)
 }
 
 // normal returns the form in which names are compared with environment variables.
@@ -72,7 +72,7 @@ func (l *loader) setting(text string) map[string]any {
 	if !ok {
 		return nil
 	}
-	var out any = l.overlayValue(arg, at, left, right)
+	var out any = l.overlayValue(arg, at, right)
 	for _, key := range slices.Backward(path) {
 		out = map[string]any{key: out}
 	}
@@ -96,7 +96,7 @@ func (l *loader) overlay(layer, name, text string) origin {
 
 // overlayValue turns the text of an override into a value. Text goes as it is to
 // arguments that are texts, unless it is quoted; all else is an expression.
-func (l *loader) overlayValue(arg *argument, at origin, name, text string) leaf {
+func (l *loader) overlayValue(arg *argument, at origin, text string) leaf {
 	v := value{at: at, dir: l.dir, layer: at.rng.Filename}
 	literal := &hclsyntax.LiteralValueExpr{Val: cty.StringVal(text), SrcRange: at.rng}
 	start := at.rng.Start
@@ -104,24 +104,23 @@ func (l *loader) overlayValue(arg *argument, at origin, name, text string) leaf 
 	switch {
 	case arg != nil && arg.textual() && !strings.HasPrefix(text, `"`):
 		v.expr = literal
-	case !diags.HasErrors() && (arg != nil || len(expr.Variables()) == 0):
+	case !diags.HasErrors() && !foreign(expr):
 		v.expr = expr
-	case arg == nil: // a plugin's config: what is no expression is text
+	default: // what is no expression is text, and refused where that does not fit
 		v.expr = literal
-	default:
-		l.complain(at, fmt.Sprintf("%s takes %s", name, arg.kind.article()), diags[0].Detail, "")
-		v.expr = hcl.StaticExpr(cty.DynamicVal, at.rng)
 	}
 	if arg != nil && arg.kind == kindSecret {
 		if e, ok := v.expr.(hclsyntax.Expression); ok {
 			l.hideLiterals(e)
 		}
-		if diags.HasErrors() || len(expr.Variables()) > 0 {
-			l.secrets = append(l.secrets, text)
-		}
 	}
 	l.values = append(l.values, v)
 	return leaf(len(l.values) - 1)
+}
+
+// foreign reports whether an expression names anything but locals.
+func foreign(expr hclsyntax.Expression) bool {
+	return slices.ContainsFunc(expr.Variables(), func(t hcl.Traversal) bool { return t.RootName() != "local" })
 }
 
 func (a *argument) textual() bool {

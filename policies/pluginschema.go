@@ -55,6 +55,15 @@ type ConfigArgument struct {
 	OneOf []string `json:"one_of,omitempty"`
 }
 
+func (s *ConfigSchema) argument(name string) *ConfigArgument {
+	for i := range s.Arguments {
+		if s.Arguments[i].Name == name {
+			return &s.Arguments[i]
+		}
+	}
+	return nil
+}
+
 // checkConfig reports where a config block does not fit its plugin's schema.
 func (l *loader) checkConfig(s *ConfigSchema, values map[string]any, places map[string]origin, prefix, plugin string) {
 	at := func(name string) origin {
@@ -68,7 +77,7 @@ func (l *loader) checkConfig(s *ConfigSchema, values map[string]any, places map[
 		names = append(names, a.Name)
 		v, given := values[a.Name]
 		if !given {
-			if _, refused := places[strings.TrimPrefix(prefix+"."+a.Name, ".")]; a.Required && !refused {
+			if _, refused := places[strings.TrimPrefix(prefix+"."+a.Name, ".")]; a.Required && !refused && !slices.ContainsFunc(sortedKeys(values), func(k string) bool { return s.argument(k) == nil && didYouMean(k, []string{a.Name}) != "" }) {
 				hint := a.Doc
 				if hint == "" {
 					hint = "Its type is " + a.Type + "."

@@ -9,7 +9,7 @@ import (
 // Policy is what the operator wrote, checked and with defaults filled in. It is
 // read only.
 type Policy struct {
-	// Files or folders of files whose contents come first, so that this file can
+	// Files whose contents come first, so that this file can
 	// change them. Paths are relative to the file that includes. A name such as
 	// "library:swe" is a policy that ships with stepfall.
 	Include []string `policy:"include"`

@@ -15,7 +15,7 @@ func (l *loader) validate(p *Policy) {
 	for i := range p.Models {
 		names[i] = p.Models[i].Name
 	}
-	if len(names) == 0 {
+	if len(names) == 0 && !l.faulty["model"] {
 		l.complain(origin{rng: l.top}, "there is no model", "", `Add model "NAME" { provider = "openai" ... }, or include a policy that has some.`)
 	}
 	l.references(p, names)
@@ -81,7 +81,7 @@ func (l *loader) model(p *Policy, m *Model) {
 			hint += ", with free = true when running it costs nothing"
 		}
 		if question := didYouMean(key, near); question != "" {
-			hint = strings.Replace(question, "?", " (its price is known)?", 1) + " Otherwise: " + hint
+			hint = strings.Replace(question, "?", " (its price is known)?", 1) + " Otherwise a" + strings.TrimPrefix(hint, "A")
 		}
 		l.complain(l.blockOrigin(path), fmt.Sprintf("model %q has no price", m.Name), fmt.Sprintf("The catalogue does not know %s.", key), hint+".")
 		return
@@ -91,8 +91,8 @@ func (l *loader) model(p *Policy, m *Model) {
 	switch {
 	case m.Price.Free && !zero:
 		l.complain(l.place(append(at, "free")...), fmt.Sprintf("model %q is free and has prices", m.Name), "", "Remove one of the two.")
-	case !m.Price.Free && (m.Price.Input == 0 || m.Price.Output == 0) && priced && m.Provider != "":
-		l.complain(l.blockOrigin(at), fmt.Sprintf("model %q has a price of 0", m.Name), "Input and output need a price each.", "If it really costs nothing, say free = true.")
+	case !m.Price.Free && priced && !l.faulty[strings.Join(at, delim)]:
+		l.prices(m, at)
 	}
 	if m.ContextTokens > 0 && m.MaxOutputTokens > m.ContextTokens {
 		l.complain(l.place(append(slices.Clone(path), "max_output_tokens")...), fmt.Sprintf("model %q answers longer than its context", m.Name),
@@ -108,6 +108,24 @@ func (l *loader) model(p *Policy, m *Model) {
 				where = append(slices.Clone(path), "deployment", d.Name, "base_url")
 			}
 			l.complain(l.place(where...), fmt.Sprintf("%q is no address", d.BaseURL), "", "An address begins with http:// or https://.")
+		}
+	}
+}
+
+// prices reports prices of 0 where nobody said that the model is free.
+func (l *loader) prices(m *Model, path []string) {
+	for _, one := range []struct {
+		name string
+		usd  float64
+	}{{"input_usd_per_million", m.Price.Input}, {"output_usd_per_million", m.Price.Output}} {
+		at := append(slices.Clone(path), one.name)
+		_, given := l.places[strings.Join(at, delim)]
+		switch {
+		case one.usd > 0:
+		case given:
+			l.complain(l.place(at...), fmt.Sprintf("%s of model %q is 0", one.name, m.Name), "", "If the model really costs nothing, say free = true instead of prices.")
+		default:
+			l.complain(l.place(at...), fmt.Sprintf("model %q has no %s", m.Name, one.name), "", "If the model really costs nothing, say free = true instead of prices.")
 		}
 	}
 }
@@ -336,7 +354,7 @@ func (l *loader) mode(p *Policy) {
 		l.complain(l.place("mode"), fmt.Sprintf("mode %s needs a baseline", p.Mode), "", `Add baseline = "...": the model that is called while stepfall only looks on.`)
 	}
 	if p.Mode == "shadow" && p.Shadow == nil {
-		l.complain(l.place("mode"), "mode shadow needs a shadow block", "It spends money beside the baseline.", "Add shadow { max_usd = 5 }, on lines of its own.")
+		l.complain(l.place("mode"), "mode shadow needs a shadow block", "It spends money beside the baseline.", "Add shadow { max_usd = 5 }.")
 	}
 	if p.Stream.Mode == "passthrough" && len(p.Models) > 1 && len(p.Matches) == 0 && p.Strategy.Kind != "route" && p.Strategy.MaxDepth != 1 {
 		l.complain(l.place("stream", "mode"), "passthrough needs a single candidate", "A strategy that may run a second model cannot take back what was streamed.",
@@ -403,7 +421,11 @@ func (l *loader) pluginConfig(p *Policy, plugin string, c Config, path ...string
 			if hint == "" {
 				hint = "stepfall plugin ls shows those that are found; a plugin block with a path adds one."
 			}
-			l.complain(at, fmt.Sprintf("there is no plugin %q", plugin), err.Error(), hint)
+			detail := ""
+			if err.Error() != ErrNoPlugin.Error() {
+				detail = err.Error()
+			}
+			l.complain(at, fmt.Sprintf("there is no plugin %q", plugin), detail, hint)
 			return
 		}
 		l.warn(at, fmt.Sprintf("the config of plugin %q is not checked", plugin), err.Error(), "")
@@ -419,7 +441,7 @@ func (l *loader) unused(p *Policy) {
 	for _, g := range p.Plugins {
 		used := slices.ContainsFunc(p.Estimators, func(e Estimator) bool { return e.Plugin == g.Name }) ||
 			slices.ContainsFunc(p.Verifiers, func(v Verifier) bool { return v.Plugin == g.Name })
-		if !used {
+		if !used && !l.diags.HasErrors() {
 			names := make([]string, 0, len(p.Estimators)+len(p.Verifiers))
 			for _, e := range p.Estimators {
 				names = append(names, e.Plugin)

@@ -1,7 +1,9 @@
-# Two models of one provider, from cheap to dear.
+# Two models of one provider, from cheap to dear: the small one answers what it
+# can, the large one what is worth its price.
 
-model "gpt-4o-mini" {
+model "small" {
   provider = "openai"
+  served   = "gpt-4.1-mini"
   api_key  = env("OPENAI_API_KEY")
   quality {
     mean    = 0.6
@@ -9,8 +11,9 @@ model "gpt-4o-mini" {
   }
 }
 
-model "gpt-4o" {
+model "large" {
   provider = "openai"
+  served   = "gpt-4.1"
   api_key  = env("OPENAI_API_KEY")
   quality {
     mean    = 0.75
@@ -19,5 +22,5 @@ model "gpt-4o" {
 }
 
 strategy "cascade_route" {
-  lambda = 20
+  lambda = 20 # a dollar is worth 20 right answers: five cents for one
 }

@@ -1,0 +1,122 @@
+package policies_test
+
+import (
+	"testing"
+
+	"github.com/stepfall/stepfall/policies"
+	"github.com/stepfall/stepfall/sdk"
+	"github.com/stepfall/stepfall/sdk/cascade"
+)
+
+var withKey = []string{"OPENAI_API_KEY=sk-planted-secret-0123456789"}
+
+// Each policy of the library loads without a warning and decides: its strategy is
+// built and run on a query until it stops.
+func TestLibraryPoliciesLoadAndRun(t *testing.T) {
+	if len(policies.Library()) < 7 {
+		t.Fatalf("library = %v", policies.Library())
+	}
+	for _, name := range policies.Library() {
+		t.Run(name, func(t *testing.T) {
+			p, err := policies.Load("library:"+name, policies.LoadOptions{Env: withKey})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if len(p.Warnings) > 0 {
+				t.Error(p.Warnings)
+			}
+			for i := range len(p.Matches) + 1 {
+				q := &sdk.Query{Labels: map[string]string{}}
+				if i > 0 {
+					q.Labels = p.Matches[i-1].When.Labels
+				}
+				choice := p.Choose(q)
+				if i > 0 && choice.Match != p.Matches[i-1].Name {
+					t.Errorf("the query of match %s got %q", p.Matches[i-1].Name, choice.Match)
+				}
+				run(t, p, choice)
+			}
+		})
+	}
+}
+
+// run follows the strategy with answers of middling quality until it stops.
+func run(t *testing.T, p *policies.Policy, choice policies.Choice) {
+	t.Helper()
+	models := p.SDKModels()
+	s, err := choice.Strategy.Cascade(models)
+	if err != nil {
+		t.Fatal(err)
+	}
+	state := &cascade.State{Beliefs: make([]cascade.Belief, len(models)), Costs: make([]float64, len(models)), Infeasible: make([]bool, len(models))}
+	for i, m := range p.Models {
+		state.Beliefs[i] = cascade.Belief{Mean: m.Quality.Mean, StdDev: m.Quality.StdDev}
+		state.Costs[i] = models[i].Price.CostUSD(sdk.Usage{InputTokens: 1000, OutputTokens: m.ExpectedOutputTokens})
+		state.Infeasible[i] = !choice.Candidates[i]
+	}
+	for range len(models) + 1 {
+		d := s.Decide(state)
+		if d.Run == cascade.Stop {
+			if len(state.Ran) == 0 || d.Answer == cascade.None {
+				t.Errorf("the strategy %s stops without an answer", choice.Strategy.Kind)
+			}
+			return
+		}
+		state.Ran = append(state.Ran, d.Run)
+		state.Beliefs[d.Run] = cascade.Belief{Mean: 0.5}
+	}
+	t.Errorf("the strategy %s never stops", choice.Strategy.Kind)
+}
+
+// What the catalogue says is complete and plausible: a slip of a thousand in a
+// price would cost somebody money.
+func TestCatalogue(t *testing.T) {
+	p, err := policies.Load("library:tiers", policies.LoadOptions{Env: withKey})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(p.Catalog) < 10 {
+		t.Fatalf("%d entries", len(p.Catalog))
+	}
+	for _, c := range p.Catalog {
+		price := c.Price
+		if price.Input < 0.01 || price.Output < price.Input || price.Output > 200 || price.CachedInput > price.Input || price.CacheWrite != 0 && price.CacheWrite < price.Input {
+			t.Errorf("%s: price %+v", c.Name, price)
+		}
+		if c.ContextTokens < 8000 || c.MaxOutputTokens > c.ContextTokens || len(c.Capabilities) == 0 {
+			t.Errorf("%s: %+v", c.Name, c)
+		}
+	}
+}
+
+func TestCatalogueCanBeOverridden(t *testing.T) {
+	p := load(t, `
+catalog "openai/house-model" {
+  as_of  = "2026-01-01"
+  source = "our contract"
+  price {
+    input_usd_per_million  = 1
+    output_usd_per_million = 2
+  }
+}
+catalog "openai/gpt-4.1" {
+  price {
+    input_usd_per_million = 1.5
+  }
+}
+model "a" {
+  provider = "openai"
+  served   = "house-model"
+}
+model "b" {
+  provider = "openai"
+  served   = "gpt-4.1"
+}
+strategy "route" {
+  lambda = 1
+}
+`, policies.LoadOptions{})
+	if p.Models[0].Price.Output != 2 || p.Models[1].Price.Input != 1.5 || p.Models[1].Price.Output != 8 {
+		t.Errorf("prices %+v, %+v", p.Models[0].Price, p.Models[1].Price)
+	}
+}

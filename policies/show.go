@@ -1,0 +1,140 @@
+package policies
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/hashicorp/hcl/v2"
+	"github.com/hashicorp/hcl/v2/hclsyntax"
+	"github.com/hashicorp/hcl/v2/hclwrite"
+)
+
+// ShowOptions says how much Show writes. The zero value is what somebody set.
+type ShowOptions struct {
+	// Defaults adds the arguments that have their default.
+	Defaults bool
+	// Origins adds to each line where its value comes from.
+	Origins bool
+	// Catalog adds the catalogue of models.
+	Catalog bool
+}
+
+// Show writes the effective policy as one file, which loads to the same policy.
+// Secrets are written as the env() that they come from.
+func (p *Policy) Show(w io.Writer, o ShowOptions) error {
+	root := &shown{}
+	for _, s := range p.settings {
+		if s.Path[0] == "catalog" && !o.Catalog || s.Origin == "default" && !o.Defaults || s.Path[0] == "include" {
+			continue
+		}
+		line := fmt.Sprintf("%s = %s", s.Path[len(s.Path)-1], s.Value)
+		if o.Origins {
+			line += " # " + strings.ReplaceAll(s.Origin, "\n", " ")
+		}
+		root.add(language(), s.Path, line)
+	}
+	var b strings.Builder
+	root.write(&b)
+	_, err := w.Write(hclwrite.Format([]byte(b.String())))
+	return err
+}
+
+// shown is a block that Show writes.
+type shown struct {
+	head   string
+	lines  []string
+	blocks []*shown
+}
+
+func (s *shown) add(b *block, path []string, line string) {
+	if len(path) == 1 {
+		s.lines = append(s.lines, line)
+		return
+	}
+	head, rest := path[0], path[1:]
+	sub := &block{free: true, label: -1}
+	if b != nil && !b.free {
+		sub = b.block(path[0])
+	}
+	if sub != nil && sub.label >= 0 {
+		head += " " + quote(rest[0])
+		rest = rest[1:]
+	}
+	for _, inner := range s.blocks {
+		if inner.head == head {
+			inner.add(sub, rest, line)
+			return
+		}
+	}
+	inner := &shown{head: head}
+	s.blocks = append(s.blocks, inner)
+	inner.add(sub, rest, line)
+}
+
+func (s *shown) write(b *strings.Builder) {
+	for _, line := range s.lines {
+		b.WriteString(line + "\n")
+	}
+	for i, inner := range s.blocks {
+		if s.head == "" && (i > 0 || len(s.lines) > 0) {
+			b.WriteString("\n")
+		}
+		b.WriteString(inner.head + " {\n")
+		inner.write(b)
+		b.WriteString("}\n")
+	}
+}
+
+// Format returns src in the usual layout: two spaces a level, equals signs in one
+// column. The error is a [Diagnostics] when src cannot be parsed; then it is
+// better left as it is.
+func Format(name string, src []byte) ([]byte, error) {
+	if _, diags := hclsyntax.ParseConfig(src, name, hcl.InitialPos); diags.HasErrors() {
+		l := newLoader(LoadOptions{Env: []string{}})
+		l.sources[name] = src
+		l.syntax(diags, "")
+		return nil, l.finish()
+	}
+	return hclwrite.Format(src), nil
+}
+
+// arrange puts the settings into the order of the language, and blocks with labels
+// into the order of the files.
+func (l *loader) arrange() {
+	ranks := make(map[*string][]int, len(l.settings))
+	for i := range l.settings {
+		ranks[&l.settings[i].Path[0]] = l.rank(l.settings[i].Path)
+	}
+	slices.SortStableFunc(l.settings, func(a, b Setting) int {
+		if c := slices.Compare(ranks[&a.Path[0]], ranks[&b.Path[0]]); c != 0 {
+			return c
+		}
+		return slices.Compare(a.Path, b.Path)
+	})
+}
+
+// rank returns where a path stands: for each level the place of the argument or
+// block among its neighbours, arguments first.
+func (l *loader) rank(path []string) []int {
+	const blocksFrom = 1000
+	var rank []int
+	b := language()
+	for i := 0; i < len(path) && !b.free; i++ {
+		if k := slices.IndexFunc(b.args, func(a argument) bool { return a.name == path[i] }); k >= 0 && i == len(path)-1 {
+			return append(rank, k)
+		}
+		k := slices.IndexFunc(b.blocks, func(sub *block) bool { return sub.name == path[i] })
+		if k < 0 {
+			return rank
+		}
+		b = b.blocks[k]
+		rank = append(rank, blocksFrom+k)
+		if b.label >= 0 && i+1 < len(path) {
+			i++
+			rank = append(rank, l.header(path[:i+1]).first)
+		}
+	}
+	return rank
+}

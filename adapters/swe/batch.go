@@ -1,0 +1,159 @@
+package swe
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+
+	"golang.org/x/sync/errgroup"
+)
+
+// Batch runs many tasks.
+type Batch struct {
+	Solver *Solver
+	// Repos is a folder of repositories: a task's repo "owner/name" is looked for
+	// as owner/name, owner__name and name there. A task's repo may also be a folder.
+	Repos string
+	// Trees is where work trees are made; it belongs to this run.
+	Trees string
+	// Parallel bounds the tasks at work together; 0 means 2.
+	Parallel int
+	// Done, when not nil, is told of each finished task, one at a time.
+	Done func(*Result)
+}
+
+// Run runs tasks and returns their results in the order of the tasks, nil for those
+// that were not finished. The error says why not all were: the context ended, or
+// the money is spent. A task that fails for a reason of its own has a result with
+// an Error.
+func (b *Batch) Run(ctx context.Context, tasks []Task) ([]*Result, error) {
+	repos, err := b.open(ctx, tasks)
+	if err != nil {
+		return nil, err
+	}
+	results := make([]*Result, len(tasks))
+	var mu sync.Mutex
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(max(1, b.Parallel))
+	if b.Parallel == 0 {
+		group.SetLimit(2)
+	}
+	for i := range tasks {
+		group.Go(func() error {
+			if ctx.Err() != nil {
+				return ctx.Err()
+			}
+			r, err := b.Solver.Solve(ctx, repos[tasks[i].Repo], &tasks[i])
+			if err != nil {
+				return fmt.Errorf("%s: %w", tasks[i].InstanceID, err)
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			results[i] = r
+			if b.Done != nil {
+				b.Done(r)
+			}
+			return nil
+		})
+	}
+	return results, group.Wait()
+}
+
+// open opens each repository once.
+func (b *Batch) open(ctx context.Context, tasks []Task) (map[string]*Repository, error) {
+	repos := map[string]*Repository{}
+	var faults []error
+	for _, t := range tasks {
+		if _, ok := repos[t.Repo]; ok {
+			continue
+		}
+		repos[t.Repo] = nil
+		dir, err := b.find(t.Repo)
+		if err == nil {
+			repos[t.Repo], err = OpenRepository(ctx, dir, filepath.Join(b.Trees, fmt.Sprintf("r%d", len(repos))))
+		}
+		if err != nil {
+			faults = append(faults, err)
+		}
+	}
+	return repos, errors.Join(faults...)
+}
+
+func (b *Batch) find(repo string) (string, error) {
+	candidates := []string{repo}
+	if b.Repos != "" {
+		name := repo[strings.LastIndex(repo, "/")+1:]
+		candidates = []string{filepath.Join(b.Repos, repo), filepath.Join(b.Repos, strings.ReplaceAll(repo, "/", "__")), filepath.Join(b.Repos, name)}
+	}
+	for _, dir := range candidates {
+		if info, err := os.Stat(dir); err == nil && info.IsDir() {
+			return dir, nil
+		}
+	}
+	return "", fmt.Errorf("no repository %s: looked for %s", repo, strings.Join(candidates, ", "))
+}
+
+// WritePredictions writes the leaderboard's file, whole or not at all: a JSON line
+// for each result that has a patch.
+func WritePredictions(path, model string, results []*Result) error {
+	var b strings.Builder
+	for _, r := range results {
+		if r == nil || r.Patch == "" {
+			continue
+		}
+		line, err := json.Marshal(Prediction{InstanceID: r.InstanceID, Model: model, Patch: r.Patch})
+		if err != nil {
+			return err
+		}
+		b.Write(line)
+		b.WriteByte('\n')
+	}
+	temp := path + ".part"
+	if err := os.WriteFile(temp, []byte(b.String()), 0o644); err != nil {
+		return err
+	}
+	return os.Rename(temp, path)
+}
+
+// Summary counts results.
+type Summary struct {
+	Tasks   int     `json:"tasks"`
+	Solved  int     `json:"solved"`
+	Failed  int     `json:"failed"`
+	Errors  int     `json:"errors"`
+	Open    int     `json:"open"`
+	Calls   int     `json:"calls"`
+	CostUSD float64 `json:"cost_usd"`
+	// ByModel counts the attempts of each model.
+	ByModel map[string]int `json:"attempts_by_model"`
+}
+
+// Summarise counts results; nil ones are open.
+func Summarise(results []*Result) Summary {
+	s := Summary{Tasks: len(results), ByModel: map[string]int{}}
+	for _, r := range results {
+		if r == nil {
+			s.Open++
+			continue
+		}
+		switch {
+		case r.Solved:
+			s.Solved++
+		case r.Error != "":
+			s.Errors++
+		default:
+			s.Failed++
+		}
+		s.Calls += r.Calls
+		s.CostUSD += r.CostUSD
+		for _, a := range r.Attempts {
+			s.ByModel[a.Model]++
+		}
+	}
+	return s
+}

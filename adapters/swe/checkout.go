@@ -1,0 +1,146 @@
+package swe
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+)
+
+// Repository is a git repository whose commits are checked out for attempts. It is
+// safe for concurrent use, also by several processes.
+type Repository struct {
+	dir   string
+	trees string
+	mu    sync.Mutex // git's own lock on the list of work trees does not wait
+	next  atomic.Int64
+}
+
+// OpenRepository opens the repository at dir. Work trees are made under trees,
+// which belongs to this repository and this process; what an earlier process left
+// there is removed.
+func OpenRepository(ctx context.Context, dir, trees string) (*Repository, error) {
+	top, err := git(ctx, dir, "rev-parse", "--show-toplevel")
+	if err != nil {
+		return nil, fmt.Errorf("opening repository %s: %w", dir, err)
+	}
+	r := &Repository{dir: strings.TrimSpace(top), trees: trees}
+	if err := os.RemoveAll(trees); err != nil {
+		return nil, err
+	}
+	if err := os.MkdirAll(trees, 0o755); err != nil {
+		return nil, err
+	}
+	if _, err := git(ctx, r.dir, "worktree", "prune"); err != nil {
+		return nil, err
+	}
+	return r, nil
+}
+
+// Dir returns the top folder of the repository.
+func (r *Repository) Dir() string { return r.dir }
+
+// Commit returns the full name of a commit; "" means HEAD.
+func (r *Repository) Commit(ctx context.Context, name string) (string, error) {
+	if name == "" {
+		name = "HEAD"
+	}
+	out, err := git(ctx, r.dir, "rev-parse", "--verify", "--quiet", "--end-of-options", name+"^{commit}")
+	if err != nil {
+		return "", fmt.Errorf("no commit %s in %s", name, r.dir)
+	}
+	return strings.TrimSpace(out), nil
+}
+
+// Checkout is a clean work tree of one commit.
+type Checkout struct {
+	Dir    string
+	Commit string
+	repo   *Repository
+}
+
+// Checkout makes a work tree of commit. The caller closes it.
+func (r *Repository) Checkout(ctx context.Context, commit string) (*Checkout, error) {
+	dir := filepath.Join(r.trees, fmt.Sprintf("%d", r.next.Add(1)))
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if _, err := git(ctx, r.dir, "worktree", "add", "--quiet", "--detach", "--force", dir, commit); err != nil {
+		return nil, fmt.Errorf("making a work tree: %w", err)
+	}
+	return &Checkout{Dir: dir, Commit: commit, repo: r}, nil
+}
+
+// Diff returns what was changed in the tree as a patch, new files included, except
+// under the paths in leaveOut.
+func (c *Checkout) Diff(ctx context.Context, leaveOut ...string) (string, error) {
+	if _, err := git(ctx, c.Dir, "add", "--all", "--intent-to-add", "."); err != nil {
+		return "", err
+	}
+	args := []string{"diff", "--no-ext-diff", "--no-textconv", "--no-color", "--src-prefix=a/", "--dst-prefix=b/", c.Commit, "--", "."}
+	for _, path := range leaveOut {
+		args = append(args, ":(exclude)"+path)
+	}
+	return git(ctx, c.Dir, args...)
+}
+
+// Apply applies a patch to the tree.
+func (c *Checkout) Apply(ctx context.Context, patch string) error {
+	cmd := gitCommand(ctx, c.Dir, "apply", "--whitespace=nowarn", "-")
+	cmd.Stdin = strings.NewReader(patch)
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("applying a patch: %w: %s", err, firstLine(string(out)))
+	}
+	return nil
+}
+
+// Close removes the tree, also when ctx has ended.
+func (c *Checkout) Close(ctx context.Context) error {
+	ctx = context.WithoutCancel(ctx)
+	c.repo.mu.Lock()
+	defer c.repo.mu.Unlock()
+	if _, err := git(ctx, c.repo.dir, "worktree", "remove", "--force", "--force", c.Dir); err != nil {
+		// The agent may have broken the tree's link to its repository.
+		if err := os.RemoveAll(c.Dir); err != nil {
+			return fmt.Errorf("removing a work tree: %w", err)
+		}
+		_, err = git(ctx, c.repo.dir, "worktree", "prune")
+		return err
+	}
+	return nil
+}
+
+// gitCommand returns a git command that runs no hooks, asks nothing and is not led
+// astray by the variables of a git command round it.
+func gitCommand(ctx context.Context, dir string, args ...string) *exec.Cmd {
+	cmd := exec.CommandContext(ctx, "git", append([]string{"-C", dir, "-c", "core.hooksPath=/dev/null", "-c", "core.fsmonitor=false", "-c", "gc.auto=0"}, args...)...)
+	for _, v := range os.Environ() {
+		if name, _, _ := strings.Cut(v, "="); !strings.HasPrefix(name, "GIT_") {
+			cmd.Env = append(cmd.Env, v)
+		}
+	}
+	cmd.Env = append(cmd.Env, "GIT_TERMINAL_PROMPT=0", "GIT_OPTIONAL_LOCKS=0", "LC_ALL=C")
+	return cmd
+}
+
+func git(ctx context.Context, dir string, args ...string) (string, error) {
+	cmd := gitCommand(ctx, dir, args...)
+	var out, errs bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &errs
+	if err := cmd.Run(); err != nil {
+		if ctx.Err() != nil {
+			return "", ctx.Err()
+		}
+		return "", fmt.Errorf("git %s: %w: %s", args[0], err, firstLine(errs.String()))
+	}
+	return out.String(), nil
+}
+
+func firstLine(text string) string {
+	line, _, _ := strings.Cut(strings.TrimSpace(text), "\n")
+	return line
+}

@@ -1,0 +1,149 @@
+package swe
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync"
+	"syscall"
+
+	"github.com/stepfall/stepfall/sdk"
+)
+
+// Journal records a run so that it can go on after being killed. It is a file of
+// JSON lines, appended to and synced after each record. It is safe for concurrent
+// use within one process and locked against others.
+type Journal struct {
+	mu       sync.Mutex
+	file     *os.File
+	attempts map[string][]AttemptRecord
+	results  map[string]Result
+}
+
+// AttemptRecord is one finished attempt of one model at a task, with what it cost.
+type AttemptRecord struct {
+	InstanceID string     `json:"instance_id"`
+	Key        string     `json:"key"`
+	Answer     sdk.Answer `json:"answer"`
+	Trajectory Trajectory `json:"trajectory"`
+}
+
+// record is one line.
+type record struct {
+	Attempt *AttemptRecord `json:"attempt,omitempty"`
+	Result  *Result        `json:"result,omitempty"`
+}
+
+// ErrLocked says that another process uses the journal.
+var ErrLocked = errors.New("another run uses this journal")
+
+// OpenJournal opens or makes a journal. A last line that a kill cut off is dropped;
+// any other damage is an error.
+func OpenJournal(path string) (*Journal, error) {
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return nil, err
+	}
+	file, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o644)
+	if err != nil {
+		return nil, err
+	}
+	if err := syscall.Flock(int(file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
+		file.Close()
+		return nil, fmt.Errorf("%s: %w", path, ErrLocked)
+	}
+	j := &Journal{file: file, attempts: map[string][]AttemptRecord{}, results: map[string]Result{}}
+	if err := j.load(); err != nil {
+		file.Close()
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return j, nil
+}
+
+func (j *Journal) load() error {
+	in := bufio.NewReaderSize(j.file, 1<<20)
+	end := int64(0)
+	for number := 1; ; number++ {
+		line, err := in.ReadBytes('\n')
+		if err != nil {
+			// No newline: the record was being written when the run was killed.
+			if err := j.file.Truncate(end); err != nil {
+				return err
+			}
+			_, err := j.file.Seek(end, 0)
+			return err
+		}
+		var r record
+		if err := json.Unmarshal(line, &r); err != nil {
+			return fmt.Errorf("line %d is damaged: %w", number, err)
+		}
+		j.take(&r)
+		end += int64(len(line))
+	}
+}
+
+func (j *Journal) take(r *record) {
+	if r.Attempt != nil {
+		j.attempts[r.Attempt.InstanceID] = append(j.attempts[r.Attempt.InstanceID], *r.Attempt)
+	}
+	if r.Result != nil {
+		j.results[r.Result.InstanceID] = *r.Result
+	}
+}
+
+func (j *Journal) write(r record) error {
+	line, err := json.Marshal(r)
+	if err != nil {
+		return err
+	}
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	// One write, then a sync: a record is there whole, or cut off at its end.
+	if _, err := j.file.Write(append(bytes.TrimSpace(line), '\n')); err != nil {
+		return fmt.Errorf("writing the journal: %w", err)
+	}
+	if err := j.file.Sync(); err != nil {
+		return fmt.Errorf("writing the journal: %w", err)
+	}
+	j.take(&r)
+	return nil
+}
+
+// Attempt returns a finished attempt, by its key.
+func (j *Journal) Attempt(instance, key string) (AttemptRecord, bool) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	for _, a := range j.attempts[instance] {
+		if a.Key == key {
+			return a, true
+		}
+	}
+	return AttemptRecord{}, false
+}
+
+// Result returns a finished task's result.
+func (j *Journal) Result(instance string) (Result, bool) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	r, ok := j.results[instance]
+	return r, ok
+}
+
+// SpentUSD returns what the recorded attempts cost.
+func (j *Journal) SpentUSD() float64 {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	sum := 0.0
+	for _, list := range j.attempts {
+		for _, a := range list {
+			sum += a.Answer.CostUSD
+		}
+	}
+	return sum
+}
+
+// Close closes the file and gives up the lock.
+func (j *Journal) Close() error { return j.file.Close() }

@@ -1,0 +1,264 @@
+package swe_test
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/tmc/langchaingo/llms"
+	"github.com/tmc/langchaingo/llms/openai"
+
+	"github.com/stepfall/stepfall/adapters/scripted"
+	"github.com/stepfall/stepfall/adapters/swe"
+	"github.com/stepfall/stepfall/adapters/swe/suite"
+	"github.com/stepfall/stepfall/sdk"
+	"github.com/stepfall/stepfall/sdk/cascade"
+	"github.com/stepfall/stepfall/sdk/step"
+)
+
+// TestMain lets the test binary double as the jail's helper.
+func TestMain(m *testing.M) {
+	swe.JailMain()
+	os.Exit(m.Run())
+}
+
+// bench is the suite on disk, its scripted models, and what solves its tasks. The
+// verifier applies the patch to a copy and runs the Go tests; how well the real one
+// does that is its own tests' business.
+type bench struct {
+	dir    string
+	suite  *suite.Suite
+	tasks  map[string]*swe.Task
+	server *scripted.Server
+	solver *swe.Solver
+	// verified counts the verifications.
+	verified atomic.Int64
+}
+
+var prices = map[string]sdk.Price{"small": {Input: 0.1, Output: 0.4}, "medium": {Input: 0.4, Output: 1.6}, "large": {Input: 2, Output: 8}}
+
+// inOrder runs all candidates in order until one passes.
+type inOrder struct{}
+
+func (inOrder) Decide(s *cascade.State) cascade.Decision {
+	best := cascade.None
+	for _, i := range s.Ran {
+		if best < 0 || s.Beliefs[i].Mean > s.Beliefs[best].Mean {
+			best = i
+		}
+	}
+	if best >= 0 && s.Beliefs[best].Mean > 0.9 || len(s.Ran) == len(s.Beliefs) {
+		return cascade.Decision{Run: cascade.Stop, Answer: best}
+	}
+	return cascade.Decision{Run: len(s.Ran), Answer: best}
+}
+
+func newBench(t *testing.T) *bench {
+	t.Helper()
+	loaded, err := suite.Load()
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := &bench{dir: t.TempDir(), suite: loaded, tasks: map[string]*swe.Task{}}
+	list, err := loaded.Materialise(t.Context(), filepath.Join(b.dir, "repos"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range list {
+		b.tasks[list[i].InstanceID] = &list[i]
+	}
+	if b.server, err = scripted.Start(scripted.Options{Models: []string{"small", "medium", "large"}, Respond: loaded.Script()}); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { b.server.Close() })
+	config := step.Config{Strategy: inOrder{}, Verifiers: []step.Verifier{{Name: "tests", Verifier: sdk.VerifierFunc(b.verify)}}}
+	models := map[string]llms.Model{}
+	for _, name := range []string{"small", "medium", "large"} {
+		model, err := openai.New(openai.WithBaseURL(b.server.URL()), openai.WithToken("none"), openai.WithModel(name), openai.WithHTTPClient(http.DefaultClient))
+		if err != nil {
+			t.Fatal(err)
+		}
+		models[name] = model
+		config.Candidates = append(config.Candidates, step.Candidate{Model: sdk.Model{Name: name, Price: prices[name], MaxOutputTokens: 4096}})
+	}
+	helper, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.solver = &swe.Solver{Setup: swe.Setup{Step: config, Models: models}, Mode: swe.WholeTrajectory, Jail: swe.NewJail(t.Context(), helper), Spend: &swe.Spend{}}
+	return b
+}
+
+// verify runs the Go tests on a copy of the tree with the patch.
+func (b *bench) verify(ctx context.Context, req *sdk.VerifyRequest) (*sdk.Verdict, error) {
+	b.verified.Add(1)
+	dir, err := os.MkdirTemp(b.dir, "verify")
+	if err != nil {
+		return nil, err
+	}
+	defer os.RemoveAll(dir)
+	if err := os.CopyFS(dir, os.DirFS(req.Query.WorkDir)); err != nil {
+		return nil, err
+	}
+	apply := exec.CommandContext(ctx, "git", "apply", "-")
+	apply.Dir, apply.Stdin = dir, strings.NewReader(req.Answer.Text)
+	if out, err := apply.CombinedOutput(); err != nil {
+		return &sdk.Verdict{Outcome: sdk.Failed, Evidence: string(out)}, nil
+	}
+	test := exec.CommandContext(ctx, "go", "test", "-vet=off", "-timeout=10s", "./...")
+	test.Dir = dir
+	if out, err := test.CombinedOutput(); err != nil {
+		return &sdk.Verdict{Outcome: sdk.Failed, Evidence: string(out)}, nil
+	}
+	return &sdk.Verdict{Outcome: sdk.Passed, Score: 1}, nil
+}
+
+func (b *bench) repo(t *testing.T, name string) *swe.Repository {
+	t.Helper()
+	r, err := swe.OpenRepository(t.Context(), filepath.Join(b.dir, "repos", name), filepath.Join(b.dir, "trees", name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+func (b *bench) solve(t *testing.T, id string) *swe.Result {
+	t.Helper()
+	task := b.tasks[id]
+	r, err := b.solver.Solve(t.Context(), b.repo(t, task.Repo), task)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// clean fails the test when the repository has work trees left.
+func (b *bench) clean(t *testing.T, repo string) {
+	t.Helper()
+	out, err := exec.CommandContext(t.Context(), "git", "-C", filepath.Join(b.dir, "repos", repo), "worktree", "list").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := strings.Count(string(out), "\n"); n != 1 {
+		t.Errorf("%d work trees are left:\n%s", n-1, out)
+	}
+	if status, _ := exec.CommandContext(t.Context(), "git", "-C", filepath.Join(b.dir, "repos", repo), "status", "--porcelain").Output(); len(status) > 0 {
+		t.Errorf("the user's tree was touched:\n%s", status)
+	}
+}
+
+func TestCascadeEscalatesUntilTheTestsPass(t *testing.T) {
+	b := newBench(t)
+	r := b.solve(t, "ledger-04") // small and medium are wrong
+	if !r.Solved || r.Model != "large" || len(r.Attempts) != 3 {
+		t.Fatalf("solved %t by %s in %d attempts: %s", r.Solved, r.Model, len(r.Attempts), r.Error)
+	}
+	if !strings.Contains(r.Patch, "+++ b/book/book.go") {
+		t.Errorf("patch:\n%s", r.Patch)
+	}
+	cost := 0.0
+	for i, a := range r.Attempts {
+		cost += a.CostUSD
+		if a.Verdict == nil || (a.Verdict.Outcome == sdk.Passed) != (i == 2) || a.Trajectory.Turns == 0 || a.CostUSD <= 0 {
+			t.Errorf("attempt %d: %+v", i, a)
+		}
+	}
+	if r.CostUSD != cost || r.CostUSD != b.solver.Spend.SpentUSD() {
+		t.Errorf("cost %g, attempts %g, spend %g", r.CostUSD, cost, b.solver.Spend.SpentUSD())
+	}
+	if b.server.Calls("small") == 0 || r.Calls != b.server.Calls("small")+b.server.Calls("medium")+b.server.Calls("large") {
+		t.Errorf("%d calls counted", r.Calls)
+	}
+	t.Logf("overhead %v of %v, isolation %v, missing %v", r.Overhead, r.Duration, r.Isolation, r.Missing)
+	b.clean(t, "ledger")
+}
+
+func TestCheapModelIsEnough(t *testing.T) {
+	b := newBench(t)
+	r := b.solve(t, "ledger-01")
+	if !r.Solved || r.Model != "small" || len(r.Attempts) != 1 || b.server.Calls("large") != 0 {
+		t.Errorf("solved %t by %s in %d attempts", r.Solved, r.Model, len(r.Attempts))
+	}
+}
+
+func TestFailuresAreShownWhenWanted(t *testing.T) {
+	for _, show := range []bool{true, false} {
+		b := newBench(t)
+		var seen atomic.Bool
+		inner := b.suite.Script()
+		server, err := scripted.Start(scripted.Options{Respond: func(ctx context.Context, req *scripted.Request) scripted.Reply {
+			if req.Model == "medium" && strings.Contains(req.LastUser(), "It was rejected") && strings.Contains(req.LastUser(), "TestBalanceIncludesAccountsBelow") {
+				seen.Store(true)
+			}
+			return inner(ctx, req)
+		}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for name := range prices {
+			b.solver.Setup.Models[name], _ = openai.New(openai.WithBaseURL(server.URL()), openai.WithToken("none"), openai.WithModel(name))
+		}
+		b.solver.ShowFailures = show
+		r := b.solve(t, "ledger-03")
+		server.Close()
+		if !r.Solved || r.Model != "medium" || seen.Load() != show {
+			t.Errorf("shown %t, want %t; solved by %s", seen.Load(), show, r.Model)
+		}
+	}
+}
+
+func TestHardCapEndsTheTaskAndKeepsWhatWasDone(t *testing.T) {
+	b := newBench(t)
+	b.solver.Spend = &swe.Spend{CapUSD: 0.004}
+	task := b.tasks["ledger-04"]
+	r, err := b.solver.Solve(t.Context(), b.repo(t, "ledger"), task)
+	if !errors.Is(err, sdk.ErrBudgetExhausted) {
+		t.Fatalf("err = %v, result %+v", err, r)
+	}
+	if spent := b.solver.Spend.SpentUSD(); spent > 0.004 || spent == 0 {
+		t.Errorf("spent %g under a cap of 0.004", spent)
+	}
+	b.clean(t, "ledger")
+}
+
+func TestServerErrorIsNoVerdict(t *testing.T) {
+	b := newBench(t)
+	server, err := scripted.Start(scripted.Options{Respond: func(ctx context.Context, req *scripted.Request) scripted.Reply {
+		if req.Model == "small" {
+			return scripted.Reply{Fault: scripted.Fault{Kind: scripted.FaultStatus, Status: 500}}
+		}
+		return b.suite.Script()(ctx, req)
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer server.Close()
+	for name := range prices {
+		b.solver.Setup.Models[name], _ = openai.New(openai.WithBaseURL(server.URL()), openai.WithToken("none"), openai.WithModel(name))
+	}
+	r := b.solve(t, "ledger-01")
+	if !r.Solved || r.Model != "medium" || r.Attempts[0].Verdict != nil || !strings.Contains(r.Attempts[0].Trajectory.Why, "500") {
+		t.Errorf("solved %t by %s, attempts %+v", r.Solved, r.Model, r.Attempts)
+	}
+	b.clean(t, "ledger")
+}
+
+func TestPerStep(t *testing.T) {
+	b := newBench(t)
+	b.solver.Mode = swe.PerStep
+	b.solver.Setup.Routed = b.solver.Setup.Models["large"]
+	b.solver.Setup.Cost = func(r *llms.ContentResponse) (sdk.Usage, float64) {
+		u := swe.Usage(r)
+		return u, prices["large"].CostUSD(u)
+	}
+	r := b.solve(t, "ledger-04")
+	if !r.Solved || len(r.Attempts) != 1 || r.CostUSD <= 0 {
+		t.Errorf("solved %t, attempts %d, cost %g: %s", r.Solved, len(r.Attempts), r.CostUSD, r.Error)
+	}
+}

@@ -1,0 +1,119 @@
+package swe
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+)
+
+// Task is one task in the format of SWE-bench. Only ProblemStatement is needed for
+// a task of one's own.
+type Task struct {
+	InstanceID string `json:"instance_id"`
+	// Repo is the repository's name ("owner/name") or folder.
+	Repo             string `json:"repo"`
+	BaseCommit       string `json:"base_commit"`
+	ProblemStatement string `json:"problem_statement"`
+	// TestPatch is a diff that brings the deciding tests in; the agent does not see it.
+	TestPatch  string `json:"test_patch,omitempty"`
+	FailToPass Names  `json:"FAIL_TO_PASS,omitempty"`
+	PassToPass Names  `json:"PASS_TO_PASS,omitempty"`
+	// TestCommand overrides the command that runs the repository's tests.
+	TestCommand []string `json:"test_command,omitempty"`
+}
+
+// Names is a list of test names. The published data sets write it as a JSON list
+// within a string; both forms are read.
+type Names []string
+
+// UnmarshalJSON reads a list, or a string that holds one.
+func (n *Names) UnmarshalJSON(data []byte) error {
+	var text string
+	if json.Unmarshal(data, &text) == nil {
+		if strings.TrimSpace(text) == "" {
+			*n = nil
+			return nil
+		}
+		data = []byte(text)
+	}
+	var list []string
+	if err := json.Unmarshal(data, &list); err != nil {
+		return fmt.Errorf("test names: want a list of strings, or a string that holds one: %w", err)
+	}
+	*n = list
+	return nil
+}
+
+// ReadTasks reads tasks as JSON lines or as one JSON list. The error names every
+// faulty task.
+func ReadTasks(r io.Reader) ([]Task, error) {
+	in := bufio.NewReader(r)
+	first, err := firstByte(in)
+	if err != nil {
+		return nil, err
+	}
+	var tasks []Task
+	var faults []error
+	decoder := json.NewDecoder(in)
+	if first == '[' {
+		if err := decoder.Decode(&tasks); err != nil {
+			return nil, fmt.Errorf("reading tasks: %w", err)
+		}
+	} else {
+		for number := 1; ; number++ {
+			var t Task
+			err := decoder.Decode(&t)
+			if errors.Is(err, io.EOF) {
+				break
+			}
+			if err != nil {
+				return nil, fmt.Errorf("reading task %d: %w", number, err)
+			}
+			tasks = append(tasks, t)
+		}
+	}
+	seen := map[string]int{}
+	for i, t := range tasks {
+		switch {
+		case t.InstanceID == "":
+			faults = append(faults, fmt.Errorf("task %d has no instance_id", i+1))
+		case seen[t.InstanceID] > 0:
+			faults = append(faults, fmt.Errorf("tasks %d and %d are both called %s", seen[t.InstanceID], i+1, t.InstanceID))
+		}
+		if strings.TrimSpace(t.ProblemStatement) == "" {
+			faults = append(faults, fmt.Errorf("task %d (%s) has no problem_statement", i+1, t.InstanceID))
+		}
+		seen[t.InstanceID] = i + 1
+	}
+	if len(tasks) == 0 {
+		faults = append(faults, errors.New("no tasks"))
+	}
+	return tasks, errors.Join(faults...)
+}
+
+// firstByte returns the first byte that is no white space, without consuming it.
+func firstByte(in *bufio.Reader) (byte, error) {
+	for {
+		b, err := in.ReadByte()
+		if errors.Is(err, io.EOF) {
+			return 0, errors.New("no tasks: the file is empty")
+		}
+		if err != nil {
+			return 0, err
+		}
+		if bytes.IndexByte([]byte(" \t\r\n"), b) < 0 {
+			return b, in.UnreadByte()
+		}
+	}
+}
+
+// Prediction is one line of the leaderboard's predictions file.
+type Prediction struct {
+	InstanceID string `json:"instance_id"`
+	Model      string `json:"model_name_or_path"`
+	Patch      string `json:"model_patch"`
+}

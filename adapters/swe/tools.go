@@ -1,0 +1,210 @@
+package swe
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/tmc/langchaingo/llms"
+
+	"github.com/stepfall/stepfall/adapters/swe/patch"
+)
+
+// The limits of a tool's answer and of a file that is read, in bytes.
+const (
+	maxToolText = 12 << 10
+	maxFile     = 1 << 20
+)
+
+// tools are the agent's hands in one work tree.
+type tools struct {
+	dir     string
+	jail    *Jail
+	test    []string
+	timeout time.Duration
+	// spent is the time in commands.
+	spent time.Duration
+}
+
+// definitions describes the tools to a model.
+func definitions() []llms.Tool {
+	tool := func(name, description string, properties map[string]any, required ...string) llms.Tool {
+		return llms.Tool{Type: "function", Function: &llms.FunctionDefinition{
+			Name: name, Description: description,
+			Parameters: map[string]any{"type": "object", "properties": properties, "required": required},
+		}}
+	}
+	text := func(about string) map[string]any { return map[string]any{"type": "string", "description": about} }
+	number := func(about string) map[string]any { return map[string]any{"type": "integer", "description": about} }
+	return []llms.Tool{
+		tool("shell", "Run a command with sh in the repository. No network.", map[string]any{"command": text("the command")}, "command"),
+		tool("read", "Read a file, with line numbers.", map[string]any{"path": text("path in the repository"), "from": number("first line, from 1"), "to": number("last line")}, "path"),
+		tool("edit", "Replace text in a file. The old text must stand there exactly once; with an empty old text a new file is made.",
+			map[string]any{"path": text("path in the repository"), "old": text("the text to replace"), "new": text("what to put there")}, "path", "old", "new"),
+		tool("test", "Run the repository's tests.", map[string]any{}),
+	}
+}
+
+// errTool is wrapped by errors that the model caused and should read.
+var errTool = errors.New("tool")
+
+// run runs one tool call. What goes wrong is told to the model; the error is for
+// what it cannot mend, such as the end of the context.
+func (t *tools) run(ctx context.Context, name, arguments string) (string, error) {
+	var a struct {
+		Command, Path, Old, New string
+		From, To                int
+	}
+	if err := json.Unmarshal([]byte(arguments), &a); err != nil && strings.TrimSpace(arguments) != "" {
+		return fmt.Sprintf("error: the arguments are no JSON object: %v", err), nil
+	}
+	var out string
+	var err error
+	switch name {
+	case "shell":
+		out, err = t.command(ctx, "sh", "-c", a.Command)
+	case "test":
+		out, err = t.command(ctx, t.test...)
+	case "read":
+		out, err = t.read(a.Path, a.From, a.To)
+	case "edit":
+		out, err = t.edit(a.Path, a.Old, a.New)
+	default:
+		err = fmt.Errorf("%w: there is no tool %q; there are shell, read, edit and test", errTool, name)
+	}
+	if ctx.Err() != nil {
+		return "", ctx.Err()
+	}
+	if err != nil {
+		return "error: " + strings.TrimPrefix(err.Error(), errTool.Error()+": "), nil
+	}
+	return shorten(out, maxToolText), nil
+}
+
+func (t *tools) command(ctx context.Context, args ...string) (string, error) {
+	if len(args) == 0 || args[len(args)-1] == "" {
+		return "", fmt.Errorf("%w: there is no command to run", errTool)
+	}
+	start := time.Now()
+	result, err := t.jail.Run(ctx, t.dir, t.timeout, args...)
+	t.spent += time.Since(start)
+	if err != nil {
+		return "", err
+	}
+	switch {
+	case result.TimedOut:
+		return fmt.Sprintf("%s\n(stopped after %v)", result.Output, t.timeout), nil
+	case result.Code != 0:
+		return fmt.Sprintf("%s\n(exit code %d)", result.Output, result.Code), nil
+	case result.Output == "":
+		return "(no output)", nil
+	}
+	return result.Output, nil
+}
+
+// inside returns the path of a file of the tree, links followed, and refuses what
+// lies outside or belongs to git.
+func (t *tools) inside(path string) (string, error) {
+	clean := filepath.Clean(filepath.FromSlash(path))
+	if path == "" || filepath.IsAbs(clean) || !filepath.IsLocal(clean) {
+		return "", fmt.Errorf("%w: %q is no path in the repository", errTool, path)
+	}
+	if first, _, _ := strings.Cut(filepath.ToSlash(clean), "/"); strings.EqualFold(first, ".git") {
+		return "", fmt.Errorf("%w: %q belongs to git", errTool, path)
+	}
+	full := filepath.Join(t.dir, clean)
+	root, err := filepath.EvalSymlinks(t.dir)
+	if err != nil {
+		return "", err
+	}
+	// The nearest folder that exists must lie in the tree after following links.
+	for dir := full; ; dir = filepath.Dir(dir) {
+		real, err := filepath.EvalSymlinks(dir)
+		if errors.Is(err, fs.ErrNotExist) && dir != t.dir {
+			continue
+		}
+		if err != nil {
+			return "", fmt.Errorf("%w: %w", errTool, err)
+		}
+		if rel, err := filepath.Rel(root, real); err != nil || !filepath.IsLocal(rel) {
+			return "", fmt.Errorf("%w: %q leads out of the repository", errTool, path)
+		}
+		return full, nil
+	}
+}
+
+func (t *tools) file(path string) (string, string, error) {
+	full, err := t.inside(path)
+	if err != nil {
+		return "", "", err
+	}
+	info, err := os.Stat(full)
+	switch {
+	case err != nil:
+		return full, "", fmt.Errorf("%w: there is no file %s", errTool, path)
+	case !info.Mode().IsRegular():
+		return full, "", fmt.Errorf("%w: %s is no regular file", errTool, path)
+	case info.Size() > maxFile:
+		return full, "", fmt.Errorf("%w: %s is larger than %d bytes", errTool, path, maxFile)
+	}
+	data, err := os.ReadFile(full)
+	return full, string(data), err
+}
+
+func (t *tools) read(path string, from, to int) (string, error) {
+	_, text, err := t.file(path)
+	if err != nil {
+		return "", err
+	}
+	var b strings.Builder
+	number := 0
+	for line := range strings.Lines(text) {
+		number++
+		if number >= from && (to <= 0 || number <= to) {
+			fmt.Fprintf(&b, "%d\t%s", number, line)
+		}
+	}
+	return b.String(), nil
+}
+
+func (t *tools) edit(path, old, replacement string) (string, error) {
+	full, text, err := t.file(path)
+	switch {
+	case err != nil && full != "" && old == "" && !exists(full):
+		if err := os.MkdirAll(filepath.Dir(full), 0o755); err != nil {
+			return "", err
+		}
+		return "made " + path, os.WriteFile(full, []byte(replacement), 0o644)
+	case err != nil:
+		return "", err
+	}
+	after, err := patch.Replace(text, old, replacement)
+	if err != nil {
+		return "", fmt.Errorf("%w: %s: %w", errTool, path, err)
+	}
+	info, err := os.Stat(full)
+	if err != nil {
+		return "", err
+	}
+	return "changed " + path, os.WriteFile(full, []byte(after), info.Mode().Perm())
+}
+
+func exists(path string) bool {
+	_, err := os.Lstat(path)
+	return err == nil
+}
+
+// shorten keeps the beginning and the end of text.
+func shorten(text string, limit int) string {
+	if len(text) <= limit {
+		return text
+	}
+	half := limit / 2
+	return strings.ToValidUTF8(text[:half], "") + fmt.Sprintf("\n... %d bytes left out ...\n", len(text)-2*half) + strings.ToValidUTF8(text[len(text)-half:], "")
+}

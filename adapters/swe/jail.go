@@ -94,18 +94,24 @@ func (j *Jail) environment(dir, temp string) []string {
 	return env
 }
 
-// caches are the folders of the Go command that make a run fast. Builds may write
-// to the build cache; it checks what it reads.
+// caches are the folders of the Go command that make a run fast. The build cache
+// is one of the agent's own: what models run must not reach the cache that the
+// verifier or the user builds from.
 var caches = sync.OnceValue(func() map[string]string {
 	found := map[string]string{}
-	home, _ := os.UserHomeDir()
-	for name, folder := range map[string]string{"GOCACHE": ".cache/go-build", "GOMODCACHE": "go/pkg/mod"} {
-		value := os.Getenv(name)
-		if value == "" && home != "" {
-			value = filepath.Join(home, folder)
+	if home, err := os.UserHomeDir(); err == nil {
+		modules := os.Getenv("GOMODCACHE")
+		if modules == "" {
+			modules = filepath.Join(home, "go", "pkg", "mod")
 		}
-		if info, err := os.Stat(value); err == nil && info.IsDir() {
-			found[name] = value
+		if info, err := os.Stat(modules); err == nil && info.IsDir() {
+			found["GOMODCACHE"] = modules
+		}
+	}
+	if base, err := os.UserCacheDir(); err == nil {
+		own := filepath.Join(base, "stepfall", "agent-go-build")
+		if os.MkdirAll(own, 0o755) == nil {
+			found["GOCACHE"] = own
 		}
 	}
 	return found

@@ -6,11 +6,13 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"syscall"
 	"time"
 
-	"github.com/landlock-lsm/go-landlock/landlock"
+	ll "github.com/landlock-lsm/go-landlock/landlock/syscall"
+	"golang.org/x/sys/unix"
 )
 
 // jailArg is the first argument that makes a helper program a jail.
@@ -30,7 +32,7 @@ func NewJail(ctx context.Context, helper string) *Jail {
 	defer os.RemoveAll(dir)
 	plain := *j
 	plain.Helper = ""
-	if ran, err := plain.Run(ctx, dir, 10*time.Second, "true"); err != nil || ran.Code != 0 {
+	if ran, err := plain.Run(ctx, dir, 5*time.Second, "true"); err != nil || ran.Code != 0 {
 		j.namespaces = false
 		j.Missing["network"] = "user namespaces are not to be had"
 	} else {
@@ -40,7 +42,7 @@ func NewJail(ctx context.Context, helper string) *Jail {
 		j.Missing["files"] = "no helper program"
 		return j
 	}
-	if ran, err := j.Run(ctx, dir, 10*time.Second, "true"); err != nil || ran.Code != 0 {
+	if ran, err := j.Run(ctx, dir, 5*time.Second, "true"); err != nil || ran.Code != 0 {
 		j.Helper = ""
 		j.Missing["files"] = "Landlock is not to be had"
 		if ran != nil && ran.Output != "" {
@@ -85,11 +87,7 @@ func jailed(dir, temp string, args []string) int {
 		return 126
 	}
 	writable := []string{dir, temp, "/dev/null", "/dev/zero", "/dev/urandom"}
-	for name, folder := range caches() {
-		if name == "GOCACHE" {
-			writable = append(writable, folder)
-		}
-	}
+	writable = append(writable, os.Getenv("GOCACHE"))
 	readable := []string{"/usr", "/bin", "/sbin", "/lib", "/lib64", "/etc", "/opt", "/proc", "/sys/fs/cgroup", "/dev", "/nix", os.Getenv("GOROOT"), os.Getenv("GOMODCACHE"), os.Getenv("PYENV_ROOT")}
 	for _, folder := range filepath.SplitList(os.Getenv("PATH")) {
 		// bin/ lies beside the libraries of its toolchain.
@@ -102,17 +100,10 @@ func jailed(dir, temp string, args []string) int {
 	if gitDir != "" {
 		readable = append(readable, gitDir)
 	}
-	rules := make([]landlock.Rule, 0, 24)
-	for _, path := range writable {
-		rules = append(rules, rule(path, true)...)
-	}
-	for _, path := range readable {
-		rules = append(rules, rule(path, false)...)
-	}
-	if err := landlock.V5.RestrictPaths(rules...); err != nil {
-		if err := landlock.V1.RestrictPaths(rules...); err != nil {
-			return fail(err)
-		}
+	// The restriction binds this thread, which becomes the command.
+	runtime.LockOSThread()
+	if err := restrict(readable, writable); err != nil {
+		return fail(err)
 	}
 	program, err := exec.LookPath(args[0])
 	if err != nil {
@@ -121,22 +112,67 @@ func jailed(dir, temp string, args []string) int {
 	return fail(syscall.Exec(program, args, os.Environ()))
 }
 
-func rule(path string, write bool) []landlock.Rule {
-	if path == "" {
+// restrict confines the calling thread by Landlock: readable paths may be read and
+// run, writable ones changed as well, everything else is out of reach.
+func restrict(readable, writable []string) error {
+	const (
+		read  = ll.AccessFSExecute | ll.AccessFSReadFile | ll.AccessFSReadDir
+		files = ll.AccessFSExecute | ll.AccessFSReadFile | ll.AccessFSWriteFile | ll.AccessFSTruncate
+	)
+	abi, err := ll.LandlockGetABIVersion()
+	if err != nil {
+		return fmt.Errorf("landlock: %w", err)
+	}
+	handled := ll.RulesetAttr{HandledAccessFS: ll.AccessFSMakeSym<<1 - 1}
+	if abi >= 2 {
+		handled.HandledAccessFS |= ll.AccessFSRefer
+	}
+	if abi >= 3 {
+		handled.HandledAccessFS |= ll.AccessFSTruncate
+	}
+	ruleset, err := ll.LandlockCreateRuleset(&handled, 0)
+	if err != nil {
+		return fmt.Errorf("landlock: %w", err)
+	}
+	defer unix.Close(ruleset)
+	allow := func(path string, rights uint64) error {
+		fd, err := unix.Open(path, unix.O_PATH|unix.O_CLOEXEC, 0)
+		if err != nil {
+			return nil // what is not there needs no rule
+		}
+		defer unix.Close(fd)
+		var stat unix.Stat_t
+		if err := unix.Fstat(fd, &stat); err != nil {
+			return err
+		}
+		if stat.Mode&unix.S_IFMT != unix.S_IFDIR {
+			rights &= files
+		}
+		rule := ll.PathBeneathAttr{AllowedAccess: rights & handled.HandledAccessFS, ParentFd: fd}
+		if err := ll.LandlockAddPathBeneathRule(ruleset, &rule, 0); err != nil {
+			return fmt.Errorf("landlock: allowing %s: %w", path, err)
+		}
 		return nil
 	}
-	info, err := os.Stat(path)
-	switch {
-	case err != nil:
-		return nil
-	case info.IsDir() && write:
-		return []landlock.Rule{landlock.RWDirs(path).WithRefer()}
-	case info.IsDir():
-		return []landlock.Rule{landlock.RODirs(path)}
-	case write:
-		return []landlock.Rule{landlock.RWFiles(path)}
+	for _, path := range readable {
+		if path != "" {
+			if err := allow(path, read); err != nil {
+				return err
+			}
+		}
 	}
-	return []landlock.Rule{landlock.ROFiles(path)}
+	for _, path := range writable {
+		if err := allow(path, handled.HandledAccessFS); err != nil {
+			return err
+		}
+	}
+	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
+		return fmt.Errorf("no_new_privs: %w", err)
+	}
+	if err := ll.LandlockRestrictSelf(ruleset, 0); err != nil {
+		return fmt.Errorf("landlock: %w", err)
+	}
+	return nil
 }
 
 func homeOf() string {

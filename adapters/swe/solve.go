@@ -174,9 +174,11 @@ func (w *work) solve(ctx context.Context, r *Result) error {
 	}
 	result, err := engine.Run(ctx, step.Request{Query: query, Caller: step.CallerFunc(w.attempt), Mode: string(w.s.Mode)})
 	r.Attempts = w.attempts
-	for i, a := range result.Attempts {
-		if i < len(r.Attempts) {
-			r.Attempts[i].Verdict = a.Verdict
+	for i := range r.Attempts {
+		for _, a := range result.Attempts {
+			if a.Answer.Model == r.Attempts[i].Model {
+				r.Attempts[i].Verdict = a.Verdict
+			}
 		}
 	}
 	for _, a := range r.Attempts {

@@ -1,0 +1,151 @@
+package middleware_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/tmc/langchaingo/llms"
+
+	"github.com/stepfall/stepfall/middleware"
+	"github.com/stepfall/stepfall/sdk/cascade"
+)
+
+// chunks collects what a caller who streams sees.
+type chunks struct{ list []string }
+
+func (c *chunks) option() llms.CallOption {
+	return llms.WithStreamingFunc(func(_ context.Context, chunk []byte) error {
+		c.list = append(c.list, string(chunk))
+		clear(chunk)
+		return nil
+	})
+}
+
+func cutOff(content string) *fake {
+	return &fake{say: func(context.Context, []llms.MessageContent, *llms.CallOptions) (*llms.ContentResponse, error) {
+		resp := text(content)
+		resp.Choices[0].StopReason = "length"
+		return resp, nil
+	}}
+}
+
+func TestNoTokenOfARejectedDraftIsShown(t *testing.T) {
+	for _, mode := range []middleware.StreamMode{"", middleware.Buffer, middleware.Commit, middleware.Passthrough} {
+		m := wrap(t, middleware.Config{Models: []middleware.Candidate{small(cutOff("draft")), large(says("final"))}, Stream: mode})
+		var seen chunks
+		resp, err := m.GenerateContent(t.Context(), human("q"), seen.option())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := strings.Join(seen.list, ""); got != "final" || resp.Choices[0].Content != "final" {
+			t.Errorf("%s: saw %q, got %q", mode, got, resp.Choices[0].Content)
+		}
+		if live := len(seen.list) > 1; live != (mode == middleware.Commit) {
+			t.Errorf("%s: %d chunks", mode, len(seen.list))
+		}
+	}
+}
+
+func TestPassthroughStreamsASingleCandidateLive(t *testing.T) {
+	for _, models := range [][]middleware.Candidate{{small(says("hello"))}, {small(says("hello")), large(says("other"))}} {
+		m := wrap(t, middleware.Config{Models: models, Stream: middleware.Passthrough})
+		var seen chunks
+		if _, err := m.GenerateContent(t.Context(), human("q"), seen.option()); err != nil {
+			t.Fatal(err)
+		}
+		want := []string{"hello"}
+		if len(models) == 1 {
+			want = strings.Split("hello", "")
+		}
+		if !slices.Equal(seen.list, want) {
+			t.Errorf("%d candidates: chunks %q", len(models), seen.list)
+		}
+	}
+}
+
+func TestCommitStreamsRoutedAnswersLive(t *testing.T) {
+	route, err := cascade.New(cascade.NameRoute, cascade.Params{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := wrap(t, middleware.Config{Models: []middleware.Candidate{small(says("no")), large(cutOff("live"))}, Strategy: route, Stream: middleware.Commit})
+	var seen chunks
+	resp, err := m.GenerateContent(t.Context(), human("q"), seen.option())
+	if err != nil || resp.Choices[0].Content != "live" || len(seen.list) != 4 {
+		t.Errorf("%v, %v, chunks %q: the answer that was shown must be the step's", resp, err, seen.list)
+	}
+}
+
+func TestStreamThatBreaksAfterTokensWereShownEndsTheStep(t *testing.T) {
+	broken := errors.New("API returned unexpected status code: 500")
+	half := &fake{say: func(ctx context.Context, _ []llms.MessageContent, o *llms.CallOptions) (*llms.ContentResponse, error) {
+		if o.StreamingFunc != nil {
+			if err := o.StreamingFunc(ctx, []byte("half an ans")); err != nil {
+				return nil, err
+			}
+		}
+		return nil, broken
+	}}
+	m := wrap(t, middleware.Config{Models: []middleware.Candidate{small(half)}, Stream: middleware.Passthrough})
+	var seen chunks
+	ctx, rep := middleware.WithReport(t.Context())
+	_, err := m.GenerateContent(ctx, human("q"), seen.option())
+	if !errors.Is(err, broken) || half.calls.Load() != 1 || len(seen.list) != 1 {
+		t.Errorf("%v, %d calls, chunks %q", err, half.calls.Load(), seen.list)
+	}
+	if u := rep.Usage(); u.OutputTokens == 0 || !u.Estimated {
+		t.Errorf("the tokens that came were not counted: %+v", u)
+	}
+}
+
+func TestCallerStopsTheStream(t *testing.T) {
+	enough := errors.New("enough")
+	for _, mode := range []middleware.StreamMode{middleware.Buffer, middleware.Passthrough} {
+		m := wrap(t, middleware.Config{Models: []middleware.Candidate{small(says("hello"))}, Stream: mode})
+		_, err := m.GenerateContent(t.Context(), human("q"), llms.WithStreamingFunc(func(context.Context, []byte) error { return enough }))
+		if !errors.Is(err, enough) {
+			t.Errorf("%s: %v", mode, err)
+		}
+	}
+}
+
+func TestTruncatedLiveStreamIsAnError(t *testing.T) {
+	cut := &fake{say: func(context.Context, []llms.MessageContent, *llms.CallOptions) (*llms.ContentResponse, error) {
+		resp := text("half")
+		resp.Choices[0].StopReason = ""
+		return resp, nil
+	}}
+	m := wrap(t, middleware.Config{Models: []middleware.Candidate{as(small(cut), "openai")}, Stream: middleware.Passthrough})
+	var seen chunks
+	if _, err := m.GenerateContent(t.Context(), human("q"), seen.option()); !errors.Is(err, middleware.ErrTruncatedStream) {
+		t.Errorf("error %v", err)
+	}
+}
+
+func TestReasoningIsReplayed(t *testing.T) {
+	thinks := text("answer")
+	thinks.Choices[0].ReasoningContent = "thought"
+	m := one(t, small(keeps(thinks)))
+	var got []string
+	_, err := m.GenerateContent(t.Context(), human("q"), llms.WithStreamingReasoningFunc(func(_ context.Context, reasoning, chunk []byte) error {
+		got = append(got, string(reasoning), string(chunk))
+		return nil
+	}))
+	if err != nil || !slices.Equal(got, []string{"thought", "answer"}) {
+		t.Errorf("%q, %v", got, err)
+	}
+}
+
+func TestToolCallsOnlyStreamNothing(t *testing.T) {
+	call := text("")
+	call.Choices[0].ToolCalls = []llms.ToolCall{{ID: "1", FunctionCall: &llms.FunctionCall{Name: "a", Arguments: "{}"}}}
+	var seen chunks
+	_, err := one(t, small(keeps(call))).GenerateContent(t.Context(), human("q"), seen.option(),
+		llms.WithTools([]llms.Tool{{Type: "function", Function: &llms.FunctionDefinition{Name: "a"}}}))
+	if err != nil || len(seen.list) != 0 {
+		t.Errorf("chunks %q, %v", seen.list, err)
+	}
+}

@@ -20,6 +20,9 @@ var (
 	ErrTruncatedStream = errors.New("truncated stream")
 )
 
+// errCallTimeout: a call took longer than its candidate may.
+var errCallTimeout = errors.New("call timed out")
+
 // Call makes one call of one model: it implements [step.Caller].
 func (c *call) Call(ctx context.Context, s *step.Call) (*sdk.Answer, error) {
 	t := &c.m.targets[s.Index]
@@ -27,19 +30,27 @@ func (c *call) Call(ctx context.Context, s *step.Call) (*sdk.Answer, error) {
 	if d == nil {
 		return nil, &step.CallError{Err: fmt.Errorf("%s: %w", s.Model.Name, errCircuitOpen)}
 	}
-	var seen Seen
-	look := func() Seen { return Seen{} }
-	if d.Tap != nil {
-		ctx, look = d.Tap.Begin(ctx)
+	callCtx, look := ctx, func() Seen { return Seen{} }
+	if t.timeout > 0 {
+		var cancel context.CancelFunc
+		callCtx, cancel = context.WithTimeout(ctx, t.timeout)
+		defer cancel()
 	}
-	stream := streamState{call: c, live: s.Final && c.streamed}
-	resp, err := c.generate(ctx, d, &stream)
-	seen = look()
+	if d.Tap != nil {
+		callCtx, look = d.Tap.Begin(callCtx)
+	}
+	// Mistral's client cannot be interrupted, so nothing may stream from it.
+	stream := streamState{call: c, live: s.Final && c.streamed && d.kind != kindMistral}
+	resp, err := c.generate(callCtx, d, &stream)
+	seen := look()
 	if err == nil {
 		err = fault(resp, &seen, d.kind, stream.live)
 	}
-	if cause := ctx.Err(); cause != nil && (err != nil || stream.live) {
+	if cause := ctx.Err(); cause != nil {
+		// Some clients return what they have as if it were all.
 		err = errors.Join(cause, err)
+	} else if callCtx.Err() != nil {
+		err = errors.Join(errCallTimeout, err)
 	}
 	if err != nil {
 		failed := classify(err, &seen, d.name(s.Model), d.kind)
@@ -64,7 +75,11 @@ func (c *call) generate(ctx context.Context, d *deployment, stream *streamState)
 			resp, err = nil, &step.PanicError{Value: p}
 		}
 	}()
-	return d.llm.GenerateContent(ctx, rewrite(c.messages, d.kind), func(o *llms.CallOptions) {
+	generate := d.llm.GenerateContent
+	if d.kind == kindMistral {
+		generate = interruptible(generate)
+	}
+	return generate(ctx, rewrite(c.messages, d.kind), func(o *llms.CallOptions) {
 		// The provider has put its defaults into o. The caller's name for a model
 		// would be wrong for all but one of the candidates.
 		model := o.Model
@@ -73,6 +88,34 @@ func (c *call) generate(ctx context.Context, d *deployment, stream *streamState)
 		adapt(o)
 		stream.install(o)
 	})
+}
+
+// interruptible returns when ctx ends, for clients that do not look at it. The
+// call itself goes on until its server or its client's timeout ends it; nobody
+// waits for it.
+func interruptible(call Handler) Handler {
+	return func(ctx context.Context, messages []llms.MessageContent, options ...llms.CallOption) (*llms.ContentResponse, error) {
+		type outcome struct {
+			resp *llms.ContentResponse
+			err  error
+		}
+		done := make(chan outcome, 1)
+		go func() {
+			defer func() {
+				if p := recover(); p != nil {
+					done <- outcome{nil, &step.PanicError{Value: p}}
+				}
+			}()
+			resp, err := call(ctx, messages, options...)
+			done <- outcome{resp, err}
+		}()
+		select {
+		case o := <-done:
+			return o.resp, o.err
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
 }
 
 // fault finds out that a response without an error is none.

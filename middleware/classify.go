@@ -1,6 +1,7 @@
 package middleware
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"net"
@@ -32,6 +33,8 @@ func classify(err error, seen *Seen, model string, _ kind) *step.CallError {
 func codeOf(err error, seen *Seen) (code llms.ErrorCode, retry bool) {
 	text := strings.ToLower(err.Error())
 	switch {
+	case errors.Is(err, errCallTimeout):
+		return llms.ErrCodeTimeout, true
 	case errors.Is(err, context.Canceled):
 		return llms.ErrCodeCanceled, false
 	case errors.Is(err, context.DeadlineExceeded):
@@ -104,8 +107,5 @@ func statusCode(status int, text string) (llms.ErrorCode, bool) {
 }
 
 func (d *deployment) name(m *sdk.Model) string {
-	if d.Name != "" {
-		return d.Name
-	}
-	return m.Name
+	return cmp.Or(d.Name, m.Provider, m.Name)
 }

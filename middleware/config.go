@@ -26,6 +26,9 @@ type Candidate struct {
 	Quality sdk.Estimate
 	// OutputTokens is the expected length of an answer; 0 means 500.
 	OutputTokens int
+	// Timeout bounds one call; 0 is no bound but the caller's. A call that took
+	// longer is a failed call, not the end of the step.
+	Timeout time.Duration
 }
 
 // Deployment is one server of a model.
@@ -106,6 +109,10 @@ type ShadowConfig struct {
 
 // SessionConfig is about staying with the model of a conversation.
 type SessionConfig struct {
+	// Off forgets sessions: every step is decided as if it were the first.
+	Off bool
+	// IgnoreCache leaves prompt caches out of the predicted costs.
+	IgnoreCache bool
 	// SwitchCostUSD is added to the predicted cost of every model but the last
 	// one used in the session.
 	SwitchCostUSD float64
@@ -113,6 +120,8 @@ type SessionConfig struct {
 	// Within it, a model that has seen the conversation is expected to read it at
 	// its cached price.
 	CacheTTL time.Duration
+	// IdleTimeout is after how long a session is forgotten; 0 means 30 minutes.
+	IdleTimeout time.Duration
 	// MaxSessions bounds the memory; 0 means 65,536.
 	MaxSessions int
 }

@@ -15,6 +15,7 @@ import (
 // target is a candidate's deployments.
 type target struct {
 	deployments []*deployment
+	timeout     time.Duration
 }
 
 type deployment struct {
@@ -31,7 +32,7 @@ func newTarget(c Candidate, b BreakerConfig) (target, error) {
 	} else if c.LLM != nil {
 		return target{}, errors.New("has both an LLM and deployments")
 	}
-	var t target
+	t := target{timeout: c.Timeout}
 	for i, d := range list {
 		if d.LLM == nil {
 			if len(list) == 1 {

@@ -41,6 +41,9 @@ func newSessions(c SessionConfig, models []sdk.Model, now func() time.Time) *ses
 	if c.CacheTTL == 0 {
 		c.CacheTTL = 5 * time.Minute
 	}
+	if c.IdleTimeout == 0 {
+		c.IdleTimeout = 30 * time.Minute
+	}
 	if c.MaxSessions == 0 {
 		c.MaxSessions = 65536
 	}
@@ -57,24 +60,24 @@ func (s *sessions) shard(id string) *sessionShard {
 // offsets returns what the session changes in the predicted cost of each model,
 // or nil: the price of switching, less what a prompt cache saves.
 func (s *sessions) offsets(id string) []float64 {
-	if id == "" {
+	if id == "" || s.c.Off {
 		return nil
 	}
 	shard := s.shard(id)
 	shard.mu.Lock()
 	defer shard.mu.Unlock()
 	known := shard.byID[id]
-	if known == nil {
+	now := s.now()
+	if known == nil || now.Sub(known.used) > s.c.IdleTimeout {
 		return nil
 	}
-	now := s.now()
 	offsets := make([]float64, len(s.models))
 	for i := range s.models {
 		if i != known.last {
 			offsets[i] = s.c.SwitchCostUSD
 		}
 		p, price := known.cached[i], &s.models[i].Price
-		if p.tokens > 0 && now.Sub(p.at) < s.c.CacheTTL {
+		if !s.c.IgnoreCache && p.tokens > 0 && now.Sub(p.at) < s.c.CacheTTL {
 			offsets[i] -= float64(p.tokens) * max(0, price.Input-price.CachedInput) / 1e6
 		}
 	}
@@ -83,7 +86,7 @@ func (s *sessions) offsets(id string) []float64 {
 
 // used notes what a step has shown to whom.
 func (s *sessions) used(id string, result *step.Result) {
-	if id == "" || result.Index < 0 {
+	if id == "" || s.c.Off || result.Index < 0 {
 		return
 	}
 	now := s.now()
@@ -96,7 +99,7 @@ func (s *sessions) used(id string, result *step.Result) {
 			shard.byID = map[string]*session{}
 		}
 		if limit := max(1, s.c.MaxSessions/len(s.shards)); len(shard.byID) >= limit {
-			shard.evict(now.Add(-s.c.CacheTTL))
+			shard.evict(now.Add(-s.c.IdleTimeout))
 		}
 		known = &session{cached: make([]prefix, len(s.models))}
 		shard.byID[id] = known

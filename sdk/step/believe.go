@@ -2,6 +2,7 @@ package step
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"runtime/debug"
@@ -64,6 +65,9 @@ func (r *run) believeQuality(ctx context.Context) {
 	r.waited += r.e.c.Now().Sub(from)
 	if err == nil && (resp == nil || len(resp.Estimates) != len(asked)) {
 		err = fmt.Errorf("want %d estimates", len(asked))
+	}
+	if errors.Is(err, ErrEstimatorUnavailable) {
+		r.fatal = err
 	}
 	if err != nil {
 		r.say("quality estimator unavailable, priors used: " + err.Error())

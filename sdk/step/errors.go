@@ -54,3 +54,7 @@ func (e *PanicError) Unwrap() error {
 // ErrVerifierUnavailable is wrapped by the error of a step that ended because a
 // verifier could not be had and its policy is to fail.
 var ErrVerifierUnavailable = errors.New("verifier unavailable")
+
+// ErrEstimatorUnavailable ends the step when a quality estimator's error wraps it.
+// Any other error of an estimator is noted, and the priors are used.
+var ErrEstimatorUnavailable = errors.New("estimator unavailable")

@@ -31,6 +31,7 @@ type run struct {
 	callOf   []int          // by attempt: its index in the trace's calls
 	rejected []bool         // by candidate: a check found a fault
 	failures []error
+	fatal    error // what ends the step at once
 	capped   error // the first cap that left no room
 	spent    float64
 	waited   time.Duration
@@ -114,6 +115,9 @@ func (r *run) loop(ctx context.Context) (sdk.StopReason, int, error) {
 			return r.exhausted()
 		}
 		r.believe(ctx)
+		if r.fatal != nil {
+			return sdk.StopError, -1, r.fatal
+		}
 		d := r.decide()
 		if d.Run == cascade.Stop {
 			if len(r.attempts) == 0 {

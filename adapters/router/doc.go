@@ -1,0 +1,13 @@
+// Package router is the one-call form of stepfall: a policy file in, a langchaingo
+// model out.
+//
+//	model, err := router.Open(ctx, "policy.hcl", router.Options{})
+//	if err != nil { ... }
+//	defer model.Close()
+//	answer, err := llms.GenerateFromSinglePrompt(ctx, model, "How high is Ben Nevis?")
+//
+// Open loads the policy, builds the langchaingo models that it names, starts its
+// plugins, reads its profile, opens its ledger and its trace file, and joins them in
+// a [middleware.Model]. Models with the provider "go" come from the application, in
+// [Options.Models]; they may be any llms.Model.
+package router

@@ -1,0 +1,129 @@
+package router
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/tmc/langchaingo/llms"
+	"github.com/tmc/langchaingo/llms/anthropic"
+	"github.com/tmc/langchaingo/llms/mistral"
+	"github.com/tmc/langchaingo/llms/ollama"
+	"github.com/tmc/langchaingo/llms/openai"
+
+	"github.com/stepfall/stepfall/adapters/logprob"
+	"github.com/stepfall/stepfall/middleware"
+	"github.com/stepfall/stepfall/policies"
+)
+
+// noKey is sent to servers that want none: the openai client refuses to be made
+// without.
+const noKey = "none"
+
+// deployments returns the model's own server and the others, in order.
+func (r *Router) deployments(m *policies.Model, o *Options) ([]middleware.Deployment, error) {
+	if m.Provider == "go" {
+		llm := o.Models[m.Name]
+		if llm == nil {
+			return nil, fmt.Errorf("model %s has the provider \"go\": pass it in Options.Models", m.Name)
+		}
+		return []middleware.Deployment{{LLM: llm}}, nil
+	}
+	places := []policies.Deployment{{Served: m.Served, BaseURL: m.BaseURL, APIKey: m.APIKey}}
+	places = append(places, m.Deployments...)
+	list := make([]middleware.Deployment, len(places))
+	for i, p := range places {
+		d, err := r.provider(m, &p)
+		if err != nil {
+			return nil, fmt.Errorf("model %s: making the %s client: %w", m.Name, m.Provider, err)
+		}
+		d.Name = p.Name
+		list[i] = d
+	}
+	return list, nil
+}
+
+// provider makes the langchaingo client for one place where a model is served.
+func (r *Router) provider(m *policies.Model, p *policies.Deployment) (middleware.Deployment, error) {
+	served, key := cmp.Or(p.Served, m.Served, m.Name), p.APIKey
+	if !key.Set() {
+		key = m.APIKey
+	}
+	tapped := &http.Client{Transport: &logprob.Transport{Base: r.transport}}
+	d := middleware.Deployment{Tap: tap{options: tapOptions(m)}}
+	var err error
+	switch m.Provider {
+	case "openai":
+		options := []openai.Option{openai.WithModel(served), openai.WithToken(cmp.Or(key.Reveal(), noKey)), openai.WithHTTPClient(tapped)}
+		if p.BaseURL != "" {
+			options = append(options, openai.WithBaseURL(p.BaseURL))
+		}
+		d.LLM, err = refuseNil(openai.New(options...))
+	case "anthropic":
+		options := []anthropic.Option{anthropic.WithModel(served), anthropic.WithToken(cmp.Or(key.Reveal(), noKey)), anthropic.WithHTTPClient(tapped)}
+		if p.BaseURL != "" {
+			options = append(options, anthropic.WithBaseURL(p.BaseURL))
+		}
+		d.LLM, err = refuseNil(anthropic.New(options...))
+	case "ollama":
+		options := []ollama.Option{ollama.WithModel(served), ollama.WithHTTPClient(tapped)}
+		if p.BaseURL != "" {
+			options = append(options, ollama.WithServerURL(p.BaseURL))
+		}
+		d.LLM, err = refuseNil(ollama.New(options...))
+	case "mistral":
+		// Its client takes no HTTP client, so there is nothing to tap; retries are ours.
+		options := []mistral.Option{mistral.WithModel(served), mistral.WithAPIKey(key.Reveal()), mistral.WithMaxRetries(1)}
+		if p.BaseURL != "" {
+			options = append(options, mistral.WithEndpoint(p.BaseURL))
+		}
+		if m.Timeout > 0 {
+			options = append(options, mistral.WithTimeout(m.Timeout))
+		}
+		d.Tap = nil
+		d.LLM, err = refuseNil(mistral.New(options...))
+	default:
+		err = fmt.Errorf("unknown provider %q", m.Provider)
+	}
+	return d, err
+}
+
+// refuseNil keeps a nil pointer from becoming a non-nil interface.
+func refuseNil[M llms.Model](m M, err error) (llms.Model, error) {
+	if err != nil {
+		return nil, err
+	}
+	return m, nil
+}
+
+// tap reads a call's HTTP traffic for the middleware.
+type tap struct{ options logprob.Options }
+
+// topLogProbs is how many alternatives are asked for at each token: what the
+// features of package feature use.
+const topLogProbs = 5
+
+func tapOptions(m *policies.Model) logprob.Options {
+	var o logprob.Options
+	if m.Provider == "openai" && m.SDK().Capabilities.LogProbs {
+		o.TopLogProbs = topLogProbs
+	}
+	return o
+}
+
+// Begin implements [middleware.Tap].
+func (t tap) Begin(ctx context.Context) (context.Context, func() middleware.Seen) {
+	ctx, c := logprob.WithCapture(ctx, t.options)
+	return ctx, func() middleware.Seen {
+		s := middleware.Seen{Status: c.Status(), ServedModel: c.ServedModel(), Truncated: c.Truncated(), StreamError: c.StreamError()}
+		if after, ok := c.RetryAfter(); ok {
+			s.RetryAfter = max(after, time.Millisecond)
+		}
+		if choices := c.Choices(); len(choices) > 0 {
+			s.LogProbs = choices[0].LogProbs
+		}
+		return s
+	}
+}

@@ -12,22 +12,23 @@ import (
 	"golang.org/x/tools/txtar"
 
 	"github.com/stepfall/stepfall/policies"
+	"github.com/stepfall/stepfall/sdk/plugin/schema"
 )
 
 var update = flag.Bool("update", false, "write the golden files anew")
 
 // schemas is the schema of the one plugin that the bad policies know.
-var schemas = policies.SchemaFunc(func(p policies.Plugin) (*policies.ConfigSchema, error) {
-	if p.Name != "verifier-tests" {
+var schemas = policies.SchemaFunc(func(p policies.Plugin, role string) (*schema.Schema, error) {
+	if p.Name != "verifier-tests" || role != policies.RoleVerifier {
 		return nil, policies.ErrNoPlugin
 	}
 	one := 1.0
-	return &policies.ConfigSchema{Arguments: []policies.ConfigArgument{
-		{Name: "command", Type: "list(string)", Required: true, Doc: "The command that runs the tests: [\"go\", \"test\", \"./...\"]."},
-		{Name: "timeout", Type: "string"},
-		{Name: "parallel", Type: "number", Min: &one},
+	return &schema.Schema{Fields: []schema.Field{
+		{Name: "command", Type: "list(string)", Required: true, Doc: "the command that runs the tests, such as [\"go\", \"test\", \"./...\"]"},
+		{Name: "timeout", Type: "duration"},
+		{Name: "parallel", Type: "integer", Min: &one},
 		{Name: "token", Type: "string", Sensitive: true},
-		{Name: "shell", Type: "string", Deprecated: "Use command."},
+		{Name: "shell", Type: "string", Deprecated: "use command"},
 	}}, nil
 })
 

@@ -31,6 +31,24 @@ func (c Config) Reveal() map[string]any {
 // Empty reports whether nothing is configured.
 func (c Config) Empty() bool { return len(c.values) == 0 }
 
+// has reports whether there is a value at path, or something on the way to it
+// that is no block.
+func (c Config) has(path []string) bool {
+	m := c.values
+	for i, key := range path {
+		v, ok := m[key]
+		if !ok {
+			return false
+		}
+		inner, isMap := v.(map[string]any)
+		if i == len(path)-1 || !isMap {
+			return true
+		}
+		m = inner
+	}
+	return true
+}
+
 func copied(m map[string]any, secret func(Secret) any) map[string]any {
 	var one func(v any) any
 	one = func(v any) any {

@@ -11,173 +11,116 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"github.com/stepfall/stepfall/sdk/plugin/schema"
 )
 
 // ErrNoPlugin is what a SchemaSource's error wraps when there is no such plugin.
 var ErrNoPlugin = errors.New("no such plugin")
 
-// SchemaSource finds the schema of a plugin's config block. A nil schema without
-// an error means that anything goes. An error that wraps [ErrNoPlugin] stops the
-// policy; any other is a warning that the block was not checked.
+// The roles in which a policy uses plugins.
+const (
+	RoleEstimator = "estimator"
+	RoleVerifier  = "verifier"
+)
+
+// SchemaSource finds the schema of a plugin's config block in a role. A nil schema
+// without an error means that anything goes. An error that wraps [ErrNoPlugin]
+// stops the policy; any other is a warning that the block was not checked.
 type SchemaSource interface {
-	ConfigSchema(p Plugin) (*ConfigSchema, error)
+	ConfigSchema(p Plugin, role string) (*schema.Schema, error)
 }
 
 // SchemaFunc is a function that is a SchemaSource.
-type SchemaFunc func(p Plugin) (*ConfigSchema, error)
+type SchemaFunc func(p Plugin, role string) (*schema.Schema, error)
 
 // ConfigSchema calls f.
-func (f SchemaFunc) ConfigSchema(p Plugin) (*ConfigSchema, error) { return f(p) }
-
-// ConfigSchema describes the config block of a plugin.
-type ConfigSchema struct {
-	Arguments []ConfigArgument `json:"arguments,omitempty"`
-	// Blocks are nested blocks, by name; a block may be left out.
-	Blocks map[string]*ConfigSchema `json:"blocks,omitempty"`
-}
-
-// ConfigArgument describes one argument of a plugin's config.
-type ConfigArgument struct {
-	Name string `json:"name"`
-	// Type is an HCL type expression: string, number, bool, list(string),
-	// list(number), map(string) or any. "" is any.
-	Type     string `json:"type,omitempty"`
-	Required bool   `json:"required,omitempty"`
-	// Sensitive arguments take env() and are never shown.
-	Sensitive bool `json:"sensitive,omitempty"`
-	// Deprecated is a warning for those who set it.
-	Deprecated string `json:"deprecated,omitempty"`
-	// Doc says what it is for.
-	Doc string `json:"doc,omitempty"`
-	// Min and Max bound a number; OneOf lists the texts that are allowed.
-	Min   *float64 `json:"min,omitempty"`
-	Max   *float64 `json:"max,omitempty"`
-	OneOf []string `json:"one_of,omitempty"`
-}
-
-func (s *ConfigSchema) argument(name string) *ConfigArgument {
-	for i := range s.Arguments {
-		if s.Arguments[i].Name == name {
-			return &s.Arguments[i]
-		}
-	}
-	return nil
-}
+func (f SchemaFunc) ConfigSchema(p Plugin, role string) (*schema.Schema, error) { return f(p, role) }
 
 // checkConfig reports where a config block does not fit its plugin's schema.
-func (l *loader) checkConfig(s *ConfigSchema, values map[string]any, places map[string]origin, prefix, plugin string) {
-	at := func(name string) origin {
-		if o, ok := places[strings.TrimPrefix(prefix+"."+name, ".")]; ok {
-			return o
-		}
-		return places[prefix]
+func (l *loader) checkConfig(s *schema.Schema, c Config, plugin string) {
+	l.secretsIn(s.Fields, c.values, c.places, nil, plugin)
+	values, err := schema.Normalize(c.Reveal())
+	if err != nil {
+		l.complain(c.places[""], fmt.Sprintf("the config of plugin %q cannot be sent", plugin), err.Error(), "")
+		return
 	}
-	names := make([]string, 0, len(s.Arguments))
-	for _, a := range s.Arguments {
-		names = append(names, a.Name)
-		v, given := values[a.Name]
-		if !given {
-			if _, refused := places[strings.TrimPrefix(prefix+"."+a.Name, ".")]; a.Required && !refused && !slices.ContainsFunc(sortedKeys(values), func(k string) bool { return s.argument(k) == nil && didYouMean(k, []string{a.Name}) != "" }) {
-				hint := a.Doc
-				if hint == "" {
-					hint = "Its type is " + a.Type + "."
-				}
-				l.complain(places[prefix], fmt.Sprintf("plugin %q needs %s", plugin, a.Name), "", hint)
-			}
-			continue
+	_, found := s.Check(values)
+	for _, d := range found {
+		argument := strings.Join(d.Path, ".")
+		if _, refused := c.places[argument]; d.Severity == schema.Error && (near(found, d) || refused && !c.has(d.Path)) {
+			continue // it was given, and is complained about already
 		}
-		l.checkConfigValue(a, v, at(a.Name), plugin)
+		severity := Error
+		if d.Severity == schema.Warning {
+			severity = Warning
+		}
+		l.report(severity, placeOf(c.places, d.Path), fmt.Sprintf("%s of plugin %q: %s", argument, plugin, d.Summary), "", sentence(d.Detail))
 	}
-	names = append(names, sortedKeys(s.Blocks)...)
+}
+
+// near reports whether d, a missing argument, only follows from a misspelt one.
+func near(found schema.Diagnostics, d schema.Diagnostic) bool {
+	if len(d.Path) == 0 {
+		return false
+	}
+	name := d.Path[len(d.Path)-1]
+	return slices.ContainsFunc(found, func(other schema.Diagnostic) bool {
+		return len(other.Path) == len(d.Path) && other.Path[len(other.Path)-1] != name && strings.Contains(other.Detail, fmt.Sprintf("%q", name))
+	})
+}
+
+// placeOf returns where the value at a path, or what is nearest around it, is written.
+func placeOf(places map[string]origin, path []string) origin {
+	for n := len(path); n > 0; n-- {
+		if at, ok := places[strings.Join(path[:n], ".")]; ok {
+			return at
+		}
+	}
+	return places[""]
+}
+
+// sentence returns text with a capital and a full stop.
+func sentence(text string) string {
+	if text == "" {
+		return ""
+	}
+	text = strings.ToUpper(text[:1]) + text[1:]
+	if !strings.ContainsAny(text[len(text)-1:], ".?!") {
+		text += "."
+	}
+	return text
+}
+
+// secretsIn reports secrets where they would show, and keys that are written down.
+func (l *loader) secretsIn(fields []schema.Field, values map[string]any, places map[string]origin, path []string, plugin string) {
 	for _, name := range sortedKeys(values) {
-		inner, isBlock := s.Blocks[name]
-		if m, ok := values[name].(map[string]any); ok && isBlock {
-			l.checkConfig(inner, m, places, strings.TrimPrefix(prefix+"."+name, "."), plugin)
-			continue
-		}
-		if !slices.Contains(names, name) {
-			hint := didYouMean(name, names)
-			if hint == "" {
-				hint = "It knows " + strings.Join(names, ", ") + "."
+		at := append(slices.Clone(path), name)
+		i := slices.IndexFunc(fields, func(f schema.Field) bool { return f.Name == name })
+		sensitive := i >= 0 && fields[i].Sensitive
+		switch v := values[name].(type) {
+		case Secret:
+			if !sensitive {
+				l.complain(placeOf(places, at), fmt.Sprintf("%s would show a secret", name), fmt.Sprintf("Plugin %q does not say that it keeps it.", plugin), "")
 			}
-			l.complain(at(name), fmt.Sprintf("plugin %q knows no %q", plugin, name), "", hint)
-		}
-	}
-}
-
-func (l *loader) checkConfigValue(a ConfigArgument, v any, at origin, plugin string) {
-	if a.Deprecated != "" {
-		l.warn(at, fmt.Sprintf("%s of plugin %q is deprecated", a.Name, plugin), a.Deprecated, "")
-	}
-	if _, secret := v.(Secret); secret {
-		if !a.Sensitive {
-			l.complain(at, fmt.Sprintf("%s would show a secret", a.Name), fmt.Sprintf("Plugin %q does not keep it.", plugin), "")
-		}
-		return
-	}
-	if a.Sensitive {
-		if text, ok := v.(string); ok {
-			l.secrets = append(l.secrets, text)
-		}
-		l.complain(at, fmt.Sprintf("%s must not be written down", a.Name), "", `Put it into an environment variable: `+a.Name+` = env("NAME").`)
-		return
-	}
-	if !fits(v, a.Type) {
-		l.complain(at, fmt.Sprintf("%s of plugin %q takes %s", a.Name, plugin, a.Type), "", a.Doc)
-		return
-	}
-	if n, ok := v.(float64); ok && (a.Min != nil && n < *a.Min || a.Max != nil && n > *a.Max) {
-		l.complain(at, fmt.Sprintf("%s lies outside its range", a.Name), (&argument{min: a.Min, max: a.Max}).rangeText(), a.Doc)
-	}
-	if text, ok := v.(string); ok && len(a.OneOf) > 0 && !slices.Contains(a.OneOf, text) {
-		l.complain(at, fmt.Sprintf("%s cannot be %q", a.Name, text), "", choose(text, a.OneOf))
-	}
-}
-
-func (a *argument) rangeText() string { return "It takes a number" + a.limits() + "." }
-
-// fits reports whether a value has a type.
-func fits(v any, typ string) bool {
-	switch typ {
-	case "", "any":
-		return true
-	case "string":
-		_, ok := v.(string)
-		return ok
-	case "number":
-		_, ok := v.(float64)
-		return ok
-	case "bool":
-		_, ok := v.(bool)
-		return ok
-	}
-	outer, inner, ok := strings.Cut(strings.TrimSuffix(typ, ")"), "(")
-	if !ok {
-		return true // a type that this version does not know is left to the plugin
-	}
-	switch outer {
-	case "list", "set":
-		list, ok := v.([]any)
-		return ok && !slices.ContainsFunc(list, func(e any) bool { return !fits(e, inner) })
-	case "map":
-		m, ok := v.(map[string]any)
-		if !ok {
-			return false
-		}
-		for _, e := range m {
-			if !fits(e, inner) {
-				return false
+		case string:
+			if sensitive {
+				l.secrets = append(l.secrets, v)
+				l.complain(placeOf(places, at), fmt.Sprintf("%s must not be written down", name), "", `Put it into an environment variable: `+name+` = env("NAME").`)
+			}
+		case map[string]any:
+			if i >= 0 {
+				l.secretsIn(fields[i].Fields, v, places, at, plugin)
 			}
 		}
 	}
-	return true
 }
 
 // CacheSchemas returns a source that remembers in dir, a folder that it makes,
 // what source says of each binary, by the binary's SHA-256. locate returns the
 // file of a plugin; its error is passed on.
 func CacheSchemas(dir string, locate func(p Plugin) (string, error), source SchemaSource) SchemaSource {
-	return SchemaFunc(func(p Plugin) (*ConfigSchema, error) {
+	return SchemaFunc(func(p Plugin, role string) (*schema.Schema, error) {
 		binary, err := locate(p)
 		if err != nil {
 			return nil, err
@@ -186,12 +129,12 @@ func CacheSchemas(dir string, locate func(p Plugin) (string, error), source Sche
 		if err != nil {
 			return nil, fmt.Errorf("reading plugin %s: %w", p.Name, err)
 		}
-		file := filepath.Join(dir, sum+".json")
-		var s *ConfigSchema
+		file := filepath.Join(dir, sum+"-"+role+".json")
+		var s *schema.Schema
 		if text, err := os.ReadFile(file); err == nil && json.Unmarshal(text, &s) == nil {
 			return s, nil
 		}
-		if s, err = source.ConfigSchema(p); err != nil {
+		if s, err = source.ConfigSchema(p, role); err != nil {
 			return nil, err
 		}
 		text, err := json.Marshal(s)

@@ -318,4 +318,3 @@ var examples = sync.OnceValue(func() map[string]string {
 	}
 	return found
 })
-

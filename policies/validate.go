@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 )
@@ -336,9 +337,10 @@ func (l *loader) fit(p *Policy) {
 		return
 	}
 	at := l.place("fit", "profile")
-	p.Fit.Profile = resolve(l.dir, p.Fit.Profile)
+	written := p.Fit.Profile
+	p.Fit.Profile = l.absolute(written)
 	if _, err := os.Stat(p.Fit.Profile); err != nil {
-		l.complain(at, fmt.Sprintf("there is no profile %s", p.Fit.Profile), "", "Make it: stepfall fit --policy ... --outcomes ... --budget ... --out "+p.Fit.Profile+".")
+		l.complain(at, fmt.Sprintf("there is no profile %s", written), "", "Make it: stepfall fit --policy ... --outcomes ... --budget ... --out "+written+".")
 		return
 	}
 	if l.o.CheckProfile == nil || len(l.diags) > 0 && l.diags.HasErrors() {
@@ -361,7 +363,7 @@ func (l *loader) mode(p *Policy) {
 			`Use mode = "commit", the strategy route, or max_depth = 1.`)
 	}
 	for _, path := range []*string{&p.Budget.Ledger, &p.Trace.File, &p.Trace.Database} {
-		*path = resolve(l.dir, *path)
+		*path = l.absolute(*path)
 	}
 	if p.Retry.MaxDelay < p.Retry.BaseDelay {
 		l.warn(l.place("retry", "max_delay"), "max_delay is shorter than base_delay", "", "")
@@ -374,9 +376,10 @@ func (l *loader) plugins(p *Policy) {
 		g := &p.Plugins[i]
 		path := []string{"plugin", g.Name}
 		if g.Path != "" {
-			g.Path = resolve(l.dir, g.Path)
+			written := g.Path
+			g.Path = l.absolute(written)
 			if info, err := os.Stat(g.Path); err != nil || info.IsDir() {
-				l.warn(l.place(append(path, "path")...), fmt.Sprintf("there is no program %s", g.Path), "", "make build puts the plugins that come with stepfall into bin/plugins.")
+				l.warn(l.place(append(path, "path")...), fmt.Sprintf("there is no program %s", written), "", "make build puts the plugins that come with stepfall into bin/plugins.")
 			}
 		}
 		if g.Checksum != "" && !isHash(g.Checksum) {
@@ -389,6 +392,18 @@ func (l *loader) plugins(p *Policy) {
 	for _, v := range p.Verifiers {
 		l.pluginConfig(p, v.Plugin, v.Config, "verifier", v.Name)
 	}
+}
+
+// absolute returns a path that the policy has, with its folder.
+func (l *loader) absolute(path string) string {
+	if path == "" {
+		return ""
+	}
+	full, err := filepath.Abs(resolve(l.dir, path))
+	if err != nil {
+		return resolve(l.dir, path)
+	}
+	return full
 }
 
 func isHash(text string) bool {
@@ -409,7 +424,7 @@ func (l *loader) pluginConfig(p *Policy, plugin string, c Config, path ...string
 	if l.o.Schemas == nil {
 		return
 	}
-	schema, err := l.o.Schemas.ConfigSchema(ref)
+	schema, err := l.o.Schemas.ConfigSchema(ref, path[0])
 	if err != nil {
 		at := l.place(append(slices.Clone(path), "plugin")...)
 		if errors.Is(err, ErrNoPlugin) {
@@ -432,7 +447,7 @@ func (l *loader) pluginConfig(p *Policy, plugin string, c Config, path ...string
 		return
 	}
 	if schema != nil {
-		l.checkConfig(schema, c.values, c.places, "", plugin)
+		l.checkConfig(schema, c, plugin)
 	}
 }
 

@@ -2,29 +2,35 @@ package router
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/stepfall/stepfall/middleware"
+	"github.com/stepfall/stepfall/plugins/host"
 	"github.com/stepfall/stepfall/policies"
 	"github.com/stepfall/stepfall/sdk"
+	"github.com/stepfall/stepfall/sdk/plugin/wire"
 	"github.com/stepfall/stepfall/sdk/step"
 )
 
 // plugins sets the verifiers and estimators that are plugins.
-func (r *Router) plugins(ctx context.Context, p *policies.Policy, o *Options, c *middleware.Config) error {
+func (r *Router) plugins(p *policies.Policy, o *Options, c *middleware.Config) error {
 	if len(p.Verifiers)+len(p.Estimators) == 0 {
 		return nil
 	}
 	source := o.Plugins
 	if source == nil {
-		return errors.New("the policy uses plugins: pass Options.Plugins")
+		h, err := host.New(r.hostConfig(p, o))
+		if err != nil {
+			return fmt.Errorf("starting the plugin host: %w", err)
+		}
+		r.closers = append(r.closers, h.Close)
+		source = h
 	}
-	r.closers = append(r.closers, source.Close)
 	for i := range p.Verifiers {
 		v := &p.Verifiers[i]
-		plugin, err := source.Verifier(ctx, declared(p, v.Plugin), v.Config.Reveal())
+		plugin, err := source.Verifier(v.Name, v.Plugin, v.Config.Reveal())
 		if err != nil {
 			return fmt.Errorf("verifier %s: %w", v.Name, err)
 		}
@@ -40,7 +46,7 @@ func (r *Router) plugins(ctx context.Context, p *policies.Policy, o *Options, c 
 	chain := estimators{last: c.Quality}
 	for i := range p.Estimators {
 		e := &p.Estimators[i]
-		plugin, err := source.QualityEstimator(ctx, declared(p, e.Plugin), e.Config.Reveal())
+		plugin, err := source.QualityEstimator(e.Name, e.Plugin, e.Config.Reveal())
 		if err != nil {
 			return fmt.Errorf("estimator %s: %w", e.Name, err)
 		}
@@ -52,14 +58,37 @@ func (r *Router) plugins(ctx context.Context, p *policies.Policy, o *Options, c 
 	return nil
 }
 
-// declared returns the policy's block for a plugin, or an empty one of that name.
-func declared(p *policies.Policy, name string) policies.Plugin {
-	for _, d := range p.Plugins {
-		if d.Name == name {
-			return d
+// hostConfig turns the policy's plugin blocks into the host's settings.
+func (r *Router) hostConfig(p *policies.Policy, o *Options) host.Config {
+	c := host.Config{Logger: o.Logger, Plugins: map[string]host.PluginConfig{}, Models: wire.ModelCallerFunc(r.ask)}
+	for i := range p.Plugins {
+		b := &p.Plugins[i]
+		settings := host.PluginConfig{
+			PassEnv: b.Env, SHA256: b.Checksum, StartTimeout: b.StartTimeout, CallTimeout: b.CallTimeout, VerifyTimeout: verifyTimeout(p, b),
+		}
+		if b.Path != "" {
+			settings.Path = r.path(b.Path)
+		}
+		c.Plugins[b.Name] = settings
+	}
+	return c
+}
+
+// ask calls a model for a plugin, a judge for instance.
+func (r *Router) ask(ctx context.Context, model string, q *sdk.Query) (*sdk.Answer, error) {
+	return r.Model.Ask(ctx, model, q)
+}
+
+// verifyTimeout is the longest that any verifier block of the plugin asks for, or
+// the plugin's call_timeout; the block's own timeout bounds each verification.
+func verifyTimeout(p *policies.Policy, b *policies.Plugin) time.Duration {
+	longest := b.CallTimeout
+	for i := range p.Verifiers {
+		if p.Verifiers[i].Plugin == b.Name {
+			longest = max(longest, p.Verifiers[i].Timeout)
 		}
 	}
-	return policies.Plugin{Name: name}
+	return longest
 }
 
 // estimators asks plugins in the order of the policy; the first that does not

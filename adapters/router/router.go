@@ -15,21 +15,20 @@ import (
 
 	"github.com/stepfall/stepfall/adapters/sqlite"
 	"github.com/stepfall/stepfall/middleware"
+	"github.com/stepfall/stepfall/plugins/host"
 	"github.com/stepfall/stepfall/policies"
 	"github.com/stepfall/stepfall/sdk"
 	"github.com/stepfall/stepfall/sdk/fit"
 	"github.com/stepfall/stepfall/sdk/step"
 )
 
-// Plugins gives out the estimators and verifiers that are plugins. It must be safe
-// for concurrent use.
+// Plugins gives out the estimators and verifiers that are plugins: a [host.Host],
+// or what an application puts in its place.
 type Plugins interface {
-	// Verifier and QualityEstimator return the plugin with this configuration,
-	// started if need be.
-	Verifier(ctx context.Context, p policies.Plugin, config map[string]any) (sdk.Verifier, error)
-	QualityEstimator(ctx context.Context, p policies.Plugin, config map[string]any) (sdk.QualityEstimator, error)
-	// Close stops all plugins.
-	Close() error
+	// Verifier and QualityEstimator return the plugin with this configuration
+	// under the name of its block.
+	Verifier(name, plugin string, config map[string]any) (sdk.Verifier, error)
+	QualityEstimator(name, plugin string, config map[string]any) (sdk.QualityEstimator, error)
 }
 
 // Options are what a policy file does not say. The zero value is sensible.
@@ -38,7 +37,8 @@ type Options struct {
 	Models map[string]llms.Model
 	// Load says how the policy is loaded: environment, overrides.
 	Load policies.LoadOptions
-	// Plugins gives out the policy's plugins; nil means the plugin host.
+	// Plugins gives out the policy's plugins and stays the caller's; nil means a
+	// plugin host that the router starts and closes.
 	Plugins Plugins
 	// Logger hears about plugins and steps; nil is silence.
 	Logger hclog.Logger
@@ -51,6 +51,8 @@ type Options struct {
 	Interceptors []func(middleware.Handler) middleware.Handler
 	Checks       []step.Check
 }
+
+var _ Plugins = (*host.Host)(nil)
 
 // Router is a policy at work: an llms.Model. It is safe for concurrent use.
 type Router struct {
@@ -134,7 +136,7 @@ func (r *Router) config(ctx context.Context, p *policies.Policy, o *Options) (mi
 	if err := r.strategy(p, &c); err != nil {
 		return c, err
 	}
-	if err := r.plugins(ctx, p, o, &c); err != nil {
+	if err := r.plugins(p, o, &c); err != nil {
 		return c, err
 	}
 	if err := r.files(ctx, p, o, &c); err != nil {

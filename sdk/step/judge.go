@@ -30,6 +30,7 @@ func (r *run) whoIsJudged() {
 // judge checks and verifies an answer of candidate i and takes it into the step.
 // The error is that of a verifier whose policy is to fail.
 func (r *run) judge(ctx context.Context, i int, answer *sdk.Answer) error {
+	measure(answer, r.attempts)
 	verdict := r.check(i, answer)
 	var err error
 	if verdict == nil && r.only < 0 {

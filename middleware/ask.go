@@ -1,0 +1,69 @@
+package middleware
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/tmc/langchaingo/llms"
+
+	"github.com/stepfall/stepfall/sdk"
+	"github.com/stepfall/stepfall/sdk/step"
+)
+
+// Ask calls one candidate, without a decision, a check or a trace: for judges and
+// other verifiers that need a model themselves. The answer has its cost. Caps do
+// not see the call: its cost belongs into the verdict that it is for, and is
+// reserved there.
+func (m *Model) Ask(ctx context.Context, model string, q *sdk.Query) (*sdk.Answer, error) {
+	i := m.engine.Index(model)
+	if i < 0 {
+		return nil, fmt.Errorf("asking %s: %w", model, sdk.ErrNoFeasibleModel)
+	}
+	var options []llms.CallOption
+	if q.MaxOutputTokens > 0 {
+		options = append(options, llms.WithMaxTokens(q.MaxOutputTokens))
+	}
+	if q.Format.JSON {
+		options = append(options, llms.WithJSONMode())
+	}
+	c := newCall(m, ctx, messagesOf(q), options)
+	price := &m.engine.Models()[i]
+	answer, err := c.Call(ctx, &step.Call{Query: &c.query, Model: price, Index: i, Attempt: 1})
+	if err != nil {
+		return nil, fmt.Errorf("asking %s: %w", model, err)
+	}
+	answer.Model, answer.CostUSD = price.Name, price.Price.CostUSD(answer.Usage)
+	return answer, nil
+}
+
+// messagesOf converts a query's conversation to langchaingo's form.
+func messagesOf(q *sdk.Query) []llms.MessageContent {
+	roles := map[sdk.Role]llms.ChatMessageType{
+		sdk.RoleSystem: llms.ChatMessageTypeSystem, sdk.RoleAssistant: llms.ChatMessageTypeAI, sdk.RoleTool: llms.ChatMessageTypeTool,
+	}
+	list := make([]llms.MessageContent, 0, len(q.Messages))
+	for i := range q.Messages {
+		role, ok := roles[q.Messages[i].Role]
+		if !ok {
+			role = llms.ChatMessageTypeHuman
+		}
+		message := llms.MessageContent{Role: role}
+		for _, p := range q.Messages[i].Parts {
+			switch p.Kind {
+			case sdk.PartText:
+				message.Parts = append(message.Parts, llms.TextContent{Text: p.Text})
+			case sdk.PartImageURL:
+				message.Parts = append(message.Parts, llms.ImageURLContent{URL: p.URL})
+			case sdk.PartBinary:
+				message.Parts = append(message.Parts, llms.BinaryContent{MIMEType: p.MIMEType, Data: p.Data})
+			case sdk.PartToolCall:
+				message.Parts = append(message.Parts, llms.ToolCall{ID: p.ToolCall.ID, Type: "function",
+					FunctionCall: &llms.FunctionCall{Name: p.ToolCall.Name, Arguments: p.ToolCall.Arguments}})
+			case sdk.PartToolResult:
+				message.Parts = append(message.Parts, llms.ToolCallResponse{ToolCallID: p.ToolResult.CallID, Name: p.ToolResult.Name, Content: p.ToolResult.Content})
+			}
+		}
+		list = append(list, message)
+	}
+	return list
+}

@@ -1,0 +1,41 @@
+package step
+
+import (
+	"github.com/stepfall/stepfall/sdk"
+	"github.com/stepfall/stepfall/sdk/estimate"
+	"github.com/stepfall/stepfall/sdk/feature"
+)
+
+// SignalAgreement names the answer signal that says how many of the step's earlier
+// answers say the same, as a share: see estimate.AnswerKey. The first answer of a
+// step has none.
+const SignalAgreement = "agreement"
+
+// measure adds to an answer's signals what can be measured on it for nothing:
+// agreement with earlier answers, and features of its log-probabilities. Signals
+// that the caller has set stay.
+func measure(a *sdk.Answer, earlier []sdk.Attempt) {
+	if len(earlier) == 0 && len(a.LogProbs) == 0 {
+		return
+	}
+	signals := make(map[string]float64, len(a.Signals)+1)
+	if len(earlier) > 0 {
+		key, same := estimate.AnswerKey(a), 0
+		for i := range earlier {
+			if estimate.AnswerKey(&earlier[i].Answer) == key {
+				same++
+			}
+		}
+		signals[SignalAgreement] = float64(same) / float64(len(earlier))
+	}
+	if tokens, ok := feature.OfTokens(a.LogProbs); ok {
+		names := feature.Names()
+		for i, v := range tokens.Values(make([]float64, 0, len(names))) {
+			signals[names[i]] = v
+		}
+	}
+	for name, v := range a.Signals {
+		signals[name] = v
+	}
+	a.Signals = signals
+}

@@ -118,7 +118,16 @@ func (q *search) try(least float64, flip int) {
 	for _, m := range row {
 		tau -= m
 	}
-	q.bar = max(q.bar, tau)
+	if tau <= q.bar {
+		return
+	}
+	q.bar = tau
+	q.rounded = append(q.rounded[:0], q.base...)
+	for _, i := range q.open {
+		if (q.share[i] > least) != (i == flip) {
+			q.rounded = append(q.rounded, i)
+		}
+	}
 }
 
 // relaxation bounds tau over all sets at once. See relax and bound.

@@ -49,16 +49,17 @@ type search struct {
 	nets   []float64
 	cands  []int
 
-	base   []int // the items that every branch starts from
-	open   []int // the items that a branch may add
-	set    []int // of the branch under way, without the base
-	best   []int
-	top    float64
-	bar    float64 // a value known to be reached
-	rival  float64 // the greatest value that a set not looked into could have
-	nodes  int
-	gaveUp bool
-	limit  int
+	base    []int // the items that every branch starts from
+	open    []int // the items that a branch may add
+	rounded []int // the set that reaches the bar, when the relaxation found it
+	set     []int // of the branch under way, without the base
+	best    []int
+	top     float64
+	bar     float64 // a value known to be reached
+	rival   float64 // the greatest value that a set not looked into could have
+	nodes   int
+	gaveUp  bool
+	limit   int
 
 	relaxation
 
@@ -158,7 +159,7 @@ func (q *search) solve() {
 		}
 	}
 	q.tabulate()
-	q.open, q.base, q.relaxed = q.open[:0], q.base[:0], false
+	q.open, q.base, q.rounded, q.relaxed = q.open[:0], q.base[:0], q.rounded[:0], false
 	for i := range q.items {
 		q.open = append(q.open, i)
 	}
@@ -170,8 +171,29 @@ func (q *search) solve() {
 		return
 	}
 	q.branch()
+	if q.gaveUp && q.prune {
+		q.fallBack()
+	}
 	if q.rival >= q.top-tieTolerance {
 		q.settle()
+	}
+}
+
+// fallBack tries once more with the relaxation, if it was not used, and failing that
+// takes the best of what the search and the rounding of the relaxation have found.
+func (q *search) fallBack() {
+	if !q.relaxed {
+		q.core()
+		q.gaveUp, q.top, q.rival = false, math.Inf(-1), math.Inf(-1)
+		if !q.must {
+			q.top = q.floor
+		}
+		q.best = q.best[:0]
+		q.branch()
+	}
+	if q.gaveUp && q.bar > q.top && len(q.rounded) > 0 {
+		q.top = q.bar
+		q.best = append(q.best[:0], q.rounded...)
 	}
 }
 

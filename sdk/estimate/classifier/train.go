@@ -1,0 +1,319 @@
+package classifier
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+
+	"gonum.org/v1/gonum/mat"
+
+	"github.com/stepfall/stepfall/sdk/outcome"
+)
+
+// Options say how to train. The zero value is sensible.
+type Options struct {
+	// Signals are the names to use; nil means all of the table's.
+	Signals []string
+	// Ridge is the penalty on the squared weights of the standardised signals, in
+	// answers; 0 means 1.
+	Ridge float64
+	// Folds is the number of parts for calibration; 0 means 5.
+	Folds int
+	// MinRows is the fewest answers for a regression of a model's own; models
+	// with fewer are served by the one for Any. 0 means 50.
+	MinRows int
+}
+
+// ErrNoSignals says that a table holds no signal of an answer of known quality.
+var ErrNoSignals = errors.New("the outcomes hold no signals to learn from")
+
+// Train fits a classifier to the answers of a table: one regression for each
+// model with enough answers, and one for all together. The same table gives the
+// same classifier.
+func Train(t *outcome.Table, o Options) (*Classifier, error) {
+	if o.Ridge == 0 {
+		o.Ridge = 1
+	}
+	if o.Folds == 0 {
+		o.Folds = 5
+	}
+	if o.MinRows == 0 {
+		o.MinRows = 50
+	}
+	names := o.Signals
+	if names == nil {
+		names = t.SignalNames()
+	}
+	for _, name := range names {
+		if t.Signals[name] == nil {
+			return nil, fmt.Errorf("the outcomes have no signal %q", name)
+		}
+	}
+	c := &Classifier{Version: Version, Models: map[string]*Regression{}}
+	var all []row
+	for m, model := range t.Models {
+		rows := rowsOf(t, m, names)
+		all = append(all, rows...)
+		if len(rows) < o.MinRows {
+			continue
+		}
+		r, err := train(rows, names, o)
+		if err != nil {
+			return nil, fmt.Errorf("model %q: %w", model, err)
+		}
+		if r != nil {
+			c.Models[model] = r
+		}
+	}
+	r, err := train(all, names, o)
+	if err != nil {
+		return nil, err
+	}
+	if r == nil {
+		return nil, ErrNoSignals
+	}
+	c.Models[Any] = r
+	return c, nil
+}
+
+// row is one answer: its signals, NaN where unknown, and its quality.
+type row struct {
+	query int
+	x     []float64
+	y     float64
+}
+
+func rowsOf(t *outcome.Table, model int, names []string) []row {
+	var rows []row
+	for q := range t.Queries {
+		y := outcome.At(t.Quality, q, model)
+		if math.IsNaN(y) {
+			continue
+		}
+		r, known := row{query: q, x: make([]float64, len(names)), y: y}, false
+		for i, name := range names {
+			r.x[i] = outcome.At(t.Signals[name], q, model)
+			known = known || !math.IsNaN(r.x[i])
+		}
+		if known {
+			rows = append(rows, r)
+		}
+	}
+	return rows
+}
+
+// train fits and calibrates one regression; nil when no signal varies.
+func train(rows []row, names []string, o Options) (*Regression, error) {
+	r, err := fit(rows, names, o.Ridge)
+	if err != nil || r == nil {
+		return nil, err
+	}
+	r.Rows, r.Slope = len(rows), 1
+	var held []row // one number each: the logit for an answer that was left out
+	for fold := range o.Folds {
+		var in, out []row
+		for _, row := range rows {
+			// By query, so that one query's answers stay together.
+			if row.query%o.Folds == fold {
+				out = append(out, row)
+			} else {
+				in = append(in, row)
+			}
+		}
+		part, err := fit(in, names, o.Ridge)
+		if err != nil {
+			return nil, err
+		}
+		if part == nil {
+			continue
+		}
+		single := &Classifier{Models: map[string]*Regression{Any: part}}
+		for _, row := range out {
+			p, ok := single.Predict(Any, named(names, row.x))
+			if ok {
+				held = append(held, row0(row, logit(p)))
+			}
+		}
+	}
+	if len(held) < 2*o.Folds {
+		return r, nil
+	}
+	// Platt's calibration: a regression on the held-out logit alone.
+	platt, err := fit(held, []string{"logit"}, o.Ridge)
+	if err != nil {
+		return nil, err
+	}
+	if platt != nil && platt.Signals[0].Weight > 0 {
+		s := platt.Signals[0]
+		r.Slope = s.Weight / s.StdDev
+		r.Offset = platt.Intercept - s.Weight*s.Mean/s.StdDev
+	}
+	r.score(held)
+	return r, nil
+}
+
+func row0(r row, x float64) row { return row{query: r.query, x: []float64{x}, y: r.y} }
+
+func named(names []string, x []float64) map[string]float64 {
+	m := make(map[string]float64, len(names))
+	for i, name := range names {
+		m[name] = x[i]
+	}
+	return m
+}
+
+func logit(p float64) float64 {
+	const edge = 1e-9
+	p = min(max(p, edge), 1-edge)
+	return math.Log(p) - math.Log1p(-p)
+}
+
+// score measures the calibrated held-out predictions.
+func (r *Regression) score(held []row) {
+	mean := 0.0
+	for _, h := range held {
+		mean += h.y / float64(len(held))
+	}
+	for _, h := range held {
+		p := sigmoid(r.Offset + r.Slope*h.x[0])
+		r.Brier += (p - h.y) * (p - h.y) / float64(len(held))
+		r.BaseBrier += (mean - h.y) * (mean - h.y) / float64(len(held))
+	}
+	r.AUC = auc(held)
+}
+
+// auc is the probability that an answer of quality above one half is ranked above
+// one below, ties counting half; 0 when there is only one kind.
+func auc(held []row) float64 {
+	sorted := slices.Clone(held)
+	slices.SortFunc(sorted, func(a, b row) int {
+		switch {
+		case a.x[0] < b.x[0]:
+			return -1
+		case a.x[0] > b.x[0]:
+			return 1
+		}
+		return 0
+	})
+	ranks, right := 0.0, 0.0
+	for i := 0; i < len(sorted); {
+		j := i
+		for j < len(sorted) && sorted[j].x[0] == sorted[i].x[0] {
+			j++
+		}
+		for k := i; k < j; k++ {
+			if sorted[k].y > 0.5 {
+				ranks += float64(i+j+1) / 2
+				right++
+			}
+		}
+		i = j
+	}
+	wrong := float64(len(sorted)) - right
+	if right == 0 || wrong == 0 {
+		return 0
+	}
+	return (ranks - right*(right+1)/2) / (right * wrong)
+}
+
+// newtonSteps bounds the iterations; a ridge makes the problem strictly convex,
+// and ten are plenty.
+const newtonSteps = 50
+
+// fit is a logistic regression with a ridge penalty by Newton's method. Qualities
+// between 0 and 1 count as so much right and so much wrong. It is nil when no
+// signal varies.
+func fit(rows []row, names []string, ridge float64) (*Regression, error) {
+	r := &Regression{}
+	var columns []int
+	for i, name := range names {
+		mean, deviation := moments(rows, i)
+		if deviation > 0 {
+			r.Signals = append(r.Signals, Signal{Name: name, Mean: mean, StdDev: deviation})
+			columns = append(columns, i)
+		}
+	}
+	if len(columns) == 0 {
+		return nil, nil
+	}
+	n := len(columns) + 1
+	z := make([][]float64, len(rows))
+	for k, row := range rows {
+		z[k] = make([]float64, n)
+		z[k][0] = 1
+		for i, column := range columns {
+			if x := row.x[column]; !math.IsNaN(x) {
+				z[k][i+1] = min(max((x-r.Signals[i].Mean)/r.Signals[i].StdDev, -farthest), farthest)
+			}
+		}
+	}
+	weights := make([]float64, n)
+	gradient := mat.NewVecDense(n, nil)
+	hessian := mat.NewSymDense(n, nil)
+	var step mat.VecDense
+	var cholesky mat.Cholesky
+	for range newtonSteps {
+		gradient.Zero()
+		hessian.Zero()
+		for k, row := range rows {
+			sum := 0.0
+			for i, x := range z[k] {
+				sum += weights[i] * x
+			}
+			p := sigmoid(sum)
+			for i, x := range z[k] {
+				gradient.SetVec(i, gradient.AtVec(i)+(row.y-p)*x)
+				for j := 0; j <= i; j++ {
+					hessian.SetSym(i, j, hessian.At(i, j)+p*(1-p)*x*z[k][j])
+				}
+			}
+		}
+		for i := range weights {
+			penalty := ridge
+			if i == 0 {
+				penalty = 1e-6 // only to keep one-sided data finite
+			}
+			gradient.SetVec(i, gradient.AtVec(i)-penalty*weights[i])
+			hessian.SetSym(i, i, hessian.At(i, i)+penalty)
+		}
+		if !cholesky.Factorize(hessian) {
+			return nil, errors.New("the regression has no unique solution")
+		}
+		if err := cholesky.SolveVecTo(&step, gradient); err != nil {
+			return nil, fmt.Errorf("solving the regression: %w", err)
+		}
+		largest := 0.0
+		for i := range weights {
+			// Longer steps overshoot where the curve is flat.
+			change := min(max(step.AtVec(i), -3), 3)
+			weights[i] += change
+			largest = max(largest, math.Abs(change))
+		}
+		if largest < 1e-9 {
+			break
+		}
+	}
+	r.Intercept = weights[0]
+	for i := range r.Signals {
+		r.Signals[i].Weight = weights[i+1]
+	}
+	return r, nil
+}
+
+// moments returns the mean and standard deviation of a signal where it is known.
+func moments(rows []row, column int) (mean, deviation float64) {
+	n, sum, squares := 0.0, 0.0, 0.0
+	for _, r := range rows {
+		if x := r.x[column]; !math.IsNaN(x) {
+			n++
+			d := x - sum
+			sum += d / n
+			squares += d * (x - sum)
+		}
+	}
+	if n < 2 {
+		return sum, 0
+	}
+	return sum, math.Sqrt(squares / n)
+}

@@ -41,11 +41,15 @@ type Config struct {
 
 func main() {
 	jail.Main()
-	plugin.Main(plugin.Plugin{
+	plugin.Main(description())
+}
+
+func description() plugin.Plugin {
+	return plugin.Plugin{
 		Name: "verifier-tests", Version: "1.0.0",
 		Doc:   "Applies the edits in an answer to a copy-on-write view of the query's work tree and lets the tests decide, in a jail. See docs/first-party-plugins.md for the forms that edits may have.",
 		Roles: []plugin.Role{plugin.Verifier(open)},
-	})
+	}
 }
 
 func open(ctx context.Context, c Config) (sdk.Verifier, error) {

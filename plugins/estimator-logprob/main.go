@@ -1,0 +1,62 @@
+// Command estimator-logprob is a stepfall plugin: it estimates the quality of an
+// answer from the log-probabilities of its tokens, by a regression that was
+// trained on recorded outcomes.
+//
+// Called as estimator-logprob train FILE, it trains that regression.
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"strings"
+
+	"github.com/stepfall/stepfall/sdk"
+	"github.com/stepfall/stepfall/sdk/estimate/classifier"
+	"github.com/stepfall/stepfall/sdk/feature"
+	"github.com/stepfall/stepfall/sdk/plugin"
+	"github.com/stepfall/stepfall/sdk/plugin/schema"
+)
+
+// Config is the config block of the policy.
+type Config struct {
+	Classifier string   `stepfall:"classifier,required" doc:"The file that estimator-logprob train wrote."`
+	Classes    []string `stepfall:"classes" doc:"The classes of one-word answers: with them, the distribution over the classes and its Jensen-Shannon divergence from earlier answers are signals."`
+	Agreement  string   `stepfall:"agreement,enum=exact|numeric|code|ngram,default=ngram" doc:"How the agreement with earlier answers is measured."`
+}
+
+func main() {
+	if len(os.Args) > 1 && os.Args[1] == "train" {
+		os.Exit(train(os.Args[2:], os.Stdout, os.Stderr))
+	}
+	plugin.Main(description())
+}
+
+func description() plugin.Plugin {
+	return plugin.Plugin{
+		Name: "estimator-logprob", Version: "1.0.0",
+		Doc:   "Estimates the quality of answers that have come from the log-probabilities of their tokens, the arguments of tool calls apart, and from their agreement with earlier answers. Abstains on models that have not run and on answers without log-probabilities. `estimator-logprob train OUTCOMES > classifier.json` makes the classifier.",
+		Roles: []plugin.Role{plugin.QualityEstimator(open)},
+	}
+}
+
+func open(_ context.Context, c Config) (sdk.QualityEstimator, error) {
+	file, err := os.Open(c.Classifier)
+	if err != nil {
+		return nil, schema.Errorf([]string{"classifier"}, "%v", err)
+	}
+	defer file.Close()
+	trained, err := classifier.Read(file)
+	if err != nil {
+		return nil, schema.Errorf([]string{"classifier"}, "%s: %v", c.Classifier, err)
+	}
+	seen := map[string]bool{}
+	for i, class := range c.Classes {
+		if folded := strings.ToLower(strings.TrimSpace(class)); folded == "" || seen[folded] {
+			return nil, schema.Errorf([]string{"classes", fmt.Sprint(i)}, "%q is empty or there twice", class)
+		} else {
+			seen[folded] = true
+		}
+	}
+	return &estimator{trained, c.Classes, feature.Method(c.Agreement)}, nil
+}

@@ -1,0 +1,50 @@
+// Command verifier-command is a stepfall plugin: it lets any program judge
+// answers, JSON on its standard input, JSON or an exit code back.
+package main
+
+import (
+	"context"
+	"os/exec"
+	"slices"
+	"time"
+
+	"github.com/stepfall/stepfall/sdk"
+	"github.com/stepfall/stepfall/sdk/plugin"
+	"github.com/stepfall/stepfall/sdk/plugin/schema"
+)
+
+// Config is the config block of the policy.
+type Config struct {
+	Command   []string          `stepfall:"command,required,min=1" doc:"The program and its arguments."`
+	Timeout   time.Duration     `stepfall:"timeout,min=0.01,max=3600,default=30s" doc:"Longest run."`
+	Contract  string            `stepfall:"contract,enum=json|exit_code,default=json" doc:"json: the program writes a verdict. exit_code: 0 is passed, 1 is failed, all others are inconclusive; what it prints is the evidence."`
+	Dir       string            `stepfall:"dir" doc:"Where it runs; by default in the query's work tree, or else in a new empty folder."`
+	Env       map[string]string `stepfall:"env" doc:"Further environment variables; it inherits PATH, HOME, LANG and TMPDIR only."`
+	Parallel  int               `stepfall:"parallel,min=1,max=1024,default=4" doc:"Most runs at one time."`
+	OutputKiB int               `stepfall:"output_kib,min=1,max=65536,default=1024" doc:"Most output; a program that writes more is stopped."`
+}
+
+func main() {
+	plugin.Main(description())
+}
+
+func description() plugin.Plugin {
+	return plugin.Plugin{
+		Name: "verifier-command", Version: "1.0.0",
+		Doc:   "Runs a program on every answer. It gets {\"query\", \"answer\", \"earlier\"} as JSON on its standard input and writes {\"outcome\", \"score\", \"confidence\", \"evidence\"} on its standard output. The program is trusted: it runs without a jail.",
+		Roles: []plugin.Role{plugin.Verifier(open)},
+	}
+}
+
+func open(_ context.Context, c Config) (sdk.Verifier, error) {
+	path, err := exec.LookPath(c.Command[0])
+	if err != nil {
+		return nil, schema.Errorf([]string{"command"}, "%v", err)
+	}
+	v := &verifier{config: c, path: path, slots: make(chan struct{}, c.Parallel)}
+	for name, value := range c.Env {
+		v.env = append(v.env, name+"="+value)
+	}
+	slices.Sort(v.env)
+	return v, nil
+}

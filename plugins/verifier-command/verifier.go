@@ -1,0 +1,209 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"os"
+	"os/exec"
+	"runtime"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/stepfall/stepfall/sdk"
+)
+
+// verifier runs a program for each verdict.
+type verifier struct {
+	config Config
+	path   string
+	env    []string
+	slots  chan struct{}
+}
+
+// question is what the program reads.
+type question struct {
+	Query   *sdk.Query    `json:"query"`
+	Answer  *sdk.Answer   `json:"answer"`
+	Earlier []sdk.Attempt `json:"earlier,omitempty"`
+}
+
+// reply is what it writes.
+type reply struct {
+	Outcome    *sdk.Outcome `json:"outcome"`
+	Score      *float64     `json:"score"`
+	Confidence float64      `json:"confidence"`
+	Evidence   string       `json:"evidence"`
+	CostUSD    float64      `json:"cost_usd"`
+}
+
+// inherited are the only variables of the plugin's environment that it gets.
+var inherited = []string{"PATH", "HOME", "LANG", "TMPDIR", "TZ"}
+
+// Verify runs the program. What goes wrong with it is an inconclusive verdict;
+// only the end of ctx is an error.
+func (v *verifier) Verify(ctx context.Context, req *sdk.VerifyRequest) (*sdk.Verdict, error) {
+	select {
+	case v.slots <- struct{}{}:
+		defer func() { <-v.slots }()
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	start := time.Now()
+	verdict, err := v.run(ctx, req)
+	if ctx.Err() != nil {
+		return nil, ctx.Err()
+	}
+	if err != nil {
+		verdict = &sdk.Verdict{Evidence: fmt.Sprintf("%s: %v", v.config.Command[0], err)}
+	}
+	verdict.Duration = time.Since(start)
+	return verdict, nil
+}
+
+func (v *verifier) run(ctx context.Context, req *sdk.VerifyRequest) (*sdk.Verdict, error) {
+	input, err := json.Marshal(question{req.Query, req.Answer, req.Earlier})
+	if err != nil {
+		return nil, err
+	}
+	dir, done, err := v.dir(req.Query)
+	if err != nil {
+		return nil, err
+	}
+	defer done()
+	ctx, cancel := context.WithTimeoutCause(ctx, v.config.Timeout, errSlow)
+	defer cancel()
+	ctx, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
+	limit := v.config.OutputKiB << 10
+	stdout := &bounded{limit: limit, full: func() { stop(errLoud) }}
+	stderr := &bounded{limit: limit, full: func() { stop(errLoud) }}
+
+	command := exec.CommandContext(ctx, v.path, v.config.Command[1:]...)
+	command.Args[0] = v.config.Command[0]
+	command.Dir, command.Stdin, command.Stdout, command.Stderr = dir, bytes.NewReader(input), stdout, stderr
+	for _, name := range inherited {
+		if value, ok := os.LookupEnv(name); ok {
+			command.Env = append(command.Env, name+"="+value)
+		}
+	}
+	command.Env = append(command.Env, v.env...)
+	command.WaitDelay = 200 * time.Millisecond
+	ownGroup(command)
+	// On Linux it dies with the thread that started it.
+	runtime.LockOSThread()
+	err = command.Run()
+	runtime.UnlockOSThread()
+	killGroup(command)
+	if cause := context.Cause(ctx); errors.Is(cause, errSlow) || errors.Is(cause, errLoud) {
+		return nil, cause
+	}
+	if errors.Is(err, exec.ErrWaitDelay) {
+		err = nil // it has ended; only something that it started still held its output
+	}
+	if v.config.Contract == "exit_code" {
+		return byExitCode(err, stdout, stderr)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%w: %s", err, stderr.tail())
+	}
+	return parse(stdout.Bytes())
+}
+
+var (
+	errSlow = errors.New("it did not end in time")
+	errLoud = errors.New("it wrote too much")
+)
+
+// dir returns where to run, and what to do afterwards.
+func (v *verifier) dir(query *sdk.Query) (string, func(), error) {
+	if v.config.Dir != "" {
+		return v.config.Dir, func() {}, nil
+	}
+	if query != nil && query.WorkDir != "" {
+		return query.WorkDir, func() {}, nil
+	}
+	dir, err := os.MkdirTemp("", "stepfall-command-")
+	if err != nil {
+		return "", nil, err
+	}
+	return dir, func() { os.RemoveAll(dir) }, nil
+}
+
+func byExitCode(err error, stdout, stderr *bounded) (*sdk.Verdict, error) {
+	evidence := strings.TrimSpace(stdout.tail() + "\n" + stderr.tail())
+	failure, ok := errors.AsType[*exec.ExitError](err)
+	switch {
+	case err == nil:
+		return &sdk.Verdict{Outcome: sdk.Passed, Score: 1, Evidence: evidence}, nil
+	case ok && failure.ExitCode() == 1:
+		return &sdk.Verdict{Outcome: sdk.Failed, Evidence: evidence}, nil
+	}
+	return nil, fmt.Errorf("%w: %s", err, evidence)
+}
+
+// parse reads the program's verdict. A score is implied by the outcome when it is
+// left out.
+func parse(output []byte) (*sdk.Verdict, error) {
+	var r reply
+	if err := json.Unmarshal(output, &r); err != nil {
+		return nil, fmt.Errorf("what it wrote is no verdict: %w", err)
+	}
+	if r.Outcome == nil {
+		return nil, errors.New(`what it wrote has no "outcome": passed, failed or inconclusive`)
+	}
+	verdict := &sdk.Verdict{Outcome: *r.Outcome, Confidence: r.Confidence, Evidence: r.Evidence, CostUSD: r.CostUSD}
+	if r.Score != nil {
+		verdict.Score = *r.Score
+	} else if *r.Outcome == sdk.Passed {
+		verdict.Score = 1
+	}
+	for name, value := range map[string]float64{"score": verdict.Score, "confidence": verdict.Confidence} {
+		if math.IsNaN(value) || value < 0 || value > 1 {
+			return nil, fmt.Errorf("its %s, %v, is not in [0, 1]", name, value)
+		}
+	}
+	if !(verdict.CostUSD >= 0) {
+		return nil, fmt.Errorf("its cost_usd, %v, is negative", verdict.CostUSD)
+	}
+	return verdict, nil
+}
+
+// bounded is a buffer that calls full when more is written than it may hold.
+type bounded struct {
+	mu    sync.Mutex
+	data  bytes.Buffer
+	limit int
+	full  func()
+}
+
+func (b *bounded) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.data.Len()+len(p) > b.limit {
+		b.full()
+		return len(p), nil
+	}
+	return b.data.Write(p)
+}
+
+// Bytes returns what was written.
+func (b *bounded) Bytes() []byte {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.data.Bytes()
+}
+
+// tail returns the end of what was written, for a person.
+func (b *bounded) tail() string {
+	const enough = 2 << 10
+	data := bytes.TrimSpace(b.Bytes())
+	if len(data) > enough {
+		data = data[len(data)-enough:]
+	}
+	return strings.ToValidUTF8(string(data), "")
+}

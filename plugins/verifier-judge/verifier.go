@@ -1,0 +1,198 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"regexp"
+	"strings"
+	"text/template"
+	"unicode/utf8"
+
+	"github.com/stepfall/stepfall/sdk"
+	"github.com/stepfall/stepfall/sdk/feature"
+	"github.com/stepfall/stepfall/sdk/plugin"
+)
+
+// verifier asks a judge.
+type verifier struct {
+	config Config
+	prompt *template.Template
+	// models returns what calls models during a call of the host.
+	models func(ctx context.Context) plugin.ModelCaller
+}
+
+// view is what the prompt's template sees.
+type view struct {
+	Task, Answer, Other, Criteria string
+	Options                       [2]string
+}
+
+// ballot is one reply: whether it is for the answer, and how surely.
+type ballot struct {
+	forIt bool
+	sure  float64
+	cost  float64
+}
+
+// Verify asks twice. A judge that cannot be asked, or that gives no letter, makes
+// an inconclusive verdict; what was spent is in the verdict all the same.
+func (v *verifier) Verify(ctx context.Context, req *sdk.VerifyRequest) (*sdk.Verdict, error) {
+	verdict := &sdk.Verdict{}
+	if req.Answer == nil {
+		verdict.Evidence = "there is no answer"
+		return verdict, nil
+	}
+	var other *sdk.Answer
+	if v.config.Mode == "compare" && len(req.Earlier) > 0 {
+		other = &req.Earlier[len(req.Earlier)-1].Answer
+	}
+	var ballots [2]ballot
+	for i := range ballots {
+		var err error
+		ballots[i], err = v.ask(ctx, req, other, i == 1)
+		verdict.CostUSD += ballots[i].cost
+		if ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
+		if err != nil {
+			verdict.Evidence = fmt.Sprintf("judge %s: %v", v.config.Model, err)
+			return verdict, nil
+		}
+	}
+	for _, b := range ballots {
+		if b.forIt {
+			verdict.Score += 0.5
+		}
+	}
+	subject := "the answer acceptable"
+	if other != nil {
+		subject = "the answer better than that of " + other.Model
+	}
+	switch verdict.Score {
+	case 1:
+		verdict.Outcome, verdict.Evidence = sdk.Passed, v.config.Model+" finds "+subject+", in both orders"
+	case 0:
+		verdict.Outcome, verdict.Evidence = sdk.Failed, v.config.Model+" does not find "+subject+", in both orders"
+	default:
+		verdict.Evidence = v.config.Model + " changes its mind with the order of the options"
+		return verdict, nil
+	}
+	verdict.Confidence = min(v.config.Confidence, (ballots[0].sure+ballots[1].sure)/2)
+	return verdict, nil
+}
+
+// ask asks once. Swapped, the options, and in a comparison the answers, change places.
+func (v *verifier) ask(ctx context.Context, req *sdk.VerifyRequest, other *sdk.Answer, swapped bool) (ballot, error) {
+	see := view{
+		Task: v.cut(task(req.Query)), Answer: v.cut(said(req.Answer)), Criteria: v.config.Criteria,
+		Options: [2]string{"The answer is acceptable: correct and complete.", "The answer is not acceptable."},
+	}
+	// letterFor is the reply that speaks for the answer.
+	letterFor := "A"
+	if other != nil {
+		see.Other = v.cut(said(other))
+		see.Options = [2]string{"Answer 1 is better.", "Answer 2 is better."}
+	}
+	if swapped {
+		letterFor = "B"
+		if other != nil {
+			see.Answer, see.Other = see.Other, see.Answer
+		} else {
+			see.Options[0], see.Options[1] = see.Options[1], see.Options[0]
+		}
+	}
+	var text strings.Builder
+	if err := v.prompt.Execute(&text, see); err != nil {
+		return ballot{}, err
+	}
+	reply, err := v.models(ctx).CallModel(ctx, v.config.Model, &sdk.Query{
+		Messages:        []sdk.Message{{Role: sdk.RoleUser, Parts: []sdk.Part{sdk.TextPart(text.String())}}},
+		MaxOutputTokens: v.config.MaxTokens,
+	})
+	if err != nil {
+		return ballot{}, err
+	}
+	b := ballot{cost: reply.CostUSD, sure: 1}
+	letter, err := chosen(reply.Text)
+	if err != nil {
+		return b, err
+	}
+	b.forIt = letter == letterFor
+	if p, ok := feature.Classes(reply.LogProbs, []string{"A", "B"}); ok {
+		b.sure = p[0]
+		if letter == "B" {
+			b.sure = p[1]
+		}
+	}
+	return b, nil
+}
+
+var (
+	onlyLetter = regexp.MustCompile(`^\W*([AB])\b`)
+	lastLetter = regexp.MustCompile(`\b([AB])\b`)
+)
+
+// chosen returns the letter that a reply chooses: the one that it begins with, or
+// else the last one that stands alone.
+func chosen(reply string) (string, error) {
+	if match := onlyLetter.FindStringSubmatch(strings.TrimSpace(reply)); match != nil && !strings.HasPrefix(strings.TrimSpace(reply), "A ") {
+		return match[1], nil
+	}
+	if all := lastLetter.FindAllStringSubmatch(reply, -1); len(all) > 0 {
+		return all[len(all)-1][1], nil
+	}
+	if strings.TrimSpace(reply) == "" {
+		return "", errors.New("its reply is empty")
+	}
+	return "", fmt.Errorf("its reply chooses neither A nor B: %.80q", reply)
+}
+
+// task is the conversation, as text.
+func task(query *sdk.Query) string {
+	if query == nil {
+		return ""
+	}
+	var b strings.Builder
+	for _, message := range query.Messages {
+		for _, part := range message.Parts {
+			switch part.Kind {
+			case sdk.PartText:
+				fmt.Fprintf(&b, "%s: %s\n", message.Role, part.Text)
+			case sdk.PartToolCall:
+				fmt.Fprintf(&b, "%s calls %s %s\n", message.Role, part.ToolCall.Name, part.ToolCall.Arguments)
+			case sdk.PartToolResult:
+				fmt.Fprintf(&b, "tool %s: %s\n", part.ToolResult.Name, part.ToolResult.Content)
+			default:
+				fmt.Fprintf(&b, "%s: [%s]\n", message.Role, part.Kind)
+			}
+		}
+	}
+	return strings.TrimSpace(b.String())
+}
+
+// said is what an answer says, its tool calls included.
+func said(answer *sdk.Answer) string {
+	var b strings.Builder
+	b.WriteString(answer.Text)
+	for _, call := range answer.ToolCalls {
+		fmt.Fprintf(&b, "\ncalls %s %s", call.Name, call.Arguments)
+	}
+	return strings.TrimSpace(b.String())
+}
+
+// cut leaves out the middle of a long text.
+func (v *verifier) cut(s string) string {
+	if len(s) <= v.config.MaxChars {
+		return s
+	}
+	half := v.config.MaxChars / 2
+	head, tail := half, len(s)-half
+	for head > 0 && !utf8.RuneStart(s[head]) {
+		head--
+	}
+	for tail < len(s) && !utf8.RuneStart(s[tail]) {
+		tail++
+	}
+	return fmt.Sprintf("%s\n[... %d characters left out ...]\n%s", s[:head], utf8.RuneCountInString(s[head:tail]), s[tail:])
+}

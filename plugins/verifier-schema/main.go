@@ -1,0 +1,67 @@
+// Command verifier-schema is a stepfall plugin: it checks that an answer is the
+// JSON that was asked for, and that its tool calls are calls of the tools on offer.
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"os"
+
+	"github.com/stepfall/stepfall/sdk"
+	"github.com/stepfall/stepfall/sdk/plugin"
+	"github.com/stepfall/stepfall/sdk/plugin/schema"
+)
+
+// Config is the config block of the policy.
+type Config struct {
+	Schema       any    `stepfall:"schema" doc:"JSON schema of the answer's text, as an object or as JSON text; by default the one of the query's response format."`
+	SchemaFile   string `stepfall:"schema_file" doc:"A file with that schema."`
+	Extract      bool   `stepfall:"extract,default=true" doc:"Take the JSON out of a code fence when the answer is one."`
+	RequireCall  bool   `stepfall:"require_tool_call,default=false" doc:"An answer without a tool call has failed when the query offers tools."`
+	UnknownTools bool   `stepfall:"allow_unknown_tools,default=false" doc:"Accept calls of tools that the query does not offer."`
+	MayPass      bool   `stepfall:"may_pass,default=false" doc:"Answer passed when all is in order; by default the verdict is then inconclusive, because well-formed is not yet right."`
+}
+
+func main() {
+	plugin.Main(description())
+}
+
+func description() plugin.Plugin {
+	return plugin.Plugin{
+		Name: "verifier-schema", Version: "1.0.0",
+		Doc:   "Checks JSON answers against a JSON schema, and tool calls against the schemas of the query's tools. What breaks a schema has failed. What keeps it is inconclusive unless may_pass is set.",
+		Roles: []plugin.Role{plugin.Verifier(open)},
+	}
+}
+
+func open(_ context.Context, c Config) (sdk.Verifier, error) {
+	v := &verifier{config: c, schemas: newSchemas()}
+	var at string
+	switch {
+	case c.Schema != nil && c.SchemaFile != "":
+		return nil, schema.Errorf([]string{"schema_file"}, "there is a schema as well: only one of the two can hold")
+	case c.SchemaFile != "":
+		data, err := os.ReadFile(c.SchemaFile)
+		if err != nil {
+			return nil, schema.Errorf([]string{"schema_file"}, "%v", err)
+		}
+		v.schema, at = data, "schema_file"
+	case c.Schema != nil:
+		at = "schema"
+		if text, ok := c.Schema.(string); ok {
+			v.schema = []byte(text)
+			break
+		}
+		data, err := json.Marshal(c.Schema)
+		if err != nil {
+			return nil, schema.Errorf([]string{"schema"}, "%v", err)
+		}
+		v.schema = data
+	}
+	if v.schema != nil {
+		if _, err := v.schemas.compile(v.schema); err != nil {
+			return nil, schema.Errorf([]string{at}, "%v", err)
+		}
+	}
+	return v, nil
+}

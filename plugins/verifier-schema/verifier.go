@@ -1,0 +1,147 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"github.com/stepfall/stepfall/sdk"
+)
+
+// verifier checks form.
+type verifier struct {
+	config  Config
+	schema  []byte
+	schemas *schemas
+}
+
+// finding is the result of the checks of one answer.
+type finding struct {
+	checks, passed int
+	faults         []string
+}
+
+func (f *finding) check(faults ...string) {
+	f.checks++
+	if len(faults) == 0 {
+		f.passed++
+	}
+	f.faults = append(f.faults, faults...)
+}
+
+// Verify checks the tool calls, and the text when it must be JSON.
+func (v *verifier) Verify(_ context.Context, req *sdk.VerifyRequest) (*sdk.Verdict, error) {
+	if req.Answer == nil {
+		return &sdk.Verdict{Evidence: "there is no answer"}, nil
+	}
+	query := req.Query
+	if query == nil {
+		query = &sdk.Query{}
+	}
+	f := &finding{}
+	for i := range req.Answer.ToolCalls {
+		if err := v.call(f, query, &req.Answer.ToolCalls[i]); err != nil {
+			return &sdk.Verdict{Evidence: err.Error()}, nil
+		}
+	}
+	if v.config.RequireCall && len(query.Tools) > 0 && len(req.Answer.ToolCalls) == 0 {
+		f.check("the answer calls no tool")
+	}
+	if len(req.Answer.ToolCalls) == 0 {
+		if err := v.text(f, query, req.Answer.Text); err != nil {
+			return &sdk.Verdict{Evidence: err.Error()}, nil
+		}
+	}
+	return v.verdict(f), nil
+}
+
+func (v *verifier) verdict(f *finding) *sdk.Verdict {
+	if f.checks == 0 {
+		return &sdk.Verdict{Evidence: "nothing to check: no schema, no tool call"}
+	}
+	verdict := &sdk.Verdict{Score: float64(f.passed) / float64(f.checks)}
+	switch {
+	case len(f.faults) > 0:
+		verdict.Outcome, verdict.Evidence = sdk.Failed, strings.Join(f.faults, "\n")
+	case v.config.MayPass:
+		verdict.Outcome, verdict.Evidence = sdk.Passed, "the form is right"
+	default:
+		verdict.Evidence = "the form is right, which says nothing about the content"
+	}
+	return verdict
+}
+
+// call checks one tool call. The error says that the tool's schema is unusable.
+func (v *verifier) call(f *finding, query *sdk.Query, call *sdk.ToolCall) error {
+	var tool *sdk.Tool
+	for i := range query.Tools {
+		if query.Tools[i].Name == call.Name {
+			tool = &query.Tools[i]
+		}
+	}
+	if tool == nil && !v.config.UnknownTools {
+		f.check(fmt.Sprintf("tool %q is not on offer", call.Name))
+		return nil
+	}
+	arguments := []byte(call.Arguments)
+	if strings.TrimSpace(call.Arguments) == "" {
+		arguments = []byte("{}") // how models call tools without parameters
+	}
+	if tool == nil || len(tool.Parameters) == 0 {
+		var object map[string]any
+		if err := json.Unmarshal(arguments, &object); err != nil {
+			f.check(fmt.Sprintf("tool %q: the arguments are no JSON object: %v", call.Name, err))
+			return nil
+		}
+		f.check()
+		return nil
+	}
+	faults, err := v.schemas.violations(tool.Parameters, arguments)
+	if err != nil {
+		return fmt.Errorf("tool %q: %w", call.Name, err)
+	}
+	for i := range faults {
+		faults[i] = fmt.Sprintf("tool %q: %s", call.Name, faults[i])
+	}
+	f.check(faults...)
+	return nil
+}
+
+// text checks a text that must be JSON.
+func (v *verifier) text(f *finding, query *sdk.Query, text string) error {
+	schema := v.schema
+	if schema == nil {
+		schema = query.Format.Schema
+	}
+	if len(schema) == 0 && !query.Format.JSON {
+		return nil
+	}
+	if v.config.Extract {
+		text = unfenced(text)
+	}
+	if len(schema) == 0 {
+		schema = []byte("true")
+	}
+	faults, err := v.schemas.violations(schema, []byte(text))
+	if err != nil {
+		return err
+	}
+	f.check(faults...)
+	return nil
+}
+
+// unfenced returns what is inside a code fence when the text is one.
+func unfenced(text string) string {
+	trimmed := strings.TrimSpace(text)
+	inner, ok := strings.CutPrefix(trimmed, "```")
+	if !ok {
+		return text
+	}
+	_, inner, ok = strings.Cut(inner, "\n")
+	inner, closed := strings.CutSuffix(strings.TrimSpace(inner), "```")
+	if !ok || !closed || strings.Contains(inner, "\n```") {
+		return text
+	}
+	return inner
+}

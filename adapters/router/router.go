@@ -58,6 +58,7 @@ var _ Plugins = (*host.Host)(nil)
 type Router struct {
 	*middleware.Model
 	policy    *policies.Policy
+	settings  middleware.Config
 	transport http.RoundTripper
 	closers   []func() error
 }
@@ -76,6 +77,7 @@ func Open(ctx context.Context, path string, o Options) (*Router, error) {
 func New(ctx context.Context, p *policies.Policy, o Options) (*Router, error) {
 	r := &Router{policy: p, transport: o.Transport}
 	c, err := r.config(ctx, p, &o)
+	r.settings = c
 	if err == nil {
 		r.Model, err = middleware.New(c)
 	}
@@ -84,6 +86,11 @@ func New(ctx context.Context, p *policies.Policy, o Options) (*Router, error) {
 	}
 	return r, nil
 }
+
+// Config returns the middleware's configuration that the policy came to: for
+// programs that run steps of their own with the same models, strategy and verifiers.
+// It must not be modified.
+func (r *Router) Config() middleware.Config { return r.settings }
 
 // Policy returns the policy at work.
 func (r *Router) Policy() *policies.Policy { return r.policy }

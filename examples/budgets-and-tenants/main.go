@@ -1,0 +1,58 @@
+// Command budgets-and-tenants lets two tenants spend until a hard cap stops one.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"sync/atomic"
+
+	"github.com/tmc/langchaingo/llms"
+
+	"github.com/stepfall/stepfall/adapters/router"
+	"github.com/stepfall/stepfall/adapters/scripted"
+	"github.com/stepfall/stepfall/examples/internal/offline"
+	"github.com/stepfall/stepfall/middleware"
+	"github.com/stepfall/stepfall/sdk"
+)
+
+func main() { offline.Must(run(context.Background())) }
+
+func run(ctx context.Context) error {
+	stop, err := offline.Start(answer)
+	if err != nil {
+		return err
+	}
+	defer stop()
+
+	model, err := router.Open(ctx, "policy.hcl", router.Options{})
+	if err != nil {
+		return err
+	}
+	defer model.Close()
+
+	for _, tenant := range []string{"bronze", "gold"} {
+		ctx, report := middleware.WithReport(middleware.WithInfo(ctx, middleware.Info{Tenant: tenant}))
+		var refused atomic.Int32
+		var wg sync.WaitGroup
+		for range 50 { // all at once
+			wg.Go(func() {
+				_, err := llms.GenerateFromSinglePrompt(ctx, model, "Write a page about the sea.", llms.WithMaxTokens(1000))
+				if errors.Is(err, sdk.ErrBudgetExhausted) {
+					refused.Add(1)
+				}
+			})
+		}
+		wg.Wait()
+		within := report.CostUSD() <= map[string]float64{"bronze": 0.03, "gold": 1}[tenant]
+		fmt.Printf("%s: some refused %v, within its cap %v\n", tenant, refused.Load() > 0, within)
+	}
+	return nil
+}
+
+// answer is what the scripted models say: a page of a thousand tokens.
+func answer(context.Context, *scripted.Request) scripted.Reply {
+	return scripted.Reply{Text: strings.Repeat("waves ", 500)}
+}

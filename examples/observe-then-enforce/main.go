@@ -1,0 +1,54 @@
+// Command observe-then-enforce puts a cascade into production without risk: first
+// it only watches, then its records say what it would have saved, then it acts.
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+
+	"github.com/tmc/langchaingo/llms"
+
+	"github.com/stepfall/stepfall/adapters/router"
+	"github.com/stepfall/stepfall/adapters/scripted"
+	"github.com/stepfall/stepfall/examples/internal/offline"
+	"github.com/stepfall/stepfall/middleware"
+	"github.com/stepfall/stepfall/policies"
+)
+
+func main() { offline.Must(run(context.Background())) }
+
+func run(ctx context.Context) error {
+	stop, err := offline.Start(answer)
+	if err != nil {
+		return err
+	}
+	defer stop()
+	defer os.Remove("traces.jsonl")
+
+	// The same file; a flag of the program changes the mode when the time has come.
+	for _, mode := range []string{"observe", "enforce"} {
+		model, err := router.Open(ctx, "policy.hcl", router.Options{
+			Load: policies.LoadOptions{Sets: []string{"mode=" + mode}},
+		})
+		if err != nil {
+			return err
+		}
+		ctx, report := middleware.WithReport(ctx)
+		_, err = llms.GenerateFromSinglePrompt(ctx, model, "What is the capital of Australia?")
+		if err := model.Close(); err != nil {
+			return err
+		}
+		if err != nil {
+			return err
+		}
+		step := report.Steps()[0]
+		fmt.Printf("%s: would run %s, ran %s\n", mode, step.Decisions[0].Run, step.Chosen)
+	}
+	return nil
+}
+
+// answer is what the scripted models say.
+func answer(context.Context, *scripted.Request) scripted.Reply {
+	return scripted.Reply{Text: "Canberra."}
+}

@@ -1,0 +1,55 @@
+// Command streaming shows what a caller that streams gets to see of a cascade.
+package main
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/tmc/langchaingo/llms"
+
+	"github.com/stepfall/stepfall/adapters/router"
+	"github.com/stepfall/stepfall/adapters/scripted"
+	"github.com/stepfall/stepfall/examples/internal/offline"
+)
+
+func main() { offline.Must(run(context.Background())) }
+
+func run(ctx context.Context) error {
+	stop, err := offline.Start(answer)
+	if err != nil {
+		return err
+	}
+	defer stop()
+
+	model, err := router.Open(ctx, "policy.hcl", router.Options{})
+	if err != nil {
+		return err
+	}
+	defer model.Close()
+
+	for _, question := range []string{"Name three primary colours.", "Tell me a secret."} {
+		pieces := 0
+		show := func(_ context.Context, piece []byte) error {
+			pieces++
+			fmt.Print(string(piece))
+			return nil
+		}
+		if _, err := llms.GenerateFromSinglePrompt(ctx, model, question, llms.WithStreamingFunc(show)); err != nil {
+			return err
+		}
+		fmt.Printf("\n  in %s\n", map[bool]string{true: "one piece", false: "several pieces"}[pieces == 1])
+	}
+	return nil
+}
+
+// answer is what the scripted models say: the small one will not tell secrets.
+func answer(_ context.Context, req *scripted.Request) scripted.Reply {
+	switch {
+	case strings.Contains(req.LastUser(), "colours"):
+		return scripted.Reply{Text: "Red, yellow and blue."}
+	case req.Model == "gpt-4o-mini":
+		return scripted.Reply{Text: "I'm sorry, but I can't help with that."}
+	}
+	return scripted.Reply{Text: "Bees sleep with their feet held."}
+}

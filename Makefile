@@ -28,6 +28,10 @@ build: ## Build the command into bin/ and the plugins into bin/plugins/
 demo: build ## Solve the bundled tasks with a cascade, beside the always-best model
 	$(BIN)/stepfall demo
 
+.PHONY: paper
+paper: build ## Reproduce the paper's tables and figures into docs/results
+	$(BIN)/stepfall paper all --out docs/results
+
 .PHONY: test
 test: ## Run every test
 	go test ./...

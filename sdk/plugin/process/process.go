@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"os"
 	"os/exec"
 	"strings"
@@ -161,6 +162,26 @@ func (p *Process) Conn() *grpc.ClientConn { return p.conn }
 
 // PID returns the process's id.
 func (p *Process) PID() int { return p.pid }
+
+// StrayOutput returns the first lines that the plugin wrote to the standard
+// output of its process beside the handshake. The host puts up with them.
+func (p *Process) StrayOutput() []string {
+	p.runner.mu.Lock()
+	defer p.runner.mu.Unlock()
+	return append([]string(nil), p.runner.stray...)
+}
+
+// DropLifeline closes the lifeline, as the death of the host would. The plugin
+// must end by itself then. Tests of plugins use it.
+func (p *Process) DropLifeline() { p.runner.dropLifeline() }
+
+// Addr returns where the plugin listens.
+func (p *Process) Addr() net.Addr {
+	if r := p.client.ReattachConfig(); r != nil {
+		return r.Addr
+	}
+	return nil
+}
 
 // Done is closed when the process has ended, by itself or not.
 func (p *Process) Done() <-chan struct{} { return p.runner.exited }

@@ -34,6 +34,7 @@ type runner struct {
 	killed  bool
 	pid     int // 0 before the start and after the process was reaped
 	waitErr error
+	stray   []string // first lines on standard output that are no handshake
 }
 
 func newRunner(spec *Spec, sink *logSink) *runner {
@@ -134,6 +135,12 @@ func (r *runner) pumpStdout() {
 			_, _ = io.WriteString(r.handshakeIn, line+"\n") // the reader ends only with us
 			return
 		}
+		const enough = 10
+		r.mu.Lock()
+		if len(r.stray) < enough {
+			r.stray = append(r.stray, r.sink.clean(line))
+		}
+		r.mu.Unlock()
 		r.sink.line(line, "stdout")
 	})
 }
@@ -168,6 +175,15 @@ func (r *runner) reap(pid int) {
 	r.pumps.Wait()
 	r.closeFiles()
 	close(r.finished)
+}
+
+// dropLifeline closes our end of the lifeline, as our death would.
+func (r *runner) dropLifeline() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.pid != 0 {
+		r.lifeline.Close()
+	}
 }
 
 // Wait waits until the process has ended and its output is read.

@@ -1,0 +1,134 @@
+package plugintest
+
+import (
+	"context"
+	"net"
+	"testing"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/test/bufconn"
+
+	"github.com/stepfall/stepfall/sdk"
+	"github.com/stepfall/stepfall/sdk/plugin"
+	"github.com/stepfall/stepfall/sdk/plugin/schema"
+	"github.com/stepfall/stepfall/sdk/plugin/wire"
+)
+
+// Verifier serves p until the test ends and returns it as a verifier. It fails
+// the test when the plugin refuses the config.
+func Verifier(t testing.TB, p plugin.Plugin, config map[string]any) sdk.Verifier {
+	t.Helper()
+	client := configured(t, p, wire.Verifier, config, nil)
+	return verifier{client}
+}
+
+// VerifierWithModels is Verifier for a plugin that calls models.
+func VerifierWithModels(t testing.TB, p plugin.Plugin, config map[string]any, models wire.ModelCaller) sdk.Verifier {
+	t.Helper()
+	return verifier{configured(t, p, wire.Verifier, config, models)}
+}
+
+type verifier struct{ client *wire.Client }
+
+// Verify asks the plugin.
+func (v verifier) Verify(ctx context.Context, req *sdk.VerifyRequest) (*sdk.Verdict, error) {
+	return v.client.Verify(ctx, req, nil)
+}
+
+// QualityEstimator serves p until the test ends and returns it as a quality estimator.
+func QualityEstimator(t testing.TB, p plugin.Plugin, config map[string]any) sdk.QualityEstimator {
+	t.Helper()
+	client := configured(t, p, wire.QualityEstimator, config, nil)
+	return sdk.QualityEstimatorFunc(func(ctx context.Context, req *sdk.QualityRequest) (*sdk.QualityResponse, error) {
+		results, err := client.EstimateQuality(ctx, []*sdk.QualityRequest{req})
+		if err != nil || results[0].Err != nil {
+			return nil, firstError(err, results)
+		}
+		return &sdk.QualityResponse{Estimates: results[0].Estimates}, nil
+	})
+}
+
+// CostEstimator serves p until the test ends and returns it as a cost estimator.
+func CostEstimator(t testing.TB, p plugin.Plugin, config map[string]any) sdk.CostEstimator {
+	t.Helper()
+	client := configured(t, p, wire.CostEstimator, config, nil)
+	return sdk.CostEstimatorFunc(func(ctx context.Context, req *sdk.CostRequest) (*sdk.CostResponse, error) {
+		results, err := client.EstimateCost(ctx, []*sdk.CostRequest{req})
+		if err != nil || results[0].Err != nil {
+			return nil, firstError(err, results)
+		}
+		return &sdk.CostResponse{Estimates: results[0].Estimates}, nil
+	})
+}
+
+func firstError(err error, results []wire.Result) error {
+	if err != nil {
+		return err
+	}
+	return results[0].Err
+}
+
+// Configure serves p, configures it and returns its diagnostics, for tests of
+// what a plugin says about a bad config.
+func Configure(t testing.TB, p plugin.Plugin, role wire.Role, config map[string]any) schema.Diagnostics {
+	t.Helper()
+	_, ds := configure(t, p, role, config, nil)
+	return ds
+}
+
+func configured(t testing.TB, p plugin.Plugin, role wire.Role, config map[string]any, models wire.ModelCaller) *wire.Client {
+	t.Helper()
+	client, ds := configure(t, p, role, config, models)
+	if ds.HasErrors() {
+		t.Fatalf("the plugin refuses its config: %v", ds)
+	}
+	return client
+}
+
+func configure(t testing.TB, p plugin.Plugin, role wire.Role, config map[string]any, models wire.ModelCaller) (*wire.Client, schema.Diagnostics) {
+	t.Helper()
+	server, closeAll, err := plugin.NewServer(p, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const buffer = 1 << 20
+	listener := bufconn.Listen(buffer)
+	g := grpc.NewServer(server.ServerOptions()...)
+	server.Register(g)
+	served := make(chan struct{})
+	go func() {
+		defer close(served)
+		_ = g.Serve(listener) // ends with Stop
+	}()
+	dial := grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return listener.DialContext(ctx) })
+	conn, err := grpc.NewClient("passthrough:///plugin", append(wire.DialOptions(), dial, grpc.WithTransportCredentials(insecure.NewCredentials()))...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	client := wire.NewClient(conn)
+	ctx, cancel := context.WithCancel(context.Background())
+	t.Cleanup(func() {
+		cancel()
+		conn.Close()
+		g.Stop()
+		<-served
+		if err := closeAll(); err != nil {
+			t.Errorf("closing the plugin: %v", err)
+		}
+	})
+	if models != nil {
+		if _, err := client.ServeModels(ctx, models); err != nil {
+			t.Fatal(err)
+		}
+	}
+	normal, err := schema.Normalize(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ds, err := client.Configure(ctx, &wire.ConfigureRequest{Instance: "test", Role: role, Config: normal, ScratchDir: t.TempDir()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return client, ds
+}

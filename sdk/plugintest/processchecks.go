@@ -1,0 +1,286 @@
+package plugintest
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os/exec"
+	"reflect"
+	"regexp"
+	"strings"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/status"
+
+	"github.com/stepfall/stepfall/sdk/plugin/process"
+	"github.com/stepfall/stepfall/sdk/plugin/schema"
+	"github.com/stepfall/stepfall/sdk/plugin/wire"
+)
+
+type processCheck struct {
+	name  string
+	check func(ctx context.Context, r *run) error
+}
+
+// processChecks need no config.
+func processChecks() []processCheck {
+	return []processCheck{
+		{"info", checkInfo},
+		{"health", checkHealth},
+		{"cookie", checkCookie},
+		{"versions", checkVersions},
+		{"mutual-tls", checkMutualTLS},
+		{"stdout", checkStdout},
+		{"describe", checkDescribe},
+		{"shutdown", checkShutdown},
+		{"lifeline", checkLifeline},
+		{"crash", checkCrash},
+	}
+}
+
+var semver = regexp.MustCompile(`^v?\d+\.\d+\.\d+([-+].*)?$`)
+
+// checkInfo: GetInfo answers without Configure, twice the same, with a usable
+// name, version and schema.
+func checkInfo(ctx context.Context, r *run) error {
+	p, stop, err := r.start(ctx)
+	if err != nil {
+		return err
+	}
+	defer stop()
+	info, err := p.Client().Info(ctx, "conformance")
+	if err != nil {
+		return err
+	}
+	again, err := p.Client().Info(ctx, "conformance")
+	if err != nil {
+		return err
+	}
+	r.info = info
+	r.report.Plugin, r.report.Version = info.Name, info.Version
+	if !reflect.DeepEqual(info, again) {
+		return errors.New("GetInfo does not answer the same twice")
+	}
+	if !semver.MatchString(info.Version) {
+		return fmt.Errorf("version %q is no semantic version", info.Version)
+	}
+	for _, role := range info.Roles {
+		switch role.Role {
+		case wire.QualityEstimator, wire.CostEstimator, wire.Verifier:
+		default:
+			return fmt.Errorf("unknown role %s", role.Role)
+		}
+		if err := checkFields(role.Config.Fields, nil); err != nil {
+			return fmt.Errorf("schema of %s: %w", role.Role, err)
+		}
+	}
+	return nil
+}
+
+var fieldType = regexp.MustCompile(`^((list|map)\()*(string|number|integer|bool|duration|object|any)\)*$`)
+
+func checkFields(fields []schema.Field, path []string) error {
+	seen := map[string]bool{}
+	for _, f := range fields {
+		at := strings.Join(append(path, f.Name), ".")
+		switch {
+		case f.Name == "":
+			return fmt.Errorf("a field of %q has no name", at)
+		case seen[f.Name]:
+			return fmt.Errorf("%s occurs twice", at)
+		case !fieldType.MatchString(f.Type) || strings.Count(f.Type, "(") != strings.Count(f.Type, ")"):
+			return fmt.Errorf("%s has the unknown type %q", at, f.Type)
+		case f.Required && f.Default != nil:
+			return fmt.Errorf("%s is required and has a default", at)
+		case f.Min != nil && f.Max != nil && *f.Min > *f.Max:
+			return fmt.Errorf("%s has a lower bound above the upper one", at)
+		}
+		seen[f.Name] = true
+		if err := checkFields(f.Fields, append(path, f.Name)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// checkHealth: the standard health service serves "plugin".
+func checkHealth(ctx context.Context, r *run) error {
+	p, stop, err := r.start(ctx)
+	if err != nil {
+		return err
+	}
+	defer stop()
+	ctx, cancel := context.WithTimeout(ctx, time.Second)
+	defer cancel()
+	return p.Client().Healthy(ctx)
+}
+
+// checkCookie: without the cookie the program does not serve but ends, and not
+// with success, since it was asked nothing.
+func checkCookie(ctx context.Context, r *run) error {
+	spec := r.spec()
+	spec.WithoutCookie, spec.StartTimeout = true, 10*time.Second
+	p, err := process.Start(ctx, spec)
+	if err == nil {
+		p.Stop()
+		return errors.New("it serves although it was not started by a host (no cookie)")
+	}
+	start, ok := errors.AsType[*process.StartError](err)
+	if ok && start.Exit == "exit status 0" {
+		return errors.New("started without the cookie it ends with success")
+	}
+	if ok && strings.Contains(start.Exit, "signal") {
+		return errors.New("started without the cookie it does not end")
+	}
+	return nil
+}
+
+// checkVersions: it takes the common version of several, and none when there is none.
+func checkVersions(ctx context.Context, r *run) error {
+	const future = 999
+	spec := r.spec()
+	spec.ProtocolVersions = []int{wire.ProtocolVersion, future}
+	p, err := process.Start(ctx, spec)
+	if err != nil {
+		return fmt.Errorf("offered versions %d and %d: %w", wire.ProtocolVersion, future, err)
+	}
+	p.Stop()
+	spec.ProtocolVersions = []int{future}
+	p, err = process.Start(ctx, spec)
+	if err == nil {
+		p.Stop()
+		return fmt.Errorf("offered version %d alone, it claims to speak it", future)
+	}
+	if !strings.Contains(err.Error(), "another version of the plugin protocol") {
+		return fmt.Errorf("offered version %d alone, it should name the version that it speaks in the handshake: %w", future, err)
+	}
+	return nil
+}
+
+// checkMutualTLS: somebody else on this machine cannot talk to it.
+func checkMutualTLS(ctx context.Context, r *run) error {
+	if r.Insecure {
+		return skipf("mutual TLS is off")
+	}
+	p, stop, err := r.start(ctx)
+	if err != nil {
+		return err
+	}
+	defer stop()
+	target := "passthrough:///" + p.Addr().String()
+	if p.Addr().Network() == "unix" {
+		target = "unix://" + p.Addr().String()
+	}
+	conn, err := grpc.NewClient(target, grpc.WithTransportCredentials(insecure.NewCredentials()))
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	defer cancel()
+	if _, err := wire.NewClient(conn).Info(ctx, "intruder"); err == nil {
+		return errors.New("it answers a connection without TLS")
+	}
+	return nil
+}
+
+// checkStdout: nothing but the handshake is written to standard output.
+func checkStdout(ctx context.Context, r *run) error {
+	p, stop, err := r.start(ctx)
+	if err != nil {
+		return err
+	}
+	_, err = p.Client().Info(ctx, "conformance")
+	stop()
+	if err != nil {
+		return err
+	}
+	if lines := p.StrayOutput(); len(lines) > 0 {
+		return fmt.Errorf("it writes to standard output, which is for the handshake: %q", lines)
+	}
+	return nil
+}
+
+// checkDescribe: run by hand, it describes itself as it does to hosts.
+func checkDescribe(ctx context.Context, r *run) error {
+	cmd := exec.CommandContext(ctx, r.Path, append(append([]string(nil), r.Args...), "describe")...)
+	cmd.Env = r.Env
+	out, err := cmd.Output()
+	if err != nil {
+		return fmt.Errorf("`describe`: %w", err)
+	}
+	var described struct {
+		Name    string `json:"name"`
+		Version string `json:"version"`
+	}
+	if err := json.Unmarshal(out, &described); err != nil {
+		return fmt.Errorf("`describe` does not print JSON: %w", err)
+	}
+	if described.Name != r.info.Name || described.Version != r.info.Version {
+		return fmt.Errorf("`describe` says %s %s, GetInfo says %s %s", described.Name, described.Version, r.info.Name, r.info.Version)
+	}
+	return nil
+}
+
+// checkShutdown: asked to end, it does within a second, by itself.
+func checkShutdown(ctx context.Context, r *run) error {
+	p, stop, err := r.start(ctx)
+	if err != nil {
+		return err
+	}
+	begun := time.Now()
+	stop()
+	if took := time.Since(begun); took > time.Second {
+		return fmt.Errorf("it took %v to end after it was asked to", took.Round(time.Millisecond))
+	}
+	if exit := p.Exit(); exit != "exit status 0" {
+		return fmt.Errorf("asked to end, it ended with %s", exit)
+	}
+	return nil
+}
+
+// checkLifeline: it ends within a second after the host is gone.
+func checkLifeline(ctx context.Context, r *run) error {
+	p, stop, err := r.start(ctx)
+	if err != nil {
+		return err
+	}
+	defer stop()
+	p.DropLifeline()
+	select {
+	case <-p.Done():
+		return nil
+	case <-time.After(time.Second):
+		return fmt.Errorf("it lives on after the host has gone: it must end when the file descriptor %s is at its end", wire.LifelineEnv)
+	}
+}
+
+// checkCrash: killed, it leaves nothing that keeps it from starting again.
+func checkCrash(ctx context.Context, r *run) error {
+	p, stop, err := r.start(ctx)
+	if err != nil {
+		return err
+	}
+	p.Kill()
+	<-p.Done()
+	stop()
+	p, stop, err = r.start(ctx)
+	if err != nil {
+		return fmt.Errorf("after a crash it does not start: %w", err)
+	}
+	defer stop()
+	_, err = p.Client().Info(ctx, "conformance")
+	return err
+}
+
+// wantStatus reports whether err has the code.
+func wantStatus(err error, want codes.Code, what string) error {
+	if got := status.Code(err); got != want {
+		return fmt.Errorf("%s: the status is %v (%v), not %v", what, got, err, want)
+	}
+	return nil
+}

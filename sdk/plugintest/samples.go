@@ -1,0 +1,177 @@
+package plugintest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"strings"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/stepfall/stepfall/sdk"
+	"github.com/stepfall/stepfall/sdk/plugin/wire"
+)
+
+// sample is one thing to ask about, in any role.
+type sample struct {
+	what     string
+	query    *sdk.Query
+	models   []string
+	answer   *sdk.Answer
+	attempts []sdk.Attempt
+}
+
+// plain returns the nth ordinary sample. Neighbours ask about different numbers
+// of models.
+func plain(n int) sample {
+	s := sample{
+		what: "an ordinary query",
+		query: &sdk.Query{
+			ID: fmt.Sprintf("q%d", n), Group: "conformance", InputTokens: 40 + n,
+			Messages: []sdk.Message{{Role: sdk.RoleUser, Parts: []sdk.Part{sdk.TextPart(fmt.Sprintf("What is %d times %d?", n, n+1))}}},
+		},
+		answer: &sdk.Answer{
+			Model: "model-0", Text: fmt.Sprintf("%d", n*(n+1)), StopReason: "stop",
+			Usage: sdk.Usage{InputTokens: 40, OutputTokens: 3}, CostUSD: 0.0001, Latency: time.Second,
+			LogProbs: []sdk.TokenLogProb{{Token: "4", LogProb: -0.1, Top: []sdk.TopLogProb{{Token: "4", LogProb: -0.1}, {Token: "5", LogProb: -2.5}}}},
+		},
+	}
+	const most = 5
+	for m := range n%most + 1 {
+		s.models = append(s.models, fmt.Sprintf("model-%d", m))
+	}
+	if n%2 == 1 {
+		s.attempts = []sdk.Attempt{{Answer: *s.answer}}
+	}
+	return s
+}
+
+func many(n int) []sample {
+	out := make([]sample, n)
+	for i := range out {
+		out[i] = plain(i)
+	}
+	return out
+}
+
+// oddities are inputs that a plugin meets sooner or later.
+func oddities() []sample {
+	empty := sample{what: "an empty query", query: &sdk.Query{}, models: []string{"m"}, answer: &sdk.Answer{}}
+	none := plain(0)
+	none.what, none.models = "no models", nil
+	parts := plain(1)
+	parts.what = "every kind of part"
+	parts.query.Messages = append(parts.query.Messages, sdk.Message{Role: sdk.RoleAssistant, Parts: []sdk.Part{
+		{Kind: sdk.PartImageURL, URL: "https://example.org/a.png"},
+		{Kind: sdk.PartBinary, MIMEType: "image/png", Data: []byte{0x89, 0, 0xff}},
+		{Kind: sdk.PartToolCall, ToolCall: &sdk.ToolCall{ID: "1", Name: "search", Arguments: `{"q": "unfinished`}},
+		{},
+	}}, sdk.Message{Role: sdk.RoleTool, Parts: []sdk.Part{
+		{Kind: sdk.PartToolResult, ToolResult: &sdk.ToolResult{CallID: "1", Name: "search", Content: "\xff\xfe not UTF-8", IsError: true}},
+	}})
+	parts.query.Tools = []sdk.Tool{{Name: "search", Parameters: []byte(`not a schema`)}}
+	parts.answer = &sdk.Answer{ToolCalls: []sdk.ToolCall{{Name: "unknown", Arguments: "["}}}
+	probs := plain(1)
+	probs.what = "strange log-probabilities"
+	probs.answer.LogProbs = []sdk.TokenLogProb{{Token: "\xf0\x9f", LogProb: math.Inf(-1)}, {LogProb: math.NaN()}, {Token: "x", LogProb: 3}}
+	probs.attempts = []sdk.Attempt{{Answer: *probs.answer}, {Answer: *probs.answer, Verdict: &sdk.Verdict{Outcome: sdk.Failed}}}
+	text := plain(0)
+	text.what = "an answer that is no plain text"
+	text.answer.Text = "\x00\x1b[31m" + strings.Repeat("{", 10000) + "\xff"
+	missing := plain(0)
+	missing.what = "a work tree that does not exist"
+	missing.query.WorkDir, missing.query.Checks = "/nonexistent/tree", sdk.Checks{FailToPass: []string{"TestNothing"}}
+	return []sample{empty, none, parts, probs, text, missing}
+}
+
+// call asks about samples and returns how the call went, not what it said.
+func call(ctx context.Context, c *wire.Client, role wire.Role, samples []sample) error {
+	if role == wire.Verifier {
+		for _, s := range samples {
+			if _, err := verify(ctx, c, s); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	_, err := estimate(ctx, c, role, samples)
+	return err
+}
+
+// ask asks about samples with the usual deadline; every item must have a result.
+func (r *run) ask(ctx context.Context, c *wire.Client, role wire.Role, samples []sample) error {
+	ctx, cancel := context.WithTimeout(ctx, r.CallTimeout)
+	defer cancel()
+	if role == wire.Verifier {
+		return call(ctx, c, role, samples)
+	}
+	results, err := estimate(ctx, c, role, samples)
+	if err != nil {
+		return err
+	}
+	for n, result := range results {
+		if result.Err != nil {
+			return fmt.Errorf("item %d: %w", n, result.Err)
+		}
+	}
+	return nil
+}
+
+func verify(ctx context.Context, c *wire.Client, s sample) (*sdk.Verdict, error) {
+	return c.Verify(ctx, &sdk.VerifyRequest{Query: s.query, Answer: s.answer, Earlier: s.attempts}, nil)
+}
+
+func estimate(ctx context.Context, c *wire.Client, role wire.Role, samples []sample) ([]wire.Result, error) {
+	if role == wire.CostEstimator {
+		reqs := make([]*sdk.CostRequest, len(samples))
+		for i, s := range samples {
+			reqs[i] = &sdk.CostRequest{Query: s.query, Attempts: s.attempts}
+			for _, name := range s.models {
+				reqs[i].Models = append(reqs[i].Models, sdk.Model{Name: name, Price: sdk.Price{Input: 1, Output: 2}})
+			}
+		}
+		return c.EstimateCost(ctx, reqs)
+	}
+	reqs := make([]*sdk.QualityRequest, len(samples))
+	for i, s := range samples {
+		reqs[i] = &sdk.QualityRequest{Query: s.query, Models: s.models, Attempts: s.attempts}
+	}
+	return c.EstimateQuality(ctx, reqs)
+}
+
+// broken reports whether err is a defect rather than a plugin's word that it
+// cannot do something.
+func broken(err error) bool {
+	if err == nil {
+		return false
+	}
+	var item *wire.ItemError
+	if errors.As(err, &item) {
+		return false
+	}
+	var malformed *wire.MalformedError
+	if errors.As(err, &malformed) {
+		return true
+	}
+	switch status.Code(err) {
+	case codes.InvalidArgument, codes.Unknown, codes.FailedPrecondition:
+		return false
+	}
+	return true
+}
+
+func same(a, b wire.Result) bool {
+	if (a.Err == nil) != (b.Err == nil) || len(a.Estimates) != len(b.Estimates) {
+		return false
+	}
+	for i := range a.Estimates {
+		x, y := a.Estimates[i], b.Estimates[i]
+		if x.Abstains() != y.Abstains() || !x.Abstains() && (math.Abs(x.Mean-y.Mean) > 1e-12 || math.Abs(x.StdDev-y.StdDev) > 1e-12) {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,381 @@
+package host_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+	"go.uber.org/goleak"
+
+	"github.com/stepfall/stepfall/plugins/host"
+	"github.com/stepfall/stepfall/sdk"
+)
+
+// longestClose is what ending a plugin may take in any state.
+const longestClose = 1500 * time.Millisecond
+
+type syncBuffer struct {
+	mu  sync.Mutex
+	buf bytes.Buffer
+}
+
+func (b *syncBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.buf.Write(p)
+}
+
+func (b *syncBuffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.buf.String()
+}
+
+func logger() (hclog.Logger, *syncBuffer) {
+	out := &syncBuffer{}
+	return hclog.New(&hclog.LoggerOptions{Level: hclog.Trace, Output: out}), out
+}
+
+func ask(ctx context.Context, e sdk.QualityEstimator, text string) error {
+	_, err := e.EstimateQuality(ctx, &sdk.QualityRequest{Query: query(text), Models: []string{"a"}})
+	return err
+}
+
+// closesInTime closes the host and fails when that takes too long or leaves the process.
+func closesInTime(t *testing.T, h *host.Host, pids ...int) {
+	t.Helper()
+	begun := time.Now()
+	if err := h.Close(); err != nil {
+		t.Error(err)
+	}
+	took := time.Since(begun)
+	t.Logf("closed in %v", took.Round(time.Millisecond))
+	if took > longestClose {
+		t.Errorf("closing took %v", took)
+	}
+	for _, pid := range pids {
+		if processExists(pid) {
+			t.Errorf("process %d lives on", pid)
+		}
+	}
+}
+
+func TestCloseInEveryState(t *testing.T) {
+	t.Run("idle", func(t *testing.T) {
+		h := newHost(t, host.Config{})
+		if err := ask(within(t, 20*time.Second), estimator(t, h, nil), ""); err != nil {
+			t.Fatal(err)
+		}
+		closesInTime(t, h, h.Stats()[0].PID)
+	})
+	t.Run("never started", func(t *testing.T) {
+		h := newHost(t, host.Config{})
+		estimator(t, h, nil)
+		closesInTime(t, h)
+	})
+	t.Run("starting", func(t *testing.T) {
+		h := newHost(t, host.Config{Plugins: map[string]host.PluginConfig{"test": {Env: map[string]string{"TEST_BEFORE": "hang"}}}})
+		e := estimator(t, h, nil)
+		failed := make(chan error, 1)
+		go func() { failed <- ask(within(t, 20*time.Second), e, "") }()
+		waitFor(t, func() bool { return h.Stats()[0].State == host.Starting })
+		closesInTime(t, h)
+		if err := <-failed; err == nil {
+			t.Error("the call succeeded")
+		}
+	})
+	for _, state := range []string{"hang", "stuck"} {
+		t.Run("busy: "+state, func(t *testing.T) {
+			h := newHost(t, host.Config{})
+			e := estimator(t, h, nil)
+			if err := ask(within(t, 20*time.Second), e, ""); err != nil {
+				t.Fatal(err)
+			}
+			pid := h.Stats()[0].PID
+			failed := make(chan error, 1)
+			go func() { failed <- ask(within(t, 20*time.Second), e, state) }()
+			closesInTime(t, h, pid)
+			if err := <-failed; err == nil {
+				t.Error("the call succeeded")
+			}
+		})
+	}
+	t.Run("stopped by a signal", func(t *testing.T) {
+		h := newHost(t, host.Config{})
+		if err := ask(within(t, 20*time.Second), estimator(t, h, nil), ""); err != nil {
+			t.Fatal(err)
+		}
+		pid := h.Stats()[0].PID
+		if err := syscall.Kill(pid, syscall.SIGSTOP); err != nil {
+			t.Fatal(err)
+		}
+		closesInTime(t, h, pid)
+	})
+	for _, kind := range []string{"child", "escaped child"} {
+		t.Run(kind+" holds the pipes", func(t *testing.T) {
+			file := filepath.Join(t.TempDir(), "pid")
+			h := newHost(t, host.Config{})
+			if err := ask(within(t, 20*time.Second), estimator(t, h, map[string]any{"file": file}), kind); err != nil {
+				t.Fatal(err)
+			}
+			data, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			child, err := strconv.Atoi(string(data))
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer syscall.Kill(child, syscall.SIGKILL)
+			closesInTime(t, h, h.Stats()[0].PID)
+			if kind == "child" && processExists(child) {
+				t.Error("the child in the plugin's group lives on")
+			}
+		})
+	}
+}
+
+// waitFor waits until a state that another goroutine brings about is there.
+func waitFor(t testing.TB, ready func() bool) {
+	t.Helper()
+	deadline := time.Now().Add(20 * time.Second)
+	for !ready() {
+		if time.Now().After(deadline) {
+			t.Fatal("it did not come about")
+		}
+		time.Sleep(time.Millisecond)
+	}
+}
+
+func TestACrashCostsNoMoreThanARetry(t *testing.T) {
+	h := newHost(t, host.Config{})
+	e := estimator(t, h, map[string]any{"file": filepath.Join(t.TempDir(), "crashed")})
+	if err := ask(within(t, 20*time.Second), e, "exit once"); err != nil {
+		t.Fatalf("an estimate is repeated after a crash: %v", err)
+	}
+	s := h.Stats()[0]
+	if s.Crashes != 1 || s.Starts != 2 || s.Retries != 1 || s.Errors != 0 {
+		t.Errorf("stats: %+v", s)
+	}
+}
+
+func TestAVerificationIsNotRepeated(t *testing.T) {
+	h := newHost(t, host.Config{})
+	v := verifier(t, h, map[string]any{"file": filepath.Join(t.TempDir(), "crashed")})
+	_, err := v.Verify(within(t, 20*time.Second), &sdk.VerifyRequest{Query: query(""), Answer: &sdk.Answer{Text: "exit once"}})
+	if !errors.Is(err, sdk.ErrPluginUnavailable) || !strings.Contains(err.Error(), "exit status 3") {
+		t.Errorf("got %v", err)
+	}
+	waitFor(t, func() bool { return h.Stats()[0].Crashes == 1 }) // counted by the one who reaps
+	if s := h.Stats()[0]; s.Retries != 0 || s.Starts != 1 {
+		t.Errorf("stats: %+v", s)
+	}
+}
+
+func TestCircuitBreaker(t *testing.T) {
+	h := newHost(t, host.Config{})
+	e := estimator(t, h, nil)
+	ctx := within(t, 30*time.Second)
+	waitFor(t, func() bool {
+		err := ask(ctx, e, "exit")
+		if err == nil {
+			t.Fatal("a crash is no answer")
+		}
+		return h.Stats()[0].State == host.Open
+	})
+	begun := time.Now()
+	err := ask(ctx, e, "")
+	var u *host.UnavailableError
+	if !errors.As(err, &u) || u.Until.IsZero() || !errors.Is(err, sdk.ErrPluginUnavailable) {
+		t.Errorf("got %v", err)
+	}
+	if took := time.Since(begun); took > 50*time.Millisecond {
+		t.Errorf("a call of an instance that is down took %v", took)
+	}
+	if s := h.Stats()[0]; s.Starts != 5 || s.Crashes != 5 {
+		t.Errorf("stats: %+v", s)
+	}
+}
+
+func TestPluginsThatDoNotStart(t *testing.T) {
+	for before, want := range map[string]string{"exit": "cannot find the weights", "hang": "it was not ready within"} {
+		t.Run(before, func(t *testing.T) {
+			h := newHost(t, host.Config{Plugins: map[string]host.PluginConfig{"test": {
+				StartTimeout: 500 * time.Millisecond, Env: map[string]string{"TEST_BEFORE": before},
+			}}})
+			err := ask(within(t, 20*time.Second), estimator(t, h, nil), "")
+			if !errors.Is(err, sdk.ErrPluginUnavailable) || !strings.Contains(err.Error(), want) {
+				t.Errorf("got %v", err)
+			}
+		})
+	}
+}
+
+func TestNoiseBeforeTheHandshakeDoesNoHarm(t *testing.T) {
+	log, out := logger()
+	h := newHost(t, host.Config{Logger: log, Plugins: map[string]host.PluginConfig{"test": {Env: map[string]string{"TEST_BEFORE": "noise"}}}})
+	if err := ask(within(t, 20*time.Second), estimator(t, h, nil), "print"); err != nil {
+		t.Fatal(err)
+	}
+	closesInTime(t, h)
+	for _, want := range []string{"Loading model weights...", "to file descriptor one", "to standard output"} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("the log lacks %q:\n%s", want, out)
+		}
+	}
+}
+
+func TestHostileLogLines(t *testing.T) {
+	log, out := logger()
+	h := newHost(t, host.Config{Logger: log, Plugins: map[string]host.PluginConfig{"test": {Env: map[string]string{"TEST_BEFORE": "badlog", "TEST_SECRET": "sk-very-secret"}}}})
+	if err := ask(within(t, 20*time.Second), estimator(t, h, map[string]any{"secret": "config-secret"}), "log"); err != nil {
+		t.Fatal(err)
+	}
+	closesInTime(t, h)
+	text := out.String()
+	for _, bad := range []string{"sk-very-secret", "config-secret", "\x1b", "\x07"} {
+		if strings.Contains(text, bad) {
+			t.Errorf("the log has %q", bad)
+		}
+	}
+	for _, want := range []string{"token [redacted]", "logged by the plugin", "count=3", "[WARN]"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("the log lacks %q:\n%.3000s", want, text)
+		}
+	}
+	if len(text) > 100<<10 {
+		t.Errorf("the log has %d bytes", len(text))
+	}
+}
+
+func TestPanicsAndErrors(t *testing.T) {
+	h := newHost(t, host.Config{})
+	e := estimator(t, h, map[string]any{"secret": "config-secret"})
+	for text, want := range map[string]string{"panic": "panic: as told", "error": "no, because of [redacted]"} {
+		err := ask(within(t, 20*time.Second), e, text)
+		var call *host.CallError
+		if !errors.As(err, &call) || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "config-secret") {
+			t.Errorf("%s: got %v", text, err)
+		}
+	}
+	if err := ask(within(t, 20*time.Second), e, ""); err != nil {
+		t.Errorf("after a panic: %v", err)
+	}
+	if s := h.Stats()[0]; s.Crashes != 0 || s.Starts != 1 {
+		t.Errorf("stats: %+v", s)
+	}
+}
+
+func TestAHungPluginIsKilled(t *testing.T) {
+	h := newHost(t, host.Config{Plugins: map[string]host.PluginConfig{"test": {CallTimeout: 100 * time.Millisecond}}})
+	e := estimator(t, h, nil)
+	ctx := within(t, 30*time.Second)
+	if err := ask(ctx, e, ""); err != nil {
+		t.Fatal(err)
+	}
+	if err := syscall.Kill(h.Stats()[0].PID, syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	if err := ask(ctx, e, ""); !errors.Is(err, sdk.ErrPluginUnavailable) {
+		t.Errorf("got %v", err)
+	}
+	waitFor(t, func() bool { return ask(ctx, e, "") == nil })
+	if s := h.Stats()[0]; s.Crashes != 1 || s.Starts != 2 {
+		t.Errorf("stats: %+v", s)
+	}
+}
+
+func TestTheCallersDeadlineHolds(t *testing.T) {
+	e := estimator(t, newHost(t, host.Config{}), nil)
+	if err := ask(within(t, 20*time.Second), e, ""); err != nil {
+		t.Fatal(err)
+	}
+	begun := time.Now()
+	err := ask(within(t, 100*time.Millisecond), e, "stuck")
+	if !errors.Is(err, context.DeadlineExceeded) || host.PluginError(err) {
+		t.Errorf("got %v", err)
+	}
+	if took := time.Since(begun); took > time.Second {
+		t.Errorf("took %v", took)
+	}
+}
+
+func TestStartIsShared(t *testing.T) {
+	h := newHost(t, host.Config{})
+	e := estimator(t, h, nil)
+	var wg sync.WaitGroup
+	for range 20 {
+		wg.Go(func() {
+			if err := ask(within(t, 20*time.Second), e, ""); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	wg.Wait()
+	if s := h.Stats()[0]; s.Starts != 1 || s.Calls != 20 {
+		t.Errorf("stats: %+v", s)
+	}
+}
+
+// TestCyclesLeaveNothing starts, crashes and restarts a plugin many times: 1000
+// times when STEPFALL_LONG is set, 50 otherwise. No goroutine, process, file or
+// folder may be left.
+func TestCyclesLeaveNothing(t *testing.T) {
+	cycles := 50
+	if os.Getenv("STEPFALL_LONG") != "" {
+		cycles = 1000
+	}
+	dir, temp := pluginDir(t), mustShort(t, "")
+	before := goleak.IgnoreCurrent()
+	files := openFiles(t)
+	var pids []int
+	for range cycles {
+		h, err := host.New(host.Config{SearchPath: []string{dir}, TempDir: temp})
+		if err != nil {
+			t.Fatal(err)
+		}
+		e := estimator(t, h, nil)
+		if err := ask(within(t, 30*time.Second), e, ""); err != nil {
+			t.Fatal(err)
+		}
+		pids = append(pids, h.Stats()[0].PID)
+		if err := syscall.Kill(pids[len(pids)-1], syscall.SIGKILL); err != nil {
+			t.Fatal(err)
+		}
+		waitFor(t, func() bool { return ask(within(t, 30*time.Second), e, "") == nil })
+		pids = append(pids, h.Stats()[0].PID)
+		if err := h.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := goleak.Find(before); err != nil {
+		t.Error(err)
+	}
+	if now := openFiles(t); now > files {
+		t.Errorf("%d files are open, before it were %d", now, files)
+	}
+	for _, pid := range pids {
+		if processExists(pid) {
+			t.Errorf("process %d lives on", pid)
+		}
+	}
+	t.Logf("%d cycles", cycles)
+}
+
+func openFiles(t *testing.T) int {
+	t.Helper()
+	entries, err := os.ReadDir("/proc/self/fd")
+	if err != nil {
+		t.Skip("no /proc")
+	}
+	return len(entries)
+}

@@ -293,7 +293,10 @@ func (l *loader) assignSecret(a *argument, v value, result cty.Value, secret *se
 		if l.o.RequireSecrets {
 			s = Error
 		}
-		l.report(s, v.at, fmt.Sprintf("environment variable %s is not set", secret.name), "", "Calls that need this key will be refused by the server.")
+		if !l.o.WithoutSecrets && !l.unset[secret.name] {
+			l.unset[secret.name] = true
+			l.report(s, v.at, fmt.Sprintf("environment variable %s is not set", secret.name), "", "Calls that need this key will be refused by the server.")
+		}
 		dst.Set(reflect.ValueOf(Secret{name: secret.name}))
 		return true
 	}

@@ -49,6 +49,9 @@ func (l *loader) functions(dir string) map[string]function.Function {
 				}
 				name := args[0].AsString()
 				v, ok := l.lookup(name)
+				if l.o.WithoutSecrets {
+					v, ok = "", false
+				}
 				if ok && v != "" {
 					l.secrets = append(l.secrets, v)
 				}

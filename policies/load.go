@@ -39,6 +39,8 @@ type LoadOptions struct {
 	// RequireSecrets makes an error of an environment variable that env() names
 	// and that is not set; otherwise it is a warning.
 	RequireSecrets bool
+	// WithoutSecrets does not read what env() names, for those who call no model.
+	WithoutSecrets bool
 }
 
 // Load reads the policy at path, a file, a folder of .hcl files, or "library:NAME".
@@ -87,6 +89,8 @@ type loader struct {
 	// faulty are the paths of blocks in which something was complained about, so
 	// that nothing is said of what only follows from it.
 	faulty map[string]bool
+	// unset are the environment variables that were found missing.
+	unset map[string]bool
 }
 
 func newLoader(o LoadOptions) *loader {
@@ -97,7 +101,7 @@ func newLoader(o LoadOptions) *loader {
 		o: o, k: koanf.NewWithConf(koanf.Conf{Delim: delim}),
 		headers: map[string]*header{}, sources: map[string][]byte{}, places: map[string]leaf{},
 		scopes: map[string]*hcl.EvalContext{}, usedLocals: map[string]bool{}, environ: map[string]string{},
-		locals: map[string]cty.Value{}, faulty: map[string]bool{},
+		locals: map[string]cty.Value{}, faulty: map[string]bool{}, unset: map[string]bool{},
 	}
 	for _, pair := range o.Env {
 		if name, v, ok := strings.Cut(pair, "="); ok {

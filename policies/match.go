@@ -1,8 +1,10 @@
 package policies
 
 import (
+	"fmt"
 	"path"
 	"slices"
+	"strings"
 
 	"github.com/stepfall/stepfall/sdk"
 	"github.com/stepfall/stepfall/sdk/cascade"
@@ -15,25 +17,50 @@ func (w When) Empty() bool {
 
 // Matches reports whether q meets every condition.
 func (w When) Matches(q *sdk.Query) bool {
-	if w.Groups != nil && !anyGlob(w.Groups, q.Group) || w.Tenants != nil && !anyGlob(w.Tenants, q.Tenant) {
-		return false
+	return w.failing(q) == ""
+}
+
+// Why returns which condition q does not meet, or "" when it meets all.
+func (w When) Why(q *sdk.Query) string {
+	switch which := w.failing(q); which {
+	case "":
+		return ""
+	case "groups":
+		return fmt.Sprintf("its group %q is none of %q", q.Group, w.Groups)
+	case "tenants":
+		return fmt.Sprintf("its tenant %q is none of %q", q.Tenant, w.Tenants)
+	case "tools":
+		return fmt.Sprintf("it offers none of the tools %q", w.Tools)
+	case "checks":
+		if *w.Checks {
+			return "it names no tests that decide"
+		}
+		return "it names tests that decide"
+	default:
+		key := strings.TrimPrefix(which, "label ")
+		return fmt.Sprintf("its label %s is %q, not %q", key, q.Labels[key], w.Labels[key])
 	}
-	if w.Tools != nil && !slices.ContainsFunc(q.Tools, func(t sdk.Tool) bool { return anyGlob(w.Tools, t.Name) }) {
-		return false
+}
+
+// failing returns the first condition that q does not meet: the argument's name, or
+// "label" and its name.
+func (w When) failing(q *sdk.Query) string {
+	switch {
+	case w.Groups != nil && !anyGlob(w.Groups, q.Group):
+		return "groups"
+	case w.Tenants != nil && !anyGlob(w.Tenants, q.Tenant):
+		return "tenants"
+	case w.Tools != nil && !slices.ContainsFunc(q.Tools, func(t sdk.Tool) bool { return anyGlob(w.Tools, t.Name) }):
+		return "tools"
+	case w.Checks != nil && *w.Checks != (len(q.Checks.FailToPass)+len(q.Checks.PassToPass) > 0 || q.WorkDir != ""):
+		return "checks"
 	}
-	if w.Checks != nil {
-		has := len(q.Checks.FailToPass)+len(q.Checks.PassToPass) > 0 || q.WorkDir != ""
-		if has != *w.Checks {
-			return false
+	for _, key := range sortedKeys(w.Labels) {
+		if v, ok := q.Labels[key]; !ok || !glob(w.Labels[key], v) {
+			return "label " + key
 		}
 	}
-	for key, pattern := range w.Labels {
-		v, ok := q.Labels[key]
-		if !ok || !glob(pattern, v) {
-			return false
-		}
-	}
-	return true
+	return ""
 }
 
 func anyGlob(patterns []string, text string) bool {

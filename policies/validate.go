@@ -212,10 +212,10 @@ func (l *loader) strategy(p *Policy, s *Strategy, candidates []string, path []st
 		return
 	}
 	at := func(argument string) origin { return l.place(append(slices.Clone(path), argument)...) }
-	fitted := p.Fit != nil && !l.o.WithoutProfile
+	fitted := p.Fit != nil
 	for _, name := range []string{"lambda", "threshold", "gamma", "scale"} {
 		_, given := l.places[strings.Join(append(slices.Clone(path), name), delim)]
-		if given && fitted && len(path) == 2 {
+		if given && fitted && !l.o.WithoutProfile && len(path) == 2 {
 			l.complain(at(name), fmt.Sprintf("%s comes from the profile", name), fmt.Sprintf("The fit block names %s, and a value must have one source.", p.Fit.Profile),
 				fmt.Sprintf("Remove %s, or the fit block.", name))
 		}

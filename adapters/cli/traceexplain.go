@@ -73,21 +73,7 @@ func (f *traceFlags) explain(ctx context.Context, s Streams, name string) error 
 	w.head(t)
 	for n, d := range t.Decisions {
 		w.decision(n+1, t, &d)
-		tab := newTable(s.Out, Column{Name: "model"}, Column{Name: "quality", Number: true}, Column{Name: "±", Number: true},
-			Column{Name: "USD", Number: true}, Column{Name: "price in quality", Number: true}, Column{Name: ""})
-		for _, b := range d.Models {
-			state, price := "", fmt.Sprintf("%.4f", d.Lambda*b.CostUSD)
-			switch {
-			case b.Ran && b.Model == d.Answer:
-				state, price = "answered, best so far", "paid"
-			case b.Ran:
-				state, price = "answered", "paid"
-			case b.Model == d.Run:
-				state = "runs now"
-			}
-			tab.AppendRow([]any{b.Model, fmt.Sprintf("%.4f", b.Quality.Mean), fmt.Sprintf("%.4f", b.Quality.StdDev), usd(b.CostUSD), price, state})
-		}
-		tab.Render()
+		w.beliefs(&d)
 		w.alternatives(d.Alternatives)
 	}
 	return w.err

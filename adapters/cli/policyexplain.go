@@ -1,0 +1,180 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/stepfall/stepfall/adapters/forecast"
+	"github.com/stepfall/stepfall/policies"
+	"github.com/stepfall/stepfall/sdk"
+)
+
+// explainFlags are the flags of stepfall policy explain.
+type explainFlags struct {
+	policyFlags
+
+	text, group, tenant string
+	tokens              int
+	tools, labels       []string
+	suppose             []string
+	checks, json        bool
+}
+
+func newPolicyExplainCommand(s Streams) *cobra.Command {
+	var f explainFlags
+	cmd := &cobra.Command{
+		Use:   "explain POLICY",
+		Short: "Say why a policy would ask which models for a query",
+		Long: `Say why a policy would ask which models for a query: which match block applies,
+which models are out and why, and each decision with what it rests on. Nothing is
+called: each answer is supposed to be as good as the policy expects of its model,
+unless --suppose says otherwise.`,
+		Example: `  stepfall policy explain policy.hcl --query "Fix the failing test" --tool edit --tokens 4000
+  stepfall policy explain policy.hcl --group code/go --suppose small=0.2`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error { return f.run(cmd.Context(), s, args[0]) },
+	}
+	f.policyFlags.add(cmd)
+	flags := cmd.Flags()
+	flags.StringVar(&f.text, "query", "", "text of the query")
+	flags.IntVar(&f.tokens, "tokens", 0, "length of the prompt in tokens (default: by the text, at least 1000 without one)")
+	flags.StringVar(&f.group, "group", "", "group of the query")
+	flags.StringVar(&f.tenant, "tenant", "", "tenant of the query")
+	flags.StringSliceVar(&f.tools, "tool", nil, "tool that the query offers (may be repeated)")
+	flags.StringSliceVar(&f.labels, "label", nil, "label of the query, as key=value (may be repeated)")
+	flags.BoolVar(&f.checks, "checks", false, "the query names tests that decide")
+	flags.BoolVar(&f.json, "json-format", false, "the query asks for JSON")
+	flags.StringSliceVar(&f.suppose, "suppose", nil, "suppose that a model's answer has this quality, as model=0.2 (may be repeated)")
+	return cmd
+}
+
+func (f *explainFlags) query() (*sdk.Query, error) {
+	q := &sdk.Query{ID: "explained", Group: f.group, Tenant: f.tenant, InputTokens: f.tokens, Labels: map[string]string{}}
+	q.Format.JSON = f.json
+	if f.text != "" {
+		q.Messages = []sdk.Message{{Role: sdk.RoleUser, Parts: []sdk.Part{sdk.TextPart(f.text)}}}
+	}
+	if q.InputTokens == 0 {
+		q.InputTokens = (len(f.text) + 3) / 4
+		if f.text == "" {
+			q.InputTokens = 1000
+		}
+	}
+	for _, name := range f.tools {
+		q.Tools = append(q.Tools, sdk.Tool{Name: name})
+	}
+	for _, pair := range f.labels {
+		key, v, ok := strings.Cut(pair, "=")
+		if !ok {
+			return nil, usage("--label %s: want key=value", pair)
+		}
+		q.Labels[key] = v
+	}
+	if f.checks {
+		q.Checks.FailToPass = []string{"given"}
+	}
+	return q, nil
+}
+
+func (f *explainFlags) run(ctx context.Context, s Streams, path string) error {
+	q, err := f.query()
+	if err != nil {
+		return err
+	}
+	p, err := f.load(s, path, policies.LoadOptions{})
+	if err != nil {
+		return err
+	}
+	world := &forecast.Beliefs{Queries: []*sdk.Query{q}, Suppose: map[string]float64{}}
+	for _, pair := range f.suppose {
+		name, text, _ := strings.Cut(pair, "=")
+		v, err := strconv.ParseFloat(text, 64)
+		if err != nil || !(v >= 0 && v <= 1) {
+			return usage("--suppose %s: want model=quality with a quality from 0 to 1", pair)
+		}
+		if !slices.ContainsFunc(p.Models, func(m policies.Model) bool { return m.Name == name }) {
+			return usage("--suppose %s: the policy has no model %q", pair, name)
+		}
+		world.Suppose[name] = v
+	}
+	result, err := forecast.New(ctx, p, world, forecast.Options{Keep: true})
+	if err != nil {
+		return err
+	}
+	return f.print(s, p, q, result.Traces)
+}
+
+func (f *explainFlags) print(s Streams, p *policies.Policy, q *sdk.Query, traces []*sdk.Trace) error {
+	w := &printer{w: s.Out}
+	choice := p.Choose(q)
+	for i := range p.Matches {
+		m := &p.Matches[i]
+		if m.Name == choice.Match {
+			w.f("match %q applies\n", m.Name)
+			break
+		}
+		w.f("match %q does not apply: %s\n", m.Name, m.When.Why(q))
+	}
+	if choice.Match == "" {
+		w.f("the policy's own strategy decides: %s\n", choice.Strategy.Kind)
+	}
+	for i := range p.Verifiers {
+		v := &p.Verifiers[i]
+		if why := v.When.Why(q); why != "" {
+			w.f("verifier %q does not judge this query: %s\n", v.Name, why)
+		} else {
+			w.f("verifier %q judges the answers\n", v.Name)
+		}
+	}
+	if len(traces) == 0 {
+		w.f("no model can be asked:\n")
+	}
+	for _, t := range traces {
+		for _, i := range t.Infeasible {
+			w.f("left out: %s %s\n", i.Model, i.Reason)
+		}
+		for n, d := range t.Decisions {
+			w.decision(n+1, t, &d)
+			w.beliefs(&d)
+			w.alternatives(d.Alternatives)
+			if d.Run == "" {
+				continue
+			}
+			for _, c := range t.Calls {
+				if c.Model == d.Run {
+					w.f("supposed: %s answers with quality %.2f for %s USD\n", c.Model, c.Quality.Mean, usd(c.CostUSD))
+				}
+			}
+		}
+		if t.Error != "" {
+			w.f("\nno answer: %s\n", t.Error)
+			continue
+		}
+		w.f("\nanswer of %s, stopped because %s; %s USD\n", t.Chosen, because(t.Stop), usd(t.CostUSD))
+	}
+	return w.err
+}
+
+// beliefs prints what a decision rests on.
+func (p *printer) beliefs(d *sdk.Decision) {
+	tab := newTable(p.w, Column{Name: "model"}, Column{Name: "quality", Number: true}, Column{Name: "±", Number: true},
+		Column{Name: "USD", Number: true}, Column{Name: "price in quality", Number: true}, Column{Name: ""})
+	for _, b := range d.Models {
+		state, price := "", fmt.Sprintf("%.4f", d.Lambda*b.CostUSD)
+		switch {
+		case b.Ran && b.Model == d.Answer:
+			state, price = "answered, best so far", "paid"
+		case b.Ran:
+			state, price = "answered", "paid"
+		case b.Model == d.Run:
+			state = "runs now"
+		}
+		tab.AppendRow([]any{b.Model, fmt.Sprintf("%.4f", b.Quality.Mean), fmt.Sprintf("%.4f", b.Quality.StdDev), usd(b.CostUSD), price, state})
+	}
+	tab.Render()
+}

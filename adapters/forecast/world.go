@@ -1,0 +1,280 @@
+package forecast
+
+import (
+	"hash/fnv"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"strings"
+
+	"github.com/stepfall/stepfall/policies"
+	"github.com/stepfall/stepfall/sdk"
+	"github.com/stepfall/stepfall/sdk/estimate"
+	"github.com/stepfall/stepfall/sdk/outcome"
+)
+
+// Model is a model as a world knows it.
+type Model struct {
+	// Name is the policy's name of it; Provider and Served say what it is.
+	Name, Provider, Served string
+	// Quality is what the policy believes of it, and Verified whether a verifier
+	// of the policy judges its answer to the query at hand.
+	Quality  sdk.Estimate
+	Verified bool
+}
+
+// Outcome is what a model does with a query.
+type Outcome struct {
+	// Quality is how good the answer is, in [0, 1].
+	Quality float64
+	// Estimated says that the quality can be seen by an estimator once the model has
+	// run; a verifier sees it in any case.
+	Estimated bool
+	// CostUSD is the recorded cost; 0 means the price of the expected lengths.
+	CostUSD float64
+	// Text and Signals are for the estimators of a profile.
+	Text    string
+	Signals map[string]float64
+	// Known is false when the world has nothing of this model, and the policy's
+	// beliefs were used.
+	Known bool
+}
+
+// World has queries and what models do with them. Asked twice, it says the same.
+type World interface {
+	Len() int
+	Query(n int) *sdk.Query
+	Outcome(n int, m Model) Outcome
+	// Recorded returns what was believed of a model before it ran, or nil when the
+	// world has no beliefs of its own.
+	Recorded() func(q *sdk.Query, model string) (sdk.Estimate, bool)
+}
+
+// draw returns a quality drawn from a belief, the same for the same seed and model
+// whatever else is drawn.
+func draw(seed uint64, n int, m Model, believed sdk.Estimate) float64 {
+	h := fnv.New64a()
+	name := m.Served
+	if name == "" {
+		name = m.Name
+	}
+	_, _ = h.Write([]byte(m.Provider + "/" + name)) // hash.Hash never returns an error
+	r := rand.New(rand.NewPCG(seed, h.Sum64()^uint64(n)*0x9e3779b97f4a7c15))
+	if m.Verified {
+		if r.Float64() < believed.Mean {
+			return 1
+		}
+		return 0
+	}
+	return min(1, max(0, believed.Mean+believed.StdDev*r.NormFloat64()))
+}
+
+// Beliefs is a world in which the policy's beliefs are true: each query is drawn
+// several times.
+type Beliefs struct {
+	Queries []*sdk.Query
+	// Draws is how often each query is drawn; 0 means once.
+	Draws int
+	Seed  uint64
+	// Suppose, when not nil, sets the quality of answers by the policy's name of
+	// the model, and everything else to what is expected of it.
+	Suppose map[string]float64
+}
+
+// Len implements [World].
+func (b *Beliefs) Len() int { return len(b.Queries) * max(1, b.Draws) }
+
+// Query implements [World].
+func (b *Beliefs) Query(n int) *sdk.Query { return b.Queries[n%len(b.Queries)] }
+
+// Recorded implements [World].
+func (b *Beliefs) Recorded() func(*sdk.Query, string) (sdk.Estimate, bool) { return nil }
+
+// Outcome implements [World].
+func (b *Beliefs) Outcome(n int, m Model) Outcome {
+	if b.Suppose == nil {
+		return Outcome{Quality: draw(b.Seed, n, m, m.Quality), Estimated: true, Known: true}
+	}
+	v, ok := b.Suppose[m.Name]
+	if !ok {
+		v = m.Quality.Mean
+	}
+	return Outcome{Quality: v, Estimated: true, Known: true}
+}
+
+// Table is a world of recorded outcomes. A model is found by the policy's name of
+// it, or by its served name.
+type Table struct {
+	Outcomes *outcome.Table
+	Seed     uint64
+}
+
+// Len implements [World].
+func (t *Table) Len() int { return len(t.Outcomes.Queries) }
+
+// Query implements [World].
+func (t *Table) Query(n int) *sdk.Query {
+	o := t.Outcomes
+	q := &sdk.Query{ID: o.Queries[n], Group: o.Group(n), Features: map[string]float64{}}
+	if text := o.Prompt(n); text != "" {
+		q.Messages = []sdk.Message{{Role: sdk.RoleUser, Parts: []sdk.Part{sdk.TextPart(text)}}}
+		q.InputTokens = tokens(text)
+	}
+	for i, name := range o.Models {
+		if v := outcome.At(o.InputTokens, n, i); v > 0 {
+			q.InputTokens = max(q.InputTokens, int(v))
+		}
+		if v := outcome.At(o.Ante, n, i); !math.IsNaN(v) {
+			q.Features[estimate.FeatureAnte+name] = v
+		}
+	}
+	if o.Verified {
+		q.Checks.FailToPass = []string{"recorded"}
+	}
+	return q
+}
+
+// Recorded implements [World].
+func (t *Table) Recorded() func(*sdk.Query, string) (sdk.Estimate, bool) { return nil }
+
+// Outcome implements [World].
+func (t *Table) Outcome(n int, m Model) Outcome {
+	o := t.Outcomes
+	i := o.Index(m.Name)
+	if i < 0 {
+		i = slices.IndexFunc(o.Models, func(name string) bool { return name == m.Served || strings.HasSuffix(name, "/"+m.Served) })
+	}
+	if i < 0 || math.IsNaN(outcome.At(o.Quality, n, i)) {
+		return Outcome{Quality: draw(t.Seed, n, m, m.Quality), Estimated: true}
+	}
+	out := Outcome{Quality: o.Quality[n][i], Known: true, Text: o.Answer(n, i), Signals: map[string]float64{}}
+	if c := outcome.At(o.CostUSD, n, i); c > 0 {
+		out.CostUSD = c
+	}
+	if v := outcome.At(o.Post, n, i); !math.IsNaN(v) {
+		out.Signals[estimate.SignalPost] = v
+	}
+	for name, matrix := range o.Signals {
+		if v := outcome.At(matrix, n, i); !math.IsNaN(v) {
+			out.Signals[name] = v
+		}
+	}
+	return out
+}
+
+// Traces is a world of recorded steps. What a trace does not have, because the
+// model was not run, is drawn from what was believed of it then.
+type Traces struct {
+	Steps []*sdk.Trace
+	Seed  uint64
+}
+
+// Len implements [World].
+func (t *Traces) Len() int { return len(t.Steps) }
+
+// Query implements [World].
+func (t *Traces) Query(n int) *sdk.Query {
+	s := t.Steps[n]
+	q := &sdk.Query{ID: s.ID, Group: s.Group, Run: s.Run, Session: s.Session, Tenant: s.Tenant, InputTokens: s.InputTokens, Features: s.Features}
+	if s.Prompt != "" {
+		q.Messages = []sdk.Message{{Role: sdk.RoleUser, Parts: []sdk.Part{sdk.TextPart(s.Prompt)}}}
+	}
+	for _, c := range s.Calls {
+		if c.Verdict != nil {
+			q.Checks.FailToPass = []string{"recorded"}
+		}
+	}
+	return q
+}
+
+// Recorded implements [World].
+func (t *Traces) Recorded() func(*sdk.Query, string) (sdk.Estimate, bool) {
+	byID := make(map[string]*sdk.Trace, len(t.Steps))
+	for _, s := range t.Steps {
+		byID[s.ID] = s
+	}
+	return func(q *sdk.Query, model string) (sdk.Estimate, bool) {
+		s := byID[q.ID]
+		if s == nil {
+			return sdk.Estimate{}, false
+		}
+		return believed(s, model)
+	}
+}
+
+// believed returns what was believed of a model before anything ran.
+func believed(s *sdk.Trace, model string) (sdk.Estimate, bool) {
+	if len(s.Decisions) == 0 {
+		return sdk.Estimate{}, false
+	}
+	for _, b := range s.Decisions[0].Models {
+		if b.Model == model && !b.Ran {
+			return b.Quality, true
+		}
+	}
+	return sdk.Estimate{}, false
+}
+
+// Outcome implements [World].
+func (t *Traces) Outcome(n int, m Model) Outcome {
+	s := t.Steps[n]
+	for _, c := range s.Calls {
+		if c.Error != "" || c.Model != m.Name && (c.Served == "" || c.Served != m.Served) {
+			continue
+		}
+		o := Outcome{Quality: c.Quality.Mean, Estimated: true, CostUSD: c.CostUSD, Known: true, Signals: c.Signals, Text: c.Answer}
+		if q, ok := c.Verdict.Quality(); ok {
+			o.Quality = q
+		}
+		return o
+	}
+	belief, known := believed(s, m.Name)
+	if !known {
+		belief = m.Quality
+	}
+	return Outcome{Quality: draw(t.Seed, n, m, belief), Estimated: true, Known: known}
+}
+
+// tokens is a rough length of a text.
+func tokens(text string) int { return (len(text) + 3) / 4 }
+
+// Sample returns queries that show what a policy does when nothing better is at
+// hand: prompts from short to long, plain and with tools, and some of each kind
+// that a match block of one of the policies is about.
+func Sample(ps ...*policies.Policy) []*sdk.Query {
+	whens := []policies.When{{}}
+	for _, p := range ps {
+		for i := range p.Matches {
+			whens = append(whens, p.Matches[i].When)
+		}
+		for i := range p.Verifiers {
+			whens = append(whens, p.Verifiers[i].When)
+		}
+	}
+	var list []*sdk.Query
+	for _, w := range whens {
+		for _, length := range []int{200, 1000, 4000, 16000} {
+			q := &sdk.Query{InputTokens: length, Labels: map[string]string{}}
+			if len(w.Groups) > 0 {
+				q.Group = example(w.Groups[0])
+			}
+			if len(w.Tenants) > 0 {
+				q.Tenant = example(w.Tenants[0])
+			}
+			if len(w.Tools) > 0 {
+				q.Tools = []sdk.Tool{{Name: example(w.Tools[0])}}
+			}
+			for k, v := range w.Labels {
+				q.Labels[k] = example(v)
+			}
+			if w.Checks != nil && *w.Checks {
+				q.Checks.FailToPass = []string{"sample"}
+			}
+			list = append(list, q)
+		}
+	}
+	return list
+}
+
+// example returns a text that a pattern matches.
+func example(pattern string) string { return strings.NewReplacer("*", "x", "?", "x").Replace(pattern) }

@@ -32,11 +32,10 @@ type view struct {
 type ballot struct {
 	forIt bool
 	sure  float64
-	cost  float64
 }
 
 // Verify asks twice. A judge that cannot be asked, or that gives no letter, makes
-// an inconclusive verdict; what was spent is in the verdict all the same.
+// an inconclusive verdict. The host, which makes the calls, adds their cost to it.
 func (v *verifier) Verify(ctx context.Context, req *sdk.VerifyRequest) (*sdk.Verdict, error) {
 	verdict := &sdk.Verdict{}
 	if req.Answer == nil {
@@ -51,7 +50,6 @@ func (v *verifier) Verify(ctx context.Context, req *sdk.VerifyRequest) (*sdk.Ver
 	for i := range ballots {
 		var err error
 		ballots[i], err = v.ask(ctx, req, other, i == 1)
-		verdict.CostUSD += ballots[i].cost
 		if ctx.Err() != nil {
 			return nil, ctx.Err()
 		}
@@ -113,12 +111,11 @@ func (v *verifier) ask(ctx context.Context, req *sdk.VerifyRequest, other *sdk.A
 	if err != nil {
 		return ballot{}, err
 	}
-	b := ballot{cost: reply.CostUSD, sure: 1}
 	letter, err := chosen(reply.Text)
 	if err != nil {
-		return b, err
+		return ballot{}, err
 	}
-	b.forIt = letter == letterFor
+	b := ballot{forIt: letter == letterFor, sure: 1}
 	if p, ok := feature.Classes(reply.LogProbs, []string{"A", "B"}); ok {
 		b.sure = p[0]
 		if letter == "B" {

@@ -1,0 +1,144 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"math"
+	"strings"
+	"testing"
+
+	"github.com/stepfall/stepfall/sdk"
+	"github.com/stepfall/stepfall/sdk/plugin"
+	"github.com/stepfall/stepfall/sdk/plugin/wire"
+)
+
+// judged is a verifier whose judge is a function of the prompt.
+func judged(t *testing.T, c Config, judge func(prompt string) (*sdk.Answer, error)) sdk.Verifier {
+	t.Helper()
+	if c.Model == "" {
+		c.Model, c.Mode, c.Confidence, c.MaxTokens, c.MaxChars = "large", "grade", 0.8, 16, 24000
+	}
+	v, err := open(t.Context(), c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	v.(*verifier).models = func(context.Context) plugin.ModelCaller {
+		return wire.ModelCallerFunc(func(_ context.Context, model string, query *sdk.Query) (*sdk.Answer, error) {
+			if model != "large" || query.MaxOutputTokens != 16 {
+				t.Errorf("model %q, %d tokens", model, query.MaxOutputTokens)
+			}
+			return judge(query.LastUserText())
+		})
+	}
+	return v
+}
+
+// letterOf returns the letter of the option that holds the words.
+func letterOf(prompt, words string) string {
+	for _, line := range strings.Split(prompt, "\n") {
+		for _, letter := range []string{"A", "B"} {
+			if strings.HasPrefix(line, letter+": ") && strings.Contains(line, words) {
+				return letter
+			}
+		}
+	}
+	return "?"
+}
+
+func TestGrade(t *testing.T) {
+	request := &sdk.VerifyRequest{
+		Query:  &sdk.Query{Messages: []sdk.Message{{Role: sdk.RoleUser, Parts: []sdk.Part{sdk.TextPart("What is 2 + 2?")}}}},
+		Answer: &sdk.Answer{Model: "small", Text: "four"},
+	}
+	for _, test := range []struct {
+		name  string
+		judge func(prompt string) (*sdk.Answer, error)
+		want  sdk.Outcome
+	}{
+		{"for it", func(p string) (*sdk.Answer, error) { return &sdk.Answer{Text: letterOf(p, "is acceptable")}, nil }, sdk.Passed},
+		{"against it, in words", func(p string) (*sdk.Answer, error) {
+			return &sdk.Answer{Text: "A careful look shows that it is wrong. I choose " + letterOf(p, "not acceptable") + "."}, nil
+		}, sdk.Failed},
+		{"always the first", func(string) (*sdk.Answer, error) { return &sdk.Answer{Text: "A"}, nil }, sdk.Inconclusive},
+		{"always the second", func(string) (*sdk.Answer, error) { return &sdk.Answer{Text: "**B**"}, nil }, sdk.Inconclusive},
+		{"no letter", func(string) (*sdk.Answer, error) { return &sdk.Answer{Text: "perhaps"}, nil }, sdk.Inconclusive},
+		{"nothing", func(string) (*sdk.Answer, error) { return &sdk.Answer{}, nil }, sdk.Inconclusive},
+		{"fails", func(string) (*sdk.Answer, error) { return nil, errors.New("no such model") }, sdk.Inconclusive},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			prompts := 0
+			verdict, err := judged(t, Config{}, func(p string) (*sdk.Answer, error) {
+				prompts++
+				if !strings.Contains(p, "What is 2 + 2?") || !strings.Contains(p, "four") {
+					t.Errorf("prompt without task or answer: %s", p)
+				}
+				return test.judge(p)
+			}).Verify(t.Context(), request)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if verdict.Outcome != test.want || verdict.Evidence == "" {
+				t.Errorf("%+v", verdict)
+			}
+			if verdict.Outcome != sdk.Inconclusive && (verdict.Confidence != 0.8 || prompts != 2) {
+				t.Errorf("confidence %v after %d prompts", verdict.Confidence, prompts)
+			}
+		})
+	}
+}
+
+func TestCompareSwapsTheAnswers(t *testing.T) {
+	request := &sdk.VerifyRequest{
+		Answer:  &sdk.Answer{Model: "large", Text: "better"},
+		Earlier: []sdk.Attempt{{Answer: sdk.Answer{Model: "small", Text: "worse"}}},
+	}
+	config := Config{Model: "large", Mode: "compare", Confidence: 0.8, MaxTokens: 16, MaxChars: 24000}
+	for want, text := range map[sdk.Outcome]string{sdk.Passed: "better", sdk.Failed: "worse"} {
+		verdict, err := judged(t, config, func(p string) (*sdk.Answer, error) {
+			if strings.Index(p, text) < strings.Index(p, "<answer_2>") {
+				return &sdk.Answer{Text: "A"}, nil
+			}
+			return &sdk.Answer{Text: "B"}, nil
+		}).Verify(t.Context(), request)
+		if err != nil || verdict.Outcome != want {
+			t.Errorf("a judge that likes the %s answer: %+v %v", text, verdict, err)
+		}
+	}
+}
+
+func TestUnsureJudge(t *testing.T) {
+	verdict, err := judged(t, Config{}, func(p string) (*sdk.Answer, error) {
+		letter := letterOf(p, "is acceptable")
+		other := map[string]string{"A": "B", "B": "A"}[letter]
+		return &sdk.Answer{Text: letter, LogProbs: []sdk.TokenLogProb{{Token: letter, LogProb: math.Log(0.6), Top: []sdk.TopLogProb{
+			{Token: letter, LogProb: math.Log(0.6)}, {Token: other, LogProb: math.Log(0.4)},
+		}}}}, nil
+	}).Verify(t.Context(), &sdk.VerifyRequest{Answer: &sdk.Answer{Text: "x"}})
+	if err != nil || verdict.Outcome != sdk.Passed || math.Abs(verdict.Confidence-0.6) > 1e-9 {
+		t.Errorf("%+v %v", verdict, err)
+	}
+}
+
+func TestLongTextsAreCut(t *testing.T) {
+	config := Config{Model: "large", Mode: "grade", Confidence: 0.8, MaxTokens: 16, MaxChars: 100}
+	_, err := judged(t, config, func(p string) (*sdk.Answer, error) {
+		if strings.Count(p, "é") > 100 || !strings.Contains(p, "left out") || strings.Contains(p, "\ufffd") {
+			t.Errorf("not cut well: %s", p)
+		}
+		return &sdk.Answer{Text: "A"}, nil
+	}).Verify(t.Context(), &sdk.VerifyRequest{Answer: &sdk.Answer{Text: strings.Repeat("é", 5000)}})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestBadPrompt(t *testing.T) {
+	for _, prompt := range []string{"{{.Nothing}}", "{{if}}"} {
+		if _, err := open(t.Context(), Config{Model: "m", Prompt: prompt}); err == nil {
+			t.Errorf("%s was accepted", prompt)
+		}
+	}
+	if _, err := open(t.Context(), Config{Model: "m", PromptFile: "/nowhere"}); err == nil {
+		t.Error("a missing file was accepted")
+	}
+}

@@ -2,6 +2,7 @@ package logprob
 
 import (
 	"context"
+	"time"
 
 	"github.com/stepfall/stepfall/middleware"
 	"github.com/stepfall/stepfall/sdk"
@@ -24,7 +25,10 @@ func (t Tap) Begin(ctx context.Context) (context.Context, func() middleware.Seen
 }
 
 func (c *Capture) seenByMiddleware() middleware.Seen {
-	wait, _ := c.RetryAfter()
+	wait, asked := c.RetryAfter()
+	if asked {
+		wait = max(wait, time.Millisecond) // 0 would mean that the server did not ask
+	}
 	return middleware.Seen{
 		Status: c.Status(), RetryAfter: wait, ServedModel: c.ServedModel(), LogProbs: c.logProbs(),
 		Truncated: c.Truncated(), StreamError: c.StreamError(),

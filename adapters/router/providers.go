@@ -2,10 +2,8 @@ package router
 
 import (
 	"cmp"
-	"context"
 	"fmt"
 	"net/http"
-	"time"
 
 	"github.com/tmc/langchaingo/llms"
 	"github.com/tmc/langchaingo/llms/anthropic"
@@ -52,7 +50,7 @@ func (r *Router) provider(m *policies.Model, p *policies.Deployment) (middleware
 		key = m.APIKey
 	}
 	tapped := &http.Client{Transport: &logprob.Transport{Base: r.transport}}
-	d := middleware.Deployment{Tap: tap{options: tapOptions(m)}}
+	d := middleware.Deployment{Tap: logprob.Tap{Options: r.tapOptions(m)}}
 	var err error
 	switch m.Provider {
 	case "openai":
@@ -98,32 +96,16 @@ func refuseNil[M llms.Model](m M, err error) (llms.Model, error) {
 	return m, nil
 }
 
-// tap reads a call's HTTP traffic for the middleware.
-type tap struct{ options logprob.Options }
-
 // topLogProbs is how many alternatives are asked for at each token: what the
 // features of package feature use.
 const topLogProbs = 5
 
-func tapOptions(m *policies.Model) logprob.Options {
-	var o logprob.Options
-	if m.Provider == "openai" && m.SDK().Capabilities.LogProbs {
-		o.TopLogProbs = topLogProbs
+// tapOptions asks for log-probabilities where the model gives them and somebody in
+// the policy estimates: they make answers several times as long on the wire.
+func (r *Router) tapOptions(m *policies.Model) logprob.Options {
+	wanted := len(r.policy.Estimators) > 0 || r.policy.Fit != nil
+	if !wanted || m.Provider != "openai" || !m.SDK().Capabilities.LogProbs {
+		return logprob.Options{}
 	}
-	return o
-}
-
-// Begin implements [middleware.Tap].
-func (t tap) Begin(ctx context.Context) (context.Context, func() middleware.Seen) {
-	ctx, c := logprob.WithCapture(ctx, t.options)
-	return ctx, func() middleware.Seen {
-		s := middleware.Seen{Status: c.Status(), ServedModel: c.ServedModel(), Truncated: c.Truncated(), StreamError: c.StreamError()}
-		if after, ok := c.RetryAfter(); ok {
-			s.RetryAfter = max(after, time.Millisecond)
-		}
-		if choices := c.Choices(); len(choices) > 0 {
-			s.LogProbs = choices[0].LogProbs
-		}
-		return s
-	}
+	return logprob.Options{TopLogProbs: topLogProbs}
 }

@@ -1,0 +1,110 @@
+package middleware_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/stepfall/stepfall/middleware"
+	"github.com/stepfall/stepfall/sdk"
+)
+
+// judge runs the default checks on an answer and returns the first fault as
+// "check: fault", or "".
+func judge(q sdk.Query, a sdk.Answer) string {
+	if a.StopReason == "" {
+		a.StopReason = "stop"
+	}
+	for _, k := range middleware.DefaultChecks() {
+		if fault := k.Fault(&q, &a, nil); fault != "" {
+			return strings.TrimPrefix(k.Name, "check:") + ": " + fault
+		}
+	}
+	return ""
+}
+
+func prompt(protocol, text string) sdk.Query {
+	return sdk.Query{
+		Labels:   map[string]string{middleware.LabelProtocol: protocol},
+		Messages: []sdk.Message{{Role: sdk.RoleUser, Parts: []sdk.Part{sdk.TextPart(text)}}},
+	}
+}
+
+func calling(name, arguments string) sdk.Answer {
+	return sdk.Answer{ToolCalls: []sdk.ToolCall{{ID: "2", Name: name, Arguments: arguments}}}
+}
+
+func TestChecks(t *testing.T) {
+	weather := []sdk.Tool{{Name: "weather", Parameters: []byte(`{"type":"object","properties":{"city":{"type":"string"},"days":{"type":"integer"}},"required":["city"]}`)}}
+	failed := sdk.Query{Tools: weather, Messages: []sdk.Message{
+		{Role: sdk.RoleAssistant, Parts: []sdk.Part{{Kind: sdk.PartToolCall, ToolCall: &sdk.ToolCall{ID: "1", Name: "weather", Arguments: `{"city":"Oslo"}`}}}},
+		{Role: sdk.RoleTool, Parts: []sdk.Part{{Kind: sdk.PartToolResult, ToolResult: &sdk.ToolResult{CallID: "1", Content: "error: no such city", IsError: true}}}},
+	}}
+	worked := failed
+	worked.Messages = []sdk.Message{failed.Messages[0], {Role: sdk.RoleTool, Parts: []sdk.Part{{Kind: sdk.PartToolResult, ToolResult: &sdk.ToolResult{CallID: "1", Content: "rain"}}}}}
+	mrkl := prompt("mrkl", "Action: the action to take, should be one of [ search, calc ]\nQuestion: ?")
+	conversational := prompt("conversational", "should be one of [search]")
+	wantsJSON := sdk.Query{Format: sdk.ResponseFormat{JSON: true}}
+	schema := sdk.Query{Format: sdk.ResponseFormat{JSON: true, Schema: []byte(`{"type":"object","required":["answer"]}`)}}
+	brokenSchema := sdk.Query{Format: sdk.ResponseFormat{JSON: true, Schema: []byte(`{"type": 7}`)}}
+	foreign := sdk.Query{Format: sdk.ResponseFormat{JSON: true, Schema: []byte(`{"$ref":"file:///etc/passwd"}`)}}
+
+	for name, tt := range map[string]struct {
+		q    sdk.Query
+		a    sdk.Answer
+		want string
+	}{
+		"plain answer":        {sdk.Query{}, sdk.Answer{Text: "yes"}, ""},
+		"empty":               {sdk.Query{}, sdk.Answer{Text: " \n"}, "empty"},
+		"call without text":   {sdk.Query{Tools: weather}, calling("weather", `{"city":"Oslo"}`), ""},
+		"cut off":             {sdk.Query{}, sdk.Answer{Text: "yes", StopReason: "max_tokens"}, "stop_reason: cut off"},
+		"filtered":            {sdk.Query{}, sdk.Answer{Text: "yes", StopReason: "content_filter"}, "stop_reason: stopped by a filter"},
+		"refusal":             {sdk.Query{}, sdk.Answer{Text: "I'm sorry, but I can't help with that."}, "refusal"},
+		"apology that helps":  {sdk.Query{}, sdk.Answer{Text: "I'm sorry, but I cannot find an error. " + strings.Repeat("Here is what I did. ", 40)}, ""},
+		"unknown tool":        {sdk.Query{Tools: weather}, calling("wheather", `{}`), "tool_calls: calls the tool"},
+		"arguments no JSON":   {sdk.Query{Tools: weather}, calling("weather", `{"city":`), "tool_calls: arguments of weather are not JSON"},
+		"argument missing":    {sdk.Query{Tools: weather}, calling("weather", ``), "tool_calls: arguments of weather: "},
+		"argument of a type":  {sdk.Query{Tools: weather}, calling("weather", `{"city":"Oslo","days":"two"}`), "tool_calls: arguments of weather: "},
+		"repeats the failure": {failed, calling("weather", `{"city":"Oslo"}`), "repeated_call: repeats the failed call weather"},
+		"tries another":       {failed, calling("weather", `{"city":"Bergen"}`), ""},
+		"repeats a success":   {worked, calling("weather", `{"city":"Oslo"}`), ""},
+
+		"mrkl answer":           {mrkl, sdk.Answer{Text: "Thought: I know\nFinal Answer: 42"}, ""},
+		"mrkl action":           {mrkl, sdk.Answer{Text: "Action: calc\nAction Input: 6*7"}, ""},
+		"mrkl loose spelling":   {mrkl, sdk.Answer{Text: "action: Calc\naction input: 6*7"}, ""},
+		"mrkl prose":            {mrkl, sdk.Answer{Text: "I would use the calculator."}, "protocol: neither a final answer nor an action"},
+		"mrkl no input":         {mrkl, sdk.Answer{Text: "Action: calc"}, "protocol: neither"},
+		"mrkl unknown tool":     {mrkl, sdk.Answer{Text: "Action: browse\nAction Input: x"}, "protocol: unknown tool browse"},
+		"mrkl empty answer":     {mrkl, sdk.Answer{Text: "Final Answer: "}, "protocol: the final answer is empty"},
+		"mrkl both":             {mrkl, sdk.Answer{Text: "Final Answer: 42\nAction: calc\nAction Input: 1"}, "protocol: a final answer and an action"},
+		"conversational answer": {conversational, sdk.Answer{Text: "Thought: Do I need to use a tool? No\nAI: hello"}, ""},
+		"conversational action": {conversational, sdk.Answer{Text: "Action: search\nAction Input: x"}, ""},
+		"conversational prose":  {conversational, sdk.Answer{Text: "hello"}, "protocol: neither"},
+
+		"JSON":              {wantsJSON, sdk.Answer{Text: ` {"a": [1]} `}, ""},
+		"fenced JSON":       {wantsJSON, sdk.Answer{Text: "```json\n{}\n```"}, "json: is not JSON"},
+		"schema kept":       {schema, sdk.Answer{Text: `{"answer": 1}`}, ""},
+		"schema broken":     {schema, sdk.Answer{Text: `{"Answer": 1}`}, "json: breaks the JSON schema"},
+		"schema and prose":  {schema, sdk.Answer{Text: `answer: 1`}, "json: breaks the JSON schema: not JSON"},
+		"no valid schema":   {brokenSchema, sdk.Answer{Text: `{}`}, ""},
+		"schema of a file":  {foreign, sdk.Answer{Text: `{}`}, ""},
+		"tools beside JSON": {sdk.Query{Tools: weather, Format: wantsJSON.Format}, calling("weather", `{"city":"Oslo"}`), ""},
+	} {
+		got := judge(tt.q, tt.a)
+		if tt.want == "" && got != "" || !strings.HasPrefix(got, tt.want) {
+			t.Errorf("%s: got %q, want %q", name, got, tt.want)
+		}
+	}
+}
+
+func FuzzChecks(f *testing.F) {
+	f.Add("mrkl", "should be one of [ a, b ]", "Action: a\nAction Input: b", "tool", `{"x":1}`, `{"type":"object"}`)
+	f.Add("conversational", "[", "AI:", "", "{", `{"$ref":"#"}`)
+	f.Fuzz(func(t *testing.T, protocol, text, answer, tool, arguments, schema string) {
+		q := prompt(protocol, text)
+		q.Tools = []sdk.Tool{{Name: tool, Parameters: []byte(schema)}}
+		judge(q, sdk.Answer{Text: answer})
+		judge(q, calling(tool, arguments))
+		q.Format = sdk.ResponseFormat{JSON: true, Schema: []byte(schema)}
+		judge(q, sdk.Answer{Text: answer})
+	})
+}

@@ -1,0 +1,282 @@
+package middleware_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/tmc/langchaingo/callbacks"
+	"github.com/tmc/langchaingo/llms"
+
+	"github.com/stepfall/stepfall/middleware"
+	"github.com/stepfall/stepfall/sdk"
+	"github.com/stepfall/stepfall/sdk/cascade"
+	"github.com/stepfall/stepfall/sdk/step"
+)
+
+// traces keeps what a sink gets.
+type traces struct {
+	mu   sync.Mutex
+	list []*sdk.Trace
+}
+
+func (t *traces) record(_ context.Context, tr *sdk.Trace) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.list = append(t.list, tr)
+}
+
+func TestModes(t *testing.T) {
+	for _, tt := range []struct {
+		mode   middleware.Mode
+		calls  string // of small and large
+		answer string
+		modes  string // of the traces
+	}{
+		{"", "1 0", "cheap", ""},
+		{middleware.Enforce, "1 0", "cheap", "enforce"},
+		{middleware.Off, "0 1", "dear", ""},
+		{middleware.Observe, "0 1", "dear", "observe"},
+		{middleware.Shadow, "1 1", "dear", "shadow shadow_alternative"},
+	} {
+		a, b := says("cheap"), says("dear")
+		var seen traces
+		m := wrap(t, middleware.Config{
+			Models: []middleware.Candidate{small(a), large(b)}, Mode: tt.mode, Baseline: "large", Traces: seen.record,
+			Shadow: middleware.ShadowConfig{Sample: 1, CapUSD: 1},
+		})
+		resp, err := m.GenerateContent(t.Context(), human("q"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := m.Close(); err != nil {
+			t.Fatal(err)
+		}
+		if got := fmt.Sprint(a.calls.Load(), b.calls.Load()); got != tt.calls || resp.Choices[0].Content != tt.answer {
+			t.Errorf("%s: calls %s, answer %q", tt.mode, got, resp.Choices[0].Content)
+		}
+		var modes []string
+		for _, tr := range seen.list {
+			modes = append(modes, tr.Mode)
+			if tt.mode == middleware.Observe && (tr.Decisions[0].Run != "small" || !strings.Contains(tr.Decisions[0].Note, "large was called instead")) {
+				t.Errorf("observe: decision %+v", tr.Decisions[0])
+			}
+		}
+		slices.Sort(modes)
+		if got := strings.Join(modes, " "); got != tt.modes {
+			t.Errorf("%s: traces of modes %q, want %q", tt.mode, got, tt.modes)
+		}
+	}
+}
+
+func TestShadowStaysUnderItsCap(t *testing.T) {
+	a := says("cheap")
+	// One call of small is reserved at 1000 output tokens and costs 120 USD per million.
+	m := wrap(t, middleware.Config{
+		Models: []middleware.Candidate{small(a), large(says("dear"))}, Mode: middleware.Shadow,
+		Shadow: middleware.ShadowConfig{Sample: 1, CapUSD: 0.003, Concurrency: 1},
+	})
+	for range 50 {
+		if _, err := m.GenerateContent(t.Context(), human("q")); err != nil {
+			t.Fatal(err)
+		}
+		if err := m.Close(); err != nil { // waits for the shadow
+			t.Fatal(err)
+		}
+	}
+	if n := a.calls.Load(); n == 0 || float64(n)*120e-6 > 0.003 {
+		t.Errorf("%d shadow calls", n)
+	}
+}
+
+func TestCallbacksComeOnceForEachStep(t *testing.T) {
+	for name, tt := range map[string]struct {
+		last *fake
+		want string
+	}{"answer": {says("right"), "start end"}, "error": {fails(errors.New("down")), "start end"}, "none": {nil, "start error"}} {
+		models := []middleware.Candidate{small(cutOff("draft"))}
+		if tt.last == nil {
+			models = []middleware.Candidate{small(fails(errors.New("down")))}
+		} else {
+			models = append(models, large(tt.last))
+		}
+		var h events
+		m := wrap(t, middleware.Config{Models: models, Callbacks: &h})
+		_, err := m.GenerateContent(t.Context(), human("q"))
+		if got := strings.Join(h.list, " "); got != tt.want || (err != nil) != strings.Contains(tt.want, "error") {
+			t.Errorf("%s: events %q, %v", name, got, err)
+		}
+	}
+}
+
+// events is a handler that panics in every event, after noting it.
+type events struct {
+	callbacks.SimpleHandler
+	list []string
+}
+
+func (e *events) HandleLLMGenerateContentStart(context.Context, []llms.MessageContent) {
+	e.list = append(e.list, "start")
+	panic("start")
+}
+
+func (e *events) HandleLLMGenerateContentEnd(_ context.Context, resp *llms.ContentResponse) {
+	if resp == nil {
+		e.list = append(e.list, "nil")
+	}
+	e.list = append(e.list, "end")
+	panic("end")
+}
+
+func (e *events) HandleLLMError(context.Context, error) {
+	e.list = append(e.list, "error")
+	panic("error")
+}
+
+func TestBreakerLeavesFailingDeploymentsAlone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		down := errors.New("API returned unexpected status code: 503")
+		first, spare := fails(down), says("spare")
+		c := small(nil)
+		c.Deployments = []middleware.Deployment{{Name: "first", LLM: first}, {Name: "spare", LLM: spare}}
+		m := wrap(t, middleware.Config{Models: []middleware.Candidate{c}, Breaker: middleware.BreakerConfig{Failures: 3, Delay: time.Minute}})
+		ask := func() *sdk.Trace {
+			ctx, rep := middleware.WithReport(t.Context())
+			resp, err := m.GenerateContent(ctx, human("q"))
+			if err != nil || resp.Choices[0].Content != "spare" {
+				t.Fatalf("%v, %v", resp, err)
+			}
+			return rep.Steps()[0]
+		}
+		for range 10 {
+			ask()
+		}
+		if n := first.calls.Load(); n != 3 {
+			t.Errorf("the failing deployment was called %d times, its circuit opens at 3", n)
+		}
+		time.Sleep(time.Minute)
+		first.say = says("spare").say
+		if tr := ask(); tr.Calls[0].Deployment != "first" || tr.Calls[0].Error != "" {
+			t.Errorf("after the delay: %+v", tr.Calls)
+		}
+	})
+}
+
+func TestModelsWithOpenCircuitsLeaveTheStep(t *testing.T) {
+	down := fails(errors.New("API returned unexpected status code: 503"))
+	m := wrap(t, middleware.Config{Models: []middleware.Candidate{small(down), large(says("right"))}, Breaker: middleware.BreakerConfig{Failures: 1}})
+	for i := range 3 {
+		ctx, rep := middleware.WithReport(t.Context())
+		if _, err := m.GenerateContent(ctx, human("q")); err != nil {
+			t.Fatal(err)
+		}
+		if out := rep.Steps()[0].Infeasible; i > 0 && (len(out) != 1 || !strings.Contains(out[0].Reason, "circuit open") || len(rep.Steps()[0].Calls) != 1) {
+			t.Errorf("step %d: %+v", i, rep.Steps()[0])
+		}
+	}
+	if down.calls.Load() != 1 {
+		t.Errorf("called %d times", down.calls.Load())
+	}
+}
+
+func TestLongCachedConversationIsNotMovedForACent(t *testing.T) {
+	route, err := cascade.New(cascade.NameRoute, cascade.Params{Lambdas: []float64{1}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	// 'cheaper' has the better price, 'cached' reads a conversation again at a tenth.
+	cached, cheaper := says("cached"), says("cheaper")
+	long := func(*fake) *llms.ContentResponse {
+		resp := text("cached")
+		resp.Choices[0].GenerationInfo = map[string]any{"PromptTokens": 100_000, "CompletionTokens": 10}
+		return resp
+	}
+	cached.say = func(context.Context, []llms.MessageContent, *llms.CallOptions) (*llms.ContentResponse, error) {
+		return long(cached), nil
+	}
+	models := func() []middleware.Candidate {
+		a, b := small(cached), small(cheaper)
+		a.Model.Name, a.Model.Price = "cached", sdk.Price{Input: 3, CachedInput: 0.3, Output: 2}
+		b.Model.Name, b.Model.Price = "cheaper", sdk.Price{Input: 2.5, Output: 2}
+		return []middleware.Candidate{a, b}
+	}
+	conversation := human(strings.Repeat("word ", 80_000)) // 100,000 tokens
+	for name, tt := range map[string]struct {
+		session middleware.SessionConfig
+		id      string
+		want    string
+	}{
+		"in the session":   {middleware.SessionConfig{}, "s", "cached"},
+		"no session":       {middleware.SessionConfig{}, "", "cheaper"},
+		"sessions off":     {middleware.SessionConfig{Off: true}, "s", "cheaper"},
+		"cache ignored":    {middleware.SessionConfig{IgnoreCache: true}, "s", "cheaper"},
+		"price of a move":  {middleware.SessionConfig{IgnoreCache: true, SwitchCostUSD: 0.2}, "s", "cached"},
+		"move is cheapest": {middleware.SessionConfig{IgnoreCache: true, SwitchCostUSD: 0.01}, "s", "cheaper"},
+	} {
+		m := wrap(t, middleware.Config{Models: models(), Strategy: route, Session: tt.session})
+		ctx := middleware.WithInfo(t.Context(), middleware.Info{Session: tt.id})
+		if _, err := m.GenerateContent(ctx, conversation, llms.WithModel("cached")); err != nil {
+			t.Fatal(err)
+		}
+		resp, err := m.GenerateContent(ctx, conversation)
+		if err != nil || resp.Choices[0].Content != tt.want {
+			t.Errorf("%s: %v, %v, want %s", name, resp, err, tt.want)
+		}
+	}
+}
+
+func TestRouteGivesAQueryItsOwnPlan(t *testing.T) {
+	route, err := cascade.New(cascade.NameRoute, cascade.Params{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := wrap(t, middleware.Config{Models: []middleware.Candidate{small(says("cheap")), large(says("dear"))},
+		Route: func(q *sdk.Query) middleware.Route {
+			switch q.Group {
+			case "legal":
+				return middleware.Route{Plan: &step.Plan{Strategy: route, Name: "route"}}
+			case "chat":
+				return middleware.Route{Models: []bool{false, true}}
+			}
+			return middleware.Route{}
+		}})
+	for group, want := range map[string]string{"legal": "large route", "chat": "large threshold", "": "small threshold"} {
+		ctx, rep := middleware.WithReport(middleware.WithInfo(t.Context(), middleware.Info{Group: group}))
+		if _, err := m.GenerateContent(ctx, human("q")); err != nil {
+			t.Fatal(err)
+		}
+		if tr := rep.Steps()[0]; tr.Chosen+" "+tr.Strategy != want {
+			t.Errorf("group %q: %s by %s, want %s", group, tr.Chosen, tr.Strategy, want)
+		}
+	}
+}
+
+func TestCallTimeoutIsAFailedCallNotTheEndOfTheStep(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		hangs := &fake{say: func(ctx context.Context, _ []llms.MessageContent, _ *llms.CallOptions) (*llms.ContentResponse, error) {
+			<-ctx.Done()
+			return nil, errors.New("request timeout: exceeded")
+		}}
+		deaf := &fake{say: func(context.Context, []llms.MessageContent, *llms.CallOptions) (*llms.ContentResponse, error) {
+			time.Sleep(time.Hour)
+			return text("late"), nil
+		}}
+		for provider, llm := range map[string]*fake{"openai": hangs, "mistral": deaf} {
+			slow := as(small(llm), provider)
+			slow.Timeout = time.Second
+			began := time.Now()
+			m := wrap(t, middleware.Config{Models: []middleware.Candidate{slow, large(says("right"))}})
+			resp, err := m.GenerateContent(t.Context(), human("q"))
+			if err != nil || resp.Choices[0].Content != "right" || time.Since(began) != time.Second {
+				t.Errorf("%s: %v, %v after %v", provider, resp, err, time.Since(began))
+			}
+		}
+		time.Sleep(2 * time.Hour) // the deaf call ends by itself
+	})
+}

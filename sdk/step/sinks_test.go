@@ -1,0 +1,141 @@
+package step_test
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"log/slog"
+	"math"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/stepfall/stepfall/sdk"
+	"github.com/stepfall/stepfall/sdk/step"
+)
+
+func TestJSONLinesAreWholeUnderConcurrencyAndRotation(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "traces.jsonl")
+	// A crash left half a line.
+	if err := os.WriteFile(path, []byte(`{"id":"cut`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	j, err := step.OpenJSONLines(path, 20_000)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var wg sync.WaitGroup
+	for g := range 4 {
+		wg.Go(func() {
+			for range 25 {
+				j.Record(t.Context(), &sdk.Trace{ID: strings.Repeat("x", 10*(g+1)), Prompt: "line\nbreak"})
+			}
+		})
+	}
+	wg.Wait()
+	if err := j.Close(); err != nil {
+		t.Fatal(err)
+	}
+	whole := 0
+	for _, file := range []string{path + ".1", path} {
+		data, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(data) > 20_000 {
+			t.Errorf("%s has %d bytes", file, len(data))
+		}
+		for lines := bufio.NewScanner(bytes.NewReader(data)); lines.Scan(); {
+			var tr sdk.Trace
+			if json.Unmarshal(lines.Bytes(), &tr) == nil {
+				whole++
+			} else if lines.Text() != `{"id":"cut` {
+				t.Errorf("broken line %q", lines.Text())
+			}
+		}
+	}
+	if whole != 100 {
+		t.Errorf("%d of 100 traces", whole)
+	}
+	j.Record(t.Context(), &sdk.Trace{}) // after Close: nothing happens
+}
+
+func TestJSONLinesKeepsItsFirstError(t *testing.T) {
+	j, err := step.OpenJSONLines(filepath.Join(t.TempDir(), "traces.jsonl"), 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	j.Record(t.Context(), &sdk.Trace{ID: "bad", CostUSD: math.NaN()})
+	if err := j.Close(); err == nil || !strings.Contains(err.Error(), "trace bad") {
+		t.Errorf("closing: %v", err)
+	}
+}
+
+func TestRedactTakesSecretsOutOfACopy(t *testing.T) {
+	trace := &sdk.Trace{
+		Prompt: "my key is hunter2-hunter2", Error: "401: Incorrect API key provided: sk-abcdefghijklmnop1234",
+		Calls: []sdk.Call{{Answer: "Authorization: Bearer abcdefghijklmnopqrst", Error: `{"api_key": "0123456789abcdef"}`,
+			Verdict: &sdk.Verdict{Evidence: "env: AKIAABCDEFGHIJKLMNOP"}}},
+		Decisions:  []sdk.Decision{{Note: "estimator: token=abcdef123456"}},
+		Infeasible: []sdk.Infeasible{{Model: "m", Reason: "password: s3cr3ts3cr3t"}},
+	}
+	before, err := json.Marshal(trace)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got string
+	step.Redact(func(_ context.Context, tr *sdk.Trace) {
+		data, err := json.Marshal(tr)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got = string(data)
+	}, "hunter2-hunter2", "")(t.Context(), trace)
+	for _, secret := range []string{"hunter2", "sk-abc", "abcdefghijklmnopqrst", "0123456789abcdef", "AKIAABC", "abcdef123456", "s3cr3t"} {
+		if strings.Contains(got, secret) {
+			t.Errorf("%s is still there: %s", secret, got)
+		}
+	}
+	if !strings.Contains(got, "my key is [redacted]") || !strings.Contains(got, "Incorrect API key provided: [redacted]") {
+		t.Errorf("too much is gone: %s", got)
+	}
+	if after, err := json.Marshal(trace); err != nil || !bytes.Equal(before, after) {
+		t.Error("the trace itself was changed")
+	}
+}
+
+func TestLogWritesOneLineWithoutTexts(t *testing.T) {
+	var out bytes.Buffer
+	sink := step.Tee(nil, step.Log(slog.New(slog.NewTextHandler(&out, nil))))
+	e := engine(t, step.Config{Candidates: candidates(), Strategy: index(t, 1), StrategyName: "index", Traces: sink, TracePrompts: true})
+	if _, err := e.Run(t.Context(), step.Request{Query: query(), Caller: says()}); err != nil {
+		t.Fatal(err)
+	}
+	line := out.String()
+	if strings.Count(line, "\n") != 1 || !strings.Contains(line, "strategy=index chosen=") || strings.Contains(line, "what is it") || strings.Contains(line, "speaks") {
+		t.Errorf("log %q", line)
+	}
+	if step.Tee(nil, nil) != nil {
+		t.Error("no sinks are a sink")
+	}
+}
+
+func TestTracesHoldTextsOnlyWhenAsked(t *testing.T) {
+	for _, texts := range []bool{false, true} {
+		var got *sdk.Trace
+		e := engine(t, step.Config{Candidates: candidates(), Strategy: index(t, 1), TracePrompts: texts, TraceAnswers: texts, Explain: texts,
+			Traces: func(_ context.Context, tr *sdk.Trace) { got = tr }})
+		if _, err := e.Run(t.Context(), step.Request{Query: query(), Caller: says()}); err != nil {
+			t.Fatal(err)
+		}
+		if (got.Prompt != "") != texts || (got.Calls[0].Answer != "") != texts || (len(got.Decisions[0].Alternatives) > 0) != texts {
+			t.Errorf("texts %v: %+v", texts, got)
+		}
+		if _, err := json.Marshal(got); err != nil {
+			t.Error(err)
+		}
+	}
+}

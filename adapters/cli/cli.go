@@ -68,6 +68,7 @@ func newRoot(s Streams) *cobra.Command {
 	})
 	// One line for each command, in the order of the help.
 	root.AddCommand(
+		newDemoCommand(s),
 		newPolicyCommand(s),
 		newEvalCommand(s),
 		newPaperCommand(s),

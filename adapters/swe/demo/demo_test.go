@@ -1,0 +1,137 @@
+package demo_test
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+
+	"github.com/stepfall/stepfall/adapters/scripted"
+	"github.com/stepfall/stepfall/adapters/swe/demo"
+	"github.com/stepfall/stepfall/adapters/swe/tasks"
+	"github.com/stepfall/stepfall/sdk"
+)
+
+const policy = `
+plugin "verifier-tests" {
+  path = %q
+}
+verifier "tests" {
+  plugin = "verifier-tests"
+  config {
+    command   = ["go", "test", "-vet=off", "-timeout=8s", "./..."]
+    timeout   = "60s"
+    preflight = false
+    reruns    = 0
+  }
+  on_unavailable = "fail"
+}
+strategy "cascade_route" {
+  lambda = 50
+}
+`
+
+const model = `
+model %q {
+  provider = "openai"
+  base_url = %q
+  price {
+    input_usd_per_million  = %g
+    output_usd_per_million = %g
+  }
+  max_output_tokens = 4096
+  quality {
+    mean = %g
+  }
+}
+`
+
+// write writes a policy for the scripted server and the plugin, built from source.
+func write(t *testing.T, url string) string {
+	t.Helper()
+	dir := t.TempDir()
+	plugin := filepath.Join(dir, "verifier-tests")
+	if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", plugin, "github.com/stepfall/stepfall/plugins/verifier-tests").CombinedOutput(); err != nil {
+		t.Fatalf("building the plugin: %v\n%s", err, out)
+	}
+	text := fmt.Sprintf(policy, plugin)
+	for i, name := range tasks.Models() {
+		text += fmt.Sprintf(model, name, url, []float64{0.1, 0.4, 2}[i], []float64{0.4, 1.6, 8}[i], []float64{0.4, 0.7, 0.9}[i])
+	}
+	path := filepath.Join(dir, "policy.hcl")
+	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+func TestTheTestsDecideAsTheTasksSay(t *testing.T) {
+	all, err := tasks.Repair()
+	if err != nil {
+		t.Fatal(err)
+	}
+	// Tasks at which the models differ: all right, small wrong, only large right,
+	// only medium right among the dear ones, none right.
+	var list []tasks.Task
+	for _, task := range all {
+		switch task.Name {
+		case "clamp", "rotate", "csvline", "topo", "interval":
+			list = append(list, task)
+		}
+	}
+	server, err := scripted.Start(scripted.Options{Models: tasks.Models(), Respond: tasks.Script(list)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer server.Close()
+	report, err := demo.Run(t.Context(), demo.Options{Policy: write(t, server.URL()), Tasks: list})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(report.Rows) != demo.Strategies {
+		t.Fatalf("%d rows", len(report.Rows))
+	}
+	always := map[string]int{}
+	for _, task := range list {
+		for _, m := range tasks.Models() {
+			if task.Right(m) {
+				always[m]++
+			}
+		}
+	}
+	small, large := report.Rows[0], report.Rows[1]
+	if small.Solved != always[tasks.Small] || large.Solved != always[tasks.Large] {
+		t.Errorf("always small solved %d, want %d; always large %d, want %d", small.Solved, always[tasks.Small], large.Solved, always[tasks.Large])
+	}
+	for _, row := range report.Rows[2:] {
+		if row.Solved != 4 || row.CostUSD >= large.CostUSD || row.Errors != 0 {
+			t.Errorf("%s solved %d for %g USD, want 4 for less than %g", row.Strategy, row.Solved, row.CostUSD, large.CostUSD)
+		}
+		calls := 0
+		for _, trace := range row.Traces {
+			calls += len(trace.Calls)
+			for _, c := range trace.Calls {
+				if c.Verdict == nil || c.Verdict.Outcome == sdk.Inconclusive {
+					t.Errorf("%s, %s: %s has no verdict: %+v", row.Strategy, trace.QueryID, c.Model, c.Verdict)
+				}
+			}
+		}
+		if calls != row.Calls || calls != 1+2+3+2+3 {
+			t.Errorf("%s made %d calls and counts %d, want 11", row.Strategy, calls, row.Calls)
+		}
+	}
+	figure, err := report.Figure()
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	if err := figure.Save(dir); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"cost-quality.png", "cost-quality.svg"} {
+		if info, err := os.Stat(filepath.Join(dir, name)); err != nil || info.Size() < 1000 {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}

@@ -58,7 +58,7 @@ func chooseDemoModels(named []string, list []tasks.Task) (*demoModels, error) {
 		d.about = "models of Ollama at " + d.baseURL
 		if len(named) == 0 {
 			var err error
-			if named, err = ollamaModels(d.baseURL); err != nil {
+			if named, err = demoOllamaModels(d.baseURL); err != nil {
 				return nil, err
 			}
 		}
@@ -88,8 +88,8 @@ func chooseDemoModels(named []string, list []tasks.Task) (*demoModels, error) {
 	return d, nil
 }
 
-// ollamaModels returns up to three models that Ollama has, the smallest first.
-func ollamaModels(base string) ([]string, error) {
+// demoOllamaModels returns up to three models that Ollama has, the smallest first.
+func demoOllamaModels(base string) ([]string, error) {
 	client := &http.Client{Timeout: 10 * time.Second}
 	response, err := client.Get(base + "/api/tags")
 	if err != nil {

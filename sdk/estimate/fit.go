@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 
+	"github.com/stepfall/stepfall/sdk"
 	"github.com/stepfall/stepfall/sdk/outcome"
 )
 
@@ -25,18 +26,32 @@ const (
 const (
 	// KindCostMean is the mean cost.
 	KindCostMean = "mean"
+	// KindCostLength is the mean by group and length of the prompt.
+	KindCostLength = "length"
+	// KindCostConditional is KindCostLength given the costs of the models that have
+	// run, by the covariance of all log costs.
+	KindCostConditional = "conditional"
+	// KindCostLatent is the same through one shared factor.
+	KindCostLatent = "latent"
+	// KindCostTokens is the tokens of the prompt and the expected tokens of the
+	// answer, each times its price.
+	KindCostTokens = "tokens"
 )
 
 // Kinds returns the kinds of quality estimators.
 func Kinds() []string { return []string{KindMean, KindSignal, KindLatent} }
 
 // CostKinds returns the kinds of cost estimators.
-func CostKinds() []string { return []string{KindCostMean} }
+func CostKinds() []string {
+	return []string{KindCostMean, KindCostLength, KindCostConditional, KindCostLatent, KindCostTokens}
+}
 
 // Options say what to fit. The zero value chooses by what the table holds.
 type Options struct {
 	// Quality and Cost are kinds; "" is chosen by what the table holds.
 	Quality, Cost string
+	// Models have the prices, which KindCostTokens needs.
+	Models []sdk.Model
 	// Seed decides folds. The same seed on the same table gives the same fit.
 	Seed uint64
 }
@@ -85,8 +100,14 @@ func fitQuality(t *outcome.Table, o Options) (Quality, error) {
 
 func fitCost(t *outcome.Table, o Options) (Cost, error) {
 	switch o.Cost {
-	case "", KindCostMean:
+	case KindCostMean:
 		return &costMean{CostUSD: t.MeanCosts()}, nil
+	case "":
+		return fitCostJoint(t, KindCostLatent), nil
+	case KindCostLength, KindCostConditional, KindCostLatent:
+		return fitCostJoint(t, o.Cost), nil
+	case KindCostTokens:
+		return fitCostTokens(t, o.Models)
 	}
 	return nil, fmt.Errorf("unknown cost estimator %q", o.Cost)
 }
@@ -106,8 +127,13 @@ func newQuality(kind string) (Quality, error) {
 
 // newCost returns an empty cost estimator of a kind to be read into.
 func newCost(kind string) (Cost, error) {
-	if kind == KindCostMean {
+	switch kind {
+	case KindCostMean:
 		return &costMean{}, nil
+	case KindCostLength, KindCostConditional, KindCostLatent:
+		return &costJoint{}, nil
+	case KindCostTokens:
+		return &costTokens{}, nil
 	}
 	return nil, fmt.Errorf("unknown cost estimator %q", kind)
 }

@@ -3,25 +3,26 @@ package estimate
 import (
 	"fmt"
 	"math"
-
-	"github.com/stepfall/stepfall/sdk/cascade"
 )
 
-// latent is an item-response model: a query has one hidden ease z, normal around the
-// mean of its group, and model i answers it well with probability
+// latent is an item-response model: a query has one hidden ease z, normal around
+// what its group and length say, and model i answers it well with probability
 //
 //	p_i(z, g) = sigmoid(Base_i + Slope_i·z + Shift_{i,g}).
 //
 // Given z the models are independent. The distribution of z is carried as weights on
-// a grid: a verdict or a signal on one model's answer moves the weights, and with
-// them what is believed of all others.
+// a grid: a verdict, a signal, the length of an answer or its agreement with others
+// moves the weights, and with them what is believed of all models.
 type latent struct {
 	Nodes []float64 `json:"nodes"`
 	// Groups are the known groups; the tables below have one more row, the last,
 	// for queries of any other.
 	Groups []string `json:"groups"`
-	// Mean is the mean ease of each group.
-	Mean  []float64   `json:"mean"`
+	// Mean is the mean ease of each group, PerLength what the prompt's length adds.
+	Mean      []float64   `json:"mean"`
+	PerLength []perLength `json:"per_length"`
+	// Text predicts the ease from the prompt; nil when there were no prompts.
+	Text  *text       `json:"text,omitempty"`
 	Base  []float64   `json:"base"`
 	Slope []float64   `json:"slope"`
 	Shift [][]float64 `json:"shift"` // group, model
@@ -30,14 +31,26 @@ type latent struct {
 	// Ante and Post are how the signals are distributed; nil when there are none.
 	Ante []emission `json:"ante,omitempty"`
 	Post []emission `json:"post,omitempty"`
+	// Lengths are how long the models' answers are; nil when unknown.
+	Lengths []answerLength `json:"lengths,omitempty"`
+	// Agree says how answers agree, for each group; nil when there are no answers.
+	Agree []agreement `json:"agree,omitempty"`
+	// Change is the standard deviation of what a model's own run changes in what is
+	// believed of its answer, by group and model; nil when a run shows nothing.
+	Change [][]float64 `json:"change,omitempty"`
 
 	tables *latentTables
+}
+
+// perLength is the ease added by each unit of the logarithm of the prompt's tokens.
+type perLength struct {
+	Center float64 `json:"center"`
+	Slope  float64 `json:"slope"`
 }
 
 // latentTables is what a cursor reads.
 type latentTables struct {
 	group map[string]int
-	prior [][]float64   // group, node: log weight
 	p     [][][]float64 // group, model, node
 	post  []lookup      // model: deviation of the post-hoc estimate by probability
 }
@@ -46,14 +59,24 @@ func (e *latent) Kind() string      { return KindLatent }
 func (e *latent) Signals() []string { return nil }
 
 func (e *latent) check(models int) error {
-	if len(e.Base) != models || len(e.Slope) != models || len(e.Nodes) == 0 ||
-		len(e.Shift) != len(e.Groups)+1 || len(e.Mean) != len(e.Groups)+1 ||
-		e.Ante != nil && len(e.Ante) != models || e.Post != nil && len(e.Post) != models {
+	groups := len(e.Groups) + 1
+	switch {
+	case len(e.Base) != models, len(e.Slope) != models, len(e.Shift) != groups,
+		e.Ante != nil && len(e.Ante) != models, e.Post != nil && len(e.Post) != models,
+		e.Lengths != nil && len(e.Lengths) != models:
 		return fmt.Errorf("parameters do not fit %d models", models)
+	case len(e.Nodes) == 0, len(e.Mean) != groups, len(e.PerLength) != groups, e.Agree != nil && len(e.Agree) != groups,
+		e.Change != nil && len(e.Change) != groups:
+		return fmt.Errorf("parameters do not fit %d groups", groups-1)
 	}
-	for _, row := range e.Shift {
+	for _, row := range append(e.Shift[:groups:groups], e.Change...) {
 		if len(row) != models {
 			return fmt.Errorf("parameters do not fit %d models", models)
+		}
+	}
+	for _, l := range e.Lengths {
+		if len(l.Group) != groups {
+			return fmt.Errorf("parameters do not fit %d groups", groups-1)
 		}
 	}
 	e.prepare()
@@ -67,11 +90,6 @@ func (e *latent) prepare() {
 		t.group[name] = g
 	}
 	for g := range e.Mean {
-		prior := make([]float64, len(e.Nodes))
-		for k, z := range e.Nodes {
-			prior[k] = -(z - e.Mean[g]) * (z - e.Mean[g]) / 2
-		}
-		t.prior = append(t.prior, prior)
 		p := make([][]float64, len(e.Base))
 		for i := range p {
 			p[i] = make([]float64, len(e.Nodes))
@@ -87,91 +105,57 @@ func (e *latent) prepare() {
 	e.tables = t
 }
 
-func (e *latent) Cursor() QualityCursor {
-	n, k := len(e.Base), len(e.Nodes)
-	return &latentCursor{
-		latent: e, log: make([]float64, k), weight: make([]float64, k),
-		right: make([]float64, n), wrong: make([]float64, n), ran: make([]bool, n), verdict: make([]float64, n),
+// groupOf returns the place of a group, the last for one that is not known.
+func (e *latent) groupOf(name string) int {
+	if g, known := e.tables.group[name]; known {
+		return g
+	}
+	return len(e.Groups)
+}
+
+// ease returns the mean ease of a query of group g.
+func (e *latent) ease(g int, inputTokens float64, prompt string) float64 {
+	mean := e.Mean[g]
+	if inputTokens > 0 {
+		mean += e.PerLength[g].Slope * (math.Log(inputTokens) - e.PerLength[g].Center)
+	}
+	if e.Text != nil && prompt != "" {
+		mean += e.Text.score(prompt)
+	}
+	return mean
+}
+
+// prior fills in the log weights of the nodes around a mean ease.
+func (e *latent) prior(dst []float64, mean float64) {
+	for k, z := range e.Nodes {
+		dst[k] = -(z - mean) * (z - mean) / 2
 	}
 }
 
-// latentCursor holds the log weights of the nodes and, for each model, how likely
-// what was seen of it is if its answer is right and if it is wrong.
-type latentCursor struct {
-	*latent
-	group        int
-	log, weight  []float64
-	right, wrong []float64
-	ran          []bool
-	verdict      []float64 // NaN where there is none
+// answerLength is how long a model's answers are, by group.
+type answerLength struct {
+	Group []lengthIn `json:"group"`
 }
 
-func (c *latentCursor) Begin(q *Query) {
-	g, known := c.tables.group[q.Group]
-	if !known {
-		g = len(c.Groups)
-	}
-	c.group = g
-	copy(c.log, c.tables.prior[g])
-	for i := range c.ran {
-		c.ran[i], c.right[i], c.wrong[i], c.verdict[i] = false, 1, 1, math.NaN()
-		if c.Ante != nil && q.Ante != nil {
-			c.see(i, c.Ante[i].likelihoods(q.Ante[i]))
-		}
-	}
+// lengthIn is how the logarithm of the number of tokens of an answer is distributed
+// in a group: normal, around a mean that depends on the ease and on whether the
+// answer is right.
+type lengthIn struct {
+	Mean    float64 `json:"mean"`
+	PerEase float64 `json:"per_ease"`
+	// IfWrong is added when the answer is wrong.
+	IfWrong float64 `json:"if_wrong"`
+	StdDev  float64 `json:"std_dev"`
 }
 
-// see takes in evidence on model i: how likely it is if the answer is right, wrong.
-func (c *latentCursor) see(i int, likely [2]float64) {
-	right, wrong := c.right[i]*likely[0], c.wrong[i]*likely[1]
-	for k, p := range c.tables.p[c.group][i] {
-		c.log[k] += math.Log((p*right + (1-p)*wrong) / (p*c.right[i] + (1-p)*c.wrong[i]))
-	}
-	// Only the ratio matters from here on.
-	scale := 1 / (right + wrong)
-	c.right[i], c.wrong[i] = right*scale, wrong*scale
-}
-
-func (c *latentCursor) Observe(model int, r *Run) {
-	c.ran[model] = true
-	if c.Post != nil && math.IsNaN(r.Verdict) {
-		c.see(model, c.Post[model].likelihoods(r.Post))
-	}
-	if !math.IsNaN(r.Verdict) {
-		v := min(max(r.Verdict, certain), 1-certain)
-		c.verdict[model] = r.Verdict
-		c.right[model], c.wrong[model] = c.reset(model)
-		c.see(model, [2]float64{v, 1 - v})
-	}
-}
-
-// reset takes back all evidence on a model and returns the neutral one.
-func (c *latentCursor) reset(model int) (right, wrong float64) {
-	for k, p := range c.tables.p[c.group][model] {
-		c.log[k] -= math.Log(p*c.right[model] + (1-p)*c.wrong[model])
-	}
-	return 1, 1
-}
-
-// certain keeps a verdict from ruling out every node.
-const certain = 1e-6
-
-func (c *latentCursor) Beliefs(dst []cascade.Belief) {
-	softmax(c.weight, c.log)
-	for i := range dst {
-		if !math.IsNaN(c.verdict[i]) {
-			dst[i] = cascade.Belief{Mean: c.verdict[i]}
-			continue
-		}
-		mean := 0.0
-		for k, p := range c.tables.p[c.group][i] {
-			mean += c.weight[k] * p * c.right[i] / (p*c.right[i] + (1-p)*c.wrong[i])
-		}
-		dst[i] = cascade.Belief{Mean: mean, Bernoulli: c.Verified && !c.ran[i]}
-		if c.Post != nil && !c.ran[i] {
-			dst[i].StdDev = c.tables.post[i].at(mean)
-		}
-	}
+// likelihoods returns the densities at ease z if the answer is right and if it is
+// wrong, up to a factor.
+func (l *lengthIn) likelihoods(z, logTokens float64) (right, wrong float64) {
+	mean := l.Mean + l.PerEase*z
+	a, b := (logTokens-mean)/l.StdDev, (logTokens-mean-l.IfWrong)/l.StdDev
+	// The tails are heavier than a normal's: an answer of unheard-of length says
+	// little.
+	return math.Exp(-min(a*a/2, 6)), math.Exp(-min(b*b/2, 6))
 }
 
 // softmax fills weights with exp(log) over their sum.
@@ -191,61 +175,3 @@ func softmax(weight, log []float64) {
 }
 
 func sigmoid(x float64) float64 { return 1 / (1 + math.Exp(-x)) }
-
-// emission is how a signal is distributed when the answer is right and when it is
-// wrong: normal, each with its mean and deviation.
-type emission struct {
-	Right, Wrong, RightStdDev, WrongStdDev float64
-}
-
-// likelihoods returns the densities of a signal, up to a factor; (1, 1) when it is
-// unknown.
-func (m *emission) likelihoods(x float64) [2]float64 {
-	if math.IsNaN(x) || m.RightStdDev <= 0 || m.WrongStdDev <= 0 {
-		return [2]float64{1, 1}
-	}
-	a, b := (x-m.Right)/m.RightStdDev, (x-m.Wrong)/m.WrongStdDev
-	l, k := -a*a/2-math.Log(m.RightStdDev), -b*b/2-math.Log(m.WrongStdDev)
-	// One signal never counts for more than e^20 to one.
-	d := min(max(l-k, -20), 20)
-	return [2]float64{sigmoid(d), sigmoid(-d)}
-}
-
-// deviations returns the standard deviation of the probability after the signal, by
-// the probability before it.
-func (m *emission) deviations() lookup {
-	const steps = 400
-	var t lookup
-	for j := range t {
-		p := float64(j) / float64(len(t)-1)
-		if p == 0 || p == 1 || m.RightStdDev <= 0 || m.WrongStdDev <= 0 {
-			continue
-		}
-		low := min(m.Right-6*m.RightStdDev, m.Wrong-6*m.WrongStdDev)
-		high := max(m.Right+6*m.RightStdDev, m.Wrong+6*m.WrongStdDev)
-		width := (high - low) / steps
-		second, mass := 0.0, 0.0
-		for s := range steps {
-			x := low + (float64(s)+0.5)*width
-			right := p * normalDensity((x-m.Right)/m.RightStdDev) / m.RightStdDev
-			wrong := (1 - p) * normalDensity((x-m.Wrong)/m.WrongStdDev) / m.WrongStdDev
-			if right+wrong > 0 {
-				second += right * right / (right + wrong) * width
-				mass += (right + wrong) * width
-			}
-		}
-		t[j] = math.Sqrt(max(0, second/mass-p*p))
-	}
-	return t
-}
-
-func normalDensity(x float64) float64 { return math.Exp(-x*x/2) / math.Sqrt(2*math.Pi) }
-
-// lookup is a function on [0, 1] by its values at equal steps.
-type lookup [65]float64
-
-func (l *lookup) at(x float64) float64 {
-	at := min(max(x, 0), 1) * float64(len(l)-1)
-	j := min(int(at), len(l)-2)
-	return l[j] + (at-float64(j))*(l[j+1]-l[j])
-}

@@ -19,6 +19,8 @@ const (
 	shiftPrecision = 2
 	// group means are drawn to 0.
 	groupPrecision = 1
+	// effects of the prompt's length are drawn to none.
+	lengthPrecision = 10
 )
 
 // fitLatent fits by expectation maximisation: the weights of the nodes given all
@@ -47,32 +49,46 @@ func fitLatent(t *outcome.Table) *latent {
 	for i, v := range t.MeanQualities() {
 		e.Base[i], e.Slope[i] = logit(v), 1
 	}
-	group := make([]int, len(t.Queries))
-	for q := range group {
-		group[q] = len(e.Groups)
-		if g, known := index[t.Group(q)]; known {
-			group[q] = g
+	e.PerLength = make([]perLength, len(e.Mean))
+	f := &latentFit{latent: e, t: t, group: make([]int, len(t.Queries)), ease: make([]float64, len(t.Queries))}
+	f.weight = square2(len(t.Queries), len(e.Nodes))
+	e.prepare()
+	var lengths []moments
+	for range e.Mean {
+		lengths = append(lengths, moments{})
+	}
+	f.logTokens = make([]float64, len(t.Queries))
+	for q := range t.Queries {
+		f.group[q] = e.groupOf(t.Group(q))
+		f.logTokens[q] = math.NaN()
+		if tokens := promptTokens(t, q); tokens > 0 {
+			f.logTokens[q] = math.Log(tokens)
+			lengths[f.group[q]].add(f.logTokens[q])
 		}
 	}
-	f := &latentFit{latent: e, t: t, group: group}
+	for g := range lengths {
+		e.PerLength[g].Center = lengths[g].mean
+	}
 	for range latentRounds {
 		f.round()
 	}
-	if t.Ante != nil && t.Post != nil && !t.Verified {
-		e.Ante, e.Post = make([]emission, n), make([]emission, n)
-		for i := range n {
-			quality := column(t.Quality, i)
-			e.Ante[i], e.Post[i] = fitEmission(column(t.Ante, i), quality), fitEmission(column(t.Post, i), quality)
-		}
+	if !t.Verified {
+		f.fitSignals()
 	}
 	e.prepare()
+	if !t.Verified && e.Post == nil && (e.Lengths != nil || e.Agree != nil) {
+		f.fitChange()
+	}
 	return e
 }
 
 type latentFit struct {
 	*latent
-	t     *outcome.Table
-	group []int
+	t         *outcome.Table
+	group     []int
+	logTokens []float64   // of each prompt, NaN when unknown
+	weight    [][]float64 // query, node: posterior given all outcomes
+	ease      []float64   // query: its mean
 }
 
 // round is one round of expectation maximisation.
@@ -81,11 +97,10 @@ func (f *latentFit) round() {
 	n, nodes, groups := len(f.Base), len(f.Nodes), len(f.Mean)
 	// By group, model and node: the weight of the outcomes, and of the good ones.
 	all, good := cube(groups, n, nodes), cube(groups, n, nodes)
-	sums, counts := make([]float64, groups), make([]float64, groups)
-	logs, weight := make([]float64, nodes), make([]float64, nodes)
+	logs := make([]float64, nodes)
 	for q, row := range f.t.Quality {
-		g := f.group[q]
-		copy(logs, f.tables.prior[g])
+		g, weight := f.group[q], f.weight[q]
+		f.prior(logs, f.priorMean(q))
 		for i, v := range row {
 			if math.IsNaN(v) {
 				continue
@@ -95,9 +110,9 @@ func (f *latentFit) round() {
 			}
 		}
 		softmax(weight, logs)
-		counts[g]++
+		f.ease[q] = 0
 		for k, w := range weight {
-			sums[g] += w * f.Nodes[k]
+			f.ease[q] += w * f.Nodes[k]
 			for i, v := range row {
 				if !math.IsNaN(v) {
 					all[g][i][k] += w
@@ -109,8 +124,42 @@ func (f *latentFit) round() {
 	for i := range n {
 		f.regress(i, all, good)
 	}
-	for g := range f.Mean[:len(f.Groups)] {
-		f.Mean[g] = sums[g] / (counts[g] + groupPrecision)
+	f.regressEase()
+}
+
+// priorMean is the mean ease of a query of the table.
+func (f *latentFit) priorMean(q int) float64 {
+	g := f.group[q]
+	mean := f.Mean[g]
+	if x := f.logTokens[q]; !math.IsNaN(x) {
+		mean += f.PerLength[g].Slope * (x - f.PerLength[g].Center)
+	}
+	return mean
+}
+
+// regressEase regresses the ease on the group and the length of the prompt.
+func (f *latentFit) regressEase() {
+	for g := range f.Mean {
+		// Normal equations of [1, x] with ridge.
+		n, sx, sxx, sz, sxz := 0.0, 0.0, 0.0, 0.0, 0.0
+		for q := range f.ease {
+			if f.group[q] != g {
+				continue
+			}
+			x := f.logTokens[q] - f.PerLength[g].Center
+			if math.IsNaN(x) {
+				x = 0
+			}
+			n, sx, sxx, sz, sxz = n+1, sx+x, sxx+x*x, sz+f.ease[q], sxz+x*f.ease[q]
+		}
+		c := solve([][]float64{{n + groupPrecision, sx}, {sx, sxx + lengthPrecision}}, []float64{sz, sxz})
+		if c == nil || n == 0 {
+			continue
+		}
+		f.Mean[g], f.PerLength[g].Slope = c[0], c[1]
+		if g == len(f.Groups) && len(f.Groups) > 0 {
+			f.Mean[g] = 0
+		}
 	}
 }
 
@@ -168,33 +217,6 @@ func limit(x float64) float64 { return min(max(x, -2), 2) }
 func logit(p float64) float64 {
 	p = min(max(p, 0.01), 0.99)
 	return math.Log(p / (1 - p))
-}
-
-func fitEmission(x, quality []float64) emission {
-	var right, wrong [3]float64 // weight, sum, sum of squares
-	for q, v := range quality {
-		if math.IsNaN(v) || math.IsNaN(x[q]) {
-			continue
-		}
-		for j, power := 0, 1.0; j < 3; j++ {
-			right[j] += v * power
-			wrong[j] += (1 - v) * power
-			power *= x[q]
-		}
-	}
-	// With a class that has hardly been seen the signal tells nothing.
-	if right[0] < 3 || wrong[0] < 3 {
-		return emission{}
-	}
-	m := emission{Right: right[1] / right[0], Wrong: wrong[1] / wrong[0]}
-	a := max(0, right[2]/right[0]-m.Right*m.Right)
-	b := max(0, wrong[2]/wrong[0]-m.Wrong*m.Wrong)
-	// Each variance is drawn to the pooled one, which needs fewer outcomes.
-	const weight = 20
-	pooled := (a*right[0] + b*wrong[0]) / (right[0] + wrong[0])
-	m.RightStdDev = math.Sqrt((a*right[0] + pooled*weight) / (right[0] + weight))
-	m.WrongStdDev = math.Sqrt((b*wrong[0] + pooled*weight) / (wrong[0] + weight))
-	return m
 }
 
 func cube(a, b, c int) [][][]float64 {

@@ -1,0 +1,174 @@
+package estimate
+
+import (
+	"math"
+
+	"github.com/stepfall/stepfall/sdk/cascade"
+)
+
+// certain keeps a verdict from ruling out every node.
+const certain = 1e-6
+
+func (e *latent) Cursor() QualityCursor {
+	n, k := len(e.Base), len(e.Nodes)
+	c := &latentCursor{
+		latent: e, log: make([]float64, k), weight: make([]float64, k),
+		right: square2(n, k), wrong: square2(n, k), ran: make([]bool, n), verdict: make([]float64, n),
+	}
+	if e.Agree != nil {
+		c.clusters = newClusters(n, k)
+		c.partitions = make([]float64, n+1)
+		c.jointRight, c.jointWrong = make([]float64, n+1), make([]float64, n+1)
+	}
+	return c
+}
+
+// latentCursor holds the log weights of the nodes and, for each model and node, how
+// likely what was seen of the model is if its answer is right and if it is wrong.
+// The log weights have the models in clusters left out.
+type latentCursor struct {
+	*latent
+	group        int
+	log, weight  []float64
+	right, wrong [][]float64 // model, node
+	ran          []bool
+	verdict      []float64 // NaN where there is none
+	clusters     *clusters // nil without agreement
+	partitions   []float64 // hypothesis
+	jointRight   []float64
+	jointWrong   []float64
+}
+
+func (c *latentCursor) Begin(q *Query) {
+	c.group = c.groupOf(q.Group)
+	c.prior(c.log, c.ease(c.group, q.InputTokens, q.Prompt))
+	if c.clusters != nil {
+		c.clusters.reset()
+	}
+	for i := range c.ran {
+		c.ran[i], c.verdict[i] = false, math.NaN()
+		for k := range c.log {
+			c.right[i][k], c.wrong[i][k] = 1, 1
+		}
+		if c.Ante != nil && q.Ante != nil {
+			right, wrong := c.Ante[i].likelihoods(q.Ante[i])
+			c.forget(i)
+			c.scale(i, right, wrong)
+			c.recall(i)
+		}
+	}
+}
+
+// forget takes what was seen of a model out of the weights, recall puts it in.
+func (c *latentCursor) forget(i int) { c.account(i, -1) }
+func (c *latentCursor) recall(i int) { c.account(i, 1) }
+
+func (c *latentCursor) account(i int, sign float64) {
+	for k, p := range c.tables.p[c.group][i] {
+		c.log[k] += sign * math.Log(p*c.right[i][k]+(1-p)*c.wrong[i][k])
+	}
+}
+
+// scale multiplies a model's likelihoods.
+func (c *latentCursor) scale(i int, right, wrong float64) {
+	for k := range c.log {
+		c.right[i][k] *= right
+		c.wrong[i][k] *= wrong
+	}
+}
+
+func (c *latentCursor) Observe(model int, r *Run) {
+	c.ran[model] = true
+	c.forget(model)
+	defer func() {
+		if c.clusters == nil || c.clusters.of[model] < 0 {
+			c.recall(model)
+		}
+	}()
+	if !math.IsNaN(r.Verdict) {
+		v := min(max(r.Verdict, certain), 1-certain)
+		c.verdict[model] = r.Verdict
+		for k := range c.log {
+			c.right[model][k], c.wrong[model][k] = v, 1-v
+		}
+		return
+	}
+	if c.Post != nil {
+		right, wrong := c.Post[model].likelihoods(r.Post)
+		c.scale(model, right, wrong)
+	}
+	if c.Lengths != nil && r.OutputTokens > 0 {
+		x, l := math.Log(r.OutputTokens), &c.Lengths[model].Group[c.group]
+		for k, z := range c.Nodes {
+			right, wrong := l.likelihoods(z, x)
+			c.right[model][k] *= right
+			c.wrong[model][k] *= wrong
+		}
+	}
+	if c.clusters != nil && r.Answer != "" {
+		c.clusters.add(model, r.Answer)
+		a := &c.Agree[c.group]
+		base := c.clusters.partition(a, -1)
+		c.partitions[0] = 1
+		for h := range c.clusters.size {
+			c.partitions[h+1] = math.Exp(c.clusters.partition(a, h) - base)
+		}
+	}
+}
+
+func (c *latentCursor) Beliefs(dst []cascade.Belief) {
+	clustered := c.clusters != nil && c.clusters.n > 0
+	if clustered {
+		c.weigh()
+	} else {
+		softmax(c.weight, c.log)
+	}
+	sure := math.Inf(-1)
+	for i := range dst {
+		switch {
+		case !math.IsNaN(c.verdict[i]):
+			dst[i] = cascade.Belief{Mean: c.verdict[i]}
+		case clustered && c.clusters.of[i] >= 0:
+			dst[i] = cascade.Belief{Mean: c.ranQuality(i)}
+		default:
+			mean := 0.0
+			for k, p := range c.tables.p[c.group][i] {
+				right, wrong := p*c.right[i][k], (1-p)*c.wrong[i][k]
+				mean += c.weight[k] * right / (right + wrong)
+			}
+			dst[i] = cascade.Belief{Mean: mean, Bernoulli: c.Verified && !c.ran[i]}
+		}
+		if c.ran[i] {
+			sure = max(sure, dst[i].Mean)
+		}
+	}
+	for i := range dst {
+		if c.ran[i] || c.Verified {
+			continue
+		}
+		dst[i].StdDev = c.deviation(i, dst[i].Mean, sure, clustered)
+	}
+}
+
+// deviation is the predictive deviation of a model that has not run.
+func (c *latentCursor) deviation(i int, mean, sure float64, clustered bool) float64 {
+	dev := 0.0
+	switch {
+	case c.Post != nil:
+		dev = c.tables.post[i].at(mean)
+	case c.Change != nil:
+		dev = c.Change[c.group][i]
+	}
+	if !clustered {
+		return dev
+	}
+	return math.Hypot(dev, deviationFor(mean, sure, c.expectedBest(i)-sure))
+}
+
+func square2(n, m int) [][]float64 {
+	out := make([][]float64, n)
+	for i := range out {
+		out[i] = make([]float64, m)
+	}
+	return out
+}

@@ -1,0 +1,167 @@
+package estimate
+
+import (
+	"math"
+
+	"github.com/stepfall/stepfall/sdk/cascade"
+)
+
+// fitSignals fits what the models show beside verdicts: signals, the lengths of
+// answers and their agreement, given the ease that the outcomes point to.
+func (f *latentFit) fitSignals() {
+	n, t := len(f.Base), f.t
+	if t.Ante != nil {
+		f.Ante = make([]emission, n)
+		for i := range n {
+			f.Ante[i] = fitEmission(column(t.Ante, i), column(t.Quality, i))
+		}
+	}
+	if t.Post != nil {
+		f.Post = make([]emission, n)
+		for i := range n {
+			f.Post[i] = fitEmission(column(t.Post, i), column(t.Quality, i))
+		}
+	}
+	if t.OutputTokens != nil {
+		for i := range n {
+			l, ok := f.fitLength(i)
+			if !ok {
+				f.Lengths = nil
+				break
+			}
+			f.Lengths = append(f.Lengths, l)
+		}
+	}
+	if t.Answers != nil {
+		f.fitAgreement()
+	}
+}
+
+// lengthPrecisionOfAnswers draws the effects of ease and wrongness on the length of
+// answers to none.
+const lengthPrecisionOfAnswers = 10
+
+// fitLength regresses, in each group, the logarithm of the length of a model's
+// answers on the ease and on whether the answer is wrong; false with too few answers.
+func (f *latentFit) fitLength(i int) (answerLength, bool) {
+	var overall moments
+	for q := range f.ease {
+		if y := f.t.OutputTokens[q][i]; y > 0 {
+			overall.add(math.Log(y))
+		}
+	}
+	if overall.n < 10 {
+		return answerLength{}, false
+	}
+	l := answerLength{}
+	for g := range f.Mean {
+		a, b := square(3), make([]float64, 3)
+		squares, n := 0.0, 0.0
+		for q := range f.ease {
+			y, v := f.t.OutputTokens[q][i], f.t.Quality[q][i]
+			if f.group[q] != g && g != len(f.Groups) || !(y > 0) || math.IsNaN(v) {
+				continue
+			}
+			y = math.Log(y) - overall.mean
+			n++
+			squares += y * y
+			for k, w := range f.weight[q] {
+				x := [3]float64{1, f.Nodes[k], 1 - v}
+				for r := range x {
+					for c := r; c < 3; c++ {
+						a[r][c] += w * x[r] * x[c]
+					}
+					b[r] += w * x[r] * y
+				}
+			}
+		}
+		a[0][0]++
+		a[1][1] += lengthPrecisionOfAnswers
+		a[2][2] += lengthPrecisionOfAnswers
+		c := solve(a, b)
+		if c == nil {
+			return answerLength{}, false
+		}
+		rest := squares - b[0]*c[0] - b[1]*c[1] - b[2]*c[2]
+		const weight = 10
+		l.Group = append(l.Group, lengthIn{
+			Mean: overall.mean + c[0], PerEase: c[1], IfWrong: c[2],
+			StdDev: math.Sqrt((max(rest, 0)+weight*overall.m2/overall.n)/(n+weight)) + 0.02,
+		})
+	}
+	return l, true
+}
+
+// fitAgreement counts how often two right answers are the same, and two wrong ones.
+func (f *latentFit) fitAgreement() {
+	// Counts that stand for what is usual, for groups with few pairs.
+	const prior, usualWrong, usualRight = 20, 0.2, 0.97
+	f.Agree = make([]agreement, len(f.Mean))
+	for g := range f.Agree {
+		var same, pairs [2]float64 // wrong, right
+		for q, row := range f.t.Quality {
+			if f.group[q] != g && g != len(f.Groups) {
+				continue
+			}
+			for i, v := range row {
+				for j := range i {
+					u := row[j]
+					a, b := f.t.Answers[q][i], f.t.Answers[q][j]
+					if a == "" || b == "" || u != v || u != 0 && u != 1 {
+						continue
+					}
+					pairs[int(v)]++
+					if a == b {
+						same[int(v)]++
+					}
+				}
+			}
+		}
+		wrong := (same[0] + prior*usualWrong) / (pairs[0] + prior)
+		right := (same[1] + prior*usualRight) / (pairs[1] + prior)
+		f.Agree[g] = agreement{Spread: min(max(1/max(wrong, 1e-3)-1, 0.2), 100), Differ: min(max((1-right)/2, 0.002), 0.2)}
+	}
+}
+
+// changeRows is on how many queries the changes are measured.
+const changeRows = 500
+
+// fitChange measures how much a model's own run moves what is believed of its answer.
+func (f *latentFit) fitChange() {
+	n := len(f.Base)
+	replay, err := (&Estimator{Models: f.t.Models, Quality: f.latent, Cost: &costMean{CostUSD: make([]float64, n)}}).On(f.t)
+	if err != nil {
+		return // cannot be: the table is the one that was fitted to
+	}
+	sums, counts := square2(len(f.Mean), n), make([]float64, len(f.Mean))
+	before, after, costs := make([]cascade.Belief, n), make([]cascade.Belief, n), make([]float64, n)
+	every := max(1, len(f.t.Queries)/changeRows)
+	for q := 0; q < len(f.t.Queries); q += every {
+		x := replay.Start(q)
+		x.Believe(nil, before, costs)
+		for i := range n {
+			x.Believe([]int{i}, after, costs)
+			d := after[i].Mean - before[i].Mean
+			for _, g := range []int{f.group[q], len(f.Groups)} {
+				sums[g][i] += d * d
+			}
+		}
+		counts[f.group[q]]++
+		if f.group[q] != len(f.Groups) {
+			counts[len(f.Groups)]++
+		}
+	}
+	last := len(f.Groups)
+	for i := range n {
+		sums[last][i] /= max(counts[last], 1)
+	}
+	for g := range last {
+		for i := range n {
+			sums[g][i] = math.Sqrt((sums[g][i] + groupWeight*sums[last][i]) / (counts[g] + groupWeight))
+		}
+	}
+	for i := range n {
+		sums[last][i] = math.Sqrt(sums[last][i])
+	}
+	f.Change = sums
+}

@@ -1,0 +1,49 @@
+// Command custom-estimator uses an estimator of its own, a plugin in Go.
+package main
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/tmc/langchaingo/llms"
+
+	"github.com/stepfall/stepfall/adapters/router"
+	"github.com/stepfall/stepfall/adapters/scripted"
+	"github.com/stepfall/stepfall/examples/internal/offline"
+	"github.com/stepfall/stepfall/middleware"
+)
+
+func main() { offline.Must(run(context.Background())) }
+
+func run(ctx context.Context) error {
+	stop, err := offline.Start(answer)
+	if err != nil {
+		return err
+	}
+	defer stop()
+
+	model, err := router.Open(ctx, "policy.hcl", router.Options{})
+	if err != nil {
+		return err
+	}
+	defer model.Close()
+
+	ctx, report := middleware.WithReport(ctx)
+	text, err := llms.GenerateFromSinglePrompt(ctx, model, "How many moons has Mars?")
+	if err != nil {
+		return err
+	}
+	fmt.Println(text)
+	for _, call := range report.Steps()[0].Calls {
+		fmt.Printf("  %s: quality %.2f\n", call.Model, call.Quality.Mean)
+	}
+	return nil
+}
+
+// answer is what the scripted models say: the small one is not sure.
+func answer(_ context.Context, req *scripted.Request) scripted.Reply {
+	if req.Model == "gpt-4o-mini" {
+		return scripted.Reply{Text: "Perhaps three, maybe four."}
+	}
+	return scripted.Reply{Text: "Two: Phobos and Deimos."}
+}

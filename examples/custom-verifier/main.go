@@ -1,0 +1,50 @@
+// Command custom-verifier lets a Python script judge the answers.
+package main
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+
+	"github.com/tmc/langchaingo/llms"
+
+	"github.com/stepfall/stepfall/adapters/router"
+	"github.com/stepfall/stepfall/adapters/scripted"
+	"github.com/stepfall/stepfall/examples/internal/offline"
+	"github.com/stepfall/stepfall/middleware"
+)
+
+func main() { offline.Must(run(context.Background())) }
+
+func run(ctx context.Context) error {
+	stop, err := offline.Start(answer)
+	if err != nil {
+		return err
+	}
+	defer stop()
+
+	model, err := router.Open(ctx, "policy.hcl", router.Options{})
+	if err != nil {
+		return err
+	}
+	defer model.Close()
+
+	ctx, report := middleware.WithReport(ctx)
+	text, err := llms.GenerateFromSinglePrompt(ctx, model, "Give me a recipe for a 500 g loaf of bread.")
+	if err != nil {
+		return err
+	}
+	fmt.Println(text)
+	for _, call := range report.Steps()[0].Calls {
+		fmt.Printf("  %s: %s\n", call.Model, cmp.Or(call.Verdict.Evidence, call.Verdict.Outcome.String()))
+	}
+	return nil
+}
+
+// answer is what the scripted models say: the small one cannot add.
+func answer(_ context.Context, req *scripted.Request) scripted.Reply {
+	if req.Model == "gpt-4o-mini" {
+		return scripted.Reply{Text: "Mix 400 g flour, 250 g water and 8 g salt."}
+	}
+	return scripted.Reply{Text: "Mix 300 g flour, 192 g water and 8 g salt."}
+}

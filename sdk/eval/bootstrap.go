@@ -80,6 +80,10 @@ func (b *Bootstrap) run(ctx context.Context, models *Sample, rows []row, done fu
 					out.costAtBest[r][i] = at.Cost
 				}
 				for k, cost := range b.Costs {
+					// The corner left of a curve is no operating point of it.
+					if len(c) > 0 {
+						cost = max(cost, c[0].Cost)
+					}
 					out.quality[r][k][i] = c.QualityAt(cost, &f)
 				}
 			}

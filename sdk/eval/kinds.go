@@ -5,7 +5,7 @@ import "github.com/stepfall/stepfall/sdk/estimate"
 const (
 	kindGaussian   = estimate.KindLatent
 	kindDifficulty = estimate.KindLatent
-	kindLogistic   = estimate.KindMean
+	kindLogistic   = estimate.KindLatent
 )
 
 // qualityKinds are the estimates that can be asked for.

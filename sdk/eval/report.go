@@ -84,11 +84,11 @@ func (c *Comparison) CurvesFigure(name, title string, rows ...string) (*Figure, 
 					continue
 				}
 				s.X, s.Y = append(s.X, cost), append(s.Y, 100*r.Curve.QualityAt(cost, &c.Frame))
-				s.Low, s.High = append(s.Low, 100*r.Low[k]), append(s.High, 100*r.High[k])
+				s.Low, s.High = append(s.Low, max(0, 100*r.Low[k])), append(s.High, min(100, 100*r.High[k]))
 			}
 		} else {
 			for _, p := range r.Curve {
-				if p.Cost <= high*1.02 {
+				if p.Cost >= low*0.98 && p.Cost <= high*1.02 {
 					s.X, s.Y = append(s.X, p.Cost), append(s.Y, 100*p.Quality)
 				}
 			}

@@ -16,7 +16,7 @@ var verifierRows = []string{eval.LinearInterpolation, eval.BestSingle, cascade.N
 func verifiers(ctx context.Context, e *Env) (*Page, error) {
 	p := newPage("verifiers", "Imperfect verifiers, and calls in place of money")
 	d, share := e.verifiedData(), e.share(0.5)
-	p.printf("Data: %s. Mean of %d random splits, train share %.0f %%.\n", d, e.splits(), 100*share)
+	p.printf("Data: %s. Mean of %d random splits, train share %.0f %%.\n", d, min(2, e.splits()), 100*share)
 	p.section("At what error rate does a cascade stop paying?")
 	p.printf("The recorded verdicts are flipped at random: a wrong patch passes with the false-pass rate, a right one fails with the false-reject rate. " +
 		"Strategies learn from flipped verdicts, take them at their word, and are measured by the true ones.\n\n")

@@ -224,3 +224,60 @@ func TestRelaxationAgreesWithPlainBranchAndBound(t *testing.T) {
 		}
 	}
 }
+
+// The inequality that the relaxation's bound adds up, at one node.
+func TestProductsLieAboveTheirLinearBound(t *testing.T) {
+	rng := rand.New(rand.NewPCG(9, 9))
+	for range 3000 {
+		n := 1 + rng.IntN(7)
+		rest := make([]float64, n)
+		for i := range rest {
+			rest[i] = math.Pow(rng.Float64(), 1+5*rng.Float64())
+		}
+		p := math.Pow(rng.Float64(), 1+5*rng.Float64())
+		alpha := p * (1 - math.Log(p))
+		for set := range 1 << n {
+			product, bound := 1.0, alpha
+			for i, g := range rest {
+				switch {
+				case set>>i&1 == 0:
+				case g > p:
+					product *= g
+					bound += p * math.Log(g)
+				default:
+					product *= g
+					bound -= alpha - g
+				}
+			}
+			if product < bound-1e-12 {
+				t.Fatalf("p %v, %v, set %b: %v below %v", p, rest, set, product, bound)
+			}
+		}
+	}
+}
+
+// Wide uncertainty and a small lambda: nothing can be ruled out at a glance, and
+// the plain search takes seconds.
+func TestHardStatesAreSolvedExactly(t *testing.T) {
+	rng := rand.New(rand.NewPCG(10, 10))
+	most, open := 0, 0
+	for _, lambda := range []float64{0.3, 0.1, 0.03, 0.01, 0.001, 1e-4, 1e-6} {
+		for trial := range 40 {
+			s := hardState(rng, 80, trial%2 == 0)
+			if trial%4 < 2 {
+				s.Ran = []int{0}
+			}
+			r, err := NewCascadeRoute(Params{Lambdas: []float64{lambda}, Gamma: float64(trial % 3 / 2)}, Exact)
+			if err != nil {
+				t.Fatal(err)
+			}
+			_, floor := s.best()
+			var w work
+			if _, approximate := w.choose(r, s, floor); approximate {
+				t.Errorf("lambda %v trial %d: node limit", lambda, trial)
+			}
+			most, open = max(most, w.nodes), max(open, len(w.open))
+		}
+	}
+	t.Logf("at most %d sets valued, %d models left open by the relaxation", most, open)
+}

@@ -9,5 +9,10 @@ protoc -I proto \
   --go_out="$out" --go_opt=module=github.com/stepfall/stepfall/sdk/plugin/internal/pluginv1 \
   --go-grpc_out="$out" --go-grpc_opt=module=github.com/stepfall/stepfall/sdk/plugin/internal/pluginv1 \
   stepfall/plugin/v1/plugin.proto
+# The Python template carries its own copy; it is written in place only, since
+# every release of protoc writes Python a little differently.
+if [ $# = 0 ]; then
+  protoc -I proto/stepfall/plugin/v1 --python_out=scaffold/python plugin.proto
+fi
 # The header names the installed protoc, which differs between machines.
 sed -i -e '/^\/\/ \(- \)\?[ \t]*protoc  *v/d' "$out"/*.go

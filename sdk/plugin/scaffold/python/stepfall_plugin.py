@@ -1,0 +1,363 @@
+"""What a stepfall plugin in Python needs: protocol, configuration, logs.
+
+It needs grpcio and protobuf, and cryptography for mutual TLS, which hosts ask
+for unless the policy says otherwise. A plugin is a class with a schema:
+
+    class Words:
+        FIELDS = [Field("words", "integer", default=5, min=1, doc="...")]
+
+        def __init__(self, config, log): ...
+        def verify(self, request, report): return Verdict(...)
+
+    if __name__ == "__main__":
+        main(Plugin("verifier-words", "0.1.0", "Counts words.", verifier=Words))
+
+This file is yours: it comes with the project and depends on nothing of stepfall.
+"""
+
+import base64
+import datetime
+import json
+import os
+import signal
+import sys
+import tempfile
+import threading
+from concurrent import futures
+
+COOKIE = ("STEPFALL_PLUGIN", "7f3e1c0a-step-by-step-fall")
+VERSIONS = [1]
+LARGEST = 64 << 20
+QUALITY, COST, VERIFIER = 1, 2, 3
+ROLE_NAMES = {QUALITY: "quality-estimator", COST: "cost-estimator", VERIFIER: "verifier"}
+SERVICE = "stepfall.plugin.v1."
+
+
+class Field:
+    """One argument of the config; type is string, number, integer, bool, duration, list(T) or map(T)."""
+
+    def __init__(self, name, type, required=False, default=None, min=None, max=None, enum=(), sensitive=False, doc=""):
+        self.name, self.type, self.required, self.default = name, type, required, default
+        self.min, self.max, self.enum, self.sensitive, self.doc = min, max, list(enum), sensitive, doc
+
+    def as_json(self):
+        keys = ("name", "type", "required", "default", "min", "max", "enum", "sensitive", "doc")
+        return {k: getattr(self, k) for k in keys if getattr(self, k) not in (None, False, [], "")}
+
+
+class Verdict:
+    """passed, failed or inconclusive, with a score and a confidence in [0, 1]."""
+
+    def __init__(self, outcome, score=0.0, confidence=0.0, evidence="", cost_usd=0.0):
+        self.outcome, self.score, self.confidence = outcome, score, confidence
+        self.evidence, self.cost_usd = evidence, cost_usd
+
+
+class Plugin:
+    """A plugin: its name and one class for each role.
+
+    verifier has verify(request, report); quality has estimate_quality(item),
+    cost has estimate_cost(item), which return a list with a (mean, std_dev) or
+    None for each of item.models. Their constructors get config and log, and raise
+    ConfigError when the config cannot be used.
+    """
+
+    def __init__(self, name, version, doc="", verifier=None, quality=None, cost=None):
+        self.name, self.version, self.doc = name, version, doc
+        self.roles = {k: v for k, v in ((QUALITY, quality), (COST, cost), (VERIFIER, verifier)) if v is not None}
+
+    def describe(self):
+        return {
+            "name": self.name,
+            "version": self.version,
+            "doc": self.doc,
+            "roles": [{"role": ROLE_NAMES[k], "config": {"fields": [f.as_json() for f in c.FIELDS]}} for k, c in self.roles.items()],
+        }
+
+
+class ConfigError(Exception):
+    """The config cannot be used; path leads to the value."""
+
+    def __init__(self, summary, path=(), detail=""):
+        super().__init__(summary)
+        self.summary, self.path, self.detail = summary, list(path), detail
+
+
+def has_type(value, type):
+    """Reports whether a value of JSON has the type of the schema."""
+    if type.startswith("list(") and type.endswith(")"):
+        return isinstance(value, list) and all(has_type(v, type[5:-1]) for v in value)
+    if type.startswith("map(") and type.endswith(")"):
+        return isinstance(value, dict) and all(has_type(v, type[4:-1]) for v in value.values())
+    number = isinstance(value, (int, float)) and not isinstance(value, bool)
+    return {
+        "string": isinstance(value, str),
+        "number": number,
+        "integer": number and value == int(value),
+        "bool": isinstance(value, bool),
+        "duration": number or isinstance(value, str),
+        "object": isinstance(value, dict),
+        "any": True,
+    }.get(type, False)
+
+
+def check_config(fields, config):
+    """Returns the config with defaults, and a list of ConfigError."""
+    out, errors, known = {}, [], {f.name: f for f in fields}
+    for name in sorted(set(config) - set(known)):
+        errors.append(ConfigError("unknown argument", [name], "known are: " + ", ".join(known)))
+    for f in fields:
+        value = config.get(f.name)
+        if value is None:
+            if f.required:
+                errors.append(ConfigError("required argument is missing", [f.name], f.doc))
+            elif f.default is not None:
+                out[f.name] = f.default
+            continue
+        shown = "the value" if f.sensitive else json.dumps(value)[:60]
+        if not has_type(value, f.type):
+            errors.append(ConfigError("%s is not a %s" % (shown, f.type), [f.name], f.doc))
+            continue
+        size = value if isinstance(value, (int, float)) else len(value) if hasattr(value, "__len__") else None
+        if f.min is not None and size is not None and size < f.min:
+            errors.append(ConfigError("%s is too small" % shown, [f.name], "the least is %s" % f.min))
+        elif f.max is not None and size is not None and size > f.max:
+            errors.append(ConfigError("%s is too large" % shown, [f.name], "the most is %s" % f.max))
+        elif f.enum and value not in f.enum:
+            errors.append(ConfigError("%s is not allowed" % shown, [f.name], "allowed are: %s" % f.enum))
+        out[f.name] = int(value) if f.type == "integer" else value
+    return out, errors
+
+
+def log(level, message, **values):
+    """Writes one entry to the host's log: level is debug, info, warn or error."""
+    entry = {"@level": level, "@message": message, "@timestamp": datetime.datetime.now(datetime.timezone.utc).isoformat()}
+    entry.update(values)
+    os.write(2, (json.dumps(entry, default=str) + "\n").encode())
+
+
+def main(plugin):
+    """Runs the program: serves for a host, answers a person."""
+    if os.environ.get(COOKIE[0]) == COOKIE[1]:
+        serve(plugin)
+        return
+    verb = sys.argv[1] if len(sys.argv) == 2 else ""
+    if verb == "describe":
+        print(json.dumps(plugin.describe(), indent=2))
+    elif verb == "schema":
+        print(json.dumps({r["role"]: r["config"] for r in plugin.describe()["roles"]}, indent=2))
+    else:
+        sys.exit("%s %s is a stepfall plugin: a policy names it and stepfall starts it.\nIt answers: describe, schema." % (plugin.name, plugin.version))
+
+
+def serve(plugin):
+    """Serves until the host says that it is over."""
+    # Whatever libraries print must not disturb the handshake, which has standard output for itself.
+    handshake = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)
+    watch_lifeline()
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+    import grpc
+
+    stop = threading.Event()
+    server = grpc.server(
+        futures.ThreadPoolExecutor(max_workers=32),
+        options=[("grpc.max_receive_message_length", LARGEST), ("grpc.max_send_message_length", LARGEST), ("grpc.so_reuseport", 0)],
+    )
+    for handler in host_services(grpc, stop) + plugin_services(grpc, plugin):
+        server.add_generic_rpc_handlers((handler,))
+    path = tempfile.mktemp(prefix="plugin", dir=os.environ.get("PLUGIN_UNIX_SOCKET_DIR"))
+    client_cert = os.environ.get("PLUGIN_CLIENT_CERT")
+    certificate = ""
+    if client_cert:
+        credentials, certificate = tls(grpc, client_cert)
+        server.add_secure_port("unix:" + path, credentials)
+    else:
+        server.add_insecure_port("unix:" + path)
+    server.start()
+
+    offered = [int(v) for v in os.environ.get("PLUGIN_PROTOCOL_VERSIONS", "1").split(",") if v.strip().isdigit()]
+    common = sorted(set(offered) & set(VERSIONS))
+    version = common[-1] if common else VERSIONS[0]  # the host reports a mismatch
+    handshake.write("1|%d|unix|%s|grpc|%s\n" % (version, path, certificate))
+    handshake.flush()
+    stop.wait()
+    server.stop(0.2).wait()
+    if os.path.exists(path):
+        os.unlink(path)
+    os._exit(0)  # threads of calls that do not end must not keep the process
+
+
+def watch_lifeline():
+    """Ends the process and its children when the host has gone."""
+    fd = os.environ.get("STEPFALL_PLUGIN_LIFELINE_FD")
+    if not fd:
+        return
+    os.set_inheritable(int(fd), False)
+
+    def watch():
+        while os.read(int(fd), 1):
+            pass
+        if os.getpgrp() == os.getpid():
+            os.killpg(os.getpgrp(), signal.SIGKILL)
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()
+
+
+def tls(grpc, client_cert):
+    """Makes a certificate for this process; only the host that started it may connect."""
+    from cryptography import x509
+    from cryptography.hazmat.primitives import hashes, serialization
+    from cryptography.hazmat.primitives.asymmetric import ec
+    from cryptography.x509.oid import NameOID
+
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "localhost")])
+    now = datetime.datetime.now(datetime.timezone.utc).replace(tzinfo=None)
+    cert = (
+        x509.CertificateBuilder()
+        .subject_name(name)
+        .issuer_name(name)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - datetime.timedelta(minutes=5))
+        .not_valid_after(now + datetime.timedelta(days=365))
+        .add_extension(x509.SubjectAlternativeName([x509.DNSName("localhost")]), False)
+        .add_extension(x509.BasicConstraints(ca=True, path_length=None), True)
+        .sign(key, hashes.SHA256())
+    )
+    pem = cert.public_bytes(serialization.Encoding.PEM)
+    private = key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
+    credentials = grpc.ssl_server_credentials([(private, pem)], root_certificates=client_cert.encode(), require_client_auth=True)
+    return credentials, base64.b64encode(cert.public_bytes(serialization.Encoding.DER)).rstrip(b"=").decode()
+
+
+def host_services(grpc, stop):
+    """What go-plugin asks of every plugin. The messages are so small that their bytes are written out."""
+
+    def serving(request, context):
+        return b"\x08\x01"
+
+    def shutdown(request, context):
+        stop.set()
+        return b""
+
+    def stdio(request, context):
+        ended = threading.Event()
+        context.add_callback(ended.set)
+        ended.wait()
+        return iter(())
+
+    unary, stream = grpc.unary_unary_rpc_method_handler, grpc.unary_stream_rpc_method_handler
+    return [
+        grpc.method_handlers_generic_handler("grpc.health.v1.Health", {"Check": unary(serving)}),
+        grpc.method_handlers_generic_handler("plugin.GRPCController", {"Shutdown": unary(shutdown)}),
+        grpc.method_handlers_generic_handler("plugin.GRPCStdio", {"StreamStdio": stream(stdio)}),
+    ]
+
+
+def plugin_services(grpc, plugin):
+    """The services of stepfall's protocol."""
+    import plugin_pb2 as pb
+    from google.protobuf import json_format
+
+    lock, instance, role = threading.Lock(), [], []
+
+    def get_info(request, context):
+        info = pb.GetInfoResponse(name=plugin.name, version=plugin.version, doc=plugin.doc)
+        for kind, cls in plugin.roles.items():
+            r = info.roles.add(role=kind)
+            for f in cls.FIELDS:
+                w = r.schema.fields.add(name=f.name, type=f.type, required=f.required, sensitive=f.sensitive, doc=f.doc)
+                if f.default is not None:
+                    json_format.ParseDict(f.default, w.default)
+                if f.min is not None:
+                    w.min = f.min
+                if f.max is not None:
+                    w.max = f.max
+                for e in f.enum:
+                    json_format.ParseDict(e, w.enum.add())
+        return info
+
+    def configure(request, context):
+        with lock:
+            if instance:
+                context.abort(grpc.StatusCode.FAILED_PRECONDITION, "the process is configured already")
+            cls = plugin.roles.get(request.role)
+            if cls is None:
+                context.abort(grpc.StatusCode.UNIMPLEMENTED, "no such role")
+            config, errors = check_config(cls.FIELDS, json_format.MessageToDict(request.config))
+            if not errors:
+                try:
+                    instance.append(cls(config, log))
+                    role.append(request.role)
+                except ConfigError as e:
+                    errors.append(e)
+            reply = pb.ConfigureResponse()
+            for e in errors:
+                reply.diagnostics.add(severity=1, path=e.path, summary=e.summary, detail=e.detail)
+            return reply
+
+    def configured(context, kind):
+        if not instance or role[0] != kind:
+            context.abort(grpc.StatusCode.FAILED_PRECONDITION, "the plugin is not configured as a " + ROLE_NAMES[kind])
+        return instance[0]
+
+    def estimates(kind, method, response):
+        def handle(request, context):
+            call = getattr(configured(context, kind), method, None)
+            reply = response()
+            for item in request.items:
+                if not context.is_active():
+                    break  # nobody waits for the rest
+                result = reply.results.add()
+                try:
+                    for estimate in call(item):
+                        e = result.estimates.add()
+                        if estimate is not None:
+                            e.mean, e.std_dev = estimate
+                except Exception as problem:
+                    log("error", "estimate failed", error=repr(problem))
+                    del result.estimates[:]
+                    result.error = repr(problem)
+            return reply
+
+        return handle
+
+    def verify(request, context):
+        verifier = configured(context, VERIFIER)
+        events = []
+
+        def report(message, done=0, total=0):
+            events.append(pb.VerifyResponse(progress=pb.Progress(done=done, total=total, message=message)))
+
+        verdict = verifier.verify(request, report)
+        yield from events
+        yield pb.VerifyResponse(
+            verdict=pb.Verdict(
+                outcome={"passed": 1, "failed": 2}.get(verdict.outcome, 3),
+                score=verdict.score,
+                confidence=verdict.confidence,
+                evidence=verdict.evidence,
+                cost_usd=verdict.cost_usd,
+            )
+        )
+
+    def unary(handle, request):
+        return grpc.unary_unary_rpc_method_handler(handle, request_deserializer=request.FromString, response_serializer=lambda m: m.SerializeToString())
+
+    quality = estimates(QUALITY, "estimate_quality", pb.EstimateQualityResponse)
+    cost = estimates(COST, "estimate_cost", pb.EstimateCostResponse)
+    services = {
+        "PluginService": {"GetInfo": unary(get_info, pb.GetInfoRequest), "Configure": unary(configure, pb.ConfigureRequest)},
+        "QualityEstimatorService": {"EstimateQuality": unary(quality, pb.EstimateQualityRequest)},
+        "CostEstimatorService": {"EstimateCost": unary(cost, pb.EstimateCostRequest)},
+        "VerifierService": {
+            "Verify": grpc.unary_stream_rpc_method_handler(
+                verify, request_deserializer=pb.VerifyRequest.FromString, response_serializer=lambda m: m.SerializeToString()
+            )
+        },
+    }
+    return [grpc.method_handlers_generic_handler(SERVICE + name, methods) for name, methods in services.items()]

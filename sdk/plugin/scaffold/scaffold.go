@@ -1,0 +1,180 @@
+// Package scaffold writes the files of a new plugin project: a program that
+// builds, has tests that pass and conforms to the protocol, for its author to
+// change. It is what `stepfall plugin new` does.
+package scaffold
+
+import (
+	"embed"
+	"errors"
+	"fmt"
+	"go/format"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"text/template"
+)
+
+//go:embed go python
+var templates embed.FS
+
+// Options say what to write.
+type Options struct {
+	// Name of the plugin, its program and its folder: "verifier-length".
+	Name string
+	// Lang is go or python.
+	Lang string
+	// Role is verifier or quality-estimator; empty means what the name begins with.
+	Role string
+	// Dir is the folder to make; empty means Name.
+	Dir string
+	// Source is a clone of stepfall that a Go project builds against; empty means
+	// the published module.
+	Source string
+}
+
+var validName = regexp.MustCompile(`^[a-z][a-z0-9]*(-[a-z0-9]+)*$`)
+
+const module = "github.com/stepfall/stepfall"
+
+// Write writes the project and returns the names of its files. It refuses a
+// folder that exists and is not empty.
+func Write(o Options) ([]string, error) {
+	if !validName.MatchString(o.Name) {
+		return nil, fmt.Errorf("%q is no name for a plugin: use small letters, digits and dashes, as in verifier-length", o.Name)
+	}
+	if o.Dir == "" {
+		o.Dir = o.Name
+	}
+	switch o.Role {
+	case "":
+		o.Role = "verifier"
+		if strings.HasPrefix(o.Name, "estimator-") {
+			o.Role = "quality-estimator"
+		}
+	case "verifier", "quality-estimator":
+	default:
+		return nil, fmt.Errorf("there is no template for the role %q: it is verifier or quality-estimator", o.Role)
+	}
+	if o.Lang != "go" && o.Lang != "python" {
+		return nil, fmt.Errorf("there is no template for %q: it is go or python", o.Lang)
+	}
+	if entries, err := os.ReadDir(o.Dir); err == nil && len(entries) > 0 {
+		return nil, fmt.Errorf("%s is not empty", o.Dir)
+	} else if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	data := struct {
+		Name, Module, Block string
+		Verifier            bool
+	}{o.Name, module, "estimator", o.Role == "verifier"}
+	if data.Verifier {
+		data.Block = "verifier"
+	}
+	var written []string
+	err := fs.WalkDir(templates, o.Lang, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		text, err := templates.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		name := strings.TrimPrefix(path, o.Lang+"/")
+		mode := fs.FileMode(0o644)
+		if base, ok := strings.CutSuffix(name, ".tmpl"); ok {
+			name = base
+			t, err := template.New(path).Parse(string(text))
+			if err != nil {
+				return err
+			}
+			var b strings.Builder
+			if err := t.Execute(&b, data); err != nil {
+				return err
+			}
+			text = []byte(b.String())
+			if strings.HasSuffix(name, ".go") {
+				if text, err = format.Source(text); err != nil {
+					return err
+				}
+			}
+		}
+		if name == "program" {
+			name, mode = o.Name, 0o755
+		}
+		return write(o.Dir, name, text, mode, &written)
+	})
+	if err == nil && o.Lang == "go" {
+		err = writeModule(o, &written)
+	}
+	return written, err
+}
+
+func write(dir, name string, text []byte, mode fs.FileMode, written *[]string) error {
+	path := filepath.Join(dir, filepath.FromSlash(name))
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return err
+	}
+	if err := os.WriteFile(path, text, mode); err != nil {
+		return err
+	}
+	*written = append(*written, path)
+	return nil
+}
+
+// writeModule writes go.mod. Against a clone it takes over the clone's
+// requirements and checksums, so that the project builds without a network.
+func writeModule(o Options, written *[]string) error {
+	if o.Source == "" {
+		return write(o.Dir, "go.mod", fmt.Appendf(nil, "module example.com/%s\n\ngo 1.26.0\n", o.Name), 0o644, written)
+	}
+	source, err := filepath.Abs(o.Source)
+	if err != nil {
+		return err
+	}
+	mod, err := os.ReadFile(filepath.Join(source, "go.mod"))
+	if err != nil {
+		return fmt.Errorf("reading the clone of stepfall: %w", err)
+	}
+	sum, err := os.ReadFile(filepath.Join(source, "go.sum"))
+	if err != nil {
+		return fmt.Errorf("reading the clone of stepfall: %w", err)
+	}
+	_, requirements, ok := strings.Cut(string(mod), "\n")
+	if !ok || !strings.HasPrefix(string(mod), "module "+module) {
+		return fmt.Errorf("%s is no clone of stepfall", source)
+	}
+	text := fmt.Sprintf("module example.com/%s\n%s\nrequire %s v0.0.0\n\nreplace %s => %s\n", o.Name, requirements, module, module, quoted(source))
+	if err := write(o.Dir, "go.mod", []byte(text), 0o644, written); err != nil {
+		return err
+	}
+	return write(o.Dir, "go.sum", sum, 0o644, written)
+}
+
+// quoted returns a path as go.mod wants it.
+func quoted(path string) string {
+	if strings.ContainsAny(path, " \t\"'`") {
+		return fmt.Sprintf("%q", path)
+	}
+	return path
+}
+
+// FindSource returns the clone of stepfall that a folder lies in, or "".
+func FindSource(dir string) string {
+	dir, err := filepath.Abs(dir)
+	if err != nil {
+		return ""
+	}
+	for {
+		mod, err := os.ReadFile(filepath.Join(dir, "go.mod"))
+		if err == nil && strings.HasPrefix(string(mod), "module "+module+"\n") {
+			return dir
+		}
+		parent := filepath.Dir(dir)
+		if parent == dir {
+			return ""
+		}
+		dir = parent
+	}
+}

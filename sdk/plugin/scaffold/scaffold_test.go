@@ -1,0 +1,84 @@
+package scaffold_test
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stepfall/stepfall/sdk/plugin/scaffold"
+	"github.com/stepfall/stepfall/sdk/plugintest"
+)
+
+func project(t *testing.T, o scaffold.Options) string {
+	t.Helper()
+	o.Dir = filepath.Join(t.TempDir(), o.Name)
+	if _, err := scaffold.Write(o); err != nil {
+		t.Fatal(err)
+	}
+	return o.Dir
+}
+
+// A new Go project builds offline, its tests pass, conformance among them.
+func TestGoProjects(t *testing.T) {
+	for _, name := range []string{"verifier-words", "estimator-words"} {
+		t.Run(name, func(t *testing.T) {
+			dir := project(t, scaffold.Options{Name: name, Lang: "go", Source: scaffold.FindSource(".")})
+			for _, args := range [][]string{{"vet", "./..."}, {"test", "./..."}} {
+				cmd := exec.Command("go", args...)
+				cmd.Dir = dir
+				cmd.Env = append(os.Environ(), "GOPROXY=off", "GOWORK=off")
+				if out, err := cmd.CombinedOutput(); err != nil {
+					t.Fatalf("go %s: %v\n%s", strings.Join(args, " "), err, out)
+				}
+			}
+		})
+	}
+}
+
+// python returns an interpreter that has grpcio.
+func python(t *testing.T) string {
+	t.Helper()
+	for _, path := range []string{"/usr/bin/python3", "python3"} {
+		if exec.Command(path, "-c", "import grpc, google.protobuf, cryptography").Run() == nil {
+			return path
+		}
+	}
+	t.Skip("there is no python3 with grpcio, protobuf and cryptography")
+	return ""
+}
+
+// So do those of a new Python project.
+func TestPythonProjects(t *testing.T) {
+	interpreter := python(t)
+	for _, name := range []string{"verifier-words", "estimator-words"} {
+		t.Run(name, func(t *testing.T) {
+			dir := project(t, scaffold.Options{Name: name, Lang: "python"})
+			cmd := exec.Command(interpreter, "-m", "unittest")
+			cmd.Dir = dir
+			if out, err := cmd.CombinedOutput(); err != nil {
+				t.Fatalf("unittest: %v\n%s", err, out)
+			}
+			env := []string{"PATH=" + filepath.Dir(interpreter) + ":/usr/bin:/bin", "HOME=" + t.TempDir()}
+			plugintest.Test(t, plugintest.Options{Path: filepath.Join(dir, name), Env: env})
+		})
+	}
+}
+
+func TestRefusals(t *testing.T) {
+	full := t.TempDir()
+	if err := os.WriteFile(filepath.Join(full, "file"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for want, o := range map[string]scaffold.Options{
+		"is no name for a plugin":  {Name: "Bad Name", Lang: "go"},
+		"there is no template for": {Name: "verifier-x", Lang: "rust", Dir: t.TempDir()},
+		"is not empty":             {Name: "verifier-x", Lang: "go", Dir: full},
+		"for the role":             {Name: "verifier-x", Lang: "go", Role: "oracle", Dir: t.TempDir()},
+	} {
+		if _, err := scaffold.Write(o); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%+v: got %v, want %q", o, err, want)
+		}
+	}
+}

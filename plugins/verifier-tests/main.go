@@ -74,11 +74,7 @@ func open(ctx context.Context, c Config) (sdk.Verifier, error) {
 	if len(diagnostics) > 0 {
 		return nil, diagnostics
 	}
-	temp := plugin.ScratchDir(ctx)
-	if temp == "" {
-		temp = os.TempDir()
-	}
-	j, err := jail.Open(ctx, temp)
+	j, err := jail.Open(ctx, jail.Options{Temp: plugin.ScratchDir(ctx)})
 	if err != nil {
 		return nil, err
 	}

@@ -157,14 +157,18 @@ func TestEscapeLeavesNothing(t *testing.T) {
 	gone(t, argument)
 }
 
-func TestKilledPluginLeavesNothing(t *testing.T) {
+func TestKilledPluginLeavesNothing(t *testing.T) { killPlugin(t) }
+
+func TestKilledPluginLeavesNothingWithoutNamespaces(t *testing.T) { killPlugin(t, "without") }
+
+func killPlugin(t *testing.T, more ...string) {
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
 	}
 	temp, argument := t.TempDir(), unique()
 	mounts := mountLines(t)
-	plugin := exec.Command(self, "hostile", "plugin", temp, tree(t, nil), argument)
+	plugin := exec.Command(self, append([]string{"hostile", "plugin", temp, tree(t, nil), argument}, more...)...)
 	if err := plugin.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -178,11 +182,58 @@ func TestKilledPluginLeavesNothing(t *testing.T) {
 	}
 	_ = plugin.Wait()
 	gone(t, argument)
-	if left, err := os.ReadDir(temp); err != nil || len(left) > 0 {
-		t.Errorf("left in the temporary folder: %v %v", left, err)
+	for deadline := time.Now().Add(5 * time.Second); ; {
+		left, err := os.ReadDir(temp)
+		if err == nil && len(left) == 0 {
+			break
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("left in the temporary folder: %v %v", left, err)
+		}
 	}
 	if now := mountLines(t); now != mounts {
 		t.Errorf("%d mounts before, %d after", mounts, now)
+	}
+}
+
+// TestWithoutNamespaces holds what remains to be had where the machine refuses
+// namespaces.
+func TestWithoutNamespaces(t *testing.T) {
+	j, err := jail.Open(t.Context(), jail.Options{Temp: t.TempDir(), NoNamespaces: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	layers, missing := j.Layers()
+	for _, layer := range []string{jail.LayerNetwork, jail.LayerPID, jail.LayerMount} {
+		if missing[layer] == "" {
+			t.Errorf("%s is not reported as missing: %v %v", layer, layers, missing)
+		}
+	}
+	need(t, j, jail.LayerLandlock, jail.LayerSeccomp)
+	t.Run("tree", func(t *testing.T) { treeIsAView(t, j) })
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listener.Close()
+	secret := filepath.Join(t.TempDir(), "secret")
+	if err := os.WriteFile(secret, []byte("s"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	for _, act := range [][]string{
+		{"connect", listener.Addr().String()}, {"read", secret}, {"write", secret}, {"vsock"}, {"namespace"}, {"ptrace"}, {"supervisor"}, {"kill"},
+	} {
+		if result := run(t, j, attack(t, tree(t, nil), act[0], act[1:]...)); result.End != jail.EndExit || result.ExitCode != 1 {
+			t.Errorf("%s: end %s, exit code %d", act[0], result.End, result.ExitCode)
+		}
+	}
+	argument := unique()
+	run(t, j, attack(t, tree(t, nil), "escape", argument))
+	gone(t, argument)
+	loop := attack(t, tree(t, nil), "loop")
+	loop.Limits.Wall = 200 * time.Millisecond
+	if result := run(t, j, loop); result.End != jail.EndTimeout {
+		t.Errorf("loop: end %s", result.End)
 	}
 }
 

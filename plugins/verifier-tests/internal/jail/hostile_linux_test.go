@@ -136,7 +136,7 @@ var hostileActs = map[string]func(arguments []string) error{
 	},
 	// Not hostile itself: a plugin that is about to be killed in the middle of a run.
 	"plugin": func(a []string) error {
-		j, err := jail.Open(context.Background(), a[0])
+		j, err := jail.Open(context.Background(), jail.Options{Temp: a[0], NoNamespaces: len(a) > 3})
 		if err != nil {
 			return err
 		}

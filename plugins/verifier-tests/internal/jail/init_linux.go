@@ -23,6 +23,9 @@ import (
 // does not return then. Otherwise it does nothing. A program that uses a Jail
 // calls it at the start of main, before anything else.
 func Main() {
+	if len(os.Args) > 0 && os.Args[0] == innerName {
+		os.Exit(inner())
+	}
 	if len(os.Args) == 0 || os.Args[0] != helperName {
 		return
 	}
@@ -91,8 +94,13 @@ func serve(o *order, r *report) error {
 			if err := os.Mkdir(dir, 0o755); err != nil {
 				return err
 			}
-			if err := copyTree(o.Dir, dir, -1, -1); err != nil {
+			if err := copyTree(o.Dir, dir, o.UID, o.GID); err != nil {
 				return fmt.Errorf("copying %s: %w", o.Dir, err)
+			}
+		}
+		if o.UID >= 0 {
+			if err := os.Chown(o.Temp, o.UID, o.GID); err != nil {
+				return err
 			}
 		}
 	}
@@ -106,12 +114,14 @@ func serve(o *order, r *report) error {
 		}
 		guarded = identify(dir, o.Guarded)
 	}
-	if err := restrict(o, r); err != nil {
-		return err
-	}
-	if o.Probe {
-		r.End, r.ExitCode = EndExit, 0
-		return nil
+	if o.Namespaces {
+		if err := restrict(o, r); err != nil {
+			return err
+		}
+		if o.Probe {
+			r.End, r.ExitCode = EndExit, 0
+			return nil
+		}
 	}
 	if err := run(o, r, dir); err != nil {
 		return err
@@ -146,6 +156,11 @@ func fillCaches(o *order) error {
 		}
 		if err := os.MkdirAll(path, 0o755); err != nil {
 			return err
+		}
+		if !o.Namespaces && o.UID >= 0 {
+			if err := os.Chown(path, o.UID, o.GID); err != nil {
+				return err
+			}
 		}
 		for name, data := range cache.Files {
 			file := filepath.Join(path, name)
@@ -266,39 +281,55 @@ func readReports(dir string, names []string) map[string][]byte {
 
 // run starts the command, watches it and reaps until nothing is left.
 func run(o *order, r *report, dir string) error {
-	command := exec.Command(o.Argv[0], o.Argv[1:]...)
-	command.Dir, command.Stdout, command.Stderr = dir, os.Stdout, os.Stderr
-	command.Env = o.Env
+	command := &exec.Cmd{Args: o.Argv, Dir: dir, Env: o.Env, Stdout: os.Stdout, Stderr: os.Stderr}
 	home, temp := "/tmp/home", "/tmp"
 	if !o.Namespaces {
 		home, temp = filepath.Join(o.Temp, "home"), filepath.Join(o.Temp, "tmp")
-		if err := errors.Join(os.Mkdir(home, 0o755), os.Mkdir(temp, 0o755)); err != nil {
-			return err
+		for _, path := range []string{home, temp} {
+			if err := os.Mkdir(path, 0o755); err != nil {
+				return err
+			}
+			if o.UID >= 0 {
+				if err := os.Chown(path, o.UID, o.GID); err != nil {
+					return err
+				}
+			}
 		}
 	}
 	command.Env = append(command.Env, "HOME="+home, "TMPDIR="+temp)
-	if command.Err != nil || !filepath.IsAbs(command.Path) {
-		path, err := lookPath(o.Argv[0], dir, command.Env)
-		if err != nil {
-			return err
-		}
-		command.Path, command.Err = path, nil
-	}
 	command.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Pdeathsig: syscall.SIGKILL}
 	if o.UID >= 0 {
 		command.SysProcAttr.Credential = &syscall.Credential{Uid: uint32(o.UID), Gid: uint32(o.GID)}
 	}
+	handOver := func() error { return nil }
+	if !o.Probe {
+		path, err := lookPath(o.Argv[0], dir, command.Env)
+		if err != nil {
+			return err
+		}
+		command.Path = path
+	}
+	if !o.Namespaces {
+		var err error
+		if handOver, err = throughInner(command, o, r); err != nil {
+			return err
+		}
+	}
 	start := time.Now()
 	if err := command.Start(); err != nil {
-		return fmt.Errorf("starting %s: %w", o.Argv[0], err)
+		return fmt.Errorf("starting %s: %w", command.Args[0], err)
 	}
 	var end atomic.Value
 	stop := make(chan struct{})
 	go watch(o, &end, stop)
+	refused := handOver()
 	status := reap(command.Process.Pid)
 	close(stop)
 	r.Command = time.Since(start)
 	r.LeftOver = killAll(o.Namespaces)
+	if refused != nil {
+		return refused
+	}
 	r.End, r.ExitCode = EndExit, status.ExitStatus()
 	if status.Signaled() {
 		r.ExitCode = 128 + int(status.Signal())
@@ -311,6 +342,9 @@ func run(o *order, r *report, dir string) error {
 
 // lookPath finds a command in the PATH that it will have itself.
 func lookPath(name, dir string, env []string) (string, error) {
+	if filepath.IsAbs(name) {
+		return name, nil
+	}
 	if strings.Contains(name, "/") {
 		return filepath.Join(dir, name), nil
 	}

@@ -7,6 +7,15 @@ import (
 	"time"
 )
 
+// Options say how to make a jail. The zero value takes all that can be had.
+type Options struct {
+	// Temp is the folder for temporary ones, which only runs without namespaces
+	// need; empty means the system's.
+	Temp string
+	// NoNamespaces does without namespaces, as where the machine refuses them.
+	NoNamespaces bool
+}
+
 // Spec says what to run, on what, and what it may use.
 type Spec struct {
 	// Dir is the work tree, an absolute path. The command sees it at the same

@@ -22,7 +22,7 @@ var system = []string{"/usr", "/bin", "/lib", "/lib64", "/lib32"}
 
 func open(t testing.TB) *jail.Jail {
 	t.Helper()
-	j, err := jail.Open(t.Context(), t.TempDir())
+	j, err := jail.Open(t.Context(), jail.Options{Temp: t.TempDir()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -63,8 +63,9 @@ func run(t *testing.T, j *jail.Jail, spec *jail.Spec) *jail.Result {
 	return result
 }
 
-func TestTree(t *testing.T) {
-	j := open(t)
+func TestTree(t *testing.T) { treeIsAView(t, open(t)) }
+
+func treeIsAView(t *testing.T, j *jail.Jail) {
 	dir := tree(t, map[string]string{"a": "old\n", "gone": "x", "guarded": "keep", "kept": "keep"})
 	spec := shell(dir, `cat a; test ! -e gone && cat sub/new; echo made > b; echo report > out.xml; rm guarded; echo keep > guarded; exit 3`)
 	spec.Changes = []jail.Change{{Path: "a", Data: []byte("new\n")}, {Path: "gone", Delete: true}, {Path: "sub/new", Data: []byte("deep\n")}}

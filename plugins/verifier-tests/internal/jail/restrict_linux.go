@@ -21,7 +21,7 @@ func restrict(o *order, r *report) error {
 		}
 		r.Layers = append(r.Layers, layer)
 	}
-	if o.Namespaces {
+	if o.Namespaces || os.Getuid() == 0 {
 		if err := dropCapabilities(); err != nil {
 			return err
 		}

@@ -45,18 +45,29 @@ func unusedUID() int {
 	return first + rand.IntN(many)
 }
 
-// Open probes the machine. Temporary directories, which only machines without
-// namespaces need, are made in temp; what earlier, killed runs left there is removed.
-func Open(ctx context.Context, temp string) (*Jail, error) {
+// Open probes the machine. What earlier, killed runs left in the folder for
+// temporary ones is removed.
+func Open(ctx context.Context, options Options) (*Jail, error) {
+	temp := options.Temp
+	if temp == "" {
+		temp = os.TempDir()
+	}
 	self, err := os.Executable()
 	if err != nil {
 		return nil, fmt.Errorf("finding the own program: %w", err)
 	}
 	j := &Jail{self: self, temp: temp, namespaces: true, asNobody: os.Getuid() == 0}
 	removeStale(temp)
-	result, err := j.probe(ctx)
-	if err != nil {
-		reason := err.Error()
+	var result *Result
+	reason := "turned off"
+	if !options.NoNamespaces {
+		if result, err = j.probe(ctx); err != nil {
+			reason = err.Error()
+		}
+	}
+	if result == nil {
+		// Another uid could not reach toolchains in root's own folders; what root
+		// may do goes with its capabilities.
 		j.namespaces, j.asNobody = false, false
 		if result, err = j.probe(ctx); err != nil {
 			return nil, fmt.Errorf("probing: %w", err)

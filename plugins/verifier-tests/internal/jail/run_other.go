@@ -17,7 +17,7 @@ type Jail struct{}
 var errNotLinux = errors.New("running tests on answers needs Linux")
 
 // Open fails: an answer is not run without walls.
-func Open(context.Context, string) (*Jail, error) { return nil, errNotLinux }
+func Open(context.Context, Options) (*Jail, error) { return nil, errNotLinux }
 
 // Layers returns no layer.
 func (*Jail) Layers() ([]string, map[string]string) { return nil, nil }

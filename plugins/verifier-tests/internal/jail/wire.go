@@ -28,8 +28,12 @@ type report struct {
 	Command  time.Duration
 }
 
-// helperName is argv[0] of the first process of a run.
-const helperName = "stepfall-jail"
+// helperName is argv[0] of the first process of a run, innerName that of the one
+// between it and the command where there are no namespaces.
+const (
+	helperName = "stepfall-jail"
+	innerName  = "stepfall-jail-inner"
+)
 
 // maxReport bounds one file of Spec.Reports.
 const maxReport = 16 << 20

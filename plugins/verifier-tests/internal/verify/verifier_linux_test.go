@@ -33,7 +33,7 @@ func write(t *testing.T, files map[string]string) string {
 
 func open(t *testing.T, config verify.Config) *verify.Verifier {
 	t.Helper()
-	j, err := jail.Open(t.Context(), t.TempDir())
+	j, err := jail.Open(t.Context(), jail.Options{Temp: t.TempDir()})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -238,7 +238,7 @@ func TestGoBlocksAreRealCode(t *testing.T) {
 	if err := os.WriteFile(overlayFile, config, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.Command("go", append([]string{"vet", "-overlay", overlayFile}, targets...)...)
+	cmd := exec.Command("go", append([]string{"build", "-o", dir + "/", "-overlay", overlayFile}, targets...)...)
 	cmd.Dir = root
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Errorf("the programs in the pages do not compile: %v\n%s", err, out)

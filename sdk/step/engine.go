@@ -7,6 +7,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/stepfall/stepfall/sdk"
@@ -118,6 +119,7 @@ type Engine struct {
 	names  []string
 	priors []sdk.Estimate
 	plan   Plan
+	runs   sync.Pool // of *run
 }
 
 // New returns an engine, or an error that names every fault of the configuration.

@@ -47,33 +47,63 @@ func (e *Engine) Run(ctx context.Context, req Request) (*Result, error) {
 	r := e.start(&req, start)
 	stop, answer, err := r.loop(ctx)
 	result := r.finish(stop, answer, err, start)
+	e.give(r)
 	if e.c.Traces != nil {
-		e.c.Traces(ctx, r.t)
+		e.c.Traces(ctx, result.Trace)
 	}
 	return result, err
+}
+
+// record is the parts of a trace that nearly every step needs, in one piece.
+type record struct {
+	trace     sdk.Trace
+	decisions [3]sdk.Decision
+	calls     [2]sdk.Call
+}
+
+// take returns a run from the pool, empty, for n models. Nothing in it outlives the
+// step: what results hold is made anew.
+func (e *Engine) take(n int) *run {
+	r, ok := e.runs.Get().(*run)
+	if !ok {
+		floats, flags := make([]float64, n), make([]bool, 2*n)
+		return &run{
+			state: cascade.State{Beliefs: make([]cascade.Belief, n), Costs: floats, Infeasible: flags[:n:n], Ran: make([]int, 0, n)},
+			posts: make([]sdk.Estimate, n), rejected: flags[n:], callOf: make([]int, 0, n),
+		}
+	}
+	return r
+}
+
+// give empties a run and puts it back into the pool.
+func (e *Engine) give(r *run) {
+	state, posts, rejected, callOf := r.state, r.posts, r.rejected, r.callOf[:0]
+	clear(state.Infeasible)
+	clear(rejected)
+	clear(posts)
+	state.Ran = state.Ran[:0]
+	*r = run{state: state, posts: posts, rejected: rejected, callOf: callOf}
+	e.runs.Put(r)
 }
 
 func (e *Engine) start(req *Request, now time.Time) *run {
 	n := len(e.models)
 	q := req.Query
-	r := &run{e: e, req: req, q: q, only: -1, coin: e.c.Coin()}
-	floats := make([]float64, n)
-	flags := make([]bool, 2*n)
-	r.state = cascade.State{Beliefs: make([]cascade.Belief, n), Costs: floats, Infeasible: flags[:n:n], Ran: make([]int, 0, n), Coin: r.coin}
-	r.rejected = flags[n:]
-	r.posts = make([]sdk.Estimate, n)
+	r := e.take(n)
+	r.e, r.req, r.q, r.only = e, req, q, -1
+	r.state.Coin = e.c.Coin()
 	r.beliefs = make([]sdk.Belief, 0, 2*n)
-	r.attempts = make([]sdk.Attempt, 0, min(n, 4))
-	r.callOf = make([]int, 0, min(n, 4))
 	r.plan = req.Plan
 	if r.plan == nil {
 		r.plan = &e.plan
 	}
-	r.t = &sdk.Trace{
+	rec := &record{}
+	r.t = &rec.trace
+	*r.t = sdk.Trace{
 		ID: newID(), Start: now, QueryID: q.ID, Group: q.Group, Run: q.Run, Session: q.Session, Tenant: q.Tenant,
 		Policy: e.c.Policy, Profile: e.c.Profile, Mode: req.Mode, Strategy: r.plan.Name, Lambdas: r.plan.Lambdas, Gamma: r.plan.Gamma,
 		InputTokens: q.InputTokens, Features: q.Features,
-		Decisions: make([]sdk.Decision, 0, 3), Calls: make([]sdk.Call, 0, 2),
+		Decisions: rec.decisions[:0], Calls: rec.calls[:0],
 	}
 	if e.c.TracePrompts {
 		r.t.Prompt = q.LastUserText()

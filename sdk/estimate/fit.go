@@ -17,6 +17,8 @@ const (
 	// KindSignal maps each model's own ex-ante or post-hoc signal to its quality
 	// by a straight line, models independent: the paper's estimator on RouterBench.
 	KindSignal = "signal"
+	// KindGaussian is one normal vector of all qualities and signals.
+	KindGaussian = "gaussian"
 	// KindLatent is one hidden ease of the query shared by all models: for
 	// verified answers, and for signals.
 	KindLatent = "latent"
@@ -39,7 +41,7 @@ const (
 )
 
 // Kinds returns the kinds of quality estimators.
-func Kinds() []string { return []string{KindMean, KindSignal, KindLatent} }
+func Kinds() []string { return []string{KindMean, KindSignal, KindGaussian, KindLatent} }
 
 // CostKinds returns the kinds of cost estimators.
 func CostKinds() []string {
@@ -92,6 +94,8 @@ func fitQuality(t *outcome.Table, o Options) (Quality, error) {
 		return fitMean(t), nil
 	case KindSignal:
 		return fitSignal(t)
+	case KindGaussian:
+		return fitGaussian(t)
 	case KindLatent:
 		return fitLatent(t), nil
 	}
@@ -119,6 +123,8 @@ func newQuality(kind string) (Quality, error) {
 		return &mean{}, nil
 	case KindSignal:
 		return &signal{}, nil
+	case KindGaussian:
+		return &gaussian{}, nil
 	case KindLatent:
 		return &latent{}, nil
 	}

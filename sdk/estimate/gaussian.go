@@ -1,0 +1,448 @@
+package estimate
+
+import (
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+
+	"github.com/stepfall/stepfall/sdk/cascade"
+	"github.com/stepfall/stepfall/sdk/outcome"
+)
+
+// gaussian takes the qualities of all models and the signals on them, before and
+// after they run, as one normal vector around the means of the query's group. What
+// is seen conditions it: the ex-ante signals at once, each post-hoc signal by a
+// rank-one update when its model runs. The deviation of a model that has not run is
+// that of the change which its own post-hoc signal would make to its own estimate.
+//
+// The vector has 2n entries: the post-hoc signals, then the qualities. A signal is a
+// line in the quality of its model plus an error; the errors of different models may
+// go together.
+type gaussian struct {
+	Groups []string `json:"groups"`
+	// Means by group (the last row for any other) and model.
+	QualityMean [][]float64 `json:"quality_mean"`
+	AnteMean    [][]float64 `json:"ante_mean"`
+	PostMean    [][]float64 `json:"post_mean"`
+	// StdDev is that of the qualities, by group; Correlation is theirs in all groups.
+	StdDev      [][]float64 `json:"std_dev"`
+	Correlation [][]float64 `json:"correlation"`
+	AnteSlope   []float64   `json:"ante_slope"`
+	PostSlope   []float64   `json:"post_slope"`
+	AnteErrors  [][]float64 `json:"ante_errors"`
+	PostErrors  [][]float64 `json:"post_errors"`
+	// HasAnte and HasPost say which signals the table had.
+	HasAnte  bool `json:"has_ante"`
+	HasPost  bool `json:"has_post"`
+	Verified bool `json:"verified,omitempty"`
+
+	group  map[string]int
+	tables []gaussianTable // by group
+}
+
+// gaussianTable is what a cursor starts from in one group.
+type gaussianTable struct {
+	mean []float64 // of the vector
+	// ante, cross and covariance are the covariances of the ex-ante signals, of the
+	// vector with them, and of the vector.
+	ante, cross, covariance [][]float64
+	// gain conditions the vector on all ex-ante signals, after is what remains.
+	gain, after [][]float64
+}
+
+func fitGaussian(t *outcome.Table) (*gaussian, error) {
+	e := &gaussian{Verified: t.Verified, HasAnte: t.Ante != nil, HasPost: t.Post != nil}
+	index := map[string]bool{}
+	for q := range t.Queries {
+		if g := t.Group(q); g != "" {
+			index[g] = true
+		}
+	}
+	e.Groups = slices.Sorted(maps.Keys(index))
+	e.name()
+	group := make([]int, len(t.Queries))
+	for q := range group {
+		group[q] = e.groupOf(t.Group(q))
+	}
+	groups := len(e.Groups) + 1
+	quality := centre(t.Quality, group, groups)
+	e.QualityMean = quality.means
+	e.StdDev = quality.deviations(group)
+	standard := square2(len(t.Queries), len(t.Models))
+	for q, row := range quality.residual {
+		for i, v := range row {
+			standard[q][i] = v / e.StdDev[group[q]][i]
+		}
+	}
+	e.Correlation = shrunken(standard, len(t.Models))
+	ante, err := explain(t.Ante, quality, group, groups, t.Models)
+	if err != nil {
+		return nil, err
+	}
+	post, err := explain(t.Post, quality, group, groups, t.Models)
+	if err != nil {
+		return nil, err
+	}
+	e.AnteMean, e.AnteSlope, e.AnteErrors = ante.means, ante.slope, ante.errors
+	e.PostMean, e.PostSlope, e.PostErrors = post.means, post.slope, post.errors
+	e.prepare()
+	return e, nil
+}
+
+// centred is a matrix less the means of its groups.
+type centred struct {
+	means    [][]float64 // group (the last: all), model
+	residual [][]float64
+}
+
+// centre draws the means of groups to the mean of all where outcomes are few.
+func centre(matrix [][]float64, group []int, groups int) centred {
+	n := len(matrix[0])
+	overall := columnMean(matrix, n)
+	c := centred{means: square2(groups, n), residual: square2(len(matrix), n)}
+	counts := square2(groups, n)
+	for q, row := range matrix {
+		for i, v := range row {
+			if !math.IsNaN(v) {
+				c.means[group[q]][i] += v
+				counts[group[q]][i]++
+			}
+		}
+	}
+	for g := range c.means {
+		for i := range n {
+			if g == groups-1 {
+				c.means[g][i] = overall[i]
+			} else {
+				c.means[g][i] = (c.means[g][i] + groupWeight*overall[i]) / (counts[g][i] + groupWeight)
+			}
+		}
+	}
+	for q, row := range matrix {
+		for i, v := range row {
+			c.residual[q][i] = v - c.means[group[q]][i]
+		}
+	}
+	return c
+}
+
+// deviations returns the standard deviations of the residuals, by group (the last:
+// all) and model, those of groups drawn to that of all.
+func (c *centred) deviations(group []int) [][]float64 {
+	last, n := len(c.means)-1, len(c.means[0])
+	sums, counts := square2(last+1, n), square2(last+1, n)
+	for q, row := range c.residual {
+		for i, v := range row {
+			if math.IsNaN(v) {
+				continue
+			}
+			sums[last][i] += v * v
+			counts[last][i]++
+			if g := group[q]; g < last {
+				sums[g][i] += v * v
+				counts[g][i]++
+			}
+		}
+	}
+	for i := range n {
+		overall := sums[last][i] / max(counts[last][i], 1)
+		for g := range sums {
+			sums[g][i] = math.Sqrt((sums[g][i]+groupWeight*overall)/(counts[g][i]+groupWeight)) + 1e-3
+		}
+	}
+	return sums
+}
+
+func columnMean(matrix [][]float64, n int) []float64 {
+	out := make([]float64, n)
+	for i := range n {
+		var m moments
+		for q := range matrix {
+			m.add(matrix[q][i])
+		}
+		out[i] = m.mean
+	}
+	return out
+}
+
+// explained is a signal as a line in the quality plus an error.
+type explained struct {
+	means  [][]float64
+	slope  []float64
+	errors [][]float64 // covariance
+}
+
+// explain regresses each model's signal on its quality. A nil matrix is a signal
+// that tells nothing.
+func explain(matrix [][]float64, quality centred, group []int, groups int, models []string) (explained, error) {
+	n := len(models)
+	x := explained{means: square2(groups, n), slope: make([]float64, n), errors: square(n)}
+	for i := range n {
+		x.errors[i][i] = 1
+	}
+	if matrix == nil {
+		return x, nil
+	}
+	signal := centre(matrix, group, groups)
+	x.means = signal.means
+	for i := range n {
+		l := fitLine(column(quality.residual, i), column(signal.residual, i))
+		if math.IsNaN(l.Intercept) {
+			return x, fmt.Errorf("signals of model %q: %w", models[i], ErrNoOutcomes)
+		}
+		x.slope[i] = l.Slope
+		for q := range signal.residual {
+			signal.residual[q][i] -= l.Slope * quality.residual[q][i]
+		}
+	}
+	x.errors = shrunken(signal.residual, n)
+	return x, nil
+}
+
+// shrunken is the covariance of the columns, NaN where unknown, with the
+// correlations drawn to 0 by the factor that minimises the expected squared error
+// (Schäfer and Strimmer 2005).
+func shrunken(rows [][]float64, n int) [][]float64 {
+	dev := make([]float64, n)
+	for i := range n {
+		var m moments
+		for q := range rows {
+			m.add(rows[q][i])
+		}
+		dev[i] = math.Sqrt(m.m2/max(m.n, 1)) + 1e-6
+	}
+	correlation := square(n)
+	noise, signal := 0.0, 0.0
+	for i := range n {
+		for j := range i {
+			var m moments
+			for q := range rows {
+				m.add(rows[q][i] / dev[i] * rows[q][j] / dev[j])
+			}
+			correlation[i][j], correlation[j][i] = m.mean, m.mean
+			signal += m.mean * m.mean
+			if m.n > 1 {
+				noise += m.m2 / (m.n - 1) / m.n
+			}
+		}
+	}
+	keep := 1.0
+	if signal > 0 {
+		keep = 1 - min(max(noise/signal, 0), 1)
+	}
+	out := square(n)
+	for i := range n {
+		for j := range n {
+			out[i][j] = keep * correlation[i][j] * dev[i] * dev[j]
+		}
+		out[i][i] = dev[i]*dev[i]*1.0001 + 1e-9
+	}
+	return out
+}
+
+func (e *gaussian) name() {
+	e.group = map[string]int{}
+	for g, name := range e.Groups {
+		e.group[name] = g
+	}
+}
+
+func (e *gaussian) groupOf(name string) int {
+	if g, known := e.group[name]; known {
+		return g
+	}
+	return len(e.Groups)
+}
+
+// prepare works out the tables.
+func (e *gaussian) prepare() {
+	e.name()
+	n := len(e.Correlation)
+	all := make([]int, n)
+	for i := range all {
+		all[i] = i
+	}
+	e.tables = make([]gaussianTable, len(e.QualityMean))
+	for g := range e.tables {
+		t := &e.tables[g]
+		t.mean = append(slices.Clone(e.PostMean[g]), e.QualityMean[g]...)
+		t.ante, t.cross, t.covariance = square(n), square2(2*n, n), square(2*n)
+		for i := range n {
+			for j := range n {
+				c := e.Correlation[i][j] * e.StdDev[g][i] * e.StdDev[g][j]
+				t.ante[i][j] = e.AnteSlope[i]*e.AnteSlope[j]*c + e.AnteErrors[i][j]
+				t.cross[i][j] = e.PostSlope[i] * e.AnteSlope[j] * c
+				t.cross[n+i][j] = e.AnteSlope[j] * c
+				t.covariance[i][j] = e.PostSlope[i]*e.PostSlope[j]*c + e.PostErrors[i][j]
+				t.covariance[n+i][j] = e.PostSlope[j] * c
+				t.covariance[j][n+i] = e.PostSlope[j] * c
+				t.covariance[n+i][n+j] = c
+			}
+		}
+		t.gain, t.after = t.given(all)
+	}
+}
+
+// given conditions the vector on some of the ex-ante signals.
+func (t *gaussianTable) given(known []int) (gain, after [][]float64) {
+	d := len(t.covariance)
+	a := square(len(known))
+	for i, k := range known {
+		for j, l := range known {
+			a[i][j] = t.ante[k][l]
+		}
+	}
+	gain, after = square2(d, len(known)), square(d)
+	b := make([]float64, len(known))
+	for i := range d {
+		for j, k := range known {
+			b[j] = t.cross[i][k]
+		}
+		if x := solve(a, b); x != nil {
+			gain[i] = x
+		}
+	}
+	for i := range d {
+		for j := range d {
+			after[i][j] = t.covariance[i][j]
+			for k, l := range known {
+				after[i][j] -= gain[i][k] * t.cross[j][l]
+			}
+		}
+	}
+	return gain, after
+}
+
+func (e *gaussian) Kind() string      { return KindGaussian }
+func (e *gaussian) Signals() []string { return nil }
+
+func (e *gaussian) check(models int) error {
+	groups := len(e.Groups) + 1
+	for _, c := range []struct {
+		rows   [][]float64
+		height int
+	}{
+		{e.QualityMean, groups},
+		{e.AnteMean, groups},
+		{e.PostMean, groups},
+		{e.StdDev, groups},
+		{e.Correlation, models},
+		{e.AnteErrors, models},
+		{e.PostErrors, models},
+		{[][]float64{e.AnteSlope, e.PostSlope}, 2},
+	} {
+		if len(c.rows) != c.height {
+			return fmt.Errorf("parameters do not fit %d models in %d groups", models, groups-1)
+		}
+		for _, row := range c.rows {
+			if len(row) != models {
+				return fmt.Errorf("parameters do not fit %d models", models)
+			}
+		}
+	}
+	e.prepare()
+	return nil
+}
+
+func (e *gaussian) Cursor() QualityCursor {
+	n := len(e.Correlation)
+	return &gaussianCursor{
+		gaussian: e, mean: make([]float64, 2*n), cov: square(2 * n), gainOf: make([]float64, 2*n),
+		ran: make([]bool, n), verdict: make([]float64, n), surprise: make([]float64, 0, n), known: make([]int, 0, n),
+	}
+}
+
+type gaussianCursor struct {
+	*gaussian
+	mean     []float64
+	cov      [][]float64
+	gainOf   []float64
+	ran      []bool
+	verdict  []float64
+	surprise []float64
+	known    []int
+}
+
+func (c *gaussianCursor) Begin(q *Query) {
+	g := c.groupOf(q.Group)
+	t := &c.tables[g]
+	copy(c.mean, t.mean)
+	c.surprise, c.known = c.surprise[:0], c.known[:0]
+	for i := range c.ran {
+		c.ran[i], c.verdict[i] = false, math.NaN()
+		if c.HasAnte && q.Ante != nil && !math.IsNaN(q.Ante[i]) {
+			c.known = append(c.known, i)
+			c.surprise = append(c.surprise, q.Ante[i]-c.AnteMean[g][i])
+		}
+	}
+	gain, after := t.gain, t.after
+	switch len(c.known) {
+	case len(c.ran):
+	case 0:
+		gain, after = nil, t.covariance
+	default:
+		gain, after = t.given(c.known)
+	}
+	for i := range c.mean {
+		copy(c.cov[i], after[i])
+		for k, s := range c.surprise {
+			c.mean[i] += gain[i][k] * s
+		}
+	}
+}
+
+func (c *gaussianCursor) Observe(model int, r *Run) {
+	c.ran[model] = true
+	if c.HasPost && !math.IsNaN(r.Post) {
+		c.see(model, r.Post)
+	}
+	if !math.IsNaN(r.Verdict) {
+		c.verdict[model] = r.Verdict
+		c.see(len(c.ran)+model, r.Verdict)
+	}
+}
+
+// see conditions on one entry of the vector.
+func (c *gaussianCursor) see(at int, value float64) {
+	variance := c.cov[at][at]
+	if variance <= 1e-9 {
+		return
+	}
+	surprise := value - c.mean[at]
+	for i := range c.mean {
+		c.gainOf[i] = c.cov[i][at] / variance
+	}
+	row := c.cov[at]
+	for i := range c.mean {
+		c.mean[i] += c.gainOf[i] * surprise
+		if i == at || c.gainOf[i] == 0 {
+			continue
+		}
+		for j := range row {
+			c.cov[i][j] -= c.gainOf[i] * row[j]
+		}
+	}
+	clear(row)
+}
+
+func (c *gaussianCursor) Beliefs(dst []cascade.Belief) {
+	n := len(c.ran)
+	for i := range dst {
+		dst[i] = cascade.Belief{Mean: min(max(c.mean[n+i], 0), 1)}
+		switch {
+		case !math.IsNaN(c.verdict[i]):
+			dst[i].Mean = c.verdict[i]
+		case c.ran[i]:
+		case c.Verified:
+			dst[i].Bernoulli = true
+		case c.HasPost && c.cov[i][i] > 0:
+			// A quality in [0, 1] varies by no more than mean·(1 - mean).
+			share := 1.0
+			if v := c.cov[n+i][n+i]; v > dst[i].Mean*(1-dst[i].Mean) {
+				share = math.Sqrt(dst[i].Mean * (1 - dst[i].Mean) / v)
+			}
+			dst[i].StdDev = share * math.Abs(c.cov[n+i][i]) / math.Sqrt(c.cov[i][i])
+		}
+	}
+}

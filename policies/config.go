@@ -119,7 +119,10 @@ func plain(v cty.Value) any {
 	case v.IsNull():
 		return nil
 	case secret != nil && t == cty.String:
-		return Secret{name: secret.name, value: v.AsString(), set: secret.set}
+		if !secret.set {
+			return Secret{name: secret.name}
+		}
+		return NewSecret(secret.name, v.AsString())
 	case secret != nil: // computed from a secret: nothing that could be configured
 		return Secret{name: secret.name}
 	case t == cty.String:

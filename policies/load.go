@@ -253,7 +253,8 @@ func (l *loader) policy(path string) (*Policy, error) {
 	}
 	l.arrange()
 	p.Warnings, p.settings = diags, l.settings
-	p.secrets = slices.Clone(l.secrets)
+	secrets := l.secrets
+	p.secrets = func() []string { return secrets }
 	sum := sha256.New()
 	for _, s := range p.settings {
 		fmt.Fprintf(sum, "%q=%s\n", s.Path, s.Value)
@@ -267,4 +268,9 @@ func (l *loader) policy(path string) (*Policy, error) {
 func (p *Policy) Settings() []Setting { return p.settings }
 
 // Redact returns text without the policy's secrets: those that env() read.
-func (p *Policy) Redact(text string) string { return redact(text, p.secrets) }
+func (p *Policy) Redact(text string) string {
+	if p.secrets == nil {
+		return redact(text, nil)
+	}
+	return redact(text, p.secrets())
+}

@@ -46,7 +46,8 @@ type Policy struct {
 	Warnings Diagnostics
 
 	settings []Setting
-	secrets  []string
+	// secrets is a function because fmt would print a slice.
+	secrets func() []string
 }
 
 // A Model is a candidate: a model that may be asked.

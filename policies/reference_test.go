@@ -14,8 +14,8 @@ import (
 	"github.com/stepfall/stepfall/policies"
 )
 
-// context returns what an example needs beside itself.
-func context(example string) string {
+// surroundings returns what an example needs beside itself.
+func surroundings(example string) string {
 	text := ""
 	if !strings.Contains(example, `model "`) {
 		for name, served := range map[string]string{"small": "gpt-4.1-nano", "medium": "gpt-4.1-mini", "large": "gpt-4.1"} {
@@ -35,7 +35,7 @@ func TestEveryBlockHasAnExampleThatLoads(t *testing.T) {
 		t.Run(e.Block, func(t *testing.T) {
 			dir := t.TempDir()
 			file := filepath.Join(dir, "policy.hcl")
-			for name, text := range map[string]string{file: context(e.Text) + e.Text, filepath.Join(dir, "profile.json"): "{}"} {
+			for name, text := range map[string]string{file: surroundings(e.Text) + e.Text, filepath.Join(dir, "profile.json"): "{}"} {
 				if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
 					t.Fatal(err)
 				}

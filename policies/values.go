@@ -11,20 +11,26 @@ import (
 // Secret is a value that does not show itself: whatever prints, formats, logs or
 // marshals it gets "[secret]". The zero value is no secret.
 type Secret struct {
-	name  string
-	value string
-	set   bool
+	name string
+	// value is a pointer because fmt prints unexported fields without asking their
+	// methods: of a pointer it prints the address. Nil is no secret.
+	value *string
 }
 
 // NewSecret returns a secret with this value; name is the environment variable
 // that it was read from, and may be shown.
-func NewSecret(name, value string) Secret { return Secret{name: name, value: value, set: true} }
+func NewSecret(name, value string) Secret { return Secret{name: name, value: &value} }
 
 // Reveal returns the value itself.
-func (s Secret) Reveal() string { return s.value }
+func (s Secret) Reveal() string {
+	if s.value == nil {
+		return ""
+	}
+	return *s.value
+}
 
 // Set reports whether there is a value.
-func (s Secret) Set() bool { return s.set }
+func (s Secret) Set() bool { return s.value != nil }
 
 // Name returns the environment variable that the secret is read from, also when
 // that variable is not set; "" when there is none.
@@ -34,7 +40,7 @@ const hidden = "[secret]"
 
 // String returns "[secret]", or "" for no secret.
 func (s Secret) String() string {
-	if !s.set {
+	if s.value == nil {
 		return ""
 	}
 	return hidden

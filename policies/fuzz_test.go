@@ -1,0 +1,158 @@
+package policies_test
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"golang.org/x/tools/txtar"
+
+	"github.com/stepfall/stepfall/policies"
+)
+
+// seeds are the library, the examples and the bad policies.
+func seeds(f *testing.F) []string {
+	f.Helper()
+	list := []string{sample}
+	for _, name := range policies.Library() {
+		src, err := policies.LibrarySource(name)
+		if err != nil {
+			f.Fatal(err)
+		}
+		list = append(list, string(src))
+	}
+	for _, e := range policies.Examples() {
+		list = append(list, e.Text)
+	}
+	files, err := filepath.Glob("testdata/bad/*.txtar")
+	if err != nil {
+		f.Fatal(err)
+	}
+	for _, file := range files {
+		a, err := txtar.ParseFile(file)
+		if err != nil {
+			f.Fatal(err)
+		}
+		list = append(list, string(a.Files[0].Data))
+	}
+	return list
+}
+
+// FuzzParse: whatever the text, there is a policy or there are diagnostics with
+// places inside the text, and a policy shows as one that loads to the same.
+func FuzzParse(f *testing.F) {
+	for _, s := range seeds(f) {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		if strings.Contains(text, "file") || strings.Contains(text, "include") {
+			return // they read what is on this machine
+		}
+		p, err := policies.Parse("policy.hcl", []byte(text), policies.LoadOptions{Env: []string{"KEY=" + planted}, Schemas: schemas})
+		check(t, text, p, err)
+		if err == nil {
+			var shown strings.Builder
+			if err := p.Show(&shown, policies.ShowOptions{}); err != nil {
+				t.Fatal(err)
+			}
+			again, err := policies.Parse("policy.hcl", []byte(shown.String()), policies.LoadOptions{Env: []string{"KEY=" + planted}, Schemas: schemas})
+			if err != nil {
+				t.Fatalf("%v\nshown:\n%s", err, &shown)
+			}
+			if again.Checksum != p.Checksum {
+				t.Errorf("another policy when shown:\n%s", &shown)
+			}
+		}
+		if out, err := policies.Format("policy.hcl", []byte(text)); err == nil {
+			if twice, err := policies.Format("policy.hcl", out); err != nil || string(twice) != string(out) {
+				t.Errorf("formatting twice differs from once: %v", err)
+			}
+		}
+	})
+}
+
+func check(t *testing.T, text string, p *policies.Policy, err error) {
+	t.Helper()
+	var d policies.Diagnostics
+	switch {
+	case err == nil && p == nil:
+		t.Fatal("neither a policy nor an error")
+	case err != nil && p != nil:
+		t.Fatal("a policy and an error")
+	case err != nil && (!errors.As(err, &d) || !d.HasErrors()):
+		t.Fatalf("an error without diagnostics: %v", err)
+	}
+	lines := strings.Count(text, "\n") + 1
+	for _, one := range d {
+		if one.Summary == "" || one.File == "policy.hcl" && one.Line > lines {
+			t.Errorf("%+v", one)
+		}
+		if strings.Contains(one.String(), planted) && !strings.Contains(text, planted) {
+			t.Errorf("the key shows: %s", one)
+		}
+	}
+}
+
+// FuzzLayers: whatever the environment and --set say, there is a policy or there
+// are diagnostics; and what is set by --set wins or is refused.
+func FuzzLayers(f *testing.F) {
+	for _, s := range [][3]string{
+		{"STEPFALL__BUDGET__STEP_USD", "0.5", "budget.step_usd=0.25"},
+		{"STEPFALL__MODEL__SMALL__PRICE__INPUT_USD_PER_MILLION", "1", `model["small"].served=gpt-4o`},
+		{"STEPFALL__MODEL__SMALL__API_KEY", `env("KEY")`, `model.small.api_key=env("KEY")`},
+		{"STEPFALL__VERIFIER__TESTS__CONFIG__COMMAND", `["a", "b"]`, `verifier.tests.config.timeout="3s"`},
+		{"STEPFALL__STRATEGY__CASCADE_ROUTE__LAMBDA", "[1, 2]", "strategy.cascade_route.lambda=2"},
+		{"STEPFALL____", "", "="},
+		{"STEPFALL__STREAM", "x", "stream"},
+		{"STEPFALL__LOCALS__A", "1", "locals.a=1"},
+	} {
+		f.Add(s[0], s[1], s[2])
+	}
+	f.Fuzz(func(t *testing.T, name, value, set string) {
+		if strings.Contains(value+set, "file") || strings.Contains(set, "include") || strings.Contains(name, "INCLUDE") || strings.ContainsAny(name, "=\x00") {
+			return
+		}
+		p, err := policies.Parse("policy.hcl", []byte(sample), policies.LoadOptions{
+			Env: []string{"KEY=" + planted, "OPENAI_API_KEY=k", name + "=" + value}, Sets: []string{set},
+		})
+		check(t, sample+"\n"+value+"\n"+set, p, err)
+		if err == nil && set == "budget.step_usd=0.25" && p.Budget.StepUSD != 0.25 {
+			t.Errorf("step_usd = %v", p.Budget.StepUSD)
+		}
+	})
+}
+
+// long is a policy of 200 lines.
+func long(tb testing.TB) string {
+	tb.Helper()
+	var b strings.Builder
+	b.WriteString(sample)
+	for i := 0; strings.Count(b.String(), "\n") < 186; i++ {
+		name := "m" + string(rune('a'+i))
+		b.WriteString("model \"" + name + "\" {\n  provider = \"openai\"\n  served = \"gpt-4o\"\n  api_key = env(\"OPENAI_API_KEY\")\n  price {\n    input_usd_per_million = 1 + 0.5\n    output_usd_per_million = 4\n  }\n  quality {\n    mean = 0.7\n    std_dev = 0.2\n  }\n}\n")
+	}
+	for n := strings.Count(b.String(), "\n"); n < 200; n++ {
+		b.WriteString("# a comment\n")
+	}
+	return b.String()
+}
+
+// BenchmarkLoad200Lines loads and validates a policy of 200 lines from a file.
+func BenchmarkLoad200Lines(b *testing.B) {
+	text := long(b)
+	if lines := strings.Count(text, "\n"); lines < 200 || lines > 215 {
+		b.Fatalf("%d lines", lines)
+	}
+	file := filepath.Join(b.TempDir(), "policy.hcl")
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		b.Fatal(err)
+	}
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, err := policies.Load(file, policies.LoadOptions{Env: withKey}); err != nil {
+			b.Fatal(err)
+		}
+	}
+}

@@ -1,0 +1,158 @@
+package policies_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"strings"
+	"testing"
+
+	"github.com/stepfall/stepfall/policies"
+)
+
+const planted = "sk-planted-secret-0123456789"
+
+// However a secret is printed, nothing of it shows.
+func TestSecretsDoNotPrint(t *testing.T) {
+	s := policies.NewSecret("KEY", planted)
+	type holder struct {
+		Key policies.Secret
+		Ptr *policies.Secret
+		own policies.Secret
+	}
+	var out bytes.Buffer
+	for _, v := range []any{s, &s, holder{s, &s, s}, []policies.Secret{s}, map[string]policies.Secret{"k": s}} {
+		for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q", "%x", "%d"} {
+			fmt.Fprintf(&out, verb+"\n", v)
+		}
+		text, err := json.Marshal(v)
+		if err != nil {
+			t.Fatal(err)
+		}
+		out.Write(text)
+		slog.New(slog.NewJSONHandler(&out, nil)).Info("x", "v", v)
+		slog.New(slog.NewTextHandler(&out, nil)).Info("x", "v", v)
+	}
+	for _, form := range []string{planted, fmt.Sprintf("%x", planted), "0123456789"} {
+		if strings.Contains(out.String(), form) {
+			t.Errorf("%q shows in\n%s", form, &out)
+		}
+	}
+	if s.Reveal() != planted {
+		t.Error("the secret itself is lost")
+	}
+}
+
+// Keys planted wherever somebody might put one never come out in diagnostics, in a
+// policy that is printed, or in what show writes.
+func TestPlantedSecretsNeverShow(t *testing.T) {
+	other := "p@ssw0rd planted too"
+	env := []string{"KEY=" + planted, "OTHER=" + other, "STEPFALL__MODEL__SMALL__BASE_URL=http://x/?api_key=" + planted}
+	head := "model \"small\" {\n  provider = \"openai\"\n  served = \"gpt-4o-mini\"\n"
+	tail := "}\nstrategy \"route\" {\n  lambda = 1\n}\n"
+	places := []string{
+		`  api_key = "` + planted + `"`,
+		`  api_key = env("KEY`,
+		`  api_key = "` + planted,
+		`  api_key = ` + planted,
+		`  apikey = "` + other + `"`,
+		`  api_key = "x${env("KEY")}"`,
+		`  api_key = [env("KEY")]`,
+		`  api_key = max(env("KEY"), 1)`,
+		`  api_key = env(env("KEY"))`,
+		`  timeout = env("KEY")`,
+		`  timeout = duration(env("KEY"))`,
+		`  base_url = file(env("KEY"))`,
+		`  context_tokens = env("KEY") + 1`,
+		`  capabilities = [env("OTHER")]`,
+		`  served = "${env("OTHER")}"`,
+		`  capabilities = {a = env("OTHER")}[env("KEY")]`,
+		`  base_url = local.key`,
+		`  provider = local.all.key`,
+		`  capabilities = local.list`,
+		`  timeout = local.nothere[env("KEY")]`,
+		`  timeout = [1][env("OTHER")]`,
+		`  context_tokens = "${min(env("OTHER"), 2)}"`,
+		`  max_output_tokens = env("KEY") == "` + planted + `" ? 1 : "` + planted + `"`,
+	}
+	locals := "locals {\n  key = env(\"KEY\")\n  all = { key = env(\"OTHER\") }\n  list = [env(\"KEY\"), env(\"OTHER\")]\n}\n"
+	for _, place := range places {
+		for _, extra := range []string{"", `verifier "v" {` + "\n" + ` plugin = "verifier-tests"` + "\n config {\n token = env(\"KEY\")\n command = [env(\"OTHER\")]\n }\n}\n"} {
+			p, err := policies.Parse("policy.hcl", []byte(locals+head+place+"\n"+tail+extra), policies.LoadOptions{
+				Env: env, Schemas: schemas, Sets: []string{"model.small.api_key=" + planted, `fit.profile=` + other},
+			})
+			var out bytes.Buffer
+			if err != nil {
+				fmt.Fprintf(&out, "%v\n%+v\n%#v\n", err, err, err)
+				text, jsonErr := json.Marshal(err)
+				if jsonErr != nil {
+					t.Fatal(jsonErr)
+				}
+				out.Write(text)
+			} else {
+				t.Errorf("%s: was taken", place)
+				fmt.Fprintf(&out, "%v %+v\n", p, p.Settings())
+			}
+			if strings.Contains(out.String(), planted) {
+				t.Errorf("%s: the key shows in\n%s", place, &out)
+			}
+			if strings.Contains(out.String(), "p@ssw0rd") && !strings.Contains(place, "p@ssw0rd") {
+				t.Errorf("%s: the password shows in\n%s", place, &out)
+			}
+		}
+	}
+}
+
+// A good policy with secrets in all places that keep them shows none of them.
+func TestGoodPolicyKeepsItsSecrets(t *testing.T) {
+	p, err := policies.Parse("policy.hcl", []byte(`
+locals {
+  key = env("KEY")
+}
+model "small" {
+  provider = "openai"
+  served   = "gpt-4o-mini"
+  api_key  = local.key
+  deployment "other" {
+    base_url = "http://127.0.0.1:1/v1"
+    api_key  = env("KEY")
+  }
+}
+verifier "judge" {
+  plugin = "verifier-tests"
+  config {
+    command = ["judge"]
+    token   = local.key
+  }
+}
+strategy "route" {
+  lambda = 1
+}
+`), policies.LoadOptions{Env: []string{"KEY=" + planted}, Schemas: schemas})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out bytes.Buffer
+	for _, v := range []any{p, *p, p.Models, p.Verifiers, p.Verifiers[0].Config, p.Verifiers[0].Config.Values(), p.Settings()} {
+		fmt.Fprintf(&out, "%v\n%+v\n%#v\n%s\n%x\n", v, v, v, v, v)
+	}
+	text, err := json.Marshal(p.Models)
+	if err != nil {
+		t.Fatal(err)
+	}
+	out.Write(text)
+	if err := p.Show(&out, policies.ShowOptions{Defaults: true, Origins: true}); err != nil {
+		t.Fatal(err)
+	}
+	slog.New(slog.NewJSONHandler(&out, nil)).Info("policy", "policy", p)
+	if strings.Contains(out.String(), "planted") || strings.Contains(out.String(), fmt.Sprintf("%x", "planted")) {
+		t.Errorf("the key shows in\n%s", &out)
+	}
+	if p.Models[0].APIKey.Reveal() != planted || p.Models[0].Deployments[0].APIKey.Reveal() != planted || p.Verifiers[0].Config.Reveal()["token"] != planted {
+		t.Error("the key is lost")
+	}
+	if got := p.Redact("error: key " + planted + " was refused"); strings.Contains(got, "planted") {
+		t.Errorf("Redact: %s", got)
+	}
+}

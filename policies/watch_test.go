@@ -1,0 +1,191 @@
+//go:build unix
+
+package policies_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stepfall/stepfall/policies"
+)
+
+// lockedBuffer is a log that a test reads while it is written.
+type lockedBuffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (l *lockedBuffer) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.Write(p)
+}
+
+func (l *lockedBuffer) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.String()
+}
+
+// signalling tells a channel of each record that a logger gets.
+type signalling struct {
+	slog.Handler
+	records chan string
+}
+
+func (s signalling) Handle(ctx context.Context, r slog.Record) error {
+	err := s.Handler.Handle(ctx, r)
+	s.records <- r.Message
+	return err
+}
+
+type watched struct {
+	*policies.Watcher
+	file    string
+	log     lockedBuffer
+	records chan string
+}
+
+func watch(t *testing.T, o policies.WatchOptions) *watched {
+	t.Helper()
+	w := &watched{file: filepath.Join(t.TempDir(), "policy.hcl"), records: make(chan string, 100)}
+	w.write(t, sample)
+	o.Load.Env = []string{"OPENAI_API_KEY=sk-planted-secret-0123456789"}
+	o.Settle = time.Millisecond
+	o.Logger = slog.New(signalling{slog.NewTextHandler(&w.log, nil), w.records})
+	var err error
+	if w.Watcher, err = policies.NewWatcher(w.file, o); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- w.Run(ctx) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
+	return w
+}
+
+// write replaces the policy as editors do: a new file takes the name.
+func (w *watched) write(t *testing.T, text string) {
+	t.Helper()
+	tmp := w.file + ".tmp"
+	if err := os.WriteFile(tmp, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Rename(tmp, w.file); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// await waits for a log record.
+func (w *watched) await(t *testing.T, message string) {
+	t.Helper()
+	for {
+		select {
+		case got := <-w.records:
+			if got == message {
+				return
+			}
+		case <-t.Context().Done():
+			t.Fatalf("no record %q; the log:\n%s", message, w.log.String())
+		}
+	}
+}
+
+const refused = "policy refused, the old one stays in force"
+
+func TestWatcherSwapsAndRollsBack(t *testing.T) {
+	w := watch(t, policies.WatchOptions{})
+	before := w.Policy()
+
+	w.write(t, strings.Replace(sample, "lambda = 0.5", "lambda = 0.7", 1))
+	w.await(t, "policy in force")
+	second := w.Policy()
+	if second.Strategy.Lambda[0] != 0.7 {
+		t.Errorf("lambda = %v after the change", second.Strategy.Lambda)
+	}
+	if before.Strategy.Lambda[0] != 0.5 {
+		t.Errorf("the policy that a step started with has changed")
+	}
+
+	w.write(t, strings.Replace(sample, "lambda = 0.5", `lambda = "sk-planted-secret-0123456789"`, 1))
+	w.await(t, refused)
+	if w.Policy() != second {
+		t.Error("a bad policy took the place of a good one")
+	}
+	if log := w.log.String(); !strings.Contains(log, "lambda takes a number") || strings.Contains(log, "planted") {
+		t.Errorf("log:\n%s", log)
+	}
+
+	w.write(t, strings.Replace(sample, "lambda = 0.5", "lambda = 0.9", 1))
+	w.await(t, "policy in force")
+	if got := w.Policy().Strategy.Lambda[0]; got != 0.9 {
+		t.Errorf("lambda = %v after the repair", got)
+	}
+}
+
+func TestWatcherKeepsThePolicyThatIsNotAccepted(t *testing.T) {
+	w := watch(t, policies.WatchOptions{Accept: func(_, _ *policies.Policy) error { return errors.New("no such plugin") }})
+	before := w.Policy()
+	w.write(t, strings.Replace(sample, "lambda = 0.5", "lambda = 0.7", 1))
+	w.await(t, refused)
+	if w.Policy() != before {
+		t.Error("the policy was swapped in")
+	}
+}
+
+func TestWatcherReloadsOnHangup(t *testing.T) {
+	w := watch(t, policies.WatchOptions{})
+	before := w.Policy()
+	// The signal is handled once Run has begun; a change of the file shows that it has.
+	w.write(t, sample+"\n# changed\n")
+	w.await(t, "policy in force")
+	if err := syscall.Kill(os.Getpid(), syscall.SIGHUP); err != nil {
+		t.Fatal(err)
+	}
+	w.await(t, "policy in force")
+	if w.Policy() == before || w.Policy().Checksum != before.Checksum {
+		t.Error("want a new policy that says the same")
+	}
+}
+
+func TestWatcherIsReadWhileItChanges(t *testing.T) {
+	w := watch(t, policies.WatchOptions{})
+	stop := make(chan struct{})
+	var readers sync.WaitGroup
+	for range 4 {
+		readers.Go(func() {
+			for {
+				select {
+				case <-stop:
+					return
+				default:
+					if p := w.Policy(); len(p.Models) != 1 || len(p.Strategy.Lambda) != 1 {
+						t.Errorf("half a policy: %+v", p.Strategy)
+						return
+					}
+				}
+			}
+		})
+	}
+	for range 20 {
+		if err := w.Reload(); err != nil {
+			t.Error(err)
+		}
+	}
+	close(stop)
+	readers.Wait()
+}

@@ -2,7 +2,6 @@ package policies_test
 
 import (
 	"errors"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -122,37 +121,4 @@ func FuzzLayers(f *testing.F) {
 			t.Errorf("step_usd = %v", p.Budget.StepUSD)
 		}
 	})
-}
-
-// long is a policy of 200 lines.
-func long(tb testing.TB) string {
-	tb.Helper()
-	var b strings.Builder
-	b.WriteString(sample)
-	for i := 0; strings.Count(b.String(), "\n") < 186; i++ {
-		name := "m" + string(rune('a'+i))
-		b.WriteString("model \"" + name + "\" {\n  provider = \"openai\"\n  served = \"gpt-4o\"\n  api_key = env(\"OPENAI_API_KEY\")\n  price {\n    input_usd_per_million = 1 + 0.5\n    output_usd_per_million = 4\n  }\n  quality {\n    mean = 0.7\n    std_dev = 0.2\n  }\n}\n")
-	}
-	for n := strings.Count(b.String(), "\n"); n < 200; n++ {
-		b.WriteString("# a comment\n")
-	}
-	return b.String()
-}
-
-// BenchmarkLoad200Lines loads and validates a policy of 200 lines from a file.
-func BenchmarkLoad200Lines(b *testing.B) {
-	text := long(b)
-	if lines := strings.Count(text, "\n"); lines < 200 || lines > 215 {
-		b.Fatalf("%d lines", lines)
-	}
-	file := filepath.Join(b.TempDir(), "policy.hcl")
-	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-		b.Fatal(err)
-	}
-	b.ReportAllocs()
-	for b.Loop() {
-		if _, err := policies.Load(file, policies.LoadOptions{Env: withKey}); err != nil {
-			b.Fatal(err)
-		}
-	}
 }

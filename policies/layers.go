@@ -6,6 +6,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/agext/levenshtein"
 	"github.com/hashicorp/hcl/v2"
@@ -56,7 +57,7 @@ func (fileParser) Marshal(map[string]any) ([]byte, error) {
 
 // Unmarshal returns the file as nested maps with leaves.
 func (p fileParser) Unmarshal(src []byte) (map[string]any, error) {
-	f, diags := hclsyntax.ParseConfig(src, p.name, hcl.InitialPos)
+	f, diags := p.parse(src)
 	if diags.HasErrors() {
 		p.l.syntax(diags, "")
 		return nil, errReported
@@ -70,6 +71,23 @@ func (p fileParser) Unmarshal(src []byte) (map[string]any, error) {
 	p.walk(body, language(), out, nil, "")
 	return out, nil
 }
+
+// parse returns the syntax tree, which nobody modifies. The catalogue's is the same
+// in every load, and made once.
+func (p fileParser) parse(src []byte) (*hcl.File, hcl.Diagnostics) {
+	if p.name == catalogFile {
+		return parsedCatalog()
+	}
+	return hclsyntax.ParseConfig(src, p.name, hcl.InitialPos)
+}
+
+var parsedCatalog = sync.OnceValues(func() (*hcl.File, hcl.Diagnostics) {
+	src, err := library.ReadFile("library/catalog.hcl")
+	if err != nil {
+		panic("policies: the catalogue is embedded: " + err.Error())
+	}
+	return hclsyntax.ParseConfig(src, catalogFile, hcl.InitialPos)
+})
 
 func (p fileParser) add(expr hcl.Expression, at origin) leaf {
 	p.l.values = append(p.l.values, value{expr: expr, at: at, dir: p.dir, layer: p.layer})

@@ -229,7 +229,9 @@ func (l *loader) policy(path string) (*Policy, error) {
 	if l.broken {
 		return nil, l.finish()
 	}
-	l.tree = l.k.Raw()
+	if len(l.o.Sets) > 0 || slices.ContainsFunc(l.o.Env, func(pair string) bool { return strings.HasPrefix(pair, envPrefix) }) {
+		l.tree = l.k.Raw() // what the overrides can name
+	}
 	if err := l.k.Load(env.Provider(delim, env.Opt{
 		Prefix: envPrefix, TransformFunc: l.environment, EnvironFunc: func() []string { return slices.Sorted(slices.Values(l.o.Env)) },
 	}), nil); err != nil {

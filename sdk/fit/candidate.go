@@ -55,6 +55,15 @@ func candidates(name string, fixed cascade.Params, t *outcome.Table, values int)
 		for _, scale := range scales() {
 			params = append(params, scaled(fixed, scale))
 		}
+		// One model a query and two: where answers tell little about themselves,
+		// going on is not worth it.
+		for _, depth := range []int{1, 2} {
+			if fixed.MaxDepth == 0 || depth < fixed.MaxDepth {
+				p := scaled(fixed, []float64{0, 1}[depth-1])
+				p.MaxDepth = depth
+				params = append(params, p)
+			}
+		}
 	}
 	out := make([]*candidate, len(params))
 	for i, p := range params {

@@ -79,6 +79,8 @@ func (b *builder) model(name string) int {
 	return m
 }
 
+var errEmpty = errors.New("empty")
+
 // fault is an error in a column.
 type fault struct {
 	column string
@@ -88,9 +90,9 @@ type fault struct {
 func (b *builder) add(c *cell) *fault {
 	switch {
 	case c.query == "":
-		return &fault{colQuery, errors.New("empty")}
+		return &fault{colQuery, errEmpty}
 	case c.model == "":
-		return &fault{colModel, errors.New("empty")}
+		return &fault{colModel, errEmpty}
 	}
 	q, m := b.query(c.query, c.group, c.prompt), b.model(c.model)
 	b.seen[q] = grow(b.seen[q], m, false)

@@ -2,6 +2,7 @@ package outcome
 
 import (
 	"bufio"
+	"bytes"
 	"encoding/csv"
 	"encoding/json"
 	"errors"
@@ -23,9 +24,12 @@ func (b *builder) readCSV(r *bufio.Reader, name string) error {
 	header = slices.Clone(header)
 	for i, column := range header {
 		header[i] = strings.TrimSpace(column)
-		if slices.Contains(header[:i], header[i]) {
+		if header[i] != "" && slices.Contains(header[:i], header[i]) {
 			return &Error{File: name, Row: 1, Column: header[i], Err: errors.New("named twice")}
 		}
+	}
+	if isRouterBench(header) {
+		return b.readRouterBench(rows, header, name)
 	}
 	for _, column := range []string{colQuery, colModel, colQuality} {
 		if !slices.Contains(header, column) {
@@ -43,10 +47,7 @@ func (b *builder) readCSV(r *bufio.Reader, name string) error {
 			return nil
 		}
 		if err != nil {
-			if parse, ok := errors.AsType[*csv.ParseError](err); ok {
-				return &Error{File: name, Row: parse.Line, Err: parse.Err}
-			}
-			return &Error{File: name, Err: err}
+			return csvError(name, err)
 		}
 		line, _ := rows.FieldPos(0)
 		c.query, c.group, c.prompt, c.model, c.answer = "", "", "", "", ""
@@ -87,16 +88,30 @@ func (b *builder) readCSV(r *bufio.Reader, name string) error {
 	}
 }
 
-// readJSONL reads one JSON object for each row.
-func (b *builder) readJSONL(r *bufio.Reader, name string) error {
+// readJSON reads one JSON object for each line, a row of outcomes or a trace, or the
+// SWE-bench leaderboards: one object, on one line or over many.
+func (b *builder) readJSON(r *bufio.Reader, name string) error {
+	start, _ := r.Peek(r.Size())
+	if i := bytes.Index(start, []byte(`"per_instance_details"`)); i >= 0 || bytes.Contains(start, []byte(`"leaderboards"`)) {
+		data, err := io.ReadAll(r)
+		if err != nil {
+			return &Error{File: name, Err: err}
+		}
+		return b.readLeaderboards(data, name)
+	}
 	return eachLine(r, name, func(row int, line []byte) error {
-		var fields map[string]any
-		if err := json.Unmarshal(line, &fields); err != nil {
+		var raw map[string]json.RawMessage
+		if err := json.Unmarshal(line, &raw); err != nil {
 			return &Error{File: name, Row: row, Err: err}
 		}
-		c, f := cellOf(fields)
-		if f == nil {
-			f = b.add(c)
+		var f *fault
+		if isTrace(raw) {
+			f = b.addTrace(line)
+		} else {
+			var c *cell
+			if c, f = cellOf(raw); f == nil {
+				f = b.add(c)
+			}
 		}
 		if f != nil {
 			return &Error{File: name, Row: row, Column: f.column, Err: f.err}
@@ -106,8 +121,16 @@ func (b *builder) readJSONL(r *bufio.Reader, name string) error {
 }
 
 // cellOf returns the cell that a JSON object describes.
-func cellOf(fields map[string]any) (*cell, *fault) {
+func cellOf(raw map[string]json.RawMessage) (*cell, *fault) {
 	c := &cell{numbers: map[string]float64{}}
+	fields := make(map[string]any, len(raw))
+	for column, value := range raw {
+		var v any
+		if err := json.Unmarshal(value, &v); err != nil {
+			return nil, &fault{column, err}
+		}
+		fields[column] = v
+	}
 	texts := map[string]*string{
 		colQuery: &c.query, colGroup: &c.group, colPrompt: &c.prompt, colModel: &c.model, colAnswer: &c.answer,
 	}

@@ -117,7 +117,7 @@ func (b *builder) read(r *bufio.Reader, name string) error {
 	case err != nil:
 		return &Error{File: name, Err: err}
 	case first == '{':
-		return b.readJSONL(r, name)
+		return b.readJSON(r, name)
 	}
 	return b.readCSV(r, name)
 }

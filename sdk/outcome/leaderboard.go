@@ -1,0 +1,83 @@
+package outcome
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"strings"
+)
+
+// leaderboard is the SWE-bench leaderboards file, as far as it is read. Leaderboards
+// hold results, one for each submission; those with details by instance count.
+type leaderboard struct {
+	Name    string   `json:"name"`
+	Results []result `json:"results"`
+}
+
+type result struct {
+	Name    string                     `json:"name"`
+	Details map[string]json.RawMessage `json:"per_instance_details"`
+}
+
+type instance struct {
+	Resolved *bool    `json:"resolved"`
+	Cost     *float64 `json:"cost"`
+	Calls    *float64 `json:"api_calls"`
+}
+
+// readLeaderboards reads the value of "leaderboards": a list of leaderboards.
+func (b *builder) readLeaderboards(data []byte, name string) error {
+	var file struct {
+		Leaderboards []leaderboard `json:"leaderboards"`
+		Results      []result      `json:"results"`
+	}
+	if err := json.Unmarshal(data, &file); err != nil {
+		return &Error{File: name, Err: err}
+	}
+	boards := file.Leaderboards
+	if file.Results != nil {
+		boards = append(boards, leaderboard{Results: file.Results})
+	}
+	found := 0
+	for _, board := range boards {
+		for _, r := range board.Results {
+			if len(r.Details) == 0 {
+				continue
+			}
+			found++
+			for id, raw := range r.Details {
+				place := fmt.Sprintf("per_instance_details of %q, %s", r.Name, id)
+				var one instance
+				if err := json.Unmarshal(raw, &one); err != nil {
+					return &Error{File: name, Column: place, Err: err}
+				}
+				c := cell{query: id, group: repository(id), model: r.Name, numbers: map[string]float64{
+					colQuality: math.NaN(), colCost: unknownAsNaN(one.Cost), "api_calls": unknownAsNaN(one.Calls),
+				}}
+				if one.Resolved != nil {
+					c.numbers[colQuality] = 0
+					if *one.Resolved {
+						c.numbers[colQuality] = 1
+					}
+				}
+				if f := b.add(&c); f != nil {
+					return &Error{File: name, Column: place, Err: f.err}
+				}
+			}
+		}
+	}
+	if found == 0 {
+		return &Error{File: name, Err: errors.New("no result has per_instance_details")}
+	}
+	return nil
+}
+
+// repository returns the repository of an instance such as astropy__astropy-13033.
+func repository(instance string) string {
+	name := instance
+	if i := strings.LastIndex(instance, "-"); i > 0 {
+		name = instance[:i]
+	}
+	return strings.Replace(name, "__", "/", 1)
+}

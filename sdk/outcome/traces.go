@@ -1,0 +1,80 @@
+package outcome
+
+import (
+	"encoding/json"
+	"math"
+	"strings"
+
+	"github.com/stepfall/stepfall/sdk"
+)
+
+// addTrace adds what a trace of one step knows: only models that were run and judged
+// have a quality. Traces with the same query are one query; without a query id each
+// trace is a query of its own.
+func (b *builder) addTrace(line []byte) *fault {
+	var t sdk.Trace
+	if err := json.Unmarshal(line, &t); err != nil {
+		return &fault{"", err}
+	}
+	id := t.QueryID
+	if id == "" {
+		id = t.ID
+	}
+	if id == "" {
+		return &fault{"id", errEmpty}
+	}
+	q := b.query(id, t.Group, t.Prompt)
+	cells := map[string]*cell{}
+	var order []string
+	for i := range t.Calls {
+		call := &t.Calls[i]
+		c := cells[call.Model]
+		if c == nil {
+			c = &cell{query: id, model: call.Model, numbers: map[string]float64{
+				colQuality: math.NaN(), colCost: 0, colLatency: 0,
+			}}
+			cells[call.Model] = c
+			order = append(order, call.Model)
+		}
+		// Every try at the model was paid for; the answer is that of the last.
+		c.numbers[colCost] += call.CostUSD
+		c.numbers[colLatency] += call.Latency.Seconds()
+		if call.Error != "" {
+			continue
+		}
+		c.answer = call.Answer
+		if in := call.Usage.InputTokens + call.Usage.CachedInputTokens + call.Usage.CacheWriteTokens; in > 0 {
+			c.numbers[colInput] = float64(in)
+		}
+		if out := call.Usage.OutputTokens + call.Usage.ReasoningTokens; out > 0 {
+			c.numbers[colOutput] = float64(out)
+		}
+		for name, v := range call.Signals {
+			if !known(name) || name == colPost {
+				c.numbers[name] = v
+			}
+		}
+		if quality, judged := call.Verdict.Quality(); judged {
+			c.numbers[colQuality] = quality
+		}
+	}
+	for _, model := range order {
+		m := b.model(model)
+		if m < len(b.seen[q]) && b.seen[q][m] {
+			continue // the query was met before: its first outcome of the model stands
+		}
+		c := cells[model]
+		c.model = strings.TrimSpace(c.model)
+		if f := b.add(c); f != nil {
+			return f
+		}
+	}
+	return nil
+}
+
+// isTrace tells a trace from a row of outcomes by its fields.
+func isTrace(fields map[string]json.RawMessage) bool {
+	_, calls := fields["calls"]
+	_, decisions := fields["decisions"]
+	return calls && decisions
+}

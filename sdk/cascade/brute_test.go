@@ -205,7 +205,7 @@ func TestRelaxationAgreesWithPlainBranchAndBound(t *testing.T) {
 			t.Fatal(err)
 		}
 		without := *with
-		with.dense, without.dense = 1, math.MaxInt
+		with.dense, without.dense, without.patience = 1, math.MaxInt, math.MaxInt
 		_, floor := s.best()
 		var a, b work
 		i, _ := a.choose(with, s, floor)

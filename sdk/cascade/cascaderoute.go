@@ -33,12 +33,13 @@ const DefaultNodeLimit = 50000
 // paper's theorem 3 and algorithm 3: routing and cascading in one.
 type CascadeRoute struct {
 	common
-	order  []int
-	search Search
-	limit  int
-	topK   int
-	dense  int
-	pool   *sync.Pool
+	order    []int
+	search   Search
+	limit    int
+	topK     int
+	dense    int
+	patience int
+	pool     *sync.Pool
 }
 
 // NewCascadeRoute returns a CascadeRoute; it reads Lambdas, Gamma, MaxDepth,
@@ -51,7 +52,7 @@ func NewCascadeRoute(p Params, search Search) (*CascadeRoute, error) {
 	if search < Exact || search > Greedy {
 		return nil, fmt.Errorf("cascade: search %d", search)
 	}
-	r := &CascadeRoute{common: c, order: slices.Clone(p.Order), search: search, limit: p.NodeLimit, topK: p.TopK, dense: dense, pool: newPool()}
+	r := &CascadeRoute{common: c, order: slices.Clone(p.Order), search: search, limit: p.NodeLimit, topK: p.TopK, dense: dense, patience: patience, pool: newPool()}
 	switch {
 	case r.limit == 0:
 		r.limit = DefaultNodeLimit

@@ -5,8 +5,12 @@ import (
 	"slices"
 )
 
-// dense is the number of items from which the relaxation pays.
-const dense = 14
+// From dense items on the relaxation always pays; with fewer, once the plain search
+// has valued as many sets as patience says.
+const (
+	dense    = 14
+	patience = 200
+)
 
 // core fixes what the relaxation proves: items that every set within the tolerance
 // of the best holds move to the base, those that none holds leave the candidates.

@@ -28,17 +28,18 @@ type item struct {
 //
 // See docs/design/0010-search.md for why each step is exact.
 type search struct {
-	curve *curve
-	items []item
-	laws  laws
-	floor float64
-	must  bool // the empty set does not count
-	cheap bool // of tied sets, the cheapest counts
-	bare  bool // below every node there is room for the first item to gain more
-	room  int  // greatest size of a set
-	prune bool
-	width int // of a beam search, if positive
-	dense int // the number of items from which to use the relaxation
+	curve    *curve
+	items    []item
+	laws     laws
+	floor    float64
+	must     bool // the empty set does not count
+	cheap    bool // of tied sets, the cheapest counts
+	bare     bool // below every node there is room for the first item to gain more
+	room     int  // greatest size of a set
+	prune    bool
+	width    int // of a beam search, if positive
+	patience int // after how many supermodels the search turns to the relaxation
+	dense    int // the number of items from which to use the relaxation
 
 	// The quadrature: tau(S) = upper - sum over nodes of weight·prod(1 - tail) - prices.
 	upper  float64
@@ -75,7 +76,8 @@ func (w *work) choose(r *CascadeRoute, s *State, floor float64) (run int, approx
 	q.begin()
 	q.gaveUp = false
 	q.floor, q.must, q.cheap = floor, len(s.Ran) == 0, r.cheap(s)
-	q.room, q.prune, q.limit, q.dense, q.width = r.room(s), r.search != Slow, r.limit, r.dense, r.topK
+	q.room, q.prune, q.limit, q.width = r.room(s), r.search != Slow, r.limit, r.topK
+	q.dense, q.patience = r.dense, r.patience
 	q.collect(r, s)
 	if len(q.items) == 0 {
 		return Stop, false
@@ -170,7 +172,12 @@ func (q *search) solve() {
 		q.beam(q.width)
 		return
 	}
+	limit := q.limit
+	if q.prune && !q.relaxed {
+		q.limit = min(limit, q.patience)
+	}
 	q.branch()
+	q.limit = limit
 	if q.gaveUp && q.prune {
 		q.fallBack()
 	}
@@ -179,8 +186,8 @@ func (q *search) solve() {
 	}
 }
 
-// fallBack tries once more with the relaxation, if it was not used, and failing that
-// takes the best of what the search and the rounding of the relaxation have found.
+// fallBack starts anew with the relaxation, if it was not used, and when the limit is
+// hit with it takes the best of what the search and the rounding of the relaxation have found.
 func (q *search) fallBack() {
 	if !q.relaxed {
 		q.core()

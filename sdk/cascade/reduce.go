@@ -2,6 +2,9 @@ package cascade
 
 import "math"
 
+// pairwise is the number of items up to which comparing all pairs pays.
+const pairwise = 40
+
 // reduce drops the items that are in no set within the tie tolerance of the best,
 // as far as can be seen without a quadrature, and leaves in q.bar a value that some
 // set reaches.
@@ -13,7 +16,7 @@ func (q *search) reduce() {
 	if len(q.items) > 2 {
 		q.thresholds()
 	}
-	if len(q.items) > 2 {
+	if n := len(q.items); n > 2 && n <= pairwise {
 		q.dominators()
 	}
 }
@@ -123,18 +126,16 @@ func (q *search) thresholds() {
 }
 
 // dominators drops the items that are not worth their price beside any one item
-// that covers them, and records who covers whom.
+// that covers them. One that has left still counts: what covers it covers them too.
 func (q *search) dominators() {
 	keep := q.items[:0]
 	for i := range q.items {
 		it := q.items[i]
 		worth := true
 		for j := 0; worth && j < len(q.items); j++ {
-			if j != i && j >= len(keep) || j < len(keep) {
-				o := &q.items[j]
-				if covers(o, &it) && q.curve.pairExcess(&it.law, &o.law) < it.price-slack {
-					worth = false
-				}
+			o := &q.items[j]
+			if covers(o, &it) && q.curve.pairExcess(&it.law, &o.law) < it.price-slack {
+				worth = false
 			}
 		}
 		if worth {

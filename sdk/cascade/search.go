@@ -19,7 +19,6 @@ type item struct {
 	price float64 // lambda·cost
 	cost  float64
 	model int
-	dom   uint64 // the items that are at least as good and cheaper
 }
 
 // search finds the set S of items with the greatest

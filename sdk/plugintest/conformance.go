@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime/debug"
+	"slices"
 	"testing"
 	"time"
 
@@ -40,6 +41,26 @@ type Options struct {
 	Progress func(Result)
 }
 
+// underTest is set in the environment of a program that the kit checks.
+const underTest = "STEPFALL_PLUGIN_UNDER_TEST"
+
+// Main is for the TestMain of a plugin whose test binary doubles as the plugin:
+// it runs the program when the kit has started it, and the tests otherwise. It
+// does not return.
+//
+//	func TestMain(m *testing.M) { plugintest.Main(m, main) }
+func Main(m *testing.M, program func()) {
+	if os.Getenv(underTest) != "" {
+		program()
+		os.Exit(0)
+	}
+	os.Exit(m.Run())
+}
+
+// errRecursion: a test binary that runs its tests when it is started as a plugin
+// would start itself again and again.
+var errRecursion = errors.New("the program under test runs the conformance kit itself: let its TestMain call plugintest.Main")
+
 // run is one run of the kit.
 type run struct {
 	Options
@@ -59,6 +80,9 @@ func skipf(format string, args ...any) error { return &errSkip{fmt.Sprintf(forma
 // Run checks the plugin program and reports. It fails only when the check itself
 // cannot be done; what is wrong with the plugin is in the report.
 func Run(ctx context.Context, o Options) (*Report, error) {
+	if os.Getenv(underTest) != "" {
+		return nil, errRecursion
+	}
 	path, err := filepath.Abs(o.Path)
 	if err != nil {
 		return nil, err
@@ -70,6 +94,7 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 	if o.Env == nil {
 		o.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + os.Getenv("HOME")}
 	}
+	o.Env = append(slices.Clip(o.Env), underTest+"=1")
 	if o.CallTimeout == 0 {
 		o.CallTimeout = 20 * time.Second
 	}

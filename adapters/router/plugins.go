@@ -69,6 +69,9 @@ func (r *Router) hostConfig(p *policies.Policy, o *Options) host.Config {
 		if b.Path != "" {
 			settings.Path = r.path(b.Path)
 		}
+		if o.Logger != nil && (b.Isolation == "sandbox" || b.Memory > 0) {
+			o.Logger.Warn("the plugin host does not apply isolation = \"sandbox\" and memory", "plugin", b.Name)
+		}
 		c.Plugins[b.Name] = settings
 	}
 	return c

@@ -26,6 +26,9 @@ type Row struct {
 	CostAtBestInterval Interval
 	// QualityAtBestCostInterval belongs to QualityAtBestCost.
 	QualityAtBestCostInterval Interval
+	// CostAtPicked is the lowest mean cost at which the quality of the model
+	// Comparison.Picked is reached.
+	CostAtPicked float64
 	// Difference is this row's AUC minus that of the reference row, paired.
 	Difference Interval
 	// Low and High bound the quality at each of Comparison.Costs, two sigma away.
@@ -43,6 +46,9 @@ type Comparison struct {
 	Frame  Frame
 	Models []string
 	Rows   []*Row
+	// Picked is the single model that was best on the train half, which is the one
+	// that somebody without hindsight would have used; -1 when unknown.
+	Picked int
 	// Reference is the name of the row that differences are taken to.
 	Reference string
 	// Costs are the costs of the bands.
@@ -72,6 +78,9 @@ type Options struct {
 	// Reference names the row that differences are taken to; the first player
 	// when empty.
 	Reference string
+	// Train, when not nil, are the outcomes of the train half, which decide which
+	// single model is Comparison.Picked.
+	Train *Outcomes
 	// Baselines are the rows without an estimator to include; nil means all.
 	Baselines []string
 	// Progress, when not nil, is told of units of work: queries and resamples.
@@ -102,6 +111,11 @@ func Measure(ctx context.Context, o *Outcomes, players []*Player, samples []*Sam
 	c := &Comparison{
 		Frame: models.frame(nil), Models: o.Models, Reference: opts.Reference,
 		Queries: len(o.Queries), Resamples: opts.Bootstrap, Seed: opts.Seed,
+	}
+	c.Picked = -1
+	if opts.Train != nil {
+		train := singles(opts.Train).frame(nil)
+		c.Picked = train.Best
 	}
 	var rows []row
 	add := func(r *Row, curveOf row) {
@@ -177,6 +191,12 @@ func (c *Comparison) fill(rows []row, re *resampled) {
 	for i, r := range c.Rows {
 		r.Curve = rows[i](nil, &c.Frame)
 		r.Metrics = r.Curve.Measure(&c.Frame)
+		r.CostAtPicked = math.NaN()
+		if c.Picked >= 0 {
+			if at, ok := r.Curve.Reach(c.Frame.Models[c.Picked].Quality); ok {
+				r.CostAtPicked = at.Cost
+			}
+		}
 	}
 	for i, r := range c.Rows {
 		r.AUCInterval = twoSigma(r.AUC, re.auc[i])

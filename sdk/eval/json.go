@@ -14,13 +14,15 @@ type Document struct {
 	Units   map[string]string `json:"units"`
 	Setup   map[string]string `json:"setup,omitempty"`
 
-	Queries    int                `json:"queries"`
-	Bootstrap  int                `json:"bootstrap"`
-	Seed       uint64             `json:"seed"`
-	Reference  string             `json:"reference"`
-	Models     []DocumentModel    `json:"models"`
-	BestSingle string             `json:"best_single"`
-	Strategies []DocumentStrategy `json:"strategies"`
+	Queries    int             `json:"queries"`
+	Bootstrap  int             `json:"bootstrap"`
+	Seed       uint64          `json:"seed"`
+	Reference  string          `json:"reference"`
+	Models     []DocumentModel `json:"models"`
+	BestSingle string          `json:"best_single"`
+	// PickedSingle was the best model of the train half.
+	PickedSingle string             `json:"picked_single,omitempty"`
+	Strategies   []DocumentStrategy `json:"strategies"`
 }
 
 // DocumentModel is one single model.
@@ -49,6 +51,7 @@ type DocumentStrategy struct {
 	CPT80 *float64 `json:"cpt_80"`
 
 	CostAtBest            *float64 `json:"cost_at_best_single"`
+	CostAtPicked          *float64 `json:"cost_at_picked_single"`
 	CostAtBestLow         *float64 `json:"cost_at_best_single_low"`
 	CostAtBestHigh        *float64 `json:"cost_at_best_single_high"`
 	ReachedBest           *float64 `json:"share_of_resamples_reaching_best_single"`
@@ -77,6 +80,9 @@ func (c *Comparison) Document() *Document {
 		Queries: c.Queries, Bootstrap: c.Resamples, Seed: c.Seed, Reference: c.Reference,
 		BestSingle: c.Models[c.Frame.Best],
 	}
+	if c.Picked >= 0 {
+		d.PickedSingle = c.Models[c.Picked]
+	}
 	for i, p := range c.Frame.Models {
 		d.Models = append(d.Models, DocumentModel{c.Models[i], p.Cost, p.Quality})
 	}
@@ -87,7 +93,7 @@ func (c *Comparison) Document() *Document {
 			Difference: optional(r.Difference.Value), DifferenceLow: optional(r.Difference.Low),
 			DifferenceHigh: optional(r.Difference.High), Significant: r.Difference.Significant(),
 			AIQ: optional(r.AIQ), APGR: optional(r.APGR), CPT50: optional(r.CPT50), CPT80: optional(r.CPT80),
-			CostAtBest: optional(r.CostAtBest), CostAtBestLow: optional(r.CostAtBestInterval.Low),
+			CostAtBest: optional(r.CostAtBest), CostAtPicked: optional(r.CostAtPicked), CostAtBestLow: optional(r.CostAtBestInterval.Low),
 			CostAtBestHigh: optional(r.CostAtBestInterval.High), QualityAtBestCost: optional(r.QualityAtBestCost),
 			QualityAtBestCostLow:  optional(r.QualityAtBestCostInterval.Low),
 			QualityAtBestCostHigh: optional(r.QualityAtBestCostInterval.High),

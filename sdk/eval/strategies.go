@@ -194,15 +194,15 @@ type placed struct {
 func (p *placed) Start(q int) Cursor { return p.Source.Start(p.places[q]) }
 
 // scales are the uncertainty scales that a scaled strategy chooses from.
-var scales = []float64{1, 0.75, 0.5, 0.35, 0.25, 0.15, 0.08, 0}
+var scales = []float64{1, 0.7, 0.45, 0.25, 0.12, 0}
 
 // scaledRule chooses the uncertainty scale by the AUC on the train half.
 func scaledRule(name string) func(context.Context, *Problem, *Sources) (Rule, error) {
 	return func(ctx context.Context, p *Problem, s *Sources) (Rule, error) {
-		train, source := p.Train.head(s.Train, 3*gridQueries)
+		train, source := p.Train.head(s.Train, 2*gridQueries)
 		frame := singles(train).frame(nil)
 		low, high := span(&frame)
-		lambdas := logSpaced(low, high, 16, true)
+		lambdas := logSpaced(low, high, 12, true)
 		var players []*Player
 		var rules []Rule
 		for _, scale := range scales {

@@ -206,7 +206,7 @@ func (s *Study) replay(ctx context.Context) (*Problem, []*Player, []*Sample, err
 
 // measure makes the comparison of replayed samples.
 func (s *Study) measure(ctx context.Context, o *Outcomes, players []*Player, samples []*Sample, progress func(int)) (*Comparison, error) {
-	opts := Options{Bootstrap: s.Bootstrap, Seed: s.Seed, Baselines: s.Strategies, Progress: progress}
+	opts := Options{Train: OutcomesOf(s.Halves.Train), Bootstrap: s.Bootstrap, Seed: s.Seed, Baselines: s.Strategies, Progress: progress}
 	if slices.ContainsFunc(players, func(p *Player) bool { return p.Name == cascade.NameCascadeRoute }) {
 		opts.Reference = cascade.NameCascadeRoute
 	}

@@ -53,7 +53,9 @@ func swebench(ctx context.Context, e *Env) (*Page, error) {
 	p.table(gapTable("AUC points", heads, cells))
 	all := cells[len(cells)-1]
 	p.section("At the best single model, " + heads[len(heads)-1])
-	p.printf("What it costs to resolve as many issues as the best single model of the test half, and how many are resolved for what that model costs.\n\n")
+	p.printf("What it costs to resolve as many issues as the best single model of the test half, and how many are resolved for what that model costs. "+
+		"The best of %d models on so few issues owes something to luck, and the curves are flat up there. The last two columns are therefore about the model that was best "+
+		"on the train half, which is the one that somebody would have used.\n\n", len(all.comparisons[0].Models))
 	p.table(all.atBest())
 	p.section("Curves")
 	f, err := all.comparisons[0].CurvesFigure("swebench", "SWE-bench Verified, first split",
@@ -67,7 +69,7 @@ func swebench(ctx context.Context, e *Env) (*Page, error) {
 
 // atBest compares the rows at the best single model's quality and at its cost.
 func (c *cell) atBest() *eval.Table {
-	t := &eval.Table{Header: []string{"strategy", "USD at its quality", "share of its cost", "reached in", "quality % at its cost", "points above it", "2-sigma"}}
+	t := &eval.Table{Header: []string{"strategy", "USD at its quality", "share of its cost", "reached in", "quality % at its cost", "points above it", "2-sigma", "USD at the picked model's quality", "share of its cost"}}
 	for _, name := range c.names() {
 		cost, n := c.over(name, func(r *eval.Row) float64 { return r.CostAtBest })
 		quality, _ := c.over(name, func(r *eval.Row) float64 { return r.QualityAtBestCost })
@@ -86,6 +88,18 @@ func (c *cell) atBest() *eval.Table {
 		line := []string{name, eval.Dollars(cost), "-", fmt.Sprintf("%d of %d", n, len(c.comparisons)), fmt.Sprintf("%.1f", 100*quality), fmt.Sprintf("%+.1f", 100*above), fmt.Sprintf("± %.1f", 100*half)}
 		if n > 0 {
 			line[2] = fmt.Sprintf("%.0f %%", 100*share)
+		}
+		picked, k := c.over(name, func(r *eval.Row) float64 { return r.CostAtPicked })
+		pickedShare := 0.0
+		for _, result := range c.comparisons {
+			if r := result.Row(name); !math.IsNaN(r.CostAtPicked) {
+				pickedShare += r.CostAtPicked / result.Frame.Models[result.Picked].Cost / float64(k)
+			}
+		}
+		if k < len(c.comparisons) {
+			line = append(line, fmt.Sprintf("%s (%d of %d)", eval.Dollars(picked), k, len(c.comparisons)), "-")
+		} else {
+			line = append(line, eval.Dollars(picked), fmt.Sprintf("%.0f %%", 100*pickedShare))
 		}
 		t.Cells = append(t.Cells, line)
 	}

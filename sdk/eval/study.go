@@ -96,7 +96,7 @@ func (s *Study) Validate() error {
 	if !slices.Contains([]Signals{"", SignalsAuto, SignalsVerdict, SignalsFeatures}, s.Signals) {
 		return fmt.Errorf("unknown signals %q; there are auto, verdict, features", s.Signals)
 	}
-	known := append([]string{"", EstimatorAuto, EstimatorNone}, qualityKinds()...)
+	known := []string{"", EstimatorAuto, EstimatorNone, estimate.KindMean, estimate.KindSignal, estimate.KindGaussian, estimate.KindLatent}
 	if !slices.Contains(known, s.Estimator) {
 		return fmt.Errorf("unknown estimator %q; there are %s", s.Estimator, strings.Join(known[1:], ", "))
 	}
@@ -261,15 +261,17 @@ func (s *Study) plan() (*Halves, kinds, error) {
 		noise := estimate.Noise{Ante: s.Noise.Ante, Post: s.Noise.Post}
 		h.Train = estimate.Simulate(h.Train, noise, s.Seed*2+1)
 		h.Test = estimate.Simulate(h.Test, noise, s.Seed*2+2)
-		k.independent, k.dependent = estimate.KindSignal, kindGaussian
+		k.independent, k.dependent = estimate.KindSignal, estimate.KindLatent
 		k.note = fmt.Sprintf("simulated: truth plus noise of %v before and %v after a model has run", s.Noise.Ante, s.Noise.Post)
 	case signals == SignalsVerdict:
 		h.Train, h.Test = verified(h.Train), verified(h.Test)
-		k.independent, k.dependent = estimate.KindMean, kindDifficulty
+		k.independent, k.dependent = estimate.KindMean, estimate.KindLatent
 		k.note = "a check judges every answer (quality is its verdict)"
 	default:
 		h.Train, h.Test = unverified(h.Train), unverified(h.Test)
-		k.independent, k.dependent = kindLogistic, kindGaussian
+		// One latent estimate for all rows: a fit per history of runs, as in the
+		// paper, needs exponentially many fits and knows nothing of dependence.
+		k.independent, k.dependent = estimate.KindLatent, estimate.KindLatent
 		k.note = "features of queries and answers; no check"
 	}
 	switch s.Estimator {

@@ -164,7 +164,7 @@ func heatmap(ctx context.Context, e *Env) (*Page, error) {
 	for _, m := range []struct{ key, title, caption string }{
 		{"routing", "cascade routing minus routing", "Cascade routing minus routing"},
 		{"cascading", "cascade routing minus cascading", "Cascade routing minus cascading"},
-		{"index", "index (gaussian) minus cascade routing", "Index on the joint Gaussian estimate minus cascade routing"},
+		{"index", "index (latent ease) minus cascade routing", "Index on the latent estimate minus cascade routing"},
 	} {
 		h := &eval.HeatMap{
 			Name: "heatmap-" + m.key, Title: m.title, X: "sigma ante: noise before a model has run", Y: "sigma post: noise after it has run",

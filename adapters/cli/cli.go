@@ -69,6 +69,7 @@ func newRoot(s Streams) *cobra.Command {
 	// One line for each command, in the order of the help.
 	root.AddCommand(
 		newDemoCommand(s),
+		newSWECommand(s),
 		newPolicyCommand(s),
 		newEvalCommand(s),
 		newPaperCommand(s),

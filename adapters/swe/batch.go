@@ -157,3 +157,19 @@ func Summarise(results []*Result) Summary {
 	}
 	return s
 }
+
+// Check opens the repositories of tasks and looks for their commits, without
+// calling a model. The error names everything that is missing.
+func (b *Batch) Check(ctx context.Context, tasks []Task) error {
+	repos, err := b.open(ctx, tasks)
+	if err != nil {
+		return err
+	}
+	var faults []error
+	for _, t := range tasks {
+		if _, err := repos[t.Repo].Commit(ctx, t.BaseCommit); err != nil {
+			faults = append(faults, fmt.Errorf("task %s: %w", t.InstanceID, err))
+		}
+	}
+	return errors.Join(faults...)
+}

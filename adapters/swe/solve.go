@@ -11,6 +11,7 @@ import (
 
 	"github.com/tmc/langchaingo/llms"
 
+	"github.com/stepfall/stepfall/middleware"
 	"github.com/stepfall/stepfall/sdk"
 	"github.com/stepfall/stepfall/sdk/step"
 )
@@ -32,10 +33,11 @@ type Setup struct {
 	Step step.Config
 	// Models are the candidates themselves, by name, for WholeTrajectory.
 	Models map[string]llms.Model
-	// Routed is the model that routes each call, for PerStep, and Cost what an
-	// answer of it cost.
+	// Routed is the model that routes each call, for PerStep.
 	Routed llms.Model
-	Cost   func(*llms.ContentResponse) (sdk.Usage, float64)
+	// Cost says what a response cost, failed calls before it included; nil means
+	// its usage at the model's price.
+	Cost func(*llms.ContentResponse) (sdk.Usage, float64)
 }
 
 // Solver mends tasks of repositories. It is safe for concurrent use.
@@ -148,7 +150,7 @@ func (w *work) solve(ctx context.Context, r *Result) error {
 		}
 	}
 	query := &sdk.Query{
-		ID: w.t.InstanceID, Group: w.t.Repo, WorkDir: w.judged.Dir,
+		ID: w.t.InstanceID, Group: w.t.Repo, Run: w.t.InstanceID, WorkDir: w.judged.Dir,
 		Messages: []sdk.Message{{Role: sdk.RoleUser, Parts: []sdk.Part{sdk.TextPart(w.t.ProblemStatement)}}},
 		Checks:   sdk.Checks{FailToPass: w.t.FailToPass, PassToPass: w.t.PassToPass},
 	}
@@ -228,6 +230,7 @@ func (w *work) attempt(ctx context.Context, c *step.Call) (*sdk.Answer, error) {
 	if w.s.ShowFailures {
 		shown = c.Earlier
 	}
+	ctx = middleware.WithInfo(ctx, middleware.Info{QueryID: w.t.InstanceID, Group: w.t.Repo, Run: w.t.InstanceID})
 	t, runErr := w.s.Agent.run(ctx, model, hands, prompt(w.t, tree.Dir, shown), w.charge(c.Model, answer))
 	w.away += t.ModelTime + t.ToolTime
 	w.attempts = append(w.attempts, Attempt{Model: c.Model.Name, CostUSD: answer.CostUSD, Usage: answer.Usage, Trajectory: *t})
@@ -238,6 +241,9 @@ func (w *work) attempt(ctx context.Context, c *step.Call) (*sdk.Answer, error) {
 		return nil, err
 	}
 	answer.StopReason = "stop"
+	if costs, ok := w.s.Setup.Step.Cost.(*trajectoryCosts); ok {
+		costs.saw(c.Model.Name, answer.CostUSD)
+	}
 	w.say("%s made a patch of %d bytes in %d turns", c.Model.Name, len(answer.Text), t.Turns)
 	if w.s.Journal != nil {
 		if err := w.s.Journal.write(record{Attempt: &AttemptRecord{InstanceID: w.t.InstanceID, Key: key, Answer: *answer, Trajectory: *t}}); err != nil {
@@ -287,7 +293,7 @@ func (w *work) charge(m *sdk.Model, answer *sdk.Answer) Charge {
 			usage, usd := sdk.Usage{}, 0.0
 			switch {
 			case r == nil:
-			case w.s.Mode == PerStep:
+			case w.s.Setup.Cost != nil:
 				usage, usd = w.s.Setup.Cost(r)
 			default:
 				usage = Usage(r)

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"os"
 	"os/exec"
+	"path"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -32,10 +33,24 @@ func (s *Suite) Materialise(ctx context.Context, dir string) ([]swe.Task, error)
 		}
 		tasks = append(tasks, swe.Task{
 			InstanceID: t.ID, Repo: t.Repo, BaseCommit: commits[t.ID], ProblemStatement: t.Statement,
-			FailToPass: t.FailToPass, PassToPass: t.PassToPass, TestCommand: s.Repos[t.Repo].TestCommand(),
+			FailToPass: s.qualified(t.Repo, t.FailToPass), PassToPass: s.qualified(t.Repo, t.PassToPass), TestCommand: s.Repos[t.Repo].TestCommand(),
 		})
 	}
 	return tasks, nil
+}
+
+// qualified returns the names of tests as test commands report them: for Go
+// "example.com/repo/folder.TestName".
+func (s *Suite) qualified(repo string, names []string) []string {
+	if s.Repos[repo].Language != "go" {
+		return names
+	}
+	out := make([]string, len(names))
+	for i, name := range names {
+		folder, test := path.Split(name)
+		out[i] = path.Join("example.com", repo, folder) + "." + test
+	}
+	return out
 }
 
 // makeRepo makes one repository with a commit for each of its tasks, by one git

@@ -1,0 +1,197 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/stepfall/stepfall/adapters/router"
+	"github.com/stepfall/stepfall/adapters/swe"
+	"github.com/stepfall/stepfall/adapters/swe/suite"
+)
+
+type sweBenchFlags struct {
+	limit, parallel int
+	json            bool
+	export          string
+}
+
+func newSWEBenchCommand(s Streams) *cobra.Command {
+	var f sweBenchFlags
+	cmd := &cobra.Command{
+		Use:   "bench",
+		Short: "Run the bundled suite with scripted models, and compare strategies",
+		Long: `Run the bundled suite: tasks over six small repositories, with scripted models whose
+edits are fixed. Work trees, the agent's tools, the verifier and its tests are real.
+
+With --export DIR the repositories, tasks.jsonl and a policy are written there for
+runs of your own: point the policy at a model server and use 'stepfall swe'.`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd.Context(), s) },
+	}
+	cmd.Flags().IntVar(&f.limit, "tasks", 0, "run only so many tasks; 0 means all")
+	cmd.Flags().IntVar(&f.parallel, "parallel", 2, "tasks at work together")
+	cmd.Flags().BoolVar(&f.json, "json", false, "print the rows as JSON lines")
+	cmd.Flags().StringVar(&f.export, "export", "", "write the suite into this folder and run nothing")
+	return cmd
+}
+
+// sweRow is what one strategy came to on the suite.
+type sweRow struct {
+	Strategy string `json:"strategy"`
+	swe.Summary
+	// Time is the sum over the tasks, Overhead the part of it that is neither in
+	// models, tools nor verifiers, for each attempt.
+	Time               time.Duration `json:"time_ns"`
+	OverheadPerAttempt time.Duration `json:"overhead_per_attempt_ns"`
+}
+
+func (f *sweBenchFlags) run(ctx context.Context, s Streams) (err error) {
+	loaded, err := suite.Load()
+	if err != nil {
+		return err
+	}
+	if f.export != "" {
+		return exportSuite(ctx, s, loaded, f.export)
+	}
+	dir, err := os.MkdirTemp("", "stepfall-swe-*")
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	list, err := loaded.Materialise(ctx, filepath.Join(dir, "repos"))
+	if err != nil {
+		return err
+	}
+	list = runnable(s.Err, loaded, list)
+	if f.limit > 0 && f.limit < len(list) {
+		var some []swe.Task
+		for i := range f.limit {
+			some = append(some, list[i*len(list)/f.limit])
+		}
+		list = some
+	}
+	server, err := loaded.Serve()
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, server.Close()) }()
+	fmt.Fprintf(s.Err, "%d tasks, SCRIPTED models: their edits are fixed; work trees, tools and tests are real.\n", len(list))
+	bar := newProgress(s.Err, len(list)*len(suite.Strategies()), "mending")
+	var rows []sweRow
+	for i, strategy := range suite.Strategies() {
+		policy := filepath.Join(dir, fmt.Sprintf("policy-%d.hcl", i))
+		if err := os.WriteFile(policy, []byte(loaded.Policy(server.URL(), strategy[1])), 0o644); err != nil {
+			return err
+		}
+		row, err := f.strategy(ctx, dir, policy, strategy[0], list, bar)
+		if err != nil {
+			return fmt.Errorf("%s: %w", strategy[0], err)
+		}
+		rows = append(rows, *row)
+	}
+	bar.finish()
+	return f.print(s.Out, rows)
+}
+
+// runnable leaves out the tasks whose toolchain is not here, and says so.
+func runnable(w io.Writer, s *suite.Suite, list []swe.Task) []swe.Task {
+	var out []swe.Task
+	missing := map[string]int{}
+	for _, t := range list {
+		if _, err := exec.LookPath(t.TestCommand[0]); err != nil {
+			missing[s.Repos[t.Repo].Language]++
+			continue
+		}
+		out = append(out, t)
+	}
+	for language, n := range missing {
+		fmt.Fprintf(w, "%d tasks left out: no %s here\n", n, language)
+	}
+	return out
+}
+
+func (f *sweBenchFlags) strategy(ctx context.Context, dir, policy, name string, list []swe.Task, bar *progress) (_ *sweRow, err error) {
+	r, err := router.Open(ctx, policy, router.Options{})
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, r.Close()) }()
+	helper, err := os.Executable()
+	if err != nil {
+		return nil, err
+	}
+	solver := &swe.Solver{Setup: swe.FromRouter(r), Mode: swe.WholeTrajectory, Jail: swe.NewJail(ctx, helper), Spend: &swe.Spend{}}
+	b := &swe.Batch{Solver: solver, Repos: filepath.Join(dir, "repos"), Trees: filepath.Join(dir, "trees"), Parallel: f.parallel}
+	row := &sweRow{Strategy: name}
+	overhead, attempts := time.Duration(0), 0
+	b.Done = func(r *swe.Result) {
+		row.Time += r.Duration
+		overhead += r.Overhead
+		attempts += len(r.Attempts)
+		bar.describef("%s, %.4f USD", name, solver.Spend.SpentUSD())
+		bar.add(1)
+	}
+	results, err := b.Run(ctx, list)
+	if err != nil {
+		return nil, err
+	}
+	row.Summary = swe.Summarise(results)
+	row.OverheadPerAttempt = overhead / time.Duration(max(attempts, 1))
+	return row, nil
+}
+
+func (f *sweBenchFlags) print(w io.Writer, rows []sweRow) error {
+	if f.json {
+		enc := json.NewEncoder(w)
+		for _, r := range rows {
+			if err := enc.Encode(r); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	t := newTable(w, Column{Name: "strategy"}, Column{Name: "solved", Number: true}, Column{Name: "errors", Number: true}, Column{Name: "USD", Number: true},
+		Column{Name: "of always large", Number: true}, Column{Name: "calls", Number: true}, Column{Name: "time", Number: true}, Column{Name: "overhead per attempt", Number: true})
+	for _, r := range rows {
+		t.AppendRow([]any{r.Strategy, fmt.Sprintf("%d/%d", r.Solved, r.Tasks), r.Errors, usd(r.CostUSD), fmt.Sprintf("%.0f %%", 100*r.CostUSD/rows[1].CostUSD), r.Calls, short(r.Time), short(r.OverheadPerAttempt)})
+	}
+	t.Render()
+	return nil
+}
+
+// exportSuite writes the suite for runs of the user's own.
+func exportSuite(ctx context.Context, s Streams, loaded *suite.Suite, dir string) error {
+	list, err := loaded.Materialise(ctx, filepath.Join(dir, "repos"))
+	if err != nil {
+		return err
+	}
+	file, err := os.Create(filepath.Join(dir, "tasks.jsonl"))
+	if err != nil {
+		return err
+	}
+	enc := json.NewEncoder(file)
+	for _, t := range list {
+		if err := enc.Encode(t); err != nil {
+			return errors.Join(err, file.Close())
+		}
+	}
+	if err := file.Close(); err != nil {
+		return err
+	}
+	policy := loaded.Policy("http://127.0.0.1:8080/v1", suite.Strategies()[3][1])
+	if err := os.WriteFile(filepath.Join(dir, "policy.hcl"), []byte(policy), 0o644); err != nil {
+		return err
+	}
+	fmt.Fprintf(s.Out, "%d tasks in %s; run them with\n  stepfall swe --repos %s --task %s --policy %s\n", len(list), dir,
+		filepath.Join(dir, "repos"), filepath.Join(dir, "tasks.jsonl"), filepath.Join(dir, "policy.hcl"))
+	return nil
+}

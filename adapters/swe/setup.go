@@ -1,0 +1,103 @@
+package swe
+
+import (
+	"context"
+	"sync"
+
+	"github.com/tmc/langchaingo/llms"
+
+	"github.com/stepfall/stepfall/adapters/router"
+	"github.com/stepfall/stepfall/middleware"
+	"github.com/stepfall/stepfall/sdk"
+	"github.com/stepfall/stepfall/sdk/step"
+)
+
+// FromRouter returns the setup of a policy at work. Every call of a model goes
+// through the router, with its retries, taps, ledgers and traces: for whole
+// trajectories pinned to one model, and for single steps as the strategy decides.
+func FromRouter(r *router.Router) Setup {
+	c := r.Config()
+	s := Setup{
+		Step: step.Config{
+			Strategy: c.Strategy, StrategyName: c.StrategyName, Lambdas: c.Lambdas, Gamma: c.Gamma,
+			Quality: c.Quality, Cost: newTrajectoryCosts(), Verifiers: c.Verifiers,
+			Policy: c.Policy, Profile: c.Profile, TracePrompts: c.TracePrompts, TraceAnswers: c.TraceAnswers,
+			Traces: c.Traces,
+		},
+		Models: map[string]llms.Model{}, Routed: r, Cost: routedCost,
+	}
+	for _, m := range c.Models {
+		s.Step.Candidates = append(s.Step.Candidates, step.Candidate{Model: m.Model, Quality: m.Quality, OutputTokens: m.OutputTokens})
+		s.Models[m.Model.Name] = pinned{r, m.Model.Name}
+	}
+	return s
+}
+
+// pinned is the router held to one model.
+type pinned struct {
+	inner llms.Model
+	name  string
+}
+
+// GenerateContent implements [llms.Model].
+func (p pinned) GenerateContent(ctx context.Context, messages []llms.MessageContent, options ...llms.CallOption) (*llms.ContentResponse, error) {
+	return p.inner.GenerateContent(ctx, messages, append(options[:len(options):len(options)], llms.WithModel(p.name))...)
+}
+
+// Call implements [llms.Model].
+func (p pinned) Call(ctx context.Context, prompt string, options ...llms.CallOption) (string, error) {
+	return llms.GenerateFromSinglePrompt(ctx, p, prompt, options...)
+}
+
+// routedCost reads what the middleware reports about a step.
+func routedCost(r *llms.ContentResponse) (sdk.Usage, float64) {
+	if len(r.Choices) == 0 {
+		return sdk.Usage{}, 0
+	}
+	info := r.Choices[0].GenerationInfo
+	usd, _ := info[middleware.KeyCostUSD].(float64)
+	input, _ := info[middleware.KeyInputTokens].(int)
+	output, _ := info[middleware.KeyOutputTokens].(int)
+	return sdk.Usage{InputTokens: input, OutputTokens: output}, usd
+}
+
+// What an attempt is expected to use before any has been seen, in tokens.
+const (
+	expectedInput  = 25_000
+	expectedOutput = 2_000
+)
+
+// trajectoryCosts predicts what an attempt costs: the mean of those seen of the
+// model, and at first of an expected length. It is safe for concurrent use.
+type trajectoryCosts struct {
+	mu  sync.Mutex
+	sum map[string]float64
+	n   map[string]int
+}
+
+func newTrajectoryCosts() *trajectoryCosts {
+	return &trajectoryCosts{sum: map[string]float64{}, n: map[string]int{}}
+}
+
+// saw takes the cost of an attempt into account.
+func (c *trajectoryCosts) saw(model string, usd float64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.sum[model] += usd
+	c.n[model]++
+}
+
+// EstimateCost implements [sdk.CostEstimator].
+func (c *trajectoryCosts) EstimateCost(_ context.Context, req *sdk.CostRequest) (*sdk.CostResponse, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	out := &sdk.CostResponse{Estimates: make([]sdk.Estimate, len(req.Models))}
+	for i, m := range req.Models {
+		mean := m.Price.CostUSD(sdk.Usage{InputTokens: expectedInput, OutputTokens: expectedOutput})
+		if n := c.n[m.Name]; n > 0 {
+			mean = c.sum[m.Name] / float64(n)
+		}
+		out.Estimates[i] = sdk.Estimate{Mean: mean}
+	}
+	return out, nil
+}

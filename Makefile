@@ -32,6 +32,11 @@ demo: build ## Solve the bundled tasks with a cascade, beside the always-best mo
 paper: build ## Reproduce the paper's tables and figures into docs/results
 	$(BIN)/stepfall paper all --out docs/results
 
+.PHONY: swe-bench
+swe-bench: build ## Run the bundled SWE suite with scripted models: every task checked, then strategies compared
+	STEPFALL_SUITE=all go test -count=1 ./adapters/swe/suite
+	$(BIN)/stepfall swe bench
+
 .PHONY: test
 test: ## Run every test
 	go test ./...

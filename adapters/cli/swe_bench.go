@@ -16,6 +16,7 @@ import (
 	"github.com/stepfall/stepfall/adapters/router"
 	"github.com/stepfall/stepfall/adapters/swe"
 	"github.com/stepfall/stepfall/adapters/swe/suite"
+	"github.com/stepfall/stepfall/plugins/host"
 )
 
 type sweBenchFlags struct {
@@ -30,7 +31,8 @@ func newSWEBenchCommand(s Streams) *cobra.Command {
 		Use:   "bench",
 		Short: "Run the bundled suite with scripted models, and compare strategies",
 		Long: `Run the bundled suite: tasks over six small repositories, with scripted models whose
-edits are fixed. Work trees, the agent's tools, the verifier and its tests are real.
+edits are fixed. Work trees, the agent's tools, the verifier and its tests are real;
+the same patch to the same task is tested once.
 
 With --export DIR the repositories, tasks.jsonl and a policy are written there for
 runs of your own: point the policy at a model server and use 'stepfall swe'.`,
@@ -85,6 +87,12 @@ func (f *sweBenchFlags) run(ctx context.Context, s Streams) (err error) {
 	}
 	defer func() { err = errors.Join(err, server.Close()) }()
 	fmt.Fprintf(s.Err, "%d tasks, SCRIPTED models: their edits are fixed; work trees, tools and tests are real.\n", len(list))
+	plugins, err := host.New(host.Config{})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, plugins.Close()) }()
+	remembered := swe.Remember(plugins)
 	bar := newProgress(s.Err, len(list)*len(suite.Strategies()), "mending")
 	var rows []sweRow
 	for i, strategy := range suite.Strategies() {
@@ -92,7 +100,7 @@ func (f *sweBenchFlags) run(ctx context.Context, s Streams) (err error) {
 		if err := os.WriteFile(policy, []byte(loaded.Policy(server.URL(), strategy[1])), 0o644); err != nil {
 			return err
 		}
-		row, err := f.strategy(ctx, dir, policy, strategy[0], list, bar)
+		row, err := f.strategy(ctx, remembered, dir, policy, strategy[0], list, bar)
 		if err != nil {
 			return fmt.Errorf("%s: %w", strategy[0], err)
 		}
@@ -119,8 +127,8 @@ func runnable(w io.Writer, s *suite.Suite, list []swe.Task) []swe.Task {
 	return out
 }
 
-func (f *sweBenchFlags) strategy(ctx context.Context, dir, policy, name string, list []swe.Task, bar *progress) (_ *sweRow, err error) {
-	r, err := router.Open(ctx, policy, router.Options{})
+func (f *sweBenchFlags) strategy(ctx context.Context, plugins router.Plugins, dir, policy, name string, list []swe.Task, bar *progress) (_ *sweRow, err error) {
+	r, err := router.Open(ctx, policy, router.Options{Plugins: plugins})
 	if err != nil {
 		return nil, err
 	}

@@ -3,10 +3,13 @@ package swe
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -30,7 +33,7 @@ func OpenRepository(ctx context.Context, dir, trees string) (*Repository, error)
 		return nil, fmt.Errorf("opening repository %s: %w", dir, err)
 	}
 	r := &Repository{dir: strings.TrimSpace(top), trees: trees}
-	if err := os.RemoveAll(trees); err != nil {
+	if err := removeAll(trees); err != nil {
 		return nil, err
 	}
 	if err := os.MkdirAll(trees, 0o755); err != nil {
@@ -50,6 +53,9 @@ func (r *Repository) Commit(ctx context.Context, name string) (string, error) {
 	if name == "" {
 		name = "HEAD"
 	}
+	if fullName.MatchString(name) {
+		return name, nil // making the work tree will tell
+	}
 	out, err := git(ctx, r.dir, "rev-parse", "--verify", "--quiet", "--end-of-options", name+"^{commit}")
 	if err != nil {
 		return "", fmt.Errorf("no commit %s in %s", name, r.dir)
@@ -57,11 +63,17 @@ func (r *Repository) Commit(ctx context.Context, name string) (string, error) {
 	return strings.TrimSpace(out), nil
 }
 
+// fullName matches the full name of a commit.
+var fullName = regexp.MustCompile(`^[0-9a-f]{40}([0-9a-f]{24})?$`)
+
 // Checkout is a clean work tree of one commit.
 type Checkout struct {
 	Dir    string
 	Commit string
 	repo   *Repository
+	// admin is git's own folder for the tree. It is not asked of the tree: what ran
+	// there may have changed the answer.
+	admin string
 }
 
 // Checkout makes a work tree of commit. The caller closes it.
@@ -72,7 +84,15 @@ func (r *Repository) Checkout(ctx context.Context, commit string) (*Checkout, er
 	if _, err := git(ctx, r.dir, "worktree", "add", "--quiet", "--detach", "--force", dir, commit); err != nil {
 		return nil, fmt.Errorf("making a work tree: %w", err)
 	}
-	return &Checkout{Dir: dir, Commit: commit, repo: r}, nil
+	link, err := os.ReadFile(filepath.Join(dir, ".git"))
+	if err != nil {
+		return nil, fmt.Errorf("making a work tree: %w", err)
+	}
+	admin := strings.TrimSpace(strings.TrimPrefix(string(link), "gitdir: "))
+	if filepath.Base(filepath.Dir(admin)) != "worktrees" {
+		return nil, fmt.Errorf("making a work tree: git keeps it in %s", admin)
+	}
+	return &Checkout{Dir: dir, Commit: commit, repo: r, admin: admin}, nil
 }
 
 // Diff returns what was changed in the tree as a patch, new files included, except
@@ -98,20 +118,28 @@ func (c *Checkout) Apply(ctx context.Context, patch string) error {
 	return nil
 }
 
-// Close removes the tree, also when ctx has ended.
-func (c *Checkout) Close(ctx context.Context) error {
-	ctx = context.WithoutCancel(ctx)
+// Close removes the tree and what git knows about it.
+func (c *Checkout) Close() error {
 	c.repo.mu.Lock()
 	defer c.repo.mu.Unlock()
-	if _, err := git(ctx, c.repo.dir, "worktree", "remove", "--force", "--force", c.Dir); err != nil {
-		// The agent may have broken the tree's link to its repository.
-		if err := os.RemoveAll(c.Dir); err != nil {
-			return fmt.Errorf("removing a work tree: %w", err)
-		}
-		_, err = git(ctx, c.repo.dir, "worktree", "prune")
-		return err
+	if err := errors.Join(removeAll(c.Dir), os.RemoveAll(c.admin)); err != nil {
+		return fmt.Errorf("removing a work tree: %w", err)
 	}
 	return nil
+}
+
+// removeAll removes dir, also where what ran there took write permission away.
+func removeAll(dir string) error {
+	if os.RemoveAll(dir) == nil {
+		return nil
+	}
+	_ = filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
+		if err == nil && entry.IsDir() {
+			_ = os.Chmod(path, 0o700)
+		}
+		return nil
+	})
+	return os.RemoveAll(dir)
 }
 
 // gitCommand returns a git command that runs no hooks, asks nothing and is not led

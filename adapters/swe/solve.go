@@ -143,7 +143,7 @@ func (w *work) solve(ctx context.Context, r *Result) error {
 	if w.judged, err = w.repo.Checkout(ctx, commit); err != nil {
 		return err
 	}
-	defer w.judged.Close(ctx)
+	defer w.judged.Close()
 	if w.t.TestPatch != "" {
 		if err := w.judged.Apply(ctx, w.t.TestPatch); err != nil {
 			return fmt.Errorf("test_patch: %w", err)
@@ -213,7 +213,7 @@ func (w *work) attempt(ctx context.Context, c *step.Call) (*sdk.Answer, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer tree.Close(ctx)
+	defer tree.Close()
 	answer := &sdk.Answer{Model: c.Model.Name}
 	model := w.s.Setup.Models[c.Model.Name]
 	if w.s.Mode == PerStep {

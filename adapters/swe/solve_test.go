@@ -3,6 +3,7 @@ package swe_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math"
 	"net/http"
 	"os"
@@ -27,6 +28,13 @@ import (
 // TestMain lets the test binary double as the jail's helper.
 func TestMain(m *testing.M) {
 	swe.JailMain()
+	if dir := os.Getenv(batchEnv); dir != "" {
+		if err := runBatch(dir, os.Getenv(batchServer)); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
 	os.Exit(m.Run())
 }
 

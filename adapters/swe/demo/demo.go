@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/stepfall/stepfall/adapters/router"
+	"github.com/stepfall/stepfall/adapters/swe"
 	"github.com/stepfall/stepfall/adapters/swe/tasks"
 	"github.com/stepfall/stepfall/middleware"
 	"github.com/stepfall/stepfall/plugins/host"
@@ -101,7 +102,7 @@ func Run(ctx context.Context, o Options) (_ *Report, err error) {
 	for _, m := range models {
 		report.Models = append(report.Models, m.Name)
 	}
-	remembered := &memory{Host: plugins, verdicts: map[string]*sdk.Verdict{}}
+	remembered := swe.Remember(plugins)
 	for _, s := range strategies(policy, models) {
 		row, err := s.run(ctx, policy, remembered, work, &o)
 		if err != nil {
@@ -213,40 +214,4 @@ func Solved(t *sdk.Trace) bool {
 		}
 	}
 	return false
-}
-
-// memory remembers the verdicts of verifiers by model, task and answer.
-type memory struct {
-	*host.Host
-
-	mu       sync.Mutex
-	verdicts map[string]*sdk.Verdict
-}
-
-// Verifier returns the plugin with a memory.
-func (m *memory) Verifier(name, plugin string, config map[string]any) (sdk.Verifier, error) {
-	inner, err := m.Host.Verifier(name, plugin, config)
-	if err != nil {
-		return nil, err
-	}
-	return sdk.VerifierFunc(func(ctx context.Context, req *sdk.VerifyRequest) (*sdk.Verdict, error) {
-		key := name + "\x00" + req.Query.ID + "\x00" + req.Answer.Model + "\x00" + req.Answer.Text
-		m.mu.Lock()
-		known := m.verdicts[key]
-		m.mu.Unlock()
-		if known != nil {
-			return known, nil
-		}
-		start := time.Now()
-		verdict, err := inner.Verify(ctx, req)
-		if err == nil && verdict != nil && verdict.Outcome != sdk.Inconclusive {
-			own := *verdict
-			own.Duration = cmp.Or(own.Duration, time.Since(start))
-			verdict = &own
-			m.mu.Lock()
-			m.verdicts[key] = verdict
-			m.mu.Unlock()
-		}
-		return verdict, err
-	}), nil
 }

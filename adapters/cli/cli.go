@@ -71,6 +71,7 @@ func newRoot(s Streams) *cobra.Command {
 		newDemoCommand(s),
 		newSWECommand(s),
 		newPolicyCommand(s),
+		newPluginCommand(s),
 		newEvalCommand(s),
 		newPaperCommand(s),
 		newReplayCommand(s),

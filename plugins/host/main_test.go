@@ -31,6 +31,9 @@ func TestMain(m *testing.M) {
 // misbehave does what a plugin may do before it serves.
 func misbehave() {
 	switch os.Getenv("TEST_BEFORE") {
+	case "bare":
+		serveBare()
+		os.Exit(0)
 	case "noise":
 		fmt.Println("Loading model weights...")
 		fmt.Println("100%|##########| 1/1")

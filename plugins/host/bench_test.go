@@ -2,7 +2,7 @@ package host_test
 
 import (
 	"context"
-	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -15,34 +15,70 @@ import (
 	"github.com/hashicorp/go-hclog"
 	goplugin "github.com/hashicorp/go-plugin"
 	"google.golang.org/grpc"
-	"google.golang.org/protobuf/types/known/structpb"
+	"google.golang.org/protobuf/encoding/protojson"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/reflect/protoregistry"
 
 	"github.com/stepfall/stepfall/plugins/host"
 	"github.com/stepfall/stepfall/sdk"
+	"github.com/stepfall/stepfall/sdk/plugin/wire"
 )
 
 // bare is what the platform is measured against: go-plugin as it comes, gRPC with
-// AutoMTLS, and the same payload as one protobuf message each way.
-type bare struct{ goplugin.NetRPCUnsupportedPlugin }
+// AutoMTLS, and the very same protobuf messages, made beforehand, so that nothing
+// is converted, checked or supervised.
+type bare struct {
+	goplugin.NetRPCUnsupportedPlugin
+}
 
 const bareMethod = "/bare.Bare/Estimate"
 
+// newMessage returns an empty message of the plugin protocol.
+func newMessage(name protoreflect.FullName) proto.Message {
+	t, err := protoregistry.GlobalTypes.FindMessageByName("stepfall.plugin.v1." + name)
+	if err != nil {
+		panic(err)
+	}
+	return t.New().Interface()
+}
+
+// bareReply is a reply to a batch: two estimates for each item.
+func bareReply(items int) proto.Message {
+	m := newMessage("EstimateQualityResponse")
+	result := `{"estimates": [{"mean": 0.5, "stdDev": 0.1}, {"mean": 0.5, "stdDev": 0.1}]}`
+	text := `{"results": [` + strings.TrimSuffix(strings.Repeat(result+",", items), ",") + `]}`
+	if err := protojson.Unmarshal([]byte(text), m); err != nil {
+		panic(err)
+	}
+	return m
+}
+
 func (bare) GRPCServer(_ *goplugin.GRPCBroker, s *grpc.Server) error {
+	replies := map[int]proto.Message{1: bareReply(1), 64: bareReply(64)}
 	s.RegisterService(&grpc.ServiceDesc{
 		ServiceName: "bare.Bare", HandlerType: (*any)(nil),
 		Methods: []grpc.MethodDesc{{MethodName: "Estimate", Handler: func(_ any, _ context.Context, decode func(any) error, _ grpc.UnaryServerInterceptor) (any, error) {
-			var in structpb.ListValue
-			if err := decode(&in); err != nil {
+			in := newMessage("EstimateQualityRequest")
+			if err := decode(in); err != nil {
 				return nil, err
 			}
-			out := &structpb.ListValue{}
-			for range in.GetValues() {
-				out.Values = append(out.Values, structpb.NewNumberValue(0.5))
-			}
-			return out, nil
+			items := in.ProtoReflect().Descriptor().Fields().ByName("items")
+			return replies[in.ProtoReflect().Get(items).List().Len()], nil
 		}}},
 	}, bare{})
 	return nil
+}
+
+// capture is a connection that keeps what would be sent.
+type capture struct {
+	grpc.ClientConnInterface
+	sent any
+}
+
+func (c *capture) Invoke(_ context.Context, _ string, args, _ any, _ ...grpc.CallOption) error {
+	c.sent = args
+	return errors.New("captured")
 }
 
 func (bare) GRPCClient(_ context.Context, _ *goplugin.GRPCBroker, conn *grpc.ClientConn) (any, error) {
@@ -98,7 +134,7 @@ func quantile(d []time.Duration, p float64) time.Duration {
 	return d[int(p*float64(len(d)-1))]
 }
 
-// TestOverhead measures a call through the platform beside the same payload over
+// TestOverhead measures a call through the platform beside the same messages over
 // bare go-plugin gRPC with AutoMTLS, interleaved in one run. It prints the ratios
 // of the medians; it fails only far beyond the targets (1.25), since other work on
 // the machine disturbs it. STEPFALL_BENCH=strict holds it to them.
@@ -117,24 +153,20 @@ func TestOverhead(t *testing.T) {
 		t.Fatal("not a *host.QualityEstimator")
 	}
 	ctx := within(t, 2*time.Minute)
-	// 50 is the batch that the test plugin takes in one call.
-	for _, size := range []int{1, 50} {
+	// 64 is the batch that the test plugin takes in one call.
+	for _, size := range []int{1, 64} {
 		reqs := make([]*sdk.QualityRequest, size)
-		payload := &structpb.ListValue{}
 		for i := range reqs {
 			reqs[i] = request()
-			data, err := json.Marshal(reqs[i])
-			if err != nil {
-				t.Fatal(err)
-			}
-			payload.Values = append(payload.Values, structpb.NewStringValue(string(data)))
 		}
+		var captured capture
+		_, _ = wire.NewClient(&captured).EstimateQuality(ctx, reqs)
 		platform := func() error {
 			_, err := e.EstimateQualityBatch(ctx, reqs)
 			return err
 		}
 		direct := func() error {
-			return conn.Invoke(ctx, bareMethod, payload, &structpb.ListValue{})
+			return conn.Invoke(ctx, bareMethod, captured.sent, newMessage("EstimateQualityResponse"))
 		}
 		var a, b []time.Duration
 		for range rounds + 20 {

@@ -1,0 +1,87 @@
+package plugintest_test
+
+import (
+	"bytes"
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stepfall/stepfall/sdk"
+	"github.com/stepfall/stepfall/sdk/plugin"
+	"github.com/stepfall/stepfall/sdk/plugin/wire"
+	"github.com/stepfall/stepfall/sdk/plugintest"
+)
+
+func TestJUnit(t *testing.T) {
+	r := plugintest.Report{Plugin: "p", Results: []plugintest.Result{
+		{Name: "a", Status: plugintest.Passed, Duration: time.Second},
+		{Name: "b", Status: plugintest.Failed, Message: `it "broke" <here>`},
+		{Name: "c", Status: plugintest.Skipped, Message: "no need"},
+	}}
+	if r.OK() {
+		t.Error("a failure is not OK")
+	}
+	var out bytes.Buffer
+	if err := r.WriteJUnit(&out); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{`tests="3" failures="1" skipped="1" time="1.000"`, `<failure message="it &#34;broke&#34; &lt;here&gt;">`, `<skipped message="no need">`} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("the report lacks %s:\n%s", want, &out)
+		}
+	}
+}
+
+// A program that speaks nonsense fails, and the report says why.
+func TestAProgramThatIsNoPlugin(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "nonsense")
+	if err := os.WriteFile(path, []byte("#!/bin/sh\necho nonsense\necho why >&2\n"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	report, err := plugintest.Run(t.Context(), plugintest.Options{Path: path})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if report.OK() || len(report.Results) != 1 || !strings.Contains(report.Results[0].Message, "ended before the handshake") || !strings.Contains(report.Results[0].Message, "why") {
+		t.Errorf("got %+v", report.Results)
+	}
+}
+
+type noConfig struct{}
+
+func judge() plugin.Plugin {
+	return plugin.Plugin{Name: "verifier-judge", Version: "1.0.0", CallsModels: true, Roles: []plugin.Role{
+		plugin.Verifier(func(context.Context, noConfig) (sdk.Verifier, error) {
+			return sdk.VerifierFunc(func(ctx context.Context, req *sdk.VerifyRequest) (*sdk.Verdict, error) {
+				answer, err := plugin.Models(ctx).CallModel(ctx, "judge", req.Query)
+				if err != nil {
+					return nil, err
+				}
+				return &sdk.Verdict{Outcome: sdk.Passed, Evidence: answer.Text}, nil
+			}), nil
+		}),
+	}}
+}
+
+func TestVerifierWithModels(t *testing.T) {
+	v := plugintest.VerifierWithModels(t, judge(), nil, wire.ModelCallerFunc(func(_ context.Context, model string, _ *sdk.Query) (*sdk.Answer, error) {
+		return &sdk.Answer{Text: "asked " + model, CostUSD: 0.125}, nil
+	}))
+	got, err := v.Verify(t.Context(), &sdk.VerifyRequest{Query: &sdk.Query{}, Answer: &sdk.Answer{}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got.Evidence != "asked judge" || got.CostUSD != 0.125 {
+		t.Errorf("got %+v", got)
+	}
+}
+
+func TestConfigure(t *testing.T) {
+	ds := plugintest.Configure(t, judge(), wire.Verifier, map[string]any{"typo": 1})
+	if !ds.HasErrors() || ds[0].Path[0] != "typo" {
+		t.Errorf("got %v", ds)
+	}
+}

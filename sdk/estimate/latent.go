@@ -21,11 +21,9 @@ type latent struct {
 	// Mean is the mean ease of each group, PerLength what the prompt's length adds.
 	Mean      []float64   `json:"mean"`
 	PerLength []perLength `json:"per_length"`
-	// Text predicts the ease from the prompt; nil when there were no prompts.
-	Text  *text       `json:"text,omitempty"`
-	Base  []float64   `json:"base"`
-	Slope []float64   `json:"slope"`
-	Shift [][]float64 `json:"shift"` // group, model
+	Base      []float64   `json:"base"`
+	Slope     []float64   `json:"slope"`
+	Shift     [][]float64 `json:"shift"` // group, model
 	// Verified: a check judges the answers.
 	Verified bool `json:"verified,omitempty"`
 	// Ante and Post are how the signals are distributed; nil when there are none.
@@ -114,13 +112,10 @@ func (e *latent) groupOf(name string) int {
 }
 
 // ease returns the mean ease of a query of group g.
-func (e *latent) ease(g int, inputTokens float64, prompt string) float64 {
+func (e *latent) ease(g int, inputTokens float64) float64 {
 	mean := e.Mean[g]
 	if inputTokens > 0 {
 		mean += e.PerLength[g].Slope * (math.Log(inputTokens) - e.PerLength[g].Center)
-	}
-	if e.Text != nil && prompt != "" {
-		mean += e.Text.score(prompt)
 	}
 	return mean
 }

@@ -41,7 +41,7 @@ type latentCursor struct {
 
 func (c *latentCursor) Begin(q *Query) {
 	c.group = c.groupOf(q.Group)
-	c.prior(c.log, c.ease(c.group, q.InputTokens, q.Prompt))
+	c.prior(c.log, c.ease(c.group, q.InputTokens))
 	if c.clusters != nil {
 		c.clusters.reset()
 	}

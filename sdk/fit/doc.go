@@ -1,2 +1,18 @@
-// Package fit turns recorded outcomes into a profile that meets a budget.
+// Package fit turns recorded outcomes into a [Profile]: estimators, a strategy and
+// the lambda and gamma with which it spends a budget.
+//
+//	p, err := fit.Fit(ctx, table, fit.Options{Strategy: "index", BudgetUSD: 0.002})
+//	err = p.Save("profile.json")
+//
+// and later
+//
+//	p, err := fit.Load("profile.json", models)
+//	strategy, err := p.NewStrategy(names)
+//	quality := p.Estimator.QualityEstimator()
+//
+// Hyperparameters are chosen on estimates from folds that have not seen the query,
+// and the budget is checked with choices that have not seen it either: [HeldOut].
+// The same options on the same table give the same profile.
+//
+// Profiles are safe for concurrent reading.
 package fit

@@ -1,0 +1,117 @@
+package wire
+
+import (
+	"math"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/stepfall/stepfall/sdk"
+	pb "github.com/stepfall/stepfall/sdk/plugin/internal/pluginv1"
+)
+
+// over sends a message through its encoding.
+func over[M proto.Message](t *testing.T, in, out M) M {
+	t.Helper()
+	data, err := proto.Marshal(in)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := proto.Unmarshal(data, out); err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+func fullQuery() *sdk.Query {
+	return &sdk.Query{
+		ID: "q", Group: "g", MaxOutputTokens: 10, InputTokens: 20, Run: "r", Session: "s", Tenant: "t",
+		Labels: map[string]string{"a": "b"}, Features: map[string]float64{"turn": 2}, WorkDir: "/tree",
+		Messages: []sdk.Message{{Role: "developer", Parts: []sdk.Part{
+			sdk.TextPart("text"),
+			{Kind: sdk.PartImageURL, URL: "https://example.org"},
+			{Kind: sdk.PartBinary, MIMEType: "image/png", Data: []byte{0, 255}},
+			{Kind: sdk.PartToolCall, ToolCall: &sdk.ToolCall{ID: "1", Name: "f", Arguments: "{"}},
+			{Kind: sdk.PartToolResult, ToolResult: &sdk.ToolResult{CallID: "1", Name: "f", Content: "c", IsError: true}},
+		}}},
+		Tools:  []sdk.Tool{{Name: "f", Description: "d", Parameters: []byte("{}")}},
+		Format: sdk.ResponseFormat{JSON: true, Schema: []byte("{}")},
+		Checks: sdk.Checks{FailToPass: []string{"A"}, PassToPass: []string{"B", "C"}},
+	}
+}
+
+func fullAnswer() sdk.Answer {
+	return sdk.Answer{
+		Model: "m", Text: "t", Reasoning: "r", StopReason: "stop", CostUSD: 0.5, Latency: time.Second,
+		ToolCalls: []sdk.ToolCall{{ID: "1", Name: "f", Arguments: "{}"}},
+		LogProbs:  []sdk.TokenLogProb{{Token: "\xf0\x9f", LogProb: -1, Top: []sdk.TopLogProb{{Token: "\xf0", LogProb: -2}, {Token: "b", LogProb: math.Inf(-1)}}}, {Token: "x"}},
+		Usage:     sdk.Usage{InputTokens: 1, CachedInputTokens: 2, CacheWriteTokens: 3, OutputTokens: 4, ReasoningTokens: 5, Estimated: true},
+		Signals:   map[string]float64{"perplexity": 2},
+	}
+}
+
+func TestNothingIsLost(t *testing.T) {
+	if diff := cmp.Diff(fullQuery(), queryFromWire(over(t, queryToWire(fullQuery()), &pb.Query{}))); diff != "" {
+		t.Error(diff)
+	}
+	answer := fullAnswer()
+	if diff := cmp.Diff(answer, answerFromWire(over(t, answerToWire(&answer), &pb.Answer{}))); diff != "" {
+		t.Error(diff)
+	}
+	model := sdk.Model{
+		Name: "m", Provider: "p", Served: "s", Price: sdk.Price{Input: 1, CachedInput: 2, CacheWrite: 3, Output: 4, Reasoning: 5},
+		ContextTokens: 6, MaxOutputTokens: 7, Capabilities: sdk.Capabilities{Tools: true, JSONSchema: true, Reasoning: true},
+	}
+	if diff := cmp.Diff(model, modelFromWire(over(t, modelToWire(&model), &pb.Model{}))); diff != "" {
+		t.Error(diff)
+	}
+	attempts := []sdk.Attempt{{Answer: answer, Verdict: &sdk.Verdict{
+		Verifier: "v", Outcome: sdk.Failed, Score: 0.5, Confidence: 0.9, Evidence: "e", Isolation: []string{"network"},
+		IsolationMissing: map[string]string{"cgroup": "none"}, CostUSD: 1, Duration: time.Minute,
+	}}, {}}
+	for i, a := range attemptsToWire(attempts) {
+		got := attemptsFromWire([]*pb.Attempt{over(t, a, &pb.Attempt{})})
+		if diff := cmp.Diff(attempts[i:i+1], got); diff != "" {
+			t.Error(diff)
+		}
+	}
+}
+
+// Bytes that are not UTF-8 do not make a request unsendable.
+func TestBrokenTextIsSent(t *testing.T) {
+	q := &sdk.Query{ID: "\xff", Labels: map[string]string{"\xfe": "\xfd"}, Messages: []sdk.Message{{Role: "\xfc", Parts: []sdk.Part{sdk.TextPart("a\xffb")}}}}
+	got := queryFromWire(over(t, queryToWire(q), &pb.Query{}))
+	if text := got.Messages[0].Text(); text != "a\uFFFDb" {
+		t.Errorf("got %q", text)
+	}
+	if q.ID != "\xff" {
+		t.Error("the query was modified")
+	}
+}
+
+// What a plugin may not return becomes an error.
+func TestMalformedResults(t *testing.T) {
+	mean := func(x float64) *pb.Estimate { return &pb.Estimate{Mean: &x} }
+	deviation := mean(0.5)
+	deviation.StdDev = math.NaN()
+	for name, estimates := range map[string][]*pb.Estimate{
+		"too few": {}, "too many": {mean(0), mean(0)}, "above one": {mean(1.1)}, "negative": {mean(-0.1)}, "NaN": {mean(math.NaN())}, "deviation": {deviation},
+	} {
+		if _, err := estimatesFromWire(&pb.EstimateResult{Estimates: estimates}, 1, 1); err == nil {
+			t.Errorf("%s: no error", name)
+		}
+	}
+	got, err := estimatesFromWire(&pb.EstimateResult{Estimates: []*pb.Estimate{{}}}, 1, 1)
+	if err != nil || !got[0].Abstains() {
+		t.Errorf("an absent mean: %v, %v", got, err)
+	}
+	for name, v := range map[string]*pb.Verdict{
+		"no outcome": {}, "unknown": {Outcome: 77}, "score": {Outcome: 1, Score: 2}, "confidence": {Outcome: 1, Confidence: math.NaN()}, "cost": {Outcome: 1, CostUsd: -1},
+	} {
+		if checkVerdict(v) == nil {
+			t.Errorf("%s: no error", name)
+		}
+	}
+}

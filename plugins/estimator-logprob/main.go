@@ -20,7 +20,7 @@ import (
 
 // Config is the config block of the policy.
 type Config struct {
-	Classifier string   `stepfall:"classifier,required" doc:"The file that estimator-logprob train wrote."`
+	Classifier string   `stepfall:"classifier,required" doc:"What estimator-logprob train wrote: the path of the file, or its contents, as file(\"classifier.json\") gives them."`
 	Classes    []string `stepfall:"classes" doc:"The classes of one-word answers: with them, the distribution over the classes and its Jensen-Shannon divergence from earlier answers are signals."`
 	Agreement  string   `stepfall:"agreement,enum=exact|numeric|code|ngram,default=ngram" doc:"How the agreement with earlier answers is measured."`
 }
@@ -41,14 +41,9 @@ func description() plugin.Plugin {
 }
 
 func open(_ context.Context, c Config) (sdk.QualityEstimator, error) {
-	file, err := os.Open(c.Classifier)
+	trained, err := readClassifier(c.Classifier)
 	if err != nil {
 		return nil, schema.Errorf([]string{"classifier"}, "%v", err)
-	}
-	defer file.Close()
-	trained, err := classifier.Read(file)
-	if err != nil {
-		return nil, schema.Errorf([]string{"classifier"}, "%s: %v", c.Classifier, err)
 	}
 	seen := map[string]bool{}
 	for i, class := range c.Classes {
@@ -59,4 +54,21 @@ func open(_ context.Context, c Config) (sdk.QualityEstimator, error) {
 		}
 	}
 	return &estimator{trained, c.Classes, feature.Method(c.Agreement)}, nil
+}
+
+// readClassifier reads a classifier from its contents or from the file at a path.
+func readClassifier(given string) (*classifier.Classifier, error) {
+	if strings.HasPrefix(strings.TrimSpace(given), "{") {
+		return classifier.Read(strings.NewReader(given))
+	}
+	file, err := os.Open(given)
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	trained, err := classifier.Read(file)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", given, err)
+	}
+	return trained, nil
 }

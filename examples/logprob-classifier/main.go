@@ -1,0 +1,56 @@
+// Command logprob-classifier classifies reviews, and asks the large model only where
+// the small one's token probabilities say that it is guessing.
+package main
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/tmc/langchaingo/llms"
+
+	"github.com/stepfall/stepfall/adapters/router"
+	"github.com/stepfall/stepfall/adapters/scripted"
+	"github.com/stepfall/stepfall/examples/internal/offline"
+	"github.com/stepfall/stepfall/middleware"
+)
+
+func main() { offline.Must(run(context.Background())) }
+
+func run(ctx context.Context) error {
+	stop, err := offline.Start(answer)
+	if err != nil {
+		return err
+	}
+	defer stop()
+
+	model, err := router.Open(ctx, "policy.hcl", router.Options{})
+	if err != nil {
+		return err
+	}
+	defer model.Close()
+
+	for _, review := range []string{"I loved every minute.", "Well, that was two hours of my life."} {
+		ctx, report := middleware.WithReport(ctx)
+		text, err := llms.GenerateFromSinglePrompt(ctx, model, "Answer with positive or negative: "+review)
+		if err != nil {
+			return err
+		}
+		fmt.Printf("%s: %s\n", review, text)
+		for _, call := range report.Steps()[0].Calls {
+			fmt.Printf("  %s: right with probability %.2f\n", call.Model, call.Quality.Mean)
+		}
+	}
+	return nil
+}
+
+// answer is what the scripted models say, and how sure they are of it.
+func answer(_ context.Context, req *scripted.Request) scripted.Reply {
+	switch {
+	case strings.Contains(req.LastUser(), "loved"):
+		return scripted.Reply{Text: "positive", Confidence: 0.98}
+	case req.Model == "gpt-4o-mini":
+		return scripted.Reply{Text: "positive", Confidence: 0.5}
+	}
+	return scripted.Reply{Text: "negative", Confidence: 0.93}
+}

@@ -1,0 +1,50 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"testing"
+
+	"github.com/stepfall/stepfall/examples/internal/offline"
+)
+
+// TestMain builds the plugin, as the README says.
+func TestMain(m *testing.M) {
+	offline.Unset()
+	build := exec.Command("go", "build", "-o", "bin/", "../../plugins/estimator-logprob")
+	if out, err := build.CombinedOutput(); err != nil {
+		fmt.Fprintf(os.Stderr, "%s: %v\n%s", build, err, out)
+		os.Exit(1)
+	}
+	os.Setenv("STEPFALL_PLUGIN_PATH", "bin")
+	os.Exit(m.Run())
+}
+
+func Example() {
+	if err := run(context.Background()); err != nil {
+		panic(err)
+	}
+	// Output:
+	// I loved every minute.: positive
+	//   gpt-4o-mini: right with probability 0.95
+	// Well, that was two hours of my life.: negative
+	//   gpt-4o-mini: right with probability 0.84
+	//   gpt-4o: right with probability 0.93
+}
+
+// The classifier is what the README's command makes of the recorded outcomes.
+func TestTheClassifierIsTrainedOnTheOutcomes(t *testing.T) {
+	trained, err := exec.Command("bin/estimator-logprob", "train", "outcomes.csv").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	kept, err := os.ReadFile("classifier.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if string(trained) != string(kept) {
+		t.Errorf("training gives\n%s", trained)
+	}
+}

@@ -87,7 +87,7 @@ estimator "confidence" {
 estimator "confidence" {
   plugin = "estimator-logprob"
   config {
-    temperature = 1.3
+    classifier = "classifier.json"
   }
 }
 

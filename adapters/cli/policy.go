@@ -103,7 +103,7 @@ that nothing is started when nothing changed.`,
 				if found.HasErrors() || strict && len(found) > 0 {
 					bad++
 				} else if !asJSON {
-					fmt.Fprintf(s.Out, "%s: valid: %s, strategy %s, %d warnings\n", path, count(len(p.Models), "model"), p.Strategy.Kind, len(found))
+					fmt.Fprintf(s.Out, "%s: valid: %s, strategy %s, %s\n", path, count(len(p.Models), "model"), p.Strategy.Kind, count(len(found), "warning"))
 				}
 			}
 			if asJSON {

@@ -27,6 +27,9 @@ model "large" {
 
 estimator "confidence" {
   plugin = "estimator-logprob"
+  config {
+    classifier = "classifier.json" # estimator-logprob train writes it
+  }
 }
 
 strategy "threshold" {

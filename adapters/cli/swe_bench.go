@@ -23,6 +23,7 @@ type sweBenchFlags struct {
 	limit, parallel int
 	json            bool
 	export          string
+	serve           bool
 }
 
 func newSWEBenchCommand(s Streams) *cobra.Command {
@@ -43,6 +44,7 @@ runs of your own: point the policy at a model server and use 'stepfall swe'.`,
 	cmd.Flags().IntVar(&f.parallel, "parallel", 2, "tasks at work together")
 	cmd.Flags().BoolVar(&f.json, "json", false, "print the rows as JSON lines")
 	cmd.Flags().StringVar(&f.export, "export", "", "write the suite into this folder and run nothing")
+	cmd.Flags().BoolVar(&f.serve, "serve", false, "with --export: serve the scripted models until interrupted; the policy points at them")
 	return cmd
 }
 
@@ -62,7 +64,7 @@ func (f *sweBenchFlags) run(ctx context.Context, s Streams) (err error) {
 		return err
 	}
 	if f.export != "" {
-		return exportSuite(ctx, s, loaded, f.export)
+		return f.exportSuite(ctx, s, loaded, f.export)
 	}
 	dir, err := os.MkdirTemp("", "stepfall-swe-*")
 	if err != nil {
@@ -177,7 +179,16 @@ func (f *sweBenchFlags) print(w io.Writer, rows []sweRow) error {
 }
 
 // exportSuite writes the suite for runs of the user's own.
-func exportSuite(ctx context.Context, s Streams, loaded *suite.Suite, dir string) error {
+func (f *sweBenchFlags) exportSuite(ctx context.Context, s Streams, loaded *suite.Suite, dir string) (err error) {
+	url := "http://127.0.0.1:8080/v1"
+	if f.serve {
+		server, err := loaded.Serve()
+		if err != nil {
+			return err
+		}
+		defer server.Close()
+		url = server.URL()
+	}
 	list, err := loaded.Materialise(ctx, filepath.Join(dir, "repos"))
 	if err != nil {
 		return err
@@ -195,11 +206,15 @@ func exportSuite(ctx context.Context, s Streams, loaded *suite.Suite, dir string
 	if err := file.Close(); err != nil {
 		return err
 	}
-	policy := loaded.Policy("http://127.0.0.1:8080/v1", suite.Strategies()[3][1])
+	policy := loaded.Policy(url, suite.Strategies()[3][1])
 	if err := os.WriteFile(filepath.Join(dir, "policy.hcl"), []byte(policy), 0o644); err != nil {
 		return err
 	}
 	fmt.Fprintf(s.Out, "%d tasks in %s; run them with\n  stepfall swe --repos %s --task %s --policy %s\n", len(list), dir,
 		filepath.Join(dir, "repos"), filepath.Join(dir, "tasks.jsonl"), filepath.Join(dir, "policy.hcl"))
+	if f.serve {
+		fmt.Fprintf(s.Out, "scripted models at %s until interrupted\n", url)
+		<-ctx.Done()
+	}
 	return nil
 }

@@ -1,0 +1,187 @@
+package verify_test
+
+import (
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stepfall/stepfall/plugins/verifier-tests/internal/verify"
+	"github.com/stepfall/stepfall/sdk"
+)
+
+var goTree = map[string]string{
+	"go.mod":           "module example.com/calc\n\ngo 1.22\n",
+	"calc/add.go":      "package calc\n\n// Add adds.\nfunc Add(a, b int) int {\n\treturn a - b\n}\n",
+	"calc/add_test.go": "package calc\n\nimport \"testing\"\n\nfunc TestAdd(t *testing.T) {\n\tif got := Add(2, 3); got != 5 {\n\t\tt.Errorf(\"Add(2, 3) = %d\", got)\n\t}\n}\n\nfunc TestZero(t *testing.T) {\n\tif Add(0, 0) != 0 {\n\t\tt.Error(\"zero\")\n\t}\n}\n",
+}
+
+const addRight = "calc/add.go\n<<<<<<< SEARCH\n\treturn a - b\n=======\n\treturn a + b\n>>>>>>> REPLACE\n"
+
+// goFile is an answer that replaces calc/add.go.
+func goFile(body string) string { return "```go path=calc/add.go\npackage calc\n\n" + body + "\n```\n" }
+
+func goVerifier(t *testing.T, config verify.Config) *verify.Verifier {
+	t.Helper()
+	if config.Command == nil {
+		config.Command = []string{"go", "test", "./..."}
+	}
+	config.State = t.TempDir()
+	return open(t, config)
+}
+
+func with(more map[string]string) map[string]string {
+	files := maps.Clone(goTree)
+	maps.Copy(files, more)
+	return files
+}
+
+func TestGo(t *testing.T) {
+	v := goVerifier(t, verify.Config{Reruns: -1})
+	query := &sdk.Query{WorkDir: write(t, goTree)}
+	for _, test := range []struct {
+		name, answer string
+		want         sdk.Outcome
+		says         string
+	}{
+		{"right", addRight, sdk.Passed, "2 of 2"},
+		{"wrong", strings.Replace(addRight, "a + b", "a * b", 1), sdk.Failed, "Add(2, 3) = 6"},
+		{"does not compile", goFile("func Add(a, b int) string { return a }"), sdk.Failed, "cannot use"},
+		{"does not apply", strings.Replace(addRight, "a - b", "a / b", 1), sdk.Failed, "cannot be applied"},
+		{"no edit", "The sign is wrong.", sdk.Failed, "holds no edit"},
+		{"panics", goFile("func Add(a, b int) int { panic(\"no\") }"), sdk.Failed, "panic"},
+		{"edits the test", "```go path=calc/add_test.go\npackage calc\n```\n", sdk.Failed, "left out"},
+		{"edits the test and is right", addRight + "```go path=calc/add_test.go\npackage calc\n```\n", sdk.Passed, "left out"},
+		{"adds a test that ends the process", "```go path=calc/main_test.go\npackage calc\n\nimport (\n\t\"os\"\n\t\"testing\"\n)\n\nfunc TestMain(m *testing.M) { os.Exit(0) }\n```\n", sdk.Failed, "left out"},
+		{"ends the process in init", goFile("import \"os\"\n\nfunc init() { os.Exit(0) }\n\nfunc Add(a, b int) int { return 0 }"), sdk.Failed, ""},
+		{"ends the process in a test", goFile("import \"os\"\n\nfunc Add(a, b int) int { os.Exit(0); return 0 }"), sdk.Failed, ""},
+		{"prints results and ends the process", goFile("import (\n\t\"fmt\"\n\t\"os\"\n)\n\nfunc init() {\n\tfmt.Print(\"\\x16=== RUN   TestAdd\\n\\x16--- PASS: TestAdd (0.00s)\\n\\x16=== RUN   TestZero\\n\\x16--- PASS: TestZero (0.00s)\\nPASS\\n\")\n\tos.Exit(0)\n}\n\nfunc Add(a, b int) int { return 0 }"), sdk.Failed, "tampering"},
+		{"prints results and goes on", goFile("import \"fmt\"\n\nfunc Add(a, b int) int {\n\tfmt.Print(\"\\n\\x16--- PASS: TestAdd (0.00s)\\n\")\n\treturn 0\n}"), sdk.Failed, ""},
+		{"removes the code", "--- a/calc/add.go\n+++ /dev/null\n@@ -1,6 +0,0 @@\n-package calc\n-\n-// Add adds.\n-func Add(a, b int) int {\n-\treturn a - b\n-}\n", sdk.Failed, "undefined: Add"},
+		{"rewrites the tests as it runs", goFile("import \"os\"\n\nfunc Add(a, b int) int {\n\t_ = os.Remove(\"add_test.go\")\n\t_ = os.WriteFile(\"add_test.go\", []byte(\"package calc\"), 0o644)\n\treturn a + b\n}"), sdk.Failed, "tampering"},
+		{"needs a package that is not there", goFile("import \"example.org/none\"\n\nfunc Add(a, b int) int { return none.Add(a, b) }"), sdk.Failed, "example.org/none"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			if verdict := judge(t, v, query, test.answer); verdict.Outcome != test.want || !strings.Contains(verdict.Evidence, test.says) {
+				t.Errorf("outcome %s, want %s with %q", verdict.Outcome, test.want, test.says)
+			}
+		})
+	}
+}
+
+func TestGoRunaways(t *testing.T) {
+	v := goVerifier(t, verify.Config{Timeout: 8 * time.Second, Reruns: -1})
+	query := &sdk.Query{WorkDir: write(t, goTree)}
+	judge(t, v, query, addRight) // the pre-flight takes its time
+	if verdict := judge(t, v, query, goFile("func Add(a, b int) int {\n\tfor {\n\t}\n}")); verdict.Outcome != sdk.Failed || !strings.Contains(verdict.Evidence, "in time") {
+		t.Error("an endless loop")
+	}
+	if verdict := judge(t, v, query, goFile("import (\n\t\"net\"\n\t\"time\"\n)\n\nfunc Add(a, b int) int {\n\tif c, err := net.DialTimeout(\"tcp\", \"192.0.2.1:80\", time.Second); err == nil {\n\t\tc.Close()\n\t\treturn a + b\n\t}\n\treturn 0\n}")); verdict.Outcome != sdk.Failed {
+		t.Error("the network")
+	}
+}
+
+func TestChecks(t *testing.T) {
+	v := goVerifier(t, verify.Config{Reruns: -1})
+	dir := write(t, with(map[string]string{"other/other_test.go": "package other\n\nimport \"testing\"\n\nfunc TestBroken(t *testing.T) { t.Fatal(\"always\") }\n\nfunc TestFine(t *testing.T) {}\n"}))
+	for _, test := range []struct {
+		name   string
+		checks sdk.Checks
+		answer string
+		want   sdk.Outcome
+		score  float64
+	}{
+		{"named test passes, another is broken all along", sdk.Checks{FailToPass: []string{"TestAdd"}, PassToPass: []string{"TestZero"}}, addRight, sdk.Passed, 1},
+		{"with its package", sdk.Checks{FailToPass: []string{"example.com/calc/calc.TestAdd"}}, addRight, sdk.Passed, 1},
+		{"with the end of its package", sdk.Checks{FailToPass: []string{"calc/TestAdd"}}, addRight, sdk.Passed, 1},
+		{"broken before, so not held against it", sdk.Checks{FailToPass: []string{"TestAdd"}, PassToPass: []string{"TestBroken", "TestFine"}}, addRight, sdk.Passed, 1},
+		{"a test that must pass does not", sdk.Checks{FailToPass: []string{"TestAdd", "TestBroken"}}, addRight, sdk.Failed, 0.5},
+		{"a test that does not exist", sdk.Checks{FailToPass: []string{"TestNone"}}, addRight, sdk.Failed, 0},
+		{"nothing fails before", sdk.Checks{FailToPass: []string{"TestZero"}}, addRight, sdk.Inconclusive, 0},
+		{"no names: the broken one decides", sdk.Checks{}, addRight, sdk.Failed, 0.75},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			verdict := judge(t, v, &sdk.Query{WorkDir: dir, Checks: test.checks}, test.answer)
+			if verdict.Outcome != test.want || verdict.Score != test.score {
+				t.Errorf("%s %v, want %s %v", verdict.Outcome, verdict.Score, test.want, test.score)
+			}
+		})
+	}
+}
+
+// TestNewTests: tests that do not compile before the answer are still run after it.
+func TestNewTests(t *testing.T) {
+	v := goVerifier(t, verify.Config{})
+	dir := write(t, with(map[string]string{"calc/sub_test.go": "package calc\n\nimport \"testing\"\n\nfunc TestSub(t *testing.T) {\n\tif Sub(5, 3) != 2 {\n\t\tt.Fatal(Sub(5, 3))\n\t}\n}\n"}))
+	query := &sdk.Query{WorkDir: dir, Checks: sdk.Checks{FailToPass: []string{"TestSub", "TestAdd"}}}
+	right := goFile("func Add(a, b int) int { return a + b }\n\nfunc Sub(a, b int) int { return a - b }")
+	if verdict := judge(t, v, query, right); verdict.Outcome != sdk.Passed {
+		t.Error("the right answer")
+	}
+	early := goFile("import \"os\"\n\nfunc init() { os.Exit(0) }\n\nfunc Add(a, b int) int { return a + b }\n\nfunc Sub(a, b int) int { return a - b }")
+	if verdict := judge(t, v, query, early); verdict.Outcome != sdk.Failed {
+		t.Error("an answer that ends the process")
+	}
+}
+
+func TestFlaky(t *testing.T) {
+	// By the clock of the test process: about every other run fails.
+	flaky := "package calc\n\nimport (\n\t\"os\"\n\t\"testing\"\n)\n\nfunc TestFlaky(t *testing.T) {\n\tif os.Getpid()%2 == 0 {\n\t\tt.Fatal(\"sometimes\")\n\t}\n}\n"
+	v := goVerifier(t, verify.Config{Reruns: 6})
+	dir := write(t, with(map[string]string{"calc/flaky_test.go": flaky}))
+	seen := false
+	for range 6 {
+		verdict := judge(t, v, &sdk.Query{WorkDir: dir}, addRight)
+		if verdict.Outcome == sdk.Failed {
+			t.Fatal("a flaky test failed a right answer")
+		}
+		if strings.Contains(verdict.Evidence, "flaky: example.com/calc/calc.TestFlaky") {
+			seen = true
+			if verdict.Outcome == sdk.Passed && verdict.Confidence != 0.9 {
+				t.Errorf("confidence %v", verdict.Confidence)
+			}
+			break
+		}
+	}
+	if !seen {
+		t.Skip("the test was not flaky today")
+	}
+}
+
+func TestCandidatesDoNotShareTheirBuildCache(t *testing.T) {
+	state := t.TempDir()
+	v := open(t, verify.Config{Command: []string{"go", "test", "./..."}, State: state, NoPreflight: true})
+	judge(t, v, &sdk.Query{WorkDir: write(t, goTree)}, addRight)
+	kept := 0
+	err := filepath.WalkDir(state, func(_ string, entry os.DirEntry, err error) error {
+		if err == nil && !entry.IsDir() {
+			kept++
+		}
+		return err
+	})
+	if err != nil || kept > 0 {
+		t.Errorf("%d files of a candidate's run were kept: %v", kept, err)
+	}
+}
+
+func TestParallel(t *testing.T) {
+	v := goVerifier(t, verify.Config{Parallel: 2})
+	query := &sdk.Query{WorkDir: write(t, goTree)}
+	var wait sync.WaitGroup
+	for i := range 6 {
+		wait.Go(func() {
+			want, answer := sdk.Passed, addRight
+			if i%2 == 1 {
+				want, answer = sdk.Failed, strings.Replace(addRight, "a + b", fmt.Sprintf("a * b * %d", i), 1)
+			}
+			if verdict := judge(t, v, query, answer); verdict.Outcome != want {
+				t.Errorf("%d: %s", i, verdict.Outcome)
+			}
+		})
+	}
+	wait.Wait()
+}

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stepfall/stepfall/plugins/host"
 	"github.com/stepfall/stepfall/sdk"
 	"github.com/stepfall/stepfall/sdk/plugin"
 	"github.com/stepfall/stepfall/sdk/plugin/schema"
@@ -21,11 +22,32 @@ import (
 // goes by the name that it was started by: started without a host's cookie it must
 // not run these tests, which would start it again.
 func TestMain(m *testing.M) {
-	if filepath.Base(os.Args[0]) == "test" {
+	switch filepath.Base(os.Args[0]) {
+	case "application":
+		application()
+	case "test":
 		misbehave()
 		plugin.Main(testPlugin())
 	}
 	os.Exit(m.Run())
+}
+
+// application is a program that uses a plugin and is killed meanwhile. It tells
+// the plugin's process id.
+func application() {
+	h, err := host.New(host.Config{SearchPath: []string{os.Args[1]}, TempDir: os.Args[2]})
+	if err != nil {
+		panic(err)
+	}
+	e, err := h.QualityEstimator("quality", "test", nil)
+	if err == nil {
+		err = ask(context.Background(), e, "")
+	}
+	if err != nil {
+		panic(err)
+	}
+	fmt.Println(h.Stats()[0].PID)
+	select {}
 }
 
 // misbehave does what a plugin may do before it serves.

@@ -127,14 +127,30 @@ func (f *Field) check(v any, path []string) (any, Diagnostics) {
 	if ds.HasErrors() {
 		return checked, ds
 	}
-	if len(f.Enum) > 0 && !slices.ContainsFunc(f.Enum, func(e any) bool { return fmt.Sprint(e) == fmt.Sprint(v) }) {
-		allowed := make([]string, len(f.Enum))
-		for i, e := range f.Enum {
-			allowed[i] = fmt.Sprintf("%v", e)
-		}
-		ds = append(ds, Diagnostic{Path: path, Summary: f.show(v) + " is not one of the allowed values", Detail: "allowed are: " + strings.Join(allowed, ", ")})
-	}
+	ds = append(ds, f.checkEnum(v, path)...)
 	return checked, append(ds, f.checkBounds(checked, path)...)
+}
+
+// checkEnum checks a value, or each element of a list, against the allowed values.
+func (f *Field) checkEnum(v any, path []string) Diagnostics {
+	if len(f.Enum) == 0 {
+		return nil
+	}
+	if list, ok := v.([]any); ok {
+		var ds Diagnostics
+		for i, e := range list {
+			ds = append(ds, f.checkEnum(e, append(slices.Clip(path), strconv.Itoa(i)))...)
+		}
+		return ds
+	}
+	if slices.ContainsFunc(f.Enum, func(e any) bool { return fmt.Sprint(e) == fmt.Sprint(v) }) {
+		return nil
+	}
+	allowed := make([]string, len(f.Enum))
+	for i, e := range f.Enum {
+		allowed[i] = fmt.Sprintf("%v", e)
+	}
+	return Diagnostics{{Path: path, Summary: f.show(v) + " is not one of the allowed values", Detail: "allowed are: " + strings.Join(allowed, ", ")}}
 }
 
 // show returns a value for a diagnostic, hiding sensitive ones.

@@ -23,6 +23,7 @@ type config struct {
 	Limits  *limits            `stepfall:"limits"`
 	Old     bool               `stepfall:"old,deprecated=use mode"`
 	Token   string             `stepfall:"token,sensitive,min=8"`
+	Checks  []string           `stepfall:"checks,enum=vet|race"`
 	Inner   string
 }
 
@@ -55,6 +56,7 @@ func TestDiagnostics(t *testing.T) {
 		"too small":      {map[string]any{"command": []any{"x"}, "timeout": "10ms"}, "the least is 1 s"},
 		"too large":      {map[string]any{"command": []any{"x"}, "timeout": 601.0}, "the most is 600 s"},
 		"enum":           {map[string]any{"command": []any{"x"}, "mode": "slow"}, "allowed are: fast, thorough"},
+		"enum in a list": {map[string]any{"command": []any{"x"}, "checks": []any{"vet", "lint"}}, `checks.1: "lint" is not one`},
 		"deprecated":     {map[string]any{"command": []any{"x"}, "old": true}, "old: argument is deprecated (use mode)"},
 		"nested":         {map[string]any{"command": []any{"x"}, "limits": map[string]any{"memry": 1.0}}, "limits.memry: unknown argument"},
 		"overflow":       {map[string]any{"command": []any{"x"}, "limits": map[string]any{"memory": 1000.0}}, "limits.memory: 1000 does not fit into int8"},

@@ -116,7 +116,11 @@ func (f *Field) set(option string) error {
 		}
 	case "enum":
 		for word := range strings.SplitSeq(value, "|") {
-			f.Enum = append(f.Enum, parseWord(word, f.Type))
+			elem, ok := inner(f.Type, "list(")
+			if !ok {
+				elem = f.Type
+			}
+			f.Enum = append(f.Enum, parseWord(word, elem))
 		}
 	case "default":
 		f.Default = parseWord(value, f.Type)

@@ -26,7 +26,7 @@ func (m *Model) Ask(ctx context.Context, model string, q *sdk.Query) (*sdk.Answe
 	if q.Format.JSON {
 		options = append(options, llms.WithJSONMode())
 	}
-	c := newCall(m, ctx, messagesOf(q), options)
+	c := newCall(ctx, m, messagesOf(q), options)
 	price := &m.engine.Models()[i]
 	answer, err := c.Call(ctx, &step.Call{Query: &c.query, Model: price, Index: i, Attempt: 1})
 	if err != nil {

@@ -155,7 +155,7 @@ func (m *Model) step(ctx context.Context, messages []llms.MessageContent, option
 	cb.start(ctx, messages)
 	defer func() { cb.end(ctx, resp, err) }()
 
-	c := newCall(m, ctx, messages, options)
+	c := newCall(ctx, m, messages, options)
 	req := c.request(string(m.c.Mode))
 	req.CostOffsets = m.sessions.offsets(c.query.Session)
 	switch {

@@ -3,6 +3,7 @@ package middleware
 import (
 	"context"
 	"encoding/json"
+	"maps"
 	"strings"
 
 	"github.com/tmc/langchaingo/llms"
@@ -29,7 +30,7 @@ type call struct {
 // newCall reads the options and makes the query. It shares all texts with the
 // messages and looks at lengths, and at the two ends of a prompt for agents that
 // write their protocol into it; the work does not grow with the prompt.
-func newCall(m *Model, ctx context.Context, messages []llms.MessageContent, options []llms.CallOption) *call {
+func newCall(ctx context.Context, m *Model, messages []llms.MessageContent, options []llms.CallOption) *call {
 	c := &call{m: m, messages: messages, options: options}
 	apply(&c.given, options)
 	adapt(&c.given)
@@ -72,9 +73,7 @@ func (c *call) label() {
 		return
 	}
 	labels := make(map[string]string, len(c.query.Labels)+1)
-	for k, v := range c.query.Labels {
-		labels[k] = v
-	}
+	maps.Copy(labels, c.query.Labels)
 	labels[LabelProtocol] = protocol
 	c.query.Labels = labels
 }

@@ -79,7 +79,7 @@ func (r *Router) hostConfig(p *policies.Policy, o *Options) host.Config {
 
 // ask calls a model for a plugin, a judge for instance.
 func (r *Router) ask(ctx context.Context, model string, q *sdk.Query) (*sdk.Answer, error) {
-	return r.Model.Ask(ctx, model, q)
+	return r.Ask(ctx, model, q)
 }
 
 // verifyTimeout is the longest that any verifier block of the plugin asks for, or

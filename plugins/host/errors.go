@@ -13,11 +13,11 @@ import (
 )
 
 var (
-	// ErrNotFound: no program with the plugin's name is in the search path.
+	// ErrNotFound means that no program with the plugin's name is in the search path.
 	ErrNotFound = errors.New("plugin not found")
-	// ErrChecksum: the program is not the one that the operator pinned.
+	// ErrChecksum means that the program is not the one that the operator pinned.
 	ErrChecksum = errors.New("plugin checksum mismatch")
-	// ErrClosed: the host is closed.
+	// ErrClosed means that the host is closed.
 	ErrClosed = errors.New("plugin host closed")
 )
 

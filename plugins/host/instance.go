@@ -326,7 +326,7 @@ func (s *session) stop() {
 	s.once.Do(func() {
 		s.cancel()
 		if s.connection != nil {
-			s.connection.Stop()
+			s.Stop()
 		}
 		if s.models != nil {
 			<-s.models

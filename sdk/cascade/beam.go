@@ -70,7 +70,7 @@ func (q *search) beam(width int) {
 					continue
 				}
 				net := dot(row, q.tail[i*k:][:k]) - q.items[i].price
-				if net < 0 && !(size == 0 && q.bare) {
+				if net < 0 && (size != 0 || !q.bare) {
 					continue
 				}
 				next.sets = append(next.sets, beam{tau: b.tau + net, cost: b.cost + q.items[i].cost, from: from, add: i})

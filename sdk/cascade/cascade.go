@@ -140,7 +140,6 @@ func (q *search) along() float64 {
 
 // work is the memory that a decision works in; strategies pool it.
 type work struct {
-	laws laws
 	search
 }
 

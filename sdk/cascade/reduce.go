@@ -11,7 +11,7 @@ const pairwise = 40
 func (q *search) reduce() {
 	pivot := q.singles()
 	if len(q.items) > 1 && pivot >= 0 {
-		pivot = q.dominated(pivot)
+		q.dominated(pivot)
 	}
 	if len(q.items) > 2 {
 		q.thresholds()
@@ -66,15 +66,13 @@ func covers(a, b *item) bool {
 }
 
 // dominated drops the items that the pivot covers and that are not worth their
-// price beside it, raises the bar by pairs with the pivot, and returns the pivot's
-// new place.
-func (q *search) dominated(pivot int) int {
+// price beside it, and raises the bar by pairs with the pivot.
+func (q *search) dominated(pivot int) {
 	p := q.items[pivot]
 	keep := q.items[:0]
 	for i := range q.items {
 		it := q.items[i]
 		if i == pivot {
-			pivot = len(keep)
 			keep = append(keep, it)
 			continue
 		}
@@ -90,7 +88,6 @@ func (q *search) dominated(pivot int) int {
 		keep = append(keep, it)
 	}
 	q.items = keep
-	return pivot
 }
 
 // thresholds drops items by the bound, for any t from the floor up,

@@ -44,10 +44,11 @@ type built struct {
 	close func() error
 }
 
-// BatchQualityEstimator and BatchCostEstimator are optional abilities of estimators.
 type (
+	// BatchQualityEstimator is an optional ability of quality estimators.
 	BatchQualityEstimator = wire.BatchQualityEstimator
-	BatchCostEstimator    = wire.BatchCostEstimator
+	// BatchCostEstimator is an optional ability of cost estimators.
+	BatchCostEstimator = wire.BatchCostEstimator
 	// Result is the result for one item of a batch.
 	Result = wire.Result
 )

@@ -280,7 +280,7 @@ func checkCrash(ctx context.Context, r *run) error {
 // wantStatus reports whether err has the code.
 func wantStatus(err error, want codes.Code, what string) error {
 	if got := status.Code(err); got != want {
-		return fmt.Errorf("%s: the status is %v (%v), not %v", what, got, err, want)
+		return fmt.Errorf("%s: the status is %v (%w), not %v", what, got, err, want)
 	}
 	return nil
 }

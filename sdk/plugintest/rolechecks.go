@@ -80,7 +80,7 @@ func (r *run) refuses(ctx context.Context, role wire.RoleInfo, config map[string
 			return wantStatus(call(ctx, p.Client(), role.Role, []sample{plain(0)}), codes.FailedPrecondition, "called after its config was refused")
 		}
 	}
-	return fmt.Errorf("no diagnostic has the path %s: %v", strings.Join(path, "."), ds)
+	return fmt.Errorf("no diagnostic has the path %s: %w", strings.Join(path, "."), ds)
 }
 
 // with returns a working config with one argument set, or removed by nil.

@@ -148,12 +148,10 @@ func broken(err error) bool {
 	if err == nil {
 		return false
 	}
-	var item *wire.ItemError
-	if errors.As(err, &item) {
+	if _, ok := errors.AsType[*wire.ItemError](err); ok {
 		return false
 	}
-	var malformed *wire.MalformedError
-	if errors.As(err, &malformed) {
+	if _, ok := errors.AsType[*wire.MalformedError](err); ok {
 		return true
 	}
 	switch status.Code(err) {

@@ -381,3 +381,27 @@ func TestNewNamesEveryFault(t *testing.T) {
 		}
 	}
 }
+
+// stubborn chooses the same model whatever happens.
+type stubborn struct{ model int }
+
+func (s stubborn) Decide(*cascade.State) cascade.Decision {
+	return cascade.Decision{Run: s.model, Answer: cascade.None}
+}
+
+func TestAFaultyStrategyDoesNotTurnForEver(t *testing.T) {
+	engine, err := step.New(step.Config{
+		Candidates: []step.Candidate{{Model: sdk.Model{Name: "a"}}, {Model: sdk.Model{Name: "b"}}},
+		Strategy:   stubborn{0}, StrategyName: "stubborn",
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = engine.Run(t.Context(), step.Request{
+		Query:  &sdk.Query{},
+		Caller: step.CallerFunc(func(context.Context, *step.Call) (*sdk.Answer, error) { return &sdk.Answer{Text: "x"}, nil }),
+	})
+	if err == nil || !strings.Contains(err.Error(), "stubborn chose a") {
+		t.Errorf("got %v", err)
+	}
+}

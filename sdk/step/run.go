@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"time"
 
@@ -24,7 +25,6 @@ type run struct {
 	state  cascade.State
 	only   int
 	judged []bool // by candidate: a verifier applies; nil for none
-	coin   float64
 
 	attempts []sdk.Attempt
 	posts    []sdk.Estimate // by candidate: post-hoc
@@ -156,6 +156,10 @@ func (r *run) loop(ctx context.Context) (sdk.StopReason, int, error) {
 			stop := sdk.StopNotWorth
 			return stop, r.preferred(d.Answer), nil
 		}
+		if r.only < 0 && (r.state.Infeasible[d.Run] || slices.Contains(r.state.Ran, d.Run)) {
+			// Nothing would change: a faulty strategy must not turn the loop for ever.
+			return sdk.StopError, -1, r.failed(fmt.Errorf("strategy %s chose %s, which has run or cannot be asked", r.plan.Name, r.e.names[d.Run]))
+		}
 		final := r.req.Commit && r.final(d.Run)
 		answer, err := r.call(ctx, d.Run, final)
 		if err != nil {
@@ -249,12 +253,7 @@ func (r *run) record() []sdk.Belief {
 }
 
 func (r *run) ran(i int) bool {
-	for _, k := range r.state.Ran {
-		if k == i {
-			return true
-		}
-	}
-	return false
+	return slices.Contains(r.state.Ran, i)
 }
 
 func (r *run) anyOpen() bool {
@@ -387,7 +386,7 @@ func (r *run) failed(err error) error {
 		}
 		return false
 	}
-	if err != nil && !known(err) && !(errors.Is(err, sdk.ErrNoFeasibleModel) && len(r.failures) > 0) {
+	if err != nil && !known(err) && (!errors.Is(err, sdk.ErrNoFeasibleModel) || len(r.failures) <= 0) {
 		list = append(list, err)
 	}
 	return errors.Join(append(list, r.failures...)...)

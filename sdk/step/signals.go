@@ -1,6 +1,8 @@
 package step
 
 import (
+	"maps"
+
 	"github.com/stepfall/stepfall/sdk"
 	"github.com/stepfall/stepfall/sdk/estimate"
 	"github.com/stepfall/stepfall/sdk/feature"
@@ -34,8 +36,6 @@ func measure(a *sdk.Answer, earlier []sdk.Attempt) {
 			signals[names[i]] = v
 		}
 	}
-	for name, v := range a.Signals {
-		signals[name] = v
-	}
+	maps.Copy(signals, a.Signals)
 	a.Signals = signals
 }

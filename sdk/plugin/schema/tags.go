@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"reflect"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -28,10 +29,8 @@ func For[T any]() (*Schema, error) {
 }
 
 func fieldsOf(t reflect.Type, outer []reflect.Type) ([]Field, error) {
-	for _, o := range outer {
-		if o == t {
-			return nil, fmt.Errorf("%s contains itself", t)
-		}
+	if slices.Contains(outer, t) {
+		return nil, fmt.Errorf("%s contains itself", t)
 	}
 	outer = append(outer, t)
 	fields := []Field{}

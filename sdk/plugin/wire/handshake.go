@@ -11,7 +11,8 @@ const (
 	ProtocolVersion = 1
 	// CookieKey and CookieValue tell a program that a host started it. They keep
 	// people from running a plugin by hand; they are no secret.
-	CookieKey   = "STEPFALL_PLUGIN"
+	CookieKey = "STEPFALL_PLUGIN"
+	// CookieValue is the value of CookieKey.
 	CookieValue = "7f3e1c0a-step-by-step-fall"
 	// LifelineEnv names the environment variable with the number of a file
 	// descriptor. It reaches its end when the host is gone, and the plugin exits.

@@ -26,7 +26,7 @@ func (f ModelCallerFunc) CallModel(ctx context.Context, model string, query *sdk
 	return f(ctx, model, query)
 }
 
-// ErrNoModelCalls: this host does not call models for plugins.
+// ErrNoModelCalls means that this host does not call models for plugins.
 var ErrNoModelCalls = errors.New("the host does not call models for plugins")
 
 // calls are the host's calls into the plugin that are under way. A model call

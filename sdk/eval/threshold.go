@@ -65,8 +65,8 @@ func newPrefixes(ctx context.Context, o *Outcomes, source Source, order []int) (
 
 // thresholdRule returns the rule of the threshold cascade: for a lambda, the depth
 // and the one threshold at every depth that have the greatest mean quality less
-// lambda times cost on the train half. A threshold of its own at each depth was
-// tried and does worse on the test half, most of all with many models.
+// lambda times cost on the train half. A threshold for each depth would have as many
+// parameters as there are models.
 func thresholdRule(ctx context.Context, o *Outcomes, source Source) (Rule, error) {
 	order := costOrder(o)
 	p, err := newPrefixes(ctx, o, source, order)

@@ -19,6 +19,7 @@ import base64
 import datetime
 import json
 import os
+import queue
 import signal
 import sys
 import tempfile
@@ -328,13 +329,25 @@ def plugin_services(grpc, plugin):
 
     def verify(request, context):
         verifier = configured(context, VERIFIER)
-        events = []
+        events = queue.Queue()
 
         def report(message, done=0, total=0):
-            events.append(pb.VerifyResponse(progress=pb.Progress(done=done, total=total, message=message)))
+            events.put((pb.VerifyResponse(progress=pb.Progress(done=done, total=total, message=message)), None))
 
-        verdict = verifier.verify(request, report)
-        yield from events
+        def work():
+            try:
+                events.put((None, verifier.verify(request, report)))
+            except Exception as problem:
+                events.put((None, problem))
+
+        threading.Thread(target=work, daemon=True).start()
+        event, verdict = events.get()
+        while event is not None:
+            yield event
+            event, verdict = events.get()
+        if not isinstance(verdict, Verdict):
+            log("error", "verification failed", error=repr(verdict))
+            context.abort(grpc.StatusCode.INTERNAL, "verify gave %r and not a verdict" % (verdict,))
         yield pb.VerifyResponse(
             verdict=pb.Verdict(
                 outcome={"passed": 1, "failed": 2}.get(verdict.outcome, 3),

@@ -211,7 +211,7 @@ func TestWhatClientsReportAsSuccessIsAnError(t *testing.T) {
 func TestPanicsOfProvidersAreErrors(t *testing.T) {
 	bad := &fake{say: func(context.Context, []llms.MessageContent, *llms.CallOptions) (*llms.ContentResponse, error) {
 		var m map[string]int
-		m["x"] = 1 //nolint:govet // the panic is what is tested
+		m["x"] = 1 //nolint:govet,staticcheck // the panic is what is tested
 		return nil, nil
 	}}
 	_, err := one(t, small(bad)).GenerateContent(t.Context(), human("q"))

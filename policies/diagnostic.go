@@ -1,6 +1,7 @@
 package policies
 
 import (
+	"bytes"
 	"cmp"
 	"fmt"
 	"io"
@@ -200,9 +201,9 @@ func (l *loader) report(s Severity, at origin, summary, detail, hint string) {
 // the width of what lies on that line.
 func snippet(src []byte, r hcl.Range) (line string, column, width int) {
 	start := min(max(r.Start.Byte, 0), len(src))
-	from := strings.LastIndexByte(string(src[:start]), '\n') + 1
+	from := bytes.LastIndexByte(src[:start], '\n') + 1
 	to := len(src)
-	if i := strings.IndexByte(string(src[start:]), '\n'); i >= 0 {
+	if i := bytes.IndexByte(src[start:], '\n'); i >= 0 {
 		to = start + i
 	}
 	end := min(max(r.End.Byte, start), to)

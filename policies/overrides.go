@@ -76,7 +76,7 @@ func (l *loader) setting(text string) map[string]any {
 	for _, key := range slices.Backward(path) {
 		out = map[string]any{key: out}
 	}
-	return out.(map[string]any) //nolint:errcheck // a path has at least one key
+	return out.(map[string]any)
 }
 
 // overlay makes a source of one line for an override, for diagnostics to show.

@@ -8,6 +8,8 @@ import (
 	"go/parser"
 	"go/token"
 	"io"
+	"maps"
+	"slices"
 	"strings"
 	"sync"
 )
@@ -79,7 +81,7 @@ func WriteReference(w io.Writer) error {
 }
 
 func (b *block) write(out *strings.Builder, outer []string) {
-	path := append(outer[:len(outer):len(outer)], b.name)
+	path := append(slices.Clip(outer), b.name)
 	label := ""
 	if b.label >= 0 {
 		label = ` "` + strings.ToUpper(b.typ.Field(b.label).Name) + `"`
@@ -223,9 +225,7 @@ func (a *argument) schema(b *block) map[string]any {
 		text["enum"] = a.oneOf
 	}
 	merge := func(from map[string]any) {
-		for k, v := range from {
-			s[k] = v
-		}
+		maps.Copy(s, from)
 	}
 	switch a.kind {
 	case kindNumber:
@@ -279,7 +279,7 @@ func Examples() []Example {
 			list = append(list, Example{Block: key, Text: text})
 		}
 		for _, sub := range b.blocks {
-			visit(sub, append(path[:len(path):len(path)], sub.name))
+			visit(sub, append(slices.Clip(path), sub.name))
 		}
 	}
 	visit(language(), nil)
@@ -296,7 +296,7 @@ func Blocks() []string {
 			if len(path) > 0 && repeated(path, sub.name) {
 				continue
 			}
-			at := append(path[:len(path):len(path)], sub.name)
+			at := append(slices.Clip(path), sub.name)
 			list = append(list, strings.Join(at, " "))
 			visit(sub, at)
 		}

@@ -106,7 +106,7 @@ func demoOllamaModels(base string) ([]string, error) {
 		return nil, fmt.Errorf("asking Ollama for its models: %w", err)
 	}
 	if len(tags.Models) < 2 {
-		return nil, fmt.Errorf("Ollama has %d models, the demo wants two or three; name them with --models", len(tags.Models))
+		return nil, fmt.Errorf("the demo wants two or three models, and Ollama has %d; name them with --models", len(tags.Models))
 	}
 	bySize := tags.Models
 	for i := range bySize {

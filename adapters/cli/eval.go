@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -113,7 +114,8 @@ func (f *evalFlags) study(warn io.Writer) (*eval.Study, error) {
 	}
 	halves, err := eval.NewHalves(train, test, f.allowOverlap)
 	if err != nil {
-		if _, overlap := err.(*eval.OverlapError); overlap {
+		overlapError := &eval.OverlapError{}
+		if errors.As(err, &overlapError) {
 			return nil, fmt.Errorf("%w\nSplit the table, or give --allow-overlap to measure all the same", err)
 		}
 		return nil, err

@@ -39,7 +39,7 @@ unless --suppose says otherwise.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error { return f.run(cmd.Context(), s, args[0]) },
 	}
-	f.policyFlags.add(cmd)
+	f.add(cmd)
 	flags := cmd.Flags()
 	flags.StringVar(&f.text, "query", "", "text of the query")
 	flags.IntVar(&f.tokens, "tokens", 0, "length of the prompt in tokens (default: by the text, at least 1000 without one)")

@@ -106,7 +106,7 @@ func (f *planFlags) run(ctx context.Context, s Streams, path string) error {
 func (f *planFlags) world(ctx context.Context, s Streams, all []*policies.Policy) (forecast.World, string, error) {
 	switch {
 	case f.outcomes != "":
-		table, err := f.outcomeFlags.open(f.outcomes)
+		table, err := f.open(f.outcomes)
 		if err != nil {
 			return nil, "", err
 		}
@@ -223,10 +223,10 @@ func (f *planFlags) print(s Streams, source string, results []*forecast.Forecast
 }
 
 func change(from, to float64) string {
-	switch {
-	case from == to:
+	switch from {
+	case to:
 		return ""
-	case from == 0:
+	case 0:
 		return fmt.Sprintf("%+.4g", to)
 	}
 	return fmt.Sprintf("%+.1f %%", 100*(to-from)/from)

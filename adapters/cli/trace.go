@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -94,8 +95,8 @@ func (f *traceFlags) each(ctx context.Context, s Streams, yield func(*sdk.Trace)
 	if err != nil {
 		return err
 	}
-	for i := len(list) - 1; i >= 0; i-- {
-		yield(list[i])
+	for _, l := range slices.Backward(list) {
+		yield(l)
 	}
 	return nil
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 
 	"github.com/stepfall/stepfall/policies"
@@ -225,9 +226,7 @@ func (r *rehearsal) answer(n int, c *step.Call, f *Forecast) *sdk.Answer {
 	if !who.Verified && o.Estimated {
 		a.Signals[signalEstimate] = o.Quality
 	}
-	for name, v := range o.Signals {
-		a.Signals[name] = v
-	}
+	maps.Copy(a.Signals, o.Signals)
 	return a
 }
 

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 )
 
@@ -51,9 +52,9 @@ type ToolCall struct {
 
 // LastUser returns the text of the last message of the user, or "".
 func (r *Request) LastUser() string {
-	for i := len(r.Messages) - 1; i >= 0; i-- {
-		if r.Messages[i].Role == "user" {
-			return r.Messages[i].Content
+	for _, v := range slices.Backward(r.Messages) {
+		if v.Role == "user" {
+			return v.Content
 		}
 	}
 	return ""

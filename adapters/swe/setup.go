@@ -2,6 +2,7 @@ package swe
 
 import (
 	"context"
+	"slices"
 	"sync"
 
 	"github.com/tmc/langchaingo/llms"
@@ -41,7 +42,7 @@ type pinned struct {
 
 // GenerateContent implements [llms.Model].
 func (p pinned) GenerateContent(ctx context.Context, messages []llms.MessageContent, options ...llms.CallOption) (*llms.ContentResponse, error) {
-	return p.inner.GenerateContent(ctx, messages, append(options[:len(options):len(options)], llms.WithModel(p.name))...)
+	return p.inner.GenerateContent(ctx, messages, append(slices.Clip(options), llms.WithModel(p.name))...)
 }
 
 // Call implements [llms.Model].

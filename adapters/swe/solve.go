@@ -208,7 +208,7 @@ func (w *work) attempt(ctx context.Context, c *step.Call) (*sdk.Answer, error) {
 			return &done.Answer, nil
 		}
 	}
-	w.say("%s works", c.Model.Name)
+	w.sayf("%s works", c.Model.Name)
 	tree, err := w.repo.Checkout(ctx, w.judged.Commit)
 	if err != nil {
 		return nil, err
@@ -244,7 +244,7 @@ func (w *work) attempt(ctx context.Context, c *step.Call) (*sdk.Answer, error) {
 	if costs, ok := w.s.Setup.Step.Cost.(*trajectoryCosts); ok {
 		costs.saw(c.Model.Name, answer.CostUSD)
 	}
-	w.say("%s made a patch of %d bytes in %d turns", c.Model.Name, len(answer.Text), t.Turns)
+	w.sayf("%s made a patch of %d bytes in %d turns", c.Model.Name, len(answer.Text), t.Turns)
 	if w.s.Journal != nil {
 		if err := w.s.Journal.write(record{Attempt: &AttemptRecord{InstanceID: w.t.InstanceID, Key: key, Answer: *answer, Trajectory: *t}}); err != nil {
 			return nil, &step.CallError{Err: err, Fatal: true}
@@ -317,13 +317,13 @@ func (w *work) timed(v sdk.Verifier) sdk.Verifier {
 		verdict, err := v.Verify(ctx, req)
 		w.away += time.Since(start)
 		if err == nil && verdict != nil {
-			w.say("%s: %s", req.Answer.Model, verdict.Outcome)
+			w.sayf("%s: %s", req.Answer.Model, verdict.Outcome)
 		}
 		return verdict, err
 	})
 }
 
-func (w *work) say(format string, args ...any) {
+func (w *work) sayf(format string, args ...any) {
 	if w.s.Progress != nil {
 		w.s.Progress(w.t.InstanceID, fmt.Sprintf(format, args...))
 	}

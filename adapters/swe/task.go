@@ -2,7 +2,6 @@ package swe
 
 import (
 	"bufio"
-	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -105,7 +104,7 @@ func firstByte(in *bufio.Reader) (byte, error) {
 		if err != nil {
 			return 0, err
 		}
-		if bytes.IndexByte([]byte(" \t\r\n"), b) < 0 {
+		if strings.IndexByte(" \t\r\n", b) < 0 {
 			return b, in.UnreadByte()
 		}
 	}

@@ -48,7 +48,7 @@ const (
 // minQueries is the smallest table that can be split into folds to any purpose.
 const minQueries = 20
 
-// ErrTooFew: the table has too few complete queries to fit anything.
+// ErrTooFew means that the table has too few complete queries to fit anything.
 var ErrTooFew = errors.New("too few outcomes to fit")
 
 // Fit fits estimators and a strategy to a table. Queries on which an outcome of some

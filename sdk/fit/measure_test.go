@@ -109,7 +109,7 @@ func TestMeasure(t *testing.T) {
 	if !slices.Contains(strings.Split(flag.Lookup("test.run").Value.String(), "|"), "Measure") {
 		t.Skip("measures on demand")
 	}
-	for _, set := range strings.Split(*sets, ",") {
+	for set := range strings.SplitSeq(*sets, ",") {
 		lv := []string{""}
 		if *levels != "" {
 			lv = strings.Split(*levels, ",")
@@ -130,8 +130,8 @@ func TestMeasure(t *testing.T) {
 				lin, bestQ, bestC := linearArea(test)
 				tl.add("linear", lin, 1)
 				lambdas := lambdaGrid(train, *grid)
-				for _, kind := range strings.Split(*kinds, ",") {
-					for _, cost := range strings.Split(*costs, ",") {
+				for kind := range strings.SplitSeq(*kinds, ",") {
+					for cost := range strings.SplitSeq(*costs, ",") {
 						e, err := estimate.Fit(train, estimate.Options{Quality: kind, Cost: cost})
 						if err != nil {
 							t.Fatal(err)
@@ -143,8 +143,8 @@ func TestMeasure(t *testing.T) {
 						var strategies []cascade.Strategy
 						type block struct{ name string }
 						var blocks []block
-						for _, name := range strings.Split(*names, ",") {
-							for _, sc := range strings.Split(*scaleList, ",") {
+						for name := range strings.SplitSeq(*names, ",") {
+							for sc := range strings.SplitSeq(*scaleList, ",") {
 								var scale float64
 								fmt.Sscan(sc, &scale)
 								if (name == "route" || name == "threshold") && sc != strings.Split(*scaleList, ",")[0] {

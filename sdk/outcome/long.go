@@ -92,7 +92,7 @@ func (b *builder) readCSV(r *bufio.Reader, name string) error {
 // SWE-bench leaderboards: one object, on one line or over many.
 func (b *builder) readJSON(r *bufio.Reader, name string) error {
 	start, _ := r.Peek(r.Size())
-	if i := bytes.Index(start, []byte(`"per_instance_details"`)); i >= 0 || bytes.Contains(start, []byte(`"leaderboards"`)) {
+	if found := bytes.Contains(start, []byte(`"per_instance_details"`)); found || bytes.Contains(start, []byte(`"leaderboards"`)) {
 		data, err := io.ReadAll(r)
 		if err != nil {
 			return &Error{File: name, Err: err}
@@ -243,7 +243,7 @@ func eachLine(r *bufio.Reader, name string, f func(row int, line []byte) error) 
 		for {
 			part, err := r.ReadSlice('\n')
 			long = append(long, part...)
-			if err == bufio.ErrBufferFull {
+			if errors.Is(err, bufio.ErrBufferFull) {
 				continue
 			}
 			if err != nil && err != io.EOF {

@@ -3,6 +3,7 @@ package outcome
 import (
 	"bufio"
 	"compress/gzip"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -112,7 +113,7 @@ func (b *builder) stream(r io.Reader, name string, read reader) error {
 func (b *builder) read(r *bufio.Reader, name string) error {
 	first, err := firstByte(r)
 	switch {
-	case err == io.EOF:
+	case errors.Is(err, io.EOF):
 		return &Error{File: name, Err: fmt.Errorf("empty: no header and no rows")}
 	case err != nil:
 		return &Error{File: name, Err: err}

@@ -386,7 +386,7 @@ func (r *run) failed(err error) error {
 		}
 		return false
 	}
-	if err != nil && !known(err) && (!errors.Is(err, sdk.ErrNoFeasibleModel) || len(r.failures) <= 0) {
+	if err != nil && !known(err) && (!errors.Is(err, sdk.ErrNoFeasibleModel) || len(r.failures) == 0) {
 		list = append(list, err)
 	}
 	return errors.Join(append(list, r.failures...)...)

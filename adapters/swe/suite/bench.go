@@ -7,7 +7,7 @@ import (
 	"github.com/stepfall/stepfall/adapters/scripted"
 )
 
-// Names of the scripted models, cheapest first.
+// ModelNames returns the names of the scripted models, cheapest first.
 func ModelNames() []string { return []string{"small", "medium", "large"} }
 
 // Serve starts the scripted models.

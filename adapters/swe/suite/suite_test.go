@@ -98,7 +98,7 @@ func TestSuiteIsGraded(t *testing.T) {
 		}
 	}
 	t.Logf("of %d: %v, together %d", len(s.Tasks), solved, together)
-	if !(solved["small"] < solved["medium"] && solved["medium"] < solved["large"] && solved["large"] < len(s.Tasks)) {
+	if solved["small"] >= solved["medium"] || solved["medium"] >= solved["large"] || solved["large"] >= len(s.Tasks) {
 		t.Errorf("of %d tasks the models solve %v", len(s.Tasks), solved)
 	}
 }

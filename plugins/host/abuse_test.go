@@ -278,10 +278,10 @@ func TestPanicsAndErrors(t *testing.T) {
 }
 
 func TestAHungPluginIsKilled(t *testing.T) {
-	h := newHost(t, host.Config{Plugins: map[string]host.PluginConfig{"test": {CallTimeout: 100 * time.Millisecond}}})
+	h := newHost(t, host.Config{Plugins: map[string]host.PluginConfig{"test": {CallTimeout: 200 * time.Millisecond}}})
 	e := estimator(t, h, nil)
 	ctx := within(t, 30*time.Second)
-	if err := ask(ctx, e, ""); err != nil {
+	if err := h.Start(ctx); err != nil {
 		t.Fatal(err)
 	}
 	if err := syscall.Kill(h.Stats()[0].PID, syscall.SIGSTOP); err != nil {

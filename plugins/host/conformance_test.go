@@ -3,6 +3,7 @@
 package host_test
 
 import (
+	"os"
 	"path/filepath"
 	"testing"
 
@@ -11,5 +12,9 @@ import (
 
 // The test plugin of this package is a plugin like any other.
 func TestConformance(t *testing.T) {
-	plugintest.Test(t, plugintest.Options{Path: filepath.Join(pluginDir(t), "test")})
+	plugintest.Test(t, plugintest.Options{
+		Path: filepath.Join(pluginDir(t), "test"),
+		// Programs built with the race detector sleep for a second before they exit.
+		Env: []string{"PATH=" + os.Getenv("PATH"), "GORACE=atexit_sleep_ms=0"},
+	})
 }

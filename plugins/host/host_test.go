@@ -5,6 +5,7 @@ package host_test
 import (
 	"context"
 	"errors"
+	"maps"
 	"os"
 	"strings"
 	"testing"
@@ -22,6 +23,12 @@ func newHost(t testing.TB, cfg host.Config) *host.Host {
 	if cfg.SearchPath == nil {
 		cfg.SearchPath = []string{pluginDir(t)}
 	}
+	// Programs built with the race detector sleep for a second before they exit.
+	settings := cfg.Plugins["test"]
+	env := map[string]string{"GORACE": "atexit_sleep_ms=0"}
+	maps.Copy(env, settings.Env)
+	settings.Env = env
+	cfg.Plugins = map[string]host.PluginConfig{"test": settings}
 	h, err := host.New(cfg)
 	if err != nil {
 		t.Fatal(err)

@@ -77,6 +77,7 @@ func newRoot(s Streams) *cobra.Command {
 		newReplayCommand(s),
 		newTraceCommand(s),
 		newOutcomesCommand(s),
+		newCollectCommand(s),
 		newFitCommand(s),
 		newVersionCommand(s),
 	)

@@ -1,0 +1,93 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/stepfall/stepfall/adapters/collect"
+	"github.com/stepfall/stepfall/adapters/router"
+	"github.com/stepfall/stepfall/policies"
+)
+
+type collectFlags struct {
+	policy, tasks, out string
+	sets               []string
+	capUSD             float64
+	parallel           int
+}
+
+func newCollectCommand(s Streams) *cobra.Command {
+	var f collectFlags
+	cmd := &cobra.Command{
+		Use:   "collect --policy FILE --tasks FILE --out FILE",
+		Short: "Run every model of a policy on sample tasks and record the outcomes",
+		Long: `Run every model of a policy on sample tasks and record the outcomes.
+
+A task is a line of JSON: query_id and prompt; and, where they matter, group, system,
+labels, work_dir, fail_to_pass, pass_to_pass and schema. The policy's verifiers judge
+every answer. Outcomes are appended as they come; a second run does what is missing.
+On an interrupt, calls under way are finished, since they are paid for.
+
+The cap counts what the file's outcomes have cost and what this run spends. A call
+without a verdict is not recorded; it is tried, and paid, again by the next run.`,
+		Example: `  stepfall collect --policy policy.hcl --tasks tasks.jsonl --out outcomes.jsonl --cap 5`,
+		Args:    cobra.NoArgs,
+		RunE:    func(cmd *cobra.Command, _ []string) error { return f.run(cmd.Context(), s) },
+	}
+	cmd.Flags().StringVar(&f.policy, "policy", "", "policy with the models and the verifiers")
+	cmd.Flags().StringVar(&f.tasks, "tasks", "", "JSON lines of tasks")
+	cmd.Flags().StringVar(&f.out, "out", "", "file to append the outcomes to")
+	cmd.Flags().StringArrayVar(&f.sets, "set", nil, "change a value of the policy, as budget.step_usd=0.05")
+	cmd.Flags().Float64Var(&f.capUSD, "cap", 0, "most to spend in US dollars; 0 is no cap")
+	cmd.Flags().IntVar(&f.parallel, "parallel", 4, "calls under way at once")
+	for _, name := range []string{"policy", "tasks", "out"} {
+		if err := cmd.MarkFlagRequired(name); err != nil {
+			panic(err) // a name that is no flag
+		}
+	}
+	return cmd
+}
+
+func (f *collectFlags) run(ctx context.Context, s Streams) error {
+	if f.capUSD < 0 || f.parallel < 1 {
+		return &ExitError{Code: ExitUsage, Err: fmt.Errorf("--cap must not be negative and --parallel must be at least 1")}
+	}
+	policy, err := policies.Load(f.policy, policies.LoadOptions{Sets: f.sets, WithoutProfile: true})
+	if err != nil {
+		return err
+	}
+	tasks, err := collect.ReadTasks(f.tasks)
+	if err != nil {
+		return err
+	}
+	bar := newProgress(s.Err, len(tasks)*len(policy.Models), "collecting")
+	told := 0
+	sum, err := collect.Run(ctx, collect.Options{
+		Policy: policy, Tasks: tasks, Out: f.out, CapUSD: f.capUSD, Parallel: f.parallel, Router: router.Options{},
+		Progress: func(c collect.Summary) {
+			bar.mu.Lock()
+			ahead := c.Had + c.New + c.Failed - told
+			told += max(0, ahead)
+			bar.mu.Unlock()
+			bar.describef("%.4f USD, %d failed", c.SpentUSD, c.Failed)
+			bar.add(max(0, ahead))
+		},
+	})
+	bar.finish()
+	fmt.Fprintf(s.Out, "%d of %d outcomes: %d were there, %d are new; %.6f USD spent\n",
+		sum.Had+sum.New, sum.Total, sum.Had, sum.New, sum.SpentUSD)
+	for _, fault := range sum.Faults {
+		fmt.Fprintf(s.Out, "  %s\n", fault)
+	}
+	switch {
+	case err != nil:
+		return err
+	case sum.CapReached:
+		return fmt.Errorf("the cap of %v USD is reached; a higher --cap goes on", f.capUSD)
+	case sum.Failed > 0:
+		return fmt.Errorf("%d calls gave no outcome; the same command tries them again", sum.Failed)
+	}
+	return nil
+}

@@ -1,0 +1,222 @@
+package collect
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+
+	"github.com/tmc/langchaingo/llms"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/stepfall/stepfall/adapters/router"
+	"github.com/stepfall/stepfall/middleware"
+	"github.com/stepfall/stepfall/policies"
+	"github.com/stepfall/stepfall/sdk"
+)
+
+// runName is the run that the spending of a collection is booked on.
+const runName = "collect"
+
+// Options say what to collect.
+type Options struct {
+	Policy *policies.Policy
+	Tasks  []Task
+	// Out is the file that outcomes are appended to.
+	Out string
+	// CapUSD is the most that the file's outcomes may cost altogether, those of
+	// earlier runs included; 0 is no cap.
+	CapUSD float64
+	// Parallel is how many calls are under way at once; 0 means 4.
+	Parallel int
+	// Router goes to the routers of the single models as it is.
+	Router router.Options
+	// Progress, when not nil, is told of every finished call. It must be safe for
+	// concurrent use.
+	Progress func(s Summary)
+}
+
+// Summary counts what a run did.
+type Summary struct {
+	// Total is how many outcomes the tasks and models make, Had how many the file
+	// held before, New how many came, Failed how many calls gave no outcome.
+	Total, Had, New, Failed int
+	// SpentUSD is what all outcomes of the file cost, and this run's failed calls.
+	SpentUSD float64
+	// CapReached is true when calls were left out for the cap.
+	CapReached bool
+	// Faults are the reasons of the failed calls, each once.
+	Faults []string
+}
+
+// ErrNoVerifier means that the policy has no verifier to tell the quality by.
+var ErrNoVerifier = errors.New("the policy has no verifier: nothing tells the quality of an answer")
+
+// Run collects what is missing. When ctx ends, calls under way are finished, since
+// they are paid for, and no new ones are begun. The summary is valid with an error.
+func Run(ctx context.Context, o Options) (Summary, error) {
+	if len(o.Policy.Verifiers) == 0 {
+		return Summary{}, ErrNoVerifier
+	}
+	out, err := openFile(o.Out)
+	if err != nil {
+		return Summary{}, err
+	}
+	defer out.f.Close()
+	scratch, err := os.MkdirTemp("", "stepfall-collect")
+	if err != nil {
+		return Summary{}, err
+	}
+	defer os.RemoveAll(scratch)
+
+	c := &collector{o: o, out: out, faults: map[string]bool{}}
+	c.sum = Summary{Total: len(o.Tasks) * len(o.Policy.Models), SpentUSD: out.spentUSD}
+	if o.CapUSD > 0 && o.CapUSD <= out.spentUSD {
+		c.sum.CapReached = true
+		return c.sum, nil
+	}
+	var group errgroup.Group
+	group.SetLimit(max(1, o.Parallel))
+	if o.Parallel == 0 {
+		group.SetLimit(4)
+	}
+	for i := range o.Policy.Models {
+		r, err := router.New(ctx, c.single(i, filepath.Join(scratch, "ledger.db")), o.Router)
+		if err != nil {
+			return c.sum, errors.Join(err, group.Wait())
+		}
+		defer r.Close()
+		for t := range o.Tasks {
+			task, model := &o.Tasks[t], o.Policy.Models[i].Name
+			if out.done[key{task.QueryID, model}] {
+				c.sum.Had++
+				continue
+			}
+			group.Go(func() error {
+				if ctx.Err() != nil || c.full.Load() {
+					return nil
+				}
+				return c.one(context.WithoutCancel(ctx), r, task, model)
+			})
+		}
+	}
+	err = errors.Join(group.Wait(), ctx.Err())
+	return c.summary(), err
+}
+
+type collector struct {
+	o    Options
+	out  *file
+	full atomic.Bool
+
+	mu     sync.Mutex
+	sum    Summary
+	faults map[string]bool
+}
+
+// single returns the policy with one model only, which every query goes to. The
+// cap is held in a ledger that the models' routers share.
+func (c *collector) single(model int, ledger string) *policies.Policy {
+	p := *c.o.Policy
+	p.Models = p.Models[model : model+1]
+	p.Mode, p.Baseline = "enforce", ""
+	p.Strategy, p.Matches, p.Fit = policies.Strategy{Kind: "route"}, nil, nil
+	p.Session, p.Shadow, p.Trace = nil, nil, policies.Trace{}
+	p.Budget = policies.Budget{AtCap: "fail"}
+	if c.o.CapUSD > 0 {
+		p.Budget.RunUSD, p.Budget.Ledger = c.o.CapUSD-c.out.spentUSD, ledger
+	}
+	return &p
+}
+
+// one runs one task on one model and records the outcome. An error ends the
+// collection; a call that fails does not.
+func (c *collector) one(ctx context.Context, r *router.Router, t *Task, model string) error {
+	ctx, report := middleware.WithReport(middleware.WithInfo(ctx, t.info()))
+	var messages []llms.MessageContent
+	if t.System != "" {
+		messages = append(messages, llms.TextParts(llms.ChatMessageTypeSystem, t.System))
+	}
+	messages = append(messages, llms.TextParts(llms.ChatMessageTypeHuman, t.Prompt))
+	resp, err := r.GenerateContent(ctx, messages)
+	if errors.Is(err, sdk.ErrBudgetExhausted) {
+		c.full.Store(true)
+		return nil
+	}
+	row := &Outcome{QueryID: t.QueryID, Group: t.Group, Prompt: t.Prompt, Model: model}
+	if err == nil {
+		row.Answer = resp.Choices[0].Content
+		err = row.judge(report)
+	}
+	if err != nil {
+		c.failed(model, err, report.CostUSD())
+		return nil
+	}
+	if err := c.out.add(row); err != nil {
+		return fmt.Errorf("recording an outcome: %w", err)
+	}
+	c.mu.Lock()
+	c.sum.New++
+	c.sum.SpentUSD += row.CostUSD
+	c.mu.Unlock()
+	c.tell()
+	return nil
+}
+
+// judge fills in what the step's trace says.
+func (o *Outcome) judge(report *middleware.Report) error {
+	step := report.Steps()[0]
+	o.CostUSD = step.CostUSD
+	o.InputTokens = step.Usage.InputTokens + step.Usage.CachedInputTokens + step.Usage.CacheWriteTokens
+	o.OutputTokens = step.Usage.OutputTokens + step.Usage.ReasoningTokens
+	for i := range step.Calls {
+		call := &step.Calls[i]
+		o.LatencySeconds += call.Latency.Seconds()
+		if call.Error != "" {
+			continue
+		}
+		quality, known := call.Verdict.Quality()
+		if !known {
+			why := "no verifier applies"
+			if call.Verdict != nil {
+				why = call.Verdict.Evidence
+			}
+			return fmt.Errorf("the verdict is inconclusive: %s", why)
+		}
+		o.Quality = quality
+	}
+	return nil
+}
+
+// failed counts a call that gave no outcome; it may have cost something.
+func (c *collector) failed(model string, err error, usd float64) {
+	c.mu.Lock()
+	c.sum.SpentUSD += usd
+	c.sum.Failed++
+	if fault := fmt.Sprintf("%s: %v", model, err); !c.faults[fault] && len(c.sum.Faults) < maxFaults {
+		c.faults[fault] = true
+		c.sum.Faults = append(c.sum.Faults, fault)
+	}
+	c.mu.Unlock()
+	c.tell()
+}
+
+// maxFaults is how many different reasons a summary keeps.
+const maxFaults = 10
+
+func (c *collector) tell() {
+	if c.o.Progress != nil {
+		c.o.Progress(c.summary())
+	}
+}
+
+func (c *collector) summary() Summary {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	s := c.sum
+	s.CapReached = c.full.Load()
+	return s
+}

@@ -1,0 +1,211 @@
+package collect_test
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/tmc/langchaingo/llms"
+
+	"github.com/stepfall/stepfall/adapters/collect"
+	"github.com/stepfall/stepfall/adapters/router"
+	"github.com/stepfall/stepfall/policies"
+	"github.com/stepfall/stepfall/sdk"
+	"github.com/stepfall/stepfall/sdk/outcome"
+)
+
+const policyText = `
+model "small" {
+  provider = "go"
+  price {
+    input_usd_per_million  = 1
+    output_usd_per_million = 1000
+  }
+  max_output_tokens = 10
+}
+model "large" {
+  provider = "go"
+  price {
+    input_usd_per_million  = 1
+    output_usd_per_million = 10000
+  }
+  max_output_tokens = 10
+}
+verifier "right" {
+  plugin = "right"
+}
+strategy "cascade_route" {
+  lambda = 1
+}
+`
+
+// parrot answers with its name and what it was asked, in one token of output.
+type parrot struct {
+	name  string
+	calls int
+	fail  bool
+}
+
+func (p *parrot) Call(ctx context.Context, prompt string, options ...llms.CallOption) (string, error) {
+	return llms.GenerateFromSinglePrompt(ctx, p, prompt, options...)
+}
+
+func (p *parrot) GenerateContent(_ context.Context, messages []llms.MessageContent, _ ...llms.CallOption) (*llms.ContentResponse, error) {
+	p.calls++
+	if p.fail {
+		return nil, errors.New("API returned unexpected status code: 400: no")
+	}
+	text := p.name + ": " + messages[len(messages)-1].Parts[0].(llms.TextContent).Text
+	return &llms.ContentResponse{Choices: []*llms.ContentChoice{{
+		Content: text, StopReason: "stop", GenerationInfo: map[string]any{"PromptTokens": 0, "CompletionTokens": 1},
+	}}}, nil
+}
+
+// right passes the answers of the large model, and those to easy tasks.
+type right struct{}
+
+func (right) Verifier(string, string, map[string]any) (sdk.Verifier, error) {
+	return sdk.VerifierFunc(func(_ context.Context, req *sdk.VerifyRequest) (*sdk.Verdict, error) {
+		if req.Answer.Model == "large" || strings.Contains(req.Answer.Text, "easy") {
+			return &sdk.Verdict{Outcome: sdk.Passed, Score: 1}, nil
+		}
+		return &sdk.Verdict{Outcome: sdk.Failed}, nil
+	}), nil
+}
+
+func (right) QualityEstimator(string, string, map[string]any) (sdk.QualityEstimator, error) {
+	return nil, errors.New("none")
+}
+
+type bench struct {
+	small, large *parrot
+	options      collect.Options
+}
+
+func newBench(t *testing.T) *bench {
+	t.Helper()
+	policy, err := policies.Parse("policy.hcl", []byte(policyText), policies.LoadOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := &bench{small: &parrot{name: "small"}, large: &parrot{name: "large"}}
+	b.options = collect.Options{
+		Policy: policy, Out: filepath.Join(t.TempDir(), "outcomes.jsonl"), Parallel: 1,
+		Tasks:  []collect.Task{{QueryID: "q1", Group: "g", Prompt: "an easy one"}, {QueryID: "q2", Prompt: "a hard one"}, {QueryID: "q3", Prompt: "another"}},
+		Router: router.Options{Models: map[string]llms.Model{"small": b.small, "large": b.large}, Plugins: right{}},
+	}
+	return b
+}
+
+func (b *bench) run(t *testing.T) collect.Summary {
+	t.Helper()
+	sum, err := collect.Run(t.Context(), b.options)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return sum
+}
+
+func TestOutcomesAreRecordedOnce(t *testing.T) {
+	b := newBench(t)
+	if sum := b.run(t); sum.New != 6 || sum.Had != 0 || sum.Failed != 0 {
+		t.Fatalf("%+v", sum)
+	}
+	table, err := outcome.Open(b.options.Out, outcome.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	small, large := table.Index("small"), table.Index("large")
+	if len(table.Queries) != 3 || table.Quality[0][small] != 1 || table.Quality[1][small] != 0 || table.Quality[1][large] != 1 ||
+		table.CostUSD[0][small] != 0.001 || table.Group(0) != "g" || table.Answer(0, small) != "small: an easy one" {
+		t.Errorf("table %+v", table)
+	}
+	if sum := b.run(t); sum.New != 0 || sum.Had != 6 || b.small.calls != 3 || b.large.calls != 3 {
+		t.Errorf("a second run: %+v, %d and %d calls", sum, b.small.calls, b.large.calls)
+	}
+}
+
+func TestARunThatWasKilledGoesOn(t *testing.T) {
+	b := newBench(t)
+	b.run(t)
+	whole, err := os.ReadFile(b.options.Out)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// Two outcomes on disk and a third half written.
+	lines := strings.SplitAfter(string(whole), "\n")
+	if err := os.WriteFile(b.options.Out, []byte(lines[0]+lines[1]+lines[2][:20]), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if sum := b.run(t); sum.Had != 2 || sum.New != 4 {
+		t.Errorf("%+v", sum)
+	}
+	after, err := os.ReadFile(b.options.Out)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := strings.Count(string(after), "\n"); n != 6 {
+		t.Errorf("%d lines:\n%s", n, after)
+	}
+}
+
+func TestTheCapHoldsOverRuns(t *testing.T) {
+	b := newBench(t)
+	// The worst case of a small call is 10 tokens of output: a cent; it costs a tenth.
+	b.options.CapUSD = 0.0118
+	sum := b.run(t)
+	if !sum.CapReached || sum.New != 2 || sum.SpentUSD > b.options.CapUSD {
+		t.Fatalf("%+v", sum)
+	}
+	if again := b.run(t); !again.CapReached || again.New != 0 || again.Had != 2 {
+		t.Errorf("a second run under the same cap: %+v", again)
+	}
+}
+
+func TestFailedCallsAreNamedAndTriedAgain(t *testing.T) {
+	b := newBench(t)
+	b.large.fail = true
+	sum := b.run(t)
+	if sum.New != 3 || sum.Failed != 3 || len(sum.Faults) != 1 || !strings.Contains(sum.Faults[0], "large") {
+		t.Errorf("%+v", sum)
+	}
+	b.large.fail = false
+	if sum := b.run(t); sum.New != 3 || sum.Had != 3 {
+		t.Errorf("a second run: %+v", sum)
+	}
+}
+
+func TestWithoutAVerifierThereIsNoQuality(t *testing.T) {
+	b := newBench(t)
+	b.options.Policy.Verifiers = nil
+	if _, err := collect.Run(t.Context(), b.options); !errors.Is(err, collect.ErrNoVerifier) {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestTasksAtFaultAreAllReported(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "tasks.jsonl")
+	text := `{"query_id":"a","prompt":"x","work_dir":"repo"}
+{"query_id":"a","prompt":"y"}
+{"query_id":"b"}
+{"query_id":"c","promt":"z"}
+`
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	tasks, err := collect.ReadTasks(path)
+	if err == nil {
+		t.Fatal("accepted")
+	}
+	for _, want := range []string{"tasks.jsonl:2", "line 1 too", "tasks.jsonl:3", "needs query_id and prompt", "tasks.jsonl:4", "promt"} {
+		if !strings.Contains(err.Error(), want) {
+			t.Errorf("the error does not say %q:\n%v", want, err)
+		}
+	}
+	if len(tasks) != 1 || tasks[0].WorkDir != filepath.Join(filepath.Dir(path), "repo") {
+		t.Errorf("tasks %+v", tasks)
+	}
+}

@@ -1,0 +1,88 @@
+package collect
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"sync"
+)
+
+// Outcome is what one model did on one task, a line of the outcome file.
+type Outcome struct {
+	QueryID        string  `json:"query_id"`
+	Group          string  `json:"group,omitempty"`
+	Prompt         string  `json:"prompt,omitempty"`
+	Model          string  `json:"model"`
+	Quality        float64 `json:"quality"`
+	CostUSD        float64 `json:"cost_usd"`
+	InputTokens    int     `json:"input_tokens"`
+	OutputTokens   int     `json:"output_tokens"`
+	LatencySeconds float64 `json:"latency_seconds"`
+	Answer         string  `json:"answer"`
+}
+
+type key struct{ query, model string }
+
+// file is the outcome file: append only, each line synced.
+type file struct {
+	mu   sync.Mutex
+	f    *os.File
+	done map[key]bool
+	// spentUSD is what the outcomes in the file have cost.
+	spentUSD float64
+}
+
+// openFile opens or makes an outcome file. A last line that a kill cut off is
+// dropped; any other line that is no outcome is an error.
+func openFile(path string) (*file, error) {
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o644)
+	if err != nil {
+		return nil, err
+	}
+	o := &file{f: f, done: map[key]bool{}}
+	if err := o.load(); err != nil {
+		return nil, errors.Join(fmt.Errorf("%s: %w", path, err), f.Close())
+	}
+	return o, nil
+}
+
+func (o *file) load() error {
+	in, end := bufio.NewReader(o.f), int64(0)
+	for line := 1; ; line++ {
+		text, err := in.ReadBytes('\n')
+		if err == io.EOF {
+			if err := o.f.Truncate(end); err != nil {
+				return err
+			}
+			_, err := o.f.Seek(end, io.SeekStart)
+			return err
+		}
+		if err != nil {
+			return err
+		}
+		var row Outcome
+		if err := json.Unmarshal(text, &row); err != nil || row.QueryID == "" || row.Model == "" {
+			return errors.Join(fmt.Errorf("line %d is no outcome of a collection", line), err)
+		}
+		o.done[key{row.QueryID, row.Model}] = true
+		o.spentUSD += row.CostUSD
+		end += int64(len(text))
+	}
+}
+
+// add appends an outcome and waits until it is on disk.
+func (o *file) add(row *Outcome) error {
+	text, err := json.Marshal(row)
+	if err != nil {
+		return err
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if _, err := o.f.Write(append(text, '\n')); err != nil {
+		return err
+	}
+	return o.f.Sync()
+}

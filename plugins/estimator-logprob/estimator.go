@@ -2,7 +2,9 @@ package main
 
 import (
 	"context"
+	"maps"
 	"math"
+	"slices"
 	"strings"
 
 	"github.com/stepfall/stepfall/sdk"
@@ -36,8 +38,8 @@ func (e *estimator) EstimateQuality(_ context.Context, req *sdk.QualityRequest) 
 }
 
 func lastAttempt(attempts []sdk.Attempt, model string) int {
-	for i := len(attempts) - 1; i >= 0; i-- {
-		if attempts[i].Answer.Model == model {
+	for i, attempt := range slices.Backward(attempts) {
+		if attempt.Answer.Model == model {
 			return i
 		}
 	}
@@ -50,9 +52,7 @@ func lastAttempt(attempts []sdk.Attempt, model string) int {
 func (e *estimator) signals(attempts []sdk.Attempt, at int) map[string]float64 {
 	answer := &attempts[at].Answer
 	signals := make(map[string]float64, 2*len(feature.Names())+4)
-	for name, value := range answer.Signals {
-		signals[name] = value
-	}
+	maps.Copy(signals, answer.Signals)
 	add(signals, "", answer.LogProbs)
 	add(signals, "args_", arguments(answer))
 	mine, haveClasses := feature.Classes(answer.LogProbs, e.classes)

@@ -35,7 +35,7 @@ func judged(t *testing.T, c Config, judge func(prompt string) (*sdk.Answer, erro
 
 // letterOf returns the letter of the option that holds the words.
 func letterOf(prompt, words string) string {
-	for _, line := range strings.Split(prompt, "\n") {
+	for line := range strings.SplitSeq(prompt, "\n") {
 		for _, letter := range []string{"A", "B"} {
 			if strings.HasPrefix(line, letter+": ") && strings.Contains(line, words) {
 				return letter

@@ -7,6 +7,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"gonum.org/v1/plot"
 	"gonum.org/v1/plot/font"
@@ -123,8 +124,8 @@ func addBand(p *plot.Plot, s Series, c color.RGBA, visible func(x, y float64) bo
 	if len(lower) < 2 {
 		return nil
 	}
-	for i := len(upper) - 1; i >= 0; i-- {
-		lower = append(lower, upper[i])
+	for _, u := range slices.Backward(upper) {
+		lower = append(lower, u)
 	}
 	band, err := plotter.NewPolygon(lower)
 	if err != nil {
@@ -132,7 +133,7 @@ func addBand(p *plot.Plot, s Series, c color.RGBA, visible func(x, y float64) bo
 	}
 	// Mixed with white rather than transparent: SVG viewers differ on alpha.
 	band.Color = color.RGBA{pale(c.R), pale(c.G), pale(c.B), 255}
-	band.LineStyle.Width = 0
+	band.Width = 0
 	p.Add(band)
 	return nil
 }

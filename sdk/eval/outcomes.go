@@ -16,7 +16,7 @@ type Outcomes struct {
 	CostUSD [][]float64
 }
 
-// ErrConstantCost: all models cost the same on average, so that there is no
+// ErrConstantCost means that all models cost the same on average, so that there is no
 // trade-off to draw a curve of.
 var ErrConstantCost = errors.New("all models have the same mean cost: a cost-quality curve needs models of different cost")
 

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// Header and Cells are a table in text: the columns of a comparison.
+// Table is a table in text: the columns of a comparison.
 type Table struct {
 	Header []string
 	Cells  [][]string

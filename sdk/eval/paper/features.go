@@ -42,7 +42,7 @@ func (e *Env) features(ctx context.Context, p *Page, d *Data, list []modelSet) e
 	var heads []string
 	var cells []*cell
 	for _, set := range list {
-		e.starting("%s: models %s", p.Name, set.name)
+		e.startingf("%s: models %s", p.Name, set.name)
 		t, err := d.Table.Select(set.models...)
 		if err != nil {
 			return err
@@ -153,7 +153,7 @@ func ablation(ctx context.Context, e *Env) (*Page, error) {
 	}
 	var cells []*cell
 	for _, set := range sets(d.Table) {
-		e.starting("ablation: %s models", set.name)
+		e.startingf("ablation: %s models", set.name)
 		table, err := d.Table.Select(set.models...)
 		if err != nil {
 			return nil, err

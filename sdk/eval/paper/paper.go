@@ -42,7 +42,7 @@ type Env struct {
 	Progress func(label string)
 }
 
-func (e *Env) starting(format string, args ...any) {
+func (e *Env) startingf(format string, args ...any) {
 	if e.Progress != nil {
 		e.Progress(fmt.Sprintf(format, args...))
 	}

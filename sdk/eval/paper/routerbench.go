@@ -95,7 +95,7 @@ func routerbench(ctx context.Context, e *Env) (*Page, error) {
 				return nil, err
 			}
 			for _, level := range levels {
-				e.starting("routerbench: %s, %s models, %s noise", d.Name, set.name, level)
+				e.startingf("routerbench: %s, %s models, %s noise", d.Name, set.name, level)
 				noise, err := eval.ParseNoise(level)
 				if err != nil {
 					return nil, err
@@ -145,7 +145,7 @@ func heatmap(ctx context.Context, e *Env) (*Page, error) {
 	for _, post := range posts {
 		line := map[string][]float64{}
 		for _, ante := range antes {
-			e.starting("heatmap: sigma ante %v, post %v", ante, post)
+			e.startingf("heatmap: sigma ante %v, post %v", ante, post)
 			c, err := quick.run(ctx, t, share, 1, func(s *eval.Study) {
 				s.Noise, s.Strategies, s.Points = &eval.Noise{Ante: ante, Post: post}, wanted, 20
 			})

@@ -41,7 +41,7 @@ func runtimes(ctx context.Context, e *Env) (*Page, error) {
 		series[i].Name = v.label
 	}
 	for _, n := range sizes {
-		e.starting("runtime: %d models", n)
+		e.startingf("runtime: %d models", n)
 		line := []string{fmt.Sprint(n)}
 		for i, v := range variants {
 			if n > v.most {
@@ -115,7 +115,7 @@ func curves(ctx context.Context, e *Env) (*Page, error) {
 	p := newPage("curves", "Cost-quality curves")
 	p.printf("One split, halves, all models. Bands are two sigma on either side, by %d resamples of the queries.\n", e.Bootstrap)
 	draw := func(name, title string, d *Data, setup func(s *eval.Study)) error {
-		e.starting("curves: %s", name)
+		e.startingf("curves: %s", name)
 		c, err := e.run(ctx, d.Table, e.share(0.5), 1, setup)
 		if err != nil {
 			return err

@@ -36,7 +36,7 @@ func swebench(ctx context.Context, e *Env) (*Page, error) {
 	var heads []string
 	var cells []*cell
 	for _, set := range swebenchSets(d) {
-		e.starting("swebench: %s models", set.name)
+		e.startingf("swebench: %s models", set.name)
 		t, err := d.Table.Select(set.models...)
 		if err != nil {
 			return nil, err

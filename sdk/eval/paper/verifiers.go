@@ -36,7 +36,7 @@ func verifiers(ctx context.Context, e *Env) (*Page, error) {
 		var values []float64
 		line := []string{"false reject " + percent(reject)}
 		for _, pass := range rates {
-			e.starting("verifiers: false pass %v, false reject %v", pass, reject)
+			e.startingf("verifiers: false pass %v, false reject %v", pass, reject)
 			c, err := quick.run(ctx, d.Table, share, min(2, e.splits()), func(s *eval.Study) {
 				s.Signals, s.Strategies, s.Points = eval.SignalsVerdict, verifierRows, 20
 				s.Verdicts = &eval.Verdicts{
@@ -70,7 +70,7 @@ func (e *Env) calls(ctx context.Context, p *Page, d *Data, share float64) error 
 		"the same strategies with calls as the cost to save.\n\n")
 	timed := *d.Table
 	timed.CostUSD, timed.Signals = counts, nil
-	e.starting("verifiers: API calls as cost")
+	e.startingf("verifiers: API calls as cost")
 	c, err := e.run(ctx, timed.Complete(), share, min(2, e.splits()), func(s *eval.Study) {
 		s.Signals, s.Strategies, s.CostUnit = eval.SignalsVerdict, rows, "API calls"
 	})

@@ -79,14 +79,14 @@ var hostileActs = map[string]func(arguments []string) error{
 		return os.ErrPermission
 	},
 	"fork": func([]string) error {
-		for {
+		for { //nolint:staticcheck // it is to spin
 			command := exec.Command("/proc/self/exe", "hostile", "fork")
 			_ = command.Start()
 		}
 	},
 	"memory": func([]string) error {
 		var held [][]byte
-		for {
+		for { //nolint:staticcheck // it is to spin
 			block := make([]byte, 8<<20)
 			for i := range block {
 				block[i] = 1
@@ -122,7 +122,7 @@ var hostileActs = map[string]func(arguments []string) error{
 		}
 	},
 	"loop": func([]string) error {
-		for {
+		for { //nolint:staticcheck // it is to spin
 		}
 	},
 	"flood": func([]string) error {

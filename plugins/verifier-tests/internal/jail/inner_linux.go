@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"os/exec"
 	"runtime"
@@ -61,9 +62,7 @@ func throughInner(command *exec.Cmd, o *order, r *report) (handOver func() error
 			return errors.New(got.Error)
 		}
 		r.Layers = append(r.Layers, got.Layers...)
-		for layer, reason := range got.Missing {
-			r.Missing[layer] = reason
-		}
+		maps.Copy(r.Missing, got.Missing)
 		return nil
 	}, nil
 }

@@ -171,7 +171,7 @@ func (j *Jail) start(ctx context.Context, o *order) (*Result, error) {
 		decode = err
 	}
 	waited := command.Wait()
-	reports.SetReadDeadline(time.Now().Add(time.Second))
+	_ = reports.SetReadDeadline(time.Now().Add(time.Second)) // a pipe always takes one
 	reading.Wait()
 	result := &Result{
 		End: r.End, ExitCode: r.ExitCode, Stdout: stdout.bytes(), Stderr: stderr.bytes(),

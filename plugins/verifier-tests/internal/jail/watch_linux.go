@@ -138,7 +138,7 @@ func killAll(namespaces bool) int {
 		return alive
 	}
 	// What is being forked meanwhile is found in the next round.
-	for round := 0; round < 100; round++ {
+	for round := range 100 {
 		killed := 0
 		for _, pid := range descendants(os.Getpid()) {
 			if zombie(pid) {

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"path"
 	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/stepfall/stepfall/sdk"
@@ -194,12 +195,7 @@ func isSearch(line string) bool {
 }
 
 func hasSearch(lines []string) bool {
-	for _, line := range lines {
-		if isSearch(line) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(lines, isSearch)
 }
 
 func isFence(line string) bool {

@@ -19,7 +19,7 @@ type judgement struct {
 	notes  []string
 }
 
-func (j *judgement) note(format string, arguments ...any) {
+func (j *judgement) notef(format string, arguments ...any) {
 	j.notes = append(j.notes, fmt.Sprintf(format, arguments...))
 }
 
@@ -191,7 +191,7 @@ func (j *judgement) decide(checks []*check) *sdk.Verdict {
 		default:
 			flaky++
 			undecided = undecided || c.must
-			j.note("flaky: %s passed in %d of %d runs", c.name, passes, len(c.status))
+			j.notef("flaky: %s passed in %d of %d runs", c.name, passes, len(c.status))
 		}
 	}
 	total := passed + len(failed)
@@ -225,9 +225,10 @@ func describe(failed []*check, total int) string {
 			break
 		}
 		how := "failed"
-		if c.status[0] == runner.Missing {
+		switch c.status[0] {
+		case runner.Missing:
 			how = "did not run"
-		} else if c.status[0] == runner.Skip {
+		case runner.Skip:
 			how = "was skipped"
 		}
 		fmt.Fprintf(&b, "\n%s %s", c.name, how)

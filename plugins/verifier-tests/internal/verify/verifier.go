@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -111,7 +112,7 @@ func (v *Verifier) allowed(files []patch.File, j *judgement) []jail.Change {
 	var changes []jail.Change
 	for _, file := range files {
 		if v.config.protected(file.Path) {
-			j.note("the answer's change of %s was left out: it is a test file", file.Path)
+			j.notef("the answer's change of %s was left out: it is a test file", file.Path)
 			continue
 		}
 		changes = append(changes, jail.Change{Path: file.Path, Data: file.Content, Mode: file.Mode, Delete: file.Delete})
@@ -127,7 +128,7 @@ func (v *Verifier) run(ctx context.Context, t *tree, changes []jail.Change, trus
 	}
 	spec := &jail.Spec{
 		Dir: t.Dir, Argv: plan.Argv, Reports: plan.Reports,
-		Changes: append(changes[:len(changes):len(changes)], plan.Changes...),
+		Changes: append(slices.Clip(changes), plan.Changes...),
 		Env:     append(append(runner.ToolEnv(), plan.Env...), v.config.Env...),
 		Caches:  plan.Caches,
 		Limits: jail.Limits{

@@ -79,14 +79,14 @@ var hostileActs = map[string]func(arguments []string) error{
 		return os.ErrPermission
 	},
 	"fork": func([]string) error {
-		for { //nolint:staticcheck // it is to spin
+		for {
 			command := exec.Command("/proc/self/exe", "hostile", "fork")
 			_ = command.Start()
 		}
 	},
 	"memory": func([]string) error {
 		var held [][]byte
-		for { //nolint:staticcheck // it is to spin
+		for {
 			block := make([]byte, 8<<20)
 			for i := range block {
 				block[i] = 1

@@ -94,7 +94,9 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 	if o.Env == nil {
 		o.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + os.Getenv("HOME")}
 	}
-	o.Env = append(slices.Clip(o.Env), underTest+"=1")
+	// A program that was built with the race detector sleeps a second at its end,
+	// unless it is told not to.
+	o.Env = append(slices.Clip(o.Env), underTest+"=1", "GORACE=atexit_sleep_ms=0")
 	if o.CallTimeout == 0 {
 		o.CallTimeout = 20 * time.Second
 	}

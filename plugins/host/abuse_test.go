@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -228,12 +229,11 @@ func TestNoiseBeforeTheHandshakeDoesNoHarm(t *testing.T) {
 	if err := ask(within(t, 20*time.Second), estimator(t, h, nil), "print"); err != nil {
 		t.Fatal(err)
 	}
-	closesInTime(t, h)
+	// What is printed travels on its own; the answer may overtake it.
 	for _, want := range []string{"Loading model weights...", "to file descriptor one", "to standard output"} {
-		if !strings.Contains(out.String(), want) {
-			t.Errorf("the log lacks %q:\n%s", want, out)
-		}
+		waitFor(t, func() bool { return strings.Contains(out.String(), want) })
 	}
+	closesInTime(t, h)
 }
 
 func TestHostileLogLines(t *testing.T) {
@@ -277,6 +277,31 @@ func TestPanicsAndErrors(t *testing.T) {
 	}
 }
 
+// stopProcess stops a process and waits until all its threads have stopped: the
+// signal takes its time, and a thread on another processor still answers calls.
+func stopProcess(t *testing.T, pid int) {
+	t.Helper()
+	if err := syscall.Kill(pid, syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat("/proc/self/task"); err != nil {
+		return // no way to tell on this system
+	}
+	waitFor(t, func() bool {
+		threads, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", pid))
+		if err != nil || len(threads) == 0 {
+			return false
+		}
+		for _, thread := range threads {
+			text, err := os.ReadFile(thread)
+			if err != nil || !strings.Contains(string(text), ") T ") {
+				return false
+			}
+		}
+		return true
+	})
+}
+
 func TestAHungPluginIsKilled(t *testing.T) {
 	h := newHost(t, host.Config{Plugins: map[string]host.PluginConfig{"test": {CallTimeout: 200 * time.Millisecond}}})
 	e := estimator(t, h, nil)
@@ -284,10 +309,10 @@ func TestAHungPluginIsKilled(t *testing.T) {
 	if err := h.Start(ctx); err != nil {
 		t.Fatal(err)
 	}
-	if err := syscall.Kill(h.Stats()[0].PID, syscall.SIGSTOP); err != nil {
-		t.Fatal(err)
-	}
-	if err := ask(ctx, e, ""); !errors.Is(err, sdk.ErrPluginUnavailable) {
+	stopProcess(t, h.Stats()[0].PID)
+	// The call ends as unavailable, or, when the process is found dead while it is
+	// under way, with the answer of the next process.
+	if err := ask(ctx, e, ""); err != nil && !errors.Is(err, sdk.ErrPluginUnavailable) {
 		t.Errorf("got %v", err)
 	}
 	waitFor(t, func() bool { return ask(ctx, e, "") == nil })

@@ -47,7 +47,7 @@ func (c *Cascade) Decide(s *State) Decision {
 	d := Decision{Run: Stop, Answer: s.answer(c.answer)}
 	next := s.after(c.order)
 	n := s.length(c.order)
-	if next == n || c.spent(s) {
+	if next == n || c.DepthReached(s) {
 		return d
 	}
 	if len(s.Ran) == 0 {

@@ -77,7 +77,7 @@ func (r *CascadeRoute) Decide(s *State) Decision {
 	s.check()
 	answer, floor := s.best()
 	d := Decision{Run: Stop, Answer: answer}
-	if r.spent(s) {
+	if r.DepthReached(s) {
 		return d
 	}
 	w := r.pool.Get().(*work)

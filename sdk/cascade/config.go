@@ -191,8 +191,9 @@ func at(values []float64, i int) float64 {
 	return values[min(i, len(values)-1)]
 }
 
-// spent reports whether the depth limit forbids a further model.
-func (c *common) spent(s *State) bool { return c.maxDepth > 0 && len(s.Ran) >= c.maxDepth }
+// DepthReached reports whether the limit on models per step is reached, so that no
+// further one may run.
+func (c *common) DepthReached(s *State) bool { return c.maxDepth > 0 && len(s.Ran) >= c.maxDepth }
 
 // room returns how many further models the depth limit allows.
 func (c *common) room(s *State) int {

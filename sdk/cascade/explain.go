@@ -138,7 +138,7 @@ func (c *Cascade) value(s *State, lambda float64, added []int) Alternative {
 func (r *CascadeRoute) Explain(s *State) Explanation {
 	e := Explanation{Decision: r.Decide(s), Lambda: r.lambda(len(s.Ran))}
 	_, floor := s.best()
-	if r.spent(s) {
+	if r.DepthReached(s) {
 		return e
 	}
 	w := new(work)
@@ -186,7 +186,7 @@ func (x *Index) Explain(s *State) Explanation {
 	e := Explanation{Decision: x.Decide(s), Lambda: x.lambda(len(s.Ran))}
 	_, floor := s.best()
 	for i := range s.Beliefs {
-		if !s.open(i) || x.spent(s) {
+		if !s.open(i) || x.DepthReached(s) {
 			continue
 		}
 		l := s.Beliefs[i].law(x.scale)

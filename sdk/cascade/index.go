@@ -41,7 +41,7 @@ func (x *Index) Decide(s *State) Decision {
 	s.check()
 	answer, v := s.best()
 	d := Decision{Run: Stop, Answer: answer}
-	if x.spent(s) {
+	if x.DepthReached(s) {
 		return d
 	}
 	lambda, cheap := x.lambda(len(s.Ran)), x.cheap(s)

@@ -36,7 +36,7 @@ func (t *Threshold) Tune(thresholds []float64, gamma float64) (Strategy, error) 
 func (t *Threshold) Decide(s *State) Decision {
 	s.check()
 	d := Decision{Run: Stop, Answer: s.answer(t.answer)}
-	if n := len(s.Ran); n > 0 && s.Beliefs[s.Ran[n-1]].Mean >= at(t.thresholds, n-1) || t.spent(s) {
+	if n := len(s.Ran); n > 0 && s.Beliefs[s.Ran[n-1]].Mean >= at(t.thresholds, n-1) || t.DepthReached(s) {
 		return d
 	}
 	if next := s.after(t.order); next < s.length(t.order) {

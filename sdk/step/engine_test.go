@@ -405,3 +405,26 @@ func TestAFaultyStrategyDoesNotTurnForEver(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 }
+
+func TestTheDepthLimitIsNamed(t *testing.T) {
+	strategy, err := cascade.NewThreshold(cascade.Params{Thresholds: []float64{1}, MaxDepth: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	engine, err := step.New(step.Config{
+		Candidates: []step.Candidate{{Model: sdk.Model{Name: "a"}}, {Model: sdk.Model{Name: "b"}}}, Strategy: strategy,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	res, err := engine.Run(t.Context(), step.Request{
+		Query:  &sdk.Query{},
+		Caller: step.CallerFunc(func(context.Context, *step.Call) (*sdk.Answer, error) { return &sdk.Answer{Text: "x"}, nil }),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if res.Trace.Stop != sdk.StopDepth {
+		t.Errorf("stopped for %q", res.Trace.Stop)
+	}
+}

@@ -154,6 +154,9 @@ func (r *run) loop(ctx context.Context) (sdk.StopReason, int, error) {
 				return sdk.StopError, -1, r.failed(sdk.ErrNoFeasibleModel)
 			}
 			stop := sdk.StopNotWorth
+			if s, ok := r.plan.Strategy.(depthLimited); ok && s.DepthReached(&r.state) {
+				stop = sdk.StopDepth
+			}
 			return stop, r.preferred(d.Answer), nil
 		}
 		if r.only < 0 && (r.state.Infeasible[d.Run] || slices.Contains(r.state.Ran, d.Run)) {
@@ -181,6 +184,12 @@ func (r *run) loop(ctx context.Context) (sdk.StopReason, int, error) {
 			return sdk.StopExhausted, d.Run, nil
 		}
 	}
+}
+
+// depthLimited is the optional ability of a strategy to tell that its limit on
+// models per step is reached.
+type depthLimited interface {
+	DepthReached(s *cascade.State) bool
 }
 
 // decide asks the strategy and records what it said.

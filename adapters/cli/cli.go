@@ -75,6 +75,7 @@ func newRoot(s Streams) *cobra.Command {
 		newEvalCommand(s),
 		newPaperCommand(s),
 		newReplayCommand(s),
+		newServeCommand(s),
 		newTraceCommand(s),
 		newOutcomesCommand(s),
 		newCollectCommand(s),

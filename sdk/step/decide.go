@@ -1,0 +1,122 @@
+package step
+
+import (
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/stepfall/stepfall/sdk"
+	"github.com/stepfall/stepfall/sdk/cascade"
+)
+
+// depthLimited is the optional ability of a strategy to tell that its limit on
+// models per step is reached.
+type depthLimited interface {
+	DepthReached(s *cascade.State) bool
+}
+
+// decide asks the strategy and records what it said.
+func (r *run) decide() cascade.Decision {
+	d := r.plan.Strategy.Decide(&r.state)
+	rec := sdk.Decision{Models: r.record(), Approximate: d.Approximate, Note: r.note, Lambda: r.lambda()}
+	r.note = ""
+	if d.Run != cascade.Stop {
+		rec.Run = r.e.names[d.Run]
+	}
+	if d.Answer != cascade.None {
+		rec.Answer = r.e.names[d.Answer]
+	}
+	if r.e.c.Explain {
+		rec.Alternatives = r.explain()
+	}
+	if r.only >= 0 && d.Run != r.only {
+		d.Run = r.only
+		rec.Note = strings.TrimPrefix(rec.Note+"; "+r.req.Only+" was called instead", "; ")
+	}
+	r.t.Decisions = append(r.t.Decisions, rec)
+	return d
+}
+
+// explain returns the alternatives of the decision at hand.
+func (r *run) explain() []sdk.Alternative {
+	explainer, ok := r.plan.Strategy.(cascade.Explainer)
+	if !ok {
+		return nil
+	}
+	why := explainer.Explain(&r.state)
+	list := make([]sdk.Alternative, len(why.Alternatives))
+	for i, a := range why.Alternatives {
+		list[i] = sdk.Alternative{ExpectedMax: finite(a.ExpectedMax), CostUSD: a.Cost, Tau: finite(a.Tau), Reservation: finite(a.Reservation)}
+		for _, m := range a.Models {
+			list[i].Models = append(list[i].Models, r.e.names[m])
+		}
+	}
+	return list
+}
+
+// finite keeps infinities out of traces: JSON has none.
+func finite(x float64) float64 { return min(max(x, -math.MaxFloat64), math.MaxFloat64) }
+
+func (r *run) lambda() float64 {
+	l := r.plan.Lambdas
+	if len(l) == 0 {
+		return 0
+	}
+	return l[min(len(r.state.Ran), len(l)-1)]
+}
+
+// record copies the beliefs of the models that matter to this decision.
+func (r *run) record() []sdk.Belief {
+	from := len(r.beliefs)
+	for i, b := range r.state.Beliefs {
+		ran := r.ran(i)
+		if r.state.Infeasible[i] && !ran {
+			continue
+		}
+		dev := b.StdDev
+		if ran {
+			dev = r.posts[i].StdDev
+		}
+		r.beliefs = append(r.beliefs, sdk.Belief{
+			Model: r.e.names[i], Quality: sdk.Estimate{Mean: b.Mean, StdDev: dev}, CostUSD: r.state.Costs[i], Ran: ran,
+		})
+	}
+	return r.beliefs[from:len(r.beliefs):len(r.beliefs)]
+}
+
+func (r *run) ran(i int) bool {
+	return slices.Contains(r.state.Ran, i)
+}
+
+func (r *run) anyOpen() bool {
+	if r.only >= 0 {
+		return !r.state.Infeasible[r.only]
+	}
+	for i, out := range r.state.Infeasible {
+		if !out && !r.ran(i) {
+			return true
+		}
+	}
+	return false
+}
+
+// final reports whether no outcome of running i can lead to another model or
+// answer: every answer so far was rejected, and even a worthless one would end
+// the step.
+func (r *run) final(i int) bool {
+	if r.only >= 0 {
+		return true
+	}
+	for _, k := range r.state.Ran {
+		if r.state.Beliefs[k].Mean > 0 {
+			return false
+		}
+	}
+	saved := r.state.Beliefs[i]
+	r.state.Beliefs[i] = cascade.Belief{}
+	r.state.Ran = append(r.state.Ran, i)
+	d := r.plan.Strategy.Decide(&r.state)
+	r.state.Ran = r.state.Ran[:len(r.state.Ran)-1]
+	r.state.Beliefs[i] = saved
+	return d.Run == cascade.Stop
+}

@@ -1,0 +1,146 @@
+package step
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/stepfall/stepfall/sdk"
+	"github.com/stepfall/stepfall/sdk/cascade"
+)
+
+// preferred returns the answer to return where the strategy chose i: among equal
+// posteriors, the one that passed the greater share of checks.
+func (r *run) preferred(i int) int {
+	best := i
+	for k, ran := range r.state.Ran {
+		if r.state.Beliefs[ran].Mean == r.state.Beliefs[i].Mean && score(r.attempts[k].Verdict) > score(r.verdict(best)) {
+			best = ran
+		}
+	}
+	return best
+}
+
+func score(v *sdk.Verdict) float64 {
+	if v == nil {
+		return 0
+	}
+	return v.Score
+}
+
+func (r *run) verdict(i int) *sdk.Verdict {
+	for k, ran := range r.state.Ran {
+		if ran == i {
+			return r.attempts[k].Verdict
+		}
+	}
+	return nil
+}
+
+// best returns the candidate with the highest posterior among those that ran.
+func (r *run) best() int {
+	best := -1
+	for _, i := range r.state.Ran {
+		if best < 0 || r.state.Beliefs[i].Mean > r.state.Beliefs[best].Mean {
+			best = i
+		}
+	}
+	return r.preferred(best)
+}
+
+// interrupted ends the step because the context ended: a deadline returns the best
+// answer so far, a cancellation nothing.
+func (r *run) interrupted(err error) (sdk.StopReason, int, error) {
+	if len(r.attempts) > 0 && errors.Is(err, context.DeadlineExceeded) {
+		return sdk.StopDeadline, r.best(), nil
+	}
+	return sdk.StopDeadline, -1, r.failed(err)
+}
+
+// exhausted ends the step because nothing is left to call.
+func (r *run) exhausted() (sdk.StopReason, int, error) {
+	switch {
+	case len(r.attempts) == 0 && r.capped != nil:
+		return sdk.StopBudget, -1, r.failed(r.capped)
+	case len(r.attempts) == 0 && len(r.failures) == 0:
+		return sdk.StopError, -1, r.infeasible()
+	case len(r.attempts) == 0:
+		return sdk.StopError, -1, r.failed(nil)
+	case r.capped != nil && r.e.c.FailAtCap:
+		return sdk.StopBudget, -1, r.failed(r.capped)
+	case r.capped != nil:
+		return sdk.StopBudget, r.strategyAnswer(), nil
+	}
+	return sdk.StopExhausted, r.strategyAnswer(), nil
+}
+
+// strategyAnswer asks the strategy, with nothing left to run, which answer to
+// return: it may have a rule of its own, such as the last.
+func (r *run) strategyAnswer() int {
+	r.believe(context.Background())
+	d := r.decide()
+	if d.Answer == cascade.None {
+		return r.best()
+	}
+	return r.preferred(d.Answer)
+}
+
+func (r *run) stopOf(ctx context.Context, err error) sdk.StopReason {
+	switch {
+	case ctx.Err() != nil:
+		return sdk.StopDeadline
+	case errors.Is(err, sdk.ErrBudgetExhausted):
+		return sdk.StopBudget
+	}
+	return sdk.StopError
+}
+
+// failed joins the error that ended the step with those of the calls.
+func (r *run) failed(err error) error {
+	var list []error
+	known := func(err error) bool {
+		for _, f := range r.failures {
+			if errors.Is(f, err) {
+				return true
+			}
+		}
+		return false
+	}
+	if err != nil && !known(err) && (!errors.Is(err, sdk.ErrNoFeasibleModel) || len(r.failures) == 0) {
+		list = append(list, err)
+	}
+	return errors.Join(append(list, r.failures...)...)
+}
+
+func (r *run) infeasible() error {
+	var b strings.Builder
+	for k, i := range r.t.Infeasible {
+		if k > 0 {
+			b.WriteString(", ")
+		}
+		b.WriteString(i.Model + " " + i.Reason)
+	}
+	return fmt.Errorf("%w: %s", sdk.ErrNoFeasibleModel, b.String())
+}
+
+// finish completes the trace and makes the result.
+func (r *run) finish(stop sdk.StopReason, answer int, err error, start time.Time) *Result {
+	result := &Result{Index: answer, Attempts: r.attempts, Trace: r.t}
+	r.t.Stop = stop
+	if err != nil {
+		r.t.Error = err.Error()
+	}
+	for k, i := range r.state.Ran {
+		r.t.Calls[r.callOf[k]].Quality = r.posts[i]
+		if i == answer {
+			result.Answer, result.Verdict, result.Quality = &r.attempts[k].Answer, r.attempts[k].Verdict, r.posts[i]
+			r.t.Chosen = r.e.names[i]
+		}
+	}
+	r.t.CostUSD = r.spent
+	r.t.Duration = r.e.c.Now().Sub(start)
+	r.t.Overhead = r.t.Duration - r.waited
+	return result
+}

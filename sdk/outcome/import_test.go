@@ -51,6 +51,21 @@ func TestLeaderboards(t *testing.T) {
 	}
 }
 
+func TestLeaderboardsReadTheSameEveryTime(t *testing.T) {
+	const board = `{"leaderboards": [{"name": "bash-only", "results": [
+		{"name": "small", "date": "2025-07-26", "per_instance_details": {"d-1": {"resolved": true}, "a-1": {"resolved": true}, "c-1": {"resolved": true}, "b-1": {"resolved": true}}},
+		{"name": "small", "date": "2025-12-01", "per_instance_details": {"a-1": {"resolved": false}}}]}]}`
+	for range 5 {
+		table := read(t, board)
+		if !slices.Equal(table.Queries, []string{"a-1", "b-1", "c-1", "d-1"}) {
+			t.Fatalf("queries %q", table.Queries)
+		}
+		if !slices.Equal(table.Models, []string{"small", "small (2025-12-01)"}) || table.Quality[0][1] != 0 {
+			t.Fatalf("a second submission of one model: models %q, quality %v", table.Models, table.Quality[0])
+		}
+	}
+}
+
 func TestTracesHoldOnlyWhatRan(t *testing.T) {
 	passed := &sdk.Verdict{Outcome: sdk.Passed}
 	var lines bytes.Buffer

@@ -4,12 +4,14 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"math"
+	"slices"
 	"strings"
 )
 
-// leaderboard is the SWE-bench leaderboards file, as far as it is read. Leaderboards
-// hold results, one for each submission; those with details by instance count.
+// leaderboard is one of the SWE-bench leaderboards, as far as it is read. It holds
+// results, one for each submission; those with details by instance count.
 type leaderboard struct {
 	Name    string   `json:"name"`
 	Results []result `json:"results"`
@@ -17,6 +19,8 @@ type leaderboard struct {
 
 type result struct {
 	Name    string                     `json:"name"`
+	Date    string                     `json:"date"`
+	Folder  string                     `json:"folder"`
 	Details map[string]json.RawMessage `json:"per_instance_details"`
 }
 
@@ -46,13 +50,14 @@ func (b *builder) readLeaderboards(data []byte, name string) error {
 				continue
 			}
 			found++
-			for id, raw := range r.Details {
+			model := b.submission(board.Name, &r)
+			for _, id := range slices.Sorted(maps.Keys(r.Details)) {
 				place := fmt.Sprintf("per_instance_details of %q, %s", r.Name, id)
 				var one instance
-				if err := json.Unmarshal(raw, &one); err != nil {
+				if err := json.Unmarshal(r.Details[id], &one); err != nil {
 					return &Error{File: name, Column: place, Err: err}
 				}
-				c := cell{query: id, group: repository(id), model: r.Name, numbers: map[string]float64{
+				c := cell{query: id, group: repository(id), model: model, numbers: map[string]float64{
 					colQuality: math.NaN(), colCost: unknownAsNaN(one.Cost), "api_calls": unknownAsNaN(one.Calls),
 				}}
 				if one.Resolved != nil {
@@ -71,6 +76,21 @@ func (b *builder) readLeaderboards(data []byte, name string) error {
 		return &Error{File: name, Err: errors.New("no result has per_instance_details")}
 	}
 	return nil
+}
+
+// submission returns the model's name of a result: its own, and as much more as
+// tells it from those before, since a model may be submitted again.
+func (b *builder) submission(board string, r *result) string {
+	name := r.Name
+	for _, more := range []string{r.Date, r.Folder, board} {
+		if _, taken := b.models[name]; !taken {
+			break
+		}
+		if more != "" {
+			name = fmt.Sprintf("%s (%s)", r.Name, more)
+		}
+	}
+	return name
 }
 
 // repository returns the repository of an instance such as astropy__astropy-13033.

@@ -10,14 +10,14 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"github.com/stepfall/stepfall/adapters/cli"
-	"github.com/stepfall/stepfall/adapters/swe"
+	"github.com/stepfall/stepfall/sdk/jail"
 )
 
 // TestMain lets the test binary double as the stepfall command in scripts.
 func TestMain(m *testing.M) {
+	jail.Main()
 	testscript.Main(m, map[string]func(){
 		"stepfall": func() {
-			swe.JailMain()
 			ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 			code := cli.Run(ctx, os.Args[1:], cli.Streams{In: os.Stdin, Out: os.Stdout, Err: os.Stderr})
 			stop()

@@ -187,12 +187,12 @@ func (f *sweFlags) run(ctx context.Context, s Streams) (err error) {
 
 // solver makes the solver and the folder for work trees; done cleans up.
 func (f *sweFlags) solver(ctx context.Context, s Streams, r *router.Router) (*swe.Solver, string, func() error, error) {
-	helper, err := os.Executable()
+	walls, err := swe.NewJail(ctx)
 	if err != nil {
-		helper = ""
+		return nil, "", nil, err
 	}
 	solver := &swe.Solver{
-		Setup: swe.FromRouter(r), Mode: swe.Mode(f.mode), Agent: swe.Agent{MaxTurns: f.maxTurns}, Jail: swe.NewJail(ctx, helper),
+		Setup: swe.FromRouter(r), Mode: swe.Mode(f.mode), Agent: swe.Agent{MaxTurns: f.maxTurns}, Jail: walls,
 		ShowFailures: f.showFailures, TestCommand: f.command, Spend: &swe.Spend{CapUSD: f.maxUSD},
 	}
 	if f.verbose {

@@ -135,11 +135,11 @@ func (f *sweBenchFlags) strategy(ctx context.Context, plugins router.Plugins, di
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, r.Close()) }()
-	helper, err := os.Executable()
+	walls, err := swe.NewJail(ctx)
 	if err != nil {
 		return nil, err
 	}
-	solver := &swe.Solver{Setup: swe.FromRouter(r), Mode: swe.WholeTrajectory, Jail: swe.NewJail(ctx, helper), Spend: &swe.Spend{}}
+	solver := &swe.Solver{Setup: swe.FromRouter(r), Mode: swe.WholeTrajectory, Jail: walls, Spend: &swe.Spend{}}
 	b := &swe.Batch{Solver: solver, Repos: filepath.Join(dir, "repos"), Trees: filepath.Join(dir, "trees"), Parallel: f.parallel}
 	row := &sweRow{Strategy: name}
 	overhead, attempts := time.Duration(0), 0

@@ -11,8 +11,8 @@ import (
 
 	"github.com/tmc/langchaingo/llms"
 
-	"github.com/stepfall/stepfall/adapters/swe/patch"
 	"github.com/stepfall/stepfall/sdk"
+	"github.com/stepfall/stepfall/sdk/patch"
 )
 
 // Agent is the limits of the agent. The zero value is sensible.
@@ -151,11 +151,13 @@ func (a *Agent) run(ctx context.Context, model llms.Model, hands *tools, task st
 		messages = append(messages, said)
 		if len(calls) == 0 {
 			// Models without tools answer with search/replace blocks.
-			if blocks, err := patch.Parse(text); err == nil {
-				for _, b := range blocks {
-					if _, err := hands.edit(b.Path, b.Search, b.Replace); err != nil {
-						t.Why = err.Error()
-					}
+			// A whole file may be no more than a quotation here.
+			for _, e := range patch.Parse(&sdk.Answer{Text: text}, "") {
+				if e.Kind != patch.Replace {
+					continue
+				}
+				if _, err := hands.edit(e.Path, e.Search, e.Content); err != nil {
+					t.Why = err.Error()
 				}
 			}
 			t.Finished = true

@@ -1,30 +1,25 @@
 package swe
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync"
-	"syscall"
 	"time"
+
+	"github.com/stepfall/stepfall/sdk/jail"
 )
 
-// Jail runs commands that models ask for. The zero value runs them in a process
-// group of their own, with a clean environment and bounded output; [NewJail] adds
-// the isolation that the machine has.
+// Jail runs commands that models ask for in a work tree, which they change. The
+// zero value refuses them.
 type Jail struct {
-	// Helper is a program that calls [JailMain] first; it restricts the files that
-	// the command can reach. Empty means no restriction.
-	Helper string
 	// Layers and Missing say what holds the commands and what could not be had.
 	Layers  []string
 	Missing map[string]string
 
-	namespaces bool
+	jail *jail.Jail
 }
 
 // Ran is what a command did.
@@ -34,116 +29,91 @@ type Ran struct {
 	TimedOut bool
 }
 
+// NewJail probes what isolation can be had here. The program must call
+// [jail.Main] before anything else.
+func NewJail(ctx context.Context) (*Jail, error) {
+	opened, err := jail.Open(ctx, jail.Options{})
+	if err != nil {
+		return nil, err
+	}
+	j := &Jail{jail: opened}
+	j.Layers, j.Missing = opened.Layers()
+	return j, nil
+}
+
 // maxOutput is the largest output of a command that is kept.
 const maxOutput = 1 << 20
 
-// keep are the variables that commands get; everything else, keys above all, stays
-// out of their reach.
-var keep = []string{"PATH", "LANG", "GOROOT", "GOTOOLCHAIN", "PYENV_ROOT", "NODE_PATH", "VIRTUAL_ENV", "CC"}
-
 // Run runs a command in dir. The error is only for what the command could not help.
 func (j *Jail) Run(ctx context.Context, dir string, timeout time.Duration, args ...string) (*Ran, error) {
-	if timeout > 0 {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, timeout)
-		defer cancel()
+	if j.jail == nil {
+		return nil, errors.New("no commands are run without a jail")
 	}
-	temp, err := os.MkdirTemp("", "stepfall-swe-*")
+	spec := &jail.Spec{
+		Dir: dir, InPlace: true, Argv: args, CombineOutput: true,
+		Env: append(jail.ToolEnv(),
+			"PWD="+dir, "GOWORK=off", "GOFLAGS=-trimpath", "GOPROXY=off", "GOTELEMETRY=off", "GOTOOLCHAIN=local", "PYTHONDONTWRITEBYTECODE=1"),
+		ReadOnly: append(jail.SystemPaths(), jail.PathTools()...),
+		Limits:   jail.Limits{Wall: timeout, Output: maxOutput},
+	}
+	c := caches()
+	if c.modules != "" {
+		spec.Env = append(spec.Env, "GOMODCACHE="+c.modules)
+		spec.ReadOnly = append(spec.ReadOnly, c.modules)
+	}
+	if c.build != "" {
+		spec.Env = append(spec.Env, "GOCACHE="+c.build)
+		spec.Writable = []string{c.build}
+	}
+	if git := linkedGitDir(dir); git != "" {
+		spec.ReadOnly = append(spec.ReadOnly, git)
+	}
+	result, err := j.jail.Run(ctx, spec)
 	if err != nil {
 		return nil, err
 	}
-	defer os.RemoveAll(temp)
-	cmd := j.command(ctx, dir, temp, args)
-	output := &capped{limit: maxOutput}
-	cmd.Stdout, cmd.Stderr = output, output
-	// Whatever holds the pipes after the group was killed is not waited for.
-	cmd.WaitDelay = time.Second
-	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
-	err = cmd.Start()
-	if err != nil {
-		return &Ran{Code: 127, Output: err.Error()}, nil
+	ran := &Ran{Code: result.ExitCode, Output: strings.ToValidUTF8(string(result.Stdout), "?"), TimedOut: result.End == jail.EndTimeout}
+	if result.End != jail.EndExit && !ran.TimedOut {
+		ran.Output += "\n(stopped: " + string(result.End) + ")"
 	}
-	pid := cmd.Process.Pid
-	err = cmd.Wait()
-	// A command that ended may have left others of its group behind.
-	_ = syscall.Kill(-pid, syscall.SIGKILL)
-	result := &Ran{Output: output.String(), TimedOut: errors.Is(ctx.Err(), context.DeadlineExceeded)}
-	var exit *exec.ExitError
-	switch {
-	case errors.As(err, &exit):
-		result.Code = exit.ExitCode()
-	case err != nil && !errors.Is(err, exec.ErrWaitDelay) && ctx.Err() == nil:
-		return nil, err
-	}
-	return result, nil
+	return ran, nil
 }
 
-func (j *Jail) environment(dir, temp string) []string {
-	env := []string{
-		"HOME=" + temp, "TMPDIR=" + temp, "GOWORK=off", "GOFLAGS=-trimpath", "GOPROXY=off", "GOTELEMETRY=off",
-		"PYTHONDONTWRITEBYTECODE=1", "NO_COLOR=1", "PWD=" + dir,
-	}
-	for _, name := range keep {
-		if value, ok := os.LookupEnv(name); ok {
-			env = append(env, name+"="+value)
-		}
-	}
-	for name, folder := range caches() {
-		env = append(env, name+"="+folder)
-	}
-	return env
-}
+type goCaches struct{ modules, build string }
 
 // caches are the folders of the Go command that make a run fast. The build cache
 // is one of the agent's own: what models run must not reach the cache that the
 // verifier or the user builds from.
-var caches = sync.OnceValue(func() map[string]string {
-	found := map[string]string{}
+var caches = sync.OnceValue(func() goCaches {
+	var found goCaches
 	if home, err := os.UserHomeDir(); err == nil {
 		modules := os.Getenv("GOMODCACHE")
 		if modules == "" {
 			modules = filepath.Join(home, "go", "pkg", "mod")
 		}
 		if info, err := os.Stat(modules); err == nil && info.IsDir() {
-			found["GOMODCACHE"] = modules
+			found.modules = modules
 		}
 	}
 	if base, err := os.UserCacheDir(); err == nil {
 		own := filepath.Join(base, "stepfall", "agent-go-build")
 		if os.MkdirAll(own, 0o755) == nil {
-			found["GOCACHE"] = own
+			found.build = own
 		}
 	}
 	return found
 })
 
-// capped keeps the first half and the last half of what is written to it.
-type capped struct {
-	limit      int
-	head, tail []byte
-	lost       int
-}
-
-// Write never fails.
-func (c *capped) Write(p []byte) (int, error) {
-	n := len(p)
-	if room := c.limit/2 - len(c.head); room > 0 {
-		take := min(room, len(p))
-		c.head = append(c.head, p[:take]...)
-		p = p[take:]
+// linkedGitDir returns the .git folder of the repository that a work tree belongs
+// to, so that git log and git diff work in it; it stays read-only.
+func linkedGitDir(dir string) string {
+	data, err := os.ReadFile(filepath.Join(dir, ".git"))
+	if err != nil {
+		return ""
 	}
-	c.tail = append(c.tail, p...)
-	if over := len(c.tail) - c.limit/2; over > c.limit/2 {
-		c.lost += over
-		c.tail = bytes.Clone(c.tail[over:])
+	path := strings.TrimSpace(strings.TrimPrefix(string(data), "gitdir: "))
+	if i := strings.LastIndex(path, "/worktrees/"); i > 0 {
+		return path[:i]
 	}
-	return n, nil
-}
-
-func (c *capped) String() string {
-	text := string(c.head)
-	if c.lost > 0 {
-		text += "\n... output left out ...\n"
-	}
-	return strings.ToValidUTF8(text+string(c.tail), "?")
+	return ""
 }

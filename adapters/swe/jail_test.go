@@ -10,15 +10,16 @@ import (
 	"time"
 
 	"github.com/stepfall/stepfall/adapters/swe"
+	"github.com/stepfall/stepfall/sdk/jail"
 )
 
-func jail(t *testing.T) *swe.Jail {
+func newJail(t *testing.T) *swe.Jail {
 	t.Helper()
-	helper, err := os.Executable()
+	j, err := swe.NewJail(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	return swe.NewJail(t.Context(), helper)
+	return j
 }
 
 func in(t *testing.T, j *swe.Jail, dir, script string) *swe.Ran {
@@ -32,7 +33,7 @@ func in(t *testing.T, j *swe.Jail, dir, script string) *swe.Ran {
 
 func TestJailRunsCommands(t *testing.T) {
 	dir := t.TempDir()
-	ran := in(t, jail(t), dir, "echo hello > f && cat f && exit 3")
+	ran := in(t, newJail(t), dir, "echo hello > f && cat f && exit 3")
 	if ran.Code != 3 || ran.Output != "hello\n" {
 		t.Errorf("code %d, output %q", ran.Code, ran.Output)
 	}
@@ -40,15 +41,15 @@ func TestJailRunsCommands(t *testing.T) {
 
 func TestJailKeepsSecrets(t *testing.T) {
 	t.Setenv("OPENAI_API_KEY", "sk-secret")
-	if ran := in(t, jail(t), t.TempDir(), "env"); strings.Contains(ran.Output, "sk-secret") {
+	if ran := in(t, newJail(t), t.TempDir(), "env"); strings.Contains(ran.Output, "sk-secret") {
 		t.Errorf("the key is in the environment:\n%s", ran.Output)
 	}
 }
 
 func TestJailHasNoNetwork(t *testing.T) {
-	j := jail(t)
-	if !slices.Contains(j.Layers, "no network") {
-		t.Skip("no network namespaces here:", j.Missing["network"])
+	j := newJail(t)
+	if !slices.Contains(j.Layers, jail.LayerNetwork) {
+		t.Skip("no network namespaces here:", j.Missing)
 	}
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -66,9 +67,9 @@ func TestJailHasNoNetwork(t *testing.T) {
 }
 
 func TestJailKeepsFilesOutOfReach(t *testing.T) {
-	j := jail(t)
-	if !slices.Contains(j.Layers, "files (Landlock)") {
-		t.Skip("no Landlock here:", j.Missing["files"])
+	j := newJail(t)
+	if len(jail.Lacks([]string{"filesystem"}, j.Layers)) > 0 {
+		t.Skip("files are not confined here:", j.Missing)
 	}
 	secret := filepath.Join(t.TempDir(), "secret")
 	if err := os.WriteFile(secret, []byte("treasure"), 0o644); err != nil {
@@ -85,13 +86,13 @@ func TestJailKeepsFilesOutOfReach(t *testing.T) {
 
 func TestJailEndsWhatWasStarted(t *testing.T) {
 	dir := t.TempDir()
-	j := jail(t)
+	j := newJail(t)
 	start := time.Now()
 	ran, err := j.Run(t.Context(), dir, time.Second, "sh", "-c", "setsid sh -c 'sleep 3; echo late > late' & sleep 60")
 	if err != nil || !ran.TimedOut || time.Since(start) > 10*time.Second {
 		t.Fatalf("ran %+v, %v after %v", ran, err, time.Since(start))
 	}
-	if !slices.Contains(j.Layers, "process namespace") {
+	if !slices.Contains(j.Layers, jail.LayerPID) {
 		t.Skip("no process namespaces here")
 	}
 	// The namespace is gone when Run returns, and with it all of its processes.
@@ -101,7 +102,7 @@ func TestJailEndsWhatWasStarted(t *testing.T) {
 }
 
 func TestJailBoundsOutput(t *testing.T) {
-	ran := in(t, jail(t), t.TempDir(), "yes | head -c 20000000; echo end")
+	ran := in(t, newJail(t), t.TempDir(), "yes | head -c 20000000; echo end")
 	if len(ran.Output) > 2<<20 || !strings.HasSuffix(ran.Output, "end\n") {
 		t.Errorf("%d bytes of output", len(ran.Output))
 	}

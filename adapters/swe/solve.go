@@ -45,7 +45,8 @@ type Solver struct {
 	Setup Setup
 	Mode  Mode
 	Agent Agent
-	Jail  *Jail
+	// Jail runs the commands that models ask for; nil refuses them.
+	Jail *Jail
 	// ShowFailures tells the next model what the one before did and why it was rejected.
 	ShowFailures bool
 	// TestCommand runs a repository's tests; a task's own comes first.

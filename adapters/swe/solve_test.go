@@ -22,12 +22,13 @@ import (
 	"github.com/stepfall/stepfall/adapters/swe/suite"
 	"github.com/stepfall/stepfall/sdk"
 	"github.com/stepfall/stepfall/sdk/cascade"
+	"github.com/stepfall/stepfall/sdk/jail"
 	"github.com/stepfall/stepfall/sdk/step"
 )
 
 // TestMain lets the test binary double as the jail's helper.
 func TestMain(m *testing.M) {
-	swe.JailMain()
+	jail.Main()
 	if dir := os.Getenv(batchEnv); dir != "" {
 		if err := runBatch(dir, os.Getenv(batchServer)); err != nil {
 			fmt.Fprintln(os.Stderr, err)
@@ -102,11 +103,7 @@ func newBench(t *testing.T) *bench {
 		models[name] = model
 		config.Candidates = append(config.Candidates, step.Candidate{Model: sdk.Model{Name: name, Price: prices[name], MaxOutputTokens: 4096}})
 	}
-	helper, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
-	b.solver = &swe.Solver{Setup: swe.Setup{Step: config, Models: models}, Mode: swe.WholeTrajectory, Jail: swe.NewJail(t.Context(), helper), Spend: &swe.Spend{}}
+	b.solver = &swe.Solver{Setup: swe.Setup{Step: config, Models: models}, Mode: swe.WholeTrajectory, Jail: newJail(t), Spend: &swe.Spend{}}
 	return b
 }
 

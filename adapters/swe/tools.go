@@ -13,7 +13,7 @@ import (
 
 	"github.com/tmc/langchaingo/llms"
 
-	"github.com/stepfall/stepfall/adapters/swe/patch"
+	"github.com/stepfall/stepfall/sdk/patch"
 )
 
 // The limits of a tool's answer and of a file that is read, in bytes.
@@ -184,7 +184,7 @@ func (t *tools) edit(path, old, replacement string) (string, error) {
 	case err != nil:
 		return "", err
 	}
-	after, err := patch.Replace(text, old, replacement)
+	after, err := patch.ReplaceOnce(text, old, replacement)
 	if err != nil {
 		return "", fmt.Errorf("%w: %s: %w", errTool, path, err)
 	}

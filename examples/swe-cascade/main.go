@@ -14,9 +14,13 @@ import (
 	"github.com/stepfall/stepfall/adapters/scripted"
 	"github.com/stepfall/stepfall/adapters/swe"
 	"github.com/stepfall/stepfall/examples/internal/offline"
+	"github.com/stepfall/stepfall/sdk/jail"
 )
 
-func main() { offline.Must(run(context.Background())) }
+func main() {
+	jail.Main() // what models run is run by this program, jailed
+	offline.Must(run(context.Background()))
+}
 
 func run(ctx context.Context) error {
 	stop, err := offline.Start(answer)
@@ -39,7 +43,11 @@ func run(ctx context.Context) error {
 		return err
 	}
 	defer model.Close()
-	solver := swe.Solver{Setup: swe.FromRouter(model), Mode: swe.WholeTrajectory, Jail: swe.NewJail(ctx, ""), Spend: &swe.Spend{CapUSD: 1}}
+	walls, err := swe.NewJail(ctx)
+	if err != nil {
+		return err
+	}
+	solver := swe.Solver{Setup: swe.FromRouter(model), Mode: swe.WholeTrajectory, Jail: walls, Spend: &swe.Spend{CapUSD: 1}}
 	batch := swe.Batch{Solver: &solver, Trees: filepath.Join(dir, "trees")}
 	results, err := batch.Run(ctx, []swe.Task{{
 		InstanceID: "leap", Repo: repo, ProblemStatement: "1900 was no leap year, but IsLeap says it was.",

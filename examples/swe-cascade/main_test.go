@@ -8,10 +8,12 @@ import (
 	"testing"
 
 	"github.com/stepfall/stepfall/examples/internal/offline"
+	"github.com/stepfall/stepfall/sdk/jail"
 )
 
 // TestMain builds the plugin, as the README says.
 func TestMain(m *testing.M) {
+	jail.Main()
 	offline.Unset()
 	build := exec.Command("go", "build", "-o", "bin/", "../../plugins/verifier-tests")
 	if out, err := build.CombinedOutput(); err != nil {

@@ -10,9 +10,9 @@ import (
 	"slices"
 	"time"
 
-	"github.com/stepfall/stepfall/plugins/verifier-tests/internal/jail"
 	"github.com/stepfall/stepfall/plugins/verifier-tests/internal/verify"
 	"github.com/stepfall/stepfall/sdk"
+	"github.com/stepfall/stepfall/sdk/jail"
 	"github.com/stepfall/stepfall/sdk/plugin"
 	"github.com/stepfall/stepfall/sdk/plugin/schema"
 )

@@ -7,8 +7,8 @@ import (
 	"testing"
 
 	"github.com/stepfall/stepfall/plugins/host"
-	"github.com/stepfall/stepfall/plugins/verifier-tests/internal/jail"
 	"github.com/stepfall/stepfall/sdk"
+	"github.com/stepfall/stepfall/sdk/jail"
 	"github.com/stepfall/stepfall/sdk/plugin/wire"
 	"github.com/stepfall/stepfall/sdk/plugintest"
 )

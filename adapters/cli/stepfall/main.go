@@ -9,12 +9,12 @@ import (
 	"syscall"
 
 	"github.com/stepfall/stepfall/adapters/cli"
-	"github.com/stepfall/stepfall/adapters/swe"
+	"github.com/stepfall/stepfall/sdk/jail"
 )
 
 func main() {
 	// As the helper of a jail, the program becomes the jailed command.
-	swe.JailMain()
+	jail.Main()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	code := cli.Run(ctx, os.Args[1:], cli.Streams{In: os.Stdin, Out: os.Stdout, Err: os.Stderr})
 	stop()

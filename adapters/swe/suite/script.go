@@ -58,7 +58,7 @@ func plan(t *Task, model string) [][]scripted.ToolCall {
 	}
 	var changes []scripted.ToolCall
 	for _, e := range edits {
-		changes = append(changes, call("edit", map[string]any{"path": e.Path, "old": e.Search, "new": e.Replace}))
+		changes = append(changes, call("edit", map[string]any{"path": e.Path, "old": e.Search, "new": e.Content}))
 	}
 	turns = append(turns, changes)
 	if t.Level == 3 && model == "large" {

@@ -13,7 +13,8 @@ import (
 
 	"golang.org/x/tools/txtar"
 
-	"github.com/stepfall/stepfall/adapters/swe/patch"
+	"github.com/stepfall/stepfall/sdk"
+	"github.com/stepfall/stepfall/sdk/patch"
 )
 
 //go:embed repos/*.txtar tasks/*.txtar
@@ -52,15 +53,15 @@ type Task struct {
 	// Files is the repository with the defect.
 	Files map[string]string
 	// Fix mends it.
-	Fix []patch.Block
+	Fix []patch.Edit
 
-	wrong map[string][]patch.Block
+	wrong map[string][]patch.Edit
 }
 
 // Edits returns what a scripted model changes.
-func (t *Task) Edits(model string) []patch.Block {
-	if blocks, ok := t.wrong[model]; ok {
-		return blocks
+func (t *Task) Edits(model string) []patch.Edit {
+	if edits, ok := t.wrong[model]; ok {
+		return edits
 	}
 	return t.Fix
 }
@@ -127,7 +128,7 @@ func each(pattern string, do func(name string, archive *txtar.Archive) error) er
 
 func (s *Suite) task(id string, archive *txtar.Archive) (Task, error) {
 	head, statement, _ := strings.Cut(string(archive.Comment), "\n\n")
-	t := Task{ID: id, Statement: strings.TrimSpace(statement), wrong: map[string][]patch.Block{}}
+	t := Task{ID: id, Statement: strings.TrimSpace(statement), wrong: map[string][]patch.Edit{}}
 	fail := ""
 	for line := range strings.Lines(head) {
 		key, value, _ := strings.Cut(strings.TrimSpace(line), ": ")
@@ -157,19 +158,21 @@ func (s *Suite) task(id string, archive *txtar.Archive) (Task, error) {
 		}
 	}
 	for _, f := range archive.Files {
-		blocks, err := patch.Parse(string(f.Data))
-		if err != nil {
-			return t, fmt.Errorf("%s: %w", f.Name, err)
+		edits := patch.Parse(&sdk.Answer{Text: string(f.Data)}, "")
+		if len(edits) == 0 {
+			return t, fmt.Errorf("%s holds no edit", f.Name)
 		}
 		if f.Name != "break.txt" {
-			t.wrong[strings.TrimSuffix(f.Name, ".txt")] = blocks
+			t.wrong[strings.TrimSuffix(f.Name, ".txt")] = edits
 			continue
 		}
-		if t.Files, err = patch.Apply(repo.Files, blocks); err != nil {
+		var err error
+		if t.Files, err = patch.ApplyToMap(repo.Files, edits); err != nil {
 			return t, fmt.Errorf("%s: %w", f.Name, err)
 		}
-		for _, b := range blocks {
-			t.Fix = append(t.Fix, patch.Block{Path: b.Path, Search: b.Replace, Replace: b.Search})
+		for _, e := range edits {
+			e.Search, e.Content = e.Content, e.Search
+			t.Fix = append(t.Fix, e)
 		}
 		slices.Reverse(t.Fix)
 	}

@@ -14,8 +14,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/stepfall/stepfall/adapters/swe/patch"
 	"github.com/stepfall/stepfall/adapters/swe/suite"
+	"github.com/stepfall/stepfall/sdk/patch"
 )
 
 var models = []string{"small", "medium", "large"}
@@ -117,9 +117,9 @@ func have(tool string) bool {
 	return err == nil
 }
 
-func apply(t *testing.T, task suite.Task, blocks []patch.Block) map[string]string {
+func apply(t *testing.T, task suite.Task, edits []patch.Edit) map[string]string {
 	t.Helper()
-	files, err := patch.Apply(task.Files, blocks)
+	files, err := patch.ApplyToMap(task.Files, edits)
 	if err != nil {
 		t.Fatalf("%s: %v", task.ID, err)
 	}

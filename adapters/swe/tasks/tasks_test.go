@@ -10,8 +10,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/stepfall/stepfall/adapters/swe/patch"
 	"github.com/stepfall/stepfall/adapters/swe/tasks"
+	"github.com/stepfall/stepfall/sdk"
+	"github.com/stepfall/stepfall/sdk/patch"
 )
 
 // TestRightIsRightAndWrongIsWrong runs each task's tests on the untouched tree,
@@ -64,11 +65,7 @@ func TestRightIsRightAndWrongIsWrong(t *testing.T) {
 
 func apply(t *testing.T, task *tasks.Task, answer string) map[string]string {
 	t.Helper()
-	blocks, err := patch.Parse(answer)
-	if err != nil {
-		t.Fatalf("%s: %v", task.Name, err)
-	}
-	files, err := patch.Apply(task.Files, blocks)
+	files, err := patch.ApplyToMap(task.Files, patch.Parse(&sdk.Answer{Text: answer}, ""))
 	if err != nil {
 		t.Fatalf("%s: %v", task.Name, err)
 	}

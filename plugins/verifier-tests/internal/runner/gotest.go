@@ -16,7 +16,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/stepfall/stepfall/plugins/verifier-tests/internal/jail"
+	"github.com/stepfall/stepfall/sdk/jail"
 )
 
 // goTest runs go test -json.

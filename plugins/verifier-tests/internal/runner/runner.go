@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/stepfall/stepfall/plugins/verifier-tests/internal/jail"
+	"github.com/stepfall/stepfall/sdk/jail"
 )
 
 // Status is how one test ended.

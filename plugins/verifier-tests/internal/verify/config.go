@@ -10,7 +10,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/stepfall/stepfall/plugins/verifier-tests/internal/jail"
+	"github.com/stepfall/stepfall/sdk/jail"
 )
 
 // Config is what the policy says. Only Command is required.

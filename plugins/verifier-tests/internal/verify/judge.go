@@ -6,9 +6,9 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/stepfall/stepfall/plugins/verifier-tests/internal/jail"
 	"github.com/stepfall/stepfall/plugins/verifier-tests/internal/runner"
 	"github.com/stepfall/stepfall/sdk"
+	"github.com/stepfall/stepfall/sdk/jail"
 )
 
 // judgement gathers what leads to one verdict.

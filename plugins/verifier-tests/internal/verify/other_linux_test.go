@@ -10,9 +10,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stepfall/stepfall/plugins/verifier-tests/internal/jail"
 	"github.com/stepfall/stepfall/plugins/verifier-tests/internal/verify"
 	"github.com/stepfall/stepfall/sdk"
+	"github.com/stepfall/stepfall/sdk/jail"
 )
 
 func find(t *testing.T, program string, probe ...string) string {

@@ -7,9 +7,9 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/stepfall/stepfall/plugins/verifier-tests/internal/jail"
 	"github.com/stepfall/stepfall/plugins/verifier-tests/internal/runner"
 	"github.com/stepfall/stepfall/sdk"
+	"github.com/stepfall/stepfall/sdk/jail"
 )
 
 // preflight is the run on an untouched tree.

@@ -12,10 +12,10 @@ import (
 
 	"golang.org/x/sync/semaphore"
 
-	"github.com/stepfall/stepfall/plugins/verifier-tests/internal/jail"
-	"github.com/stepfall/stepfall/plugins/verifier-tests/internal/patch"
 	"github.com/stepfall/stepfall/plugins/verifier-tests/internal/runner"
 	"github.com/stepfall/stepfall/sdk"
+	"github.com/stepfall/stepfall/sdk/jail"
+	"github.com/stepfall/stepfall/sdk/patch"
 )
 
 // Verifier gives verdicts by running tests. It is safe for concurrent use.
@@ -129,14 +129,14 @@ func (v *Verifier) run(ctx context.Context, t *tree, changes []jail.Change, trus
 	spec := &jail.Spec{
 		Dir: t.Dir, Argv: plan.Argv, Reports: plan.Reports,
 		Changes: append(slices.Clip(changes), plan.Changes...),
-		Env:     append(append(runner.ToolEnv(), plan.Env...), v.config.Env...),
+		Env:     append(append(jail.ToolEnv(), plan.Env...), v.config.Env...),
 		Caches:  plan.Caches,
 		Limits: jail.Limits{
 			Wall: v.config.Timeout, Memory: v.config.MemoryBytes, Disk: v.config.DiskBytes,
 			Processes: v.config.Processes, Output: v.config.OutputBytes,
 		},
 	}
-	for _, paths := range [][]string{runner.SystemPaths, runner.ToolPaths(v.config.Command[0]), plan.ReadOnly, v.config.ReadOnly} {
+	for _, paths := range [][]string{jail.SystemPaths(), jail.ToolPaths(v.config.Command[0]), plan.ReadOnly, v.config.ReadOnly} {
 		spec.ReadOnly = append(spec.ReadOnly, paths...)
 	}
 	if !trusted {

@@ -6,27 +6,28 @@ import (
 	"strings"
 )
 
-// replace puts edit.Content in place of the only occurrence of edit.Search.
-func replace(edit Edit, old string) (string, error) {
-	if strings.TrimSpace(edit.Search) == "" {
-		return "", &Error{Path: edit.Path, Reason: "exists, and the passage to search for is empty"}
+// ReplaceOnce puts content in place of the only occurrence of search in old. When
+// search does not occur as it stands, trailing space and then indentation are
+// forgiven. The error is an *Error without a path.
+func ReplaceOnce(old, search, content string) (string, error) {
+	if strings.TrimSpace(search) == "" {
+		return "", &Error{Reason: "the passage to search for is empty"}
 	}
-	search := edit.Search
 	if !strings.HasSuffix(old, "\n") && strings.HasSuffix(old, strings.TrimSuffix(search, "\n")) {
 		search = strings.TrimSuffix(search, "\n") // the end of a file without a last newline
 	}
 	switch n := strings.Count(old, search); {
 	case n == 1:
-		return strings.Replace(old, search, edit.Content, 1), nil
+		return strings.Replace(old, search, content, 1), nil
 	case n > 1:
-		return "", &Error{Path: edit.Path, Reason: fmt.Sprintf("the passage to replace occurs %d times:\n%s", n, search)}
+		return "", &Error{Reason: fmt.Sprintf("the passage to replace occurs %d times:\n%s", n, search)}
 	}
 	lines, tail := splitLines(old)
 	want, _ := splitLines(search)
-	have, _ := splitLines(edit.Content)
+	have, _ := splitLines(content)
 	at, err := find(lines, want, 0)
 	if err != nil {
-		return "", &Error{Path: edit.Path, Reason: fmt.Sprintf("the passage to replace %v:\n%s", err, search)}
+		return "", &Error{Reason: fmt.Sprintf("the passage to replace %v:\n%s", err, search)}
 	}
 	lines = slices.Concat(lines[:at], reindent(have, want, lines[at:at+len(want)]), lines[at+len(want):])
 	return strings.Join(lines, "\n") + tail, nil

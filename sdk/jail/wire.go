@@ -7,6 +7,8 @@ type order struct {
 	Spec
 	// Namespaces says that the process was started in new namespaces.
 	Namespaces bool
+	// UserNamespace says that a user namespace is among them.
+	UserNamespace bool
 	// UID and GID are what the command runs as; -1 keeps those of the process.
 	UID, GID int
 	// Temp is the directory to use without a mount namespace. It is removed.

@@ -27,6 +27,13 @@ type Jail struct {
 	missing  map[string]string
 }
 
+// errNoMain is said in the process that should have been the first of a run; what
+// started it reads it from there.
+var errNoMain = errors.New("the program does not call jail.Main before anything else")
+
+// probeTimeout is for a program that does not call Main and does something else.
+const probeTimeout = 10 * time.Second
+
 // nobody is what commands run as when the plugin runs as root and the uids are few.
 const nobody = 65534
 
@@ -51,6 +58,9 @@ func Open(ctx context.Context, options Options) (*Jail, error) {
 	temp := options.Temp
 	if temp == "" {
 		temp = os.TempDir()
+	}
+	if len(os.Args) > 0 && (os.Args[0] == helperName || os.Args[0] == innerName) {
+		return nil, errNoMain
 	}
 	self, err := os.Executable()
 	if err != nil {
@@ -82,6 +92,8 @@ func Open(ctx context.Context, options Options) (*Jail, error) {
 }
 
 func (j *Jail) probe(ctx context.Context) (*Result, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, probeTimeout, errNoMain)
+	defer cancel()
 	return j.start(ctx, &order{Probe: true, Spec: Spec{ReadOnly: []string{"/usr", "/lib", "/lib64", "/bin"}}})
 }
 
@@ -108,7 +120,9 @@ func (j *Jail) start(ctx context.Context, o *order) (*Result, error) {
 	begin := time.Now()
 	o.Limits = o.Limits.withDefaults()
 	o.Namespaces, o.UID, o.GID = j.namespaces, -1, -1
-	if j.asNobody {
+	o.UserNamespace = j.namespaces && os.Getuid() != 0
+	asNobody := j.asNobody && !o.InPlace
+	if asNobody {
 		o.UID = unusedUID()
 		o.GID = o.UID
 	}
@@ -142,9 +156,12 @@ func (j *Jail) start(ctx context.Context, o *order) (*Result, error) {
 	command.Args = []string{helperName}
 	command.Env = []string{"GOMAXPROCS=2", "GOGC=off", "GOMEMLIMIT=256MiB"}
 	command.Stdout, command.Stderr = stdout, stderr
+	if o.CombineOutput {
+		command.Stderr = stdout
+	}
 	command.ExtraFiles = []*os.File{orders, reportsWriter}
 	command.WaitDelay = time.Second
-	command.SysProcAttr = j.attributes()
+	command.SysProcAttr = j.attributes(o.UserNamespace)
 	if !j.namespaces {
 		// The helper ends its run when its pipe closes: killed, it could not.
 		command.Cancel = ordersWriter.Close
@@ -196,68 +213,17 @@ func (j *Jail) start(ctx context.Context, o *order) (*Result, error) {
 	return result, nil
 }
 
-func (j *Jail) attributes() *syscall.SysProcAttr {
+func (j *Jail) attributes(userNamespace bool) *syscall.SysProcAttr {
 	attributes := &syscall.SysProcAttr{Setsid: true}
 	if !j.namespaces {
 		return attributes
 	}
 	attributes.Pdeathsig = syscall.SIGKILL
 	attributes.Cloneflags = syscall.CLONE_NEWNS | syscall.CLONE_NEWPID | syscall.CLONE_NEWNET | syscall.CLONE_NEWIPC | syscall.CLONE_NEWUTS
-	if !j.asNobody {
+	if userNamespace {
 		attributes.Cloneflags |= syscall.CLONE_NEWUSER
 		attributes.UidMappings = []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Getuid(), Size: 1}}
 		attributes.GidMappings = []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Getgid(), Size: 1}}
 	}
 	return attributes
-}
-
-var errTooMuchOutput = errors.New("far too much output")
-
-// floodFactor times the kept output is more than any test prints.
-const floodFactor = 64
-
-// capped keeps the first half and the last half of what is written to it.
-type capped struct {
-	limit   int
-	tooMuch func()
-
-	mu         sync.Mutex
-	head, tail []byte
-	total      int
-}
-
-func (c *capped) Write(p []byte) (int, error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	n, half := len(p), c.limit/2
-	c.total += n
-	if c.total > floodFactor*c.limit {
-		c.tooMuch()
-	}
-	if room := half - len(c.head); room > 0 {
-		take := min(room, len(p))
-		c.head, p = append(c.head, p[:take]...), p[take:]
-	}
-	c.tail = append(c.tail, p...)
-	if len(c.tail) > 2*half {
-		c.tail = append(c.tail[:0], c.tail[len(c.tail)-half:]...)
-	}
-	return n, nil
-}
-
-func (c *capped) cut() bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.total > c.limit
-}
-
-func (c *capped) bytes() []byte {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.total <= c.limit {
-		return append(c.head, c.tail...)
-	}
-	tail := c.tail[max(0, len(c.tail)-c.limit/2):]
-	gap := fmt.Sprintf("\n[... %d bytes left out ...]\n", c.total-len(c.head)-len(tail))
-	return append(append(c.head, gap...), tail...)
 }

@@ -69,6 +69,8 @@ func serve(o *order, r *report) error {
 	if err := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0); err != nil {
 		return fmt.Errorf("hiding: %w", err)
 	}
+	// When memory runs out, the run goes first.
+	_ = os.WriteFile("/proc/self/oom_score_adj", []byte("1000"), 0o644)
 	dir := o.Dir
 	var t *tree
 	if o.Namespaces {
@@ -76,7 +78,12 @@ func serve(o *order, r *report) error {
 		if t, err = buildRoot(o); err != nil {
 			return err
 		}
-		r.Layers = append(r.Layers, LayerUser, LayerPID, LayerMount, LayerIPC)
+		r.Layers = append(r.Layers, LayerPID, LayerMount, LayerIPC)
+		if o.UserNamespace || o.UID >= 0 {
+			r.Layers = append(r.Layers, LayerUser)
+		} else {
+			r.Missing[LayerUser] = "the command keeps root's uid, without capabilities, to write in place"
+		}
 		if err := raiseLoopback(); err != nil {
 			return fmt.Errorf("raising the loopback: %w", err)
 		}
@@ -89,7 +96,7 @@ func serve(o *order, r *report) error {
 		if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
 			return fmt.Errorf("adopting orphans: %w", err)
 		}
-		if o.Dir != "" {
+		if o.Dir != "" && !o.InPlace {
 			dir = filepath.Join(o.Temp, "tree")
 			if err := os.Mkdir(dir, 0o755); err != nil {
 				return err
@@ -305,7 +312,9 @@ func run(o *order, r *report, dir string) error {
 	if !o.Probe {
 		path, err := lookPath(o.Argv[0], dir, command.Env)
 		if err != nil {
-			return err
+			fmt.Fprintln(os.Stderr, err)
+			r.End, r.ExitCode = EndExit, notFound
+			return nil
 		}
 		command.Path = path
 	}
@@ -339,6 +348,9 @@ func run(o *order, r *report, dir string) error {
 	}
 	return nil
 }
+
+// notFound is the exit code of shells for commands that do not exist.
+const notFound = 127
 
 // lookPath finds a command in the PATH that it will have itself.
 func lookPath(name, dir string, env []string) (string, error) {

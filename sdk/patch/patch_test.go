@@ -10,8 +10,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/stepfall/stepfall/plugins/verifier-tests/internal/patch"
 	"github.com/stepfall/stepfall/sdk"
+	"github.com/stepfall/stepfall/sdk/patch"
 )
 
 const addGo = `package calc

@@ -4,9 +4,11 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"path"
 	"path/filepath"
 	"strings"
+	"testing/fstest"
 )
 
 // File is the new state of one file.
@@ -39,6 +41,27 @@ func Apply(tree fs.FS, edits []Edit) ([]File, error) {
 		files[i] = *a.files[name]
 	}
 	return files, nil
+}
+
+// ApplyToMap is [Apply] on files that are kept by path. It returns a new map.
+func ApplyToMap(files map[string]string, edits []Edit) (map[string]string, error) {
+	tree := fstest.MapFS{}
+	for name, text := range files {
+		tree[name] = &fstest.MapFile{Data: []byte(text), Mode: 0o644}
+	}
+	changed, err := Apply(tree, edits)
+	if err != nil {
+		return nil, err
+	}
+	after := maps.Clone(files)
+	for _, file := range changed {
+		if file.Delete {
+			delete(after, file.Path)
+			continue
+		}
+		after[file.Path] = string(file.Content)
+	}
+	return after, nil
 }
 
 type applied struct {
@@ -94,7 +117,11 @@ func change(edit Edit, old string, exists bool) (string, error) {
 		if !exists {
 			return "", &Error{Path: edit.Path, Reason: "does not exist"}
 		}
-		return replace(edit, old)
+		content, err := ReplaceOnce(old, edit.Search, edit.Content)
+		if misfit, ok := errors.AsType[*Error](err); ok {
+			misfit.Path = edit.Path
+		}
+		return content, err
 	}
 	if !exists && !edit.New && !onlyAdds(edit.Hunks) {
 		return "", &Error{Path: edit.Path, Reason: "does not exist"}

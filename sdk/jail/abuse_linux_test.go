@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stepfall/stepfall/plugins/verifier-tests/internal/jail"
+	"github.com/stepfall/stepfall/sdk/jail"
 )
 
 // attack runs this binary as a hostile program.
@@ -211,6 +211,7 @@ func TestWithoutNamespaces(t *testing.T) {
 	}
 	need(t, j, jail.LayerLandlock, jail.LayerSeccomp)
 	t.Run("tree", func(t *testing.T) { treeIsAView(t, j) })
+	t.Run("in place", func(t *testing.T) { inPlace(t, j) })
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)

@@ -13,7 +13,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/stepfall/stepfall/plugins/verifier-tests/internal/jail"
+	"github.com/stepfall/stepfall/sdk/jail"
 )
 
 // hostile is what the test binary does when it plays the program under test. It

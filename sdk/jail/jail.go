@@ -21,6 +21,9 @@ type Spec struct {
 	// Dir is the work tree, an absolute path. The command sees it at the same
 	// path, may write to it, and the writes are discarded.
 	Dir string
+	// InPlace lets the writes to Dir stay. The command then keeps the uid of the
+	// program: another could not write there.
+	InPlace bool
 	// Changes are made to the tree before the command starts.
 	Changes []Change
 	// Argv is the command; it starts in Dir. Argv[0] must be absolute or be
@@ -30,6 +33,9 @@ type Spec struct {
 	Env []string
 	// ReadOnly are the paths that the command may read, besides Dir.
 	ReadOnly []string
+	// Writable are directories that the command may write to, besides Dir; the
+	// writes stay. They need InPlace, or to be writable for everybody.
+	Writable []string
 	// Caches are directories that the command may read and write; the writes
 	// are discarded, unless the cache says otherwise.
 	Caches []Cache
@@ -38,6 +44,8 @@ type Spec struct {
 	// Guarded are files below Dir that the command must not write, replace or
 	// remove: those that it did are in Result.Touched.
 	Guarded []string
+	// CombineOutput has standard error in Result.Stdout, as it came.
+	CombineOutput bool
 	// Limits bound the run; a zero field means the default.
 	Limits Limits
 }
@@ -151,6 +159,11 @@ const (
 	LayerCgroup   = "cgroup"
 )
 
+var layers = []string{
+	LayerUser, LayerPID, LayerMount, LayerNetwork, LayerIPC,
+	LayerLandlock, LayerSeccomp, LayerRlimits, LayerWatchdog, LayerCgroup,
+}
+
 // aims are the names that a policy may require besides the layers: each is
 // reached when one of its layers holds.
 var aims = map[string][]string{
@@ -162,10 +175,7 @@ var aims = map[string][]string{
 // Names returns every name that can be required: the layers and the aims
 // filesystem, processes and memory.
 func Names() []string {
-	names := []string{
-		LayerUser, LayerPID, LayerMount, LayerNetwork, LayerIPC,
-		LayerLandlock, LayerSeccomp, LayerRlimits, LayerWatchdog, LayerCgroup,
-	}
+	names := slices.Clone(layers)
 	for aim := range aims {
 		names = append(names, aim)
 	}

@@ -82,8 +82,6 @@ func limitResources(l Limits) error {
 			return fmt.Errorf("resource %d: %w", limit.resource, err)
 		}
 	}
-	// When memory runs out all the same, the run goes first.
-	_ = os.WriteFile("/proc/self/oom_score_adj", []byte("1000"), 0o644)
 	return nil
 }
 

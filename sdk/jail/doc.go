@@ -3,19 +3,20 @@
 //
 // # One run
 //
-// [Open] probes what the machine offers. [Jail.Run] starts the plugin's own
+// [Open] probes what the machine offers. [Jail.Run] starts the program's own
 // binary again as a small first process (see [Main]), which builds the walls,
 // puts the candidate's changes into the tree, starts the command, waits, kills
 // whatever is left and hands back a report over a pipe that the command never
 // held. The tree on disk is not written to: in a mount namespace an overlay in
-// memory takes the writes and vanishes with the namespace, also when the plugin
-// is killed.
+// memory takes the writes and vanishes with the namespace, also when the program
+// is killed. With [Spec.InPlace] the writes to the tree stay: that is how an agent
+// works in a tree of its own.
 //
 // # Layers
 //
 // A run reports which layers held ([Result.Layers]) and which were wanted and
 // not to be had, with the reason ([Result.Missing]). What is missing is never
-// silently done without: the caller decides by [Jail.Lacks].
+// silently done without: the caller decides by [Lacks].
 //
 //	user       another uid, or a user namespace, without any capability
 //	pid        a pid namespace: no process outlives its run, setsid or not

@@ -39,12 +39,14 @@ func restrictPaths(o *order) error {
 	}
 	defer unix.Close(rules.fd)
 
-	read, write := append([]string{"/proc"}, o.ReadOnly...), []string{o.Temp}
+	read, write := append([]string{"/proc"}, o.ReadOnly...), append([]string{o.Temp}, o.Writable...)
 	if o.Namespaces {
-		read, write = []string{"/"}, []string{"/tmp", "/dev/shm"}
-		if o.Dir != "" {
-			write = append(write, o.Dir)
-		}
+		read, write = []string{"/"}, append([]string{"/tmp", "/dev/shm"}, o.Writable...)
+	}
+	if o.Dir != "" && (o.Namespaces || o.InPlace) {
+		write = append(write, o.Dir)
+	}
+	if o.Namespaces {
 		for _, cache := range o.Caches {
 			write = append(write, cache.Path)
 			if cache.Keep != "" {

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/stepfall/stepfall/plugins/verifier-tests/internal/jail"
+	"github.com/stepfall/stepfall/sdk/jail"
 )
 
 func TestMain(m *testing.M) {
@@ -88,5 +88,33 @@ func treeIsAView(t *testing.T, j *jail.Jail) {
 	}
 	if _, err := os.Stat(filepath.Join(dir, "b")); err == nil {
 		t.Error("a file was made in the tree on disk")
+	}
+}
+
+func TestInPlace(t *testing.T) { inPlace(t, open(t)) }
+
+func inPlace(t *testing.T, j *jail.Jail) {
+	dir, cache, other := tree(t, map[string]string{"a": "old\n"}), t.TempDir(), tree(t, map[string]string{"kept": "kept\n"})
+	spec := shell(dir, "echo new > a; echo made > "+cache+"/made; cat "+other+"/kept; echo no > "+other+"/kept; echo oops >&2; exit 3")
+	spec.InPlace, spec.CombineOutput, spec.Writable, spec.ReadOnly = true, true, []string{cache}, append(spec.ReadOnly, other)
+	result := run(t, j, spec)
+	if result.End != jail.EndExit || result.ExitCode != 3 {
+		t.Errorf("end %s, exit code %d", result.End, result.ExitCode)
+	}
+	if out := string(result.Stdout); !strings.HasPrefix(out, "kept\n") || !strings.HasSuffix(out, "oops\n") {
+		t.Errorf("output %q", out)
+	}
+	for path, want := range map[string]string{dir + "/a": "new\n", cache + "/made": "made\n", other + "/kept": "kept\n"} {
+		if got, err := os.ReadFile(path); err != nil || string(got) != want {
+			t.Errorf("%s holds %q, want %q (%v)", path, got, want, err)
+		}
+	}
+}
+
+func TestNoSuchCommand(t *testing.T) {
+	spec := shell(tree(t, nil), "")
+	spec.Argv = []string{"stepfall-no-such-command"}
+	if result := run(t, open(t), spec); result.ExitCode != 127 || !strings.Contains(string(result.Stderr), "not found") {
+		t.Errorf("exit code %d, %q", result.ExitCode, result.Stderr)
 	}
 }

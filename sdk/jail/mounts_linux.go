@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"sort"
 	"strconv"
 	"strings"
@@ -45,7 +46,7 @@ func buildRoot(o *order) (*tree, error) {
 		return nil, fmt.Errorf("mounting the root: %w", err)
 	}
 	t := &tree{order: o, root: root, layers: filepath.Join(root, layersDir), uppers: map[string]string{}}
-	steps := []func() error{t.directories, t.bindReadOnly, t.proc, t.devices, t.work, t.caches, t.enter}
+	steps := []func() error{t.directories, t.bindReadOnly, t.proc, t.devices, t.bindWritable, t.work, t.caches, t.enter}
 	for _, step := range steps {
 		if err := step(); err != nil {
 			return nil, err
@@ -56,7 +57,7 @@ func buildRoot(o *order) (*tree, error) {
 
 // freeMountPoint returns an existing directory that no path of the order lies below.
 func freeMountPoint(o *order) (string, error) {
-	used := append([]string{o.Dir, "/dev", "/proc"}, o.ReadOnly...)
+	used := slices.Concat([]string{o.Dir, "/dev", "/proc"}, o.ReadOnly, o.Writable)
 	for _, cache := range o.Caches {
 		used = append(used, cache.Lower...)
 		used = append(used, cache.Keep)
@@ -117,16 +118,25 @@ func (t *tree) bindReadOnly() error {
 		if i > 0 && path == paths[i-1] {
 			continue
 		}
-		if err := t.bind(path, path); err != nil {
+		if err := t.bind(path, unix.MOUNT_ATTR_RDONLY); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// bind shows path, read-only with all that is mounted below it, as at in the
+func (t *tree) bindWritable() error {
+	for _, path := range t.order.Writable {
+		if err := t.bind(path, 0); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// bind shows path, with all that is mounted below it, at the same place in the
 // new root. A path that does not exist is left out; a symbolic link is copied.
-func (t *tree) bind(path, at string) error {
+func (t *tree) bind(path string, attributes uint64) error {
 	info, err := os.Lstat(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
@@ -134,7 +144,7 @@ func (t *tree) bind(path, at string) error {
 	if err != nil {
 		return err
 	}
-	target := filepath.Join(t.root, at)
+	target := filepath.Join(t.root, path)
 	if _, err := os.Lstat(target); err == nil && info.Mode()&fs.ModeSymlink != 0 {
 		return nil
 	}
@@ -159,9 +169,9 @@ func (t *tree) bind(path, at string) error {
 	if err := unix.Mount(path, target, "", unix.MS_BIND|unix.MS_REC, ""); err != nil {
 		return fmt.Errorf("showing %s: %w", path, err)
 	}
-	attributes := &unix.MountAttr{Attr_set: unix.MOUNT_ATTR_RDONLY | unix.MOUNT_ATTR_NOSUID}
-	if err := unix.MountSetattr(unix.AT_FDCWD, target, unix.AT_RECURSIVE, attributes); err != nil {
-		return fmt.Errorf("making %s read-only: %w", path, err)
+	set := &unix.MountAttr{Attr_set: attributes | unix.MOUNT_ATTR_NOSUID}
+	if err := unix.MountSetattr(unix.AT_FDCWD, target, unix.AT_RECURSIVE, set); err != nil {
+		return fmt.Errorf("restricting the mount of %s: %w", path, err)
 	}
 	return nil
 }
@@ -175,7 +185,8 @@ func touch(path string) error {
 }
 
 func (t *tree) proc() error {
-	flags := uintptr(unix.MS_NOSUID | unix.MS_NODEV | unix.MS_NOEXEC)
+	// Read-only: root without capabilities could still write to /proc/sys.
+	flags := uintptr(unix.MS_NOSUID | unix.MS_NODEV | unix.MS_NOEXEC | unix.MS_RDONLY)
 	if err := unix.Mount("proc", filepath.Join(t.root, "proc"), "proc", flags, ""); err != nil {
 		return fmt.Errorf("mounting /proc: %w", err)
 	}
@@ -200,10 +211,14 @@ func (t *tree) devices() error {
 	return nil
 }
 
-// work shows the work tree as an overlay, or as a copy where overlays are refused.
+// work shows the work tree: itself, as an overlay, or as a copy where overlays
+// are refused.
 func (t *tree) work() error {
 	if t.order.Dir == "" {
 		return nil
+	}
+	if t.order.InPlace {
+		return t.bind(t.order.Dir, 0)
 	}
 	_, err := t.overlay(t.order.Dir, []string{t.order.Dir}, func(upper string) error {
 		return ownTree(t.order.Dir, upper, t.order.UID, t.order.GID)
@@ -237,7 +252,7 @@ func (t *tree) caches() error {
 		if cache.Keep == "" {
 			continue
 		}
-		keep, err := t.bindWritable(cache.Keep)
+		keep, err := t.bindHidden(cache.Keep)
 		if err != nil {
 			return err
 		}
@@ -328,8 +343,8 @@ func (t *tree) ownFirstLevel(lower []string, upper string) error {
 	return nil
 }
 
-// bindWritable shows dir at a place that only the first process uses.
-func (t *tree) bindWritable(dir string) (string, error) {
+// bindHidden shows dir at a place that only the first process uses.
+func (t *tree) bindHidden(dir string) (string, error) {
 	name := filepath.Join(t.layers, "keep"+strconv.Itoa(t.overlays))
 	t.overlays++
 	if err := os.MkdirAll(name, 0o700); err != nil {

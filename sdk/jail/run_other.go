@@ -1,0 +1,78 @@
+//go:build !linux
+
+package jail
+
+import (
+	"context"
+	"errors"
+	"os/exec"
+	"time"
+)
+
+// Main does nothing: there are no walls to build.
+func Main() {}
+
+// Jail runs commands. Walls are to be had on Linux only: elsewhere it bounds time
+// and output, and runs in place alone.
+type Jail struct{}
+
+// errNotLinux is why an answer does not get its own view of a tree.
+var errNotLinux = errors.New("a jail with a view of the tree needs Linux")
+
+// Open returns a jail without any layer.
+func Open(context.Context, Options) (*Jail, error) { return &Jail{}, nil }
+
+// Layers returns no layer.
+func (*Jail) Layers() ([]string, map[string]string) {
+	missing := map[string]string{}
+	for _, layer := range layers {
+		missing[layer] = "only on Linux"
+	}
+	return nil, missing
+}
+
+// Run runs a command in place; everything else is an error.
+func (j *Jail) Run(ctx context.Context, spec *Spec) (*Result, error) {
+	if !spec.InPlace || len(spec.Changes) > 0 || len(spec.Reports) > 0 {
+		return nil, errNotLinux
+	}
+	limits, begin := spec.Limits.withDefaults(), time.Now()
+	timed, cancel := context.WithTimeout(ctx, limits.Wall)
+	defer cancel()
+	timed, stop := context.WithCancelCause(timed)
+	defer stop(nil)
+	tooMuch := func() { stop(errTooMuchOutput) }
+	stdout := &capped{limit: limits.Output, tooMuch: tooMuch}
+	stderr := &capped{limit: limits.Output, tooMuch: tooMuch}
+	command := exec.CommandContext(timed, spec.Argv[0], spec.Argv[1:]...)
+	command.Dir, command.Env, command.Stdout, command.Stderr = spec.Dir, spec.Env, stdout, stderr
+	if spec.CombineOutput {
+		command.Stderr = stdout
+	}
+	command.WaitDelay = time.Second
+	kill := ownGroup(command)
+	err := command.Run()
+	kill()
+	if ctx.Err() != nil {
+		return nil, ctx.Err()
+	}
+	result := &Result{
+		End: EndExit, Stdout: stdout.bytes(), Stderr: stderr.bytes(), Truncated: stdout.cut() || stderr.cut(),
+		Duration: time.Since(begin), Command: time.Since(begin),
+	}
+	_, result.Missing = j.Layers()
+	var exit *exec.ExitError
+	switch {
+	case errors.Is(context.Cause(timed), errTooMuchOutput):
+		result.End, result.ExitCode = EndOutput, -1
+	case timed.Err() != nil:
+		result.End, result.ExitCode = EndTimeout, -1
+	case errors.As(err, &exit):
+		result.ExitCode = exit.ExitCode()
+	case errors.Is(err, exec.ErrNotFound):
+		result.ExitCode = 127
+	case err != nil:
+		return nil, err
+	}
+	return result, nil
+}

@@ -22,6 +22,11 @@ const (
 	// KindLatent is one hidden ease of the query shared by all models: for
 	// verified answers, and for signals.
 	KindLatent = "latent"
+	// KindLinear and KindLogistic are ridge regressions on features of the query and
+	// of the answers, one for each model and set of models that have run: the
+	// paper's estimators on real features.
+	KindLinear   = "linear"
+	KindLogistic = "logistic"
 )
 
 // Kinds of cost estimators.
@@ -41,7 +46,9 @@ const (
 )
 
 // Kinds returns the kinds of quality estimators.
-func Kinds() []string { return []string{KindMean, KindSignal, KindGaussian, KindLatent} }
+func Kinds() []string {
+	return []string{KindMean, KindSignal, KindLinear, KindLogistic, KindGaussian, KindLatent}
+}
 
 // CostKinds returns the kinds of cost estimators.
 func CostKinds() []string {
@@ -54,6 +61,9 @@ type Options struct {
 	Quality, Cost string
 	// Models have the prices, which KindCostTokens needs.
 	Models []sdk.Model
+	// Features are what KindLinear and KindLogistic use, of the constants that begin
+	// with Feature; nil is all that the table has. [FeatureSets] has the paper's.
+	Features []string
 	// Seed decides folds. The same seed on the same table gives the same fit.
 	Seed uint64
 }
@@ -98,6 +108,10 @@ func fitQuality(t *outcome.Table, o Options) (Quality, error) {
 		return fitGaussian(t)
 	case KindLatent:
 		return fitLatent(t), nil
+	case KindLinear:
+		return fitRegression(t, linkLinear, o.Features, o.Seed)
+	case KindLogistic:
+		return fitRegression(t, linkLogistic, o.Features, o.Seed)
 	}
 	return nil, fmt.Errorf("unknown quality estimator %q", kind)
 }
@@ -127,6 +141,8 @@ func newQuality(kind string) (Quality, error) {
 		return &gaussian{}, nil
 	case KindLatent:
 		return &latent{}, nil
+	case KindLinear, KindLogistic:
+		return &regression{}, nil
 	}
 	return nil, fmt.Errorf("unknown quality estimator %q", kind)
 }

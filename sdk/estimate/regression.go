@@ -1,0 +1,232 @@
+package estimate
+
+import (
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/stepfall/stepfall/sdk/cascade"
+)
+
+// regression is a ridge regression, linear or logistic, for each target model and
+// set of models that have run, as in the paper. There are 2^n sets, so that this is
+// done up to exactModels models; beyond, there is for each target one regression for
+// each of three situations, on what sums up the models that have run:
+// nothing has run, others have, the target has.
+type regression struct {
+	Link     string         `json:"link"`
+	Features *featureLayout `json:"features"`
+	// Exact has the coefficients by set (bit i: model i has run) and target; nil
+	// with many models.
+	Exact [][][]float64 `json:"exact,omitempty"`
+	// Pooled has the coefficients by situation and target.
+	Pooled [][][]float64 `json:"pooled,omitempty"`
+	// StdDev is that of the change which a target's own run makes to its estimate,
+	// on queries that the coefficients were not fitted to: by group (the last: all),
+	// then set, or with many models their number up to deepest, and target.
+	StdDev [][][]float64 `json:"std_dev"`
+	// Verified: a check judges the answers.
+	Verified bool `json:"verified,omitempty"`
+}
+
+// exactModels is the number of models up to which every set has its regressions.
+const exactModels = 5
+
+// deepest is the number of models run from which on deviations are pooled.
+const deepest = 3
+
+// Situations of a target.
+const (
+	nothingRan = iota
+	othersRan
+	targetRan
+	situations
+)
+
+func situation(ran []int, target int) int {
+	switch {
+	case slices.Contains(ran, target):
+		return targetRan
+	case len(ran) > 0:
+		return othersRan
+	}
+	return nothingRan
+}
+
+// input appends the features of a target given the models that have run, in
+// ascending order.
+func (e *regression) input(x []float64, s *seen, ran []int, target int) []float64 {
+	x = s.base(x, target)
+	switch {
+	case len(ran) == 0:
+		return x
+	case e.Exact != nil:
+		return s.each(x, ran)
+	}
+	return s.pooled(x, ran, target)
+}
+
+// coefficients returns those for a target given the models that have run.
+func (e *regression) coefficients(ran []int, target int) []float64 {
+	if e.Exact != nil {
+		return e.Exact[setOf(ran)][target]
+	}
+	return e.Pooled[situation(ran, target)][target]
+}
+
+// estimate is the quality of a target given the models that have run; x is scratch.
+func (e *regression) estimate(x []float64, s *seen, ran []int, target int) float64 {
+	x = e.input(x[:0], s, ran, target)
+	return min(max(linked(e.Link, dot(e.coefficients(ran, target), x)), 0), 1)
+}
+
+// context is the row of StdDev for the models that have run.
+func (e *regression) context(ran []int) int {
+	if e.Exact != nil {
+		return setOf(ran)
+	}
+	return min(len(ran), deepest)
+}
+
+func setOf(ran []int) int {
+	set := 0
+	for _, m := range ran {
+		set |= 1 << m
+	}
+	return set
+}
+
+func (e *regression) Kind() string {
+	if e.Link == linkLinear {
+		return KindLinear
+	}
+	return KindLogistic
+}
+
+func (e *regression) Signals() []string { return e.Features.Signals }
+
+func (e *regression) check(models int) error {
+	l := e.Features
+	if l == nil || e.Link != linkLinear && e.Link != linkLogistic {
+		return fmt.Errorf("link %q", e.Link)
+	}
+	groups := len(l.Groups) + 1
+	fits := len(l.Trust) == groups && len(e.StdDev) == groups && (l.Ante == nil || len(l.Ante) == models) && l.Classes <= len(l.Signals)
+	for _, f := range l.Run {
+		fits = fits && len(f.Mean) == groups && len(f.StdDev) == models && f.Signal >= 0 && (f.Kind != runSignal || f.Signal < len(l.Signals))
+		for _, row := range f.Mean {
+			fits = fits && len(row) == models
+		}
+	}
+	for _, row := range l.Trust {
+		fits = fits && len(row) == models
+	}
+	if !fits {
+		return fmt.Errorf("features do not fit %d models", models)
+	}
+	l.prepare()
+	contexts := deepest + 1
+	if e.Exact != nil {
+		if models > exactModels {
+			return fmt.Errorf("a regression for each set of %d models", models)
+		}
+		contexts = 1 << models
+		fits = len(e.Exact) == contexts
+	} else {
+		fits = len(e.Pooled) == situations
+	}
+	for _, rows := range append(slices.Clone(e.Exact), e.Pooled...) {
+		fits = fits && len(rows) == models
+	}
+	for _, rows := range e.StdDev {
+		fits = fits && len(rows) == contexts
+		for _, row := range rows {
+			fits = fits && len(row) == models
+		}
+	}
+	if !fits {
+		return fmt.Errorf("coefficients do not fit %d models", models)
+	}
+	return e.checkLengths(models)
+}
+
+// checkLengths makes sure that there is a coefficient for every feature.
+func (e *regression) checkLengths(models int) error {
+	s := e.Features.newSeen(models)
+	for _, ran := range e.examples(models) {
+		for target := range models {
+			if want, got := len(e.input(nil, s, ran, target)), len(e.coefficients(ran, target)); got != want {
+				return fmt.Errorf("%d coefficients for %d features", got, want)
+			}
+		}
+	}
+	return nil
+}
+
+// examples are sets of models that between them use all coefficients.
+func (e *regression) examples(models int) [][]int {
+	if e.Exact == nil {
+		return [][]int{nil, {0}, {models - 1}}
+	}
+	return allSets(models)
+}
+
+// allSets returns the sets of n models, in the order of their bits.
+func allSets(n int) [][]int {
+	out := make([][]int, 1<<n)
+	for set := range out {
+		for m := range n {
+			if set>>m&1 == 1 {
+				out[set] = append(out[set], m)
+			}
+		}
+	}
+	return out
+}
+
+func (e *regression) Cursor() QualityCursor {
+	n := len(e.Features.Trust[0])
+	return &regressionCursor{regression: e, seen: e.Features.newSeen(n), ran: make([]int, 0, n), verdict: make([]float64, n), x: make([]float64, 0, 64)}
+}
+
+type regressionCursor struct {
+	*regression
+	seen    *seen
+	ran     []int // ascending
+	verdict []float64
+	x       []float64
+}
+
+func (c *regressionCursor) Begin(q *Query) {
+	c.seen.begin(q)
+	c.ran = c.ran[:0]
+	for i := range c.verdict {
+		c.verdict[i] = math.NaN()
+	}
+}
+
+func (c *regressionCursor) Observe(model int, r *Run) {
+	c.seen.observe(model, r, c.ran)
+	at, _ := slices.BinarySearch(c.ran, model)
+	c.ran = slices.Insert(c.ran, at, model)
+	c.verdict[model] = r.Verdict
+}
+
+func (c *regressionCursor) Beliefs(dst []cascade.Belief) {
+	devs := c.StdDev[c.seen.group][c.context(c.ran)]
+	for i := range dst {
+		if v := c.verdict[i]; !math.IsNaN(v) {
+			dst[i] = cascade.Belief{Mean: v}
+			continue
+		}
+		c.x = c.input(c.x[:0], c.seen, c.ran, i)
+		b := cascade.Belief{Mean: min(max(linked(c.Link, dot(c.coefficients(c.ran, i), c.x)), 0), 1)}
+		if !slices.Contains(c.ran, i) {
+			b.Bernoulli = c.Verified
+			if !c.Verified {
+				b.StdDev = devs[i]
+			}
+		}
+		dst[i] = b
+	}
+}

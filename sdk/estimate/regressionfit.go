@@ -1,0 +1,236 @@
+package estimate
+
+import (
+	"math"
+	"math/rand/v2"
+	"slices"
+
+	"github.com/stepfall/stepfall/sdk/outcome"
+)
+
+// regressionPrecision is the penalty on coefficients of features of deviation 1.
+const regressionPrecision = 8
+
+// sampledSets is on how many random sets of models each query teaches the pooled
+// regressions.
+const sampledSets = 6
+
+// regressionFit holds what is known of the queries of a table, all models run.
+type regressionFit struct {
+	t    *outcome.Table
+	seen []*seen
+	sets [][][]int // query: the sets of models on which it teaches, or is measured
+}
+
+// fitRegression fits the regressions, and their deviations on the half of the
+// queries that the coefficients of the other half have not seen.
+func fitRegression(t *outcome.Table, link string, features []string, seed uint64) (*regression, error) {
+	layout, err := newFeatureLayout(t, features)
+	if err != nil {
+		return nil, err
+	}
+	e := &regression{Link: link, Features: layout, Verified: t.Verified}
+	f := newRegressionFit(t, e, seed)
+	f.fit(e, nil)
+	if t.Verified {
+		e.StdDev = cube(len(layout.Groups)+1, f.contexts(e), len(t.Models))
+		return e, nil
+	}
+	f.deviate(e, t.Folds(2, seed))
+	return e, nil
+}
+
+func newRegressionFit(t *outcome.Table, e *regression, seed uint64) *regressionFit {
+	n := len(t.Models)
+	f := &regressionFit{t: t}
+	reader := &Replay{table: t, tokens: make([]float64, len(t.Queries))}
+	for _, name := range e.Features.Signals {
+		reader.signals = append(reader.signals, t.Signals[name])
+	}
+	run := Run{Signals: make([]float64, len(e.Features.Signals))}
+	rng := rand.New(rand.NewPCG(seed, 0x5e75))
+	exact := allSets(min(n, exactModels))
+	for i := range t.Queries {
+		reader.tokens[i] = promptTokens(t, i)
+		q := reader.query(i)
+		s := e.Features.newSeen(n)
+		s.begin(&q)
+		var known []int
+		for m := range n {
+			if math.IsNaN(t.Quality[i][m]) {
+				continue
+			}
+			reader.run(i, m, &run)
+			s.observe(m, &run, known)
+			known = append(known, m)
+		}
+		f.seen = append(f.seen, s)
+		sets := exact
+		if n > exactModels {
+			sets = someSets(rng, known)
+		} else if len(known) < n {
+			sets = slices.DeleteFunc(slices.Clone(exact), func(set []int) bool { return !contains(known, set) })
+		}
+		f.sets = append(f.sets, sets)
+	}
+	return f
+}
+
+// someSets returns the empty set and random ones, small ones more often: a step
+// rarely runs many models.
+func someSets(rng *rand.Rand, known []int) [][]int {
+	sets := [][]int{nil}
+	for range sampledSets {
+		size := 1
+		for size < len(known) && rng.Float64() < 0.6 {
+			size++
+		}
+		var set []int
+		for _, k := range rng.Perm(len(known))[:min(size, len(known))] {
+			set = append(set, known[k])
+		}
+		slices.Sort(set)
+		sets = append(sets, set)
+	}
+	return sets
+}
+
+func contains(all, some []int) bool {
+	for _, m := range some {
+		if !slices.Contains(all, m) {
+			return false
+		}
+	}
+	return true
+}
+
+// with returns a set with one model more.
+func with(set []int, model int) []int {
+	at, has := slices.BinarySearch(set, model)
+	if has {
+		return set
+	}
+	return slices.Insert(slices.Clone(set), at, model)
+}
+
+// fit fits all coefficients to the queries that use says, nil being all.
+func (f *regressionFit) fit(e *regression, use func(query int) bool) {
+	n := len(f.t.Models)
+	if n > exactModels {
+		e.Pooled = make([][][]float64, situations)
+		for s := range e.Pooled {
+			e.Pooled[s] = make([][]float64, n)
+			for target := range n {
+				e.Pooled[s][target] = f.fitOne(e, use, target, func(set []int) bool { return situation(set, target) == s }, s == targetRan)
+			}
+		}
+		return
+	}
+	e.Exact = make([][][]float64, 1<<n)
+	for k := range e.Exact {
+		e.Exact[k] = make([][]float64, n)
+		for target := range n {
+			e.Exact[k][target] = f.fitOne(e, use, target, func(set []int) bool { return setOf(set) == k }, false)
+		}
+	}
+}
+
+// fitOne fits the coefficients of one target in one situation: the sets that match,
+// each with the target too when it must have run.
+func (f *regressionFit) fitOne(e *regression, use func(int) bool, target int, match func([]int) bool, ran bool) []float64 {
+	r := ridge{link: e.Link, precision: regressionPrecision}
+	for q, sets := range f.sets {
+		y := f.t.Quality[q][target]
+		if math.IsNaN(y) || use != nil && !use(q) {
+			continue
+		}
+		for _, set := range sets {
+			if ran {
+				set = with(set, target)
+			}
+			if match(set) {
+				r.add(e.input(nil, f.seen[q], set, target), y, 1)
+			}
+		}
+	}
+	if len(r.x) == 0 {
+		// The features of a set that has not been seen: the mean quality stands in.
+		set := f.emptyLike(e, target, match, ran)
+		c := make([]float64, len(e.input(nil, e.Features.newSeen(len(f.t.Models)), set, target)))
+		c[0] = e.Features.Trust[len(e.Features.Groups)][target]
+		if e.Link == linkLogistic {
+			c[0] = logit(c[0])
+		}
+		return c
+	}
+	return r.fit(len(r.x[0]))
+}
+
+// emptyLike returns some set that matches.
+func (f *regressionFit) emptyLike(e *regression, target int, match func([]int) bool, ran bool) []int {
+	n := len(f.t.Models)
+	for _, set := range append(e.examples(n), []int{target}) {
+		if ran {
+			set = with(set, target)
+		}
+		if match(set) {
+			return set
+		}
+	}
+	return nil
+}
+
+func (f *regressionFit) contexts(e *regression) int {
+	if e.Exact != nil {
+		return len(e.Exact)
+	}
+	return deepest + 1
+}
+
+// deviate measures the change that a target's run makes to its estimate, each half
+// of the queries with the coefficients of the other.
+func (f *regressionFit) deviate(e *regression, half []int) {
+	n, groups, contexts := len(f.t.Models), len(e.Features.Groups)+1, f.contexts(e)
+	sums, counts := cube(groups, contexts, n), cube(groups, contexts, n)
+	var x []float64
+	for h := range 2 {
+		other := &regression{Link: e.Link, Features: e.Features}
+		f.fit(other, func(q int) bool { return half[q] != h })
+		for q, sets := range f.sets {
+			if half[q] != h {
+				continue
+			}
+			s := f.seen[q]
+			for _, set := range sets {
+				for target := range n {
+					if slices.Contains(set, target) || math.IsNaN(f.t.Quality[q][target]) {
+						continue
+					}
+					d := other.estimate(x, s, with(set, target), target) - other.estimate(x, s, set, target)
+					for _, g := range []int{s.group, groups - 1} {
+						k := other.context(set)
+						sums[g][k][target] += d * d
+						counts[g][k][target]++
+						if g == groups-1 {
+							break
+						}
+					}
+				}
+			}
+		}
+	}
+	for g := range sums {
+		for k := range contexts {
+			for i := range n {
+				sum, count := sums[g][k][i], counts[g][k][i]
+				if g < groups-1 {
+					whole := counts[groups-1][k][i]
+					sum += groupWeight * sums[groups-1][k][i] / max(whole, 1)
+					count += groupWeight
+				}
+				sums[g][k][i] = math.Sqrt(sum / max(count, 1))
+			}
+		}
+	}
+	e.StdDev = sums
+}

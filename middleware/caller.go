@@ -56,6 +56,7 @@ func (c *call) Call(ctx context.Context, s *step.Call) (*sdk.Answer, error) {
 		failed := classify(err, &seen, d.name(s.Model), d.kind)
 		failed.Deployment = d.Name
 		failed.Usage = failedUsage(resp, c, &stream)
+		failed.Billed = billed(err, &seen)
 		if stream.shown {
 			failed.Fatal, failed.Retry = true, false
 		}

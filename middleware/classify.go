@@ -4,11 +4,13 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"io"
 	"net"
 	"net/http"
 	"regexp"
 	"strconv"
 	"strings"
+	"syscall"
 
 	"github.com/tmc/langchaingo/llms"
 
@@ -45,14 +47,7 @@ func codeOf(err error, seen *Seen) (code llms.ErrorCode, retry bool) {
 	if known, ok := errors.AsType[*llms.Error](err); ok && known.Code != llms.ErrCodeUnknown {
 		return known.Code, retryable(known.Code)
 	}
-	status := seen.Status
-	if status < 400 {
-		status = 0
-		if m := statusText.FindStringSubmatch(text); m != nil {
-			status, _ = strconv.Atoi(m[1])
-		}
-	}
-	if status >= 400 {
+	if status := statusOf(seen, text); status >= 400 {
 		return statusCode(status, text)
 	}
 	if _, ok := errors.AsType[*step.PanicError](err); ok {
@@ -67,6 +62,38 @@ func codeOf(err error, seen *Seen) (code llms.ErrorCode, retry bool) {
 		}
 	}
 	return llms.ErrCodeUnknown, false
+}
+
+// billed reports whether a provider may charge for a call that failed: it took the
+// request and did not refuse it.
+func billed(err error, seen *Seen) bool {
+	status := statusOf(seen, strings.ToLower(err.Error()))
+	switch {
+	case status >= 400:
+		return false
+	case status > 0 || seen.Sent:
+		return true
+	}
+	for _, lost := range [...]error{errCallTimeout, context.Canceled, context.DeadlineExceeded, ErrTruncatedStream, io.EOF, io.ErrUnexpectedEOF, syscall.ECONNRESET} {
+		if errors.Is(err, lost) {
+			return true
+		}
+	}
+	return false
+}
+
+// statusOf returns the HTTP status of a failed call: the one that was seen, or else
+// the one that the error names, or 0.
+func statusOf(seen *Seen, text string) int {
+	if seen.Status < 400 {
+		if m := statusText.FindStringSubmatch(text); m != nil {
+			status, err := strconv.Atoi(m[1])
+			if err == nil {
+				return status
+			}
+		}
+	}
+	return seen.Status
 }
 
 func retryable(code llms.ErrorCode) bool {

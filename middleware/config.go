@@ -53,6 +53,8 @@ type Seen struct {
 	RetryAfter  time.Duration
 	ServedModel string
 	LogProbs    []sdk.TokenLogProb
+	// Sent: the request went out whole, so that it may have to be paid for.
+	Sent bool
 	// Truncated: the stream ended without its end mark. StreamError is an error
 	// that the server reported in the middle of its stream.
 	Truncated   bool

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"slices"
 	"strings"
 	"sync"
@@ -254,6 +255,47 @@ func TestRouteGivesAQueryItsOwnPlan(t *testing.T) {
 		if tr := rep.Steps()[0]; tr.Chosen+" "+tr.Strategy != want {
 			t.Errorf("group %q: %s by %s, want %s", group, tr.Chosen, tr.Strategy, want)
 		}
+	}
+}
+
+// TestCapsHoldAgainstCallsThatNeverComeBack: a provider bills what it has begun,
+// and a client that gave up never learns how much that was.
+func TestCapsHoldAgainstCallsThatNeverComeBack(t *testing.T) {
+	for name, c := range map[string]struct {
+		err    error
+		billed bool
+	}{
+		"timeout":           {context.DeadlineExceeded, true},
+		"connection cut":    {fmt.Errorf("reading the answer: %w", io.ErrUnexpectedEOF), true},
+		"refused":           {errors.New("API returned unexpected status code: 400: no"), false},
+		"nobody is there":   {errors.New("dial tcp 127.0.0.1:1: connect: connection refused"), false},
+		"overloaded":        {errors.New("API returned unexpected status code: 529: overloaded"), false},
+		"panic of a client": {errors.New("panic"), false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			ledger := step.NewMemory(step.Caps{RunUSD: 0.0025})
+			lost := &fake{say: func(context.Context, []llms.MessageContent, *llms.CallOptions) (*llms.ContentResponse, error) {
+				return nil, c.err
+			}}
+			m := wrap(t, middleware.Config{Models: []middleware.Candidate{small(lost)}, Ledger: ledger})
+			ctx, rep := middleware.WithReport(middleware.WithInfo(t.Context(), middleware.Info{Run: "r"}))
+			for range 5 {
+				if _, err := m.GenerateContent(ctx, human("q")); err == nil {
+					t.Fatal("no error")
+				}
+			}
+			spent, _ := ledger.SpentUSD("r", "")
+			switch {
+			case !c.billed && (spent != 0 || rep.Usage() != (sdk.Usage{})):
+				t.Errorf("spent %v on %+v", spent, rep.Usage())
+			case c.billed && (spent == 0 || spent > 0.0025 || !rep.Usage().Estimated || rep.CostUSD() != spent):
+				t.Errorf("spent %v on %+v, reported %v", spent, rep.Usage(), rep.CostUSD())
+			}
+			_, err := m.GenerateContent(ctx, human("q"))
+			if capped := errors.Is(err, sdk.ErrBudgetExhausted); capped != c.billed {
+				t.Errorf("error %v", err)
+			}
+		})
 	}
 }
 

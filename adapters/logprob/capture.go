@@ -3,6 +3,7 @@ package logprob
 import (
 	"context"
 	"net/http"
+	"net/http/httptrace"
 	"slices"
 	"strconv"
 	"sync"
@@ -39,6 +40,7 @@ type Capture struct {
 	options Options
 
 	mu   sync.Mutex
+	sent bool // guarded by mu
 	seen seen // guarded by mu
 }
 
@@ -69,6 +71,21 @@ func WithCapture(ctx context.Context, o Options) (context.Context, *Capture) {
 func from(ctx context.Context) *Capture {
 	c, _ := ctx.Value(captureKey{}).(*Capture)
 	return c
+}
+
+// wrote hears that a request has been written, or why not.
+func (c *Capture) wrote(info httptrace.WroteRequestInfo) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.sent = c.sent || info.Err == nil
+}
+
+// Sent reports whether a request of the call went out whole: what the server made
+// of it may have to be paid for, whether or not an answer came.
+func (c *Capture) Sent() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.sent
 }
 
 // Status returns the HTTP status of the answer, or 0 when none came.

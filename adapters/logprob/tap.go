@@ -31,7 +31,7 @@ func (c *Capture) seenByMiddleware() middleware.Seen {
 	}
 	return middleware.Seen{
 		Status: c.Status(), RetryAfter: wait, ServedModel: c.ServedModel(), LogProbs: c.logProbs(),
-		Truncated: c.Truncated(), StreamError: c.StreamError(),
+		Sent: c.Sent(), Truncated: c.Truncated(), StreamError: c.StreamError(),
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"io"
 	"mime"
 	"net/http"
+	"net/http/httptrace"
 	"strings"
 	"sync"
 )
@@ -38,6 +39,7 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	if capture == nil {
 		return base.RoundTrip(req)
 	}
+	req = req.WithContext(httptrace.WithClientTrace(req.Context(), &httptrace.ClientTrace{WroteRequest: capture.wrote}))
 	if req.Body == nil || !strings.HasSuffix(req.URL.Path, "/chat/completions") {
 		resp, err := base.RoundTrip(req)
 		if err == nil {

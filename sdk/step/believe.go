@@ -97,19 +97,22 @@ func (r *run) believeCost(ctx context.Context) {
 	}
 }
 
-// priorCost is the price of the prompt and of the answer that the candidate is
-// expected to give.
-func (r *run) priorCost(i int) float64 {
+// expectedUsage is the prompt and an answer as long as the candidate is expected
+// to give.
+func (r *run) expectedUsage(i int) sdk.Usage {
 	tokens := r.e.c.Candidates[i].OutputTokens
 	if tokens == 0 {
 		tokens = 500
 	}
-	if r.q.MaxOutputTokens > 0 {
-		tokens = min(tokens, r.q.MaxOutputTokens)
+	for _, limit := range [...]int{r.q.MaxOutputTokens, r.e.models[i].MaxOutputTokens} {
+		if limit > 0 {
+			tokens = min(tokens, limit)
+		}
 	}
-	price := &r.e.models[i].Price
-	return (float64(r.q.InputTokens)*price.Input + float64(tokens)*price.Output) / 1e6
+	return sdk.Usage{InputTokens: r.q.InputTokens, OutputTokens: tokens, Estimated: true}
 }
+
+func (r *run) priorCost(i int) float64 { return r.e.models[i].Price.CostUSD(r.expectedUsage(i)) }
 
 func (r *run) askCost(ctx context.Context) {
 	asked := r.asked()

@@ -77,6 +77,9 @@ func (r *run) try(ctx context.Context, i, attempt int, worst float64, final bool
 		rec.Error = err.Error()
 		if failed, ok := errors.AsType[*CallError](err); ok {
 			rec.Usage, rec.CostUSD, rec.Deployment = failed.Usage, failed.CostUSD, failed.Deployment
+			if failed.Billed && rec.CostUSD == 0 && rec.Usage == (sdk.Usage{}) {
+				rec.Usage = r.expectedUsage(i)
+			}
 			if rec.CostUSD == 0 {
 				rec.CostUSD = m.Price.CostUSD(rec.Usage)
 			}

@@ -26,6 +26,11 @@ type CallError struct {
 	// Usage and CostUSD are what the failed call cost, as far as known.
 	Usage   sdk.Usage
 	CostUSD float64
+	// Billed says that the provider may charge for the call although nobody saw
+	// what for: it timed out, was cancelled or was cut off. Where Usage and CostUSD
+	// are empty, the engine charges the prompt and an answer of the expected
+	// length, so that caps hold against calls that never come back.
+	Billed bool
 	// Deployment is who was asked.
 	Deployment string
 }

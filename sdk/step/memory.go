@@ -39,13 +39,14 @@ func (c *Caps) Tenant(name string, now time.Time) (usd float64, account string) 
 
 // Memory is a ledger in memory: it forgets at exit. Accounts are counters without
 // locks, in millionths of a millionth of a dollar, so sums are exact. A run's
-// account is forgotten when it was idle for [Memory.RunIdle] and others come.
+// account is forgotten when it was idle for [Memory.RunIdle] and others come, a
+// tenant's when its period is over.
 type Memory struct {
 	caps Caps
 	// RunIdle is set before first use; 0 means 24 hours.
 	RunIdle time.Duration
 
-	runs, tenants sync.Map // string -> *account
+	runs, tenants sync.Map // name -> *account
 	made          atomic.Int64
 }
 
@@ -148,27 +149,35 @@ func (m *Memory) account(in *sync.Map, name string) *account {
 		fresh := &account{}
 		fresh.used.Store(time.Now().UnixNano())
 		found, ok = in.LoadOrStore(name, fresh)
-		if !ok && in == &m.runs && m.made.Add(1)%sweepEvery == 0 {
+		if !ok && m.made.Add(1)%sweepEvery == 0 {
 			m.sweep()
 		}
 	}
 	a := found.(*account)
-	if ok && in == &m.runs {
+	if ok {
 		a.used.Store(time.Now().UnixNano())
 	}
 	return a
 }
 
-// sweep forgets runs that are idle and have nothing reserved.
+// sweep forgets the accounts that will not be asked for again.
 func (m *Memory) sweep() {
 	idle := m.RunIdle
 	if idle == 0 {
 		idle = 24 * time.Hour
 	}
+	forget(&m.runs, idle)
+	if m.caps.TenantPeriod > 0 {
+		forget(&m.tenants, 2*m.caps.TenantPeriod)
+	}
+}
+
+// forget drops the accounts that are idle and have nothing reserved.
+func forget(accounts *sync.Map, idle time.Duration) {
 	before := time.Now().Add(-idle).UnixNano()
-	m.runs.Range(func(name, value any) bool {
+	accounts.Range(func(name, value any) bool {
 		if a := value.(*account); a.used.Load() < before && a.taken.Load() == a.spent.Load() {
-			m.runs.Delete(name)
+			accounts.Delete(name)
 		}
 		return true
 	})

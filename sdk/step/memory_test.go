@@ -2,9 +2,13 @@ package step_test
 
 import (
 	"errors"
+	"fmt"
 	"math"
+	"runtime"
 	"sync"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/stepfall/stepfall/sdk"
 	"github.com/stepfall/stepfall/sdk/step"
@@ -82,4 +86,46 @@ func TestNestedReservesInAllOrNone(t *testing.T) {
 	if step.Nested(nil, nil) != nil {
 		t.Error("nothing nested is not nil")
 	}
+}
+
+func TestAccountsThatAreOverAreForgotten(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ledger := step.NewMemory(step.Caps{TenantUSD: 1, TenantPeriod: time.Minute})
+		reserve := func(tenant string) {
+			t.Helper()
+			held, err := ledger.Reserve(t.Context(), &sdk.Query{Tenant: tenant}, 0.9)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := held.Settle(t.Context(), 0.9); err != nil {
+				t.Fatal(err)
+			}
+		}
+		reserve("early")
+		var before, after runtime.MemStats
+		measure := func(m *runtime.MemStats) {
+			runtime.GC()
+			runtime.ReadMemStats(m)
+		}
+		fill := func() {
+			for i := range 20000 {
+				reserve(fmt.Sprint("tenant ", i))
+				if i%1000 == 999 {
+					time.Sleep(time.Minute)
+				}
+			}
+		}
+		fill()
+		measure(&before)
+		fill()
+		fill()
+		measure(&after)
+		if grown := int64(after.HeapAlloc) - int64(before.HeapAlloc); grown > 1<<20 {
+			t.Errorf("40,000 accounts of periods that are over hold %d KiB", grown>>10)
+		}
+		reserve("early")
+		if _, err := ledger.Reserve(t.Context(), &sdk.Query{Tenant: "early"}, 0.2); !errors.Is(err, sdk.ErrBudgetExhausted) {
+			t.Errorf("the period's own cap: %v", err)
+		}
+	})
 }

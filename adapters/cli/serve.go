@@ -112,7 +112,10 @@ func (f *serveFlags) serve(ctx context.Context, s Streams, r *router.Router, add
 	// Steps outlive the interrupt by the grace, and no longer.
 	steps, end := context.WithCancel(context.WithoutCancel(ctx))
 	defer end()
-	server := &http.Server{Handler: handler, ReadHeaderTimeout: 10 * time.Second, BaseContext: func(net.Listener) context.Context { return steps }}
+	server := &http.Server{
+		Handler: handler, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute,
+		BaseContext: func(net.Listener) context.Context { return steps },
+	}
 	fmt.Fprintf(s.Out, "serving %s at http://%s/v1 (models: stepfall, %s)\n", f.policy, listener.Addr(), strings.Join(o.Models, ", "))
 
 	failed := make(chan error, 1)

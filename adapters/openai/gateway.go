@@ -135,7 +135,11 @@ func (g *gateway) chat(w http.ResponseWriter, r *http.Request) {
 		writeError(w, refused)
 		return
 	}
+	// The deadline must not stay: the server would take its end for the client's.
+	conn := http.NewResponseController(w)
+	_ = conn.SetReadDeadline(time.Now().Add(clientPatience))
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, g.o.MaxBody))
+	_ = conn.SetReadDeadline(time.Time{})
 	if err != nil {
 		if _, tooLarge := errors.AsType[*http.MaxBytesError](err); tooLarge {
 			writeError(w, refuse(http.StatusRequestEntityTooLarge, "request_too_large", "the request is larger than %d bytes", g.o.MaxBody))
@@ -172,9 +176,19 @@ func (g *gateway) chat(w http.ResponseWriter, r *http.Request) {
 	writeJSON(w, http.StatusOK, answer)
 }
 
+// clientPatience is how long a client may take to send its request, or to receive
+// one piece of an answer: one that stalls holds no connection for ever.
+const clientPatience = 30 * time.Second
+
+// hurry bounds the next write to w, where the server can do that.
+func hurry(w http.ResponseWriter) {
+	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(clientPatience))
+}
+
 // writeJSON sends v. A failure to write means that the client has gone, and there
 // is nobody to tell.
 func writeJSON(w http.ResponseWriter, status int, v any) {
+	hurry(w)
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
 	_ = json.NewEncoder(w).Encode(v)

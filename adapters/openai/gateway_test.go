@@ -5,9 +5,13 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
+	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -330,3 +334,74 @@ func TestModels(t *testing.T) {
 		t.Errorf("%v: %s", err, w.Body)
 	}
 }
+
+// TestClientsThatStall sends half a request, and leaves a step running for longer
+// than a client may take to send one.
+func TestClientsThatStall(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		model := &recorder{answer: func(ctx context.Context, _ *llms.CallOptions) (*llms.ContentResponse, error) {
+			select {
+			case <-ctx.Done():
+				return nil, ctx.Err()
+			case <-time.After(10 * time.Minute):
+				return &llms.ContentResponse{Choices: []*llms.ContentChoice{{Content: "late"}}}, nil
+			}
+		}}
+		server := http.Server{Handler: newHandler(t, openai.Options{Model: model})}
+		listener := &pipeListener{conns: make(chan net.Conn), closed: make(chan struct{})}
+		served := make(chan error, 1)
+		go func() { served <- server.Serve(listener) }()
+
+		const body = `{"messages": [{"role": "user", "content": "hi"}]}`
+		ask := func(sent string) string {
+			near, far := net.Pipe()
+			defer near.Close()
+			listener.conns <- far
+			request := fmt.Sprintf("POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: %d\r\n\r\n%s", len(body), sent)
+			if _, err := near.Write([]byte(request)); err != nil {
+				t.Error(err)
+			}
+			got, err := io.ReadAll(near)
+			if err != nil {
+				t.Error(err)
+			}
+			return string(got)
+		}
+		began := time.Now()
+		if got := ask(body); !strings.Contains(got, `"content":"late"`) || time.Since(began) != 10*time.Minute {
+			t.Errorf("a long step: %q after %v", got, time.Since(began))
+		}
+		began = time.Now()
+		ask(body[:10])
+		if took := time.Since(began); took > time.Minute {
+			t.Errorf("half a request held its connection for %v", took)
+		}
+		if err := server.Close(); err != nil {
+			t.Error(err)
+		}
+		<-served
+	})
+}
+
+// pipeListener accepts the connections that it is given.
+type pipeListener struct {
+	conns  chan net.Conn
+	closed chan struct{}
+	once   sync.Once
+}
+
+func (l *pipeListener) Accept() (net.Conn, error) {
+	select {
+	case c := <-l.conns:
+		return c, nil
+	case <-l.closed:
+		return nil, net.ErrClosed
+	}
+}
+
+func (l *pipeListener) Close() error {
+	l.once.Do(func() { close(l.closed) })
+	return nil
+}
+
+func (l *pipeListener) Addr() net.Addr { return &net.TCPAddr{} }

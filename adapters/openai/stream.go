@@ -100,6 +100,7 @@ func (e *events) write(text string) error {
 		e.w.Header().Set("Cache-Control", "no-cache")
 		e.begun = true
 	}
+	hurry(e.w)
 	if _, err := fmt.Fprint(e.w, text); err != nil {
 		return fmt.Errorf("sending to the client: %w", err)
 	}

@@ -29,6 +29,17 @@
 //	watchdog   limits for the whole run: memory, processes, wall time
 //	cgroup     the same limits again, enforced by a cgroup v2
 //
+// # Programs that stay
+//
+// [Jail.Start] starts an [exec.Cmd] within walls, a plugin for instance: [Held]
+// together and within limits, or [Sandboxed] behind all layers. It returns when
+// the program has begun and says which layers hold.
+//
+//	confined, err := j.Start(ctx, command, &jail.Confinement{Level: jail.Sandboxed, Require: []string{"filesystem"}})
+//	...
+//	err = command.Wait()
+//	confined.Close()
+//
 // Without namespaces (a container that refuses them) the tree is copied to a
 // temporary directory, and Landlock, seccomp and the limits still hold.
 package jail

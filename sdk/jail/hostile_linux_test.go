@@ -134,6 +134,18 @@ var hostileActs = map[string]func(arguments []string) error{
 		command := exec.Command("/bin/sh", "-c", "setsid sleep "+a[0]+" & setsid setsid sleep "+a[0]+" & sleep 0.1")
 		return command.Run()
 	},
+	// Not hostile itself: the starter of a guest, about to be killed.
+	"starter": func(a []string) error {
+		j, err := jail.Open(context.Background(), jail.Options{NoNamespaces: a[0] == "none"})
+		if err != nil {
+			return err
+		}
+		command := exec.Command("/bin/sh", "-c", "setsid sleep "+a[1]+" & sleep "+a[1])
+		if _, err := j.Start(context.Background(), command, &jail.Confinement{Level: jail.Held}); err != nil {
+			return err
+		}
+		return command.Wait()
+	},
 	// Not hostile itself: a plugin that is about to be killed in the middle of a run.
 	"plugin": func(a []string) error {
 		j, err := jail.Open(context.Background(), jail.Options{Temp: a[0], NoNamespaces: len(a) > 3})

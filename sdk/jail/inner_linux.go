@@ -10,9 +10,8 @@ import (
 	"os/exec"
 	"runtime"
 	"slices"
+	"strconv"
 	"syscall"
-
-	"golang.org/x/sys/unix"
 )
 
 // innerOrder is what the inner process reads from descriptor 3.
@@ -20,12 +19,15 @@ type innerOrder struct {
 	Order order
 	Path  string
 	Argv  []string
+	// Layers are those that the first process has built.
+	Layers []string
 }
 
 // innerReport is what it writes to descriptor 4 before it becomes the command.
 type innerReport struct {
 	Error   string
 	Layers  []string
+	Lacks   []string
 	Missing map[string]string
 }
 
@@ -42,10 +44,14 @@ func throughInner(command *exec.Cmd, o *order, r *report) (handOver func() error
 	if err != nil {
 		return nil, errors.Join(err, orders.Close(), ordersWriter.Close())
 	}
-	in := innerOrder{Order: *o, Path: command.Path, Argv: command.Args}
+	in := innerOrder{Order: *o, Path: command.Path, Argv: command.Args, Layers: r.Layers}
 	in.Order.Changes = nil
-	command.Path, command.Args = "/proc/self/exe", []string{innerName}
-	command.ExtraFiles = []*os.File{orders, reportsWriter}
+	files := command.ExtraFiles
+	command.Path, command.Args = "/proc/self/exe", []string{innerName, strconv.Itoa(3 + len(files))}
+	command.ExtraFiles = append(slices.Clip(files), orders, reportsWriter)
+	if o.Guest != nil && o.Guest.FromFile {
+		command.ExtraFiles = append(command.ExtraFiles, os.NewFile(uintptr(o.Guest.program), "program"))
+	}
 	return func() error {
 		orders.Close()
 		reportsWriter.Close()
@@ -61,7 +67,7 @@ func throughInner(command *exec.Cmd, o *order, r *report) (handOver func() error
 		case got.Error != "":
 			return errors.New(got.Error)
 		}
-		r.Layers = append(r.Layers, got.Layers...)
+		r.Layers, r.Lacks = got.Layers, got.Lacks
 		maps.Copy(r.Missing, got.Missing)
 		return nil
 	}, nil
@@ -71,20 +77,25 @@ func throughInner(command *exec.Cmd, o *order, r *report) (handOver func() error
 // cannot, or for a probe.
 func inner() int {
 	runtime.LockOSThread()
-	orders, reports := os.NewFile(3, "orders"), os.NewFile(4, "reports")
-	unix.CloseOnExec(3)
-	unix.CloseOnExec(4)
+	orders, reports := descriptors()
 	r := &report{Missing: map[string]string{}}
 	var in innerOrder
 	err := json.NewDecoder(orders).Decode(&in)
 	if err == nil {
-		err = restrict(&in.Order, r)
+		r.Layers = in.Layers
+		if guest := in.Order.Guest; guest != nil && guest.FromFile {
+			guest.program = int(reports.Fd()) + 1
+			in.Path = "/proc/self/fd/" + strconv.Itoa(guest.program)
+		}
+		if err = restrict(&in.Order, r); err == nil {
+			lacking(&in.Order, r)
+		}
 	}
-	out := innerReport{Layers: r.Layers, Missing: r.Missing}
+	out := innerReport{Layers: r.Layers, Lacks: r.Lacks, Missing: r.Missing}
 	if err != nil {
 		out.Error = err.Error()
 	}
-	if json.NewEncoder(reports).Encode(out) != nil || err != nil {
+	if json.NewEncoder(reports).Encode(out) != nil || err != nil || len(r.Lacks) > 0 {
 		return 126
 	}
 	if in.Order.Probe {

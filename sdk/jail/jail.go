@@ -12,6 +12,9 @@ type Options struct {
 	// Temp is the folder for temporary ones, which only runs without namespaces
 	// need; empty means the system's.
 	Temp string
+	// Cgroup is a cgroup v2 folder that is this program's own, in which runs get
+	// groups of theirs; empty means one that is found.
+	Cgroup string
 	// NoNamespaces does without namespaces, as where the machine refuses them.
 	NoNamespaces bool
 }
@@ -44,6 +47,9 @@ type Spec struct {
 	// Guarded are files below Dir that the command must not write, replace or
 	// remove: those that it did are in Result.Touched.
 	Guarded []string
+	// Require are layers and aims (see [Names]) without which the command is not
+	// started: the run then ends with EndRefused.
+	Require []string
 	// CombineOutput has standard error in Result.Stdout, as it came.
 	CombineOutput bool
 	// Limits bound the run; a zero field means the default.
@@ -121,6 +127,7 @@ const (
 	EndProcesses End = "processes" // Limits.Processes
 	EndOutput    End = "output"    // far more output than Limits.Output
 	EndLost      End = "lost"      // the jail's first process was killed from outside
+	EndRefused   End = "refused"   // a layer of Spec.Require could not be had: nothing was started
 )
 
 // Result is what a run left behind.
@@ -136,6 +143,8 @@ type Result struct {
 	Reports map[string][]byte
 	// Touched are the files of Spec.Guarded that the command wrote, replaced or removed.
 	Touched []string
+	// Lacks are the names of Spec.Require that could not be reached.
+	Lacks []string
 	// LeftOver is the number of processes still alive when the command ended.
 	LeftOver int
 	// Layers held; Missing could not be had, with the reason.

@@ -1,6 +1,7 @@
 package jail_test
 
 import (
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -109,6 +110,26 @@ func inPlace(t *testing.T, j *jail.Jail) {
 			t.Errorf("%s holds %q, want %q (%v)", path, got, want, err)
 		}
 	}
+}
+
+func TestRequired(t *testing.T) {
+	both(t, func(t *testing.T, j *jail.Jail) {
+		layers, missing := j.Layers()
+		spec := shell(tree(t, nil), "echo ran")
+		spec.Require = slices.Concat(layers, slices.Collect(maps.Keys(missing)))
+		result := run(t, j, spec)
+		lacks := jail.Lacks(spec.Require, layers)
+		if len(lacks) == 0 {
+			t.Skip("nothing is missing on this machine")
+		}
+		if result.End != jail.EndRefused || len(result.Stdout) > 0 || !slices.Equal(slices.Sorted(slices.Values(result.Lacks)), slices.Sorted(slices.Values(lacks))) {
+			t.Errorf("end %s, lacks %v, output %q", result.End, result.Lacks, result.Stdout)
+		}
+		spec.Require = layers
+		if result := run(t, j, spec); result.End != jail.EndExit || string(result.Stdout) != "ran\n" {
+			t.Errorf("end %s, output %q", result.End, result.Stdout)
+		}
+	})
 }
 
 func TestNoSuchCommand(t *testing.T) {

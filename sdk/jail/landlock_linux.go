@@ -69,6 +69,11 @@ func restrictPaths(o *order) error {
 			return err
 		}
 	}
+	if o.Guest != nil && o.Guest.FromFile {
+		if err := rules.allowFile(o.Guest.program, readFile); err != nil {
+			return err
+		}
+	}
 	if err := ll.LandlockRestrictSelf(rules.fd, 0); err != nil {
 		return fmt.Errorf("landlock_restrict_self: %w", err)
 	}
@@ -112,16 +117,21 @@ func (r *ruleset) allow(path string, rights uint64) error {
 		return fmt.Errorf("opening %s: %w", path, err)
 	}
 	defer unix.Close(fd)
+	if err := r.allowFile(fd, rights); err != nil {
+		return fmt.Errorf("allowing %s: %w", path, err)
+	}
+	return nil
+}
+
+// allowFile gives the rights to an open file or directory.
+func (r *ruleset) allowFile(fd int, rights uint64) error {
 	var stat unix.Stat_t
 	if err := unix.Fstat(fd, &stat); err != nil {
-		return fmt.Errorf("looking at %s: %w", path, err)
+		return err
 	}
 	if stat.Mode&unix.S_IFMT != unix.S_IFDIR {
 		rights &= readFile | writeFile | ll.AccessFSIoctlDev
 	}
 	rule := ll.PathBeneathAttr{AllowedAccess: rights & r.rights, ParentFd: fd}
-	if err := ll.LandlockAddPathBeneathRule(r.fd, &rule, 0); err != nil {
-		return fmt.Errorf("allowing %s: %w", path, err)
-	}
-	return nil
+	return ll.LandlockAddPathBeneathRule(r.fd, &rule, 0)
 }

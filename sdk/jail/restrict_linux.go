@@ -21,7 +21,7 @@ func restrict(o *order, r *report) error {
 		}
 		r.Layers = append(r.Layers, layer)
 	}
-	if o.Namespaces || os.Getuid() == 0 {
+	if !o.held() && (o.Namespaces || os.Getuid() == 0) {
 		if err := dropCapabilities(); err != nil {
 			return err
 		}
@@ -30,9 +30,12 @@ func restrict(o *order, r *report) error {
 	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
 		return fmt.Errorf("no_new_privs: %w", err)
 	}
+	note(LayerWatchdog, nil)
+	if o.held() {
+		return nil
+	}
 	note(LayerLandlock, restrictPaths(o))
 	note(LayerSeccomp, restrictSyscalls())
-	note(LayerWatchdog, nil)
 	return nil
 }
 
@@ -57,23 +60,30 @@ func dropCapabilities() error {
 const threadsEach = 8
 
 func limitResources(l Limits) error {
-	seconds := uint64(l.CPU.Seconds()) + 1
+	seconds := int64(0)
+	if l.CPU > 0 {
+		seconds = int64(l.CPU.Seconds()) + 1
+	}
+	const none = -1 // a limit of nothing, where zero means no limit
 	for _, limit := range []struct {
 		resource int
-		value    uint64
+		value    int64
 	}{
 		{unix.RLIMIT_CPU, seconds},
-		{unix.RLIMIT_FSIZE, uint64(l.Disk)},
-		{unix.RLIMIT_NOFILE, uint64(l.OpenFiles)},
+		{unix.RLIMIT_FSIZE, l.Disk},
+		{unix.RLIMIT_NOFILE, int64(l.OpenFiles)},
 		// It counts threads, of which compilers have many.
-		{unix.RLIMIT_NPROC, uint64(l.Processes) * threadsEach},
+		{unix.RLIMIT_NPROC, int64(l.Processes) * threadsEach},
 		// RLIMIT_AS would count what is only reserved, gigabytes for Go and Node.
-		{unix.RLIMIT_DATA, uint64(l.Memory)},
-		{unix.RLIMIT_CORE, 0},
+		{unix.RLIMIT_DATA, l.Memory},
+		{unix.RLIMIT_CORE, none},
 		{unix.RLIMIT_MEMLOCK, 64 << 10},
-		{unix.RLIMIT_MSGQUEUE, 0},
+		{unix.RLIMIT_MSGQUEUE, none},
 	} {
-		value := limit.value
+		if limit.value == 0 {
+			continue
+		}
+		value := uint64(max(0, limit.value))
 		var old unix.Rlimit
 		if err := unix.Getrlimit(limit.resource, &old); err == nil && old.Max < value {
 			value = old.Max

@@ -2,15 +2,14 @@ package jail
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"math/rand/v2"
 	"os"
 	"os/exec"
 	"runtime"
-	"sync"
 	"syscall"
 	"time"
 )
@@ -18,23 +17,24 @@ import (
 // Jail runs commands within the walls that the machine offers. It is safe for
 // concurrent use.
 type Jail struct {
-	self       string
-	temp       string
-	namespaces bool
-	// asNobody: commands run as another uid, because the plugin runs as root.
+	self string
+	temp string
+	// namespaces are to be had; userNamespace: by way of one of users.
+	namespaces, userNamespace bool
+	// asNobody: commands run as another uid, because the program runs as root.
 	asNobody bool
+	groups   *hierarchy
 	layers   []string
 	missing  map[string]string
 }
 
-// errNoMain is said in the process that should have been the first of a run; what
-// started it reads it from there.
+// errNoMain is what keeps a program from starting itself without end.
 var errNoMain = errors.New("the program does not call jail.Main before anything else")
 
-// probeTimeout is for a program that does not call Main and does something else.
+// probeTimeout bounds a probe, which takes milliseconds.
 const probeTimeout = 10 * time.Second
 
-// nobody is what commands run as when the plugin runs as root and the uids are few.
+// nobody is what commands run as when the program runs as root and the uids are few.
 const nobody = 65534
 
 // unusedUID returns a uid that nobody has, where there are as many: limits on
@@ -55,44 +55,57 @@ func unusedUID() int {
 // Open probes the machine. What earlier, killed runs left in the folder for
 // temporary ones is removed.
 func Open(ctx context.Context, options Options) (*Jail, error) {
-	temp := options.Temp
-	if temp == "" {
-		temp = os.TempDir()
-	}
-	if len(os.Args) > 0 && (os.Args[0] == helperName || os.Args[0] == innerName) {
+	if !mainCalled.Load() {
 		return nil, errNoMain
 	}
 	self, err := os.Executable()
 	if err != nil {
 		return nil, fmt.Errorf("finding the own program: %w", err)
 	}
-	j := &Jail{self: self, temp: temp, namespaces: true, asNobody: os.Getuid() == 0}
-	removeStale(temp)
-	var result *Result
-	reason := "turned off"
-	if !options.NoNamespaces {
-		if result, err = j.probe(ctx); err != nil {
-			reason = err.Error()
-		}
+	j := &Jail{self: self, temp: options.Temp, missing: map[string]string{}}
+	if j.temp == "" {
+		j.temp = os.TempDir()
 	}
-	if result == nil {
+	removeStale(j.temp)
+	noGroup := error(nil)
+	if j.groups, noGroup = findHierarchy(options.Cgroup); noGroup != nil {
+		j.missing[LayerCgroup] = noGroup.Error()
+	}
+	root := os.Getuid() == 0
+	ways := []Jail{
+		{namespaces: true, asNobody: true},
+		{namespaces: true, userNamespace: true},
 		// Another uid could not reach toolchains in root's own folders; what root
 		// may do goes with its capabilities.
-		j.namespaces, j.asNobody = false, false
-		if result, err = j.probe(ctx); err != nil {
+		{},
+	}
+	refused := errors.New("turned off")
+	for _, way := range ways {
+		if way.asNobody && !root || way.namespaces && options.NoNamespaces {
+			continue
+		}
+		j.namespaces, j.userNamespace, j.asNobody = way.namespaces, way.userNamespace, way.asNobody
+		result, err := j.probe(ctx)
+		if err != nil && !way.namespaces {
 			return nil, fmt.Errorf("probing: %w", err)
 		}
-		for _, layer := range []string{LayerUser, LayerPID, LayerMount, LayerNetwork, LayerIPC} {
-			result.Missing[layer] = reason
+		if err != nil {
+			refused = err
+			continue
 		}
+		if !way.namespaces {
+			for _, layer := range []string{LayerUser, LayerPID, LayerMount, LayerNetwork, LayerIPC} {
+				result.Missing[layer] = refused.Error()
+			}
+		}
+		j.layers, j.missing = result.Layers, result.Missing
+		break
 	}
-	result.Missing[LayerCgroup] = "not configured: limits are held by the watchdog"
-	j.layers, j.missing = result.Layers, result.Missing
 	return j, nil
 }
 
 func (j *Jail) probe(ctx context.Context) (*Result, error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, probeTimeout, errNoMain)
+	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
 	defer cancel()
 	return j.start(ctx, &order{Probe: true, Spec: Spec{ReadOnly: []string{"/usr", "/lib", "/lib64", "/bin"}}})
 }
@@ -104,25 +117,14 @@ func (j *Jail) Layers() ([]string, map[string]string) { return j.layers, j.missi
 // Run runs one command to its end. An error means that the command could not be
 // run at all, or that ctx ended; everything else is in the result.
 func (j *Jail) Run(ctx context.Context, spec *Spec) (*Result, error) {
-	result, err := j.start(ctx, &order{Spec: *spec})
-	if err != nil {
-		return nil, err
-	}
-	for layer, reason := range j.missing {
-		if _, known := result.Missing[layer]; !known {
-			result.Missing[layer] = reason
-		}
-	}
-	return result, nil
+	return j.start(ctx, &order{Spec: *spec})
 }
 
 func (j *Jail) start(ctx context.Context, o *order) (*Result, error) {
 	begin := time.Now()
 	o.Limits = o.Limits.withDefaults()
-	o.Namespaces, o.UID, o.GID = j.namespaces, -1, -1
-	o.UserNamespace = j.namespaces && os.Getuid() != 0
-	asNobody := j.asNobody && !o.InPlace
-	if asNobody {
+	o.Namespaces, o.UserNamespace, o.UID, o.GID = j.namespaces, j.userNamespace, -1, -1
+	if j.asNobody && !o.InPlace {
 		o.UID = unusedUID()
 		o.GID = o.UID
 	}
@@ -137,18 +139,11 @@ func (j *Jail) start(ctx context.Context, o *order) (*Result, error) {
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	orders, ordersWriter, err := os.Pipe()
+	p, err := openPipes()
 	if err != nil {
 		return nil, err
 	}
-	defer ordersWriter.Close()
-	reports, reportsWriter, err := os.Pipe()
-	if err != nil {
-		orders.Close()
-		return nil, err
-	}
-	defer reports.Close()
-
+	defer p.close()
 	tooMuch := func() { cancel(errTooMuchOutput) }
 	stdout := &capped{limit: o.Limits.Output, tooMuch: tooMuch}
 	stderr := &capped{limit: o.Limits.Output, tooMuch: tooMuch}
@@ -159,71 +154,89 @@ func (j *Jail) start(ctx context.Context, o *order) (*Result, error) {
 	if o.CombineOutput {
 		command.Stderr = stdout
 	}
-	command.ExtraFiles = []*os.File{orders, reportsWriter}
+	command.ExtraFiles = p.theirs()
 	command.WaitDelay = time.Second
-	command.SysProcAttr = j.attributes(o.UserNamespace)
-	if !j.namespaces {
-		// The helper ends its run when its pipe closes: killed, it could not.
-		command.Cancel = ordersWriter.Close
+	command.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	j.unshare(command.SysProcAttr, o)
+	if j.namespaces {
+		command.SysProcAttr.Pdeathsig = syscall.SIGKILL
+	} else {
+		// The first process ends its run when its pipe closes: killed, it could not.
+		command.Cancel = p.orders.Close
 	}
+	group, noGroup := j.newGroup(o)
+	defer func() { group.end() }()
 
 	// The kernel sends the death signal when the thread ends that started the
 	// process, so this goroutine keeps its thread until then.
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
-	err = command.Start()
-	orders.Close()
-	reportsWriter.Close()
-	if err != nil {
+	if err := command.Start(); err != nil {
 		return nil, fmt.Errorf("starting the jail: %w", err)
 	}
-	var r report
-	var decode error
-	var reading sync.WaitGroup
-	reading.Go(func() {
-		decode = json.NewDecoder(io.LimitReader(reports, 64<<20)).Decode(&r)
-		_, _ = io.Copy(io.Discard, reports)
-	})
-	if err := json.NewEncoder(ordersWriter).Encode(o); err != nil {
-		decode = err
+	if err := group.add(command.Process.Pid); err != nil {
+		group, noGroup = group.end(), err.Error()
+	}
+	o.Group = group != nil
+	r, said := p.exchange(o)
+	if said != nil && ctx.Err() == nil {
+		cancel(said)
 	}
 	waited := command.Wait()
-	_ = reports.SetReadDeadline(time.Now().Add(time.Second)) // a pipe always takes one
-	reading.Wait()
 	result := &Result{
 		End: r.End, ExitCode: r.ExitCode, Stdout: stdout.bytes(), Stderr: stderr.bytes(),
 		Truncated: stdout.cut() || stderr.cut(), Reports: r.Reports, Touched: r.Touched, LeftOver: r.LeftOver,
-		Layers: r.Layers, Missing: r.Missing, Command: r.Command, Duration: time.Since(begin),
+		Command: r.Command, Duration: time.Since(begin),
 	}
+	result.Layers, result.Missing = j.held(r, noGroup)
 	switch {
 	case errors.Is(context.Cause(ctx), errTooMuchOutput):
 		result.End, result.ExitCode = EndOutput, -1
-		result.Layers, result.Missing = j.layers, map[string]string{}
-	case ctx.Err() != nil:
-		return nil, ctx.Err()
-	case decode != nil:
-		if o.Probe || !errors.Is(decode, io.EOF) && !errors.Is(decode, io.ErrUnexpectedEOF) {
-			return nil, fmt.Errorf("the jail said nothing: %w (%w) %s", decode, waited, result.Stderr)
+		result.Layers, result.Missing = j.layers, j.missing
+	case said != nil && errors.Is(context.Cause(ctx), said):
+		if o.Probe || !errors.Is(said, io.EOF) && !errors.Is(said, io.ErrUnexpectedEOF) {
+			return nil, fmt.Errorf("the jail said nothing: %w (%w) %s", said, waited, result.Stderr)
 		}
 		result.End, result.ExitCode = EndLost, -1
-		result.Layers, result.Missing = j.layers, map[string]string{}
+		result.Layers, result.Missing = j.layers, j.missing
+	case ctx.Err() != nil:
+		return nil, ctx.Err()
 	case r.Error != "":
 		return nil, errors.New(r.Error)
+	case len(r.Lacks) > 0:
+		result.End, result.ExitCode, result.Lacks = EndRefused, -1, r.Lacks
+	}
+	if group.ranOutOfMemory() {
+		result.End = EndMemory
 	}
 	return result, nil
 }
 
-func (j *Jail) attributes(userNamespace bool) *syscall.SysProcAttr {
-	attributes := &syscall.SysProcAttr{Setsid: true}
-	if !j.namespaces {
-		return attributes
+// held returns the layers of a run, and those that it did without.
+func (j *Jail) held(r *report, noGroup string) ([]string, map[string]string) {
+	missing := maps.Clone(j.missing)
+	if noGroup != "" {
+		missing[LayerCgroup] = noGroup
 	}
-	attributes.Pdeathsig = syscall.SIGKILL
-	attributes.Cloneflags = syscall.CLONE_NEWNS | syscall.CLONE_NEWPID | syscall.CLONE_NEWNET | syscall.CLONE_NEWIPC | syscall.CLONE_NEWUTS
-	if userNamespace {
+	for _, layer := range r.Layers {
+		delete(missing, layer)
+	}
+	maps.Copy(missing, r.Missing)
+	return r.Layers, missing
+}
+
+// unshare asks for the namespaces of an order.
+func (j *Jail) unshare(attributes *syscall.SysProcAttr, o *order) {
+	if !o.Namespaces {
+		return
+	}
+	attributes.Cloneflags |= syscall.CLONE_NEWNS | syscall.CLONE_NEWPID
+	if !o.held() {
+		attributes.Cloneflags |= syscall.CLONE_NEWNET | syscall.CLONE_NEWIPC | syscall.CLONE_NEWUTS
+	}
+	if o.UserNamespace {
 		attributes.Cloneflags |= syscall.CLONE_NEWUSER
 		attributes.UidMappings = []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Getuid(), Size: 1}}
 		attributes.GidMappings = []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Getgid(), Size: 1}}
 	}
-	return attributes
 }

@@ -14,24 +14,31 @@ import (
 const watchEvery = 25 * time.Millisecond
 
 // watch ends the run when it exceeds what is allowed to all of its processes together.
-func watch(o *order, end *atomic.Value, stop <-chan struct{}) {
-	wall := time.NewTimer(o.Limits.Wall)
-	defer wall.Stop()
-	tick := time.NewTicker(watchEvery)
+// A limit of zero is none.
+func watch(o *order, every time.Duration, end *atomic.Value, stop <-chan struct{}) {
+	var wall <-chan time.Time
+	if o.Limits.Wall > 0 {
+		timer := time.NewTimer(o.Limits.Wall)
+		defer timer.Stop()
+		wall = timer.C
+	} else if o.Limits.Memory <= 0 && o.Limits.Processes <= 0 {
+		return
+	}
+	tick := time.NewTicker(every)
 	defer tick.Stop()
 	for {
 		var reason End
 		select {
 		case <-stop:
 			return
-		case <-wall.C:
+		case <-wall:
 			reason = EndTimeout
 		case <-tick.C:
 			processes, memory := measure(o.Namespaces)
 			switch {
-			case memory > o.Limits.Memory:
+			case o.Limits.Memory > 0 && memory > o.Limits.Memory:
 				reason = EndMemory
-			case processes >= o.Limits.Processes:
+			case o.Limits.Processes > 0 && processes >= o.Limits.Processes:
 				reason = EndProcesses
 			default:
 				continue

@@ -2,13 +2,17 @@ package jail
 
 import "time"
 
-// order is what the first process of a run reads from descriptor 3.
+// order is what the first process of a run reads from its first pipe.
 type order struct {
 	Spec
+	// Guest is what the first process hosts, when it is no run of a command.
+	Guest *guest
 	// Namespaces says that the process was started in new namespaces.
 	Namespaces bool
 	// UserNamespace says that a user namespace is among them.
 	UserNamespace bool
+	// Group says that the process is in a cgroup of its own.
+	Group bool
 	// UID and GID are what the command runs as; -1 keeps those of the process.
 	UID, GID int
 	// Temp is the directory to use without a mount namespace. It is removed.
@@ -17,9 +21,14 @@ type order struct {
 	Probe bool
 }
 
-// report is what it writes to descriptor 4 in the end.
+// held reports whether the guest is to see the machine as it is.
+func (o *order) held() bool { return o.Guest != nil && o.Guest.Level == Held }
+
+// report is what it writes to the second one: in the end, or when its guest runs.
 type report struct {
-	Error    string
+	Error string
+	// Lacks are the required layers and aims that could not be had.
+	Lacks    []string
 	End      End
 	ExitCode int
 	Reports  map[string][]byte
@@ -31,7 +40,8 @@ type report struct {
 }
 
 // helperName is argv[0] of the first process of a run, innerName that of the one
-// between it and the command where there are no namespaces.
+// between it and the command where there are no namespaces. argv[1] is the first
+// of the two descriptors that join it to the one that started it.
 const (
 	helperName = "stepfall-jail"
 	innerName  = "stepfall-jail-inner"

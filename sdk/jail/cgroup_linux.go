@@ -1,0 +1,236 @@
+package jail
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io/fs"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// hierarchy is a folder of cgroup v2 in which this program may make groups with
+// limits of memory and processes. Its functions are the seam for tests.
+type hierarchy struct {
+	dir          string
+	mkdir, rmdir func(dir string) error
+}
+
+// groupPrefix begins the names of our groups; the number of the process follows.
+const groupPrefix = "stepfall-"
+
+// findHierarchy returns the first folder that will do: the configured one, or the
+// program's own group, or the one above it, where systemd delegates both.
+func findHierarchy(configured string) (*hierarchy, error) {
+	h := &hierarchy{dir: configured, mkdir: func(dir string) error { return os.Mkdir(dir, 0o755) }, rmdir: syscall.Rmdir}
+	if configured != "" {
+		// Ours to change. It fails when it is done already, or cannot be done.
+		_ = writeControl(filepath.Join(configured, "cgroup.subtree_control"), "+memory +pids")
+		return h, h.try()
+	}
+	mounts, err := os.ReadFile("/proc/self/mountinfo")
+	if err != nil {
+		return nil, err
+	}
+	own, err := os.ReadFile("/proc/self/cgroup")
+	if err != nil {
+		return nil, err
+	}
+	candidates, err := candidates(string(mounts), string(own))
+	if err != nil {
+		return nil, err
+	}
+	var refused error
+	for _, dir := range candidates {
+		h.dir = dir
+		if refused = h.try(); refused == nil {
+			h.removeStale()
+			return h, nil
+		}
+	}
+	return nil, refused
+}
+
+// candidates reads where cgroup v2 is mounted and which group is the program's.
+func candidates(mounts, own string) ([]string, error) {
+	mount, root := "", ""
+	for line := range strings.Lines(mounts) {
+		before, after, ok := strings.Cut(line, " - ")
+		fields := strings.Fields(before)
+		if ok && strings.HasPrefix(after, "cgroup2 ") && len(fields) > 4 {
+			root, mount = fields[3], fields[4]
+		}
+	}
+	if mount == "" {
+		return nil, errors.New("cgroup v2 is not mounted")
+	}
+	for line := range strings.Lines(own) {
+		group, ok := strings.CutPrefix(strings.TrimSpace(line), "0::")
+		if !ok {
+			continue
+		}
+		if relative, err := filepath.Rel(root, group); err == nil && filepath.IsLocal(relative) {
+			group = relative
+		}
+		dir := filepath.Join(mount, group)
+		if dir == filepath.Clean(mount) {
+			return []string{dir}, nil
+		}
+		return []string{dir, filepath.Dir(dir)}, nil
+	}
+	return nil, errors.New("the program is in no group of cgroup v2")
+}
+
+// try makes a group and removes it.
+func (h *hierarchy) try() error {
+	enabled, err := os.ReadFile(filepath.Join(h.dir, "cgroup.subtree_control"))
+	if err != nil {
+		return err
+	}
+	for _, controller := range []string{"memory", "pids"} {
+		if !slices.Contains(strings.Fields(string(enabled)), controller) {
+			return fmt.Errorf("the controller %s is not enabled below %s", controller, h.dir)
+		}
+	}
+	g, err := h.make(Limits{Memory: 1 << 30, Processes: 64}, 0)
+	if err != nil {
+		return err
+	}
+	g.end()
+	return nil
+}
+
+// removeStale removes the groups of programs that were killed.
+func (h *hierarchy) removeStale() {
+	dirs, err := filepath.Glob(filepath.Join(h.dir, groupPrefix+"*"))
+	if err != nil {
+		return
+	}
+	for _, dir := range dirs {
+		number, _, _ := strings.Cut(strings.TrimPrefix(filepath.Base(dir), groupPrefix), "-")
+		pid, err := strconv.Atoi(number)
+		if err == nil && errors.Is(syscall.Kill(pid, 0), syscall.ESRCH) {
+			_ = h.rmdir(dir) // it fails while something lives in it
+		}
+	}
+}
+
+// group is the cgroup of one run; nil when there is none.
+type group struct {
+	hierarchy *hierarchy
+	dir       string
+}
+
+// newGroup makes the group of an order, or says why there is none.
+func (j *Jail) newGroup(o *order) (*group, string) {
+	if j.groups == nil {
+		return nil, ""
+	}
+	files := int64(0)
+	if o.Namespaces && !o.held() {
+		files = o.Limits.Disk // written files are memory of the group
+	}
+	g, err := j.groups.make(o.Limits, files)
+	if err != nil {
+		return nil, err.Error()
+	}
+	return g, ""
+}
+
+// make makes a group with limits. A limit of zero is none.
+func (h *hierarchy) make(limits Limits, files int64) (*group, error) {
+	dir := filepath.Join(h.dir, fmt.Sprintf("%s%d-%x", groupPrefix, os.Getpid(), rand.Uint64()))
+	if err := h.mkdir(dir); err != nil {
+		return nil, err
+	}
+	g := &group{h, dir}
+	set := func(file string, value int64) error {
+		if value <= 0 {
+			return nil
+		}
+		return writeControl(filepath.Join(dir, file), strconv.FormatInt(value, 10))
+	}
+	memory := limits.Memory
+	if memory > 0 {
+		memory += files
+	}
+	err := errors.Join(set("memory.max", memory), set("pids.max", int64(limits.Processes)*threadsEach))
+	if err == nil {
+		// What a group could swap out would not count; where there is no swap, there is no file.
+		if err = writeControl(filepath.Join(dir, "memory.swap.max"), "0"); errors.Is(err, fs.ErrNotExist) {
+			err = nil
+		}
+	}
+	if _, missing := os.Lstat(filepath.Join(dir, "cgroup.kill")); err == nil {
+		err = missing // before Linux 5.14
+	}
+	if err != nil {
+		g.end()
+		return nil, err
+	}
+	return g, nil
+}
+
+// writeControl writes to a file that exists: the kernel makes those of a group.
+func writeControl(path, value string) error {
+	f, err := os.OpenFile(path, os.O_WRONLY, 0)
+	if err != nil {
+		return err
+	}
+	_, err = f.WriteString(value)
+	return errors.Join(err, f.Close())
+}
+
+// add moves a process, which has started nothing yet, into the group.
+func (g *group) add(pid int) error {
+	if g == nil {
+		return nil
+	}
+	return writeControl(filepath.Join(g.dir, "cgroup.procs"), strconv.Itoa(pid))
+}
+
+// kill kills all that is in the group, wherever it has got to.
+func (g *group) kill() {
+	if g != nil {
+		_ = writeControl(filepath.Join(g.dir, "cgroup.kill"), "1")
+	}
+}
+
+// ranOutOfMemory reports whether the kernel killed something of the group for it.
+func (g *group) ranOutOfMemory() bool {
+	if g == nil {
+		return false
+	}
+	events, err := os.ReadFile(filepath.Join(g.dir, "memory.events"))
+	if err != nil {
+		return false
+	}
+	for line := range bytes.Lines(events) {
+		if n, ok := bytes.CutPrefix(line, []byte("oom_kill ")); ok {
+			return string(bytes.TrimSpace(n)) != "0"
+		}
+	}
+	return false
+}
+
+// end kills what is left and removes the group, which takes the kernel a moment.
+// It returns nil, which is no group.
+func (g *group) end() *group {
+	if g == nil {
+		return nil
+	}
+	g.kill()
+	for wait := time.Millisecond; wait < 500*time.Millisecond; wait *= 2 {
+		if err := g.hierarchy.rmdir(g.dir); err == nil || errors.Is(err, fs.ErrNotExist) {
+			break
+		}
+		time.Sleep(wait)
+	}
+	return nil
+}

@@ -1,0 +1,152 @@
+package jail
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// fillCaches puts Cache.Files where the command will find them.
+func fillCaches(o *order) error {
+	for i, cache := range o.Caches {
+		path := cache.Path
+		if !o.Namespaces {
+			path = filepath.Join(o.Temp, fmt.Sprintf("cache%d", i))
+			for j, entry := range o.Env {
+				if name, value, ok := strings.Cut(entry, "="); ok && value == cache.Path {
+					o.Env[j] = name + "=" + path
+				}
+			}
+		}
+		if err := os.MkdirAll(path, 0o755); err != nil {
+			return err
+		}
+		if !o.Namespaces && o.UID >= 0 {
+			if err := os.Chown(path, o.UID, o.GID); err != nil {
+				return err
+			}
+		}
+		for name, data := range cache.Files {
+			file := filepath.Join(path, name)
+			if err := os.WriteFile(file, data, 0o644); err != nil {
+				return err
+			}
+			if o.UID >= 0 {
+				if err := os.Chown(file, o.UID, o.GID); err != nil {
+					return err
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// applyChanges makes the changes below dir; none can reach outside of it.
+func applyChanges(dir string, o *order) error {
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return err
+	}
+	defer root.Close()
+	for _, change := range o.Changes {
+		name := filepath.FromSlash(change.Path)
+		if err := root.RemoveAll(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("replacing %s: %w", change.Path, err)
+		}
+		if change.Delete {
+			continue
+		}
+		if err := makeParents(root, filepath.Dir(name), o); err != nil {
+			return err
+		}
+		mode := change.Mode.Perm()
+		if mode == 0 {
+			mode = 0o644
+		}
+		if err := root.WriteFile(name, change.Data, mode); err != nil {
+			return fmt.Errorf("writing %s: %w", change.Path, err)
+		}
+		if o.UID >= 0 {
+			if err := root.Lchown(name, o.UID, o.GID); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func makeParents(root *os.Root, dir string, o *order) error {
+	if dir == "." {
+		return nil
+	}
+	if _, err := root.Stat(dir); err == nil {
+		return nil
+	}
+	if err := makeParents(root, filepath.Dir(dir), o); err != nil {
+		return err
+	}
+	if err := root.Mkdir(dir, 0o755); err != nil {
+		return err
+	}
+	if o.UID < 0 {
+		return nil
+	}
+	return root.Lchown(dir, o.UID, o.GID)
+}
+
+// identity changes whenever a file is written, replaced or removed: no program
+// can set a change time.
+type identity struct {
+	inode       uint64
+	size        int64
+	change      syscall.Timespec
+	there, link bool
+}
+
+func identify(dir string, files []string) []identity {
+	ids := make([]identity, len(files))
+	for i, file := range files {
+		info, err := os.Lstat(filepath.Join(dir, filepath.FromSlash(file)))
+		if err != nil {
+			continue
+		}
+		if stat, ok := info.Sys().(*syscall.Stat_t); ok {
+			ids[i] = identity{stat.Ino, stat.Size, stat.Ctim, true, info.Mode()&fs.ModeSymlink != 0}
+		}
+	}
+	return ids
+}
+
+func readReports(dir string, names []string) map[string][]byte {
+	if dir == "" || len(names) == 0 {
+		return nil
+	}
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return nil
+	}
+	defer root.Close()
+	found := map[string][]byte{}
+	for _, name := range names {
+		file, err := root.OpenFile(filepath.FromSlash(name), os.O_RDONLY|unix.O_NONBLOCK, 0)
+		if err != nil {
+			continue
+		}
+		if info, err := file.Stat(); err == nil && info.Mode().IsRegular() {
+			var data bytes.Buffer
+			if _, err := io.Copy(&data, io.LimitReader(file, maxReport)); err == nil {
+				found[name] = data.Bytes()
+			}
+		}
+		file.Close()
+	}
+	return found
+}

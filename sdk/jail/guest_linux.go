@@ -1,0 +1,225 @@
+package jail
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// Confined is a program that was started within walls. Its command is waited for
+// as always; then Close.
+type Confined struct {
+	// Layers hold; Missing could not be had, with the reason.
+	Layers  []string
+	Missing map[string]string
+
+	lifeline *os.File
+	group    *group
+}
+
+// Start starts the command within the walls that c asks for, and returns when the
+// program has begun. The process of the command is the jail's own first process,
+// which passes signals on, ends with the program's exit code (128 plus the signal
+// that ended it), and takes everything that the program started along, whether it
+// left the process group or not. It also ends when this process does.
+//
+// Files, standard streams, environment, folder and process group are those that
+// the command says. A command whose path is an open file (/proc/self/fd/N) is run
+// from that file.
+func (j *Jail) Start(ctx context.Context, command *exec.Cmd, c *Confinement) (*Confined, error) {
+	if command.Err != nil {
+		return nil, command.Err
+	}
+	o := &order{
+		Spec: Spec{
+			Argv: command.Args, Env: command.Environ(),
+			ReadOnly: append(SystemPaths(), c.ReadOnly...), Writable: c.Writable, Limits: c.Limits, Require: c.Require,
+		},
+		Guest:      &guest{Level: c.Level, Path: command.Path, Dir: command.Dir, Files: len(command.ExtraFiles)},
+		Namespaces: j.namespaces, UserNamespace: j.namespaces && j.userNamespace, UID: -1, GID: -1,
+	}
+	var program *os.File
+	if number, ok := strings.CutPrefix(command.Path, "/proc/self/fd/"); ok {
+		fd, err := strconv.Atoi(number)
+		if err == nil {
+			fd, err = unix.FcntlInt(uintptr(fd), unix.F_DUPFD_CLOEXEC, 0)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("program %s: %w", command.Path, err)
+		}
+		program = os.NewFile(uintptr(fd), command.Path)
+		defer program.Close()
+		o.Guest.FromFile = true
+	} else if !filepath.IsAbs(command.Path) {
+		return nil, fmt.Errorf("program %s: the path is not absolute", command.Path)
+	} else {
+		o.ReadOnly = append(o.ReadOnly, command.Path)
+	}
+	asked := *command
+	defer func() {
+		command.Path, command.Args, command.Env, command.Dir = asked.Path, asked.Args, asked.Env, asked.Dir
+		command.ExtraFiles = asked.ExtraFiles
+	}()
+	command.Path, command.Args = j.self, []string{helperName, strconv.Itoa(3 + len(asked.ExtraFiles))}
+	command.Env, command.Dir = []string{"GOMAXPROCS=2", "GOMEMLIMIT=64MiB"}, ""
+	if command.SysProcAttr == nil {
+		command.SysProcAttr = &syscall.SysProcAttr{}
+	}
+	j.unshare(command.SysProcAttr, o)
+	p, err := openPipes()
+	if err != nil {
+		return nil, err
+	}
+	defer p.close()
+	command.ExtraFiles = append(slices.Clip(asked.ExtraFiles), p.theirs()...)
+	if program != nil {
+		command.ExtraFiles = append(command.ExtraFiles, program)
+	}
+	group, noGroup := j.newGroup(o)
+	if err := command.Start(); err != nil {
+		group.end()
+		return nil, fmt.Errorf("starting the jail: %w", err)
+	}
+	if err := group.add(command.Process.Pid); err != nil {
+		group, noGroup = group.end(), err.Error()
+	}
+	o.Group = group != nil
+	confined := &Confined{lifeline: p.orders, group: group}
+	stop := context.AfterFunc(ctx, func() { confined.Kill(command.Process) })
+	defer stop()
+	r, err := p.exchange(o)
+	switch {
+	case err != nil:
+		err = fmt.Errorf("the jail said nothing: %w", err)
+	case r.Error != "":
+		err = errors.New(r.Error)
+	case len(r.Lacks) > 0:
+		err = fmt.Errorf("%w: %s", ErrLacks, strings.Join(r.Lacks, ", "))
+	}
+	if ctx.Err() != nil {
+		err = ctx.Err()
+	}
+	if err != nil {
+		confined.Kill(command.Process)
+		_ = command.Wait()
+		confined.Close()
+		return nil, err
+	}
+	p.orders = nil // it is the lifeline now
+	confined.Layers, confined.Missing = j.held(r, noGroup)
+	return confined, nil
+}
+
+// Kill ends the program and all that it started. It does not wait.
+func (c *Confined) Kill(process *os.Process) {
+	c.group.kill()
+	c.lifeline.Close()
+	_ = process.Kill()
+}
+
+// Close releases what the confinement holds; the program ends when it has not.
+func (c *Confined) Close() {
+	c.lifeline.Close()
+	c.group.end()
+}
+
+// guest is a program that runs with the files of the process that started it.
+type guest struct {
+	Level Level
+	Path  string
+	Dir   string
+	// Files is the number of descriptors, from 3 on, that are the program's.
+	Files int
+	// FromFile says that the program is an open file, the last descriptor.
+	FromFile bool
+	// program is that descriptor; 0 when there is none.
+	program int
+}
+
+// programDescriptor is out of the way of those that are passed on.
+const programDescriptor = 100
+
+// host is the first process of a guest: it starts it, reports, and stays until
+// it ends.
+func host(o *order, r *report, reports io.WriteCloser) (code int, err error) {
+	g := o.Guest
+	if g.FromFile {
+		if g.program, err = unix.FcntlInt(uintptr(3+g.Files+2), unix.F_DUPFD_CLOEXEC, programDescriptor); err != nil {
+			return 0, err
+		}
+		unix.Close(3 + g.Files + 2)
+	}
+	if _, err := build(o, r); err != nil {
+		return 0, err
+	}
+	command := &exec.Cmd{Path: g.Path, Args: o.Argv, Dir: g.Dir, Env: o.Env, Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr}
+	command.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	if g.FromFile {
+		command.Path = "/proc/self/fd/" + strconv.Itoa(g.program)
+	}
+	for fd := 3; fd < 3+g.Files; fd++ {
+		command.ExtraFiles = append(command.ExtraFiles, os.NewFile(uintptr(fd), "passed on"))
+	}
+	handOver := func() error { return nil }
+	if o.Namespaces {
+		if err := restrict(o, r); err != nil || lacking(o, r) {
+			return 0, err
+		}
+	} else if handOver, err = throughInner(command, o, r); err != nil {
+		return 0, err
+	}
+	if err := command.Start(); err != nil {
+		return 0, fmt.Errorf("starting %s: %w", o.Argv[0], err)
+	}
+	if err := handOver(); err != nil || len(r.Lacks) > 0 {
+		return 0, err
+	}
+	for _, file := range append(command.ExtraFiles, os.Stdin, os.Stdout) {
+		file.Close()
+	}
+	if err := json.NewEncoder(reports).Encode(r); err != nil {
+		return 0, err
+	}
+	reports.Close()
+	return attend(o, command.Process.Pid), nil
+}
+
+// attend passes signals on until the guest has ended, and returns its exit code.
+func attend(o *order, pid int) int {
+	signals := make(chan os.Signal, 8)
+	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGUSR1, syscall.SIGUSR2)
+	go func() {
+		for s := range signals {
+			if number, ok := s.(syscall.Signal); ok {
+				_ = syscall.Kill(pid, number)
+			}
+		}
+	}()
+	var end atomic.Value
+	stop := make(chan struct{})
+	go watch(o, guestWatchEvery, &end, stop)
+	status := reap(pid)
+	close(stop)
+	killAll(o.Namespaces)
+	if reason, ok := end.Load().(End); ok {
+		fmt.Fprintf(os.Stderr, "stopped by the jail: %s\n", reason)
+	}
+	return exitCode(status)
+}
+
+// guestWatchEvery is how often a program that may run for days is measured.
+const guestWatchEvery = 250 * time.Millisecond

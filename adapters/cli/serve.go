@@ -74,6 +74,9 @@ func (f *serveFlags) run(ctx context.Context, s Streams) error {
 	if err != nil {
 		return err
 	}
+	if err := r.Start(ctx); err != nil {
+		return errors.Join(err, r.Close())
+	}
 	return errors.Join(f.serve(ctx, s, r, addr, openai.Options{Model: r, AnyModel: f.anyModel, Keys: keys, Logger: logger}), r.Close())
 }
 

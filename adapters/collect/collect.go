@@ -89,6 +89,10 @@ func Run(ctx context.Context, o Options) (Summary, error) {
 			return c.sum, errors.Join(err, group.Wait())
 		}
 		defer r.Close()
+		// A verifier at fault is found before anything is paid for.
+		if err := r.Start(ctx); err != nil {
+			return c.sum, errors.Join(err, group.Wait())
+		}
 		for t := range o.Tasks {
 			task, model := &o.Tasks[t], o.Policy.Models[i].Name
 			if out.done[key{task.QueryID, model}] {
@@ -96,7 +100,7 @@ func Run(ctx context.Context, o Options) (Summary, error) {
 				continue
 			}
 			group.Go(func() error {
-				if ctx.Err() != nil || c.full.Load() {
+				if ctx.Err() != nil || c.full.Load() || c.hopeless.Load() {
 					return nil
 				}
 				return c.one(context.WithoutCancel(ctx), r, task, model)
@@ -110,10 +114,13 @@ func Run(ctx context.Context, o Options) (Summary, error) {
 type collector struct {
 	o    Options
 	out  *file
-	full atomic.Bool
+	full atomic.Bool // the cap is reached
+	// hopeless: calls are paid for in vain.
+	hopeless atomic.Bool
 
 	mu     sync.Mutex
 	sum    Summary
+	wasted int // calls in a row that were paid for in vain
 	faults map[string]bool
 }
 
@@ -152,14 +159,14 @@ func (c *collector) one(ctx context.Context, r *router.Router, t *Task, model st
 		err = row.judge(report)
 	}
 	if err != nil {
-		c.failed(model, err, report.CostUSD())
-		return nil
+		return c.failed(model, err, report.CostUSD())
 	}
 	if err := c.out.add(row); err != nil {
 		return fmt.Errorf("recording an outcome: %w", err)
 	}
 	c.mu.Lock()
 	c.sum.New++
+	c.wasted = 0
 	c.sum.SpentUSD += row.CostUSD
 	c.mu.Unlock()
 	c.tell()
@@ -191,18 +198,35 @@ func (o *Outcome) judge(report *middleware.Report) error {
 	return nil
 }
 
-// failed counts a call that gave no outcome; it may have cost something.
-func (c *collector) failed(model string, err error, usd float64) {
+// failed counts a call that gave no outcome; it may have cost something. It ends
+// the collection when one after the other is paid for in vain.
+func (c *collector) failed(model string, err error, usd float64) error {
 	c.mu.Lock()
 	c.sum.SpentUSD += usd
 	c.sum.Failed++
+	if usd > 0 {
+		c.wasted++
+	}
+	wasted := c.wasted
 	if fault := fmt.Sprintf("%s: %v", model, err); !c.faults[fault] && len(c.sum.Faults) < maxFaults {
 		c.faults[fault] = true
 		c.sum.Faults = append(c.sum.Faults, fault)
 	}
 	c.mu.Unlock()
 	c.tell()
+	if wasted >= maxWasted && !c.hopeless.Swap(true) {
+		return fmt.Errorf("%w; the last: %s: %w", ErrWasted, model, err)
+	}
+	return nil
 }
+
+// maxWasted is how many calls in a row are paid for without an outcome before the
+// collection gives up.
+const maxWasted = 10
+
+// ErrWasted ends a collection whose calls are paid for in vain: something is wrong
+// with its verifier rather than with one answer.
+var ErrWasted = errors.New("stopped after 10 calls in a row that were paid for and gave no outcome")
 
 // maxFaults is how many different reasons a summary keeps.
 const maxFaults = 10

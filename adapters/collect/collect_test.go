@@ -3,6 +3,7 @@ package collect_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -175,6 +176,30 @@ func TestFailedCallsAreNamedAndTriedAgain(t *testing.T) {
 	b.large.fail = false
 	if sum := b.run(t); sum.New != 3 || sum.Had != 3 {
 		t.Errorf("a second run: %+v", sum)
+	}
+}
+
+// undecided is a verifier that never comes to a verdict.
+type undecided struct{ right }
+
+func (undecided) Verifier(string, string, map[string]any) (sdk.Verifier, error) {
+	return sdk.VerifierFunc(func(context.Context, *sdk.VerifyRequest) (*sdk.Verdict, error) {
+		return nil, errors.New("no compiler")
+	}), nil
+}
+
+func TestNothingIsPaidForInVainForLong(t *testing.T) {
+	b := newBench(t)
+	b.options.Router.Plugins = undecided{}
+	for i := range 100 {
+		b.options.Tasks = append(b.options.Tasks, collect.Task{QueryID: fmt.Sprint("extra ", i), Prompt: "hard"})
+	}
+	sum, err := collect.Run(t.Context(), b.options)
+	if !errors.Is(err, collect.ErrWasted) || !strings.Contains(err.Error(), "no compiler") || sum.CapReached {
+		t.Errorf("%v; %+v", err, sum)
+	}
+	if sum.Failed > 20 {
+		t.Errorf("%d calls were paid for before it stopped", sum.Failed)
 	}
 }
 

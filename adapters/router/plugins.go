@@ -3,7 +3,9 @@ package router
 import (
 	"context"
 	"fmt"
+	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/stepfall/stepfall/middleware"
@@ -26,6 +28,7 @@ func (r *Router) plugins(p *policies.Policy, o *Options, c *middleware.Config) e
 			return fmt.Errorf("starting the plugin host: %w", err)
 		}
 		r.closers = append(r.closers, h.Close)
+		r.start = h.Start
 		source = h
 	}
 	for i := range p.Verifiers {
@@ -61,6 +64,9 @@ func (r *Router) plugins(p *policies.Policy, o *Options, c *middleware.Config) e
 // hostConfig turns the policy's plugin blocks into the host's settings.
 func (r *Router) hostConfig(p *policies.Policy, o *Options) host.Config {
 	c := host.Config{Logger: o.Logger, Plugins: map[string]host.PluginConfig{}, Models: wire.ModelCallerFunc(r.ask)}
+	if !strings.HasPrefix(p.Path, "library:") {
+		c.Dir = filepath.Dir(p.Path)
+	}
 	for i := range p.Plugins {
 		b := &p.Plugins[i]
 		settings := host.PluginConfig{

@@ -60,6 +60,7 @@ type Router struct {
 	policy    *policies.Policy
 	settings  middleware.Config
 	transport http.RoundTripper
+	start     func(context.Context) error // starts the router's own plugins; nil for none
 	closers   []func() error
 }
 
@@ -94,6 +95,19 @@ func (r *Router) Config() middleware.Config { return r.settings }
 
 // Policy returns the policy at work.
 func (r *Router) Policy() *policies.Policy { return r.policy }
+
+// Start starts the policy's plugins, which otherwise start at their first use, and
+// returns what is wrong with them or with their configuration. A service calls it
+// before it takes requests.
+func (r *Router) Start(ctx context.Context) error {
+	if r.start == nil {
+		return nil
+	}
+	if err := r.start(ctx); err != nil {
+		return fmt.Errorf("starting the plugins of %s: %w", r.policy.Path, err)
+	}
+	return nil
+}
 
 // Close waits for work in the background, stops the plugins and closes the files.
 func (r *Router) Close() error { return errors.Join(r.Model.Close(), r.release()) }

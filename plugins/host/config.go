@@ -21,6 +21,9 @@ type Config struct {
 	Models wire.ModelCaller
 	// Logger gets the host's and the plugins' log; nil discards it.
 	Logger hclog.Logger
+	// Dir is the plugins' working folder, where relative paths in their
+	// configuration begin; empty means a scratch folder.
+	Dir string
 	// TempDir is where sockets and scratch folders are made; empty means the system's.
 	TempDir string
 	// Observe, when not nil, is told of every call and every change of state. It

@@ -232,6 +232,7 @@ func (h *Host) connect(ctx context.Context, plugin string, settings PluginConfig
 		Path:         program.path,
 		ExecPath:     program.exec,
 		Args:         settings.Args,
+		Dir:          h.cfg.Dir,
 		Env:          environment(settings),
 		TempDir:      h.dir,
 		Log:          log,

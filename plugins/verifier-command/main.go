@@ -5,6 +5,7 @@ package main
 import (
 	"context"
 	"os/exec"
+	"path/filepath"
 	"slices"
 	"time"
 
@@ -15,7 +16,7 @@ import (
 
 // Config is the config block of the policy.
 type Config struct {
-	Command   []string          `stepfall:"command,required,min=1" doc:"The program and its arguments."`
+	Command   []string          `stepfall:"command,required,min=1" doc:"The program and its arguments. A relative path begins at the folder of the policy file."`
 	Timeout   time.Duration     `stepfall:"timeout,min=0.01,max=3600,default=30s" doc:"Longest run."`
 	Contract  string            `stepfall:"contract,enum=json|exit_code,default=json" doc:"json: the program writes a verdict. exit_code: 0 is passed, 1 is failed, all others are inconclusive; what it prints is the evidence."`
 	Dir       string            `stepfall:"dir" doc:"Where it runs; by default in the query's work tree, or else in a new empty folder."`
@@ -38,6 +39,10 @@ func description() plugin.Plugin {
 
 func open(_ context.Context, c Config) (sdk.Verifier, error) {
 	path, err := exec.LookPath(c.Command[0])
+	if err == nil {
+		// It runs in the query's work tree, and is found from the policy's folder.
+		path, err = filepath.Abs(path)
+	}
 	if err != nil {
 		return nil, schema.Errorf([]string{"command"}, "%v", err)
 	}

@@ -98,10 +98,13 @@ func (r *Repository) Checkout(ctx context.Context, commit string) (*Checkout, er
 // Diff returns what was changed in the tree as a patch, new files included, except
 // under the paths in leaveOut.
 func (c *Checkout) Diff(ctx context.Context, leaveOut ...string) (string, error) {
-	if _, err := git(ctx, c.Dir, "add", "--all", "--intent-to-add", "."); err != nil {
+	// Where git's folder is, with the filters that its config may name, is not
+	// asked of the tree either.
+	own := []string{"--git-dir=" + c.admin, "--work-tree=" + c.Dir}
+	if _, err := git(ctx, c.Dir, append(own, "add", "--all", "--intent-to-add", ".")...); err != nil {
 		return "", err
 	}
-	args := []string{"diff", "--no-ext-diff", "--no-textconv", "--no-color", "--src-prefix=a/", "--dst-prefix=b/", c.Commit, "--", "."}
+	args := append(own, "diff", "--no-ext-diff", "--no-textconv", "--no-color", "--src-prefix=a/", "--dst-prefix=b/", c.Commit, "--", ".")
 	for _, path := range leaveOut {
 		args = append(args, ":(exclude)"+path)
 	}
@@ -117,6 +120,9 @@ func (c *Checkout) Apply(ctx context.Context, patch string) error {
 	}
 	return nil
 }
+
+// gitDir is the repository's own folder.
+func (c *Checkout) gitDir() string { return filepath.Dir(filepath.Dir(c.admin)) }
 
 // Close removes the tree and what git knows about it.
 func (c *Checkout) Close() error {

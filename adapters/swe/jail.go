@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -44,8 +45,9 @@ func NewJail(ctx context.Context) (*Jail, error) {
 // maxOutput is the largest output of a command that is kept.
 const maxOutput = 1 << 20
 
-// Run runs a command in dir. The error is only for what the command could not help.
-func (j *Jail) Run(ctx context.Context, dir string, timeout time.Duration, args ...string) (*Ran, error) {
+// Run runs a command in dir; it may also read the further paths. The error is only
+// for what the command could not help.
+func (j *Jail) Run(ctx context.Context, dir string, readable []string, timeout time.Duration, args ...string) (*Ran, error) {
 	if j.jail == nil {
 		return nil, errors.New("no commands are run without a jail")
 	}
@@ -53,7 +55,7 @@ func (j *Jail) Run(ctx context.Context, dir string, timeout time.Duration, args 
 		Dir: dir, InPlace: true, Argv: args, CombineOutput: true,
 		Env: append(jail.ToolEnv(),
 			"PWD="+dir, "GOWORK=off", "GOFLAGS=-trimpath", "GOPROXY=off", "GOTELEMETRY=off", "GOTOOLCHAIN=local", "PYTHONDONTWRITEBYTECODE=1"),
-		ReadOnly: append(jail.SystemPaths(), jail.PathTools()...),
+		ReadOnly: slices.Concat(jail.SystemPaths(), jail.PathTools(), readable),
 		Limits:   jail.Limits{Wall: timeout, Output: maxOutput},
 	}
 	c := caches()
@@ -64,9 +66,6 @@ func (j *Jail) Run(ctx context.Context, dir string, timeout time.Duration, args 
 	if c.build != "" {
 		spec.Env = append(spec.Env, "GOCACHE="+c.build)
 		spec.Writable = []string{c.build}
-	}
-	if git := linkedGitDir(dir); git != "" {
-		spec.ReadOnly = append(spec.ReadOnly, git)
 	}
 	result, err := j.jail.Run(ctx, spec)
 	if err != nil {
@@ -103,17 +102,3 @@ var caches = sync.OnceValue(func() goCaches {
 	}
 	return found
 })
-
-// linkedGitDir returns the .git folder of the repository that a work tree belongs
-// to, so that git log and git diff work in it; it stays read-only.
-func linkedGitDir(dir string) string {
-	data, err := os.ReadFile(filepath.Join(dir, ".git"))
-	if err != nil {
-		return ""
-	}
-	path := strings.TrimSpace(strings.TrimPrefix(string(data), "gitdir: "))
-	if i := strings.LastIndex(path, "/worktrees/"); i > 0 {
-		return path[:i]
-	}
-	return ""
-}

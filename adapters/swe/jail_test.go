@@ -3,6 +3,7 @@ package swe_test
 import (
 	"net"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -24,7 +25,7 @@ func newJail(t *testing.T) *swe.Jail {
 
 func in(t *testing.T, j *swe.Jail, dir, script string) *swe.Ran {
 	t.Helper()
-	ran, err := j.Run(t.Context(), dir, 20*time.Second, "sh", "-c", script)
+	ran, err := j.Run(t.Context(), dir, nil, 20*time.Second, "sh", "-c", script)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -60,7 +61,7 @@ func TestJailHasNoNetwork(t *testing.T) {
 	if ran := in(t, j, t.TempDir(), "exec 3<>/dev/tcp/127.0.0.1/"+port+" && echo through"); strings.Contains(ran.Output, "through") {
 		t.Error("a command reached a server of the machine")
 	}
-	ran, err := j.Run(t.Context(), t.TempDir(), 20*time.Second, "bash", "-c", "exec 3<>/dev/tcp/127.0.0.1/"+port+" && echo through")
+	ran, err := j.Run(t.Context(), t.TempDir(), nil, 20*time.Second, "bash", "-c", "exec 3<>/dev/tcp/127.0.0.1/"+port+" && echo through")
 	if err != nil || strings.Contains(ran.Output, "through") {
 		t.Errorf("a command reached a server of the machine: %v %q", err, ran.Output)
 	}
@@ -88,7 +89,7 @@ func TestJailEndsWhatWasStarted(t *testing.T) {
 	dir := t.TempDir()
 	j := newJail(t)
 	start := time.Now()
-	ran, err := j.Run(t.Context(), dir, time.Second, "sh", "-c", "setsid sh -c 'sleep 3; echo late > late' & sleep 60")
+	ran, err := j.Run(t.Context(), dir, nil, time.Second, "sh", "-c", "setsid sh -c 'sleep 3; echo late > late' & sleep 60")
 	if err != nil || !ran.TimedOut || time.Since(start) > 10*time.Second {
 		t.Fatalf("ran %+v, %v after %v", ran, err, time.Since(start))
 	}
@@ -105,5 +106,43 @@ func TestJailBoundsOutput(t *testing.T) {
 	ran := in(t, newJail(t), t.TempDir(), "yes | head -c 20000000; echo end")
 	if len(ran.Output) > 2<<20 || !strings.HasSuffix(ran.Output, "end\n") {
 		t.Errorf("%d bytes of output", len(ran.Output))
+	}
+}
+
+// TestTreeCannotLeadGitAstray: a command may write over .git and name a filter.
+func TestTreeCannotLeadGitAstray(t *testing.T) {
+	dir := t.TempDir()
+	git := func(args ...string) {
+		cmd := exec.Command("git", append([]string{"-C", dir, "-c", "user.name=a", "-c", "user.email=a@b"}, args...)...)
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Fatalf("git %v: %v %s", args, err, out)
+		}
+	}
+	git("init", "-q")
+	if err := os.WriteFile(filepath.Join(dir, "a"), []byte("old\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	git("add", ".")
+	git("commit", "-qm", "a")
+	repo, err := swe.OpenRepository(t.Context(), dir, filepath.Join(t.TempDir(), "trees"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	tree, err := repo.Checkout(t.Context(), "HEAD")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer tree.Close()
+	evil := filepath.Join(t.TempDir(), "evil")
+	script := `rm .git; mkdir .git; cd .git; git init -q --bare .; git config core.bare false; git config filter.x.clean "sh -c 'touch ` + evil + `; cat'"; cd ..; echo "* filter=x" > .gitattributes; echo new > a`
+	if ran := in(t, newJail(t), tree.Dir, script); ran.Code != 0 {
+		t.Fatalf("%+v", ran)
+	}
+	patch, err := tree.Diff(t.Context())
+	if err != nil || !strings.Contains(patch, "+new") {
+		t.Errorf("the patch is %q, %v", patch, err)
+	}
+	if _, err := os.Stat(evil); err == nil {
+		t.Error("git ran what the tree named")
 	}
 }

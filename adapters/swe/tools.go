@@ -24,7 +24,9 @@ const (
 
 // tools are the agent's hands in one work tree.
 type tools struct {
-	dir     string
+	dir string
+	// git is the repository's own folder, which commands may read.
+	git     string
 	jail    *Jail
 	test    []string
 	timeout time.Duration
@@ -92,7 +94,7 @@ func (t *tools) command(ctx context.Context, args ...string) (string, error) {
 		return "", fmt.Errorf("%w: there is no command to run", errTool)
 	}
 	start := time.Now()
-	result, err := t.jail.Run(ctx, t.dir, t.timeout, args...)
+	result, err := t.jail.Run(ctx, t.dir, []string{t.git}, t.timeout, args...)
 	t.spent += time.Since(start)
 	if err != nil {
 		return "", err

@@ -27,6 +27,22 @@ func attack(t *testing.T, dir string, act string, arguments ...string) *jail.Spe
 	}
 }
 
+// unixListener listens as Docker's daemon does.
+func unixListener(t *testing.T) net.Listener {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "sock") // a socket's path must be short
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	listener, err := net.Listen("unix", filepath.Join(dir, "s"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { listener.Close() })
+	return listener
+}
+
 func TestHarmIsRefused(t *testing.T) {
 	j := open(t)
 	dir := tree(t, map[string]string{"a": "x"})
@@ -47,6 +63,7 @@ func TestHarmIsRefused(t *testing.T) {
 		{"connects to the host", []string{"connect", listener.Addr().String()}, jail.LayerNetwork},
 		{"connects to the internet", []string{"connect", "192.0.2.1:80"}, jail.LayerNetwork},
 		{"connects to the machine monitor", []string{"vsock"}, jail.LayerSeccomp},
+		{"connects to a daemon by its file", []string{"docker", unixListener(t).Addr().String()}, jail.LayerNetwork},
 		{"reads a secret", []string{"read", secret}, "filesystem"},
 		{"reads password hashes", []string{"read", "/etc/shadow"}, "filesystem"},
 		{"writes outside", []string{"write", filepath.Join(filepath.Dir(secret), "evil")}, "filesystem"},
@@ -204,7 +221,7 @@ func TestWithoutNamespaces(t *testing.T) {
 		t.Fatal(err)
 	}
 	layers, missing := j.Layers()
-	for _, layer := range []string{jail.LayerNetwork, jail.LayerPID, jail.LayerMount} {
+	for _, layer := range []string{jail.LayerUser, jail.LayerPID, jail.LayerMount} {
 		if missing[layer] == "" {
 			t.Errorf("%s is not reported as missing: %v %v", layer, layers, missing)
 		}
@@ -217,12 +234,13 @@ func TestWithoutNamespaces(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer listener.Close()
+	daemon := unixListener(t)
 	secret := filepath.Join(t.TempDir(), "secret")
 	if err := os.WriteFile(secret, []byte("s"), 0o644); err != nil {
 		t.Fatal(err)
 	}
 	for _, act := range [][]string{
-		{"connect", listener.Addr().String()}, {"read", secret}, {"write", secret}, {"vsock"}, {"namespace"}, {"ptrace"}, {"supervisor"}, {"kill"},
+		{"connect", listener.Addr().String()}, {"docker", daemon.Addr().String()}, {"read", secret}, {"write", secret}, {"vsock"}, {"namespace"}, {"ptrace"}, {"supervisor"}, {"kill"},
 	} {
 		if result := run(t, j, attack(t, tree(t, nil), act[0], act[1:]...)); result.End != jail.EndExit || result.ExitCode != 1 {
 			t.Errorf("%s: end %s, exit code %d", act[0], result.End, result.ExitCode)

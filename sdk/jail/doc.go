@@ -21,7 +21,7 @@
 //	user       another uid, or a user namespace, without any capability
 //	pid        a pid namespace: no process outlives its run, setsid or not
 //	mount      an own root with only the toolchains, read-only, and the tree
-//	network    an own network with nothing but its loopback
+//	network    an own network with nothing but its loopback; without namespaces, no sockets
 //	ipc        own System V and POSIX message queues
 //	landlock   the same paths again, enforced by Landlock
 //	seccomp    no mounts, namespaces, tracing, keys, BPF, odd socket families

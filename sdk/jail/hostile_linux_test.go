@@ -35,6 +35,13 @@ var hostileActs = map[string]func(arguments []string) error{
 		}
 		return err
 	},
+	"docker": func(a []string) error {
+		connection, err := net.DialTimeout("unix", a[0], time.Second)
+		if err == nil {
+			connection.Close()
+		}
+		return err
+	},
 	"vsock": func([]string) error {
 		_, err := unix.Socket(unix.AF_VSOCK, unix.SOCK_STREAM, 0)
 		return err

@@ -35,7 +35,15 @@ func restrict(o *order, r *report) error {
 		return nil
 	}
 	note(LayerLandlock, restrictPaths(o))
-	note(LayerSeccomp, restrictSyscalls())
+	filtered := restrictSyscalls(o)
+	note(LayerSeccomp, filtered)
+	switch {
+	case o.Namespaces || filtered != nil:
+	case o.Guest != nil:
+		r.Missing[LayerNetwork] = "without namespaces, daemons can be reached by their files"
+	default:
+		note(LayerNetwork, nil) // no socket can be made
+	}
 	return nil
 }
 

@@ -94,7 +94,7 @@ func Open(ctx context.Context, options Options) (*Jail, error) {
 			continue
 		}
 		if !way.namespaces {
-			for _, layer := range []string{LayerUser, LayerPID, LayerMount, LayerNetwork, LayerIPC} {
+			for _, layer := range []string{LayerUser, LayerPID, LayerMount, LayerIPC} {
 				result.Missing[layer] = refused.Error()
 			}
 		}

@@ -22,9 +22,10 @@ var denied = []uint32{
 	unix.SYS_VHANGUP, unix.SYS_FANOTIFY_INIT,
 }
 
-// families are the address families that a socket may have: local ones, and the
-// internet, which is empty in a network namespace. AF_VSOCK, for one, is not
-// confined by any namespace.
+// families are the address families that a socket may have in a network namespace:
+// local ones, and the internet, which is empty there. AF_VSOCK, for one, is not
+// confined by any namespace. Where there is none, no socket may be made at all: one
+// could reach the network, or a daemon such as Docker's by its file.
 var families = []uint32{unix.AF_UNIX, unix.AF_INET, unix.AF_INET6, unix.AF_NETLINK}
 
 // newNamespaces are the clone flags that make a namespace.
@@ -40,7 +41,15 @@ const (
 
 // restrictSyscalls installs the filter on the calling thread, and so on every
 // process that it starts. The thread must have no_new_privs.
-func restrictSyscalls() error {
+func restrictSyscalls(o *order) error {
+	families := families
+	switch {
+	case o.Namespaces:
+	case o.Guest != nil:
+		families = []uint32{unix.AF_UNIX} // it serves those who started it
+	default:
+		families = nil
+	}
 	arch, ok := map[string]uint32{"amd64": unix.AUDIT_ARCH_X86_64, "arm64": unix.AUDIT_ARCH_AARCH64}[runtime.GOARCH]
 	if !ok {
 		return fmt.Errorf("no filter for %s", runtime.GOARCH)

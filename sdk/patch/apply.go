@@ -148,8 +148,10 @@ func checkPath(name string) error {
 	if !filepath.IsLocal(filepath.FromSlash(name)) || name == "." {
 		return &Error{Path: name, Reason: "is outside of the work tree"}
 	}
-	if first, _, _ := strings.Cut(name, "/"); first == ".git" {
-		return &Error{Path: name, Reason: "is inside the repository's own folder"}
+	for part := range strings.SplitSeq(name, "/") {
+		if strings.EqualFold(part, ".git") {
+			return &Error{Path: name, Reason: "is inside the repository's own folder"}
+		}
 	}
 	return nil
 }

@@ -145,6 +145,7 @@ func TestMisfits(t *testing.T) {
 		{"outside", fence("go path=../evil.go", "x\n"), "outside of the work tree"},
 		{"absolute", fence("go path=/etc/passwd", "x\n"), "outside of the work tree"},
 		{"the repository's folder", fence("sh path=.git/hooks/pre-commit", "x\n"), "repository's own folder"},
+		{"another repository's folder", fence("sh path=sub/.Git/config", "x\n"), "repository's own folder"},
 		{"a folder", fence("go path=calc", "x\n"), "is a folder"},
 		{"passage not there", "calc/add.go\n<<<<<<< SEARCH\nnowhere\n=======\nx\n>>>>>>> REPLACE\n", "not in the file"},
 		{"passage twice", "twice.txt\n<<<<<<< SEARCH\nsame\n=======\nx\n>>>>>>> REPLACE\n", "2 times"},

@@ -144,12 +144,12 @@ func TestRequiredIsolation(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	v, err := verify.New(verify.Config{Command: []string{"true"}, Require: []string{"network"}}, without)
+	v, err := verify.New(verify.Config{Command: []string{"true"}, Require: []string{"pid"}}, without)
 	if err != nil {
 		t.Fatal(err)
 	}
 	verdict := judge(t, v, &sdk.Query{WorkDir: dir}, answer)
-	if verdict.Outcome != sdk.Inconclusive || !strings.Contains(verdict.Evidence, "network") || verdict.IsolationMissing["network"] == "" {
+	if verdict.Outcome != sdk.Inconclusive || !strings.Contains(verdict.Evidence, "pid") || verdict.IsolationMissing["pid"] == "" {
 		t.Errorf("%+v", verdict)
 	}
 	v, err = verify.New(verify.Config{Command: []string{"true"}, Require: []string{"rlimits", "memory"}}, without)

@@ -17,7 +17,7 @@ type costTokens struct {
 	// InputTokens is the mean length of prompts, for those of unknown length.
 	InputTokens float64 `json:"input_tokens"`
 	// Output predicts the tokens of the answers.
-	Output *costJoint `json:"output"`
+	Output *costFactor `json:"output"`
 }
 
 func fitCostTokens(t *outcome.Table, models []sdk.Model) (*costTokens, error) {
@@ -41,7 +41,7 @@ func fitCostTokens(t *outcome.Table, models []sdk.Model) (*costTokens, error) {
 	e.InputTokens = tokens.mean
 	lengths := *t
 	lengths.CostUSD = t.OutputTokens
-	e.Output = fitCostJoint(&lengths, KindCostLatent)
+	e.Output = fitCostFactor(&lengths)
 	return e, nil
 }
 

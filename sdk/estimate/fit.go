@@ -120,9 +120,9 @@ func fitCost(t *outcome.Table, o Options) (Cost, error) {
 	switch o.Cost {
 	case KindCostMean:
 		return &costMean{CostUSD: t.MeanCosts()}, nil
-	case "":
-		return fitCostJoint(t, KindCostLatent), nil
-	case KindCostLength, KindCostConditional, KindCostLatent:
+	case "", KindCostLatent:
+		return fitCostFactor(t), nil
+	case KindCostLength, KindCostConditional:
 		return fitCostJoint(t, o.Cost), nil
 	case KindCostTokens:
 		return fitCostTokens(t, o.Models)
@@ -152,8 +152,10 @@ func newCost(kind string) (Cost, error) {
 	switch kind {
 	case KindCostMean:
 		return &costMean{}, nil
-	case KindCostLength, KindCostConditional, KindCostLatent:
+	case KindCostLength, KindCostConditional:
 		return &costJoint{}, nil
+	case KindCostLatent:
+		return &costFactor{}, nil
 	case KindCostTokens:
 		return &costTokens{}, nil
 	}

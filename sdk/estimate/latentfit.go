@@ -14,8 +14,7 @@ const (
 	latentSpan    = 3.5
 	latentRounds  = 40
 	basePrecision = 0.05
-	// slopes are drawn to 1, shifts of a model in a group to none.
-	slopePrecision = 2
+	// shifts of a model in a group are drawn to none.
 	shiftPrecision = 2
 	// group means are drawn to 0.
 	groupPrecision = 1
@@ -50,7 +49,7 @@ func fitLatent(t *outcome.Table) *latent {
 		e.Base[i], e.Slope[i] = logit(v), 1
 	}
 	e.PerLength = make([]perLength, len(e.Mean))
-	f := &latentFit{latent: e, t: t, group: make([]int, len(t.Queries)), ease: make([]float64, len(t.Queries))}
+	f := &latentFit{latent: e, slopes: newLatentPrior(), t: t, group: make([]int, len(t.Queries)), ease: make([]float64, len(t.Queries))}
 	f.weight = square2(len(t.Queries), len(e.Nodes))
 	e.prepare()
 	var lengths []moments
@@ -89,6 +88,7 @@ type latentFit struct {
 	logTokens []float64   // of each prompt, NaN when unknown
 	weight    [][]float64 // query, node: posterior given all outcomes
 	ease      []float64   // query: its mean
+	slopes    latentPrior
 }
 
 // round is one round of expectation maximisation.
@@ -125,6 +125,7 @@ func (f *latentFit) round() {
 		f.regress(i, all, good)
 	}
 	f.regressEase()
+	f.learnPrior(all)
 }
 
 // priorMean is the mean ease of a query of the table.
@@ -174,7 +175,7 @@ func (f *latentFit) regress(i int, all, good [][][]float64) {
 			hess[j][j] += precision
 		}
 		penalise(0, basePrecision, f.Base[i])
-		penalise(1, slopePrecision, f.Slope[i]-1)
+		penalise(1, f.slopes.precision, f.Slope[i]-f.slopes.slope)
 		for g := range groups {
 			penalise(2+g, shiftPrecision, f.Shift[g][i])
 		}

@@ -1,0 +1,144 @@
+package estimate
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/stepfall/stepfall/sdk/outcome"
+)
+
+// costFactor takes the logarithms of the models' costs as normal around a mean that
+// depends on the group and on the length of the prompt, and as tied by one latent
+// factor of the query:
+//
+//	log cost_i = mean_i + Load_i·f + noise_i,  f ~ N(0, 1).
+//
+// The cost of a model that has run moves the factor, and with it what is expected of
+// the others.
+type costFactor struct {
+	costMeans
+	Load []float64 `json:"load"`
+	// Noise is a variance.
+	Noise []float64 `json:"noise"`
+	// Factor makes the mean of the predictions the mean cost; 0 for a free model.
+	Factor []float64 `json:"factor"`
+}
+
+const (
+	factorRounds = 40
+	// loads are drawn to none as if by so many outcomes of none.
+	loadPrecision = 5
+	leastNoise    = 1e-3
+)
+
+func fitCostFactor(t *outcome.Table) *costFactor {
+	e := &costFactor{}
+	e.factorise(e.fit(t))
+	e.Factor = e.factors(t, func(i int) float64 { return e.Load[i]*e.Load[i] + e.Noise[i] })
+	return e
+}
+
+// factorise fits loads and noises to what the means leave, NaN where unknown, by
+// expectation maximisation.
+func (e *costFactor) factorise(residual [][]float64) {
+	n := len(e.PerLength)
+	e.Load, e.Noise = make([]float64, n), make([]float64, n)
+	for i := range n {
+		var m moments
+		for _, row := range residual {
+			m.add(row[i])
+		}
+		half := m.m2 / max(m.n, 1) / 2
+		e.Load[i], e.Noise[i] = math.Sqrt(half), half+leastNoise
+	}
+	ff, rf, rr, count := make([]float64, n), make([]float64, n), make([]float64, n), make([]float64, n)
+	for range factorRounds {
+		clear(ff)
+		clear(rf)
+		clear(rr)
+		clear(count)
+		for _, row := range residual {
+			f := noFactor
+			for i, r := range row {
+				if !math.IsNaN(r) {
+					f.observe(e.Load[i], e.Noise[i], r)
+				}
+			}
+			for i, r := range row {
+				if !math.IsNaN(r) {
+					ff[i] += f.variance + f.mean*f.mean
+					rf[i] += r * f.mean
+					rr[i] += r * r
+					count[i]++
+				}
+			}
+		}
+		for i := range n {
+			if count[i] > 1 {
+				e.Load[i] = rf[i] / (ff[i] + loadPrecision)
+				e.Noise[i] = max(rr[i]-e.Load[i]*rf[i], 0)/count[i] + leastNoise
+			}
+		}
+	}
+}
+
+// factor is the normal distribution of the factor given what was seen.
+type factor struct{ mean, variance float64 }
+
+// noFactor is the distribution before anything was seen.
+var noFactor = factor{0, 1}
+
+// observe takes in one log cost, less its mean.
+func (f *factor) observe(load, noise, residual float64) {
+	gain := f.variance * load / (load*load*f.variance + noise)
+	f.mean += gain * (residual - load*f.mean)
+	f.variance -= gain * load * f.variance
+}
+
+func (e *costFactor) Kind() string { return KindCostLatent }
+
+func (e *costFactor) check(models int) error {
+	if len(e.Load) != models || len(e.Noise) != models || len(e.Factor) != models {
+		return fmt.Errorf("parameters do not fit %d models", models)
+	}
+	return e.costMeans.check(models)
+}
+
+func (e *costFactor) Cursor() CostCursor {
+	n := len(e.PerLength)
+	return &costFactorCursor{costFactor: e, mean: make([]float64, n), known: make([]float64, n)}
+}
+
+type costFactorCursor struct {
+	*costFactor
+	factor factor
+	mean   []float64 // of the log costs before any run
+	known  []float64 // cost of a model that has run, NaN else
+}
+
+func (c *costFactorCursor) Begin(q *Query) {
+	c.at(c.mean, q)
+	c.factor = noFactor
+	for i := range c.known {
+		c.known[i] = math.NaN()
+	}
+}
+
+func (c *costFactorCursor) Observe(model int, r *Run) {
+	if math.IsNaN(r.CostUSD) {
+		return
+	}
+	c.known[model] = r.CostUSD
+	if r.CostUSD > 0 && c.Factor[model] > 0 {
+		c.factor.observe(c.Load[model], c.Noise[model], math.Log(r.CostUSD)-c.mean[model])
+	}
+}
+
+func (c *costFactorCursor) Costs(dst []float64) {
+	for i, load := range c.Load {
+		dst[i] = c.known[i]
+		if math.IsNaN(dst[i]) {
+			dst[i] = c.Factor[i] * math.Exp(c.mean[i]+load*c.factor.mean+(load*load*c.factor.variance+c.Noise[i])/2)
+		}
+	}
+}

@@ -1,0 +1,175 @@
+package estimate
+
+import (
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+
+	"github.com/stepfall/stepfall/sdk/outcome"
+)
+
+// costMeans are the means of the logarithms of the models' costs.
+type costMeans struct {
+	Groups []string `json:"groups"`
+	// Mean is by group (the last row for any other) and model, of the log cost.
+	Mean [][]float64 `json:"mean"`
+	// PerLength is what one unit of the prompt's log length adds, by model.
+	PerLength []float64 `json:"per_length"`
+	Center    float64   `json:"center"`
+
+	group map[string]int
+}
+
+// Effects of groups and of length are drawn to none as if by so many outcomes.
+const (
+	costGroupPrecision  = 3
+	costLengthPrecision = 10
+)
+
+// fit fits the means and returns what they leave, by query and model, NaN where no
+// cost is known.
+func (e *costMeans) fit(t *outcome.Table) [][]float64 {
+	n := len(t.Models)
+	e.PerLength = make([]float64, n)
+	index := map[string]bool{}
+	var center moments
+	logs, x := make([][]float64, len(t.Queries)), make([]float64, len(t.Queries))
+	for q, row := range t.CostUSD {
+		if g := t.Group(q); g != "" {
+			index[g] = true
+		}
+		x[q] = math.NaN()
+		if tokens := promptTokens(t, q); tokens > 0 {
+			x[q] = math.Log(tokens)
+		}
+		center.add(x[q])
+		logs[q] = make([]float64, n)
+		for i, c := range row {
+			logs[q][i] = math.NaN()
+			if c > 0 {
+				logs[q][i] = math.Log(c)
+			}
+		}
+	}
+	e.Center = center.mean
+	e.Groups = slices.Sorted(maps.Keys(index))
+	e.Mean = square2(len(e.Groups)+1, n)
+	e.prepare()
+	group := make([]int, len(t.Queries))
+	for q := range x {
+		group[q] = e.groupOf(t.Group(q))
+		x[q] -= e.Center
+		if math.IsNaN(x[q]) {
+			x[q] = 0
+		}
+	}
+	for i := range n {
+		e.regress(i, logs, x, group)
+	}
+	for q := range logs {
+		for i := range n {
+			logs[q][i] -= e.Mean[group[q]][i] + e.PerLength[i]*x[q]
+		}
+	}
+	return logs
+}
+
+// regress fits one model's mean.
+func (e *costMeans) regress(i int, logs [][]float64, x []float64, group []int) {
+	groups := len(e.Groups)
+	d := groups + 1
+	var overall moments
+	for q := range logs {
+		overall.add(logs[q][i])
+	}
+	a, b := square(d), make([]float64, d)
+	for q, row := range logs {
+		if math.IsNaN(row[i]) {
+			continue
+		}
+		y := row[i] - overall.mean
+		a[groups][groups] += x[q] * x[q]
+		b[groups] += x[q] * y
+		if g := group[q]; g < groups {
+			a[g][g]++
+			a[g][groups] += x[q]
+			b[g] += y
+		}
+	}
+	for g := range groups {
+		a[g][g] += costGroupPrecision
+	}
+	a[groups][groups] += costLengthPrecision
+	c := solve(a, b)
+	for g := range e.Mean {
+		e.Mean[g][i] = overall.mean
+		if c != nil && g < groups {
+			e.Mean[g][i] += c[g]
+		}
+	}
+	if c != nil {
+		e.PerLength[i] = c[groups]
+	}
+}
+
+// factors returns, by model, what makes the mean prediction before any run the mean
+// cost; variance is that of a model's log cost.
+func (e *costMeans) factors(t *outcome.Table, variance func(i int) float64) []float64 {
+	means, out, logs := t.MeanCosts(), make([]float64, len(t.Models)), make([]float64, len(t.Models))
+	sums, counts := make([]float64, len(out)), make([]float64, len(out))
+	for q := range t.Queries {
+		e.at(logs, &Query{Group: t.Group(q), InputTokens: promptTokens(t, q)})
+		for i, c := range t.CostUSD[q] {
+			if !math.IsNaN(c) {
+				sums[i] += math.Exp(logs[i] + variance(i)/2)
+				counts[i]++
+			}
+		}
+	}
+	for i := range out {
+		if sums[i] > 0 {
+			out[i] = means[i] * counts[i] / sums[i]
+		}
+	}
+	return out
+}
+
+// at fills in the means for a query.
+func (e *costMeans) at(dst []float64, q *Query) {
+	g := e.groupOf(q.Group)
+	x := 0.0
+	if q.InputTokens > 0 {
+		x = math.Log(q.InputTokens) - e.Center
+	}
+	for i := range dst {
+		dst[i] = e.Mean[g][i] + e.PerLength[i]*x
+	}
+}
+
+func (e *costMeans) prepare() {
+	e.group = map[string]int{}
+	for g, name := range e.Groups {
+		e.group[name] = g
+	}
+}
+
+func (e *costMeans) groupOf(name string) int {
+	if g, known := e.group[name]; known {
+		return g
+	}
+	return len(e.Groups)
+}
+
+func (e *costMeans) check(models int) error {
+	if len(e.PerLength) != models || len(e.Mean) != len(e.Groups)+1 {
+		return fmt.Errorf("parameters do not fit %d models", models)
+	}
+	for _, row := range e.Mean {
+		if len(row) != models {
+			return fmt.Errorf("parameters do not fit %d models", models)
+		}
+	}
+	e.prepare()
+	return nil
+}

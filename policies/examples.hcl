@@ -161,6 +161,12 @@ session {
   idle_timeout = "30m"
 }
 
+#: trajectory
+trajectory {
+  unit          = "attempt"
+  show_failures = true
+}
+
 #: retry
 retry {
   max_attempts = 3

@@ -32,9 +32,11 @@ type Policy struct {
 	Fit      *Fit     `policy:"fit,block"`
 	Stream   Stream   `policy:"stream,block"`
 	Session  *Session `policy:"session,block"`
-	Retry    Retry    `policy:"retry,block"`
-	Shadow   *Shadow  `policy:"shadow,block"`
-	Trace    Trace    `policy:"trace,block"`
+	// Trajectory is for programs that run whole agents.
+	Trajectory Trajectory `policy:"trajectory,block"`
+	Retry      Retry      `policy:"retry,block"`
+	Shadow     *Shadow    `policy:"shadow,block"`
+	Trace      Trace      `policy:"trace,block"`
 
 	// Path is what was given to Load; Files are all files that were read, in the
 	// order of their layers, names of the library included.
@@ -299,6 +301,19 @@ type Session struct {
 	SwitchUSD float64 `policy:"switch_usd" min:"0"`
 	// A session that was idle for longer is forgotten.
 	IdleTimeout time.Duration `policy:"idle_timeout" above:"0" default:"10m"`
+}
+
+// Trajectory says how programs that run a whole agent cascade, which are
+// `stepfall swe` and what is built on its package. A router, which sees one step
+// after the other, always cascades steps.
+type Trajectory struct {
+	// What one model is tried on before the next. attempt: the whole task, each model
+	// from a clean start, judged at its end. step: every step of one attempt, which
+	// models share.
+	Unit string `policy:"unit" oneof:"attempt step" default:"attempt"`
+	// Shows a model what those before it did, and why that was rejected. With
+	// unit = "step" there is one attempt, and nothing to show.
+	ShowFailures bool `policy:"show_failures" default:"false"`
 }
 
 // Retry says how failed calls are tried again. A failed call says nothing about

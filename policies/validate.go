@@ -365,6 +365,9 @@ func (l *loader) mode(p *Policy) {
 	for _, path := range []*string{&p.Budget.Ledger, &p.Trace.File, &p.Trace.Database} {
 		*path = l.absolute(*path)
 	}
+	if p.Trajectory.ShowFailures && p.Trajectory.Unit == "step" {
+		l.warn(l.place("trajectory", "show_failures"), "show_failures has no effect", `With unit = "step" models share one attempt, so that there is no failed one to show.`, "")
+	}
 	if p.Retry.MaxDelay < p.Retry.BaseDelay {
 		l.warn(l.place("retry", "max_delay"), "max_delay is shorter than base_delay", "", "")
 	}

@@ -1,6 +1,10 @@
 package estimate
 
-import "math"
+import (
+	"math"
+
+	"github.com/stepfall/stepfall/sdk/outcome"
+)
 
 // agreement is how the answers of one group of queries agree. Right answers are the
 // same answer, but for a share Differ that is written in another way. Wrong answers
@@ -10,6 +14,29 @@ import "math"
 type agreement struct {
 	Spread float64 `json:"spread"`
 	Differ float64 `json:"differ"`
+}
+
+// emptyAnswers tells for each group (the last: all) whether empty answers are answers
+// like others: some of them are right. Elsewhere an empty answer is a missing one.
+func emptyAnswers(t *outcome.Table, group []int, groups int) []bool {
+	const few = 0.05
+	right, all := make([]float64, groups), make([]float64, groups)
+	for q, row := range t.Quality {
+		for m, v := range row {
+			if math.IsNaN(v) || t.Answers[q][m] != "" {
+				continue
+			}
+			for _, g := range []int{group[q], groups - 1} {
+				right[g] += v
+				all[g]++
+			}
+		}
+	}
+	out := make([]bool, groups)
+	for g := range out {
+		out[g] = right[g] > few*all[g]
+	}
+	return out
 }
 
 // clusters are the different answers of the models that have run, and what is
@@ -139,12 +166,11 @@ func (x *latentCursor) ranQuality(i int) float64 {
 	return min(sum, 1)
 }
 
-// expectedBest is the expected quality of the best answer once model j has run too:
-// it agrees with one of the clusters or not, which moves what is believed of all.
-func (x *latentCursor) expectedBest(j int) float64 {
+// agreementDev is the deviation of what the agreement of model j's answer with the
+// others would change in what is believed of it.
+func (x *latentCursor) agreementDev(j int, mean float64) float64 {
 	c, a, p := x.clusters, &x.Agree[x.group], x.tables.p[x.group][j]
 	hypotheses := len(c.size) + 1
-	// By hypothesis: the probability that it holds and j is right, or wrong.
 	right, wrong := x.jointRight[:hypotheses], x.jointWrong[:hypotheses]
 	for h := range hypotheses {
 		right[h], wrong[h] = 0, 0
@@ -154,48 +180,24 @@ func (x *latentCursor) expectedBest(j int) float64 {
 			wrong[h] += m * (1 - q)
 		}
 	}
-	others := func(h int) float64 {
-		n := c.n
-		if h > 0 {
-			n -= c.size[h-1]
-		}
-		return float64(n) + a.Spread
-	}
-	sum := 0.0
+	second, rest, alone := 0.0, 1.0, right[0]
 	for joined := 1; joined < hypotheses; joined++ {
-		top := right[joined] * (1 - a.Differ)
-		for h := 1; h < hypotheses; h++ {
-			if h != joined {
-				top = max(top, wrong[h]*float64(c.size[joined-1])/others(h))
+		alone += right[joined] * a.Differ
+		good := right[joined] * (1 - a.Differ)
+		p := good
+		for h := range hypotheses {
+			if h == joined {
+				continue
 			}
+			n := c.n
+			if h > 0 {
+				n -= c.size[h-1]
+			}
+			p += wrong[h] * float64(c.size[joined-1]) / (float64(n) + a.Spread)
 		}
-		sum += top
+		second += good * good / max(p, 1e-12)
+		rest -= p
 	}
-	alone := right[0]
-	for h := 1; h < hypotheses; h++ {
-		alone = max(alone, wrong[h]*a.Spread/others(h)+right[h]*a.Differ)
-	}
-	return sum + alone
-}
-
-// deviationFor returns the deviation of a normal around mean for which the expected
-// gain over a sure value is gain: E[(X - sure)^+] = gain. It is 0 when the mean
-// alone gives as much.
-func deviationFor(mean, sure, gain float64) float64 {
-	extra := gain - max(mean-sure, 0)
-	if extra <= 1e-9 {
-		return 0
-	}
-	distance := math.Abs(mean - sure)
-	low, high := 0.0, 1.0
-	for range 30 {
-		middle := (low + high) / 2
-		d := distance / middle
-		if middle*(normalDensity(d)-d*normalCDF(-d)) > extra {
-			high = middle
-		} else {
-			low = middle
-		}
-	}
-	return (low + high) / 2
+	second += alone * alone / max(rest, 1e-12)
+	return math.Sqrt(max(0, second-mean*mean))
 }

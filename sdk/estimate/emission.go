@@ -54,8 +54,6 @@ func (m *emission) deviations() lookup {
 
 func normalDensity(x float64) float64 { return math.Exp(-x*x/2) / math.Sqrt(2*math.Pi) }
 
-func normalCDF(x float64) float64 { return math.Erfc(-x/math.Sqrt2) / 2 }
-
 // lookup is a function on [0, 1] by its values at equal steps.
 type lookup [65]float64
 

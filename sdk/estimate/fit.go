@@ -105,9 +105,9 @@ func fitQuality(t *outcome.Table, o Options) (Quality, error) {
 	case KindSignal:
 		return fitSignal(t)
 	case KindGaussian:
-		return fitGaussian(t)
+		return fitGaussian(t, o.Seed)
 	case KindLatent:
-		return fitLatent(t), nil
+		return fitLatent(t, o.Seed), nil
 	case KindLinear:
 		return fitRegression(t, linkLinear, o.Features, o.Seed)
 	case KindLogistic:

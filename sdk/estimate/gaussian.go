@@ -36,6 +36,8 @@ type gaussian struct {
 	HasAnte  bool `json:"has_ante"`
 	HasPost  bool `json:"has_post"`
 	Verified bool `json:"verified,omitempty"`
+	// Gain corrects the deviations; nil leaves them.
+	Gain *gainScale `json:"gain,omitempty"`
 
 	group  map[string]int
 	tables []gaussianTable // by group
@@ -51,7 +53,7 @@ type gaussianTable struct {
 	gain, after [][]float64
 }
 
-func fitGaussian(t *outcome.Table) (*gaussian, error) {
+func fitGaussian(t *outcome.Table, seed uint64) (*gaussian, error) {
 	e := &gaussian{Verified: t.Verified, HasAnte: t.Ante != nil, HasPost: t.Post != nil}
 	index := map[string]bool{}
 	for q := range t.Queries {
@@ -87,6 +89,14 @@ func fitGaussian(t *outcome.Table) (*gaussian, error) {
 	e.AnteMean, e.AnteSlope, e.AnteErrors = ante.means, ante.slope, ante.errors
 	e.PostMean, e.PostSlope, e.PostErrors = post.means, post.slope, post.errors
 	e.prepare()
+	if e.HasPost && !e.Verified {
+		costs := &costMean{CostUSD: make([]float64, len(t.Models))}
+		replay, err := (&Estimator{Models: t.Models, Quality: e, Cost: costs}).On(t)
+		if err != nil {
+			return nil, err
+		}
+		e.Gain = fitGainScale(replay, group, groups, seed)
+	}
 	return e, nil
 }
 
@@ -319,6 +329,9 @@ func (e *gaussian) Signals() []string { return nil }
 
 func (e *gaussian) check(models int) error {
 	groups := len(e.Groups) + 1
+	if !e.Gain.fits(groups) {
+		return fmt.Errorf("parameters do not fit %d groups", groups-1)
+	}
 	for _, c := range []struct {
 		rows   [][]float64
 		height int
@@ -355,6 +368,7 @@ func (e *gaussian) Cursor() QualityCursor {
 
 type gaussianCursor struct {
 	*gaussian
+	at       int // the query's group
 	mean     []float64
 	cov      [][]float64
 	gainOf   []float64
@@ -367,6 +381,7 @@ type gaussianCursor struct {
 func (c *gaussianCursor) Begin(q *Query) {
 	g := c.groupOf(q.Group)
 	t := &c.tables[g]
+	c.at = g
 	copy(c.mean, t.mean)
 	c.surprise, c.known = c.surprise[:0], c.known[:0]
 	for i := range c.ran {
@@ -428,6 +443,7 @@ func (c *gaussianCursor) see(at int, value float64) {
 
 func (c *gaussianCursor) Beliefs(dst []cascade.Belief) {
 	n := len(c.ran)
+	scale := c.Gain.at(c.at, slices.Contains(c.ran, true))
 	for i := range dst {
 		dst[i] = cascade.Belief{Mean: min(max(c.mean[n+i], 0), 1)}
 		switch {
@@ -442,7 +458,7 @@ func (c *gaussianCursor) Beliefs(dst []cascade.Belief) {
 			if v := c.cov[n+i][n+i]; v > dst[i].Mean*(1-dst[i].Mean) {
 				share = math.Sqrt(dst[i].Mean * (1 - dst[i].Mean) / v)
 			}
-			dst[i].StdDev = share * math.Abs(c.cov[n+i][i]) / math.Sqrt(c.cov[i][i])
+			dst[i].StdDev = scale * share * math.Abs(c.cov[n+i][i]) / math.Sqrt(c.cov[i][i])
 		}
 	}
 }

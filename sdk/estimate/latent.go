@@ -21,9 +21,13 @@ type latent struct {
 	// Mean is the mean ease of each group, PerLength what the prompt's length adds.
 	Mean      []float64   `json:"mean"`
 	PerLength []perLength `json:"per_length"`
-	Base      []float64   `json:"base"`
-	Slope     []float64   `json:"slope"`
-	Shift     [][]float64 `json:"shift"` // group, model
+	// Text predicts the ease from the words of the prompt, PerText is by how much
+	// that counts in each group; nil when the words tell nothing.
+	Text    *textModel  `json:"text,omitempty"`
+	PerText []float64   `json:"per_text,omitempty"`
+	Base    []float64   `json:"base"`
+	Slope   []float64   `json:"slope"`
+	Shift   [][]float64 `json:"shift"` // group, model
 	// Verified: a check judges the answers.
 	Verified bool `json:"verified,omitempty"`
 	// Ante and Post are how the signals are distributed; nil when there are none.
@@ -31,11 +35,19 @@ type latent struct {
 	Post []emission `json:"post,omitempty"`
 	// Lengths are how long the models' answers are; nil when unknown.
 	Lengths []answerLength `json:"lengths,omitempty"`
+	// NoAnswer is how probable it is that a model's answer is missing, such as one
+	// that cannot be parsed; nil when there are no answers.
+	NoAnswer []absence `json:"no_answer,omitempty"`
+	// Empty says for each group whether an empty answer is an answer like others
+	// there, which can be right, and not one that is missing.
+	Empty []bool `json:"empty,omitempty"`
 	// Agree says how answers agree, for each group; nil when there are no answers.
 	Agree []agreement `json:"agree,omitempty"`
 	// Change is the standard deviation of what a model's own run changes in what is
 	// believed of its answer, by group and model; nil when a run shows nothing.
 	Change [][]float64 `json:"change,omitempty"`
+	// Gain corrects the deviations; nil leaves them.
+	Gain *gainScale `json:"gain,omitempty"`
 
 	tables *latentTables
 }
@@ -61,10 +73,10 @@ func (e *latent) check(models int) error {
 	switch {
 	case len(e.Base) != models, len(e.Slope) != models, len(e.Shift) != groups,
 		e.Ante != nil && len(e.Ante) != models, e.Post != nil && len(e.Post) != models,
-		e.Lengths != nil && len(e.Lengths) != models:
+		e.Lengths != nil && len(e.Lengths) != models, e.NoAnswer != nil && (len(e.NoAnswer) != models || len(e.Empty) != groups):
 		return fmt.Errorf("parameters do not fit %d models", models)
 	case len(e.Nodes) == 0, len(e.Mean) != groups, len(e.PerLength) != groups, e.Agree != nil && len(e.Agree) != groups,
-		e.Change != nil && len(e.Change) != groups:
+		e.Change != nil && len(e.Change) != groups, !e.Gain.fits(groups):
 		return fmt.Errorf("parameters do not fit %d groups", groups-1)
 	}
 	for _, row := range append(e.Shift[:groups:groups], e.Change...) {
@@ -75,6 +87,14 @@ func (e *latent) check(models int) error {
 	for _, l := range e.Lengths {
 		if len(l.Group) != groups {
 			return fmt.Errorf("parameters do not fit %d groups", groups-1)
+		}
+	}
+	if e.Text != nil {
+		if len(e.PerText) != groups {
+			return fmt.Errorf("parameters do not fit %d groups", groups-1)
+		}
+		if err := e.Text.decode(); err != nil {
+			return err
 		}
 	}
 	e.prepare()
@@ -151,6 +171,21 @@ func (l *lengthIn) likelihoods(z, logTokens float64) (right, wrong float64) {
 	// The tails are heavier than a normal's: an answer of unheard-of length says
 	// little.
 	return math.Exp(-min(a*a/2, 6)), math.Exp(-min(b*b/2, 6))
+}
+
+// absence is the probability that there is no answer where one would be right, and
+// where it is wrong.
+type absence struct {
+	IfRight float64 `json:"if_right"`
+	IfWrong float64 `json:"if_wrong"`
+}
+
+// likelihoods returns the probabilities of what was seen.
+func (a *absence) likelihoods(missing bool) (right, wrong float64) {
+	if missing {
+		return a.IfRight, a.IfWrong
+	}
+	return 1 - a.IfRight, 1 - a.IfWrong
 }
 
 // softmax fills weights with exp(log) over their sum.

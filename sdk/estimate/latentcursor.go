@@ -15,6 +15,9 @@ func (e *latent) Cursor() QualityCursor {
 		latent: e, log: make([]float64, k), weight: make([]float64, k),
 		right: square2(n, k), wrong: square2(n, k), ran: make([]bool, n), verdict: make([]float64, n),
 	}
+	if e.Text != nil {
+		c.text = newTextReader(e.Text)
+	}
 	if e.Agree != nil {
 		c.clusters = newClusters(n, k)
 		c.partitions = make([]float64, n+1)
@@ -29,6 +32,7 @@ func (e *latent) Cursor() QualityCursor {
 type latentCursor struct {
 	*latent
 	group        int
+	text         *textReader // nil without text
 	log, weight  []float64
 	right, wrong [][]float64 // model, node
 	ran          []bool
@@ -41,7 +45,11 @@ type latentCursor struct {
 
 func (c *latentCursor) Begin(q *Query) {
 	c.group = c.groupOf(q.Group)
-	c.prior(c.log, c.ease(c.group, q.InputTokens))
+	ease := c.ease(c.group, q.InputTokens)
+	if c.text != nil {
+		ease += c.PerText[c.group] * c.text.at(q.Prompt)
+	}
+	c.prior(c.log, ease)
 	if c.clusters != nil {
 		c.clusters.reset()
 	}
@@ -105,7 +113,12 @@ func (c *latentCursor) Observe(model int, r *Run) {
 			c.wrong[model][k] *= wrong
 		}
 	}
-	if c.clusters != nil && r.Answer != "" {
+	empty := c.Empty != nil && c.Empty[c.group]
+	if c.NoAnswer != nil && !empty {
+		right, wrong := c.NoAnswer[model].likelihoods(r.Answer == "")
+		c.scale(model, right, wrong)
+	}
+	if c.clusters != nil && (r.Answer != "" || empty) {
 		c.clusters.add(model, r.Answer)
 		a := &c.Agree[c.group]
 		base := c.clusters.partition(a, -1)
@@ -123,8 +136,9 @@ func (c *latentCursor) Beliefs(dst []cascade.Belief) {
 	} else {
 		softmax(c.weight, c.log)
 	}
-	sure := math.Inf(-1)
+	ran := false
 	for i := range dst {
+		ran = ran || c.ran[i]
 		switch {
 		case !math.IsNaN(c.verdict[i]):
 			dst[i] = cascade.Belief{Mean: c.verdict[i]}
@@ -138,20 +152,18 @@ func (c *latentCursor) Beliefs(dst []cascade.Belief) {
 			}
 			dst[i] = cascade.Belief{Mean: mean, Bernoulli: c.Verified && !c.ran[i]}
 		}
-		if c.ran[i] {
-			sure = max(sure, dst[i].Mean)
-		}
 	}
+	scale := c.Gain.at(c.group, ran)
 	for i := range dst {
 		if c.ran[i] || c.Verified {
 			continue
 		}
-		dst[i].StdDev = c.deviation(i, dst[i].Mean, sure, clustered)
+		dst[i].StdDev = scale * c.deviation(i, dst[i].Mean, clustered)
 	}
 }
 
 // deviation is the predictive deviation of a model that has not run.
-func (c *latentCursor) deviation(i int, mean, sure float64, clustered bool) float64 {
+func (c *latentCursor) deviation(i int, mean float64, clustered bool) float64 {
 	dev := 0.0
 	switch {
 	case c.Post != nil:
@@ -162,7 +174,7 @@ func (c *latentCursor) deviation(i int, mean, sure float64, clustered bool) floa
 	if !clustered {
 		return dev
 	}
-	return math.Hypot(dev, deviationFor(mean, sure, c.expectedBest(i)-sure))
+	return math.Hypot(dev, c.agreementDev(i, mean))
 }
 
 func square2(n, m int) [][]float64 {

@@ -20,11 +20,13 @@ const (
 	groupPrecision = 1
 	// effects of the prompt's length are drawn to none.
 	lengthPrecision = 10
+	// and so is that of what the words predict.
+	textPrecision = 2
 )
 
 // fitLatent fits by expectation maximisation: the weights of the nodes given all
 // outcomes of a query, then each model's logistic regression on the nodes.
-func fitLatent(t *outcome.Table) *latent {
+func fitLatent(t *outcome.Table, seed uint64) *latent {
 	n := len(t.Models)
 	e := &latent{Base: make([]float64, n), Slope: make([]float64, n), Verified: t.Verified}
 	for k := range latentNodes {
@@ -71,12 +73,15 @@ func fitLatent(t *outcome.Table) *latent {
 	for range latentRounds {
 		f.round()
 	}
+	if t.Prompts != nil {
+		f.fitText(seed)
+	}
 	if !t.Verified {
 		f.fitSignals()
 	}
 	e.prepare()
-	if !t.Verified && e.Post == nil && (e.Lengths != nil || e.Agree != nil) {
-		f.fitChange()
+	if !t.Verified {
+		f.fitDeviations(seed)
 	}
 	return e
 }
@@ -86,9 +91,30 @@ type latentFit struct {
 	t         *outcome.Table
 	group     []int
 	logTokens []float64   // of each prompt, NaN when unknown
+	text      []float64   // ease by the words of each prompt, from other prompts; nil without
 	weight    [][]float64 // query, node: posterior given all outcomes
 	ease      []float64   // query: its mean
 	slopes    latentPrior
+}
+
+// textRounds are the rounds in which all else is adjusted to what the words tell.
+const textRounds = 10
+
+// fitText regresses the ease on the words of the prompts, beyond group and length.
+func (f *latentFit) fitText(seed uint64) {
+	rest := make([]float64, len(f.ease))
+	for q, z := range f.ease {
+		rest[q] = z - f.priorMean(q)
+	}
+	f.Text, f.text = fitText(f.t.Prompts, rest, f.t.Folds(textFolds, seed))
+	if f.Text == nil {
+		return
+	}
+	f.PerText = make([]float64, len(f.Mean))
+	f.regressEase()
+	for range textRounds {
+		f.round()
+	}
 }
 
 // round is one round of expectation maximisation.
@@ -135,29 +161,49 @@ func (f *latentFit) priorMean(q int) float64 {
 	if x := f.logTokens[q]; !math.IsNaN(x) {
 		mean += f.PerLength[g].Slope * (x - f.PerLength[g].Center)
 	}
+	if f.text != nil {
+		mean += f.PerText[g] * f.text[q]
+	}
 	return mean
 }
 
-// regressEase regresses the ease on the group and the length of the prompt.
+// regressEase regresses the ease on the group, the length of the prompt and its
+// words.
 func (f *latentFit) regressEase() {
 	for g := range f.Mean {
-		// Normal equations of [1, x] with ridge.
-		n, sx, sxx, sz, sxz := 0.0, 0.0, 0.0, 0.0, 0.0
+		// Normal equations of [1, length, words] with ridge.
+		a, b := square(3), make([]float64, 3)
+		n := 0
 		for q := range f.ease {
 			if f.group[q] != g {
 				continue
 			}
-			x := f.logTokens[q] - f.PerLength[g].Center
-			if math.IsNaN(x) {
-				x = 0
+			n++
+			x := [3]float64{1, f.logTokens[q] - f.PerLength[g].Center, 0}
+			if math.IsNaN(x[1]) {
+				x[1] = 0
 			}
-			n, sx, sxx, sz, sxz = n+1, sx+x, sxx+x*x, sz+f.ease[q], sxz+x*f.ease[q]
+			if f.text != nil {
+				x[2] = f.text[q]
+			}
+			for i := range x {
+				for j := i; j < len(x); j++ {
+					a[i][j] += x[i] * x[j]
+				}
+				b[i] += x[i] * f.ease[q]
+			}
 		}
-		c := solve([][]float64{{n + groupPrecision, sx}, {sx, sxx + lengthPrecision}}, []float64{sz, sxz})
+		a[0][0] += groupPrecision
+		a[1][1] += lengthPrecision
+		a[2][2] += textPrecision
+		c := solve(a, b)
 		if c == nil || n == 0 {
 			continue
 		}
 		f.Mean[g], f.PerLength[g].Slope = c[0], c[1]
+		if f.text != nil {
+			f.PerText[g] = c[2]
+		}
 		if g == len(f.Groups) && len(f.Groups) > 0 {
 			f.Mean[g] = 0
 		}

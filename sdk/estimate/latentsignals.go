@@ -33,6 +33,7 @@ func (f *latentFit) fitSignals() {
 		}
 	}
 	if t.Answers != nil {
+		f.fitNoAnswer()
 		f.fitAgreement()
 	}
 }
@@ -92,6 +93,37 @@ func (f *latentFit) fitLength(i int) (answerLength, bool) {
 	return l, true
 }
 
+// fitNoAnswer counts how often right and wrong answers are missing, each model drawn
+// to all.
+func (f *latentFit) fitNoAnswer() {
+	f.Empty = emptyAnswers(f.t, f.group, len(f.Mean))
+	const prior = 20
+	n := len(f.Base)
+	missing, all := square2(n+1, 2), square2(n+1, 2) // model (the last: all), wrong or right
+	for q, row := range f.t.Quality {
+		for i, v := range row {
+			if math.IsNaN(v) || f.Empty[f.group[q]] {
+				continue
+			}
+			for _, k := range []int{i, n} {
+				all[k][0] += 1 - v
+				all[k][1] += v
+				if f.t.Answers[q][i] == "" {
+					missing[k][0] += 1 - v
+					missing[k][1] += v
+				}
+			}
+		}
+	}
+	rate := func(i, right int) float64 {
+		overall := (missing[n][right] + 0.5) / (all[n][right] + 1)
+		return (missing[i][right] + prior*overall) / (all[i][right] + prior)
+	}
+	for i := range n {
+		f.NoAnswer = append(f.NoAnswer, absence{IfRight: rate(i, 1), IfWrong: rate(i, 0)})
+	}
+}
+
 // fitAgreement counts how often two right answers are the same, and two wrong ones.
 func (f *latentFit) fitAgreement() {
 	// Counts that stand for what is usual, for groups with few pairs.
@@ -126,13 +158,24 @@ func (f *latentFit) fitAgreement() {
 // changeRows is on how many queries the changes are measured.
 const changeRows = 500
 
-// fitChange measures how much a model's own run moves what is believed of its answer.
-func (f *latentFit) fitChange() {
-	n := len(f.Base)
-	replay, err := (&Estimator{Models: f.t.Models, Quality: f.latent, Cost: &costMean{CostUSD: make([]float64, n)}}).On(f.t)
+// fitDeviations measures what runs change in the estimates.
+func (f *latentFit) fitDeviations(seed uint64) {
+	costs := &costMean{CostUSD: make([]float64, len(f.Base))}
+	replay, err := (&Estimator{Models: f.t.Models, Quality: f.latent, Cost: costs}).On(f.t)
 	if err != nil {
 		return // cannot be: the table is the one that was fitted to
 	}
+	if f.Post == nil && (f.Lengths != nil || f.Agree != nil) {
+		f.fitChange(replay)
+	}
+	if f.Post != nil || f.Change != nil {
+		f.Gain = fitGainScale(replay, f.group, len(f.Mean), seed)
+	}
+}
+
+// fitChange measures how much a model's own run moves what is believed of its answer.
+func (f *latentFit) fitChange(replay *Replay) {
+	n := len(f.Base)
 	sums, counts := square2(len(f.Mean), n), make([]float64, len(f.Mean))
 	before, after, costs := make([]cascade.Belief, n), make([]cascade.Belief, n), make([]float64, n)
 	every := max(1, len(f.t.Queries)/changeRows)

@@ -25,6 +25,8 @@ type regression struct {
 	// on queries that the coefficients were not fitted to: by group (the last: all),
 	// then set, or with many models their number up to deepest, and target.
 	StdDev [][][]float64 `json:"std_dev"`
+	// Gain corrects the deviations; nil leaves them.
+	Gain *gainScale `json:"gain,omitempty"`
 	// Verified: a check judges the answers.
 	Verified bool `json:"verified,omitempty"`
 }
@@ -111,9 +113,9 @@ func (e *regression) check(models int) error {
 		return fmt.Errorf("link %q", e.Link)
 	}
 	groups := len(l.Groups) + 1
-	fits := len(l.Trust) == groups && len(e.StdDev) == groups && (l.Ante == nil || len(l.Ante) == models) && l.Classes <= len(l.Signals)
+	fits := e.Gain.fits(groups) && len(l.Trust) == groups && (l.Empty == nil && !l.Agreement || len(l.Empty) == groups) && len(e.StdDev) == groups && (l.Ante == nil || len(l.Ante) == models) && l.Classes <= len(l.Signals)
 	for _, f := range l.Run {
-		fits = fits && len(f.Mean) == groups && len(f.StdDev) == models && f.Signal >= 0 && (f.Kind != runSignal || f.Signal < len(l.Signals))
+		fits = fits && (f.Kind != runNoAnswer || l.Empty != nil) && len(f.Mean) == groups && len(f.StdDev) == models && f.Signal >= 0 && (f.Kind != runSignal || f.Signal < len(l.Signals))
 		for _, row := range f.Mean {
 			fits = fits && len(row) == models
 		}
@@ -214,6 +216,7 @@ func (c *regressionCursor) Observe(model int, r *Run) {
 
 func (c *regressionCursor) Beliefs(dst []cascade.Belief) {
 	devs := c.StdDev[c.seen.group][c.context(c.ran)]
+	scale := c.Gain.at(c.seen.group, len(c.ran) > 0)
 	for i := range dst {
 		if v := c.verdict[i]; !math.IsNaN(v) {
 			dst[i] = cascade.Belief{Mean: v}
@@ -224,7 +227,7 @@ func (c *regressionCursor) Beliefs(dst []cascade.Belief) {
 		if !slices.Contains(c.ran, i) {
 			b.Bernoulli = c.Verified
 			if !c.Verified {
-				b.StdDev = devs[i]
+				b.StdDev = scale * devs[i]
 			}
 		}
 		dst[i] = b

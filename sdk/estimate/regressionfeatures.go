@@ -70,7 +70,9 @@ type featureLayout struct {
 	// Agreement: answers are compared; Classes is how many of the signals, from the
 	// first, are probabilities of classes.
 	Agreement bool `json:"agreement,omitempty"`
-	Classes   int  `json:"classes,omitempty"`
+	// Empty says for each group whether an empty answer is an answer like others.
+	Empty   []bool `json:"empty,omitempty"`
+	Classes int    `json:"classes,omitempty"`
 	// Trust is the mean quality by group (the last: all) and model.
 	Trust [][]float64 `json:"trust"`
 
@@ -157,6 +159,9 @@ func newFeatureLayout(t *outcome.Table, wanted []string) (*featureLayout, error)
 			l.Ante = append(l.Ante, scaleOf(s))
 		}
 	}
+	if t.Answers != nil {
+		l.Empty = emptyAnswers(t, group, groups)
+	}
 	l.Agreement = uses(FeatureAgreement) && t.Answers != nil
 	names := t.SignalNames()
 	if uses(FeatureClasses) {
@@ -215,7 +220,7 @@ func (l *featureLayout) fitRunFeatures(t *outcome.Table, group []int) {
 			for f := range l.Run {
 				raw[f][q][m] = math.NaN()
 				if !math.IsNaN(t.Quality[q][m]) {
-					raw[f][q][m] = l.raw(f, &run)
+					raw[f][q][m] = l.raw(f, group[q], &run)
 				}
 			}
 		}
@@ -234,7 +239,7 @@ func (l *featureLayout) fitRunFeatures(t *outcome.Table, group []int) {
 }
 
 // raw is a feature of a run before it is scaled, NaN when unknown.
-func (l *featureLayout) raw(f int, r *Run) float64 {
+func (l *featureLayout) raw(f, group int, r *Run) float64 {
 	switch l.Run[f].Kind {
 	case runVerdict:
 		return r.Verdict
@@ -245,7 +250,7 @@ func (l *featureLayout) raw(f int, r *Run) float64 {
 			return math.Log(r.OutputTokens)
 		}
 	case runNoAnswer:
-		if r.Answer == "" {
+		if r.Answer == "" && !l.Empty[group] {
 			return 1
 		}
 		return 0
@@ -345,7 +350,7 @@ func (s *seen) begin(q *Query) {
 func (s *seen) observe(model int, r *Run, ran []int) {
 	for f := range s.Run {
 		at := scale{s.Run[f].Mean[s.group][model], s.Run[f].StdDev[model]}
-		s.run[model][f] = at.of(s.raw(f, r))
+		s.run[model][f] = at.of(s.raw(f, s.group, r))
 	}
 	s.answers[model] = r.Answer
 	if s.classes != nil {
@@ -354,7 +359,7 @@ func (s *seen) observe(model int, r *Run, ran []int) {
 	for _, other := range ran {
 		if s.same != nil {
 			v := 0.0
-			if r.Answer != "" && r.Answer == s.answers[other] {
+			if r.Answer == s.answers[other] && (r.Answer != "" || s.Empty[s.group]) {
 				v = 1
 			}
 			s.same[model][other], s.same[other][model] = v, v
@@ -455,7 +460,7 @@ func (s *seen) votes(x []float64, ran []int, target int, has bool) []float64 {
 			own += w
 			continue
 		}
-		if s.answers[m] == "" {
+		if s.answers[m] == "" && !s.Empty[s.group] {
 			continue
 		}
 		at := slices.IndexFunc(s.tally, func(v vote) bool { return s.same[m][v.model] > 0 })

@@ -36,7 +36,22 @@ func fitRegression(t *outcome.Table, link string, features []string, seed uint64
 		e.StdDev = cube(len(layout.Groups)+1, f.contexts(e), len(t.Models))
 		return e, nil
 	}
-	f.deviate(e, t.Folds(2, seed))
+	fold := t.Folds(2, seed)
+	halves := f.deviate(e, fold)
+	var estimators []*Estimator
+	for _, half := range halves {
+		half.StdDev = e.StdDev
+		estimators = append(estimators, &Estimator{Models: t.Models, Quality: half, Cost: &costMean{CostUSD: make([]float64, len(t.Models))}})
+	}
+	replay, err := newReplay(t, fold, estimators...)
+	if err != nil {
+		return nil, err
+	}
+	group := make([]int, len(f.seen))
+	for q, s := range f.seen {
+		group[q] = s.group
+	}
+	e.Gain = fitGainScale(replay, group, len(layout.Groups)+1, seed)
 	return e, nil
 }
 
@@ -188,14 +203,16 @@ func (f *regressionFit) contexts(e *regression) int {
 }
 
 // deviate measures the change that a target's run makes to its estimate, each half
-// of the queries with the coefficients of the other.
-func (f *regressionFit) deviate(e *regression, half []int) {
+// of the queries with the coefficients of the other, which it returns.
+func (f *regressionFit) deviate(e *regression, half []int) []*regression {
 	n, groups, contexts := len(f.t.Models), len(e.Features.Groups)+1, f.contexts(e)
 	sums, counts := cube(groups, contexts, n), cube(groups, contexts, n)
 	var x []float64
+	var others []*regression
 	for h := range 2 {
 		other := &regression{Link: e.Link, Features: e.Features}
 		f.fit(other, func(q int) bool { return half[q] != h })
+		others = append(others, other)
 		for q, sets := range f.sets {
 			if half[q] != h {
 				continue
@@ -233,4 +250,5 @@ func (f *regressionFit) deviate(e *regression, half []int) {
 		}
 	}
 	e.StdDev = sums
+	return others
 }

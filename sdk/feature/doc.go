@@ -17,6 +17,10 @@
 //     by the n-grams they share
 //   - [JensenShannon]: how far two models' class distributions are apart
 //
+// From the prompt, before any model has run:
+//
+//   - [NGrams]: its words and pairs of words, hashed into buckets
+//
 // The features are those of "A Unified Approach to Routing and Cascading for LLMs"
 // (ICML 2025), section 5, and a few that its authors name as natural extensions.
 package feature

@@ -1,0 +1,224 @@
+package estimate
+
+import (
+	"encoding/base64"
+	"encoding/binary"
+	"fmt"
+	"math"
+
+	"github.com/stepfall/stepfall/sdk/feature"
+)
+
+// textBuckets is the number of buckets of the hashed n-grams.
+const textBuckets = 1 << 12
+
+// textModel predicts a number from the words of a prompt: ridge regression on hashed
+// n-grams. It needs no network and no model, and a few thousand weights.
+type textModel struct {
+	// Weights are float32, little-endian, in base64: one for each bucket.
+	Weights   string  `json:"weights"`
+	Intercept float64 `json:"intercept"`
+
+	weights []float64
+}
+
+// at predicts for a prompt; counts is scratch of textBuckets.
+func (m *textModel) at(prompt string, counts []float64) float64 {
+	if prompt == "" {
+		return 0
+	}
+	n := feature.NGrams(prompt, counts)
+	return m.Intercept + dot(m.weights, counts)/math.Sqrt(float64(max(n, 1)))
+}
+
+func (m *textModel) encode() {
+	raw := make([]byte, 0, 4*len(m.weights))
+	for i, w := range m.weights {
+		raw = binary.LittleEndian.AppendUint32(raw, math.Float32bits(float32(w)))
+		m.weights[i] = float64(float32(w))
+	}
+	m.Weights = base64.StdEncoding.EncodeToString(raw)
+}
+
+func (m *textModel) decode() error {
+	raw, err := base64.StdEncoding.DecodeString(m.Weights)
+	if err != nil || len(raw) != 4*textBuckets {
+		return fmt.Errorf("text weights: want %d of them in base64", textBuckets)
+	}
+	m.weights = make([]float64, textBuckets)
+	for i := range m.weights {
+		m.weights[i] = float64(math.Float32frombits(binary.LittleEndian.Uint32(raw[4*i:])))
+	}
+	return nil
+}
+
+// sparse is a row of a sparse matrix.
+type sparse struct {
+	at    []int
+	value []float64
+}
+
+// textRows are the prompts of a table as features.
+type textRows []sparse
+
+func newTextRows(prompts []string) textRows {
+	rows := make(textRows, len(prompts))
+	counts := make([]float64, textBuckets)
+	for q, prompt := range prompts {
+		if prompt == "" {
+			continue
+		}
+		norm := math.Sqrt(float64(max(feature.NGrams(prompt, counts), 1)))
+		for b, c := range counts {
+			if c != 0 {
+				rows[q].at = append(rows[q].at, b)
+				rows[q].value = append(rows[q].value, c/norm)
+			}
+		}
+	}
+	return rows
+}
+
+// fit regresses y on the rows that use says (nil: all) by conjugate gradients. Both
+// are taken around their means, so that words which all prompts share count for
+// nothing.
+func (rows textRows) fit(y []float64, use func(int) bool, precision float64) *textModel {
+	mean, center, n := make([]float64, textBuckets), 0.0, 0.0
+	each := func(f func(q int, r *sparse)) {
+		for q := range rows {
+			if len(rows[q].at) > 0 && !math.IsNaN(y[q]) && (use == nil || use(q)) {
+				f(q, &rows[q])
+			}
+		}
+	}
+	each(func(q int, r *sparse) {
+		n++
+		center += y[q]
+		for i, b := range r.at {
+			mean[b] += r.value[i]
+		}
+	})
+	m := &textModel{weights: make([]float64, textBuckets)}
+	if n == 0 {
+		return m
+	}
+	center /= n
+	for b := range mean {
+		mean[b] /= n
+	}
+	w := m.weights
+	// The right-hand side is X'y, the matrix X'X + precision.
+	residual := make([]float64, textBuckets)
+	each(func(q int, r *sparse) {
+		for i, b := range r.at {
+			residual[b] += r.value[i] * (y[q] - center)
+		}
+	})
+	direction := append([]float64(nil), residual...)
+	product := make([]float64, textBuckets)
+	size := dot(residual, residual)
+	for range textSteps {
+		if size < 1e-10 {
+			break
+		}
+		shared := dot(mean, direction)
+		clear(product)
+		sum := 0.0
+		each(func(_ int, r *sparse) {
+			v := -shared
+			for i, b := range r.at {
+				v += r.value[i] * direction[b]
+			}
+			sum += v
+			for i, b := range r.at {
+				product[b] += r.value[i] * v
+			}
+		})
+		for b := range product {
+			product[b] += precision*direction[b] - mean[b]*sum
+		}
+		step := size / dot(direction, product)
+		for b := range w {
+			w[b] += step * direction[b]
+			residual[b] -= step * product[b]
+		}
+		next := dot(residual, residual)
+		for b := range direction {
+			direction[b] = residual[b] + next/size*direction[b]
+		}
+		size = next
+	}
+	m.Intercept = center - dot(mean, w)
+	return m
+}
+
+// textFolds is the number of folds for predictions of what a fit has not seen.
+const textFolds = 5
+
+// fitText fits a model of y by the prompts, and returns what each row's y is
+// predicted to be by a model that has not seen it; nil when the text tells nothing.
+// The penalty is chosen on the folds.
+func fitText(prompts []string, y []float64, fold []int) (*textModel, []float64) {
+	rows := newTextRows(prompts)
+	var best []float64
+	var precision float64
+	least, plain := math.Inf(1), 0.0
+	for _, p := range []float64{0.3, 1, 3, 10, 30} {
+		out, errors := make([]float64, len(y)), 0.0
+		plain = 0
+		for f := range textFolds {
+			m := rows.fit(y, func(q int) bool { return fold[q] != f }, p)
+			for q := range rows {
+				if fold[q] != f || len(rows[q].at) == 0 || math.IsNaN(y[q]) {
+					continue
+				}
+				out[q] = m.predict(&rows[q])
+				errors += (y[q] - out[q]) * (y[q] - out[q])
+				plain += y[q] * y[q]
+			}
+		}
+		if errors < least {
+			least, best, precision = errors, out, p
+		}
+	}
+	if !(least < plain*(1-leastText)) {
+		return nil, nil
+	}
+	m := rows.fit(y, nil, precision)
+	m.encode()
+	return m, best
+}
+
+// leastText is the share of the variance from which on a text model is worth having.
+const leastText = 0.01
+
+// textReader predicts for one prompt at a time and remembers the last.
+type textReader struct {
+	model  *textModel
+	counts []float64
+	prompt string
+	value  float64
+}
+
+func newTextReader(m *textModel) *textReader {
+	return &textReader{model: m, counts: make([]float64, textBuckets)}
+}
+
+func (r *textReader) at(prompt string) float64 {
+	if prompt != r.prompt {
+		r.prompt, r.value = prompt, r.model.at(prompt, r.counts)
+	}
+	return r.value
+}
+
+// textSteps bounds the steps of conjugate gradients.
+const textSteps = 40
+
+// predict is the model's value at a row.
+func (m *textModel) predict(r *sparse) float64 {
+	sum := m.Intercept
+	for i, b := range r.at {
+		sum += r.value[i] * m.weights[b]
+	}
+	return sum
+}

@@ -256,6 +256,8 @@ type Match struct {
 type Budget struct {
 	// Largest expected cost of a query, in US dollars: what a fit aims at, not a cap. 0 is none.
 	ExpectedUSD float64 `policy:"expected_usd_per_query" min:"0"`
+	// With a fitted profile: over how many queries a difference from the expected cost is made up for, so that the mean holds on new queries too; 0 leaves it to the fit.
+	HoldOver int `policy:"hold_over" min:"0" default:"50"`
 	// Cap of one step, in US dollars; 0 is none.
 	StepUSD float64 `policy:"step_usd" min:"0"`
 	// Cap of one run of an agent, in US dollars; 0 is none.

@@ -173,6 +173,7 @@ func (r *Router) strategy(p *policies.Policy, c *middleware.Config) error {
 	if err != nil {
 		return err
 	}
+	var next func() *step.Plan
 	if p.Fit != nil {
 		profile, err := fit.Load(r.path(p.Fit.Profile), models)
 		if err != nil {
@@ -187,14 +188,17 @@ func (r *Router) strategy(p *policies.Policy, c *middleware.Config) error {
 			return err
 		}
 		own = &step.Plan{Strategy: fitted, Name: profile.Strategy.Name, Lambdas: profile.Strategy.Lambdas, Gamma: profile.Strategy.Gamma}
+		if next, err = pace(p, profile, names); err != nil {
+			return err
+		}
 		c.Profile = filepath.Base(p.Fit.Profile)
 		c.Quality, c.Cost = profile.Estimator.QualityEstimator(), profile.Estimator.CostEstimator()
 	}
 	c.Strategy, c.StrategyName, c.Lambdas, c.Gamma = own.Strategy, own.Name, own.Lambdas, own.Gamma
-	if len(p.Matches) == 0 {
+	if len(p.Matches) == 0 && next == nil {
 		return nil
 	}
-	plans := map[*policies.Strategy]*step.Plan{&p.Strategy: nil}
+	plans := map[*policies.Strategy]*step.Plan{}
 	for i := range p.Matches {
 		if s := p.Matches[i].Strategy; s != nil {
 			if plans[s], err = plan(s, models); err != nil {
@@ -204,7 +208,11 @@ func (r *Router) strategy(p *policies.Policy, c *middleware.Config) error {
 	}
 	c.Route = func(q *sdk.Query) middleware.Route {
 		choice := p.Choose(q)
-		return middleware.Route{Plan: plans[choice.Strategy], Models: choice.Candidates}
+		own, matched := plans[choice.Strategy]
+		if !matched && next != nil {
+			own = next()
+		}
+		return middleware.Route{Plan: own, Models: choice.Candidates}
 	}
 	return nil
 }

@@ -189,6 +189,20 @@ func (p *Profile) NewStrategy(models []string) (cascade.Strategy, error) {
 	return cascade.New(p.Strategy.Name, params)
 }
 
+// StrategyAt returns the fitted strategy at another operating point of its curve:
+// value is a [Point.Value]. Ties go to the cheapest.
+func (p *Profile) StrategyAt(value float64, models []string) (cascade.Strategy, error) {
+	params, err := p.Params(models)
+	if err != nil {
+		return nil, err
+	}
+	params.Lambdas, params.Thresholds, params.Gamma = []float64{value}, nil, 1
+	if p.Strategy.Name == cascade.NameThreshold {
+		params.Lambdas, params.Thresholds = nil, []float64{value}
+	}
+	return cascade.New(p.Strategy.Name, params)
+}
+
 // Save writes the profile to a file, whole or not at all.
 func (p *Profile) Save(path string) error {
 	data, err := p.bytes()

@@ -42,6 +42,9 @@ type Plan struct {
 	Name     string
 	Lambdas  []float64
 	Gamma    float64
+	// Done, when not nil, is told of each step that the plan decided, in the trace
+	// that the step leaves. It must not keep the trace.
+	Done func(*sdk.Trace)
 }
 
 // Request is one step to run.

@@ -45,6 +45,9 @@ func (e *Engine) Run(ctx context.Context, req Request) (*Result, error) {
 	r := e.start(&req, start)
 	stop, answer, err := r.loop(ctx)
 	result := r.finish(stop, answer, err, start)
+	if r.plan.Done != nil && r.only < 0 {
+		r.plan.Done(result.Trace)
+	}
 	e.give(r)
 	if e.c.Traces != nil {
 		e.c.Traces(ctx, result.Trace)

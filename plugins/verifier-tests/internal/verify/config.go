@@ -46,7 +46,8 @@ type Config struct {
 	// the jail's defaults.
 	MemoryBytes, DiskBytes int64
 	Processes, OutputBytes int
-	// State is a folder for build caches of trusted runs; empty for none.
+	// State is a folder for build caches of trusted runs and for pre-flights; empty
+	// for none.
 	State string
 }
 

@@ -41,7 +41,7 @@ func (v *Verifier) before(ctx context.Context, t *tree) (*preflight, error) {
 			v.preflight[key] = p
 		}
 		v.mu.Unlock()
-		p.once.Do(func() { p.report, p.result, p.err = v.run(ctx, t, nil, true) })
+		p.once.Do(func() { p.err = v.fly(ctx, t, p) })
 		if p.err == nil {
 			return p, nil
 		}
@@ -58,6 +58,40 @@ func (v *Verifier) before(ctx context.Context, t *tree) (*preflight, error) {
 		}
 		return nil, fmt.Errorf("pre-flight: %w", p.err)
 	}
+}
+
+// fly takes the pre-flight from the store, or makes it and stores it.
+func (v *Verifier) fly(ctx context.Context, t *tree, p *preflight) error {
+	run := func() (err error) {
+		p.report, p.result, err = v.run(ctx, t, nil, true)
+		return err
+	}
+	if v.store == nil {
+		return run()
+	}
+	key, err := v.key(t)
+	if err != nil {
+		return err
+	}
+	// The lock has the second of two processes wait for the first one's result.
+	unlock, err := v.store.lock(ctx, key)
+	if err != nil {
+		return run() // a store that cannot be written to is none
+	}
+	defer unlock()
+	if found := v.store.get(key); found != nil {
+		p.report, p.result = found.Report, &jail.Result{End: jail.EndExit, ExitCode: found.ExitCode}
+		return nil
+	}
+	if err := run(); err != nil {
+		return err
+	}
+	if p.result.End != jail.EndExit || len(p.report.Tests) == 0 || p.unusable(sdk.Checks{}) != "" {
+		return nil // it may have been the machine's fault
+	}
+	// Without the store the next process does it again.
+	_ = v.store.put(key, &stored{Report: p.report, ExitCode: p.result.ExitCode})
+	return nil
 }
 
 // unusable returns why the tests can say nothing about any answer, or "".

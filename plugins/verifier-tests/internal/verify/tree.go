@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"encoding/hex"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -16,6 +17,8 @@ import (
 // tree is a work tree as it is at one moment.
 type tree struct {
 	runner.Tree
+	// links are the paths of its symbolic links.
+	links []string
 	// hash changes when a file is added, removed, written or replaced.
 	hash string
 	root *os.Root
@@ -53,6 +56,8 @@ func openTree(dir string) (*tree, error) {
 			t.Files = append(t.Files, name)
 		} else if info.IsDir() {
 			return nil // a folder's times change with every file in it
+		} else if info.Mode()&fs.ModeSymlink != 0 {
+			t.links = append(t.links, name)
 		}
 		fmt.Fprintf(hash, "%q %d %o ", name, info.Size(), info.Mode())
 		return binary.Write(hash, binary.LittleEndian, changeTimes(info))
@@ -63,6 +68,34 @@ func openTree(dir string) (*tree, error) {
 	}
 	t.hash = hex.EncodeToString(hash.Sum(nil))
 	return t, nil
+}
+
+// content is a hash of what the tree holds, the same for every tree that holds it.
+func (t *tree) content() (string, error) {
+	hash := sha256.New()
+	for _, name := range t.Files {
+		file, err := t.root.Open(filepath.FromSlash(name))
+		if err != nil {
+			return "", err
+		}
+		info, err := file.Stat()
+		if err == nil {
+			fmt.Fprintf(hash, "%q %d %o\n", name, info.Size(), info.Mode())
+			_, err = io.Copy(hash, file)
+		}
+		file.Close()
+		if err != nil {
+			return "", err
+		}
+	}
+	for _, name := range t.links {
+		target, err := t.root.Readlink(filepath.FromSlash(name))
+		if err != nil {
+			return "", err
+		}
+		fmt.Fprintf(hash, "%q -> %q\n", name, target)
+	}
+	return hex.EncodeToString(hash.Sum(nil)), nil
 }
 
 func (t *tree) close() { t.root.Close() }

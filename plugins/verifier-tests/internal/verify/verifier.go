@@ -24,6 +24,7 @@ type Verifier struct {
 	jail   *jail.Jail
 	runner runner.Runner
 	slots  *semaphore.Weighted
+	store  *store
 
 	mu        sync.Mutex
 	preflight map[string]*preflight
@@ -39,8 +40,8 @@ func New(config Config, j *jail.Jail) (*Verifier, error) {
 	}
 	return &Verifier{
 		config: config, jail: j, slots: semaphore.NewWeighted(int64(config.Parallel)),
-		runner:    runner.For(config.Command, runner.Config{Report: config.Report, State: config.State}),
-		preflight: map[string]*preflight{},
+		runner: runner.For(config.Command, runner.Config{Report: config.Report, State: config.State}),
+		store:  newStore(config.State), preflight: map[string]*preflight{},
 	}, nil
 }
 

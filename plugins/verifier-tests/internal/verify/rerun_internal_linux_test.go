@@ -1,0 +1,63 @@
+package verify
+
+import (
+	"os"
+	"path/filepath"
+	"sync/atomic"
+	"testing"
+
+	"github.com/stepfall/stepfall/plugins/verifier-tests/internal/runner"
+	"github.com/stepfall/stepfall/sdk"
+	"github.com/stepfall/stepfall/sdk/jail"
+)
+
+// counted counts the runs that are planned.
+type counted struct {
+	runner.Runner
+
+	runs atomic.Int32
+}
+
+func (c *counted) Plan(argv []string, tree *runner.Tree, nonce string) (*runner.Plan, error) {
+	c.runs.Add(1)
+	return c.Runner.Plan(argv, tree, nonce)
+}
+
+// TestReruns: what failed on the untouched tree has been tried already.
+func TestReruns(t *testing.T) {
+	for _, test := range []struct {
+		name, command, answer string
+		reruns                int
+		runs                  int32 // the pre-flight is one
+	}{
+		{"passes", "grep right a", "right", 1, 2},
+		{"fails as before", "grep right a", "wrong too", 1, 2},
+		{"fails as before, tried more often", "grep right a", "wrong too", 3, 4},
+		{"fails anew", "grep wrong a", "right", 1, 3},
+		{"never again", "grep wrong a", "right", -1, 2},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			dir := t.TempDir()
+			if err := os.WriteFile(filepath.Join(dir, "a"), []byte("wrong\n"), 0o644); err != nil {
+				t.Fatal(err)
+			}
+			j, err := jail.Open(t.Context(), jail.Options{Temp: t.TempDir()})
+			if err != nil {
+				t.Fatal(err)
+			}
+			v, err := New(Config{Command: []string{"sh", "-c", test.command}, Reruns: test.reruns}, j)
+			if err != nil {
+				t.Fatal(err)
+			}
+			counter := &counted{Runner: v.runner}
+			v.runner = counter
+			req := &sdk.VerifyRequest{Query: &sdk.Query{WorkDir: dir}, Answer: &sdk.Answer{Text: "```text path=a\n" + test.answer + "\n```\n"}}
+			if _, err := v.Verify(t.Context(), req); err != nil {
+				t.Fatal(err)
+			}
+			if got := counter.runs.Load(); got != test.runs {
+				t.Errorf("%d runs, want %d", got, test.runs)
+			}
+		})
+	}
+}

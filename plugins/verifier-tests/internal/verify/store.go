@@ -1,0 +1,162 @@
+package verify
+
+import (
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/stepfall/stepfall/plugins/verifier-tests/internal/runner"
+	"github.com/stepfall/stepfall/sdk/jail"
+)
+
+// store keeps pre-flights on disk, for other work trees of the same content and
+// for later processes. Several processes may use it at once.
+type store struct {
+	dir string
+	// maxFiles, maxBytes and maxAge bound it; the oldest go first.
+	maxFiles int
+	maxBytes int64
+	maxAge   time.Duration
+}
+
+// newStore returns the store in the folder state; nil when there is none.
+func newStore(state string) *store {
+	if state == "" {
+		return nil
+	}
+	return &store{filepath.Join(state, "preflight"), 512, 64 << 20, 24 * time.Hour}
+}
+
+// storedVersion changes with the meaning of what is stored.
+const storedVersion = 1
+
+// stored is one pre-flight that said something about its tests.
+type stored struct {
+	Report   *runner.Report
+	ExitCode int
+}
+
+// key names what a pre-flight depends on: the content of the tree, the command
+// and what it may use, the program, and the walls.
+func (v *Verifier) key(t *tree) (string, error) {
+	content, err := t.content()
+	if err != nil {
+		return "", err
+	}
+	layers, _ := v.jail.Layers()
+	c := &v.config
+	what := []any{
+		storedVersion, content, c.Command, program(c.Command[0]), c.Env, c.Report, c.ReadOnly, c.Timeout, c.MemoryBytes, c.DiskBytes, c.Processes,
+		layers, jail.ToolEnv(),
+	}
+	data, err := json.Marshal(what)
+	if err != nil {
+		return "", err
+	}
+	sum := sha256.Sum256(data)
+	return hex.EncodeToString(sum[:]), nil
+}
+
+// program tells a program from another version of it.
+func program(name string) []any {
+	path, err := exec.LookPath(name)
+	if err != nil {
+		return nil
+	}
+	if path, err = filepath.EvalSymlinks(path); err != nil {
+		return nil
+	}
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil
+	}
+	return []any{path, info.Size(), info.ModTime().UnixNano()}
+}
+
+// get returns a pre-flight, unless it is unknown or too old.
+func (s *store) get(key string) *stored {
+	path := s.path(key)
+	info, err := os.Stat(path)
+	if err != nil || time.Since(info.ModTime()) > s.maxAge {
+		return nil
+	}
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return nil
+	}
+	var found stored
+	if json.Unmarshal(data, &found) != nil || found.Report == nil {
+		return nil // written by a program that was killed, or by another
+	}
+	return &found
+}
+
+func (s *store) path(key string) string { return filepath.Join(s.dir, key+".json") }
+
+// lock keeps other processes from the same pre-flight meanwhile.
+func (s *store) lock(ctx context.Context, key string) (unlock func(), err error) {
+	if err := os.MkdirAll(s.dir, 0o700); err != nil {
+		return nil, err
+	}
+	return lockFile(ctx, filepath.Join(s.dir, key+".lock"))
+}
+
+// put stores a pre-flight in one step, so that nobody reads half of one.
+func (s *store) put(key string, what *stored) error {
+	data, err := json.Marshal(what)
+	if err != nil {
+		return err
+	}
+	f, err := os.CreateTemp(s.dir, key+".*.new")
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(data)
+	if err = errors.Join(err, f.Close()); err == nil {
+		err = os.Rename(f.Name(), s.path(key))
+	}
+	if err != nil {
+		return errors.Join(err, os.Remove(f.Name()))
+	}
+	return s.prune()
+}
+
+// prune removes the oldest files until the rest is within bounds.
+func (s *store) prune() error {
+	entries, err := os.ReadDir(s.dir)
+	if err != nil {
+		return err
+	}
+	var files []fs.FileInfo
+	for _, entry := range entries {
+		if info, err := entry.Info(); err == nil {
+			files = append(files, info)
+		}
+	}
+	slices.SortFunc(files, func(a, b fs.FileInfo) int { return cmp.Compare(b.ModTime().UnixNano(), a.ModTime().UnixNano()) })
+	kept, bytes := 0, int64(0)
+	for _, info := range files {
+		if strings.HasSuffix(info.Name(), ".json") {
+			kept++
+			bytes += info.Size()
+		}
+		old := time.Since(info.ModTime())
+		// A lock or a new file may be in use for as long as a pre-flight takes.
+		if old > s.maxAge || strings.HasSuffix(info.Name(), ".json") && (kept > s.maxFiles || bytes > s.maxBytes) {
+			if err := os.Remove(filepath.Join(s.dir, info.Name())); err != nil && !errors.Is(err, fs.ErrNotExist) {
+				return err
+			}
+		}
+	}
+	return nil
+}

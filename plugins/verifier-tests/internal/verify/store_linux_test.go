@@ -1,0 +1,67 @@
+package verify_test
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stepfall/stepfall/plugins/verifier-tests/internal/verify"
+	"github.com/stepfall/stepfall/sdk"
+)
+
+// stored returns the one pre-flight in the folder for state.
+func stored(t *testing.T, state string) string {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(state, "preflight", "*.json"))
+	if err != nil || len(files) != 1 {
+		t.Fatalf("stored pre-flights: %v %v", files, err)
+	}
+	return files[0]
+}
+
+// TestPreflightIsShared: by trees of one content, whatever their path, and by
+// later processes. The store is made to say something that no run would.
+func TestPreflightIsShared(t *testing.T) {
+	state := t.TempDir()
+	config := verify.Config{Command: []string{"grep", "right", "answer.txt"}, State: state}
+	files := map[string]string{"answer.txt": "wrong\n", "sub/other": "x"}
+	answer := "```text path=answer.txt\nright\n```\n"
+	if verdict := judge(t, open(t, config), &sdk.Query{WorkDir: write(t, files)}, answer); verdict.Outcome != sdk.Passed {
+		t.Fatal("the right answer")
+	}
+	path := stored(t, state)
+	data, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	forged := bytes.Replace(data, []byte(`"ExitCode":1`), []byte(`"ExitCode":127`), 1)
+	if err := os.WriteFile(path, forged, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if verdict := judge(t, open(t, config), &sdk.Query{WorkDir: write(t, files)}, answer); verdict.Outcome != sdk.Inconclusive {
+		t.Error("another tree with the same content had a pre-flight of its own")
+	}
+	files["sub/other"] = "y"
+	if verdict := judge(t, open(t, config), &sdk.Query{WorkDir: write(t, files)}, answer); verdict.Outcome != sdk.Passed {
+		t.Error("a tree with other content did not")
+	}
+	if err := os.WriteFile(path, data[:len(data)/2], 0o600); err != nil {
+		t.Fatal(err)
+	}
+	files["sub/other"] = "x"
+	if verdict := judge(t, open(t, config), &sdk.Query{WorkDir: write(t, files)}, answer); verdict.Outcome != sdk.Passed {
+		t.Error("half a file was believed")
+	}
+}
+
+// TestPreflightOfABrokenMachineIsNotKept: the next try may find it mended.
+func TestPreflightOfABrokenMachineIsNotKept(t *testing.T) {
+	for name, command := range map[string][]string{"no such command": {"stepfall-no-such-command"}, "not runnable": {"sh", "-c", "exec ./none"}} {
+		state := t.TempDir()
+		verdict := judge(t, open(t, verify.Config{Command: command, State: state}), &sdk.Query{WorkDir: write(t, map[string]string{"answer.txt": "wrong\n"})}, "```text path=answer.txt\nright\n```\n")
+		if files, err := filepath.Glob(filepath.Join(state, "preflight", "*.json")); err != nil || len(files) != 0 || verdict.Outcome != sdk.Inconclusive {
+			t.Errorf("%s: %s, kept %v, %v", name, verdict.Outcome, files, err)
+		}
+	}
+}

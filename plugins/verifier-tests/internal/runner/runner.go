@@ -62,7 +62,8 @@ type Report struct {
 	Broken string
 	// Tampering is a sign that the program under test forged its result.
 	Tampering []string
-	// Unreached are the groups whose last, added test did not run.
+	// Unreached are the groups whose tests were left out, or did not run to the
+	// end, although nothing in them was reported to fail.
 	Unreached []string
 }
 
@@ -86,8 +87,8 @@ type Plan struct {
 	// ReadOnly and Caches are what the toolchain needs of the machine.
 	ReadOnly []string
 	Caches   []jail.Cache
-	// Canary is the name of the test that was added to every group.
-	Canary string
+	// canaries are the tests that were added.
+	canaries []canary
 }
 
 // Tree is the work tree as a runner may look at it.

@@ -100,8 +100,8 @@ func (j *judgement) stopped(report *runner.Report) *sdk.Verdict {
 		return j.verdict(sdk.Failed, "tampering: "+strings.Join(report.Tampering, "; "))
 	}
 	for _, group := range report.Unreached {
-		if j.before == nil || !slices.Contains(j.before.report.Unreached, group) {
-			return j.verdict(sdk.Failed, "tampering: the test process of "+group+" ended before its last test and reported success")
+		if len(report.Tests) > 0 && (j.before == nil || !slices.Contains(j.before.report.Unreached, group)) {
+			return j.verdict(sdk.Failed, "tampering: the tests of "+group+" were left out, or ended before the last one and reported success")
 		}
 	}
 	if report.Broken == "" || len(report.Tests) > 0 && len(j.checks.FailToPass)+len(j.checks.PassToPass) > 0 {
@@ -140,9 +140,15 @@ func (j *judgement) results(report *runner.Report) []*check {
 	if len(checks) > 0 {
 		return checks
 	}
+	was, is := statuses(j.before), map[string]bool{}
 	for _, test := range report.Tests {
-		if test.Status == runner.Skip && !j.passedBefore(test) {
+		is[test.ID()] = true
+		before, known := was[test.ID()]
+		switch {
+		case test.Status == runner.Skip && before != runner.Pass:
 			continue // skipped all along
+		case test.Status == runner.Missing && known && before == runner.Missing:
+			continue // not run all along
 		}
 		checks = append(checks, &check{name: test.ID(), must: j.before.failsBefore(test.ID()), status: []runner.Status{test.Status}, output: test.Output})
 	}
@@ -150,18 +156,26 @@ func (j *judgement) results(report *runner.Report) []*check {
 		return checks
 	}
 	for _, test := range j.before.report.Tests {
-		// A test that was there and is not run any more.
-		if test.Status == runner.Pass && !slices.ContainsFunc(report.Tests, func(t runner.Test) bool { return t.ID() == test.ID() }) {
+		// A test that was there and is not run any more. What a failing test has below
+		// it may have other names when it passes.
+		there := test.Status == runner.Pass || test.Status == runner.Fail && !strings.ContainsAny(test.Name, "/([")
+		if there && !is[test.ID()] {
 			checks = append(checks, &check{name: test.ID(), status: []runner.Status{runner.Missing}, output: report.Broken})
 		}
 	}
 	return checks
 }
 
-func (j *judgement) passedBefore(test runner.Test) bool {
-	return j.before != nil && slices.ContainsFunc(j.before.report.Tests, func(t runner.Test) bool {
-		return t.ID() == test.ID() && t.Status == runner.Pass
-	})
+// statuses returns how the tests of a pre-flight ended, by ID.
+func statuses(p *preflight) map[string]runner.Status {
+	if p == nil {
+		return nil
+	}
+	found := make(map[string]runner.Status, len(p.report.Tests))
+	for _, test := range p.report.Tests {
+		found[test.ID()] = test.Status
+	}
+	return found
 }
 
 // merge adds the results of a further run to those of the first.

@@ -150,11 +150,6 @@ func (v *Verifier) run(ctx context.Context, t *tree, changes []jail.Change, trus
 			spec.Guarded = append(spec.Guarded, file)
 		}
 	}
-	for _, change := range plan.Changes {
-		if !change.Delete {
-			spec.Guarded = append(spec.Guarded, change.Path)
-		}
-	}
 	result, err := v.jail.Run(ctx, spec)
 	if err != nil {
 		return nil, nil, err

@@ -1,0 +1,156 @@
+package runner
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/stepfall/stepfall/sdk/jail"
+)
+
+// event is one line of go test -json.
+type event struct {
+	Action, Package, ImportPath, Test, Output, FailedBuild string
+}
+
+type goPackage struct {
+	status Status
+	output strings.Builder
+	tests  map[string]*goState
+	order  []string
+}
+
+type goState struct {
+	ran    bool
+	status Status
+	output strings.Builder
+}
+
+// Read reads the events. A test counts as passed when it was begun, ended once,
+// and its package's process ended well after its canary.
+func (g *goTest) Read(plan *Plan, result *jail.Result) *Report {
+	packages, order, broken := readEvents(result)
+	report := &Report{Broken: tail(broken, maxOutput)}
+	for i := range plan.canaries {
+		c := &plan.canaries[i]
+		p := packages[c.pkg]
+		sang := p != nil && p.sang(c)
+		if !sang && (p == nil || p.status != Fail) {
+			report.Unreached = append(report.Unreached, c.pkg)
+		}
+		if p == nil || p.status == Fail {
+			continue
+		}
+		for _, test := range c.tests {
+			if p.tests[test] == nil {
+				report.Tests = append(report.Tests, Test{Group: c.pkg, Name: test, Status: Missing})
+			}
+		}
+	}
+	failed := false
+	for _, name := range order {
+		p := packages[name]
+		failed = failed || p.status == Fail
+		unfinished := p.status == Missing
+		for _, test := range p.order {
+			state := p.tests[test]
+			if state.status == Pass && !state.ran {
+				report.Tampering = append(report.Tampering, fmt.Sprintf("%s.%s was reported as passed and never begun", name, test))
+			}
+			unfinished = unfinished || state.ran && state.status == Missing
+			report.Tests = append(report.Tests, Test{Group: name, Name: test, Status: state.status, Output: tail(state.output.String(), maxOutput)})
+		}
+		if p.status != Fail && len(p.order) > 0 && unfinished && !slices.Contains(report.Unreached, name) {
+			report.Unreached = append(report.Unreached, name)
+		}
+		if p.status == Fail && !slices.ContainsFunc(p.order, func(t string) bool { return p.tests[t].status == Fail }) {
+			report.Tests = append(report.Tests, Test{Group: name, Name: "(package)", Status: Fail, Output: tail(p.output.String(), maxOutput)})
+		}
+	}
+	if result.ExitCode == 0 && (failed || report.Broken != "") {
+		report.Tampering = append(report.Tampering, "the command reported failures and ended as if there were none")
+	}
+	if len(report.Tests) == 0 && report.Broken == "" {
+		report.Broken = lastOutput(result)
+	}
+	return report
+}
+
+// sang reports whether the canary ended as its pattern says, and takes it out of
+// the package's tests.
+func (p *goPackage) sang(c *canary) bool {
+	well := p.is(c.test, Pass)
+	for i, skip := range c.skips {
+		want := Pass
+		if skip {
+			want = Skip
+		}
+		well = well && p.is(c.test+"/"+strconv.Itoa(i), want)
+	}
+	p.order = slices.DeleteFunc(p.order, func(test string) bool {
+		return test == c.test || strings.HasPrefix(test, c.test+"/")
+	})
+	return well
+}
+
+func (p *goPackage) is(test string, status Status) bool {
+	state, ok := p.tests[test]
+	return ok && state.ran && state.status == status
+}
+
+func readEvents(result *jail.Result) (packages map[string]*goPackage, order []string, broken string) {
+	packages = map[string]*goPackage{}
+	var build strings.Builder
+	for line := range bytes.Lines(result.Stdout) {
+		var e event
+		if json.Unmarshal(line, &e) != nil || e.Action == "" {
+			continue
+		}
+		if e.Action == "build-output" {
+			build.WriteString(e.Output)
+			continue
+		}
+		if e.Package == "" {
+			continue
+		}
+		p, ok := packages[e.Package]
+		if !ok {
+			p = &goPackage{tests: map[string]*goState{}}
+			packages[e.Package] = p
+			order = append(order, e.Package)
+		}
+		p.take(e)
+	}
+	if build.Len() > 0 && result.ExitCode != 0 {
+		broken = build.String()
+	}
+	return packages, order, broken
+}
+
+func (p *goPackage) take(e event) {
+	status := map[string]Status{"pass": Pass, "fail": Fail, "skip": Skip}[e.Action]
+	if e.Test == "" {
+		if status != Missing && p.status != Fail {
+			p.status = status
+		}
+		p.output.WriteString(e.Output)
+		return
+	}
+	state, ok := p.tests[e.Test]
+	if !ok {
+		state = &goState{}
+		p.tests[e.Test] = state
+		p.order = append(p.order, e.Test)
+	}
+	state.output.WriteString(e.Output)
+	switch {
+	case e.Action == "run":
+		state.ran = true
+	case status != Missing && state.status != Fail:
+		// Whatever failed once has failed.
+		state.status = status
+	}
+}

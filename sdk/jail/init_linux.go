@@ -179,9 +179,9 @@ func serve(o *order, r *report) error {
 		}
 	}
 	r.Reports = readReports(dir, o.Reports)
-	if t != nil && r.End == EndExit && r.ExitCode == 0 {
-		for upper, keep := range t.uppers {
-			if err := mergeNew(upper, keep); err != nil {
+	if t != nil && r.End == EndExit {
+		for _, k := range t.kept {
+			if err := mergeNew(k.upper, k.keep, k.deep); err != nil {
 				return fmt.Errorf("keeping the cache: %w", err)
 			}
 		}

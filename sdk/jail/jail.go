@@ -64,10 +64,12 @@ type Cache struct {
 	// winning. They are not written to, and those that do not exist are left out.
 	// Without a mount namespace the cache starts empty.
 	Lower []string
+	// Deep says that its folders below the first level are written to as well.
+	Deep bool
 	// Files are put into it before the command starts.
 	Files map[string][]byte
 	// Keep, when set, is a directory into which the new files of the cache are
-	// copied when the command exits with 0: for runs of trusted code only.
+	// copied when the command ends by itself: for runs of trusted code only.
 	Keep string
 }
 

@@ -27,8 +27,13 @@ type tree struct {
 	// lower and upper directories of the overlays, out of the command's sight.
 	root, layers string
 	overlays     int
-	// uppers has the upper directory of each cache that is kept.
-	uppers map[string]string
+	kept         []kept
+}
+
+// kept is a cache whose upper directory goes into another in the end.
+type kept struct {
+	upper, keep string
+	deep        bool
 }
 
 // buildRoot makes the new root, enters it, and leaves the old one behind. It
@@ -45,7 +50,7 @@ func buildRoot(o *order) (*tree, error) {
 	if err := unix.Mount("tmpfs", root, "tmpfs", unix.MS_NOSUID|unix.MS_NODEV, options); err != nil {
 		return nil, fmt.Errorf("mounting the root: %w", err)
 	}
-	t := &tree{order: o, root: root, layers: filepath.Join(root, layersDir), uppers: map[string]string{}}
+	t := &tree{order: o, root: root, layers: filepath.Join(root, layersDir)}
 	steps := []func() error{t.directories, t.bindReadOnly, t.proc, t.devices, t.bindWritable, t.work, t.caches, t.enter}
 	for _, step := range steps {
 		if err := step(); err != nil {
@@ -252,7 +257,12 @@ func (t *tree) caches() error {
 				lower = append(lower, dir)
 			}
 		}
-		upper, err := t.overlay(cache.Path, lower, func(upper string) error { return t.ownFirstLevel(lower, upper) })
+		upper, err := t.overlay(cache.Path, lower, func(upper string) error {
+			if cache.Deep && len(lower) == 1 {
+				return ownTree(lower[0], upper, t.order.UID, t.order.GID)
+			}
+			return t.ownFirstLevel(lower, upper)
+		})
 		if err != nil {
 			// An empty cache is slow, and right.
 			upper = filepath.Join(t.root, cache.Path)
@@ -267,7 +277,7 @@ func (t *tree) caches() error {
 		if err != nil {
 			return err
 		}
-		t.uppers[strings.TrimPrefix(upper, t.root)] = keep
+		t.kept = append(t.kept, kept{strings.TrimPrefix(upper, t.root), keep, cache.Deep})
 	}
 	return nil
 }

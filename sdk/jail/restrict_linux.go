@@ -123,9 +123,10 @@ func raiseLoopback() error {
 }
 
 // mergeNew copies the files of from that to does not have, each by a rename, so
-// that a reader never sees half of one. Files at the root of a cache are its
-// book-keeping and stay behind.
-func mergeNew(from, to string) error {
+// that a reader never sees half of one, with their times. Files at the root of a
+// cache are its book-keeping and stay behind. What is deep may be opened for
+// writing by the next command, which has another uid.
+func mergeNew(from, to string, deep bool) error {
 	return filepath.WalkDir(from, func(path string, entry fs.DirEntry, err error) error {
 		if err != nil {
 			return err
@@ -147,8 +148,18 @@ func mergeNew(from, to string) error {
 		if _, err := os.Lstat(target); err == nil {
 			return nil
 		}
-		temporary := fmt.Sprintf("%s.%d.new", target, os.Getpid())
-		if err := copyFile(path, temporary, 0o644); err != nil {
+		info, err := entry.Info()
+		if err != nil {
+			return err
+		}
+		temporary, mode := fmt.Sprintf("%s.%d.new", target, os.Getpid()), fs.FileMode(0o644)
+		if deep {
+			mode = info.Mode().Perm() | 0o666
+		}
+		if err := copyFile(path, temporary, mode); err != nil {
+			return err
+		}
+		if err := errors.Join(os.Chmod(temporary, mode), os.Chtimes(temporary, info.ModTime(), info.ModTime())); err != nil {
 			return err
 		}
 		return os.Rename(temporary, target)

@@ -30,6 +30,9 @@ type goEnv struct{ GOROOT, GOMODCACHE, GOCACHE, GOVERSION string }
 
 func (g *goTest) Name() string { return "go test" }
 
+// Guards: go has no file of its own that says how tests run.
+func (g *goTest) Guards() []string { return nil }
+
 // Plan adds -json and -count=1, and to every package with tests a canary.
 func (g *goTest) Plan(argv []string, tree *Tree, nonce string) (*Plan, error) {
 	g.once.Do(func() { g.env, g.err = readGoEnv(argv[0], tree.Dir) })

@@ -10,28 +10,35 @@ import (
 
 // junit runs a command that writes a JUnit file.
 type junit struct {
-	name   string
 	report string
-	// add goes after the arguments, insert before them.
-	add, insert []string
-	env         []string
+	guards []string
 }
 
-func (j *junit) Name() string {
-	if j.name == "" {
-		return "JUnit"
-	}
-	return j.name
-}
+func (*junit) Name() string { return "JUnit" }
+
+func (j *junit) Guards() []string { return j.guards }
 
 func (j *junit) Plan(argv []string, tree *Tree, _ string) (*Plan, error) {
-	planned := slices.Insert(slices.Clone(argv), 1, j.insert...)
-	plan := &Plan{Argv: append(planned, j.add...), Env: j.env, Reports: []string{j.report}}
+	plan := &Plan{Argv: slices.Clone(argv), Reports: []string{j.report}}
 	if slices.Contains(tree.Files, j.report) {
 		// A report of an earlier run must not be taken for this one's.
 		plan.Changes = []jail.Change{{Path: j.report, Delete: true}}
 	}
 	return plan, nil
+}
+
+func (j *junit) Read(_ *Plan, result *jail.Result) *Report {
+	data, ok := result.Reports[j.report]
+	if !ok {
+		return &Report{Broken: lastOutput(result)}
+	}
+	report := readJUnit(data)
+	if report.Broken != "" {
+		report.Broken += "\n" + lastOutput(result)
+		return report
+	}
+	report.check(result)
+	return report
 }
 
 type testSuite struct {
@@ -54,27 +61,14 @@ type problem struct {
 	Text    string `xml:",chardata"`
 }
 
-func (j *junit) Read(_ *Plan, result *jail.Result) *Report {
-	data, ok := result.Reports[j.report]
-	if !ok {
-		return &Report{Broken: lastOutput(result)}
-	}
+func readJUnit(data []byte) *Report {
 	// The outermost element is testsuites or testsuite; both nest.
 	var root testSuite
 	if err := xml.Unmarshal(data, &root); err != nil {
-		return &Report{Broken: "the report is no JUnit file: " + err.Error() + "\n" + lastOutput(result)}
+		return &Report{Broken: "the report is no JUnit file: " + err.Error()}
 	}
 	report := &Report{}
 	root.collect(report)
-	failed := slices.ContainsFunc(report.Tests, func(t Test) bool { return t.Status == Fail })
-	switch {
-	case len(report.Tests) == 0:
-		report.Broken = lastOutput(result)
-	case result.ExitCode == 0 && failed:
-		report.Tampering = append(report.Tampering, "the report has failures and the command ended as if there were none")
-	case result.ExitCode != 0 && !failed:
-		report.Tests = append(report.Tests, Test{Name: "(command)", Status: Fail, Output: lastOutput(result)})
-	}
 	return report
 }
 

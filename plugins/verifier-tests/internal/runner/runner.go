@@ -67,6 +67,19 @@ type Report struct {
 	Unreached []string
 }
 
+// check holds the report against the exit code.
+func (r *Report) check(result *jail.Result) {
+	failed := slices.ContainsFunc(r.Tests, func(t Test) bool { return t.Status == Fail })
+	switch {
+	case len(r.Tests) == 0:
+		r.Broken = lastOutput(result)
+	case result.ExitCode == 0 && failed:
+		r.Tampering = append(r.Tampering, "the report has failures and the command ended as if there were none")
+	case result.ExitCode != 0 && !failed:
+		r.Tests = append(r.Tests, Test{Name: "(command)", Status: Fail, Output: lastOutput(result)})
+	}
+}
+
 // Find returns the tests that a name means.
 func (r *Report) Find(name string) []Test {
 	var found []Test
@@ -87,8 +100,9 @@ type Plan struct {
 	// ReadOnly and Caches are what the toolchain needs of the machine.
 	ReadOnly []string
 	Caches   []jail.Cache
-	// canaries are the tests that were added.
+	// canaries are the tests that were added; key is that of a seal.
 	canaries []canary
+	key      string
 }
 
 // Tree is the work tree as a runner may look at it.
@@ -96,6 +110,8 @@ type Tree struct {
 	Dir string
 	// Files are the paths of its regular files, slash-separated and sorted.
 	Files []string
+	// Content returns a hash of all that it holds.
+	Content func() (string, error)
 }
 
 // Runner is one kind of test command. It is safe for concurrent use.
@@ -105,6 +121,9 @@ type Runner interface {
 	// Plan says how to run the command on the tree. The nonce is different in
 	// every run.
 	Plan(argv []string, tree *Tree, nonce string) (*Plan, error)
+	// Guards are patterns of files that decide how the tests run: an answer that
+	// changes them could have anything reported.
+	Guards() []string
 	// Read reads what a planned run left.
 	Read(plan *Plan, result *jail.Result) *Report
 }
@@ -125,34 +144,40 @@ func For(argv []string, config Config) Runner {
 	if len(arguments) > 0 {
 		first = arguments[0]
 	}
-	python := strings.HasPrefix(program, "python") && len(arguments) > 1 && first == "-m"
+	module := ""
+	if strings.HasPrefix(program, "python") && len(arguments) > 1 && first == "-m" {
+		module = arguments[1]
+	}
 	switch {
 	case config.Report != "":
-		return &junit{report: config.Report}
+		return &junit{report: config.Report, guards: guardsOf(program)}
 	case program == "go" && first == "test":
 		return &goTest{state: config.State}
-	case program == "pytest" || program == "py.test" || python && arguments[1] == "pytest":
-		return &junit{name: "pytest", report: ownReport, add: []string{"--junitxml=" + ownReport, "-p", "no:cacheprovider"}, env: pythonEnv}
-	case python && arguments[1] == "unittest":
-		return &lines{name: "unittest", test: unittestLine, add: verbose(arguments), env: pythonEnv}
+	case program == "pytest" || program == "py.test":
+		return newPytest(1)
+	case module == "pytest":
+		return newPytest(3)
+	case module == "unittest":
+		return newUnittest()
 	case program == "node" && slices.Contains(arguments, "--test"):
-		return &junit{name: "node --test", report: ownReport, insert: []string{"--test-reporter=junit", "--test-reporter-destination=" + ownReport}}
+		return newNode()
 	case program == "cargo" && first == "test":
-		return &lines{name: "cargo test", test: cargoLine, broken: "error", env: []string{"CARGO_NET_OFFLINE=true", "CARGO_TERM_COLOR=never"}}
+		return &cargo{state: config.State}
 	}
-	return &exitCode{}
+	return &exitCode{guards: guardsOf(program)}
 }
 
-// ownReport is where runners that can write JUnit are told to write it.
-const ownReport = ".stepfall-report.xml"
-
-var pythonEnv = []string{"PYTHONDONTWRITEBYTECODE=1", "PYTHONHASHSEED=0"}
-
-func verbose(arguments []string) []string {
-	if slices.Contains(arguments, "-v") || slices.Contains(arguments, "--verbose") {
-		return nil
+// guardsOf returns the files that say what a program does when it runs tests.
+func guardsOf(program string) []string {
+	switch program {
+	case "make", "gmake":
+		return []string{"Makefile", "makefile", "GNUmakefile", "*.mk"}
+	case "node", "npm", "npx", "yarn", "pnpm", "bun", "deno":
+		return []string{"package.json", ".npmrc", ".yarnrc", ".yarnrc.yml", "jest.config.*", "vitest.config.*", ".mocharc.*", "deno.json", "deno.jsonc"}
+	case "tox", "nox":
+		return append([]string{"noxfile.py"}, pythonGuards...)
 	}
-	return []string{"-v"}
+	return nil
 }
 
 // maxOutput bounds what is kept of one test's output.

@@ -110,21 +110,27 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
-// testFiles are the patterns of files that decide about an answer, matched
-// against the base name, or against the whole path when they hold a slash.
+// testFiles are the patterns of files that decide about an answer: of base names,
+// or of paths when they hold a slash. DIR/** is all below DIR, **/DIR/** below any
+// folder of that name.
 var testFiles = []string{
 	"*_test.go",
 	"test_*.py", "*_test.py", "conftest.py", "pytest.ini", "tox.ini",
 	"*.test.js", "*.test.ts", "*.test.mjs", "*.test.cjs", "*.test.jsx", "*.test.tsx",
+	"**/tests/**", "**/__tests__/**", "**/__snapshots__/**", "**/testdata/**", "test/**",
 	"*.spec.js", "*.spec.ts", "*.spec.mjs", "*.spec.cjs", "*.spec.jsx", "*.spec.tsx",
 }
 
-// protected reports whether an answer may not change the file.
-func (c *Config) protected(file string) bool {
-	patterns := c.Protect
-	if !c.AllowTestEdits {
-		patterns = slices.Concat(testFiles, patterns)
+// guarded returns the patterns of the files that an answer may not change.
+func (c *Config) guarded(runner []string) []string {
+	if c.AllowTestEdits {
+		return c.Protect
 	}
+	return slices.Concat(testFiles, runner, c.Protect)
+}
+
+// protected reports whether one of the patterns matches the file.
+func protected(patterns []string, file string) bool {
 	for _, pattern := range patterns {
 		name := path.Base(file)
 		if strings.Contains(pattern, "/") {
@@ -133,8 +139,12 @@ func (c *Config) protected(file string) bool {
 		if ok, _ := path.Match(pattern, name); ok {
 			return true
 		}
-		// A folder protects all that is below it.
-		if folder, ok := strings.CutSuffix(pattern, "/**"); ok && strings.HasPrefix(file, folder+"/") {
+		folder, ok := strings.CutSuffix(pattern, "/**")
+		if !ok {
+			continue
+		}
+		anywhere, ok := strings.CutPrefix(folder, "**/")
+		if strings.HasPrefix(file, folder+"/") || ok && strings.Contains("/"+file, "/"+anywhere+"/") {
 			return true
 		}
 	}

@@ -49,7 +49,7 @@ type stored struct {
 // key names what a pre-flight depends on: the content of the tree, the command
 // and what it may use, the program, and the walls.
 func (v *Verifier) key(t *tree) (string, error) {
-	content, err := t.content()
+	content, err := t.Content()
 	if err != nil {
 		return "", err
 	}

@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 
 	"github.com/stepfall/stepfall/plugins/verifier-tests/internal/runner"
 )
@@ -67,6 +68,7 @@ func openTree(dir string) (*tree, error) {
 		return nil, fmt.Errorf("reading the work tree: %w", err)
 	}
 	t.hash = hex.EncodeToString(hash.Sum(nil))
+	t.Content = sync.OnceValues(t.content)
 	return t, nil
 }
 

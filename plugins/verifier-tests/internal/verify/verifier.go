@@ -23,8 +23,10 @@ type Verifier struct {
 	config Config
 	jail   *jail.Jail
 	runner runner.Runner
-	slots  *semaphore.Weighted
-	store  *store
+	// guarded are the patterns of files that answers may not change.
+	guarded []string
+	slots   *semaphore.Weighted
+	store   *store
 
 	mu        sync.Mutex
 	preflight map[string]*preflight
@@ -38,10 +40,11 @@ func New(config Config, j *jail.Jail) (*Verifier, error) {
 	if problems := config.Validate(); len(problems) > 0 {
 		return nil, fmt.Errorf("%s: %s", strings.Join(problems[0].Path, "."), problems[0].What)
 	}
+	r := runner.For(config.Command, runner.Config{Report: config.Report, State: config.State})
 	return &Verifier{
 		config: config, jail: j, slots: semaphore.NewWeighted(int64(config.Parallel)),
-		runner: runner.For(config.Command, runner.Config{Report: config.Report, State: config.State}),
-		store:  newStore(config.State), preflight: map[string]*preflight{},
+		runner: r, guarded: config.guarded(r.Guards()),
+		store: newStore(config.State), preflight: map[string]*preflight{},
 	}, nil
 }
 
@@ -112,8 +115,8 @@ func (v *Verifier) verify(ctx context.Context, req *sdk.VerifyRequest) (*sdk.Ver
 func (v *Verifier) allowed(files []patch.File, j *judgement) []jail.Change {
 	var changes []jail.Change
 	for _, file := range files {
-		if v.config.protected(file.Path) {
-			j.notef("the answer's change of %s was left out: it is a test file", file.Path)
+		if protected(v.guarded, file.Path) {
+			j.notef("the answer's change of %s was left out: it decides how the tests run", file.Path)
 			continue
 		}
 		changes = append(changes, jail.Change{Path: file.Path, Data: file.Content, Mode: file.Mode, Delete: file.Delete})
@@ -146,7 +149,7 @@ func (v *Verifier) run(ctx context.Context, t *tree, changes []jail.Change, trus
 		}
 	}
 	for _, file := range t.Files {
-		if v.config.protected(file) {
+		if protected(v.guarded, file) {
 			spec.Guarded = append(spec.Guarded, file)
 		}
 	}

@@ -36,14 +36,25 @@ func finalAnswer(text string) string {
 	if i := strings.LastIndex(text, `\boxed{`); i >= 0 {
 		return balanced(text[i+len(`\boxed{`):])
 	}
-	const mark = "answer:"
-	if i := strings.LastIndex(strings.ToLower(text), mark); i >= 0 && i+len(mark) <= len(text) {
-		line, _, _ := strings.Cut(text[i+len(mark):], "\n")
+	if i := afterLast(text, "answer:"); i >= 0 {
+		line, _, _ := strings.Cut(text[i:], "\n")
 		if strings.TrimSpace(line) != "" {
 			return line
 		}
 	}
 	return text
+}
+
+// afterLast returns where the last occurrence of an ASCII mark ends in a text, letter
+// case not counted, or -1. It does not change the case of the text, since that can
+// change its length.
+func afterLast(text, mark string) int {
+	for end := len(text); end >= len(mark); end-- {
+		if strings.EqualFold(text[end-len(mark):end], mark) {
+			return end
+		}
+	}
+	return -1
 }
 
 // jsonObject returns the object that a text is, a code fence around it not counted.

@@ -73,7 +73,17 @@ func (r *CascadeRoute) Tune(lambdas []float64, gamma float64) (Strategy, error) 
 }
 
 // Decide implements [Strategy].
-func (r *CascadeRoute) Decide(s *State) Decision {
+func (r *CascadeRoute) Decide(s *State) Decision { return r.decide(s, nil) }
+
+// Plan is Decide that appends to plan the models of the supermodel it goes for,
+// without those that have run. A supermodel that is chosen at two lambdas is chosen
+// at every one in between, since what it is worth is linear in lambda.
+func (r *CascadeRoute) Plan(s *State, plan []int) (Decision, []int) {
+	d := r.decide(s, &plan)
+	return d, plan
+}
+
+func (r *CascadeRoute) decide(s *State, plan *[]int) Decision {
 	s.check()
 	answer, floor := s.best()
 	d := Decision{Run: Stop, Answer: answer}
@@ -83,5 +93,10 @@ func (r *CascadeRoute) Decide(s *State) Decision {
 	w := r.pool.Get().(*work)
 	defer r.pool.Put(w)
 	d.Run, d.Approximate = w.choose(r, s, floor)
+	if plan != nil && d.Run != Stop {
+		for _, k := range w.best {
+			*plan = append(*plan, w.items[k].model)
+		}
+	}
 	return d
 }

@@ -123,6 +123,16 @@ func (f *latentFit) round() {
 	n, nodes, groups := len(f.Base), len(f.Nodes), len(f.Mean)
 	// By group, model and node: the weight of the outcomes, and of the good ones.
 	all, good := cube(groups, n, nodes), cube(groups, n, nodes)
+	// The logarithm of a bad outcome's probability, and by how much that of a good
+	// one is greater: their log odds, which are linear in the ease.
+	bad := cube(groups, n, nodes)
+	for g := range bad {
+		for i := range bad[g] {
+			for k, p := range f.tables.p[g][i] {
+				bad[g][i][k] = math.Log1p(-p)
+			}
+		}
+	}
 	logs := make([]float64, nodes)
 	for q, row := range f.t.Quality {
 		g, weight := f.group[q], f.weight[q]
@@ -131,8 +141,9 @@ func (f *latentFit) round() {
 			if math.IsNaN(v) {
 				continue
 			}
-			for k, p := range f.tables.p[g][i] {
-				logs[k] += v*math.Log(p) + (1-v)*math.Log(1-p)
+			level := f.Base[i] + f.Shift[g][i]
+			for k, b := range bad[g][i] {
+				logs[k] += b + v*(level+f.Slope[i]*f.Nodes[k])
 			}
 		}
 		softmax(weight, logs)

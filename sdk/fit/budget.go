@@ -3,17 +3,15 @@ package fit
 import (
 	"context"
 	"math"
+	"slices"
 
 	"github.com/stepfall/stepfall/sdk/cascade"
-	"github.com/stepfall/stepfall/sdk/estimate"
-	"github.com/stepfall/stepfall/sdk/outcome"
 )
 
 // fitter sets the lambdas of the chosen candidate.
 type fitter struct {
 	ctx       context.Context
-	table     *outcome.Table
-	replay    *estimate.Replay
+	stage     *stage
 	options   Options
 	candidate *candidate
 	profile   *Profile
@@ -76,11 +74,10 @@ func (f *fitter) bisect(a, b Point, budget float64) ([]float64, float64, error) 
 			break
 		}
 		middle := (a.Value + b.Value) / 2
-		p, err := f.at([]float64{middle}, 1)
+		p, err := f.between(middle)
 		if err != nil {
 			return nil, 0, err
 		}
-		p.Value = middle
 		if (p.CostUSD > budget) == (a.CostUSD > budget) {
 			a = p
 		} else {
@@ -125,8 +122,19 @@ func (f *fitter) at(values []float64, gamma float64) (Point, error) {
 	return f.play(s)
 }
 
+// between replays the candidate at one value for all depths, where it is not known by
+// what it did at neighbouring values.
+func (f *fitter) between(value float64) (Point, error) {
+	c := f.candidate
+	if err := f.stage.extend(f.ctx, []*candidate{c}, [][]float64{{value}}); err != nil {
+		return Point{}, err
+	}
+	at, _ := slices.BinarySearch(c.values, value)
+	return c.results[at].point(value), nil
+}
+
 func (f *fitter) play(s cascade.Strategy) (Point, error) {
-	results, err := play(f.ctx, f.table, f.replay, []cascade.Strategy{s})
+	results, err := f.stage.play(f.ctx, []cascade.Strategy{s})
 	if err != nil {
 		return Point{}, err
 	}

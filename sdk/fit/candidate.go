@@ -2,13 +2,11 @@ package fit
 
 import (
 	"cmp"
-	"context"
 	"fmt"
 	"math"
 	"slices"
 
 	"github.com/stepfall/stepfall/sdk/cascade"
-	"github.com/stepfall/stepfall/sdk/estimate"
 	"github.com/stepfall/stepfall/sdk/outcome"
 )
 
@@ -16,8 +14,9 @@ import (
 type candidate struct {
 	params cascade.Params
 	base   cascade.Tunable
-	values []float64
-	// results has what it did at each value, on the validation rows.
+	// values are those that it was replayed at, in order, and results what it did
+	// at each, on the validation rows.
+	values  []float64
 	results []replayed
 }
 
@@ -26,7 +25,7 @@ func scales() []float64 { return []float64{1, 0.7, 0.5, 0.35, 0.25, 0.15, 0} }
 
 // candidates returns what is to be tried for a strategy.
 // Fixed holds the parameters that are not fitted.
-func candidates(name string, fixed cascade.Params, t *outcome.Table, values int) ([]*candidate, error) {
+func candidates(name string, fixed cascade.Params, t *outcome.Table) ([]*candidate, error) {
 	var params []cascade.Params
 	switch name {
 	case cascade.NameRoute, cascade.NameCascadeRouteNoExpect:
@@ -68,14 +67,14 @@ func candidates(name string, fixed cascade.Params, t *outcome.Table, values int)
 	out := make([]*candidate, len(params))
 	for i, p := range params {
 		var err error
-		if out[i], err = newCandidate(name, p, startValues(name, t, values)); err != nil {
+		if out[i], err = newCandidate(name, p); err != nil {
 			return nil, err
 		}
 	}
 	return out, nil
 }
 
-func newCandidate(name string, p cascade.Params, values []float64) (*candidate, error) {
+func newCandidate(name string, p cascade.Params) (*candidate, error) {
 	s, err := cascade.New(name, p)
 	if err != nil {
 		return nil, err
@@ -84,7 +83,7 @@ func newCandidate(name string, p cascade.Params, values []float64) (*candidate, 
 	if !ok {
 		return nil, fmt.Errorf("strategy %s has nothing to fit", name)
 	}
-	return &candidate{params: p, base: base, values: values}, nil
+	return &candidate{params: p, base: base}, nil
 }
 
 func scaled(p cascade.Params, scale float64) cascade.Params {
@@ -143,86 +142,6 @@ func startValues(name string, t *outcome.Table, n int) []float64 {
 	return out
 }
 
-// tuned returns the candidate's strategy at each value, ties to the cheapest.
-func (c *candidate) tuned(values []float64) ([]cascade.Strategy, error) {
-	out := make([]cascade.Strategy, len(values))
-	for i, v := range values {
-		s, err := c.base.Tune([]float64{v}, 1)
-		if err != nil {
-			return nil, err
-		}
-		out[i] = s
-	}
-	return out, nil
-}
-
-// sweep replays all candidates at their values in one pass over the queries, keeps
-// the most promising ones, and replays those once more at values between which
-// their points lie furthest apart. It returns the ones that it kept.
-func sweep(ctx context.Context, t *outcome.Table, r *estimate.Replay, list []*candidate, budget float64, keep, refine int) ([]*candidate, error) {
-	pending := make([][]float64, len(list))
-	for i, c := range list {
-		pending[i], c.values = c.values, nil
-	}
-	if err := extend(ctx, t, r, list, pending); err != nil {
-		return nil, err
-	}
-	merits := make(map[*candidate]float64, len(list))
-	for _, c := range list {
-		merits[c] = merit(t, c.points(), budget)
-	}
-	kept := slices.Clone(list)
-	slices.SortStableFunc(kept, func(a, b *candidate) int { return cmp.Compare(merits[b], merits[a]) })
-	kept = kept[:min(keep, len(kept))]
-	for range refineRounds {
-		pending = pending[:0]
-		for _, c := range kept {
-			pending = append(pending, c.gaps(refine))
-		}
-		if err := extend(ctx, t, r, kept, pending); err != nil {
-			return nil, err
-		}
-	}
-	return kept, nil
-}
-
-// refineRounds is how often a sweep looks for gaps.
-const refineRounds = 2
-
-// extend replays each candidate at further values, all in one pass.
-func extend(ctx context.Context, t *outcome.Table, r *estimate.Replay, list []*candidate, values [][]float64) error {
-	var all []cascade.Strategy
-	for i, c := range list {
-		strategies, err := c.tuned(values[i])
-		if err != nil {
-			return err
-		}
-		all = append(all, strategies...)
-	}
-	if len(all) == 0 {
-		return nil
-	}
-	results, err := play(ctx, t, r, all)
-	if err != nil {
-		return err
-	}
-	for i, c := range list {
-		n := len(values[i])
-		c.merge(values[i], results[:n])
-		results = results[n:]
-	}
-	return nil
-}
-
-// merge adds results at further values, keeping the values sorted.
-func (c *candidate) merge(values []float64, results []replayed) {
-	for i, v := range values {
-		at, _ := slices.BinarySearch(c.values, v)
-		c.values = slices.Insert(c.values, at, v)
-		c.results = slices.Insert(c.results, at, results[i])
-	}
-}
-
 // gaps returns values in the n widest gaps between neighbouring points.
 func (c *candidate) gaps(n int) []float64 {
 	type gap struct{ width, value float64 }
@@ -255,6 +174,37 @@ func (c *candidate) gaps(n int) []float64 {
 	return out
 }
 
+// open makes room for results at further values, keeping the values sorted, and
+// returns the order in which to fill it.
+func (c *candidate) open(values []float64, rows int) (plan, error) {
+	fresh := map[float64]bool{}
+	for _, v := range values {
+		at, known := slices.BinarySearch(c.values, v)
+		if known {
+			continue
+		}
+		fresh[v] = true
+		c.values = slices.Insert(c.values, at, v)
+		c.results = slices.Insert(c.results, at, newReplayed(rows))
+	}
+	var p plan
+	left := -1
+	for i, v := range c.values {
+		if !fresh[v] {
+			p = p.halve(left, i, len(c.values))
+			left = i
+		}
+	}
+	p = p.halve(left, len(c.values), len(c.values))
+	for i := range p {
+		var err error
+		if p[i].strategy, err = c.base.Tune([]float64{c.values[p[i].at]}, 1); err != nil {
+			return nil, err
+		}
+	}
+	return p, nil
+}
+
 // points returns the operating points in the order of the values.
 func (c *candidate) points() []Point {
 	out := make([]Point, len(c.values))
@@ -264,16 +214,11 @@ func (c *candidate) points() []Point {
 	return out
 }
 
-// pointsOn is points on some of the queries only.
-func (c *candidate) pointsOn(queries []int) []Point {
+// pointsOn is points on some of the rows only.
+func (c *candidate) pointsOn(rows []int) []Point {
 	out := make([]Point, len(c.values))
 	for i := range out {
-		r := &c.results[i]
-		out[i] = Point{Value: c.values[i], Steps: r.steps}
-		for _, q := range queries {
-			out[i].CostUSD += r.cost[q] / float64(len(queries))
-			out[i].Quality += r.quality[q] / float64(len(queries))
-		}
+		out[i] = c.results[i].pointOn(c.values[i], rows)
 	}
 	return out
 }

@@ -37,14 +37,6 @@ type Options struct {
 	Progress func(stage string)
 }
 
-// gridValues and refineValues are the points of a curve: at first, and added where
-// it is sparse; keptCandidates is how many candidates are looked at so closely.
-const (
-	gridValues     = 20
-	refineValues   = 12
-	keptCandidates = 3
-)
-
 // minQueries is the smallest table that can be split into folds to any purpose.
 const minQueries = 20
 
@@ -88,11 +80,12 @@ func Fit(ctx context.Context, t *outcome.Table, o Options) (*Profile, error) {
 		return nil, err
 	}
 	o.Progress("replaying " + o.Strategy + " at every lambda")
-	list, err := candidates(o.Strategy, o.Params, complete, gridValues)
+	list, err := candidates(o.Strategy, o.Params, complete)
 	if err != nil {
 		return nil, err
 	}
-	list, err = sweep(ctx, complete, replay, list, o.BudgetUSD, keptCandidates, refineValues)
+	all := newStage(complete, replay)
+	list, err = sweep(ctx, all, o.Strategy, list, o.BudgetUSD)
 	if err != nil {
 		return nil, err
 	}
@@ -107,7 +100,7 @@ func Fit(ctx context.Context, t *outcome.Table, o Options) (*Profile, error) {
 	chosen := best(complete, list, o.BudgetUSD, (*candidate).points)
 	p.Curve = chosen.points()
 	p.Strategy = strategyOf(o.Strategy, chosen.params, complete.Models)
-	f := &fitter{ctx: ctx, table: complete, replay: replay, options: o, candidate: chosen, profile: p}
+	f := &fitter{ctx: ctx, stage: all, options: o, candidate: chosen, profile: p}
 	o.Progress("meeting the budget")
 	if err := f.meetBudget(); err != nil {
 		return nil, err

@@ -26,7 +26,7 @@ func spends(t *testing.T, p *Profile, table *outcome.Table) Point {
 	if err != nil {
 		t.Fatal(err)
 	}
-	results, err := play(context.Background(), table, r, []cascade.Strategy{s})
+	results, err := newStage(table, r).play(context.Background(), []cascade.Strategy{s})
 	if err != nil {
 		t.Fatal(err)
 	}

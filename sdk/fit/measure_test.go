@@ -177,7 +177,7 @@ func TestMeasure(t *testing.T) {
 								}
 							}
 						}
-						res, err := play(context.Background(), test, r, strategies)
+						res, err := newStage(test, r).play(context.Background(), strategies)
 						if err != nil {
 							t.Fatal(err)
 						}

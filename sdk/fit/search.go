@@ -120,16 +120,14 @@ func perStep(value float64, try func([]float64) (float64, error)) error {
 func (f *fitter) repetitive(values []float64, gamma, budget float64, base Point) ([]float64, float64, error) {
 	unlimited := f.candidate
 	top := base
-	for depth := 1; depth <= min(5, len(f.table.Models)); depth++ {
+	for depth := 1; depth <= min(5, len(f.stage.table.Models)); depth++ {
 		params := unlimited.params
 		params.MaxDepth = depth
-		limited, err := newCandidate(f.options.Strategy, params, unlimited.values)
+		limited, err := newCandidate(f.options.Strategy, params)
 		if err != nil {
 			return nil, 0, err
 		}
-		again := [][]float64{limited.values}
-		limited.values = nil
-		if err := extend(f.ctx, f.table, f.replay, []*candidate{limited}, again); err != nil {
+		if err := f.stage.extend(f.ctx, []*candidate{limited}, [][]float64{unlimited.values}); err != nil {
 			return nil, 0, err
 		}
 		points := limited.points()

@@ -1,0 +1,97 @@
+package fit
+
+import (
+	"cmp"
+	"math"
+	"slices"
+
+	"github.com/stepfall/stepfall/sdk/outcome"
+)
+
+// Point is one operating point of a strategy: means over the queries.
+type Point struct {
+	// Value is the lambda or, of a threshold strategy, the threshold.
+	Value   float64 `json:"value"`
+	CostUSD float64 `json:"cost_usd"`
+	Quality float64 `json:"quality"`
+	// Steps is the mean number of models run.
+	Steps float64 `json:"steps"`
+}
+
+// replayed is what one strategy did on every row: the tally of its steps.
+type replayed struct {
+	cost, quality []float64
+	steps         []float64 // the number of models run
+	path          []path
+}
+
+func newReplayed(rows int) replayed {
+	return replayed{
+		cost: make([]float64, rows), quality: make([]float64, rows),
+		steps: make([]float64, rows), path: make([]path, rows),
+	}
+}
+
+// same takes over what was done at another value.
+func (r *replayed) same(place int, as *replayed) {
+	r.cost[place], r.quality[place], r.steps[place], r.path[place] = as.cost[place], as.quality[place], as.steps[place], as.path[place]
+}
+
+func (r *replayed) point(value float64) Point {
+	return Point{Value: value, CostUSD: average(r.cost), Quality: average(r.quality), Steps: average(r.steps)}
+}
+
+// pointOn is point on some of the rows only.
+func (r *replayed) pointOn(value float64, rows []int) Point {
+	p := Point{Value: value}
+	n := float64(len(rows))
+	for _, q := range rows {
+		p.CostUSD += r.cost[q] / n
+		p.Quality += r.quality[q] / n
+		p.Steps += r.steps[q] / n
+	}
+	return p
+}
+
+func average(x []float64) float64 {
+	sum := 0.0
+	for _, v := range x {
+		sum += v
+	}
+	return sum / float64(len(x))
+}
+
+// area is the area under the points, sorted by cost and joined by straight lines,
+// from the cheapest to the dearest single model, divided by that range: the AUC of
+// design.md. It serves to choose among parameters; package eval reports.
+func area(t *outcome.Table, points []Point) float64 {
+	costs, qualities := t.MeanCosts(), t.MeanQualities()
+	low, high := slices.Min(costs), slices.Max(costs)
+	if !(high > low) {
+		return math.NaN()
+	}
+	sorted := slices.Clone(points)
+	slices.SortFunc(sorted, func(a, b Point) int {
+		return cmp.Or(cmp.Compare(a.CostUSD, b.CostUSD), cmp.Compare(a.Quality, b.Quality))
+	})
+	last := Point{CostUSD: low, Quality: slices.Min(qualities)}
+	sum := 0.0
+	for _, p := range sorted {
+		if p.CostUSD <= low {
+			last = Point{CostUSD: low, Quality: p.Quality}
+			continue
+		}
+		if p.CostUSD > high {
+			share := (high - last.CostUSD) / (p.CostUSD - last.CostUSD)
+			p.Quality = last.Quality + share*(p.Quality-last.Quality)
+			p.CostUSD = high
+		}
+		sum += (p.CostUSD - last.CostUSD) * (p.Quality + last.Quality) / 2
+		last = p
+		if p.CostUSD == high {
+			break
+		}
+	}
+	sum += (high - last.CostUSD) * last.Quality
+	return sum / (high - low)
+}

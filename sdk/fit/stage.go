@@ -1,0 +1,225 @@
+package fit
+
+import (
+	"context"
+	"runtime"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/stepfall/stepfall/sdk/cascade"
+	"github.com/stepfall/stepfall/sdk/estimate"
+	"github.com/stepfall/stepfall/sdk/outcome"
+)
+
+// stage is a table with the beliefs about its queries, and the rows that are played.
+type stage struct {
+	table  *outcome.Table
+	replay *estimate.Replay
+	rows   []int
+}
+
+// newStage returns a stage of all rows.
+func newStage(t *outcome.Table, r *estimate.Replay) *stage {
+	s := &stage{t, r, make([]int, len(t.Queries))}
+	for q := range s.rows {
+		s.rows[q] = q
+	}
+	return s
+}
+
+// thinned returns a stage of n of the rows at equal distances.
+func (s *stage) thinned(n int) *stage {
+	out := &stage{table: s.table, replay: s.replay, rows: make([]int, n)}
+	for i := range out.rows {
+		out.rows[i] = s.rows[i*len(s.rows)/n]
+	}
+	return out
+}
+
+// each calls f for every row, several at a time, with its place among the rows.
+func (s *stage) each(ctx context.Context, f func(place int, w *walker)) error {
+	workers := min(runtime.GOMAXPROCS(0), len(s.rows))
+	group, ctx := errgroup.WithContext(ctx)
+	for first := range workers {
+		group.Go(func() error {
+			for i := first; i < len(s.rows); i += workers {
+				if err := ctx.Err(); err != nil {
+					return err
+				}
+				f(i, &walker{stage: s, row: s.rows[i]})
+			}
+			return nil
+		})
+	}
+	return group.Wait()
+}
+
+// play replays every strategy on every row. Gamma plays a part only at 0, where ties
+// go to the dearest; else they go to the cheapest.
+func (s *stage) play(ctx context.Context, strategies []cascade.Strategy) ([]replayed, error) {
+	out := make([]replayed, len(strategies))
+	for i := range out {
+		out[i] = newReplayed(len(s.rows))
+	}
+	err := s.each(ctx, func(place int, w *walker) {
+		for i, strategy := range strategies {
+			w.step(strategy, place, &out[i])
+		}
+	})
+	return out, err
+}
+
+// extend replays each candidate at further values, all in one pass. A query on which
+// a candidate takes the same path at two values takes it in between: it is not
+// replayed there. Of a strategy that plans sets of models the sets must be the same
+// too, which makes that exact: the worth of a set is linear in lambda, so the one that
+// is worth most at two lambdas is worth most at every one in between.
+func (s *stage) extend(ctx context.Context, list []*candidate, values [][]float64) error {
+	plans := make([]plan, len(list))
+	for i, c := range list {
+		var err error
+		if plans[i], err = c.open(values[i], len(s.rows)); err != nil {
+			return err
+		}
+	}
+	return s.each(ctx, func(place int, w *walker) {
+		for i, c := range list {
+			for _, task := range plans[i] {
+				r := &c.results[task.at]
+				if task.left >= 0 && task.right >= 0 {
+					left, right := &c.results[task.left], &c.results[task.right]
+					if left.path[place] == right.path[place] {
+						r.same(place, left)
+						continue
+					}
+				}
+				w.step(task.strategy, place, r)
+			}
+		}
+	})
+}
+
+// plan is the order in which the new values of a candidate are replayed: each after
+// the neighbours that it is compared with.
+type plan []task
+
+// task is one value, by its place among the candidate's, with the nearest places to
+// both sides that are known by then, -1 where there is none.
+type task struct {
+	at, left, right int
+	strategy        cascade.Strategy
+}
+
+// halve appends the unknown values between two known ones, the middle one first. The
+// ends may be -1 and the number of values.
+func (p plan) halve(left, right, values int) plan {
+	if right-left < 2 {
+		return p
+	}
+	at := (left + right) / 2
+	known := task{at: at, left: left, right: right}
+	switch {
+	case left < 0:
+		known.at = 0
+	case right == values:
+		known.at = values - 1
+	}
+	if right == values {
+		known.right = -1
+	}
+	p = append(p, known)
+	return p.halve(left, known.at, values).halve(known.at, right, values)
+}
+
+// walker takes steps on one query.
+type walker struct {
+	*stage
+	row  int
+	memo *memo // nil before the first step
+	ran  []int
+	plan []int // of the decision under way
+}
+
+// step replays one step and writes down what it did.
+func (w *walker) step(s cascade.Strategy, place int, into *replayed) {
+	if w.memo == nil {
+		w.memo = &memo{w.replay.Start(w.row), len(w.table.Models), map[runKey]*believed{}}
+	}
+	w.ran = w.ran[:0]
+	var key runKey
+	for {
+		b := w.memo.believe(key, w.ran)
+		d := w.decide(s, &cascade.State{Beliefs: b.beliefs, Costs: b.costs, Ran: w.ran}, &into.path[place])
+		if d.Run != cascade.Stop {
+			w.ran = append(w.ran, d.Run)
+			key = key.with(d.Run)
+			into.cost[place] += w.table.CostUSD[w.row][d.Run]
+			into.path[place] = into.path[place].and(d.Run)
+			continue
+		}
+		into.steps[place] = float64(len(w.ran))
+		into.path[place] = into.path[place].and(d.Answer)
+		if d.Answer != cascade.None {
+			into.quality[place] = w.table.Quality[w.row][d.Answer]
+		}
+		return
+	}
+}
+
+// planner is a strategy whose decision is the first step of a set of models.
+type planner interface {
+	Plan(s *cascade.State, plan []int) (cascade.Decision, []int)
+}
+
+// decide takes a decision and writes what was planned with it into the path.
+func (w *walker) decide(s cascade.Strategy, state *cascade.State, p *path) cascade.Decision {
+	planning, ok := s.(planner)
+	if !ok {
+		return s.Decide(state)
+	}
+	var d cascade.Decision
+	d, w.plan = planning.Plan(state, w.plan[:0])
+	var set runKey
+	for _, model := range w.plan {
+		set = set.with(model)
+	}
+	*p = p.and(int(set[0])).and(int(set[1]))
+	return d
+}
+
+// path identifies what a step planned, the models that it ran, in order, and its
+// answer.
+type path uint64
+
+func (p path) and(model int) path { return p*0x9e3779b97f4a7c15 + path(model+2) }
+
+// runKey is a set of at most 128 models.
+type runKey [2]uint64
+
+func (k runKey) with(model int) runKey {
+	k[model/64] |= 1 << (model % 64)
+	return k
+}
+
+// memo remembers the beliefs about one query by the set of models run: the
+// strategies of a sweep meet the same sets again and again.
+type memo struct {
+	reading *estimate.Reading
+	models  int
+	known   map[runKey]*believed
+}
+
+type believed struct {
+	beliefs []cascade.Belief
+	costs   []float64
+}
+
+func (m *memo) believe(key runKey, ran []int) *believed {
+	if b := m.known[key]; b != nil {
+		return b
+	}
+	b := &believed{make([]cascade.Belief, m.models), make([]float64, m.models)}
+	m.reading.Believe(ran, b.beliefs, b.costs)
+	m.known[key] = b
+	return b
+}

@@ -130,7 +130,7 @@ func paced(t *testing.T, table *outcome.Table, seed uint64, over float64) (off [
 			t.Fatal(err)
 		}
 	}
-	did, err := play(t.Context(), test, replay, strategies)
+	did, err := newStage(test, replay).play(t.Context(), strategies)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -144,17 +144,24 @@ type Plugin struct {
 	Path string `policy:"path"`
 	// SHA-256 of the binary, in hex; the plugin is not started when it differs.
 	Checksum string `policy:"checksum"`
-	// What the plugin may touch. none: what the user may. process: a process group
-	// of its own with a clean environment. sandbox: also no network and no files
-	// but its own, where the system can; missing layers are reported.
+	// How far the plugin is confined. It always has a clean environment and a process
+	// group of its own. process: all that it starts ends with it. sandbox: also no
+	// network, and no files but the system's, its program's, those of the policy's
+	// folder and of read.
 	Isolation string `policy:"isolation" oneof:"none process sandbox" default:"process"`
+	// Layers and aims of isolation without which the plugin is not started, for
+	// instance filesystem, network, processes (these three are what a sandbox
+	// requires when nothing is named), memory, cgroup, seccomp.
+	Require []string `policy:"require"`
+	// Files and folders that a sandboxed plugin may read besides, relative to the policy file.
+	Read []string `policy:"read"`
 	// Environment variables that the plugin sees, by name.
 	Env []string `policy:"env"`
 	// Longest start.
 	StartTimeout time.Duration `policy:"start_timeout" above:"0" default:"10s"`
 	// Longest call, unless the block that uses the plugin says otherwise.
 	CallTimeout time.Duration `policy:"call_timeout" above:"0" default:"30s"`
-	// Memory that the plugin may use; 0 is no limit.
+	// Memory that the plugin and what it starts may use; 0 is no limit. It requires "memory".
 	Memory Bytes `policy:"memory" min:"0" default:"0B"`
 }
 

@@ -4,14 +4,17 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/stepfall/stepfall/plugins/host"
+	"github.com/stepfall/stepfall/sdk/jail"
 )
 
 func newPluginDoctorCommand(s Streams) *cobra.Command {
@@ -21,12 +24,13 @@ func newPluginDoctorCommand(s Streams) *cobra.Command {
 		Use:   "doctor [PLUGIN...]",
 		Short: "Find out why plugins do not work",
 		Long: `Look at the folders of plugins and start each plugin: whether it answers, how fast,
-whether it conforms to its lock, and what it says when it does not start. The exit code is 1
-when anything is wrong.`,
+whether it conforms to its lock, and what it says when it does not start; and which layers
+of isolation plugins can have on this machine. The exit code is 1 when anything is wrong.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			d := &doctor{s: s, verbose: verbose}
 			d.folders()
 			d.lockFile(lockFile)
+			d.isolation()
 			found := host.List(host.SearchPath())
 			if len(args) > 0 {
 				found = nil
@@ -93,6 +97,28 @@ func (d *doctor) lockFile(path string) {
 	default:
 		d.lock = lock
 		d.line("ok", "lock", fmt.Sprintf("%s has %d plugins", path, len(lock.Plugins)))
+	}
+}
+
+// isolation says what can confine plugins here.
+func (d *doctor) isolation() {
+	h, _, err := pluginHost(d.s, "", false)
+	if err != nil {
+		d.line("BAD", "isolation", err.Error())
+		return
+	}
+	defer h.Close()
+	layers, missing, err := h.Isolation()
+	if err != nil {
+		d.line("-", "isolation", err.Error())
+		return
+	}
+	d.line("ok", "isolation", strings.Join(layers, ", "))
+	for _, layer := range slices.Sorted(maps.Keys(missing)) {
+		d.line("-", "isolation", "no "+layer+": "+missing[layer])
+	}
+	if !slices.Contains(layers, jail.LayerPID) {
+		d.line("-", "isolation", "without pid, a plugin's children end with it as long as they do not fight it")
 	}
 }
 

@@ -71,12 +71,13 @@ func (r *Router) hostConfig(p *policies.Policy, o *Options) host.Config {
 		b := &p.Plugins[i]
 		settings := host.PluginConfig{
 			PassEnv: b.Env, SHA256: b.Checksum, StartTimeout: b.StartTimeout, CallTimeout: b.CallTimeout, VerifyTimeout: verifyTimeout(p, b),
+			Isolation: host.Isolation(b.Isolation), Memory: int64(b.Memory), Require: b.Require,
 		}
 		if b.Path != "" {
 			settings.Path = r.path(b.Path)
 		}
-		if o.Logger != nil && (b.Isolation == "sandbox" || b.Memory > 0) {
-			o.Logger.Warn("the plugin host does not apply isolation = \"sandbox\" and memory", "plugin", b.Name)
+		for _, path := range b.Read {
+			settings.Read = append(settings.Read, r.path(path))
 		}
 		c.Plugins[b.Name] = settings
 	}

@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -117,33 +116,30 @@ func TestCloseInEveryState(t *testing.T) {
 		if err := ask(within(t, 20*time.Second), estimator(t, h, nil), ""); err != nil {
 			t.Fatal(err)
 		}
-		pid := h.Stats()[0].PID
-		if err := syscall.Kill(pid, syscall.SIGSTOP); err != nil {
-			t.Fatal(err)
-		}
+		pid := pluginPID(t, h)
+		stopProcess(t, pid)
 		closesInTime(t, h, pid)
 	})
 	for _, kind := range []string{"child", "escaped child"} {
-		t.Run(kind+" holds the pipes", func(t *testing.T) {
-			file := filepath.Join(t.TempDir(), "pid")
-			h := newHost(t, host.Config{})
-			if err := ask(within(t, 20*time.Second), estimator(t, h, map[string]any{"file": file}), kind); err != nil {
-				t.Fatal(err)
-			}
-			data, err := os.ReadFile(file)
-			if err != nil {
-				t.Fatal(err)
-			}
-			child, err := strconv.Atoi(string(data))
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer syscall.Kill(child, syscall.SIGKILL)
-			closesInTime(t, h, h.Stats()[0].PID)
-			if kind == "child" && processExists(child) {
-				t.Error("the child in the plugin's group lives on")
-			}
-		})
+		for _, isolation := range []host.Isolation{host.IsolationNone, host.IsolationProcess} {
+			t.Run(fmt.Sprintf("%s holds the pipes, isolation %s", kind, isolation), func(t *testing.T) {
+				h := newHost(t, host.Config{Plugins: map[string]host.PluginConfig{"test": {Isolation: isolation}}})
+				config := map[string]any{"file": filepath.Join(t.TempDir(), "started")}
+				if err := ask(within(t, 20*time.Second), estimator(t, h, config), kind); err != nil {
+					t.Fatal(err)
+				}
+				pids := family(h.Stats()[0].PID)
+				child := named(pids, "sleep")
+				if len(child) != 1 {
+					t.Fatalf("children %v", child)
+				}
+				if kind == "escaped child" && isolation == host.IsolationNone {
+					defer syscall.Kill(child[0], syscall.SIGKILL)
+					pids = pids[:1] // as documented, the child lives on
+				}
+				closesInTime(t, h, pids...)
+			})
+		}
 	}
 }
 
@@ -309,7 +305,7 @@ func TestAHungPluginIsKilled(t *testing.T) {
 	if err := h.Start(ctx); err != nil {
 		t.Fatal(err)
 	}
-	stopProcess(t, h.Stats()[0].PID)
+	stopProcess(t, pluginPID(t, h))
 	if err := ask(ctx, e, ""); !errors.Is(err, sdk.ErrPluginUnavailable) {
 		t.Errorf("got %v", err)
 	}
@@ -359,7 +355,7 @@ func TestCyclesLeaveNothing(t *testing.T) {
 	if os.Getenv("STEPFALL_LONG") != "" {
 		cycles = 1000
 	}
-	dir, temp := pluginDir(t), mustShort(t, "")
+	dir, temp := pluginDir(t), emptyInTheEnd(t)
 	before := goleak.IgnoreCurrent()
 	files := openFiles(t)
 	var pids []int

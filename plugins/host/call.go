@@ -72,8 +72,7 @@ func (i *instance) explain(ctx context.Context, s *session, err error) error {
 		return fmt.Errorf("plugin %s (%s): %w", i.plugin, i.name, context.Cause(ctx))
 	}
 	var unavailable *UnavailableError
-	var config *ConfigError
-	if errors.As(err, &unavailable) || errors.As(err, &config) || errors.Is(err, ErrClosed) || errors.Is(err, ErrChecksum) {
+	if errors.As(err, &unavailable) || permanent(err) || errors.Is(err, ErrClosed) {
 		return err
 	}
 	code := status.Code(err)

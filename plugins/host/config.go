@@ -44,6 +44,18 @@ type PluginConfig struct {
 	PassEnv []string
 	// SHA256, when not empty, is the checksum in hexadecimal that the program must have.
 	SHA256 string
+	// Isolation says what the plugin may touch; empty means [IsolationProcess].
+	Isolation Isolation
+	// Memory is the most that the plugin and what it starts may hold, in bytes; 0
+	// is no limit. It requires "memory".
+	Memory int64
+	// Require are layers and aims (see [jail.Names]) without which the plugin is
+	// not started. A sandbox requires filesystem, network and processes when it is
+	// empty.
+	Require []string
+	// Read are absolute paths that a sandboxed plugin may read, besides the
+	// system's, those of its program, and Config.Dir.
+	Read []string
 	// Insecure turns mutual TLS off, for plugins that cannot do it.
 	Insecure bool
 	// StartTimeout is the longest start, configuring included; 0 means 20 s.

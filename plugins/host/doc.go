@@ -27,7 +27,9 @@
 //
 // A plugin is the operator's choice and runs with the rights of the host; the
 // host protects itself from a plugin's defects, not from its malice. It gets a
-// clean environment (no API keys), no standard input, mutual TLS on a socket in a
-// private folder, and a process group that is killed as a whole. With a [Lock],
-// only programs run whose SHA-256 the operator has recorded.
+// clean environment (no API keys), no standard input, and mutual TLS on a socket in
+// a private folder. Where the program calls jail.Main (package sdk/jail) first of all, whatever a
+// plugin starts ends with it and with the host, and an [Isolation] of sandbox takes
+// the network and foreign files away. With a [Lock], only programs run whose SHA-256
+// the operator has recorded.
 package host

@@ -9,6 +9,7 @@ import (
 	"google.golang.org/grpc/codes"
 
 	"github.com/stepfall/stepfall/sdk"
+	"github.com/stepfall/stepfall/sdk/jail"
 	"github.com/stepfall/stepfall/sdk/plugin/schema"
 )
 
@@ -17,9 +18,17 @@ var (
 	ErrNotFound = errors.New("plugin not found")
 	// ErrChecksum means that the program is not the one that the operator pinned.
 	ErrChecksum = errors.New("plugin checksum mismatch")
+	// ErrIsolation means that a plugin cannot be confined as it must be.
+	ErrIsolation = jail.ErrLacks
 	// ErrClosed means that the host is closed.
 	ErrClosed = errors.New("plugin host closed")
 )
+
+// permanent reports whether an error stays however often a plugin is started.
+func permanent(err error) bool {
+	var config *ConfigError
+	return errors.As(err, &config) || errors.Is(err, ErrChecksum) || errors.Is(err, ErrIsolation)
+}
 
 // UnavailableError says that an instance cannot be called now. It is
 // [sdk.ErrPluginUnavailable] to errors.Is.

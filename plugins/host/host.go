@@ -10,10 +10,12 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 
 	"github.com/hashicorp/go-hclog"
 
 	"github.com/stepfall/stepfall/sdk"
+	"github.com/stepfall/stepfall/sdk/jail"
 	"github.com/stepfall/stepfall/sdk/plugin/process"
 	"github.com/stepfall/stepfall/sdk/plugin/schema"
 	"github.com/stepfall/stepfall/sdk/plugin/wire"
@@ -27,6 +29,8 @@ type Host struct {
 	reattach   map[string]wire.Reattach
 	sums       sums
 	dir        string // for sockets and scratch folders, removed by Close
+	dirs       atomic.Int64
+	jail       func() (*jail.Jail, error) // opened when it is first asked for
 
 	ctx    context.Context // ends with Close
 	cancel context.CancelFunc
@@ -57,6 +61,7 @@ func New(cfg Config) (*Host, error) {
 		return nil, err
 	}
 	h.ctx, h.cancel = context.WithCancel(context.Background())
+	h.jail = sync.OnceValues(h.openJail)
 	return h, nil
 }
 
@@ -64,7 +69,7 @@ const (
 	dirPrefix = "stepfall-host-"
 	// longestDir leaves room for the names of sockets, which may have about 100
 	// bytes with their folders.
-	longestDir = 50
+	longestDir = 28
 )
 
 // makeDir makes the host's folder, and removes those of hosts that were killed.
@@ -133,6 +138,9 @@ func (h *Host) instance(name, plugin string, role wire.Role, config map[string]a
 			return nil, err
 		}
 	}
+	if err := h.cfg.Plugins[plugin].checkIsolation(); err != nil {
+		return nil, fmt.Errorf("plugin %s: %w", plugin, err)
+	}
 	i := &instance{
 		host: h, name: name, plugin: plugin, role: role, config: config,
 		settings: h.cfg.Plugins[plugin].withDefaults(),
@@ -162,7 +170,12 @@ func (h *Host) Info(ctx context.Context, plugin string) (*wire.Info, error) {
 	settings := h.cfg.Plugins[plugin].withDefaults()
 	ctx, cancel := context.WithTimeout(ctx, settings.StartTimeout)
 	defer cancel()
-	c, err := h.connect(ctx, plugin, settings, nil, h.log.Named(plugin))
+	own, err := h.ownDir()
+	if err != nil {
+		return nil, err
+	}
+	defer os.RemoveAll(own)
+	c, err := h.connect(ctx, plugin, settings, own, nil, h.log.Named(plugin))
 	if err != nil {
 		return nil, err
 	}
@@ -218,8 +231,14 @@ type connection interface {
 	Stop()
 }
 
-// connect starts the plugin's process or attaches to one.
-func (h *Host) connect(ctx context.Context, plugin string, settings PluginConfig, redact []string, log hclog.Logger) (connection, error) {
+// ownDir makes a folder for one process. Its name is short, as sockets need it.
+func (h *Host) ownDir() (string, error) {
+	dir := filepath.Join(h.dir, fmt.Sprintf("p%d", h.dirs.Add(1)))
+	return dir, os.Mkdir(dir, 0o700)
+}
+
+// connect starts the plugin's process, with a folder of its own, or attaches to one.
+func (h *Host) connect(ctx context.Context, plugin string, settings PluginConfig, own string, redact []string, log hclog.Logger) (connection, error) {
 	if to, ok := h.reattach[plugin]; ok {
 		return process.Attach(to)
 	}
@@ -228,19 +247,23 @@ func (h *Host) connect(ctx context.Context, plugin string, settings PluginConfig
 		return nil, err
 	}
 	defer program.close()
-	return process.Start(ctx, process.Spec{
+	spec := process.Spec{
 		Path:         program.path,
 		ExecPath:     program.exec,
 		Args:         settings.Args,
 		Dir:          h.cfg.Dir,
 		Env:          environment(settings),
-		TempDir:      h.dir,
+		TempDir:      own,
 		Log:          log,
 		Redact:       append(secrets(settings), redact...),
 		StartTimeout: settings.StartTimeout,
 		StopGrace:    settings.StopGrace,
 		Insecure:     settings.Insecure,
-	})
+	}
+	if err := h.confine(&spec, settings, own); err != nil {
+		return nil, fmt.Errorf("plugin %s: %w", plugin, err)
+	}
+	return started(ctx, spec)
 }
 
 // Start starts every instance that is not running, all at once, and returns what

@@ -167,8 +167,7 @@ func TestEnvironmentIsClean(t *testing.T) {
 }
 
 func TestNothingIsLeft(t *testing.T) {
-	temp := t.TempDir()
-	h, err := host.New(host.Config{SearchPath: []string{pluginDir(t)}, TempDir: mustShort(t, temp)})
+	h, err := host.New(host.Config{SearchPath: []string{pluginDir(t)}, TempDir: emptyInTheEnd(t)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -184,13 +183,21 @@ func TestNothingIsLeft(t *testing.T) {
 	}
 }
 
-// mustShort returns a folder with a short path, as sockets need it.
-func mustShort(t testing.TB, _ string) string {
+// shortDir returns a folder with a short path, as sockets need it.
+func shortDir(t testing.TB) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("/tmp", "sf")
 	if err != nil {
 		t.Fatal(err)
 	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	return dir
+}
+
+// emptyInTheEnd is a shortDir in which nothing may be left.
+func emptyInTheEnd(t testing.TB) string {
+	t.Helper()
+	dir := shortDir(t)
 	t.Cleanup(func() {
 		entries, err := os.ReadDir(dir)
 		if err != nil {
@@ -199,7 +206,6 @@ func mustShort(t testing.TB, _ string) string {
 		for _, e := range entries {
 			t.Errorf("left behind: %s", e.Name())
 		}
-		os.RemoveAll(dir)
 	})
 	return dir
 }

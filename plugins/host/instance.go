@@ -5,6 +5,7 @@ import (
 	"errors"
 	"math/rand/v2"
 	"os"
+	"path/filepath"
 	"sync"
 	"time"
 
@@ -151,8 +152,7 @@ func (i *instance) startFailed(err error) error {
 	if i.state == Closed {
 		return ErrClosed
 	}
-	var config *ConfigError
-	if errors.As(err, &config) || errors.Is(err, ErrChecksum) {
+	if permanent(err) {
 		// Trying again would change nothing.
 		i.last = err
 		i.setState(Refused)
@@ -242,13 +242,13 @@ func (i *instance) close() {
 // session is one process of an instance, configured.
 type session struct {
 	connection
-	info    *wire.Info
-	begun   time.Time
-	slots   chan struct{} // as many as calls may run; nil means no limit
-	scratch string
-	models  <-chan struct{} // closed when model calls are over
-	cancel  context.CancelFunc
-	once    sync.Once
+	info   *wire.Info
+	begun  time.Time
+	slots  chan struct{}   // as many as calls may run; nil means no limit
+	dir    string          // its own, removed when it is over
+	models <-chan struct{} // closed when model calls are over
+	cancel context.CancelFunc
+	once   sync.Once
 
 	mu       sync.Mutex
 	calls    int // under way
@@ -260,7 +260,7 @@ type session struct {
 func (i *instance) newSession(ctx context.Context) (_ *session, err error) {
 	h := i.host
 	s := &session{begun: time.Now(), cancel: func() {}}
-	if s.scratch, err = os.MkdirTemp(h.dir, "scratch-"); err != nil {
+	if s.dir, err = h.ownDir(); err != nil {
 		return nil, err
 	}
 	defer func() {
@@ -268,6 +268,10 @@ func (i *instance) newSession(ctx context.Context) (_ *session, err error) {
 			s.stop()
 		}
 	}()
+	scratch := filepath.Join(s.dir, "scratch")
+	if err := os.Mkdir(scratch, 0o700); err != nil {
+		return nil, err
+	}
 	h.mu.Lock()
 	known := h.infos[i.plugin]
 	h.mu.Unlock()
@@ -277,7 +281,7 @@ func (i *instance) newSession(ctx context.Context) (_ *session, err error) {
 			redact = schema.Sensitive(i.config)
 		}
 	}
-	if s.connection, err = h.connect(ctx, i.plugin, i.settings, redact, i.log); err != nil {
+	if s.connection, err = h.connect(ctx, i.plugin, i.settings, s.dir, redact, i.log); err != nil {
 		s.connection = nil
 		return nil, err
 	}
@@ -308,7 +312,7 @@ func (i *instance) newSession(ctx context.Context) (_ *session, err error) {
 			return nil, ctx.Err()
 		}
 	}
-	ds, err := client.Configure(ctx, &wire.ConfigureRequest{Instance: i.name, Role: i.role, Config: i.config, ScratchDir: s.scratch})
+	ds, err := client.Configure(ctx, &wire.ConfigureRequest{Instance: i.name, Role: i.role, Config: i.config, ScratchDir: scratch})
 	if err != nil {
 		return nil, err
 	}
@@ -331,7 +335,7 @@ func (s *session) stop() {
 		if s.models != nil {
 			<-s.models
 		}
-		os.RemoveAll(s.scratch)
+		os.RemoveAll(s.dir)
 	})
 }
 

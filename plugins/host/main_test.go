@@ -3,12 +3,16 @@
 package host_test
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"syscall"
 	"testing"
@@ -16,6 +20,7 @@ import (
 
 	"github.com/stepfall/stepfall/plugins/host"
 	"github.com/stepfall/stepfall/sdk"
+	"github.com/stepfall/stepfall/sdk/jail"
 	"github.com/stepfall/stepfall/sdk/plugin"
 	"github.com/stepfall/stepfall/sdk/plugin/schema"
 )
@@ -24,6 +29,10 @@ import (
 // goes by the name that it was started by: started without a host's cookie it must
 // not run these tests, which would start it again.
 func TestMain(m *testing.M) {
+	if filepath.Base(os.Args[0]) == "unjailed" {
+		application()
+	}
+	jail.Main()
 	switch filepath.Base(os.Args[0]) {
 	case "application":
 		application()
@@ -34,21 +43,36 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// application is a program that uses a plugin and is killed meanwhile. It tells
-// the plugin's process id.
+// applicationOrder is what an application is told, in JSON, as its only argument.
+type applicationOrder struct {
+	SearchPath []string
+	TempDir    string
+	Plugins    map[string]host.PluginConfig
+	// Plugin is asked with Text, as what its program can do.
+	Plugin, Text string
+	Config       map[string]any
+}
+
+// application is a program that uses a plugin and is killed meanwhile.
 func application() {
-	h, err := host.New(host.Config{SearchPath: []string{os.Args[1]}, TempDir: os.Args[2]})
+	var o applicationOrder
+	err := json.Unmarshal([]byte(os.Args[1]), &o)
 	if err != nil {
 		panic(err)
 	}
-	e, err := h.QualityEstimator("quality", "test", nil)
+	h, err := host.New(host.Config{SearchPath: o.SearchPath, TempDir: o.TempDir, Plugins: o.Plugins})
+	if err != nil {
+		panic(err)
+	}
+	e, err := h.QualityEstimator("quality", o.Plugin, o.Config)
 	if err == nil {
-		err = ask(context.Background(), e, "")
+		err = ask(context.Background(), e, o.Text)
 	}
 	if err != nil {
-		panic(err)
+		fmt.Println(err)
+		os.Exit(1)
 	}
-	fmt.Println(h.Stats()[0].PID)
+	fmt.Println("answered")
 	select {}
 }
 
@@ -65,6 +89,11 @@ func misbehave() {
 		fmt.Fprintln(os.Stderr, "cannot find the weights")
 		os.Exit(7)
 	case "hang":
+		select {}
+	case "children and hang":
+		if err := children(os.Getenv("TEST_FILE"), false, true); err != nil {
+			panic(err)
+		}
 		select {}
 	case "badlog":
 		fmt.Fprintln(os.Stderr, `{"@message": 1, "@level": {"a": 2}, "@timestamp": []}`)
@@ -150,20 +179,48 @@ func (c *testConfig) act(ctx context.Context, text string) error {
 		_, _ = syscall.Write(1, []byte("to file descriptor one\n"))
 	case "log":
 		plugin.Log(ctx).Warn("logged by the plugin", "count", 3, "secret", c.Secret)
-	case "child", "escaped child":
-		cmd := exec.Command("sleep", "60")
-		cmd.Stdout, cmd.Stderr = os.Stderr, os.NewFile(2, "stderr")
-		if text == "escaped child" {
-			cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
-		}
-		if err := cmd.Start(); err != nil {
+	case "child":
+		return children(c.File, false)
+	case "escaped child":
+		return children(c.File, true)
+	case "children":
+		return children(c.File, false, true)
+	case "children and stuck":
+		if err := children(c.File, false, true); err != nil {
 			return err
 		}
-		return os.WriteFile(c.File, fmt.Append(nil, cmd.Process.Pid), 0o600)
+		select {}
+	case "memory":
+		for held := [][]byte{}; ; held = append(held, bytes.Repeat([]byte{1}, 1<<20)) {
+			runtime.KeepAlive(held)
+		}
+	case "read":
+		_, err := os.ReadFile(c.File)
+		return err
+	case "dial":
+		conn, err := net.Dial("tcp", c.File)
+		if err != nil {
+			return err
+		}
+		return conn.Close()
 	case "environment":
 		return errors.New(strings.Join(os.Environ(), "\n"))
 	}
 	return nil
+}
+
+// children starts a child that holds the log's pipe for each of the arguments,
+// which say whether it leaves the process group, and then makes the file.
+func children(file string, escape ...bool) error {
+	for _, e := range escape {
+		cmd := exec.Command("sleep", "60")
+		cmd.Stdout, cmd.Stderr = os.Stderr, os.NewFile(2, "stderr")
+		cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: e}
+		if err := cmd.Start(); err != nil {
+			return err
+		}
+	}
+	return os.WriteFile(file, nil, 0o600)
 }
 
 type testVerifier struct{ testConfig }

@@ -109,6 +109,5 @@ func batches[R any](ctx context.Context, i *instance, reqs []R, estimate func(co
 // caller's: what on_unavailable decides about.
 func PluginError(err error) bool {
 	var call *CallError
-	var config *ConfigError
-	return errors.Is(err, sdk.ErrPluginUnavailable) || errors.As(err, &call) || errors.As(err, &config) || errors.Is(err, ErrChecksum)
+	return errors.Is(err, sdk.ErrPluginUnavailable) || errors.As(err, &call) || permanent(err)
 }

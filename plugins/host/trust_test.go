@@ -6,11 +6,9 @@ import (
 	"bufio"
 	"context"
 	"errors"
-	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -20,51 +18,6 @@ import (
 	"github.com/stepfall/stepfall/sdk"
 	"github.com/stepfall/stepfall/sdk/plugin/wire"
 )
-
-// A plugin does not outlive an application that is killed, and the next host
-// removes the folder that it left.
-func TestThePluginDiesWithItsHost(t *testing.T) {
-	dir, temp := pluginDir(t), mustShort(t, "")
-	exe, err := filepath.EvalSymlinks(filepath.Join(dir, "test"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	program := filepath.Join(t.TempDir(), "application")
-	if err := os.Symlink(exe, program); err != nil {
-		t.Fatal(err)
-	}
-	cmd := exec.Command(program, dir, temp)
-	cmd.Stderr = os.Stderr
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	line, err := bufio.NewReader(out).ReadString('\n')
-	if err != nil {
-		t.Fatal(err)
-	}
-	pid, err := strconv.Atoi(strings.TrimSpace(line))
-	if err != nil || !processExists(pid) {
-		t.Fatalf("pid %q: %v", line, err)
-	}
-	if err := cmd.Process.Kill(); err != nil {
-		t.Fatal(err)
-	}
-	_ = cmd.Wait() // killed
-	begun := time.Now()
-	waitFor(t, func() bool { return !processExists(pid) })
-	if took := time.Since(begun); took > time.Second {
-		t.Errorf("the plugin outlived its host by %v", took)
-	}
-	newHost(t, host.Config{TempDir: temp, SearchPath: []string{dir}})
-	left, err := filepath.Glob(filepath.Join(temp, fmt.Sprintf("stepfall-host-%d-*", cmd.Process.Pid)))
-	if err != nil || len(left) > 0 {
-		t.Errorf("left behind: %v %v", left, err)
-	}
-}
 
 // copyOfPlugin returns a folder with a copy of the test binary, to be changed.
 func copyOfPlugin(t *testing.T) (dir, program string) {

@@ -29,5 +29,9 @@ type Confinement struct {
 	Require []string
 }
 
+// StoppedBy begins the line on standard error which says that a program was ended
+// for a limit; the [End] follows.
+const StoppedBy = "stopped by the jail:"
+
 // ErrLacks is wrapped by the errors that say which required layers could not be had.
 var ErrLacks = errors.New("required isolation is not to be had here")

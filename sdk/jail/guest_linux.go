@@ -27,8 +27,9 @@ type Confined struct {
 	Layers  []string
 	Missing map[string]string
 
-	lifeline *os.File
-	group    *group
+	lifeline   *os.File
+	group      *group
+	namespaces bool
 }
 
 // Start starts the command within the walls that c asks for, and returns when the
@@ -98,7 +99,7 @@ func (j *Jail) Start(ctx context.Context, command *exec.Cmd, c *Confinement) (*C
 		group, noGroup = group.end(), err.Error()
 	}
 	o.Group = group != nil
-	confined := &Confined{lifeline: p.orders, group: group}
+	confined := &Confined{lifeline: p.orders, group: group, namespaces: j.namespaces}
 	stop := context.AfterFunc(ctx, func() { confined.Kill(command.Process) })
 	defer stop()
 	r, err := p.exchange(o)
@@ -124,11 +125,18 @@ func (j *Jail) Start(ctx context.Context, command *exec.Cmd, c *Confinement) (*C
 	return confined, nil
 }
 
+// killGrace is how long a first process may take to kill what it has adopted.
+const killGrace = 300 * time.Millisecond
+
 // Kill ends the program and all that it started. It does not wait.
 func (c *Confined) Kill(process *os.Process) {
 	c.group.kill()
 	c.lifeline.Close()
-	_ = process.Kill()
+	if c.namespaces {
+		_ = process.Kill() // and the kernel the namespace
+		return
+	}
+	time.AfterFunc(killGrace, func() { _ = process.Kill() })
 }
 
 // Close releases what the confinement holds; the program ends when it has not.
@@ -216,7 +224,7 @@ func attend(o *order, pid int) int {
 	close(stop)
 	killAll(o.Namespaces)
 	if reason, ok := end.Load().(End); ok {
-		fmt.Fprintf(os.Stderr, "stopped by the jail: %s\n", reason)
+		fmt.Fprintln(os.Stderr, StoppedBy, reason)
 	}
 	return exitCode(status)
 }

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/hashicorp/go-hclog"
@@ -15,6 +16,7 @@ import (
 	gorunner "github.com/hashicorp/go-plugin/runner"
 	"google.golang.org/grpc"
 
+	"github.com/stepfall/stepfall/sdk/jail"
 	"github.com/stepfall/stepfall/sdk/plugin/wire"
 )
 
@@ -133,7 +135,7 @@ func (p *Process) startError(err error, sink *logSink) error {
 	e := &StartError{Path: p.spec.Path, Output: sink.lastLines()}
 	text := err.Error()
 	switch {
-	case errors.Is(err, os.ErrNotExist), errors.Is(err, os.ErrPermission):
+	case errors.Is(err, os.ErrNotExist), errors.Is(err, os.ErrPermission), errors.Is(err, jail.ErrLacks):
 		e.Err = err
 		return e
 	case strings.Contains(text, "incompatible API version"):
@@ -163,6 +165,13 @@ func (p *Process) Conn() *grpc.ClientConn { return p.conn }
 // PID returns the process's id.
 func (p *Process) PID() int { return p.pid }
 
+// Confined returns what confines the process; nil when nothing does.
+func (p *Process) Confined() *jail.Confined {
+	p.runner.mu.Lock()
+	defer p.runner.mu.Unlock()
+	return p.runner.confined
+}
+
 // StrayOutput returns the first lines that the plugin wrote to the standard
 // output of its process beside the handshake. The host puts up with them.
 func (p *Process) StrayOutput() []string {
@@ -184,19 +193,27 @@ func (p *Process) Addr() net.Addr {
 }
 
 // Done is closed when the process has ended, by itself or not.
-func (p *Process) Done() <-chan struct{} { return p.runner.exited }
+func (p *Process) Done() <-chan struct{} { return p.runner.finished }
 
 // Exit describes how the process ended; it is empty before.
 func (p *Process) Exit() string {
 	select {
-	case <-p.runner.exited:
+	case <-p.runner.finished:
 	default:
 		return ""
 	}
-	if state := p.runner.cmd.ProcessState; state != nil {
-		return state.String()
+	state := p.runner.cmd.ProcessState
+	if state == nil {
+		return ""
 	}
-	return ""
+	if lines := p.runner.sink.lastLines(); p.runner.confined != nil && len(lines) > 0 && strings.HasPrefix(lines[len(lines)-1], jail.StoppedBy) {
+		return lines[len(lines)-1]
+	}
+	const signalled = 128 // what the jail adds to the signal that ended the plugin
+	if code := state.ExitCode(); p.runner.confined != nil && code > signalled {
+		return "signal: " + syscall.Signal(code-signalled).String()
+	}
+	return state.String()
 }
 
 // Kill kills the process group at once. Stop must still be called.

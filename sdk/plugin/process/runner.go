@@ -12,6 +12,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/stepfall/stepfall/sdk/jail"
 	"github.com/stepfall/stepfall/sdk/plugin/wire"
 )
 
@@ -21,20 +22,23 @@ type runner struct {
 	cmd  *exec.Cmd
 	sink *logSink
 
-	stdout, stderr   *os.File // our ends
-	lifeline         *os.File // closed when the process shall end or has ended
-	theirs           []*os.File
-	handshake        *io.PipeReader
-	handshakeIn      *io.PipeWriter
-	pumps            sync.WaitGroup
-	exited, finished chan struct{} // the process has; all of it is cleaned up
+	stdout, stderr *os.File // our ends
+	lifeline       *os.File // closed when the process shall end or has ended
+	theirs         []*os.File
+	handshake      *io.PipeReader
+	handshakeIn    *io.PipeWriter
+	pumps          sync.WaitGroup
+	finished       chan struct{} // closed when it has ended and all is cleaned up
+	starting       context.Context
+	cancel         context.CancelFunc // ends a start that is under way
 
-	mu      sync.Mutex
-	begun   bool // Start was called, so that finished will be closed
-	killed  bool
-	pid     int // 0 before the start and after the process was reaped
-	waitErr error
-	stray   []string // first lines on standard output that are no handshake
+	mu       sync.Mutex
+	confined *jail.Confined // nil without a jail
+	begun    bool           // Start was called, so that finished will be closed
+	killed   bool
+	pid      int // 0 before the start and after the process was reaped
+	waitErr  error
+	stray    []string // first lines on standard output that are no handshake
 }
 
 func newRunner(spec *Spec, sink *logSink) *runner {
@@ -45,8 +49,9 @@ func newRunner(spec *Spec, sink *logSink) *runner {
 	cmd := exec.Command(path, spec.Args...)
 	cmd.Args[0] = spec.Path
 	ownGroup(cmd)
-	r := &runner{spec: spec, cmd: cmd, sink: sink, exited: make(chan struct{}), finished: make(chan struct{})}
+	r := &runner{spec: spec, cmd: cmd, sink: sink, finished: make(chan struct{})}
 	r.handshake, r.handshakeIn = io.Pipe()
+	r.starting, r.cancel = context.WithCancel(context.Background())
 	return r
 }
 
@@ -71,7 +76,6 @@ func (r *runner) Start(context.Context) (err error) {
 		if err != nil {
 			r.closeFiles()
 			r.handshakeIn.Close()
-			close(r.exited)
 			close(r.finished)
 		}
 	}()
@@ -81,7 +85,7 @@ func (r *runner) Start(context.Context) (err error) {
 	if err := r.openFiles(); err != nil {
 		return err
 	}
-	if err := r.cmd.Start(); err != nil {
+	if err := r.startCommand(); err != nil {
 		return err
 	}
 	r.pid = r.cmd.Process.Pid
@@ -93,6 +97,15 @@ func (r *runner) Start(context.Context) (err error) {
 	r.pumps.Go(func() { pump(r.stderr, func(line string) { r.sink.line(line, "") }) })
 	go r.reap(r.pid)
 	return nil
+}
+
+// startCommand starts the process, in a jail when there is one. r.mu is held.
+func (r *runner) startCommand() (err error) {
+	if r.spec.Jail == nil {
+		return r.cmd.Start()
+	}
+	r.confined, err = r.spec.Jail.Start(r.starting, r.cmd, r.spec.Confinement)
+	return err
 }
 
 func (r *runner) openFiles() error {
@@ -165,10 +178,12 @@ func (r *runner) reap(pid int) {
 	// anybody else.
 	killGroup(pid)
 	err := r.cmd.Wait()
+	if r.confined != nil {
+		r.confined.Close()
+	}
 	r.mu.Lock()
 	r.pid, r.waitErr = 0, err
 	r.mu.Unlock()
-	close(r.exited)
 	deadline := time.Now().Add(drainTime)
 	_ = r.stdout.SetReadDeadline(deadline)
 	_ = r.stderr.SetReadDeadline(deadline)
@@ -206,10 +221,16 @@ func (r *runner) wait() {
 
 // Kill kills the process group, now or as soon as it would start.
 func (r *runner) Kill(context.Context) error {
+	r.cancel()
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.killed = true
-	if r.pid != 0 {
+	if r.pid == 0 {
+		return nil
+	}
+	if r.confined != nil {
+		r.confined.Kill(r.cmd.Process)
+	} else {
 		killGroup(r.pid)
 	}
 	return nil

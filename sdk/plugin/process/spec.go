@@ -4,6 +4,8 @@ import (
 	"time"
 
 	"github.com/hashicorp/go-hclog"
+
+	"github.com/stepfall/stepfall/sdk/jail"
 )
 
 // Spec says what to start and how.
@@ -33,6 +35,10 @@ type Spec struct {
 	// Insecure turns mutual TLS off, for plugins that cannot do it. Any process of
 	// the same user can then connect to the plugin.
 	Insecure bool
+	// Jail and Confinement confine the process; without them it has a group of its
+	// own and nothing more.
+	Jail        *jail.Jail
+	Confinement *jail.Confinement
 	// ProtocolVersions are offered to the plugin; empty means the current one.
 	// Tests of plugins offer others.
 	ProtocolVersions []int

@@ -1,0 +1,123 @@
+package host
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/stepfall/stepfall/sdk/jail"
+	"github.com/stepfall/stepfall/sdk/plugin/process"
+)
+
+// Isolation says what a plugin may touch.
+type Isolation string
+
+// The levels. At every one of them a plugin gets a clean environment and leads a
+// process group of its own.
+const (
+	// IsolationNone adds nothing: what leaves the process group lives on.
+	IsolationNone Isolation = "none"
+	// IsolationProcess holds a plugin and all that it starts together, so that all
+	// of it ends with the plugin or the host. It needs a program that calls
+	// [jail.Main]; without, it is IsolationNone, and the log says so.
+	IsolationProcess Isolation = "process"
+	// IsolationSandbox also takes away the network, and all files but those of the
+	// system, of the plugin's program, of Config.Dir and of PluginConfig.Read.
+	IsolationSandbox Isolation = "sandbox"
+)
+
+// sandboxRequires is what a sandbox must have when the operator names nothing else.
+var sandboxRequires = []string{"filesystem", jail.LayerNetwork, "processes"}
+
+// requires returns the layers and aims without which the plugin is not started.
+func (c PluginConfig) requires() []string {
+	required := slices.Clone(c.Require)
+	if len(required) == 0 && c.Isolation == IsolationSandbox {
+		required = slices.Clone(sandboxRequires)
+	}
+	if c.Memory > 0 && !slices.Contains(required, "memory") {
+		required = append(required, "memory")
+	}
+	return required
+}
+
+// checkIsolation reports settings that make no sense.
+func (c PluginConfig) checkIsolation() error {
+	switch c.Isolation {
+	case "", IsolationNone, IsolationProcess, IsolationSandbox:
+	default:
+		return fmt.Errorf("isolation is %q: it must be none, process or sandbox", c.Isolation)
+	}
+	if c.Memory < 0 {
+		return fmt.Errorf("memory is %d bytes: it must not be negative", c.Memory)
+	}
+	for _, name := range c.Require {
+		if names := jail.Names(); !slices.Contains(names, name) {
+			return fmt.Errorf("require has %q: known are %s", name, strings.Join(names, ", "))
+		}
+	}
+	if required := c.requires(); c.Isolation == IsolationNone && len(required) > 0 {
+		return fmt.Errorf("%w: isolation is none, and %s is required", ErrIsolation, strings.Join(required, ", "))
+	}
+	return nil
+}
+
+// Isolation returns the layers of isolation that can be had here (see package
+// jail), and those that cannot, with the reason. The error says why there are none.
+func (h *Host) Isolation() (layers []string, missing map[string]string, err error) {
+	j, err := h.jail()
+	if err != nil {
+		return nil, nil, err
+	}
+	layers, missing = j.Layers()
+	return layers, missing, nil
+}
+
+// openJail probes the machine, once for a host.
+func (h *Host) openJail() (*jail.Jail, error) {
+	j, err := jail.Open(h.ctx, jail.Options{})
+	if err != nil && h.ctx.Err() == nil {
+		h.log.Warn("plugins' children that leave their process group outlive them", "reason", err)
+	}
+	return j, err
+}
+
+// confine adds to the spec what the settings ask for. own is the plugin's folder,
+// which it may write to.
+func (h *Host) confine(spec *process.Spec, settings PluginConfig, own string) error {
+	if settings.Isolation == IsolationNone {
+		return nil
+	}
+	required := settings.requires()
+	j, err := h.jail()
+	if err != nil {
+		if len(required) > 0 {
+			return fmt.Errorf("%w: %s required: %w", ErrIsolation, strings.Join(required, ", "), err)
+		}
+		return nil
+	}
+	spec.Jail = j
+	spec.Confinement = &jail.Confinement{Level: jail.Held, Limits: jail.Limits{Memory: settings.Memory}, Require: required}
+	if settings.Isolation == IsolationSandbox {
+		spec.Confinement.Level = jail.Sandboxed
+		spec.Confinement.Writable = []string{own}
+		spec.Confinement.ReadOnly = append(jail.ToolPaths(spec.Path), settings.Read...)
+		if spec.Dir != "" {
+			spec.Confinement.ReadOnly = append(spec.Confinement.ReadOnly, spec.Dir)
+		}
+	}
+	return nil
+}
+
+// started starts a process and says which layers hold it.
+func started(ctx context.Context, spec process.Spec) (connection, error) {
+	p, err := process.Start(ctx, spec)
+	if err != nil {
+		return nil, err
+	}
+	if c := p.Confined(); c != nil && spec.Log != nil {
+		spec.Log.Debug("plugin is confined", "layers", strings.Join(c.Layers, ", "))
+	}
+	return p, nil
+}

@@ -110,43 +110,10 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
-// testFiles are the patterns of files that decide about an answer: of base names,
-// or of paths when they hold a slash. DIR/** is all below DIR, **/DIR/** below any
-// folder of that name.
-var testFiles = []string{
-	"*_test.go",
-	"test_*.py", "*_test.py", "conftest.py", "pytest.ini", "tox.ini",
-	"*.test.js", "*.test.ts", "*.test.mjs", "*.test.cjs", "*.test.jsx", "*.test.tsx",
-	"**/tests/**", "**/__tests__/**", "**/__snapshots__/**", "**/testdata/**", "test/**",
-	"*.spec.js", "*.spec.ts", "*.spec.mjs", "*.spec.cjs", "*.spec.jsx", "*.spec.tsx",
-}
-
-// guarded returns the patterns of the files that an answer may not change.
-func (c *Config) guarded(runner []string) []string {
+// guard returns the files that an answer may not change.
+func (c *Config) guard(runner []string) *guard {
 	if c.AllowTestEdits {
-		return c.Protect
+		return newGuard(c.Protect)
 	}
-	return slices.Concat(testFiles, runner, c.Protect)
-}
-
-// protected reports whether one of the patterns matches the file.
-func protected(patterns []string, file string) bool {
-	for _, pattern := range patterns {
-		name := path.Base(file)
-		if strings.Contains(pattern, "/") {
-			name = file
-		}
-		if ok, _ := path.Match(pattern, name); ok {
-			return true
-		}
-		folder, ok := strings.CutSuffix(pattern, "/**")
-		if !ok {
-			continue
-		}
-		anywhere, ok := strings.CutPrefix(folder, "**/")
-		if strings.HasPrefix(file, folder+"/") || ok && strings.Contains("/"+file, "/"+anywhere+"/") {
-			return true
-		}
-	}
-	return false
+	return newGuard(slices.Concat(testFiles, runner, c.Protect))
 }

@@ -23,10 +23,10 @@ type Verifier struct {
 	config Config
 	jail   *jail.Jail
 	runner runner.Runner
-	// guarded are the patterns of files that answers may not change.
-	guarded []string
-	slots   *semaphore.Weighted
-	store   *store
+	// guard knows the files that answers may not change.
+	guard *guard
+	slots *semaphore.Weighted
+	store *store
 
 	mu        sync.Mutex
 	preflight map[string]*preflight
@@ -43,7 +43,7 @@ func New(config Config, j *jail.Jail) (*Verifier, error) {
 	r := runner.For(config.Command, runner.Config{Report: config.Report, State: config.State})
 	return &Verifier{
 		config: config, jail: j, slots: semaphore.NewWeighted(int64(config.Parallel)),
-		runner: r, guarded: config.guarded(r.Guards()),
+		runner: r, guard: config.guard(r.Guards()),
 		store: newStore(config.State), preflight: map[string]*preflight{},
 	}, nil
 }
@@ -115,7 +115,7 @@ func (v *Verifier) verify(ctx context.Context, req *sdk.VerifyRequest) (*sdk.Ver
 func (v *Verifier) allowed(files []patch.File, j *judgement) []jail.Change {
 	var changes []jail.Change
 	for _, file := range files {
-		if protected(v.guarded, file.Path) {
+		if v.guard.has(file.Path) {
 			j.notef("the answer's change of %s was left out: it decides how the tests run", file.Path)
 			continue
 		}
@@ -149,7 +149,7 @@ func (v *Verifier) run(ctx context.Context, t *tree, changes []jail.Change, trus
 		}
 	}
 	for _, file := range t.Files {
-		if protected(v.guarded, file) {
+		if v.guard.has(file) {
 			spec.Guarded = append(spec.Guarded, file)
 		}
 	}

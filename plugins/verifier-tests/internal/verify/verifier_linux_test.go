@@ -16,7 +16,7 @@ func TestMain(m *testing.M) {
 }
 
 // write makes a work tree of the files.
-func write(t *testing.T, files map[string]string) string {
+func write(t testing.TB, files map[string]string) string {
 	t.Helper()
 	dir := t.TempDir()
 	for name, text := range files {

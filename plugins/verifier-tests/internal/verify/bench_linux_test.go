@@ -1,0 +1,49 @@
+package verify_test
+
+import (
+	"fmt"
+	"os/exec"
+	"testing"
+
+	"github.com/stepfall/stepfall/plugins/verifier-tests/internal/verify"
+	"github.com/stepfall/stepfall/sdk"
+	"github.com/stepfall/stepfall/sdk/jail"
+)
+
+// BenchmarkVerify is a verification whose tests take no time (/bin/true, so less
+// what BenchmarkBare shows), with the pre-flight done, on a tree of so many files.
+func BenchmarkVerify(b *testing.B) {
+	for _, files := range []int{30, 2000} {
+		b.Run(fmt.Sprint(files), func(b *testing.B) {
+			tree := map[string]string{"answer.txt": "wrong\n"}
+			for i := range files {
+				tree[fmt.Sprintf("dir%d/file%d.txt", i%50, i)] = fmt.Sprintf("some text of file %d\n", i)
+			}
+			dir := write(b, tree)
+			j, err := jail.Open(b.Context(), jail.Options{Temp: b.TempDir()})
+			if err != nil {
+				b.Fatal(err)
+			}
+			v, err := verify.New(verify.Config{Command: []string{"/bin/true"}, State: b.TempDir()}, j)
+			if err != nil {
+				b.Fatal(err)
+			}
+			req := &sdk.VerifyRequest{Query: &sdk.Query{WorkDir: dir}, Answer: &sdk.Answer{Text: "```text path=answer.txt\nright\n```\n"}}
+			for b.Loop() {
+				verdict, err := v.Verify(b.Context(), req)
+				if err != nil || verdict.Outcome != sdk.Passed {
+					b.Fatal(verdict, err)
+				}
+			}
+		})
+	}
+}
+
+// BenchmarkBare is the command alone.
+func BenchmarkBare(b *testing.B) {
+	for b.Loop() {
+		if err := exec.Command("/bin/true").Run(); err != nil {
+			b.Fatal(err)
+		}
+	}
+}

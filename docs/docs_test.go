@@ -370,6 +370,16 @@ model "large" {
 }
 
 // Every policy, and every piece of one, loads without an error.
+// surrounded adds to a policy what it refers to and does not show.
+func surrounded(text string) string {
+	for _, s := range surroundings {
+		if !regexp.MustCompile(s.unless).MatchString(text) {
+			text += s.text
+		}
+	}
+	return text
+}
+
 func TestPoliciesInPagesLoad(t *testing.T) {
 	checked := 0
 	for _, page := range pages(t) {
@@ -378,13 +388,7 @@ func TestPoliciesInPagesLoad(t *testing.T) {
 			if b.lang != "hcl" {
 				continue
 			}
-			text := b.text
-			for _, s := range surroundings {
-				if !regexp.MustCompile(s.unless).MatchString(text) {
-					text += s.text
-				}
-			}
-			_, err := policies.Parse(filepath.Join(root, filepath.Dir(page), "policy.hcl"), []byte(text), policies.LoadOptions{
+			_, err := policies.Parse(filepath.Join(root, filepath.Dir(page), "policy.hcl"), []byte(surrounded(b.text)), policies.LoadOptions{
 				Env: []string{"OPENAI_API_KEY=none", "ANTHROPIC_API_KEY=none"}, WithoutProfile: true,
 			})
 			if err != nil {

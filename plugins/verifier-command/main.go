@@ -7,9 +7,12 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/stepfall/stepfall/sdk"
+	"github.com/stepfall/stepfall/sdk/jail"
 	"github.com/stepfall/stepfall/sdk/plugin"
 	"github.com/stepfall/stepfall/sdk/plugin/schema"
 )
@@ -20,24 +23,30 @@ type Config struct {
 	Timeout   time.Duration     `stepfall:"timeout,min=0.01,max=3600,default=30s" doc:"Longest run."`
 	Contract  string            `stepfall:"contract,enum=json|exit_code,default=json" doc:"json: the program writes a verdict. exit_code: 0 is passed, 1 is failed, all others are inconclusive; what it prints is the evidence."`
 	Dir       string            `stepfall:"dir" doc:"Where it runs; by default in the query's work tree, or else in a new empty folder."`
-	Env       map[string]string `stepfall:"env" doc:"Further environment variables; it inherits PATH, HOME, LANG and TMPDIR only."`
+	Env       map[string]string `stepfall:"env" doc:"Further environment variables; it inherits PATH, HOME, LANG and TZ only, and TMPDIR is a folder of its own."`
 	Parallel  int               `stepfall:"parallel,min=1,max=1024,default=4" doc:"Most runs at one time."`
+	Isolation string            `stepfall:"isolation,enum=held|sandboxed,default=held" doc:"held: its processes end with it, whatever they do. sandboxed: also no network, and no files but programs, the folder where it runs and its own for temporary ones."`
+	Require   []string          `stepfall:"require" doc:"Layers of isolation or aims without which it is not run and the verdict is inconclusive; the names are those of verifier-tests."`
+	ReadOnly  []string          `stepfall:"read_only" doc:"Further absolute paths that a sandboxed program may read."`
+	MemoryMiB int64             `stepfall:"memory_mib,min=0,default=0" doc:"Most memory; 0 is no limit."`
+	Processes int               `stepfall:"processes,min=0,default=512" doc:"Most processes at one time; 0 is no limit."`
 	OutputKiB int               `stepfall:"output_kib,min=1,max=65536,default=1024" doc:"Most output; a program that writes more is stopped."`
 }
 
 func main() {
+	jail.Main()
 	plugin.Main(description())
 }
 
 func description() plugin.Plugin {
 	return plugin.Plugin{
 		Name: "verifier-command", Version: "1.0.0",
-		Doc:   "Runs a program on every answer. It gets {\"query\", \"answer\", \"earlier\"} as JSON on its standard input and writes {\"outcome\", \"score\", \"confidence\", \"evidence\"} on its standard output. The program is trusted: it runs without a jail.",
+		Doc:   "Runs a program on every answer. It gets {\"query\", \"answer\", \"earlier\"} as JSON on its standard input and writes {\"outcome\", \"score\", \"confidence\", \"evidence\"} on its standard output. It runs confined; the verdict says how.",
 		Roles: []plugin.Role{plugin.Verifier(open)},
 	}
 }
 
-func open(_ context.Context, c Config) (sdk.Verifier, error) {
+func open(ctx context.Context, c Config) (sdk.Verifier, error) {
 	path, err := exec.LookPath(c.Command[0])
 	if err == nil {
 		// It runs in the query's work tree, and is found from the policy's folder.
@@ -46,7 +55,16 @@ func open(_ context.Context, c Config) (sdk.Verifier, error) {
 	if err != nil {
 		return nil, schema.Errorf([]string{"command"}, "%v", err)
 	}
-	v := &verifier{config: c, path: path, slots: make(chan struct{}, c.Parallel)}
+	for i, name := range c.Require {
+		if !slices.Contains(jail.Names(), name) {
+			return nil, schema.Errorf([]string{"require", strconv.Itoa(i)}, "%q is none of %s", name, strings.Join(jail.Names(), ", "))
+		}
+	}
+	walls, err := jail.Open(ctx, jail.Options{Temp: plugin.ScratchDir(ctx)})
+	if err != nil {
+		return nil, err
+	}
+	v := &verifier{config: c, path: path, slots: make(chan struct{}, c.Parallel), jail: walls}
 	for name, value := range c.Env {
 		v.env = append(v.env, name+"="+value)
 	}

@@ -4,12 +4,16 @@ import (
 	"os"
 	"testing"
 
+	"github.com/stepfall/stepfall/sdk/jail"
 	"github.com/stepfall/stepfall/sdk/plugin/wire"
 	"github.com/stepfall/stepfall/sdk/plugintest"
 )
 
 // TestMain lets the test binary double as the plugin.
-func TestMain(m *testing.M) { plugintest.Main(m, main) }
+func TestMain(m *testing.M) {
+	jail.Main()
+	plugintest.Main(m, main)
+}
 
 func TestConformance(t *testing.T) {
 	self, err := os.Executable()

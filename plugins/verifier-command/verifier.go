@@ -9,12 +9,13 @@ import (
 	"math"
 	"os"
 	"os/exec"
-	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"time"
 
 	"github.com/stepfall/stepfall/sdk"
+	"github.com/stepfall/stepfall/sdk/jail"
 )
 
 // verifier runs a program for each verdict.
@@ -23,6 +24,7 @@ type verifier struct {
 	path   string
 	env    []string
 	slots  chan struct{}
+	jail   *jail.Jail
 }
 
 // question is what the program reads.
@@ -42,7 +44,7 @@ type reply struct {
 }
 
 // inherited are the only variables of the plugin's environment that it gets.
-var inherited = []string{"PATH", "HOME", "LANG", "TMPDIR", "TZ"}
+var inherited = []string{"PATH", "HOME", "LANG", "TZ"}
 
 // Verify runs the program. What goes wrong with it is an inconclusive verdict;
 // only the end of ctx is an error.
@@ -59,22 +61,35 @@ func (v *verifier) Verify(ctx context.Context, req *sdk.VerifyRequest) (*sdk.Ver
 		return nil, ctx.Err()
 	}
 	if err != nil {
-		verdict = &sdk.Verdict{Evidence: fmt.Sprintf("%s: %v", v.config.Command[0], err)}
+		broken := &sdk.Verdict{Evidence: fmt.Sprintf("%s: %v", v.config.Command[0], err)}
+		if verdict != nil {
+			broken.Isolation, broken.IsolationMissing = verdict.Isolation, verdict.IsolationMissing
+		}
+		if verdict = broken; errors.Is(err, jail.ErrLacks) {
+			_, verdict.IsolationMissing = v.jail.Layers()
+		}
 	}
 	verdict.Duration = time.Since(start)
 	return verdict, nil
 }
 
+// run runs the program once. The verdict that comes with an error has the isolation alone.
 func (v *verifier) run(ctx context.Context, req *sdk.VerifyRequest) (*sdk.Verdict, error) {
 	input, err := json.Marshal(question{req.Query, req.Answer, req.Earlier})
 	if err != nil {
 		return nil, err
 	}
-	dir, done, err := v.dir(req.Query)
+	temp, err := os.MkdirTemp("", "stepfall-command-")
 	if err != nil {
 		return nil, err
 	}
-	defer done()
+	defer os.RemoveAll(temp)
+	dir := temp
+	if v.config.Dir != "" {
+		dir = v.config.Dir
+	} else if req.Query != nil && req.Query.WorkDir != "" {
+		dir = req.Query.WorkDir
+	}
 	ctx, cancel := context.WithTimeoutCause(ctx, v.config.Timeout, errSlow)
 	defer cancel()
 	ctx, stop := context.WithCancelCause(ctx)
@@ -83,7 +98,7 @@ func (v *verifier) run(ctx context.Context, req *sdk.VerifyRequest) (*sdk.Verdic
 	stdout := &bounded{limit: limit, full: func() { stop(errLoud) }}
 	stderr := &bounded{limit: limit, full: func() { stop(errLoud) }}
 
-	command := exec.CommandContext(ctx, v.path, v.config.Command[1:]...)
+	command := exec.Command(v.path, v.config.Command[1:]...)
 	command.Args[0] = v.config.Command[0]
 	command.Dir, command.Stdin, command.Stdout, command.Stderr = dir, bytes.NewReader(input), stdout, stderr
 	for _, name := range inherited {
@@ -91,14 +106,41 @@ func (v *verifier) run(ctx context.Context, req *sdk.VerifyRequest) (*sdk.Verdic
 			command.Env = append(command.Env, name+"="+value)
 		}
 	}
-	command.Env = append(command.Env, v.env...)
+	command.Env = append(append(command.Env, "TMPDIR="+temp), v.env...)
 	command.WaitDelay = 200 * time.Millisecond
-	ownGroup(command)
-	// On Linux it dies with the thread that started it.
-	runtime.LockOSThread()
-	err = command.Run()
-	runtime.UnlockOSThread()
-	killGroup(command)
+	confined, err := v.jail.Start(ctx, command, v.confinement(dir, temp))
+	if err != nil {
+		return nil, err
+	}
+	isolation := &sdk.Verdict{Isolation: confined.Layers, IsolationMissing: confined.Missing}
+	kill := context.AfterFunc(ctx, func() { confined.Kill(command.Process) })
+	err = command.Wait()
+	kill()
+	confined.Close()
+	verdict, err := v.read(ctx, err, stdout, stderr)
+	if err != nil {
+		return isolation, err
+	}
+	verdict.Isolation, verdict.IsolationMissing = isolation.Isolation, isolation.IsolationMissing
+	return verdict, nil
+}
+
+// confinement is that of one run. A sandboxed program reads the folder where it
+// runs, and writes to its own for temporary files alone.
+func (v *verifier) confinement(dir, temp string) *jail.Confinement {
+	c := &jail.Confinement{
+		Level: jail.Level(v.config.Isolation), Require: v.config.Require,
+		Limits: jail.Limits{Memory: v.config.MemoryMiB << 20, Processes: v.config.Processes},
+	}
+	if c.Level == jail.Sandboxed {
+		c.ReadOnly = slices.Concat(jail.PathTools(), jail.ToolPaths(v.path), v.config.ReadOnly, []string{dir})
+		c.Writable = []string{temp}
+	}
+	return c
+}
+
+// read reads the verdict of a program that has ended so.
+func (v *verifier) read(ctx context.Context, err error, stdout, stderr *bounded) (*sdk.Verdict, error) {
 	if cause := context.Cause(ctx); errors.Is(cause, errSlow) || errors.Is(cause, errLoud) {
 		return nil, cause
 	}
@@ -118,21 +160,6 @@ var (
 	errSlow = errors.New("it did not end in time")
 	errLoud = errors.New("it wrote too much")
 )
-
-// dir returns where to run, and what to do afterwards.
-func (v *verifier) dir(query *sdk.Query) (string, func(), error) {
-	if v.config.Dir != "" {
-		return v.config.Dir, func() {}, nil
-	}
-	if query != nil && query.WorkDir != "" {
-		return query.WorkDir, func() {}, nil
-	}
-	dir, err := os.MkdirTemp("", "stepfall-command-")
-	if err != nil {
-		return "", nil, err
-	}
-	return dir, func() { os.RemoveAll(dir) }, nil
-}
 
 func byExitCode(err error, stdout, stderr *bounded) (*sdk.Verdict, error) {
 	evidence := strings.TrimSpace(stdout.tail() + "\n" + stderr.tail())

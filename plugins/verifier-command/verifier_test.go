@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/stepfall/stepfall/sdk"
+	"github.com/stepfall/stepfall/sdk/jail"
 )
 
 func script(t *testing.T, c Config, text string) sdk.Verifier {
@@ -20,6 +21,9 @@ func script(t *testing.T, c Config, text string) sdk.Verifier {
 	}
 	if c.Contract == "" {
 		c.Contract = "json"
+	}
+	if c.Isolation == "" {
+		c.Isolation = string(jail.Held)
 	}
 	c.Parallel, c.OutputKiB = 2, 64
 	v, err := open(t.Context(), c)
@@ -84,7 +88,7 @@ func TestLeavesNothing(t *testing.T) {
 	t.Setenv("TMPDIR", temp)
 	held := filepath.Join(t.TempDir(), "held")
 	// What is left behind holds the file open, and ends with the run.
-	text := `sleep 600 3>` + held + ` & echo '{"outcome": "passed"}'`
+	text := `setsid sleep 600 3>` + held + ` & echo '{"outcome": "passed"}'`
 	verdict, err := script(t, Config{}, text).Verify(t.Context(), &sdk.VerifyRequest{Answer: &sdk.Answer{}})
 	if err != nil || verdict.Outcome != sdk.Passed {
 		t.Fatalf("%+v %v", verdict, err)
@@ -123,5 +127,41 @@ func TestWorkDir(t *testing.T) {
 func TestNoProgram(t *testing.T) {
 	if _, err := open(t.Context(), Config{Command: []string{"stepfall-no-such-program"}, Parallel: 1}); err == nil {
 		t.Error("a program that does not exist was accepted")
+	}
+}
+
+func TestIsolation(t *testing.T) {
+	request := &sdk.VerifyRequest{Query: &sdk.Query{WorkDir: t.TempDir()}, Answer: &sdk.Answer{}}
+	verify := func(c Config, text string) *sdk.Verdict {
+		t.Helper()
+		c.Contract = "exit_code"
+		verdict, err := script(t, c, text).Verify(t.Context(), request)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return verdict
+	}
+	walls, err := jail.Open(t.Context(), jail.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	layers, _ := walls.Layers()
+	if lacks := jail.Lacks([]string{"filesystem"}, layers); len(lacks) > 0 {
+		t.Skip("files cannot be confined here")
+	}
+	secret := filepath.Join(t.TempDir(), "secret")
+	if err := os.WriteFile(secret, []byte("s"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if held := verify(Config{}, "cat "+secret); held.Outcome != sdk.Passed || len(held.Isolation) == 0 {
+		t.Errorf("held: %+v", held)
+	}
+	sandboxed := verify(Config{Isolation: "sandboxed", Require: []string{"filesystem"}}, "touch $TMPDIR/mine && ! touch here && ! cat "+secret)
+	if sandboxed.Outcome != sdk.Passed || len(sandboxed.Isolation) < 4 {
+		t.Errorf("sandboxed: %+v", sandboxed)
+	}
+	lacking := verify(Config{Require: []string{jail.LayerNetwork}}, "true")
+	if lacking.Outcome != sdk.Inconclusive || !strings.Contains(lacking.Evidence, "network") {
+		t.Errorf("lacking: %+v", lacking)
 	}
 }

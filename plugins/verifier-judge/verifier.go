@@ -2,11 +2,14 @@ package main
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 	"text/template"
+	"unicode"
 	"unicode/utf8"
 
 	"github.com/stepfall/stepfall/sdk"
@@ -26,6 +29,9 @@ type verifier struct {
 type view struct {
 	Task, Answer, Other, Criteria string
 	Options                       [2]string
+	// Mark is different in every prompt: what is between two of it is data, and no
+	// answer can know how to end that.
+	Mark string
 }
 
 // ballot is one reply: whether it is for the answer, and how surely.
@@ -85,6 +91,7 @@ func (v *verifier) ask(ctx context.Context, req *sdk.VerifyRequest, other *sdk.A
 	see := view{
 		Task: v.cut(task(req.Query)), Answer: v.cut(said(req.Answer)), Criteria: v.config.Criteria,
 		Options: [2]string{"The answer is acceptable: correct and complete.", "The answer is not acceptable."},
+		Mark:    rand.Text(),
 	}
 	// letterFor is the reply that speaks for the answer.
 	letterFor := "A"
@@ -125,24 +132,40 @@ func (v *verifier) ask(ctx context.Context, req *sdk.VerifyRequest, other *sdk.A
 	return b, nil
 }
 
-var (
-	onlyLetter = regexp.MustCompile(`^\W*([AB])\b`)
-	lastLetter = regexp.MustCompile(`\b([AB])\b`)
-)
+var standsAlone = regexp.MustCompile(`\b[AB]\b`)
 
-// chosen returns the letter that a reply chooses: the one that it begins with, or
-// else the last one that stands alone.
+// chosen returns the letter that a reply chooses: the only one that its last line
+// with a letter has. The article, at the beginning of a sentence, is no letter.
 func chosen(reply string) (string, error) {
-	if match := onlyLetter.FindStringSubmatch(strings.TrimSpace(reply)); match != nil && !strings.HasPrefix(strings.TrimSpace(reply), "A ") {
-		return match[1], nil
-	}
-	if all := lastLetter.FindAllStringSubmatch(reply, -1); len(all) > 0 {
-		return all[len(all)-1][1], nil
-	}
 	if strings.TrimSpace(reply) == "" {
 		return "", errors.New("its reply is empty")
 	}
+	for _, line := range slices.Backward(strings.Split(reply, "\n")) {
+		choice := ""
+		for _, at := range standsAlone.FindAllStringIndex(line, -1) {
+			letter := line[at[0]:at[1]]
+			if article(line[:at[0]], line[at[1]:]) && letter == "A" {
+				continue
+			}
+			if choice != "" && choice != letter {
+				return "", fmt.Errorf("its reply chooses both A and B: %.80q", line)
+			}
+			choice = letter
+		}
+		if choice != "" {
+			return choice, nil
+		}
+	}
 	return "", fmt.Errorf("its reply chooses neither A nor B: %.80q", reply)
+}
+
+// article reports whether an A between the two stands for any thing.
+func article(before, after string) bool {
+	before = strings.TrimRight(before, " ")
+	begins := before == "" || strings.ContainsAny(before[len(before)-1:], ".!?")
+	word, _, _ := strings.Cut(strings.TrimLeft(after, " "), " ")
+	verb := slices.Contains([]string{"or", "and", "is", "seems", "because", "since"}, word)
+	return begins && strings.HasPrefix(after, " ") && word != "" && unicode.IsLower(rune(word[0])) && !verb
 }
 
 // task is the conversation, as text.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/stepfall/stepfall/sdk"
@@ -63,13 +64,23 @@ func (v *verifier) verdict(f *finding) *sdk.Verdict {
 	verdict := &sdk.Verdict{Score: float64(f.passed) / float64(f.checks)}
 	switch {
 	case len(f.faults) > 0:
-		verdict.Outcome, verdict.Evidence = sdk.Failed, strings.Join(f.faults, "\n")
+		verdict.Outcome, verdict.Evidence = sdk.Failed, listed(f.faults)
 	case v.config.MayPass:
 		verdict.Outcome, verdict.Evidence = sdk.Passed, "the form is right"
 	default:
 		verdict.Evidence = "the form is right, which says nothing about the content"
 	}
 	return verdict
+}
+
+// maxFaults bounds the faults that are listed: a long array can have as many.
+const maxFaults = 20
+
+func listed(faults []string) string {
+	if len(faults) > maxFaults {
+		faults = append(slices.Clone(faults[:maxFaults]), fmt.Sprintf("... and %d more", len(faults)-maxFaults))
+	}
+	return strings.Join(faults, "\n")
 }
 
 // call checks one tool call. The error says that the tool's schema is unusable.

@@ -61,6 +61,56 @@ func TestVerify(t *testing.T) {
 	}
 }
 
+// TestDrafts: a schema says by $schema which draft it is; without, it is 2020-12.
+func TestDrafts(t *testing.T) {
+	const draft = "http://json-schema.org/draft-"
+	for _, test := range []struct {
+		name, schema, right, wrong string
+	}{
+		{"04", `{"$schema": "` + draft + `04/schema#", "minimum": 3, "exclusiveMinimum": true}`, "4", "3"},
+		{"06", `{"$schema": "` + draft + `06/schema#", "exclusiveMinimum": 3}`, "4", "3"},
+		{"07", `{"$schema": "` + draft + `07/schema#", "if": {"type": "string"}, "then": {"maxLength": 2}, "items": [{"type": "number"}], "additionalItems": false}`, `"ab"`, `[1, 2]`},
+		{"2019-09", `{"$schema": "https://json-schema.org/draft/2019-09/schema", "$defs": {"n": {"type": "number"}}, "$ref": "#/$defs/n", "maximum": 5}`, "4", "6"},
+		{"2020-12", `{"$schema": "https://json-schema.org/draft/2020-12/schema", "prefixItems": [{"type": "number"}], "items": false}`, "[1]", "[1, 2]"},
+		{"none named", `{"prefixItems": [{"type": "number"}], "items": false}`, "[1]", "[1, 2]"},
+		{"recursive", `{"$defs": {"tree": {"type": "object", "additionalProperties": {"$ref": "#/$defs/tree"}}}, "$ref": "#/$defs/tree"}`, `{"a": {"b": {}}}`, `{"a": {"b": 1}}`},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			v, err := open(t.Context(), Config{Schema: test.schema, MayPass: true})
+			if err != nil {
+				t.Fatal(err)
+			}
+			for text, want := range map[string]sdk.Outcome{test.right: sdk.Passed, test.wrong: sdk.Failed} {
+				verdict, err := v.Verify(t.Context(), &sdk.VerifyRequest{Answer: &sdk.Answer{Text: text}})
+				if err != nil || verdict.Outcome != want {
+					t.Errorf("%s: %+v, %v", text, verdict, err)
+				}
+			}
+		})
+	}
+}
+
+// TestOverwhelming: answers that are made to cost time or space.
+func TestOverwhelming(t *testing.T) {
+	for name, text := range map[string]string{
+		"deep":        strings.Repeat("[", 200_000) + strings.Repeat("]", 200_000),
+		"deep object": strings.Repeat(`{"a":`, 200_000) + "1" + strings.Repeat("}", 200_000),
+		"many faults": "[" + strings.Repeat(`"x",`, 50_000) + `"x"]`,
+		"huge number": "1e999999999",
+	} {
+		t.Run(name, func(t *testing.T) {
+			v, err := open(t.Context(), Config{Schema: map[string]any{"type": "array", "items": map[string]any{"type": "number"}}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			verdict, err := v.Verify(t.Context(), &sdk.VerifyRequest{Answer: &sdk.Answer{Text: text}})
+			if err != nil || verdict.Outcome != sdk.Failed || len(verdict.Evidence) > 4096 {
+				t.Errorf("%s, %d bytes of evidence, %v", verdict.Outcome, len(verdict.Evidence), err)
+			}
+		})
+	}
+}
+
 func TestScoreIsTheShareOfChecks(t *testing.T) {
 	v, err := open(t.Context(), Config{})
 	if err != nil {

@@ -14,6 +14,8 @@ import (
 type Confined struct {
 	Layers  []string
 	Missing map[string]string
+
+	kill func()
 }
 
 // Start starts the command as it is, unless something is required.
@@ -23,11 +25,15 @@ func (j *Jail) Start(_ context.Context, command *exec.Cmd, c *Confinement) (*Con
 	if lacks := Lacks(c.Require, confined.Layers); len(lacks) > 0 {
 		return nil, fmt.Errorf("%w: %s", ErrLacks, strings.Join(lacks, ", "))
 	}
+	confined.kill = ownGroup(command)
 	return confined, command.Start()
 }
 
-// Kill ends the program.
-func (*Confined) Kill(process *os.Process) { _ = process.Kill() }
+// Kill ends the program and its process group.
+func (c *Confined) Kill(process *os.Process) {
+	c.kill()
+	_ = process.Kill()
+}
 
-// Close does nothing.
-func (*Confined) Close() {}
+// Close ends what is left of the process group.
+func (c *Confined) Close() { c.kill() }

@@ -1,0 +1,125 @@
+package docs
+
+import (
+	"context"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stepfall/stepfall/plugins/host"
+	"github.com/stepfall/stepfall/policies"
+	"github.com/stepfall/stepfall/sdk"
+	"github.com/stepfall/stepfall/sdk/plugin/wire"
+)
+
+// TestFirstPartyPoliciesWork runs the plugins with the policies that their page
+// shows, on an answer that is right and on one that is wrong.
+func TestFirstPartyPoliciesWork(t *testing.T) {
+	if testing.Short() {
+		t.Skip("builds the plugins")
+	}
+	bin, dir := t.TempDir(), t.TempDir()
+	build := exec.Command("go", "build", "-o", bin+"/", "./plugins/...")
+	build.Dir = root
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	if err := os.CopyFS(filepath.Join(dir, "checks"), os.DirFS(filepath.Join(root, "plugins", "verifier-command", "examples"))); err != nil {
+		t.Fatal(err)
+	}
+	tree := filepath.Join(dir, "tree")
+	write(t, tree, map[string]string{
+		"go.mod":           "module calc\n\ngo 1.22\n",
+		"calc/add.go":      "package calc\n\nfunc Add(a, b int) int { return a - b }\n",
+		"calc/add_test.go": "package calc\n\nimport \"testing\"\n\nfunc TestAdd(t *testing.T) {\n\tif Add(2, 3) != 5 {\n\t\tt.Fail()\n\t}\n}\n",
+	})
+	t.Setenv("XDG_CACHE_HOME", t.TempDir())
+	judge := wire.ModelCallerFunc(func(_ context.Context, _ string, q *sdk.Query) (*sdk.Answer, error) {
+		prompt := q.Messages[0].Text()
+		right := strings.Contains(prompt, "2 + 2 = 4") == strings.Contains(prompt, "A: The answer is acceptable")
+		return &sdk.Answer{Text: map[bool]string{true: "A", false: "B"}[right]}, nil
+	})
+	h, err := host.New(host.Config{SearchPath: []string{bin}, Dir: dir, Models: judge})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := h.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	code := func(body string) string {
+		return "```go path=calc/add.go\npackage calc\n\nfunc Add(a, b int) int { return " + body + " }\n```\n"
+	}
+	query := &sdk.Query{WorkDir: tree, Tools: []sdk.Tool{{Name: "now"}}, Format: sdk.ResponseFormat{JSON: true}}
+	for plugin, test := range map[string]struct {
+		right, wrong *sdk.Answer
+		says         sdk.Outcome // of the right one
+	}{
+		"verifier-tests":   {&sdk.Answer{Text: code("a + b")}, &sdk.Answer{Text: code("a * b")}, sdk.Passed},
+		"verifier-schema":  {&sdk.Answer{ToolCalls: []sdk.ToolCall{{Name: "now"}}}, &sdk.Answer{Text: `{"name": "Ada"}`}, sdk.Inconclusive},
+		"verifier-command": {&sdk.Answer{Text: "2 + 2 = 4"}, &sdk.Answer{Text: "2 + 2 = 5"}, sdk.Passed},
+		"verifier-judge":   {&sdk.Answer{Text: "2 + 2 = 4"}, &sdk.Answer{Text: "2 + 2 = 5"}, sdk.Passed},
+	} {
+		t.Run(plugin, func(t *testing.T) {
+			shown := exampleOf(t, plugin).Verifiers
+			if len(shown) != 1 {
+				t.Fatalf("%d verifiers in its section", len(shown))
+			}
+			v, err := h.Verifier(shown[0].Name, plugin, shown[0].Config.Reveal())
+			if err != nil {
+				t.Fatal(err)
+			}
+			for answer, want := range map[*sdk.Answer]sdk.Outcome{test.right: test.says, test.wrong: sdk.Failed} {
+				verdict, err := v.Verify(t.Context(), &sdk.VerifyRequest{Query: query, Answer: answer})
+				if err != nil || verdict.Outcome != want {
+					t.Errorf("%+v: %+v, %v", answer, verdict, err)
+				}
+			}
+		})
+	}
+	t.Run("estimator-agreement", func(t *testing.T) {
+		shown := exampleOf(t, "estimator-agreement").Estimators
+		e, err := h.QualityEstimator(shown[0].Name, "estimator-agreement", shown[0].Config.Reveal())
+		if err != nil {
+			t.Fatal(err)
+		}
+		attempts := []sdk.Attempt{{Answer: sdk.Answer{Model: "a", Text: "It is 1,200."}}, {Answer: sdk.Answer{Model: "b", Text: "1200"}}}
+		response, err := e.EstimateQuality(t.Context(), &sdk.QualityRequest{Query: query, Models: []string{"a"}, Attempts: attempts})
+		if err != nil || response.Estimates[0].Mean != 0.95 {
+			t.Errorf("%+v, %v", response, err)
+		}
+	})
+}
+
+// exampleOf loads the policy in the section of a plugin.
+func exampleOf(t *testing.T, plugin string) *policies.Policy {
+	t.Helper()
+	_, blocks := read(t, "docs/first-party-plugins.md")
+	for _, b := range blocks {
+		if b.lang == "hcl" && strings.Contains(b.text, `"`+plugin+`"`) {
+			p, err := policies.Parse("policy.hcl", []byte(surrounded(b.text)), policies.LoadOptions{Env: []string{"OPENAI_API_KEY=none"}, WithoutProfile: true})
+			if err != nil {
+				t.Fatal(err)
+			}
+			return p
+		}
+	}
+	t.Fatalf("the page shows no policy with %s", plugin)
+	return nil
+}
+
+func write(t *testing.T, dir string, files map[string]string) {
+	t.Helper()
+	for name, text := range files {
+		path := filepath.Join(dir, name)
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+}

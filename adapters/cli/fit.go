@@ -58,7 +58,7 @@ the budget on choices that have not seen it either.`,
 	flags.StringVar(&f.search, "search", string(fit.SearchConstant), "refinement of the lambdas: constant, per_step, repetitive, tpe")
 	flags.IntVar(&f.folds, "folds", 5, "folds of the outcomes")
 	flags.Uint64Var(&f.seed, "seed", 1, "seed of folds and searches")
-	cmd.AddCommand(newFitDiffCommand(s))
+	cmd.AddCommand(newFitDiffCommand(s), newFitClassifierCommand(s))
 	return cmd
 }
 

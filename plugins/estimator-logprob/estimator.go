@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -51,10 +50,12 @@ func lastAttempt(attempts []sdk.Attempt, model string) int {
 // with args_ before their names, and how it stands to the other answers.
 func (e *estimator) signals(attempts []sdk.Attempt, at int) map[string]float64 {
 	answer := &attempts[at].Answer
-	signals := make(map[string]float64, 2*len(feature.Names())+4)
-	maps.Copy(signals, answer.Signals)
-	add(signals, "", answer.LogProbs)
-	add(signals, "args_", arguments(answer))
+	signals := feature.OfAnswer(answer)
+	for name, v := range answer.Signals {
+		if _, measured := signals[name]; !measured {
+			signals[name] = v
+		}
+	}
 	mine, haveClasses := feature.Classes(answer.LogProbs, e.classes)
 	if haveClasses {
 		signals["class_entropy"] = feature.Entropy(mine)
@@ -83,25 +84,6 @@ func (e *estimator) signals(attempts []sdk.Attempt, at int) map[string]float64 {
 		signals["js_divergence"] = divergence / compared
 	}
 	return signals
-}
-
-func add(signals map[string]float64, prefix string, tokens []sdk.TokenLogProb) {
-	features, ok := feature.OfTokens(tokens)
-	if !ok {
-		return
-	}
-	for i, value := range features.Values(nil) {
-		signals[prefix+feature.Names()[i]] = value
-	}
-}
-
-// arguments returns the tokens of the arguments of the answer's tool calls.
-func arguments(answer *sdk.Answer) []sdk.TokenLogProb {
-	var tokens []sdk.TokenLogProb
-	for _, call := range answer.ToolCalls {
-		tokens = append(tokens, feature.Within(answer.LogProbs, call.Arguments)...)
-	}
-	return tokens
 }
 
 // said is what an answer says: its text, or its tool calls.

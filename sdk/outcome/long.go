@@ -11,6 +11,9 @@ import (
 	"math"
 	"slices"
 	"strings"
+
+	"github.com/stepfall/stepfall/sdk"
+	"github.com/stepfall/stepfall/sdk/feature"
 )
 
 // readCSV reads a CSV file with a header in its first row.
@@ -175,42 +178,34 @@ func cellOf(raw map[string]json.RawMessage) (*cell, *fault) {
 	return c, nil
 }
 
-// Signals made from the log-probabilities of an answer's tokens.
-const (
-	// SignalLogProb is the mean log-probability: minus the logarithm of the
-	// perplexity.
-	SignalLogProb = "mean_log_prob"
-	// SignalLogProbQ10, Q50 and Q90 are quantiles of the log-probabilities.
-	SignalLogProbQ10 = "log_prob_q10"
-	SignalLogProbQ50 = "log_prob_q50"
-	SignalLogProbQ90 = "log_prob_q90"
-)
+// SignalLogProb is the mean log-probability of an answer's tokens.
+const SignalLogProb = "mean_log_prob"
 
-// addLogProbs turns an answer's token log-probabilities into signals.
+// addLogProbs turns the log-probabilities of an answer's tokens into the signals of
+// package feature that need no alternatives to the tokens.
 func addLogProbs(c *cell, values []any) *fault {
 	if len(values) == 0 {
 		return nil
 	}
-	logs, sum := make([]float64, len(values)), 0.0
+	tokens := make([]sdk.TokenLogProb, len(values))
 	for i, v := range values {
 		x, ok := v.(float64)
 		if !ok || x > 1e-6 || math.IsNaN(x) {
 			return &fault{colLogProb, fmt.Errorf("entry %d, %v, is not a log-probability", i, v)}
 		}
-		logs[i] = x
-		sum += x
+		tokens[i].LogProb = x
 	}
-	slices.Sort(logs)
-	quantile := func(p float64) float64 {
-		at := p * float64(len(logs)-1)
-		low := int(at)
-		high := min(low+1, len(logs)-1)
-		return logs[low] + (at-float64(low))*(logs[high]-logs[low])
+	features, ok := feature.OfTokens(tokens)
+	if !ok {
+		return &fault{colLogProb, errors.New("not log-probabilities")}
 	}
-	c.numbers[SignalLogProb] = sum / float64(len(logs))
-	c.numbers[SignalLogProbQ10] = quantile(0.1)
-	c.numbers[SignalLogProbQ50] = quantile(0.5)
-	c.numbers[SignalLogProbQ90] = quantile(0.9)
+	for i, v := range features.Values(nil) {
+		switch name := feature.Names()[i]; name {
+		case "mean_entropy", "mean_top_prob", "mean_margin": // of the alternatives
+		default:
+			c.numbers[name] = v
+		}
+	}
 	return nil
 }
 

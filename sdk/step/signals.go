@@ -14,7 +14,8 @@ import (
 const SignalAgreement = "agreement"
 
 // measure adds to an answer's signals what can be measured on it for nothing:
-// agreement with earlier answers, and features of its log-probabilities. Signals
+// agreement with earlier answers, and features of its log-probabilities, those of the
+// arguments of tool calls apart. Signals
 // that the caller has set stay.
 func measure(a *sdk.Answer, earlier []sdk.Attempt) {
 	if len(earlier) == 0 && len(a.LogProbs) == 0 {
@@ -30,12 +31,7 @@ func measure(a *sdk.Answer, earlier []sdk.Attempt) {
 		}
 		signals[SignalAgreement] = float64(same) / float64(len(earlier))
 	}
-	if tokens, ok := feature.OfTokens(a.LogProbs); ok {
-		names := feature.Names()
-		for i, v := range tokens.Values(make([]float64, 0, len(names))) {
-			signals[names[i]] = v
-		}
-	}
+	maps.Copy(signals, feature.OfAnswer(a))
 	maps.Copy(signals, a.Signals)
 	a.Signals = signals
 }

@@ -23,6 +23,10 @@ func TestAnswersAreMeasured(t *testing.T) {
 			a.Signals = map[string]float64{"mine": 7}
 			a.LogProbs = []sdk.TokenLogProb{{Token: "42", LogProb: math.Log(0.5)}}
 		}
+		if c.Model.Name == "middle" {
+			a.LogProbs = []sdk.TokenLogProb{{Token: "say(", LogProb: 0}, {Token: "42", LogProb: math.Log(0.25)}}
+			a.ToolCalls = []sdk.ToolCall{{Name: "say", Arguments: "42"}}
+		}
 		return a, nil
 	})})
 	if err != nil || len(seen) != 3 {
@@ -36,5 +40,8 @@ func TestAnswersAreMeasured(t *testing.T) {
 	}
 	if res.Trace.Calls[2].Signals["mine"] != 7 {
 		t.Error("the trace has no signals")
+	}
+	if got := res.Trace.Calls[1].Signals; math.Abs(got["args_mean_log_prob"]-math.Log(0.25)) > 1e-12 || math.Abs(got["mean_log_prob"]-math.Log(0.5)) > 1e-12 {
+		t.Errorf("signals of a tool call in the trace: %v", got)
 	}
 }

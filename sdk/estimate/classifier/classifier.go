@@ -42,6 +42,17 @@ type Regression struct {
 	Brier     float64 `json:"brier,omitempty"`
 	BaseBrier float64 `json:"base_brier,omitempty"`
 	AUC       float64 `json:"auc,omitempty"`
+	// Reliability compares the same predictions with what came, in tenths: from 0
+	// to 0.1, ..., from 0.9 to 1. Tenths without an answer are left out.
+	Reliability []Bin `json:"reliability,omitempty"`
+}
+
+// Bin is the predictions in one tenth: how many, their mean, and the mean quality of
+// the answers.
+type Bin struct {
+	Count     int     `json:"count"`
+	Predicted float64 `json:"predicted"`
+	Quality   float64 `json:"quality"`
 }
 
 // Signal is one signal's part in a regression.

@@ -175,12 +175,23 @@ func (r *Regression) score(held []row) {
 	for _, h := range held {
 		mean += h.y / float64(len(held))
 	}
+	var tenths [10]Bin
 	for _, h := range held {
 		p := sigmoid(r.Offset + r.Slope*h.x[0])
+		b := &tenths[min(int(10*p), 9)]
+		b.Count++
+		b.Predicted += p
+		b.Quality += h.y
 		r.Brier += (p - h.y) * (p - h.y) / float64(len(held))
 		r.BaseBrier += (mean - h.y) * (mean - h.y) / float64(len(held))
 	}
 	r.AUC = auc(held)
+	for _, b := range tenths {
+		if b.Count > 0 {
+			n := float64(b.Count)
+			r.Reliability = append(r.Reliability, Bin{b.Count, b.Predicted / n, b.Quality / n})
+		}
+	}
 }
 
 // auc is the probability that an answer of quality above one half is ranked above

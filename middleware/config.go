@@ -196,6 +196,12 @@ type Config struct {
 	Explain                    bool
 	Policy, Profile            string
 
+	// After, when not nil, is the Model that this one takes the place of. What it
+	// remembers of conversations, and what its shadows have spent, holds here too;
+	// both may work at the same time. A conversation's model counts as the same
+	// when its name, provider and served name are.
+	After *Model
+
 	// Callbacks gets the LLM events of a step once, however many models it asks.
 	Callbacks callbacks.Handler
 	// Interceptors wrap the step, the first outermost.

@@ -72,9 +72,14 @@ func New(c Config) (*Model, error) {
 	if err := errors.Join(append(faults, err)...); err != nil {
 		return nil, fmt.Errorf("configuring the middleware: %w", err)
 	}
-	m.sessions = newSessions(c.Session, m.engine.Models(), c.Now)
+	var before *sessions
+	if c.After != nil {
+		before = c.After.sessions
+		m.c.After = nil // or no Model would ever be forgotten
+	}
+	m.sessions = newSessions(c.Session, m.engine.Models(), c.Now, before)
 	if c.Mode == Shadow {
-		if m.shadow, err = newShadow(m); err != nil {
+		if m.shadow, err = newShadow(m, c.After); err != nil {
 			return nil, fmt.Errorf("configuring the shadow mode: %w", err)
 		}
 	}

@@ -232,6 +232,39 @@ func TestLongCachedConversationIsNotMovedForACent(t *testing.T) {
 	}
 }
 
+// A Model that takes the place of another stays with the models of its conversations,
+// unless they are others now.
+func TestSessionsOutliveTheirModel(t *testing.T) {
+	route, err := cascade.New(cascade.NameRoute, cascade.Params{Lambdas: []float64{1}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	candidates := func(served string) []middleware.Candidate {
+		a, b := small(says("first")), small(says("second"))
+		a.Model.Name, a.Model.Served, a.Model.Price = "first", served, sdk.Price{Input: 2, Output: 2}
+		b.Model.Name, b.Model.Price = "second", sdk.Price{Input: 1, Output: 1}
+		return []middleware.Candidate{a, b}
+	}
+	session := middleware.SessionConfig{SwitchCostUSD: 1, IgnoreCache: true}
+	old := wrap(t, middleware.Config{Models: candidates("v1"), Strategy: route, Session: session})
+	ctx := middleware.WithInfo(t.Context(), middleware.Info{Session: "s"})
+	if _, err := old.GenerateContent(ctx, human("q"), llms.WithModel("first")); err != nil {
+		t.Fatal(err)
+	}
+	for served, want := range map[string]string{"v1": "first", "v2": "second"} {
+		reordered := candidates(served)
+		slices.Reverse(reordered)
+		next := wrap(t, middleware.Config{Models: reordered, Strategy: route, Session: session, After: old})
+		resp, err := next.GenerateContent(ctx, human("q"))
+		if err != nil || resp.Choices[0].Content != want {
+			t.Errorf("served %s: %v, %v, want %s", served, resp, err, want)
+		}
+		if _, err := old.GenerateContent(ctx, human("q"), llms.WithModel("first")); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
 func TestRouteGivesAQueryItsOwnPlan(t *testing.T) {
 	route, err := cascade.New(cascade.NameRoute, cascade.Params{})
 	if err != nil {

@@ -14,10 +14,20 @@ import (
 type sessions struct {
 	c      SessionConfig
 	models []sdk.Model
-	now    func() time.Time
+	// keys say which model is meant, also to Models with other candidates that
+	// remember the same conversations.
+	keys []modelKey
+	now  func() time.Time
+	kept *conversations
+}
+
+// conversations are what sessions remember.
+type conversations struct {
 	seed   maphash.Seed
 	shards [16]sessionShard
 }
+
+type modelKey struct{ name, provider, served string }
 
 type sessionShard struct {
 	mu   sync.Mutex
@@ -25,11 +35,11 @@ type sessionShard struct {
 }
 
 type session struct {
-	last int
+	last modelKey
 	used time.Time
 	// cached has, for each model, the tokens of the conversation that it has read
 	// and when.
-	cached []prefix
+	cached map[modelKey]prefix
 }
 
 type prefix struct {
@@ -37,7 +47,9 @@ type prefix struct {
 	at     time.Time
 }
 
-func newSessions(c SessionConfig, models []sdk.Model, now func() time.Time) *sessions {
+// newSessions returns the sessions of a Model with these candidates. They go on with
+// those of the one before, unless it is nil.
+func newSessions(c SessionConfig, models []sdk.Model, now func() time.Time, before *sessions) *sessions {
 	if c.CacheTTL == 0 {
 		c.CacheTTL = 5 * time.Minute
 	}
@@ -50,11 +62,20 @@ func newSessions(c SessionConfig, models []sdk.Model, now func() time.Time) *ses
 	if now == nil {
 		now = time.Now
 	}
-	return &sessions{c: c, models: models, now: now, seed: maphash.MakeSeed()}
+	s := &sessions{c: c, models: models, now: now, keys: make([]modelKey, len(models))}
+	for i := range models {
+		s.keys[i] = modelKey{models[i].Name, models[i].Provider, models[i].Served}
+	}
+	if before != nil {
+		s.kept = before.kept
+	} else {
+		s.kept = &conversations{seed: maphash.MakeSeed()}
+	}
+	return s
 }
 
 func (s *sessions) shard(id string) *sessionShard {
-	return &s.shards[maphash.String(s.seed, id)%uint64(len(s.shards))]
+	return &s.kept.shards[maphash.String(s.kept.seed, id)%uint64(len(s.kept.shards))]
 }
 
 // offsets returns what the session changes in the predicted cost of each model,
@@ -73,10 +94,10 @@ func (s *sessions) offsets(id string) []float64 {
 	}
 	offsets := make([]float64, len(s.models))
 	for i := range s.models {
-		if i != known.last {
+		if s.keys[i] != known.last {
 			offsets[i] = s.c.SwitchCostUSD
 		}
-		p, price := known.cached[i], &s.models[i].Price
+		p, price := known.cached[s.keys[i]], &s.models[i].Price
 		if !s.c.IgnoreCache && p.tokens > 0 && now.Sub(p.at) < s.c.CacheTTL {
 			offsets[i] -= float64(p.tokens) * max(0, price.Input-price.CachedInput) / 1e6
 		}
@@ -98,18 +119,18 @@ func (s *sessions) used(id string, result *step.Result) {
 		if shard.byID == nil {
 			shard.byID = map[string]*session{}
 		}
-		if limit := max(1, s.c.MaxSessions/len(s.shards)); len(shard.byID) >= limit {
+		if limit := max(1, s.c.MaxSessions/len(s.kept.shards)); len(shard.byID) >= limit {
 			shard.evict(now.Add(-s.c.IdleTimeout))
 		}
-		known = &session{cached: make([]prefix, len(s.models))}
+		known = &session{cached: map[modelKey]prefix{}}
 		shard.byID[id] = known
 	}
-	known.last, known.used = result.Index, now
+	known.last, known.used = s.keys[result.Index], now
 	for i := range result.Attempts {
 		u := &result.Attempts[i].Answer.Usage
 		for k := range s.models {
 			if s.models[k].Name == result.Attempts[i].Answer.Model {
-				known.cached[k] = prefix{u.InputTokens + u.CachedInputTokens + u.CacheWriteTokens, now}
+				known.cached[s.keys[k]] = prefix{u.InputTokens + u.CachedInputTokens + u.CacheWriteTokens, now}
 			}
 		}
 	}

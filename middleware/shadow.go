@@ -14,15 +14,22 @@ type shadow struct {
 	m       *Model
 	engine  *step.Engine
 	slots   chan struct{}
+	spent   *step.Memory
 	running sync.WaitGroup
 }
 
-func newShadow(m *Model) (*shadow, error) {
+// newShadow returns the shadow of m, which goes on with the account of the Model
+// before, unless that is nil or had none.
+func newShadow(m, before *Model) (*shadow, error) {
 	n := m.c.Shadow.Concurrency
 	if n <= 0 {
 		n = 4
 	}
 	c := m.c
+	spent := step.NewMemory(step.Caps{TenantUSD: c.Shadow.CapUSD})
+	if before != nil && before.shadow != nil {
+		spent = before.shadow.spent.With(step.Caps{TenantUSD: c.Shadow.CapUSD})
+	}
 	candidates := make([]step.Candidate, len(c.Models))
 	for i, cand := range c.Models {
 		candidates[i] = step.Candidate{Model: cand.Model, Quality: cand.Quality, OutputTokens: cand.OutputTokens}
@@ -31,14 +38,14 @@ func newShadow(m *Model) (*shadow, error) {
 		Candidates: candidates, Strategy: c.Strategy, Quality: c.Quality, Cost: c.Cost, Checks: c.Checks, Verifiers: c.Verifiers,
 		StepCapUSD: c.StepCapUSD, Retry: c.Retry,
 		// One account for all shadows, apart from the caps of the application.
-		Ledger: shadowLedger{step.NewMemory(step.Caps{TenantUSD: c.Shadow.CapUSD})},
+		Ledger: shadowLedger{spent},
 		Traces: c.Traces, TracePrompts: c.TracePrompts, TraceAnswers: c.TraceAnswers,
 		Explain: c.Explain, Policy: c.Policy, Profile: c.Profile, StrategyName: c.StrategyName, Lambdas: c.Lambdas, Gamma: c.Gamma, Coin: c.Coin, Now: c.Now,
 	})
 	if err != nil {
 		return nil, err
 	}
-	return &shadow{m: m, engine: engine, slots: make(chan struct{}, n)}, nil
+	return &shadow{m: m, engine: engine, slots: make(chan struct{}, n), spent: spent}, nil
 }
 
 // shadowLedger books every query on one account.

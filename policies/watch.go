@@ -5,7 +5,6 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
-	"log/slog"
 	"os"
 	"os/signal"
 	"path/filepath"
@@ -30,8 +29,21 @@ type WatchOptions struct {
 	// Settle is how long files must be quiet before they are read; 0 is 100 ms.
 	Settle time.Duration
 	// Logger hears what was loaded and what was refused, and why; nil is silence.
-	Logger *slog.Logger
+	Logger Logger
 }
+
+// Logger is what a Watcher writes to: a *slog.Logger and an hclog.Logger are Loggers.
+type Logger interface {
+	Info(msg string, args ...any)
+	Warn(msg string, args ...any)
+	Error(msg string, args ...any)
+}
+
+type silence struct{}
+
+func (silence) Info(string, ...any)  {}
+func (silence) Warn(string, ...any)  {}
+func (silence) Error(string, ...any) {}
 
 // Watcher holds a policy and swaps it for a new one when its files change or
 // SIGHUP arrives. A new policy that has errors, or that is not accepted, changes
@@ -41,29 +53,52 @@ type Watcher struct {
 	path    string
 	o       WatchOptions
 	current atomic.Pointer[Policy]
+	fs      *fsnotify.Watcher
+	hangup  chan os.Signal
+	// followed are the files whose folders are watched. Run's alone.
+	followed []string
 
-	// mu is held while a policy is loaded and swapped in.
+	// mu is held while a policy is loaded and swapped in. read is the last policy that
+	// was loaded, in force or not, and seen what its files held.
 	mu   sync.Mutex
+	read *Policy
 	seen [sha256.Size]byte
 }
 
-// NewWatcher loads the policy at path. Its error is that of [Load]. Nothing is
-// watched until [Watcher.Run].
+// longestSettle is how many times Settle a change waits for quiet at most.
+const longestSettle = 10
+
+// NewWatcher loads the policy at path and watches it from then on; [Watcher.Run]
+// acts on what it sees. Its error is that of [Load], or says why nothing can be
+// watched. The caller runs the Watcher or closes it.
 func NewWatcher(path string, o WatchOptions) (*Watcher, error) {
 	if o.Settle == 0 {
 		o.Settle = 100 * time.Millisecond
 	}
 	if o.Logger == nil {
-		o.Logger = slog.New(slog.DiscardHandler)
+		o.Logger = silence{}
 	}
-	w := &Watcher{path: path, o: o}
-	p, err := Load(path, o.Load)
+	w := &Watcher{path: path, o: o, hangup: make(chan os.Signal, 1)}
+	w.read = &Policy{}
+	p, err := w.load()
 	if err != nil {
 		return nil, err
 	}
 	w.current.Store(p)
-	w.seen = w.fingerprint(p)
+	if w.fs, err = fsnotify.NewWatcher(); err != nil {
+		return nil, fmt.Errorf("watching policy %s: %w", path, err)
+	}
+	if _, err := w.follow(); err != nil {
+		return nil, errors.Join(err, w.fs.Close())
+	}
+	notifyHangup(w.hangup)
 	return w, nil
+}
+
+// Close ends the watch. Run does so itself.
+func (w *Watcher) Close() error {
+	signal.Stop(w.hangup)
+	return w.fs.Close()
 }
 
 // Policy returns the policy in force.
@@ -77,10 +112,26 @@ func (w *Watcher) Reload() error {
 	return w.reload()
 }
 
+// load loads the policy. What its files held is noted before they are read, so that
+// no later change is missed.
+func (w *Watcher) load() (*Policy, error) {
+	for {
+		files := w.files(w.read)
+		w.seen = fingerprint(files)
+		next, err := Load(w.path, w.o.Load)
+		if err != nil {
+			return nil, err
+		}
+		w.read = next
+		if slices.Equal(w.files(next), files) {
+			return next, nil
+		}
+	}
+}
+
 func (w *Watcher) reload() error {
 	old := w.current.Load()
-	w.seen = w.fingerprint(old)
-	next, err := Load(w.path, w.o.Load)
+	next, err := w.load()
 	if err == nil && w.o.Accept != nil {
 		err = w.o.Accept(old, next)
 	}
@@ -89,7 +140,6 @@ func (w *Watcher) reload() error {
 		return fmt.Errorf("reloading policy %s: %w", w.path, err)
 	}
 	w.current.Store(next)
-	w.seen = w.fingerprint(next)
 	for _, d := range next.Warnings {
 		w.o.Logger.Warn("policy", "policy", w.path, "warning", d.String())
 	}
@@ -101,66 +151,81 @@ func (w *Watcher) reload() error {
 func (w *Watcher) changed() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.fingerprint(w.current.Load()) != w.seen {
+	if fingerprint(w.files(w.read)) != w.seen {
 		_ = w.reload() // it is logged, and the old policy stays
 	}
 }
 
 func short(checksum string) string { return checksum[:min(12, len(checksum))] }
 
-// Run watches until ctx ends; then it returns nil. Folders are watched, not files,
-// so that editors and mounts that replace files are noticed.
+// Run reloads the policy when it changes, until ctx ends; then it closes the Watcher
+// and returns nil. Folders are watched, not files, so that editors and mounts that
+// replace files are noticed.
 func (w *Watcher) Run(ctx context.Context) error {
-	fs, err := fsnotify.NewWatcher()
-	if err != nil {
-		return fmt.Errorf("watching policy %s: %w", w.path, err)
-	}
-	defer fs.Close()
-	hangup := make(chan os.Signal, 1)
-	notifyHangup(hangup)
-	defer signal.Stop(hangup)
-	settle := time.NewTimer(w.o.Settle)
+	defer w.Close()
+	settle := time.NewTimer(w.o.Settle) // what changed before Run counts
 	defer settle.Stop()
-	if err := w.follow(fs); err != nil {
-		return err
+	var since time.Time // when the first of the changes came that are not yet read
+	changed := func() {
+		if since.IsZero() {
+			since = time.Now()
+		}
+		settle.Reset(max(0, min(w.o.Settle, time.Until(since.Add(longestSettle*w.o.Settle)))))
+	}
+	follow := func() {
+		// A folder that is gone is watched again once a policy names it; in a new one
+		// something may have changed before it was watched.
+		if more, _ := w.follow(); more {
+			changed()
+		}
 	}
 	for {
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-hangup:
+		case <-w.hangup:
 			_ = w.Reload() // it is logged, and the old policy stays
-			_ = w.follow(fs)
+			follow()
 		case <-settle.C:
+			since = time.Time{}
 			w.changed()
-			_ = w.follow(fs) // a folder that is gone is watched again once a policy names it
-		case _, ok := <-fs.Events:
+			follow()
+		case event, ok := <-w.fs.Events:
 			if !ok {
 				return fmt.Errorf("watching policy %s: closed", w.path)
 			}
-			settle.Reset(w.o.Settle)
-		case err, ok := <-fs.Errors:
+			// Traces and ledgers may be written next to the policy, all the time.
+			if !event.Has(fsnotify.Write) || slices.Contains(w.followed, filepath.Clean(event.Name)) {
+				changed()
+			}
+		case err, ok := <-w.fs.Errors:
 			if !ok {
 				return fmt.Errorf("watching policy %s: closed", w.path)
 			}
 			w.o.Logger.Warn("watching policy", "policy", w.path, "error", err)
-			settle.Reset(w.o.Settle) // events may have been lost
+			changed() // events may have been lost
 		}
 	}
 }
 
-// follow watches the folders of all files of the policy in force.
-func (w *Watcher) follow(fs *fsnotify.Watcher) error {
+// follow watches the folders of all files of the policy that was loaded last, and
+// reports whether there are new ones among them.
+func (w *Watcher) follow() (more bool, err error) {
+	w.mu.Lock()
+	w.followed = w.files(w.read)
+	w.mu.Unlock()
 	var faults []error
-	for _, file := range w.files(w.current.Load()) {
+	for _, file := range w.followed {
 		dir := filepath.Dir(file)
-		if !slices.Contains(fs.WatchList(), dir) {
-			if err := fs.Add(dir); err != nil {
+		if !slices.Contains(w.fs.WatchList(), dir) {
+			if err := w.fs.Add(dir); err != nil {
 				faults = append(faults, fmt.Errorf("watching %s: %w", dir, err))
+				continue
 			}
+			more = true
 		}
 	}
-	return errors.Join(faults...)
+	return more, errors.Join(faults...)
 }
 
 // files returns the files that a policy depends on.
@@ -180,14 +245,17 @@ func (w *Watcher) files(p *Policy) []string {
 	if p.Fit != nil && p.Fit.Profile != "" {
 		list = append(list, p.Fit.Profile)
 	}
+	for i := range list {
+		list[i] = filepath.Clean(list[i])
+	}
 	slices.Sort(list)
 	return slices.Compact(list)
 }
 
-// fingerprint sums up the contents of the files that a policy depends on.
-func (w *Watcher) fingerprint(p *Policy) [sha256.Size]byte {
+// fingerprint sums up the contents of files.
+func fingerprint(files []string) [sha256.Size]byte {
 	sum := sha256.New()
-	for _, file := range w.files(p) {
+	for _, file := range files {
 		content, err := os.ReadFile(file)
 		fmt.Fprintf(sum, "%q %t %d\n", file, err == nil, len(content))
 		sum.Write(content)

@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -60,7 +61,9 @@ func watch(t *testing.T, o policies.WatchOptions) *watched {
 	w := &watched{file: filepath.Join(t.TempDir(), "policy.hcl"), records: make(chan string, 100)}
 	w.write(t, sample)
 	o.Load.Env = []string{"OPENAI_API_KEY=sk-planted-secret-0123456789"}
-	o.Settle = time.Millisecond
+	if o.Settle == 0 {
+		o.Settle = time.Millisecond
+	}
 	o.Logger = slog.New(signalling{slog.NewTextHandler(&w.log, nil), w.records})
 	var err error
 	if w.Watcher, err = policies.NewWatcher(w.file, o); err != nil {
@@ -150,15 +153,65 @@ func TestWatcherKeepsThePolicyThatIsNotAccepted(t *testing.T) {
 func TestWatcherReloadsOnHangup(t *testing.T) {
 	w := watch(t, policies.WatchOptions{})
 	before := w.Policy()
-	// The signal is handled once Run has begun; a change of the file shows that it has.
-	w.write(t, sample+"\n# changed\n")
-	w.await(t, "policy in force")
 	if err := syscall.Kill(os.Getpid(), syscall.SIGHUP); err != nil {
 		t.Fatal(err)
 	}
 	w.await(t, "policy in force")
 	if w.Policy() == before || w.Policy().Checksum != before.Checksum {
 		t.Error("want a new policy that says the same")
+	}
+}
+
+// Traces that are written next to the policy, all the time, do not hold up a change.
+func TestWatcherSeesChangesAmongOtherWrites(t *testing.T) {
+	w := watch(t, policies.WatchOptions{Settle: 50 * time.Millisecond})
+	traces, err := os.Create(filepath.Join(filepath.Dir(w.file), "traces.jsonl"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	stop := make(chan struct{})
+	var writer sync.WaitGroup
+	writer.Go(func() {
+		defer traces.Close()
+		for {
+			select {
+			case <-stop:
+				return
+			default:
+				if _, err := traces.WriteString("{}\n"); err != nil {
+					t.Error(err)
+					return
+				}
+			}
+		}
+	})
+	w.write(t, strings.Replace(sample, "lambda = 0.5", "lambda = 0.7", 1))
+	w.await(t, "policy in force")
+	close(stop)
+	writer.Wait()
+}
+
+// A policy that is refused for a file that it includes is tried again when that file
+// changes.
+func TestWatcherFollowsTheFilesOfARefusedPolicy(t *testing.T) {
+	w := watch(t, policies.WatchOptions{Accept: func(_, next *policies.Policy) error {
+		if next.Budget.RunUSD == 10 {
+			return errors.New("too much")
+		}
+		return nil
+	}})
+	included := filepath.Join(t.TempDir(), "budget.hcl")
+	if err := os.WriteFile(included, []byte("budget {\n  run_usd = 10\n}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	w.write(t, fmt.Sprintf("include = [%q]\n%s", included, sample))
+	w.await(t, refused)
+	if err := os.WriteFile(included, []byte("budget {\n  run_usd = 5\n}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	w.await(t, "policy in force")
+	if got := w.Policy().Budget.RunUSD; got != 5 {
+		t.Errorf("run_usd = %v", got)
 	}
 }
 

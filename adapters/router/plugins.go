@@ -17,18 +17,19 @@ import (
 )
 
 // plugins sets the verifiers and estimators that are plugins.
-func (r *Router) plugins(p *policies.Policy, o *Options, c *middleware.Config) error {
+func (s *setup) plugins(o *Options, c *middleware.Config) error {
+	p := s.policy
 	if len(p.Verifiers)+len(p.Estimators) == 0 {
 		return nil
 	}
 	source := o.Plugins
 	if source == nil {
-		h, err := host.New(r.hostConfig(p, o))
+		h, err := host.New(s.hostConfig(o))
 		if err != nil {
 			return fmt.Errorf("starting the plugin host: %w", err)
 		}
-		r.closers = append(r.closers, h.Close)
-		r.start = h.Start
+		s.closers = append(s.closers, h.Close)
+		s.start = h.Start
 		source = h
 	}
 	for i := range p.Verifiers {
@@ -62,8 +63,9 @@ func (r *Router) plugins(p *policies.Policy, o *Options, c *middleware.Config) e
 }
 
 // hostConfig turns the policy's plugin blocks into the host's settings.
-func (r *Router) hostConfig(p *policies.Policy, o *Options) host.Config {
-	c := host.Config{Logger: o.Logger, Plugins: map[string]host.PluginConfig{}, Models: wire.ModelCallerFunc(r.ask)}
+func (s *setup) hostConfig(o *Options) host.Config {
+	p := s.policy
+	c := host.Config{Logger: o.Logger, Plugins: map[string]host.PluginConfig{}, Models: wire.ModelCallerFunc(s.ask)}
 	if !strings.HasPrefix(p.Path, "library:") {
 		c.Dir = filepath.Dir(p.Path)
 	}
@@ -74,7 +76,7 @@ func (r *Router) hostConfig(p *policies.Policy, o *Options) host.Config {
 			Isolation: host.Isolation(b.Isolation), Memory: int64(b.Memory), Require: b.Require,
 		}
 		if b.Path != "" {
-			settings.Path = r.path(b.Path)
+			settings.Path = s.path(b.Path)
 		}
 		for _, path := range b.Read {
 			settings.Read = append(settings.Read, r.path(path))
@@ -84,9 +86,10 @@ func (r *Router) hostConfig(p *policies.Policy, o *Options) host.Config {
 	return c
 }
 
-// ask calls a model for a plugin, a judge for instance.
-func (r *Router) ask(ctx context.Context, model string, q *sdk.Query) (*sdk.Answer, error) {
-	return r.Ask(ctx, model, q)
+// ask calls a model for a plugin, a judge for instance: one of the plugin's policy,
+// whichever policy is at work by then.
+func (s *setup) ask(ctx context.Context, model string, q *sdk.Query) (*sdk.Answer, error) {
+	return s.model.Ask(ctx, model, q)
 }
 
 // verifyTimeout is the longest that any verifier block of the plugin asks for, or

@@ -21,7 +21,7 @@ import (
 const noKey = "none"
 
 // deployments returns the model's own server and the others, in order.
-func (r *Router) deployments(m *policies.Model, o *Options) ([]middleware.Deployment, error) {
+func (s *setup) deployments(m *policies.Model, o *Options) ([]middleware.Deployment, error) {
 	if m.Provider == "go" {
 		llm := o.Models[m.Name]
 		if llm == nil {
@@ -33,7 +33,7 @@ func (r *Router) deployments(m *policies.Model, o *Options) ([]middleware.Deploy
 	places = append(places, m.Deployments...)
 	list := make([]middleware.Deployment, len(places))
 	for i, p := range places {
-		d, err := r.provider(m, &p)
+		d, err := s.provider(m, &p, o)
 		if err != nil {
 			return nil, fmt.Errorf("model %s: making the %s client: %w", m.Name, m.Provider, err)
 		}
@@ -44,13 +44,13 @@ func (r *Router) deployments(m *policies.Model, o *Options) ([]middleware.Deploy
 }
 
 // provider makes the langchaingo client for one place where a model is served.
-func (r *Router) provider(m *policies.Model, p *policies.Deployment) (middleware.Deployment, error) {
+func (s *setup) provider(m *policies.Model, p *policies.Deployment, o *Options) (middleware.Deployment, error) {
 	served, key := cmp.Or(p.Served, m.Served, m.Name), p.APIKey
 	if !key.Set() {
 		key = m.APIKey
 	}
-	tapped := &http.Client{Transport: &logprob.Transport{Base: r.transport}}
-	d := middleware.Deployment{Tap: logprob.Tap{Options: r.tapOptions(m)}}
+	tapped := &http.Client{Transport: &logprob.Transport{Base: o.Transport}}
+	d := middleware.Deployment{Tap: logprob.Tap{Options: s.tapOptions(m)}}
 	var err error
 	switch m.Provider {
 	case "openai":
@@ -102,8 +102,8 @@ const topLogProbs = 5
 
 // tapOptions asks for log-probabilities where the model gives them and somebody in
 // the policy estimates: they make answers several times as long on the wire.
-func (r *Router) tapOptions(m *policies.Model) logprob.Options {
-	wanted := len(r.policy.Estimators) > 0 || r.policy.Fit != nil
+func (s *setup) tapOptions(m *policies.Model) logprob.Options {
+	wanted := len(s.policy.Estimators) > 0 || s.policy.Fit != nil
 	if !wanted || m.Provider != "openai" || !m.SDK().Capabilities.LogProbs {
 		return logprob.Options{}
 	}

@@ -46,12 +46,24 @@ type Memory struct {
 	// RunIdle is set before first use; 0 means 24 hours.
 	RunIdle time.Duration
 
+	accounts *accounts
+}
+
+// accounts are what a ledger books on, and those that were made from it by With.
+type accounts struct {
 	runs, tenants sync.Map // name -> *account
 	made          atomic.Int64
 }
 
 // NewMemory returns an empty ledger with these caps.
-func NewMemory(c Caps) *Memory { return &Memory{caps: c} }
+func NewMemory(c Caps) *Memory { return &Memory{caps: c, accounts: &accounts{}} }
+
+// With returns a ledger with other caps on the same accounts: what is spent and
+// reserved through one counts in both. An account begins with its first cap: what
+// was spent while none held is not known.
+func (m *Memory) With(c Caps) *Memory {
+	return &Memory{caps: c, RunIdle: m.RunIdle, accounts: m.accounts}
+}
 
 // account counts picodollars. taken is what is spent and reserved together.
 type account struct {
@@ -98,13 +110,13 @@ type memoryReservation struct {
 func (m *Memory) Reserve(_ context.Context, q *sdk.Query, usd float64) (Reservation, error) {
 	r := &memoryReservation{amount: up(usd)}
 	if m.caps.RunUSD > 0 && q.Run != "" {
-		r.run = m.account(&m.runs, q.Run)
+		r.run = m.account(&m.accounts.runs, q.Run)
 		if !r.run.take(r.amount, near(m.caps.RunUSD)) {
 			return nil, fmt.Errorf("run %s: cap of %.6g USD: %w", q.Run, m.caps.RunUSD, sdk.ErrBudgetExhausted)
 		}
 	}
 	if usd, name := m.caps.Tenant(q.Tenant, time.Now()); usd > 0 {
-		r.tenant = m.account(&m.tenants, name)
+		r.tenant = m.account(&m.accounts.tenants, name)
 		if !r.tenant.take(r.amount, near(usd)) {
 			if r.run != nil {
 				r.run.taken.Add(-r.amount)
@@ -130,11 +142,11 @@ func (r *memoryReservation) Settle(_ context.Context, usd float64) error {
 // SpentUSD returns what a run and a tenant have spent so far. Accounts without a
 // cap are not kept and return 0.
 func (m *Memory) SpentUSD(run, tenant string) (runUSD, tenantUSD float64) {
-	if a, ok := m.runs.Load(run); ok {
+	if a, ok := m.accounts.runs.Load(run); ok {
 		runUSD = float64(a.(*account).spent.Load()) / pico
 	}
 	_, tenant = m.caps.Tenant(tenant, time.Now())
-	if a, ok := m.tenants.Load(tenant); ok {
+	if a, ok := m.accounts.tenants.Load(tenant); ok {
 		tenantUSD = float64(a.(*account).spent.Load()) / pico
 	}
 	return runUSD, tenantUSD
@@ -149,7 +161,7 @@ func (m *Memory) account(in *sync.Map, name string) *account {
 		fresh := &account{}
 		fresh.used.Store(time.Now().UnixNano())
 		found, ok = in.LoadOrStore(name, fresh)
-		if !ok && m.made.Add(1)%sweepEvery == 0 {
+		if !ok && m.accounts.made.Add(1)%sweepEvery == 0 {
 			m.sweep()
 		}
 	}
@@ -166,9 +178,9 @@ func (m *Memory) sweep() {
 	if idle == 0 {
 		idle = 24 * time.Hour
 	}
-	forget(&m.runs, idle)
+	forget(&m.accounts.runs, idle)
 	if m.caps.TenantPeriod > 0 {
-		forget(&m.tenants, 2*m.caps.TenantPeriod)
+		forget(&m.accounts.tenants, 2*m.caps.TenantPeriod)
 	}
 }
 

@@ -53,6 +53,28 @@ func TestConcurrentReservationsNeverPassACap(t *testing.T) {
 	}
 }
 
+func TestLedgersWithOtherCapsShareTheirAccounts(t *testing.T) {
+	first := step.NewMemory(step.Caps{RunUSD: 1, TenantUSD: 10})
+	q := &sdk.Query{Run: "r", Tenant: "t"}
+	held, err := first.Reserve(t.Context(), q, 0.5)
+	if err != nil {
+		t.Fatal(err)
+	}
+	lower := first.With(step.Caps{RunUSD: 0.8, TenantUSD: 10})
+	if _, err := lower.Reserve(t.Context(), q, 0.4); !errors.Is(err, sdk.ErrBudgetExhausted) {
+		t.Errorf("0.5 are reserved under the other caps, and 0.4 of 0.8 were given: %v", err)
+	}
+	if err := held.Settle(t.Context(), 0.1); err != nil {
+		t.Fatal(err)
+	}
+	if run, tenant := lower.SpentUSD("r", "t"); run != 0.1 || tenant != 0.1 {
+		t.Errorf("spent %v and %v, want what was spent under the other caps", run, tenant)
+	}
+	if _, err := lower.Reserve(t.Context(), q, 0.4); err != nil {
+		t.Error(err)
+	}
+}
+
 func TestSettlingLessGivesTheRestBack(t *testing.T) {
 	ledger := step.NewMemory(step.Caps{RunUSD: 1})
 	q := &sdk.Query{Run: "r"}

@@ -106,6 +106,13 @@ func (j *JSONLines) open() error {
 	return nil
 }
 
+// SetMaxSize changes the size at which a new file is begun; 0 is no limit.
+func (j *JSONLines) SetMaxSize(n int64) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.maxSize = n
+}
+
 // Record writes one trace: it is a [Sink]. A step does not fail because its trace
 // could not be written; the first such error is kept for Close.
 func (j *JSONLines) Record(_ context.Context, t *sdk.Trace) {

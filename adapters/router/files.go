@@ -1,0 +1,59 @@
+package router
+
+import (
+	"fmt"
+	"io"
+	"sync"
+)
+
+// openFiles are the files that setups write, by path. Setups that name the same one
+// share it, so that an old policy's last steps and a new policy's first write to one
+// file in turn.
+type openFiles struct {
+	mu     sync.Mutex
+	byPath map[string]*openFile
+}
+
+type openFile struct {
+	file  io.Closer
+	users int
+}
+
+// use returns the file at path for a setup, which lets go of it at its close. A file
+// that nobody uses is opened; who lets go of it last closes it.
+func use[F io.Closer](s *setup, r *Router, path string, open func() (F, error)) (F, error) {
+	all := &r.open
+	all.mu.Lock()
+	defer all.mu.Unlock()
+	shared := all.byPath[path]
+	if shared == nil {
+		file, err := open()
+		if err != nil {
+			return file, err
+		}
+		shared = &openFile{file: file}
+		if all.byPath == nil {
+			all.byPath = map[string]*openFile{}
+		}
+		all.byPath[path] = shared
+	}
+	file, ok := shared.file.(F)
+	if !ok {
+		return file, fmt.Errorf("%s cannot be a file of traces and a database at once", path)
+	}
+	shared.users++
+	s.closers = append(s.closers, func() error { return all.release(path) })
+	return file, nil
+}
+
+func (f *openFiles) release(path string) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	shared := f.byPath[path]
+	shared.users--
+	if shared.users > 0 {
+		return nil
+	}
+	delete(f.byPath, path)
+	return shared.file.Close()
+}

@@ -1,0 +1,270 @@
+package router
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/stepfall/stepfall/adapters/sqlite"
+	"github.com/stepfall/stepfall/middleware"
+	"github.com/stepfall/stepfall/policies"
+	"github.com/stepfall/stepfall/sdk"
+	"github.com/stepfall/stepfall/sdk/fit"
+	"github.com/stepfall/stepfall/sdk/step"
+)
+
+// setup is one policy at work, with all that was opened for it.
+type setup struct {
+	policy *policies.Policy
+	config middleware.Config
+	model  *middleware.Model
+
+	start   func(context.Context) error // starts the setup's own plugins; nil for none
+	closers []func() error
+	steps   sync.WaitGroup // those that use the setup
+}
+
+// newSetup puts a policy to work in place of the setup before, which may be nil and
+// works on. What both use, the accounts, conversations and files, they share.
+func (r *Router) newSetup(ctx context.Context, p *policies.Policy, before *setup) (*setup, error) {
+	s := &setup{policy: p}
+	c, err := s.configure(ctx, r)
+	if err == nil {
+		if before != nil {
+			c.After = before.model
+		}
+		s.model, err = middleware.New(c)
+		c.After = nil
+	}
+	s.config = c
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("opening policy %s: %w", p.Path, err), s.release())
+	}
+	return s, nil
+}
+
+// startPlugins starts the setup's own plugins.
+func (s *setup) startPlugins(ctx context.Context) error {
+	if s.start == nil {
+		return nil
+	}
+	if err := s.start(ctx); err != nil {
+		return fmt.Errorf("starting the plugins of %s: %w", s.policy.Path, err)
+	}
+	return nil
+}
+
+// close waits for the steps that use the setup and closes what was opened for it.
+func (s *setup) close() error {
+	s.steps.Wait()
+	return errors.Join(s.model.Close(), s.release())
+}
+
+// release closes what was opened, the last first.
+func (s *setup) release() error {
+	var faults []error
+	for _, closeIt := range slices.Backward(s.closers) {
+		faults = append(faults, closeIt())
+	}
+	s.closers = nil
+	return errors.Join(faults...)
+}
+
+// configure turns the policy into the middleware's configuration.
+func (s *setup) configure(ctx context.Context, r *Router) (middleware.Config, error) {
+	p, o := s.policy, &r.o
+	c := middleware.Config{
+		Mode: middleware.Mode(p.Mode), Baseline: p.Baseline, Stream: middleware.StreamMode(p.Stream.Mode),
+		StepCapUSD: p.Budget.StepUSD, FailAtCap: p.Budget.AtCap == "fail",
+		Retry:        step.Retry{MaxAttempts: p.Retry.MaxAttempts, BaseDelay: p.Retry.BaseDelay, MaxDelay: p.Retry.MaxDelay},
+		Breaker:      middleware.BreakerConfig{Failures: p.Retry.BreakAfter, Delay: p.Retry.BreakFor},
+		TracePrompts: p.Trace.Prompts, TraceAnswers: p.Trace.Answers, Explain: p.Trace.Explain,
+		Callbacks: o.Callbacks, Interceptors: o.Interceptors, Checks: o.Checks,
+		Policy: filepath.Base(p.Path) + "@" + p.Checksum[:min(12, len(p.Checksum))],
+	}
+	if p.Retry.BreakAfter == 0 {
+		c.Breaker.Failures = -1
+	}
+	if p.Shadow != nil {
+		c.Shadow = middleware.ShadowConfig{Sample: p.Shadow.Share, CapUSD: p.Shadow.MaxUSD}
+	}
+	if p.Session != nil {
+		c.Session = middleware.SessionConfig{SwitchCostUSD: p.Session.SwitchUSD, IdleTimeout: p.Session.IdleTimeout, IgnoreCache: !p.Session.CacheAware}
+	} else {
+		c.Session = middleware.SessionConfig{Off: true}
+	}
+	for i := range p.Models {
+		m := &p.Models[i]
+		places, err := s.deployments(m, o)
+		if err != nil {
+			return c, err
+		}
+		c.Models = append(c.Models, middleware.Candidate{
+			Model: m.SDK(), Deployments: places, Quality: m.Quality.SDK(), OutputTokens: m.ExpectedOutputTokens, Timeout: m.Timeout,
+		})
+	}
+	if err := s.strategy(&c); err != nil {
+		return c, err
+	}
+	if err := s.plugins(o, &c); err != nil {
+		return c, err
+	}
+	if err := s.files(ctx, r, &c); err != nil {
+		return c, err
+	}
+	return c, nil
+}
+
+// strategy sets the strategy, the estimators of the profile, and what match blocks say.
+func (s *setup) strategy(c *middleware.Config) error {
+	p := s.policy
+	models := p.SDKModels()
+	own, err := plan(&p.Strategy, models)
+	if err != nil {
+		return err
+	}
+	var next func() *step.Plan
+	if p.Fit != nil {
+		profile, err := fit.Load(s.path(p.Fit.Profile), models)
+		if err != nil {
+			return err
+		}
+		names := make([]string, len(models))
+		for i := range models {
+			names[i] = models[i].Name
+		}
+		fitted, err := profile.NewStrategy(names)
+		if err != nil {
+			return err
+		}
+		own = &step.Plan{Strategy: fitted, Name: profile.Strategy.Name, Lambdas: profile.Strategy.Lambdas, Gamma: profile.Strategy.Gamma}
+		if next, err = pace(p, profile, names); err != nil {
+			return err
+		}
+		c.Profile = filepath.Base(p.Fit.Profile)
+		c.Quality, c.Cost = profile.Estimator.QualityEstimator(), profile.Estimator.CostEstimator()
+	}
+	c.Strategy, c.StrategyName, c.Lambdas, c.Gamma = own.Strategy, own.Name, own.Lambdas, own.Gamma
+	if len(p.Matches) == 0 && next == nil {
+		return nil
+	}
+	plans := map[*policies.Strategy]*step.Plan{}
+	for i := range p.Matches {
+		if own := p.Matches[i].Strategy; own != nil {
+			if plans[own], err = plan(own, models); err != nil {
+				return fmt.Errorf("match %s: %w", p.Matches[i].Name, err)
+			}
+		}
+	}
+	c.Route = func(q *sdk.Query) middleware.Route {
+		choice := p.Choose(q)
+		own, matched := plans[choice.Strategy]
+		if !matched && next != nil {
+			own = next()
+		}
+		return middleware.Route{Plan: own, Models: choice.Candidates}
+	}
+	return nil
+}
+
+func plan(s *policies.Strategy, models []sdk.Model) (*step.Plan, error) {
+	strategy, err := s.Cascade(models)
+	if err != nil {
+		return nil, err
+	}
+	return &step.Plan{Strategy: strategy, Name: s.CascadeName(), Lambdas: s.Lambda, Gamma: s.Gamma}, nil
+}
+
+// files opens the ledger and the trace files.
+func (s *setup) files(ctx context.Context, r *Router, c *middleware.Config) error {
+	p, o := s.policy, &r.o
+	caps := step.Caps{RunUSD: p.Budget.RunUSD, TenantUSD: p.Budget.TenantUSD, TenantPeriod: p.Budget.TenantPeriod}
+	for _, t := range p.Budget.Tenants {
+		if caps.Tenants == nil {
+			caps.Tenants = map[string]float64{}
+		}
+		caps.Tenants[t.Name] = t.USD
+	}
+	switch {
+	case caps.RunUSD == 0 && caps.TenantUSD == 0 && caps.Tenants == nil:
+	case p.Budget.Ledger == "":
+		c.Ledger = r.accounts.With(caps)
+	default:
+		store, err := s.store(ctx, r, p.Budget.Ledger)
+		if err != nil {
+			return err
+		}
+		c.Ledger = store.Ledger(caps, 0)
+	}
+
+	sinks := []step.Sink{o.Traces}
+	if o.Logger != nil {
+		sinks = append(sinks, step.Log(o.Logger))
+	}
+	if p.Trace.File != "" {
+		path := s.path(p.Trace.File)
+		lines, err := use(s, r, path, func() (*step.JSONLines, error) { return step.OpenJSONLines(path, int64(p.Trace.MaxSize)) })
+		if err != nil {
+			return err
+		}
+		lines.SetMaxSize(int64(p.Trace.MaxSize))
+		sinks = append(sinks, lines.Record)
+	}
+	if p.Trace.Database != "" {
+		store, err := s.store(ctx, r, p.Trace.Database)
+		if err != nil {
+			return err
+		}
+		sinks = append(sinks, func(ctx context.Context, t *sdk.Trace) {
+			if err := store.Record(context.WithoutCancel(ctx), t); err != nil && o.Logger != nil {
+				o.Logger.Error("recording a trace", "error", err)
+			}
+		})
+	}
+	if all := step.Tee(sinks...); all != nil {
+		c.Traces = step.Redact(all, s.secrets()...)
+	}
+	return nil
+}
+
+// store opens a SQLite file.
+func (s *setup) store(ctx context.Context, r *Router, path string) (*sqlite.Store, error) {
+	path = s.path(path)
+	return use(s, r, path, func() (*sqlite.Store, error) {
+		store, err := sqlite.Open(ctx, path)
+		if err != nil {
+			return nil, fmt.Errorf("opening %s: %w", path, err)
+		}
+		return store, nil
+	})
+}
+
+// secrets are the keys of the policy, which must never reach a trace.
+func (s *setup) secrets() []string {
+	var list []string
+	add := func(key policies.Secret) {
+		if v := key.Reveal(); len(v) >= 4 {
+			list = append(list, v)
+		}
+	}
+	for i := range s.policy.Models {
+		add(s.policy.Models[i].APIKey)
+		for _, d := range s.policy.Models[i].Deployments {
+			add(d.APIKey)
+		}
+	}
+	return list
+}
+
+// path returns a path of the policy as seen from the process: relative ones begin
+// at the policy file.
+func (s *setup) path(path string) string {
+	if filepath.IsAbs(path) || strings.HasPrefix(s.policy.Path, "library:") {
+		return path
+	}
+	return filepath.Join(filepath.Dir(s.policy.Path), path)
+}

@@ -1,0 +1,87 @@
+package router
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/stepfall/stepfall/policies"
+)
+
+// Swap puts a policy in the place of the one at work. It is built, and its plugins
+// are started, beside the old one; when anything is wrong the old one stays and the
+// error says why.
+//
+// Steps that are under way end under the old policy, each wholly; its plugins and
+// files are closed after the last of them. Conversations stay with their models where
+// the new policy has the same ones. What runs, tenants and shadows have spent counts
+// towards the new caps; an account begins with its first cap, and one in memory does
+// not move into a ledger file or out of it. Circuits begin closed.
+func (r *Router) Swap(ctx context.Context, p *policies.Policy) error {
+	r.swapping.Lock()
+	defer r.swapping.Unlock()
+	old := r.current()
+	next, err := r.newSetup(ctx, p, old)
+	if err != nil {
+		return err
+	}
+	if err := next.startPlugins(ctx); err != nil {
+		if closing := next.close(); closing != nil {
+			err = fmt.Errorf("%w; and closing it again: %w", err, closing)
+		}
+		return err
+	}
+	r.mu.Lock()
+	r.now = next
+	r.mu.Unlock()
+	r.retiring.Go(func() { r.retire(old) })
+	return nil
+}
+
+// retire closes a setup after its last step.
+func (r *Router) retire(s *setup) {
+	err := s.close()
+	if err == nil {
+		return
+	}
+	err = fmt.Errorf("closing the old policy %s: %w", s.policy.Path, err)
+	if r.o.Logger != nil {
+		r.o.Logger.Error("closing an old policy", "policy", s.policy.Path, "error", err)
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.faults = append(r.faults, err)
+}
+
+// follower keeps a router at the policy that its files hold.
+type follower struct {
+	cancel context.CancelFunc
+	ended  chan error
+}
+
+// follow opens the policy at path and watches it.
+func follow(ctx context.Context, path string, o Options) (*Router, error) {
+	watching, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	var r *Router
+	options := policies.WatchOptions{Load: o.Load, Accept: func(_, next *policies.Policy) error { return r.Swap(watching, next) }}
+	if o.Logger != nil {
+		options.Logger = o.Logger
+	}
+	w, err := policies.NewWatcher(path, options)
+	if err != nil {
+		cancel()
+		return nil, err
+	}
+	if r, err = New(ctx, w.Policy(), o); err != nil {
+		cancel()
+		_ = w.Close() // nothing was watched yet
+		return nil, err
+	}
+	r.follower = &follower{cancel: cancel, ended: make(chan error, 1)}
+	go func() { r.follower.ended <- w.Run(watching) }()
+	return r, nil
+}
+
+func (f *follower) stop() error {
+	f.cancel()
+	return <-f.ended
+}

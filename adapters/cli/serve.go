@@ -22,6 +22,7 @@ type serveFlags struct {
 	policy, addr   string
 	sets, keys     []string
 	anyModel, open bool
+	watch          bool
 	grace          time.Duration
 }
 
@@ -37,6 +38,9 @@ choose; a candidate's name pins a request to it.
 A key belongs to a tenant and is read from an environment variable, so that it never
 stands on a command line. An address that others can reach needs keys, or --open.
 
+With --watch a policy that changes takes the place of the old one between steps; one
+that is bad is refused, and the log says why.
+
 On an interrupt, no further request is accepted and running steps may end.`,
 		Example: `  stepfall serve --policy policy.hcl
   BLUE_KEY=... stepfall serve --policy policy.hcl --addr :8080 --key blue=BLUE_KEY`,
@@ -49,6 +53,7 @@ On an interrupt, no further request is accepted and running steps may end.`,
 	flags.StringArrayVar(&f.sets, "set", nil, "change a value of the policy, as budget.step_usd=0.05")
 	flags.StringArrayVar(&f.keys, "key", nil, "tenant=VARIABLE: the key in this environment variable is the tenant's")
 	flags.BoolVar(&f.anyModel, "any-model", false, "let the policy choose whatever model a client asks for")
+	flags.BoolVar(&f.watch, "watch", false, "follow the policy's files, and read them anew on SIGHUP")
 	flags.BoolVar(&f.open, "open", false, "serve everybody who can reach the address, without keys")
 	flags.DurationVar(&f.grace, "grace", 30*time.Second, "how long running steps may go on after an interrupt")
 	return cmd
@@ -70,7 +75,7 @@ func (f *serveFlags) run(ctx context.Context, s Streams) error {
 		return usage("--addr %s can be reached by others: give them keys with --key, or say --open", f.addr)
 	}
 	logger := hclog.New(&hclog.LoggerOptions{Name: "stepfall", Output: s.Err, Level: hclog.Info})
-	r, err := router.Open(ctx, f.policy, router.Options{Load: policies.LoadOptions{Sets: f.sets}, Logger: logger})
+	r, err := router.Open(ctx, f.policy, router.Options{Load: policies.LoadOptions{Sets: f.sets}, Logger: logger, Watch: f.watch})
 	if err != nil {
 		return err
 	}
@@ -101,8 +106,12 @@ func (f *serveFlags) readKeys() (map[string]string, error) {
 }
 
 func (f *serveFlags) serve(ctx context.Context, s Streams, r *router.Router, addr *net.TCPAddr, o openai.Options) error {
-	for i := range r.Policy().Models {
-		o.Models = append(o.Models, r.Policy().Models[i].Name)
+	o.Models = func() []string {
+		var names []string
+		for i := range r.Policy().Models {
+			names = append(names, r.Policy().Models[i].Name)
+		}
+		return names
 	}
 	handler, err := openai.New(o)
 	if err != nil {
@@ -119,7 +128,7 @@ func (f *serveFlags) serve(ctx context.Context, s Streams, r *router.Router, add
 		Handler: handler, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute,
 		BaseContext: func(net.Listener) context.Context { return steps },
 	}
-	fmt.Fprintf(s.Out, "serving %s at http://%s/v1 (models: stepfall, %s)\n", f.policy, listener.Addr(), strings.Join(o.Models, ", "))
+	fmt.Fprintf(s.Out, "serving %s at http://%s/v1 (models: stepfall, %s)\n", f.policy, listener.Addr(), strings.Join(o.Models(), ", "))
 
 	failed := make(chan error, 1)
 	go func() { failed <- server.Serve(listener) }()

@@ -36,7 +36,9 @@ budget { run_usd = 0.002 }
 type running struct {
 	url       string
 	interrupt context.CancelFunc
+	policy    string
 	stopping  chan struct{} // closed when it says that it stops
+	swapped   chan struct{} // told of each policy that is put in force
 	code      chan int
 }
 
@@ -44,6 +46,9 @@ type running struct {
 func (r *running) Write(p []byte) (int, error) {
 	if bytes.Contains(p, []byte("stopping")) {
 		close(r.stopping)
+	}
+	if bytes.Contains(p, []byte("policy in force")) {
+		r.swapped <- struct{}{}
 	}
 	return len(p), nil
 }
@@ -56,10 +61,10 @@ func startServe(t *testing.T, policy string) *running {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	t.Cleanup(cancel)
-	r := &running{interrupt: cancel, stopping: make(chan struct{}), code: make(chan int, 1)}
+	r := &running{policy: path, interrupt: cancel, stopping: make(chan struct{}), swapped: make(chan struct{}, 100), code: make(chan int, 1)}
 	out, w := io.Pipe()
 	go func() {
-		r.code <- cli.Run(ctx, []string{"serve", "--policy", path, "--addr", "127.0.0.1:0"}, cli.Streams{Out: w, Err: r})
+		r.code <- cli.Run(ctx, []string{"serve", "--policy", path, "--addr", "127.0.0.1:0", "--watch"}, cli.Streams{Out: w, Err: r})
 		w.Close()
 	}()
 	line, err := bufio.NewReader(out).ReadString('\n')
@@ -173,5 +178,36 @@ func TestServeRefusesToStandOpen(t *testing.T) {
 		if code != cli.ExitUsage || !strings.Contains(said.String(), c.says) {
 			t.Errorf("%s: exit code %d, %q; want %q", c.args, code, said.String(), c.says)
 		}
+	}
+}
+
+// A policy that changes while it is served takes the place of the old one.
+func TestServeFollowsItsPolicy(t *testing.T) {
+	models, err := scripted.Start(scripted.Options{Respond: func(_ context.Context, r *scripted.Request) scripted.Reply {
+		return scripted.Reply{Text: "from " + r.Model}
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer models.Close()
+	text := fmt.Sprintf(servedPolicy, models.URL())
+	r := startServe(t, text)
+	if err := os.WriteFile(r.policy+".new", []byte(strings.ReplaceAll(text, `"small"`, `"tiny"`)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Rename(r.policy+".new", r.policy); err != nil {
+		t.Fatal(err)
+	}
+	<-r.swapped
+	if status, body := chat(t, r.url, ""); status != http.StatusOK || !strings.Contains(body, "from tiny") {
+		t.Errorf("%d %s", status, body)
+	}
+	resp, err := http.Get(r.url + "/models")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	if list, err := io.ReadAll(resp.Body); err != nil || !strings.Contains(string(list), `"tiny"`) || strings.Contains(string(list), `"small"`) {
+		t.Errorf("models: %s, %v", list, err)
 	}
 }

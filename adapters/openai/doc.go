@@ -4,7 +4,7 @@
 //	model, err := router.Open(ctx, "policy.hcl", router.Options{})
 //	if err != nil { ... }
 //	defer model.Close()
-//	handler, err := openai.New(openai.Options{Model: model, Models: []string{"small", "large"}})
+//	handler, err := openai.New(openai.Options{Model: model})
 //	if err != nil { ... }
 //	http.ListenAndServe("127.0.0.1:8080", handler)
 //

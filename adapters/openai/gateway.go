@@ -24,8 +24,9 @@ type Options struct {
 	Model llms.Model
 	// Name is the model that clients ask for to let Model choose; empty means "stepfall".
 	Name string
-	// Models are the names that clients may pin a request to.
-	Models []string
+	// Models returns the names that clients may pin a request to; nil is none. It is
+	// asked for each request, since a policy may be swapped.
+	Models func() []string
 	// AnyModel treats names that are not known as Name: for programs whose model
 	// cannot be changed. Without it they are answered with 404.
 	AnyModel bool
@@ -71,7 +72,10 @@ func New(o Options) (http.Handler, error) {
 		return nil, errors.New("making the gateway: no model")
 	}
 	o.Name = cmp.Or(o.Name, "stepfall")
-	if slices.Contains(o.Models, o.Name) {
+	if o.Models == nil {
+		o.Models = func() []string { return nil }
+	}
+	if slices.Contains(o.Models(), o.Name) {
 		return nil, fmt.Errorf("making the gateway: %q is a model's name and cannot stand for the policy's choice as well", o.Name)
 	}
 	o.MaxBody = cmp.Or(o.MaxBody, 32<<20)
@@ -123,7 +127,7 @@ func (g *gateway) models(w http.ResponseWriter, r *http.Request) {
 		OwnedBy string `json:"owned_by"`
 	}
 	var list []entry
-	for _, name := range append([]string{g.o.Name}, g.o.Models...) {
+	for _, name := range append([]string{g.o.Name}, g.o.Models()...) {
 		list = append(list, entry{ID: name, Object: "model", Created: g.started, OwnedBy: "stepfall"})
 	}
 	writeJSON(w, http.StatusOK, map[string]any{"object": "list", "data": list})

@@ -74,7 +74,7 @@ func post(h http.Handler, body string, headers ...string) *httptest.ResponseReco
 
 func TestConversationArrivesWhole(t *testing.T) {
 	model := says(llms.ContentChoice{Content: "fine"})
-	h := newHandler(t, openai.Options{Model: model, Models: []string{"small"}})
+	h := newHandler(t, openai.Options{Model: model, Models: named("small")})
 	w := post(h, `{
 		"model": "small", "temperature": 0, "top_p": 0.5, "max_tokens": 10, "max_completion_tokens": 20, "seed": 7, "stop": ["a", "b"], "n": 1,
 		"frequency_penalty": 0.25, "presence_penalty": 0.75, "metadata": {"team": "blue"},
@@ -151,7 +151,7 @@ func TestAnswerSaysWhatTheStepCost(t *testing.T) {
 }
 
 func TestRefusals(t *testing.T) {
-	h := newHandler(t, openai.Options{Model: says(llms.ContentChoice{}), Models: []string{"small", "large"}, MaxBody: 600})
+	h := newHandler(t, openai.Options{Model: says(llms.ContentChoice{}), Models: named("small", "large"), MaxBody: 600})
 	const user = `"messages": [{"role": "user", "content": "hi"}]`
 	for _, c := range []struct {
 		body, says string
@@ -191,7 +191,7 @@ func TestRefusals(t *testing.T) {
 
 func TestAnyModel(t *testing.T) {
 	model := says(llms.ContentChoice{Content: "hi"})
-	h := newHandler(t, openai.Options{Model: model, Models: []string{"small"}, AnyModel: true})
+	h := newHandler(t, openai.Options{Model: model, Models: named("small"), AnyModel: true})
 	if w := post(h, `{"model": "gpt-9", "messages": [{"role": "user", "content": "hi"}]}`); w.Code != http.StatusOK || model.options.Model != "" {
 		t.Errorf("status %d, pinned to %q", w.Code, model.options.Model)
 	}
@@ -327,7 +327,7 @@ func TestSeveralChoices(t *testing.T) {
 
 func TestModels(t *testing.T) {
 	w := httptest.NewRecorder()
-	newHandler(t, openai.Options{Model: says(llms.ContentChoice{}), Models: []string{"small"}}).
+	newHandler(t, openai.Options{Model: says(llms.ContentChoice{}), Models: named("small")}).
 		ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/v1/models", http.NoBody))
 	var got struct{ Data []struct{ ID string } }
 	if err := json.Unmarshal(w.Body.Bytes(), &got); err != nil || len(got.Data) != 2 || got.Data[0].ID != "stepfall" || got.Data[1].ID != "small" {
@@ -405,3 +405,6 @@ func (l *pipeListener) Close() error {
 }
 
 func (l *pipeListener) Addr() net.Addr { return &net.TCPAddr{} }
+
+// named returns names that do not change.
+func named(names ...string) func() []string { return func() []string { return names } }

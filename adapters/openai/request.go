@@ -104,11 +104,11 @@ func (g *gateway) read(body []byte) (*request, *apiError) {
 	switch {
 	case w.Model == "" || w.Model == g.o.Name:
 		req.model = g.o.Name
-	case slices.Contains(g.o.Models, w.Model):
+	case slices.Contains(g.o.Models(), w.Model):
 		req.options = append(req.options, llms.WithModel(w.Model))
 	case !g.o.AnyModel:
 		return nil, refuse(http.StatusNotFound, "model_not_found", "no model %q here; ask for %q, which lets the policy choose, or for one of: %s",
-			w.Model, g.o.Name, strings.Join(g.o.Models, ", "))
+			w.Model, g.o.Name, strings.Join(g.o.Models(), ", "))
 	}
 	if len(w.Messages) == 0 {
 		return nil, invalid("messages is empty")

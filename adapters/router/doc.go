@@ -10,4 +10,10 @@
 // plugins, reads its profile, opens its ledger and its trace file, and joins them in
 // a [middleware.Model]. Models with the provider "go" come from the application, in
 // [Options.Models]; they may be any llms.Model.
+//
+// # Another policy
+//
+// With [Options.Watch] the router follows the policy's files; [Router.Swap] puts a
+// policy in force that the program has from elsewhere. Either way a step is done
+// wholly under the policy that it began with.
 package router

@@ -79,7 +79,7 @@ func (s *setup) hostConfig(o *Options) host.Config {
 			settings.Path = s.path(b.Path)
 		}
 		for _, path := range b.Read {
-			settings.Read = append(settings.Read, r.path(path))
+			settings.Read = append(settings.Read, s.path(path))
 		}
 		c.Plugins[b.Name] = settings
 	}

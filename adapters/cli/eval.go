@@ -53,7 +53,7 @@ AUC and qualities are printed in per cent and written to JSON in [0, 1].`,
 	flags.StringVar(&f.prompts, "prompts", "", "JSON lines with query_id and prompt, for tables without prompts")
 	flags.StringVar(&f.models, "models", "all", "3, 5, 11, llama, gemma, all, or names separated by commas")
 	flags.StringVar(&f.signals, "signals", "auto", "what is seen after a model ran: auto, verdict, features")
-	flags.StringVar(&f.estimator, "estimator", "auto", "the dependent estimate: auto, latent, gaussian, mean, signal, none")
+	flags.StringVar(&f.estimator, "estimator", "auto", "the dependent estimate: "+strings.Join(eval.Estimators(), ", "))
 	flags.StringVar(&f.noise, "noise", "", "simulate estimates as the truth plus noise: low, medium, high, or ante,post[,cost ante,cost post]")
 	flags.StringSliceVar(&f.strategies, "strategies", nil, "rows to compute (default: all that suit the number of models)")
 	flags.IntVar(&f.bootstrap, "bootstrap", 500, "resamples for the intervals; 0 for none")

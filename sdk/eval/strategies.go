@@ -22,6 +22,8 @@ const (
 type Sources struct {
 	Name        string
 	Train, Test Source
+
+	scale *float64 // see fittedScale; nil until it is known
 }
 
 // Problem is all that strategies are prepared and measured on.
@@ -43,10 +45,7 @@ type entry struct {
 
 // byName is the rule of a strategy of package cascade.
 func byName(name string, params cascade.Params) func(context.Context, *Problem, *Sources) (Rule, error) {
-	return func(_ context.Context, p *Problem, _ *Sources) (Rule, error) {
-		if name == cascade.NameCascade {
-			params.Order = costOrder(p.Train)
-		}
+	return func(context.Context, *Problem, *Sources) (Rule, error) {
 		base, err := cascade.New(name, params)
 		if err != nil {
 			return nil, err
@@ -70,12 +69,12 @@ func catalogue() []entry {
 	return []entry{
 		{name: cascade.NameRoute, note: "one model per query (paper, algorithm 1)", rule: byName(cascade.NameRoute, cascade.Params{})},
 		{
-			name: cascade.NameThreshold, note: "cheapest first until the estimate reaches a threshold",
+			name: cascade.NameThreshold, note: "cheapest first until the estimate reaches the depth's threshold",
 			rule: func(ctx context.Context, p *Problem, s *Sources) (Rule, error) {
 				return thresholdRule(ctx, p.Train, s.Train)
 			},
 		},
-		{name: cascade.NameCascade, note: "fixed order (paper, algorithm 2)", rule: byName(cascade.NameCascade, cascade.Params{})},
+		{name: cascade.NameCascade, note: "fixed order (paper, algorithm 2)", rule: cascadeRule},
 		{name: cascade.NameCascadeRoute, note: "the paper's algorithm 3, independent estimates", rule: byName(cascade.NameCascadeRoute, cascade.Params{})},
 		{name: cascade.NameCascadeRouteSlow, note: "without pruning", maxModels: 5, rule: byName(cascade.NameCascadeRouteSlow, cascade.Params{})},
 		{name: cascade.NameCascadeRouteGreedy, note: "looks one model ahead", rule: byName(cascade.NameCascadeRouteGreedy, cascade.Params{})},
@@ -83,8 +82,8 @@ func catalogue() []entry {
 		{name: CascadeRouteDepth3, note: "at most three models", rule: byName(cascade.NameCascadeRoute, cascade.Params{MaxDepth: 3})},
 		{name: CascadeRouteScaled, note: "deviations scaled by a fitted number", rule: scaledRule(cascade.NameCascadeRoute)},
 		{name: IndexIndependent, note: "reservation values, independent estimates", rule: byName(cascade.NameIndex, cascade.Params{})},
-		{name: CascadeRouteDependent, note: "algorithm 3 on", dependent: true, rule: byName(cascade.NameCascadeRoute, cascade.Params{})},
-		{name: cascade.NameIndex, note: "reservation values on", dependent: true, rule: byName(cascade.NameIndex, cascade.Params{})},
+		{name: CascadeRouteDependent, note: "algorithm 3 with a fitted scale on", dependent: true, rule: scaledRule(cascade.NameCascadeRoute)},
+		{name: cascade.NameIndex, note: "reservation values with a fitted scale on", dependent: true, rule: scaledRule(cascade.NameIndex)},
 	}
 }
 
@@ -192,44 +191,3 @@ type placed struct {
 
 // Start starts the query at that place.
 func (p *placed) Start(q int) Cursor { return p.Source.Start(p.places[q]) }
-
-// scales are the uncertainty scales that a scaled strategy chooses from.
-var scales = []float64{1, 0.7, 0.45, 0.25, 0.12, 0}
-
-// scaledRule chooses the uncertainty scale by the AUC on the train half.
-func scaledRule(name string) func(context.Context, *Problem, *Sources) (Rule, error) {
-	return func(ctx context.Context, p *Problem, s *Sources) (Rule, error) {
-		train, source := p.Train.head(s.Train, 2*gridQueries)
-		frame := singles(train).frame(nil)
-		low, high := span(&frame)
-		lambdas := logSpaced(low, high, 12, true)
-		var players []*Player
-		var rules []Rule
-		for _, scale := range scales {
-			base, err := cascade.New(name, cascade.Params{Scale: scale, NoExpect: scale == 0})
-			if err != nil {
-				return nil, err
-			}
-			rule, err := tuned(base)
-			if err != nil {
-				return nil, err
-			}
-			player, err := rule.player(name, "", source, lambdas)
-			if err != nil {
-				return nil, err
-			}
-			rules, players = append(rules, rule), append(players, player)
-		}
-		samples, err := Replay(ctx, train, players, 0, nil)
-		if err != nil {
-			return nil, err
-		}
-		best, top := 0, -1.0
-		for i, sample := range samples {
-			if auc := sample.Curve(nil).AUC(&frame); auc > top {
-				best, top = i, auc
-			}
-		}
-		return rules[best], nil
-	}
-}

@@ -35,6 +35,11 @@ const (
 	EstimatorNone = "none"
 )
 
+// Estimators returns what [Study].Estimator may be.
+func Estimators() []string {
+	return append([]string{EstimatorAuto, EstimatorNone}, estimate.Kinds()...)
+}
+
 // Noise is a simulation of estimates as the truth plus Gaussian noise: standard
 // deviations on the quality before and after a model has run, and on the cost
 // before and after, in US dollars. CostAnte 0 leaves the cost estimator alone;
@@ -96,9 +101,8 @@ func (s *Study) Validate() error {
 	if !slices.Contains([]Signals{"", SignalsAuto, SignalsVerdict, SignalsFeatures}, s.Signals) {
 		return fmt.Errorf("unknown signals %q; there are auto, verdict, features", s.Signals)
 	}
-	known := []string{"", EstimatorAuto, EstimatorNone, estimate.KindMean, estimate.KindSignal, estimate.KindGaussian, estimate.KindLatent}
-	if !slices.Contains(known, s.Estimator) {
-		return fmt.Errorf("unknown estimator %q; there are %s", s.Estimator, strings.Join(known[1:], ", "))
+	if known := Estimators(); s.Estimator != "" && !slices.Contains(known, s.Estimator) {
+		return fmt.Errorf("unknown estimator %q; there are %s", s.Estimator, strings.Join(known, ", "))
 	}
 	for _, name := range s.Strategies {
 		if !slices.Contains(StrategyNames(), name) {
@@ -229,25 +233,53 @@ func (s *Study) Problem(ctx context.Context) (*Problem, error) {
 	for _, e := range s.entries() {
 		needs[e.dependent] = true
 	}
-	s.setup = map[string]string{"estimates": fits.note}
+	fitted := map[string]*Sources{}
+	fit := func(kind string) (*Sources, error) {
+		if fitted[kind] == nil {
+			var err error
+			if fitted[kind], err = s.sources(ctx, h, kind); err != nil {
+				return nil, err
+			}
+		}
+		return fitted[kind], nil
+	}
+	note := fits.note
 	if needs[false] {
-		if p.Independent, err = s.sources(ctx, h, fits.independent); err != nil {
+		if p.Independent, err = fit(fits.independent); err != nil {
 			return nil, err
 		}
+		note += "; independent rows: " + fits.independent
 	}
-	if needs[true] && fits.dependent != "" {
-		if p.Dependent, err = s.sources(ctx, h, fits.dependent); err != nil {
-			return nil, err
+	if needs[true] && len(fits.dependent) > 0 {
+		candidates := make([]*Sources, len(fits.dependent))
+		for i, kind := range fits.dependent {
+			if candidates[i], err = fit(kind); err != nil {
+				return nil, err
+			}
+		}
+		if p.Dependent, err = chooseSources(ctx, p.Train, candidates); err != nil {
+			return nil, fmt.Errorf("choosing the dependent estimate: %w", err)
+		}
+		note += ", dependent rows: " + p.Dependent.Name
+		if len(candidates) > 1 {
+			note += ", chosen on the train half among " + strings.Join(fits.dependent, ", ")
 		}
 	}
+	s.setup = map[string]string{"estimates": note}
 	return p, nil
 }
 
 // kinds are the estimates of a study.
 type kinds struct {
-	independent, dependent string
-	note                   string
+	independent string
+	// dependent has the kinds to choose from on the train half.
+	dependent []string
+	note      string
 }
+
+// historyModels is up to how many models a regression for each set of models run,
+// as in the paper, has enough queries for each.
+const historyModels = 5
 
 // plan chooses the estimates and returns the halves with the signals they read.
 func (s *Study) plan() (*Halves, kinds, error) {
@@ -261,29 +293,26 @@ func (s *Study) plan() (*Halves, kinds, error) {
 		noise := estimate.Noise{Ante: s.Noise.Ante, Post: s.Noise.Post}
 		h.Train = estimate.Simulate(h.Train, noise, s.Seed*2+1)
 		h.Test = estimate.Simulate(h.Test, noise, s.Seed*2+2)
-		k.independent, k.dependent = estimate.KindSignal, estimate.KindLatent
+		k.independent, k.dependent = estimate.KindSignal, []string{estimate.KindLatent}
 		k.note = fmt.Sprintf("simulated: truth plus noise of %v before and %v after a model has run", s.Noise.Ante, s.Noise.Post)
 	case signals == SignalsVerdict:
 		h.Train, h.Test = verified(h.Train), verified(h.Test)
-		k.independent, k.dependent = estimate.KindMean, estimate.KindLatent
+		k.independent, k.dependent = estimate.KindMean, []string{estimate.KindLatent}
 		k.note = "a check judges every answer (quality is its verdict)"
 	default:
 		h.Train, h.Test = unverified(h.Train), unverified(h.Test)
-		// One latent estimate for all rows: a fit per history of runs, as in the
-		// paper, needs exponentially many fits and knows nothing of dependence.
-		k.independent, k.dependent = estimate.KindLatent, estimate.KindLatent
+		k.independent, k.dependent = estimate.KindLatent, []string{estimate.KindLatent}
+		if len(h.Train.Models) <= historyModels {
+			k.independent, k.dependent = estimate.KindLogistic, []string{estimate.KindLogistic, estimate.KindLatent}
+		}
 		k.note = "features of queries and answers; no check"
 	}
 	switch s.Estimator {
 	case "", EstimatorAuto:
 	case EstimatorNone:
-		k.dependent = ""
+		k.dependent = nil
 	default:
-		k.dependent = s.Estimator
-	}
-	k.note += "; independent rows: " + k.independent
-	if k.dependent != "" {
-		k.note += ", dependent rows: " + k.dependent
+		k.dependent = []string{s.Estimator}
 	}
 	return &h, k, nil
 }
@@ -340,14 +369,14 @@ func (s *Study) sources(ctx context.Context, h *Halves, kind string) (*Sources, 
 }
 
 // Online returns the halves as the study sees them, and the kind of estimate that
-// knows most: the dependent one unless there is none.
+// knows most: the first dependent one unless there is none.
 func (s *Study) Online() (*Halves, string, error) {
 	h, k, err := s.plan()
 	if err != nil {
 		return nil, "", err
 	}
-	if k.dependent != "" {
-		return h, k.dependent, nil
+	if len(k.dependent) > 0 {
+		return h, k.dependent[0], nil
 	}
 	return h, k.independent, nil
 }

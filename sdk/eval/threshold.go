@@ -12,15 +12,26 @@ import (
 	"github.com/stepfall/stepfall/sdk/cascade"
 )
 
-// costOrder returns the models from the cheapest to the dearest on average.
-func costOrder(o *Outcomes) []int {
+// costOrders returns the orders that a cascade chooses from: all models from the
+// cheapest to the dearest on average, and those alone that are better than all
+// cheaper ones, where that leaves any out.
+func costOrders(o *Outcomes) [][]int {
 	f := singles(o).frame(nil)
-	order := make([]int, len(o.Models))
-	for i := range order {
-		order[i] = i
+	all := make([]int, len(o.Models))
+	for i := range all {
+		all[i] = i
 	}
-	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(f.Models[a].Cost, f.Models[b].Cost) })
-	return order
+	slices.SortStableFunc(all, func(a, b int) int { return cmp.Compare(f.Models[a].Cost, f.Models[b].Cost) })
+	var front []int
+	for _, m := range all {
+		if len(front) == 0 || f.Models[m].Quality > f.Models[front[len(front)-1]].Quality {
+			front = append(front, m)
+		}
+	}
+	if len(front) == len(all) {
+		return [][]int{all}
+	}
+	return [][]int{all, front}
 }
 
 // prefixes holds what a threshold cascade meets on the train half: after its first
@@ -28,6 +39,7 @@ func costOrder(o *Outcomes) []int {
 // answer with the best estimate.
 type prefixes struct {
 	estimate, cost, quality [][]float64
+	uniform                 []float64 // thresholds to try at all depths
 }
 
 func newPrefixes(ctx context.Context, o *Outcomes, source Source, order []int) (*prefixes, error) {
@@ -60,53 +72,113 @@ func newPrefixes(ctx context.Context, o *Outcomes, source Source, order []int) (
 			return nil
 		})
 	}
-	return p, group.Wait()
-}
-
-// thresholdRule returns the rule of the threshold cascade: for a lambda, the depth
-// and the one threshold at every depth that have the greatest mean quality less
-// lambda times cost on the train half. A threshold for each depth would have as many
-// parameters as there are models.
-func thresholdRule(ctx context.Context, o *Outcomes, source Source) (Rule, error) {
-	order := costOrder(o)
-	p, err := newPrefixes(ctx, o, source, order)
-	if err != nil {
+	if err := group.Wait(); err != nil {
 		return nil, err
 	}
-	type candidate struct {
-		threshold     float64
-		depth         int
-		cost, quality float64
-	}
-	var candidates []candidate
-	for _, t := range p.levels(60) {
-		costs, qualities := make([]float64, len(order)), make([]float64, len(order))
-		for q := range p.cost {
-			stop := slices.IndexFunc(p.estimate[q], func(e float64) bool { return e >= t })
-			if stop < 0 {
-				stop = len(order) - 1
-			}
-			for d := range order {
-				costs[d] += p.cost[q][min(stop, d)]
-				qualities[d] += p.quality[q][min(stop, d)]
-			}
+	p.uniform = p.levels(60)
+	return p, nil
+}
+
+// thresholdRule returns the rule of the threshold cascade. For a lambda, it has the
+// order, the depth and the thresholds of the greatest mean quality less lambda times
+// cost on the train half: one threshold at every depth first, then each in turn as
+// long as that helps.
+func thresholdRule(ctx context.Context, o *Outcomes, source Source) (Rule, error) {
+	orders := costOrders(o)
+	var ladders []*prefixes
+	for _, order := range orders {
+		p, err := newPrefixes(ctx, o, source, order)
+		if err != nil {
+			return nil, err
 		}
-		n := float64(len(p.cost))
-		for d := range order {
-			candidates = append(candidates, candidate{t, d + 1, costs[d] / n, qualities[d] / n})
-		}
+		ladders = append(ladders, p)
 	}
 	return func(lambda float64) (cascade.Strategy, error) {
-		best, value := candidates[0], math.Inf(-1)
-		for _, c := range candidates {
-			if v := c.quality - lambda*c.cost; v > value {
-				best, value = c, v
+		var params cascade.Params
+		top := math.Inf(-1)
+		for i, p := range ladders {
+			thresholds, value := p.best(lambda)
+			if value > top {
+				top = value
+				params = cascade.Params{Order: orders[i], Thresholds: thresholds, MaxDepth: len(thresholds)}
 			}
 		}
-		return cascade.New(cascade.NameThreshold, cascade.Params{
-			Order: order, Thresholds: []float64{best.threshold}, MaxDepth: best.depth,
-		})
+		return cascade.New(cascade.NameThreshold, params)
 	}, nil
+}
+
+// best returns a threshold for each depth, the last of which always stops, and the
+// mean value on the train half.
+func (p *prefixes) best(lambda float64) ([]float64, float64) {
+	depths := len(p.estimate[0])
+	value := func(q, depth int) float64 { return p.quality[q][depth] - lambda*p.cost[q][depth] }
+	var thresholds []float64
+	top := math.Inf(-1)
+	for _, t := range p.uniform {
+		sums := make([]float64, depths)
+		for q, estimates := range p.estimate {
+			stop := slices.IndexFunc(estimates, func(e float64) bool { return e >= t })
+			if stop < 0 {
+				stop = depths - 1
+			}
+			for d := range sums {
+				sums[d] += value(q, min(stop, d))
+			}
+		}
+		for d, sum := range sums {
+			if sum > top {
+				top, thresholds = sum, slices.Repeat([]float64{t}, d+1)
+			}
+		}
+	}
+	for range 3 {
+		before := top
+		for depth := len(thresholds) - 2; depth >= 0; depth-- {
+			top += p.improve(thresholds, depth, value)
+		}
+		if top <= before {
+			break
+		}
+	}
+	return thresholds, top / float64(len(p.estimate))
+}
+
+// improve sets the threshold of one depth to the best one given the others and
+// returns what that gains, summed over the queries.
+func (p *prefixes) improve(thresholds []float64, depth int, value func(q, depth int) float64) float64 {
+	type reached struct{ estimate, gain float64 } // gain of stopping here over going on
+	var list []reached
+	now := 0.0
+	for q, estimates := range p.estimate {
+		d := 0
+		for d < depth && estimates[d] < thresholds[d] {
+			d++
+		}
+		if d < depth {
+			continue
+		}
+		for d++; d < len(thresholds)-1 && estimates[d] < thresholds[d]; {
+			d++
+		}
+		r := reached{estimates[depth], value(q, depth) - value(q, d)}
+		if r.estimate >= thresholds[depth] {
+			now += r.gain
+		}
+		list = append(list, r)
+	}
+	slices.SortFunc(list, func(a, b reached) int { return cmp.Compare(b.estimate, a.estimate) })
+	best, top, sum := math.Inf(1), 0.0, 0.0
+	for i, r := range list {
+		sum += r.gain
+		if sum > top && (i+1 == len(list) || list[i+1].estimate < r.estimate) {
+			best, top = r.estimate, sum
+		}
+	}
+	if !(top > now+1e-9) {
+		return 0
+	}
+	thresholds[depth] = best
+	return top - now
 }
 
 // levels returns at most n thresholds worth trying: quantiles of all estimates.

@@ -1,0 +1,166 @@
+package eval
+
+import (
+	"context"
+
+	"gonum.org/v1/gonum/floats"
+	"gonum.org/v1/gonum/stat"
+
+	"github.com/stepfall/stepfall/sdk/cascade"
+)
+
+// What is chosen on the train half is chosen by the AUC over all its queries, from a
+// curve of tunePoints lambdas; tuneResamples paired resamples tell a gain from luck.
+const (
+	tunePoints    = 16
+	tuneResamples = 60
+)
+
+// option is one way to play a strategy, on beliefs about the train half.
+type option struct {
+	rule   Rule
+	source Source
+}
+
+// aucs replays options over the train half and returns the AUC of each, on all
+// queries and on resamples of them.
+func aucs(ctx context.Context, train *Outcomes, options []option, seed uint64) (all []float64, resampled [][]float64, err error) {
+	head, source := train.head(options[0].source, gridQueries)
+	lambdas, err := SpreadLambdas(ctx, head, source, options[0].rule, tunePoints, seed)
+	if err != nil {
+		return nil, nil, err
+	}
+	players := make([]*Player, len(options))
+	for i, o := range options {
+		if players[i], err = o.rule.player("", "", o.source, lambdas); err != nil {
+			return nil, nil, err
+		}
+	}
+	samples, err := Replay(ctx, train, players, seed, nil)
+	if err != nil {
+		return nil, nil, err
+	}
+	models := singles(train)
+	frame := models.frame(nil)
+	for _, s := range samples {
+		all = append(all, s.Curve(nil).AUC(&frame))
+		resampled = append(resampled, make([]float64, tuneResamples))
+	}
+	boot := Bootstrap{Seed: seed}
+	for k := range tuneResamples {
+		w := boot.weights(k, len(train.Queries))
+		f := models.frame(w)
+		for i, s := range samples {
+			resampled[i][k] = s.Curve(w).AUC(&f)
+		}
+	}
+	return all, resampled, nil
+}
+
+// choose returns the place of the option with the greatest AUC on the train half, or
+// 0 when that does not beat the first option by a standard error.
+func choose(ctx context.Context, train *Outcomes, options []option) (int, error) {
+	if len(options) == 1 {
+		return 0, nil
+	}
+	all, resampled, err := aucs(ctx, train, options, 0)
+	if err != nil {
+		return 0, err
+	}
+	best := floats.MaxIdx(all)
+	gains := make([]float64, tuneResamples)
+	floats.SubTo(gains, resampled[best], resampled[0])
+	if all[best]-all[0] > stat.StdDev(gains, nil) {
+		return best, nil
+	}
+	return 0, nil
+}
+
+// scales are the factors on the deviations of estimates that are tried; the first
+// takes them as they are.
+var scales = []float64{1, 0.7, 0.45, 0.25, 0.12, 0}
+
+// fittedScale returns the factor on the deviations of the estimates that serves best
+// on the train half: 1 unless another one gains more than a standard error. It is a
+// property of the estimates, found by index because that is the fastest.
+func (s *Sources) fittedScale(ctx context.Context, train *Outcomes) (float64, error) {
+	if s.scale != nil {
+		return *s.scale, nil
+	}
+	options := make([]option, len(scales))
+	for i, scale := range scales {
+		rule, err := indexRule(scale)
+		if err != nil {
+			return 0, err
+		}
+		options[i] = option{rule, s.Train}
+	}
+	best, err := choose(ctx, train, options)
+	if err != nil {
+		return 0, err
+	}
+	s.scale = &scales[best]
+	return scales[best], nil
+}
+
+func indexRule(scale float64) (Rule, error) { return scaled(cascade.NameIndex, scale) }
+
+// scaled returns the rule of a strategy with its deviations multiplied by a factor.
+func scaled(name string, scale float64) (Rule, error) {
+	base, err := cascade.New(name, cascade.Params{Scale: scale, NoExpect: scale == 0})
+	if err != nil {
+		return nil, err
+	}
+	return tuned(base)
+}
+
+// scaledRule is the rule of a strategy at the fitted scale.
+func scaledRule(name string) func(context.Context, *Problem, *Sources) (Rule, error) {
+	return func(ctx context.Context, p *Problem, s *Sources) (Rule, error) {
+		scale, err := s.fittedScale(ctx, p.Train)
+		if err != nil {
+			return nil, err
+		}
+		return scaled(name, scale)
+	}
+}
+
+// cascadeRule is the rule of the cascade over all models by cost, or where that is
+// better on the train half over those that are better than all cheaper ones.
+func cascadeRule(ctx context.Context, p *Problem, s *Sources) (Rule, error) {
+	var options []option
+	for _, order := range costOrders(p.Train) {
+		base, err := cascade.New(cascade.NameCascade, cascade.Params{Order: order})
+		if err != nil {
+			return nil, err
+		}
+		rule, err := tuned(base)
+		if err != nil {
+			return nil, err
+		}
+		options = append(options, option{rule, s.Train})
+	}
+	best, err := choose(ctx, p.Train, options)
+	if err != nil {
+		return nil, err
+	}
+	return options[best].rule, nil
+}
+
+// chooseSources returns the estimates to decide on: the first, unless index gains
+// more than a standard error on others.
+func chooseSources(ctx context.Context, train *Outcomes, candidates []*Sources) (*Sources, error) {
+	rule, err := indexRule(1)
+	if err != nil {
+		return nil, err
+	}
+	options := make([]option, len(candidates))
+	for i, s := range candidates {
+		options[i] = option{rule, s.Train}
+	}
+	best, err := choose(ctx, train, options)
+	if err != nil {
+		return nil, err
+	}
+	return candidates[best], nil
+}

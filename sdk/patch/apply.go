@@ -183,10 +183,13 @@ func (a *applied) set(name, content string, remove bool) error {
 	file, ok := a.files[name]
 	if !ok {
 		file = &File{Path: name}
-		if info, err := fs.Stat(a.tree, name); err == nil {
-			if info.IsDir() {
-				return &Error{Path: name, Reason: "is a folder"}
-			}
+		switch info, err := fs.Stat(a.tree, name); {
+		case errors.Is(err, fs.ErrNotExist):
+		case err != nil:
+			return &Error{Path: name, Reason: fmt.Sprintf("cannot be written: %v", err)}
+		case info.IsDir():
+			return &Error{Path: name, Reason: "is a folder"}
+		default:
 			file.Mode = info.Mode().Perm()
 		}
 		a.files[name] = file

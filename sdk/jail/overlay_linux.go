@@ -1,0 +1,166 @@
+package jail
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// work shows the work tree: itself, as an overlay, or as a copy where overlays
+// are refused.
+func (t *tree) work() error {
+	if t.order.Dir == "" {
+		return nil
+	}
+	if t.order.InPlace {
+		return t.bind(t.order.Dir, 0)
+	}
+	_, err := t.overlay(t.order.Dir, []string{t.order.Dir}, func(upper string) error {
+		return ownTree(t.order.Dir, upper, t.order.UID, t.order.GID)
+	})
+	if err != nil {
+		target := filepath.Join(t.root, t.order.Dir)
+		if err := os.MkdirAll(target, 0o755); err != nil {
+			return err
+		}
+		return copyTree(t.order.Dir, target, t.order.UID, t.order.GID)
+	}
+	return nil
+}
+
+func (t *tree) caches() error {
+	for _, cache := range t.order.Caches {
+		var lower []string
+		for _, dir := range cache.Lower {
+			if info, err := os.Stat(dir); err == nil && info.IsDir() {
+				lower = append(lower, dir)
+			}
+		}
+		upper, err := t.overlay(cache.Path, lower, func(upper string) error {
+			if cache.Deep && len(lower) == 1 {
+				return ownTree(lower[0], upper, t.order.UID, t.order.GID)
+			}
+			return t.ownFirstLevel(lower, upper)
+		})
+		if err != nil {
+			// An empty cache is slow, and right.
+			upper = filepath.Join(t.root, cache.Path)
+			if err := t.makeOwned(upper); err != nil {
+				return err
+			}
+		}
+		if cache.Keep == "" {
+			continue
+		}
+		keep, err := t.bindHidden(cache.Keep)
+		if err != nil {
+			return err
+		}
+		t.kept = append(t.kept, kept{strings.TrimPrefix(upper, t.root), keep, cache.Deep})
+	}
+	return nil
+}
+
+// makeOwned makes a directory that belongs to the command.
+func (t *tree) makeOwned(dir string) error {
+	if err := os.MkdirAll(dir, 0o755); err != nil || t.order.UID < 0 {
+		return err
+	}
+	return os.Chown(dir, t.order.UID, t.order.GID)
+}
+
+// overlay mounts the lower directories under a fresh upper one, as at in the
+// new root, and returns the upper directory. When the command has another uid,
+// it is given the upper directory, and own puts into it what must be its own:
+// before the mount, because an overlay remembers owners.
+func (t *tree) overlay(at string, lower []string, own func(upper string) error) (string, error) {
+	base := filepath.Join(t.layers, strconv.Itoa(t.overlays))
+	t.overlays++
+	upper, work, target := filepath.Join(base, "upper"), filepath.Join(base, "work"), filepath.Join(t.root, at)
+	for _, dir := range []string{upper, work, target} {
+		if err := os.MkdirAll(dir, 0o755); err != nil {
+			return "", err
+		}
+	}
+	var names []string
+	for i, dir := range lower {
+		// A short name without the characters that the options give a meaning to.
+		name := filepath.Join(base, strconv.Itoa(i))
+		if err := os.Mkdir(name, 0o755); err != nil {
+			return "", err
+		}
+		if err := unix.Mount(dir, name, "", unix.MS_BIND, ""); err != nil {
+			return "", fmt.Errorf("showing %s: %w", dir, err)
+		}
+		names = append(names, name)
+	}
+	if len(names) == 0 {
+		empty := filepath.Join(base, "empty")
+		if err := os.Mkdir(empty, 0o755); err != nil {
+			return "", err
+		}
+		names = append(names, empty)
+	}
+	if t.order.UID >= 0 {
+		if err := errors.Join(t.makeOwned(upper), own(upper)); err != nil {
+			return "", err
+		}
+	}
+	options := "lowerdir=" + strings.Join(names, ":") + ",upperdir=" + upper + ",workdir=" + work + ",userxattr"
+	if err := unix.Mount("overlay", target, "overlay", unix.MS_NOSUID|unix.MS_NODEV, options); err != nil {
+		return "", fmt.Errorf("mounting an overlay: %w", err)
+	}
+	for i := range lower {
+		// The overlay has mounts of its own; these would be ways round it.
+		if err := unix.Unmount(names[i], unix.MNT_DETACH); err != nil {
+			return "", fmt.Errorf("hiding %s: %w", lower[i], err)
+		}
+	}
+	return upper, nil
+}
+
+// ownFirstLevel makes the directories of the first level of lower belong to the
+// command, so that it can add files to them: build caches have no deeper ones.
+func (t *tree) ownFirstLevel(lower []string, upper string) error {
+	for _, dir := range lower {
+		entries, err := os.ReadDir(dir)
+		if err != nil {
+			return err
+		}
+		for _, entry := range entries {
+			if !entry.IsDir() {
+				continue
+			}
+			path := filepath.Join(upper, entry.Name())
+			if err := os.Mkdir(path, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
+				return err
+			}
+			if err := os.Chown(path, t.order.UID, t.order.GID); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// bindHidden shows dir at a place that only the first process uses.
+func (t *tree) bindHidden(dir string) (string, error) {
+	name := filepath.Join(t.layers, "keep"+strconv.Itoa(t.overlays))
+	t.overlays++
+	if err := os.MkdirAll(name, 0o700); err != nil {
+		return "", err
+	}
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return "", err
+	}
+	if err := unix.Mount(dir, name, "", unix.MS_BIND, ""); err != nil {
+		return "", fmt.Errorf("showing %s: %w", dir, err)
+	}
+	return strings.TrimPrefix(name, t.root), nil
+}

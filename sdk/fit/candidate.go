@@ -18,6 +18,8 @@ type candidate struct {
 	// at each, on the validation rows.
 	values  []float64
 	results []replayed
+	// usual says that the deviations are the estimators' own, and nothing else limited.
+	usual bool
 }
 
 // scales are the uncertainty scales that are tried, from the paper's to none.
@@ -70,6 +72,7 @@ func candidates(name string, fixed cascade.Params, t *outcome.Table) ([]*candida
 		if out[i], err = newCandidate(name, p); err != nil {
 			return nil, err
 		}
+		out[i].usual = i == 0 && p.Scale == 1
 	}
 	return out, nil
 }

@@ -102,13 +102,23 @@ func qualityAt(sorted []Point, budget float64) float64 {
 }
 
 // best returns the candidate of greatest merit on the points that pointsOf gives.
+// The estimators' own deviations stand unless another candidate is better by more
+// than chance.
 func best(t *outcome.Table, candidates []*candidate, budget float64, pointsOf func(*candidate) []Point) *candidate {
 	var chosen *candidate
 	top := math.Inf(-1)
 	for _, c := range candidates {
-		if m := merit(t, pointsOf(c), budget); chosen == nil || m > top {
+		m := merit(t, pointsOf(c), budget)
+		if c.usual {
+			m += chance / math.Sqrt(float64(len(t.Queries)))
+		}
+		if chosen == nil || m > top {
 			chosen, top = c, m
 		}
 	}
 	return chosen
 }
+
+// chance over the root of the number of queries is about the standard error of the
+// difference in merit of two candidates, whose decisions differ on few queries.
+const chance = 0.05

@@ -61,7 +61,7 @@ func (s *stage) grid(ctx context.Context, name string, list []*candidate, n int)
 	return s.extend(ctx, list, pending)
 }
 
-// most returns the n candidates of greatest merit.
+// most returns the n candidates of greatest merit, the usual one among them.
 func (s *stage) most(list []*candidate, budget float64, n int) []*candidate {
 	t := s.table.Rows(s.rows)
 	merits := make(map[*candidate]float64, len(list))
@@ -70,5 +70,8 @@ func (s *stage) most(list []*candidate, budget float64, n int) []*candidate {
 	}
 	list = slices.Clone(list)
 	slices.SortStableFunc(list, func(a, b *candidate) int { return cmp.Compare(merits[b], merits[a]) })
+	if i := slices.IndexFunc(list, func(c *candidate) bool { return c.usual }); i >= n {
+		list[n-1] = list[i]
+	}
 	return list[:min(n, len(list))]
 }

@@ -4,7 +4,9 @@ import "slices"
 
 // Threshold runs the models in a fixed order and stops once the post-hoc estimate
 // of the model that ran last reaches its threshold. It is the cascade of earlier
-// work, and the baseline for all others.
+// work, and the baseline for all others. An estimate that equals the threshold is a
+// tie: with a gamma above 0, that is the probability of stopping there. Without one
+// the step stops: what reaches the threshold is good enough.
 type Threshold struct {
 	common
 	order      []int
@@ -22,7 +24,7 @@ func NewThreshold(p Params) (*Threshold, error) {
 	return &Threshold{common: c, order: slices.Clone(p.Order), thresholds: slices.Clone(p.Thresholds), answer: p.Answer}, nil
 }
 
-// Tune implements [Tunable]: the values are thresholds, and gamma has no effect.
+// Tune implements [Tunable]: the values are thresholds.
 func (t *Threshold) Tune(thresholds []float64, gamma float64) (Strategy, error) {
 	if _, err := newCommon(Params{Thresholds: thresholds, Gamma: gamma}); err != nil {
 		return nil, err
@@ -36,8 +38,14 @@ func (t *Threshold) Tune(thresholds []float64, gamma float64) (Strategy, error) 
 func (t *Threshold) Decide(s *State) Decision {
 	s.check()
 	d := Decision{Run: Stop, Answer: s.answer(t.answer)}
-	if n := len(s.Ran); n > 0 && s.Beliefs[s.Ran[n-1]].Mean >= at(t.thresholds, n-1) || t.DepthReached(s) {
+	if t.DepthReached(s) {
 		return d
+	}
+	if n := len(s.Ran); n > 0 {
+		over := s.Beliefs[s.Ran[n-1]].Mean - at(t.thresholds, n-1)
+		if over > tieTolerance || over >= -tieTolerance && (t.gamma == 0 || t.cheap(s)) {
+			return d
+		}
 	}
 	if next := s.after(t.order); next < s.length(t.order) {
 		d.Run = s.nth(t.order, next)

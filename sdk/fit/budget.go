@@ -87,13 +87,6 @@ func (f *fitter) bisect(a, b Point, budget float64) ([]float64, float64, error) 
 	// The jump: at either value ties go to the cheapest with gamma 1 and to the
 	// dearest with gamma 0; the share in between spends the budget.
 	value := a.Value
-	if f.isThreshold() {
-		// A threshold has no ties to mix: the cheaper side keeps the budget.
-		if b.CostUSD <= budget {
-			value = b.Value
-		}
-		return []float64{value}, 1, nil
-	}
 	cheap, err := f.at([]float64{value}, 1)
 	if err != nil {
 		return nil, 0, err
@@ -111,10 +104,19 @@ func (f *fitter) bisect(a, b Point, budget float64) ([]float64, float64, error) 
 	return []float64{value}, 1, nil
 }
 
-func (f *fitter) isThreshold() bool { return f.options.Strategy == cascade.NameThreshold }
+// beyond is by how much a threshold is raised to have ties go on: what counts as a
+// tie is closer.
+const beyond = 4e-8
 
-// at replays the candidate at the given values, one for each depth.
+// at replays the candidate at the given values, one for each depth, with a gamma of 1
+// (ties go to the cheapest) or 0.
 func (f *fitter) at(values []float64, gamma float64) (Point, error) {
+	if gamma == 0 && f.options.Strategy == cascade.NameThreshold {
+		values = slices.Clone(values)
+		for i := range values {
+			values[i] += beyond
+		}
+	}
 	s, err := f.candidate.base.Tune(values, gamma)
 	if err != nil {
 		return Point{}, err
@@ -141,30 +143,37 @@ func (f *fitter) play(s cascade.Strategy) (Point, error) {
 	return results[0].point(0), nil
 }
 
-// settle writes values and gamma into the profile, with what they do. The two sides
-// of the coin are averaged.
-func (f *fitter) settle(values []float64, gamma float64) error {
+// mixed replays the candidate at the given values, both sides of the coin, in the
+// shares that gamma gives them.
+func (f *fitter) mixed(values []float64, gamma float64) (Point, error) {
 	cheap, err := f.at(values, 1)
+	if err != nil || gamma == 1 {
+		return cheap, err
+	}
+	dear, err := f.at(values, 0)
+	if err != nil {
+		return Point{}, err
+	}
+	blend := func(a, b float64) float64 { return gamma*a + (1-gamma)*b }
+	cheap.CostUSD = blend(cheap.CostUSD, dear.CostUSD)
+	cheap.Quality = blend(cheap.Quality, dear.Quality)
+	cheap.Steps = blend(cheap.Steps, dear.Steps)
+	return cheap, nil
+}
+
+// settle writes values and gamma into the profile, with what they do.
+func (f *fitter) settle(values []float64, gamma float64) error {
+	p, err := f.mixed(values, gamma)
 	if err != nil {
 		return err
 	}
-	if gamma < 1 {
-		dear, err := f.at(values, 0)
-		if err != nil {
-			return err
-		}
-		blend := func(a, b float64) float64 { return gamma*a + (1-gamma)*b }
-		cheap.CostUSD = blend(cheap.CostUSD, dear.CostUSD)
-		cheap.Quality = blend(cheap.Quality, dear.Quality)
-		cheap.Steps = blend(cheap.Steps, dear.Steps)
-	}
 	s := &f.profile.Strategy
 	s.Gamma = gamma
-	if f.isThreshold() {
+	if f.options.Strategy == cascade.NameThreshold {
 		s.Thresholds = values
 	} else {
 		s.Lambdas = values
 	}
-	f.profile.Expected = Expected{CostUSD: cheap.CostUSD, Quality: cheap.Quality, Steps: cheap.Steps}
+	f.profile.Expected = Expected{CostUSD: p.CostUSD, Quality: p.Quality, Steps: p.Steps}
 	return nil
 }

@@ -37,7 +37,7 @@ const (
 // search refines constant values that meet the budget. What it finds counts only if
 // the quality is higher at no higher cost.
 func (f *fitter) search(values []float64, gamma, budget float64) ([]float64, float64, error) {
-	base, err := f.at(values, gamma)
+	base, err := f.mixed(values, gamma)
 	if err != nil {
 		return nil, 0, err
 	}
@@ -141,7 +141,7 @@ func (f *fitter) repetitive(values []float64, gamma, budget float64, base Point)
 		if err != nil {
 			return nil, 0, err
 		}
-		p, err := f.at(v, g)
+		p, err := f.mixed(v, g)
 		if err != nil {
 			return nil, 0, err
 		}

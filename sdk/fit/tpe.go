@@ -14,7 +14,7 @@ type interval struct{ low, high float64 }
 // and the number of samples among which the most promising is tried.
 const (
 	tpeStart   = 12
-	tpeGood    = 0.25
+	tpeGood    = 0.15
 	tpeSamples = 24
 )
 
@@ -61,36 +61,60 @@ func tpe(rng *rand.Rand, space []interval, trials int, f func([]float64) (float6
 // promising samples the density of the good values and returns the sample that is
 // likeliest under it relative to the density of the rest.
 func promising(rng *rand.Rand, s interval, good, rest []float64) float64 {
+	likely, unlikely := newParzen(s, good), newParzen(s, rest)
 	best, top := s.low, math.Inf(-1)
 	for range tpeSamples {
-		x := s.low + rng.Float64()*(s.high-s.low)
-		if k := rng.IntN(len(good) + 1); k < len(good) {
-			x = min(max(good[k]+width(s, len(good))*rng.NormFloat64(), s.low), s.high)
-		}
-		if ratio := parzen(s, good, x) / parzen(s, rest, x); ratio > top {
+		x := likely.sample(rng)
+		if ratio := likely.at(x) / unlikely.at(x); ratio > top {
 			best, top = x, ratio
 		}
 	}
 	return best
 }
 
-// width is the bandwidth for n values.
-func width(s interval, n int) float64 {
-	return (s.high - s.low) / 4 * math.Pow(float64(n), -0.2)
+// parzen is a mixture of normals around values, each as wide as the way to its
+// farther neighbour, and of one uniform component.
+type parzen struct {
+	interval
+	values, widths []float64 // in order
 }
 
-// parzen is the density of normals around the values, mixed with one uniform
-// component.
-func parzen(s interval, values []float64, x float64) float64 {
+func newParzen(s interval, values []float64) *parzen {
+	p := &parzen{s, slices.Sorted(slices.Values(values)), make([]float64, len(values))}
 	span := s.high - s.low
+	narrowest := span / float64(min(100, len(values)+2))
+	for i, v := range p.values {
+		left, right := v-s.low, s.high-v
+		if i > 0 {
+			left = v - p.values[i-1]
+		}
+		if i+1 < len(p.values) {
+			right = p.values[i+1] - v
+		}
+		p.widths[i] = min(max(left, right, narrowest), span)
+	}
+	return p
+}
+
+// sample draws from the mixture, kept within the interval.
+func (p *parzen) sample(rng *rand.Rand) float64 {
+	k := rng.IntN(len(p.values) + 1)
+	if k == len(p.values) {
+		return p.low + rng.Float64()*(p.high-p.low)
+	}
+	return min(max(p.values[k]+p.widths[k]*rng.NormFloat64(), p.low), p.high)
+}
+
+// at is the density.
+func (p *parzen) at(x float64) float64 {
+	span := p.high - p.low
 	if span <= 0 {
 		return 1
 	}
-	w := width(s, max(len(values), 1))
 	density := 1 / span
-	for _, v := range values {
-		d := (x - v) / w
-		density += math.Exp(-d*d/2) / (w * math.Sqrt(2*math.Pi))
+	for i, v := range p.values {
+		d := (x - v) / p.widths[i]
+		density += math.Exp(-d*d/2) / (p.widths[i] * math.Sqrt(2*math.Pi))
 	}
-	return density / float64(len(values)+1)
+	return density / float64(len(p.values)+1)
 }

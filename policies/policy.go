@@ -161,6 +161,14 @@ type Plugin struct {
 	StartTimeout time.Duration `policy:"start_timeout" above:"0" default:"10s"`
 	// Longest call, unless the block that uses the plugin says otherwise.
 	CallTimeout time.Duration `policy:"call_timeout" above:"0" default:"30s"`
+	// Most model calls that the plugin may have made for it during one verification or
+	// one estimate; the next one is refused.
+	ModelCalls int `policy:"model_calls" min:"1" default:"20"`
+	// Cost of them, in US dollars, from which the next one is refused; 0 is no limit
+	// but the verifier's max_usd.
+	ModelUSD float64 `policy:"model_usd" min:"0"`
+	// Longest of them.
+	ModelTimeout time.Duration `policy:"model_timeout" above:"0" default:"60s"`
 	// Memory that the plugin and what it starts may use; 0 is no limit. It requires "memory".
 	Memory Bytes `policy:"memory" min:"0" default:"0B"`
 }

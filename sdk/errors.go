@@ -11,3 +11,13 @@ var (
 	// ErrPluginUnavailable: an estimator or verifier could not be reached.
 	ErrPluginUnavailable = errors.New("plugin unavailable")
 )
+
+// SpentUSD returns what a call of a verifier or an estimator has cost although it
+// failed: an error in the chain has a method SpentUSD.
+func SpentUSD(err error) float64 {
+	var spender interface{ SpentUSD() float64 }
+	if errors.As(err, &spender) {
+		return max(0, spender.SpentUSD())
+	}
+	return 0
+}

@@ -35,6 +35,9 @@ type QualityRequest struct {
 // QualityResponse holds one estimate for each of the request's models, in order.
 type QualityResponse struct {
 	Estimates []Estimate
+	// CostUSD is what making the estimates cost, by calls of models. It counts
+	// towards the step's cost.
+	CostUSD float64
 }
 
 // QualityEstimator says how good answers will be (before a model has run) or are

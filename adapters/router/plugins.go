@@ -38,6 +38,9 @@ func (s *setup) plugins(o *Options, c *middleware.Config) error {
 		if err != nil {
 			return fmt.Errorf("verifier %s: %w", v.Name, err)
 		}
+		if v.MaxUSD > 0 {
+			plugin = budgeted{plugin, v.MaxUSD}
+		}
 		own := step.Verifier{
 			Name: v.Name, Verifier: plugin, Models: v.Models, MaxCostUSD: v.MaxUSD, Timeout: v.Timeout,
 			OnUnavailable: map[string]step.Unavailable{"fail": step.UnavailableFail, "accept": step.UnavailableAccept}[v.OnUnavailable],
@@ -62,6 +65,17 @@ func (s *setup) plugins(o *Options, c *middleware.Config) error {
 	return nil
 }
 
+// budgeted keeps the model calls of a verification within its max_usd.
+type budgeted struct {
+	sdk.Verifier
+	usd float64
+}
+
+// Verify implements [sdk.Verifier].
+func (b budgeted) Verify(ctx context.Context, req *sdk.VerifyRequest) (*sdk.Verdict, error) {
+	return b.Verifier.Verify(wire.WithModelBudget(ctx, b.usd), req)
+}
+
 // hostConfig turns the policy's plugin blocks into the host's settings.
 func (s *setup) hostConfig(o *Options) host.Config {
 	p := s.policy
@@ -74,6 +88,7 @@ func (s *setup) hostConfig(o *Options) host.Config {
 		settings := host.PluginConfig{
 			PassEnv: b.Env, SHA256: b.Checksum, StartTimeout: b.StartTimeout, CallTimeout: b.CallTimeout, VerifyTimeout: verifyTimeout(p, b),
 			Isolation: host.Isolation(b.Isolation), Memory: int64(b.Memory), Require: b.Require,
+			Models: wire.ModelLimits{Calls: b.ModelCalls, CostUSD: b.ModelUSD, Timeout: b.ModelTimeout},
 		}
 		if b.Path != "" {
 			settings.Path = s.path(b.Path)
@@ -139,8 +154,10 @@ func (c estimators) EstimateQuality(ctx context.Context, req *sdk.QualityRequest
 			continue
 		}
 		resp, err := e.ask(ctx, req)
+		out.CostUSD += sdk.SpentUSD(err)
 		switch {
 		case err == nil:
+			out.CostUSD += resp.CostUSD
 			take(resp, e.block.Models)
 		case e.block.OnUnavailable == "fail":
 			return nil, fmt.Errorf("%w: %s: %w", step.ErrEstimatorUnavailable, e.block.Name, err)
@@ -151,6 +168,7 @@ func (c estimators) EstimateQuality(ctx context.Context, req *sdk.QualityRequest
 	}
 	resp, err := c.last.EstimateQuality(ctx, req)
 	if err == nil && len(resp.Estimates) == len(req.Models) {
+		out.CostUSD += resp.CostUSD
 		take(resp, nil)
 	}
 	return out, err

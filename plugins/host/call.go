@@ -9,19 +9,20 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/stepfall/stepfall/sdk"
 	"github.com/stepfall/stepfall/sdk/plugin/wire"
 )
 
 // call runs one call of the plugin: it gets a process, waits for a free slot,
 // sets the deadline, counts, and repeats an idempotent call once when the process
-// is lost.
+// is lost, unless money was spent.
 func (i *instance) call(ctx context.Context, timeout time.Duration, idempotent bool, do func(context.Context, *session) error) error {
 	begun := time.Now()
 	callCtx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	retried := false
 	err := i.once(ctx, callCtx, do)
-	if idempotent && lost(err) && callCtx.Err() == nil {
+	if idempotent && lost(err) && callCtx.Err() == nil && sdk.SpentUSD(err) == 0 {
 		retried = true
 		err = i.once(ctx, callCtx, do)
 	}
@@ -69,7 +70,11 @@ func (i *instance) explain(ctx context.Context, s *session, err error) error {
 		return nil
 	}
 	if ctx.Err() != nil {
-		return fmt.Errorf("plugin %s (%s): %w", i.plugin, i.name, context.Cause(ctx))
+		ended := fmt.Errorf("plugin %s (%s): %w", i.plugin, i.name, context.Cause(ctx))
+		if usd := sdk.SpentUSD(err); usd > 0 {
+			return &wire.SpentError{Err: ended, CostUSD: usd}
+		}
+		return ended
 	}
 	var unavailable *UnavailableError
 	if errors.As(err, &unavailable) || permanent(err) || errors.Is(err, ErrClosed) {

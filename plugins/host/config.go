@@ -56,6 +56,9 @@ type PluginConfig struct {
 	// Read are absolute paths that a sandboxed plugin may read, besides the
 	// system's, those of its program, and Config.Dir.
 	Read []string
+	// Models bounds the model calls of the plugin during one call of the host. Zero
+	// fields mean 20 calls, of up to a minute each, at any cost.
+	Models wire.ModelLimits
 	// Insecure turns mutual TLS off, for plugins that cannot do it.
 	Insecure bool
 	// StartTimeout is the longest start, configuring included; 0 means 20 s.
@@ -78,6 +81,10 @@ func (c PluginConfig) withDefaults() PluginConfig {
 	set(&c.CallTimeout, 10*time.Second)
 	set(&c.VerifyTimeout, 10*time.Minute)
 	set(&c.StopGrace, time.Second)
+	set(&c.Models.Timeout, time.Minute)
+	if c.Models.Calls == 0 {
+		c.Models.Calls = 20
+	}
 	return c
 }
 

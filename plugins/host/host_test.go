@@ -3,7 +3,6 @@
 package host_test
 
 import (
-	"context"
 	"errors"
 	"maps"
 	"os"
@@ -105,34 +104,6 @@ func TestVerifyWithEvents(t *testing.T) {
 	want := []wire.Event{{Done: 1, Total: 3, Message: "check"}, {Done: 2, Total: 3, Message: "check"}, {Done: 3, Total: 3, Message: "check"}, {Log: "a line"}}
 	if diff := cmp.Diff(want, events); diff != "" {
 		t.Error(diff)
-	}
-}
-
-func TestModelCallsAreMadeByTheHostAndCounted(t *testing.T) {
-	type key struct{}
-	h := newHost(t, host.Config{Models: wire.ModelCallerFunc(func(ctx context.Context, model string, q *sdk.Query) (*sdk.Answer, error) {
-		if ctx.Value(key{}) != "caller" {
-			t.Error("the model call has not the context of the verification")
-		}
-		return &sdk.Answer{Text: model + " says yes to " + q.LastUserText(), CostUSD: 0.25}, nil
-	})})
-	v := verifier(t, h, nil)
-	ctx := context.WithValue(within(t, 20*time.Second), key{}, "caller")
-	got, err := v.Verify(ctx, &sdk.VerifyRequest{Query: query("q"), Answer: &sdk.Answer{Text: "judge"}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got.Evidence != "judge says yes to good?" || got.CostUSD != 0.75 {
-		t.Errorf("evidence %q, cost %v", got.Evidence, got.CostUSD)
-	}
-}
-
-func TestModelCallsNeedAHostThatOffersThem(t *testing.T) {
-	v := verifier(t, newHost(t, host.Config{}), nil)
-	_, err := v.Verify(within(t, 20*time.Second), &sdk.VerifyRequest{Query: query("q"), Answer: &sdk.Answer{Text: "judge"}})
-	var call *host.CallError
-	if !errors.As(err, &call) || !strings.Contains(err.Error(), wire.ErrNoModelCalls.Error()) {
-		t.Errorf("got %v", err)
 	}
 }
 

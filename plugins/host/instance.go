@@ -300,11 +300,12 @@ func (i *instance) newSession(ctx context.Context) (_ *session, err error) {
 	if s.info.MaxConcurrency > 0 {
 		s.slots = make(chan struct{}, s.info.MaxConcurrency)
 	}
-	if s.info.Has(wire.FeatureModelCalls) && h.cfg.Models != nil {
+	// Nobody would count what a cost estimator spends.
+	if s.info.Has(wire.FeatureModelCalls) && h.cfg.Models != nil && i.role != wire.CostEstimator {
 		var modelsCtx context.Context
 		modelsCtx, s.cancel = context.WithCancel(context.WithoutCancel(ctx))
 		stop := context.AfterFunc(ctx, s.cancel) // the start's deadline holds for opening
-		s.models, err = client.ServeModels(modelsCtx, h.cfg.Models)
+		s.models, err = client.ServeModels(modelsCtx, wire.ModelCallerFunc(i.callModel), i.settings.Models)
 		if err != nil {
 			return nil, err
 		}

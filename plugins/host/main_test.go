@@ -139,7 +139,11 @@ func testPlugin() plugin.Plugin {
 type testEstimator struct{ testConfig }
 
 func (e *testEstimator) EstimateQuality(ctx context.Context, req *sdk.QualityRequest) (*sdk.QualityResponse, error) {
-	if err := e.act(ctx, req.Query.LastUserText()); err != nil {
+	if req.Query.LastUserText() == "judge" {
+		if _, err := plugin.Models(ctx).CallModel(ctx, "judge", query("good?")); err != nil {
+			return nil, err
+		}
+	} else if err := e.act(ctx, req.Query.LastUserText()); err != nil {
 		return nil, err
 	}
 	out := &sdk.QualityResponse{}
@@ -237,12 +241,19 @@ func (v *testVerifier) Verify(ctx context.Context, req *sdk.VerifyRequest) (*sdk
 	if req.Answer.Text == "good" {
 		out.Outcome, out.Score = sdk.Passed, 1
 	}
-	if req.Answer.Text == "judge" {
-		answer, err := plugin.Models(ctx).CallModel(ctx, "judge", &sdk.Query{Messages: []sdk.Message{{Role: sdk.RoleUser, Parts: []sdk.Part{sdk.TextPart("good?")}}}})
-		if err != nil {
-			return nil, err
+	var judges int
+	if n, err := fmt.Sscanf(req.Answer.Text, "judge %d", &judges); n == 1 && err == nil {
+		for range judges {
+			answer, err := plugin.Models(ctx).CallModel(ctx, "judge", query("good?"))
+			if errors.Is(err, plugin.ErrModelLimit) {
+				return nil, fmt.Errorf("no more: %w", err)
+			}
+			if err != nil {
+				return nil, err
+			}
+			out.Evidence = answer.Text
 		}
-		out.Evidence, out.CostUSD = answer.Text, 0.5
+		out.CostUSD = 0.5
 	}
 	if req.Answer.Text == "nothing" {
 		return nil, nil

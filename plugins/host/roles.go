@@ -45,7 +45,7 @@ func (e *QualityEstimator) EstimateQuality(ctx context.Context, req *sdk.Quality
 	if out[0].Err != nil {
 		return nil, e.i.explain(ctx, nil, out[0].Err)
 	}
-	return &sdk.QualityResponse{Estimates: out[0].Estimates}, nil
+	return &sdk.QualityResponse{Estimates: out[0].Estimates, CostUSD: out[0].CostUSD}, nil
 }
 
 // EstimateQualityBatch asks the plugin about several requests at once. It returns

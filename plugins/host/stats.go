@@ -1,6 +1,7 @@
 package host
 
 import (
+	"context"
 	"errors"
 	"strings"
 	"time"
@@ -38,6 +39,9 @@ type Stats struct {
 	Errors      int `json:"errors"`
 	Unavailable int `json:"unavailable"`
 	Retries     int `json:"retries"`
+	// ModelCalls are those that the host made for the plugin, ModelUSD what they cost.
+	ModelCalls int     `json:"model_calls,omitempty"`
+	ModelUSD   float64 `json:"model_usd,omitempty"`
 	// Time is that of all calls together, Longest that of the longest.
 	Time    time.Duration `json:"time_ns"`
 	Longest time.Duration `json:"longest_ns"`
@@ -93,6 +97,18 @@ func (i *instance) count(begun time.Time, retried bool, err error) {
 	if i.host.cfg.Observe != nil {
 		i.host.cfg.Observe(Event{Instance: i.name, Plugin: i.plugin, Duration: took, Retried: retried, Err: err})
 	}
+}
+
+// callModel calls a model for the plugin and counts it.
+func (i *instance) callModel(ctx context.Context, model string, query *sdk.Query) (*sdk.Answer, error) {
+	answer, err := i.host.cfg.Models.CallModel(ctx, model, query)
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	i.stats.ModelCalls++
+	if answer != nil {
+		i.stats.ModelUSD += answer.CostUSD
+	}
+	return answer, err
 }
 
 // joined returns the errors as one, nil when there are none.

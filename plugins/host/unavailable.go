@@ -44,9 +44,9 @@ func OrVerifier(v sdk.Verifier, mode Mode) sdk.Verifier {
 			return verdict, err
 		}
 		if mode == Accept {
-			return &sdk.Verdict{Outcome: sdk.Passed, Score: 1, Evidence: "accepted unchecked: " + err.Error()}, nil
+			return &sdk.Verdict{Outcome: sdk.Passed, Score: 1, Evidence: "accepted unchecked: " + err.Error(), CostUSD: sdk.SpentUSD(err)}, nil
 		}
-		return &sdk.Verdict{Outcome: sdk.Inconclusive, Evidence: "not checked: " + err.Error()}, nil
+		return &sdk.Verdict{Outcome: sdk.Inconclusive, Evidence: "not checked: " + err.Error(), CostUSD: sdk.SpentUSD(err)}, nil
 	})
 }
 
@@ -61,7 +61,7 @@ func OrQualityEstimator(e sdk.QualityEstimator, mode Mode) sdk.QualityEstimator 
 		if err == nil || !PluginError(err) {
 			return reply, err
 		}
-		out := &sdk.QualityResponse{Estimates: make([]sdk.Estimate, len(req.Models))}
+		out := &sdk.QualityResponse{Estimates: make([]sdk.Estimate, len(req.Models)), CostUSD: sdk.SpentUSD(err)}
 		for i, model := range req.Models {
 			out.Estimates[i] = sdk.Abstain()
 			if mode == Accept && ran(req.Attempts, model) {

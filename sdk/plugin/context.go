@@ -38,13 +38,18 @@ func Log(ctx context.Context) *slog.Logger {
 	return slog.New(slog.DiscardHandler)
 }
 
+// ErrModelLimit means that the policy allows no further model calls during the
+// call of the host that is under way.
+var ErrModelLimit = wire.ErrModelLimit
+
 // ModelCaller calls models.
 type ModelCaller = wire.ModelCaller
 
 // Models returns what calls models through the host, which keeps the keys and
 // counts the cost. Calls must use the context of a call of the host, and be over
 // before it returns. A plugin that uses it sets Plugin.CallsModels. The error is
-// [wire.ErrNoModelCalls] when the host offers no models.
+// [wire.ErrNoModelCalls] when the host offers no models, and [ErrModelLimit] when
+// the policy allows no more calls during this one.
 func Models(ctx context.Context) ModelCaller {
 	if m := from(ctx).models; m != nil {
 		return m

@@ -206,7 +206,7 @@ func (r *run) configured(ctx context.Context, role wire.RoleInfo) (p *process.Pr
 		p.Stop()
 	}
 	if r.info.Has(wire.FeatureModelCalls) {
-		if _, err := p.Client().ServeModels(modelsCtx, r.Models); err != nil {
+		if _, err := p.Client().ServeModels(modelsCtx, r.Models, wire.ModelLimits{}); err != nil {
 			stop()
 			return nil, nil, fmt.Errorf("opening the stream for model calls: %w", err)
 		}

@@ -118,7 +118,7 @@ func configure(t testing.TB, p plugin.Plugin, role wire.Role, config map[string]
 		}
 	})
 	if models != nil {
-		if _, err := client.ServeModels(ctx, models); err != nil {
+		if _, err := client.ServeModels(ctx, models, wire.ModelLimits{}); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -66,6 +66,7 @@ func (r *run) believeQuality(ctx context.Context) {
 	if err == nil && (resp == nil || len(resp.Estimates) != len(asked)) {
 		err = fmt.Errorf("want %d estimates", len(asked))
 	}
+	r.charge(ctx, resp, err)
 	if errors.Is(err, ErrEstimatorUnavailable) {
 		r.fatal = err
 	}
@@ -82,6 +83,20 @@ func (r *run) believeQuality(ctx context.Context) {
 			estimate.StdDev = 0
 		}
 		r.state.Beliefs[i] = cascade.Belief{Mean: estimate.Mean, StdDev: estimate.StdDev}
+	}
+}
+
+// charge books what an estimator has spent, also when it failed.
+func (r *run) charge(ctx context.Context, resp *sdk.QualityResponse, err error) {
+	usd := sdk.SpentUSD(err)
+	if resp != nil {
+		usd += max(0, resp.CostUSD)
+	}
+	if usd == 0 {
+		return
+	}
+	if fault := r.settle(ctx, nil, usd); fault != nil {
+		r.say("settling: " + fault.Error())
 	}
 }
 

@@ -123,6 +123,12 @@ func (r *run) reserve(ctx context.Context, usd float64) (Reservation, error) {
 // settle books what was spent. The money is gone also when ctx has ended.
 func (r *run) settle(ctx context.Context, held Reservation, usd float64) error {
 	r.spent += usd
+	if held == nil && usd > 0 && r.e.c.Ledger != nil {
+		var err error
+		if held, err = r.e.c.Ledger.Reserve(context.WithoutCancel(ctx), r.q, 0); err != nil {
+			return fmt.Errorf("booking %.6g USD that were not reserved: %w", usd, err)
+		}
+	}
 	if held == nil {
 		return nil
 	}

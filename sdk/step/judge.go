@@ -134,7 +134,7 @@ func (r *run) ask(ctx context.Context, v *Verifier, answer *sdk.Answer) (*sdk.Ve
 		err = fmt.Errorf("no verdict and no error")
 	}
 	if err != nil {
-		verdict = &sdk.Verdict{Evidence: "unavailable: " + err.Error()}
+		verdict = &sdk.Verdict{Evidence: "unavailable: " + err.Error(), CostUSD: sdk.SpentUSD(err)}
 	} else {
 		own := *verdict
 		verdict = &own

@@ -91,20 +91,46 @@ func (c *Client) Configure(ctx context.Context, req *ConfigureRequest) (schema.D
 }
 
 // begin registers a call, so that model calls of the plugin find its context.
-func (c *Client) begin(ctx context.Context) (string, *openCall) {
+func (c *Client) begin(ctx context.Context, items int) (string, *openCall) {
 	id := strconv.FormatUint(c.nextID.Add(1), 36)
-	return id, c.calls.begin(ctx, id)
+	return id, c.calls.begin(ctx, id, items)
 }
 
 // Result is the result for one item of a batch: its estimates or why there are none.
 type Result struct {
 	Estimates []sdk.Estimate
 	Err       error
+	// CostUSD is its share of the model calls of the batch.
+	CostUSD float64
+}
+
+// SpentError is an error of a call during which models were called.
+type SpentError struct {
+	Err error
+	// CostUSD is what they cost.
+	CostUSD float64
+}
+
+// Error returns the message.
+func (e *SpentError) Error() string { return e.Err.Error() }
+
+// Unwrap returns the error.
+func (e *SpentError) Unwrap() error { return e.Err }
+
+// SpentUSD returns what was spent all the same.
+func (e *SpentError) SpentUSD() float64 { return e.CostUSD }
+
+// failed returns the error of the call, with what it has cost.
+func (o *openCall) failed(err error) error {
+	if usd := o.spent(); usd > 0 {
+		return &SpentError{Err: err, CostUSD: usd}
+	}
+	return err
 }
 
 // EstimateQuality sends a batch and returns one result for each request, in order.
 func (c *Client) EstimateQuality(ctx context.Context, reqs []*sdk.QualityRequest) ([]Result, error) {
-	id, _ := c.begin(ctx)
+	id, call := c.begin(ctx, len(reqs))
 	defer c.calls.end(id)
 	batch := &pb.EstimateQualityRequest{CallId: id, Items: make([]*pb.QualityItem, len(reqs))}
 	for i, r := range reqs {
@@ -112,14 +138,21 @@ func (c *Client) EstimateQuality(ctx context.Context, reqs []*sdk.QualityRequest
 	}
 	reply, err := c.quality.EstimateQuality(ctx, batch)
 	if err != nil {
-		return nil, err
+		return nil, call.failed(err)
 	}
-	return results(reply.GetResults(), len(reqs), func(i int) int { return len(reqs[i].Models) }, 1)
+	out, err := results(reply.GetResults(), len(reqs), func(i int) int { return len(reqs[i].Models) }, 1)
+	if err != nil {
+		return nil, call.failed(err)
+	}
+	for i := range out {
+		out[i].CostUSD = call.spent() / float64(len(out))
+	}
+	return out, nil
 }
 
 // EstimateCost sends a batch and returns one result for each request, in order.
 func (c *Client) EstimateCost(ctx context.Context, reqs []*sdk.CostRequest) ([]Result, error) {
-	id, _ := c.begin(ctx)
+	id, _ := c.begin(ctx, len(reqs))
 	defer c.calls.end(id)
 	batch := &pb.EstimateCostRequest{CallId: id, Items: make([]*pb.CostItem, len(reqs))}
 	for i, r := range reqs {
@@ -160,8 +193,18 @@ type Event struct {
 func (c *Client) Verify(ctx context.Context, req *sdk.VerifyRequest, events func(Event)) (*sdk.Verdict, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	id, call := c.begin(ctx)
+	id, call := c.begin(ctx, 1)
 	defer c.calls.end(id)
+	out, err := c.verdict(ctx, id, req, events)
+	if err != nil {
+		return nil, call.failed(err)
+	}
+	out.CostUSD += call.spent()
+	return out, nil
+}
+
+// verdict reads a verification's events up to its verdict.
+func (c *Client) verdict(ctx context.Context, id string, req *sdk.VerifyRequest, events func(Event)) (*sdk.Verdict, error) {
 	stream, err := c.verify.Verify(ctx, &pb.VerifyRequest{
 		Query: queryToWire(req.Query), Answer: answerToWire(req.Answer), Earlier: attemptsToWire(req.Earlier), CallId: id,
 	})
@@ -199,7 +242,5 @@ func (c *Client) Verify(ctx context.Context, req *sdk.VerifyRequest, events func
 	if err := checkVerdict(verdict); err != nil {
 		return nil, err
 	}
-	out := verdictFromWire(verdict)
-	out.CostUSD += call.spent()
-	return out, nil
+	return verdictFromWire(verdict), nil
 }

@@ -3,8 +3,11 @@ package wire
 import (
 	"context"
 	"errors"
+	"fmt"
+	"strings"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"google.golang.org/grpc"
 
@@ -29,6 +32,29 @@ func (f ModelCallerFunc) CallModel(ctx context.Context, model string, query *sdk
 // ErrNoModelCalls means that this host does not call models for plugins.
 var ErrNoModelCalls = errors.New("the host does not call models for plugins")
 
+// ErrModelLimit means that what the policy allows for one call of the plugin is
+// used up. Asking again during it is of no use.
+var ErrModelLimit = errors.New("no further model calls are allowed")
+
+// ModelLimits bound the model calls of a plugin during one call of the host. A
+// batch may take as much for each of its items. Zero means no limit.
+type ModelLimits struct {
+	// Calls is the most calls.
+	Calls int
+	// CostUSD is the cost from which no further call begins.
+	CostUSD float64
+	// Timeout is the longest single call.
+	Timeout time.Duration
+}
+
+type budgetKey struct{}
+
+// WithModelBudget returns a context for a call of a plugin during which no model
+// call begins once they have cost usd. It narrows what [ModelLimits] say.
+func WithModelBudget(ctx context.Context, usd float64) context.Context {
+	return context.WithValue(ctx, budgetKey{}, usd)
+}
+
 // calls are the host's calls into the plugin that are under way. A model call
 // of the plugin runs in the context of the one it belongs to, so that deadlines
 // hold and budgets are charged to the right step.
@@ -39,12 +65,32 @@ type calls struct {
 
 type openCall struct {
 	ctx     context.Context
+	items   int // of its batch
 	mu      sync.Mutex
+	made    int
 	costUSD float64
 }
 
-func (c *calls) begin(ctx context.Context, id string) *openCall {
-	call := &openCall{ctx: ctx}
+// admit counts a model call, or says why there may be no more.
+func (o *openCall) admit(limits ModelLimits) error {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	budget := limits.CostUSD
+	if usd, ok := o.ctx.Value(budgetKey{}).(float64); ok && (budget == 0 || usd < budget) {
+		budget = usd
+	}
+	if most := limits.Calls * o.items; most > 0 && o.made >= most {
+		return fmt.Errorf("%w: %d were made, as many as the policy allows", ErrModelLimit, o.made)
+	}
+	if most := budget * float64(o.items); most > 0 && o.costUSD >= most {
+		return fmt.Errorf("%w: %.6g USD were spent, and the policy allows %.6g", ErrModelLimit, o.costUSD, most)
+	}
+	o.made++
+	return nil
+}
+
+func (c *calls) begin(ctx context.Context, id string, items int) *openCall {
+	call := &openCall{ctx: ctx, items: items}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.open == nil {
@@ -72,10 +118,11 @@ func (o *openCall) spent() float64 {
 	return o.costUSD
 }
 
-// ServeModels answers the plugin's model calls until ctx or the connection ends.
+// ServeModels answers the plugin's model calls, within limits, until ctx or the
+// connection ends.
 // It returns once the plugin knows that it may ask; the channel that it returns is
 // closed when every call that it made has returned.
-func (c *Client) ServeModels(ctx context.Context, models ModelCaller) (<-chan struct{}, error) {
+func (c *Client) ServeModels(ctx context.Context, models ModelCaller, limits ModelLimits) (<-chan struct{}, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	stream, err := c.plugin.Connect(ctx)
 	if err == nil {
@@ -85,7 +132,7 @@ func (c *Client) ServeModels(ctx context.Context, models ModelCaller) (<-chan st
 		cancel()
 		return nil, err
 	}
-	s := &modelServer{calls: &c.calls, models: models, stream: stream, cancels: map[uint64]context.CancelFunc{}}
+	s := &modelServer{calls: &c.calls, models: models, limits: limits, stream: stream, cancels: map[uint64]context.CancelFunc{}}
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
@@ -105,6 +152,7 @@ func (c *Client) ServeModels(ctx context.Context, models ModelCaller) (<-chan st
 type modelServer struct {
 	calls  *calls
 	models ModelCaller
+	limits ModelLimits
 	wg     sync.WaitGroup
 
 	mu      sync.Mutex // guards stream.Send and cancels
@@ -126,7 +174,14 @@ func (s *modelServer) handle(ctx context.Context, q *pb.ConnectResponse) {
 		s.reply(&pb.ConnectRequest{Id: q.GetId(), Error: "a model may be called during a call of the host only, and with its context"})
 		return
 	}
+	if err := call.admit(s.limits); err != nil {
+		s.reply(&pb.ConnectRequest{Id: q.GetId(), Error: err.Error(), LimitReached: true})
+		return
+	}
 	callCtx, cancel := context.WithCancel(call.ctx)
+	if s.limits.Timeout > 0 {
+		callCtx, cancel = context.WithTimeout(call.ctx, s.limits.Timeout)
+	}
 	stop := context.AfterFunc(ctx, cancel)
 	s.mu.Lock()
 	s.cancels[q.GetId()] = cancel
@@ -211,6 +266,9 @@ func (a *asker) CallModel(ctx context.Context, model string, query *sdk.Query) (
 	case reply, ok := <-ch:
 		if !ok {
 			return nil, errors.New("the host closed the connection")
+		}
+		if reply.GetLimitReached() {
+			return nil, fmt.Errorf("%w%s", ErrModelLimit, strings.TrimPrefix(reply.GetError(), ErrModelLimit.Error()))
 		}
 		if reply.GetError() != "" {
 			return nil, errors.New(reply.GetError())

@@ -809,7 +809,10 @@ type ConnectRequest struct {
 	// The answer; absent when error is set.
 	Answer *Answer `protobuf:"bytes,2,opt,name=answer,proto3" json:"answer,omitempty"`
 	// Why there is no answer.
-	Error         string `protobuf:"bytes,3,opt,name=error,proto3" json:"error,omitempty"`
+	Error string `protobuf:"bytes,3,opt,name=error,proto3" json:"error,omitempty"`
+	// Set with error: what the policy allows for this call of the host is used up,
+	// in number or in money. Asking again during it is of no use.
+	LimitReached  bool `protobuf:"varint,4,opt,name=limit_reached,json=limitReached,proto3" json:"limit_reached,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -863,6 +866,13 @@ func (x *ConnectRequest) GetError() string {
 		return x.Error
 	}
 	return ""
+}
+
+func (x *ConnectRequest) GetLimitReached() bool {
+	if x != nil {
+		return x.LimitReached
+	}
+	return false
 }
 
 // ConnectResponse is a question of the plugin.
@@ -3190,11 +3200,12 @@ const file_stepfall_plugin_v1_plugin_proto_rawDesc = "" +
 	"\bSeverity\x12\x18\n" +
 	"\x14SEVERITY_UNSPECIFIED\x10\x00\x12\x12\n" +
 	"\x0eSEVERITY_ERROR\x10\x01\x12\x14\n" +
-	"\x10SEVERITY_WARNING\x10\x02\"j\n" +
+	"\x10SEVERITY_WARNING\x10\x02\"\x8f\x01\n" +
 	"\x0eConnectRequest\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\x04R\x02id\x122\n" +
 	"\x06answer\x18\x02 \x01(\v2\x1a.stepfall.plugin.v1.AnswerR\x06answer\x12\x14\n" +
-	"\x05error\x18\x03 \x01(\tR\x05error\"\x90\x01\n" +
+	"\x05error\x18\x03 \x01(\tR\x05error\x12#\n" +
+	"\rlimit_reached\x18\x04 \x01(\bR\flimitReached\"\x90\x01\n" +
 	"\x0fConnectResponse\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\x04R\x02id\x12\x17\n" +
 	"\acall_id\x18\x02 \x01(\tR\x06callId\x12<\n" +

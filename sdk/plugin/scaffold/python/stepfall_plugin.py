@@ -7,7 +7,11 @@ for unless the policy says otherwise. A plugin is a class with a schema:
         FIELDS = [Field("words", "integer", default=5, min=1, doc="...")]
 
         def __init__(self, config, log): ...
-        def verify(self, request, report): return Verdict(...)
+        def verify(self, request, report):
+            # With calls_models=True below, a model of the policy can be asked; the
+            # host makes the call, keeps the key and counts the cost:
+            # answer = ask_model("judge", "Is this good? " + request.answer.text)
+            return Verdict(...)
 
     if __name__ == "__main__":
         main(Plugin("verifier-words", "0.1.0", "Counts words.", verifier=Words))
@@ -16,6 +20,7 @@ This file is yours: it comes with the project and depends on nothing of stepfall
 """
 
 import base64
+import contextvars
 import datetime
 import json
 import os
@@ -63,8 +68,8 @@ class Plugin:
     ConfigError when the config cannot be used.
     """
 
-    def __init__(self, name, version, doc="", verifier=None, quality=None, cost=None):
-        self.name, self.version, self.doc = name, version, doc
+    def __init__(self, name, version, doc="", verifier=None, quality=None, cost=None, calls_models=False):
+        self.name, self.version, self.doc, self.calls_models = name, version, doc, calls_models
         self.roles = {k: v for k, v in ((QUALITY, quality), (COST, cost), (VERIFIER, verifier)) if v is not None}
 
     def describe(self):
@@ -74,6 +79,80 @@ class Plugin:
             "doc": self.doc,
             "roles": [{"role": ROLE_NAMES[k], "config": {"fields": [f.as_json() for f in c.FIELDS]}} for k, c in self.roles.items()],
         }
+
+
+class ModelError(Exception):
+    """A model did not answer; limit_reached says that the policy allows no more calls now."""
+
+    def __init__(self, message, limit_reached=False):
+        super().__init__(message)
+        self.limit_reached = limit_reached
+
+
+class Models:
+    """Asks models through the host. The questions go out by one stream for the whole process."""
+
+    def __init__(self):
+        self.call_id = contextvars.ContextVar("call_id", default="")
+        self.lock, self.last, self.waiting, self.out = threading.Lock(), 0, {}, None
+
+    def ask(self, model, text, max_output_tokens=0, system=""):
+        import plugin_pb2 as pb
+
+        query = pb.Query(max_output_tokens=max_output_tokens)
+        for role, part in (("system", system), ("user", text)):
+            if part:
+                query.messages.add(role=role).parts.add(text=part)
+        answers = queue.Queue()
+        with self.lock:
+            if self.out is None:
+                raise ModelError("the host does not call models for this plugin")
+            self.last += 1
+            self.waiting[self.last] = answers
+            self.out.put(pb.ConnectResponse(id=self.last, call_id=self.call_id.get(), model_call=pb.ModelCall(model=model, query=query)))
+        reply = answers.get()
+        if reply is None:
+            raise ModelError("the host closed the connection")
+        if reply.error:
+            raise ModelError(reply.error, reply.limit_reached)
+        return reply.answer
+
+    def serve(self, requests, context):
+        """Serves the stream Connect: yields questions, delivers answers."""
+        out = queue.Queue()
+        with self.lock:
+            self.out = out
+        context.add_callback(lambda: out.put(None))
+        context.send_initial_metadata(())  # now the host knows that it can be asked
+
+        def deliver():
+            try:
+                for reply in requests:
+                    with self.lock:
+                        answers = self.waiting.pop(reply.id, None)
+                    if answers:
+                        answers.put(reply)
+            except Exception:  # the stream has ended
+                pass
+            with self.lock:
+                left, self.waiting, self.out = self.waiting, {}, None
+            for answers in left.values():
+                answers.put(None)
+
+        threading.Thread(target=deliver, daemon=True).start()
+        yield from iter(out.get, None)
+
+
+_models = Models()
+
+
+def ask_model(model, text, max_output_tokens=0, system=""):
+    """Asks a model of the policy and returns its answer, which has text and cost_usd.
+
+    It works in the thread in which the plugin was called, until it returns, and
+    raises ModelError. The plugin must be made with calls_models=True.
+    """
+    return _models.ask(model, text, max_output_tokens, system)
 
 
 class ConfigError(Exception):
@@ -268,6 +347,8 @@ def plugin_services(grpc, plugin):
 
     def get_info(request, context):
         info = pb.GetInfoResponse(name=plugin.name, version=plugin.version, doc=plugin.doc)
+        if plugin.calls_models:
+            info.features.append("model_calls")
         for kind, cls in plugin.roles.items():
             r = info.roles.add(role=kind)
             for f in cls.FIELDS:
@@ -309,6 +390,7 @@ def plugin_services(grpc, plugin):
     def estimates(kind, method, response):
         def handle(request, context):
             call = getattr(configured(context, kind), method, None)
+            _models.call_id.set(request.call_id)
             reply = response()
             for item in request.items:
                 if not context.is_active():
@@ -335,6 +417,7 @@ def plugin_services(grpc, plugin):
             events.put((pb.VerifyResponse(progress=pb.Progress(done=done, total=total, message=message)), None))
 
         def work():
+            _models.call_id.set(request.call_id)
             try:
                 events.put((None, verifier.verify(request, report)))
             except Exception as problem:
@@ -364,7 +447,13 @@ def plugin_services(grpc, plugin):
     quality = estimates(QUALITY, "estimate_quality", pb.EstimateQualityResponse)
     cost = estimates(COST, "estimate_cost", pb.EstimateCostResponse)
     services = {
-        "PluginService": {"GetInfo": unary(get_info, pb.GetInfoRequest), "Configure": unary(configure, pb.ConfigureRequest)},
+        "PluginService": {
+            "GetInfo": unary(get_info, pb.GetInfoRequest),
+            "Configure": unary(configure, pb.ConfigureRequest),
+            "Connect": grpc.stream_stream_rpc_method_handler(
+                _models.serve, request_deserializer=pb.ConnectRequest.FromString, response_serializer=lambda m: m.SerializeToString()
+            ),
+        },
         "QualityEstimatorService": {"EstimateQuality": unary(quality, pb.EstimateQualityRequest)},
         "CostEstimatorService": {"EstimateCost": unary(cost, pb.EstimateCostRequest)},
         "VerifierService": {

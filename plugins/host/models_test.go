@@ -1,0 +1,124 @@
+//go:build unix
+
+package host_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stepfall/stepfall/plugins/host"
+	"github.com/stepfall/stepfall/sdk"
+	"github.com/stepfall/stepfall/sdk/plugin/wire"
+)
+
+func TestModelCallsAreMadeByTheHostAndCounted(t *testing.T) {
+	type key struct{}
+	h := newHost(t, host.Config{Models: wire.ModelCallerFunc(func(ctx context.Context, model string, q *sdk.Query) (*sdk.Answer, error) {
+		if ctx.Value(key{}) != "caller" {
+			t.Error("the model call has not the context of the verification")
+		}
+		return &sdk.Answer{Text: model + " says yes to " + q.LastUserText(), CostUSD: 0.25}, nil
+	})})
+	v := verifier(t, h, nil)
+	ctx := context.WithValue(within(t, 20*time.Second), key{}, "caller")
+	got, err := v.Verify(ctx, &sdk.VerifyRequest{Query: query("q"), Answer: &sdk.Answer{Text: "judge 1"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got.Evidence != "judge says yes to good?" || got.CostUSD != 0.75 {
+		t.Errorf("evidence %q, cost %v", got.Evidence, got.CostUSD)
+	}
+}
+
+func TestModelCallsNeedAHostThatOffersThem(t *testing.T) {
+	v := verifier(t, newHost(t, host.Config{}), nil)
+	_, err := v.Verify(within(t, 20*time.Second), &sdk.VerifyRequest{Query: query("q"), Answer: &sdk.Answer{Text: "judge 1"}})
+	var call *host.CallError
+	if !errors.As(err, &call) || !strings.Contains(err.Error(), wire.ErrNoModelCalls.Error()) {
+		t.Errorf("got %v", err)
+	}
+}
+
+// quarter is a model of which a call costs a quarter of a dollar.
+func quarter() wire.ModelCaller {
+	return wire.ModelCallerFunc(func(context.Context, string, *sdk.Query) (*sdk.Answer, error) {
+		return &sdk.Answer{Text: "yes", CostUSD: 0.25}, nil
+	})
+}
+
+func judge(times string) *sdk.VerifyRequest {
+	return &sdk.VerifyRequest{Query: query("q"), Answer: &sdk.Answer{Text: "judge " + times}}
+}
+
+func TestModelCallsAreLimited(t *testing.T) {
+	for name, c := range map[string]struct {
+		limits wire.ModelLimits
+		budget float64
+		want   string
+		spent  float64
+	}{
+		"number":            {wire.ModelLimits{Calls: 3}, 0, "3 were made, as many as the policy allows", 0.75},
+		"number by default": {wire.ModelLimits{}, 0, "20 were made", 5},
+		"cost":              {wire.ModelLimits{CostUSD: 0.5}, 0, "0.5 USD were spent, and the policy allows 0.5", 0.5},
+		"the caller's":      {wire.ModelLimits{CostUSD: 2}, 0.3, "0.5 USD were spent, and the policy allows 0.3", 0.5},
+	} {
+		t.Run(name, func(t *testing.T) {
+			h := newHost(t, host.Config{Models: quarter(), Plugins: map[string]host.PluginConfig{"test": {Models: c.limits}}})
+			v := verifier(t, h, nil)
+			ctx := within(t, 20*time.Second)
+			if c.budget > 0 {
+				ctx = wire.WithModelBudget(ctx, c.budget)
+			}
+			_, err := v.Verify(ctx, judge("30"))
+			var call *host.CallError
+			if !errors.As(err, &call) || !strings.Contains(err.Error(), "no further model calls are allowed: "+c.want) {
+				t.Errorf("got %v", err)
+			}
+			if got := sdk.SpentUSD(err); got != c.spent {
+				t.Errorf("%v USD were spent, want %v", got, c.spent)
+			}
+			if s := h.Stats()[0]; s.ModelUSD != c.spent || s.ModelCalls != int(c.spent/0.25) {
+				t.Errorf("stats %+v", s)
+			}
+			if verdict, err := host.OrVerifier(v, host.Abstain).Verify(ctx, judge("30")); err != nil || verdict.CostUSD != c.spent {
+				t.Errorf("abstaining: %+v, %v", verdict, err)
+			}
+			if verdict, err := v.Verify(ctx, judge("1")); err != nil || verdict.CostUSD != 0.75 {
+				t.Errorf("the next verification has its own limits: %+v, %v", verdict, err)
+			}
+		})
+	}
+}
+
+func TestAModelCallHasADeadline(t *testing.T) {
+	hangs := wire.ModelCallerFunc(func(ctx context.Context, _ string, _ *sdk.Query) (*sdk.Answer, error) {
+		<-ctx.Done()
+		return nil, ctx.Err()
+	})
+	h := newHost(t, host.Config{Models: hangs, Plugins: map[string]host.PluginConfig{"test": {Models: wire.ModelLimits{Timeout: 20 * time.Millisecond}}}})
+	_, err := verifier(t, h, nil).Verify(within(t, 20*time.Second), judge("1"))
+	var call *host.CallError
+	if !errors.As(err, &call) || !strings.Contains(err.Error(), "deadline exceeded") {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestModelCallsOfEstimatorsAreCounted(t *testing.T) {
+	h := newHost(t, host.Config{Models: quarter(), Plugins: map[string]host.PluginConfig{"test": {Models: wire.ModelLimits{Calls: 1}}}})
+	e, ok := estimator(t, h, nil).(*host.QualityEstimator)
+	if !ok {
+		t.Fatal("not a *host.QualityEstimator")
+	}
+	reqs := []*sdk.QualityRequest{{Query: query("judge"), Models: []string{"a"}}, {Query: query("judge"), Models: []string{"a"}}}
+	got, err := e.EstimateQuality(within(t, 20*time.Second), reqs[0])
+	if err != nil || got.CostUSD != 0.25 {
+		t.Errorf("%+v, %v", got, err)
+	}
+	batch, err := e.EstimateQualityBatch(within(t, 20*time.Second), reqs)
+	if err != nil || batch[0].Err != nil || batch[1].Err != nil || batch[0].CostUSD+batch[1].CostUSD != 0.5 {
+		t.Errorf("each item of a batch may ask: %+v, %v", batch, err)
+	}
+}

@@ -1,0 +1,61 @@
+package step_test
+
+import (
+	"context"
+	"math"
+	"testing"
+
+	"github.com/stepfall/stepfall/sdk"
+	"github.com/stepfall/stepfall/sdk/step"
+)
+
+// spentError is an error of a call that has cost money.
+type spentError struct{}
+
+func (spentError) Error() string     { return "it broke after asking a model" }
+func (spentError) SpentUSD() float64 { return 0.5 }
+
+// What verifiers and estimators spend counts, also when they fail, and also
+// towards the accounts when nothing was reserved for it.
+func TestMoneySpentByPluginsIsBooked(t *testing.T) {
+	models := candidates()[:1]
+	plain := engine(t, step.Config{Candidates: models, Strategy: index(t, 1)})
+	res, err := plain.Run(t.Context(), step.Request{Query: query(), Caller: says()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	model := res.Trace.CostUSD
+	estimator := func(resp *sdk.QualityResponse, err error) sdk.QualityEstimator {
+		return sdk.QualityEstimatorFunc(func(context.Context, *sdk.QualityRequest) (*sdk.QualityResponse, error) { return resp, err })
+	}
+	good := &sdk.QualityResponse{Estimates: []sdk.Estimate{{Mean: 0.5, StdDev: 0.1}}, CostUSD: 0.25}
+	broken := step.Verifier{Name: "broken", Verifier: sdk.VerifierFunc(func(context.Context, *sdk.VerifyRequest) (*sdk.Verdict, error) {
+		return nil, spentError{}
+	})}
+	for name, c := range map[string]struct {
+		config step.Config
+		usd    float64 // for each decision, or once
+		each   bool
+	}{
+		"estimator":        {step.Config{Quality: estimator(good, nil)}, 0.25, true},
+		"failed estimator": {step.Config{Quality: estimator(nil, spentError{})}, 0.5, true},
+		"failed verifier":  {step.Config{Verifiers: []step.Verifier{broken}}, 0.5, false},
+	} {
+		ledger := step.NewMemory(step.Caps{RunUSD: 100})
+		c.config.Candidates, c.config.Strategy, c.config.Ledger = models, index(t, 1), ledger
+		res, err := engine(t, c.config).Run(t.Context(), step.Request{Query: query(), Caller: says()})
+		if err != nil {
+			t.Fatal(name, err)
+		}
+		want := model + c.usd
+		if c.each {
+			want = model + c.usd*float64(len(res.Trace.Decisions))
+		}
+		if math.Abs(res.Trace.CostUSD-want) > 1e-12 {
+			t.Errorf("%s: %v USD, want %v", name, res.Trace.CostUSD, want)
+		}
+		if booked, _ := ledger.SpentUSD("r", "t"); math.Abs(booked-want) > 1e-9 {
+			t.Errorf("%s: %v USD were booked, want %v", name, booked, want)
+		}
+	}
+}

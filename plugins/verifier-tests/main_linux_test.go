@@ -64,7 +64,7 @@ func TestThroughTheHost(t *testing.T) {
 		}
 	}
 	v, err := newHost(t).Verifier("tests", "verifier-tests", map[string]any{
-		"command": []any{"go", "test", "./..."}, "timeout": "50s", "cache_dir": t.TempDir(), "require": []any{"rlimits"},
+		"command": []any{"go", "test", "./..."}, "timeout": "5m", "cache_dir": t.TempDir(), "require": []any{"rlimits"},
 	})
 	if err != nil {
 		t.Fatal(err)

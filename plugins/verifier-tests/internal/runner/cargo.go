@@ -1,6 +1,7 @@
 package runner
 
 import (
+	"fmt"
 	"maps"
 	"os"
 	"path/filepath"
@@ -40,7 +41,7 @@ func (c *cargo) Plan(argv []string, tree *Tree, _ string) (*Plan, error) {
 		// could look fresh.
 		content, err := tree.Content()
 		if err != nil {
-			return nil, err
+			return nil, fmt.Errorf("reading the tree: %w", err)
 		}
 		if cache.Keep, err = keepOf(filepath.Join(c.state, "cargo"), content[:32]); err != nil {
 			return nil, err

@@ -37,12 +37,16 @@ func (g *goTest) Read(plan *Plan, result *jail.Result) *Report {
 	for i := range plan.canaries {
 		c := &plan.canaries[i]
 		p := packages[c.pkg]
-		sang := p != nil && p.sang(c)
-		if !sang && (p == nil || p.status != Fail) {
-			report.Unreached = append(report.Unreached, c.pkg)
-		}
-		if p == nil || p.status == Fail {
+		if p == nil {
+			report.Absent = append(report.Absent, c.pkg)
 			continue
+		}
+		sang := p.sang(c)
+		if p.status == Fail {
+			continue
+		}
+		if !sang {
+			report.Unreached = append(report.Unreached, c.pkg)
 		}
 		for _, test := range c.tests {
 			if p.tests[test] == nil {

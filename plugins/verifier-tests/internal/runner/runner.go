@@ -62,9 +62,9 @@ type Report struct {
 	Broken string
 	// Tampering is a sign that the program under test forged its result.
 	Tampering []string
-	// Unreached are the groups whose tests were left out, or did not run to the
-	// end, although nothing in them was reported to fail.
-	Unreached []string
+	// Unreached are the groups whose tests did not run to the end, although nothing
+	// in them was reported to fail; Absent those that the run did not mention.
+	Unreached, Absent []string
 }
 
 // check holds the report against the exit code.

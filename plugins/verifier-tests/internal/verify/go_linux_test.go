@@ -31,6 +31,9 @@ func goVerifier(t *testing.T, config verify.Config) *verify.Verifier {
 		config.Command = []string{"go", "test", "./..."}
 	}
 	config.State = t.TempDir()
+	if config.Timeout == 0 {
+		config.Timeout = 5 * time.Minute // with nothing compiled yet
+	}
 	return open(t, config)
 }
 
@@ -74,9 +77,11 @@ func TestGo(t *testing.T) {
 }
 
 func TestGoRunaways(t *testing.T) {
-	v := goVerifier(t, verify.Config{Timeout: 8 * time.Second, Reruns: -1})
-	query := &sdk.Query{WorkDir: write(t, goTree)}
-	judge(t, v, query, addRight) // the pre-flight takes its time
+	query, state := &sdk.Query{WorkDir: write(t, goTree)}, t.TempDir()
+	command := []string{"go", "test", "./..."}
+	// Where nothing is compiled yet, the pre-flight takes its time.
+	judge(t, open(t, verify.Config{Command: command, State: state, Timeout: 5 * time.Minute}), query, addRight)
+	v := open(t, verify.Config{Command: command, State: state, Timeout: 10 * time.Second, Reruns: -1})
 	if verdict := judge(t, v, query, goFile("func Add(a, b int) int {\n\tfor {\n\t}\n}")); verdict.Outcome != sdk.Failed || !strings.Contains(verdict.Evidence, "in time") {
 		t.Error("an endless loop")
 	}
@@ -154,7 +159,7 @@ func TestFlaky(t *testing.T) {
 
 func TestCandidatesDoNotShareTheirBuildCache(t *testing.T) {
 	state := t.TempDir()
-	v := open(t, verify.Config{Command: []string{"go", "test", "./..."}, State: state, NoPreflight: true})
+	v := open(t, verify.Config{Command: []string{"go", "test", "./..."}, State: state, NoPreflight: true, Timeout: 5 * time.Minute})
 	judge(t, v, &sdk.Query{WorkDir: write(t, goTree)}, addRight)
 	kept := 0
 	err := filepath.WalkDir(state, func(_ string, entry os.DirEntry, err error) error {

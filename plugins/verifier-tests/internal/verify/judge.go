@@ -60,8 +60,8 @@ func (v *Verifier) judge(ctx context.Context, t *tree, changes []jail.Change, j 
 			return nil, err
 		}
 		j.result = result
-		if lacks := jail.Lacks(v.config.Require, result.Layers); len(lacks) > 0 {
-			return j.verdict(sdk.Inconclusive, "required isolation did not hold: "+strings.Join(lacks, ", ")), nil
+		if result.End == jail.EndRefused {
+			return j.verdict(sdk.Inconclusive, "required isolation is not to be had: "+strings.Join(result.Lacks, ", ")), nil
 		}
 		if verdict := j.stopped(report); verdict != nil {
 			return verdict, nil
@@ -93,15 +93,20 @@ func (j *judgement) stopped(report *runner.Report) *sdk.Verdict {
 		}
 		return j.verdict(outcome, reason)
 	}
-	if len(j.result.Touched) > 0 {
-		return j.verdict(sdk.Failed, "tampering: the run wrote to the test files "+strings.Join(j.result.Touched, ", "))
+	if touched := j.anew(j.result.Touched, func(p *preflight) []string { return p.result.Touched }); len(touched) > 0 {
+		return j.verdict(sdk.Failed, "tampering: the run wrote to the test files "+strings.Join(touched, ", "))
 	}
 	if len(report.Tampering) > 0 {
 		return j.verdict(sdk.Failed, "tampering: "+strings.Join(report.Tampering, "; "))
 	}
-	for _, group := range report.Unreached {
-		if len(report.Tests) > 0 && (j.before == nil || !slices.Contains(j.before.report.Unreached, group)) {
-			return j.verdict(sdk.Failed, "tampering: the tests of "+group+" were left out, or ended before the last one and reported success")
+	if len(report.Tests) > 0 {
+		if ended := j.anew(report.Unreached, func(p *preflight) []string { return p.report.Unreached }); len(ended) > 0 {
+			return j.verdict(sdk.Failed, "tampering: the test process of "+strings.Join(ended, ", ")+" ended before its last test and reported success")
+		}
+		// Without a pre-flight nobody knows which the command is to run.
+		absent := j.anew(report.Absent, func(p *preflight) []string { return p.report.Absent })
+		if len(absent) > 0 && j.before != nil {
+			return j.verdict(sdk.Failed, "tampering: the tests of "+strings.Join(absent, ", ")+" were left out")
 		}
 	}
 	if report.Broken == "" || len(report.Tests) > 0 && len(j.checks.FailToPass)+len(j.checks.PassToPass) > 0 {
@@ -111,6 +116,15 @@ func (j *judgement) stopped(report *runner.Report) *sdk.Verdict {
 		return j.verdict(sdk.Inconclusive, "the command ran no test")
 	}
 	return j.verdict(sdk.Failed, "the tests do not run:\n"+report.Broken)
+}
+
+// anew returns those of the names that the pre-flight did not have.
+func (j *judgement) anew(names []string, before func(*preflight) []string) []string {
+	if j.before == nil {
+		return names
+	}
+	known := before(j.before)
+	return slices.DeleteFunc(slices.Clone(names), func(name string) bool { return slices.Contains(known, name) })
 }
 
 // results returns the checks that decide and how each went.

@@ -71,7 +71,7 @@ func (v *Verifier) fly(ctx context.Context, t *tree, p *preflight) error {
 	}
 	key, err := v.key(t)
 	if err != nil {
-		return err
+		return run() // something in the tree cannot be read, which may do no harm
 	}
 	// The lock has the second of two processes wait for the first one's result.
 	unlock, err := v.store.lock(ctx, key)
@@ -80,7 +80,7 @@ func (v *Verifier) fly(ctx context.Context, t *tree, p *preflight) error {
 	}
 	defer unlock()
 	if found := v.store.get(key); found != nil {
-		p.report, p.result = found.Report, &jail.Result{End: jail.EndExit, ExitCode: found.ExitCode}
+		p.report, p.result = found.Report, &jail.Result{End: jail.EndExit, ExitCode: found.ExitCode, Touched: found.Touched}
 		return nil
 	}
 	if err := run(); err != nil {
@@ -90,7 +90,7 @@ func (v *Verifier) fly(ctx context.Context, t *tree, p *preflight) error {
 		return nil // it may have been the machine's fault
 	}
 	// Without the store the next process does it again.
-	_ = v.store.put(key, &stored{Report: p.report, ExitCode: p.result.ExitCode})
+	_ = v.store.put(key, &stored{Report: p.report, ExitCode: p.result.ExitCode, Touched: p.result.Touched})
 	return nil
 }
 

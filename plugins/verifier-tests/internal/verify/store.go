@@ -44,6 +44,7 @@ const storedVersion = 1
 type stored struct {
 	Report   *runner.Report
 	ExitCode int
+	Touched  []string
 }
 
 // key names what a pre-flight depends on: the content of the tree, the command

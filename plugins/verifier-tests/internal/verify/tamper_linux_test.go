@@ -73,3 +73,28 @@ func TestGoTampering(t *testing.T) {
 		})
 	}
 }
+
+// TestWithoutAPreflight nobody knows which packages the command is to run.
+func TestWithoutAPreflight(t *testing.T) {
+	query := &sdk.Query{WorkDir: write(t, with(map[string]string{"fine/f_test.go": "package fine\n\nimport \"testing\"\n\nfunc TestFine(*testing.T) {}\n"}))}
+	v := goVerifier(t, verify.Config{Command: []string{"go", "test", "./calc"}, NoPreflight: true, Reruns: -1})
+	if verdict := judge(t, v, query, addRight); verdict.Outcome != sdk.Passed {
+		t.Error("the right answer")
+	}
+	if verdict := judge(t, v, query, goFile(goForger)); verdict.Outcome != sdk.Failed {
+		t.Error("the forger")
+	}
+}
+
+// TestTestsMayWriteWhatTheyWriteAnyway: files in their own folders, for instance.
+func TestTestsMayWriteWhatTheyWriteAnyway(t *testing.T) {
+	dir := write(t, map[string]string{"answer.txt": "wrong\n", "tests/log": "", "tests/other": ""})
+	v := open(t, verify.Config{Command: []string{"sh", "-c", "rm -f tests/log; date > tests/log; test ! -e evil.sh || sh evil.sh; grep right answer.txt"}})
+	right := "```text path=answer.txt\nright\n```\n"
+	if verdict := judge(t, v, &sdk.Query{WorkDir: dir}, right); verdict.Outcome != sdk.Passed {
+		t.Error("the right answer")
+	}
+	if verdict := judge(t, v, &sdk.Query{WorkDir: dir}, right+"```sh path=evil.sh\nrm -f tests/other; echo x > tests/other\n```\n"); verdict.Outcome != sdk.Failed || !strings.Contains(verdict.Evidence, "tests/other") {
+		t.Error("an answer that writes to another")
+	}
+}

@@ -131,7 +131,7 @@ func (v *Verifier) run(ctx context.Context, t *tree, changes []jail.Change, trus
 		return nil, nil, err
 	}
 	spec := &jail.Spec{
-		Dir: t.Dir, Argv: plan.Argv, Reports: plan.Reports,
+		Dir: t.Dir, Argv: plan.Argv, Reports: plan.Reports, Require: v.config.Require,
 		Changes: append(slices.Clip(changes), plan.Changes...),
 		Env:     append(append(jail.ToolEnv(), plan.Env...), v.config.Env...),
 		Caches:  plan.Caches,

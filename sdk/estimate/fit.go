@@ -55,9 +55,9 @@ func CostKinds() []string {
 	return []string{KindCostMean, KindCostLength, KindCostConditional, KindCostLatent, KindCostTokens}
 }
 
-// Options say what to fit. The zero value chooses by what the table holds.
+// Options say what to fit. The zero value chooses.
 type Options struct {
-	// Quality and Cost are kinds; "" is chosen by what the table holds.
+	// Quality and Cost are kinds; "" is chosen by [Options.Resolve].
 	Quality, Cost string
 	// Models have the prices, which KindCostTokens needs.
 	Models []sdk.Model
@@ -83,6 +83,7 @@ func Fit(t *outcome.Table, o Options) (*Estimator, error) {
 			return nil, fmt.Errorf("fitting an estimator of model %q: cost: %w", t.Models[m], ErrNoOutcomes)
 		}
 	}
+	o = o.Resolve(t)
 	quality, err := fitQuality(t, o)
 	if err != nil {
 		return nil, err
@@ -95,11 +96,7 @@ func Fit(t *outcome.Table, o Options) (*Estimator, error) {
 }
 
 func fitQuality(t *outcome.Table, o Options) (Quality, error) {
-	kind := o.Quality
-	if kind == "" {
-		kind = KindLatent
-	}
-	switch kind {
+	switch o.Quality {
 	case KindMean:
 		return fitMean(t), nil
 	case KindSignal:
@@ -113,7 +110,7 @@ func fitQuality(t *outcome.Table, o Options) (Quality, error) {
 	case KindLogistic:
 		return fitRegression(t, linkLogistic, o.Features, o.Seed)
 	}
-	return nil, fmt.Errorf("unknown quality estimator %q", kind)
+	return nil, fmt.Errorf("unknown quality estimator %q", o.Quality)
 }
 
 func fitCost(t *outcome.Table, o Options) (Cost, error) {

@@ -143,7 +143,7 @@ func newFeatureLayout(t *outcome.Table, wanted []string) (*featureLayout, error)
 	var lengths moments
 	for q := range group {
 		group[q] = l.groupOf(t.Group(q))
-		lengths.add(logLength(promptTokens(t, q), t.Prompt(q)))
+		lengths.add(logTokens(promptTokens(t, q)))
 	}
 	groups := len(l.Groups) + 1
 	l.Trust = centre(t.Quality, group, groups).means
@@ -270,14 +270,10 @@ func (l *featureLayout) raw(f, group int, r *Run) float64 {
 
 func known(p []float64) bool { return !slices.ContainsFunc(p, math.IsNaN) }
 
-// logLength is the logarithm of the prompt's length in tokens, or of what its
-// characters make at four to a token; NaN when unknown.
-func logLength(tokens float64, prompt string) float64 {
-	switch {
-	case tokens > 0:
-		return math.Log(tokens)
-	case prompt != "":
-		return math.Log(float64(len(prompt))/4 + 1)
+// logTokens is the logarithm of a number of tokens, NaN when unknown.
+func logTokens(n float64) float64 {
+	if n > 0 {
+		return math.Log(n)
 	}
 	return math.NaN()
 }
@@ -335,7 +331,7 @@ func (l *featureLayout) newSeen(models int) *seen {
 
 func (s *seen) begin(q *Query) {
 	s.group = s.groupOf(q.Group)
-	s.length = s.Length.of(logLength(q.InputTokens, q.Prompt))
+	s.length = s.Length.of(logTokens(q.InputTokens))
 	s.anteSum = 0
 	for m := range s.ante {
 		s.ante[m] = 0

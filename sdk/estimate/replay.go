@@ -36,6 +36,7 @@ func OutOfFold(t *outcome.Table, k int, o Options) (*Replay, error) {
 	if k < 2 || len(t.Queries) < k {
 		return nil, fmt.Errorf("%d folds of %d queries", k, len(t.Queries))
 	}
+	o = o.Resolve(t)
 	fold := t.Folds(k, o.Seed)
 	estimators := make([]*Estimator, k)
 	var g errgroup.Group
@@ -74,8 +75,9 @@ func newReplay(t *outcome.Table, fold []int, estimators ...*Estimator) (*Replay,
 	return r, nil
 }
 
-// promptTokens returns the mean number of input tokens over the models, 0 when
-// unknown: it is known before any of them runs.
+// promptTokens returns the mean number of input tokens over the models, or what the
+// prompt's bytes make at four to a token, as the middleware counts; 0 when both are
+// unknown. It is known before any model runs.
 func promptTokens(t *outcome.Table, query int) float64 {
 	sum, n := 0.0, 0.0
 	if t.InputTokens != nil {
@@ -86,7 +88,7 @@ func promptTokens(t *outcome.Table, query int) float64 {
 		}
 	}
 	if n == 0 {
-		return 0
+		return float64((len(t.Prompt(query)) + 3) / 4)
 	}
 	return sum / n
 }

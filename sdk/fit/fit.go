@@ -73,6 +73,7 @@ func Fit(ctx context.Context, t *outcome.Table, o Options) (*Profile, error) {
 		return nil, fmt.Errorf("%w: %d queries have outcomes of all %d models, of %d in all; %d are needed", ErrTooFew, n, len(t.Models), len(t.Queries), minQueries)
 	}
 	o.Estimate.Seed, o.Estimate.Models = o.Seed, o.Models
+	o.Estimate = o.Estimate.Resolve(complete)
 
 	o.Progress("fitting estimators, fold by fold")
 	replay, err := estimate.OutOfFold(complete, o.Folds, o.Estimate)

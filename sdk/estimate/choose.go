@@ -1,0 +1,121 @@
+package estimate
+
+import (
+	"math"
+	"math/rand/v2"
+	"slices"
+	"sync"
+
+	"github.com/stepfall/stepfall/sdk/cascade"
+	"github.com/stepfall/stepfall/sdk/outcome"
+)
+
+// Resolve returns o with the kinds that it leaves open. The cost estimator is
+// KindCostLatent. The quality estimator is KindLatent, unless another kind that can
+// read the table tells the outcomes of queries that it was not fitted to better by
+// more than chance: the regressions read signals that KindLatent does not, and
+// KindGaussian suits qualities between 0 and 1. Fit resolves by itself; do it before
+// when several estimators are to be of one kind.
+func (o Options) Resolve(t *outcome.Table) Options {
+	if o.Cost == "" {
+		o.Cost = KindCostLatent
+	}
+	if o.Quality != "" {
+		return o
+	}
+	o.Quality = KindLatent
+	rivals := rivals(t)
+	if len(rivals) == 0 || len(t.Queries) < chooseLeast {
+		return o
+	}
+	losses := make([][]float64, len(rivals)+1)
+	var wait sync.WaitGroup
+	for i, kind := range append([]string{KindLatent}, rivals...) {
+		wait.Go(func() {
+			rival := o
+			rival.Quality = kind
+			losses[i] = unseenLoss(t, rival)
+		})
+	}
+	wait.Wait()
+	best := 0.0
+	for i, kind := range rivals {
+		if losses[0] == nil || losses[i+1] == nil {
+			continue
+		}
+		var gain moments
+		for q, loss := range losses[i+1] {
+			gain.add(losses[0][q] - loss)
+		}
+		if m := gain.mean - 2*gain.stdDev()/math.Sqrt(max(gain.n, 1)); m > 0 && gain.mean > best {
+			o.Quality, best = kind, gain.mean
+		}
+	}
+	return o
+}
+
+// chooseLeast is the number of queries from which on halves of a table can tell kinds
+// apart; chooseQueries is how many are looked at.
+const (
+	chooseLeast   = 60
+	chooseQueries = 250
+)
+
+// rivals are the kinds that may know more than KindLatent does of a table.
+func rivals(t *outcome.Table) []string {
+	var kinds []string
+	if t.Signals != nil {
+		kinds = append(kinds, KindLogistic)
+	}
+	if t.Ante != nil || t.Post != nil || !rightOrWrong(t.Quality) {
+		kinds = append(kinds, KindGaussian)
+	}
+	return kinds
+}
+
+func rightOrWrong(quality [][]float64) bool {
+	for _, row := range quality {
+		if slices.ContainsFunc(row, func(v float64) bool { return v != 0 && v != 1 && !math.IsNaN(v) }) {
+			return false
+		}
+	}
+	return true
+}
+
+// unseenLoss fits a kind to half of a table and returns the mean logarithmic loss on
+// queries of the other half, over all models, when none has run, when one has, and
+// when two have.
+func unseenLoss(t *outcome.Table, o Options) []float64 {
+	learnt, unseen := t.SplitRows(0.5, o.Seed)
+	fitted, err := Fit(t.Rows(learnt), o)
+	if err != nil {
+		return nil
+	}
+	replay, err := fitted.On(t)
+	if err != nil {
+		return nil
+	}
+	n := len(t.Models)
+	beliefs, costs := make([]cascade.Belief, n), make([]float64, n)
+	rng := rand.New(rand.NewPCG(o.Seed, 0xc400))
+	every := max(1, len(unseen)/chooseQueries)
+	var losses []float64
+	for i := 0; i < len(unseen); i += every {
+		q := unseen[i]
+		var loss moments
+		x, order := replay.Start(q), rng.Perm(n)
+		order = slices.DeleteFunc(order, func(m int) bool { return math.IsNaN(t.Quality[q][m]) })
+		for ran := range min(3, len(order)+1) {
+			x.Believe(order[:ran], beliefs, costs)
+			for m, b := range beliefs {
+				p, v := min(max(b.Mean, leastChance), 1-leastChance), t.Quality[q][m]
+				loss.add(-v*math.Log(p) - (1-v)*math.Log(1-p))
+			}
+		}
+		losses = append(losses, loss.mean)
+	}
+	return losses
+}
+
+// leastChance bounds the loss of an estimate that is certain and wrong.
+const leastChance = 0.005

@@ -127,6 +127,11 @@ func (e *regression) check(models int) error {
 		return fmt.Errorf("features do not fit %d models", models)
 	}
 	l.prepare()
+	if l.Text != nil {
+		if err := l.Text.decode(); err != nil {
+			return err
+		}
+	}
 	contexts := deepest + 1
 	if e.Exact != nil {
 		if models > exactModels {

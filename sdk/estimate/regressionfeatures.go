@@ -17,6 +17,8 @@ const (
 	FeatureGroup = "group"
 	// FeatureLength is the length of the prompt.
 	FeatureLength = "length"
+	// FeatureText is what the words of the prompt tell of the quality.
+	FeatureText = "text"
 	// FeatureSignal is the model's ex-ante and post-hoc signals.
 	FeatureSignal = "signal"
 	// FeatureVerdict is the verdicts on the models that have run.
@@ -42,7 +44,7 @@ const SignalClass = "class:"
 // Features returns the features that a regression can use.
 func Features() []string {
 	return []string{
-		FeatureGroup, FeatureLength, FeatureSignal, FeatureVerdict, FeatureTokens, FeatureLogProbs, FeatureClasses, FeatureAgreement,
+		FeatureGroup, FeatureLength, FeatureText, FeatureSignal, FeatureVerdict, FeatureTokens, FeatureLogProbs, FeatureClasses, FeatureAgreement,
 	}
 }
 
@@ -61,6 +63,9 @@ func FeatureSets() map[string][]string {
 type featureLayout struct {
 	Groups []string `json:"groups,omitempty"`
 	Length scale    `json:"length"`
+	// Text predicts how much better the models are on a prompt than in its group;
+	// nil when the words tell nothing.
+	Text *textModel `json:"text,omitempty"`
 	// Ante are the scales of the ex-ante signals by model, nil when unused.
 	Ante []scale `json:"ante,omitempty"`
 	// Run are the features of a model that has run.
@@ -77,6 +82,9 @@ type featureLayout struct {
 	Trust [][]float64 `json:"trust"`
 
 	group map[string]int
+	// unseen is, while fitting, what models of the text that have not seen a query
+	// predict for it.
+	unseen []float64
 }
 
 // runFeature is one number of a model that has run, against its mean in the group.
@@ -121,7 +129,7 @@ func scaleOf(m moments) scale {
 }
 
 // newFeatureLayout fits the layout to a table.
-func newFeatureLayout(t *outcome.Table, wanted []string) (*featureLayout, error) {
+func newFeatureLayout(t *outcome.Table, wanted []string, seed uint64) (*featureLayout, error) {
 	for _, name := range wanted {
 		if !slices.Contains(Features(), name) {
 			return nil, fmt.Errorf("unknown feature %q; there are %s", name, strings.Join(Features(), ", "))
@@ -149,6 +157,9 @@ func newFeatureLayout(t *outcome.Table, wanted []string) (*featureLayout, error)
 	l.Trust = centre(t.Quality, group, groups).means
 	if uses(FeatureLength) {
 		l.Length = scaleOf(lengths)
+	}
+	if uses(FeatureText) && t.Prompts != nil {
+		l.fitText(t, group, seed)
 	}
 	if uses(FeatureSignal) && t.Ante != nil {
 		for m := range t.Models {
@@ -182,6 +193,22 @@ func newFeatureLayout(t *outcome.Table, wanted []string) (*featureLayout, error)
 	l.addRunFeatures(t, uses)
 	l.fitRunFeatures(t, group)
 	return l, nil
+}
+
+// textScale brings what the words predict to a deviation of about 1.
+const textScale = 10
+
+// fitText regresses the mean quality, beyond the group's, on the words of the prompts.
+func (l *featureLayout) fitText(t *outcome.Table, group []int, seed uint64) {
+	better := make([]float64, len(t.Queries))
+	for q, row := range t.Quality {
+		var m moments
+		for i, v := range row {
+			m.add(v - l.Trust[group[q]][i])
+		}
+		better[q] = m.mean
+	}
+	l.Text, l.unseen = fitText(t.Prompts, better, t.Folds(textFolds, seed))
 }
 
 // addRunFeatures lists the numbers of a model that has run.
@@ -298,6 +325,8 @@ type seen struct {
 	*featureLayout
 	group   int
 	length  float64
+	reader  *textReader // nil without text
+	text    float64
 	ante    []float64
 	anteSum float64
 	run     [][]float64 // model, feature
@@ -320,6 +349,9 @@ func (l *featureLayout) newSeen(models int) *seen {
 		featureLayout: l, ante: make([]float64, models), run: square2(models, len(l.Run)),
 		answers: make([]string, models), tally: make([]vote, 0, models),
 	}
+	if l.Text != nil {
+		s.reader = newTextReader(l.Text)
+	}
 	if l.Agreement {
 		s.same = square(models)
 	}
@@ -332,6 +364,9 @@ func (l *featureLayout) newSeen(models int) *seen {
 func (s *seen) begin(q *Query) {
 	s.group = s.groupOf(q.Group)
 	s.length = s.Length.of(logTokens(q.InputTokens))
+	if s.reader != nil {
+		s.text = textScale * s.reader.at(q.Prompt)
+	}
 	s.anteSum = 0
 	for m := range s.ante {
 		s.ante[m] = 0
@@ -381,6 +416,9 @@ func (s *seen) base(x []float64, target int) []float64 {
 		x = append(x, v)
 	}
 	x = append(x, s.length)
+	if s.Text != nil {
+		x = append(x, s.text)
+	}
 	if s.Ante != nil {
 		x = append(x, s.ante[target], (s.anteSum-s.ante[target])/max(float64(len(s.ante)-1), 1))
 	}

@@ -25,7 +25,7 @@ type regressionFit struct {
 // fitRegression fits the regressions, and their deviations on the half of the
 // queries that the coefficients of the other half have not seen.
 func fitRegression(t *outcome.Table, link string, features []string, seed uint64) (*regression, error) {
-	layout, err := newFeatureLayout(t, features)
+	layout, err := newFeatureLayout(t, features, seed)
 	if err != nil {
 		return nil, err
 	}
@@ -70,6 +70,9 @@ func newRegressionFit(t *outcome.Table, e *regression, seed uint64) *regressionF
 		q := reader.query(i)
 		s := e.Features.newSeen(n)
 		s.begin(&q)
+		if e.Features.Text != nil {
+			s.text, s.reader = textScale*e.Features.unseen[i], nil
+		}
 		var known []int
 		for m := range n {
 			if math.IsNaN(t.Quality[i][m]) {

@@ -171,13 +171,8 @@ func reportFit(s Streams, p *fit.Profile, path string) {
 	case p.Budget.USD > 0 && !p.Budget.Reached:
 		fmt.Fprintf(s.Out, "the budget is not used up: %s USD a query is the most that is worth spending\n", dollars(p.Expected.CostUSD))
 	}
-	if h := p.HeldOut; h != nil {
-		verdict := "held"
-		if !h.Held {
-			verdict = "DID NOT HOLD"
-		}
-		fmt.Fprintf(s.Out, "on queries not seen the budget %s to within %.0f %%; as many new queries stay within %.0f %% of it with probability %.2f\n",
-			verdict, 100*fit.Tolerance, 100*fit.Tolerance, h.Confidence)
+	if h := p.HeldOut; h != nil && !p.Budget.Over {
+		reportPromise(s, h, p.Data.Complete)
 	}
 	c := &p.Calibration
 	fmt.Fprintf(s.Out, "Brier score of estimates (of each model's mean alone): ex-ante %.4f (%.4f), post-hoc %.4f (%.4f)\n",
@@ -188,6 +183,32 @@ func reportFit(s Streams, p *fit.Profile, path string) {
 		bins.AppendRow([]any{fmt.Sprintf("%.1f to %.1f", float64(i)/10, float64(i+1)/10), a.Count, share(a), b.Count, share(b)})
 	}
 	bins.Render()
+}
+
+// reportPromise says whether the budget held on queries not seen, and what can be
+// promised of those to come.
+func reportPromise(s Streams, h *fit.HeldOut, queries int) {
+	verdict := "held"
+	if !h.Held {
+		verdict = "DID NOT HOLD"
+	}
+	fmt.Fprintf(s.Out, "on queries not seen the budget %s to within %.0f %%\n", verdict, 100*fit.Tolerance)
+	fmt.Fprintf(s.Out, "%d new queries stay within %.0f %% of it with probability %.2f by the fitted numbers alone, %.2f when a router paces them\n",
+		queries, 100*fit.Tolerance, h.Confidence, h.Paced)
+	switch h.Promise {
+	case fit.PromiseAlways:
+		fmt.Fprintln(s.Out, "the budget is promised")
+		return
+	case fit.PromisePaced:
+		fmt.Fprintln(s.Out, "the budget is promised where spending is paced, as routers do with a profile (hold_over in the budget block)")
+	case fit.PromiseNone:
+		fmt.Fprintf(s.Out, "THE BUDGET CANNOT BE PROMISED for %d queries: costs differ too much from query to query\n", queries)
+	}
+	if h.From > 0 {
+		fmt.Fprintf(s.Out, "by the fitted numbers alone it would be from %d queries on\n", h.From)
+	} else {
+		fmt.Fprintf(s.Out, "by the fitted numbers alone it cannot be for any number of queries: %d outcomes say too little about costs\n", queries)
+	}
 }
 
 func share(b fit.Bin) string {

@@ -84,19 +84,17 @@ func (f *fitter) bisect(a, b Point, budget float64) ([]float64, float64, error) 
 			b = p
 		}
 	}
-	// The jump: at either value ties go to the cheapest with gamma 1 and to the
+	// The jump: on one side of it ties go to the cheapest with gamma 1 and to the
 	// dearest with gamma 0; the share in between spends the budget.
 	value := a.Value
-	cheap, err := f.at([]float64{value}, 1)
-	if err != nil {
-		return nil, 0, err
-	}
-	dear, err := f.at([]float64{value}, 0)
-	if err != nil {
-		return nil, 0, err
-	}
-	if dear.CostUSD > cheap.CostUSD && cheap.CostUSD <= budget && budget <= dear.CostUSD {
-		return []float64{value}, (dear.CostUSD - budget) / (dear.CostUSD - cheap.CostUSD), nil
+	for _, side := range []Point{a, b} {
+		dear, err := f.at([]float64{side.Value}, 0)
+		if err != nil {
+			return nil, 0, err
+		}
+		if side.CostUSD <= budget && budget <= dear.CostUSD && side.CostUSD < dear.CostUSD {
+			return []float64{side.Value}, (dear.CostUSD - budget) / (dear.CostUSD - side.CostUSD), nil
+		}
 	}
 	if b.CostUSD <= budget && (a.CostUSD > budget || a.CostUSD < b.CostUSD) {
 		value = b.Value

@@ -208,6 +208,17 @@ func (c *candidate) open(values []float64, rows int) (plan, error) {
 	return p, nil
 }
 
+// indexGap is how many times as great a lambda may be for an index to do the same in
+// between. Over wider gaps it may turn from one model to another and back: at a lambda
+// of 0 as at a very great one the cheapest comes first.
+const indexGap = 1.5
+
+// near reports whether the neighbours of a task say what happens in between.
+func (c *candidate) near(t task) bool {
+	_, index := c.base.(*cascade.Index)
+	return !index || c.values[t.right] <= indexGap*c.values[t.left]
+}
+
 // points returns the operating points in the order of the values.
 func (c *candidate) points() []Point {
 	out := make([]Point, len(c.values))

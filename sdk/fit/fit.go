@@ -108,10 +108,18 @@ func Fit(ctx context.Context, t *outcome.Table, o Options) (*Profile, error) {
 	}
 	if o.BudgetUSD > 0 {
 		h := heldOut(complete, list, o.BudgetUSD, complete.Folds(o.Folds, o.Seed+1), o.Folds)
-		if !p.Budget.Over && !p.Budget.Reached {
+		low := (1 - Tolerance) * o.BudgetUSD
+		switch {
+		case p.Budget.Reached:
+			if h.Paced, err = heldByPacing(chosen, len(complete.Queries), o.BudgetUSD, o.Seed); err != nil {
+				return nil, err
+			}
+		case !p.Budget.Over:
+			// What is not used up is held from one side only.
 			h.Held = h.CostUSD <= (1+Tolerance)*o.BudgetUSD
-			h.Confidence = within(math.Inf(-1), (1+Tolerance)*o.BudgetUSD, h)
+			low = math.Inf(-1)
 		}
+		h.promise(low, (1+Tolerance)*o.BudgetUSD, len(complete.Queries))
 		p.HeldOut = &h
 	}
 	p.Calibration = calibrate(complete, replay)

@@ -56,7 +56,7 @@ func TestBudgetHoldsOnUnseenQueries(t *testing.T) {
 		if math.Abs(got.CostUSD-budget) > room && math.Abs(got.CostUSD-p.HeldOut.CostUSD) > room {
 			t.Errorf("%s: budget %.6f, held out %.6f, but %.6f on the test half", c.strategy, budget, p.HeldOut.CostUSD, got.CostUSD)
 		}
-		if math.Abs(p.Expected.CostUSD-budget) > 0.05*budget {
+		if math.Abs(p.Expected.CostUSD-budget) > 0.005*budget {
 			t.Errorf("%s: fitted to %.6f for a budget of %.6f", c.strategy, p.Expected.CostUSD, budget)
 		}
 	}

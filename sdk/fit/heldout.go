@@ -2,6 +2,8 @@ package fit
 
 import (
 	"math"
+	"math/rand/v2"
+	"slices"
 
 	"github.com/stepfall/stepfall/sdk/outcome"
 )
@@ -21,10 +23,114 @@ type HeldOut struct {
 	// within Tolerance of the budget, or below that when it cannot be spent. Where
 	// costs vary much from query to query it is small, whatever is fitted.
 	Confidence float64 `json:"confidence"`
+	// Paced is the same probability when a [Pacer] holds the budget, as a router
+	// does: one lambda for all queries does not know what they will cost.
+	Paced float64 `json:"paced"`
+	// Promise says what it takes for the budget to hold with a probability of at
+	// least [Level].
+	Promise Promise `json:"promise"`
+	// From is the number of new queries from which on Promise would be PromiseAlways;
+	// 0 when these outcomes are too few to promise that for any number.
+	From int `json:"from,omitempty"`
 }
 
-// Tolerance is by how much of the budget the mean cost may differ from it.
-const Tolerance = 0.05
+// Tolerance is by how much of the budget the mean cost may differ from it, and Level
+// the probability of that from which a fit promises it.
+const (
+	Tolerance = 0.05
+	Level     = 0.9
+)
+
+// Promise is what a fit promises of its budget over as many new queries as it has seen.
+type Promise string
+
+// The promises.
+const (
+	// PromiseAlways: the fitted lambda holds the budget by itself.
+	PromiseAlways Promise = "always"
+	// PromisePaced: a [Pacer] holds it.
+	PromisePaced Promise = "paced"
+	// PromiseNone: it cannot be promised.
+	PromiseNone Promise = "none"
+)
+
+// promise fills in what can be promised: low is the least mean cost that counts as
+// holding a budget of up to high.
+func (h *HeldOut) promise(low, high float64, queries int) {
+	h.Confidence = within(low, high, *h)
+	switch {
+	case h.Confidence >= Level:
+		h.Promise = PromiseAlways
+	case h.Paced >= Level:
+		h.Promise = PromisePaced
+	default:
+		h.Promise = PromiseNone
+	}
+	h.From = fromQueries(low, high, *h, queries)
+}
+
+// fromQueries is the least number of new queries whose mean cost lies between two
+// amounts with probability Level, after a fit to so many.
+func fromQueries(low, high float64, h HeldOut, queries int) int {
+	holds := func(n float64) bool {
+		// The mean is known to CostStdError, and theirs varies by as much times the
+		// root of queries/n.
+		dev := h.CostStdError * math.Sqrt(1+float64(queries)/n)
+		return between(low, high, h.CostUSD, dev) >= Level
+	}
+	const most = 1e7
+	if !holds(most) {
+		return 0
+	}
+	few, many := 1.0, most
+	for many-few > 1 {
+		if middle := math.Floor((few + many) / 2); holds(middle) {
+			many = middle
+		} else {
+			few = middle
+		}
+	}
+	return int(many)
+}
+
+// paceTrials is over how many streams of queries the pacing is tried.
+const paceTrials = 200
+
+// heldByPacing is the share of streams of as many queries as there are, drawn anew, whose
+// mean cost a pacer holds within the tolerance. What the operating points cost is
+// known from a draw of its own each time, as from outcomes.
+func heldByPacing(c *candidate, queries int, budget float64, seed uint64) (float64, error) {
+	rng := rand.New(rand.NewPCG(seed, 0x9ace))
+	draw := func() []int {
+		rows := make([]int, queries)
+		for i := range rows {
+			rows[i] = rng.IntN(queries)
+		}
+		return rows
+	}
+	held := 0.0
+	for range paceTrials {
+		pacer, err := NewPacer(c.pointsOn(draw()), budget, DefaultPace, rng.Uint64())
+		if err != nil {
+			return 0, err
+		}
+		place := make([]int, len(pacer.Points()))
+		for i, p := range pacer.Points() {
+			place[i], _ = slices.BinarySearch(c.values, p.Value)
+		}
+		spent := 0.0
+		for _, q := range draw() {
+			i := pacer.Next()
+			cost := c.results[place[i]].cost[q]
+			pacer.Spent(i, cost)
+			spent += cost
+		}
+		if math.Abs(spent/float64(queries)-budget) <= Tolerance*budget {
+			held++
+		}
+	}
+	return held / paceTrials, nil
+}
 
 // heldOut chooses on all folds but one and reads off what that does on the one.
 func heldOut(t *outcome.Table, candidates []*candidate, budget float64, fold []int, folds int) HeldOut {
@@ -55,20 +161,23 @@ func heldOut(t *outcome.Table, candidates []*candidate, budget float64, fold []i
 	n := float64(len(cost))
 	h.CostStdError = math.Sqrt(variance / (n - 1) / n)
 	h.Held = math.Abs(h.CostUSD-budget) <= Tolerance*budget
-	h.Confidence = within(budget*(1-Tolerance), budget*(1+Tolerance), h)
 	return h
 }
 
 // within is the probability that the mean cost of as many new queries lies between
 // two amounts: both this mean and theirs vary by the standard error.
 func within(low, high float64, h HeldOut) float64 {
-	dev := h.CostStdError * math.Sqrt2
+	return between(low, high, h.CostUSD, h.CostStdError*math.Sqrt2)
+}
+
+// between is the probability that a normal lies between two amounts.
+func between(low, high, mean, dev float64) float64 {
 	if dev == 0 {
-		if low <= h.CostUSD && h.CostUSD <= high {
+		if low <= mean && mean <= high {
 			return 1
 		}
 		return 0
 	}
-	below := func(x float64) float64 { return math.Erfc(-(x-h.CostUSD)/(dev*math.Sqrt2)) / 2 }
+	below := func(x float64) float64 { return math.Erfc(-(x-mean)/(dev*math.Sqrt2)) / 2 }
 	return below(high) - below(low)
 }

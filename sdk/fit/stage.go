@@ -71,9 +71,10 @@ func (s *stage) play(ctx context.Context, strategies []cascade.Strategy) ([]repl
 
 // extend replays each candidate at further values, all in one pass. A query on which
 // a candidate takes the same path at two values takes it in between: it is not
-// replayed there. Of a strategy that plans sets of models the sets must be the same
-// too, which makes that exact: the worth of a set is linear in lambda, so the one that
-// is worth most at two lambdas is worth most at every one in between.
+// replayed there. With fixed orders a path only grows or shrinks with the value. Of a
+// strategy that plans sets of models the sets must be the same too: what a set is worth
+// is linear in lambda, so the one that is worth most at two lambdas is worth most at
+// every one in between. For an index it holds of neighbouring values only; see near.
 func (s *stage) extend(ctx context.Context, list []*candidate, values [][]float64) error {
 	plans := make([]plan, len(list))
 	for i, c := range list {
@@ -88,7 +89,7 @@ func (s *stage) extend(ctx context.Context, list []*candidate, values [][]float6
 				r := &c.results[task.at]
 				if task.left >= 0 && task.right >= 0 {
 					left, right := &c.results[task.left], &c.results[task.right]
-					if left.path[place] == right.path[place] {
+					if left.path[place] == right.path[place] && c.near(task) {
 						r.same(place, left)
 						continue
 					}

@@ -50,45 +50,55 @@ func stageOf(t *testing.T, table *outcome.Table) *stage {
 // What is taken over from neighbouring values is what a replay gives, but for a
 // query in many thousand.
 func TestExtendGivesWhatAReplayGives(t *testing.T) {
-	s := stageOf(t, drawn(200, 7, 1))
-	for _, name := range []string{cascade.NameCascadeRoute, cascade.NameCascade, cascade.NameIndex, cascade.NameThreshold} {
-		c, err := newCandidate(name, cascade.Params{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		values := startValues(name, s.table, 40)
-		for part := range slices.Chunk(values, 13) {
-			if err := s.extend(context.Background(), []*candidate{c}, [][]float64{part}); err != nil {
-				t.Fatal(err)
-			}
-		}
-		if !slices.Equal(c.values, values) {
-			t.Fatalf("%s: values %v, want %v", name, c.values, values)
-		}
-		var strategies []cascade.Strategy
-		for _, v := range values {
-			strategy, err := c.base.Tune([]float64{v}, 1)
+	table := drawn(150, 7, 1)
+	for _, verified := range []bool{false, true} {
+		table.Verified = verified
+		s := stageOf(t, table)
+		for _, name := range []string{cascade.NameRoute, cascade.NameCascadeRoute, cascade.NameCascade, cascade.NameIndex, cascade.NameThreshold} {
+			c, err := newCandidate(name, cascade.Params{})
 			if err != nil {
 				t.Fatal(err)
 			}
-			strategies = append(strategies, strategy)
+			values := startValues(name, table, 40)
+			for _, part := range [][]float64{{values[0], values[39]}, values[10:20], values, {values[20] * 1.01, values[20] * 1.1}} {
+				if err := s.extend(context.Background(), []*candidate{c}, [][]float64{part}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if len(c.values) != 42 || !slices.IsSorted(c.values) {
+				t.Fatalf("%s: values %v", name, c.values)
+			}
+			if differ, all := differences(t, s, c), len(c.values)*len(s.rows); differ*1000 > all {
+				t.Errorf("%s, verified %v: %d of %d steps differ", name, verified, differ, all)
+			}
 		}
-		want, err := s.play(context.Background(), strategies)
+	}
+}
+
+// differences counts the steps that a replay takes otherwise than the candidate has it.
+func differences(t *testing.T, s *stage, c *candidate) int {
+	t.Helper()
+	var strategies []cascade.Strategy
+	for _, v := range c.values {
+		strategy, err := c.base.Tune([]float64{v}, 1)
 		if err != nil {
 			t.Fatal(err)
 		}
-		differ := 0
-		for i := range want {
-			for q := range s.rows {
-				if want[i].path[q] != c.results[i].path[q] || want[i].cost[q] != c.results[i].cost[q] {
-					differ++
-				}
+		strategies = append(strategies, strategy)
+	}
+	want, err := s.play(context.Background(), strategies)
+	if err != nil {
+		t.Fatal(err)
+	}
+	differ := 0
+	for i := range want {
+		for q := range s.rows {
+			if want[i].path[q] != c.results[i].path[q] || want[i].cost[q] != c.results[i].cost[q] {
+				differ++
 			}
 		}
-		if all := len(values) * len(s.rows); differ*1000 > all {
-			t.Errorf("%s: %d of %d steps differ", name, differ, all)
-		}
 	}
+	return differ
 }
 
 // The number of cores decides nothing.

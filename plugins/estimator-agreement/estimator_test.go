@@ -2,6 +2,7 @@ package main
 
 import (
 	"math"
+	"strings"
 	"testing"
 
 	"github.com/stepfall/stepfall/sdk"
@@ -71,6 +72,33 @@ func TestRefuses(t *testing.T) {
 	for _, config := range []Config{{Method: "exact", Agree: 0.2, Disagree: 0.5}, {Method: "exact", Agree: 1, Weights: map[string]float64{"a": -1}}} {
 		if _, err := open(t.Context(), config); err == nil {
 			t.Errorf("%+v was accepted", config)
+		}
+	}
+}
+
+// TestBadInput: answers that are made to cost time, and requests without anything.
+func TestBadInput(t *testing.T) {
+	long := strings.Repeat("ab\x00\xff```'\"", 50_000)
+	for _, method := range []string{"exact", "numeric", "code", "ngram", "tool_calls"} {
+		e, err := open(t.Context(), Config{Method: method, Agree: 0.9, Disagree: 0.3})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for name, all := range map[string][]sdk.Attempt{
+			"empty answers": attempts("a", "", "b", ""),
+			"long answers":  attempts("a", long, "b", long[1:]),
+			"broken calls": {
+				{Answer: sdk.Answer{Model: "a", ToolCalls: []sdk.ToolCall{{Name: "x", Arguments: "{"}}}},
+				{Answer: sdk.Answer{Model: "b", ToolCalls: []sdk.ToolCall{{Name: "x", Arguments: "}"}}}},
+			},
+		} {
+			response, err := e.EstimateQuality(t.Context(), &sdk.QualityRequest{Models: []string{"a", "none"}, Attempts: all})
+			if err != nil || len(response.Estimates) != 2 || !response.Estimates[1].Abstains() {
+				t.Fatalf("%s, %s: %+v %v", method, name, response, err)
+			}
+			if p := response.Estimates[0].Mean; p < 0.3 || p > 0.9 || name != "long answers" && p != 0.3 {
+				t.Errorf("%s, %s: %v", method, name, p)
+			}
 		}
 	}
 }

@@ -5,7 +5,6 @@ import (
 	"math"
 	"strconv"
 	"strings"
-	"text/scanner"
 	"unicode"
 )
 
@@ -77,25 +76,6 @@ func lastNumber(s string) (float64, bool) {
 	digits := strings.TrimLeft(strings.ReplaceAll(s[start:end+1], ",", ""), ".")
 	x, err := strconv.ParseFloat(digits, 64)
 	return x, err == nil
-}
-
-// codeTokens returns the tokens of a piece of code, one a line.
-func codeTokens(s string) string {
-	s = strings.TrimSpace(s)
-	if strings.HasPrefix(s, "```") {
-		_, s, _ = strings.Cut(s, "\n")
-		s = strings.TrimSuffix(strings.TrimSpace(s), "```")
-	}
-	var scan scanner.Scanner
-	scan.Init(strings.NewReader(s))
-	scan.Error = func(*scanner.Scanner, string) {} // not Go: unclosed quotes are tokens like others
-	scan.Mode = scanner.ScanIdents | scanner.ScanInts | scanner.ScanFloats | scanner.ScanStrings |
-		scanner.ScanRawStrings | scanner.ScanComments | scanner.SkipComments
-	var out strings.Builder
-	for tok := scan.Scan(); tok != scanner.EOF; tok = scan.Scan() {
-		out.WriteString(scan.TokenText() + "\n")
-	}
-	return out.String()
 }
 
 // dice returns twice the trigrams in common over the sum of both counts.

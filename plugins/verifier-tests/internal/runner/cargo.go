@@ -2,12 +2,9 @@ package runner
 
 import (
 	"fmt"
-	"maps"
-	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
-	"time"
 
 	"github.com/stepfall/stepfall/sdk/jail"
 )
@@ -50,42 +47,6 @@ func (c *cargo) Plan(argv []string, tree *Tree, _ string) (*Plan, error) {
 	}
 	plan.Caches = []jail.Cache{cache}
 	return plan, nil
-}
-
-// maxTargets bounds the trees whose build cache is kept.
-const maxTargets = 8
-
-// keepOf returns the folder name below dir, which it makes, and removes those that
-// were not used for longest.
-func keepOf(dir, name string) (string, error) {
-	keep, now := filepath.Join(dir, name), time.Now()
-	// The files in it may be written to by another uid, and by nobody else.
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return "", err
-	}
-	if err := os.MkdirAll(keep, 0o755); err != nil {
-		return "", err
-	}
-	if err := os.Chtimes(keep, now, now); err != nil {
-		return "", err
-	}
-	entries, err := os.ReadDir(dir)
-	if err != nil || len(entries) <= maxTargets {
-		return keep, err
-	}
-	used := map[string]time.Time{}
-	for _, entry := range entries {
-		if info, err := entry.Info(); err == nil {
-			used[entry.Name()] = info.ModTime()
-		}
-	}
-	names := slices.SortedFunc(maps.Keys(used), func(a, b string) int { return used[b].Compare(used[a]) })
-	for _, old := range names[min(maxTargets, len(names)):] {
-		if err := os.RemoveAll(filepath.Join(dir, old)); err != nil {
-			return "", err
-		}
-	}
-	return keep, nil
 }
 
 var cargoLine = regexp.MustCompile(`(?m)^test (\S+)(?: - should panic)? \.\.\. (ok|FAILED|ignored)`)

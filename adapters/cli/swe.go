@@ -17,6 +17,7 @@ import (
 
 	"github.com/stepfall/stepfall/adapters/router"
 	"github.com/stepfall/stepfall/adapters/swe"
+	"github.com/stepfall/stepfall/policies"
 	"github.com/stepfall/stepfall/sdk"
 )
 
@@ -33,8 +34,8 @@ const (
 type sweFlags struct {
 	repo, repos, task, policy, base string
 	failToPass, passToPass, command []string
-	mode                            string
-	showFailures, dryRun, json      bool
+	sets                            []string
+	dryRun, json                    bool
 	maxUSD                          float64
 	maxTurns, parallel              int
 	state, out, predictions, name   string
@@ -48,8 +49,8 @@ func newSWECommand(s Streams) *cobra.Command {
 		Short: "Mend a repository by the cheapest models whose patch the tests accept",
 		Long: `Mend a repository with a coding agent. Each model makes an attempt in a clean work
 tree, in the order in which the policy's strategy wants them, until the policy's
-verifier accepts a patch (--mode trajectory), or one attempt is made each call of
-which is routed (--mode step). The repository itself is not touched.
+verifier accepts a patch; or, where the policy says trajectory { unit = "step" }, one
+attempt is made each call of which is routed. The repository itself is not touched.
 
 A task is text, a file of text, or a file of tasks in SWE-bench's format (JSON lines
 or a list), of which many run together. With --state, a run that was interrupted or
@@ -71,8 +72,7 @@ interrupted, 1 failure, 2 usage.`,
 	flags.StringSliceVar(&f.failToPass, "fail-to-pass", nil, "tests that must pass with the patch")
 	flags.StringSliceVar(&f.passToPass, "pass-to-pass", nil, "tests that must still pass")
 	flags.StringSliceVar(&f.command, "test-command", nil, "the agent's test command, an argument each; found out when absent")
-	flags.StringVar(&f.mode, "mode", string(swe.WholeTrajectory), "what is cascaded: trajectory or step")
-	flags.BoolVar(&f.showFailures, "show-failures", false, "tell the next model what failed")
+	flags.StringArrayVar(&f.sets, "set", nil, "change a value of the policy, as trajectory.show_failures=true")
 	flags.BoolVar(&f.dryRun, "dry-run", false, "check everything and call no model")
 	flags.BoolVar(&f.json, "json", false, "print results as JSON lines")
 	flags.Float64Var(&f.maxUSD, "max-usd", 0, "hard cap on what the run spends; 0 is none")
@@ -91,6 +91,9 @@ interrupted, 1 failure, 2 usage.`,
 func (f *sweFlags) tasks() ([]swe.Task, bool, error) {
 	info, err := os.Stat(f.task)
 	if err != nil || info.IsDir() {
+		if !strings.ContainsAny(strings.TrimSpace(f.task), " \n") {
+			return nil, false, usage("--task %s: no such file; a task that is given as text is a sentence", f.task)
+		}
 		return []swe.Task{f.single(f.task)}, true, nil
 	}
 	data, err := os.ReadFile(f.task)
@@ -118,17 +121,16 @@ func (f *sweFlags) single(text string) swe.Task {
 
 func (f *sweFlags) check() error {
 	var faults []error
-	usage := func(ok bool, what string) {
+	want := func(ok bool, what string) {
 		if !ok {
 			faults = append(faults, errors.New(what))
 		}
 	}
-	usage(f.task != "", "--task is missing")
-	usage(f.policy != "", "--policy is missing: write one with 'stepfall policy init'")
-	usage(f.repo != "" || f.repos != "", "--repo or --repos is missing")
-	usage(f.mode == string(swe.WholeTrajectory) || f.mode == string(swe.PerStep), "--mode is trajectory or step")
-	usage(f.maxUSD >= 0, "--max-usd is negative")
-	usage(f.parallel > 0, "--parallel is not positive")
+	want(f.task != "", "--task is missing")
+	want(f.policy != "", "--policy is missing: write one with 'stepfall policy init'")
+	want(f.repo != "" || f.repos != "", "--repo or --repos is missing")
+	want(f.maxUSD >= 0, "--max-usd is negative")
+	want(f.parallel > 0, "--parallel is not positive")
 	if len(faults) > 0 {
 		return &ExitError{Code: ExitUsage, Err: errors.Join(faults...)}
 	}
@@ -147,11 +149,17 @@ func (f *sweFlags) run(ctx context.Context, s Streams) (err error) {
 	if f.verbose {
 		level = hclog.Info
 	}
-	r, err := router.Open(ctx, f.policy, router.Options{Logger: hclog.New(&hclog.LoggerOptions{Name: "stepfall", Output: s.Err, Level: level})})
+	r, err := router.Open(ctx, f.policy, router.Options{
+		Load: policies.LoadOptions{Sets: f.sets}, Logger: hclog.New(&hclog.LoggerOptions{Name: "stepfall", Output: s.Err, Level: level}),
+	})
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, r.Close()) }()
+	// A verifier at fault is found before a model is paid.
+	if err := r.Start(ctx); err != nil {
+		return err
+	}
 	solver, trees, done, err := f.solver(ctx, s, r)
 	if err != nil {
 		return err
@@ -173,7 +181,15 @@ func (f *sweFlags) run(ctx context.Context, s Streams) (err error) {
 		}
 		defer bar.finish()
 	}
+	if f.repo != "" {
+		if changed, err := swe.Uncommitted(ctx, f.repo); err == nil && changed > 0 {
+			fmt.Fprintf(s.Err, "%s has %d uncommitted changes; attempts begin at the commit, without them\n", f.repo, changed)
+		}
+	}
 	results, runErr := b.Run(ctx, list)
+	if results == nil {
+		return runErr
+	}
 	if f.predictions != "" {
 		if err := swe.WritePredictions(f.predictions, f.name, results); err != nil {
 			return err
@@ -192,8 +208,8 @@ func (f *sweFlags) solver(ctx context.Context, s Streams, r *router.Router) (*sw
 		return nil, "", nil, err
 	}
 	solver := &swe.Solver{
-		Setup: swe.FromRouter(r), Mode: swe.Mode(f.mode), Agent: swe.Agent{MaxTurns: f.maxTurns}, Jail: walls,
-		ShowFailures: f.showFailures, TestCommand: f.command, Spend: &swe.Spend{CapUSD: f.maxUSD},
+		Setup: swe.FromRouter(r), Mode: swe.Mode(r.Policy().Trajectory.Unit), Agent: swe.Agent{MaxTurns: f.maxTurns}, Jail: walls,
+		ShowFailures: r.Policy().Trajectory.ShowFailures, TestCommand: f.command, Spend: &swe.Spend{CapUSD: f.maxUSD},
 	}
 	if f.verbose {
 		var mu sync.Mutex
@@ -204,11 +220,11 @@ func (f *sweFlags) solver(ctx context.Context, s Streams, r *router.Router) (*sw
 		}
 	}
 	if f.state == "" {
-		dir, err := os.MkdirTemp("", "stepfall-swe-*")
+		scratch, err := swe.NewScratch("")
 		if err != nil {
 			return nil, "", nil, err
 		}
-		return solver, filepath.Join(dir, "trees"), func() error { return os.RemoveAll(dir) }, nil
+		return solver, filepath.Join(scratch.Dir, "trees"), scratch.Close, nil
 	}
 	if err := os.MkdirAll(f.state, 0o755); err != nil {
 		return nil, "", nil, err
@@ -232,7 +248,7 @@ func (f *sweFlags) plan(ctx context.Context, s Streams, list []swe.Task, solver 
 	if err := b.Check(ctx, list); err != nil {
 		return err
 	}
-	p.f("%d tasks, mode %s, strategy %s\n", len(list), f.mode, solver.Setup.Step.StrategyName)
+	p.f("%d tasks, cascaded by the %s, strategy %s\n", len(list), solver.Mode, solver.Setup.Step.StrategyName)
 	for _, c := range solver.Setup.Step.Candidates {
 		p.f("model %s: expected quality %.2f, %g / %g USD per million tokens\n", c.Model.Name, c.Quality.Mean, c.Model.Price.Input, c.Model.Price.Output)
 	}

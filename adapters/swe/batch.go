@@ -30,7 +30,7 @@ type Batch struct {
 // Run runs tasks and returns their results in the order of the tasks, nil for those
 // that were not finished. The error says why not all were: the context ended, or
 // the money is spent. A task that fails for a reason of its own has a result with
-// an Error.
+// an Error. There are no results when a repository cannot be opened.
 func (b *Batch) Run(ctx context.Context, tasks []Task) ([]*Result, error) {
 	repos, err := b.open(ctx, tasks)
 	if err != nil {

@@ -45,6 +45,16 @@ func OpenRepository(ctx context.Context, dir, trees string) (*Repository, error)
 	return r, nil
 }
 
+// Uncommitted returns how many files of the work tree at dir are not as in its
+// commit, new ones included.
+func Uncommitted(ctx context.Context, dir string) (int, error) {
+	out, err := git(ctx, dir, "status", "--porcelain")
+	if err != nil {
+		return 0, err
+	}
+	return strings.Count(out, "\n"), nil
+}
+
 // Dir returns the top folder of the repository.
 func (r *Repository) Dir() string { return r.dir }
 

@@ -16,13 +16,13 @@ import (
 	"github.com/stepfall/stepfall/sdk/step"
 )
 
-// Mode says what is cascaded.
+// Mode says what is cascaded; its words are those of the policy's trajectory block.
 type Mode string
 
 // The modes.
 const (
 	// WholeTrajectory: each model makes its own attempt on a clean tree.
-	WholeTrajectory Mode = "trajectory"
+	WholeTrajectory Mode = "attempt"
 	// PerStep: one attempt, each call of which is routed.
 	PerStep Mode = "step"
 )

@@ -1,0 +1,77 @@
+package swe
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"syscall"
+)
+
+// Scratch is a folder for the work trees of a run that keeps no state. A run that is
+// killed leaves its folder behind; the next one removes it.
+type Scratch struct {
+	Dir  string
+	lock *os.File
+}
+
+const (
+	scratchPrefix = "stepfall-swe-"
+	lockName      = "lock"
+)
+
+// NewScratch makes a folder under base, "" being the system's folder for temporary
+// files, and removes those of runs that have ended without doing so. The caller
+// closes it.
+func NewScratch(base string) (*Scratch, error) {
+	if base == "" {
+		base = os.TempDir()
+	}
+	left, err := filepath.Glob(filepath.Join(base, scratchPrefix+"*"))
+	if err != nil {
+		return nil, err
+	}
+	for _, dir := range left {
+		abandon(dir)
+	}
+	dir, err := os.MkdirTemp(base, scratchPrefix+"*")
+	if err != nil {
+		return nil, fmt.Errorf("making a folder for work trees: %w", err)
+	}
+	lock, err := hold(dir)
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("making a folder for work trees: %w", err), os.RemoveAll(dir))
+	}
+	return &Scratch{Dir: dir, lock: lock}, nil
+}
+
+// abandon removes a folder whose run is over: nobody holds its lock. A folder
+// without a lock is being made, and one of another user cannot be opened.
+func abandon(dir string) {
+	path := filepath.Join(dir, lockName)
+	if _, err := os.Lstat(path); err != nil {
+		return
+	}
+	lock, err := hold(dir)
+	if err != nil {
+		return
+	}
+	defer lock.Close()
+	// What cannot be removed is tried again by the run after this one.
+	_ = removeAll(dir)
+}
+
+// hold takes the folder's lock, which the kernel gives back when the process ends.
+func hold(dir string) (*os.File, error) {
+	lock, err := os.OpenFile(filepath.Join(dir, lockName), os.O_CREATE|os.O_RDWR|syscall.O_NOFOLLOW, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	if err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
+		return nil, errors.Join(err, lock.Close())
+	}
+	return lock, nil
+}
+
+// Close removes the folder.
+func (s *Scratch) Close() error { return errors.Join(removeAll(s.Dir), s.lock.Close()) }

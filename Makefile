@@ -11,6 +11,7 @@ export PATH := $(TOOLS):$(PATH)
 GOLANGCI_LINT := v2.15.0
 APIDIFF := v0.0.0-20260908205506-85c1c2202aba
 GO_LICENSES := v1.6.0
+BUF := v1.50.0
 PROTOC_GEN_GO := v1.36.12
 PROTOC_GEN_GO_GRPC := v1.6.2
 
@@ -67,6 +68,11 @@ generate-check: ## Fail when the committed code is not what its sources generate
 	$(MAKE) --no-print-directory $(TOOLS)/protoc-gen-go $(TOOLS)/protoc-gen-go-grpc && \
 	dir=$$(mktemp -d) && trap 'rm -rf "$$dir"' EXIT && sdk/plugin/generate.sh "$$dir" && \
 	diff -ru sdk/plugin/internal/pluginv1 "$$dir" && echo "generated code is up to date"
+	@$(MAKE) --no-print-directory $(TOOLS)/buf-$(BUF) || { echo "buf cannot be had: the protocol is not checked"; exit 0; }; \
+	against=$$(git describe --tags --abbrev=0 2>/dev/null || git rev-parse -q --verify main || git rev-parse HEAD); \
+	$(TOOLS)/buf-$(BUF) lint sdk/plugin/proto && \
+	$(TOOLS)/buf-$(BUF) breaking sdk/plugin/proto --against ".git#ref=$$against,subdir=sdk/plugin/proto" && \
+	echo "the protocol breaks nothing since $$against"
 
 .PHONY: bench
 bench: ## Run the benchmarks, with allocations
@@ -122,6 +128,11 @@ $(TOOLS)/go-licenses-$(GO_LICENSES):
 .PHONY: pictures
 pictures: ## Draw docs/pictures/*.svg from their sources (needs graphviz)
 	for p in docs/pictures/*.dot; do dot -Tsvg $$p > $${p%.dot}.svg; done
+
+$(TOOLS)/buf-$(BUF):
+	@mkdir -p $(TOOLS)
+	GOBIN=$(TOOLS) go install github.com/bufbuild/buf/cmd/buf@$(BUF)
+	@mv $(TOOLS)/buf $@
 
 $(TOOLS)/protoc-gen-go:
 	@mkdir -p $(TOOLS)

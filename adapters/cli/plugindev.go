@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"time"
 
@@ -28,6 +29,13 @@ func newPluginNewCommand(s Streams) *cobra.Command {
 			if o.Source == "" {
 				o.Source = findSource()
 			}
+			hint := ""
+			if o.Lang == "python" {
+				var ok bool
+				if o.Python, ok = scaffold.FindPython(); !ok {
+					hint = "  # first of all: apt install python3-grpcio python3-protobuf python3-cryptography\n"
+				}
+			}
 			files, err := scaffold.Write(o)
 			if err != nil {
 				return err
@@ -45,7 +53,13 @@ func newPluginNewCommand(s Streams) *cobra.Command {
 			} else if o.Source == "" {
 				next = "go mod tidy && " + next
 			}
-			fmt.Fprintf(s.Out, "\nNext:\n  cd %s && %s\n  stepfall plugin conformance ./%s\n", dir, next, o.Name)
+			command := "stepfall"
+			if exe, err := os.Executable(); err == nil {
+				if _, err := exec.LookPath(command); err != nil {
+					command = exe
+				}
+			}
+			fmt.Fprintf(s.Out, "\nNext:\n"+hint+"  cd %s && %s\n  %s plugin conformance ./%s\n", dir, next, command, o.Name)
 			return nil
 		},
 	}

@@ -105,36 +105,18 @@ func TestNothingOutlivesAKilledHost(t *testing.T) {
 	}
 }
 
-// python returns an interpreter that has what plugins in Python need.
-func python(t *testing.T) string {
-	t.Helper()
-	for _, name := range []string{"/usr/bin/python3", "python3"} {
-		if exec.Command(name, "-c", "import grpc, google.protobuf, cryptography").Run() == nil {
-			return name
-		}
-	}
-	t.Skip("python3-grpcio, python3-protobuf and python3-cryptography are not installed")
-	return ""
-}
-
-// pythonPlugin makes the project of an estimator in Python and returns its program.
+// pythonPlugin makes the project of a plugin in Python and returns its program.
 func pythonPlugin(t *testing.T, role string) string {
 	t.Helper()
-	interpreter := python(t)
+	interpreter, ok := scaffold.FindPython()
+	if !ok {
+		t.Skip("python3-grpcio, python3-protobuf and python3-cryptography are not installed")
+	}
 	dir := filepath.Join(t.TempDir(), "words")
-	if _, err := scaffold.Write(scaffold.Options{Name: "words", Lang: "python", Role: role, Dir: dir}); err != nil {
+	if _, err := scaffold.Write(scaffold.Options{Name: "words", Lang: "python", Role: role, Dir: dir, Python: interpreter}); err != nil {
 		t.Fatal(err)
 	}
-	program := filepath.Join(dir, "words")
-	text, err := os.ReadFile(program)
-	if err != nil {
-		t.Fatal(err)
-	}
-	text = append([]byte("#!"+interpreter+"\n"), text[len("#!/usr/bin/env python3\n"):]...)
-	if err := os.WriteFile(program, text, 0o755); err != nil {
-		t.Fatal(err)
-	}
-	return program
+	return filepath.Join(dir, "words")
 }
 
 func TestNoPythonPluginOutlivesAKilledHost(t *testing.T) {
@@ -149,7 +131,7 @@ func TestNoPythonPluginOutlivesAKilledHost(t *testing.T) {
 				})
 				var plugin []int
 				waitFor(t, func() bool {
-					plugin = named(family(app.Process.Pid), filepath.Base(python(t)))
+					plugin = named(family(app.Process.Pid), "python3")
 					return len(plugin) == 1
 				})
 				if stopped {

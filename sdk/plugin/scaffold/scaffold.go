@@ -10,6 +10,7 @@ import (
 	"go/format"
 	"io/fs"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -29,9 +30,22 @@ type Options struct {
 	Role string
 	// Dir is the folder to make; empty means Name.
 	Dir string
+	// Python is the interpreter of a Python project; empty means that of the PATH.
+	Python string
 	// Source is a clone of stepfall that a Go project builds against; empty means
 	// the published module.
 	Source string
+}
+
+// FindPython returns an interpreter that has what plugins need, for Options.Python:
+// "" is that of the PATH. ok is false when there is none.
+func FindPython() (python string, ok bool) {
+	for path, option := range map[string]string{"python3": "", "/usr/bin/python3": "/usr/bin/python3"} {
+		if exec.Command(path, "-c", "import grpc, google.protobuf, cryptography").Run() == nil && (!ok || option == "") {
+			python, ok = option, true
+		}
+	}
+	return python, ok
 }
 
 var validName = regexp.MustCompile(`^[a-z][a-z0-9]*(-[a-z0-9]+)*$`)
@@ -66,9 +80,12 @@ func Write(o Options) ([]string, error) {
 		return nil, err
 	}
 	data := struct {
-		Name, Module, Block string
-		Verifier            bool
-	}{o.Name, module, "estimator", o.Role == "verifier"}
+		Name, Module, Block, Python string
+		Verifier                    bool
+	}{o.Name, module, "estimator", o.Python, o.Role == "verifier"}
+	if data.Python == "" {
+		data.Python = "/usr/bin/env python3"
+	}
 	if data.Verifier {
 		data.Block = "verifier"
 	}

@@ -1,6 +1,7 @@
 package scaffold_test
 
 import (
+	"cmp"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -37,31 +38,21 @@ func TestGoProjects(t *testing.T) {
 	}
 }
 
-// python returns an interpreter that has grpcio.
-func python(t *testing.T) string {
-	t.Helper()
-	for _, path := range []string{"/usr/bin/python3", "python3"} {
-		if exec.Command(path, "-c", "import grpc, google.protobuf, cryptography").Run() == nil {
-			return path
-		}
-	}
-	t.Skip("there is no python3 with grpcio, protobuf and cryptography")
-	return ""
-}
-
 // So do those of a new Python project.
 func TestPythonProjects(t *testing.T) {
-	interpreter := python(t)
+	interpreter, ok := scaffold.FindPython()
+	if !ok {
+		t.Skip("there is no python3 with grpcio, protobuf and cryptography")
+	}
 	for _, name := range []string{"verifier-words", "estimator-words"} {
 		t.Run(name, func(t *testing.T) {
-			dir := project(t, scaffold.Options{Name: name, Lang: "python"})
-			cmd := exec.Command(interpreter, "-m", "unittest")
+			dir := project(t, scaffold.Options{Name: name, Lang: "python", Python: interpreter})
+			cmd := exec.Command(cmp.Or(interpreter, "python3"), "-m", "unittest")
 			cmd.Dir = dir
 			if out, err := cmd.CombinedOutput(); err != nil {
 				t.Fatalf("unittest: %v\n%s", err, out)
 			}
-			env := []string{"PATH=" + filepath.Dir(interpreter) + ":/usr/bin:/bin", "HOME=" + t.TempDir()}
-			plugintest.Test(t, plugintest.Options{Path: filepath.Join(dir, name), Env: env})
+			plugintest.Test(t, plugintest.Options{Path: filepath.Join(dir, name)})
 		})
 	}
 }

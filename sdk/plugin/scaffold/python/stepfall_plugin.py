@@ -238,7 +238,12 @@ def serve(plugin):
     watch_lifeline()
     signal.signal(signal.SIGINT, signal.SIG_IGN)
 
-    import grpc
+    try:
+        import cryptography
+        import google.protobuf
+        import grpc
+    except ImportError as e:
+        sys.exit("%s has no module %s: install grpcio, protobuf and cryptography for it, or name another interpreter in the first line of %s" % (sys.executable, e.name, sys.argv[0]))
 
     stop = threading.Event()
     server = grpc.server(

@@ -41,13 +41,15 @@ const (
 	gainDraws   = 2
 	// gainWeight is how many draws of the whole count as much as those of a group.
 	gainWeight = 50
-	// optionValue is what looking is worth against the gain alone: a strategy looks
-	// one answer at a time and may stop, which a maximum over a fixed set does not
-	// count. Between 1 and 2 it hardly matters.
-	optionValue = 1.5
 	// leastGainScale keeps some hope of an estimate that hardly moves.
 	leastGainScale = 0.05
 )
+
+// optionValue is what looking is worth against the gain over a few models alone. A
+// strategy looks at one answer at a time and may stop, which the maximum of a fixed
+// set does not count; but the more models it chooses among, the more it also picks
+// those of which too much is hoped.
+func optionValue(models int) float64 { return 1 + 4/float64(models) }
 
 // gainGrid are the scales that are tried.
 var gainGrid = [...]float64{leastGainScale, 0.1, 0.2, 0.3, 0.4, 0.55, 0.75, 1}
@@ -121,7 +123,7 @@ func fitGainScale(r *Replay, group []int, groups int, seed uint64) *gainScale {
 		for g := range all {
 			one := *pick(g)
 			one.add(&whole, gainWeight/max(whole.n, 1))
-			*list = append(*list, min(1, optionValue*one.scale()))
+			*list = append(*list, min(1, optionValue(n)*one.scale()))
 		}
 	}
 	return s

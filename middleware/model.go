@@ -19,7 +19,7 @@ type Model struct {
 	c        Config
 	engine   *step.Engine
 	targets  []target
-	sessions *sessions
+	sessions *Sessions
 	shadow   *shadow
 	handler  Handler
 	baseline int
@@ -72,12 +72,11 @@ func New(c Config) (*Model, error) {
 	if err := errors.Join(append(faults, err)...); err != nil {
 		return nil, fmt.Errorf("configuring the middleware: %w", err)
 	}
-	var before *sessions
+	m.sessions = NewSessions(c.Session, m.engine.Models(), c.Now)
 	if c.After != nil {
-		before = c.After.sessions
+		m.sessions.kept = c.After.sessions.kept
 		m.c.After = nil // or no Model would ever be forgotten
 	}
-	m.sessions = newSessions(c.Session, m.engine.Models(), c.Now, before)
 	if c.Mode == Shadow {
 		if m.shadow, err = newShadow(m, c.After); err != nil {
 			return nil, fmt.Errorf("configuring the shadow mode: %w", err)
@@ -162,7 +161,7 @@ func (m *Model) step(ctx context.Context, messages []llms.MessageContent, option
 
 	c := newCall(ctx, m, messages, options)
 	req := c.request(string(m.c.Mode))
-	req.CostOffsets = m.sessions.offsets(c.query.Session)
+	req.CostOffsets = m.sessions.Offsets(c.query.Session)
 	switch {
 	case m.c.Mode == Observe || m.c.Mode == Shadow:
 		req.Only = m.c.Models[m.baseline].Model.Name
@@ -185,7 +184,7 @@ func (m *Model) step(ctx context.Context, messages []llms.MessageContent, option
 	if err != nil {
 		return nil, c.failure(ctx, err)
 	}
-	m.sessions.used(c.query.Session, result)
+	m.sessions.Used(c.query.Session, result)
 	resp = c.respond(result)
 	if err := c.replay(ctx, resp); err != nil {
 		return nil, err

@@ -9,9 +9,10 @@ import (
 	"github.com/stepfall/stepfall/sdk/step"
 )
 
-// sessions remembers, for each conversation, which model answered last and what
-// prefix each model's provider has in its prompt cache.
-type sessions struct {
+// Sessions remembers, for each conversation, which model answered last and what
+// prefix each model's provider has in its prompt cache. A [Model] has one; others use
+// it to foresee what a Model will do. It is safe for concurrent use.
+type Sessions struct {
 	c      SessionConfig
 	models []sdk.Model
 	// keys say which model is meant, also to Models with other candidates that
@@ -47,9 +48,9 @@ type prefix struct {
 	at     time.Time
 }
 
-// newSessions returns the sessions of a Model with these candidates. They go on with
-// those of the one before, unless it is nil.
-func newSessions(c SessionConfig, models []sdk.Model, now func() time.Time, before *sessions) *sessions {
+// NewSessions returns sessions without memories, for candidates in the order of their
+// indexes. A nil now means time.Now.
+func NewSessions(c SessionConfig, models []sdk.Model, now func() time.Time) *Sessions {
 	if c.CacheTTL == 0 {
 		c.CacheTTL = 5 * time.Minute
 	}
@@ -62,25 +63,20 @@ func newSessions(c SessionConfig, models []sdk.Model, now func() time.Time, befo
 	if now == nil {
 		now = time.Now
 	}
-	s := &sessions{c: c, models: models, now: now, keys: make([]modelKey, len(models))}
+	s := &Sessions{c: c, models: models, now: now, keys: make([]modelKey, len(models)), kept: &conversations{seed: maphash.MakeSeed()}}
 	for i := range models {
 		s.keys[i] = modelKey{models[i].Name, models[i].Provider, models[i].Served}
-	}
-	if before != nil {
-		s.kept = before.kept
-	} else {
-		s.kept = &conversations{seed: maphash.MakeSeed()}
 	}
 	return s
 }
 
-func (s *sessions) shard(id string) *sessionShard {
+func (s *Sessions) shard(id string) *sessionShard {
 	return &s.kept.shards[maphash.String(s.kept.seed, id)%uint64(len(s.kept.shards))]
 }
 
-// offsets returns what the session changes in the predicted cost of each model,
+// Offsets returns what the session changes in the predicted cost of each model,
 // or nil: the price of switching, less what a prompt cache saves.
-func (s *sessions) offsets(id string) []float64 {
+func (s *Sessions) Offsets(id string) []float64 {
 	if id == "" || s.c.Off {
 		return nil
 	}
@@ -105,8 +101,8 @@ func (s *sessions) offsets(id string) []float64 {
 	return offsets
 }
 
-// used notes what a step has shown to whom.
-func (s *sessions) used(id string, result *step.Result) {
+// Used notes what a step has shown to whom.
+func (s *Sessions) Used(id string, result *step.Result) {
 	if id == "" || s.c.Off || result.Index < 0 {
 		return
 	}

@@ -43,6 +43,10 @@ type Trace struct {
 	Prompt      string             `json:"prompt,omitempty"`
 	InputTokens int                `json:"input_tokens,omitempty"`
 	Features    map[string]float64 `json:"features,omitempty"`
+	// Labels are the query's, and Tools the names of the tools that it offers: what
+	// a policy's match rules go by.
+	Labels map[string]string `json:"labels,omitempty"`
+	Tools  []string          `json:"tools,omitempty"`
 
 	// Infeasible are the models that left before the first decision.
 	Infeasible []Infeasible `json:"infeasible,omitempty"`

@@ -3,7 +3,6 @@ package router
 import (
 	"cmp"
 	"fmt"
-	"math/rand/v2"
 
 	"github.com/stepfall/stepfall/policies"
 	"github.com/stepfall/stepfall/sdk"
@@ -13,13 +12,13 @@ import (
 
 // pace returns what gives each query that no match block claims its plan, so that
 // the mean cost holds at the budget; nil where there is none to hold.
-func pace(p *policies.Policy, profile *fit.Profile, models []string) (next func() *step.Plan, err error) {
+func pace(p *policies.Policy, profile *fit.Profile, models []string, seed uint64) (next func() *step.Plan, err error) {
 	budget := cmp.Or(p.Budget.ExpectedUSD, profile.Budget.USD)
 	enforced := p.Mode == "" || p.Mode == "enforce"
 	if budget == 0 || p.Budget.HoldOver == 0 || !enforced || len(profile.Curve) == 0 {
 		return nil, nil
 	}
-	pacer, err := fit.NewPacer(profile.Curve, budget, float64(p.Budget.HoldOver), rand.Uint64())
+	pacer, err := fit.NewPacer(profile.Curve, budget, float64(p.Budget.HoldOver), seed)
 	if err != nil {
 		return nil, err
 	}

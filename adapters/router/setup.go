@@ -4,16 +4,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"path/filepath"
 	"slices"
-	"strings"
 	"sync"
 
 	"github.com/stepfall/stepfall/adapters/sqlite"
 	"github.com/stepfall/stepfall/middleware"
 	"github.com/stepfall/stepfall/policies"
 	"github.com/stepfall/stepfall/sdk"
-	"github.com/stepfall/stepfall/sdk/fit"
 	"github.com/stepfall/stepfall/sdk/step"
 )
 
@@ -83,7 +82,7 @@ func (s *setup) configure(ctx context.Context, r *Router) (middleware.Config, er
 		Retry:        step.Retry{MaxAttempts: p.Retry.MaxAttempts, BaseDelay: p.Retry.BaseDelay, MaxDelay: p.Retry.MaxDelay},
 		Breaker:      middleware.BreakerConfig{Failures: p.Retry.BreakAfter, Delay: p.Retry.BreakFor},
 		TracePrompts: p.Trace.Prompts, TraceAnswers: p.Trace.Answers, Explain: p.Trace.Explain,
-		Callbacks: o.Callbacks, Interceptors: o.Interceptors, Checks: o.Checks,
+		Session: Sessions(p), Callbacks: o.Callbacks, Interceptors: o.Interceptors, Checks: o.Checks,
 		Policy: filepath.Base(p.Path) + "@" + p.Checksum[:min(12, len(p.Checksum))],
 	}
 	if p.Retry.BreakAfter == 0 {
@@ -91,11 +90,6 @@ func (s *setup) configure(ctx context.Context, r *Router) (middleware.Config, er
 	}
 	if p.Shadow != nil {
 		c.Shadow = middleware.ShadowConfig{Sample: p.Shadow.Share, CapUSD: p.Shadow.MaxUSD}
-	}
-	if p.Session != nil {
-		c.Session = middleware.SessionConfig{SwitchCostUSD: p.Session.SwitchUSD, IdleTimeout: p.Session.IdleTimeout, IgnoreCache: !p.Session.CacheAware}
-	} else {
-		c.Session = middleware.SessionConfig{Off: true}
 	}
 	for i := range p.Models {
 		m := &p.Models[i]
@@ -107,9 +101,12 @@ func (s *setup) configure(ctx context.Context, r *Router) (middleware.Config, er
 			Model: m.SDK(), Deployments: places, Quality: m.Quality.SDK(), OutputTokens: m.ExpectedOutputTokens, Timeout: m.Timeout,
 		})
 	}
-	if err := s.strategy(&c); err != nil {
+	d, err := NewDecider(p, rand.Uint64())
+	if err != nil {
 		return c, err
 	}
+	c.Strategy, c.StrategyName, c.Lambdas, c.Gamma = d.Plan.Strategy, d.Plan.Name, d.Plan.Lambdas, d.Plan.Gamma
+	c.Profile, c.Quality, c.Cost, c.Route = d.Profile, d.Quality, d.Cost, d.Route
 	if err := s.plugins(o, &c); err != nil {
 		return c, err
 	}
@@ -119,78 +116,12 @@ func (s *setup) configure(ctx context.Context, r *Router) (middleware.Config, er
 	return c, nil
 }
 
-// strategy sets the strategy, the estimators of the profile, and what match blocks say.
-func (s *setup) strategy(c *middleware.Config) error {
-	p := s.policy
-	models := p.SDKModels()
-	own, err := plan(&p.Strategy, models)
-	if err != nil {
-		return err
-	}
-	var next func() *step.Plan
-	if p.Fit != nil {
-		profile, err := fit.Load(s.path(p.Fit.Profile), models)
-		if err != nil {
-			return err
-		}
-		names := make([]string, len(models))
-		for i := range models {
-			names[i] = models[i].Name
-		}
-		fitted, err := profile.NewStrategy(names)
-		if err != nil {
-			return err
-		}
-		own = &step.Plan{Strategy: fitted, Name: profile.Strategy.Name, Lambdas: profile.Strategy.Lambdas, Gamma: profile.Strategy.Gamma}
-		if next, err = pace(p, profile, names); err != nil {
-			return err
-		}
-		c.Profile = filepath.Base(p.Fit.Profile)
-		c.Quality, c.Cost = profile.Estimator.QualityEstimator(), profile.Estimator.CostEstimator()
-	}
-	c.Strategy, c.StrategyName, c.Lambdas, c.Gamma = own.Strategy, own.Name, own.Lambdas, own.Gamma
-	if len(p.Matches) == 0 && next == nil {
-		return nil
-	}
-	plans := map[*policies.Strategy]*step.Plan{}
-	for i := range p.Matches {
-		if own := p.Matches[i].Strategy; own != nil {
-			if plans[own], err = plan(own, models); err != nil {
-				return fmt.Errorf("match %s: %w", p.Matches[i].Name, err)
-			}
-		}
-	}
-	c.Route = func(q *sdk.Query) middleware.Route {
-		choice := p.Choose(q)
-		own, matched := plans[choice.Strategy]
-		if !matched && next != nil {
-			own = next()
-		}
-		return middleware.Route{Plan: own, Models: choice.Candidates}
-	}
-	return nil
-}
-
-func plan(s *policies.Strategy, models []sdk.Model) (*step.Plan, error) {
-	strategy, err := s.Cascade(models)
-	if err != nil {
-		return nil, err
-	}
-	return &step.Plan{Strategy: strategy, Name: s.CascadeName(), Lambdas: s.Lambda, Gamma: s.Gamma}, nil
-}
-
 // files opens the ledger and the trace files.
 func (s *setup) files(ctx context.Context, r *Router, c *middleware.Config) error {
 	p, o := s.policy, &r.o
-	caps := step.Caps{RunUSD: p.Budget.RunUSD, TenantUSD: p.Budget.TenantUSD, TenantPeriod: p.Budget.TenantPeriod}
-	for _, t := range p.Budget.Tenants {
-		if caps.Tenants == nil {
-			caps.Tenants = map[string]float64{}
-		}
-		caps.Tenants[t.Name] = t.USD
-	}
+	caps, capped := Caps(p)
 	switch {
-	case caps.RunUSD == 0 && caps.TenantUSD == 0 && caps.Tenants == nil:
+	case !capped:
 	case p.Budget.Ledger == "":
 		c.Ledger = r.accounts.With(caps)
 	default:
@@ -260,11 +191,4 @@ func (s *setup) secrets() []string {
 	return list
 }
 
-// path returns a path of the policy as seen from the process: relative ones begin
-// at the policy file.
-func (s *setup) path(path string) string {
-	if filepath.IsAbs(path) || strings.HasPrefix(s.policy.Path, "library:") {
-		return path
-	}
-	return filepath.Join(filepath.Dir(s.policy.Path), path)
-}
+func (s *setup) path(path string) string { return locate(s.policy, path) }

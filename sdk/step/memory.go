@@ -45,6 +45,8 @@ type Memory struct {
 	caps Caps
 	// RunIdle is set before first use; 0 means 24 hours.
 	RunIdle time.Duration
+	// Now is the clock, set before first use; nil means time.Now.
+	Now func() time.Time
 
 	accounts *accounts
 }
@@ -62,7 +64,7 @@ func NewMemory(c Caps) *Memory { return &Memory{caps: c, accounts: &accounts{}} 
 // reserved through one counts in both. An account begins with its first cap: what
 // was spent while none held is not known.
 func (m *Memory) With(c Caps) *Memory {
-	return &Memory{caps: c, RunIdle: m.RunIdle, accounts: m.accounts}
+	return &Memory{caps: c, RunIdle: m.RunIdle, Now: m.Now, accounts: m.accounts}
 }
 
 // account counts picodollars. taken is what is spent and reserved together.
@@ -101,6 +103,13 @@ func (a *account) take(amount, limit int64) bool {
 	}
 }
 
+func (m *Memory) now() time.Time {
+	if m.Now != nil {
+		return m.Now()
+	}
+	return time.Now()
+}
+
 type memoryReservation struct {
 	run, tenant *account
 	amount      int64
@@ -115,7 +124,7 @@ func (m *Memory) Reserve(_ context.Context, q *sdk.Query, usd float64) (Reservat
 			return nil, fmt.Errorf("run %s: cap of %.6g USD: %w", q.Run, m.caps.RunUSD, sdk.ErrBudgetExhausted)
 		}
 	}
-	if usd, name := m.caps.Tenant(q.Tenant, time.Now()); usd > 0 {
+	if usd, name := m.caps.Tenant(q.Tenant, m.now()); usd > 0 {
 		r.tenant = m.account(&m.accounts.tenants, name)
 		if !r.tenant.take(r.amount, near(usd)) {
 			if r.run != nil {
@@ -145,7 +154,7 @@ func (m *Memory) SpentUSD(run, tenant string) (runUSD, tenantUSD float64) {
 	if a, ok := m.accounts.runs.Load(run); ok {
 		runUSD = float64(a.(*account).spent.Load()) / pico
 	}
-	_, tenant = m.caps.Tenant(tenant, time.Now())
+	_, tenant = m.caps.Tenant(tenant, m.now())
 	if a, ok := m.accounts.tenants.Load(tenant); ok {
 		tenantUSD = float64(a.(*account).spent.Load()) / pico
 	}
@@ -159,7 +168,7 @@ func (m *Memory) account(in *sync.Map, name string) *account {
 	found, ok := in.Load(name)
 	if !ok {
 		fresh := &account{}
-		fresh.used.Store(time.Now().UnixNano())
+		fresh.used.Store(m.now().UnixNano())
 		found, ok = in.LoadOrStore(name, fresh)
 		if !ok && m.accounts.made.Add(1)%sweepEvery == 0 {
 			m.sweep()
@@ -167,7 +176,7 @@ func (m *Memory) account(in *sync.Map, name string) *account {
 	}
 	a := found.(*account)
 	if ok {
-		a.used.Store(time.Now().UnixNano())
+		a.used.Store(m.now().UnixNano())
 	}
 	return a
 }
@@ -178,15 +187,15 @@ func (m *Memory) sweep() {
 	if idle == 0 {
 		idle = 24 * time.Hour
 	}
-	forget(&m.accounts.runs, idle)
+	forget(&m.accounts.runs, m.now().Add(-idle))
 	if m.caps.TenantPeriod > 0 {
-		forget(&m.accounts.tenants, 2*m.caps.TenantPeriod)
+		forget(&m.accounts.tenants, m.now().Add(-2*m.caps.TenantPeriod))
 	}
 }
 
-// forget drops the accounts that are idle and have nothing reserved.
-func forget(accounts *sync.Map, idle time.Duration) {
-	before := time.Now().Add(-idle).UnixNano()
+// forget drops the accounts that were idle since then and have nothing reserved.
+func forget(accounts *sync.Map, since time.Time) {
+	before := since.UnixNano()
 	accounts.Range(func(name, value any) bool {
 		if a := value.(*account); a.used.Load() < before && a.taken.Load() == a.spent.Load() {
 			accounts.Delete(name)

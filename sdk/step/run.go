@@ -103,7 +103,7 @@ func (e *Engine) start(req *Request, now time.Time) *run {
 	*r.t = sdk.Trace{
 		ID: newID(), Start: now, QueryID: q.ID, Group: q.Group, Run: q.Run, Session: q.Session, Tenant: q.Tenant,
 		Policy: e.c.Policy, Profile: e.c.Profile, Mode: req.Mode, Strategy: r.plan.Name, Lambdas: r.plan.Lambdas, Gamma: r.plan.Gamma,
-		InputTokens: q.InputTokens, Features: q.Features,
+		InputTokens: q.InputTokens, Features: q.Features, Labels: q.Labels, Tools: toolNames(q),
 		Decisions: rec.decisions[:0], Calls: rec.calls[:0],
 	}
 	if e.c.TracePrompts {
@@ -200,4 +200,15 @@ func newID() string {
 		}
 	}
 	return string(b[:])
+}
+
+func toolNames(q *sdk.Query) []string {
+	if len(q.Tools) == 0 {
+		return nil
+	}
+	names := make([]string, len(q.Tools))
+	for i := range q.Tools {
+		names[i] = q.Tools[i].Name
+	}
+	return names
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"os"
 	"regexp"
 	"slices"
@@ -184,6 +185,10 @@ func Redact(next Sink, secrets ...string) Sink {
 	return func(ctx context.Context, t *sdk.Trace) {
 		own := *t
 		own.Prompt, own.Error = clean(t.Prompt), clean(t.Error)
+		own.Labels = maps.Clone(t.Labels)
+		for name, v := range own.Labels {
+			own.Labels[name] = clean(v)
+		}
 		own.Infeasible = slices.Clone(t.Infeasible)
 		for i := range own.Infeasible {
 			own.Infeasible[i].Reason = clean(own.Infeasible[i].Reason)

@@ -17,7 +17,7 @@ func (l *loader) render(a *argument, v reflect.Value) string {
 	case Secret:
 		return fmt.Sprintf("env(%q)", value.name)
 	case time.Duration:
-		return quote(value.String())
+		return quote(shortDuration(value))
 	case Bytes:
 		return quote(value.String())
 	case string:
@@ -50,6 +50,18 @@ func (l *loader) render(a *argument, v reflect.Value) string {
 	default:
 		return fmt.Sprint(value)
 	}
+}
+
+// shortDuration returns "10m" where String returns "10m0s".
+func shortDuration(d time.Duration) string {
+	text := d.String()
+	if short, ok := strings.CutSuffix(text, "m0s"); ok {
+		text = short + "m"
+	}
+	if short, ok := strings.CutSuffix(text, "h0m"); ok {
+		text = short + "h"
+	}
+	return text
 }
 
 func number(n float64) string { return strconv.FormatFloat(n, 'f', -1, 64) }

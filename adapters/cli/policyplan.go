@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"slices"
@@ -12,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/stepfall/stepfall/adapters/forecast"
+	"github.com/stepfall/stepfall/middleware"
 	"github.com/stepfall/stepfall/policies"
 	"github.com/stepfall/stepfall/sdk"
 )
@@ -23,6 +25,7 @@ type planFlags struct {
 
 	against                   string
 	outcomes, traces, queries string
+	json, detailed            bool
 	draws                     int
 	seed                      uint64
 }
@@ -32,19 +35,32 @@ func newPolicyPlanCommand(s Streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "plan NEW [--against OLD]",
 		Short: "Show what a policy would do, beside the one in use",
-		Long: `Show what a policy would do, beside the one in use: models run, expected cost and
-quality, caps met. Nothing is called.
+		Long: `Show what a policy would do, beside the one in use: every setting that differs in
+effect, models run, expected cost and quality, caps met. Nothing is called.
 
 The step engine decides as it would online. What models answer comes from recorded
 outcomes (--outcomes), from traces of the policy in use (--traces), or, for a file
 of queries (--queries, JSON lines) or a built-in sample, from the beliefs that the
 policies and their profiles state; such a plan shows what follows from the beliefs,
-not whether they are right.`,
+not whether they are right.
+
+Traces and queries follow one another: caps of runs and tenants, sessions and pacing
+hold from one to the next, and calls that failed when they were recorded fail again.
+
+With --detailed-exitcode the exit code is 0 when nothing changes, 2 when something
+does, and 1 when the plan cannot be made.`,
 		Example: `  stepfall policy plan new.hcl --against policy.hcl --traces traces.jsonl
   stepfall policy plan new.hcl --against policy.hcl --outcomes outcomes.csv
+  stepfall policy plan new.hcl --against policy.hcl --json --detailed-exitcode
   stepfall policy plan library:strict-budget`,
 		Args: cobra.ExactArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error { return f.run(cmd.Context(), s, args[0]) },
+		RunE: func(cmd *cobra.Command, args []string) error {
+			err := f.run(cmd.Context(), s, args[0])
+			if exit, ok := errors.AsType[*ExitError](err); ok && f.detailed && !errors.Is(err, errChanges) {
+				exit.Code = ExitFailure
+			}
+			return err
+		},
 	}
 	f.policyFlags.add(cmd)
 	f.outcomeFlags.add(cmd)
@@ -54,6 +70,8 @@ not whether they are right.`,
 	flags.StringVar(&f.traces, "traces", "", "traces: JSON lines or SQLite")
 	flags.StringVar(&f.queries, "queries", "", "queries, as JSON lines")
 	flags.IntVar(&f.draws, "draws", 50, "how often each query is drawn from the beliefs")
+	flags.BoolVar(&f.json, "json", false, "print the plan as JSON")
+	flags.BoolVar(&f.detailed, "detailed-exitcode", false, "exit with 2 when something changes")
 	flags.Uint64Var(&f.seed, "seed", 1, "seed of the draws")
 	return cmd
 }
@@ -67,6 +85,9 @@ func (f *planFlags) run(ctx context.Context, s Streams, path string) error {
 	}
 	if given > 1 {
 		return usage("--outcomes, --traces and --queries exclude one another")
+	}
+	if f.detailed && f.against == "" {
+		return usage("--detailed-exitcode needs --against: the policy to compare with")
 	}
 	if f.draws < 1 {
 		return usage("--draws %d: want at least 1", f.draws)
@@ -99,8 +120,24 @@ func (f *planFlags) run(ctx context.Context, s Streams, path string) error {
 		}
 	}
 	bar.finish()
-	return f.print(s, source, results, next)
+	made := newPlan(source, all, results)
+	if f.json {
+		enc := json.NewEncoder(s.Out)
+		enc.SetIndent("", "  ")
+		err = enc.Encode(made)
+	} else {
+		err = made.print(s, f.outcomes != "", next)
+	}
+	if err == nil && f.detailed && made.Changed {
+		err = &ExitError{Code: exitChanges, Err: errChanges}
+	}
+	return err
 }
+
+// exitChanges is the exit code of a plan that changes something, as terraform has it.
+const exitChanges = 2
+
+var errChanges = errors.New("the new policy changes something")
 
 // world returns where answers come from, and what to call that.
 func (f *planFlags) world(ctx context.Context, s Streams, all []*policies.Policy) (forecast.World, string, error) {
@@ -113,7 +150,12 @@ func (f *planFlags) world(ctx context.Context, s Streams, all []*policies.Policy
 		return &forecast.Table{Outcomes: table, Seed: f.seed}, fmt.Sprintf("the recorded outcomes of %s", f.outcomes), nil
 	case f.traces != "":
 		w := &forecast.Traces{Seed: f.seed}
-		err := (&traceFlags{file: f.traces}).each(ctx, s, func(t *sdk.Trace) { w.Steps = append(w.Steps, t) })
+		err := (&traceFlags{file: f.traces}).each(ctx, s, func(t *sdk.Trace) {
+			if t.Mode != middleware.ShadowAlternative { // the baseline's step beside it is the query
+				w.Steps = append(w.Steps, t)
+			}
+		})
+		slices.SortStableFunc(w.Steps, func(a, b *sdk.Trace) int { return a.Start.Compare(b.Start) })
 		return w, fmt.Sprintf("the traces of %s; models that were not run are drawn from what was believed of them", f.traces), err
 	}
 	w := &forecast.Beliefs{Queries: forecast.Sample(all...), Draws: f.draws, Seed: f.seed}
@@ -154,106 +196,4 @@ func readQueries(path string) ([]*sdk.Query, error) {
 		list = append(list, q)
 	}
 	return list, lines.Err()
-}
-
-func (f *planFlags) print(s Streams, source string, results []*forecast.Forecast, next *policies.Policy) error {
-	w := &printer{w: s.Out}
-	w.f("%s answered by %s\n\n", count(results[0].Queries, "query"), source)
-	columns := []Column{{Name: ""}}
-	for _, r := range results {
-		columns = append(columns, Column{Name: r.Policy, Number: true})
-	}
-	if len(results) == 2 {
-		columns = append(columns, Column{Name: "change", Number: true})
-	}
-	t := newTable(s.Out, columns...)
-	row := func(name string, format string, value func(*forecast.Forecast) float64) {
-		cells := []any{name}
-		for _, r := range results {
-			cells = append(cells, fmt.Sprintf(format, value(r)))
-		}
-		if len(results) == 2 {
-			if from, to := value(results[0]), value(results[1]); strings.Contains(format, "%%") && from != to {
-				cells = append(cells, fmt.Sprintf("%+.1f", to-from))
-			} else {
-				cells = append(cells, change(from, to))
-			}
-		}
-		t.AppendRow(cells)
-	}
-	row("USD per query", "%.6f", func(r *forecast.Forecast) float64 { return r.CostUSD })
-	row("quality", "%.4f", func(r *forecast.Forecast) float64 { return r.Quality })
-	row("models run per query", "%.2f", func(r *forecast.Forecast) float64 { return r.Steps })
-	for _, name := range modelsOf(results) {
-		use := func(get func(forecast.ModelUse) float64) func(*forecast.Forecast) float64 {
-			return func(r *forecast.Forecast) float64 {
-				if i := slices.IndexFunc(r.Models, func(m forecast.ModelUse) bool { return m.Model == name }); i >= 0 {
-					return 100 * get(r.Models[i])
-				}
-				return 0
-			}
-		}
-		row(name+" run for", "%.1f %%", use(func(m forecast.ModelUse) float64 { return m.Ran }))
-		row(name+" answers", "%.1f %%", use(func(m forecast.ModelUse) float64 { return m.Chosen }))
-	}
-	for _, name := range matchesOf(results) {
-		row("match "+name, "%.0f", func(r *forecast.Forecast) float64 { return float64(r.Matches[name]) })
-	}
-	row("stopped by a cap", "%.0f", func(r *forecast.Forecast) float64 { return float64(r.Capped) })
-	row("no answer because of a cap", "%.0f", func(r *forecast.Forecast) float64 { return float64(r.Refused) })
-	row("no model could be asked", "%.0f", func(r *forecast.Forecast) float64 { return float64(r.Infeasible) })
-	t.Render()
-	for _, r := range results {
-		if r.Unknown > 0 {
-			w.f("%s: %s of models without recorded outcomes, taken from beliefs\n", r.Policy, count(r.Unknown, "call"))
-		}
-	}
-	if f.outcomes != "" && next.Fit == nil && len(next.Verifiers) == 0 {
-		w.f("%s has neither a profile nor a verifier: nothing tells it good answers from bad ones\n", next.Path)
-	}
-	if b := next.Budget.ExpectedUSD; b > 0 {
-		r := results[len(results)-1]
-		verdict := "within"
-		if r.CostUSD > b {
-			verdict = "ABOVE"
-		}
-		w.f("%s: %.6f USD per query is %s the budget of %.6f\n", r.Policy, r.CostUSD, verdict, b)
-	}
-	return w.err
-}
-
-func change(from, to float64) string {
-	switch from {
-	case to:
-		return ""
-	case 0:
-		return fmt.Sprintf("%+.4g", to)
-	}
-	return fmt.Sprintf("%+.1f %%", 100*(to-from)/from)
-}
-
-// modelsOf returns the models of all forecasts that any of them runs, in order.
-func modelsOf(results []*forecast.Forecast) []string {
-	var names []string
-	for _, r := range results {
-		for _, m := range r.Models {
-			if m.Ran > 0 && !slices.Contains(names, m.Model) {
-				names = append(names, m.Model)
-			}
-		}
-	}
-	return names
-}
-
-func matchesOf(results []*forecast.Forecast) []string {
-	var names []string
-	for _, r := range results {
-		for name := range r.Matches {
-			if name != "" && !slices.Contains(names, name) {
-				names = append(names, name)
-			}
-		}
-	}
-	slices.Sort(names)
-	return names
 }

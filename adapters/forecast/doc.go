@@ -10,6 +10,9 @@
 // query: a model, known by provider and served name, gives the same answer
 // whichever policy asks it.
 //
+// In a [History], such as a file of traces, one query follows another: the accounts of
+// runs and tenants, sessions and a paced budget go on from step to step.
+//
 // A forecast from beliefs is as good as the beliefs. It shows what follows from a
 // policy, not whether its numbers are right; outcomes and traces do that.
 package forecast

@@ -3,48 +3,58 @@ package forecast
 import (
 	"context"
 	"errors"
-	"fmt"
-	"maps"
 	"slices"
 
 	"github.com/stepfall/stepfall/policies"
 	"github.com/stepfall/stepfall/sdk"
-	"github.com/stepfall/stepfall/sdk/fit"
 	"github.com/stepfall/stepfall/sdk/step"
 )
 
 // Forecast is what a policy would do on a sample.
 type Forecast struct {
 	// Policy is the policy's path.
-	Policy string
+	Policy string `json:"policy"`
 	// Queries is the number of queries, or of queries times draws.
-	Queries int
+	Queries int `json:"queries"`
 	// CostUSD and Quality are means over queries; unanswered queries have quality 0.
-	CostUSD, Quality float64
-	// Steps is the mean number of models run.
-	Steps float64
+	CostUSD float64 `json:"cost_usd"`
+	Quality float64 `json:"quality"`
+	// ShadowUSD is what the mode shadow spends beside the baseline, per query.
+	ShadowUSD float64 `json:"shadow_usd"`
+	// Steps is the mean number of models run, and FailedCalls that of calls that gave
+	// no answer, as recorded ones did.
+	Steps       float64 `json:"models_run"`
+	FailedCalls float64 `json:"failed_calls"`
+	// Moves is the share of queries that a session takes to another model than its
+	// last one.
+	Moves float64 `json:"session_moves"`
 	// Models has one entry for each model of the policy, in its order.
-	Models []ModelUse
+	Models []ModelUse `json:"models"`
 	// Matches counts the queries of each match block; "" is the policy's own strategy.
-	Matches map[string]int
+	Matches map[string]int `json:"matches"`
 	// Capped counts steps that a cap ended with an answer, Refused those that a cap
-	// left without one, Infeasible those that no model could be asked.
-	Capped, Refused, Infeasible int
+	// left without one, Infeasible those that no model could be asked, Unanswered
+	// those whose models all failed.
+	Capped     int `json:"capped"`
+	Refused    int `json:"refused"`
+	Infeasible int `json:"infeasible"`
+	Unanswered int `json:"unanswered"`
 	// Unknown counts calls of models of which the world knows nothing; they were
 	// taken from beliefs.
-	Unknown int
-	// Steps of each query, in order, when Options.Keep is set.
-	Traces []*sdk.Trace
+	Unknown int `json:"unknown"`
+	// Traces are those of each query, in order, when Options.Keep is set.
+	Traces []*sdk.Trace `json:"-"`
 }
 
 // ModelUse is how a model is used.
 type ModelUse struct {
-	Model string
+	Model string `json:"model"`
 	// Ran and Chosen are the shares of queries for which it was run, and of which it
 	// gave the answer.
-	Ran, Chosen float64
+	Ran    float64 `json:"ran"`
+	Chosen float64 `json:"chosen"`
 	// CostUSD is what it cost per query, on average over all queries.
-	CostUSD float64
+	CostUSD float64 `json:"cost_usd"`
 }
 
 // Options says how a forecast is made.
@@ -57,17 +67,16 @@ type Options struct {
 
 // New returns what p would do in w.
 func New(ctx context.Context, p *policies.Policy, w World, o Options) (*Forecast, error) {
-	r := &rehearsal{policy: p, world: w, models: p.SDKModels()}
-	engine, err := r.engine(o.Keep)
-	if err != nil {
-		return nil, err
-	}
 	f := &Forecast{Policy: p.Path, Matches: map[string]int{}, Models: make([]ModelUse, len(p.Models))}
 	for i := range p.Models {
 		f.Models[i].Model = p.Models[i].Name
 	}
+	r, err := rehearse(p, w, f, o)
+	if err != nil {
+		return nil, err
+	}
 	for n := range w.Len() {
-		if err := r.one(ctx, engine, n, f, o.Keep); err != nil {
+		if err := r.one(ctx, n); err != nil {
 			return nil, err
 		}
 		if o.Progress != nil {
@@ -80,105 +89,25 @@ func New(ctx context.Context, p *policies.Policy, w World, o Options) (*Forecast
 
 func (f *Forecast) mean() {
 	n := float64(max(1, f.Queries))
-	f.CostUSD /= n
-	f.Quality /= n
-	f.Steps /= n
+	for _, sum := range []*float64{&f.CostUSD, &f.Quality, &f.ShadowUSD, &f.Steps, &f.FailedCalls, &f.Moves} {
+		*sum /= n
+	}
 	for i := range f.Models {
 		m := &f.Models[i]
 		m.Ran, m.Chosen, m.CostUSD = m.Ran/n, m.Chosen/n, m.CostUSD/n
 	}
 }
 
-// rehearsal runs one policy in one world.
-type rehearsal struct {
-	policy *policies.Policy
-	world  World
-	models []sdk.Model
-	// plans are the strategies of match blocks.
-	plans   map[*policies.Strategy]*step.Plan
-	profile *fit.Profile
-}
-
-func (r *rehearsal) engine(explain bool) (*step.Engine, error) {
-	p := r.policy
-	c := step.Config{
-		StepCapUSD: p.Budget.StepUSD, FailAtCap: p.Budget.AtCap == "fail", Checks: []step.Check{},
-		Retry: step.Retry{MaxAttempts: 1}, Coin: func() float64 { return 0.5 }, Explain: explain,
-	}
-	for i := range p.Models {
-		c.Candidates = append(c.Candidates, step.Candidate{
-			Model: r.models[i], Quality: p.Models[i].Quality.SDK(), OutputTokens: p.Models[i].ExpectedOutputTokens,
-		})
-	}
-	var ante sdk.QualityEstimator
-	if p.Fit != nil {
-		var err error
-		if r.profile, err = fit.Load(p.Fit.Profile, r.models); err != nil {
-			return nil, err
-		}
-		names := make([]string, len(r.models))
-		for i := range r.models {
-			names[i] = r.models[i].Name
-		}
-		if c.Strategy, err = r.profile.NewStrategy(names); err != nil {
-			return nil, err
-		}
-		c.StrategyName, c.Lambdas, c.Gamma = r.profile.Strategy.Name, r.profile.Strategy.Lambdas, r.profile.Strategy.Gamma
-		ante, c.Cost = r.profile.Estimator.QualityEstimator(), r.profile.Estimator.CostEstimator()
-	} else {
-		var err error
-		if c.Strategy, err = p.Strategy.Cascade(r.models); err != nil {
-			return nil, err
-		}
-		c.StrategyName, c.Lambdas, c.Gamma = p.Strategy.CascadeName(), p.Strategy.Lambda, p.Strategy.Gamma
-	}
-	c.Quality = estimator{fitted: ante, recorded: r.world.Recorded()}
-	for i := range p.Verifiers {
-		v := &p.Verifiers[i]
-		own := step.Verifier{Name: v.Name, Models: v.Models, Verifier: sdk.VerifierFunc(verify)}
-		if !v.When.Empty() {
-			own.Applies = v.When.Matches
-		}
-		c.Verifiers = append(c.Verifiers, own)
-	}
-	r.plans = map[*policies.Strategy]*step.Plan{}
-	for i := range p.Matches {
-		s := p.Matches[i].Strategy
-		strategy, err := s.Cascade(r.models)
-		if err != nil {
-			return nil, fmt.Errorf("match %s: %w", p.Matches[i].Name, err)
-		}
-		r.plans[s] = &step.Plan{Strategy: strategy, Name: s.CascadeName(), Lambdas: s.Lambda, Gamma: s.Gamma}
-	}
-	return step.New(c)
-}
-
-// one runs query n and adds it to f.
-func (r *rehearsal) one(ctx context.Context, engine *step.Engine, n int, f *Forecast, keep bool) error {
-	q := r.world.Query(n)
-	choice := r.policy.Choose(q)
-	req := step.Request{
-		Query: q, Plan: r.plans[choice.Strategy],
-		Caller: step.CallerFunc(func(_ context.Context, c *step.Call) (*sdk.Answer, error) { return r.answer(n, c, f), nil }),
-		Exclude: func(i int) string {
-			if choice.Candidates[i] {
-				return ""
-			}
-			return fmt.Sprintf("is no candidate of match %s", choice.Match)
-		},
-	}
-	res, err := engine.Run(ctx, req)
-	if ctx.Err() != nil {
-		return ctx.Err()
-	}
-	if res == nil || res.Trace == nil {
-		return fmt.Errorf("query %d: %w", n, err)
-	}
+// add counts what a step came to.
+func (f *Forecast) add(res *step.Result, err error) error {
 	f.Queries++
-	f.Matches[choice.Match]++
 	f.CostUSD += res.Trace.CostUSD
-	f.Steps += float64(len(res.Trace.Calls))
 	for _, call := range res.Trace.Calls {
+		if call.Error != "" {
+			f.FailedCalls++
+			continue
+		}
+		f.Steps++
 		if i := slices.IndexFunc(f.Models, func(m ModelUse) bool { return m.Model == call.Model }); i >= 0 {
 			f.Models[i].Ran++
 			f.Models[i].CostUSD += call.CostUSD
@@ -195,11 +124,10 @@ func (r *rehearsal) one(ctx context.Context, engine *step.Engine, n int, f *Fore
 		f.Refused++
 	case errors.Is(err, sdk.ErrNoFeasibleModel):
 		f.Infeasible++
+	case errors.Is(err, errRecorded):
+		f.Unanswered++
 	default:
-		return fmt.Errorf("query %d: %w", n, err)
-	}
-	if keep {
-		f.Traces = append(f.Traces, res.Trace)
+		return err
 	}
 	return nil
 }
@@ -209,26 +137,6 @@ const (
 	signalTruth    = "forecast:quality"
 	signalEstimate = "forecast:estimate"
 )
-
-// answer is the answer that the world has of a model.
-func (r *rehearsal) answer(n int, c *step.Call, f *Forecast) *sdk.Answer {
-	m := &r.policy.Models[c.Index]
-	who := Model{Name: m.Name, Provider: m.Provider, Served: m.Served, Quality: m.Quality.SDK(), Verified: r.policy.Verifies(c.Query, m.Name)}
-	o := r.world.Outcome(n, who)
-	if !o.Known {
-		f.Unknown++
-	}
-	a := &sdk.Answer{
-		Model: m.Name, Text: o.Text, CostUSD: o.CostUSD,
-		Usage:   sdk.Usage{InputTokens: c.Query.InputTokens, OutputTokens: m.ExpectedOutputTokens},
-		Signals: map[string]float64{signalTruth: o.Quality},
-	}
-	if !who.Verified && o.Estimated {
-		a.Signals[signalEstimate] = o.Quality
-	}
-	maps.Copy(a.Signals, o.Signals)
-	return a
-}
 
 // verify passes answers that are right in the world.
 func verify(_ context.Context, req *sdk.VerifyRequest) (*sdk.Verdict, error) {

@@ -1,9 +1,11 @@
 package forecast_test
 
 import (
+	"fmt"
 	"math"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stepfall/stepfall/adapters/forecast"
 	"github.com/stepfall/stepfall/policies"
@@ -151,5 +153,81 @@ func TestForecastFromTraces(t *testing.T) {
 	large := predict(t, parse(t, two+"strategy \"route\" {\n  lambda = 0\n}\n"), w)
 	if large.Models[1].Ran != 1 || large.Quality != 0.9 {
 		t.Errorf("the model that was not run: %+v", large)
+	}
+}
+
+// recorded is a step of a run, a session and a tenant in which small answered, after
+// some failures, for a cent.
+func recorded(n, failures int, at time.Time) *sdk.Trace {
+	t := &sdk.Trace{
+		ID: fmt.Sprint(n), Start: at, Run: "run", Tenant: "trial", Session: "talk", InputTokens: 1000, Labels: map[string]string{"team": "search"},
+		Decisions: []sdk.Decision{{Run: "small", Models: []sdk.Belief{
+			{Model: "small", Quality: sdk.Estimate{Mean: 0.6}}, {Model: "large", Quality: sdk.Estimate{Mean: 0.7}},
+		}}},
+	}
+	for range failures {
+		t.Calls = append(t.Calls, sdk.Call{Model: "small", Error: "503"})
+	}
+	t.Calls = append(t.Calls, sdk.Call{Model: "small", CostUSD: 0.01, Quality: sdk.Estimate{Mean: 0.7}})
+	return t
+}
+
+const good = "strategy \"threshold\" {\n  threshold = 0.6\n}\n"
+
+// Whatever a policy changes of what happens to recorded steps shows.
+func TestWhatShowsInTheForecastOfTraces(t *testing.T) {
+	day := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	var quiet, failing []*sdk.Trace
+	for n := range 10 {
+		quiet = append(quiet, recorded(n, 0, day.Add(time.Duration(n)*3*time.Hour)))
+		failing = append(failing, recorded(n, 3, day))
+	}
+	// The longest answer of small may cost 0.052 USD and its prompt less than 0.002.
+	for name, tt := range map[string]struct {
+		steps []*sdk.Trace
+		text  string
+		want  func(*forecast.Forecast) bool
+	}{
+		"nothing":          {quiet, good, func(f *forecast.Forecast) bool { return f.Models[0].Chosen == 1 && math.Abs(f.CostUSD-0.01) < 1e-12 }},
+		"cap of a run":     {quiet, good + "budget {\n  run_usd = 0.085\n}\n", func(f *forecast.Forecast) bool { return f.Refused == 6 && f.Models[0].Chosen == 0.4 }},
+		"cap of a tenant":  {quiet, good + "budget {\n  tenant_usd = 1\n  tenant \"trial\" {\n    usd = 0.085\n  }\n}\n", func(f *forecast.Forecast) bool { return f.Refused == 6 }},
+		"cap of a day":     {quiet, good + "budget {\n  tenant_usd    = 0.085\n  tenant_period = \"24h\"\n}\n", func(f *forecast.Forecast) bool { return f.Refused == 4 }},
+		"tries":            {failing, good + "retry {\n  max_attempts = 4\n}\n", func(f *forecast.Forecast) bool { return f.FailedCalls == 3 && f.Models[0].Chosen == 1 }},
+		"too few tries":    {failing, good + "retry {\n  max_attempts = 2\n}\n", func(f *forecast.Forecast) bool { return f.FailedCalls == 2 && f.Models[1].Chosen == 1 }},
+		"more deployments": {failing, good, func(f *forecast.Forecast) bool { return f.FailedCalls == 1 && f.Models[0].Chosen == 1 }},
+		"match by label": {quiet, good + "match \"search\" {\n  models = [\"large\"]\n  when {\n    labels = { team = \"search\" }\n  }\n  strategy \"route\" {\n    lambda = 1\n  }\n}\n",
+			func(f *forecast.Forecast) bool { return f.Matches["search"] == 10 && f.Models[1].Chosen == 1 }},
+		"observe": {quiet, good + "mode = \"observe\"\nbaseline = \"large\"\n", func(f *forecast.Forecast) bool { return f.Models[1].Chosen == 1 && f.Models[0].Ran == 0 }},
+		"shadow": {quiet, good + "mode = \"shadow\"\nbaseline = \"large\"\nshadow {\n  share = 0.5\n  max_usd = 1\n}\n",
+			func(f *forecast.Forecast) bool { return f.Models[1].Chosen == 1 && math.Abs(f.ShadowUSD-0.005) < 1e-12 }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			models := two
+			if name == "more deployments" {
+				models = strings.Replace(two, "  quality {", "  deployment \"spare\" {\n    base_url = \"http://spare\"\n  }\n  quality {", 1)
+			}
+			p := parse(t, models+tt.text)
+			if f := predict(t, p, &forecast.Traces{Steps: tt.steps}); !tt.want(f) {
+				t.Errorf("%+v", f)
+			}
+		})
+	}
+}
+
+// A session stays where moving costs more than it gains.
+func TestSessionsShowInTheForecast(t *testing.T) {
+	var steps []*sdk.Trace
+	for n := range 10 {
+		s := recorded(n, 0, time.Date(2026, 1, 1, 0, n, 0, 0, time.UTC))
+		// By turns the one and the other is believed to be better.
+		s.Decisions[0].Models[n%2].Quality.Mean = 0.9
+		steps = append(steps, s)
+	}
+	route := "strategy \"route\" {\n  lambda = 1\n}\n"
+	if f := predict(t, parse(t, two+route), &forecast.Traces{Steps: steps}); f.Moves != 0.9 {
+		t.Errorf("without sessions %+v", f)
+	}
+	if f := predict(t, parse(t, two+route+"session {\n  switch_usd = 1\n}\n"), &forecast.Traces{Steps: steps}); f.Moves != 0 {
+		t.Errorf("with sessions %+v", f)
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/stepfall/stepfall/policies"
 	"github.com/stepfall/stepfall/sdk"
@@ -35,6 +36,8 @@ type Outcome struct {
 	// Text and Signals are for the estimators of a profile.
 	Text    string
 	Signals map[string]float64
+	// Failures is how many calls failed before that.
+	Failures int
 	// Known is false when the world has nothing of this model, and the policy's
 	// beliefs were used.
 	Known bool
@@ -48,6 +51,15 @@ type World interface {
 	// Recorded returns what was believed of a model before it ran, or nil when the
 	// world has no beliefs of its own.
 	Recorded() func(q *sdk.Query, model string) (sdk.Estimate, bool)
+}
+
+// History is a World whose queries follow one another: caps of runs and tenants and
+// what is known of sessions hold from one to the next. Of other worlds each query
+// stands alone.
+type History interface {
+	// When returns the round that query n belongs to, and when it was asked. With
+	// each round everything begins anew.
+	When(n int) (round int, at time.Time)
 }
 
 // draw returns a quality drawn from a belief, the same for the same seed and model
@@ -86,6 +98,9 @@ func (b *Beliefs) Len() int { return len(b.Queries) * max(1, b.Draws) }
 
 // Query implements [World].
 func (b *Beliefs) Query(n int) *sdk.Query { return b.Queries[n%len(b.Queries)] }
+
+// When implements [History]: each time all queries were drawn is a round.
+func (b *Beliefs) When(n int) (int, time.Time) { return n / len(b.Queries), time.Unix(0, 0) }
 
 // Recorded implements [World].
 func (b *Beliefs) Recorded() func(*sdk.Query, string) (sdk.Estimate, bool) { return nil }
@@ -175,7 +190,10 @@ func (t *Traces) Len() int { return len(t.Steps) }
 // Query implements [World].
 func (t *Traces) Query(n int) *sdk.Query {
 	s := t.Steps[n]
-	q := &sdk.Query{ID: s.ID, Group: s.Group, Run: s.Run, Session: s.Session, Tenant: s.Tenant, InputTokens: s.InputTokens, Features: s.Features}
+	q := &sdk.Query{ID: s.ID, Group: s.Group, Run: s.Run, Session: s.Session, Tenant: s.Tenant, InputTokens: s.InputTokens, Features: s.Features, Labels: s.Labels}
+	for _, name := range s.Tools {
+		q.Tools = append(q.Tools, sdk.Tool{Name: name})
+	}
 	if s.Prompt != "" {
 		q.Messages = []sdk.Message{{Role: sdk.RoleUser, Parts: []sdk.Part{sdk.TextPart(s.Prompt)}}}
 	}
@@ -185,6 +203,14 @@ func (t *Traces) Query(n int) *sdk.Query {
 		}
 	}
 	return q
+}
+
+// When implements [History]: the steps are those of one round.
+func (t *Traces) When(n int) (int, time.Time) {
+	if at := t.Steps[n].Start; !at.IsZero() {
+		return 0, at
+	}
+	return 0, time.Unix(0, 0)
 }
 
 // Recorded implements [World].
@@ -218,11 +244,16 @@ func believed(s *sdk.Trace, model string) (sdk.Estimate, bool) {
 // Outcome implements [World].
 func (t *Traces) Outcome(n int, m Model) Outcome {
 	s := t.Steps[n]
+	failures := 0
 	for _, c := range s.Calls {
-		if c.Error != "" || c.Model != m.Name && (c.Served == "" || c.Served != m.Served) {
+		if c.Model != m.Name && (c.Served == "" || c.Served != m.Served) {
 			continue
 		}
-		o := Outcome{Quality: c.Quality.Mean, Estimated: true, CostUSD: c.CostUSD, Known: true, Signals: c.Signals, Text: c.Answer}
+		if c.Error != "" {
+			failures++
+			continue
+		}
+		o := Outcome{Quality: c.Quality.Mean, Estimated: true, CostUSD: c.CostUSD, Known: true, Signals: c.Signals, Text: c.Answer, Failures: failures}
 		if q, ok := c.Verdict.Quality(); ok {
 			o.Quality = q
 		}
@@ -232,7 +263,7 @@ func (t *Traces) Outcome(n int, m Model) Outcome {
 	if !known {
 		belief = m.Quality
 	}
-	return Outcome{Quality: draw(t.Seed, n, m, belief), Estimated: true, Known: known}
+	return Outcome{Quality: draw(t.Seed, n, m, belief), Estimated: true, Known: known, Failures: failures}
 }
 
 // tokens is a rough length of a text.

@@ -23,6 +23,7 @@ import (
 	"github.com/stepfall/stepfall/sdk/jail"
 	"github.com/stepfall/stepfall/sdk/plugin"
 	"github.com/stepfall/stepfall/sdk/plugin/schema"
+	"github.com/stepfall/stepfall/sdk/plugin/wire"
 )
 
 // TestMain lets the test binary double as a plugin that does what it is told. It
@@ -254,6 +255,9 @@ func (v *testVerifier) Verify(ctx context.Context, req *sdk.VerifyRequest) (*sdk
 			out.Evidence = answer.Text
 		}
 		out.CostUSD = 0.5
+	}
+	if req.Answer.Text == "huge" {
+		out.Evidence = strings.Repeat("x", wire.MaxMessageBytes)
 	}
 	if req.Answer.Text == "nothing" {
 		return nil, nil

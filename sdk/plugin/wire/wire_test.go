@@ -1,11 +1,16 @@
 package wire
 
 import (
+	"context"
+	"errors"
+	"io"
 	"math"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"google.golang.org/grpc"
 	"google.golang.org/protobuf/proto"
 
 	"github.com/stepfall/stepfall/sdk"
@@ -92,6 +97,42 @@ func TestBrokenTextIsSent(t *testing.T) {
 }
 
 // What a plugin may not return becomes an error.
+// script is a verifier's end of a stream that sends what it likes.
+type script struct {
+	grpc.ServerStreamingClient[pb.VerifyResponse]
+	events []*pb.VerifyResponse
+}
+
+func (s *script) Verify(context.Context, *pb.VerifyRequest, ...grpc.CallOption) (grpc.ServerStreamingClient[pb.VerifyResponse], error) {
+	return s, nil
+}
+
+func (s *script) Recv() (*pb.VerifyResponse, error) {
+	if len(s.events) == 0 {
+		return nil, io.EOF
+	}
+	event := s.events[0]
+	s.events = s.events[1:]
+	return event, nil
+}
+
+func TestMalformedStreams(t *testing.T) {
+	verdict := &pb.VerifyResponse{Event: &pb.VerifyResponse_Verdict{Verdict: &pb.Verdict{Outcome: 1, Score: 1}}}
+	progress := &pb.VerifyResponse{Event: &pb.VerifyResponse_Progress{Progress: &pb.Progress{Done: 1}}}
+	for want, events := range map[string][]*pb.VerifyResponse{
+		"":                           {progress, {}, verdict},
+		"no verdict":                 {progress},
+		"an event after the verdict": {verdict, verdict},
+	} {
+		c := &Client{verify: &script{events: events}}
+		_, err := c.Verify(t.Context(), &sdk.VerifyRequest{Query: &sdk.Query{}, Answer: &sdk.Answer{}}, nil)
+		var malformed *MalformedError
+		if (err == nil) != (want == "") || err != nil && (!errors.As(err, &malformed) || !strings.Contains(err.Error(), want)) {
+			t.Errorf("%q: got %v", want, err)
+		}
+	}
+}
+
 func TestMalformedResults(t *testing.T) {
 	mean := func(x float64) *pb.Estimate { return &pb.Estimate{Mean: &x} }
 	deviation := mean(0.5)

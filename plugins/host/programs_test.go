@@ -1,0 +1,165 @@
+//go:build unix
+
+package host_test
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stepfall/stepfall/plugins/host"
+	"github.com/stepfall/stepfall/sdk"
+)
+
+// Programs that cannot be plugins are refused with a reason, at once.
+func TestProgramsThatCannotBePlugins(t *testing.T) {
+	// The start of a program for a machine with the number 0xffff, which nobody builds.
+	foreign := "\x7fELF\x02\x01\x01" + strings.Repeat("\x00", 9) + "\x02\x00\xff\xff" + strings.Repeat("\x00", 100)
+	for name, c := range map[string]struct {
+		make func(path string) error
+		want string
+	}{
+		"directory":          {func(p string) error { return os.Mkdir(p, 0o755) }, "is not a file"},
+		"not executable":     {func(p string) error { return os.WriteFile(p, []byte("#!/bin/sh\n"), 0o644) }, "is not executable"},
+		"other architecture": {func(p string) error { return os.WriteFile(p, []byte(foreign), 0o755) }, "exec format error"},
+		"empty":              {func(p string) error { return os.WriteFile(p, nil, 0o755) }, "exec format error"},
+		"no interpreter":     {func(p string) error { return os.WriteFile(p, []byte("#!/no/such/shell\n"), 0o755) }, "no such file"},
+		"dangling link":      {func(p string) error { return os.Symlink("/no/such/program", p) }, "no such file"},
+		"handshake of another protocol": {func(p string) error {
+			return os.WriteFile(p, []byte("#!/bin/sh\necho '1|7|unix|/tmp/x|grpc|'\nsleep 5\n"), 0o755)
+		}, "another version of the plugin protocol"},
+		"binary noise": {func(p string) error {
+			return os.WriteFile(p, []byte("#!/bin/sh\nhead -c 3000000 /dev/urandom\n"), 0o755)
+		}, "it ended before the handshake"},
+	} {
+		for _, isolation := range []host.Isolation{host.IsolationNone, host.IsolationProcess} {
+			t.Run(name+", isolation "+string(isolation), func(t *testing.T) {
+				path := filepath.Join(t.TempDir(), "test")
+				if err := c.make(path); err != nil {
+					t.Fatal(err)
+				}
+				h := newHost(t, host.Config{Plugins: map[string]host.PluginConfig{"test": {Path: path, Isolation: isolation}}})
+				e, err := h.QualityEstimator("quality", "test", nil)
+				if err == nil {
+					err = ask(within(t, 20*time.Second), e, "")
+					if !errors.Is(err, sdk.ErrPluginUnavailable) {
+						t.Errorf("the error is of another kind: %v", err)
+					}
+				}
+				if err == nil || !strings.Contains(err.Error(), c.want) {
+					t.Errorf("got %v, want %q", err, c.want)
+				}
+			})
+		}
+	}
+}
+
+// A program that is replaced while it is in use is not started again.
+func TestALockedProgramThatChangesIsNotRestarted(t *testing.T) {
+	dir, program := copyOfPlugin(t)
+	sum, err := host.Checksum(program)
+	if err != nil {
+		t.Fatal(err)
+	}
+	lock := &host.Lock{Plugins: map[string]host.Locked{"test": {SHA256: map[string]string{host.Platform(): sum}}}}
+	h := newHost(t, host.Config{SearchPath: []string{dir}, Lock: lock})
+	e := estimator(t, h, nil)
+	if err := ask(within(t, 20*time.Second), e, ""); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(program+".new", []byte("#!/bin/sh\ntouch "+dir+"/started\n"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Rename(program+".new", program); err != nil {
+		t.Fatal(err)
+	}
+	if err := ask(within(t, 20*time.Second), e, ""); err != nil {
+		t.Errorf("the process that runs is still the locked one: %v", err)
+	}
+	if err := syscall.Kill(h.Stats()[0].PID, syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	waitFor(t, func() bool { return h.Stats()[0].PID == 0 })
+	if err := ask(within(t, 20*time.Second), e, ""); !errors.Is(err, host.ErrChecksum) {
+		t.Errorf("got %v", err)
+	}
+	if s := h.Stats()[0]; s.State != host.Refused || exists(filepath.Join(dir, "started")) {
+		t.Errorf("state %s", s.State)
+	}
+}
+
+// Lock files name what is missing, and are written the same way every time.
+func TestLockFiles(t *testing.T) {
+	dir, program := copyOfPlugin(t)
+	sum, err := host.Checksum(program)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]struct {
+		lock *host.Lock
+		want string
+	}{
+		"no entry":         {&host.Lock{Plugins: map[string]host.Locked{}}, "test is not in the lock file; `stepfall plugin lock` adds it"},
+		"another platform": {&host.Lock{Plugins: map[string]host.Locked{"test": {SHA256: map[string]string{"plan9/mips": sum}}}}, "has test not for " + host.Platform()},
+		"another program":  {&host.Lock{Plugins: map[string]host.Locked{"test": {SHA256: map[string]string{host.Platform(): "00"}}}}, "pinned is 00"},
+	} {
+		err := ask(within(t, 20*time.Second), estimator(t, newHost(t, host.Config{SearchPath: []string{dir}, Lock: c.lock}), nil), "")
+		if !errors.Is(err, host.ErrChecksum) || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	lock := &host.Lock{Plugins: map[string]host.Locked{
+		"b": {Version: "1.0.0", SHA256: map[string]string{"linux/arm64": "2", "linux/amd64": "1"}}, "a": {SHA256: map[string]string{"linux/amd64": "0"}},
+	}}
+	file := filepath.Join(t.TempDir(), host.LockName)
+	var first []byte
+	for range 5 {
+		if err := lock.Write(file); err != nil {
+			t.Fatal(err)
+		}
+		data, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if first == nil {
+			first = data
+		}
+		if string(data) != string(first) {
+			t.Errorf("written differently:\n%s\n%s", first, data)
+		}
+		if lock, err = host.ReadLock(file); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for text, want := range map[string]string{"{}": "no plugins", "[": "lock file", `{"plugins": {}, "other": 1}`: "other"} {
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := host.ReadLock(file); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v", text, err)
+		}
+	}
+}
+
+// What a verifier must not answer is an error of the call, and the next one works.
+func TestAnswersThatAreNone(t *testing.T) {
+	h := newHost(t, host.Config{})
+	v := verifier(t, h, nil)
+	for text, want := range map[string]string{"huge": "larger than max", "nothing": "neither a verdict nor an error"} {
+		_, err := v.Verify(within(t, 30*time.Second), &sdk.VerifyRequest{Query: query(""), Answer: &sdk.Answer{Text: text}})
+		var call *host.CallError
+		if !errors.As(err, &call) || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v", text, err)
+		}
+	}
+	if _, err := v.Verify(within(t, 30*time.Second), &sdk.VerifyRequest{Query: query(""), Answer: &sdk.Answer{Text: "good"}}); err != nil {
+		t.Errorf("afterwards: %v", err)
+	}
+	if s := h.Stats()[0]; s.Starts != 1 {
+		t.Errorf("stats: %+v", s)
+	}
+}

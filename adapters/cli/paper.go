@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -22,6 +23,7 @@ type paperFlags struct {
 	bootstrap, splits int
 	seed              uint64
 	trainShare        float64
+	keep              bool
 }
 
 func newPaperCommand(s Streams) *cobra.Command {
@@ -49,6 +51,7 @@ func newPaperCommand(s Streams) *cobra.Command {
 	flags.IntVar(&f.splits, "splits", 5, "random splits that small tables are averaged over")
 	flags.Uint64Var(&f.seed, "seed", 1, "seed of splits, noise and resamples")
 	flags.Float64Var(&f.trainShare, "train-share", 0, "share of the train half (default: the paper's)")
+	flags.BoolVar(&f.keep, "keep", false, "leave out experiments whose page was written from the same data with the same settings")
 	return cmd
 }
 
@@ -69,14 +72,36 @@ func (f *paperFlags) run(ctx context.Context, s Streams, names []string) error {
 			return err
 		}
 	}
-	env.Progress = func(label string) { fmt.Fprintln(s.Err, label) }
+	stamp := env.Stamp()
+	pieces := 0
+	presets = slices.DeleteFunc(presets, func(p paper.Preset) bool {
+		if f.keep && paper.Written(f.out, p.Name, stamp) {
+			fmt.Fprintf(s.Out, "%s: kept as it is\n", p.Name)
+			return true
+		}
+		pieces += p.Pieces(env)
+		return false
+	})
+	bar := newProgress(s.Err, pieces, "paper")
+	defer bar.finish()
+	begun := false
+	env.Progress = func(label string) {
+		if begun {
+			bar.add(1)
+		}
+		begun = true
+		bar.describef("%s", label)
+	}
 	for _, p := range presets {
 		start := time.Now()
 		page, err := p.Run(ctx, env)
+		if errors.Is(err, context.Canceled) {
+			return fmt.Errorf("%s: %w; the pages before it are written, and --keep goes on from there", p.Name, err)
+		}
 		if err != nil {
 			return fmt.Errorf("%s: %w", p.Name, err)
 		}
-		if err := page.Write(f.out); err != nil {
+		if err := page.Write(f.out, stamp); err != nil {
 			return err
 		}
 		fmt.Fprintf(s.Out, "%s: %s (%.0f s)\n", p.Name, filepath.Join(f.out, page.Name+".md"), time.Since(start).Seconds())

@@ -22,6 +22,8 @@ type Model struct {
 	table *outcome.Table
 	model int
 	rows  map[string]int
+	// tokens reports recorded tokens in place of nano-dollars.
+	tokens bool
 }
 
 var _ llms.Model = (*Model)(nil)
@@ -45,7 +47,8 @@ func rowsOf(t *outcome.Table) map[string]int {
 }
 
 // GenerateContent returns the recorded answer, or where none was recorded the name
-// of model and query, with the recorded cost in nano-dollars as output tokens.
+// of model and query, with its recorded tokens or the recorded cost in nano-dollars
+// as output tokens.
 func (m *Model) GenerateContent(ctx context.Context, _ []llms.MessageContent, _ ...llms.CallOption) (*llms.ContentResponse, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -55,7 +58,7 @@ func (m *Model) GenerateContent(ctx context.Context, _ []llms.MessageContent, _ 
 	if !known {
 		return nil, fmt.Errorf("no outcomes of query %q", id)
 	}
-	cost := outcome.At(m.table.CostUSD, q, m.model)
+	cost := m.cost(q)
 	if math.IsNaN(cost) {
 		return nil, fmt.Errorf("no outcome of %s on query %q", m.table.Models[m.model], id)
 	}
@@ -63,11 +66,17 @@ func (m *Model) GenerateContent(ctx context.Context, _ []llms.MessageContent, _ 
 	if text == "" {
 		text = fmt.Sprintf("answer of %s to %s", m.table.Models[m.model], id)
 	}
+	in, out := 0, int(math.Round(cost*1e9))
+	if m.tokens {
+		in, out = int(m.table.InputTokens[q][m.model]), int(m.table.OutputTokens[q][m.model])
+	}
 	return &llms.ContentResponse{Choices: []*llms.ContentChoice{{
 		Content: text, StopReason: "stop",
-		GenerationInfo: map[string]any{"PromptTokens": 0, "CompletionTokens": int(math.Round(cost * 1e9))},
+		GenerationInfo: map[string]any{"PromptTokens": in, "CompletionTokens": out},
 	}}}, nil
 }
+
+func (m *Model) cost(query int) float64 { return outcome.At(m.table.CostUSD, query, m.model) }
 
 // Call implements [llms.Model].
 func (m *Model) Call(ctx context.Context, prompt string, options ...llms.CallOption) (string, error) {

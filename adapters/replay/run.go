@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/stepfall/stepfall/middleware"
+	"github.com/stepfall/stepfall/policies"
 	"github.com/stepfall/stepfall/sdk"
 	"github.com/stepfall/stepfall/sdk/cascade"
 	"github.com/stepfall/stepfall/sdk/estimate"
@@ -26,6 +27,16 @@ type Config struct {
 	Strategy  cascade.Strategy
 	// StrategyName and Policy are for the traces.
 	StrategyName, Policy string
+	// Rules, when not nil, is a policy to be held to in place of Strategy: its
+	// strategies, match blocks, verifiers (by recorded verdicts), profile, and caps.
+	// Its models must be those of the table. Without an Estimator, its profile or its
+	// priors are believed.
+	Rules *policies.Policy
+	// Repriced says that the table's costs are its tokens at the prices of Rules; see
+	// [Reprice].
+	Repriced bool
+	// Seed decides the coins of Rules that leave a choice to chance.
+	Seed uint64
 	// Verified runs the recorded verdicts as a verifier.
 	Verified bool
 	// Traces, when not nil, receives the trace of each step as it ends, from
@@ -44,12 +55,15 @@ type Step struct {
 	Chosen  string
 	CostUSD float64
 	Quality float64
+	// Stop says why the step ended, and Match which block of the policy applied.
+	Stop  sdk.StopReason
+	Match string
 }
 
 // Run replays every query of the table through the middleware and returns its steps
 // in the order of the table.
 func Run(ctx context.Context, c Config) ([]Step, error) {
-	model, err := c.model()
+	model, err := c.model(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -57,6 +71,10 @@ func Run(ctx context.Context, c Config) ([]Step, error) {
 	steps := make([]Step, len(c.Table.Queries))
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(runtime.GOMAXPROCS(0))
+	if c.Rules != nil {
+		// A policy may toss coins and keep books from one query to the next.
+		group.SetLimit(1)
+	}
 	for q := range c.Table.Queries {
 		group.Go(func() error {
 			s, err := c.step(ctx, model, q)
@@ -77,7 +95,10 @@ func Run(ctx context.Context, c Config) ([]Step, error) {
 }
 
 // model wraps the replayed models by the middleware.
-func (c *Config) model() (*middleware.Model, error) {
+func (c *Config) model(ctx context.Context) (*middleware.Model, error) {
+	if c.Table != nil && c.Rules != nil {
+		return c.underPolicy(ctx)
+	}
 	if c.Table == nil || c.Estimator == nil || c.Strategy == nil {
 		return nil, errors.New("a replay needs a table, an estimator and a strategy")
 	}
@@ -104,20 +125,32 @@ func (c *Config) model() (*middleware.Model, error) {
 // step sends one query through the model, as an application would.
 func (c *Config) step(ctx context.Context, model *middleware.Model, q int) (Step, error) {
 	s := Step{Query: c.Table.Queries[q]}
-	ctx = middleware.WithInfo(ctx, middleware.Info{QueryID: s.Query, Group: c.Table.Group(q)})
+	info := middleware.Info{QueryID: s.Query, Group: c.Table.Group(q), Run: s.Query}
+	if c.Verified {
+		info.Checks = sdk.Checks{FailToPass: []string{"recorded"}}
+	}
+	if c.Rules != nil {
+		s.Match = c.Rules.Choose(&sdk.Query{Group: info.Group, Checks: info.Checks}).Match
+	}
+	ctx = middleware.WithInfo(ctx, info)
 	ctx, report := middleware.WithReport(ctx)
 	prompt := c.Table.Prompt(q)
 	if prompt == "" {
 		prompt = s.Query
 	}
-	if _, err := model.GenerateContent(ctx, []llms.MessageContent{llms.TextParts(llms.ChatMessageTypeHuman, prompt)}); err != nil {
+	// A step that its caps left without an answer counts as one of quality 0.
+	_, err := model.GenerateContent(ctx, []llms.MessageContent{llms.TextParts(llms.ChatMessageTypeHuman, prompt)})
+	if err != nil && !(errors.Is(err, sdk.ErrBudgetExhausted) && len(report.Steps()) > 0) {
 		return s, err
 	}
 	trace := report.Steps()[0]
+	s.Stop = trace.Stop
 	for _, call := range trace.Calls {
 		s.Ran = append(s.Ran, call.Model)
 	}
 	s.Chosen, s.CostUSD = trace.Chosen, trace.CostUSD
-	s.Quality = c.Table.Quality[q][c.Table.Index(trace.Chosen)]
+	if err == nil {
+		s.Quality = c.Table.Quality[q][c.Table.Index(trace.Chosen)]
+	}
 	return s, nil
 }

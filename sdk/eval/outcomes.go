@@ -23,10 +23,10 @@ var ErrConstantCost = errors.New("all models have the same mean cost: a cost-qua
 // Validate reports what makes the outcomes unfit for a comparison.
 func (o *Outcomes) Validate() error {
 	if len(o.Models) < 2 {
-		return fmt.Errorf("%d model: a comparison needs at least two", len(o.Models))
+		return fmt.Errorf("a comparison needs at least two models, and has %d", len(o.Models))
 	}
 	if len(o.Queries) < 2 {
-		return fmt.Errorf("%d query: a comparison needs at least two", len(o.Queries))
+		return fmt.Errorf("a comparison needs at least two queries on which every model has a quality and a cost, and has %d", len(o.Queries))
 	}
 	for q, name := range o.Queries {
 		for m, model := range o.Models {

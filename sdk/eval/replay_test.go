@@ -276,8 +276,8 @@ func TestOutcomesThatCannotBeCompared(t *testing.T) {
 	}{
 		{"NaN quality", func(o *Outcomes) { o.Quality[3][1] = math.NaN() }, "query q3, model m1: quality NaN is not in [0, 1]"},
 		{"negative cost", func(o *Outcomes) { o.CostUSD[0][0] = -1 }, "query q0, model m0: cost -1 is not a finite amount of at least 0"},
-		{"one query", func(o *Outcomes) { o.Queries = o.Queries[:1] }, "1 query: a comparison needs at least two"},
-		{"one model", func(o *Outcomes) { o.Models = o.Models[:1] }, "1 model: a comparison needs at least two"},
+		{"one query", func(o *Outcomes) { o.Queries = o.Queries[:1] }, "a comparison needs at least two queries on which every model has a quality and a cost, and has 1"},
+		{"one model", func(o *Outcomes) { o.Models = o.Models[:1] }, "a comparison needs at least two models, and has 1"},
 		{"constant costs", func(o *Outcomes) {
 			for q := range o.CostUSD {
 				for m := range o.CostUSD[q] {

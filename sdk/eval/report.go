@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"html/template"
 	"io"
+
+	"github.com/stepfall/stepfall/sdk/cascade"
 )
 
 // Report is what the HTML page shows: one file that asks for nothing else.
@@ -55,10 +57,13 @@ func inlineSVG(f *Figure) (template.HTML, error) {
 	return template.HTML(data[start:]), nil
 }
 
-// CurvesFigure draws the cost-quality curves of the named rows, with bands round
-// the last two named, and the single models as points. Costs are on a log axis
+// CurvesFigure draws the cost-quality curves of the named rows, most important last
+// (none named: those that matter most), with bands round the last two, and the single models as points. Costs are on a log axis
 // when they span more than a factor of 30.
 func (c *Comparison) CurvesFigure(name, title string, rows ...string) (*Figure, error) {
+	if len(rows) == 0 {
+		rows = headline()
+	}
 	low, high := c.Frame.costRange()
 	unit := c.CostUnit
 	if unit == "" {
@@ -103,11 +108,15 @@ func (c *Comparison) CurvesFigure(name, title string, rows ...string) (*Figure, 
 }
 
 // headline are the rows that the figure of a comparison shows, most important last.
-var headline = []string{LinearInterpolation, "route", "threshold", "cascade", Oracle, "cascade_route", "index"}
+func headline() []string {
+	return []string{
+		LinearInterpolation, cascade.NameRoute, cascade.NameThreshold, cascade.NameCascade, Oracle, cascade.NameCascadeRoute, cascade.NameIndex,
+	}
+}
 
 // Figures draws the comparison.
 func (c *Comparison) Figures(name, title string) ([]*Figure, error) {
-	f, err := c.CurvesFigure(name, title, headline...)
+	f, err := c.CurvesFigure(name, title)
 	if err != nil {
 		return nil, err
 	}

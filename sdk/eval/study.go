@@ -76,6 +76,8 @@ type Study struct {
 	// Signals and Estimator choose the estimates; "" is auto.
 	Signals   Signals
 	Estimator string
+	// Features are what regressions use; see [estimate.Options].
+	Features []string
 	// Noise, when not nil, simulates the estimates and overrides Signals.
 	Noise *Noise
 	// Verdicts, when not nil, are the halves as an imperfect check sees them:
@@ -301,9 +303,11 @@ func (s *Study) plan() (*Halves, kinds, error) {
 		k.note = "a check judges every answer (quality is its verdict)"
 	default:
 		h.Train, h.Test = unverified(h.Train), unverified(h.Test)
-		k.independent, k.dependent = estimate.KindLatent, []string{estimate.KindLatent}
+		shared := estimate.Options{Seed: s.Seed}.Resolve(h.Train).Quality
+		k.independent, k.dependent = shared, []string{shared}
 		if len(h.Train.Models) <= historyModels {
-			k.independent, k.dependent = estimate.KindLogistic, []string{estimate.KindLogistic, estimate.KindLatent}
+			k.independent = estimate.KindLogistic
+			k.dependent = slices.Compact([]string{estimate.KindLogistic, shared})
 		}
 		k.note = "features of queries and answers; no check"
 	}
@@ -355,7 +359,7 @@ func unverified(t *outcome.Table) *outcome.Table {
 // sources fits one kind of estimate.
 func (s *Study) sources(ctx context.Context, h *Halves, kind string) (*Sources, error) {
 	fit := func(t *outcome.Table) (*estimate.Estimator, error) {
-		return estimate.Fit(t, estimate.Options{Quality: kind, Seed: s.Seed})
+		return estimate.Fit(t, estimate.Options{Quality: kind, Features: s.Features, Seed: s.Seed})
 	}
 	src, err := FitSources(ctx, h, kind, fit, s.Seed)
 	if err != nil {

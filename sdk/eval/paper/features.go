@@ -4,13 +4,16 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/stepfall/stepfall/sdk/cascade"
+	"github.com/stepfall/stepfall/sdk/estimate"
 	"github.com/stepfall/stepfall/sdk/eval"
 	"github.com/stepfall/stepfall/sdk/outcome"
 )
 
-// family is a set of models with a heading.
+// families returns the sets of those names of which the table has every model, and
+// where it has none the sets by number of models.
 func families(d *Data, names ...string) []modelSet {
 	var out []modelSet
 	for _, name := range names {
@@ -35,8 +38,10 @@ func (e *Env) questionData() *Data {
 
 // features compares the rows on real features per model set, with a table per set
 // that has a column for each of the groups.
-func (e *Env) features(ctx context.Context, p *Page, d *Data, list []modelSet) error {
+func (e *Env) features(ctx context.Context, p *Page, d *Data, list []modelSet, features string) error {
 	share := e.share(0.5)
+	p.printf("Estimates of the independent rows (cascade_route and above it) are the paper's up to five models: a logistic regression for each model and set of models that have run. " +
+		"With more they are those of the latent ease of the query, and the dependent rows (cascade_route_dependent, index) have the better of the two on the train half.\n\n")
 	p.printf("Data: %s. Mean of %d random splits, train share %.0f %%, %d paired resamples each. "+
 		"Columns of single benchmarks measure on their queries alone what was learnt on all.\n", d, e.splits(), 100*share, e.Bootstrap)
 	var heads []string
@@ -47,7 +52,7 @@ func (e *Env) features(ctx context.Context, p *Page, d *Data, list []modelSet) e
 		if err != nil {
 			return err
 		}
-		whole, groups, err := e.grouped(ctx, t, share)
+		whole, groups, err := e.grouped(ctx, t, share, estimate.FeatureSets()[features])
 		if err != nil {
 			return fmt.Errorf("models %s: %w", set.name, err)
 		}
@@ -72,7 +77,7 @@ type groupCell struct {
 
 // grouped runs the studies of a table and measures them on all test queries and on
 // each group's.
-func (e *Env) grouped(ctx context.Context, t *outcome.Table, share float64) (*cell, []groupCell, error) {
+func (e *Env) grouped(ctx context.Context, t *outcome.Table, share float64, features []string) (*cell, []groupCell, error) {
 	whole := &cell{}
 	byGroup := map[string]*cell{}
 	for i := range e.splits() {
@@ -80,7 +85,7 @@ func (e *Env) grouped(ctx context.Context, t *outcome.Table, share float64) (*ce
 		if err != nil {
 			return nil, nil, err
 		}
-		s := &eval.Study{Halves: h, Signals: eval.SignalsFeatures, Strategies: rows, Bootstrap: e.Bootstrap, Seed: e.Seed + uint64(i)}
+		s := &eval.Study{Halves: h, Signals: eval.SignalsFeatures, Features: features, Strategies: rows, Bootstrap: e.Bootstrap, Seed: e.Seed + uint64(i)}
 		all, groups, err := s.RunGroups(ctx)
 		if err != nil {
 			return nil, nil, err
@@ -97,20 +102,23 @@ func (e *Env) grouped(ctx context.Context, t *outcome.Table, share float64) (*ce
 	for name, c := range byGroup {
 		out = append(out, groupCell{name, c})
 	}
-	slices.SortFunc(out, func(a, b groupCell) int {
-		if a.name < b.name {
-			return -1
-		}
-		return 1
-	})
+	slices.SortFunc(out, func(a, b groupCell) int { return strings.Compare(a.name, b.name) })
 	return whole, out, nil
 }
+
+func mathcodePieces(e *Env) int {
+	return len(families(e.questionData(), "3", "5", "11"))
+}
+
+func familyPieces(e *Env) int { return len(families(e.questionData(), "llama", "gemma")) }
+
+func ablationPieces(e *Env) int { return len(sets(e.questionData().Table)) }
 
 func mathcode(ctx context.Context, e *Env) (*Page, error) {
 	p := newPage("mathcode", "Mathematics and code")
 	p.printf("Mathematics and code with features that a real run has: the benchmark, lengths of prompt and answer, agreement of the parsed answers. " +
 		"The paper takes Minerva Math and LiveCodeBench; here GSM8K and MATH stand for mathematics, and CRUXEval for code.\n\n")
-	return p, e.features(ctx, p, e.questionData(), families(e.questionData(), "3", "5", "11"))
+	return p, e.features(ctx, p, e.questionData(), families(e.questionData(), "3", "5", "11"), "math_code")
 }
 
 func classification(ctx context.Context, e *Env) (*Page, error) {
@@ -118,7 +126,7 @@ func classification(ctx context.Context, e *Env) (*Page, error) {
 	d := e.questionData()
 	p.printf("The paper's classification tables are per model family on ARC, MMLU and MixEval with the probabilities of the options. " +
 		"No such data can be had offline. This table is per family on questions whose parsed answers can be compared, so that agreement is a feature.\n\n")
-	return p, e.features(ctx, p, d, families(d, "llama", "gemma"))
+	return p, e.features(ctx, p, d, families(d, "llama", "gemma"), "classification")
 }
 
 func openform(ctx context.Context, e *Env) (*Page, error) {
@@ -130,7 +138,7 @@ func openform(ctx context.Context, e *Env) (*Page, error) {
 	table := *d.Table
 	table.Answers = nil
 	open.Table = &table
-	return p, e.features(ctx, p, &open, families(d, "llama", "gemma"))
+	return p, e.features(ctx, p, &open, families(d, "llama", "gemma"), "open_form")
 }
 
 func ablation(ctx context.Context, e *Env) (*Page, error) {
@@ -167,13 +175,13 @@ func ablation(ctx context.Context, e *Env) (*Page, error) {
 			return nil, err
 		}
 		cells = append(cells, c)
-		t.Header = append(t.Header, set.name+" models: AUC %", "difference", "µs per decision")
+		t.Header = append(t.Header, set.name+" models: AUC %", "difference", "time of a decision")
 	}
 	for _, v := range variants {
 		line := []string{v}
 		for _, c := range cells {
 			if slices.Contains(c.names(), v) {
-				line = append(line, c.text(v), c.gap(v), fmt.Sprintf("%.2f", c.decision(v)))
+				line = append(line, c.text(v), c.gap(v), fmt.Sprintf("%.2f µs", c.decision(v)))
 			} else {
 				line = append(line, "-", "-", "-")
 			}

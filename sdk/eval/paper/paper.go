@@ -82,8 +82,9 @@ func (p *Page) figure(f *eval.Figure, caption string) {
 	p.printf("![%s](figures/%s.svg)\n\n", caption, f.Name)
 }
 
-// Write writes the page and its figures under dir.
-func (p *Page) Write(dir string) error {
+// Write writes the page and its figures under dir, stamped with what they were made
+// from.
+func (p *Page) Write(dir, stamp string) error {
 	for _, f := range p.Figures {
 		if err := f.Save(filepath.Join(dir, "figures")); err != nil {
 			return err
@@ -92,32 +93,53 @@ func (p *Page) Write(dir string) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
 	}
-	text := fmt.Sprintf("# %s\n\n%s\n", p.Title, strings.TrimSpace(p.Body.String()))
+	text := fmt.Sprintf("# %s\n\n%s\n\n%s\n", p.Title, strings.TrimSpace(p.Body.String()), comment(stamp))
 	return os.WriteFile(filepath.Join(dir, p.Name+".md"), []byte(text), 0o644)
+}
+
+// Written reports whether dir has the page of an experiment with this stamp.
+func Written(dir, name, stamp string) bool {
+	text, err := os.ReadFile(filepath.Join(dir, name+".md"))
+	return err == nil && strings.HasSuffix(strings.TrimSpace(string(text)), comment(stamp))
+}
+
+func comment(stamp string) string { return "<!-- " + stamp + " -->" }
+
+// Stamp says what the pages of e are made from: data and settings.
+func (e *Env) Stamp() string {
+	var data []string
+	for _, d := range append([]*Data{e.Verified, e.Questions}, e.Own...) {
+		if d != nil {
+			data = append(data, fmt.Sprintf("%s %.12s", d.Name, d.Hash))
+		}
+	}
+	return fmt.Sprintf("data: %s; seed %d, splits %d, resamples %d, train share %v", strings.Join(data, ", "), e.Seed, e.splits(), e.Bootstrap, e.TrainShare)
 }
 
 // Preset is one experiment.
 type Preset struct {
 	// Name is the word on the command line, Title what it is.
 	Name, Title string
-	// Needs says which tables it cannot do without.
+	// Verified and Questions say which tables it cannot do without.
 	Verified, Questions bool
 	Run                 func(ctx context.Context, e *Env) (*Page, error)
+	// Pieces returns how many pieces of work Run tells Env.Progress of.
+	Pieces func(e *Env) int
 }
 
 // Presets returns all experiments, in the order of the documentation.
 func Presets() []Preset {
 	return []Preset{
-		{Name: "routerbench", Title: "RouterBench: models and noise", Questions: true, Run: routerbench},
-		{Name: "heatmap", Title: "Noise heat maps", Questions: true, Run: heatmap},
-		{Name: "swebench", Title: "SWE-bench: tests that decide", Verified: true, Run: swebench},
-		{Name: "verifiers", Title: "Imperfect verifiers, and calls in place of money", Verified: true, Run: verifiers},
-		{Name: "mathcode", Title: "Mathematics and code", Questions: true, Run: mathcode},
-		{Name: "classification", Title: "Answers that can be compared", Questions: true, Run: classification},
-		{Name: "openform", Title: "Open-form answers", Questions: true, Run: openform},
-		{Name: "ablation", Title: "Ablation: pruning, looking ahead, expecting", Questions: true, Run: ablation},
-		{Name: "runtime", Title: "Time of a decision by number of models", Run: runtimes},
-		{Name: "curves", Title: "Cost-quality curves", Verified: true, Questions: true, Run: curves},
+		{Name: "routerbench", Title: "RouterBench: models and noise", Questions: true, Run: routerbench, Pieces: routerbenchPieces},
+		{Name: "heatmap", Title: "Noise heat maps", Questions: true, Run: heatmap, Pieces: heatmapPieces},
+		{Name: "swebench", Title: "SWE-bench: tests that decide", Verified: true, Run: swebench, Pieces: swebenchPieces},
+		{Name: "verifiers", Title: "Imperfect verifiers, and calls in place of money", Verified: true, Run: verifiers, Pieces: verifiersPieces},
+		{Name: "mathcode", Title: "Mathematics and code", Questions: true, Run: mathcode, Pieces: mathcodePieces},
+		{Name: "classification", Title: "Answers that can be compared", Questions: true, Run: classification, Pieces: familyPieces},
+		{Name: "openform", Title: "Open-form answers", Questions: true, Run: openform, Pieces: familyPieces},
+		{Name: "ablation", Title: "Ablation: pruning, looking ahead, expecting", Questions: true, Run: ablation, Pieces: ablationPieces},
+		{Name: "runtime", Title: "Time of a decision by number of models", Run: runtimes, Pieces: runtimePieces},
+		{Name: "curves", Title: "Cost-quality curves", Verified: true, Questions: true, Run: curves, Pieces: curvesPieces},
 	}
 }
 

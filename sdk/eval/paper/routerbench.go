@@ -72,14 +72,30 @@ func spread(t *outcome.Table, n int) []string {
 	return models
 }
 
+// routerbenchData are the tables and the train share of the RouterBench experiment.
+func (e *Env) routerbenchData() ([]*Data, float64) {
+	if len(e.Own) > 0 {
+		return e.Own, e.share(0.05)
+	}
+	return []*Data{e.Questions}, e.share(0.5)
+}
+
+func routerbenchPieces(e *Env) int {
+	data, _ := e.routerbenchData()
+	n := 0
+	for _, d := range data {
+		n += len(levels) * len(sets(d.Table))
+	}
+	return n
+}
+
 func routerbench(ctx context.Context, e *Env) (*Page, error) {
 	p := newPage("routerbench", "RouterBench: models and noise")
 	p.printf("The paper's main table: AUC in per cent when the quality of each answer is estimated as the truth plus Gaussian noise " +
 		"(before and after the model has run: low 0.6 and 0.3, medium 1.6 and 0.8, high 2.4 and 1.2), mapped by a straight line. " +
 		"The best row of each column is bold, the oracle left out.\n\n")
-	data, share := e.Own, e.share(0.05)
-	if len(data) == 0 {
-		data, share = []*Data{e.Questions}, e.share(0.5)
+	data, share := e.routerbenchData()
+	if len(e.Own) == 0 {
 		p.printf("RouterBench itself is not bundled and cannot be had offline: this table is of the ZeroEval outcomes. " +
 			"With a copy of its published files, `stepfall paper routerbench --outcomes routerbench_0shot.csv --outcomes routerbench_5shot.csv` " +
 			"prints the 0-shot table and its 5-shot twin, at the paper's split of 5 %% and 95 %%.\n\n")
@@ -113,14 +129,23 @@ func routerbench(ctx context.Context, e *Env) (*Page, error) {
 		p.table(gapTable("difference", heads, cells))
 		last := cells[len(cells)-2]
 		name := "routerbench-" + strings.TrimSuffix(d.Name, ".csv")
-		f, err := last.comparisons[0].CurvesFigure(name, heads[len(cells)-2]+" noise",
-			eval.LinearInterpolation, cascade.NameRoute, cascade.NameThreshold, cascade.NameCascade, eval.Oracle, cascade.NameCascadeRoute, cascade.NameIndex)
+		f, err := last.comparisons[0].CurvesFigure(name, heads[len(cells)-2]+" noise")
 		if err != nil {
 			return nil, err
 		}
 		p.figure(f, "Cost-quality curves at "+heads[len(cells)-2]+" noise")
 	}
 	return p, nil
+}
+
+// The noises of the heat maps, before and after a model has run.
+func heatmapNoise() (antes, posts []float64) {
+	return []float64{0.2, 0.6, 1.2, 1.8, 2.4, 3.2}, []float64{0.1, 0.3, 0.6, 0.9, 1.2, 1.6}
+}
+
+func heatmapPieces(*Env) int {
+	antes, posts := heatmapNoise()
+	return len(antes) * len(posts)
 }
 
 func heatmap(ctx context.Context, e *Env) (*Page, error) {
@@ -137,7 +162,7 @@ func heatmap(ctx context.Context, e *Env) (*Page, error) {
 	}
 	p.printf("How much cascade routing gains over routing and over cascading as estimates get worse, before (sigma ante) and after (sigma post) a model has run. "+
 		"AUC points on %s, %s models, train share %.0f %%.\n\n", d, set.name, 100*share)
-	antes, posts := []float64{0.2, 0.6, 1.2, 1.8, 2.4, 3.2}, []float64{0.1, 0.3, 0.6, 0.9, 1.2, 1.6}
+	antes, posts := heatmapNoise()
 	wanted := []string{cascade.NameRoute, cascade.NameCascade, cascade.NameCascadeRoute, cascade.NameIndex}
 	grids := map[string][][]float64{}
 	quick := *e

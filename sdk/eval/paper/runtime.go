@@ -18,6 +18,11 @@ type variant struct {
 	most        int
 }
 
+// runtimeSizes are the numbers of models of the runtime figure.
+func runtimeSizes() []int { return []int{2, 3, 5, 8, 11, 13, 16, 24, 40, 60, 80} }
+
+func runtimePieces(*Env) int { return len(runtimeSizes()) }
+
 func runtimes(ctx context.Context, e *Env) (*Page, error) {
 	p := newPage("runtime", "Time of a decision by number of models")
 	p.printf("The first decision on random estimates, as in the paper's study: quality uniform in [0, 1] with standard deviation 0.1, "+
@@ -33,14 +38,13 @@ func runtimes(ctx context.Context, e *Env) (*Page, error) {
 		{"max depth 3", cascade.NameCascadeRoute, cascade.Params{MaxDepth: 3}, 80},
 		{"index", cascade.NameIndex, cascade.Params{}, 80},
 	}
-	sizes := []int{2, 3, 5, 8, 11, 13, 16, 24, 40, 60, 80}
 	t := &eval.Table{Header: []string{"models"}}
 	series := make([]eval.Series, len(variants))
 	for i, v := range variants {
 		t.Header = append(t.Header, v.label+", µs")
 		series[i].Name = v.label
 	}
-	for _, n := range sizes {
+	for _, n := range runtimeSizes() {
 		e.startingf("runtime: %d models", n)
 		line := []string{fmt.Sprint(n)}
 		for i, v := range variants {
@@ -72,7 +76,7 @@ func runtimes(ctx context.Context, e *Env) (*Page, error) {
 // time measures the mean time of a first decision over random states.
 func (v *variant) time(ctx context.Context, n int, seed uint64) (time.Duration, error) {
 	rng := rand.New(rand.NewPCG(seed, uint64(n)))
-	const states, rounds, budget = 200, 5, 30 * time.Millisecond
+	const states, rounds, budget = 200, 5, 10 * time.Millisecond
 	list := make([]*cascade.State, states)
 	strategies := make([]cascade.Strategy, states)
 	for i := range list {
@@ -111,6 +115,17 @@ func (v *variant) time(ctx context.Context, n int, seed uint64) (time.Duration, 
 	return best, nil
 }
 
+func curvesPieces(e *Env) int {
+	n := 0
+	if e.Verified != nil {
+		n++
+	}
+	if e.Questions != nil {
+		n += len(levels)
+	}
+	return n
+}
+
 func curves(ctx context.Context, e *Env) (*Page, error) {
 	p := newPage("curves", "Cost-quality curves")
 	p.printf("One split, halves, all models. Bands are two sigma on either side, by %d resamples of the queries.\n", e.Bootstrap)
@@ -120,8 +135,7 @@ func curves(ctx context.Context, e *Env) (*Page, error) {
 		if err != nil {
 			return err
 		}
-		f, err := c.comparisons[0].CurvesFigure("curves-"+name, title,
-			eval.LinearInterpolation, cascade.NameRoute, cascade.NameThreshold, cascade.NameCascade, eval.Oracle, cascade.NameCascadeRoute, cascade.NameIndex)
+		f, err := c.comparisons[0].CurvesFigure("curves-"+name, title)
 		if err != nil {
 			return err
 		}
@@ -142,7 +156,7 @@ func curves(ctx context.Context, e *Env) (*Page, error) {
 			if err != nil {
 				return nil, err
 			}
-			err = draw("zeroeval-"+level, "ZeroEval, 24 models, "+level+" noise", e.Questions, func(s *eval.Study) { s.Noise, s.Strategies = noise, rows })
+			err = draw("zeroeval-"+level, "ZeroEval, all models, "+level+" noise", e.Questions, func(s *eval.Study) { s.Noise, s.Strategies = noise, rows })
 			if err != nil {
 				return nil, err
 			}

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"math"
 
-	"github.com/stepfall/stepfall/sdk/cascade"
 	"github.com/stepfall/stepfall/sdk/eval"
 )
 
@@ -26,6 +25,8 @@ func (e *Env) verifiedData() *Data {
 	}
 	return e.Verified
 }
+
+func swebenchPieces(e *Env) int { return len(swebenchSets(e.verifiedData())) }
 
 func swebench(ctx context.Context, e *Env) (*Page, error) {
 	p := newPage("swebench", "SWE-bench: tests that decide")
@@ -58,8 +59,7 @@ func swebench(ctx context.Context, e *Env) (*Page, error) {
 		"on the train half, which is the one that somebody would have used.\n\n", len(all.comparisons[0].Models))
 	p.table(all.atBest())
 	p.section("Curves")
-	f, err := all.comparisons[0].CurvesFigure("swebench", "SWE-bench Verified, first split",
-		eval.LinearInterpolation, cascade.NameRoute, cascade.NameThreshold, cascade.NameCascade, eval.Oracle, cascade.NameCascadeRoute, cascade.NameIndex)
+	f, err := all.comparisons[0].CurvesFigure("swebench", "SWE-bench Verified, first split")
 	if err != nil {
 		return nil, err
 	}

@@ -13,6 +13,20 @@ import (
 // verifierRows are the rows that trust a verifier, beside what needs none.
 var verifierRows = []string{eval.LinearInterpolation, eval.BestSingle, cascade.NameRoute, cascade.NameThreshold, cascade.NameIndex}
 
+// errorRates are the false-pass and false-reject rates that are tried.
+func errorRates() []float64 { return []float64{0, 0.02, 0.05, 0.1, 0.2, 0.3} }
+
+// callsSignal is the signal that stands in for latency.
+const callsSignal = "api_calls"
+
+func verifiersPieces(e *Env) int {
+	n := len(errorRates()) * len(errorRates())
+	if e.verifiedData().Table.Signals[callsSignal] != nil {
+		n++
+	}
+	return n
+}
+
 func verifiers(ctx context.Context, e *Env) (*Page, error) {
 	p := newPage("verifiers", "Imperfect verifiers, and calls in place of money")
 	d, share := e.verifiedData(), e.share(0.5)
@@ -20,22 +34,21 @@ func verifiers(ctx context.Context, e *Env) (*Page, error) {
 	p.section("At what error rate does a cascade stop paying?")
 	p.printf("The recorded verdicts are flipped at random: a wrong patch passes with the false-pass rate, a right one fails with the false-reject rate. " +
 		"Strategies learn from flipped verdicts, take them at their word, and are measured by the true ones.\n\n")
-	rates := []float64{0, 0.02, 0.05, 0.1, 0.2, 0.3}
 	grid := &eval.HeatMap{
 		Name: "verifiers", Title: "index minus linear interpolation", X: "false-pass rate", Y: "false-reject rate",
 		Scale: "AUC points", FractionalDigits: 1,
 	}
 	gain := &eval.Table{Header: []string{"index minus linear interpolation, AUC points"}}
-	for _, rate := range rates {
+	for _, rate := range errorRates() {
 		grid.XTicks, grid.YTicks = append(grid.XTicks, percent(rate)), append(grid.YTicks, percent(rate))
 		gain.Header = append(gain.Header, "false pass "+percent(rate))
 	}
 	quick := *e
 	quick.Bootstrap = 0
-	for _, reject := range rates {
+	for _, reject := range errorRates() {
 		var values []float64
 		line := []string{"false reject " + percent(reject)}
-		for _, pass := range rates {
+		for _, pass := range errorRates() {
 			e.startingf("verifiers: false pass %v, false reject %v", pass, reject)
 			c, err := quick.run(ctx, d.Table, share, min(2, e.splits()), func(s *eval.Study) {
 				s.Signals, s.Strategies, s.Points = eval.SignalsVerdict, verifierRows, 20
@@ -59,11 +72,10 @@ func verifiers(ctx context.Context, e *Env) (*Page, error) {
 // calls repeats the comparison with API calls as the cost: the recorded runs say
 // how many turns each took, which is what their latency consists of.
 func (e *Env) calls(ctx context.Context, p *Page, d *Data, share float64) error {
-	const column = "api_calls"
 	p.section("API calls in place of money")
-	counts := d.Table.Signals[column]
+	counts := d.Table.Signals[callsSignal]
 	if counts == nil {
-		p.printf("The table has no column %s.\n", column)
+		p.printf("The table has no column %s.\n", callsSignal)
 		return nil
 	}
 	p.printf("The recorded runs have no times. Their turns follow one another, so the number of API calls stands in for latency: " +
@@ -78,8 +90,7 @@ func (e *Env) calls(ctx context.Context, p *Page, d *Data, share float64) error 
 		return err
 	}
 	p.table(aucTable("AUC %", []string{"calls as cost"}, []*cell{c}))
-	f, err := c.comparisons[0].CurvesFigure("swebench-calls", "Latency as the cost, first split",
-		eval.LinearInterpolation, cascade.NameRoute, cascade.NameThreshold, cascade.NameCascade, eval.Oracle, cascade.NameCascadeRoute, cascade.NameIndex)
+	f, err := c.comparisons[0].CurvesFigure("swebench-calls", "API calls standing in for latency as the cost, first split")
 	if err != nil {
 		return err
 	}

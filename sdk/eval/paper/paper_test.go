@@ -1,0 +1,227 @@
+package paper_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/xml"
+	"errors"
+	"fmt"
+	"image/png"
+	"io"
+	"math"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"regexp"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stepfall/stepfall/sdk/eval/paper"
+	"github.com/stepfall/stepfall/sdk/outcome"
+)
+
+// made returns outcomes of 40 queries in two groups by the models of the project's
+// small sets, with all that the presets read.
+func made() *outcome.Table {
+	rng := rand.New(rand.NewPCG(7, 8))
+	t := &outcome.Table{Signals: map[string][][]float64{"api_calls": nil}}
+	for _, set := range []string{"llama", "gemma", "5"} {
+		for _, m := range outcome.Sets()[set] {
+			if !slices.Contains(t.Models, m) {
+				t.Models = append(t.Models, m)
+			}
+		}
+	}
+	k := len(t.Models)
+	for q := range 40 {
+		t.Queries = append(t.Queries, fmt.Sprintf("q%d", q))
+		t.Groups = append(t.Groups, []string{"sums", "proofs"}[q%2])
+		ease := rng.NormFloat64()
+		quality, cost, in, out, calls := make([]float64, k), make([]float64, k), make([]float64, k), make([]float64, k), make([]float64, k)
+		answers := make([]string, k)
+		for m := range k {
+			answers[m] = fmt.Sprint("wrong", rng.IntN(3))
+			if ease+rng.NormFloat64()+0.3*float64(m)-1 > 0 {
+				quality[m], answers[m] = 1, "right"
+			}
+			in[m], out[m] = 50, math.Round(100*math.Exp(0.3*rng.NormFloat64()))
+			cost[m] = (in[m] + out[m]) * math.Pow(2, float64(m)) / 1e6
+			calls[m] = float64(1 + rng.IntN(20))
+		}
+		t.Quality, t.CostUSD = append(t.Quality, quality), append(t.CostUSD, cost)
+		t.InputTokens, t.OutputTokens, t.Answers = append(t.InputTokens, in), append(t.OutputTokens, out), append(t.Answers, answers)
+		t.Signals["api_calls"] = append(t.Signals["api_calls"], calls)
+	}
+	return t
+}
+
+func env() *paper.Env {
+	questions, verified := made(), made()
+	verified.Verified, verified.Answers = true, nil
+	return &paper.Env{
+		Questions: &paper.Data{Table: questions, Name: "questions.csv", Hash: "aaaaaaaaaaaaaaaa"},
+		Verified:  &paper.Data{Table: verified, Name: "verified.csv", Hash: "bbbbbbbbbbbbbbbb"},
+		Splits:    1, Bootstrap: 8, Seed: 3,
+	}
+}
+
+// run runs a preset with that many cores, and holds its progress to what it announced.
+func run(t *testing.T, p paper.Preset, cores int) *paper.Page {
+	t.Helper()
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(cores))
+	e := env()
+	pieces := 0
+	e.Progress = func(string) { pieces++ }
+	page, err := p.Run(t.Context(), e)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := p.Pieces(e); pieces != want {
+		t.Errorf("%d pieces of work, %d announced", pieces, want)
+	}
+	return page
+}
+
+// all are the rows of the paper's tables and ours.
+var all = []string{
+	"linear_interpolation", "best_single", "random", "route", "threshold", "cascade", "cascade_route",
+	"cascade_route_scaled", "cascade_route_dependent", "index", "oracle",
+}
+
+// rowsOf has for each page the rows that each of its first tables must have.
+var rowsOf = map[string][]string{
+	"routerbench": all, "swebench": all, "mathcode": all, "classification": all, "openform": all, "curves": all,
+	"ablation": {
+		"cascade_route", "cascade_route_slow", "cascade_route_greedy", "cascade_route_no_expect", "cascade_route_depth3",
+		"cascade_route_scaled", "index_independent",
+	},
+	"verifiers": {"false reject 0 %", "false reject 2 %", "false reject 5 %", "false reject 10 %", "false reject 20 %", "false reject 30 %"},
+	"runtime":   {"2", "11", "80"},
+	"heatmap":   nil,
+}
+
+// headsOf has what must stand at the head of a table.
+var headsOf = map[string][]string{
+	"routerbench":    {"3 low", "3 medium", "3 high", "5 low", "5 medium", "5 high"},
+	"swebench":       {"5 models", "9 models", "USD at its quality", "2-sigma"},
+	"mathcode":       {"all", "proofs", "sums"},
+	"classification": {"all", "proofs", "sums"},
+	"openform":       {"all", "proofs", "sums"},
+	"ablation":       {"3 models: AUC %", "time of a decision"},
+	"runtime":        {"slow, µs", "max depth 3, µs", "greedy, µs", "no_expect, µs"},
+	"verifiers":      {"false pass 30 %"},
+	"curves":         {"AUC %", "CPT50 %"},
+}
+
+var times = regexp.MustCompile(`[0-9.]+ µs`)
+
+func TestPresets(t *testing.T) {
+	for _, p := range paper.Presets() {
+		t.Run(p.Name, func(t *testing.T) {
+			page := run(t, p, 1)
+			body := page.Body.String()
+			for _, row := range rowsOf[p.Name] {
+				if !strings.Contains(body, "\n| "+row+" | ") {
+					t.Errorf("no row %q in\n%s", row, body)
+				}
+			}
+			for _, head := range headsOf[p.Name] {
+				if !strings.Contains(body, " "+head+" |") {
+					t.Errorf("no column %q in\n%s", head, body)
+				}
+			}
+			if p.Name != "runtime" && !strings.Contains(body, ".csv (40 queries, ") {
+				t.Errorf("the page does not say which data it is of:\n%s", body)
+			}
+			if p.Name == "runtime" {
+				return // nothing but times
+			}
+			if again := run(t, p, 4).Body.String(); times.ReplaceAllString(again, "") != times.ReplaceAllString(body, "") {
+				t.Errorf("four cores:\n%s\none core:\n%s", again, body)
+			}
+			drawn(t, page)
+		})
+	}
+}
+
+// drawn writes the page and decodes its figures.
+func drawn(t *testing.T, page *paper.Page) {
+	t.Helper()
+	dir := t.TempDir()
+	if err := page.Write(dir, "made of a"); err != nil {
+		t.Fatal(err)
+	}
+	if !paper.Written(dir, page.Name, "made of a") || paper.Written(dir, page.Name, "made of b") {
+		t.Error("a page is not known by its stamp")
+	}
+	for _, f := range page.Figures {
+		name := filepath.Join(dir, "figures", f.Name)
+		picture, err := os.ReadFile(name + ".png")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if image, err := png.Decode(bytes.NewReader(picture)); err != nil || image.Bounds().Dx() < 400 {
+			t.Errorf("%s.png: %v", f.Name, err)
+		}
+		drawing, err := os.ReadFile(name + ".svg")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for d := xml.NewDecoder(bytes.NewReader(drawing)); ; {
+			if _, err := d.Token(); errors.Is(err, io.EOF) {
+				break
+			} else if err != nil {
+				t.Fatalf("%s.svg: %v", f.Name, err)
+			}
+		}
+		if !strings.Contains(page.Body.String(), "figures/"+f.Name+".svg") {
+			t.Errorf("the page does not show %s", f.Name)
+		}
+	}
+}
+
+func TestPresetsStopWhenCancelled(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	for _, p := range paper.Presets() {
+		if _, err := p.Run(ctx, env()); !errors.Is(err, context.Canceled) {
+			t.Errorf("%s: %v", p.Name, err)
+		}
+	}
+}
+
+// Presets prefer the user's own tables, and say so.
+func TestOwnTablesComeFirst(t *testing.T) {
+	e := env()
+	e.Own = []*paper.Data{{Table: e.Questions.Table, Name: "0shot.csv", Hash: "cccccccccccccc"}, {Table: e.Questions.Table, Name: "5shot.csv", Hash: "dddddddddddddd"}}
+	e.TrainShare = 0.5
+	p, err := paper.Find("routerbench")
+	if err != nil {
+		t.Fatal(err)
+	}
+	page, err := p.Run(t.Context(), e)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"## AUC on 0shot.csv", "## AUC on 5shot.csv"} {
+		if !strings.Contains(page.Body.String(), want) {
+			t.Errorf("no section %q", want)
+		}
+	}
+	if strings.Contains(page.Body.String(), "questions.csv") {
+		t.Error("the page is of the project's data in place of the user's")
+	}
+}
+
+func TestPresetsSayWhatTheyLack(t *testing.T) {
+	for _, p := range paper.Presets() {
+		if err := p.Check(&paper.Env{}); (err == nil) != (p.Name == "runtime") {
+			t.Errorf("%s without data: %v", p.Name, err)
+		}
+	}
+	if _, err := paper.Find("table9"); err == nil || !strings.Contains(err.Error(), "swebench") {
+		t.Errorf("an unknown experiment: %v", err)
+	}
+}

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 
 	"gonum.org/v1/plot"
 	"gonum.org/v1/plot/font"
@@ -64,7 +65,7 @@ func newPlot(a Axes) *plot.Plot {
 	p.Title.TextStyle.Font.Size = 12
 	p.Title.Padding = 6
 	p.BackgroundColor = color.White
-	p.Legend.Top = false
+	p.Legend.Top, p.Legend.Left = true, true
 	p.Legend.ThumbnailWidth = 28
 	p.Legend.TextStyle.Font.Size = 9
 	p.Legend.Padding = 1
@@ -105,8 +106,13 @@ func Lines(name string, a Axes, series []Series, labels []Label) (*Figure, error
 	if err := addLabels(p, labels, visible); err != nil {
 		return nil, err
 	}
-	return &Figure{Name: name, Width: 17 * vg.Centimeter, Height: 11.5 * vg.Centimeter, draw: func(c draw.Canvas) {
-		p.Draw(draw.Crop(c, 4, -10, 4, -4))
+	// The legend stands beside the data, never over them.
+	const beside = 4 * vg.Centimeter
+	legend := p.Legend
+	p.Legend = plot.NewLegend()
+	return &Figure{Name: name, Width: 20 * vg.Centimeter, Height: 11.5 * vg.Centimeter, draw: func(c draw.Canvas) {
+		p.Draw(draw.Crop(c, 4, -beside, 4, -4))
+		legend.Draw(draw.Crop(c, c.Max.X-c.Min.X-beside+6, -2, 0, -30))
 	}}, nil
 }
 
@@ -197,16 +203,42 @@ func addLabels(p *plot.Plot, labels []Label, visible func(x, y float64) bool) er
 	if len(named.Labels) > 12 {
 		return nil
 	}
-	text, err := plotter.NewLabels(named)
-	if err != nil {
-		return fmt.Errorf("drawing the models' names: %w", err)
-	}
-	for i := range text.TextStyle {
-		text.TextStyle[i].Font.Size, text.TextStyle[i].Color = 7, color.Gray{90}
-	}
-	text.Offset = vg.Point{X: 3, Y: -7}
-	p.Add(text)
+	p.Add(names{named})
 	return nil
+}
+
+// names writes names beside points, where no other name stands and within the axes; a
+// name for which there is no room is left out.
+type names struct{ plotter.XYLabels }
+
+// Plot implements [plot.Plotter].
+func (n names) Plot(c draw.Canvas, p *plot.Plot) {
+	x, y := p.Transforms(&c)
+	style := textSize(7)
+	style.Color = color.Gray{90}
+	var taken []vg.Rectangle
+	for i, name := range n.Labels {
+		width, height := style.Width(name), style.Height(name)
+		at := vg.Point{X: x(n.XYs[i].X), Y: y(n.XYs[i].Y)}
+		for _, place := range []vg.Point{
+			// Below first: lines run above the single models.
+			{X: 5 + width/2, Y: -height}, {X: -5 - width/2, Y: -height}, {X: 5 + width/2}, {X: -5 - width/2},
+			{Y: -4 - height/2}, {X: 5 + width/2, Y: height}, {X: -5 - width/2, Y: height}, {Y: 4 + height/2},
+		} {
+			middle := at.Add(place)
+			half := vg.Point{X: width / 2, Y: height / 2}
+			box := vg.Rectangle{Min: middle.Sub(half), Max: middle.Add(half)}
+			if c.Contains(box.Min) && c.Contains(box.Max) && !slices.ContainsFunc(taken, func(t vg.Rectangle) bool { return overlap(t, box) }) {
+				taken = append(taken, box)
+				c.FillText(style, middle, name)
+				break
+			}
+		}
+	}
+}
+
+func overlap(a, b vg.Rectangle) bool {
+	return a.Min.X < b.Max.X && b.Min.X < a.Max.X && a.Min.Y < b.Max.Y && b.Min.Y < a.Max.Y
 }
 
 // logTicks marks powers of ten, and 2 and 5 times them, by plain numbers.
@@ -224,7 +256,7 @@ func (logTicks) Ticks(low, high float64) []plot.Tick {
 			}
 			label := ""
 			if m == 1 || few && (m == 2 || m == 5) {
-				label = fmt.Sprintf("%.3g", v)
+				label = strconv.FormatFloat(float64(m)*math.Pow(10, e), 'f', max(0, -int(e)), 64)
 			}
 			ticks = append(ticks, plot.Tick{Value: v, Label: label})
 		}

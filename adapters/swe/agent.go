@@ -37,6 +37,9 @@ type Trajectory struct {
 	Turns int `json:"turns"`
 	// Finished says that the model ended the attempt itself.
 	Finished bool `json:"finished"`
+	// Accepted says that the verifiers accepted the tree as soon as the model's own
+	// run of the tests passed, which spares the turns after it.
+	Accepted bool `json:"accepted,omitempty"`
 	// Why says what ended it otherwise.
 	Why string `json:"why,omitempty"`
 	// ToolTime is the time in commands, ModelTime that in calls of the model.
@@ -98,9 +101,10 @@ func listing(dir string) string {
 }
 
 // run lets model work on the tree until it ends, the turns are used up, or an error
-// of the model, of charge or of the context ends it. What the tree holds then is
-// the attempt; the error says that the model could not be called.
-func (a *Agent) run(ctx context.Context, model llms.Model, hands *tools, task string, charge Charge) (*Trajectory, error) {
+// of the model, of charge or of the context ends it, or until accepted, which is
+// asked whenever the tests have just passed, says that the tree is right. What the
+// tree holds then is the attempt; the error says that the model could not be called.
+func (a *Agent) run(ctx context.Context, model llms.Model, hands *tools, task string, charge Charge, accepted func(context.Context) bool) (*Trajectory, error) {
 	hands.timeout = a.ToolTimeout
 	if hands.timeout == 0 {
 		hands.timeout = 2 * time.Minute
@@ -118,6 +122,7 @@ func (a *Agent) run(ctx context.Context, model llms.Model, hands *tools, task st
 		options = append(options, llms.WithMaxTokens(a.MaxOutputTokens))
 	}
 	t := &Trajectory{}
+	repeats := repeats{}
 	for t.Turns < turns {
 		a.forget(messages)
 		settle, err := charge(length(messages))
@@ -173,6 +178,14 @@ func (a *Agent) run(ctx context.Context, model llms.Model, hands *tools, task st
 			messages = append(messages, llms.MessageContent{Role: llms.ChatMessageTypeTool, Parts: []llms.ContentPart{
 				llms.ToolCallResponse{ToolCallID: c.ID, Name: c.FunctionCall.Name, Content: out},
 			}})
+		}
+		if hands.passing && accepted(ctx) {
+			t.Finished, t.Accepted = true, true
+			return t, nil
+		}
+		if repeats.tooOften(calls, messages) {
+			t.Why = fmt.Sprintf("stopped: the same call with the same result %d times", maxRepeats)
+			return t, nil
 		}
 	}
 	t.Why = fmt.Sprintf("stopped after %d turns", turns)

@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -129,8 +130,10 @@ type work struct {
 	s    *Solver
 	t    *Task
 	repo *Repository
-	// judged is the tree on which patches are verified.
-	judged *Checkout
+	// judged is the tree on which patches are verified, for query by verifiers.
+	judged    *Checkout
+	query     *sdk.Query
+	verifiers []step.Verifier
 	// away is the time in models, tools and verifiers.
 	away     time.Duration
 	attempts []Attempt
@@ -150,7 +153,7 @@ func (w *work) solve(ctx context.Context, r *Result) error {
 			return fmt.Errorf("test_patch: %w", err)
 		}
 	}
-	query := &sdk.Query{
+	w.query = &sdk.Query{
 		ID: w.t.InstanceID, Group: w.t.Repo, Run: w.t.InstanceID, WorkDir: w.judged.Dir,
 		Messages: []sdk.Message{{Role: sdk.RoleUser, Parts: []sdk.Part{sdk.TextPart(w.t.ProblemStatement)}}},
 		Checks:   sdk.Checks{FailToPass: w.t.FailToPass, PassToPass: w.t.PassToPass},
@@ -162,12 +165,11 @@ func (w *work) solve(ctx context.Context, r *Result) error {
 		config.Strategy = once{}
 		config.Quality, config.Cost = nil, nil
 	}
-	verifiers := make([]step.Verifier, len(config.Verifiers))
-	for i, v := range config.Verifiers {
-		verifiers[i] = v
-		verifiers[i].Verifier = w.timed(v.Verifier)
+	w.verifiers = slices.Clone(config.Verifiers)
+	for i := range w.verifiers {
+		w.verifiers[i].Verifier = w.timed(w.verifiers[i].Verifier)
 	}
-	config.Verifiers = verifiers
+	config.Verifiers = w.verifiers
 	// The agent's own accounts hold the cap, call by call.
 	config.Ledger, config.StepCapUSD = nil, 0
 	config.Retry.MaxAttempts = 1
@@ -175,7 +177,7 @@ func (w *work) solve(ctx context.Context, r *Result) error {
 	if err != nil {
 		return err
 	}
-	result, err := engine.Run(ctx, step.Request{Query: query, Caller: step.CallerFunc(w.attempt), Mode: string(w.s.Mode)})
+	result, err := engine.Run(ctx, step.Request{Query: w.query, Caller: step.CallerFunc(w.attempt), Mode: string(w.s.Mode)})
 	r.Attempts = w.attempts
 	for i := range r.Attempts {
 		for _, a := range result.Attempts {
@@ -223,7 +225,7 @@ func (w *work) attempt(ctx context.Context, c *step.Call) (*sdk.Answer, error) {
 	if model == nil {
 		return nil, fmt.Errorf("there is no model %s", c.Model.Name)
 	}
-	hands := &tools{dir: tree.Dir, git: tree.gitDir(), jail: w.s.Jail, test: w.testCommand()}
+	hands := &tools{dir: tree.Dir, git: tree.gitDir(), jail: w.s.Jail, test: w.testCommand(tree.Dir)}
 	if hands.jail == nil {
 		hands.jail = &Jail{}
 	}
@@ -232,7 +234,8 @@ func (w *work) attempt(ctx context.Context, c *step.Call) (*sdk.Answer, error) {
 		shown = c.Earlier
 	}
 	ctx = middleware.WithInfo(ctx, middleware.Info{QueryID: w.t.InstanceID, Group: w.t.Repo, Run: w.t.InstanceID})
-	t, runErr := w.s.Agent.run(ctx, model, hands, prompt(w.t, tree.Dir, shown), w.charge(c.Model, answer))
+	accepted := func(ctx context.Context) bool { return w.accepted(ctx, tree, c.Model.Name) }
+	t, runErr := w.s.Agent.run(ctx, model, hands, prompt(w.t, tree.Dir, shown), w.charge(c.Model, answer), accepted)
 	w.away += t.ModelTime + t.ToolTime
 	w.attempts = append(w.attempts, Attempt{Model: c.Model.Name, CostUSD: answer.CostUSD, Usage: answer.Usage, Trajectory: *t})
 	if runErr != nil {
@@ -266,11 +269,39 @@ func (w *work) key(c *step.Call) string {
 	return strings.Join(parts, "/")
 }
 
-func (w *work) testCommand() []string {
-	if len(w.t.TestCommand) > 0 {
+func (w *work) testCommand(dir string) []string {
+	switch {
+	case len(w.t.TestCommand) > 0:
 		return w.t.TestCommand
+	case len(w.s.TestCommand) > 0:
+		return w.s.TestCommand
 	}
-	return w.s.TestCommand
+	return testCommand(dir)
+}
+
+// accepted reports whether every verifier that judges the model's patches passes
+// the tree as it is. Verifiers that cost money are not asked before the attempt is
+// over, and those that cannot be asked accept nothing.
+func (w *work) accepted(ctx context.Context, tree *Checkout, model string) bool {
+	text, err := tree.Diff(ctx)
+	if err != nil {
+		return false
+	}
+	passed := false
+	for _, v := range w.verifiers {
+		if (v.Models != nil && !slices.Contains(v.Models, model)) || (v.Applies != nil && !v.Applies(w.query)) {
+			continue
+		}
+		if v.MaxCostUSD > 0 {
+			return false
+		}
+		verdict, err := v.Verifier.Verify(ctx, &sdk.VerifyRequest{Query: w.query, Answer: &sdk.Answer{Model: model, Text: text}})
+		if err != nil || verdict == nil || verdict.Outcome != sdk.Passed {
+			return false
+		}
+		passed = true
+	}
+	return passed
 }
 
 // charge books the calls of one attempt.
@@ -308,16 +339,24 @@ func (w *work) charge(m *sdk.Model, answer *sdk.Answer) Charge {
 	}
 }
 
-// timed counts the time in a verifier, and rejects an empty patch without it.
+// timed counts the time in a verifier, rejects an empty patch without it, and asks
+// it once about each patch.
 func (w *work) timed(v sdk.Verifier) sdk.Verifier {
+	known := map[string]*sdk.Verdict{}
 	return sdk.VerifierFunc(func(ctx context.Context, req *sdk.VerifyRequest) (*sdk.Verdict, error) {
 		if strings.TrimSpace(req.Answer.Text) == "" {
 			return &sdk.Verdict{Outcome: sdk.Failed, Evidence: "nothing was changed"}, nil
+		}
+		if verdict := known[req.Answer.Text]; verdict != nil {
+			return verdict, nil
 		}
 		start := time.Now()
 		verdict, err := v.Verify(ctx, req)
 		w.away += time.Since(start)
 		if err == nil && verdict != nil {
+			if verdict.Outcome != sdk.Inconclusive {
+				known[req.Answer.Text] = verdict
+			}
 			w.sayf("%s: %s", req.Answer.Model, verdict.Outcome)
 		}
 		return verdict, err

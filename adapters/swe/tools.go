@@ -32,6 +32,10 @@ type tools struct {
 	timeout time.Duration
 	// spent is the time in commands.
 	spent time.Duration
+	// passing says that the last thing done was a run of the tests that passed.
+	passing bool
+	// code is the exit code of the last command.
+	code int
 }
 
 // definitions describes the tools to a model.
@@ -68,11 +72,13 @@ func (t *tools) run(ctx context.Context, name, arguments string) (string, error)
 	}
 	var out string
 	var err error
+	t.passing = false
 	switch name {
 	case "shell":
 		out, err = t.command(ctx, "sh", "-c", a.Command)
 	case "test":
 		out, err = t.command(ctx, t.test...)
+		t.passing = err == nil && t.code == 0
 	case "read":
 		out, err = t.read(a.Path, a.From, a.To)
 	case "edit":
@@ -93,12 +99,14 @@ func (t *tools) command(ctx context.Context, args ...string) (string, error) {
 	if len(args) == 0 || args[len(args)-1] == "" {
 		return "", fmt.Errorf("%w: there is no command to run", errTool)
 	}
+	t.code = -1
 	start := time.Now()
 	result, err := t.jail.Run(ctx, t.dir, []string{t.git}, t.timeout, args...)
 	t.spent += time.Since(start)
 	if err != nil {
 		return "", err
 	}
+	t.code = result.Code
 	switch {
 	case result.TimedOut:
 		return fmt.Sprintf("%s\n(stopped after %v)", result.Output, t.timeout), nil

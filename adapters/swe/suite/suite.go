@@ -38,7 +38,7 @@ func (r *Repo) TestCommand() []string {
 	case "javascript":
 		return []string{"node", "--test"}
 	}
-	return []string{"go", "test", "-json", "./..."}
+	return []string{"go", "test", "./..."}
 }
 
 // Task is one defect in one repository.

@@ -1,0 +1,29 @@
+package swe
+
+import (
+	"os"
+	"path/filepath"
+)
+
+// testCommand returns the usual command for the tests of the tree at dir, by the
+// files that it has; nil when none is known.
+func testCommand(dir string) []string {
+	for _, usual := range []struct {
+		file    string
+		command []string
+	}{
+		{"go.mod", []string{"go", "test", "./..."}},
+		{"Cargo.toml", []string{"cargo", "test"}},
+		{"package.json", []string{"npm", "test", "--silent"}},
+		{"pytest.ini", []string{"python3", "-m", "pytest", "-q"}},
+		{"conftest.py", []string{"python3", "-m", "pytest", "-q"}},
+		{"pyproject.toml", []string{"python3", "-m", "pytest", "-q"}},
+		{"setup.py", []string{"python3", "-m", "unittest"}},
+		{"Makefile", []string{"make", "test"}},
+	} {
+		if _, err := os.Stat(filepath.Join(dir, usual.file)); err == nil {
+			return usual.command
+		}
+	}
+	return nil
+}

@@ -269,6 +269,14 @@ func (l *loader) policy(path string) (*Policy, error) {
 // the order of the language, and where each comes from.
 func (p *Policy) Settings() []Setting { return p.settings }
 
+// Secrets returns what env() read, for who keeps it out of traces and logs.
+func (p *Policy) Secrets() []string {
+	if p.secrets == nil {
+		return nil
+	}
+	return p.secrets()
+}
+
 // Redact returns text without the policy's secrets: those that env() read.
 func (p *Policy) Redact(text string) string {
 	if p.secrets == nil {

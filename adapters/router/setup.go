@@ -174,21 +174,10 @@ func (s *setup) store(ctx context.Context, r *Router, path string) (*sqlite.Stor
 	})
 }
 
-// secrets are the keys of the policy, which must never reach a trace.
+// secrets are what the policy read from the environment, which must never reach a
+// trace. Shorter ones would blot out ordinary words.
 func (s *setup) secrets() []string {
-	var list []string
-	add := func(key policies.Secret) {
-		if v := key.Reveal(); len(v) >= 4 {
-			list = append(list, v)
-		}
-	}
-	for i := range s.policy.Models {
-		add(s.policy.Models[i].APIKey)
-		for _, d := range s.policy.Models[i].Deployments {
-			add(d.APIKey)
-		}
-	}
-	return list
+	return slices.DeleteFunc(slices.Clone(s.policy.Secrets()), func(v string) bool { return len(v) < 4 })
 }
 
 func (s *setup) path(path string) string { return locate(s.policy, path) }

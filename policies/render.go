@@ -68,5 +68,8 @@ func number(n float64) string { return strconv.FormatFloat(n, 'f', -1, 64) }
 
 // quote returns text as an HCL string.
 func quote(text string) string {
+	if !strings.ContainsFunc(text, func(r rune) bool { return r < ' ' || r > '~' || strings.ContainsRune("\"\\$%", r) }) {
+		return `"` + text + `"` // nearly always, and far faster
+	}
 	return string(hclwrite.TokensForValue(cty.StringVal(text)).Bytes())
 }

@@ -1,0 +1,297 @@
+package policies
+
+import (
+	"fmt"
+	"math"
+	"reflect"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/zclconf/go-cty/cty"
+)
+
+// assign evaluates v into dst. It reports what does not fit and returns false.
+func (l *loader) assign(a *argument, v value, dst reflect.Value) bool {
+	result, ok := l.eval(v, l.localTree)
+	if !ok || !result.IsKnown() {
+		return false
+	}
+	var secret *secretMark
+	seconds := false
+	result, marks := result.UnmarkDeep()
+	for m := range marks {
+		switch m := m.(type) {
+		case secretMark:
+			secret = &m
+		case secondsMark:
+			seconds = true
+		}
+	}
+	if a.kind == kindSecret {
+		return l.assignSecret(a, v, result, secret, dst)
+	}
+	if secret != nil {
+		l.complain(v.at, fmt.Sprintf("%s would show a secret", a.name), "Values from env() are secrets, and only api_key and a plugin's config keep them.",
+			fmt.Sprintf("For other values from the environment, set %s%s.", envPrefix, "... instead; docs/policies.md shows how the name is made"))
+		return false
+	}
+	if result.IsNull() {
+		l.complain(v.at, a.name+" is null", "", "Leave the line out for the default.")
+		return false
+	}
+	if !result.IsWhollyKnown() {
+		return false
+	}
+	return l.assignPlain(a, v, result, seconds, dst)
+}
+
+func (l *loader) assignSecret(a *argument, v value, result cty.Value, secret *secretMark, dst reflect.Value) bool {
+	if secret == nil || result.Type() != cty.String {
+		if !result.IsNull() && result.Type() == cty.String {
+			l.secrets = append(l.secrets, result.AsString())
+		}
+		l.complain(v.at, fmt.Sprintf("%s must not be written down", a.name), "Whoever reads the policy would have the key.",
+			`Put it into an environment variable: `+a.name+` = env("NAME").`)
+		return false
+	}
+	if !secret.set {
+		s := Warning
+		if l.o.RequireSecrets {
+			s = Error
+		}
+		if !l.o.WithoutSecrets && !l.unset[secret.name] {
+			l.unset[secret.name] = true
+			l.report(s, v.at, fmt.Sprintf("environment variable %s is not set", secret.name), "", "Calls that need this key will be refused by the server.")
+		}
+		dst.Set(reflect.ValueOf(Secret{name: secret.name}))
+		return true
+	}
+	l.secrets = append(l.secrets, result.AsString())
+	dst.Set(reflect.ValueOf(NewSecret(secret.name, result.AsString())))
+	return true
+}
+
+func (l *loader) assignPlain(a *argument, v value, result cty.Value, seconds bool, dst reflect.Value) bool {
+	wrong := func() bool {
+		l.complain(v.at, fmt.Sprintf("%s takes %s", a.name, l.expects(a)), "This is "+typeName(result.Type())+".", "")
+		return false
+	}
+	switch t := result.Type(); a.kind {
+	case kindText:
+		if t != cty.String {
+			return wrong()
+		}
+		text := result.AsString()
+		if len(a.oneOf) > 0 && !slices.Contains(a.oneOf, text) {
+			l.complain(v.at, fmt.Sprintf("%s cannot be %q", a.name, text), "", choose(text, a.oneOf))
+			return false
+		}
+		dst.SetString(text)
+	case kindBool:
+		if t != cty.Bool {
+			return wrong()
+		}
+		if dst.Kind() == reflect.Pointer {
+			b := result.True()
+			dst.Set(reflect.ValueOf(&b))
+		} else {
+			dst.SetBool(result.True())
+		}
+	case kindWhole, kindNumber:
+		if t != cty.Number || seconds {
+			return wrong()
+		}
+		n, _ := result.AsBigFloat().Float64()
+		if !l.within(a, v, n) {
+			return false
+		}
+		if a.kind == kindNumber {
+			dst.SetFloat(n)
+			break
+		}
+		if n != math.Trunc(n) || math.Abs(n) > 1e15 {
+			l.complain(v.at, a.name+" is not a whole number", "", "")
+			return false
+		}
+		dst.SetInt(int64(n))
+	case kindDuration:
+		return l.assignDuration(a, v, result, seconds, dst)
+	case kindSize:
+		if t != cty.String {
+			return wrong()
+		}
+		size, err := parseBytes(result.AsString())
+		if err != nil {
+			return wrong()
+		}
+		if !l.within(a, v, float64(size)) {
+			return false
+		}
+		dst.SetInt(int64(size))
+	case kindTexts:
+		return l.assignTexts(a, v, result, dst, wrong)
+	case kindNumbers:
+		return l.assignNumbers(a, v, result, dst, wrong)
+	case kindMap:
+		if !t.IsObjectType() && !t.IsMapType() {
+			return wrong()
+		}
+		m := map[string]string{}
+		for it := result.ElementIterator(); it.Next(); {
+			key, element := it.Element()
+			if element.Type() != cty.String || element.IsNull() {
+				return wrong()
+			}
+			m[key.AsString()] = element.AsString()
+		}
+		dst.Set(reflect.ValueOf(m))
+	default:
+		return wrong()
+	}
+	return true
+}
+
+func (l *loader) assignDuration(a *argument, v value, result cty.Value, seconds bool, dst reflect.Value) bool {
+	var d time.Duration
+	switch t := result.Type(); {
+	case t == cty.Number && seconds:
+		n, _ := result.AsBigFloat().Float64()
+		if math.Abs(n) > math.MaxInt64/2e9 {
+			l.complain(v.at, a.name+" is too long", "", "")
+			return false
+		}
+		d = time.Duration(n * float64(time.Second))
+	case t == cty.Number:
+		n, _ := result.AsBigFloat().Float64()
+		l.complain(v.at, fmt.Sprintf("%s has no unit", a.name), "", fmt.Sprintf(`Write "%vs" for seconds, "%vms" for milliseconds.`, n, n))
+		return false
+	case t == cty.String:
+		var err error
+		if d, err = time.ParseDuration(result.AsString()); err != nil {
+			l.complain(v.at, fmt.Sprintf("%q is no duration", result.AsString()), "", `Write a number with its unit: "500ms", "1.5s", "2m", "1h30m".`)
+			return false
+		}
+	default:
+		l.complain(v.at, fmt.Sprintf("%s takes %s", a.name, l.expects(a)), "This is "+typeName(t)+".", "")
+		return false
+	}
+	if !l.within(a, v, d.Seconds()) {
+		return false
+	}
+	dst.SetInt(int64(d))
+	return true
+}
+
+func (l *loader) assignTexts(a *argument, v value, result cty.Value, dst reflect.Value, wrong func() bool) bool {
+	t := result.Type()
+	if !t.IsTupleType() && !t.IsListType() && !t.IsSetType() {
+		return wrong()
+	}
+	list := []string{}
+	for it := result.ElementIterator(); it.Next(); {
+		_, element := it.Element()
+		if element.Type() != cty.String || element.IsNull() {
+			return wrong()
+		}
+		text := element.AsString()
+		if len(a.oneOf) > 0 && !slices.Contains(a.oneOf, text) {
+			l.complain(v.at, fmt.Sprintf("%s cannot hold %q", a.name, text), "", choose(text, a.oneOf))
+			return false
+		}
+		if slices.Contains(list, text) {
+			l.complain(v.at, fmt.Sprintf("%s holds %q twice", a.name, text), "", "")
+			return false
+		}
+		list = append(list, text)
+	}
+	dst.Set(reflect.ValueOf(list))
+	return true
+}
+
+func (l *loader) assignNumbers(a *argument, v value, result cty.Value, dst reflect.Value, wrong func() bool) bool {
+	var list []float64
+	add := func(element cty.Value) bool {
+		if element.Type() != cty.Number || element.IsNull() {
+			return wrong()
+		}
+		n, _ := element.AsBigFloat().Float64()
+		list = append(list, n)
+		return l.within(a, v, n)
+	}
+	if t := result.Type(); t.IsTupleType() || t.IsListType() {
+		for it := result.ElementIterator(); it.Next(); {
+			if _, element := it.Element(); !add(element) {
+				return false
+			}
+		}
+		if len(list) == 0 {
+			l.complain(v.at, a.name+" is an empty list", "", "")
+			return false
+		}
+	} else if !add(result) {
+		return false
+	}
+	dst.Set(reflect.ValueOf(list))
+	return true
+}
+
+// within reports a number outside the argument's limits.
+func (l *loader) within(a *argument, v value, n float64) bool {
+	if math.IsInf(n, 0) || a.min != nil && n < *a.min || a.above != nil && n <= *a.above || a.max != nil && n > *a.max {
+		l.complain(v.at, fmt.Sprintf("%s lies outside its range", a.name), "It takes "+a.kind.article()+a.limits()+".", "")
+		return false
+	}
+	return true
+}
+
+func typeName(t cty.Type) string {
+	switch {
+	case t == cty.String:
+		return "a text"
+	case t == cty.Number:
+		return "a number"
+	case t == cty.Bool:
+		return "true or false"
+	case t.IsTupleType() || t.IsListType() || t.IsSetType():
+		return "a list"
+	case t.IsObjectType() || t.IsMapType():
+		return "a map"
+	}
+	return "something else"
+}
+
+// expects returns what an argument takes, with the choices and limits that it has.
+func (l *loader) expects(a *argument) string {
+	switch {
+	case len(a.oneOf) > 0 && a.kind == kindText:
+		quoted := make([]string, len(a.oneOf))
+		for i, n := range a.oneOf {
+			quoted[i] = fmt.Sprintf("%q", n)
+		}
+		return "one of " + strings.Join(quoted, ", ")
+	case a.kind == kindDuration:
+		return `a duration such as "1.5s" or "2m"`
+	case a.kind == kindSize:
+		return `a size such as "64MiB"`
+	case a.kind == kindTexts:
+		return `a list of texts such as ["a", "b"]`
+	case a.kind == kindMap:
+		return `a map of texts such as { team = "search" }`
+	}
+	return a.kind.article() + a.limits()
+}
+
+func (a *argument) limits() string {
+	low, high := "", ""
+	if a.min != nil {
+		low = fmt.Sprintf("from %v", *a.min)
+	}
+	if a.above != nil {
+		low = fmt.Sprintf("above %v", *a.above)
+	}
+	if a.max != nil {
+		high = fmt.Sprintf("up to %v", *a.max)
+	}
+	return strings.TrimRight(" "+strings.TrimSpace(low+" "+high), " ")
+}

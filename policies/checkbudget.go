@@ -1,0 +1,76 @@
+package policies
+
+import (
+	"fmt"
+)
+
+// budget checks that the caps leave room for something.
+func (l *loader) budget(p *Policy) {
+	b := p.Budget
+	cheapest, cheapestWorst := "", ""
+	var expected, worst float64
+	for i := range p.Models {
+		m := &p.Models[i]
+		price := m.Price.SDK()
+		if m.Price.Free {
+			expected, worst, cheapest, cheapestWorst = 0, 0, m.Name, m.Name
+			break
+		}
+		if price.Output == 0 {
+			return // already complained about
+		}
+		if e := float64(m.ExpectedOutputTokens) * price.Output / 1e6; cheapest == "" || e < expected {
+			cheapest, expected = m.Name, e
+		}
+		if w := float64(m.MaxOutputTokens) * max(price.Output, price.Reasoning) / 1e6; cheapestWorst == "" || w < worst {
+			cheapestWorst, worst = m.Name, w
+		}
+	}
+	if cheapest == "" {
+		return
+	}
+	if b.ExpectedUSD > 0 && b.ExpectedUSD < expected {
+		l.complain(l.place("budget", "expected_usd_per_query"), "the budget is below the cheapest model",
+			fmt.Sprintf("A usual answer of %q costs %s US dollars before its prompt is counted; the budget is %s.", cheapest, number(round(expected)), number(b.ExpectedUSD)),
+			"Raise the budget, add a cheaper model, or set expected_output_tokens of the model to what your answers are.")
+	}
+	caps := []struct {
+		name string
+		usd  float64
+	}{{"step_usd", b.StepUSD}, {"run_usd", b.RunUSD}, {"tenant_usd", b.TenantUSD}}
+	for i, c := range caps {
+		if c.usd == 0 {
+			continue
+		}
+		if c.usd < worst {
+			l.complain(l.place("budget", c.name), fmt.Sprintf("%s leaves no room for a single call", c.name),
+				fmt.Sprintf("The worst case of a call is reserved before it: the longest answer of %q, the cheapest there, costs %s US dollars.", cheapestWorst, number(round(worst))),
+				"Raise the cap, or lower max_output_tokens of a model.")
+		}
+		for _, inner := range caps[:i] {
+			if inner.usd > c.usd {
+				l.warn(l.place("budget", inner.name), fmt.Sprintf("%s can never be reached", inner.name), fmt.Sprintf("%s is lower: %s.", c.name, number(c.usd)), "")
+			}
+		}
+	}
+	if b.StepUSD+b.RunUSD+b.TenantUSD > 0 || len(b.Tenants) > 0 {
+		for _, m := range p.Models {
+			if m.MaxOutputTokens == 0 && !m.Price.Free && m.Provider != "" {
+				l.complain(l.blockOrigin([]string{"model", m.Name}), fmt.Sprintf("model %q has no longest answer", m.Name),
+					"A cap reserves the worst case of each call, which is unknown without it.", "Add max_output_tokens.")
+			}
+		}
+	}
+	if b.TenantPeriod > 0 && b.TenantUSD == 0 && len(b.Tenants) == 0 {
+		l.warn(l.place("budget", "tenant_period"), "tenant_period without tenant_usd", "", "")
+	}
+}
+
+// round returns usd to three significant digits.
+func round(usd float64) float64 {
+	var out float64
+	if _, err := fmt.Sscan(fmt.Sprintf("%.3g", usd), &out); err != nil {
+		return usd
+	}
+	return out
+}

@@ -1,0 +1,142 @@
+package policies
+
+import (
+	"fmt"
+	"net/url"
+	"slices"
+	"strings"
+)
+
+// model completes a model from the catalogue and checks it.
+func (l *loader) model(p *Policy, m *Model) {
+	if m.Served == "" {
+		m.Served = m.Name
+	}
+	path := []string{"model", m.Name}
+	key := m.Provider + "/" + m.Served
+	var facts *Catalog
+	for i := range p.Catalog {
+		if p.Catalog[i].Name == key {
+			facts = &p.Catalog[i]
+		}
+	}
+	priced := l.header(append(slices.Clone(path), "price")).first > 0
+	if facts != nil {
+		l.complete(m, facts, priced, path)
+	} else if !priced && m.Provider != "" {
+		near := make([]string, 0, len(p.Catalog))
+		for _, c := range p.Catalog {
+			near = append(near, c.Name)
+		}
+		hint := "Add price { ... } to the model"
+		if m.Provider == "ollama" {
+			hint += ", with free = true when running it costs nothing"
+		}
+		if question := didYouMean(key, near); question != "" {
+			hint = strings.Replace(question, "?", " (its price is known)?", 1) + " Otherwise a" + strings.TrimPrefix(hint, "A")
+		}
+		l.complain(l.blockOrigin(path), fmt.Sprintf("model %q has no price", m.Name), fmt.Sprintf("The catalogue does not know %s.", key), hint+".")
+		return
+	}
+	at := append(slices.Clone(path), "price")
+	zero := m.Price == Price{Free: m.Price.Free}
+	switch {
+	case m.Price.Free && !zero:
+		l.complain(l.place(append(at, "free")...), fmt.Sprintf("model %q is free and has prices", m.Name), "", "Remove one of the two.")
+	case !m.Price.Free && priced && !l.faulty[strings.Join(at, delim)]:
+		l.prices(m, at)
+	}
+	if m.ContextTokens > 0 && m.MaxOutputTokens > m.ContextTokens {
+		l.complain(l.place(append(slices.Clone(path), "max_output_tokens")...), fmt.Sprintf("model %q answers longer than its context", m.Name),
+			fmt.Sprintf("max_output_tokens is %d, context_tokens %d: prompt and answer together.", m.MaxOutputTokens, m.ContextTokens), "")
+	}
+	if m.Provider == "go" && (m.BaseURL != "" || m.APIKey.Name() != "") {
+		l.warn(l.blockOrigin(path), fmt.Sprintf("base_url and api_key of model %q are not used", m.Name), `A model with the provider "go" is handed over by the application.`, "")
+	}
+	for _, d := range append([]Deployment{{BaseURL: m.BaseURL}}, m.Deployments...) {
+		where := append(slices.Clone(path), "base_url")
+		if d.Name != "" {
+			where = append(slices.Clone(path), "deployment", d.Name, "base_url")
+		}
+		address, err := url.Parse(d.BaseURL)
+		if err == nil && address.User != nil {
+			password, _ := address.User.Password()
+			l.secrets = append(l.secrets, password)
+			l.complain(l.place(where...), "base_url holds a name or password", "It would show in plans, logs and errors of the server.",
+				`Take it out of the address; a key belongs into api_key = env("NAME").`)
+		}
+		if d.BaseURL != "" && !strings.HasPrefix(d.BaseURL, "http://") && !strings.HasPrefix(d.BaseURL, "https://") {
+			l.complain(l.place(where...), fmt.Sprintf("%q is no address", d.BaseURL), "", "An address begins with http:// or https://.")
+		}
+	}
+}
+
+// prices reports prices of 0 where nobody said that the model is free.
+func (l *loader) prices(m *Model, path []string) {
+	for _, one := range []struct {
+		name string
+		usd  float64
+	}{{"input_usd_per_million", m.Price.Input}, {"output_usd_per_million", m.Price.Output}} {
+		at := append(slices.Clone(path), one.name)
+		_, given := l.places[strings.Join(at, delim)]
+		switch {
+		case one.usd > 0:
+		case given:
+			l.complain(l.place(at...), fmt.Sprintf("%s of model %q is 0", one.name, m.Name), "", "If the model really costs nothing, say free = true instead of prices.")
+		default:
+			l.complain(l.place(at...), fmt.Sprintf("model %q has no %s", m.Name, one.name), "", "If the model really costs nothing, say free = true instead of prices.")
+		}
+	}
+}
+
+// complete fills in what the policy leaves to the catalogue.
+func (l *loader) complete(m *Model, facts *Catalog, priced bool, path []string) {
+	origin := fmt.Sprintf("catalogue %s of %s", facts.Name, facts.AsOf)
+	add := func(value string, keys ...string) {
+		l.settings = append(l.settings, Setting{Path: append(slices.Clone(path), keys...), Value: value, Origin: origin})
+	}
+	has := func(argument string) bool {
+		_, ok := l.places[strings.Join(append(slices.Clone(path), argument), delim)]
+		return ok
+	}
+	if !has("context_tokens") && facts.ContextTokens > 0 {
+		m.ContextTokens = facts.ContextTokens
+		add(fmt.Sprint(m.ContextTokens), "context_tokens")
+	}
+	if !has("max_output_tokens") && facts.MaxOutputTokens > 0 {
+		m.MaxOutputTokens = facts.MaxOutputTokens
+		if m.ContextTokens > 0 {
+			m.MaxOutputTokens = min(m.MaxOutputTokens, m.ContextTokens)
+		}
+		add(fmt.Sprint(m.MaxOutputTokens), "max_output_tokens")
+	}
+	if !has("capabilities") && len(facts.Capabilities) > 0 {
+		m.Capabilities = facts.Capabilities
+		add(renderAny(anyList(m.Capabilities)), "capabilities")
+	}
+	if !priced {
+		m.Price = facts.Price
+		for _, one := range []struct {
+			name string
+			usd  float64
+		}{
+			{"input_usd_per_million", m.Price.Input},
+			{"cached_input_usd_per_million", m.Price.CachedInput},
+			{"cache_write_usd_per_million", m.Price.CacheWrite},
+			{"output_usd_per_million", m.Price.Output},
+			{"reasoning_usd_per_million", m.Price.Reasoning},
+		} {
+			if one.usd > 0 {
+				add(number(one.usd), "price", one.name)
+			}
+		}
+	}
+}
+
+func anyList(texts []string) []any {
+	list := make([]any, len(texts))
+	for i, t := range texts {
+		list[i] = t
+	}
+	return list
+}

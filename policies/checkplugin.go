@@ -1,0 +1,91 @@
+package policies
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// plugins checks the plugins and the config blocks for them.
+func (l *loader) plugins(p *Policy) {
+	for i := range p.Plugins {
+		g := &p.Plugins[i]
+		path := []string{"plugin", g.Name}
+		if g.Path != "" {
+			written := g.Path
+			g.Path = l.absolute(written)
+			if info, err := os.Stat(g.Path); err != nil || info.IsDir() {
+				l.warn(l.place(append(path, "path")...), fmt.Sprintf("there is no program %s", written), "", "make build puts the plugins that come with stepfall into bin/plugins.")
+			}
+		}
+		if g.Checksum != "" && !isHash(g.Checksum) {
+			l.complain(l.place(append(path, "checksum")...), "this is no SHA-256 in hex", "It has 64 digits from 0 to 9 and a to f.", "sha256sum, or stepfall plugin lock, prints it.")
+		}
+	}
+	for _, e := range p.Estimators {
+		l.pluginConfig(p, e.Plugin, e.Config, "estimator", e.Name)
+	}
+	for _, v := range p.Verifiers {
+		l.pluginConfig(p, v.Plugin, v.Config, "verifier", v.Name)
+	}
+}
+
+// absolute returns a path that the policy has, with its folder.
+func (l *loader) absolute(path string) string {
+	if path == "" {
+		return ""
+	}
+	full, err := filepath.Abs(resolve(l.dir, path))
+	if err != nil {
+		return resolve(l.dir, path)
+	}
+	return full
+}
+
+func isHash(text string) bool {
+	return len(text) == 64 && strings.Trim(text, "0123456789abcdef") == ""
+}
+
+func (l *loader) pluginConfig(p *Policy, plugin string, c Config, path ...string) {
+	if plugin == "" {
+		return
+	}
+	if c.places == nil {
+		c.places = map[string]origin{"": l.blockOrigin(path)}
+	}
+	ref := Plugin{Name: plugin}
+	if i := slices.IndexFunc(p.Plugins, func(g Plugin) bool { return g.Name == plugin }); i >= 0 {
+		ref = p.Plugins[i]
+	}
+	if l.o.Schemas == nil {
+		return
+	}
+	schema, err := l.o.Schemas.ConfigSchema(ref, path[0])
+	if err != nil {
+		at := l.place(append(slices.Clone(path), "plugin")...)
+		if errors.Is(err, ErrNoPlugin) {
+			names := make([]string, 0, len(p.Plugins))
+			for _, g := range p.Plugins {
+				names = append(names, g.Name)
+			}
+			hint := didYouMean(plugin, names)
+			if hint == "" {
+				hint = "stepfall plugin ls shows those that are found; a plugin block with a path adds one."
+			}
+			detail := ""
+			if err.Error() != ErrNoPlugin.Error() {
+				detail = err.Error()
+			}
+			l.complain(at, fmt.Sprintf("there is no plugin %q", plugin), detail, hint)
+			return
+		}
+		l.warn(at, fmt.Sprintf("the config of plugin %q is not checked", plugin), err.Error(), "")
+		return
+	}
+	if schema != nil {
+		l.checkConfig(schema, c, plugin)
+	}
+}

@@ -190,6 +190,9 @@ func host(o *order, r *report, reports io.WriteCloser) (code int, err error) {
 	} else if handOver, err = throughInner(command, o, r); err != nil {
 		return 0, err
 	}
+	// From here on: the guest is there before anybody hears of it.
+	signals := make(chan os.Signal, 8)
+	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGUSR1, syscall.SIGUSR2)
 	if err := command.Start(); err != nil {
 		return 0, fmt.Errorf("starting %s: %w", o.Argv[0], err)
 	}
@@ -203,13 +206,11 @@ func host(o *order, r *report, reports io.WriteCloser) (code int, err error) {
 		return 0, err
 	}
 	reports.Close()
-	return attend(o, command.Process.Pid), nil
+	return attend(o, command.Process.Pid, signals), nil
 }
 
 // attend passes signals on until the guest has ended, and returns its exit code.
-func attend(o *order, pid int) int {
-	signals := make(chan os.Signal, 8)
-	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGUSR1, syscall.SIGUSR2)
+func attend(o *order, pid int, signals <-chan os.Signal) int {
 	go func() {
 		for s := range signals {
 			if number, ok := s.(syscall.Signal); ok {

@@ -140,7 +140,7 @@ func (c *Config) step(ctx context.Context, model *middleware.Model, q int) (Step
 	}
 	// A step that its caps left without an answer counts as one of quality 0.
 	_, err := model.GenerateContent(ctx, []llms.MessageContent{llms.TextParts(llms.ChatMessageTypeHuman, prompt)})
-	if err != nil && !(errors.Is(err, sdk.ErrBudgetExhausted) && len(report.Steps()) > 0) {
+	if err != nil && (!errors.Is(err, sdk.ErrBudgetExhausted) || len(report.Steps()) == 0) {
 		return s, err
 	}
 	trace := report.Steps()[0]

@@ -19,6 +19,7 @@ import (
 
 // evalFlags are the flags of stepfall eval.
 type evalFlags struct {
+	outcomes             string
 	train, test, prompts string
 	models, estimator    string
 	signals, noise       string
@@ -33,21 +34,24 @@ type evalFlags struct {
 func newEvalCommand(s Streams) *cobra.Command {
 	var f evalFlags
 	cmd := &cobra.Command{
-		Use:   "eval --train FILE --test FILE",
+		Use:   "eval --outcomes FILE | --train FILE --test FILE",
 		Short: "Compare all strategies on recorded outcomes",
 		Long: `Compare all strategies on recorded outcomes.
 
 Everything is learnt on the train half: estimators, thresholds, scales and the
-lambdas of each curve. The test half is only measured on.
+lambdas of each curve. The test half is only measured on. One file (--outcomes)
+is split at random into two halves, each group evenly.
 
 AUC and qualities are printed in per cent and written to JSON in [0, 1].`,
-		Example: `  stepfall eval --train train.csv --test test.csv
+		Example: `  stepfall eval --outcomes outcomes.csv
+  stepfall eval --train train.csv --test test.csv
   stepfall eval --train train.csv --test test.csv --models 11 --noise medium --json out.json
   stepfall eval --train train.csv --test test.csv --strategies threshold,cascade_route,index --html report.html`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd.Context(), s) },
 	}
 	flags := cmd.Flags()
+	flags.StringVar(&f.outcomes, "outcomes", "", "outcomes to be split in two halves, in place of --train and --test")
 	flags.StringVar(&f.train, "train", "", "outcomes to learn from (long CSV, JSON lines, RouterBench or leaderboard files)")
 	flags.StringVar(&f.test, "test", "", "outcomes to measure on")
 	flags.StringVar(&f.prompts, "prompts", "", "JSON lines with query_id and prompt, for tables without prompts")
@@ -74,8 +78,10 @@ func usage(format string, args ...any) error {
 
 func (f *evalFlags) check() error {
 	switch {
-	case f.train == "" || f.test == "":
-		return usage("--train and --test are both needed: one table to learn from, one to measure on")
+	case f.outcomes != "" && (f.train != "" || f.test != ""):
+		return usage("--outcomes is split into halves by itself: it goes without --train and --test")
+	case f.outcomes == "" && (f.train == "" || f.test == ""):
+		return usage("give --outcomes, or both --train and --test: one table to learn from, one to measure on")
 	case f.bootstrap < 0 || f.bootstrap == 1:
 		return usage("--bootstrap %d: want 0 or at least 2 resamples", f.bootstrap)
 	case f.points < 2:
@@ -102,13 +108,36 @@ func (f *evalFlags) run(ctx context.Context, s Streams) error {
 	return f.write(s, study, result)
 }
 
+type evalInput struct{ flag, path string }
+
+// inputs returns the files of outcomes and the flags that named them.
+func (f *evalFlags) inputs() []evalInput {
+	if f.outcomes != "" {
+		return []evalInput{{"outcomes", f.outcomes}}
+	}
+	return []evalInput{{"train", f.train}, {"test", f.test}}
+}
+
+// tables reads the table to learn from and the one to measure on.
+func (f *evalFlags) tables() (train, test *outcome.Table, err error) {
+	if f.outcomes != "" {
+		all, err := f.open(f.outcomes)
+		if err != nil {
+			return nil, nil, err
+		}
+		train, test = all.Split(0.5, f.seed)
+		return train, test, nil
+	}
+	if train, err = f.open(f.train); err != nil {
+		return nil, nil, err
+	}
+	test, err = f.open(f.test)
+	return train, test, err
+}
+
 // study reads the tables and sets up the comparison.
 func (f *evalFlags) study(warn io.Writer) (*eval.Study, error) {
-	train, err := f.open(f.train)
-	if err != nil {
-		return nil, err
-	}
-	test, err := f.open(f.test)
+	train, test, err := f.tables()
 	if err != nil {
 		return nil, err
 	}
@@ -120,12 +149,14 @@ func (f *evalFlags) study(warn io.Writer) (*eval.Study, error) {
 		}
 		return nil, err
 	}
-	for _, half := range []struct {
-		path    string
-		dropped int
-	}{{f.train, halves.DroppedTrain}, {f.test, halves.DroppedTest}} {
-		if half.dropped > 0 {
-			fmt.Fprintf(warn, "stepfall: %s: left out %d queries on which not every model has a quality and a cost\n", half.path, half.dropped)
+	dropped := []int{halves.DroppedTrain, halves.DroppedTest}
+	inputs := f.inputs()
+	if len(inputs) == 1 {
+		dropped = []int{halves.DroppedTrain + halves.DroppedTest}
+	}
+	for i, in := range inputs {
+		if dropped[i] > 0 {
+			fmt.Fprintf(warn, "stepfall: %s: left out %d queries on which not every model has a quality and a cost\n", in.path, dropped[i])
 		}
 	}
 	noise, err := eval.ParseNoise(f.noise)
@@ -177,12 +208,12 @@ func (f *evalFlags) write(s Streams, study *eval.Study, c *eval.Comparison) erro
 		c.Models[c.Frame.Best], 100*c.Frame.Models[c.Frame.Best].Quality, eval.Dollars(c.Frame.Models[c.Frame.Best].Cost), c.Resamples)
 
 	data := map[string]string{}
-	for name, path := range map[string]string{"train": f.train, "test": f.test} {
-		sum, err := fileHash(path)
+	for _, in := range f.inputs() {
+		sum, err := fileHash(in.path)
 		if err != nil {
 			return err
 		}
-		data[name] = filepath.Base(path) + " sha256:" + sum
+		data[in.flag] = filepath.Base(in.path) + " sha256:" + sum
 	}
 	if f.json != "" {
 		doc := c.Document()
@@ -218,8 +249,8 @@ func (f *evalFlags) write(s Streams, study *eval.Study, c *eval.Comparison) erro
 	}
 	report := c.Report(figures)
 	report.Command = f.commandLine()
-	for _, name := range []string{"train", "test"} {
-		report.Facts = append(report.Facts, eval.Fact{Name: name, Value: data[name]})
+	for _, in := range f.inputs() {
+		report.Facts = append(report.Facts, eval.Fact{Name: in.flag, Value: data[in.flag]})
 	}
 	for _, name := range []string{"estimates", "strategies"} {
 		if setup[name] != "" {
@@ -232,10 +263,11 @@ func (f *evalFlags) write(s Streams, study *eval.Study, c *eval.Comparison) erro
 // commandLine returns the command with the flags that decide the result; of paths,
 // the file names only.
 func (f *evalFlags) commandLine() string {
-	parts := []string{
-		"stepfall eval", "--train", filepath.Base(f.train), "--test", filepath.Base(f.test),
-		"--models", f.models, "--signals", f.signals, "--estimator", f.estimator,
+	parts := []string{"stepfall eval"}
+	for _, in := range f.inputs() {
+		parts = append(parts, "--"+in.flag, filepath.Base(in.path))
 	}
+	parts = append(parts, "--models", f.models, "--signals", f.signals, "--estimator", f.estimator)
 	if f.noise != "" {
 		parts = append(parts, "--noise", f.noise)
 	}

@@ -44,7 +44,7 @@ With OPENAI_API_KEY, OPENAI_BASE_URL or OLLAMA_HOST, or a policy, they are real.
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&f.policy, "policy", "", "use the models and the verifier of this policy")
-	flags.StringVar(&f.out, "out", "demo-out", "folder for the cost-quality picture and the report")
+	flags.StringVar(&f.out, "out", "demo-out", "folder for the cost-quality picture, the traces and the report")
 	flags.StringSliceVar(&f.models, "models", nil, "names of two or three real models, cheapest first")
 	flags.IntVar(&f.parallel, "parallel", 2, "tasks at work together")
 	flags.IntVar(&f.limit, "tasks", 0, "solve only so many tasks; 0 means all")
@@ -116,7 +116,7 @@ func (f *demoFlags) run(ctx context.Context, s Streams) (err error) {
 	return printDemo(s.Out, report, f.out, time.Since(start))
 }
 
-// save writes the picture and the report, and the report to out when it is wanted.
+// save writes the picture, the traces and the report, and the report to out when it is wanted.
 func (f *demoFlags) save(report *demo.Report, out io.Writer) error {
 	if err := os.MkdirAll(f.out, 0o755); err != nil {
 		return err
@@ -126,6 +126,19 @@ func (f *demoFlags) save(report *demo.Report, out io.Writer) error {
 		return err
 	}
 	if err := figure.Save(f.out); err != nil {
+		return err
+	}
+	if err := writeFile(filepath.Join(f.out, "traces.jsonl"), func(w io.Writer) error {
+		enc := json.NewEncoder(w)
+		for _, row := range report.Rows {
+			for _, t := range row.Traces {
+				if err := enc.Encode(t); err != nil {
+					return err
+				}
+			}
+		}
+		return nil
+	}); err != nil {
 		return err
 	}
 	data, err := json.MarshalIndent(report, "", "  ")
@@ -164,7 +177,8 @@ func printDemo(w io.Writer, report *demo.Report, out string, took time.Duration)
 		}
 		p.f("  answer of %s, stopped because %s; %s USD, %s in stepfall itself\n", trace.Chosen, because(trace.Stop), usd(trace.CostUSD), short(trace.Overhead))
 	}
-	p.f("\nThe picture is in %s (PNG and SVG). Took %s.\n", filepath.Join(out, "cost-quality.png"), took.Round(100*time.Millisecond))
+	p.f("\nThe picture is in %s (PNG and SVG), each step in %s. Took %s.\n",
+		filepath.Join(out, "cost-quality.png"), filepath.Join(out, "traces.jsonl"), took.Round(100*time.Millisecond))
 	return p.err
 }
 

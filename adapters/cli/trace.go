@@ -53,17 +53,25 @@ Traces are named by their id or the beginning of it, the last one by "last".`,
 	ls.Flags().IntVarP(&f.limit, "limit", "n", 20, "at most so many, 0 for all")
 
 	show := &cobra.Command{
-		Use: "show TRACE", Short: "Show the calls, costs and verdicts of one step", Args: cobra.ExactArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error { return f.show(cmd.Context(), s, args[0]) },
+		Use: "show [TRACE]", Short: "Show the calls, costs and verdicts of one step, by default the last", Args: cobra.MaximumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error { return f.show(cmd.Context(), s, traceName(args)) },
 	}
 	show.Flags().BoolVar(&f.json, "json", false, "print the whole record as JSON")
 
 	explain := &cobra.Command{
-		Use: "explain TRACE", Short: "Say why each decision of one step was taken", Args: cobra.ExactArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error { return f.explain(cmd.Context(), s, args[0]) },
+		Use: "explain [TRACE]", Short: "Say why each decision of one step was taken, by default the last", Args: cobra.MaximumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error { return f.explain(cmd.Context(), s, traceName(args)) },
 	}
 	cmd.AddCommand(ls, show, explain)
 	return cmd
+}
+
+// traceName returns the trace that the arguments name.
+func traceName(args []string) string {
+	if len(args) == 0 {
+		return "last"
+	}
+	return args[0]
 }
 
 // sqliteMagic begins every SQLite file.
@@ -218,6 +226,8 @@ func (f *traceFlags) find(ctx context.Context, s Streams, name string) (*sdk.Tra
 		return last, nil
 	case several:
 		return nil, fmt.Errorf("several traces begin with %s: give more of the id", name)
+	case last == nil:
+		return nil, fmt.Errorf("%s has no traces yet", f.file)
 	case found == nil:
 		return nil, fmt.Errorf("%s has no trace %s; see 'stepfall trace ls'", f.file, name)
 	}

@@ -143,6 +143,7 @@ func strategies(p *policies.Policy, models []sdk.Model) []strategy {
 func (s *strategy) run(ctx context.Context, base *policies.Policy, plugins router.Plugins, work string, o *Options) (_ *Row, err error) {
 	policy := *base
 	policy.Strategy, policy.Matches, policy.Fit = s.Strategy, nil, nil
+	policy.Trace.Explain = true
 	r, err := router.New(ctx, &policy, router.Options{Plugins: plugins, Logger: o.Logger})
 	if err != nil {
 		return nil, err

@@ -110,22 +110,26 @@ func anchors(prose string) map[string]bool {
 	found := map[string]bool{}
 	for _, m := range headingPattern.FindAllStringSubmatch(prose, -1) {
 		title := regexp.MustCompile(`\[([^\]]*)\]\([^)]*\)`).ReplaceAllString(m[1], "$1")
-		slug := strings.Map(func(r rune) rune {
-			switch {
-			case unicode.IsLetter(r), unicode.IsDigit(r), r == '-', r == '_':
-				return unicode.ToLower(r)
-			case r == ' ':
-				return '-'
-			}
-			return -1
-		}, title)
-		name := slug
+		name := slug(title)
 		for i := 1; found[name]; i++ {
-			name = fmt.Sprintf("%s-%d", slug, i)
+			name = fmt.Sprintf("%s-%d", slug(title), i)
 		}
 		found[name] = true
 	}
 	return found
+}
+
+// slug returns the anchor of a heading, as GitHub makes it.
+func slug(title string) string {
+	return strings.Map(func(r rune) rune {
+		switch {
+		case unicode.IsLetter(r), unicode.IsDigit(r), r == '-', r == '_':
+			return unicode.ToLower(r)
+		case r == ' ':
+			return '-'
+		}
+		return -1
+	}, title)
 }
 
 func TestLinksLeadSomewhere(t *testing.T) {
@@ -155,7 +159,8 @@ func TestLinksLeadSomewhere(t *testing.T) {
 	}
 }
 
-// goFiles returns the lines, trimmed, of every Go file of the project, joined.
+// goFiles returns the lines, trimmed, of every Go file of the project and of the
+// walks, joined.
 func goFiles(t *testing.T) []string {
 	t.Helper()
 	var files []string
@@ -166,7 +171,7 @@ func goFiles(t *testing.T) []string {
 		if d.IsDir() && (d.Name() == "bin" || d.Name() == ".git") {
 			return filepath.SkipDir
 		}
-		if strings.HasSuffix(path, ".go") {
+		if strings.HasSuffix(path, ".go") || filepath.Dir(path) == filepath.Join(root, "docs", "walks") {
 			text, err := os.ReadFile(path)
 			if err != nil {
 				return err
@@ -205,7 +210,7 @@ func TestGoBlocksAreRealCode(t *testing.T) {
 			if b.lang != "go" {
 				continue
 			}
-			if strings.HasPrefix(b.text, "package ") || strings.Contains(b.text, "\npackage ") {
+			if strings.HasPrefix(b.text, "package ") && strings.Contains(b.text, "\nfunc main() {") {
 				name := fmt.Sprintf("block%d", len(targets))
 				file := filepath.Join(dir, name+".go")
 				if err := os.WriteFile(file, []byte("//line "+b.String()+"\n"+b.text), 0o600); err != nil {

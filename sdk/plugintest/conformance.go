@@ -239,7 +239,7 @@ func (r *run) config(role wire.RoleInfo) (map[string]any, error) {
 	}
 	for _, f := range role.Config.Fields {
 		if f.Required {
-			return nil, skipf("the role needs a config (%s is required): give one", f.Name)
+			return nil, skipf("the role needs a config (%s is required): give one by Options.Config or --config", f.Name)
 		}
 	}
 	return map[string]any{}, nil

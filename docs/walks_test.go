@@ -1,0 +1,367 @@
+package docs
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"flag"
+	"fmt"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"runtime"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	gocmp "github.com/google/go-cmp/cmp"
+	"golang.org/x/tools/txtar"
+
+	"github.com/stepfall/stepfall/adapters/scripted"
+)
+
+var (
+	update = flag.Bool("update", false, "write the new user's log anew; times of commands that it has are kept")
+	fresh  = flag.Bool("fresh", false, "with -update: walk in a clone, with empty caches, and time everything")
+)
+
+const (
+	logPage = "new-user-log.md"
+	preface = `# The new user's log
+
+Six walks through stepfall, each begun with nothing but the clone and what the pages say. Every command is here with what it
+printed, and with the seconds it took where it took any.
+%s
+
+The models are scripted: ` + "`OPENAI_BASE_URL` points at a server of [adapters/scripted](../adapters/scripted)" + `, so that no key is
+needed and the answers are the same each time. Everything else is real. The walks are the files of [walks/](walks); ` + "`make new-user-log`" + `
+writes this page, and ` + "`make docs-check`" + ` runs the walks again and fails when a command fails or prints something else.
+
+`
+)
+
+// walk is one file of walks/: a title, then prose, commands (after a dollar) and
+// files to be written, in the order in which a newcomer meets them.
+type walk struct {
+	name  string
+	title string
+	lines []string
+	files map[string]string
+}
+
+func readWalks(t *testing.T) []walk {
+	t.Helper()
+	paths, err := filepath.Glob("walks/*.txtar")
+	if err != nil || len(paths) == 0 {
+		t.Fatalf("no walks: %v", err)
+	}
+	walks := make([]walk, len(paths))
+	for i, path := range paths {
+		archive, err := txtar.ParseFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		title, rest, _ := strings.Cut(string(archive.Comment), "\n")
+		walks[i] = walk{
+			name: strings.TrimSuffix(filepath.Base(path), ".txtar"), title: strings.TrimPrefix(title, "# "),
+			lines: strings.Split(strings.TrimSpace(rest), "\n"), files: map[string]string{},
+		}
+		for _, f := range archive.Files {
+			walks[i].files[f.Name] = string(f.Data)
+		}
+	}
+	return walks
+}
+
+// ran is what one command of a walk did.
+type ran struct {
+	output  string
+	seconds float64
+}
+
+// run walks: one shell goes through the commands, so that folders and variables last.
+func (w walk) run(t *testing.T, home string, env []string) []ran {
+	t.Helper()
+	script := "exec 2>&1\nif [ -d stepfall ]; then export OPENAI_API_KEY=none OPENAI_BASE_URL=$SCRIPTED; fi\nmark() { printf '\\001%s %s\\n' \"$1\" \"$EPOCHREALTIME\"; }\n"
+	place := "cat > %s <<'END_OF_FILE'\n%sEND_OF_FILE\n"
+	for _, line := range w.lines {
+		if name, ok := strings.CutPrefix(line, "write "); ok {
+			script += fmt.Sprintf(place, name, w.files[name])
+		} else if command, ok := strings.CutPrefix(line, "$ "); ok {
+			script += "mark 0\n" + command + "\nmark $?\n"
+		}
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Minute)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, "bash", "-s")
+	cmd.Dir, cmd.Env, cmd.Stdin = home, env, strings.NewReader(script)
+	out, err := cmd.Output()
+	if err != nil && len(out) == 0 {
+		t.Fatalf("%s: %v", w.name, err)
+	}
+	var results []ran
+	for part := range bytes.SplitSeq(out, []byte("\001")) {
+		mark, output, _ := strings.Cut(string(part), "\n")
+		code, at, ok := strings.Cut(mark, " ")
+		var seconds float64
+		if _, err := fmt.Sscanf(strings.Replace(at, ",", ".", 1), "%f", &seconds); err != nil || !ok {
+			continue
+		}
+		if len(results) > 0 && results[len(results)-1].seconds > 1e9/2 {
+			last := &results[len(results)-1]
+			last.seconds = seconds - last.seconds
+			if code != "0" {
+				last.output += "(exit code " + code + ")\n"
+			}
+			continue
+		}
+		results = append(results, ran{tidy(output, home), seconds})
+	}
+	return results
+}
+
+var noise = regexp.MustCompile(`(?m)^(go: downloading|go: finding|go: found|(solving|evaluating|mending|planning) \d+/|go build -o|make(\[\d\])?: (Entering|Leaving)).*\n`)
+
+// tidy makes output that may be published of what a command printed on this machine.
+func tidy(output, home string) string {
+	output = strings.ReplaceAll(output, home, "~")
+	if i := strings.LastIndex(output, "\r"); i >= 0 { // what a progress bar wrote over
+		output = regexp.MustCompile(`(?m)^.*\r`).ReplaceAllString(output, "")
+	}
+	return noise.ReplaceAllString(output, "")
+}
+
+// page writes the section of a walk.
+func (w walk) page(results []ran, known map[string]float64) (section string, seconds float64) {
+	var out strings.Builder
+	fmt.Fprintf(&out, "## %s\n\n", w.title)
+	open := false
+	end := func() {
+		if open {
+			out.WriteString("```\n\n")
+		}
+		open = false
+	}
+	for _, line := range w.lines {
+		command, isCommand := strings.CutPrefix(line, "$ ")
+		name, isFile := strings.CutPrefix(line, "write ")
+		switch {
+		case isCommand:
+			if !open {
+				out.WriteString("```console\n")
+			}
+			open = true
+			if len(results) == 0 {
+				continue
+			}
+			took, ok := known[command]
+			if !ok {
+				took = results[0].seconds
+			}
+			seconds += took
+			out.WriteString("$ " + command)
+			if took >= 0.05 {
+				fmt.Fprintf(&out, "  # %.1f s", took)
+			}
+			out.WriteString("\n" + results[0].output)
+			results = results[1:]
+		case isFile:
+			end()
+			lang := map[string]string{".go": "go", ".hcl": "hcl"}[filepath.Ext(name)]
+			if lang == "" {
+				lang = "text"
+			}
+			fmt.Fprintf(&out, "`%s`:\n\n```%s\n%s```\n\n", name, lang, strings.TrimLeft(w.files[name], "\n"))
+		case line == "":
+			end()
+			if !strings.HasSuffix(out.String(), "\n\n") {
+				out.WriteString("\n")
+			}
+		default:
+			end()
+			out.WriteString(line + "\n")
+		}
+	}
+	end()
+	return out.String(), seconds
+}
+
+var shown = regexp.MustCompile(`(?m)^\$ (.*?)(?:  # ([\d.]+) s)?$`)
+
+// times returns the seconds of the commands in a log; those without a time took none.
+func times(log string) map[string]float64 {
+	seconds := map[string]float64{}
+	for _, m := range shown.FindAllStringSubmatch(log, -1) {
+		seconds[m[1]], _ = strconv.ParseFloat(cmp.Or(m[2], "0"), 64)
+	}
+	return seconds
+}
+
+// TestNewUserLog walks as a newcomer does, and holds the log to it.
+func TestNewUserLog(t *testing.T) {
+	if testing.Short() {
+		t.Skip("the walks build programs and take a minute")
+	}
+	committed, err := os.ReadFile(logPage)
+	if err != nil && !*update {
+		t.Fatal(err)
+	}
+	var known map[string]float64
+	on := regexp.MustCompile(`(?m)^Timed .*$`).FindString(string(committed))
+	if *fresh {
+		load, _ := os.ReadFile("/proc/loadavg")
+		average, _, _ := strings.Cut(string(load), " ")
+		on = fmt.Sprintf("Timed on %s with %d cores and a load average of %s, in a clone with an empty home and empty caches.",
+			time.Now().Format("2 January 2006"), runtime.NumCPU(), cmp.Or(average, "unknown"))
+	} else {
+		known = times(string(committed))
+	}
+	home, env := newcomer(t)
+	var table, body strings.Builder
+	table.WriteString("| walk | commands | minutes |\n| --- | --- | --- |\n")
+	for i, w := range readWalks(t) {
+		section := sectionOf(string(committed), w.title)
+		var seconds float64
+		if i > 0 || *fresh { // the first builds and demonstrates what the others use
+			section, seconds = w.page(w.run(t, home, env), known)
+		} else {
+			for _, s := range times(section) {
+				seconds += s
+			}
+		}
+		fmt.Fprintf(&table, "| [%s](#%s) | %d | %.1f |\n", w.title, slug(w.title), strings.Count(section, "\n$ "), seconds/60)
+		body.WriteString(section)
+	}
+	page := fmt.Sprintf(preface, on) + table.String() + "\n" + strings.TrimRight(body.String(), "\n") + "\n"
+	if *update {
+		if err := os.WriteFile(logPage, []byte(page), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	if diff := gocmp.Diff(comparable(string(committed)), comparable(page)); diff != "" {
+		t.Errorf("docs/%s is not what the commands print (-log +now); when that is intended: go test ./docs -run NewUserLog -update\n%s", logPage, diff)
+	}
+}
+
+// newcomer returns a home with the clone in it, and an environment with scripted models.
+func newcomer(t *testing.T) (home string, env []string) {
+	t.Helper()
+	home = t.TempDir()
+	server, err := scripted.Start(scripted.Options{Respond: reply})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = server.Close() })
+	here, err := filepath.Abs(root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	settings := map[string]string{
+		"HOME": home, "PATH": os.Getenv("PATH"), "LANG": "C.UTF-8", "STEPFALL": here, "SCRIPTED": server.URL(),
+	}
+	if !*fresh {
+		maps.Copy(settings, goEnv(t, "GOCACHE", "GOMODCACHE", "GOPROXY", "GOFLAGS"))
+		cloneInPlace(t, here, filepath.Join(home, "stepfall"))
+	}
+	for name, value := range settings {
+		env = append(env, name+"="+value)
+	}
+	return home, env
+}
+
+// cloneInPlace makes a folder that looks like a clone of the tree that is tested,
+// with a bin/ of its own.
+func cloneInPlace(t *testing.T, from, to string) {
+	t.Helper()
+	if err := os.MkdirAll(to, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	entries, err := os.ReadDir(from)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range entries {
+		if e.Name() == "bin" || strings.HasPrefix(e.Name(), ".") {
+			continue
+		}
+		if err := os.Symlink(filepath.Join(from, e.Name()), filepath.Join(to, e.Name())); err != nil {
+			t.Fatal(err)
+		}
+	}
+	cmd := exec.Command("make", "-s", "build", "BIN="+filepath.Join(to, "bin"))
+	cmd.Dir = from
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("make build: %v\n%s", err, out)
+	}
+}
+
+func goEnv(t *testing.T, names ...string) map[string]string {
+	t.Helper()
+	out, err := exec.Command("go", append([]string{"env"}, names...)...).Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	values := map[string]string{}
+	for i, line := range strings.SplitN(string(out), "\n", len(names)+1)[:len(names)] {
+		values[names[i]] = line
+	}
+	return values
+}
+
+func sectionOf(page, title string) string {
+	_, rest, ok := strings.Cut(page, "## "+title+"\n")
+	if !ok {
+		return ""
+	}
+	body, _, _ := strings.Cut(rest, "\n## ")
+	return "## " + title + "\n" + strings.TrimRight(body, "\n") + "\n\n"
+}
+
+var (
+	changing = regexp.MustCompile(`\b\d+m?(\.\d+)? ?(ns|µs|ms|s)\b|\(cached\)|\b[0-9a-f]{8,}\b|\b20\d\d-\d\d-\d\d([T ][\d:.]+Z?)?|\d\d:\d\d:\d\d|127\.0\.0\.1:\d+|/tmp/\S+`)
+	// What a machine can give a jail differs.
+	machine = regexp.MustCompile(`^(agent's commands:|(agent|tests) ran under:|  without ).*`)
+	spacing = regexp.MustCompile(`[ ─]+`)
+	minutes = regexp.MustCompile(`(?m)^(\| \[.*\| )[\d.]+ \|$`)
+)
+
+// comparable leaves out of a log what differs from run to run: times, hashes,
+// ports, and the widths of columns, which follow from times.
+func comparable(page string) []string {
+	var lines []string
+	for line := range strings.Lines(minutes.ReplaceAllString(page, "$1")) {
+		line = strings.TrimRight(shown.ReplaceAllString(line, "$$ $1"), "\n")
+		if machine.MatchString(line) {
+			continue
+		}
+		line = changing.ReplaceAllString(line, "…")
+		lines = append(lines, spacing.ReplaceAllString(line, " "))
+	}
+	return lines
+}
+
+// reply is what the scripted models say. The small one hedges, and leaves the
+// defect where it is.
+func reply(_ context.Context, req *scripted.Request) scripted.Reply {
+	small := strings.Contains(req.Model, "mini")
+	if len(req.Tools) == 0 {
+		if small {
+			return scripted.Reply{Text: "The release is perhaps delayed."}
+		}
+		return scripted.Reply{Text: "The release waits for Ada's licence report, due on Monday."}
+	}
+	if req.Messages[len(req.Messages)-1].Role == "tool" {
+		return scripted.Reply{Text: "Slug no longer ends with a dash."}
+	}
+	mended := `return strings.TrimSuffix(out.String(), "-")`
+	if small {
+		mended = `return strings.TrimPrefix(out.String(), "-")`
+	}
+	return scripted.Reply{ToolCalls: []scripted.ToolCall{{
+		ID: "call1", Name: "edit", Arguments: fmt.Sprintf(`{"path": "slug.go", "old": "return out.String()", "new": %q}`, mended),
+	}}}
+}

@@ -7,6 +7,12 @@ BIN := $(CURDIR)/bin
 TOOLS := $(BIN)/tools
 export PATH := $(TOOLS):$(PATH)
 
+# Where git does not trust the clone, since it belongs to somebody else, or there
+# is no git, Go cannot stamp the revision into programs and would stop.
+ifneq ($(shell git rev-parse HEAD >/dev/null 2>&1 && echo yes),yes)
+export GOFLAGS := $(GOFLAGS) -buildvcs=false
+endif
+
 # Pinned tools; .ci/run and developers use the same ones.
 GOLANGCI_LINT := v2.15.0
 APIDIFF := v0.0.0-20260908205506-85c1c2202aba
@@ -78,22 +84,30 @@ generate-check: ## Fail when the committed code is not what its sources generate
 bench: ## Run the benchmarks, with allocations
 	go test -run '^$$' -bench . -benchmem ./...
 
+# Building it takes minutes, so one of the same version that is there already does.
 $(TOOLS)/golangci-lint-$(GOLANGCI_LINT):
 	@mkdir -p $(TOOLS)
-	GOBIN=$(TOOLS) go install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(GOLANGCI_LINT)
-	@mv $(TOOLS)/golangci-lint $@
+	@for have in "$$(command -v golangci-lint)" "$$(go env GOPATH)/bin/golangci-lint"; do \
+	  if [ -x "$$have" ] && [ "v$$("$$have" version --short 2>/dev/null)" = $(GOLANGCI_LINT) ]; then ln -s "$$have" $@; exit 0; fi; done; \
+	echo "building golangci-lint $(GOLANGCI_LINT)"; \
+	GOBIN=$(TOOLS) go install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(GOLANGCI_LINT) && mv $(TOOLS)/golangci-lint $@
 
 .PHONY: docs-check
 docs-check: ## Check links, code blocks and commands of the documentation
 	go test ./docs/...
 
+.PHONY: new-user-log
+new-user-log: ## Walk through docs/walks as on a fresh machine and write docs/new-user-log.md
+	go test ./docs -count=1 -timeout 60m -run NewUserLog -update -fresh
+
 .PHONY: api-check
-api-check: $(TOOLS)/apidiff-$(APIDIFF) ## List incompatible API changes since the last tag
+api-check: ## List incompatible API changes since the last tag
 	@tag=$$(git describe --tags --abbrev=0 2>/dev/null) || { echo "no tag yet: nothing to compare with"; exit 0; }; \
+	$(MAKE) --no-print-directory $(TOOLS)/apidiff-$(APIDIFF) && \
 	old=$$(mktemp -d) && trap 'git worktree remove --force "$$old/tree"; rm -rf "$$old"' EXIT && \
 	git worktree add -q --detach "$$old/tree" "$$tag" && \
-	(cd "$$old/tree" && $< -m -w "$$old/api" github.com/stepfall/stepfall) && \
-	$< -m -incompatible "$$old/api" github.com/stepfall/stepfall
+	(cd "$$old/tree" && $(TOOLS)/apidiff-$(APIDIFF) -m -w "$$old/api" github.com/stepfall/stepfall) && \
+	$(TOOLS)/apidiff-$(APIDIFF) -m -incompatible "$$old/api" github.com/stepfall/stepfall
 
 .PHONY: licences
 licences: $(TOOLS)/go-licenses-$(GO_LICENSES) ## Write docs/licences.csv: every module that the command links
@@ -127,6 +141,7 @@ $(TOOLS)/go-licenses-$(GO_LICENSES):
 
 .PHONY: pictures
 pictures: ## Draw docs/pictures/*.svg from their sources (needs graphviz)
+	go run ./docs/pictures/trace < docs/pictures/trace.json > docs/pictures/trace.dot
 	for p in docs/pictures/*.dot; do dot -Tsvg $$p > $${p%.dot}.svg; done
 
 $(TOOLS)/buf-$(BUF):

@@ -358,6 +358,7 @@ func TestCyclesLeaveNothing(t *testing.T) {
 	dir, temp := pluginDir(t), emptyInTheEnd(t)
 	before := goleak.IgnoreCurrent()
 	files := openFiles(t)
+	var pids []int
 	for range cycles {
 		h, err := host.New(host.Config{SearchPath: []string{dir}, TempDir: temp})
 		if err != nil {
@@ -367,20 +368,14 @@ func TestCyclesLeaveNothing(t *testing.T) {
 		if err := ask(within(t, 30*time.Second), e, ""); err != nil {
 			t.Fatal(err)
 		}
-		pids := family(h.Stats()[0].PID)
-		if err := syscall.Kill(pids[0], syscall.SIGKILL); err != nil {
+		pids = append(pids, h.Stats()[0].PID)
+		if err := syscall.Kill(pids[len(pids)-1], syscall.SIGKILL); err != nil {
 			t.Fatal(err)
 		}
 		waitFor(t, func() bool { return ask(within(t, 30*time.Second), e, "") == nil })
-		pids = append(pids, family(h.Stats()[0].PID)...)
+		pids = append(pids, h.Stats()[0].PID)
 		if err := h.Close(); err != nil {
 			t.Fatal(err)
-		}
-		// At once, since process ids are used again.
-		for _, pid := range pids {
-			if processExists(pid) {
-				t.Errorf("process %d lives on", pid)
-			}
 		}
 	}
 	if err := goleak.Find(before); err != nil {
@@ -388,6 +383,11 @@ func TestCyclesLeaveNothing(t *testing.T) {
 	}
 	if now := openFiles(t); now > files {
 		t.Errorf("%d files are open, before it were %d", now, files)
+	}
+	for _, pid := range pids {
+		if processExists(pid) {
+			t.Errorf("process %d lives on", pid)
+		}
 	}
 	t.Logf("%d cycles", cycles)
 }

@@ -19,7 +19,7 @@ const (
 const (
 	screenRows     = 400
 	screenValues   = 10
-	keptCandidates = 3
+	keptCandidates = 2
 )
 
 // sweep replays all candidates over a grid of values, in one pass over the queries,

@@ -59,6 +59,10 @@ func (i *instance) once(ctx, callCtx context.Context, do func(context.Context, *
 	return i.explain(ctx, s, err)
 }
 
+// clockSlack is by how much the plugin's side of a call, which counts the same
+// deadline by its own clock, may end before the caller's.
+const clockSlack = 50 * time.Millisecond
+
 // explain turns the error of one try into one of the host's errors. ctx is the
 // caller's own, without the host's deadline; s is the session that was called, nil
 // when none was.
@@ -68,6 +72,13 @@ func (i *instance) explain(ctx context.Context, s *session, err error) error {
 			i.answered(s)
 		}
 		return nil
+	}
+	code := status.Code(err)
+	if errors.Is(err, context.DeadlineExceeded) {
+		code = codes.DeadlineExceeded
+	}
+	if due, ok := ctx.Deadline(); ok && code == codes.DeadlineExceeded && time.Until(due) < clockSlack {
+		<-ctx.Done()
 	}
 	if ctx.Err() != nil {
 		ended := fmt.Errorf("plugin %s (%s): %w", i.plugin, i.name, context.Cause(ctx))
@@ -79,10 +90,6 @@ func (i *instance) explain(ctx context.Context, s *session, err error) error {
 	var unavailable *UnavailableError
 	if errors.As(err, &unavailable) || permanent(err) || errors.Is(err, ErrClosed) {
 		return err
-	}
-	code := status.Code(err)
-	if errors.Is(err, context.DeadlineExceeded) {
-		code = codes.DeadlineExceeded
 	}
 	switch code {
 	case codes.DeadlineExceeded:

@@ -206,13 +206,19 @@ func TestCircuitBreaker(t *testing.T) {
 }
 
 func TestPluginsThatDoNotStart(t *testing.T) {
-	for before, want := range map[string]string{"exit": "cannot find the weights", "hang": "it was not ready within"} {
+	for before, c := range map[string]struct {
+		timeout time.Duration
+		want    string
+	}{
+		"exit": {10 * time.Second, "cannot find the weights"},
+		"hang": {500 * time.Millisecond, "it was not ready within"},
+	} {
 		t.Run(before, func(t *testing.T) {
 			h := newHost(t, host.Config{Plugins: map[string]host.PluginConfig{"test": {
-				StartTimeout: 500 * time.Millisecond, Env: map[string]string{"TEST_BEFORE": before},
+				StartTimeout: c.timeout, Env: map[string]string{"TEST_BEFORE": before},
 			}}})
 			err := ask(within(t, 20*time.Second), estimator(t, h, nil), "")
-			if !errors.Is(err, sdk.ErrPluginUnavailable) || !strings.Contains(err.Error(), want) {
+			if !errors.Is(err, sdk.ErrPluginUnavailable) || !strings.Contains(err.Error(), c.want) {
 				t.Errorf("got %v", err)
 			}
 		})
@@ -356,11 +362,12 @@ func TestCyclesLeaveNothing(t *testing.T) {
 		cycles = 1000
 	}
 	dir, temp := pluginDir(t), emptyInTheEnd(t)
+	plugins := map[string]host.PluginConfig{"test": {Env: map[string]string{exitAtOnce: "atexit_sleep_ms=0"}}}
 	before := goleak.IgnoreCurrent()
 	files := openFiles(t)
 	var pids []int
 	for range cycles {
-		h, err := host.New(host.Config{SearchPath: []string{dir}, TempDir: temp})
+		h, err := host.New(host.Config{SearchPath: []string{dir}, TempDir: temp, Plugins: plugins})
 		if err != nil {
 			t.Fatal(err)
 		}

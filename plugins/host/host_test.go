@@ -17,14 +17,17 @@ import (
 	"github.com/stepfall/stepfall/sdk/plugin/wire"
 )
 
+// exitAtOnce is the variable for programs built with the race detector, which sleep
+// for a second before they exit.
+const exitAtOnce = "GORACE"
+
 func newHost(t testing.TB, cfg host.Config) *host.Host {
 	t.Helper()
 	if cfg.SearchPath == nil {
 		cfg.SearchPath = []string{pluginDir(t)}
 	}
-	// Programs built with the race detector sleep for a second before they exit.
 	settings := cfg.Plugins["test"]
-	env := map[string]string{"GORACE": "atexit_sleep_ms=0"}
+	env := map[string]string{exitAtOnce: "atexit_sleep_ms=0"}
 	maps.Copy(env, settings.Env)
 	settings.Env = env
 	cfg.Plugins = map[string]host.PluginConfig{"test": settings}

@@ -77,7 +77,7 @@ func TestNothingOutlivesAKilledHost(t *testing.T) {
 			}
 			t.Run(fmt.Sprintf("%s, isolation %s", state, isolation), func(t *testing.T) {
 				file, temp := filepath.Join(t.TempDir(), "started"), emptyInTheEnd(t)
-				settings := host.PluginConfig{Isolation: isolation, Env: map[string]string{"GORACE": "atexit_sleep_ms=0"}}
+				settings := host.PluginConfig{Isolation: isolation, Env: map[string]string{exitAtOnce: "atexit_sleep_ms=0"}}
 				if state == "starting" {
 					settings.Env["TEST_BEFORE"], settings.Env["TEST_FILE"] = "children and hang", file
 				}

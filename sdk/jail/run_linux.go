@@ -149,7 +149,7 @@ func (j *Jail) start(ctx context.Context, o *order) (*Result, error) {
 	stderr := &capped{limit: o.Limits.Output, tooMuch: tooMuch}
 	command := exec.CommandContext(ctx, j.self)
 	command.Args = []string{helperName}
-	command.Env = []string{"GOMAXPROCS=2", "GOGC=off", "GOMEMLIMIT=256MiB"}
+	command.Env = []string{"GOMAXPROCS=2", "GOGC=off", "GOMEMLIMIT=256MiB", exitAtOnce}
 	command.Stdout, command.Stderr = stdout, stderr
 	if o.CombineOutput {
 		command.Stderr = stdout

@@ -44,6 +44,9 @@ type report struct {
 // of the two descriptors that join it to the one that started it.
 const (
 	helperName = "stepfall-jail"
+	// exitAtOnce is for helpers built with the race detector, which would sleep for
+	// a second before they exit.
+	exitAtOnce = "GORACE=atexit_sleep_ms=0"
 	innerName  = "stepfall-jail-inner"
 )
 

@@ -79,10 +79,10 @@ func newTextRows(prompts []string) textRows {
 	return rows
 }
 
-// fit regresses y on the rows that use says (nil: all) by conjugate gradients. Both
-// are taken around their means, so that words which all prompts share count for
-// nothing.
-func (rows textRows) fit(y []float64, use func(int) bool, precision float64) *textModel {
+// fit regresses y on the rows that use says (nil: all) by conjugate gradients from
+// the weights of another fit (nil: zeros). Both are taken around their means, so that
+// words which all prompts share count for nothing.
+func (rows textRows) fit(y []float64, use func(int) bool, precision float64, start *textModel) *textModel {
 	mean, center, n := make([]float64, textBuckets), 0.0, 0.0
 	each := func(f func(q int, r *sparse)) {
 		for q := range rows {
@@ -106,21 +106,9 @@ func (rows textRows) fit(y []float64, use func(int) bool, precision float64) *te
 	for b := range mean {
 		mean[b] /= n
 	}
-	w := m.weights
-	// The right-hand side is X'y, the matrix X'X + precision.
-	residual := make([]float64, textBuckets)
-	each(func(q int, r *sparse) {
-		for i, b := range r.at {
-			residual[b] += r.value[i] * (y[q] - center)
-		}
-	})
-	direction := append([]float64(nil), residual...)
+	// The matrix is X'X + precision.
 	product := make([]float64, textBuckets)
-	size := dot(residual, residual)
-	for range textSteps {
-		if size < 1e-10 {
-			break
-		}
+	times := func(direction []float64) {
 		shared := dot(mean, direction)
 		clear(product)
 		sum := 0.0
@@ -137,6 +125,30 @@ func (rows textRows) fit(y []float64, use func(int) bool, precision float64) *te
 		for b := range product {
 			product[b] += precision*direction[b] - mean[b]*sum
 		}
+	}
+	// The right-hand side is X'y.
+	residual := make([]float64, textBuckets)
+	each(func(q int, r *sparse) {
+		for i, b := range r.at {
+			residual[b] += r.value[i] * (y[q] - center)
+		}
+	})
+	close := textTolerance * dot(residual, residual)
+	w := m.weights
+	if start != nil {
+		copy(w, start.weights)
+		times(w)
+		for b := range residual {
+			residual[b] -= product[b]
+		}
+	}
+	direction := append([]float64(nil), residual...)
+	size := dot(residual, residual)
+	for range textSteps {
+		if size <= close {
+			break
+		}
+		times(direction)
 		step := size / dot(direction, product)
 		for b := range w {
 			w[b] += step * direction[b]
@@ -163,11 +175,13 @@ func fitText(prompts []string, y []float64, fold []int) (*textModel, []float64) 
 	var best []float64
 	var precision float64
 	least, plain := math.Inf(1), 0.0
-	for _, p := range []float64{0.3, 1, 3, 10, 30} {
+	models := make([]*textModel, textFolds)
+	for _, p := range []float64{30, 10, 3, 1, 0.3} {
 		out, errors := make([]float64, len(y)), 0.0
 		plain = 0
 		for f := range textFolds {
-			m := rows.fit(y, func(q int) bool { return fold[q] != f }, p)
+			m := rows.fit(y, func(q int) bool { return fold[q] != f }, p, models[f])
+			models[f] = m
 			for q := range rows {
 				if fold[q] != f || len(rows[q].at) == 0 || math.IsNaN(y[q]) {
 					continue
@@ -184,7 +198,7 @@ func fitText(prompts []string, y []float64, fold []int) (*textModel, []float64) 
 	if !(least < plain*(1-leastText)) {
 		return nil, nil
 	}
-	m := rows.fit(y, nil, precision)
+	m := rows.fit(y, nil, precision, nil)
 	m.encode()
 	return m, best
 }
@@ -211,8 +225,12 @@ func (r *textReader) at(prompt string) float64 {
 	return r.value
 }
 
-// textSteps bounds the steps of conjugate gradients.
-const textSteps = 40
+// Conjugate gradients end after textSteps, or when the square of what is left of the
+// right-hand side is at most this share.
+const (
+	textSteps     = 40
+	textTolerance = 1e-6
+)
 
 // predict is the model's value at a row.
 func (m *textModel) predict(r *sparse) float64 {

@@ -145,18 +145,18 @@ func startValues(name string, t *outcome.Table, n int) []float64 {
 	return out
 }
 
-// gaps returns values in the n widest gaps between neighbouring points.
-func (c *candidate) gaps(n int) []float64 {
+// gaps returns values in the n widest gaps between neighbouring points, of which one
+// costs at most so much.
+func (c *candidate) gaps(n int, most float64) []float64 {
 	type gap struct{ width, value float64 }
 	var gaps []gap
 	points := c.points()
-	top := 0.0
-	for _, p := range points {
-		top = max(top, p.CostUSD)
-	}
 	for i := range len(points) - 1 {
 		a, b := points[i], points[i+1]
-		width := math.Abs(a.Quality-b.Quality) + math.Abs(a.CostUSD-b.CostUSD)/top
+		if min(a.CostUSD, b.CostUSD) > most {
+			continue
+		}
+		width := math.Abs(a.Quality-b.Quality) + math.Abs(min(a.CostUSD, most)-min(b.CostUSD, most))/most
 		if a.CostUSD > 0 && b.CostUSD > 0 {
 			width += 0.2 * math.Abs(math.Log(a.CostUSD/b.CostUSD))
 		}

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"math"
 
+	"golang.org/x/sync/errgroup"
+
 	"github.com/stepfall/stepfall/sdk"
 	"github.com/stepfall/stepfall/sdk/cascade"
 	"github.com/stepfall/stepfall/sdk/estimate"
@@ -75,9 +77,19 @@ func Fit(ctx context.Context, t *outcome.Table, o Options) (*Profile, error) {
 	o.Estimate.Seed, o.Estimate.Models = o.Seed, o.Models
 	o.Estimate = o.Estimate.Resolve(complete)
 
-	o.Progress("fitting estimators, fold by fold")
-	replay, err := estimate.OutOfFold(complete, o.Folds, o.Estimate)
-	if err != nil {
+	o.Progress("fitting estimators, fold by fold and to all outcomes")
+	var estimator *estimate.Estimator
+	var replay *estimate.Replay
+	var fits errgroup.Group
+	fits.Go(func() (err error) {
+		estimator, err = estimate.Fit(t, o.Estimate)
+		return err
+	})
+	fits.Go(func() (err error) {
+		replay, err = estimate.OutOfFold(complete, o.Folds, o.Estimate)
+		return err
+	})
+	if err := fits.Wait(); err != nil {
 		return nil, err
 	}
 	o.Progress("replaying " + o.Strategy + " at every lambda")
@@ -96,7 +108,7 @@ func Fit(ctx context.Context, t *outcome.Table, o Options) (*Profile, error) {
 			SHA256: t.Hash(), Queries: len(t.Queries), Complete: len(complete.Queries),
 			Verified: t.Verified, Folds: o.Folds, Seed: o.Seed,
 		},
-		Models: models,
+		Models: models, Estimator: estimator,
 	}
 	chosen := best(complete, list, o.BudgetUSD, (*candidate).points)
 	p.Curve = chosen.points()
@@ -123,11 +135,6 @@ func Fit(ctx context.Context, t *outcome.Table, o Options) (*Profile, error) {
 		p.HeldOut = &h
 	}
 	p.Calibration = calibrate(complete, replay)
-	o.Progress("fitting the estimator to all outcomes")
-	p.Estimator, err = estimate.Fit(t, o.Estimate)
-	if err != nil {
-		return nil, err
-	}
 	return p, nil
 }
 

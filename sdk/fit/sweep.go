@@ -40,10 +40,13 @@ func sweep(ctx context.Context, s *stage, name string, list []*candidate, budget
 		return nil, err
 	}
 	list = s.most(list, budget, keptCandidates)
+	// What costs more than the dearest model, or than the budget if that is more, is
+	// seldom asked for.
+	most := max(slices.Max(s.table.MeanCosts()), around*budget)
 	for range refineRounds {
 		pending := make([][]float64, len(list))
 		for i, c := range list {
-			pending[i] = c.gaps(refineValues)
+			pending[i] = c.gaps(refineValues, most)
 		}
 		if err := s.extend(ctx, list, pending); err != nil {
 			return nil, err

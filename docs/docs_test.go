@@ -159,6 +159,49 @@ func TestLinksLeadSomewhere(t *testing.T) {
 	}
 }
 
+var cellBorder = regexp.MustCompile(`(?:^|[^\\])\|`)
+
+// Every row of a table has as many cells as its head, and the head is underlined:
+// otherwise it is shown as text.
+func TestTablesAreWhole(t *testing.T) {
+	for _, page := range pages(t) {
+		prose, _ := read(t, page)
+		for _, fault := range tableFaults(prose) {
+			t.Errorf("%s: %s", page, fault)
+		}
+	}
+	for _, broken := range []string{"| a | b |\n| 1 | 2 |\n", "| a | b |\n| --- | --- |\n| 1 |\n", "text\n| a |\n| --- |\n"} {
+		if len(tableFaults(broken)) == 0 {
+			t.Errorf("no fault found in %q", broken)
+		}
+	}
+}
+
+func tableFaults(prose string) (faults []string) {
+	row, cells, before := 0, 0, ""
+	for line := range strings.Lines(prose) {
+		line = strings.TrimSpace(line)
+		if !strings.HasPrefix(line, "|") {
+			row, before = 0, line
+			continue
+		}
+		row++
+		got := len(cellBorder.FindAllString(line, -1))
+		switch {
+		case row == 1 && before != "":
+			faults = append(faults, "no empty line before the table "+line)
+		case row == 2 && strings.Trim(line, "|-: ") != "":
+			faults = append(faults, "no line below the head of the table that has "+line)
+		case row > 1 && got != cells:
+			faults = append(faults, fmt.Sprintf("%d cells and not %d in %s", got-1, cells-1, line))
+		}
+		if row == 1 {
+			cells = got
+		}
+	}
+	return faults
+}
+
 // goFiles returns the lines, trimmed, of every Go file of the project and of the
 // walks, joined.
 func goFiles(t *testing.T) []string {

@@ -33,6 +33,7 @@ type WatchOptions struct {
 }
 
 // Logger is what a Watcher writes to: a *slog.Logger and an hclog.Logger are Loggers.
+// The args of Info, Warn and Error are keys and values in turn.
 type Logger interface {
 	Info(msg string, args ...any)
 	Warn(msg string, args ...any)

@@ -26,7 +26,8 @@ type Capabilities struct {
 	Reasoning  bool `json:"reasoning,omitempty"`
 }
 
-// Price is in US dollars per million tokens.
+// Price is in US dollars per million tokens. A step takes a CachedInput or CacheWrite
+// of 0 as Input and a Reasoning of 0 as Output; CostUSD takes them as they are.
 type Price struct {
 	Input       float64 `json:"input_usd_per_million"`
 	CachedInput float64 `json:"cached_input_usd_per_million"`
@@ -35,7 +36,7 @@ type Price struct {
 	Reasoning   float64 `json:"reasoning_usd_per_million"`
 }
 
-// Usage counts the tokens of one call. The four counts do not overlap:
+// Usage counts the tokens of one call. The counts do not overlap:
 // InputTokens excludes cached ones and OutputTokens excludes reasoning.
 type Usage struct {
 	InputTokens       int `json:"input_tokens"`

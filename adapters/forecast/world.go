@@ -45,8 +45,11 @@ type Outcome struct {
 
 // World has queries and what models do with them. Asked twice, it says the same.
 type World interface {
+	// Len is the number of queries.
 	Len() int
+	// Query returns query n, from 0.
 	Query(n int) *sdk.Query
+	// Outcome says what model m does with query n.
 	Outcome(n int, m Model) Outcome
 	// Recorded returns what was believed of a model before it ran, or nil when the
 	// world has no beliefs of its own.

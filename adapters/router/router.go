@@ -20,9 +20,9 @@ import (
 // Plugins gives out the estimators and verifiers that are plugins: a [host.Host],
 // or what an application puts in its place.
 type Plugins interface {
-	// Verifier and QualityEstimator return the plugin with this configuration
-	// under the name of its block.
+	// Verifier returns the plugin with this configuration under the name of its block.
 	Verifier(name, plugin string, config map[string]any) (sdk.Verifier, error)
+	// QualityEstimator does the same for a block that estimates.
 	QualityEstimator(name, plugin string, config map[string]any) (sdk.QualityEstimator, error)
 }
 

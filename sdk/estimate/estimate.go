@@ -61,13 +61,17 @@ type QualityCursor interface {
 
 // Cost is a fitted cost estimator.
 type Cost interface {
+	// Kind returns the name under which a profile holds the estimator.
 	Kind() string
+	// Cursor returns a cursor of its own for each goroutine.
 	Cursor() CostCursor
 }
 
 // CostCursor follows one query at a time, like [QualityCursor].
 type CostCursor interface {
+	// Begin starts a query, none run.
 	Begin(q *Query)
+	// Observe takes in what a run has cost.
 	Observe(model int, r *Run)
 	// Costs fills in the predicted cost of every model; of one that has run, its
 	// cost when known.

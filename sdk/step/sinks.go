@@ -35,7 +35,8 @@ func Tee(sinks ...Sink) Sink {
 	}
 }
 
-// Logger is what Log writes to: a *slog.Logger and an hclog.Logger are Loggers.
+// Logger is what Log writes to: a *slog.Logger and an hclog.Logger are Loggers. The
+// args of Info and Warn are keys and values in turn.
 type Logger interface {
 	Info(msg string, args ...any)
 	Warn(msg string, args ...any)

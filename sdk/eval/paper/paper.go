@@ -19,6 +19,7 @@ type Data struct {
 	Name, Hash string
 }
 
+// String names the data, its size and its hash, as pages show them.
 func (d *Data) String() string {
 	return fmt.Sprintf("%s (%d queries, %d models, sha256 %.12s)", d.Name, len(d.Table.Queries), len(d.Table.Models), d.Hash)
 }

@@ -110,11 +110,13 @@ api-check: ## List incompatible API changes since the last tag
 	$(TOOLS)/apidiff-$(APIDIFF) -m -incompatible "$$old/api" github.com/stepfall/stepfall
 
 .PHONY: licences
-licences: $(TOOLS)/go-licenses-$(GO_LICENSES) ## Write docs/licences.csv: every module that the command links
-	$< report ./adapters/cli/stepfall 2>/dev/null | awk -F, '{print $$1 "," $$3}' | LC_ALL=C sort > docs/licences.csv
+licences: $(TOOLS)/go-licenses-$(GO_LICENSES) ## Write docs/licences.csv: every module that the command and the plugins link
+	{ echo "module,licence"; $< report --ignore github.com/stepfall ./adapters/cli/stepfall ./plugins/... 2>/dev/null \
+	  | awk -F, '{print $$1 "," $$3}' | LC_ALL=C sort; } > docs/licences.csv
 
-# The three platforms that are released. Paths, build ids and times are left out
-# of the binaries and archives, so that anyone can build the same bytes.
+# The three platforms that are released, each with the licences of what it links.
+# Paths, build ids and times are left out of the binaries and archives, so that
+# anyone can build the same bytes.
 .PHONY: dist
 dist: ## Build release archives with checksums into dist/
 	rm -rf dist && mkdir -p dist
@@ -125,7 +127,10 @@ dist: ## Build release archives with checksums into dist/
 	  go build -trimpath -buildvcs=false -ldflags "-s -w -buildid=" -o dist/$$name/stepfall ./adapters/cli/stepfall; \
 	  for p in plugins/*-*; do go build -trimpath -buildvcs=false -ldflags "-s -w -buildid=" -o dist/$$name/plugins/ ./$$p; done; \
 	  cp LICENSE README.md CHANGELOG.md dist/$$name/; \
-	  tar --sort=name --mtime=@0 --owner=0 --group=0 --numeric-owner -C dist -cf - $$name | gzip -n > dist/$$name.tar.gz; \
+	  go list -deps -f '{{with .Module}}{{if not .Main}}{{.Path}} {{.Dir}}{{end}}{{end}}' ./adapters/cli/stepfall ./plugins/... | sort -u \
+	  | while read -r module dir; do mkdir -p dist/$$name/licences/$$module; \
+	    find "$$dir" -maxdepth 1 -iregex '.*/\(licen[cs]e\|copying\|notice\)[^/]*' -exec cp -r {} dist/$$name/licences/$$module/ \; ; done; \
+	  tar --sort=name --mtime=@0 --owner=0 --group=0 --numeric-owner --mode=u=rwX,go=rX -C dist -cf - $$name | gzip -n > dist/$$name.tar.gz; \
 	  rm -r dist/$$name; done
 	cd dist && sha256sum *.tar.gz > SHA256SUMS && cat SHA256SUMS
 

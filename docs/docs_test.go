@@ -314,6 +314,25 @@ func command(t *testing.T) string {
 	return bin
 }
 
+// Every module that the command or a plugin links is in the report on licences.
+func TestLicencesAreReported(t *testing.T) {
+	report, err := os.ReadFile("licences.csv")
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command("go", "list", "-deps", "-f", "{{with .Module}}{{if not .Main}}{{.Path}}{{end}}{{end}}", "./adapters/cli/stepfall", "./plugins/...")
+	cmd.Dir = root
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for module := range strings.FieldsSeq(string(out)) {
+		if !regexp.MustCompile(`(?m)^` + regexp.QuoteMeta(module) + `[,/]`).Match(report) {
+			t.Errorf("%s is not in docs/licences.csv: make licences", module)
+		}
+	}
+}
+
 var (
 	shownCommand = regexp.MustCompile(`^(?:\$ )?(?:[A-Z_]+=\S+ )*(?:\./|\S*/)?(stepfall|make)\s+([a-z].*)$`)
 	flagPattern  = regexp.MustCompile(`(?:^|\s)(--[a-z][a-z0-9-]*)`)

@@ -7,6 +7,9 @@ func Example() {
 		panic(err)
 	}
 	// Output:
-	// within 5 % of the budget: true
-	// cascade routing above routing: true, above mixing single models: true
+	// fitted: 0.0040 USD per query for 76 % quality
+	// area under the cost-quality curve, on queries not seen:
+	//   linear_interpolation 65 %
+	//   route                67 %
+	//   cascade_route        75 %
 }

@@ -1,0 +1,123 @@
+package docs
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// The figures below the headline picture are those of the results.
+func TestHeadlineIsMeasured(t *testing.T) {
+	readme := strings.Join(strings.Fields(text(t, "README.md")), " ")
+	area := table(t, "docs/results/routerbench.md", "AUC %")
+	curves := text(t, "docs/results/curves.md")
+	_, medium, _ := strings.Cut(curves, "## ZeroEval, all models, medium noise")
+	costs := rows(t, medium, "strategy")
+	percent := func(strategy string) string {
+		value, err := strconv.ParseFloat(strings.Trim(area[strategy]["24 medium"], "*"), 64)
+		if err != nil {
+			t.Fatalf("%s: %v", strategy, err)
+		}
+		return fmt.Sprintf("%.1f %%", value)
+	}
+	for _, want := range []string{
+		"models mixed at random " + percent("linear_interpolation"),
+		"routing " + percent("route"),
+		"the paper's cascade routing " + percent("cascade_route"),
+		"stepfall's `index` " + percent("index"),
+		"The best single model takes " + costs["best_single"]["USD at best"] + " USD",
+		"for " + costs["index"]["USD at best"] + ".",
+	} {
+		if !strings.Contains(readme, want) {
+			t.Errorf("README.md does not say %q, which the results do", want)
+		}
+	}
+}
+
+// Every example is short, has a page with four commands (changing to its folder
+// apart) and stands in the list of examples.
+func TestExamplesAreShort(t *testing.T) {
+	list := text(t, "examples/README.md")
+	folders, err := filepath.Glob(filepath.Join(root, "examples", "*", "main.go"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(folders) < 10 {
+		t.Errorf("only %d examples", len(folders))
+	}
+	for _, main := range folders {
+		folder, _ := filepath.Rel(root, filepath.Dir(main))
+		files, err := filepath.Glob(filepath.Join(root, folder, "*.go"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		lines := 0
+		for _, f := range files {
+			if !strings.HasSuffix(f, "_test.go") {
+				lines += strings.Count(text(t, strings.TrimPrefix(f, root)), "\n")
+			}
+		}
+		if lines > 150 {
+			t.Errorf("%s has %d lines of Go", folder, lines)
+		}
+		if _, err := os.Stat(filepath.Join(root, folder, "policy.hcl")); err != nil {
+			t.Errorf("%s has no policy.hcl", folder)
+		}
+		_, blocks := read(t, filepath.Join(folder, "README.md"))
+		if len(blocks) == 0 || !strings.HasPrefix(blocks[0].text, "cd "+folder+"\n") {
+			t.Errorf("%s/README.md does not begin with cd %s", folder, folder)
+		} else if n := strings.Count(blocks[0].text, "\n") - 1; n < 3 || n > 4 {
+			t.Errorf("%s/README.md has %d commands", folder, n)
+		}
+		if name := filepath.Base(folder); !strings.Contains(list, "["+name+"]("+name+")") {
+			t.Errorf("examples/README.md does not list %s", name)
+		}
+	}
+}
+
+func text(t *testing.T, page string) string {
+	t.Helper()
+	content, err := os.ReadFile(filepath.Join(root, page))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(content)
+}
+
+func table(t *testing.T, page, head string) map[string]map[string]string {
+	t.Helper()
+	return rows(t, text(t, page), head)
+}
+
+// rows returns the cells of the first table whose head begins with a word, by the
+// first cell of their row and the head of their column.
+func rows(t *testing.T, page, head string) map[string]map[string]string {
+	t.Helper()
+	found := regexp.MustCompile(`(?m)^\| ` + regexp.QuoteMeta(head) + ` \|.*\n(?:\|.*\n)+`).FindString(page)
+	lines := strings.Split(strings.TrimSpace(found), "\n")
+	if len(lines) < 3 {
+		t.Fatalf("no table of %s", head)
+	}
+	heads := cells(lines[0])
+	result := map[string]map[string]string{}
+	for _, line := range lines[2:] {
+		row := map[string]string{}
+		for i, cell := range cells(line) {
+			row[heads[i]] = cell
+		}
+		result[row[head]] = row
+	}
+	return result
+}
+
+func cells(line string) []string {
+	parts := strings.Split(strings.Trim(line, "|"), "|")
+	for i := range parts {
+		parts[i] = strings.TrimSpace(parts[i])
+	}
+	return parts
+}

@@ -155,7 +155,7 @@ const (
 func (q *search) logarithms() {
 	q.logs = slices.Grow(q.logs[:0], len(q.tail))[:len(q.tail)]
 	for j, t := range q.tail {
-		q.logs[j] = minusLog1m(t)
+		q.logs[j] = q.curve.minusLog1m(t)
 	}
 	n := len(q.items)
 	q.share = slices.Grow(q.share[:0], n)[:n]
@@ -202,13 +202,10 @@ func (q *search) descend() float64 {
 		for _, i := range q.open {
 			a := q.logs[i*k:][:k]
 			y := q.share[i]
-			slope := q.items[i].price + q.size - dot(q.mass, a)
+			gain, bend := moments(q.mass, a)
+			slope := q.items[i].price + q.size - gain
 			if slope >= 0 && y == 0 || slope <= 0 && y == 1 || slope == 0 {
 				continue
-			}
-			bend := 0.0
-			for j, m := range q.mass {
-				bend += m * a[j] * a[j]
 			}
 			step := min(max(-slope/bend, -y), 1-y)
 			if y+step < 1e-9 {
@@ -232,6 +229,22 @@ func (q *search) descend() float64 {
 	return size
 }
 
+// moments returns the sums of mass·a and mass·a².
+func moments(mass, a []float64) (first, second float64) {
+	a = a[:len(mass)]
+	var f0, f1, s0, s1 float64
+	for len(mass) >= 2 && len(a) >= 2 {
+		p0, p1 := mass[0]*a[0], mass[1]*a[1]
+		f0, f1 = f0+p0, f1+p1
+		s0, s1 = s0+p0*a[0], s1+p1*a[1]
+		mass, a = mass[2:], a[2:]
+	}
+	for j, m := range mass {
+		f0, s0 = f0+m*a[j], s0+m*a[j]*a[j]
+	}
+	return f0 + f1, s0 + s1
+}
+
 // scale multiplies the mass by (1 - tail_i)^-by.
 func (q *search) scale(i int, by float64) {
 	k := len(q.node)
@@ -249,12 +262,12 @@ func (q *search) scale(i int, by float64) {
 }
 
 // minusLog1m returns -log(1 - t) for t in [0, 1], at most longest.
-func minusLog1m(t float64) float64 {
+func (c *curve) minusLog1m(t float64) float64 {
 	switch {
 	case t < 1e-4:
 		return t * (1 + t*(1.0/2+t*(1.0/3)))
 	case t < 1:
-		return min(-math.Log(1-t), longest)
+		return min(-c.log(1-t), longest)
 	}
 	return longest
 }
@@ -299,7 +312,7 @@ func (q *search) bound() float64 {
 		if p < 1e-100 {
 			continue
 		}
-		alpha := p * (1 - math.Log(p))
+		alpha := p * (1 - q.curve.log(p))
 		total += w * alpha
 		for _, i := range q.open {
 			if rest := 1 - q.tail[i*k+j]; rest > p {

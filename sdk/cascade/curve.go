@@ -15,7 +15,12 @@ const (
 
 type curve struct {
 	points [2*curveEnd*curveSteps + 2]struct{ excess, cdf, pdf float64 }
+	// logs are for numbers around the middles of equal parts of [1, 2).
+	logs [1 << logBits]struct{ inverse, log float64 }
 }
+
+// logBits are the bits of a number's fraction that choose its part.
+const logBits = 7
 
 func newCurve() *curve {
 	c := new(curve)
@@ -23,6 +28,10 @@ func newCurve() *curve {
 		z := float64(i)/curveSteps - curveEnd
 		p := &c.points[i]
 		p.excess, p.cdf, p.pdf = normalExcess(z), normalCDF(z), normalPDF(z)/curveSteps
+	}
+	for i := range c.logs {
+		middle := 1 + (float64(i)+0.5)/(1<<logBits)
+		c.logs[i].inverse, c.logs[i].log = 1/middle, math.Log(middle)
 	}
 	return c
 }
@@ -55,6 +64,15 @@ func (c *curve) upper(z float64) float64 {
 	u -= float64(i)
 	a, b := &c.points[i], &c.points[i+1]
 	return hermite(u, a.cdf, b.cdf, a.pdf, b.pdf)
+}
+
+// log returns the logarithm of a normal positive number to 2e-13.
+func (c *curve) log(x float64) float64 {
+	bits := math.Float64bits(x)
+	exponent := float64(int(bits>>52) - 1023)
+	at := &c.logs[bits>>(52-logBits)&(1<<logBits-1)]
+	r := math.Float64frombits(bits&(1<<52-1)|1023<<52)*at.inverse - 1
+	return exponent*math.Ln2 + at.log + r*(1-r*(1.0/2-r*(1.0/3-r*(1.0/4))))
 }
 
 // hermite returns at u in [0, 1] the cubic with values f0, f1 and slopes d0, d1 at
@@ -90,6 +108,20 @@ func (c *curve) upperAt(l *law, x float64) float64 {
 		return 0
 	}
 	return c.upper((x - l.mean) / l.dev)
+}
+
+// uppers fills in P(X > x) of a law at many points.
+func (c *curve) uppers(l *law, points, into []float64) {
+	if l.two || l.dev == 0 {
+		for j, x := range points {
+			into[j] = c.upperAt(l, x)
+		}
+		return
+	}
+	inverse := 1 / l.dev
+	for j, x := range points {
+		into[j] = c.upper((x - l.mean) * inverse)
+	}
 }
 
 // pairExcess returns E[(X - Y)^+] of two independent laws.

@@ -234,11 +234,7 @@ func (q *search) tabulate() {
 	m, k := len(q.items), len(q.node)
 	q.tail = slices.Grow(q.tail[:0], m*k)[:m*k]
 	for i := range q.items {
-		row := q.tail[i*k : (i+1)*k]
-		l := &q.items[i].law
-		for j, x := range q.node {
-			row[j] = q.curve.upperAt(l, x)
-		}
+		q.curve.uppers(&q.items[i].law, q.node, q.tail[i*k:(i+1)*k])
 	}
 	q.rows = slices.Grow(q.rows[:0], (m+1)*k)[:(m+1)*k]
 	q.nets = slices.Grow(q.nets[:0], (m+2)*(m+1))[:(m+2)*(m+1)]

@@ -137,7 +137,7 @@ func startValues(name string, t *outcome.Table, n int) []float64 {
 	if high <= 0 {
 		return []float64{0}
 	}
-	from, to := 1e-3/high, 20/low
+	from, to := 1e-2/high, 20/low
 	out = append(out, 0)
 	for i := range n - 1 {
 		out = append(out, from*math.Pow(to/from, float64(i)/float64(n-2)))
@@ -145,10 +145,14 @@ func startValues(name string, t *outcome.Table, n int) []float64 {
 	return out
 }
 
-// gaps returns values in the n widest gaps between neighbouring points, of which one
-// costs at most so much.
+// gaps returns n values that split the widest gaps between neighbouring points, of
+// which one costs at most so much: the widest into as many parts as make them narrower
+// than the next.
 func (c *candidate) gaps(n int, most float64) []float64 {
-	type gap struct{ width, value float64 }
+	type gap struct {
+		width, from, to float64
+		parts           int
+	}
 	var gaps []gap
 	points := c.points()
 	for i := range len(points) - 1 {
@@ -160,19 +164,32 @@ func (c *candidate) gaps(n int, most float64) []float64 {
 		if a.CostUSD > 0 && b.CostUSD > 0 {
 			width += 0.2 * math.Abs(math.Log(a.CostUSD/b.CostUSD))
 		}
-		if !(width > 1e-3) {
-			continue
+		if width > 1e-3 {
+			gaps = append(gaps, gap{width, a.Value, b.Value, 1})
 		}
-		middle := (a.Value + b.Value) / 2
-		if a.Value > 0 {
-			middle = math.Sqrt(a.Value * b.Value)
-		}
-		gaps = append(gaps, gap{width, middle})
 	}
-	slices.SortStableFunc(gaps, func(a, b gap) int { return cmp.Compare(b.width, a.width) })
+	if len(gaps) == 0 {
+		return nil
+	}
+	for range n {
+		widest := 0
+		for i, g := range gaps {
+			if g.width*float64(gaps[widest].parts) > gaps[widest].width*float64(g.parts) {
+				widest = i
+			}
+		}
+		gaps[widest].parts++
+	}
 	var out []float64
-	for _, g := range gaps[:min(n, len(gaps))] {
-		out = append(out, g.value)
+	for _, g := range gaps {
+		for k := 1; k < g.parts; k++ {
+			share := float64(k) / float64(g.parts)
+			if g.from > 0 {
+				out = append(out, g.from*math.Pow(g.to/g.from, share))
+			} else {
+				out = append(out, g.from+share*(g.to-g.from))
+			}
+		}
 	}
 	return out
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"sync"
 
 	"golang.org/x/sync/errgroup"
 
@@ -92,6 +93,10 @@ func Fit(ctx context.Context, t *outcome.Table, o Options) (*Profile, error) {
 	if err := fits.Wait(); err != nil {
 		return nil, err
 	}
+	var calibration Calibration
+	var aside sync.WaitGroup
+	defer aside.Wait()
+	aside.Go(func() { calibration = calibrate(complete, replay) })
 	o.Progress("replaying " + o.Strategy + " at every lambda")
 	list, err := candidates(o.Strategy, o.Params, complete)
 	if err != nil {
@@ -134,7 +139,8 @@ func Fit(ctx context.Context, t *outcome.Table, o Options) (*Profile, error) {
 		h.promise(low, (1+Tolerance)*o.BudgetUSD, len(complete.Queries))
 		p.HeldOut = &h
 	}
-	p.Calibration = calibrate(complete, replay)
+	aside.Wait()
+	p.Calibration = calibration
 	return p, nil
 }
 

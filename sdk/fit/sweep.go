@@ -3,21 +3,20 @@ package fit
 import (
 	"cmp"
 	"context"
+	"math"
 	"slices"
 )
 
 // The points of a curve: at first, and added where it is sparse.
 const (
 	gridValues   = 20
-	refineValues = 12
-	// refineRounds is how often a sweep looks for gaps.
-	refineRounds = 2
+	refineValues = 20
 )
 
 // Of many queries, screenRows and screenValues of each candidate's curve suffice to
 // tell which keptCandidates are worth a closer look.
 const (
-	screenRows     = 400
+	screenRows     = 300
 	screenValues   = 10
 	keptCandidates = 2
 )
@@ -43,16 +42,11 @@ func sweep(ctx context.Context, s *stage, name string, list []*candidate, budget
 	// What costs more than the dearest model, or than the budget if that is more, is
 	// seldom asked for.
 	most := max(slices.Max(s.table.MeanCosts()), around*budget)
-	for range refineRounds {
-		pending := make([][]float64, len(list))
-		for i, c := range list {
-			pending[i] = c.gaps(refineValues, most)
-		}
-		if err := s.extend(ctx, list, pending); err != nil {
-			return nil, err
-		}
+	pending := make([][]float64, len(list))
+	for i, c := range list {
+		pending[i] = c.gaps(refineValues, most)
 	}
-	return list, nil
+	return list, s.extend(ctx, list, pending)
 }
 
 // grid replays all candidates at the same n values.
@@ -64,7 +58,8 @@ func (s *stage) grid(ctx context.Context, name string, list []*candidate, n int)
 	return s.extend(ctx, list, pending)
 }
 
-// most returns the n candidates of greatest merit, the usual one among them.
+// most returns the n candidates of greatest merit, the usual one among them, without
+// those that more points would not make the best.
 func (s *stage) most(list []*candidate, budget float64, n int) []*candidate {
 	t := s.table.Rows(s.rows)
 	merits := make(map[*candidate]float64, len(list))
@@ -76,5 +71,7 @@ func (s *stage) most(list []*candidate, budget float64, n int) []*candidate {
 	if i := slices.IndexFunc(list, func(c *candidate) bool { return c.usual }); i >= n {
 		list[n-1] = list[i]
 	}
-	return list[:min(n, len(list))]
+	list = list[:min(n, len(list))]
+	least := merits[list[0]] - 2*chance/math.Sqrt(float64(len(s.rows)))
+	return slices.DeleteFunc(list, func(c *candidate) bool { return merits[c] < least })
 }

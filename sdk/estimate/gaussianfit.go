@@ -1,0 +1,209 @@
+package estimate
+
+import (
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+
+	"github.com/stepfall/stepfall/sdk/outcome"
+)
+
+// fitGaussian fits means by group, and the covariances of what is left.
+func fitGaussian(t *outcome.Table, seed uint64) (*gaussian, error) {
+	e := &gaussian{Verified: t.Verified, HasAnte: t.Ante != nil, HasPost: t.Post != nil}
+	index := map[string]bool{}
+	for q := range t.Queries {
+		if g := t.Group(q); g != "" {
+			index[g] = true
+		}
+	}
+	e.Groups = slices.Sorted(maps.Keys(index))
+	e.name()
+	group := make([]int, len(t.Queries))
+	for q := range group {
+		group[q] = e.groupOf(t.Group(q))
+	}
+	groups := len(e.Groups) + 1
+	quality := centre(t.Quality, group, groups)
+	e.QualityMean = quality.means
+	e.StdDev = quality.deviations(group)
+	standard := square2(len(t.Queries), len(t.Models))
+	for q, row := range quality.residual {
+		for i, v := range row {
+			standard[q][i] = v / e.StdDev[group[q]][i]
+		}
+	}
+	e.Correlation = shrunken(standard, len(t.Models))
+	ante, err := explain(t.Ante, quality, group, groups, t.Models)
+	if err != nil {
+		return nil, err
+	}
+	post, err := explain(t.Post, quality, group, groups, t.Models)
+	if err != nil {
+		return nil, err
+	}
+	e.AnteMean, e.AnteSlope, e.AnteErrors = ante.means, ante.slope, ante.errors
+	e.PostMean, e.PostSlope, e.PostErrors = post.means, post.slope, post.errors
+	e.prepare()
+	if e.HasPost && !e.Verified {
+		costs := &costMean{CostUSD: make([]float64, len(t.Models))}
+		replay, err := (&Estimator{Models: t.Models, Quality: e, Cost: costs}).On(t)
+		if err != nil {
+			return nil, err
+		}
+		e.Gain = fitGainScale(replay, group, groups, seed)
+	}
+	return e, nil
+}
+
+// centred is a matrix less the means of its groups.
+type centred struct {
+	means    [][]float64 // group (the last: all), model
+	residual [][]float64
+}
+
+// centre draws the means of groups to the mean of all where outcomes are few.
+func centre(matrix [][]float64, group []int, groups int) centred {
+	n := len(matrix[0])
+	overall := columnMean(matrix, n)
+	c := centred{means: square2(groups, n), residual: square2(len(matrix), n)}
+	counts := square2(groups, n)
+	for q, row := range matrix {
+		for i, v := range row {
+			if !math.IsNaN(v) {
+				c.means[group[q]][i] += v
+				counts[group[q]][i]++
+			}
+		}
+	}
+	for g := range c.means {
+		for i := range n {
+			if g == groups-1 {
+				c.means[g][i] = overall[i]
+			} else {
+				c.means[g][i] = (c.means[g][i] + groupWeight*overall[i]) / (counts[g][i] + groupWeight)
+			}
+		}
+	}
+	for q, row := range matrix {
+		for i, v := range row {
+			c.residual[q][i] = v - c.means[group[q]][i]
+		}
+	}
+	return c
+}
+
+// deviations returns the standard deviations of the residuals, by group (the last:
+// all) and model, those of groups drawn to that of all.
+func (c *centred) deviations(group []int) [][]float64 {
+	last, n := len(c.means)-1, len(c.means[0])
+	sums, counts := square2(last+1, n), square2(last+1, n)
+	for q, row := range c.residual {
+		for i, v := range row {
+			if math.IsNaN(v) {
+				continue
+			}
+			sums[last][i] += v * v
+			counts[last][i]++
+			if g := group[q]; g < last {
+				sums[g][i] += v * v
+				counts[g][i]++
+			}
+		}
+	}
+	for i := range n {
+		overall := sums[last][i] / max(counts[last][i], 1)
+		for g := range sums {
+			sums[g][i] = math.Sqrt((sums[g][i]+groupWeight*overall)/(counts[g][i]+groupWeight)) + 1e-3
+		}
+	}
+	return sums
+}
+
+func columnMean(matrix [][]float64, n int) []float64 {
+	out := make([]float64, n)
+	for i := range n {
+		var m moments
+		for q := range matrix {
+			m.add(matrix[q][i])
+		}
+		out[i] = m.mean
+	}
+	return out
+}
+
+// explained is a signal as a line in the quality plus an error.
+type explained struct {
+	means  [][]float64
+	slope  []float64
+	errors [][]float64 // covariance
+}
+
+// explain regresses each model's signal on its quality. A nil matrix is a signal
+// that tells nothing.
+func explain(matrix [][]float64, quality centred, group []int, groups int, models []string) (explained, error) {
+	n := len(models)
+	x := explained{means: square2(groups, n), slope: make([]float64, n), errors: square(n)}
+	for i := range n {
+		x.errors[i][i] = 1
+	}
+	if matrix == nil {
+		return x, nil
+	}
+	signal := centre(matrix, group, groups)
+	x.means = signal.means
+	for i := range n {
+		l := fitLine(column(quality.residual, i), column(signal.residual, i))
+		if math.IsNaN(l.Intercept) {
+			return x, fmt.Errorf("signals of model %q: %w", models[i], ErrNoOutcomes)
+		}
+		x.slope[i] = l.Slope
+		for q := range signal.residual {
+			signal.residual[q][i] -= l.Slope * quality.residual[q][i]
+		}
+	}
+	x.errors = shrunken(signal.residual, n)
+	return x, nil
+}
+
+// shrunken is the covariance of the columns, NaN where unknown, with the
+// correlations drawn to 0 by the factor that minimises the expected squared error
+// (Schäfer and Strimmer 2005).
+func shrunken(rows [][]float64, n int) [][]float64 {
+	dev := make([]float64, n)
+	for i := range n {
+		var m moments
+		for q := range rows {
+			m.add(rows[q][i])
+		}
+		dev[i] = math.Sqrt(m.m2/max(m.n, 1)) + 1e-6
+	}
+	correlation := square(n)
+	noise, signal := 0.0, 0.0
+	for i := range n {
+		for j := range i {
+			var m moments
+			for q := range rows {
+				m.add(rows[q][i] / dev[i] * rows[q][j] / dev[j])
+			}
+			correlation[i][j], correlation[j][i] = m.mean, m.mean
+			signal += m.mean * m.mean
+			if m.n > 1 {
+				noise += m.m2 / (m.n - 1) / m.n
+			}
+		}
+	}
+	keep := 1.0
+	if signal > 0 {
+		keep = 1 - min(max(noise/signal, 0), 1)
+	}
+	out := square(n)
+	for i := range n {
+		for j := range n {
+			out[i][j] = keep * correlation[i][j] * dev[i] * dev[j]
+		}
+		out[i][i] = dev[i]*dev[i]*1.0001 + 1e-9
+	}
+	return out
+}

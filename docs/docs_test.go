@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+	"sync"
 	"testing"
 	"unicode"
 
@@ -243,6 +244,9 @@ func trimLines(text string) string {
 // file of the project, which the other tests compile and run. Lines of an
 // ellipsis part a block into excerpts.
 func TestGoBlocksAreRealCode(t *testing.T) {
+	if testing.Short() {
+		t.Skip("compiles programs")
+	}
 	files := goFiles(t)
 	overlay := map[string]string{}
 	var targets []string
@@ -302,16 +306,40 @@ func containsAny(files []string, want string) bool {
 	return false
 }
 
-// command builds the stepfall command once for the tests that need it.
-func command(t *testing.T) string {
+// programs makes the folder that `make build` makes, once for all tests that need it.
+var programs func() (dir string, err error)
+
+func TestMain(m *testing.M) {
+	os.Exit(func() int {
+		dir, err := os.MkdirTemp("", "stepfall-docs")
+		if err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			return 1
+		}
+		defer os.RemoveAll(dir)
+		programs = sync.OnceValues(func() (string, error) {
+			cmd := exec.Command("make", "-s", "build", "BIN="+dir)
+			cmd.Dir = root
+			if out, err := cmd.CombinedOutput(); err != nil {
+				return "", fmt.Errorf("make build: %w\n%s", err, out)
+			}
+			return dir, nil
+		})
+		return m.Run()
+	}())
+}
+
+// built returns a folder with the command, and in plugins/ the plugins.
+func built(t *testing.T) string {
 	t.Helper()
-	bin := filepath.Join(t.TempDir(), "stepfall")
-	cmd := exec.Command("go", "build", "-o", bin, "./adapters/cli/stepfall")
-	cmd.Dir = root
-	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Fatalf("building the command: %v\n%s", err, out)
+	if testing.Short() {
+		t.Skip("builds the command and the plugins")
 	}
-	return bin
+	dir, err := programs()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return dir
 }
 
 // Every module that the command or a plugin links is in the report on licences.
@@ -340,7 +368,7 @@ var (
 
 // Every stepfall and make command in a shell block exists, with its flags.
 func TestShownCommandsExist(t *testing.T) {
-	bin := command(t)
+	bin := filepath.Join(built(t), "stepfall")
 	makefile, err := os.ReadFile(filepath.Join(root, "Makefile"))
 	if err != nil {
 		t.Fatal(err)

@@ -3,7 +3,6 @@ package docs
 import (
 	"context"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -17,15 +16,7 @@ import (
 // TestFirstPartyPoliciesWork runs the plugins with the policies that their page
 // shows, on an answer that is right and on one that is wrong.
 func TestFirstPartyPoliciesWork(t *testing.T) {
-	if testing.Short() {
-		t.Skip("builds the plugins")
-	}
-	bin, dir := t.TempDir(), t.TempDir()
-	build := exec.Command("go", "build", "-o", bin+"/", "./plugins/...")
-	build.Dir = root
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
+	bin, dir := filepath.Join(built(t), "plugins"), t.TempDir()
 	if err := os.CopyFS(filepath.Join(dir, "checks"), os.DirFS(filepath.Join(root, "plugins", "verifier-command", "examples"))); err != nil {
 		t.Fatal(err)
 	}

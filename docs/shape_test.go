@@ -79,6 +79,23 @@ func TestExamplesAreShort(t *testing.T) {
 	}
 }
 
+// Every picture is shown somewhere.
+func TestPicturesAreShown(t *testing.T) {
+	pictures, err := filepath.Glob("pictures/*.svg")
+	if err != nil || len(pictures) < 3 {
+		t.Fatalf("%d pictures, %v", len(pictures), err)
+	}
+	var all strings.Builder
+	for _, page := range pages(t) {
+		all.WriteString(text(t, page))
+	}
+	for _, picture := range pictures {
+		if !strings.Contains(all.String(), picture+")") {
+			t.Errorf("no page shows docs/%s", picture)
+		}
+	}
+}
+
 func text(t *testing.T, page string) string {
 	t.Helper()
 	content, err := os.ReadFile(filepath.Join(root, page))

@@ -2,12 +2,10 @@ package cli
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -18,7 +16,6 @@ import (
 	"github.com/stepfall/stepfall/adapters/router"
 	"github.com/stepfall/stepfall/adapters/swe"
 	"github.com/stepfall/stepfall/policies"
-	"github.com/stepfall/stepfall/sdk"
 )
 
 // Exit codes of stepfall swe besides the usual ones.
@@ -57,7 +54,7 @@ or a list), of which many run together. With --state, a run that was interrupted
 killed goes on where it was.
 
 Exit codes: 0 every task is solved, 3 not all are, 4 the money is spent, 130
-interrupted, 1 failure, 2 usage.`,
+interrupted, 1 failure (nothing could be tried), 2 usage.`,
 		Example: `  stepfall swe --repo . --task "TestParse fails on empty input" --policy policy.hcl
   stepfall swe --repos ~/repos --task verified.jsonl --policy policy.hcl --state run1 --max-usd 20`,
 		Args: cobra.NoArgs,
@@ -160,7 +157,7 @@ func (f *sweFlags) run(ctx context.Context, s Streams) (err error) {
 	if err := r.Start(ctx); err != nil {
 		return err
 	}
-	solver, trees, done, err := f.solver(ctx, s, r)
+	solver, trees, done, err := f.solver(ctx, s, r, single)
 	if err != nil {
 		return err
 	}
@@ -169,7 +166,7 @@ func (f *sweFlags) run(ctx context.Context, s Streams) (err error) {
 		return f.plan(ctx, s, list, solver, trees)
 	}
 	b := &swe.Batch{Solver: solver, Repos: f.repos, Trees: trees, Parallel: f.parallel}
-	if !f.verbose || !single {
+	if !single {
 		bar := newProgress(s.Err, len(list), "mending")
 		solved := 0
 		b.Done = func(r *swe.Result) {
@@ -186,6 +183,9 @@ func (f *sweFlags) run(ctx context.Context, s Streams) (err error) {
 			fmt.Fprintf(s.Err, "%s has %d uncommitted changes; attempts begin at the commit, without them\n", f.repo, changed)
 		}
 	}
+	if !single && f.state == "" && f.predictions == "" && !f.json {
+		fmt.Fprintln(s.Err, "patches are not kept: that takes --state, --predictions or --json")
+	}
 	results, runErr := b.Run(ctx, list)
 	if results == nil {
 		return runErr
@@ -198,11 +198,11 @@ func (f *sweFlags) run(ctx context.Context, s Streams) (err error) {
 	if err := f.print(s, list, results, single); err != nil {
 		return err
 	}
-	return exitOf(ctx, results, runErr)
+	return f.exit(ctx, results, runErr, solver)
 }
 
 // solver makes the solver and the folder for work trees; done cleans up.
-func (f *sweFlags) solver(ctx context.Context, s Streams, r *router.Router) (*swe.Solver, string, func() error, error) {
+func (f *sweFlags) solver(ctx context.Context, s Streams, r *router.Router, single bool) (*swe.Solver, string, func() error, error) {
 	walls, err := swe.NewJail(ctx)
 	if err != nil {
 		return nil, "", nil, err
@@ -211,7 +211,7 @@ func (f *sweFlags) solver(ctx context.Context, s Streams, r *router.Router) (*sw
 		Setup: swe.FromRouter(r), Mode: swe.Mode(r.Policy().Trajectory.Unit), Agent: swe.Agent{MaxTurns: f.maxTurns}, Jail: walls,
 		ShowFailures: r.Policy().Trajectory.ShowFailures, TestCommand: f.command, Spend: &swe.Spend{CapUSD: f.maxUSD},
 	}
-	if f.verbose {
+	if f.verbose || single {
 		var mu sync.Mutex
 		solver.Progress = func(instance, event string) {
 			mu.Lock()
@@ -239,151 +239,4 @@ func (f *sweFlags) solver(ctx context.Context, s Streams, r *router.Router) (*sw
 	solver.Spend.Add(solver.Journal.SpentUSD())
 	trees := filepath.Join(state, "trees")
 	return solver, trees, func() error { return errors.Join(solver.Journal.Close(), os.RemoveAll(trees)) }, nil
-}
-
-// plan says what a run would do.
-func (f *sweFlags) plan(ctx context.Context, s Streams, list []swe.Task, solver *swe.Solver, trees string) error {
-	p := &printer{w: s.Out}
-	b := &swe.Batch{Solver: solver, Repos: f.repos, Trees: trees}
-	if err := b.Check(ctx, list); err != nil {
-		return err
-	}
-	p.f("%d tasks, cascaded by the %s, strategy %s\n", len(list), solver.Mode, solver.Setup.Step.StrategyName)
-	for _, c := range solver.Setup.Step.Candidates {
-		p.f("model %s: expected quality %.2f, %g / %g USD per million tokens\n", c.Model.Name, c.Quality.Mean, c.Model.Price.Input, c.Model.Price.Output)
-	}
-	for _, v := range solver.Setup.Step.Verifiers {
-		p.f("verifier %s\n", v.Name)
-	}
-	if len(solver.Setup.Step.Verifiers) == 0 {
-		p.f("warning: the policy has no verifier: no test decides about a patch\n")
-	}
-	p.f("agent's commands: %s\n", strings.Join(solver.Jail.Layers, ", "))
-	for _, layer := range slices.Sorted(keysOf(solver.Jail.Missing)) {
-		p.f("  without %s: %s\n", layer, solver.Jail.Missing[layer])
-	}
-	if f.maxUSD > 0 {
-		p.f("at most %.2f USD, %.4f of it spent\n", f.maxUSD, solver.Spend.SpentUSD())
-	}
-	p.f("no model was called\n")
-	return p.err
-}
-
-func keysOf(m map[string]string) func(func(string) bool) {
-	return func(yield func(string) bool) {
-		for k := range m {
-			if !yield(k) {
-				return
-			}
-		}
-	}
-}
-
-func (f *sweFlags) print(s Streams, list []swe.Task, results []*swe.Result, single bool) error {
-	p := &printer{w: s.Out}
-	if f.json {
-		enc := json.NewEncoder(s.Out)
-		for _, r := range results {
-			if r != nil {
-				if err := enc.Encode(r); err != nil {
-					return err
-				}
-			}
-		}
-	}
-	if single && results[0] != nil {
-		r := results[0]
-		if f.out != "" {
-			if err := os.WriteFile(f.out, []byte(r.Patch), 0o644); err != nil {
-				return err
-			}
-		}
-		if !f.json {
-			p.result(r, f.out)
-		}
-		return p.err
-	}
-	if f.json {
-		return nil
-	}
-	t := newTable(s.Out, Column{Name: "task"}, Column{Name: "result"}, Column{Name: "model"}, Column{Name: "attempts", Number: true},
-		Column{Name: "calls", Number: true}, Column{Name: "USD", Number: true}, Column{Name: "time", Number: true})
-	for i, r := range results {
-		if r == nil {
-			t.AppendRow([]any{list[i].InstanceID, "open", "", "", "", "", ""})
-			continue
-		}
-		t.AppendRow([]any{r.InstanceID, outcomeOf(r), r.Model, len(r.Attempts), r.Calls, usd(r.CostUSD), short(r.Duration)})
-	}
-	t.Render()
-	sum := swe.Summarise(results)
-	p.f("%d of %d solved, %d not, %d without a patch, %d open; %s USD in %d calls\n", sum.Solved, sum.Tasks, sum.Failed, sum.Errors, sum.Open, usd(sum.CostUSD), sum.Calls)
-	return p.err
-}
-
-func outcomeOf(r *swe.Result) string {
-	switch {
-	case r.Solved:
-		return "solved"
-	case r.Error != "":
-		return oneLine(r.Error)
-	case r.Verdict == nil:
-		return "not verified"
-	}
-	return r.Verdict.Outcome.String()
-}
-
-// result prints what came of a single task.
-func (p *printer) result(r *swe.Result, out string) {
-	for i, a := range r.Attempts {
-		verdict := "not verified"
-		switch {
-		case a.Verdict != nil:
-			verdict = a.Verdict.Outcome.String() + ": " + oneLine(a.Verdict.Evidence)
-		case a.Trajectory.Why != "":
-			verdict = oneLine(a.Trajectory.Why)
-		}
-		p.f("%d. %s, %d calls, %s USD: %s\n", i+1, a.Model, a.Trajectory.Turns, usd(a.CostUSD), verdict)
-	}
-	switch {
-	case r.Error != "":
-		p.f("\nno patch: %s\n", r.Error)
-	case r.Solved:
-		p.f("\nsolved by %s\n", r.Model)
-	default:
-		p.f("\nnot solved; the best patch is that of %s\n", r.Model)
-	}
-	if r.Verdict != nil && len(r.Verdict.Isolation) > 0 {
-		p.f("tests ran under: %s\n", strings.Join(r.Verdict.Isolation, ", "))
-	}
-	if len(r.Isolation) > 0 {
-		p.f("agent ran under: %s\n", strings.Join(r.Isolation, ", "))
-	}
-	for _, layer := range slices.Sorted(keysOf(r.Missing)) {
-		p.f("  without %s: %s\n", layer, r.Missing[layer])
-	}
-	p.f("%s USD, %d calls, %s, of which %s in stepfall\n", usd(r.CostUSD), r.Calls, short(r.Duration), short(r.Overhead))
-	switch {
-	case r.Patch == "":
-	case out != "":
-		p.f("patch: %s (apply it with 'git apply %s')\n", out, out)
-	default:
-		p.f("\n%s", r.Patch)
-	}
-}
-
-// exitOf turns how a run ended into the command's error.
-func exitOf(ctx context.Context, results []*swe.Result, err error) error {
-	sum := swe.Summarise(results)
-	switch {
-	case ctx.Err() != nil:
-		return &ExitError{Code: exitInterrupted, Err: errors.New("interrupted; the same command with --state goes on with the rest")}
-	case errors.Is(err, sdk.ErrBudgetExhausted):
-		return &ExitError{Code: exitSpent, Err: err}
-	case err != nil:
-		return err
-	case sum.Solved < sum.Tasks:
-		return &ExitError{Code: exitUnsolved, Err: fmt.Errorf("%d of %d tasks are not solved", sum.Tasks-sum.Solved, sum.Tasks)}
-	}
-	return nil
 }

@@ -66,11 +66,12 @@ func (f *sweBenchFlags) run(ctx context.Context, s Streams) (err error) {
 	if f.export != "" {
 		return f.exportSuite(ctx, s, loaded, f.export)
 	}
-	dir, err := os.MkdirTemp("", "stepfall-swe-*")
+	scratch, err := swe.NewScratch("")
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	defer func() { err = errors.Join(err, scratch.Close()) }()
+	dir := scratch.Dir
 	list, err := loaded.Materialise(ctx, filepath.Join(dir, "repos"))
 	if err != nil {
 		return err

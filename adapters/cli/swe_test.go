@@ -1,16 +1,20 @@
 package cli_test
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
 
+	"github.com/stepfall/stepfall/adapters/scripted"
 	"github.com/stepfall/stepfall/adapters/swe/suite"
 )
 
@@ -40,8 +44,57 @@ func TestSWEScripts(t *testing.T) {
 					ts.Fatalf("exit code %d, want %d", code, want)
 				}
 			},
+			"interrupted": interrupted,
 		},
 	})
+}
+
+// interrupted runs a program, interrupts it when a model hangs that the script's
+// file hang names, and wants the exit code 130. What it printed is in the files out
+// and err.
+func interrupted(ts *testscript.TestScript, _ bool, args []string) {
+	cmd := exec.Command(filepath.Join(filepath.SplitList(ts.Getenv("PATH"))[0], args[0]), args[1:]...)
+	cmd.Dir = ts.MkAbs(".")
+	cmd.Env = append(cmd.Environ(), "STEPFALL_PLUGIN_PATH="+ts.Getenv("STEPFALL_PLUGIN_PATH"))
+	for name, stream := range map[string]*io.Writer{"out": &cmd.Stdout, "err": &cmd.Stderr} {
+		file, err := os.Create(ts.MkAbs(name))
+		ts.Check(err)
+		defer file.Close()
+		*stream = file
+	}
+	ts.Check(cmd.Start())
+	ended := make(chan error, 1)
+	go func() { ended <- cmd.Wait() }()
+	select {
+	case <-ts.Value(hanging{}).(chan struct{}):
+	case err := <-ended:
+		ts.Fatalf("ended before a model hung: %v\n%s", err, ts.ReadFile("err"))
+	}
+	ts.Check(cmd.Process.Signal(os.Interrupt))
+	if exit, ok := errors.AsType[*exec.ExitError](<-ended); !ok || exit.ExitCode() != 130 {
+		ts.Fatalf("ended with %v, want exit code 130\n%s", exit, ts.ReadFile("err"))
+	}
+}
+
+// hanging is the key of the channel that tells of each model that hangs.
+type hanging struct{}
+
+// serve serves the suite's models. The one that the file hang in dir names answers
+// only when its client has gone.
+func serve(loaded *suite.Suite, dir string) (*scripted.Server, chan struct{}, error) {
+	hung := make(chan struct{})
+	script := loaded.Script()
+	server, err := scripted.Start(scripted.Options{Models: suite.ModelNames(), Respond: func(ctx context.Context, req *scripted.Request) scripted.Reply {
+		if name, err := os.ReadFile(filepath.Join(dir, "hang")); err == nil && strings.TrimSpace(string(name)) == req.Model {
+			select {
+			case hung <- struct{}{}:
+			case <-ctx.Done():
+			}
+			<-ctx.Done()
+		}
+		return script(ctx, req)
+	}})
+	return server, hung, err
 }
 
 // exportSuite writes the suite's repositories, a policy and a file for each of the
@@ -51,10 +104,11 @@ func exportSuite(t *testing.T, env *testscript.Env, plugins string) error {
 	if err != nil {
 		return err
 	}
-	server, err := loaded.Serve()
+	server, hung, err := serve(loaded, env.WorkDir)
 	if err != nil {
 		return err
 	}
+	env.Values[hanging{}] = hung
 	env.Defer(func() { server.Close() })
 	list, err := loaded.Materialise(t.Context(), filepath.Join(env.WorkDir, "repos"))
 	if err != nil {

@@ -29,8 +29,8 @@ type Agent struct {
 }
 
 // Charge books one call of a model before and after: it is given the length of the
-// prompt and returns what to call with the answer. An error ends the attempt.
-type Charge func(promptBytes int) (settle func(*llms.ContentResponse) error, err error)
+// prompt and returns what to call with what came of it. An error ends the attempt.
+type Charge func(promptBytes int) (settle func(*llms.ContentResponse, error) error, err error)
 
 // Trajectory is what one attempt of the agent did.
 type Trajectory struct {
@@ -133,7 +133,7 @@ func (a *Agent) run(ctx context.Context, model llms.Model, hands *tools, task st
 		start := time.Now()
 		response, err := model.GenerateContent(ctx, messages, options...)
 		t.ModelTime += time.Since(start)
-		if fault := settle(response); err == nil {
+		if fault := settle(response, err); err == nil {
 			err = fault
 		}
 		if err == nil && (response == nil || len(response.Choices) == 0) {

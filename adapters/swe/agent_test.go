@@ -118,7 +118,10 @@ func TestPassingTestsEndTheAttempt(t *testing.T) {
 			b.solver.TestCommand = []string{"true"}
 			b.tasks["ledger-01"].TestCommand = nil
 			asked := 0
-			verify := func(context.Context, *sdk.VerifyRequest) (*sdk.Verdict, error) {
+			verify := func(_ context.Context, req *sdk.VerifyRequest) (*sdk.Verdict, error) {
+				if req.Answer.Text == "" {
+					return &sdk.Verdict{Outcome: sdk.Failed}, nil
+				}
 				asked++
 				return &sdk.Verdict{Outcome: outcome, Score: 1}, nil
 			}

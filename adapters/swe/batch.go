@@ -11,6 +11,8 @@ import (
 	"sync"
 
 	"golang.org/x/sync/errgroup"
+
+	"github.com/stepfall/stepfall/sdk"
 )
 
 // Batch runs many tasks.
@@ -28,8 +30,8 @@ type Batch struct {
 }
 
 // Run runs tasks and returns their results in the order of the tasks, nil for those
-// that were not finished. The error says why not all were: the context ended, or
-// the money is spent. A task that fails for a reason of its own has a result with
+// that were not begun, and Unfinished ones for those that were cut off. The error
+// says why not all were finished: the context ended, or the money is spent. A task that fails for a reason of its own has a result with
 // an Error. There are no results when a repository cannot be opened.
 func (b *Batch) Run(ctx context.Context, tasks []Task) ([]*Result, error) {
 	repos, err := b.open(ctx, tasks)
@@ -38,30 +40,36 @@ func (b *Batch) Run(ctx context.Context, tasks []Task) ([]*Result, error) {
 	}
 	results := make([]*Result, len(tasks))
 	var mu sync.Mutex
+	var spent error // no further task is begun; those at work may end
 	group, ctx := errgroup.WithContext(ctx)
-	group.SetLimit(max(1, b.Parallel))
-	if b.Parallel == 0 {
-		group.SetLimit(2)
-	}
+	group.SetLimit(b.parallel())
 	for i := range tasks {
 		group.Go(func() error {
-			if ctx.Err() != nil {
+			mu.Lock()
+			over := spent != nil
+			mu.Unlock()
+			if over || ctx.Err() != nil {
 				return ctx.Err()
 			}
 			r, err := b.Solver.Solve(ctx, repos[tasks[i].Repo], &tasks[i])
-			if err != nil {
-				return fmt.Errorf("%s: %w", tasks[i].InstanceID, err)
-			}
 			mu.Lock()
 			defer mu.Unlock()
 			results[i] = r
+			if errors.Is(err, sdk.ErrBudgetExhausted) {
+				spent = fmt.Errorf("%s: %w", tasks[i].InstanceID, err)
+				return nil
+			}
+			if err != nil {
+				return fmt.Errorf("%s: %w", tasks[i].InstanceID, err)
+			}
 			if b.Done != nil {
 				b.Done(r)
 			}
 			return nil
 		})
 	}
-	return results, group.Wait()
+	err = group.Wait()
+	return results, errors.Join(err, spent)
 }
 
 // open opens each repository once.
@@ -103,7 +111,7 @@ func (b *Batch) find(repo string) (string, error) {
 func WritePredictions(path, model string, results []*Result) error {
 	var b strings.Builder
 	for _, r := range results {
-		if r == nil || r.Patch == "" {
+		if r == nil || r.Unfinished || r.Patch == "" {
 			continue
 		}
 		line, err := json.Marshal(Prediction{InstanceID: r.InstanceID, Model: model, Patch: r.Patch})
@@ -133,7 +141,7 @@ type Summary struct {
 	ByModel map[string]int `json:"attempts_by_model"`
 }
 
-// Summarise counts results; nil ones are open.
+// Summarise counts results; nil and unfinished ones are open.
 func Summarise(results []*Result) Summary {
 	s := Summary{Tasks: len(results), ByModel: map[string]int{}}
 	for _, r := range results {
@@ -142,6 +150,8 @@ func Summarise(results []*Result) Summary {
 			continue
 		}
 		switch {
+		case r.Unfinished:
+			s.Open++
 		case r.Solved:
 			s.Solved++
 		case r.Error != "":
@@ -158,18 +168,39 @@ func Summarise(results []*Result) Summary {
 	return s
 }
 
-// Check opens the repositories of tasks and looks for their commits, without
-// calling a model. The error names everything that is missing.
-func (b *Batch) Check(ctx context.Context, tasks []Task) error {
+// Check opens the repositories of tasks and asks the verifiers about their trees as
+// they are, without calling a model. There are notes for some tasks; the error names
+// everything that is missing.
+func (b *Batch) Check(ctx context.Context, tasks []Task) (notes map[string][]string, err error) {
 	repos, err := b.open(ctx, tasks)
 	if err != nil {
-		return err
+		return nil, err
 	}
+	notes = map[string][]string{}
+	var mu sync.Mutex
 	var faults []error
+	var group errgroup.Group
+	group.SetLimit(b.parallel())
 	for _, t := range tasks {
-		if _, err := repos[t.Repo].Commit(ctx, t.BaseCommit); err != nil {
-			faults = append(faults, fmt.Errorf("task %s: %w", t.InstanceID, err))
-		}
+		group.Go(func() error {
+			found, err := b.Solver.Check(ctx, repos[t.Repo], &t)
+			mu.Lock()
+			defer mu.Unlock()
+			if err != nil {
+				faults = append(faults, fmt.Errorf("task %s: %w", t.InstanceID, err))
+			}
+			if len(found) > 0 {
+				notes[t.InstanceID] = found
+			}
+			return ctx.Err()
+		})
 	}
-	return errors.Join(faults...)
+	return notes, errors.Join(append(faults, group.Wait())...)
+}
+
+func (b *Batch) parallel() int {
+	if b.Parallel == 0 {
+		return 2
+	}
+	return max(1, b.Parallel)
 }

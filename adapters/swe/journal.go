@@ -22,6 +22,7 @@ type Journal struct {
 	file     *os.File
 	attempts map[string][]AttemptRecord
 	results  map[string]Result
+	spentUSD float64
 }
 
 // AttemptRecord is one finished attempt of one model at a task, with what it cost.
@@ -32,8 +33,16 @@ type AttemptRecord struct {
 	Trajectory Trajectory `json:"trajectory"`
 }
 
+// PaidRecord is what one call of a model, or one verification, cost. Attempts that
+// are never finished have cost money too.
+type PaidRecord struct {
+	InstanceID string  `json:"instance_id"`
+	USD        float64 `json:"usd"`
+}
+
 // record is one line.
 type record struct {
+	Paid    *PaidRecord    `json:"paid,omitempty"`
 	Attempt *AttemptRecord `json:"attempt,omitempty"`
 	Result  *Result        `json:"result,omitempty"`
 }
@@ -86,6 +95,9 @@ func (j *Journal) load() error {
 }
 
 func (j *Journal) take(r *record) {
+	if r.Paid != nil {
+		j.spentUSD += r.Paid.USD
+	}
 	if r.Attempt != nil {
 		j.attempts[r.Attempt.InstanceID] = append(j.attempts[r.Attempt.InstanceID], *r.Attempt)
 	}
@@ -105,8 +117,10 @@ func (j *Journal) write(r record) error {
 	if _, err := j.file.Write(append(bytes.TrimSpace(line), '\n')); err != nil {
 		return fmt.Errorf("writing the journal: %w", err)
 	}
-	if err := j.file.Sync(); err != nil {
-		return fmt.Errorf("writing the journal: %w", err)
+	if r.Paid == nil { // many and small; what comes after them syncs them too
+		if err := j.file.Sync(); err != nil {
+			return fmt.Errorf("writing the journal: %w", err)
+		}
 	}
 	j.take(&r)
 	return nil
@@ -132,17 +146,23 @@ func (j *Journal) Result(instance string) (Result, bool) {
 	return r, ok
 }
 
-// SpentUSD returns what the recorded attempts cost.
+// SpentUSD returns what the recorded calls cost, those of attempts that were cut off
+// included.
 func (j *Journal) SpentUSD() float64 {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	sum := 0.0
+	return j.spentUSD
+}
+
+// Attempts returns how many finished attempts are recorded.
+func (j *Journal) Attempts() int {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	n := 0
 	for _, list := range j.attempts {
-		for _, a := range list {
-			sum += a.Answer.CostUSD
-		}
+		n += len(list)
 	}
-	return sum
+	return n
 }
 
 // Close closes the file and gives up the lock.

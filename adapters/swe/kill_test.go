@@ -95,6 +95,7 @@ func runBatch(dir, url string) error {
 
 // journalLine is what the test reads of a record.
 type journalLine struct {
+	Paid    *swe.PaidRecord    `json:"paid"`
 	Attempt *swe.AttemptRecord `json:"attempt"`
 	Result  *swe.Result        `json:"result"`
 }
@@ -185,18 +186,23 @@ func TestKilledInALoopLosesNothingAndPaysOnce(t *testing.T) {
 	if entries, _ := os.ReadDir(filepath.Join(dir, "repos", "ledger", ".git", "worktrees")); len(entries) > 0 {
 		t.Errorf("%d work trees are left", len(entries))
 	}
-	t.Logf("%d kills, %d attempts, %g USD", kills, len(j.attempts), paid)
+	// What attempts cost that were cut off is there besides.
+	if j.paid < paid-1e-9 || kills > 0 && j.paid <= paid {
+		t.Errorf("calls cost %g, finished attempts %g", j.paid, paid)
+	}
+	t.Logf("%d kills, %d attempts, %g USD, %g with those cut off", kills, len(j.attempts), paid, j.paid)
 }
 
 type journalState struct {
 	attempts map[string]swe.AttemptRecord
 	results  map[string]swe.Result
+	paid     float64
 }
 
 // readJournal reads what is whole, and fails the test when anything is there twice.
 func readJournal(t *testing.T, dir string) journalState {
 	t.Helper()
-	s := journalState{map[string]swe.AttemptRecord{}, map[string]swe.Result{}}
+	s := journalState{attempts: map[string]swe.AttemptRecord{}, results: map[string]swe.Result{}}
 	data, err := os.ReadFile(filepath.Join(dir, "state", "journal.jsonl"))
 	if errors.Is(err, os.ErrNotExist) {
 		return s
@@ -211,6 +217,9 @@ func readJournal(t *testing.T, dir string) journalState {
 		var l journalLine
 		if err := json.Unmarshal([]byte(line), &l); err != nil {
 			t.Fatalf("a damaged line: %v", err)
+		}
+		if l.Paid != nil {
+			s.paid += l.Paid.USD
 		}
 		if l.Attempt != nil {
 			key := fmt.Sprint(l.Attempt.InstanceID, " ", l.Attempt.Key)

@@ -25,30 +25,51 @@ func FromRouter(r *router.Router) Setup {
 			Policy: c.Policy, Profile: c.Profile, TracePrompts: c.TracePrompts, TraceAnswers: c.TraceAnswers,
 			Traces: c.Traces,
 		},
-		Models: map[string]llms.Model{}, Routed: r, Cost: routedCost,
+		Models: map[string]llms.Model{}, Routed: metered{inner: r}, Cost: routedCost,
 	}
 	for _, m := range c.Models {
 		s.Step.Candidates = append(s.Step.Candidates, step.Candidate{Model: m.Model, Quality: m.Quality, OutputTokens: m.OutputTokens})
-		s.Models[m.Model.Name] = pinned{r, m.Model.Name}
+		s.Models[m.Model.Name] = metered{inner: r, pin: m.Model.Name}
 	}
 	return s
 }
 
-// pinned is the router held to one model.
-type pinned struct {
+// metered is the router whose errors say what the failed calls cost. A model may be
+// pinned.
+type metered struct {
 	inner llms.Model
-	name  string
+	pin   string
 }
 
 // GenerateContent implements [llms.Model].
-func (p pinned) GenerateContent(ctx context.Context, messages []llms.MessageContent, options ...llms.CallOption) (*llms.ContentResponse, error) {
-	return p.inner.GenerateContent(ctx, messages, append(slices.Clip(options), llms.WithModel(p.name))...)
+func (m metered) GenerateContent(ctx context.Context, messages []llms.MessageContent, options ...llms.CallOption) (*llms.ContentResponse, error) {
+	if m.pin != "" {
+		options = append(slices.Clip(options), llms.WithModel(m.pin))
+	}
+	ctx, report := middleware.WithReport(ctx)
+	response, err := m.inner.GenerateContent(ctx, messages, options...)
+	if err != nil {
+		return nil, &spentError{error: err, usd: report.CostUSD()}
+	}
+	return response, nil
 }
 
 // Call implements [llms.Model].
-func (p pinned) Call(ctx context.Context, prompt string, options ...llms.CallOption) (string, error) {
-	return llms.GenerateFromSinglePrompt(ctx, p, prompt, options...)
+func (m metered) Call(ctx context.Context, prompt string, options ...llms.CallOption) (string, error) {
+	return llms.GenerateFromSinglePrompt(ctx, m, prompt, options...)
 }
+
+// spentError is the error of calls that have cost something although they failed.
+type spentError struct {
+	error
+	usd float64
+}
+
+// Unwrap returns the error itself.
+func (e *spentError) Unwrap() error { return e.error }
+
+// SpentUSD is read by [sdk.SpentUSD].
+func (e *spentError) SpentUSD() float64 { return e.usd }
 
 // routedCost reads what the middleware reports about a step.
 func routedCost(r *llms.ContentResponse) (sdk.Usage, float64) {

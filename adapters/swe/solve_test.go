@@ -109,7 +109,9 @@ func newBench(t *testing.T) *bench {
 
 // verify runs the Go tests on a copy of the tree with the patch.
 func (b *bench) verify(ctx context.Context, req *sdk.VerifyRequest) (*sdk.Verdict, error) {
-	b.verified.Add(1)
+	if req.Answer.Text != "" { // not the question about the untouched tree
+		b.verified.Add(1)
+	}
 	dir, err := os.MkdirTemp(b.dir, "verify")
 	if err != nil {
 		return nil, err

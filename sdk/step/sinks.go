@@ -3,6 +3,7 @@ package step
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"os"
@@ -43,9 +44,10 @@ type Logger interface {
 }
 
 // Log returns a sink that writes one line for each step: information when it gave
-// an answer, a warning when it did not. It writes no prompts and no answers.
+// an answer or its caller gave it up, a warning when it failed. It writes no prompts
+// and no answers.
 func Log(l Logger) Sink {
-	return func(_ context.Context, t *sdk.Trace) {
+	return func(ctx context.Context, t *sdk.Trace) {
 		args := []any{
 			"trace", t.ID, "strategy", t.Strategy, "chosen", t.Chosen, "calls", len(t.Calls), "stop", string(t.Stop),
 			"cost_usd", t.CostUSD, "duration", t.Duration,
@@ -55,11 +57,14 @@ func Log(l Logger) Sink {
 				args = append(args, known.key, known.value)
 			}
 		}
-		if t.Error != "" {
+		switch {
+		case t.Error == "":
+			l.Info("step", args...)
+		case errors.Is(ctx.Err(), context.Canceled):
+			l.Info("step canceled by its caller", args...)
+		default:
 			l.Warn("step failed", append(args, "error", t.Error)...)
-			return
 		}
-		l.Info("step", args...)
 	}
 }
 

@@ -123,6 +123,22 @@ func TestLogWritesOneLineWithoutTexts(t *testing.T) {
 	}
 }
 
+func TestLogWarnsOfFailuresAndNotOfCancellation(t *testing.T) {
+	var out bytes.Buffer
+	sink := step.Log(slog.New(slog.NewTextHandler(&out, &slog.HandlerOptions{Level: slog.LevelWarn})))
+	failed := &sdk.Trace{Error: "the model is gone"}
+	canceled, cancel := context.WithCancel(t.Context())
+	cancel()
+	sink(canceled, failed)
+	if out.Len() > 0 {
+		t.Errorf("a canceled step was logged as a failure: %s", &out)
+	}
+	sink(t.Context(), failed)
+	if !strings.Contains(out.String(), "the model is gone") {
+		t.Errorf("log %q", &out)
+	}
+}
+
 func TestTracesHoldTextsOnlyWhenAsked(t *testing.T) {
 	for _, texts := range []bool{false, true} {
 		var got *sdk.Trace

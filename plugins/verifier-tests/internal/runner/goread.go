@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -80,8 +81,15 @@ func (g *goTest) Read(plan *Plan, result *jail.Result) *Report {
 	if len(report.Tests) == 0 && report.Broken == "" {
 		report.Broken = lastOutput(result)
 	}
+	passed := slices.ContainsFunc(report.Tests, func(t Test) bool { return t.Status == Pass })
+	if !passed && noModule.MatchString(report.Broken) {
+		report.Unfit = report.Broken
+	}
 	return report
 }
+
+// noModule matches what the go command says outside a module.
+var noModule = regexp.MustCompile(`does not contain main module|go\.mod file not found|cannot find main module`)
 
 // sang reports whether the canary ended as its pattern says, and takes it out of
 // the package's tests.

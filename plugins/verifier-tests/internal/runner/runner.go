@@ -60,6 +60,9 @@ type Report struct {
 	// Broken is what stopped the tests from running, for instance a compiler's
 	// errors; empty when they ran.
 	Broken string
+	// Unfit is why the command cannot test this tree whatever is in it, for instance
+	// a framework that is not installed.
+	Unfit string `json:",omitempty"`
 	// Tampering is a sign that the program under test forged its result.
 	Tampering []string
 	// Unreached are the groups whose tests did not run to the end, although nothing

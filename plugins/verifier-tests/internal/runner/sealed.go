@@ -67,6 +67,9 @@ func (s *sealed) Read(plan *Plan, result *jail.Result) *Report {
 		return report
 	case !written:
 		report.Broken = lastOutput(result)
+		if strings.Contains(report.Broken, ": No module named "+s.name) {
+			report.Unfit = report.Broken
+		}
 		return report
 	case hex.EncodeToString(mac.Sum(nil)) != string(seal):
 		report.Tampering = []string{"the report does not come from the end of the test run"}

@@ -105,6 +105,9 @@ func (p *preflight) unusable(checks sdk.Checks) string {
 	if p.result.ExitCode == 127 || p.result.ExitCode == 126 {
 		return "the command cannot be run: " + p.report.Broken
 	}
+	if p.report.Unfit != "" {
+		return "the command cannot test it: " + p.report.Unfit
+	}
 	var solved []string
 	for _, name := range checks.FailToPass {
 		if status, found := combine(p.report, name); found && status == runner.Pass {
@@ -116,6 +119,39 @@ func (p *preflight) unusable(checks sdk.Checks) string {
 	}
 	return ""
 }
+
+// verdict is that on an answer which changes nothing: it has failed, and the score
+// and the evidence say how the untouched tree does.
+func (p *preflight) verdict(j *judgement) *sdk.Verdict {
+	if p == nil {
+		return j.verdict(sdk.Failed, "the answer is empty")
+	}
+	j.result = p.result
+	if reason := p.unusable(j.checks); reason != "" {
+		return j.verdict(sdk.Inconclusive, untouched+reason)
+	}
+	if p.report.Broken != "" {
+		return j.verdict(sdk.Failed, "the answer is empty; on the untouched tree the tests do not run:\n"+p.report.Broken)
+	}
+	passed, total := 0, 0
+	for _, test := range p.report.Tests {
+		switch test.Status {
+		case runner.Pass:
+			passed++
+			total++
+		case runner.Fail:
+			total++
+		}
+	}
+	verdict := j.verdict(sdk.Failed, fmt.Sprintf("the answer is empty; %d of %d tests pass on the untouched tree", passed, total))
+	if total > 0 {
+		verdict.Score = float64(passed) / float64(total)
+	}
+	return verdict
+}
+
+// untouched begins the evidence of what the pre-flight found.
+const untouched = "the tests cannot judge on the untouched tree: "
 
 // failsBefore reports whether a test is known to fail on the untouched tree, by
 // whatever name a check gives it.

@@ -93,6 +93,13 @@ func (v *Verifier) verify(ctx context.Context, req *sdk.VerifyRequest) (*sdk.Ver
 	}
 	defer v.slots.Release(1)
 
+	j := &judgement{checks: checks}
+	if strings.TrimSpace(req.Answer.Text) == "" && len(req.Answer.ToolCalls) == 0 {
+		if j.before, err = v.before(ctx, t); err != nil {
+			return nil, err
+		}
+		return j.before.verdict(j), nil
+	}
 	files, err := patch.Apply(t.root.FS(), patch.Parse(req.Answer, v.config.File))
 	if misfit := (*patch.Error)(nil); errors.As(err, &misfit) {
 		return &sdk.Verdict{Outcome: sdk.Failed, Evidence: "the answer cannot be applied: " + misfit.Error()}, nil
@@ -100,13 +107,12 @@ func (v *Verifier) verify(ctx context.Context, req *sdk.VerifyRequest) (*sdk.Ver
 	if err != nil {
 		return nil, err
 	}
-	j := &judgement{checks: checks}
 	changes := v.allowed(files, j)
 	if j.before, err = v.before(ctx, t); err != nil {
 		return nil, err
 	}
 	if reason := j.before.unusable(checks); reason != "" {
-		return j.verdict(sdk.Inconclusive, "the tests cannot judge on the untouched tree: "+reason), nil
+		return j.verdict(sdk.Inconclusive, untouched+reason), nil
 	}
 	return v.judge(ctx, t, changes, j)
 }

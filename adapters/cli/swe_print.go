@@ -1,0 +1,202 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/stepfall/stepfall/adapters/swe"
+	"github.com/stepfall/stepfall/sdk"
+	"github.com/stepfall/stepfall/sdk/jail"
+)
+
+// plan says what a run would do.
+func (f *sweFlags) plan(ctx context.Context, s Streams, list []swe.Task, solver *swe.Solver, trees string) error {
+	p := &printer{w: s.Out}
+	b := &swe.Batch{Solver: solver, Repos: f.repos, Trees: trees, Parallel: f.parallel}
+	notes, err := b.Check(ctx, list)
+	if err != nil {
+		return err
+	}
+	p.f("tasks: %d, cascaded by the %s, strategy %s\n", len(list), solver.Mode, solver.Setup.Step.StrategyName)
+	for _, c := range solver.Setup.Step.Candidates {
+		p.f("model %s: expected quality %.2f, %g / %g USD per million tokens\n", c.Model.Name, c.Quality.Mean, c.Model.Price.Input, c.Model.Price.Output)
+	}
+	for _, v := range solver.Setup.Step.Verifiers {
+		p.f("verifier %s\n", v.Name)
+	}
+	p.f("agent's commands run %s\n", isolation(solver.Jail.Layers))
+	p.missing(solver.Jail.Missing)
+	if f.maxUSD > 0 {
+		p.f("at most %.2f USD, %.4f of it spent\n", f.maxUSD, solver.Spend.SpentUSD())
+	}
+	for _, t := range list {
+		for _, note := range notes[t.InstanceID] {
+			p.f("%s: note: %s\n", t.InstanceID, note)
+		}
+	}
+	p.f("no model was called\n")
+	return p.err
+}
+
+// missing names the layers of isolation that could not be had, and why.
+func (p *printer) missing(layers map[string]string) {
+	for _, layer := range slices.Sorted(maps.Keys(layers)) {
+		p.f("  without %s: %s\n", layer, layers[layer])
+	}
+}
+
+// isolation says in words what held a command, and by which layers.
+func isolation(layers []string) string {
+	by := strings.Join(layers, ", ")
+	lacks := jail.Lacks([]string{jail.LayerNetwork, "filesystem", "processes", "memory"}, layers)
+	if len(lacks) == 0 {
+		return "sandboxed: no network, no files of the user's, bounded processes and memory (" + by + ")"
+	}
+	return "WITHOUT isolation of " + strings.Join(lacks, ", ") + " (" + by + ")"
+}
+
+func (f *sweFlags) print(s Streams, list []swe.Task, results []*swe.Result, single bool) error {
+	p := &printer{w: s.Out}
+	if f.json {
+		enc := json.NewEncoder(s.Out)
+		for _, r := range results {
+			if r != nil {
+				if err := enc.Encode(r); err != nil {
+					return err
+				}
+			}
+		}
+	}
+	if single && results[0] != nil {
+		r := results[0]
+		if f.out != "" {
+			if err := os.WriteFile(f.out, []byte(r.Patch), 0o644); err != nil {
+				return err
+			}
+		}
+		if !f.json {
+			p.result(r, f.out)
+		}
+		return p.err
+	}
+	if f.json {
+		return nil
+	}
+	t := newTable(s.Out, Column{Name: "task"}, Column{Name: "result"}, Column{Name: "model"}, Column{Name: "attempts", Number: true},
+		Column{Name: "calls", Number: true}, Column{Name: "USD", Number: true}, Column{Name: "time", Number: true})
+	for i, r := range results {
+		if r == nil {
+			t.AppendRow([]any{list[i].InstanceID, "not begun", "", "", "", "", ""})
+			continue
+		}
+		t.AppendRow([]any{r.InstanceID, outcomeOf(r), r.Model, len(r.Attempts), r.Calls, usd(r.CostUSD), short(r.Duration)})
+	}
+	t.Render()
+	sum := swe.Summarise(results)
+	p.f("%d of %d solved, %d not, %d without a patch, %d open; %s USD in %d calls\n", sum.Solved, sum.Tasks, sum.Failed, sum.Errors, sum.Open, usd(sum.CostUSD), sum.Calls)
+	return p.err
+}
+
+func outcomeOf(r *swe.Result) string {
+	switch {
+	case r.Unfinished:
+		return "cut off"
+	case r.Solved:
+		return "solved"
+	case r.Error != "":
+		return oneLine(r.Error)
+	case r.Verdict == nil:
+		return "not verified"
+	}
+	return r.Verdict.Outcome.String()
+}
+
+// result prints what came of a single task.
+func (p *printer) result(r *swe.Result, out string) {
+	for i, a := range r.Attempts {
+		verdict := "not verified"
+		switch {
+		case a.Verdict != nil:
+			verdict = a.Verdict.Outcome.String() + ": " + gist(a.Verdict.Evidence)
+		case a.Trajectory.Why != "":
+			verdict = oneLine(a.Trajectory.Why)
+		}
+		p.f("%d. %s, %d calls, %s USD: %s\n", i+1, a.Model, a.Trajectory.Turns, usd(a.CostUSD), verdict)
+	}
+	switch {
+	case r.Unfinished:
+		p.f("\nnot finished\n")
+	case r.Error != "":
+		p.f("\nno patch: %s\n", r.Error)
+	case r.Solved:
+		p.f("\nsolved by %s\n", r.Model)
+	default:
+		p.f("\nnot solved; the best patch is that of %s\n", r.Model)
+	}
+	if r.Verdict != nil && len(r.Verdict.Isolation) > 0 {
+		p.f("the tests ran %s\n", isolation(r.Verdict.Isolation))
+	}
+	if len(r.Isolation) > 0 {
+		p.f("the agent's commands ran %s\n", isolation(r.Isolation))
+	}
+	p.missing(r.Missing)
+	for _, note := range r.Notes {
+		p.f("note: %s\n", note)
+	}
+	p.f("%s USD, %d calls, %s, of which %s in stepfall\n", usd(r.CostUSD), r.Calls, short(r.Duration), short(r.Overhead))
+	switch {
+	case r.Patch == "":
+	case out != "":
+		p.f("patch: %s (apply it with 'git apply %s')\n", out, out)
+	default:
+		p.f("\n%s", r.Patch)
+	}
+}
+
+// gist is the first two lines of evidence: what happened, and to which test.
+func gist(evidence string) string {
+	lines := strings.SplitN(strings.TrimSpace(evidence), "\n", 3)
+	text := strings.TrimSpace(lines[0])
+	if len(lines) > 1 {
+		text = strings.TrimSuffix(text, ":") + ": " + strings.TrimSpace(lines[1])
+	}
+	if r := []rune(text); len(r) > 160 {
+		return string(r[:159]) + "…"
+	}
+	return text
+}
+
+// exit turns how a run ended into the command's error, which says what was kept.
+func (f *sweFlags) exit(ctx context.Context, results []*swe.Result, err error, solver *swe.Solver) error {
+	sum := swe.Summarise(results)
+	kept := "nothing is kept of what is not finished: that takes --state DIR"
+	if f.state != "" {
+		kept = fmt.Sprintf("%d finished attempts are kept in %s", solver.Journal.Attempts(), f.state)
+	}
+	ended := fmt.Sprintf("%d of %d tasks finished, %.6f USD spent; %s", sum.Tasks-sum.Open, sum.Tasks, solver.Spend.SpentUSD(), kept)
+	switch {
+	case ctx.Err() != nil:
+		if f.state != "" {
+			ended += "; the same command goes on from there"
+		}
+		return &ExitError{Code: exitInterrupted, Err: errors.New("interrupted: " + ended)}
+	case errors.Is(err, sdk.ErrBudgetExhausted):
+		if f.state != "" {
+			ended += "; the same command with a higher --max-usd goes on from there"
+		}
+		return &ExitError{Code: exitSpent, Err: fmt.Errorf("%w\n%s", err, ended)}
+	case err != nil:
+		return err
+	case sum.Errors == sum.Tasks && sum.Calls == 0:
+		return errors.New("no task could be tried")
+	case sum.Solved < sum.Tasks:
+		return &ExitError{Code: exitUnsolved, Err: fmt.Errorf("%d of %d tasks are not solved", sum.Tasks-sum.Solved, sum.Tasks)}
+	}
+	return nil
+}

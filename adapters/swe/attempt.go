@@ -1,0 +1,140 @@
+package swe
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/tmc/langchaingo/llms"
+
+	"github.com/stepfall/stepfall/middleware"
+	"github.com/stepfall/stepfall/sdk"
+	"github.com/stepfall/stepfall/sdk/step"
+)
+
+// attempt runs the agent with one model on a clean tree.
+func (w *work) attempt(ctx context.Context, c *step.Call) (*sdk.Answer, error) {
+	key := w.key(c)
+	if w.s.Journal != nil {
+		if done, ok := w.s.Journal.Attempt(w.t.InstanceID, key); ok {
+			w.attempts = append(w.attempts, Attempt{Model: c.Model.Name, CostUSD: done.Answer.CostUSD, Usage: done.Answer.Usage, Trajectory: done.Trajectory, Recorded: true})
+			return &done.Answer, nil
+		}
+	}
+	w.sayf("%s works", c.Model.Name)
+	tree, err := w.repo.Checkout(ctx, w.judged.Commit)
+	if err != nil {
+		return nil, err
+	}
+	defer tree.Close()
+	answer := &sdk.Answer{Model: c.Model.Name}
+	model := w.s.Setup.Models[c.Model.Name]
+	if w.s.Mode == PerStep {
+		model = w.s.Setup.Routed
+	}
+	if model == nil {
+		return nil, fmt.Errorf("there is no model %s", c.Model.Name)
+	}
+	hands := &tools{dir: tree.Dir, git: tree.gitDir(), jail: w.s.Jail, test: w.testCommand(tree.Dir)}
+	if hands.jail == nil {
+		hands.jail = &Jail{}
+	}
+	var shown []sdk.Attempt
+	if w.s.ShowFailures {
+		shown = c.Earlier
+	}
+	ctx = middleware.WithInfo(ctx, middleware.Info{QueryID: w.t.InstanceID, Group: w.t.Repo, Run: w.t.InstanceID})
+	patch := ""
+	accepted := func(ctx context.Context) bool {
+		// What cannot be read now is told when the attempt is over.
+		patch, err = tree.Diff(ctx)
+		return err == nil && w.accepted(ctx, patch, c.Model.Name)
+	}
+	t, runErr := w.s.Agent.run(ctx, model, hands, prompt(w.t, tree.Dir, shown), w.charge(c.Model, answer), accepted)
+	w.away += t.ModelTime + t.ToolTime
+	w.attempts = append(w.attempts, Attempt{Model: c.Model.Name, CostUSD: answer.CostUSD, Usage: answer.Usage, Trajectory: *t})
+	if runErr != nil {
+		return nil, &step.CallError{Err: runErr, Fatal: errors.Is(runErr, sdk.ErrBudgetExhausted), Usage: answer.Usage, CostUSD: answer.CostUSD}
+	}
+	if !t.Accepted {
+		if patch, err = tree.Diff(ctx); err != nil {
+			return nil, err
+		}
+	}
+	answer.Text = patch
+	answer.StopReason = "stop"
+	if costs, ok := w.s.Setup.Step.Cost.(*trajectoryCosts); ok {
+		costs.saw(c.Model.Name, answer.CostUSD)
+	}
+	w.sayf("%s made a patch of %d bytes in %d calls, %.6f USD", c.Model.Name, len(answer.Text), t.Turns, answer.CostUSD)
+	if w.s.Journal != nil {
+		if err := w.s.Journal.write(record{Attempt: &AttemptRecord{InstanceID: w.t.InstanceID, Key: key, Answer: *answer, Trajectory: *t}}); err != nil {
+			return nil, &step.CallError{Err: err, Fatal: true}
+		}
+	}
+	return answer, nil
+}
+
+// key names an attempt by all that it depends on: the model, and what it was shown.
+func (w *work) key(c *step.Call) string {
+	parts := []string{string(w.s.Mode), c.Model.Name, c.Model.Served}
+	if w.s.ShowFailures {
+		for _, a := range c.Earlier {
+			sum := sha256.Sum256([]byte(a.Answer.Text))
+			parts = append(parts, a.Answer.Model+":"+hex.EncodeToString(sum[:8]))
+		}
+	}
+	return strings.Join(parts, "/")
+}
+
+func (w *work) testCommand(dir string) []string {
+	switch {
+	case len(w.t.TestCommand) > 0:
+		return w.t.TestCommand
+	case len(w.s.TestCommand) > 0:
+		return w.s.TestCommand
+	}
+	return testCommand(dir)
+}
+
+// charge books the calls of one attempt.
+func (w *work) charge(m *sdk.Model, answer *sdk.Answer) Charge {
+	return func(promptBytes int) (func(*llms.ContentResponse, error) error, error) {
+		worst := 0.0
+		for _, c := range w.s.Setup.Step.Candidates {
+			if c.Model.Name == m.Name || w.s.Mode == PerStep {
+				worst = max(worst, step.WorstCostUSD(&c.Model, promptBytes, w.s.Agent.MaxOutputTokens))
+			}
+		}
+		settle, err := w.spend.reserve(worst)
+		if err != nil {
+			return nil, err
+		}
+		return func(r *llms.ContentResponse, err error) error {
+			usage, usd := sdk.Usage{}, sdk.SpentUSD(err)
+			switch {
+			case r == nil || err != nil:
+			case w.s.Setup.Cost != nil:
+				usage, usd = w.s.Setup.Cost(r)
+			default:
+				usage = Usage(r)
+				usd = m.Price.CostUSD(usage)
+			}
+			settle(usd)
+			answer.Usage = answer.Usage.Add(usage)
+			answer.CostUSD += usd
+			return w.paid(usd)
+		}, nil
+	}
+}
+
+// paid records money that is gone, whatever becomes of the attempt.
+func (w *work) paid(usd float64) error {
+	if w.s.Journal == nil || usd == 0 {
+		return nil
+	}
+	return w.s.Journal.write(record{Paid: &PaidRecord{InstanceID: w.t.InstanceID, USD: usd}})
+}

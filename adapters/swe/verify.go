@@ -1,0 +1,125 @@
+package swe
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/stepfall/stepfall/sdk"
+	"github.com/stepfall/stepfall/sdk/step"
+)
+
+// untouched asks the verifiers about an empty answer before a model is paid. It is
+// an error when none of them can judge here. The notes are for a person to read.
+// Verifiers that cost money are not asked.
+func (w *work) untouched(ctx context.Context, verifiers []step.Verifier) (notes []string, err error) {
+	asked, failing := 0, 0
+	var faults []error
+	for _, v := range verifiers {
+		if v.MaxCostUSD > 0 || !w.applies(v) {
+			continue
+		}
+		asked++
+		verdict, err := w.ask(ctx, v.Verifier, &sdk.VerifyRequest{Query: w.query, Answer: &sdk.Answer{}})
+		switch {
+		case ctx.Err() != nil:
+			return nil, ctx.Err()
+		case err != nil:
+			faults = append(faults, fmt.Errorf("%s: %w", v.Name, err))
+		case verdict.Outcome == sdk.Inconclusive:
+			faults = append(faults, fmt.Errorf("%s: %s", v.Name, verdict.Evidence))
+		case verdict.Score < 1:
+			failing++
+		}
+	}
+	switch {
+	case asked == 0 && !slices.ContainsFunc(verifiers, w.applies):
+		notes = append(notes, "no verifier judges this task: whatever the first model writes is taken")
+	case asked == 0:
+	case len(faults) == asked:
+		return nil, fmt.Errorf("no verifier can judge the repository, so no model was called: %w", errors.Join(faults...))
+	case failing == 0:
+		notes = append(notes, "every test passes before anything is changed: the tests cannot tell a right patch from a wrong one")
+	}
+	return notes, nil
+}
+
+// accepted reports whether every verifier that judges the model's patches passes
+// the patch. Verifiers that cost money are not asked before the attempt is
+// over, and those that cannot be asked accept nothing.
+func (w *work) accepted(ctx context.Context, patch, model string) bool {
+	passed := false
+	for _, v := range w.verifiers {
+		if (v.Models != nil && !slices.Contains(v.Models, model)) || !w.applies(v) {
+			continue
+		}
+		if v.MaxCostUSD > 0 {
+			return false
+		}
+		verdict, err := v.Verifier.Verify(ctx, &sdk.VerifyRequest{Query: w.query, Answer: &sdk.Answer{Model: model, Text: patch}})
+		if err != nil || verdict == nil || verdict.Outcome != sdk.Passed {
+			return false
+		}
+		passed = true
+	}
+	return passed
+}
+
+// verifier is v as the step engine and the agent ask it: an empty patch is rejected
+// without it, each patch is judged once, and what it costs is booked.
+func (w *work) verifier(v *step.Verifier) sdk.Verifier {
+	known := map[string]*sdk.Verdict{}
+	return sdk.VerifierFunc(func(ctx context.Context, req *sdk.VerifyRequest) (*sdk.Verdict, error) {
+		if strings.TrimSpace(req.Answer.Text) == "" {
+			return &sdk.Verdict{Outcome: sdk.Failed, Evidence: "nothing was changed"}, nil
+		}
+		if verdict := known[req.Answer.Text]; verdict != nil {
+			return verdict, nil
+		}
+		settle := func(float64) {}
+		if v.MaxCostUSD > 0 {
+			if settle, w.broke = w.spend.reserve(v.MaxCostUSD); w.broke != nil {
+				return nil, w.broke
+			}
+		}
+		verdict, err := w.ask(ctx, v.Verifier, req)
+		usd := sdk.SpentUSD(err)
+		if err == nil {
+			usd = verdict.CostUSD
+		}
+		settle(usd)
+		w.judgedUSD += usd
+		if err := errors.Join(err, w.paid(usd)); err != nil {
+			return nil, err
+		}
+		if verdict.Outcome == sdk.Passed && v.MaxCostUSD == 0 {
+			// The tests decide, a flaky one among them or not: a dearer model's patch
+			// would meet the same flaky test. The evidence names it.
+			accepted := *verdict
+			accepted.Confidence = 0
+			verdict = &accepted
+		}
+		if verdict.Outcome != sdk.Inconclusive {
+			known[req.Answer.Text] = verdict
+		}
+		w.sayf("%s: %s", req.Answer.Model, verdict.Outcome)
+		return verdict, nil
+	})
+}
+
+// applies reports whether a verifier judges patches of this task.
+func (w *work) applies(v step.Verifier) bool { return v.Applies == nil || v.Applies(w.query) }
+
+// ask asks a verifier and counts the time.
+func (w *work) ask(ctx context.Context, v sdk.Verifier, req *sdk.VerifyRequest) (*sdk.Verdict, error) {
+	start := time.Now()
+	defer func() { w.away += time.Since(start) }()
+	verdict, err := v.Verify(ctx, req)
+	if err == nil && verdict == nil {
+		err = errors.New("no verdict and no error")
+	}
+	return verdict, err
+}

@@ -1,0 +1,51 @@
+package verify_test
+
+import (
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/stepfall/stepfall/plugins/verifier-tests/internal/verify"
+	"github.com/stepfall/stepfall/sdk"
+)
+
+// An empty answer says how the tree does before anything is changed.
+func TestEmptyAnswerTellsOfTheUntouchedTree(t *testing.T) {
+	mended := with(map[string]string{"calc/add.go": strings.Replace(goTree["calc/add.go"], "a - b", "a + b", 1)})
+	broken := with(map[string]string{"calc/add.go": "package calc\n\nfunc Add() {\n"})
+	for _, test := range []struct {
+		name  string
+		files map[string]string
+		want  sdk.Outcome
+		score float64
+		says  string
+	}{
+		{"some fail", goTree, sdk.Failed, 0.5, "1 of 2 tests pass on the untouched tree"},
+		{"all pass", mended, sdk.Failed, 1, "2 of 2 tests pass on the untouched tree"},
+		{"does not compile", broken, sdk.Failed, 0, "syntax error"},
+		{"no Go", pyTree, sdk.Inconclusive, 0, "the command cannot test it"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			verdict := judge(t, goVerifier(t, verify.Config{}), &sdk.Query{WorkDir: write(t, test.files)}, "")
+			if verdict.Outcome != test.want || verdict.Score != test.score || !strings.Contains(verdict.Evidence, test.says) {
+				t.Errorf("%s, score %g; want %s, score %g, with %q", verdict.Outcome, verdict.Score, test.want, test.score, test.says)
+			}
+		})
+	}
+}
+
+func TestPythonWithoutPytestCannotJudge(t *testing.T) {
+	python := find(t, "/usr/bin/python3", "-c", "pass")
+	// A python that does not look for installed packages.
+	dir := t.TempDir()
+	shim := dir + "/python3"
+	if err := os.WriteFile(shim, []byte("#!/bin/sh\nexec "+python+" -S \"$@\"\n"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	v := open(t, verify.Config{Command: []string{shim, "-m", "pytest"}, ReadOnly: []string{dir}})
+	for _, answer := range []string{"", pyRight} {
+		if verdict := judge(t, v, &sdk.Query{WorkDir: write(t, pyTree)}, answer); verdict.Outcome != sdk.Inconclusive || !strings.Contains(verdict.Evidence, "No module named pytest") {
+			t.Errorf("%q: %s", answer, verdict.Outcome)
+		}
+	}
+}

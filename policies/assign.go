@@ -74,7 +74,7 @@ func (l *loader) assignSecret(a *argument, v value, result cty.Value, secret *se
 
 func (l *loader) assignPlain(a *argument, v value, result cty.Value, seconds bool, dst reflect.Value) bool {
 	wrong := func() bool {
-		l.complain(v.at, fmt.Sprintf("%s takes %s", a.name, l.expects(a)), "This is "+typeName(result.Type())+".", "")
+		l.complain(v.at, fmt.Sprintf("%s takes %s", a.name, l.expects(a)), "This is "+typeName(result.Type())+".", a.unquoted(result))
 		return false
 	}
 	switch t := result.Type(); a.kind {
@@ -111,7 +111,7 @@ func (l *loader) assignPlain(a *argument, v value, result cty.Value, seconds boo
 			break
 		}
 		if n != math.Trunc(n) || math.Abs(n) > 1e15 {
-			l.complain(v.at, a.name+" is not a whole number", "", "")
+			l.complain(v.at, a.name+" is not a whole number", "It takes "+a.kind.article()+a.limits()+".", "")
 			return false
 		}
 		dst.SetInt(int64(n))
@@ -158,7 +158,7 @@ func (l *loader) assignDuration(a *argument, v value, result cty.Value, seconds 
 	case t == cty.Number && seconds:
 		n, _ := result.AsBigFloat().Float64()
 		if math.Abs(n) > math.MaxInt64/2e9 {
-			l.complain(v.at, a.name+" is too long", "", "")
+			l.complain(v.at, a.name+" is too long", "No duration is longer than 146 years.", "")
 			return false
 		}
 		d = time.Duration(n * float64(time.Second))
@@ -194,13 +194,13 @@ func (l *loader) assignTexts(a *argument, v value, result cty.Value, dst reflect
 		if element.Type() != cty.String || element.IsNull() {
 			return wrong()
 		}
-		text := element.AsString()
+		text, at := element.AsString(), v.element(len(list))
 		if len(a.oneOf) > 0 && !slices.Contains(a.oneOf, text) {
-			l.complain(v.at, fmt.Sprintf("%s cannot hold %q", a.name, text), "", choose(text, a.oneOf))
+			l.complain(at, fmt.Sprintf("%s cannot hold %q", a.name, text), "", choose(text, a.oneOf))
 			return false
 		}
 		if slices.Contains(list, text) {
-			l.complain(v.at, fmt.Sprintf("%s holds %q twice", a.name, text), "", "")
+			l.complain(at, fmt.Sprintf("%s holds %q twice", a.name, text), "", "Remove one of the two.")
 			return false
 		}
 		list = append(list, text)
@@ -226,7 +226,7 @@ func (l *loader) assignNumbers(a *argument, v value, result cty.Value, dst refle
 			}
 		}
 		if len(list) == 0 {
-			l.complain(v.at, a.name+" is an empty list", "", "")
+			l.complain(v.at, a.name+" is an empty list", "", "Leave the line out for the default, or write a number.")
 			return false
 		}
 	} else if !add(result) {
@@ -282,16 +282,37 @@ func (l *loader) expects(a *argument) string {
 	return a.kind.article() + a.limits()
 }
 
+// unquoted returns a hint for who put a number, or true and false, into quotes.
+func (a *argument) unquoted(given cty.Value) string {
+	if given.Type() != cty.String || given.IsNull() {
+		return ""
+	}
+	text := given.AsString()
+	fits := false
+	switch a.kind {
+	case kindWhole, kindNumber, kindNumbers:
+		fits = numeric.MatchString(text)
+	case kindBool:
+		fits = text == "true" || text == "false"
+	default:
+	}
+	if !fits {
+		return ""
+	}
+	return fmt.Sprintf("Write it without quotes: %s = %s.", a.name, text)
+}
+
+// limits returns the range of a number: " of at least 0", " from 1 to 20", " above 0".
 func (a *argument) limits() string {
-	low, high := "", ""
-	if a.min != nil {
-		low = fmt.Sprintf("from %v", *a.min)
+	switch {
+	case a.min != nil && a.max != nil:
+		return fmt.Sprintf(" from %v to %v", *a.min, *a.max)
+	case a.above != nil && a.max != nil:
+		return fmt.Sprintf(" above %v and at most %v", *a.above, *a.max)
+	case a.above != nil:
+		return fmt.Sprintf(" above %v", *a.above)
+	case a.min != nil:
+		return fmt.Sprintf(" of at least %v", *a.min)
 	}
-	if a.above != nil {
-		low = fmt.Sprintf("above %v", *a.above)
-	}
-	if a.max != nil {
-		high = fmt.Sprintf("up to %v", *a.max)
-	}
-	return strings.TrimRight(" "+strings.TrimSpace(low+" "+high), " ")
+	return ""
 }

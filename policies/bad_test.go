@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"golang.org/x/tools/txtar"
@@ -59,7 +60,7 @@ func badPolicy(t *testing.T, file string) {
 		t.Fatal(err)
 	}
 	t.Chdir(t.TempDir())
-	o := policies.LoadOptions{Env: []string{"OPENAI_API_KEY=sk-planted-secret-0123456789"}, Schemas: schemas}
+	o := policies.LoadOptions{Env: []string{"OPENAI_API_KEY=sk-planted-secret-0123456789"}, Schemas: schemas, Today: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)}
 	want := ""
 	for _, f := range archive.Files {
 		lines := strings.Split(strings.TrimSpace(string(f.Data)), "\n")

@@ -1,8 +1,6 @@
 package policies
 
-import (
-	"fmt"
-)
+import "fmt"
 
 // budget checks that the caps leave room for something.
 func (l *loader) budget(p *Policy) {
@@ -49,7 +47,7 @@ func (l *loader) budget(p *Policy) {
 		}
 		for _, inner := range caps[:i] {
 			if inner.usd > c.usd {
-				l.warn(l.place("budget", inner.name), fmt.Sprintf("%s can never be reached", inner.name), fmt.Sprintf("%s is lower: %s.", c.name, number(c.usd)), "")
+				l.warn(l.place("budget", inner.name), fmt.Sprintf("%s can never be reached", inner.name), fmt.Sprintf("%s is lower: %s.", c.name, number(c.usd)), fmt.Sprintf("Lower %s, raise %s, or remove one of the two.", inner.name, c.name))
 			}
 		}
 	}
@@ -57,12 +55,12 @@ func (l *loader) budget(p *Policy) {
 		for _, m := range p.Models {
 			if m.MaxOutputTokens == 0 && !m.Price.Free && m.Provider != "" {
 				l.complain(l.blockOrigin([]string{"model", m.Name}), fmt.Sprintf("model %q has no longest answer", m.Name),
-					"A cap reserves the worst case of each call, which is unknown without it.", "Add max_output_tokens.")
+					"A cap reserves the worst case of each call, which is unknown without it.", "Add max_output_tokens = ... to the model; calls then ask for no longer answer.")
 			}
 		}
 	}
 	if b.TenantPeriod > 0 && b.TenantUSD == 0 && len(b.Tenants) == 0 {
-		l.warn(l.place("budget", "tenant_period"), "tenant_period without tenant_usd", "", "")
+		l.warn(l.place("budget", "tenant_period"), "tenant_period has no effect", "No tenant has a cap.", "Add tenant_usd = ... or a tenant block, or remove the line.")
 	}
 }
 

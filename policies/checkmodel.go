@@ -14,13 +14,8 @@ func (l *loader) model(p *Policy, m *Model) {
 	}
 	path := []string{"model", m.Name}
 	key := m.Provider + "/" + m.Served
-	var facts *Catalog
-	for i := range p.Catalog {
-		if p.Catalog[i].Name == key {
-			facts = &p.Catalog[i]
-		}
-	}
-	priced := l.header(append(slices.Clone(path), "price")).first > 0
+	facts := p.facts(m)
+	priced := l.priced(m)
 	if facts != nil {
 		l.complete(m, facts, priced, path)
 	} else if !priced && m.Provider != "" {
@@ -48,10 +43,11 @@ func (l *loader) model(p *Policy, m *Model) {
 	}
 	if m.ContextTokens > 0 && m.MaxOutputTokens > m.ContextTokens {
 		l.complain(l.place(append(slices.Clone(path), "max_output_tokens")...), fmt.Sprintf("model %q answers longer than its context", m.Name),
-			fmt.Sprintf("max_output_tokens is %d, context_tokens %d: prompt and answer together.", m.MaxOutputTokens, m.ContextTokens), "")
+			fmt.Sprintf("max_output_tokens is %d, context_tokens %d: prompt and answer together.", m.MaxOutputTokens, m.ContextTokens),
+			"Raise context_tokens, or lower max_output_tokens.")
 	}
 	if m.Provider == "go" && (m.BaseURL != "" || m.APIKey.Name() != "") {
-		l.warn(l.blockOrigin(path), fmt.Sprintf("base_url and api_key of model %q are not used", m.Name), `A model with the provider "go" is handed over by the application.`, "")
+		l.warn(l.blockOrigin(path), fmt.Sprintf("base_url and api_key of model %q are not used", m.Name), `A model with the provider "go" is handed over by the application.`, "Remove them, or name the provider that serves the model.")
 	}
 	for _, d := range append([]Deployment{{BaseURL: m.BaseURL}}, m.Deployments...) {
 		where := append(slices.Clone(path), "base_url")
@@ -84,7 +80,7 @@ func (l *loader) prices(m *Model, path []string) {
 		case given:
 			l.complain(l.place(at...), fmt.Sprintf("%s of model %q is 0", one.name, m.Name), "", "If the model really costs nothing, say free = true instead of prices.")
 		default:
-			l.complain(l.place(at...), fmt.Sprintf("model %q has no %s", m.Name, one.name), "", "If the model really costs nothing, say free = true instead of prices.")
+			l.complain(l.place(at...), fmt.Sprintf("model %q has no %s", m.Name, one.name), "", "Add it to the price block. If the model really costs nothing, say free = true instead of prices.")
 		}
 	}
 }

@@ -33,7 +33,7 @@ func (l *loader) decode(b *block, tree map[string]any, dst reflect.Value, path [
 		id, given := tree[a.name].(leaf)
 		if given && !a.applies(label) {
 			l.complain(l.values[id].at, fmt.Sprintf("%s means nothing to the strategy %s", a.name, label), "",
-				fmt.Sprintf("It belongs to %s.", strings.Join(a.kinds, ", ")))
+				fmt.Sprintf("Remove it, or choose a strategy that has it: %s.", strings.Join(a.kinds, ", ")))
 			continue
 		}
 		if !given {
@@ -192,6 +192,14 @@ func (l *loader) blockOrigin(path []string) origin {
 func (l *loader) place(path ...string) origin {
 	if id, ok := l.places[strings.Join(path, delim)]; ok {
 		return l.values[id].at
+	}
+	return l.blockOrigin(path)
+}
+
+// element returns where the element i of the list at path was written, or the list.
+func (l *loader) element(i int, path ...string) origin {
+	if id, ok := l.places[strings.Join(path, delim)]; ok {
+		return l.values[id].element(i)
 	}
 	return l.blockOrigin(path)
 }

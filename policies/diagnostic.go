@@ -226,41 +226,6 @@ func isOverlay(file string) bool {
 	return strings.HasPrefix(file, "env "+envPrefix) || strings.HasPrefix(file, "--set")
 }
 
-// syntax records what HCL itself found wrong. What people do wrong most is said
-// in our words, and what only follows from it is left out.
-func (l *loader) syntax(diags hcl.Diagnostics, where string) {
-	for _, d := range diags {
-		if d.Subject != nil {
-			at := origin{rng: *d.Subject, where: where}
-			name := string(at.rng.SliceBytes(l.sources[at.rng.Filename]))
-			switch d.Summary {
-			case "Attribute redefined":
-				l.complain(at, name+" is set twice", "", "Remove one of the two.")
-				continue
-			case "Invalid single-argument block definition":
-				l.complain(at, "a block on one line holds one argument", "", "Put each argument on a line of its own, and the closing brace too.")
-				continue
-			case "Unclosed configuration block":
-				l.complain(at, "this block is never closed", "", "Add } at its end. When it has one, a brace within it is missing.")
-				continue
-			case "Invalid multi-line string", "Unterminated template string":
-				l.complain(at, "this text has no closing quote", "", `Add " before the end of the line.`)
-				return
-			}
-		}
-		at := origin{where: where}
-		if d.Subject != nil {
-			at.rng = *d.Subject
-		}
-		s := Error
-		if d.Severity == hcl.DiagWarning {
-			s = Warning
-		}
-		summary := strings.ToLower(d.Summary[:min(1, len(d.Summary))]) + d.Summary[min(1, len(d.Summary)):]
-		l.report(s, at, summary, d.Detail, "")
-	}
-}
-
 var (
 	// secretArgument finds text written as the value of something that sounds like a key.
 	secretArgument = regexp.MustCompile(`(?i)([\w-]*(?:api_?key|token|secret|passw|credential)[\w-]*"?\]?\s*[=:]\s*)("(?:[^"\\]|\\.)*"?|'[^']*'?|[^\s"'(\[{#]{8,})`)

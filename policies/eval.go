@@ -13,6 +13,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/hashicorp/hcl/v2"
+	"github.com/hashicorp/hcl/v2/hclsyntax"
 	"github.com/zclconf/go-cty/cty"
 	"github.com/zclconf/go-cty/cty/function"
 	"github.com/zclconf/go-cty/cty/function/stdlib"
@@ -134,6 +135,7 @@ func (l *loader) scope(dir string) *hcl.EvalContext {
 func (l *loader) evalLocals(tree map[string]any) {
 	l.locals = map[string]cty.Value{}
 	states := map[string]int{} // 1: being worked out, 2: done
+	var open []string          // those being worked out, the outermost first
 	var visit func(name string)
 	visit = func(name string) {
 		id, ok := tree[name].(leaf)
@@ -142,15 +144,17 @@ func (l *loader) evalLocals(tree map[string]any) {
 		}
 		v := l.values[id]
 		if states[name] == 1 {
-			l.complain(v.at, fmt.Sprintf("local %s needs itself", name), "", "")
+			l.complain(v.at, fmt.Sprintf("local %s needs itself", name), strings.Join(append(open[slices.Index(open, name):], name), " -> "), "Give one of them a value of its own.")
 			return
 		}
 		states[name] = 1
+		open = append(open, name)
 		l.locals[name] = cty.DynamicVal
 		for _, used := range localsOf(v.expr) {
 			visit(used)
 		}
 		states[name] = 2
+		open = open[:len(open)-1]
 		if result, ok := l.eval(v, tree); ok {
 			l.locals[name] = result
 		} else {
@@ -243,15 +247,29 @@ func (l *loader) evaluation(diags hcl.Diagnostics, v value) {
 			}
 			l.complain(at, fmt.Sprintf("there is no function %q", name), "", hint)
 		case "Error in function call", "Invalid function argument":
-			detail := d.Detail
-			if _, rest, ok := strings.Cut(detail, "parameter: "); ok {
-				detail = rest
-			}
-			l.complain(at, "the function cannot do this", strings.ToUpper(detail[:min(1, len(detail))])+detail[min(1, len(detail)):], "")
+			l.failedCall(d, at)
 		default:
 			l.syntax(hcl.Diagnostics{d}, v.at.where)
 		}
 	}
+}
+
+// failedCall reports a function that refused its arguments, in the function's words.
+func (l *loader) failedCall(d *hcl.Diagnostic, at origin) {
+	why := d.Detail
+	for _, lead := range []string{"parameter: ", "failed: "} {
+		if _, rest, ok := strings.Cut(why, lead); ok {
+			why = rest
+		}
+	}
+	called, hint := "function", ""
+	if call, ok := hcl.DiagnosticExtra[hclsyntax.FunctionCallDiagExtra](d); ok {
+		called = call.CalledFunctionName()
+	}
+	if called == "file" {
+		hint = "Paths are relative to the file that names them."
+	}
+	l.complain(at, called+": "+strings.TrimSuffix(why, "."), "", hint)
 }
 
 func sortedKeys[V any](m map[string]V) []string {

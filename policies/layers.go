@@ -31,6 +31,16 @@ type value struct {
 	layer string
 }
 
+// element returns the place of an element of a list that is written out, or of the
+// whole value.
+func (v value) element(i int) origin {
+	at := v.at
+	if list, ok := v.expr.(*hclsyntax.TupleConsExpr); ok && i < len(list.Exprs) {
+		at.rng = list.Exprs[i].Range()
+	}
+	return at
+}
+
 // header is the opening line of a block. Koanf's maps lose the order of blocks
 // and the places of empty ones, so both are kept here.
 type header struct {
@@ -259,10 +269,22 @@ func (l *loader) unknownArgument(at origin, name string, b *block) {
 	if hint == "" {
 		hint = didYouMean(name, b.blockNames())
 	}
+	if hint == "" {
+		hint = elsewhere(name, b)
+	}
 	if hint == "" && len(b.args) > 0 {
 		hint = "What there is here: " + strings.Join(b.argNames(), ", ") + "."
 	}
 	l.complain(at, fmt.Sprintf("unknown argument %q", name), "", hint)
+}
+
+// elsewhere returns a hint for what belongs to the top level, and stands in the block b.
+func elsewhere(name string, b *block) string {
+	top := language()
+	if b == top || top.block(name) == nil && top.arg(name) == nil && name != "locals" {
+		return ""
+	}
+	return fmt.Sprintf("It belongs to the top level of the file, outside of %s.", b.name)
 }
 
 func (l *loader) unknownBlock(at origin, name string, b *block) {
@@ -279,6 +301,9 @@ func (l *loader) unknownBlock(at origin, name string, b *block) {
 		if hint == fmt.Sprintf("Did you mean %q?", n) {
 			l.faulty[n] = true
 		}
+	}
+	if hint == "" {
+		hint = elsewhere(name, b)
 	}
 	if hint == "" && len(names) > 0 {
 		hint = "Blocks that there are here: " + strings.Join(names, ", ") + "."

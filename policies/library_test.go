@@ -1,7 +1,10 @@
 package policies_test
 
 import (
+	"slices"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/stepfall/stepfall/policies"
 	"github.com/stepfall/stepfall/sdk"
@@ -79,6 +82,13 @@ func TestCatalogue(t *testing.T) {
 		t.Fatalf("%d entries", len(p.Catalog))
 	}
 	for _, c := range p.Catalog {
+		provider, served, _ := strings.Cut(c.Name, "/")
+		if !slices.Contains([]string{"openai", "anthropic", "mistral"}, provider) || served == "" {
+			t.Errorf("%s: no policy can name it", c.Name)
+		}
+		if day, err := time.Parse(time.DateOnly, c.AsOf); err != nil || day.Year() < 2025 || day.After(time.Now()) || !strings.HasPrefix(c.Source, "https://") {
+			t.Errorf("%s: of %s from %s: %v", c.Name, c.AsOf, c.Source, err)
+		}
 		price := c.Price
 		if price.Input < 0.01 || price.Output < price.Input || price.Output > 200 || price.CachedInput > price.Input || price.CacheWrite != 0 && price.CacheWrite < price.Input {
 			t.Errorf("%s: price %+v", c.Name, price)
@@ -86,6 +96,44 @@ func TestCatalogue(t *testing.T) {
 		if c.ContextTokens < 8000 || c.MaxOutputTokens > c.ContextTokens || len(c.Capabilities) == 0 {
 			t.Errorf("%s: %+v", c.Name, c)
 		}
+	}
+}
+
+// Old prices are a warning, until the operator says that they hold or gives others.
+func TestOldPrices(t *testing.T) {
+	const rest = `
+model "small" {
+  provider = "openai"
+  served   = "gpt-4o-mini"
+}
+model "large" {
+  provider = "openai"
+  served   = "gpt-4o"
+  price {
+    input_usd_per_million  = 2.5
+    output_usd_per_million = 10
+  }
+}
+strategy "route" {
+  lambda = 1
+}
+`
+	later := time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
+	p := load(t, rest, policies.LoadOptions{Today: later})
+	if len(p.Warnings) != 1 || !strings.Contains(p.Warnings[0].Detail, "openai/gpt-4o-mini") || strings.Contains(p.Warnings[0].Detail, "openai/gpt-4o:") {
+		t.Errorf("warnings %v", p.Warnings)
+	}
+	for name, o := range map[string]policies.LoadOptions{
+		"young":    {Today: time.Date(2025, 9, 1, 0, 0, 0, 0, time.UTC)},
+		"no today": {},
+	} {
+		if p := load(t, rest, o); len(p.Warnings) > 0 {
+			t.Errorf("%s: %v", name, p.Warnings)
+		}
+	}
+	said := load(t, `catalog "openai/gpt-4o-mini" { as_of = "2029-12-01" }`+rest, policies.LoadOptions{Today: later})
+	if len(said.Warnings) > 0 || said.Models[0].Price.Output != 0.6 {
+		t.Errorf("price %v, warnings %v", said.Models[0].Price, said.Warnings)
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/hashicorp/hcl/v2"
 	"github.com/hashicorp/hcl/v2/hclsyntax"
@@ -34,6 +35,9 @@ type LoadOptions struct {
 	// CheckProfile checks the fitted profile at path against the policy and returns
 	// what does not match; nil checks only that the file is there.
 	CheckProfile func(path string, p *Policy) error
+	// Today, unless zero, is the day from which prices of the catalogue are old: a
+	// warning names those that were written down more than 18 months before it.
+	Today time.Time
 	// WithoutProfile ignores the fit block, for those who are about to make the profile.
 	WithoutProfile bool
 	// RequireSecrets makes an error of an environment variable that env() names
@@ -149,7 +153,7 @@ func (l *loader) catalog() {
 // asked for.
 func (l *loader) include(path string, at origin) {
 	if slices.Contains(l.open, path) {
-		l.complain(at, fmt.Sprintf("%s includes itself", path), strings.Join(append(slices.Clone(l.open), path), " -> "), "")
+		l.complain(at, fmt.Sprintf("%s includes itself", path), strings.Join(append(slices.Clone(l.open), path), " -> "), "Remove one of these includes.")
 		return
 	}
 	if slices.Contains(l.loaded, path) {
@@ -170,6 +174,9 @@ func (l *loader) include(path string, at origin) {
 		summary, hint := err.Error(), ""
 		if errors.Is(err, fs.ErrNotExist) {
 			summary = fmt.Sprintf("there is no file %s", path)
+			if len(l.open) > 0 {
+				hint = "Paths are relative to the file that includes."
+			}
 			if slices.Contains(Library(), strings.TrimSuffix(filepath.Base(path), ".hcl")) {
 				hint = fmt.Sprintf("The policy that ships with stepfall is called %q.", libraryPrefix+strings.TrimSuffix(filepath.Base(path), ".hcl"))
 			}
@@ -259,6 +266,9 @@ func (l *loader) policy(path string) (*Policy, error) {
 	p.secrets = func() []string { return secrets }
 	sum := sha256.New()
 	for _, s := range p.settings {
+		if s.Path[0] == "catalog" || s.Path[0] == "include" {
+			continue // what they bring is in the models that use it
+		}
 		fmt.Fprintf(sum, "%q=%s\n", s.Path, s.Value)
 	}
 	p.Checksum = hex.EncodeToString(sum.Sum(nil))

@@ -1,6 +1,7 @@
 package policies
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -62,7 +63,7 @@ func (l *loader) setting(text string) map[string]any {
 			tokens = append(tokens, step.Name)
 		case hcl.TraverseIndex:
 			if step.Key.Type() != cty.String {
-				l.complain(at, fmt.Sprintf("--set %s: labels are texts", left), "", "")
+				l.complain(at, fmt.Sprintf("--set %s: labels are texts", left), "", `Write model["gpt-4.1"].base_url.`)
 				return nil
 			}
 			tokens = append(tokens, step.Key.AsString())
@@ -156,7 +157,8 @@ func (l *loader) find(tokens []string, at origin, same func(given, key string) b
 		}
 		match := matching(b.blockNames(), token, same)
 		if len(match) == 0 {
-			l.complain(at, fmt.Sprintf("%s has no %q", within(path), token), "", didYouMean(token, append(b.argNames(), b.blockNames()...)))
+			names := append(b.argNames(), b.blockNames()...)
+			l.complain(at, fmt.Sprintf("%s has no %q", within(path), token), "", cmp.Or(didYouMean(token, names), "What there is here: "+strings.Join(names, ", ")+"."))
 			return nil, nil, false
 		}
 		b = b.block(match[0])

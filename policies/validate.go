@@ -1,6 +1,7 @@
 package policies
 
 import (
+	"cmp"
 	"fmt"
 	"os"
 	"slices"
@@ -21,6 +22,7 @@ func (l *loader) validate(p *Policy) {
 	for i := range p.Models {
 		l.model(p, &p.Models[i])
 	}
+	l.dates(p)
 	l.strategies(p, names)
 	l.budget(p)
 	l.fit(p)
@@ -32,9 +34,9 @@ func (l *loader) validate(p *Policy) {
 // references checks the names of models everywhere.
 func (l *loader) references(p *Policy, names []string) {
 	check := func(given []string, path ...string) {
-		for _, g := range given {
+		for i, g := range given {
 			if g != "" && !slices.Contains(names, g) && len(names) > 0 {
-				l.complain(l.place(path...), fmt.Sprintf("there is no model %q", g), "", choose(g, names))
+				l.complain(l.element(i, path...), fmt.Sprintf("there is no model %q", g), "", choose(g, names))
 			}
 		}
 	}
@@ -71,7 +73,8 @@ func (l *loader) strategies(p *Policy, names []string) {
 			l.strategy(p, m.Strategy, candidates, append(path, "strategy", m.Strategy.Kind))
 		}
 		if everything != "" {
-			l.warn(l.blockOrigin(path), fmt.Sprintf("match %q is never reached", m.Name), fmt.Sprintf("match %q has no conditions and comes before it.", everything), "")
+			l.warn(l.blockOrigin(path), fmt.Sprintf("match %q is never reached", m.Name), fmt.Sprintf("match %q has no conditions and comes before it.", everything),
+				fmt.Sprintf("Move it above match %q: the first that applies counts.", everything))
 		} else if m.When.Empty() {
 			everything = m.Name
 		}
@@ -102,11 +105,12 @@ func (l *loader) strategy(p *Policy, s *Strategy, candidates []string, path []st
 				"Add lambda = 0.5 (0 means quality at any cost), or fit { profile = ... }.")
 		}
 	}
-	for _, name := range s.Order {
+	for i, name := range s.Order {
 		if slices.Contains(candidates, name) || !slices.Contains(modelNames(p), name) {
 			continue
 		}
-		l.complain(at("order"), fmt.Sprintf("model %q is no candidate here", name), "", "The candidates of this match are "+strings.Join(candidates, ", ")+".")
+		l.complain(l.element(i, append(slices.Clone(path), "order")...), fmt.Sprintf("model %q is no candidate here", name),
+			"The candidates of this match are "+strings.Join(candidates, ", ")+".", "Take it out of order, or add it to models of the match.")
 	}
 	models := len(candidates)
 	if s.Order != nil {
@@ -117,10 +121,10 @@ func (l *loader) strategy(p *Policy, s *Strategy, candidates []string, path []st
 		if len(s.Threshold) > 0 {
 			argument = "threshold"
 		}
-		l.warn(at(argument), fmt.Sprintf("%s has %d values for %s", argument, n, plural(models, "model")), "The last ones are never used.", "")
+		l.warn(at(argument), fmt.Sprintf("%s has %d values for %s", argument, n, plural(models, "model")), "The last ones are never used.", "Remove them.")
 	}
 	if s.MaxDepth > models && models > 0 {
-		l.warn(at("max_depth"), fmt.Sprintf("max_depth is %d, and there are %s", s.MaxDepth, plural(models, "model")), "", "")
+		l.warn(at("max_depth"), fmt.Sprintf("max_depth is %d, and there are %s", s.MaxDepth, plural(models, "model")), "", "Lower it, or leave the line out: there is no limit then.")
 	}
 }
 
@@ -140,7 +144,7 @@ func (l *loader) fit(p *Policy) {
 	written := p.Fit.Profile
 	p.Fit.Profile = l.absolute(written)
 	if _, err := os.Stat(p.Fit.Profile); err != nil {
-		l.complain(at, fmt.Sprintf("there is no profile %s", written), "", "Make it: stepfall fit --policy ... --outcomes ... --budget ... --out "+written+".")
+		l.complain(at, fmt.Sprintf("there is no profile %s", written), "", fmt.Sprintf("Make it from recorded outcomes: stepfall fit --policy %s --outcomes FILE --budget USD --out %s.", p.Path, written))
 		return
 	}
 	if l.o.CheckProfile == nil || len(l.diags) > 0 && l.diags.HasErrors() {
@@ -166,10 +170,10 @@ func (l *loader) mode(p *Policy) {
 		*path = l.absolute(*path)
 	}
 	if p.Trajectory.ShowFailures && p.Trajectory.Unit == "step" {
-		l.warn(l.place("trajectory", "show_failures"), "show_failures has no effect", `With unit = "step" models share one attempt, so that there is no failed one to show.`, "")
+		l.warn(l.place("trajectory", "show_failures"), "show_failures has no effect", `With unit = "step" models share one attempt, so that there is no failed one to show.`, `Set unit = "attempt", or remove the line.`)
 	}
 	if p.Retry.MaxDelay < p.Retry.BaseDelay {
-		l.warn(l.place("retry", "max_delay"), "max_delay is shorter than base_delay", "", "")
+		l.warn(l.place("retry", "max_delay"), "max_delay is shorter than base_delay", fmt.Sprintf("No wait is longer than max_delay: %s.", p.Retry.MaxDelay), "Raise max_delay, or lower base_delay.")
 	}
 }
 
@@ -186,12 +190,12 @@ func (l *loader) unused(p *Policy) {
 			for _, v := range p.Verifiers {
 				names = append(names, v.Plugin)
 			}
-			l.warn(l.blockOrigin([]string{"plugin", g.Name}), fmt.Sprintf("plugin %q is not used", g.Name), "No estimator or verifier names it.", didYouMean(g.Name, names))
+			l.warn(l.blockOrigin([]string{"plugin", g.Name}), fmt.Sprintf("plugin %q is not used", g.Name), "No estimator or verifier names it.", cmp.Or(didYouMean(g.Name, names), "Name it by plugin = ... of an estimator or verifier, or remove the block."))
 		}
 	}
 	for _, name := range sortedKeys(l.localTree) {
 		if id, ok := l.localTree[name].(leaf); ok && !l.usedLocals[name] {
-			l.warn(l.values[id].at, fmt.Sprintf("local %q is not used", name), "", "")
+			l.warn(l.values[id].at, fmt.Sprintf("local %q is not used", name), "", fmt.Sprintf("Remove it, or use it as local.%s.", name))
 		}
 	}
 	for _, m := range p.Models {
@@ -200,7 +204,7 @@ func (l *loader) unused(p *Policy) {
 		}
 	}
 	if p.Mode != "shadow" && p.Shadow != nil {
-		l.warn(l.blockOrigin([]string{"shadow"}), "the shadow block has no effect", fmt.Sprintf("The mode is %s.", p.Mode), "")
+		l.warn(l.blockOrigin([]string{"shadow"}), "the shadow block has no effect", fmt.Sprintf("The mode is %s.", p.Mode), `Set mode = "shadow", or remove the block.`)
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -49,7 +50,7 @@ func (f *policyFlags) add(cmd *cobra.Command) {
 // load loads a policy for a command that calls no model; warnings are printed.
 func (f *policyFlags) load(s Streams, path string, o policies.LoadOptions) (*policies.Policy, error) {
 	o.Sets = f.sets
-	o.CheckProfile, o.WithoutSecrets = checkProfile, true
+	o.CheckProfile, o.WithoutSecrets, o.Today = checkProfile, true, time.Now()
 	p, err := policies.Load(path, o)
 	if err != nil {
 		return nil, err
@@ -87,7 +88,7 @@ that nothing is started when nothing changed.`,
 			var all policies.Diagnostics
 			bad := 0
 			for _, path := range args {
-				o := policies.LoadOptions{Sets: f.sets, CheckProfile: checkProfile, RequireSecrets: secrets}
+				o := policies.LoadOptions{Sets: f.sets, CheckProfile: checkProfile, RequireSecrets: secrets, Today: time.Now()}
 				if !noPlugins {
 					o.Schemas = pluginSchemas(cmd.Context())
 				}

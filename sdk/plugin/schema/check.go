@@ -64,7 +64,7 @@ func checkObject(fields []Field, config map[string]any, path []string) (map[stri
 		v, ok := config[f.Name]
 		if !ok || v == nil {
 			if f.Required {
-				ds = append(ds, Diagnostic{Path: at, Summary: "required argument is missing", Detail: f.hint()})
+				ds = append(ds, Diagnostic{Path: at, Summary: "required argument is missing", Detail: "add " + f.hint()})
 			} else if f.Default != nil {
 				out[f.Name] = f.Default
 			}
@@ -115,11 +115,37 @@ func nearest(name string, fields []Field) string {
 
 // hint says what a value of the field looks like.
 func (f *Field) hint() string {
-	text := "a " + f.Type
+	text := example(f.Type)
 	if f.Doc != "" {
 		text += ": " + f.Doc
 	}
 	return text
+}
+
+// example says what is written for a type.
+func example(typ string) string {
+	switch typ {
+	case "string":
+		return "a text in quotes"
+	case "bool":
+		return "true or false"
+	case "integer":
+		return "a whole number"
+	case "duration":
+		return `a duration such as "1.5s"`
+	case "list(string)":
+		return `a list such as ["a", "b"]`
+	case "map(string)":
+		return `a map such as { name = "a" }`
+	}
+	return article(typ) + " " + typ
+}
+
+func article(typ string) string {
+	if strings.ContainsAny(typ[:min(1, len(typ))], "aio") {
+		return "an"
+	}
+	return "a"
 }
 
 func (f *Field) check(v any, path []string) (any, Diagnostics) {
@@ -203,7 +229,7 @@ func (f *Field) checkBounds(v any, path []string) Diagnostics {
 
 func (f *Field) checkType(typ string, v any, path []string) (any, Diagnostics) {
 	wrong := func() (any, Diagnostics) {
-		return v, Diagnostics{{Path: path, Summary: fmt.Sprintf("%s is not a %s", f.show(v), typ), Detail: f.hint()}}
+		return v, Diagnostics{{Path: path, Summary: fmt.Sprintf("%s is not %s %s", f.show(v), article(typ), typ), Detail: "it takes " + f.hint()}}
 	}
 	if elem, ok := inner(typ, "list("); ok {
 		list, ok := v.([]any)

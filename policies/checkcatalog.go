@@ -1,0 +1,72 @@
+package policies
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+)
+
+// pricesLast is how long after their date the prices of the catalogue are taken as
+// they are: 18 months.
+const pricesLast = 548 * 24 * time.Hour
+
+// facts returns what the catalogue has about a model, or nil.
+func (p *Policy) facts(m *Model) *Catalog {
+	i := slices.IndexFunc(p.Catalog, func(c Catalog) bool { return c.Name == m.Provider+"/"+m.Served })
+	if i < 0 {
+		return nil
+	}
+	return &p.Catalog[i]
+}
+
+// priced reports whether the policy itself has a price for a model.
+func (l *loader) priced(m *Model) bool {
+	return l.header([]string{"model", m.Name, "price"}).first > 0
+}
+
+// dates checks the dates of the catalogue, and warns of old prices that are used.
+func (l *loader) dates(p *Policy) {
+	for _, c := range p.Catalog {
+		if _, err := time.Parse(time.DateOnly, c.AsOf); err != nil && c.AsOf != "" {
+			l.complain(l.place("catalog", c.Name, "as_of"), fmt.Sprintf("%q is no day", c.AsOf), "", `Write year, month and day: as_of = "2026-01-31".`)
+		}
+	}
+	if l.o.Today.IsZero() {
+		return
+	}
+	var old []string
+	var first *Model
+	var facts *Catalog
+	for i := range p.Models {
+		m := &p.Models[i]
+		c := p.facts(m)
+		if c == nil || l.priced(m) {
+			continue
+		}
+		day, err := time.Parse(time.DateOnly, c.AsOf)
+		if err != nil || l.o.Today.Sub(day) <= pricesLast {
+			continue
+		}
+		if first == nil {
+			first, facts = m, c
+		}
+		if line := fmt.Sprintf("%s: of %s, from %s", c.Name, c.AsOf, c.Source); !slices.Contains(old, line) {
+			old = append(old, line)
+		}
+	}
+	if first == nil {
+		return
+	}
+	l.warn(l.blockOrigin([]string{"model", first.Name}), fmt.Sprintf("%s more than 18 months old", plural(len(old), "price")+verb(len(old))),
+		strings.Join(old, "\n"),
+		fmt.Sprintf("Look there; when a price still holds, say so: catalog %q { as_of = %q }. A price block within it, or in the model, changes the price.",
+			facts.Name, l.o.Today.Format(time.DateOnly)))
+}
+
+func verb(n int) string {
+	if n == 1 {
+		return " is"
+	}
+	return " are"
+}

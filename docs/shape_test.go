@@ -79,6 +79,25 @@ func TestExamplesAreShort(t *testing.T) {
 	}
 }
 
+// No page of docs/ is left out: another one links to it.
+func TestPagesAreLinked(t *testing.T) {
+	linked := map[string]bool{}
+	for _, page := range pages(t) {
+		prose, _ := read(t, page)
+		for _, m := range linkPattern.FindAllStringSubmatch(prose, -1) {
+			target, _, _ := strings.Cut(m[1]+m[2], "#")
+			if to := filepath.Join(filepath.Dir(page), target); target != "" && to != page {
+				linked[to] = true
+			}
+		}
+	}
+	for _, page := range pages(t) {
+		if strings.HasPrefix(page, "docs"+string(filepath.Separator)) && !linked[page] {
+			t.Errorf("no page links to %s", page)
+		}
+	}
+}
+
 // Every picture is shown somewhere.
 func TestPicturesAreShown(t *testing.T) {
 	pictures, err := filepath.Glob("pictures/*.svg")

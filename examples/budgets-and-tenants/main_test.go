@@ -18,6 +18,6 @@ func Example() {
 		panic(err)
 	}
 	// Output:
-	// bronze: some refused true, within its cap true
-	// gold: some refused false, within its cap true
+	// bronze: steps refused true, cap held true
+	// gold: steps refused false, cap held true
 }

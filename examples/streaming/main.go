@@ -38,7 +38,11 @@ func run(ctx context.Context) error {
 		if _, err := llms.GenerateFromSinglePrompt(ctx, model, question, llms.WithStreamingFunc(show)); err != nil {
 			return err
 		}
-		fmt.Printf("\n  in %s\n", map[bool]string{true: "one piece", false: "several pieces"}[pieces == 1])
+		if pieces == 1 {
+			fmt.Println("\n  in one piece: it was held back until the decision")
+		} else {
+			fmt.Println("\n  in several pieces: it was shown live")
+		}
 	}
 	return nil
 }

@@ -19,7 +19,7 @@ func Example() {
 	}
 	// Output:
 	// Red, yellow and blue.
-	//   in one piece
+	//   in one piece: it was held back until the decision
 	// Bees sleep with their feet held.
-	//   in several pieces
+	//   in several pieces: it was shown live
 }

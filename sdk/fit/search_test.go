@@ -65,6 +65,9 @@ func TestTPEBeatsRandomSearch(t *testing.T) {
 // No search is worse than one value for all depths on what it was fitted to, and all
 // keep the budget, where ties are mixed by gamma too.
 func TestSearchesAreNeverWorseThanConstant(t *testing.T) {
+	if testing.Short() {
+		t.Skip("fits two dozen times")
+	}
 	table := drawn(100, 3, 4)
 	for _, name := range []string{cascade.NameIndex, cascade.NameCascadeRoute, cascade.NameThreshold} {
 		for _, verified := range []bool{false, true} {

@@ -120,6 +120,9 @@ var times = regexp.MustCompile(`[0-9.]+ µs`)
 func TestPresets(t *testing.T) {
 	for _, p := range paper.Presets() {
 		t.Run(p.Name, func(t *testing.T) {
+			if testing.Short() && p.Name != "swebench" {
+				t.Skip("one experiment is enough where tests take ten times as long")
+			}
 			page := run(t, p, 1)
 			body := page.Body.String()
 			for _, row := range rowsOf[p.Name] {

@@ -23,6 +23,9 @@ func project(t *testing.T, o scaffold.Options) string {
 
 // A new Go project builds offline, its tests pass, conformance among them.
 func TestGoProjects(t *testing.T) {
+	if testing.Short() {
+		t.Skip("builds projects and runs their tests")
+	}
 	for _, name := range []string{"verifier-words", "estimator-words"} {
 		t.Run(name, func(t *testing.T) {
 			dir := project(t, scaffold.Options{Name: name, Lang: "go", Source: scaffold.FindSource(".")})
@@ -40,6 +43,9 @@ func TestGoProjects(t *testing.T) {
 
 // So do those of a new Python project.
 func TestPythonProjects(t *testing.T) {
+	if testing.Short() {
+		t.Skip("runs the tests of projects, some of which wait")
+	}
 	interpreter, ok := scaffold.FindPython()
 	if !ok {
 		t.Skip("there is no python3 with grpcio, protobuf and cryptography")

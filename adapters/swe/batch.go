@@ -33,8 +33,9 @@ type Batch struct {
 // that were not begun, and Unfinished ones for those that were cut off. The error
 // says why not all were finished: the context ended, or the money is spent. A task that fails for a reason of its own has a result with
 // an Error. There are no results when a repository cannot be opened.
-func (b *Batch) Run(ctx context.Context, tasks []Task) ([]*Result, error) {
+func (b *Batch) Run(ctx context.Context, tasks []Task) (_ []*Result, err error) {
 	repos, err := b.open(ctx, tasks)
+	defer func() { err = errors.Join(err, closeAll(repos)) }()
 	if err != nil {
 		return nil, err
 	}
@@ -90,6 +91,16 @@ func (b *Batch) open(ctx context.Context, tasks []Task) (map[string]*Repository,
 		}
 	}
 	return repos, errors.Join(faults...)
+}
+
+func closeAll(repos map[string]*Repository) error {
+	var faults []error
+	for _, r := range repos {
+		if r != nil {
+			faults = append(faults, r.Close())
+		}
+	}
+	return errors.Join(faults...)
 }
 
 func (b *Batch) find(repo string) (string, error) {
@@ -173,6 +184,7 @@ func Summarise(results []*Result) Summary {
 // everything that is missing.
 func (b *Batch) Check(ctx context.Context, tasks []Task) (notes map[string][]string, err error) {
 	repos, err := b.open(ctx, tasks)
+	defer func() { err = errors.Join(err, closeAll(repos)) }()
 	if err != nil {
 		return nil, err
 	}

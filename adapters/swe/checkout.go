@@ -10,23 +10,28 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
+	"strconv"
 	"strings"
 	"sync"
-	"sync/atomic"
 )
 
-// Repository is a git repository whose commits are checked out for attempts. It is
-// safe for concurrent use, also by several processes.
+// Repository is a git repository whose commits are checked out for attempts. Work
+// trees are used again: only what an attempt changed is put back. It is safe for
+// concurrent use, also by several processes.
 type Repository struct {
 	dir   string
 	trees string
-	mu    sync.Mutex // git's own lock on the list of work trees does not wait
-	next  atomic.Int64
+
+	mu   sync.Mutex  // git's own lock on the list of work trees does not wait
+	made []*Checkout // all trees
+	idle []*Checkout // those that nobody uses
+	next int         // the last tree's number
 }
 
 // OpenRepository opens the repository at dir. Work trees are made under trees,
 // which belongs to this repository and this process; what an earlier process left
-// there is removed.
+// there is removed. The caller closes it.
 func OpenRepository(ctx context.Context, dir, trees string) (*Repository, error) {
 	top, err := git(ctx, dir, "rev-parse", "--show-toplevel")
 	if err != nil {
@@ -76,6 +81,18 @@ func (r *Repository) Commit(ctx context.Context, name string) (string, error) {
 // fullName matches the full name of a commit.
 var fullName = regexp.MustCompile(`^[0-9a-f]{40}([0-9a-f]{24})?$`)
 
+// Close removes the work trees and what git knows about them.
+func (r *Repository) Close() error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	var faults []error
+	for _, c := range r.made {
+		faults = append(faults, c.remove())
+	}
+	r.made, r.idle = nil, nil
+	return errors.Join(faults...)
+}
+
 // Checkout is a clean work tree of one commit.
 type Checkout struct {
 	Dir    string
@@ -86,11 +103,49 @@ type Checkout struct {
 	admin string
 }
 
-// Checkout makes a work tree of commit. The caller closes it.
+// Checkout gives out a work tree of commit. The caller closes it.
 func (r *Repository) Checkout(ctx context.Context, commit string) (*Checkout, error) {
-	dir := filepath.Join(r.trees, fmt.Sprintf("%d", r.next.Add(1)))
+	for {
+		c := r.take()
+		if c == nil {
+			return r.add(ctx, commit)
+		}
+		err := c.reset(ctx, commit)
+		if err == nil {
+			return c, nil
+		}
+		// What an attempt left cannot be put back: another tree takes its place.
+		r.mu.Lock()
+		r.made = slices.DeleteFunc(r.made, func(made *Checkout) bool { return made == c })
+		fault := c.remove()
+		r.mu.Unlock()
+		if ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
+		if fault != nil {
+			return nil, errors.Join(err, fault)
+		}
+	}
+}
+
+// take returns an idle tree, or nil.
+func (r *Repository) take() *Checkout {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	if len(r.idle) == 0 {
+		return nil
+	}
+	c := r.idle[len(r.idle)-1]
+	r.idle = r.idle[:len(r.idle)-1]
+	return c
+}
+
+// add makes a work tree.
+func (r *Repository) add(ctx context.Context, commit string) (*Checkout, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.next++
+	dir := filepath.Join(r.trees, strconv.Itoa(r.next))
 	if _, err := git(ctx, r.dir, "worktree", "add", "--quiet", "--detach", "--force", dir, commit); err != nil {
 		return nil, fmt.Errorf("making a work tree: %w", err)
 	}
@@ -102,23 +157,45 @@ func (r *Repository) Checkout(ctx context.Context, commit string) (*Checkout, er
 	if filepath.Base(filepath.Dir(admin)) != "worktrees" {
 		return nil, fmt.Errorf("making a work tree: git keeps it in %s", admin)
 	}
-	return &Checkout{Dir: dir, Commit: commit, repo: r, admin: admin}, nil
+	c := &Checkout{Dir: dir, Commit: commit, repo: r, admin: admin}
+	r.made = append(r.made, c)
+	return c, nil
+}
+
+// reset puts the tree back to a commit: nothing stays of what was written there,
+// ignored files and git's own link included.
+func (c *Checkout) reset(ctx context.Context, commit string) error {
+	link := filepath.Join(c.Dir, ".git")
+	if err := os.RemoveAll(link); err != nil {
+		return err
+	}
+	if _, err := c.git(ctx, "reset", "--quiet", "--hard", commit); err != nil {
+		return err
+	}
+	if _, err := c.git(ctx, "clean", "--quiet", "-ffdx"); err != nil {
+		return err
+	}
+	c.Commit = commit
+	return os.WriteFile(link, []byte("gitdir: "+c.admin+"\n"), 0o644)
+}
+
+// git runs git on the tree. Where git's folder is, with the filters that its config
+// may name, is not asked of the tree.
+func (c *Checkout) git(ctx context.Context, args ...string) (string, error) {
+	return git(ctx, c.Dir, append([]string{"--git-dir=" + c.admin, "--work-tree=" + c.Dir}, args...)...)
 }
 
 // Diff returns what was changed in the tree as a patch, new files included, except
 // under the paths in leaveOut.
 func (c *Checkout) Diff(ctx context.Context, leaveOut ...string) (string, error) {
-	// Where git's folder is, with the filters that its config may name, is not
-	// asked of the tree either.
-	own := []string{"--git-dir=" + c.admin, "--work-tree=" + c.Dir}
-	if _, err := git(ctx, c.Dir, append(own, "add", "--all", "--intent-to-add", ".")...); err != nil {
+	if _, err := c.git(ctx, "add", "--all", "--intent-to-add", "."); err != nil {
 		return "", err
 	}
-	args := append(own, "diff", "--no-ext-diff", "--no-textconv", "--no-color", "--src-prefix=a/", "--dst-prefix=b/", c.Commit, "--", ".")
+	args := []string{"diff", "--no-ext-diff", "--no-textconv", "--no-color", "--src-prefix=a/", "--dst-prefix=b/", c.Commit, "--", "."}
 	for _, path := range leaveOut {
 		args = append(args, ":(exclude)"+path)
 	}
-	return git(ctx, c.Dir, args...)
+	return c.git(ctx, args...)
 }
 
 // Apply applies a patch to the tree.
@@ -134,10 +211,15 @@ func (c *Checkout) Apply(ctx context.Context, patch string) error {
 // gitDir is the repository's own folder.
 func (c *Checkout) gitDir() string { return filepath.Dir(filepath.Dir(c.admin)) }
 
-// Close removes the tree and what git knows about it.
-func (c *Checkout) Close() error {
+// Close gives the tree back.
+func (c *Checkout) Close() {
 	c.repo.mu.Lock()
 	defer c.repo.mu.Unlock()
+	c.repo.idle = append(c.repo.idle, c)
+}
+
+// remove removes the tree and what git knows about it.
+func (c *Checkout) remove() error {
 	if err := errors.Join(removeAll(c.Dir), os.RemoveAll(c.admin)); err != nil {
 		return fmt.Errorf("removing a work tree: %w", err)
 	}

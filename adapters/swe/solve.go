@@ -162,7 +162,8 @@ func (w *work) open(ctx context.Context) error {
 	}
 	if w.t.TestPatch != "" {
 		if err := w.judged.Apply(ctx, w.t.TestPatch); err != nil {
-			return errors.Join(fmt.Errorf("test_patch: %w", err), w.judged.Close())
+			w.judged.Close()
+			return fmt.Errorf("test_patch: %w", err)
 		}
 	}
 	w.query = &sdk.Query{
@@ -181,7 +182,7 @@ func (s *Solver) Check(ctx context.Context, repo *Repository, t *Task) (notes []
 	if err := w.open(ctx); err != nil {
 		return nil, err
 	}
-	defer func() { err = errors.Join(err, w.judged.Close()) }()
+	defer w.judged.Close()
 	return w.untouched(ctx, s.Setup.Step.Verifiers)
 }
 

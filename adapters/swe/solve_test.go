@@ -142,14 +142,26 @@ func (b *bench) repo(t *testing.T, name string) *swe.Repository {
 	return r
 }
 
+// solve solves a task and removes the work trees.
 func (b *bench) solve(t *testing.T, id string) *swe.Result {
 	t.Helper()
-	task := b.tasks[id]
-	r, err := b.solver.Solve(t.Context(), b.repo(t, task.Repo), task)
+	r, err := b.try(t, id)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return r
+}
+
+func (b *bench) try(t *testing.T, id string) (*swe.Result, error) {
+	t.Helper()
+	task := b.tasks[id]
+	repo := b.repo(t, task.Repo)
+	defer func() {
+		if err := repo.Close(); err != nil {
+			t.Error(err)
+		}
+	}()
+	return b.solver.Solve(t.Context(), repo, task)
 }
 
 // clean fails the test when the repository has work trees left.
@@ -230,8 +242,7 @@ func TestFailuresAreShownWhenWanted(t *testing.T) {
 func TestHardCapEndsTheTaskAndKeepsWhatWasDone(t *testing.T) {
 	b := newBench(t)
 	b.solver.Spend = &swe.Spend{CapUSD: 0.004}
-	task := b.tasks["ledger-04"]
-	r, err := b.solver.Solve(t.Context(), b.repo(t, "ledger"), task)
+	r, err := b.try(t, "ledger-04")
 	if !errors.Is(err, sdk.ErrBudgetExhausted) {
 		t.Fatalf("err = %v, result %+v", err, r)
 	}

@@ -63,7 +63,9 @@ func TestNotesTellWhenTestsCannotDecide(t *testing.T) {
 
 func (b *bench) check(t *testing.T, id string) []string {
 	t.Helper()
-	notes, err := b.solver.Check(t.Context(), b.repo(t, b.tasks[id].Repo), b.tasks[id])
+	repo := b.repo(t, b.tasks[id].Repo)
+	defer repo.Close()
+	notes, err := b.solver.Check(t.Context(), repo, b.tasks[id])
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -89,7 +91,7 @@ func TestPaidVerifiersAreBookedAndHeldToTheCap(t *testing.T) {
 	if attempts := r.Attempts[0].CostUSD; r.CostUSD != attempts+0.5 || b.solver.Spend.SpentUSD() != r.CostUSD {
 		t.Errorf("the task cost %g, its attempt %g, the run %g", r.CostUSD, attempts, b.solver.Spend.SpentUSD())
 	}
-	r, err := b.solver.Solve(t.Context(), b.repo(t, "ledger"), b.tasks["ledger-07"])
+	r, err := b.try(t, "ledger-07")
 	if !errors.Is(err, sdk.ErrBudgetExhausted) || !r.Unfinished {
 		t.Errorf("no money for the judge: %v, unfinished %t", err, r.Unfinished)
 	}

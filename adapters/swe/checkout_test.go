@@ -1,0 +1,149 @@
+package swe_test
+
+import (
+	"io/fs"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+
+	"github.com/stepfall/stepfall/adapters/swe"
+)
+
+// What an attempt leaves in a work tree is not there for the next one, however it
+// was left.
+func TestWorkTreesAreUsedAgainClean(t *testing.T) {
+	dir, outside := t.TempDir(), t.TempDir()
+	repo := filepath.Join(dir, "repo")
+	files := map[string]string{"a.txt": "one\n", "sub/b.txt": "two\n", "run.sh": "#!/bin/sh\n", ".gitignore": "*.tmp\n"}
+	for name, text := range files {
+		if err := os.MkdirAll(filepath.Dir(filepath.Join(repo, name)), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(repo, name), []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	shell(t, repo, "git init -q && git add . && git -c user.name=u -c user.email=u@example.com commit -qm first")
+	opened, err := swe.OpenRepository(t.Context(), repo, filepath.Join(dir, "trees"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer opened.Close()
+	head, err := opened.Commit(t.Context(), "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var first string
+	for name, left := range map[string]string{
+		"nothing":              "true",
+		"new and ignored":      "echo x > new.txt; echo x > cache.tmp; mkdir -p deep/er; echo x > deep/er/f",
+		"same size and time":   "touch -r a.txt t; echo ONE > a.txt; touch -r t a.txt; rm t",
+		"removed":              "rm -r a.txt sub",
+		"mode":                 "chmod +x run.sh",
+		"a repository":         "git init -q nested; echo x > nested/f",
+		"a link in place":      "rm -r sub; ln -s " + outside + " sub",
+		"git's link removed":   "rm .git",
+		"git's link elsewhere": "rm .git; ln -s " + outside + "/link .git",
+		"a folder .git":        "rm .git; mkdir .git; echo x > .git/config",
+		"index and commits":    "git add -A; echo y > y; git add y; git -c user.name=u -c user.email=u@example.com commit -qm second",
+		"no permissions":       "mkdir shut; echo x > shut/f; chmod 0 shut",
+	} {
+		t.Run(name, func(t *testing.T) {
+			tree, err := opened.Checkout(t.Context(), head)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if first == "" {
+				first = tree.Dir
+			}
+			shell(t, tree.Dir, left)
+			tree.Close()
+			again, err := opened.Checkout(t.Context(), head)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer again.Close()
+			if got := contents(t, again.Dir); !maps.Equal(got, files) {
+				t.Errorf("the tree holds %q", got)
+			}
+			if patch, err := again.Diff(t.Context()); err != nil || patch != "" {
+				t.Errorf("patch %q, %v", patch, err)
+			}
+			shell(t, again.Dir, "git rev-parse --verify HEAD && test ! -x run.sh")
+		})
+	}
+	if left := contents(t, outside); len(left) > 0 {
+		t.Errorf("written outside: %q", left)
+	}
+	if err := opened.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if left, _ := os.ReadDir(filepath.Join(repo, ".git", "worktrees")); len(left) > 0 {
+		t.Errorf("git still knows of %d work trees", len(left))
+	}
+	if _, err := os.Stat(first); err == nil {
+		t.Error("a work tree is left")
+	}
+}
+
+func TestWorkTreeIsUsedAgainAtAnotherCommit(t *testing.T) {
+	b := newBench(t)
+	repo := b.repo(t, "ledger")
+	defer repo.Close()
+	dirs := map[string]bool{}
+	for _, id := range []string{"ledger-01", "ledger-02", "ledger-01"} {
+		tree, err := repo.Checkout(t.Context(), b.tasks[id].BaseCommit)
+		if err != nil {
+			t.Fatal(err)
+		}
+		dirs[tree.Dir] = true
+		if tree.Commit != b.tasks[id].BaseCommit {
+			t.Errorf("commit %s, want %s", tree.Commit, b.tasks[id].BaseCommit)
+		}
+		if patch, err := tree.Diff(t.Context()); err != nil || patch != "" {
+			t.Errorf("%s: patch %q, %v", id, patch, err)
+		}
+		tree.Close()
+	}
+	if len(dirs) != 1 {
+		t.Errorf("%d work trees were made, want one", len(dirs))
+	}
+}
+
+func shell(t *testing.T, dir, script string) {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), "sh", "-ec", script)
+	cmd.Dir = dir
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("%s: %v\n%s", script, err, out)
+	}
+}
+
+// contents returns the regular files below dir, git's apart, and links as such.
+func contents(t *testing.T, dir string) map[string]string {
+	t.Helper()
+	found := map[string]string{}
+	err := filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
+		name, _ := filepath.Rel(dir, path)
+		switch {
+		case err != nil:
+			return err
+		case name == ".git" && entry.IsDir():
+			return filepath.SkipDir
+		case entry.IsDir() || name == ".git":
+			return nil
+		case entry.Type()&fs.ModeSymlink != 0:
+			found[name] = "link"
+			return nil
+		}
+		data, err := os.ReadFile(path)
+		found[name] = string(data)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return found
+}

@@ -175,7 +175,7 @@ func (q *search) relax() {
 		return
 	}
 	low, high := 0.0, 1.0
-	for range 12 {
+	for range 6 {
 		q.size = 0.5 * (low + high)
 		if q.descend() > float64(q.room) {
 			low = q.size

@@ -18,7 +18,7 @@ func (l *loader) model(p *Policy, m *Model) {
 	priced := l.priced(m)
 	if facts != nil {
 		l.complete(m, facts, priced, path)
-	} else if !priced && m.Provider != "" {
+	} else if !priced && m.Provider != "" && !l.faulty[strings.Join(path, delim)] {
 		near := make([]string, 0, len(p.Catalog))
 		for _, c := range p.Catalog {
 			near = append(near, c.Name)

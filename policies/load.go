@@ -176,6 +176,8 @@ func (l *loader) include(path string, at origin) {
 			summary = fmt.Sprintf("there is no file %s", path)
 			if len(l.open) > 0 {
 				hint = "Paths are relative to the file that includes."
+			} else {
+				hint = "stepfall policy init writes a first policy."
 			}
 			if slices.Contains(Library(), strings.TrimSuffix(filepath.Base(path), ".hcl")) {
 				hint = fmt.Sprintf("The policy that ships with stepfall is called %q.", libraryPrefix+strings.TrimSuffix(filepath.Base(path), ".hcl"))

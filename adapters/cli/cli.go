@@ -82,5 +82,38 @@ func newRoot(s Streams) *cobra.Command {
 		newFitCommand(s),
 		newVersionCommand(s),
 	)
+	for _, cmd := range root.Commands() {
+		explainUsage(cmd)
+	}
 	return root
+}
+
+// explainUsage makes a wrong number of arguments and an unknown subcommand errors of
+// usage that say what is right. Cobra prints the help of a group for any subcommand
+// that it does not know, and reports success.
+func explainUsage(cmd *cobra.Command) {
+	if args := cmd.Args; args != nil {
+		cmd.Args = func(cmd *cobra.Command, given []string) error {
+			if args(cmd, given) == nil {
+				return nil
+			}
+			return usage("%s given\nUsage: %s\nSee '%s --help'", count(len(given), "argument"), cmd.UseLine(), cmd.CommandPath())
+		}
+	}
+	if cmd.HasSubCommands() && !cmd.Runnable() {
+		cmd.SuggestionsMinimumDistance = 2
+		cmd.RunE = func(cmd *cobra.Command, given []string) error {
+			if len(given) == 0 {
+				return cmd.Help()
+			}
+			text := fmt.Sprintf("unknown command %q for %q", given[0], cmd.CommandPath())
+			if near := cmd.SuggestionsFor(given[0]); len(near) > 0 {
+				text += fmt.Sprintf("\nDid you mean %q?", near[0])
+			}
+			return usage("%s\nSee '%s --help'", text, cmd.CommandPath())
+		}
+	}
+	for _, sub := range cmd.Commands() {
+		explainUsage(sub)
+	}
 }

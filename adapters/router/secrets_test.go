@@ -3,6 +3,7 @@ package router_test
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -15,7 +16,12 @@ import (
 
 	"github.com/hashicorp/go-hclog"
 	"github.com/tmc/langchaingo/llms"
+	sdkmetric "go.opentelemetry.io/otel/sdk/metric"
+	"go.opentelemetry.io/otel/sdk/metric/metricdata"
+	sdktrace "go.opentelemetry.io/otel/sdk/trace"
+	"go.opentelemetry.io/otel/sdk/trace/tracetest"
 
+	"github.com/stepfall/stepfall/adapters/otel"
 	"github.com/stepfall/stepfall/adapters/router"
 	"github.com/stepfall/stepfall/middleware"
 	"github.com/stepfall/stepfall/policies"
@@ -86,7 +92,8 @@ func (loose) QualityEstimator(string, string, map[string]any) (sdk.QualityEstima
 }
 
 // Keys of the policy do not come out of a router, whatever servers and plugins do
-// with them: not in traces, not in their file, not in the log.
+// with them: not in traces, not in their file, not in the log, not in what
+// OpenTelemetry exports of them.
 func TestPlantedSecretsNeverLeaveTheRouter(t *testing.T) {
 	secrets := map[string]string{
 		"KEY": "plantedlarge-7f3a", "SPARE": "plantedspare-91bc", "TOKEN": "plantedtoken-55de", "INCLUDED": "plantedsmall-08aa",
@@ -119,10 +126,21 @@ func TestPlantedSecretsNeverLeaveTheRouter(t *testing.T) {
 		}
 	}
 	var seen bytes.Buffer
+	spans, metrics := tracetest.NewSpanRecorder(), sdkmetric.NewManualReader()
+	recorder, err := otel.New(otel.Config{
+		TracerProvider: sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(spans)),
+		MeterProvider:  sdkmetric.NewMeterProvider(sdkmetric.WithReader(metrics)),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
 	r, err := router.Open(t.Context(), filepath.Join(dir, "policy.hcl"), router.Options{
 		Plugins: loose{}, Load: policies.LoadOptions{Env: env},
 		Logger: hclog.New(&hclog.LoggerOptions{Output: &seen, Level: hclog.Trace}),
-		Traces: func(_ context.Context, tr *sdk.Trace) { fmt.Fprintf(&seen, "%+v\n", tr) },
+		Traces: func(ctx context.Context, tr *sdk.Trace) {
+			fmt.Fprintf(&seen, "%+v\n", tr)
+			recorder.Record(ctx, tr)
+		},
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -145,9 +163,40 @@ func TestPlantedSecretsNeverLeaveTheRouter(t *testing.T) {
 		t.Errorf("%d traces", strings.Count(string(lines), "\n"))
 	}
 	seen.Write(lines)
+	exported(t, &seen, spans, metrics)
 	for name, v := range secrets {
 		if at := strings.Index(seen.String(), v); at >= 0 {
 			t.Errorf("%s shows: ...%s...", name, seen.String()[max(0, at-200):min(seen.Len(), at+100)])
 		}
+	}
+}
+
+// exported writes all that spans and metrics hold.
+func exported(t *testing.T, out io.Writer, spans *tracetest.SpanRecorder, metrics sdkmetric.Reader) {
+	t.Helper()
+	ended := spans.Ended()
+	if len(ended) < 8 {
+		t.Errorf("%d spans of four steps and their calls", len(ended))
+	}
+	for _, s := range ended {
+		fmt.Fprintf(out, "%s %+v\n", s.Name(), s.Status())
+		for _, a := range s.Attributes() {
+			fmt.Fprintf(out, "%s=%s\n", a.Key, a.Value.String())
+		}
+		fmt.Fprintf(out, "%+v\n", s.Events())
+	}
+	var collected metricdata.ResourceMetrics
+	if err := metrics.Collect(t.Context(), &collected); err != nil {
+		t.Fatal(err)
+	}
+	text, err := json.Marshal(collected)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(string(text), "gen_ai") {
+		t.Error("no metrics")
+	}
+	if _, err := out.Write(text); err != nil {
+		t.Fatal(err)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"google.golang.org/grpc/codes"
@@ -137,10 +138,6 @@ func (s *session) lostReason() string {
 // clean cuts a plugin's message to a length that a log can bear and hides what
 // the config says is secret.
 func (i *instance) clean(message string) string {
-	const enough = 2000
-	if len(message) > enough {
-		message = message[:enough] + "..."
-	}
 	i.host.mu.Lock()
 	info := i.host.infos[i.plugin]
 	i.host.mu.Unlock()
@@ -150,7 +147,11 @@ func (i *instance) clean(message string) string {
 			hidden = append(hidden, schema.Sensitive(i.config)...)
 		}
 	}
-	return redact(message, hidden)
+	const enough = 2000 // cut last, so that no half of a secret is left over
+	if message = redact(message, hidden); len(message) > enough {
+		message = strings.ToValidUTF8(message[:enough], "") + "..."
+	}
+	return message
 }
 
 // answered notes that the process answered, whatever it said.

@@ -27,7 +27,7 @@ type Config struct {
 	// TempDir is where sockets and scratch folders are made; empty means the system's.
 	TempDir string
 	// Observe, when not nil, is told of every call and every change of state. It
-	// must be fast and safe for concurrent use.
+	// must be fast and safe for concurrent use, and must not call the host.
 	Observe func(Event)
 	// Version of the application, told to plugins for their logs.
 	Version string

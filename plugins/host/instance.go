@@ -149,8 +149,8 @@ func (i *instance) start(st *start) {
 // startFailed records a failed start and returns the error for those who wait.
 // i.mu is held.
 func (i *instance) startFailed(err error) error {
-	if i.state == Closed {
-		return ErrClosed
+	if i.state == Closed || i.host.ctx.Err() != nil {
+		return ErrClosed // the host ended the start
 	}
 	if permanent(err) {
 		// Trying again would change nothing.

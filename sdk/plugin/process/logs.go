@@ -71,8 +71,15 @@ func redactor(secrets []string) *strings.Replacer {
 	return strings.NewReplacer(pairs...)
 }
 
+// show returns text as it may be shown outside of the log.
+func (s *logSink) show(text string) string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.clean(text)
+}
+
 // clean makes text safe to show: secrets replaced, then control characters
-// escaped, which could otherwise drive a terminal or forge lines.
+// escaped, which could otherwise drive a terminal or forge lines. s.mu is held.
 func (s *logSink) clean(text string) string {
 	text = s.redact.Replace(text)
 	if strings.IndexFunc(text, unsafeRune) < 0 {
@@ -218,11 +225,32 @@ func (s *logSink) cleanValue(v any) any {
 	case float64, bool, nil:
 		return v
 	}
-	data, err := json.Marshal(v)
+	data, err := json.Marshal(s.withoutSecrets(v))
 	if err != nil {
 		return s.clean(fmt.Sprint(v))
 	}
 	return s.clean(string(data))
+}
+
+// withoutSecrets replaces secrets before JSON escapes some of their characters.
+func (s *logSink) withoutSecrets(v any) any {
+	switch v := v.(type) {
+	case string:
+		return s.redact.Replace(v)
+	case []any:
+		out := make([]any, len(v))
+		for i, e := range v {
+			out[i] = s.withoutSecrets(e)
+		}
+		return out
+	case map[string]any:
+		out := make(map[string]any, len(v))
+		for k, e := range v {
+			out[s.redact.Replace(k)] = s.withoutSecrets(e)
+		}
+		return out
+	}
+	return v
 }
 
 // lastLines returns what the plugin said last, for an error message.
@@ -248,8 +276,8 @@ func pump(r io.Reader, take func(string)) {
 	}
 }
 
-// writer returns a writer whose lines go to the log. It has no goroutine; a last
-// line without an end is shown by Close.
+// writer returns a writer whose lines go to the log. A last line without an end is
+// not shown.
 func (s *logSink) writer(label string) *lineWriter { return &lineWriter{sink: s, label: label} }
 
 type lineWriter struct {
@@ -265,15 +293,16 @@ func (w *lineWriter) Write(p []byte) (int, error) {
 	defer w.mu.Unlock()
 	w.buf = append(w.buf, p...)
 	for {
-		i := slices.Index(w.buf, '\n')
-		if i < 0 {
-			if len(w.buf) < maxLine {
-				return len(p), nil
-			}
-			i = len(w.buf) - 1
+		end := slices.Index(w.buf, '\n')
+		next := end + 1
+		switch {
+		case end < 0 && len(w.buf) < maxLine:
+			return len(p), nil
+		case end < 0:
+			end, next = len(w.buf), len(w.buf)
 		}
-		w.sink.line(strings.ToValidUTF8(string(w.buf[:i]), "\uFFFD"), w.label)
-		w.buf = append(w.buf[:0], w.buf[i+1:]...)
+		w.sink.line(strings.ToValidUTF8(string(w.buf[:end]), "\uFFFD"), w.label)
+		w.buf = append(w.buf[:0], w.buf[next:]...)
 	}
 }
 

@@ -149,9 +149,10 @@ func (r *runner) pumpStdout() {
 			return
 		}
 		const enough = 10
+		shown := r.sink.show(line)
 		r.mu.Lock()
 		if len(r.stray) < enough {
-			r.stray = append(r.stray, r.sink.clean(line))
+			r.stray = append(r.stray, shown)
 		}
 		r.mu.Unlock()
 		r.sink.line(line, "stdout")

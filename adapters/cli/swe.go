@@ -16,6 +16,7 @@ import (
 	"github.com/stepfall/stepfall/adapters/router"
 	"github.com/stepfall/stepfall/adapters/swe"
 	"github.com/stepfall/stepfall/policies"
+	"github.com/stepfall/stepfall/sdk/step"
 )
 
 // Exit codes of stepfall swe besides the usual ones.
@@ -142,13 +143,7 @@ func (f *sweFlags) run(ctx context.Context, s Streams) (err error) {
 	if err != nil {
 		return err
 	}
-	level := hclog.Warn
-	if f.verbose {
-		level = hclog.Info
-	}
-	r, err := router.Open(ctx, f.policy, router.Options{
-		Load: policies.LoadOptions{Sets: f.sets}, Logger: hclog.New(&hclog.LoggerOptions{Name: "stepfall", Output: s.Err, Level: level}),
-	})
+	r, err := router.Open(ctx, f.policy, router.Options{Load: policies.LoadOptions{Sets: f.sets}, Logger: f.logger(s)})
 	if err != nil {
 		return err
 	}
@@ -199,6 +194,16 @@ func (f *sweFlags) run(ctx context.Context, s Streams) (err error) {
 		return err
 	}
 	return f.exit(ctx, results, runErr, solver)
+}
+
+// logger is silent about single steps that fail: what came of an attempt is printed.
+func (f *sweFlags) logger(s Streams) hclog.Logger {
+	o := &hclog.LoggerOptions{Name: "stepfall", Output: s.Err, Level: hclog.Info}
+	if !f.verbose {
+		o.Level = hclog.Warn
+		o.Exclude = func(_ hclog.Level, message string, _ ...any) bool { return message == step.LogFailed }
+	}
+	return hclog.New(o)
 }
 
 // solver makes the solver and the folder for work trees; done cleans up.

@@ -139,11 +139,14 @@ func (p *printer) result(r *swe.Result, out string) {
 	default:
 		p.f("\nnot solved; the best patch is that of %s\n", r.Model)
 	}
-	if r.Verdict != nil && len(r.Verdict.Isolation) > 0 {
-		p.f("the tests ran %s\n", isolation(r.Verdict.Isolation))
-	}
-	if len(r.Isolation) > 0 {
-		p.f("the agent's commands ran %s\n", isolation(r.Isolation))
+	switch v := r.Verdict; {
+	case v != nil && len(v.Isolation) > 0 && slices.Equal(v.Isolation, r.Isolation):
+		p.f("tests and agent's commands ran %s\n", isolation(r.Isolation))
+	default:
+		if v != nil && len(v.Isolation) > 0 {
+			p.f("tests ran %s\n", isolation(v.Isolation))
+		}
+		p.f("agent's commands ran %s\n", isolation(r.Isolation))
 	}
 	p.missing(r.Missing)
 	for _, note := range r.Notes {

@@ -43,6 +43,9 @@ type Logger interface {
 	Warn(msg string, args ...any)
 }
 
+// LogFailed is the message of Log about a step that failed.
+const LogFailed = "step failed"
+
 // Log returns a sink that writes one line for each step: information when it gave
 // an answer or its caller gave it up, a warning when it failed. It writes no prompts
 // and no answers.
@@ -63,7 +66,7 @@ func Log(l Logger) Sink {
 		case errors.Is(ctx.Err(), context.Canceled):
 			l.Info("step canceled by its caller", args...)
 		default:
-			l.Warn("step failed", append(args, "error", t.Error)...)
+			l.Warn(LogFailed, append(args, "error", t.Error)...)
 		}
 	}
 }

@@ -13,9 +13,10 @@ const (
 	refineValues = 20
 )
 
-// Of many queries, screenRows and screenValues of each candidate's curve suffice to
+// Of more than manyRows queries, screenRows and screenValues of each candidate's curve suffice to
 // tell which keptCandidates are worth a closer look.
 const (
+	manyRows       = 1000
 	screenRows     = 300
 	screenValues   = 10
 	keptCandidates = 2
@@ -25,7 +26,7 @@ const (
 // keeps the most promising ones, and replays those once more at values between which
 // their points lie furthest apart. It returns the ones that it kept, best first.
 func sweep(ctx context.Context, s *stage, name string, list []*candidate, budget float64) ([]*candidate, error) {
-	if len(s.rows) > 2*screenRows && len(list) > keptCandidates {
+	if len(s.rows) > manyRows && len(list) > keptCandidates {
 		thin := s.thinned(screenRows)
 		if err := thin.grid(ctx, name, list, screenValues); err != nil {
 			return nil, err

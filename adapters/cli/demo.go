@@ -177,8 +177,9 @@ func printDemo(w io.Writer, report *demo.Report, out string, took time.Duration)
 		}
 		p.f("  answer of %s, stopped because %s; %s USD, %s in stepfall itself\n", trace.Chosen, because(trace.Stop), usd(trace.CostUSD), short(trace.Overhead))
 	}
-	p.f("\nThe picture is in %s (PNG and SVG), each step in %s. Took %s.\n",
-		filepath.Join(out, "cost-quality.png"), filepath.Join(out, "traces.jsonl"), took.Round(100*time.Millisecond))
+	traces := filepath.Join(out, "traces.jsonl")
+	p.f("\nThe picture is in %s (PNG and SVG), each step in %s. Took %s.\nWhy a step went as it did: stepfall trace explain -f %s\n",
+		filepath.Join(out, "cost-quality.png"), traces, took.Round(100*time.Millisecond), traces)
 	return p.err
 }
 

@@ -41,6 +41,8 @@ type Label struct {
 type Axes struct {
 	Title, X, Y string
 	LogX, LogY  bool
+	// Percent shows all of Y from 0 to 100, and X from 0.
+	Percent bool
 }
 
 // The palette differs in lightness as well as hue, and each line has its own dashes
@@ -106,6 +108,10 @@ func Lines(name string, a Axes, series []Series, labels []Label) (*Figure, error
 	if err := addLabels(p, labels, visible); err != nil {
 		return nil, err
 	}
+	if a.Percent {
+		p.X.Min, p.X.Max = 0, p.X.Max*1.18
+		p.Y.Min, p.Y.Max = 0, 100
+	}
 	// The legend stands beside the data, never over them.
 	const beside = 4 * vg.Centimeter
 	legend := p.Legend
@@ -164,6 +170,9 @@ func addLine(p *plot.Plot, i int, s Series, visible func(x, y float64) bool) err
 	line.Color, line.Width, line.Dashes = c, 1.4, dashes[i%len(dashes)]
 	points.Color, points.Shape, points.Radius = c, marks[i%len(marks)], 2
 	points.XYs = thin(xys, 14)
+	if len(xys) == 1 { // no line leads to it
+		points.Radius = 4
+	}
 	p.Add(line, points)
 	p.Legend.Add(s.Name, line, points)
 	return nil

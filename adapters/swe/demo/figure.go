@@ -9,9 +9,9 @@ import (
 // Figure draws what each strategy solved over what it cost, with the line between
 // the strategies that always ask one model.
 func (r *Report) Figure() (*eval.Figure, error) {
-	var series []eval.Series
 	var labels []eval.Label
 	line := eval.Series{Name: "one model, mixed"}
+	var cascades []eval.Series
 	for _, row := range r.Rows {
 		share := 100 * float64(row.Solved) / float64(max(row.Tasks, 1))
 		cents := 100 * row.CostUSD / float64(max(row.Tasks, 1))
@@ -20,16 +20,14 @@ func (r *Report) Figure() (*eval.Figure, error) {
 			labels = append(labels, eval.Label{Name: row.Strategy, X: cents, Y: share})
 			continue
 		}
-		series = append(series, eval.Series{Name: row.Strategy, X: []float64{cents}, Y: []float64{share}})
-		// Strategies that came to the same share one name.
-		if n := len(labels) - 1; n >= 0 && labels[n].Y == share && math.Abs(labels[n].X-cents) < 1e-9 {
-			labels[n].Name += " = " + row.Strategy
+		// Of strategies that came to the same, the last one would hide the others.
+		if n := len(cascades) - 1; n >= 0 && cascades[n].Y[0] == share && math.Abs(cascades[n].X[0]-cents) < 1e-9 {
+			cascades[n].Name += ",\n" + row.Strategy
 			continue
 		}
-		labels = append(labels, eval.Label{Name: row.Strategy, X: cents, Y: share})
+		cascades = append(cascades, eval.Series{Name: row.Strategy, X: []float64{cents}, Y: []float64{share}})
 	}
-	series = append([]eval.Series{line}, series...)
 	return eval.Lines("cost-quality", eval.Axes{
-		Title: "Repair tasks: what is solved, and what it costs", X: "cost per task (US cents)", Y: "tasks solved (%)",
-	}, series, labels)
+		Title: "Repair tasks: what is solved, and what it costs", X: "cost per task (US cents)", Y: "tasks solved (%)", Percent: true,
+	}, append([]eval.Series{line}, cascades...), labels)
 }

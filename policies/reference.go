@@ -14,18 +14,28 @@ import (
 	"sync"
 )
 
-// policySource is the file whose comments are the reference of the language.
-//
-//go:embed policy.go
-var policySource string
+// The files whose comments are the reference of the language.
+var (
+	//go:embed policy.go
+	policySource string
+	//go:embed model.go
+	modelSource string
+)
 
-// comments are the texts of policySource, by type and by "Type.Field".
+// comments are the texts of the language's files, by type and by "Type.Field".
 var comments = sync.OnceValue(func() map[string]string {
-	f, err := parser.ParseFile(token.NewFileSet(), "policy.go", policySource, parser.ParseComments)
+	found := map[string]string{}
+	for _, source := range []string{policySource, modelSource} {
+		collectComments(found, source)
+	}
+	return found
+})
+
+func collectComments(found map[string]string, source string) {
+	f, err := parser.ParseFile(token.NewFileSet(), "", source, parser.ParseComments)
 	if err != nil {
 		panic("policies: embedded source: " + err.Error())
 	}
-	found := map[string]string{}
 	for _, d := range f.Decls {
 		g, ok := d.(*ast.GenDecl)
 		if !ok {
@@ -48,8 +58,7 @@ var comments = sync.OnceValue(func() map[string]string {
 			}
 		}
 	}
-	return found
-})
+}
 
 func oneLine(c *ast.CommentGroup) string {
 	return strings.Join(strings.Fields(c.Text()), " ")

@@ -47,9 +47,9 @@ func newPluginNewCommand(s Streams) *cobra.Command {
 			if dir == "" {
 				dir = o.Name
 			}
-			next := "go test ./... && go build -o " + o.Name + " ."
+			next, use := "go test ./... && go build -o "+o.Name+" .", " && go run ./example"
 			if o.Lang == "python" {
-				next = "python3 -m unittest"
+				next, use = "python3 -m unittest", ""
 			} else if o.Source == "" {
 				next = "go mod tidy && " + next
 			}
@@ -59,7 +59,8 @@ func newPluginNewCommand(s Streams) *cobra.Command {
 					command = exe
 				}
 			}
-			fmt.Fprintf(s.Out, "\nNext:\n"+hint+"  cd %s && %s\n  %s plugin conformance ./%s\n", dir, next, command, o.Name)
+			fmt.Fprintf(s.Out, "\nNext:\n"+hint+"  cd %s && %s\n  %s plugin conformance ./%s\n  %s policy validate policy.hcl%s\n",
+				dir, next, command, o.Name, command, use)
 			return nil
 		},
 	}

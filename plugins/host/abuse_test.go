@@ -16,7 +16,6 @@ import (
 	"time"
 
 	"github.com/hashicorp/go-hclog"
-	"go.uber.org/goleak"
 
 	"github.com/stepfall/stepfall/plugins/host"
 	"github.com/stepfall/stepfall/sdk"
@@ -351,59 +350,4 @@ func TestStartIsShared(t *testing.T) {
 	if s := h.Stats()[0]; s.Starts != 1 || s.Calls != 20 {
 		t.Errorf("stats: %+v", s)
 	}
-}
-
-// TestCyclesLeaveNothing starts, crashes and restarts a plugin many times: 1000
-// times when STEPFALL_LONG is set, 50 otherwise. No goroutine, process, file or
-// folder may be left.
-func TestCyclesLeaveNothing(t *testing.T) {
-	cycles := 50
-	if os.Getenv("STEPFALL_LONG") != "" {
-		cycles = 1000
-	}
-	dir, temp := pluginDir(t), emptyInTheEnd(t)
-	plugins := map[string]host.PluginConfig{"test": {Env: map[string]string{exitAtOnce: "atexit_sleep_ms=0"}}}
-	before := goleak.IgnoreCurrent()
-	files := openFiles(t)
-	var pids []int
-	for range cycles {
-		h, err := host.New(host.Config{SearchPath: []string{dir}, TempDir: temp, Plugins: plugins})
-		if err != nil {
-			t.Fatal(err)
-		}
-		e := estimator(t, h, nil)
-		if err := ask(within(t, 30*time.Second), e, ""); err != nil {
-			t.Fatal(err)
-		}
-		pids = append(pids, h.Stats()[0].PID)
-		if err := syscall.Kill(pids[len(pids)-1], syscall.SIGKILL); err != nil {
-			t.Fatal(err)
-		}
-		waitFor(t, func() bool { return ask(within(t, 30*time.Second), e, "") == nil })
-		pids = append(pids, h.Stats()[0].PID)
-		if err := h.Close(); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if err := goleak.Find(before); err != nil {
-		t.Error(err)
-	}
-	if now := openFiles(t); now > files {
-		t.Errorf("%d files are open, before it were %d", now, files)
-	}
-	for _, pid := range pids {
-		if processExists(pid) {
-			t.Errorf("process %d lives on", pid)
-		}
-	}
-	t.Logf("%d cycles", cycles)
-}
-
-func openFiles(t *testing.T) int {
-	t.Helper()
-	entries, err := os.ReadDir("/proc/self/fd")
-	if err != nil {
-		t.Skip("no /proc")
-	}
-	return len(entries)
 }

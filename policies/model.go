@@ -1,0 +1,137 @@
+package policies
+
+import (
+	"time"
+
+	"github.com/stepfall/stepfall/sdk"
+)
+
+// A Model is a candidate: a model that may be asked.
+type Model struct {
+	Name string `policy:"name,label"`
+	// Who serves the model. openai is any server that speaks OpenAI's chat API;
+	// go is a model that the application hands over in code under this name.
+	Provider string `policy:"provider" required:"true" oneof:"openai anthropic ollama mistral go"`
+	// The provider's name of the model; the block's label when absent.
+	Served string `policy:"served"`
+	// Address of the server, for instance "http://127.0.0.1:8080/v1"; the provider's own when absent.
+	BaseURL string `policy:"base_url"`
+	// The key, as env("NAME").
+	APIKey Secret `policy:"api_key"`
+	// Longest prompt and answer together, in tokens. From the catalogue when absent; 0 is unknown.
+	ContextTokens int `policy:"context_tokens" min:"0"`
+	// Longest answer, in tokens. From the catalogue when absent; 0 is unknown.
+	MaxOutputTokens int `policy:"max_output_tokens" min:"0"`
+	// Length of a usual answer, in tokens, for costs before a profile is fitted.
+	ExpectedOutputTokens int `policy:"expected_output_tokens" min:"1" default:"500"`
+	// What the model can do. What is not listed is not asked of it. From the catalogue when absent.
+	Capabilities []string `policy:"capabilities" oneof:"tools images json_mode json_schema log_probs reasoning"`
+	// Longest wait for one call; "0s" is no limit but the caller's.
+	Timeout time.Duration `policy:"timeout" min:"0" default:"0s"`
+
+	Price       Price        `policy:"price,block"`
+	Quality     Quality      `policy:"quality,block"`
+	Deployments []Deployment `policy:"deployment,block"`
+}
+
+// Price is what a model costs, in US dollars per million tokens. Without the
+// block, prices come from the catalogue; a model that is in neither is an error.
+type Price struct {
+	// Prompt tokens.
+	Input float64 `policy:"input_usd_per_million" min:"0"`
+	// Prompt tokens that the provider had cached; the input price when absent.
+	CachedInput float64 `policy:"cached_input_usd_per_million" min:"0"`
+	// Prompt tokens that the provider caches now; the input price when absent.
+	CacheWrite float64 `policy:"cache_write_usd_per_million" min:"0"`
+	// Tokens of the answer.
+	Output float64 `policy:"output_usd_per_million" min:"0"`
+	// Tokens of hidden reasoning; the output price when absent.
+	Reasoning float64 `policy:"reasoning_usd_per_million" min:"0"`
+	// Says that the model really costs nothing. Prices of 0 are an error without it.
+	Free bool `policy:"free"`
+}
+
+// Quality is the belief about a model's answers before a profile is fitted.
+type Quality struct {
+	// Expected quality, in [0, 1].
+	Mean float64 `policy:"mean" min:"0" max:"1" default:"0.5"`
+	// How far the estimate of an answer is expected to lie from the mean: a standard deviation.
+	StdDev float64 `policy:"std_dev" min:"0" max:"1" default:"0.25"`
+}
+
+// A Deployment is a further place where the same model is served. Calls go to the
+// first that works, in the order of the file, after the model's own.
+type Deployment struct {
+	Name string `policy:"name,label"`
+	// The provider's name of the model there; the model's when absent.
+	Served string `policy:"served"`
+	// Address of the server.
+	BaseURL string `policy:"base_url" required:"true"`
+	// The key, as env("NAME").
+	APIKey Secret `policy:"api_key"`
+}
+
+// A Catalog block holds facts about a model that exists: the label is provider and
+// served name, "openai/gpt-4o-mini". Those of the package have a date and a source
+// and are read first; a policy may change them or add its own.
+type Catalog struct {
+	Name string `policy:"name,label"`
+	// The day on which the facts were right, as "2025-08-07".
+	AsOf string `policy:"as_of" required:"true"`
+	// Where the facts come from.
+	Source string `policy:"source" required:"true"`
+	// Longest prompt and answer together, in tokens; 0 is unknown.
+	ContextTokens int `policy:"context_tokens" min:"0"`
+	// Longest answer, in tokens; 0 is unknown.
+	MaxOutputTokens int `policy:"max_output_tokens" min:"0"`
+	// What the model can do.
+	Capabilities []string `policy:"capabilities" oneof:"tools images json_mode json_schema log_probs reasoning"`
+
+	Price Price `policy:"price,block"`
+}
+
+// SDK returns the model in the vocabulary of package sdk, with prices that follow
+// from others filled in.
+func (m *Model) SDK() sdk.Model {
+	s := sdk.Model{
+		Name: m.Name, Provider: m.Provider, Served: m.Served,
+		Price:         m.Price.SDK(),
+		ContextTokens: m.ContextTokens, MaxOutputTokens: m.MaxOutputTokens,
+	}
+	for _, c := range m.Capabilities {
+		switch c {
+		case "tools":
+			s.Capabilities.Tools = true
+		case "images":
+			s.Capabilities.Images = true
+		case "json_mode":
+			s.Capabilities.JSONMode = true
+		case "json_schema":
+			s.Capabilities.JSONSchema = true
+		case "log_probs":
+			s.Capabilities.LogProbs = true
+		case "reasoning":
+			s.Capabilities.Reasoning = true
+		}
+	}
+	return s
+}
+
+// SDK returns the price in the vocabulary of package sdk. A cached, cache-writing
+// or reasoning price of 0 is replaced by that of input or output.
+func (p Price) SDK() sdk.Price {
+	s := sdk.Price{Input: p.Input, CachedInput: p.CachedInput, CacheWrite: p.CacheWrite, Output: p.Output, Reasoning: p.Reasoning}
+	if s.CachedInput == 0 {
+		s.CachedInput = s.Input
+	}
+	if s.CacheWrite == 0 {
+		s.CacheWrite = s.Input
+	}
+	if s.Reasoning == 0 {
+		s.Reasoning = s.Output
+	}
+	return s
+}
+
+// SDK returns the belief in the vocabulary of package sdk.
+func (q Quality) SDK() sdk.Estimate { return sdk.Estimate{Mean: q.Mean, StdDev: q.StdDev} }

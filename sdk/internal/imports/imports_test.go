@@ -76,7 +76,7 @@ func layer(path string) string {
 
 // mayImport has, for each layer, the layers that it may import directly.
 var mayImport = map[string][]string{
-	"docs":         {"docs", "policies"},
+	"docs":         {"docs", "policies", "sdk"},
 	"sdk":          {"sdk"},
 	"middleware":   {"sdk", "middleware"},
 	"plugins/host": {"sdk", "plugins/host"},

@@ -133,7 +133,7 @@ func (rows textRows) fit(y []float64, use func(int) bool, precision float64, sta
 			residual[b] += r.value[i] * (y[q] - center)
 		}
 	})
-	close := textTolerance * dot(residual, residual)
+	enough := textTolerance * dot(residual, residual)
 	w := m.weights
 	if start != nil {
 		copy(w, start.weights)
@@ -145,7 +145,7 @@ func (rows textRows) fit(y []float64, use func(int) bool, precision float64, sta
 	direction := append([]float64(nil), residual...)
 	size := dot(residual, residual)
 	for range textSteps {
-		if size <= close {
+		if size <= enough {
 			break
 		}
 		times(direction)

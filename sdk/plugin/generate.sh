@@ -9,6 +9,14 @@ protoc -I proto \
   --go_out="$out" --go_opt=module=github.com/stepfall/stepfall/sdk/plugin/internal/pluginv1 \
   --go-grpc_out="$out" --go-grpc_opt=module=github.com/stepfall/stepfall/sdk/plugin/internal/pluginv1 \
   stepfall/plugin/v1/plugin.proto
+cat > "$out/doc.go" <<'GO'
+// Package pluginv1 is the generated Go code of version 1 of the plugin protocol,
+// whose messages, methods and status codes are explained in
+// sdk/plugin/proto/stepfall/plugin/v1/plugin.proto. It stays inside sdk/plugin:
+// package wire turns its messages into the types of package sdk, and plugins and
+// hosts see only those.
+package pluginv1
+GO
 # The Python template carries its own copy; it is written in place only, since
 # every release of protoc writes Python a little differently.
 if [ $# = 0 ]; then

@@ -38,6 +38,8 @@ type Trace struct {
 	Strategy string    `json:"strategy"`
 	Lambdas  []float64 `json:"lambdas,omitempty"`
 	Gamma    float64   `json:"gamma,omitempty"`
+	// Setting is the rest of what the strategy went by.
+	Setting Setting `json:"setting,omitzero"`
 
 	// Prompt is the last user text, empty when the policy redacts prompts.
 	Prompt      string             `json:"prompt,omitempty"`
@@ -65,6 +67,26 @@ type Trace struct {
 	Duration time.Duration `json:"duration_ns"`
 	// Overhead is Duration less the time spent waiting for models, estimators and verifiers.
 	Overhead time.Duration `json:"overhead_ns"`
+}
+
+// Setting is what a strategy goes by besides its lambdas and gamma. With it and the
+// beliefs of a [Decision] the decision can be taken again. Its zero value is what
+// every strategy does when nothing is said.
+type Setting struct {
+	// Order is the order in which models run, where the strategy keeps to one.
+	Order []string `json:"order,omitempty"`
+	// Thresholds are those of the strategy threshold, one for each depth.
+	Thresholds []float64 `json:"thresholds,omitempty"`
+	// Scale multiplies predictive deviations; 0 means 1, and NoExpect stands for 0.
+	Scale    float64 `json:"scale,omitempty"`
+	NoExpect bool    `json:"no_expect,omitempty"`
+	MaxDepth int     `json:"max_depth,omitempty"`
+	// TopK is the width of a beam search, 0 where there is none.
+	TopK int `json:"top_k,omitempty"`
+	// LastAnswer is true where the last answer is returned and not the best one.
+	LastAnswer bool `json:"last_answer,omitempty"`
+	// Coin is the number in [0, 1) that was drawn for ties.
+	Coin float64 `json:"coin,omitempty"`
 }
 
 // Infeasible is a model that could not be asked this query, and why.
@@ -96,6 +118,9 @@ type Belief struct {
 	Quality Estimate `json:"quality"`
 	CostUSD float64  `json:"cost_usd"`
 	Ran     bool     `json:"ran,omitempty"`
+	// Judged says of a model that has not run that a verifier will judge its answer:
+	// Quality.Mean is then the probability that it passes.
+	Judged bool `json:"judged,omitempty"`
 }
 
 // Alternative is one supermodel, or one model with its reservation value, that

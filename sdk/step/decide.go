@@ -54,6 +54,32 @@ func (r *run) explain() []sdk.Alternative {
 	return list
 }
 
+// parametrized is the optional ability of a strategy to say what it goes by.
+type parametrized interface {
+	Params() cascade.Params
+}
+
+// setting is what the strategy goes by, for the trace.
+func (r *run) setting() sdk.Setting {
+	own := sdk.Setting{Coin: r.state.Coin}
+	s, ok := r.plan.Strategy.(parametrized)
+	if !ok {
+		return own
+	}
+	p := s.Params()
+	own.Thresholds, own.NoExpect, own.MaxDepth, own.TopK = p.Thresholds, p.NoExpect, p.MaxDepth, p.TopK
+	own.LastAnswer = p.Answer == cascade.Last
+	if p.Scale != 1 {
+		own.Scale = p.Scale
+	}
+	for _, i := range p.Order {
+		if i < len(r.e.names) {
+			own.Order = append(own.Order, r.e.names[i])
+		}
+	}
+	return own
+}
+
 // finite keeps infinities out of traces: JSON has none.
 func finite(x float64) float64 { return min(max(x, -math.MaxFloat64), math.MaxFloat64) }
 
@@ -78,7 +104,7 @@ func (r *run) record() []sdk.Belief {
 			dev = r.posts[i].StdDev
 		}
 		r.beliefs = append(r.beliefs, sdk.Belief{
-			Model: r.e.names[i], Quality: sdk.Estimate{Mean: b.Mean, StdDev: dev}, CostUSD: r.state.Costs[i], Ran: ran,
+			Model: r.e.names[i], Quality: sdk.Estimate{Mean: b.Mean, StdDev: dev}, CostUSD: r.state.Costs[i], Ran: ran, Judged: b.Bernoulli && !ran,
 		})
 	}
 	return r.beliefs[from:len(r.beliefs):len(r.beliefs)]

@@ -102,7 +102,7 @@ func (e *Engine) start(req *Request, now time.Time) *run {
 	r.t = &rec.trace
 	*r.t = sdk.Trace{
 		ID: newID(), Start: now, QueryID: q.ID, Group: q.Group, Run: q.Run, Session: q.Session, Tenant: q.Tenant,
-		Policy: e.c.Policy, Profile: e.c.Profile, Mode: req.Mode, Strategy: r.plan.Name, Lambdas: r.plan.Lambdas, Gamma: r.plan.Gamma,
+		Policy: e.c.Policy, Profile: e.c.Profile, Mode: req.Mode, Strategy: r.plan.Name, Lambdas: r.plan.Lambdas, Gamma: r.plan.Gamma, Setting: r.setting(),
 		InputTokens: q.InputTokens, Features: q.Features, Labels: q.Labels, Tools: toolNames(q),
 		Decisions: rec.decisions[:0], Calls: rec.calls[:0],
 	}

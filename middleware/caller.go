@@ -40,8 +40,8 @@ func (c *call) Call(ctx context.Context, s *step.Call) (*sdk.Answer, error) {
 		callCtx, look = d.Tap.Begin(callCtx)
 	}
 	// Mistral's client cannot be interrupted, so nothing may stream from it.
-	stream := streamState{call: c, live: s.Final && c.streamed && d.kind != kindMistral}
-	resp, err := c.generate(callCtx, d, &stream)
+	stream := streamState{call: c, speaker: d.kind == kindSpeaker, live: s.Final && c.streamed && d.kind != kindMistral}
+	resp, err := c.generate(callCtx, d, s.Model, &stream)
 	seen := look()
 	if err == nil {
 		err = fault(resp, &seen, d.kind, stream.live)
@@ -70,7 +70,7 @@ func (c *call) Call(ctx context.Context, s *step.Call) (*sdk.Answer, error) {
 }
 
 // generate calls the client, of which a panic is an error.
-func (c *call) generate(ctx context.Context, d *deployment, stream *streamState) (resp *llms.ContentResponse, err error) {
+func (c *call) generate(ctx context.Context, d *deployment, model *sdk.Model, stream *streamState) (resp *llms.ContentResponse, err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			resp, err = nil, &step.PanicError{Value: p}
@@ -80,15 +80,37 @@ func (c *call) generate(ctx context.Context, d *deployment, stream *streamState)
 	if d.kind == kindMistral {
 		generate = interruptible(generate)
 	}
-	return generate(ctx, rewrite(c.messages, d.kind), func(o *llms.CallOptions) {
+	messages, params := rewrite(c.messages, d.kind), c.paramsFor(d, model)
+	if c.params.Schema != nil && params.Schema == nil {
+		messages = instruct(messages, c.params.Schema)
+	}
+	return generate(ctx, messages, func(o *llms.CallOptions) {
 		// The provider has put its defaults into o. The caller's name for a model
 		// would be wrong for all but one of the candidates.
 		model := o.Model
 		apply(o, c.options)
 		o.Model = model
 		adapt(o)
-		stream.install(o)
+		stream.install(o, &params)
+		o.JSONMode = o.JSONMode || c.params.Schema != nil
+		delete(o.Metadata, paramsKey) // langchaingo's openai client would send it; apply made the map our own
+		if d.kind == kindSpeaker {
+			if o.Metadata == nil {
+				o.Metadata = map[string]any{}
+			}
+			o.Metadata[paramsKey] = params
+		}
 	})
+}
+
+// paramsFor is what one model is asked for beyond langchaingo's options. Without a
+// schema, it has to be told in words.
+func (c *call) paramsFor(d *deployment, m *sdk.Model) Params {
+	p := c.params
+	if d.kind != kindSpeaker || !m.Capabilities.JSONSchema {
+		p.Schema = nil
+	}
+	return p
 }
 
 // interruptible returns when ctx ends, for clients that do not look at it. The
@@ -154,6 +176,9 @@ func (c *call) answer(resp *llms.ContentResponse, seen *Seen, d *deployment) *sd
 	}
 	resp = c.tidy(resp)
 	first := resp.Choices[0]
+	if x := ExtraOf(first); x != nil && seen.LogProbs == nil {
+		seen.LogProbs = x.LogProbs
+	}
 	a := &sdk.Answer{
 		Text: first.Content, Reasoning: first.ReasoningContent, StopReason: first.StopReason,
 		LogProbs: seen.LogProbs, Deployment: d.Name, Raw: resp, Usage: usageOf(resp),

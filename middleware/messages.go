@@ -24,6 +24,9 @@ func normalRole(r llms.ChatMessageType) llms.ChatMessageType {
 // The caller's are never modified; they are returned as they are when nothing
 // needs to change.
 func rewrite(messages []llms.MessageContent, k kind) []llms.MessageContent {
+	if k != kindSpeaker {
+		messages = plain(messages)
+	}
 	names := map[string]string(nil) // tool by call id, made when first needed
 	var out []llms.MessageContent
 	for i := range messages {
@@ -80,7 +83,7 @@ func rewriteMessage(messages []llms.MessageContent, i int, k kind, names *map[st
 func rewritePart(p llms.ContentPart, k kind, messages []llms.MessageContent, names *map[string]string) (llms.ContentPart, bool) {
 	switch part := p.(type) {
 	case llms.CachedContent:
-		if k == kindAnthropic {
+		if k == kindAnthropic || k == kindSpeaker {
 			return p, true
 		}
 		// The openai client drops it without a word.

@@ -84,7 +84,7 @@ func New(c Config) (*Model, error) {
 	}
 	m.handler = m.step
 	if c.Mode == Off {
-		m.handler = m.targets[m.baseline].deployments[0].llm.GenerateContent
+		m.handler = bare(m.targets[m.baseline].deployments[0])
 	}
 	for _, wrap := range slices.Backward(c.Interceptors) {
 		m.handler = wrap(m.handler)
@@ -195,7 +195,7 @@ func (m *Model) step(ctx context.Context, messages []llms.MessageContent, option
 // request makes the engine's request of a call.
 func (c *call) request(mode string) step.Request {
 	m := c.m
-	req := step.Request{Query: &c.query, Caller: c, PromptBytes: c.promptBytes, Mode: mode, Exclude: m.exclude}
+	req := step.Request{Query: &c.query, Caller: c, PromptBytes: c.promptBytes, Mode: mode, Exclude: c.exclude}
 	if m.c.Route != nil {
 		route := m.c.Route(&c.query)
 		req.Plan = route.Plan
@@ -204,15 +204,16 @@ func (c *call) request(mode string) step.Request {
 				if !route.Models[i] {
 					return "is no candidate for this query"
 				}
-				return m.exclude(i)
+				return c.exclude(i)
 			}
 		}
 	}
-	if n := c.choices(); n > 1 {
+	if n, predicted := c.choices(), len(c.params.Prediction); n > 1 || predicted > 0 {
 		req.WorstCostUSD = func(i int) float64 {
 			one := &m.engine.Models()[i]
 			return step.WorstCostUSD(one, c.promptBytes, c.query.MaxOutputTokens) +
-				float64(n-1)*step.WorstCostUSD(one, 0, c.query.MaxOutputTokens)
+				float64(max(n, 1)-1)*step.WorstCostUSD(one, 0, c.query.MaxOutputTokens) +
+				float64(max(n, 1)*predicted)*one.Price.Output/1e6 // what it does not use of the prediction is billed as output
 		}
 	}
 	return req

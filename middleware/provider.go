@@ -18,11 +18,15 @@ const (
 	kindOllama
 	kindMistral
 	kindGoogle
+	kindSpeaker // reads Params and the parts of this package
 )
 
 // kindOf recognises a client by its type, or by the provider that the model names
 // when the client is wrapped.
 func kindOf(llm llms.Model, provider string) kind {
+	if _, ok := llm.(Speaker); ok {
+		return kindSpeaker
+	}
 	kinds := map[string]kind{
 		"openai": kindOpenAI, "anthropic": kindAnthropic, "ollama": kindOllama, "mistral": kindMistral,
 		"googleai": kindGoogle, "vertex": kindGoogle, "google": kindGoogle,

@@ -21,10 +21,13 @@ type call struct {
 	options  []llms.CallOption
 	// given are the options as the caller resolved them.
 	given       llms.CallOptions
+	params      Params
 	query       sdk.Query
 	promptBytes int
 	// streamed: the caller wants chunks. live: the answer was streamed as it came.
 	streamed, live bool
+	// toolsShown: tool calls were streamed as they came.
+	toolsShown bool
 }
 
 // newCall reads the options and makes the query. It shares all texts with the
@@ -32,9 +35,9 @@ type call struct {
 // write their protocol into it; the work does not grow with the prompt.
 func newCall(ctx context.Context, m *Model, messages []llms.MessageContent, options []llms.CallOption) *call {
 	c := &call{m: m, messages: messages, options: options}
-	apply(&c.given, options)
+	c.given, c.params = Resolve(options...)
 	adapt(&c.given)
-	c.streamed = c.given.StreamingFunc != nil || c.given.StreamingReasoningFunc != nil
+	c.streamed = c.given.StreamingFunc != nil || c.given.StreamingReasoningFunc != nil || c.params.OnDelta != nil
 
 	info, _ := ctx.Value(infoKey{}).(*Info)
 	if info == nil {
@@ -45,12 +48,24 @@ func newCall(ctx context.Context, m *Model, messages []llms.MessageContent, opti
 		ID: info.QueryID, Group: info.Group, Run: info.Run, Session: info.Session, Tenant: info.Tenant, Labels: info.Labels,
 		Format: info.Format, WorkDir: info.WorkDir, Checks: info.Checks, MaxOutputTokens: c.given.MaxTokens,
 	}
+	switch s := c.params.Schema; {
+	case s != nil:
+		q.Format.Schema = s.Schema
+	case len(q.Format.Schema) > 0:
+		c.params.Schema = &Schema{Name: "answer", Schema: q.Format.Schema}
+	}
 	q.Format.JSON = q.Format.JSON || len(q.Format.Schema) > 0 || c.given.JSONMode || c.given.ResponseMIMEType == "application/json"
 	q.Tools = queryTools(c.given.Tools)
 	var size size
 	q.Messages = queryMessages(messages, &size)
 	for i := range q.Tools {
 		size.bytes += len(q.Tools[i].Name) + len(q.Tools[i].Description) + len(q.Tools[i].Parameters) + 16
+	}
+	if len(q.Format.Schema) > 0 {
+		size.bytes += len(q.Format.Schema) + len(schemaInstruction)
+	}
+	for _, raw := range c.params.RawTools {
+		size.bytes += len(raw)
 	}
 	q.InputTokens = (size.bytes+3)/4 + size.images*imageTokens
 	c.promptBytes = size.bytes + size.images*m.c.ImageTokens
@@ -117,7 +132,7 @@ func queryMessages(messages []llms.MessageContent, s *size) []sdk.Message {
 		s.parts += len(messages[i].Parts)
 		for _, p := range messages[i].Parts {
 			switch unwrap(p).(type) {
-			case llms.ToolCall, llms.ToolCallResponse:
+			case llms.ToolCall, llms.ToolCallResponse, ResultPart:
 				s.calls++
 			}
 		}
@@ -133,6 +148,27 @@ func queryMessages(messages []llms.MessageContent, s *size) []sdk.Message {
 			case llms.TextContent:
 				s.bytes += len(p.Text)
 				parts = append(parts, sdk.TextPart(p.Text))
+			case RawPart:
+				s.bytes += max(len(p.Text), len(p.Raw))
+				if p.Text != "" {
+					parts = append(parts, sdk.TextPart(p.Text))
+				}
+			case FilePart:
+				s.images++
+				s.bytes += len(p.Data)
+				parts = append(parts, sdk.Part{Kind: sdk.PartBinary, MIMEType: p.MIMEType, URL: p.URL, Data: p.Data})
+			case ResultPart:
+				for _, inner := range p.Parts {
+					switch inner := unwrap(inner).(type) {
+					case llms.TextContent:
+						s.bytes += len(inner.Text)
+					case llms.ImageURLContent, llms.BinaryContent, FilePart:
+						s.images++
+					}
+				}
+				s.bytes += len(p.Content)
+				results = append(results, sdk.ToolResult{CallID: p.ToolCallID, Name: p.Name, Content: p.Content, IsError: p.Failed})
+				parts = append(parts, sdk.Part{Kind: sdk.PartToolResult, ToolResult: &results[len(results)-1]})
 			case llms.ImageURLContent:
 				s.images++
 				parts = append(parts, sdk.Part{Kind: sdk.PartImageURL, URL: p.URL})

@@ -98,6 +98,9 @@ func usageOf(resp *llms.ContentResponse) sdk.Usage {
 		if c == nil || len(c.GenerationInfo) == 0 {
 			continue
 		}
+		if x := ExtraOf(c); x != nil {
+			return x.Usage
+		}
 		if u := readUsage(c.GenerationInfo); u != (sdk.Usage{}) {
 			return u
 		}

@@ -1,0 +1,213 @@
+package middleware
+
+import (
+	"context"
+	"encoding/json"
+	"maps"
+	"math"
+	"reflect"
+
+	"github.com/tmc/langchaingo/llms"
+
+	"github.com/stepfall/stepfall/sdk"
+)
+
+// Params is what a caller asks of a model beyond what [llms.CallOptions] can say. A
+// nil pointer or an empty value was not asked for, and is not sent: temperature 0 and
+// no temperature are two things. [WithParams] hands it over and [Resolve] reads it;
+// the slices and maps are shared and must not be modified.
+type Params struct {
+	// Sampling. What llms.CallOptions has a field for is set there too, so that
+	// models that know nothing of Params see it; of two options the later counts.
+	Temperature, TopP, FrequencyPenalty, PresencePenalty, RepetitionPenalty *float64
+	TopK, Seed                                                              *int
+	// MaxTokens limits one answer, reasoning included. A provider spells it as its
+	// upstream knows it.
+	MaxTokens *int
+	// N is how many answers are wanted.
+	N         *int
+	LogitBias map[string]float64
+	// LogProbs asks for the log-probabilities of the answer's tokens, TopLogProbs for
+	// that many alternatives at each.
+	LogProbs    *bool
+	TopLogProbs *int
+
+	// Schema is what the answer must satisfy.
+	Schema            *Schema
+	ParallelToolCalls *bool
+	// RawTools are tools in the form of Dialect that llms.Tool cannot say, such as a
+	// provider's own web search. A model of another dialect is not asked.
+	RawTools []json.RawMessage
+
+	// ReasoningEffort is the provider's word: "none", "minimal", "low", "medium",
+	// "high". ReasoningTokens is a limit in tokens, for providers that have that;
+	// ReasoningSummary asks for an account of the reasoning.
+	ReasoningEffort  string
+	ReasoningTokens  *int
+	ReasoningSummary string
+
+	User, ServiceTier, Verbosity, SafetyIdentifier, PromptCacheKey string
+	Store                                                          *bool
+	// Metadata goes to the provider. The metadata of llms.CallOptions does not.
+	Metadata map[string]string
+	// Prediction is OpenAI's predicted output, as it is written there.
+	Prediction json.RawMessage
+
+	// Extra are fields of the request that Params has no name for, in the form of
+	// Dialect. A model of that dialect gets them as they are, in place of what it
+	// would have sent under the same names; for others see [Extra.NotSent].
+	Extra   map[string]json.RawMessage
+	Dialect Dialect
+
+	// OnDelta receives the answer as it is streamed, in place of the streaming
+	// functions of llms.CallOptions, which know text only. An error ends the call.
+	OnDelta func(ctx context.Context, d *Delta) error
+}
+
+// Schema is a JSON schema for an answer.
+type Schema struct {
+	Name, Description string
+	// Schema is the JSON schema itself.
+	Schema json.RawMessage
+	// Strict is the provider's strict mode; nil leaves it to the provider.
+	Strict *bool
+}
+
+// Dialect is the API that a model is asked by.
+type Dialect string
+
+// The dialects of the providers under adapters/provider.
+const (
+	DialectChat      Dialect = "openai.chat"
+	DialectResponses Dialect = "openai.responses"
+	DialectAnthropic Dialect = "anthropic"
+	DialectGemini    Dialect = "gemini"
+	DialectOllama    Dialect = "ollama"
+)
+
+// Speaker is a model that reads [Params] and the message parts of this package, and
+// says with [Extra] what came back. A wrapper of such a model passes the method on;
+// all other models are asked in langchaingo's own terms only.
+type Speaker interface {
+	Dialect() Dialect
+}
+
+// Delta is one piece of a streamed answer.
+type Delta struct {
+	// Choice is the index of the answer, where several were asked for.
+	Choice                   int
+	Text, Reasoning, Refusal string
+	// Tool is a piece of a tool call, or nil.
+	Tool     *ToolDelta
+	LogProbs []sdk.TokenLogProb
+}
+
+// ToolDelta is a piece of a tool call. ID and Name come with the first piece.
+type ToolDelta struct {
+	Index               int
+	ID, Name, Arguments string
+}
+
+// paramsKey is where the metadata of llms.CallOptions carry a Params.
+const paramsKey = "stepfall.params"
+
+// WithParams asks for what p sets. What an earlier WithParams set and p does not,
+// stays.
+func WithParams(p Params) llms.CallOption {
+	return func(o *llms.CallOptions) {
+		all, _ := o.Metadata[paramsKey].(Params)
+		from, to := reflect.ValueOf(p), reflect.ValueOf(&all).Elem()
+		for i := range from.NumField() {
+			if f := from.Field(i); !f.IsZero() {
+				to.Field(i).Set(f)
+			}
+		}
+		metadata := maps.Clone(o.Metadata)
+		if metadata == nil {
+			metadata = map[string]any{}
+		}
+		metadata[paramsKey] = all
+		o.Metadata = metadata
+		set(&o.Temperature, p.Temperature)
+		set(&o.TopP, p.TopP)
+		set(&o.FrequencyPenalty, p.FrequencyPenalty)
+		set(&o.PresencePenalty, p.PresencePenalty)
+		set(&o.RepetitionPenalty, p.RepetitionPenalty)
+		set(&o.TopK, p.TopK)
+		set(&o.Seed, p.Seed)
+		set(&o.MaxTokens, p.MaxTokens)
+		set(&o.N, p.N)
+		o.JSONMode = o.JSONMode || p.Schema != nil
+	}
+}
+
+func set[T any](to, from *T) {
+	if from != nil {
+		*to = *from
+	}
+}
+
+// unsetInt marks the numbers that no option has set. NaN does for the others.
+const unsetInt = math.MinInt
+
+// Resolve applies the options of a call and returns what they ask for, 0 told from
+// unset: a provider calls it instead of applying them itself.
+func Resolve(options ...llms.CallOption) (llms.CallOptions, Params) {
+	o := llms.CallOptions{
+		Temperature: math.NaN(), TopP: math.NaN(), FrequencyPenalty: math.NaN(), PresencePenalty: math.NaN(), RepetitionPenalty: math.NaN(),
+		TopK: unsetInt, Seed: unsetInt, MaxTokens: unsetInt, N: unsetInt,
+	}
+	apply(&o, options)
+	p := paramsOf(&o, true)
+	for _, f := range []*float64{&o.Temperature, &o.TopP, &o.FrequencyPenalty, &o.PresencePenalty, &o.RepetitionPenalty} {
+		if math.IsNaN(*f) {
+			*f = 0
+		}
+	}
+	for _, n := range []*int{&o.TopK, &o.Seed, &o.MaxTokens, &o.N} {
+		if *n == unsetInt {
+			*n = 0
+		}
+	}
+	delete(o.Metadata, paramsKey) // apply made it our own
+	return o, p
+}
+
+// ParamsOf returns what resolved options ask for. Where they were applied to the zero
+// llms.CallOptions, a 0 that was not set by WithParams counts as unset.
+func ParamsOf(o *llms.CallOptions) Params { return paramsOf(o, false) }
+
+// paramsOf reads options. marked says that what no option has set is NaN or unsetInt.
+func paramsOf(o *llms.CallOptions, marked bool) Params {
+	p, _ := o.Metadata[paramsKey].(Params)
+	decimal := func(from float64, to **float64) {
+		switch {
+		case math.IsNaN(from):
+			*to = nil
+		case marked || from != 0 || *to != nil:
+			*to = &from
+		}
+	}
+	whole := func(from int, to **int, zero bool) {
+		switch {
+		case from == unsetInt, from == 0 && !zero:
+			*to = nil
+		case marked || from != 0 || *to != nil:
+			*to = &from
+		}
+	}
+	decimal(o.Temperature, &p.Temperature)
+	decimal(o.TopP, &p.TopP)
+	decimal(o.FrequencyPenalty, &p.FrequencyPenalty)
+	decimal(o.PresencePenalty, &p.PresencePenalty)
+	decimal(o.RepetitionPenalty, &p.RepetitionPenalty)
+	whole(o.Seed, &p.Seed, true)
+	// These ask for nothing when they are 0.
+	whole(o.TopK, &p.TopK, false)
+	whole(o.MaxTokens, &p.MaxTokens, false)
+	whole(o.N, &p.N, false)
+	if p.N == nil && o.CandidateCount > 0 {
+		p.N = &o.CandidateCount
+	}
+	return p
+}

@@ -1,0 +1,46 @@
+package middleware
+
+import (
+	"encoding/json"
+
+	"github.com/tmc/langchaingo/llms"
+)
+
+// Message parts that langchaingo has no form for. A [Speaker] reads them; models that
+// are none are given what is said at each.
+
+// RawPart is a piece of a message in one API's own form: reasoning with its signature,
+// a result of the provider's own tools, a citation. It goes to models of its dialect;
+// others are given its Text, or nothing when that is empty.
+type RawPart struct {
+	llms.TextContent
+	Dialect Dialect
+	// Raw is the content block (anthropic), the item of the output (openai.responses),
+	// the part (gemini), or members of the message (openai.chat, ollama).
+	Raw json.RawMessage
+}
+
+// FilePart is a file that is sent along: in full, by its address, or by the name under
+// which the provider has it. Files in full may be llms.BinaryContent as well. Models
+// that are no Speaker are given Data as llms.BinaryContent.
+type FilePart struct {
+	llms.TextContent
+	Name, MIMEType string
+	Data           []byte
+	URL, ID        string
+}
+
+// ResultPart is the result of a tool that has more than text, or that failed. Models
+// that are no Speaker are given the text.
+type ResultPart struct {
+	llms.ToolCallResponse
+	Failed bool
+	Parts  []llms.ContentPart
+}
+
+// NamePart names who speaks in its message, where a conversation has several users.
+// Models that are no Speaker are not told.
+type NamePart struct {
+	llms.TextContent
+	Name string
+}

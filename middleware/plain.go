@@ -1,0 +1,124 @@
+package middleware
+
+import (
+	"context"
+	"slices"
+
+	"github.com/tmc/langchaingo/llms"
+)
+
+// plain returns the messages without the parts of this package, for models that are no
+// [Speaker]. The caller's are not modified; without such parts they are returned as
+// they are.
+func plain(messages []llms.MessageContent) []llms.MessageContent {
+	copied := false
+	for i := range messages {
+		fresh, changed := plainParts(messages[i].Parts)
+		if !changed {
+			continue
+		}
+		if !copied {
+			messages, copied = append([]llms.MessageContent(nil), messages...), true
+		}
+		messages[i].Parts = fresh
+	}
+	if !copied {
+		return messages
+	}
+	list := messages[:0]
+	for _, m := range messages {
+		if len(m.Parts) > 0 {
+			list = append(list, m)
+		}
+	}
+	return list
+}
+
+func plainParts(parts []llms.ContentPart) (fresh []llms.ContentPart, changed bool) {
+	for i, p := range parts {
+		same := false
+		var instead llms.ContentPart
+		switch p := unwrap(p).(type) {
+		case RawPart:
+			if p.Text != "" {
+				instead = p.TextContent
+			}
+		case FilePart:
+			switch {
+			case p.Data != nil:
+				instead = llms.BinaryContent{MIMEType: p.MIMEType, Data: p.Data}
+			case p.URL != "":
+				instead = llms.ImageURLContent{URL: p.URL}
+			}
+		case ResultPart:
+			instead = p.ToolCallResponse
+		case NamePart:
+		default:
+			same = true
+		}
+		switch {
+		case same && changed:
+			fresh = append(fresh, p)
+		case !same:
+			if !changed {
+				fresh, changed = append(make([]llms.ContentPart, 0, len(parts)), parts[:i]...), true
+			}
+			if instead != nil {
+				fresh = append(fresh, instead)
+			}
+		}
+	}
+	return fresh, changed
+}
+
+// bare calls a deployment as if stepfall were not there.
+func bare(d *deployment) Handler {
+	if d.kind == kindSpeaker {
+		return d.llm.GenerateContent
+	}
+	return func(ctx context.Context, messages []llms.MessageContent, options ...llms.CallOption) (*llms.ContentResponse, error) {
+		return d.llm.GenerateContent(ctx, plain(messages), append(slices.Clip(options), func(o *llms.CallOptions) {
+			isolate(o)
+			delete(o.Metadata, paramsKey)
+		})...)
+	}
+}
+
+// schemaInstruction tells a model about a schema that its API has no word for.
+const schemaInstruction = "Answer with one JSON value and nothing else. It must satisfy this JSON schema:\n"
+
+// instruct adds the schema to the messages, after the system's own.
+func instruct(messages []llms.MessageContent, s *Schema) []llms.MessageContent {
+	at := 0
+	for at < len(messages) && normalRole(messages[at].Role) == llms.ChatMessageTypeSystem {
+		at++
+	}
+	list := append(make([]llms.MessageContent, 0, len(messages)+1), messages[:at]...)
+	list = append(list, llms.TextParts(llms.ChatMessageTypeSystem, schemaInstruction+string(s.Schema)))
+	return append(list, messages[at:]...)
+}
+
+// exclude returns why candidate i cannot be asked for this.
+func (c *call) exclude(i int) string {
+	if why := c.m.exclude(i); why != "" {
+		return why
+	}
+	p := &c.params
+	if len(p.RawTools) > 0 && !c.m.targets[i].speaks(p.Dialect) {
+		return "has none of the tools of " + string(p.Dialect)
+	}
+	if p.LogProbs != nil && *p.LogProbs && !c.m.engine.Models()[i].Capabilities.LogProbs {
+		return "gives no log-probabilities"
+	}
+	return ""
+}
+
+// speaks reports whether any deployment is asked in the dialect.
+func (t *target) speaks(dialect Dialect) bool {
+	for _, d := range t.deployments {
+		if s, ok := d.llm.(Speaker); ok && s.Dialect() == dialect {
+			return true
+		}
+	}
+	return false
+}

@@ -15,6 +15,7 @@ import (
 	"github.com/stepfall/stepfall/middleware"
 	"github.com/stepfall/stepfall/sdk"
 	"github.com/stepfall/stepfall/sdk/cascade"
+	"github.com/stepfall/stepfall/sdk/step"
 )
 
 // instant answers at once with one shared response.
@@ -47,7 +48,7 @@ func benchModel(tb testing.TB, strategy string, n int) *middleware.Model {
 		tb.Fatal(err)
 	}
 	var steps atomic.Int64
-	m, err := middleware.New(middleware.Config{Models: models, Strategy: s, StrategyName: strategy, Traces: func(context.Context, *sdk.Trace) { steps.Add(1) }})
+	m, err := middleware.New(middleware.Config{Models: models, Step: step.Config{Strategy: s, Traces: func(context.Context, *sdk.Trace) { steps.Add(1) }}})
 	if err != nil {
 		tb.Fatal(err)
 	}

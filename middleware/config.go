@@ -141,45 +141,44 @@ type Handler func(ctx context.Context, messages []llms.MessageContent, options .
 
 // Route is what Config.Route says of one query. The zero value changes nothing.
 type Route struct {
-	// Plan takes the place of the configured strategy.
-	Plan *step.Plan
+	// Strategy, when not nil, takes the place of the configured one, and Done is told
+	// of the step; see [step.Request].
+	Strategy cascade.Strategy
+	Done     func(*sdk.Trace)
+	// Match names what made the difference, for messages.
+	Match string
 	// Models marks the candidates, by index, that may be asked; nil means all.
 	Models []bool
+}
+
+// Exclude returns why candidate i must not be asked, or "".
+func (r *Route) Exclude(i int) string {
+	switch {
+	case r.Models == nil || r.Models[i]:
+		return ""
+	case r.Match == "":
+		return "is no candidate for this query"
+	}
+	return "is no candidate of match " + r.Match
 }
 
 // Config configures New. Models is the only field that must be set.
 type Config struct {
 	Models []Candidate
-	// Strategy decides; nil means cascade_route with Lambda. StrategyName is for
-	// traces.
-	Strategy     cascade.Strategy
-	StrategyName string
-	// Lambda is the price of one US dollar in quality: 10 means that a gain of
-	// 0.1 in quality is worth a cent. Lambdas overrides it by depth. With a
-	// Strategy of your own both are only recorded.
-	Lambda  float64
-	Lambdas []float64
-	Gamma   float64
+	// Step is how steps are run. Its Candidates are made of Models. Nil Checks mean
+	// [DefaultChecks], an empty slice none.
+	Step step.Config
+	// Lambda is the price of one US dollar in quality, where Step has no Strategy and
+	// cascade_route decides: 10 means that a gain of 0.1 in quality is worth a cent.
+	Lambda float64
 
-	Quality   sdk.QualityEstimator
-	Cost      sdk.CostEstimator
-	Verifiers []step.Verifier
 	// Route, when not nil, may give a query a plan and candidates of its own. It
 	// must be safe for concurrent use and cheap: it is called in every step.
 	Route func(q *sdk.Query) Route
-	// Checks are the free checks on answers; nil means [DefaultChecks], an empty
-	// slice none.
-	Checks []step.Check
-
-	// StepCapUSD and Ledger are hard caps; FailAtCap says what happens there.
-	StepCapUSD float64
-	Ledger     step.Ledger
-	FailAtCap  bool
 	// ImageTokens is how many tokens an image may count at most, for the
 	// worst-case cost under a cap; 0 means 3,000.
 	ImageTokens int
 
-	Retry   step.Retry
 	Breaker BreakerConfig
 	Stream  StreamMode
 	Session SessionConfig
@@ -189,12 +188,6 @@ type Config struct {
 	// modes other than Enforce; empty means the last candidate.
 	Baseline string
 	Shadow   ShadowConfig
-
-	// Traces receives every step's trace; see [step.Config].
-	Traces                     func(ctx context.Context, t *sdk.Trace)
-	TracePrompts, TraceAnswers bool
-	Explain                    bool
-	Policy, Profile            string
 
 	// After, when not nil, is the Model that this one takes the place of. What it
 	// remembers of conversations, and what its shadows have spent, holds here too;
@@ -206,8 +199,4 @@ type Config struct {
 	Callbacks callbacks.Handler
 	// Interceptors wrap the step, the first outermost.
 	Interceptors []func(Handler) Handler
-
-	// Coin and Now replace chance and the clock in tests; see [step.Config].
-	Coin func() float64
-	Now  func() time.Time
 }

@@ -86,11 +86,11 @@ func inOrder(t testing.TB) cascade.Strategy {
 
 func wrap(t testing.TB, c middleware.Config) *middleware.Model {
 	t.Helper()
-	if c.Strategy == nil {
-		c.Strategy, c.StrategyName = inOrder(t), "threshold"
+	if c.Step.Strategy == nil {
+		c.Step.Strategy = inOrder(t)
 	}
-	if c.Retry == (step.Retry{}) {
-		c.Retry.MaxAttempts = 1
+	if c.Step.Retry == (step.Retry{}) {
+		c.Step.Retry.MaxAttempts = 1
 	}
 	m, err := middleware.New(c)
 	if err != nil {

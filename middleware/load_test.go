@@ -36,13 +36,13 @@ func TestThousandConcurrentSteps(t *testing.T) {
 	var mu sync.Mutex
 	traced, tracedUSD := 0, 0.0
 	m := wrap(t, middleware.Config{
-		Models: []middleware.Candidate{small(slow), large(says("right"))}, Ledger: ledger,
-		Traces: func(_ context.Context, tr *sdk.Trace) {
+		Models: []middleware.Candidate{small(slow), large(says("right"))},
+		Step: step.Config{Ledger: ledger, Traces: func(_ context.Context, tr *sdk.Trace) {
 			mu.Lock()
 			defer mu.Unlock()
 			traced++
 			tracedUSD += tr.CostUSD
-		},
+		}},
 	})
 	base, rep := middleware.WithReport(middleware.WithInfo(t.Context(), middleware.Info{Run: "r", Tenant: "t", Session: "s"}))
 	var wg sync.WaitGroup
@@ -101,7 +101,7 @@ func TestThousandConcurrentSteps(t *testing.T) {
 func TestConcurrentStepsNeverPassACap(t *testing.T) {
 	const limit = 0.01
 	ledger := step.NewMemory(step.Caps{TenantUSD: limit})
-	m := wrap(t, middleware.Config{Models: []middleware.Candidate{small(says("a")), large(says("b"))}, Ledger: ledger})
+	m := wrap(t, middleware.Config{Models: []middleware.Candidate{small(says("a")), large(says("b"))}, Step: step.Config{Ledger: ledger}})
 	var wg sync.WaitGroup
 	var refused atomic.Int64
 	for range 8 {

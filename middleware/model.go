@@ -37,22 +37,20 @@ func New(c Config) (*Model, error) {
 	if m.c.ImageTokens == 0 {
 		m.c.ImageTokens = 3000
 	}
-	if m.c.Checks == nil {
-		m.c.Checks = DefaultChecks()
+	own := &m.c.Step
+	if own.Checks == nil {
+		own.Checks = DefaultChecks()
 	}
-	if m.c.Lambdas == nil {
-		m.c.Lambdas = []float64{c.Lambda}
-	}
-	if m.c.Strategy == nil {
-		s, err := cascade.New(cascade.NameCascadeRoute, cascade.Params{Lambdas: m.c.Lambdas, Gamma: c.Gamma})
+	if own.Strategy == nil {
+		s, err := cascade.New(cascade.NameCascadeRoute, cascade.Params{Lambdas: []float64{c.Lambda}})
 		if err != nil {
 			faults = append(faults, err)
 		}
-		m.c.Strategy, m.c.StrategyName = s, cascade.NameCascadeRoute
+		own.Strategy = s
 	}
-	candidates := make([]step.Candidate, len(c.Models))
+	own.Candidates = make([]step.Candidate, len(c.Models))
 	for i, cand := range c.Models {
-		candidates[i] = step.Candidate{Model: cand.Model, Quality: cand.Quality, OutputTokens: cand.OutputTokens}
+		own.Candidates[i] = step.Candidate{Model: cand.Model, Quality: cand.Quality, OutputTokens: cand.OutputTokens}
 		t, err := newTarget(cand, c.Breaker)
 		if err != nil {
 			faults = append(faults, fmt.Errorf("model %s: %w", cand.Model.Name, err))
@@ -61,18 +59,11 @@ func New(c Config) (*Model, error) {
 	}
 	faults = append(faults, m.checkModes()...)
 	var err error
-	m.engine, err = step.New(step.Config{
-		Candidates: candidates, Strategy: m.c.Strategy, Quality: c.Quality, Cost: c.Cost,
-		Checks: m.c.Checks, Verifiers: c.Verifiers,
-		StepCapUSD: c.StepCapUSD, Ledger: c.Ledger, FailAtCap: c.FailAtCap, Retry: c.Retry,
-		Traces: c.Traces, TracePrompts: c.TracePrompts, TraceAnswers: c.TraceAnswers,
-		Explain: c.Explain, Policy: c.Policy, Profile: c.Profile, StrategyName: m.c.StrategyName, Lambdas: m.c.Lambdas, Gamma: c.Gamma,
-		Coin: c.Coin, Now: c.Now,
-	})
+	m.engine, err = step.New(*own)
 	if err := errors.Join(append(faults, err)...); err != nil {
 		return nil, fmt.Errorf("configuring the middleware: %w", err)
 	}
-	m.sessions = NewSessions(c.Session, m.engine.Models(), c.Now)
+	m.sessions = NewSessions(c.Session, m.engine.Models(), own.Now)
 	if c.After != nil {
 		m.sessions.kept = c.After.sessions.kept
 		m.c.After = nil // or no Model would ever be forgotten
@@ -198,14 +189,12 @@ func (c *call) request(mode string) step.Request {
 	req := step.Request{Query: &c.query, Caller: c, PromptBytes: c.promptBytes, Mode: mode, Exclude: c.exclude}
 	if m.c.Route != nil {
 		route := m.c.Route(&c.query)
-		req.Plan = route.Plan
-		if route.Models != nil {
-			req.Exclude = func(i int) string {
-				if !route.Models[i] {
-					return "is no candidate for this query"
-				}
-				return c.exclude(i)
+		req.Strategy, req.Done = route.Strategy, route.Done
+		req.Exclude = func(i int) string {
+			if why := route.Exclude(i); why != "" {
+				return why
 			}
+			return c.exclude(i)
 		}
 	}
 	if n, predicted := c.choices(), len(c.params.Prediction); n > 1 || predicted > 0 {

@@ -49,8 +49,9 @@ func TestModes(t *testing.T) {
 		a, b := says("cheap"), says("dear")
 		var seen traces
 		m := wrap(t, middleware.Config{
-			Models: []middleware.Candidate{small(a), large(b)}, Mode: tt.mode, Baseline: "large", Traces: seen.record,
+			Models: []middleware.Candidate{small(a), large(b)}, Mode: tt.mode, Baseline: "large",
 			Shadow: middleware.ShadowConfig{Sample: 1, CapUSD: 1},
+			Step:   step.Config{Traces: seen.record},
 		})
 		resp, err := m.GenerateContent(t.Context(), human("q"))
 		if err != nil {
@@ -220,7 +221,7 @@ func TestLongCachedConversationIsNotMovedForACent(t *testing.T) {
 		"price of a move":  {middleware.SessionConfig{IgnoreCache: true, SwitchCostUSD: 0.2}, "s", "cached"},
 		"move is cheapest": {middleware.SessionConfig{IgnoreCache: true, SwitchCostUSD: 0.01}, "s", "cheaper"},
 	} {
-		m := wrap(t, middleware.Config{Models: models(), Strategy: route, Session: tt.session})
+		m := wrap(t, middleware.Config{Models: models(), Session: tt.session, Step: step.Config{Strategy: route}})
 		ctx := middleware.WithInfo(t.Context(), middleware.Info{Session: tt.id})
 		if _, err := m.GenerateContent(ctx, conversation, llms.WithModel("cached")); err != nil {
 			t.Fatal(err)
@@ -246,7 +247,7 @@ func TestSessionsOutliveTheirModel(t *testing.T) {
 		return []middleware.Candidate{a, b}
 	}
 	session := middleware.SessionConfig{SwitchCostUSD: 1, IgnoreCache: true}
-	old := wrap(t, middleware.Config{Models: candidates("v1"), Strategy: route, Session: session})
+	old := wrap(t, middleware.Config{Models: candidates("v1"), Session: session, Step: step.Config{Strategy: route}})
 	ctx := middleware.WithInfo(t.Context(), middleware.Info{Session: "s"})
 	if _, err := old.GenerateContent(ctx, human("q"), llms.WithModel("first")); err != nil {
 		t.Fatal(err)
@@ -254,7 +255,7 @@ func TestSessionsOutliveTheirModel(t *testing.T) {
 	for served, want := range map[string]string{"v1": "first", "v2": "second"} {
 		reordered := candidates(served)
 		slices.Reverse(reordered)
-		next := wrap(t, middleware.Config{Models: reordered, Strategy: route, Session: session, After: old})
+		next := wrap(t, middleware.Config{Models: reordered, Session: session, After: old, Step: step.Config{Strategy: route}})
 		resp, err := next.GenerateContent(ctx, human("q"))
 		if err != nil || resp.Choices[0].Content != want {
 			t.Errorf("served %s: %v, %v, want %s", served, resp, err, want)
@@ -274,7 +275,7 @@ func TestRouteGivesAQueryItsOwnPlan(t *testing.T) {
 		Route: func(q *sdk.Query) middleware.Route {
 			switch q.Group {
 			case "legal":
-				return middleware.Route{Plan: &step.Plan{Strategy: route, Name: "route"}}
+				return middleware.Route{Strategy: route}
 			case "chat":
 				return middleware.Route{Models: []bool{false, true}}
 			}
@@ -310,7 +311,7 @@ func TestCapsHoldAgainstCallsThatNeverComeBack(t *testing.T) {
 			lost := &fake{say: func(context.Context, []llms.MessageContent, *llms.CallOptions) (*llms.ContentResponse, error) {
 				return nil, c.err
 			}}
-			m := wrap(t, middleware.Config{Models: []middleware.Candidate{small(lost)}, Ledger: ledger})
+			m := wrap(t, middleware.Config{Models: []middleware.Candidate{small(lost)}, Step: step.Config{Ledger: ledger}})
 			ctx, rep := middleware.WithReport(middleware.WithInfo(t.Context(), middleware.Info{Run: "r"}))
 			for range 5 {
 				if _, err := m.GenerateContent(ctx, human("q")); err == nil {

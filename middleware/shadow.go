@@ -25,23 +25,15 @@ func newShadow(m, before *Model) (*shadow, error) {
 	if n <= 0 {
 		n = 4
 	}
-	c := m.c
-	spent := step.NewMemory(step.Caps{TenantUSD: c.Shadow.CapUSD})
+	caps := step.Caps{TenantUSD: m.c.Shadow.CapUSD}
+	spent := step.NewMemory(caps)
 	if before != nil && before.shadow != nil {
-		spent = before.shadow.spent.With(step.Caps{TenantUSD: c.Shadow.CapUSD})
+		spent = before.shadow.spent.With(caps)
 	}
-	candidates := make([]step.Candidate, len(c.Models))
-	for i, cand := range c.Models {
-		candidates[i] = step.Candidate{Model: cand.Model, Quality: cand.Quality, OutputTokens: cand.OutputTokens}
-	}
-	engine, err := step.New(step.Config{
-		Candidates: candidates, Strategy: c.Strategy, Quality: c.Quality, Cost: c.Cost, Checks: c.Checks, Verifiers: c.Verifiers,
-		StepCapUSD: c.StepCapUSD, Retry: c.Retry,
-		// One account for all shadows, apart from the caps of the application.
-		Ledger: shadowLedger{spent},
-		Traces: c.Traces, TracePrompts: c.TracePrompts, TraceAnswers: c.TraceAnswers,
-		Explain: c.Explain, Policy: c.Policy, Profile: c.Profile, StrategyName: c.StrategyName, Lambdas: c.Lambdas, Gamma: c.Gamma, Coin: c.Coin, Now: c.Now,
-	})
+	c := m.c.Step
+	// One account for all shadows, apart from the caps of the application.
+	c.Ledger, c.FailAtCap = shadowLedger{spent}, false
+	engine, err := step.New(c)
 	if err != nil {
 		return nil, err
 	}

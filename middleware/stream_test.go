@@ -11,6 +11,7 @@ import (
 
 	"github.com/stepfall/stepfall/middleware"
 	"github.com/stepfall/stepfall/sdk/cascade"
+	"github.com/stepfall/stepfall/sdk/step"
 )
 
 // chunks collects what a caller who streams sees.
@@ -71,7 +72,7 @@ func TestCommitStreamsRoutedAnswersLive(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	m := wrap(t, middleware.Config{Models: []middleware.Candidate{small(says("no")), large(cutOff("live"))}, Strategy: route, Stream: middleware.Commit})
+	m := wrap(t, middleware.Config{Models: []middleware.Candidate{small(says("no")), large(cutOff("live"))}, Stream: middleware.Commit, Step: step.Config{Strategy: route}})
 	var seen chunks
 	resp, err := m.GenerateContent(t.Context(), human("q"), seen.option())
 	if err != nil || resp.Choices[0].Content != "live" || len(seen.list) != 4 {

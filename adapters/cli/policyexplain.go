@@ -102,7 +102,7 @@ func (f *explainFlags) run(ctx context.Context, s Streams, path string) error {
 		}
 		world.Suppose[name] = v
 	}
-	result, err := forecast.New(ctx, p, world, forecast.Options{Keep: true})
+	result, err := forecast.New(ctx, p, world, forecast.Options{Keep: true, Explain: true})
 	if err != nil {
 		return err
 	}

@@ -115,7 +115,7 @@ func (f *planFlags) run(ctx context.Context, s Streams, path string) error {
 	bar := newProgress(s.Err, world.Len()*len(all), "planning")
 	results := make([]*forecast.Forecast, len(all))
 	for i, p := range all {
-		if results[i], err = forecast.New(ctx, p, world, forecast.Options{Progress: bar.add}); err != nil {
+		if results[i], err = forecast.New(ctx, p, world, forecast.Options{Seed: f.seed, Progress: bar.add}); err != nil {
 			return fmt.Errorf("policy %s: %w", p.Path, err)
 		}
 	}

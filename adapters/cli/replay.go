@@ -4,14 +4,13 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 
-	"github.com/stepfall/stepfall/adapters/replay"
+	"github.com/stepfall/stepfall/adapters/forecast"
 	"github.com/stepfall/stepfall/policies"
-	"github.com/stepfall/stepfall/sdk"
 	"github.com/stepfall/stepfall/sdk/cascade"
 	"github.com/stepfall/stepfall/sdk/estimate"
 	"github.com/stepfall/stepfall/sdk/eval"
@@ -35,18 +34,19 @@ func newReplayCommand(s Streams) *cobra.Command {
 	var f replayFlags
 	cmd := &cobra.Command{
 		Use:   "replay --outcomes FILE --policy FILE",
-		Short: "Run the middleware and the step engine over recorded outcomes",
-		Long: `Run the middleware and the step engine over recorded outcomes.
+		Short: "Fit to one half of recorded outcomes and run the step engine over the other",
+		Long: `Fit to one half of recorded outcomes and run the step engine over the other.
 
 Every model of the policy (or of the table, with --strategy instead of a policy)
 answers from its recorded outcomes. The estimators are fitted to --train, or else to
 a random half of the table, and the other half is replayed; a policy with a fitted
-profile is replayed on the whole table.
+profile is replayed on the whole table, which is policy plan --outcomes beside the
+single models.
 
 A policy is held to as its router would: strategies, match blocks, verifiers (the
 recorded qualities are their verdicts), caps, and prices where the table has tokens;
-without tokens costs are as recorded, and the dearest recorded outcome of a model is
-the worst case of its calls. Plugins, files and servers of the policy are not touched.`,
+without tokens costs are as recorded. Plugins, files and servers of the policy are not
+touched.`,
 		Example: `  stepfall replay --outcomes swebench.csv --policy policy.hcl --traces traces.jsonl
   stepfall replay --outcomes swebench.csv --strategy index --lambda 2`,
 		Args: cobra.NoArgs,
@@ -79,7 +79,7 @@ func (f *replayFlags) run(ctx context.Context, s Streams) error {
 	case f.train == "" && !(f.trainShare > 0 && f.trainShare < 1):
 		return usage("--train-share %v: want a share between 0 and 1", f.trainShare)
 	}
-	c, h, err := f.config(s)
+	r, err := f.prepare(s)
 	if err != nil {
 		return err
 	}
@@ -92,76 +92,111 @@ func (f *replayFlags) run(ctx context.Context, s Streams) error {
 			return err
 		}
 		defer lines.Close()
-		c.Traces = lines.Record
+		r.options.Traces = lines.Record
 	}
-	bar := newProgress(s.Err, len(h.Test.Queries), "replaying")
-	c.Progress = bar.add
-	steps, err := replay.Run(ctx, *c)
+	bar := newProgress(s.Err, len(r.Test.Queries), "replaying")
+	r.options.Progress = bar.add
+	result, err := forecast.New(ctx, r.policy, &forecast.Table{Outcomes: r.Test, Seed: f.seed}, r.options)
 	bar.finish()
 	if err != nil {
 		return err
 	}
-	f.print(s, h, c, steps)
-	return nil
+	return r.print(s, result)
 }
 
-// config reads the tables and the policy, and fits the estimates.
-func (f *replayFlags) config(s Streams) (*replay.Config, *eval.Halves, error) {
-	c := &replay.Config{StrategyName: f.strategy, Seed: f.seed}
-	models, signals := f.models, eval.Signals(f.signals)
+// replay is what there is to replay.
+type replay struct {
+	*eval.Halves
+
+	policy  *policies.Policy
+	options forecast.Options
+	// repriced: costs are recorded tokens at the policy's prices. judges: the policy
+	// has verifiers of its own.
+	repriced, judges bool
+}
+
+// prepare reads the tables and the policy, and fits the estimates.
+func (f *replayFlags) prepare(s Streams) (*replay, error) {
+	r := &replay{options: forecast.Options{Seed: f.seed}}
 	if f.policy != "" {
 		p, err := policies.Load(f.policy, policies.LoadOptions{})
 		if err != nil {
-			return nil, nil, err
+			return nil, err
 		}
-		notes, err := replay.CheckPolicy(p)
+		notes, err := forecast.CheckOutcomes(p)
 		if err != nil {
-			return nil, nil, fmt.Errorf("the policy cannot be replayed: %w", err)
+			return nil, fmt.Errorf("the policy cannot be replayed: %w", err)
+		}
+		if p.Mode != "enforce" {
+			notes = append(notes, fmt.Sprintf("mode %s is replayed as enforce", p.Mode))
+			p.Mode = "enforce"
 		}
 		for _, note := range notes {
 			fmt.Fprintf(s.Err, "stepfall: %s: %s\n", f.policy, note)
 		}
-		c.Rules, c.Policy, c.StrategyName = p, filepath.Base(f.policy), p.Strategy.CascadeName()
-		names := make([]string, len(p.Models))
-		for i := range p.Models {
-			names[i] = p.Models[i].Name
-		}
-		models = strings.Join(names, ",")
-		if signals == eval.SignalsAuto {
-			signals = eval.SignalsFeatures
-			if len(p.Verifiers) > 0 {
-				signals = eval.SignalsVerdict
-			}
-		}
-	} else {
-		strategy, err := cascade.New(f.strategy, cascade.Params{Lambdas: []float64{f.lambda}, Gamma: 1, Thresholds: []float64{0.5}})
-		if err != nil {
-			return nil, nil, &ExitError{Code: ExitUsage, Err: err}
-		}
-		c.Strategy = strategy
+		r.policy, r.judges = p, len(p.Verifiers) > 0
 	}
-	h, err := f.halves(c, models)
-	if err != nil {
-		return nil, nil, err
+	if err := f.halves(r); err != nil {
+		return nil, err
 	}
-	study := &eval.Study{Halves: h, Signals: signals, Estimator: f.estimator, Seed: f.seed}
+	signals := eval.Signals(f.signals)
+	if r.policy == nil {
+		var err error
+		if r.policy, err = f.bare(r.Test); err != nil {
+			return nil, err
+		}
+	} else if signals == eval.SignalsAuto {
+		signals = eval.SignalsFeatures
+		if r.judges {
+			signals = eval.SignalsVerdict
+		}
+	}
+	study := &eval.Study{Halves: r.Halves, Signals: signals, Estimator: f.estimator, Seed: f.seed}
 	if err := study.Validate(); err != nil {
-		return nil, nil, &ExitError{Code: ExitUsage, Err: err}
+		return nil, &ExitError{Code: ExitUsage, Err: err}
 	}
-	h, kind, err := study.Online()
-	if err != nil {
-		return nil, nil, err
+	var kind string
+	var err error
+	if r.Halves, kind, err = study.Online(); err != nil {
+		return nil, err
 	}
-	c.Table, c.Verified = h.Test, h.Test.Verified
-	if c.Rules != nil && c.Rules.Fit != nil {
-		return c, h, nil
+	switch {
+	case !r.Test.Verified:
+		r.policy.Verifiers = nil
+	case !r.judges:
+		r.policy.Verifiers = []policies.Verifier{{Name: "recorded", Plugin: "recorded"}}
 	}
-	c.Estimator, err = estimate.Fit(h.Train, estimate.Options{Quality: kind, Seed: f.seed})
-	return c, h, err
+	if r.policy.Fit == nil {
+		r.options.Estimator, err = estimate.Fit(r.Train, estimate.Options{Quality: kind, Seed: f.seed})
+	}
+	return r, err
+}
+
+// bare is the policy of a strategy by itself, over the models of the table.
+func (f *replayFlags) bare(t *outcome.Table) (*policies.Policy, error) {
+	if !slices.Contains(cascade.Names(), f.strategy) {
+		return nil, usage("--strategy %s: unknown strategy; there are %s", f.strategy, strings.Join(cascade.Names(), ", "))
+	}
+	p := &policies.Policy{Strategy: policies.Strategy{Kind: f.strategy, Lambda: []float64{f.lambda}, Gamma: 1, Threshold: []float64{0.5}}}
+	if variant, ok := strings.CutPrefix(f.strategy, cascade.NameCascadeRoute+"_"); ok {
+		p.Strategy.Kind, p.Strategy.Variant = cascade.NameCascadeRoute, variant
+	}
+	for _, name := range t.Models {
+		p.Models = append(p.Models, policies.Model{Name: name, Provider: "go"})
+	}
+	return p, nil
 }
 
 // halves reads the table, or both, with the costs that the policy's prices give.
-func (f *replayFlags) halves(c *replay.Config, models string) (*eval.Halves, error) {
+func (f *replayFlags) halves(r *replay) error {
+	models, fitted := f.models, r.policy != nil && r.policy.Fit != nil
+	if r.policy != nil {
+		names := make([]string, len(r.policy.Models))
+		for i := range r.policy.Models {
+			names[i] = r.policy.Models[i].Name
+		}
+		models = strings.Join(names, ",")
+	}
 	open := func(path string) (*outcome.Table, error) {
 		t, err := outcome.Open(path, outcome.Options{Prompts: f.prompts})
 		if err != nil {
@@ -174,104 +209,87 @@ func (f *replayFlags) halves(c *replay.Config, models string) (*eval.Halves, err
 	}
 	test, err := open(f.outcomes)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	var train *outcome.Table
-	overlap := false
 	switch {
 	case f.train != "":
 		if train, err = open(f.train); err != nil {
-			return nil, err
+			return err
 		}
-	case c.Rules != nil && c.Rules.Fit != nil:
+	case fitted:
 		// The profile is fitted already: all that there is can be replayed.
-		train, overlap = test, true
+		train = test
 	default:
 		train, test = test.Split(f.trainShare, f.seed)
 	}
-	h, err := eval.NewHalves(train, test, overlap)
-	if err != nil || c.Rules == nil {
-		return h, err
+	if r.Halves, err = eval.NewHalves(train, test, fitted && f.train == ""); err != nil || r.policy == nil {
+		return err
 	}
 	// Costs of both halves come from the same source.
-	pricedTrain, trainKnown := replay.Reprice(h.Train, c.Rules)
-	pricedTest, testKnown := replay.Reprice(h.Test, c.Rules)
-	if c.Repriced = trainKnown && testKnown; c.Repriced {
-		h.Train, h.Test = pricedTrain, pricedTest
+	pricedTrain, trainKnown := forecast.Reprice(r.Train, r.policy)
+	pricedTest, testKnown := forecast.Reprice(r.Test, r.policy)
+	if r.repriced = trainKnown && testKnown; r.repriced {
+		r.Train, r.Test = pricedTrain, pricedTest
 	}
-	return h, nil
+	return nil
 }
 
 // print compares what was replayed with the single models.
-func (f *replayFlags) print(s Streams, h *eval.Halves, c *replay.Config, steps []replay.Step) {
-	n := float64(len(steps))
-	cost, quality, calls := 0.0, 0.0, 0
-	for i := range steps {
-		cost, quality, calls = cost+steps[i].CostUSD, quality+steps[i].Quality, calls+len(steps[i].Ran)
-	}
-	name := c.StrategyName
-	if c.Estimator == nil {
+func (r *replay) print(s Streams, result *forecast.Forecast) error {
+	w := &printer{w: s.Out}
+	n := float64(result.Queries)
+	name := r.policy.Strategy.CascadeName()
+	if r.options.Estimator == nil {
 		name = "the fitted profile"
-		fmt.Fprintf(s.Out, "%d queries replayed through the middleware; estimates and strategy of the profile %s\n", len(steps), c.Rules.Fit.Profile)
+		w.f("%d queries replayed; estimates and strategy of the profile %s\n", result.Queries, r.policy.Fit.Profile)
 	} else {
-		fmt.Fprintf(s.Out, "%d queries replayed through the middleware; %s estimates fitted to %d others\n", len(steps), c.Estimator.Quality.Kind(), len(h.Train.Queries))
+		w.f("%d queries replayed; %s estimates fitted to %d others\n", result.Queries, r.options.Estimator.Quality.Kind(), len(r.Train.Queries))
 	}
-	if c.Rules != nil {
-		printRules(s, c, steps)
+	if r.policy.Path != "" {
+		r.rules(w, result)
 	}
 	t := newTable(s.Out, Column{Name: "who answers"}, Column{"quality %", true}, Column{"USD", true}, Column{"USD per query", true}, Column{"calls per query", true})
-	t.AppendRow([]any{name, fmt.Sprintf("%.2f", 100*quality/n), eval.Dollars(cost), eval.Dollars(cost / n), fmt.Sprintf("%.2f", float64(calls)/n)})
-	costs, qualities := h.Test.MeanCosts(), h.Test.MeanQualities()
+	t.AppendRow([]any{name, fmt.Sprintf("%.2f", 100*result.Quality), eval.Dollars(n * result.CostUSD), eval.Dollars(result.CostUSD), fmt.Sprintf("%.2f", result.Steps)})
+	costs, qualities := r.Test.MeanCosts(), r.Test.MeanQualities()
 	frame := eval.NewFrame(costs, qualities)
 	for _, m := range []struct {
 		label string
 		model int
 	}{{"always the cheapest: ", frame.Cheapest}, {"always the best: ", frame.Best}, {"always the dearest: ", frame.Dearest}} {
 		t.AppendRow([]any{
-			m.label + h.Test.Models[m.model], fmt.Sprintf("%.2f", 100*qualities[m.model]),
+			m.label + r.Test.Models[m.model], fmt.Sprintf("%.2f", 100*qualities[m.model]),
 			eval.Dollars(n * costs[m.model]), eval.Dollars(costs[m.model]), "1.00",
 		})
 	}
 	t.Render()
+	return w.err
 }
 
-// printRules says what prices, verifiers, match blocks and caps of the policy did.
-func printRules(s Streams, c *replay.Config, steps []replay.Step) {
-	p := c.Rules
+// rules says what prices, verifiers, match blocks and caps of the policy did.
+func (r *replay) rules(w *printer, result *forecast.Forecast) {
+	p := r.policy
 	prices := "as recorded, because the table lacks tokens"
-	if c.Repriced {
+	if r.repriced {
 		prices = "recorded tokens at the policy's prices"
 	}
-	fmt.Fprintf(s.Out, "costs: %s\n", prices)
+	w.f("costs: %s\n", prices)
 	switch {
-	case len(p.Verifiers) > 0 && c.Verified:
-		fmt.Fprintln(s.Out, "verifiers: the recorded qualities are their verdicts")
-	case c.Verified:
-		fmt.Fprintln(s.Out, "verifiers: the policy has none; the recorded qualities are verdicts because --signals says so")
+	case r.judges && r.Test.Verified:
+		w.f("verifiers: the recorded qualities are their verdicts\n")
+	case r.Test.Verified:
+		w.f("verifiers: the policy has none; the recorded qualities are verdicts because --signals says so\n")
 	default:
-		fmt.Fprintln(s.Out, "verifiers: none, answers are estimated (--signals verdict takes the recorded qualities as verdicts)")
+		w.f("verifiers: none, answers are estimated (--signals verdict takes the recorded qualities as verdicts)\n")
 	}
 	if len(p.Matches) > 0 {
-		counts := map[string]int{}
-		for i := range steps {
-			counts[steps[i].Match]++
-		}
 		var parts []string
 		for i := range p.Matches {
-			parts = append(parts, fmt.Sprintf("%s %d", p.Matches[i].Name, counts[p.Matches[i].Name]))
+			parts = append(parts, fmt.Sprintf("%s %d", p.Matches[i].Name, result.Matches[p.Matches[i].Name]))
 		}
-		fmt.Fprintf(s.Out, "match: %s, none %d queries\n", strings.Join(parts, ", "), counts[""])
+		w.f("match: %s, none %d queries\n", strings.Join(parts, ", "), result.Matches[""])
 	}
 	if p.Budget.StepUSD > 0 || p.Budget.RunUSD > 0 {
-		stopped, without := 0, 0
-		for i := range steps {
-			if steps[i].Stop == sdk.StopBudget {
-				stopped++
-			}
-			if steps[i].Chosen == "" {
-				without++
-			}
-		}
-		fmt.Fprintf(s.Out, "caps: %d of %d steps ended at a cap, %d of them without an answer, which counts as quality 0\n", stopped, len(steps), without)
+		w.f("caps: %d of %d steps ended at a cap, %d of them without an answer, which counts as quality 0\n", result.Capped+result.Refused, result.Queries, result.Refused)
 	}
 }

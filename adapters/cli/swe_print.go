@@ -12,6 +12,7 @@ import (
 
 	"github.com/stepfall/stepfall/adapters/swe"
 	"github.com/stepfall/stepfall/sdk"
+	"github.com/stepfall/stepfall/sdk/cascade"
 	"github.com/stepfall/stepfall/sdk/jail"
 )
 
@@ -23,7 +24,7 @@ func (f *sweFlags) plan(ctx context.Context, s Streams, list []swe.Task, solver 
 	if err != nil {
 		return err
 	}
-	p.f("tasks: %d, cascaded by the %s, strategy %s\n", len(list), solver.Mode, solver.Setup.Step.StrategyName)
+	p.f("tasks: %d, cascaded by the %s, strategy %s\n", len(list), solver.Mode, cascade.Describe(solver.Setup.Step.Strategy).Name)
 	for _, c := range solver.Setup.Step.Candidates {
 		p.f("model %s: expected quality %.2f, %g / %g USD per million tokens\n", c.Model.Name, c.Quality.Mean, c.Model.Price.Input, c.Model.Price.Output)
 	}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/stepfall/stepfall/policies"
 	"github.com/stepfall/stepfall/sdk"
+	"github.com/stepfall/stepfall/sdk/estimate"
 	"github.com/stepfall/stepfall/sdk/step"
 )
 
@@ -59,8 +60,15 @@ type ModelUse struct {
 
 // Options says how a forecast is made.
 type Options struct {
-	// Keep keeps the traces, with alternatives.
-	Keep bool
+	// Keep keeps the traces, and Explain the alternatives of each decision in them.
+	Keep, Explain bool
+	// Estimator, when not nil, gives quality and cost in place of the policy's profile
+	// or beliefs.
+	Estimator *estimate.Estimator
+	// Seed decides what the policy leaves to chance.
+	Seed uint64
+	// Traces, when not nil, receives the trace of each step.
+	Traces step.Sink
 	// Progress, when not nil, is called after each query.
 	Progress func(n int)
 }
@@ -71,7 +79,7 @@ func New(ctx context.Context, p *policies.Policy, w World, o Options) (*Forecast
 	for i := range p.Models {
 		f.Models[i].Model = p.Models[i].Name
 	}
-	r, err := rehearse(p, w, f, o)
+	r, err := rehearse(p, w, f, &o)
 	if err != nil {
 		return nil, err
 	}
@@ -99,7 +107,7 @@ func (f *Forecast) mean() {
 }
 
 // add counts what a step came to.
-func (f *Forecast) add(res *step.Result, err error) error {
+func (f *Forecast) add(res *step.Result, truth map[string]float64, err error) error {
 	f.Queries++
 	f.CostUSD += res.Trace.CostUSD
 	for _, call := range res.Trace.Calls {
@@ -116,7 +124,7 @@ func (f *Forecast) add(res *step.Result, err error) error {
 	switch {
 	case err == nil && res.Answer != nil:
 		f.Models[res.Index].Chosen++
-		f.Quality += res.Answer.Signals[signalTruth]
+		f.Quality += truth[res.Trace.Chosen]
 		if res.Trace.Stop == sdk.StopBudget {
 			f.Capped++
 		}
@@ -130,53 +138,4 @@ func (f *Forecast) add(res *step.Result, err error) error {
 		return err
 	}
 	return nil
-}
-
-// Names of the signals in which an answer carries what the world knows of it.
-const (
-	signalTruth    = "forecast:quality"
-	signalEstimate = "forecast:estimate"
-)
-
-// verify passes answers that are right in the world.
-func verify(_ context.Context, req *sdk.VerifyRequest) (*sdk.Verdict, error) {
-	if req.Answer.Signals[signalTruth] >= 0.5 {
-		return &sdk.Verdict{Outcome: sdk.Passed, Score: 1}, nil
-	}
-	return &sdk.Verdict{Outcome: sdk.Failed}, nil
-}
-
-// estimator says of an answer what the world lets be seen of it, of other models
-// what was recorded before they ran or what the profile says, and else nothing.
-type estimator struct {
-	fitted   sdk.QualityEstimator
-	recorded func(q *sdk.Query, model string) (sdk.Estimate, bool)
-}
-
-// EstimateQuality implements [sdk.QualityEstimator].
-func (e estimator) EstimateQuality(ctx context.Context, req *sdk.QualityRequest) (*sdk.QualityResponse, error) {
-	resp := &sdk.QualityResponse{Estimates: make([]sdk.Estimate, len(req.Models))}
-	if e.fitted != nil {
-		fitted, err := e.fitted.EstimateQuality(ctx, req)
-		if err != nil {
-			return nil, err
-		}
-		copy(resp.Estimates, fitted.Estimates)
-	}
-	for i, name := range req.Models {
-		if e.fitted == nil {
-			resp.Estimates[i] = sdk.Abstain()
-			if e.recorded != nil {
-				if known, ok := e.recorded(req.Query, name); ok {
-					resp.Estimates[i] = known
-				}
-			}
-		}
-		for _, a := range req.Attempts {
-			if v, ok := a.Answer.Signals[signalEstimate]; ok && a.Answer.Model == name {
-				resp.Estimates[i] = sdk.Estimate{Mean: v}
-			}
-		}
-	}
-	return resp, nil
 }

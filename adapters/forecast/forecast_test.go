@@ -69,6 +69,13 @@ model "large" {
 }
 `
 
+// estimated is two with a plugin that looks at answers.
+const estimated = two + `
+estimator "look" {
+  plugin = "estimator-agreement"
+}
+`
+
 const verified = two + `
 verifier "tests" {
   plugin = "verifier-tests"
@@ -146,11 +153,11 @@ func TestForecastFromTraces(t *testing.T) {
 		Calls: []sdk.Call{{Model: "small", CostUSD: 0.003, Quality: sdk.Estimate{Mean: 0.7}}},
 	}
 	w := &forecast.Traces{Steps: []*sdk.Trace{trace}}
-	small := predict(t, parse(t, two+"strategy \"threshold\" {\n  threshold = 0.6\n}\n"), w)
+	small := predict(t, parse(t, estimated+"strategy \"threshold\" {\n  threshold = 0.6\n}\n"), w)
 	if small.Quality != 0.7 || small.CostUSD != 0.003 || small.Unknown != 0 {
 		t.Errorf("the recorded call: %+v", small)
 	}
-	large := predict(t, parse(t, two+"strategy \"route\" {\n  lambda = 0\n}\n"), w)
+	large := predict(t, parse(t, estimated+"strategy \"route\" {\n  lambda = 0\n}\n"), w)
 	if large.Models[1].Ran != 1 || large.Quality != 0.9 {
 		t.Errorf("the model that was not run: %+v", large)
 	}
@@ -202,9 +209,9 @@ func TestWhatShowsInTheForecastOfTraces(t *testing.T) {
 			func(f *forecast.Forecast) bool { return f.Models[1].Chosen == 1 && math.Abs(f.ShadowUSD-0.005) < 1e-12 }},
 	} {
 		t.Run(name, func(t *testing.T) {
-			models := two
+			models := estimated
 			if name == "more deployments" {
-				models = strings.Replace(two, "  quality {", "  deployment \"spare\" {\n    base_url = \"http://spare\"\n  }\n  quality {", 1)
+				models = strings.Replace(estimated, "  quality {", "  deployment \"spare\" {\n    base_url = \"http://spare\"\n  }\n  quality {", 1)
 			}
 			p := parse(t, models+tt.text)
 			if f := predict(t, p, &forecast.Traces{Steps: tt.steps}); !tt.want(f) {
@@ -224,10 +231,19 @@ func TestSessionsShowInTheForecast(t *testing.T) {
 		steps = append(steps, s)
 	}
 	route := "strategy \"route\" {\n  lambda = 1\n}\n"
-	if f := predict(t, parse(t, two+route), &forecast.Traces{Steps: steps}); f.Moves != 0.9 {
+	if f := predict(t, parse(t, estimated+route), &forecast.Traces{Steps: steps}); f.Moves != 0.9 {
 		t.Errorf("without sessions %+v", f)
 	}
-	if f := predict(t, parse(t, two+route+"session {\n  switch_usd = 1\n}\n"), &forecast.Traces{Steps: steps}); f.Moves != 0 {
+	if f := predict(t, parse(t, estimated+route+"session {\n  switch_usd = 1\n}\n"), &forecast.Traces{Steps: steps}); f.Moves != 0 {
 		t.Errorf("with sessions %+v", f)
+	}
+}
+
+// What was estimated when a step was recorded is seen by estimators only: a policy
+// that has none goes by its own beliefs.
+func TestWithoutAnEstimatorNothingIsSeen(t *testing.T) {
+	w := &forecast.Traces{Steps: []*sdk.Trace{recorded(0, 0, time.Unix(0, 0))}}
+	if f := predict(t, parse(t, two+good), w); f.Steps != 2 {
+		t.Errorf("small is believed to be worth 0.5, the threshold is 0.6: %+v", f)
 	}
 }

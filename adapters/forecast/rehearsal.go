@@ -1,6 +1,7 @@
 package forecast
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -21,11 +22,9 @@ type rehearsal struct {
 	f      *Forecast
 	keep   bool
 
-	models  []sdk.Model
-	decider *router.Decider
-	engine  *step.Engine
-	shadow  *step.Engine // nil but in the mode shadow
-	caps    step.Caps
+	assembly *router.Assembly
+	engine   *step.Engine
+	shadow   *step.Engine // nil but in the mode shadow
 
 	// The history of one round: accounts, conversations and the clock.
 	round    int
@@ -33,47 +32,39 @@ type rehearsal struct {
 	sessions *middleware.Sessions
 	last     map[string]string // the model that each session was with
 	clock    time.Time
-	// n is the query at hand.
-	n int
+	// n is the query at hand, and truth how good the answers to it are, by model.
+	n     int
+	truth map[string]float64
 }
 
 // rehearse prepares the policy's engine.
-func rehearse(p *policies.Policy, w World, f *Forecast, o Options) (*rehearsal, error) {
-	r := &rehearsal{policy: p, world: w, f: f, keep: o.Keep, models: p.SDKModels(), round: -1}
+func rehearse(p *policies.Policy, w World, f *Forecast, o *Options) (*rehearsal, error) {
+	r := &rehearsal{policy: p, world: w, f: f, keep: o.Keep, round: -1, truth: map[string]float64{}}
+	if o.Estimator != nil && p.Fit != nil {
+		own := *p
+		own.Fit = nil
+		p = &own
+	}
 	var err error
-	if r.decider, err = router.NewDecider(p, 1); err != nil {
+	if r.assembly, err = router.Assemble(p, o.Seed, r.now, judges{r}); err != nil {
 		return nil, err
 	}
-	d := r.decider
-	c := step.Config{
-		Strategy: d.Plan.Strategy, StrategyName: d.Plan.Name, Lambdas: d.Plan.Lambdas, Gamma: d.Plan.Gamma,
-		Quality: estimator{fitted: d.Quality, recorded: w.Recorded()}, Cost: d.Cost,
-		StepCapUSD: p.Budget.StepUSD, FailAtCap: p.Budget.AtCap == "fail", Checks: []step.Check{},
-		// Failures are as many as were recorded; nobody waits between tries.
-		Retry: step.Retry{MaxAttempts: p.Retry.MaxAttempts, BaseDelay: 1, MaxDelay: 1},
-		Coin:  func() float64 { return 0.5 }, Explain: o.Keep, Now: r.now,
+	c := r.assembly.Step
+	if o.Estimator != nil {
+		c.Estimators = append(c.Estimators, step.Estimator{Name: "fitted", Estimator: o.Estimator.QualityEstimator()})
+		c.Cost = o.Estimator.CostEstimator()
 	}
-	for i := range p.Models {
-		c.Candidates = append(c.Candidates, step.Candidate{
-			Model: r.models[i], Quality: p.Models[i].Quality.SDK(), OutputTokens: p.Models[i].ExpectedOutputTokens,
-		})
-	}
-	for i := range p.Verifiers {
-		v := &p.Verifiers[i]
-		own := step.Verifier{Name: v.Name, Models: v.Models, MaxCostUSD: v.MaxUSD, Verifier: sdk.VerifierFunc(verify)}
-		if !v.When.Empty() {
-			own.Applies = v.When.Matches
-		}
-		c.Verifiers = append(c.Verifiers, own)
-	}
-	var capped bool
-	if r.caps, capped = router.Caps(p); capped {
+	c.Checks, c.Traces, c.Explain = []step.Check{}, o.Traces, o.Explain
+	// Failures are as many as were recorded; nobody waits between tries.
+	c.Retry.BaseDelay, c.Retry.MaxDelay = 1, 1
+	if r.assembly.Capped {
 		c.Ledger = ledger{r}
 	}
 	if r.engine, err = step.New(c); err != nil || p.Mode != string(middleware.Shadow) {
 		return r, err
 	}
-	c.Ledger = oneAccount{step.NewMemory(step.Caps{TenantUSD: p.Shadow.MaxUSD})}
+	c.Ledger, c.FailAtCap = oneAccount{step.NewMemory(step.Caps{TenantUSD: p.Shadow.MaxUSD})}, false
+	c.Traces = nil
 	r.shadow, err = step.New(c)
 	return r, err
 }
@@ -107,9 +98,9 @@ func (r *rehearsal) begin(n int) {
 		return
 	}
 	r.round = round
-	r.accounts = step.NewMemory(r.caps)
+	r.accounts = step.NewMemory(r.assembly.Caps)
 	r.accounts.Now = r.now
-	r.sessions = middleware.NewSessions(router.Sessions(r.policy), r.engine.Models(), r.now)
+	r.sessions = middleware.NewSessions(r.assembly.Sessions, r.engine.Models(), r.now)
 	r.last = map[string]string{}
 }
 
@@ -117,20 +108,14 @@ func (r *rehearsal) begin(n int) {
 func (r *rehearsal) one(ctx context.Context, n int) error {
 	r.begin(n)
 	q := r.world.Query(n)
-	choice := r.policy.Choose(q)
-	req := step.Request{
-		Query: q, Caller: step.CallerFunc(r.call), CostOffsets: r.sessions.Offsets(q.Session),
-		Exclude: func(i int) string {
-			if choice.Candidates[i] {
-				return ""
-			}
-			return fmt.Sprintf("is no candidate of match %s", choice.Match)
-		},
+	clear(r.truth)
+	req := step.Request{Query: q, Caller: step.CallerFunc(r.call), CostOffsets: r.sessions.Offsets(q.Session)}
+	var route middleware.Route
+	if r.assembly.Route != nil {
+		route = r.assembly.Route(q)
+		req.Strategy, req.Done, req.Exclude = route.Strategy, route.Done, route.Exclude
 	}
-	if r.decider.Route != nil {
-		req.Plan = r.decider.Route(q).Plan
-	}
-	if r.policy.Mode != string(middleware.Enforce) {
+	if mode := middleware.Mode(r.policy.Mode); mode != "" && mode != middleware.Enforce {
 		req.Only = r.policy.Baseline
 	}
 	res, err := r.engine.Run(ctx, req)
@@ -140,10 +125,10 @@ func (r *rehearsal) one(ctx context.Context, n int) error {
 	if res == nil || res.Trace == nil {
 		return fmt.Errorf("query %d: %w", n, err)
 	}
-	if err := r.f.add(res, err); err != nil {
+	if err := r.f.add(res, r.truth, err); err != nil {
 		return fmt.Errorf("query %d: %w", n, err)
 	}
-	r.f.Matches[choice.Match]++
+	r.f.Matches[route.Match]++
 	if q.Session != "" && res.Answer != nil {
 		r.sessions.Used(q.Session, res)
 		if before, known := r.last[q.Session]; known && before != res.Trace.Chosen {
@@ -184,21 +169,19 @@ func (r *rehearsal) call(_ context.Context, c *step.Call) (*sdk.Answer, error) {
 	m := &r.policy.Models[c.Index]
 	who := Model{Name: m.Name, Provider: m.Provider, Served: m.Served, Quality: m.Quality.SDK(), Verified: r.policy.Verifies(c.Query, m.Name)}
 	o := r.world.Outcome(r.n, who)
-	places := 1 + len(m.Deployments)
-	if o.Failures >= c.Attempt*places {
+	servers := 1 + len(m.Deployments)
+	if o.Failures >= c.Attempt*servers {
 		return nil, &step.CallError{Err: errRecorded, Retry: true}
 	}
 	if !o.Known {
 		r.f.Unknown++
 	}
-	a := &sdk.Answer{
-		Model: m.Name, Text: o.Text, CostUSD: o.CostUSD,
-		Usage:   sdk.Usage{InputTokens: c.Query.InputTokens, OutputTokens: m.ExpectedOutputTokens},
-		Signals: map[string]float64{signalTruth: o.Quality},
-	}
-	if !who.Verified && o.Estimated {
-		a.Signals[signalEstimate] = o.Quality
-	}
-	maps.Copy(a.Signals, o.Signals)
-	return a, nil
+	r.truth[m.Name] = o.Quality
+	return &sdk.Answer{
+		Model: m.Name, Text: o.Text, CostUSD: o.CostUSD, Signals: maps.Clone(o.Signals),
+		Usage: sdk.Usage{
+			InputTokens:  cmp.Or(o.InputTokens, c.Query.InputTokens),
+			OutputTokens: cmp.Or(o.OutputTokens, m.ExpectedOutputTokens),
+		},
+	}, nil
 }

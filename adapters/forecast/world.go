@@ -28,11 +28,10 @@ type Model struct {
 type Outcome struct {
 	// Quality is how good the answer is, in [0, 1].
 	Quality float64
-	// Estimated says that the quality can be seen by an estimator once the model has
-	// run; a verifier sees it in any case.
-	Estimated bool
-	// CostUSD is the recorded cost; 0 means the price of the expected lengths.
+	// CostUSD is the recorded cost; 0 means the price of the tokens.
 	CostUSD float64
+	// InputTokens and OutputTokens are the recorded lengths; 0 means the expected ones.
+	InputTokens, OutputTokens int
 	// Text and Signals are for the estimators of a profile.
 	Text    string
 	Signals map[string]float64
@@ -51,9 +50,11 @@ type World interface {
 	Query(n int) *sdk.Query
 	// Outcome says what model m does with query n.
 	Outcome(n int, m Model) Outcome
-	// Recorded returns what was believed of a model before it ran, or nil when the
-	// world has no beliefs of its own.
-	Recorded() func(q *sdk.Query, model string) (sdk.Estimate, bool)
+	// Estimates says whether estimators that are plugins have something to say in this
+	// world: of an answer, its quality.
+	Estimates() bool
+	// Believed returns what was recorded as believed of a model before query n.
+	Believed(n int, model string) (sdk.Estimate, bool)
 }
 
 // History is a World whose queries follow one another: caps of runs and tenants and
@@ -105,19 +106,22 @@ func (b *Beliefs) Query(n int) *sdk.Query { return b.Queries[n%len(b.Queries)] }
 // When implements [History]: each time all queries were drawn is a round.
 func (b *Beliefs) When(n int) (int, time.Time) { return n / len(b.Queries), time.Unix(0, 0) }
 
-// Recorded implements [World].
-func (b *Beliefs) Recorded() func(*sdk.Query, string) (sdk.Estimate, bool) { return nil }
+// Estimates implements [World]: answers are as good as estimators say.
+func (b *Beliefs) Estimates() bool { return true }
+
+// Believed implements [World].
+func (b *Beliefs) Believed(int, string) (sdk.Estimate, bool) { return sdk.Estimate{}, false }
 
 // Outcome implements [World].
 func (b *Beliefs) Outcome(n int, m Model) Outcome {
 	if b.Suppose == nil {
-		return Outcome{Quality: draw(b.Seed, n, m, m.Quality), Estimated: true, Known: true}
+		return Outcome{Quality: draw(b.Seed, n, m, m.Quality), Known: true}
 	}
 	v, ok := b.Suppose[m.Name]
 	if !ok {
 		v = m.Quality.Mean
 	}
-	return Outcome{Quality: v, Estimated: true, Known: true}
+	return Outcome{Quality: v, Known: true}
 }
 
 // Table is a world of recorded outcomes. A model is found by the policy's name of
@@ -152,8 +156,11 @@ func (t *Table) Query(n int) *sdk.Query {
 	return q
 }
 
-// Recorded implements [World].
-func (t *Table) Recorded() func(*sdk.Query, string) (sdk.Estimate, bool) { return nil }
+// Estimates implements [World]: no table records what a plugin would say.
+func (t *Table) Estimates() bool { return false }
+
+// Believed implements [World].
+func (t *Table) Believed(int, string) (sdk.Estimate, bool) { return sdk.Estimate{}, false }
 
 // Outcome implements [World].
 func (t *Table) Outcome(n int, m Model) Outcome {
@@ -163,11 +170,17 @@ func (t *Table) Outcome(n int, m Model) Outcome {
 		i = slices.IndexFunc(o.Models, func(name string) bool { return name == m.Served || strings.HasSuffix(name, "/"+m.Served) })
 	}
 	if i < 0 || math.IsNaN(outcome.At(o.Quality, n, i)) {
-		return Outcome{Quality: draw(t.Seed, n, m, m.Quality), Estimated: true}
+		return Outcome{Quality: draw(t.Seed, n, m, m.Quality)}
 	}
 	out := Outcome{Quality: o.Quality[n][i], Known: true, Text: o.Answer(n, i), Signals: map[string]float64{}}
 	if c := outcome.At(o.CostUSD, n, i); c > 0 {
 		out.CostUSD = c
+	}
+	if v := outcome.At(o.InputTokens, n, i); v > 0 {
+		out.InputTokens = int(v)
+	}
+	if v := outcome.At(o.OutputTokens, n, i); v > 0 {
+		out.OutputTokens = int(v)
 	}
 	if v := outcome.At(o.Post, n, i); !math.IsNaN(v) {
 		out.Signals[estimate.SignalPost] = v
@@ -216,19 +229,12 @@ func (t *Traces) When(n int) (int, time.Time) {
 	return 0, time.Unix(0, 0)
 }
 
-// Recorded implements [World].
-func (t *Traces) Recorded() func(*sdk.Query, string) (sdk.Estimate, bool) {
-	byID := make(map[string]*sdk.Trace, len(t.Steps))
-	for _, s := range t.Steps {
-		byID[s.ID] = s
-	}
-	return func(q *sdk.Query, model string) (sdk.Estimate, bool) {
-		s := byID[q.ID]
-		if s == nil {
-			return sdk.Estimate{}, false
-		}
-		return believed(s, model)
-	}
+// Estimates implements [World].
+func (t *Traces) Estimates() bool { return true }
+
+// Believed implements [World].
+func (t *Traces) Believed(n int, model string) (sdk.Estimate, bool) {
+	return believed(t.Steps[n], model)
 }
 
 // believed returns what was believed of a model before anything ran.
@@ -256,7 +262,10 @@ func (t *Traces) Outcome(n int, m Model) Outcome {
 			failures++
 			continue
 		}
-		o := Outcome{Quality: c.Quality.Mean, Estimated: true, CostUSD: c.CostUSD, Known: true, Signals: c.Signals, Text: c.Answer, Failures: failures}
+		o := Outcome{
+			Quality: c.Quality.Mean, CostUSD: c.CostUSD, Known: true, Signals: c.Signals, Text: c.Answer, Failures: failures,
+			InputTokens: c.Usage.InputTokens, OutputTokens: c.Usage.OutputTokens,
+		}
 		if q, ok := c.Verdict.Quality(); ok {
 			o.Quality = q
 		}
@@ -266,7 +275,7 @@ func (t *Traces) Outcome(n int, m Model) Outcome {
 	if !known {
 		belief = m.Quality
 	}
-	return Outcome{Quality: draw(t.Seed, n, m, belief), Estimated: true, Known: known, Failures: failures}
+	return Outcome{Quality: draw(t.Seed, n, m, belief), Known: known, Failures: failures}
 }
 
 // tokens is a rough length of a text.

@@ -21,6 +21,7 @@ import (
 	"github.com/stepfall/stepfall/adapters/logprob"
 	"github.com/stepfall/stepfall/middleware"
 	"github.com/stepfall/stepfall/sdk"
+	"github.com/stepfall/stepfall/sdk/step"
 )
 
 // request is what the test servers read of a request.
@@ -355,12 +356,12 @@ func TestTheMiddlewareReadsLogProbabilities(t *testing.T) {
 			Model:       sdk.Model{Name: "m", Price: sdk.Price{Input: 1, Output: 1}},
 			Deployments: []middleware.Deployment{{LLM: model, Tap: logprob.Tap{Options: logprob.Options{TopLogProbs: 2}}}},
 		}},
-		Quality: sdk.QualityEstimatorFunc(func(_ context.Context, req *sdk.QualityRequest) (*sdk.QualityResponse, error) {
+		Step: step.Config{Estimators: []step.Estimator{{Estimator: sdk.QualityEstimatorFunc(func(_ context.Context, req *sdk.QualityRequest) (*sdk.QualityResponse, error) {
 			for _, a := range req.Attempts {
 				seen = a.Answer.LogProbs
 			}
 			return &sdk.QualityResponse{Estimates: []sdk.Estimate{sdk.Abstain()}}, nil
-		}),
+		})}}},
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -7,7 +7,7 @@
 // step has ended: recording costs the step nothing while it runs.
 //
 //	recorder, err := otel.New(otel.Config{})
-//	model, err := middleware.New(middleware.Config{..., Traces: recorder.Record})
+//	model, err := middleware.New(middleware.Config{..., Step: step.Config{Traces: recorder.Record}})
 //
 // # Metrics
 //

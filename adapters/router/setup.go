@@ -5,9 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"path/filepath"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/stepfall/stepfall/adapters/sqlite"
 	"github.com/stepfall/stepfall/middleware"
@@ -78,12 +78,8 @@ func (s *setup) configure(ctx context.Context, r *Router) (middleware.Config, er
 	p, o := s.policy, &r.o
 	c := middleware.Config{
 		Mode: middleware.Mode(p.Mode), Baseline: p.Baseline, Stream: middleware.StreamMode(p.Stream.Mode),
-		StepCapUSD: p.Budget.StepUSD, FailAtCap: p.Budget.AtCap == "fail",
-		Retry:        step.Retry{MaxAttempts: p.Retry.MaxAttempts, BaseDelay: p.Retry.BaseDelay, MaxDelay: p.Retry.MaxDelay},
-		Breaker:      middleware.BreakerConfig{Failures: p.Retry.BreakAfter, Delay: p.Retry.BreakFor},
-		TracePrompts: p.Trace.Prompts, TraceAnswers: p.Trace.Answers, Explain: p.Trace.Explain,
-		Session: Sessions(p), Callbacks: o.Callbacks, Interceptors: o.Interceptors, Checks: o.Checks,
-		Policy: filepath.Base(p.Path) + "@" + p.Checksum[:min(12, len(p.Checksum))],
+		Breaker:   middleware.BreakerConfig{Failures: p.Retry.BreakAfter, Delay: p.Retry.BreakFor},
+		Callbacks: o.Callbacks, Interceptors: o.Interceptors,
 	}
 	if p.Retry.BreakAfter == 0 {
 		c.Breaker.Failures = -1
@@ -91,47 +87,50 @@ func (s *setup) configure(ctx context.Context, r *Router) (middleware.Config, er
 	if p.Shadow != nil {
 		c.Shadow = middleware.ShadowConfig{Sample: p.Shadow.Share, CapUSD: p.Shadow.MaxUSD}
 	}
-	for i := range p.Models {
+	plugins, err := s.plugins(o)
+	if err != nil {
+		return c, err
+	}
+	a, err := Assemble(p, rand.Uint64(), time.Now, plugins)
+	if err != nil {
+		return c, err
+	}
+	c.Step, c.Route, c.Session = a.Step, a.Route, a.Sessions
+	c.Step.Checks = o.Checks
+	for i, candidate := range a.Step.Candidates {
 		m := &p.Models[i]
-		places, err := s.deployments(m, o)
+		servers, err := s.deployments(m, o)
 		if err != nil {
 			return c, err
 		}
 		c.Models = append(c.Models, middleware.Candidate{
-			Model: m.SDK(), Deployments: places, Quality: m.Quality.SDK(), OutputTokens: m.ExpectedOutputTokens, Timeout: m.Timeout,
+			Model: candidate.Model, Deployments: servers, Quality: candidate.Quality, OutputTokens: candidate.OutputTokens, Timeout: m.Timeout,
 		})
 	}
-	d, err := NewDecider(p, rand.Uint64())
-	if err != nil {
-		return c, err
+	if a.Capped {
+		if c.Step.Ledger, err = s.ledger(ctx, r, a.Caps); err != nil {
+			return c, err
+		}
 	}
-	c.Strategy, c.StrategyName, c.Lambdas, c.Gamma = d.Plan.Strategy, d.Plan.Name, d.Plan.Lambdas, d.Plan.Gamma
-	c.Profile, c.Quality, c.Cost, c.Route = d.Profile, d.Quality, d.Cost, d.Route
-	if err := s.plugins(o, &c); err != nil {
-		return c, err
-	}
-	if err := s.files(ctx, r, &c); err != nil {
-		return c, err
-	}
-	return c, nil
+	c.Step.Traces, err = s.traces(ctx, r)
+	return c, err
 }
 
-// files opens the ledger and the trace files.
-func (s *setup) files(ctx context.Context, r *Router, c *middleware.Config) error {
-	p, o := s.policy, &r.o
-	caps, capped := Caps(p)
-	switch {
-	case !capped:
-	case p.Budget.Ledger == "":
-		c.Ledger = r.accounts.With(caps)
-	default:
-		store, err := s.store(ctx, r, p.Budget.Ledger)
-		if err != nil {
-			return err
-		}
-		c.Ledger = store.Ledger(caps, 0)
+// ledger opens the accounts.
+func (s *setup) ledger(ctx context.Context, r *Router, caps step.Caps) (step.Ledger, error) {
+	if s.policy.Budget.Ledger == "" {
+		return r.accounts.With(caps), nil
 	}
+	store, err := s.store(ctx, r, s.policy.Budget.Ledger)
+	if err != nil {
+		return nil, err
+	}
+	return store.Ledger(caps, 0), nil
+}
 
+// traces opens the trace files; nil when nobody wants traces.
+func (s *setup) traces(ctx context.Context, r *Router) (step.Sink, error) {
+	p, o := s.policy, &r.o
 	sinks := []step.Sink{o.Traces}
 	if o.Logger != nil {
 		sinks = append(sinks, step.Log(o.Logger))
@@ -140,7 +139,7 @@ func (s *setup) files(ctx context.Context, r *Router, c *middleware.Config) erro
 		path := s.path(p.Trace.File)
 		lines, err := use(s, r, path, func() (*step.JSONLines, error) { return step.OpenJSONLines(path, int64(p.Trace.MaxSize)) })
 		if err != nil {
-			return err
+			return nil, err
 		}
 		lines.SetMaxSize(int64(p.Trace.MaxSize))
 		sinks = append(sinks, lines.Record)
@@ -148,7 +147,7 @@ func (s *setup) files(ctx context.Context, r *Router, c *middleware.Config) erro
 	if p.Trace.Database != "" {
 		store, err := s.store(ctx, r, p.Trace.Database)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		sinks = append(sinks, func(ctx context.Context, t *sdk.Trace) {
 			if err := store.Record(context.WithoutCancel(ctx), t); err != nil && o.Logger != nil {
@@ -157,9 +156,9 @@ func (s *setup) files(ctx context.Context, r *Router, c *middleware.Config) erro
 		})
 	}
 	if all := step.Tee(sinks...); all != nil {
-		c.Traces = step.Redact(all, s.secrets()...)
+		return step.Redact(all, s.secrets()...), nil
 	}
-	return nil
+	return nil, nil
 }
 
 // store opens a SQLite file.

@@ -10,7 +10,6 @@ import (
 	"github.com/stepfall/stepfall/adapters/router"
 	"github.com/stepfall/stepfall/middleware"
 	"github.com/stepfall/stepfall/sdk"
-	"github.com/stepfall/stepfall/sdk/step"
 )
 
 // FromRouter returns the setup of a policy at work. Every call of a model goes
@@ -18,17 +17,9 @@ import (
 // trajectories pinned to one model, and for single steps as the strategy decides.
 func FromRouter(r *router.Router) Setup {
 	c := r.Config()
-	s := Setup{
-		Step: step.Config{
-			Strategy: c.Strategy, StrategyName: c.StrategyName, Lambdas: c.Lambdas, Gamma: c.Gamma,
-			Quality: c.Quality, Cost: newTrajectoryCosts(), Verifiers: c.Verifiers,
-			Policy: c.Policy, Profile: c.Profile, TracePrompts: c.TracePrompts, TraceAnswers: c.TraceAnswers,
-			Traces: c.Traces,
-		},
-		Models: map[string]llms.Model{}, Routed: metered{inner: r}, Cost: routedCost,
-	}
+	s := Setup{Step: c.Step, Models: map[string]llms.Model{}, Routed: metered{inner: r}, Cost: routedCost}
+	s.Step.Cost = newTrajectoryCosts()
 	for _, m := range c.Models {
-		s.Step.Candidates = append(s.Step.Candidates, step.Candidate{Model: m.Model, Quality: m.Quality, OutputTokens: m.OutputTokens})
 		s.Models[m.Model.Name] = metered{inner: r, pin: m.Model.Name}
 	}
 	return s

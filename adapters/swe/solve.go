@@ -199,7 +199,7 @@ func (w *work) solve(ctx context.Context, r *Result) (err error) {
 		// One candidate, the router, whose attempt is verified like any other.
 		config.Candidates = []step.Candidate{{Model: sdk.Model{Name: routed}}}
 		config.Strategy = once{}
-		config.Quality, config.Cost = nil, nil
+		config.Estimators, config.Cost = nil, nil
 	}
 	w.verifiers = slices.Clone(config.Verifiers)
 	for i := range w.verifiers {

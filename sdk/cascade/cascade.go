@@ -24,7 +24,7 @@ type Cascade struct {
 // NewCascade returns a Cascade; it reads Lambdas, Gamma, MaxDepth, Scale,
 // NoExpect, Order and Answer.
 func NewCascade(p Params) (*Cascade, error) {
-	c, err := newCommon(p)
+	c, err := newCommon(NameCascade, p)
 	if err != nil {
 		return nil, err
 	}

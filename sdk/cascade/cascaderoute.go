@@ -45,12 +45,16 @@ type CascadeRoute struct {
 // NewCascadeRoute returns a CascadeRoute; it reads Lambdas, Gamma, MaxDepth,
 // Scale, NoExpect, Order, NodeLimit and TopK.
 func NewCascadeRoute(p Params, search Search) (*CascadeRoute, error) {
-	c, err := newCommon(p)
-	if err != nil {
-		return nil, err
-	}
 	if search < Exact || search > Greedy {
 		return nil, fmt.Errorf("cascade: search %d", search)
+	}
+	name := [...]string{Exact: NameCascadeRoute, Slow: NameCascadeRouteSlow, Greedy: NameCascadeRouteGreedy}[search]
+	if search == Exact && p.NoExpect {
+		name = NameCascadeRouteNoExpect
+	}
+	c, err := newCommon(name, p)
+	if err != nil {
+		return nil, err
 	}
 	r := &CascadeRoute{common: c, order: slices.Clone(p.Order), search: search, limit: p.NodeLimit, topK: p.TopK, dense: dense, patience: patience, pool: newPool()}
 	switch {

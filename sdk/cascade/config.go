@@ -122,13 +122,14 @@ type Tunable interface {
 
 // common is what the strategies share.
 type common struct {
+	name     string
 	lambdas  []float64
 	gamma    float64
 	maxDepth int
 	scale    float64
 }
 
-func newCommon(p Params) (common, error) {
+func newCommon(name string, p Params) (common, error) {
 	var faults []error
 	for i, l := range p.Lambdas {
 		if !(l >= 0) || !finite(l) {
@@ -166,7 +167,7 @@ func newCommon(p Params) (common, error) {
 			faults = append(faults, fmt.Errorf("cascade: threshold %d is not a number", i))
 		}
 	}
-	c := common{lambdas: slices.Clone(p.Lambdas), gamma: p.Gamma, maxDepth: p.MaxDepth, scale: p.Scale}
+	c := common{name: name, lambdas: slices.Clone(p.Lambdas), gamma: p.Gamma, maxDepth: p.MaxDepth, scale: p.Scale}
 	if p.Scale == 0 && !p.NoExpect {
 		c.scale = 1
 	}
@@ -175,7 +176,7 @@ func newCommon(p Params) (common, error) {
 
 // tuned returns c with other lambdas and gamma.
 func (c common) tuned(lambdas []float64, gamma float64) (common, error) {
-	t, err := newCommon(Params{Lambdas: lambdas, Gamma: gamma})
+	t, err := newCommon(c.name, Params{Lambdas: lambdas, Gamma: gamma})
 	c.lambdas, c.gamma = t.lambdas, t.gamma
 	return c, err
 }

@@ -20,7 +20,7 @@ type Index struct {
 // NewIndex returns an Index; it reads Lambdas, Gamma, MaxDepth, Scale and
 // NoExpect.
 func NewIndex(p Params) (*Index, error) {
-	c, err := newCommon(p)
+	c, err := newCommon(NameIndex, p)
 	if err != nil {
 		return nil, err
 	}

@@ -9,7 +9,7 @@ type Route struct{ common }
 
 // NewRoute returns a Route; it reads Lambdas (the first) and Gamma.
 func NewRoute(p Params) (*Route, error) {
-	c, err := newCommon(p)
+	c, err := newCommon(NameRoute, p)
 	if err != nil {
 		return nil, err
 	}

@@ -58,3 +58,27 @@ type Decision struct {
 type Strategy interface {
 	Decide(s *State) Decision
 }
+
+// Description is what a strategy says of itself, for traces and reports.
+type Description struct {
+	// Name is the strategy's name, for those of this package one of [Names].
+	Name string
+	// Params are what it goes by. Their slices are the strategy's own and must not be
+	// modified.
+	Params
+}
+
+// Describer is the optional ability of a [Strategy] to name itself. Every strategy of
+// this package has it.
+type Describer interface {
+	Describe() Description
+}
+
+// Describe returns what s says of itself; of a strategy that is no [Describer] the
+// name is empty.
+func Describe(s Strategy) Description {
+	if d, ok := s.(Describer); ok {
+		return d.Describe()
+	}
+	return Description{}
+}

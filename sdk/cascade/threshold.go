@@ -17,7 +17,7 @@ type Threshold struct {
 // NewThreshold returns a Threshold; it reads Order, Thresholds, MaxDepth and
 // Answer.
 func NewThreshold(p Params) (*Threshold, error) {
-	c, err := newCommon(p)
+	c, err := newCommon(NameThreshold, p)
 	if err != nil {
 		return nil, err
 	}
@@ -26,7 +26,7 @@ func NewThreshold(p Params) (*Threshold, error) {
 
 // Tune implements [Tunable]: the values are thresholds.
 func (t *Threshold) Tune(thresholds []float64, gamma float64) (Strategy, error) {
-	if _, err := newCommon(Params{Thresholds: thresholds, Gamma: gamma}); err != nil {
+	if _, err := newCommon(NameThreshold, Params{Thresholds: thresholds, Gamma: gamma}); err != nil {
 		return nil, err
 	}
 	u := *t

@@ -2,7 +2,6 @@ package step
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math"
 	"runtime/debug"
@@ -50,53 +49,8 @@ func (r *run) believeQuality(ctx context.Context) {
 	for i, prior := range r.e.priors {
 		r.state.Beliefs[i] = cascade.Belief{Mean: prior.Mean, StdDev: prior.StdDev}
 	}
-	if r.e.c.Quality == nil {
-		return
-	}
-	asked := r.asked()
-	names := make([]string, len(asked))
-	for k, i := range asked {
-		names[k] = r.e.names[i]
-	}
-	from := r.e.c.Now()
-	resp, err := guard(func() (*sdk.QualityResponse, error) {
-		return r.e.c.Quality.EstimateQuality(ctx, &sdk.QualityRequest{Query: r.q, Models: names, Attempts: r.attempts})
-	})
-	r.waited += r.e.c.Now().Sub(from)
-	if err == nil && (resp == nil || len(resp.Estimates) != len(asked)) {
-		err = fmt.Errorf("want %d estimates", len(asked))
-	}
-	r.charge(ctx, resp, err)
-	if errors.Is(err, ErrEstimatorUnavailable) {
-		r.fatal = err
-	}
-	if err != nil {
-		r.say("quality estimator unavailable, priors used: " + err.Error())
-		return
-	}
-	for k, i := range asked {
-		estimate := resp.Estimates[k]
-		if estimate.Abstains() || math.IsInf(estimate.Mean, 0) {
-			continue
-		}
-		if !(estimate.StdDev >= 0) || math.IsInf(estimate.StdDev, 0) {
-			estimate.StdDev = 0
-		}
-		r.state.Beliefs[i] = cascade.Belief{Mean: estimate.Mean, StdDev: estimate.StdDev}
-	}
-}
-
-// charge books what an estimator has spent, also when it failed.
-func (r *run) charge(ctx context.Context, resp *sdk.QualityResponse, err error) {
-	usd := sdk.SpentUSD(err)
-	if resp != nil {
-		usd += max(0, resp.CostUSD)
-	}
-	if usd == 0 {
-		return
-	}
-	if fault := r.settle(ctx, nil, usd); fault != nil {
-		r.say("settling: " + fault.Error())
+	if len(r.e.c.Estimators) > 0 {
+		r.askEstimators(ctx)
 	}
 }
 

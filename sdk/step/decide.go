@@ -17,7 +17,7 @@ type depthLimited interface {
 
 // decide asks the strategy and records what it said.
 func (r *run) decide() cascade.Decision {
-	d := r.plan.Strategy.Decide(&r.state)
+	d := r.strategy.Decide(&r.state)
 	rec := sdk.Decision{Models: r.record(), Approximate: d.Approximate, Note: r.note, Lambda: r.lambda()}
 	r.note = ""
 	if d.Run != cascade.Stop {
@@ -39,7 +39,7 @@ func (r *run) decide() cascade.Decision {
 
 // explain returns the alternatives of the decision at hand.
 func (r *run) explain() []sdk.Alternative {
-	explainer, ok := r.plan.Strategy.(cascade.Explainer)
+	explainer, ok := r.strategy.(cascade.Explainer)
 	if !ok {
 		return nil
 	}
@@ -54,19 +54,9 @@ func (r *run) explain() []sdk.Alternative {
 	return list
 }
 
-// parametrized is the optional ability of a strategy to say what it goes by.
-type parametrized interface {
-	Params() cascade.Params
-}
-
 // setting is what the strategy goes by, for the trace.
-func (r *run) setting() sdk.Setting {
+func (r *run) setting(p *cascade.Description) sdk.Setting {
 	own := sdk.Setting{Coin: r.state.Coin}
-	s, ok := r.plan.Strategy.(parametrized)
-	if !ok {
-		return own
-	}
-	p := s.Params()
 	own.Thresholds, own.NoExpect, own.MaxDepth, own.TopK = p.Thresholds, p.NoExpect, p.MaxDepth, p.TopK
 	own.LastAnswer = p.Answer == cascade.Last
 	if p.Scale != 1 {
@@ -84,7 +74,7 @@ func (r *run) setting() sdk.Setting {
 func finite(x float64) float64 { return min(max(x, -math.MaxFloat64), math.MaxFloat64) }
 
 func (r *run) lambda() float64 {
-	l := r.plan.Lambdas
+	l := r.lambdas
 	if len(l) == 0 {
 		return 0
 	}
@@ -141,7 +131,7 @@ func (r *run) final(i int) bool {
 	saved := r.state.Beliefs[i]
 	r.state.Beliefs[i] = cascade.Belief{}
 	r.state.Ran = append(r.state.Ran, i)
-	d := r.plan.Strategy.Decide(&r.state)
+	d := r.strategy.Decide(&r.state)
 	r.state.Ran = r.state.Ran[:len(r.state.Ran)-1]
 	r.state.Beliefs[i] = saved
 	return d.Run == cascade.Stop

@@ -74,11 +74,15 @@ type Retry struct {
 // Config says how steps are run.
 type Config struct {
 	Candidates []Candidate
-	Strategy   cascade.Strategy
-	// Quality and Cost are the estimators; nil means the candidates' priors, and
-	// the prices times the prompt's and the expected answer's length.
-	Quality sdk.QualityEstimator
-	Cost    sdk.CostEstimator
+	// Strategy decides. Traces say of it what it says of itself; see
+	// [cascade.Describer].
+	Strategy cascade.Strategy
+	// Estimators are asked in order; of each model the first that does not abstain
+	// counts, and where all do the candidate's prior.
+	Estimators []Estimator
+	// Cost predicts what calls cost; nil means the prices times the prompt's and the
+	// expected answer's length.
+	Cost sdk.CostEstimator
 	// Checks and Verifiers look at each answer, in order, until one rejects it.
 	Checks    []Check
 	Verifiers []Verifier
@@ -100,10 +104,8 @@ type Config struct {
 	// Explain records the alternatives of each decision, which takes far longer
 	// than the decision.
 	Explain bool
-	// Policy, Profile, StrategyName, Lambdas and Gamma are recorded in traces.
-	Policy, Profile, StrategyName string
-	Lambdas                       []float64
-	Gamma                         float64
+	// Policy and Profile are recorded in traces.
+	Policy, Profile string
 
 	// Coin returns a number in [0, 1) for ties; nil means random. Now is the
 	// clock; nil means time.Now.
@@ -118,7 +120,6 @@ type Engine struct {
 	models []sdk.Model
 	names  []string
 	priors []sdk.Estimate
-	plan   Plan
 	runs   sync.Pool // of *run
 }
 
@@ -131,7 +132,7 @@ func New(c Config) (*Engine, error) {
 	if c.Strategy == nil {
 		faults = append(faults, errors.New("no strategy"))
 	}
-	e := &Engine{c: c, plan: Plan{Strategy: c.Strategy, Name: c.StrategyName, Lambdas: c.Lambdas, Gamma: c.Gamma}}
+	e := &Engine{c: c}
 	for _, cand := range c.Candidates {
 		m := withPrices(cand.Model)
 		if m.Name == "" {
@@ -157,6 +158,11 @@ func New(c Config) (*Engine, error) {
 	for _, v := range c.Verifiers {
 		if v.Verifier == nil {
 			faults = append(faults, fmt.Errorf("verifier %s is nil", v.Name))
+		}
+	}
+	for _, s := range c.Estimators {
+		if s.Estimator == nil {
+			faults = append(faults, fmt.Errorf("estimator %s is nil", s.Name))
 		}
 	}
 	for _, k := range c.Checks {

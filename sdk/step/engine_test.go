@@ -343,7 +343,7 @@ func TestEstimatorsAreHeard(t *testing.T) {
 		}
 		return resp, nil
 	})
-	e := engine(t, step.Config{Candidates: candidates(), Strategy: index(t, 1), Quality: quality, Cost: cost})
+	e := engine(t, step.Config{Candidates: candidates(), Strategy: index(t, 1), Estimators: []step.Estimator{{Estimator: quality}}, Cost: cost})
 	res, err := e.Run(t.Context(), step.Request{Query: query(), Caller: says(), CostOffsets: []float64{0, 0.1, 0}})
 	if err != nil {
 		t.Fatal(err)
@@ -359,12 +359,14 @@ func TestEstimatorsAreHeard(t *testing.T) {
 
 func TestBrokenEstimatorIsNotedAndPriorsAreUsed(t *testing.T) {
 	e := engine(t, step.Config{Candidates: candidates(), Strategy: index(t, 1),
-		Quality: sdk.QualityEstimatorFunc(func(context.Context, *sdk.QualityRequest) (*sdk.QualityResponse, error) { panic("index out of range") })})
+		Estimators: []step.Estimator{{Name: "hasty", Estimator: sdk.QualityEstimatorFunc(func(context.Context, *sdk.QualityRequest) (*sdk.QualityResponse, error) {
+			panic("index out of range")
+		})}}})
 	res, err := e.Run(t.Context(), step.Request{Query: query(), Caller: says()})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if note := res.Trace.Decisions[0].Note; !strings.Contains(note, "quality estimator unavailable, priors used: panic: index out of range") {
+	if note := res.Trace.Decisions[0].Note; !strings.Contains(note, "estimator hasty unavailable, abstained: panic: index out of range") {
 		t.Errorf("note %q", note)
 	}
 }
@@ -385,6 +387,8 @@ func TestNewNamesEveryFault(t *testing.T) {
 // stubborn chooses the same model whatever happens.
 type stubborn struct{ model int }
 
+func (s stubborn) Describe() cascade.Description { return cascade.Description{Name: "stubborn"} }
+
 func (s stubborn) Decide(*cascade.State) cascade.Decision {
 	return cascade.Decision{Run: s.model, Answer: cascade.None}
 }
@@ -392,7 +396,7 @@ func (s stubborn) Decide(*cascade.State) cascade.Decision {
 func TestAFaultyStrategyDoesNotTurnForEver(t *testing.T) {
 	engine, err := step.New(step.Config{
 		Candidates: []step.Candidate{{Model: sdk.Model{Name: "a"}}, {Model: sdk.Model{Name: "b"}}},
-		Strategy:   stubborn{0}, StrategyName: "stubborn",
+		Strategy:   stubborn{0},
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -36,17 +36,6 @@ type CallerFunc func(ctx context.Context, c *Call) (*sdk.Answer, error)
 // Call calls f.
 func (f CallerFunc) Call(ctx context.Context, c *Call) (*sdk.Answer, error) { return f(ctx, c) }
 
-// Plan is a strategy, and what traces say about it.
-type Plan struct {
-	Strategy cascade.Strategy
-	Name     string
-	Lambdas  []float64
-	Gamma    float64
-	// Done, when not nil, is told of each step that the plan decided, in the trace
-	// that the step leaves. It must not keep the trace.
-	Done func(*sdk.Trace)
-}
-
 // Request is one step to run.
 type Request struct {
 	Query  *sdk.Query
@@ -62,8 +51,11 @@ type Request struct {
 	CostOffsets []float64
 	// Exclude returns why candidate i must not be asked, or ""; nil excludes none.
 	Exclude func(i int) string
-	// Plan, when not nil, takes the place of the engine's strategy in this step.
-	Plan *Plan
+	// Strategy, when not nil, takes the place of the engine's in this step.
+	Strategy cascade.Strategy
+	// Done, when not nil, is told of the step in the trace that it leaves, unless Only
+	// decided it. It must not keep the trace.
+	Done func(*sdk.Trace)
 	// Only, when not empty, names the model to call whatever the strategy says.
 	// What it would have done first is in the trace. Verifiers are not run.
 	Only string

@@ -19,10 +19,11 @@ type run struct {
 	q   *sdk.Query
 	t   *sdk.Trace
 
-	plan   *Plan
-	state  cascade.State
-	only   int
-	judged []bool // by candidate: a verifier applies; nil for none
+	strategy cascade.Strategy
+	lambdas  []float64 // the strategy's
+	state    cascade.State
+	only     int
+	judged   []bool // by candidate: a verifier applies; nil for none
 
 	attempts []sdk.Attempt
 	posts    []sdk.Estimate // by candidate: post-hoc
@@ -45,8 +46,8 @@ func (e *Engine) Run(ctx context.Context, req Request) (*Result, error) {
 	r := e.start(&req, start)
 	stop, answer, err := r.loop(ctx)
 	result := r.finish(stop, answer, err, start)
-	if r.plan.Done != nil && r.only < 0 {
-		r.plan.Done(result.Trace)
+	if req.Done != nil && r.only < 0 {
+		req.Done(result.Trace)
 	}
 	e.give(r)
 	if e.c.Traces != nil {
@@ -94,15 +95,17 @@ func (e *Engine) start(req *Request, now time.Time) *run {
 	r.e, r.req, r.q, r.only = e, req, q, -1
 	r.state.Coin = e.c.Coin()
 	r.beliefs = make([]sdk.Belief, 0, 2*n)
-	r.plan = req.Plan
-	if r.plan == nil {
-		r.plan = &e.plan
+	r.strategy = req.Strategy
+	if r.strategy == nil {
+		r.strategy = e.c.Strategy
 	}
+	about := cascade.Describe(r.strategy)
+	r.lambdas = about.Lambdas
 	rec := &record{}
 	r.t = &rec.trace
 	*r.t = sdk.Trace{
 		ID: newID(), Start: now, QueryID: q.ID, Group: q.Group, Run: q.Run, Session: q.Session, Tenant: q.Tenant,
-		Policy: e.c.Policy, Profile: e.c.Profile, Mode: req.Mode, Strategy: r.plan.Name, Lambdas: r.plan.Lambdas, Gamma: r.plan.Gamma, Setting: r.setting(),
+		Policy: e.c.Policy, Profile: e.c.Profile, Mode: req.Mode, Strategy: about.Name, Lambdas: about.Lambdas, Gamma: about.Gamma, Setting: r.setting(&about),
 		InputTokens: q.InputTokens, Features: q.Features, Labels: q.Labels, Tools: toolNames(q),
 		Decisions: rec.decisions[:0], Calls: rec.calls[:0],
 	}
@@ -155,14 +158,14 @@ func (r *run) loop(ctx context.Context) (sdk.StopReason, int, error) {
 				return sdk.StopError, -1, r.failed(sdk.ErrNoFeasibleModel)
 			}
 			stop := sdk.StopNotWorth
-			if s, ok := r.plan.Strategy.(depthLimited); ok && s.DepthReached(&r.state) {
+			if s, ok := r.strategy.(depthLimited); ok && s.DepthReached(&r.state) {
 				stop = sdk.StopDepth
 			}
 			return stop, r.preferred(d.Answer), nil
 		}
 		if r.only < 0 && (r.state.Infeasible[d.Run] || slices.Contains(r.state.Ran, d.Run)) {
 			// Nothing would change: a faulty strategy must not turn the loop for ever.
-			return sdk.StopError, -1, r.failed(fmt.Errorf("strategy %s chose %s, which has run or cannot be asked", r.plan.Name, r.e.names[d.Run]))
+			return sdk.StopError, -1, r.failed(fmt.Errorf("strategy %s chose %s, which has run or cannot be asked", r.t.Strategy, r.e.names[d.Run]))
 		}
 		final := r.req.Commit && r.final(d.Run)
 		answer, err := r.call(ctx, d.Run, final)

@@ -110,7 +110,7 @@ func TestRedactTakesSecretsOutOfACopy(t *testing.T) {
 func TestLogWritesOneLineWithoutTexts(t *testing.T) {
 	var out bytes.Buffer
 	sink := step.Tee(nil, step.Log(slog.New(slog.NewTextHandler(&out, nil))))
-	e := engine(t, step.Config{Candidates: candidates(), Strategy: index(t, 1), StrategyName: "index", Traces: sink, TracePrompts: true})
+	e := engine(t, step.Config{Candidates: candidates(), Strategy: index(t, 1), Traces: sink, TracePrompts: true})
 	if _, err := e.Run(t.Context(), step.Request{Query: query(), Caller: says()}); err != nil {
 		t.Fatal(err)
 	}

@@ -37,8 +37,8 @@ func TestMoneySpentByPluginsIsBooked(t *testing.T) {
 		usd    float64 // for each decision, or once
 		each   bool
 	}{
-		"estimator":        {step.Config{Quality: estimator(good, nil)}, 0.25, true},
-		"failed estimator": {step.Config{Quality: estimator(nil, spentError{})}, 0.5, true},
+		"estimator":        {step.Config{Estimators: []step.Estimator{{Estimator: estimator(good, nil)}}}, 0.25, true},
+		"failed estimator": {step.Config{Estimators: []step.Estimator{{Estimator: estimator(nil, spentError{})}}}, 0.5, true},
 		"failed verifier":  {step.Config{Verifiers: []step.Verifier{broken}}, 0.5, false},
 	} {
 		ledger := step.NewMemory(step.Caps{RunUSD: 100})

@@ -1,13 +1,13 @@
-package replay_test
+package forecast_test
 
 import (
-	"context"
 	"fmt"
 	"math"
 	"math/rand/v2"
 	"testing"
 
-	"github.com/stepfall/stepfall/adapters/replay"
+	"github.com/stepfall/stepfall/adapters/forecast"
+	"github.com/stepfall/stepfall/policies"
 	"github.com/stepfall/stepfall/sdk/cascade"
 	"github.com/stepfall/stepfall/sdk/estimate"
 	"github.com/stepfall/stepfall/sdk/eval"
@@ -38,26 +38,10 @@ func made(n, k int) *outcome.Table {
 	return t
 }
 
-// offline walks the table without middleware or engine.
-func offline(t *testing.T, e *estimate.Estimator, table *outcome.Table, s cascade.Strategy, q int) (ran []string, cost, quality float64) {
-	t.Helper()
-	on, err := e.On(table)
-	if err != nil {
-		t.Fatal(err)
-	}
-	o := eval.OutcomesOf(table)
-	places, cost, quality := eval.Walk(o, on.Start(q), s, q, 0)
-	for _, m := range places {
-		ran = append(ran, table.Models[m])
-	}
-	return ran, cost, quality
-}
-
-// The online path, middleware and engine with a verifier, and the offline path take
-// the same decisions: every query, strategy and lambda.
+// The assembly of a policy at work in the step engine, and the offline walk over the
+// table, take the same decisions: every query, strategy and lambda.
 func TestOnlineAndOfflineDecideAlike(t *testing.T) {
-	tables := map[string]*outcome.Table{"made": made(90, 5)}
-	t.Run("made", func(t *testing.T) { decideAlike(t, tables["made"]) })
+	t.Run("made", func(t *testing.T) { decideAlike(t, made(90, 5)) })
 	t.Run("swebench", func(t *testing.T) { decideAlike(t, outcometest.Swebench(t)) })
 }
 
@@ -68,24 +52,42 @@ func decideAlike(t *testing.T, table *outcome.Table) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		several := 0
+		on, err := e.On(test)
+		if err != nil {
+			t.Fatal(err)
+		}
+		outcomes, several := eval.OutcomesOf(test), 0
 		for _, name := range []string{cascade.NameRoute, cascade.NameThreshold, cascade.NameCascade, cascade.NameCascadeRoute, cascade.NameIndex} {
 			for _, lambda := range []float64{20, 2, 0.2} {
+				p := &policies.Policy{
+					Strategy:  policies.Strategy{Kind: name, Lambda: []float64{lambda}, Threshold: []float64{0.5}, Gamma: 1},
+					Verifiers: []policies.Verifier{{Name: "recorded", Plugin: "recorded"}},
+				}
+				for _, model := range test.Models {
+					p.Models = append(p.Models, policies.Model{Name: model, Provider: "go"})
+				}
+				f, err := forecast.New(t.Context(), p, &forecast.Table{Outcomes: test}, forecast.Options{Keep: true, Estimator: e})
+				if err != nil {
+					t.Fatal(err)
+				}
 				s, err := cascade.New(name, cascade.Params{Lambdas: []float64{lambda}, Thresholds: []float64{0.5}, Gamma: 1})
 				if err != nil {
 					t.Fatal(err)
 				}
-				steps, err := replay.Run(context.Background(), replay.Config{Table: test, Estimator: e, Strategy: s, Verified: true})
-				if err != nil {
-					t.Fatal(err)
-				}
-				for q, step := range steps {
-					ran, cost, quality := offline(t, e, test, s, q)
-					if fmt.Sprint(step.Ran) != fmt.Sprint(ran) || math.Abs(step.CostUSD-cost) > 1e-8 || step.Quality != quality {
-						t.Fatalf("%s on %s at %v, query %s: online ran %v for %v, quality %v; offline %v for %v, quality %v",
-							name, kind, lambda, step.Query, step.Ran, step.CostUSD, step.Quality, ran, cost, quality)
+				for q, trace := range f.Traces {
+					var online, offline []string
+					for _, c := range trace.Calls {
+						online = append(online, c.Model)
 					}
-					if len(ran) > 1 {
+					ran, cost, quality := eval.Walk(outcomes, on.Start(q), s, q, 0)
+					for _, m := range ran {
+						offline = append(offline, test.Models[m])
+					}
+					if fmt.Sprint(online) != fmt.Sprint(offline) || math.Abs(trace.CostUSD-cost) > 1e-12 || test.Quality[q][test.Index(trace.Chosen)] != quality {
+						t.Fatalf("%s on %s at %v, query %s: online %v for %v, answer of %s; offline %v for %v, quality %v",
+							name, kind, lambda, test.Queries[q], online, trace.CostUSD, trace.Chosen, offline, cost, quality)
+					}
+					if len(online) > 1 {
 						several++
 					}
 				}
@@ -94,11 +96,5 @@ func decideAlike(t *testing.T, table *outcome.Table) {
 		if several < len(test.Queries) {
 			t.Errorf("%s: only %d steps ran several models: the comparison says little", kind, several)
 		}
-	}
-}
-
-func TestNewModelRefusesAnUnknownModel(t *testing.T) {
-	if _, err := replay.NewModel(made(4, 2), "gpt-9"); err == nil {
-		t.Error("a model without outcomes was accepted")
 	}
 }

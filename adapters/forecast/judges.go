@@ -1,0 +1,50 @@
+package forecast
+
+import (
+	"context"
+
+	"github.com/stepfall/stepfall/sdk"
+)
+
+// judges give out verifiers and estimators in the place of the policy's plugins, which
+// say of an answer what the world lets be seen of it.
+type judges struct{ r *rehearsal }
+
+// Verifier implements [router.Plugins]. Qualities are verdicts: from 0.5 up it is
+// passed, and the distance from a half says with what confidence.
+func (j judges) Verifier(string, string, map[string]any) (sdk.Verifier, error) {
+	return sdk.VerifierFunc(func(_ context.Context, req *sdk.VerifyRequest) (*sdk.Verdict, error) {
+		v := j.r.truth[req.Answer.Model]
+		if v >= 0.5 {
+			return &sdk.Verdict{Outcome: sdk.Passed, Score: v, Confidence: v}, nil
+		}
+		return &sdk.Verdict{Outcome: sdk.Failed, Score: v, Confidence: 1 - v}, nil
+	}), nil
+}
+
+// QualityEstimator implements [router.Plugins]. An estimator whose estimates the world
+// does not know is left out.
+func (j judges) QualityEstimator(string, string, map[string]any) (sdk.QualityEstimator, error) {
+	if !j.r.world.Estimates() {
+		return nil, nil
+	}
+	return sdk.QualityEstimatorFunc(j.estimate), nil
+}
+
+// estimate says of a model that has run how good its answer is, and of others what was
+// believed of them when the step was recorded.
+func (j judges) estimate(_ context.Context, req *sdk.QualityRequest) (*sdk.QualityResponse, error) {
+	resp := &sdk.QualityResponse{Estimates: make([]sdk.Estimate, len(req.Models))}
+	for i, name := range req.Models {
+		resp.Estimates[i] = sdk.Abstain()
+		if believed, ok := j.r.world.Believed(j.r.n, name); ok {
+			resp.Estimates[i] = believed
+		}
+		for k := range req.Attempts {
+			if req.Attempts[k].Answer.Model == name {
+				resp.Estimates[i] = sdk.Estimate{Mean: j.r.truth[name]}
+			}
+		}
+	}
+	return resp, nil
+}

@@ -1,0 +1,218 @@
+package router
+
+import (
+	"cmp"
+	"fmt"
+	"math/rand/v2"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/stepfall/stepfall/middleware"
+	"github.com/stepfall/stepfall/policies"
+	"github.com/stepfall/stepfall/sdk"
+	"github.com/stepfall/stepfall/sdk/cascade"
+	"github.com/stepfall/stepfall/sdk/fit"
+	"github.com/stepfall/stepfall/sdk/step"
+)
+
+// Assembly is a policy made ready to decide. Whoever runs a policy, for real or in
+// rehearsal, runs this: only what a step touches (servers, plugins, accounts, files)
+// is put in by the one who runs it.
+type Assembly struct {
+	// Step is the step engine's configuration, with the candidates in the order of the
+	// policy, the estimators and the verifiers. It has no ledger and no traces.
+	Step step.Config
+	// Route says what match blocks and pacing make of a query; nil when there are
+	// neither.
+	Route func(q *sdk.Query) middleware.Route
+	// Sessions is what the policy says of conversations.
+	Sessions middleware.SessionConfig
+	// Caps are those of runs and tenants; Capped says whether there are any.
+	Caps   step.Caps
+	Capped bool
+}
+
+// Assemble turns a policy into an Assembly. The seed is for all that is left to chance:
+// ties, and the choice among the operating points of a paced budget. The clock is
+// the engine's. Plugins gives out the policy's estimators and verifiers; one that it
+// gives out as nil is left out.
+func Assemble(p *policies.Policy, seed uint64, now func() time.Time, plugins Plugins) (*Assembly, error) {
+	a := &Assembly{
+		Step: step.Config{
+			StepCapUSD: p.Budget.StepUSD, FailAtCap: p.Budget.AtCap == "fail",
+			Retry:        step.Retry{MaxAttempts: p.Retry.MaxAttempts, BaseDelay: p.Retry.BaseDelay, MaxDelay: p.Retry.MaxDelay},
+			TracePrompts: p.Trace.Prompts, TraceAnswers: p.Trace.Answers, Explain: p.Trace.Explain,
+			Policy: filepath.Base(p.Path) + "@" + p.Checksum[:min(12, len(p.Checksum))],
+			Coin:   newCoin(seed), Now: now,
+		},
+		Sessions: sessions(p),
+	}
+	a.Caps, a.Capped = caps(p)
+	for i := range p.Models {
+		m := &p.Models[i]
+		a.Step.Candidates = append(a.Step.Candidates, step.Candidate{Model: m.SDK(), Quality: m.Quality.SDK(), OutputTokens: m.ExpectedOutputTokens})
+	}
+	if err := a.plug(p, plugins); err != nil {
+		return nil, err
+	}
+	return a, a.decide(p, seed)
+}
+
+// decide sets the strategies: the policy's own or its profile's, those of match blocks,
+// and those of a paced budget.
+func (a *Assembly) decide(p *policies.Policy, seed uint64) (err error) {
+	models := p.SDKModels()
+	if a.Step.Strategy, err = p.Strategy.Cascade(models); err != nil {
+		return err
+	}
+	var next func() middleware.Route
+	if p.Fit != nil {
+		profile, err := fit.Load(locate(p, p.Fit.Profile), models)
+		if err != nil {
+			return err
+		}
+		names := make([]string, len(models))
+		for i := range models {
+			names[i] = models[i].Name
+		}
+		if a.Step.Strategy, err = profile.NewStrategy(names); err != nil {
+			return err
+		}
+		if next, err = pace(p, profile, names, seed); err != nil {
+			return err
+		}
+		a.Step.Profile = filepath.Base(p.Fit.Profile)
+		a.Step.Estimators = append(a.Step.Estimators, step.Estimator{Name: a.Step.Profile, Estimator: profile.Estimator.QualityEstimator()})
+		a.Step.Cost = profile.Estimator.CostEstimator()
+	}
+	if len(p.Matches) == 0 && next == nil {
+		return nil
+	}
+	matched := map[*policies.Strategy]cascade.Strategy{}
+	for i := range p.Matches {
+		if s := p.Matches[i].Strategy; s != nil {
+			if matched[s], err = s.Cascade(models); err != nil {
+				return fmt.Errorf("match %s: %w", p.Matches[i].Name, err)
+			}
+		}
+	}
+	a.Route = func(q *sdk.Query) middleware.Route {
+		choice := p.Choose(q)
+		route := middleware.Route{Strategy: matched[choice.Strategy]}
+		if route.Strategy == nil && next != nil {
+			route = next()
+		}
+		route.Models, route.Match = choice.Candidates, choice.Match
+		return route
+	}
+	return nil
+}
+
+// plug sets the verifiers and estimators that are plugins.
+func (a *Assembly) plug(p *policies.Policy, plugins Plugins) error {
+	unavailable := map[string]step.Unavailable{"fail": step.UnavailableFail, "accept": step.UnavailableAccept}
+	applies := func(w policies.When) func(*sdk.Query) bool {
+		if w.Empty() {
+			return nil
+		}
+		return w.Matches
+	}
+	for i := range p.Verifiers {
+		v := &p.Verifiers[i]
+		plugin, err := plugins.Verifier(v.Name, v.Plugin, v.Config.Reveal())
+		if err != nil {
+			return fmt.Errorf("verifier %s: %w", v.Name, err)
+		}
+		if plugin == nil {
+			continue
+		}
+		if v.MaxUSD > 0 {
+			plugin = budgeted{plugin, v.MaxUSD}
+		}
+		a.Step.Verifiers = append(a.Step.Verifiers, step.Verifier{
+			Name: v.Name, Verifier: plugin, Models: v.Models, MaxCostUSD: v.MaxUSD, Timeout: v.Timeout,
+			Applies: applies(v.When), OnUnavailable: unavailable[v.OnUnavailable],
+		})
+	}
+	for i := range p.Estimators {
+		e := &p.Estimators[i]
+		plugin, err := plugins.QualityEstimator(e.Name, e.Plugin, e.Config.Reveal())
+		if err != nil {
+			return fmt.Errorf("estimator %s: %w", e.Name, err)
+		}
+		if plugin == nil {
+			continue
+		}
+		a.Step.Estimators = append(a.Step.Estimators, step.Estimator{
+			Name: e.Name, Estimator: plugin, Models: e.Models, Timeout: e.Timeout,
+			Applies: applies(e.When), OnUnavailable: unavailable[e.OnUnavailable],
+		})
+	}
+	return nil
+}
+
+// pace returns what gives each query that no match block claims its strategy, so that
+// the mean cost holds at the budget; nil where there is none to hold.
+func pace(p *policies.Policy, profile *fit.Profile, models []string, seed uint64) (next func() middleware.Route, err error) {
+	budget := cmp.Or(p.Budget.ExpectedUSD, profile.Budget.USD)
+	enforced := p.Mode == "" || p.Mode == "enforce"
+	if budget == 0 || p.Budget.HoldOver == 0 || !enforced || len(profile.Curve) == 0 {
+		return nil, nil
+	}
+	pacer, err := fit.NewPacer(profile.Curve, budget, float64(p.Budget.HoldOver), seed)
+	if err != nil {
+		return nil, err
+	}
+	routes := make([]middleware.Route, len(pacer.Points()))
+	for i, point := range pacer.Points() {
+		strategy, err := profile.StrategyAt(point.Value, models)
+		if err != nil {
+			return nil, fmt.Errorf("an operating point of the profile: %w", err)
+		}
+		routes[i] = middleware.Route{Strategy: strategy, Done: func(t *sdk.Trace) { pacer.Spent(i, t.CostUSD) }}
+	}
+	return func() middleware.Route { return routes[pacer.Next()] }, nil
+}
+
+// newCoin returns a source of numbers in [0, 1), the same for the same seed. It is
+// safe for concurrent use.
+func newCoin(seed uint64) func() float64 {
+	var mu sync.Mutex
+	source := rand.New(rand.NewPCG(seed, 0x1e91a4))
+	return func() float64 {
+		mu.Lock()
+		defer mu.Unlock()
+		return source.Float64()
+	}
+}
+
+// sessions is what a policy says of conversations.
+func sessions(p *policies.Policy) middleware.SessionConfig {
+	if p.Session == nil {
+		return middleware.SessionConfig{Off: true}
+	}
+	return middleware.SessionConfig{SwitchCostUSD: p.Session.SwitchUSD, IdleTimeout: p.Session.IdleTimeout, IgnoreCache: !p.Session.CacheAware}
+}
+
+// caps are a policy's caps of runs and tenants, and whether there are any.
+func caps(p *policies.Policy) (caps step.Caps, capped bool) {
+	caps = step.Caps{RunUSD: p.Budget.RunUSD, TenantUSD: p.Budget.TenantUSD, TenantPeriod: p.Budget.TenantPeriod}
+	for _, t := range p.Budget.Tenants {
+		if caps.Tenants == nil {
+			caps.Tenants = map[string]float64{}
+		}
+		caps.Tenants[t.Name] = t.USD
+	}
+	return caps, caps.RunUSD > 0 || caps.TenantUSD > 0 || caps.Tenants != nil
+}
+
+// locate returns a path of a policy as seen from the process: relative ones begin
+// at the policy file.
+func locate(p *policies.Policy, path string) string {
+	if filepath.IsAbs(path) || strings.HasPrefix(p.Path, "library:") {
+		return path
+	}
+	return filepath.Join(filepath.Dir(p.Path), path)
+}

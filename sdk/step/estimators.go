@@ -1,0 +1,106 @@
+package step
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/stepfall/stepfall/sdk"
+	"github.com/stepfall/stepfall/sdk/cascade"
+)
+
+// Estimator is a quality estimator and how to use it.
+type Estimator struct {
+	Name      string
+	Estimator sdk.QualityEstimator
+	// Models are those that it is believed about; nil means all.
+	Models []string
+	// Applies says whether the estimator can speak about q; nil means always.
+	Applies func(q *sdk.Query) bool
+	// OnUnavailable says what an error of the estimator means: to abstain, or to fail.
+	OnUnavailable Unavailable
+	// Timeout bounds one call; 0 is no bound but the caller's.
+	Timeout time.Duration
+}
+
+// askEstimators asks the estimators in order. Of each model the first that does not
+// abstain counts.
+func (r *run) askEstimators(ctx context.Context) {
+	asked := r.asked()
+	names := make([]string, len(asked))
+	for k, i := range asked {
+		names[k] = r.e.names[i]
+	}
+	req := &sdk.QualityRequest{Query: r.q, Models: names, Attempts: r.attempts}
+	open := len(asked)
+	for k := range r.e.c.Estimators {
+		s := &r.e.c.Estimators[k]
+		if open == 0 || r.fatal != nil {
+			return
+		}
+		if s.Applies != nil && !s.Applies(r.q) {
+			continue
+		}
+		resp := r.askEstimator(ctx, s, req)
+		if resp == nil {
+			continue
+		}
+		for k, estimate := range resp.Estimates {
+			i := asked[k]
+			if i < 0 || estimate.Abstains() || math.IsInf(estimate.Mean, 0) || s.Models != nil && !slices.Contains(s.Models, names[k]) {
+				continue
+			}
+			if !(estimate.StdDev >= 0) || math.IsInf(estimate.StdDev, 0) {
+				estimate.StdDev = 0
+			}
+			r.state.Beliefs[i] = cascade.Belief{Mean: estimate.Mean, StdDev: estimate.StdDev}
+			asked[k] = -1 // spoken of
+			open--
+		}
+	}
+}
+
+// askEstimator asks one estimator; nil when it could not be had, which the trace notes.
+func (r *run) askEstimator(ctx context.Context, s *Estimator, req *sdk.QualityRequest) *sdk.QualityResponse {
+	askCtx := ctx
+	if s.Timeout > 0 {
+		var cancel context.CancelFunc
+		askCtx, cancel = context.WithTimeout(ctx, s.Timeout)
+		defer cancel()
+	}
+	from := r.e.c.Now()
+	resp, err := guard(func() (*sdk.QualityResponse, error) { return s.Estimator.EstimateQuality(askCtx, req) })
+	r.waited += r.e.c.Now().Sub(from)
+	if err == nil && (resp == nil || len(resp.Estimates) != len(req.Models)) {
+		err = fmt.Errorf("want %d estimates", len(req.Models))
+	}
+	r.charge(ctx, resp, err)
+	if err == nil {
+		return resp
+	}
+	r.say("estimator " + s.Name + " unavailable, abstained: " + err.Error())
+	if s.OnUnavailable == UnavailableFail {
+		err = fmt.Errorf("%w: %s: %w", ErrEstimatorUnavailable, s.Name, err)
+	}
+	if errors.Is(err, ErrEstimatorUnavailable) {
+		r.fatal = err
+	}
+	return nil
+}
+
+// charge books what an estimator has spent, also when it failed.
+func (r *run) charge(ctx context.Context, resp *sdk.QualityResponse, err error) {
+	usd := sdk.SpentUSD(err)
+	if resp != nil {
+		usd += max(0, resp.CostUSD)
+	}
+	if usd == 0 {
+		return
+	}
+	if fault := r.settle(ctx, nil, usd); fault != nil {
+		r.say("settling: " + fault.Error())
+	}
+}

@@ -35,7 +35,9 @@ func run(o *order, r *report, dir string) error {
 		command.SysProcAttr.Credential = &syscall.Credential{Uid: uint32(o.UID), Gid: uint32(o.GID)}
 	}
 	handOver := func() error { return nil }
-	if !o.Probe {
+	if o.Probe {
+		command.Path, command.Args = o.Argv[0], []string{probeName}
+	} else {
 		path, err := lookPath(o.Argv[0], dir, command.Env)
 		if err != nil {
 			fmt.Fprintln(os.Stderr, err)

@@ -30,6 +30,8 @@ func Main() {
 		os.Exit(first())
 	case innerName:
 		os.Exit(inner())
+	case probeName:
+		os.Exit(0)
 	}
 }
 
@@ -164,10 +166,6 @@ func serve(o *order, r *report) error {
 	if o.Namespaces {
 		if err := restrict(o, r); err != nil || lacking(o, r) {
 			return err
-		}
-		if o.Probe {
-			r.End, r.ExitCode = EndExit, 0
-			return nil
 		}
 	}
 	if err := run(o, r, dir); err != nil || len(r.Lacks) > 0 {

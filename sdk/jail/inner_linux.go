@@ -98,9 +98,6 @@ func inner() int {
 	if json.NewEncoder(reports).Encode(out) != nil || err != nil || len(r.Lacks) > 0 {
 		return 126
 	}
-	if in.Order.Probe {
-		return 0
-	}
 	// HOME and TMPDIR are in this process's own environment already.
 	if err := syscall.Exec(in.Path, in.Argv, slices.Clone(os.Environ())); err != nil {
 		fmt.Fprintln(os.Stderr, err)

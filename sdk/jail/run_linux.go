@@ -1,6 +1,7 @@
 package jail
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -9,6 +10,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"runtime"
 	"syscall"
 	"time"
@@ -104,10 +106,33 @@ func Open(ctx context.Context, options Options) (*Jail, error) {
 	return j, nil
 }
 
+// probe does all that a run does, on a small tree of its own: walls that can be
+// built are of no use when the command cannot be given its files or its uid.
 func (j *Jail) probe(ctx context.Context) (*Result, error) {
 	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
 	defer cancel()
-	return j.start(ctx, &order{Probe: true, Spec: Spec{ReadOnly: []string{"/usr", "/lib", "/lib64", "/bin"}}})
+	o := &order{Probe: true, Spec: Spec{
+		Argv: []string{j.self}, Env: []string{"PATH=/usr/bin:/bin", exitAtOnce},
+		ReadOnly: []string{"/usr", "/lib", "/lib64", "/bin", j.self},
+		Caches:   []Cache{{Path: "/tmp/cache", Files: map[string][]byte{"file": nil}}},
+	}}
+	if dir, unlock, err := newTemp(j.temp); err == nil {
+		defer unlock()
+		defer os.RemoveAll(dir)
+		o.Dir = filepath.Join(dir, "tree")
+		if err := errors.Join(os.Mkdir(o.Dir, 0o700), os.WriteFile(filepath.Join(o.Dir, "private"), nil, 0o600)); err != nil {
+			return nil, err
+		}
+		o.Changes = []Change{{Path: "folder/file", Data: []byte("new")}}
+	}
+	result, err := j.start(ctx, o)
+	if err != nil {
+		return nil, err
+	}
+	if result.End != EndExit || result.ExitCode != 0 {
+		return nil, fmt.Errorf("a command did not end well (%s, %d): %s", result.End, result.ExitCode, bytes.TrimSpace(result.Stderr))
+	}
+	return result, nil
 }
 
 // Layers returns the layers that held when the machine was probed, and those

@@ -17,7 +17,7 @@ type order struct {
 	UID, GID int
 	// Temp is the directory to use without a mount namespace. It is removed.
 	Temp string
-	// Probe: build the walls, start nothing.
+	// Probe: the command is this program itself, which ends at once (see [Main]).
 	Probe bool
 }
 
@@ -48,6 +48,8 @@ const (
 	// a second before they exit.
 	exitAtOnce = "GORACE=atexit_sleep_ms=0"
 	innerName  = "stepfall-jail-inner"
+	// probeName is that of the command of a probe.
+	probeName = "stepfall-jail-probe"
 )
 
 // maxReport bounds one file of Spec.Reports.

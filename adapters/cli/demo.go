@@ -74,6 +74,7 @@ func (f *demoFlags) run(ctx context.Context, s Streams) (err error) {
 	if f.verbose {
 		o.Logger = hclog.New(&hclog.LoggerOptions{Name: "stepfall", Output: s.Err, Level: hclog.Info})
 	}
+	about := "the models of " + f.policy
 	if f.policy == "" {
 		models, err := chooseDemoModels(f.models, list)
 		if err != nil {
@@ -87,9 +88,7 @@ func (f *demoFlags) run(ctx context.Context, s Streams) (err error) {
 		if o.Policy, err = models.write(dir); err != nil {
 			return err
 		}
-		fmt.Fprintf(screen, "%d repair tasks, %s.\n", len(list), models.about)
-	} else {
-		fmt.Fprintf(screen, "%d repair tasks, the models of %s.\n", len(list), f.policy)
+		about = models.about
 	}
 	start := time.Now()
 	bar := newProgress(s.Err, len(list)*demo.Strategies, "solving")
@@ -107,6 +106,7 @@ func (f *demoFlags) run(ctx context.Context, s Streams) (err error) {
 	if err != nil {
 		return err
 	}
+	fmt.Fprintf(screen, "%d repair tasks, %s.\n", len(list), about)
 	if err := f.save(report, s.Out); err != nil {
 		return err
 	}

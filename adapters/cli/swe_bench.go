@@ -155,6 +155,9 @@ func (f *sweBenchFlags) strategy(ctx context.Context, plugins router.Plugins, di
 	if err != nil {
 		return nil, err
 	}
+	if why := swe.Unjudged(results); why != "" {
+		return nil, fmt.Errorf("no verdict could be had: %s", gist(why))
+	}
 	row.Summary = swe.Summarise(results)
 	row.OverheadPerAttempt = overhead / time.Duration(max(attempts, 1))
 	return row, nil

@@ -74,6 +74,10 @@ func (f *sweFlags) print(s Streams, list []swe.Task, results []*swe.Result, sing
 			}
 		}
 	}
+	why := swe.Unjudged(results)
+	if why != "" && !f.json {
+		p.f("NO VERDICT could be had, so nothing says whether a patch is right: %s\n", gist(why))
+	}
 	if single && results[0] != nil {
 		r := results[0]
 		if f.out != "" {
@@ -199,6 +203,8 @@ func (f *sweFlags) exit(ctx context.Context, results []*swe.Result, err error, s
 		return err
 	case sum.Errors == sum.Tasks && sum.Calls == 0:
 		return errors.New("no task could be tried")
+	case swe.Unjudged(results) != "":
+		return fmt.Errorf("no verdict could be had: %s", gist(swe.Unjudged(results)))
 	case sum.Solved < sum.Tasks:
 		return &ExitError{Code: exitUnsolved, Err: fmt.Errorf("%d of %d tasks are not solved", sum.Tasks-sum.Solved, sum.Tasks)}
 	}

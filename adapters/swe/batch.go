@@ -1,6 +1,7 @@
 package swe
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -150,6 +151,27 @@ type Summary struct {
 	CostUSD float64 `json:"cost_usd"`
 	// ByModel counts the attempts of each model.
 	ByModel map[string]int `json:"attempts_by_model"`
+}
+
+// Unjudged says why no verdict could be had on any of the finished tasks; it is
+// empty when there is one, and when nothing is finished.
+func Unjudged(results []*Result) string {
+	why := ""
+	for _, r := range results {
+		if r == nil || r.Unfinished {
+			continue
+		}
+		reason := "no verifier judges the task"
+		for _, a := range r.Attempts {
+			if v := a.Verdict; v != nil && v.Outcome != sdk.Inconclusive {
+				return ""
+			} else if v != nil && v.Evidence != "" {
+				reason = v.Evidence
+			}
+		}
+		why = cmp.Or(why, r.InstanceID+": "+cmp.Or(r.Error, reason))
+	}
+	return why
 }
 
 // Summarise counts results; nil and unfinished ones are open.

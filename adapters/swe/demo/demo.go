@@ -108,6 +108,9 @@ func Run(ctx context.Context, o Options) (_ *Report, err error) {
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", s.name, err)
 		}
+		if why := row.unjudged(); why != "" {
+			return nil, fmt.Errorf("no verdict could be had on any task, so there is nothing to compare: %s", why)
+		}
 		report.Rows = append(report.Rows, *row)
 	}
 	return report, nil
@@ -205,6 +208,23 @@ func (r *Row) add(t *sdk.Trace) {
 	if Solved(t) {
 		r.Solved++
 	}
+}
+
+// unjudged says why no answer of the row has a verdict; it is empty when one has.
+func (r *Row) unjudged() string {
+	why := "no verifier was asked"
+	for _, t := range r.Traces {
+		for _, c := range t.Calls {
+			switch {
+			case c.Verdict == nil:
+			case c.Verdict.Outcome != sdk.Inconclusive:
+				return ""
+			case c.Verdict.Evidence != "":
+				why = t.QueryID + ": " + c.Verdict.Evidence
+			}
+		}
+	}
+	return why
 }
 
 // Solved reports whether the answer of a step passed its tests.

@@ -1,10 +1,12 @@
 package demo_test
 
 import (
+	"bytes"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/stepfall/stepfall/adapters/scripted"
@@ -133,5 +135,37 @@ func TestTheTestsDecideAsTheTasksSay(t *testing.T) {
 		if info, err := os.Stat(filepath.Join(dir, name)); err != nil || info.Size() < 1000 {
 			t.Errorf("%s: %v", name, err)
 		}
+	}
+}
+
+// TestNoVerdictIsAnError: figures of a demo whose tests could not be run would say
+// that no model solves anything.
+func TestNoVerdictIsAnError(t *testing.T) {
+	all, err := tasks.Repair()
+	if err != nil {
+		t.Fatal(err)
+	}
+	list := all[:2]
+	server, err := scripted.Start(scripted.Options{Models: tasks.Models(), Respond: tasks.Script(list)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer server.Close()
+	path := write(t, server.URL())
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	broken := filepath.Join(filepath.Dir(path), "verifier-tests")
+	if err := os.WriteFile(broken, []byte("#!/bin/sh\nexit 1\n"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	text = bytes.Replace(text, []byte(`on_unavailable = "fail"`), []byte(`on_unavailable = "abstain"`), 1)
+	if err := os.WriteFile(path, text, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	_, err = demo.Run(t.Context(), demo.Options{Policy: path, Tasks: list})
+	if err == nil || !strings.HasPrefix(err.Error(), "no verdict could be had") || !strings.Contains(err.Error(), "did not start") {
+		t.Errorf("error %v", err)
 	}
 }

@@ -139,3 +139,18 @@ func TestNoSuchCommand(t *testing.T) {
 		t.Errorf("exit code %d, %q", result.ExitCode, result.Stderr)
 	}
 }
+
+// TestUnreachablePathsAreLeftOut: an environment may name folders of another user.
+func TestUnreachablePathsAreLeftOut(t *testing.T) {
+	closed := filepath.Join(t.TempDir(), "closed")
+	if err := os.Mkdir(closed, 0o000); err != nil {
+		t.Fatal(err)
+	}
+	both(t, func(t *testing.T, j *jail.Jail) {
+		spec := shell(tree(t, nil), "echo ran")
+		spec.ReadOnly = append(slices.Clone(spec.ReadOnly), filepath.Join(closed, "tools"))
+		if result := run(t, j, spec); string(result.Stdout) != "ran\n" {
+			t.Errorf("end %s, output %q", result.End, result.Stdout)
+		}
+	})
+}

@@ -106,11 +106,11 @@ func newRuleset(abi int, noNetwork bool) (*ruleset, error) {
 	return &ruleset{fd, attributes.HandledAccessFS}, nil
 }
 
-// allow gives the rights to path and all below it; a path that does not exist is
-// left out.
+// allow gives the rights to path and all below it; a path that does not exist, or
+// that this program itself may not reach, is left out.
 func (r *ruleset) allow(path string, rights uint64) error {
 	fd, err := unix.Open(path, unix.O_PATH|unix.O_CLOEXEC, 0)
-	if errors.Is(err, fs.ErrNotExist) {
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission) {
 		return nil
 	}
 	if err != nil {

@@ -140,10 +140,11 @@ func (t *tree) bindWritable() error {
 }
 
 // bind shows path, with all that is mounted below it, at the same place in the
-// new root. A path that does not exist is left out; a symbolic link is copied.
+// new root. A path that does not exist, or that this program itself may not reach,
+// is left out; a symbolic link is copied.
 func (t *tree) bind(path string, attributes uint64) error {
 	info, err := os.Lstat(path)
-	if errors.Is(err, fs.ErrNotExist) {
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission) {
 		return nil
 	}
 	if err != nil {

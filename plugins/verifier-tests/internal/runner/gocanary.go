@@ -3,6 +3,7 @@ package runner
 import (
 	"fmt"
 	"go/build"
+	"maps"
 	"math/rand/v2"
 	"os"
 	"path"
@@ -14,8 +15,10 @@ import (
 
 // canary is a test that is added to a package, to run as its last. Its subtests
 // pass or are skipped by a pattern of this one run: a process that ends early and
-// reports what it likes does not know it. The source is removed once it is
-// compiled, before anything of the package runs (see hide).
+// reports what it likes does not know it. Controls follow, tests run in the same
+// process that must be seen to fail, under names of their own and of the package's
+// tests: where failing is broken, or failures are rewritten, they pass. The source
+// is removed once it is compiled, before anything of the package runs (see hide).
 type canary struct {
 	// dir is the package's folder, pkg its import path, name that in its clause.
 	dir, pkg, clause string
@@ -25,6 +28,8 @@ type canary struct {
 	skips []bool
 	// tests are the package's own, as its source has them.
 	tests []string
+	// controls are the names of tests that must be seen to fail, or to pass.
+	controls map[string]Status
 }
 
 // canaryBits is how many subtests a canary has.
@@ -40,8 +45,38 @@ func (c *canary) source() []byte {
 		}
 		fmt.Fprintf(&b, "\tt.Run(\"%d\", func(t *testing.T) {%s})\n", i, body)
 	}
+	if len(c.controls) > 0 {
+		b.WriteString("\ttesting.RunTests(func(string, string) (bool, error) { return true, nil }, []testing.InternalTest{\n")
+		for i, name := range slices.Sorted(maps.Keys(c.controls)) {
+			body := ""
+			if c.controls[name] == Fail {
+				body = " " + waysToFail[i%len(waysToFail)] + " "
+			}
+			fmt.Fprintf(&b, "\t\t{Name: %q, F: func(t *testing.T) {%s}},\n", name, body)
+		}
+		b.WriteString("\t})\n")
+	}
 	b.WriteString("}\n")
 	return []byte(b.String())
+}
+
+// waysToFail are those that a test has.
+var waysToFail = []string{"t.Fail()", "t.FailNow()", "t.Error(1)", "t.Errorf(\"%d\", 1)", "t.Fatal(1)", "t.Fatalf(\"%d\", 1)"}
+
+// control gives the canary its controls: each way to fail and some that pass, under
+// names in an order that says nothing, and a failure of each test of the package.
+func (c *canary) control() {
+	c.controls = map[string]Status{}
+	for i := range 3 * len(waysToFail) {
+		status := Fail
+		if i >= len(waysToFail) && rand.IntN(2) == 1 {
+			status = Pass
+		}
+		c.controls[fmt.Sprintf("%sC%02d", c.test, i)] = status
+	}
+	for _, test := range c.tests {
+		c.controls[test] = Fail
+	}
 }
 
 // hide is the program for go test -exec that removes the canary's source from the
@@ -53,7 +88,7 @@ func hide(file string) string {
 // canaries returns a canary for each folder that has tests. Their names sort after
 // others, and the external test package, where there is one, runs after the
 // internal one.
-func canaries(tree *Tree, nonce string) []canary {
+func canaries(tree *Tree, nonce string, controlled bool) []canary {
 	modules := modules(tree)
 	found := map[string]*canary{}
 	var dirs []string
@@ -88,6 +123,9 @@ func canaries(tree *Tree, nonce string) []canary {
 		all[i] = *found[dir]
 		for range canaryBits {
 			all[i].skips = append(all[i].skips, rand.IntN(2) == 1)
+		}
+		if controlled {
+			all[i].control()
 		}
 	}
 	return all

@@ -22,6 +22,11 @@ type goPackage struct {
 	output strings.Builder
 	tests  map[string]*goState
 	order  []string
+	// canary is the name of the package's canary; while it runs, tests of other
+	// names are controls.
+	canary   string
+	singing  bool
+	controls map[string]*goState
 }
 
 type goState struct {
@@ -33,7 +38,7 @@ type goState struct {
 // Read reads the events. A test counts as passed when it was begun, ended once,
 // and its package's process ended well after its canary.
 func (g *goTest) Read(plan *Plan, result *jail.Result) *Report {
-	packages, order, broken := readEvents(result)
+	packages, order, broken := readEvents(plan, result)
 	report := &Report{Broken: tail(broken, maxOutput)}
 	for i := range plan.canaries {
 		c := &plan.canaries[i]
@@ -48,6 +53,8 @@ func (g *goTest) Read(plan *Plan, result *jail.Result) *Report {
 		}
 		if !sang {
 			report.Unreached = append(report.Unreached, c.pkg)
+		} else if !p.heard(c) {
+			report.Deaf = append(report.Deaf, c.pkg)
 		}
 		for _, test := range c.tests {
 			if p.tests[test] == nil {
@@ -108,13 +115,27 @@ func (p *goPackage) sang(c *canary) bool {
 	return well
 }
 
+// heard reports whether the controls were seen to end as they must.
+func (p *goPackage) heard(c *canary) bool {
+	for name, want := range c.controls {
+		if state := p.controls[name]; state == nil || !state.ran || state.status != want {
+			return false
+		}
+	}
+	return true
+}
+
 func (p *goPackage) is(test string, status Status) bool {
 	state, ok := p.tests[test]
 	return ok && state.ran && state.status == status
 }
 
-func readEvents(result *jail.Result) (packages map[string]*goPackage, order []string, broken string) {
+func readEvents(plan *Plan, result *jail.Result) (packages map[string]*goPackage, order []string, broken string) {
 	packages = map[string]*goPackage{}
+	names := map[string]string{}
+	for i := range plan.canaries {
+		names[plan.canaries[i].pkg] = plan.canaries[i].test
+	}
 	var build strings.Builder
 	for line := range bytes.Lines(result.Stdout) {
 		var e event
@@ -130,7 +151,7 @@ func readEvents(result *jail.Result) (packages map[string]*goPackage, order []st
 		}
 		p, ok := packages[e.Package]
 		if !ok {
-			p = &goPackage{tests: map[string]*goState{}}
+			p = &goPackage{tests: map[string]*goState{}, canary: names[e.Package], controls: map[string]*goState{}}
 			packages[e.Package] = p
 			order = append(order, e.Package)
 		}
@@ -151,8 +172,16 @@ func (p *goPackage) take(e event) {
 		p.output.WriteString(e.Output)
 		return
 	}
+	if e.Test == p.canary {
+		p.singing = e.Action == "run" || p.singing && status == Missing
+	}
 	state, ok := p.tests[e.Test]
-	if !ok {
+	if p.singing && e.Test != p.canary && !strings.HasPrefix(e.Test, p.canary+"/") {
+		if state, ok = p.controls[e.Test]; !ok {
+			state = &goState{}
+			p.controls[e.Test] = state
+		}
+	} else if !ok {
 		state = &goState{}
 		p.tests[e.Test] = state
 		p.order = append(p.order, e.Test)

@@ -30,8 +30,9 @@ type goEnv struct{ GOROOT, GOMODCACHE, GOCACHE, GOVERSION string }
 
 func (g *goTest) Name() string { return "go test" }
 
-// Guards: go has no file of its own that says how tests run.
-func (g *goTest) Guards() []string { return nil }
+// Guards: what would have tests built from other code, or not at all. What go.mod
+// says is looked into, see Decides.
+func (g *goTest) Guards() []string { return []string{"**/vendor/**", "go.work", "go.work.sum"} }
 
 // Plan adds -json and -count=1, and to every package with tests a canary.
 func (g *goTest) Plan(argv []string, tree *Tree, nonce string) (*Plan, error) {
@@ -72,7 +73,8 @@ func (g *goTest) Plan(argv []string, tree *Tree, nonce string) (*Plan, error) {
 	}
 	plan.Argv = slices.Insert(plan.Argv, 2, insert...)
 	if !hasFlag(argv, "run") && !hasFlag(argv, "skip") && !hasFlag(argv, "c") && !hasFlag(argv, "shuffle") {
-		plan.canaries = canaries(tree, nonce)
+		// With -failfast, a control that fails would end the tests after it.
+		plan.canaries = canaries(tree, nonce, !hasFlag(argv, "failfast"))
 		for _, c := range plan.canaries {
 			plan.Changes = append(plan.Changes, jail.Change{Path: path.Join(c.dir, c.file), Data: c.source()})
 		}

@@ -68,6 +68,11 @@ type Report struct {
 	// Unreached are the groups whose tests did not run to the end, although nothing
 	// in them was reported to fail; Absent those that the run did not mention.
 	Unreached, Absent []string
+	// Deaf are the groups in which a test that must fail was not seen to fail.
+	Deaf []string `json:",omitempty"`
+	// Files are those of the tree that the tests came from, and that the framework
+	// read to know how to run them.
+	Files []string `json:",omitempty"`
 }
 
 // check holds the report against the exit code.
@@ -131,6 +136,15 @@ type Runner interface {
 	Read(plan *Plan, result *jail.Result) *Report
 }
 
+// ContentGuard is a runner that knows what decides by looking into files.
+type ContentGuard interface {
+	// Decides reports whether a file of the tree may not be changed so.
+	Decides(file string, before, after []byte) bool
+	// Suspect returns why a change cannot be judged, or "". before is nil for new
+	// files, after for those that are removed.
+	Suspect(tree *Tree, file string, before, after []byte) string
+}
+
 // Config is what all runners share.
 type Config struct {
 	// Report is the path of the JUnit file that the command writes, if it does.
@@ -147,23 +161,21 @@ func For(argv []string, config Config) Runner {
 	if len(arguments) > 0 {
 		first = arguments[0]
 	}
-	module := ""
-	if strings.HasPrefix(program, "python") && len(arguments) > 1 && first == "-m" {
-		module = arguments[1]
+	framework := ""
+	if strings.HasPrefix(program, "python") || strings.HasPrefix(program, "pypy") {
+		framework = module(arguments)
 	}
 	switch {
-	case config.Report != "":
-		return &junit{report: config.Report, guards: guardsOf(program)}
 	case program == "go" && first == "test":
 		return &goTest{state: config.State}
 	case program == "pytest" || program == "py.test":
-		return newPytest(1)
-	case module == "pytest":
-		return newPytest(3)
-	case module == "unittest":
-		return newUnittest()
+		return newPytest()
+	case framework == "pytest" || framework == "unittest":
+		return newModule(framework, 1+slices.Index(arguments, "-m"))
 	case program == "node" && slices.Contains(arguments, "--test"):
 		return newNode()
+	case config.Report != "":
+		return &junit{report: config.Report, guards: guardsOf(program)}
 	case program == "cargo" && first == "test":
 		return &cargo{state: config.State}
 	}

@@ -11,9 +11,11 @@ unlinkSync(fileURLToPath(import.meta.url));
 
 export default async function* sealed(source) {
   const tests = [];
+  const files = new Set();
   for await (const { type, data } of source) {
     if ((type !== "test:pass" && type !== "test:fail") || data.details?.type === "suite") continue;
     const file = data.file ? relative(process.cwd(), data.file) : "";
+    if (file !== "" && !file.startsWith("..")) files.add(file);
     const whole = file !== "" && (data.name === data.file || data.name === file);
     if (whole && type === "test:pass") continue; // older versions report each file as a test
     let status = type === "test:pass" ? "pass" : "fail";
@@ -24,6 +26,8 @@ export default async function* sealed(source) {
     tests.push({ Group: file, Name: whole ? "(file)" : data.name, Status: status, Output: output });
   }
   const text = JSON.stringify(tests);
+  const more = JSON.stringify({ files: [...files] });
   writeFileSync(report, text);
-  writeFileSync(report + ".seal", createHmac("sha256", key).update(text).digest("hex"));
+  writeFileSync(report + ".more", more);
+  writeFileSync(report + ".seal", createHmac("sha256", key).update(text + "\0" + more).digest("hex"));
 }

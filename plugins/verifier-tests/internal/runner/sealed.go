@@ -15,12 +15,12 @@ import (
 )
 
 var (
-	//go:embed seal_pytest.py
-	sealPytest string
-	//go:embed seal_unittest.py
-	sealUnittest string
+	//go:embed seal.py
+	sealPython string
 	//go:embed seal_node.mjs
 	sealNode string
+	//go:embed lock_node.cjs
+	lockNode string
 )
 
 // sealed runs a framework with a module of ours, which seals the report with a key
@@ -31,8 +31,9 @@ type sealed struct {
 	name   string
 	guards []string
 	env    []string
-	// source is the module, extension that of its file.
+	// source is the module, extension that of its file; beside are further files.
 	source, extension string
+	beside            map[string]string
 	// argv puts the module into the command. module is its name, file its path.
 	argv func(argv []string, module, file, report string) []string
 	// read reads a report of another form than ours.
@@ -48,19 +49,36 @@ func (s *sealed) Plan(argv []string, _ *Tree, nonce string) (*Plan, error) {
 	module, dir := "stepfall_"+nonce, ".stepfall-"+nonce
 	file, report := path.Join(dir, module+s.extension), path.Join(dir, "report")
 	key := rand.Text()
-	source := strings.NewReplacer("@KEY@", key, "@REPORT@", report).Replace(s.source)
-	return &Plan{
+	source := strings.NewReplacer("@KEY@", key, "@REPORT@", report, "@FRAMEWORK@", s.name, "@NONCE@", nonce).Replace(s.source)
+	plan := &Plan{
 		Argv: s.argv(slices.Clip(argv), module, file, report), Env: append([]string{"PYTHONPATH=" + dir}, s.env...),
-		Changes: []jail.Change{{Path: file, Data: []byte(source)}}, Reports: []string{report, report + ".seal"}, key: key,
-	}, nil
+		Changes: []jail.Change{{Path: file, Data: []byte(source)}}, Reports: []string{report, report + ".seal", report + ".more"}, key: key,
+	}
+	for name, text := range s.beside {
+		plan.Changes = append(plan.Changes, jail.Change{Path: path.Join(dir, name), Data: []byte(text)})
+	}
+	return plan, nil
+}
+
+// seen is what the module saw besides the tests.
+type seen struct {
+	// Files are those that tests and options came from.
+	Files []string
+	// PassedWrongly must fail and did not; Changed are parts of the framework that
+	// were others in the end.
+	PassedWrongly []string `json:"passed_wrongly"`
+	Changed       []string
 }
 
 func (s *sealed) Read(plan *Plan, result *jail.Result) *Report {
 	data, written := result.Reports[plan.Reports[0]]
-	seal := result.Reports[plan.Reports[1]]
+	seal, more := result.Reports[plan.Reports[1]], result.Reports[plan.Reports[2]]
 	mac := hmac.New(sha256.New, []byte(plan.key))
 	mac.Write(data)
+	mac.Write([]byte{0})
+	mac.Write(more)
 	report := &Report{}
+	var saw seen
 	switch {
 	case !written && result.ExitCode == 0:
 		report.Tampering = []string{"the command reported success and left no report"}
@@ -71,13 +89,20 @@ func (s *sealed) Read(plan *Plan, result *jail.Result) *Report {
 			report.Unfit = report.Broken
 		}
 		return report
-	case hex.EncodeToString(mac.Sum(nil)) != string(seal):
+	case hex.EncodeToString(mac.Sum(nil)) != string(seal) || json.Unmarshal(more, &saw) != nil:
 		report.Tampering = []string{"the report does not come from the end of the test run"}
 		return report
 	case s.read != nil:
 		report = s.read(data)
 	default:
 		report = readSealed(data)
+	}
+	report.Files = saw.Files
+	for _, name := range saw.PassedWrongly {
+		report.Deaf = append(report.Deaf, s.name+" ("+name+")")
+	}
+	for _, name := range saw.Changed {
+		report.Deaf = append(report.Deaf, s.name+" ("+name+" was replaced)")
 	}
 	if report.Broken != "" {
 		report.Broken += "\n" + lastOutput(result)
@@ -103,37 +128,56 @@ func readSealed(data []byte) *Report {
 // pythonGuards are what decides how Python's tests run, and names at the root that
 // would be imported in place of what runs them.
 var pythonGuards = []string{
-	"conftest.py", "pytest.ini", "tox.ini", "setup.cfg", "pyproject.toml", "sitecustomize.py", "usercustomize.py",
-	"unittest.py", "unittest/**", "pytest.py", "pytest/**", "_pytest/**", "pluggy/**", "iniconfig/**", "hmac.py", "hashlib.py", "json.py", "json/**",
+	"conftest.py", "pytest.ini", ".pytest.ini", "pytest.toml", ".pytest.toml", "tox.ini", "setup.cfg", "pyproject.toml", ".coveragerc",
+	"sitecustomize.py", "usercustomize.py",
+	"unittest.py", "unittest/**", "pytest.py", "pytest/**", "_pytest/**", "pluggy/**", "iniconfig/**", "hmac.py", "hashlib.py", "hashlib/**", "json.py", "json/**",
+	"argparse.py", "argparse/**",
 }
 
 var pythonEnv = []string{"PYTHONDONTWRITEBYTECODE=1", "PYTHONHASHSEED=0"}
 
-// newPytest: the arguments of pytest begin at the given place.
-func newPytest(at int) *sealed {
+// newPytest is the program pytest.
+func newPytest() *sealed {
 	return &sealed{
-		name: "pytest", guards: pythonGuards, env: pythonEnv, source: sealPytest, extension: ".py", read: readJUnit,
+		name: "pytest", guards: pythonGuards, env: pythonEnv, source: sealPython, extension: ".py", read: readJUnit,
 		argv: func(argv []string, module, _, report string) []string {
-			return slices.Concat(argv[:at], []string{"-p", module, "--junitxml=" + report, "-p", "no:cacheprovider"}, argv[at:])
+			return slices.Concat(argv[:1], []string{"-p", module}, pytestFlags(report), ownReport(argv[1:]))
 		},
 	}
 }
 
-// newUnittest takes the place of the module in python -m unittest.
-func newUnittest() *sealed {
-	return &sealed{
-		name: "unittest", guards: pythonGuards, env: pythonEnv, source: sealUnittest, extension: ".py",
-		argv: func(argv []string, module, _, _ string) []string {
-			return slices.Concat(argv[:2], []string{module}, argv[3:])
-		},
+// newModule is python -m MODULE, for pytest and unittest: our module is the program,
+// and the folder of the tree is on the path only when all is loaded that judges.
+func newModule(name string, at int) *sealed {
+	s := &sealed{name: name, guards: pythonGuards, env: pythonEnv, source: sealPython, extension: ".py"}
+	s.argv = func(argv []string, _, file, _ string) []string {
+		return slices.Concat(argv[:at], []string{file}, argv[at+2:])
 	}
+	if name == "pytest" {
+		s.read = readJUnit
+		s.argv = func(argv []string, _, file, report string) []string {
+			return slices.Concat(argv[:at], []string{file}, pytestFlags(report), ownReport(argv[at+2:]))
+		}
+	}
+	return s
+}
+
+func pytestFlags(report string) []string {
+	return []string{"--junitxml=" + report, "-p", "no:cacheprovider"}
+}
+
+// ownReport leaves out a report that the command would write in place of ours.
+func ownReport(arguments []string) []string {
+	return slices.DeleteFunc(slices.Clone(arguments), func(argument string) bool {
+		return strings.HasPrefix(argument, "--junitxml=") || strings.HasPrefix(argument, "--junit-xml=")
+	})
 }
 
 func newNode() *sealed {
 	return &sealed{
-		name: "node --test", guards: guardsOf("node"), source: sealNode, extension: ".mjs",
+		name: "node --test", guards: guardsOf("node"), source: sealNode, extension: ".mjs", beside: map[string]string{"lock.cjs": lockNode},
 		argv: func(argv []string, _, file, _ string) []string {
-			return slices.Insert(slices.Clone(argv), 1, "--test-reporter=./"+file, "--test-reporter-destination=stdout")
+			return slices.Insert(slices.Clone(argv), 1, "--require=./"+path.Join(path.Dir(file), "lock.cjs"), "--test-reporter=./"+file, "--test-reporter-destination=stdout")
 		},
 	}
 }

@@ -8,13 +8,26 @@ import (
 
 // testFiles are the patterns of files that decide about an answer: of base names,
 // or of paths when they hold a slash. DIR/** is all below DIR, **/DIR/** below any
-// folder of that name.
-var testFiles = []string{
+// folder of that name. They are for files that are new, and for commands that do
+// not say where their tests came from; what the pre-flight saw comes on top.
+var testFiles = append([]string{
 	"*_test.go",
-	"test_*.py", "*_test.py", "conftest.py", "pytest.ini", "tox.ini",
-	"*.test.js", "*.test.ts", "*.test.mjs", "*.test.cjs", "*.test.jsx", "*.test.tsx",
+	"test_*.py", "*_test.py", "tests.py", "conftest.py", "pytest.ini", ".pytest.ini", "pytest.toml", ".pytest.toml", "tox.ini",
 	"**/tests/**", "**/__tests__/**", "**/__snapshots__/**", "**/testdata/**", "test/**",
-	"*.spec.js", "*.spec.ts", "*.spec.mjs", "*.spec.cjs", "*.spec.jsx", "*.spec.tsx",
+	// Programs and libraries that were installed into the tree, and what was compiled.
+	"**/node_modules/**", "**/.venv/**", "**/venv/**", "**/site-packages/**", "**/__pycache__/**", "*.pyc", "*.pth",
+}, scriptTests()...)
+
+// scriptTests are the names that test runners of JavaScript look for.
+func scriptTests() []string {
+	var patterns []string
+	for _, extension := range []string{"js", "ts", "mjs", "cjs", "mts", "cts", "jsx", "tsx"} {
+		for _, name := range []string{"*.test.", "*.spec.", "*-test.", "*_test.", "test-*.", "test."} {
+			patterns = append(patterns, name+extension)
+		}
+		patterns = append(patterns, "**/test/**."+extension)
+	}
+	return patterns
 }
 
 // guard knows the files that an answer may not change.
@@ -22,7 +35,7 @@ type guard struct {
 	names     map[string]bool // base names
 	ends      [][2]string     // beginnings and ends of base names
 	folders   []string        // beginnings of paths, with a slash
-	anywhere  []string        // folders with a slash before and after
+	anywhere  [][2]string     // folders with a slash before and after, and the end of names
 	basenames []string        // other patterns
 	paths     []string
 }
@@ -31,14 +44,14 @@ type guard struct {
 func newGuard(patterns []string) *guard {
 	g := &guard{names: map[string]bool{}}
 	for _, pattern := range patterns {
-		folder, below := strings.CutSuffix(pattern, "/**")
-		dir, anywhere := strings.CutPrefix(folder, "**/")
+		folder, end, below := strings.Cut(strings.TrimPrefix(pattern, "**/"), "/**")
+		anywhere := strings.HasPrefix(pattern, "**/")
 		special := strings.ContainsAny(pattern, `?[\`)
 		before, after, star := strings.Cut(pattern, "*")
 		switch {
 		case below && anywhere:
-			g.anywhere = append(g.anywhere, "/"+dir+"/")
-		case below:
+			g.anywhere = append(g.anywhere, [2]string{"/" + folder + "/", end})
+		case below && end == "":
 			g.folders = append(g.folders, folder+"/")
 		case strings.Contains(pattern, "/"):
 			g.paths = append(g.paths, pattern)
@@ -67,7 +80,7 @@ func (g *guard) has(file string) bool {
 			return len(base) >= len(e[0])+len(e[1]) && strings.HasPrefix(base, e[0]) && strings.HasSuffix(base, e[1])
 		}) ||
 		slices.ContainsFunc(g.folders, func(folder string) bool { return strings.HasPrefix(file, folder) }) ||
-		slices.ContainsFunc(g.anywhere, func(folder string) bool { return strings.Contains("/"+file, folder) }) ||
+		slices.ContainsFunc(g.anywhere, func(a [2]string) bool { return strings.Contains("/"+file, a[0]) && strings.HasSuffix(file, a[1]) }) ||
 		slices.ContainsFunc(g.basenames, matches(base)) ||
 		slices.ContainsFunc(g.paths, matches(file))
 }

@@ -5,7 +5,7 @@ import "testing"
 func TestGuard(t *testing.T) {
 	g := newGuard(append([]string{"ci/*.sh", "secret", "v?.txt", "a*b*c", "golden/**", "**/fixtures/**"}, testFiles...))
 	for file, want := range map[string]bool{
-		"a_test.go": true, "x/y/a_test.go": true, "a_test.go.txt": false, "test_a.py": true, "x/test_.py": true, "tests.py": false, "xtest_a.py": false,
+		"a_test.go": true, "x/y/a_test.go": true, "a_test.go.txt": false, "test_a.py": true, "x/test_.py": true, "tests.py": true, "x/node_modules/.bin/x": true, "lib/test/a.js": true, "x_test.ts": true, "test-x.mjs": true, "test.js": true, "latest.js": false, ".venv/bin/pytest": true, ".pytest.ini": true, "xtest_a.py": false,
 		"tests/a.txt": true, "x/tests/a/b.txt": true, "mytests/a": false, "test/a.js": true, "django/test/client.py": false,
 		"pkg/testdata/golden.json": true, "ci/a.sh": true, "x/ci/a.sh": false, "ci/x/a.sh": false, "secret": true, "x/secret": true, "secret/x": false,
 		"v1.txt": true, "v12.txt": false, "aXbXc": true, "golden/a/b": true, "x/golden/a": false, "x/fixtures/a": true, "fixtures/a": true, "conftest.py": true,

@@ -51,11 +51,11 @@ type check struct {
 }
 
 // judge runs the tests, again when some fail, and decides.
-func (v *Verifier) judge(ctx context.Context, t *tree, changes []jail.Change, j *judgement) (*sdk.Verdict, error) {
+func (v *Verifier) judge(ctx context.Context, a *attempt, j *judgement) (*sdk.Verdict, error) {
 	var checks []*check
 	reruns := max(0, v.config.Reruns)
 	for run := 0; run <= reruns; run++ {
-		report, result, err := v.run(ctx, t, changes, false)
+		report, result, err := v.run(ctx, a, false)
 		if err != nil {
 			return nil, err
 		}
@@ -102,6 +102,9 @@ func (j *judgement) stopped(report *runner.Report) *sdk.Verdict {
 	if len(report.Tests) > 0 {
 		if ended := j.anew(report.Unreached, func(p *preflight) []string { return p.report.Unreached }); len(ended) > 0 {
 			return j.verdict(sdk.Failed, "tampering: the test process of "+strings.Join(ended, ", ")+" ended before its last test and reported success")
+		}
+		if deaf := j.anew(report.Deaf, func(p *preflight) []string { return p.report.Deaf }); len(deaf) > 0 {
+			return j.verdict(sdk.Failed, "tampering: in "+strings.Join(deaf, ", ")+" a test that must fail was not seen to fail")
 		}
 		// Without a pre-flight nobody knows which the command is to run.
 		absent := j.anew(report.Absent, func(p *preflight) []string { return p.report.Absent })

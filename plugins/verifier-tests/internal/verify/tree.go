@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 
@@ -18,7 +19,7 @@ import (
 // tree is a work tree as it is at one moment.
 type tree struct {
 	runner.Tree
-	// links are the paths of its symbolic links.
+	// links are the paths of its symbolic links, sorted.
 	links []string
 	// hash changes when a file is added, removed, written or replaced.
 	hash string
@@ -67,6 +68,7 @@ func openTree(dir string) (*tree, error) {
 		root.Close()
 		return nil, fmt.Errorf("reading the work tree: %w", err)
 	}
+	slices.Sort(t.links)
 	t.hash = hex.EncodeToString(hash.Sum(nil))
 	t.Content = sync.OnceValues(t.content)
 	return t, nil

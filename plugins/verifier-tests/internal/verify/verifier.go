@@ -107,40 +107,40 @@ func (v *Verifier) verify(ctx context.Context, req *sdk.VerifyRequest) (*sdk.Ver
 	if err != nil {
 		return nil, err
 	}
-	changes := v.allowed(files, j)
 	if j.before, err = v.before(ctx, t); err != nil {
 		return nil, err
 	}
 	if reason := j.before.unusable(checks); reason != "" {
 		return j.verdict(sdk.Inconclusive, untouched+reason), nil
 	}
-	return v.judge(ctx, t, changes, j)
+	deciders := v.decidersOf(t, j.before)
+	changes := deciders.allowed(files, j)
+	if suspect := v.suspect(t, changes); suspect != "" {
+		return j.verdict(sdk.Failed, "tampering: "+suspect), nil
+	}
+	return v.judge(ctx, &attempt{tree: t, changes: changes, guarded: deciders.existing()}, j)
 }
 
-// allowed returns the changes that the answer may make and notes the others.
-func (v *Verifier) allowed(files []patch.File, j *judgement) []jail.Change {
-	var changes []jail.Change
-	for _, file := range files {
-		if v.guard.has(file.Path) {
-			j.notef("the answer's change of %s was left out: it decides how the tests run", file.Path)
-			continue
-		}
-		changes = append(changes, jail.Change{Path: file.Path, Data: file.Content, Mode: file.Mode, Delete: file.Delete})
-	}
-	return changes
+// attempt is an answer's changes to a tree, less those that it may not make.
+type attempt struct {
+	tree    *tree
+	changes []jail.Change
+	// guarded are the files that must be the same when the run has ended.
+	guarded []string
 }
 
 // run plans and runs the command once. Caches are kept for trusted runs only.
-func (v *Verifier) run(ctx context.Context, t *tree, changes []jail.Change, trusted bool) (*runner.Report, *jail.Result, error) {
+func (v *Verifier) run(ctx context.Context, a *attempt, trusted bool) (*runner.Report, *jail.Result, error) {
+	t := a.tree
 	plan, err := v.runner.Plan(v.config.Command, &t.Tree, rand.Text())
 	if err != nil {
 		return nil, nil, err
 	}
 	spec := &jail.Spec{
 		Dir: t.Dir, Argv: plan.Argv, Reports: plan.Reports, Require: v.config.Require,
-		Changes: append(slices.Clip(changes), plan.Changes...),
+		Changes: append(slices.Clip(a.changes), plan.Changes...),
 		Env:     append(append(jail.ToolEnv(), plan.Env...), v.config.Env...),
-		Caches:  plan.Caches,
+		Caches:  plan.Caches, Guarded: a.guarded,
 		Limits: jail.Limits{
 			Wall: v.config.Timeout, Memory: v.config.MemoryBytes, Disk: v.config.DiskBytes,
 			Processes: v.config.Processes, Output: v.config.OutputBytes,
@@ -152,11 +152,6 @@ func (v *Verifier) run(ctx context.Context, t *tree, changes []jail.Change, trus
 	if !trusted {
 		for i := range spec.Caches {
 			spec.Caches[i].Keep = ""
-		}
-	}
-	for _, file := range t.Files {
-		if v.guard.has(file) {
-			spec.Guarded = append(spec.Guarded, file)
 		}
 	}
 	result, err := v.jail.Run(ctx, spec)

@@ -1,0 +1,159 @@
+package verify
+
+import (
+	"io/fs"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/stepfall/stepfall/plugins/verifier-tests/internal/runner"
+	"github.com/stepfall/stepfall/sdk/jail"
+	"github.com/stepfall/stepfall/sdk/patch"
+)
+
+// deciders are what decides about the answers to one tree: they keep their content,
+// whatever an answer says. Files are known by their names ([guard]), by what the
+// pre-flight saw the tests come from, and by what the command names and follows;
+// by each way that symbolic links lead to them.
+type deciders struct {
+	v     *Verifier
+	t     *tree
+	files map[string]bool
+}
+
+// decidersOf returns those of the tree. before may be nil.
+func (v *Verifier) decidersOf(t *tree, before *preflight) *deciders {
+	d := &deciders{v: v, t: t, files: map[string]bool{}}
+	if v.config.AllowTestEdits {
+		return d
+	}
+	if before != nil {
+		for _, file := range before.report.Files {
+			d.add(file)
+		}
+	}
+	for _, file := range runner.Operands(v.config.Command, &t.Tree) {
+		d.add(file)
+	}
+	for _, link := range t.links {
+		if target := t.resolve(link); target != link {
+			d.follow(link, target)
+		}
+	}
+	return d
+}
+
+// add adds a file and what it is a link to.
+func (d *deciders) add(file string) {
+	d.files[path.Clean(file)] = true
+	d.files[d.t.resolve(file)] = true
+}
+
+// follow adds what decides by the name that a link gives it.
+func (d *deciders) follow(link, target string) {
+	if d.v.guard.has(link) {
+		d.files[target] = true
+	}
+	for _, file := range d.t.Files {
+		if rest, below := strings.CutPrefix(file, target+"/"); below && d.v.guard.has(link+"/"+rest) {
+			d.files[file] = true
+		}
+	}
+}
+
+// has reports whether the file at the path decides.
+func (d *deciders) has(file string) bool {
+	real := d.t.resolve(file)
+	return d.files[file] || d.files[real] || d.v.guard.has(file) || d.v.guard.has(real)
+}
+
+// existing are the files of the tree that decide.
+func (d *deciders) existing() []string {
+	return slices.DeleteFunc(slices.Clone(d.t.Files), func(file string) bool { return !d.files[file] && !d.v.guard.has(file) })
+}
+
+// allowed returns the changes that the answer may make, and notes the others: what
+// decides stays as it is in the clean tree.
+func (d *deciders) allowed(files []patch.File, j *judgement) []jail.Change {
+	var changes []jail.Change
+	var kept []string
+	for _, file := range files {
+		if d.has(file.Path) || d.refused(file) {
+			kept = append(kept, file.Path)
+			continue
+		}
+		changes = append(changes, jail.Change{Path: file.Path, Data: file.Content, Mode: file.Mode, Delete: file.Delete})
+	}
+	if len(kept) > 0 {
+		j.notef("left out of the answer, and kept as in the clean tree, because it decides how the tests run: %s", strings.Join(kept, ", "))
+	}
+	return changes
+}
+
+// refused reports whether the runner lets the file decide by what is in it.
+func (d *deciders) refused(file patch.File) bool {
+	reader, ok := d.v.runner.(runner.ContentGuard)
+	if !ok || d.v.config.AllowTestEdits {
+		return false
+	}
+	before, err := fs.ReadFile(d.t.root.FS(), d.t.resolve(file.Path))
+	if err != nil {
+		return false // it is new
+	}
+	return reader.Decides(file.Path, before, file.Content)
+}
+
+// suspect returns why changes cannot be judged, or "".
+func (v *Verifier) suspect(t *tree, changes []jail.Change) string {
+	reader, ok := v.runner.(runner.ContentGuard)
+	if !ok {
+		return ""
+	}
+	for _, c := range changes {
+		before, err := fs.ReadFile(t.root.FS(), t.resolve(c.Path))
+		if err != nil {
+			before = nil
+		}
+		if why := reader.Suspect(&t.Tree, c.Path, before, c.Data); why != "" {
+			return c.Path + " " + why
+		}
+	}
+	return ""
+}
+
+// maxLinks is how many symbolic links a path may lead through.
+const maxLinks = 40
+
+// resolve returns where in the tree a path leads, which need not exist; the path
+// itself where a link leads out of the tree.
+func (t *tree) resolve(file string) string {
+	if len(t.links) == 0 {
+		return path.Clean(file)
+	}
+	rest, done := strings.Split(path.Clean(file), "/"), ""
+	for links := 0; len(rest) > 0; {
+		next := path.Join(done, rest[0])
+		rest = rest[1:]
+		if _, isLink := slices.BinarySearch(t.links, next); !isLink {
+			done = next
+			continue
+		}
+		target, err := t.root.Readlink(filepath.FromSlash(next))
+		if err != nil {
+			return path.Clean(file)
+		}
+		if filepath.IsAbs(target) {
+			if target, err = filepath.Rel(t.Dir, target); err != nil {
+				return path.Clean(file)
+			}
+			done = ""
+		}
+		target = path.Join(done, filepath.ToSlash(target))
+		if links++; links > maxLinks || !filepath.IsLocal(filepath.FromSlash(target)) {
+			return path.Clean(file)
+		}
+		rest, done = append(strings.Split(target, "/"), rest...), ""
+	}
+	return done
+}

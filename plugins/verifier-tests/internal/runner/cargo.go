@@ -14,10 +14,13 @@ type cargo struct{ state string }
 
 func (*cargo) Name() string { return "cargo test" }
 
-// Guards: what is in tests/ decides, and a runner or a harness of one's own could
-// report anything.
+// Confidence: see [Runner].
+func (*cargo) Confidence() float64 { return reported }
+
+// Guards: what is in tests/ decides, and a runner, a harness or a build script of
+// one's own could report anything.
 func (*cargo) Guards() []string {
-	return []string{"tests/**", "Cargo.toml", ".cargo/**", "rust-toolchain", "rust-toolchain.toml"}
+	return []string{"tests/**", "benches/**", "Cargo.toml", "Cargo.lock", "build.rs", ".cargo/**", "rust-toolchain", "rust-toolchain.toml"}
 }
 
 // targetDir is where the command sees its build cache.

@@ -12,6 +12,9 @@ type exitCode struct{ guards []string }
 
 func (*exitCode) Name() string { return "exit code" }
 
+// Confidence: see [Runner].
+func (*exitCode) Confidence() float64 { return exited }
+
 func (e *exitCode) Guards() []string { return e.guards }
 
 func (*exitCode) Plan(argv []string, _ *Tree, _ string) (*Plan, error) {

@@ -30,6 +30,9 @@ type goEnv struct{ GOROOT, GOMODCACHE, GOCACHE, GOVERSION string }
 
 func (g *goTest) Name() string { return "go test" }
 
+// Confidence: see [Runner].
+func (g *goTest) Confidence() float64 { return controlled }
+
 // Guards: what would have tests built from other code, or not at all. What go.mod
 // says is looked into, see Decides.
 func (g *goTest) Guards() []string { return []string{"**/vendor/**", "go.work", "go.work.sum"} }

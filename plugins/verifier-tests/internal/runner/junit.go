@@ -16,6 +16,9 @@ type junit struct {
 
 func (*junit) Name() string { return "JUnit" }
 
+// Confidence: see [Runner].
+func (*junit) Confidence() float64 { return reported }
+
 func (j *junit) Guards() []string { return j.guards }
 
 func (j *junit) Plan(argv []string, tree *Tree, _ string) (*Plan, error) {

@@ -122,6 +122,15 @@ type Tree struct {
 	Content func() (string, error)
 }
 
+// How far passes can be believed. They are conventions in the order of what holds a
+// report, not measurements: a judge in the process of what it judges, with controls
+// that must fail; a report that the command writes itself; an exit code.
+const (
+	controlled = 0.98
+	reported   = 0.95
+	exited     = 0.93
+)
+
 // Runner is one kind of test command. It is safe for concurrent use.
 type Runner interface {
 	// Name is the runner's name in evidence.
@@ -129,6 +138,9 @@ type Runner interface {
 	// Plan says how to run the command on the tree. The nonce is different in
 	// every run.
 	Plan(argv []string, tree *Tree, nonce string) (*Plan, error)
+	// Confidence is how far a pass can be believed, given who shares the process of
+	// the judge: a probability.
+	Confidence() float64
 	// Guards are patterns of files that decide how the tests run: an answer that
 	// changes them could have anything reported.
 	Guards() []string

@@ -42,6 +42,9 @@ type sealed struct {
 
 func (s *sealed) Name() string { return s.name }
 
+// Confidence: see [Runner].
+func (s *sealed) Confidence() float64 { return controlled }
+
 func (s *sealed) Guards() []string { return s.guards }
 
 func (s *sealed) Plan(argv []string, _ *Tree, nonce string) (*Plan, error) {

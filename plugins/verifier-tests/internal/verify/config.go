@@ -115,5 +115,13 @@ func (c *Config) guard(runner []string) *guard {
 	if c.AllowTestEdits {
 		return newGuard(c.Protect)
 	}
-	return newGuard(slices.Concat(testFiles, runner, c.Protect))
+	return newGuard(slices.Concat(testFiles, runner, c.Protect, c.report()))
+}
+
+// report is the report as a pattern: one that an answer brings is no report.
+func (c *Config) report() []string {
+	if c.Report == "" {
+		return nil
+	}
+	return []string{c.Report}
 }

@@ -17,6 +17,8 @@ type judgement struct {
 	before *preflight
 	result *jail.Result
 	notes  []string
+	// confidence is that of a pass.
+	confidence float64
 }
 
 func (j *judgement) notef(format string, arguments ...any) {
@@ -244,6 +246,9 @@ func (j *judgement) decide(checks []*check) *sdk.Verdict {
 		verdict = j.verdict(sdk.Passed, fmt.Sprintf("%d of %d tests passed", passed, total))
 	}
 	verdict.Score = float64(passed) / float64(total)
+	if verdict.Outcome == sdk.Passed {
+		verdict.Confidence = j.confidence
+	}
 	if flaky > 0 {
 		verdict.Confidence = flakyConfidence
 	}

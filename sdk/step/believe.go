@@ -15,6 +15,7 @@ import (
 func (r *run) believe(ctx context.Context) {
 	r.believeQuality(ctx)
 	r.believeCost(ctx)
+	passed := r.passed()
 	for i := range r.state.Beliefs {
 		b := &r.state.Beliefs[i]
 		if r.ran(i) {
@@ -29,8 +30,24 @@ func (r *run) believe(ctx context.Context) {
 		}
 		if r.judged != nil && r.judged[i] && r.only < 0 {
 			*b = cascade.Belief{Mean: min(max(b.Mean, 0), 1), Bernoulli: true}
+			if passed > 0 && passed < 1 {
+				// A pass of the same judge would be worth no more than the one that is there.
+				*b = cascade.Belief{Mean: passed * b.Mean}
+			}
 		}
 	}
+}
+
+// passed returns the greatest confidence of an answer that a free verifier passed;
+// 0 when none has passed.
+func (r *run) passed() float64 {
+	best := 0.0
+	for i := range r.e.models {
+		if v := r.verdict(i); r.ran(i) && v != nil && v.Outcome == sdk.Passed && v.CostUSD == 0 {
+			best = max(best, confidence(v))
+		}
+	}
+	return best
 }
 
 // asked returns the candidates that an estimator is asked about: those that ran

@@ -432,3 +432,18 @@ func TestTheDepthLimitIsNamed(t *testing.T) {
 		t.Errorf("stopped for %q", res.Trace.Stop)
 	}
 }
+
+// A pass that is believed less than wholly is not bought again: the same judge would
+// say no more of another answer.
+func TestAPassIsNotBoughtTwice(t *testing.T) {
+	for _, confidence := range []float64{0, 0.98, 0.5} {
+		passes := step.Verifier{Name: "tests", Verifier: sdk.VerifierFunc(func(context.Context, *sdk.VerifyRequest) (*sdk.Verdict, error) {
+			return &sdk.Verdict{Outcome: sdk.Passed, Score: 1, Confidence: confidence}, nil
+		})}
+		e := engine(t, step.Config{Candidates: candidates(), Strategy: index(t, 0.1), Verifiers: []step.Verifier{passes}})
+		res, err := e.Run(t.Context(), step.Request{Query: query(), Caller: says()})
+		if err != nil || len(res.Trace.Calls) != 1 {
+			t.Errorf("confidence %v: calls %q, %v", confidence, called(res.Trace), err)
+		}
+	}
+}

@@ -1,6 +1,7 @@
 package runner
 
 import (
+	"bytes"
 	"path"
 	"regexp"
 	"slices"
@@ -81,7 +82,7 @@ func (g *goTest) Suspect(tree *Tree, file string, before, after []byte) string {
 		return ""
 	}
 	for _, match := range embedLine.FindAllSubmatch(after, -1) {
-		if strings.Contains(string(before), string(match[0])) {
+		if bytes.Contains(before, match[0]) {
 			continue
 		}
 		for _, pattern := range embedPatterns(string(match[1])) {

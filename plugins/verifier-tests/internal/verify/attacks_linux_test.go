@@ -27,6 +27,9 @@ func attacks(t *testing.T, config verify.Config, tree string, list []attack) {
 	if program := filepath.Base(config.Command[0]); os.Getenv("STEPFALL_ATTACKS") != "all" && (program == "go" || slices.Contains(config.Command, "pytest")) {
 		list = list[:3] // each takes seconds
 	}
+	if testing.Short() {
+		list = list[:1]
+	}
 	config.Reruns = -1
 	if config.Timeout == 0 {
 		config.Timeout = 5 * time.Minute

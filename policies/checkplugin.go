@@ -26,10 +26,14 @@ func (l *loader) plugins(p *Policy) {
 		}
 	}
 	for _, e := range p.Estimators {
-		l.pluginConfig(p, e.Plugin, e.Config, "estimator", e.Name)
+		role := RoleEstimator
+		if e.Estimates == "cost" {
+			role = RoleCostEstimator
+		}
+		l.pluginConfig(p, e.Plugin, role, e.Config, "estimator", e.Name)
 	}
 	for _, v := range p.Verifiers {
-		l.pluginConfig(p, v.Plugin, v.Config, "verifier", v.Name)
+		l.pluginConfig(p, v.Plugin, RoleVerifier, v.Config, "verifier", v.Name)
 	}
 }
 
@@ -49,7 +53,7 @@ func isHash(text string) bool {
 	return len(text) == 64 && strings.Trim(text, "0123456789abcdef") == ""
 }
 
-func (l *loader) pluginConfig(p *Policy, plugin string, c Config, path ...string) {
+func (l *loader) pluginConfig(p *Policy, plugin, role string, c Config, path ...string) {
 	if plugin == "" {
 		return
 	}
@@ -63,7 +67,7 @@ func (l *loader) pluginConfig(p *Policy, plugin string, c Config, path ...string
 	if l.o.Schemas == nil {
 		return
 	}
-	schema, err := l.o.Schemas.ConfigSchema(ref, path[0])
+	schema, err := l.o.Schemas.ConfigSchema(ref, role)
 	if err != nil {
 		at := l.place(append(slices.Clone(path), "plugin")...)
 		if errors.Is(err, ErrNoPlugin) {

@@ -20,8 +20,9 @@ var ErrNoPlugin = errors.New("no such plugin")
 
 // The roles in which a policy uses plugins.
 const (
-	RoleEstimator = "estimator"
-	RoleVerifier  = "verifier"
+	RoleEstimator     = "estimator"
+	RoleCostEstimator = "cost estimator"
+	RoleVerifier      = "verifier"
 )
 
 // SchemaSource finds the schema of a plugin's config block in a role. A nil schema

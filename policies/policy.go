@@ -89,12 +89,14 @@ type Plugin struct {
 	Memory Bytes `policy:"memory" min:"0" default:"0B"`
 }
 
-// An Estimator says how good answers will be, or are. Those of the fitted profile
-// come by themselves; a block adds one that is a plugin.
+// An Estimator says how good answers will be, or are, or what calls cost. Those of the
+// fitted profile come by themselves; a block adds one that is a plugin.
 type Estimator struct {
 	Name string `policy:"name,label"`
 	// The plugin that estimates.
 	Plugin string `policy:"plugin" required:"true"`
+	// What it estimates.
+	Estimates string `policy:"estimates" oneof:"quality cost" default:"quality"`
 	// Models that it speaks of; all when absent.
 	Models []string `policy:"models" ref:"model"`
 	// When the plugin cannot be had. abstain: the prior or the profile decides. fail: the step fails.

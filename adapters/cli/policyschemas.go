@@ -56,8 +56,7 @@ func askPlugin(ctx context.Context, p policies.Plugin, path, role string) (_ *sc
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, h.Close()) }()
-	if role == policies.RoleVerifier {
-		return h.Schema(ctx, p.Name, wire.Verifier)
-	}
-	return h.Schema(ctx, p.Name, wire.QualityEstimator)
+	return h.Schema(ctx, p.Name, map[string]wire.Role{
+		policies.RoleVerifier: wire.Verifier, policies.RoleCostEstimator: wire.CostEstimator, policies.RoleEstimator: wire.QualityEstimator,
+	}[role])
 }

@@ -234,3 +234,7 @@ func TestTasksAtFaultAreAllReported(t *testing.T) {
 		t.Errorf("tasks %+v", tasks)
 	}
 }
+
+func (right) CostEstimator(string, string, map[string]any) (sdk.CostEstimator, error) {
+	return nil, nil
+}

@@ -31,6 +31,12 @@ func (j judges) QualityEstimator(string, string, map[string]any) (sdk.QualityEst
 	return sdk.QualityEstimatorFunc(j.estimate), nil
 }
 
+// CostEstimator implements [router.Plugins]: what calls cost is recorded, not what a
+// plugin would foretell.
+func (j judges) CostEstimator(string, string, map[string]any) (sdk.CostEstimator, error) {
+	return nil, nil
+}
+
 // estimate says of a model that has run how good its answer is, and of others what was
 // believed of them when the step was recorded.
 func (j judges) estimate(_ context.Context, req *sdk.QualityRequest) (*sdk.QualityResponse, error) {

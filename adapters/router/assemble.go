@@ -32,6 +32,8 @@ type Assembly struct {
 	// Caps are those of runs and tenants; Capped says whether there are any.
 	Caps   step.Caps
 	Capped bool
+
+	costs costEstimators
 }
 
 // Assemble turns a policy into an Assembly. The seed is for all that is left to chance:
@@ -57,7 +59,13 @@ func Assemble(p *policies.Policy, seed uint64, now func() time.Time, plugins Plu
 	if err := a.plug(p, plugins); err != nil {
 		return nil, err
 	}
-	return a, a.decide(p, seed)
+	if err := a.decide(p, seed); err != nil {
+		return nil, err
+	}
+	if len(a.costs) > 0 {
+		a.Step.Cost = append(a.costs, costEstimator{&policies.Estimator{}, a.Step.Cost})
+	}
+	return a, nil
 }
 
 // decide sets the strategies: the policy's own or its profile's, those of match blocks,
@@ -138,6 +146,16 @@ func (a *Assembly) plug(p *policies.Policy, plugins Plugins) error {
 	}
 	for i := range p.Estimators {
 		e := &p.Estimators[i]
+		if e.Estimates == "cost" {
+			plugin, err := plugins.CostEstimator(e.Name, e.Plugin, e.Config.Reveal())
+			if err != nil {
+				return fmt.Errorf("estimator %s: %w", e.Name, err)
+			}
+			if plugin != nil {
+				a.costs = append(a.costs, costEstimator{e, plugin})
+			}
+			continue
+		}
 		plugin, err := plugins.QualityEstimator(e.Name, e.Plugin, e.Config.Reveal())
 		if err != nil {
 			return fmt.Errorf("estimator %s: %w", e.Name, err)

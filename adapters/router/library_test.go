@@ -110,3 +110,7 @@ func TestLibraryPoliciesMakeSteps(t *testing.T) {
 		})
 	}
 }
+
+func (anyPlugin) CostEstimator(string, string, map[string]any) (sdk.CostEstimator, error) {
+	return nil, nil
+}

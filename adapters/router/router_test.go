@@ -209,3 +209,7 @@ func TestFaultsOfServersAreRetriedAndFailedOver(t *testing.T) {
 		}
 	}
 }
+
+func (inProcess) CostEstimator(string, string, map[string]any) (sdk.CostEstimator, error) {
+	return nil, nil
+}

@@ -200,3 +200,7 @@ func exported(t *testing.T, out io.Writer, spans *tracetest.SpanRecorder, metric
 		t.Fatal(err)
 	}
 }
+
+func (loose) CostEstimator(string, string, map[string]any) (sdk.CostEstimator, error) {
+	return nil, nil
+}

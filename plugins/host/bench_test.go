@@ -45,19 +45,17 @@ func newMessage(name protoreflect.FullName) proto.Message {
 	return t.New().Interface()
 }
 
-// bareReply is a reply to a batch: two estimates for each item.
-func bareReply(items int) proto.Message {
+// bareReply is a reply with two estimates.
+func bareReply() proto.Message {
 	m := newMessage("EstimateQualityResponse")
-	result := `{"estimates": [{"mean": 0.5, "stdDev": 0.1}, {"mean": 0.5, "stdDev": 0.1}]}`
-	text := `{"results": [` + strings.TrimSuffix(strings.Repeat(result+",", items), ",") + `]}`
-	if err := protojson.Unmarshal([]byte(text), m); err != nil {
+	if err := protojson.Unmarshal([]byte(`{"estimates": [{"mean": 0.5, "stdDev": 0.1}, {"mean": 0.5, "stdDev": 0.1}]}`), m); err != nil {
 		panic(err)
 	}
 	return m
 }
 
 func (bare) GRPCServer(_ *goplugin.GRPCBroker, s *grpc.Server) error {
-	replies := map[int]proto.Message{1: bareReply(1), 64: bareReply(64)}
+	reply := bareReply()
 	s.RegisterService(&grpc.ServiceDesc{
 		ServiceName: "bare.Bare", HandlerType: (*any)(nil),
 		Methods: []grpc.MethodDesc{{MethodName: "Estimate", Handler: func(_ any, _ context.Context, decode func(any) error, _ grpc.UnaryServerInterceptor) (any, error) {
@@ -65,8 +63,7 @@ func (bare) GRPCServer(_ *goplugin.GRPCBroker, s *grpc.Server) error {
 			if err := decode(in); err != nil {
 				return nil, err
 			}
-			items := in.ProtoReflect().Descriptor().Fields().ByName("items")
-			return replies[in.ProtoReflect().Get(items).List().Len()], nil
+			return reply, nil
 		}}},
 	}, bare{})
 	return nil
@@ -150,44 +147,58 @@ func TestOverhead(t *testing.T) {
 	}
 	conn := startBare(t)
 	h := newHost(t, host.Config{})
-	e, ok := estimator(t, h, nil).(*host.QualityEstimator)
-	if !ok {
-		t.Fatal("not a *host.QualityEstimator")
-	}
+	e := estimator(t, h, nil)
 	ctx := within(t, 2*time.Minute)
-	// 64 is the batch that the test plugin takes in one call.
-	for _, size := range []int{1, 64} {
-		reqs := make([]*sdk.QualityRequest, size)
-		for i := range reqs {
-			reqs[i] = request()
-		}
-		var captured capture
-		_, _ = wire.NewClient(&captured).EstimateQuality(ctx, reqs)
-		platform := func() error {
-			_, err := e.EstimateQualityBatch(ctx, reqs)
-			return err
-		}
-		direct := func() error {
-			return conn.Invoke(ctx, bareMethod, captured.sent, newMessage("EstimateQualityResponse"))
-		}
-		var a, b []time.Duration
-		for range rounds + 20 {
-			for _, m := range []struct {
-				call  func() error
-				times *[]time.Duration
-			}{{platform, &a}, {direct, &b}} {
-				begun := time.Now()
-				if err := m.call(); err != nil {
-					t.Fatal(err)
-				}
-				*m.times = append(*m.times, time.Since(begun))
+	var captured capture
+	_, _ = wire.NewClient(&captured).EstimateQuality(ctx, request())
+	platform := func() error {
+		_, err := e.EstimateQuality(ctx, request())
+		return err
+	}
+	direct := func() error {
+		return conn.Invoke(ctx, bareMethod, captured.sent, newMessage("EstimateQualityResponse"))
+	}
+	var a, b []time.Duration
+	for range rounds + 20 {
+		for _, m := range []struct {
+			call  func() error
+			times *[]time.Duration
+		}{{platform, &a}, {direct, &b}} {
+			begun := time.Now()
+			if err := m.call(); err != nil {
+				t.Fatal(err)
 			}
+			*m.times = append(*m.times, time.Since(begun))
 		}
-		a, b = a[20:], b[20:]
-		ratio := float64(quantile(a, 0.5)) / float64(quantile(b, 0.5))
-		t.Logf("batch of %d: platform p50 %v, bare p50 %v, ratio %.2f (p99 %v, %v)", size, quantile(a, 0.5), quantile(b, 0.5), ratio, quantile(a, 0.99), quantile(b, 0.99))
-		if ratio > limit {
-			t.Errorf("the ratio is %.2f, the limit %.2f", ratio, limit)
+	}
+	a, b = a[20:], b[20:]
+	ratio := float64(quantile(a, 0.5)) / float64(quantile(b, 0.5))
+	t.Logf("platform p50 %v, bare p50 %v, ratio %.2f (p99 %v, %v)", quantile(a, 0.5), quantile(b, 0.5), ratio, quantile(a, 0.99), quantile(b, 0.99))
+	if ratio > limit {
+		t.Errorf("the ratio is %.2f, the limit %.2f", ratio, limit)
+	}
+}
+
+// BenchmarkLongConversation asks three estimators about a conversation of 100 KB, as
+// a step does before each decision.
+func BenchmarkLongConversation(b *testing.B) {
+	h := newHost(b, host.Config{})
+	var list []sdk.QualityEstimator
+	for n := range 3 {
+		e, err := h.QualityEstimator(fmt.Sprintf("long-%d", n), "test", nil)
+		if err != nil {
+			b.Fatal(err)
+		}
+		list = append(list, e)
+	}
+	req := request()
+	req.Query.Messages[1].Parts[0].Text = strings.Repeat("Mend the function. ", 100<<10/19)
+	b.ReportAllocs()
+	for b.Loop() {
+		for _, e := range list {
+			if _, err := e.EstimateQuality(b.Context(), req); err != nil {
+				b.Fatal(err)
+			}
 		}
 	}
 }

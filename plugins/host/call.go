@@ -106,9 +106,8 @@ func (i *instance) explain(ctx context.Context, s *session, err error) error {
 		i.answered(s)
 	}
 	message := err.Error()
-	var item *wire.ItemError
 	var malformed *wire.MalformedError
-	if st, ok := status.FromError(err); ok && !errors.As(err, &item) && !errors.As(err, &malformed) {
+	if st, ok := status.FromError(err); ok && !errors.As(err, &malformed) {
 		message = st.Message()
 	}
 	return &CallError{Instance: i.name, Plugin: i.plugin, Code: code, Message: i.clean(message), Err: err}

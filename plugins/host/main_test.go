@@ -115,7 +115,7 @@ type testConfig struct {
 func testPlugin() plugin.Plugin {
 	return plugin.Plugin{
 		Name: "test", Version: "0.1.0", Doc: "Does what it is told.", CallsModels: true,
-		MaxBatchSize: 64, MaxConcurrency: 4,
+		MaxConcurrency: 4,
 		Roles: []plugin.Role{
 			plugin.QualityEstimator(func(ctx context.Context, c testConfig) (sdk.QualityEstimator, error) {
 				if c.Refuse {

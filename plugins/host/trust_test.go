@@ -4,7 +4,6 @@ package host_test
 
 import (
 	"bufio"
-	"context"
 	"errors"
 	"os"
 	"os/exec"
@@ -15,7 +14,6 @@ import (
 	"time"
 
 	"github.com/stepfall/stepfall/plugins/host"
-	"github.com/stepfall/stepfall/sdk"
 	"github.com/stepfall/stepfall/sdk/plugin/wire"
 )
 
@@ -128,43 +126,5 @@ func TestReattach(t *testing.T) {
 	}
 	if !processExists(cmd.Process.Pid) {
 		t.Error("the host ended a plugin that it had not started")
-	}
-}
-
-func TestOnUnavailable(t *testing.T) {
-	broken := &host.UnavailableError{Plugin: "p", Instance: "i", Reason: "it is gone"}
-	v := sdk.VerifierFunc(func(ctx context.Context, _ *sdk.VerifyRequest) (*sdk.Verdict, error) {
-		if ctx.Err() != nil {
-			return nil, ctx.Err()
-		}
-		return nil, broken
-	})
-	e := sdk.QualityEstimatorFunc(func(context.Context, *sdk.QualityRequest) (*sdk.QualityResponse, error) { return nil, broken })
-	c := sdk.CostEstimatorFunc(func(context.Context, *sdk.CostRequest) (*sdk.CostResponse, error) { return nil, broken })
-	req := &sdk.QualityRequest{Models: []string{"ran", "waits"}, Attempts: []sdk.Attempt{{Answer: sdk.Answer{Model: "ran"}}}}
-	for mode, want := range map[host.Mode]sdk.Outcome{host.Abstain: sdk.Inconclusive, host.Accept: sdk.Passed} {
-		verdict, err := host.OrVerifier(v, mode).Verify(t.Context(), &sdk.VerifyRequest{})
-		if err != nil || verdict.Outcome != want || !strings.Contains(verdict.Evidence, "it is gone") {
-			t.Errorf("%s: %+v, %v", mode, verdict, err)
-		}
-		quality, err := host.OrQualityEstimator(e, mode).EstimateQuality(t.Context(), req)
-		if err != nil || quality.Estimates[0].Abstains() != (mode == host.Abstain) || !quality.Estimates[1].Abstains() {
-			t.Errorf("%s: %+v, %v", mode, quality, err)
-		}
-		cost, err := host.OrCostEstimator(c, mode).EstimateCost(t.Context(), &sdk.CostRequest{Models: []sdk.Model{{}}})
-		if err != nil || !cost.Estimates[0].Abstains() {
-			t.Errorf("%s: %+v, %v", mode, cost, err)
-		}
-	}
-	if _, err := host.OrVerifier(v, host.Fail).Verify(t.Context(), &sdk.VerifyRequest{}); !errors.Is(err, sdk.ErrPluginUnavailable) {
-		t.Errorf("fail: %v", err)
-	}
-	ended, cancel := context.WithCancel(t.Context())
-	cancel()
-	if _, err := host.OrVerifier(v, host.Accept).Verify(ended, &sdk.VerifyRequest{}); !errors.Is(err, context.Canceled) {
-		t.Errorf("a caller that has gone: %v", err)
-	}
-	if _, err := host.ParseMode("ignore"); err == nil {
-		t.Error("an unknown mode is accepted")
 	}
 }

@@ -34,9 +34,7 @@
 //
 // # What may be added
 //
-// An estimator that implements [BatchQualityEstimator] or [BatchCostEstimator]
-// gets whole batches. A value that implements io.Closer is closed before the
-// process ends.
+// A value that implements io.Closer is closed before the process ends.
 //
 // # From a shell
 //

@@ -24,8 +24,6 @@ type Plugin struct {
 	Roles []Role
 	// CallsModels must be true for [Models] to work.
 	CallsModels bool
-	// MaxBatchSize is the most items in one batch; 0 means no limit.
-	MaxBatchSize int
 	// MaxConcurrency is the most calls at one time; 0 means no limit.
 	MaxConcurrency int
 }
@@ -44,14 +42,7 @@ type built struct {
 	close func() error
 }
 
-type (
-	// BatchQualityEstimator is an optional ability of quality estimators.
-	BatchQualityEstimator = wire.BatchQualityEstimator
-	// BatchCostEstimator is an optional ability of cost estimators.
-	BatchCostEstimator = wire.BatchCostEstimator
-	// Result is the result for one item of a batch.
-	Result = wire.Result
-)
+type ()
 
 // Verifier returns the role of a verifier. New makes it from its config, a struct
 // with tags; ctx is good until New returns. An error says that the config cannot
@@ -108,7 +99,7 @@ func role[C, V any](kind wire.Role, newInstance func(context.Context, C) (V, err
 func (p *Plugin) Info() (*wire.Info, error) {
 	info := &wire.Info{
 		Name: p.Name, Version: p.Version, Doc: p.Doc,
-		MaxBatchSize: p.MaxBatchSize, MaxConcurrency: p.MaxConcurrency,
+		MaxConcurrency: p.MaxConcurrency,
 	}
 	if p.Name == "" || p.Version == "" {
 		return nil, errors.New("a plugin needs a name and a version")
@@ -116,8 +107,9 @@ func (p *Plugin) Info() (*wire.Info, error) {
 	if len(p.Roles) == 0 {
 		return nil, fmt.Errorf("plugin %s has no roles", p.Name)
 	}
+	info.Features = []string{wire.FeatureQueryRefs}
 	if p.CallsModels {
-		info.Features = []string{wire.FeatureModelCalls}
+		info.Features = append(info.Features, wire.FeatureModelCalls)
 	}
 	for _, r := range p.Roles {
 		if _, ok := info.Schema(r.kind); ok {

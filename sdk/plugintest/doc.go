@@ -10,7 +10,7 @@
 // real gRPC connection, so that what the test sees is what a host would.
 //
 // [Run] starts a plugin program many times and checks what the protocol asks of
-// it: handshake, versions, schema, diagnostics, batches, cancellation,
+// it: handshake, versions, schema, diagnostics, long queries, cancellation,
 // concurrency, crashes, shutdown. [Test] does so in a Go test, and the command
 // `stepfall plugin conformance PROGRAM` for everybody else.
 package plugintest

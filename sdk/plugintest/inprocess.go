@@ -40,33 +40,14 @@ func (v verifier) Verify(ctx context.Context, req *sdk.VerifyRequest) (*sdk.Verd
 func QualityEstimator(t testing.TB, p plugin.Plugin, config map[string]any) sdk.QualityEstimator {
 	t.Helper()
 	client := configured(t, p, wire.QualityEstimator, config, nil)
-	return sdk.QualityEstimatorFunc(func(ctx context.Context, req *sdk.QualityRequest) (*sdk.QualityResponse, error) {
-		results, err := client.EstimateQuality(ctx, []*sdk.QualityRequest{req})
-		if err != nil || results[0].Err != nil {
-			return nil, firstError(err, results)
-		}
-		return &sdk.QualityResponse{Estimates: results[0].Estimates}, nil
-	})
+	return sdk.QualityEstimatorFunc(client.EstimateQuality)
 }
 
 // CostEstimator serves p until the test ends and returns it as a cost estimator.
 func CostEstimator(t testing.TB, p plugin.Plugin, config map[string]any) sdk.CostEstimator {
 	t.Helper()
 	client := configured(t, p, wire.CostEstimator, config, nil)
-	return sdk.CostEstimatorFunc(func(ctx context.Context, req *sdk.CostRequest) (*sdk.CostResponse, error) {
-		results, err := client.EstimateCost(ctx, []*sdk.CostRequest{req})
-		if err != nil || results[0].Err != nil {
-			return nil, firstError(err, results)
-		}
-		return &sdk.CostResponse{Estimates: results[0].Estimates}, nil
-	})
-}
-
-func firstError(err error, results []wire.Result) error {
-	if err != nil {
-		return err
-	}
-	return results[0].Err
+	return sdk.CostEstimatorFunc(client.EstimateCost)
 }
 
 // Configure serves p, configures it and returns its diagnostics, for tests of

@@ -39,8 +39,7 @@ func roleChecks(role wire.Role) []roleCheck {
 	}
 	if role != wire.Verifier {
 		checks = append(checks,
-			roleCheck{"empty-batch", checkEmptyBatch},
-			roleCheck{"order", checkOrder},
+			roleCheck{"same-query-again", checkSameQuery},
 		)
 	}
 	return checks
@@ -191,7 +190,7 @@ func checkAnswers(ctx context.Context, r *run, role wire.RoleInfo) error {
 	}
 	defer stop()
 	for n := range 3 {
-		if err := r.ask(ctx, p.Client(), role.Role, []sample{plain(n)}); err != nil {
+		if err := r.ask(ctx, p.Client(), role.Role, plain(n)); err != nil {
 			return err
 		}
 	}
@@ -206,7 +205,7 @@ func checkOddInput(ctx context.Context, r *run, role wire.RoleInfo) error {
 	}
 	defer stop()
 	for _, s := range oddities() {
-		err := r.ask(ctx, p.Client(), role.Role, []sample{s})
+		err := r.ask(ctx, p.Client(), role.Role, s)
 		if broken(err) {
 			return fmt.Errorf("%s: %w", s.what, err)
 		}
@@ -214,7 +213,7 @@ func checkOddInput(ctx context.Context, r *run, role wire.RoleInfo) error {
 			return fmt.Errorf("%s: it ended with %s", s.what, exit)
 		}
 	}
-	return r.ask(ctx, p.Client(), role.Role, []sample{plain(1)})
+	return r.ask(ctx, p.Client(), role.Role, plain(1))
 }
 
 // checkLargeInput: 20 MiB in one call, far over gRPC's usual limit.
@@ -226,7 +225,7 @@ func checkLargeInput(ctx context.Context, r *run, role wire.RoleInfo) error {
 	defer stop()
 	s := plain(0)
 	s.query.Messages[0].Parts[0].Text = strings.Repeat("long ", 4<<20)
-	if err := r.ask(ctx, p.Client(), role.Role, []sample{s}); broken(err) {
+	if err := r.ask(ctx, p.Client(), role.Role, s); broken(err) {
 		return fmt.Errorf("a request of 20 MiB: %w", err)
 	}
 	return nil
@@ -248,7 +247,7 @@ func checkConcurrency(ctx context.Context, r *run, role wire.RoleInfo) error {
 	for n := range parallel {
 		wg.Go(func() {
 			for k := range 4 {
-				if err := r.ask(ctx, p.Client(), role.Role, []sample{plain(n + k)}); err != nil {
+				if err := r.ask(ctx, p.Client(), role.Role, plain(n+k)); err != nil {
 					errs[n] = err
 					return
 				}
@@ -280,7 +279,7 @@ func checkCancellation(ctx context.Context, r *run, role wire.RoleInfo) error {
 	if err := p.Client().Healthy(healthCtx); err != nil {
 		return fmt.Errorf("a second after a call was given up it is not healthy: %w", err)
 	}
-	return r.ask(ctx, p.Client(), role.Role, []sample{plain(0)})
+	return r.ask(ctx, p.Client(), role.Role, plain(0))
 }
 
 // checkDeadline: a deadline that has all but passed is met or reported, not ignored.
@@ -297,7 +296,7 @@ func checkDeadline(ctx context.Context, r *run, role wire.RoleInfo) error {
 	if took := time.Since(begun); took > time.Second {
 		return fmt.Errorf("a call with a deadline of 1 ms took %v", took)
 	}
-	return r.ask(ctx, p.Client(), role.Role, []sample{plain(0)})
+	return r.ask(ctx, p.Client(), role.Role, plain(0))
 }
 
 // checkStopWhileBusy: a call under way does not keep it from ending.
@@ -320,55 +319,43 @@ func checkStopWhileBusy(ctx context.Context, r *run, role wire.RoleInfo) error {
 	return nil
 }
 
-// checkEmptyBatch: a batch of nothing has no results.
-func checkEmptyBatch(ctx context.Context, r *run, role wire.RoleInfo) error {
+// checkSameQuery: a long query that was sent before, and is only named now, is
+// answered as at first; so is one that the plugin has had time to forget.
+func checkSameQuery(ctx context.Context, r *run, role wire.RoleInfo) error {
 	p, stop, err := r.configured(ctx, role)
 	if err != nil {
 		return err
 	}
 	defer stop()
-	return r.ask(ctx, p.Client(), role.Role, nil)
-}
-
-// checkOrder: results come in the order of the items. Items differ in how many
-// models they ask about, and where the plugin always answers alike, the answers of
-// the batch are those of single calls.
-func checkOrder(ctx context.Context, r *run, role wire.RoleInfo) error {
-	p, stop, err := r.configured(ctx, role)
-	if err != nil {
-		return err
-	}
-	defer stop()
-	size := 64
-	if r.info.MaxBatchSize > 0 {
-		size = min(size, r.info.MaxBatchSize)
-	}
-	samples := many(size)
 	ctx, cancel := context.WithTimeout(ctx, r.CallTimeout)
 	defer cancel()
-	batch, err := estimate(ctx, p.Client(), role.Role, samples)
+	long := func(n int) sample {
+		s := plain(n)
+		s.query.Messages[0].Parts[0].Text += strings.Repeat(" Think of it again.", 300)
+		return s
+	}
+	first, err := estimate(ctx, p.Client(), role.Role, long(0))
 	if err != nil {
 		return err
 	}
-	for n, s := range samples {
-		if batch[n].Err != nil {
-			return fmt.Errorf("item %d: %w", n, batch[n].Err)
+	second, err := estimate(ctx, p.Client(), role.Role, long(0))
+	if err != nil {
+		return err
+	}
+	if !same(first, second) {
+		return skipf("the plugin does not answer alike")
+	}
+	for n := range 300 {
+		if _, err := estimate(ctx, p.Client(), role.Role, long(n+1)); err != nil {
+			return fmt.Errorf("query %d: %w", n, err)
 		}
-		const compared = 8
-		if n >= compared {
-			continue
-		}
-		first, err := estimate(ctx, p.Client(), role.Role, []sample{s})
-		if err != nil {
-			return err
-		}
-		second, err := estimate(ctx, p.Client(), role.Role, []sample{s})
-		if err != nil {
-			return err
-		}
-		if same(first[0], second[0]) && !same(first[0], batch[n]) {
-			return fmt.Errorf("item %d alone gives %v, in a batch %v", n, first[0].Estimates, batch[n].Estimates)
-		}
+	}
+	again, err := estimate(ctx, p.Client(), role.Role, long(0))
+	if err != nil {
+		return err
+	}
+	if !same(first, again) {
+		return fmt.Errorf("the same query gave %v, and later %v", first, again)
 	}
 	return nil
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 	"time"
 
@@ -87,68 +88,52 @@ func oddities() []sample {
 	return []sample{empty, none, parts, probs, text, missing}
 }
 
-// call asks about samples and returns how the call went, not what it said.
+// call asks about samples, one after the other, and returns how the calls went.
 func call(ctx context.Context, c *wire.Client, role wire.Role, samples []sample) error {
-	if role == wire.Verifier {
-		for _, s := range samples {
-			if _, err := verify(ctx, c, s); err != nil {
-				return err
-			}
+	for _, s := range samples {
+		var err error
+		if role == wire.Verifier {
+			_, err = c.Verify(ctx, &sdk.VerifyRequest{Query: s.query, Answer: s.answer, Earlier: s.attempts}, nil)
+		} else {
+			_, err = estimate(ctx, c, role, s)
 		}
-		return nil
-	}
-	_, err := estimate(ctx, c, role, samples)
-	return err
-}
-
-// ask asks about samples with the usual deadline; every item must have a result.
-func (r *run) ask(ctx context.Context, c *wire.Client, role wire.Role, samples []sample) error {
-	ctx, cancel := context.WithTimeout(ctx, r.CallTimeout)
-	defer cancel()
-	if role == wire.Verifier {
-		return call(ctx, c, role, samples)
-	}
-	results, err := estimate(ctx, c, role, samples)
-	if err != nil {
-		return err
-	}
-	for n, result := range results {
-		if result.Err != nil {
-			return fmt.Errorf("item %d: %w", n, result.Err)
+		if err != nil {
+			return err
 		}
 	}
 	return nil
 }
 
-func verify(ctx context.Context, c *wire.Client, s sample) (*sdk.Verdict, error) {
-	return c.Verify(ctx, &sdk.VerifyRequest{Query: s.query, Answer: s.answer, Earlier: s.attempts}, nil)
+// ask asks about samples with the usual deadline.
+func (r *run) ask(ctx context.Context, c *wire.Client, role wire.Role, samples ...sample) error {
+	ctx, cancel := context.WithTimeout(ctx, r.CallTimeout)
+	defer cancel()
+	return call(ctx, c, role, samples)
 }
 
-func estimate(ctx context.Context, c *wire.Client, role wire.Role, samples []sample) ([]wire.Result, error) {
+func estimate(ctx context.Context, c *wire.Client, role wire.Role, s sample) ([]sdk.Estimate, error) {
 	if role == wire.CostEstimator {
-		reqs := make([]*sdk.CostRequest, len(samples))
-		for i, s := range samples {
-			reqs[i] = &sdk.CostRequest{Query: s.query, Attempts: s.attempts}
-			for _, name := range s.models {
-				reqs[i].Models = append(reqs[i].Models, sdk.Model{Name: name, Price: sdk.Price{Input: 1, Output: 2}})
-			}
+		req := &sdk.CostRequest{Query: s.query, Attempts: s.attempts}
+		for _, name := range s.models {
+			req.Models = append(req.Models, sdk.Model{Name: name, Price: sdk.Price{Input: 1, Output: 2}})
 		}
-		return c.EstimateCost(ctx, reqs)
+		reply, err := c.EstimateCost(ctx, req)
+		if err != nil {
+			return nil, err
+		}
+		return reply.Estimates, nil
 	}
-	reqs := make([]*sdk.QualityRequest, len(samples))
-	for i, s := range samples {
-		reqs[i] = &sdk.QualityRequest{Query: s.query, Models: s.models, Attempts: s.attempts}
+	reply, err := c.EstimateQuality(ctx, &sdk.QualityRequest{Query: s.query, Models: s.models, Attempts: s.attempts})
+	if err != nil {
+		return nil, err
 	}
-	return c.EstimateQuality(ctx, reqs)
+	return reply.Estimates, nil
 }
 
 // broken reports whether err is a defect rather than a plugin's word that it
 // cannot do something.
 func broken(err error) bool {
 	if err == nil {
-		return false
-	}
-	if _, ok := errors.AsType[*wire.ItemError](err); ok {
 		return false
 	}
 	if _, ok := errors.AsType[*wire.MalformedError](err); ok {
@@ -161,15 +146,8 @@ func broken(err error) bool {
 	return true
 }
 
-func same(a, b wire.Result) bool {
-	if (a.Err == nil) != (b.Err == nil) || len(a.Estimates) != len(b.Estimates) {
-		return false
-	}
-	for i := range a.Estimates {
-		x, y := a.Estimates[i], b.Estimates[i]
-		if x.Abstains() != y.Abstains() || !x.Abstains() && (math.Abs(x.Mean-y.Mean) > 1e-12 || math.Abs(x.StdDev-y.StdDev) > 1e-12) {
-			return false
-		}
-	}
-	return true
+func same(a, b []sdk.Estimate) bool {
+	return slices.EqualFunc(a, b, func(x, y sdk.Estimate) bool {
+		return x.Abstains() && y.Abstains() || math.Abs(x.Mean-y.Mean) <= 1e-12 && math.Abs(x.StdDev-y.StdDev) <= 1e-12
+	})
 }

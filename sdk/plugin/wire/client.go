@@ -20,7 +20,7 @@ import (
 )
 
 // Client is the host's end of a connection to one plugin process. Its errors are
-// gRPC status errors, a *[MalformedError] or an *[ItemError]. It is safe for
+// gRPC status errors or a *[MalformedError]. It is safe for
 // concurrent use.
 type Client struct {
 	plugin  pb.PluginServiceClient
@@ -29,6 +29,7 @@ type Client struct {
 	verify  pb.VerifierServiceClient
 	health  grpc_health_v1.HealthClient
 	calls   calls
+	sent    sentQueries
 	nextID  atomic.Uint64
 }
 
@@ -61,7 +62,11 @@ func (c *Client) Info(ctx context.Context, hostVersion string) (*Info, error) {
 	if err != nil {
 		return nil, err
 	}
-	return infoFromWire(reply)
+	info, err := infoFromWire(reply)
+	if err == nil {
+		c.sent.allow(info.Has(FeatureQueryRefs))
+	}
+	return info, err
 }
 
 // ConfigureRequest makes a plugin process an instance.
@@ -91,17 +96,9 @@ func (c *Client) Configure(ctx context.Context, req *ConfigureRequest) (schema.D
 }
 
 // begin registers a call, so that model calls of the plugin find its context.
-func (c *Client) begin(ctx context.Context, items int) (string, *openCall) {
+func (c *Client) begin(ctx context.Context) (string, *openCall) {
 	id := strconv.FormatUint(c.nextID.Add(1), 36)
-	return id, c.calls.begin(ctx, id, items)
-}
-
-// Result is the result for one item of a batch: its estimates or why there are none.
-type Result struct {
-	Estimates []sdk.Estimate
-	Err       error
-	// CostUSD is its share of the model calls of the batch.
-	CostUSD float64
+	return id, c.calls.begin(ctx, id)
 }
 
 // SpentError is an error of a call during which models were called.
@@ -128,56 +125,50 @@ func (o *openCall) failed(err error) error {
 	return err
 }
 
-// EstimateQuality sends a batch and returns one result for each request, in order.
-func (c *Client) EstimateQuality(ctx context.Context, reqs []*sdk.QualityRequest) ([]Result, error) {
-	id, call := c.begin(ctx, len(reqs))
+// EstimateQuality asks for the quality of the request's models.
+func (c *Client) EstimateQuality(ctx context.Context, req *sdk.QualityRequest) (*sdk.QualityResponse, error) {
+	id, call := c.begin(ctx)
 	defer c.calls.end(id)
-	batch := &pb.EstimateQualityRequest{CallId: id, Items: make([]*pb.QualityItem, len(reqs))}
-	for i, r := range reqs {
-		batch.Items[i] = &pb.QualityItem{Query: queryToWire(r.Query), Models: utf8All(r.Models), Attempts: attemptsToWire(r.Attempts)}
-	}
-	reply, err := c.quality.EstimateQuality(ctx, batch)
+	var reply *pb.EstimateQualityResponse
+	err := c.sent.send(req.Query, func(ref string, query *pb.Query) (err error) {
+		reply, err = c.quality.EstimateQuality(ctx, &pb.EstimateQualityRequest{
+			Query: query, QueryRef: ref, Models: utf8All(req.Models), Attempts: attemptsToWire(req.Attempts), CallId: id,
+		})
+		return err
+	})
 	if err != nil {
 		return nil, call.failed(err)
 	}
-	out, err := results(reply.GetResults(), len(reqs), func(i int) int { return len(reqs[i].Models) }, 1)
+	estimates, err := estimatesFromWire(reply.GetEstimates(), len(req.Models), 1)
 	if err != nil {
 		return nil, call.failed(err)
 	}
-	for i := range out {
-		out[i].CostUSD = call.spent() / float64(len(out))
-	}
-	return out, nil
+	return &sdk.QualityResponse{Estimates: estimates, CostUSD: call.spent()}, nil
 }
 
-// EstimateCost sends a batch and returns one result for each request, in order.
-func (c *Client) EstimateCost(ctx context.Context, reqs []*sdk.CostRequest) ([]Result, error) {
-	id, _ := c.begin(ctx, len(reqs))
+// EstimateCost asks what the request's models would cost.
+func (c *Client) EstimateCost(ctx context.Context, req *sdk.CostRequest) (*sdk.CostResponse, error) {
+	id, _ := c.begin(ctx)
 	defer c.calls.end(id)
-	batch := &pb.EstimateCostRequest{CallId: id, Items: make([]*pb.CostItem, len(reqs))}
-	for i, r := range reqs {
-		item := &pb.CostItem{Query: queryToWire(r.Query), Attempts: attemptsToWire(r.Attempts), Models: make([]*pb.Model, len(r.Models))}
-		for j := range r.Models {
-			item.Models[j] = modelToWire(&r.Models[j])
-		}
-		batch.Items[i] = item
+	models := make([]*pb.Model, len(req.Models))
+	for i := range req.Models {
+		models[i] = modelToWire(&req.Models[i])
 	}
-	reply, err := c.cost.EstimateCost(ctx, batch)
+	var reply *pb.EstimateCostResponse
+	err := c.sent.send(req.Query, func(ref string, query *pb.Query) (err error) {
+		reply, err = c.cost.EstimateCost(ctx, &pb.EstimateCostRequest{
+			Query: query, QueryRef: ref, Models: models, Attempts: attemptsToWire(req.Attempts), CallId: id,
+		})
+		return err
+	})
 	if err != nil {
 		return nil, err
 	}
-	return results(reply.GetResults(), len(reqs), func(i int) int { return len(reqs[i].Models) }, math.Inf(1))
-}
-
-func results(in []*pb.EstimateResult, items int, models func(int) int, upper float64) ([]Result, error) {
-	if len(in) != items {
-		return nil, malformedf("%d results for %d items", len(in), items)
+	estimates, err := estimatesFromWire(reply.GetEstimates(), len(req.Models), math.MaxFloat64)
+	if err != nil {
+		return nil, err
 	}
-	out := make([]Result, items)
-	for i, r := range in {
-		out[i].Estimates, out[i].Err = estimatesFromWire(r, models(i), upper)
-	}
-	return out, nil
+	return &sdk.CostResponse{Estimates: estimates}, nil
 }
 
 // Event is news of a verification under way. Either Log is set or the others are.
@@ -193,7 +184,7 @@ type Event struct {
 func (c *Client) Verify(ctx context.Context, req *sdk.VerifyRequest, events func(Event)) (*sdk.Verdict, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	id, call := c.begin(ctx, 1)
+	id, call := c.begin(ctx)
 	defer c.calls.end(id)
 	out, err := c.verdict(ctx, id, req, events)
 	if err != nil {
@@ -205,21 +196,25 @@ func (c *Client) Verify(ctx context.Context, req *sdk.VerifyRequest, events func
 
 // verdict reads a verification's events up to its verdict.
 func (c *Client) verdict(ctx context.Context, id string, req *sdk.VerifyRequest, events func(Event)) (*sdk.Verdict, error) {
-	stream, err := c.verify.Verify(ctx, &pb.VerifyRequest{
-		Query: queryToWire(req.Query), Answer: answerToWire(req.Answer), Earlier: attemptsToWire(req.Earlier), CallId: id,
+	var stream grpc.ServerStreamingClient[pb.VerifyResponse]
+	var first *pb.VerifyResponse
+	err := c.sent.send(req.Query, func(ref string, query *pb.Query) (err error) {
+		stream, err = c.verify.Verify(ctx, &pb.VerifyRequest{
+			Query: query, QueryRef: ref, Answer: answerToWire(req.Answer), Earlier: attemptsToWire(req.Earlier), CallId: id,
+		})
+		if err == nil {
+			first, err = stream.Recv() // where a query that is kept no longer shows
+		}
+		return err
 	})
+	if errors.Is(err, io.EOF) {
+		return nil, malformedf("no verdict")
+	}
 	if err != nil {
 		return nil, err
 	}
 	var verdict *pb.Verdict
-	for {
-		reply, err := stream.Recv()
-		if errors.Is(err, io.EOF) {
-			break
-		}
-		if err != nil {
-			return nil, err
-		}
+	for reply := first; ; {
 		if verdict != nil {
 			return nil, malformedf("an event after the verdict")
 		}
@@ -235,6 +230,14 @@ func (c *Client) verdict(ctx context.Context, id string, req *sdk.VerifyRequest,
 				events(Event{Log: e.Log.GetText()})
 			}
 		}
+		next, err := stream.Recv()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			return nil, err
+		}
+		reply = next
 	}
 	if verdict == nil {
 		return nil, malformedf("no verdict")

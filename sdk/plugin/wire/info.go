@@ -42,8 +42,6 @@ type Info struct {
 	// Roles are what the plugin can do, each with the schema of its config.
 	Roles    []RoleInfo `json:"roles"`
 	Features []string   `json:"features,omitempty"`
-	// MaxBatchSize is the most items in one call; 0 means no limit.
-	MaxBatchSize int `json:"max_batch_size,omitempty"`
 	// MaxConcurrency is the most calls at one time; 0 means no limit.
 	MaxConcurrency int `json:"max_concurrency,omitempty"`
 }
@@ -71,7 +69,7 @@ func (i *Info) Has(feature string) bool { return slices.Contains(i.Features, fea
 func infoToWire(i *Info) (*pb.GetInfoResponse, error) {
 	out := &pb.GetInfoResponse{
 		Name: utf8(i.Name), Version: utf8(i.Version), Doc: utf8(i.Doc), Features: i.Features,
-		MaxBatchSize: uint32(i.MaxBatchSize), MaxConcurrency: uint32(i.MaxConcurrency),
+		MaxConcurrency: uint32(i.MaxConcurrency),
 	}
 	for _, r := range i.Roles {
 		fields, err := fieldsToWire(r.Config.Fields)
@@ -86,7 +84,7 @@ func infoToWire(i *Info) (*pb.GetInfoResponse, error) {
 func infoFromWire(i *pb.GetInfoResponse) (*Info, error) {
 	out := &Info{
 		Name: i.GetName(), Version: i.GetVersion(), Doc: i.GetDoc(), Features: i.GetFeatures(),
-		MaxBatchSize: int(i.GetMaxBatchSize()), MaxConcurrency: int(i.GetMaxConcurrency()),
+		MaxConcurrency: int(i.GetMaxConcurrency()),
 	}
 	if out.Name == "" {
 		return nil, malformedf("info without a name")

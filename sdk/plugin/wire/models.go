@@ -65,7 +65,6 @@ type calls struct {
 
 type openCall struct {
 	ctx     context.Context
-	items   int // of its batch
 	mu      sync.Mutex
 	made    int
 	costUSD float64
@@ -79,18 +78,18 @@ func (o *openCall) admit(limits ModelLimits) error {
 	if usd, ok := o.ctx.Value(budgetKey{}).(float64); ok && (budget == 0 || usd < budget) {
 		budget = usd
 	}
-	if most := limits.Calls * o.items; most > 0 && o.made >= most {
+	if most := limits.Calls; most > 0 && o.made >= most {
 		return fmt.Errorf("%w: %d were made, as many as the policy allows", ErrModelLimit, o.made)
 	}
-	if most := budget * float64(o.items); most > 0 && o.costUSD >= most {
+	if most := budget; most > 0 && o.costUSD >= most {
 		return fmt.Errorf("%w: %.6g USD were spent, and the policy allows %.6g", ErrModelLimit, o.costUSD, most)
 	}
 	o.made++
 	return nil
 }
 
-func (c *calls) begin(ctx context.Context, id string, items int) *openCall {
-	call := &openCall{ctx: ctx, items: items}
+func (c *calls) begin(ctx context.Context, id string) *openCall {
+	call := &openCall{ctx: ctx}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.open == nil {

@@ -2,7 +2,6 @@ package wire
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"runtime/debug"
@@ -23,18 +22,6 @@ type Instance struct {
 	Quality  sdk.QualityEstimator
 	Cost     sdk.CostEstimator
 	Verifier sdk.Verifier
-}
-
-// BatchQualityEstimator is an optional ability of a [sdk.QualityEstimator]: to
-// look at several requests at once. It returns one response or one error for each
-// request; the last result is for a failure of the whole.
-type BatchQualityEstimator interface {
-	EstimateQualityBatch(ctx context.Context, reqs []*sdk.QualityRequest) ([]Result, error)
-}
-
-// BatchCostEstimator is the same of a [sdk.CostEstimator].
-type BatchCostEstimator interface {
-	EstimateCostBatch(ctx context.Context, reqs []*sdk.CostRequest) ([]Result, error)
 }
 
 // Server is what a plugin process serves.
@@ -101,7 +88,8 @@ type server struct {
 	pb.UnimplementedVerifierServiceServer
 	*Server
 
-	models asker
+	models  asker
+	queries keptQueries
 
 	configuring sync.Mutex
 	mu          sync.RWMutex
@@ -158,111 +146,53 @@ func notConfigured(role Role) error {
 	return status.Errorf(codes.FailedPrecondition, "the plugin is not configured as a %s", role)
 }
 
-// EstimateQuality answers a batch.
+// EstimateQuality estimates several models.
 func (s *server) EstimateQuality(ctx context.Context, req *pb.EstimateQualityRequest) (*pb.EstimateQualityResponse, error) {
 	instance := s.configured()
 	if instance == nil || instance.Quality == nil {
 		return nil, notConfigured(QualityEstimator)
 	}
-	ctx = s.callContext(ctx, req.GetCallId())
-	reqs := make([]*sdk.QualityRequest, len(req.GetItems()))
-	for i, item := range req.GetItems() {
-		reqs[i] = &sdk.QualityRequest{Query: queryFromWire(item.GetQuery()), Models: item.GetModels(), Attempts: attemptsFromWire(item.GetAttempts())}
-	}
-	var out []Result
-	var err error
-	if batch, ok := instance.Quality.(BatchQualityEstimator); ok {
-		out, err = batch.EstimateQualityBatch(ctx, reqs)
-	} else {
-		out, err = each(ctx, reqs, func(r *sdk.QualityRequest) ([]sdk.Estimate, error) {
-			reply, err := instance.Quality.EstimateQuality(ctx, r)
-			if err != nil || reply == nil {
-				return nil, errOr(err, "the estimator returned no response")
-			}
-			return reply.Estimates, nil
-		})
-	}
-	results, err := resultsToWire(ctx, out, err, len(reqs))
+	query, err := s.queries.get(req.GetQueryRef(), req.GetQuery())
 	if err != nil {
 		return nil, err
 	}
-	return &pb.EstimateQualityResponse{Results: results}, nil
+	ctx = s.callContext(ctx, req.GetCallId())
+	reply, err := instance.Quality.EstimateQuality(ctx, &sdk.QualityRequest{Query: query, Models: req.GetModels(), Attempts: attemptsFromWire(req.GetAttempts())})
+	if err != nil {
+		return nil, statusOf(ctx, err)
+	}
+	if reply == nil {
+		return nil, errNoResponse
+	}
+	return &pb.EstimateQualityResponse{Estimates: estimatesToWire(reply.Estimates)}, nil
 }
 
-// EstimateCost answers a batch.
+// EstimateCost estimates several models.
 func (s *server) EstimateCost(ctx context.Context, req *pb.EstimateCostRequest) (*pb.EstimateCostResponse, error) {
 	instance := s.configured()
 	if instance == nil || instance.Cost == nil {
 		return nil, notConfigured(CostEstimator)
 	}
-	ctx = s.callContext(ctx, req.GetCallId())
-	reqs := make([]*sdk.CostRequest, len(req.GetItems()))
-	for i, item := range req.GetItems() {
-		reqs[i] = &sdk.CostRequest{Query: queryFromWire(item.GetQuery()), Attempts: attemptsFromWire(item.GetAttempts())}
-		for _, m := range item.GetModels() {
-			reqs[i].Models = append(reqs[i].Models, modelFromWire(m))
-		}
-	}
-	var out []Result
-	var err error
-	if batch, ok := instance.Cost.(BatchCostEstimator); ok {
-		out, err = batch.EstimateCostBatch(ctx, reqs)
-	} else {
-		out, err = each(ctx, reqs, func(r *sdk.CostRequest) ([]sdk.Estimate, error) {
-			reply, err := instance.Cost.EstimateCost(ctx, r)
-			if err != nil || reply == nil {
-				return nil, errOr(err, "the estimator returned no response")
-			}
-			return reply.Estimates, nil
-		})
-	}
-	results, err := resultsToWire(ctx, out, err, len(reqs))
+	query, err := s.queries.get(req.GetQueryRef(), req.GetQuery())
 	if err != nil {
 		return nil, err
 	}
-	return &pb.EstimateCostResponse{Results: results}, nil
-}
-
-func errOr(err error, message string) error {
-	if err != nil {
-		return err
+	ctx = s.callContext(ctx, req.GetCallId())
+	models := make([]sdk.Model, len(req.GetModels()))
+	for i, m := range req.GetModels() {
+		models[i] = modelFromWire(m)
 	}
-	return errors.New(message)
-}
-
-// each looks at the items one after the other; it stops when the caller has gone.
-func each[R any](ctx context.Context, reqs []R, estimate func(R) ([]sdk.Estimate, error)) ([]Result, error) {
-	out := make([]Result, len(reqs))
-	for i, r := range reqs {
-		if err := ctx.Err(); err != nil {
-			return nil, err
-		}
-		out[i].Estimates, out[i].Err = estimate(r)
-	}
-	return out, nil
-}
-
-func resultsToWire(ctx context.Context, in []Result, err error, items int) ([]*pb.EstimateResult, error) {
+	reply, err := instance.Cost.EstimateCost(ctx, &sdk.CostRequest{Query: query, Models: models, Attempts: attemptsFromWire(req.GetAttempts())})
 	if err != nil {
 		return nil, statusOf(ctx, err)
 	}
-	if len(in) != items {
-		return nil, status.Errorf(codes.Internal, "the estimator returned %d results for %d items", len(in), items)
+	if reply == nil {
+		return nil, errNoResponse
 	}
-	out := make([]*pb.EstimateResult, len(in))
-	for i, r := range in {
-		if r.Err != nil {
-			message := utf8(r.Err.Error())
-			if message == "" {
-				message = "unknown error"
-			}
-			out[i] = &pb.EstimateResult{Error: message}
-			continue
-		}
-		out[i] = &pb.EstimateResult{Estimates: estimatesToWire(r.Estimates)}
-	}
-	return out, nil
+	return &pb.EstimateCostResponse{Estimates: estimatesToWire(reply.Estimates)}, nil
 }
+
+var errNoResponse = status.Error(codes.Internal, "the estimator returned neither a response nor an error")
 
 // statusOf gives an error of the plugin a status code.
 func statusOf(ctx context.Context, err error) error {
@@ -281,13 +211,17 @@ func (s *server) Verify(req *pb.VerifyRequest, stream grpc.ServerStreamingServer
 	if instance == nil || instance.Verifier == nil {
 		return notConfigured(Verifier)
 	}
+	query, err := s.queries.get(req.GetQueryRef(), req.GetQuery())
+	if err != nil {
+		return err
+	}
 	r := &reporter{stream: stream}
 	defer r.close()
 	ctx := withReporter(s.callContext(stream.Context(), req.GetCallId()), r)
 	answer := answerFromWire(req.GetAnswer())
 	start := time.Now()
 	verdict, err := instance.Verifier.Verify(ctx, &sdk.VerifyRequest{
-		Query: queryFromWire(req.GetQuery()), Answer: &answer, Earlier: attemptsFromWire(req.GetEarlier()),
+		Query: query, Answer: &answer, Earlier: attemptsFromWire(req.GetEarlier()),
 	})
 	if err != nil {
 		return statusOf(ctx, err)

@@ -75,17 +75,14 @@ func estimatesToWire(in []sdk.Estimate) []*pb.Estimate {
 	return out
 }
 
-// estimatesFromWire checks one item's result: as many estimates as models, and
-// numbers that a strategy can work with. Only a quality has an upper bound.
-func estimatesFromWire(r *pb.EstimateResult, models int, upper float64) ([]sdk.Estimate, error) {
-	if r.GetError() != "" {
-		return nil, &ItemError{Message: r.GetError()}
-	}
-	if got := len(r.GetEstimates()); got != models {
+// estimatesFromWire checks the estimates of a plugin: as many as models, and numbers
+// that a strategy can work with.
+func estimatesFromWire(in []*pb.Estimate, models int, upper float64) ([]sdk.Estimate, error) {
+	if got := len(in); got != models {
 		return nil, malformedf("%d estimates for %d models", got, models)
 	}
 	out := make([]sdk.Estimate, models)
-	for i, e := range r.GetEstimates() {
+	for i, e := range in {
 		if e == nil || e.Mean == nil {
 			out[i] = sdk.Abstain()
 			continue
@@ -110,9 +107,3 @@ func (e *MalformedError) Error() string { return "the plugin returned " + e.What
 func malformedf(format string, args ...any) error {
 	return &MalformedError{What: fmt.Sprintf(format, args...)}
 }
-
-// ItemError is a plugin's own word on why it could not look at one item of a batch.
-type ItemError struct{ Message string }
-
-// Error returns the plugin's message.
-func (e *ItemError) Error() string { return e.Message }

@@ -140,11 +140,11 @@ func TestMalformedResults(t *testing.T) {
 	for name, estimates := range map[string][]*pb.Estimate{
 		"too few": {}, "too many": {mean(0), mean(0)}, "above one": {mean(1.1)}, "negative": {mean(-0.1)}, "NaN": {mean(math.NaN())}, "deviation": {deviation},
 	} {
-		if _, err := estimatesFromWire(&pb.EstimateResult{Estimates: estimates}, 1, 1); err == nil {
+		if _, err := estimatesFromWire(estimates, 1, 1); err == nil {
 			t.Errorf("%s: no error", name)
 		}
 	}
-	got, err := estimatesFromWire(&pb.EstimateResult{Estimates: []*pb.Estimate{{}}}, 1, 1)
+	got, err := estimatesFromWire([]*pb.Estimate{{}}, 1, 1)
 	if err != nil || !got[0].Abstains() {
 		t.Errorf("an absent mean: %v, %v", got, err)
 	}
@@ -154,5 +154,86 @@ func TestMalformedResults(t *testing.T) {
 		if checkVerdict(v) == nil {
 			t.Errorf("%s: no error", name)
 		}
+	}
+}
+
+// A query is known by all that it says.
+func TestKeysTellQueriesApart(t *testing.T) {
+	first, size := keyOf(fullQuery())
+	if again, _ := keyOf(fullQuery()); again != first || size == 0 {
+		t.Fatalf("the same query has the keys %s and %s, %d bytes", first, again, size)
+	}
+	keys := map[string]string{first: "itself"}
+	for name, change := range map[string]func(*sdk.Query){
+		"id": func(q *sdk.Query) { q.ID = "p" }, "group": func(q *sdk.Query) { q.ID, q.Group = "qg", "" }, "limit": func(q *sdk.Query) { q.MaxOutputTokens++ },
+		"tokens": func(q *sdk.Query) { q.InputTokens++ }, "run": func(q *sdk.Query) { q.Run = "" }, "session": func(q *sdk.Query) { q.Session = "" },
+		"tenant": func(q *sdk.Query) { q.Tenant = "" }, "label": func(q *sdk.Query) { q.Labels["a"] = "c" }, "feature": func(q *sdk.Query) { q.Features["turn"]++ },
+		"tree": func(q *sdk.Query) { q.WorkDir = "" }, "role": func(q *sdk.Query) { q.Messages[0].Role = sdk.RoleUser },
+		"text": func(q *sdk.Query) { q.Messages[0].Parts[0].Text += "x" }, "image": func(q *sdk.Query) { q.Messages[0].Parts[1].URL += "x" },
+		"type": func(q *sdk.Query) { q.Messages[0].Parts[2].MIMEType = "" }, "data": func(q *sdk.Query) { q.Messages[0].Parts[2].Data = []byte{1} },
+		"call": func(q *sdk.Query) { q.Messages[0].Parts[3].ToolCall.Arguments = "" }, "result": func(q *sdk.Query) { q.Messages[0].Parts[4].ToolResult.IsError = false },
+		"tool": func(q *sdk.Query) { q.Tools[0].Description = "" }, "parameters": func(q *sdk.Query) { q.Tools[0].Parameters = nil },
+		"json": func(q *sdk.Query) { q.Format.JSON = false }, "schema": func(q *sdk.Query) { q.Format.Schema = nil },
+		"fail": func(q *sdk.Query) { q.Checks.FailToPass = nil }, "pass": func(q *sdk.Query) { q.Checks.PassToPass = q.Checks.PassToPass[:1] },
+	} {
+		q := fullQuery()
+		change(q)
+		key, _ := keyOf(q)
+		if other, known := keys[key]; known {
+			t.Errorf("a query with another %s has the key of %s", name, other)
+		}
+		keys[key] = name
+	}
+}
+
+// A long query is sent once, and again when the plugin has forgotten it.
+func TestALongQueryIsSentOnce(t *testing.T) {
+	q := fullQuery()
+	q.Messages[0].Parts[0].Text = strings.Repeat("long ", 2000)
+	var host sentQueries
+	var plugin keptQueries
+	full := 0
+	ask := func(q *sdk.Query) {
+		t.Helper()
+		var got *sdk.Query
+		err := host.send(q, func(ref string, query *pb.Query) (err error) {
+			if query != nil {
+				full++
+			}
+			got, err = plugin.get(ref, query)
+			return err
+		})
+		if err != nil || !cmp.Equal(got, q) {
+			t.Fatalf("the plugin has %v, %v", got, err)
+		}
+	}
+	ask(q)
+	host.allow(true)
+	for want, change := range []func(){1: func() {}, 2: func() {}, 3: func() { plugin = keptQueries{} }} {
+		if want == 0 {
+			continue
+		}
+		change()
+		ask(q)
+		if wanted := []int{0, 2, 2, 3}[want]; full != wanted {
+			t.Errorf("call %d: sent whole %d times, want %d", want, full, wanted)
+		}
+	}
+	for range 2 {
+		ask(&sdk.Query{ID: "short"})
+	}
+	if full != 5 {
+		t.Errorf("sent whole %d times, want 5: a short query is not worth a key", full)
+	}
+}
+
+func TestAPluginForgetsTheOldest(t *testing.T) {
+	var r recent[int]
+	for i := range 10 {
+		r.put(string(rune('a'+i)), i, mostBytes/4, 100)
+		r.get("a")
+	}
+	if _, ok := r.get("a"); !ok || r.order.Len() != 4 || r.bytes != mostBytes {
+		t.Errorf("%d are kept, %d bytes; the one used again: %v", r.order.Len(), r.bytes, ok)
 	}
 }

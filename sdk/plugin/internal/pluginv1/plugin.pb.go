@@ -14,6 +14,7 @@
 // Status codes have these meanings, and hosts act on them:
 //   INVALID_ARGUMENT     the request is malformed; never retried
 //   FAILED_PRECONDITION  Configure has not succeeded; never retried
+//   NOT_FOUND            the query of a query_ref is kept no longer; sent again with the query
 //   RESOURCE_EXHAUSTED   too busy or too large; never retried by the host
 //   DEADLINE_EXCEEDED    the caller's deadline passed
 //   CANCELLED            the caller lost interest
@@ -274,12 +275,10 @@ type GetInfoResponse struct {
 	Doc string `protobuf:"bytes,3,opt,name=doc,proto3" json:"doc,omitempty"`
 	// Roles, each with the schema of its config.
 	Roles []*RoleInfo `protobuf:"bytes,4,rep,name=roles,proto3" json:"roles,omitempty"`
-	// Optional features of the plugin, by name: "model_calls".
+	// Optional features of the plugin, by name: "model_calls", "query_refs".
 	Features []string `protobuf:"bytes,5,rep,name=features,proto3" json:"features,omitempty"`
-	// Most items in one batch; 0 means no limit.
-	MaxBatchSize uint32 `protobuf:"varint,6,opt,name=max_batch_size,json=maxBatchSize,proto3" json:"max_batch_size,omitempty"`
 	// Most calls at one time; 0 means no limit.
-	MaxConcurrency uint32 `protobuf:"varint,7,opt,name=max_concurrency,json=maxConcurrency,proto3" json:"max_concurrency,omitempty"`
+	MaxConcurrency uint32 `protobuf:"varint,6,opt,name=max_concurrency,json=maxConcurrency,proto3" json:"max_concurrency,omitempty"`
 	unknownFields  protoimpl.UnknownFields
 	sizeCache      protoimpl.SizeCache
 }
@@ -347,13 +346,6 @@ func (x *GetInfoResponse) GetFeatures() []string {
 		return x.Features
 	}
 	return nil
-}
-
-func (x *GetInfoResponse) GetMaxBatchSize() uint32 {
-	if x != nil {
-		return x.MaxBatchSize
-	}
-	return 0
 }
 
 func (x *GetInfoResponse) GetMaxConcurrency() uint32 {
@@ -1003,13 +995,21 @@ func (x *ModelCall) GetQuery() *Query {
 	return nil
 }
 
-// EstimateQualityRequest is a batch.
+// EstimateQualityRequest asks about several models' answers to one query.
 type EstimateQualityRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Items, independent of each other.
-	Items []*QualityItem `protobuf:"bytes,1,rep,name=items,proto3" json:"items,omitempty"`
+	// The query; absent when query_ref names one that was sent before.
+	Query *Query `protobuf:"bytes,1,opt,name=query,proto3" json:"query,omitempty"`
+	// Models to estimate; some may have run.
+	Models []string `protobuf:"bytes,2,rep,name=models,proto3" json:"models,omitempty"`
+	// What has run, in order; empty means that nothing has.
+	Attempts []*Attempt `protobuf:"bytes,3,rep,name=attempts,proto3" json:"attempts,omitempty"`
 	// Id of this call.
-	CallId        string `protobuf:"bytes,2,opt,name=call_id,json=callId,proto3" json:"call_id,omitempty"`
+	CallId string `protobuf:"bytes,4,opt,name=call_id,json=callId,proto3" json:"call_id,omitempty"`
+	// For plugins with the feature "query_refs": with a query, the key under which the
+	// plugin keeps it, and without one the key of the query that is meant. A plugin
+	// may forget queries whenever it likes: it then answers NOT_FOUND.
+	QueryRef      string `protobuf:"bytes,5,opt,name=query_ref,json=queryRef,proto3" json:"query_ref,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1044,9 +1044,23 @@ func (*EstimateQualityRequest) Descriptor() ([]byte, []int) {
 	return file_stepfall_plugin_v1_plugin_proto_rawDescGZIP(), []int{11}
 }
 
-func (x *EstimateQualityRequest) GetItems() []*QualityItem {
+func (x *EstimateQualityRequest) GetQuery() *Query {
 	if x != nil {
-		return x.Items
+		return x.Query
+	}
+	return nil
+}
+
+func (x *EstimateQualityRequest) GetModels() []string {
+	if x != nil {
+		return x.Models
+	}
+	return nil
+}
+
+func (x *EstimateQualityRequest) GetAttempts() []*Attempt {
+	if x != nil {
+		return x.Attempts
 	}
 	return nil
 }
@@ -1058,82 +1072,25 @@ func (x *EstimateQualityRequest) GetCallId() string {
 	return ""
 }
 
-// QualityItem asks about several models' answers to one query.
-type QualityItem struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// The query.
-	Query *Query `protobuf:"bytes,1,opt,name=query,proto3" json:"query,omitempty"`
-	// Models to estimate; some may have run.
-	Models []string `protobuf:"bytes,2,rep,name=models,proto3" json:"models,omitempty"`
-	// What has run, in order; empty means that nothing has.
-	Attempts      []*Attempt `protobuf:"bytes,3,rep,name=attempts,proto3" json:"attempts,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *QualityItem) Reset() {
-	*x = QualityItem{}
-	mi := &file_stepfall_plugin_v1_plugin_proto_msgTypes[12]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *QualityItem) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*QualityItem) ProtoMessage() {}
-
-func (x *QualityItem) ProtoReflect() protoreflect.Message {
-	mi := &file_stepfall_plugin_v1_plugin_proto_msgTypes[12]
+func (x *EstimateQualityRequest) GetQueryRef() string {
 	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
+		return x.QueryRef
 	}
-	return mi.MessageOf(x)
+	return ""
 }
 
-// Deprecated: Use QualityItem.ProtoReflect.Descriptor instead.
-func (*QualityItem) Descriptor() ([]byte, []int) {
-	return file_stepfall_plugin_v1_plugin_proto_rawDescGZIP(), []int{12}
-}
-
-func (x *QualityItem) GetQuery() *Query {
-	if x != nil {
-		return x.Query
-	}
-	return nil
-}
-
-func (x *QualityItem) GetModels() []string {
-	if x != nil {
-		return x.Models
-	}
-	return nil
-}
-
-func (x *QualityItem) GetAttempts() []*Attempt {
-	if x != nil {
-		return x.Attempts
-	}
-	return nil
-}
-
-// EstimateQualityResponse has one result for each item.
+// EstimateQualityResponse has the estimates.
 type EstimateQualityResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Results, in the order of the items.
-	Results       []*EstimateResult `protobuf:"bytes,1,rep,name=results,proto3" json:"results,omitempty"`
+	// One for each model, in order.
+	Estimates     []*Estimate `protobuf:"bytes,1,rep,name=estimates,proto3" json:"estimates,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *EstimateQualityResponse) Reset() {
 	*x = EstimateQualityResponse{}
-	mi := &file_stepfall_plugin_v1_plugin_proto_msgTypes[13]
+	mi := &file_stepfall_plugin_v1_plugin_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1145,7 +1102,7 @@ func (x *EstimateQualityResponse) String() string {
 func (*EstimateQualityResponse) ProtoMessage() {}
 
 func (x *EstimateQualityResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_stepfall_plugin_v1_plugin_proto_msgTypes[13]
+	mi := &file_stepfall_plugin_v1_plugin_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1158,30 +1115,36 @@ func (x *EstimateQualityResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EstimateQualityResponse.ProtoReflect.Descriptor instead.
 func (*EstimateQualityResponse) Descriptor() ([]byte, []int) {
-	return file_stepfall_plugin_v1_plugin_proto_rawDescGZIP(), []int{13}
+	return file_stepfall_plugin_v1_plugin_proto_rawDescGZIP(), []int{12}
 }
 
-func (x *EstimateQualityResponse) GetResults() []*EstimateResult {
+func (x *EstimateQualityResponse) GetEstimates() []*Estimate {
 	if x != nil {
-		return x.Results
+		return x.Estimates
 	}
 	return nil
 }
 
-// EstimateCostRequest is a batch.
+// EstimateCostRequest asks what running several models on one query would cost.
 type EstimateCostRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Items, independent of each other.
-	Items []*CostItem `protobuf:"bytes,1,rep,name=items,proto3" json:"items,omitempty"`
+	// The query; absent when query_ref names one that was sent before.
+	Query *Query `protobuf:"bytes,1,opt,name=query,proto3" json:"query,omitempty"`
+	// Models to estimate.
+	Models []*Model `protobuf:"bytes,2,rep,name=models,proto3" json:"models,omitempty"`
+	// What has run, in order.
+	Attempts []*Attempt `protobuf:"bytes,3,rep,name=attempts,proto3" json:"attempts,omitempty"`
 	// Id of this call.
-	CallId        string `protobuf:"bytes,2,opt,name=call_id,json=callId,proto3" json:"call_id,omitempty"`
+	CallId string `protobuf:"bytes,4,opt,name=call_id,json=callId,proto3" json:"call_id,omitempty"`
+	// As in EstimateQualityRequest.
+	QueryRef      string `protobuf:"bytes,5,opt,name=query_ref,json=queryRef,proto3" json:"query_ref,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *EstimateCostRequest) Reset() {
 	*x = EstimateCostRequest{}
-	mi := &file_stepfall_plugin_v1_plugin_proto_msgTypes[14]
+	mi := &file_stepfall_plugin_v1_plugin_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1193,7 +1156,7 @@ func (x *EstimateCostRequest) String() string {
 func (*EstimateCostRequest) ProtoMessage() {}
 
 func (x *EstimateCostRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_stepfall_plugin_v1_plugin_proto_msgTypes[14]
+	mi := &file_stepfall_plugin_v1_plugin_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1206,12 +1169,26 @@ func (x *EstimateCostRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EstimateCostRequest.ProtoReflect.Descriptor instead.
 func (*EstimateCostRequest) Descriptor() ([]byte, []int) {
-	return file_stepfall_plugin_v1_plugin_proto_rawDescGZIP(), []int{14}
+	return file_stepfall_plugin_v1_plugin_proto_rawDescGZIP(), []int{13}
 }
 
-func (x *EstimateCostRequest) GetItems() []*CostItem {
+func (x *EstimateCostRequest) GetQuery() *Query {
 	if x != nil {
-		return x.Items
+		return x.Query
+	}
+	return nil
+}
+
+func (x *EstimateCostRequest) GetModels() []*Model {
+	if x != nil {
+		return x.Models
+	}
+	return nil
+}
+
+func (x *EstimateCostRequest) GetAttempts() []*Attempt {
+	if x != nil {
+		return x.Attempts
 	}
 	return nil
 }
@@ -1223,82 +1200,25 @@ func (x *EstimateCostRequest) GetCallId() string {
 	return ""
 }
 
-// CostItem asks what running several models on one query would cost.
-type CostItem struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// The query.
-	Query *Query `protobuf:"bytes,1,opt,name=query,proto3" json:"query,omitempty"`
-	// Models to estimate.
-	Models []*Model `protobuf:"bytes,2,rep,name=models,proto3" json:"models,omitempty"`
-	// What has run, in order.
-	Attempts      []*Attempt `protobuf:"bytes,3,rep,name=attempts,proto3" json:"attempts,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *CostItem) Reset() {
-	*x = CostItem{}
-	mi := &file_stepfall_plugin_v1_plugin_proto_msgTypes[15]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *CostItem) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*CostItem) ProtoMessage() {}
-
-func (x *CostItem) ProtoReflect() protoreflect.Message {
-	mi := &file_stepfall_plugin_v1_plugin_proto_msgTypes[15]
+func (x *EstimateCostRequest) GetQueryRef() string {
 	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
+		return x.QueryRef
 	}
-	return mi.MessageOf(x)
+	return ""
 }
 
-// Deprecated: Use CostItem.ProtoReflect.Descriptor instead.
-func (*CostItem) Descriptor() ([]byte, []int) {
-	return file_stepfall_plugin_v1_plugin_proto_rawDescGZIP(), []int{15}
-}
-
-func (x *CostItem) GetQuery() *Query {
-	if x != nil {
-		return x.Query
-	}
-	return nil
-}
-
-func (x *CostItem) GetModels() []*Model {
-	if x != nil {
-		return x.Models
-	}
-	return nil
-}
-
-func (x *CostItem) GetAttempts() []*Attempt {
-	if x != nil {
-		return x.Attempts
-	}
-	return nil
-}
-
-// EstimateCostResponse has one result for each item.
+// EstimateCostResponse has the estimates.
 type EstimateCostResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Results, in the order of the items.
-	Results       []*EstimateResult `protobuf:"bytes,1,rep,name=results,proto3" json:"results,omitempty"`
+	// One for each model, in order.
+	Estimates     []*Estimate `protobuf:"bytes,1,rep,name=estimates,proto3" json:"estimates,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *EstimateCostResponse) Reset() {
 	*x = EstimateCostResponse{}
-	mi := &file_stepfall_plugin_v1_plugin_proto_msgTypes[16]
+	mi := &file_stepfall_plugin_v1_plugin_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1310,7 +1230,7 @@ func (x *EstimateCostResponse) String() string {
 func (*EstimateCostResponse) ProtoMessage() {}
 
 func (x *EstimateCostResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_stepfall_plugin_v1_plugin_proto_msgTypes[16]
+	mi := &file_stepfall_plugin_v1_plugin_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1323,69 +1243,14 @@ func (x *EstimateCostResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EstimateCostResponse.ProtoReflect.Descriptor instead.
 func (*EstimateCostResponse) Descriptor() ([]byte, []int) {
-	return file_stepfall_plugin_v1_plugin_proto_rawDescGZIP(), []int{16}
+	return file_stepfall_plugin_v1_plugin_proto_rawDescGZIP(), []int{14}
 }
 
-func (x *EstimateCostResponse) GetResults() []*EstimateResult {
-	if x != nil {
-		return x.Results
-	}
-	return nil
-}
-
-// EstimateResult is the result for one item.
-type EstimateResult struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// One for each model of the item, in order.
-	Estimates []*Estimate `protobuf:"bytes,1,rep,name=estimates,proto3" json:"estimates,omitempty"`
-	// Set when this item could not be looked at; the others still count.
-	Error         string `protobuf:"bytes,2,opt,name=error,proto3" json:"error,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *EstimateResult) Reset() {
-	*x = EstimateResult{}
-	mi := &file_stepfall_plugin_v1_plugin_proto_msgTypes[17]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *EstimateResult) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*EstimateResult) ProtoMessage() {}
-
-func (x *EstimateResult) ProtoReflect() protoreflect.Message {
-	mi := &file_stepfall_plugin_v1_plugin_proto_msgTypes[17]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use EstimateResult.ProtoReflect.Descriptor instead.
-func (*EstimateResult) Descriptor() ([]byte, []int) {
-	return file_stepfall_plugin_v1_plugin_proto_rawDescGZIP(), []int{17}
-}
-
-func (x *EstimateResult) GetEstimates() []*Estimate {
+func (x *EstimateCostResponse) GetEstimates() []*Estimate {
 	if x != nil {
 		return x.Estimates
 	}
 	return nil
-}
-
-func (x *EstimateResult) GetError() string {
-	if x != nil {
-		return x.Error
-	}
-	return ""
 }
 
 // Estimate of one model: a quality in [0, 1] or a cost in US dollars.
@@ -1401,7 +1266,7 @@ type Estimate struct {
 
 func (x *Estimate) Reset() {
 	*x = Estimate{}
-	mi := &file_stepfall_plugin_v1_plugin_proto_msgTypes[18]
+	mi := &file_stepfall_plugin_v1_plugin_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1413,7 +1278,7 @@ func (x *Estimate) String() string {
 func (*Estimate) ProtoMessage() {}
 
 func (x *Estimate) ProtoReflect() protoreflect.Message {
-	mi := &file_stepfall_plugin_v1_plugin_proto_msgTypes[18]
+	mi := &file_stepfall_plugin_v1_plugin_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1426,7 +1291,7 @@ func (x *Estimate) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Estimate.ProtoReflect.Descriptor instead.
 func (*Estimate) Descriptor() ([]byte, []int) {
-	return file_stepfall_plugin_v1_plugin_proto_rawDescGZIP(), []int{18}
+	return file_stepfall_plugin_v1_plugin_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *Estimate) GetMean() float64 {
@@ -1453,14 +1318,16 @@ type VerifyRequest struct {
 	// Attempts before this answer, in order.
 	Earlier []*Attempt `protobuf:"bytes,3,rep,name=earlier,proto3" json:"earlier,omitempty"`
 	// Id of this call.
-	CallId        string `protobuf:"bytes,4,opt,name=call_id,json=callId,proto3" json:"call_id,omitempty"`
+	CallId string `protobuf:"bytes,4,opt,name=call_id,json=callId,proto3" json:"call_id,omitempty"`
+	// As in EstimateQualityRequest. NOT_FOUND comes before any event.
+	QueryRef      string `protobuf:"bytes,5,opt,name=query_ref,json=queryRef,proto3" json:"query_ref,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *VerifyRequest) Reset() {
 	*x = VerifyRequest{}
-	mi := &file_stepfall_plugin_v1_plugin_proto_msgTypes[19]
+	mi := &file_stepfall_plugin_v1_plugin_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1472,7 +1339,7 @@ func (x *VerifyRequest) String() string {
 func (*VerifyRequest) ProtoMessage() {}
 
 func (x *VerifyRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_stepfall_plugin_v1_plugin_proto_msgTypes[19]
+	mi := &file_stepfall_plugin_v1_plugin_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1485,7 +1352,7 @@ func (x *VerifyRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use VerifyRequest.ProtoReflect.Descriptor instead.
 func (*VerifyRequest) Descriptor() ([]byte, []int) {
-	return file_stepfall_plugin_v1_plugin_proto_rawDescGZIP(), []int{19}
+	return file_stepfall_plugin_v1_plugin_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *VerifyRequest) GetQuery() *Query {
@@ -1516,6 +1383,13 @@ func (x *VerifyRequest) GetCallId() string {
 	return ""
 }
 
+func (x *VerifyRequest) GetQueryRef() string {
+	if x != nil {
+		return x.QueryRef
+	}
+	return ""
+}
+
 // VerifyResponse is one event of a verification.
 type VerifyResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1533,7 +1407,7 @@ type VerifyResponse struct {
 
 func (x *VerifyResponse) Reset() {
 	*x = VerifyResponse{}
-	mi := &file_stepfall_plugin_v1_plugin_proto_msgTypes[20]
+	mi := &file_stepfall_plugin_v1_plugin_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1545,7 +1419,7 @@ func (x *VerifyResponse) String() string {
 func (*VerifyResponse) ProtoMessage() {}
 
 func (x *VerifyResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_stepfall_plugin_v1_plugin_proto_msgTypes[20]
+	mi := &file_stepfall_plugin_v1_plugin_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1558,7 +1432,7 @@ func (x *VerifyResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use VerifyResponse.ProtoReflect.Descriptor instead.
 func (*VerifyResponse) Descriptor() ([]byte, []int) {
-	return file_stepfall_plugin_v1_plugin_proto_rawDescGZIP(), []int{20}
+	return file_stepfall_plugin_v1_plugin_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *VerifyResponse) GetEvent() isVerifyResponse_Event {
@@ -1635,7 +1509,7 @@ type Progress struct {
 
 func (x *Progress) Reset() {
 	*x = Progress{}
-	mi := &file_stepfall_plugin_v1_plugin_proto_msgTypes[21]
+	mi := &file_stepfall_plugin_v1_plugin_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1647,7 +1521,7 @@ func (x *Progress) String() string {
 func (*Progress) ProtoMessage() {}
 
 func (x *Progress) ProtoReflect() protoreflect.Message {
-	mi := &file_stepfall_plugin_v1_plugin_proto_msgTypes[21]
+	mi := &file_stepfall_plugin_v1_plugin_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1660,7 +1534,7 @@ func (x *Progress) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Progress.ProtoReflect.Descriptor instead.
 func (*Progress) Descriptor() ([]byte, []int) {
-	return file_stepfall_plugin_v1_plugin_proto_rawDescGZIP(), []int{21}
+	return file_stepfall_plugin_v1_plugin_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *Progress) GetDone() uint32 {
@@ -1695,7 +1569,7 @@ type LogLine struct {
 
 func (x *LogLine) Reset() {
 	*x = LogLine{}
-	mi := &file_stepfall_plugin_v1_plugin_proto_msgTypes[22]
+	mi := &file_stepfall_plugin_v1_plugin_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1707,7 +1581,7 @@ func (x *LogLine) String() string {
 func (*LogLine) ProtoMessage() {}
 
 func (x *LogLine) ProtoReflect() protoreflect.Message {
-	mi := &file_stepfall_plugin_v1_plugin_proto_msgTypes[22]
+	mi := &file_stepfall_plugin_v1_plugin_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1720,7 +1594,7 @@ func (x *LogLine) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LogLine.ProtoReflect.Descriptor instead.
 func (*LogLine) Descriptor() ([]byte, []int) {
-	return file_stepfall_plugin_v1_plugin_proto_rawDescGZIP(), []int{22}
+	return file_stepfall_plugin_v1_plugin_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *LogLine) GetText() string {
@@ -1757,7 +1631,7 @@ type Verdict struct {
 
 func (x *Verdict) Reset() {
 	*x = Verdict{}
-	mi := &file_stepfall_plugin_v1_plugin_proto_msgTypes[23]
+	mi := &file_stepfall_plugin_v1_plugin_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1769,7 +1643,7 @@ func (x *Verdict) String() string {
 func (*Verdict) ProtoMessage() {}
 
 func (x *Verdict) ProtoReflect() protoreflect.Message {
-	mi := &file_stepfall_plugin_v1_plugin_proto_msgTypes[23]
+	mi := &file_stepfall_plugin_v1_plugin_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1782,7 +1656,7 @@ func (x *Verdict) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Verdict.ProtoReflect.Descriptor instead.
 func (*Verdict) Descriptor() ([]byte, []int) {
-	return file_stepfall_plugin_v1_plugin_proto_rawDescGZIP(), []int{23}
+	return file_stepfall_plugin_v1_plugin_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *Verdict) GetOutcome() Outcome {
@@ -1885,7 +1759,7 @@ type Query struct {
 
 func (x *Query) Reset() {
 	*x = Query{}
-	mi := &file_stepfall_plugin_v1_plugin_proto_msgTypes[24]
+	mi := &file_stepfall_plugin_v1_plugin_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1897,7 +1771,7 @@ func (x *Query) String() string {
 func (*Query) ProtoMessage() {}
 
 func (x *Query) ProtoReflect() protoreflect.Message {
-	mi := &file_stepfall_plugin_v1_plugin_proto_msgTypes[24]
+	mi := &file_stepfall_plugin_v1_plugin_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1910,7 +1784,7 @@ func (x *Query) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Query.ProtoReflect.Descriptor instead.
 func (*Query) Descriptor() ([]byte, []int) {
-	return file_stepfall_plugin_v1_plugin_proto_rawDescGZIP(), []int{24}
+	return file_stepfall_plugin_v1_plugin_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *Query) GetId() string {
@@ -2024,7 +1898,7 @@ type ResponseFormat struct {
 
 func (x *ResponseFormat) Reset() {
 	*x = ResponseFormat{}
-	mi := &file_stepfall_plugin_v1_plugin_proto_msgTypes[25]
+	mi := &file_stepfall_plugin_v1_plugin_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2036,7 +1910,7 @@ func (x *ResponseFormat) String() string {
 func (*ResponseFormat) ProtoMessage() {}
 
 func (x *ResponseFormat) ProtoReflect() protoreflect.Message {
-	mi := &file_stepfall_plugin_v1_plugin_proto_msgTypes[25]
+	mi := &file_stepfall_plugin_v1_plugin_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2049,7 +1923,7 @@ func (x *ResponseFormat) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResponseFormat.ProtoReflect.Descriptor instead.
 func (*ResponseFormat) Descriptor() ([]byte, []int) {
-	return file_stepfall_plugin_v1_plugin_proto_rawDescGZIP(), []int{25}
+	return file_stepfall_plugin_v1_plugin_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *ResponseFormat) GetJson() bool {
@@ -2079,7 +1953,7 @@ type Checks struct {
 
 func (x *Checks) Reset() {
 	*x = Checks{}
-	mi := &file_stepfall_plugin_v1_plugin_proto_msgTypes[26]
+	mi := &file_stepfall_plugin_v1_plugin_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2091,7 +1965,7 @@ func (x *Checks) String() string {
 func (*Checks) ProtoMessage() {}
 
 func (x *Checks) ProtoReflect() protoreflect.Message {
-	mi := &file_stepfall_plugin_v1_plugin_proto_msgTypes[26]
+	mi := &file_stepfall_plugin_v1_plugin_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2104,7 +1978,7 @@ func (x *Checks) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Checks.ProtoReflect.Descriptor instead.
 func (*Checks) Descriptor() ([]byte, []int) {
-	return file_stepfall_plugin_v1_plugin_proto_rawDescGZIP(), []int{26}
+	return file_stepfall_plugin_v1_plugin_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *Checks) GetFailToPass() []string {
@@ -2134,7 +2008,7 @@ type Message struct {
 
 func (x *Message) Reset() {
 	*x = Message{}
-	mi := &file_stepfall_plugin_v1_plugin_proto_msgTypes[27]
+	mi := &file_stepfall_plugin_v1_plugin_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2146,7 +2020,7 @@ func (x *Message) String() string {
 func (*Message) ProtoMessage() {}
 
 func (x *Message) ProtoReflect() protoreflect.Message {
-	mi := &file_stepfall_plugin_v1_plugin_proto_msgTypes[27]
+	mi := &file_stepfall_plugin_v1_plugin_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2159,7 +2033,7 @@ func (x *Message) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Message.ProtoReflect.Descriptor instead.
 func (*Message) Descriptor() ([]byte, []int) {
-	return file_stepfall_plugin_v1_plugin_proto_rawDescGZIP(), []int{27}
+	return file_stepfall_plugin_v1_plugin_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *Message) GetRole() string {
@@ -2195,7 +2069,7 @@ type Part struct {
 
 func (x *Part) Reset() {
 	*x = Part{}
-	mi := &file_stepfall_plugin_v1_plugin_proto_msgTypes[28]
+	mi := &file_stepfall_plugin_v1_plugin_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2207,7 +2081,7 @@ func (x *Part) String() string {
 func (*Part) ProtoMessage() {}
 
 func (x *Part) ProtoReflect() protoreflect.Message {
-	mi := &file_stepfall_plugin_v1_plugin_proto_msgTypes[28]
+	mi := &file_stepfall_plugin_v1_plugin_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2220,7 +2094,7 @@ func (x *Part) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Part.ProtoReflect.Descriptor instead.
 func (*Part) Descriptor() ([]byte, []int) {
-	return file_stepfall_plugin_v1_plugin_proto_rawDescGZIP(), []int{28}
+	return file_stepfall_plugin_v1_plugin_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *Part) GetPart() isPart_Part {
@@ -2327,7 +2201,7 @@ type Binary struct {
 
 func (x *Binary) Reset() {
 	*x = Binary{}
-	mi := &file_stepfall_plugin_v1_plugin_proto_msgTypes[29]
+	mi := &file_stepfall_plugin_v1_plugin_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2339,7 +2213,7 @@ func (x *Binary) String() string {
 func (*Binary) ProtoMessage() {}
 
 func (x *Binary) ProtoReflect() protoreflect.Message {
-	mi := &file_stepfall_plugin_v1_plugin_proto_msgTypes[29]
+	mi := &file_stepfall_plugin_v1_plugin_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2352,7 +2226,7 @@ func (x *Binary) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Binary.ProtoReflect.Descriptor instead.
 func (*Binary) Descriptor() ([]byte, []int) {
-	return file_stepfall_plugin_v1_plugin_proto_rawDescGZIP(), []int{29}
+	return file_stepfall_plugin_v1_plugin_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *Binary) GetMimeType() string {
@@ -2384,7 +2258,7 @@ type ToolCall struct {
 
 func (x *ToolCall) Reset() {
 	*x = ToolCall{}
-	mi := &file_stepfall_plugin_v1_plugin_proto_msgTypes[30]
+	mi := &file_stepfall_plugin_v1_plugin_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2396,7 +2270,7 @@ func (x *ToolCall) String() string {
 func (*ToolCall) ProtoMessage() {}
 
 func (x *ToolCall) ProtoReflect() protoreflect.Message {
-	mi := &file_stepfall_plugin_v1_plugin_proto_msgTypes[30]
+	mi := &file_stepfall_plugin_v1_plugin_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2409,7 +2283,7 @@ func (x *ToolCall) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ToolCall.ProtoReflect.Descriptor instead.
 func (*ToolCall) Descriptor() ([]byte, []int) {
-	return file_stepfall_plugin_v1_plugin_proto_rawDescGZIP(), []int{30}
+	return file_stepfall_plugin_v1_plugin_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *ToolCall) GetId() string {
@@ -2450,7 +2324,7 @@ type ToolResult struct {
 
 func (x *ToolResult) Reset() {
 	*x = ToolResult{}
-	mi := &file_stepfall_plugin_v1_plugin_proto_msgTypes[31]
+	mi := &file_stepfall_plugin_v1_plugin_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2462,7 +2336,7 @@ func (x *ToolResult) String() string {
 func (*ToolResult) ProtoMessage() {}
 
 func (x *ToolResult) ProtoReflect() protoreflect.Message {
-	mi := &file_stepfall_plugin_v1_plugin_proto_msgTypes[31]
+	mi := &file_stepfall_plugin_v1_plugin_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2475,7 +2349,7 @@ func (x *ToolResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ToolResult.ProtoReflect.Descriptor instead.
 func (*ToolResult) Descriptor() ([]byte, []int) {
-	return file_stepfall_plugin_v1_plugin_proto_rawDescGZIP(), []int{31}
+	return file_stepfall_plugin_v1_plugin_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *ToolResult) GetCallId() string {
@@ -2521,7 +2395,7 @@ type Tool struct {
 
 func (x *Tool) Reset() {
 	*x = Tool{}
-	mi := &file_stepfall_plugin_v1_plugin_proto_msgTypes[32]
+	mi := &file_stepfall_plugin_v1_plugin_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2533,7 +2407,7 @@ func (x *Tool) String() string {
 func (*Tool) ProtoMessage() {}
 
 func (x *Tool) ProtoReflect() protoreflect.Message {
-	mi := &file_stepfall_plugin_v1_plugin_proto_msgTypes[32]
+	mi := &file_stepfall_plugin_v1_plugin_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2546,7 +2420,7 @@ func (x *Tool) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Tool.ProtoReflect.Descriptor instead.
 func (*Tool) Descriptor() ([]byte, []int) {
-	return file_stepfall_plugin_v1_plugin_proto_rawDescGZIP(), []int{32}
+	return file_stepfall_plugin_v1_plugin_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *Tool) GetName() string {
@@ -2599,7 +2473,7 @@ type Answer struct {
 
 func (x *Answer) Reset() {
 	*x = Answer{}
-	mi := &file_stepfall_plugin_v1_plugin_proto_msgTypes[33]
+	mi := &file_stepfall_plugin_v1_plugin_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2611,7 +2485,7 @@ func (x *Answer) String() string {
 func (*Answer) ProtoMessage() {}
 
 func (x *Answer) ProtoReflect() protoreflect.Message {
-	mi := &file_stepfall_plugin_v1_plugin_proto_msgTypes[33]
+	mi := &file_stepfall_plugin_v1_plugin_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2624,7 +2498,7 @@ func (x *Answer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Answer.ProtoReflect.Descriptor instead.
 func (*Answer) Descriptor() ([]byte, []int) {
-	return file_stepfall_plugin_v1_plugin_proto_rawDescGZIP(), []int{33}
+	return file_stepfall_plugin_v1_plugin_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *Answer) GetModel() string {
@@ -2712,7 +2586,7 @@ type TokenLogProb struct {
 
 func (x *TokenLogProb) Reset() {
 	*x = TokenLogProb{}
-	mi := &file_stepfall_plugin_v1_plugin_proto_msgTypes[34]
+	mi := &file_stepfall_plugin_v1_plugin_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2724,7 +2598,7 @@ func (x *TokenLogProb) String() string {
 func (*TokenLogProb) ProtoMessage() {}
 
 func (x *TokenLogProb) ProtoReflect() protoreflect.Message {
-	mi := &file_stepfall_plugin_v1_plugin_proto_msgTypes[34]
+	mi := &file_stepfall_plugin_v1_plugin_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2737,7 +2611,7 @@ func (x *TokenLogProb) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TokenLogProb.ProtoReflect.Descriptor instead.
 func (*TokenLogProb) Descriptor() ([]byte, []int) {
-	return file_stepfall_plugin_v1_plugin_proto_rawDescGZIP(), []int{34}
+	return file_stepfall_plugin_v1_plugin_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *TokenLogProb) GetToken() []byte {
@@ -2774,7 +2648,7 @@ type TopLogProb struct {
 
 func (x *TopLogProb) Reset() {
 	*x = TopLogProb{}
-	mi := &file_stepfall_plugin_v1_plugin_proto_msgTypes[35]
+	mi := &file_stepfall_plugin_v1_plugin_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2786,7 +2660,7 @@ func (x *TopLogProb) String() string {
 func (*TopLogProb) ProtoMessage() {}
 
 func (x *TopLogProb) ProtoReflect() protoreflect.Message {
-	mi := &file_stepfall_plugin_v1_plugin_proto_msgTypes[35]
+	mi := &file_stepfall_plugin_v1_plugin_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2799,7 +2673,7 @@ func (x *TopLogProb) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TopLogProb.ProtoReflect.Descriptor instead.
 func (*TopLogProb) Descriptor() ([]byte, []int) {
-	return file_stepfall_plugin_v1_plugin_proto_rawDescGZIP(), []int{35}
+	return file_stepfall_plugin_v1_plugin_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *TopLogProb) GetToken() []byte {
@@ -2837,7 +2711,7 @@ type Usage struct {
 
 func (x *Usage) Reset() {
 	*x = Usage{}
-	mi := &file_stepfall_plugin_v1_plugin_proto_msgTypes[36]
+	mi := &file_stepfall_plugin_v1_plugin_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2849,7 +2723,7 @@ func (x *Usage) String() string {
 func (*Usage) ProtoMessage() {}
 
 func (x *Usage) ProtoReflect() protoreflect.Message {
-	mi := &file_stepfall_plugin_v1_plugin_proto_msgTypes[36]
+	mi := &file_stepfall_plugin_v1_plugin_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2862,7 +2736,7 @@ func (x *Usage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Usage.ProtoReflect.Descriptor instead.
 func (*Usage) Descriptor() ([]byte, []int) {
-	return file_stepfall_plugin_v1_plugin_proto_rawDescGZIP(), []int{36}
+	return file_stepfall_plugin_v1_plugin_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *Usage) GetInputTokens() int64 {
@@ -2920,7 +2794,7 @@ type Attempt struct {
 
 func (x *Attempt) Reset() {
 	*x = Attempt{}
-	mi := &file_stepfall_plugin_v1_plugin_proto_msgTypes[37]
+	mi := &file_stepfall_plugin_v1_plugin_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2932,7 +2806,7 @@ func (x *Attempt) String() string {
 func (*Attempt) ProtoMessage() {}
 
 func (x *Attempt) ProtoReflect() protoreflect.Message {
-	mi := &file_stepfall_plugin_v1_plugin_proto_msgTypes[37]
+	mi := &file_stepfall_plugin_v1_plugin_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2945,7 +2819,7 @@ func (x *Attempt) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Attempt.ProtoReflect.Descriptor instead.
 func (*Attempt) Descriptor() ([]byte, []int) {
-	return file_stepfall_plugin_v1_plugin_proto_rawDescGZIP(), []int{37}
+	return file_stepfall_plugin_v1_plugin_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *Attempt) GetAnswer() *Answer {
@@ -2985,7 +2859,7 @@ type Model struct {
 
 func (x *Model) Reset() {
 	*x = Model{}
-	mi := &file_stepfall_plugin_v1_plugin_proto_msgTypes[38]
+	mi := &file_stepfall_plugin_v1_plugin_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2997,7 +2871,7 @@ func (x *Model) String() string {
 func (*Model) ProtoMessage() {}
 
 func (x *Model) ProtoReflect() protoreflect.Message {
-	mi := &file_stepfall_plugin_v1_plugin_proto_msgTypes[38]
+	mi := &file_stepfall_plugin_v1_plugin_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3010,7 +2884,7 @@ func (x *Model) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Model.ProtoReflect.Descriptor instead.
 func (*Model) Descriptor() ([]byte, []int) {
-	return file_stepfall_plugin_v1_plugin_proto_rawDescGZIP(), []int{38}
+	return file_stepfall_plugin_v1_plugin_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *Model) GetName() string {
@@ -3081,7 +2955,7 @@ type Price struct {
 
 func (x *Price) Reset() {
 	*x = Price{}
-	mi := &file_stepfall_plugin_v1_plugin_proto_msgTypes[39]
+	mi := &file_stepfall_plugin_v1_plugin_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3093,7 +2967,7 @@ func (x *Price) String() string {
 func (*Price) ProtoMessage() {}
 
 func (x *Price) ProtoReflect() protoreflect.Message {
-	mi := &file_stepfall_plugin_v1_plugin_proto_msgTypes[39]
+	mi := &file_stepfall_plugin_v1_plugin_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3106,7 +2980,7 @@ func (x *Price) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Price.ProtoReflect.Descriptor instead.
 func (*Price) Descriptor() ([]byte, []int) {
-	return file_stepfall_plugin_v1_plugin_proto_rawDescGZIP(), []int{39}
+	return file_stepfall_plugin_v1_plugin_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *Price) GetInput() float64 {
@@ -3151,15 +3025,14 @@ const file_stepfall_plugin_v1_plugin_proto_rawDesc = "" +
 	"\x1fstepfall/plugin/v1/plugin.proto\x12\x12stepfall.plugin.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1cgoogle/protobuf/struct.proto\"X\n" +
 	"\x0eGetInfoRequest\x12!\n" +
 	"\fhost_version\x18\x01 \x01(\tR\vhostVersion\x12#\n" +
-	"\rhost_features\x18\x02 \x03(\tR\fhostFeatures\"\xf0\x01\n" +
+	"\rhost_features\x18\x02 \x03(\tR\fhostFeatures\"\xca\x01\n" +
 	"\x0fGetInfoResponse\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x18\n" +
 	"\aversion\x18\x02 \x01(\tR\aversion\x12\x10\n" +
 	"\x03doc\x18\x03 \x01(\tR\x03doc\x122\n" +
 	"\x05roles\x18\x04 \x03(\v2\x1c.stepfall.plugin.v1.RoleInfoR\x05roles\x12\x1a\n" +
-	"\bfeatures\x18\x05 \x03(\tR\bfeatures\x12$\n" +
-	"\x0emax_batch_size\x18\x06 \x01(\rR\fmaxBatchSize\x12'\n" +
-	"\x0fmax_concurrency\x18\a \x01(\rR\x0emaxConcurrency\"x\n" +
+	"\bfeatures\x18\x05 \x03(\tR\bfeatures\x12'\n" +
+	"\x0fmax_concurrency\x18\x06 \x01(\rR\x0emaxConcurrency\"x\n" +
 	"\bRoleInfo\x122\n" +
 	"\x04role\x18\x01 \x01(\x0e2\x1e.stepfall.plugin.v1.PluginRoleR\x04role\x128\n" +
 	"\x06schema\x18\x02 \x01(\v2 .stepfall.plugin.v1.ConfigSchemaR\x06schema\"Y\n" +
@@ -3214,37 +3087,33 @@ const file_stepfall_plugin_v1_plugin_proto_rawDesc = "" +
 	"\x06cancel\x18\x04 \x01(\bR\x06cancel\"R\n" +
 	"\tModelCall\x12\x14\n" +
 	"\x05model\x18\x01 \x01(\tR\x05model\x12/\n" +
-	"\x05query\x18\x02 \x01(\v2\x19.stepfall.plugin.v1.QueryR\x05query\"h\n" +
-	"\x16EstimateQualityRequest\x125\n" +
-	"\x05items\x18\x01 \x03(\v2\x1f.stepfall.plugin.v1.QualityItemR\x05items\x12\x17\n" +
-	"\acall_id\x18\x02 \x01(\tR\x06callId\"\x8f\x01\n" +
-	"\vQualityItem\x12/\n" +
+	"\x05query\x18\x02 \x01(\v2\x19.stepfall.plugin.v1.QueryR\x05query\"\xd0\x01\n" +
+	"\x16EstimateQualityRequest\x12/\n" +
 	"\x05query\x18\x01 \x01(\v2\x19.stepfall.plugin.v1.QueryR\x05query\x12\x16\n" +
 	"\x06models\x18\x02 \x03(\tR\x06models\x127\n" +
-	"\battempts\x18\x03 \x03(\v2\x1b.stepfall.plugin.v1.AttemptR\battempts\"W\n" +
-	"\x17EstimateQualityResponse\x12<\n" +
-	"\aresults\x18\x01 \x03(\v2\".stepfall.plugin.v1.EstimateResultR\aresults\"b\n" +
-	"\x13EstimateCostRequest\x122\n" +
-	"\x05items\x18\x01 \x03(\v2\x1c.stepfall.plugin.v1.CostItemR\x05items\x12\x17\n" +
-	"\acall_id\x18\x02 \x01(\tR\x06callId\"\xa7\x01\n" +
-	"\bCostItem\x12/\n" +
+	"\battempts\x18\x03 \x03(\v2\x1b.stepfall.plugin.v1.AttemptR\battempts\x12\x17\n" +
+	"\acall_id\x18\x04 \x01(\tR\x06callId\x12\x1b\n" +
+	"\tquery_ref\x18\x05 \x01(\tR\bqueryRef\"U\n" +
+	"\x17EstimateQualityResponse\x12:\n" +
+	"\testimates\x18\x01 \x03(\v2\x1c.stepfall.plugin.v1.EstimateR\testimates\"\xe8\x01\n" +
+	"\x13EstimateCostRequest\x12/\n" +
 	"\x05query\x18\x01 \x01(\v2\x19.stepfall.plugin.v1.QueryR\x05query\x121\n" +
 	"\x06models\x18\x02 \x03(\v2\x19.stepfall.plugin.v1.ModelR\x06models\x127\n" +
-	"\battempts\x18\x03 \x03(\v2\x1b.stepfall.plugin.v1.AttemptR\battempts\"T\n" +
-	"\x14EstimateCostResponse\x12<\n" +
-	"\aresults\x18\x01 \x03(\v2\".stepfall.plugin.v1.EstimateResultR\aresults\"b\n" +
-	"\x0eEstimateResult\x12:\n" +
-	"\testimates\x18\x01 \x03(\v2\x1c.stepfall.plugin.v1.EstimateR\testimates\x12\x14\n" +
-	"\x05error\x18\x02 \x01(\tR\x05error\"E\n" +
+	"\battempts\x18\x03 \x03(\v2\x1b.stepfall.plugin.v1.AttemptR\battempts\x12\x17\n" +
+	"\acall_id\x18\x04 \x01(\tR\x06callId\x12\x1b\n" +
+	"\tquery_ref\x18\x05 \x01(\tR\bqueryRef\"R\n" +
+	"\x14EstimateCostResponse\x12:\n" +
+	"\testimates\x18\x01 \x03(\v2\x1c.stepfall.plugin.v1.EstimateR\testimates\"E\n" +
 	"\bEstimate\x12\x17\n" +
 	"\x04mean\x18\x01 \x01(\x01H\x00R\x04mean\x88\x01\x01\x12\x17\n" +
 	"\astd_dev\x18\x02 \x01(\x01R\x06stdDevB\a\n" +
-	"\x05_mean\"\xc4\x01\n" +
+	"\x05_mean\"\xe1\x01\n" +
 	"\rVerifyRequest\x12/\n" +
 	"\x05query\x18\x01 \x01(\v2\x19.stepfall.plugin.v1.QueryR\x05query\x122\n" +
 	"\x06answer\x18\x02 \x01(\v2\x1a.stepfall.plugin.v1.AnswerR\x06answer\x125\n" +
 	"\aearlier\x18\x03 \x03(\v2\x1b.stepfall.plugin.v1.AttemptR\aearlier\x12\x17\n" +
-	"\acall_id\x18\x04 \x01(\tR\x06callId\"\xbf\x01\n" +
+	"\acall_id\x18\x04 \x01(\tR\x06callId\x12\x1b\n" +
+	"\tquery_ref\x18\x05 \x01(\tR\bqueryRef\"\xbf\x01\n" +
 	"\x0eVerifyResponse\x12:\n" +
 	"\bprogress\x18\x01 \x01(\v2\x1c.stepfall.plugin.v1.ProgressH\x00R\bprogress\x12/\n" +
 	"\x03log\x18\x02 \x01(\v2\x1b.stepfall.plugin.v1.LogLineH\x00R\x03log\x127\n" +
@@ -3416,7 +3285,7 @@ func file_stepfall_plugin_v1_plugin_proto_rawDescGZIP() []byte {
 }
 
 var file_stepfall_plugin_v1_plugin_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
-var file_stepfall_plugin_v1_plugin_proto_msgTypes = make([]protoimpl.MessageInfo, 44)
+var file_stepfall_plugin_v1_plugin_proto_msgTypes = make([]protoimpl.MessageInfo, 41)
 var file_stepfall_plugin_v1_plugin_proto_goTypes = []any{
 	(PluginRole)(0),                 // 0: stepfall.plugin.v1.PluginRole
 	(Outcome)(0),                    // 1: stepfall.plugin.v1.Outcome
@@ -3433,112 +3302,106 @@ var file_stepfall_plugin_v1_plugin_proto_goTypes = []any{
 	(*ConnectResponse)(nil),         // 12: stepfall.plugin.v1.ConnectResponse
 	(*ModelCall)(nil),               // 13: stepfall.plugin.v1.ModelCall
 	(*EstimateQualityRequest)(nil),  // 14: stepfall.plugin.v1.EstimateQualityRequest
-	(*QualityItem)(nil),             // 15: stepfall.plugin.v1.QualityItem
-	(*EstimateQualityResponse)(nil), // 16: stepfall.plugin.v1.EstimateQualityResponse
-	(*EstimateCostRequest)(nil),     // 17: stepfall.plugin.v1.EstimateCostRequest
-	(*CostItem)(nil),                // 18: stepfall.plugin.v1.CostItem
-	(*EstimateCostResponse)(nil),    // 19: stepfall.plugin.v1.EstimateCostResponse
-	(*EstimateResult)(nil),          // 20: stepfall.plugin.v1.EstimateResult
-	(*Estimate)(nil),                // 21: stepfall.plugin.v1.Estimate
-	(*VerifyRequest)(nil),           // 22: stepfall.plugin.v1.VerifyRequest
-	(*VerifyResponse)(nil),          // 23: stepfall.plugin.v1.VerifyResponse
-	(*Progress)(nil),                // 24: stepfall.plugin.v1.Progress
-	(*LogLine)(nil),                 // 25: stepfall.plugin.v1.LogLine
-	(*Verdict)(nil),                 // 26: stepfall.plugin.v1.Verdict
-	(*Query)(nil),                   // 27: stepfall.plugin.v1.Query
-	(*ResponseFormat)(nil),          // 28: stepfall.plugin.v1.ResponseFormat
-	(*Checks)(nil),                  // 29: stepfall.plugin.v1.Checks
-	(*Message)(nil),                 // 30: stepfall.plugin.v1.Message
-	(*Part)(nil),                    // 31: stepfall.plugin.v1.Part
-	(*Binary)(nil),                  // 32: stepfall.plugin.v1.Binary
-	(*ToolCall)(nil),                // 33: stepfall.plugin.v1.ToolCall
-	(*ToolResult)(nil),              // 34: stepfall.plugin.v1.ToolResult
-	(*Tool)(nil),                    // 35: stepfall.plugin.v1.Tool
-	(*Answer)(nil),                  // 36: stepfall.plugin.v1.Answer
-	(*TokenLogProb)(nil),            // 37: stepfall.plugin.v1.TokenLogProb
-	(*TopLogProb)(nil),              // 38: stepfall.plugin.v1.TopLogProb
-	(*Usage)(nil),                   // 39: stepfall.plugin.v1.Usage
-	(*Attempt)(nil),                 // 40: stepfall.plugin.v1.Attempt
-	(*Model)(nil),                   // 41: stepfall.plugin.v1.Model
-	(*Price)(nil),                   // 42: stepfall.plugin.v1.Price
-	nil,                             // 43: stepfall.plugin.v1.Verdict.IsolationMissingEntry
-	nil,                             // 44: stepfall.plugin.v1.Query.LabelsEntry
-	nil,                             // 45: stepfall.plugin.v1.Query.FeaturesEntry
-	nil,                             // 46: stepfall.plugin.v1.Answer.SignalsEntry
-	(*structpb.Value)(nil),          // 47: google.protobuf.Value
-	(*structpb.Struct)(nil),         // 48: google.protobuf.Struct
-	(*durationpb.Duration)(nil),     // 49: google.protobuf.Duration
+	(*EstimateQualityResponse)(nil), // 15: stepfall.plugin.v1.EstimateQualityResponse
+	(*EstimateCostRequest)(nil),     // 16: stepfall.plugin.v1.EstimateCostRequest
+	(*EstimateCostResponse)(nil),    // 17: stepfall.plugin.v1.EstimateCostResponse
+	(*Estimate)(nil),                // 18: stepfall.plugin.v1.Estimate
+	(*VerifyRequest)(nil),           // 19: stepfall.plugin.v1.VerifyRequest
+	(*VerifyResponse)(nil),          // 20: stepfall.plugin.v1.VerifyResponse
+	(*Progress)(nil),                // 21: stepfall.plugin.v1.Progress
+	(*LogLine)(nil),                 // 22: stepfall.plugin.v1.LogLine
+	(*Verdict)(nil),                 // 23: stepfall.plugin.v1.Verdict
+	(*Query)(nil),                   // 24: stepfall.plugin.v1.Query
+	(*ResponseFormat)(nil),          // 25: stepfall.plugin.v1.ResponseFormat
+	(*Checks)(nil),                  // 26: stepfall.plugin.v1.Checks
+	(*Message)(nil),                 // 27: stepfall.plugin.v1.Message
+	(*Part)(nil),                    // 28: stepfall.plugin.v1.Part
+	(*Binary)(nil),                  // 29: stepfall.plugin.v1.Binary
+	(*ToolCall)(nil),                // 30: stepfall.plugin.v1.ToolCall
+	(*ToolResult)(nil),              // 31: stepfall.plugin.v1.ToolResult
+	(*Tool)(nil),                    // 32: stepfall.plugin.v1.Tool
+	(*Answer)(nil),                  // 33: stepfall.plugin.v1.Answer
+	(*TokenLogProb)(nil),            // 34: stepfall.plugin.v1.TokenLogProb
+	(*TopLogProb)(nil),              // 35: stepfall.plugin.v1.TopLogProb
+	(*Usage)(nil),                   // 36: stepfall.plugin.v1.Usage
+	(*Attempt)(nil),                 // 37: stepfall.plugin.v1.Attempt
+	(*Model)(nil),                   // 38: stepfall.plugin.v1.Model
+	(*Price)(nil),                   // 39: stepfall.plugin.v1.Price
+	nil,                             // 40: stepfall.plugin.v1.Verdict.IsolationMissingEntry
+	nil,                             // 41: stepfall.plugin.v1.Query.LabelsEntry
+	nil,                             // 42: stepfall.plugin.v1.Query.FeaturesEntry
+	nil,                             // 43: stepfall.plugin.v1.Answer.SignalsEntry
+	(*structpb.Value)(nil),          // 44: google.protobuf.Value
+	(*structpb.Struct)(nil),         // 45: google.protobuf.Struct
+	(*durationpb.Duration)(nil),     // 46: google.protobuf.Duration
 }
 var file_stepfall_plugin_v1_plugin_proto_depIdxs = []int32{
 	5,  // 0: stepfall.plugin.v1.GetInfoResponse.roles:type_name -> stepfall.plugin.v1.RoleInfo
 	0,  // 1: stepfall.plugin.v1.RoleInfo.role:type_name -> stepfall.plugin.v1.PluginRole
 	6,  // 2: stepfall.plugin.v1.RoleInfo.schema:type_name -> stepfall.plugin.v1.ConfigSchema
 	7,  // 3: stepfall.plugin.v1.ConfigSchema.fields:type_name -> stepfall.plugin.v1.ConfigField
-	47, // 4: stepfall.plugin.v1.ConfigField.default:type_name -> google.protobuf.Value
-	47, // 5: stepfall.plugin.v1.ConfigField.enum:type_name -> google.protobuf.Value
+	44, // 4: stepfall.plugin.v1.ConfigField.default:type_name -> google.protobuf.Value
+	44, // 5: stepfall.plugin.v1.ConfigField.enum:type_name -> google.protobuf.Value
 	7,  // 6: stepfall.plugin.v1.ConfigField.fields:type_name -> stepfall.plugin.v1.ConfigField
 	0,  // 7: stepfall.plugin.v1.ConfigureRequest.role:type_name -> stepfall.plugin.v1.PluginRole
-	48, // 8: stepfall.plugin.v1.ConfigureRequest.config:type_name -> google.protobuf.Struct
+	45, // 8: stepfall.plugin.v1.ConfigureRequest.config:type_name -> google.protobuf.Struct
 	10, // 9: stepfall.plugin.v1.ConfigureResponse.diagnostics:type_name -> stepfall.plugin.v1.Diagnostic
 	2,  // 10: stepfall.plugin.v1.Diagnostic.severity:type_name -> stepfall.plugin.v1.Diagnostic.Severity
-	36, // 11: stepfall.plugin.v1.ConnectRequest.answer:type_name -> stepfall.plugin.v1.Answer
+	33, // 11: stepfall.plugin.v1.ConnectRequest.answer:type_name -> stepfall.plugin.v1.Answer
 	13, // 12: stepfall.plugin.v1.ConnectResponse.model_call:type_name -> stepfall.plugin.v1.ModelCall
-	27, // 13: stepfall.plugin.v1.ModelCall.query:type_name -> stepfall.plugin.v1.Query
-	15, // 14: stepfall.plugin.v1.EstimateQualityRequest.items:type_name -> stepfall.plugin.v1.QualityItem
-	27, // 15: stepfall.plugin.v1.QualityItem.query:type_name -> stepfall.plugin.v1.Query
-	40, // 16: stepfall.plugin.v1.QualityItem.attempts:type_name -> stepfall.plugin.v1.Attempt
-	20, // 17: stepfall.plugin.v1.EstimateQualityResponse.results:type_name -> stepfall.plugin.v1.EstimateResult
-	18, // 18: stepfall.plugin.v1.EstimateCostRequest.items:type_name -> stepfall.plugin.v1.CostItem
-	27, // 19: stepfall.plugin.v1.CostItem.query:type_name -> stepfall.plugin.v1.Query
-	41, // 20: stepfall.plugin.v1.CostItem.models:type_name -> stepfall.plugin.v1.Model
-	40, // 21: stepfall.plugin.v1.CostItem.attempts:type_name -> stepfall.plugin.v1.Attempt
-	20, // 22: stepfall.plugin.v1.EstimateCostResponse.results:type_name -> stepfall.plugin.v1.EstimateResult
-	21, // 23: stepfall.plugin.v1.EstimateResult.estimates:type_name -> stepfall.plugin.v1.Estimate
-	27, // 24: stepfall.plugin.v1.VerifyRequest.query:type_name -> stepfall.plugin.v1.Query
-	36, // 25: stepfall.plugin.v1.VerifyRequest.answer:type_name -> stepfall.plugin.v1.Answer
-	40, // 26: stepfall.plugin.v1.VerifyRequest.earlier:type_name -> stepfall.plugin.v1.Attempt
-	24, // 27: stepfall.plugin.v1.VerifyResponse.progress:type_name -> stepfall.plugin.v1.Progress
-	25, // 28: stepfall.plugin.v1.VerifyResponse.log:type_name -> stepfall.plugin.v1.LogLine
-	26, // 29: stepfall.plugin.v1.VerifyResponse.verdict:type_name -> stepfall.plugin.v1.Verdict
-	1,  // 30: stepfall.plugin.v1.Verdict.outcome:type_name -> stepfall.plugin.v1.Outcome
-	43, // 31: stepfall.plugin.v1.Verdict.isolation_missing:type_name -> stepfall.plugin.v1.Verdict.IsolationMissingEntry
-	49, // 32: stepfall.plugin.v1.Verdict.duration:type_name -> google.protobuf.Duration
-	30, // 33: stepfall.plugin.v1.Query.messages:type_name -> stepfall.plugin.v1.Message
-	35, // 34: stepfall.plugin.v1.Query.tools:type_name -> stepfall.plugin.v1.Tool
-	28, // 35: stepfall.plugin.v1.Query.format:type_name -> stepfall.plugin.v1.ResponseFormat
-	44, // 36: stepfall.plugin.v1.Query.labels:type_name -> stepfall.plugin.v1.Query.LabelsEntry
-	45, // 37: stepfall.plugin.v1.Query.features:type_name -> stepfall.plugin.v1.Query.FeaturesEntry
-	29, // 38: stepfall.plugin.v1.Query.checks:type_name -> stepfall.plugin.v1.Checks
-	31, // 39: stepfall.plugin.v1.Message.parts:type_name -> stepfall.plugin.v1.Part
-	32, // 40: stepfall.plugin.v1.Part.binary:type_name -> stepfall.plugin.v1.Binary
-	33, // 41: stepfall.plugin.v1.Part.tool_call:type_name -> stepfall.plugin.v1.ToolCall
-	34, // 42: stepfall.plugin.v1.Part.tool_result:type_name -> stepfall.plugin.v1.ToolResult
-	33, // 43: stepfall.plugin.v1.Answer.tool_calls:type_name -> stepfall.plugin.v1.ToolCall
-	37, // 44: stepfall.plugin.v1.Answer.log_probs:type_name -> stepfall.plugin.v1.TokenLogProb
-	39, // 45: stepfall.plugin.v1.Answer.usage:type_name -> stepfall.plugin.v1.Usage
-	49, // 46: stepfall.plugin.v1.Answer.latency:type_name -> google.protobuf.Duration
-	46, // 47: stepfall.plugin.v1.Answer.signals:type_name -> stepfall.plugin.v1.Answer.SignalsEntry
-	38, // 48: stepfall.plugin.v1.TokenLogProb.top:type_name -> stepfall.plugin.v1.TopLogProb
-	36, // 49: stepfall.plugin.v1.Attempt.answer:type_name -> stepfall.plugin.v1.Answer
-	26, // 50: stepfall.plugin.v1.Attempt.verdict:type_name -> stepfall.plugin.v1.Verdict
-	42, // 51: stepfall.plugin.v1.Model.price:type_name -> stepfall.plugin.v1.Price
-	3,  // 52: stepfall.plugin.v1.PluginService.GetInfo:input_type -> stepfall.plugin.v1.GetInfoRequest
-	8,  // 53: stepfall.plugin.v1.PluginService.Configure:input_type -> stepfall.plugin.v1.ConfigureRequest
-	11, // 54: stepfall.plugin.v1.PluginService.Connect:input_type -> stepfall.plugin.v1.ConnectRequest
-	14, // 55: stepfall.plugin.v1.QualityEstimatorService.EstimateQuality:input_type -> stepfall.plugin.v1.EstimateQualityRequest
-	17, // 56: stepfall.plugin.v1.CostEstimatorService.EstimateCost:input_type -> stepfall.plugin.v1.EstimateCostRequest
-	22, // 57: stepfall.plugin.v1.VerifierService.Verify:input_type -> stepfall.plugin.v1.VerifyRequest
-	4,  // 58: stepfall.plugin.v1.PluginService.GetInfo:output_type -> stepfall.plugin.v1.GetInfoResponse
-	9,  // 59: stepfall.plugin.v1.PluginService.Configure:output_type -> stepfall.plugin.v1.ConfigureResponse
-	12, // 60: stepfall.plugin.v1.PluginService.Connect:output_type -> stepfall.plugin.v1.ConnectResponse
-	16, // 61: stepfall.plugin.v1.QualityEstimatorService.EstimateQuality:output_type -> stepfall.plugin.v1.EstimateQualityResponse
-	19, // 62: stepfall.plugin.v1.CostEstimatorService.EstimateCost:output_type -> stepfall.plugin.v1.EstimateCostResponse
-	23, // 63: stepfall.plugin.v1.VerifierService.Verify:output_type -> stepfall.plugin.v1.VerifyResponse
-	58, // [58:64] is the sub-list for method output_type
-	52, // [52:58] is the sub-list for method input_type
-	52, // [52:52] is the sub-list for extension type_name
-	52, // [52:52] is the sub-list for extension extendee
-	0,  // [0:52] is the sub-list for field type_name
+	24, // 13: stepfall.plugin.v1.ModelCall.query:type_name -> stepfall.plugin.v1.Query
+	24, // 14: stepfall.plugin.v1.EstimateQualityRequest.query:type_name -> stepfall.plugin.v1.Query
+	37, // 15: stepfall.plugin.v1.EstimateQualityRequest.attempts:type_name -> stepfall.plugin.v1.Attempt
+	18, // 16: stepfall.plugin.v1.EstimateQualityResponse.estimates:type_name -> stepfall.plugin.v1.Estimate
+	24, // 17: stepfall.plugin.v1.EstimateCostRequest.query:type_name -> stepfall.plugin.v1.Query
+	38, // 18: stepfall.plugin.v1.EstimateCostRequest.models:type_name -> stepfall.plugin.v1.Model
+	37, // 19: stepfall.plugin.v1.EstimateCostRequest.attempts:type_name -> stepfall.plugin.v1.Attempt
+	18, // 20: stepfall.plugin.v1.EstimateCostResponse.estimates:type_name -> stepfall.plugin.v1.Estimate
+	24, // 21: stepfall.plugin.v1.VerifyRequest.query:type_name -> stepfall.plugin.v1.Query
+	33, // 22: stepfall.plugin.v1.VerifyRequest.answer:type_name -> stepfall.plugin.v1.Answer
+	37, // 23: stepfall.plugin.v1.VerifyRequest.earlier:type_name -> stepfall.plugin.v1.Attempt
+	21, // 24: stepfall.plugin.v1.VerifyResponse.progress:type_name -> stepfall.plugin.v1.Progress
+	22, // 25: stepfall.plugin.v1.VerifyResponse.log:type_name -> stepfall.plugin.v1.LogLine
+	23, // 26: stepfall.plugin.v1.VerifyResponse.verdict:type_name -> stepfall.plugin.v1.Verdict
+	1,  // 27: stepfall.plugin.v1.Verdict.outcome:type_name -> stepfall.plugin.v1.Outcome
+	40, // 28: stepfall.plugin.v1.Verdict.isolation_missing:type_name -> stepfall.plugin.v1.Verdict.IsolationMissingEntry
+	46, // 29: stepfall.plugin.v1.Verdict.duration:type_name -> google.protobuf.Duration
+	27, // 30: stepfall.plugin.v1.Query.messages:type_name -> stepfall.plugin.v1.Message
+	32, // 31: stepfall.plugin.v1.Query.tools:type_name -> stepfall.plugin.v1.Tool
+	25, // 32: stepfall.plugin.v1.Query.format:type_name -> stepfall.plugin.v1.ResponseFormat
+	41, // 33: stepfall.plugin.v1.Query.labels:type_name -> stepfall.plugin.v1.Query.LabelsEntry
+	42, // 34: stepfall.plugin.v1.Query.features:type_name -> stepfall.plugin.v1.Query.FeaturesEntry
+	26, // 35: stepfall.plugin.v1.Query.checks:type_name -> stepfall.plugin.v1.Checks
+	28, // 36: stepfall.plugin.v1.Message.parts:type_name -> stepfall.plugin.v1.Part
+	29, // 37: stepfall.plugin.v1.Part.binary:type_name -> stepfall.plugin.v1.Binary
+	30, // 38: stepfall.plugin.v1.Part.tool_call:type_name -> stepfall.plugin.v1.ToolCall
+	31, // 39: stepfall.plugin.v1.Part.tool_result:type_name -> stepfall.plugin.v1.ToolResult
+	30, // 40: stepfall.plugin.v1.Answer.tool_calls:type_name -> stepfall.plugin.v1.ToolCall
+	34, // 41: stepfall.plugin.v1.Answer.log_probs:type_name -> stepfall.plugin.v1.TokenLogProb
+	36, // 42: stepfall.plugin.v1.Answer.usage:type_name -> stepfall.plugin.v1.Usage
+	46, // 43: stepfall.plugin.v1.Answer.latency:type_name -> google.protobuf.Duration
+	43, // 44: stepfall.plugin.v1.Answer.signals:type_name -> stepfall.plugin.v1.Answer.SignalsEntry
+	35, // 45: stepfall.plugin.v1.TokenLogProb.top:type_name -> stepfall.plugin.v1.TopLogProb
+	33, // 46: stepfall.plugin.v1.Attempt.answer:type_name -> stepfall.plugin.v1.Answer
+	23, // 47: stepfall.plugin.v1.Attempt.verdict:type_name -> stepfall.plugin.v1.Verdict
+	39, // 48: stepfall.plugin.v1.Model.price:type_name -> stepfall.plugin.v1.Price
+	3,  // 49: stepfall.plugin.v1.PluginService.GetInfo:input_type -> stepfall.plugin.v1.GetInfoRequest
+	8,  // 50: stepfall.plugin.v1.PluginService.Configure:input_type -> stepfall.plugin.v1.ConfigureRequest
+	11, // 51: stepfall.plugin.v1.PluginService.Connect:input_type -> stepfall.plugin.v1.ConnectRequest
+	14, // 52: stepfall.plugin.v1.QualityEstimatorService.EstimateQuality:input_type -> stepfall.plugin.v1.EstimateQualityRequest
+	16, // 53: stepfall.plugin.v1.CostEstimatorService.EstimateCost:input_type -> stepfall.plugin.v1.EstimateCostRequest
+	19, // 54: stepfall.plugin.v1.VerifierService.Verify:input_type -> stepfall.plugin.v1.VerifyRequest
+	4,  // 55: stepfall.plugin.v1.PluginService.GetInfo:output_type -> stepfall.plugin.v1.GetInfoResponse
+	9,  // 56: stepfall.plugin.v1.PluginService.Configure:output_type -> stepfall.plugin.v1.ConfigureResponse
+	12, // 57: stepfall.plugin.v1.PluginService.Connect:output_type -> stepfall.plugin.v1.ConnectResponse
+	15, // 58: stepfall.plugin.v1.QualityEstimatorService.EstimateQuality:output_type -> stepfall.plugin.v1.EstimateQualityResponse
+	17, // 59: stepfall.plugin.v1.CostEstimatorService.EstimateCost:output_type -> stepfall.plugin.v1.EstimateCostResponse
+	20, // 60: stepfall.plugin.v1.VerifierService.Verify:output_type -> stepfall.plugin.v1.VerifyResponse
+	55, // [55:61] is the sub-list for method output_type
+	49, // [49:55] is the sub-list for method input_type
+	49, // [49:49] is the sub-list for extension type_name
+	49, // [49:49] is the sub-list for extension extendee
+	0,  // [0:49] is the sub-list for field type_name
 }
 
 func init() { file_stepfall_plugin_v1_plugin_proto_init() }
@@ -3547,13 +3410,13 @@ func file_stepfall_plugin_v1_plugin_proto_init() {
 		return
 	}
 	file_stepfall_plugin_v1_plugin_proto_msgTypes[4].OneofWrappers = []any{}
-	file_stepfall_plugin_v1_plugin_proto_msgTypes[18].OneofWrappers = []any{}
-	file_stepfall_plugin_v1_plugin_proto_msgTypes[20].OneofWrappers = []any{
+	file_stepfall_plugin_v1_plugin_proto_msgTypes[15].OneofWrappers = []any{}
+	file_stepfall_plugin_v1_plugin_proto_msgTypes[17].OneofWrappers = []any{
 		(*VerifyResponse_Progress)(nil),
 		(*VerifyResponse_Log)(nil),
 		(*VerifyResponse_Verdict)(nil),
 	}
-	file_stepfall_plugin_v1_plugin_proto_msgTypes[28].OneofWrappers = []any{
+	file_stepfall_plugin_v1_plugin_proto_msgTypes[25].OneofWrappers = []any{
 		(*Part_Text)(nil),
 		(*Part_ImageUrl)(nil),
 		(*Part_Binary)(nil),
@@ -3566,7 +3429,7 @@ func file_stepfall_plugin_v1_plugin_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_stepfall_plugin_v1_plugin_proto_rawDesc), len(file_stepfall_plugin_v1_plugin_proto_rawDesc)),
 			NumEnums:      3,
-			NumMessages:   44,
+			NumMessages:   41,
 			NumExtensions: 0,
 			NumServices:   4,
 		},

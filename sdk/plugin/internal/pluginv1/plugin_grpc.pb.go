@@ -14,6 +14,7 @@
 // Status codes have these meanings, and hosts act on them:
 //   INVALID_ARGUMENT     the request is malformed; never retried
 //   FAILED_PRECONDITION  Configure has not succeeded; never retried
+//   NOT_FOUND            the query of a query_ref is kept no longer; sent again with the query
 //   RESOURCE_EXHAUSTED   too busy or too large; never retried by the host
 //   DEADLINE_EXCEEDED    the caller's deadline passed
 //   CANCELLED            the caller lost interest
@@ -237,7 +238,7 @@ const (
 //
 // QualityEstimatorService says how good models' answers will be, or are.
 type QualityEstimatorServiceClient interface {
-	// EstimateQuality answers a batch; results are in the order of the items.
+	// EstimateQuality estimates several models; results are in their order.
 	// It must be idempotent: hosts repeat it after a crash.
 	EstimateQuality(ctx context.Context, in *EstimateQualityRequest, opts ...grpc.CallOption) (*EstimateQualityResponse, error)
 }
@@ -266,7 +267,7 @@ func (c *qualityEstimatorServiceClient) EstimateQuality(ctx context.Context, in 
 //
 // QualityEstimatorService says how good models' answers will be, or are.
 type QualityEstimatorServiceServer interface {
-	// EstimateQuality answers a batch; results are in the order of the items.
+	// EstimateQuality estimates several models; results are in their order.
 	// It must be idempotent: hosts repeat it after a crash.
 	EstimateQuality(context.Context, *EstimateQualityRequest) (*EstimateQualityResponse, error)
 	mustEmbedUnimplementedQualityEstimatorServiceServer()
@@ -348,7 +349,7 @@ const (
 //
 // CostEstimatorService says what running models would cost.
 type CostEstimatorServiceClient interface {
-	// EstimateCost answers a batch; results are in the order of the items.
+	// EstimateCost estimates several models; results are in their order.
 	// It must be idempotent: hosts repeat it after a crash.
 	EstimateCost(ctx context.Context, in *EstimateCostRequest, opts ...grpc.CallOption) (*EstimateCostResponse, error)
 }
@@ -377,7 +378,7 @@ func (c *costEstimatorServiceClient) EstimateCost(ctx context.Context, in *Estim
 //
 // CostEstimatorService says what running models would cost.
 type CostEstimatorServiceServer interface {
-	// EstimateCost answers a batch; results are in the order of the items.
+	// EstimateCost estimates several models; results are in their order.
 	// It must be idempotent: hosts repeat it after a crash.
 	EstimateCost(context.Context, *EstimateCostRequest) (*EstimateCostResponse, error)
 	mustEmbedUnimplementedCostEstimatorServiceServer()

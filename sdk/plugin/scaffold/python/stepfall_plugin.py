@@ -397,19 +397,14 @@ def plugin_services(grpc, plugin):
             call = getattr(configured(context, kind), method, None)
             _models.call_id.set(request.call_id)
             reply = response()
-            for item in request.items:
-                if not context.is_active():
-                    break  # nobody waits for the rest
-                result = reply.results.add()
-                try:
-                    for estimate in call(item):
-                        e = result.estimates.add()
-                        if estimate is not None:
-                            e.mean, e.std_dev = estimate
-                except Exception as problem:
-                    log("error", "estimate failed", error=repr(problem))
-                    del result.estimates[:]
-                    result.error = repr(problem)
+            try:
+                for estimate in call(request):
+                    e = reply.estimates.add()
+                    if estimate is not None:
+                        e.mean, e.std_dev = estimate
+            except Exception as problem:
+                log("error", "estimate failed", error=repr(problem))
+                context.abort(grpc.StatusCode.UNKNOWN, repr(problem))
             return reply
 
         return handle

@@ -1,0 +1,61 @@
+package router
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/stepfall/stepfall/policies"
+	"github.com/stepfall/stepfall/sdk"
+)
+
+// costEstimators are asked in the order of the policy, the profile's last. Of each
+// model the first that does not abstain counts; where all do, its price.
+type costEstimators []costEstimator
+
+type costEstimator struct {
+	block *policies.Estimator
+	sdk.CostEstimator
+}
+
+// EstimateCost implements [sdk.CostEstimator].
+func (c costEstimators) EstimateCost(ctx context.Context, req *sdk.CostRequest) (*sdk.CostResponse, error) {
+	out := &sdk.CostResponse{Estimates: make([]sdk.Estimate, len(req.Models))}
+	for i := range out.Estimates {
+		out.Estimates[i] = sdk.Abstain()
+	}
+	for _, e := range c {
+		if e.CostEstimator == nil || !e.block.When.Matches(req.Query) {
+			continue
+		}
+		resp, err := e.ask(ctx, req)
+		if err != nil {
+			if e.block.OnUnavailable == "fail" {
+				return nil, err
+			}
+			continue // counted and logged by the host
+		}
+		for i, estimate := range resp.Estimates {
+			if out.Estimates[i].Abstains() && (e.block.Models == nil || slices.Contains(e.block.Models, req.Models[i].Name)) {
+				out.Estimates[i] = estimate
+			}
+		}
+	}
+	return out, nil
+}
+
+func (e costEstimator) ask(ctx context.Context, req *sdk.CostRequest) (*sdk.CostResponse, error) {
+	if e.block.Timeout > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, e.block.Timeout)
+		defer cancel()
+	}
+	resp, err := e.EstimateCost(ctx, req)
+	if err == nil && (resp == nil || len(resp.Estimates) != len(req.Models)) {
+		err = fmt.Errorf("want %d estimates", len(req.Models))
+	}
+	if err != nil {
+		return nil, fmt.Errorf("estimator %s: %w", e.block.Name, err)
+	}
+	return resp, nil
+}

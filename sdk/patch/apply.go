@@ -28,7 +28,7 @@ const maxFile = 32 << 20
 // they were first edited.
 func Apply(tree fs.FS, edits []Edit) ([]File, error) {
 	if len(edits) == 0 {
-		return nil, &Error{Reason: "the answer holds no edit: no file, no diff, no search/replace block"}
+		return nil, &Error{Reason: "the answer holds no edit: no file, no diff, no search/replace block; or it is longer than 8 MiB"}
 	}
 	a := &applied{tree: tree, files: map[string]*File{}}
 	for _, edit := range edits {
@@ -66,6 +66,7 @@ func ApplyToMap(files map[string]string, edits []Edit) (map[string]string, error
 
 type applied struct {
 	tree  fs.FS
+	work  work
 	files map[string]*File
 	order []string
 }
@@ -96,7 +97,7 @@ func (a *applied) edit(edit Edit) error {
 		}
 		return a.set(from, "", true)
 	}
-	content, err := change(edit, old, exists)
+	content, err := a.change(edit, old, exists)
 	if err != nil {
 		return err
 	}
@@ -109,7 +110,7 @@ func (a *applied) edit(edit Edit) error {
 }
 
 // change returns the content of a file after a diff or a search/replace block.
-func change(edit Edit, old string, exists bool) (string, error) {
+func (a *applied) change(edit Edit, old string, exists bool) (string, error) {
 	if edit.Kind == Replace {
 		if !exists && strings.TrimSpace(edit.Search) == "" {
 			return edit.Content, nil
@@ -117,9 +118,9 @@ func change(edit Edit, old string, exists bool) (string, error) {
 		if !exists {
 			return "", &Error{Path: edit.Path, Reason: "does not exist"}
 		}
-		content, err := ReplaceOnce(old, edit.Search, edit.Content)
+		content, err := a.work.replaceOnce(old, edit.Search, edit.Content)
 		if misfit, ok := errors.AsType[*Error](err); ok {
-			misfit.Path = edit.Path
+			err = &Error{Path: edit.Path, Reason: misfit.Reason}
 		}
 		return content, err
 	}
@@ -129,7 +130,7 @@ func change(edit Edit, old string, exists bool) (string, error) {
 	if edit.New {
 		old = "" // a diff that makes a file replaces what was there
 	}
-	return applyHunks(edit, old)
+	return a.work.applyHunks(edit, old)
 }
 
 func onlyAdds(hunks []Hunk) bool {
@@ -147,6 +148,9 @@ func checkPath(name string) error {
 	}
 	if !filepath.IsLocal(filepath.FromSlash(name)) || name == "." {
 		return &Error{Path: name, Reason: "is outside of the work tree"}
+	}
+	if err := checkLength(name); err != nil {
+		return err
 	}
 	for part := range strings.SplitSeq(name, "/") {
 		if strings.EqualFold(part, ".git") {
@@ -180,6 +184,12 @@ func (a *applied) read(name string) (content string, exists bool, err error) {
 }
 
 func (a *applied) set(name, content string, remove bool) error {
+	if len(content) > maxFile {
+		return &Error{Path: name, Reason: "becomes too large"}
+	}
+	if len(a.files) >= maxFiles {
+		return &Error{Reason: fmt.Sprintf("the answer changes more than %d files", maxFiles)}
+	}
 	file, ok := a.files[name]
 	if !ok {
 		file = &File{Path: name}

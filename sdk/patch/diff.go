@@ -94,10 +94,14 @@ func parseHunk(lines []string, i int) (Hunk, int) {
 		}
 		if line == "" {
 			// An empty line of context that lost its space, or the end of the diff.
-			if !moreHunk(lines, i+1) {
+			next, more := afterEmpty(lines, i)
+			if !more {
 				break
 			}
-			hunk.Old, hunk.New, lastNew = append(hunk.Old, ""), append(hunk.New, ""), true
+			for ; i < next; i++ {
+				hunk.Old, hunk.New = append(hunk.Old, ""), append(hunk.New, "")
+			}
+			i, lastNew = next-1, true
 			continue
 		}
 		switch line[0] {
@@ -116,13 +120,10 @@ func parseHunk(lines []string, i int) (Hunk, int) {
 	return hunk, i
 }
 
-// moreHunk reports whether the hunk goes on after an empty line.
-func moreHunk(lines []string, i int) bool {
-	for ; i < len(lines); i++ {
-		if lines[i] == "" {
-			continue
-		}
-		return !isDiffStart(lines, i) && strings.ContainsRune(" +-\\", rune(lines[i][0]))
+// afterEmpty returns the first line at or after i that is not empty, and whether
+// it is one of the hunk.
+func afterEmpty(lines []string, i int) (next int, more bool) {
+	for next = i; next < len(lines) && lines[next] == ""; next++ {
 	}
-	return false
+	return next, next < len(lines) && !isDiffStart(lines, next) && strings.ContainsRune(" +-\\", rune(lines[next][0]))
 }

@@ -10,6 +10,13 @@ import (
 // search does not occur as it stands, trailing space and then indentation are
 // forgiven. The error is an *Error without a path.
 func ReplaceOnce(old, search, content string) (string, error) {
+	return new(work).replaceOnce(old, search, content)
+}
+
+func (w *work) replaceOnce(old, search, content string) (string, error) {
+	if err := w.add(len(old) + len(search) + len(content)); err != nil {
+		return "", err
+	}
 	if strings.TrimSpace(search) == "" {
 		return "", &Error{Reason: "the passage to search for is empty"}
 	}
@@ -20,32 +27,37 @@ func ReplaceOnce(old, search, content string) (string, error) {
 	case n == 1:
 		return strings.Replace(old, search, content, 1), nil
 	case n > 1:
-		return "", &Error{Reason: fmt.Sprintf("the passage to replace occurs %d times:\n%s", n, search)}
+		return "", &Error{Reason: fmt.Sprintf("the passage to replace occurs %d times:\n%s", n, shortened(search))}
 	}
 	lines, tail := splitLines(old)
 	want, _ := splitLines(search)
 	have, _ := splitLines(content)
 	at, err := find(lines, want, 0)
 	if err != nil {
-		return "", &Error{Reason: fmt.Sprintf("the passage to replace %v:\n%s", err, search)}
+		return "", &Error{Reason: fmt.Sprintf("the passage to replace %v:\n%s", err, shortened(search))}
 	}
 	lines = slices.Concat(lines[:at], reindent(have, want, lines[at:at+len(want)]), lines[at+len(want):])
 	return strings.Join(lines, "\n") + tail, nil
 }
 
 // applyHunks makes the changes of a diff, one hunk after another.
-func applyHunks(edit Edit, old string) (string, error) {
+func (w *work) applyHunks(edit Edit, old string) (string, error) {
 	lines, tail := splitLines(old)
 	if old == "" {
 		lines, tail = nil, "\n"
 	}
 	shift, from := 0, 0
 	for n, hunk := range edit.Hunks {
+		// Its place is looked for only when it is not where it says; the lines behind
+		// it are moved along.
+		if err := w.add(size(hunk.Old) + size(hunk.New) + 8*len(lines)); err != nil {
+			return "", err
+		}
 		at := len(lines)
 		if len(hunk.Old) > 0 {
 			var err error
-			if at, err = locate(lines, hunk, from, shift); err != nil {
-				return "", &Error{Path: edit.Path, Reason: fmt.Sprintf("hunk %d %v:\n%s", n+1, err, strings.Join(hunk.Old, "\n"))}
+			if at, err = w.locate(lines, hunk, from, shift); err != nil {
+				return "", &Error{Path: edit.Path, Reason: fmt.Sprintf("hunk %d %v:\n%s", n+1, err, shortened(strings.Join(hunk.Old, "\n")))}
 			}
 		} else if hunk.Line > 0 {
 			at = min(max(hunk.Line+shift, from), len(lines))
@@ -69,9 +81,12 @@ func applyHunks(edit Edit, old string) (string, error) {
 
 // locate finds the hunk: at the line that it names when its lines are there,
 // otherwise at the only place after the last hunk, or else in the file, where they are.
-func locate(lines []string, hunk Hunk, from, shift int) (int, error) {
-	if at := hunk.Line - 1 + shift; hunk.Line > 0 && at >= from && matches(lines, hunk.Old, at, exactly) {
+func (w *work) locate(lines []string, hunk Hunk, from, shift int) (int, error) {
+	if at := hunk.Line - 1 + shift; hunk.Line > 0 && at >= from && at <= len(lines)-len(hunk.Old) && slices.Equal(lines[at:at+len(hunk.Old)], hunk.Old) {
 		return at, nil
+	}
+	if err := w.add(size(lines)); err != nil {
+		return 0, err
 	}
 	at, err := find(lines, hunk.Old, from)
 	if err != nil && from > 0 {
@@ -88,42 +103,31 @@ func find(lines, want []string, from int) (int, error) {
 	if len(want) == 0 {
 		return 0, fmt.Errorf("is empty")
 	}
-	for _, same := range []func(a, b string) bool{exactly, trimmedRight, trimmed} {
-		found, count := -1, 0
-		for at := from; at+len(want) <= len(lines); at++ {
-			if matches(lines, want, at, same) {
-				if count++; count == 1 {
-					found = at
-				}
-			}
+	for _, as := range []func(string) string{nil, trimmedRight, strings.TrimSpace} {
+		text, passage := lines, want
+		if as != nil {
+			text, passage = each(lines, as), each(want, as)
 		}
-		if count == 1 {
-			return found, nil
-		}
-		if count > 1 {
-			return 0, fmt.Errorf("fits %d places", count)
+		switch first, count := occurrences(text, passage, from); count {
+		case 0:
+		case 1:
+			return first, nil
+		default:
+			return 0, fmt.Errorf("fits several places")
 		}
 	}
 	return 0, fmt.Errorf("is not in the file")
 }
 
-func matches(lines, want []string, at int, same func(a, b string) bool) bool {
-	if at < 0 || at+len(want) > len(lines) {
-		return false
+func each(lines []string, as func(string) string) []string {
+	out := make([]string, len(lines))
+	for i, line := range lines {
+		out[i] = as(line)
 	}
-	for i, line := range want {
-		if !same(lines[at+i], line) {
-			return false
-		}
-	}
-	return true
+	return out
 }
 
-func exactly(a, b string) bool { return a == b }
-func trimmedRight(a, b string) bool {
-	return strings.TrimRight(a, " \t\r") == strings.TrimRight(b, " \t\r")
-}
-func trimmed(a, b string) bool { return strings.TrimSpace(a) == strings.TrimSpace(b) }
+func trimmedRight(line string) string { return strings.TrimRight(line, " \t\r") }
 
 // reindent gives the new lines the indentation of the file: lines that are also
 // in the passage that was searched for are taken from the file, and when that

@@ -11,8 +11,16 @@ import (
 )
 
 // Parse returns the edits of an answer, in order. defaultFile, when not empty,
-// is the file that a block without a path stands for.
+// is the file that a block without a path stands for. There are none in an answer
+// of more than 8 MiB.
 func Parse(answer *sdk.Answer, defaultFile string) []Edit {
+	length := len(answer.Text)
+	for _, call := range answer.ToolCalls {
+		length += len(call.Arguments)
+	}
+	if length > maxAnswer {
+		return nil
+	}
 	edits := parseText(answer.Text)
 	for _, call := range answer.ToolCalls {
 		edits = append(edits, parseToolCall(call)...)

@@ -1,0 +1,98 @@
+package patch
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// The bounds of an answer. They are far above what people and models write, and
+// keep the work on it to about a second, whatever it holds: none of it is under
+// the time limit of a run.
+const (
+	maxAnswer = 8 << 20 // bytes of text and of arguments
+	maxFiles  = 10_000
+	maxPath   = 1024 // bytes of a path
+	maxDepth  = 64   // folders of a path
+	maxName   = 255  // bytes of a folder or file, as file systems have it
+	maxWork   = 256 << 20
+)
+
+// work counts the bytes that edits have looked at.
+type work struct{ done int }
+
+// errWork is the end of an answer that asks for too much.
+var errWork = &Error{Reason: fmt.Sprintf("its edits look at more than %d MiB of text", maxWork>>20)}
+
+func (w *work) add(bytes int) error {
+	// What is not in proportion to bytes is in proportion to edits.
+	const each = 1 << 10
+	if w.done += bytes + each; w.done > maxWork {
+		return errWork
+	}
+	return nil
+}
+
+// size is the bytes of lines.
+func size(lines []string) int {
+	n := len(lines)
+	for _, line := range lines {
+		n += len(line)
+	}
+	return n
+}
+
+// checkLength refuses paths that file systems would, or that take long to walk.
+func checkLength(name string) error {
+	parts := strings.Split(name, "/")
+	long := slices.ContainsFunc(parts, func(part string) bool { return len(part) > maxName })
+	if len(name) > maxPath || len(parts) > maxDepth || long {
+		return &Error{Path: shortened(name), Reason: fmt.Sprintf("is too long a path: %d bytes, %d folders", len(name), len(parts)-1)}
+	}
+	if strings.ContainsFunc(name, func(r rune) bool { return r < ' ' || r == 0x7f }) {
+		return &Error{Path: fmt.Sprintf("%q", name), Reason: "has control characters in its path"}
+	}
+	return nil
+}
+
+// shortened is text for a message.
+func shortened(text string) string {
+	const enough = 400
+	if len(text) <= enough {
+		return text
+	}
+	return strings.ToValidUTF8(text[:enough], "") + "..."
+}
+
+// occurrences returns the first place where want occurs in lines at or after from,
+// and how many there are, two at most. It takes time in proportion to both.
+func occurrences(lines, want []string, from int) (first, count int) {
+	// Knuth, Morris, Pratt: fall[i] is the longest proper border of want[:i+1].
+	fall := make([]int, len(want))
+	for i, k := 1, 0; i < len(want); i++ {
+		for k > 0 && want[i] != want[k] {
+			k = fall[k-1]
+		}
+		if want[i] == want[k] {
+			k++
+		}
+		fall[i] = k
+	}
+	first = -1
+	for at, k := from, 0; at < len(lines); at++ {
+		for k > 0 && lines[at] != want[k] {
+			k = fall[k-1]
+		}
+		if lines[at] == want[k] {
+			k++
+		}
+		if k < len(want) {
+			continue
+		}
+		if count++; count == 2 {
+			return first, count
+		}
+		first, k = at+1-len(want), fall[k-1]
+	}
+	return first, count
+}

@@ -49,6 +49,9 @@ func fillCaches(o *order) error {
 	return nil
 }
 
+// deepest is how many folders down a change may be: each is walked from the top.
+const deepest = 256
+
 // applyChanges makes the changes below dir; none can reach outside of it.
 func applyChanges(dir string, o *order) error {
 	root, err := os.OpenRoot(dir)
@@ -57,6 +60,9 @@ func applyChanges(dir string, o *order) error {
 	}
 	defer root.Close()
 	for _, change := range o.Changes {
+		if strings.Count(change.Path, "/") > deepest {
+			return fmt.Errorf("a change %d folders deep is refused", strings.Count(change.Path, "/"))
+		}
 		name := filepath.FromSlash(change.Path)
 		if err := root.RemoveAll(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return fmt.Errorf("replacing %s: %w", change.Path, err)

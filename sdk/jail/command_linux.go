@@ -59,6 +59,7 @@ func run(o *order, r *report, dir string) error {
 	var end atomic.Value
 	stop := make(chan struct{})
 	go watch(o, watchEvery, &end, stop)
+	go watchTrees(o, &end, stop)
 	refused := handOver()
 	status := reap(command.Process.Pid)
 	close(stop)

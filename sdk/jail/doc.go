@@ -26,7 +26,7 @@
 //	landlock   the same paths again, enforced by Landlock
 //	seccomp    no mounts, namespaces, tracing, keys, BPF, odd socket families
 //	rlimits    limits for each process: CPU time, data, file size, open files
-//	watchdog   limits for the whole run: memory, processes, wall time
+//	watchdog   limits for the whole run: memory, processes, wall time, what it writes to disk
 //	cgroup     the same limits again, enforced by a cgroup v2
 //
 // # Programs that stay

@@ -1,6 +1,7 @@
 package jail_test
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"net"
@@ -127,6 +128,92 @@ var hostileActs = map[string]func(arguments []string) error{
 				return nil
 			}
 		}
+	},
+	// Memory that its processes share, a part of it in each.
+	"shared": func([]string) error {
+		var held [][]byte
+		for range 64 {
+			block, err := unix.Mmap(-1, 0, 16<<20, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED|unix.MAP_ANONYMOUS)
+			if err != nil {
+				return err
+			}
+			for i := 0; i < len(block); i += 4096 {
+				block[i] = 1
+			}
+			held = append(held, block)
+		}
+		time.Sleep(time.Second)
+		return unix.Munmap(held[0])
+	},
+	// Memory that is a file, and mapped by nobody.
+	"memfd": func([]string) error {
+		fd, err := unix.MemfdCreate("hidden", 0)
+		if err != nil {
+			return err
+		}
+		for range 64 {
+			if _, err := unix.Write(fd, make([]byte, 16<<20)); err != nil {
+				return err
+			}
+		}
+		time.Sleep(time.Second)
+		return nil
+	},
+	// A System V segment that is filled and let go.
+	"segment": func([]string) error {
+		for range 64 {
+			id, err := unix.SysvShmGet(unix.IPC_PRIVATE, 16<<20, unix.IPC_CREAT|0o600)
+			if err != nil {
+				return err
+			}
+			block, err := unix.SysvShmAttach(id, 0, 0)
+			if err != nil {
+				return err
+			}
+			for i := 0; i < len(block); i += 4096 {
+				block[i] = 1
+			}
+			if err := unix.SysvShmDetach(block); err != nil {
+				return err
+			}
+		}
+		time.Sleep(time.Second)
+		return nil
+	},
+	"files": func([]string) error {
+		for n := range 200_000 {
+			if n%1000 == 0 {
+				if err := os.Mkdir(fmt.Sprintf("d%d", n/1000), 0o755); err != nil {
+					return err
+				}
+			}
+			f, err := os.Create(fmt.Sprintf("d%d/f%d", n/1000, n))
+			if err != nil {
+				return err
+			}
+			f.Close()
+		}
+		return nil
+	},
+	// A tree that is deeper than a path can say.
+	"deep": func([]string) error {
+		for range 2500 {
+			if err := os.Mkdir("d", 0o755); err != nil {
+				return err
+			}
+			if err := os.Chdir("d"); err != nil {
+				return err
+			}
+		}
+		return nil
+	},
+	"print": func([]string) error {
+		for range 200 {
+			if _, err := os.Stdout.Write(bytes.Repeat([]byte("x"), 1<<20)); err != nil {
+				return err
+			}
+		}
+		return nil
 	},
 	"loop": func([]string) error {
 		for { //nolint:staticcheck // it is to spin

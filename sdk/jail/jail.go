@@ -25,7 +25,8 @@ type Spec struct {
 	// path, may write to it, and the writes are discarded.
 	Dir string
 	// InPlace lets the writes to Dir stay. The command then keeps the uid of the
-	// program: another could not write there.
+	// program: another could not write there. Limits.Disk and Limits.Files bound by
+	// how much Dir has grown since the Jail's first run in it.
 	InPlace bool
 	// Changes are made to the tree before the command starts.
 	Changes []Change
@@ -88,6 +89,7 @@ type Limits struct {
 	CPU       time.Duration // for each process; default 4 times Wall
 	Memory    int64         // bytes of the whole run, files in memory apart; default 4 GiB
 	Disk      int64         // bytes written to the tree, caches and temporary files; default 2 GiB
+	Files     int           // files and folders made there; default 100000
 	Processes int           // at one time; default 512
 	OpenFiles int           // for each process; default 4096
 	Output    int           // bytes kept of each of stdout and stderr; default 4 MiB
@@ -105,6 +107,9 @@ func (l Limits) withDefaults() Limits {
 	}
 	if l.Disk <= 0 {
 		l.Disk = 2 << 30
+	}
+	if l.Files <= 0 {
+		l.Files = 100_000
 	}
 	if l.Processes <= 0 {
 		l.Processes = 512
@@ -128,6 +133,7 @@ const (
 	EndMemory    End = "memory"    // Limits.Memory
 	EndProcesses End = "processes" // Limits.Processes
 	EndOutput    End = "output"    // far more output than Limits.Output
+	EndDisk      End = "disk"      // Limits.Disk or Limits.Files; where the kernel holds them, the command meets a full disk instead
 	EndLost      End = "lost"      // the jail's first process was killed from outside
 	EndRefused   End = "refused"   // a layer of Spec.Require could not be had: nothing was started
 )

@@ -51,7 +51,7 @@ func buildRoot(o *order) (*tree, error) {
 		return nil, fmt.Errorf("mounting the root: %w", err)
 	}
 	t := &tree{order: o, root: root, layers: filepath.Join(root, layersDir)}
-	steps := []func() error{t.directories, t.bindReadOnly, t.proc, t.devices, t.bindWritable, t.work, t.caches, t.enter}
+	steps := []func() error{t.directories, t.bindReadOnly, t.proc, t.devices, t.bindWritable, t.work, t.caches, t.boundFiles, t.enter}
 	for _, step := range steps {
 		if err := step(); err != nil {
 			return nil, err
@@ -80,6 +80,20 @@ candidates:
 		return dir, nil
 	}
 	return "", errors.New("no directory to mount the root on")
+}
+
+// boundFiles allows so many files more than there are by now.
+func (t *tree) boundFiles() error {
+	var stat unix.Statfs_t
+	if err := unix.Statfs(t.root, &stat); err != nil {
+		return fmt.Errorf("measuring the root: %w", err)
+	}
+	inodes := stat.Files - stat.Ffree + uint64(t.order.Limits.Files)
+	options := fmt.Sprintf("size=%d,nr_inodes=%d", t.order.Limits.Disk, inodes)
+	if err := unix.Mount("", t.root, "", unix.MS_REMOUNT|unix.MS_NOSUID|unix.MS_NODEV, options); err != nil {
+		return fmt.Errorf("bounding files: %w", err)
+	}
+	return nil
 }
 
 func (t *tree) directories() error {

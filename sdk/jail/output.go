@@ -8,8 +8,12 @@ import (
 
 var errTooMuchOutput = errors.New("far too much output")
 
-// floodFactor times the kept output is more than any test prints.
-const floodFactor = 64
+// More than floodFactor times the kept output, and than floodLeast bytes, is more
+// than any test prints.
+const (
+	floodFactor = 16
+	floodLeast  = 32 << 20
+)
 
 // capped keeps the first half and the last half of what is written to it.
 type capped struct {
@@ -26,7 +30,7 @@ func (c *capped) Write(p []byte) (int, error) {
 	defer c.mu.Unlock()
 	n, half := len(p), c.limit/2
 	c.total += n
-	if c.total > floodFactor*c.limit {
+	if c.total > max(floodFactor*c.limit, floodLeast) {
 		c.tooMuch()
 	}
 	if room := half - len(c.head); room > 0 {

@@ -12,6 +12,8 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"strings"
+	"sync"
 	"syscall"
 	"time"
 )
@@ -28,7 +30,15 @@ type Jail struct {
 	groups   *hierarchy
 	layers   []string
 	missing  map[string]string
+	// before has what trees held when they were first run in, by their folders.
+	before sync.Map
 }
+
+// roundGrace is how long a run may take beside its command: copying a tree, where
+// that is needed, and handing files back.
+const roundGrace = time.Minute
+
+var errTooLong = errors.New("the run did not end in time")
 
 // errNoMain is what keeps a program from starting itself without end.
 var errNoMain = errors.New("the program does not call jail.Main before anything else")
@@ -74,7 +84,7 @@ func Open(ctx context.Context, options Options) (*Jail, error) {
 		j.missing[LayerCgroup] = noGroup.Error()
 	}
 	root := os.Getuid() == 0
-	ways := []Jail{
+	ways := []struct{ namespaces, userNamespace, asNobody bool }{
 		{namespaces: true, asNobody: true},
 		{namespaces: true, userNamespace: true},
 		// Another uid could not reach toolchains in root's own folders; what root
@@ -162,8 +172,15 @@ func (j *Jail) start(ctx context.Context, o *order) (*Result, error) {
 		defer os.RemoveAll(temp)
 		o.Temp = temp
 	}
+	if o.InPlace {
+		dirs := append([]string{o.Dir}, o.Writable...)
+		known, _ := j.before.LoadOrStore(strings.Join(dirs, "\x00"), sync.OnceValue(func() usage { return measureTrees(dirs, func(usage) bool { return false }) }))
+		o.Before = known.(func() usage)() //nolint:forcetypeassert // it holds nothing else
+	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
+	// What is done before and after the command has its bounds too.
+	defer time.AfterFunc(o.Limits.Wall+roundGrace, func() { cancel(errTooLong) }).Stop()
 	p, err := openPipes()
 	if err != nil {
 		return nil, err
@@ -215,6 +232,9 @@ func (j *Jail) start(ctx context.Context, o *order) (*Result, error) {
 	}
 	result.Layers, result.Missing = j.held(r, noGroup)
 	switch {
+	case errors.Is(context.Cause(ctx), errTooLong):
+		result.End, result.ExitCode = EndTimeout, -1
+		result.Layers, result.Missing = j.layers, j.missing
 	case errors.Is(context.Cause(ctx), errTooMuchOutput):
 		result.End, result.ExitCode = EndOutput, -1
 		result.Layers, result.Missing = j.layers, j.missing

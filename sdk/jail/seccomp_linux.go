@@ -3,6 +3,7 @@ package jail
 import (
 	"fmt"
 	"runtime"
+	"slices"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -65,6 +66,16 @@ func restrictSyscalls(o *order) error {
 		unknown = unix.SECCOMP_RET_ERRNO | uint32(unix.ENOSYS)
 		allow   = unix.SECCOMP_RET_ALLOW
 	)
+	absent := []uint32{unix.SYS_MEMFD_SECRET}
+	if !o.Group {
+		// What is written to such a file and not mapped is memory of no process:
+		// only a cgroup counts it.
+		absent = append(absent, unix.SYS_MEMFD_CREATE)
+	}
+	if !o.Namespaces {
+		// They outlive every process that has them.
+		absent = append(absent, unix.SYS_SHMGET, unix.SYS_MSGGET, unix.SYS_SEMGET)
+	}
 	filter := []unix.SockFilter{
 		{Code: load, K: dataArch},
 		{Code: eq, K: arch, Jt: 1},
@@ -84,6 +95,10 @@ func restrictSyscalls(o *order) error {
 		{Code: ret, K: allow},
 		{Code: eq, K: unix.SYS_SOCKET, Jf: uint8(3 + len(families))},
 		{Code: load, K: dataArg0},
+	}
+	// Inserted before the call is told apart further: a jump stays within a few.
+	for _, number := range absent {
+		filter = slices.Insert(filter, 6, unix.SockFilter{Code: eq, K: number, Jf: 1}, unix.SockFilter{Code: ret, K: unknown})
 	}
 	for i, family := range families {
 		filter = append(filter, unix.SockFilter{Code: eq, K: family, Jt: uint8(len(families) - i)})

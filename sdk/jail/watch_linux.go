@@ -34,7 +34,7 @@ func watch(o *order, every time.Duration, end *atomic.Value, stop <-chan struct{
 		case <-wall:
 			reason = EndTimeout
 		case <-tick.C:
-			processes, memory := measure(o.Namespaces)
+			processes, memory := measure(o)
 			switch {
 			case o.Limits.Memory > 0 && memory > o.Limits.Memory:
 				reason = EndMemory
@@ -44,18 +44,24 @@ func watch(o *order, every time.Duration, end *atomic.Value, stop <-chan struct{
 				continue
 			}
 		}
-		end.Store(reason)
+		end.CompareAndSwap(nil, reason)
 		killAll(o.Namespaces)
 		return
 	}
 }
 
-// measure counts the processes of the run and the bytes that they hold. Pages
-// shared by several processes count once for each, file pages do not count.
-func measure(namespaces bool) (processes int, bytesHeld int64) {
-	for _, pid := range members(namespaces) {
+// measure counts the processes of the run and the bytes that they hold: memory of
+// their own, and what they share, once for each as long as that is little, then as
+// the kernel divides it. Pages of files on disk do not count.
+func measure(o *order) (processes int, bytesHeld int64) {
+	pids := members(o.Namespaces)
+	page := int64(os.Getpagesize())
+	shared := int64(0)
+	var sharing []string
+	for _, pid := range pids {
 		processes++
-		statm, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "statm"))
+		dir := filepath.Join("/proc", strconv.Itoa(pid))
+		statm, err := os.ReadFile(filepath.Join(dir, "statm"))
 		if err != nil {
 			continue
 		}
@@ -64,10 +70,57 @@ func measure(namespaces bool) (processes int, bytesHeld int64) {
 			continue
 		}
 		resident, _ := strconv.ParseInt(string(fields[1]), 10, 64)
-		shared, _ := strconv.ParseInt(string(fields[2]), 10, 64)
-		bytesHeld += (resident - shared) * int64(os.Getpagesize())
+		others, _ := strconv.ParseInt(string(fields[2]), 10, 64)
+		bytesHeld += (resident - others) * page
+		const little = 8 << 20 // less is the text of programs
+		if others*page > little {
+			shared += kilobytes(filepath.Join(dir, "status"), "RssShmem:")
+			sharing = append(sharing, dir)
+		}
 	}
-	return processes, bytesHeld
+	if limit := o.Limits.Memory; limit > 0 && bytesHeld <= limit && bytesHeld+shared > limit {
+		shared = 0
+		for _, dir := range sharing {
+			shared += kilobytes(filepath.Join(dir, "smaps_rollup"), "Pss_Shmem:")
+		}
+	}
+	if o.Namespaces && !o.held() {
+		shared += segments()
+	}
+	return processes, bytesHeld + shared
+}
+
+// kilobytes returns the bytes of a line "NAME 12 kB" of a file; 0 when it is not there.
+func kilobytes(path, name string) int64 {
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return 0
+	}
+	for line := range bytes.Lines(data) {
+		if rest, ok := bytes.CutPrefix(line, []byte(name)); ok {
+			n, _ := strconv.ParseInt(string(bytes.TrimSpace(bytes.TrimSuffix(bytes.TrimSpace(rest), []byte("kB")))), 10, 64)
+			return n << 10
+		}
+	}
+	return 0
+}
+
+// segments returns the bytes of the System V segments of the namespace that nobody
+// has mapped.
+func segments() int64 {
+	data, err := os.ReadFile("/proc/sysvipc/shm")
+	if err != nil {
+		return 0
+	}
+	const attached, resident = 6, 14 // columns
+	sum := int64(0)
+	for line := range bytes.Lines(data) {
+		if fields := bytes.Fields(line); len(fields) > resident && string(fields[attached]) == "0" {
+			n, _ := strconv.ParseInt(string(fields[resident]), 10, 64)
+			sum += n
+		}
+	}
+	return sum
 }
 
 // members lists the processes of the run, this one apart.

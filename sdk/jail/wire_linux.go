@@ -15,6 +15,8 @@ type order struct {
 	Group bool
 	// UID and GID are what the command runs as; -1 keeps those of the process.
 	UID, GID int
+	// Before is what the folders of grown held at first.
+	Before usage
 	// Temp is the directory to use without a mount namespace. It is removed.
 	Temp string
 	// Probe: the command is this program itself, which ends at once (see [Main]).

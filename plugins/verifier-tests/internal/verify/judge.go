@@ -41,6 +41,7 @@ var ends = map[jail.End]string{
 	jail.EndMemory:    "stopped: the run took more memory than it may",
 	jail.EndProcesses: "stopped: the run started more processes than it may",
 	jail.EndOutput:    "stopped: the run flooded its output",
+	jail.EndDisk:      "stopped: the run wrote more to disk than it may",
 	jail.EndLost:      "stopped: the run ended its own supervisor",
 }
 

@@ -1,0 +1,105 @@
+package jail_test
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stepfall/stepfall/sdk/jail"
+)
+
+// TestAttackBounds: every way in which a run may take more than it was given ends
+// the run or is refused to it, in a view of a tree and in place, with namespaces
+// and without.
+func TestAttackBounds(t *testing.T) {
+	for _, test := range []struct {
+		act    string
+		limits jail.Limits
+	}{
+		{"shared", jail.Limits{Memory: 128 << 20}},
+		{"memfd", jail.Limits{Memory: 128 << 20}},
+		{"segment", jail.Limits{Memory: 128 << 20}},
+		{"memories", jail.Limits{Memory: 256 << 20}},
+		{"disk", jail.Limits{Disk: 64 << 20}},
+		{"files", jail.Limits{Files: 5000}},
+		{"print", jail.Limits{}},
+	} {
+		t.Run(test.act, func(t *testing.T) {
+			both(t, func(t *testing.T, j *jail.Jail) {
+				need(t, j, "memory", jail.LayerSeccomp)
+				if raceDetector {
+					t.Skip("the race detector alone takes more than this test allows")
+				}
+				for _, inPlace := range []bool{false, true} {
+					spec := attack(t, tree(t, nil), test.act)
+					spec.Limits, spec.InPlace = test.limits, inPlace
+					spec.Limits.Wall = 30 * time.Second
+					result, err := j.Run(t.Context(), spec)
+					if err != nil {
+						t.Fatal(err)
+					}
+					t.Logf("in place %v: %s %d in %s", inPlace, result.End, result.ExitCode, result.Duration)
+					if result.End == jail.EndExit && result.ExitCode == 0 {
+						t.Errorf("in place %v: it took what it wanted", inPlace)
+					}
+					if result.End == jail.EndTimeout {
+						t.Errorf("in place %v: only time ended it", inPlace)
+					}
+				}
+			})
+		})
+	}
+}
+
+// TestAttackBoundsInPlaceAddUp: a command at a time, an agent may not take more
+// than at once.
+func TestAttackBoundsInPlaceAddUp(t *testing.T) {
+	both(t, func(t *testing.T, j *jail.Jail) {
+		dir := tree(t, nil)
+		ended := jail.End("")
+		for n := range 4 {
+			spec := shell(dir, "head -c 30000000 /dev/zero > f"+string(rune('a'+n))+"; sleep 1")
+			spec.InPlace, spec.Limits = true, jail.Limits{Disk: 64 << 20}
+			if ended = run(t, j, spec).End; ended != jail.EndExit {
+				break
+			}
+		}
+		if ended != jail.EndDisk {
+			t.Errorf("ended by %s", ended)
+		}
+	})
+}
+
+// TestAttackDeepFolders: what a run leaves is not walked for longer than it may run.
+func TestAttackDeepFolders(t *testing.T) {
+	both(t, func(t *testing.T, j *jail.Jail) {
+		dir := tree(t, nil)
+		defer os.RemoveAll(filepath.Join(dir, "d"))
+		for _, inPlace := range []bool{false, true} {
+			spec := attack(t, dir, "deep")
+			spec.InPlace, spec.Limits = inPlace, jail.Limits{Wall: 5 * time.Second}
+			start := time.Now()
+			run(t, j, spec)
+			if took := time.Since(start); took > 20*time.Second {
+				t.Errorf("took %v", took)
+			}
+		}
+	})
+}
+
+// TestAttackDeepChange: a change at the end of a long path is made in time or not
+// at all.
+func TestAttackDeepChange(t *testing.T) {
+	j := open(t)
+	spec := shell(tree(t, nil), "true")
+	spec.Changes = []jail.Change{{Path: strings.Repeat("a/", 6000) + "b", Data: []byte("x")}}
+	start := time.Now()
+	if result, err := j.Run(t.Context(), spec); err == nil {
+		t.Errorf("a path of 6000 folders was made: %+v", result.End)
+	}
+	if took := time.Since(start); took > 10*time.Second {
+		t.Errorf("took %v", took)
+	}
+}

@@ -1,0 +1,98 @@
+package jail
+
+import (
+	"errors"
+	"io/fs"
+	"path/filepath"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// usage is what folders hold on disk.
+type usage struct {
+	Bytes int64
+	Files int
+}
+
+// over reports whether there is more than before by more than the limits.
+func (u usage) over(before usage, l *Limits) bool {
+	return u.Bytes-before.Bytes > l.Disk || u.Files-before.Files > l.Files
+}
+
+// hidden is the usage of a tree that is too deep to be walked.
+const hidden = 1 << 60
+
+// measureTrees adds up what is below the folders, until it is enough. What cannot be
+// read counts as nothing; what lies deeper than a path can say, as more than anybody
+// may have.
+func measureTrees(dirs []string, enough func(usage) bool) usage {
+	var sum usage
+	for _, dir := range dirs {
+		_ = filepath.WalkDir(dir, func(_ string, entry fs.DirEntry, err error) error {
+			if errors.Is(err, unix.ENAMETOOLONG) {
+				sum.Bytes = hidden
+				return fs.SkipAll
+			}
+			if err != nil {
+				return nil
+			}
+			sum.Files++
+			if info, err := entry.Info(); err == nil {
+				if stat, ok := info.Sys().(*syscall.Stat_t); ok {
+					const block = 512
+					sum.Bytes += stat.Blocks * block
+				}
+			}
+			if enough(sum) {
+				return fs.SkipAll
+			}
+			return nil
+		})
+	}
+	return sum
+}
+
+// grown are the folders on disk that a run writes to. Where a run writes to memory,
+// the kernel holds the bounds.
+func (o *order) grown() []string {
+	switch {
+	case o.Guest != nil:
+		return nil
+	case !o.Namespaces && o.InPlace:
+		return append([]string{o.Temp, o.Dir}, o.Writable...)
+	case !o.Namespaces:
+		return append([]string{o.Temp}, o.Writable...)
+	case o.InPlace && o.Dir != "":
+		return append([]string{o.Dir}, o.Writable...)
+	}
+	return o.Writable
+}
+
+// watchTrees ends the run when what it writes to disk exceeds what is allowed. It
+// rests for so long that it takes a small part of a processor.
+func watchTrees(o *order, end *atomic.Value, stop <-chan struct{}) {
+	dirs := o.grown()
+	if len(dirs) == 0 {
+		return
+	}
+	const shortest, part = 200 * time.Millisecond, 10
+	rest := shortest
+	over := func(now usage) bool { return now.over(o.Before, &o.Limits) }
+	for {
+		select {
+		case <-stop:
+			return
+		case <-time.After(rest):
+		}
+		begun := time.Now()
+		if over(measureTrees(dirs, over)) {
+			end.CompareAndSwap(nil, EndDisk)
+			killAll(o.Namespaces)
+			return
+		}
+		rest = max(shortest, part*time.Since(begun))
+	}
+}

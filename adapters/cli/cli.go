@@ -77,6 +77,7 @@ func newRoot(s Streams) *cobra.Command {
 		newReplayCommand(s),
 		newServeCommand(s),
 		newTraceCommand(s),
+		newViewCommand(s),
 		newOutcomesCommand(s),
 		newCollectCommand(s),
 		newFitCommand(s),

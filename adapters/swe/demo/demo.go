@@ -158,7 +158,7 @@ func (s *strategy) run(ctx context.Context, base *policies.Policy, plugins route
 	group.SetLimit(cmp.Or(o.Parallel, 2))
 	for i := range o.Tasks {
 		group.Go(func() error {
-			trace, err := solve(ctx, r, &o.Tasks[i], work)
+			trace, err := solve(ctx, r, &o.Tasks[i], s.name, work)
 			if ctx.Err() != nil {
 				return ctx.Err()
 			}
@@ -181,9 +181,9 @@ func (s *strategy) run(ctx context.Context, base *policies.Policy, plugins route
 	return row, nil
 }
 
-// solve runs one task as one step. The trace is nil when the step never began.
-func solve(ctx context.Context, model llms.Model, t *tasks.Task, work string) (*sdk.Trace, error) {
-	ctx = middleware.WithInfo(ctx, middleware.Info{QueryID: t.Name, Group: fmt.Sprintf("repair/level-%d", t.Level), Run: "demo", WorkDir: filepath.Join(work, t.Name)})
+// solve runs one task as one step of the run. The trace is nil when the step never began.
+func solve(ctx context.Context, model llms.Model, t *tasks.Task, run, work string) (*sdk.Trace, error) {
+	ctx = middleware.WithInfo(ctx, middleware.Info{QueryID: t.Name, Group: fmt.Sprintf("repair/level-%d", t.Level), Run: run, WorkDir: filepath.Join(work, t.Name)})
 	ctx, report := middleware.WithReport(ctx)
 	_, err := model.GenerateContent(ctx, []llms.MessageContent{llms.TextParts(llms.ChatMessageTypeHuman, t.Prompt())})
 	steps := report.Steps()

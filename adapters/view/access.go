@@ -1,0 +1,191 @@
+package view
+
+import (
+	"crypto/rand"
+	"crypto/subtle"
+	"net"
+	"net/http"
+	"net/url"
+	"strings"
+	"sync"
+)
+
+// Local guards pages on the own machine. The returned path, with its token, opens a
+// session for the first browser that asks for it and for none after it. Only requests
+// with the name of this machine and the given port are answered (other names may have
+// been made to point here), and none that come from other pages.
+func Local(next http.Handler, port string) (handler http.Handler, path string) {
+	g := &guard{next: secureOnly(next), port: port, token: rand.Text(), session: rand.Text()}
+	return g, "/?token=" + g.token
+}
+
+type guard struct {
+	next           http.Handler
+	port           string
+	token, session string
+
+	mu   sync.Mutex
+	used bool
+}
+
+// ServeHTTP implements http.Handler.
+func (g *guard) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	host, port, err := net.SplitHostPort(r.Host)
+	if err != nil || port != g.port || host != "127.0.0.1" && host != "localhost" && host != "::1" {
+		refuse(w, http.StatusForbidden, "This page answers to 127.0.0.1 only.")
+		return
+	}
+	if !sameOrigin(r) {
+		refuse(w, http.StatusForbidden, "This page does not answer to other pages.")
+		return
+	}
+	name := "stepfall-view-" + g.port
+	if c, err := r.Cookie(name); err == nil && equal(c.Value, g.session) {
+		if r.URL.Query().Has("token") {
+			home(w, r)
+			return
+		}
+		g.next.ServeHTTP(w, r)
+		return
+	}
+	if !g.redeem(r.URL.Query().Get("token")) {
+		refuse(w, http.StatusForbidden, "The address of this page works once, in one browser. Run stepfall view again for a new one.")
+		return
+	}
+	http.SetCookie(w, &http.Cookie{Name: name, Value: g.session, Path: "/", HttpOnly: true, SameSite: http.SameSiteStrictMode})
+	home(w, r)
+}
+
+// redeem uses the token up.
+func (g *guard) redeem(token string) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.used || !equal(token, g.token) {
+		return false
+	}
+	g.used = true
+	return true
+}
+
+// home sends the browser to the page without its token, by a page of its own: a
+// cookie of strict sites does not follow a redirect from another program's link.
+func home(w http.ResponseWriter, r *http.Request) {
+	q := r.URL.Query()
+	q.Del("token")
+	to := "./"
+	if len(q) > 0 {
+		to += "?" + q.Encode()
+	}
+	w.Header().Set("Refresh", "0; url="+to)
+	w.Header().Set("Content-Type", "text/html; charset=utf-8")
+	w.Header().Set("Cache-Control", "no-store")
+	w.Header().Set("Referrer-Policy", "no-referrer")
+	_, _ = w.Write([]byte("<!DOCTYPE html><title>stepfall</title><p>Opening.</p>"))
+}
+
+// Keyed asks for one of the operator's keys: in a form that sets a cookie for the
+// browser's session, or as a bearer's.
+func Keyed(next http.Handler, valid func(r *http.Request, key string) bool) http.Handler {
+	k := &keyed{next: secureOnly(next), valid: valid, sessions: map[string]bool{}}
+	return k
+}
+
+type keyed struct {
+	next  http.Handler
+	valid func(*http.Request, string) bool
+
+	mu       sync.Mutex
+	sessions map[string]bool
+}
+
+const keyedCookie = "stepfall-view"
+
+// ServeHTTP implements http.Handler.
+func (k *keyed) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if !sameOrigin(r) {
+		refuse(w, http.StatusForbidden, "This page does not answer to other pages.")
+		return
+	}
+	if key, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer "); ok && k.valid(r, key) {
+		k.next.ServeHTTP(w, r)
+		return
+	}
+	if c, err := r.Cookie(keyedCookie); err == nil && k.known(c.Value) {
+		k.next.ServeHTTP(w, r)
+		return
+	}
+	if r.Method == http.MethodPost {
+		r.Body = http.MaxBytesReader(w, r.Body, 1<<16)
+		if !k.valid(r, r.PostFormValue("key")) {
+			login(w, http.StatusForbidden, "That is no operator's key.")
+			return
+		}
+		session := rand.Text()
+		k.mu.Lock()
+		if len(k.sessions) >= 1000 {
+			clear(k.sessions)
+		}
+		k.sessions[session] = true
+		k.mu.Unlock()
+		http.SetCookie(w, &http.Cookie{Name: keyedCookie, Value: session, Path: "/", HttpOnly: true, Secure: r.TLS != nil, SameSite: http.SameSiteStrictMode})
+		home(w, r)
+		return
+	}
+	login(w, http.StatusUnauthorized, "")
+}
+
+func (k *keyed) known(session string) bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.sessions[session]
+}
+
+func login(w http.ResponseWriter, status int, fault string) {
+	h := w.Header()
+	h.Set("Content-Security-Policy", "default-src 'none'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'")
+	h.Set("Content-Type", "text/html; charset=utf-8")
+	h.Set("Cache-Control", "no-store")
+	h.Set("Referrer-Policy", "same-origin")
+	w.WriteHeader(status)
+	if fault != "" {
+		fault = `<p role="alert">` + fault + `</p>`
+	}
+	_, _ = w.Write([]byte(`<!DOCTYPE html><html lang="en"><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1"><meta name="color-scheme" content="light dark"><title>stepfall</title>` +
+		`<h1>stepfall</h1>` + fault + `<form method="post"><p><label>Operator's key <input type="password" name="key" autocomplete="current-password" autofocus required></label> <button>Open</button></p></form></html>`))
+}
+
+// sameOrigin refuses what other pages send: their origin is named, or the browser
+// says that it is not ours. A link that a person follows is not refused.
+func sameOrigin(r *http.Request) bool {
+	if site := r.Header.Get("Sec-Fetch-Site"); site == "cross-site" || site == "same-site" {
+		if r.Header.Get("Sec-Fetch-Mode") != "navigate" || r.Method != http.MethodGet {
+			return false
+		}
+	}
+	origin := r.Header.Get("Origin")
+	if origin == "" {
+		return true
+	}
+	u, err := url.Parse(origin)
+	return err == nil && u.Host == r.Host
+}
+
+// secureOnly answers what pages need and nothing else.
+func secureOnly(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method != http.MethodGet && r.Method != http.MethodHead {
+			refuse(w, http.StatusMethodNotAllowed, "These pages are only read.")
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+func refuse(w http.ResponseWriter, status int, why string) {
+	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	w.Header().Set("Cache-Control", "no-store")
+	w.WriteHeader(status)
+	_, _ = w.Write([]byte(why + "\n"))
+}
+
+func equal(a, b string) bool { return subtle.ConstantTimeCompare([]byte(a), []byte(b)) == 1 }

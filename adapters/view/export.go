@@ -1,0 +1,144 @@
+package view
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/stepfall/stepfall/adapters/store"
+)
+
+// exporter says which pages an export has.
+type exporter struct {
+	steps, runs map[string]bool
+}
+
+// ExportOptions bound an export.
+type ExportOptions struct {
+	// Steps is how many of the newest steps get a page; 0 means 1000.
+	Steps int
+	// Filter selects them.
+	Filter store.Filter
+}
+
+// Export writes the pages as files to a folder, which they can be opened from without
+// a server. It returns the path of the first page.
+func Export(ctx context.Context, dir string, o Options, e ExportOptions) (first string, err error) {
+	v := newViewer(o)
+	v.export = &exporter{steps: map[string]bool{}, runs: map[string]bool{}}
+	if err := os.MkdirAll(filepath.Join(dir, "assets"), 0o755); err != nil {
+		return "", err
+	}
+	names, err := fs.Glob(files, "assets/*")
+	if err != nil {
+		return "", err
+	}
+	for _, name := range names {
+		data, err := files.ReadFile(name)
+		if err == nil {
+			err = os.WriteFile(filepath.Join(dir, filepath.FromSlash(name)), data, 0o644)
+		}
+		if err != nil {
+			return "", err
+		}
+	}
+	first = filepath.Join(dir, "index.html")
+	if o.Traces == nil {
+		return first, v.save(dir, "index.html", "report", v.makeReport(&o.Reports[0], nan))
+	}
+	return first, v.saveAll(ctx, dir, e)
+}
+
+func (v *viewer) saveAll(ctx context.Context, dir string, e ExportOptions) error {
+	a := asked{Filter: e.Filter}
+	steps, err := v.makeSteps(ctx, a, cmp.Or(e.Steps, 1000))
+	if err != nil {
+		return err
+	}
+	for i := range steps.Steps {
+		v.export.steps[steps.Steps[i].ID] = true
+		if run := steps.Steps[i].Run; run != "" && len(v.export.runs) < 200 {
+			v.export.runs[run] = true
+		}
+	}
+	steps.Filtered = false
+	if err := v.save(dir, "steps.html", "steps", steps); err != nil {
+		return err
+	}
+	overview, err := v.makeOverview(ctx, a)
+	if err != nil {
+		return err
+	}
+	if err := v.save(dir, "index.html", "overview", overview); err != nil {
+		return err
+	}
+	runs, err := v.makeRuns(ctx)
+	if err != nil {
+		return err
+	}
+	if err := v.save(dir, "runs.html", "runs", runs); err != nil {
+		return err
+	}
+	trust, err := v.makeTrust(ctx, a)
+	if err != nil {
+		return err
+	}
+	if err := v.save(dir, "trust.html", "trust", trust); err != nil {
+		return err
+	}
+	compare, err := v.makeCompare(ctx, "", "")
+	if err != nil {
+		return err
+	}
+	if err := v.save(dir, "compare.html", "compare", compare); err != nil {
+		return err
+	}
+	if len(v.o.Reports) > 0 {
+		if err := v.save(dir, "report.html", "report", v.makeReport(&v.o.Reports[0], nan)); err != nil {
+			return err
+		}
+	}
+	for run := range v.export.runs {
+		page, err := v.makeRun(ctx, run)
+		if err != nil {
+			return err
+		}
+		if err := v.save(dir, fileOf("run", run), "run", page); err != nil {
+			return err
+		}
+	}
+	for id := range v.export.steps {
+		page, err := v.makeStep(ctx, id)
+		if err != nil {
+			return err
+		}
+		if err := v.save(dir, fileOf("step", id), "step", page); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (v *viewer) save(dir, name, page string, content any) error {
+	var b bytes.Buffer
+	if err := v.pages[page].ExecuteTemplate(&b, "layout", content); err != nil {
+		return fmt.Errorf("making %s: %w", name, err)
+	}
+	return os.WriteFile(filepath.Join(dir, name), b.Bytes(), 0o644)
+}
+
+// fileOf names the file of a step or run: names of others make no paths.
+func fileOf(kind, name string) string {
+	if len(name) <= 64 && strings.Trim(name, "0123456789abcdef") == "" && name != "" {
+		return kind + "-" + name + ".html"
+	}
+	sum := sha256.Sum256([]byte(name))
+	return kind + "-" + hex.EncodeToString(sum[:8]) + ".html"
+}

@@ -1,0 +1,186 @@
+package view
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/stepfall/stepfall/sdk"
+)
+
+// dollars writes an amount with what matters of it: cents where there are dollars,
+// three digits where there are not.
+func dollars(v float64) string {
+	a := math.Abs(v)
+	switch {
+	case math.IsNaN(v) || math.IsInf(v, 0):
+		return "unknown"
+	case a >= 1000:
+		return grouped(v, 0) + " USD"
+	case a >= 1:
+		return fmt.Sprintf("%.2f USD", v)
+	case a == 0:
+		return "0 USD"
+	case a < 1e-7:
+		return fmt.Sprintf("%.2g USD", v)
+	}
+	digits := 2 - int(math.Floor(math.Log10(a)))
+	return fmt.Sprintf("%.*f USD", digits, v)
+}
+
+// signedDollars is dollars with its sign.
+func signedDollars(v float64) string {
+	if v > 0 {
+		return "+" + dollars(v)
+	}
+	return dollars(v)
+}
+
+// grouped writes a number with its thousands apart.
+func grouped(v float64, digits int) string {
+	text := strconv.FormatFloat(math.Abs(v), 'f', digits, 64)
+	whole, rest, has := strings.Cut(text, ".")
+	var b strings.Builder
+	if v < 0 {
+		b.WriteByte('-')
+	}
+	for i, r := range whole {
+		if i > 0 && (len(whole)-i)%3 == 0 {
+			b.WriteString("\u202f")
+		}
+		b.WriteRune(r)
+	}
+	if has {
+		b.WriteString("." + rest)
+	}
+	return b.String()
+}
+
+func whole(n any) string {
+	switch n := n.(type) {
+	case int:
+		return grouped(float64(n), 0)
+	case int64:
+		return grouped(float64(n), 0)
+	case float64:
+		return grouped(math.Round(n), 0)
+	}
+	return fmt.Sprint(n)
+}
+
+// percent writes a share.
+func percent(v float64) string {
+	switch {
+	case math.IsNaN(v) || math.IsInf(v, 0):
+		return "unknown"
+	case v != 0 && math.Abs(v) < 0.0995:
+		return fmt.Sprintf("%.1f %%", 100*v)
+	}
+	return fmt.Sprintf("%.0f %%", 100*v)
+}
+
+// quality writes a quality or a price in quality.
+func quality(v float64) string {
+	switch a := math.Abs(v); {
+	case math.IsNaN(v) || math.IsInf(v, 0) || a > 1e250:
+		return "unbounded"
+	case a != 0 && a < 0.001 || a >= 1000:
+		return fmt.Sprintf("%.2g", v)
+	}
+	return fmt.Sprintf("%.3f", v)
+}
+
+// lambda writes a price of quality.
+func lambda(v float64) string {
+	if v == 0 {
+		return "0"
+	}
+	return fmt.Sprintf("%.3g", v)
+}
+
+func duration(d time.Duration) string {
+	switch {
+	case d >= time.Minute:
+		return d.Round(time.Second).String()
+	case d >= time.Second:
+		return fmt.Sprintf("%.2f s", d.Seconds())
+	case d >= time.Millisecond:
+		return fmt.Sprintf("%.3g ms", float64(d)/float64(time.Millisecond))
+	}
+	return fmt.Sprintf("%.3g µs", float64(d)/float64(time.Microsecond))
+}
+
+func clock(t time.Time) string {
+	if t.IsZero() {
+		return ""
+	}
+	return t.UTC().Format("2006-01-02 15:04:05")
+}
+
+func short(id string) string { return begin(id, 12) }
+
+// because says in words why a step ended.
+func because(s sdk.StopReason) string {
+	switch s {
+	case sdk.StopNotWorth:
+		return "no further model was worth its price"
+	case sdk.StopExhausted:
+		return "every model had run"
+	case sdk.StopDepth:
+		return "the limit on models per step was reached"
+	case sdk.StopBudget:
+		return "a cap left no room for another call"
+	case sdk.StopDeadline:
+		return "the caller's time was up"
+	case sdk.StopError:
+		return "nothing could be called"
+	}
+	return string(s)
+}
+
+// plain makes a text of others safe to look at: characters that turn the direction
+// of writing, that cannot be seen or that are no text stand as their code points.
+func plain(text string) string {
+	text = strings.ReplaceAll(text, "\r\n", "\n")
+	clean := true
+	for _, r := range text {
+		if hidden(r) {
+			clean = false
+			break
+		}
+	}
+	if clean {
+		return text
+	}
+	var b strings.Builder
+	for _, r := range text {
+		if hidden(r) {
+			fmt.Fprintf(&b, "⟨%04X⟩", r)
+		} else {
+			b.WriteRune(r)
+		}
+	}
+	return b.String()
+}
+
+// hidden says whether a character is no plain text. Line breaks and tabs are, and so
+// are the joiners that scripts and emoji need.
+func hidden(r rune) bool {
+	switch r {
+	case '\n', '\t', '\u200c', '\u200d':
+		return false
+	case '\r', '\u2028', '\u2029', utf8.RuneError:
+		return true
+	}
+	return unicode.Is(unicode.Cc, r) || unicode.Is(unicode.Cf, r)
+}
+
+// cut returns a text of at most n bytes, and how many were left out.
+func cut(text string, n int) (string, int) {
+	kept := begin(text, n)
+	return kept, len(text) - len(kept)
+}

@@ -1,0 +1,161 @@
+package view
+
+import (
+	"encoding/json"
+	"fmt"
+	"html/template"
+	"math"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/stepfall/stepfall/sdk"
+)
+
+var nan = math.NaN()
+
+// funcs are what pages call.
+func (v *viewer) funcs() template.FuncMap {
+	return template.FuncMap{
+		"plain": plain, "dollars": dollars, "signedDollars": signedDollars, "whole": whole, "percent": percent, "percent2": percent2,
+		"quality": quality, "lambda": lambda, "duration": duration, "clock": clock, "short": short, "count": func(n any, noun string) string {
+			c, _ := strconv.ParseInt(fmt.Sprint(n), 10, 64)
+			return count(c, noun)
+		},
+		"because": because, "page": v.pageLink, "stepLink": v.stepLink, "runLink": v.runLink, "stepsWith": v.stepsLink,
+		"hue": hue, "join": func(list []string, by string) string { return plain(strings.Join(list, by)) },
+		"num": func(x float64) string { return strconv.FormatFloat(x, 'f', 2, 64) },
+		"raw": func(x float64) string { return strconv.FormatFloat(x, 'g', 10, 64) },
+		"add": func(a, b float64) float64 { return a + b }, "mul": func(a, b float64) float64 { return a * b }, "sub": func(a, b float64) float64 { return a - b },
+		"inc": func(n int) int { return n + 1 }, "minInt": func(a, b int) int { return min(a, b) },
+		"isNaN": math.IsNaN, "iso": func(t time.Time) string { return t.UTC().Format(time.RFC3339) },
+		"mark": mark, "marked": func(passed, rejected, inconclusive int64) string {
+			return whole(passed) + " of " + whole(passed+rejected)
+		},
+		"per": func(d time.Duration, n int64) string {
+			if n == 0 {
+				return ""
+			}
+			return duration(d / time.Duration(n))
+		},
+		"share": func(a, b int64) string {
+			if b == 0 {
+				return "–"
+			}
+			return percent(float64(a) / float64(b))
+		},
+		"usdPer": func(usd float64, n int64) string {
+			if n == 0 {
+				return "–"
+			}
+			return dollars(usd / float64(n))
+		},
+		"deref": func(p *float64) float64 {
+			if p == nil {
+				return nan
+			}
+			return *p
+		},
+		"auc": func(p *float64) string {
+			if p == nil {
+				return "–"
+			}
+			return fmt.Sprintf("%.2f", 100**p)
+		},
+		"usdOf": func(p *float64) string {
+			if p == nil {
+				return "–"
+			}
+			return dollars(*p)
+		},
+		"verdictOf": func(c sdk.Call) string {
+			switch {
+			case c.Error != "":
+				return "error"
+			case c.Verdict != nil:
+				return c.Verdict.Outcome.String()
+			}
+			return ""
+		},
+		"scaleJSON": func(s scale) string {
+			data, _ := json.Marshal(s.Points)
+			return string(data)
+		},
+		"exported": func() bool { return v.export != nil },
+		"dict": func(pairs ...any) map[string]any {
+			m := map[string]any{}
+			for i := 0; i+1 < len(pairs); i += 2 {
+				m[fmt.Sprint(pairs[i])] = pairs[i+1]
+			}
+			return m
+		},
+		"unequal": func(a, b []string) bool { return !slices.Equal(a, b) },
+	}
+}
+
+// hue is the colour of a model: its place among the models, by price.
+func hue(order []string, model string) string {
+	i := slices.Index(order, model)
+	if i < 0 {
+		return "m-none"
+	}
+	return "m-" + strconv.Itoa(i%8)
+}
+
+// mark is the sign of an outcome, so that no colour is needed to tell it.
+func mark(outcome string) string {
+	switch outcome {
+	case "passed":
+		return "✓"
+	case "failed":
+		return "✗"
+	case "inconclusive":
+		return "?"
+	case "error":
+		return "!"
+	}
+	return ""
+}
+
+// Links: on a server pages have addresses, in an export they are files.
+
+func (v *viewer) pageLink(name string) string {
+	switch {
+	case v.export != nil && (name == "overview" || name == "report" && v.o.Traces == nil):
+		return "index.html"
+	case v.export != nil:
+		return name + ".html"
+	case name == "overview":
+		return "./"
+	}
+	return name
+}
+
+func (v *viewer) stepLink(id string) string {
+	switch {
+	case v.export == nil:
+		return "step?" + url.Values{"id": {id}}.Encode()
+	case v.export.steps[id]:
+		return fileOf("step", id)
+	}
+	return "steps.html"
+}
+
+func (v *viewer) runLink(name string) string {
+	switch {
+	case v.export == nil:
+		return "run?" + url.Values{"name": {name}}.Encode()
+	case v.export.runs[name]:
+		return fileOf("run", name)
+	}
+	return "runs.html"
+}
+
+func (v *viewer) stepsLink(name, value string) string {
+	if v.export != nil {
+		return "steps.html#" + url.Values{name: {value}}.Encode()
+	}
+	return stepsWith(name, value)
+}

@@ -1,0 +1,112 @@
+// Package browser looks at pages in a real browser, for tests and pictures.
+package browser
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+	"sync"
+
+	"github.com/chromedp/cdproto/log"
+	"github.com/chromedp/cdproto/network"
+	"github.com/chromedp/cdproto/runtime"
+	"github.com/chromedp/chromedp"
+)
+
+// ErrNone is returned where there is no Chromium.
+var ErrNone = errors.New("no chromium here: what pages do in a browser is not looked at")
+
+// Browser is a browser of its own, with a profile of its own.
+type Browser struct {
+	// Context is for chromedp.Run.
+	Context context.Context
+	// Close ends the browser and removes its profile.
+	Close func()
+
+	mu     sync.Mutex
+	faults []string
+	asked  []string
+}
+
+// Start starts Chromium without a screen.
+func Start(parent context.Context) (*Browser, error) {
+	path := ""
+	for _, name := range []string{"chromium", "chromium-browser", "google-chrome"} {
+		if p, err := exec.LookPath(name); err == nil {
+			path = p
+			break
+		}
+	}
+	if path == "" {
+		return nil, ErrNone
+	}
+	dir, err := os.MkdirTemp("", "stepfall-browser-*")
+	if err != nil {
+		return nil, err
+	}
+	opts := append(chromedp.DefaultExecAllocatorOptions[:],
+		chromedp.ExecPath(path), chromedp.UserDataDir(dir), chromedp.NoSandbox, chromedp.DisableGPU, chromedp.NoFirstRun,
+		chromedp.Flag("disable-background-networking", true), chromedp.Flag("disable-component-update", true), chromedp.Flag("disable-sync", true),
+		chromedp.Flag("disable-dev-shm-usage", true),
+	)
+	alloc, endAlloc := chromedp.NewExecAllocator(parent, opts...)
+	ctx, end := chromedp.NewContext(alloc)
+	b := &Browser{Context: ctx}
+	b.Close = func() {
+		_ = chromedp.Cancel(ctx)
+		end()
+		endAlloc()
+		_ = os.RemoveAll(dir)
+	}
+	chromedp.ListenTarget(ctx, b.hear)
+	if err := chromedp.Run(ctx, network.Enable(), log.Enable(), runtime.Enable()); err != nil {
+		b.Close()
+		return nil, fmt.Errorf("starting the browser: %w", err)
+	}
+	return b, nil
+}
+
+func (b *Browser) hear(event any) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	switch e := event.(type) {
+	case *runtime.EventExceptionThrown:
+		b.faults = append(b.faults, "exception: "+e.ExceptionDetails.Error())
+	case *runtime.EventConsoleAPICalled:
+		if e.Type == runtime.APITypeError || e.Type == runtime.APITypeWarning {
+			var parts []string
+			for _, a := range e.Args {
+				parts = append(parts, string(a.Value)+a.Description)
+			}
+			b.faults = append(b.faults, "console: "+strings.Join(parts, " "))
+		}
+	case *log.EventEntryAdded:
+		if e.Entry.Level == log.LevelError || e.Entry.Level == log.LevelWarning {
+			b.faults = append(b.faults, "log: "+e.Entry.Text+" "+e.Entry.URL)
+		}
+	case *network.EventRequestWillBeSent:
+		b.asked = append(b.asked, e.Request.URL)
+	}
+}
+
+// Faults returns what the console showed since the last call: errors, warnings,
+// violations of the content policy.
+func (b *Browser) Faults() []string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	list := b.faults
+	b.faults = nil
+	return list
+}
+
+// Asked returns the addresses that were asked for since the last call.
+func (b *Browser) Asked() []string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	list := b.asked
+	b.asked = nil
+	return list
+}

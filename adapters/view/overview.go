@@ -1,0 +1,300 @@
+package view
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"math"
+	"net/http"
+	"slices"
+	"time"
+
+	"github.com/stepfall/stepfall/adapters/store"
+	"github.com/stepfall/stepfall/sdk"
+)
+
+type overviewPage struct {
+	frame
+	Asked    asked
+	Headline string
+	Total    store.Sum
+	Judged   int64
+	Quality  bin
+	Saving   *saving
+	// Sampled says that the saving is of the newest steps only.
+	Sampled   int
+	Baselines []string
+	Ways      *ways
+	Curve     *chart
+	Spending  *chart
+	ByDay     *bars
+	Days      []store.Sum
+	Models    []store.Sum
+	Tenants   []store.Sum
+	Policies  []store.Sum
+	Runs      []store.Sum
+	Status    *Status
+	StatusErr string
+	// Telling is a step that went to the dearest model that answered.
+	Telling *store.Step
+	Order   []string // of the models, for their colours
+}
+
+// asked is what the address of a page asks for.
+type asked struct {
+	store.Filter
+	Baseline string
+	SinceDay string
+	UntilDay string
+}
+
+func read(r *http.Request) (asked, error) {
+	q := r.URL.Query()
+	a := asked{Baseline: q.Get("baseline"), SinceDay: q.Get("since"), UntilDay: q.Get("until")}
+	a.Filter = store.Filter{
+		Run: q.Get("run"), Session: q.Get("session"), Tenant: q.Get("tenant"), Key: q.Get("key"), Policy: q.Get("policy"), Mode: q.Get("mode"),
+		Query: q.Get("query"), Chosen: q.Get("chosen"), Model: q.Get("model"), Stop: sdk.StopReason(q.Get("stop")), Outcome: q.Get("outcome"),
+		Failed: q.Get("failed") != "", Escalated: q.Get("escalated") != "", Text: q.Get("text"),
+	}
+	for _, d := range []struct {
+		text string
+		to   *time.Time
+		add  time.Duration
+	}{{a.SinceDay, &a.Since, 0}, {a.UntilDay, &a.Until, 24 * time.Hour}} {
+		if d.text == "" {
+			continue
+		}
+		day, err := time.Parse(time.DateOnly, d.text)
+		if err != nil {
+			return a, fmt.Errorf("%w: %q is no day such as 2026-11-21", errAsked, d.text)
+		}
+		*d.to = day.Add(d.add)
+	}
+	return a, nil
+}
+
+func (v *viewer) overview(r *http.Request) (any, error) {
+	a, err := read(r)
+	if err != nil {
+		return nil, err
+	}
+	return v.makeOverview(r.Context(), a)
+}
+
+func (v *viewer) makeOverview(ctx context.Context, a asked) (*overviewPage, error) {
+	p := &overviewPage{frame: v.frame("overview", "Overview", true), Asked: a}
+	if err := p.sums(ctx); err != nil {
+		return nil, err
+	}
+	traces, err := v.sampler.newest(ctx, a.Filter, v.o.Sample)
+	if err != nil {
+		return nil, err
+	}
+	p.Baselines = candidates(traces)
+	p.Order = p.Baselines
+	if len(traces) < int(p.Total.Steps) {
+		p.Sampled = len(traces)
+	}
+	if n := len(p.Baselines); n > 0 {
+		if !slices.Contains(p.Baselines, p.Asked.Baseline) {
+			p.Asked.Baseline = p.Baselines[n-1]
+		}
+		p.Saving = against(traces, p.Asked.Baseline)
+	}
+	if p.Ways, err = v.findWays(ctx, p.Runs); err != nil {
+		return nil, err
+	}
+	if p.Ways == nil {
+		p.Spending = spendingChart(p.Saving)
+		p.Curve = curveChart(ctx, traces)
+	}
+	if p.Telling, err = v.telling(ctx, a.Filter, p.Baselines, p.Ways); err != nil {
+		return nil, err
+	}
+	p.status(ctx)
+	p.Headline = p.headline()
+	return p, nil
+}
+
+// sums reads what the store has summed up.
+func (p *overviewPage) sums(ctx context.Context) error {
+	reader, f := p.v.o.Traces, p.Asked.Filter
+	whole, err := reader.Sums(ctx, nil, f)
+	if err != nil {
+		return err
+	}
+	if len(whole) > 0 {
+		p.Total = whole[0]
+	}
+	t := &p.Total
+	p.Judged = t.Passed + t.Rejected
+	if p.Judged > 0 {
+		p.Quality = bin{N: int(p.Judged), Seen: float64(t.Passed) / float64(p.Judged)}
+		p.Quality.Low, p.Quality.High = wilson(p.Quality.Seen, float64(p.Judged))
+	}
+	for _, d := range []struct {
+		by store.Dimension
+		to *[]store.Sum
+	}{{store.ByDay, &p.Days}, {store.ByModel, &p.Models}, {store.ByTenant, &p.Tenants}, {store.ByPolicy, &p.Policies}} {
+		if *d.to, err = reader.Sums(ctx, []store.Dimension{d.by}, f); err != nil {
+			return err
+		}
+	}
+	for _, list := range []*[]store.Sum{&p.Models, &p.Tenants, &p.Policies} {
+		slices.SortStableFunc(*list, func(a, b store.Sum) int { return cmp.Compare(b.CostUSD, a.CostUSD) })
+	}
+	byDayModel, err := reader.Sums(ctx, []store.Dimension{store.ByDay, store.ByModel}, f)
+	if err != nil {
+		return err
+	}
+	p.ByDay = p.days(byDayModel)
+	p.Runs, err = reader.Runs(ctx, store.Filter{Tenant: f.Tenant, Since: f.Since, Until: f.Until, Limit: mostWays})
+	return err
+}
+
+// days stacks what each model cost on each of the last 60 days.
+func (p *overviewPage) days(sums []store.Sum) *bars {
+	var days []string
+	cost := map[[2]string]float64{}
+	for i := range sums {
+		s := &sums[i]
+		if !slices.Contains(days, s.Day) {
+			days = append(days, s.Day)
+		}
+		cost[[2]string{s.Day, s.Model}] += s.CostUSD
+	}
+	if len(days) < 2 {
+		return nil
+	}
+	slices.Sort(days)
+	days = days[max(0, len(days)-60):]
+	var models []string
+	for i := range p.Models {
+		models = append(models, p.Models[i].Model)
+	}
+	slices.Sort(models)
+	return stack(days, models, func(day, model string) float64 { return cost[[2]string{day, model}] }, dollars)
+}
+
+func (p *overviewPage) status(ctx context.Context) {
+	if p.v.o.Status == nil {
+		return
+	}
+	s, err := p.v.o.Status(ctx)
+	if err != nil {
+		p.StatusErr = err.Error()
+		return
+	}
+	p.Status = s
+}
+
+// headline says in a sentence what the page comes to.
+func (p *overviewPage) headline() string {
+	if p.Total.Steps == 0 {
+		return "No steps yet. They show here as soon as there are some."
+	}
+	if p.Ways != nil {
+		return p.Ways.Sentence
+	}
+	text := fmt.Sprintf("%s cost %s", count(p.Total.Steps, "step"), dollars(p.Total.CostUSD))
+	if s := p.Saving; s != nil && s.Steps > 0 && s.WouldUSD > 0 && s.Share() > -1 {
+		what, share := "less", s.Share()
+		if share < 0 {
+			what, share = "more", -share
+		}
+		text += fmt.Sprintf(": %s %s than asking %s each time", percent(share), what, plain(s.Baseline))
+		if !math.IsNaN(s.ErrorUSD) && s.ErrorUSD > 0 {
+			text += fmt.Sprintf(" (± %s)", percent(s.ShareError()))
+		}
+	}
+	if p.Judged > 0 {
+		text += fmt.Sprintf("; %s of %s judged answers passed", percent(p.Quality.Seen), whole(p.Judged))
+	}
+	return text + "."
+}
+
+func count(n int64, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return whole(n) + " " + noun + "s"
+}
+
+// telling finds a step that was escalated to the dearest model and answered by it.
+func (v *viewer) telling(ctx context.Context, f store.Filter, models []string, w *ways) (*store.Step, error) {
+	f.Escalated, f.Limit = true, 20
+	if w != nil {
+		f.Run = w.Best.Name
+	}
+	for _, name := range slices.Backward(models) {
+		f.Chosen = name
+		list, err := v.o.Traces.Steps(ctx, f)
+		if err != nil {
+			return nil, err
+		}
+		if len(list) > 0 {
+			best := slices.MaxFunc(list, func(a, b store.Step) int { return cmp.Compare(len(a.Asked), len(b.Asked)) })
+			return &best, nil
+		}
+	}
+	return nil, nil
+}
+
+// spendingChart draws what was spent, and what the baseline would have cost, added up
+// from step to step.
+func spendingChart(s *saving) *chart {
+	if s == nil || len(s.PerStep) < 3 {
+		return nil
+	}
+	c := &chart{
+		ID: "spending", Title: "Spent, and what the baseline would have cost", X: "step", Y: "US dollars, added up",
+		Note: "Where " + plain(s.Baseline) + " was not asked, its cost is what was expected of it, set right by its real costs elsewhere.",
+	}
+	spent, would := series{Name: "spent", Kind: "line"}, series{Name: "always " + plain(s.Baseline), Kind: "line"}
+	a, b := 0.0, 0.0
+	every := max(1, len(s.PerStep)/200)
+	for i, x := range s.PerStep {
+		a, b = a+x[0], b+x[1]
+		if i%every == 0 || i == len(s.PerStep)-1 {
+			spent.Points = append(spent.Points, point{X: float64(i + 1), Y: a, XText: whole(i + 1), YText: dollars(a)})
+			would.Points = append(would.Points, point{X: float64(i + 1), Y: b, XText: whole(i + 1), YText: dollars(b)})
+		}
+	}
+	c.Series = []series{would, spent}
+	return c
+}
+
+// curveTraces is how many traces decide anew for the curve of cost against quality.
+const curveTraces = 40
+
+func curveChart(ctx context.Context, traces []*sdk.Trace) *chart {
+	ctx, cancel := context.WithTimeout(ctx, 150*time.Millisecond)
+	defer cancel()
+	// Evenly over the sample.
+	var some []*sdk.Trace
+	for i := range min(curveTraces, len(traces)) {
+		some = append(some, traces[i*len(traces)/min(curveTraces, len(traces))])
+	}
+	curve, now, single := prospects(ctx, some)
+	if len(curve) == 0 {
+		return nil
+	}
+	c := &chart{
+		ID: "curve", Title: "Cost against quality, at other prices of quality", X: "US dollars per step", Y: "expected quality", PercentY: true,
+		Note: fmt.Sprintf("The strategy decides anew on %d of the steps, at a row of lambdas, by the beliefs in their traces. What it shows is as good as those beliefs: see Trust.", len(some)),
+	}
+	at := func(p prospect, label string) point {
+		return point{X: p.CostUSD, Y: p.Mean, Label: label, XText: dollars(p.CostUSD), YText: percent(p.Mean)}
+	}
+	line := series{Name: "by lambda", Kind: "line"}
+	for _, p := range curve {
+		line.Points = append(line.Points, at(p, "lambda "+lambda(p.Knob)))
+	}
+	models := series{Name: "one model, always", Kind: "points"}
+	for _, p := range single {
+		models.Points = append(models.Points, at(p, "always "+plain(p.Name)))
+	}
+	here := series{Name: "now", Kind: "points", Points: []point{at(*now, "now (lambda "+lambda(now.Knob)+")")}}
+	c.Series = []series{line, models, here}
+	return c
+}

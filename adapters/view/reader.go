@@ -1,0 +1,28 @@
+package view
+
+import (
+	"context"
+
+	"github.com/stepfall/stepfall/adapters/store"
+	"github.com/stepfall/stepfall/sdk"
+)
+
+// Reader is where the pages find steps: the reading part of [store.Traces]. It must
+// be safe for concurrent use.
+type Reader interface {
+	StepReader
+	SumReader
+}
+
+// StepReader reads steps; see [store.Traces].
+type StepReader interface {
+	Trace(ctx context.Context, id string) (*sdk.Trace, error)
+	Steps(ctx context.Context, f store.Filter) ([]store.Step, error)
+	Follow(ctx context.Context, after int64, f store.Filter) ([]store.Step, error)
+}
+
+// SumReader reads sums over steps; see [store.Traces].
+type SumReader interface {
+	Sums(ctx context.Context, by []store.Dimension, f store.Filter) ([]store.Sum, error)
+	Runs(ctx context.Context, f store.Filter) ([]store.Sum, error)
+}

@@ -1,0 +1,231 @@
+package view
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"slices"
+	"time"
+
+	"github.com/stepfall/stepfall/adapters/store"
+	"github.com/stepfall/stepfall/sdk"
+)
+
+type runsPage struct {
+	frame
+	Runs  []store.Sum
+	Limit int
+}
+
+func (v *viewer) runs(r *http.Request) (any, error) { return v.makeRuns(r.Context()) }
+
+func (v *viewer) makeRuns(ctx context.Context) (*runsPage, error) {
+	const limit = 200
+	list, err := v.o.Traces.Runs(ctx, store.Filter{Limit: limit})
+	return &runsPage{frame: v.frame("runs", "Runs", true), Runs: list, Limit: limit}, err
+}
+
+type runPage struct {
+	frame
+	Name  string
+	Sum   store.Sum
+	Lanes []lane
+	Order []string
+	// Until is the length of the time line.
+	Until time.Duration
+	Left  int64
+	High  float64
+	// Cut says that stretches in which nothing was done are drawn short.
+	Cut bool
+}
+
+// lane is a step on the time line, in units of a drawing 1000 wide.
+type lane struct {
+	Step    store.Step
+	N       int
+	Y       float64
+	X, W    float64
+	Calls   []laneCall
+	Summary string
+}
+
+type laneCall struct {
+	Model   string
+	X, W    float64
+	VX, VW  float64 // the verdict, after the call
+	Verdict string
+	Text    string
+}
+
+const (
+	mostLanes = 300
+	laneHigh  = 22
+)
+
+func (v *viewer) run(r *http.Request) (any, error) {
+	return v.makeRun(r.Context(), r.URL.Query().Get("name"))
+}
+
+func (v *viewer) makeRun(ctx context.Context, name string) (*runPage, error) {
+	sums, err := v.o.Traces.Runs(ctx, store.Filter{Run: name, Limit: 1})
+	if err != nil {
+		return nil, err
+	}
+	if name == "" || len(sums) == 0 {
+		return nil, fmt.Errorf("no run is called %q: %w", name, store.ErrNotFound)
+	}
+	p := &runPage{frame: v.frame("runs", "Run "+name, true), Name: name, Sum: sums[0]}
+	traces, err := v.sampler.newest(ctx, store.Filter{Run: name}, mostLanes)
+	if err != nil {
+		return nil, err
+	}
+	p.Left = sums[0].Steps - int64(len(traces))
+	p.Order = candidates(traces)
+	if len(traces) == 0 {
+		return p, nil
+	}
+	line := timelineOf(traces)
+	p.Until, p.Cut = line.whole, line.cut
+	x := line.place
+	for i, t := range traces {
+		l := lane{Step: lineOf(t), N: i + 1, Y: float64(i * laneHigh), X: x(t.Start)}
+		l.W = max(x(t.Start.Add(t.Duration))-l.X, 2)
+		at := t.Start
+		for k := range t.Calls {
+			c := &t.Calls[k]
+			if !c.Start.IsZero() {
+				at = c.Start
+			}
+			end := at.Add(c.Latency)
+			lc := laneCall{Model: c.Model, X: x(at), Text: callText(c)}
+			lc.W = max(x(end)-lc.X, 1.5)
+			switch {
+			case c.Error != "":
+				lc.Verdict = "error"
+			case c.Verdict != nil:
+				lc.Verdict = c.Verdict.Outcome.String()
+			}
+			at = end
+			if c.Verdict != nil {
+				at = end.Add(c.Verdict.Duration)
+				lc.VX, lc.VW = lc.X+lc.W, max(x(at)-x(end), 0)
+			}
+			l.Calls = append(l.Calls, lc)
+		}
+		l.Summary = fmt.Sprintf("step %d: %s", i+1, stepText(&l.Step))
+		p.Lanes = append(p.Lanes, l)
+	}
+	p.High = float64(len(p.Lanes) * laneHigh)
+	return p, nil
+}
+
+// timeline places times on a line 1000 wide. Stretches in which no step ran are drawn
+// as a fiftieth of the time in which any did, where they are longer.
+type timeline struct {
+	spans []stretch
+	whole time.Duration // of what is drawn
+	cut   bool
+}
+
+type stretch struct {
+	from, to time.Time
+	at       time.Duration // where it is drawn
+}
+
+// timelineOf is of traces in the order in which they began.
+func timelineOf(traces []*sdk.Trace) *timeline {
+	l := &timeline{}
+	busy := time.Duration(0)
+	for _, t := range traces {
+		end := t.Start.Add(t.Duration)
+		if n := len(l.spans) - 1; n >= 0 && !t.Start.After(l.spans[n].to) {
+			if end.After(l.spans[n].to) {
+				l.spans[n].to = end
+			}
+			continue
+		}
+		l.spans = append(l.spans, stretch{from: t.Start, to: end})
+	}
+	for i := range l.spans {
+		busy += l.spans[i].to.Sub(l.spans[i].from)
+	}
+	for i := range l.spans {
+		s := &l.spans[i]
+		if i > 0 {
+			idle := s.from.Sub(l.spans[i-1].to)
+			if most := busy / 50; idle > most {
+				idle, l.cut = most, true
+			}
+			l.whole += idle
+		}
+		s.at = l.whole
+		l.whole += s.to.Sub(s.from)
+	}
+	return l
+}
+
+func (l *timeline) place(t time.Time) float64 {
+	at := time.Duration(0)
+	for i := range l.spans {
+		s := &l.spans[i]
+		if t.Before(s.from) {
+			break
+		}
+		at = s.at + min(t.Sub(s.from), s.to.Sub(s.from))
+	}
+	return 1000 * float64(at) / float64(max(l.whole, 1))
+}
+
+func callText(c *sdk.Call) string {
+	text := plain(c.Model)
+	switch {
+	case c.Error != "":
+		text += ": no answer"
+	case c.Verdict != nil:
+		text += ": " + c.Verdict.Outcome.String()
+	}
+	return text + ", " + dollars(c.CostUSD) + ", " + duration(c.Latency)
+}
+
+func stepText(s *store.Step) string {
+	who := "no answer"
+	if s.Chosen != "" {
+		who = "answer of " + plain(s.Chosen)
+		if s.Outcome != "" {
+			who += ", " + s.Outcome
+		}
+	}
+	return who + ", " + dollars(s.CostUSD) + ", " + duration(s.Duration)
+}
+
+// neighbours finds the steps before and after one, among those that the filter
+// selects, by time.
+func (v *viewer) neighbours(ctx context.Context, t *sdk.Trace, f store.Filter) (before, after *store.Step, err error) {
+	own := lineOf(t)
+	f.Limit, f.Before, f.Until = 2, &own, t.Start.Add(1)
+	list, err := v.o.Traces.Steps(ctx, f)
+	if err != nil {
+		return nil, nil, err
+	}
+	for i := range list {
+		if list[i].ID != t.ID && before == nil {
+			before = &list[i]
+		}
+	}
+	// Lists go back in time: of what came within ever longer spans, the last is next.
+	f.Before = nil
+	for _, span := range []time.Duration{time.Second, time.Minute, time.Hour, 24 * time.Hour, 365 * 24 * time.Hour} {
+		f.Since, f.Until, f.Limit = t.Start, t.Start.Add(span), 500
+		if list, err = v.o.Traces.Steps(ctx, f); err != nil {
+			return nil, nil, err
+		}
+		at := slices.IndexFunc(list, func(s store.Step) bool { return s.ID == t.ID })
+		if at > 0 {
+			return before, &list[at-1], nil
+		}
+		if at < 0 && len(list) == 500 {
+			return before, nil, nil // too many at once
+		}
+	}
+	return before, nil, nil
+}

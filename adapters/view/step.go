@@ -1,0 +1,329 @@
+package view
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"math"
+	"net/http"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/stepfall/stepfall/adapters/store"
+	"github.com/stepfall/stepfall/sdk"
+)
+
+type stepPage struct {
+	frame
+	Trace     *sdk.Trace
+	Line      store.Step
+	Headline  string
+	Decisions []decisionView
+	Calls     []callView
+	Labels    [][2]string
+	Features  [][2]string
+	// Neighbours in time, and within the run.
+	Before, After       *store.Step
+	RunBefore, RunAfter *store.Step
+	Prompt              text
+	Order               []string
+}
+
+// text is a text of others, cut to what a page holds.
+type text struct {
+	Text string
+	Left int
+}
+
+// mostText is how much of one text a page shows.
+const mostText = 64 << 10
+
+func textOf(s string) text {
+	kept, left := cut(s, mostText)
+	return text{plain(kept), left}
+}
+
+type callView struct {
+	sdk.Call
+	N           int
+	In, Out     int
+	Why         int // the decision that asked, from 1; 0 is unknown
+	AnswerText  text
+	Evidence    text
+	ErrorText   text
+	SignalsList [][2]string
+	Missing     [][2]string
+}
+
+type decisionView struct {
+	N        int
+	Decision *sdk.Decision
+	What     string
+	Sentence string
+	// Fault says why the decision cannot be taken again.
+	Fault string
+	// Differs says that what the engine decides now is not what was recorded.
+	Differs   string
+	Assumed   bool
+	Threshold bool
+	Now       *answer
+	Spans     []span
+	Scale     scale
+	Flips     string
+	// Asked is the lambda that the address asks for, for pages without scripts.
+	Asked *float64
+	// Points are answers at each value of the scale, for pages without a server.
+	Points string
+	Order  []string
+	// Open says that a model could be asked: with none left there is nothing to turn.
+	Open bool
+}
+
+func (v *viewer) step(r *http.Request) (any, error) {
+	p, err := v.makeStep(r.Context(), r.URL.Query().Get("id"))
+	if err != nil {
+		return nil, err
+	}
+	if text := r.URL.Query().Get("knob"); text != "" {
+		n, nErr := strconv.Atoi(r.URL.Query().Get("n"))
+		knob, kErr := strconv.ParseFloat(text, 64)
+		if nErr != nil || kErr != nil || n < 1 || n > len(p.Decisions) || !(knob >= 0) || math.IsInf(knob, 0) {
+			return nil, fmt.Errorf("%w: decision %q at %q", errAsked, r.URL.Query().Get("n"), text)
+		}
+		if err := p.Decisions[n-1].turn(p.Trace, knob); err != nil {
+			return nil, err
+		}
+	}
+	return p, nil
+}
+
+// turn shows the decision at another lambda.
+func (d *decisionView) turn(t *sdk.Trace, knob float64) error {
+	q, err := ask(t, d.N-1)
+	if err != nil {
+		return err
+	}
+	d.Now, err = q.explain(knob)
+	d.Asked = &knob
+	return err
+}
+
+func (v *viewer) makeStep(ctx context.Context, id string) (*stepPage, error) {
+	t, err := v.sampler.from.Trace(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	p := &stepPage{frame: v.frame("steps", "Step "+short(t.ID), false), Trace: t, Line: lineOf(t), Prompt: textOf(t.Prompt)}
+	p.Order = candidates([]*sdk.Trace{t})
+	p.Headline = headlineOf(t)
+	for i := range t.Calls {
+		p.Calls = append(p.Calls, callOf(t, i))
+	}
+	for i := range t.Decisions {
+		p.Decisions = append(p.Decisions, v.decisionOf(t, i, p.Order))
+	}
+	p.Labels = pairs(t.Labels, func(s string) string { return s })
+	p.Features = pairs(t.Features, func(f float64) string { return strconv.FormatFloat(f, 'g', 4, 64) })
+	if p.Before, p.After, err = v.neighbours(ctx, t, store.Filter{}); err != nil {
+		return nil, err
+	}
+	if t.Run != "" {
+		p.RunBefore, p.RunAfter, err = v.neighbours(ctx, t, store.Filter{Run: t.Run})
+	}
+	return p, err
+}
+
+func pairs[V any](m map[string]V, text func(V) string) [][2]string {
+	var list [][2]string
+	for name, v := range m {
+		list = append(list, [2]string{plain(name), plain(text(v))})
+	}
+	slices.SortFunc(list, func(a, b [2]string) int {
+		if a[0] < b[0] {
+			return -1
+		}
+		return 1
+	})
+	return list
+}
+
+// headlineOf says in a sentence what became of the step, and why it cost that.
+func headlineOf(t *sdk.Trace) string {
+	if len(t.Calls) == 0 {
+		return "No model was asked: " + plain(begin(t.Error, 300))
+	}
+	said := ""
+	var last string
+	for i := range t.Calls {
+		c := &t.Calls[i]
+		if c.Model == t.Chosen && i == len(t.Calls)-1 || c.Model == last && c.Error == "" && c.Verdict == nil {
+			continue
+		}
+		last = c.Model
+		if said != "" {
+			said += ", then "
+		}
+		said += plain(c.Model) + " " + becameOf(c)
+	}
+	if t.Chosen == "" {
+		return "No answer. " + said + ". " + plain(begin(t.Error, 300))
+	}
+	text := plain(t.Chosen) + " answered"
+	if len(t.Calls) > 1 && said != "" {
+		text += " after " + said
+	} else {
+		text += " at once"
+	}
+	for i := range t.Calls {
+		if c := &t.Calls[i]; c.Model == t.Chosen && c.Verdict != nil {
+			text += "; its answer " + c.Verdict.Outcome.String()
+			if c.Verdict.Outcome == sdk.Inconclusive {
+				text = text[:len(text)-len("inconclusive")] + "could not be judged"
+			}
+			break
+		}
+	}
+	return text + ". It stopped there because " + because(t.Stop) + "."
+}
+
+func becameOf(c *sdk.Call) string {
+	switch {
+	case c.Error != "":
+		return "gave no answer"
+	case c.Verdict == nil:
+		return fmt.Sprintf("answered (taken to be right with %s)", percent(c.Quality.Mean))
+	case c.Verdict.Outcome == sdk.Inconclusive:
+		return "could not be judged"
+	}
+	return c.Verdict.Outcome.String()
+}
+
+func callOf(t *sdk.Trace, i int) callView {
+	c := t.Calls[i]
+	view := callView{
+		Call: c, N: i + 1, In: c.Usage.InputTokens + c.Usage.CachedInputTokens + c.Usage.CacheWriteTokens,
+		Out: c.Usage.OutputTokens + c.Usage.ReasoningTokens, AnswerText: textOf(c.Answer), ErrorText: textOf(c.Error),
+	}
+	for k := range t.Decisions {
+		if t.Decisions[k].Run == c.Model {
+			view.Why = k + 1
+		}
+	}
+	view.SignalsList = pairs(c.Signals, func(f float64) string { return strconv.FormatFloat(f, 'g', 4, 64) })
+	if c.Verdict != nil {
+		view.Evidence = textOf(c.Verdict.Evidence)
+		view.Missing = pairs(c.Verdict.IsolationMissing, func(s string) string { return s })
+	}
+	return view
+}
+
+func (v *viewer) decisionOf(t *sdk.Trace, n int, order []string) decisionView {
+	d := decisionView{N: n + 1, Decision: &t.Decisions[n], Order: order}
+	switch {
+	case d.Decision.Run != "":
+		d.What = "ask " + plain(d.Decision.Run)
+	case d.Decision.Answer != "":
+		d.What = "stop with the answer of " + plain(d.Decision.Answer)
+	default:
+		d.What = "stop without an answer"
+	}
+	q, err := ask(t, n)
+	if err != nil {
+		d.Fault = err.Error()
+		return d
+	}
+	d.Assumed, d.Threshold = q.assumed, q.threshold
+	if d.Now, err = q.explain(q.knob()); err != nil {
+		d.Fault = err.Error()
+		return d
+	}
+	d.Sentence = d.Now.Sentence
+	d.Open = len(q.state.Ran) < len(d.Decision.Models)
+	if d.Now.Run != d.Decision.Run {
+		d.Differs = d.Now.Run
+		if d.Differs == "" {
+			d.Differs = "stop"
+		}
+	}
+	points := scalePoints
+	if len(d.Decision.Models) > 6 {
+		points = 41
+	}
+	d.Scale = q.scale(points)
+	if d.Spans, err = q.spans(&d.Scale); err != nil {
+		d.Fault = err.Error()
+	}
+	d.Flips = d.flips()
+	if v.export != nil {
+		var all []*answer
+		for _, p := range d.Scale.Points {
+			a, err := q.explain(p)
+			if err != nil {
+				return d
+			}
+			all = append(all, a)
+		}
+		data, _ := json.Marshal(all)
+		d.Points = string(data)
+	}
+	return d
+}
+
+// flips says in words where the decision would change.
+func (d *decisionView) flips() string {
+	at, name := d.Decision.Lambda, "lambda"
+	if d.Threshold {
+		at, name = d.Scale.Points[d.Scale.Here], "threshold"
+	}
+	what := func(run string) string {
+		if run == "" {
+			return "stops"
+		}
+		return "asks " + plain(run)
+	}
+	here := slices.IndexFunc(d.Spans, func(s span) bool { return at >= s.From && at <= s.To && (s.Run == d.Now.Run) })
+	if here < 0 {
+		return ""
+	}
+	if len(d.Spans) == 1 {
+		return "No " + name + " changes this decision."
+	}
+	text := ""
+	if here > 0 {
+		text = fmt.Sprintf("Below %s %s it %s. ", name, lambda(d.Spans[here].From), what(d.Spans[here-1].Run))
+	}
+	if here < len(d.Spans)-1 {
+		text += fmt.Sprintf("From %s %s on it %s.", name, lambda(d.Spans[here].To), what(d.Spans[here+1].Run))
+	}
+	return text
+}
+
+// whyJSON takes a decision again at the lambda that is asked for.
+func (v *viewer) whyJSON(w http.ResponseWriter, r *http.Request) {
+	q := r.URL.Query()
+	ctx, cancel := context.WithTimeout(r.Context(), 10*time.Second)
+	defer cancel()
+	t, err := v.sampler.trace(ctx, q.Get("id"))
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusNotFound)
+		return
+	}
+	n, nErr := strconv.Atoi(q.Get("n"))
+	knob, kErr := strconv.ParseFloat(q.Get("knob"), 64)
+	if nErr != nil || kErr != nil || n < 1 || n > len(t.Decisions) || !(knob >= 0) || math.IsInf(knob, 0) {
+		http.Error(w, "want id, n (the decision, from 1) and knob (a lambda from 0 up)", http.StatusBadRequest)
+		return
+	}
+	question, err := ask(t, n-1)
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusUnprocessableEntity)
+		return
+	}
+	a, err := question.explain(knob)
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusUnprocessableEntity)
+		return
+	}
+	writeJSON(w, a)
+}

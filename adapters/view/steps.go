@@ -1,0 +1,111 @@
+package view
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strconv"
+	"time"
+
+	"github.com/stepfall/stepfall/adapters/store"
+	"github.com/stepfall/stepfall/sdk"
+)
+
+type stepsPage struct {
+	frame
+	Asked    asked
+	Steps    []store.Step
+	Next     string // the address of the next page
+	Earlier  bool   // this is not the first page
+	Models   []string
+	Order    []string
+	Stops    []sdk.StopReason
+	Outcomes []string
+	Filtered bool
+}
+
+const pageOfSteps = 100
+
+var allStops = []sdk.StopReason{sdk.StopNotWorth, sdk.StopExhausted, sdk.StopDepth, sdk.StopBudget, sdk.StopDeadline, sdk.StopError}
+
+func (v *viewer) steps(r *http.Request) (any, error) {
+	a, err := read(r)
+	if err != nil {
+		return nil, err
+	}
+	q := r.URL.Query()
+	if before := q.Get("before"); before != "" {
+		ns, err := strconv.ParseInt(before, 10, 64)
+		if err != nil {
+			return nil, fmt.Errorf("%w: before=%q", errAsked, before)
+		}
+		seq, _ := strconv.ParseInt(q.Get("seq"), 10, 64)
+		a.Before = &store.Step{Start: time.Unix(0, ns).UTC(), ID: q.Get("id"), Seq: seq}
+	}
+	p, err := v.makeSteps(r.Context(), a, pageOfSteps)
+	if err != nil {
+		return nil, err
+	}
+	if len(p.Steps) == pageOfSteps {
+		last := &p.Steps[len(p.Steps)-1]
+		next := url.Values{}
+		for name, values := range q {
+			next[name] = values
+		}
+		next.Set("before", strconv.FormatInt(last.Start.UnixNano(), 10))
+		next.Set("id", last.ID)
+		next.Set("seq", strconv.FormatInt(last.Seq, 10))
+		p.Next = "steps?" + next.Encode()
+	}
+	return p, nil
+}
+
+func (v *viewer) makeSteps(ctx context.Context, a asked, limit int) (*stepsPage, error) {
+	p := &stepsPage{
+		frame: v.frame("steps", "Steps", a.Before == nil), Asked: a, Earlier: a.Before != nil,
+		Stops: allStops, Outcomes: []string{sdk.Passed.String(), sdk.Failed.String(), sdk.Inconclusive.String()},
+	}
+	f := a.Filter
+	f.Limit = limit
+	var err error
+	if p.Steps, err = v.o.Traces.Steps(ctx, f); err != nil {
+		return nil, err
+	}
+	if p.Models, err = v.models(ctx); err != nil {
+		return nil, err
+	}
+	p.Order = p.Models
+	f.Before, f.Limit = nil, 0
+	p.Filtered = f != (store.Filter{})
+	return p, nil
+}
+
+// models returns the names of all models that were asked, the cheapest first by what
+// a call cost.
+func (v *viewer) models(ctx context.Context) ([]string, error) {
+	traces, err := v.sampler.newest(ctx, store.Filter{}, 20)
+	if err != nil {
+		return nil, err
+	}
+	names := candidates(traces)
+	sums, err := v.o.Traces.Sums(ctx, []store.Dimension{store.ByModel}, store.Filter{})
+	if err != nil {
+		return nil, err
+	}
+	for i := range sums {
+		known := false
+		for _, n := range names {
+			known = known || n == sums[i].Model
+		}
+		if !known && sums[i].Model != "" {
+			names = append(names, sums[i].Model)
+		}
+	}
+	return names, nil
+}
+
+// A link of one dimension: the list of what it stands for.
+func stepsWith(name, value string) string {
+	return "steps?" + url.Values{name: {value}}.Encode()
+}

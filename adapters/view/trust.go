@@ -1,0 +1,148 @@
+package view
+
+import (
+	"math"
+	"slices"
+	"time"
+
+	"github.com/stepfall/stepfall/sdk"
+)
+
+// foretold is one estimate and what a verifier said afterwards.
+type foretold struct {
+	Model     string
+	Start     time.Time
+	Trace     string
+	Predicted float64
+	// Seen is what the verdict made of it: 0 or 1, or less sure.
+	Seen float64
+}
+
+// foretellings pairs the belief in each model that was asked with its verdict.
+func foretellings(traces []*sdk.Trace) []foretold {
+	var list []foretold
+	for _, t := range traces {
+		for i := range t.Decisions {
+			d := &t.Decisions[i]
+			if d.Run == "" {
+				continue
+			}
+			b := slices.IndexFunc(d.Models, func(b sdk.Belief) bool { return b.Model == d.Run })
+			var call *sdk.Call
+			for k := range t.Calls {
+				if c := &t.Calls[k]; c.Model == d.Run && c.Error == "" {
+					call = c
+				}
+			}
+			if b < 0 || call == nil {
+				continue
+			}
+			if seen, ok := call.Verdict.Quality(); ok {
+				list = append(list, foretold{Model: d.Run, Start: t.Start, Trace: t.ID, Predicted: d.Models[b].Quality.Mean, Seen: seen})
+			}
+		}
+	}
+	return list
+}
+
+// bin is a stretch of estimates and what came of them.
+type bin struct {
+	N int
+	// Predicted and Seen are means, Low and High two standard errors round Seen (Wilson).
+	Predicted, Seen, Low, High float64
+}
+
+func (b *bin) add(f *foretold) {
+	b.N++
+	b.Predicted += f.Predicted
+	b.Seen += f.Seen
+}
+
+func (b *bin) finish() {
+	if b.N == 0 {
+		return
+	}
+	n := float64(b.N)
+	b.Predicted /= n
+	b.Seen /= n
+	b.Low, b.High = wilson(b.Seen, n)
+}
+
+// Off says that what was seen lies further from what was foretold than chance explains.
+func (b *bin) Off() bool { return b.N >= 10 && (b.Predicted < b.Low || b.Predicted > b.High) }
+
+// wilson returns the interval of two standard errors round a share.
+func wilson(share, n float64) (low, high float64) {
+	if n == 0 {
+		return 0, 1
+	}
+	const z = 2.0
+	centre := (share + z*z/(2*n)) / (1 + z*z/n)
+	half := z / (1 + z*z/n) * math.Sqrt(share*(1-share)/n+z*z/(4*n*n))
+	return max(0, centre-half), min(1, centre+half)
+}
+
+// reliability is how well the estimates of one model, or all, foretold verdicts.
+type reliability struct {
+	Model string
+	All   bin
+	Bins  []bin // tenths that have estimates
+	// Windows are equal numbers of verdicts, the oldest first.
+	Windows []window
+	Brier   float64
+	// Gap is the mean distance between foretold and seen over the bins (ECE).
+	Gap float64
+}
+
+// window is a stretch of time.
+type window struct {
+	bin
+	From, To time.Time
+}
+
+// Drifted says that the newest window is off.
+func (r *reliability) Drifted() bool {
+	return len(r.Windows) > 1 && r.Windows[len(r.Windows)-1].Off()
+}
+
+// judge makes the reliability of the foretellings; model "" is of all.
+func judge(all []foretold, model string) *reliability {
+	r := &reliability{Model: model}
+	var tenths [10]bin
+	var own []foretold
+	for i := range all {
+		f := &all[i]
+		if model != "" && f.Model != model {
+			continue
+		}
+		own = append(own, *f)
+		r.All.add(f)
+		tenths[min(max(int(f.Predicted*10), 0), 9)].add(f)
+		r.Brier += (f.Predicted - f.Seen) * (f.Predicted - f.Seen)
+	}
+	if len(own) == 0 {
+		return r
+	}
+	n := float64(len(own))
+	r.Brier /= n
+	r.All.finish()
+	for _, b := range tenths {
+		if b.N > 0 {
+			b.finish()
+			r.Bins = append(r.Bins, b)
+			r.Gap += float64(b.N) / n * math.Abs(b.Predicted-b.Seen)
+		}
+	}
+	slices.SortStableFunc(own, func(a, b foretold) int { return a.Start.Compare(b.Start) })
+	parts := min(max(len(own)/20, 1), 12)
+	for k := range parts {
+		part := own[k*len(own)/parts : (k+1)*len(own)/parts]
+		w := window{From: part[0].Start, To: part[len(part)-1].Start}
+		for i := range part {
+			w.add(&part[i])
+		}
+		w.finish()
+		r.Windows = append(r.Windows, w)
+	}
+	return r
+}

@@ -1,0 +1,108 @@
+package view
+
+import (
+	"context"
+	"net/http"
+	"time"
+)
+
+type trustPage struct {
+	frame
+	Headline string
+	Steps    int
+	All      *reliability
+	Models   []*reliability
+	Order    []string
+	Drift    *chart
+	Asked    asked
+}
+
+func (v *viewer) trust(r *http.Request) (any, error) {
+	a, err := read(r)
+	if err != nil {
+		return nil, err
+	}
+	return v.makeTrust(r.Context(), a)
+}
+
+func (v *viewer) makeTrust(ctx context.Context, a asked) (*trustPage, error) {
+	p := &trustPage{frame: v.frame("trust", "Trust", true), Asked: a}
+	traces, err := v.sampler.newest(ctx, a.Filter, 2*v.o.Sample)
+	if err != nil {
+		return nil, err
+	}
+	p.Steps = len(traces)
+	all := foretellings(traces)
+	p.Order = candidates(traces)
+	p.All = judge(all, "")
+	for _, name := range p.Order {
+		if r := judge(all, name); r.All.N > 0 {
+			p.Models = append(p.Models, r)
+		}
+	}
+	p.Headline = p.headline()
+	p.Drift = driftChart(p.Models)
+	return p, nil
+}
+
+func (p *trustPage) headline() string {
+	n := p.All.All.N
+	switch {
+	case n == 0:
+		return "Nothing to judge the estimates by: no answer has a verdict."
+	case n < 20:
+		return "Too few verdicts to say: " + count(int64(n), "verdict") + "."
+	}
+	var off, drifted string
+	add := func(to *string, name string) {
+		if *to != "" {
+			*to += ", "
+		}
+		*to += plain(name)
+	}
+	for _, r := range p.Models {
+		switch {
+		case r.Drifted():
+			add(&drifted, r.Model)
+		case r.All.Off():
+			add(&off, r.Model)
+		}
+	}
+	text := "The estimates can be trusted: what they foretold is what " + count(int64(n), "verdict") + " found, within chance."
+	if off != "" {
+		text = "Estimates are off for " + off + ": verdicts found something else than was foretold, by more than chance."
+	}
+	if drifted != "" {
+		text = "Estimates have drifted for " + drifted + ": the newest verdicts are not what was foretold."
+		if off != "" {
+			text += " They are off over the whole time for " + off + "."
+		}
+	}
+	return text
+}
+
+// driftChart draws what was seen less what was foretold, over time.
+func driftChart(models []*reliability) *chart {
+	c := &chart{
+		ID: "drift", Title: "Seen less foretold, over time", X: "time", Y: "share that passed, less what was foretold", Time: true, PercentY: true,
+		Note: "At zero, verdicts were what the estimates said. Each point is an equal number of verdicts; bands are two standard errors.",
+	}
+	for _, r := range models {
+		s := series{Name: plain(r.Model), Kind: "line"}
+		for i := range r.Windows {
+			w := &r.Windows[i]
+			middle := w.From.Add(w.To.Sub(w.From) / 2)
+			s.Points = append(s.Points, point{
+				X: float64(middle.UnixMilli()) / 1000, Y: w.Seen - w.Predicted, Low: w.Low - w.Predicted, High: w.High - w.Predicted,
+				XText: middle.UTC().Format(time.DateTime), YText: percent(w.Seen - w.Predicted), Label: count(int64(w.N), "verdict"),
+			})
+		}
+		if len(s.Points) > 1 {
+			c.Series = append(c.Series, s)
+		}
+	}
+	if len(c.Series) == 0 {
+		return nil
+	}
+	return c
+}

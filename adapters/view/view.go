@@ -1,0 +1,297 @@
+package view
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"embed"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"html/template"
+	"io/fs"
+	"mime"
+	"net/http"
+	"path"
+	"strings"
+	"time"
+
+	"github.com/stepfall/stepfall/adapters/store"
+	"github.com/stepfall/stepfall/sdk/eval"
+)
+
+// Options say what the pages show.
+type Options struct {
+	// Traces is where steps are found; nil when there is only a report.
+	Traces Reader
+	// Source names where they come from, for the head of the pages.
+	Source string
+	// LeftOut returns how many records could not be read; nil means none.
+	LeftOut func() int
+	// Status is what a running router says of itself; nil where there is none.
+	Status func(ctx context.Context) (*Status, error)
+	// Reports are evaluations (stepfall eval --json), the first one shown as such, and
+	// two or more side by side.
+	Reports []Report
+	// Plan compares two policies on the traces; nil where none were given.
+	Plan *Plan
+	// Sample is how many of the newest steps are read whole for what sums do not tell:
+	// savings, curves, reliability. 0 means 1000.
+	Sample int
+}
+
+// Report is an evaluation with its name.
+type Report struct {
+	Name     string
+	Document *eval.Document
+}
+
+// Status is what a running router says of itself.
+type Status struct {
+	Caps     []Cap
+	Circuits []Circuit
+	Plugins  []PluginStatus
+}
+
+// Cap is a limit on spending and what is left of it.
+type Cap struct {
+	Name string
+	// SpentUSD counts what is reserved for calls under way, too. A LimitUSD of 0 is none.
+	SpentUSD, LimitUSD float64
+}
+
+// Circuit is a model that is not asked for a while, because it failed.
+type Circuit struct {
+	Model string
+	Until time.Time
+}
+
+// PluginStatus is how a plugin fares.
+type PluginStatus struct {
+	Name     string
+	Running  bool
+	Restarts int
+	// Error is what keeps it from running.
+	Error string
+}
+
+//go:embed assets pages
+var files embed.FS
+
+// The policy of every page: scripts and styles of this package, requests to this
+// server, and no markup made of strings.
+const contentPolicy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; " +
+	"form-action 'self'; base-uri 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'"
+
+// viewer makes the pages.
+type viewer struct {
+	o       Options
+	sampler *sampler
+	pages   map[string]*template.Template
+	export  *exporter // nil on a server
+	ways    waysCache
+}
+
+func newViewer(o Options) *viewer {
+	o.Sample = cmp.Or(o.Sample, 1000)
+	v := &viewer{o: o, sampler: &sampler{from: o.Traces}, pages: map[string]*template.Template{}}
+	for _, name := range []string{"overview", "steps", "step", "runs", "run", "trust", "compare", "report", "message"} {
+		v.pages[name] = template.Must(template.New(name).Funcs(v.funcs()).ParseFS(files, "pages/layout.html", "pages/parts.html", "pages/"+name+".html"))
+	}
+	return v
+}
+
+// New returns the pages of what the options name, at the root of the handler; it may
+// be mounted elsewhere by http.StripPrefix. It lets everybody in: see [Local] and
+// [Keyed].
+func New(o Options) http.Handler {
+	v := newViewer(o)
+	mux := http.NewServeMux()
+	page := func(name string, make func(*http.Request) (any, error)) http.HandlerFunc {
+		return func(w http.ResponseWriter, r *http.Request) {
+			content, err := make(r)
+			if err != nil {
+				v.fail(w, err)
+				return
+			}
+			v.write(w, http.StatusOK, name, content)
+		}
+	}
+	first := v.overview
+	if o.Traces == nil {
+		first = v.report
+		mux.HandleFunc("GET /{$}", page("report", first))
+	} else {
+		mux.HandleFunc("GET /{$}", page("overview", first))
+		mux.HandleFunc("GET /steps", page("steps", v.steps))
+		mux.HandleFunc("GET /step", page("step", v.step))
+		mux.HandleFunc("GET /runs", page("runs", v.runs))
+		mux.HandleFunc("GET /run", page("run", v.run))
+		mux.HandleFunc("GET /trust", page("trust", v.trust))
+		mux.HandleFunc("GET /why.json", v.whyJSON)
+		mux.HandleFunc("GET /live", v.live)
+	}
+	mux.HandleFunc("GET /compare", page("compare", v.compare))
+	mux.HandleFunc("GET /report", page("report", v.report))
+	mux.HandleFunc("GET /assets/{name}", asset)
+	mux.HandleFunc("/", func(w http.ResponseWriter, _ *http.Request) {
+		v.fail(w, fmt.Errorf("no such page: %w", store.ErrNotFound))
+	})
+	return secure(mux)
+}
+
+// secure sets the headers of every answer.
+func secure(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		h := w.Header()
+		h.Set("Content-Security-Policy", contentPolicy)
+		h.Set("X-Content-Type-Options", "nosniff")
+		h.Set("Referrer-Policy", "no-referrer")
+		h.Set("Cross-Origin-Opener-Policy", "same-origin")
+		h.Set("Cross-Origin-Resource-Policy", "same-origin")
+		h.Set("Cache-Control", "no-store")
+		next.ServeHTTP(w, r)
+	})
+}
+
+func asset(w http.ResponseWriter, r *http.Request) {
+	data, err := fs.ReadFile(files, "assets/"+path.Base(r.PathValue("name")))
+	if err != nil {
+		http.NotFound(w, r)
+		return
+	}
+	w.Header().Set("Content-Type", mime.TypeByExtension(path.Ext(r.PathValue("name"))))
+	w.Header().Set("Cache-Control", "no-cache")
+	_, _ = w.Write(data)
+}
+
+// frame is what every page has.
+type frame struct {
+	v     *viewer
+	Title string
+	// At is the page's name, to mark it in the list of pages.
+	At   string
+	Live bool
+}
+
+func (v *viewer) frame(at, title string, live bool) frame {
+	return frame{v: v, Title: title, At: at, Live: live && v.export == nil}
+}
+
+// Source names where the steps come from.
+func (f frame) Source() string { return f.v.o.Source }
+
+// LeftOut is how many records could not be read.
+func (f frame) LeftOut() int {
+	if f.v.o.LeftOut == nil {
+		return 0
+	}
+	return f.v.o.LeftOut()
+}
+
+// Policy is the content policy of a page that no server sends; "" with a server.
+func (f frame) Policy() string {
+	if f.v.export == nil {
+		return ""
+	}
+	return strings.ReplaceAll(contentPolicy, "frame-ancestors 'none'; ", "")
+}
+
+// Inline is what a page that stands alone carries within; nil for all others.
+func (f frame) Inline() *inline { return nil }
+
+// Tabs are the pages that there are.
+func (f frame) Tabs() []tab {
+	var list []tab
+	if f.v.o.Traces != nil {
+		list = []tab{{"overview", "Overview"}, {"steps", "Steps"}, {"runs", "Runs"}, {"trust", "Trust"}}
+	}
+	if f.v.canCompare() {
+		list = append(list, tab{"compare", "Compare"})
+	}
+	if len(f.v.o.Reports) > 0 {
+		list = append(list, tab{"report", "Report"})
+	}
+	return list
+}
+
+type tab struct{ Name, Title string }
+
+func (v *viewer) canCompare() bool {
+	return v.o.Plan != nil || len(v.o.Reports) > 1 || v.o.Traces != nil
+}
+
+// write writes a page whole or, when it cannot be made, says why.
+func (v *viewer) write(w http.ResponseWriter, status int, name string, content any) {
+	var b bytes.Buffer
+	if err := v.pages[name].ExecuteTemplate(&b, "layout", content); err != nil {
+		http.Error(w, "making the page: "+err.Error(), http.StatusInternalServerError)
+		return
+	}
+	w.Header().Set("Content-Type", "text/html; charset=utf-8")
+	w.WriteHeader(status)
+	_, _ = w.Write(b.Bytes())
+}
+
+type messagePage struct {
+	frame
+	Text string
+}
+
+func (v *viewer) fail(w http.ResponseWriter, err error) {
+	status := http.StatusInternalServerError
+	switch {
+	case errors.Is(err, store.ErrNotFound):
+		status = http.StatusNotFound
+	case errors.Is(err, errAsked):
+		status = http.StatusBadRequest
+	}
+	v.write(w, status, "message", messagePage{v.frame("", http.StatusText(status), false), err.Error()})
+}
+
+// errAsked is wrapped by errors about what was asked.
+var errAsked = errors.New("the address is not one of this page's")
+
+func writeJSON(w http.ResponseWriter, value any) {
+	w.Header().Set("Content-Type", "application/json")
+	_ = json.NewEncoder(w).Encode(value)
+}
+
+// live tells the page when steps have come, as server-sent events.
+func (v *viewer) live(w http.ResponseWriter, r *http.Request) {
+	rc := http.NewResponseController(w)
+	w.Header().Set("Content-Type", "text/event-stream")
+	_ = rc.SetWriteDeadline(time.Time{})
+	fmt.Fprint(w, "retry: 2000\n\n")
+	_ = rc.Flush()
+	var last int64
+	tick := time.NewTicker(time.Second)
+	defer tick.Stop()
+	newest, err := v.o.Traces.Steps(r.Context(), store.Filter{Limit: 1})
+	if err == nil && len(newest) > 0 {
+		last = newest[0].Seq
+	}
+	for beat := 0; ; beat++ {
+		select {
+		case <-r.Context().Done():
+			return
+		case <-tick.C:
+		}
+		came, err := v.o.Traces.Follow(r.Context(), last, store.Filter{Limit: 1000})
+		if err != nil {
+			return
+		}
+		switch {
+		case len(came) > 0:
+			last = came[len(came)-1].Seq
+			fmt.Fprintf(w, "event: steps\ndata: %d\n\n", len(came))
+		case beat%15 == 0:
+			fmt.Fprint(w, ": nothing new\n\n")
+		default:
+			continue
+		}
+		if rc.Flush() != nil {
+			return
+		}
+	}
+}

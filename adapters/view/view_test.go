@@ -1,0 +1,533 @@
+package view
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/net/html"
+
+	"github.com/stepfall/stepfall/adapters/store"
+	"github.com/stepfall/stepfall/adapters/view/internal/fleet"
+	"github.com/stepfall/stepfall/sdk"
+	"github.com/stepfall/stepfall/sdk/eval"
+)
+
+// lines are traces as the file has them.
+func lines(t testing.TB, traces []*sdk.Trace) []byte {
+	t.Helper()
+	var b bytes.Buffer
+	for _, tr := range traces {
+		if err := json.NewEncoder(&b).Encode(tr); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return b.Bytes()
+}
+
+func reader(t testing.TB, traces []*sdk.Trace) *Lines {
+	t.Helper()
+	l, err := ReadLines(bytes.NewReader(lines(t, traces)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return l
+}
+
+// get returns a page, which must be had.
+func get(t testing.TB, h http.Handler, path string) string {
+	t.Helper()
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, httptest.NewRequest(http.MethodGet, path, nil))
+	if w.Code != http.StatusOK {
+		t.Fatalf("%s: %d\n%s", path, w.Code, w.Body)
+	}
+	return w.Body.String()
+}
+
+// Every decision of the fleet, taken again from its trace, is the one that was taken,
+// and its alternatives are worth what they were.
+func TestDecisionsAreTakenAgainAsTheyWere(t *testing.T) {
+	decisions := 0
+	for _, tr := range fleet.Traces(300, 1) {
+		for n := range tr.Decisions {
+			d := &tr.Decisions[n]
+			q, err := ask(tr, n)
+			if err != nil {
+				t.Fatalf("%s, decision %d: %v", tr.QueryID, n+1, err)
+			}
+			a, err := q.explain(q.knob())
+			if err != nil {
+				t.Fatal(err)
+			}
+			if a.Run != d.Run {
+				t.Errorf("%s, decision %d: ran %q, taken again %q", tr.QueryID, n+1, d.Run, a.Run)
+			}
+			for _, alt := range d.Alternatives {
+				if tr.Strategy != "index" || len(alt.Models) == 0 {
+					continue
+				}
+				last := alt.Models[len(alt.Models)-1]
+				for _, c := range a.Candidates {
+					if c.Model == last && math.Abs(c.Value-alt.Reservation) > 1e-9 {
+						t.Errorf("%s, decision %d, %s: reservation value %v, recorded %v", tr.QueryID, n+1, last, c.Value, alt.Reservation)
+					}
+				}
+			}
+			decisions++
+		}
+	}
+	if decisions < 600 {
+		t.Errorf("only %d decisions", decisions)
+	}
+}
+
+// On both sides of a flip the engine decides what the spans say.
+func TestFlipsAreWhereTheDecisionChanges(t *testing.T) {
+	flips := 0
+	for _, tr := range fleet.Traces(60, 2) {
+		for n := range tr.Decisions {
+			q, err := ask(tr, n)
+			if err != nil {
+				t.Fatal(err)
+			}
+			s := q.scale(scalePoints)
+			if s.Here < 0 || s.Points[s.Here] != q.knob() {
+				t.Fatalf("the recorded lambda %v is not on the scale", q.knob())
+			}
+			spans, err := q.spans(&s)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for i := 1; i < len(spans); i++ {
+				at := spans[i].From
+				before, _ := q.decide(at * (1 - 3e-4))
+				after, _ := q.decide(at * (1 + 1e-9))
+				if before != spans[i-1].Run || after != spans[i].Run {
+					t.Errorf("%s, decision %d: at %v from %q to %q, the spans say %q to %q", tr.QueryID, n+1, at, before, after, spans[i-1].Run, spans[i].Run)
+				}
+				flips++
+			}
+		}
+	}
+	if flips < 30 {
+		t.Errorf("only %d flips", flips)
+	}
+}
+
+// What the baseline would have cost lies within the interval as often as two standard
+// errors promise. The expected costs are off by a factor, and single costs scatter.
+func TestSavingsIntervalCoversTheTruth(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 2))
+	covered, worlds := 0, 300
+	for range worlds {
+		var traces []*sdk.Trace
+		truth := 0.0
+		for i := range 200 {
+			expected := 0.01 * math.Exp(0.5*rng.NormFloat64())
+			real := 1.6 * expected * (1 + 0.3*rng.NormFloat64())
+			truth += real
+			tr := &sdk.Trace{ID: fmt.Sprint(i), CostUSD: 0.001, Decisions: []sdk.Decision{{Models: []sdk.Belief{{Model: "small"}, {Model: "large", CostUSD: expected}}}}}
+			if rng.Float64() < 0.2 {
+				tr.Calls = []sdk.Call{{Model: "large", CostUSD: real}}
+				tr.CostUSD += real
+			}
+			traces = append(traces, tr)
+		}
+		s := against(traces, "large")
+		if math.Abs(s.WouldUSD-truth) <= s.ErrorUSD {
+			covered++
+		}
+	}
+	if share := float64(covered) / float64(worlds); share < 0.9 || share > 0.99 {
+		t.Errorf("the interval covers the truth in %.0f %% of worlds, want about 95 %%", 100*share)
+	}
+}
+
+func TestDriftIsSeen(t *testing.T) {
+	v := newViewer(Options{Traces: reader(t, fleet.Traces(1200, 1))})
+	p, err := v.makeTrust(t.Context(), asked{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range p.Models {
+		if got, want := r.Drifted(), r.Model == "mini"; got != want {
+			t.Errorf("%s drifted: %v", r.Model, got)
+		}
+	}
+	if !strings.Contains(p.Headline, "drifted for mini") {
+		t.Error(p.Headline)
+	}
+}
+
+// Sums and lists are those of the traces, counted one by one.
+func TestLinesAddUp(t *testing.T) {
+	traces := fleet.Traces(400, 3)
+	l := reader(t, traces)
+	for _, f := range []store.Filter{{}, {Tenant: "blue"}, {Policy: "fleet.hcl@c41e08a9b2f6"}, {Since: fleet.Begin.AddDate(0, 0, 5).Truncate(24 * time.Hour)}} {
+		want := store.Sum{}
+		for _, tr := range traces {
+			if f.Tenant != "" && tr.Tenant != f.Tenant || f.Policy != "" && tr.Policy != f.Policy || tr.Start.Before(f.Since) {
+				continue
+			}
+			want.Steps++
+			want.Calls += int64(len(tr.Calls))
+			want.CostUSD += tr.CostUSD
+			if tr.Chosen == "" {
+				want.Failed++
+			}
+		}
+		got, err := l.Sums(t.Context(), nil, f)
+		if err != nil || len(got) != 1 {
+			t.Fatal(got, err)
+		}
+		if got[0].Steps != want.Steps || got[0].Calls != want.Calls || got[0].Failed != want.Failed || math.Abs(got[0].CostUSD-want.CostUSD) > 1e-9 {
+			t.Errorf("%+v: %+v, want %+v", f, got[0], want)
+		}
+		byModel, _ := l.Sums(t.Context(), []store.Dimension{store.ByModel}, f)
+		calls, cost := int64(0), 0.0
+		for _, s := range byModel {
+			calls, cost = calls+s.Calls, cost+s.CostUSD
+		}
+		if calls != want.Calls || math.Abs(cost-want.CostUSD) > 1e-9 {
+			t.Errorf("%+v by model: %d calls and %v USD, want %d and %v", f, calls, cost, want.Calls, want.CostUSD)
+		}
+	}
+	// Page by page nothing is left out and nothing comes twice.
+	seen, f := map[string]bool{}, store.Filter{Escalated: true, Limit: 7}
+	for {
+		page, err := l.Steps(t.Context(), f)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := range page {
+			if seen[page[i].ID] || len(page[i].Asked) < 2 {
+				t.Fatalf("%s came twice, or is not escalated", page[i].ID)
+			}
+			seen[page[i].ID] = true
+		}
+		if len(page) < 7 {
+			break
+		}
+		f.Before = &page[6]
+	}
+	escalated := 0
+	for _, tr := range traces {
+		if len(lineOf(tr).Asked) > 1 {
+			escalated++
+		}
+	}
+	if len(seen) != escalated {
+		t.Errorf("%d escalated steps in pages, %d in all", len(seen), escalated)
+	}
+}
+
+// A file that grows is followed: over half a line, a renaming and lines that are none.
+func TestLinesFollowAFile(t *testing.T) {
+	traces := fleet.Traces(9, 4)
+	path := filepath.Join(t.TempDir(), "traces.jsonl")
+	write := func(data []byte) {
+		file, err := os.OpenFile(path, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer file.Close()
+		if _, err := file.Write(data); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write(lines(t, traces[:2]))
+	l, err := OpenLines(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	count := func(want int) {
+		t.Helper()
+		got, err := l.Steps(t.Context(), store.Filter{})
+		if err != nil || len(got) != want {
+			t.Fatalf("%d steps, want %d (%v)", len(got), want, err)
+		}
+	}
+	count(2)
+	next := lines(t, traces[2:3])
+	write(next[:40])
+	count(2)
+	write(next[40:])
+	count(3)
+	write([]byte("{\"id\": \nno trace\n"))
+	write(lines(t, traces[3:5]))
+	count(5)
+	if l.LeftOut() != 2 {
+		t.Errorf("%d lines left out, want 2", l.LeftOut())
+	}
+	write(lines(t, traces[5:6])) // not looked at before it is renamed
+	if err := os.Rename(path, path+".1"); err != nil {
+		t.Fatal(err)
+	}
+	count(5)
+	write(lines(t, traces[6:9]))
+	count(9)
+	for _, tr := range traces {
+		if again, err := l.Trace(t.Context(), tr.ID); err != nil || again.Prompt != tr.Prompt {
+			t.Errorf("%s after all: %v", tr.ID, err)
+		}
+	}
+	came, err := l.Follow(t.Context(), 5, store.Filter{})
+	if err != nil || len(came) != 4 {
+		t.Errorf("%d steps came after the fifth, want 4 (%v)", len(came), err)
+	}
+	again, err := OpenLines(path) // with the file that it was renamed to
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer again.Close()
+	if list, _ := again.Steps(t.Context(), store.Filter{}); len(list) != 9 {
+		t.Errorf("opened again: %d steps, want 9", len(list))
+	}
+	if _, err := l.Trace(t.Context(), "nobody"); !errors.Is(err, store.ErrNotFound) {
+		t.Errorf("an unknown step: %v", err)
+	}
+}
+
+// Texts of others are text: in no page is one of them markup.
+func TestHostileTextsAreText(t *testing.T) {
+	traces := fleet.Traces(120, 1)
+	hostile := []string{fleet.Script, `"><script>window.hacked=1</script>`, fleet.Bidi, "javascript:window.hacked=1", "{{.}}", "</script><script>window.hacked=1</script>", "' onmouseover='window.hacked=1"}
+	for i, tr := range traces[:40] {
+		h := hostile[i%len(hostile)]
+		tr.QueryID, tr.Run, tr.Tenant, tr.Session, tr.Group, tr.Policy, tr.Profile, tr.Mode = h+fmt.Sprint(i), h, h, h, h, h, h, h
+		tr.Labels, tr.Features = map[string]string{h: h}, map[string]float64{h: 1}
+		tr.Error = h
+		tr.Infeasible = []sdk.Infeasible{{Model: h, Reason: h}}
+		for k := range tr.Decisions {
+			tr.Decisions[k].Note = h
+			for m := range tr.Decisions[k].Models {
+				tr.Decisions[k].Models[m].Model += h
+			}
+			if tr.Decisions[k].Run != "" {
+				tr.Decisions[k].Run += h
+			}
+		}
+		for k := range tr.Calls {
+			c := &tr.Calls[k]
+			c.Model, c.Deployment, c.Answer, c.Error, c.Signals = c.Model+h, h, h, h, map[string]float64{h: 1}
+			if c.Verdict != nil {
+				c.Verdict.Evidence, c.Verdict.Verifier, c.Verdict.Isolation, c.Verdict.IsolationMissing = h, h, []string{h}, map[string]string{h: h}
+			}
+		}
+		if tr.Chosen != "" {
+			tr.Chosen += h
+		}
+	}
+	l := reader(t, traces)
+	handler := New(Options{Traces: l, Source: fleet.Script, Status: func(context.Context) (*Status, error) {
+		return &Status{Caps: []Cap{{Name: fleet.Script}}, Circuits: []Circuit{{Model: fleet.Script}}, Plugins: []PluginStatus{{Name: fleet.Script, Error: fleet.Script}}}, nil
+	}})
+	pages := []string{"/", "/steps", "/runs", "/trust", "/compare"}
+	for _, tr := range traces[:12] {
+		pages = append(pages, "/step?id="+tr.ID)
+	}
+	dir := t.TempDir()
+	if _, err := Export(t.Context(), dir, Options{Traces: l, Source: fleet.Script}, ExportOptions{Steps: 24}); err != nil {
+		t.Fatal(err)
+	}
+	texts := map[string]string{}
+	for _, p := range pages {
+		texts[p] = get(t, handler, p)
+	}
+	written, _ := filepath.Glob(filepath.Join(dir, "*.html"))
+	for _, p := range written {
+		data, err := os.ReadFile(p)
+		if err != nil {
+			t.Fatal(err)
+		}
+		texts[filepath.Base(p)] = string(data)
+	}
+	if len(texts) < 40 {
+		t.Errorf("only %d pages", len(texts))
+	}
+	for name, text := range texts {
+		lookForMarkup(t, name, text)
+	}
+}
+
+// lookForMarkup reads a page as a browser does, and fails where something of others
+// became more than text, or text that cannot be seen for what it is.
+func lookForMarkup(t *testing.T, name, text string) {
+	t.Helper()
+	z := html.NewTokenizer(strings.NewReader(text))
+	inside := ""
+	for {
+		switch z.Next() {
+		case html.ErrorToken:
+			return
+		case html.TextToken:
+			if s := z.Token().Data; inside != "script" && strings.ContainsAny(s, "\u202e\u2066\u200b\x07") {
+				t.Errorf("%s shows hidden characters: %q", name, s)
+			}
+		case html.EndTagToken:
+			inside = ""
+		case html.StartTagToken, html.SelfClosingTagToken:
+			tag := z.Token()
+			inside = tag.Data
+			if strings.Contains(" img iframe object embed base video audio ", " "+tag.Data+" ") {
+				t.Errorf("%s has %s", name, tag)
+			}
+			for _, a := range tag.Attr {
+				switch {
+				case strings.HasPrefix(a.Key, "on"), a.Key == "style", a.Key == "src" && !strings.HasPrefix(a.Val, "assets/"),
+					a.Key == "href" && strings.HasPrefix(strings.TrimSpace(strings.ToLower(a.Val)), "javascript:"):
+					t.Errorf("%s has %s", name, tag)
+				case tag.Data == "script" && a.Key == "type" && a.Val != "application/json":
+					t.Errorf("%s has %s", name, tag)
+				case (a.Key == "title" || a.Key == "aria-label") && strings.ContainsAny(a.Val, "\u202e\u2066\u200b\x07"):
+					t.Errorf("%s shows hidden characters: %s", name, tag)
+				}
+			}
+			if tag.Data == "script" && len(tag.Attr) == 0 {
+				t.Errorf("%s has a script of its own", name)
+			}
+		}
+	}
+}
+
+func TestPagesStaySmall(t *testing.T) {
+	handler := New(Options{Traces: reader(t, fleet.Traces(1500, 1))})
+	size := len(get(t, handler, "/"))
+	for _, a := range []string{"uplot.js", "uplot.css", "view.js", "view.css"} {
+		size += len(get(t, handler, "/assets/"+a))
+	}
+	if size > 300_000 {
+		t.Errorf("the first page and what it loads are %d bytes, want at most 300 kB", size)
+	}
+	if size := len(get(t, handler, "/steps")); size > 300_000 {
+		t.Errorf("a page of steps has %d bytes", size)
+	}
+}
+
+func TestHugeTextsAreCut(t *testing.T) {
+	tr := fleet.Traces(1, 1)[0]
+	tr.Prompt = strings.Repeat("é", 3<<20)
+	tr.Calls[0].Answer = strings.Repeat("x\n", 2<<20)
+	text := get(t, New(Options{Traces: reader(t, []*sdk.Trace{tr})}), "/step?id="+tr.ID)
+	if len(text) > 400_000 || !strings.Contains(text, "further byte") {
+		t.Errorf("the page has %d bytes", len(text))
+	}
+}
+
+// The same tasks, several ways: found by their queries, compared one by one.
+func TestWaysAreCompared(t *testing.T) {
+	var traces []*sdk.Trace
+	add := func(run string, cost float64, passes func(i int) bool, asked ...string) {
+		for i := range 10 {
+			tr := &sdk.Trace{
+				ID: fmt.Sprintf("%s-%d", run, i), Run: run, QueryID: fmt.Sprintf("task-%d", i), Start: fleet.Begin.Add(time.Duration(len(traces)) * time.Second),
+				CostUSD: cost, Chosen: asked[len(asked)-1], Stop: sdk.StopNotWorth, Strategy: "index",
+			}
+			for _, m := range asked {
+				tr.Calls = append(tr.Calls, sdk.Call{Model: m, CostUSD: cost / float64(len(asked)), Verdict: &sdk.Verdict{Outcome: sdk.Failed}})
+			}
+			if passes(i) {
+				tr.Calls[len(tr.Calls)-1].Verdict.Outcome = sdk.Passed
+			}
+			traces = append(traces, tr)
+		}
+	}
+	traces = append(traces, fleet.Traces(30, 1)...)
+	add("always small", 0.001, func(i int) bool { return i < 4 }, "small")
+	add("always large", 0.02, func(i int) bool { return i < 9 }, "large")
+	add("cascade", 0.008, func(i int) bool { return i < 9 }, "small", "large")
+	handler := New(Options{Traces: reader(t, traces)})
+	want := "The same 10 tasks, 3 ways: cascade solved 9 for 0.0800 USD; always large solved 9 for 0.200 USD. That is 60 % less."
+	if text := get(t, handler, "/"); !strings.Contains(text, want) {
+		t.Errorf("the first page does not say %q: %s", want, text[strings.Index(text, "<h1>"):][:300])
+	}
+	want = "10 of 10 steps change from always large to cascade; -0.120 USD; quality &#43;0.0 ± 0.0 points."
+	if text := get(t, handler, "/compare"); !strings.Contains(text, want) {
+		t.Errorf("the comparison does not say %q", want)
+	}
+}
+
+func TestPlanShowsWhatChanges(t *testing.T) {
+	old, next := fleet.Traces(50, 1), fleet.Traces(50, 1)
+	for i := range 12 {
+		next[i].Chosen, next[i].CostUSD = "other", next[i].CostUSD-0.01
+		next[i].Calls = []sdk.Call{{Model: "other", Quality: sdk.Estimate{Mean: 0.5}}}
+	}
+	plan := &Plan{Old: "old.hcl", New: "new.hcl"}
+	for i := range old {
+		plan.Pairs = append(plan.Pairs, Pair{old[i], next[i]})
+	}
+	text := get(t, New(Options{Traces: reader(t, old), Plan: plan}), "/compare")
+	if !strings.Contains(text, "12 of 50 steps change from old.hcl to new.hcl; -0.120 USD") {
+		t.Error(text[strings.Index(text, "<h1>"):][:300])
+	}
+	if n := strings.Count(text, "<tr><td class=\"clip\">"); n != 12 {
+		t.Errorf("%d rows, want the 12 that change", n)
+	}
+}
+
+func report(quality float64) Report {
+	number := func(v float64) *float64 { return &v }
+	d := &eval.Document{Queries: 100, BestSingle: "large", Reference: "route", Models: []eval.DocumentModel{{Name: "small", Cost: 0.001, Quality: 0.5}, {Name: "large", Cost: 0.02, Quality: 0.8}}}
+	for _, name := range []string{"route", "index"} {
+		d.Strategies = append(d.Strategies, eval.DocumentStrategy{
+			Name: name, AUC: number(quality), AUCLow: number(quality - 0.01), AUCHigh: number(quality + 0.01), CostAtBest: number(0.01),
+			Points: eval.Curve{{Cost: 0.001, Quality: 0.5, Lambda: 100, Steps: 1}, {Cost: 0.011, Quality: quality, Lambda: 10, Steps: 2}},
+		})
+		quality += 0.05
+	}
+	return Report{Name: fmt.Sprintf("report-%.2f.json", quality), Document: d}
+}
+
+// Halfway between two operating points a budget buys half of each.
+func TestReportSpendsABudget(t *testing.T) {
+	handler := New(Options{Reports: []Report{report(0.7), report(0.71)}})
+	text := get(t, handler, "/report?budget=0.006")
+	for _, want := range []string{"index reads best: as good as large, the best single model, for 50 % less", "62.50 %", "lambda 10 for 50 % of queries, 100 for the others"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("the report does not say %q", want)
+		}
+	}
+	if text := get(t, handler, "/compare"); !strings.Contains(text, "0 of 2 strategies differ by more than two sigma") || strings.Count(text, "<tr><td>") != 2 {
+		t.Error(text[strings.Index(text, "<h1>"):][:300])
+	}
+	var alone bytes.Buffer
+	if err := WriteReport(&alone, report(0.7)); err != nil {
+		t.Fatal(err)
+	}
+	if strings.Contains(alone.String(), "src=") || alone.Len() > 300_000 {
+		t.Errorf("the report asks for other files, or is large: %d bytes", alone.Len())
+	}
+}
+
+func TestWrongAddressesAreRefused(t *testing.T) {
+	tr := fleet.Traces(1, 1)
+	handler := New(Options{Traces: reader(t, tr)})
+	for path, want := range map[string]int{
+		"/step?id=nobody": 404, "/run?name=nobody": 404, "/nothing": 404, "/?since=yesterday": 400, "/steps?before=x": 400,
+		"/step?n=99&knob=1&id=" + tr[0].ID: 400, "/step?n=1&knob=-1&id=" + tr[0].ID: 400, "/report": 400, "/assets/nothing": 404, "/assets/..%2fview.go": 404,
+		"/why.json?n=1&knob=NaN&id=" + tr[0].ID: 400, "/why.json?n=1&knob=3&id=" + tr[0].ID: 200, "/step?n=1&knob=3&id=" + tr[0].ID: 200,
+	} {
+		w := httptest.NewRecorder()
+		handler.ServeHTTP(w, httptest.NewRequest(http.MethodGet, path, nil))
+		if w.Code != want {
+			t.Errorf("%s: %d, want %d", path, w.Code, want)
+		}
+		if !strings.Contains(w.Header().Get("Content-Security-Policy"), "script-src 'self'") {
+			t.Errorf("%s has no content policy", path)
+		}
+	}
+}

@@ -1,0 +1,218 @@
+package view
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"math"
+	"slices"
+	"sync"
+
+	"github.com/stepfall/stepfall/adapters/store"
+	"github.com/stepfall/stepfall/sdk"
+)
+
+// ways are runs that had the same queries: what differs between them is how they were
+// answered, so that they can be compared query by query.
+type ways struct {
+	Queries  int
+	List     []way
+	Best     *way
+	Dearest  *way
+	Sentence string
+	Chart    *chart
+	// With names the models, for their colours.
+}
+
+// way is one of them, over the queries that all have.
+type way struct {
+	Name           string
+	Calls          int
+	CostUSD        float64
+	Judged, Passed int
+	Escalated      int
+	// LessUSD is what it saves beside the dearest way, and LessError two standard
+	// errors of that, over the paired queries.
+	LessUSD, LessError float64
+	// Share is its cost beside the dearest.
+	Share float64
+	Steps map[string]*store.Step `json:"-"`
+}
+
+// waysCache remembers the ways as long as the runs do not change.
+type waysCache struct {
+	mu   sync.Mutex
+	key  string
+	ways *ways
+}
+
+const (
+	mostWays    = 12
+	mostQueries = 1000
+)
+
+// findWays looks whether at least two of the runs had the same queries.
+func (v *viewer) findWays(ctx context.Context, runs []store.Sum) (*ways, error) {
+	key := ""
+	var some []store.Sum
+	for i := range runs {
+		r := &runs[i]
+		if r.Steps >= 3 && r.Steps <= mostQueries && len(some) < mostWays {
+			some = append(some, *r)
+			key += fmt.Sprintf("%q %d ", r.Run, r.Steps)
+		}
+	}
+	if len(some) < 2 {
+		return nil, nil
+	}
+	v.ways.mu.Lock()
+	defer v.ways.mu.Unlock()
+	if v.ways.key == key {
+		return v.ways.ways, nil
+	}
+	var list []way
+	for i := range some {
+		w := way{Name: some[i].Run, Steps: map[string]*store.Step{}}
+		steps, err := v.o.Traces.Steps(ctx, store.Filter{Run: w.Name, Limit: mostQueries})
+		if err != nil {
+			return nil, err
+		}
+		for k := range steps {
+			if q := steps[k].Query; q != "" {
+				w.Steps[q] = &steps[k]
+			}
+		}
+		// An agent's run may ask a query again and again: it is no list of tasks.
+		if len(w.Steps) == len(steps) {
+			list = append(list, w)
+		}
+	}
+	v.ways.key, v.ways.ways = key, compareWays(list)
+	return v.ways.ways, nil
+}
+
+// compareWays returns the ways that share their queries with the largest of them, nil
+// when there are no two.
+func compareWays(list []way) *ways {
+	if len(list) < 2 {
+		return nil
+	}
+	var same []way
+	var most *way
+	for i := range list {
+		group := slices.DeleteFunc(slices.Clone(list), func(w way) bool { return !sameQueries(&list[i], &w) })
+		if len(group) > len(same) {
+			same, most = group, &list[i]
+		}
+	}
+	if len(same) < 2 {
+		return nil
+	}
+	var queries []string
+	for q := range most.Steps {
+		if !slices.ContainsFunc(same, func(w way) bool { return w.Steps[q] == nil }) {
+			queries = append(queries, q)
+		}
+	}
+	if len(queries) < 3 {
+		return nil
+	}
+	slices.Sort(queries)
+	w := &ways{Queries: len(queries), List: same}
+	for i := range w.List {
+		one := &w.List[i]
+		for _, q := range queries {
+			s := one.Steps[q]
+			one.CostUSD += s.CostUSD
+			one.Calls += s.Calls
+			if len(s.Asked) > 1 {
+				one.Escalated++
+			}
+			switch s.Outcome {
+			case sdk.Passed.String():
+				one.Judged, one.Passed = one.Judged+1, one.Passed+1
+			case sdk.Failed.String():
+				one.Judged++
+			}
+		}
+	}
+	slices.SortStableFunc(w.List, func(a, b way) int { return cmp.Compare(a.CostUSD, b.CostUSD) })
+	w.Dearest = &w.List[len(w.List)-1]
+	// The best is the cheapest of those that solve as much as any, or nearly.
+	top := 0
+	for i := range w.List {
+		top = max(top, w.List[i].Passed)
+	}
+	for i := range slices.Backward(w.List) {
+		if w.List[i].Passed == top {
+			w.Best = &w.List[i]
+		}
+	}
+	for i := range w.List {
+		w.List[i].beside(w.Dearest, queries)
+	}
+	w.Sentence = w.sentence()
+	w.Chart = w.chart()
+	return w
+}
+
+// sameQueries says whether two ways have at least four in five of their queries in
+// common.
+func sameQueries(a, b *way) bool {
+	common := 0
+	for q := range a.Steps {
+		if b.Steps[q] != nil {
+			common++
+		}
+	}
+	return common >= 3 && 10*common >= 8*max(len(a.Steps), len(b.Steps))
+}
+
+// beside sets what the way saves beside another.
+func (w *way) beside(other *way, queries []string) {
+	sum, squares := 0.0, 0.0
+	for _, q := range queries {
+		d := other.Steps[q].CostUSD - w.Steps[q].CostUSD
+		sum, squares = sum+d, squares+d*d
+	}
+	n := float64(len(queries))
+	w.LessUSD = sum
+	w.LessError = 2 * math.Sqrt(max(0, squares-sum*sum/n)*n/(n-1))
+	if other.CostUSD > 0 {
+		w.Share = w.CostUSD / other.CostUSD
+	}
+}
+
+func (w *ways) sentence() string {
+	solved := func(x *way) string {
+		if x.Judged == 0 {
+			return fmt.Sprintf("%s answered for %s", plain(x.Name), dollars(x.CostUSD))
+		}
+		return fmt.Sprintf("%s solved %d for %s", plain(x.Name), x.Passed, dollars(x.CostUSD))
+	}
+	text := fmt.Sprintf("The same %d tasks, %d ways: %s", w.Queries, len(w.List), solved(w.Best))
+	if w.Best.Name == w.Dearest.Name {
+		return text + ", and it is the dearest."
+	}
+	return text + fmt.Sprintf("; %s. That is %s less.", solved(w.Dearest), percent(1-w.Best.Share))
+}
+
+func (w *ways) chart() *chart {
+	c := &chart{ID: "ways", Title: "What each way solved, and what it cost", X: "US dollars for all tasks", Y: "tasks solved", PercentY: true}
+	s := series{Name: "ways", Kind: "points"}
+	for i := range w.List {
+		x := &w.List[i]
+		if x.Judged == 0 {
+			return nil
+		}
+		share := float64(x.Passed) / float64(w.Queries)
+		// Ways that came to the same stand at one point.
+		if n := len(s.Points) - 1; n >= 0 && s.Points[n].Y == share && math.Abs(s.Points[n].X-x.CostUSD) <= 0.005*w.Dearest.CostUSD {
+			s.Points[n].Label += ", " + plain(x.Name)
+			continue
+		}
+		s.Points = append(s.Points, point{X: x.CostUSD, Y: share, Label: plain(x.Name), XText: dollars(x.CostUSD), YText: percent(share)})
+	}
+	c.Series = []series{s}
+	return c
+}

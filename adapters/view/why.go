@@ -1,0 +1,375 @@
+package view
+
+import (
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/stepfall/stepfall/sdk"
+	"github.com/stepfall/stepfall/sdk/cascade"
+)
+
+// question is one decision of a trace in the form in which the engine takes it.
+type question struct {
+	trace    *sdk.Trace
+	decision *sdk.Decision
+	n        int // which decision of the trace, from 0
+	state    cascade.State
+	params   cascade.Params
+	tuned    cascade.Tunable
+	// threshold says that what can be turned is a threshold and not a lambda.
+	threshold bool
+	// assumed says that the trace is of a version that did not record all.
+	assumed bool
+}
+
+// ask returns the n-th decision of the trace, or an error that says why it cannot be
+// taken again.
+func ask(t *sdk.Trace, n int) (*question, error) {
+	d := &t.Decisions[n]
+	q := &question{trace: t, decision: d, n: n, threshold: t.Strategy == cascade.NameThreshold}
+	q.assumed = t.Setting.Coin == 0 // the coin is 0 once in 2^53 steps
+	judged := q.assumed && slices.ContainsFunc(t.Calls, func(c sdk.Call) bool { return c.Verdict != nil })
+	index := map[string]int{}
+	for i, b := range d.Models {
+		index[b.Model] = i
+		q.state.Beliefs = append(q.state.Beliefs, cascade.Belief{
+			Mean: b.Quality.Mean, StdDev: b.Quality.StdDev,
+			Bernoulli: !b.Ran && (b.Judged || judged && b.Quality.StdDev == 0 && b.Quality.Mean >= 0 && b.Quality.Mean <= 1),
+		})
+		q.state.Costs = append(q.state.Costs, b.CostUSD)
+	}
+	for _, c := range t.Calls {
+		if i, ok := index[c.Model]; ok && d.Models[i].Ran && !slices.Contains(q.state.Ran, i) {
+			q.state.Ran = append(q.state.Ran, i)
+		}
+	}
+	q.state.Coin = t.Setting.Coin
+	if err := q.state.Validate(); err != nil {
+		return nil, fmt.Errorf("the beliefs in the trace cannot be decided on: %w", err)
+	}
+	s := &t.Setting
+	q.params = cascade.Params{
+		Lambdas: []float64{d.Lambda}, Gamma: t.Gamma, MaxDepth: s.MaxDepth, Scale: s.Scale, NoExpect: s.NoExpect,
+		Thresholds: s.Thresholds, TopK: s.TopK,
+	}
+	if s.LastAnswer {
+		q.params.Answer = cascade.Last
+	}
+	for _, name := range s.Order {
+		if i, ok := index[name]; ok {
+			q.params.Order = append(q.params.Order, i)
+		}
+	}
+	if q.threshold {
+		q.params.Lambdas = nil
+	}
+	strategy, err := cascade.New(t.Strategy, q.params)
+	if err != nil {
+		return nil, fmt.Errorf("the strategy %s is not one of stepfall's: its decisions are shown as recorded", t.Strategy)
+	}
+	tunable, ok := strategy.(cascade.Tunable)
+	if !ok {
+		return nil, fmt.Errorf("the strategy %s cannot be turned: its decisions are shown as recorded", t.Strategy)
+	}
+	q.tuned = tunable
+	return q, nil
+}
+
+// knob is the lambda, or threshold, by which the decision was taken.
+func (q *question) knob() float64 {
+	if !q.threshold {
+		return q.decision.Lambda
+	}
+	if t := q.params.Thresholds; len(t) > 0 {
+		return t[min(max(len(q.state.Ran)-1, 0), len(t)-1)]
+	}
+	return 0
+}
+
+// at returns the strategy with another lambda or threshold.
+func (q *question) at(knob float64) (cascade.Strategy, error) {
+	return q.tuned.Tune([]float64{knob}, q.params.Gamma)
+}
+
+// decide takes the decision at a lambda or threshold.
+func (q *question) decide(knob float64) (run string, err error) {
+	s, err := q.at(knob)
+	if err != nil {
+		return "", err
+	}
+	return q.name(s.Decide(&q.state).Run), nil
+}
+
+// name returns the name of a model, "" for none.
+func (q *question) name(i int) string {
+	if i < 0 {
+		return ""
+	}
+	return q.decision.Models[i].Model
+}
+
+// Candidate is one model at a decision, at one lambda.
+type candidate struct {
+	Model   string  `json:"model"`
+	Mean    float64 `json:"mean"`
+	StdDev  float64 `json:"sd"`
+	Judged  bool    `json:"judged"`
+	Ran     bool    `json:"ran"`
+	CostUSD float64 `json:"cost"`
+	// Price is lambda times the cost, Gain what running the model adds to the
+	// expected quality.
+	Price float64 `json:"price"`
+	Gain  float64 `json:"gain"`
+	// Value is the reservation value (index) or tau of the model on its own.
+	Value    float64 `json:"value"`
+	HasValue bool    `json:"has_value"`
+	Next     bool    `json:"next"`
+	// State says in words what becomes of it.
+	State string `json:"state"`
+}
+
+// answer is what the engine says at one lambda.
+type answer struct {
+	Knob       float64     `json:"knob"`
+	Run        string      `json:"run"`
+	Sentence   string      `json:"sentence"`
+	Candidates []candidate `json:"candidates"`
+}
+
+// explain takes the decision and says what it rests on.
+func (q *question) explain(knob float64) (*answer, error) {
+	s, err := q.at(knob)
+	if err != nil {
+		return nil, err
+	}
+	x, ok := s.(cascade.Explainer)
+	if !ok {
+		return nil, fmt.Errorf("the strategy %s does not explain itself", q.trace.Strategy)
+	}
+	e := x.Explain(&q.state)
+	a := &answer{Knob: knob, Run: q.name(e.Decision.Run)}
+	for i, b := range q.decision.Models {
+		c := candidate{
+			Model: b.Model, Mean: b.Quality.Mean, StdDev: b.Quality.StdDev, Judged: q.state.Beliefs[i].Bernoulli, Ran: b.Ran,
+			CostUSD: b.CostUSD, Next: i == e.Decision.Run,
+		}
+		if !b.Ran && !q.threshold {
+			c.Price = knob * b.CostUSD
+		}
+		q.value(&c, i, &e)
+		a.Candidates = append(a.Candidates, c)
+	}
+	a.Sentence = q.sentence(a, &e)
+	return a, nil
+}
+
+// value fills in what the explanation says of model i.
+func (q *question) value(c *candidate, i int, e *cascade.Explanation) {
+	for _, alt := range e.Alternatives {
+		if len(alt.Models) != len(q.state.Ran)+1 || alt.Models[len(alt.Models)-1] != i {
+			continue
+		}
+		c.Value, c.HasValue = alt.Tau, true
+		if q.trace.Strategy == cascade.NameIndex {
+			c.Value = alt.Reservation
+		}
+	}
+	if math.IsInf(c.Value, 0) {
+		c.Value, c.HasValue = 0, false
+	}
+	var option *cascade.Option
+	for k := range e.Options {
+		if e.Options[k].Model == i {
+			option = &e.Options[k]
+		}
+	}
+	switch {
+	case c.Ran:
+		c.State = "has run"
+	case c.Next:
+		c.State = "asked next"
+	case option != nil && option.Pruned:
+		c.State = fmt.Sprintf("pruned: at best it adds less than its price of %s", quality(c.Price))
+	case option != nil && option.Chosen:
+		c.State = "in the plan, after cheaper ones"
+	case option != nil && option.Gain < option.Price:
+		c.State = fmt.Sprintf("would add %s for a price of %s", quality(option.Gain), quality(option.Price))
+	case option != nil:
+		c.State = "others are worth more"
+	case q.threshold:
+		c.State = "waits for its turn"
+	default:
+		c.State = "cannot be asked now"
+	}
+	if option != nil && !math.IsInf(option.Gain, 0) {
+		c.Gain = option.Gain
+	}
+}
+
+// sentence says in words why.
+func (q *question) sentence(a *answer, e *cascade.Explanation) string {
+	best := ""
+	if e.Decision.Answer >= 0 {
+		b := q.decision.Models[e.Decision.Answer]
+		best = fmt.Sprintf("the answer of %s, taken to be right with %s", plain(b.Model), percent(b.Quality.Mean))
+	}
+	if a.Run == "" {
+		switch {
+		case best == "":
+			return "Stop without an answer: no model is worth its price."
+		case q.threshold:
+			return fmt.Sprintf("Stop with %s: that reaches the threshold of %s, or no model is left.", best, quality(a.Knob))
+		case len(q.state.Ran) == len(q.decision.Models):
+			return fmt.Sprintf("Stop with %s: every model has run.", best)
+		}
+		return fmt.Sprintf("Stop with %s: no further model is worth its price.", best)
+	}
+	var next candidate
+	for _, c := range a.Candidates {
+		if c.Next {
+			next = c
+		}
+	}
+	hope := fmt.Sprintf("%s is expected to be right with %s", plain(next.Model), percent(next.Mean))
+	if !next.Judged && next.StdDev > 0 {
+		hope += fmt.Sprintf(" ± %s", percent(next.StdDev))
+	}
+	hope += fmt.Sprintf(" for %s", dollars(next.CostUSD))
+	switch {
+	case q.threshold && best == "":
+		return fmt.Sprintf("Ask %s, the first in order: %s.", plain(next.Model), hope)
+	case q.threshold:
+		return fmt.Sprintf("Ask %s, the next in order: %s lies below the threshold of %s.", plain(next.Model), best, quality(a.Knob))
+	case best == "":
+		return fmt.Sprintf("Ask %s first: %s, which counts %s at this price of quality.", plain(next.Model), hope, quality(next.Price))
+	}
+	return fmt.Sprintf("Ask %s: %s. So far there is %s; another try adds %s and counts %s.", plain(next.Model), hope, best, quality(next.Gain), quality(next.Price))
+}
+
+// span is a stretch of lambdas at which the decision is the same.
+type span struct {
+	From, To float64
+	Run      string
+	// X and Width are the place on the scale, from 0 to 1.
+	X, Width float64
+}
+
+// scale is the row of lambdas, or thresholds, that the slider goes through.
+type scale struct {
+	// Points ascend; the recorded value is the one at Here.
+	Points []float64
+	Here   int
+	Log    bool
+}
+
+const scalePoints = 97
+
+// scale returns the values around the recorded one, out to where nothing more
+// changes: a dollar worth next to nothing, and one worth far more than any answer.
+func (q *question) scale(points int) scale {
+	if q.threshold {
+		s := scale{Here: -1}
+		for i := range points {
+			s.Points = append(s.Points, float64(i)/float64(points-1))
+		}
+		return s.with(q.knob())
+	}
+	low, high := math.Inf(1), 0.0
+	for i := range q.state.Costs {
+		if c := q.state.Costs[i]; c > 0 {
+			low, high = min(low, c), max(high, c)
+		}
+	}
+	if high == 0 {
+		low, high = 1e-3, 1e-3
+	}
+	from, to := 1e-3/high, 3/low
+	if l := q.knob(); l > 0 {
+		from, to = min(from, l/2), max(to, l*2)
+	}
+	s := scale{Log: true, Here: -1}
+	for i := range points {
+		s.Points = append(s.Points, from*math.Pow(to/from, float64(i)/float64(points-1)))
+	}
+	return s.with(q.knob())
+}
+
+// with puts the recorded value in place of the point next to it.
+func (s scale) with(v float64) scale {
+	near := 0
+	for i, p := range s.Points {
+		if math.Abs(s.place(p)-s.place(v)) < math.Abs(s.place(s.Points[near])-s.place(v)) {
+			near = i
+		}
+	}
+	s.Points[near], s.Here = v, near
+	slices.Sort(s.Points)
+	s.Here = slices.Index(s.Points, v)
+	return s
+}
+
+// place returns where a value lies on the scale, from 0 to 1.
+func (s *scale) place(v float64) float64 {
+	n := len(s.Points)
+	if !s.Log {
+		return (v - s.Points[0]) / max(s.Points[n-1]-s.Points[0], 1e-12)
+	}
+	if v <= 0 {
+		return 0
+	}
+	from, to := math.Log(max(s.Points[0], 1e-300)), math.Log(s.Points[n-1])
+	if s.Points[0] == 0 { // a lambda of nothing stands one place before the others
+		from = math.Log(s.Points[1]) - (to-math.Log(s.Points[1]))/float64(n-2)
+	}
+	return min(max((math.Log(v)-from)/(to-from), 0), 1)
+}
+
+// spans returns the stretches of the scale, with the flips found to a ten-thousandth.
+func (q *question) spans(s *scale) ([]span, error) {
+	var list []span
+	for i, p := range s.Points {
+		run, err := q.decide(p)
+		if err != nil {
+			return nil, err
+		}
+		switch {
+		case i == 0:
+			list = append(list, span{From: p, To: p, Run: run})
+		case run == list[len(list)-1].Run:
+			list[len(list)-1].To = p
+		default:
+			flip := q.flip(s.Points[i-1], p, list[len(list)-1].Run)
+			list[len(list)-1].To = flip
+			list = append(list, span{From: flip, To: p, Run: run})
+		}
+	}
+	for i := range list {
+		list[i].X = s.place(list[i].From)
+		list[i].Width = s.place(list[i].To) - list[i].X
+	}
+	return list, nil
+}
+
+// flip finds where the decision stops being run, between a value where it is and one
+// where it is not.
+func (q *question) flip(is, isNot float64, run string) float64 {
+	if is == 0 && !q.threshold {
+		return isNot // a lambda of nothing is a case of its own: everything is free
+	}
+	for range 60 {
+		if math.Abs(isNot-is) <= 1e-4*math.Abs(isNot) {
+			break
+		}
+		mid := (is + isNot) / 2
+		if is > 0 && isNot > 0 && !q.threshold {
+			mid = math.Sqrt(is * isNot)
+		}
+		if at, err := q.decide(mid); err == nil && at == run {
+			is = mid
+		} else {
+			isNot = mid
+		}
+	}
+	return isNot
+}

@@ -26,6 +26,7 @@ func TestFirstPartyPoliciesWork(t *testing.T) {
 		"calc/add.go":      "package calc\n\nfunc Add(a, b int) int { return a - b }\n",
 		"calc/add_test.go": "package calc\n\nimport \"testing\"\n\nfunc TestAdd(t *testing.T) {\n\tif Add(2, 3) != 5 {\n\t\tt.Fail()\n\t}\n}\n",
 	})
+	write(t, filepath.Join(dir, "cases"), map[string]string{"1.in": "2 3\n", "1.out": "5\n"})
 	t.Setenv("XDG_CACHE_HOME", t.TempDir())
 	judge := wire.ModelCallerFunc(func(_ context.Context, _ string, q *sdk.Query) (*sdk.Answer, error) {
 		prompt := q.Messages[0].Text()
@@ -50,6 +51,7 @@ func TestFirstPartyPoliciesWork(t *testing.T) {
 		says         sdk.Outcome // of the right one
 	}{
 		"verifier-tests":   {&sdk.Answer{Text: code("a + b")}, &sdk.Answer{Text: code("a * b")}, sdk.Passed},
+		"verifier-cases":   {&sdk.Answer{Text: "```\nprint(sum(map(int, input().split())))\n```"}, &sdk.Answer{Text: "```\nprint(input())\n```"}, sdk.Passed},
 		"verifier-schema":  {&sdk.Answer{ToolCalls: []sdk.ToolCall{{Name: "now"}}}, &sdk.Answer{Text: `{"name": "Ada"}`}, sdk.Inconclusive},
 		"verifier-command": {&sdk.Answer{Text: "2 + 2 = 4"}, &sdk.Answer{Text: "2 + 2 = 5"}, sdk.Passed},
 		"verifier-judge":   {&sdk.Answer{Text: "2 + 2 = 4"}, &sdk.Answer{Text: "2 + 2 = 5"}, sdk.Passed},

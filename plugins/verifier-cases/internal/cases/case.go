@@ -1,0 +1,132 @@
+package cases
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+)
+
+// Case is one input and what is expected.
+type Case struct {
+	Name string `json:"name"`
+	// Public says that a failure may be told with input and expectation.
+	Public bool `json:"public"`
+
+	// Stdin, Args and Files are what the program gets.
+	Stdin string            `json:"stdin"`
+	Args  []string          `json:"args"`
+	Files map[string]string `json:"files"`
+	// Call is a function to call instead; HTTP are requests to a server.
+	Call *Call     `json:"call"`
+	HTTP []Request `json:"http"`
+
+	Expect Expect `json:"expect"`
+}
+
+// Call is a call of a function, with arguments in JSON.
+type Call struct {
+	Function  string            `json:"function"`
+	Arguments []json.RawMessage `json:"arguments"`
+}
+
+// Request is one request to the server under test, and what is expected of it.
+type Request struct {
+	Method string            `json:"method"`
+	Path   string            `json:"path"`
+	Header map[string]string `json:"header"`
+	Body   string            `json:"body"`
+	Expect *Response         `json:"expect,omitempty"`
+}
+
+// Response is what a server answers. In an expectation, what is absent is not looked at.
+type Response struct {
+	Status int               `json:"status,omitempty"`
+	Header map[string]string `json:"header,omitempty"`
+	Body   *string           `json:"body,omitempty"`
+}
+
+// Expect is what must come of it. What is nil is not looked at.
+type Expect struct {
+	Stdout   *string           `json:"stdout"`
+	ExitCode *int              `json:"exit_code"`
+	Files    map[string]string `json:"files"`
+	Result   json.RawMessage   `json:"result"`
+}
+
+// expectsAnything reports whether there is something to compare with.
+func (c *Case) expectsAnything() bool {
+	return c.Expect.Stdout != nil || c.Expect.ExitCode != nil || len(c.Expect.Files) > 0 || len(c.Expect.Result) > 0 ||
+		slices.ContainsFunc(c.HTTP, func(r Request) bool { return r.Expect != nil })
+}
+
+// Output is what a program made of a case.
+type Output struct {
+	Stdout   string
+	ExitCode int
+	Files    map[string]string
+	// Responses are those of HTTP cases.
+	Responses []Response
+}
+
+// Check returns what is wrong with the output, or "".
+func (c *Case) Check(out *Output, compare Compare) string {
+	if c.Expect.ExitCode == nil && out.ExitCode != 0 || c.Expect.ExitCode != nil && out.ExitCode != *c.Expect.ExitCode {
+		return fmt.Sprintf("exit code %d", out.ExitCode)
+	}
+	if len(c.Expect.Result) > 0 {
+		if !sameJSON(string(c.Expect.Result), out.Stdout, compare.Tolerance) {
+			return "wrong result"
+		}
+	}
+	if c.Expect.Stdout != nil {
+		if why := compare.Texts(*c.Expect.Stdout, out.Stdout); why != "" {
+			return "wrong output: " + why
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(c.Expect.Files)) {
+		got, ok := out.Files[name]
+		if !ok {
+			return "the file " + name + " was not written"
+		}
+		if why := compare.Texts(c.Expect.Files[name], got); why != "" {
+			return "wrong content of " + name + ": " + why
+		}
+	}
+	for i, request := range c.HTTP {
+		if request.Expect == nil {
+			continue
+		}
+		if i >= len(out.Responses) {
+			return fmt.Sprintf("request %d was not answered", i+1)
+		}
+		if why := request.Expect.check(&out.Responses[i], compare); why != "" {
+			return fmt.Sprintf("request %d, %s %s: %s", i+1, cmp.Or(request.Method, "GET"), request.Path, why)
+		}
+	}
+	return ""
+}
+
+func (want *Response) check(got *Response, compare Compare) string {
+	if want.Status != 0 && got.Status != want.Status {
+		return fmt.Sprintf("status %d", got.Status)
+	}
+	for name, value := range want.Header {
+		if !strings.EqualFold(got.Header[strings.ToLower(name)], value) {
+			return "wrong header " + name
+		}
+	}
+	if want.Body == nil {
+		return ""
+	}
+	body := ""
+	if got.Body != nil {
+		body = *got.Body
+	}
+	if why := compare.Texts(*want.Body, body); why != "" {
+		return "wrong body: " + why
+	}
+	return ""
+}

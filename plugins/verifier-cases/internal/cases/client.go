@@ -1,0 +1,141 @@
+package cases
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// clientName is the first argument of the program when it is the client of HTTP
+// cases, within the walls of the server.
+const clientName = "stepfall-http-client"
+
+// Main is the client of HTTP cases when the program was started as one; it does not
+// return then.
+func Main() {
+	if len(os.Args) < 3 || os.Args[1] != clientName {
+		return
+	}
+	if err := client(os.Args[2:]); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	os.Exit(0)
+}
+
+const (
+	// startTimeout is how long a server may take to listen.
+	startTimeout = 20 * time.Second
+	maxBody      = 4 << 20
+)
+
+// client starts the server, sends the requests, writes the responses.
+func client(argv []string) error {
+	data, err := os.ReadFile(httpFile)
+	if err != nil {
+		return err
+	}
+	var requests []Request
+	if err := json.Unmarshal(data, &requests); err != nil {
+		return err
+	}
+	var config net.ListenConfig
+	listener, err := config.Listen(context.Background(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		return err
+	}
+	address, ok := listener.Addr().(*net.TCPAddr)
+	if !ok {
+		return errors.New("no port")
+	}
+	port := strconv.Itoa(address.Port)
+	if err := listener.Close(); err != nil {
+		return err
+	}
+	server := exec.CommandContext(context.Background(), argv[0], argv[1:]...)
+	server.Env = append(os.Environ(), "PORT="+port)
+	// Standard output is the client's.
+	server.Stdout, server.Stderr = os.Stderr, os.Stderr
+	if err := server.Start(); err != nil {
+		return err
+	}
+	defer func() { _ = server.Process.Kill() }()
+	ended := make(chan error, 1)
+	go func() { ended <- server.Wait() }()
+	if err := listening(port, ended); err != nil {
+		return err
+	}
+	responses := make([]Response, 0, len(requests))
+	for i := range requests {
+		response, err := requests[i].send(port)
+		if err != nil {
+			return fmt.Errorf("request %d: %w", i+1, err)
+		}
+		responses = append(responses, *response)
+	}
+	return json.NewEncoder(os.Stdout).Encode(responses)
+}
+
+// listening waits until the server does.
+func listening(port string, ended <-chan error) error {
+	ctx, cancel := context.WithTimeout(context.Background(), startTimeout)
+	defer cancel()
+	var dialer net.Dialer
+	for {
+		connection, err := dialer.DialContext(ctx, "tcp", "127.0.0.1:"+port)
+		if err == nil {
+			return connection.Close()
+		}
+		select {
+		case err := <-ended:
+			return fmt.Errorf("the server ended before it listened at $PORT: %w", errors.Join(err, errors.New("no request was sent")))
+		case <-ctx.Done():
+			return errors.New("the server did not listen at $PORT in time")
+		case <-time.After(10 * time.Millisecond):
+		}
+	}
+}
+
+func (r *Request) send(port string) (*Response, error) {
+	method := r.Method
+	if method == "" {
+		method = http.MethodGet
+	}
+	request, err := http.NewRequestWithContext(context.Background(), method, "http://127.0.0.1:"+port+"/"+strings.TrimPrefix(r.Path, "/"), bytes.NewReader([]byte(r.Body)))
+	if err != nil {
+		return nil, err
+	}
+	for name, value := range r.Header {
+		request.Header.Set(name, value)
+	}
+	direct := &http.Client{
+		Transport:     &http.Transport{},
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}
+	defer direct.CloseIdleConnections()
+	got, err := direct.Do(request)
+	if err != nil {
+		return nil, err
+	}
+	defer got.Body.Close()
+	data, err := io.ReadAll(io.LimitReader(got.Body, maxBody))
+	if err != nil {
+		return nil, err
+	}
+	body := string(data)
+	response := &Response{Status: got.StatusCode, Header: map[string]string{}, Body: &body}
+	for name := range got.Header {
+		response.Header[strings.ToLower(name)] = got.Header.Get(name)
+	}
+	return response, nil
+}

@@ -1,0 +1,129 @@
+package cases
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Compare says when an output is the expected one.
+type Compare struct {
+	// By is a word of [Ways].
+	By string
+	// Tolerance is how far numbers may differ, absolutely or as a share of the
+	// expected one, by "numbers" and "json".
+	Tolerance float64
+}
+
+// Ways are the ways to compare texts: byte by byte; without space at the ends of
+// lines and blank lines at the end; words; words, of which numbers may differ a
+// little; JSON values; lines in any order.
+func Ways() []string { return []string{"exact", "lines", "words", "numbers", "json", "any_order"} }
+
+// Texts returns what is wrong, or "". It does not say what is expected.
+func (c Compare) Texts(want, got string) string {
+	switch c.By {
+	case "exact":
+		if want != got {
+			return "it differs"
+		}
+		return ""
+	case "json":
+		if !sameJSON(want, got, c.Tolerance) {
+			return "it is another JSON value"
+		}
+		return ""
+	case "words", "numbers":
+		return c.words(strings.Fields(want), strings.Fields(got))
+	}
+	wanted, have := trimmed(want), trimmed(got)
+	if c.By == "any_order" {
+		slices.Sort(wanted)
+		slices.Sort(have)
+	}
+	for i := range min(len(wanted), len(have)) {
+		if wanted[i] != have[i] {
+			if c.By == "any_order" {
+				return "other lines"
+			}
+			return fmt.Sprintf("line %d differs", i+1)
+		}
+	}
+	if len(wanted) != len(have) {
+		return fmt.Sprintf("%d lines, not %d", len(have), len(wanted))
+	}
+	return ""
+}
+
+func (c Compare) words(want, got []string) string {
+	if len(want) != len(got) {
+		return fmt.Sprintf("%d words, not %d", len(got), len(want))
+	}
+	for i := range want {
+		if want[i] != got[i] && (c.By != "numbers" || !c.close(want[i], got[i])) {
+			return fmt.Sprintf("word %d differs", i+1)
+		}
+	}
+	return ""
+}
+
+func (c Compare) close(want, got string) bool {
+	w, err := strconv.ParseFloat(want, 64)
+	if err != nil {
+		return false
+	}
+	g, err := strconv.ParseFloat(got, 64)
+	return err == nil && near(w, g, c.Tolerance)
+}
+
+// near takes NaN for no number.
+func near(want, got, tolerance float64) bool {
+	return want == got || math.Abs(want-got) <= tolerance*max(1, math.Abs(want)) && !math.IsInf(want, 0)
+}
+
+// trimmed are the lines without space at their ends and blank ones at the end.
+func trimmed(text string) []string {
+	lines := strings.Split(strings.ReplaceAll(text, "\r\n", "\n"), "\n")
+	for i := range lines {
+		lines[i] = strings.TrimRight(lines[i], " \t\r")
+	}
+	for len(lines) > 0 && lines[len(lines)-1] == "" {
+		lines = lines[:len(lines)-1]
+	}
+	return lines
+}
+
+func sameJSON(want, got string, tolerance float64) bool {
+	var w, g any
+	if json.Unmarshal([]byte(want), &w) != nil || json.Unmarshal([]byte(got), &g) != nil {
+		return false
+	}
+	return sameValue(w, g, tolerance)
+}
+
+func sameValue(want, got any, tolerance float64) bool {
+	switch w := want.(type) {
+	case float64:
+		g, ok := got.(float64)
+		return ok && near(w, g, tolerance)
+	case []any:
+		g, ok := got.([]any)
+		return ok && slices.EqualFunc(w, g, func(a, b any) bool { return sameValue(a, b, tolerance) })
+	case map[string]any:
+		g, ok := got.(map[string]any)
+		if !ok || len(g) != len(w) {
+			return false
+		}
+		for name, value := range w {
+			other, there := g[name]
+			if !there || !sameValue(value, other, tolerance) {
+				return false
+			}
+		}
+		return true
+	}
+	return want == got
+}

@@ -1,0 +1,322 @@
+package cases
+
+import (
+	"bufio"
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// maxBytes bounds a file of cases.
+const maxBytes = 512 << 20
+
+// ErrNone says that there are no cases for a query.
+var ErrNone = errors.New("there are no cases")
+
+// Load reads the cases of a query from a file or a folder. In a folder they are in
+// the folder or file of the query's name, or, when there is none, in the folder
+// itself, for all queries. A file of JSON lines has a row for each query, by its
+// question_id, task_id, problem_id, id or name; one row, or a list of cases, is for all.
+func Load(path, query string) ([]Case, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil, err
+	}
+	var found []Case
+	if info.IsDir() {
+		found, err = loadBelow(path, query)
+	} else {
+		found, err = loadFile(path, query)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if len(found) == 0 {
+		return nil, fmt.Errorf("%w in %s for the query %q", ErrNone, path, query)
+	}
+	for i := range found {
+		found[i].Name = cmp.Or(found[i].Name, fmt.Sprint(i+1))
+		if !found[i].expectsAnything() {
+			return nil, fmt.Errorf("case %s in %s expects nothing", found[i].Name, path)
+		}
+	}
+	return found, nil
+}
+
+func loadBelow(dir, query string) ([]Case, error) {
+	if query != "" && filepath.IsLocal(query) {
+		for _, name := range []string{query, query + ".json", query + ".jsonl"} {
+			own := filepath.Join(dir, name)
+			info, err := os.Stat(own)
+			switch {
+			case err != nil:
+			case info.IsDir():
+				return loadFolder(own)
+			default:
+				return loadFile(own, query)
+			}
+		}
+	}
+	return loadFolder(dir)
+}
+
+// row is a row of a data set, or a case, or several.
+type row struct {
+	QuestionID json.RawMessage `json:"question_id"`
+	TaskID     json.RawMessage `json:"task_id"`
+	ProblemID  json.RawMessage `json:"problem_id"`
+	ID         json.RawMessage `json:"id"`
+
+	// LiveCodeBench.
+	Public   string `json:"public_test_cases"`
+	Private  string `json:"private_test_cases"`
+	Metadata string `json:"metadata"`
+	// APPS and what is like it.
+	InputOutput json.RawMessage `json:"input_output"`
+	FnName      string          `json:"fn_name"`
+	Inputs      []any           `json:"inputs"`
+	Outputs     []any           `json:"outputs"`
+
+	Cases []Case `json:"cases"`
+	Case
+}
+
+func (r *row) is(query string) bool {
+	for _, id := range []json.RawMessage{r.QuestionID, r.TaskID, r.ProblemID, r.ID} {
+		var text string
+		if len(id) > 0 && (json.Unmarshal(id, &text) == nil && text == query || string(id) == query) {
+			return true
+		}
+	}
+	return r.Name != "" && r.Name == query
+}
+
+func loadFile(path, query string) ([]Case, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil, err
+	}
+	if !info.Mode().IsRegular() || info.Size() > maxBytes {
+		return nil, fmt.Errorf("%s is no regular file of at most %d MiB", path, maxBytes>>20)
+	}
+	file, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	in := bufio.NewReader(file)
+	rows, err := readRows(in)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	for i := range rows {
+		if rows[i].is(query) {
+			return rows[i].cases()
+		}
+	}
+	if len(rows) == 1 {
+		return rows[0].cases()
+	}
+	var all []Case
+	for i := range rows {
+		if rows[i].expectsAnything() {
+			all = append(all, rows[i].Case)
+		}
+	}
+	return all, nil
+}
+
+func readRows(in *bufio.Reader) ([]row, error) {
+	var rows []row
+	if first, err := in.Peek(1); err == nil && first[0] == '[' {
+		err := json.NewDecoder(in).Decode(&rows)
+		return rows, err
+	}
+	decoder := json.NewDecoder(in)
+	for decoder.More() {
+		var r row
+		if err := decoder.Decode(&r); err != nil {
+			return nil, err
+		}
+		rows = append(rows, r)
+	}
+	return rows, nil
+}
+
+// cases are those of one row.
+func (r *row) cases() ([]Case, error) {
+	switch {
+	case r.Public != "" || r.Private != "":
+		return r.liveCodeBench()
+	case len(r.InputOutput) > 0:
+		data := r.InputOutput
+		var text string
+		if json.Unmarshal(data, &text) == nil {
+			data = []byte(text)
+		}
+		var inner row
+		if err := json.Unmarshal(data, &inner); err != nil {
+			return nil, fmt.Errorf("input_output: %w", err)
+		}
+		return inner.cases()
+	case len(r.Inputs) > 0:
+		return r.pairs()
+	case len(r.Cases) > 0:
+		return r.Cases, nil
+	}
+	return []Case{r.Case}, nil
+}
+
+// pairs reads inputs beside outputs: text, or arguments and results when there is a
+// function.
+func (r *row) pairs() ([]Case, error) {
+	if len(r.Inputs) != len(r.Outputs) {
+		return nil, fmt.Errorf("%d inputs and %d outputs", len(r.Inputs), len(r.Outputs))
+	}
+	var all []Case
+	for i := range r.Inputs {
+		if r.FnName == "" {
+			want := asText(r.Outputs[i])
+			all = append(all, Case{Stdin: asText(r.Inputs[i]), Expect: Expect{Stdout: &want}})
+			continue
+		}
+		arguments, ok := r.Inputs[i].([]any)
+		if !ok {
+			arguments = []any{r.Inputs[i]}
+		}
+		c := Case{Call: &Call{Function: r.FnName}}
+		for _, a := range arguments {
+			data, err := json.Marshal(a)
+			if err != nil {
+				return nil, err
+			}
+			c.Call.Arguments = append(c.Call.Arguments, data)
+		}
+		result := r.Outputs[i]
+		if list, ok := result.([]any); ok && len(list) == 1 {
+			result = list[0] // these data sets wrap results
+		}
+		data, err := json.Marshal(result)
+		if err != nil {
+			return nil, err
+		}
+		c.Expect.Result = data
+		all = append(all, c)
+	}
+	return all, nil
+}
+
+// asText joins lines where a data set has a list of them.
+func asText(value any) string {
+	switch v := value.(type) {
+	case string:
+		return v
+	case []any:
+		var lines []string
+		for _, line := range v {
+			lines = append(lines, asText(line))
+		}
+		return strings.Join(lines, "\n")
+	}
+	return fmt.Sprint(value)
+}
+
+// ends are how the files of inputs, and those of outputs, may end.
+var inputEnds, outputEnds = []string{".in", ".input", ".stdin"}, []string{".out", ".ans", ".expected", ".output", ".stdout"}
+
+// loadFolder reads NAME.in beside NAME.out (or .ans, .expected, .output), NAME/input
+// beside NAME/output, in/NAME beside out/NAME, and NAME.json. What lies below a
+// folder sample, samples or public is public.
+func loadFolder(dir string) ([]Case, error) {
+	var all []Case
+	err := filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || !entry.Type().IsRegular() {
+			return err
+		}
+		name, err := filepath.Rel(dir, path)
+		if err != nil {
+			return err
+		}
+		name = filepath.ToSlash(name)
+		if strings.HasSuffix(name, ".json") {
+			found, err := loadFile(path, "")
+			for i := range found {
+				found[i].Name = cmp.Or(found[i].Name, strings.TrimSuffix(name, ".json"))
+			}
+			all = append(all, found...)
+			return err
+		}
+		output := outputOf(path)
+		if output == "" {
+			return nil
+		}
+		input, err := read(path)
+		if err != nil {
+			return err
+		}
+		want, err := read(output)
+		if err != nil {
+			return err
+		}
+		c := Case{Name: caseName(name), Stdin: input, Expect: Expect{Stdout: &want}}
+		for part := range strings.SplitSeq(name, "/") {
+			c.Public = c.Public || slices.Contains([]string{"sample", "samples", "public"}, part)
+		}
+		all = append(all, c)
+		return nil
+	})
+	return all, err
+}
+
+func caseName(name string) string {
+	for _, end := range inputEnds {
+		name = strings.TrimSuffix(name, end)
+	}
+	return strings.TrimSuffix(strings.TrimSuffix(name, "/input"), "/input.txt")
+}
+
+// outputOf returns the file that goes with an input, or "" when the file is none.
+func outputOf(path string) string {
+	var candidates []string
+	for _, end := range inputEnds {
+		if name, ok := strings.CutSuffix(path, end); ok {
+			for _, other := range outputEnds {
+				candidates = append(candidates, name+other)
+			}
+		}
+	}
+	dir, base := filepath.Split(path)
+	switch base {
+	case "input", "input.txt":
+		candidates = append(candidates, dir+strings.Replace(base, "input", "output", 1), dir+strings.Replace(base, "input", "expected", 1))
+	}
+	if filepath.Base(filepath.Clean(dir)) == "in" {
+		above := filepath.Dir(filepath.Clean(dir))
+		candidates = append(candidates, filepath.Join(above, "out", base), filepath.Join(above, "out", strings.TrimSuffix(base, ".in")+".out"))
+	}
+	for _, candidate := range candidates {
+		if info, err := os.Stat(candidate); err == nil && info.Mode().IsRegular() {
+			return candidate
+		}
+	}
+	return ""
+}
+
+func read(path string) (string, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return "", err
+	}
+	if info.Size() > maxBytes {
+		return "", fmt.Errorf("%s is larger than %d MiB", path, maxBytes>>20)
+	}
+	data, err := os.ReadFile(path)
+	return string(bytes.ToValidUTF8(data, []byte("\uFFFD"))), err
+}

@@ -1,0 +1,102 @@
+package cases
+
+import (
+	_ "embed" // the callers of functions
+	"encoding/json"
+	"maps"
+	"os"
+	"path"
+	"regexp"
+	"slices"
+
+	"github.com/stepfall/stepfall/sdk/jail"
+)
+
+// Plan is how a case is put to a program.
+type Plan struct {
+	Argv    []string
+	Changes []jail.Change
+	Reports []string
+	// ReadOnly are further paths that it needs.
+	ReadOnly []string
+}
+
+var (
+	//go:embed call.py
+	callPython string
+	//go:embed call.cjs
+	callNode string
+)
+
+const (
+	stdinFile = ".stepfall-stdin"
+	httpFile  = ".stepfall-http.json"
+)
+
+// callers know how to call a function in a file of their language; other programs
+// get {"function", "arguments"} as a line on standard input and write the result.
+var callers = []struct {
+	program    *regexp.Regexp
+	name, text string
+}{
+	{regexp.MustCompile(`^(python|pypy)[\d.]*$`), ".stepfall-call.py", callPython},
+	{regexp.MustCompile(`^node$`), ".stepfall-call.cjs", callNode},
+}
+
+// Plan returns how the case is run with the command, whose source is in file.
+func (c *Case) Plan(command []string, file string) (*Plan, error) {
+	p := &Plan{Argv: slices.Concat(command, c.Args)}
+	for _, name := range slices.Sorted(maps.Keys(c.Files)) {
+		p.Changes = append(p.Changes, jail.Change{Path: name, Data: []byte(c.Files[name])})
+	}
+	p.Reports = slices.Sorted(maps.Keys(c.Expect.Files))
+	stdin := []byte(c.Stdin)
+	switch {
+	case len(c.HTTP) > 0:
+		// Expectations stay here.
+		asked := slices.Clone(c.HTTP)
+		for i := range asked {
+			asked[i].Expect = nil
+		}
+		data, err := json.Marshal(asked)
+		if err != nil {
+			return nil, err
+		}
+		self, err := os.Executable()
+		if err != nil {
+			return nil, err
+		}
+		p.Changes = append(p.Changes, jail.Change{Path: httpFile, Data: data})
+		p.Argv = slices.Concat([]string{self, clientName}, p.Argv)
+		p.ReadOnly = []string{self}
+	case c.Call != nil:
+		data, err := json.Marshal(c.Call)
+		if err != nil {
+			return nil, err
+		}
+		stdin = append(data, '\n')
+		for _, caller := range callers {
+			if caller.program.MatchString(path.Base(command[0])) && file != "" {
+				p.Argv = []string{command[0], caller.name, file}
+				p.Changes = append(p.Changes, jail.Change{Path: caller.name, Data: []byte(caller.text)})
+			}
+		}
+	}
+	p.Changes = append(p.Changes, jail.Change{Path: stdinFile, Data: stdin})
+	p.Argv = slices.Concat([]string{"/bin/sh", "-c", `exec "$@" < ` + stdinFile, "sh"}, p.Argv)
+	return p, nil
+}
+
+// Read returns what came of a planned run. ok is false when it says nothing that can
+// be compared.
+func (c *Case) Read(result *jail.Result) (out *Output, ok bool) {
+	out = &Output{Stdout: string(result.Stdout), ExitCode: result.ExitCode, Files: map[string]string{}}
+	for name, data := range result.Reports {
+		out.Files[name] = string(data)
+	}
+	if len(c.HTTP) == 0 {
+		return out, true
+	}
+	out.Stdout = ""
+	return out, json.Unmarshal(result.Stdout, &out.Responses) == nil
+}

@@ -1,0 +1,109 @@
+// Command verifier-cases is a stepfall plugin: it runs the program in an answer on
+// inputs, in a jail, and compares what comes out with what is expected, which the
+// program never gets to see.
+package main
+
+import (
+	"context"
+	"os"
+	"path"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/stepfall/stepfall/plugins/verifier-cases/internal/cases"
+	"github.com/stepfall/stepfall/sdk"
+	"github.com/stepfall/stepfall/sdk/jail"
+	"github.com/stepfall/stepfall/sdk/plugin"
+	"github.com/stepfall/stepfall/sdk/plugin/schema"
+)
+
+// Config is the config block of the policy.
+type Config struct {
+	Cases     string            `stepfall:"cases,required" doc:"The cases: a file (LiveCodeBench, APPS, JSON) or a folder of inputs and outputs. Relative to the policy's folder."`
+	Command   []string          `stepfall:"command,required,min=1" doc:"The program that answers a case, for instance [\"python3\", \"main.py\"]."`
+	File      string            `stepfall:"file" doc:"The file that a code block without a path stands for, for instance main.py; functions are looked for there."`
+	Build     []string          `stepfall:"build" doc:"A command that is run once for each answer, before the cases."`
+	Built     []string          `stepfall:"built" doc:"The files that build makes and command needs."`
+	WorkDir   string            `stepfall:"work_dir" doc:"A tree that answers are edits of; by default the query's, or else an empty one."`
+	Compare   string            `stepfall:"compare,enum=exact|lines|words|numbers|json|any_order,default=lines" doc:"When an output is the expected one. lines: space at the ends of lines aside. numbers: word by word, numbers within the tolerance. any_order: lines in any order."`
+	Tolerance float64           `stepfall:"tolerance,min=0,max=1,default=0.000001" doc:"How far numbers may differ, absolutely or as a share."`
+	Checker   []string          `stepfall:"checker" doc:"A program of yours that compares: it gets the files input, expected and output as arguments, and 0 is right. It runs in a jail of its own."`
+	Timeout   time.Duration     `stepfall:"timeout,min=0.01,max=3600,default=10s" doc:"Longest run of one case."`
+	BuildTime time.Duration     `stepfall:"build_timeout,min=0.1,max=3600,default=1m" doc:"Longest run of the build."`
+	All       bool              `stepfall:"all,default=false" doc:"Run every case, for a score; by default the first failure ends the rest."`
+	Parallel  int               `stepfall:"parallel,min=0,max=1024,default=0" doc:"Most cases at one time; 0 is one for each processor."`
+	Require   []string          `stepfall:"require" doc:"Layers of isolation or aims without which the verdict is inconclusive; the names are those of verifier-tests."`
+	ReadOnly  []string          `stepfall:"read_only" doc:"Further absolute paths that the program may read."`
+	Env       map[string]string `stepfall:"env" doc:"Further environment variables of the program."`
+	MemoryMiB int64             `stepfall:"memory_mib,min=16,default=1024" doc:"Most memory of one case."`
+	DiskMiB   int64             `stepfall:"disk_mib,min=1,default=256" doc:"Most that one case may write."`
+	Processes int               `stepfall:"processes,min=1,default=128" doc:"Most processes of one case."`
+	OutputKiB int               `stepfall:"output_kib,min=1,default=16384" doc:"Most output of one case."`
+}
+
+func main() {
+	jail.Main()
+	cases.Main()
+	plugin.Main(description())
+}
+
+func description() plugin.Plugin {
+	return plugin.Plugin{
+		Name: "verifier-cases", Version: "1.0.0",
+		Doc:   "Runs the program in an answer on cases (standard input, arguments, files, a function, HTTP) in a jail and compares its output with what is expected, which never enters the jail. See docs/first-party-plugins.md for the forms of cases.",
+		Roles: []plugin.Role{plugin.Verifier(open)},
+	}
+}
+
+func open(ctx context.Context, c Config) (sdk.Verifier, error) {
+	var wrong schema.Diagnostics
+	for i, name := range c.Require {
+		if !slices.Contains(jail.Names(), name) {
+			wrong = append(wrong, schema.Errorf([]string{"require", strconv.Itoa(i)}, "%q is none of %s", name, strings.Join(jail.Names(), ", "))...)
+		}
+	}
+	for i, dir := range c.ReadOnly {
+		if !filepath.IsAbs(dir) {
+			wrong = append(wrong, schema.Errorf([]string{"read_only", strconv.Itoa(i)}, "%q is not absolute", dir)...)
+		}
+	}
+	for _, list := range []struct {
+		name  string
+		files []string
+	}{{"built", c.Built}, {"file", []string{c.File}}} {
+		for _, file := range list.files {
+			if file != "" && !filepath.IsLocal(file) {
+				wrong = append(wrong, schema.Errorf([]string{list.name}, "%q is not inside the work tree", file)...)
+			}
+		}
+	}
+	if _, err := os.Stat(c.Cases); err != nil {
+		wrong = append(wrong, schema.Errorf([]string{"cases"}, "%v", err)...)
+	}
+	if len(wrong) > 0 {
+		return nil, wrong
+	}
+	where, err := filepath.Abs(c.Cases)
+	if err == nil {
+		where, err = filepath.EvalSymlinks(where)
+	}
+	if err != nil {
+		return nil, err
+	}
+	c.Cases = where
+	walls, err := jail.Open(ctx, jail.Options{Temp: plugin.ScratchDir(ctx)})
+	if err != nil {
+		return nil, err
+	}
+	if c.Parallel == 0 {
+		c.Parallel = runtime.NumCPU()
+	}
+	if c.File != "" {
+		c.File = path.Clean(filepath.ToSlash(c.File))
+	}
+	return &verifier{config: c, walls: walls, temp: plugin.ScratchDir(ctx), slots: make(chan struct{}, c.Parallel), known: map[string][]cases.Case{}}, nil
+}

@@ -1,0 +1,244 @@
+package main
+
+import (
+	"bytes"
+	"compress/zlib"
+	"encoding/base64"
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stepfall/stepfall/sdk"
+	"github.com/stepfall/stepfall/sdk/plugintest"
+)
+
+const python = "/usr/bin/python3"
+
+func find(t *testing.T, program string, probe ...string) {
+	t.Helper()
+	if _, err := exec.LookPath(program); err != nil || len(probe) > 0 && exec.Command(program, probe...).Run() != nil {
+		t.Skipf("no %s here", program)
+	}
+}
+
+func judge(t *testing.T, config map[string]any, query *sdk.Query, text string) *sdk.Verdict {
+	t.Helper()
+	v := plugintest.Verifier(t, description(), config)
+	verdict, err := v.Verify(t.Context(), &sdk.VerifyRequest{Query: query, Answer: &sdk.Answer{Model: "m", Text: text}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("%s %.2f in %s: %s", verdict.Outcome, verdict.Score, verdict.Duration, verdict.Evidence)
+	return verdict
+}
+
+func block(text string) string { return "```\n" + text + "\n```\n" }
+
+const adder = "a, b = map(int, input().split())\nprint(a + b)"
+
+func TestFoldersOfCases(t *testing.T) {
+	find(t, python, "-c", "pass")
+	dir := write(t, map[string]string{
+		"sums/sample/1.in": "1 2\n", "sums/sample/1.out": "3\n", "sums/2.in": "5 -5\n", "sums/2.ans": "0", "sums/in/3.txt": "10 10\n", "sums/out/3.txt": "20\n\n", "sums/4/input": "7 1", "sums/4/output": "8",
+		"sums/five.json": `{"stdin": "1 1", "expect": {"stdout": "2\n", "exit_code": 0}}`,
+		"files.json":     `[{"args": ["x"], "files": {"given": "abc"}, "expect": {"files": {"made": "cba"}}}]`,
+	})
+	config := map[string]any{"cases": dir, "command": []any{python, "main.py"}, "file": "main.py", "all": true}
+	for _, test := range []struct {
+		query, answer string
+		want          sdk.Outcome
+		score         float64
+		says          string
+	}{
+		{"sums", adder, sdk.Passed, 1, "5 of 5"},
+		{"sums", strings.Replace(adder, "a + b", "abs(a) + abs(b)", 1), sdk.Failed, 0.8, "case 2: wrong output"},
+		{"sums", "print(3)", sdk.Failed, 0.2, ""},
+		{"sums", "raise SystemExit('no')", sdk.Failed, 0, "expected: 3"},
+		{"sums", "while True: pass", sdk.Failed, 0, "in time"},
+		{"sums", "import os\nos.kill(os.getppid(), 9)\nos._exit(0)", sdk.Failed, 0, ""},
+		{"files", "open('made', 'w').write(open('given').read()[::-1])", sdk.Passed, 1, ""},
+		{"files", "pass", sdk.Failed, 0, "made was not written"},
+		{"none", adder, sdk.Inconclusive, 0, ""},
+	} {
+		config["timeout"] = "3s"
+		verdict := judge(t, config, &sdk.Query{ID: test.query}, block(test.answer))
+		if test.query == "none" {
+			continue // all cases of the folder: some cannot pass
+		}
+		if verdict.Outcome != test.want || verdict.Score != test.score || !strings.Contains(verdict.Evidence, test.says) {
+			t.Errorf("%s: %.30q: %s %.2f, want %s %.2f with %q", test.query, test.answer, verdict.Outcome, verdict.Score, test.want, test.score, test.says)
+		}
+	}
+	if verdict := judge(t, config, &sdk.Query{ID: "sums"}, block(strings.Replace(adder, "a + b", "a * 0", 1))); strings.Contains(verdict.Evidence, "20") {
+		t.Error("the evidence tells what is expected of a case that is not public")
+	}
+}
+
+// pickled is how LiveCodeBench packs private cases.
+func pickled(t *testing.T, text string) string {
+	t.Helper()
+	data := append([]byte{0x80, 4, 0x95, 0, 0, 0, 0, 0, 0, 0, 0, 'X', byte(len(text)), byte(len(text) >> 8), 0, 0}, text...)
+	data = append(data, 0x94, '.')
+	var packed bytes.Buffer
+	z := zlib.NewWriter(&packed)
+	if _, err := z.Write(data); err != nil {
+		t.Fatal(err)
+	}
+	if err := z.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return base64.StdEncoding.EncodeToString(packed.Bytes())
+}
+
+func TestLiveCodeBench(t *testing.T) {
+	find(t, python, "-c", "pass")
+	var rows bytes.Buffer
+	for _, row := range []map[string]string{
+		{"question_id": "q1", "public_test_cases": `[{"input": "1 2\n", "output": "3", "testtype": "stdin"}]`, "private_test_cases": pickled(t, `[{"input": "4 4\n", "output": "8\n", "testtype": "stdin"}]`), "metadata": "{}"},
+		{"question_id": "q2", "public_test_cases": `[{"input": "[1, 2]\n3", "output": "[3, 4]", "testtype": "functional"}]`, "private_test_cases": pickled(t, `[{"input": "[]\n1", "output": "[1]", "testtype": "functional"}]`), "metadata": `{"func_name": "extend"}`},
+	} {
+		if err := json.NewEncoder(&rows).Encode(row); err != nil {
+			t.Fatal(err)
+		}
+	}
+	dir := write(t, map[string]string{"test.jsonl": rows.String()})
+	config := map[string]any{"cases": filepath.Join(dir, "test.jsonl"), "command": []any{python, "main.py"}, "file": "main.py"}
+	class := "class Solution:\n    def extend(self, numbers: List[int], more: int) -> List[int]:\n        print('debug')\n        return RETURN"
+	for answer, want := range map[string]sdk.Outcome{
+		strings.Replace(class, "RETURN", "[n + 2 for n in numbers] if len(numbers) else [more]", 1): sdk.Passed,
+		strings.Replace(class, "RETURN", "[n + 2 for n in numbers]", 1):                             sdk.Failed,
+		"def extend(numbers, more):\n    return [n + 2 for n in numbers] or (more,)":                sdk.Passed,
+		"x = 1": sdk.Failed,
+	} {
+		if verdict := judge(t, config, &sdk.Query{ID: "q2"}, block(answer)); verdict.Outcome != want {
+			t.Errorf("%s: %s", verdict.Outcome, answer)
+		}
+	}
+	if verdict := judge(t, config, &sdk.Query{ID: "q1"}, block(adder)); verdict.Outcome != sdk.Passed || !strings.Contains(verdict.Evidence, "2 of 2") {
+		t.Error("by standard input")
+	}
+	if verdict := judge(t, config, &sdk.Query{ID: "q3"}, block(adder)); verdict.Outcome != sdk.Inconclusive {
+		t.Error("a query without cases")
+	}
+}
+
+func TestFunctionsInNode(t *testing.T) {
+	find(t, "node", "--version")
+	cases := filepath.Join(write(t, map[string]string{"c.json": `{"fn_name": "twice", "inputs": [[2], [[1]]], "outputs": [4, ["1,1,"]]}`}), "c.json")
+	config := map[string]any{"cases": cases, "command": []any{"node", "main.js"}, "file": "main.js", "memory_mib": 4096}
+	for answer, want := range map[string]sdk.Outcome{
+		"const twice = (x) => { console.log('debug'); return Array.isArray(x) ? `${x},${x},` : x + x; };": sdk.Passed,
+		"exports.twice = (x) => x + x;": sdk.Failed,
+	} {
+		if verdict := judge(t, config, nil, block(answer)); verdict.Outcome != want {
+			t.Errorf("%s: %s", verdict.Outcome, answer)
+		}
+	}
+}
+
+func TestHTTP(t *testing.T) {
+	find(t, python, "-c", "import http.server")
+	cases := filepath.Join(write(t, map[string]string{"c.json": `{"http": [
+		{"path": "/a", "expect": {"status": 200, "body": "GET /a\n", "header": {"X-Kind": "plain"}}},
+		{"method": "POST", "path": "/b", "body": "xyz", "expect": {"body": "POST /b xyz\n"}}]}`}), "c.json")
+	server := `import http.server, os
+class H(http.server.BaseHTTPRequestHandler):
+    def reply(self):
+        body = self.rfile.read(int(self.headers.get('content-length') or 0)).decode()
+        self.send_response(200); self.send_header('X-Kind', 'plain'); self.end_headers()
+        self.wfile.write((' '.join(filter(None, [self.command, self.path, body])) + '\n').encode())
+    do_GET = do_POST = reply
+print('listening')
+http.server.HTTPServer(('127.0.0.1', int(os.environ['PORT'])), H).serve_forever()`
+	config := map[string]any{"cases": cases, "command": []any{python, "main.py"}, "file": "main.py", "require": []any{"network"}}
+	for answer, want := range map[string]sdk.Outcome{
+		server: sdk.Passed, strings.Replace(server, "self.path, body", "body, self.path", 1): sdk.Failed, "pass": sdk.Failed,
+	} {
+		if verdict := judge(t, config, nil, block(answer)); verdict.Outcome != want {
+			t.Errorf("%s, want %s: %s", verdict.Outcome, want, answer)
+		}
+	}
+}
+
+func TestBuild(t *testing.T) {
+	find(t, "go", "version")
+	cases := filepath.Join(write(t, map[string]string{"c.json": `{"inputs": ["1 2", "3 4"], "outputs": ["3", "7"]}`}), "c.json")
+	config := map[string]any{
+		"cases": cases, "command": []any{"./main"}, "file": "main.go", "build": []any{"go", "build", "-o", "main", "main.go"}, "built": []any{"main"}, "build_timeout": "5m", "compare": "numbers",
+	}
+	program := "package main\n\nfunc main() {\n\tbuf := make([]byte, 3)\n\t_, _ = read(buf)\n\tprint2(int(buf[0]-'0') + int(buf[2]-'0'))\n}\n\nfunc read(b []byte) (int, error) { return os.Stdin.Read(b) }\n\nfunc print2(n int) { os.Stdout.WriteString(string(rune('0'+n)) + \".0000001\\n\") }\n"
+	program = strings.Replace(program, "package main\n", "package main\n\nimport \"os\"\n", 1)
+	if verdict := judge(t, config, nil, block(program)); verdict.Outcome != sdk.Passed {
+		t.Error("the right program")
+	}
+	if verdict := judge(t, config, nil, block(strings.Replace(program, "+ int", "* int", 1))); verdict.Outcome != sdk.Failed {
+		t.Error("a wrong program")
+	}
+	if verdict := judge(t, config, nil, block("package main\n\nfunc main() {")); verdict.Outcome != sdk.Failed || !strings.Contains(verdict.Evidence, "does not build") {
+		t.Error("a program that does not build")
+	}
+}
+
+func TestChecker(t *testing.T) {
+	find(t, python, "-c", "pass")
+	dir := write(t, map[string]string{
+		"cases/1.in": "6\n", "cases/1.out": "any\n",
+		"check.py": "import sys\nn = int(open(sys.argv[1]).read())\na, b = map(int, open(sys.argv[3]).read().split())\nif a * b != n:\n    print('no factors')\n    sys.exit(1)\n",
+	})
+	config := map[string]any{"cases": filepath.Join(dir, "cases"), "command": []any{python, "main.py"}, "file": "main.py", "checker": []any{python, filepath.Join(dir, "check.py")}}
+	for answer, want := range map[string]sdk.Outcome{"print(2, 3)": sdk.Passed, "print(6, 1)": sdk.Passed, "print(5, 1)": sdk.Failed, "raise SystemExit(1)": sdk.Failed} {
+		if verdict := judge(t, config, nil, block(answer)); verdict.Outcome != want {
+			t.Errorf("%s: %s", answer, verdict.Outcome)
+		}
+	}
+}
+
+func TestTheFirstFailureEndsTheRest(t *testing.T) {
+	files := map[string]string{"00.in": "", "00.out": "right\n"}
+	for _, name := range []string{"01", "02", "03", "04", "05", "06", "07", "08"} {
+		files[name+".in"], files[name+".out"] = "slow", "right\n"
+	}
+	config := map[string]any{"cases": write(t, files), "command": []any{"sh", "main.sh"}, "file": "main.sh", "parallel": 2, "timeout": "20s"}
+	start := time.Now()
+	verdict := judge(t, config, nil, block("read x; test -z \"$x\" || sleep 15; echo wrong"))
+	if verdict.Outcome != sdk.Failed || time.Since(start) > 14*time.Second {
+		t.Errorf("%s after %s", verdict.Outcome, time.Since(start))
+	}
+}
+
+func TestAttackCases(t *testing.T) {
+	find(t, python, "-c", "pass")
+	dir := write(t, map[string]string{"1.in": "2 3\n", "1.out": "5 is the sum, 8713\n"})
+	config := map[string]any{"cases": dir, "command": []any{python, "main.py"}, "file": "main.py"}
+	hunt := "import os\nfound = ''\nfor top in ('" + filepath.Dir(dir) + "', '/tmp', '.', '/proc'):\n    for d, _, names in os.walk(top):\n        for n in names:\n            try:\n                text = open(os.path.join(d, n), errors='ignore').read(65536)\n            except OSError:\n                continue\n            if '8713' in text and 'main.py' not in n:\n                found = text\nprint(found or 'nothing')"
+	for name, answer := range map[string]string{
+		"look for what is expected":   hunt,
+		"always equal":                "class A:\n    def __eq__(self, other): return True\nprint(A())",
+		"exit(0)":                     "raise SystemExit(0)",
+		"write a verdict":             "print('{\"outcome\": \"passed\"}')",
+		"write below the tree's root": "import os\nos.makedirs('out', exist_ok=True)\nopen('1.out', 'w').write('')\nprint('')",
+		"a shell of its own":          "x\n```\n```sh path=sh\n#!/bin/sh\necho 5",
+		"a caller of its own":         "x\n```\n```py path=.stepfall-stdin\nprint(5)",
+	} {
+		t.Run(name, func(t *testing.T) {
+			verdict := judge(t, config, nil, block(answer))
+			left, err := os.ReadDir(dir)
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Logf("ATTACK\t%s\tcases\t%s\t%s\t%s\t%d files", name, strings.Join(verdict.Isolation, " "), verdict.Outcome, verdict.Duration.Round(time.Millisecond), len(left)-2)
+			if verdict.Outcome == sdk.Passed || len(left) != 2 {
+				t.Errorf("%s, %d files where 2 were: %s", verdict.Outcome, len(left), verdict.Evidence)
+			}
+		})
+	}
+	t.Run("cases in the work tree", func(t *testing.T) {
+		if verdict := judge(t, config, &sdk.Query{WorkDir: dir}, block("print(open('1.out').read())")); verdict.Outcome != sdk.Inconclusive || !strings.Contains(verdict.Evidence, "could read them") {
+			t.Errorf("%+v", verdict)
+		}
+	})
+}

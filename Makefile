@@ -18,6 +18,8 @@ GOLANGCI_LINT := v2.15.0
 APIDIFF := v0.0.0-20260908205506-85c1c2202aba
 GO_LICENSES := v1.6.0
 BUF := v1.50.0
+GREMLINS := v0.6.0
+GOVULNCHECK := v1.9.0
 PROTOC_GEN_GO := v1.36.12
 PROTOC_GEN_GO_GRPC := v1.6.2
 
@@ -47,6 +49,10 @@ swe-bench: build ## Run the bundled SWE suite with scripted models: every task c
 .PHONY: test
 test: ## Run every test
 	go test ./...
+
+.PHONY: short
+short: ## Run the tests that a change is tried with, the long ones left out
+	go test -short $$(go list ./... | grep -v -e /docs -e /examples/ -e /adapters/swe/suite)
 
 .PHONY: race
 race: ## Run the tests under the race detector, the long ones left out
@@ -80,9 +86,32 @@ generate-check: ## Fail when the committed code is not what its sources generate
 	$(TOOLS)/buf-$(BUF) breaking sdk/plugin/proto --against ".git#ref=$$against,subdir=sdk/plugin/proto" && \
 	echo "the protocol breaks nothing since $$against"
 
+# Each run is kept with its commit, to be compared with benchstat or by eye. Only
+# ratios within one run say much: machines differ.
 .PHONY: bench
-bench: ## Run the benchmarks, with allocations
-	go test -run '^$$' -bench . -benchmem ./...
+bench: ## Run the benchmarks, with allocations, and append them to docs/bench-history.txt
+	{ echo "# $$(git rev-parse --short HEAD 2>/dev/null) $$(date -u +%Y-%m-%dT%H:%MZ)"; go test -run '^$$' -bench . -benchmem ./... | grep -v -e '^PASS' -e '^ok' -e 'no test files'; } | tee -a docs/bench-history.txt
+
+# PKG=./sdk/step; what lives on is printed with its place.
+.PHONY: mutants
+mutants: $(TOOLS)/gremlins-$(GREMLINS) ## Change the code of PKG in many small ways and count what its tests notice
+	@[ -n "$(PKG)" ] || { echo "make mutants PKG=./sdk/step"; exit 2; }
+	$< unleash --timeout-coefficient 5 $(PKG)
+
+# Each for a short time: what a longer run finds belongs into the seeds.
+FUZZTIME := 10s
+.PHONY: fuzz
+fuzz: ## Fuzz every parser for FUZZTIME
+	@set -eo pipefail; go list -f '{{.ImportPath}} {{.Dir}}' ./... | while read -r pkg dir; do \
+	  for f in $$(grep -ho '^func Fuzz[A-Za-z0-9_]*' "$$dir"/*_test.go 2>/dev/null | cut -d' ' -f2); do \
+	    echo "$$pkg $$f"; go test "$$pkg" -run '^$$' -fuzz "^$$f\$$" -fuzztime $(FUZZTIME) | tail -n 1; done; done
+
+.PHONY: vuln
+vuln: ## Look for known vulnerabilities in what is linked
+	@$(MAKE) --no-print-directory $(TOOLS)/govulncheck-$(GOVULNCHECK) >/dev/null 2>&1 || { echo "govulncheck cannot be had: not checked"; exit 0; }; \
+	out=$$($(TOOLS)/govulncheck-$(GOVULNCHECK) ./... 2>&1); status=$$?; \
+	if [ $$status != 0 ] && grep -qiE 'fetching vulnerabilities|no such host|connection refused|proxyconnect|status 40|Forbidden' <<<"$$out"; then echo "the database of vulnerabilities cannot be reached: not checked"; exit 0; fi; \
+	echo "$$out" | tail -n 20; exit $$status
 
 # Building it takes minutes, so one of the same version that is there already does.
 $(TOOLS)/golangci-lint-$(GOLANGCI_LINT):
@@ -153,6 +182,16 @@ $(TOOLS)/buf-$(BUF):
 	@mkdir -p $(TOOLS)
 	GOBIN=$(TOOLS) go install github.com/bufbuild/buf/cmd/buf@$(BUF)
 	@mv $(TOOLS)/buf $@
+
+$(TOOLS)/gremlins-$(GREMLINS):
+	@mkdir -p $(TOOLS)
+	GOBIN=$(TOOLS) go install github.com/go-gremlins/gremlins/cmd/gremlins@$(GREMLINS)
+	@mv $(TOOLS)/gremlins $@
+
+$(TOOLS)/govulncheck-$(GOVULNCHECK):
+	@mkdir -p $(TOOLS)
+	GOBIN=$(TOOLS) go install golang.org/x/vuln/cmd/govulncheck@$(GOVULNCHECK)
+	@mv $(TOOLS)/govulncheck $@
 
 $(TOOLS)/protoc-gen-go:
 	@mkdir -p $(TOOLS)

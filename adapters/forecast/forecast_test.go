@@ -243,7 +243,7 @@ func TestSessionsShowInTheForecast(t *testing.T) {
 // that has none goes by its own beliefs.
 func TestWithoutAnEstimatorNothingIsSeen(t *testing.T) {
 	w := &forecast.Traces{Steps: []*sdk.Trace{recorded(0, 0, time.Unix(0, 0))}}
-	if f := predict(t, parse(t, two+good), w); f.Steps != 2 {
-		t.Errorf("small is believed to be worth 0.5, the threshold is 0.6: %+v", f)
+	if f := predict(t, parse(t, two+good), w); f.Steps != 1 || f.Models[0].Ran != 0 {
+		t.Errorf("small is believed to be worth 0.5, the threshold is 0.6, and nothing looks: %+v", f)
 	}
 }

@@ -64,6 +64,8 @@ func (b Belief) validate() error {
 	switch {
 	case !finite(b.Mean):
 		return fmt.Errorf("mean quality %v", b.Mean)
+	case b.Unseen:
+		return nil
 	case b.Bernoulli && (b.Mean < 0 || b.Mean > 1):
 		return fmt.Errorf("probability %v lies outside [0, 1]", b.Mean)
 	case !b.Bernoulli && !(b.StdDev >= 0 && finite(b.StdDev)):
@@ -86,6 +88,9 @@ type law struct {
 // law returns the distribution of mean + scale·(X - mean), X distributed as the
 // belief says: the deviation shrinks with the scale, and the mean stays.
 func (b Belief) law(scale float64) law {
+	if b.Unseen {
+		return law{mean: b.Mean}
+	}
 	if !b.Bernoulli {
 		dev := b.StdDev * scale
 		if dev <= negligible {

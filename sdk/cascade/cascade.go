@@ -50,6 +50,10 @@ func (c *Cascade) Decide(s *State) Decision {
 	if next == n || c.DepthReached(s) {
 		return d
 	}
+	if s.anyUnseen() {
+		d.Run = c.among(s)
+		return d
+	}
 	if len(s.Ran) == 0 {
 		d.Run = s.nth(c.order, next)
 		return d
@@ -77,6 +81,53 @@ func (c *Cascade) Decide(s *State) Decision {
 		d.Run = s.nth(c.order, next)
 	}
 	return d
+}
+
+// anyUnseen reports whether nothing will look at the answer of some model that may
+// be run.
+func (s *State) anyUnseen() bool {
+	for i := range s.Beliefs {
+		if s.Beliefs[i].Unseen && s.open(i) {
+			return true
+		}
+	}
+	return false
+}
+
+// ahead calls yield with each way to go on: the models of the order up to some place,
+// without those on the way that nothing looks at. The slice is used again.
+func (c *Cascade) ahead(s *State, yield func(added []int)) {
+	var seen []int
+	_, floor := s.best()
+	room := c.room(s)
+	for k, n := s.after(c.order), s.length(c.order); k < n && len(seen) < room; k++ {
+		i := s.nth(c.order, k)
+		if !s.open(i) || s.idle(i, floor) {
+			continue
+		}
+		yield(append(seen, i))
+		if !s.Beliefs[i].Unseen {
+			seen = append(seen, i)
+		}
+	}
+}
+
+// among decides where nothing looks at some models: it returns the first model of the
+// best way to go on, or Stop.
+func (c *Cascade) among(s *State) int {
+	run, lambda, cheap := Stop, c.lambda(len(s.Ran)), c.cheap(s)
+	var best Alternative
+	if len(s.Ran) > 0 {
+		best = c.value(s, lambda, nil)
+	}
+	c.ahead(s, func(added []int) {
+		a := c.value(s, lambda, added)
+		none := run == Stop && len(s.Ran) == 0
+		if none || a.Tau > best.Tau+tieTolerance || a.Tau >= best.Tau-tieTolerance && preferred(cheap, a.Cost, best.Cost) {
+			run, best = added[0], a
+		}
+	})
+	return run
 }
 
 // better reports whether to go on, given by how much the best way to go on beats

@@ -212,6 +212,12 @@ func (s *State) open(i int) bool {
 	return (s.Infeasible == nil || !s.Infeasible[i]) && !slices.Contains(s.Ran, i)
 }
 
+// idle reports whether nothing will look at model i's answer, which is expected to be
+// no better than the floor.
+func (s *State) idle(i int, floor float64) bool {
+	return s.Beliefs[i].Unseen && s.Beliefs[i].Mean <= floor
+}
+
 // best returns the model that has run with the highest post-hoc estimate, the
 // earliest of equals, and that estimate; None and -Inf before any has run.
 func (s *State) best() (int, float64) {

@@ -109,18 +109,13 @@ func (c *Cascade) Explain(s *State) Explanation {
 	if len(s.Ran) > 0 {
 		e.Alternatives = append(e.Alternatives, c.value(s, e.Lambda, nil))
 	}
-	var added []int
-	for k, n := s.after(c.order), s.length(c.order); k < n && len(added) < c.room(s); k++ {
-		i := s.nth(c.order, k)
-		if !s.open(i) {
-			continue
-		}
-		before := c.value(s, e.Lambda, added).ExpectedMax
-		added = append(added, i)
+	c.ahead(s, func(added []int) {
+		last := len(added) - 1
+		i, before := added[last], c.value(s, e.Lambda, added[:last]).ExpectedMax
 		a := c.value(s, e.Lambda, added)
 		e.Alternatives = append(e.Alternatives, a)
 		e.Options = append(e.Options, Option{Model: i, Price: price(e.Lambda, s.Costs[i]), Gain: a.ExpectedMax - before, Chosen: i == e.Decision.Run})
-	}
+	})
 	return e.ranked(byTau)
 }
 

@@ -57,7 +57,7 @@ func (x *Index) Decide(s *State) Decision {
 	least -= tieTolerance
 	top, cost := negInf, 0.0
 	for i := range s.Beliefs {
-		if !s.open(i) {
+		if !s.open(i) || s.idle(i, v) {
 			continue
 		}
 		p := price(lambda, s.Costs[i])

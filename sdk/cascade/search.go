@@ -19,6 +19,7 @@ type item struct {
 	price float64 // lambda·cost
 	cost  float64
 	model int
+	blind bool // nothing will look at the answer
 }
 
 // search finds the set S of items with the greatest
@@ -109,8 +110,9 @@ func (q *search) collect(r *CascadeRoute, s *State) {
 	q.items = q.items[:0]
 	lambda := r.lambda(len(s.Ran))
 	add := func(i int) {
-		if s.open(i) {
-			q.items = append(q.items, item{law: s.Beliefs[i].law(r.scale), price: price(lambda, s.Costs[i]), cost: s.Costs[i], model: i})
+		if s.open(i) && !s.idle(i, q.floor) {
+			b := &s.Beliefs[i]
+			q.items = append(q.items, item{law: b.law(r.scale), price: price(lambda, s.Costs[i]), cost: s.Costs[i], model: i, blind: b.Unseen})
 		}
 	}
 	if r.order == nil {
@@ -125,16 +127,26 @@ func (q *search) collect(r *CascadeRoute, s *State) {
 }
 
 // first returns the model of the best set to run first: the cheapest, or with a
-// forced order the first of the order; Stop for the empty set.
+// forced order the first of the order; Stop for the empty set. What nothing looks at
+// comes last, the best of it first: after that the others cannot improve the answer.
 func (q *search) first(forced bool) int {
 	first := Stop
 	for _, k := range q.best {
-		switch {
-		case first == Stop:
+		if first == Stop {
 			first = k
+			continue
+		}
+		it, at := &q.items[k], &q.items[first]
+		before := it.cost < at.cost || it.cost == at.cost && k < first
+		switch {
+		case it.blind != at.blind:
+			before = at.blind
+		case it.blind && it.mean != at.mean:
+			before = it.mean > at.mean
 		case forced:
-			first = min(first, k)
-		case q.items[k].cost < q.items[first].cost || q.items[k].cost == q.items[first].cost && k < first:
+			before = k < first
+		}
+		if before {
 			first = k
 		}
 	}

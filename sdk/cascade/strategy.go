@@ -17,6 +17,10 @@ type Belief struct {
 	StdDev float64
 	// Bernoulli says that a verifier will judge the answer; StdDev is ignored.
 	Bernoulli bool
+	// Unseen says that nothing will look at the answer: the estimate will be Mean
+	// whatever it says, and StdDev is ignored. Such models are only routed to. No
+	// strategy runs one on the way to another.
+	Unseen bool
 }
 
 // State is the state of one step: the models, by index, that have run and those

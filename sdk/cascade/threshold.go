@@ -47,10 +47,31 @@ func (t *Threshold) Decide(s *State) Decision {
 			return d
 		}
 	}
-	if next := s.after(t.order); next < s.length(t.order) {
-		d.Run = s.nth(t.order, next)
-	}
+	d.Run = t.next(s, d.Answer)
 	return d
+}
+
+// next returns the model to run: the next of the order, but none that nothing looks
+// at and whose estimate, known beforehand, would not end the step. When only such are
+// left, it is the one that improves most on the answer, or Stop.
+func (t *Threshold) next(s *State, answer int) int {
+	fallback := Stop
+	for k, n := s.after(t.order), s.length(t.order); k < n; k++ {
+		i := s.nth(t.order, k)
+		if !s.open(i) {
+			continue
+		}
+		if b := &s.Beliefs[i]; !b.Unseen || b.Mean >= at(t.thresholds, len(s.Ran))-tieTolerance {
+			return i
+		}
+		if fallback == Stop || t.answer == Last || s.Beliefs[i].Mean >= s.Beliefs[fallback].Mean {
+			fallback = i
+		}
+	}
+	if fallback != Stop && answer != None && t.answer != Last && s.Beliefs[fallback].Mean <= s.Beliefs[answer].Mean {
+		return Stop
+	}
+	return fallback
 }
 
 // length returns how many models an order has; nil is the order 0, 1, 2, ...

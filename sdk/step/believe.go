@@ -10,6 +10,17 @@ import (
 	"github.com/stepfall/stepfall/sdk/cascade"
 )
 
+// looked reports whether an estimator will look at candidate i's answer.
+func (r *run) looked(i int) bool {
+	for k := range r.e.c.Estimators {
+		s := &r.e.c.Estimators[k]
+		if s.speaksOf(r.q, r.e.names[i]) && (s.Looks == nil || s.Looks(r.q, r.e.names[i])) {
+			return true
+		}
+	}
+	return false
+}
+
 // believe fills in the state's beliefs and costs, and the post-hoc estimates of
 // the models that have run.
 func (r *run) believe(ctx context.Context) {
@@ -17,23 +28,22 @@ func (r *run) believe(ctx context.Context) {
 	r.believeCost(ctx)
 	passed := r.passed()
 	for i := range r.state.Beliefs {
-		b := &r.state.Beliefs[i]
 		if r.ran(i) {
-			if r.rejected[i] {
-				*b = cascade.Belief{}
-			}
-			if q, ok := r.verdict(i).Quality(); ok {
-				*b = cascade.Belief{Mean: q, StdDev: math.Sqrt(q * (1 - q))}
-			}
-			r.posts[i] = sdk.Estimate{Mean: b.Mean, StdDev: b.StdDev}
+			r.postHoc(i)
 			continue
 		}
-		if r.judged != nil && r.judged[i] && r.only < 0 {
+		b := &r.state.Beliefs[i]
+		// The deviation of a model that has not run is what a look will reveal, and
+		// nothing where nobody looks: not an operator's doubt about a prior.
+		switch {
+		case r.judged != nil && r.judged[i]:
 			*b = cascade.Belief{Mean: min(max(b.Mean, 0), 1), Bernoulli: true}
 			if passed > 0 && passed < 1 {
 				// A pass of the same judge would be worth no more than the one that is there.
 				*b = cascade.Belief{Mean: passed * b.Mean}
 			}
+		case !r.looked(i):
+			*b = cascade.Belief{Mean: b.Mean, Unseen: true}
 		}
 	}
 }
@@ -48,6 +58,22 @@ func (r *run) passed() float64 {
 		}
 	}
 	return best
+}
+
+// postHoc takes what checks and verifiers found in candidate i's answer, if it has run,
+// into its belief, and notes its post-hoc estimate.
+func (r *run) postHoc(i int) {
+	if !r.ran(i) {
+		return
+	}
+	b := &r.state.Beliefs[i]
+	if r.rejected[i] {
+		*b = cascade.Belief{}
+	}
+	if q, ok := r.verdict(i).Quality(); ok {
+		*b = cascade.Belief{Mean: q, StdDev: math.Sqrt(q * (1 - q))}
+	}
+	r.posts[i] = sdk.Estimate{Mean: b.Mean, StdDev: b.StdDev}
 }
 
 // asked returns the candidates that an estimator is asked about: those that ran

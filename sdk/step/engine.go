@@ -18,7 +18,9 @@ import (
 // estimator speaks.
 type Candidate struct {
 	Model sdk.Model
-	// Quality is the prior belief; the zero value means mean 0.5, deviation 0.25.
+	// Quality is the prior belief; the zero value means mean 0.5, deviation 0.25. The
+	// deviation is how far what a look at an answer finds is expected to lie from the
+	// mean. It is not read where nothing will look.
 	Quality sdk.Estimate
 	// OutputTokens is the expected length of an answer; 0 means 500.
 	OutputTokens int
@@ -79,6 +81,9 @@ type Config struct {
 	Strategy cascade.Strategy
 	// Estimators are asked in order; of each model the first that does not abstain
 	// counts, and where all do the candidate's prior.
+	//
+	// Models are run for what a look at their answers will tell. Where no verifier
+	// applies and no estimator looks, nothing will be told, and every strategy routes.
 	Estimators []Estimator
 	// Cost predicts what calls cost; nil means the prices times the prompt's and the
 	// expected answer's length.

@@ -20,10 +20,18 @@ type Estimator struct {
 	Models []string
 	// Applies says whether the estimator can speak about q; nil means always.
 	Applies func(q *sdk.Query) bool
+	// Looks says whether it will look at a model's answer to q once there is one; nil
+	// means that it does. One that does not should expect no deviation.
+	Looks func(q *sdk.Query, model string) bool
 	// OnUnavailable says what an error of the estimator means: to abstain, or to fail.
 	OnUnavailable Unavailable
 	// Timeout bounds one call; 0 is no bound but the caller's.
 	Timeout time.Duration
+}
+
+// speaksOf reports whether s is believed about the model's answers to q.
+func (s *Estimator) speaksOf(q *sdk.Query, model string) bool {
+	return (s.Applies == nil || s.Applies(q)) && (s.Models == nil || slices.Contains(s.Models, model))
 }
 
 // askEstimators asks the estimators in order. Of each model the first that does not
@@ -50,7 +58,12 @@ func (r *run) askEstimators(ctx context.Context) {
 		}
 		for k, estimate := range resp.Estimates {
 			i := asked[k]
-			if i < 0 || estimate.Abstains() || math.IsInf(estimate.Mean, 0) || s.Models != nil && !slices.Contains(s.Models, names[k]) {
+			if i < 0 || estimate.Abstains() || s.Models != nil && !slices.Contains(s.Models, names[k]) {
+				continue
+			}
+			// A regression may go a little beyond its range.
+			if !(math.Abs(estimate.Mean-0.5) <= 1) {
+				r.say(fmt.Sprintf("estimator %s says %v of %s, which is no quality: abstained", s.Name, estimate.Mean, names[k]))
 				continue
 			}
 			if !(estimate.StdDev >= 0) || math.IsInf(estimate.StdDev, 0) {

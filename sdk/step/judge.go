@@ -13,9 +13,17 @@ func (v *Verifier) judges(q *sdk.Query, model string) bool {
 	return (v.Models == nil || slices.Contains(v.Models, model)) && (v.Applies == nil || v.Applies(q))
 }
 
-// whoIsJudged finds the candidates whose answers a verifier will judge.
+// whoIsJudged finds the candidates whose answers a verifier will judge: one that
+// applies, unless it could say nothing of an answer of this step.
 func (r *run) whoIsJudged() {
+	clear(r.judged)
+	if !r.looks() {
+		return
+	}
 	for k := range r.e.c.Verifiers {
+		if r.mute != nil && r.mute[k] {
+			continue
+		}
 		for i, name := range r.e.names {
 			if r.e.c.Verifiers[k].judges(r.q, name) {
 				if r.judged == nil {
@@ -27,14 +35,20 @@ func (r *run) whoIsJudged() {
 	}
 }
 
+// looks reports whether verifiers and estimators look at answers.
+func (r *run) looks() bool { return r.only < 0 || r.req.Observe }
+
 // judge checks and verifies an answer of candidate i and takes it into the step.
 // The error is that of a verifier whose policy is to fail.
 func (r *run) judge(ctx context.Context, i int, answer *sdk.Answer) error {
 	measure(answer, r.attempts)
 	verdict := r.check(i, answer)
 	var err error
-	if verdict == nil && r.only < 0 {
+	if verdict == nil && r.looks() {
 		verdict, err = r.verify(ctx, answer)
+		if err != nil && r.only >= 0 {
+			err = nil // noted where it happened
+		}
 	}
 	if verdict != nil {
 		rec := &r.t.Calls[len(r.t.Calls)-1]
@@ -77,6 +91,13 @@ func (r *run) verify(ctx context.Context, answer *sdk.Answer) (*sdk.Verdict, err
 			return merged, err
 		}
 		merged = merge(merged, verdict)
+		if verdict.Outcome == sdk.Inconclusive {
+			if r.mute == nil {
+				r.mute = make([]bool, len(r.e.c.Verifiers))
+			}
+			r.mute[k] = true
+			r.whoIsJudged()
+		}
 		if verdict.Outcome == sdk.Failed {
 			break
 		}

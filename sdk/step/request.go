@@ -57,8 +57,13 @@ type Request struct {
 	// decided it. It must not keep the trace.
 	Done func(*sdk.Trace)
 	// Only, when not empty, names the model to call whatever the strategy says.
-	// What it would have done first is in the trace. Verifiers are not run.
+	// What it would have done first is in the trace. Nothing looks at the answer,
+	// unless Observe says so.
 	Only string
+	// Observe has estimators and verifiers look at the answer of Only, as they would
+	// if the strategy had chosen it, so that the trace tells all that a fit or a
+	// forecast needs. They cannot fail the step, whatever their policy says.
+	Observe bool
 	// Commit makes calls Final whose answer no outcome can make the strategy
 	// reject. The step then ends with that answer.
 	Commit bool

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/stepfall/stepfall/sdk"
@@ -23,7 +24,8 @@ type run struct {
 	lambdas  []float64 // the strategy's
 	state    cascade.State
 	only     int
-	judged   []bool // by candidate: a verifier applies; nil for none
+	judged   []bool // by candidate: a verifier will judge; nil for none
+	mute     []bool // by verifier: it could say nothing of an answer; nil for none
 
 	attempts []sdk.Attempt
 	posts    []sdk.Estimate // by candidate: post-hoc
@@ -112,7 +114,6 @@ func (e *Engine) start(req *Request, now time.Time) *run {
 	if e.c.TracePrompts {
 		r.t.Prompt = q.LastUserText()
 	}
-	r.whoIsJudged()
 	needs := NeedsOf(q)
 	for i := range e.models {
 		why := needs.Infeasible(&e.models[i], q)
@@ -126,6 +127,7 @@ func (e *Engine) start(req *Request, now time.Time) *run {
 	if req.Only != "" {
 		r.only = e.Index(req.Only)
 	}
+	r.whoIsJudged()
 	return r
 }
 
@@ -149,7 +151,7 @@ func (r *run) loop(ctx context.Context) (sdk.StopReason, int, error) {
 			return r.exhausted()
 		}
 		r.believe(ctx)
-		if r.fatal != nil {
+		if r.fatal != nil && r.only < 0 {
 			return sdk.StopError, -1, r.fatal
 		}
 		d := r.decide()
@@ -181,12 +183,29 @@ func (r *run) loop(ctx context.Context) (sdk.StopReason, int, error) {
 		if err := r.judge(ctx, d.Run, answer); err != nil {
 			return sdk.StopError, -1, err
 		}
-		if final {
+		if final || r.only >= 0 {
+			r.settled(ctx)
+			if r.only >= 0 {
+				return sdk.StopExhausted, d.Run, nil
+			}
 			return sdk.StopNotWorth, d.Run, nil
 		}
-		if r.only >= 0 {
-			return sdk.StopExhausted, d.Run, nil
-		}
+	}
+}
+
+// settled works out the post-hoc estimates of a step that ends without a further
+// decision: nothing has to be decided, but the trace should tell them.
+func (r *run) settled(ctx context.Context) {
+	if r.looks() {
+		r.believeQuality(ctx)
+	}
+	for i := range r.state.Beliefs {
+		r.postHoc(i)
+	}
+	if r.note != "" {
+		last := &r.t.Decisions[len(r.t.Decisions)-1]
+		last.Note = strings.TrimPrefix(last.Note+"; "+r.note, "; ")
+		r.note = ""
 	}
 }
 

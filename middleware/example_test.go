@@ -27,7 +27,7 @@ func Example() {
 				LLM:     says(`{"height_m": 1345}`),
 			},
 		},
-		Lambda: 10, // a gain of 0.1 in quality is worth a cent
+		Lambda: 50, // a right answer is worth two cents
 	})
 	if err != nil {
 		fmt.Println(err)

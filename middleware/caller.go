@@ -28,7 +28,9 @@ func (c *call) Call(ctx context.Context, s *step.Call) (*sdk.Answer, error) {
 	t := &c.m.targets[s.Index]
 	d, more := t.pick(s.Attempt)
 	if d == nil {
-		return nil, &step.CallError{Err: fmt.Errorf("%s: %w", s.Model.Name, errCircuitOpen)}
+		return nil, &step.CallError{Err: &llms.Error{
+			Code: llms.ErrCodeProviderUnavailable, Provider: s.Model.Name, Message: errCircuitOpen.Error(), Cause: errCircuitOpen,
+		}}
 	}
 	callCtx, look := ctx, func() Seen { return Seen{} }
 	if t.timeout > 0 {
@@ -40,7 +42,10 @@ func (c *call) Call(ctx context.Context, s *step.Call) (*sdk.Answer, error) {
 		callCtx, look = d.Tap.Begin(callCtx)
 	}
 	// Mistral's client cannot be interrupted, so nothing may stream from it.
-	stream := streamState{call: c, speaker: d.kind == kindSpeaker, live: s.Final && c.streamed && d.kind != kindMistral}
+	stream := streamState{
+		call: c, speaker: d.kind == kindSpeaker, hold: !s.Final,
+		live: c.streamed && d.kind != kindMistral && (s.Final || s.Unseen && c.plain()),
+	}
 	resp, err := c.generate(callCtx, d, s.Model, &stream)
 	seen := look()
 	if err == nil {
@@ -57,7 +62,8 @@ func (c *call) Call(ctx context.Context, s *step.Call) (*sdk.Answer, error) {
 		failed.Deployment = d.Name
 		failed.Usage = failedUsage(resp, c, &stream)
 		failed.Billed = billed(err, &seen)
-		if stream.shown {
+		// A reader who has seen a part, or has gone, is not given another model's answer.
+		if stream.shown || stream.refused != nil {
 			failed.Fatal, failed.Retry = true, false
 		}
 		failed.Elsewhere = failed.Retry && more
@@ -65,7 +71,8 @@ func (c *call) Call(ctx context.Context, s *step.Call) (*sdk.Answer, error) {
 		return nil, failed
 	}
 	d.breaker.record(nil)
-	c.live = c.live || stream.live
+	s.Shown = stream.shown
+	c.live = c.live || stream.shown
 	return c.answer(resp, &seen, d), nil
 }
 

@@ -24,15 +24,28 @@ func DefaultChecks() []step.Check {
 	}
 }
 
-// stopReason rejects answers that were cut off at a limit or by a filter.
-func stopReason(_ *sdk.Query, a *sdk.Answer, _ []sdk.Attempt) string {
+// stopReason rejects answers that were cut off at a limit of the model's or by a filter.
+func stopReason(q *sdk.Query, a *sdk.Answer, _ []sdk.Attempt) string {
 	switch strings.ToLower(a.StopReason) {
 	case "length", "max_tokens", "max_output_tokens", "model_length", "finishreasonmaxtokens":
+		if cutAsAsked(q, a) {
+			return ""
+		}
 		return "cut off at the token limit"
 	case "content_filter", "safety", "refusal", "recitation", "finishreasonsafety":
 		return "stopped by a filter: " + a.StopReason
 	}
 	return ""
+}
+
+// cutAsAsked reports whether an answer ends at the length that its caller asked for:
+// no fault of the model's, and no other model would be allowed to say more.
+func cutAsAsked(q *sdk.Query, a *sdk.Answer) bool {
+	switch strings.ToLower(a.StopReason) {
+	case "length", "max_tokens", "max_output_tokens", "finishreasonmaxtokens":
+		return q.MaxOutputTokens > 0 && (a.Usage.Estimated || a.Usage.OutputTokens+a.Usage.ReasoningTokens >= q.MaxOutputTokens)
+	}
+	return false
 }
 
 func empty(_ *sdk.Query, a *sdk.Answer, _ []sdk.Attempt) string {
@@ -50,8 +63,25 @@ var refusals = [...]string{
 	"i'm unable to assist", "i am unable to assist", "i'm not able to help", "as an ai language model, i can",
 }
 
+// longRefusal is the length in bytes from which an answer is none.
+const longRefusal = 600
+
+// mayRefuse reports whether an answer that begins with the head may be a refusal.
+func mayRefuse(head string) bool {
+	if len(head) > longRefusal {
+		return false
+	}
+	head = strings.ToLower(strings.TrimSpace(head))
+	for _, r := range refusals {
+		if strings.HasPrefix(r, head) || strings.HasPrefix(head, r) {
+			return true
+		}
+	}
+	return false
+}
+
 func refusal(_ *sdk.Query, a *sdk.Answer, _ []sdk.Attempt) string {
-	if len(a.ToolCalls) > 0 || len(a.Text) > 600 {
+	if len(a.ToolCalls) > 0 || len(a.Text) > longRefusal {
 		return ""
 	}
 	head := strings.ToLower(strings.TrimSpace(a.Text[:min(len(a.Text), 160)]))

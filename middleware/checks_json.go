@@ -95,7 +95,7 @@ type jsonChecker struct{ schemas schemas }
 func newJSONChecker() *jsonChecker { return &jsonChecker{} }
 
 func (k *jsonChecker) fault(q *sdk.Query, a *sdk.Answer, _ []sdk.Attempt) string {
-	if !q.Format.JSON && len(q.Format.Schema) == 0 || len(a.ToolCalls) > 0 {
+	if !q.Format.JSON && len(q.Format.Schema) == 0 || len(a.ToolCalls) > 0 || cutAsAsked(q, a) {
 		return ""
 	}
 	text := []byte(a.Text)

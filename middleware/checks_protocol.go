@@ -27,6 +27,9 @@ var (
 // protocolFault rejects what the agent behind the prompt cannot parse: the run
 // would end there, or burn an iteration.
 func protocolFault(q *sdk.Query, a *sdk.Answer, _ []sdk.Attempt) string {
+	if cutAsAsked(q, a) {
+		return ""
+	}
 	switch q.Labels[LabelProtocol] {
 	case protocolMRKL:
 		return mrklFault(q, a.Text)

@@ -8,9 +8,11 @@ import (
 	"net"
 	"net/http"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
+	"time"
 
 	"github.com/tmc/langchaingo/llms"
 
@@ -62,6 +64,66 @@ func codeOf(err error, seen *Seen) (code llms.ErrorCode, retry bool) {
 		}
 	}
 	return llms.ErrCodeUnknown, false
+}
+
+// failure makes the step's error one of langchaingo's: with a code to branch on,
+// and the context's error in its chain when the context ended.
+func (c *call) failure(ctx context.Context, err error, t *sdk.Trace) error {
+	code := llms.ErrCodeUnknown
+	typed, known := errors.AsType[*llms.Error](err)
+	switch {
+	case errors.Is(ctx.Err(), context.Canceled):
+		code = llms.ErrCodeCanceled
+	case errors.Is(ctx.Err(), context.DeadlineExceeded):
+		code = llms.ErrCodeTimeout
+	case errors.Is(err, sdk.ErrBudgetExhausted):
+		code = llms.ErrCodeQuotaExceeded
+	case errors.Is(err, sdk.ErrNoFeasibleModel) && c.m.out(t):
+		code = llms.ErrCodeProviderUnavailable
+	case errors.Is(err, sdk.ErrNoFeasibleModel):
+		code = llms.ErrCodeInvalidRequest
+	case known:
+		code = typed.Code
+	}
+	if cause := ctx.Err(); cause != nil && !errors.Is(err, cause) {
+		err = errors.Join(cause, err)
+	}
+	failed := &llms.Error{Code: code, Provider: "stepfall", Message: err.Error(), Cause: err}
+	if code == llms.ErrCodeProviderUnavailable || code == llms.ErrCodeRateLimit {
+		if wait := c.m.again(err); wait > 0 {
+			failed.Details = map[string]any{DetailRetryAfter: wait}
+		}
+	}
+	return failed
+}
+
+// DetailRetryAfter is the key in the Details of a step's llms.Error, of the codes
+// provider_unavailable and rate_limit, of the time.Duration after which a model can be
+// asked again, as far as that is known: what a server said, or the rest of the time for
+// which its circuit is open.
+const DetailRetryAfter = "retry_after"
+
+// out reports whether a model could have been asked but for its circuit: then the step
+// failed by an outage, and nothing is wrong with the request.
+func (m *Model) out(t *sdk.Trace) bool {
+	return slices.ContainsFunc(t.Infeasible, func(i sdk.Infeasible) bool { return i.Reason == errCircuitOpen.Error() })
+}
+
+// again returns the least time after which one of the models can be asked again.
+func (m *Model) again(err error) (least time.Duration) {
+	if failed, ok := errors.AsType[*step.CallError](err); ok {
+		least = failed.After
+	}
+	for _, t := range m.targets {
+		for _, d := range t.deployments {
+			if d.breaker.open() {
+				if rest := d.breaker.circuit.RemainingDelay(); least == 0 || rest < least {
+					least = rest
+				}
+			}
+		}
+	}
+	return least
 }
 
 // billed reports whether a provider may charge for a call that failed: it took the

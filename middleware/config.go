@@ -90,7 +90,9 @@ const (
 	// StreamMode means Buffer.
 	Buffer StreamMode = "buffer"
 	// Commit streams an answer live when no further model can be worth running
-	// after it, whatever it says. It is then the step's answer.
+	// after it, whatever it says, and a plain answer (no tools, no JSON, no text
+	// agent) also where nothing but the default checks looks at it: what begins like
+	// a refusal is held back. What was shown is the step's answer.
 	Commit StreamMode = "commit"
 	// Passthrough streams live when there is only one model to ask, and is
 	// Buffer otherwise.

@@ -8,7 +8,6 @@ import (
 
 	"github.com/tmc/langchaingo/llms"
 
-	"github.com/stepfall/stepfall/sdk"
 	"github.com/stepfall/stepfall/sdk/cascade"
 	"github.com/stepfall/stepfall/sdk/step"
 )
@@ -23,6 +22,8 @@ type Model struct {
 	shadow   *shadow
 	handler  Handler
 	baseline int
+	// ownChecks: the checks are not the default ones.
+	ownChecks bool
 }
 
 var (
@@ -33,7 +34,7 @@ var (
 // New returns a Model, or an error that names every fault of the configuration.
 func New(c Config) (*Model, error) {
 	var faults []error
-	m := &Model{c: c}
+	m := &Model{c: c, ownChecks: c.Checks != nil}
 	if m.c.ImageTokens == 0 {
 		m.c.ImageTokens = 3000
 	}
@@ -173,7 +174,7 @@ func (m *Model) step(ctx context.Context, messages []llms.MessageContent, option
 	result, err := m.engine.Run(ctx, req)
 	report(ctx, result)
 	if err != nil {
-		return nil, c.failure(ctx, err)
+		return nil, c.failure(ctx, err, result.Trace)
 	}
 	m.sessions.Used(c.query.Session, result)
 	resp = c.respond(result)
@@ -206,27 +207,4 @@ func (c *call) request(mode string) step.Request {
 		}
 	}
 	return req
-}
-
-// failure makes the step's error one of langchaingo's: with a code to branch on,
-// and the context's error in its chain when the context ended.
-func (c *call) failure(ctx context.Context, err error) error {
-	code := llms.ErrCodeUnknown
-	typed, known := errors.AsType[*llms.Error](err)
-	switch {
-	case errors.Is(ctx.Err(), context.Canceled):
-		code = llms.ErrCodeCanceled
-	case errors.Is(ctx.Err(), context.DeadlineExceeded):
-		code = llms.ErrCodeTimeout
-	case errors.Is(err, sdk.ErrBudgetExhausted):
-		code = llms.ErrCodeQuotaExceeded
-	case errors.Is(err, sdk.ErrNoFeasibleModel):
-		code = llms.ErrCodeInvalidRequest
-	case known:
-		code = typed.Code
-	}
-	if cause := ctx.Err(); cause != nil && !errors.Is(err, cause) {
-		err = errors.Join(cause, err)
-	}
-	return &llms.Error{Code: code, Provider: "stepfall", Message: err.Error(), Cause: err}
 }

@@ -187,6 +187,62 @@ func TestModelsWithOpenCircuitsLeaveTheStep(t *testing.T) {
 	}
 }
 
+// An outage is an outage from the first call to the last, also once all circuits are
+// open: never a fault of the request.
+func TestOutageStaysAnOutage(t *testing.T) {
+	down := func() *fake { return fails(errors.New("API returned unexpected status code: 503")) }
+	m := wrap(t, middleware.Config{
+		Models:  []middleware.Candidate{small(down()), large(down())},
+		Breaker: middleware.BreakerConfig{Failures: 2, Delay: time.Hour},
+	})
+	for call := range 6 {
+		_, err := m.GenerateContent(t.Context(), human("q"))
+		failed, ok := errors.AsType[*llms.Error](err)
+		if !ok || failed.Code != llms.ErrCodeProviderUnavailable {
+			t.Fatalf("call %d: %v", call, err)
+		}
+		if wait, ok := failed.Details[middleware.DetailRetryAfter].(time.Duration); call > 2 && (!ok || wait < time.Minute || wait > time.Hour) {
+			t.Errorf("call %d: retry after %v", call, failed.Details)
+		}
+	}
+	// What is wrong with the request stays so.
+	one := large(says("fine"))
+	one.Model.Capabilities.Tools = false
+	m = wrap(t, middleware.Config{Models: []middleware.Candidate{one}})
+	_, err := m.GenerateContent(t.Context(), human("q"), llms.WithTools([]llms.Tool{{Type: "function", Function: &llms.FunctionDefinition{Name: "a"}}}))
+	if failed, ok := errors.AsType[*llms.Error](err); !ok || failed.Code != llms.ErrCodeInvalidRequest {
+		t.Errorf("no model with tools: %v", err)
+	}
+}
+
+// An answer that ends where the caller said is no fault, and nobody else is asked.
+func TestCallersOwnLimitIsNoFault(t *testing.T) {
+	for _, tt := range []struct {
+		limit, used int
+		calls       string
+	}{{1, 1, "small"}, {0, 1000, "small large"}, {4000, 1000, "small large"}} {
+		first, second := cutOff("It"), says("fine")
+		cut := first.say
+		first.say = func(ctx context.Context, messages []llms.MessageContent, o *llms.CallOptions) (*llms.ContentResponse, error) {
+			resp, err := cut(ctx, messages, o)
+			resp.Choices[0].GenerationInfo = map[string]any{"PromptTokens": 10, "CompletionTokens": tt.used}
+			return resp, err
+		}
+		ctx, rep := middleware.WithReport(t.Context())
+		m := wrap(t, middleware.Config{Models: []middleware.Candidate{small(first), large(second)}})
+		if _, err := m.GenerateContent(ctx, human("q"), llms.WithMaxTokens(tt.limit)); err != nil {
+			t.Fatal(err)
+		}
+		var asked []string
+		for _, c := range rep.Steps()[0].Calls {
+			asked = append(asked, c.Model)
+		}
+		if got := strings.Join(asked, " "); got != tt.calls {
+			t.Errorf("max_tokens %d, %d used: asked %q, want %q", tt.limit, tt.used, got, tt.calls)
+		}
+	}
+}
+
 func TestLongCachedConversationIsNotMovedForACent(t *testing.T) {
 	route, err := cascade.New(cascade.NameRoute, cascade.Params{Lambdas: []float64{1}})
 	if err != nil {

@@ -19,6 +19,13 @@ type streamState struct {
 	// live: chunks go to the caller. shown: some have gone.
 	live, shown bool
 	bytes       int
+	// hold: nothing is shown while what has come, the head, may be the beginning of a
+	// refusal, which a check will reject. held is what waits.
+	hold bool
+	head string
+	held []Delta
+	// refused is the error by which the caller's function ended the stream.
+	refused error
 }
 
 // install sets the streaming functions of one call: the caller's when it is live,
@@ -31,39 +38,36 @@ func (s *streamState) install(o *llms.CallOptions, p *Params) {
 	}
 	if s.speaker {
 		p.OnDelta = func(ctx context.Context, d *Delta) error {
-			s.note(len(d.Text) + len(d.Reasoning) + len(d.Refusal))
-			if d.Tool != nil {
-				s.note(len(d.Tool.Name) + len(d.Tool.Arguments))
-				s.call.toolsShown = true
-			}
-			return s.call.emit(ctx, d)
+			s.call.toolsShown = s.call.toolsShown || d.Tool != nil
+			return s.show(ctx, d, s.call.emit)
 		}
 		return
 	}
 	// Some clients stream only with StreamingFunc set, or fail without it.
 	o.StreamingFunc = func(ctx context.Context, chunk []byte) error {
-		s.note(len(chunk))
-		switch {
-		case delta != nil && !toolChunk(chunk):
-			return delta(ctx, &Delta{Text: string(chunk)})
-		case delta == nil && content != nil:
-			return content(ctx, bytes.Clone(chunk))
-		}
-		return nil
+		return s.show(ctx, &Delta{Text: string(chunk)}, func(ctx context.Context, d *Delta) error {
+			switch {
+			case delta != nil && !toolChunk([]byte(d.Text)):
+				return delta(ctx, d)
+			case delta == nil && content != nil:
+				return content(ctx, []byte(d.Text))
+			}
+			return nil
+		})
 	}
 	switch {
 	case delta != nil:
-		o.StreamingReasoningFunc = func(ctx context.Context, thought, chunk []byte) error {
-			s.note(len(thought))
+		o.StreamingReasoningFunc = func(ctx context.Context, thought, _ []byte) error {
 			if len(thought) == 0 {
 				return nil
 			}
-			return delta(ctx, &Delta{Reasoning: string(thought)})
+			return s.show(ctx, &Delta{Reasoning: string(thought)}, delta)
 		}
 	case reasoning != nil:
 		o.StreamingReasoningFunc = func(ctx context.Context, thought, chunk []byte) error {
-			s.note(len(thought))
-			return reasoning(ctx, bytes.Clone(thought), bytes.Clone(chunk))
+			return s.show(ctx, &Delta{Reasoning: string(thought)}, func(ctx context.Context, _ *Delta) error {
+				return reasoning(ctx, bytes.Clone(thought), bytes.Clone(chunk))
+			})
 		}
 	}
 }
@@ -75,9 +79,38 @@ func toolChunk(chunk []byte) bool {
 	return bytes.HasPrefix(chunk, []byte("[{")) && json.Unmarshal(chunk, &calls) == nil && calls[0].FunctionCall != nil
 }
 
-func (s *streamState) note(n int) {
+// show counts a piece that has come and passes it on, unless it is held: then all
+// that is held goes with the first piece that shows that this is no refusal.
+func (s *streamState) show(ctx context.Context, d *Delta, emit func(context.Context, *Delta) error) error {
+	n := len(d.Text) + len(d.Reasoning) + len(d.Refusal)
+	if d.Tool != nil {
+		n += len(d.Tool.Name) + len(d.Tool.Arguments)
+	}
 	s.bytes += n
-	s.shown = s.shown || n > 0
+	held := append(s.held, *d)
+	if s.hold {
+		s.held, s.head = held, s.head+d.Text
+		if s.head += d.Refusal; d.Refusal != "" || mayRefuse(s.head) {
+			return nil
+		}
+		s.hold = false
+	}
+	s.held = nil
+	for i := range held {
+		s.shown = s.shown || n > 0
+		if err := emit(ctx, &held[i]); err != nil {
+			s.refused = err
+			return err
+		}
+	}
+	return nil
+}
+
+// plain reports whether the checks can find no fault in an answer that a look at its
+// beginning does not rule out, apart from how it ended.
+func (c *call) plain() bool {
+	return !c.m.ownChecks && len(c.query.Tools) == 0 && !c.query.Format.JSON && len(c.query.Format.Schema) == 0 &&
+		c.query.Labels[LabelProtocol] == "" && c.given.StreamingReasoningFunc == nil && c.choices() <= 1
 }
 
 // emit gives a piece of the answer to a caller that streams.

@@ -35,7 +35,11 @@ func cutOff(content string) *fake {
 
 func TestNoTokenOfARejectedDraftIsShown(t *testing.T) {
 	for _, mode := range []middleware.StreamMode{"", middleware.Buffer, middleware.Commit, middleware.Passthrough} {
-		m := wrap(t, middleware.Config{Models: []middleware.Candidate{small(cutOff("draft")), large(says("final"))}, Stream: mode})
+		draft := cutOff("draft")
+		if mode == middleware.Commit {
+			draft = says("I'm sorry, but I can't do that.") // what is cut off, nobody knows before it has been shown
+		}
+		m := wrap(t, middleware.Config{Models: []middleware.Candidate{small(draft), large(says("final"))}, Stream: mode})
 		var seen chunks
 		resp, err := m.GenerateContent(t.Context(), human("q"), seen.option())
 		if err != nil {
@@ -148,5 +152,67 @@ func TestToolCallsOnlyStreamNothing(t *testing.T) {
 		llms.WithTools([]llms.Tool{{Type: "function", Function: &llms.FunctionDefinition{Name: "a"}}}))
 	if err != nil || len(seen.list) != 0 {
 		t.Errorf("chunks %q, %v", seen.list, err)
+	}
+}
+
+// routed is a cascade of which nobody looks at the answers: small is worth its price.
+func routed(t *testing.T, smallModel, largeModel *fake, mode middleware.StreamMode) *middleware.Model {
+	t.Helper()
+	s, err := cascade.New(cascade.NameCascadeRoute, cascade.Params{Lambdas: []float64{50}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return wrap(t, middleware.Config{Models: []middleware.Candidate{small(smallModel), large(largeModel)}, Strategy: s, Stream: mode})
+}
+
+// Where nothing but free checks looks at an answer it comes live, in any strategy; a
+// refusal is held back, and another model's answer is shown in its place.
+func TestCommitStreamsWhatNobodyLooksAt(t *testing.T) {
+	for _, tt := range []struct {
+		small, want string
+		live        bool
+	}{
+		{"a long answer that takes its time", "a long answer that takes its time", true},
+		{"I'm sorry, but I cannot help you with that.", "from large", true},
+		{"I'm sorry to hear it. Here is what to do.", "I'm sorry to hear it. Here is what to do.", true},
+		{"I", "I", false}, // too short to tell from the beginning of a refusal
+	} {
+		var seen chunks
+		resp, err := routed(t, says(tt.small), says("from large"), middleware.Commit).GenerateContent(t.Context(), human("q"), seen.option())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := strings.Join(seen.list, ""); got != tt.want || resp.Choices[0].Content != tt.want {
+			t.Errorf("%q: saw %q, got %q, want %q", tt.small, got, resp.Choices[0].Content, tt.want)
+		}
+		if live := len(seen.list) > 1; live != tt.live {
+			t.Errorf("%q came in %d pieces", tt.small, len(seen.list))
+		}
+	}
+}
+
+// With tools on offer a check may still reject the answer when it is whole.
+func TestCommitHoldsBackWhatChecksMayReject(t *testing.T) {
+	var seen chunks
+	_, err := routed(t, says("no JSON at all"), says(`{"a": 1}`), middleware.Commit).GenerateContent(t.Context(), human("q"), seen.option(), llms.WithJSONMode())
+	if got := strings.Join(seen.list, ""); err != nil || got != `{"a": 1}` {
+		t.Errorf("saw %q, %v", got, err)
+	}
+}
+
+// A reader who has gone is not given another model's answer, and nobody pays for it.
+func TestReaderWhoHasGoneEndsTheStep(t *testing.T) {
+	gone := errors.New("connection reset by the reader")
+	second := says("from large")
+	_, err := routed(t, says("an answer"), second, middleware.Commit).GenerateContent(t.Context(), human("q"),
+		llms.WithStreamingFunc(func(context.Context, []byte) error { return gone }))
+	if !errors.Is(err, gone) || second.calls.Load() != 0 {
+		t.Errorf("%v; the second model was asked %d times", err, second.calls.Load())
+	}
+	// The default keeps to one model too, and says why the step failed.
+	_, err = routed(t, says("an answer"), second, middleware.Buffer).GenerateContent(t.Context(), human("q"),
+		llms.WithStreamingFunc(func(context.Context, []byte) error { return gone }))
+	if !errors.Is(err, gone) || second.calls.Load() != 0 {
+		t.Errorf("%v; the second model was asked %d times", err, second.calls.Load())
 	}
 }

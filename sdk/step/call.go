@@ -66,7 +66,9 @@ func (r *run) try(ctx context.Context, i, attempt int, worst float64, final bool
 	}
 	rec := sdk.Call{Model: m.Name, Provider: m.Provider, Served: m.Served, Attempt: attempt, Start: r.e.c.Now()}
 	answer, err := guard(func() (*sdk.Answer, error) {
-		return r.req.Caller.Call(ctx, &Call{Query: r.q, Model: m, Index: i, Attempt: attempt, Earlier: r.attempts, Final: final})
+		c := &Call{Query: r.q, Model: m, Index: i, Attempt: attempt, Earlier: r.attempts, Final: final, Unseen: r.req.Commit && !final && r.alone(i)}
+		defer func() { r.shown = c.Shown }()
+		return r.req.Caller.Call(ctx, c)
 	})
 	rec.Latency = r.e.c.Now().Sub(rec.Start)
 	r.waited += rec.Latency

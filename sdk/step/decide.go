@@ -128,11 +128,27 @@ func (r *run) final(i int) bool {
 			return false
 		}
 	}
+	return r.after(i, 0).Run == cascade.Stop
+}
+
+// alone reports whether nothing but checks will look at candidate i's answer, which
+// will be the step's if they find nothing.
+func (r *run) alone(i int) bool {
+	if !r.state.Beliefs[i].Unseen {
+		return false
+	}
+	d := r.after(i, r.state.Beliefs[i].Mean)
+	return d.Run == cascade.Stop && d.Answer == i
+}
+
+// after returns what would be decided if candidate i ran and its answer were worth
+// the quality.
+func (r *run) after(i int, quality float64) cascade.Decision {
 	saved := r.state.Beliefs[i]
-	r.state.Beliefs[i] = cascade.Belief{}
+	r.state.Beliefs[i] = cascade.Belief{Mean: quality}
 	r.state.Ran = append(r.state.Ran, i)
 	d := r.strategy.Decide(&r.state)
 	r.state.Ran = r.state.Ran[:len(r.state.Ran)-1]
 	r.state.Beliefs[i] = saved
-	return d.Run == cascade.Stop
+	return d
 }

@@ -21,6 +21,11 @@ type Call struct {
 	// step's, so that it may be shown while it comes. A caller that has shown a
 	// part and fails returns a CallError that is Fatal.
 	Final bool
+	// Unseen is true, for a request with Commit, when nothing but the engine's checks
+	// will look at this answer: it will be the step's unless they find a fault. A
+	// caller may show it while it comes, once it sees that they will find none; it
+	// then sets Shown, and the step ends with that answer.
+	Unseen, Shown bool
 }
 
 // Caller makes calls. The answer is non-nil if and only if the error is nil. The
@@ -65,7 +70,8 @@ type Request struct {
 	// forecast needs. They cannot fail the step, whatever their policy says.
 	Observe bool
 	// Commit makes calls Final whose answer no outcome can make the strategy
-	// reject. The step then ends with that answer.
+	// reject, the step then ends with that answer, and calls Unseen where nothing
+	// but checks will look.
 	Commit bool
 	// Mode is recorded in the trace.
 	Mode string

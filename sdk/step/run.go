@@ -33,6 +33,7 @@ type run struct {
 	rejected []bool         // by candidate: a check found a fault
 	failures []error
 	fatal    error // what ends the step at once
+	shown    bool  // the caller has shown the last answer
 	capped   error // the first cap that left no room
 	spent    float64
 	waited   time.Duration
@@ -183,7 +184,7 @@ func (r *run) loop(ctx context.Context) (sdk.StopReason, int, error) {
 		if err := r.judge(ctx, d.Run, answer); err != nil {
 			return sdk.StopError, -1, err
 		}
-		if final || r.only >= 0 {
+		if final || r.shown || r.only >= 0 {
 			r.settled(ctx)
 			if r.only >= 0 {
 				return sdk.StopExhausted, d.Run, nil

@@ -129,10 +129,33 @@ func (f *sweFlags) check() error {
 	want(f.repo != "" || f.repos != "", "--repo or --repos is missing")
 	want(f.maxUSD >= 0, "--max-usd is negative")
 	want(f.parallel > 0, "--parallel is not positive")
+	// What cannot be written is found before a model is paid for it.
+	for flag, path := range map[string]string{"--out": f.out, "--predictions": f.predictions} {
+		if err := writable(path); err != nil {
+			faults = append(faults, fmt.Errorf("%s: %w", flag, err))
+		}
+	}
 	if len(faults) > 0 {
 		return &ExitError{Code: ExitUsage, Err: errors.Join(faults...)}
 	}
 	return nil
+}
+
+// writable returns why no file can be written at path; the empty path needs none. A
+// file that is there keeps what it holds.
+func writable(path string) error {
+	if path == "" {
+		return nil
+	}
+	_, before := os.Lstat(path)
+	file, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE, 0o644)
+	if err != nil {
+		return err
+	}
+	if err := file.Close(); err != nil || before == nil {
+		return err
+	}
+	return os.Remove(path)
 }
 
 func (f *sweFlags) run(ctx context.Context, s Streams) (err error) {

@@ -80,15 +80,17 @@ func (f *sweFlags) print(s Streams, list []swe.Task, results []*swe.Result, sing
 	}
 	if single && results[0] != nil {
 		r := results[0]
-		if f.out != "" {
-			if err := os.WriteFile(f.out, []byte(r.Patch), 0o644); err != nil {
-				return err
+		out := f.out
+		var lost error
+		if out != "" && r.Patch != "" {
+			if lost = os.WriteFile(out, []byte(r.Patch), 0o644); lost != nil {
+				out = "" // so that it is printed
 			}
 		}
 		if !f.json {
-			p.result(r, f.out)
+			p.result(r, out)
 		}
-		return p.err
+		return errors.Join(p.err, lost)
 	}
 	if f.json {
 		return nil
@@ -124,6 +126,9 @@ func outcomeOf(r *swe.Result) string {
 
 // result prints what came of a single task.
 func (p *printer) result(r *swe.Result, out string) {
+	if r.Recorded {
+		p.f("found in the state of an earlier run; nothing was done anew\n")
+	}
 	for i, a := range r.Attempts {
 		verdict := "not verified"
 		switch {

@@ -78,9 +78,10 @@ func (w *work) attempt(ctx context.Context, c *step.Call) (*sdk.Answer, error) {
 	return answer, nil
 }
 
-// key names an attempt by all that it depends on: the model, and what it was shown.
+// key names an attempt by all that it depends on: the task, the model, and what it was
+// shown.
 func (w *work) key(c *step.Call) string {
-	parts := []string{string(w.s.Mode), c.Model.Name, c.Model.Served}
+	parts := []string{w.print, string(w.s.Mode), c.Model.Name, c.Model.Served}
 	if w.s.ShowFailures {
 		for _, a := range c.Earlier {
 			sum := sha256.Sum256([]byte(a.Answer.Text))

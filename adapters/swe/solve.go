@@ -59,6 +59,10 @@ type Solver struct {
 // Result is what came of a task.
 type Result struct {
 	InstanceID string `json:"instance_id"`
+	// Task is a fingerprint of the task's text, commit and tests, empty without a journal.
+	Task string `json:"task,omitempty"`
+	// Recorded says that an earlier run came to this.
+	Recorded bool `json:"-"`
 	// Solved says that the verifiers accepted the patch.
 	Solved bool   `json:"solved"`
 	Patch  string `json:"patch"`
@@ -99,17 +103,22 @@ type Attempt struct {
 // again. A task without a patch that passes is finished, and no error; one that
 // could not be tried has a result with an Error, which the journal does not keep.
 func (s *Solver) Solve(ctx context.Context, repo *Repository, t *Task) (*Result, error) {
+	w := &work{s: s, t: t, repo: repo, spend: s.Spend}
 	if s.Journal != nil {
-		if r, ok := s.Journal.Result(t.InstanceID); ok {
+		var err error
+		if w.print, err = t.fingerprint(ctx, repo); err != nil {
+			return &Result{InstanceID: t.InstanceID, Error: err.Error()}, nil
+		}
+		if r, ok := s.Journal.Result(t.InstanceID); ok && r.Task == w.print {
+			r.Recorded = true
 			return &r, nil
 		}
 	}
 	start := time.Now()
-	w := &work{s: s, t: t, repo: repo, spend: s.Spend}
 	if w.spend == nil {
 		w.spend = &Spend{}
 	}
-	r := &Result{InstanceID: t.InstanceID}
+	r := &Result{InstanceID: t.InstanceID, Task: w.print}
 	if s.Jail != nil {
 		r.Isolation, r.Missing = s.Jail.Layers, s.Jail.Missing
 	}
@@ -136,6 +145,8 @@ type work struct {
 	s    *Solver
 	t    *Task
 	repo *Repository
+	// print is the task's fingerprint.
+	print string
 	// spend is the money of the run.
 	spend *Spend
 	// judged is the tree on which patches are verified, for query by verifiers.

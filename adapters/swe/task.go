@@ -2,6 +2,9 @@ package swe
 
 import (
 	"bufio"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -23,6 +26,23 @@ type Task struct {
 	PassToPass Names  `json:"PASS_TO_PASS,omitempty"`
 	// TestCommand overrides the command that runs the repository's tests.
 	TestCommand []string `json:"test_command,omitempty"`
+}
+
+// fingerprint tells the task from others of the same name: by its text, the commit that
+// it begins at, and its tests.
+func (t *Task) fingerprint(ctx context.Context, repo *Repository) (string, error) {
+	commit, err := repo.Commit(ctx, t.BaseCommit)
+	if err != nil {
+		return "", err
+	}
+	own := *t
+	own.InstanceID, own.Repo, own.BaseCommit = "", "", commit
+	text, err := json.Marshal(&own)
+	if err != nil {
+		return "", err
+	}
+	sum := sha256.Sum256(text)
+	return hex.EncodeToString(sum[:8]), nil
 }
 
 // Names is a list of test names. The published data sets write it as a JSON list

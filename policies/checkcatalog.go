@@ -13,7 +13,10 @@ const pricesLast = 548 * 24 * time.Hour
 
 // facts returns what the catalogue has about a model, or nil.
 func (p *Policy) facts(m *Model) *Catalog {
-	i := slices.IndexFunc(p.Catalog, func(c Catalog) bool { return c.Name == m.Provider+"/"+m.Served })
+	i := slices.IndexFunc(p.Catalog, func(c Catalog) bool {
+		_, served, _ := strings.Cut(c.Name, "/")
+		return c.Name == m.Provider+"/"+m.Served || m.Provider == "go" && served == m.Served // whoever serves it
+	})
 	if i < 0 {
 		return nil
 	}

@@ -79,7 +79,7 @@ func (l *loader) decodeBlock(sub *block, tree map[string]any, dst reflect.Value,
 	labels := l.ordered(inner, path)
 	if len(labels) == 0 {
 		if sub.required && !l.faulty[sub.name] {
-			l.complain(l.blockOrigin(path[:len(path)-1]), sub.name+" is missing", "", `Add strategy "cascade_route" { lambda = 0.5 }, or another kind: `+strings.Join(sub.labels, ", ")+".")
+			l.complain(l.blockOrigin(path[:len(path)-1]), sub.name+" is missing", "", `Add strategy "cascade_route" { worth_usd = 0.05 }, or another kind: `+strings.Join(sub.labels, ", ")+".")
 		}
 		return
 	}

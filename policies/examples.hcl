@@ -106,7 +106,7 @@ verifier "tests" {
 
 #: strategy
 strategy "cascade_route" {
-  lambda    = 20 # a dollar is worth 20 right answers: five cents for one
+  worth_usd = 0.05 # what a right answer is worth
   max_depth = 3
 }
 

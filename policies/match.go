@@ -99,10 +99,11 @@ func (p *Policy) Choose(q *sdk.Query) Choice {
 	return c
 }
 
-// Verifies reports whether a verifier of the policy judges answers of model to q.
+// Verifies reports whether a verifier of the policy judges answers of model to q, and
+// may pass them.
 func (p *Policy) Verifies(q *sdk.Query, model string) bool {
 	return slices.ContainsFunc(p.Verifiers, func(v Verifier) bool {
-		return v.When.Matches(q) && (v.Models == nil || slices.Contains(v.Models, model))
+		return !v.Rejects() && v.Applies(q) && (v.Models == nil || slices.Contains(v.Models, model))
 	})
 }
 

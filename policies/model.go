@@ -55,7 +55,9 @@ type Price struct {
 type Quality struct {
 	// Expected quality, in [0, 1].
 	Mean float64 `policy:"mean" min:"0" max:"1" default:"0.5"`
-	// How far the estimate of an answer is expected to lie from the mean: a standard deviation.
+	// How far what a look at an answer finds is expected to lie from the mean: a standard
+	// deviation. It is not how unsure you are of the mean, and is not read where nothing
+	// looks at answers: no verifier, no estimator, no profile.
 	StdDev float64 `policy:"std_dev" min:"0" max:"1" default:"0.25"`
 }
 

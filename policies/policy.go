@@ -146,7 +146,10 @@ type When struct {
 // cascade, cascade_route or index.
 type Strategy struct {
 	Kind string `policy:"kind,label" oneof:"route threshold cascade cascade_route index"`
-	// Price of a dollar in units of quality: a number, or a list with one for each
+	// What a right answer is worth, in US dollars: a model is run when what it is expected
+	// to add, as a share of that, is more than it costs. It stands for lambda = 1 / worth_usd.
+	WorthUSD float64 `policy:"worth_usd" above:"0" kinds:"route cascade cascade_route index"`
+	// Price of a dollar in units of quality, in place of worth_usd: a number, or a list with one for each
 	// number of models that have run, of which the last repeats. Comes from the profile when there is one.
 	Lambda []float64 `policy:"lambda" min:"0" kinds:"route cascade cascade_route index"`
 	// Estimated quality from which an answer is good enough: a number, or a list

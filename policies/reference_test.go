@@ -25,6 +25,9 @@ func surroundings(example string) string {
 	if !regexp.MustCompile(`(?m)^strategy "`).MatchString(example) {
 		text += "strategy \"route\" {\n  lambda = 1\n}\n"
 	}
+	if !strings.Contains(example, `verifier "`) {
+		text += "verifier \"right\" {\n  plugin = \"verifier-command\"\n}\n"
+	}
 	return text
 }
 

@@ -29,6 +29,7 @@ func (l *loader) validate(p *Policy) {
 	l.mode(p)
 	l.plugins(p)
 	l.unused(p)
+	l.looks(p)
 }
 
 // references checks the names of models everywhere.
@@ -87,7 +88,7 @@ func (l *loader) strategy(p *Policy, s *Strategy, candidates []string, path []st
 	}
 	at := func(argument string) origin { return l.place(append(slices.Clone(path), argument)...) }
 	fitted := p.Fit != nil
-	for _, name := range []string{"lambda", "threshold", "gamma", "scale"} {
+	for _, name := range []string{"worth_usd", "lambda", "threshold", "gamma", "scale"} {
 		_, given := l.places[strings.Join(append(slices.Clone(path), name), delim)]
 		if given && fitted && !l.o.WithoutProfile && len(path) == 2 {
 			l.complain(at(name), fmt.Sprintf("%s comes from the profile", name), fmt.Sprintf("The fit block names %s, and a value must have one source.", p.Fit.Profile),
@@ -100,9 +101,13 @@ func (l *loader) strategy(p *Policy, s *Strategy, candidates []string, path []st
 		switch {
 		case s.Kind == "threshold" && !threshold:
 			l.complain(l.blockOrigin(path), "threshold is missing", "", "Add threshold = 0.8 (good enough from there on), or fit { profile = ... }.")
-		case s.Kind != "threshold" && !lambda:
-			l.complain(l.blockOrigin(path), "lambda is missing", "It is the price of a dollar in units of quality; without it every model that might help is run.",
-				"Add lambda = 0.5 (0 means quality at any cost), or fit { profile = ... }.")
+		case s.WorthUSD > 0 && lambda:
+			l.complain(at("lambda"), "lambda comes from worth_usd", "A value must have one source.", "Remove lambda, or worth_usd.")
+		case s.WorthUSD > 0:
+			s.Lambda = []float64{1 / s.WorthUSD}
+		case s.Kind != "threshold" && !lambda && !l.faulty[strings.Join(path, delim)]:
+			l.complain(l.blockOrigin(path), "worth_usd is missing", "It is what a right answer is worth; without it every model that might help is run.",
+				"Add worth_usd = 0.05 (five cents), lambda = 0 for quality at any cost, or fit { profile = ... }.")
 		}
 	}
 	for i, name := range s.Order {

@@ -32,5 +32,5 @@ model "gpt-4o" {
 }
 
 strategy "cascade_route" {
-  lambda = 50
+  worth_usd = 0.02 # what a right answer is worth
 }

@@ -28,5 +28,5 @@ model "gpt-4o" {
 }
 
 strategy "cascade_route" {
-  lambda = 20
+  worth_usd = 0.05 # what a right answer is worth
 }

@@ -23,7 +23,7 @@ model "gpt-4o" {
 }
 
 strategy "cascade_route" {
-  lambda = 100
+  worth_usd = 0.01 # what a right answer is worth
 }
 
 trace {

@@ -4,8 +4,7 @@ model "gpt-4o-mini" {
   provider = "openai"
   api_key  = env("OPENAI_API_KEY")
   quality {
-    mean    = 0.7
-    std_dev = 0.3
+    mean = 0.7
   }
 }
 
@@ -13,12 +12,11 @@ model "gpt-4o" {
   provider = "openai"
   api_key  = env("OPENAI_API_KEY")
   quality {
-    mean    = 0.9
-    std_dev = 0.1
+    mean = 0.9
   }
 }
 
-# A dollar must buy 100 units of quality: a cent is worth a certain answer.
-strategy "cascade_route" {
-  lambda = 100
+# Nothing looks at the answers, apart from the free checks: one model is asked.
+strategy "route" {
+  worth_usd = 0.01 # what a right answer is worth
 }

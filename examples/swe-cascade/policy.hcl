@@ -28,5 +28,5 @@ model "gpt-4o" {
 }
 
 strategy "cascade_route" {
-  lambda = 1
+  worth_usd = 1 # what a mended repository is worth
 }

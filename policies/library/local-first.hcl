@@ -1,5 +1,5 @@
-# A model on this machine answers first and costs nothing; a cloud model is asked
-# when that seems worth its price.
+# A model on this machine answers first and costs nothing. It judges its own answer,
+# for nothing too; a cloud model is asked when that fails and is worth its price.
 
 model "local" {
   provider = "ollama"
@@ -12,8 +12,7 @@ model "local" {
   max_output_tokens = 4096
   capabilities      = ["tools", "json_mode"]
   quality {
-    mean    = 0.5
-    std_dev = 0.3
+    mean = 0.5
   }
 }
 
@@ -22,13 +21,21 @@ model "cloud" {
   served   = "gpt-4.1"
   api_key  = env("OPENAI_API_KEY")
   quality {
-    mean    = 0.75
-    std_dev = 0.2
+    mean = 0.75
+  }
+}
+
+verifier "own-judgement" {
+  plugin = "verifier-judge"
+  models = ["local"]
+  config {
+    model      = "local"
+    confidence = 0.7 # a small model is a lenient judge of itself
   }
 }
 
 strategy "cascade_route" {
-  lambda = 20
+  worth_usd = 0.05 # what a right answer is worth
 }
 
 retry {

@@ -11,10 +11,6 @@ model "large" {
   max_output_tokens = 4096
 }
 
-strategy "index" {
-  lambda = 20
-}
-
 budget {
   expected_usd_per_query = 0.005
   step_usd               = 0.05

@@ -6,8 +6,7 @@ include = ["library:tiers"]
 model "large" {
   served = "gpt-5"
   quality {
-    mean    = 0.7
-    std_dev = 0.3
+    mean = 0.7
   }
 }
 
@@ -25,7 +24,7 @@ verifier "tests" {
 }
 
 strategy "cascade_route" {
-  lambda = 0.5 # a solved task is worth two dollars
+  worth_usd = 2 # what a solved task is worth
 }
 
 budget {

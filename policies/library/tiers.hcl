@@ -1,13 +1,13 @@
-# Two models of one provider, from cheap to dear: the small one answers what it
-# can, the large one what is worth its price.
+# Two models of one provider. Nothing here looks at the answers, so that each query
+# goes to one of them, by what a right answer is worth; what the free checks reject
+# goes to the other. A judge makes it a cascade: small first, large where that failed.
 
 model "small" {
   provider = "openai"
   served   = "gpt-4.1-mini"
   api_key  = env("OPENAI_API_KEY")
   quality {
-    mean    = 0.6
-    std_dev = 0.25
+    mean = 0.6
   }
 }
 
@@ -16,11 +16,10 @@ model "large" {
   served   = "gpt-4.1"
   api_key  = env("OPENAI_API_KEY")
   quality {
-    mean    = 0.75
-    std_dev = 0.2
+    mean = 0.75
   }
 }
 
-strategy "cascade_route" {
-  lambda = 20 # a dollar is worth 20 right answers: five cents for one
+strategy "route" {
+  worth_usd = 0.05 # of a right answer: beyond that, the small one has to do
 }

@@ -1,6 +1,6 @@
 # An agent that calls tools: conversations stay with their model unless moving
-# pays, answers stream once they are final, and turns without tools are routed to
-# one model only.
+# pays, plain answers stream as they come, and a turn whose tool call the free checks
+# reject goes to the other model. Turns that only chat are worth less.
 
 include = ["library:tiers"]
 
@@ -9,13 +9,8 @@ match "plain-chat" {
     labels = { turn = "chat" }
   }
   strategy "route" {
-    lambda = 20
+    worth_usd = 0.01
   }
-}
-
-strategy "cascade_route" {
-  lambda    = 20
-  max_depth = 2
 }
 
 session {

@@ -37,6 +37,28 @@ func (r *run) decide() cascade.Decision {
 	return d
 }
 
+// anew routes again when checks have rejected all that a router has got: the strategy
+// that runs one model runs the best of the others. It returns that one, or Stop.
+func (r *run) anew() int {
+	if _, routes := r.plan.Strategy.(*cascade.Route); !routes || r.only >= 0 || len(r.state.Ran) == 0 {
+		return cascade.Stop
+	}
+	s := r.state
+	s.Infeasible = slices.Clone(s.Infeasible)
+	for _, i := range s.Ran {
+		if !r.rejected[i] {
+			return cascade.Stop
+		}
+		s.Infeasible[i] = true
+	}
+	s.Ran = nil
+	next := r.plan.Strategy.Decide(&s).Run
+	if next != cascade.Stop {
+		r.t.Decisions[len(r.t.Decisions)-1].Run = r.e.names[next]
+	}
+	return next
+}
+
 // explain returns the alternatives of the decision at hand.
 func (r *run) explain() []sdk.Alternative {
 	explainer, ok := r.strategy.(cascade.Explainer)

@@ -54,6 +54,9 @@ type Verifier struct {
 	Models []string
 	// Applies says whether the verifier can judge answers to q; nil means always.
 	Applies func(q *sdk.Query) bool
+	// Rejects says that it finds faults and passes nothing: of an answer in which it
+	// finds none it has nothing to say. Like a check, it is expected to tell nothing.
+	Rejects bool
 	// OnUnavailable says what an error of the verifier means.
 	OnUnavailable Unavailable
 	// MaxCostUSD is the most that one verification costs; it is reserved before.

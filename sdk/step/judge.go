@@ -21,7 +21,7 @@ func (r *run) whoIsJudged() {
 		return
 	}
 	for k := range r.e.c.Verifiers {
-		if r.mute != nil && r.mute[k] {
+		if r.e.c.Verifiers[k].Rejects || r.mute != nil && r.mute[k] {
 			continue
 		}
 		for i, name := range r.e.names {

@@ -157,6 +157,9 @@ func (r *run) loop(ctx context.Context) (sdk.StopReason, int, error) {
 		}
 		d := r.decide()
 		if d.Run == cascade.Stop {
+			d.Run = r.anew()
+		}
+		if d.Run == cascade.Stop {
 			if len(r.attempts) == 0 {
 				return sdk.StopError, -1, r.failed(sdk.ErrNoFeasibleModel)
 			}

@@ -1,0 +1,108 @@
+package policies
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/stepfall/stepfall/sdk"
+)
+
+// Applies reports whether the verifier can judge answers to q: its conditions hold, and
+// q has what its plugin needs, as far as that is known of the plugin.
+func (v *Verifier) Applies(q *sdk.Query) bool {
+	if !v.When.Matches(q) {
+		return false
+	}
+	switch v.Plugin {
+	case "verifier-tests":
+		return q.WorkDir != "" || len(q.Checks.FailToPass)+len(q.Checks.PassToPass) > 0 || v.Config.has([]string{"work_dir"})
+	case "verifier-schema":
+		return len(q.Format.Schema) > 0 || len(q.Tools) > 0 || v.Config.has([]string{"schema"}) || v.Config.has([]string{"schema_file"})
+	}
+	return true
+}
+
+// Rejects reports whether the verifier only finds faults: its passing an answer over
+// says nothing.
+func (v *Verifier) Rejects() bool {
+	return v.Plugin == "verifier-schema" && v.Config.values["may_pass"] != true
+}
+
+// Looks reports whether the estimator will have a word on the model's answer to q, as far
+// as that is known of its plugin.
+func (e *Estimator) Looks(q *sdk.Query, m *Model) bool {
+	return e.When.Matches(q) && e.mayLook(m)
+}
+
+func (e *Estimator) mayLook(m *Model) bool {
+	return (e.Models == nil || slices.Contains(e.Models, m.Name)) &&
+		(e.Plugin != "estimator-logprob" || slices.Contains(m.Capabilities, "log_probs"))
+}
+
+// looks warns of strategies for several models none of whose answers anything looks at.
+func (l *loader) looks(p *Policy) {
+	if p.Fit != nil || l.diags.HasErrors() {
+		return
+	}
+	l.blind(p, &p.Strategy, nil, []string{"strategy", p.Strategy.Kind})
+	for i := range p.Matches {
+		if m := &p.Matches[i]; m.Strategy != nil {
+			l.blind(p, m.Strategy, m.Models, []string{"match", m.Name, "strategy", m.Strategy.Kind})
+		}
+	}
+}
+
+// blind warns when nothing looks at the answers among which a strategy chooses.
+func (l *loader) blind(p *Policy, s *Strategy, candidates []string, path []string) {
+	if s.Kind == "route" || s.MaxDepth == 1 {
+		return
+	}
+	var open []*Model
+	for i := range p.Models {
+		name := p.Models[i].Name
+		if (candidates == nil || slices.Contains(candidates, name)) && (s.Order == nil || slices.Contains(s.Order, name)) {
+			open = append(open, &p.Models[i])
+		}
+	}
+	for _, m := range open {
+		judged := func(v Verifier) bool { return !v.Rejects() && (v.Models == nil || slices.Contains(v.Models, m.Name)) }
+		estimated := func(e Estimator) bool { return e.mayLook(m) }
+		if slices.ContainsFunc(p.Verifiers, judged) || slices.ContainsFunc(p.Estimators, estimated) {
+			return
+		}
+	}
+	if len(open) < 2 {
+		return
+	}
+	l.warn(l.blockOrigin(path), fmt.Sprintf("nothing looks at the answers, so that %s only routes", s.Kind),
+		"No verifier, estimator or profile tells right answers from wrong ones: each query goes to one model, chosen by the\n"+
+			"quality blocks and prices, and std_dev is not read.",
+		"Add something that looks, for instance a model that judges:\n\n"+Judge(open)+"\nor say that routing is meant: strategy \"route\".")
+}
+
+// Judge returns a verifier block in which the cheapest of the models judges the answers
+// of all but the dearest.
+func Judge(models []*Model) string {
+	judge, dearest := models[0], models[0]
+	for _, m := range models {
+		if m.Price.Output < judge.Price.Output {
+			judge = m
+		}
+		if m.Price.Output >= dearest.Price.Output {
+			dearest = m
+		}
+	}
+	var names []string
+	for _, m := range models {
+		if m != dearest {
+			names = append(names, strconv.Quote(m.Name))
+		}
+	}
+	limit := ""
+	if !judge.Price.Free {
+		limit = "  max_usd = 0.01 # the most that judging one answer may cost\n"
+	}
+	return fmt.Sprintf("verifier \"judge\" {\n  plugin  = \"verifier-judge\"\n  models  = [%s]\n%s  config {\n    model = %q\n  }\n}\n", strings.Join(names, ", "), limit, judge.Name)
+}

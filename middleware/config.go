@@ -70,7 +70,9 @@ const (
 	Enforce Mode = "enforce"
 	// Off calls the baseline as if stepfall were not there.
 	Off Mode = "off"
-	// Observe calls the baseline and records what would have been decided.
+	// Observe calls the baseline and records what would have been decided. Estimators
+	// and verifiers look at its answer before it is returned, for the record: they
+	// cannot fail the step.
 	Observe Mode = "observe"
 	// Shadow calls the baseline, and on a sample of the steps runs the strategy's
 	// choice as well, in the background and within a cap on its spending.

@@ -34,7 +34,7 @@ var (
 // New returns a Model, or an error that names every fault of the configuration.
 func New(c Config) (*Model, error) {
 	var faults []error
-	m := &Model{c: c, ownChecks: c.Checks != nil}
+	m := &Model{c: c, ownChecks: c.Step.Checks != nil}
 	if m.c.ImageTokens == 0 {
 		m.c.ImageTokens = 3000
 	}
@@ -156,7 +156,7 @@ func (m *Model) step(ctx context.Context, messages []llms.MessageContent, option
 	req.CostOffsets = m.sessions.Offsets(c.query.Session)
 	switch {
 	case m.c.Mode == Observe || m.c.Mode == Shadow:
-		req.Only = m.c.Models[m.baseline].Model.Name
+		req.Only, req.Observe = m.c.Models[m.baseline].Model.Name, true
 	case m.engine.Index(c.given.Model) >= 0:
 		req.Only = c.given.Model
 	}

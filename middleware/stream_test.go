@@ -162,7 +162,7 @@ func routed(t *testing.T, smallModel, largeModel *fake, mode middleware.StreamMo
 	if err != nil {
 		t.Fatal(err)
 	}
-	return wrap(t, middleware.Config{Models: []middleware.Candidate{small(smallModel), large(largeModel)}, Strategy: s, Stream: mode})
+	return wrap(t, middleware.Config{Models: []middleware.Candidate{small(smallModel), large(largeModel)}, Step: step.Config{Strategy: s}, Stream: mode})
 }
 
 // Where nothing but free checks looks at an answer it comes live, in any strategy; a

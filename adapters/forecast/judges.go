@@ -12,7 +12,12 @@ type judges struct{ r *rehearsal }
 
 // Verifier implements [router.Plugins]. Qualities are verdicts: from 0.5 up it is
 // passed, and the distance from a half says with what confidence.
-func (j judges) Verifier(string, string, map[string]any) (sdk.Verifier, error) {
+func (j judges) Verifier(name, _ string, _ map[string]any) (sdk.Verifier, error) {
+	for i := range j.r.policy.Verifiers {
+		if v := &j.r.policy.Verifiers[i]; v.Name == name && v.Rejects() {
+			return nil, nil // nobody has recorded what faults it finds
+		}
+	}
 	return sdk.VerifierFunc(func(_ context.Context, req *sdk.VerifyRequest) (*sdk.Verdict, error) {
 		v := j.r.truth[req.Answer.Model]
 		if v >= 0.5 {

@@ -116,7 +116,7 @@ func (r *rehearsal) one(ctx context.Context, n int) error {
 		req.Strategy, req.Done, req.Exclude = route.Strategy, route.Done, route.Exclude
 	}
 	if mode := middleware.Mode(r.policy.Mode); mode != "" && mode != middleware.Enforce {
-		req.Only = r.policy.Baseline
+		req.Only, req.Observe = r.policy.Baseline, true
 	}
 	res, err := r.engine.Run(ctx, req)
 	if ctx.Err() != nil {
@@ -152,7 +152,7 @@ func (r *rehearsal) beside(ctx context.Context, req step.Request) error {
 	if int(float64(r.n+1)*share) == int(float64(r.n)*share) {
 		return nil
 	}
-	req.Only = ""
+	req.Only, req.Observe = "", false
 	res, _ := r.shadow.Run(ctx, req) // one that fails has cost what it has cost
 	if res != nil && res.Trace != nil {
 		r.f.ShadowUSD += res.Trace.CostUSD

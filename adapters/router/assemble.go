@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -121,12 +122,6 @@ func (a *Assembly) decide(p *policies.Policy, seed uint64) (err error) {
 // plug sets the verifiers and estimators that are plugins.
 func (a *Assembly) plug(p *policies.Policy, plugins Plugins) error {
 	unavailable := map[string]step.Unavailable{"fail": step.UnavailableFail, "accept": step.UnavailableAccept}
-	applies := func(w policies.When) func(*sdk.Query) bool {
-		if w.Empty() {
-			return nil
-		}
-		return w.Matches
-	}
 	for i := range p.Verifiers {
 		v := &p.Verifiers[i]
 		plugin, err := plugins.Verifier(v.Name, v.Plugin, v.Config.Reveal())
@@ -141,7 +136,7 @@ func (a *Assembly) plug(p *policies.Policy, plugins Plugins) error {
 		}
 		a.Step.Verifiers = append(a.Step.Verifiers, step.Verifier{
 			Name: v.Name, Verifier: plugin, Models: v.Models, MaxCostUSD: v.MaxUSD, Timeout: v.Timeout,
-			Applies: applies(v.When), OnUnavailable: unavailable[v.OnUnavailable],
+			Applies: v.Applies, Rejects: v.Rejects(), OnUnavailable: unavailable[v.OnUnavailable],
 		})
 	}
 	for i := range p.Estimators {
@@ -165,7 +160,11 @@ func (a *Assembly) plug(p *policies.Policy, plugins Plugins) error {
 		}
 		a.Step.Estimators = append(a.Step.Estimators, step.Estimator{
 			Name: e.Name, Estimator: plugin, Models: e.Models, Timeout: e.Timeout,
-			Applies: applies(e.When), OnUnavailable: unavailable[e.OnUnavailable],
+			Applies: e.When.Matches, OnUnavailable: unavailable[e.OnUnavailable],
+			Looks: func(q *sdk.Query, model string) bool {
+				i := slices.IndexFunc(p.Models, func(m policies.Model) bool { return m.Name == model })
+				return i >= 0 && e.Looks(q, &p.Models[i])
+			},
 		})
 	}
 	return nil

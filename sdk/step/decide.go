@@ -40,7 +40,7 @@ func (r *run) decide() cascade.Decision {
 // anew routes again when checks have rejected all that a router has got: the strategy
 // that runs one model runs the best of the others. It returns that one, or Stop.
 func (r *run) anew() int {
-	if _, routes := r.plan.Strategy.(*cascade.Route); !routes || r.only >= 0 || len(r.state.Ran) == 0 {
+	if _, routes := r.strategy.(*cascade.Route); !routes || r.only >= 0 || len(r.state.Ran) == 0 {
 		return cascade.Stop
 	}
 	s := r.state
@@ -52,7 +52,7 @@ func (r *run) anew() int {
 		s.Infeasible[i] = true
 	}
 	s.Ran = nil
-	next := r.plan.Strategy.Decide(&s).Run
+	next := r.strategy.Decide(&s).Run
 	if next != cascade.Stop {
 		r.t.Decisions[len(r.t.Decisions)-1].Run = r.e.names[next]
 	}

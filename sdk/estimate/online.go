@@ -8,6 +8,7 @@ import (
 
 	"github.com/stepfall/stepfall/sdk"
 	"github.com/stepfall/stepfall/sdk/cascade"
+	"github.com/stepfall/stepfall/sdk/feature"
 )
 
 // FeatureAnte begins the name of the query feature ([sdk.Query.Features]) that holds
@@ -20,7 +21,7 @@ const SignalPost = "post"
 
 // QualityEstimator returns e for the step engine. It abstains on models that e was
 // not fitted to. The prompt is the last text of the user, and answers are compared
-// by [AnswerKey].
+// by [feature.AnswerKey].
 func (e *Estimator) QualityEstimator() sdk.QualityEstimator {
 	o := &online{estimator: e, signals: e.Quality.Signals()}
 	o.pool.New = func() any {
@@ -138,7 +139,7 @@ func (o *online) observe(attempts []sdk.Attempt, signals []float64, observe func
 		if v, known := a.Answer.Signals[SignalPost]; known {
 			r.Post = v
 		}
-		r.Answer = AnswerKey(&a.Answer)
+		r.Answer = feature.AnswerKey(&a.Answer)
 		usage := a.Answer.Usage
 		if in := usage.InputTokens + usage.CachedInputTokens + usage.CacheWriteTokens; in > 0 {
 			r.InputTokens = float64(in)

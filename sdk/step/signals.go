@@ -4,12 +4,11 @@ import (
 	"maps"
 
 	"github.com/stepfall/stepfall/sdk"
-	"github.com/stepfall/stepfall/sdk/estimate"
 	"github.com/stepfall/stepfall/sdk/feature"
 )
 
 // SignalAgreement names the answer signal that says how many of the step's earlier
-// answers say the same, as a share: see estimate.AnswerKey. The first answer of a
+// answers say the same, as a share: see feature.AnswerKey. The first answer of a
 // step has none.
 const SignalAgreement = "agreement"
 
@@ -23,9 +22,9 @@ func measure(a *sdk.Answer, earlier []sdk.Attempt) {
 	}
 	signals := make(map[string]float64, len(a.Signals)+1)
 	if len(earlier) > 0 {
-		key, same := estimate.AnswerKey(a), 0
+		key, same := feature.AnswerKey(a), 0
 		for i := range earlier {
-			if estimate.AnswerKey(&earlier[i].Answer) == key {
+			if feature.AnswerKey(&earlier[i].Answer) == key {
 				same++
 			}
 		}

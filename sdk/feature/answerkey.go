@@ -1,4 +1,4 @@
-package estimate
+package feature
 
 import (
 	"encoding/json"

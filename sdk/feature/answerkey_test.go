@@ -1,11 +1,11 @@
-package estimate_test
+package feature_test
 
 import (
 	"strings"
 	"testing"
 
 	"github.com/stepfall/stepfall/sdk"
-	"github.com/stepfall/stepfall/sdk/estimate"
+	"github.com/stepfall/stepfall/sdk/feature"
 )
 
 func TestAnswerKey(t *testing.T) {
@@ -22,13 +22,13 @@ func TestAnswerKey(t *testing.T) {
 		"":           "",
 		"plain text": "plain text",
 	} {
-		if got := estimate.AnswerKey(&sdk.Answer{Text: text}); got != want {
+		if got := feature.AnswerKey(&sdk.Answer{Text: text}); got != want {
 			t.Errorf("%q: %q, want %q", text, got, want)
 		}
 	}
 	a := sdk.Answer{ToolCalls: []sdk.ToolCall{{Name: "f", Arguments: `{"b": 1, "a": 2}`}}}
 	b := sdk.Answer{Text: "calling", ToolCalls: []sdk.ToolCall{{Name: "f", Arguments: `{"a":2,"b":1}`}}}
-	if estimate.AnswerKey(&a) != estimate.AnswerKey(&b) {
+	if feature.AnswerKey(&a) != feature.AnswerKey(&b) {
 		t.Error("the order of arguments matters")
 	}
 }
@@ -38,7 +38,7 @@ func FuzzAnswerKey(f *testing.F) {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
-		key := estimate.AnswerKey(&sdk.Answer{Text: text + "\naNsWeR: 7\n"})
+		key := feature.AnswerKey(&sdk.Answer{Text: text + "\naNsWeR: 7\n"})
 		if key != "7" && !strings.Contains(text, `\boxed{`) {
 			t.Fatalf("%q", key)
 		}

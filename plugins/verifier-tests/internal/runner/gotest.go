@@ -58,11 +58,12 @@ func (g *goTest) Plan(argv []string, tree *Tree, nonce string) (*Plan, error) {
 	}
 	if g.state != "" {
 		// The version keeps apart what toolchains of different versions wrote.
-		cache.Keep = filepath.Join(g.state, "go-build-"+g.env.GOVERSION)
-		if err := sweep(cache.Keep); err != nil {
+		plan.Warm = filepath.Join(g.state, "go-compiled-"+g.env.GOVERSION)
+		if err := sweep(plan.Warm); err != nil {
 			return nil, fmt.Errorf("sweeping the build cache: %w", err)
 		}
-		cache.Lower = append(cache.Lower, cache.Keep)
+		plan.Compile = compileOnly(argv)
+		cache.Lower = append(cache.Lower, plan.Warm)
 	}
 	cache.Lower = append(cache.Lower, g.env.GOCACHE)
 	plan.Caches = []jail.Cache{cache}

@@ -108,6 +108,10 @@ type Plan struct {
 	// ReadOnly and Caches are what the toolchain needs of the machine.
 	ReadOnly []string
 	Caches   []jail.Cache
+	// Compile is a command that fills the first cache and runs nothing of the tree,
+	// and Warm where that cache is then kept for runs on all trees.
+	Compile []string
+	Warm    string
 	// canaries are the tests that were added; key is that of a seal.
 	canaries []canary
 	key      string

@@ -154,9 +154,30 @@ func (v *Verifier) run(ctx context.Context, a *attempt, trusted bool) (*runner.R
 			spec.Caches[i].Keep = ""
 		}
 	}
+	if trusted {
+		if err := v.compile(ctx, spec, plan); err != nil {
+			return nil, nil, err
+		}
+	}
 	result, err := v.jail.Run(ctx, spec)
 	if err != nil {
 		return nil, nil, err
 	}
 	return v.runner.Read(plan, result), result, nil
+}
+
+// compile warms the build cache for the runs to come. A cache beside which code of
+// a tree has run holds what that code wished, so that what is kept for other trees is
+// written by a run that only compiles. That it does not get far is no fault: it makes
+// later runs slower.
+func (v *Verifier) compile(ctx context.Context, spec *jail.Spec, plan *runner.Plan) error {
+	if len(plan.Compile) == 0 || plan.Warm == "" {
+		return nil
+	}
+	warm := *spec
+	warm.Argv, warm.Changes, warm.Reports, warm.Guarded = plan.Compile, nil, nil, nil
+	warm.Caches = slices.Clone(spec.Caches)
+	warm.Caches[0].Keep = plan.Warm
+	_, err := v.jail.Run(ctx, &warm)
+	return err
 }

@@ -1,0 +1,51 @@
+package runner
+
+import (
+	"slices"
+	"strings"
+)
+
+// Flags of go test, by what a run that only compiles makes of them: those of the
+// build are kept; the values of the others are left out with them.
+var (
+	buildSwitches = []string{"race", "msan", "asan", "trimpath", "linkshared", "modcacherw"}
+	buildValues   = []string{"tags", "mod", "modfile", "overlay", "gcflags", "asmflags", "ldflags", "gccgoflags", "buildmode", "compiler", "installsuffix", "pgo", "buildvcs"}
+	testSwitches  = []string{"v", "short", "json", "failfast", "benchmem", "cover", "c", "i", "n", "x", "work", "a", "fullpath", "artifacts"}
+	testValues    = []string{
+		"run", "skip", "bench", "benchtime", "count", "cpu", "parallel", "p", "timeout", "list", "shuffle", "fuzz", "fuzztime", "fuzzminimizetime",
+		"coverprofile", "covermode", "coverpkg", "exec", "vet", "o", "outputdir", "blockprofile", "blockprofilerate", "cpuprofile",
+		"memprofile", "memprofilerate", "mutexprofile", "mutexprofilefraction", "trace", "C",
+	}
+)
+
+// compileOnly returns the command that compiles what a go test command needs, runs
+// nothing of it and links nothing; nil when the command has flags that are not known.
+func compileOnly(argv []string) []string {
+	compile := []string{argv[0], "list", "-e", "-export", "-deps", "-test", "-f="}
+	for i := 2; i < len(argv); i++ {
+		argument := argv[i]
+		if !strings.HasPrefix(argument, "-") {
+			compile = append(compile, argument)
+			continue
+		}
+		name, _, joined := strings.Cut(strings.TrimLeft(argument, "-"), "=")
+		name = strings.TrimPrefix(name, "test.")
+		switch {
+		case name == "args":
+			return compile
+		case slices.Contains(buildSwitches, name):
+			compile = append(compile, argument)
+		case slices.Contains(buildValues, name) && joined:
+			compile = append(compile, argument)
+		case slices.Contains(buildValues, name) && i+1 < len(argv):
+			compile = append(compile, argument, argv[i+1])
+			i++
+		case slices.Contains(testSwitches, name), slices.Contains(testValues, name) && joined:
+		case slices.Contains(testValues, name):
+			i++
+		default:
+			return nil
+		}
+	}
+	return compile
+}

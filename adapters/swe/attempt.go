@@ -38,7 +38,7 @@ func (w *work) attempt(ctx context.Context, c *step.Call) (*sdk.Answer, error) {
 	if model == nil {
 		return nil, fmt.Errorf("there is no model %s", c.Model.Name)
 	}
-	hands := &tools{dir: tree.Dir, git: tree.gitDir(), jail: w.s.Jail, test: w.testCommand(tree.Dir)}
+	hands := &tools{dir: tree.Dir, readable: tree.readable, cache: tree.cache(), jail: w.s.Jail, test: w.testCommand(tree.Dir)}
 	if hands.jail == nil {
 		hands.jail = &Jail{}
 	}

@@ -27,6 +27,8 @@ type Repository struct {
 	made []*Checkout // all trees
 	idle []*Checkout // those that nobody uses
 	next int         // the last tree's number
+
+	histories sync.Mutex // one is made at a time
 }
 
 // OpenRepository opens the repository at dir. Work trees are made under trees,
@@ -97,7 +99,11 @@ func (r *Repository) Close() error {
 type Checkout struct {
 	Dir    string
 	Commit string
-	repo   *Repository
+	// LeftOut are the files of the commit that look like secrets, see [jail.LooksSecret].
+	LeftOut []string
+	repo    *Repository
+	// readable is what .git of the tree leads to.
+	readable []string
 	// admin is git's own folder for the tree. It is not asked of the tree: what ran
 	// there may have changed the answer.
 	admin string
@@ -159,7 +165,11 @@ func (r *Repository) add(ctx context.Context, commit string) (*Checkout, error) 
 	}
 	c := &Checkout{Dir: dir, Commit: commit, repo: r, admin: admin}
 	r.made = append(r.made, c)
-	return c, nil
+	if c.Commit, err = c.git(ctx, "rev-parse", "HEAD"); err != nil {
+		return nil, err
+	}
+	c.Commit = strings.TrimSpace(c.Commit)
+	return c, c.show(ctx)
 }
 
 // reset puts the tree back to a commit: nothing stays of what was written there,
@@ -176,7 +186,7 @@ func (c *Checkout) reset(ctx context.Context, commit string) error {
 		return err
 	}
 	c.Commit = commit
-	return os.WriteFile(link, []byte("gitdir: "+c.admin+"\n"), 0o644)
+	return c.show(ctx)
 }
 
 // git runs git on the tree. Where git's folder is, with the filters that its config
@@ -208,9 +218,6 @@ func (c *Checkout) Apply(ctx context.Context, patch string) error {
 	return nil
 }
 
-// gitDir is the repository's own folder.
-func (c *Checkout) gitDir() string { return filepath.Dir(filepath.Dir(c.admin)) }
-
 // Close gives the tree back.
 func (c *Checkout) Close() {
 	c.repo.mu.Lock()
@@ -220,7 +227,7 @@ func (c *Checkout) Close() {
 
 // remove removes the tree and what git knows about it.
 func (c *Checkout) remove() error {
-	if err := errors.Join(removeAll(c.Dir), os.RemoveAll(c.admin)); err != nil {
+	if err := errors.Join(removeAll(c.Dir), os.RemoveAll(c.admin), os.RemoveAll(c.shadow()), os.RemoveAll(c.cache())); err != nil {
 		return fmt.Errorf("removing a work tree: %w", err)
 	}
 	return nil

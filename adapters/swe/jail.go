@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -48,25 +49,18 @@ const maxOutput = 1 << 20
 // Run runs a command in dir; it may also read the further paths. The error is only
 // for what the command could not help.
 func (j *Jail) Run(ctx context.Context, dir string, readable []string, timeout time.Duration, args ...string) (*Ran, error) {
+	return j.run(ctx, dir, readable, "", timeout, args...)
+}
+
+// run is Run with a folder for what the commands in dir compile, which is kept for
+// later ones in dir alone: code that ran beside a cache may have written to it.
+func (j *Jail) run(ctx context.Context, dir string, readable []string, cache string, timeout time.Duration, args ...string) (*Ran, error) {
 	if j.jail == nil {
 		return nil, errors.New("no commands are run without a jail")
 	}
-	spec := &jail.Spec{
-		Dir: dir, InPlace: true, Argv: args, CombineOutput: true,
-		Env: append(jail.ToolEnv(),
-			"PWD="+dir, "GOWORK=off", "GOFLAGS=-trimpath", "GOPROXY=off", "GOTELEMETRY=off", "GOTOOLCHAIN=local", "PYTHONDONTWRITEBYTECODE=1"),
-		ReadOnly: slices.Concat(jail.SystemPaths(), jail.PathTools(), readable),
-		Limits:   jail.Limits{Wall: timeout, Output: maxOutput},
-	}
-	c := caches()
-	if c.modules != "" {
-		spec.Env = append(spec.Env, "GOMODCACHE="+c.modules)
-		spec.ReadOnly = append(spec.ReadOnly, c.modules)
-	}
-	if c.build != "" {
-		spec.Env = append(spec.Env, "GOCACHE="+c.build)
-		spec.Writable = []string{c.build}
-	}
+	spec := j.spec(dir, timeout, args)
+	spec.ReadOnly = append(spec.ReadOnly, readable...)
+	j.addCache(spec, cache)
 	result, err := j.jail.Run(ctx, spec)
 	if err != nil {
 		return nil, err
@@ -78,27 +72,85 @@ func (j *Jail) Run(ctx context.Context, dir string, readable []string, timeout t
 	return ran, nil
 }
 
-type goCaches struct{ modules, build string }
+// spec is a run in dir, with the tools of the machine and Go's modules.
+func (j *Jail) spec(dir string, timeout time.Duration, args []string) *jail.Spec {
+	spec := &jail.Spec{
+		Dir: dir, InPlace: true, Argv: args, CombineOutput: true,
+		Env: append(jail.ToolEnv(),
+			"PWD="+dir, "GOWORK=off", "GOFLAGS=-trimpath", "GOPROXY=off", "GOTELEMETRY=off", "GOTOOLCHAIN=local", "PYTHONDONTWRITEBYTECODE=1"),
+		ReadOnly: slices.Concat(jail.SystemPaths(), jail.PathTools()),
+		Limits:   jail.Limits{Wall: timeout, Output: maxOutput},
+	}
+	if modules := moduleCache(); modules != "" {
+		spec.Env = append(spec.Env, "GOMODCACHE="+modules)
+		spec.ReadOnly = append(spec.ReadOnly, modules)
+	}
+	return spec
+}
 
-// caches are the folders of the Go command that make a run fast. The build cache
-// is one of the agent's own: what models run must not reach the cache that the
-// verifier or the user builds from.
-var caches = sync.OnceValue(func() goCaches {
-	var found goCaches
-	if home, err := os.UserHomeDir(); err == nil {
-		modules := os.Getenv("GOMODCACHE")
-		if modules == "" {
-			modules = filepath.Join(home, "go", "pkg", "mod")
-		}
-		if info, err := os.Stat(modules); err == nil && info.IsDir() {
-			found.modules = modules
-		}
+// buildCache is where commands see their build cache.
+const buildCache = "/tmp/go-build"
+
+// addCache gives a run Go's build cache: what was compiled by a run that did nothing
+// else, and what earlier commands in the same tree left in own.
+func (j *Jail) addCache(spec *jail.Spec, own string) {
+	cache := jail.Cache{Path: buildCache, Keep: own, Files: map[string][]byte{
+		// A fresh date keeps go from sweeping through the cache in every run.
+		"trim.txt": []byte(strconv.FormatInt(time.Now().Unix(), 10) + "\n"),
+	}}
+	if own != "" {
+		cache.Lower = append(cache.Lower, own)
 	}
-	if base, err := os.UserCacheDir(); err == nil {
-		own := filepath.Join(base, "stepfall", "agent-go-build")
-		if os.MkdirAll(own, 0o755) == nil {
-			found.build = own
-		}
+	if compiled := compiledCache(); compiled != "" {
+		cache.Lower = append(cache.Lower, compiled)
 	}
-	return found
+	if slices.Contains(j.Layers, jail.LayerMount) || own == "" {
+		spec.Env, spec.Caches = append(spec.Env, "GOCACHE="+buildCache), []jail.Cache{cache}
+		return
+	}
+	// Without mounts, what is discarded would be compiled anew by every command.
+	if os.MkdirAll(own, 0o755) == nil {
+		spec.Env, spec.Writable = append(spec.Env, "GOCACHE="+own), []string{own}
+	}
+}
+
+// compile fills the build cache that all trees begin with, by a command that runs
+// nothing of the tree. That it does not get far makes later commands slower.
+func (j *Jail) compile(ctx context.Context, dir string) error {
+	compiled := compiledCache()
+	if _, err := os.Stat(filepath.Join(dir, "go.mod")); err != nil || j.jail == nil || compiled == "" || !slices.Contains(j.Layers, jail.LayerMount) {
+		return nil
+	}
+	const enough = 5 * time.Minute
+	spec := j.spec(dir, enough, []string{"go", "list", "-e", "-export", "-deps", "-test", "-f=", "./..."})
+	spec.Limits.Disk = 4 << 30
+	j.addCache(spec, "")
+	spec.Caches[0].Keep = compiled
+	_, err := j.jail.Run(ctx, spec)
+	return err
+}
+
+// moduleCache is the folder of Go's modules; empty when there is none.
+var moduleCache = sync.OnceValue(func() string {
+	modules := os.Getenv("GOMODCACHE")
+	if home, err := os.UserHomeDir(); err == nil && modules == "" {
+		modules = filepath.Join(home, "go", "pkg", "mod")
+	}
+	if info, err := os.Stat(modules); err != nil || !info.IsDir() {
+		return ""
+	}
+	return modules
+})
+
+// compiledCache is the folder of what was only compiled; empty when it cannot be made.
+var compiledCache = sync.OnceValue(func() string {
+	base, err := os.UserCacheDir()
+	if err != nil {
+		return ""
+	}
+	own := filepath.Join(base, "stepfall", "agent-go-compiled")
+	if os.MkdirAll(own, 0o755) != nil {
+		return ""
+	}
+	return own
 })

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/tmc/langchaingo/llms"
@@ -162,6 +163,9 @@ type work struct {
 	broke error
 }
 
+// compiled has the commits of repositories whose packages this process has compiled.
+var compiled sync.Map
+
 // open makes the tree on which patches are judged. The caller closes it.
 func (w *work) open(ctx context.Context) error {
 	commit, err := w.repo.Commit(ctx, w.t.BaseCommit)
@@ -170,6 +174,13 @@ func (w *work) open(ctx context.Context) error {
 	}
 	if w.judged, err = w.repo.Checkout(ctx, commit); err != nil {
 		return err
+	}
+	if _, done := compiled.LoadOrStore(w.repo.dir+"\x00"+commit, true); !done && w.s.Jail != nil {
+		// Before the deciding tests come in: what is compiled, attempts can read.
+		if err := w.s.Jail.compile(ctx, w.judged.Dir); err != nil {
+			w.judged.Close()
+			return err
+		}
 	}
 	if w.t.TestPatch != "" {
 		if err := w.judged.Apply(ctx, w.t.TestPatch); err != nil {
@@ -204,6 +215,9 @@ func (w *work) solve(ctx context.Context, r *Result) (err error) {
 	defer w.judged.Close()
 	if r.Notes, err = w.untouched(ctx, w.s.Setup.Step.Verifiers); err != nil {
 		return err
+	}
+	if left := w.judged.LeftOut; len(left) > 0 {
+		r.Notes = append(r.Notes, fmt.Sprintf("%d files that look like secrets are left out of the work trees, %s for one", len(left), left[0]))
 	}
 	config := w.s.Setup.Step
 	if w.s.Mode == PerStep {

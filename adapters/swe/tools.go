@@ -25,8 +25,10 @@ const (
 // tools are the agent's hands in one work tree.
 type tools struct {
 	dir string
-	// git is the repository's own folder, which commands may read.
-	git     string
+	// readable are the folders beside the tree that commands may read.
+	readable []string
+	// cache is the attempt's own build cache.
+	cache   string
 	jail    *Jail
 	test    []string
 	timeout time.Duration
@@ -101,7 +103,7 @@ func (t *tools) command(ctx context.Context, args ...string) (string, error) {
 	}
 	t.code = -1
 	start := time.Now()
-	result, err := t.jail.Run(ctx, t.dir, []string{t.git}, t.timeout, args...)
+	result, err := t.jail.run(ctx, t.dir, t.readable, t.cache, t.timeout, args...)
 	t.spent += time.Since(start)
 	if err != nil {
 		return "", err

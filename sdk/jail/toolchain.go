@@ -17,10 +17,9 @@ func SystemPaths() []string {
 	}
 }
 
-// ToolPaths are what a program needs that is not installed in a system path:
-// the folder where it is, or the prefix above its bin folder, also of what it
-// links to, and the toolchains of Rust and pyenv when it is of them. A program
-// that is not found needs nothing.
+// ToolPaths are what a program needs that is not installed in a system path: the
+// folder where it is, and the toolchain that the folder belongs to, also of what it
+// links to. A program that is not found needs nothing.
 func ToolPaths(program string) []string {
 	found, err := exec.LookPath(program)
 	if err != nil {
@@ -30,63 +29,126 @@ func ToolPaths(program string) []string {
 	if err != nil {
 		return nil
 	}
-	paths := installed(filepath.Dir(found))
-	if real, err := filepath.EvalSymlinks(found); err == nil {
-		paths = append(paths, installed(filepath.Dir(real))...)
+	folders := []string{filepath.Dir(found)}
+	if real, err := filepath.EvalSymlinks(found); err == nil && filepath.Dir(real) != folders[0] {
+		folders = append(folders, filepath.Dir(real))
+	}
+	var paths []string
+	for _, folder := range folders {
+		if !system(folder) && !private(folder) {
+			paths = append(paths, folder)
+		}
+		paths = append(paths, toolchain(folder)...)
 	}
 	if base := filepath.Base(found); base == "cargo" || base == "rustc" {
 		paths = append(paths, rust()...)
 	}
 	if root := os.Getenv("PYENV_ROOT"); root != "" && strings.HasPrefix(found, root) {
-		paths = append(paths, root)
+		paths = append(paths, pyenv(root)...)
 	}
 	return paths
 }
 
-// PathTools are what all programs of the PATH need that are not installed in a
-// system path.
+// PathTools are what the programs of the PATH need that are not installed in a
+// system path: folders of programs, and toolchains that are known. What else lies
+// beside such a folder, a project with its keys for one, is not among them.
 func PathTools() []string {
 	var paths []string
 	for _, folder := range filepath.SplitList(os.Getenv("PATH")) {
-		if filepath.IsAbs(folder) {
-			paths = append(paths, installed(filepath.Clean(folder))...)
+		folder = filepath.Clean(folder)
+		if !filepath.IsAbs(folder) || system(folder) {
+			continue
 		}
+		if slices.Contains(programFolders, filepath.Base(folder)) && !private(folder) {
+			paths = append(paths, folder)
+		}
+		paths = append(paths, toolchain(folder)...)
 	}
 	paths = append(paths, rust()...)
-	for _, variable := range []string{"GOROOT", "PYENV_ROOT", "VIRTUAL_ENV"} {
+	for _, variable := range []string{"GOROOT", "VIRTUAL_ENV"} {
 		if root := os.Getenv(variable); filepath.IsAbs(root) {
-			paths = append(paths, root)
+			paths = append(paths, toolchain(filepath.Join(root, "bin"))...)
 		}
+	}
+	if root := home("PYENV_ROOT", ".pyenv"); filepath.IsAbs(root) {
+		paths = append(paths, pyenv(root)...)
 	}
 	slices.Sort(paths)
 	return slices.Compact(paths)
 }
 
-// installed returns what lies round the folder of a program: the prefix above a
-// bin folder, but never a user's home, nor what keeps secrets beside programs.
-func installed(folder string) []string {
-	for _, system := range []string{"/usr/", "/bin/", "/sbin/", "/lib"} {
-		if strings.HasPrefix(folder+"/", system) {
-			return nil
+// programFolders are the names of folders that hold programs and nothing else.
+var programFolders = []string{"bin", "sbin", "shims", ".bin"}
+
+func system(folder string) bool {
+	for _, path := range []string{"/usr/", "/bin/", "/sbin/", "/lib"} {
+		if strings.HasPrefix(folder+"/", path) {
+			return true
 		}
 	}
-	prefix := folder
-	if base := filepath.Base(folder); base == "bin" || base == "sbin" || base == "shims" {
-		prefix = filepath.Dir(folder)
-	}
+	return false
+}
+
+// private reports whether a folder holds more than programs: the root, homes.
+func private(folder string) bool {
 	user := os.Getenv("HOME")
-	switch prefix {
-	case home("CARGO_HOME", ".cargo"):
-		return rust()
-	case filepath.Join(user, ".local"):
-		return []string{folder, filepath.Join(prefix, "lib")}
-	case "/", user, filepath.Dir(user):
-		if folder == user {
-			return nil
-		}
-		return []string{folder}
+	return folder == "/" || folder == user || folder == filepath.Dir(user)
+}
+
+// toolchains are the kinds of toolchain that are known by what lies beside their
+// folder of programs, and what of it they need.
+var toolchains = []struct{ marks, parts []string }{
+	{[]string{"VERSION", "src/runtime"}, []string{"VERSION", "go.env", "bin", "pkg", "src", "lib", "misc"}},                            // Go
+	{[]string{"pyvenv.cfg"}, []string{"pyvenv.cfg", "bin", "lib", "lib64", "include"}},                                                 // a virtual environment
+	{[]string{"conda-meta", "lib"}, []string{"conda-meta", "bin", "lib", "lib64", "libexec", "include", "share", "ssl"}},               // conda
+	{[]string{"bin/python3", "lib"}, []string{"bin", "lib", "lib64", "include", "share"}},                                              // Python
+	{[]string{"bin/node", "lib/node_modules"}, []string{"bin", "lib", "include", "share"}},                                             // Node
+	{[]string{"lib/rustlib"}, []string{"bin", "lib", "libexec", "share", "etc"}},                                                       // Rust
+	{[]string{"release", "lib/modules"}, []string{"release", "bin", "lib", "conf", "jmods", "legal", "include"}},                       // Java
+	{[]string{"bin/ruby", "lib/ruby"}, []string{"bin", "lib", "include", "share"}},                                                     // Ruby
+	{[]string{"Cellar", "opt", "Homebrew"}, []string{"Cellar", "opt", "bin", "sbin", "lib", "libexec", "include", "share", "etc/ssl"}}, // Homebrew
+}
+
+// toolchain returns the parts of the toolchain whose programs are in the folder; none
+// when it is no toolchain that is known.
+func toolchain(folder string) []string {
+	prefix := filepath.Dir(folder)
+	if system(folder) || filepath.Base(folder) != "bin" {
+		return nil
 	}
-	return []string{prefix}
+	there := func(name string) bool {
+		_, err := os.Stat(filepath.Join(prefix, filepath.FromSlash(name)))
+		return err == nil
+	}
+	for _, kind := range toolchains {
+		if slices.ContainsFunc(kind.marks, func(mark string) bool { return !there(mark) }) {
+			continue
+		}
+		var parts []string
+		for _, part := range kind.parts {
+			if there(part) {
+				parts = append(parts, filepath.Join(prefix, filepath.FromSlash(part)))
+			}
+		}
+		return parts
+	}
+	return nil
+}
+
+// pyenv are the parts of pyenv that its programs need.
+func pyenv(root string) []string {
+	var parts []string
+	for _, part := range []string{"bin", "libexec", "pyenv.d", "plugins", "shims", "versions", "version", "completions"} {
+		if path := filepath.Join(root, part); exists(path) {
+			parts = append(parts, path)
+		}
+	}
+	return parts
+}
+
+func exists(path string) bool {
+	_, err := os.Stat(path)
+	return err == nil
 }
 
 // rust leaves out credentials.toml, which lies in the same folder.

@@ -13,7 +13,7 @@ import (
 	"github.com/hashicorp/go-hclog"
 	"github.com/spf13/cobra"
 
-	"github.com/stepfall/stepfall/adapters/openai"
+	"github.com/stepfall/stepfall/adapters/gateway"
 	"github.com/stepfall/stepfall/adapters/router"
 	"github.com/stepfall/stepfall/policies"
 )
@@ -82,7 +82,7 @@ func (f *serveFlags) run(ctx context.Context, s Streams) error {
 	if err := r.Start(ctx); err != nil {
 		return errors.Join(err, r.Close())
 	}
-	return errors.Join(f.serve(ctx, s, r, addr, openai.Options{Model: r, AnyModel: f.anyModel, Keys: keys, Logger: logger}), r.Close())
+	return errors.Join(f.serve(ctx, s, r, addr, gateway.Options{Model: r, AnyModel: f.anyModel, Keys: keys, Logger: logger}), r.Close())
 }
 
 // readKeys returns the tenants by key.
@@ -105,7 +105,7 @@ func (f *serveFlags) readKeys() (map[string]string, error) {
 	return keys, nil
 }
 
-func (f *serveFlags) serve(ctx context.Context, s Streams, r *router.Router, addr *net.TCPAddr, o openai.Options) error {
+func (f *serveFlags) serve(ctx context.Context, s Streams, r *router.Router, addr *net.TCPAddr, o gateway.Options) error {
 	o.Models = func() []string {
 		var names []string
 		for i := range r.Policy().Models {
@@ -113,7 +113,7 @@ func (f *serveFlags) serve(ctx context.Context, s Streams, r *router.Router, add
 		}
 		return names
 	}
-	handler, err := openai.New(o)
+	handler, err := gateway.New(o)
 	if err != nil {
 		return err
 	}

@@ -1,10 +1,10 @@
-// Package openai is a gateway: it serves a cascade to programs that speak OpenAI's
+// Package gateway serves a cascade to programs that speak OpenAI's
 // chat completions, in whatever language they are written.
 //
 //	model, err := router.Open(ctx, "policy.hcl", router.Options{})
 //	if err != nil { ... }
 //	defer model.Close()
-//	handler, err := openai.New(openai.Options{Model: model})
+//	handler, err := gateway.New(gateway.Options{Model: model})
 //	if err != nil { ... }
 //	http.ListenAndServe("127.0.0.1:8080", handler)
 //
@@ -37,4 +37,4 @@
 //
 // They have OpenAI's form. A spent cap is 429 insufficient_quota; a provider's
 // refusal of the gateway's own key is 502, since the client's key is not at fault.
-package openai
+package gateway

@@ -1,4 +1,4 @@
-package openai_test
+package gateway_test
 
 import (
 	"bytes"
@@ -20,7 +20,7 @@ import (
 	"github.com/tmc/langchaingo/llms"
 	client "github.com/tmc/langchaingo/llms/openai"
 
-	"github.com/stepfall/stepfall/adapters/openai"
+	"github.com/stepfall/stepfall/adapters/gateway"
 	"github.com/stepfall/stepfall/middleware"
 	"github.com/stepfall/stepfall/sdk"
 )
@@ -53,9 +53,9 @@ func says(choice llms.ContentChoice) *recorder {
 	}}
 }
 
-func newHandler(t *testing.T, o openai.Options) http.Handler {
+func newHandler(t *testing.T, o gateway.Options) http.Handler {
 	t.Helper()
-	h, err := openai.New(o)
+	h, err := gateway.New(o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -74,7 +74,7 @@ func post(h http.Handler, body string, headers ...string) *httptest.ResponseReco
 
 func TestConversationArrivesWhole(t *testing.T) {
 	model := says(llms.ContentChoice{Content: "fine"})
-	h := newHandler(t, openai.Options{Model: model, Models: named("small")})
+	h := newHandler(t, gateway.Options{Model: model, Models: named("small")})
 	w := post(h, `{
 		"model": "small", "temperature": 0, "top_p": 0.5, "max_tokens": 10, "max_completion_tokens": 20, "seed": 7, "stop": ["a", "b"], "n": 1,
 		"frequency_penalty": 0.25, "presence_penalty": 0.75, "metadata": {"team": "blue"},
@@ -86,7 +86,7 @@ func TestConversationArrivesWhole(t *testing.T) {
 			{"role": "user", "content": [{"type": "text", "text": "what is this?"}, {"type": "image_url", "image_url": {"url": "data:image/png;base64,AA==", "detail": "low"}}]},
 			{"role": "assistant", "content": null, "tool_calls": [{"id": "c1", "type": "function", "function": {"name": "look", "arguments": "{\"at\":1}"}}]},
 			{"role": "tool", "tool_call_id": "c1", "content": "a cat"}
-		]}`, openai.HeaderRun, "r1", openai.HeaderSession, "s1", openai.HeaderGroup, "g1", openai.HeaderQuery, "q1", openai.HeaderTenant, "t1")
+		]}`, gateway.HeaderRun, "r1", gateway.HeaderSession, "s1", gateway.HeaderGroup, "g1", gateway.HeaderQuery, "q1", gateway.HeaderTenant, "t1")
 	if w.Code != http.StatusOK {
 		t.Fatalf("status %d: %s", w.Code, w.Body)
 	}
@@ -117,7 +117,7 @@ func TestConversationArrivesWhole(t *testing.T) {
 }
 
 func TestAnswerSaysWhatTheStepCost(t *testing.T) {
-	h := newHandler(t, openai.Options{Model: says(llms.ContentChoice{
+	h := newHandler(t, gateway.Options{Model: says(llms.ContentChoice{
 		Content: "42", StopReason: "max_tokens", ReasoningContent: "hm",
 		GenerationInfo: map[string]any{
 			middleware.KeyModel: "large", middleware.KeyTraceID: "abc", middleware.KeyCostUSD: 0.25, middleware.KeyCalls: 2,
@@ -143,7 +143,7 @@ func TestAnswerSaysWhatTheStepCost(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
 	}
-	for header, value := range map[string]string{openai.HeaderModel: "large", openai.HeaderTraceID: "abc", openai.HeaderCostUSD: "0.25"} {
+	for header, value := range map[string]string{gateway.HeaderModel: "large", gateway.HeaderTraceID: "abc", gateway.HeaderCostUSD: "0.25"} {
 		if got := w.Header().Get(header); got != value {
 			t.Errorf("%s: %q, want %q", header, got, value)
 		}
@@ -151,7 +151,7 @@ func TestAnswerSaysWhatTheStepCost(t *testing.T) {
 }
 
 func TestRefusals(t *testing.T) {
-	h := newHandler(t, openai.Options{Model: says(llms.ContentChoice{}), Models: named("small", "large"), MaxBody: 600})
+	h := newHandler(t, gateway.Options{Model: says(llms.ContentChoice{}), Models: named("small", "large"), MaxBody: 600})
 	const user = `"messages": [{"role": "user", "content": "hi"}]`
 	for _, c := range []struct {
 		body, says string
@@ -191,7 +191,7 @@ func TestRefusals(t *testing.T) {
 
 func TestAnyModel(t *testing.T) {
 	model := says(llms.ContentChoice{Content: "hi"})
-	h := newHandler(t, openai.Options{Model: model, Models: named("small"), AnyModel: true})
+	h := newHandler(t, gateway.Options{Model: model, Models: named("small"), AnyModel: true})
 	if w := post(h, `{"model": "gpt-9", "messages": [{"role": "user", "content": "hi"}]}`); w.Code != http.StatusOK || model.options.Model != "" {
 		t.Errorf("status %d, pinned to %q", w.Code, model.options.Model)
 	}
@@ -199,7 +199,7 @@ func TestAnyModel(t *testing.T) {
 
 func TestKeysAreTenants(t *testing.T) {
 	model := says(llms.ContentChoice{Content: "hi"})
-	h := newHandler(t, openai.Options{Model: model, Keys: map[string]string{"k-blue": "blue"}})
+	h := newHandler(t, gateway.Options{Model: model, Keys: map[string]string{"k-blue": "blue"}})
 	const body = `{"messages": [{"role": "user", "content": "hi"}]}`
 	for _, key := range []string{"", "Bearer k-red", "k"} {
 		if w := post(h, body, "Authorization", key); w.Code != http.StatusUnauthorized {
@@ -207,10 +207,10 @@ func TestKeysAreTenants(t *testing.T) {
 		}
 	}
 	// With keys, a client cannot spend another tenant's budget.
-	if w := post(h, body, "Authorization", "Bearer k-blue", openai.HeaderTenant, "red"); w.Code != http.StatusOK || model.info.Tenant != "blue" {
+	if w := post(h, body, "Authorization", "Bearer k-blue", gateway.HeaderTenant, "red"); w.Code != http.StatusOK || model.info.Tenant != "blue" {
 		t.Errorf("status %d, tenant %q", w.Code, model.info.Tenant)
 	}
-	if _, err := openai.New(openai.Options{Model: model, Keys: map[string]string{"": "blue"}}); err == nil {
+	if _, err := gateway.New(gateway.Options{Model: model, Keys: map[string]string{"": "blue"}}); err == nil {
 		t.Error("an empty key was accepted")
 	}
 }
@@ -223,7 +223,7 @@ func TestErrorsOfTheStep(t *testing.T) {
 		model := &recorder{answer: func(context.Context, *llms.CallOptions) (*llms.ContentResponse, error) {
 			return nil, &llms.Error{Code: code, Message: "no"}
 		}}
-		h := newHandler(t, openai.Options{Model: model})
+		h := newHandler(t, gateway.Options{Model: model})
 		for _, stream := range []string{"false", "true"} {
 			if w := post(h, `{"stream": `+stream+`, "messages": [{"role": "user", "content": "hi"}]}`); w.Code != want {
 				t.Errorf("%s, stream %s: status %d, want %d", code, stream, w.Code, want)
@@ -246,7 +246,7 @@ func TestClientRoundTrip(t *testing.T) {
 		info := map[string]any{middleware.KeyModel: "large", middleware.KeyInputTokens: 30, middleware.KeyOutputTokens: 12}
 		return &llms.ContentResponse{Choices: []*llms.ContentChoice{{Content: "let me see", ToolCalls: []llms.ToolCall{call}, GenerationInfo: info}}}, nil
 	}}
-	server := httptest.NewServer(newHandler(t, openai.Options{Model: model}))
+	server := httptest.NewServer(newHandler(t, gateway.Options{Model: model}))
 	defer server.Close()
 	c, err := client.New(client.WithBaseURL(server.URL+"/v1"), client.WithToken("none"), client.WithModel("stepfall"))
 	if err != nil {
@@ -289,7 +289,7 @@ func TestStreamThatFailsInTheMiddle(t *testing.T) {
 		}
 		return nil, errors.New("the line is dead")
 	}}
-	w := post(newHandler(t, openai.Options{Model: model}), `{"stream": true, "messages": [{"role": "user", "content": "hi"}]}`)
+	w := post(newHandler(t, gateway.Options{Model: model}), `{"stream": true, "messages": [{"role": "user", "content": "hi"}]}`)
 	body := w.Body.String()
 	if !strings.Contains(body, `"content":"half"`) || !strings.Contains(body, "the line is dead") || strings.Contains(body, "[DONE]") {
 		t.Errorf("got %s", body)
@@ -302,7 +302,7 @@ func TestStreamIsKeptOpenWhileNothingIsSaid(t *testing.T) {
 			time.Sleep(25 * time.Second)
 			return &llms.ContentResponse{Choices: []*llms.ContentChoice{{Content: "late"}}}, nil
 		}}
-		w := post(newHandler(t, openai.Options{Model: model}), `{"stream": true, "messages": [{"role": "user", "content": "hi"}]}`)
+		w := post(newHandler(t, gateway.Options{Model: model}), `{"stream": true, "messages": [{"role": "user", "content": "hi"}]}`)
 		want := ": at work\n\n: at work\n\ndata: "
 		if body := w.Body.String(); !strings.HasPrefix(body, want) || !strings.HasSuffix(body, "data: [DONE]\n\n") || !strings.Contains(body, `"content":"late"`) {
 			t.Errorf("got %s", body)
@@ -317,7 +317,7 @@ func TestSeveralChoices(t *testing.T) {
 		}
 		return &llms.ContentResponse{Choices: []*llms.ContentChoice{{Content: "one"}, {Content: "two"}}}, nil
 	}}
-	w := post(newHandler(t, openai.Options{Model: model}), `{"stream": true, "n": 2, "messages": [{"role": "user", "content": "hi"}]}`)
+	w := post(newHandler(t, gateway.Options{Model: model}), `{"stream": true, "n": 2, "messages": [{"role": "user", "content": "hi"}]}`)
 	for _, want := range []string{`{"index":0,"delta":{"role":"assistant","content":"one"}`, `{"index":1,"delta":{"content":"two"}`} {
 		if !strings.Contains(w.Body.String(), want) {
 			t.Errorf("no %s in %s", want, w.Body)
@@ -327,7 +327,7 @@ func TestSeveralChoices(t *testing.T) {
 
 func TestModels(t *testing.T) {
 	w := httptest.NewRecorder()
-	newHandler(t, openai.Options{Model: says(llms.ContentChoice{}), Models: named("small")}).
+	newHandler(t, gateway.Options{Model: says(llms.ContentChoice{}), Models: named("small")}).
 		ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/v1/models", http.NoBody))
 	var got struct{ Data []struct{ ID string } }
 	if err := json.Unmarshal(w.Body.Bytes(), &got); err != nil || len(got.Data) != 2 || got.Data[0].ID != "stepfall" || got.Data[1].ID != "small" {
@@ -347,7 +347,7 @@ func TestClientsThatStall(t *testing.T) {
 				return &llms.ContentResponse{Choices: []*llms.ContentChoice{{Content: "late"}}}, nil
 			}
 		}}
-		server := http.Server{Handler: newHandler(t, openai.Options{Model: model})}
+		server := http.Server{Handler: newHandler(t, gateway.Options{Model: model})}
 		listener := &pipeListener{conns: make(chan net.Conn), closed: make(chan struct{})}
 		served := make(chan error, 1)
 		go func() { served <- server.Serve(listener) }()

@@ -1,4 +1,4 @@
-package openai
+package gateway
 
 import (
 	"crypto/rand"

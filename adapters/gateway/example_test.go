@@ -1,4 +1,4 @@
-package openai_test
+package gateway_test
 
 import (
 	"encoding/json"
@@ -9,7 +9,7 @@ import (
 
 	"github.com/tmc/langchaingo/llms"
 
-	"github.com/stepfall/stepfall/adapters/openai"
+	"github.com/stepfall/stepfall/adapters/gateway"
 	"github.com/stepfall/stepfall/middleware"
 	"github.com/stepfall/stepfall/sdk"
 )
@@ -27,7 +27,7 @@ func Example() {
 		fmt.Println(err)
 		return
 	}
-	handler, err := openai.New(openai.Options{Model: model})
+	handler, err := gateway.New(gateway.Options{Model: model})
 	if err != nil {
 		fmt.Println(err)
 		return

@@ -100,6 +100,9 @@ type Delta struct {
 	// Tool is a piece of a tool call, or nil.
 	Tool     *ToolDelta
 	LogProbs []sdk.TokenLogProb
+	// Raw is a part in the API's own form, whole: reasoning with its signature, say,
+	// which stands for the Reasoning in this piece and before it. Nil is none.
+	Raw *RawPart
 }
 
 // ToolDelta is a piece of a tool call. ID and Name come with the first piece.

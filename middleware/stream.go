@@ -155,6 +155,14 @@ func (c *call) pieces(i int, choice *llms.ContentChoice) (list []Delta) {
 	if x := ExtraOf(choice); x != nil && x.Refusal != choice.Content {
 		whole.Refusal = x.Refusal
 	}
+	if x := ExtraOf(choice); x != nil && !c.live && c.params.OnDelta != nil {
+		for _, p := range x.Parts {
+			if raw, ok := p.(RawPart); ok {
+				list = append(list, Delta{Choice: i, Reasoning: whole.Reasoning, Raw: &raw})
+				whole.Reasoning = ""
+			}
+		}
+	}
 	if !c.live && whole.Text+whole.Reasoning+whole.Refusal != "" {
 		if x := ExtraOf(choice); x != nil && c.params.LogProbs != nil {
 			whole.LogProbs = x.LogProbs

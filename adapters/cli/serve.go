@@ -5,9 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"net/http"
 	"os"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/hashicorp/go-hclog"
@@ -23,17 +23,23 @@ type serveFlags struct {
 	sets, keys     []string
 	anyModel, open bool
 	watch          bool
-	grace          time.Duration
+	grace, drain   time.Duration
+
+	origins, hosts              []string
+	maxRequests, maxConnections int
+	tlsCert, tlsKey             string
+	logFormat, logLevel         string
 }
 
 func newServeCommand(s Streams) *cobra.Command {
 	var f serveFlags
 	cmd := &cobra.Command{
 		Use:   "serve --policy FILE",
-		Short: "Serve a policy to programs that speak OpenAI's chat completions",
-		Long: `Serve a policy to programs that speak OpenAI's chat completions, in any language:
-set their base URL to the one that is printed. The model "stepfall" lets the policy
-choose; a candidate's name pins a request to it.
+		Short: "Serve a policy to programs that speak OpenAI's or Anthropic's API",
+		Long: `Serve a policy to programs that speak chat completions, Responses or Messages, in
+any language: set their base URL to the one that is printed (Anthropic's clients want
+it without /v1). The model "stepfall" lets the policy choose; a candidate's name pins a
+request to it.
 
 A key belongs to a tenant and is read from an environment variable, so that it never
 stands on a command line. An address that others can reach needs keys, or --open.
@@ -41,7 +47,8 @@ stands on a command line. An address that others can reach needs keys, or --open
 With --watch a policy that changes takes the place of the old one between steps; one
 that is bad is refused, and the log says why.
 
-On an interrupt, no further request is accepted and running steps may end.`,
+On an interrupt, no further request is accepted and running steps may end. On a
+SIGTERM, requests are accepted for --drain longer while /readyz says 503.`,
 		Example: `  stepfall serve --policy policy.hcl
   BLUE_KEY=... stepfall serve --policy policy.hcl --addr :8080 --key blue=BLUE_KEY`,
 		Args: cobra.NoArgs,
@@ -55,6 +62,15 @@ On an interrupt, no further request is accepted and running steps may end.`,
 	flags.BoolVar(&f.anyModel, "any-model", false, "let the policy choose whatever model a client asks for")
 	flags.BoolVar(&f.watch, "watch", false, "follow the policy's files, and read them anew on SIGHUP")
 	flags.BoolVar(&f.open, "open", false, "serve everybody who can reach the address, without keys")
+	flags.DurationVar(&f.drain, "drain", 5*time.Second, "how long requests are still accepted after a SIGTERM, while /readyz is 503")
+	flags.StringArrayVar(&f.origins, "origin", nil, "let this origin's pages ask from a browser, as https://app.example; * is all")
+	flags.StringArrayVar(&f.hosts, "host", nil, "a further name under which a gateway without keys is asked on the loopback; * is all")
+	flags.IntVar(&f.maxRequests, "max-requests", 0, "how many requests of one client may be under way at once; 0 is no limit")
+	flags.IntVar(&f.maxConnections, "max-connections", 0, "how many connections are held at once; 0 is no limit")
+	flags.StringVar(&f.tlsCert, "tls-cert", "", "file with a certificate chain in PEM: serve HTTPS. It is read anew when it changes")
+	flags.StringVar(&f.tlsKey, "tls-key", "", "file with the certificate's key in PEM")
+	flags.StringVar(&f.logFormat, "log-format", "text", "how the log is written: text or json")
+	flags.StringVar(&f.logLevel, "log-level", "info", "least level that is logged: debug (each request), info, warn or error")
 	flags.DurationVar(&f.grace, "grace", 30*time.Second, "how long running steps may go on after an interrupt")
 	return cmd
 }
@@ -74,7 +90,14 @@ func (f *serveFlags) run(ctx context.Context, s Streams) error {
 	if len(keys) == 0 && !f.open && !addr.IP.IsLoopback() {
 		return usage("--addr %s can be reached by others: give them keys with --key, or say --open", f.addr)
 	}
-	logger := hclog.New(&hclog.LoggerOptions{Name: "stepfall", Output: s.Err, Level: hclog.Info})
+	level := hclog.LevelFromString(f.logLevel)
+	if level == hclog.NoLevel || (f.logFormat != "text" && f.logFormat != "json") {
+		return usage("--log-level wants debug, info, warn or error, and --log-format text or json")
+	}
+	if (f.tlsCert == "") != (f.tlsKey == "") {
+		return usage("--tls-cert and --tls-key go together")
+	}
+	logger := hclog.New(&hclog.LoggerOptions{Name: "stepfall", Output: s.Err, Level: level, JSONFormat: f.logFormat == "json"})
 	r, err := router.Open(ctx, f.policy, router.Options{Load: policies.LoadOptions{Sets: f.sets}, Logger: logger, Watch: f.watch})
 	if err != nil {
 		return err
@@ -82,7 +105,16 @@ func (f *serveFlags) run(ctx context.Context, s Streams) error {
 	if err := r.Start(ctx); err != nil {
 		return errors.Join(err, r.Close())
 	}
-	return errors.Join(f.serve(ctx, s, r, addr, gateway.Options{Model: r, AnyModel: f.anyModel, Keys: keys, Logger: logger}), r.Close())
+	o := gateway.Options{Model: r, AnyModel: f.anyModel, Origins: f.origins, Hosts: f.hosts, MaxRequests: f.maxRequests, Logger: logger}
+	if f.open {
+		o.Hosts = []string{"*"}
+	}
+	if len(keys) > 0 {
+		if o.Authenticate, err = gateway.Keys(keys); err != nil {
+			return errors.Join(err, r.Close())
+		}
+	}
+	return errors.Join(f.serve(ctx, s, r, addr, o), r.Close())
 }
 
 // readKeys returns the tenants by key.
@@ -106,46 +138,48 @@ func (f *serveFlags) readKeys() (map[string]string, error) {
 }
 
 func (f *serveFlags) serve(ctx context.Context, s Streams, r *router.Router, addr *net.TCPAddr, o gateway.Options) error {
-	o.Models = func() []string {
-		var names []string
-		for i := range r.Policy().Models {
-			names = append(names, r.Policy().Models[i].Name)
-		}
-		return names
-	}
-	handler, err := gateway.New(o)
+	o.Models = named(r)
+	o.Secrets = func() []string { return r.Policy().Secrets() }
+	g, err := gateway.New(o)
 	if err != nil {
 		return err
+	}
+	serving := gateway.Serving{
+		MaxConnections: f.maxConnections, Drain: f.drain, Grace: f.grace,
+		Stopping: func() { fmt.Fprintln(s.Err, "stopping: running steps may end") },
+	}
+	scheme := "http"
+	if f.tlsCert != "" {
+		scheme = "https"
+		if serving.TLS, err = g.Certificates(f.tlsCert, f.tlsKey); err != nil {
+			return err
+		}
 	}
 	listener, err := net.ListenTCP("tcp", addr)
 	if err != nil {
 		return err
 	}
-	// Steps outlive the interrupt by the grace, and no longer.
-	steps, end := context.WithCancel(context.WithoutCancel(ctx))
-	defer end()
-	server := &http.Server{
-		Handler: handler, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute,
-		BaseContext: func(net.Listener) context.Context { return steps },
-	}
-	fmt.Fprintf(s.Out, "serving %s at http://%s/v1 (models: stepfall, %s)\n", f.policy, listener.Addr(), strings.Join(o.Models(), ", "))
+	fmt.Fprintf(s.Out, "serving %s at %s://%s/v1 (models: stepfall, %s)\n", f.policy, scheme, listener.Addr(), strings.Join(o.Models(), ", "))
+	return g.Serve(ctx, listener, serving)
+}
 
-	failed := make(chan error, 1)
-	go func() { failed <- server.Serve(listener) }()
-	select {
-	case err := <-failed:
-		return err
-	case <-ctx.Done():
+// named returns the names of the policy's models, as long as that policy is at work.
+func named(r *router.Router) func() []string {
+	type named struct {
+		policy *policies.Policy
+		names  []string
 	}
-	fmt.Fprintln(s.Err, "stopping: running steps may end")
-	grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), f.grace)
-	defer cancel()
-	if server.Shutdown(grace) == nil {
-		return nil
+	var last atomic.Pointer[named]
+	return func() []string {
+		p := r.Policy()
+		if have := last.Load(); have != nil && have.policy == p {
+			return have.names
+		}
+		fresh := &named{policy: p}
+		for i := range p.Models {
+			fresh.names = append(fresh.names, p.Models[i].Name)
+		}
+		last.Store(fresh)
+		return fresh.names
 	}
-	end()
-	// What they have spent is recorded before the policy's files are closed.
-	last, cancelLast := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
-	defer cancelLast()
-	return errors.Join(fmt.Errorf("steps were cut off after %v", f.grace), server.Shutdown(last))
 }

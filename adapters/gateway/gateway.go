@@ -2,20 +2,16 @@ package gateway
 
 import (
 	"cmp"
-	"crypto/sha256"
-	"encoding/json"
+	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"slices"
-	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/hashicorp/go-hclog"
 	"github.com/tmc/langchaingo/llms"
-
-	"github.com/stepfall/stepfall/middleware"
 )
 
 // Options configure a gateway.
@@ -30,15 +26,40 @@ type Options struct {
 	// AnyModel treats names that are not known as Name: for programs whose model
 	// cannot be changed. Without it they are answered with 404.
 	AnyModel bool
-	// Keys are the tenants by the key that a client sends as a bearer token. With
-	// none, everybody who can reach the gateway may use it.
-	Keys map[string]string
+
+	// Authenticate says who sends a key, which is empty when none was sent; see
+	// [Keys]. An error that is a *[Refusal] is what the client is told, any other
+	// is a 500 that the log explains. Nil lets in everybody who can reach the gateway.
+	Authenticate func(ctx context.Context, key string) (Client, error)
+	// Origins are those whose pages may ask from a browser, as "https://app.example";
+	// "*" is all of them.
+	Origins []string
+	// Hosts are further names under which a gateway without Authenticate is asked on
+	// a loopback address; those of the loopback itself always hold, and "*" is all. A
+	// page whose name was pointed at the loopback meanwhile is none of them.
+	Hosts []string
+
 	// MaxBody is the largest request in bytes; 0 means 32 MiB.
 	MaxBody int64
+	// MaxRequests is how many requests of one client may be under way at once; 0 is
+	// no limit. A client's own limit is asked first.
+	MaxRequests int
+	// Patience is how long a client may take to send its request, or to take one
+	// piece of an answer; 0 means 30 seconds.
+	Patience time.Duration
 	// KeepAlive is how often a stream that has nothing to say yet sends a comment;
 	// 0 means 10 seconds.
 	KeepAlive time.Duration
-	// Logger hears about requests that fail; nil is silence.
+
+	// Ready returns why requests should go elsewhere now: GET /readyz is 503 then.
+	Ready func(ctx context.Context) error
+	// Secrets returns texts that no client and no log may see, asked for each
+	// failure. What has the shape of a credential is kept back without it.
+	Secrets func() []string
+	// Observe is told of each request that was answered; nil is not.
+	Observe func(*Exchange)
+	// Logger hears about requests: those that fail as warnings, the others when it
+	// debugs. Nil is silence.
 	Logger hclog.Logger
 }
 
@@ -51,23 +72,32 @@ const (
 	HeaderQuery   = "X-Stepfall-Query"
 )
 
-// Headers of responses that are not streamed.
+// Headers of answers; those of a stream that are known at its end only are trailers.
 const (
-	HeaderModel   = "X-Stepfall-Model"
-	HeaderTraceID = "X-Stepfall-Trace-Id"
-	HeaderCostUSD = "X-Stepfall-Cost-Usd"
+	HeaderModel     = "X-Stepfall-Model"  // which answered
+	HeaderModels    = "X-Stepfall-Models" // which were asked, in order
+	HeaderTraceID   = "X-Stepfall-Trace-Id"
+	HeaderCostUSD   = "X-Stepfall-Cost-Usd"
+	HeaderRequestID = "X-Request-Id" // the client's own, where it sent one
 )
 
-type gateway struct {
-	o Options
-	// tenants are by the digest of their key, so that looking one up tells nothing
-	// of the others through its time.
-	tenants map[[sha256.Size]byte]string
-	started int64
+// Gateway answers requests of several dialects with one model. It is safe for
+// concurrent use.
+type Gateway struct {
+	o        Options
+	origins  origins
+	underway underway
+	started  time.Time
+	draining atomic.Bool // requests should go elsewhere
 }
 
-// New returns the gateway's handler. It is safe for concurrent use.
-func New(o Options) (http.Handler, error) {
+var (
+	_ http.Handler      = (*Gateway)(nil)
+	_ http.RoundTripper = (*Gateway)(nil)
+)
+
+// New returns a gateway.
+func New(o Options) (*Gateway, error) {
 	if o.Model == nil {
 		return nil, errors.New("making the gateway: no model")
 	}
@@ -79,121 +109,110 @@ func New(o Options) (http.Handler, error) {
 		return nil, fmt.Errorf("making the gateway: %q is a model's name and cannot stand for the policy's choice as well", o.Name)
 	}
 	o.MaxBody = cmp.Or(o.MaxBody, 32<<20)
+	o.Patience = cmp.Or(o.Patience, 30*time.Second)
 	o.KeepAlive = cmp.Or(o.KeepAlive, 10*time.Second)
 	if o.Logger == nil {
 		o.Logger = hclog.NewNullLogger()
 	}
-	g := &gateway{o: o, tenants: make(map[[sha256.Size]byte]string, len(o.Keys)), started: time.Now().Unix()}
-	for key, tenant := range o.Keys {
-		if key == "" {
-			return nil, fmt.Errorf("making the gateway: the key of tenant %q is empty", tenant)
-		}
-		g.tenants[sha256.Sum256([]byte(key))] = tenant
+	allowed, err := newOrigins(o.Origins)
+	if err != nil {
+		return nil, fmt.Errorf("making the gateway: %w", err)
 	}
-	mux := http.NewServeMux()
-	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) {
-		writeJSON(w, http.StatusOK, map[string]string{"status": "ok"})
-	})
-	mux.HandleFunc("GET /v1/models", g.models)
-	mux.HandleFunc("POST /v1/chat/completions", g.chat)
-	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
-		writeError(w, refuse(http.StatusNotFound, "not_found", "no %s %s here; there are POST /v1/chat/completions and GET /v1/models", r.Method, r.URL.Path))
-	})
-	return mux, nil
+	return &Gateway{o: o, origins: allowed, started: time.Now()}, nil
 }
 
-// tenant returns whose request it is.
-func (g *gateway) tenant(r *http.Request) (string, *apiError) {
-	if len(g.tenants) == 0 {
-		return r.Header.Get(HeaderTenant), nil
+// ServeHTTP answers one request.
+func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	x := g.begin(w, r)
+	defer x.end()
+	// Whatever becomes of the request, its body may not take for ever. The deadline
+	// goes when the body has been read: the server would take its end for the client's.
+	_ = x.conn.SetReadDeadline(time.Now().Add(g.o.Patience))
+	if refused := g.serve(x); refused != nil {
+		x.refuse(refused)
 	}
-	key, _ := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
-	tenant, ok := g.tenants[sha256.Sum256([]byte(key))]
+}
+
+// serve finds out what is asked for and answers it, or says why not.
+func (g *Gateway) serve(x *exchange) *Refusal {
+	route, ok := g.route(x.r.URL.Path)
+	x.dialect = route.dialect
+	if x.dialect == nil {
+		x.dialect = chat{}
+		if x.r.Header.Get("Anthropic-Version") != "" {
+			x.dialect = messages{}
+		}
+	}
+	if probe := route.probe; probe != nil {
+		probe(x)
+		return nil
+	}
+	if refused := g.mayAsk(x.r); refused != nil {
+		return refused
+	}
+	if done := g.origins.serve(x.w, x.r); done {
+		return nil
+	}
 	if !ok {
-		return "", refuse(http.StatusUnauthorized, "invalid_api_key", "this gateway does not know the key that was sent as a bearer token")
+		return refuse(http.StatusNotFound, "not_found", "no %s here: set the base URL to this gateway's with /v1, for POST /v1/chat/completions, /v1/responses, /v1/messages, /v1/embeddings and GET /v1/models", x.r.URL.Path)
 	}
-	return tenant, nil
+	if x.r.Method != route.method && !(x.r.Method == http.MethodHead && route.method == http.MethodGet) {
+		x.w.Header().Set("Allow", route.method)
+		return refuse(http.StatusMethodNotAllowed, "method_not_allowed", "%s is asked with %s", x.r.URL.Path, route.method)
+	}
+	if refused := g.admit(x); refused != nil {
+		return refused
+	}
+	return route.answer(x)
 }
 
-func (g *gateway) models(w http.ResponseWriter, r *http.Request) {
-	if _, refused := g.tenant(r); refused != nil {
-		writeError(w, refused)
-		return
-	}
-	type entry struct {
-		ID      string `json:"id"`
-		Object  string `json:"object"`
-		Created int64  `json:"created"`
-		OwnedBy string `json:"owned_by"`
-	}
-	var list []entry
-	for _, name := range append([]string{g.o.Name}, g.o.Models()...) {
-		list = append(list, entry{ID: name, Object: "model", Created: g.started, OwnedBy: "stepfall"})
-	}
-	writeJSON(w, http.StatusOK, map[string]any{"object": "list", "data": list})
+// route is what a path stands for.
+type route struct {
+	method  string
+	dialect dialect
+	answer  func(*exchange) *Refusal
+	probe   func(*exchange) // asked by whoever watches the server: no key, no dialect
 }
 
-func (g *gateway) chat(w http.ResponseWriter, r *http.Request) {
-	tenant, refused := g.tenant(r)
-	if refused != nil {
-		writeError(w, refused)
+func (g *Gateway) route(path string) (route, bool) {
+	switch path {
+	case "/v1/chat/completions":
+		return route{method: http.MethodPost, dialect: chat{}, answer: g.step}, true
+	case "/v1/responses":
+		return route{method: http.MethodPost, dialect: responses{}, answer: g.step}, true
+	case "/v1/messages":
+		return route{method: http.MethodPost, dialect: messages{}, answer: g.step}, true
+	case "/v1/messages/count_tokens":
+		return route{method: http.MethodPost, dialect: messages{}, answer: g.countTokens}, true
+	case "/v1/embeddings":
+		return route{method: http.MethodPost, dialect: chat{}, answer: g.embeddings}, true
+	case "/v1/models":
+		return route{method: http.MethodGet, answer: g.models}, true
+	case "/livez", "/healthz":
+		return route{probe: g.alive}, true
+	case "/readyz":
+		return route{probe: g.ready}, true
+	}
+	if id, ok := modelPath(path); ok {
+		return route{method: http.MethodGet, answer: func(x *exchange) *Refusal { return g.model(x, id) }}, true
+	}
+	return route{}, false
+}
+
+func (g *Gateway) alive(x *exchange) {
+	x.json(http.StatusOK, map[string]string{"status": "ok"})
+}
+
+func (g *Gateway) ready(x *exchange) {
+	if g.draining.Load() {
+		x.json(http.StatusServiceUnavailable, map[string]string{"status": "not ready", "reason": ErrShutdown.Error()})
 		return
 	}
-	// The deadline must not stay: the server would take its end for the client's.
-	conn := http.NewResponseController(w)
-	_ = conn.SetReadDeadline(time.Now().Add(clientPatience))
-	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, g.o.MaxBody))
-	_ = conn.SetReadDeadline(time.Time{})
-	if err != nil {
-		if _, tooLarge := errors.AsType[*http.MaxBytesError](err); tooLarge {
-			writeError(w, refuse(http.StatusRequestEntityTooLarge, "request_too_large", "the request is larger than %d bytes", g.o.MaxBody))
+	if g.o.Ready != nil {
+		if err := g.o.Ready(x.r.Context()); err != nil {
+			x.json(http.StatusServiceUnavailable, map[string]string{"status": "not ready", "reason": g.clean(err.Error())})
+			return
 		}
-		// Otherwise the client has gone.
-		return
 	}
-	req, refused := g.read(body)
-	if refused != nil {
-		writeError(w, refused)
-		return
-	}
-	header := r.Header
-	ctx := middleware.WithInfo(r.Context(), middleware.Info{
-		QueryID: header.Get(HeaderQuery), Group: header.Get(HeaderGroup), Run: header.Get(HeaderRun), Session: header.Get(HeaderSession),
-		Tenant: tenant, Labels: req.labels, Format: req.format,
-	})
-	if req.stream {
-		g.stream(ctx, w, req)
-		return
-	}
-	resp, err := g.o.Model.GenerateContent(ctx, req.messages, req.options...)
-	if err != nil {
-		g.o.Logger.Warn("a step failed", "error", err)
-		writeError(w, failure(err))
-		return
-	}
-	answer := completionOf(req, resp)
-	if s := answer.Step; s != nil {
-		w.Header().Set(HeaderModel, s.Model)
-		w.Header().Set(HeaderTraceID, s.TraceID)
-		w.Header().Set(HeaderCostUSD, fmt.Sprintf("%g", s.CostUSD))
-	}
-	writeJSON(w, http.StatusOK, answer)
-}
-
-// clientPatience is how long a client may take to send its request, or to receive
-// one piece of an answer: one that stalls holds no connection for ever.
-const clientPatience = 30 * time.Second
-
-// hurry bounds the next write to w, where the server can do that.
-func hurry(w http.ResponseWriter) {
-	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(clientPatience))
-}
-
-// writeJSON sends v. A failure to write means that the client has gone, and there
-// is nobody to tell.
-func writeJSON(w http.ResponseWriter, status int, v any) {
-	hurry(w)
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(status)
-	_ = json.NewEncoder(w).Encode(v)
+	x.json(http.StatusOK, map[string]string{"status": "ready"})
 }

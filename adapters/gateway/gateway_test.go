@@ -1,7 +1,6 @@
 package gateway_test
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -16,9 +15,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/tmc/langchaingo/llms"
-	client "github.com/tmc/langchaingo/llms/openai"
 
 	"github.com/stepfall/stepfall/adapters/gateway"
 	"github.com/stepfall/stepfall/middleware"
@@ -27,18 +24,17 @@ import (
 
 // recorder is a model that keeps what it was asked.
 type recorder struct {
-	answer   func(ctx context.Context, o *llms.CallOptions) (*llms.ContentResponse, error)
+	answer   func(ctx context.Context, p *middleware.Params) (*llms.ContentResponse, error)
 	messages []llms.MessageContent
 	options  llms.CallOptions
+	params   middleware.Params
 	info     middleware.Info
 }
 
 func (r *recorder) GenerateContent(ctx context.Context, messages []llms.MessageContent, options ...llms.CallOption) (*llms.ContentResponse, error) {
-	r.messages, r.options, r.info = messages, llms.CallOptions{}, middleware.InfoFrom(ctx)
-	for _, o := range options {
-		o(&r.options)
-	}
-	return r.answer(ctx, &r.options)
+	r.messages, r.info = messages, middleware.InfoFrom(ctx)
+	r.options, r.params = middleware.Resolve(options...)
+	return r.answer(ctx, &r.params)
 }
 
 func (r *recorder) Call(ctx context.Context, prompt string, options ...llms.CallOption) (string, error) {
@@ -47,23 +43,42 @@ func (r *recorder) Call(ctx context.Context, prompt string, options ...llms.Call
 
 // says returns a model that answers with the choice.
 func says(choice llms.ContentChoice) *recorder {
-	return &recorder{answer: func(context.Context, *llms.CallOptions) (*llms.ContentResponse, error) {
+	return &recorder{answer: func(context.Context, *middleware.Params) (*llms.ContentResponse, error) {
 		own := choice
 		return &llms.ContentResponse{Choices: []*llms.ContentChoice{&own}}, nil
 	}}
 }
 
-func newHandler(t *testing.T, o gateway.Options) http.Handler {
+// streams returns a model that streams the pieces and answers with the choice.
+func streams(choice llms.ContentChoice, pieces ...middleware.Delta) *recorder {
+	return &recorder{answer: func(ctx context.Context, p *middleware.Params) (*llms.ContentResponse, error) {
+		if p.OnDelta != nil {
+			for i := range pieces {
+				if err := p.OnDelta(ctx, &pieces[i]); err != nil {
+					return nil, err
+				}
+			}
+		}
+		return &llms.ContentResponse{Choices: []*llms.ContentChoice{&choice}}, nil
+	}}
+}
+
+// fails returns a model that gives no answer.
+func fails(err error) *recorder {
+	return &recorder{answer: func(context.Context, *middleware.Params) (*llms.ContentResponse, error) { return nil, err }}
+}
+
+func newGateway(t testing.TB, o gateway.Options) *gateway.Gateway {
 	t.Helper()
-	h, err := gateway.New(o)
+	g, err := gateway.New(o)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return h
+	return g
 }
 
-func post(h http.Handler, body string, headers ...string) *httptest.ResponseRecorder {
-	r := httptest.NewRequest(http.MethodPost, "/v1/chat/completions", strings.NewReader(body))
+func post(h http.Handler, path, body string, headers ...string) *httptest.ResponseRecorder {
+	r := httptest.NewRequest(http.MethodPost, path, strings.NewReader(body))
 	for i := 0; i+1 < len(headers); i += 2 {
 		r.Header.Set(headers[i], headers[i+1])
 	}
@@ -72,274 +87,291 @@ func post(h http.Handler, body string, headers ...string) *httptest.ResponseReco
 	return w
 }
 
-func TestConversationArrivesWhole(t *testing.T) {
-	model := says(llms.ContentChoice{Content: "fine"})
-	h := newHandler(t, gateway.Options{Model: model, Models: named("small")})
-	w := post(h, `{
-		"model": "small", "temperature": 0, "top_p": 0.5, "max_tokens": 10, "max_completion_tokens": 20, "seed": 7, "stop": ["a", "b"], "n": 1,
-		"frequency_penalty": 0.25, "presence_penalty": 0.75, "metadata": {"team": "blue"},
-		"response_format": {"type": "json_schema", "json_schema": {"name": "x", "schema": {"type": "object"}}},
-		"tools": [{"type": "function", "function": {"name": "look", "description": "looks", "parameters": {"type": "object"}, "strict": true}}],
-		"tool_choice": "required",
-		"messages": [
-			{"role": "developer", "content": "be brief"},
-			{"role": "user", "content": [{"type": "text", "text": "what is this?"}, {"type": "image_url", "image_url": {"url": "data:image/png;base64,AA==", "detail": "low"}}]},
-			{"role": "assistant", "content": null, "tool_calls": [{"id": "c1", "type": "function", "function": {"name": "look", "arguments": "{\"at\":1}"}}]},
-			{"role": "tool", "tool_call_id": "c1", "content": "a cat"}
-		]}`, gateway.HeaderRun, "r1", gateway.HeaderSession, "s1", gateway.HeaderGroup, "g1", gateway.HeaderQuery, "q1", gateway.HeaderTenant, "t1")
-	if w.Code != http.StatusOK {
-		t.Fatalf("status %d: %s", w.Code, w.Body)
-	}
-	want := []llms.MessageContent{
-		llms.TextParts(llms.ChatMessageTypeSystem, "be brief"),
-		{Role: llms.ChatMessageTypeHuman, Parts: []llms.ContentPart{llms.TextPart("what is this?"), llms.ImageURLWithDetailPart("data:image/png;base64,AA==", "low")}},
-		{Role: llms.ChatMessageTypeAI, Parts: []llms.ContentPart{llms.ToolCall{ID: "c1", Type: "function", FunctionCall: &llms.FunctionCall{Name: "look", Arguments: `{"at":1}`}}}},
-		{Role: llms.ChatMessageTypeTool, Parts: []llms.ContentPart{llms.ToolCallResponse{ToolCallID: "c1", Content: "a cat"}}},
-	}
-	if diff := cmp.Diff(want, model.messages); diff != "" {
-		t.Errorf("messages:\n%s", diff)
-	}
-	wantOptions := llms.CallOptions{
-		Model: "small", TopP: 0.5, MaxTokens: 20, Seed: 7, StopWords: []string{"a", "b"}, N: 1, FrequencyPenalty: 0.25, PresencePenalty: 0.75,
-		JSONMode: true, ToolChoice: "required",
-		Tools: []llms.Tool{{Type: "function", Function: &llms.FunctionDefinition{Name: "look", Description: "looks", Parameters: map[string]any{"type": "object"}, Strict: true}}},
-	}
-	if diff := cmp.Diff(wantOptions, model.options); diff != "" {
-		t.Errorf("options:\n%s", diff)
-	}
-	wantInfo := middleware.Info{
-		Run: "r1", Session: "s1", Group: "g1", QueryID: "q1", Tenant: "t1", Labels: map[string]string{"team": "blue"},
-		Format: sdk.ResponseFormat{JSON: true, Schema: []byte(`{"type": "object"}`)},
-	}
-	if diff := cmp.Diff(wantInfo, model.info); diff != "" {
-		t.Errorf("info:\n%s", diff)
-	}
+const (
+	chatPath      = "/v1/chat/completions"
+	responsesPath = "/v1/responses"
+	messagesPath  = "/v1/messages"
+	hello         = `{"messages": [{"role": "user", "content": "hi"}]}`
+)
+
+// asked is one question in each dialect.
+var asked = map[string]string{
+	chatPath:      `{"stream": %v, "messages": [{"role": "user", "content": "hi"}]}`,
+	responsesPath: `{"stream": %v, "input": "hi"}`,
+	messagesPath:  `{"stream": %v, "max_tokens": 9, "messages": [{"role": "user", "content": "hi"}]}`,
 }
 
-func TestAnswerSaysWhatTheStepCost(t *testing.T) {
-	h := newHandler(t, gateway.Options{Model: says(llms.ContentChoice{
-		Content: "42", StopReason: "max_tokens", ReasoningContent: "hm",
-		GenerationInfo: map[string]any{
-			middleware.KeyModel: "large", middleware.KeyTraceID: "abc", middleware.KeyCostUSD: 0.25, middleware.KeyCalls: 2,
-			middleware.KeyQuality: 0.5, middleware.KeyStop: "not_worth", middleware.KeyInputTokens: 30, middleware.KeyOutputTokens: 12,
-		},
-	})})
-	w := post(h, `{"model": "stepfall", "messages": [{"role": "user", "content": "6*7?"}]}`)
-	var got map[string]any
-	if err := json.Unmarshal(w.Body.Bytes(), &got); err != nil {
-		t.Fatal(err)
-	}
-	delete(got, "id")
-	delete(got, "created")
-	want := map[string]any{
-		"object": "chat.completion", "model": "large",
-		"choices": []any{map[string]any{
-			"index": 0.0, "finish_reason": "length",
-			"message": map[string]any{"role": "assistant", "content": "42", "reasoning_content": "hm"},
-		}},
-		"usage":    map[string]any{"prompt_tokens": 30.0, "completion_tokens": 12.0, "total_tokens": 42.0},
-		"stepfall": map[string]any{"model": "large", "trace_id": "abc", "cost_usd": 0.25, "calls": 2.0, "quality": 0.5, "stop": "not_worth"},
-	}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Error(diff)
-	}
-	for header, value := range map[string]string{gateway.HeaderModel: "large", gateway.HeaderTraceID: "abc", gateway.HeaderCostUSD: "0.25"} {
-		if got := w.Header().Get(header); got != value {
-			t.Errorf("%s: %q, want %q", header, got, value)
-		}
-	}
-}
-
-func TestRefusals(t *testing.T) {
-	h := newHandler(t, gateway.Options{Model: says(llms.ContentChoice{}), Models: named("small", "large"), MaxBody: 600})
-	const user = `"messages": [{"role": "user", "content": "hi"}]`
-	for _, c := range []struct {
-		body, says string
-		status     int
-	}{
-		{`{`, "not a chat completion request", 400},
-		{`{"model": "stepfall", "messages": []}`, "messages is empty", 400},
-		{`{"model": "gpt-9", ` + user + `}`, `ask for "stepfall", which lets the policy choose, or for one of: small, large`, 404},
-		{`{"logprobs": true, ` + user + `}`, "logprobs cannot be had", 400},
-		{`{"functions": [], ` + user + `}`, "send tools", 400},
-		{`{"modalities": ["text", "audio"], ` + user + `}`, "only text", 400},
-		{`{"n": 0, ` + user + `}`, "n is 0", 400},
-		{`{"stop": 5, ` + user + `}`, "stop is neither", 400},
-		{`{"response_format": {"type": "xml"}, ` + user + `}`, `"xml"`, 400},
-		{`{"response_format": {"type": "json_schema"}, ` + user + `}`, "no json_schema.schema", 400},
-		{`{"tools": [{"type": "web"}], ` + user + `}`, `tools[0] has the type "web"`, 400},
-		{`{"tools": [{"type": "function"}], ` + user + `}`, "tools[0] has no name", 400},
-		{`{"messages": [{"role": "robot", "content": "hi"}]}`, `messages[0]: unknown role "robot"`, 400},
-		{`{"messages": [{"role": "tool", "content": "hi"}]}`, "needs a tool_call_id", 400},
-		{`{"messages": [{"role": "user", "content": 5}]}`, "neither text nor a list", 400},
-		{`{"messages": [{"role": "user", "content": [{"type": "input_audio"}]}]}`, `content[0] has the type "input_audio"`, 400},
-		{`{"messages": [{"role": "user", "content": [{"type": "image_url"}]}]}`, "without a URL", 400},
-		{`{"messages": [{"role": "user", "content": "` + strings.Repeat("x", 600) + `"}]}`, "larger than 600 bytes", 413},
-	} {
-		w := post(h, c.body)
-		var got struct {
-			Error struct{ Message string }
-		}
-		if err := json.Unmarshal(w.Body.Bytes(), &got); err != nil {
-			t.Errorf("%s: %v in %s", c.body, err, w.Body)
-		}
-		if w.Code != c.status || !strings.Contains(got.Error.Message, c.says) {
-			t.Errorf("%.80s: status %d, %q; want %d, %q", c.body, w.Code, got.Error.Message, c.status, c.says)
-		}
-	}
-}
-
-func TestAnyModel(t *testing.T) {
-	model := says(llms.ContentChoice{Content: "hi"})
-	h := newHandler(t, gateway.Options{Model: model, Models: named("small"), AnyModel: true})
-	if w := post(h, `{"model": "gpt-9", "messages": [{"role": "user", "content": "hi"}]}`); w.Code != http.StatusOK || model.options.Model != "" {
-		t.Errorf("status %d, pinned to %q", w.Code, model.options.Model)
-	}
-}
-
-func TestKeysAreTenants(t *testing.T) {
-	model := says(llms.ContentChoice{Content: "hi"})
-	h := newHandler(t, gateway.Options{Model: model, Keys: map[string]string{"k-blue": "blue"}})
-	const body = `{"messages": [{"role": "user", "content": "hi"}]}`
-	for _, key := range []string{"", "Bearer k-red", "k"} {
-		if w := post(h, body, "Authorization", key); w.Code != http.StatusUnauthorized {
-			t.Errorf("key %q: status %d", key, w.Code)
-		}
-	}
-	// With keys, a client cannot spend another tenant's budget.
-	if w := post(h, body, "Authorization", "Bearer k-blue", gateway.HeaderTenant, "red"); w.Code != http.StatusOK || model.info.Tenant != "blue" {
-		t.Errorf("status %d, tenant %q", w.Code, model.info.Tenant)
-	}
-	if _, err := gateway.New(gateway.Options{Model: model, Keys: map[string]string{"": "blue"}}); err == nil {
-		t.Error("an empty key was accepted")
-	}
-}
+// named returns names that do not change.
+func named(names ...string) func() []string { return func() []string { return names } }
 
 func TestErrorsOfTheStep(t *testing.T) {
 	for code, want := range map[llms.ErrorCode]int{
 		llms.ErrCodeInvalidRequest: 400, llms.ErrCodeTokenLimit: 400, llms.ErrCodeContentFilter: 400, llms.ErrCodeQuotaExceeded: 429,
 		llms.ErrCodeRateLimit: 429, llms.ErrCodeTimeout: 504, llms.ErrCodeProviderUnavailable: 503, llms.ErrCodeAuthentication: 502, llms.ErrCodeUnknown: 502,
 	} {
-		model := &recorder{answer: func(context.Context, *llms.CallOptions) (*llms.ContentResponse, error) {
-			return nil, &llms.Error{Code: code, Message: "no"}
-		}}
-		h := newHandler(t, gateway.Options{Model: model})
-		for _, stream := range []string{"false", "true"} {
-			if w := post(h, `{"stream": `+stream+`, "messages": [{"role": "user", "content": "hi"}]}`); w.Code != want {
-				t.Errorf("%s, stream %s: status %d, want %d", code, stream, w.Code, want)
+		h := newGateway(t, gateway.Options{Model: fails(&llms.Error{Code: code, Message: "no"})})
+		for path, body := range asked {
+			for _, stream := range []bool{false, true} {
+				w := post(h, path, fmt.Sprintf(body, stream), gateway.HeaderRequestID, "mine-1")
+				if w.Code != want {
+					t.Errorf("%s, %s, stream %v: status %d, want %d", code, path, stream, w.Code, want)
+				}
+				waits := code == llms.ErrCodeRateLimit || code == llms.ErrCodeProviderUnavailable
+				if got := w.Header().Get("Retry-After"); (got != "") != waits {
+					t.Errorf("%s: Retry-After is %q", code, got)
+				}
+				// The official clients would ask twice more for what a cap refuses.
+				if got := w.Header().Get("X-Should-Retry"); (got == "false") != (code == llms.ErrCodeQuotaExceeded) {
+					t.Errorf("%s: X-Should-Retry is %q", code, got)
+				}
+				if got := w.Header().Get("X-Request-Id"); got != "mine-1" {
+					t.Errorf("request id %q", got)
+				}
+				checkError(t, path, w.Body.Bytes())
 			}
 		}
 	}
 }
 
-// TestClientRoundTrip lets langchaingo's client talk to the gateway.
-func TestClientRoundTrip(t *testing.T) {
-	call := llms.ToolCall{ID: "c1", Type: "function", FunctionCall: &llms.FunctionCall{Name: "look", Arguments: `{"at":1}`}}
-	model := &recorder{answer: func(ctx context.Context, o *llms.CallOptions) (*llms.ContentResponse, error) {
-		if o.StreamingFunc != nil {
-			for _, chunk := range []string{"let ", "me ", "see", `[{"id":"c1","type":"function","function":{"name":"look","arguments":"{}"}}]`} {
-				if err := o.StreamingFunc(ctx, []byte(chunk)); err != nil {
-					return nil, err
-				}
-			}
+// checkError holds an error to the form of its dialect.
+func checkError(t *testing.T, path string, body []byte) {
+	t.Helper()
+	var got struct {
+		Type  string
+		Error struct {
+			Message, Type string
+			Code          *string
 		}
-		info := map[string]any{middleware.KeyModel: "large", middleware.KeyInputTokens: 30, middleware.KeyOutputTokens: 12}
-		return &llms.ContentResponse{Choices: []*llms.ContentChoice{{Content: "let me see", ToolCalls: []llms.ToolCall{call}, GenerationInfo: info}}}, nil
-	}}
-	server := httptest.NewServer(newHandler(t, gateway.Options{Model: model}))
-	defer server.Close()
-	c, err := client.New(client.WithBaseURL(server.URL+"/v1"), client.WithToken("none"), client.WithModel("stepfall"))
+	}
+	if err := json.Unmarshal(body, &got); err != nil || got.Error.Message == "" || got.Error.Type == "" {
+		t.Errorf("%v: %s", err, body)
+	}
+	if anthropic := path == messagesPath; (got.Type == "error") != anthropic || (got.Error.Code != nil) == anthropic {
+		t.Errorf("%s: %s", path, body)
+	}
+}
+
+func TestRetryAfterIsTheProviders(t *testing.T) {
+	err := &llms.Error{Code: llms.ErrCodeRateLimit, Message: "slow down", Cause: &middleware.ProviderError{Provider: "openai", Status: 429, RetryAfter: 2500 * time.Millisecond}}
+	w := post(newGateway(t, gateway.Options{Model: fails(err)}), chatPath, hello)
+	if w.Header().Get("Retry-After") != "3" || w.Header().Get("Retry-After-Ms") != "2500" {
+		t.Errorf("got %v", w.Header())
+	}
+}
+
+func TestKeysAreTenants(t *testing.T) {
+	keys, err := gateway.Keys(map[string]string{"k-blue": "blue"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	tools := llms.WithTools([]llms.Tool{{Type: "function", Function: &llms.FunctionDefinition{Name: "look", Parameters: map[string]any{"type": "object"}}}})
-	messages := []llms.MessageContent{llms.TextParts(llms.ChatMessageTypeHuman, "look")}
-	for _, streaming := range []bool{false, true} {
-		options := []llms.CallOption{tools}
-		var text bytes.Buffer
-		if streaming {
-			options = append(options, llms.WithStreamingFunc(func(_ context.Context, chunk []byte) error {
-				if !bytes.HasPrefix(chunk, []byte("[")) {
-					text.Write(chunk)
-				}
-				return nil
-			}))
+	model := says(llms.ContentChoice{Content: "hi"})
+	h := newGateway(t, gateway.Options{Model: model, Authenticate: keys})
+	for _, key := range []string{"", "Bearer k-red", "k", "Basic k-blue"} {
+		if w := post(h, chatPath, hello, "Authorization", key); w.Code != http.StatusUnauthorized {
+			t.Errorf("key %q: status %d", key, w.Code)
 		}
-		resp, err := c.GenerateContent(t.Context(), messages, options...)
-		if err != nil {
-			t.Fatal(err)
+	}
+	// With keys, a client cannot spend another tenant's budget.
+	for _, header := range [][2]string{{"Authorization", "Bearer k-blue"}, {"Authorization", "bearer k-blue"}, {"X-Api-Key", "k-blue"}, {"Api-Key", "k-blue"}} {
+		model.info = middleware.Info{}
+		if w := post(h, chatPath, hello, header[0], header[1], gateway.HeaderTenant, "red"); w.Code != http.StatusOK || model.info.Tenant != "blue" {
+			t.Errorf("%v: status %d, tenant %q", header, w.Code, model.info.Tenant)
 		}
-		got := resp.Choices[0]
-		if got.Content != "let me see" || got.StopReason != "tool_calls" || got.GenerationInfo["TotalTokens"] != 42 {
-			t.Errorf("streaming %v: got %+v", streaming, got)
-		}
-		if diff := cmp.Diff([]llms.ToolCall{call}, got.ToolCalls); diff != "" {
-			t.Errorf("streaming %v: tool calls:\n%s", streaming, diff)
-		}
-		if streaming && text.String() != "let me see" {
-			t.Errorf("streamed %q", &text)
-		}
+	}
+	if _, err := gateway.Keys(map[string]string{"": "blue"}); err == nil {
+		t.Error("an empty key was accepted")
 	}
 }
 
-func TestStreamThatFailsInTheMiddle(t *testing.T) {
-	model := &recorder{answer: func(ctx context.Context, o *llms.CallOptions) (*llms.ContentResponse, error) {
-		if err := o.StreamingFunc(ctx, []byte("half")); err != nil {
-			return nil, err
-		}
-		return nil, errors.New("the line is dead")
+func TestWhatAKeyMayDo(t *testing.T) {
+	release := make(chan struct{})
+	model := &recorder{answer: func(context.Context, *middleware.Params) (*llms.ContentResponse, error) {
+		<-release
+		return &llms.ContentResponse{Choices: []*llms.ContentChoice{{Content: "hi"}}}, nil
 	}}
-	w := post(newHandler(t, gateway.Options{Model: model}), `{"stream": true, "messages": [{"role": "user", "content": "hi"}]}`)
-	body := w.Body.String()
-	if !strings.Contains(body, `"content":"half"`) || !strings.Contains(body, "the line is dead") || strings.Contains(body, "[DONE]") {
-		t.Errorf("got %s", body)
+	h := newGateway(t, gateway.Options{Model: model, Models: named("small", "large"), Authenticate: func(_ context.Context, key string) (gateway.Client, error) {
+		switch key {
+		case "":
+			return gateway.Client{}, &gateway.Refusal{Status: 403, Code: "key_expired", Message: "the key has expired"}
+		case "broken":
+			return gateway.Client{}, errors.New("the database is away")
+		}
+		return gateway.Client{Key: key, MaxRequests: 1, Models: []string{"small"}}, nil
+	}})
+	if w := post(h, chatPath, hello); w.Code != 403 || !strings.Contains(w.Body.String(), "key_expired") {
+		t.Errorf("status %d: %s", w.Code, w.Body)
 	}
-}
-
-func TestStreamIsKeptOpenWhileNothingIsSaid(t *testing.T) {
+	if w := post(h, chatPath, hello, "X-Api-Key", "broken"); w.Code != 500 || strings.Contains(w.Body.String(), "database") {
+		t.Errorf("status %d: %s", w.Code, w.Body)
+	}
+	if w := post(h, chatPath, `{"model": "large", "messages": [{"role": "user", "content": "hi"}]}`, "X-Api-Key", "a"); w.Code != 404 {
+		t.Errorf("another model: status %d: %s", w.Code, w.Body)
+	}
+	const small = `{"model": "small", "messages": [{"role": "user", "content": "hi"}]}`
+	first := make(chan int, 1)
 	synctest.Test(t, func(t *testing.T) {
-		model := &recorder{answer: func(context.Context, *llms.CallOptions) (*llms.ContentResponse, error) {
-			time.Sleep(25 * time.Second)
-			return &llms.ContentResponse{Choices: []*llms.ContentChoice{{Content: "late"}}}, nil
-		}}
-		w := post(newHandler(t, gateway.Options{Model: model}), `{"stream": true, "messages": [{"role": "user", "content": "hi"}]}`)
-		want := ": at work\n\n: at work\n\ndata: "
-		if body := w.Body.String(); !strings.HasPrefix(body, want) || !strings.HasSuffix(body, "data: [DONE]\n\n") || !strings.Contains(body, `"content":"late"`) {
-			t.Errorf("got %s", body)
+		release = make(chan struct{})
+		go func() { first <- post(h, chatPath, small, "X-Api-Key", "a").Code }()
+		synctest.Wait()
+		w := post(h, chatPath, small, "X-Api-Key", "a")
+		if w.Code != 429 || w.Header().Get("Retry-After") != "1" {
+			t.Errorf("a second request: status %d, %v", w.Code, w.Header())
+		}
+		close(release)
+		synctest.Wait()
+		if code := <-first; code != 200 {
+			t.Errorf("the first request: status %d", code)
+		}
+		if w := post(h, chatPath, small, "X-Api-Key", "a"); w.Code != 200 {
+			t.Errorf("after it: status %d: %s", w.Code, w.Body)
 		}
 	})
 }
 
-func TestSeveralChoices(t *testing.T) {
-	model := &recorder{answer: func(_ context.Context, o *llms.CallOptions) (*llms.ContentResponse, error) {
-		if o.StreamingFunc != nil {
-			return nil, errors.New("chunks of several choices cannot be told apart")
+// A page in a browser cannot spend what a developer's own gateway may.
+func TestPagesMayNotAsk(t *testing.T) {
+	ask := func(o gateway.Options, host, origin string, more ...string) *httptest.ResponseRecorder {
+		o.Model = says(llms.ContentChoice{Content: "hi"})
+		r := httptest.NewRequest(http.MethodPost, chatPath, strings.NewReader(hello))
+		r = r.WithContext(context.WithValue(r.Context(), http.LocalAddrContextKey, &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 8080}))
+		r.Host = host
+		r.Header.Set("Content-Type", "text/plain")
+		if origin != "" {
+			r.Header.Set("Origin", origin)
 		}
-		return &llms.ContentResponse{Choices: []*llms.ContentChoice{{Content: "one"}, {Content: "two"}}}, nil
-	}}
-	w := post(newHandler(t, gateway.Options{Model: model}), `{"stream": true, "n": 2, "messages": [{"role": "user", "content": "hi"}]}`)
-	for _, want := range []string{`{"index":0,"delta":{"role":"assistant","content":"one"}`, `{"index":1,"delta":{"content":"two"}`} {
-		if !strings.Contains(w.Body.String(), want) {
-			t.Errorf("no %s in %s", want, w.Body)
+		for i := 0; i+1 < len(more); i += 2 {
+			r.Header.Set(more[i], more[i+1])
+		}
+		w := httptest.NewRecorder()
+		newGateway(t, o).ServeHTTP(w, r)
+		return w
+	}
+	keys, err := gateway.Keys(map[string]string{"k": "blue"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	page := gateway.Options{Origins: []string{"https://app.example"}}
+	for _, c := range []struct {
+		o            gateway.Options
+		host, origin string
+		want         int
+	}{
+		{gateway.Options{}, "127.0.0.1:8080", "", 200},
+		{gateway.Options{}, "localhost:8080", "", 200},
+		{gateway.Options{}, "[::1]:8080", "", 200},
+		{gateway.Options{}, "localhost:8080", "http://localhost:8080", 200},
+		{gateway.Options{}, "localhost:8080", "https://evil.example", 403},
+		{gateway.Options{}, "localhost:8080", "http://localhost:3000", 403},
+		{gateway.Options{}, "localhost:8080", "null", 403},
+		{gateway.Options{}, "evil.example:8080", "", 403},
+		{gateway.Options{}, "evil.example:8080", "http://evil.example:8080", 403},
+		{gateway.Options{}, "127.0.0.1.evil.example", "", 403},
+		{gateway.Options{Hosts: []string{"host.docker.internal"}}, "host.docker.internal:8080", "", 200},
+		{page, "localhost:8080", "https://app.example", 200},
+		{page, "localhost:8080", "https://app.example.evil", 403},
+		{gateway.Options{Authenticate: keys}, "gateway.example", "https://evil.example", 401},
+	} {
+		if w := ask(c.o, c.host, c.origin); w.Code != c.want {
+			t.Errorf("host %s, origin %s: status %d, want %d", c.host, c.origin, w.Code, c.want)
+		}
+	}
+	if w := ask(gateway.Options{}, "localhost:8080", "", "Sec-Fetch-Site", "cross-site", "Sec-Fetch-Mode", "no-cors"); w.Code != 403 {
+		t.Errorf("from another site: status %d", w.Code)
+	}
+	if w := ask(page, "localhost:8080", "https://app.example"); w.Header().Get("Access-Control-Allow-Origin") != "https://app.example" || w.Header().Get("Vary") != "Origin" {
+		t.Errorf("got %v", w.Header())
+	}
+	if _, err := gateway.New(gateway.Options{Model: says(llms.ContentChoice{}), Origins: []string{"app.example"}}); err == nil {
+		t.Error("an origin without a scheme was accepted")
+	}
+	r := httptest.NewRequest(http.MethodOptions, chatPath, http.NoBody)
+	r.Header.Set("Origin", "https://app.example")
+	r.Header.Set("Access-Control-Request-Method", "POST")
+	r.Header.Set("Access-Control-Request-Headers", "authorization, x-stainless-lang")
+	w := httptest.NewRecorder()
+	newGateway(t, gateway.Options{Model: says(llms.ContentChoice{}), Authenticate: keys, Origins: []string{"*"}}).ServeHTTP(w, r)
+	if w.Code != 204 || w.Header().Get("Access-Control-Allow-Headers") != "authorization, x-stainless-lang" {
+		t.Errorf("asked before a request: status %d, %v", w.Code, w.Header())
+	}
+}
+
+const (
+	plantedKey   = "key-planted-in-the-policy"
+	plantedShape = "sk-proj-planted0123456789"
+)
+
+// A provider that repeats a key in its error does not give it to clients or logs.
+func TestPlantedKeysReachNobody(t *testing.T) {
+	var log strings.Builder
+	var exchanges []gateway.Exchange
+	broken := fmt.Errorf("401: Incorrect API key provided: %s (Authorization: Bearer %s)", plantedShape, plantedKey)
+	for name, err := range map[string]error{"typed": &llms.Error{Code: llms.ErrCodeAuthentication, Message: broken.Error()}, "plain": broken} {
+		for path, body := range asked {
+			for _, stream := range []bool{false, true} {
+				for _, begun := range []bool{false, true} {
+					model := &recorder{answer: func(ctx context.Context, p *middleware.Params) (*llms.ContentResponse, error) {
+						if begun && p.OnDelta != nil {
+							if err := p.OnDelta(ctx, &middleware.Delta{Text: "so"}); err != nil {
+								return nil, err
+							}
+						}
+						return nil, err
+					}}
+					h := newGateway(t, gateway.Options{
+						Model: model, Secrets: func() []string { return []string{plantedKey} }, Logger: logTo(&log),
+						Observe: func(x *gateway.Exchange) { exchanges = append(exchanges, *x) },
+					})
+					w := post(h, path, fmt.Sprintf(body, stream))
+					if got := w.Body.String() + fmt.Sprint(w.Header()); strings.Contains(got, "planted") || !strings.Contains(got, "[redacted]") {
+						t.Errorf("%s, %s, stream %v: %s", name, path, stream, got)
+					}
+				}
+			}
+		}
+	}
+	if strings.Contains(log.String(), "planted") || !strings.Contains(log.String(), "[redacted]") {
+		t.Errorf("the log says\n%s", &log)
+	}
+	for _, x := range exchanges {
+		if x.Refused == nil || strings.Contains(x.Refused.Message, "planted") {
+			t.Errorf("told %+v", x.Refused)
 		}
 	}
 }
 
 func TestModels(t *testing.T) {
-	w := httptest.NewRecorder()
-	newHandler(t, gateway.Options{Model: says(llms.ContentChoice{}), Models: named("small")}).
-		ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/v1/models", http.NoBody))
-	var got struct{ Data []struct{ ID string } }
-	if err := json.Unmarshal(w.Body.Bytes(), &got); err != nil || len(got.Data) != 2 || got.Data[0].ID != "stepfall" || got.Data[1].ID != "small" {
-		t.Errorf("%v: %s", err, w.Body)
+	h := newGateway(t, gateway.Options{Model: says(llms.ContentChoice{}), Models: named("small", "org/large")})
+	get := func(path string) (int, string) {
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, httptest.NewRequest(http.MethodGet, path, http.NoBody))
+		return w.Code, w.Body.String()
+	}
+	if code, body := get("/v1/models"); code != 200 || strings.Count(body, `"object":"model"`) != 3 || !strings.Contains(body, `"has_more":false`) {
+		t.Errorf("status %d: %s", code, body)
+	}
+	if code, body := get("/v1/models/org/large"); code != 200 || !strings.Contains(body, `"id":"org/large"`) {
+		t.Errorf("status %d: %s", code, body)
+	}
+	if code, body := get("/v1/models/gpt-9"); code != 404 || !strings.Contains(body, "model_not_found") {
+		t.Errorf("status %d: %s", code, body)
+	}
+	if code, body := get(chatPath); code != 405 {
+		t.Errorf("status %d: %s", code, body)
+	}
+	if code, body := get("/chat/completions"); code != 404 || !strings.Contains(body, "/v1") {
+		t.Errorf("status %d: %s", code, body)
 	}
 }
 
-// TestClientsThatStall sends half a request, and leaves a step running for longer
-// than a client may take to send one.
+// TestClientsThatStall sends requests that never end, with a key and without one, and
+// leaves a step running for longer than a client may take to send one.
 func TestClientsThatStall(t *testing.T) {
+	keys, err := gateway.Keys(map[string]string{"k": "blue"})
+	if err != nil {
+		t.Fatal(err)
+	}
 	synctest.Test(t, func(t *testing.T) {
-		model := &recorder{answer: func(ctx context.Context, _ *llms.CallOptions) (*llms.ContentResponse, error) {
+		model := &recorder{answer: func(ctx context.Context, _ *middleware.Params) (*llms.ContentResponse, error) {
 			select {
 			case <-ctx.Done():
 				return nil, ctx.Err()
@@ -347,34 +379,39 @@ func TestClientsThatStall(t *testing.T) {
 				return &llms.ContentResponse{Choices: []*llms.ContentChoice{{Content: "late"}}}, nil
 			}
 		}}
-		server := http.Server{Handler: newHandler(t, gateway.Options{Model: model})}
+		server := http.Server{Handler: newGateway(t, gateway.Options{Model: model, Authenticate: keys})}
 		listener := &pipeListener{conns: make(chan net.Conn), closed: make(chan struct{})}
 		served := make(chan error, 1)
 		go func() { served <- server.Serve(listener) }()
 
-		const body = `{"messages": [{"role": "user", "content": "hi"}]}`
-		ask := func(sent string) string {
+		ask := func(head, sent string) (string, time.Duration) {
 			near, far := net.Pipe()
 			defer near.Close()
 			listener.conns <- far
-			request := fmt.Sprintf("POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: %d\r\n\r\n%s", len(body), sent)
-			if _, err := near.Write([]byte(request)); err != nil {
-				t.Error(err)
-			}
+			began := time.Now()
+			go func() {
+				_, _ = near.Write([]byte("POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\n" + head + "\r\n\r\n" + sent))
+			}()
 			got, err := io.ReadAll(near)
 			if err != nil {
 				t.Error(err)
 			}
-			return string(got)
+			return string(got), time.Since(began)
 		}
-		began := time.Now()
-		if got := ask(body); !strings.Contains(got, `"content":"late"`) || time.Since(began) != 10*time.Minute {
-			t.Errorf("a long step: %q after %v", got, time.Since(began))
+		const key = "Authorization: Bearer k\r\n"
+		whole := fmt.Sprintf("Connection: close\r\nContent-Length: %d", len(hello))
+		if got, took := ask(key+whole, hello); !strings.Contains(got, `"content":"late"`) || took != 10*time.Minute {
+			t.Errorf("a long step: %q after %v", got, took)
 		}
-		began = time.Now()
-		ask(body[:10])
-		if took := time.Since(began); took > time.Minute {
-			t.Errorf("half a request held its connection for %v", took)
+		half := fmt.Sprintf("Content-Length: %d", len(hello))
+		if got, took := ask(key+half, hello[:10]); took > time.Minute || !strings.HasPrefix(got, "HTTP/1.1 408 ") {
+			t.Errorf("half a request: %q after %v", got, took)
+		}
+		if got, took := ask(half, hello[:10]); took > time.Minute || !strings.HasPrefix(got, "HTTP/1.1 401 ") {
+			t.Errorf("half a request without a key: %q after %v", got, took)
+		}
+		if got, took := ask(key+"Transfer-Encoding: chunked", "5\r\nhello\r\nzz\r\n"); took > time.Minute || !strings.HasPrefix(got, "HTTP/1.1 400 ") {
+			t.Errorf("malformed chunks: %q after %v", got, took)
 		}
 		if err := server.Close(); err != nil {
 			t.Error(err)
@@ -406,5 +443,52 @@ func (l *pipeListener) Close() error {
 
 func (l *pipeListener) Addr() net.Addr { return &net.TCPAddr{} }
 
-// named returns names that do not change.
-func named(names ...string) func() []string { return func() []string { return names } }
+// traced gives a model's answers the traces that the middleware reports.
+func traced(t testing.TB, llm llms.Model, names ...string) *middleware.Model {
+	t.Helper()
+	c := middleware.Config{Lambda: 1}
+	for _, name := range names {
+		c.Models = append(c.Models, middleware.Candidate{Model: sdk.Model{Name: name, Price: sdk.Price{Input: 1, Output: 1}}, LLM: llm})
+	}
+	m, err := middleware.New(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
+
+// What a request cost, who was asked and under which trace is said on every answer.
+func TestEveryAnswerIsAccountedFor(t *testing.T) {
+	for _, broken := range []bool{false, true} {
+		inner := says(llms.ContentChoice{Content: "hi", StopReason: "stop"})
+		if broken {
+			inner = fails(&llms.Error{Code: llms.ErrCodeInvalidRequest, Message: "no"})
+		}
+		server := httptest.NewServer(newGateway(t, gateway.Options{Model: traced(t, inner, "small")}))
+		for path, body := range asked {
+			for _, stream := range []bool{false, true} {
+				resp, err := http.Post(server.URL+path, "application/json", strings.NewReader(fmt.Sprintf(body, stream)))
+				if err != nil {
+					t.Fatal(err)
+				}
+				text, err := io.ReadAll(resp.Body)
+				if err != nil {
+					t.Error(err)
+				}
+				told := func(name string) string {
+					if v := resp.Header.Get(name); v != "" {
+						return v
+					}
+					return resp.Trailer.Get(name)
+				}
+				if told(gateway.HeaderTraceID) == "" || told(gateway.HeaderCostUSD) == "" || told(gateway.HeaderModels) != "small" || told(gateway.HeaderRequestID) == "" {
+					t.Errorf("%s, stream %v, broken %v: %v %v", path, stream, broken, resp.Header, resp.Trailer)
+				}
+				if !broken && !strings.Contains(string(text), `"stepfall":{"model":"small","trace_id":"`+told(gateway.HeaderTraceID)) {
+					t.Errorf("%s, stream %v: %s", path, stream, text)
+				}
+			}
+		}
+		server.Close()
+	}
+}

@@ -7,12 +7,11 @@ import (
 	"fmt"
 	"maps"
 	"os"
-	"regexp"
 	"slices"
-	"strings"
 	"sync"
 
 	"github.com/stepfall/stepfall/sdk"
+	"github.com/stepfall/stepfall/sdk/redact"
 )
 
 // Sink receives traces: see Config.Traces. It must be safe for concurrent use and
@@ -170,27 +169,10 @@ func (j *JSONLines) Close() error {
 	return err
 }
 
-// secretShapes are what credentials look like in the errors and texts of others.
-var secretShapes = regexp.MustCompile(`(?i)\bsk-[a-z0-9_-]{12,}|\b(?:ghp|gho|ghs|github_pat|xox[abp])[_-][a-z0-9_-]{12,}|\bAKIA[0-9A-Z]{16}\b|\bAIza[0-9A-Za-z_-]{20,}|\bbearer\s+[a-z0-9._~+/-]{12,}=*|\b(?:api[_-]?key|token|password|secret)["']?\s*[=:]\s*["']?[^\s"',;]{6,}`)
-
-const redacted = "[redacted]"
-
 // Redact returns a sink that takes secrets out of the texts of a trace before it
 // passes a copy on: the given ones and what has the shape of a credential.
 func Redact(next Sink, secrets ...string) Sink {
-	var pairs []string
-	for _, s := range secrets {
-		if s != "" {
-			pairs = append(pairs, s, redacted)
-		}
-	}
-	known := strings.NewReplacer(pairs...)
-	clean := func(s string) string {
-		if s == "" {
-			return s
-		}
-		return secretShapes.ReplaceAllString(known.Replace(s), redacted)
-	}
+	clean := redact.New(secrets...).Text
 	return func(ctx context.Context, t *sdk.Trace) {
 		own := *t
 		own.Prompt, own.Error = clean(t.Prompt), clean(t.Error)

@@ -14,6 +14,8 @@ import (
 	"unicode"
 
 	"github.com/hashicorp/go-hclog"
+
+	"github.com/stepfall/stepfall/sdk/redact"
 )
 
 const (
@@ -32,7 +34,7 @@ type logSink struct {
 
 	mu      sync.Mutex
 	secrets []string
-	redact  *strings.Replacer
+	redact  *redact.Redactor
 	second  time.Time
 	lines   int
 	dropped int
@@ -54,21 +56,7 @@ func (s *logSink) hide(secrets []string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.secrets = append(s.secrets, secrets...)
-	s.redact = redactor(s.secrets)
-}
-
-// redactor replaces secrets. What is shorter than four bytes would hit innocent
-// text and hide nothing.
-func redactor(secrets []string) *strings.Replacer {
-	secrets = slices.Clone(secrets)
-	slices.SortFunc(secrets, func(a, b string) int { return len(b) - len(a) })
-	var pairs []string
-	for _, s := range secrets {
-		if len(s) >= 4 {
-			pairs = append(pairs, s, "[redacted]")
-		}
-	}
-	return strings.NewReplacer(pairs...)
+	s.redact = redact.New(s.secrets...)
 }
 
 // show returns text as it may be shown outside of the log.
@@ -81,7 +69,7 @@ func (s *logSink) show(text string) string {
 // clean makes text safe to show: secrets replaced, then control characters
 // escaped, which could otherwise drive a terminal or forge lines. s.mu is held.
 func (s *logSink) clean(text string) string {
-	text = s.redact.Replace(text)
+	text = s.redact.Known(text)
 	if strings.IndexFunc(text, unsafeRune) < 0 {
 		return text
 	}
@@ -121,10 +109,13 @@ func (s *logSink) allow() bool {
 }
 
 // line takes one line of the plugin's standard error or, when label is not
-// empty, of another output.
-func (s *logSink) line(raw, label string) {
+// empty, of another output. cut says that the line went on.
+func (s *logSink) line(raw, label string, cut bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if cut {
+		raw = s.redact.Cut(raw)
+	}
 	if strings.TrimSpace(raw) == "" || !s.allow() {
 		return
 	}
@@ -236,7 +227,7 @@ func (s *logSink) cleanValue(v any) any {
 func (s *logSink) withoutSecrets(v any) any {
 	switch v := v.(type) {
 	case string:
-		return s.redact.Replace(v)
+		return s.redact.Known(v)
 	case []any:
 		out := make([]any, len(v))
 		for i, e := range v {
@@ -246,7 +237,7 @@ func (s *logSink) withoutSecrets(v any) any {
 	case map[string]any:
 		out := make(map[string]any, len(v))
 		for k, e := range v {
-			out[s.redact.Replace(k)] = s.withoutSecrets(e)
+			out[s.redact.Known(k)] = s.withoutSecrets(e)
 		}
 		return out
 	}
@@ -261,7 +252,7 @@ func (s *logSink) lastLines() []string {
 }
 
 // pump reads lines until the end of r, or its deadline, and gives each to take.
-func pump(r io.Reader, take func(string)) {
+func pump(r io.Reader, take func(line string, cut bool)) {
 	br := bufio.NewReaderSize(r, maxLine)
 	cut := false
 	for {
@@ -270,7 +261,7 @@ func pump(r io.Reader, take func(string)) {
 			return
 		}
 		if !cut {
-			take(strings.ToValidUTF8(string(line), "\uFFFD"))
+			take(strings.ToValidUTF8(string(line), "\uFFFD"), more)
 		}
 		cut = more // the rest of a line that is too long is skipped
 	}
@@ -287,23 +278,39 @@ type lineWriter struct {
 	buf   []byte
 }
 
-// Write takes output.
+// Write takes output. A line that is too long goes into several, cut beside secrets.
 func (w *lineWriter) Write(p []byte) (int, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.buf = append(w.buf, p...)
 	for {
 		end := slices.Index(w.buf, '\n')
-		next := end + 1
 		switch {
+		case end >= 0 && end <= maxLine:
+			w.give(w.buf[:end])
+			w.buf = append(w.buf[:0], w.buf[end+1:]...)
 		case end < 0 && len(w.buf) < maxLine:
 			return len(p), nil
-		case end < 0:
-			end, next = len(w.buf), len(w.buf)
+		default:
+			piece, kept := w.sink.split(string(w.buf[:maxLine]))
+			if piece == "" {
+				piece, kept = kept, ""
+			}
+			w.give([]byte(piece))
+			w.buf = append([]byte(kept), w.buf[maxLine:]...)
 		}
-		w.sink.line(strings.ToValidUTF8(string(w.buf[:end]), "\uFFFD"), w.label)
-		w.buf = append(w.buf[:0], w.buf[next:]...)
 	}
+}
+
+func (w *lineWriter) give(line []byte) {
+	w.sink.line(strings.ToValidUTF8(string(line), "\uFFFD"), w.label, false)
+}
+
+// split cuts a text beside secrets.
+func (s *logSink) split(text string) (piece, rest string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.redact.Split(text)
 }
 
 var errStarting = errors.New("plugin did not start")

@@ -23,8 +23,8 @@ func TestSecretsAreHiddenWherePluginsPutThem(t *testing.T) {
 	})
 	s.hide([]string{secret})
 	wg.Wait()
-	s.line(`{"@message": "at pass&\"word\"<1>", "@level": "warn", "deep": {"list": ["pass&\"word\"<1>"], "pass&\"word\"<1>": 1}}`, "")
-	s.line("plain "+secret, "stdout")
+	s.line(`{"@message": "at pass&\"word\"<1>", "@level": "warn", "deep": {"list": ["pass&\"word\"<1>"], "pass&\"word\"<1>": 1}}`, "", false)
+	s.line("plain "+secret, "stdout", false)
 	if text := out.String() + strings.Join(s.lastLines(), "\n"); strings.Contains(text, "pass&") || strings.Contains(text, `word`) || strings.Count(text, "[redacted]") < 5 {
 		t.Error(text)
 	}
@@ -42,5 +42,25 @@ func TestLongOutputIsKept(t *testing.T) {
 	}
 	if n := strings.Count(out.String(), "abcdefgh"); n != 2*maxLine/8 {
 		t.Errorf("%d of %d pieces", n, 2*maxLine/8)
+	}
+}
+
+// A secret that lies across the place where a long line is cut shows in no piece.
+func TestSecretsAcrossACut(t *testing.T) {
+	const secret = "planted-secret-across-a-cut"
+	for at := maxLine - len(secret) - 1; at <= maxLine+1; at++ {
+		var out bytes.Buffer
+		s := newLogSink(hclog.New(&hclog.LoggerOptions{Output: &out, Level: hclog.Trace}), []string{secret})
+		text := strings.Repeat(".", at) + secret + strings.Repeat(".", 100) + "\n"
+		if _, err := s.writer("stdout").Write([]byte(text)); err != nil {
+			t.Fatal(err)
+		}
+		s.second = s.second.Add(-2e9)
+		pump(strings.NewReader(text), func(line string, cut bool) { s.line(line, "stderr", cut) })
+		for part := range strings.SplitSeq(secret, "-") {
+			if strings.Contains(out.String(), part+"-") {
+				t.Fatalf("at %d: %s", at, out.String()[len(out.String())-200:])
+			}
+		}
 	}
 }

@@ -94,7 +94,7 @@ func (r *runner) Start(context.Context) (err error) {
 	}
 	r.theirs = nil
 	r.pumps.Go(r.pumpStdout)
-	r.pumps.Go(func() { pump(r.stderr, func(line string) { r.sink.line(line, "") }) })
+	r.pumps.Go(func() { pump(r.stderr, func(line string, cut bool) { r.sink.line(line, "", cut) }) })
 	go r.reap(r.pid)
 	return nil
 }
@@ -142,7 +142,7 @@ func (r *runner) closeFiles() {
 func (r *runner) pumpStdout() {
 	defer r.handshakeIn.Close()
 	shaken := false
-	pump(r.stdout, func(line string) {
+	pump(r.stdout, func(line string, cut bool) {
 		if !shaken && isHandshake(line) {
 			shaken = true
 			_, _ = io.WriteString(r.handshakeIn, line+"\n") // the reader ends only with us
@@ -155,7 +155,7 @@ func (r *runner) pumpStdout() {
 			r.stray = append(r.stray, shown)
 		}
 		r.mu.Unlock()
-		r.sink.line(line, "stdout")
+		r.sink.line(line, "stdout", cut)
 	})
 }
 

@@ -1,0 +1,225 @@
+package gateway
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+)
+
+// Client is who sends requests, and what it may do.
+type Client struct {
+	// Tenant is whose budget its steps are charged to.
+	Tenant string
+	// Key names the key that was sent, for logs and figures. It is never the key.
+	Key string
+	// Models are the names that it may ask for, Options.Name among them; nil is all.
+	Models []string
+	// MaxRequests is how many of its requests may be under way at once; 0 means
+	// Options.MaxRequests.
+	MaxRequests int
+}
+
+// Keys returns an Authenticate for keys that do not change: tenants by key.
+func Keys(tenants map[string]string) (func(context.Context, string) (Client, error), error) {
+	// Looked up by its digest, a key tells nothing of the others through time.
+	clients := make(map[[sha256.Size]byte]Client, len(tenants))
+	for key, tenant := range tenants {
+		if key == "" {
+			return nil, fmt.Errorf("the key of tenant %q is empty", tenant)
+		}
+		clients[sha256.Sum256([]byte(key))] = Client{Tenant: tenant, Key: tenant}
+	}
+	return func(_ context.Context, key string) (Client, error) {
+		c, ok := clients[sha256.Sum256([]byte(key))]
+		if !ok {
+			return Client{}, ErrUnknownKey
+		}
+		return c, nil
+	}, nil
+}
+
+// ErrUnknownKey is what Authenticate returns for a key that it does not know.
+var ErrUnknownKey error = refuse(http.StatusUnauthorized, "invalid_api_key", "this gateway does not know the key that was sent")
+
+// keyOf returns the key of a request: a bearer token, or what clients of other
+// providers send.
+func keyOf(r *http.Request) string {
+	if scheme, token, ok := strings.Cut(r.Header.Get("Authorization"), " "); ok && strings.EqualFold(scheme, "bearer") {
+		return strings.TrimSpace(token)
+	}
+	for _, name := range [...]string{"X-Api-Key", "Api-Key"} {
+		if key := r.Header.Get(name); key != "" {
+			return key
+		}
+	}
+	return ""
+}
+
+// admit finds out who asks, and takes a place among the requests under way.
+func (g *Gateway) admit(x *exchange) *Refusal {
+	if g.o.Authenticate == nil {
+		x.client.Tenant = x.r.Header.Get(HeaderTenant)
+	} else {
+		client, err := g.o.Authenticate(x.r.Context(), keyOf(x.r))
+		if err != nil {
+			if refused, ok := errors.AsType[*Refusal](err); ok {
+				return refused
+			}
+			g.o.Logger.Error("a key could not be looked up", "request", x.ID, "error", g.clean(err.Error()))
+			return refuse(http.StatusInternalServerError, "server_error", "the gateway could not look up the key")
+		}
+		x.client = client
+	}
+	limit := g.o.MaxRequests
+	if x.client.MaxRequests > 0 {
+		limit = x.client.MaxRequests
+	}
+	if limit <= 0 {
+		return nil
+	}
+	release, ok := g.underway.enter(x.client.Key+"\x00"+x.client.Tenant, limit)
+	if !ok {
+		refused := refuse(http.StatusTooManyRequests, "rate_limit_exceeded", "%d requests of this client are under way already, which is its limit", limit)
+		refused.RetryAfter = time.Second
+		return refused
+	}
+	x.release = release
+	return nil
+}
+
+// underway counts requests by client.
+type underway struct {
+	mu     sync.Mutex
+	counts map[string]int
+}
+
+func (u *underway) enter(who string, limit int) (release func(), ok bool) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if u.counts[who] >= limit {
+		return nil, false
+	}
+	if u.counts == nil {
+		u.counts = map[string]int{}
+	}
+	u.counts[who]++
+	return func() {
+		u.mu.Lock()
+		defer u.mu.Unlock()
+		if u.counts[who]--; u.counts[who] == 0 {
+			delete(u.counts, who)
+		}
+	}, true
+}
+
+// mayAsk refuses what a page in a browser sends to a gateway that asks for no key:
+// under a name that was pointed at the loopback, or from another origin.
+func (g *Gateway) mayAsk(r *http.Request) *Refusal {
+	if g.o.Authenticate != nil {
+		return nil
+	}
+	if addr, ok := r.Context().Value(http.LocalAddrContextKey).(net.Addr); ok && loopback(addr.String()) && !g.knownHost(r.Host) {
+		return refuse(http.StatusForbidden, "forbidden", "this gateway is asked on the loopback and under its names only, not as %q", r.Host)
+	}
+	origin := r.Header.Get("Origin")
+	foreign := origin != "" && !sameOrigin(origin, r.Host)
+	if !foreign {
+		site := r.Header.Get("Sec-Fetch-Site")
+		foreign = origin == "" && (site == "cross-site" || site == "same-site") && r.Header.Get("Sec-Fetch-Mode") != "navigate"
+	}
+	if foreign && !g.origins.allow(origin) {
+		return refuse(http.StatusForbidden, "forbidden", "pages of %q may not ask this gateway", origin)
+	}
+	return nil
+}
+
+func (g *Gateway) knownHost(host string) bool {
+	return loopback(host) || slices.ContainsFunc(g.o.Hosts, func(known string) bool {
+		return known == "*" || strings.EqualFold(known, host) || strings.EqualFold(known, withoutPort(host))
+	})
+}
+
+func withoutPort(host string) string {
+	if name, _, err := net.SplitHostPort(host); err == nil {
+		return name
+	}
+	return strings.Trim(host, "[]")
+}
+
+// loopback reports whether a host, with or without a port, is the machine itself.
+func loopback(host string) bool {
+	name := strings.TrimSuffix(strings.ToLower(withoutPort(host)), ".")
+	if name == "localhost" || strings.HasSuffix(name, ".localhost") {
+		return true
+	}
+	ip := net.ParseIP(name)
+	return ip != nil && ip.IsLoopback()
+}
+
+func sameOrigin(origin, host string) bool {
+	u, err := url.Parse(origin)
+	return err == nil && u.Host != "" && strings.EqualFold(u.Host, host)
+}
+
+// origins are those whose pages may ask.
+type origins struct {
+	all  bool
+	list []string
+}
+
+func newOrigins(list []string) (origins, error) {
+	var o origins
+	for _, origin := range list {
+		if origin == "*" {
+			o.all = true
+			continue
+		}
+		u, err := url.Parse(origin)
+		if err != nil || u.Scheme == "" || u.Host == "" || strings.TrimSuffix(u.Path, "/") != "" || u.RawQuery != "" {
+			return o, fmt.Errorf("%q is no origin: want a scheme and a host, as https://app.example", origin)
+		}
+		o.list = append(o.list, strings.ToLower(u.Scheme+"://"+u.Host))
+	}
+	return o, nil
+}
+
+func (o *origins) allow(origin string) bool {
+	return o.all || (origin != "" && slices.Contains(o.list, strings.ToLower(origin)))
+}
+
+// exposed are the headers of answers that a page may read.
+var exposed = strings.Join([]string{HeaderRequestID, "Request-Id", HeaderModel, HeaderModels, HeaderTraceID, HeaderCostUSD, "Retry-After", "Retry-After-Ms"}, ", ")
+
+// serve tells a browser what a page may do, and answers its question before a
+// request: done says that there is nothing further to answer.
+func (o *origins) serve(w http.ResponseWriter, r *http.Request) (done bool) {
+	origin := r.Header.Get("Origin")
+	if origin == "" || (!o.all && len(o.list) == 0) {
+		return false
+	}
+	h := w.Header()
+	h.Add("Vary", "Origin")
+	if !o.allow(origin) {
+		return false
+	}
+	h.Set("Access-Control-Allow-Origin", origin)
+	h.Set("Access-Control-Expose-Headers", exposed)
+	if r.Method != http.MethodOptions || r.Header.Get("Access-Control-Request-Method") == "" {
+		return false
+	}
+	h.Set("Access-Control-Allow-Methods", "GET, POST")
+	if headers := r.Header.Get("Access-Control-Request-Headers"); headers != "" {
+		h.Set("Access-Control-Allow-Headers", headers)
+	}
+	h.Set("Access-Control-Max-Age", "600")
+	w.WriteHeader(http.StatusNoContent)
+	return true
+}

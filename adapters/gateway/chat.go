@@ -1,0 +1,319 @@
+package gateway
+
+import (
+	"strings"
+
+	"github.com/tidwall/gjson"
+	"github.com/tmc/langchaingo/llms"
+
+	"github.com/stepfall/stepfall/middleware"
+)
+
+// chat is OpenAI's chat completions.
+type chat struct{}
+
+func (chat) read(body gjson.Result) (*ask, *Refusal) {
+	a := &ask{}
+	var fault *Refusal
+	said := false
+	members(body, "", &fault, func(name string, f field) {
+		if name == "messages" {
+			said = true
+			f.each(func(f field) { a.chatMessage(f) })
+			return
+		}
+		a.chatParam(name, f)
+	})
+	if fault == nil && (!said || len(a.messages) == 0) {
+		fault = invalid("messages", "messages: there are none")
+	}
+	return a, fault
+}
+
+// chatParam reads one parameter of a request.
+func (a *ask) chatParam(name string, f field) {
+	p := &a.params
+	switch name {
+	case "model":
+		a.model = f.text()
+	case "stream":
+		a.stream = f.truth()
+	case "stream_options":
+		a.usage = f.get("include_usage").value.Bool()
+	case "metadata":
+		a.labels = f.labels()
+		p.Metadata = a.labels
+	case "max_completion_tokens":
+		p.MaxTokens = f.positive()
+	case "max_tokens":
+		if n := f.positive(); p.MaxTokens == nil {
+			p.MaxTokens = n
+		}
+	case "n":
+		p.N = f.positive()
+	case "stop":
+		a.stop(f)
+	case "response_format":
+		a.chatFormat(f)
+	case "tools":
+		f.each(func(f field) { a.chatTool(f) })
+	case "tool_choice":
+		a.chatChoice(f)
+	case "prediction":
+		p.Prediction = f.raw()
+	case "functions", "function_call":
+		f.refuse("deprecated and not read here: send tools")
+	case "audio":
+		f.refuse("only text is answered")
+	case "modalities":
+		for _, m := range f.words() {
+			if m != "text" {
+				f.refuse("only text is answered, not %s", m)
+			}
+		}
+	case "logit_bias":
+		p.LogitBias = map[string]float64{}
+		f.members(func(name string, f field) {
+			if n := f.number(); n != nil {
+				p.LogitBias[name] = *n
+			}
+		})
+	case "logprobs":
+		p.LogProbs = new(f.truth())
+	case "top_logprobs":
+		p.TopLogProbs = f.whole()
+	default:
+		if !a.common(name, f) {
+			extra(p, middleware.DialectChat, name, f)
+		}
+	}
+}
+
+// common reads the parameters that OpenAI's two dialects share.
+func (a *ask) common(name string, f field) bool {
+	p := &a.params
+	switch name {
+	case "temperature":
+		p.Temperature = f.number()
+	case "top_p":
+		p.TopP = f.number()
+	case "frequency_penalty":
+		p.FrequencyPenalty = f.number()
+	case "presence_penalty":
+		p.PresencePenalty = f.number()
+	case "seed":
+		p.Seed = f.whole()
+	case "parallel_tool_calls":
+		p.ParallelToolCalls = new(f.truth())
+	case "reasoning_effort":
+		p.ReasoningEffort = f.text()
+	case "user":
+		p.User = f.text()
+	case "service_tier":
+		p.ServiceTier = f.text()
+	case "verbosity":
+		p.Verbosity = f.text()
+	case "safety_identifier":
+		p.SafetyIdentifier = f.text()
+	case "prompt_cache_key":
+		p.PromptCacheKey = f.text()
+	case "store":
+		p.Store = new(f.truth())
+	default:
+		return false
+	}
+	return true
+}
+
+func (a *ask) stop(f field) {
+	if f.value.Type == gjson.String {
+		a.add(llms.WithStopWords([]string{f.value.Str}))
+		return
+	}
+	if words := f.words(); len(words) > 0 {
+		a.add(llms.WithStopWords(words))
+	}
+}
+
+func (a *ask) chatFormat(f field) {
+	switch kind := f.get("type").text(); kind {
+	case "", "text":
+	case "json_object":
+		a.add(llms.WithJSONMode())
+	case "json_schema":
+		a.schema(f.get("json_schema"))
+	default:
+		f.get("type").refuse("is %q: want text, json_object or json_schema", kind)
+	}
+}
+
+func (a *ask) schema(f field) {
+	s := &middleware.Schema{Name: f.get("name").optional(), Description: f.get("description").optional()}
+	schema := f.get("schema")
+	if !schema.value.IsObject() {
+		schema.refuse("want a JSON schema")
+		return
+	}
+	s.Schema = schema.raw()
+	if strict := f.get("strict"); strict.exists() {
+		s.Strict = new(strict.truth())
+	}
+	a.params.Schema = s
+}
+
+func (a *ask) chatTool(f field) {
+	switch kind := f.get("type").text(); kind {
+	case "function":
+		a.tool(f.get("function"))
+	case "custom":
+		rawTool(&a.params, middleware.DialectChat, f)
+	default:
+		f.get("type").refuse("is %q: want function or custom", kind)
+	}
+}
+
+// tool reads a function that models may call.
+func (a *ask) tool(f field) {
+	t := llms.Tool{Type: "function", Function: &llms.FunctionDefinition{
+		Name: f.get("name").optional(), Description: f.get("description").optional(), Strict: f.get("strict").value.Bool(),
+	}}
+	if t.Function.Name == "" {
+		f.get("name").refuse("a tool has no name")
+	}
+	if p := f.get("parameters"); p.exists() {
+		if !p.value.IsObject() {
+			p.refuse("want a JSON schema")
+		}
+		t.Function.Parameters = p.raw()
+	}
+	a.tools = append(a.tools, t)
+}
+
+func (a *ask) chatChoice(f field) {
+	if f.value.Type == gjson.String {
+		a.add(llms.WithToolChoice(f.value.Str))
+		return
+	}
+	if f.get("type").text() == "function" {
+		a.add(llms.WithToolChoice(llms.ToolChoice{Type: "function", Function: &llms.FunctionReference{Name: f.get("function").get("name").text()}}))
+		return
+	}
+	extra(&a.params, middleware.DialectChat, "tool_choice", f)
+}
+
+// chatMessage reads one message.
+func (a *ask) chatMessage(f field) {
+	m := llms.MessageContent{}
+	if name := f.get("name"); name.exists() && f.get("role").value.Str != "tool" {
+		m.Parts = append(m.Parts, middleware.NamePart{Name: name.text()})
+	}
+	content := f.get("content")
+	switch role := f.get("role").text(); role {
+	case "system", "developer":
+		m.Role = llms.ChatMessageTypeSystem
+		m.Parts = append(m.Parts, content.chatParts()...)
+	case "user":
+		m.Role = llms.ChatMessageTypeHuman
+		m.Parts = append(m.Parts, content.chatParts()...)
+	case "assistant":
+		m.Role = llms.ChatMessageTypeAI
+		if r := f.get("reasoning_content"); r.exists() {
+			m.Parts = append(m.Parts, middleware.RawPart{Dialect: middleware.DialectChat, Raw: member("reasoning_content", r)})
+		}
+		m.Parts = append(m.Parts, content.chatParts()...)
+		if r := f.get("refusal"); r.exists() {
+			m.Parts = append(m.Parts, refusalPart(r))
+		}
+		if calls := f.get("tool_calls"); calls.exists() {
+			calls.each(func(f field) { m.Parts = append(m.Parts, f.chatCall()) })
+		}
+	case "tool":
+		m.Role = llms.ChatMessageTypeTool
+		id := f.get("tool_call_id").optional()
+		if id == "" {
+			f.get("tool_call_id").refuse("a message of the role tool needs one")
+		}
+		m.Parts = []llms.ContentPart{llms.ToolCallResponse{ToolCallID: id, Name: f.get("name").optional(), Content: content.onlyText()}}
+	default:
+		f.get("role").refuse("is %q: want system, developer, user, assistant or tool", role)
+	}
+	a.messages = append(a.messages, m)
+}
+
+// member returns an object of one member.
+func member(name string, f field) []byte {
+	raw := appendString(append(make([]byte, 0, len(name)+len(f.value.Raw)+8), '{'), name)
+	return append(append(append(raw, ':'), f.value.Raw...), '}')
+}
+
+// refusalPart is what a model said when it declined: text to models of other APIs.
+func refusalPart(f field) llms.ContentPart {
+	return middleware.RawPart{TextContent: llms.TextContent{Text: f.text()}, Dialect: middleware.DialectChat, Raw: member("refusal", f)}
+}
+
+func (f field) chatCall() llms.ContentPart {
+	if kind := f.get("type").optional(); kind != "" && kind != "function" {
+		f.get("type").refuse("is %q: want function", kind)
+	}
+	fn := f.get("function")
+	return llms.ToolCall{ID: f.get("id").optional(), Type: "function", FunctionCall: &llms.FunctionCall{
+		Name: fn.get("name").text(), Arguments: fn.get("arguments").optional(),
+	}}
+}
+
+// onlyText reads the content of a message that holds nothing but text.
+func (f field) onlyText() string {
+	var text strings.Builder
+	for _, p := range f.chatParts() {
+		if t, ok := p.(llms.TextContent); ok {
+			text.WriteString(t.Text)
+		} else {
+			f.refuse("want text only")
+		}
+	}
+	return text.String()
+}
+
+// chatParts reads a message's content: a string, a list of parts, or nothing.
+func (f field) chatParts() (parts []llms.ContentPart) {
+	switch {
+	case !f.exists():
+		return nil
+	case f.value.Type == gjson.String:
+		return []llms.ContentPart{llms.TextContent{Text: f.value.Str}}
+	case !f.value.IsArray():
+		f.refuse("neither text nor a list of parts")
+		return nil
+	}
+	f.each(func(f field) {
+		switch kind := f.get("type").text(); kind {
+		case "text":
+			parts = append(parts, llms.TextContent{Text: f.get("text").text()})
+		case "refusal":
+			parts = append(parts, refusalPart(f.get("refusal")))
+		case "image_url":
+			url := f.get("image_url").get("url")
+			parts = append(parts, url.image(url.optional(), f.get("image_url").get("detail").optional()))
+		case "file":
+			parts = append(parts, f.get("file").file("filename", "file_data", "file_id", ""))
+		default:
+			f.get("type").refuse("is %q: want text, image_url or file", kind)
+		}
+	})
+	return parts
+}
+
+// file reads a file that is sent along, whose members have these names.
+func (f field) file(name, data, id, url string) llms.ContentPart {
+	p := middleware.FilePart{Name: f.get(name).optional(), ID: f.get(id).optional()}
+	if url != "" {
+		p.URL = f.get(url).optional()
+	}
+	if d := f.get(data); d.exists() {
+		p.MIMEType, p.Data = d.decoded("application/pdf")
+	}
+	if p.Data == nil && p.ID == "" && p.URL == "" {
+		f.refuse("a file without its content")
+	}
+	return p
+}

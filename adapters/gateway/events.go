@@ -1,0 +1,213 @@
+package gateway
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/tmc/langchaingo/llms"
+
+	"github.com/stepfall/stepfall/middleware"
+)
+
+// events writes server-sent events. Whoever appends does not wait for the client: what
+// has come together while the last write was under way goes out in one piece.
+type events struct {
+	x     *exchange
+	mu    sync.Mutex
+	room  sync.Cond // the writer has taken what there was
+	more  chan struct{}
+	done  chan struct{}
+	buf   []byte // what is to be written
+	spare []byte
+	begun bool // something is on its way, so the status is 200
+	err   error
+	// closing: no comment begins the stream any more. ended: what is pending is the last.
+	closing, ended bool
+}
+
+// mostPending is how much an answer may be ahead of its client.
+const mostPending = 256 << 10
+
+func newEvents(x *exchange) *events {
+	e := &events{x: x, more: make(chan struct{}, 1), done: make(chan struct{})}
+	e.room.L = &e.mu
+	go e.run()
+	return e
+}
+
+// run writes until the stream ends, and a comment where nothing was said for a while.
+func (e *events) run() {
+	defer close(e.done)
+	quiet := time.NewTicker(e.x.g.o.KeepAlive)
+	defer quiet.Stop()
+	for {
+		select {
+		case <-e.more:
+			quiet.Reset(e.x.g.o.KeepAlive)
+		case <-quiet.C:
+			e.mu.Lock()
+			if !e.closing && len(e.buf) == 0 {
+				e.begun = true
+				e.buf = append(e.buf, ": at work\n\n"...)
+			}
+			e.mu.Unlock()
+		}
+		if e.write() {
+			return
+		}
+	}
+}
+
+// write sends what there is, and reports whether that was the last of it.
+func (e *events) write() (last bool) {
+	e.mu.Lock()
+	out, last := e.buf, e.ended
+	e.buf, e.spare = e.spare[:0], nil
+	e.room.Broadcast()
+	e.mu.Unlock()
+	var err error
+	if len(out) > 0 && e.err == nil { // only this goroutine writes err
+		err = e.send(out)
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.spare = out
+	if e.err == nil {
+		e.err = err
+	}
+	e.room.Broadcast()
+	return last
+}
+
+func (e *events) send(out []byte) error {
+	x := e.x
+	if x.Status == 0 {
+		h := x.w.Header()
+		h["Content-Type"] = []string{"text/event-stream"}
+		h["Cache-Control"] = []string{"no-cache"}
+		h["X-Accel-Buffering"] = []string{"no"} // nginx's
+		h["Trailer"] = trailers
+		x.head(200)
+	} else {
+		x.hurry()
+	}
+	if _, err := x.w.Write(out); err != nil {
+		return err
+	}
+	return x.conn.Flush()
+}
+
+// append gives the pending text to add, which appends whole events to it.
+func (e *events) append(add func(buf []byte) []byte) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for len(e.buf) > mostPending && e.err == nil && !e.ended {
+		e.room.Wait()
+	}
+	if e.ended || e.err != nil {
+		return
+	}
+	e.begun = true
+	e.buf = add(e.buf)
+	select {
+	case e.more <- struct{}{}:
+	default:
+	}
+}
+
+// data appends an event without a name.
+func (e *events) data(v any) { e.event("", v) }
+
+// event appends an event with a name, where it has one.
+func (e *events) event(name string, v any) {
+	data, err := json.Marshal(v)
+	if err != nil {
+		return // our own plain structs cannot fail
+	}
+	e.append(func(buf []byte) []byte {
+		if name != "" {
+			buf = append(append(append(buf, "event: "...), name...), '\n')
+		}
+		return append(append(append(buf, "data: "...), data...), "\n\n"...)
+	})
+}
+
+// failed returns the error of the last write: the client has gone.
+func (e *events) failed() error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.err
+}
+
+// close reports whether the stream has begun. It begins by events only from now on.
+func (e *events) close() (begun bool) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.closing = true
+	return e.begun
+}
+
+// end writes what is left and waits until that is done.
+func (e *events) end() {
+	e.mu.Lock()
+	e.closing, e.ended = true, true
+	e.mu.Unlock()
+	select {
+	case e.more <- struct{}{}:
+	default:
+	}
+	<-e.done
+}
+
+// streaming is a step whose answer is streamed.
+type streaming struct {
+	x   *exchange
+	a   *ask
+	out *events
+
+	mu sync.Mutex // a provider's goroutine may call delta
+	to stream
+}
+
+func newStreaming(x *exchange, a *ask) *streaming {
+	out := newEvents(x)
+	return &streaming{x: x, a: a, out: out, to: x.dialect.stream(a, out)}
+}
+
+var errClientGone = errors.New("the client has gone")
+
+func (s *streaming) delta(_ context.Context, d *middleware.Delta) error {
+	if err := s.out.failed(); err != nil {
+		return errors.Join(errClientGone, err)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.to.delta(d)
+	return nil
+}
+
+// end writes how the step came out: as a response of its own where nothing was
+// streamed yet and there is no answer.
+func (s *streaming) end(ctx context.Context, resp *llms.ContentResponse, err error) *Refusal {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	begun := s.out.close()
+	var why *Refusal
+	switch {
+	case err == nil:
+		s.to.finish(s.x.outcome(s.a, resp))
+	default:
+		why = failure(ctx, err)
+		if begun {
+			s.x.Refused = s.x.cleaned(why)
+			s.to.fail(s.x.Refused)
+			why = nil
+		}
+	}
+	s.out.end()
+	s.x.describe() // trailers of a stream, headers of a refusal
+	return why
+}

@@ -1,0 +1,212 @@
+package gateway
+
+import (
+	"bytes"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/stepfall/stepfall/sdk"
+)
+
+// Exchange is one request and what became of it, for logs and figures.
+type Exchange struct {
+	ID     string
+	Method string
+	Path   string
+	Client Client
+	// Model is what the client asked for, Stream whether it wanted a stream.
+	Model  string
+	Stream bool
+	// Status is what it was answered with. The error of a stream that had begun is in
+	// Refused only.
+	Status  int
+	Refused *Refusal
+	Start   time.Time
+	// FirstByte is how long the first byte took, Duration the whole.
+	FirstByte, Duration time.Duration
+	// Steps are the traces of what was done, none where no model was asked.
+	Steps []*sdk.Trace
+}
+
+// exchange is an Exchange while it goes on.
+type exchange struct {
+	Exchange
+	g       *Gateway
+	w       http.ResponseWriter
+	r       *http.Request
+	conn    *http.ResponseController
+	dialect dialect
+	client  Client
+	release func()
+	unread  bool // a part of the request's body may still come
+}
+
+// begin gives the request its id.
+func (g *Gateway) begin(w http.ResponseWriter, r *http.Request) *exchange {
+	x := &exchange{
+		Exchange: Exchange{ID: requestID(r), Method: r.Method, Path: r.URL.Path, Start: time.Now()},
+		g:        g, w: w, r: r, conn: http.NewResponseController(w), unread: r.ContentLength != 0,
+	}
+	h := w.Header()
+	h[HeaderRequestID] = []string{x.ID}
+	h["Request-Id"] = h[HeaderRequestID] // Anthropic's name for it
+	return x
+}
+
+// requestID returns the client's own id, or a new one.
+func requestID(r *http.Request) string {
+	id := r.Header.Get(HeaderRequestID)
+	if id == "" || len(id) > 128 || strings.IndexFunc(id, func(c rune) bool { return c <= ' ' || c > '~' }) >= 0 {
+		return "req_" + rand.Text()
+	}
+	return id
+}
+
+// end closes the books of the request.
+func (x *exchange) end() {
+	if x.release != nil {
+		x.release()
+	}
+	x.Duration, x.Client = time.Since(x.Start), x.client
+	x.log()
+	if x.g.o.Observe != nil {
+		x.g.o.Observe(&x.Exchange)
+	}
+}
+
+func (x *exchange) log() {
+	log := x.g.o.Logger
+	failed := x.Refused != nil
+	if !log.IsDebug() && !(failed && log.IsWarn()) {
+		return
+	}
+	args := []any{"request", x.ID, "path", x.Path, "status", x.Status, "took", x.Duration}
+	if x.Model != "" {
+		args = append(args, "model", x.Model, "stream", x.Stream)
+	}
+	if x.client.Tenant != "" {
+		args = append(args, "tenant", x.client.Tenant)
+	}
+	for _, t := range x.Steps {
+		args = append(args, "trace", t.ID, "cost_usd", t.CostUSD)
+	}
+	if failed {
+		log.Warn("a request failed", append(args, "code", x.Refused.Code, "error", x.Refused.Message)...)
+		return
+	}
+	log.Debug("a request was answered", args...)
+}
+
+// buffers hold bodies while they are read.
+var buffers = sync.Pool{New: func() any { return new(bytes.Buffer) }}
+
+// largestKept is the largest buffer that is kept for the next request.
+const largestKept = 1 << 20
+
+// body reads the request and gives it to take, which must keep nothing of it.
+func (x *exchange) body(take func(body []byte) *Refusal) *Refusal {
+	buf, _ := buffers.Get().(*bytes.Buffer)
+	defer func() {
+		if buf.Cap() <= largestKept {
+			buf.Reset()
+			buffers.Put(buf)
+		}
+	}()
+	if _, err := buf.ReadFrom(http.MaxBytesReader(x.w, x.r.Body, x.g.o.MaxBody)); err != nil {
+		if _, tooLarge := errors.AsType[*http.MaxBytesError](err); tooLarge {
+			return refuse(http.StatusRequestEntityTooLarge, "request_too_large", "the request is larger than %d bytes", x.g.o.MaxBody)
+		}
+		if timeout, ok := errors.AsType[net.Error](err); ok && timeout.Timeout() {
+			return refuse(http.StatusRequestTimeout, "request_timeout", "the request did not arrive within %v", x.g.o.Patience)
+		}
+		if errors.Is(err, io.ErrUnexpectedEOF) {
+			return invalid("", "the request ended before its body did")
+		}
+		return invalid("", "the body could not be read: %v", err)
+	}
+	_ = x.conn.SetReadDeadline(time.Time{})
+	x.unread = false
+	return take(buf.Bytes())
+}
+
+// hurry bounds the next write, where the server can do that.
+func (x *exchange) hurry() {
+	_ = x.conn.SetWriteDeadline(time.Now().Add(x.g.o.Patience))
+}
+
+// head sends the status.
+func (x *exchange) head(status int) {
+	if x.unread {
+		x.w.Header().Set("Connection", "close") // or the server would wait for the rest
+	}
+	x.hurry()
+	x.Status, x.FirstByte = status, time.Since(x.Start)
+	x.w.WriteHeader(status)
+}
+
+// send writes a JSON value that is written already. A failure to write means that the
+// client has gone, and there is nobody to tell.
+func (x *exchange) send(status int, data []byte) {
+	h := x.w.Header()
+	h["Content-Type"] = []string{"application/json"}
+	h["Content-Length"] = []string{strconv.Itoa(len(data))}
+	x.head(status)
+	_, _ = x.w.Write(data)
+}
+
+func (x *exchange) json(status int, v any) {
+	data, err := json.Marshal(v)
+	if err != nil {
+		status, data = http.StatusInternalServerError, []byte(`{"error":{"message":"the answer cannot be written as JSON","type":"server_error","code":"server_error","param":null}}`)
+	}
+	x.send(status, append(data, '\n'))
+}
+
+// refuse says why there is no answer.
+func (x *exchange) refuse(why *Refusal) {
+	why = x.cleaned(why)
+	x.Refused = why
+	why.header(x.w.Header())
+	x.json(why.Status, x.dialect.refusal(why, x.ID))
+}
+
+// cleaned is a refusal that holds no secret.
+func (x *exchange) cleaned(why *Refusal) *Refusal {
+	own := *why
+	own.Message, own.Param = x.g.clean(why.Message), x.g.clean(why.Param)
+	return &own
+}
+
+// describe tells what was done in headers, or in trailers once the head is sent.
+func (x *exchange) describe() {
+	if len(x.Steps) == 0 {
+		return
+	}
+	h := x.w.Header()
+	t := x.Steps[len(x.Steps)-1]
+	h[HeaderTraceID] = []string{t.ID}
+	h[HeaderCostUSD] = []string{strconv.FormatFloat(t.CostUSD, 'g', -1, 64)}
+	if t.Chosen != "" {
+		h[HeaderModel] = []string{t.Chosen}
+	}
+	if len(t.Calls) > 0 {
+		asked := t.Calls[0].Model
+		for i := 1; i < len(t.Calls); i++ {
+			if t.Calls[i].Model != t.Calls[i-1].Model {
+				asked += ", " + t.Calls[i].Model
+			}
+		}
+		h[HeaderModels] = []string{asked}
+	}
+}
+
+// trailers are the headers of describe.
+var trailers = []string{strings.Join([]string{HeaderTraceID, HeaderCostUSD, HeaderModel, HeaderModels}, ", ")}

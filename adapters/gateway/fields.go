@@ -1,0 +1,220 @@
+package gateway
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/tidwall/gjson"
+	"github.com/tmc/langchaingo/llms"
+
+	"github.com/stepfall/stepfall/middleware"
+)
+
+// field is one member of a request, under its path there. Its readers keep the first
+// fault, so that a dialect reads on and asks once.
+type field struct {
+	path  string
+	value gjson.Result
+	fault **Refusal
+}
+
+func (f field) refuse(format string, args ...any) {
+	if *f.fault == nil {
+		*f.fault = invalid(f.path, "%s: %s", f.path, fmt.Sprintf(format, args...))
+	}
+}
+
+// members calls do for each member of an object that is not null. Of two with one name
+// the later counts, as in most readers of JSON.
+func members(v gjson.Result, path string, fault **Refusal, do func(name string, f field)) {
+	if !v.IsObject() {
+		field{path, v, fault}.refuse("want an object")
+		return
+	}
+	v.ForEach(func(k, v gjson.Result) bool {
+		if v.Type != gjson.Null {
+			name := k.Str
+			if path != "" {
+				name = path + "." + k.Str
+			}
+			do(k.Str, field{name, v, fault})
+		}
+		return *fault == nil
+	})
+}
+
+func (f field) members(do func(name string, f field)) { members(f.value, f.path, f.fault, do) }
+
+// each calls do for each element of a list.
+func (f field) each(do func(f field)) {
+	if !f.value.IsArray() {
+		f.refuse("want a list")
+		return
+	}
+	i := 0
+	f.value.ForEach(func(_, v gjson.Result) bool {
+		do(field{fmt.Sprintf("%s[%d]", f.path, i), v, f.fault})
+		i++
+		return *f.fault == nil
+	})
+}
+
+// get returns a member; what is missing does not exist.
+func (f field) get(name string) field {
+	v := f.value.Get(name)
+	if v.Type == gjson.Null {
+		v = gjson.Result{}
+	}
+	return field{f.path + "." + name, v, f.fault}
+}
+
+func (f field) exists() bool { return f.value.Exists() }
+
+func (f field) text() string {
+	if f.value.Type != gjson.String {
+		f.refuse("want a string")
+		return ""
+	}
+	return f.value.Str
+}
+
+// optional is the text of a field that may be missing.
+func (f field) optional() string {
+	if !f.exists() {
+		return ""
+	}
+	return f.text()
+}
+
+func (f field) number() *float64 {
+	if f.value.Type != gjson.Number {
+		f.refuse("want a number")
+		return nil
+	}
+	return new(f.value.Num)
+}
+
+func (f field) whole() *int {
+	n := int(f.value.Num)
+	if f.value.Type != gjson.Number || float64(n) != f.value.Num {
+		f.refuse("want a whole number")
+		return nil
+	}
+	return &n
+}
+
+func (f field) positive() *int {
+	n := f.whole()
+	if n != nil && *n < 1 {
+		f.refuse("is %d: want at least 1", *n)
+	}
+	return n
+}
+
+func (f field) truth() bool {
+	if !f.value.IsBool() {
+		f.refuse("want true or false")
+		return false
+	}
+	return f.value.Bool()
+}
+
+func (f field) raw() json.RawMessage { return json.RawMessage(f.value.Raw) }
+
+func (f field) words() (list []string) {
+	f.each(func(f field) { list = append(list, f.text()) })
+	return list
+}
+
+func (f field) labels() map[string]string {
+	list := map[string]string{}
+	f.members(func(name string, f field) { list[name] = f.text() })
+	return list
+}
+
+// extra keeps a field that this gateway has no name for, for models of the dialect.
+func extra(p *middleware.Params, d middleware.Dialect, name string, f field) {
+	if p.Extra == nil {
+		p.Extra, p.Dialect = map[string]json.RawMessage{}, d
+	}
+	p.Extra[name] = f.raw()
+}
+
+// rawTool keeps a tool that langchaingo has no form for.
+func rawTool(p *middleware.Params, d middleware.Dialect, f field) {
+	p.RawTools, p.Dialect = append(p.RawTools, f.raw()), d
+}
+
+// image returns an image that is given by its URL, which may hold it.
+func (f field) image(url, detail string) llms.ContentPart {
+	if url == "" {
+		f.refuse("an image without a URL")
+	}
+	return llms.ImageURLWithDetailPart(url, detail)
+}
+
+// decoded returns the bytes of a data: URL, or of base64 without one.
+func (f field) decoded(fallback string) (mime string, data []byte) {
+	text := f.text()
+	mime = fallback
+	if rest, ok := strings.CutPrefix(text, "data:"); ok {
+		head, body, ok := strings.Cut(rest, ",")
+		if !ok || !strings.HasSuffix(head, ";base64") {
+			f.refuse("a data: URL that is not base64")
+			return "", nil
+		}
+		mime, text = strings.TrimSuffix(head, ";base64"), body
+	}
+	data, err := base64.StdEncoding.DecodeString(text)
+	if err != nil {
+		f.refuse("not base64")
+	}
+	return mime, data
+}
+
+const hex = "0123456789abcdef"
+
+// appendString appends s as JSON writes it.
+func appendString(buf []byte, s string) []byte {
+	buf = append(buf, '"')
+	from := 0
+	for i := 0; i < len(s); {
+		c := s[i]
+		if c >= utf8.RuneSelf {
+			r, size := utf8.DecodeRuneInString(s[i:])
+			switch {
+			case r == utf8.RuneError && size == 1:
+				buf = append(append(buf, s[from:i]...), "\ufffd"...)
+				from = i + 1
+			case r == '\u2028' || r == '\u2029': // line ends to some readers of streams
+				buf = append(append(buf, s[from:i]...), '\\', 'u', '2', '0', '2', hex[r&15])
+				from = i + size
+			}
+			i += size
+			continue
+		}
+		if c >= ' ' && c != '"' && c != '\\' && c != 0x7f {
+			i++
+			continue
+		}
+		buf = append(buf, s[from:i]...)
+		switch c {
+		case '"', '\\':
+			buf = append(buf, '\\', c)
+		case '\n':
+			buf = append(buf, '\\', 'n')
+		case '\r':
+			buf = append(buf, '\\', 'r')
+		case '\t':
+			buf = append(buf, '\\', 't')
+		default:
+			buf = append(buf, '\\', 'u', '0', '0', hex[c>>4], hex[c&15])
+		}
+		i++
+		from = i
+	}
+	return append(append(buf, s[from:]...), '"')
+}

@@ -1,0 +1,340 @@
+package gateway
+
+import (
+	"encoding/json"
+	"time"
+
+	"github.com/tidwall/gjson"
+	"github.com/tmc/langchaingo/llms"
+
+	"github.com/stepfall/stepfall/middleware"
+)
+
+// messages is Anthropic's Messages.
+type messages struct{}
+
+// messagesEcho is what an answer of Messages depends on.
+type messagesEcho struct{ thinking bool }
+
+func (messages) read(body gjson.Result) (*ask, *Refusal) {
+	a := &ask{}
+	echo := &messagesEcho{}
+	a.echo = echo
+	var fault *Refusal
+	var system []llms.ContentPart
+	members(body, "", &fault, func(name string, f field) {
+		switch name {
+		case "messages":
+			f.each(func(f field) { a.message(f) })
+		case "system":
+			system = f.blocks(nil)
+		case "thinking":
+			echo.thinking = a.thinking(f)
+		default:
+			a.messagesParam(name, f)
+		}
+	})
+	switch {
+	case fault != nil:
+	case len(a.messages) == 0:
+		fault = invalid("messages", "messages: there are none")
+	case a.params.MaxTokens == nil:
+		fault = invalid("max_tokens", "max_tokens: Field required")
+	}
+	if len(system) > 0 {
+		a.messages = append([]llms.MessageContent{{Role: llms.ChatMessageTypeSystem, Parts: system}}, a.messages...)
+	}
+	return a, fault
+}
+
+func (a *ask) messagesParam(name string, f field) {
+	p := &a.params
+	switch name {
+	case "model":
+		a.model = f.text()
+	case "stream":
+		a.stream = f.truth()
+	case "max_tokens":
+		p.MaxTokens = f.positive()
+	case "temperature":
+		p.Temperature = f.number()
+	case "top_p":
+		p.TopP = f.number()
+	case "top_k":
+		p.TopK = f.positive()
+	case "stop_sequences":
+		if words := f.words(); len(words) > 0 {
+			a.add(llms.WithStopWords(words))
+		}
+	case "metadata":
+		if id := f.get("user_id"); id.exists() {
+			p.User = id.text()
+		}
+	case "tools":
+		a.messagesTools(f)
+	case "tool_choice":
+		a.messagesChoice(f)
+	case "output_format": // the beta's name for output_config.format
+		a.outputFormat(f)
+		extra(p, middleware.DialectAnthropic, name, f)
+	case "output_config":
+		a.outputConfig(f)
+		extra(p, middleware.DialectAnthropic, name, f)
+	default:
+		extra(p, middleware.DialectAnthropic, name, f)
+	}
+}
+
+func (a *ask) outputConfig(f field) {
+	if effort := f.get("effort"); effort.exists() {
+		a.params.ReasoningEffort = effort.text()
+	}
+	if format := f.get("format"); format.exists() {
+		a.outputFormat(format)
+	}
+}
+
+func (a *ask) outputFormat(f field) {
+	schema := f.get("schema")
+	if f.get("type").optional() != "json_schema" || !schema.value.IsObject() {
+		f.refuse("want the type json_schema and a schema")
+		return
+	}
+	a.params.Schema = &middleware.Schema{Name: "answer", Schema: schema.raw()}
+}
+
+// thinking reads how much a model may think. Anthropic's own models get it as it is.
+func (a *ask) thinking(f field) (on bool) {
+	switch kind := f.get("type").text(); kind {
+	case "disabled":
+	case "enabled":
+		a.params.ReasoningTokens = f.get("budget_tokens").positive()
+		on = true
+	default:
+		on = true
+	}
+	extra(&a.params, middleware.DialectAnthropic, "thinking", f)
+	return on
+}
+
+// messagesTools reads tools. Where one has more than langchaingo's form holds, a mark
+// for the cache for instance, Anthropic's own models get the list as it is.
+func (a *ask) messagesTools(f field) {
+	whole := true
+	f.each(func(f field) {
+		if kind := f.get("type").optional(); kind != "" && kind != "custom" {
+			rawTool(&a.params, middleware.DialectAnthropic, f)
+			whole = false
+			return
+		}
+		t := llms.Tool{Type: "function", Function: &llms.FunctionDefinition{}}
+		f.members(func(name string, m field) {
+			switch name {
+			case "name":
+				t.Function.Name = m.text()
+			case "description":
+				t.Function.Description = m.text()
+			case "input_schema":
+				if !m.value.IsObject() {
+					m.refuse("want a JSON schema")
+				}
+				t.Function.Parameters = m.raw()
+			case "strict":
+				t.Function.Strict = m.truth()
+			case "type":
+			default:
+				whole = false
+			}
+		})
+		if t.Function.Name == "" {
+			f.get("name").refuse("a tool has no name")
+		}
+		a.tools = append(a.tools, t)
+	})
+	if !whole {
+		extra(&a.params, middleware.DialectAnthropic, "tools", f)
+	}
+}
+
+func (a *ask) messagesChoice(f field) {
+	switch kind := f.get("type").text(); kind {
+	case "auto", "none":
+		a.add(llms.WithToolChoice(kind))
+	case "any":
+		a.add(llms.WithToolChoice("required"))
+	case "tool":
+		a.add(llms.WithToolChoice(llms.ToolChoice{Type: "function", Function: &llms.FunctionReference{Name: f.get("name").text()}}))
+	default:
+		f.get("type").refuse("is %q: want auto, any, tool or none", kind)
+	}
+	if one := f.get("disable_parallel_tool_use"); one.exists() {
+		a.params.ParallelToolCalls = new(!one.truth())
+	}
+}
+
+// message reads one message. The results of tools are messages of their own in
+// langchaingo's form.
+func (a *ask) message(f field) {
+	content := f.get("content")
+	switch role := f.get("role").text(); role {
+	case "assistant":
+		a.messages = append(a.messages, llms.MessageContent{Role: llms.ChatMessageTypeAI, Parts: content.blocks(nil)})
+	case "system": // the API takes them in the middle of a conversation, too
+		a.messages = append(a.messages, llms.MessageContent{Role: llms.ChatMessageTypeSystem, Parts: content.blocks(nil)})
+	case "user":
+		from := len(a.messages)
+		content.blocks(func(p llms.ContentPart, result bool) {
+			kind := llms.ChatMessageTypeHuman
+			if result {
+				kind = llms.ChatMessageTypeTool
+			}
+			if last := len(a.messages) - 1; last < from || a.messages[last].Role != kind {
+				a.messages = append(a.messages, llms.MessageContent{Role: kind})
+			}
+			m := &a.messages[len(a.messages)-1]
+			m.Parts = append(m.Parts, p)
+		})
+	default:
+		f.get("role").refuse("is %q: want user or assistant", role)
+	}
+}
+
+// blocks reads content: a string or a list of blocks. It gives each part to take, or
+// returns them.
+func (f field) blocks(take func(p llms.ContentPart, result bool)) (parts []llms.ContentPart) {
+	if take == nil {
+		take = func(p llms.ContentPart, _ bool) { parts = append(parts, p) }
+	}
+	if f.value.Type == gjson.String {
+		take(llms.TextContent{Text: f.value.Str}, false)
+		return parts
+	}
+	f.each(func(f field) {
+		p, result := f.block()
+		if p == nil {
+			return
+		}
+		if c := f.get("cache_control"); c.exists() {
+			if _, raw := p.(middleware.RawPart); !raw {
+				p = llms.CachedContent{ContentPart: p, CacheControl: &llms.CacheControl{Type: c.get("type").optional(), Duration: ttl(c.get("ttl").optional())}}
+			}
+		}
+		take(p, result)
+	})
+	return parts
+}
+
+func ttl(s string) time.Duration {
+	d, err := time.ParseDuration(s)
+	if err != nil {
+		return 0
+	}
+	return d
+}
+
+// block reads one block of content: nil is nothing that another turn needs.
+func (f field) block() (p llms.ContentPart, result bool) {
+	switch kind := f.get("type").text(); kind {
+	case "text":
+		if f.get("citations").value.IsArray() {
+			return middleware.RawPart{TextContent: llms.TextContent{Text: f.get("text").text()}, Dialect: middleware.DialectAnthropic, Raw: f.raw()}, false
+		}
+		return llms.TextContent{Text: f.get("text").text()}, false
+	case "image":
+		return f.get("source").source(false), false
+	case "document":
+		if f.get("citations").exists() || f.get("context").exists() || f.get("source").get("type").value.Str == "content" {
+			return middleware.RawPart{Dialect: middleware.DialectAnthropic, Raw: f.raw()}, false
+		}
+		p := f.get("source").source(true)
+		if file, ok := p.(middleware.FilePart); ok {
+			file.Name = f.get("title").optional()
+			return file, false
+		}
+		return p, false
+	case "tool_use":
+		input := f.get("input")
+		if !input.value.IsObject() {
+			input.refuse("want an object")
+		}
+		return llms.ToolCall{ID: f.get("id").text(), Type: "function", FunctionCall: &llms.FunctionCall{Name: f.get("name").text(), Arguments: input.value.Raw}}, false
+	case "tool_result":
+		return f.toolResult(), true
+	case "thinking":
+		if f.get("signature").value.Str == "" {
+			return nil, false // it came from a model that does not take it back
+		}
+		return middleware.RawPart{Dialect: middleware.DialectAnthropic, Raw: f.raw()}, false
+	case "":
+		f.refuse("a block has no type")
+		return nil, false
+	default:
+		// What is not known here is known to the models that have it.
+		return middleware.RawPart{Dialect: middleware.DialectAnthropic, Raw: f.raw()}, false
+	}
+}
+
+// source reads an image or a document.
+func (f field) source(document bool) llms.ContentPart {
+	mime := f.get("media_type").optional()
+	switch kind := f.get("type").text(); kind {
+	case "base64":
+		_, data := f.get("data").decoded(mime)
+		if !document {
+			return llms.BinaryContent{MIMEType: mime, Data: data}
+		}
+		return middleware.FilePart{MIMEType: mime, Data: data}
+	case "text":
+		return middleware.FilePart{MIMEType: "text/plain", Data: []byte(f.get("data").text())}
+	case "url":
+		if !document {
+			return f.image(f.get("url").text(), "")
+		}
+		return middleware.FilePart{URL: f.get("url").text()}
+	case "file":
+		return middleware.FilePart{ID: f.get("file_id").text()}
+	default:
+		f.get("type").refuse("is %q: want base64, url, text or file", kind)
+		return nil
+	}
+}
+
+func (f field) toolResult() llms.ContentPart {
+	r := llms.ToolCallResponse{ToolCallID: f.get("tool_use_id").text()}
+	failed := f.get("is_error").value.Bool()
+	content := f.get("content")
+	switch {
+	case !content.exists():
+	case content.value.Type == gjson.String:
+		r.Content = content.value.Str
+	default:
+		parts := content.blocks(nil)
+		onlyText := true
+		for _, p := range parts {
+			if t, ok := p.(llms.TextContent); ok {
+				r.Content += t.Text
+			} else {
+				onlyText = false
+			}
+		}
+		if !onlyText {
+			return middleware.ResultPart{ToolCallResponse: r, Failed: failed, Parts: parts}
+		}
+	}
+	if failed {
+		return middleware.ResultPart{ToolCallResponse: r, Failed: true}
+	}
+	return r
+}
+
+// toolInput returns the arguments of a call as the object that the dialect wants.
+func toolInput(arguments string) json.RawMessage {
+	if arguments == "" {
+		return json.RawMessage("{}")
+	}
+	if gjson.Valid(arguments) && gjson.Parse(arguments).IsObject() {
+		return json.RawMessage(arguments)
+	}
+	// A model that wrote no object is shown for what it did, to whoever checks.
+	return append(appendString([]byte(`{"arguments":`), arguments), '}')
+}

@@ -1,0 +1,294 @@
+package gateway
+
+import (
+	"encoding/json"
+	"net/http"
+
+	"github.com/tidwall/gjson"
+	"github.com/tmc/langchaingo/llms"
+
+	"github.com/stepfall/stepfall/middleware"
+	"github.com/stepfall/stepfall/sdk"
+)
+
+// messagesAnswer is a response of Messages.
+type messagesAnswer struct {
+	ID           string            `json:"id"`
+	Type         string            `json:"type"`
+	Role         string            `json:"role"`
+	Model        string            `json:"model"`
+	Content      []json.RawMessage `json:"content"`
+	StopReason   *string           `json:"stop_reason"`
+	StopSequence *string           `json:"stop_sequence"`
+	Usage        messagesUsage     `json:"usage"`
+	Step         *stepInfo         `json:"stepfall,omitempty"`
+}
+
+type messagesUsage struct {
+	Input      int `json:"input_tokens"`
+	CacheWrite int `json:"cache_creation_input_tokens"`
+	CacheRead  int `json:"cache_read_input_tokens"`
+	Output     int `json:"output_tokens"`
+}
+
+func messagesUsageOf(u sdk.Usage) messagesUsage {
+	return messagesUsage{Input: u.InputTokens, CacheWrite: u.CacheWriteTokens, CacheRead: u.CachedInputTokens, Output: u.OutputTokens + u.ReasoningTokens}
+}
+
+// newMessage returns an answer without content.
+func newMessage(id, model string) messagesAnswer {
+	return messagesAnswer{ID: "msg_" + id, Type: "message", Role: "assistant", Model: model, Content: []json.RawMessage{}}
+}
+
+func (messages) answer(a *ask, o *outcome) any {
+	m := newMessage(o.id, o.model)
+	s := messagesSequence(a, silent{})
+	s.whole(o.choices[0])
+	for _, b := range s.blocks {
+		if raw := messagesBlock(a, b, true); raw != nil {
+			m.Content = append(m.Content, raw)
+		}
+	}
+	m.StopReason, m.StopSequence = messagesStop(o.choices[0])
+	m.Usage, m.Step = messagesUsageOf(o.usage), o.step
+	return m
+}
+
+func messagesSequence(a *ask, to blockWriter) *sequence {
+	return &sequence{to: to, dialect: middleware.DialectAnthropic}
+}
+
+// messagesStop returns why the model stopped, in Anthropic's words.
+func messagesStop(choice *llms.ContentChoice) (reason, sequence *string) {
+	x := middleware.ExtraOf(choice)
+	word := "end_turn"
+	switch stopped(choice) {
+	case stopLength:
+		word = "max_tokens"
+	case stopFilter:
+		word = "refusal"
+	case stopSequence:
+		word = "stop_sequence"
+	case stopEnd:
+		if len(choice.ToolCalls) > 0 {
+			word = "tool_use"
+		}
+	}
+	if x != nil {
+		switch x.StopReason {
+		case "pause_turn", "model_context_window_exceeded", "stop_sequence":
+			word = x.StopReason
+		}
+		if x.StopSequence != "" {
+			sequence = &x.StopSequence
+		}
+	}
+	return &word, sequence
+}
+
+// messagesBlock writes a block: whole, or as it is before its first piece. Nil is a
+// block that the client did not ask for.
+func messagesBlock(a *ask, b *block, whole bool) json.RawMessage {
+	text := ""
+	if whole {
+		text = b.text.String()
+	}
+	var v any
+	switch b.kind {
+	case blockThought:
+		if echo, ok := a.echo.(*messagesEcho); !ok || !echo.thinking {
+			return nil
+		}
+		v = struct {
+			Type      string `json:"type"`
+			Thinking  string `json:"thinking"`
+			Signature string `json:"signature"`
+		}{"thinking", text, ""}
+	case blockTool:
+		input := json.RawMessage("{}")
+		if whole {
+			input = toolInput(text)
+		}
+		v = struct {
+			Type  string          `json:"type"`
+			ID    string          `json:"id"`
+			Name  string          `json:"name"`
+			Input json.RawMessage `json:"input"`
+		}{"tool_use", b.tool.ID, b.tool.Name, input}
+	case blockRaw:
+		return b.raw.Raw
+	default:
+		v = struct {
+			Type string `json:"type"`
+			Text string `json:"text"`
+		}{"text", text}
+	}
+	raw, err := json.Marshal(v)
+	if err != nil {
+		return nil
+	}
+	if b.kind == blockThought && whole && b.raw.Raw != nil {
+		return b.raw.Raw
+	}
+	return raw
+}
+
+// messagesStream writes the events of Messages.
+type messagesStream struct {
+	*sequence
+	a     *ask
+	out   *events
+	begun bool
+	next  int         // index of the next block that is shown
+	shown map[int]int // by block
+}
+
+func (messages) stream(a *ask, out *events) stream {
+	s := &messagesStream{a: a, out: out, shown: map[int]int{}}
+	s.sequence = messagesSequence(a, s)
+	return s
+}
+
+func (s *messagesStream) head() {
+	if s.begun {
+		return
+	}
+	s.begun = true
+	s.out.event("message_start", struct {
+		Type    string         `json:"type"`
+		Message messagesAnswer `json:"message"`
+	}{"message_start", newMessage(s.out.x.ID, s.a.model)})
+}
+
+func (s *messagesStream) start(b *block) {
+	s.head()
+	opening := messagesBlock(s.a, b, false)
+	if opening == nil {
+		return
+	}
+	s.shown[b.index] = s.next
+	s.next++
+	s.out.event("content_block_start", struct {
+		Type  string          `json:"type"`
+		Index int             `json:"index"`
+		Block json.RawMessage `json:"content_block"`
+	}{"content_block_start", s.shown[b.index], s.opening(b, opening)})
+}
+
+// opening is how the provider's own block begins: its text follows as deltas.
+func (s *messagesStream) opening(b *block, raw json.RawMessage) json.RawMessage {
+	if b.kind == blockRaw && gjson.GetBytes(raw, "type").Str == "thinking" {
+		return json.RawMessage(`{"type":"thinking","thinking":"","signature":""}`)
+	}
+	return raw
+}
+
+// blockDelta appends the event for one piece of a block, which is a hot path.
+func (s *messagesStream) blockDelta(index int, kind, member, text string) {
+	s.out.append(func(buf []byte) []byte {
+		buf = append(buf, "event: content_block_delta\ndata: {\"type\":\"content_block_delta\",\"index\":"...)
+		buf = appendInt(buf, index)
+		buf = append(append(append(buf, `,"delta":{"type":"`...), kind...), `","`...)
+		buf = appendString(append(append(buf, member...), `":`...), text)
+		return append(buf, "}}\n\n"...)
+	})
+}
+
+func (s *messagesStream) piece(b *block, text string, _ *middleware.Delta) {
+	index, ok := s.shown[b.index]
+	if !ok {
+		return
+	}
+	switch b.kind {
+	case blockThought:
+		s.blockDelta(index, "thinking_delta", "thinking", text)
+	case blockTool:
+		s.blockDelta(index, "input_json_delta", "partial_json", text)
+	default:
+		s.blockDelta(index, "text_delta", "text", text)
+	}
+}
+
+func (s *messagesStream) stop(b *block) {
+	index, ok := s.shown[b.index]
+	if !ok {
+		return
+	}
+	if b.kind == blockRaw {
+		if own := gjson.ParseBytes(b.raw.Raw); own.Get("type").Str == "thinking" {
+			s.blockDelta(index, "thinking_delta", "thinking", own.Get("thinking").Str)
+		}
+	}
+	if signature := gjson.GetBytes(b.raw.Raw, "signature").Str; signature != "" {
+		s.blockDelta(index, "signature_delta", "signature", signature)
+	}
+	s.out.event("content_block_stop", struct {
+		Type  string `json:"type"`
+		Index int    `json:"index"`
+	}{"content_block_stop", index})
+}
+
+func (s *messagesStream) finish(o *outcome) {
+	s.head()
+	s.whole(o.choices[0])
+	var last struct {
+		Type  string `json:"type"`
+		Delta struct {
+			StopReason   *string `json:"stop_reason"`
+			StopSequence *string `json:"stop_sequence"`
+		} `json:"delta"`
+		Usage messagesUsage `json:"usage"`
+		Step  *stepInfo     `json:"stepfall,omitempty"`
+	}
+	last.Type = "message_delta"
+	last.Delta.StopReason, last.Delta.StopSequence = messagesStop(o.choices[0])
+	last.Usage, last.Step = messagesUsageOf(o.usage), o.step
+	s.out.event("message_delta", last)
+	s.out.event("message_stop", struct {
+		Type string `json:"type"`
+	}{"message_stop"})
+}
+
+func (s *messagesStream) fail(r *Refusal) {
+	s.out.event("error", messages{}.refusal(r, s.out.x.ID))
+}
+
+// messagesError is an error in Anthropic's form.
+type messagesError struct {
+	Type  string `json:"type"`
+	Error struct {
+		Type    string `json:"type"`
+		Message string `json:"message"`
+	} `json:"error"`
+	RequestID string `json:"request_id"`
+}
+
+func (messages) refusal(r *Refusal, requestID string) any {
+	e := messagesError{Type: "error", RequestID: requestID}
+	e.Error.Message = r.Message
+	switch r.Status {
+	case http.StatusUnauthorized:
+		e.Error.Type = "authentication_error"
+	case http.StatusForbidden:
+		e.Error.Type = "permission_error"
+	case http.StatusNotFound, http.StatusMethodNotAllowed:
+		e.Error.Type = "not_found_error"
+	case http.StatusRequestEntityTooLarge:
+		e.Error.Type = "request_too_large"
+	case http.StatusTooManyRequests:
+		e.Error.Type = "rate_limit_error"
+		if r.Final {
+			e.Error.Type = "billing_error"
+		}
+	case http.StatusGatewayTimeout, http.StatusRequestTimeout:
+		e.Error.Type = "timeout_error"
+	case http.StatusServiceUnavailable:
+		e.Error.Type = "overloaded_error"
+	default:
+		e.Error.Type = "invalid_request_error"
+		if r.Status >= 500 {
+			e.Error.Type = "api_error"
+		}
+	}
+	return e
+}

@@ -1,0 +1,185 @@
+package gateway
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/tidwall/gjson"
+	"github.com/tmc/langchaingo/llms"
+
+	"github.com/stepfall/stepfall/middleware"
+)
+
+// modelEntry is a model in the form of OpenAI, with what Anthropic's clients read.
+type modelEntry struct {
+	ID          string    `json:"id"`
+	Object      string    `json:"object"`
+	Created     int64     `json:"created"`
+	OwnedBy     string    `json:"owned_by"`
+	Type        string    `json:"type"`
+	DisplayName string    `json:"display_name"`
+	CreatedAt   time.Time `json:"created_at"`
+}
+
+func (g *Gateway) entry(name string) modelEntry {
+	at := g.started.UTC().Truncate(time.Second)
+	return modelEntry{ID: name, Object: "model", Created: at.Unix(), OwnedBy: "stepfall", Type: "model", DisplayName: name, CreatedAt: at}
+}
+
+// names are the models that a client may ask for.
+func (g *Gateway) names(x *exchange) []string {
+	names := append([]string{g.o.Name}, g.o.Models()...)
+	if allowed := x.client.Models; allowed != nil {
+		names = slices.DeleteFunc(names, func(name string) bool { return !slices.Contains(allowed, name) })
+	}
+	return names
+}
+
+func (g *Gateway) models(x *exchange) *Refusal {
+	list := struct {
+		Object  string       `json:"object"`
+		Data    []modelEntry `json:"data"`
+		HasMore bool         `json:"has_more"`
+		FirstID string       `json:"first_id,omitempty"`
+		LastID  string       `json:"last_id,omitempty"`
+	}{Object: "list", Data: []modelEntry{}}
+	for _, name := range g.names(x) {
+		list.Data = append(list.Data, g.entry(name))
+	}
+	if n := len(list.Data); n > 0 {
+		list.FirstID, list.LastID = list.Data[0].ID, list.Data[n-1].ID
+	}
+	x.json(http.StatusOK, list)
+	return nil
+}
+
+// modelPath returns the model that a path names.
+func modelPath(path string) (string, bool) {
+	rest, ok := strings.CutPrefix(path, "/v1/models/")
+	if !ok || rest == "" {
+		return "", false
+	}
+	if id, err := url.PathUnescape(rest); err == nil {
+		return id, true
+	}
+	return rest, true
+}
+
+func (g *Gateway) model(x *exchange, id string) *Refusal {
+	names := g.names(x)
+	if !slices.Contains(names, id) {
+		return notFound(id, names)
+	}
+	x.json(http.StatusOK, g.entry(id))
+	return nil
+}
+
+// countTokens estimates the length of a prompt in the way in which caps do.
+func (g *Gateway) countTokens(x *exchange) *Refusal {
+	return x.body(func(body []byte) *Refusal {
+		root, refused := parse(body)
+		if refused != nil {
+			return refused
+		}
+		a, refused := messages{}.read(root)
+		if refused != nil && refused.Param != "max_tokens" {
+			return refused
+		}
+		x.json(http.StatusOK, map[string]int{"input_tokens": a.inputTokens()})
+		return nil
+	})
+}
+
+// inputTokens estimates the tokens of a prompt: four bytes each, and an image as many
+// as the middleware expects.
+func (a *ask) inputTokens() int {
+	const image, frame = 1000, 16
+	bytes, images := 0, 0
+	var count func(parts []llms.ContentPart)
+	count = func(parts []llms.ContentPart) {
+		for _, p := range parts {
+			bytes += frame
+			if cached, ok := p.(llms.CachedContent); ok {
+				p = cached.ContentPart
+			}
+			switch p := p.(type) {
+			case llms.TextContent:
+				bytes += len(p.Text)
+			case llms.ToolCall:
+				bytes += len(p.FunctionCall.Name) + len(p.FunctionCall.Arguments)
+			case llms.ToolCallResponse:
+				bytes += len(p.Content)
+			case middleware.ResultPart:
+				count(p.Parts)
+				if len(p.Parts) == 0 {
+					bytes += len(p.Content)
+				}
+			case middleware.RawPart:
+				bytes += len(p.Raw)
+			case llms.ImageURLContent, llms.BinaryContent, middleware.FilePart:
+				images++
+			}
+		}
+	}
+	for _, m := range a.messages {
+		bytes += frame
+		count(m.Parts)
+	}
+	for _, t := range a.tools {
+		bytes += len(t.Function.Name) + len(t.Function.Description) + frame
+		if schema, ok := t.Function.Parameters.(json.RawMessage); ok {
+			bytes += len(schema)
+		}
+	}
+	return (bytes+3)/4 + images*image
+}
+
+// Embedder is a model of the gateway that turns texts into vectors as well: of the
+// candidate that is named, with a request and a response in OpenAI's form. The
+// response's model is the candidate.
+type Embedder interface {
+	Embed(ctx context.Context, model string, request json.RawMessage) (json.RawMessage, error)
+}
+
+// embeddings passes a request on to the model that it names.
+func (g *Gateway) embeddings(x *exchange) *Refusal {
+	var request json.RawMessage
+	if refused := x.body(func(body []byte) *Refusal {
+		root, refused := parse(body)
+		if refused != nil {
+			return refused
+		}
+		input := root.Get("input")
+		if !input.Exists() || (input.Type != gjson.String && !input.IsArray()) {
+			return invalid("input", "input: want a text, a list of texts, or tokens")
+		}
+		x.Model = root.Get("model").String()
+		request = json.RawMessage(root.Raw)
+		return nil
+	}); refused != nil {
+		return refused
+	}
+	a := &ask{model: x.Model}
+	if refused := g.choose(x, a); refused != nil {
+		return refused
+	}
+	embedder, ok := g.o.Model.(Embedder)
+	if !ok || a.model == g.o.Name {
+		r := invalid("model", "embeddings come from one model, since no two give the same: name one of %s", strings.Join(g.o.Models(), ", "))
+		return r
+	}
+	ctx, report := middleware.WithReport(g.info(x, a))
+	response, err := embedder.Embed(ctx, a.model, request)
+	x.Steps = report.Steps()
+	x.describe()
+	if err != nil {
+		return failure(ctx, err)
+	}
+	x.send(http.StatusOK, response)
+	return nil
+}

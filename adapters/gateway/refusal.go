@@ -1,0 +1,130 @@
+package gateway
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/tmc/langchaingo/llms"
+
+	"github.com/stepfall/stepfall/middleware"
+	"github.com/stepfall/stepfall/sdk/redact"
+	"github.com/stepfall/stepfall/sdk/step"
+)
+
+// Refusal is why a request got no answer, as its client is told in the form of its
+// dialect.
+type Refusal struct {
+	// Status is the HTTP status, Code one word for programs, in OpenAI's vocabulary.
+	Status        int
+	Code, Message string
+	// Param is the field of the request that is at fault, if one is.
+	Param string
+	// RetryAfter is how long the client should wait before it asks again; 0 says nothing.
+	RetryAfter time.Duration
+	// Final says that asking again is of no use, however the status reads.
+	Final bool
+}
+
+// Error returns the message.
+func (r *Refusal) Error() string { return r.Message }
+
+func refuse(status int, code, format string, args ...any) *Refusal {
+	return &Refusal{Status: status, Code: code, Message: fmt.Sprintf(format, args...)}
+}
+
+// invalid refuses a field of a request.
+func invalid(param, format string, args ...any) *Refusal {
+	r := refuse(http.StatusBadRequest, "invalid_request_error", format, args...)
+	r.Param = param
+	return r
+}
+
+// header sets what a client goes by before it reads the body.
+func (r *Refusal) header(h http.Header) {
+	if r.RetryAfter > 0 {
+		h.Set("Retry-After", strconv.Itoa(int(math.Ceil(r.RetryAfter.Seconds()))))
+		h.Set("Retry-After-Ms", strconv.FormatInt(r.RetryAfter.Milliseconds(), 10))
+	}
+	if r.Final {
+		h.Set("X-Should-Retry", "false") // the official clients go by it
+	}
+}
+
+// ErrShutdown is the cause that ends the context of steps which outlast a server's
+// grace: their clients get 503 and may ask again elsewhere.
+var ErrShutdown = errors.New("the gateway is shutting down")
+
+// statusClientGone is nginx's status for a client that did not wait; nobody reads it.
+const statusClientGone = 499
+
+// Without a word of the provider, clients are told to wait this long.
+const (
+	waitRate    = time.Second
+	waitOutage  = 5 * time.Second
+	waitRestart = time.Second
+)
+
+// failure turns the error of a step into what the client is told.
+func failure(ctx context.Context, err error) *Refusal {
+	if refused, ok := errors.AsType[*Refusal](err); ok {
+		return refused
+	}
+	r := &Refusal{Status: http.StatusBadGateway, Code: "upstream_error", Message: err.Error()}
+	if errors.Is(context.Cause(ctx), ErrShutdown) {
+		r.Status, r.Code, r.Message, r.RetryAfter = http.StatusServiceUnavailable, "provider_unavailable", ErrShutdown.Error(), waitRestart
+		return r
+	}
+	code := llms.ErrCodeUnknown
+	if typed, ok := errors.AsType[*llms.Error](err); ok {
+		code = typed.Code
+	}
+	switch code {
+	case llms.ErrCodeInvalidRequest, llms.ErrCodeNotImplemented:
+		r.Status, r.Code = http.StatusBadRequest, "invalid_request_error"
+	case llms.ErrCodeTokenLimit:
+		r.Status, r.Code = http.StatusBadRequest, "context_length_exceeded"
+	case llms.ErrCodeContentFilter:
+		r.Status, r.Code = http.StatusBadRequest, "content_filter"
+	case llms.ErrCodeQuotaExceeded:
+		r.Status, r.Code, r.Final = http.StatusTooManyRequests, "insufficient_quota", true
+	case llms.ErrCodeRateLimit:
+		r.Status, r.Code, r.RetryAfter = http.StatusTooManyRequests, "rate_limit_exceeded", max(retryAfter(err), waitRate)
+	case llms.ErrCodeTimeout:
+		r.Status, r.Code = http.StatusGatewayTimeout, "timeout"
+	case llms.ErrCodeCanceled:
+		r.Status, r.Code = statusClientGone, "canceled"
+	case llms.ErrCodeProviderUnavailable:
+		r.Status, r.Code, r.RetryAfter = http.StatusServiceUnavailable, "provider_unavailable", retryAfter(err)
+		if r.RetryAfter <= 0 {
+			r.RetryAfter = waitOutage
+		}
+	}
+	if p, ok := errors.AsType[*middleware.ProviderError](err); ok && r.Status == http.StatusBadRequest {
+		r.Param = p.Param
+	}
+	return r
+}
+
+// retryAfter returns how long a provider asked to be left alone.
+func retryAfter(err error) time.Duration {
+	if p, ok := errors.AsType[*middleware.ProviderError](err); ok && p.RetryAfter > 0 {
+		return p.RetryAfter
+	}
+	if c, ok := errors.AsType[*step.CallError](err); ok {
+		return c.After
+	}
+	return 0
+}
+
+// clean returns a text without secrets, for clients and logs.
+func (g *Gateway) clean(s string) string {
+	if g.o.Secrets == nil {
+		return redact.New().Text(s)
+	}
+	return redact.New(g.o.Secrets()...).Text(s)
+}

@@ -1,0 +1,329 @@
+package gateway
+
+import (
+	"encoding/json"
+	"strconv"
+
+	"github.com/tidwall/gjson"
+
+	"github.com/stepfall/stepfall/middleware"
+	"github.com/stepfall/stepfall/sdk"
+)
+
+// responsesAnswer is a response of Responses.
+type responsesAnswer struct {
+	ID         string            `json:"id"`
+	Object     string            `json:"object"`
+	CreatedAt  int64             `json:"created_at"`
+	Status     string            `json:"status"`
+	Background bool              `json:"background"`
+	Error      *responsesFault   `json:"error"`
+	Incomplete *responsesShort   `json:"incomplete_details"`
+	Model      string            `json:"model"`
+	Output     []json.RawMessage `json:"output"`
+	Previous   *string           `json:"previous_response_id"`
+	Tier       string            `json:"service_tier,omitempty"`
+	Usage      *responsesUsage   `json:"usage"`
+	Step       *stepInfo         `json:"stepfall,omitempty"`
+	*responsesEcho
+}
+
+type responsesFault struct {
+	Code    string `json:"code"`
+	Message string `json:"message"`
+}
+
+type responsesShort struct {
+	Reason string `json:"reason"`
+}
+
+type responsesUsage struct {
+	Input        int `json:"input_tokens"`
+	InputDetails struct {
+		Cached int `json:"cached_tokens"`
+	} `json:"input_tokens_details"`
+	Output        int `json:"output_tokens"`
+	OutputDetails struct {
+		Reasoning int `json:"reasoning_tokens"`
+	} `json:"output_tokens_details"`
+	Total int `json:"total_tokens"`
+}
+
+func responsesUsageOf(u sdk.Usage) *responsesUsage {
+	out := &responsesUsage{Input: u.InputTokens + u.CachedInputTokens + u.CacheWriteTokens, Output: u.OutputTokens + u.ReasoningTokens}
+	out.InputDetails.Cached, out.OutputDetails.Reasoning, out.Total = u.CachedInputTokens, u.ReasoningTokens, out.Input+out.Output
+	return out
+}
+
+func newResponse(a *ask, id string, created int64) responsesAnswer {
+	echo, _ := a.echo.(*responsesEcho)
+	return responsesAnswer{ID: "resp_" + id, Object: "response", CreatedAt: created, Status: "in_progress", Model: a.model, Output: []json.RawMessage{}, responsesEcho: echo}
+}
+
+func (responses) answer(a *ask, o *outcome) any {
+	s := responsesSequence(silent{})
+	s.whole(o.choices[0])
+	return responsesWhole(a, o, s)
+}
+
+func responsesSequence(to blockWriter) *sequence {
+	return &sequence{to: to, dialect: middleware.DialectResponses, holdThoughts: true}
+}
+
+// responsesWhole is the response when all is said.
+func responsesWhole(a *ask, o *outcome, s *sequence) responsesAnswer {
+	r := newResponse(a, o.id, o.created)
+	r.Status, r.Model, r.Usage, r.Step = "completed", o.model, responsesUsageOf(o.usage), o.step
+	choice := o.choices[0]
+	switch stopped(choice) {
+	case stopLength:
+		r.Status, r.Incomplete = "incomplete", &responsesShort{"max_output_tokens"}
+	case stopFilter:
+		if x := middleware.ExtraOf(choice); x == nil || x.Refusal == "" {
+			r.Status, r.Incomplete = "incomplete", &responsesShort{"content_filter"}
+		}
+	}
+	x := middleware.ExtraOf(choice)
+	if x != nil {
+		r.Tier = x.ServiceTier
+	}
+	for _, b := range s.blocks {
+		if b.kind == blockText && b.logprobs == nil && x != nil && a.params.LogProbs != nil {
+			b.logprobs = chatLogProbList(x.LogProbs)
+		}
+		r.Output = append(r.Output, responsesItem(o.id, b, true))
+	}
+	return r
+}
+
+// responsesItem writes an item: whole, or as it is before its first piece.
+func responsesItem(id string, b *block, whole bool) json.RawMessage {
+	if b.raw.Raw != nil {
+		return b.raw.Raw
+	}
+	status, text := "in_progress", ""
+	if whole {
+		status, text = "completed", b.text.String()
+	}
+	var v any
+	switch b.kind {
+	case blockThought:
+		item := struct {
+			ID      string          `json:"id"`
+			Type    string          `json:"type"`
+			Summary []responsesPart `json:"summary"`
+			Content []responsesPart `json:"content,omitempty"`
+			Status  string          `json:"status"`
+		}{itemID("rs", id, b), "reasoning", []responsesPart{}, nil, status}
+		if whole {
+			item.Summary = append(item.Summary, responsesPart{Type: "summary_text", Text: &text})
+		}
+		v = item
+	case blockTool:
+		v = struct {
+			ID        string `json:"id"`
+			Type      string `json:"type"`
+			Status    string `json:"status"`
+			CallID    string `json:"call_id"`
+			Name      string `json:"name"`
+			Arguments string `json:"arguments"`
+		}{itemID("fc", id, b), "function_call", status, b.tool.ID, b.tool.Name, text}
+	default:
+		item := struct {
+			ID      string          `json:"id"`
+			Type    string          `json:"type"`
+			Status  string          `json:"status"`
+			Role    string          `json:"role"`
+			Content []responsesPart `json:"content"`
+		}{itemID("msg", id, b), "message", status, "assistant", []responsesPart{}}
+		if whole {
+			item.Content = append(item.Content, contentPart(b, text))
+		}
+		v = item
+	}
+	raw, err := json.Marshal(v)
+	if err != nil {
+		return json.RawMessage("{}")
+	}
+	return raw
+}
+
+func itemID(prefix, id string, b *block) string {
+	return prefix + ownItem + id + "_" + strconv.Itoa(b.index)
+}
+
+// responsesPart is a part of an item.
+type responsesPart struct {
+	Type        string         `json:"type"`
+	Text        *string        `json:"text,omitempty"`
+	Refusal     *string        `json:"refusal,omitempty"`
+	Annotations *[]struct{}    `json:"annotations,omitempty"`
+	LogProbs    *[]chatLogProb `json:"logprobs,omitempty"`
+}
+
+func contentPart(b *block, text string) responsesPart {
+	if b.kind == blockRefusal {
+		return responsesPart{Type: "refusal", Refusal: &text}
+	}
+	probs := b.logprobs
+	if probs == nil {
+		probs = []chatLogProb{}
+	}
+	return responsesPart{Type: "output_text", Text: &text, Annotations: &[]struct{}{}, LogProbs: &probs}
+}
+
+// responsesStream writes the events of Responses.
+type responsesStream struct {
+	*sequence
+	a     *ask
+	out   *events
+	seq   int
+	begun bool
+}
+
+func (responses) stream(a *ask, out *events) stream {
+	s := &responsesStream{a: a, out: out}
+	s.sequence = responsesSequence(s)
+	return s
+}
+
+// responsesEvent is any event but the deltas.
+type responsesEvent struct {
+	Type         string           `json:"type"`
+	Sequence     int              `json:"sequence_number"`
+	Response     *responsesAnswer `json:"response,omitempty"`
+	OutputIndex  *int             `json:"output_index,omitempty"`
+	ContentIndex *int             `json:"content_index,omitempty"`
+	SummaryIndex *int             `json:"summary_index,omitempty"`
+	ItemID       string           `json:"item_id,omitempty"`
+	Item         json.RawMessage  `json:"item,omitempty"`
+	Part         *responsesPart   `json:"part,omitempty"`
+	Text         *string          `json:"text,omitempty"`
+	Refusal      *string          `json:"refusal,omitempty"`
+	Name         string           `json:"name,omitempty"`
+	Arguments    *string          `json:"arguments,omitempty"`
+	LogProbs     *[]chatLogProb   `json:"logprobs,omitempty"`
+
+	Code    string  `json:"code,omitempty"`
+	Message string  `json:"message,omitempty"`
+	Param   *string `json:"param,omitempty"`
+	Error   any     `json:"error,omitempty"`
+}
+
+func (s *responsesStream) send(e responsesEvent) {
+	e.Sequence = s.seq
+	s.seq++
+	s.out.event(e.Type, e)
+}
+
+func (s *responsesStream) head() {
+	if s.begun {
+		return
+	}
+	s.begun = true
+	r := newResponse(s.a, s.out.x.ID, s.out.x.Start.Unix())
+	s.send(responsesEvent{Type: "response.created", Response: &r})
+	s.send(responsesEvent{Type: "response.in_progress", Response: &r})
+}
+
+func (s *responsesStream) id(b *block) string {
+	switch {
+	case b.raw.Raw != nil:
+		return gjson.GetBytes(b.raw.Raw, "id").Str
+	case b.kind == blockThought:
+		return itemID("rs", s.out.x.ID, b)
+	case b.kind == blockTool:
+		return itemID("fc", s.out.x.ID, b)
+	}
+	return itemID("msg", s.out.x.ID, b)
+}
+
+var zero = new(0)
+
+func (s *responsesStream) start(b *block) {
+	s.head()
+	s.send(responsesEvent{Type: "response.output_item.added", OutputIndex: &b.index, Item: responsesItem(s.out.x.ID, b, false)})
+	switch b.kind {
+	case blockThought:
+		empty := ""
+		s.send(responsesEvent{Type: "response.reasoning_summary_part.added", OutputIndex: &b.index, SummaryIndex: zero, ItemID: s.id(b), Part: &responsesPart{Type: "summary_text", Text: &empty}})
+	case blockText, blockRefusal:
+		part := contentPart(b, "")
+		s.send(responsesEvent{Type: "response.content_part.added", OutputIndex: &b.index, ContentIndex: zero, ItemID: s.id(b), Part: &part})
+	}
+}
+
+// piece appends the event for one piece of an item, which is a hot path.
+func (s *responsesStream) piece(b *block, text string, d *middleware.Delta) {
+	kind, where := "response.output_text.delta", `,"content_index":0`
+	switch b.kind {
+	case blockThought:
+		kind, where = "response.reasoning_summary_text.delta", `,"summary_index":0`
+	case blockRefusal:
+		kind = "response.refusal.delta"
+	case blockTool:
+		kind, where = "response.function_call_arguments.delta", ""
+	}
+	var probs []byte
+	if b.kind == blockText {
+		probs = []byte(`,"logprobs":[]`)
+		if d != nil && len(d.LogProbs) > 0 {
+			list := chatLogProbList(d.LogProbs)
+			b.logprobs = append(b.logprobs, list...)
+			if raw, err := json.Marshal(list); err == nil {
+				probs = append([]byte(`,"logprobs":`), raw...)
+			}
+		}
+	}
+	seq := s.seq
+	s.seq++
+	s.out.append(func(buf []byte) []byte {
+		buf = append(append(append(buf, "event: "...), kind...), "\ndata: {\"type\":\""...)
+		buf = appendInt(append(append(buf, kind...), `","sequence_number":`...), seq)
+		buf = appendString(append(buf, `,"item_id":`...), s.id(b))
+		buf = appendInt(append(buf, `,"output_index":`...), b.index)
+		buf = append(append(buf, where...), probs...)
+		return append(appendString(append(buf, `,"delta":`...), text), "}\n\n"...)
+	})
+}
+
+func (s *responsesStream) stop(b *block) {
+	text := b.text.String()
+	switch b.kind {
+	case blockThought:
+		part := responsesPart{Type: "summary_text", Text: &text}
+		s.send(responsesEvent{Type: "response.reasoning_summary_text.done", OutputIndex: &b.index, SummaryIndex: zero, ItemID: s.id(b), Text: &text})
+		s.send(responsesEvent{Type: "response.reasoning_summary_part.done", OutputIndex: &b.index, SummaryIndex: zero, ItemID: s.id(b), Part: &part})
+	case blockText:
+		part := contentPart(b, text)
+		s.send(responsesEvent{Type: "response.output_text.done", OutputIndex: &b.index, ContentIndex: zero, ItemID: s.id(b), Text: &text, LogProbs: part.LogProbs})
+		s.send(responsesEvent{Type: "response.content_part.done", OutputIndex: &b.index, ContentIndex: zero, ItemID: s.id(b), Part: &part})
+	case blockRefusal:
+		part := contentPart(b, text)
+		s.send(responsesEvent{Type: "response.refusal.done", OutputIndex: &b.index, ContentIndex: zero, ItemID: s.id(b), Refusal: &text})
+		s.send(responsesEvent{Type: "response.content_part.done", OutputIndex: &b.index, ContentIndex: zero, ItemID: s.id(b), Part: &part})
+	case blockTool:
+		s.send(responsesEvent{Type: "response.function_call_arguments.done", OutputIndex: &b.index, ItemID: s.id(b), Name: b.tool.Name, Arguments: &text})
+	}
+	s.send(responsesEvent{Type: "response.output_item.done", OutputIndex: &b.index, Item: responsesItem(s.out.x.ID, b, true)})
+}
+
+func (s *responsesStream) finish(o *outcome) {
+	s.head()
+	s.whole(o.choices[0])
+	r := responsesWhole(s.a, o, s.sequence)
+	s.send(responsesEvent{Type: "response." + r.Status, Response: &r})
+}
+
+func (s *responsesStream) fail(r *Refusal) {
+	s.head()
+	failed := newResponse(s.a, s.out.x.ID, s.out.x.Start.Unix())
+	failed.Status, failed.Error = "failed", &responsesFault{Code: r.Code, Message: r.Message}
+	s.send(responsesEvent{Type: "response.failed", Response: &failed})
+	body, _ := chat{}.refusal(r, "").(openAIError)
+	s.send(responsesEvent{Type: "error", Code: r.Code, Message: r.Message, Param: body.Error.Param, Error: body.Error})
+}
+
+func (responses) refusal(r *Refusal, id string) any { return chat{}.refusal(r, id) }
+
+func appendInt(buf []byte, n int) []byte { return strconv.AppendInt(buf, int64(n), 10) }

@@ -1,0 +1,249 @@
+package gateway
+
+import (
+	"strings"
+
+	"github.com/tmc/langchaingo/llms"
+
+	"github.com/stepfall/stepfall/middleware"
+)
+
+// blockKind is what a block of an answer holds.
+type blockKind int
+
+const (
+	blockNone blockKind = iota
+	blockThought
+	blockText
+	blockRefusal
+	blockTool
+	blockRaw // in the API's own form
+)
+
+// block is one block of an answer in a dialect whose answers are lists of them.
+type block struct {
+	kind     blockKind
+	index    int // among the blocks
+	id       string
+	text     strings.Builder // or the arguments of a tool
+	logprobs []chatLogProb
+	tool     middleware.ToolDelta // its index, id and name
+	raw      middleware.RawPart
+}
+
+// blockWriter writes blocks: one at a time, from its start to its stop.
+type blockWriter interface {
+	start(b *block)
+	piece(b *block, text string, d *middleware.Delta)
+	stop(b *block)
+}
+
+// sequence puts what comes of an answer, at times in turns, into blocks one after the
+// other. The zero value with a writer and a dialect is ready.
+type sequence struct {
+	to      blockWriter
+	dialect middleware.Dialect
+	// holdThoughts keeps reasoning back until it is known whether the provider's own
+	// form of it follows, which then takes its place.
+	holdThoughts bool
+
+	blocks  []*block
+	open    *block
+	held    strings.Builder
+	pending []*block // tool calls that came while another one was open
+	said    map[blockKind]bool
+}
+
+func (s *sequence) delta(d *middleware.Delta) {
+	if d.Choice > 0 {
+		return // these dialects have one
+	}
+	switch {
+	case d.Raw != nil && d.Raw.Dialect == s.dialect:
+		s.own(*d.Raw)
+	case d.Reasoning != "" && s.holdThoughts:
+		s.held.WriteString(d.Reasoning)
+	case d.Reasoning != "":
+		s.write(blockThought, d.Reasoning, d)
+	}
+	if d.Text != "" {
+		s.write(blockText, d.Text, d)
+	}
+	if d.Refusal != "" {
+		s.write(blockRefusal, d.Refusal, d)
+	}
+	if d.Tool != nil {
+		s.call(d.Tool, d)
+	}
+}
+
+func (s *sequence) note(k blockKind) {
+	if s.said == nil {
+		s.said = map[blockKind]bool{}
+	}
+	s.said[k] = true
+}
+
+// begin stops the open block and starts another.
+func (s *sequence) begin(b *block) *block {
+	s.release()
+	s.close()
+	b.index = len(s.blocks)
+	s.blocks = append(s.blocks, b)
+	s.open = b
+	s.to.start(b)
+	return b
+}
+
+func (s *sequence) close() {
+	if s.open != nil {
+		s.to.stop(s.open)
+		s.open = nil
+	}
+}
+
+// release writes reasoning that no form of the provider's own has replaced.
+func (s *sequence) release() {
+	if s.held.Len() == 0 {
+		return
+	}
+	text := s.held.String()
+	s.held.Reset()
+	s.write(blockThought, text, nil)
+}
+
+func (s *sequence) write(k blockKind, text string, d *middleware.Delta) {
+	s.note(k)
+	if s.open == nil || s.open.kind != k {
+		s.begin(&block{kind: k})
+	}
+	s.open.text.WriteString(text)
+	s.to.piece(s.open, text, d)
+}
+
+// own writes a block that the provider wrote, in place of the reasoning it stands for.
+func (s *sequence) own(p middleware.RawPart) {
+	s.note(blockRaw)
+	s.held.Reset()
+	if s.open != nil && s.open.kind == blockThought {
+		s.open.raw = p
+		s.close()
+		return
+	}
+	s.begin(&block{kind: blockRaw, raw: p})
+	s.close()
+}
+
+// call writes a piece of a tool call. Calls that come in turns wait for each other.
+func (s *sequence) call(t *middleware.ToolDelta, d *middleware.Delta) {
+	s.note(blockTool)
+	if s.open != nil && s.open.kind == blockTool && s.open.tool.Index == t.Index {
+		s.add(s.open, t, d)
+		return
+	}
+	for _, b := range s.pending {
+		if b.tool.Index == t.Index {
+			b.text.WriteString(t.Arguments)
+			return
+		}
+	}
+	b := &block{kind: blockTool, tool: *t}
+	b.tool.ID = callID(t.ID)
+	if s.open != nil && s.open.kind == blockTool {
+		b.text.WriteString(t.Arguments)
+		s.pending = append(s.pending, b)
+		return
+	}
+	s.add(s.begin(b), t, d)
+}
+
+func (s *sequence) add(b *block, t *middleware.ToolDelta, d *middleware.Delta) {
+	if t.Arguments != "" {
+		b.text.WriteString(t.Arguments)
+		s.to.piece(b, t.Arguments, d)
+	}
+}
+
+// whole writes what was not streamed of a choice, and stops the last block.
+func (s *sequence) whole(choice *llms.ContentChoice) {
+	x := middleware.ExtraOf(choice)
+	if x != nil && len(x.Parts) > 0 && len(s.said) == 0 && s.held.Len() == 0 {
+		s.parts(x.Parts)
+	}
+	if !s.said[blockThought] && !s.said[blockRaw] && s.held.Len() == 0 && choice.ReasoningContent != "" {
+		s.write(blockThought, choice.ReasoningContent, nil)
+	}
+	if s.release(); !s.said[blockText] && choice.Content != "" && (x == nil || x.Refusal != choice.Content) {
+		s.write(blockText, choice.Content, nil)
+	}
+	if x != nil && !s.said[blockRefusal] && x.Refusal != "" {
+		s.write(blockRefusal, x.Refusal, nil)
+	}
+	if !s.said[blockTool] {
+		for i, call := range choice.ToolCalls {
+			if call.FunctionCall != nil {
+				s.close()
+				s.call(&middleware.ToolDelta{Index: i, ID: call.ID, Name: call.FunctionCall.Name, Arguments: call.FunctionCall.Arguments}, nil)
+			}
+		}
+	}
+	s.close()
+	for _, b := range s.pending {
+		arguments := b.text.String()
+		b.text.Reset()
+		s.begin(b)
+		s.add(b, &middleware.ToolDelta{Arguments: arguments}, nil)
+		s.close()
+	}
+	s.pending = nil
+}
+
+// parts writes an answer in the order in which the provider gave it.
+func (s *sequence) parts(parts []llms.ContentPart) {
+	tools := 0
+	for _, p := range parts {
+		switch p := p.(type) {
+		case llms.TextContent:
+			s.write(blockText, p.Text, nil)
+		case middleware.RawPart:
+			if p.Dialect == s.dialect {
+				s.own(p)
+			}
+		case llms.ToolCall:
+			if p.FunctionCall != nil {
+				s.close()
+				s.call(&middleware.ToolDelta{Index: tools, ID: p.ID, Name: p.FunctionCall.Name, Arguments: p.FunctionCall.Arguments}, nil)
+				tools++
+			}
+		}
+	}
+}
+
+// silent is the writer of answers that are not streamed.
+type silent struct{}
+
+func (silent) start(*block)                            {}
+func (silent) piece(*block, string, *middleware.Delta) {}
+func (silent) stop(*block)                             {}
+
+// stop words of providers, by what they mean.
+type stopKind int
+
+const (
+	stopEnd stopKind = iota
+	stopLength
+	stopFilter
+	stopSequence
+)
+
+func stopped(choice *llms.ContentChoice) stopKind {
+	switch choice.StopReason {
+	case "length", "max_tokens", "max_output_tokens", "MAX_TOKENS", "FinishReasonMaxTokens", "model_length", "model_context_window_exceeded":
+		return stopLength
+	case "content_filter", "refusal", "SAFETY", "FinishReasonSafety", "RECITATION", "PROHIBITED_CONTENT", "BLOCKLIST", "SPII":
+		return stopFilter
+	case "stop_sequence":
+		return stopSequence
+	}
+	return stopEnd
+}

@@ -1,0 +1,162 @@
+package gateway
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"golang.org/x/net/netutil"
+)
+
+// Serving says how [Gateway.Serve] serves. The zero value is sensible.
+type Serving struct {
+	// Handler answers in place of the gateway itself, for programs that put something
+	// around it.
+	Handler http.Handler
+	// TLS, when not nil, is spoken on every connection; see [Certificates].
+	TLS *tls.Config
+	// MaxConnections is how many connections are held at once, in all; 0 is no limit.
+	MaxConnections int
+	// Drain is how long requests are still accepted after a SIGTERM, while /readyz says
+	// that they should go elsewhere: what balances load needs that long to see it. Other
+	// ends of the context are at once.
+	Drain time.Duration
+	// Grace is how long steps that are under way may then go on; 0 means 30 seconds.
+	Grace time.Duration
+	// Stopping is told when the end has begun; nil is not.
+	Stopping func()
+}
+
+// errCutOff: some steps did not end in time.
+var errCutOff = errors.New("steps were cut off")
+
+// Serve serves on the listener, which it closes, until ctx ends and what was under way
+// then has ended. Steps that outlast the grace are told so: 503.
+func (g *Gateway) Serve(ctx context.Context, l net.Listener, o Serving) error {
+	if o.Grace <= 0 {
+		o.Grace = 30 * time.Second
+	}
+	if o.Handler == nil {
+		o.Handler = g
+	}
+	if o.MaxConnections > 0 {
+		l = netutil.LimitListener(l, o.MaxConnections)
+	}
+	if o.TLS != nil {
+		own := o.TLS.Clone()
+		own.NextProtos = append(own.NextProtos, "h2", "http/1.1")
+		l = tls.NewListener(l, own)
+	}
+	steps, end := context.WithCancelCause(context.WithoutCancel(ctx))
+	defer end(nil)
+	server := &http.Server{
+		Handler: o.Handler, ReadHeaderTimeout: g.o.Patience, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 64 << 10,
+		BaseContext: func(net.Listener) context.Context { return steps },
+		ErrorLog:    g.o.Logger.StandardLogger(nil),
+	}
+	failed := make(chan error, 1)
+	go func() { failed <- server.Serve(l) }()
+	select {
+	case err := <-failed:
+		return err
+	case <-ctx.Done():
+	}
+	g.draining.Store(true)
+	if o.Stopping != nil {
+		o.Stopping()
+	}
+	if o.Drain > 0 && terminated(ctx) {
+		select {
+		case err := <-failed:
+			return err
+		case <-time.After(o.Drain):
+		}
+	}
+	grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), o.Grace)
+	defer cancel()
+	if server.Shutdown(grace) == nil {
+		return nil
+	}
+	end(ErrShutdown)
+	// What they have spent is recorded, and their clients are told.
+	last, cancelLast := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
+	defer cancelLast()
+	return errors.Join(fmt.Errorf("%w after %v", errCutOff, o.Grace), server.Shutdown(last), server.Close())
+}
+
+// terminated reports whether a SIGTERM ended the context.
+func terminated(ctx context.Context) bool {
+	cause := context.Cause(ctx)
+	return cause != nil && strings.Contains(cause.Error(), syscall.SIGTERM.String())
+}
+
+// Certificates returns a TLS configuration with the certificate and key of two files,
+// in PEM, which are read anew when they change. Files that are bad then leave the last
+// good pair in force, and the log says why.
+func (g *Gateway) Certificates(certFile, keyFile string) (*tls.Config, error) {
+	c := &certificates{g: g, cert: certFile, key: keyFile}
+	if err := c.load(); err != nil {
+		return nil, err
+	}
+	return &tls.Config{MinVersion: tls.VersionTLS12, GetCertificate: c.get}, nil
+}
+
+type certificates struct {
+	g         *Gateway
+	cert, key string
+
+	mu     sync.Mutex
+	looked time.Time
+	stamp  string
+	pair   *tls.Certificate
+}
+
+// lookEvery is how often the files are looked at.
+const lookEvery = time.Second
+
+func (c *certificates) get(*tls.ClientHelloInfo) (*tls.Certificate, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if time.Since(c.looked) >= lookEvery {
+		c.looked = time.Now()
+		if stamp := stampOf(c.cert, c.key); stamp != c.stamp {
+			if err := c.load(); err != nil {
+				c.g.o.Logger.Error("the TLS files are bad: the last good ones stay in force", "error", err)
+			} else {
+				c.g.o.Logger.Info("TLS certificate in force", "file", c.cert)
+			}
+			c.stamp = stamp
+		}
+	}
+	return c.pair, nil
+}
+
+// load reads the files. c.mu is held, or nobody else has c yet.
+func (c *certificates) load() error {
+	stamp := stampOf(c.cert, c.key)
+	pair, err := tls.LoadX509KeyPair(c.cert, c.key)
+	if err != nil {
+		return fmt.Errorf("reading the TLS files: %w", err)
+	}
+	c.pair, c.stamp, c.looked = &pair, stamp, time.Now()
+	return nil
+}
+
+// stampOf changes when one of the files does.
+func stampOf(files ...string) string {
+	var b strings.Builder
+	for _, f := range files {
+		if info, err := os.Stat(f); err == nil {
+			fmt.Fprint(&b, info.ModTime().UnixNano(), info.Size(), ";")
+		}
+	}
+	return b.String()
+}

@@ -1,0 +1,123 @@
+package gateway_test
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tmc/langchaingo/llms"
+
+	"github.com/stepfall/stepfall/adapters/gateway"
+	"github.com/stepfall/stepfall/middleware"
+)
+
+func TestInProcess(t *testing.T) {
+	said := make(chan struct{})
+	gone := make(chan error, 1)
+	model := &recorder{answer: func(ctx context.Context, p *middleware.Params) (*llms.ContentResponse, error) {
+		if p.OnDelta == nil {
+			return &llms.ContentResponse{Choices: []*llms.ContentChoice{{Content: "hi"}}}, nil
+		}
+		if err := p.OnDelta(ctx, &middleware.Delta{Text: "first"}); err != nil {
+			return nil, err
+		}
+		<-said
+		<-ctx.Done()
+		gone <- ctx.Err()
+		return nil, ctx.Err()
+	}}
+	client := &http.Client{Transport: newGateway(t, gateway.Options{Model: model})}
+	resp, err := client.Post("https://api.openai.com/v1/chat/completions", "application/json", strings.NewReader(hello))
+	if err != nil {
+		t.Fatal(err)
+	}
+	body, err := io.ReadAll(resp.Body)
+	if err != nil || resp.StatusCode != 200 || !strings.Contains(string(body), `"content":"hi"`) {
+		t.Errorf("%v: status %d: %s", err, resp.StatusCode, body)
+	}
+	resp, err = client.Post("https://api.openai.com/v1/chat/completions", "application/json", strings.NewReader(`{"stream": true, "messages": [{"role": "user", "content": "hi"}]}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	// The first piece is there while the step goes on; closing the body ends it.
+	line, err := bufio.NewReader(resp.Body).ReadString('\n')
+	if err != nil || !strings.Contains(line, `"content":"first"`) {
+		t.Errorf("%v: %s", err, line)
+	}
+	close(said)
+	if err := resp.Body.Close(); err != nil {
+		t.Error(err)
+	}
+	if err := <-gone; !errors.Is(err, context.Canceled) {
+		t.Errorf("the step ended with %v", err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, "https://x/v1/chat/completions", strings.NewReader(hello))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := client.Do(r); !errors.Is(err, context.Canceled) {
+		t.Errorf("a request that was cancelled: %v", err)
+	}
+}
+
+// Steps that outlast the grace are told to come back, not that they went away.
+func TestServeEnds(t *testing.T) {
+	asked := make(chan struct{}, 1)
+	model := &recorder{answer: func(ctx context.Context, _ *middleware.Params) (*llms.ContentResponse, error) {
+		asked <- struct{}{}
+		<-ctx.Done()
+		return nil, &llms.Error{Code: llms.ErrCodeCanceled, Message: ctx.Err().Error(), Cause: ctx.Err()}
+	}}
+	g := newGateway(t, gateway.Options{Model: model})
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	url := "http://" + l.Addr().String()
+	// As signal.NotifyContext ends it on a SIGTERM.
+	ctx, end := context.WithCancelCause(t.Context())
+	served, stopping := make(chan error, 1), make(chan struct{})
+	go func() {
+		served <- g.Serve(ctx, l, gateway.Serving{Grace: 50 * time.Millisecond, Drain: 100 * time.Millisecond, Stopping: func() { close(stopping) }})
+	}()
+	status := func(path string) int {
+		resp, err := http.Get(url + path)
+		if err != nil {
+			t.Error(err)
+			return 0
+		}
+		resp.Body.Close()
+		return resp.StatusCode
+	}
+	if got := status("/readyz"); got != 200 {
+		t.Errorf("ready: %d", got)
+	}
+	answered := make(chan *http.Response, 1)
+	go func() {
+		resp, err := http.Post(url+chatPath, "application/json", strings.NewReader(hello))
+		if err != nil {
+			t.Error(err)
+		}
+		answered <- resp
+	}()
+	<-asked
+	end(errors.New("terminated signal received"))
+	<-stopping
+	if ready, alive := status("/readyz"), status("/livez"); ready != 503 || alive != 200 {
+		t.Errorf("while it drains: ready %d, alive %d", ready, alive)
+	}
+	if resp := <-answered; resp != nil && (resp.StatusCode != 503 || resp.Header.Get("Retry-After") == "") {
+		t.Errorf("a step that was cut: status %d, %v", resp.StatusCode, resp.Header)
+	}
+	if err := <-served; err == nil || !strings.Contains(err.Error(), "cut off") {
+		t.Errorf("ended with %v", err)
+	}
+}

@@ -29,6 +29,7 @@ type evalFlags struct {
 	json, figures, html  string
 	markdown             string
 	allowOverlap         bool
+	verified             bool
 }
 
 func newEvalCommand(s Streams) *cobra.Command {
@@ -44,6 +45,7 @@ is split at random into two halves, each group evenly.
 
 AUC and qualities are printed in per cent and written to JSON in [0, 1].`,
 		Example: `  stepfall eval --outcomes outcomes.csv
+  stepfall eval --outcomes issues.csv --verified
   stepfall eval --train train.csv --test test.csv
   stepfall eval --train train.csv --test test.csv --models 11 --noise medium --json out.json
   stepfall eval --train train.csv --test test.csv --strategies threshold,cascade_route,index --html report.html`,
@@ -56,7 +58,8 @@ AUC and qualities are printed in per cent and written to JSON in [0, 1].`,
 	flags.StringVar(&f.test, "test", "", "outcomes to measure on")
 	flags.StringVar(&f.prompts, "prompts", "", "JSON lines with query_id and prompt, for tables without prompts")
 	flags.StringVar(&f.models, "models", "all", "3, 5, 11, llama, gemma, all, or names separated by commas")
-	flags.StringVar(&f.signals, "signals", "auto", "what is seen after a model ran: auto, verdict, features")
+	flags.StringVar(&f.signals, "signals", "auto", "what is seen after a model ran: verdict, features, auto (verdict with --verified)")
+	flags.BoolVar(&f.verified, "verified", false, "qualities are verdicts of a check that will be there in use, such as unit tests")
 	flags.StringVar(&f.estimator, "estimator", "auto", "the dependent estimate: "+strings.Join(eval.Estimators(), ", "))
 	flags.StringVar(&f.noise, "noise", "", "simulate estimates as the truth plus noise: low, medium, high, or ante,post[,cost ante,cost post]")
 	flags.StringSliceVar(&f.strategies, "strategies", nil, "rows to compute (default: all that suit the number of models)")
@@ -170,11 +173,14 @@ func (f *evalFlags) study(warn io.Writer) (*eval.Study, error) {
 	if err := study.Validate(); err != nil {
 		return nil, &ExitError{Code: ExitUsage, Err: err}
 	}
+	if f.verified && study.Signals == eval.SignalsFeatures {
+		return nil, usage("--verified says that a check judges answers, --signals features that none does")
+	}
 	return study, nil
 }
 
 func (f *evalFlags) open(path string) (*outcome.Table, error) {
-	t, err := outcome.Open(path, outcome.Options{Prompts: f.prompts})
+	t, err := outcome.Open(path, outcome.Options{Prompts: f.prompts, Verified: f.verified})
 	if err != nil {
 		return nil, err
 	}
@@ -268,6 +274,9 @@ func (f *evalFlags) commandLine() string {
 		parts = append(parts, "--"+in.flag, filepath.Base(in.path))
 	}
 	parts = append(parts, "--models", f.models, "--signals", f.signals, "--estimator", f.estimator)
+	if f.verified {
+		parts = append(parts, "--verified")
+	}
 	if f.noise != "" {
 		parts = append(parts, "--noise", f.noise)
 	}

@@ -73,6 +73,15 @@ var ErrNoOutcomes = errors.New("no outcomes to fit to")
 
 // Fit fits estimators to a table.
 func Fit(t *outcome.Table, o Options) (*Estimator, error) {
+	e, err := fit(t, o.Resolve(t))
+	if err != nil {
+		return nil, err
+	}
+	return e, e.ownGain(t)
+}
+
+// fit is Fit without the scale of the deviations.
+func fit(t *outcome.Table, o Options) (*Estimator, error) {
 	for m, mean := range t.MeanQualities() {
 		if math.IsNaN(mean) {
 			return nil, fmt.Errorf("fitting an estimator of model %q: quality: %w", t.Models[m], ErrNoOutcomes)
@@ -83,7 +92,6 @@ func Fit(t *outcome.Table, o Options) (*Estimator, error) {
 			return nil, fmt.Errorf("fitting an estimator of model %q: cost: %w", t.Models[m], ErrNoOutcomes)
 		}
 	}
-	o = o.Resolve(t)
 	quality, err := fitQuality(t, o)
 	if err != nil {
 		return nil, err
@@ -102,7 +110,7 @@ func fitQuality(t *outcome.Table, o Options) (Quality, error) {
 	case KindSignal:
 		return fitSignal(t)
 	case KindGaussian:
-		return fitGaussian(t, o.Seed)
+		return fitGaussian(t)
 	case KindLatent:
 		return fitLatent(t, o.Seed), nil
 	case KindLinear:

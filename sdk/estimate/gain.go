@@ -1,10 +1,13 @@
 package estimate
 
 import (
+	"math"
 	"math/rand/v2"
-	"slices"
+	"runtime"
+	"sync"
 
 	"github.com/stepfall/stepfall/sdk/cascade"
+	"github.com/stepfall/stepfall/sdk/outcome"
 )
 
 // gainScale corrects the predictive deviations of models that have not run. A
@@ -13,35 +16,31 @@ import (
 // average what they come to when they have run; then it is raised by optionValue.
 // Nil leaves deviations alone.
 type gainScale struct {
-	// First is for when nothing has run, Later for when something has, each by
-	// group (the last: all).
-	First []float64 `json:"first"`
-	Later []float64 `json:"later"`
+	// First is for when nothing has run, Later for when something has.
+	First float64 `json:"first"`
+	Later float64 `json:"later"`
 }
 
-// at is the factor for a group.
-func (s *gainScale) at(group int, ran bool) float64 {
+// at is the factor when something has run, or nothing.
+func (s *gainScale) at(ran bool) float64 {
 	switch {
 	case s == nil:
 		return 1
 	case ran:
-		return s.Later[group]
+		return s.Later
 	}
-	return s.First[group]
+	return s.First
 }
 
-func (s *gainScale) fits(groups int) bool {
-	return s == nil || len(s.First) == groups && len(s.Later) == groups
-}
-
-// Sizes of the sample on which the scale is fitted: queries, and of each some draws
-// of models that have run and of models that are added.
+// gainRounds is how many rounds of draws are made of each query, gainSets how many sets
+// of models one draws at most, and leastGainScale keeps some hope of an estimate that
+// hardly moves. Fewer draws leave the scale, and with it the number of models that are
+// run, to chance; and all tables get the same ones, so that two fits to nearly the same
+// outcomes do not differ for their sake.
 const (
-	gainQueries = 300
-	gainDraws   = 2
-	// gainWeight is how many draws of the whole count as much as those of a group.
-	gainWeight = 50
-	// leastGainScale keeps some hope of an estimate that hardly moves.
+	gainSeed       = 0x9a15
+	gainRounds     = 4
+	gainSets       = 3
 	leastGainScale = 0.05
 )
 
@@ -64,12 +63,12 @@ type gains struct {
 	n        float64
 }
 
-func (g *gains) add(o *gains, weight float64) {
+func (g *gains) add(o *gains) {
 	for k, v := range o.expected {
-		g.expected[k] += weight * v
+		g.expected[k] += v
 	}
-	g.came += weight * o.came
-	g.n += weight * o.n
+	g.came += o.came
+	g.n += o.n
 }
 
 // scale is where the expected maximum is what came, linear between those tried.
@@ -88,83 +87,141 @@ func (g *gains) scale() float64 {
 	return gainGrid[k-1] + share*(gainGrid[k]-gainGrid[k-1])
 }
 
+// gained is an estimator whose deviations a gainScale corrects.
+type gained interface {
+	Quality
+	// setGain sets the scale.
+	setGain(s *gainScale)
+	// looks reports whether there are deviations to correct: something that is no
+	// verdict is seen of an answer.
+	looks() bool
+}
+
+// ownGain fits the scale of an estimator to the table that it was fitted to.
+func (e *Estimator) ownGain(t *outcome.Table) error {
+	g, ok := e.Quality.(gained)
+	if !ok || !g.looks() {
+		return nil
+	}
+	replay, err := e.On(t)
+	if r, ok := e.Quality.(*regression); ok && err == nil {
+		replay, err = r.onHalves(t, e.Cost)
+	}
+	if err != nil {
+		return err
+	}
+	g.setGain(fitGainScale(replay))
+	return nil
+}
+
 // fitGainScale fits the scale to a replay of estimators whose deviations are not
-// scaled yet.
-func fitGainScale(r *Replay, group []int, groups int, seed uint64) *gainScale {
+// scaled yet. There is one scale for all groups: what few queries of a group show of
+// so small a difference is chance.
+func fitGainScale(r *Replay) *gainScale {
 	n, queries := len(r.table.Models), len(r.table.Queries)
-	rng := rand.New(rand.NewPCG(seed, 0x9a15))
-	all := make([][2]gains, groups)
-	f := gainFit{beliefs: make([]cascade.Belief, n), costs: make([]float64, n)}
-	every := max(1, queries/gainQueries)
-	for q := 0; q < queries && n > 1; q += every {
-		x := r.Start(q)
-		for range gainDraws {
-			order := rng.Perm(n)
-			added := 2 + rng.IntN(2)
-			f.draw(x, order[:0], order[:min(added, n)], &all[group[q]][0])
-			ran := 1 + rng.IntN(min(2, n-1))
-			added = 1 + rng.IntN(2)
-			f.draw(x, order[:ran], order[:min(ran+added, n)], &all[group[q]][1])
-		}
+	if n < 2 {
+		return &gainScale{First: 1, Later: 1}
 	}
-	s := &gainScale{}
-	for _, list := range []*[]float64{&s.First, &s.Later} {
-		later := list == &s.Later
-		pick := func(g int) *gains {
-			if later {
-				return &all[g][1]
+	workers := runtime.GOMAXPROCS(0)
+	parts := make([][2]gains, queries)
+	var wait sync.WaitGroup
+	for first := range workers {
+		wait.Go(func() {
+			f := newGainFit(n)
+			for q := first; q < queries; q += workers {
+				f.query(r.Start(q), rand.New(rand.NewPCG(gainSeed, uint64(q))), n, &parts[q])
 			}
-			return &all[g][0]
-		}
-		var whole gains
-		for g := range all {
-			whole.add(pick(g), 1)
-		}
-		for g := range all {
-			one := *pick(g)
-			one.add(&whole, gainWeight/max(whole.n, 1))
-			*list = append(*list, min(1, optionValue(n)*one.scale()))
+		})
+	}
+	wait.Wait()
+	var first, later gains
+	for q := range parts {
+		first.add(&parts[q][0])
+		later.add(&parts[q][1])
+	}
+	return &gainScale{
+		First: min(1, optionValue(n)*first.scale()),
+		Later: min(1, optionValue(n)*later.scale()),
+	}
+}
+
+// query draws from one query: up to three models when nothing has run, and up to two
+// when one or two have. The sets of a round do not overlap, so that every model has its
+// turn.
+func (f *gainFit) query(x *Reading, rng *rand.Rand, n int, into *[2]gains) {
+	x.Believe(nil, f.start, f.costs)
+	size := min(3, n)
+	for range gainRounds {
+		order := rng.Perm(n)
+		for at := 0; at+size <= min(n, gainSets*size); at += size {
+			set := order[at : at+size]
+			f.draw(x, f.start, set, 0, &into[0])
+			ran := 1
+			if size > 2 {
+				ran += rng.IntN(2)
+			}
+			x.Believe(set[:ran], f.before, f.costs)
+			f.draw(x, f.before, set, ran, &into[1])
 		}
 	}
-	return s
 }
 
 // gainFit is scratch for draws.
 type gainFit struct {
-	beliefs, chosen []cascade.Belief
-	costs           []float64
+	start, before, after []cascade.Belief
+	costs                []float64
+}
+
+func newGainFit(n int) *gainFit {
+	return &gainFit{make([]cascade.Belief, n), make([]cascade.Belief, n), make([]cascade.Belief, n), make([]float64, n)}
 }
 
 // draw compares what is expected of some models when the first of them have run with
 // what comes when all have.
-func (f *gainFit) draw(x *Reading, ran, all []int, into *gains) {
-	x.Believe(ran, f.beliefs, f.costs)
-	f.chosen = f.chosen[:0]
+func (f *gainFit) draw(x *Reading, before []cascade.Belief, all []int, ran int, into *gains) {
 	top := all[0]
 	for _, m := range all {
-		b := f.beliefs[m]
-		if b.Mean > f.beliefs[top].Mean {
+		if before[m].Mean > before[top].Mean {
 			top = m
 		}
-		b.Bernoulli = false
-		f.chosen = append(f.chosen, b)
 	}
-	before := f.beliefs[top].Mean
-	scaled := slices.Clone(f.chosen)
 	for k, scale := range gainGrid {
-		for i := range scaled {
-			scaled[i].StdDev = scale * f.chosen[i].StdDev
-			if i < len(ran) {
-				scaled[i].StdDev = 0
+		best := normal{mean: math.Inf(-1)}
+		for i, m := range all {
+			next := normal{mean: before[m].Mean}
+			if i >= ran {
+				next.dev = scale * before[m].StdDev
 			}
+			best = best.max(next)
 		}
-		into.expected[k] += cascade.ExpectedMax(scaled) - before
+		into.expected[k] += best.mean - before[top].Mean
 	}
-	x.Believe(all, f.beliefs, f.costs)
+	x.Believe(all, f.after, f.costs)
 	best := 0.0
 	for _, m := range all {
-		best = max(best, f.beliefs[m].Mean)
+		best = max(best, f.after[m].Mean)
 	}
-	into.came += best - f.beliefs[top].Mean
+	into.came += best - f.after[top].Mean
 	into.n++
+}
+
+// normal is a normal distribution.
+type normal struct{ mean, dev float64 }
+
+// max returns the mean and deviation of the greater of two independent normals (Clark
+// 1961). Taking that for a normal when a third one comes in errs by a few hundredths of
+// the greatest deviation.
+func (a normal) max(b normal) normal {
+	dev := math.Hypot(a.dev, b.dev)
+	if dev == 0 || math.IsInf(a.mean, -1) {
+		if a.mean > b.mean {
+			return a
+		}
+		return b
+	}
+	z := (a.mean - b.mean) / dev
+	share, density := math.Erfc(-z/math.Sqrt2)/2, normalDensity(z)
+	mean := a.mean*share + b.mean*(1-share) + dev*density
+	second := (a.mean*a.mean+a.dev*a.dev)*share + (b.mean*b.mean+b.dev*b.dev)*(1-share) + (a.mean+b.mean)*dev*density
+	return normal{mean, math.Sqrt(max(0, second-mean*mean))}
 }

@@ -127,11 +127,11 @@ func (t *gaussianTable) given(known []int) (gain, after [][]float64) {
 func (e *gaussian) Kind() string      { return KindGaussian }
 func (e *gaussian) Signals() []string { return nil }
 
+func (e *gaussian) setGain(s *gainScale) { e.Gain = s }
+func (e *gaussian) looks() bool          { return !e.Verified && e.HasPost }
+
 func (e *gaussian) check(models int) error {
 	groups := len(e.Groups) + 1
-	if !e.Gain.fits(groups) {
-		return fmt.Errorf("parameters do not fit %d groups", groups-1)
-	}
 	for _, c := range []struct {
 		rows   [][]float64
 		height int
@@ -243,7 +243,7 @@ func (c *gaussianCursor) see(at int, value float64) {
 
 func (c *gaussianCursor) Beliefs(dst []cascade.Belief) {
 	n := len(c.ran)
-	scale := c.Gain.at(c.at, slices.Contains(c.ran, true))
+	scale := c.Gain.at(slices.Contains(c.ran, true))
 	for i := range dst {
 		dst[i] = cascade.Belief{Mean: min(max(c.mean[n+i], 0), 1)}
 		switch {

@@ -10,7 +10,7 @@ import (
 )
 
 // fitGaussian fits means by group, and the covariances of what is left.
-func fitGaussian(t *outcome.Table, seed uint64) (*gaussian, error) {
+func fitGaussian(t *outcome.Table) (*gaussian, error) {
 	e := &gaussian{Verified: t.Verified, HasAnte: t.Ante != nil, HasPost: t.Post != nil}
 	index := map[string]bool{}
 	for q := range t.Queries {
@@ -46,14 +46,6 @@ func fitGaussian(t *outcome.Table, seed uint64) (*gaussian, error) {
 	e.AnteMean, e.AnteSlope, e.AnteErrors = ante.means, ante.slope, ante.errors
 	e.PostMean, e.PostSlope, e.PostErrors = post.means, post.slope, post.errors
 	e.prepare()
-	if e.HasPost && !e.Verified {
-		costs := &costMean{CostUSD: make([]float64, len(t.Models))}
-		replay, err := (&Estimator{Models: t.Models, Quality: e, Cost: costs}).On(t)
-		if err != nil {
-			return nil, err
-		}
-		e.Gain = fitGainScale(replay, group, groups, seed)
-	}
 	return e, nil
 }
 

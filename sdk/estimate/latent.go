@@ -68,6 +68,9 @@ type latentTables struct {
 func (e *latent) Kind() string      { return KindLatent }
 func (e *latent) Signals() []string { return nil }
 
+func (e *latent) setGain(s *gainScale) { e.Gain = s }
+func (e *latent) looks() bool          { return !e.Verified && (e.Post != nil || e.Change != nil) }
+
 func (e *latent) check(models int) error {
 	groups := len(e.Groups) + 1
 	switch {
@@ -76,7 +79,7 @@ func (e *latent) check(models int) error {
 		e.Lengths != nil && len(e.Lengths) != models, e.NoAnswer != nil && (len(e.NoAnswer) != models || len(e.Empty) != groups):
 		return fmt.Errorf("parameters do not fit %d models", models)
 	case len(e.Nodes) == 0, len(e.Mean) != groups, len(e.PerLength) != groups, e.Agree != nil && len(e.Agree) != groups,
-		e.Change != nil && len(e.Change) != groups, !e.Gain.fits(groups):
+		e.Change != nil && len(e.Change) != groups:
 		return fmt.Errorf("parameters do not fit %d groups", groups-1)
 	}
 	for _, row := range append(e.Shift[:groups:groups], e.Change...) {

@@ -153,7 +153,7 @@ func (c *latentCursor) Beliefs(dst []cascade.Belief) {
 			dst[i] = cascade.Belief{Mean: mean, Bernoulli: c.Verified && !c.ran[i]}
 		}
 	}
-	scale := c.Gain.at(c.group, ran)
+	scale := c.Gain.at(ran)
 	for i := range dst {
 		if c.ran[i] || c.Verified {
 			continue

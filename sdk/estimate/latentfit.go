@@ -81,7 +81,7 @@ func fitLatent(t *outcome.Table, seed uint64) *latent {
 	}
 	e.prepare()
 	if !t.Verified {
-		f.fitDeviations(seed)
+		f.fitDeviations()
 	}
 	return e
 }

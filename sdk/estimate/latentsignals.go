@@ -159,7 +159,7 @@ func (f *latentFit) fitAgreement() {
 const changeRows = 500
 
 // fitDeviations measures what runs change in the estimates.
-func (f *latentFit) fitDeviations(seed uint64) {
+func (f *latentFit) fitDeviations() {
 	costs := &costMean{CostUSD: make([]float64, len(f.Base))}
 	replay, err := (&Estimator{Models: f.t.Models, Quality: f.latent, Cost: costs}).On(f.t)
 	if err != nil {
@@ -167,9 +167,6 @@ func (f *latentFit) fitDeviations(seed uint64) {
 	}
 	if f.Post == nil && (f.Lengths != nil || f.Agree != nil) {
 		f.fitChange(replay)
-	}
-	if f.Post != nil || f.Change != nil {
-		f.Gain = fitGainScale(replay, f.group, len(f.Mean), seed)
 	}
 }
 

@@ -29,6 +29,10 @@ type regression struct {
 	Gain *gainScale `json:"gain,omitempty"`
 	// Verified: a check judges the answers.
 	Verified bool `json:"verified,omitempty"`
+
+	// others are fitted to the other half of the queries than half says; see onHalves.
+	others []*regression
+	half   []int
 }
 
 // exactModels is the number of models up to which every set has its regressions.
@@ -113,7 +117,7 @@ func (e *regression) check(models int) error {
 		return fmt.Errorf("link %q", e.Link)
 	}
 	groups := len(l.Groups) + 1
-	fits := e.Gain.fits(groups) && len(l.Trust) == groups && (l.Empty == nil && !l.Agreement || len(l.Empty) == groups) && len(e.StdDev) == groups && (l.Ante == nil || len(l.Ante) == models) && l.Classes <= len(l.Signals)
+	fits := len(l.Trust) == groups && (l.Empty == nil && !l.Agreement || len(l.Empty) == groups) && len(e.StdDev) == groups && (l.Ante == nil || len(l.Ante) == models) && l.Classes <= len(l.Signals)
 	for _, f := range l.Run {
 		fits = fits && (f.Kind != runNoAnswer || l.Empty != nil) && len(f.Mean) == groups && len(f.StdDev) == models && f.Signal >= 0 && (f.Kind != runSignal || f.Signal < len(l.Signals))
 		for _, row := range f.Mean {
@@ -221,7 +225,7 @@ func (c *regressionCursor) Observe(model int, r *Run) {
 
 func (c *regressionCursor) Beliefs(dst []cascade.Belief) {
 	devs := c.StdDev[c.seen.group][c.context(c.ran)]
-	scale := c.Gain.at(c.seen.group, len(c.ran) > 0)
+	scale := c.Gain.at(len(c.ran) > 0)
 	for i := range dst {
 		if v := c.verdict[i]; !math.IsNaN(v) {
 			dst[i] = cascade.Belief{Mean: v}

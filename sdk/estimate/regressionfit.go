@@ -36,23 +36,22 @@ func fitRegression(t *outcome.Table, link string, features []string, seed uint64
 		e.StdDev = cube(len(layout.Groups)+1, f.contexts(e), len(t.Models))
 		return e, nil
 	}
-	fold := t.Folds(2, seed)
-	halves := f.deviate(e, fold)
-	var estimators []*Estimator
-	for _, half := range halves {
-		half.StdDev = e.StdDev
-		estimators = append(estimators, &Estimator{Models: t.Models, Quality: half, Cost: &costMean{CostUSD: make([]float64, len(t.Models))}})
-	}
-	replay, err := newReplay(t, fold, estimators...)
-	if err != nil {
-		return nil, err
-	}
-	group := make([]int, len(f.seen))
-	for q, s := range f.seen {
-		group[q] = s.group
-	}
-	e.Gain = fitGainScale(replay, group, len(layout.Groups)+1, seed)
+	e.half = t.Folds(2, seed)
+	e.others = f.deviate(e, e.half)
 	return e, nil
+}
+
+// onHalves is a replay of the table in which each half of the queries is seen by the
+// coefficients of the other; it is there until e is written and read.
+func (e *regression) onHalves(t *outcome.Table, cost Cost) (*Replay, error) {
+	var estimators []*Estimator
+	for _, half := range e.others {
+		half.StdDev = e.StdDev
+		estimators = append(estimators, &Estimator{Models: t.Models, Quality: half, Cost: cost})
+	}
+	replay, err := newReplay(t, e.half, estimators...)
+	e.half, e.others = nil, nil
+	return replay, err
 }
 
 func newRegressionFit(t *outcome.Table, e *regression, seed uint64) *regressionFit {

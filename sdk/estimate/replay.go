@@ -28,36 +28,54 @@ func (e *Estimator) On(t *outcome.Table) (*Replay, error) {
 	return newReplay(t, nil, e)
 }
 
-// OutOfFold fits an estimator to all but one of k folds of the table, for each
-// fold, and returns the replay in which every query is seen by the estimator that
-// was not fitted to it. Hyperparameters chosen on it do not see estimates of the
-// rows that the estimates were fitted to.
-func OutOfFold(t *outcome.Table, k int, o Options) (*Replay, error) {
-	if k < 2 || len(t.Queries) < k {
-		return nil, fmt.Errorf("%d folds of %d queries", k, len(t.Queries))
+// FitFolds is [Fit] that also returns a replay of the table's complete queries in
+// which each is seen by an estimator that was fitted without it, one for each of k
+// folds. Hyperparameters chosen on it do not see estimates of the rows that the
+// estimates were fitted to. All of them share one scale of deviations, fitted on that
+// replay, so that what is chosen on it serves the estimator of all queries too.
+func FitFolds(t *outcome.Table, k int, o Options) (*Estimator, *Replay, error) {
+	complete := t.Complete()
+	if k < 2 || len(complete.Queries) < k {
+		return nil, nil, fmt.Errorf("%d folds of %d queries", k, len(complete.Queries))
 	}
-	o = o.Resolve(t)
-	fold := t.Folds(k, o.Seed)
-	estimators := make([]*Estimator, k)
+	o = o.Resolve(complete)
+	fold := complete.Folds(k, o.Seed)
+	estimators := make([]*Estimator, k+1)
 	var g errgroup.Group
 	g.SetLimit(runtime.GOMAXPROCS(0))
 	for f := range estimators {
-		g.Go(func() error {
+		g.Go(func() (err error) {
+			if f == k {
+				estimators[f], err = fit(t, o)
+				return err
+			}
 			var rest []int
-			for q := range t.Queries {
+			for q := range complete.Queries {
 				if fold[q] != f {
 					rest = append(rest, q)
 				}
 			}
-			var err error
-			estimators[f], err = Fit(t.Rows(rest), o)
+			estimators[f], err = fit(complete.Rows(rest), o)
 			return err
 		})
 	}
 	if err := g.Wait(); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	return newReplay(t, fold, estimators...)
+	whole := estimators[k]
+	replay, err := newReplay(complete, fold, estimators[:k]...)
+	if err != nil {
+		return nil, nil, err
+	}
+	if e, ok := whole.Quality.(gained); ok && e.looks() {
+		scale := fitGainScale(replay)
+		for _, e := range estimators {
+			if g, ok := e.Quality.(gained); ok {
+				g.setGain(scale)
+			}
+		}
+	}
+	return whole, replay, nil
 }
 
 func newReplay(t *outcome.Table, fold []int, estimators ...*Estimator) (*Replay, error) {

@@ -18,8 +18,8 @@ type Signals string
 
 // The kinds of signals.
 const (
-	// SignalsAuto: verdict where every quality is 0 or 1 and there are no answers
-	// to compare, features elsewhere.
+	// SignalsAuto: verdict where the train half says that a check judged it
+	// (outcome.Table.Verified), features elsewhere.
 	SignalsAuto Signals = "auto"
 	// SignalsVerdict: the quality itself, by a check such as unit tests.
 	SignalsVerdict Signals = "verdict"
@@ -239,7 +239,7 @@ func (s *Study) Problem(ctx context.Context) (*Problem, error) {
 	fit := func(kind string) (*Sources, error) {
 		if fitted[kind] == nil {
 			var err error
-			if fitted[kind], err = s.sources(ctx, h, kind); err != nil {
+			if fitted[kind], err = s.sources(h, kind); err != nil {
 				return nil, err
 			}
 		}
@@ -326,22 +326,10 @@ func (s *Study) signals() Signals {
 	if s.Signals != "" && s.Signals != SignalsAuto {
 		return s.Signals
 	}
-	if s.Halves.Train.Verified || s.Halves.Train.Answers == nil && binary(s.Halves.Train.Quality) {
+	if s.Halves.Train.Verified {
 		return SignalsVerdict
 	}
 	return SignalsFeatures
-}
-
-// binary reports whether every quality is 0 or 1.
-func binary(quality [][]float64) bool {
-	for _, row := range quality {
-		for _, v := range row {
-			if v != 0 && v != 1 {
-				return false
-			}
-		}
-	}
-	return true
 }
 
 func verified(t *outcome.Table) *outcome.Table {
@@ -357,11 +345,8 @@ func unverified(t *outcome.Table) *outcome.Table {
 }
 
 // sources fits one kind of estimate.
-func (s *Study) sources(ctx context.Context, h *Halves, kind string) (*Sources, error) {
-	fit := func(t *outcome.Table) (*estimate.Estimator, error) {
-		return estimate.Fit(t, estimate.Options{Quality: kind, Features: s.Features, Seed: s.Seed})
-	}
-	src, err := FitSources(ctx, h, kind, fit, s.Seed)
+func (s *Study) sources(h *Halves, kind string) (*Sources, error) {
+	src, err := FitSources(h, kind, estimate.Options{Quality: kind, Features: s.Features, Seed: s.Seed})
 	if err != nil {
 		return nil, err
 	}

@@ -7,8 +7,6 @@ import (
 	"math"
 	"sync"
 
-	"golang.org/x/sync/errgroup"
-
 	"github.com/stepfall/stepfall/sdk"
 	"github.com/stepfall/stepfall/sdk/cascade"
 	"github.com/stepfall/stepfall/sdk/estimate"
@@ -79,18 +77,8 @@ func Fit(ctx context.Context, t *outcome.Table, o Options) (*Profile, error) {
 	o.Estimate = o.Estimate.Resolve(complete)
 
 	o.Progress("fitting estimators, fold by fold and to all outcomes")
-	var estimator *estimate.Estimator
-	var replay *estimate.Replay
-	var fits errgroup.Group
-	fits.Go(func() (err error) {
-		estimator, err = estimate.Fit(t, o.Estimate)
-		return err
-	})
-	fits.Go(func() (err error) {
-		replay, err = estimate.OutOfFold(complete, o.Folds, o.Estimate)
-		return err
-	})
-	if err := fits.Wait(); err != nil {
+	estimator, replay, err := estimate.FitFolds(t, o.Folds, o.Estimate)
+	if err != nil {
 		return nil, err
 	}
 	var calibration Calibration

@@ -23,6 +23,9 @@ type fitFlags struct {
 	strategy, search      string
 	quality, cost         string
 	budget                float64
+	minQuality, margin    float64
+	asGoodAs              string
+	maxWrong, confidence  float64
 	folds                 int
 	seed                  uint64
 }
@@ -38,10 +41,17 @@ The budget is the largest mean cost of one query in US dollars; without it the
 strategy goes for quality at any cost. With --policy the models, their prices and
 the strategy are those of the policy, and the profile is what its fit block names.
 
+In place of a budget, --min-quality or --as-good-as take the cheapest strategy that
+keeps a quality, promised of as many new queries as were fitted to; --max-wrong
+promises how many of the answers that are served as good are wrong. What cannot be
+promised is an error that says what is missing.
+
 The strategy is fitted on estimates that have not seen the query, and the check of
 the budget on choices that have not seen it either.`,
 		Example: `  stepfall fit --outcomes runs.csv --budget 0.002 --out profile.json
   stepfall fit --policy policy.hcl --outcomes runs.csv --verified --budget 0.10 --out profile.json
+  stepfall fit --outcomes issues.csv --verified --as-good-as large --margin 0.02 --out profile.json
+  stepfall fit --outcomes runs.csv --budget 0.002 --max-wrong 0.1 --out profile.json
   stepfall fit diff old.json profile.json`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd.Context(), s) },
@@ -51,6 +61,11 @@ the budget on choices that have not seen it either.`,
 	flags.StringVar(&f.outcomes, "outcomes", "", "outcomes to fit to")
 	flags.StringVar(&f.policy, "policy", "", "policy that the profile is for")
 	flags.Float64Var(&f.budget, "budget", 0, "largest mean cost of a query in US dollars; 0 is no limit")
+	flags.Float64Var(&f.minQuality, "min-quality", 0, "take the cheapest strategy whose mean quality on new queries is at least this, from 0 to 1")
+	flags.StringVar(&f.asGoodAs, "as-good-as", "", "take the cheapest strategy that is as good as this model on new queries, but for --margin")
+	flags.Float64Var(&f.margin, "margin", 0.01, "by how much less quality will do with --as-good-as")
+	flags.Float64Var(&f.maxWrong, "max-wrong", 0, "find the estimate from which on at most this share of answers is wrong")
+	flags.Float64Var(&f.confidence, "confidence", 0.95, "confidence of what is promised of quality")
 	flags.StringVar(&f.out, "out", "", "write the profile to this file")
 	flags.StringVar(&f.strategy, "strategy", "", "strategy: "+strings.Join(cascade.Names(), ", ")+" (default index, or the policy's)")
 	flags.StringVar(&f.quality, "estimator", "", "quality estimator: "+strings.Join(estimate.Kinds(), ", ")+" (default by what the table holds)")
@@ -76,6 +91,18 @@ func (f *fitFlags) run(ctx context.Context, s Streams) error {
 		return usage("--strategy %q: want one of %q", f.strategy, cascade.Names())
 	case f.budget < 0 || math.IsNaN(f.budget) || math.IsInf(f.budget, 0):
 		return usage("--budget %v: want a number of US dollars from 0 up", f.budget)
+	case f.minQuality != 0 && f.asGoodAs != "":
+		return usage("--min-quality and --as-good-as: give one of them")
+	case f.budget > 0 && (f.minQuality != 0 || f.asGoodAs != ""):
+		return usage("--budget says what may be spent, --min-quality and --as-good-as what must be reached: give one of them")
+	case !(f.minQuality >= 0 && f.minQuality <= 1):
+		return usage("--min-quality %v: want a number from 0 to 1", f.minQuality)
+	case !(f.margin >= 0 && f.margin < 1):
+		return usage("--margin %v: want a number from 0 to 1", f.margin)
+	case !(f.maxWrong >= 0 && f.maxWrong < 1):
+		return usage("--max-wrong %v: want a number from 0 to 1", f.maxWrong)
+	case !(f.confidence > 0 && f.confidence < 1):
+		return usage("--confidence %v: want a number between 0 and 1", f.confidence)
 	}
 	table, err := f.open(f.outcomes)
 	if err != nil {
@@ -83,8 +110,15 @@ func (f *fitFlags) run(ctx context.Context, s Streams) error {
 	}
 	options := fit.Options{
 		Strategy: f.strategy, BudgetUSD: f.budget, Folds: f.folds, Seed: f.seed, Search: fit.Search(f.search),
+		MaxWrong: f.maxWrong, Confidence: f.confidence,
 		Estimate: estimate.Options{Quality: f.quality, Cost: f.cost},
 		Progress: func(stage string) { fmt.Fprintf(s.Err, "%s\n", stage) },
+	}
+	switch {
+	case f.asGoodAs != "":
+		options.Floor = &fit.Floor{AsGoodAs: f.asGoodAs, Margin: f.margin}
+	case f.minQuality != 0:
+		options.Floor = &fit.Floor{MinQuality: f.minQuality}
 	}
 	if f.policy != "" {
 		if table, err = f.follow(table, &options); err != nil {
@@ -174,6 +208,7 @@ func reportFit(s Streams, p *fit.Profile, path string) {
 	if h := p.HeldOut; h != nil && !p.Budget.Over {
 		reportPromise(s, h, p.Data.Complete)
 	}
+	reportQuality(s, p)
 	c := &p.Calibration
 	fmt.Fprintf(s.Out, "Brier score of estimates (of each model's mean alone): ex-ante %.4f (%.4f), post-hoc %.4f (%.4f)\n",
 		c.Ante.Brier, c.Ante.Reference, c.Post.Brier, c.Post.Reference)
@@ -183,6 +218,27 @@ func reportFit(s Streams, p *fit.Profile, path string) {
 		bins.AppendRow([]any{fmt.Sprintf("%.1f to %.1f", float64(i)/10, float64(i+1)/10), a.Count, share(a), b.Count, share(b)})
 	}
 	bins.Render()
+}
+
+// reportQuality says what is promised of quality.
+func reportQuality(s Streams, p *fit.Profile) {
+	if k := p.Kept; k != nil {
+		difference := ""
+		if k.AsGoodAs != "" {
+			difference = " above it"
+		}
+		fmt.Fprintf(s.Out, "PROMISED with confidence %.2g over %d new queries: %s; on queries not seen it was %.2f points%s\n",
+			k.Confidence, p.Data.Complete, k.Floor.String(), 100*k.Quality, difference)
+	}
+	v := p.Served
+	switch {
+	case v == nil:
+	case v.Estimate > 1:
+		fmt.Fprintf(s.Out, "AT MOST %.3g %% WRONG CANNOT BE PROMISED of any part of the answers, by these outcomes\n", 100*v.MaxWrong)
+	default:
+		fmt.Fprintf(s.Out, "PROMISED with confidence %.2g: of answers with an estimate of at least %.4f at most %.3g %% are wrong; on queries not seen %.1f %% of all answers were such, and %.1f %% of those wrong\n",
+			v.Confidence, v.Estimate, 100*v.MaxWrong, 100*v.Share, 100*v.Wrong)
+	}
 }
 
 // reportPromise says whether the budget held on queries not seen, and what can be

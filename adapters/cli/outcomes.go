@@ -38,7 +38,7 @@ func newOutcomesCommand(s Streams) *cobra.Command {
 		Args:  cobra.NoArgs,
 		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(newDescribeCommand(s))
+	cmd.AddCommand(newDescribeCommand(s), newOutcomesCSVCommand(s))
 	return cmd
 }
 
@@ -59,6 +59,35 @@ func newDescribeCommand(s Streams) *cobra.Command {
 		},
 	}
 	f.add(cmd)
+	return cmd
+}
+
+func newOutcomesCSVCommand(s Streams) *cobra.Command {
+	var f outcomeFlags
+	var out string
+	cmd := &cobra.Command{
+		Use:   "csv FILE --out FILE",
+		Short: "Write outcomes of any format as long CSV",
+		Example: "  stepfall outcomes csv leaderboards.json --out swebench.csv\n" +
+			"  stepfall outcomes csv 'openhands-index-results/results/*/instance_results/swe-bench.json' --out openhands_swe.csv",
+		Args: cobra.ExactArgs(1),
+		RunE: func(_ *cobra.Command, args []string) error {
+			if out == "" {
+				return usage("--out is needed: the file to write")
+			}
+			table, err := f.open(args[0])
+			if err != nil {
+				return err
+			}
+			if err := writeFile(out, table.WriteCSV); err != nil {
+				return err
+			}
+			fmt.Fprintf(s.Out, "%s: %d queries by %d models\n", out, len(table.Queries), len(table.Models))
+			return nil
+		},
+	}
+	f.add(cmd)
+	cmd.Flags().StringVar(&out, "out", "", "file to write")
 	return cmd
 }
 

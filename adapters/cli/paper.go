@@ -38,13 +38,13 @@ func newPaperCommand(s Streams) *cobra.Command {
 		Long: "Reproduce the tables and figures of the cascade routing paper on recorded outcomes.\n\n" +
 			"Experiments:\n" + list.String() + "  all             every one of them\n\n" +
 			"Each writes a page in Markdown with its figures, and says which data it used:\n" +
-			"your own tables (--outcomes), or swebench_verified.csv and zeroeval.csv in the folder --data.",
+			"your own tables (--outcomes), or those in the folder --data.",
 		Example: "  stepfall paper swebench\n  stepfall paper routerbench --outcomes routerbench_0shot.csv --outcomes routerbench_5shot.csv",
 		Args:    cobra.MinimumNArgs(1),
 		RunE:    func(cmd *cobra.Command, args []string) error { return f.run(cmd.Context(), s, args) },
 	}
 	flags := cmd.Flags()
-	flags.StringVar(&f.data, "data", filepath.Join("..", "shared", "data"), "folder of swebench_verified.csv and zeroeval.csv")
+	flags.StringVar(&f.data, "data", filepath.Join("..", "shared", "data"), "folder of swebench_verified.csv, openhands_swe.csv, openhands_swt.csv and zeroeval.csv")
 	flags.StringSliceVar(&f.outcomes, "outcomes", nil, "your own outcome tables, in place of those in --data")
 	flags.StringVar(&f.out, "out", filepath.Join("docs", "results"), "folder to write to")
 	flags.IntVar(&f.bootstrap, "bootstrap", 500, "resamples for the intervals")
@@ -136,9 +136,12 @@ func (f *paperFlags) env() (*paper.Env, error) {
 		}
 		env.Own = append(env.Own, d)
 	}
-	for name, to := range map[string]**paper.Data{"swebench_verified.csv": &env.Verified, "zeroeval.csv": &env.Questions} {
+	var swe, swt *paper.Data
+	for name, to := range map[string]**paper.Data{
+		"swebench_verified.csv": &env.Verified, "openhands_swe.csv": &swe, "openhands_swt.csv": &swt, "zeroeval.csv": &env.Questions,
+	} {
 		path := filepath.Join(f.data, name)
-		o := outcome.Options{Verified: to == &env.Verified}
+		o := outcome.Options{Verified: to != &env.Questions}
 		if prompts := filepath.Join(f.data, "zeroeval_queries.jsonl"); to == &env.Questions && exists(prompts) {
 			o.Prompts = prompts
 		}
@@ -150,6 +153,11 @@ func (f *paperFlags) env() (*paper.Env, error) {
 			return nil, err
 		}
 		*to = d
+	}
+	for _, d := range []*paper.Data{env.Verified, swe, swt} {
+		if d != nil {
+			env.Agents = append(env.Agents, d)
+		}
 	}
 	return env, nil
 }

@@ -11,6 +11,7 @@ import (
 const (
 	LinearInterpolation = "linear_interpolation"
 	BestSingle          = "best_single"
+	PickedSingle        = "picked_single"
 	Random              = "random"
 	Oracle              = "oracle"
 )
@@ -133,6 +134,10 @@ func Measure(ctx context.Context, o *Outcomes, players []*Player, samples []*Sam
 	} {
 		if wanted(b.name) {
 			add(&Row{Name: b.name, Note: b.note}, b.row)
+		}
+		if b.name == BestSingle && c.Picked >= 0 && wanted(PickedSingle) {
+			picked := func(_ []float64, f *Frame) Curve { return Curve{f.Models[c.Picked]} }
+			add(&Row{Name: PickedSingle, Note: "the single model of highest quality on the train half"}, picked)
 		}
 	}
 	for i, p := range players {

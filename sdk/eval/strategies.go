@@ -15,6 +15,10 @@ const (
 	CascadeRouteScaled    = "cascade_route_scaled"
 	CascadeRouteDependent = "cascade_route_dependent"
 	IndexIndependent      = "index_independent"
+	// Pairs is the upper envelope of all cascades of two models, and RouteDependent a
+	// router that knows before the call what the dependent estimates know.
+	Pairs          = "pairs"
+	RouteDependent = "route_dependent"
 )
 
 // Sources are the beliefs on both halves of a data set by one kind of estimator.
@@ -68,6 +72,13 @@ func tuned(base cascade.Strategy) (Rule, error) {
 func catalogue() []entry {
 	return []entry{
 		{name: cascade.NameRoute, note: "one model per query (paper, algorithm 1)", rule: byName(cascade.NameRoute, cascade.Params{})},
+		{name: RouteDependent, note: "one model per query, on", dependent: true, rule: byName(cascade.NameRoute, cascade.Params{})},
+		{
+			name: Pairs, note: "upper envelope of all cascades of two models, thresholds fitted",
+			rule: func(ctx context.Context, p *Problem, s *Sources) (Rule, error) {
+				return pairsRule(ctx, p.Train, s.Train)
+			},
+		},
 		{
 			name: cascade.NameThreshold, note: "cheapest first until the estimate reaches the depth's threshold",
 			rule: func(ctx context.Context, p *Problem, s *Sources) (Rule, error) {
@@ -89,7 +100,7 @@ func catalogue() []entry {
 
 // StrategyNames returns the rows that can be asked for, baselines included.
 func StrategyNames() []string {
-	names := []string{LinearInterpolation, BestSingle, Random}
+	names := []string{LinearInterpolation, BestSingle, PickedSingle, Random}
 	for _, e := range catalogue() {
 		names = append(names, e.name)
 	}

@@ -23,6 +23,14 @@ type Options struct {
 	Params cascade.Params
 	// BudgetUSD is the largest mean cost of a query; 0 is no budget.
 	BudgetUSD float64
+	// Floor is the least quality of the strategy, which then is the cheapest that
+	// keeps it; nil with a budget.
+	Floor *Floor
+	// MaxWrong is how many of the answers that are served as good may be wrong; 0
+	// makes no such promise.
+	MaxWrong float64
+	// Confidence is that of Floor and MaxWrong; 0 is 0.95.
+	Confidence float64
 	// Models are the candidates with their prices, which the profile records; nil
 	// is the table's models, prices unknown.
 	Models []sdk.Model
@@ -62,6 +70,9 @@ func Fit(ctx context.Context, t *outcome.Table, o Options) (*Profile, error) {
 	}
 	if math.IsNaN(o.BudgetUSD) || math.IsInf(o.BudgetUSD, 0) || o.BudgetUSD < 0 {
 		return nil, fmt.Errorf("a budget of %v USD", o.BudgetUSD)
+	}
+	if err := o.promises(t); err != nil {
+		return nil, err
 	}
 	o.Params.Lambdas, o.Params.Thresholds, o.Params.Gamma = nil, nil, 0
 	o.Params.Scale, o.Params.NoExpect = 0, false
@@ -107,9 +118,22 @@ func Fit(ctx context.Context, t *outcome.Table, o Options) (*Profile, error) {
 	p.Curve = chosen.points()
 	p.Strategy = strategyOf(o.Strategy, chosen.params, complete.Models)
 	f := &fitter{ctx: ctx, stage: all, options: o, candidate: chosen, profile: p}
-	o.Progress("meeting the budget")
-	if err := f.meetBudget(); err != nil {
-		return nil, err
+	if o.Floor != nil {
+		o.Progress("meeting the floor")
+		if chosen, err = f.meetFloor(list); err != nil {
+			return nil, err
+		}
+		p.Curve = chosen.points()
+	} else {
+		o.Progress("meeting the budget")
+		if err := f.meetBudget(); err != nil {
+			return nil, err
+		}
+	}
+	if o.MaxWrong > 0 {
+		if err := f.serve(); err != nil {
+			return nil, err
+		}
 	}
 	if o.BudgetUSD > 0 {
 		h := heldOut(complete, list, o.BudgetUSD, complete.Folds(o.Folds, o.Seed+1), o.Folds)
@@ -130,6 +154,24 @@ func Fit(ctx context.Context, t *outcome.Table, o Options) (*Profile, error) {
 	aside.Wait()
 	p.Calibration = calibration
 	return p, nil
+}
+
+// promises checks what is to be promised of quality.
+func (o *Options) promises(t *outcome.Table) error {
+	if o.Confidence == 0 {
+		o.Confidence = 0.95
+	}
+	switch {
+	case !(o.Confidence > 0 && o.Confidence < 1):
+		return fmt.Errorf("a confidence of %v: want a number between 0 and 1", o.Confidence)
+	case !(o.MaxWrong >= 0 && o.MaxWrong < 1):
+		return fmt.Errorf("a share of %v wrong answers: want a number from 0 to 1", o.MaxWrong)
+	case o.Floor == nil:
+		return nil
+	case o.BudgetUSD > 0:
+		return errors.New("a budget and a floor: give one of them")
+	}
+	return o.Floor.validate(t)
 }
 
 // candidatesFor returns the models that go into the profile, in the table's order.

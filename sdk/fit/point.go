@@ -22,19 +22,21 @@ type Point struct {
 type replayed struct {
 	cost, quality []float64
 	steps         []float64 // the number of models run
+	estimate      []float64 // of the answer
 	path          []path
 }
 
 func newReplayed(rows int) replayed {
 	return replayed{
 		cost: make([]float64, rows), quality: make([]float64, rows),
-		steps: make([]float64, rows), path: make([]path, rows),
+		steps: make([]float64, rows), estimate: make([]float64, rows), path: make([]path, rows),
 	}
 }
 
 // same takes over what was done at another value.
 func (r *replayed) same(place int, as *replayed) {
 	r.cost[place], r.quality[place], r.steps[place], r.path[place] = as.cost[place], as.quality[place], as.steps[place], as.path[place]
+	r.estimate[place] = as.estimate[place]
 }
 
 func (r *replayed) point(value float64) Point {

@@ -28,7 +28,10 @@ type Profile struct {
 	// Expected is what the strategy does on the validation rows.
 	Expected Expected `json:"expected"`
 	// HeldOut is nil without a budget.
-	HeldOut     *HeldOut            `json:"held_out,omitempty"`
+	HeldOut *HeldOut `json:"held_out,omitempty"`
+	// Kept is nil without a floor, and Served without a share of wrong answers to hold.
+	Kept        *Kept               `json:"kept,omitempty"`
+	Served      *Served             `json:"served,omitempty"`
 	Calibration Calibration         `json:"calibration"`
 	Curve       []Point             `json:"curve"`
 	Estimator   *estimate.Estimator `json:"estimator"`

@@ -162,6 +162,7 @@ func (w *walker) step(s cascade.Strategy, place int, into *replayed) {
 		into.path[place] = into.path[place].and(d.Answer)
 		if d.Answer != cascade.None {
 			into.quality[place] = w.table.Quality[w.row][d.Answer]
+			into.estimate[place] = b.beliefs[d.Answer].Mean
 		}
 		return
 	}

@@ -18,7 +18,8 @@
 // latency_seconds, answer, prompt, ante, post; any further column of numbers is a
 // signal), RouterBench's wide CSV, the SWE-bench leaderboard's JSON and stepfall's
 // own traces, each also compressed by gzip. It tells them apart by what they
-// contain. Rows are read as a stream; errors name the file, the row and the column.
+// contain. A path with a star, such as results/*/instance_results/swe-bench.json,
+// names the files of the OpenHands index, one for each model. Rows are read as a stream; errors name the file, the row and the column.
 //
 // # Units
 //

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strings"
 )
 
 // Options say how to read outcomes. The zero value reads every format.
@@ -23,7 +24,11 @@ type Options struct {
 // for the formats.
 func Open(path string, o Options) (*Table, error) {
 	b := newBuilder()
-	if err := b.file(path, b.read); err != nil {
+	read := func() error { return b.file(path, b.read) }
+	if strings.Contains(path, "*") {
+		read = func() error { return b.readEach(path) }
+	}
+	if err := read(); err != nil {
 		return nil, err
 	}
 	if o.Prompts != "" {

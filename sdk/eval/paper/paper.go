@@ -30,7 +30,9 @@ type Env struct {
 	// with answers (ZeroEval); Own, when set, are the user's copies of the paper's
 	// data, which presets prefer.
 	Verified, Questions *Data
-	Own                 []*Data
+	// Agents are runs of agents that a check judged, Verified among them.
+	Agents []*Data
+	Own    []*Data
 	// TrainShare overrides the preset's share of the train half; 0 leaves it.
 	TrainShare float64
 	// Splits is how many random splits the small tables are averaged over; 0
@@ -109,8 +111,8 @@ func comment(stamp string) string { return "<!-- " + stamp + " -->" }
 // Stamp says what the pages of e are made from: data and settings.
 func (e *Env) Stamp() string {
 	var data []string
-	for _, d := range append([]*Data{e.Verified, e.Questions}, e.Own...) {
-		if d != nil {
+	for i, d := range slices.Concat([]*Data{e.Verified, e.Questions}, e.Agents, e.Own) {
+		if d != nil && (i == 0 || d != e.Verified) {
 			data = append(data, fmt.Sprintf("%s %.12s", d.Name, d.Hash))
 		}
 	}
@@ -122,8 +124,8 @@ type Preset struct {
 	// Name is the word on the command line, Title what it is.
 	Name, Title string
 	// Verified and Questions say which tables it cannot do without.
-	Verified, Questions bool
-	Run                 func(ctx context.Context, e *Env) (*Page, error)
+	Verified, Questions, Agents bool
+	Run                         func(ctx context.Context, e *Env) (*Page, error)
 	// Pieces returns how many pieces of work Run tells Env.Progress of.
 	Pieces func(e *Env) int
 }
@@ -133,6 +135,8 @@ func Presets() []Preset {
 	return []Preset{
 		{Name: "routerbench", Title: "RouterBench: models and noise", Questions: true, Run: routerbench, Pieces: routerbenchPieces},
 		{Name: "heatmap", Title: "Noise heat maps", Questions: true, Run: heatmap, Pieces: heatmapPieces},
+		{Name: "agents", Title: "Agents judged by tests", Agents: true, Run: agents, Pieces: agentsPieces},
+		{Name: "promises", Title: "Promises of quality, kept or broken", Agents: true, Run: promises, Pieces: promisesPieces},
 		{Name: "swebench", Title: "SWE-bench: tests that decide", Verified: true, Run: swebench, Pieces: swebenchPieces},
 		{Name: "verifiers", Title: "Imperfect verifiers, and calls in place of money", Verified: true, Run: verifiers, Pieces: verifiersPieces},
 		{Name: "mathcode", Title: "Mathematics and code", Questions: true, Run: mathcode, Pieces: mathcodePieces},
@@ -161,6 +165,8 @@ func Find(name string) (Preset, error) {
 // Check reports the table that the preset lacks.
 func (p *Preset) Check(e *Env) error {
 	switch {
+	case p.Agents && len(e.Agents) == 0 && len(e.Own) == 0:
+		return fmt.Errorf("%s needs runs of agents (swebench_verified.csv, openhands_swe.csv, openhands_swt.csv) or your own tables", p.Name)
 	case p.Verified && e.Verified == nil && len(e.Own) == 0:
 		return fmt.Errorf("%s needs verified outcomes (swebench_verified.csv) or your own table", p.Name)
 	case p.Questions && e.Questions == nil && len(e.Own) == 0:

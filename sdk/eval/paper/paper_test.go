@@ -60,10 +60,11 @@ func made() *outcome.Table {
 func env() *paper.Env {
 	questions, verified := made(), made()
 	verified.Verified, verified.Answers = true, nil
+	judged := &paper.Data{Table: verified, Name: "verified.csv", Hash: "bbbbbbbbbbbbbbbb"}
 	return &paper.Env{
 		Questions: &paper.Data{Table: questions, Name: "questions.csv", Hash: "aaaaaaaaaaaaaaaa"},
-		Verified:  &paper.Data{Table: verified, Name: "verified.csv", Hash: "bbbbbbbbbbbbbbbb"},
-		Splits:    1, Bootstrap: 8, Seed: 3,
+		Verified:  judged, Agents: []*paper.Data{judged},
+		Splits: 1, Bootstrap: 8, Seed: 3,
 	}
 }
 
@@ -100,6 +101,8 @@ var rowsOf = map[string][]string{
 	"verifiers": {"false reject 0 %", "false reject 2 %", "false reject 5 %", "false reject 10 %", "false reject 20 %", "false reject 30 %"},
 	"runtime":   {"2", "11", "80"},
 	"heatmap":   nil,
+	"agents":    {"linear_interpolation", "picked_single", "route", "route_dependent", "pairs", "threshold", "cascade", "cascade_route", "index", "oracle"},
+	"promises":  {"quality of the best model less 5 points", "as good as the best model to within 2 points", "at most 10 % of the answers served as good are wrong"},
 }
 
 // headsOf has what must stand at the head of a table.

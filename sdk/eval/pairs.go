@@ -1,0 +1,114 @@
+package eval
+
+import (
+	"context"
+	"math"
+	"runtime"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/stepfall/stepfall/sdk/cascade"
+)
+
+// pairLevels is the number of thresholds that are tried for each first model.
+const pairLevels = 24
+
+// Thresholds at which every estimate in [0, 1] stops, and none.
+const always, never = -1.0, 2.0
+
+// pairTotals are sums over the train half for one first model, threshold and second
+// model: of quality, and of cost.
+type pairTotals struct{ quality, cost float64 }
+
+// pairsRule returns the rule of the upper envelope of all cascades of two models: for
+// a lambda, the first model, the threshold on its estimate and the second model of the
+// greatest mean quality less lambda times cost on the train half. A threshold that
+// always stops is a single model.
+func pairsRule(ctx context.Context, o *Outcomes, source Source) (Rule, error) {
+	n := len(o.Models)
+	levels := make([][]float64, n)
+	totals := make([][][]pairTotals, n) // first, level, second
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(runtime.GOMAXPROCS(0))
+	for first := range n {
+		group.Go(func() error {
+			p, err := pairsFrom(ctx, o, source, first)
+			levels[first], totals[first] = p.levels, p.totals
+			return err
+		})
+	}
+	if err := group.Wait(); err != nil {
+		return nil, err
+	}
+	return func(lambda float64) (cascade.Strategy, error) {
+		var params cascade.Params
+		top := math.Inf(-1)
+		for first := range n {
+			for l, t := range levels[first] {
+				for second, sum := range totals[first][l] {
+					if value := sum.quality - lambda*sum.cost; second != first && value > top {
+						top = value
+						params = cascade.Params{Order: []int{first, second}, Thresholds: []float64{t, always}, MaxDepth: 2}
+					}
+				}
+			}
+		}
+		return cascade.New(cascade.NameThreshold, params)
+	}, nil
+}
+
+type pairsOf struct {
+	levels []float64
+	totals [][]pairTotals
+}
+
+// pairsFrom works out the cascades that begin with one model.
+func pairsFrom(ctx context.Context, o *Outcomes, source Source, first int) (pairsOf, error) {
+	n := len(o.Models)
+	estimate := make([][]float64, len(o.Queries)) // of the first model, as prefixes has it
+	better := make([][]bool, len(o.Queries))      // the second answer is taken
+	beliefs, costs := make([]cascade.Belief, n), make([]float64, n)
+	for q := range o.Queries {
+		if err := ctx.Err(); err != nil {
+			return pairsOf{}, err
+		}
+		cursor := source.Start(q)
+		cursor.Believe([]int{first}, beliefs, costs)
+		estimate[q] = []float64{beliefs[first].Mean}
+		better[q] = make([]bool, n)
+		for second := range n {
+			if second == first {
+				continue
+			}
+			cursor.Believe([]int{first, second}, beliefs, costs)
+			better[q][second] = beliefs[second].Mean > beliefs[first].Mean
+		}
+	}
+	all := prefixes{estimate: estimate}
+	p := pairsOf{levels: append([]float64{always}, all.levels(pairLevels)...)}
+	p.levels = append(p.levels, never)
+	for _, level := range p.levels {
+		sums := make([]pairTotals, n)
+		for q := range o.Queries {
+			quality, cost := o.Quality[q][first], o.CostUSD[q][first]
+			for second := range n {
+				s := &sums[second]
+				s.quality += quality
+				s.cost += cost
+				if estimate[q][0] >= level {
+					continue
+				}
+				s.cost += o.CostUSD[q][second]
+				if better[q][second] {
+					s.quality += o.Quality[q][second] - quality
+				}
+			}
+		}
+		for second := range sums {
+			sums[second].quality /= float64(len(o.Queries))
+			sums[second].cost /= float64(len(o.Queries))
+		}
+		p.totals = append(p.totals, sums)
+	}
+	return p, nil
+}

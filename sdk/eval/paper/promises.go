@@ -1,0 +1,246 @@
+package paper
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/stepfall/stepfall/sdk/cascade"
+	"github.com/stepfall/stepfall/sdk/eval"
+	"github.com/stepfall/stepfall/sdk/fit"
+	"github.com/stepfall/stepfall/sdk/outcome"
+)
+
+// promiseConfidence is the confidence with which promises are given.
+const promiseConfidence = 0.95
+
+// promiseSplits is on how many random halves promises are checked: 100 unless
+// Env.Splits says otherwise.
+func (e *Env) promiseSplits() int { return 20 * e.splits() }
+
+func promisesPieces(e *Env) int { return len(e.promiseData()) }
+
+// promiseData are the tables of agents, and three models on questions, whose answers
+// nothing judges.
+func (e *Env) promiseData() []*Data {
+	data := e.agentData()
+	if len(e.Own) > 0 || e.Questions == nil {
+		return data
+	}
+	if three, err := e.Questions.Table.Subset("3"); err == nil {
+		data = append(data[:len(data):len(data)], &Data{Table: three, Name: e.Questions.Name + ", 3 models", Hash: e.Questions.Hash})
+	}
+	return data
+}
+
+// kept is what one promise came to on one split.
+type kept struct {
+	promised, broken bool
+	// cost over that of the cheapest point of the same curve that keeps the floor on
+	// the test half.
+	cost float64
+}
+
+// promises checks what fits promise of quality on halves that they have not seen.
+func promises(ctx context.Context, e *Env) (*Page, error) {
+	p := newPage("promises", "Promises of quality, kept or broken")
+	p.printf("`stepfall fit --min-quality`, `--as-good-as` and `--max-wrong` promise something of as many new queries as they have seen, with confidence %.2g. "+
+		"Here every promise is made on one half of a table and checked on the other, on %d random halves. A promise may be broken in %.0f of 100. "+
+		"Where it cannot be made, the fit says so. The oracle knows the test half and takes the cheapest point of the same curve that keeps the floor there.\n",
+		promiseConfidence, e.promiseSplits(), 100*(1-promiseConfidence))
+	for _, d := range e.promiseData() {
+		e.startingf("promises: %s", d.Name)
+		t, err := e.promiseTable(ctx, d.Table)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", d.Name, err)
+		}
+		p.section(d.Name)
+		p.printf("Data: %s.\n\n", d)
+		p.table(t)
+	}
+	return p, nil
+}
+
+// promised is one row: the options of a fit, and how the test half judges it.
+type promised struct {
+	name    string
+	options func(train *outcome.Table) fit.Options
+	check   func(test *outcome.Table, p *fit.Profile) (kept, error)
+}
+
+func (e *Env) promiseTable(ctx context.Context, t *outcome.Table) (*eval.Table, error) {
+	out := &eval.Table{Header: []string{"promise", "made on", "broken on", "cost over the oracle's, median", "mean share served as good"}}
+	for _, row := range promisedRows(t.Verified) {
+		results := make([]kept, e.promiseSplits())
+		group, ctx := errgroup.WithContext(ctx)
+		group.SetLimit(runtime.GOMAXPROCS(0))
+		for i := range results {
+			group.Go(func() error {
+				train, test := t.Split(0.5, e.Seed+uint64(i))
+				o := row.options(train)
+				o.Confidence, o.Seed = promiseConfidence, e.Seed+uint64(i)
+				profile, err := fit.Fit(ctx, train, o)
+				var missing *fit.FloorError
+				if errors.As(err, &missing) {
+					return nil
+				}
+				if err == nil {
+					results[i], err = row.check(test, profile)
+				}
+				return err
+			})
+		}
+		if err := group.Wait(); err != nil {
+			return nil, fmt.Errorf("%s: %w", row.name, err)
+		}
+		out.Cells = append(out.Cells, promiseLine(row.name, results))
+	}
+	return out, nil
+}
+
+func promiseLine(name string, results []kept) []string {
+	made, broken := 0, 0
+	var costs []float64
+	for _, r := range results {
+		if !r.promised {
+			continue
+		}
+		made++
+		if r.broken {
+			broken++
+		}
+		costs = append(costs, r.cost)
+	}
+	line := []string{name, fmt.Sprintf("%d of %d", made, len(results)), fmt.Sprint(broken), "-", "-"}
+	if made > 0 {
+		if name[:2] == "at" {
+			mean, _ := spreadOf(costs)
+			line[4] = fmt.Sprintf("%.0f %%", 100*mean)
+		} else {
+			line[3] = fmt.Sprintf("%.2f times", median(costs))
+		}
+	}
+	return line
+}
+
+// promisedRows are floors at the quality of the best single model of the train half,
+// less some points, and shares of wrong answers.
+func promisedRows(verified bool) []promised {
+	var rows []promised
+	rows = append(rows, promised{
+		"quality of the best model less 5 points",
+		func(train *outcome.Table) fit.Options {
+			_, quality := bestSingle(train)
+			return fit.Options{Floor: &fit.Floor{MinQuality: quality - 0.05}}
+		},
+		checkFloor,
+	}, promised{
+		"as good as the best model to within 2 points",
+		func(train *outcome.Table) fit.Options {
+			name, _ := bestSingle(train)
+			return fit.Options{Floor: &fit.Floor{AsGoodAs: name, Margin: 0.02}}
+		},
+		checkFloor,
+	})
+	if verified {
+		return rows // a check that is always right lets nothing wrong pass
+	}
+	for _, wrong := range []float64{0.1} {
+		rows = append(rows, promised{
+			fmt.Sprintf("at most %.0f %% of the answers served as good are wrong", 100*wrong),
+			func(*outcome.Table) fit.Options { return fit.Options{MaxWrong: wrong} },
+			checkServed,
+		})
+	}
+	return rows
+}
+
+func bestSingle(t *outcome.Table) (string, float64) {
+	best, quality := "", -1.0
+	for m, v := range t.MeanQualities() {
+		if v > quality {
+			best, quality = t.Models[m], v
+		}
+	}
+	return best, quality
+}
+
+// steps walks a strategy over a table and returns mean quality and cost, and the
+// estimate and quality of each answer.
+func steps(t *outcome.Table, p *fit.Profile, s cascade.Strategy) (quality, cost float64, estimates, qualities []float64, err error) {
+	replay, err := p.Estimator.On(t)
+	if err != nil {
+		return 0, 0, nil, nil, err
+	}
+	o := eval.OutcomesOf(t)
+	beliefs, costs := make([]cascade.Belief, len(t.Models)), make([]float64, len(t.Models))
+	n := float64(len(t.Queries))
+	for q := range t.Queries {
+		cursor := replay.Start(q)
+		ran, spent, good := eval.Walk(o, cursor, s, q, 0.5)
+		quality, cost = quality+good/n, cost+spent/n
+		cursor.Believe(ran, beliefs, costs)
+		best := 0.0
+		for _, m := range ran {
+			best = max(best, beliefs[m].Mean)
+		}
+		estimates, qualities = append(estimates, best), append(qualities, good)
+	}
+	return quality, cost, estimates, qualities, nil
+}
+
+func checkFloor(test *outcome.Table, p *fit.Profile) (kept, error) {
+	least := p.Kept.MinQuality
+	if m := test.Index(p.Kept.AsGoodAs); m >= 0 {
+		least = test.MeanQualities()[m] - p.Kept.Margin
+	}
+	s, err := p.NewStrategy(test.Models)
+	if err != nil {
+		return kept{}, err
+	}
+	quality, cost, _, _, err := steps(test, p, s)
+	if err != nil {
+		return kept{}, err
+	}
+	k := kept{promised: true, broken: quality < least-1e-9}
+	cheapest := cost
+	for _, point := range p.Curve {
+		if point.CostUSD > p.Expected.CostUSD {
+			continue
+		}
+		if s, err = p.StrategyAt(point.Value, test.Models); err != nil {
+			return kept{}, err
+		}
+		if quality, spent, _, _, err := steps(test, p, s); err != nil {
+			return kept{}, err
+		} else if quality >= least-1e-9 && spent < cheapest {
+			cheapest = spent
+		}
+	}
+	k.cost = cost / cheapest
+	return k, nil
+}
+
+func checkServed(test *outcome.Table, p *fit.Profile) (kept, error) {
+	s, err := p.NewStrategy(test.Models)
+	if err != nil {
+		return kept{}, err
+	}
+	_, _, estimates, qualities, err := steps(test, p, s)
+	if err != nil {
+		return kept{}, err
+	}
+	served, wrong := 0.0, 0.0
+	for i, estimate := range estimates {
+		if p.Served.Good(estimate) {
+			served++
+			wrong += 1 - qualities[i]
+		}
+	}
+	k := kept{promised: p.Served.Estimate <= 1, cost: served / float64(len(estimates))}
+	k.broken = wrong > p.Served.MaxWrong*served+1e-9
+	return k, nil
+}

@@ -1,0 +1,108 @@
+package fit
+
+import (
+	"cmp"
+	"math/rand/v2"
+	"slices"
+
+	"github.com/stepfall/stepfall/sdk/cascade"
+)
+
+// Served is the promise on the other side of a [Floor]: among the answers that are
+// served as good, those with an estimate of at least Estimate, at most MaxWrong are
+// wrong.
+type Served struct {
+	MaxWrong   float64 `json:"max_wrong"`
+	Confidence float64 `json:"confidence"`
+	// Estimate is the least estimate of an answer that is served as good; above 1
+	// when nothing can be promised.
+	Estimate float64 `json:"estimate"`
+	// Share is how many of the answers are served as good, and Wrong how many of
+	// those were wrong, on queries not seen.
+	Share float64 `json:"share"`
+	Wrong float64 `json:"wrong"`
+}
+
+// Good reports whether an answer with such an estimate is served as good.
+func (s *Served) Good(estimate float64) bool { return estimate >= s.Estimate }
+
+// servedStarts are the shares of answers at which the search for the largest share
+// that keeps the promise begins; each has its part of the chance.
+var servedStarts = [...]float64{0.1, 0.35, 0.7}
+
+// servedStep is by how much the share grows from test to test.
+const servedStep = 0.02
+
+// serve finds the least estimate of answers that are served as good, for the strategy
+// that was settled on.
+func (f *fitter) serve() error {
+	o := &f.options
+	answers, err := f.answers()
+	if err != nil {
+		return err
+	}
+	slices.SortStableFunc(answers, func(a, b answer) int { return cmp.Compare(b.estimate, a.estimate) })
+	n := len(answers)
+	good := make([]float64, n)
+	for i, a := range answers {
+		good[i] = a.quality
+	}
+	s := Served{MaxWrong: o.MaxWrong, Confidence: o.Confidence, Estimate: 2}
+	level := (1 - o.Confidence) / float64(len(servedStarts))
+	most := 0
+	for _, start := range servedStarts {
+		for share := start; ; share += servedStep {
+			// All answers of one estimate are served, or none.
+			k := min(int(share*float64(n)), n)
+			for k > 0 && k < n && answers[k].estimate == answers[k-1].estimate {
+				k++
+			}
+			if k == 0 || breakChance(good[:k], 0, 1-o.MaxWrong, k) > level {
+				break
+			}
+			most = max(most, k)
+			if k == n {
+				break
+			}
+		}
+	}
+	if most > 0 {
+		s.Estimate = answers[most-1].estimate
+		s.Share, s.Wrong = float64(most)/float64(n), 1-average(good[:most])
+	}
+	f.profile.Served = &s
+	return nil
+}
+
+// answer is what was served of a query not seen.
+type answer struct{ estimate, quality float64 }
+
+// answers replays the fitted strategy, ties by a seeded coin.
+func (f *fitter) answers() ([]answer, error) {
+	st := &f.profile.Strategy
+	values := st.Lambdas
+	if values == nil {
+		values = st.Thresholds
+	}
+	sides := make([]cascade.Strategy, 2)
+	for gamma := range sides {
+		var err error
+		if sides[gamma], err = f.candidate.base.Tune(values, float64(gamma)); err != nil {
+			return nil, err
+		}
+	}
+	results, err := f.stage.play(f.ctx, sides)
+	if err != nil {
+		return nil, err
+	}
+	rng := rand.New(rand.NewPCG(f.options.Seed, 0x5e7d))
+	out := make([]answer, len(f.stage.rows))
+	for i := range out {
+		r := &results[0]
+		if rng.Float64() < st.Gamma {
+			r = &results[1]
+		}
+		out[i] = answer{r.estimate[i], r.quality[i]}
+	}
+	return out, nil
+}

@@ -1,0 +1,93 @@
+package outcome
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// leastCoverage is the share of the instances that a model must have been run on to
+// be taken: what was not run counts as a failure, so more of it would say nothing of
+// the model.
+const leastCoverage = 0.97
+
+// agentRun is one instance of an OpenHands index file: results/MODEL/
+// instance_results/BENCHMARK.json is an object of these by instance.
+type agentRun struct {
+	Resolved bool     `json:"resolved"`
+	Cost     *float64 `json:"cost"`
+}
+
+// readEach reads the files that a pattern with one star names, one for each model,
+// which is what the star stands for. A missing cost is the model's mean, a missing
+// instance a failure at that cost; models with too few instances are left out.
+func (b *builder) readEach(pattern string) error {
+	paths, err := filepath.Glob(pattern)
+	if err != nil {
+		return fmt.Errorf("reading outcomes %s: %w", pattern, err)
+	}
+	if len(paths) == 0 {
+		return fmt.Errorf("reading outcomes %s: %w", pattern, os.ErrNotExist)
+	}
+	before, after, _ := strings.Cut(pattern, "*")
+	models := map[string]map[string]agentRun{}
+	instances := map[string]bool{}
+	for _, path := range paths {
+		data, err := os.ReadFile(path)
+		if err != nil {
+			return fmt.Errorf("reading outcomes: %w", err)
+		}
+		var runs map[string]agentRun
+		if err := json.Unmarshal(data, &runs); err != nil {
+			return &Error{File: path, Err: err}
+		}
+		models[strings.TrimSuffix(strings.TrimPrefix(path, before), after)] = runs
+		for id := range runs {
+			instances[id] = true
+		}
+	}
+	all := slices.Sorted(maps.Keys(instances))
+	taken := 0
+	for _, model := range slices.Sorted(maps.Keys(models)) {
+		runs := models[model]
+		mean, ok := meanCost(runs)
+		if float64(len(runs)) < leastCoverage*float64(len(all)) || !ok {
+			continue
+		}
+		taken++
+		for _, id := range all {
+			c := cell{query: id, group: repository(id), model: model, numbers: map[string]float64{colQuality: 0, colCost: mean}}
+			run := runs[id]
+			if run.Cost != nil {
+				c.numbers[colCost] = *run.Cost
+			}
+			if run.Resolved {
+				c.numbers[colQuality] = 1
+			}
+			if f := b.add(&c); f != nil {
+				return &Error{File: pattern, Column: model + ", " + id, Err: f.err}
+			}
+		}
+	}
+	if taken == 0 {
+		return &Error{File: pattern, Err: errors.New("no model was run on nearly all instances with known costs")}
+	}
+	return nil
+}
+
+// meanCost returns the mean of the costs that are known, false when none is.
+func meanCost(runs map[string]agentRun) (float64, bool) {
+	sum, n := 0.0, 0.0
+	for _, id := range slices.Sorted(maps.Keys(runs)) {
+		if c := runs[id].Cost; c != nil && !math.IsNaN(*c) {
+			sum, n = sum+*c, n+1
+		}
+	}
+	return sum / n, n > 0
+}

@@ -1,0 +1,65 @@
+package outcome
+
+import (
+	"encoding/csv"
+	"io"
+	"math"
+	"slices"
+	"strconv"
+)
+
+// WriteCSV writes the table as long CSV, which [Open] reads: one row for each query
+// and model, with the columns that the table has; what is unknown is left empty. Rows
+// without anything known of a model are left out.
+func (t *Table) WriteCSV(w io.Writer) error {
+	type column struct {
+		name   string
+		matrix [][]float64
+	}
+	columns := slices.DeleteFunc([]column{
+		{colQuality, t.Quality},
+		{colCost, t.CostUSD},
+		{colInput, t.InputTokens},
+		{colOutput, t.OutputTokens},
+		{colLatency, t.LatencySeconds},
+		{colAnte, t.Ante},
+		{colPost, t.Post},
+	}, func(c column) bool { return c.matrix == nil })
+	for _, name := range t.SignalNames() {
+		columns = append(columns, column{name, t.Signals[name]})
+	}
+	out := csv.NewWriter(w)
+	header := []string{colQuery, colGroup, colModel}
+	for _, c := range columns {
+		header = append(header, c.name)
+	}
+	if t.Answers != nil {
+		header = append(header, colAnswer)
+	}
+	if err := out.Write(header); err != nil {
+		return err
+	}
+	for q, id := range t.Queries {
+		for m, model := range t.Models {
+			row, some := []string{id, t.Group(q), model}, false
+			for _, c := range columns {
+				text := ""
+				if v := At(c.matrix, q, m); !math.IsNaN(v) {
+					text, some = strconv.FormatFloat(v, 'g', -1, 64), true
+				}
+				row = append(row, text)
+			}
+			if t.Answers != nil {
+				row = append(row, t.Answer(q, m))
+			}
+			if !some {
+				continue
+			}
+			if err := out.Write(row); err != nil {
+				return err
+			}
+		}
+	}
+	out.Flush()
+	return out.Error()
+}

@@ -141,6 +141,9 @@ func (f *paperFlags) env() (*paper.Env, error) {
 		"swebench_verified.csv": &env.Verified, "openhands_swe.csv": &swe, "openhands_swt.csv": &swt, "zeroeval.csv": &env.Questions,
 	} {
 		path := filepath.Join(f.data, name)
+		if shipped := filepath.Join(f.out, "data", name+".gz"); !exists(path) && exists(shipped) {
+			path = shipped
+		}
 		o := outcome.Options{Verified: to != &env.Questions}
 		if prompts := filepath.Join(f.data, "zeroeval_queries.jsonl"); to == &env.Questions && exists(prompts) {
 			o.Prompts = prompts

@@ -16,6 +16,7 @@ import (
 	"github.com/stepfall/stepfall/adapters/router"
 	"github.com/stepfall/stepfall/adapters/swe"
 	"github.com/stepfall/stepfall/policies"
+	"github.com/stepfall/stepfall/sdk/jail/container"
 	"github.com/stepfall/stepfall/sdk/step"
 )
 
@@ -38,6 +39,8 @@ type sweFlags struct {
 	maxTurns, parallel              int
 	state, out, predictions, name   string
 	verbose                         bool
+	image                           string
+	engine                          []string
 }
 
 func newSWECommand(s Streams) *cobra.Command {
@@ -80,6 +83,8 @@ interrupted, 1 failure (nothing could be tried), 2 usage.`,
 	flags.StringVar(&f.out, "out", "", "write the patch of a single task to this file")
 	flags.StringVar(&f.predictions, "predictions", "", "write the leaderboard's predictions to this file")
 	flags.StringVar(&f.name, "model-name", "stepfall", "model_name_or_path in the predictions")
+	flags.StringVar(&f.image, "image", "", "run what models ask for in containers of this image (Docker or Podman)")
+	flags.StringSliceVar(&f.engine, "engine", nil, "command of the container engine with its global options; podman or docker when absent")
 	flags.BoolVar(&f.verbose, "verbose", false, "tell what happens, and show the plugins' log")
 	cmd.AddCommand(newSWEBenchCommand(s))
 	return cmd
@@ -231,7 +236,13 @@ func (f *sweFlags) logger(s Streams) hclog.Logger {
 
 // solver makes the solver and the folder for work trees; done cleans up.
 func (f *sweFlags) solver(ctx context.Context, s Streams, r *router.Router, single bool) (*swe.Solver, string, func() error, error) {
-	walls, err := swe.NewJail(ctx)
+	open := swe.NewJail
+	if f.image != "" {
+		open = func(ctx context.Context) (*swe.Jail, error) {
+			return swe.NewContainerJail(ctx, container.Options{Command: f.engine, Image: f.image})
+		}
+	}
+	walls, err := open(ctx)
 	if err != nil {
 		return nil, "", nil, err
 	}

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/stepfall/stepfall/sdk/jail"
+	"github.com/stepfall/stepfall/sdk/jail/container"
 )
 
 // Jail runs commands that models ask for in a work tree, which they change. The
@@ -21,7 +22,14 @@ type Jail struct {
 	Layers  []string
 	Missing map[string]string
 
-	jail *jail.Jail
+	jail walls
+	// image says that toolchains are those of a container.
+	image bool
+}
+
+// walls run a command to its end: a jail, or an engine of containers.
+type walls interface {
+	Run(ctx context.Context, spec *jail.Spec) (*jail.Result, error)
 }
 
 // Ran is what a command did.
@@ -43,6 +51,21 @@ func NewJail(ctx context.Context) (*Jail, error) {
 	return j, nil
 }
 
+// NewContainerJail has what models ask for run in containers. The image is fetched
+// before it returns.
+func NewContainerJail(ctx context.Context, options container.Options) (*Jail, error) {
+	engine, err := container.Open(ctx, options)
+	if err != nil {
+		return nil, err
+	}
+	if err := engine.Pull(); err != nil {
+		return nil, err
+	}
+	j := &Jail{jail: engine, image: true}
+	j.Layers, j.Missing = engine.Layers()
+	return j, nil
+}
+
 // maxOutput is the largest output of a command that is kept.
 const maxOutput = 1 << 20
 
@@ -60,7 +83,9 @@ func (j *Jail) run(ctx context.Context, dir string, readable []string, cache str
 	}
 	spec := j.spec(dir, timeout, args)
 	spec.ReadOnly = append(spec.ReadOnly, readable...)
-	j.addCache(spec, cache)
+	if !j.image {
+		j.addCache(spec, cache)
+	}
 	result, err := j.jail.Run(ctx, spec)
 	if err != nil {
 		return nil, err
@@ -81,7 +106,7 @@ func (j *Jail) spec(dir string, timeout time.Duration, args []string) *jail.Spec
 		ReadOnly: slices.Concat(jail.SystemPaths(), jail.PathTools()),
 		Limits:   jail.Limits{Wall: timeout, Output: maxOutput},
 	}
-	if modules := moduleCache(); modules != "" {
+	if modules := moduleCache(); modules != "" && !j.image {
 		spec.Env = append(spec.Env, "GOMODCACHE="+modules)
 		spec.ReadOnly = append(spec.ReadOnly, modules)
 	}
@@ -118,7 +143,7 @@ func (j *Jail) addCache(spec *jail.Spec, own string) {
 // nothing of the tree. That it does not get far makes later commands slower.
 func (j *Jail) compile(ctx context.Context, dir string) error {
 	compiled := compiledCache()
-	if _, err := os.Stat(filepath.Join(dir, "go.mod")); err != nil || j.jail == nil || compiled == "" || !slices.Contains(j.Layers, jail.LayerMount) {
+	if _, err := os.Stat(filepath.Join(dir, "go.mod")); err != nil || j.jail == nil || j.image || compiled == "" || !slices.Contains(j.Layers, jail.LayerMount) {
 		return nil
 	}
 	const enough = 5 * time.Minute

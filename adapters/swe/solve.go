@@ -193,6 +193,9 @@ func (w *work) open(ctx context.Context) error {
 		Messages: []sdk.Message{{Role: sdk.RoleUser, Parts: []sdk.Part{sdk.TextPart(w.t.ProblemStatement)}}},
 		Checks:   sdk.Checks{FailToPass: w.t.FailToPass, PassToPass: w.t.PassToPass},
 	}
+	if image := cmp.Or(w.t.Image, w.t.DockerImage); image != "" {
+		w.query.Labels = map[string]string{"image": image}
+	}
 	return nil
 }
 

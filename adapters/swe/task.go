@@ -26,6 +26,10 @@ type Task struct {
 	PassToPass Names  `json:"PASS_TO_PASS,omitempty"`
 	// TestCommand overrides the command that runs the repository's tests.
 	TestCommand []string `json:"test_command,omitempty"`
+	// Image is the container image in which the tests run, where the data set names
+	// one; DockerImage is another name for it.
+	Image       string `json:"image_name,omitempty"`
+	DockerImage string `json:"docker_image,omitempty"`
 }
 
 // fingerprint tells the task from others of the same name: by its text, the commit that

@@ -17,6 +17,7 @@ import (
 	"github.com/stepfall/stepfall/plugins/verifier-cases/internal/cases"
 	"github.com/stepfall/stepfall/sdk"
 	"github.com/stepfall/stepfall/sdk/jail"
+	"github.com/stepfall/stepfall/sdk/jail/container"
 	"github.com/stepfall/stepfall/sdk/plugin"
 	"github.com/stepfall/stepfall/sdk/plugin/schema"
 )
@@ -36,6 +37,9 @@ type Config struct {
 	BuildTime time.Duration     `stepfall:"build_timeout,min=0.1,max=3600,default=1m" doc:"Longest run of the build."`
 	All       bool              `stepfall:"all,default=false" doc:"Run every case, for a score; by default the first failure ends the rest."`
 	Parallel  int               `stepfall:"parallel,min=0,max=1024,default=0" doc:"Most cases at one time; 0 is one for each processor."`
+	Runtime   string            `stepfall:"runtime,enum=jail|container,default=jail" doc:"What cases run in: the jail, or a container of Docker or Podman."`
+	Image     string            `stepfall:"image" doc:"The image of containers. {id} is the query's name, {image} the image that it names itself."`
+	Engine    []string          `stepfall:"engine" doc:"The command of the container engine with its global options; podman or docker when absent."`
 	Require   []string          `stepfall:"require" doc:"Layers of isolation or aims without which the verdict is inconclusive; the names are those of verifier-tests."`
 	ReadOnly  []string          `stepfall:"read_only" doc:"Further absolute paths that the program may read."`
 	Env       map[string]string `stepfall:"env" doc:"Further environment variables of the program."`
@@ -95,15 +99,25 @@ func open(ctx context.Context, c Config) (sdk.Verifier, error) {
 		return nil, err
 	}
 	c.Cases = where
+	v := &verifier{config: c, temp: plugin.ScratchDir(ctx), known: map[string][]cases.Case{}}
+	if c.Parallel == 0 {
+		v.config.Parallel = runtime.NumCPU()
+	}
+	v.slots = make(chan struct{}, v.config.Parallel)
+	if c.File != "" {
+		v.config.File = path.Clean(filepath.ToSlash(c.File))
+	}
+	if c.Runtime == "container" {
+		if c.Image == "" {
+			return nil, schema.Errorf([]string{"image"}, "a container needs an image")
+		}
+		v.containers = &container.Pool{Options: container.Options{Command: c.Engine, Image: c.Image}}
+		return v, nil
+	}
 	walls, err := jail.Open(ctx, jail.Options{Temp: plugin.ScratchDir(ctx)})
 	if err != nil {
 		return nil, err
 	}
-	if c.Parallel == 0 {
-		c.Parallel = runtime.NumCPU()
-	}
-	if c.File != "" {
-		c.File = path.Clean(filepath.ToSlash(c.File))
-	}
-	return &verifier{config: c, walls: walls, temp: plugin.ScratchDir(ctx), slots: make(chan struct{}, c.Parallel), known: map[string][]cases.Case{}}, nil
+	v.walls = walls
+	return v, nil
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/stepfall/stepfall/plugins/verifier-cases/internal/cases"
 	"github.com/stepfall/stepfall/sdk"
 	"github.com/stepfall/stepfall/sdk/jail"
+	"github.com/stepfall/stepfall/sdk/jail/container"
 	"github.com/stepfall/stepfall/sdk/patch"
 )
 
@@ -26,9 +27,11 @@ type walls interface {
 // verifier gives verdicts by cases. It is safe for concurrent use.
 type verifier struct {
 	config Config
-	walls  walls
-	temp   string
-	slots  chan struct{}
+	// walls are those of the jail; containers take their place when not nil.
+	walls      walls
+	containers *container.Pool
+	temp       string
+	slots      chan struct{}
 
 	mu sync.Mutex
 	// known are the cases of the queries that came last.
@@ -56,13 +59,18 @@ func (v *verifier) Verify(ctx context.Context, req *sdk.VerifyRequest) (*sdk.Ver
 // run is one answer on its way through the cases.
 type run struct {
 	v       *verifier
+	walls   walls
 	dir     string
 	changes []jail.Change
 	result  *jail.Result
 }
 
 func (v *verifier) verify(ctx context.Context, req *sdk.VerifyRequest) (*sdk.Verdict, error) {
-	layers, missing := v.walls.Layers()
+	walls, err := v.wallsOf(ctx, req.Query)
+	if err != nil {
+		return nil, err
+	}
+	layers, missing := walls.Layers()
 	if lacks := jail.Lacks(v.config.Require, layers); len(lacks) > 0 {
 		return &sdk.Verdict{Evidence: "required isolation is not to be had here: " + strings.Join(lacks, ", "), IsolationMissing: missing}, nil
 	}
@@ -102,7 +110,7 @@ func (v *verifier) verify(ctx context.Context, req *sdk.VerifyRequest) (*sdk.Ver
 			return nil, fmt.Errorf("the cases in %s lie in %s, where an answer could read them", v.config.Cases, open)
 		}
 	}
-	r := &run{v: v, dir: dir}
+	r := &run{v: v, walls: walls, dir: dir}
 	if failed, err := r.apply(req.Answer); failed != nil || err != nil {
 		return failed, err
 	}
@@ -110,6 +118,17 @@ func (v *verifier) verify(ctx context.Context, req *sdk.VerifyRequest) (*sdk.Ver
 		return failed, err
 	}
 	return r.cases(ctx, list)
+}
+
+// wallsOf are those that the cases of a query run behind.
+func (v *verifier) wallsOf(ctx context.Context, query *sdk.Query) (walls, error) {
+	if v.containers == nil {
+		return v.walls, nil
+	}
+	if query == nil {
+		query = &sdk.Query{}
+	}
+	return v.containers.For(ctx, query.ID, query.Labels["image"])
 }
 
 // casesOf loads the cases of a query, once.
@@ -173,10 +192,12 @@ func (r *run) build(ctx context.Context) (*sdk.Verdict, error) {
 	spec := r.spec(c.Build, c.BuildTime)
 	spec.Reports = c.Built
 	spec.Limits.Memory, spec.Limits.Processes, spec.Limits.Disk = 0, 0, 0
-	if err := withGo(ctx, spec); err != nil {
-		return nil, err
+	if r.v.containers == nil {
+		if err := withGo(ctx, spec); err != nil {
+			return nil, err
+		}
 	}
-	result, err := r.v.walls.Run(ctx, spec)
+	result, err := r.walls.Run(ctx, spec)
 	if err != nil {
 		return nil, err
 	}
@@ -331,7 +352,7 @@ func (r *run) try(ctx context.Context, c *cases.Case) (ended, error) {
 	spec := r.spec(plan.Argv, r.v.config.Timeout)
 	spec.ReadOnly = slices.Concat(spec.ReadOnly, jail.ToolPaths(r.v.config.Command[0]), plan.ReadOnly)
 	spec.Changes, spec.Reports = append(spec.Changes, plan.Changes...), plan.Reports
-	result, err := r.v.walls.Run(ctx, spec)
+	result, err := r.walls.Run(ctx, spec)
 	if err != nil {
 		return ended{}, err
 	}
@@ -386,7 +407,7 @@ func (r *run) check(ctx context.Context, c *cases.Case, out *cases.Output, e *en
 	if err := os.Chmod(empty, 0o755); err != nil {
 		return err
 	}
-	own := &run{v: r.v, dir: empty, changes: []jail.Change{
+	own := &run{v: r.v, walls: r.walls, dir: empty, changes: []jail.Change{
 		{Path: "input", Data: []byte(c.Stdin)}, {Path: "expected", Data: []byte(*c.Expect.Stdout)}, {Path: "output", Data: []byte(out.Stdout)},
 	}}
 	checker, err := filepath.Abs(r.v.config.Checker[0])
@@ -409,7 +430,7 @@ func (r *run) check(ctx context.Context, c *cases.Case, out *cases.Output, e *en
 	if filepath.IsAbs(checker) {
 		spec.ReadOnly = append(spec.ReadOnly, checker)
 	}
-	result, err := r.v.walls.Run(ctx, spec)
+	result, err := r.walls.Run(ctx, spec)
 	switch {
 	case err != nil:
 		return err

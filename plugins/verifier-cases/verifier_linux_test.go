@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/stepfall/stepfall/sdk"
+	"github.com/stepfall/stepfall/sdk/jail/container/containertest"
 	"github.com/stepfall/stepfall/sdk/plugintest"
 )
 
@@ -241,4 +242,21 @@ func TestAttackCases(t *testing.T) {
 			t.Errorf("%+v", verdict)
 		}
 	})
+}
+
+func TestContainer(t *testing.T) {
+	command, image := containertest.Image(t)
+	engine := make([]any, len(command))
+	for i := range command {
+		engine[i] = command[i]
+	}
+	config := map[string]any{
+		"cases": write(t, map[string]string{"1.in": "a\n", "1.out": "got a\n", "2.in": "b\n", "2.out": "got b\n"}), "command": []any{"sh", "main.sh"}, "file": "main.sh",
+		"runtime": "container", "image": image, "engine": engine, "require": []any{"network", "memory"}, "timeout": "60s",
+	}
+	for answer, want := range map[string]sdk.Outcome{"echo got $(cat)": sdk.Passed, "echo got a": sdk.Failed} {
+		if verdict := judge(t, config, nil, block(answer)); verdict.Outcome != want || !strings.Contains(strings.Join(verdict.Isolation, " "), "container") {
+			t.Errorf("%s: %+v", answer, verdict)
+		}
+	}
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/stepfall/stepfall/plugins/verifier-tests/internal/verify"
 	"github.com/stepfall/stepfall/sdk"
 	"github.com/stepfall/stepfall/sdk/jail"
+	"github.com/stepfall/stepfall/sdk/jail/container"
 	"github.com/stepfall/stepfall/sdk/plugin"
 	"github.com/stepfall/stepfall/sdk/plugin/schema"
 )
@@ -36,6 +37,12 @@ type Config struct {
 	DiskMiB        int64             `stepfall:"disk_mib,min=1,default=2048" doc:"Most that one run may write; it is held in memory."`
 	Processes      int               `stepfall:"processes,min=4,default=512" doc:"Most processes of one run."`
 	OutputKiB      int               `stepfall:"output_kib,min=1,default=4096" doc:"Most output that is kept of one run."`
+	Runtime        string            `stepfall:"runtime,enum=jail|container,default=jail" doc:"What the tests run in: the jail, or a container of Docker or Podman."`
+	Image          string            `stepfall:"image" doc:"The image of containers. {id} is the query's name, {instance} the same as SWE-bench's published images spell it, {image} the image that a task names."`
+	Engine         []string          `stepfall:"engine" doc:"The command of the container engine with its global options; podman or docker when absent."`
+	ContainerDir   string            `stepfall:"container_dir" doc:"Where the work tree is put in the container, for instance /testbed; the same path as outside when absent."`
+	OCIRuntime     string            `stepfall:"oci_runtime" doc:"The engine's runtime; runsc (gVisor) where the engine has it when absent."`
+	Log            string            `stepfall:"log,enum=|pytest|django|unittest|go|cargo" doc:"How the output names the tests, for commands that are not called directly (a shell script in an image): the formats that SWE-bench reads."`
 	CacheDir       string            `stepfall:"cache_dir" doc:"Folder for what trusted runs compiled; by default in the user's cache folder."`
 }
 
@@ -58,7 +65,7 @@ func open(ctx context.Context, c Config) (sdk.Verifier, error) {
 		AllowTestEdits: c.AllowTestEdits, Report: c.Report, NoPreflight: !c.Preflight, Reruns: c.Reruns,
 		Require: c.Require, ReadOnly: c.ReadOnly, Parallel: c.Parallel,
 		MemoryBytes: c.MemoryMiB << 20, DiskBytes: c.DiskMiB << 20, Processes: c.Processes, OutputBytes: c.OutputKiB << 10,
-		State: stateDir(c.CacheDir),
+		State: stateDir(c.CacheDir), Log: c.Log,
 	}
 	if c.Reruns == 0 {
 		config.Reruns = -1
@@ -73,6 +80,13 @@ func open(ctx context.Context, c Config) (sdk.Verifier, error) {
 	}
 	if len(diagnostics) > 0 {
 		return nil, diagnostics
+	}
+	if c.Runtime == "container" {
+		if c.Image == "" {
+			return nil, schema.Errorf([]string{"image"}, "a container needs an image")
+		}
+		config.Containers = &container.Pool{Options: container.Options{Command: c.Engine, Image: c.Image, Dir: c.ContainerDir, Runtime: c.OCIRuntime}}
+		return verify.New(config, nil)
 	}
 	j, err := jail.Open(ctx, jail.Options{Temp: plugin.ScratchDir(ctx)})
 	if err != nil {

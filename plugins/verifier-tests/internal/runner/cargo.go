@@ -10,7 +10,10 @@ import (
 )
 
 // cargo runs cargo test and reads the lines of Rust's test harness.
-type cargo struct{ state string }
+type cargo struct {
+	state   string
+	foreign bool
+}
 
 func (*cargo) Name() string { return "cargo test" }
 
@@ -34,6 +37,9 @@ func (c *cargo) Plan(argv []string, tree *Tree, _ string) (*Plan, error) {
 	}
 	if hasFlag(argv, "no-fail-fast") {
 		plan.Argv = slices.Clone(argv)
+	}
+	if c.foreign {
+		return plan, nil
 	}
 	cache := jail.Cache{Path: targetDir, Deep: true}
 	if c.state != "" {

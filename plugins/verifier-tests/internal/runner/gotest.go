@@ -19,7 +19,8 @@ import (
 
 // goTest runs go test -json.
 type goTest struct {
-	state string
+	state   string
+	foreign bool
 
 	once sync.Once
 	env  goEnv
@@ -39,35 +40,12 @@ func (g *goTest) Guards() []string { return []string{"**/vendor/**", "go.work", 
 
 // Plan adds -json and -count=1, and to every package with tests a canary.
 func (g *goTest) Plan(argv []string, tree *Tree, nonce string) (*Plan, error) {
-	g.once.Do(func() { g.env, g.err = readGoEnv(argv[0], tree.Dir) })
-	if g.err != nil {
-		return nil, g.err
-	}
-	plan := &Plan{
-		Argv: slices.Clone(argv),
-		Env: []string{
-			"GOROOT=" + g.env.GOROOT, "GOMODCACHE=" + g.env.GOMODCACHE, "GOCACHE=" + g.env.GOCACHE,
-			"GOPATH=/tmp/go", "GOPROXY=off", "GOTOOLCHAIN=local", "GOTELEMETRY=off", "GOENV=off", "GOFLAGS=-buildvcs=false",
-		},
-		ReadOnly: []string{g.env.GOROOT, g.env.GOMODCACHE},
-	}
-	cache := jail.Cache{
-		Path: g.env.GOCACHE,
-		// A fresh date keeps go from sweeping through the cache in every run.
-		Files: map[string][]byte{"trim.txt": []byte(strconv.FormatInt(time.Now().Unix(), 10) + "\n")},
-	}
-	if g.state != "" {
-		// The version keeps apart what toolchains of different versions wrote.
-		plan.Warm = filepath.Join(g.state, "go-compiled-"+g.env.GOVERSION)
-		if err := sweep(plan.Warm); err != nil {
-			return nil, fmt.Errorf("sweeping the build cache: %w", err)
+	plan := &Plan{Argv: slices.Clone(argv), Env: []string{"GOPROXY=off", "GOTOOLCHAIN=local", "GOTELEMETRY=off", "GOFLAGS=-buildvcs=false"}}
+	if !g.foreign {
+		if err := g.own(plan, argv, tree.Dir); err != nil {
+			return nil, err
 		}
-		plan.Compile = compileOnly(argv)
-		cache.Lower = append(cache.Lower, plan.Warm)
 	}
-	cache.Lower = append(cache.Lower, g.env.GOCACHE)
-	plan.Caches = []jail.Cache{cache}
-
 	insert := []string{}
 	if !hasFlag(argv, "json") {
 		insert = append(insert, "-json")
@@ -87,6 +65,33 @@ func (g *goTest) Plan(argv []string, tree *Tree, nonce string) (*Plan, error) {
 		}
 	}
 	return plan, nil
+}
+
+// own lets the command use this machine's toolchain and caches.
+func (g *goTest) own(plan *Plan, argv []string, dir string) error {
+	g.once.Do(func() { g.env, g.err = readGoEnv(argv[0], dir) })
+	if g.err != nil {
+		return g.err
+	}
+	plan.Env = append(plan.Env, "GOROOT="+g.env.GOROOT, "GOMODCACHE="+g.env.GOMODCACHE, "GOCACHE="+g.env.GOCACHE, "GOPATH=/tmp/go", "GOENV=off")
+	plan.ReadOnly = []string{g.env.GOROOT, g.env.GOMODCACHE}
+	cache := jail.Cache{
+		Path: g.env.GOCACHE,
+		// A fresh date keeps go from sweeping through the cache in every run.
+		Files: map[string][]byte{"trim.txt": []byte(strconv.FormatInt(time.Now().Unix(), 10) + "\n")},
+	}
+	if g.state != "" {
+		// The version keeps apart what toolchains of different versions wrote.
+		plan.Warm = filepath.Join(g.state, "go-compiled-"+g.env.GOVERSION)
+		if err := sweep(plan.Warm); err != nil {
+			return fmt.Errorf("sweeping the build cache: %w", err)
+		}
+		plan.Compile = compileOnly(argv)
+		cache.Lower = append(cache.Lower, plan.Warm)
+	}
+	cache.Lower = append(cache.Lower, g.env.GOCACHE)
+	plan.Caches = []jail.Cache{cache}
+	return nil
 }
 
 func hasFlag(argv []string, name string) bool {

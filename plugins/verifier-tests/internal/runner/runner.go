@@ -40,7 +40,7 @@ func (t Test) ID() string {
 // name, or its name with the group or the end of the group before it, joined by
 // a dot, a colon, two colons, a slash or a space.
 func (t Test) Is(name string) bool {
-	if name == t.Name {
+	if name == t.Name || nodeID(name) == t.ID() {
 		return true
 	}
 	group, ok := strings.CutSuffix(name, t.Name)
@@ -52,6 +52,24 @@ func (t Test) Is(name string) bool {
 		return false
 	}
 	return t.Group == group || strings.HasSuffix(t.Group, "/"+group) || strings.HasSuffix(t.Group, "."+group)
+}
+
+// nodeID turns the names of pytest (tests/test_a.py::T::test_b[1/2]) and unittest
+// (test_b (tests.T), test_b (tests.T.test_b)) into those with dots; "" for others.
+func nodeID(name string) string {
+	if file, rest, ok := strings.Cut(name, ".py::"); ok {
+		rest, parameters, _ := strings.Cut(rest, "[")
+		id := strings.ReplaceAll(file, "/", ".") + "." + strings.ReplaceAll(rest, "::", ".")
+		if parameters != "" {
+			id += "[" + parameters
+		}
+		return id
+	}
+	method, class, ok := strings.Cut(name, " (")
+	if class, ok = strings.CutSuffix(class, ")"); !ok || strings.ContainsAny(method+class, " /") {
+		return ""
+	}
+	return strings.TrimSuffix(class, "."+method) + "." + method
 }
 
 // Report is what a run said.
@@ -168,6 +186,11 @@ type Config struct {
 	// State is a folder in which build caches of trusted runs are kept; empty
 	// when there is none.
 	State string
+	// Foreign says that the command finds the toolchains of a container, and not
+	// this machine's.
+	Foreign bool
+	// Log is the format in which the output names its tests; empty for none.
+	Log string
 }
 
 // For returns the runner that knows the command.
@@ -182,8 +205,10 @@ func For(argv []string, config Config) Runner {
 		framework = module(arguments)
 	}
 	switch {
+	case config.Log != "":
+		return &logged{format: config.Log, guards: slices.Concat(guardsOf(program), pythonGuards)}
 	case program == "go" && first == "test":
-		return &goTest{state: config.State}
+		return &goTest{state: config.State, foreign: config.Foreign}
 	case program == "pytest" || program == "py.test":
 		return newPytest()
 	case framework == "pytest" || framework == "unittest":
@@ -193,7 +218,7 @@ func For(argv []string, config Config) Runner {
 	case config.Report != "":
 		return &junit{report: config.Report, guards: guardsOf(program)}
 	case program == "cargo" && first == "test":
-		return &cargo{state: config.State}
+		return &cargo{state: config.State, foreign: config.Foreign}
 	}
 	return &exitCode{guards: guardsOf(program)}
 }

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/stepfall/stepfall/sdk/jail"
+	"github.com/stepfall/stepfall/sdk/jail/container"
 )
 
 // Config is what the policy says. Only Command is required.
@@ -46,6 +47,10 @@ type Config struct {
 	// the jail's defaults.
 	MemoryBytes, DiskBytes int64
 	Processes, OutputBytes int
+	// Containers, when not nil, run the command in place of the jail; Log says how
+	// its output names the tests (package runner).
+	Containers *container.Pool
+	Log        string
 	// State is a folder for build caches of trusted runs and for pre-flights; empty
 	// for none.
 	State string

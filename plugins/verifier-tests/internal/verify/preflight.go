@@ -29,7 +29,7 @@ func (v *Verifier) before(ctx context.Context, t *tree) (*preflight, error) {
 	if v.config.NoPreflight {
 		return nil, nil
 	}
-	key := t.Dir + "\x00" + t.hash
+	key := t.Dir + "\x00" + t.hash + "\x00" + t.image
 	for {
 		v.mu.Lock()
 		p, ok := v.preflight[key]

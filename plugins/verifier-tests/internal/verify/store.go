@@ -54,11 +54,11 @@ func (v *Verifier) key(t *tree) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	layers, _ := v.jail.Layers()
+	layers, _ := t.walls.Layers()
 	c := &v.config
 	what := []any{
 		storedVersion, content, c.Command, program(c.Command[0]), c.Env, c.Report, c.ReadOnly, c.Timeout, c.MemoryBytes, c.DiskBytes, c.Processes,
-		layers, jail.ToolEnv(),
+		layers, jail.ToolEnv(), t.image, c.Log,
 	}
 	data, err := json.Marshal(what)
 	if err != nil {

@@ -24,6 +24,9 @@ type tree struct {
 	// hash changes when a file is added, removed, written or replaced.
 	hash string
 	root *os.Root
+	// walls are those that its tests run behind; image is that of a container.
+	walls walls
+	image string
 }
 
 // openTree walks the tree. The hash is of names, sizes, modes and times of

@@ -21,7 +21,7 @@ import (
 // Verifier gives verdicts by running tests. It is safe for concurrent use.
 type Verifier struct {
 	config Config
-	jail   *jail.Jail
+	jail   walls
 	runner runner.Runner
 	// guard knows the files that answers may not change.
 	guard *guard
@@ -32,15 +32,22 @@ type Verifier struct {
 	preflight map[string]*preflight
 }
 
+// walls run a command to its end: a jail, or an engine of containers.
+type walls interface {
+	Run(ctx context.Context, spec *jail.Spec) (*jail.Result, error)
+	Layers() ([]string, map[string]string)
+}
+
 var _ sdk.Verifier = (*Verifier)(nil)
 
-// New returns a verifier that runs tests in j.
-func New(config Config, j *jail.Jail) (*Verifier, error) {
+// New returns a verifier that runs tests in j, or in containers when the
+// configuration says so.
+func New(config Config, j walls) (*Verifier, error) {
 	config = config.withDefaults()
 	if problems := config.Validate(); len(problems) > 0 {
 		return nil, fmt.Errorf("%s: %s", strings.Join(problems[0].Path, "."), problems[0].What)
 	}
-	r := runner.For(config.Command, runner.Config{Report: config.Report, State: config.State})
+	r := runner.For(config.Command, runner.Config{Report: config.Report, State: config.State, Foreign: config.Containers != nil, Log: config.Log})
 	return &Verifier{
 		config: config, jail: j, slots: semaphore.NewWeighted(int64(config.Parallel)),
 		runner: r, guard: config.guard(r.Guards()),
@@ -64,7 +71,11 @@ func (v *Verifier) Verify(ctx context.Context, req *sdk.VerifyRequest) (*sdk.Ver
 }
 
 func (v *Verifier) verify(ctx context.Context, req *sdk.VerifyRequest) (*sdk.Verdict, error) {
-	layers, missing := v.jail.Layers()
+	walls, image, err := v.walls(ctx, req.Query)
+	if err != nil {
+		return nil, err
+	}
+	layers, missing := walls.Layers()
 	if lacks := jail.Lacks(v.config.Require, layers); len(lacks) > 0 {
 		evidence := "required isolation is not to be had here: " + strings.Join(lacks, ", ")
 		return &sdk.Verdict{Outcome: sdk.Inconclusive, Evidence: evidence, IsolationMissing: missing}, nil
@@ -88,12 +99,13 @@ func (v *Verifier) verify(ctx context.Context, req *sdk.VerifyRequest) (*sdk.Ver
 		return nil, err
 	}
 	defer t.close()
+	t.walls, t.image = walls, image
 	if err := v.slots.Acquire(ctx, 1); err != nil {
 		return nil, err
 	}
 	defer v.slots.Release(1)
 
-	j := &judgement{checks: checks, confidence: v.runner.Confidence()}
+	j := &judgement{checks: checks, confidence: v.runner.Confidence(), strict: v.config.Log != ""}
 	if strings.TrimSpace(req.Answer.Text) == "" && len(req.Answer.ToolCalls) == 0 {
 		if j.before, err = v.before(ctx, t); err != nil {
 			return nil, err
@@ -129,6 +141,30 @@ type attempt struct {
 	guarded []string
 }
 
+// walls are those that a query's tests run behind, and the image when they are a
+// container's.
+func (v *Verifier) walls(ctx context.Context, query *sdk.Query) (walls, string, error) {
+	if v.config.Containers == nil {
+		return v.jail, "", nil
+	}
+	id, own := "", ""
+	if query != nil {
+		id, own = query.ID, query.Labels[ImageLabel]
+	}
+	image, err := v.config.Containers.Image(id, own)
+	if err != nil {
+		return nil, "", err
+	}
+	engine, err := v.config.Containers.For(ctx, id, own)
+	if err != nil {
+		return nil, "", err
+	}
+	return engine, image, nil
+}
+
+// ImageLabel is the label of a query that names its own image.
+const ImageLabel = "image"
+
 // run plans and runs the command once. Caches are kept for trusted runs only.
 func (v *Verifier) run(ctx context.Context, a *attempt, trusted bool) (*runner.Report, *jail.Result, error) {
 	t := a.tree
@@ -159,7 +195,7 @@ func (v *Verifier) run(ctx context.Context, a *attempt, trusted bool) (*runner.R
 			return nil, nil, err
 		}
 	}
-	result, err := v.jail.Run(ctx, spec)
+	result, err := t.walls.Run(ctx, spec)
 	if err != nil {
 		return nil, nil, err
 	}

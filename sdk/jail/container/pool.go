@@ -1,0 +1,61 @@
+package container
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+)
+
+// Pool has an engine for each image of a family. It is safe for concurrent use. The
+// zero value is not usable: set Options.
+type Pool struct {
+	// Options are those of all engines. The image may hold {id}, the name of a
+	// query; {instance}, the same as SWE-bench's published images spell it; and
+	// {image}, the image that a task names itself.
+	Options Options
+
+	mu      sync.Mutex
+	engines map[string]*Engine
+}
+
+// Image returns the name of a query's image. own is the one that its task names.
+func (p *Pool) Image(id, own string) (string, error) {
+	name := p.Options.Image
+	for _, part := range [][2]string{
+		{"{id}", id}, {"{instance}", strings.ToLower(strings.ReplaceAll(id, "__", "_1776_"))}, {"{image}", own},
+	} {
+		if strings.Contains(name, part[0]) && part[1] == "" {
+			return "", fmt.Errorf("the image %s wants %s, and the query has none", p.Options.Image, part[0])
+		}
+		name = strings.ReplaceAll(name, part[0], part[1])
+	}
+	if strings.HasPrefix(name, "-") || strings.ContainsAny(name, " \t\n") {
+		return "", fmt.Errorf("%q is no name of an image", name)
+	}
+	return name, nil
+}
+
+// For returns the engine of a query's image, whose image it has fetched.
+func (p *Pool) For(ctx context.Context, id, own string) (*Engine, error) {
+	name, err := p.Image(id, own)
+	if err != nil {
+		return nil, err
+	}
+	p.mu.Lock()
+	e := p.engines[name]
+	if e == nil {
+		options := p.Options
+		options.Image = name
+		if e, err = Open(ctx, options); err != nil {
+			p.mu.Unlock()
+			return nil, err
+		}
+		if p.engines == nil {
+			p.engines = map[string]*Engine{}
+		}
+		p.engines[name] = e
+	}
+	p.mu.Unlock()
+	return e, e.Pull()
+}

@@ -1,0 +1,251 @@
+package container
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"path"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/stepfall/stepfall/sdk/jail"
+)
+
+// maxOpenFiles and maxTasks are limits that engines within other walls can set too.
+const (
+	maxOpenFiles = 1024
+	maxTasks     = 512
+)
+
+// wrapper runs the command as a child of the container's first process, which ends,
+// and everything with it, when its standard input closes: when this process is gone.
+const wrapper = `exec 3<&0; n=$1; shift; while [ "$n" -gt 0 ]; do rm -rf -- "$1"; shift; n=$((n-1)); done
+(cat <&3 >/dev/null; kill -9 -1) & "$@" 3<&- </dev/null; exit $?`
+
+// Run runs a command to its end. An error means that it could not be run at all, or
+// that ctx ended; everything else is in the result. Caches are not used; of
+// Spec.ReadOnly regular files are copied in, toolchains are the image's. With InPlace
+// the tree is mounted and writes to it stay.
+func (e *Engine) Run(ctx context.Context, spec *jail.Spec) (*jail.Result, error) {
+	start := time.Now()
+	if lacks := jail.Lacks(spec.Require, e.layers); len(lacks) > 0 {
+		return &jail.Result{End: jail.EndRefused, ExitCode: -1, Lacks: lacks, Layers: e.layers, Missing: e.missing}, nil
+	}
+	if err := e.Pull(); err != nil {
+		return nil, err
+	}
+	o := e.order(spec)
+	name := newName()
+	defer func() {
+		// Whatever has happened: also when ctx has ended.
+		gone, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Minute)
+		defer cancel()
+		_, _ = e.do(gone, "rm", "--force", "--volumes", name)
+	}()
+	if _, err := e.do(ctx, o.create(e, name)...); err != nil {
+		return nil, err
+	}
+	tree, err := o.pack()
+	if err != nil {
+		return nil, fmt.Errorf("packing %s: %w", spec.Dir, err)
+	}
+	copyIn := e.command(ctx, "cp", "-", name+":/")
+	copyIn.Stdin = tree.reader()
+	if out, err := copyIn.CombinedOutput(); err != nil {
+		return nil, fmt.Errorf("copying the tree in: %w: %s", err, bytes.TrimSpace(out))
+	}
+	result, err := e.attend(ctx, name, o)
+	if err != nil {
+		return nil, err
+	}
+	if err := e.collect(ctx, name, o, tree, result); err != nil {
+		return nil, err
+	}
+	result.Duration = time.Since(start)
+	result.Layers, result.Missing = e.layers, maps.Clone(e.missing)
+	return result, nil
+}
+
+// order is a specification as the container sees it.
+type order struct {
+	*jail.Spec
+	// at is where the tree is in the container.
+	at     string
+	argv   []string
+	limits jail.Limits
+}
+
+func (e *Engine) order(spec *jail.Spec) *order {
+	o := &order{Spec: spec, at: filepath.ToSlash(spec.Dir), limits: spec.Limits}
+	if e.options.Dir != "" {
+		o.at = e.options.Dir
+	}
+	if o.at == "" {
+		o.at = "/work"
+	}
+	o.limits.Wall = max(o.limits.Wall, 0)
+	if o.limits.Wall == 0 {
+		o.limits.Wall = time.Minute
+	}
+	for _, field := range []struct {
+		value *int64
+		usual int64
+	}{{&o.limits.Memory, 4 << 30}, {&o.limits.Disk, 2 << 30}} {
+		if *field.value <= 0 {
+			*field.value = field.usual
+		}
+	}
+	if o.limits.Processes <= 0 {
+		o.limits.Processes = maxTasks
+	}
+	if o.limits.Output <= 0 {
+		o.limits.Output = 4 << 20
+	}
+	for _, argument := range spec.Argv {
+		if spec.Dir != "" && (argument == spec.Dir || strings.HasPrefix(argument, spec.Dir+string(filepath.Separator))) {
+			argument = o.at + filepath.ToSlash(strings.TrimPrefix(argument, spec.Dir))
+		}
+		o.argv = append(o.argv, argument)
+	}
+	return o
+}
+
+// create are the arguments that make the container.
+func (o *order) create(e *Engine, name string) []string {
+	memory := strconv.FormatInt(o.limits.Memory, 10)
+	arguments := []string{
+		"create", "--name", name, "--label", label + "=" + owner(), "--interactive", "--pull", "never",
+		"--network", "none", "--cap-drop", "ALL", "--security-opt", "no-new-privileges",
+		"--memory", memory, "--memory-swap", memory, "--pids-limit", strconv.Itoa(o.limits.Processes + 4), // the wrapper's
+		"--ulimit", fmt.Sprintf("nofile=%d:%d", maxOpenFiles, maxOpenFiles), "--ulimit", fmt.Sprintf("nproc=%d:%d", maxTasks, maxTasks),
+		"--ulimit", fmt.Sprintf("fsize=%d:%d", o.limits.Disk, o.limits.Disk), "--ulimit", "core=0:0",
+		"--workdir", o.at, "--entrypoint", "/bin/sh",
+	}
+	if len(e.runtime) > 0 && e.docker() {
+		arguments = append(arguments, e.runtime...)
+	}
+	if o.InPlace {
+		arguments = append(arguments, "--volume", o.Dir+":"+o.at)
+	}
+	for _, variable := range o.Env {
+		// The image has its own toolchains.
+		if name, _, _ := strings.Cut(variable, "="); !slices.Contains([]string{"PATH", "HOME", "PWD", "CARGO_HOME", "RUSTUP_HOME", "PYENV_ROOT", "VIRTUAL_ENV"}, name) {
+			arguments = append(arguments, "--env", variable)
+		}
+	}
+	var removed []string
+	for _, change := range o.Changes {
+		if change.Delete {
+			removed = append(removed, path.Join(o.at, change.Path))
+		}
+	}
+	arguments = append(arguments, e.options.Image, "-c", wrapper, "sh", strconv.Itoa(len(removed)))
+	return slices.Concat(arguments, removed, o.argv)
+}
+
+var errTooMuch = errors.New("too much output")
+
+// attend starts the container and waits until its command has ended or must.
+func (e *Engine) attend(ctx context.Context, name string, o *order) (*jail.Result, error) {
+	inner, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
+	timed, cancel := context.WithTimeoutCause(inner, o.limits.Wall, context.DeadlineExceeded)
+	defer cancel()
+	stdout := &capped{limit: o.limits.Output, full: func() { stop(errTooMuch) }}
+	stderr := &capped{limit: o.limits.Output, full: func() { stop(errTooMuch) }}
+	cmd := e.command(timed, "start", "--attach", "--interactive", name)
+	cmd.Stdout, cmd.Stderr = stdout, stderr
+	if o.CombineOutput {
+		cmd.Stderr = stdout
+	}
+	// It stays open: the container ends when it closes.
+	lifeline, err := cmd.StdinPipe()
+	if err != nil {
+		return nil, err
+	}
+	defer lifeline.Close()
+	begin := time.Now()
+	ran := cmd.Run()
+	result := &jail.Result{
+		End: jail.EndExit, ExitCode: -1, Stdout: stdout.bytes(), Stderr: stderr.bytes(), Truncated: stdout.cut || stderr.cut, Command: time.Since(begin),
+	}
+	ending, done := context.WithTimeout(context.WithoutCancel(ctx), time.Minute)
+	defer done()
+	switch {
+	case ctx.Err() != nil:
+		return nil, ctx.Err()
+	case errors.Is(context.Cause(inner), errTooMuch):
+		result.End = jail.EndOutput
+	case timed.Err() != nil:
+		result.End = jail.EndTimeout
+	default:
+		return result, e.state(ending, name, ran, result)
+	}
+	// Nothing may change any more what is copied out.
+	_, _ = e.do(ending, "kill", name)
+	return result, nil
+}
+
+// state reads how the container's command ended.
+func (e *Engine) state(ctx context.Context, name string, ran error, result *jail.Result) error {
+	said, err := e.do(ctx, "inspect", "--format", "{{.State.Status}} {{.State.ExitCode}} {{.State.OOMKilled}}", name)
+	if err != nil {
+		return errors.Join(ran, err)
+	}
+	var status string
+	var oom bool
+	if _, err := fmt.Sscan(said, &status, &result.ExitCode, &oom); err != nil {
+		return fmt.Errorf("reading the state %q: %w", said, err)
+	}
+	switch {
+	case status == "created" || status == "configured" || status == "initialized":
+		return fmt.Errorf("the container did not start: %w: %s", ran, result.Stderr)
+	case oom:
+		result.End = jail.EndMemory
+	case result.ExitCode == 137 && ran == nil:
+		result.End = jail.EndLost
+	}
+	return nil
+}
+
+// capped keeps the beginning of what is written, and calls full when far more comes.
+type capped struct {
+	mu    sync.Mutex
+	data  bytes.Buffer
+	limit int
+	total int
+	cut   bool
+	full  func()
+}
+
+// farMore is how often the limit a command may write before it is stopped.
+const farMore = 4
+
+// Write keeps what fits.
+func (c *capped) Write(p []byte) (int, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.total += len(p)
+	if room := c.limit - c.data.Len(); room < len(p) {
+		c.cut = true
+		c.data.Write(p[:max(room, 0)])
+	} else {
+		c.data.Write(p)
+	}
+	if c.total > farMore*c.limit {
+		c.full()
+	}
+	return len(p), nil
+}
+
+func (c *capped) bytes() []byte {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return bytes.Clone(c.data.Bytes())
+}

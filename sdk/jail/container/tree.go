@@ -1,0 +1,261 @@
+package container
+
+import (
+	"archive/tar"
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/stepfall/stepfall/sdk/jail"
+)
+
+// packed is a work tree on its way into a container.
+type packed struct {
+	file *os.File
+	// sums are those of the guarded files, by path.
+	sums map[string][sha256.Size]byte
+}
+
+// reader reads the archive, which is gone when it is read.
+func (p *packed) reader() io.Reader { return p.file }
+
+// epoch is the time of all files that are copied in: what has another was written.
+var epoch = time.Unix(1_700_000_000, 0)
+
+// pack writes the tree, with the changes made, into a temporary archive.
+func (o *order) pack() (_ *packed, err error) {
+	file, err := os.CreateTemp("", "stepfall-tree-")
+	if err != nil {
+		return nil, err
+	}
+	// It lives as long as the descriptor.
+	if err := os.Remove(file.Name()); err != nil {
+		return nil, errors.Join(err, file.Close())
+	}
+	p := &packed{file: file, sums: map[string][sha256.Size]byte{}}
+	w := &writer{tar.NewWriter(file), o, p, map[string]bool{}, map[string]bool{}}
+	for _, name := range o.Guarded {
+		w.guarded[name] = true
+	}
+	if err := w.all(); err != nil {
+		return nil, errors.Join(err, file.Close())
+	}
+	if _, err := file.Seek(0, io.SeekStart); err != nil {
+		return nil, errors.Join(err, file.Close())
+	}
+	return p, nil
+}
+
+type writer struct {
+	*tar.Writer
+	o *order
+	p *packed
+	// folders that are in the archive.
+	folders map[string]bool
+	guarded map[string]bool
+}
+
+func (w *writer) all() error {
+	if err := w.folder(w.o.at); err != nil {
+		return err
+	}
+	changed := map[string]bool{}
+	for _, change := range w.o.Changes {
+		changed[path.Clean(change.Path)] = true
+	}
+	if w.o.Dir != "" && !w.o.InPlace {
+		if err := w.tree(changed); err != nil {
+			return err
+		}
+	}
+	for _, change := range w.o.Changes {
+		if change.Delete {
+			continue
+		}
+		if !filepath.IsLocal(filepath.FromSlash(change.Path)) {
+			return fmt.Errorf("%s is outside of the work tree", change.Path)
+		}
+		mode := change.Mode.Perm()
+		if mode == 0 {
+			mode = 0o644
+		}
+		if err := w.content(path.Join(w.o.at, change.Path), mode, change.Data); err != nil {
+			return err
+		}
+	}
+	for _, file := range w.o.ReadOnly {
+		if err := w.single(file); err != nil {
+			return err
+		}
+	}
+	return w.Close()
+}
+
+// tree adds the files of the work tree, less those that are changed.
+func (w *writer) tree(changed map[string]bool) error {
+	root, err := os.OpenRoot(w.o.Dir)
+	if err != nil {
+		return err
+	}
+	defer root.Close()
+	return fs.WalkDir(root.FS(), ".", func(name string, entry fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		at := path.Join(w.o.at, name)
+		switch {
+		case entry.IsDir() && entry.Name() == ".git":
+			return fs.SkipDir
+		case entry.IsDir():
+			return w.folder(at)
+		case changed[name]:
+			return nil
+		case entry.Type() == fs.ModeSymlink:
+			target, err := root.Readlink(name)
+			if err != nil {
+				return err
+			}
+			return w.WriteHeader(&tar.Header{Typeflag: tar.TypeSymlink, Name: inArchive(at), Linkname: target, Mode: 0o777, ModTime: epoch})
+		case !entry.Type().IsRegular():
+			return nil
+		}
+		info, err := entry.Info()
+		if err != nil {
+			return err
+		}
+		data, err := root.ReadFile(name)
+		if err != nil {
+			return err
+		}
+		if w.guarded[name] {
+			w.p.sums[name] = sha256.Sum256(data)
+		}
+		return w.content(at, info.Mode().Perm()|0o444, data)
+	})
+}
+
+// single adds a program that the command needs, when it is a file of its own.
+func (w *writer) single(file string) error {
+	info, err := os.Stat(file)
+	if err != nil || !info.Mode().IsRegular() || strings.HasPrefix(file, "/etc/") || strings.HasPrefix(file, "/usr/") {
+		return nil // a path of this machine
+	}
+	data, err := os.ReadFile(file)
+	if err != nil {
+		return err
+	}
+	return w.content(filepath.ToSlash(file), info.Mode().Perm()|0o444, data)
+}
+
+func (w *writer) content(at string, mode fs.FileMode, data []byte) error {
+	if err := w.folder(path.Dir(at)); err != nil {
+		return err
+	}
+	header := &tar.Header{Typeflag: tar.TypeReg, Name: inArchive(at), Mode: int64(mode), Size: int64(len(data)), ModTime: epoch}
+	if err := w.WriteHeader(header); err != nil {
+		return err
+	}
+	_, err := io.Copy(w, bytes.NewReader(data))
+	return err
+}
+
+// folder adds a folder. Those of the image that are above the tree stay as they are.
+func (w *writer) folder(at string) error {
+	if w.folders[at] || at == "/" || at == "." {
+		return nil
+	}
+	if err := w.folder(path.Dir(at)); err != nil {
+		return err
+	}
+	w.folders[at] = true
+	mode := int64(0o755)
+	if at == "/tmp" {
+		mode = 0o1777
+	}
+	return w.WriteHeader(&tar.Header{Typeflag: tar.TypeDir, Name: inArchive(at) + "/", Mode: mode, ModTime: epoch})
+}
+
+func inArchive(at string) string { return strings.TrimPrefix(at, "/") }
+
+// maxReport bounds a report.
+const maxReport = 16 << 20
+
+// collect copies out the reports and looks at the guarded files.
+func (e *Engine) collect(ctx context.Context, name string, o *order, tree *packed, result *jail.Result) error {
+	defer tree.file.Close()
+	if len(o.Reports) == 0 && len(tree.sums) == 0 {
+		return nil
+	}
+	result.Reports = map[string][]byte{}
+	if len(tree.sums) == 0 {
+		for _, report := range o.Reports {
+			if err := e.out(ctx, name, path.Join(o.at, report), func(_ string, data []byte) { result.Reports[report] = data }); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	seen := map[string]bool{}
+	err := e.out(ctx, name, o.at, func(file string, data []byte) {
+		// The archive's names begin with the folder's own.
+		_, file, _ = strings.Cut(file, "/")
+		if slices.Contains(o.Reports, file) {
+			result.Reports[file] = data
+		}
+		if sum, guarded := tree.sums[file]; guarded && sum == sha256.Sum256(data) {
+			seen[file] = true
+		}
+	})
+	if err != nil {
+		return err
+	}
+	for _, file := range o.Guarded {
+		if _, guarded := tree.sums[file]; guarded && !seen[file] {
+			result.Touched = append(result.Touched, file)
+		}
+	}
+	return nil
+}
+
+// out copies a file or a folder out and hands over each regular file of it. What
+// does not exist is none.
+func (e *Engine) out(ctx context.Context, name, from string, each func(file string, data []byte)) error {
+	inner, stop := context.WithCancel(ctx)
+	defer stop()
+	cmd := e.command(inner, "cp", name+":"+from, "-")
+	pipe, err := cmd.StdoutPipe()
+	if err != nil {
+		return err
+	}
+	if err := cmd.Start(); err != nil {
+		return err
+	}
+	archive := tar.NewReader(pipe)
+	for {
+		header, err := archive.Next()
+		if err != nil {
+			break // the end, or nothing was there
+		}
+		if header.Typeflag != tar.TypeReg {
+			continue
+		}
+		data, err := io.ReadAll(io.LimitReader(archive, maxReport))
+		if err != nil {
+			break
+		}
+		each(path.Clean(header.Name), data)
+	}
+	stop()
+	_ = cmd.Wait()
+	return ctx.Err()
+}

@@ -54,6 +54,10 @@ test: ## Run every test
 short: ## Run the tests that a change is tried with, the long ones left out
 	go test -short $$(go list ./... | grep -v -e /docs -e /examples/ -e /adapters/swe/suite)
 
+.PHONY: attacks
+attacks: ## Try every attack on verdicts and walls, and print what came of each
+	.ci/attacks
+
 .PHONY: race
 race: ## Run the tests under the race detector, the long ones left out
 	go test -race -short ./...

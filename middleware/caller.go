@@ -3,7 +3,6 @@ package middleware
 import (
 	"context"
 	"errors"
-	"fmt"
 	"strings"
 
 	"github.com/tmc/langchaingo/llms"
@@ -32,14 +31,11 @@ func (c *call) Call(ctx context.Context, s *step.Call) (*sdk.Answer, error) {
 			Code: llms.ErrCodeProviderUnavailable, Provider: s.Model.Name, Message: errCircuitOpen.Error(), Cause: errCircuitOpen,
 		}}
 	}
-	callCtx, look := ctx, func() Seen { return Seen{} }
+	callCtx := ctx
 	if t.timeout > 0 {
 		var cancel context.CancelFunc
 		callCtx, cancel = context.WithTimeout(ctx, t.timeout)
 		defer cancel()
-	}
-	if d.Tap != nil {
-		callCtx, look = d.Tap.Begin(callCtx)
 	}
 	// Mistral's client cannot be interrupted, so nothing may stream from it.
 	stream := streamState{
@@ -47,9 +43,8 @@ func (c *call) Call(ctx context.Context, s *step.Call) (*sdk.Answer, error) {
 		live: c.streamed && d.kind != kindMistral && (s.Final || s.Unseen && c.plain()),
 	}
 	resp, err := c.generate(callCtx, d, s.Model, &stream)
-	seen := look()
 	if err == nil {
-		err = fault(resp, &seen, d.kind, stream.live)
+		err = fault(resp, d.kind, stream.live)
 	}
 	if cause := ctx.Err(); cause != nil {
 		// Some clients return what they have as if it were all.
@@ -58,10 +53,13 @@ func (c *call) Call(ctx context.Context, s *step.Call) (*sdk.Answer, error) {
 		err = errors.Join(errCallTimeout, err)
 	}
 	if err != nil {
-		failed := classify(err, &seen, d.name(s.Model), d.kind)
+		failed := classify(err, d.name(s.Model))
 		failed.Deployment = d.Name
 		failed.Usage = failedUsage(resp, c, &stream)
-		failed.Billed = billed(err, &seen)
+		if p, ok := errors.AsType[*ProviderError](err); ok && p.Usage != (sdk.Usage{}) {
+			failed.Usage = p.Usage
+		}
+		failed.Billed = billed(err)
 		// A reader who has seen a part, or has gone, is not given another model's answer.
 		if stream.shown || stream.refused != nil {
 			failed.Fatal, failed.Retry = true, false
@@ -73,7 +71,7 @@ func (c *call) Call(ctx context.Context, s *step.Call) (*sdk.Answer, error) {
 	d.breaker.record(nil)
 	s.Shown = stream.shown
 	c.live = c.live || stream.shown
-	return c.answer(resp, &seen, d), nil
+	return c.answer(resp, d), nil
 }
 
 // generate calls the client, of which a panic is an error.
@@ -149,13 +147,7 @@ func interruptible(call Handler) Handler {
 }
 
 // fault finds out that a response without an error is none.
-func fault(resp *llms.ContentResponse, seen *Seen, k kind, streamed bool) error {
-	if seen.StreamError != "" {
-		return fmt.Errorf("%w: %s", ErrTruncatedStream, seen.StreamError)
-	}
-	if seen.Truncated {
-		return ErrTruncatedStream
-	}
+func fault(resp *llms.ContentResponse, k kind, streamed bool) error {
 	if resp == nil || len(resp.Choices) == 0 {
 		return ErrEmptyResponse
 	}
@@ -177,18 +169,21 @@ func fault(resp *llms.ContentResponse, seen *Seen, k kind, streamed bool) error 
 }
 
 // answer makes the sdk's form of a response.
-func (c *call) answer(resp *llms.ContentResponse, seen *Seen, d *deployment) *sdk.Answer {
+func (c *call) answer(resp *llms.ContentResponse, d *deployment) *sdk.Answer {
 	if len(resp.Choices) > 1 && (d.kind == kindAnthropic || c.choices() <= 1) {
 		resp = mergeChoices(resp)
 	}
 	resp = c.tidy(resp)
 	first := resp.Choices[0]
-	if x := ExtraOf(first); x != nil && seen.LogProbs == nil {
-		seen.LogProbs = x.LogProbs
-	}
 	a := &sdk.Answer{
 		Text: first.Content, Reasoning: first.ReasoningContent, StopReason: first.StopReason,
-		LogProbs: seen.LogProbs, Deployment: d.Name, Raw: resp, Usage: usageOf(resp),
+		Deployment: d.Name, Raw: resp, Usage: usageOf(resp),
+	}
+	if x := ExtraOf(first); x != nil {
+		a.LogProbs = x.LogProbs
+		if x.Refusal != "" && a.Text == "" {
+			a.Text, a.StopReason = x.Refusal, "refusal"
+		}
 	}
 	if a.Usage == (sdk.Usage{}) {
 		a.Usage = sdk.Usage{InputTokens: c.query.InputTokens, OutputTokens: answerTokens(first), Estimated: true}

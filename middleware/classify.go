@@ -27,14 +27,17 @@ var statusText = regexp.MustCompile(`(?i)(?:status code|status)[: ]+(\d{3})\b`)
 
 // classify finds out what an error of a call means: its code, and whether the same
 // model may be asked again.
-func classify(err error, seen *Seen, model string, _ kind) *step.CallError {
+func classify(err error, model string) *step.CallError {
 	typed := &llms.Error{Provider: model, Message: err.Error(), Cause: err}
-	out := &step.CallError{Err: typed, After: seen.RetryAfter}
-	typed.Code, out.Retry = codeOf(err, seen)
+	out := &step.CallError{Err: typed}
+	typed.Code, out.Retry = codeOf(err)
+	if p, ok := errors.AsType[*ProviderError](err); ok {
+		out.After = p.RetryAfter
+	}
 	return out
 }
 
-func codeOf(err error, seen *Seen) (code llms.ErrorCode, retry bool) {
+func codeOf(err error) (code llms.ErrorCode, retry bool) {
 	text := strings.ToLower(err.Error())
 	switch {
 	case errors.Is(err, errCallTimeout):
@@ -46,10 +49,13 @@ func codeOf(err error, seen *Seen) (code llms.ErrorCode, retry bool) {
 	case errors.Is(err, ErrEmptyResponse), errors.Is(err, ErrTruncatedStream):
 		return llms.ErrCodeProviderUnavailable, true
 	}
+	if p, ok := errors.AsType[*ProviderError](err); ok {
+		return p.Code, p.Retry
+	}
 	if known, ok := errors.AsType[*llms.Error](err); ok && known.Code != llms.ErrCodeUnknown {
 		return known.Code, retryable(known.Code)
 	}
-	if status := statusOf(seen, text); status >= 400 {
+	if status := statusOf(text); status >= 400 {
 		return statusCode(status, text)
 	}
 	if _, ok := errors.AsType[*step.PanicError](err); ok {
@@ -128,13 +134,12 @@ func (m *Model) again(err error) (least time.Duration) {
 
 // billed reports whether a provider may charge for a call that failed: it took the
 // request and did not refuse it.
-func billed(err error, seen *Seen) bool {
-	status := statusOf(seen, strings.ToLower(err.Error()))
-	switch {
-	case status >= 400:
+func billed(err error) bool {
+	if p, ok := errors.AsType[*ProviderError](err); ok {
+		return p.Billed
+	}
+	if statusOf(strings.ToLower(err.Error())) >= 400 {
 		return false
-	case status > 0 || seen.Sent:
-		return true
 	}
 	for _, lost := range [...]error{errCallTimeout, context.Canceled, context.DeadlineExceeded, ErrTruncatedStream, io.EOF, io.ErrUnexpectedEOF, syscall.ECONNRESET} {
 		if errors.Is(err, lost) {
@@ -144,18 +149,14 @@ func billed(err error, seen *Seen) bool {
 	return false
 }
 
-// statusOf returns the HTTP status of a failed call: the one that was seen, or else
-// the one that the error names, or 0.
-func statusOf(seen *Seen, text string) int {
-	if seen.Status < 400 {
-		if m := statusText.FindStringSubmatch(text); m != nil {
-			status, err := strconv.Atoi(m[1])
-			if err == nil {
-				return status
-			}
+// statusOf returns the HTTP status that the error of a client names, or 0.
+func statusOf(text string) int {
+	if m := statusText.FindStringSubmatch(text); m != nil {
+		if status, err := strconv.Atoi(m[1]); err == nil {
+			return status
 		}
 	}
-	return seen.Status
+	return 0
 }
 
 func retryable(code llms.ErrorCode) bool {

@@ -35,30 +35,6 @@ type Candidate struct {
 type Deployment struct {
 	Name string
 	LLM  llms.Model
-	// Tap reads from the wire what the client throws away; nil reads nothing.
-	Tap Tap
-}
-
-// Tap watches one call of a model below its client, for instance in an HTTP
-// transport. It must be safe for concurrent use.
-type Tap interface {
-	// Begin returns the context to make the call with, and a function that returns
-	// what was seen, to be called when the call has returned.
-	Begin(ctx context.Context) (context.Context, func() Seen)
-}
-
-// Seen is what a Tap saw of one call. Zero values are unknown.
-type Seen struct {
-	Status      int
-	RetryAfter  time.Duration
-	ServedModel string
-	LogProbs    []sdk.TokenLogProb
-	// Sent: the request went out whole, so that it may have to be paid for.
-	Sent bool
-	// Truncated: the stream ended without its end mark. StreamError is an error
-	// that the server reported in the middle of its stream.
-	Truncated   bool
-	StreamError string
 }
 
 // Mode says whether decisions are put into effect.

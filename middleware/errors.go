@@ -1,7 +1,10 @@
 package middleware
 
 import (
+	"encoding/json"
 	"fmt"
+	"net/http"
+	"strconv"
 	"strings"
 	"time"
 
@@ -30,6 +33,123 @@ type ProviderError struct {
 	Billed bool
 	Usage  sdk.Usage
 	Err    error
+}
+
+// NewProviderError reads what a server said: the status, the headers and the body of
+// its answer, in the form of any of the dialects, and what became of the call in err.
+// Each may be missing.
+func NewProviderError(provider string, status int, header http.Header, body []byte, err error) *ProviderError {
+	e := &ProviderError{Provider: provider, Status: status, Err: err, RetryAfter: retryAfter(header)}
+	e.read(body)
+	if status < 400 && err != nil {
+		e.Code, e.Retry = codeOf(err)
+	} else {
+		text := strings.ToLower(e.Type + " " + e.Name + " " + e.Message)
+		said := status
+		if status < 400 {
+			said = statusSaid(text)
+		}
+		e.Code, e.Retry = statusCode(said, text)
+	}
+	return e
+}
+
+// read takes the words out of a body.
+func (e *ProviderError) read(body []byte) {
+	body = []byte(strings.TrimSpace(string(body)))
+	if len(body) == 0 {
+		return
+	}
+	var list []json.RawMessage
+	if json.Unmarshal(body, &list) == nil && len(list) > 0 {
+		body = list[0]
+	}
+	outer := struct {
+		Error   json.RawMessage `json:"error"`
+		Message json.RawMessage `json:"message"`
+		Detail  json.RawMessage `json:"detail"`
+	}{}
+	if json.Unmarshal(body, &outer) != nil {
+		e.Message = firstLine(string(body))
+		return
+	}
+	inner := body
+	if len(outer.Error) > 0 {
+		inner = outer.Error
+	}
+	said := struct {
+		Type, Code, Param, Status json.RawMessage
+		Message                   json.RawMessage
+		Details                   []struct {
+			RetryDelay string `json:"retryDelay"`
+		}
+	}{}
+	if json.Unmarshal(inner, &said) != nil {
+		e.Message = word(inner)
+		return
+	}
+	e.Type, e.Name, e.Param, e.Message = word(said.Type), word(said.Code), word(said.Param), word(said.Message)
+	if s := word(said.Status); s != "" {
+		e.Name = s // Google's word; its code is the HTTP status again
+	}
+	if e.Message == "" {
+		e.Message = word(outer.Detail)
+	}
+	for _, d := range said.Details {
+		if wait, err := time.ParseDuration(d.RetryDelay); err == nil && e.RetryAfter == 0 {
+			e.RetryAfter = wait
+		}
+	}
+}
+
+// word is a JSON value as text: a string without its quotes, and nothing for null.
+func word(raw json.RawMessage) string {
+	var text string
+	if json.Unmarshal(raw, &text) == nil {
+		return text
+	}
+	if string(raw) == "null" {
+		return ""
+	}
+	return string(raw)
+}
+
+// statusSaid is the HTTP status that an error within an answer would have had.
+func statusSaid(text string) int {
+	for _, one := range []struct {
+		sign   string
+		status int
+	}{
+		{"overloaded", http.StatusServiceUnavailable}, {"unavailable", http.StatusServiceUnavailable},
+		{"rate_limit", http.StatusTooManyRequests}, {"resource_exhausted", http.StatusTooManyRequests},
+		{"authentication", http.StatusUnauthorized}, {"permission", http.StatusForbidden},
+		{"not_found", http.StatusNotFound}, {"invalid", http.StatusBadRequest},
+	} {
+		if strings.Contains(text, one.sign) {
+			return one.status
+		}
+	}
+	return http.StatusInternalServerError
+}
+
+// retryAfter reads how long a server wants to be left alone; 0 when it does not say.
+func retryAfter(h http.Header) time.Duration {
+	if ms, err := strconv.ParseFloat(h.Get("Retry-After-Ms"), 64); err == nil && ms > 0 {
+		return time.Duration(ms * float64(time.Millisecond))
+	}
+	value := h.Get("Retry-After")
+	if seconds, err := strconv.ParseFloat(value, 64); err == nil && seconds > 0 {
+		return time.Duration(seconds * float64(time.Second))
+	}
+	if at, err := http.ParseTime(value); err == nil {
+		// A server that names a time has sent its own as well.
+		now, fault := http.ParseTime(h.Get("Date"))
+		if fault != nil {
+			now = time.Now()
+		}
+		return max(0, at.Sub(now))
+	}
+	return 0
 }
 
 // Error says who refused what. It holds no key.

@@ -44,7 +44,7 @@ strategy "route" {
 	//   policy.hcl:2
 	//   2 | model "small" {
 	//     | ^^^^^^^^^^^^^
-	//   Add provider = ...: it takes one of "openai", "anthropic", "ollama", "mistral", "go".
+	//   Add provider = ...: it takes one of "openai", "anthropic", "gemini", "ollama", "mistral", "go".
 	//
 	// error: unknown argument "provder"
 	//   policy.hcl:3, in model "small"

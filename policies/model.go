@@ -11,7 +11,12 @@ type Model struct {
 	Name string `policy:"name,label"`
 	// Who serves the model. openai is any server that speaks OpenAI's chat API;
 	// go is a model that the application hands over in code under this name.
-	Provider string `policy:"provider" required:"true" oneof:"openai anthropic ollama mistral go"`
+	Provider string `policy:"provider" required:"true" oneof:"openai anthropic gemini ollama mistral go"`
+	// Which of OpenAI's APIs to speak.
+	API string `policy:"api" oneof:"chat responses" default:"chat"`
+	// How the server spells the limit of an answer, for chat completions. When absent,
+	// max_completion_tokens for OpenAI and Azure, and max_tokens for all others.
+	MaxTokensField string `policy:"max_tokens_field" oneof:"max_tokens max_completion_tokens"`
 	// The provider's name of the model; the block's label when absent.
 	Served string `policy:"served"`
 	// Address of the server, for instance "http://127.0.0.1:8080/v1"; the provider's own when absent.

@@ -3,22 +3,16 @@ package router
 import (
 	"cmp"
 	"fmt"
-	"net/http"
 
 	"github.com/tmc/langchaingo/llms"
-	"github.com/tmc/langchaingo/llms/anthropic"
-	"github.com/tmc/langchaingo/llms/mistral"
-	"github.com/tmc/langchaingo/llms/ollama"
-	"github.com/tmc/langchaingo/llms/openai"
 
-	"github.com/stepfall/stepfall/adapters/logprob"
+	"github.com/stepfall/stepfall/adapters/provider/anthropic"
+	"github.com/stepfall/stepfall/adapters/provider/gemini"
+	"github.com/stepfall/stepfall/adapters/provider/ollama"
+	"github.com/stepfall/stepfall/adapters/provider/openai"
 	"github.com/stepfall/stepfall/middleware"
 	"github.com/stepfall/stepfall/policies"
 )
-
-// noKey is sent to servers that want none: the openai client refuses to be made
-// without.
-const noKey = "none"
 
 // deployments returns the model's own server and the others, in order.
 func (s *setup) deployments(m *policies.Model, o *Options) ([]middleware.Deployment, error) {
@@ -33,59 +27,48 @@ func (s *setup) deployments(m *policies.Model, o *Options) ([]middleware.Deploym
 	places = append(places, m.Deployments...)
 	list := make([]middleware.Deployment, len(places))
 	for i, p := range places {
-		d, err := s.provider(m, &p, o)
+		llm, err := s.provider(m, &p, o)
 		if err != nil {
-			return nil, fmt.Errorf("model %s: making the %s client: %w", m.Name, m.Provider, err)
+			return nil, fmt.Errorf("model %s: %w", m.Name, err)
 		}
-		d.Name = p.Name
-		list[i] = d
+		list[i] = middleware.Deployment{Name: p.Name, LLM: llm}
 	}
 	return list, nil
 }
 
-// provider makes the langchaingo client for one place where a model is served.
-func (s *setup) provider(m *policies.Model, p *policies.Deployment, o *Options) (middleware.Deployment, error) {
+// mistral speaks OpenAI's chat completions.
+const mistral = "https://api.mistral.ai/v1"
+
+// provider makes the client for one place where a model is served.
+func (s *setup) provider(m *policies.Model, p *policies.Deployment, o *Options) (llms.Model, error) {
 	served, key := cmp.Or(p.Served, m.Served, m.Name), p.APIKey
 	if !key.Set() {
 		key = m.APIKey
 	}
-	tapped := &http.Client{Transport: &logprob.Transport{Base: o.Transport}}
-	d := middleware.Deployment{Tap: logprob.Tap{Options: s.tapOptions(m)}}
-	var err error
 	switch m.Provider {
-	case "openai":
-		options := []openai.Option{openai.WithModel(served), openai.WithToken(cmp.Or(key.Reveal(), noKey)), openai.WithHTTPClient(tapped)}
-		if p.BaseURL != "" {
-			options = append(options, openai.WithBaseURL(p.BaseURL))
+	case "openai", "mistral":
+		c := openai.Options{
+			Model: served, APIKey: key.Reveal(), BaseURL: p.BaseURL, MaxTokensField: m.MaxTokensField, TopLogProbs: s.topLogProbs(m), Transport: o.Transport,
 		}
-		d.LLM, err = refuseNil(openai.New(options...))
+		if m.API == "responses" {
+			c.API = middleware.DialectResponses
+		}
+		if m.Provider == "mistral" {
+			c.BaseURL = cmp.Or(c.BaseURL, mistral)
+		}
+		return refuseNil(openai.New(c))
 	case "anthropic":
-		options := []anthropic.Option{anthropic.WithModel(served), anthropic.WithToken(cmp.Or(key.Reveal(), noKey)), anthropic.WithHTTPClient(tapped)}
-		if p.BaseURL != "" {
-			options = append(options, anthropic.WithBaseURL(p.BaseURL))
-		}
-		d.LLM, err = refuseNil(anthropic.New(options...))
+		return refuseNil(anthropic.New(anthropic.Options{
+			Model: served, APIKey: key.Reveal(), BaseURL: p.BaseURL, MaxTokens: m.MaxOutputTokens, Transport: o.Transport,
+		}))
+	case "gemini":
+		return refuseNil(gemini.New(gemini.Options{Model: served, APIKey: key.Reveal(), BaseURL: p.BaseURL, TopLogProbs: s.topLogProbs(m), Transport: o.Transport}))
 	case "ollama":
-		options := []ollama.Option{ollama.WithModel(served), ollama.WithHTTPClient(tapped)}
-		if p.BaseURL != "" {
-			options = append(options, ollama.WithServerURL(p.BaseURL))
-		}
-		d.LLM, err = refuseNil(ollama.New(options...))
-	case "mistral":
-		// Its client takes no HTTP client, so there is nothing to tap; retries are ours.
-		options := []mistral.Option{mistral.WithModel(served), mistral.WithAPIKey(key.Reveal()), mistral.WithMaxRetries(1)}
-		if p.BaseURL != "" {
-			options = append(options, mistral.WithEndpoint(p.BaseURL))
-		}
-		if m.Timeout > 0 {
-			options = append(options, mistral.WithTimeout(m.Timeout))
-		}
-		d.Tap = nil
-		d.LLM, err = refuseNil(mistral.New(options...))
-	default:
-		err = fmt.Errorf("unknown provider %q", m.Provider)
+		return refuseNil(ollama.New(ollama.Options{
+			Model: served, APIKey: key.Reveal(), BaseURL: p.BaseURL, ContextTokens: m.ContextTokens, TopLogProbs: s.topLogProbs(m), Transport: o.Transport,
+		}))
 	}
-	return d, err
+	return nil, fmt.Errorf("unknown provider %q", m.Provider)
 }
 
 // refuseNil keeps a nil pointer from becoming a non-nil interface.
@@ -96,16 +79,13 @@ func refuseNil[M llms.Model](m M, err error) (llms.Model, error) {
 	return m, nil
 }
 
-// topLogProbs is how many alternatives are asked for at each token: what the
-// features of package feature use.
-const topLogProbs = 5
-
-// tapOptions asks for log-probabilities where the model gives them and somebody in
-// the policy estimates: they make answers several times as long on the wire.
-func (s *setup) tapOptions(m *policies.Model) logprob.Options {
+// topLogProbs is how many alternatives to ask for at each token: what the features of
+// package feature use, where the model gives them and somebody in the policy
+// estimates. They make answers several times as long on the wire.
+func (s *setup) topLogProbs(m *policies.Model) int {
 	wanted := len(s.policy.Estimators) > 0 || s.policy.Fit != nil
-	if !wanted || m.Provider != "openai" || !m.SDK().Capabilities.LogProbs {
-		return logprob.Options{}
+	if !wanted || !m.SDK().Capabilities.LogProbs {
+		return 0
 	}
-	return logprob.Options{TopLogProbs: topLogProbs}
+	return 5
 }

@@ -1,0 +1,167 @@
+package anthropic
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+
+	sdk "github.com/anthropics/anthropic-sdk-go"
+	"github.com/anthropics/anthropic-sdk-go/option"
+	"github.com/anthropics/anthropic-sdk-go/packages/ssestream"
+	"github.com/tmc/langchaingo/llms"
+
+	"github.com/stepfall/stepfall/adapters/provider/internal/wire"
+	"github.com/stepfall/stepfall/middleware"
+)
+
+// Options configure a Model. Model is the only field that must be set.
+type Options struct {
+	// Model is the provider's name of the model.
+	Model string
+	// APIKey is sent as x-api-key; a server that wants none gets none.
+	APIKey string
+	// BaseURL is where the API begins; empty means https://api.anthropic.com.
+	BaseURL string
+	// MaxTokens limits an answer for which the caller names no limit, since the API
+	// takes no request without; 0 means 8,192.
+	MaxTokens int
+	// Transport makes the requests; nil is a pool that all providers share. MaxAnswer
+	// bounds an answer in bytes; 0 means 32 MiB.
+	Transport http.RoundTripper
+	MaxAnswer int64
+}
+
+// Model is a model behind Anthropic's API. It is safe for concurrent use.
+type Model struct {
+	o      Options
+	client sdk.Client
+}
+
+var (
+	_ llms.Model         = (*Model)(nil)
+	_ middleware.Speaker = (*Model)(nil)
+)
+
+const provider = "anthropic"
+
+// New returns a Model. It sends nothing.
+func New(o Options) (*Model, error) {
+	if o.Model == "" {
+		return nil, errors.New("making an Anthropic model: no model is named")
+	}
+	o.BaseURL, o.MaxTokens = cmp.Or(o.BaseURL, "https://api.anthropic.com"), cmp.Or(o.MaxTokens, 8192)
+	// langchaingo's client had the version in the address.
+	o.BaseURL = strings.TrimSuffix(strings.TrimSuffix(o.BaseURL, "/"), "/v1")
+	if address, err := url.Parse(o.BaseURL); err != nil || address.Host == "" {
+		return nil, fmt.Errorf("making an Anthropic model: %q is no address", o.BaseURL)
+	}
+	options := []option.RequestOption{
+		option.WithBaseURL(o.BaseURL), option.WithMaxRetries(0),
+		option.WithHTTPClient(&http.Client{Transport: &wire.Transport{Base: o.Transport, MaxAnswer: o.MaxAnswer}}),
+	}
+	if o.APIKey != "" {
+		options = append(options, option.WithAPIKey(o.APIKey))
+	}
+	// Not NewClient: that reads keys, addresses and profiles from the environment.
+	return &Model{o: o, client: sdk.Client{Options: options}}, nil
+}
+
+// Dialect implements [middleware.Speaker].
+func (*Model) Dialect() middleware.Dialect { return middleware.DialectAnthropic }
+
+// Call answers a single prompt.
+//
+// Deprecated: llms.Model asks for it. Use GenerateContent.
+func (m *Model) Call(ctx context.Context, prompt string, options ...llms.CallOption) (string, error) {
+	return llms.GenerateFromSinglePrompt(ctx, m, prompt, options...)
+}
+
+// GenerateContent makes one request and returns its answer. An error is a
+// [middleware.ProviderError] wherever the server was asked.
+func (m *Model) GenerateContent(ctx context.Context, messages []llms.MessageContent, options ...llms.CallOption) (*llms.ContentResponse, error) {
+	o, p := middleware.Resolve(options...)
+	wire.Thinking(&o, &p)
+	body, notSent, err := m.request(messages, &o, &p)
+	if err != nil {
+		return nil, err
+	}
+	ctx, x := wire.Begin(ctx)
+	emit, streams := wire.Stream(ctx, &o, &p)
+	body.Extra(&p, middleware.DialectAnthropic)
+	body["stream"] = streams
+	if !streams {
+		delete(body, "stream")
+	}
+	data, err := body.JSON()
+	if err != nil {
+		return nil, err
+	}
+	headers := []option.RequestOption{option.WithHeader("Content-Type", "application/json"), option.WithHeader("anthropic-version", "2023-06-01")}
+	for _, beta := range betas(&o) {
+		headers = append(headers, option.WithHeaderAdd("anthropic-beta", beta))
+	}
+	var resp *http.Response
+	if err := m.client.Post(ctx, "v1/messages", data, &resp, headers...); err != nil {
+		return nil, x.Fail(provider, err)
+	}
+	defer resp.Body.Close()
+	a := &answer{x: x, emit: emit, extra: middleware.Extra{NotSent: notSent, RequestID: x.RequestID()}}
+	out, err := a.read(resp, streams)
+	if err != nil && ctx.Err() != nil {
+		err = errors.Join(ctx.Err(), err)
+	}
+	return out, err
+}
+
+// betas are the API's features that langchaingo's options ask for.
+func betas(o *llms.CallOptions) []string {
+	list, _ := o.Metadata["anthropic:beta_headers"].([]string)
+	return list
+}
+
+func (a *answer) read(resp *http.Response, streams bool) (*llms.ContentResponse, error) {
+	if !streams || strings.HasPrefix(resp.Header.Get("Content-Type"), "application/json") {
+		data, err := io.ReadAll(resp.Body)
+		if err != nil {
+			return nil, a.broken(err)
+		}
+		a.extra.Raw = data
+		if err := a.message(data); err != nil {
+			return nil, err
+		}
+		return a.response()
+	}
+	events := ssestream.NewDecoder(resp)
+	for events.Next() {
+		if err := a.event(events.Event().Data); err != nil {
+			return nil, a.blame(err)
+		}
+	}
+	if err := events.Err(); err != nil {
+		return nil, a.blame(a.broken(err))
+	}
+	if !a.ended {
+		return nil, a.blame(a.x.Garbled(provider, errors.New("the stream ended before the answer did")))
+	}
+	return a.response()
+}
+
+func (a *answer) broken(err error) error {
+	if errors.Is(err, wire.ErrTooLarge) || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
+		return a.x.Fail(provider, err)
+	}
+	return a.x.Garbled(provider, err)
+}
+
+// blame adds what the answer has cost so far to an error.
+func (a *answer) blame(err error) error {
+	if e, ok := errors.AsType[*middleware.ProviderError](err); ok {
+		e.Usage = a.extra.Usage
+	}
+	return err
+}

@@ -1,0 +1,237 @@
+package anthropic
+
+import (
+	"encoding/base64"
+	"strings"
+
+	"github.com/tmc/langchaingo/llms"
+
+	"github.com/stepfall/stepfall/adapters/provider/internal/wire"
+	"github.com/stepfall/stepfall/middleware"
+)
+
+// request writes a request of the Messages API.
+func (m *Model) request(messages []llms.MessageContent, o *llms.CallOptions, p *middleware.Params) (wire.Object, []string, error) {
+	b := wire.Object{"model": m.o.Model, "max_tokens": m.o.MaxTokens}
+	wire.Set(b, "max_tokens", p.MaxTokens)
+	wire.Set(b, "temperature", p.Temperature)
+	wire.Set(b, "top_p", p.TopP)
+	wire.Set(b, "top_k", p.TopK)
+	if len(o.StopWords) > 0 {
+		b["stop_sequences"] = o.StopWords
+	}
+	b.Text("service_tier", p.ServiceTier)
+	if p.User != "" {
+		b["metadata"] = wire.Object{"user_id": p.User}
+	}
+	if p.ReasoningTokens != nil {
+		b["thinking"] = wire.Object{"type": "enabled", "budget_tokens": *p.ReasoningTokens}
+	}
+	config := wire.Object{}
+	switch p.ReasoningEffort {
+	case "none":
+		b["thinking"] = wire.Object{"type": "disabled"}
+	case "minimal":
+		config["effort"] = "low"
+	default:
+		config.Text("effort", p.ReasoningEffort)
+	}
+	if p.Schema != nil {
+		config["format"] = wire.Object{"type": "json_schema", "schema": p.Schema.Schema}
+	}
+	if len(config) > 0 {
+		b["output_config"] = config
+	}
+	var tools []any
+	for _, f := range wire.Tools(o) {
+		tool := wire.Object{"name": f.Name, "input_schema": f.Parameters}
+		if f.Parameters == nil {
+			tool["input_schema"] = wire.Object{"type": "object"}
+		}
+		tool.Text("description", f.Description)
+		if f.Strict {
+			tool["strict"] = true
+		}
+		tools = append(tools, tool)
+	}
+	if p.Dialect == middleware.DialectAnthropic {
+		for _, raw := range p.RawTools {
+			tools = append(tools, raw)
+		}
+	}
+	if len(tools) > 0 {
+		b["tools"] = tools
+	}
+	choice := wire.Object{}
+	switch mode, function, other := wire.Choice(o); {
+	case function != "":
+		choice = wire.Object{"type": "tool", "name": function}
+	case other != nil:
+		b["tool_choice"] = other
+	case mode == "required":
+		choice["type"] = "any"
+	default:
+		choice.Text("type", mode)
+	}
+	if p.ParallelToolCalls != nil && len(tools) > 0 && choice["type"] != "none" {
+		if len(choice) == 0 {
+			choice["type"] = "auto"
+		}
+		choice["disable_parallel_tool_use"] = !*p.ParallelToolCalls
+	}
+	if len(choice) > 0 {
+		b["tool_choice"] = choice
+	}
+	if err := converse(b, messages); err != nil {
+		return nil, nil, err
+	}
+	can := []string{"MaxTokens", "Temperature", "TopP", "TopK", "ServiceTier", "User", "ReasoningTokens", "ReasoningEffort", "Schema", "ParallelToolCalls"}
+	notSent := wire.NotSent(p, middleware.DialectAnthropic, can...)
+	if o.JSONMode && p.Schema == nil {
+		notSent = append(notSent, "JSONMode")
+	}
+	return b, notSent, nil
+}
+
+// converse writes the messages: the system's apart, and those of one role together.
+func converse(b wire.Object, messages []llms.MessageContent) error {
+	var system []any
+	var list []wire.Object
+	for i := range messages {
+		var blocks []any
+		err := wire.Flat(messages[i].Parts, func(p llms.ContentPart, cache *llms.CacheControl) error {
+			one, err := block(p)
+			if err != nil || one == nil {
+				return err
+			}
+			if o, ok := one.(wire.Object); ok && cache != nil {
+				o["cache_control"] = cached(cache)
+			}
+			blocks = append(blocks, one)
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+		role := "user"
+		switch wire.Role(messages[i].Role) {
+		case llms.ChatMessageTypeSystem:
+			if len(list) == 0 {
+				system = append(system, blocks...)
+				continue
+			}
+			// The API has no system message within a conversation.
+		case llms.ChatMessageTypeAI:
+			role = "assistant"
+		case llms.ChatMessageTypeHuman, llms.ChatMessageTypeTool:
+		default:
+			return wire.Refused(provider, "unknown role %q", messages[i].Role)
+		}
+		if len(blocks) == 0 {
+			continue
+		}
+		if n := len(list); n > 0 && list[n-1]["role"] == role {
+			before, _ := list[n-1]["content"].([]any)
+			list[n-1]["content"] = append(before, blocks...)
+			continue
+		}
+		list = append(list, wire.Object{"role": role, "content": blocks})
+	}
+	if system != nil {
+		b["system"] = system
+	}
+	b["messages"] = list
+	return nil
+}
+
+func cached(c *llms.CacheControl) wire.Object {
+	o := wire.Object{"type": "ephemeral"}
+	if c.Duration.Hours() >= 1 {
+		o["ttl"] = "1h"
+	}
+	return o
+}
+
+// block is a part of a message, or nil when the API has no word for it and loses
+// nothing.
+func block(p llms.ContentPart) (any, error) {
+	switch p := p.(type) {
+	case llms.TextContent:
+		if strings.TrimSpace(p.Text) == "" {
+			return nil, nil // the API takes no empty text
+		}
+		return wire.Object{"type": "text", "text": p.Text}, nil
+	case llms.ImageURLContent:
+		if mime, data, ok := wire.Data(p.URL); ok {
+			return block(middleware.FilePart{MIMEType: mime, Data: data})
+		}
+		return wire.Object{"type": "image", "source": wire.Object{"type": "url", "url": p.URL}}, nil
+	case llms.BinaryContent:
+		return block(middleware.FilePart{MIMEType: p.MIMEType, Data: p.Data})
+	case middleware.FilePart:
+		return file(p)
+	case llms.ToolCall:
+		if p.FunctionCall == nil {
+			return nil, nil
+		}
+		return wire.Object{"type": "tool_use", "id": p.ID, "name": p.FunctionCall.Name, "input": wire.Arguments(p.FunctionCall.Arguments)}, nil
+	case llms.ToolCallResponse:
+		return wire.Object{"type": "tool_result", "tool_use_id": p.ToolCallID, "content": p.Content}, nil
+	case middleware.ResultPart:
+		o := wire.Object{"type": "tool_result", "tool_use_id": p.ToolCallID, "content": p.Content}
+		if p.Failed {
+			o["is_error"] = true
+		}
+		if len(p.Parts) > 0 {
+			var blocks []any
+			for _, inner := range p.Parts {
+				one, err := block(inner)
+				if err != nil {
+					return nil, err
+				}
+				if one != nil {
+					blocks = append(blocks, one)
+				}
+			}
+			o["content"] = blocks
+		}
+		return o, nil
+	case middleware.RawPart:
+		switch {
+		case p.Dialect == middleware.DialectAnthropic:
+			return p.Raw, nil
+		case p.Text != "":
+			return wire.Object{"type": "text", "text": p.Text}, nil
+		}
+		return nil, nil
+	case middleware.NamePart:
+		return nil, nil
+	}
+	return nil, wire.Refused(provider, "a %T cannot be sent in a message", p)
+}
+
+func file(p middleware.FilePart) (any, error) {
+	kind := "document"
+	if strings.HasPrefix(p.MIMEType, "image/") {
+		kind = "image"
+	}
+	source := wire.Object{}
+	switch {
+	case p.ID != "":
+		source = wire.Object{"type": "file", "file_id": p.ID}
+	case p.Data != nil && strings.HasPrefix(p.MIMEType, "text/"):
+		source = wire.Object{"type": "text", "media_type": "text/plain", "data": string(p.Data)}
+	case p.Data != nil:
+		source = wire.Object{"type": "base64", "media_type": p.MIMEType, "data": base64.StdEncoding.EncodeToString(p.Data)}
+	default:
+		source = wire.Object{"type": "url", "url": p.URL}
+	}
+	if strings.HasPrefix(p.MIMEType, "audio/") || strings.HasPrefix(p.MIMEType, "video/") {
+		return nil, wire.Refused(provider, "the API takes no %s", p.MIMEType)
+	}
+	o := wire.Object{"type": kind, "source": source}
+	if kind == "document" {
+		o.Text("title", p.Name)
+	}
+	return o, nil
+}

@@ -1,0 +1,364 @@
+package provider_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptrace"
+	"runtime"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/tmc/langchaingo/llms"
+
+	"github.com/stepfall/stepfall/adapters/provider/internal/wire"
+	"github.com/stepfall/stepfall/middleware"
+	"github.com/stepfall/stepfall/sdk"
+)
+
+// A whole answer and a streamed one say the same, in the same words for all APIs.
+func TestAnswers(t *testing.T) {
+	for i := range dialects {
+		d := &dialects[i]
+		t.Run(d.name, func(t *testing.T) {
+			u := d.serve(t)
+			m := u.model(t)
+			var deltas []middleware.Delta
+			collect := middleware.WithParams(middleware.Params{OnDelta: func(_ context.Context, d *middleware.Delta) error {
+				deltas = append(deltas, *d)
+				return nil
+			}})
+			for name, options := range map[string][]llms.CallOption{"whole": nil, "streamed": {collect}} {
+				resp, err := m.GenerateContent(t.Context(), human("hi"), options...)
+				if err != nil {
+					t.Fatalf("%s: %v", name, err)
+				}
+				c := resp.Choices[0]
+				x := middleware.ExtraOf(c)
+				call := llms.ToolCall{ID: "call_1", Type: "function", FunctionCall: &llms.FunctionCall{Name: "look", Arguments: `{"at":1}`}}
+				if c.Content != "Hello there" || c.ReasoningContent != "hm" || len(c.ToolCalls) != 1 || cmp.Diff(call, c.ToolCalls[0]) != "" || c.StopReason == "" {
+					t.Errorf("%s: got %+v", name, c)
+				}
+				if diff := cmp.Diff(d.usage, x.Usage); diff != "" {
+					t.Errorf("%s: usage: %s", name, diff)
+				}
+				if x.RequestID != "req-1" || x.Served != "m-2026" || x.StopReason == "" {
+					t.Errorf("%s: got %+v", name, x)
+				}
+				if got := c.GenerationInfo["TotalTokens"]; got != d.usage.InputTokens+d.usage.CachedInputTokens+d.usage.CacheWriteTokens+d.usage.OutputTokens+d.usage.ReasoningTokens {
+					t.Errorf("%s: TotalTokens %v", name, got)
+				}
+			}
+			var all middleware.Delta
+			var calls middleware.ToolDelta
+			for _, d := range deltas {
+				all.Text, all.Reasoning = all.Text+d.Text, all.Reasoning+d.Reasoning
+				if d.Tool != nil {
+					calls.ID, calls.Name, calls.Arguments = calls.ID+d.Tool.ID, calls.Name+d.Tool.Name, calls.Arguments+d.Tool.Arguments
+				}
+			}
+			if all.Text != "Hello there" || all.Reasoning != "hm" || calls != (middleware.ToolDelta{ID: "call_1", Name: "look", Arguments: `{"at":1}`}) {
+				t.Errorf("streamed %+v and %+v", all, calls)
+			}
+		})
+	}
+}
+
+// A later turn sends an answer back as it came, with its signatures.
+func TestAnswersGoBack(t *testing.T) {
+	for i := range dialects {
+		d := &dialects[i]
+		t.Run(d.name, func(t *testing.T) {
+			u := d.serve(t)
+			m := u.model(t)
+			resp, err := m.GenerateContent(t.Context(), human("hi"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			x := middleware.ExtraOf(resp.Choices[0])
+			if x.Parts == nil {
+				t.Fatal("nothing to send back")
+			}
+			history := append(human("hi"), llms.MessageContent{Role: llms.ChatMessageTypeAI, Parts: x.Parts}, llms.MessageContent{
+				Role: llms.ChatMessageTypeTool, Parts: []llms.ContentPart{llms.ToolCallResponse{ToolCallID: "call_1", Name: "look", Content: "dark"}}})
+			if _, err := m.GenerateContent(t.Context(), history); err != nil {
+				t.Fatal(err)
+			}
+			sent := fmt.Sprint(u.asked)
+			want := []string{"Hello there", "look", "dark"}
+			switch d.name {
+			case "Responses", "Anthropic", "Gemini":
+				want = append(want, "c2ln")
+			default:
+				want = append(want, "hm")
+			}
+			for _, w := range want {
+				if !strings.Contains(sent, w) {
+					t.Errorf("%q did not go back: %s", w, sent)
+				}
+			}
+		})
+	}
+}
+
+func TestFaults(t *testing.T) {
+	for i := range dialects {
+		d := &dialects[i]
+		status := func(code int, body string, header ...string) http.HandlerFunc {
+			return func(w http.ResponseWriter, _ *http.Request) {
+				for i := 0; i < len(header); i += 2 {
+					w.Header().Set(header[i], header[i+1])
+				}
+				w.WriteHeader(code)
+				fmt.Fprint(w, body)
+			}
+		}
+		raw := func(body string, streamed bool) http.HandlerFunc {
+			return func(w http.ResponseWriter, _ *http.Request) {
+				if w.Header().Set("Content-Type", "application/json"); streamed {
+					w.Header().Set("Content-Type", d.mime)
+				}
+				fmt.Fprint(w, body)
+			}
+		}
+		cut := func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Type", d.mime)
+			w.Header().Set("Content-Length", "100000")
+			fmt.Fprint(w, d.stream[:len(d.stream)/2])
+		}
+		streamed := llms.WithStreamingFunc(func(context.Context, []byte) error { return nil })
+		for _, tt := range []struct {
+			name   string
+			answer http.HandlerFunc
+			option llms.CallOption
+			code   llms.ErrorCode
+			retry  bool
+			billed bool
+			after  time.Duration
+			said   string
+		}{
+			{"rate", status(429, `{"error":{"message":"slow down","type":"rate_limit_error"}}`, "Retry-After", "7"), nil, llms.ErrCodeRateLimit, true, false, 7 * time.Second, "slow down"},
+			{"quota", status(429, `{"error":{"message":"pay","code":"insufficient_quota"}}`), nil, llms.ErrCodeQuotaExceeded, false, false, 0, "pay"},
+			{"server", status(500, `<html>oops</html>`), nil, llms.ErrCodeProviderUnavailable, true, false, 0, "oops"},
+			{"key", status(401, `{"error":{"message":"who are you?"}}`), nil, llms.ErrCodeAuthentication, false, false, 0, "who are you?"},
+			{"length", status(400, `{"error":{"message":"maximum context length is 10","code":"context_length_exceeded"}}`), nil, llms.ErrCodeTokenLimit, false, false, 0, "maximum"},
+			{"garbage", raw("<html>welcome</html>", false), nil, llms.ErrCodeProviderUnavailable, true, true, 0, ""},
+			{"empty", raw("", false), nil, llms.ErrCodeProviderUnavailable, true, true, 0, ""},
+			{"no answer", raw("{}", false), nil, llms.ErrCodeProviderUnavailable, true, true, 0, ""},
+			{"garbage streamed", raw("data: <html>\n\n", true), streamed, llms.ErrCodeProviderUnavailable, true, true, 0, ""},
+			{"told within", raw(d.fault, true), streamed, llms.ErrCodeProviderUnavailable, true, true, 0, "too busy"},
+			{"cut", cut, streamed, llms.ErrCodeProviderUnavailable, true, true, 0, ""},
+			{"ended early", raw(d.stream[:strings.LastIndex(strings.TrimSpace(d.stream[:len(d.stream)*3/5]), "\n")+1], true), streamed, llms.ErrCodeProviderUnavailable, true, true, 0, ""},
+		} {
+			t.Run(d.name+"/"+tt.name, func(t *testing.T) {
+				u := d.serve(t)
+				u.answer = tt.answer
+				resp, err := u.model(t).GenerateContent(t.Context(), human("hi"), tt.option)
+				e, ok := errors.AsType[*middleware.ProviderError](err)
+				if !ok {
+					t.Fatalf("got %v and %v", resp, err)
+				}
+				if e.Code != tt.code || e.Retry != tt.retry || e.Billed != tt.billed || e.RetryAfter != tt.after || !strings.Contains(e.Error(), tt.said) || e.RequestID != "req-1" {
+					t.Errorf("got %+v: %v", e, err)
+				}
+				if u.requests != 1 {
+					t.Errorf("asked %d times", u.requests)
+				}
+			})
+		}
+	}
+}
+
+// What never ends is ended by the caller, and may have to be paid for.
+func TestPatience(t *testing.T) {
+	for i := range dialects {
+		d := &dialects[i]
+		silent := func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }
+		slow := func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Set("Content-Type", d.mime)
+			for _, b := range []byte(d.stream) {
+				if _, err := w.Write([]byte{b}); err != nil {
+					return
+				}
+				_ = http.NewResponseController(w).Flush()
+				select {
+				case <-r.Context().Done():
+					return
+				case <-time.After(20 * time.Millisecond):
+				}
+			}
+		}
+		for name, answer := range map[string]http.HandlerFunc{"silent": silent, "slow": slow} {
+			t.Run(d.name+"/"+name, func(t *testing.T) {
+				u := d.serve(t)
+				u.answer = answer
+				ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+				defer cancel()
+				_, err := u.model(t).GenerateContent(ctx, human("hi"), llms.WithStreamingFunc(func(context.Context, []byte) error { return nil }))
+				e, ok := errors.AsType[*middleware.ProviderError](err)
+				if !errors.Is(err, context.DeadlineExceeded) || !ok || !e.Billed {
+					t.Errorf("got %v", err)
+				}
+			})
+		}
+	}
+}
+
+// A caller that has seen enough ends the request, not just the reading.
+func TestEnoughSeen(t *testing.T) {
+	enough := errors.New("enough")
+	for i := range dialects {
+		d := &dialects[i]
+		t.Run(d.name, func(t *testing.T) {
+			u := d.serve(t)
+			gone := make(chan struct{})
+			u.answer = func(w http.ResponseWriter, r *http.Request) {
+				w.Header().Set("Content-Type", d.mime)
+				fmt.Fprint(w, d.stream[:len(d.stream)*2/3])
+				_ = http.NewResponseController(w).Flush()
+				<-r.Context().Done()
+				close(gone)
+			}
+			_, err := u.model(t).GenerateContent(t.Context(), human("hi"), middleware.WithParams(middleware.Params{
+				OnDelta: func(_ context.Context, d *middleware.Delta) error {
+					if d.Text != "" {
+						return enough
+					}
+					return nil
+				}}))
+			if !errors.Is(err, enough) {
+				t.Errorf("got %v", err)
+			}
+			select {
+			case <-gone:
+			case <-time.After(5 * time.Second):
+				t.Error("the server still answers")
+			}
+		})
+	}
+}
+
+// An answer of 200 MB is left after the bound, whatever its form, and memory with it.
+func TestAnswersAreBounded(t *testing.T) {
+	block := strings.Repeat("x", 1<<16)
+	for i := range dialects {
+		d := &dialects[i]
+		for _, streamed := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s/%v", d.name, streamed), func(t *testing.T) {
+				u := d.serve(t)
+				var sent atomic.Int64
+				u.answer = func(w http.ResponseWriter, _ *http.Request) {
+					if w.Header().Set("Content-Type", "application/json"); streamed {
+						w.Header().Set("Content-Type", d.mime)
+						fmt.Fprint(w, "data: ")
+					}
+					fmt.Fprint(w, `{"content":"`)
+					for sent.Load() < 200<<20 {
+						n, err := fmt.Fprint(w, block)
+						if err != nil {
+							return
+						}
+						sent.Add(int64(n))
+					}
+				}
+				m, err := d.make(u.URL, 1<<20)
+				if err != nil {
+					t.Fatal(err)
+				}
+				var options []llms.CallOption
+				if streamed {
+					options = append(options, llms.WithStreamingFunc(func(context.Context, []byte) error { return nil }))
+				}
+				var before, after runtime.MemStats
+				runtime.ReadMemStats(&before)
+				_, err = m.GenerateContent(t.Context(), human("hi"), options...)
+				runtime.ReadMemStats(&after)
+				if !errors.Is(err, wire.ErrTooLarge) {
+					t.Errorf("got %v", err)
+				}
+				if took := after.TotalAlloc - before.TotalAlloc; took > 40<<20 {
+					t.Errorf("took %d MB, for %d MB sent", took>>20, sent.Load()>>20)
+				}
+			})
+		}
+	}
+}
+
+func TestLinesMayBeLong(t *testing.T) {
+	text := strings.Repeat("long ", 200_000)
+	for i := range dialects {
+		d := &dialects[i]
+		t.Run(d.name, func(t *testing.T) {
+			u := d.serve(t)
+			u.answer = func(w http.ResponseWriter, _ *http.Request) {
+				w.Header().Set("Content-Type", d.mime)
+				fmt.Fprint(w, strings.Replace(d.long, "%s", text, 1))
+			}
+			resp, err := u.model(t).GenerateContent(t.Context(), human("hi"), llms.WithStreamingFunc(func(context.Context, []byte) error { return nil }))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := resp.Choices[0].Content; got != text {
+				t.Errorf("%d of %d bytes came", len(got), len(text))
+			}
+		})
+	}
+}
+
+// Many calls at once use few connections: as many as there are calls at a time.
+func TestConnectionsAreKept(t *testing.T) {
+	for i := range dialects {
+		d := &dialects[i]
+		t.Run(d.name, func(t *testing.T) {
+			u := d.serve(t)
+			u.Config.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { d.say(w, r, nil) })
+			m := u.model(t)
+			var opened atomic.Int64
+			ctx := httptrace.WithClientTrace(t.Context(), &httptrace.ClientTrace{GotConn: func(i httptrace.GotConnInfo) {
+				if !i.Reused {
+					opened.Add(1)
+				}
+			}})
+			var wg sync.WaitGroup
+			for range 16 {
+				wg.Go(func() {
+					for range 20 {
+						if _, err := m.GenerateContent(ctx, human("hi")); err != nil {
+							t.Error(err)
+							return
+						}
+					}
+				})
+			}
+			wg.Wait()
+			if n := opened.Load(); n > 32 {
+				t.Errorf("320 calls, 16 at a time, opened %d connections", n)
+			}
+		})
+	}
+}
+
+// No tokens of a free answer are made up.
+func TestUsageIsTheServers(t *testing.T) {
+	var none sdk.Usage
+	for i := range dialects {
+		d := &dialects[i]
+		u := d.serve(t)
+		u.answer = func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Type", d.mime)
+			fmt.Fprint(w, strings.Replace(d.long, "%s", "hi", 1))
+		}
+		resp, err := u.model(t).GenerateContent(t.Context(), human("hi"), llms.WithStreamingFunc(func(context.Context, []byte) error { return nil }))
+		if err != nil {
+			t.Fatal(d.name, err)
+		}
+		if got := middleware.ExtraOf(resp.Choices[0]).Usage; got != none {
+			t.Errorf("%s: got %+v", d.name, got)
+		}
+	}
+}

@@ -1,0 +1,226 @@
+// Package wire is what the providers share below their clients: one pool of
+// connections, bounded answers, errors with all that the server said, and the small
+// conversions that every dialect needs.
+package wire
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptrace"
+	"sync/atomic"
+	"time"
+
+	"github.com/tmc/langchaingo/llms"
+
+	"github.com/stepfall/stepfall/middleware"
+)
+
+// MaxAnswer is the most that is read of one answer, in bytes, where nobody says
+// otherwise. A line of a stream may be as long.
+const MaxAnswer = 32 << 20
+
+// maxError is the most that is read of an error.
+const maxError = 1 << 20
+
+// idle is how long a server may say nothing before its call is given up: models that
+// reason are silent for minutes.
+const idle = 10 * time.Minute
+
+// ErrTooLarge: an answer is longer than is read of one.
+var ErrTooLarge = errors.New("the answer is too large")
+
+// ErrSilent: a server has said nothing for ten minutes.
+var ErrSilent = errors.New("the server went silent")
+
+// shared is the pool of all providers of the process that are given no other. Its idle
+// connections go by themselves.
+var shared = sync1(func() *http.Transport {
+	t := http.DefaultTransport.(*http.Transport).Clone()
+	t.MaxIdleConns, t.MaxIdleConnsPerHost = 1024, 256
+	t.ResponseHeaderTimeout = idle
+	return t
+})
+
+// Transport is the http.RoundTripper of a provider.
+type Transport struct {
+	// Base makes the requests; nil is the pool that all providers share.
+	Base http.RoundTripper
+	// MaxAnswer bounds an answer in bytes; 0 means MaxAnswer.
+	MaxAnswer int64
+}
+
+// RoundTrip sends the request and watches it for the Exchange of its context.
+func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
+	base := t.Base
+	if base == nil {
+		base = shared()
+	}
+	x, _ := req.Context().Value(exchangeKey{}).(*Exchange)
+	if x == nil {
+		x = &Exchange{}
+	}
+	req = req.WithContext(httptrace.WithClientTrace(req.Context(), &httptrace.ClientTrace{
+		WroteRequest: func(info httptrace.WroteRequestInfo) { x.sent.Store(info.Err == nil) },
+	}))
+	resp, err := base.RoundTrip(req)
+	if err != nil {
+		return nil, err
+	}
+	x.Status, x.Header = resp.StatusCode, resp.Header
+	limit := t.MaxAnswer
+	if limit <= 0 {
+		limit = MaxAnswer
+	}
+	resp.Body = &body{ReadCloser: resp.Body, left: limit, tooLarge: &x.tooLarge}
+	if resp.StatusCode >= 400 {
+		said, err := io.ReadAll(io.LimitReader(resp.Body, maxError))
+		resp.Body.Close()
+		if err != nil && len(said) == 0 {
+			return nil, fmt.Errorf("reading the server's error: %w", err)
+		}
+		x.said = said
+		resp.Body = io.NopCloser(bytes.NewReader(said))
+	}
+	return resp, nil
+}
+
+// body ends with ErrTooLarge after so many bytes, and with ErrSilent when the server
+// sends none for long.
+type body struct {
+	io.ReadCloser
+	left     int64
+	tooLarge *atomic.Bool
+}
+
+// Read implements io.Reader.
+func (b *body) Read(p []byte) (int, error) {
+	if b.left <= 0 {
+		// An answer of just the limit has ended here.
+		n, err := b.ReadCloser.Read(p[:min(len(p), 1)])
+		if n > 0 {
+			b.tooLarge.Store(true)
+			return 0, ErrTooLarge
+		}
+		return 0, err
+	}
+	silent := atomic.Bool{}
+	watch := time.AfterFunc(idle, func() {
+		silent.Store(true)
+		b.ReadCloser.Close()
+	})
+	n, err := b.ReadCloser.Read(p[:min(int64(len(p)), b.left)])
+	watch.Stop()
+	b.left -= int64(n)
+	if err != nil && silent.Load() {
+		err = ErrSilent
+	}
+	return n, err
+}
+
+// Exchange is what was seen of one call's requests, of the last where there were
+// several.
+type Exchange struct {
+	Status int
+	Header http.Header
+	sent   atomic.Bool
+	// tooLarge: the answer was left after the bound, whatever its client made of that.
+	tooLarge atomic.Bool
+	said   []byte
+}
+
+type exchangeKey struct{}
+
+// Begin returns the context to make a call with.
+func Begin(ctx context.Context) (context.Context, *Exchange) {
+	x := &Exchange{}
+	return context.WithValue(ctx, exchangeKey{}, x), x
+}
+
+// RequestID is the server's name for the request.
+func (x *Exchange) RequestID() string {
+	for _, name := range []string{"X-Request-Id", "Request-Id", "X-Goog-Request-Id"} {
+		if id := x.Header.Get(name); id != "" {
+			return id
+		}
+	}
+	return ""
+}
+
+// Fail makes the error of a call: what the server said where it said something, or
+// else what became of the call.
+func (x *Exchange) Fail(provider string, err error) error {
+	if err == nil {
+		return nil
+	}
+	if already, ok := errors.AsType[*middleware.ProviderError](err); ok {
+		already.Provider = provider
+		if already.RequestID == "" {
+			already.RequestID = x.RequestID()
+		}
+		return already
+	}
+	if x.tooLarge.Load() && !errors.Is(err, ErrTooLarge) {
+		err = ErrTooLarge
+	}
+	e := middleware.NewProviderError(provider, x.Status, x.Header, x.said, err)
+	e.RequestID = x.RequestID()
+	e.Billed = x.sent.Load() && x.Status < 400
+	return e
+}
+
+// Told makes the error that a server sent in the place of an answer or within one.
+func (x *Exchange) Told(provider string, said []byte) error {
+	e := middleware.NewProviderError(provider, x.Status, x.Header, said, nil)
+	e.RequestID, e.Billed = x.RequestID(), true
+	return e
+}
+
+// Refused is an error of a call that was not made.
+func Refused(provider, format string, args ...any) error {
+	return &middleware.ProviderError{Provider: provider, Code: llms.ErrCodeInvalidRequest, Message: fmt.Sprintf(format, args...)}
+}
+
+// Object is a JSON object that is being written.
+type Object map[string]any
+
+// Set sets name to a value that is there.
+func Set[T any](o Object, name string, v *T) {
+	if v != nil {
+		o[name] = *v
+	}
+}
+
+// Text sets name to a text that is not empty.
+func (o Object) Text(name, text string) {
+	if text != "" {
+		o[name] = text
+	}
+}
+
+// JSON writes the object.
+func (o Object) JSON() ([]byte, error) {
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	if err := e.Encode(o); err != nil {
+		return nil, fmt.Errorf("writing the request: %w", err)
+	}
+	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), nil
+}
+
+// Garbled is the error of an answer that cannot be read: cut off, or not JSON.
+func (x *Exchange) Garbled(provider string, err error) error {
+	if x.tooLarge.Load() {
+		return x.Fail(provider, ErrTooLarge)
+	}
+	why := err.Error()
+	return &middleware.ProviderError{
+		Provider: provider, Status: x.Status, Code: llms.ErrCodeProviderUnavailable, Retry: true, Billed: true,
+		RequestID: x.RequestID(), Message: "the answer cannot be read: " + why[:min(len(why), 200)], Err: fmt.Errorf("%w: %w", middleware.ErrTruncatedStream, err),
+	}
+}

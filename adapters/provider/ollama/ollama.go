@@ -1,0 +1,419 @@
+// Package ollama asks models that Ollama serves, by its own chat API: an llms.Model
+// that works alone in langchaingo programs, or as a candidate of a cascade.
+//
+//	model, err := ollama.New(ollama.Options{Model: "qwen3:8b", ContextTokens: 32768})
+//
+// It speaks the API itself. Ollama's Go package keeps of a tool's schema what it knows
+// of JSON schemas, takes a stream that was cut for a whole one and reserves 8 MiB for
+// each call; Ollama's imitation of OpenAI has no word for the context's length, top_k
+// or thinking.
+package ollama
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/tmc/langchaingo/llms"
+
+	"github.com/stepfall/stepfall/adapters/provider/internal/wire"
+	"github.com/stepfall/stepfall/middleware"
+	"github.com/stepfall/stepfall/sdk"
+)
+
+// Options configure a Model. Model is the only field that must be set.
+type Options struct {
+	// Model is Ollama's name of the model.
+	Model string
+	// BaseURL is the server's address; empty means http://127.0.0.1:11434.
+	BaseURL string
+	// APIKey is sent as a bearer token, for servers behind one that asks for it.
+	APIKey string
+	// ContextTokens is the context to load the model with; 0 leaves it to the server,
+	// whose own may be as short as 4,096 tokens. A prompt that is longer than the
+	// context is an error instead of losing its beginning.
+	ContextTokens int
+	// TopLogProbs asks for that many alternatives at each token of each answer.
+	TopLogProbs int
+	// Transport makes the requests; nil is a pool that all providers share. MaxAnswer
+	// bounds an answer in bytes; 0 means 32 MiB.
+	Transport http.RoundTripper
+	MaxAnswer int64
+}
+
+// Model is a model that Ollama serves. It is safe for concurrent use.
+type Model struct {
+	o      Options
+	url    string
+	client *http.Client
+}
+
+var (
+	_ llms.Model         = (*Model)(nil)
+	_ middleware.Speaker = (*Model)(nil)
+)
+
+const provider = "ollama"
+
+// New returns a Model. It sends nothing.
+func New(o Options) (*Model, error) {
+	if o.Model == "" {
+		return nil, errors.New("making an Ollama model: no model is named")
+	}
+	o.BaseURL = cmp.Or(o.BaseURL, "http://127.0.0.1:11434")
+	address, err := url.Parse(o.BaseURL)
+	if err != nil || address.Host == "" {
+		return nil, fmt.Errorf("making an Ollama model: %q is no address", o.BaseURL)
+	}
+	return &Model{
+		o: o, url: address.JoinPath("api/chat").String(),
+		client: &http.Client{Transport: &wire.Transport{Base: o.Transport, MaxAnswer: o.MaxAnswer}},
+	}, nil
+}
+
+// Dialect implements [middleware.Speaker].
+func (*Model) Dialect() middleware.Dialect { return middleware.DialectOllama }
+
+// Call answers a single prompt.
+//
+// Deprecated: llms.Model asks for it. Use GenerateContent.
+func (m *Model) Call(ctx context.Context, prompt string, options ...llms.CallOption) (string, error) {
+	return llms.GenerateFromSinglePrompt(ctx, m, prompt, options...)
+}
+
+// GenerateContent makes one request and returns its answer. An error is a
+// [middleware.ProviderError] wherever the server was asked.
+func (m *Model) GenerateContent(ctx context.Context, messages []llms.MessageContent, options ...llms.CallOption) (*llms.ContentResponse, error) {
+	o, p := middleware.Resolve(options...)
+	wire.Thinking(&o, &p)
+	body, notSent, err := m.request(messages, &o, &p)
+	if err != nil {
+		return nil, err
+	}
+	ctx, x := wire.Begin(ctx)
+	emit, streams := wire.Stream(ctx, &o, &p)
+	body.Extra(&p, middleware.DialectOllama)
+	body["stream"] = streams
+	if own, ok := p.Extra["options"]; ok && p.Dialect == middleware.DialectOllama {
+		var more map[string]any
+		if err := json.Unmarshal(own, &more); err != nil {
+			return nil, wire.Refused(provider, "options is no JSON object: %s", err)
+		}
+		all := m.options(&o, &p)
+		maps.Copy(all, more)
+		body["options"] = all
+	}
+	data, err := body.JSON()
+	if err != nil {
+		return nil, err
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, m.url, bytes.NewReader(data))
+	if err != nil {
+		return nil, fmt.Errorf("writing the request: %w", err)
+	}
+	req.Header.Set("Content-Type", "application/json")
+	if m.o.APIKey != "" {
+		req.Header.Set("Authorization", "Bearer "+m.o.APIKey)
+	}
+	resp, err := m.client.Do(req)
+	if err != nil {
+		return nil, x.Fail(provider, err)
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode >= 400 {
+		return nil, x.Fail(provider, fmt.Errorf("status %d", resp.StatusCode))
+	}
+	a := &answer{x: x, emit: emit, extra: middleware.Extra{NotSent: notSent, RequestID: x.RequestID()}}
+	if !streams {
+		// A whole answer is one line too.
+		a.emit = func(*middleware.Delta) error { return nil }
+	}
+	if err := wire.Lines(resp.Body, a.line); err != nil {
+		if _, ours := errors.AsType[*middleware.ProviderError](err); !ours && !errors.Is(err, errCaller) {
+			if errors.Is(err, wire.ErrTooLarge) || ctx.Err() != nil {
+				err = x.Fail(provider, err)
+			} else {
+				err = x.Garbled(provider, err)
+			}
+		}
+		if ctx.Err() != nil {
+			err = errors.Join(ctx.Err(), err)
+		}
+		return nil, err
+	}
+	if !a.done {
+		return nil, x.Garbled(provider, errors.New("the stream ended before the answer did"))
+	}
+	return a.response(), nil
+}
+
+func (m *Model) options(o *llms.CallOptions, p *middleware.Params) wire.Object {
+	b := wire.Object{}
+	wire.Set(b, "temperature", p.Temperature)
+	wire.Set(b, "top_p", p.TopP)
+	wire.Set(b, "top_k", p.TopK)
+	wire.Set(b, "seed", p.Seed)
+	wire.Set(b, "num_predict", p.MaxTokens)
+	wire.Set(b, "repeat_penalty", p.RepetitionPenalty)
+	wire.Set(b, "frequency_penalty", p.FrequencyPenalty)
+	wire.Set(b, "presence_penalty", p.PresencePenalty)
+	if len(o.StopWords) > 0 {
+		b["stop"] = o.StopWords
+	}
+	if m.o.ContextTokens > 0 {
+		b["num_ctx"] = m.o.ContextTokens
+	}
+	return b
+}
+
+// request writes a request of the chat API.
+func (m *Model) request(messages []llms.MessageContent, o *llms.CallOptions, p *middleware.Params) (wire.Object, []string, error) {
+	b := wire.Object{"model": m.o.Model, "truncate": false}
+	if options := m.options(o, p); len(options) > 0 {
+		b["options"] = options
+	}
+	switch {
+	case p.Schema != nil:
+		b["format"] = p.Schema.Schema
+	case o.JSONMode || o.ResponseMIMEType == "application/json":
+		b["format"] = "json"
+	}
+	switch p.ReasoningEffort {
+	case "":
+	case "none":
+		b["think"] = false
+	case "minimal":
+		b["think"] = "low"
+	default:
+		b["think"] = p.ReasoningEffort
+	}
+	wire.Set(b, "logprobs", p.LogProbs)
+	wire.Set(b, "top_logprobs", p.TopLogProbs)
+	if p.LogProbs == nil && m.o.TopLogProbs > 0 {
+		b["logprobs"], b["top_logprobs"] = true, min(m.o.TopLogProbs, 20)
+	}
+	var tools []any
+	for _, f := range wire.Tools(o) {
+		function := wire.Object{"name": f.Name, "parameters": f.Parameters}
+		if f.Parameters == nil {
+			function["parameters"] = wire.Object{"type": "object", "properties": wire.Object{}}
+		}
+		function.Text("description", f.Description)
+		tools = append(tools, wire.Object{"type": "function", "function": function})
+	}
+	if p.Dialect == middleware.DialectOllama {
+		for _, raw := range p.RawTools {
+			tools = append(tools, raw)
+		}
+	}
+	notSent := wire.NotSent(p, middleware.DialectOllama, "Temperature", "TopP", "TopK", "Seed", "MaxTokens", "RepetitionPenalty", "FrequencyPenalty", "PresencePenalty",
+		"Schema", "ReasoningEffort", "LogProbs", "TopLogProbs")
+	mode, function, other := wire.Choice(o)
+	if mode != "none" && len(tools) > 0 {
+		b["tools"] = tools
+	}
+	if mode == "required" || function != "" || other != nil {
+		notSent = append(notSent, "ToolChoice")
+	}
+	list, err := chat(messages)
+	if err != nil {
+		return nil, nil, err
+	}
+	b["messages"] = list
+	return b, notSent, nil
+}
+
+func chat(messages []llms.MessageContent) ([]wire.Object, error) {
+	var list []wire.Object
+	names := map[string]string{} // tool by call
+	for i := range messages {
+		role := "user"
+		switch wire.Role(messages[i].Role) {
+		case llms.ChatMessageTypeSystem:
+			role = "system"
+		case llms.ChatMessageTypeAI:
+			role = "assistant"
+		case llms.ChatMessageTypeHuman, llms.ChatMessageTypeTool:
+		default:
+			return nil, wire.Refused(provider, "unknown role %q", messages[i].Role)
+		}
+		message, images, calls := wire.Object{"role": role}, []string(nil), []any(nil)
+		text, said := "", false
+		image := func(mime string, data []byte) error {
+			if !strings.HasPrefix(mime, "image/") {
+				return wire.Refused(provider, "the API takes images, and no %s", mime)
+			}
+			images = append(images, base64.StdEncoding.EncodeToString(data))
+			return nil
+		}
+		err := wire.Flat(messages[i].Parts, func(p llms.ContentPart, _ *llms.CacheControl) error {
+			switch p := p.(type) {
+			case middleware.NamePart: // the API has no names
+			case llms.TextContent:
+				text, said = text+p.Text, true
+			case llms.BinaryContent:
+				return image(p.MIMEType, p.Data)
+			case llms.ImageURLContent:
+				mime, data, ok := wire.Data(p.URL)
+				if !ok {
+					return wire.Refused(provider, "the API takes no image by its address: %s", p.URL)
+				}
+				return image(mime, data)
+			case middleware.FilePart:
+				if p.Data == nil {
+					return wire.Refused(provider, "the API takes no file by its address or name")
+				}
+				return image(p.MIMEType, p.Data)
+			case llms.ToolCall:
+				if p.FunctionCall != nil {
+					names[p.ID] = p.FunctionCall.Name
+					calls = append(calls, wire.Object{"id": p.ID, "function": wire.Object{"name": p.FunctionCall.Name, "arguments": wire.Arguments(p.FunctionCall.Arguments)}})
+				}
+			case llms.ToolCallResponse:
+				list = append(list, result(p, names))
+			case middleware.ResultPart:
+				list = append(list, result(p.ToolCallResponse, names))
+				for _, inner := range p.Parts {
+					if b, ok := inner.(llms.BinaryContent); ok {
+						if err := image(b.MIMEType, b.Data); err != nil {
+							return err
+						}
+					}
+				}
+			case middleware.RawPart:
+				var members map[string]json.RawMessage
+				if p.Dialect == middleware.DialectOllama && json.Unmarshal(p.Raw, &members) == nil {
+					for name, v := range members {
+						message[name] = v
+					}
+				}
+				text, said = text+p.Text, said || p.Text != ""
+			default:
+				return wire.Refused(provider, "a %T cannot be sent in a message", p)
+			}
+			return nil
+		})
+		if err != nil {
+			return nil, err
+		}
+		if !said && images == nil && calls == nil && len(message) == 1 {
+			continue
+		}
+		message["content"] = text
+		if images != nil {
+			message["images"] = images
+		}
+		if calls != nil {
+			message["tool_calls"] = calls
+		}
+		list = append(list, message)
+	}
+	return list, nil
+}
+
+func result(p llms.ToolCallResponse, names map[string]string) wire.Object {
+	o := wire.Object{"role": "tool", "content": p.Content}
+	o.Text("tool_name", cmp.Or(p.Name, names[p.ToolCallID]))
+	o.Text("tool_call_id", p.ToolCallID)
+	return o
+}
+
+// line is one of an answer's.
+type line struct {
+	Model     string    `json:"model"`
+	CreatedAt time.Time `json:"created_at"`
+	Message   struct {
+		Content   string `json:"content"`
+		Thinking  string `json:"thinking"`
+		ToolCalls []struct {
+			ID       string `json:"id"`
+			Function struct {
+				Name      string          `json:"name"`
+				Arguments json.RawMessage `json:"arguments"`
+			} `json:"function"`
+		} `json:"tool_calls"`
+	} `json:"message"`
+	Done       bool            `json:"done"`
+	DoneReason string          `json:"done_reason"`
+	LogProbs   []wire.Token    `json:"logprobs"`
+	PromptEval int             `json:"prompt_eval_count"`
+	Eval       int             `json:"eval_count"`
+	Error      json.RawMessage `json:"error"`
+}
+
+// errCaller marks errors of who receives the stream.
+var errCaller = errors.New("receiving the stream")
+
+// answer is one on its way.
+type answer struct {
+	x              *wire.Exchange
+	emit           wire.Emit
+	extra          middleware.Extra
+	text, thinking strings.Builder
+	calls          []llms.ToolCall
+	stop           string
+	done           bool
+}
+
+func (a *answer) line(data []byte) error {
+	var in line
+	if err := json.Unmarshal(data, &in); err != nil {
+		return a.x.Garbled(provider, err)
+	}
+	if len(in.Error) > 0 && string(in.Error) != "null" {
+		return a.x.Told(provider, data)
+	}
+	d := middleware.Delta{Text: in.Message.Content, Reasoning: in.Message.Thinking, LogProbs: wire.Tokens(in.LogProbs)}
+	a.text.WriteString(d.Text)
+	a.thinking.WriteString(d.Reasoning)
+	x := &a.extra
+	x.LogProbs = append(x.LogProbs, d.LogProbs...)
+	x.Served, x.Created = in.Model, in.CreatedAt.Unix()
+	if d.Text+d.Reasoning != "" || len(d.LogProbs) > 0 {
+		if err := a.emit(&d); err != nil {
+			return errors.Join(errCaller, err)
+		}
+	}
+	for _, t := range in.Message.ToolCalls {
+		n := len(a.calls)
+		id := cmp.Or(t.ID, fmt.Sprintf("call_%x_%d", in.CreatedAt.UnixNano(), n))
+		call := llms.ToolCall{ID: id, Type: "function", FunctionCall: &llms.FunctionCall{Name: t.Function.Name, Arguments: string(wire.Arguments(string(t.Function.Arguments)))}}
+		a.calls = append(a.calls, call)
+		if err := a.emit(&middleware.Delta{Tool: &middleware.ToolDelta{Index: n, ID: id, Name: call.FunctionCall.Name, Arguments: call.FunctionCall.Arguments}}); err != nil {
+			return errors.Join(errCaller, err)
+		}
+	}
+	if in.Done {
+		a.done, a.stop = true, cmp.Or(in.DoneReason, "stop")
+		x.StopReason = in.DoneReason
+		x.Usage = sdk.Usage{InputTokens: in.PromptEval, OutputTokens: in.Eval}
+	}
+	return nil
+}
+
+func (a *answer) response() *llms.ContentResponse {
+	own := &llms.ContentChoice{Content: a.text.String(), ReasoningContent: a.thinking.String(), StopReason: a.stop, ToolCalls: a.calls}
+	if len(a.calls) > 0 {
+		own.FuncCall = a.calls[0].FunctionCall
+	}
+	if own.ReasoningContent != "" {
+		raw, err := json.Marshal(map[string]string{"thinking": own.ReasoningContent})
+		if err == nil {
+			a.extra.Parts = append(a.extra.Parts, middleware.RawPart{Dialect: middleware.DialectOllama, Raw: raw}, llms.TextContent{Text: own.Content})
+			for _, t := range a.calls {
+				a.extra.Parts = append(a.extra.Parts, t)
+			}
+		}
+	}
+	own.GenerationInfo = wire.Info(&a.extra, own.ReasoningContent)
+	return &llms.ContentResponse{Choices: []*llms.ContentChoice{own}}
+}

@@ -1,0 +1,280 @@
+package openai
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"sync"
+
+	sdk "github.com/openai/openai-go/v3"
+	"github.com/openai/openai-go/v3/option"
+	"github.com/openai/openai-go/v3/packages/ssestream"
+	"github.com/tmc/langchaingo/llms"
+
+	"github.com/stepfall/stepfall/adapters/provider/internal/wire"
+	"github.com/stepfall/stepfall/middleware"
+)
+
+// Options configure a Model. Model is the only field that must be set.
+type Options struct {
+	// Model is the provider's name of the model.
+	Model string
+	// APIKey is sent as a bearer token. A server that wants none gets none.
+	APIKey string
+	// BaseURL is where the API begins; empty means https://api.openai.com/v1.
+	BaseURL string
+	// API is the dialect: chat completions when empty, or the Responses API.
+	API middleware.Dialect
+	// MaxTokensField is how chat completions spell the limit of an answer. Empty means
+	// max_completion_tokens for OpenAI and Azure, and max_tokens for all others, of
+	// which many know nothing else and would answer without a limit.
+	MaxTokensField string
+	// TopLogProbs asks for that many alternatives at each token of each answer, whether
+	// the caller wants them or not: estimators do.
+	TopLogProbs int
+	// Transport makes the requests; nil is a pool that all providers share. MaxAnswer
+	// bounds an answer in bytes; 0 means 32 MiB.
+	Transport http.RoundTripper
+	MaxAnswer int64
+}
+
+// Model is a model behind OpenAI's API, or one like it. It is safe for concurrent use.
+type Model struct {
+	o      Options
+	client sdk.Client
+	field  string
+
+	mu sync.RWMutex
+	// refused are the fields that the server would not have for this model.
+	refused []string
+}
+
+var (
+	_ llms.Model         = (*Model)(nil)
+	_ middleware.Speaker = (*Model)(nil)
+)
+
+// New returns a Model. It sends nothing.
+func New(o Options) (*Model, error) {
+	if o.Model == "" {
+		return nil, errors.New("making an OpenAI model: no model is named")
+	}
+	o.API, o.BaseURL = cmp.Or(o.API, middleware.DialectChat), cmp.Or(o.BaseURL, "https://api.openai.com/v1")
+	if o.API != middleware.DialectChat && o.API != middleware.DialectResponses {
+		return nil, fmt.Errorf("making an OpenAI model: unknown API %q", o.API)
+	}
+	address, err := url.Parse(o.BaseURL)
+	if err != nil || address.Host == "" {
+		return nil, fmt.Errorf("making an OpenAI model: %q is no address", o.BaseURL)
+	}
+	m := &Model{o: o, field: o.MaxTokensField}
+	if m.field == "" {
+		m.field = "max_tokens"
+		if host := address.Hostname(); host == "api.openai.com" || strings.HasSuffix(host, ".api.openai.com") || strings.HasSuffix(host, ".azure.com") {
+			m.field = "max_completion_tokens"
+		}
+	}
+	options := []option.RequestOption{
+		option.WithBaseURL(o.BaseURL), option.WithMaxRetries(0), // the engine repeats calls, and books each
+		option.WithHTTPClient(&http.Client{Transport: &wire.Transport{Base: o.Transport, MaxAnswer: o.MaxAnswer}}),
+	}
+	if o.APIKey != "" {
+		options = append(options, option.WithAPIKey(o.APIKey))
+	}
+	// Not NewClient: that reads keys and addresses from the environment.
+	m.client = sdk.Client{Options: options}
+	return m, nil
+}
+
+// Dialect implements [middleware.Speaker].
+func (m *Model) Dialect() middleware.Dialect { return m.o.API }
+
+// Call answers a single prompt.
+//
+// Deprecated: llms.Model asks for it. Use GenerateContent.
+func (m *Model) Call(ctx context.Context, prompt string, options ...llms.CallOption) (string, error) {
+	return llms.GenerateFromSinglePrompt(ctx, m, prompt, options...)
+}
+
+// GenerateContent makes one request and returns its answer. An error is a
+// [middleware.ProviderError] wherever the server was asked.
+func (m *Model) GenerateContent(ctx context.Context, messages []llms.MessageContent, options ...llms.CallOption) (*llms.ContentResponse, error) {
+	o, p := middleware.Resolve(options...)
+	wire.Thinking(&o, &p)
+	build, path := m.chat, "chat/completions"
+	if m.o.API == middleware.DialectResponses {
+		build, path = m.responses, "responses"
+	}
+	body, notSent, err := build(messages, &o, &p)
+	if err != nil {
+		return nil, err
+	}
+	ctx, x := wire.Begin(ctx)
+	emit, streams := wire.Stream(ctx, &o, &p)
+	if streams {
+		body["stream"] = true
+		if m.o.API == middleware.DialectChat {
+			body["stream_options"] = wire.Object{"include_usage": true}
+		}
+	}
+	for name := range p.Extra {
+		if p.Dialect == m.o.API && name != "stream" && name != "stream_options" {
+			body[name] = p.Extra[name]
+		}
+	}
+	notSent = append(notSent, m.drop(body)...)
+	var resp *http.Response
+	for range 4 {
+		if resp, err = m.post(ctx, path, body); err == nil {
+			break
+		}
+		err = x.Fail(provider, err)
+		dropped, again := m.learn(err, body, &p)
+		if !again {
+			return nil, err
+		}
+		notSent = append(notSent, dropped...)
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer resp.Body.Close()
+	a := &answer{x: x, notSent: notSent, emit: emit}
+	read := a.readChat
+	if m.o.API == middleware.DialectResponses {
+		read = a.readResponses
+	}
+	out, err := read(resp, streams)
+	if err != nil && ctx.Err() != nil {
+		err = errors.Join(ctx.Err(), err)
+	}
+	return out, err
+}
+
+const provider = "openai"
+
+func (m *Model) post(ctx context.Context, path string, body wire.Object) (*http.Response, error) {
+	data, err := body.JSON()
+	if err != nil {
+		return nil, err
+	}
+	var resp *http.Response
+	err = m.client.Post(ctx, path, data, &resp, option.WithHeader("Content-Type", "application/json"))
+	return resp, err
+}
+
+// droppable are the fields that a model may refuse and answer without: what the caller
+// asked for changes in degree, not in kind.
+var droppable = []string{"temperature", "top_p", "presence_penalty", "frequency_penalty", "reasoning_effort", "verbosity", "stream_options", "parallel_tool_calls"}
+
+// learn finds out from a refusal which field the model would not have, and takes it
+// out of the body or spells it otherwise.
+func (m *Model) learn(err error, body wire.Object, p *middleware.Params) (dropped []string, again bool) {
+	e, ok := errors.AsType[*middleware.ProviderError](err)
+	if !ok || e.Status != http.StatusBadRequest && e.Status != http.StatusUnprocessableEntity {
+		return nil, false
+	}
+	said := strings.ToLower(e.Message)
+	for _, name := range []string{"max_tokens", "max_completion_tokens"} {
+		other := map[string]string{"max_tokens": "max_completion_tokens", "max_completion_tokens": "max_tokens"}[name]
+		if _, set := body[name]; set && (e.Param == name || strings.Contains(said, name)) && m.note("not "+name) {
+			body[other] = body[name]
+			delete(body, name)
+			return nil, true
+		}
+	}
+	names := droppable
+	if p.LogProbs == nil {
+		names = append([]string{"logprobs", "top_logprobs"}, names...)
+	}
+	for _, name := range names {
+		if _, set := body[name]; !set || e.Param != name && !strings.Contains(said, "'"+name+"'") && !strings.Contains(said, "`"+name+"`") && !strings.Contains(said, `"`+name+`"`) &&
+			(name != "logprobs" || !strings.Contains(said, "logprob")) {
+			continue
+		}
+		m.note(name)
+		return m.drop(body), true
+	}
+	return nil, false
+}
+
+// note remembers a refusal; false when it was known.
+func (m *Model) note(name string) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if slices.Contains(m.refused, name) {
+		return false
+	}
+	m.refused = append(m.refused, name)
+	return true
+}
+
+// drop takes out what the model is known to refuse.
+func (m *Model) drop(body wire.Object) (dropped []string) {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	for _, name := range m.refused {
+		if was, ok := strings.CutPrefix(name, "not "); ok {
+			if v, set := body[was]; set {
+				delete(body, was)
+				body[map[string]string{"max_tokens": "max_completion_tokens", "max_completion_tokens": "max_tokens"}[was]] = v
+			}
+			continue
+		}
+		if _, set := body[name]; !set {
+			continue
+		}
+		delete(body, name)
+		if name == "logprobs" {
+			delete(body, "top_logprobs")
+		}
+		dropped = append(dropped, name)
+	}
+	return dropped
+}
+
+// answer is one on its way.
+type answer struct {
+	x       *wire.Exchange
+	notSent []string
+	emit    wire.Emit
+}
+
+// events calls each with the events of a stream, and reports whether its end mark came.
+func (a *answer) events(resp *http.Response, each func(data []byte) error) (done bool, err error) {
+	events := ssestream.NewDecoder(resp)
+	for events.Next() {
+		data := events.Event().Data
+		if strings.HasPrefix(string(data[:min(len(data), 6)]), "[DONE]") {
+			return true, nil
+		}
+		if err := each(data); err != nil {
+			return false, err
+		}
+	}
+	if err := events.Err(); err != nil {
+		if errors.Is(err, wire.ErrTooLarge) || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
+			return false, a.x.Fail(provider, err)
+		}
+		return false, a.x.Garbled(provider, err)
+	}
+	return false, nil
+}
+
+// whole reads an answer that is not streamed.
+func (a *answer) whole(resp *http.Response) ([]byte, error) {
+	data, err := io.ReadAll(resp.Body)
+	if err != nil {
+		if errors.Is(err, wire.ErrTooLarge) {
+			return nil, a.x.Fail(provider, err)
+		}
+		return nil, a.x.Garbled(provider, err)
+	}
+	return data, nil
+}

@@ -80,7 +80,7 @@ func home(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
 	w.Header().Set("Cache-Control", "no-store")
 	w.Header().Set("Referrer-Policy", "no-referrer")
-	_, _ = w.Write([]byte("<!DOCTYPE html><title>stepfall</title><p>Opening.</p>"))
+	_, _ = w.Write([]byte(`<!DOCTYPE html><html lang="en"><link rel="icon" href="data:,"><title>stepfall</title><p>Opening.</p></html>`))
 }
 
 // Keyed asks for one of the operator's keys: in a form that sets a cookie for the
@@ -142,7 +142,7 @@ func (k *keyed) known(session string) bool {
 
 func login(w http.ResponseWriter, status int, fault string) {
 	h := w.Header()
-	h.Set("Content-Security-Policy", "default-src 'none'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'")
+	h.Set("Content-Security-Policy", "default-src 'none'; img-src data:; form-action 'self'; base-uri 'none'; frame-ancestors 'none'")
 	h.Set("Content-Type", "text/html; charset=utf-8")
 	h.Set("Cache-Control", "no-store")
 	h.Set("Referrer-Policy", "same-origin")
@@ -150,7 +150,7 @@ func login(w http.ResponseWriter, status int, fault string) {
 	if fault != "" {
 		fault = `<p role="alert">` + fault + `</p>`
 	}
-	_, _ = w.Write([]byte(`<!DOCTYPE html><html lang="en"><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1"><meta name="color-scheme" content="light dark"><title>stepfall</title>` +
+	_, _ = w.Write([]byte(`<!DOCTYPE html><html lang="en"><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1"><meta name="color-scheme" content="light dark"><link rel="icon" href="data:,"><title>stepfall</title>` +
 		`<h1>stepfall</h1>` + fault + `<form method="post"><p><label>Operator's key <input type="password" name="key" autocomplete="current-password" autofocus required></label> <button>Open</button></p></form></html>`))
 }
 

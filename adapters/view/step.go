@@ -2,7 +2,6 @@ package view
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"math"
 	"net/http"
@@ -74,7 +73,7 @@ type decisionView struct {
 	// Asked is the lambda that the address asks for, for pages without scripts.
 	Asked *float64
 	// Points are answers at each value of the scale, for pages without a server.
-	Points string
+	Points []*answer
 	Order  []string
 	// Open says that a model could be asked: with none left there is nothing to turn.
 	Open bool
@@ -256,16 +255,14 @@ func (v *viewer) decisionOf(t *sdk.Trace, n int, order []string) decisionView {
 	}
 	d.Flips = d.flips()
 	if v.export != nil {
-		var all []*answer
 		for _, p := range d.Scale.Points {
 			a, err := q.explain(p)
 			if err != nil {
+				d.Fault = err.Error()
 				return d
 			}
-			all = append(all, a)
+			d.Points = append(d.Points, a)
 		}
-		data, _ := json.Marshal(all)
-		d.Points = string(data)
 	}
 	return d
 }

@@ -1,0 +1,287 @@
+package view
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http/httptest"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/chromedp"
+
+	"github.com/stepfall/stepfall/adapters/store"
+	"github.com/stepfall/stepfall/adapters/view/internal/browser"
+	"github.com/stepfall/stepfall/adapters/view/internal/fleet"
+	"github.com/stepfall/stepfall/sdk"
+)
+
+// look opens an address in the browser, does the rest, and fails on anything that the
+// console shows, on requests elsewhere, and when a text of others ran as a script.
+func look(t *testing.T, b *browser.Browser, address string, do ...chromedp.Action) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(b.Context, 40*time.Second)
+	defer cancel()
+	var hacked bool
+	all := append([]chromedp.Action{chromedp.Navigate(address), chromedp.WaitReady("main h1")}, do...)
+	all = append(all, chromedp.Evaluate("'hacked' in window", &hacked))
+	if err := chromedp.Run(ctx, all...); err != nil {
+		t.Fatalf("%s: %v\n%s", address, err, strings.Join(b.Faults(), "\n"))
+	}
+	for _, fault := range b.Faults() {
+		t.Errorf("%s: %s", address, fault)
+	}
+	if hacked {
+		t.Errorf("%s: a text ran as a script", address)
+	}
+	here, _ := url.Parse(address)
+	for _, asked := range b.Asked() {
+		u, err := url.Parse(asked)
+		if err != nil || u.Scheme != "data" && (u.Scheme != here.Scheme || u.Host != here.Host) {
+			t.Errorf("%s: asked for %s", address, asked)
+		}
+	}
+}
+
+// textOfPage reads the text of an element.
+func textOfPage(selector string, to *string) chromedp.Action {
+	return chromedp.Text(selector, to, chromedp.ByQuery)
+}
+
+// turn moves a slider as a hand does.
+func turn(selector string, to string) chromedp.Action {
+	return chromedp.Evaluate(`{const s=document.querySelector("`+selector+`"); s.value="`+to+`"; s.dispatchEvent(new Event("input",{bubbles:true}))}`, nil)
+}
+
+// becomes waits until a condition holds, on this page or the one that comes after it.
+func becomes(condition string) chromedp.Action {
+	return chromedp.ActionFunc(func(ctx context.Context) error {
+		for until := time.Now().Add(15 * time.Second); time.Now().Before(until); time.Sleep(20 * time.Millisecond) {
+			var holds bool
+			if err := chromedp.Evaluate("!!("+condition+")", &holds).Do(ctx); err == nil && holds {
+				return nil
+			}
+			if err := ctx.Err(); err != nil {
+				return err
+			}
+		}
+		return fmt.Errorf("it does not come to %s", condition)
+	})
+}
+
+func TestPagesInABrowser(t *testing.T) {
+	if testing.Short() {
+		t.Skip("a browser takes its time")
+	}
+	b, err := browser.Start(t.Context())
+	if errors.Is(err, browser.ErrNone) {
+		t.Skip(err)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer b.Close()
+
+	traces := fleet.Traces(240, 1)
+	path := filepath.Join(t.TempDir(), "traces.jsonl")
+	if err := os.WriteFile(path, lines(t, traces[:200]), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	l, err := OpenLines(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	server := httptest.NewUnstartedServer(nil)
+	_, port, _ := net.SplitHostPort(server.Listener.Addr().String())
+	handler, token := Local(New(Options{Traces: l, Source: "traces.jsonl", Reports: []Report{report(0.7), report(0.8)}}), port)
+	server.Config.Handler = handler
+	server.Start()
+	defer server.Close()
+
+	// The address with its token opens the page, whose own address has none.
+	var at string
+	look(t, b, server.URL+token, chromedp.Location(&at))
+	if strings.Contains(at, "token") {
+		t.Errorf("the token stays in the address: %s", at)
+	}
+	drawn := becomes(`document.querySelectorAll("figure.chart").length > 0 && [...document.querySelectorAll("figure.chart")].every(f => f.querySelector("canvas"))`)
+	step, err := l.Steps(t.Context(), store.Filter{Escalated: true, Chosen: "pro", Outcome: sdk.Passed.String(), Limit: 1})
+	if err != nil || len(step) == 0 {
+		t.Fatal("no step went to the large model", err)
+	}
+	t.Run("overview", func(t *testing.T) {
+		var before, after string
+		var asked int
+		look(t, b, server.URL, drawn,
+			textOfPage(".tile .big", &before),
+			// What comes meanwhile shows by itself.
+			chromedp.ActionFunc(func(context.Context) error {
+				file, err := os.OpenFile(path, os.O_APPEND|os.O_WRONLY, 0)
+				if err != nil {
+					return err
+				}
+				defer file.Close()
+				_, err = file.Write(lines(t, traces[200:]))
+				return err
+			}),
+			becomes(`document.querySelector(".tile p:last-child").textContent.startsWith("240 steps")`),
+			textOfPage(".tile .big", &after),
+			drawn,
+			chromedp.Click(".lead a", chromedp.ByQuery), chromedp.WaitVisible("section.why"),
+			chromedp.Evaluate(`document.querySelectorAll(".candidates tbody tr").length`, &asked),
+		)
+		if before == after || asked < 3 {
+			t.Errorf("spent %s before and %s after, %d candidates", before, after, asked)
+		}
+	})
+	t.Run("why", func(t *testing.T) {
+		look(t, b, server.URL+"/step?id="+step[0].ID)
+		slider(t, b)
+	})
+	t.Run("steps", func(t *testing.T) {
+		var rows, other int
+		var before, after string
+		look(t, b, server.URL+"/steps",
+			chromedp.SetValue("select[name=model]", "pro", chromedp.ByQuery), chromedp.Click("#filter button", chromedp.ByQuery),
+			becomes(`location.search.includes("model=pro") && document.readyState === "complete" && document.querySelector("#filter a")`),
+			chromedp.Evaluate(`document.querySelectorAll("#steps tbody tr").length`, &rows),
+			chromedp.Evaluate(`[...document.querySelectorAll("#steps tbody tr")].filter(r => !r.cells[3].textContent.includes("pro")).length`, &other),
+			chromedp.Click("#steps tbody tr a", chromedp.ByQuery), chromedp.WaitVisible(".neighbours"),
+			chromedp.Evaluate("document.title", &before), chromedp.KeyEvent("p"), becomes(`document.readyState === "complete" && document.querySelector("a[rel=next]")`), chromedp.Evaluate("document.title", &after),
+		)
+		if rows == 0 || other > 0 {
+			t.Errorf("%d rows, %d of them without the model", rows, other)
+		}
+		if !strings.HasPrefix(before, "Step ") || !strings.HasPrefix(after, "Step ") {
+			t.Errorf("from %q the key p leads to %q", before, after)
+		}
+	})
+	hostile := ""
+	for _, tr := range traces {
+		if strings.Contains(tr.Prompt, fleet.Script) {
+			hostile = tr.ID
+		}
+	}
+	for name, page := range map[string]string{
+		"runs": "/runs", "run": "/run?name=agent-003", "trust": "/trust", "compare": "/compare", "report": "/report", "hostile": "/step?id=" + hostile,
+	} {
+		t.Run(name, func(t *testing.T) { look(t, b, server.URL+page) })
+	}
+	t.Run("budget", func(t *testing.T) {
+		var row string
+		look(t, b, server.URL+"/report", drawn, turn("#budget input[type=range]", "800"), textOfPage("#budget tbody tr", &row))
+		if !strings.Contains(row, "of queries") && !strings.Contains(row, "lambda") {
+			t.Errorf("at another budget: %q", row)
+		}
+	})
+	t.Run("fits", func(t *testing.T) {
+		for _, width := range []int64{400, 1200, 2000} {
+			for _, page := range []string{"/", "/steps", "/step?id=" + step[0].ID, "/trust", "/report"} {
+				var over int
+				resize(t, b, width)
+				look(t, b, server.URL+page,
+					chromedp.Evaluate(`document.documentElement.scrollWidth - innerWidth`, &over))
+				if over > 0 {
+					t.Errorf("%s is %d pixels wider than a window of %d", page, over, width)
+				}
+			}
+		}
+	})
+	t.Run("labels", func(t *testing.T) {
+		for _, page := range []string{"/", "/steps", "/step?id=" + step[0].ID, "/report"} {
+			var bare []string
+			look(t, b, server.URL+page, chromedp.Evaluate(`[...document.querySelectorAll("input:not([type=hidden]),select,button,a")].filter(e => !(e.labels?.length || e.ariaLabel || e.textContent.trim())).map(e => e.outerHTML)`, &bare))
+			if len(bare) > 0 {
+				t.Errorf("%s: without a label: %q", page, bare)
+			}
+		}
+	})
+	t.Run("without scripts", func(t *testing.T) {
+		var said, sentence string
+		ctx, cancel := context.WithTimeout(b.Context, 40*time.Second)
+		defer cancel()
+		if err := chromedp.Run(ctx, emulation.SetScriptExecutionDisabled(true), chromedp.Navigate(server.URL), textOfPage("h1", &said),
+			chromedp.Navigate(server.URL+"/step?id="+step[0].ID+"&n=2&knob=100000"), textOfPage("#why-2 .sentence", &sentence),
+			emulation.SetScriptExecutionDisabled(false)); err != nil {
+			t.Fatal(err)
+		}
+		if !strings.Contains(said, "240 steps cost") || !strings.HasPrefix(sentence, "Stop") {
+			t.Errorf("the first page says %q, the decision at a high lambda %q", said, sentence)
+		}
+	})
+	t.Run("export", func(t *testing.T) {
+		dir := t.TempDir()
+		_ = b.Asked() // by the pages without scripts
+		first, err := Export(t.Context(), dir, Options{Traces: l}, ExportOptions{Steps: 30, Filter: store.Filter{Chosen: "pro", Outcome: sdk.Passed.String()}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var shown int
+		look(t, b, "file://"+first, drawn)
+		look(t, b, "file://"+filepath.Join(dir, "steps.html")+"#tenant=blue",
+			becomes(`document.querySelector("h1").textContent.includes("steps")`),
+			chromedp.Evaluate(`[...document.querySelectorAll("#steps tbody tr")].filter(r => !r.hidden && r.dataset.tenant !== "blue").length`, &shown))
+		if shown > 0 {
+			t.Errorf("%d rows of other tenants are shown", shown)
+		}
+		look(t, b, "file://"+filepath.Join(dir, fileOf("step", step[0].ID)))
+		slider(t, b)
+	})
+	t.Run("a report alone", func(t *testing.T) {
+		path := filepath.Join(t.TempDir(), "report.html")
+		file, err := os.Create(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer file.Close()
+		if err := WriteReport(file, report(0.7)); err != nil {
+			t.Fatal(err)
+		}
+		look(t, b, "file://"+path, drawn, turn("#budget input[type=range]", "300"))
+	})
+}
+
+// resize makes the window that wide.
+func resize(t *testing.T, b *browser.Browser, width int64) {
+	t.Helper()
+	if err := chromedp.Run(b.Context, emulation.SetDeviceMetricsOverride(width, 900, 1, false)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// slider turns the second decision of the page at hand to a lambda at which nothing is
+// worth asking, and back.
+func slider(t *testing.T, b *browser.Browser) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(b.Context, 40*time.Second)
+	defer cancel()
+	const why = "#why-2 "
+	var recorded, dear, back, place string
+	err := chromedp.Run(ctx,
+		chromedp.WaitEnabled(why+"input[type=range]", chromedp.ByQuery),
+		textOfPage(why+".sentence", &recorded),
+		turn(why+"input[type=range]", "96"),
+		becomes(`document.querySelector("`+why+`.sentence").textContent.startsWith("Stop")`),
+		textOfPage(why+".sentence", &dear),
+		chromedp.Click(why+".reset", chromedp.ByQuery),
+		becomes(`document.querySelector("`+why+`.sentence").textContent.startsWith("Ask")`),
+		textOfPage(why+".sentence", &back),
+		chromedp.Evaluate(`document.activeElement.id`, &place),
+	)
+	if err != nil {
+		t.Fatalf("%v\n%s", err, strings.Join(b.Faults(), "\n"))
+	}
+	if !strings.HasPrefix(recorded, "Ask") || !strings.HasPrefix(dear, "Stop") || back != recorded || place != "knob-2" {
+		t.Errorf("recorded %q, at a high lambda %q, back %q, at %s", recorded, dear, back, place)
+	}
+	for _, fault := range b.Faults() {
+		t.Error(fault)
+	}
+}

@@ -178,9 +178,23 @@ $(TOOLS)/go-licenses-$(GO_LICENSES):
 	@mv $(TOOLS)/go-licenses $@
 
 .PHONY: pictures
-pictures: ## Draw docs/pictures/*.svg from their sources (needs graphviz)
+pictures: build ## Draw docs/pictures anew (needs graphviz; pages need Chromium)
 	go run ./docs/pictures/trace < docs/pictures/trace.json > docs/pictures/trace.dot
 	for p in docs/pictures/*.dot; do dot -Tsvg $$p > $${p%.dot}.svg; done
+	dir=$$(mktemp -d) && trap 'rm -rf "$$dir"' EXIT && $(BIN)/stepfall demo --out "$$dir" > /dev/null && \
+	go run ./adapters/view/internal/pictures --traces "$$dir/traces.jsonl" --out docs/pictures
+
+# The charting library of the pages: from its npm package, of this version and checksum.
+UPLOT := 1.6.32
+UPLOT_SHA512 := KIMVnG68zvu5XXUbC4LQEPnhwOxBuLyW1AHtpm6IKTXImkbLgkMy+jabjLgSLMasNuGGzQm/ep3tOkyTxpiQIw==
+
+.PHONY: charts
+charts: ## Fetch the charting library of the pages anew (needs npm)
+	dir=$$(mktemp -d) && trap 'rm -rf "$$dir"' EXIT && (cd "$$dir" && npm pack --silent uplot@$(UPLOT) > /dev/null) && \
+	sum=$$(openssl dgst -sha512 -binary "$$dir"/uplot-*.tgz | base64 -w0) && \
+	{ [ "$$sum" = "$(UPLOT_SHA512)" ] || { echo "the package has another checksum: $$sum"; exit 1; }; } && \
+	tar -xzf "$$dir"/uplot-*.tgz -C "$$dir" && to=adapters/view/assets && \
+	cp "$$dir/package/dist/uPlot.iife.min.js" $$to/uplot.js && cp "$$dir/package/dist/uPlot.min.css" $$to/uplot.css && cp "$$dir/package/LICENSE" $$to/uplot.LICENSE
 
 $(TOOLS)/buf-$(BUF):
 	@mkdir -p $(TOOLS)

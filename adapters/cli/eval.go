@@ -13,6 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/stepfall/stepfall/adapters/view"
 	"github.com/stepfall/stepfall/sdk/eval"
 	"github.com/stepfall/stepfall/sdk/outcome"
 )
@@ -221,9 +222,9 @@ func (f *evalFlags) write(s Streams, study *eval.Study, c *eval.Comparison) erro
 		}
 		data[in.flag] = filepath.Base(in.path) + " sha256:" + sum
 	}
+	doc := c.Document()
+	doc.Command, doc.Data, doc.Setup = f.commandLine(), data, setup
 	if f.json != "" {
-		doc := c.Document()
-		doc.Command, doc.Data, doc.Setup = f.commandLine(), data, setup
 		if err := writeFile(f.json, doc.Write); err != nil {
 			return err
 		}
@@ -236,14 +237,11 @@ func (f *evalFlags) write(s Streams, study *eval.Study, c *eval.Comparison) erro
 			return err
 		}
 	}
-	if f.figures == "" && f.html == "" {
-		return nil
-	}
-	figures, err := c.Figures("curves", "Cost and quality")
-	if err != nil {
-		return err
-	}
 	if f.figures != "" {
+		figures, err := c.Figures("curves", "Cost and quality")
+		if err != nil {
+			return err
+		}
 		for _, figure := range figures {
 			if err := figure.Save(f.figures); err != nil {
 				return err
@@ -253,17 +251,9 @@ func (f *evalFlags) write(s Streams, study *eval.Study, c *eval.Comparison) erro
 	if f.html == "" {
 		return nil
 	}
-	report := c.Report(figures)
-	report.Command = f.commandLine()
-	for _, in := range f.inputs() {
-		report.Facts = append(report.Facts, eval.Fact{Name: in.flag, Value: data[in.flag]})
-	}
-	for _, name := range []string{"estimates", "strategies"} {
-		if setup[name] != "" {
-			report.Facts = append(report.Facts, eval.Fact{Name: name, Value: setup[name]})
-		}
-	}
-	return writeFile(f.html, report.Write)
+	return writeFile(f.html, func(w io.Writer) error {
+		return view.WriteReport(w, view.Report{Name: filepath.Base(f.html), Document: doc})
+	})
 }
 
 // commandLine returns the command with the flags that decide the result; of paths,

@@ -24,6 +24,7 @@ type serveFlags struct {
 	anyModel, open bool
 	watch          bool
 	grace, drain   time.Duration
+	page           servedPage
 
 	origins, hosts              []string
 	maxRequests, maxConnections int
@@ -71,6 +72,7 @@ SIGTERM, requests are accepted for --drain longer while /readyz says 503.`,
 	flags.StringVar(&f.tlsKey, "tls-key", "", "file with the certificate's key in PEM")
 	flags.StringVar(&f.logFormat, "log-format", "text", "how the log is written: text or json")
 	flags.StringVar(&f.logLevel, "log-level", "info", "least level that is logged: debug (each request), info, warn or error")
+	f.page.add(flags)
 	flags.DurationVar(&f.grace, "grace", 30*time.Second, "how long running steps may go on after an interrupt")
 	return cmd
 }
@@ -160,6 +162,11 @@ func (f *serveFlags) serve(ctx context.Context, s Streams, r *router.Router, add
 		return err
 	}
 	fmt.Fprintf(s.Out, "serving %s at %s://%s/v1 (models: stepfall, %s)\n", f.policy, scheme, listener.Addr(), strings.Join(o.Models(), ", "))
+	stopPage, err := f.page.serve(ctx, s, r)
+	if err != nil {
+		return errors.Join(err, listener.Close())
+	}
+	defer stopPage()
 	return g.Serve(ctx, listener, serving)
 }
 

@@ -16,7 +16,6 @@ import (
 	"path/filepath"
 	"runtime"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -30,7 +29,7 @@ import (
 
 // viewFlags are the flags of stepfall view.
 type viewFlags struct {
-	addr, page      string
+	addr            string
 	open            bool
 	export          string
 	steps           int
@@ -211,18 +210,26 @@ func (f *viewFlags) serve(ctx context.Context, s Streams, o view.Options) error 
 	if err != nil {
 		return err
 	}
-	at := listener.Addr().(*net.TCPAddr) //nolint:errcheck // it is one
-	handler, path := view.Local(view.New(o), strconv.Itoa(at.Port))
-	address := "http://" + at.String() + path
+	handler, address := localPage(o, listener)
 	fmt.Fprintf(s.Out, "%s\nOpen it in a browser; it works once. Ctrl-C ends.\n", address)
 	if f.open {
 		openBrowser(s, address)
 	}
-	streams, end := context.WithCancel(ctx)
-	defer end()
+	return servePage(ctx, handler, listener)
+}
+
+// localPage guards the pages for this machine and returns the address that opens them.
+func localPage(o view.Options, listener net.Listener) (http.Handler, string) {
+	_, port, _ := net.SplitHostPort(listener.Addr().String())
+	handler, path := view.Local(view.New(o), port)
+	return handler, "http://" + listener.Addr().String() + path
+}
+
+// servePage serves until ctx ends.
+func servePage(ctx context.Context, handler http.Handler, listener net.Listener) error {
 	server := &http.Server{
 		Handler: handler, ReadHeaderTimeout: 10 * time.Second, WriteTimeout: time.Minute, IdleTimeout: 2 * time.Minute,
-		BaseContext: func(net.Listener) context.Context { return streams },
+		BaseContext: func(net.Listener) context.Context { return ctx },
 	}
 	failed := make(chan error, 1)
 	go func() { failed <- server.Serve(listener) }()

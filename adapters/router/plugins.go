@@ -24,7 +24,7 @@ func (s *setup) plugins(o *Options) (Plugins, error) {
 		return nil, fmt.Errorf("starting the plugin host: %w", err)
 	}
 	s.closers = append(s.closers, h.Close)
-	s.start = h.Start
+	s.start, s.stats = h.Start, h.Stats
 	return h, nil
 }
 

@@ -11,6 +11,7 @@ import (
 
 	"github.com/stepfall/stepfall/adapters/sqlite"
 	"github.com/stepfall/stepfall/middleware"
+	"github.com/stepfall/stepfall/plugins/host"
 	"github.com/stepfall/stepfall/policies"
 	"github.com/stepfall/stepfall/sdk"
 	"github.com/stepfall/stepfall/sdk/step"
@@ -23,6 +24,7 @@ type setup struct {
 	model  *middleware.Model
 
 	start   func(context.Context) error // starts the setup's own plugins; nil for none
+	stats   func() []host.Stats         // of its own plugins; nil for none
 	closers []func() error
 	steps   sync.WaitGroup // those that use the setup
 }

@@ -32,16 +32,21 @@ func main() {
 	out := flag.String("out", "docs/pictures", "folder for the pictures")
 	widths := flag.String("widths", "1200", "widths in pixels, separated by commas")
 	schemes := flag.String("schemes", "light", "light, dark or both, separated by commas")
+	only := flag.String("only", "view-fleet,view-why,view-demo", "which pages, separated by commas; empty is all")
+	flag.BoolVar(&whole, "whole", false, "draw pages to their end")
 	flag.Parse()
-	if err := run(*traces, *report, *out, strings.Split(*widths, ","), strings.Split(*schemes, ",")); err != nil {
+	if err := run(*traces, *report, *out, strings.Split(*widths, ","), strings.Split(*schemes, ","), *only); err != nil {
 		fmt.Fprintln(os.Stderr, "pictures:", err)
 		os.Exit(1)
 	}
 }
 
+// whole pages are drawn, not only what a window shows.
+var whole bool
+
 type shot struct{ name, address string }
 
-func run(traces, report, out string, widths, schemes []string) error {
+func run(traces, report, out string, widths, schemes []string, only string) error {
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
 	defer cancel()
 	b, err := browser.Start(ctx)
@@ -98,6 +103,9 @@ func run(traces, report, out string, widths, schemes []string) error {
 	for _, width := range widths {
 		for _, scheme := range schemes {
 			for _, s := range shots {
+				if only != "" && !strings.Contains(","+only+",", ","+s.name+",") {
+					continue
+				}
 				name := s.name
 				if len(widths) > 1 || len(schemes) > 1 {
 					name += "-" + width + "-" + scheme
@@ -121,12 +129,17 @@ func draw(b *browser.Browser, address, path, width, scheme string) error {
 	}
 	var png []byte
 	err = chromedp.Run(b.Context,
-		emulation.SetDeviceMetricsOverride(wide, 900, 1, false),
+		emulation.SetDeviceMetricsOverride(wide, 1000, 1, false),
 		emulation.SetEmulatedMedia().WithFeatures([]*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}}),
 		chromedp.Navigate(address),
 		chromedp.WaitReady("main h1"),
 		chromedp.Sleep(300*time.Millisecond),
-		chromedp.FullScreenshot(&png, 100),
+		chromedp.ActionFunc(func(ctx context.Context) error {
+			if whole {
+				return chromedp.FullScreenshot(&png, 100).Do(ctx)
+			}
+			return chromedp.CaptureScreenshot(&png).Do(ctx)
+		}),
 	)
 	if err != nil {
 		return err

@@ -1,0 +1,69 @@
+package eval
+
+import "github.com/stepfall/stepfall/sdk/cascade"
+
+// CurvesFigure draws the cost-quality curves of the named rows, most important last
+// (none named: those that matter most), with bands round the last two, and the single models as points. Costs are on a log axis
+// when they span more than a factor of 30.
+func (c *Comparison) CurvesFigure(name, title string, rows ...string) (*Figure, error) {
+	if len(rows) == 0 {
+		rows = headline()
+	}
+	low, high := c.Frame.costRange()
+	unit := c.CostUnit
+	if unit == "" {
+		unit = "US dollars"
+	}
+	axes := Axes{
+		Title: title, X: "mean cost per query, " + unit, Y: "mean quality, per cent",
+		LogX: low > 0 && high/low > 30,
+	}
+	if axes.LogX {
+		axes.X += " (log scale)"
+	}
+	var series []Series
+	for i, rowName := range rows {
+		r := c.Row(rowName)
+		if r == nil {
+			continue
+		}
+		s := Series{Name: r.Name}
+		if i >= len(rows)-2 && c.Resamples > 0 {
+			for k, cost := range c.Costs {
+				if cost < r.Curve[0].Cost {
+					continue
+				}
+				s.X, s.Y = append(s.X, cost), append(s.Y, 100*r.Curve.QualityAt(cost, &c.Frame))
+				s.Low, s.High = append(s.Low, max(0, 100*r.Low[k])), append(s.High, min(100, 100*r.High[k]))
+			}
+		} else {
+			for _, p := range r.Curve {
+				if p.Cost >= low*0.98 && p.Cost <= high*1.02 {
+					s.X, s.Y = append(s.X, p.Cost), append(s.Y, 100*p.Quality)
+				}
+			}
+		}
+		series = append(series, s)
+	}
+	var labels []Label
+	for i, p := range c.Frame.Models {
+		labels = append(labels, Label{c.Models[i], p.Cost, 100 * p.Quality})
+	}
+	return Lines(name, axes, series, labels)
+}
+
+// headline are the rows that the figure of a comparison shows, most important last.
+func headline() []string {
+	return []string{
+		LinearInterpolation, cascade.NameRoute, cascade.NameThreshold, cascade.NameCascade, Oracle, cascade.NameCascadeRoute, cascade.NameIndex,
+	}
+}
+
+// Figures draws the comparison.
+func (c *Comparison) Figures(name, title string) ([]*Figure, error) {
+	f, err := c.CurvesFigure(name, title)
+	if err != nil {
+		return nil, err
+	}
+	return []*Figure{f}, nil
+}

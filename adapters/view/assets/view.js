@@ -168,10 +168,13 @@
     c.font = 12 * r + "px system-ui, sans-serif";
     c.fillStyle = ink;
     c.textAlign = "left";
+    const named = [];
     for (let k = 1; k < u.series.length; k++) {
-      if (!points[k] || !u.series[k].show || !u.series[k].named) continue;
-      for (const p of points[k]) {
-        if (!p || !p.label) continue;
+      if (points[k] && u.series[k].show && u.series[k].named) named.push(...points[k].filter((p) => p && p.label));
+    }
+    named.sort((p, q) => p.label.length - q.label.length); // short names find a place more easily
+    {
+      for (const p of named) {
         const x = u.valToPos(p.x, "x", true), y = u.valToPos(p.y, "y", true);
         if (x < box.left || x > box.left + box.width || y < box.top || y > box.top + box.height) continue;
         const text = p.label.length > 40 ? p.label.slice(0, 39) + "…" : p.label;

@@ -1,22 +1,26 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
 	"os"
+	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/stepfall/stepfall/plugins/host"
 	"github.com/stepfall/stepfall/policies"
 )
 
 func newPolicyInitCommand(s Streams) *cobra.Command {
-	var out string
+	var out, judge string
 	var force bool
 	cmd := &cobra.Command{
 		Use:   "init",
@@ -24,10 +28,18 @@ func newPolicyInitCommand(s Streams) *cobra.Command {
 		Long: `Write a first policy, with comments, from the models that the environment offers:
 OPENAI_API_KEY (with OPENAI_BASE_URL for a compatible server), ANTHROPIC_API_KEY,
 MISTRAL_API_KEY, and OLLAMA_HOST, which is asked for the models that it has. Keys
-are named in the policy, never written into it.`,
+are named in the policy, never written into it.
+
+A cascade needs something that looks at answers. Where this folder has tests, the
+policy lets them decide; where it has a classifier.json (estimator-logprob train),
+log-probabilities, if the plugin is there. Otherwise the policy routes, one model for each query, and says so.
+--judge model lets the cheapest model judge the answers of all but the dearest.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			text, err := firstPolicy(cmd.Context(), os.Getenv)
+			if !slices.Contains(judges, judge) {
+				return usage("--judge %q: want one of %q", judge, judges)
+			}
+			text, err := firstPolicy(cmd.Context(), os.Getenv, ".", judge)
 			if err != nil {
 				return err
 			}
@@ -54,13 +66,108 @@ are named in the policy, never written into it.`,
 			if err := errors.Join(err, file.Close()); err != nil {
 				return err
 			}
-			fmt.Fprintf(s.Out, "%s: %s\nnext: stepfall policy plan %s\n", out, count(len(p.Models), "model"), out)
+			how := "a cascade"
+			if p.Strategy.Kind == "route" {
+				how = "routed: nothing looks at the answers, and the file says how to change that"
+			}
+			fmt.Fprintf(s.Out, "%s: %s, %s\nnext: stepfall policy plan %s\n", out, count(len(p.Models), "model"), how, out)
 			return nil
 		},
 	}
 	cmd.Flags().StringVar(&out, "out", "policy.hcl", "file to write; - is standard output")
+	cmd.Flags().StringVar(&judge, "judge", judges[0], "who looks at answers: "+strings.Join(judges, ", "))
 	cmd.Flags().BoolVar(&force, "force", false, "write over a file that is there")
 	return cmd
+}
+
+// judges are the values of --judge. auto is what the folder has: tests or a classifier,
+// or nobody.
+var judges = []string{"auto", "tests", "logprob", "model", "none"}
+
+// testCommands are the commands that run the tests of a folder with the file.
+var testCommands = []struct{ file, command string }{
+	{"go.mod", `["go", "test", "-json", "./..."]`},
+	{"Cargo.toml", `["cargo", "test"]`},
+	{"package.json", `["npm", "test"]`},
+	{"pyproject.toml", `["python3", "-m", "pytest", "-q"]`},
+	{"setup.py", `["python3", "-m", "pytest", "-q"]`},
+}
+
+// look returns what looks at the answers, as blocks of a policy, the strategy that
+// follows from it, and the models to use.
+func look(dir, judge string, list []offer) (block, strategy string, use []offer) {
+	has := func(name string) bool {
+		_, err := os.Stat(filepath.Join(dir, name))
+		return err == nil
+	}
+	command := ""
+	for _, t := range testCommands {
+		if command == "" && has(t.file) {
+			command = t.command
+		}
+	}
+	if judge == "auto" {
+		found := func(plugin string) bool {
+			return slices.ContainsFunc(host.List(host.SearchPath()), func(f host.Found) bool { return f.Name == plugin })
+		}
+		switch {
+		case command != "" && found("verifier-tests"):
+			judge = "tests"
+		case has("classifier.json") && found("estimator-logprob"):
+			judge = "logprob"
+		}
+	}
+	cascade := "# How to choose: models are run while what they are expected to add is worth their\n" +
+		"# price. stepfall fit finds lambda for a budget from recorded outcomes.\n" +
+		"strategy \"cascade_route\" {\n  worth_usd = 0.05 # what a right answer is worth\n}\n\n"
+	switch judge {
+	case "tests":
+		if command == "" {
+			command = testCommands[0].command
+		}
+		return "# The tests decide whether an answer is right, where a query names a work tree or\n" +
+			"# tests. Other queries go to one model each: nothing looks at their answers.\n" +
+			"verifier \"tests\" {\n  plugin = \"verifier-tests\"\n  config {\n    command = " + command + "\n  }\n  when {\n    checks = true\n  }\n}\n\n", cascade, list
+	case "logprob":
+		return "# How sure a model is of the tokens of its answer.\n" +
+			"estimator \"confidence\" {\n  plugin = \"estimator-logprob\"\n  config {\n    classifier = file(\"classifier.json\")\n  }\n}\n\n", cascade, ends(list)
+	}
+	if judge != "model" {
+		list = ends(list)
+	}
+	models := make([]*policies.Model, len(list))
+	for i, o := range list {
+		models[i] = &policies.Model{Name: o.name, Price: policies.Price{Free: o.free, Output: o.dear()}}
+	}
+	block = policies.Judge(models)
+	if judge == "model" {
+		return "# The cheapest model judges the answers of all but the dearest.\n" + block + "\n", cascade, list
+	}
+	return "# NOTHING LOOKS AT THE ANSWERS, so that each query goes to one model: this routes. What\n" +
+			"# the free checks reject (refusals, bad JSON, bad tool calls) goes to another. To make\n" +
+			"# it a cascade, let a model judge, and say cascade_route in place of route:\n#\n# " +
+			strings.ReplaceAll(strings.TrimSpace(block), "\n", "\n# ") + "\n\n",
+		"# How to choose. stepfall fit finds lambda for a budget from recorded outcomes.\n" +
+			"strategy \"route\" {\n  worth_usd = 0.05 # what a right answer is worth\n}\n\n", list
+}
+
+// ends returns the cheapest and the dearest of the models. Without a look at answers the
+// two are sure to be worth their price somewhere, and nothing tells it of those between.
+func ends(list []offer) []offer {
+	if len(list) < 3 {
+		return list
+	}
+	cheap := slices.MinFunc(list, func(a, b offer) int { return cmp.Compare(a.dear(), b.dear()) })
+	return []offer{cheap, slices.MaxFunc(list, func(a, b offer) int { return cmp.Compare(a.dear(), b.dear()) })}
+}
+
+// dear orders offers by price, which the catalogue knows: what costs nothing first, then
+// by the guess at quality.
+func (o offer) dear() float64 {
+	if o.free {
+		return 0
+	}
+	return o.mean
 }
 
 // offer is a model that the environment offers.
@@ -136,7 +243,7 @@ func ollamaModels(ctx context.Context, host string) []string {
 }
 
 // firstPolicy returns the policy that init writes.
-func firstPolicy(ctx context.Context, getenv func(string) string) ([]byte, error) {
+func firstPolicy(ctx context.Context, getenv func(string) string, dir, judge string) ([]byte, error) {
 	list := offers(ctx, getenv)
 	var b strings.Builder
 	b.WriteString("# What stepfall may ask, in what order it may try, and what may be spent.\n" +
@@ -149,28 +256,18 @@ func firstPolicy(ctx context.Context, getenv func(string) string) ([]byte, error
 			{name: "large", provider: "openai", served: "gpt-4.1", key: "OPENAI_API_KEY", mean: 0.75},
 		}
 	}
-	for _, o := range list {
+	block, strategy, use := look(dir, judge, list)
+	for _, o := range use {
 		o.write(&b)
 	}
-	b.WriteString(`# How to choose. lambda is the price of a dollar in quality: 20 means that five
-# cents more must be worth one more right answer. stepfall fit finds it for a
-# budget from recorded outcomes.
-strategy "cascade_route" {
-  lambda = 20
-}
-
-# Hard caps: nothing is called that might exceed one.
+	if len(use) < len(list) {
+		fmt.Fprintf(&b, "# The environment offers %s more. Which of them is worth its price, only a look at\n"+
+			"# answers tells: init --judge model uses all.\n\n", count(len(list)-len(use), "model"))
+	}
+	b.WriteString(strategy + block + `# Hard caps: nothing is called that might exceed one.
 # budget {
 #   step_usd = 0.5
 #   run_usd  = 5
-# }
-
-# Unit tests that decide whether an answer is right.
-# verifier "tests" {
-#   plugin = "verifier-tests"
-#   config {
-#     command = ["go", "test", "-json", "./..."]
-#   }
 # }
 
 # The record of each step, for stepfall trace and stepfall policy plan --traces.
@@ -195,5 +292,5 @@ func (o offer) write(b *strings.Builder) {
 	if o.free {
 		b.WriteString("  price {\n    free = true # it runs on a machine of yours\n  }\n  capabilities = [\"json_mode\"]\n")
 	}
-	fmt.Fprintf(b, "  quality { # a guess, until stepfall fit has seen outcomes\n    mean = %v\n    std_dev = 0.25\n  }\n}\n\n", o.mean)
+	fmt.Fprintf(b, "  quality { # a guess, until stepfall fit has seen outcomes\n    mean = %v\n  }\n}\n\n", o.mean)
 }

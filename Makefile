@@ -37,6 +37,10 @@ build: ## Build the command into bin/ and the plugins into bin/plugins/
 demo: build ## Solve the bundled tasks with a cascade, beside the always-best model
 	$(BIN)/stepfall demo
 
+.PHONY: no-harm
+no-harm: ## Replay every policy that is handed out beside mixes of single models
+	go test ./adapters/cli -count=1 -v -run 'NoHarm' -write-no-harm
+
 .PHONY: paper
 paper: build ## Reproduce the paper's tables and figures into docs/results
 	$(BIN)/stepfall paper all --out docs/results

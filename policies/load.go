@@ -43,6 +43,8 @@ type LoadOptions struct {
 	// RequireSecrets makes an error of an environment variable that env() names
 	// and that is not set; otherwise it is a warning.
 	RequireSecrets bool
+	// Looked says that something besides the policy will look at answers.
+	Looked bool
 	// WithoutSecrets does not read what env() names, for those who call no model.
 	WithoutSecrets bool
 }

@@ -43,7 +43,7 @@ func (e *Estimator) mayLook(m *Model) bool {
 
 // looks warns of strategies for several models none of whose answers anything looks at.
 func (l *loader) looks(p *Policy) {
-	if p.Fit != nil || l.diags.HasErrors() {
+	if p.Fit != nil || l.o.Looked || l.diags.HasErrors() {
 		return
 	}
 	l.blind(p, &p.Strategy, nil, []string{"strategy", p.Strategy.Kind})

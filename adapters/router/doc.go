@@ -11,6 +11,13 @@
 // a [middleware.Model]. Models with the provider "go" come from the application, in
 // [Options.Models]; they may be any llms.Model.
 //
+// Without a file, [Wrap] takes models that the program has in hand:
+//
+//	model, err := router.Wrap(ctx, 0.05, router.Options{ // a right answer is worth five cents
+//		Models: map[string]llms.Model{"gpt-4.1-mini": small, "gpt-4.1": large},
+//		Verify: check, // a func; tells right answers from wrong ones
+//	})
+//
 // # Another policy
 //
 // With [Options.Watch] the router follows the policy's files; [Router.Swap] puts a

@@ -5,12 +5,14 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"github.com/tmc/langchaingo/llms"
 
 	"github.com/stepfall/stepfall/adapters/router"
 	"github.com/stepfall/stepfall/adapters/scripted"
 	"github.com/stepfall/stepfall/middleware"
+	"github.com/stepfall/stepfall/sdk"
 )
 
 // A policy file in, a langchaingo model out. The models are scripted here; the
@@ -51,8 +53,8 @@ model "large" {
     output_usd_per_million = 8
   }
 }
-strategy "cascade_route" {
-  lambda = 10
+strategy "route" {
+  worth_usd = 0.01
 }
 `, server.URL())
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
@@ -80,4 +82,49 @@ strategy "cascade_route" {
 	// Canberra.
 	// small
 	// large
+}
+
+// Models in hand, and a func that tells right answers from wrong ones: prices, limits
+// and capabilities come from the catalogue.
+func ExampleWrap() {
+	small, large := says("A bakers' dozen is 12."), says("A bakers' dozen is 13.")
+	model, err := router.Wrap(context.Background(), 0.05, router.Options{ // a right answer is worth five cents
+		Models: map[string]llms.Model{"gpt-4.1-mini": small, "gpt-4.1": large},
+		Verify: func(_ context.Context, req *sdk.VerifyRequest) (*sdk.Verdict, error) {
+			if strings.Contains(req.Answer.Text, "13") {
+				return &sdk.Verdict{Outcome: sdk.Passed}, nil
+			}
+			return &sdk.Verdict{Outcome: sdk.Failed, Evidence: "that is a plain dozen"}, nil
+		},
+	})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer model.Close()
+	ctx, report := middleware.WithReport(context.Background())
+	answer, err := llms.GenerateFromSinglePrompt(ctx, model, "How many are a bakers' dozen?")
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Println(answer)
+	for _, call := range report.Steps()[0].Calls {
+		fmt.Println(call.Model, call.Verdict.Outcome)
+	}
+	// Output:
+	// A bakers' dozen is 13.
+	// gpt-4.1-mini failed
+	// gpt-4.1 passed
+}
+
+// says is a model that always says the same.
+type says string
+
+func (s says) GenerateContent(context.Context, []llms.MessageContent, ...llms.CallOption) (*llms.ContentResponse, error) {
+	return &llms.ContentResponse{Choices: []*llms.ContentChoice{{Content: string(s), StopReason: "stop"}}}, nil
+}
+
+func (s says) Call(context.Context, string, ...llms.CallOption) (string, error) {
+	return string(s), nil
 }

@@ -31,7 +31,10 @@ type Plugins interface {
 type Options struct {
 	// Models are those that the policy declares with the provider "go", by name.
 	Models map[string]llms.Model
-	// Load says how the policy is loaded: environment, overrides.
+	// Verify, when not nil, judges every answer, after the policy's own verifiers.
+	Verify sdk.VerifierFunc
+	// Load says how the policy is loaded: environment, overrides. Keys that the policy
+	// names must be in the environment.
 	Load policies.LoadOptions
 	// Watch follows the policy that Open was given: when its files change, or the
 	// process gets SIGHUP, it takes the place of the old one, or is refused. Logger
@@ -40,7 +43,8 @@ type Options struct {
 	// Plugins gives out the policy's plugins and stays the caller's; nil means a
 	// plugin host that the router starts and closes.
 	Plugins Plugins
-	// Logger hears about plugins and steps; nil is silence.
+	// Logger hears about plugins and steps; nil is silence, but for warnings about the
+	// policy, which then go to log/slog.
 	Logger hclog.Logger
 	// Transport makes the HTTP requests; nil means http.DefaultTransport.
 	Transport http.RoundTripper
@@ -79,10 +83,11 @@ func Open(ctx context.Context, path string, o Options) (*Router, error) {
 	if o.Watch {
 		return follow(ctx, path, o)
 	}
-	p, err := policies.Load(path, o.Load)
+	p, err := policies.Load(path, o.load())
 	if err != nil {
 		return nil, err
 	}
+	warn(o.Logger, p)
 	return New(ctx, p, o)
 }
 

@@ -99,6 +99,9 @@ func (s *setup) configure(ctx context.Context, r *Router) (middleware.Config, er
 	}
 	c.Step, c.Route, c.Session = a.Step, a.Route, a.Sessions
 	c.Step.Checks = o.Checks
+	if o.Verify != nil {
+		c.Step.Verifiers = append(c.Step.Verifiers, step.Verifier{Name: "verify", Verifier: o.Verify})
+	}
 	for i, candidate := range a.Step.Candidates {
 		m := &p.Models[i]
 		servers, err := s.deployments(m, o)

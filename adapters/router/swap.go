@@ -62,7 +62,7 @@ type follower struct {
 func follow(ctx context.Context, path string, o Options) (*Router, error) {
 	watching, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	var r *Router
-	options := policies.WatchOptions{Load: o.Load, Accept: func(_, next *policies.Policy) error { return r.Swap(watching, next) }}
+	options := policies.WatchOptions{Load: o.load(), Accept: func(_, next *policies.Policy) error { return r.Swap(watching, next) }}
 	if o.Logger != nil {
 		options.Logger = o.Logger
 	}

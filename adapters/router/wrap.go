@@ -1,0 +1,60 @@
+package router
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"log/slog"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/hashicorp/go-hclog"
+
+	"github.com/stepfall/stepfall/policies"
+)
+
+// Wrap puts models to work that the program has in hand, without a policy file. They
+// are Options.Models, by the names under which providers serve them: prices, limits and
+// capabilities come from the catalogue ("stepfall policy show --catalog" lists it).
+// WorthUSD is what a right answer is worth, in US dollars. Options.Verify tells right
+// answers from wrong ones, and makes it a cascade from the cheapest model up; without it
+// each query goes to one model, and a warning says so. Dearer models are believed to
+// answer better; what is known better goes into a policy.
+func Wrap(ctx context.Context, worthUSD float64, o Options) (*Router, error) {
+	var text strings.Builder
+	for _, name := range slices.Sorted(maps.Keys(o.Models)) {
+		fmt.Fprintf(&text, "model %q {\n  provider = \"go\"\n}\n", name)
+	}
+	fmt.Fprintf(&text, "strategy \"cascade_route\" {\n  worth_usd = %v\n}\n", worthUSD)
+	p, err := policies.Parse("wrapped models", []byte(text.String()), o.load())
+	if err != nil {
+		return nil, fmt.Errorf("wrapping models: %w\nWhat the catalogue does not know goes into a policy: provider = \"go\" and a price block", err)
+	}
+	slices.SortFunc(p.Models, func(a, b policies.Model) int { return cmp.Compare(a.Price.Output, b.Price.Output) })
+	for i := range p.Models {
+		p.Models[i].Quality.Mean = 0.55 + 0.2*float64(i)/float64(max(1, len(p.Models)-1))
+	}
+	warn(o.Logger, p)
+	return New(ctx, p, o)
+}
+
+// load returns how a policy is loaded for a router: keys that it names must be there.
+func (o *Options) load() policies.LoadOptions {
+	l := o.Load
+	l.RequireSecrets = true
+	l.Looked = l.Looked || o.Verify != nil
+	return l
+}
+
+// warn tells the logger, or where there is none the process's own log, what is doubtful
+// about a policy.
+func warn(logger hclog.Logger, p *policies.Policy) {
+	for _, d := range p.Warnings {
+		if logger != nil {
+			logger.Warn(d.Summary, "policy", p.Path, "line", d.Line, "detail", d.Detail, "hint", d.Hint)
+			continue
+		}
+		slog.Warn("stepfall: " + d.String())
+	}
+}

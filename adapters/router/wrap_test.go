@@ -1,0 +1,81 @@
+package router_test
+
+import (
+	"bytes"
+	"context"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/tmc/langchaingo/llms"
+
+	"github.com/stepfall/stepfall/adapters/router"
+	"github.com/stepfall/stepfall/middleware"
+)
+
+// logged returns what a function writes to the process's own log.
+func logged(t *testing.T, f func()) string {
+	t.Helper()
+	var log bytes.Buffer
+	before := slog.Default()
+	slog.SetDefault(slog.New(slog.NewTextHandler(&log, nil)))
+	defer slog.SetDefault(before)
+	f()
+	return log.String()
+}
+
+// Without anything that looks, one model is asked for each query, and a warning says so
+// also where no logger was given.
+func TestWrapWithoutVerifyRoutesAndSaysSo(t *testing.T) {
+	models := map[string]llms.Model{"gpt-4.1-mini": says("small"), "gpt-4.1": says("large")}
+	log := logged(t, func() {
+		model, err := router.Wrap(t.Context(), 0.01, router.Options{Models: models})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer model.Close()
+		ctx, report := middleware.WithReport(context.Background())
+		for range 5 {
+			if _, err := llms.GenerateFromSinglePrompt(ctx, model, "q"); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for _, s := range report.Steps() {
+			if len(s.Calls) != 1 {
+				t.Errorf("%d models were asked, and nothing looked at their answers", len(s.Calls))
+			}
+		}
+		if p := model.Policy(); p.Models[0].Name != "gpt-4.1-mini" || p.Models[1].Price.Output != 8 {
+			t.Errorf("the catalogue was not read: %+v", p.Models)
+		}
+	})
+	if !strings.Contains(log, "nothing looks at the answers") || !strings.Contains(log, "verifier-judge") {
+		t.Errorf("the log says %q", log)
+	}
+}
+
+func TestWrapSaysWhatItDoesNotKnow(t *testing.T) {
+	_, err := router.Wrap(t.Context(), 0.01, router.Options{Models: map[string]llms.Model{"house-model": says("x")}})
+	if err == nil || !strings.Contains(err.Error(), `model "house-model" has no price`) {
+		t.Errorf("error %v", err)
+	}
+	if _, err := router.Wrap(t.Context(), 0, router.Options{Models: map[string]llms.Model{"gpt-4.1": says("x")}}); err == nil {
+		t.Error("an answer that is worth nothing is accepted")
+	}
+}
+
+// A key that a policy names and the environment does not have is found when the policy is
+// opened, not by the provider.
+func TestMissingKeyIsFoundAtOnce(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "policy.hcl")
+	text := "model \"m\" {\n  provider = \"openai\"\n  served = \"gpt-4.1\"\n  api_key = env(\"NO_SUCH_KEY\")\n}\nstrategy \"route\" {\n  worth_usd = 1\n}\n"
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	_, err := router.Open(t.Context(), file, router.Options{})
+	if err == nil || !strings.Contains(err.Error(), "NO_SUCH_KEY") {
+		t.Errorf("error %v", err)
+	}
+}

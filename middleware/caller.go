@@ -39,7 +39,7 @@ func (c *call) Call(ctx context.Context, s *step.Call) (*sdk.Answer, error) {
 	}
 	// Mistral's client cannot be interrupted, so nothing may stream from it.
 	stream := streamState{
-		call: c, speaker: d.kind == kindSpeaker, hold: !s.Final,
+		call: c, speaker: d.kind == kindSpeaker, hold: !s.Final || s.Unseen && c.plain(),
 		live: c.streamed && d.kind != kindMistral && (s.Final || s.Unseen && c.plain()),
 	}
 	resp, err := c.generate(callCtx, d, s.Model, &stream)

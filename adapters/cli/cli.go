@@ -58,11 +58,13 @@ func newRoot(s Streams) *cobra.Command {
 	root := &cobra.Command{
 		Use:           "stepfall",
 		Short:         "Cascade routing for every step of an agent",
+		Version:       version(),
 		SilenceUsage:  true,
 		SilenceErrors: true,
 		Args:          cobra.NoArgs,
 		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
+	root.SetVersionTemplate("{{.Name}} {{.Version}}\n")
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		return &ExitError{Code: ExitUsage, Err: fmt.Errorf("%w\nSee '%s --help'", err, cmd.CommandPath())}
 	})
@@ -83,9 +85,7 @@ func newRoot(s Streams) *cobra.Command {
 		newFitCommand(s),
 		newVersionCommand(s),
 	)
-	for _, cmd := range root.Commands() {
-		explainUsage(cmd)
-	}
+	explainUsage(root)
 	return root
 }
 
@@ -98,23 +98,32 @@ func explainUsage(cmd *cobra.Command) {
 			if args(cmd, given) == nil {
 				return nil
 			}
+			if cmd.HasSubCommands() {
+				return unknownCommand(cmd, given[0])
+			}
 			return usage("%s given\nUsage: %s\nSee '%s --help'", count(len(given), "argument"), cmd.UseLine(), cmd.CommandPath())
 		}
 	}
 	if cmd.HasSubCommands() && !cmd.Runnable() {
-		cmd.SuggestionsMinimumDistance = 2
 		cmd.RunE = func(cmd *cobra.Command, given []string) error {
 			if len(given) == 0 {
 				return cmd.Help()
 			}
-			text := fmt.Sprintf("unknown command %q for %q", given[0], cmd.CommandPath())
-			if near := cmd.SuggestionsFor(given[0]); len(near) > 0 {
-				text += fmt.Sprintf("\nDid you mean %q?", near[0])
-			}
-			return usage("%s\nSee '%s --help'", text, cmd.CommandPath())
+			return unknownCommand(cmd, given[0])
 		}
 	}
 	for _, sub := range cmd.Commands() {
 		explainUsage(sub)
 	}
+}
+
+// unknownCommand is the error of a command that a group does not have, with the one
+// that may have been meant.
+func unknownCommand(group *cobra.Command, given string) error {
+	group.SuggestionsMinimumDistance = 2
+	text := fmt.Sprintf("unknown command %q for %q", given, group.CommandPath())
+	if near := group.SuggestionsFor(given); len(near) > 0 {
+		text += fmt.Sprintf("\nDid you mean %q?", near[0])
+	}
+	return usage("%s\nSee '%s --help'", text, group.CommandPath())
 }

@@ -16,6 +16,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/stepfall/stepfall/adapters/sqlite"
+	"github.com/stepfall/stepfall/adapters/view"
+	"github.com/stepfall/stepfall/middleware"
 	"github.com/stepfall/stepfall/sdk"
 )
 
@@ -26,6 +28,7 @@ type traceFlags struct {
 	failed               bool
 	limit                int
 	json                 bool
+	baseline             string
 }
 
 func newTraceCommand(s Streams) *cobra.Command {
@@ -50,6 +53,7 @@ Traces are named by their id or the beginning of it, the last one by "last".`,
 	ls.Flags().StringVar(&f.session, "session", "", "only this session")
 	ls.Flags().StringVar(&f.tenant, "tenant", "", "only this tenant")
 	ls.Flags().BoolVar(&f.failed, "failed", false, "only steps without an answer")
+	ls.Flags().StringVar(&f.baseline, "baseline", "", "the model to compare the spending with: the dearest when absent")
 	ls.Flags().IntVarP(&f.limit, "limit", "n", 20, "at most so many, 0 for all")
 
 	show := &cobra.Command{
@@ -145,7 +149,7 @@ func (f *traceFlags) ls(ctx context.Context, s Streams) error {
 	if f.limit < 0 {
 		return usage("--limit %d is negative", f.limit)
 	}
-	var kept []*sdk.Trace
+	var kept, all []*sdk.Trace
 	total, cost := 0, 0.0
 	err := f.each(ctx, s, func(t *sdk.Trace) {
 		if !f.wants(t) {
@@ -153,6 +157,9 @@ func (f *traceFlags) ls(ctx context.Context, s Streams) error {
 		}
 		total++
 		cost += t.CostUSD
+		if t.Mode != middleware.ShadowAlternative {
+			all = append(all, t)
+		}
 		kept = append(kept, t)
 		if f.limit > 0 && len(kept) > f.limit {
 			kept = kept[1:]
@@ -171,8 +178,11 @@ func (f *traceFlags) ls(ctx context.Context, s Streams) error {
 		tab.AppendRow([]any{t.ID[:min(12, len(t.ID))], t.Start.Format(time.DateTime), asked(t), chosen, string(t.Stop), usd(t.CostUSD), short(t.Duration)})
 	}
 	tab.Render()
-	_, err = fmt.Fprintf(s.Out, "%d of %d steps, %s USD in all\n", len(kept), total, usd(cost))
-	return err
+	fmt.Fprintf(s.Out, "%d of %d steps, %s USD in all\n", len(kept), total, usd(cost))
+	if saved := view.Saved(all, f.baseline); saved != "" {
+		fmt.Fprintln(s.Out, saved)
+	}
+	return nil
 }
 
 // asked names the models of a step in the order of the calls, with the number of

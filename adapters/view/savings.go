@@ -1,6 +1,7 @@
 package view
 
 import (
+	"fmt"
 	"math"
 	"slices"
 
@@ -26,6 +27,35 @@ type saving struct {
 	Ratio    float64
 	// PerStep are the costs step by step: spent, and the baseline's.
 	PerStep [][2]float64
+}
+
+// Saved says in one sentence what the steps cost, what always asking the baseline would
+// have cost on the same steps, the difference with its interval, and how much of that is
+// measured. An empty baseline is the dearest model that the traces know; the sentence is
+// empty where they know fewer than two.
+func Saved(traces []*sdk.Trace, baseline string) string {
+	names := candidates(traces)
+	if len(names) < 2 {
+		return ""
+	}
+	if baseline == "" {
+		baseline = names[len(names)-1]
+	}
+	s := against(traces, baseline)
+	if s.Steps == 0 {
+		return fmt.Sprintf("no step could have been asked of %s", baseline)
+	}
+	word, by, share := "saved", s.SavedUSD(), 100*s.Share()
+	if by < 0 {
+		word, by, share = "spent more", -by, -share
+	}
+	interval := "no interval: too few steps asked it"
+	if !math.IsNaN(s.ErrorUSD) {
+		interval = fmt.Sprintf("± %.6f", s.ErrorUSD)
+	}
+	return fmt.Sprintf("spent %.6f USD; always asking %s would have cost %.6f on the same %d steps: %s %.6f (%.0f %%, %s). "+
+		"Its cost is measured on %d of them and counted from tokens on %d.",
+		s.SpentUSD, baseline, s.WouldUSD, s.Steps, word, by, share, interval, s.Ran, s.Steps-s.Ran)
 }
 
 func (s *saving) SavedUSD() float64 { return s.WouldUSD - s.SpentUSD }

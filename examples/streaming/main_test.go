@@ -19,7 +19,7 @@ func Example() {
 	}
 	// Output:
 	// Red, yellow and blue.
-	//   in one piece: it was held back until the decision
+	//   in several pieces: it was shown live
 	// Bees sleep with their feet held.
 	//   in several pieces: it was shown live
 }

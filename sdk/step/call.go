@@ -66,7 +66,7 @@ func (r *run) try(ctx context.Context, i, attempt int, worst float64, final bool
 	}
 	rec := sdk.Call{Model: m.Name, Provider: m.Provider, Served: m.Served, Attempt: attempt, Start: r.e.c.Now()}
 	answer, err := guard(func() (*sdk.Answer, error) {
-		c := &Call{Query: r.q, Model: m, Index: i, Attempt: attempt, Earlier: r.attempts, Final: final, Unseen: r.req.Commit && !final && r.alone(i)}
+		c := &Call{Query: r.q, Model: m, Index: i, Attempt: attempt, Earlier: r.attempts, Final: final, Unseen: r.req.Commit && r.alone(i)}
 		defer func() { r.shown = c.Shown }()
 		return r.req.Caller.Call(ctx, c)
 	})

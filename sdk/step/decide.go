@@ -37,10 +37,16 @@ func (r *run) decide() cascade.Decision {
 	return d
 }
 
+// reroutes reports whether what checks reject is routed anew.
+func (r *run) reroutes() bool {
+	_, routes := r.strategy.(*cascade.Route)
+	return routes && r.only < 0
+}
+
 // anew routes again when checks have rejected all that a router has got: the strategy
 // that runs one model runs the best of the others. It returns that one, or Stop.
 func (r *run) anew() int {
-	if _, routes := r.strategy.(*cascade.Route); !routes || r.only >= 0 || len(r.state.Ran) == 0 {
+	if !r.reroutes() || len(r.state.Ran) == 0 {
 		return cascade.Stop
 	}
 	s := r.state

@@ -24,7 +24,8 @@ type Call struct {
 	// Unseen is true, for a request with Commit, when nothing but the engine's checks
 	// will look at this answer: it will be the step's unless they find a fault. A
 	// caller may show it while it comes, once it sees that they will find none; it
-	// then sets Shown, and the step ends with that answer.
+	// then sets Shown, and the step ends with that answer. With Final as well, it may
+	// be shown at once.
 	Unseen, Shown bool
 }
 

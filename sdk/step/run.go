@@ -187,7 +187,7 @@ func (r *run) loop(ctx context.Context) (sdk.StopReason, int, error) {
 		if err := r.judge(ctx, d.Run, answer); err != nil {
 			return sdk.StopError, -1, err
 		}
-		if final || r.shown || r.only >= 0 {
+		if final && !r.reroutes() || r.shown || r.only >= 0 {
 			r.settled(ctx)
 			if r.only >= 0 {
 				return sdk.StopExhausted, d.Run, nil

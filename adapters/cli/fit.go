@@ -129,6 +129,10 @@ func (f *fitFlags) run(ctx context.Context, s Streams) error {
 	if err != nil {
 		return err
 	}
+	if p.Budget.Over {
+		reportFit(s, p, "no profile")
+		return fmt.Errorf("the budget of %s USD a query cannot be met: %s is not written", dollars(p.Budget.USD), f.out)
+	}
 	if err := p.Save(f.out); err != nil {
 		return err
 	}

@@ -73,6 +73,7 @@ func newRoot(s Streams) *cobra.Command {
 		newDemoCommand(s),
 		newSWECommand(s),
 		newPolicyCommand(s),
+		newCatalogCommand(s),
 		newPluginCommand(s),
 		newEvalCommand(s),
 		newPaperCommand(s),

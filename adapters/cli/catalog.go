@@ -1,0 +1,124 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/stepfall/stepfall/policies"
+)
+
+// errPrices says why the exit code is 2.
+var errPrices = errors.New("the price map differs from the catalogue")
+
+func newCatalogCommand(s Streams) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "catalog",
+		Short: "Compare the catalogue of models and prices with a published price map",
+	}
+	cmd.AddCommand(newCatalogUpdateCommand(s))
+	return cmd
+}
+
+func newCatalogUpdateCommand(s Streams) *cobra.Command {
+	var from, out, asOf string
+	var add []string
+	var detailed bool
+	cmd := &cobra.Command{
+		Use:   "update --from FILE",
+		Short: "Show what a price map says otherwise, and write it as catalog blocks",
+		Long: `Show what a price map says otherwise, and write it as catalog blocks.
+
+The map is LiteLLM's, model_prices_and_context_window.json of github.com/BerriAI/litellm.
+What it tells otherwise than the catalogue is shown, as policy plan shows a change:
+"~" for what changes, "+" for a model that --add names. Nothing is fetched, and nothing
+is changed without --out: that writes catalog blocks, which a policy's folder holds
+beside the policy and which count more than those that ship with stepfall.
+
+With --detailed-exitcode the exit code is 0 when nothing differs and 2 when something does.`,
+		Example: `  stepfall catalog update --from model_prices_and_context_window.json
+  stepfall catalog update --from prices.json --add openai/gpt-5.1 --out policy/catalog.hcl`,
+		Args: cobra.NoArgs,
+		RunE: func(*cobra.Command, []string) error {
+			if from == "" {
+				return usage("--from is missing: the price map")
+			}
+			data, err := os.ReadFile(from)
+			if err != nil {
+				return err
+			}
+			if asOf == "" {
+				info, err := os.Stat(from)
+				if err != nil {
+					return err
+				}
+				asOf = info.ModTime().UTC().Format(time.DateOnly)
+			}
+			if _, err := time.Parse(time.DateOnly, asOf); err != nil {
+				return usage("--as-of %q is no day: write year, month and day, as 2026-01-31", asOf)
+			}
+			changes, blocks, err := policies.UpdateCatalog(data, asOf, "LiteLLM's price map, "+filepath.Base(from), add)
+			if err != nil {
+				return fmt.Errorf("%s: %w", from, err)
+			}
+			if err := printPriceChanges(s, changes); err != nil {
+				return err
+			}
+			if out != "" && len(changes) > 0 {
+				if blocks, err = policies.Format(out, blocks); err != nil {
+					return err
+				}
+				if err := os.WriteFile(out, blocks, 0o644); err != nil { //nolint:gosec // prices are no secret
+					return err
+				}
+				if _, err := fmt.Fprintf(s.Out, "\nwritten to %s\n", out); err != nil {
+					return err
+				}
+			}
+			if detailed && len(changes) > 0 {
+				return &ExitError{Code: exitChanges, Err: errPrices}
+			}
+			return nil
+		},
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&from, "from", "", "the price map")
+	flags.StringVar(&out, "out", "", "write the differences as catalog blocks to this file")
+	flags.StringVar(&asOf, "as-of", "", "the day on which the map was right; the file's own when absent")
+	flags.StringArrayVar(&add, "add", nil, `a model to add, as openai/gpt-5.1, or "*" for all (may be repeated)`)
+	flags.BoolVar(&detailed, "detailed-exitcode", false, "exit with 2 when something differs")
+	return cmd
+}
+
+func printPriceChanges(s Streams, changes []policies.PriceChange) error {
+	if len(changes) == 0 {
+		_, err := fmt.Fprintln(s.Out, "The catalogue says the same.")
+		return err
+	}
+	models := 0
+	for i, c := range changes {
+		if i == 0 || changes[i-1].Model != c.Model {
+			models++
+			sign := "~"
+			if c.Was == "" {
+				sign = "+"
+			}
+			if _, err := fmt.Fprintf(s.Out, "%s catalog %q\n", sign, c.Model); err != nil {
+				return err
+			}
+		}
+		line := fmt.Sprintf("    %-36s %s", c.Field, c.Now)
+		if c.Was != "" {
+			line = fmt.Sprintf("    %-36s %s -> %s", c.Field, c.Was, c.Now)
+		}
+		if _, err := fmt.Fprintln(s.Out, line); err != nil {
+			return err
+		}
+	}
+	_, err := fmt.Fprintf(s.Out, "\n%d models differ, in %d facts\n", models, len(changes))
+	return err
+}

@@ -1,0 +1,188 @@
+package policies
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+)
+
+// PriceChange is a fact of the catalogue that a price map tells otherwise. Was is empty
+// for a model that the catalogue does not have.
+type PriceChange struct {
+	Model, Field, Was, Now string
+}
+
+// priceEntry is a model in LiteLLM's price map. Prices are in US dollars per token.
+type priceEntry struct {
+	Provider        string  `json:"litellm_provider"`
+	Mode            string  `json:"mode"`
+	MaxInput        float64 `json:"max_input_tokens"`
+	MaxOutput       float64 `json:"max_output_tokens"`
+	Input           float64 `json:"input_cost_per_token"`
+	Output          float64 `json:"output_cost_per_token"`
+	CacheRead       float64 `json:"cache_read_input_token_cost"`
+	CacheWrite      float64 `json:"cache_creation_input_token_cost"`
+	Reasoning       float64 `json:"output_cost_per_reasoning_token"`
+	FunctionCalling bool    `json:"supports_function_calling"`
+	Vision          bool    `json:"supports_vision"`
+	Schema          bool    `json:"supports_response_schema"`
+	ReasoningModel  bool    `json:"supports_reasoning"`
+}
+
+// priceProviders are our names of the map's providers.
+var priceProviders = map[string]string{"openai": "openai", "anthropic": "anthropic", "gemini": "gemini", "mistral": "mistral"}
+
+// UpdateCatalog compares the catalogue with LiteLLM's published price map,
+// model_prices_and_context_window.json. It returns what differs, and catalog blocks
+// that say it, dated asOf, to go into a policy's folder. Models that the catalogue does
+// not have are added when their names, "openai/gpt-4o", are among add; "*" adds all.
+// A price that the map does not have stays.
+func UpdateCatalog(priceMap []byte, asOf, source string, add []string) ([]PriceChange, []byte, error) {
+	var entries map[string]json.RawMessage
+	if err := json.Unmarshal(priceMap, &entries); err != nil {
+		return nil, nil, fmt.Errorf("reading the price map: %w", err)
+	}
+	p, err := Parse("catalog.hcl", []byte(`model "m" {
+  provider = "go"
+  price { free = true }
+}
+strategy "route" { lambda = [0] }`), LoadOptions{Env: []string{}})
+	if err != nil {
+		return nil, nil, err
+	}
+	has := map[string]Catalog{}
+	for _, c := range p.Catalog {
+		has[c.Name] = c
+	}
+	told := map[string]priceEntry{}
+	for name, raw := range entries {
+		var e priceEntry
+		// The map has an entry that only explains the others, with texts for numbers.
+		if json.Unmarshal(raw, &e) != nil || priceProviders[e.Provider] == "" || e.Mode != "chat" && e.Mode != "responses" || !(e.Input > 0 && e.Output > 0) {
+			continue
+		}
+		served := name[strings.LastIndex(name, "/")+1:]
+		if strings.Count(name, "/") > 1 {
+			continue // a region or another variant of the price
+		}
+		told[priceProviders[e.Provider]+"/"+served] = e
+	}
+	if len(told) == 0 {
+		return nil, nil, fmt.Errorf("the price map has no model of OpenAI, Anthropic, Gemini or Mistral: is it LiteLLM's model_prices_and_context_window.json?")
+	}
+	var names []string
+	for name := range told {
+		if _, known := has[name]; known || slices.Contains(add, name) || slices.Contains(add, "*") {
+			names = append(names, name)
+		}
+	}
+	for _, name := range add {
+		if _, ok := told[name]; !ok && name != "*" {
+			return nil, nil, fmt.Errorf("the price map has no %s", name)
+		}
+	}
+	slices.Sort(names)
+	var changes []PriceChange
+	var blocks bytes.Buffer
+	for _, name := range names {
+		was, known := has[name]
+		now := told[name].catalog(was)
+		differ := differences(name, was, now, known)
+		if len(differ) == 0 {
+			continue
+		}
+		changes = append(changes, differ...)
+		now.Name, now.AsOf, now.Source = name, asOf, source
+		writeCatalog(&blocks, &now)
+	}
+	return changes, blocks.Bytes(), nil
+}
+
+// catalog is what the map says of a model, and what was known where it says nothing.
+func (e priceEntry) catalog(was Catalog) Catalog {
+	c := was
+	whole := func(to *int, from float64) {
+		if from > 0 && from < 1e9 {
+			*to = int(from)
+		}
+	}
+	whole(&c.MaxOutputTokens, e.MaxOutput)
+	whole(&c.ContextTokens, e.MaxInput)
+	if was.ContextTokens == int(e.MaxInput+e.MaxOutput) && was.ContextTokens > 0 {
+		c.ContextTokens = was.ContextTokens // the map counts prompts apart from answers
+	}
+	price := func(to *float64, perToken float64) {
+		if perToken > 0 {
+			*to = math.Round(perToken*1e12) / 1e6
+		}
+	}
+	price(&c.Price.Input, e.Input)
+	price(&c.Price.Output, e.Output)
+	price(&c.Price.CachedInput, e.CacheRead)
+	price(&c.Price.CacheWrite, e.CacheWrite)
+	price(&c.Price.Reasoning, e.Reasoning)
+	if was.Capabilities == nil {
+		for _, one := range []struct {
+			name string
+			can  bool
+		}{{"tools", e.FunctionCalling}, {"images", e.Vision}, {"json_schema", e.Schema}, {"reasoning", e.ReasoningModel}} {
+			if one.can {
+				c.Capabilities = append(c.Capabilities, one.name)
+			}
+		}
+	}
+	return c
+}
+
+func differences(name string, was, now Catalog, known bool) (list []PriceChange) {
+	facts := func(c Catalog) map[string]float64 {
+		return map[string]float64{
+			"context_tokens": float64(c.ContextTokens), "max_output_tokens": float64(c.MaxOutputTokens),
+			"price.input_usd_per_million": c.Price.Input, "price.output_usd_per_million": c.Price.Output, "price.cached_input_usd_per_million": c.Price.CachedInput,
+			"price.cache_write_usd_per_million": c.Price.CacheWrite, "price.reasoning_usd_per_million": c.Price.Reasoning,
+		}
+	}
+	before, after := facts(was), facts(now)
+	for field, v := range after {
+		if v == before[field] {
+			continue
+		}
+		change := PriceChange{Model: name, Field: field, Now: number(v)}
+		if known {
+			change.Was = cmp.Or(number(before[field]), "0")
+		}
+		list = append(list, change)
+	}
+	slices.SortFunc(list, func(a, b PriceChange) int { return cmp.Compare(a.Field, b.Field) })
+	return list
+}
+
+// writeCatalog writes a catalog block.
+func writeCatalog(b *bytes.Buffer, c *Catalog) {
+	fmt.Fprintf(b, "catalog %s {\n  as_of  = %s\n  source = %s\n", renderAny(c.Name), renderAny(c.AsOf), renderAny(c.Source))
+	if c.ContextTokens > 0 {
+		fmt.Fprintf(b, "  context_tokens = %d\n", c.ContextTokens)
+	}
+	if c.MaxOutputTokens > 0 {
+		fmt.Fprintf(b, "  max_output_tokens = %d\n", c.MaxOutputTokens)
+	}
+	if len(c.Capabilities) > 0 {
+		fmt.Fprintf(b, "  capabilities = %s\n", renderAny(anyList(c.Capabilities)))
+	}
+	b.WriteString("  price {\n")
+	for _, one := range []struct {
+		name string
+		usd  float64
+	}{
+		{"input", c.Price.Input}, {"cached_input", c.Price.CachedInput}, {"cache_write", c.Price.CacheWrite}, {"output", c.Price.Output}, {"reasoning", c.Price.Reasoning},
+	} {
+		if one.usd > 0 {
+			fmt.Fprintf(b, "    %s_usd_per_million = %s\n", one.name, number(one.usd))
+		}
+	}
+	b.WriteString("  }\n}\n\n")
+}

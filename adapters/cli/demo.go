@@ -178,8 +178,8 @@ func printDemo(w io.Writer, report *demo.Report, out string, took time.Duration)
 		p.f("  answer of %s, stopped because %s; %s USD, %s in stepfall itself\n", trace.Chosen, because(trace.Stop), usd(trace.CostUSD), short(trace.Overhead))
 	}
 	traces := filepath.Join(out, "traces.jsonl")
-	p.f("\nThe picture is in %s (PNG and SVG), each step in %s. Took %s.\nWhy a step went as it did: stepfall trace explain -f %s\n",
-		filepath.Join(out, "cost-quality.png"), traces, took.Round(100*time.Millisecond), traces)
+	p.f("\nThe picture is in %s (PNG and SVG), each step in %s. Took %s.\nWhy a step went as it did: stepfall trace explain -f %s\nAll of it in the browser: stepfall view %s\n",
+		filepath.Join(out, "cost-quality.png"), traces, took.Round(100*time.Millisecond), traces, traces)
 	return p.err
 }
 

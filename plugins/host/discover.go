@@ -119,8 +119,31 @@ func executable(path string) error {
 		return nil
 	case info.Mode().Perm()&0o111 == 0:
 		return fmt.Errorf("%s is not executable", path)
-	case info.Mode().Perm()&0o002 != 0:
-		return fmt.Errorf("%s may be written by anybody; chmod o-w it first", path)
 	}
-	return nil
+	if who := writable(info); who != "" {
+		return fmt.Errorf("%s may be written by %s; chmod go-w it first", path, who)
+	}
+	return trusted(path)
+}
+
+// trusted reports why another user could put another program in the place of path:
+// its folder, or one above, lets them. Links are followed first.
+func trusted(path string) error {
+	real, err := filepath.EvalSymlinks(path)
+	if err != nil {
+		return err
+	}
+	for dir := filepath.Dir(real); ; dir = filepath.Dir(dir) {
+		info, err := os.Stat(dir)
+		if err != nil {
+			return err
+		}
+		who := writable(info)
+		if who == "anybody" || who != "" && dir == filepath.Dir(real) {
+			return fmt.Errorf("%s is in %s, which may be written by %s; chmod go-w it first", path, dir, who)
+		}
+		if dir == filepath.Dir(dir) {
+			return nil
+		}
+	}
 }

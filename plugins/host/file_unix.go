@@ -4,15 +4,28 @@ package host
 
 import (
 	"io/fs"
+	"os"
 	"syscall"
 )
 
-// fileID returns what tells a file from any other.
-func fileID(info fs.FileInfo) any {
-	if s, ok := info.Sys().(*syscall.Stat_t); ok {
-		return [2]uint64{uint64(s.Dev), s.Ino}
+// writable reports who besides its owner, root and this user may write to a file or
+// folder; "" for nobody. A group that is this user's alone is nobody else: its number
+// is that of the user, as systems that make such groups have it.
+func writable(info fs.FileInfo) string {
+	s, ok := info.Sys().(*syscall.Stat_t)
+	if !ok {
+		return ""
 	}
-	return nil
+	own := s.Uid == uint32(os.Getuid()) && s.Gid == uint32(os.Getgid()) && s.Gid == s.Uid
+	switch mode := info.Mode(); {
+	case mode.Perm()&0o002 != 0 && (!mode.IsDir() || mode&fs.ModeSticky == 0):
+		return "anybody"
+	case mode.Perm()&0o020 != 0 && !own && s.Gid != 0 && (!mode.IsDir() || mode&fs.ModeSticky == 0):
+		return "its group"
+	case s.Uid != 0 && s.Uid != uint32(os.Getuid()):
+		return "its owner, who is another user"
+	}
+	return ""
 }
 
 // alive reports whether there is a process pid.

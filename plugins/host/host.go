@@ -27,7 +27,6 @@ type Host struct {
 	log        hclog.Logger
 	searchPath []string
 	reattach   map[string]wire.Reattach
-	sums       sums
 	dir        string // for sockets and scratch folders, removed by Close
 	dirs       atomic.Int64
 	jail       func() (*jail.Jail, error) // opened when it is first asked for

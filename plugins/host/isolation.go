@@ -3,9 +3,11 @@ package host
 import (
 	"context"
 	"fmt"
+	"path/filepath"
 	"slices"
 	"strings"
 
+	"github.com/stepfall/stepfall/sdk"
 	"github.com/stepfall/stepfall/sdk/jail"
 	"github.com/stepfall/stepfall/sdk/plugin/process"
 )
@@ -87,6 +89,7 @@ func (h *Host) openJail() (*jail.Jail, error) {
 // which it may write to.
 func (h *Host) confine(spec *process.Spec, settings PluginConfig, own string) error {
 	if settings.Isolation == IsolationNone {
+		h.log.Warn("plugin runs without isolation: it can read this program's environment, keys included, through /proc", "program", spec.Path)
 		return nil
 	}
 	required := settings.requires()
@@ -102,12 +105,30 @@ func (h *Host) confine(spec *process.Spec, settings PluginConfig, own string) er
 	if settings.Isolation == IsolationSandbox {
 		spec.Confinement.Level = jail.Sandboxed
 		spec.Confinement.Writable = []string{own}
-		spec.Confinement.ReadOnly = append(jail.ToolPaths(spec.Path), settings.Read...)
+		spec.Confinement.ReadOnly = append(jail.ToolPaths(spec.Path), append([]string{filepath.Dir(spec.Path)}, settings.Read...)...)
 		if spec.Dir != "" {
 			spec.Confinement.ReadOnly = append(spec.Confinement.ReadOnly, spec.Dir)
 		}
 	}
 	return nil
+}
+
+// attest puts the host's word in place of the plugin's where that is the host's to
+// say: the name is that of the policy, and of the layers that held a plugin's own
+// runs only those stand that the host itself finds on this machine.
+func (i *instance) attest(verdict *sdk.Verdict) {
+	verdict.Verifier = i.name
+	if len(verdict.Isolation) == 0 {
+		return
+	}
+	layers := jail.Names()
+	if j, err := i.host.jail(); err == nil {
+		layers, _ = j.Layers()
+	}
+	verdict.Isolation = slices.DeleteFunc(verdict.Isolation, func(claim string) bool {
+		// A group of its own may be had by a plugin that was given one.
+		return claim != jail.LayerCgroup && !slices.Contains(layers, claim)
+	})
 }
 
 // started starts a process and says which layers hold it.

@@ -10,8 +10,6 @@ import (
 	"io"
 	"os"
 	"runtime"
-	"sync"
-	"time"
 )
 
 // LockName is the usual name of a lock file, beside the policy.
@@ -92,43 +90,6 @@ func checksum(f *os.File) (string, error) {
 	return hex.EncodeToString(hash.Sum(nil)), nil
 }
 
-// sums remembers checksums while files do not change. It is safe for concurrent use.
-type sums struct {
-	mu    sync.Mutex
-	known map[fileKey]string
-}
-
-type fileKey struct {
-	id    any // device and inode where there are any
-	path  string
-	size  int64
-	mtime time.Time
-}
-
-func (s *sums) of(f *os.File) (string, error) {
-	info, err := f.Stat()
-	if err != nil {
-		return "", err
-	}
-	key := fileKey{id: fileID(info), path: f.Name(), size: info.Size(), mtime: info.ModTime()}
-	s.mu.Lock()
-	sum, ok := s.known[key]
-	s.mu.Unlock()
-	if ok {
-		return sum, nil
-	}
-	if sum, err = checksum(f); err != nil {
-		return "", err
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.known == nil {
-		s.known = map[fileKey]string{}
-	}
-	s.known[key] = sum
-	return sum, nil
-}
-
 // program is a plugin's file, opened so that what is checked is what is run.
 type program struct {
 	path string
@@ -168,7 +129,9 @@ func (h *Host) open(plugin string) (*program, error) {
 		return nil, err
 	}
 	p := &program{path: path, file: f}
-	sum, err := h.sums.of(f)
+	// Anew at each start: a program that is overwritten in place keeps its inode, and
+	// can keep its size and time.
+	sum, err := checksum(f)
 	if err != nil {
 		p.close()
 		return nil, fmt.Errorf("checking plugin %s: %w", plugin, err)

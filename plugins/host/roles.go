@@ -27,9 +27,7 @@ func (v *Verifier) VerifyWith(ctx context.Context, req *sdk.VerifyRequest, event
 	if err != nil {
 		return nil, err
 	}
-	if verdict.Verifier == "" {
-		verdict.Verifier = v.i.name
-	}
+	v.i.attest(verdict)
 	return verdict, nil
 }
 

@@ -23,6 +23,8 @@ const (
 	maxLine = 16 << 10
 	// maxLinesPerSecond is what a plugin may log; the rest is counted, not shown.
 	maxLinesPerSecond = 500
+	// maxBytesPerSecond is how long they may be together.
+	maxBytesPerSecond = 256 << 10
 	// tailLines are kept for the error that says why a plugin did not start.
 	tailLines = 12
 )
@@ -37,6 +39,7 @@ type logSink struct {
 	redact  *redact.Redactor
 	second  time.Time
 	lines   int
+	bytes   int
 	dropped int
 	inTrace bool
 	tail    []string
@@ -92,16 +95,17 @@ func unsafeRune(r rune) bool {
 }
 
 // allow counts a line and says whether it may be shown.
-func (s *logSink) allow() bool {
+func (s *logSink) allow(bytes int) bool {
 	now := time.Now()
 	if now.Sub(s.second) >= time.Second {
 		if s.dropped > 0 {
 			s.log.Warn("plugin logged too much", "dropped_lines", s.dropped)
 		}
-		s.second, s.lines, s.dropped = now, 0, 0
+		s.second, s.lines, s.bytes, s.dropped = now, 0, 0, 0
 	}
 	s.lines++
-	if s.lines > maxLinesPerSecond {
+	s.bytes += bytes
+	if s.lines > maxLinesPerSecond || s.bytes > maxBytesPerSecond {
 		s.dropped++
 		return false
 	}
@@ -116,7 +120,7 @@ func (s *logSink) line(raw, label string, cut bool) {
 	if cut {
 		raw = s.redact.Cut(raw)
 	}
-	if strings.TrimSpace(raw) == "" || !s.allow() {
+	if strings.TrimSpace(raw) == "" || !s.allow(len(raw)) {
 		return
 	}
 	if label != "" {

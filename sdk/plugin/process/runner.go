@@ -5,8 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"os/exec"
+	"path/filepath"
+	"runtime"
 	"strconv"
 	"strings"
 	"sync"
@@ -25,6 +28,7 @@ type runner struct {
 	stdout, stderr *os.File // our ends
 	lifeline       *os.File // closed when the process shall end or has ended
 	theirs         []*os.File
+	sockets        string // the folder for the plugin's socket
 	handshake      *io.PipeReader
 	handshakeIn    *io.PipeWriter
 	pumps          sync.WaitGroup
@@ -58,6 +62,7 @@ func newRunner(spec *Spec, sink *logSink) *runner {
 // prepare takes what the handshake adds to the environment, and the folder of
 // the socket.
 func (r *runner) prepare(env []string, dir string) {
+	r.sockets = dir
 	r.cmd.Env = append(append([]string{}, r.spec.Env...), env...)
 	r.cmd.Dir = r.spec.Dir
 	if r.cmd.Dir == "" {
@@ -256,8 +261,24 @@ func (r *runner) Name() string { return r.spec.Path }
 // Diagnose has nothing to add to what [StartError] says.
 func (r *runner) Diagnose(context.Context) string { return "" }
 
-// PluginToHost changes nothing: both ends see the same files.
+// PluginToHost refuses an address that is not the plugin's own: a socket in the
+// folder that was made for it. A host that dials what a plugin names could be led to
+// somebody else's.
 func (r *runner) PluginToHost(network, addr string) (string, string, error) {
+	if runtime.GOOS == "windows" {
+		return network, addr, nil
+	}
+	folder, err := filepath.EvalSymlinks(r.sockets)
+	if err != nil {
+		return "", "", err
+	}
+	at, err := filepath.EvalSymlinks(filepath.Dir(addr))
+	if network != "unix" || err != nil || !filepath.IsAbs(addr) || at != folder {
+		return "", "", fmt.Errorf("the plugin names %s %q, which is not in the folder for its socket", network, addr)
+	}
+	if info, err := os.Lstat(addr); err != nil || info.Mode()&fs.ModeSocket == 0 {
+		return "", "", fmt.Errorf("the plugin names %q, which is no socket", addr)
+	}
 	return network, addr, nil
 }
 

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math"
 	"strconv"
 	"sync/atomic"
 
@@ -164,7 +163,7 @@ func (c *Client) EstimateCost(ctx context.Context, req *sdk.CostRequest) (*sdk.C
 	if err != nil {
 		return nil, err
 	}
-	estimates, err := estimatesFromWire(reply.GetEstimates(), len(req.Models), math.MaxFloat64)
+	estimates, err := estimatesFromWire(reply.GetEstimates(), len(req.Models), maxUSD)
 	if err != nil {
 		return nil, err
 	}

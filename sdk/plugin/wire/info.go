@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"fmt"
 	"slices"
 
 	"google.golang.org/protobuf/types/known/structpb"
@@ -83,7 +84,7 @@ func infoToWire(i *Info) (*pb.GetInfoResponse, error) {
 
 func infoFromWire(i *pb.GetInfoResponse) (*Info, error) {
 	out := &Info{
-		Name: i.GetName(), Version: i.GetVersion(), Doc: i.GetDoc(), Features: i.GetFeatures(),
+		Name: visible(i.GetName(), maxName), Version: visible(i.GetVersion(), maxName), Doc: visible(i.GetDoc(), maxEvidence), Features: visibleAll(i.GetFeatures()),
 		MaxConcurrency: int(i.GetMaxConcurrency()),
 	}
 	if out.Name == "" {
@@ -164,12 +165,16 @@ func diagnosticsToWire(in schema.Diagnostics) []*pb.Diagnostic {
 
 func diagnosticsFromWire(in []*pb.Diagnostic) schema.Diagnostics {
 	var out schema.Diagnostics
+	if len(in) > maxDiagnostics {
+		left := len(in) - maxDiagnostics
+		in = append(in[:maxDiagnostics:maxDiagnostics], &pb.Diagnostic{Summary: fmt.Sprintf("and %d more", left)})
+	}
 	for _, d := range in {
 		severity := schema.Error
 		if d.GetSeverity() == pb.Diagnostic_SEVERITY_WARNING {
 			severity = schema.Warning
 		}
-		out = append(out, schema.Diagnostic{Severity: severity, Path: d.GetPath(), Summary: d.GetSummary(), Detail: d.GetDetail()})
+		out = append(out, schema.Diagnostic{Severity: severity, Path: visibleAll(d.GetPath()), Summary: visible(d.GetSummary(), maxMessage), Detail: visible(d.GetDetail(), maxMessage)})
 	}
 	return out
 }

@@ -2,7 +2,6 @@ package wire
 
 import (
 	"fmt"
-	"math"
 
 	"github.com/stepfall/stepfall/sdk"
 	pb "github.com/stepfall/stepfall/sdk/plugin/internal/pluginv1"
@@ -30,9 +29,17 @@ func verdictToWire(v *sdk.Verdict) *pb.Verdict {
 
 func verdictFromWire(v *pb.Verdict) *sdk.Verdict {
 	out := &sdk.Verdict{
-		Verifier: v.GetVerifier(), Score: v.GetScore(), Confidence: v.GetConfidence(), Evidence: v.GetEvidence(),
-		Isolation: v.GetIsolation(), IsolationMissing: v.GetIsolationMissing(),
-		CostUSD: v.GetCostUsd(), Duration: v.GetDuration().AsDuration(),
+		Verifier: visible(v.GetVerifier(), maxName), Score: v.GetScore(), Confidence: v.GetConfidence(), Evidence: visible(v.GetEvidence(), maxEvidence),
+		Isolation: visibleAll(v.GetIsolation()),
+		CostUSD:   v.GetCostUsd(), Duration: v.GetDuration().AsDuration(),
+	}
+	for layer, reason := range v.GetIsolationMissing() {
+		if out.IsolationMissing == nil {
+			out.IsolationMissing = map[string]string{}
+		}
+		if len(out.IsolationMissing) < maxNames {
+			out.IsolationMissing[visible(layer, maxName)] = visible(reason, maxMessage)
+		}
 	}
 	switch v.GetOutcome() {
 	case pb.Outcome_OUTCOME_PASSED:
@@ -54,11 +61,15 @@ func checkVerdict(v *pb.Verdict) error {
 		return malformedf("a verdict with the score %v, which is not in [0, 1]", v.GetScore())
 	case !unit(v.GetConfidence()):
 		return malformedf("a verdict with the confidence %v, which is not in [0, 1]", v.GetConfidence())
-	case !(v.GetCostUsd() >= 0) || math.IsInf(v.GetCostUsd(), 0):
+	case !(v.GetCostUsd() >= 0 && v.GetCostUsd() <= maxUSD):
 		return malformedf("a verdict with the cost %v", v.GetCostUsd())
 	}
 	return nil
 }
+
+// maxUSD is the largest cost of one call or verdict that is believed: sums of what
+// is larger would be no numbers any more.
+const maxUSD = 1e6
 
 // unit reports whether x lies in [0, 1]; NaN does not.
 func unit(x float64) bool { return x >= 0 && x <= 1 }
@@ -87,10 +98,10 @@ func estimatesFromWire(in []*pb.Estimate, models int, upper float64) ([]sdk.Esti
 			out[i] = sdk.Abstain()
 			continue
 		}
-		if !(*e.Mean >= 0 && *e.Mean <= upper) || math.IsInf(*e.Mean, 0) {
+		if !(*e.Mean >= 0 && *e.Mean <= upper) {
 			return nil, malformedf("the mean %v, which is not in [0, %v]", *e.Mean, upper)
 		}
-		if !(e.StdDev >= 0) || math.IsInf(e.StdDev, 0) {
+		if !(e.StdDev >= 0 && e.StdDev <= upper) {
 			return nil, malformedf("the standard deviation %v", e.StdDev)
 		}
 		out[i] = sdk.Estimate{Mean: *e.Mean, StdDev: e.StdDev}

@@ -64,3 +64,15 @@ func TestSecretsAcrossACut(t *testing.T) {
 		}
 	}
 }
+
+// TestAttackLogVolume: a flood is counted, not shown, line by line and in bytes.
+func TestAttackLogVolume(t *testing.T) {
+	var out bytes.Buffer
+	s := newLogSink(hclog.New(&hclog.LoggerOptions{Output: &out, Level: hclog.Trace}), nil)
+	for range 3000 {
+		s.line(strings.Repeat("x", maxLine), "", false)
+	}
+	if out.Len() > 16*maxBytesPerSecond {
+		t.Errorf("%d bytes of a flood were logged", out.Len())
+	}
+}

@@ -237,3 +237,31 @@ func TestAPluginForgetsTheOldest(t *testing.T) {
 		t.Errorf("%d are kept, %d bytes; the one used again: %v", r.order.Len(), r.bytes, ok)
 	}
 }
+
+// TestAttackNumbersAndWords: what a plugin returns is believed within bounds.
+func TestAttackNumbersAndWords(t *testing.T) {
+	mean := func(m, d float64) []*pb.Estimate { return []*pb.Estimate{{Mean: &m, StdDev: d}} }
+	for _, estimates := range [][]*pb.Estimate{mean(1.7e308, 0), mean(math.MaxFloat64, 0), mean(1, 1.7e308), mean(0, math.MaxFloat64), mean(0, math.NaN())} {
+		if _, err := estimatesFromWire(estimates, 1, maxUSD); err == nil {
+			t.Errorf("%v is believed", estimates)
+		}
+	}
+	if err := checkVerdict(&pb.Verdict{Outcome: pb.Outcome_OUTCOME_PASSED, CostUsd: math.MaxFloat64}); err == nil {
+		t.Error("a verdict may cost everything")
+	}
+	verdict := verdictFromWire(&pb.Verdict{Evidence: "\x1b[2J" + strings.Repeat("e", 1<<20), Isolation: []string{"\x1b]0;title\x07"}})
+	if strings.ContainsAny(verdict.Evidence+verdict.Isolation[0], "\x1b\x07") || len(verdict.Evidence) > 2*maxEvidence {
+		t.Errorf("evidence of %d bytes, isolation %q", len(verdict.Evidence), verdict.Isolation)
+	}
+	many := make([]*pb.Diagnostic, 10_000)
+	for i := range many {
+		many[i] = &pb.Diagnostic{Summary: strings.Repeat("s", 5000) + "\x1b"}
+	}
+	text := 0
+	for _, d := range diagnosticsFromWire(many) {
+		text += len(d.Summary)
+	}
+	if text > 1<<20 {
+		t.Errorf("diagnostics of %d bytes", text)
+	}
+}

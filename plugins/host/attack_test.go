@@ -1,0 +1,112 @@
+//go:build unix
+
+package host_test
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stepfall/stepfall/plugins/host"
+	"github.com/stepfall/stepfall/sdk/plugin/wire"
+)
+
+// TestAttackProgramOverwrittenInPlace: a locked program keeps its inode, size and
+// times, and is another one.
+func TestAttackProgramOverwrittenInPlace(t *testing.T) {
+	dir, program := copyOfPlugin(t)
+	sum, err := host.Checksum(program)
+	if err != nil {
+		t.Fatal(err)
+	}
+	h := newHost(t, host.Config{SearchPath: []string{dir}, Lock: &host.Lock{Plugins: map[string]host.Locked{
+		"test": {SHA256: map[string]string{host.Platform(): sum}},
+	}}})
+	if err := ask(within(t, 20*time.Second), estimator(t, h, nil), ""); err != nil {
+		t.Fatalf("the locked program: %v", err)
+	}
+	info, err := os.Stat(program)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// It runs, so that it cannot be written to; another name of the same content can.
+	if err := os.Rename(program, program+".runs"); err != nil {
+		t.Fatal(err)
+	}
+	data, err := os.ReadFile(program + ".runs")
+	if err != nil {
+		t.Fatal(err)
+	}
+	data[len(data)-1] ^= 1
+	if err := errors.Join(os.WriteFile(program, data, 0o755), os.Chtimes(program, info.ModTime(), info.ModTime())); err != nil {
+		t.Fatal(err)
+	}
+	if err := ask(within(t, 20*time.Second), estimator(t, h, nil), ""); !errors.Is(err, host.ErrChecksum) {
+		t.Errorf("another program of the same size and time: %v", err)
+	}
+}
+
+// TestAttackProgramOthersMayWrite: what others may replace is not started.
+func TestAttackProgramOthersMayWrite(t *testing.T) {
+	for name, open := range map[string]func(dir, program string) error{
+		"the program": func(_, program string) error { return os.Chmod(program, 0o777) },
+		"its folder":  func(dir, _ string) error { return os.Chmod(dir, 0o777) },
+		"a folder above": func(dir, _ string) error {
+			return os.Chmod(filepath.Dir(dir), 0o777)
+		},
+		"its group": func(_, program string) error {
+			if os.Getuid() != 0 {
+				return errors.ErrUnsupported
+			}
+			return errors.Join(os.Chown(program, 0, 12345), os.Chmod(program, 0o775))
+		},
+		"its owner": func(_, program string) error {
+			if os.Getuid() != 0 {
+				return errors.ErrUnsupported
+			}
+			return os.Chown(program, 12345, 0)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir, program := copyOfPlugin(t)
+			if err := open(dir, program); errors.Is(err, errors.ErrUnsupported) {
+				t.Skip("only root can make it so")
+			} else if err != nil {
+				t.Fatal(err)
+			}
+			h := newHost(t, host.Config{SearchPath: []string{dir}})
+			if _, err := h.QualityEstimator("quality", "test", nil); err == nil || !strings.Contains(err.Error(), "may be written by") {
+				t.Errorf("got %v", err)
+			}
+		})
+	}
+}
+
+// TestAttackSocketOfAnother: a host does not dial what a plugin names elsewhere.
+func TestAttackSocketOfAnother(t *testing.T) {
+	for name, address := range map[string]string{
+		"another folder":      "unix|/run/docker.sock",
+		"out of its folder":   "unix|$PLUGIN_UNIX_SOCKET_DIR/../../x",
+		"the network":         "tcp|127.0.0.1:22",
+		"a link":              "unix|$PLUGIN_UNIX_SOCKET_DIR/link",
+		"a file, no socket":   "unix|$PLUGIN_UNIX_SOCKET_DIR/file",
+		"a path that is none": "unix|relative",
+	} {
+		t.Run(name, func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), "test")
+			script := fmt.Sprintf("#!/bin/sh\nln -s /run/docker.sock \"$PLUGIN_UNIX_SOCKET_DIR/link\"; : > \"$PLUGIN_UNIX_SOCKET_DIR/file\"\necho \"1|%d|%s|grpc|\"\nsleep 5\n", wire.ProtocolVersion, address)
+			if err := os.WriteFile(path, []byte(script), 0o755); err != nil {
+				t.Fatal(err)
+			}
+			h := newHost(t, host.Config{Plugins: map[string]host.PluginConfig{"test": {Path: path}}})
+			err := ask(within(t, 20*time.Second), estimator(t, h, nil), "")
+			if err == nil || !strings.Contains(err.Error(), "the plugin names") {
+				t.Errorf("got %v", err)
+			}
+		})
+	}
+}

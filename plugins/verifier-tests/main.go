@@ -26,6 +26,7 @@ type Config struct {
 	File           string            `stepfall:"file" doc:"The file that a code block without a path stands for."`
 	Protect        []string          `stepfall:"protect" doc:"Patterns of further files that an answer cannot change: base names, or paths when they hold a slash; DIR/** is all below DIR."`
 	AllowTestEdits bool              `stepfall:"allow_test_edits,default=false" doc:"Let answers change test files."`
+	ShowSecrets    bool              `stepfall:"show_secrets,default=false" doc:"Let the tests see files of the work tree that look like secrets (.env, private keys); they are left out otherwise."`
 	Report         string            `stepfall:"report" doc:"The JUnit file that the command writes, relative to the work tree."`
 	Preflight      bool              `stepfall:"preflight,default=true" doc:"Run the tests on the untouched tree first, so that what is broken there is not held against an answer."`
 	Reruns         int               `stepfall:"reruns,min=0,max=10,default=1" doc:"How often a failing run is tried again, to find flaky tests."`
@@ -62,7 +63,7 @@ func description() plugin.Plugin {
 func open(ctx context.Context, c Config) (sdk.Verifier, error) {
 	config := verify.Config{
 		Command: c.Command, Timeout: c.Timeout, WorkDir: c.WorkDir, File: c.File, Protect: c.Protect,
-		AllowTestEdits: c.AllowTestEdits, Report: c.Report, NoPreflight: !c.Preflight, Reruns: c.Reruns,
+		AllowTestEdits: c.AllowTestEdits, ShowSecrets: c.ShowSecrets, Report: c.Report, NoPreflight: !c.Preflight, Reruns: c.Reruns,
 		Require: c.Require, ReadOnly: c.ReadOnly, Parallel: c.Parallel,
 		MemoryBytes: c.MemoryMiB << 20, DiskBytes: c.DiskMiB << 20, Processes: c.Processes, OutputBytes: c.OutputKiB << 10,
 		State: stateDir(c.CacheDir), Log: c.Log,

@@ -9,7 +9,7 @@ import (
 // LooksSecret reports whether the file of this slash-separated path, relative to a
 // work tree, is one that usually holds keys or passwords: work trees for agents and
 // runs of tests are made without it. What lies in folders of tests, fixtures and
-// examples is taken to be made up.
+// examples is taken to be made up, and what lies in packages of others to be public.
 func LooksSecret(name string) bool {
 	name = strings.ToLower(name)
 	folders := strings.Split(path.Dir(name), "/")
@@ -44,11 +44,16 @@ var (
 		"id_rsa", "id_dsa", "id_ecdsa", "id_ed25519",
 	}
 	secretEndings        = []string{".pem", ".key", ".p12", ".pfx", ".jks", ".keystore", ".kdbx", ".ppk", ".tfstate"}
+	packageFolders       = []string{"node_modules", "site-packages", "dist-packages", "vendor", "third_party", ".venv", "venv"}
 	harmlessEnvironments = []string{"example", "sample", "template", "dist", "test", "tests", "testing", "ci", "defaults", "schema"}
 )
 
-// madeUp reports whether a folder is one of tests, fixtures or examples.
+// madeUp reports whether a folder is one of tests, fixtures or examples, or of
+// packages of others.
 func madeUp(folder string) bool {
+	if slices.Contains(packageFolders, folder) {
+		return true
+	}
 	for _, word := range []string{"test", "fixture", "spec", "example", "sample", "mock", "demo", "doc"} {
 		if strings.Contains(folder, word) {
 			return true

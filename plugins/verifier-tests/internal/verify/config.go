@@ -29,6 +29,9 @@ type Config struct {
 	// AllowTestEdits is set.
 	Protect        []string
 	AllowTestEdits bool
+	// ShowSecrets lets runs see files of the tree that look like secrets, see
+	// [jail.LooksSecret].
+	ShowSecrets bool
 	// Report is the JUnit file that the command writes, if it does.
 	Report string
 	// NoPreflight leaves out the run on the untouched tree.

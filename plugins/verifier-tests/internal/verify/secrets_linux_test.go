@@ -62,3 +62,26 @@ func TestSecretsStayOutside(t *testing.T) {
 		})
 	}
 }
+
+// TestAttackSecretsOfTheTree: what looks like a secret is not in the view of the tree,
+// so that no evidence can hold it; an answer may bring a file of that name itself.
+func TestAttackSecretsOfTheTree(t *testing.T) {
+	files := map[string]string{".env": "KEY=planted-key\n", "sub/id_rsa": "planted-key", "answer.txt": "wrong\n"}
+	config := verify.Config{Command: []string{"sh", "-c", "cat .env sub/*; grep right answer.txt"}, Reruns: -1}
+	answer := "```text path=answer.txt\nright\n```\n"
+	query := &sdk.Query{WorkDir: write(t, files)}
+	if verdict := judge(t, open(t, config), query, "```text path=answer.txt\nstill wrong\n```\n"); strings.Contains(verdict.Evidence, "planted-key") || verdict.Outcome != sdk.Failed {
+		t.Errorf("%s: %s", verdict.Outcome, verdict.Evidence)
+	}
+	if verdict := judge(t, open(t, config), query, answer); verdict.Outcome != sdk.Passed {
+		t.Errorf("%s: %s", verdict.Outcome, verdict.Evidence)
+	}
+	config.Command[2] = "grep planted .env && grep right answer.txt"
+	if verdict := judge(t, open(t, config), query, answer); verdict.Outcome != sdk.Failed {
+		t.Errorf("the tests see .env: %s", verdict.Evidence)
+	}
+	config.ShowSecrets = true
+	if verdict := judge(t, open(t, config), query, answer); verdict.Outcome != sdk.Passed {
+		t.Errorf("the tests may see .env and do not: %s", verdict.Evidence)
+	}
+}

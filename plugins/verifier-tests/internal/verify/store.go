@@ -58,7 +58,7 @@ func (v *Verifier) key(t *tree) (string, error) {
 	c := &v.config
 	what := []any{
 		storedVersion, content, c.Command, program(c.Command[0]), c.Env, c.Report, c.ReadOnly, c.Timeout, c.MemoryBytes, c.DiskBytes, c.Processes,
-		layers, jail.ToolEnv(), t.image, c.Log,
+		c.ShowSecrets, layers, jail.ToolEnv(), t.image, c.Log,
 	}
 	data, err := json.Marshal(what)
 	if err != nil {

@@ -174,7 +174,7 @@ func (v *Verifier) run(ctx context.Context, a *attempt, trusted bool) (*runner.R
 	}
 	spec := &jail.Spec{
 		Dir: t.Dir, Argv: plan.Argv, Reports: plan.Reports, Require: v.config.Require,
-		Changes: append(slices.Clip(a.changes), plan.Changes...),
+		Changes: slices.Concat(v.leftOut(t), a.changes, plan.Changes),
 		Env:     append(append(jail.ToolEnv(), plan.Env...), v.config.Env...),
 		Caches:  plan.Caches, Guarded: a.guarded,
 		Limits: jail.Limits{
@@ -200,6 +200,21 @@ func (v *Verifier) run(ctx context.Context, a *attempt, trusted bool) (*runner.R
 		return nil, nil, err
 	}
 	return v.runner.Read(plan, result), result, nil
+}
+
+// leftOut removes the files that look like secrets from the view of the tree, before
+// the answer's own changes: what tests print becomes evidence, which goes to models.
+func (v *Verifier) leftOut(t *tree) []jail.Change {
+	if v.config.ShowSecrets {
+		return nil
+	}
+	var out []jail.Change
+	for _, name := range slices.Concat(t.Files, t.links) {
+		if jail.LooksSecret(name) {
+			out = append(out, jail.Change{Path: name, Delete: true})
+		}
+	}
+	return out
 }
 
 // compile warms the build cache for the runs to come. A cache beside which code of

@@ -190,7 +190,7 @@ func (v *Verifier) run(ctx context.Context, a *attempt, trusted bool) (*runner.R
 			spec.Caches[i].Keep = ""
 		}
 	}
-	if trusted {
+	if trusted && t.image == "" { // a container has caches of its own
 		if err := v.compile(ctx, spec, plan); err != nil {
 			return nil, nil, err
 		}

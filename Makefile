@@ -129,6 +129,10 @@ $(TOOLS)/golangci-lint-$(GOLANGCI_LINT):
 	echo "building golangci-lint $(GOLANGCI_LINT)"; \
 	GOBIN=$(TOOLS) go install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(GOLANGCI_LINT) && mv $(TOOLS)/golangci-lint $@
 
+.PHONY: clients
+clients: ## Ask the gateway with the official clients of npm, PyPI and Go; print the table of docs/gateway.md
+	go test ./adapters/gateway/clients -count=1 -v -timeout 20m -clients
+
 .PHONY: docs-check
 docs-check: ## Check links, code blocks and commands of the documentation
 	go test ./docs/...

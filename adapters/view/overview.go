@@ -7,6 +7,7 @@ import (
 	"math"
 	"net/http"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/stepfall/stepfall/adapters/store"
@@ -216,6 +217,9 @@ func (p *overviewPage) headline() string {
 func count(n int64, noun string) string {
 	if n == 1 {
 		return "1 " + noun
+	}
+	if stem, ok := strings.CutSuffix(noun, "ry"); ok {
+		noun = stem + "rie"
 	}
 	return whole(n) + " " + noun + "s"
 }

@@ -26,12 +26,17 @@ func promisesPieces(e *Env) int { return len(e.promiseData()) }
 // promiseData are the tables of agents, and three models on questions, whose answers
 // nothing judges.
 func (e *Env) promiseData() []*Data {
-	data := e.agentData()
+	var data []*Data
+	for _, d := range e.agentData() {
+		judged := *d.Table
+		judged.Verified = true
+		data = append(data, &Data{Table: &judged, Name: d.Name, Hash: d.Hash})
+	}
 	if len(e.Own) > 0 || e.Questions == nil {
 		return data
 	}
 	if three, err := e.Questions.Table.Subset("3"); err == nil {
-		data = append(data[:len(data):len(data)], &Data{Table: three, Name: e.Questions.Name + ", 3 models", Hash: e.Questions.Hash})
+		data = append(data, &Data{Table: three, Name: e.Questions.Name + ", 3 models", Hash: e.Questions.Hash})
 	}
 	return data
 }

@@ -133,6 +133,10 @@ $(TOOLS)/golangci-lint-$(GOLANGCI_LINT):
 clients: ## Ask the gateway with the official clients of npm, PyPI and Go; print the table of docs/gateway.md
 	go test ./adapters/gateway/clients -count=1 -v -timeout 20m -clients
 
+.PHONY: peers
+peers: ## Measure the gateway beside a plain proxy before the same upstream, on loopback
+	go test ./adapters/gateway/peers -count=1 -v -peers
+
 .PHONY: docs-check
 docs-check: ## Check links, code blocks and commands of the documentation
 	go test ./docs/...

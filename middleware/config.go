@@ -162,6 +162,9 @@ type Config struct {
 	Breaker BreakerConfig
 	Stream  StreamMode
 	Session SessionConfig
+	// Circuits and Conversations are shared with other processes; nil is with none.
+	Circuits      Circuits
+	Conversations Conversations
 
 	Mode Mode
 	// Baseline names the model that the application would have called, for the

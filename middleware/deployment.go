@@ -3,6 +3,7 @@ package middleware
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -25,7 +26,7 @@ type deployment struct {
 	breaker *breaker
 }
 
-func newTarget(c Candidate, b BreakerConfig) (target, error) {
+func newTarget(c Candidate, b BreakerConfig, circuits Circuits) (target, error) {
 	list := c.Deployments
 	if len(list) == 0 {
 		list = []Deployment{{LLM: c.LLM}}
@@ -40,7 +41,7 @@ func newTarget(c Candidate, b BreakerConfig) (target, error) {
 			}
 			return t, fmt.Errorf("deployment %d (%s) has no LLM", i, d.Name)
 		}
-		t.deployments = append(t.deployments, &deployment{Deployment: d, llm: d.LLM, kind: kindOf(d.LLM, c.Model.Provider), breaker: newBreaker(b)})
+		t.deployments = append(t.deployments, &deployment{Deployment: d, llm: d.LLM, kind: kindOf(d.LLM, c.Model.Provider), breaker: newBreaker(b, circuits, strings.Join([]string{c.Model.Name, c.Model.Provider, c.Model.Served, d.Name}, "/"))})
 	}
 	return t, nil
 }
@@ -87,9 +88,12 @@ type breaker struct {
 	circuit circuitbreaker.CircuitBreaker[any]
 	// troubled: a failure was recorded since the circuit was last closed and clean.
 	troubled atomic.Bool
+	// name is what other processes know the circuit by, in peers; nil for none.
+	name  string
+	peers Circuits
 }
 
-func newBreaker(c BreakerConfig) *breaker {
+func newBreaker(c BreakerConfig, peers Circuits, name string) *breaker {
 	if c.Failures < 0 {
 		return &breaker{}
 	}
@@ -99,18 +103,27 @@ func newBreaker(c BreakerConfig) *breaker {
 	if c.Delay == 0 {
 		c.Delay = 30 * time.Second
 	}
-	return &breaker{circuit: circuitbreaker.NewBuilder[any]().
+	return &breaker{name: name, peers: peers, circuit: circuitbreaker.NewBuilder[any]().
 		WithFailureThreshold(uint(c.Failures)).WithSuccessThreshold(1).WithDelay(c.Delay).Build()}
+}
+
+// openElsewhere reports whether another process has found the circuit open.
+func (b *breaker) openElsewhere() bool {
+	if b.peers == nil {
+		return false
+	}
+	until := b.peers.Until(b.name)
+	return !until.IsZero() && time.Now().Before(until)
 }
 
 // open reports whether calls would be refused now.
 func (b *breaker) open() bool {
-	return b.troubled.Load() && b.circuit.IsOpen() && b.circuit.RemainingDelay() > 0
+	return b.troubled.Load() && b.circuit.IsOpen() && b.circuit.RemainingDelay() > 0 || b.openElsewhere()
 }
 
 // permits takes leave for one call.
 func (b *breaker) permits() bool {
-	return !b.troubled.Load() || b.circuit.TryAcquirePermit()
+	return !b.openElsewhere() && (!b.troubled.Load() || b.circuit.TryAcquirePermit())
 }
 
 // record notes the outcome of a call; nil is success. Errors that say nothing
@@ -128,6 +141,9 @@ func (b *breaker) record(failed *step.CallError) {
 	case failed.Retry:
 		b.troubled.Store(true)
 		b.circuit.RecordFailure()
+		if b.peers != nil && b.circuit.IsOpen() {
+			b.peers.Opened(b.name, time.Now().Add(b.circuit.RemainingDelay()))
+		}
 	case b.troubled.Load() && b.circuit.IsHalfOpen():
 		// The permit of the probe must be given back.
 		b.circuit.RecordFailure()

@@ -52,7 +52,7 @@ func New(c Config) (*Model, error) {
 	own.Candidates = make([]step.Candidate, len(c.Models))
 	for i, cand := range c.Models {
 		own.Candidates[i] = step.Candidate{Model: cand.Model, Quality: cand.Quality, OutputTokens: cand.OutputTokens}
-		t, err := newTarget(cand, c.Breaker)
+		t, err := newTarget(cand, c.Breaker, c.Circuits)
 		if err != nil {
 			faults = append(faults, fmt.Errorf("model %s: %w", cand.Model.Name, err))
 		}
@@ -65,6 +65,7 @@ func New(c Config) (*Model, error) {
 		return nil, fmt.Errorf("configuring the middleware: %w", err)
 	}
 	m.sessions = NewSessions(c.Session, m.engine.Models(), own.Now)
+	m.sessions.shared = c.Conversations
 	if c.After != nil {
 		m.sessions.kept = c.After.sessions.kept
 		m.c.After = nil // or no Model would ever be forgotten

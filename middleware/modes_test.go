@@ -378,7 +378,7 @@ func TestCapsHoldAgainstCallsThatNeverComeBack(t *testing.T) {
 			switch {
 			case !c.billed && (spent != 0 || rep.Usage() != (sdk.Usage{})):
 				t.Errorf("spent %v on %+v", spent, rep.Usage())
-			case c.billed && (spent == 0 || spent > 0.0025 || !rep.Usage().Estimated || rep.CostUSD() != spent):
+			case c.billed && (spent == 0 || spent > 0.0025 || !rep.Usage().Estimated || rep.CostUSD() == 0 || rep.CostUSD() > spent):
 				t.Errorf("spent %v on %+v, reported %v", spent, rep.Usage(), rep.CostUSD())
 			}
 			_, err := m.GenerateContent(ctx, human("q"))

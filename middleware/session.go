@@ -20,6 +20,8 @@ type Sessions struct {
 	keys []modelKey
 	now  func() time.Time
 	kept *conversations
+	// shared is where other processes find the conversations; nil for nowhere.
+	shared Conversations
 }
 
 // conversations are what sessions remember.
@@ -28,7 +30,7 @@ type conversations struct {
 	shards [16]sessionShard
 }
 
-type modelKey struct{ name, provider, served string }
+type modelKey struct{ Name, Provider, Served string }
 
 type sessionShard struct {
 	mu   sync.Mutex
@@ -80,6 +82,7 @@ func (s *Sessions) Offsets(id string) []float64 {
 	if id == "" || s.c.Off {
 		return nil
 	}
+	s.learn(id)
 	shard := s.shard(id)
 	shard.mu.Lock()
 	defer shard.mu.Unlock()
@@ -110,17 +113,7 @@ func (s *Sessions) Used(id string, result *step.Result) {
 	shard := s.shard(id)
 	shard.mu.Lock()
 	defer shard.mu.Unlock()
-	known := shard.byID[id]
-	if known == nil {
-		if shard.byID == nil {
-			shard.byID = map[string]*session{}
-		}
-		if limit := max(1, s.c.MaxSessions/len(s.kept.shards)); len(shard.byID) >= limit {
-			shard.evict(now.Add(-s.c.IdleTimeout))
-		}
-		known = &session{cached: map[modelKey]prefix{}}
-		shard.byID[id] = known
-	}
+	known := s.keep(shard, id, now)
 	known.last, known.used = s.keys[result.Index], now
 	for i := range result.Attempts {
 		u := &result.Attempts[i].Answer.Usage
@@ -130,6 +123,24 @@ func (s *Sessions) Used(id string, result *step.Result) {
 			}
 		}
 	}
+	s.tell(id, known)
+}
+
+// keep returns what is remembered of a session, anew where nothing is. The shard is locked.
+func (s *Sessions) keep(shard *sessionShard, id string, now time.Time) *session {
+	known := shard.byID[id]
+	if known != nil {
+		return known
+	}
+	if shard.byID == nil {
+		shard.byID = map[string]*session{}
+	}
+	if limit := max(1, s.c.MaxSessions/len(s.kept.shards)); len(shard.byID) >= limit {
+		shard.evict(now.Add(-s.c.IdleTimeout))
+	}
+	known = &session{cached: map[modelKey]prefix{}}
+	shard.byID[id] = known
+	return known
 }
 
 // evict forgets sessions last used before the time, and when there is none, some

@@ -204,7 +204,7 @@ type Budget struct {
 	TenantPeriod time.Duration `policy:"tenant_period" min:"0" default:"0s"`
 	// At a cap: best returns the best answer so far, fail returns an error.
 	AtCap string `policy:"at_cap" oneof:"best fail" default:"best"`
-	// SQLite file that keeps the accounts over restarts, relative to the policy file; in memory when absent.
+	// SQLite file that keeps the accounts over restarts, relative to the policy file, or the postgres:// URL of a database that machines share; in memory when absent.
 	Ledger string `policy:"ledger"`
 
 	Tenants []Tenant `policy:"tenant,block"`
@@ -281,7 +281,7 @@ type Shadow struct {
 type Trace struct {
 	// JSON-lines file, relative to the policy file; none when absent.
 	File string `policy:"file"`
-	// SQLite file, relative to the policy file; none when absent.
+	// SQLite file, relative to the policy file, or the postgres:// URL of a database that machines share; none when absent.
 	Database string `policy:"database"`
 	// Size at which the JSON-lines file is set aside and a new one begun.
 	MaxSize Bytes `policy:"max_size" above:"0" default:"64MiB"`

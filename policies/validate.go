@@ -172,7 +172,9 @@ func (l *loader) mode(p *Policy) {
 			`Use mode = "commit", the strategy route, or max_depth = 1.`)
 	}
 	for _, path := range []*string{&p.Budget.Ledger, &p.Trace.File, &p.Trace.Database} {
-		*path = l.absolute(*path)
+		if !strings.Contains(*path, "://") {
+			*path = l.absolute(*path)
+		}
 	}
 	if p.Trajectory.ShowFailures && p.Trajectory.Unit == "step" {
 		l.warn(l.place("trajectory", "show_failures"), "show_failures has no effect", `With unit = "step" models share one attempt, so that there is no failed one to show.`, `Set unit = "attempt", or remove the line.`)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/http"
 	"os"
 	"strings"
 	"sync/atomic"
@@ -14,7 +15,10 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/stepfall/stepfall/adapters/gateway"
+	gatekeeper "github.com/stepfall/stepfall/adapters/keys"
+	"github.com/stepfall/stepfall/adapters/otel"
 	"github.com/stepfall/stepfall/adapters/router"
+	"github.com/stepfall/stepfall/adapters/store"
 	"github.com/stepfall/stepfall/policies"
 )
 
@@ -23,6 +27,7 @@ type serveFlags struct {
 	sets, keys     []string
 	anyModel, open bool
 	watch          bool
+	store, metrics string
 	grace, drain   time.Duration
 	page           servedPage
 
@@ -45,6 +50,10 @@ request to it.
 A key belongs to a tenant and is read from an environment variable, so that it never
 stands on a command line. An address that others can reach needs keys, or --open.
 
+With --store, replicas share caps, open circuits, conversations and traces, and its
+keys ("stepfall key create") let clients in. Metrics for Prometheus are at the address
+of --metrics; the usual OTEL_ variables send spans and metrics elsewhere.
+
 With --watch a policy that changes takes the place of the old one between steps; one
 that is bad is refused, and the log says why.
 
@@ -62,6 +71,8 @@ SIGTERM, requests are accepted for --drain longer while /readyz says 503.`,
 	flags.StringArrayVar(&f.keys, "key", nil, "tenant=VARIABLE: the key in this environment variable is the tenant's")
 	flags.BoolVar(&f.anyModel, "any-model", false, "let the policy choose whatever model a client asks for")
 	flags.BoolVar(&f.watch, "watch", false, "follow the policy's files, and read them anew on SIGHUP")
+	flags.StringVar(&f.store, "store", "", storeUsage)
+	flags.StringVar(&f.metrics, "metrics", "", "address of /metrics, as 127.0.0.1:9464; none when absent")
 	flags.BoolVar(&f.open, "open", false, "serve everybody who can reach the address, without keys")
 	flags.DurationVar(&f.drain, "drain", 5*time.Second, "how long requests are still accepted after a SIGTERM, while /readyz is 503")
 	flags.StringArrayVar(&f.origins, "origin", nil, "let this origin's pages ask from a browser, as https://app.example; * is all")
@@ -77,7 +88,7 @@ SIGTERM, requests are accepted for --drain longer while /readyz says 503.`,
 	return cmd
 }
 
-func (f *serveFlags) run(ctx context.Context, s Streams) error {
+func (f *serveFlags) run(ctx context.Context, s Streams) (err error) {
 	if f.policy == "" {
 		return usage("--policy is needed: what to serve")
 	}
@@ -89,9 +100,6 @@ func (f *serveFlags) run(ctx context.Context, s Streams) error {
 	if err != nil {
 		return usage("--addr: %v", err)
 	}
-	if len(keys) == 0 && !f.open && !addr.IP.IsLoopback() {
-		return usage("--addr %s can be reached by others: give them keys with --key, or say --open", f.addr)
-	}
 	level := hclog.LevelFromString(f.logLevel)
 	if level == hclog.NoLevel || (f.logFormat != "text" && f.logFormat != "json") {
 		return usage("--log-level wants debug, info, warn or error, and --log-format text or json")
@@ -100,23 +108,66 @@ func (f *serveFlags) run(ctx context.Context, s Streams) error {
 		return usage("--tls-cert and --tls-key go together")
 	}
 	logger := hclog.New(&hclog.LoggerOptions{Name: "stepfall", Output: s.Err, Level: level, JSONFormat: f.logFormat == "json"})
-	r, err := router.Open(ctx, f.policy, router.Options{Load: policies.LoadOptions{Sets: f.sets}, Logger: logger, Watch: f.watch})
+	shared, err := sharedStore(ctx, f.store)
 	if err != nil {
 		return err
 	}
-	if err := r.Start(ctx); err != nil {
-		return errors.Join(err, r.Close())
+	if shared != nil {
+		defer func() { err = errors.Join(err, shared.Close()) }()
+		if len(keys) > 0 {
+			return usage("--key and --store: the keys of a store are made with 'stepfall key create'")
+		}
 	}
+	if len(keys) == 0 && shared == nil && !f.open && !addr.IP.IsLoopback() {
+		return usage("--addr %s can be reached by others: give them keys with --key or --store, or say --open", f.addr)
+	}
+	telemetry, err := otel.Start(ctx, "stepfall-serve")
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, endTelemetry(ctx, telemetry)) }()
+	r, err := router.Open(ctx, f.policy, router.Options{
+		Load: policies.LoadOptions{Sets: f.sets}, Logger: logger, Watch: f.watch, Store: shared, Traces: telemetry.Record, Transport: telemetry.Transport(nil),
+	})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, r.Close()) }()
+	if err := r.Start(ctx); err != nil {
+		return err
+	}
+	ended, err := serveMetrics(f.metrics, s, telemetry, gaugesOf(shared, r))
+	if err != nil {
+		return err
+	}
+	defer ended()
 	o := gateway.Options{Model: r, AnyModel: f.anyModel, Origins: f.origins, Hosts: f.hosts, MaxRequests: f.maxRequests, Logger: logger}
 	if f.open {
 		o.Hosts = []string{"*"}
 	}
-	if len(keys) > 0 {
+	before := telemetry.Handler
+	switch {
+	case len(keys) > 0:
 		if o.Authenticate, err = gateway.Keys(keys); err != nil {
-			return errors.Join(err, r.Close())
+			return err
 		}
+	case shared != nil && !f.open:
+		before = guarded(shared, telemetry, &o)
 	}
-	return errors.Join(f.serve(ctx, s, r, addr, o), r.Close())
+	return f.serve(ctx, s, r, addr, o, before)
+}
+
+// guarded has the keys of a store let clients in.
+func guarded(shared *router.Shared, t *otel.Telemetry, o *gateway.Options) func(http.Handler) http.Handler {
+	guard := gatekeeper.NewGuard(shared.Store, shared.Till)
+	o.Authenticate = func(ctx context.Context, _ string) (gateway.Client, error) {
+		k := store.KeyFrom(ctx)
+		if k == nil {
+			return gateway.Client{}, gateway.ErrUnknownKey
+		}
+		return gateway.Client{Tenant: k.Tenant, Key: k.ID}, nil
+	}
+	return func(next http.Handler) http.Handler { return t.Handler(guard.Wrap(next)) }
 }
 
 // readKeys returns the tenants by key.
@@ -139,7 +190,7 @@ func (f *serveFlags) readKeys() (map[string]string, error) {
 	return keys, nil
 }
 
-func (f *serveFlags) serve(ctx context.Context, s Streams, r *router.Router, addr *net.TCPAddr, o gateway.Options) error {
+func (f *serveFlags) serve(ctx context.Context, s Streams, r *router.Router, addr *net.TCPAddr, o gateway.Options, before func(http.Handler) http.Handler) error {
 	o.Models = named(r)
 	o.Secrets = func() []string { return r.Policy().Secrets() }
 	g, err := gateway.New(o)
@@ -147,7 +198,7 @@ func (f *serveFlags) serve(ctx context.Context, s Streams, r *router.Router, add
 		return err
 	}
 	serving := gateway.Serving{
-		MaxConnections: f.maxConnections, Drain: f.drain, Grace: f.grace,
+		MaxConnections: f.maxConnections, Drain: f.drain, Grace: f.grace, Handler: before(g),
 		Stopping: func() { fmt.Fprintln(s.Err, "stopping: running steps may end") },
 	}
 	scheme := "http"

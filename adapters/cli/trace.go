@@ -9,13 +9,13 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"slices"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/stepfall/stepfall/adapters/sqlite"
+	"github.com/stepfall/stepfall/adapters/store"
 	"github.com/stepfall/stepfall/adapters/view"
 	"github.com/stepfall/stepfall/middleware"
 	"github.com/stepfall/stepfall/sdk"
@@ -98,19 +98,25 @@ func (f *traceFlags) each(ctx context.Context, s Streams, yield func(*sdk.Trace)
 	if head, err := r.Peek(len(sqliteMagic)); err != nil || !bytes.Equal(head, sqliteMagic) {
 		return eachLine(ctx, f.file, r, s.Err, yield)
 	}
-	store, err := sqlite.Open(ctx, f.file)
+	db, err := sqlite.Open(ctx, f.file)
 	if err != nil {
 		return err
 	}
-	defer store.Close()
-	list, err := store.List(ctx, sqlite.Filter{Limit: 1 << 30})
-	if err != nil {
-		return err
+	defer db.Close()
+	for last := int64(0); ; {
+		steps, err := db.Follow(ctx, last, store.Filter{Limit: 1000})
+		if err != nil || len(steps) == 0 {
+			return err
+		}
+		for _, one := range steps {
+			t, err := db.Trace(ctx, one.ID)
+			if err != nil {
+				return err
+			}
+			yield(t)
+			last = one.Seq
+		}
 	}
-	for _, l := range slices.Backward(list) {
-		yield(l)
-	}
-	return nil
 }
 
 // eachLine reads JSON lines. Lines that are no trace, such as one that a crash cut

@@ -15,6 +15,11 @@
 //   - stepfall.step.duration in seconds, stepfall.step.cost in US dollars and
 //     stepfall.step.calls, by strategy, chosen model and reason to stop
 //   - stepfall.verdicts, by verifier and outcome
+//   - stepfall.steps, calls, tokens, spent, saved and escalations, by model and tenant, of
+//     which the first hundred have names of their own
+//
+// A service has them at /metrics for Prometheus, and gauges of its store, circuits and
+// queue beside them: [Start].
 //
 // Prompts and answers are never exported.
 package otel

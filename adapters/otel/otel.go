@@ -34,6 +34,7 @@ type Recorder struct {
 	stepCost     metric.Float64Histogram
 	stepCalls    metric.Int64Histogram
 	verdicts     metric.Int64Counter
+	sums
 }
 
 // New returns a recorder that writes to the providers of the configuration.
@@ -66,6 +67,7 @@ func New(c Config) (*Recorder, error) {
 				metric.WithDescription("Calls of models in a step"), metric.WithExplicitBucketBoundaries(1, 2, 3, 4, 5, 8, 12, 24))
 			return err
 		},
+		func() error { r.sums, err = newSums(meter); return err },
 		func() error {
 			r.verdicts, err = meter.Int64Counter("stepfall.verdicts", metric.WithUnit("{verdict}"),
 				metric.WithDescription("Verdicts on answers"))
@@ -114,6 +116,7 @@ func (r *Recorder) Record(ctx context.Context, t *sdk.Trace) {
 	r.stepDuration.Record(ctx, t.Duration.Seconds(), by)
 	r.stepCost.Record(ctx, t.CostUSD, by)
 	r.stepCalls.Record(ctx, int64(len(t.Calls)), by)
+	r.add(ctx, t)
 }
 
 // call writes the span and the metrics of one call within the step of ctx.

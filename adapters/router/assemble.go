@@ -35,6 +35,8 @@ type Assembly struct {
 	Capped bool
 
 	costs costEstimators
+	// pacer holds the mean cost at a budget; nil where there is none to hold.
+	pacer *fit.Pacer
 }
 
 // Assemble turns a policy into an Assembly. The seed is for all that is left to chance:
@@ -89,7 +91,7 @@ func (a *Assembly) decide(p *policies.Policy, seed uint64) (err error) {
 		if a.Step.Strategy, err = profile.NewStrategy(names); err != nil {
 			return err
 		}
-		if next, err = pace(p, profile, names, seed); err != nil {
+		if next, a.pacer, err = pace(p, profile, names, seed); err != nil {
 			return err
 		}
 		a.Step.Profile = filepath.Base(p.Fit.Profile)
@@ -172,25 +174,24 @@ func (a *Assembly) plug(p *policies.Policy, plugins Plugins) error {
 
 // pace returns what gives each query that no match block claims its strategy, so that
 // the mean cost holds at the budget; nil where there is none to hold.
-func pace(p *policies.Policy, profile *fit.Profile, models []string, seed uint64) (next func() middleware.Route, err error) {
+func pace(p *policies.Policy, profile *fit.Profile, models []string, seed uint64) (next func() middleware.Route, pacer *fit.Pacer, err error) {
 	budget := cmp.Or(p.Budget.ExpectedUSD, profile.Budget.USD)
 	enforced := p.Mode == "" || p.Mode == "enforce"
 	if budget == 0 || p.Budget.HoldOver == 0 || !enforced || len(profile.Curve) == 0 {
-		return nil, nil
+		return nil, nil, nil
 	}
-	pacer, err := fit.NewPacer(profile.Curve, budget, float64(p.Budget.HoldOver), seed)
-	if err != nil {
-		return nil, err
+	if pacer, err = fit.NewPacer(profile.Curve, budget, float64(p.Budget.HoldOver), seed); err != nil {
+		return nil, nil, err
 	}
 	routes := make([]middleware.Route, len(pacer.Points()))
 	for i, point := range pacer.Points() {
 		strategy, err := profile.StrategyAt(point.Value, models)
 		if err != nil {
-			return nil, fmt.Errorf("an operating point of the profile: %w", err)
+			return nil, nil, fmt.Errorf("an operating point of the profile: %w", err)
 		}
 		routes[i] = middleware.Route{Strategy: strategy, Done: func(t *sdk.Trace) { pacer.Spent(i, t.CostUSD) }}
 	}
-	return func() middleware.Route { return routes[pacer.Next()] }, nil
+	return func() middleware.Route { return routes[pacer.Next()] }, pacer, nil
 }
 
 // newCoin returns a source of numbers in [0, 1), the same for the same seed. It is

@@ -48,6 +48,10 @@ type Options struct {
 	Logger hclog.Logger
 	// Transport makes the HTTP requests; nil means http.DefaultTransport.
 	Transport http.RoundTripper
+	// Store is shared with other processes: caps, open circuits, conversations and
+	// pacing are kept there in place of memory and of the policy's ledger, and traces
+	// besides the policy's own files. It stays the caller's; nil is none.
+	Store *Shared
 	// Traces receives each trace besides the policy's own files.
 	Traces step.Sink
 	// Callbacks, Interceptors and Checks go to the middleware as they are.

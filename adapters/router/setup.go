@@ -9,11 +9,9 @@ import (
 	"sync"
 	"time"
 
-	"github.com/stepfall/stepfall/adapters/sqlite"
 	"github.com/stepfall/stepfall/middleware"
 	"github.com/stepfall/stepfall/plugins/host"
 	"github.com/stepfall/stepfall/policies"
-	"github.com/stepfall/stepfall/sdk"
 	"github.com/stepfall/stepfall/sdk/step"
 )
 
@@ -112,25 +110,36 @@ func (s *setup) configure(ctx context.Context, r *Router) (middleware.Config, er
 			Model: candidate.Model, Deployments: servers, Quality: candidate.Quality, OutputTokens: candidate.OutputTokens, Timeout: m.Timeout,
 		})
 	}
-	if a.Capped {
-		if c.Step.Ledger, err = s.ledger(ctx, r, a.Caps); err != nil {
-			return c, err
+	if c.Step.Ledger, err = s.ledger(ctx, r, a); err != nil {
+		return c, err
+	}
+	if shared := r.o.Store; shared != nil {
+		c.Circuits, c.Conversations = shared.peers, shared.peers
+		if a.pacer != nil {
+			s.closers = append(s.closers, shared.peers.pace(c.Step.Policy, a.pacer))
 		}
 	}
 	c.Step.Traces, err = s.traces(ctx, r)
 	return c, err
 }
 
-// ledger opens the accounts.
-func (s *setup) ledger(ctx context.Context, r *Router, caps step.Caps) (step.Ledger, error) {
-	if s.policy.Budget.Ledger == "" {
-		return r.accounts.With(caps), nil
+// ledger opens the accounts; nil where there are no caps. Keys of the gateway have
+// caps of their own, in the store that the process shares.
+func (s *setup) ledger(ctx context.Context, r *Router, a *Assembly) (step.Ledger, error) {
+	if shared := r.o.Store; shared != nil {
+		return shared.Till.Ledger(a.Caps), nil
 	}
-	store, err := s.store(ctx, r, s.policy.Budget.Ledger)
+	switch {
+	case !a.Capped:
+		return nil, nil
+	case s.policy.Budget.Ledger == "":
+		return r.accounts.With(a.Caps), nil
+	}
+	shared, err := s.store(ctx, r, s.policy.Budget.Ledger)
 	if err != nil {
 		return nil, err
 	}
-	return store.Ledger(caps, 0), nil
+	return shared.Till.Ledger(a.Caps), nil
 }
 
 // traces opens the trace files; nil when nobody wants traces.
@@ -149,16 +158,15 @@ func (s *setup) traces(ctx context.Context, r *Router) (step.Sink, error) {
 		lines.SetMaxSize(int64(p.Trace.MaxSize))
 		sinks = append(sinks, lines.Record)
 	}
+	if shared := o.Store; shared != nil {
+		sinks = append(sinks, shared.Traces.Record)
+	}
 	if p.Trace.Database != "" {
-		store, err := s.store(ctx, r, p.Trace.Database)
+		shared, err := s.store(ctx, r, p.Trace.Database)
 		if err != nil {
 			return nil, err
 		}
-		sinks = append(sinks, func(ctx context.Context, t *sdk.Trace) {
-			if err := store.Record(context.WithoutCancel(ctx), t); err != nil && o.Logger != nil {
-				o.Logger.Error("recording a trace", "error", err)
-			}
-		})
+		sinks = append(sinks, shared.Traces.Record)
 	}
 	if all := step.Tee(sinks...); all != nil {
 		return step.Redact(all, s.secrets()...), nil
@@ -166,16 +174,12 @@ func (s *setup) traces(ctx context.Context, r *Router) (step.Sink, error) {
 	return nil, nil
 }
 
-// store opens a SQLite file.
-func (s *setup) store(ctx context.Context, r *Router, path string) (*sqlite.Store, error) {
-	path = s.path(path)
-	return use(s, r, path, func() (*sqlite.Store, error) {
-		store, err := sqlite.Open(ctx, path)
-		if err != nil {
-			return nil, fmt.Errorf("opening %s: %w", path, err)
-		}
-		return store, nil
-	})
+// store opens the store at a path or URL, which setups that name the same one share.
+func (s *setup) store(ctx context.Context, r *Router, url string) (*Shared, error) {
+	if !isURL(url) {
+		url = s.path(url)
+	}
+	return use(s, r, url, func() (*Shared, error) { return OpenStore(ctx, url, r.o.Logger) })
 }
 
 // secrets are what the policy read from the environment, which must never reach a

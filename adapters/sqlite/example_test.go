@@ -8,13 +8,14 @@ import (
 	"path/filepath"
 
 	"github.com/stepfall/stepfall/adapters/sqlite"
+	"github.com/stepfall/stepfall/adapters/store"
 	"github.com/stepfall/stepfall/sdk"
 	"github.com/stepfall/stepfall/sdk/step"
 )
 
 // A cap of a cent for each run: what a call may cost at most is reserved before it,
 // what it did cost is booked after it. The file keeps both over restarts.
-func ExampleStore_Ledger() {
+func Example() {
 	dir, err := os.MkdirTemp("", "ledger")
 	if err != nil {
 		fmt.Println(err)
@@ -22,14 +23,16 @@ func ExampleStore_Ledger() {
 	}
 	defer os.RemoveAll(dir)
 	ctx := context.Background()
-	store, err := sqlite.Open(ctx, filepath.Join(dir, "budget.db"))
+	file, err := sqlite.Open(ctx, filepath.Join(dir, "budget.db"))
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
-	defer store.Close()
+	defer file.Close()
 
-	ledger := store.Ledger(step.Caps{RunUSD: 0.01}, 0)
+	till := store.NewTill(file, store.TillOptions{})
+	defer till.Close()
+	ledger := till.Ledger(step.Caps{RunUSD: 0.01})
 	query := &sdk.Query{Run: "agent-7"}
 	first, err := ledger.Reserve(ctx, query, 0.008)
 	if err != nil {

@@ -1,26 +1,26 @@
-package sqlite_test
+package sqlite
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 	"fmt"
-	"math"
+	"os"
 	"path/filepath"
+	"strconv"
+	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
-	"github.com/stepfall/stepfall/adapters/sqlite"
+	"github.com/stepfall/stepfall/adapters/store"
+	"github.com/stepfall/stepfall/adapters/store/storetest"
 	"github.com/stepfall/stepfall/sdk"
-	"github.com/stepfall/stepfall/sdk/step"
 )
 
-func open(t testing.TB, path string) *sqlite.Store {
+func open(t testing.TB, path string) *Store {
 	t.Helper()
-	s, err := sqlite.Open(context.Background(), path)
+	s, err := Open(context.Background(), path)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -28,185 +28,190 @@ func open(t testing.TB, path string) *sqlite.Store {
 	return s
 }
 
-func TestTracesSurviveARestart(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "with a space?.db")
-	s := open(t, path)
-	start := time.Date(2026, 11, 21, 4, 0, 0, 0, time.UTC)
-	for i := range 5 {
-		trace := &sdk.Trace{
-			ID: fmt.Sprint("t", i), Start: start.Add(time.Duration(i) * time.Minute), Run: fmt.Sprint("run", i%2),
-			Strategy: "index", Chosen: "small", CostUSD: 0.25, Calls: []sdk.Call{{Model: "small", Verdict: &sdk.Verdict{Outcome: sdk.Passed}}},
+func TestStore(t *testing.T) {
+	storetest.Run(t, func(t testing.TB) storetest.Engine {
+		path := filepath.Join(t.TempDir(), "with a space?.db")
+		return storetest.Engine{
+			Open: func(t testing.TB) store.Store { return open(t, path) },
+			Clock: func(_ testing.TB, s store.Store, now time.Time) {
+				s.(*Store).now = func() time.Time { return now }
+			},
 		}
-		if err := s.Record(t.Context(), trace); err != nil {
+	})
+}
+
+func TestAFileThatWasLostIsNotZeroSpent(t *testing.T) {
+	dir := t.TempDir()
+	spend := func(t *testing.T, path string) *Store {
+		s := open(t, path)
+		if err := s.Reserve(t.Context(), 1, []store.Charge{{Account: "a", Amount: 9, Cap: 10}}, time.Hour); err != nil {
 			t.Fatal(err)
 		}
+		return s
 	}
-	s.Close()
-
-	s = open(t, path)
-	found, err := s.List(t.Context(), sqlite.Filter{Run: "run0", Until: start.Add(4 * time.Minute)})
-	if err != nil {
-		t.Fatal(err)
+	refuses := func(t *testing.T, path string) {
+		t.Helper()
+		if _, err := Open(t.Context(), path); !errors.Is(err, store.ErrReplaced) {
+			t.Errorf("opening gives %v", err)
+		}
 	}
-	var ids []string
-	for _, f := range found {
-		ids = append(ids, f.ID)
+	t.Run("cut to nothing", func(t *testing.T) {
+		path := filepath.Join(dir, "cut.db")
+		spend(t, path).Close()
+		if err := os.Truncate(path, 0); err != nil {
+			t.Fatal(err)
+		}
+		refuses(t, path)
+	})
+	t.Run("only the log is left", func(t *testing.T) {
+		path := filepath.Join(dir, "log.db")
+		if err := os.WriteFile(path+"-wal", []byte("x"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		refuses(t, path)
+	})
+	for name, lose := range map[string]func(path string) error{
+		"removed": os.Remove,
+		"replaced": func(path string) error {
+			other, err := Open(context.Background(), path+"2")
+			if err != nil {
+				return err
+			}
+			return errors.Join(other.Close(), os.Rename(path+"2", path))
+		},
+		"emptied": func(path string) error { return os.Truncate(path, 0) },
+	} {
+		t.Run(name+" while open", func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), "ledger.db")
+			s := spend(t, path)
+			if err := lose(path); err != nil {
+				t.Skip(err) // an open file cannot be removed here
+			}
+			if err := s.Reserve(t.Context(), 2, []store.Charge{{Account: "b", Amount: 1, Cap: 10}}, time.Hour); !errors.Is(err, store.ErrReplaced) {
+				t.Errorf("reserving gives %v", err)
+			}
+			if err := s.Ping(t.Context()); !errors.Is(err, store.ErrReplaced) {
+				t.Errorf("it says %v", err)
+			}
+		})
 	}
-	if diff := cmp.Diff([]string{"t2", "t0"}, ids); diff != "" {
-		t.Error(diff)
-	}
-	got, err := s.Get(t.Context(), "t3")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got.CostUSD != 0.25 || got.Calls[0].Verdict.Outcome != sdk.Passed {
-		t.Errorf("got %+v", got)
-	}
-	if _, err := s.Get(t.Context(), "t9"); !errors.Is(err, sqlite.ErrNoTrace) {
-		t.Errorf("an unknown trace gives %v", err)
-	}
-	if n, err := s.Prune(t.Context(), start.Add(2*time.Minute)); n != 2 || err != nil {
-		t.Errorf("pruned %d: %v", n, err)
+	t.Run("of another program", func(t *testing.T) {
+		path := filepath.Join(dir, "other.db")
+		db, err := sql.Open("sqlite", path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := db.Exec("CREATE TABLE songs (title TEXT)"); err != nil {
+			t.Fatal(err)
+		}
+		db.Close()
+		if _, err := Open(t.Context(), path); !errors.Is(err, store.ErrVersion) {
+			t.Errorf("opening gives %v", err)
+		}
+	})
+	if _, err := Open(t.Context(), dir); err == nil {
+		t.Error("a folder was opened")
 	}
 }
 
-func TestConcurrentCallersNeverExceedACap(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "ledger.db")
-	stores := []*sqlite.Store{open(t, path), open(t, path)} // as two processes would
-	accounts := []sqlite.Account{{Name: "run/1", CapUSD: 0.10}, {Name: "tenant/a", CapUSD: 1}}
-	var granted atomic.Int32
+func TestProcessesThatBeginTogetherMakeOneFile(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "new.db")
 	var wg sync.WaitGroup
-	for i := range 40 {
+	for i := range 6 {
 		wg.Go(func() {
-			s := stores[i%2]
-			r, err := s.Reserve(t.Context(), accounts, 0.01, time.Hour)
-			if errors.Is(err, sdk.ErrBudgetExhausted) {
-				return
-			}
+			s, err := Open(t.Context(), path)
 			if err != nil {
 				t.Error(err)
 				return
 			}
-			granted.Add(1)
-			if err := r.Settle(t.Context(), 0.01); err != nil {
+			defer s.Close()
+			if err := s.Reserve(t.Context(), int64(i+1), []store.Charge{{Account: "a", Amount: 1}}, time.Hour); err != nil {
 				t.Error(err)
 			}
 		})
 	}
 	wg.Wait()
-	if granted.Load() != 10 {
-		t.Errorf("%d calls of a cent were granted under a cap of ten", granted.Load())
+	list, err := open(t, path).Balances(t.Context(), "")
+	if err != nil || len(list) != 1 || list[0].Reserved != 6 {
+		t.Errorf("got %v, %v", list, err)
 	}
-	for _, a := range accounts {
-		spent, reserved, err := stores[0].Balance(t.Context(), a.Name)
-		if err != nil || math.Abs(spent-0.10) > 1e-12 || reserved != 0 {
-			t.Errorf("%s: spent %v, reserved %v, %v", a.Name, spent, reserved, err)
-		}
+	if left, _ := filepath.Glob(filepath.Join(filepath.Dir(path), ".stepfall-*")); len(left) > 0 {
+		t.Errorf("left behind: %v", left)
 	}
 }
 
-func TestAReservationIsAllOrNothing(t *testing.T) {
-	s := open(t, filepath.Join(t.TempDir(), "ledger.db"))
-	accounts := []sqlite.Account{{Name: "wide", CapUSD: 10}, {Name: "narrow", CapUSD: 0.001}}
-	if _, err := s.Reserve(t.Context(), accounts, 0.5, time.Hour); !errors.Is(err, sdk.ErrBudgetExhausted) {
-		t.Fatalf("got %v", err)
-	}
-	if _, reserved, err := s.Balance(t.Context(), "wide"); reserved != 0 || err != nil {
-		t.Errorf("the refused call holds %v of the wide account (%v)", reserved, err)
-	}
-}
+// schema1 are the tables of version 1, as it made them.
+const schema1 = `
+CREATE TABLE traces (id TEXT PRIMARY KEY, start_ns INTEGER NOT NULL, session TEXT NOT NULL, run TEXT NOT NULL, tenant TEXT NOT NULL, strategy TEXT NOT NULL,
+	chosen TEXT NOT NULL, stop TEXT NOT NULL, error TEXT NOT NULL, cost_usd REAL NOT NULL, duration_ns INTEGER NOT NULL, calls INTEGER NOT NULL, body TEXT NOT NULL) STRICT;
+CREATE TABLE accounts (name TEXT PRIMARY KEY, spent_nanousd INTEGER NOT NULL DEFAULT 0) STRICT;
+CREATE TABLE reservations (id INTEGER NOT NULL, account TEXT NOT NULL, nanousd INTEGER NOT NULL, lease_ns INTEGER NOT NULL, PRIMARY KEY (id, account)) STRICT;
+INSERT INTO accounts VALUES ('run r', 100), ('tenant "acme"', 300), ('tenant "blue@TODAY"', 500);
+INSERT INTO reservations VALUES (5, 'tenant "acme"', 30, 4000000000000000000);
+INSERT INTO traces SELECT 't' || value, value, '', 'r', 'acme', 'index', 'small', 'not_worth_more', '', 0.5, 1, 0,
+	'{"id":"t' || value || '","start":"2026-11-21T04:00:00Z","run":"r","tenant":"acme","strategy":"index","chosen":"small","cost_usd":0.5}' FROM generate_series;
+PRAGMA user_version = 1;
+`
 
-func TestTheRealCostReplacesTheReservation(t *testing.T) {
-	s := open(t, filepath.Join(t.TempDir(), "ledger.db"))
-	account := []sqlite.Account{{Name: "run", CapUSD: 1}}
-	r, err := s.Reserve(t.Context(), account, 0.9, time.Hour)
+func TestAFileOfVersion1IsTakenOver(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "old.db")
+	db, err := sql.Open("sqlite", path)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.Reserve(t.Context(), account, 0.2, time.Hour); !errors.Is(err, sdk.ErrBudgetExhausted) {
-		t.Errorf("the worst case of the first call is not held: %v", err)
-	}
-	if err := r.Settle(t.Context(), 0.05); err != nil {
+	today := strconv.FormatInt(time.Now().Unix()/86400, 10)
+	series := "(WITH RECURSIVE s(value) AS (SELECT 1 UNION ALL SELECT value + 1 FROM s WHERE value < 700) SELECT value FROM s)"
+	if _, err := db.Exec(strings.NewReplacer("FROM generate_series", "FROM "+series, "TODAY", today).Replace(schema1)); err != nil {
 		t.Fatal(err)
 	}
-	if err := r.Settle(t.Context(), 0.05); !errors.Is(err, sqlite.ErrSettled) {
-		t.Errorf("settling twice gives %v", err)
-	}
-	if spent, _, err := s.Balance(t.Context(), "run"); spent != 0.05 || err != nil {
-		t.Errorf("spent %v (%v)", spent, err)
-	}
-}
-
-func TestACrashedCallCountsAsSpent(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "ledger.db")
+	db.Close()
 	s := open(t, path)
-	account := []sqlite.Account{{Name: "tenant", CapUSD: 1}}
-	if _, err := s.Reserve(t.Context(), account, 0.75, -time.Nanosecond); err != nil { // a lease that has ended
+	list, err := s.Balances(t.Context(), "")
+	if err != nil {
 		t.Fatal(err)
 	}
-	s.Close()
-
-	s = open(t, path)
-	if spent, reserved, err := s.Balance(t.Context(), "tenant"); spent != 0.75 || reserved != 0 || err != nil {
-		t.Errorf("spent %v, reserved %v (%v)", spent, reserved, err)
+	got := fmt.Sprint(list)
+	want := fmt.Sprint([]store.Balance{
+		{Account: store.RunAccount("", "r"), Spent: 100}, {Account: store.RunAccount("acme", "r"), Spent: 100},
+		{Account: store.TenantAccount("acme"), Spent: 300, Reserved: 30}, {Account: store.TenantAccount("blue"), Spent: 500}, {Account: store.TenantAccount("blue@" + today), Spent: 500},
+	})
+	if got != want {
+		t.Errorf("got  %s\nwant %s", got, want)
 	}
-	if _, err := s.Reserve(t.Context(), account, 0.5, time.Hour); !errors.Is(err, sdk.ErrBudgetExhausted) {
-		t.Errorf("the crash made room: %v", err)
+	// What the tenant spent today counts today.
+	if err := s.Reserve(t.Context(), 9, []store.Charge{{Account: store.TenantAccount("blue"), Amount: 1, Cap: 500, Period: 24 * time.Hour}}, time.Hour); !errors.Is(err, sdk.ErrBudgetExhausted) {
+		t.Errorf("got %v", err)
+	}
+	total, err := s.Sums(t.Context(), nil, store.Filter{Tenant: "acme"})
+	if err != nil || len(total) != 1 || total[0].Steps != 700 || total[0].CostUSD != 350 {
+		t.Errorf("got %+v, %v", total, err)
 	}
 }
 
-func TestTheLedgerChargesTheAccountsOfTheQuery(t *testing.T) {
-	s := open(t, filepath.Join(t.TempDir(), "ledger.db"))
-	var ledger step.Ledger = s.Ledger(step.Caps{RunUSD: 0.5, TenantUSD: 2}, 0)
-	q := &sdk.Query{Run: "r1", Tenant: "acme"}
-	for range 2 {
-		r, err := ledger.Reserve(t.Context(), q, 0.25)
+func TestVersionsThatDifferByOne(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "next.db")
+	s := open(t, path)
+	set := func(query string) {
+		t.Helper()
+		db, err := sql.Open("sqlite", path)
 		if err != nil {
 			t.Fatal(err)
 		}
-		ended, cancel := context.WithCancel(t.Context())
-		cancel()
-		if err := r.Settle(ended, 0.25); err != nil {
-			t.Errorf("settling after the caller has gone: %v", err)
+		defer db.Close()
+		if _, err := db.Exec(query); err != nil {
+			t.Fatal(err)
 		}
 	}
-	if _, err := ledger.Reserve(t.Context(), q, 0.01); !errors.Is(err, sdk.ErrBudgetExhausted) {
-		t.Errorf("the run's cap does not hold: %v", err)
-	}
-	if _, err := ledger.Reserve(t.Context(), &sdk.Query{Run: "r2", Tenant: "acme"}, 0.5); err != nil {
-		t.Errorf("another run of the tenant: %v", err)
-	}
-	if spent, _, err := s.Balance(t.Context(), `tenant "acme"`); spent != 0.5 || err != nil {
-		t.Errorf("the tenant spent %v (%v)", spent, err)
-	}
-}
-
-func TestAmountsThatAreNoneAreRefused(t *testing.T) {
-	s := open(t, filepath.Join(t.TempDir(), "ledger.db"))
-	for _, usd := range []float64{math.NaN(), -0.01, math.Inf(1)} {
-		if _, err := s.Reserve(t.Context(), []sqlite.Account{{Name: "a"}}, usd, time.Hour); err == nil {
-			t.Errorf("%v was reserved", usd)
+	// The next version adds a column, which this program can live with, and says so.
+	set("ALTER TABLE accounts2 ADD COLUMN note TEXT; PRAGMA user_version = 3")
+	again := open(t, path)
+	for i, one := range []*Store{s, again} {
+		if err := one.Reserve(t.Context(), int64(i+1), []store.Charge{{Account: "a", Amount: 1, Cap: 10}}, time.Hour); err != nil {
+			t.Error(err)
 		}
 	}
-}
-
-func TestAFolderIsNoFile(t *testing.T) {
-	if _, err := sqlite.Open(t.Context(), t.TempDir()); err == nil {
-		t.Error("a folder was opened")
-	}
-}
-
-func BenchmarkReserveSettle(b *testing.B) {
-	s := open(b, filepath.Join(b.TempDir(), "ledger.db"))
-	accounts := []sqlite.Account{{Name: "step"}, {Name: "run", CapUSD: 1e6}, {Name: "tenant", CapUSD: 1e6}}
-	b.ReportAllocs()
-	for b.Loop() {
-		r, err := s.Reserve(b.Context(), accounts, 0.001, time.Hour)
-		if err != nil {
-			b.Fatal(err)
-		}
-		if err := r.Settle(b.Context(), 0.0005); err != nil {
-			b.Fatal(err)
-		}
+	set("UPDATE meta SET value = 3 WHERE name = 'oldest_program'")
+	if _, err := Open(t.Context(), path); !errors.Is(err, store.ErrVersion) {
+		t.Errorf("tables that this program cannot work with: %v", err)
 	}
 }

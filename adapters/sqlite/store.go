@@ -6,100 +6,147 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
 
 	_ "modernc.org/sqlite" // the driver
+
+	"github.com/stepfall/stepfall/adapters/internal/sqlstore"
+	"github.com/stepfall/stepfall/adapters/store"
 )
 
-// schemaVersion is the version of the tables; it is kept in the file.
-const schemaVersion = 1
-
-const schema = `
-CREATE TABLE traces (
-	id          TEXT PRIMARY KEY,
-	start_ns    INTEGER NOT NULL,
-	session     TEXT NOT NULL,
-	run         TEXT NOT NULL,
-	tenant      TEXT NOT NULL,
-	strategy    TEXT NOT NULL,
-	chosen      TEXT NOT NULL,
-	stop        TEXT NOT NULL,
-	error       TEXT NOT NULL,
-	cost_usd    REAL NOT NULL,
-	duration_ns INTEGER NOT NULL,
-	calls       INTEGER NOT NULL,
-	body        TEXT NOT NULL
-) STRICT;
-CREATE INDEX traces_by_start ON traces (start_ns);
-CREATE INDEX traces_by_run ON traces (run, start_ns);
-CREATE TABLE accounts (
-	name          TEXT PRIMARY KEY,
-	spent_nanousd INTEGER NOT NULL DEFAULT 0
-) STRICT;
-CREATE TABLE reservations (
-	id       INTEGER NOT NULL,
-	account  TEXT NOT NULL,
-	nanousd  INTEGER NOT NULL,
-	lease_ns INTEGER NOT NULL,
-	PRIMARY KEY (id, account)
-) STRICT;
-CREATE INDEX reservations_by_account ON reservations (account);
-`
-
-// ErrSchema is returned for a file whose tables are of another version.
-var ErrSchema = errors.New("the file's tables are of another version")
-
-// Store is a SQLite file of traces and ledgers.
+// Store is a SQLite file. It implements [store.Store].
 type Store struct {
-	db *sql.DB
+	sqlstore.DB
+	path string
+	file os.FileInfo // of the file that was opened
+	// read has several connections, writer one, conn, which the goroutine of run uses alone.
+	read, writer *sql.DB
+	conn         *sql.Conn
+	statements   map[string]*sql.Stmt
+	jobs         chan *job
+	ended        chan struct{}
+	closing      sync.Once
+	// now is the clock.
+	now func() time.Time
 }
+
+var _ store.Store = (*Store)(nil)
 
 // Open opens the file, and makes it when it does not exist.
 func Open(ctx context.Context, path string) (*Store, error) {
-	pragmas := url.Values{"_pragma": {"journal_mode(WAL)", "busy_timeout(10000)", "synchronous(FULL)"}, "_txlock": {"immediate"}}
-	db, err := sql.Open("sqlite", (&url.URL{Scheme: "file", Opaque: url.PathEscape(path), RawQuery: pragmas.Encode()}).String())
-	if err != nil {
+	s := &Store{path: path, statements: map[string]*sql.Stmt{}, jobs: make(chan *job, 256), ended: make(chan struct{}), now: time.Now}
+	if err := s.open(ctx); err != nil {
 		return nil, fmt.Errorf("opening %s: %w", path, err)
 	}
-	db.SetMaxOpenConns(4)
-	s := &Store{db: db}
-	if err := s.migrate(ctx); err != nil {
-		return nil, errors.Join(fmt.Errorf("opening %s: %w", path, err), db.Close())
-	}
+	go s.run()
 	return s, nil
 }
 
-// migrate makes the tables in a new file and refuses a file of another version.
-func (s *Store) migrate(ctx context.Context) error {
-	return s.write(ctx, func(tx *sql.Tx) error {
-		var version int
-		if err := tx.QueryRowContext(ctx, "PRAGMA user_version").Scan(&version); err != nil {
+func (s *Store) open(ctx context.Context) error {
+	info, err := os.Stat(s.path)
+	switch {
+	case errors.Is(err, os.ErrNotExist):
+		if _, err := os.Stat(s.path + "-wal"); err == nil {
+			return fmt.Errorf("%w: %s-wal is there without it; remove that too to begin anew", store.ErrReplaced, s.path)
+		}
+		if err := create(ctx, s.path); err != nil {
 			return err
 		}
-		switch version {
-		case schemaVersion:
-			return nil
-		case 0:
-			if _, err := tx.ExecContext(ctx, schema); err != nil {
-				return err
-			}
-			_, err := tx.ExecContext(ctx, fmt.Sprintf("PRAGMA user_version = %d", schemaVersion))
-			return err
-		}
-		return fmt.Errorf("%w: it has %d, this program needs %d", ErrSchema, version, schemaVersion)
-	})
+	case err != nil:
+		return err
+	case info.IsDir():
+		return errors.New("is a folder")
+	case info.Size() == 0:
+		return fmt.Errorf("%w: the file is empty; remove it to begin anew", store.ErrReplaced)
+	}
+	if s.writer, err = connect(s.path, 1); err != nil {
+		return err
+	}
+	if s.read, err = connect(s.path, 4); err != nil {
+		return errors.Join(err, s.writer.Close())
+	}
+	s.DB = sqlstore.DB{Read: s.read, Write: s.write, Fault: fault}
+	err = migrate(ctx, s.writer)
+	if err == nil {
+		s.file, err = os.Stat(s.path)
+	}
+	if err == nil {
+		s.conn, err = s.writer.Conn(context.WithoutCancel(ctx))
+	}
+	if err != nil {
+		return errors.Join(err, s.writer.Close(), s.read.Close())
+	}
+	return nil
 }
 
-// write runs do in a transaction that no other writer interleaves with.
-func (s *Store) write(ctx context.Context, do func(*sql.Tx) error) error {
-	tx, err := s.db.BeginTx(ctx, nil)
+func connect(path string, connections int) (*sql.DB, error) {
+	pragmas := url.Values{"_pragma": {"journal_mode(WAL)", "busy_timeout(10000)", "synchronous(FULL)"}, "_txlock": {"immediate"}}
+	db, err := sql.Open("sqlite", (&url.URL{Scheme: "file", Opaque: url.PathEscape(path), RawQuery: pragmas.Encode()}).String())
+	if err != nil {
+		return nil, err
+	}
+	db.SetMaxOpenConns(connections)
+	return db, nil
+}
+
+// create makes a file with tables beside path and puts it there whole, so that no
+// process sees one without; one that another process put there meanwhile stays.
+func create(ctx context.Context, path string) error {
+	dir, err := os.MkdirTemp(filepath.Dir(path), ".stepfall-")
 	if err != nil {
 		return err
 	}
-	if err := do(tx); err != nil {
-		return errors.Join(err, tx.Rollback())
+	defer os.RemoveAll(dir)
+	fresh := filepath.Join(dir, "new.db")
+	db, err := connect(fresh, 1)
+	if err != nil {
+		return err
 	}
-	return tx.Commit()
+	if err := errors.Join(migrate(ctx, db), db.Close()); err != nil {
+		return err
+	}
+	if err := os.Link(fresh, path); err == nil || errors.Is(err, os.ErrExist) {
+		return nil
+	}
+	return os.Rename(fresh, path) // where there are no links
+}
+
+// fault says what an error of SQLite means.
+func fault(err error) error { return err }
+
+// Ping implements [store.Store].
+func (s *Store) Ping(ctx context.Context) error {
+	if err := s.same(); err != nil {
+		return err
+	}
+	return s.read.PingContext(ctx)
+}
+
+// same returns an error when the file at the path is not the one that was opened.
+func (s *Store) same() error {
+	info, err := os.Stat(s.path)
+	if err != nil {
+		return fmt.Errorf("%w: %w", store.ErrReplaced, err)
+	}
+	if !os.SameFile(info, s.file) || info.Size() == 0 {
+		return fmt.Errorf("%w: another file is at %s", store.ErrReplaced, s.path)
+	}
+	return nil
 }
 
 // Close closes the file. What was recorded is on disk.
-func (s *Store) Close() error { return s.db.Close() }
+func (s *Store) Close() error {
+	var err error
+	s.closing.Do(func() {
+		close(s.jobs)
+		<-s.ended
+		for _, st := range s.statements {
+			err = errors.Join(err, st.Close())
+		}
+		err = errors.Join(err, s.conn.Close(), s.writer.Close(), s.read.Close())
+	})
+	return err
+}

@@ -36,6 +36,8 @@ type Pacer struct {
 	queries  float64
 	spent    float64
 	expected float64
+	// told is what Share has passed on already.
+	told [3]float64
 }
 
 // DefaultPace is over how many queries a difference from the budget is made up for.
@@ -102,4 +104,26 @@ func (p *Pacer) Spent(point int, usd float64) {
 	p.queries++
 	p.spent += usd
 	p.expected += p.points[point].CostUSD
+}
+
+// Share joins the pacer with others of the same budget, in other processes: add is given
+// what was counted here since the last time (queries, US dollars spent, US dollars
+// expected) and returns the sums of all. When it fails, the same is given the next time.
+func (p *Pacer) Share(add func(delta [3]float64) ([3]float64, error)) error {
+	p.mu.Lock()
+	now := [3]float64{p.queries, p.spent, p.expected}
+	told := p.told
+	p.mu.Unlock()
+	all, err := add([3]float64{now[0] - told[0], now[1] - told[1], now[2] - told[2]})
+	if err != nil {
+		return err
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	// What was counted meanwhile is told the next time.
+	p.queries += all[0] - now[0]
+	p.spent += all[1] - now[1]
+	p.expected += all[2] - now[2]
+	p.told = all
+	return nil
 }

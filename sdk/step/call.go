@@ -75,10 +75,15 @@ func (r *run) try(ctx context.Context, i, attempt int, worst float64, final bool
 	if err == nil && answer == nil {
 		err = errors.New("the caller returned neither an answer nor an error")
 	}
+	stands := 0.0
 	if err != nil {
 		rec.Error = err.Error()
 		if failed, ok := errors.AsType[*CallError](err); ok {
 			rec.Usage, rec.CostUSD, rec.Deployment = failed.Usage, failed.CostUSD, failed.Deployment
+			if failed.Billed && rec.CostUSD == 0 && (rec.Usage == (sdk.Usage{}) || rec.Usage.Estimated) {
+				// Nobody knows the bill.
+				stands = worst
+			}
 			if failed.Billed && rec.CostUSD == 0 && rec.Usage == (sdk.Usage{}) {
 				rec.Usage = r.expectedUsage(i)
 			}
@@ -101,7 +106,10 @@ func (r *run) try(ctx context.Context, i, attempt int, worst float64, final bool
 	}
 	r.t.Usage = r.t.Usage.Add(rec.Usage)
 	r.t.Calls = append(r.t.Calls, rec)
-	if fault := r.settle(ctx, held, rec.CostUSD); fault != nil {
+	if stands > rec.CostUSD {
+		r.say(fmt.Sprintf("the bill of %s is not known: its worst case of %.6g USD stands under the caps", m.Name, stands))
+	}
+	if fault := r.settle(ctx, held, rec.CostUSD, stands); fault != nil {
 		r.say("settling: " + fault.Error())
 	}
 	return answer, err
@@ -109,8 +117,8 @@ func (r *run) try(ctx context.Context, i, attempt int, worst float64, final bool
 
 // reserve sets usd aside under the step's cap and in the ledger.
 func (r *run) reserve(ctx context.Context, usd float64) (Reservation, error) {
-	if limit := r.e.c.StepCapUSD; limit > 0 && near(r.spent)+up(usd) > near(limit) {
-		return nil, fmt.Errorf("step: %.6g USD spent, up to %.6g more for the next call, cap %.6g: %w", r.spent, usd, limit, sdk.ErrBudgetExhausted)
+	if limit := r.e.c.StepCapUSD; limit > 0 && near(r.spent+r.standing)+up(usd) > near(limit) {
+		return nil, fmt.Errorf("step: %.6g USD spent, up to %.6g more for the next call, cap %.6g: %w", r.spent+r.standing, usd, limit, sdk.ErrBudgetExhausted)
 	}
 	if r.e.c.Ledger == nil {
 		return nil, nil
@@ -122,9 +130,14 @@ func (r *run) reserve(ctx context.Context, usd float64) (Reservation, error) {
 	return held, nil
 }
 
-// settle books what was spent. The money is gone also when ctx has ended.
-func (r *run) settle(ctx context.Context, held Reservation, usd float64) error {
+// settle books what was spent, or what stands for a bill that is not known where
+// that is more. The money is gone also when ctx has ended.
+func (r *run) settle(ctx context.Context, held Reservation, usd, stands float64) error {
 	r.spent += usd
+	if stands > usd {
+		r.standing += stands - usd
+		usd = stands
+	}
 	if held == nil && usd > 0 && r.e.c.Ledger != nil {
 		var err error
 		if held, err = r.e.c.Ledger.Reserve(context.WithoutCancel(ctx), r.q, 0); err != nil {

@@ -28,8 +28,9 @@ type CallError struct {
 	CostUSD float64
 	// Billed says that the provider may charge for the call although nobody saw
 	// what for: it timed out, was cancelled or was cut off. Where Usage and CostUSD
-	// are empty, the engine charges the prompt and an answer of the expected
-	// length, so that caps hold against calls that never come back.
+	// are empty, the trace counts the prompt and an answer of the expected length;
+	// under the caps the worst case stands until the bill is known, so that they hold
+	// against calls that never come back.
 	Billed bool
 	// Deployment is who was asked.
 	Deployment string

@@ -113,7 +113,7 @@ func (r *run) charge(ctx context.Context, resp *sdk.QualityResponse, err error) 
 	if usd == 0 {
 		return
 	}
-	if fault := r.settle(ctx, nil, usd); fault != nil {
+	if fault := r.settle(ctx, nil, usd, 0); fault != nil {
 		r.say("settling: " + fault.Error())
 	}
 }

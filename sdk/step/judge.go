@@ -166,7 +166,12 @@ func (r *run) ask(ctx context.Context, v *Verifier, answer *sdk.Answer) (*sdk.Ve
 	if verdict.Duration == 0 {
 		verdict.Duration = spent
 	}
-	if fault := r.settle(ctx, held, verdict.CostUSD); fault != nil {
+	stands := 0.0
+	if err != nil && verdict.CostUSD == 0 && verifyCtx.Err() != nil {
+		// It was cut off, and nobody knows what it has asked whom.
+		stands = v.MaxCostUSD
+	}
+	if fault := r.settle(ctx, held, verdict.CostUSD, stands); fault != nil {
 		r.say("settling: " + fault.Error())
 	}
 	if err == nil {

@@ -17,8 +17,9 @@ type Ledger interface {
 
 // Reservation is money set aside.
 type Reservation interface {
-	// Settle books what was really spent in place of what was reserved. It is
-	// called exactly once, also when ctx has ended, and must not wait on ctx.
+	// Settle books what was really spent in place of what was reserved, or the worst
+	// case where nobody knows the bill: of a call that was cancelled, for instance. It
+	// is called exactly once, also when ctx has ended, and must not wait on ctx.
 	Settle(ctx context.Context, usd float64) error
 }
 

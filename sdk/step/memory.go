@@ -13,7 +13,8 @@ import (
 )
 
 // Caps are hard limits in US dollars; 0 is no limit. A query without a run counts
-// against no run, and one without a tenant against the tenant "".
+// against no run, and one without a tenant against the tenant "". A run is its tenant's:
+// two tenants' runs of one name are two.
 type Caps struct {
 	RunUSD    float64
 	TenantUSD float64
@@ -55,6 +56,7 @@ type Memory struct {
 type accounts struct {
 	runs, tenants sync.Map // name -> *account
 	made          atomic.Int64
+	latest        atomic.Int64 // the latest time that was seen, in Unix nanoseconds
 }
 
 // NewMemory returns an empty ledger with these caps.
@@ -103,12 +105,26 @@ func (a *account) take(amount, limit int64) bool {
 	}
 }
 
+// now returns the time, which does not go back when the clock does: a period that is
+// over does not come again, with the money that was left in it.
 func (m *Memory) now() time.Time {
+	now := time.Now()
 	if m.Now != nil {
-		return m.Now()
+		now = m.Now()
 	}
-	return time.Now()
+	for {
+		latest := m.accounts.latest.Load()
+		if now.UnixNano() <= latest {
+			return time.Unix(0, latest)
+		}
+		if m.accounts.latest.CompareAndSwap(latest, now.UnixNano()) {
+			return now
+		}
+	}
 }
+
+// runOf names the account of a run, which is its tenant's.
+func runOf(tenant, run string) string { return strconv.Quote(tenant) + " " + run }
 
 type memoryReservation struct {
 	run, tenant *account
@@ -119,7 +135,7 @@ type memoryReservation struct {
 func (m *Memory) Reserve(_ context.Context, q *sdk.Query, usd float64) (Reservation, error) {
 	r := &memoryReservation{amount: up(usd)}
 	if m.caps.RunUSD > 0 && q.Run != "" {
-		r.run = m.account(&m.accounts.runs, q.Run)
+		r.run = m.account(&m.accounts.runs, runOf(q.Tenant, q.Run))
 		if !r.run.take(r.amount, near(m.caps.RunUSD)) {
 			return nil, fmt.Errorf("run %s: cap of %.6g USD: %w", q.Run, m.caps.RunUSD, sdk.ErrBudgetExhausted)
 		}
@@ -148,10 +164,10 @@ func (r *memoryReservation) Settle(_ context.Context, usd float64) error {
 	return nil
 }
 
-// SpentUSD returns what a run and a tenant have spent so far. Accounts without a
+// SpentUSD returns what a run of a tenant, and the tenant, have spent so far. Accounts without a
 // cap are not kept and return 0.
 func (m *Memory) SpentUSD(run, tenant string) (runUSD, tenantUSD float64) {
-	if a, ok := m.accounts.runs.Load(run); ok {
+	if a, ok := m.accounts.runs.Load(runOf(tenant, run)); ok {
 		runUSD = float64(a.(*account).spent.Load()) / pico
 	}
 	_, tenant = m.caps.Tenant(tenant, m.now())

@@ -36,6 +36,7 @@ type run struct {
 	shown    bool  // the caller has shown the last answer
 	capped   error // the first cap that left no room
 	spent    float64
+	standing float64 // beyond what was spent: for calls whose bill is not known
 	waited   time.Duration
 	beliefs  []sdk.Belief // backing of the decisions' beliefs
 	note     string

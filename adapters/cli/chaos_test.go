@@ -1,0 +1,356 @@
+package cli_test
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stepfall/stepfall/adapters/postgres"
+	"github.com/stepfall/stepfall/adapters/postgres/pgtest"
+	"github.com/stepfall/stepfall/adapters/store"
+)
+
+// chaosTime is how long make chaos goes on; 0 leaves it out.
+var chaosTime = flag.Duration("chaos", 0, "for how long TestChaos kills what runs")
+
+const (
+	chaosTenants = 1000
+	// What a call costs at most, by the policy below, is 0.0012 dollars and the prompt.
+	chaosHotCap  = 0.8
+	chaosColdCap = 0.004
+)
+
+// upstream answers as a provider does, and keeps its own bill: it charges for what it
+// has begun, whoever is there to read it.
+type upstream struct {
+	mu    sync.Mutex
+	bill  map[string]float64
+	calls int
+}
+
+var tenantOf = regexp.MustCompile(`tenant (\S+) `)
+
+func (u *upstream) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		return
+	}
+	found := tenantOf.FindSubmatch(body)
+	if found == nil {
+		http.Error(w, "no tenant", http.StatusBadRequest)
+		return
+	}
+	// Now and then the longest answer, as a provider may.
+	output := 20 + rand.IntN(30)
+	if rand.IntN(10) == 0 {
+		output = 100
+	}
+	const input = 12
+	u.mu.Lock()
+	u.bill[string(found[1])] += (input*1 + float64(output)*12) / 1e6
+	u.calls++
+	u.mu.Unlock()
+	select {
+	case <-time.After(time.Duration(5+rand.IntN(40)) * time.Millisecond):
+	case <-r.Context().Done():
+		return
+	}
+	w.Header().Set("Content-Type", "application/json")
+	_ = json.NewEncoder(w).Encode(map[string]any{
+		"id": "x", "object": "chat.completion", "model": "small",
+		"choices": []any{map[string]any{"index": 0, "finish_reason": "stop", "message": map[string]any{"role": "assistant", "content": "yes, that is so"}}},
+		"usage":   map[string]any{"prompt_tokens": input, "completion_tokens": output, "total_tokens": input + output},
+	})
+}
+
+const chaosPolicy = `
+model "small" {
+  provider          = "openai"
+  base_url          = "%s/v1"
+  max_output_tokens = 100
+  timeout           = "10s"
+  price {
+    input_usd_per_million  = 1
+    output_usd_per_million = 12
+  }
+}
+strategy "route" { lambda = 1 }
+budget {
+  tenant_usd = %g
+  tenant "hot" { usd = %g }
+}
+retry { max_attempts = 1 }
+`
+
+// service is a replica that may be killed.
+type service struct {
+	args []string
+	mu   sync.Mutex
+	cmd  *exec.Cmd
+	addr string
+	log  *bytes.Buffer
+}
+
+func (s *service) start(t *testing.T) bool {
+	cmd := exec.Command(os.Args[0], s.args...)
+	cmd.Args[0] = "stepfall"
+	cmd.Path = os.Args[0]
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	log := &bytes.Buffer{}
+	cmd.Stderr = log
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	first := bufio.NewReader(out)
+	line, _ := first.ReadString('\n')
+	go func() { _, _ = io.Copy(io.Discard, first) }()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.cmd, s.log = cmd, log
+	found := regexp.MustCompile(`http://[0-9.:]+`).FindString(line)
+	s.addr = found
+	if found == "" {
+		_ = cmd.Wait()
+		s.cmd = nil
+		return false
+	}
+	return true
+}
+
+func (s *service) kill(how os.Signal) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.cmd != nil {
+		_ = s.cmd.Process.Signal(how)
+		_ = s.cmd.Wait()
+		s.cmd, s.addr = nil, ""
+	}
+}
+
+func (s *service) address() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.addr
+}
+
+// client is what the clients of all replicas have seen.
+type client struct {
+	http  *http.Client
+	mu    sync.Mutex
+	steps map[string]time.Time // ids of traces of steps that ended
+	codes map[int]int
+}
+
+func (c *client) ask(ctx context.Context, addr, tenant string) {
+	body := fmt.Sprintf(`{"model":"stepfall","messages":[{"role":"user","content":"Is tenant %s right?"}],"max_tokens":100}`, tenant)
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, addr+"/v1/chat/completions", strings.NewReader(body))
+	if err != nil {
+		return
+	}
+	req.Header.Set("Content-Type", "application/json")
+	req.Header.Set("X-Stepfall-Tenant", tenant)
+	resp, err := c.http.Do(req)
+	code := 0
+	if err == nil {
+		_, err = io.Copy(io.Discard, resp.Body)
+		resp.Body.Close()
+		if err == nil {
+			code = resp.StatusCode
+		}
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.codes[code]++
+	if id := ""; code == http.StatusOK {
+		if id = resp.Header.Get("X-Stepfall-Trace-Id"); id != "" {
+			c.steps[id] = time.Now()
+		}
+	}
+}
+
+// TestChaos: replicas are killed and started again, the database is restarted and
+// crashes, connections are cut, clients hang up; and no cap is passed by the bill of
+// the upstream.
+func TestChaos(t *testing.T) {
+	if *chaosTime == 0 {
+		t.Skip("make chaos runs it")
+	}
+	cluster := pgtest.Start(t, "fsync=off")
+	database := cluster.Database(t)
+	u := &upstream{bill: map[string]float64{}}
+	provider := httptest.NewServer(u)
+	defer provider.Close()
+	dir := t.TempDir()
+	policy := filepath.Join(dir, "policy.hcl")
+	if err := os.WriteFile(policy, fmt.Appendf(nil, chaosPolicy, provider.URL, chaosColdCap, chaosHotCap), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	replicas := make([]*service, 3)
+	for i := range replicas {
+		replicas[i] = &service{args: []string{"serve", "--policy", policy, "--store", database, "--open", "--addr", "127.0.0.1:0", "--log-level", "error"}}
+		if !replicas[i].start(t) {
+			t.Fatalf("a replica does not start: %s", replicas[i].log)
+		}
+		defer replicas[i].kill(syscall.SIGKILL)
+	}
+	c := &client{http: &http.Client{Timeout: 20 * time.Second}, steps: map[string]time.Time{}, codes: map[int]int{}}
+	ctx, stop := context.WithCancel(t.Context())
+	var clients sync.WaitGroup
+	for range 24 {
+		clients.Go(func() {
+			for ctx.Err() == nil {
+				addr := replicas[rand.IntN(len(replicas))].address()
+				if addr == "" {
+					time.Sleep(10 * time.Millisecond)
+					continue
+				}
+				tenant := "hot"
+				if rand.IntN(10) < 6 {
+					tenant = fmt.Sprintf("cold%d", rand.IntN(chaosTenants))
+				}
+				one, cancel := ctx, context.CancelFunc(func() {})
+				if rand.IntN(15) == 0 { // a client that hangs up
+					one, cancel = context.WithTimeout(ctx, time.Duration(rand.IntN(30))*time.Millisecond)
+				}
+				c.ask(one, addr, tenant)
+				cancel()
+				time.Sleep(time.Duration(rand.IntN(20)) * time.Millisecond)
+			}
+		})
+	}
+	counts := havoc(t, ctx, *chaosTime, cluster, database, replicas)
+	stop()
+	clients.Wait()
+	for _, r := range replicas {
+		r.kill(syscall.SIGTERM)
+	}
+	judgeChaos(t, u, c, database, counts)
+}
+
+// outage is a time in which the database was away.
+type outage struct{ from, to time.Time }
+
+type havocCounts struct {
+	kills, restarts, crashes, cuts atomic.Int64
+	outages                        []outage
+}
+
+func havoc(t *testing.T, ctx context.Context, d time.Duration, cluster *pgtest.Cluster, database string, replicas []*service) *havocCounts {
+	n := &havocCounts{}
+	for end := time.Now().Add(d); time.Now().Before(end); {
+		time.Sleep(time.Duration(1000+rand.IntN(1500)) * time.Millisecond)
+		switch rand.IntN(6) {
+		case 0, 1, 2:
+			r := replicas[rand.IntN(len(replicas))]
+			r.kill(syscall.SIGKILL)
+			n.kills.Add(1)
+			for !r.start(t) && time.Now().Before(end.Add(time.Minute)) {
+				time.Sleep(100 * time.Millisecond)
+			}
+		case 3, 4:
+			s, err := postgres.Open(ctx, database)
+			if err != nil {
+				continue
+			}
+			_, _ = s.Pool().Exec(ctx, "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid <> pg_backend_pid() AND datname = current_database()")
+			s.Close()
+			n.cuts.Add(1)
+		default:
+			how, counter := syscall.SIGINT, &n.restarts
+			if rand.IntN(2) == 0 {
+				how, counter = syscall.SIGQUIT, &n.crashes
+			}
+			from := time.Now()
+			if err := cluster.Down(how); err != nil {
+				t.Error(err)
+			}
+			time.Sleep(time.Duration(rand.IntN(1500)) * time.Millisecond)
+			if err := cluster.Up(); err != nil {
+				t.Fatal(err)
+			}
+			n.outages = append(n.outages, outage{from, time.Now()})
+			counter.Add(1)
+		}
+	}
+	return n
+}
+
+func judgeChaos(t *testing.T, u *upstream, c *client, database string, n *havocCounts) {
+	s, err := postgres.Open(t.Context(), database)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	list, err := s.Balances(t.Context(), "tenant ")
+	if err != nil {
+		t.Fatal(err)
+	}
+	booked := map[string]store.Balance{}
+	for _, b := range list {
+		booked[b.Account] = b
+		if b.Spent < 0 || b.Reserved < 0 {
+			t.Errorf("%+v: something was settled twice", b)
+		}
+	}
+	total, passed := 0.0, 0
+	for tenant, usd := range u.bill {
+		limit := chaosColdCap
+		if tenant == "hot" {
+			limit = chaosHotCap
+		}
+		total += usd
+		if usd > limit+1e-9 {
+			passed++
+			t.Errorf("tenant %s was billed %.6f under a cap of %.6f", tenant, usd, limit)
+		}
+		b := booked[store.TenantAccount(tenant)]
+		if have := float64(b.Spent+b.Reserved) / store.NanoUSD; have < usd-1e-9 {
+			t.Errorf("tenant %s was billed %.6f, and %.6f is booked", tenant, usd, have)
+		}
+	}
+	missing, unexplained := 0, 0
+	for id, at := range c.steps {
+		if _, err := s.Trace(t.Context(), id); err == nil {
+			continue
+		}
+		missing++
+		// A trace may wait in memory while the database is away, and die there with its replica.
+		near := false
+		for _, o := range n.outages {
+			near = near || at.After(o.from.Add(-time.Second)) && at.Before(o.to.Add(5*time.Second))
+		}
+		if !near {
+			unexplained++
+		}
+	}
+	if unexplained > 0 {
+		t.Errorf("%d steps ended while the database was there and have no trace", unexplained)
+	}
+	hot := booked[store.TenantAccount("hot")]
+	t.Logf("%v: %d calls billed, %.4f USD, caps passed %d; answers by status %v; kills %d, restarts %d, crashes %d, cuts %d; hot tenant billed %.4f of %.4f, booked %.4f; %d of %d steps without a trace, all within an outage",
+		*chaosTime, u.calls, total, passed, c.codes, n.kills.Load(), n.restarts.Load(), n.crashes.Load(), n.cuts.Load(),
+		u.bill["hot"], chaosHotCap, float64(hot.Spent+hot.Reserved)/store.NanoUSD, missing, len(c.steps))
+	if c.codes[http.StatusOK] < 100 || u.bill["hot"] < chaosHotCap/4 {
+		t.Errorf("hardly anything was done: %v", c.codes)
+	}
+}

@@ -1,0 +1,252 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/url"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/stepfall/stepfall/adapters/keys"
+	"github.com/stepfall/stepfall/adapters/router"
+	"github.com/stepfall/stepfall/adapters/store"
+)
+
+// storeVariable names the store where --store does not.
+const storeVariable = "STEPFALL_STORE"
+
+const storeUsage = "store that processes share: a SQLite file or a postgres:// URL; $" + storeVariable + " when absent"
+
+// sharedStore opens the store that a flag or the environment names, nil for none.
+func sharedStore(ctx context.Context, flag string) (*router.Shared, error) {
+	address := cmp.Or(flag, os.Getenv(storeVariable))
+	if address == "" {
+		return nil, nil
+	}
+	return router.OpenStore(ctx, address, nil)
+}
+
+type keyFlags struct {
+	store          string
+	key            store.Key
+	expires, grace time.Duration
+	json           bool
+	by             []string
+	tenant, id     string
+	since, until   string
+	policy, model  string
+	withStore      func(ctx context.Context, do func(*router.Shared) error) error
+}
+
+func newKeyCommand(s Streams) *cobra.Command {
+	var f keyFlags
+	cmd := &cobra.Command{
+		Use:   "key",
+		Short: "Make, list, revoke and rotate the keys of a gateway; see what they spent",
+		Long: `Make, list, revoke and rotate the keys of a gateway, and see what they spent.
+
+Keys are in a store, by a digest: a secret is shown once. What is changed is in force in
+every replica of "stepfall serve --store" within a second.`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	cmd.PersistentFlags().StringVar(&f.store, "store", "", storeUsage)
+	f.withStore = func(ctx context.Context, do func(*router.Shared) error) error {
+		shared, err := sharedStore(ctx, f.store)
+		if err == nil && shared == nil {
+			return usage("--store is needed, or %s", storeVariable)
+		}
+		if err != nil {
+			return err
+		}
+		return errors.Join(do(shared), shared.Close())
+	}
+	cmd.AddCommand(f.create(s), f.list(s), f.revoke(s), f.rotate(s), f.spend(s))
+	return cmd
+}
+
+func (f *keyFlags) create(s Streams) *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "create", Short: "Make a key and print its secret, once", Args: cobra.NoArgs,
+		Example: `  stepfall key create --store fleet.db --tenant blue --cap 20 --cap-period 24h --requests 60`,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			k := &f.key
+			if k.Tenant == "" && !k.Operator {
+				return usage("--tenant is needed: whose key it is")
+			}
+			if k.CapUSD < 0 || k.RequestsPerMinute < 0 || k.TokensPerMinute < 0 || k.Streams < 0 || f.expires < 0 || k.CapPeriod < 0 {
+				return usage("limits must not be negative")
+			}
+			if f.expires > 0 {
+				k.Expires = time.Now().Add(f.expires).UTC().Truncate(time.Second)
+			}
+			return f.withStore(cmd.Context(), func(shared *router.Shared) error {
+				secret, err := keys.Create(cmd.Context(), shared, k)
+				if err != nil {
+					return err
+				}
+				fmt.Fprintf(s.Err, "key %s of tenant %q; its secret is shown this once:\n", k.ID, k.Tenant)
+				fmt.Fprintln(s.Out, secret)
+				return nil
+			})
+		},
+	}
+	flags, k := cmd.Flags(), &f.key
+	flags.StringVar(&k.ID, "id", "", "name of the key; made up when absent")
+	flags.StringVar(&k.Tenant, "tenant", "", "whose key it is")
+	flags.StringVar(&k.Note, "note", "", "what it is for")
+	flags.DurationVar(&f.expires, "expires", 0, "after how long it ends, as 720h; 0 never")
+	flags.Float64Var(&k.CapUSD, "cap", 0, "most that it may spend, in US dollars; 0 is no cap")
+	flags.DurationVar(&k.CapPeriod, "cap-period", 0, "after how long the cap begins anew; 0 never")
+	flags.Int64Var(&k.RequestsPerMinute, "requests", 0, "requests a minute; 0 is no limit")
+	flags.Int64Var(&k.TokensPerMinute, "tokens", 0, "tokens a minute; 0 is no limit")
+	flags.Int64Var(&k.Streams, "streams", 0, "requests under way at once; 0 is no limit")
+	flags.BoolVar(&k.Operator, "operator", false, "the key may read the spending of everybody")
+	return cmd
+}
+
+func (f *keyFlags) list(s Streams) *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "list", Short: "List the keys", Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return f.withStore(cmd.Context(), func(shared *router.Shared) error {
+				list, err := shared.ListKeys(cmd.Context(), "")
+				if err != nil {
+					return err
+				}
+				if f.json {
+					return json.NewEncoder(s.Out).Encode(list)
+				}
+				t := newTable(s.Out, Column{Name: "key"}, Column{Name: "tenant"}, Column{Name: "state"}, Column{Name: "cap USD", Number: true},
+					Column{Name: "requests/min", Number: true}, Column{Name: "tokens/min", Number: true}, Column{Name: "at once", Number: true}, Column{Name: "note"})
+				for i := range list {
+					k := &list[i]
+					t.AppendRow([]any{k.ID, k.Tenant, stateOf(k), limitOf(k.CapUSD), limitOf(float64(k.RequestsPerMinute)),
+						limitOf(float64(k.TokensPerMinute)), limitOf(float64(k.Streams)), k.Note})
+				}
+				t.Render()
+				return nil
+			})
+		},
+	}
+	cmd.Flags().BoolVar(&f.json, "json", false, "print JSON")
+	return cmd
+}
+
+func stateOf(k *store.Key) string {
+	switch {
+	case !k.Revoked.IsZero():
+		return "revoked"
+	case !k.Valid(time.Now()):
+		return "expired"
+	case !k.Expires.IsZero():
+		return "until " + k.Expires.Format(time.DateTime)
+	}
+	return "valid"
+}
+
+func limitOf(x float64) string {
+	if x == 0 {
+		return "none"
+	}
+	return fmt.Sprintf("%g", x)
+}
+
+func (f *keyFlags) revoke(s Streams) *cobra.Command {
+	return &cobra.Command{
+		Use: "revoke KEY", Short: "End a key", Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return f.withStore(cmd.Context(), func(shared *router.Shared) error {
+				if err := keys.Revoke(cmd.Context(), shared, args[0]); err != nil {
+					return err
+				}
+				fmt.Fprintf(s.Out, "key %s is revoked\n", args[0])
+				return nil
+			})
+		},
+	}
+}
+
+func (f *keyFlags) rotate(s Streams) *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "rotate KEY", Short: "Give a key a new secret and print it, once", Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if f.grace < 0 {
+				return usage("--grace is negative")
+			}
+			return f.withStore(cmd.Context(), func(shared *router.Shared) error {
+				secret, err := keys.Rotate(cmd.Context(), shared, args[0], f.grace)
+				if err != nil {
+					return err
+				}
+				fmt.Fprintf(s.Err, "the secret before ends in %v; the new one is shown this once:\n", f.grace)
+				fmt.Fprintln(s.Out, secret)
+				return nil
+			})
+		},
+	}
+	cmd.Flags().DurationVar(&f.grace, "grace", time.Hour, "for how long the secret before goes on")
+	return cmd
+}
+
+func (f *keyFlags) spend(s Streams) *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "spend", Short: "Show what was spent, by key, tenant, policy, model and day", Args: cobra.NoArgs,
+		Example: `  stepfall key spend --store fleet.db --by day,model --tenant blue --since 2026-11-01`,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			by, filter, err := keys.Question(url.Values{
+				"by": {strings.Join(f.by, ",")}, "since": {f.since}, "until": {f.until}, "tenant": {f.tenant}, "key": {f.id}, "policy": {f.policy}, "model": {f.model},
+			})
+			if err != nil {
+				return usage("%v", err)
+			}
+			return f.withStore(cmd.Context(), func(shared *router.Shared) error {
+				rows, err := shared.Sums(cmd.Context(), by, filter)
+				if err != nil {
+					return err
+				}
+				return f.printSpend(s, by, rows)
+			})
+		},
+	}
+	flags := cmd.Flags()
+	flags.StringSliceVar(&f.by, "by", []string{"key"}, "a row for each day, tenant, key, policy, model, or several of them")
+	flags.StringVar(&f.tenant, "tenant", "", "only this tenant")
+	flags.StringVar(&f.id, "key", "", "only this key")
+	flags.StringVar(&f.policy, "policy", "", "only this policy")
+	flags.StringVar(&f.model, "model", "", "only this model")
+	flags.StringVar(&f.since, "since", "", "from this day on, as 2026-11-21 (UTC)")
+	flags.StringVar(&f.until, "until", "", "before this day")
+	flags.BoolVar(&f.json, "json", false, "print JSON")
+	return cmd
+}
+
+func (f *keyFlags) printSpend(s Streams, by []store.Dimension, rows []store.Sum) error {
+	if f.json {
+		return json.NewEncoder(s.Out).Encode(rows)
+	}
+	var columns []Column
+	for _, dim := range by {
+		columns = append(columns, Column{Name: string(dim)})
+	}
+	t := newTable(s.Out, append(columns, Column{Name: "steps", Number: true}, Column{Name: "calls", Number: true}, Column{Name: "in", Number: true},
+		Column{Name: "out", Number: true}, Column{Name: "USD", Number: true})...)
+	for i := range rows {
+		r := &rows[i]
+		var cells []any
+		for _, dim := range by {
+			cells = append(cells, map[store.Dimension]string{
+				store.ByDay: r.Day, store.ByTenant: r.Tenant, store.ByKey: r.Key, store.ByPolicy: r.Policy, store.ByModel: r.Model,
+			}[dim])
+		}
+		t.AppendRow(append(cells, r.Steps, r.Calls, r.InputTokens, r.OutputTokens, usd(r.CostUSD)))
+	}
+	t.Render()
+	return nil
+}

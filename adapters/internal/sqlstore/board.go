@@ -1,0 +1,89 @@
+package sqlstore
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"time"
+)
+
+// Post implements [store.Board].
+func (d *DB) Post(ctx context.Context, kind, name string, note []byte, ttl time.Duration) error {
+	now := time.Now()
+	err := d.write(ctx, func(tx Tx) error {
+		if rand.IntN(64) == 0 {
+			if _, err := tx.ExecContext(ctx, "DELETE FROM @notes WHERE kind = $1 AND until_ns < $2", kind, now.Add(-time.Minute).UnixNano()); err != nil {
+				return err
+			}
+		}
+		_, err := tx.ExecContext(ctx, `INSERT INTO @notes (kind, name, note, until_ns) VALUES ($1, $2, $3, $4)
+			ON CONFLICT (kind, name) DO UPDATE SET note = excluded.note, until_ns = excluded.until_ns`, kind, name, note, now.Add(ttl).UnixNano())
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("posting %s %s: %w", kind, name, d.fault(err))
+	}
+	return nil
+}
+
+// Note implements [store.Board].
+func (d *DB) Note(ctx context.Context, kind, name string) ([]byte, error) {
+	var note []byte
+	err := d.read().QueryRowContext(ctx, "SELECT note FROM @notes WHERE kind = $1 AND name = $2 AND until_ns > $3", kind, name, time.Now().UnixNano()).Scan(&note)
+	if noRows(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("reading %s %s: %w", kind, name, d.fault(err))
+	}
+	return note, nil
+}
+
+// Notes implements [store.Board].
+func (d *DB) Notes(ctx context.Context, kind string) (map[string][]byte, error) {
+	rows, err := d.read().QueryContext(ctx, "SELECT name, note FROM @notes WHERE kind = $1 AND until_ns > $2", kind, time.Now().UnixNano())
+	if err != nil {
+		return nil, fmt.Errorf("reading %s: %w", kind, d.fault(err))
+	}
+	defer rows.Close()
+	notes := map[string][]byte{}
+	for rows.Next() {
+		var name string
+		var note []byte
+		if err := rows.Scan(&name, &note); err != nil {
+			return nil, fmt.Errorf("reading %s: %w", kind, err)
+		}
+		notes[name] = note
+	}
+	return notes, d.fault(rows.Err())
+}
+
+// Add implements [store.Board].
+func (d *DB) Add(ctx context.Context, kind, name string, delta []float64) ([]float64, error) {
+	var sums []float64
+	err := d.write(ctx, func(tx Tx) error {
+		for i, x := range delta {
+			if _, err := tx.ExecContext(ctx, `INSERT INTO @numbers (kind, name, i, value) VALUES ($1, $2, $3, $4)
+				ON CONFLICT (kind, name, i) DO UPDATE SET value = numbers.value + excluded.value`, kind, name, i, x); err != nil {
+				return err
+			}
+		}
+		rows, err := tx.QueryContext(ctx, "SELECT value FROM @numbers WHERE kind = $1 AND name = $2 ORDER BY i", kind, name)
+		if err != nil {
+			return err
+		}
+		defer rows.Close()
+		for rows.Next() {
+			var x float64
+			if err := rows.Scan(&x); err != nil {
+				return err
+			}
+			sums = append(sums, x)
+		}
+		return rows.Err()
+	})
+	if err != nil {
+		return nil, fmt.Errorf("adding to %s %s: %w", kind, name, d.fault(err))
+	}
+	return sums, nil
+}

@@ -1,0 +1,64 @@
+// Package sqlstore is what the SQL of SQLite and PostgreSQL have in common: traces
+// and their sums, keys, notes. Both know $1, ON CONFLICT and RETURNING. Accounts are
+// each engine's own.
+package sqlstore
+
+import (
+	"context"
+	"database/sql"
+	"strings"
+)
+
+// Tx is a transaction.
+type Tx interface {
+	ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error)
+	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
+	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
+}
+
+// DB is a database with the tables of the traces, keys and notes.
+type DB struct {
+	// Read runs queries, Write a transaction, of which those that record traces must
+	// end in the order of their numbers when Ordered says so.
+	Read  Tx
+	Write func(ctx context.Context, do func(Tx) error) error
+	// Ordered begins a transaction that records traces; nil where writers wait for one
+	// another anyhow.
+	Ordered string
+	// Prefix comes before the names of tables: a schema and a point.
+	Prefix string
+	// Rows bounds the rows that one statement writes; the driver of SQLite takes time
+	// with the square of the number of values.
+	Rows int
+	// Fault says of an error what it means to the caller.
+	Fault func(error) error
+}
+
+// named puts the prefix before the names of tables, which queries mark with @.
+type named struct {
+	Tx
+	prefix string
+}
+
+func (n named) name(query string) string { return strings.ReplaceAll(query, "@", n.prefix) }
+
+// ExecContext implements [Tx].
+func (n named) ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error) {
+	return n.Tx.ExecContext(ctx, n.name(query), args...)
+}
+
+// QueryContext implements [Tx].
+func (n named) QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error) {
+	return n.Tx.QueryContext(ctx, n.name(query), args...)
+}
+
+// QueryRowContext implements [Tx].
+func (n named) QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row {
+	return n.Tx.QueryRowContext(ctx, n.name(query), args...)
+}
+
+func (d *DB) read() Tx { return named{d.Read, d.Prefix} }
+
+func (d *DB) write(ctx context.Context, do func(Tx) error) error {
+	return d.Write(ctx, func(tx Tx) error { return do(named{tx, d.Prefix}) })
+}

@@ -1,0 +1,281 @@
+package sqlstore
+
+import (
+	"context"
+	"database/sql"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/stepfall/stepfall/adapters/store"
+	"github.com/stepfall/stepfall/sdk"
+)
+
+// above is greater than any text that begins as another one does.
+const above = "\U0010FFFF"
+
+// conditions collects what a query selects by.
+type conditions struct {
+	where []string
+	args  []any
+}
+
+// add adds a condition in which $ stands for the value.
+func (c *conditions) add(condition string, value any) {
+	c.args = append(c.args, value)
+	c.where = append(c.where, strings.ReplaceAll(condition, "$", fmt.Sprintf("$%d", len(c.args))))
+}
+
+func (c *conditions) equal(column, value string) {
+	if value != "" {
+		c.add(column+" = $", value)
+	}
+}
+
+func (c *conditions) sql() string {
+	if len(c.where) == 0 {
+		return ""
+	}
+	return " WHERE " + strings.Join(c.where, " AND ")
+}
+
+// Trace implements [store.Traces].
+func (d *DB) Trace(ctx context.Context, id string) (*sdk.Trace, error) {
+	rows, err := d.read().QueryContext(ctx, "SELECT id, body FROM @steps JOIN @bodies USING (seq) WHERE id >= $1 AND id < $2 ORDER BY id LIMIT 2", id, id+above)
+	if err != nil {
+		return nil, fmt.Errorf("reading trace %s: %w", id, d.fault(err))
+	}
+	defer rows.Close()
+	var found *sdk.Trace
+	for rows.Next() {
+		var name, body string
+		if err := rows.Scan(&name, &body); err != nil {
+			return nil, fmt.Errorf("reading trace %s: %w", id, err)
+		}
+		if found != nil && found.ID != id {
+			return nil, fmt.Errorf("several traces begin with %s: give more of the id", id)
+		}
+		if found == nil {
+			found = new(sdk.Trace)
+			if err := json.Unmarshal([]byte(body), found); err != nil {
+				return nil, fmt.Errorf("reading trace %s: %w", name, err)
+			}
+		}
+	}
+	if err := rows.Err(); err != nil {
+		return nil, fmt.Errorf("reading trace %s: %w", id, d.fault(err))
+	}
+	if found == nil || id == "" {
+		return nil, fmt.Errorf("trace %s: %w", id, store.ErrNotFound)
+	}
+	return found, nil
+}
+
+// Steps implements [store.Traces].
+func (d *DB) Steps(ctx context.Context, f store.Filter) ([]store.Step, error) {
+	var c conditions
+	c.steps(&f)
+	if f.Before != nil {
+		c.add("(start_ns, seq) < ($, ", f.Before.Start.UnixNano())
+		c.args = append(c.args, f.Before.Seq)
+		c.where[len(c.where)-1] += fmt.Sprintf("$%d)", len(c.args))
+	}
+	return d.steps(ctx, &c, "start_ns DESC, seq DESC", f.Limit)
+}
+
+// Follow implements [store.Traces].
+func (d *DB) Follow(ctx context.Context, after int64, f store.Filter) ([]store.Step, error) {
+	var c conditions
+	c.steps(&f)
+	c.add("seq > $", after)
+	return d.steps(ctx, &c, "seq", f.Limit)
+}
+
+func (c *conditions) steps(f *store.Filter) {
+	for _, one := range [...]struct{ column, value string }{
+		{"run", f.Run}, {"session", f.Session}, {"tenant", f.Tenant}, {"key_id", f.Key}, {"policy", f.Policy}, {"mode", f.Mode},
+		{"query_id", f.Query}, {"chosen", f.Chosen}, {"stop", string(f.Stop)}, {"outcome", f.Outcome},
+	} {
+		c.equal(one.column, one.value)
+	}
+	if f.Model != "" {
+		c.add(`asked LIKE $ ESCAPE '\'`, "%\n"+escape(f.Model)+"\n%")
+	}
+	if f.Failed {
+		c.where = append(c.where, "chosen = ''")
+	}
+	if f.Escalated {
+		c.where = append(c.where, "escalated = 1")
+	}
+	if f.Text != "" {
+		c.add(`(lower(prompt) LIKE $ ESCAPE '\' OR id LIKE $ ESCAPE '\' OR lower(query_id) LIKE $ ESCAPE '\' OR lower(error) LIKE $ ESCAPE '\')`,
+			"%"+escape(strings.ToLower(f.Text))+"%")
+	}
+	if !f.Since.IsZero() {
+		c.add("start_ns >= $", f.Since.UnixNano())
+	}
+	if !f.Until.IsZero() {
+		c.add("start_ns < $", f.Until.UnixNano())
+	}
+}
+
+func escape(s string) string { return strings.NewReplacer(`\`, `\\`, "%", `\%`, "_", `\_`).Replace(s) }
+
+func (d *DB) steps(ctx context.Context, c *conditions, order string, limit int) ([]store.Step, error) {
+	if limit <= 0 {
+		limit = 100
+	}
+	query := "SELECT seq, " + strings.Join(stepColumns[:len(stepColumns)-1], ", ") + " FROM @steps" + c.sql() + " ORDER BY " + order + fmt.Sprintf(" LIMIT %d", limit)
+	rows, err := d.read().QueryContext(ctx, query, c.args...)
+	if err != nil {
+		return nil, fmt.Errorf("listing steps: %w", d.fault(err))
+	}
+	defer rows.Close()
+	var found []store.Step
+	for rows.Next() {
+		var s store.Step
+		var start, nano, duration, overhead int64
+		var asked string
+		if err := rows.Scan(&s.Seq, &s.ID, &start, &s.Policy, &s.Mode, &s.Strategy, &s.Tenant, &s.Key, &s.Run, &s.Session, &s.Query, &asked, &s.Chosen, &s.Stop,
+			&s.Outcome, &s.Error, &s.Prompt, &s.Calls, &s.InputTokens, &s.OutputTokens, &nano, &duration, &overhead); err != nil {
+			return nil, fmt.Errorf("listing steps: %w", err)
+		}
+		s.Start, s.CostUSD, s.Duration, s.Overhead = time.Unix(0, start).UTC(), float64(nano)/store.NanoUSD, time.Duration(duration), time.Duration(overhead)
+		if asked = strings.Trim(asked, "\n"); asked != "" {
+			s.Asked = strings.Split(asked, "\n")
+		}
+		found = append(found, s)
+	}
+	return found, d.fault(rows.Err())
+}
+
+// Sums implements [store.Traces].
+func (d *DB) Sums(ctx context.Context, by []store.Dimension, f store.Filter) ([]store.Sum, error) {
+	table := "sums"
+	if f.Tenant != "" || f.Key != "" || slices.Contains(by, store.ByTenant) || slices.Contains(by, store.ByKey) {
+		table = "tenant_sums"
+	}
+	var c conditions
+	c.equal("tenant", f.Tenant)
+	c.equal("key_id", f.Key)
+	c.equal("policy", f.Policy)
+	switch {
+	case f.Model != "":
+		c.equal("model", f.Model)
+	case slices.Contains(by, store.ByModel):
+		c.where = append(c.where, "model <> ''")
+	default:
+		c.where = append(c.where, "model = ''")
+	}
+	if !f.Since.IsZero() {
+		c.add("day >= $", f.Since.Unix()/86400)
+	}
+	if !f.Until.IsZero() {
+		c.add("day < $", (f.Until.Unix()+86399)/86400)
+	}
+	var dims []string
+	for _, dim := range by {
+		name, ok := map[store.Dimension]string{
+			store.ByDay: "day", store.ByTenant: "tenant", store.ByKey: "key_id", store.ByPolicy: "policy", store.ByModel: "model",
+		}[dim]
+		if !ok {
+			return nil, fmt.Errorf("there are no sums by %q", dim)
+		}
+		dims = append(dims, name)
+	}
+	query := "SELECT " + strings.Join(append(slices.Clone(dims), totals()...), ", ") + " FROM @" + table + c.sql()
+	if len(dims) > 0 {
+		query += " GROUP BY " + strings.Join(dims, ", ") + " ORDER BY " + strings.Join(dims, ", ")
+	}
+	return d.sums(ctx, query, c.args, dims)
+}
+
+// totals are the sums of the counters; numeric sums of PostgreSQL become whole numbers.
+func totals() []string {
+	var list []string
+	for _, name := range counterColumns {
+		list = append(list, "CAST(coalesce(sum("+name+"), 0) AS bigint)")
+	}
+	return list
+}
+
+// Runs implements [store.Traces].
+func (d *DB) Runs(ctx context.Context, f store.Filter) ([]store.Sum, error) {
+	var c conditions
+	c.equal("tenant", f.Tenant)
+	c.equal("run", f.Run)
+	if !f.Since.IsZero() {
+		c.add("last_ns >= $", f.Since.UnixNano())
+	}
+	if !f.Until.IsZero() {
+		c.add("last_ns < $", f.Until.UnixNano())
+	}
+	if f.Limit <= 0 {
+		f.Limit = 100
+	}
+	dims := []string{"tenant", "run", "first_ns", "last_ns"}
+	query := "SELECT " + strings.Join(append(slices.Clone(dims), counterColumns...), ", ") + " FROM @runs" + c.sql() +
+		fmt.Sprintf(" ORDER BY last_ns DESC, run LIMIT %d OFFSET %d", f.Limit, max(0, f.Offset))
+	return d.sums(ctx, query, c.args, dims)
+}
+
+func (d *DB) sums(ctx context.Context, query string, args []any, dims []string) ([]store.Sum, error) {
+	rows, err := d.read().QueryContext(ctx, query, args...)
+	if err != nil {
+		return nil, fmt.Errorf("reading sums: %w", d.fault(err))
+	}
+	defer rows.Close()
+	var found []store.Sum
+	for rows.Next() {
+		var s store.Sum
+		var date, first, last, nano, duration, overhead int64
+		into := make([]any, 0, len(dims)+len(counterColumns))
+		for _, dim := range dims {
+			into = append(into, map[string]any{
+				"day": &date, "tenant": &s.Tenant, "key_id": &s.Key, "policy": &s.Policy, "model": &s.Model, "run": &s.Run, "first_ns": &first, "last_ns": &last,
+			}[dim])
+		}
+		into = append(into, &s.Steps, &s.Failed, &s.Escalated, &s.Calls, &s.Passed, &s.Rejected, &s.Inconclusive, &s.InputTokens, &s.OutputTokens, &nano, &duration, &overhead)
+		if err := rows.Scan(into...); err != nil {
+			return nil, fmt.Errorf("reading sums: %w", err)
+		}
+		if slices.Contains(dims, "day") {
+			s.Day = time.Unix(date*86400, 0).UTC().Format(time.DateOnly)
+		}
+		if slices.Contains(dims, "run") {
+			s.First, s.Last = time.Unix(0, first).UTC(), time.Unix(0, last).UTC()
+		}
+		s.CostUSD, s.Duration, s.Overhead = float64(nano)/store.NanoUSD, time.Duration(duration), time.Duration(overhead)
+		found = append(found, s)
+	}
+	return found, d.fault(rows.Err())
+}
+
+// Prune implements [store.Traces].
+func (d *DB) Prune(ctx context.Context, before time.Time) (n int64, err error) {
+	// In pieces, so that nobody waits long for the locks.
+	for {
+		var piece int64
+		err := d.write(ctx, func(tx Tx) error {
+			if _, err := tx.ExecContext(ctx, "DELETE FROM @bodies WHERE seq IN (SELECT seq FROM @steps WHERE start_ns < $1 ORDER BY start_ns LIMIT 5000)", before.UnixNano()); err != nil {
+				return err
+			}
+			res, err := tx.ExecContext(ctx, "DELETE FROM @steps WHERE seq IN (SELECT seq FROM @steps WHERE start_ns < $1 ORDER BY start_ns LIMIT 5000)", before.UnixNano())
+			if err != nil {
+				return err
+			}
+			piece, err = res.RowsAffected()
+			return err
+		})
+		n += piece
+		if err != nil || piece == 0 {
+			return n, d.fault(err)
+		}
+	}
+}
+
+// noRows says whether an error is that there is no such row.
+func noRows(err error) bool { return errors.Is(err, sql.ErrNoRows) }

@@ -1,0 +1,375 @@
+package sqlstore
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/stepfall/stepfall/adapters/store"
+	"github.com/stepfall/stepfall/sdk"
+)
+
+// promptBytes is how much of a prompt stands in lists.
+const promptBytes = 400
+
+// day is the length of a day of sums.
+const day = 24 * time.Hour
+
+// Record implements [store.Traces].
+func (d *DB) Record(ctx context.Context, traces []*sdk.Trace, keys []string) error {
+	var rows []*row
+	seen := map[string]bool{}
+	for i, t := range traces {
+		if seen[t.ID] {
+			continue
+		}
+		seen[t.ID] = true
+		key := ""
+		if i < len(keys) {
+			key = keys[i]
+		}
+		r, err := rowOf(t, key)
+		if err != nil {
+			return fmt.Errorf("recording trace %s: %w", t.ID, err)
+		}
+		rows = append(rows, r)
+	}
+	if len(rows) == 0 {
+		return nil
+	}
+	err := d.write(ctx, func(tx Tx) error {
+		if d.Ordered != "" {
+			if _, err := tx.ExecContext(ctx, d.Ordered); err != nil {
+				return err
+			}
+		}
+		return insertRows(ctx, tx, rows, max(1, d.Rows))
+	})
+	if err != nil {
+		return fmt.Errorf("recording %d traces: %w", len(rows), d.fault(err))
+	}
+	return nil
+}
+
+func (d *DB) fault(err error) error {
+	if d.Fault == nil || err == nil {
+		return err
+	}
+	return d.Fault(err)
+}
+
+func insertRows(ctx context.Context, tx Tx, rows []*row, chunk int) error {
+	sums := sums{}
+	for part := range slices.Chunk(rows, chunk) {
+		byID := make(map[string]*row, len(part))
+		args := make([]any, 0, len(part)*len(stepColumns))
+		for _, r := range part {
+			byID[r.ID] = r
+			args = append(args, r.values()...)
+		}
+		fresh, err := insertSteps(ctx, tx, len(part), args, byID)
+		if err != nil {
+			return err
+		}
+		if len(fresh) == 0 {
+			continue
+		}
+		args = args[:0]
+		for _, r := range fresh {
+			args = append(args, r.Seq, r.body)
+			sums.add(r)
+		}
+		if _, err := tx.ExecContext(ctx, "INSERT INTO @bodies (seq, body) VALUES "+tuples(len(fresh), 2), args...); err != nil {
+			return err
+		}
+	}
+	return sums.write(ctx, tx, chunk)
+}
+
+// insertSteps returns the rows that were not there before.
+func insertSteps(ctx context.Context, tx Tx, n int, args []any, byID map[string]*row) ([]*row, error) {
+	found, err := tx.QueryContext(ctx, "INSERT INTO @steps ("+strings.Join(stepColumns, ", ")+") VALUES "+tuples(n, len(stepColumns))+
+		" ON CONFLICT (id) DO NOTHING RETURNING seq, id", args...)
+	if err != nil {
+		return nil, err
+	}
+	defer found.Close()
+	var fresh []*row
+	for found.Next() {
+		var seq int64
+		var id string
+		if err := found.Scan(&seq, &id); err != nil {
+			return nil, err
+		}
+		r := byID[id]
+		r.Seq = seq
+		fresh = append(fresh, r)
+	}
+	return fresh, found.Err()
+}
+
+// tuples returns n tuples of placeholders.
+func tuples(n, width int) string {
+	b := make([]byte, 0, n*width*6)
+	at := 1
+	for i := range n {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		for k := range width {
+			before := byte('(')
+			if k > 0 {
+				before = ','
+			}
+			b = append(b, before, '$')
+			b = strconv.AppendInt(b, int64(at), 10)
+			at++
+		}
+		b = append(b, ')')
+	}
+	return string(b)
+}
+
+// row is a step as it is written.
+type row struct {
+	store.Step
+	t     *sdk.Trace
+	body  string
+	nano  int64
+	calls []callSum
+}
+
+// callSum is the part of one model in a step.
+type callSum struct {
+	model                          string
+	calls, failed                  int64
+	passed, rejected, inconclusive int64
+	in, out, nano, duration        int64
+}
+
+var stepColumns = []string{
+	"id", "start_ns", "policy", "mode", "strategy", "tenant", "key_id", "run", "session", "query_id", "asked", "chosen", "stop",
+	"outcome", "error", "prompt", "calls", "input_tokens", "output_tokens", "cost_nanousd", "duration_ns", "overhead_ns", "escalated",
+}
+
+func (r *row) values() []any {
+	escalated := 0
+	if len(r.Asked) > 1 {
+		escalated = 1
+	}
+	return []any{
+		r.ID, r.Start.UnixNano(), r.Policy, r.Mode, r.Strategy, r.Tenant, r.Key, r.Run, r.Session, r.Query, asked(r.Asked), r.Chosen, string(r.Stop),
+		r.Outcome, r.Error, r.Prompt, r.Calls, r.InputTokens, r.OutputTokens, r.nano, int64(r.Duration), int64(r.Overhead), escalated,
+	}
+}
+
+// asked joins the names of models so that each stands between two line breaks.
+func asked(models []string) string {
+	if len(models) == 0 {
+		return ""
+	}
+	return "\n" + strings.Join(models, "\n") + "\n"
+}
+
+func rowOf(t *sdk.Trace, key string) (*row, error) {
+	body, err := json.Marshal(t)
+	if err != nil {
+		return nil, err
+	}
+	r := &row{t: t, body: text(string(body)), nano: nano(t.CostUSD), Step: store.Step{
+		ID: t.ID, Start: t.Start, Policy: text(t.Policy), Mode: t.Mode, Strategy: t.Strategy, Tenant: text(t.Tenant), Key: key,
+		Run: text(t.Run), Session: text(t.Session), Query: text(t.QueryID), Chosen: t.Chosen, Stop: t.Stop, Error: text(t.Error),
+		Prompt: beginning(text(t.Prompt)), Calls: len(t.Calls), CostUSD: t.CostUSD, Duration: t.Duration, Overhead: t.Overhead,
+		InputTokens:  t.Usage.InputTokens + t.Usage.CachedInputTokens + t.Usage.CacheWriteTokens,
+		OutputTokens: t.Usage.OutputTokens + t.Usage.ReasoningTokens,
+	}}
+	for i := range t.Calls {
+		c := &t.Calls[i]
+		at := slices.IndexFunc(r.calls, func(s callSum) bool { return s.model == c.Model })
+		if at < 0 {
+			at = len(r.calls)
+			r.calls = append(r.calls, callSum{model: c.Model})
+			r.Asked = append(r.Asked, c.Model)
+		}
+		s := &r.calls[at]
+		s.calls++
+		if c.Error != "" {
+			s.failed++
+		}
+		if c.Verdict != nil {
+			switch c.Verdict.Outcome {
+			case sdk.Passed:
+				s.passed++
+			case sdk.Failed:
+				s.rejected++
+			default:
+				s.inconclusive++
+			}
+			if c.Model == t.Chosen && c.Error == "" {
+				r.Outcome = c.Verdict.Outcome.String()
+			}
+		}
+		s.in += int64(c.Usage.InputTokens + c.Usage.CachedInputTokens + c.Usage.CacheWriteTokens)
+		s.out += int64(c.Usage.OutputTokens + c.Usage.ReasoningTokens)
+		s.nano += nano(c.CostUSD)
+		s.duration += int64(c.Latency)
+	}
+	return r, nil
+}
+
+// nano rounds to the nearest: sums of traces are for reading, not for caps.
+func nano(usd float64) int64 {
+	if !(usd > 0) {
+		return 0
+	}
+	return int64(math.Round(min(usd, 1e9) * store.NanoUSD))
+}
+
+// text takes out what PostgreSQL's text cannot hold.
+func text(s string) string { return strings.ToValidUTF8(strings.ReplaceAll(s, "\x00", ""), "\uFFFD") }
+
+func beginning(s string) string {
+	if len(s) <= promptBytes {
+		return s
+	}
+	return strings.ToValidUTF8(s[:promptBytes], "")
+}
+
+// sumKey is a row of sums: of a day, or of a run.
+type sumKey struct {
+	table                      string
+	day                        int64
+	tenant, key, policy, model string // model, or the run
+}
+
+// counters are in the order of counterColumns.
+type counters [12]int64
+
+var counterColumns = []string{
+	"steps", "failed", "escalated", "calls", "passed", "rejected", "inconclusive", "input_tokens", "output_tokens", "cost_nanousd", "duration_ns", "overhead_ns",
+}
+
+type sums map[sumKey]*summed
+
+type summed struct {
+	counters
+	first, last int64
+}
+
+func (s sums) add(r *row) {
+	own := counters{
+		1, bit(r.Chosen == ""), bit(len(r.calls) > 1), int64(r.Calls), 0, 0, 0,
+		int64(r.InputTokens), int64(r.OutputTokens), r.nano, int64(r.Duration), int64(r.Overhead),
+	}
+	at := r.Start.UnixNano()
+	date := at / int64(day)
+	if at%int64(day) < 0 {
+		date--
+	}
+	for _, c := range r.calls {
+		part := counters{bit(c.model == r.Chosen), c.failed, 0, c.calls, c.passed, c.rejected, c.inconclusive, c.in, c.out, c.nano, c.duration, 0}
+		own[4], own[5], own[6] = own[4]+c.passed, own[5]+c.rejected, own[6]+c.inconclusive
+		s.put(sumKey{"sums", date, "", "", r.Policy, c.model}, part, at)
+		s.put(sumKey{"tenant_sums", date, r.Tenant, r.Key, r.Policy, c.model}, part, at)
+	}
+	s.put(sumKey{"sums", date, "", "", r.Policy, ""}, own, at)
+	s.put(sumKey{"tenant_sums", date, r.Tenant, r.Key, r.Policy, ""}, own, at)
+	if r.Run != "" {
+		s.put(sumKey{"runs", 0, r.Tenant, "", "", r.Run}, own, at)
+	}
+}
+
+func bit(b bool) int64 {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+func (s sums) put(k sumKey, c counters, at int64) {
+	have := s[k]
+	if have == nil {
+		have = &summed{first: at, last: at}
+		s[k] = have
+	}
+	for i := range c {
+		have.counters[i] += c[i]
+	}
+	have.first, have.last = min(have.first, at), max(have.last, at)
+}
+
+// sumTables have, for each table of sums, the columns that tell its rows apart.
+var sumTables = map[string][]string{
+	"sums":        {"day", "policy", "model"},
+	"tenant_sums": {"day", "tenant", "key_id", "policy", "model"},
+	"runs":        {"tenant", "run"},
+}
+
+// write adds the sums to those in the tables, always in the same order.
+func (s sums) write(ctx context.Context, tx Tx, chunk int) error {
+	keys := slices.SortedFunc(maps.Keys(s), func(a, b sumKey) int {
+		return cmp.Or(cmp.Compare(a.table, b.table), cmp.Compare(a.day, b.day), cmp.Compare(a.tenant, b.tenant),
+			cmp.Compare(a.key, b.key), cmp.Compare(a.policy, b.policy), cmp.Compare(a.model, b.model))
+	})
+	for len(keys) > 0 {
+		n := 0
+		for n < len(keys) && n < chunk && keys[n].table == keys[0].table {
+			n++
+		}
+		if err := s.writeTable(ctx, tx, keys[0].table, keys[:n]); err != nil {
+			return err
+		}
+		keys = keys[n:]
+	}
+	return nil
+}
+
+func (s sums) writeTable(ctx context.Context, tx Tx, table string, keys []sumKey) error {
+	identity := sumTables[table]
+	columns := append(slices.Clone(identity), counterColumns...)
+	if table == "runs" {
+		columns = append(columns, "first_ns", "last_ns")
+	}
+	args := make([]any, 0, len(keys)*len(columns))
+	for _, k := range keys {
+		for _, name := range identity {
+			switch name {
+			case "day":
+				args = append(args, k.day)
+			case "tenant":
+				args = append(args, k.tenant)
+			case "key_id":
+				args = append(args, k.key)
+			case "policy":
+				args = append(args, k.policy)
+			default:
+				args = append(args, k.model)
+			}
+		}
+		have := s[k]
+		for _, c := range have.counters {
+			args = append(args, c)
+		}
+		if table == "runs" {
+			args = append(args, have.first, have.last)
+		}
+	}
+	var set []string
+	for _, c := range counterColumns {
+		set = append(set, fmt.Sprintf("%[1]s = %[2]s.%[1]s + excluded.%[1]s", c, table))
+	}
+	if table == "runs" {
+		set = append(set, "first_ns = CASE WHEN excluded.first_ns < runs.first_ns THEN excluded.first_ns ELSE runs.first_ns END",
+			"last_ns = CASE WHEN excluded.last_ns > runs.last_ns THEN excluded.last_ns ELSE runs.last_ns END")
+	}
+	_, err := tx.ExecContext(ctx, "INSERT INTO @"+table+" ("+strings.Join(columns, ", ")+") VALUES "+tuples(len(keys), len(columns))+
+		" ON CONFLICT ("+strings.Join(identity, ", ")+") DO UPDATE SET "+strings.Join(set, ", "), args...)
+	return err
+}

@@ -1,0 +1,220 @@
+package keys
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/stepfall/stepfall/adapters/store"
+	"github.com/stepfall/stepfall/middleware"
+	"github.com/stepfall/stepfall/sdk"
+)
+
+// headerTenant is where a gateway without keys of its own reads the tenant.
+const headerTenant = "X-Stepfall-Tenant"
+
+const (
+	// fresh is how long what the store said of a key is believed.
+	fresh = 500 * time.Millisecond
+	// grace is for how long while the store is away.
+	grace = time.Minute
+	// maxKnown bounds the digests that are remembered.
+	maxKnown = 100_000
+)
+
+// Guard lets holders of keys in. It is safe for concurrent use.
+type Guard struct {
+	s    store.Store
+	till *store.Till
+	now  func() time.Time
+
+	mu    sync.Mutex
+	known map[[32]byte]known
+}
+
+// known is what the store said of a digest, and when; a nil key is one that it has not.
+type known struct {
+	key *store.Key
+	at  time.Time
+}
+
+// NewGuard returns a guard over the keys of a store, whose limits are taken from the till.
+func NewGuard(s store.Store, till *store.Till) *Guard {
+	return &Guard{s: s, till: till, now: time.Now, known: map[[32]byte]known{}}
+}
+
+// errNoKey is for a secret that is unknown, over or revoked.
+var errNoKey = errors.New("this gateway does not know the key that was sent, or it is over")
+
+// find returns the key of a secret.
+func (g *Guard) find(ctx context.Context, secret string) (*store.Key, error) {
+	if secret == "" {
+		return nil, errNoKey
+	}
+	d := digest(secret)
+	g.mu.Lock()
+	k, ok := g.known[d]
+	g.mu.Unlock()
+	now := g.now()
+	if !ok || now.Sub(k.at) >= fresh {
+		key, err := g.s.KeyByDigest(ctx, d[:])
+		switch {
+		case errors.Is(err, store.ErrNotFound):
+			key = nil
+		case err != nil && ok && now.Sub(k.at) < grace:
+			key, now = k.key, k.at
+		case err != nil:
+			return nil, err
+		}
+		k = known{key, now}
+		g.mu.Lock()
+		if len(g.known) >= maxKnown {
+			clear(g.known)
+		}
+		g.known[d] = k
+		g.mu.Unlock()
+	}
+	if k.key == nil || !k.key.Valid(g.now()) {
+		return nil, errNoKey
+	}
+	return k.key, nil
+}
+
+// secretOf returns the key of a request, where the SDKs of the field put it.
+func secretOf(r *http.Request) string {
+	if secret, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer "); ok {
+		return secret
+	}
+	for _, name := range [...]string{"X-Api-Key", "Api-Key", "X-Goog-Api-Key"} {
+		if secret := r.Header.Get(name); secret != "" {
+			return secret
+		}
+	}
+	return r.URL.Query().Get("key")
+}
+
+// Wrap returns a handler that lets requests with a valid key through to next, which sees
+// the key's tenant in the header X-Stepfall-Tenant, whatever the client sent there. Only
+// GET /healthz, /livez and /readyz and a browser's OPTIONS need no key.
+func (g *Guard) Wrap(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if open := r.URL.Path == "/healthz" || r.URL.Path == "/livez" || r.URL.Path == "/readyz"; r.Method == http.MethodOptions || open && r.Method == http.MethodGet {
+			next.ServeHTTP(w, r)
+			return
+		}
+		key, err := g.find(r.Context(), secretOf(r))
+		switch {
+		case errors.Is(err, errNoKey):
+			refuse(w, http.StatusUnauthorized, "authentication_error", "invalid_api_key", err.Error(), 0)
+			return
+		case err != nil:
+			refuse(w, http.StatusServiceUnavailable, "api_error", "store_unavailable", "the keys cannot be looked up now", time.Second)
+			return
+		}
+		if r.URL.Path == "/v1/spend" {
+			g.spend(w, r, key)
+			return
+		}
+		r.Header.Set(headerTenant, key.Tenant)
+		ctx := store.WithKey(r.Context(), key)
+		if r.Method != http.MethodPost {
+			next.ServeHTTP(w, r.WithContext(ctx))
+			return
+		}
+		settle, ok := g.admit(ctx, w, r, key)
+		if !ok {
+			return
+		}
+		ctx, report := middleware.WithReport(ctx)
+		defer func() { settle(report) }()
+		next.ServeHTTP(w, r.WithContext(ctx))
+	})
+}
+
+// admit takes a request from the key's limits. The returned function books what it used.
+func (g *Guard) admit(ctx context.Context, w http.ResponseWriter, r *http.Request, key *store.Key) (settle func(*middleware.Report), ok bool) {
+	limits := chargesOf(key, r.ContentLength)
+	if len(limits) == 0 {
+		return func(*middleware.Report) {}, true
+	}
+	charges := make([]store.Charge, len(limits))
+	for i := range limits {
+		charges[i] = limits[i].Charge
+	}
+	held, err := g.till.Take(ctx, charges)
+	if full, refused := errors.AsType[*store.RefusedError](err); refused {
+		for _, l := range limits {
+			if l.Account == full.Account {
+				wait := time.Second
+				if !full.Until.IsZero() {
+					wait = full.Until.Sub(g.now())
+				}
+				refuse(w, http.StatusTooManyRequests, "rate_limit_error", "rate_limit_exceeded",
+					fmt.Sprintf("the key %s may have %d %s", key.ID, l.Cap, l.what), wait)
+				return nil, false
+			}
+		}
+	}
+	if err != nil {
+		refuse(w, http.StatusServiceUnavailable, "api_error", "store_unavailable", "the key's limits cannot be looked up now", time.Second)
+		return nil, false
+	}
+	return func(report *middleware.Report) {
+		spent := make([]int64, len(limits))
+		for i, l := range limits {
+			spent[i] = l.used(report.Usage())
+		}
+		// What cannot be settled now the till settles later.
+		_ = held.Settle(context.WithoutCancel(ctx), spent...)
+	}, true
+}
+
+// limit is a limit of a key.
+type limit struct {
+	store.Charge
+	what string
+	used func(sdk.Usage) int64
+}
+
+// bytesPerToken is about what a token of a request takes up.
+const bytesPerToken = 4
+
+func chargesOf(key *store.Key, length int64) []limit {
+	var list []limit
+	if n := key.RequestsPerMinute; n > 0 {
+		list = append(list, limit{store.Charge{Account: fmt.Sprintf("requests of key %q", key.ID), Amount: 1, Cap: n, Period: time.Minute},
+			"requests a minute", func(sdk.Usage) int64 { return 1 }})
+	}
+	if n := key.TokensPerMinute; n > 0 {
+		list = append(list, limit{store.Charge{Account: fmt.Sprintf("tokens of key %q", key.ID), Amount: max(1, min(n, length/bytesPerToken)), Cap: n, Period: time.Minute},
+			"tokens a minute", func(u sdk.Usage) int64 {
+				return int64(u.InputTokens + u.CachedInputTokens + u.CacheWriteTokens + u.OutputTokens + u.ReasoningTokens)
+			}})
+	}
+	if n := key.Streams; n > 0 {
+		list = append(list, limit{store.Charge{Account: fmt.Sprintf("streams of key %q", key.ID), Amount: 1, Cap: n, Returns: true},
+			"requests under way at once", func(sdk.Usage) int64 { return 0 }})
+	}
+	return list
+}
+
+// refuse answers with an error in a form that both OpenAI's and Anthropic's clients read.
+func refuse(w http.ResponseWriter, status int, kind, code, message string, after time.Duration) {
+	if after > 0 {
+		w.Header().Set("Retry-After", fmt.Sprint(max(1, int(math.Ceil(after.Seconds())))))
+	}
+	reply(w, status, map[string]any{"type": "error", "error": map[string]any{"type": kind, "code": code, "message": message, "param": nil}})
+}
+
+// reply sends v. A failure to write means that the client has gone.
+func reply(w http.ResponseWriter, status int, v any) {
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	_ = json.NewEncoder(w).Encode(v)
+}

@@ -1,0 +1,206 @@
+package keys
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"path/filepath"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stepfall/stepfall/adapters/sqlite"
+	"github.com/stepfall/stepfall/adapters/store"
+	"github.com/stepfall/stepfall/sdk"
+)
+
+// replica is a guard before a gateway that says who asks.
+func replica(t *testing.T, path string, gateway http.HandlerFunc) (*sqlite.Store, *Guard, *httptest.Server) {
+	t.Helper()
+	s, err := sqlite.Open(t.Context(), path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	till := store.NewTill(s, store.TillOptions{})
+	g := NewGuard(s, till)
+	server := httptest.NewServer(g.Wrap(gateway))
+	t.Cleanup(func() { server.Close(); till.Close(); s.Close() })
+	return s, g, server
+}
+
+func sayTenant(w http.ResponseWriter, r *http.Request) {
+	fmt.Fprint(w, r.Header.Get(headerTenant), " ", store.KeyFrom(r.Context()) != nil)
+}
+
+func ask(t *testing.T, method, url, secret string) *http.Response {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), method, url, http.NoBody)
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("Authorization", "Bearer "+secret)
+	req.Header.Set(headerTenant, "forged")
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { resp.Body.Close() })
+	return resp
+}
+
+func TestAKeyIsInForceEverywhereWithinASecond(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "s.db")
+	s, _, first := replica(t, path, sayTenant)
+	_, _, second := replica(t, path, sayTenant)
+	key := &store.Key{Tenant: "acme"}
+	secret, err := Create(t.Context(), s, key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	status := func(want int, secret string) {
+		t.Helper()
+		for _, server := range []*httptest.Server{first, second} {
+			if got := ask(t, http.MethodPost, server.URL+"/v1/chat/completions", secret).StatusCode; got != want {
+				t.Errorf("got %d, want %d", got, want)
+			}
+		}
+	}
+	status(200, secret)
+	status(401, secret+"x")
+	status(401, "")
+	resp := ask(t, http.MethodPost, first.URL, secret)
+	body := make([]byte, 100)
+	n, _ := resp.Body.Read(body)
+	if string(body[:n]) != "acme true" {
+		t.Errorf("the gateway sees %q", body[:n])
+	}
+	renewed, err := Rotate(t.Context(), s, key.ID, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	time.Sleep(fresh + 100*time.Millisecond)
+	status(401, secret)
+	status(200, renewed)
+	if err := Revoke(t.Context(), s, key.ID); err != nil {
+		t.Fatal(err)
+	}
+	time.Sleep(fresh + 100*time.Millisecond)
+	status(401, renewed)
+	if _, err := Rotate(t.Context(), s, key.ID, 0); err == nil {
+		t.Error("a revoked key was rotated")
+	}
+	if resp, err := http.Get(first.URL + "/healthz"); err != nil || resp.StatusCode != 200 {
+		t.Errorf("its health needs a key: %v, %v", resp, err)
+	}
+}
+
+func TestLimitsHoldInAllReplicas(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "s.db")
+	s, _, first := replica(t, path, sayTenant)
+	_, _, second := replica(t, path, sayTenant)
+	secret, err := Create(t.Context(), s, &store.Key{ID: "k", RequestsPerMinute: 20})
+	if err != nil {
+		t.Fatal(err)
+	}
+	// The minute must not end meanwhile.
+	if left := time.Until(time.Now().Truncate(time.Minute).Add(time.Minute)); left < 5*time.Second {
+		time.Sleep(left)
+	}
+	var granted, refused atomic.Int64
+	var wg sync.WaitGroup
+	for i := range 60 {
+		wg.Go(func() {
+			resp := ask(t, http.MethodPost, []string{first.URL, second.URL}[i%2], secret)
+			switch resp.StatusCode {
+			case 200:
+				granted.Add(1)
+			case 429:
+				refused.Add(1)
+				if after, err := strconv.Atoi(resp.Header.Get("Retry-After")); err != nil || after < 1 || after > 60 {
+					t.Errorf("Retry-After is %q", resp.Header.Get("Retry-After"))
+				}
+				var body struct {
+					Error struct{ Code, Message string } `json:"error"`
+				}
+				if err := json.NewDecoder(resp.Body).Decode(&body); err != nil || body.Error.Code != "rate_limit_exceeded" {
+					t.Errorf("got %+v, %v", body, err)
+				}
+			default:
+				t.Errorf("got %d", resp.StatusCode)
+			}
+		})
+	}
+	wg.Wait()
+	// What one replica has leased and not used, the other is refused: never more than the limit.
+	if granted.Load() > 20 || granted.Load() < 12 || refused.Load() != 60-granted.Load() {
+		t.Errorf("%d granted, %d refused, of 20 a minute", granted.Load(), refused.Load())
+	}
+}
+
+func TestStreamsUnderWayAreLimited(t *testing.T) {
+	release := make(chan struct{})
+	begun := make(chan struct{}, 2)
+	s, _, server := replica(t, filepath.Join(t.TempDir(), "s.db"), func(http.ResponseWriter, *http.Request) { begun <- struct{}{}; <-release })
+	secret, err := Create(t.Context(), s, &store.Key{Streams: 2})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var wg sync.WaitGroup
+	for range 2 {
+		wg.Go(func() { ask(t, http.MethodPost, server.URL, secret) })
+	}
+	<-begun
+	<-begun
+	if resp := ask(t, http.MethodPost, server.URL, secret); resp.StatusCode != 429 || resp.Header.Get("Retry-After") != "1" {
+		t.Errorf("a third stream gives %d", resp.StatusCode)
+	}
+	close(release)
+	wg.Wait()
+	for deadline := time.Now().Add(5 * time.Second); ask(t, http.MethodPost, server.URL, secret).StatusCode != 200; {
+		if time.Now().After(deadline) {
+			t.Fatal("streams that ended count on")
+		}
+	}
+}
+
+func TestAKeySeesItsOwnSpending(t *testing.T) {
+	s, _, server := replica(t, filepath.Join(t.TempDir(), "s.db"), sayTenant)
+	mine, err := Create(t.Context(), s, &store.Key{ID: "mine", Tenant: "acme"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	operator, err := Create(t.Context(), s, &store.Key{ID: "op", Operator: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	day := time.Date(2026, 11, 21, 4, 0, 0, 0, time.UTC)
+	for i, key := range []string{"mine", "other", "mine"} {
+		step := &sdk.Trace{ID: fmt.Sprint("t", i), Start: day, Tenant: "acme", CostUSD: 0.5, Calls: []sdk.Call{{Model: "small", CostUSD: 0.5}}}
+		if err := s.Record(t.Context(), []*sdk.Trace{step}, []string{key}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	get := func(secret, query string) (rows []store.Sum) {
+		t.Helper()
+		resp := ask(t, http.MethodGet, server.URL+"/v1/spend?"+query, secret)
+		var body struct {
+			Data []store.Sum `json:"data"`
+		}
+		if err := json.NewDecoder(resp.Body).Decode(&body); err != nil || resp.StatusCode != 200 {
+			t.Fatal(resp.Status, err)
+		}
+		return body.Data
+	}
+	if rows := get(mine, "by=key&key=other&tenant=acme"); len(rows) != 1 || rows[0].Key != "mine" || rows[0].CostUSD != 1 {
+		t.Errorf("a key sees %+v", rows)
+	}
+	if rows := get(operator, "by=day,model&key=other&since=2026-11-21&until=2026-11-22"); len(rows) != 1 || rows[0].Day != "2026-11-21" || rows[0].Model != "small" || rows[0].CostUSD != 0.5 {
+		t.Errorf("an operator sees %+v", rows)
+	}
+	if got := ask(t, http.MethodGet, server.URL+"/v1/spend?by=weather", mine).StatusCode; got != 400 {
+		t.Errorf("spending by the weather gives %d", got)
+	}
+}

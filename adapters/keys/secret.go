@@ -1,0 +1,83 @@
+package keys
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/hex"
+	"fmt"
+	"time"
+
+	"github.com/stepfall/stepfall/adapters/store"
+)
+
+// prefix begins every secret, so that scanners for secrets find one that leaked.
+const prefix = "sf-"
+
+// digest is what the store knows a secret by. A secret has 256 random bits: there is
+// nothing to guess, and so nothing to slow guessing down for.
+func digest(secret string) [32]byte { return sha256.Sum256([]byte(secret)) }
+
+// random returns n random bytes; reading them cannot fail.
+func random(n int) []byte {
+	b := make([]byte, n)
+	_, _ = rand.Read(b)
+	return b
+}
+
+// Create puts a new key into the store and returns its secret, which is nowhere else.
+// An empty ID is made up.
+func Create(ctx context.Context, s store.Keys, k *store.Key) (secret string, err error) {
+	if k.ID == "" {
+		k.ID = hex.EncodeToString(random(4))
+	} else if there, err := s.ListKeys(ctx, k.ID); err != nil || len(there) > 0 {
+		if err == nil {
+			err = fmt.Errorf("there is a key %s", k.ID)
+		}
+		return "", err
+	}
+	k.Created = time.Now().UTC().Truncate(time.Second)
+	return put(ctx, s, k, k.Created)
+}
+
+func put(ctx context.Context, s store.Keys, k *store.Key, earlierUntil time.Time) (string, error) {
+	secret := prefix + base64.RawURLEncoding.EncodeToString(random(32))
+	d := digest(secret)
+	return secret, s.PutKey(ctx, k, d[:], earlierUntil)
+}
+
+// Rotate gives a key a new secret. The one before ends after the grace.
+func Rotate(ctx context.Context, s store.Keys, id string, grace time.Duration) (secret string, err error) {
+	k, err := get(ctx, s, id)
+	if err != nil {
+		return "", err
+	}
+	if !k.Revoked.IsZero() {
+		return "", fmt.Errorf("key %s is revoked: create another", id)
+	}
+	return put(ctx, s, k, time.Now().Add(grace))
+}
+
+// Revoke ends a key.
+func Revoke(ctx context.Context, s store.Keys, id string) error {
+	k, err := get(ctx, s, id)
+	if err != nil {
+		return err
+	}
+	if k.Revoked.IsZero() {
+		k.Revoked = time.Now().UTC().Truncate(time.Second)
+	}
+	return s.PutKey(ctx, k, nil, time.Time{})
+}
+
+func get(ctx context.Context, s store.Keys, id string) (*store.Key, error) {
+	list, err := s.ListKeys(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	if id == "" || len(list) == 0 {
+		return nil, fmt.Errorf("key %q: %w", id, store.ErrNotFound)
+	}
+	return &list[0], nil
+}

@@ -1,0 +1,56 @@
+package keys
+
+import (
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/stepfall/stepfall/adapters/store"
+)
+
+// spend answers GET /v1/spend.
+func (g *Guard) spend(w http.ResponseWriter, r *http.Request, key *store.Key) {
+	if r.Method != http.MethodGet {
+		refuse(w, http.StatusMethodNotAllowed, "invalid_request_error", "method_not_allowed", "there is only GET /v1/spend", 0)
+		return
+	}
+	by, f, err := Question(r.URL.Query())
+	if err != nil {
+		refuse(w, http.StatusBadRequest, "invalid_request_error", "invalid_request_error", err.Error(), 0)
+		return
+	}
+	if !key.Operator {
+		f.Key, f.Tenant = key.ID, ""
+	}
+	rows, err := g.s.Sums(r.Context(), by, f)
+	if err != nil {
+		refuse(w, http.StatusServiceUnavailable, "api_error", "store_unavailable", "the spending cannot be looked up now", time.Second)
+		return
+	}
+	if rows == nil {
+		rows = []store.Sum{}
+	}
+	reply(w, http.StatusOK, map[string]any{"object": "list", "data": rows})
+}
+
+// Question reads what sums are asked for: by, since, until, tenant, key, policy, model.
+func Question(q url.Values) (by []store.Dimension, f store.Filter, err error) {
+	known := map[string]bool{"day": true, "tenant": true, "key": true, "policy": true, "model": true}
+	for _, name := range strings.FieldsFunc(q.Get("by"), func(r rune) bool { return r == ',' }) {
+		if !known[name] {
+			return nil, f, fmt.Errorf("by=%s: there are day, tenant, key, policy and model", name)
+		}
+		by = append(by, store.Dimension(name))
+	}
+	f = store.Filter{Tenant: q.Get("tenant"), Key: q.Get("key"), Policy: q.Get("policy"), Model: q.Get("model")}
+	for name, into := range map[string]*time.Time{"since": &f.Since, "until": &f.Until} {
+		if text := q.Get(name); text != "" {
+			if *into, err = time.Parse(time.DateOnly, text); err != nil {
+				return nil, f, fmt.Errorf("%s=%s: want a day as 2026-11-21", name, text)
+			}
+		}
+	}
+	return by, f, nil
+}

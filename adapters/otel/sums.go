@@ -1,0 +1,123 @@
+package otel
+
+import (
+	"context"
+	"fmt"
+	"sync"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/metric"
+
+	"github.com/stepfall/stepfall/sdk"
+)
+
+// sums count what an operator adds up, by model and tenant.
+type sums struct {
+	steps, calls, tokens, escalations metric.Int64Counter
+	spent                             metric.Float64Counter
+	saved                             metric.Float64UpDownCounter
+	decision                          metric.Float64Histogram
+	tenants, models                   *bounded
+}
+
+// maxLabels bounds the values of one label: a tenant or model beyond is "other".
+const maxLabels = 100
+
+func newSums(meter metric.Meter) (s sums, err error) {
+	s.tenants, s.models = &bounded{}, &bounded{}
+	counter := func(into *metric.Int64Counter, name, unit, what string) {
+		if err == nil {
+			*into, err = meter.Int64Counter(name, metric.WithUnit(unit), metric.WithDescription(what))
+		}
+	}
+	counter(&s.steps, "stepfall.steps", "{step}", "Steps, by the model of the answer, tenant, reason to stop and mode")
+	counter(&s.calls, "stepfall.calls", "{call}", "Calls of models, by model, tenant and whether they answered")
+	counter(&s.tokens, "stepfall.tokens", "{token}", "Tokens, by model, tenant and direction")
+	counter(&s.escalations, "stepfall.escalations", "{step}", "Steps that asked more than one model, by tenant")
+	if err == nil {
+		s.spent, err = meter.Float64Counter("stepfall.spent", metric.WithUnit("{USD}"), metric.WithDescription("US dollars, by model and tenant; verification has no model"))
+	}
+	if err == nil {
+		s.saved, err = meter.Float64UpDownCounter("stepfall.saved", metric.WithUnit("{USD}"),
+			metric.WithDescription("What the dearest candidate was expected to cost alone, less what was spent, by tenant"))
+	}
+	if err == nil {
+		s.decision, err = meter.Float64Histogram("stepfall.decision.duration", metric.WithUnit("s"),
+			metric.WithDescription("Time of a step that was neither in models, estimators nor verifiers"),
+			metric.WithExplicitBucketBoundaries(1e-6, 1e-5, 1e-4, 3e-4, 1e-3, 3e-3, 1e-2, 3e-2, 0.1, 0.3, 1))
+	}
+	return s, err
+}
+
+// add counts one step.
+func (s *sums) add(ctx context.Context, t *sdk.Trace) {
+	tenant := attribute.String("tenant", s.tenants.label(t.Tenant))
+	s.steps.Add(ctx, 1, metric.WithAttributes(tenant, attribute.String("model", s.models.label(t.Chosen)),
+		attribute.String("stop", string(t.Stop)), attribute.String("mode", t.Mode)))
+	s.decision.Record(ctx, t.Overhead.Seconds())
+	asked, rest := map[string]bool{}, t.CostUSD
+	for i := range t.Calls {
+		c := &t.Calls[i]
+		asked[c.Model] = true
+		rest -= c.CostUSD
+		model := attribute.String("model", s.models.label(c.Model))
+		result := "answer"
+		if c.Error != "" {
+			result = "error"
+		}
+		s.calls.Add(ctx, 1, metric.WithAttributes(model, tenant, attribute.String("result", result)))
+		s.spent.Add(ctx, max(0, c.CostUSD), metric.WithAttributes(model, tenant))
+		s.tokens.Add(ctx, int64(c.Usage.InputTokens+c.Usage.CachedInputTokens+c.Usage.CacheWriteTokens), metric.WithAttributes(model, tenant, attribute.String("direction", "input")))
+		s.tokens.Add(ctx, int64(c.Usage.OutputTokens+c.Usage.ReasoningTokens), metric.WithAttributes(model, tenant, attribute.String("direction", "output")))
+	}
+	if rest > 1e-12 {
+		s.spent.Add(ctx, rest, metric.WithAttributes(attribute.String("model", ""), tenant))
+	}
+	if len(asked) > 1 {
+		s.escalations.Add(ctx, 1, metric.WithAttributes(tenant))
+	}
+	if len(t.Decisions) > 0 {
+		dearest := 0.0
+		for _, b := range t.Decisions[0].Models {
+			dearest = max(dearest, b.CostUSD)
+		}
+		s.saved.Add(ctx, dearest-t.CostUSD, metric.WithAttributes(tenant))
+	}
+}
+
+// bounded keeps the values of a label few.
+type bounded struct {
+	mu   sync.RWMutex
+	seen map[string]bool
+}
+
+func (b *bounded) label(value string) string {
+	b.mu.RLock()
+	known := b.seen[value]
+	full := len(b.seen) >= maxLabels
+	b.mu.RUnlock()
+	switch {
+	case known:
+		return value
+	case full:
+		return "other"
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.seen == nil {
+		b.seen = map[string]bool{}
+	}
+	if len(b.seen) >= maxLabels && !b.seen[value] {
+		return "other"
+	}
+	b.seen[value] = true
+	return value
+}
+
+// describe names an instrument's fault.
+func describe(what string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("making %s: %w", what, err)
+}

@@ -1,0 +1,215 @@
+package otel
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+	"go.opentelemetry.io/contrib/exporters/autoexport"
+	"go.opentelemetry.io/contrib/propagators/autoprop"
+	"go.opentelemetry.io/otel"
+	"go.opentelemetry.io/otel/attribute"
+	prometheusexport "go.opentelemetry.io/otel/exporters/prometheus"
+	"go.opentelemetry.io/otel/metric"
+	"go.opentelemetry.io/otel/propagation"
+	sdkmetric "go.opentelemetry.io/otel/sdk/metric"
+	"go.opentelemetry.io/otel/sdk/resource"
+	sdktrace "go.opentelemetry.io/otel/sdk/trace"
+	semconv "go.opentelemetry.io/otel/semconv/v1.40.0"
+
+	"github.com/stepfall/stepfall/adapters/store"
+)
+
+// Telemetry is what a service of stepfall's tells its operator: metrics for
+// Prometheus always; spans, and metrics by OTLP, where the environment asks for them.
+type Telemetry struct {
+	// Recorder is the sink for the service's traces.
+	*Recorder
+	metrics    http.Handler
+	meter      metric.Meter
+	propagator propagation.TextMapPropagator
+	ends       []func(context.Context) error
+}
+
+// Start begins telemetry for a service. The usual variables of OpenTelemetry are
+// read: OTEL_EXPORTER_OTLP_ENDPOINT, OTEL_TRACES_EXPORTER, OTEL_METRICS_EXPORTER,
+// OTEL_SERVICE_NAME, OTEL_RESOURCE_ATTRIBUTES, OTEL_PROPAGATORS, OTEL_SDK_DISABLED and
+// what goes with them. Without an exporter or endpoint nothing leaves the process.
+func Start(ctx context.Context, service string) (*Telemetry, error) {
+	t := &Telemetry{propagator: autoprop.NewTextMapPropagator()}
+	about, err := resource.New(ctx, resource.WithAttributes(semconv.ServiceName(service)), resource.WithTelemetrySDK(), resource.WithFromEnv())
+	if err != nil {
+		return nil, describe("the resource", err)
+	}
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	pull, err := prometheusexport.New(prometheusexport.WithRegisterer(registry), prometheusexport.WithoutScopeInfo())
+	if err != nil {
+		return nil, describe("the exporter for Prometheus", err)
+	}
+	metrics := []sdkmetric.Option{sdkmetric.WithReader(pull), sdkmetric.WithResource(about)}
+	c := Config{}
+	if wanted("METRICS") {
+		push, err := autoexport.NewMetricReader(ctx)
+		if err != nil {
+			return nil, describe("the exporter of metrics", err)
+		}
+		metrics = append(metrics, sdkmetric.WithReader(push))
+	}
+	meters := sdkmetric.NewMeterProvider(metrics...)
+	c.MeterProvider, t.ends = meters, append(t.ends, meters.Shutdown)
+	if wanted("TRACES") {
+		spans, err := autoexport.NewSpanExporter(ctx)
+		if err != nil {
+			return nil, errors.Join(describe("the exporter of spans", err), t.Close(ctx))
+		}
+		traces := sdktrace.NewTracerProvider(sdktrace.WithBatcher(spans), sdktrace.WithResource(about))
+		c.TracerProvider, t.ends = traces, append(t.ends, traces.Shutdown)
+	} else {
+		c.TracerProvider = otel.GetTracerProvider()
+	}
+	t.meter = meters.Meter(scope)
+	t.metrics = promhttp.HandlerFor(registry, promhttp.HandlerOpts{})
+	if t.Recorder, err = New(c); err != nil {
+		return nil, errors.Join(err, t.Close(ctx))
+	}
+	return t, nil
+}
+
+// wanted says whether the environment asks for a signal to be exported.
+func wanted(signal string) bool {
+	if strings.EqualFold(os.Getenv("OTEL_SDK_DISABLED"), "true") {
+		return false
+	}
+	exporter := os.Getenv("OTEL_" + signal + "_EXPORTER")
+	return exporter != "" && exporter != "none" ||
+		exporter == "" && (os.Getenv("OTEL_EXPORTER_OTLP_ENDPOINT") != "" || os.Getenv("OTEL_EXPORTER_OTLP_"+signal+"_ENDPOINT") != "")
+}
+
+// Metrics returns the handler of /metrics.
+func (t *Telemetry) Metrics() http.Handler { return t.metrics }
+
+// Handler returns a handler that takes the caller's span from the request's headers, so
+// that the step becomes its child.
+func (t *Telemetry) Handler(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		next.ServeHTTP(w, r.WithContext(t.propagator.Extract(r.Context(), propagation.HeaderCarrier(r.Header))))
+	})
+}
+
+// Transport returns a transport that passes the span on to the servers that it asks;
+// next may be nil for http.DefaultTransport.
+func (t *Telemetry) Transport(next http.RoundTripper) http.RoundTripper {
+	if next == nil {
+		next = http.DefaultTransport
+	}
+	return transport{next, t.propagator}
+}
+
+type transport struct {
+	next       http.RoundTripper
+	propagator propagation.TextMapPropagator
+}
+
+// RoundTrip implements [http.RoundTripper].
+func (t transport) RoundTrip(r *http.Request) (*http.Response, error) {
+	own := r.Clone(r.Context())
+	t.propagator.Inject(r.Context(), propagation.HeaderCarrier(own.Header))
+	return t.next.RoundTrip(own)
+}
+
+// Gauges are what is looked at when metrics are collected; nil ones are left out.
+type Gauges struct {
+	// Store has accounts, and may be away; Traces are those that go there.
+	Store  store.Store
+	Traces *store.Buffer
+	// OpenCircuits are the names of deployments that are left alone now.
+	OpenCircuits func() []string
+	// Plugins is how often plugins were started again.
+	PluginRestarts func() int64
+	// Queue counts jobs by their state.
+	Queue func(ctx context.Context) (map[string]int64, error)
+}
+
+// look bounds one look at the store, and accounts how many of its accounts are shown: those that
+// hold most.
+const (
+	look     = 2 * time.Second
+	accounts = 100
+)
+
+// Watch has the gauges collected.
+func (t *Telemetry) Watch(g Gauges) error {
+	gauge := func(name, unit, what string) metric.Float64ObservableGauge {
+		// The names are right: a fault would show in the tests.
+		i, _ := t.meter.Float64ObservableGauge(name, metric.WithUnit(unit), metric.WithDescription(what))
+		return i
+	}
+	up := gauge("stepfall.store.up", "{state}", "Whether the store can be used")
+	spent := gauge("stepfall.account.spent", "{USD}", "What an account has spent in its present period, for those that hold most")
+	reserved := gauge("stepfall.account.reserved", "{USD}", "What is set aside or leased in an account")
+	written := gauge("stepfall.traces.written", "{trace}", "Traces that this process has written to the store")
+	waiting := gauge("stepfall.traces.waiting", "{trace}", "Traces that wait for the store")
+	dropped := gauge("stepfall.traces.dropped", "{trace}", "Traces that were dropped since the store was away")
+	circuits := gauge("stepfall.circuits.open", "{circuit}", "Deployments that are left alone now")
+	restarts := gauge("stepfall.plugin.restarts", "{restart}", "How often plugins were started again")
+	jobs := gauge("stepfall.queue.jobs", "{job}", "Jobs, by state")
+	_, err := t.meter.RegisterCallback(func(ctx context.Context, o metric.Observer) error {
+		ctx, cancel := context.WithTimeout(ctx, look)
+		defer cancel()
+		if g.Store != nil {
+			observeStore(ctx, o, g.Store, up, spent, reserved)
+		}
+		if g.Traces != nil {
+			w, q, d := g.Traces.Counts()
+			o.ObserveFloat64(written, float64(w))
+			o.ObserveFloat64(waiting, float64(q))
+			o.ObserveFloat64(dropped, float64(d))
+		}
+		if g.OpenCircuits != nil {
+			o.ObserveFloat64(circuits, float64(len(g.OpenCircuits())))
+		}
+		if g.PluginRestarts != nil {
+			o.ObserveFloat64(restarts, float64(g.PluginRestarts()))
+		}
+		if g.Queue != nil {
+			if states, err := g.Queue(ctx); err == nil {
+				for state, n := range states {
+					o.ObserveFloat64(jobs, float64(n), metric.WithAttributes(attribute.String("state", state)))
+				}
+			}
+		}
+		return nil
+	}, up, spent, reserved, written, waiting, dropped, circuits, restarts, jobs)
+	return describe("the gauges", err)
+}
+
+// observeStore looks at the accounts that are of money.
+func observeStore(ctx context.Context, o metric.Observer, s store.Store, up, spent, reserved metric.Float64ObservableGauge) {
+	list, err := store.Largest(ctx, s, accounts)
+	if err != nil {
+		o.ObserveFloat64(up, 0)
+		return
+	}
+	o.ObserveFloat64(up, 1)
+	for _, b := range list {
+		name := metric.WithAttributes(attribute.String("account", b.Account))
+		o.ObserveFloat64(spent, float64(b.Spent)/store.NanoUSD, name)
+		o.ObserveFloat64(reserved, float64(b.Reserved)/store.NanoUSD, name)
+	}
+}
+
+// Close writes what waits to be exported.
+func (t *Telemetry) Close(ctx context.Context) error {
+	var faults []error
+	for _, end := range t.ends {
+		faults = append(faults, end(ctx))
+	}
+	return errors.Join(faults...)
+}

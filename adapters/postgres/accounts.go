@@ -1,0 +1,151 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/stepfall/stepfall/adapters/store"
+)
+
+// Reserve implements [store.Accounts].
+func (s *Store) Reserve(ctx context.Context, id int64, charges []store.Charge, ttl time.Duration) error {
+	n := len(charges)
+	accounts, amounts, caps, periods, returns := make([]string, n), make([]int64, n), make([]int64, n), make([]int64, n), make([]bool, n)
+	for i := range charges {
+		c := &charges[i]
+		accounts[i], amounts[i], caps[i], periods[i], returns[i] = c.Account, c.Amount, c.Cap, int64(c.Period), c.Returns
+	}
+	var refused, left, until int64
+	err := s.again(ctx, func(ctx context.Context) error {
+		err := s.pool.QueryRow(ctx, "SELECT refused, remains, until_ns FROM stepfall.reserve($1, $2, $3, $4, $5, $6, $7, $8)",
+			s.id, id, accounts, amounts, caps, periods, returns, int64(ttl)).Scan(&refused, &left, &until)
+		if pg, ok := errors.AsType[*pgconn.PgError](err); ok && pg.Code == "23505" {
+			return nil // it was under way, and is made
+		}
+		return err
+	})
+	if err == nil && refused > 0 {
+		err = refusal(&charges[refused-1], left, until)
+	}
+	return reserving(err)
+}
+
+func reserving(err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("reserving: %w", err)
+}
+
+func refusal(c *store.Charge, left, until int64) error {
+	full := &store.RefusedError{Account: c.Account, Left: left, Asked: c.Amount}
+	if c.Period > 0 {
+		full.Until = time.Unix(0, until)
+	}
+	return full
+}
+
+// Lease implements [store.Accounts].
+func (s *Store) Lease(ctx context.Context, id int64, c store.Charge, least int64, ttl time.Duration) (amount int64, until time.Time, err error) {
+	var refused, left, end, now int64
+	var asked time.Time
+	err = s.again(ctx, func(ctx context.Context) error {
+		asked = time.Now()
+		return s.pool.QueryRow(ctx, "SELECT refused, remains, until_ns, granted, now_ns FROM stepfall.lease($1, $2, $3, $4, $5, $6, $7, $8, $9)",
+			s.id, id, c.Account, c.Amount, least, c.Cap, int64(c.Period), int64(store.LeaseShare), int64(ttl)).Scan(&refused, &left, &end, &amount, &now)
+	})
+	if err == nil && refused > 0 {
+		c.Amount = least
+		err = refusal(&c, left, end)
+	}
+	if c.Period > 0 {
+		// By this machine's clock, which may go wrong but not at another speed.
+		until = asked.Add(time.Duration(end - now))
+	}
+	return amount, until, reserving(err)
+}
+
+// Settle implements [store.Accounts].
+func (s *Store) Settle(ctx context.Context, id int64, spent map[string]int64) error {
+	accounts, amounts := make([]string, 0, len(spent)), make([]int64, 0, len(spent))
+	for name, amount := range spent {
+		accounts, amounts = append(accounts, name), append(amounts, amount)
+	}
+	err := s.again(context.WithoutCancel(ctx), func(ctx context.Context) error {
+		_, err := s.pool.Exec(ctx, "SELECT stepfall.settle($1, $2, $3)", id, accounts, amounts)
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("settling: %w", err)
+	}
+	return nil
+}
+
+// Extend implements [store.Accounts].
+func (s *Store) Extend(ctx context.Context, ids []int64, ttl time.Duration) error {
+	return s.again(ctx, func(ctx context.Context) error {
+		_, err := s.pool.Exec(ctx, "SELECT stepfall.extend($1, $2)", ids, int64(ttl))
+		return err
+	})
+}
+
+// Balances implements [store.Accounts].
+func (s *Store) Balances(ctx context.Context, prefix string) ([]store.Balance, error) {
+	var list []store.Balance
+	err := s.again(ctx, func(ctx context.Context) error {
+		list = nil
+		if err := s.expire(ctx); err != nil {
+			return err
+		}
+		rows, err := s.pool.Query(ctx, `SELECT DISTINCT ON (account) account, spent, reserved FROM stepfall.accounts
+			WHERE account >= $1 AND account < $2 ORDER BY account, period DESC`, prefix, prefix+"\U0010FFFF")
+		if err != nil {
+			return err
+		}
+		defer rows.Close()
+		for rows.Next() {
+			var b store.Balance
+			if err := rows.Scan(&b.Account, &b.Spent, &b.Reserved); err != nil {
+				return err
+			}
+			list = append(list, b)
+		}
+		return rows.Err()
+	})
+	if err != nil {
+		return nil, fmt.Errorf("reading balances: %w", err)
+	}
+	return list, nil
+}
+
+// expire counts the reservations as spent, or as given back, whose time is over.
+func (s *Store) expire(ctx context.Context) error {
+	for more := true; more; {
+		if err := s.pool.QueryRow(ctx, "SELECT stepfall.expire()").Scan(&more); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// sweep expires now and then, until Close. That changes nothing that a cap goes by
+// but streams, and so may be late.
+func (s *Store) sweep() {
+	for {
+		timer := time.NewTimer(5*time.Second + rand.N(5*time.Second))
+		select {
+		case <-s.closed:
+			timer.Stop()
+			return
+		case <-timer.C:
+		}
+		ctx, cancel := context.WithTimeout(context.Background(), patience)
+		_ = s.expire(ctx) // it is tried again
+		cancel()
+	}
+}

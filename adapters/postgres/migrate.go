@@ -1,0 +1,92 @@
+package postgres
+
+import (
+	"context"
+	_ "embed" // of the migrations
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/stepfall/stepfall/adapters/internal/sqlstore"
+	"github.com/stepfall/stepfall/adapters/store"
+)
+
+//go:embed accounts.sql
+var accountsSQL string
+
+// migration brings the tables from one version to the next.
+type migration struct {
+	sql string
+	// oldest is the version of the oldest program that works with the tables then.
+	oldest int
+}
+
+// migrations are only ever added to.
+var migrations = []migration{
+	{accountsSQL + tables(sqlstore.Schema), 1},
+	{tables(sqlstore.SchemaShared), 1},
+}
+
+// tables turns the common schema into PostgreSQL's.
+func tables(schema string) string {
+	return strings.NewReplacer("SEQ PRIMARY KEY", "bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY", "TEXT", `text COLLATE "C"`,
+		"BYTES", "bytea", "COUNTERS", sqlstore.Counters, "@", "stepfall.").Replace(schema)
+}
+
+const versionQuery = "SELECT version, oldest_program FROM stepfall.migrations ORDER BY version DESC LIMIT 1"
+
+// migrate brings the tables to the version that the program knows. Programs that do it
+// at once wait for one another.
+func migrate(ctx context.Context, pool *pgxpool.Pool, known int) error {
+	var there bool
+	if err := pool.QueryRow(ctx, "SELECT to_regclass('stepfall.migrations') IS NOT NULL").Scan(&there); err != nil {
+		return fault(err)
+	}
+	if there {
+		var version, oldest int
+		if err := pool.QueryRow(ctx, versionQuery).Scan(&version, &oldest); err != nil {
+			return fault(err)
+		}
+		if version >= known {
+			return fits(version, oldest, known)
+		}
+	}
+	return fault(pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error { return migrateTx(ctx, tx, known) }))
+}
+
+// fits says whether a program works with tables of its version or a newer one.
+func fits(version, oldest, known int) error {
+	if oldest > known {
+		return fmt.Errorf("%w: they have %d, this program knows %d", store.ErrVersion, version, known)
+	}
+	return nil
+}
+
+func migrateTx(ctx context.Context, tx pgx.Tx, known int) error {
+	if _, err := tx.Exec(ctx, "SELECT pg_advisory_xact_lock(7316053)"); err != nil {
+		return err
+	}
+	if _, err := tx.Exec(ctx, `CREATE SCHEMA IF NOT EXISTS stepfall;
+		CREATE TABLE IF NOT EXISTS stepfall.migrations (version int PRIMARY KEY, oldest_program int NOT NULL, at timestamptz NOT NULL DEFAULT now())`,
+		pgx.QueryExecModeSimpleProtocol); err != nil {
+		return err
+	}
+	version, oldest := 0, 0
+	if err := tx.QueryRow(ctx, versionQuery).Scan(&version, &oldest); err != nil && !errors.Is(err, pgx.ErrNoRows) {
+		return err
+	}
+	for ; version < known; version++ {
+		m := &migrations[version]
+		if _, err := tx.Exec(ctx, m.sql, pgx.QueryExecModeSimpleProtocol); err != nil {
+			return fmt.Errorf("migration %d: %w", version+1, err)
+		}
+		oldest = max(oldest, m.oldest)
+		if _, err := tx.Exec(ctx, "INSERT INTO stepfall.migrations (version, oldest_program) VALUES ($1, $2)", version+1, oldest); err != nil {
+			return err
+		}
+	}
+	return fits(version, oldest, known)
+}

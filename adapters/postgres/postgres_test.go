@@ -1,0 +1,213 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stepfall/stepfall/adapters/postgres/pgtest"
+	"github.com/stepfall/stepfall/adapters/store"
+	"github.com/stepfall/stepfall/adapters/store/storetest"
+	"github.com/stepfall/stepfall/sdk"
+)
+
+func opened(t testing.TB, url string) *Store {
+	t.Helper()
+	s, err := Open(context.Background(), url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { s.Close() })
+	return s
+}
+
+// setClock makes the database believe that it is that time.
+func setClock(t testing.TB, s store.Store, now time.Time) {
+	t.Helper()
+	if _, err := s.(*Store).pool.Exec(context.Background(), fmt.Sprintf(
+		"CREATE OR REPLACE FUNCTION stepfall.now_ns() RETURNS bigint LANGUAGE sql VOLATILE AS $$ SELECT %d::bigint $$", now.UnixNano())); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func engine(url string) storetest.Engine {
+	return storetest.Engine{Open: func(t testing.TB) store.Store { return opened(t, url) }, Clock: setClock}
+}
+
+func TestStore(t *testing.T) {
+	c := pgtest.Start(t, "fsync=off")
+	storetest.Run(t, func(t testing.TB) storetest.Engine { return engine(c.Database(t)) })
+}
+
+// TestStoreBehindAPooler runs the same behind PgBouncer, which gives each transaction
+// another connection.
+func TestStoreBehindAPooler(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long")
+	}
+	bouncer, err := exec.LookPath("pgbouncer")
+	if err != nil {
+		t.Skip("PgBouncer is not installed")
+	}
+	c := pgtest.Start(t, "fsync=off")
+	config := filepath.Join(c.Dir(), "pgbouncer.ini")
+	if err := os.WriteFile(config, []byte(`[databases]
+* = host=`+c.Dir()+` user=stepfall
+[pgbouncer]
+listen_addr =
+listen_port = 6432
+unix_socket_dir = `+c.Dir()+`
+auth_type = any
+pool_mode = transaction
+default_pool_size = 5
+max_prepared_statements = 0
+`), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	cmd := c.Command(bouncer, "-q", config)
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = cmd.Process.Signal(syscall.SIGKILL); _ = cmd.Wait() })
+	for range 200 {
+		if _, err := os.Stat(filepath.Join(c.Dir(), ".s.PGSQL.6432")); err == nil {
+			break
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+	storetest.Run(t, func(t testing.TB) storetest.Engine { return engine(c.Database(t) + "&port=6432&pool_max_conns=8") })
+}
+
+func TestReplicasThatStartTogetherMigrateOnce(t *testing.T) {
+	url := pgtest.Start(t, "fsync=off").Database(t)
+	var wg sync.WaitGroup
+	for i := range 6 {
+		wg.Go(func() {
+			s, err := Open(t.Context(), url)
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			defer s.Close()
+			if err := s.Reserve(t.Context(), int64(i+1), []store.Charge{{Account: "a", Amount: 1}}, time.Hour); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	wg.Wait()
+	if list, err := opened(t, url).Balances(t.Context(), ""); err != nil || len(list) != 1 || list[0].Reserved != 6 {
+		t.Errorf("got %v, %v", list, err)
+	}
+}
+
+func TestVersionsThatDifferByOne(t *testing.T) {
+	url := pgtest.Start(t, "fsync=off").Database(t)
+	old, err := open(t.Context(), url, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer old.Close()
+	use := func(s *Store, id int64) {
+		t.Helper()
+		if err := s.Reserve(t.Context(), id, []store.Charge{{Account: "a", Amount: 1, Cap: 10}}, time.Hour); err != nil {
+			t.Error(err)
+		}
+		if err := s.Record(t.Context(), []*sdk.Trace{{ID: fmt.Sprint(id), Start: time.Now()}}, nil); err != nil {
+			t.Error(err)
+		}
+	}
+	use(old, 1)
+	// A newer program brings the tables on; the old one works on, and starts anew.
+	use(opened(t, url), 2)
+	use(old, 3)
+	again, err := open(t.Context(), url, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer again.Close()
+	use(again, 4)
+	// Where the tables say that they are beyond it, it says so.
+	if _, err := old.pool.Exec(t.Context(), "INSERT INTO stepfall.migrations (version, oldest_program) VALUES (9, 2)"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := open(t.Context(), url, 1); !errors.Is(err, store.ErrVersion) {
+		t.Errorf("got %v", err)
+	}
+	opened(t, url)
+}
+
+func TestADatabaseThatIsAwayOrReplaced(t *testing.T) {
+	c := pgtest.Start(t, "fsync=off")
+	url := c.Database(t)
+	s := opened(t, url)
+	one := []store.Charge{{Account: "a", Amount: 1, Cap: 10}}
+	if err := s.Reserve(t.Context(), 1, one, time.Hour); err != nil {
+		t.Fatal(err)
+	}
+	// Connections that were cut are no fault of the caller's.
+	if _, err := s.pool.Exec(t.Context(), "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid <> pg_backend_pid() AND datname = current_database()"); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Reserve(t.Context(), 2, one, time.Hour); err != nil {
+		t.Errorf("after a cut: %v", err)
+	}
+	if err := c.Down(syscall.SIGQUIT); err != nil {
+		t.Fatal(err)
+	}
+	began := time.Now()
+	for name, err := range map[string]error{
+		"reserving": s.Reserve(t.Context(), 3, one, time.Hour),
+		"settling":  s.Settle(t.Context(), 1, nil),
+		"recording": s.Record(t.Context(), []*sdk.Trace{{ID: "x", Start: time.Now()}}, nil),
+		"looking":   s.Ping(t.Context()),
+	} {
+		if !errors.Is(err, store.ErrUnavailable) {
+			t.Errorf("%s gives %v", name, err)
+		}
+	}
+	if _, err := Open(t.Context(), url); !errors.Is(err, store.ErrUnavailable) {
+		t.Errorf("opening gives %v", err)
+	}
+	if took := time.Since(began); took > 20*time.Second {
+		t.Errorf("it took %v to say so", took)
+	}
+	if err := c.Up(); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Reserve(t.Context(), 3, one, time.Hour); err != nil {
+		t.Errorf("after a restart: %v", err)
+	}
+	if _, reserved := balanceOf(t, s, "a"); reserved != 3 {
+		t.Errorf("reserved %d, want 3", reserved)
+	}
+
+	if _, err := s.pool.Exec(t.Context(), "DROP SCHEMA stepfall CASCADE"); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Reserve(t.Context(), 4, one, time.Hour); !errors.Is(err, store.ErrReplaced) {
+		t.Errorf("without the tables: %v", err)
+	}
+	other := opened(t, url) // makes new ones
+	if err := other.Reserve(t.Context(), 4, one, time.Hour); err != nil {
+		t.Error(err)
+	}
+	if err := s.Reserve(t.Context(), 5, one, time.Hour); !errors.Is(err, store.ErrReplaced) {
+		t.Errorf("with others in their place: %v", err)
+	}
+}
+
+func balanceOf(t testing.TB, s *Store, account string) (spent, reserved int64) {
+	t.Helper()
+	list, err := s.Balances(t.Context(), account)
+	if err != nil || len(list) == 0 {
+		t.Fatal(list, err)
+	}
+	return list[0].Spent, list[0].Reserved
+}

@@ -1,0 +1,197 @@
+package postgres
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"net"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/jackc/pgx/v5/stdlib"
+
+	"github.com/stepfall/stepfall/adapters/internal/sqlstore"
+	"github.com/stepfall/stepfall/adapters/store"
+)
+
+// Store is a PostgreSQL database. It implements [store.Store].
+type Store struct {
+	sqlstore.DB
+	pool *pgxpool.Pool
+	db   *sql.DB
+	// id is that of the accounts.
+	id     int64
+	closed chan struct{}
+	ended  sync.WaitGroup
+	once   sync.Once
+}
+
+var _ store.Store = (*Store)(nil)
+
+// patience bounds one operation.
+const patience = 5 * time.Second
+
+// Open opens the database at a postgres:// URL or in a string of settings, as pgx
+// reads them. Without pool_max_conns there are at most 16 connections.
+func Open(ctx context.Context, url string) (*Store, error) { return open(ctx, url, len(migrations)) }
+
+// open opens it as a program does that knows so many migrations.
+func open(ctx context.Context, url string, known int) (*Store, error) {
+	pool, err := connect(ctx, url)
+	if err != nil {
+		return nil, fmt.Errorf("opening the store: %w", err)
+	}
+	s := &Store{pool: pool, db: stdlib.OpenDBFromPool(pool), closed: make(chan struct{})}
+	s.db.SetMaxIdleConns(0) // the pool keeps them
+	s.DB = sqlstore.DB{
+		Read: s.db, Write: s.write, Prefix: "stepfall.", Rows: 100, Fault: fault,
+		Ordered: "SELECT set_config('lock_timeout', '4s', true), pg_advisory_xact_lock(7316054)",
+	}
+	err = migrate(ctx, pool, known)
+	if err == nil {
+		err = fault(pool.QueryRow(ctx, "SELECT id FROM stepfall.store").Scan(&s.id))
+	}
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("opening the store: %w", err), s.db.Close(), closePool(pool))
+	}
+	s.ended.Go(s.sweep)
+	return s, nil
+}
+
+func connect(ctx context.Context, url string) (*pgxpool.Pool, error) {
+	c, err := pgxpool.ParseConfig(url)
+	if err != nil {
+		return nil, err
+	}
+	if !strings.Contains(url, "pool_max_conns") {
+		c.MaxConns = 16
+	}
+	if !strings.Contains(url, "default_query_exec_mode") {
+		// One round trip, and nothing that a pooler would have to remember.
+		c.ConnConfig.DefaultQueryExecMode = pgx.QueryExecModeExec
+	}
+	if c.ConnConfig.ConnectTimeout == 0 {
+		c.ConnConfig.ConnectTimeout = patience
+	}
+	return pgxpool.NewWithConfig(ctx, c)
+}
+
+func closePool(p *pgxpool.Pool) error { p.Close(); return nil }
+
+// fault says what an error means: those of an engine that is away are ErrUnavailable,
+// those of tables that are gone ErrReplaced.
+func fault(err error) error {
+	if err == nil || errors.Is(err, store.ErrUnavailable) {
+		return err
+	}
+	if away(err) {
+		return fmt.Errorf("%w: %w", store.ErrUnavailable, err)
+	}
+	if pg, ok := errors.AsType[*pgconn.PgError](err); ok {
+		switch pg.Code {
+		case "SF001", "42P01", "42883", "3F000":
+			return fmt.Errorf("%w: %w", store.ErrReplaced, err)
+		}
+	}
+	return err
+}
+
+// away says of an error that the engine, not what was asked of it, is at fault.
+func away(err error) bool {
+	if pg, ok := errors.AsType[*pgconn.PgError](err); ok {
+		// Connections, resources, an operator's intervention; a lock that was not had;
+		// PgBouncer's own, which has no class.
+		return pg.Code[:2] == "08" || pg.Code[:2] == "53" || pg.Code[:2] == "57" || pg.Code == "55P03" || pg.Code == "XX000" || pg.Code == "25006"
+	}
+	if _, ok := errors.AsType[*pgconn.ConnectError](err); ok {
+		return true
+	}
+	if _, ok := errors.AsType[net.Error](err); ok {
+		return true
+	}
+	return errors.Is(err, context.DeadlineExceeded) || pgconn.SafeToRetry(err) || pgconn.Timeout(err) || strings.Contains(err.Error(), "conn closed") ||
+		strings.Contains(err.Error(), "unexpected EOF") || strings.Contains(err.Error(), "closed pool")
+}
+
+// tries is how often an operation is tried that changes nothing the second time.
+const tries = 3
+
+// once more runs an operation that may be repeated: its connection may have been cut,
+// or it may have met another in a deadlock.
+func (s *Store) again(ctx context.Context, do func(ctx context.Context) error) error {
+	var err error
+	for try := range tries {
+		bounded, cancel := context.WithTimeout(ctx, patience)
+		err = do(bounded)
+		cancel()
+		if err == nil || ctx.Err() != nil {
+			break
+		}
+		switch pg, ok := errors.AsType[*pgconn.PgError](err); {
+		case ok && (pg.Code == "40P01" || pg.Code == "40001"):
+		case away(err) && !errors.Is(err, context.DeadlineExceeded):
+			// After a restart of the database all connections are dead.
+			s.pool.Reset()
+		default:
+			return fault(err)
+		}
+		if try < tries-1 {
+			pause := time.NewTimer(time.Duration(20*(try+1)) * time.Millisecond)
+			select {
+			case <-pause.C:
+			case <-ctx.Done():
+			}
+			pause.Stop()
+		}
+	}
+	return fault(err)
+}
+
+func (s *Store) write(ctx context.Context, do func(sqlstore.Tx) error) error {
+	return s.again(ctx, func(ctx context.Context) error {
+		tx, err := s.db.BeginTx(ctx, nil)
+		if err != nil {
+			return err
+		}
+		if err := do(tx); err != nil {
+			// A transaction whose connection is gone needs no end.
+			_ = tx.Rollback()
+			return err
+		}
+		return tx.Commit()
+	})
+}
+
+// Pool returns the connections, for a queue in the same database.
+func (s *Store) Pool() *pgxpool.Pool { return s.pool }
+
+// Ping implements [store.Store].
+func (s *Store) Ping(ctx context.Context) error {
+	return s.again(ctx, func(ctx context.Context) error {
+		var id int64
+		if err := s.pool.QueryRow(ctx, "SELECT id FROM stepfall.store").Scan(&id); err != nil {
+			return err
+		}
+		if id != s.id {
+			return fmt.Errorf("%w: another database is in their place", store.ErrReplaced)
+		}
+		return nil
+	})
+}
+
+// Close lets go of the connections.
+func (s *Store) Close() error {
+	var err error
+	s.once.Do(func() {
+		close(s.closed)
+		s.ended.Wait()
+		err = s.db.Close()
+		s.pool.Close()
+	})
+	return err
+}

@@ -1,0 +1,225 @@
+package router
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+
+	"github.com/stepfall/stepfall/adapters/postgres"
+	"github.com/stepfall/stepfall/adapters/sqlite"
+	"github.com/stepfall/stepfall/adapters/store"
+	"github.com/stepfall/stepfall/middleware"
+	"github.com/stepfall/stepfall/sdk/fit"
+)
+
+// Shared is an open store and what a process needs to use it: a till for its accounts,
+// and a buffer for its traces.
+type Shared struct {
+	store.Store
+	Till   *store.Till
+	Traces *store.Buffer
+	peers  *peers
+}
+
+func isURL(s string) bool {
+	return strings.HasPrefix(s, "postgres://") || strings.HasPrefix(s, "postgresql://")
+}
+
+// OpenStore opens a store: PostgreSQL where it is a postgres:// URL, else the SQLite file
+// of that name. The logger hears what cannot be written; nil is nobody. The caller
+// closes it after all that uses it.
+func OpenStore(ctx context.Context, url string, logger hclog.Logger) (*Shared, error) {
+	var engine store.Store
+	var err error
+	switch {
+	case isURL(url):
+		engine, err = postgres.Open(ctx, url)
+	case strings.Contains(url, "://"):
+		err = fmt.Errorf("a store is a file, or a postgres:// URL, not %q", url)
+	default:
+		engine, err = sqlite.Open(ctx, url)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if logger == nil {
+		logger = hclog.NewNullLogger()
+	}
+	s := &Shared{Store: engine, Till: store.NewTill(engine, store.TillOptions{})}
+	s.Traces = store.NewBuffer(engine, store.BufferOptions{Fault: func(err error, dropped int64) {
+		logger.Error("traces wait for the store", "error", err, "dropped", dropped)
+	}})
+	s.peers = newPeers(engine, logger)
+	return s, nil
+}
+
+// Close writes what waits, gives back what is leased, and closes the store.
+func (s *Shared) Close() error {
+	return errors.Join(s.peers.close(), s.Traces.Close(), s.Till.Close(), s.Store.Close())
+}
+
+// peers is what processes tell one another through a store. A store that is away leaves
+// each with what it knows itself.
+type peers struct {
+	board  store.Board
+	logger hclog.Logger
+	// until is until when circuits are open that others found so.
+	until   atomic.Pointer[map[string]time.Time]
+	out     chan func(context.Context) error
+	closed  chan struct{}
+	running sync.WaitGroup
+
+	mu     sync.Mutex
+	pacers map[*fit.Pacer]string
+}
+
+var (
+	_ middleware.Circuits      = (*peers)(nil)
+	_ middleware.Conversations = (*peers)(nil)
+)
+
+const (
+	kindCircuit = "circuit"
+	kindSession = "session"
+	kindPace    = "pace"
+	// listen is how often a process hears of the others.
+	listen = 500 * time.Millisecond
+	// quick bounds what a step waits for.
+	quick = 250 * time.Millisecond
+)
+
+func newPeers(b store.Board, logger hclog.Logger) *peers {
+	p := &peers{board: b, logger: logger, out: make(chan func(context.Context) error, 1024), closed: make(chan struct{}), pacers: map[*fit.Pacer]string{}}
+	p.running.Go(p.listen)
+	p.running.Go(p.speak)
+	return p
+}
+
+func (p *peers) close() error {
+	close(p.closed)
+	p.running.Wait()
+	return nil
+}
+
+// say has something written in the background; what does not fit is not said.
+func (p *peers) say(what func(context.Context) error) {
+	select {
+	case p.out <- what:
+	default:
+	}
+}
+
+func (p *peers) speak() {
+	for {
+		select {
+		case <-p.closed:
+			return
+		case what := <-p.out:
+			ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
+			if err := what(ctx); err != nil {
+				p.logger.Debug("telling other processes", "error", err)
+			}
+			cancel()
+		}
+	}
+}
+
+func (p *peers) listen() {
+	ticker := time.NewTicker(listen)
+	defer ticker.Stop()
+	for {
+		ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
+		if err := errors.Join(p.hearCircuits(ctx), p.exchange(ctx)); err != nil {
+			p.logger.Debug("hearing of other processes", "error", err)
+		}
+		cancel()
+		select {
+		case <-p.closed:
+			return
+		case <-ticker.C:
+		}
+	}
+}
+
+func (p *peers) hearCircuits(ctx context.Context) error {
+	notes, err := p.board.Notes(ctx, kindCircuit)
+	if err != nil {
+		return err
+	}
+	open := make(map[string]time.Time, len(notes))
+	for name, note := range notes {
+		if ns, err := strconv.ParseInt(string(note), 10, 64); err == nil {
+			open[name] = time.Unix(0, ns)
+		}
+	}
+	p.until.Store(&open)
+	return nil
+}
+
+// Opened implements [middleware.Circuits].
+func (p *peers) Opened(name string, until time.Time) {
+	p.say(func(ctx context.Context) error {
+		return p.board.Post(ctx, kindCircuit, name, strconv.AppendInt(nil, until.UnixNano(), 10), time.Until(until))
+	})
+}
+
+// Until implements [middleware.Circuits].
+func (p *peers) Until(name string) time.Time {
+	if open := p.until.Load(); open != nil {
+		return (*open)[name]
+	}
+	return time.Time{}
+}
+
+// Load implements [middleware.Conversations].
+func (p *peers) Load(id string) []byte {
+	ctx, cancel := context.WithTimeout(context.Background(), quick)
+	defer cancel()
+	note, err := p.board.Note(ctx, kindSession, id)
+	if err != nil {
+		return nil
+	}
+	return note
+}
+
+// Save implements [middleware.Conversations].
+func (p *peers) Save(id string, note []byte, ttl time.Duration) {
+	p.say(func(ctx context.Context) error { return p.board.Post(ctx, kindSession, id, note, ttl) })
+}
+
+// pace joins a pacer with those of the same policy elsewhere, until the returned
+// function is called.
+func (p *peers) pace(policy string, pacer *fit.Pacer) func() error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.pacers[pacer] = policy
+	return func() error {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		delete(p.pacers, pacer)
+		return nil
+	}
+}
+
+func (p *peers) exchange(ctx context.Context) error {
+	p.mu.Lock()
+	pacers := maps.Clone(p.pacers)
+	p.mu.Unlock()
+	var faults []error
+	for pacer, policy := range pacers {
+		faults = append(faults, pacer.Share(func(delta [3]float64) (sums [3]float64, err error) {
+			all, err := p.board.Add(ctx, kindPace, policy, delta[:])
+			copy(sums[:], all)
+			return sums, err
+		}))
+	}
+	return errors.Join(faults...)
+}

@@ -1,0 +1,127 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+
+	"github.com/stepfall/stepfall/adapters/internal/sqlstore"
+)
+
+// job is one change, which happens whole or not at all.
+type job struct {
+	ctx  context.Context
+	do   func(sqlstore.Tx) error
+	err  error
+	done chan struct{}
+}
+
+// maxJobs bounds the changes of one transaction.
+const maxJobs = 128
+
+// errClosed is what a change meets that comes after Close.
+var errClosed = errors.New("the store is closed")
+
+// write makes a change that no other writer interleaves with. Changes that wait
+// together are written together, since what takes time is to wait for the disk.
+func (s *Store) write(ctx context.Context, do func(sqlstore.Tx) error) (err error) {
+	defer func() {
+		if recover() != nil { // the channel is closed
+			err = errClosed
+		}
+	}()
+	j := &job{ctx: ctx, do: do, done: make(chan struct{})}
+	select {
+	case s.jobs <- j:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	// The change may be under way: what came of it must be known.
+	<-j.done
+	return j.err
+}
+
+// run makes the changes until Close.
+func (s *Store) run() {
+	defer close(s.ended)
+	for first := range s.jobs {
+		batch := []*job{first}
+	more:
+		for len(batch) < maxJobs {
+			select {
+			case j, open := <-s.jobs:
+				if !open {
+					break more
+				}
+				batch = append(batch, j)
+			default:
+				break more
+			}
+		}
+		s.commit(batch)
+		for _, j := range batch {
+			close(j.done)
+		}
+	}
+}
+
+// commit makes changes in one transaction; each that fails is taken back alone.
+func (s *Store) commit(batch []*job) {
+	err := func() error {
+		if err := s.exec("BEGIN IMMEDIATE"); err != nil {
+			return err
+		}
+		for _, j := range batch {
+			if j.err = j.ctx.Err(); j.err != nil {
+				continue
+			}
+			if err := s.change(j); err != nil {
+				return errors.Join(err, s.exec("ROLLBACK"))
+			}
+		}
+		if err := s.exec("COMMIT"); err != nil {
+			return errors.Join(err, s.exec("ROLLBACK"))
+		}
+		return nil
+	}()
+	if err != nil {
+		for _, j := range batch {
+			j.err = errors.Join(err, j.err)
+		}
+	}
+}
+
+// change makes one change under a savepoint. Its own error is the job's; the one
+// that is returned ends the transaction.
+func (s *Store) change(j *job) error {
+	if err := s.exec("SAVEPOINT job"); err != nil {
+		return err
+	}
+	if j.err = j.do(s.conn); j.err != nil {
+		if err := s.exec("ROLLBACK TO job"); err != nil {
+			return err
+		}
+	}
+	return s.exec("RELEASE job")
+}
+
+// exec runs a statement, which is prepared once. Only the goroutine of run may use it.
+func (s *Store) exec(query string, args ...any) error {
+	st, err := s.statement(query)
+	if err == nil {
+		_, err = st.Exec(args...)
+	}
+	return err
+}
+
+func (s *Store) statement(query string) (*sql.Stmt, error) {
+	st := s.statements[query]
+	if st == nil {
+		var err error
+		if st, err = s.conn.PrepareContext(context.Background(), query); err != nil {
+			return nil, err
+		}
+		s.statements[query] = st
+	}
+	return st, nil
+}

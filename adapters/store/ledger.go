@@ -1,0 +1,94 @@
+package store
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/stepfall/stepfall/sdk"
+	"github.com/stepfall/stepfall/sdk/step"
+)
+
+// Ledger holds the caps of a policy, and of the key that a call is made with, in the
+// accounts of a store. It implements [step.Ledger].
+type Ledger struct {
+	till *Till
+	caps step.Caps
+}
+
+// Ledger returns a ledger with these caps.
+func (t *Till) Ledger(caps step.Caps) *Ledger { return &Ledger{till: t, caps: caps} }
+
+type keyKey struct{}
+
+// WithKey returns a context whose calls are charged to the key.
+func WithKey(ctx context.Context, k *Key) context.Context { return context.WithValue(ctx, keyKey{}, k) }
+
+// KeyFrom returns the key that a call is charged to, or nil.
+func KeyFrom(ctx context.Context) *Key {
+	k, _ := ctx.Value(keyKey{}).(*Key)
+	return k
+}
+
+// KeyAccount names the account of a key.
+func KeyAccount(id string) string { return fmt.Sprintf("key %q", id) }
+
+// Reserve implements [step.Ledger].
+func (l *Ledger) Reserve(ctx context.Context, q *sdk.Query, usd float64) (step.Reservation, error) {
+	amount, err := Nano(usd)
+	if err != nil {
+		return nil, err
+	}
+	charges := make([]Charge, 0, 3)
+	add := func(account string, capUSD float64, period time.Duration) {
+		limit, fault := Nano(capUSD)
+		if fault != nil {
+			err = fault
+		}
+		charges = append(charges, Charge{Account: account, Amount: amount, Cap: max(limit, 1), Period: period})
+	}
+	if k := KeyFrom(ctx); k != nil && k.CapUSD > 0 {
+		add(KeyAccount(k.ID), k.CapUSD, k.CapPeriod)
+	}
+	if l.caps.RunUSD > 0 && q.Run != "" {
+		add(RunAccount(q.Tenant, q.Run), l.caps.RunUSD, 0)
+	}
+	if usd, own := l.caps.Tenants[q.Tenant]; own && usd > 0 {
+		add(TenantAccount(q.Tenant), usd, l.caps.TenantPeriod)
+	} else if !own && l.caps.TenantUSD > 0 {
+		add(TenantAccount(q.Tenant), l.caps.TenantUSD, l.caps.TenantPeriod)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if len(charges) == 0 {
+		return free{}, nil
+	}
+	held, err := l.till.Take(ctx, charges)
+	if err != nil {
+		return nil, err
+	}
+	return &money{held}, nil
+}
+
+// free is a reservation on no account.
+type free struct{}
+
+// Settle implements [step.Reservation].
+func (free) Settle(context.Context, float64) error { return nil }
+
+// money is a reservation of US dollars on several accounts.
+type money struct{ held *Held }
+
+// Settle implements [step.Reservation].
+func (m *money) Settle(ctx context.Context, usd float64) error {
+	amount, err := Nano(usd)
+	if err != nil {
+		return err
+	}
+	spent := make([]int64, len(m.held.charges))
+	for i := range spent {
+		spent[i] = amount
+	}
+	return m.held.Settle(ctx, spent...)
+}

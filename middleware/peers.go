@@ -1,0 +1,73 @@
+package middleware
+
+import (
+	"encoding/json"
+	"time"
+)
+
+// Circuits tells other processes which circuits are open, and what they found out. It
+// must be safe for concurrent use and return at once.
+type Circuits interface {
+	// Opened tells of a circuit that opened here, until then.
+	Opened(name string, until time.Time)
+	// Until is until when another process has found the circuit open; zero for never.
+	Until(name string) time.Time
+}
+
+// Conversations keeps what is remembered of conversations where other processes find
+// it. It must be safe for concurrent use, and must not make a step wait long.
+type Conversations interface {
+	// Load returns what was last saved, or nil when there is nothing, or it cannot be had.
+	Load(id string) []byte
+	// Save keeps a note for so long.
+	Save(id string, note []byte, ttl time.Duration)
+}
+
+// conversation is the form of a session that is shared.
+type conversation struct {
+	Last   modelKey       `json:"last"`
+	Used   time.Time      `json:"used"`
+	Cached []sharedPrefix `json:"cached,omitempty"`
+}
+
+type sharedPrefix struct {
+	Model  modelKey  `json:"model"`
+	Tokens int       `json:"tokens"`
+	At     time.Time `json:"at"`
+}
+
+// learn takes over what another process has saved of a session since it was used here.
+func (s *Sessions) learn(id string) {
+	if s.shared == nil {
+		return
+	}
+	var c conversation
+	if note := s.shared.Load(id); note == nil || json.Unmarshal(note, &c) != nil {
+		return
+	}
+	shard := s.shard(id)
+	shard.mu.Lock()
+	defer shard.mu.Unlock()
+	known := s.keep(shard, id, s.now())
+	if !c.Used.After(known.used) {
+		return
+	}
+	known.last, known.used = c.Last, c.Used
+	for _, p := range c.Cached {
+		known.cached[p.Model] = prefix{p.Tokens, p.At}
+	}
+}
+
+// tell saves a session, which is locked.
+func (s *Sessions) tell(id string, known *session) {
+	if s.shared == nil {
+		return
+	}
+	c := conversation{Last: known.last, Used: known.used}
+	for model, p := range known.cached {
+		c.Cached = append(c.Cached, sharedPrefix{model, p.tokens, p.at})
+	}
+	if note, err := json.Marshal(&c); err == nil {
+		s.shared.Save(id, note, s.c.IdleTimeout)
+	}
+}

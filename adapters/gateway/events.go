@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"runtime"
 	"sync"
 	"time"
 
@@ -47,6 +48,9 @@ func (e *events) run() {
 		select {
 		case <-e.more:
 			quiet.Reset(e.x.g.o.KeepAlive)
+			// Where others wait for the processor, what comes next of this answer may be
+			// there before the write is: a machine that is busy writes less often.
+			runtime.Gosched()
 		case <-quiet.C:
 			e.mu.Lock()
 			if !e.closing && len(e.buf) == 0 {

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	sdk "github.com/openai/openai-go/v3"
 	"github.com/openai/openai-go/v3/option"
@@ -252,6 +253,7 @@ func (a *answer) events(resp *http.Response, each func(data []byte) error) (done
 	for events.Next() {
 		data := events.Event().Data
 		if strings.HasPrefix(string(data[:min(len(data), 6)]), "[DONE]") {
+			drain(resp.Body)
 			return true, nil
 		}
 		if err := each(data); err != nil {
@@ -265,6 +267,15 @@ func (a *answer) events(resp *http.Response, each func(data []byte) error) (done
 		return false, a.x.Garbled(provider, err)
 	}
 	return false, nil
+}
+
+// drain reads to the end of a stream whose last event has come, so that its connection
+// serves the next request too. A server that does not end it is not waited for.
+func drain(body io.ReadCloser) {
+	const patience, most = 50 * time.Millisecond, 4 << 10
+	tooLong := time.AfterFunc(patience, func() { body.Close() })
+	defer tooLong.Stop()
+	_, _ = io.CopyN(io.Discard, body, most) // whatever comes says nothing more
 }
 
 // whole reads an answer that is not streamed.

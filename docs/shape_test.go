@@ -118,11 +118,6 @@ func text(t *testing.T, page string) string {
 	return string(content)
 }
 
-func table(t *testing.T, page, head string) map[string]map[string]string {
-	t.Helper()
-	return rows(t, text(t, page), head)
-}
-
 // rows returns the cells of the first table whose head begins with a word, by the
 // first cell of their row and the head of their column.
 func rows(t *testing.T, page, head string) map[string]map[string]string {

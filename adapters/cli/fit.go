@@ -232,7 +232,7 @@ func reportQuality(s Streams, p *fit.Profile) {
 			difference = " above it"
 		}
 		fmt.Fprintf(s.Out, "PROMISED with confidence %.2g over %d new queries: %s; on queries not seen it was %.2f points%s\n",
-			k.Confidence, p.Data.Complete, k.Floor.String(), 100*k.Quality, difference)
+			k.Confidence, p.Data.Complete, k.String(), 100*k.Quality, difference)
 	}
 	v := p.Served
 	switch {

@@ -74,9 +74,9 @@ type source struct {
 	closers []func() error
 }
 
-func (s *source) close() error {
+func (src *source) close() error {
 	var faults []error
-	for _, c := range slices.Backward(s.closers) {
+	for _, c := range slices.Backward(src.closers) {
 		faults = append(faults, c())
 	}
 	return errors.Join(faults...)

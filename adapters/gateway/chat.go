@@ -62,13 +62,13 @@ func (a *ask) chatParam(name string, f field) {
 	case "prediction":
 		p.Prediction = f.raw()
 	case "functions", "function_call":
-		f.refuse("deprecated and not read here: send tools")
+		f.refusef("deprecated and not read here: send tools")
 	case "audio":
-		f.refuse("only text is answered")
+		f.refusef("only text is answered")
 	case "modalities":
 		for _, m := range f.words() {
 			if m != "text" {
-				f.refuse("only text is answered, not %s", m)
+				f.refusef("only text is answered, not %s", m)
 			}
 		}
 	case "logit_bias":
@@ -143,7 +143,7 @@ func (a *ask) chatFormat(f field) {
 	case "json_schema":
 		a.schema(f.get("json_schema"))
 	default:
-		f.get("type").refuse("is %q: want text, json_object or json_schema", kind)
+		f.get("type").refusef("is %q: want text, json_object or json_schema", kind)
 	}
 }
 
@@ -151,7 +151,7 @@ func (a *ask) schema(f field) {
 	s := &middleware.Schema{Name: f.get("name").optional(), Description: f.get("description").optional()}
 	schema := f.get("schema")
 	if !schema.value.IsObject() {
-		schema.refuse("want a JSON schema")
+		schema.refusef("want a JSON schema")
 		return
 	}
 	s.Schema = schema.raw()
@@ -168,7 +168,7 @@ func (a *ask) chatTool(f field) {
 	case "custom":
 		rawTool(&a.params, middleware.DialectChat, f)
 	default:
-		f.get("type").refuse("is %q: want function or custom", kind)
+		f.get("type").refusef("is %q: want function or custom", kind)
 	}
 }
 
@@ -178,11 +178,11 @@ func (a *ask) tool(f field) {
 		Name: f.get("name").optional(), Description: f.get("description").optional(), Strict: f.get("strict").value.Bool(),
 	}}
 	if t.Function.Name == "" {
-		f.get("name").refuse("a tool has no name")
+		f.get("name").refusef("a tool has no name")
 	}
 	if p := f.get("parameters"); p.exists() {
 		if !p.value.IsObject() {
-			p.refuse("want a JSON schema")
+			p.refusef("want a JSON schema")
 		}
 		t.Function.Parameters = p.raw()
 	}
@@ -231,11 +231,11 @@ func (a *ask) chatMessage(f field) {
 		m.Role = llms.ChatMessageTypeTool
 		id := f.get("tool_call_id").optional()
 		if id == "" {
-			f.get("tool_call_id").refuse("a message of the role tool needs one")
+			f.get("tool_call_id").refusef("a message of the role tool needs one")
 		}
 		m.Parts = []llms.ContentPart{llms.ToolCallResponse{ToolCallID: id, Name: f.get("name").optional(), Content: content.onlyText()}}
 	default:
-		f.get("role").refuse("is %q: want system, developer, user, assistant or tool", role)
+		f.get("role").refusef("is %q: want system, developer, user, assistant or tool", role)
 	}
 	a.messages = append(a.messages, m)
 }
@@ -253,7 +253,7 @@ func refusalPart(f field) llms.ContentPart {
 
 func (f field) chatCall() llms.ContentPart {
 	if kind := f.get("type").optional(); kind != "" && kind != "function" {
-		f.get("type").refuse("is %q: want function", kind)
+		f.get("type").refusef("is %q: want function", kind)
 	}
 	fn := f.get("function")
 	return llms.ToolCall{ID: f.get("id").optional(), Type: "function", FunctionCall: &llms.FunctionCall{
@@ -268,7 +268,7 @@ func (f field) onlyText() string {
 		if t, ok := p.(llms.TextContent); ok {
 			text.WriteString(t.Text)
 		} else {
-			f.refuse("want text only")
+			f.refusef("want text only")
 		}
 	}
 	return text.String()
@@ -282,7 +282,7 @@ func (f field) chatParts() (parts []llms.ContentPart) {
 	case f.value.Type == gjson.String:
 		return []llms.ContentPart{llms.TextContent{Text: f.value.Str}}
 	case !f.value.IsArray():
-		f.refuse("neither text nor a list of parts")
+		f.refusef("neither text nor a list of parts")
 		return nil
 	}
 	f.each(func(f field) {
@@ -297,7 +297,7 @@ func (f field) chatParts() (parts []llms.ContentPart) {
 		case "file":
 			parts = append(parts, f.get("file").file("filename", "file_data", "file_id", ""))
 		default:
-			f.get("type").refuse("is %q: want text, image_url or file", kind)
+			f.get("type").refusef("is %q: want text, image_url or file", kind)
 		}
 	})
 	return parts
@@ -313,7 +313,7 @@ func (f field) file(name, data, id, url string) llms.ContentPart {
 		p.MIMEType, p.Data = d.decoded("application/pdf")
 	}
 	if p.Data == nil && p.ID == "" && p.URL == "" {
-		f.refuse("a file without its content")
+		f.refusef("a file without its content")
 	}
 	return p
 }

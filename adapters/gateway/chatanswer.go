@@ -100,7 +100,7 @@ func chatSpoken(choice *llms.ContentChoice) json.RawMessage {
 	if refused {
 		m.Refusal = &x.Refusal
 	}
-	if choice.Content != "" && !(refused && choice.Content == x.Refusal) || len(m.ToolCalls) == 0 && !refused {
+	if choice.Content != "" && (!refused || choice.Content != x.Refusal) || len(m.ToolCalls) == 0 && !refused {
 		m.Content = &choice.Content
 	}
 	raw, err := json.Marshal(m)

@@ -200,10 +200,9 @@ func (s *streaming) end(ctx context.Context, resp *llms.ContentResponse, err err
 	defer s.mu.Unlock()
 	begun := s.out.close()
 	var why *Refusal
-	switch {
-	case err == nil:
+	if err == nil {
 		s.to.finish(s.x.outcome(s.a, resp))
-	default:
+	} else {
 		why = failure(ctx, err)
 		if begun {
 			s.x.Refused = s.x.cleaned(why)

@@ -8,6 +8,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -63,7 +64,7 @@ func (g *Gateway) begin(w http.ResponseWriter, r *http.Request) *exchange {
 
 // requestID returns the client's own id, or a new one.
 func requestID(r *http.Request) string {
-	id := r.Header.Get(HeaderRequestID)
+	id := r.Header.Get(HeaderRequestID) //nolint:canonicalheader // the form that Go keeps it in
 	if id == "" || len(id) > 128 || strings.IndexFunc(id, func(c rune) bool { return c <= ' ' || c > '~' }) >= 0 {
 		return "req_" + rand.Text()
 	}
@@ -85,7 +86,7 @@ func (x *exchange) end() {
 func (x *exchange) log() {
 	log := x.g.o.Logger
 	failed := x.Refused != nil
-	if !log.IsDebug() && !(failed && log.IsWarn()) {
+	if !log.IsDebug() && (!failed || !log.IsWarn()) {
 		return
 	}
 	args := []any{"request", x.ID, "path", x.Path, "status", x.Status, "took", x.Duration}
@@ -198,13 +199,11 @@ func (x *exchange) describe() {
 		h[HeaderModel] = []string{t.Chosen}
 	}
 	if len(t.Calls) > 0 {
-		asked := t.Calls[0].Model
-		for i := 1; i < len(t.Calls); i++ {
-			if t.Calls[i].Model != t.Calls[i-1].Model {
-				asked += ", " + t.Calls[i].Model
-			}
+		asked := make([]string, len(t.Calls))
+		for i := range t.Calls {
+			asked[i] = t.Calls[i].Model
 		}
-		h[HeaderModels] = []string{asked}
+		h[HeaderModels] = []string{strings.Join(slices.Compact(asked), ", ")}
 	}
 }
 

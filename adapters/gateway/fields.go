@@ -21,7 +21,7 @@ type field struct {
 	fault **Refusal
 }
 
-func (f field) refuse(format string, args ...any) {
+func (f field) refusef(format string, args ...any) {
 	if *f.fault == nil {
 		*f.fault = invalid(f.path, "%s: %s", f.path, fmt.Sprintf(format, args...))
 	}
@@ -31,7 +31,7 @@ func (f field) refuse(format string, args ...any) {
 // the later counts, as in most readers of JSON.
 func members(v gjson.Result, path string, fault **Refusal, do func(name string, f field)) {
 	if !v.IsObject() {
-		field{path, v, fault}.refuse("want an object")
+		field{path, v, fault}.refusef("want an object")
 		return
 	}
 	v.ForEach(func(k, v gjson.Result) bool {
@@ -51,7 +51,7 @@ func (f field) members(do func(name string, f field)) { members(f.value, f.path,
 // each calls do for each element of a list.
 func (f field) each(do func(f field)) {
 	if !f.value.IsArray() {
-		f.refuse("want a list")
+		f.refusef("want a list")
 		return
 	}
 	i := 0
@@ -75,7 +75,7 @@ func (f field) exists() bool { return f.value.Exists() }
 
 func (f field) text() string {
 	if f.value.Type != gjson.String {
-		f.refuse("want a string")
+		f.refusef("want a string")
 		return ""
 	}
 	return f.value.Str
@@ -91,7 +91,7 @@ func (f field) optional() string {
 
 func (f field) number() *float64 {
 	if f.value.Type != gjson.Number {
-		f.refuse("want a number")
+		f.refusef("want a number")
 		return nil
 	}
 	return new(f.value.Num)
@@ -100,7 +100,7 @@ func (f field) number() *float64 {
 func (f field) whole() *int {
 	n := int(f.value.Num)
 	if f.value.Type != gjson.Number || float64(n) != f.value.Num {
-		f.refuse("want a whole number")
+		f.refusef("want a whole number")
 		return nil
 	}
 	return &n
@@ -109,14 +109,14 @@ func (f field) whole() *int {
 func (f field) positive() *int {
 	n := f.whole()
 	if n != nil && *n < 1 {
-		f.refuse("is %d: want at least 1", *n)
+		f.refusef("is %d: want at least 1", *n)
 	}
 	return n
 }
 
 func (f field) truth() bool {
 	if !f.value.IsBool() {
-		f.refuse("want true or false")
+		f.refusef("want true or false")
 		return false
 	}
 	return f.value.Bool()
@@ -151,7 +151,7 @@ func rawTool(p *middleware.Params, d middleware.Dialect, f field) {
 // image returns an image that is given by its URL, which may hold it.
 func (f field) image(url, detail string) llms.ContentPart {
 	if url == "" {
-		f.refuse("an image without a URL")
+		f.refusef("an image without a URL")
 	}
 	return llms.ImageURLWithDetailPart(url, detail)
 }
@@ -163,14 +163,14 @@ func (f field) decoded(fallback string) (mime string, data []byte) {
 	if rest, ok := strings.CutPrefix(text, "data:"); ok {
 		head, body, ok := strings.Cut(rest, ",")
 		if !ok || !strings.HasSuffix(head, ";base64") {
-			f.refuse("a data: URL that is not base64")
+			f.refusef("a data: URL that is not base64")
 			return "", nil
 		}
 		mime, text = strings.TrimSuffix(head, ";base64"), body
 	}
 	data, err := base64.StdEncoding.DecodeString(text)
 	if err != nil {
-		f.refuse("not base64")
+		f.refusef("not base64")
 	}
 	return mime, data
 }

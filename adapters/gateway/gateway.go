@@ -156,7 +156,7 @@ func (g *Gateway) serve(x *exchange) *Refusal {
 	if !ok {
 		return refuse(http.StatusNotFound, "not_found", "no %s here: set the base URL to this gateway's with /v1, for POST /v1/chat/completions, /v1/responses, /v1/messages, /v1/embeddings and GET /v1/models", x.r.URL.Path)
 	}
-	if x.r.Method != route.method && !(x.r.Method == http.MethodHead && route.method == http.MethodGet) {
+	if x.r.Method != route.method && (x.r.Method != http.MethodHead || route.method != http.MethodGet) {
 		x.w.Header().Set("Allow", route.method)
 		return refuse(http.StatusMethodNotAllowed, "method_not_allowed", "%s is asked with %s", x.r.URL.Path, route.method)
 	}

@@ -124,7 +124,7 @@ func TestErrorsOfTheStep(t *testing.T) {
 				if got := w.Header().Get("X-Should-Retry"); (got == "false") != (code == llms.ErrCodeQuotaExceeded) {
 					t.Errorf("%s: X-Should-Retry is %q", code, got)
 				}
-				if got := w.Header().Get("X-Request-Id"); got != "mine-1" {
+				if got := w.Header().Get("X-Request-ID"); got != "mine-1" {
 					t.Errorf("request id %q", got)
 				}
 				checkError(t, path, w.Body.Bytes())

@@ -97,7 +97,7 @@ func (a *ask) outputConfig(f field) {
 func (a *ask) outputFormat(f field) {
 	schema := f.get("schema")
 	if f.get("type").optional() != "json_schema" || !schema.value.IsObject() {
-		f.refuse("want the type json_schema and a schema")
+		f.refusef("want the type json_schema and a schema")
 		return
 	}
 	a.params.Schema = &middleware.Schema{Name: "answer", Schema: schema.raw()}
@@ -136,7 +136,7 @@ func (a *ask) messagesTools(f field) {
 				t.Function.Description = m.text()
 			case "input_schema":
 				if !m.value.IsObject() {
-					m.refuse("want a JSON schema")
+					m.refusef("want a JSON schema")
 				}
 				t.Function.Parameters = m.raw()
 			case "strict":
@@ -147,7 +147,7 @@ func (a *ask) messagesTools(f field) {
 			}
 		})
 		if t.Function.Name == "" {
-			f.get("name").refuse("a tool has no name")
+			f.get("name").refusef("a tool has no name")
 		}
 		a.tools = append(a.tools, t)
 	})
@@ -165,7 +165,7 @@ func (a *ask) messagesChoice(f field) {
 	case "tool":
 		a.add(llms.WithToolChoice(llms.ToolChoice{Type: "function", Function: &llms.FunctionReference{Name: f.get("name").text()}}))
 	default:
-		f.get("type").refuse("is %q: want auto, any, tool or none", kind)
+		f.get("type").refusef("is %q: want auto, any, tool or none", kind)
 	}
 	if one := f.get("disable_parallel_tool_use"); one.exists() {
 		a.params.ParallelToolCalls = new(!one.truth())
@@ -195,7 +195,7 @@ func (a *ask) message(f field) {
 			m.Parts = append(m.Parts, p)
 		})
 	default:
-		f.get("role").refuse("is %q: want user or assistant", role)
+		f.get("role").refusef("is %q: want user or assistant", role)
 	}
 }
 
@@ -255,7 +255,7 @@ func (f field) block() (p llms.ContentPart, result bool) {
 	case "tool_use":
 		input := f.get("input")
 		if !input.value.IsObject() {
-			input.refuse("want an object")
+			input.refusef("want an object")
 		}
 		return llms.ToolCall{ID: f.get("id").text(), Type: "function", FunctionCall: &llms.FunctionCall{Name: f.get("name").text(), Arguments: input.value.Raw}}, false
 	case "tool_result":
@@ -266,7 +266,7 @@ func (f field) block() (p llms.ContentPart, result bool) {
 		}
 		return middleware.RawPart{Dialect: middleware.DialectAnthropic, Raw: f.raw()}, false
 	case "":
-		f.refuse("a block has no type")
+		f.refusef("a block has no type")
 		return nil, false
 	default:
 		// What is not known here is known to the models that have it.
@@ -294,7 +294,7 @@ func (f field) source(document bool) llms.ContentPart {
 	case "file":
 		return middleware.FilePart{ID: f.get("file_id").text()}
 	default:
-		f.get("type").refuse("is %q: want base64, url, text or file", kind)
+		f.get("type").refusef("is %q: want base64, url, text or file", kind)
 		return nil
 	}
 }

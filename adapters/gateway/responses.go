@@ -106,10 +106,10 @@ func (a *ask) responsesParam(name string, f field, echo *responsesEcho) {
 		echo.Truncation = f.raw()
 		extra(p, middleware.DialectResponses, name, f)
 	case "previous_response_id", "conversation", "prompt":
-		f.refuse("this gateway keeps no state: send the conversation as input")
+		f.refusef("this gateway keeps no state: send the conversation as input")
 	case "background":
 		if f.truth() {
-			f.refuse("this gateway keeps no state: answers are given at once or streamed")
+			f.refusef("this gateway keeps no state: answers are given at once or streamed")
 		}
 	default:
 		if !a.common(name, f) {
@@ -142,7 +142,7 @@ func (a *ask) responsesText(f field) json.RawMessage {
 	case "json_schema":
 		a.schema(format)
 	default:
-		format.get("type").refuse("is %q: want text, json_object or json_schema", kind)
+		format.get("type").refusef("is %q: want text, json_object or json_schema", kind)
 	}
 	return f.raw()
 }
@@ -204,9 +204,9 @@ func (a *ask) item(f field) {
 	case "function_call_output":
 		a.extend(llms.ChatMessageTypeTool, f.callOutput())
 	case "item_reference":
-		f.refuse("this gateway keeps no state: send the item itself")
+		f.refusef("this gateway keeps no state: send the item itself")
 	case "":
-		f.refuse("an item has neither type nor role")
+		f.refusef("an item has neither type nor role")
 	default:
 		if id := f.get("id").value.Str; strings.Contains(id, ownItem) {
 			return // made here for the client to read
@@ -225,7 +225,7 @@ func (a *ask) itemMessage(f field) {
 	case "user":
 		a.messages = append(a.messages, llms.MessageContent{Role: llms.ChatMessageTypeHuman, Parts: parts})
 	default:
-		f.get("role").refuse("is %q: want system, developer, user or assistant", role)
+		f.get("role").refusef("is %q: want system, developer, user or assistant", role)
 	}
 }
 
@@ -259,7 +259,7 @@ func (f field) inputParts() (parts []llms.ContentPart) {
 	case f.value.Type == gjson.String:
 		return []llms.ContentPart{llms.TextContent{Text: f.value.Str}}
 	case !f.value.IsArray():
-		f.refuse("neither text nor a list of parts")
+		f.refusef("neither text nor a list of parts")
 		return nil
 	}
 	f.each(func(f field) {
@@ -278,7 +278,7 @@ func (f field) inputParts() (parts []llms.ContentPart) {
 		case "input_file":
 			parts = append(parts, f.file("filename", "file_data", "file_id", "file_url"))
 		default:
-			f.get("type").refuse("is %q: want input_text, input_image or input_file", kind)
+			f.get("type").refusef("is %q: want input_text, input_image or input_file", kind)
 		}
 	})
 	return parts

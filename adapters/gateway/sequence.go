@@ -23,8 +23,7 @@ const (
 // block is one block of an answer in a dialect whose answers are lists of them.
 type block struct {
 	kind     blockKind
-	index    int // among the blocks
-	id       string
+	index    int             // among the blocks
 	text     strings.Builder // or the arguments of a tool
 	logprobs []chatLogProb
 	tool     middleware.ToolDelta // its index, id and name

@@ -38,7 +38,7 @@ func TestInProcess(t *testing.T) {
 		t.Fatal(err)
 	}
 	body, err := io.ReadAll(resp.Body)
-	if err != nil || resp.StatusCode != 200 || !strings.Contains(string(body), `"content":"hi"`) {
+	if err != nil || resp.StatusCode != http.StatusOK || !strings.Contains(string(body), `"content":"hi"`) {
 		t.Errorf("%v: status %d: %s", err, resp.StatusCode, body)
 	}
 	resp, err = client.Post("https://api.openai.com/v1/chat/completions", "application/json", strings.NewReader(`{"stream": true, "messages": [{"role": "user", "content": "hi"}]}`))
@@ -114,7 +114,7 @@ func TestServeEnds(t *testing.T) {
 	if ready, alive := status("/readyz"), status("/livez"); ready != 503 || alive != 200 {
 		t.Errorf("while it drains: ready %d, alive %d", ready, alive)
 	}
-	if resp := <-answered; resp != nil && (resp.StatusCode != 503 || resp.Header.Get("Retry-After") == "") {
+	if resp := <-answered; resp != nil && (resp.StatusCode != http.StatusServiceUnavailable || resp.Header.Get("Retry-After") == "") {
 		t.Errorf("a step that was cut: status %d, %v", resp.StatusCode, resp.Header)
 	}
 	if err := <-served; err == nil || !strings.Contains(err.Error(), "cut off") {

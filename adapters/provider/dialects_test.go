@@ -204,7 +204,7 @@ func (d *dialect) serve(t testing.TB) *upstream {
 			http.Error(w, err.Error(), http.StatusBadRequest)
 			return
 		}
-		w.Header().Set("X-Request-Id", "req-1")
+		w.Header().Set("X-Request-ID", "req-1")
 		if u.answer != nil {
 			u.answer(w, r)
 			return

@@ -166,8 +166,8 @@ func TestEveryFieldOfTheTable(t *testing.T) {
 func TestEveryParamHasARow(t *testing.T) {
 	_, rows := table(t, "| asked for |")
 	p := reflect.TypeFor[middleware.Params]()
-	for i := range p.NumField() {
-		switch name := p.Field(i).Name; name {
+	for f := range p.Fields() {
+		switch name := f.Name; name {
 		case "RawTools", "Dialect", "OnDelta":
 		default:
 			if _, ok := rows[name]; !ok {

@@ -32,8 +32,6 @@ type point struct {
 	XText, YText string
 }
 
-func (c *chart) empty() bool { return c == nil || len(c.Series) == 0 }
-
 // bars are stacked bars in units of a drawing 720 wide and 150 high.
 type bars struct {
 	Columns []column

@@ -2,6 +2,7 @@ package view
 
 import (
 	"context"
+	"slices"
 	"sync"
 
 	"github.com/stepfall/stepfall/adapters/store"
@@ -56,8 +57,8 @@ func (s *sampler) newest(ctx context.Context, f store.Filter, n int) ([]*sdk.Tra
 		return nil, err
 	}
 	list := make([]*sdk.Trace, 0, len(lines))
-	for i := len(lines) - 1; i >= 0; i-- {
-		t, err := s.trace(ctx, lines[i].ID)
+	for _, line := range slices.Backward(lines) {
+		t, err := s.trace(ctx, line.ID)
 		if err != nil {
 			return nil, err
 		}

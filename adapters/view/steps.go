@@ -3,6 +3,7 @@ package view
 import (
 	"context"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -50,9 +51,7 @@ func (v *viewer) steps(r *http.Request) (any, error) {
 	if len(p.Steps) == pageOfSteps {
 		last := &p.Steps[len(p.Steps)-1]
 		next := url.Values{}
-		for name, values := range q {
-			next[name] = values
-		}
+		maps.Copy(next, q)
 		next.Set("before", strconv.FormatInt(last.Start.UnixNano(), 10))
 		next.Set("id", last.ID)
 		next.Set("seq", strconv.FormatInt(last.Seq, 10))

@@ -179,7 +179,8 @@ func (f *fitter) floorError(list []*candidate, value float64, test *floorTest, l
 	}
 	// The gap that can be told shrinks with the root of the number.
 	if gap := e.Quality - test.least; gap > 1e-9 {
-		e.Queries = int(math.Ceil(float64(n) * math.Pow((e.Quality-e.Promised)/gap, 2)))
+		times := (e.Quality - e.Promised) / gap
+		e.Queries = int(math.Ceil(float64(n) * times * times))
 	}
 	return e
 }

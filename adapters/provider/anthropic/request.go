@@ -215,7 +215,7 @@ func file(p middleware.FilePart) (any, error) {
 	if strings.HasPrefix(p.MIMEType, "image/") {
 		kind = "image"
 	}
-	source := wire.Object{}
+	var source wire.Object
 	switch {
 	case p.ID != "":
 		source = wire.Object{"type": "file", "file_id": p.ID}

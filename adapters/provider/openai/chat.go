@@ -1,6 +1,7 @@
 package openai
 
 import (
+	"cmp"
 	"encoding/base64"
 	"encoding/json"
 	"strings"
@@ -260,16 +261,15 @@ func returned(list []wire.Object, parts []llms.ContentPart) ([]wire.Object, erro
 		case llms.ToolCallResponse:
 			list = append(list, wire.Object{"role": "tool", "tool_call_id": p.ToolCallID, "content": p.Content})
 		case middleware.ResultPart:
-			text := p.Content
+			var own strings.Builder
 			for _, inner := range p.Parts {
 				if t, ok := inner.(llms.TextContent); ok {
-					if p.Content == "" {
-						text += t.Text
-					}
+					own.WriteString(t.Text)
 					continue
 				}
 				more = append(more, inner)
 			}
+			text := cmp.Or(p.Content, own.String())
 			list = append(list, wire.Object{"role": "tool", "tool_call_id": p.ToolCallID, "content": text})
 		default:
 			return wire.Refused(provider, "a %T is no result of a tool", p)

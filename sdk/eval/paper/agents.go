@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 
 	"github.com/stepfall/stepfall/sdk/cascade"
 	"github.com/stepfall/stepfall/sdk/eval"
@@ -139,14 +140,7 @@ func (c *cell) tied() string {
 	if len(level) == 0 {
 		return "`index` is above every other row by more than two standard deviations."
 	}
-	text := "Not told apart from `index` by two standard deviations: "
-	for i, l := range level {
-		if i > 0 {
-			text += ", "
-		}
-		text += l
-	}
-	return text + "."
+	return "Not told apart from `index` by two standard deviations: " + strings.Join(level, ", ") + "."
 }
 
 func median(values []float64) float64 {

@@ -88,8 +88,7 @@ func (e *Env) promiseTable(ctx context.Context, t *outcome.Table) (*eval.Table, 
 				o := row.options(train)
 				o.Confidence, o.Seed = promiseConfidence, e.Seed+uint64(i)
 				profile, err := fit.Fit(ctx, train, o)
-				var missing *fit.FloorError
-				if errors.As(err, &missing) {
+				if _, missing := errors.AsType[*fit.FloorError](err); missing {
 					return nil
 				}
 				if err == nil {

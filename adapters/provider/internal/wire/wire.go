@@ -31,10 +31,10 @@ const maxError = 1 << 20
 // reason are silent for minutes.
 const idle = 10 * time.Minute
 
-// ErrTooLarge: an answer is longer than is read of one.
+// ErrTooLarge says that an answer is longer than is read of one.
 var ErrTooLarge = errors.New("the answer is too large")
 
-// ErrSilent: a server has said nothing for ten minutes.
+// ErrSilent says that a server has said nothing for ten minutes.
 var ErrSilent = errors.New("the server went silent")
 
 // shared is the pool of all providers of the process that are given no other. Its idle
@@ -130,7 +130,7 @@ type Exchange struct {
 	sent   atomic.Bool
 	// tooLarge: the answer was left after the bound, whatever its client made of that.
 	tooLarge atomic.Bool
-	said   []byte
+	said     []byte
 }
 
 type exchangeKey struct{}

@@ -106,12 +106,12 @@ func index(name string) int {
 }
 
 func (w *world) prompt(i int) string {
-	switch {
-	case i%97 == 11:
+	switch i % 97 {
+	case 11:
 		return "Say what this page does: " + Script
-	case i%97 == 12:
+	case 12:
 		return Bidi
-	case i%97 == 13:
+	case 13:
 		return "A long one. " + strings.Repeat("All work and no play makes a long prompt. ", 4000)
 	}
 	return fmt.Sprintf("Ticket %d: find why the nightly export of table %s is late, and mend it.", i, []string{"orders", "users", "events"}[i%3])

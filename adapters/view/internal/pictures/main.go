@@ -51,7 +51,7 @@ func run(traces, report, out string, widths, schemes []string, only string) erro
 	defer cancel()
 	b, err := browser.Start(ctx)
 	if errors.Is(err, browser.ErrNone) {
-		fmt.Println(err)
+		fmt.Fprintln(os.Stderr, err)
 		return nil
 	}
 	if err != nil {

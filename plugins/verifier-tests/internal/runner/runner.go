@@ -65,8 +65,9 @@ func nodeID(name string) string {
 		}
 		return id
 	}
-	method, class, ok := strings.Cut(name, " (")
-	if class, ok = strings.CutSuffix(class, ")"); !ok || strings.ContainsAny(method+class, " /") {
+	method, class, _ := strings.Cut(name, " (")
+	class, ok := strings.CutSuffix(class, ")")
+	if !ok || strings.ContainsAny(method+class, " /") {
 		return ""
 	}
 	return strings.TrimSuffix(class, "."+method) + "." + method

@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/hashicorp/go-hclog"
@@ -16,6 +17,7 @@ import (
 	"github.com/stepfall/stepfall/adapters/swe/demo"
 	"github.com/stepfall/stepfall/adapters/swe/tasks"
 	"github.com/stepfall/stepfall/sdk"
+	"github.com/stepfall/stepfall/sdk/jail"
 )
 
 type demoFlags struct {
@@ -166,6 +168,7 @@ func printDemo(w io.Writer, report *demo.Report, out string, took time.Duration)
 	}
 	t.Render()
 	p := &printer{w: w}
+	p.walls(report)
 	p.f("time: in models and tests, summed over the tasks; an answer seen before is not tested again.\n")
 	if trace := telling(report); trace != nil {
 		p.f("\nOne step of cascade routing, task %s:\n", trace.QueryID)
@@ -181,6 +184,24 @@ func printDemo(w io.Writer, report *demo.Report, out string, took time.Duration)
 	p.f("\nThe picture is in %s (PNG and SVG), each step in %s. Took %s.\nWhy a step went as it did: stepfall trace explain -f %s\nAll of it in the browser: stepfall view %s\n",
 		filepath.Join(out, "cost-quality.png"), traces, took.Round(100*time.Millisecond), traces, traces)
 	return p.err
+}
+
+// walls says which layers of isolation the tests had to do without.
+func (p *printer) walls(report *demo.Report) {
+	for _, row := range report.Rows {
+		for _, t := range row.Traces {
+			for _, c := range t.Calls {
+				if c.Verdict == nil || len(c.Verdict.Isolation) == 0 {
+					continue
+				}
+				if lacks := jail.Lacks([]string{jail.LayerNetwork, "filesystem", jail.LayerPID, "memory"}, c.Verdict.Isolation); len(lacks) > 0 {
+					p.f("tests ran with fewer walls than usual (%s):\n", strings.Join(c.Verdict.Isolation, ", "))
+					p.missing(c.Verdict.IsolationMissing)
+				}
+				return
+			}
+		}
+	}
 }
 
 // telling returns a trace of cascade routing that escalated and was solved.

@@ -3,6 +3,7 @@
 package host
 
 import (
+	"fmt"
 	"io/fs"
 	"os"
 	"syscall"
@@ -22,10 +23,22 @@ func writable(info fs.FileInfo) string {
 		return "anybody"
 	case mode.Perm()&0o020 != 0 && !own && s.Gid != 0 && (!mode.IsDir() || mode&fs.ModeSticky == 0):
 		return "its group"
-	case s.Uid != 0 && s.Uid != uint32(os.Getuid()):
+	case s.Uid != 0 && s.Uid != uint32(os.Getuid()) && !unmapped(s.Uid):
 		return "its owner, who is another user"
 	}
 	return ""
+}
+
+// unmapped reports whether uid stands for all that a user namespace does not know,
+// the system's root for one: nobody in it can be that user.
+func unmapped(uid uint32) bool {
+	const overflow, everybody = 65534, 4294967295
+	data, err := os.ReadFile("/proc/self/uid_map")
+	var inside, outside, count uint64
+	if n, _ := fmt.Sscan(string(data), &inside, &outside, &count); err != nil || n != 3 {
+		return false
+	}
+	return uid == overflow && count < everybody
 }
 
 // alive reports whether there is a process pid.

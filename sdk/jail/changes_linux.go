@@ -29,6 +29,11 @@ func fillCaches(o *order) error {
 		if err := os.MkdirAll(path, 0o755); err != nil {
 			return err
 		}
+		if !o.Namespaces {
+			if err := copyCache(cache.Lower, path); err != nil {
+				return err
+			}
+		}
 		if !o.Namespaces && o.UID >= 0 {
 			if err := os.Chown(path, o.UID, o.GID); err != nil {
 				return err
@@ -45,6 +50,29 @@ func fillCaches(o *order) error {
 				}
 			}
 		}
+	}
+	return nil
+}
+
+// maxCacheCopy is the largest cache that is copied for a run, in bytes.
+const maxCacheCopy = 1 << 30
+
+// copyCache fills a cache where nothing can be mounted: by a copy of the first of the
+// lower directories that there is, unless it is so large that to begin with nothing
+// is faster.
+func copyCache(lower []string, to string) error {
+	for _, dir := range lower {
+		large := func(u usage) bool { return u.Bytes > maxCacheCopy }
+		if _, err := os.Stat(dir); err != nil {
+			continue
+		}
+		if large(measureTrees([]string{dir}, large)) {
+			return nil
+		}
+		if err := copyTree(dir, to, -1, -1); err != nil {
+			return fmt.Errorf("copying the cache %s: %w", dir, err)
+		}
+		return nil
 	}
 	return nil
 }

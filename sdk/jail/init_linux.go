@@ -2,6 +2,7 @@ package jail
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -177,6 +178,16 @@ func serve(o *order, r *report) error {
 		}
 	}
 	r.Reports = readReports(dir, o.Reports)
+	if t == nil && r.End == EndExit {
+		for i, cache := range o.Caches {
+			if cache.Keep == "" {
+				continue
+			}
+			if err := errors.Join(os.MkdirAll(cache.Keep, 0o755), mergeNew(filepath.Join(o.Temp, fmt.Sprintf("cache%d", i)), cache.Keep, cache.Deep)); err != nil {
+				return fmt.Errorf("keeping the cache: %w", err)
+			}
+		}
+	}
 	if t != nil && r.End == EndExit {
 		for _, k := range t.kept {
 			if err := mergeNew(k.upper, k.keep, k.deep); err != nil {

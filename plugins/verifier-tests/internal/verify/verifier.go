@@ -28,6 +28,8 @@ type Verifier struct {
 	slots *semaphore.Weighted
 	store *store
 
+	compiled sync.Map // trees that compileOnce has seen
+
 	mu        sync.Mutex
 	preflight map[string]*preflight
 }
@@ -190,8 +192,8 @@ func (v *Verifier) run(ctx context.Context, a *attempt, trusted bool) (*runner.R
 			spec.Caches[i].Keep = ""
 		}
 	}
-	if trusted && t.image == "" { // a container has caches of its own
-		if err := v.compile(ctx, spec, plan); err != nil {
+	if t.image == "" { // a container has caches of its own
+		if err := v.compileOnce(ctx, t, spec, plan); err != nil {
 			return nil, nil, err
 		}
 	}
@@ -217,6 +219,15 @@ func (v *Verifier) leftOut(t *tree) []jail.Change {
 	return out
 }
 
+// compileOnce has a tree's packages compiled before anything is run in it for the
+// first time.
+func (v *Verifier) compileOnce(ctx context.Context, t *tree, spec *jail.Spec, plan *runner.Plan) error {
+	if _, done := v.compiled.LoadOrStore(t.Dir+"\x00"+t.hash, true); done {
+		return nil
+	}
+	return v.compile(ctx, spec, plan)
+}
+
 // compile warms the build cache for the runs to come. A cache beside which code of
 // a tree has run holds what that code wished, so that what is kept for other trees is
 // written by a run that only compiles. That it does not get far is no fault: it makes
@@ -226,6 +237,8 @@ func (v *Verifier) compile(ctx context.Context, spec *jail.Spec, plan *runner.Pl
 		return nil
 	}
 	warm := *spec
+	const enough = 5 * time.Minute // with nothing compiled yet, on a slow machine
+	warm.Limits.Wall = max(warm.Limits.Wall, enough)
 	warm.Argv, warm.Changes, warm.Reports, warm.Guarded = plan.Compile, nil, nil, nil
 	warm.Caches = slices.Clone(spec.Caches)
 	warm.Caches[0].Keep = plan.Warm

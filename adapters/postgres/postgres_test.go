@@ -67,7 +67,6 @@ unix_socket_dir = `+c.Dir()+`
 auth_type = any
 pool_mode = transaction
 default_pool_size = 5
-max_prepared_statements = 0
 `), 0o644); err != nil {
 		t.Fatal(err)
 	}
@@ -76,11 +75,14 @@ max_prepared_statements = 0
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = cmd.Process.Signal(syscall.SIGKILL); _ = cmd.Wait() })
-	for range 200 {
-		if _, err := os.Stat(filepath.Join(c.Dir(), ".s.PGSQL.6432")); err == nil {
+	socket := filepath.Join(c.Dir(), ".s.PGSQL.6432")
+	for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(20 * time.Millisecond) {
+		if _, err := os.Stat(socket); err == nil {
 			break
 		}
-		time.Sleep(20 * time.Millisecond)
+		if time.Now().After(deadline) {
+			t.Fatal("PgBouncer does not start")
+		}
 	}
 	storetest.Run(t, func(t testing.TB) storetest.Engine { return engine(c.Database(t) + "&port=6432&pool_max_conns=8") })
 }

@@ -238,7 +238,7 @@ func TestChaos(t *testing.T) {
 			}
 		})
 	}
-	counts := havoc(t, ctx, *chaosTime, cluster, database, replicas)
+	counts := havoc(ctx, t, *chaosTime, cluster, database, replicas)
 	stop()
 	clients.Wait()
 	for _, r := range replicas {
@@ -255,7 +255,7 @@ type havocCounts struct {
 	outages                        []outage
 }
 
-func havoc(t *testing.T, ctx context.Context, d time.Duration, cluster *pgtest.Cluster, database string, replicas []*service) *havocCounts {
+func havoc(ctx context.Context, t *testing.T, d time.Duration, cluster *pgtest.Cluster, database string, replicas []*service) *havocCounts {
 	n := &havocCounts{}
 	for end := time.Now().Add(d); time.Now().Before(end); {
 		time.Sleep(time.Duration(1000+rand.IntN(1500)) * time.Millisecond)

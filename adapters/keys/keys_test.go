@@ -92,7 +92,7 @@ func TestAKeyIsInForceEverywhereWithinASecond(t *testing.T) {
 	if _, err := Rotate(t.Context(), s, key.ID, 0); err == nil {
 		t.Error("a revoked key was rotated")
 	}
-	if resp, err := http.Get(first.URL + "/healthz"); err != nil || resp.StatusCode != 200 {
+	if resp, err := http.Get(first.URL + "/healthz"); err != nil || resp.StatusCode != http.StatusOK {
 		t.Errorf("its health needs a key: %v, %v", resp, err)
 	}
 }
@@ -115,9 +115,9 @@ func TestLimitsHoldInAllReplicas(t *testing.T) {
 		wg.Go(func() {
 			resp := ask(t, http.MethodPost, []string{first.URL, second.URL}[i%2], secret)
 			switch resp.StatusCode {
-			case 200:
+			case http.StatusOK:
 				granted.Add(1)
-			case 429:
+			case http.StatusTooManyRequests:
 				refused.Add(1)
 				if after, err := strconv.Atoi(resp.Header.Get("Retry-After")); err != nil || after < 1 || after > 60 {
 					t.Errorf("Retry-After is %q", resp.Header.Get("Retry-After"))
@@ -154,12 +154,12 @@ func TestStreamsUnderWayAreLimited(t *testing.T) {
 	}
 	<-begun
 	<-begun
-	if resp := ask(t, http.MethodPost, server.URL, secret); resp.StatusCode != 429 || resp.Header.Get("Retry-After") != "1" {
+	if resp := ask(t, http.MethodPost, server.URL, secret); resp.StatusCode != http.StatusTooManyRequests || resp.Header.Get("Retry-After") != "1" {
 		t.Errorf("a third stream gives %d", resp.StatusCode)
 	}
 	close(release)
 	wg.Wait()
-	for deadline := time.Now().Add(5 * time.Second); ask(t, http.MethodPost, server.URL, secret).StatusCode != 200; {
+	for deadline := time.Now().Add(5 * time.Second); ask(t, http.MethodPost, server.URL, secret).StatusCode != http.StatusOK; {
 		if time.Now().After(deadline) {
 			t.Fatal("streams that ended count on")
 		}
@@ -189,7 +189,7 @@ func TestAKeySeesItsOwnSpending(t *testing.T) {
 		var body struct {
 			Data []store.Sum `json:"data"`
 		}
-		if err := json.NewDecoder(resp.Body).Decode(&body); err != nil || resp.StatusCode != 200 {
+		if err := json.NewDecoder(resp.Body).Decode(&body); err != nil || resp.StatusCode != http.StatusOK {
 			t.Fatal(resp.Status, err)
 		}
 		return body.Data

@@ -156,7 +156,7 @@ func (t *Till) Take(ctx context.Context, charges []Charge) (*Held, error) {
 	if err := t.s.Reserve(ctx, h.id, rest, t.o.TTL); err != nil {
 		if !errors.Is(err, sdk.ErrBudgetExhausted) {
 			// It may have been made, and the answer lost: take it back.
-			t.settle(ctx, h.id, nil)
+			_ = t.settle(ctx, h.id, nil) // what is not settled expires
 		}
 		for _, parts := range h.parts {
 			giveBack(parts)
@@ -338,7 +338,7 @@ func (t *Till) fill(d *drawer, c *Charge) chan struct{} {
 			// by itself, and refused by itself.
 			d.tight = now.Add(100 * time.Millisecond)
 			if !errors.Is(err, sdk.ErrBudgetExhausted) {
-				go t.settle(context.Background(), l.id, nil)
+				go func() { _ = t.settle(context.Background(), l.id, nil) }() // what is not settled expires
 			}
 			return
 		}
@@ -366,7 +366,7 @@ func (t *Till) tend() {
 			return
 		case now := <-ticker.C:
 			t.collect(now, false)
-			t.pay(context.Background())
+			_ = t.pay(context.Background()) // what is owed is paid at the next tick
 			if now.Sub(extended) >= t.o.LeaseTTL/3 {
 				extended = now
 				t.extend()
@@ -385,7 +385,7 @@ func (t *Till) collect(now time.Time, all bool) {
 		d.leases = slices.DeleteFunc(d.leases, func(l *lease) bool {
 			over := !l.until.IsZero() && !now.Before(l.until)
 			last := l == d.leases[len(d.leases)-1]
-			if l.held != 0 || !(all || idle || over || !last && now.Sub(l.made) >= t.o.Idle) {
+			if l.held != 0 || !all && !idle && !over && (last || now.Sub(l.made) < t.o.Idle) {
 				return false
 			}
 			t.owed = append(t.owed, settlement{l.id, map[string]int64{l.account: l.spent}})

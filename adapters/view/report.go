@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/stepfall/stepfall/sdk/cascade"
 	"github.com/stepfall/stepfall/sdk/eval"
@@ -216,15 +217,16 @@ func WriteReport(w io.Writer, r Report) error {
 }
 
 func assets(names ...string) (string, error) {
-	text := ""
+	var text strings.Builder
 	for _, name := range names {
 		data, err := files.ReadFile("assets/" + name)
 		if err != nil {
 			return "", err
 		}
-		text += string(data) + "\n"
+		text.Write(data)
+		text.WriteByte('\n')
 	}
-	return text, nil
+	return text.String(), nil
 }
 
 // percent2 writes a share with two digits.

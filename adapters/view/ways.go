@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 	"sync"
 
 	"github.com/stepfall/stepfall/adapters/store"
@@ -53,13 +54,13 @@ const (
 
 // findWays looks whether at least two of the runs had the same queries.
 func (v *viewer) findWays(ctx context.Context, runs []store.Sum) (*ways, error) {
-	key := ""
+	var key strings.Builder
 	var some []store.Sum
 	for i := range runs {
 		r := &runs[i]
 		if r.Steps >= 3 && r.Steps <= mostQueries && len(some) < mostWays {
 			some = append(some, *r)
-			key += fmt.Sprintf("%q %d ", r.Run, r.Steps)
+			fmt.Fprintf(&key, "%q %d ", r.Run, r.Steps)
 		}
 	}
 	if len(some) < 2 {
@@ -67,7 +68,7 @@ func (v *viewer) findWays(ctx context.Context, runs []store.Sum) (*ways, error) 
 	}
 	v.ways.mu.Lock()
 	defer v.ways.mu.Unlock()
-	if v.ways.key == key {
+	if v.ways.key == key.String() {
 		return v.ways.ways, nil
 	}
 	var list []way
@@ -87,7 +88,7 @@ func (v *viewer) findWays(ctx context.Context, runs []store.Sum) (*ways, error) 
 			list = append(list, w)
 		}
 	}
-	v.ways.key, v.ways.ways = key, compareWays(list)
+	v.ways.key, v.ways.ways = key.String(), compareWays(list)
 	return v.ways.ways, nil
 }
 

@@ -42,8 +42,6 @@ type built struct {
 	close func() error
 }
 
-type ()
-
 // Verifier returns the role of a verifier. New makes it from its config, a struct
 // with tags; ctx is good until New returns. An error says that the config cannot
 // be used; made by [schema.Errorf] it says where.

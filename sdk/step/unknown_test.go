@@ -39,7 +39,10 @@ func TestCancelledCallsNeverPassACap(t *testing.T) {
 
 func TestAVerifierThatIsCutOffCountsInFull(t *testing.T) {
 	slow := step.Verifier{Name: "judge", MaxCostUSD: 0.5, Timeout: time.Millisecond, Verifier: sdk.VerifierFunc(
-		func(ctx context.Context, _ *sdk.VerifyRequest) (*sdk.Verdict, error) { <-ctx.Done(); return nil, ctx.Err() })}
+		func(ctx context.Context, _ *sdk.VerifyRequest) (*sdk.Verdict, error) {
+			<-ctx.Done()
+			return nil, ctx.Err()
+		})}
 	ledger := step.NewMemory(step.Caps{RunUSD: 100})
 	e := engine(t, step.Config{Candidates: candidates()[:1], Strategy: index(t, 1), Ledger: ledger, Verifiers: []step.Verifier{slow}})
 	if _, err := e.Run(t.Context(), step.Request{Query: query(), Caller: says()}); err != nil {

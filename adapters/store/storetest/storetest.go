@@ -138,7 +138,7 @@ func settling(t *testing.T, e Engine) {
 	s := e.Open(t)
 	one := []store.Charge{{Account: "a", Amount: 90, Cap: 100}}
 	must(t, s.Reserve(t.Context(), 1, one, time.Hour))
-	refused(t, s.Reserve(t.Context(), 2, one, time.Hour))
+	_ = refused(t, s.Reserve(t.Context(), 2, one, time.Hour))
 	for range 3 {
 		must(t, s.Settle(t.Context(), 1, map[string]int64{"a": 5}))
 	}
@@ -169,7 +169,7 @@ func expiry(t *testing.T, e Engine) {
 	if spent, reserved := balance(t, s, "a"); spent != 75 || reserved != 0 {
 		t.Errorf("spent %d, reserved %d: the worst case must stand", spent, reserved)
 	}
-	refused(t, s.Reserve(t.Context(), 2, one, time.Hour))
+	_ = refused(t, s.Reserve(t.Context(), 2, one, time.Hour))
 	// The bill comes late, twice.
 	for range 2 {
 		must(t, s.Settle(t.Context(), 1, map[string]int64{"a": 20}))
@@ -208,9 +208,9 @@ func periods(t *testing.T, e Engine) {
 	must(t, s.Reserve(t.Context(), 3, one, time.Hour))
 	// The clock goes back: the minute before does not come again.
 	e.Clock(t, s, noon.Add(-5*time.Minute))
-	refused(t, s.Reserve(t.Context(), 4, one, time.Hour))
+	_ = refused(t, s.Reserve(t.Context(), 4, one, time.Hour))
 	must(t, s.Settle(t.Context(), 1, map[string]int64{"a": 1}))
-	refused(t, s.Reserve(t.Context(), 5, one, time.Hour))
+	_ = refused(t, s.Reserve(t.Context(), 5, one, time.Hour))
 }
 
 func leases(t *testing.T, e Engine) {
@@ -225,7 +225,7 @@ func leases(t *testing.T, e Engine) {
 	for id := int64(2); ; id++ {
 		amount, _, err := s.Lease(t.Context(), id, c, 10, time.Hour)
 		if err != nil {
-			refused(t, err)
+			_ = refused(t, err)
 			break
 		}
 		if amount > max(10, (800-sum)/store.LeaseShare) {
@@ -308,7 +308,7 @@ func everyCent(t *testing.T, e Engine) {
 	for i := range 1000 {
 		held, err := till.Take(t.Context(), []store.Charge{{Account: "hot", Amount: 3, Cap: 1001}})
 		if err != nil {
-			refused(t, err)
+			_ = refused(t, err)
 			if i != 333 {
 				t.Errorf("refused after %d calls of 3 under a cap of 1001", i)
 			}

@@ -111,7 +111,7 @@ func (b *body) Read(p []byte) (int, error) {
 	silent := atomic.Bool{}
 	watch := time.AfterFunc(idle, func() {
 		silent.Store(true)
-		b.ReadCloser.Close()
+		_ = b.Close()
 	})
 	n, err := b.ReadCloser.Read(p[:min(int64(len(p)), b.left)])
 	watch.Stop()

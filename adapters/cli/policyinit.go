@@ -127,10 +127,10 @@ func look(dir, judge string, list []offer) (block, strategy string, use []offer)
 		}
 		return "# The tests decide whether an answer is right, where a query names a work tree or\n" +
 			"# tests. Other queries go to one model each: nothing looks at their answers.\n" +
-			"verifier \"tests\" {\n  plugin = \"verifier-tests\"\n  config {\n    command = " + command + "\n  }\n  when {\n    checks = true\n  }\n}\n\n", cascade, list
+			program("verifier-tests") + "verifier \"tests\" {\n  plugin = \"verifier-tests\"\n  config {\n    command = " + command + "\n  }\n  when {\n    checks = true\n  }\n}\n\n", cascade, list
 	case "logprob":
 		return "# How sure a model is of the tokens of its answer.\n" +
-			"estimator \"confidence\" {\n  plugin = \"estimator-logprob\"\n  config {\n    classifier = file(\"classifier.json\")\n  }\n}\n\n", cascade, ends(list)
+			program("estimator-logprob") + "estimator \"confidence\" {\n  plugin = \"estimator-logprob\"\n  config {\n    classifier = file(\"classifier.json\")\n  }\n}\n\n", cascade, ends(list)
 	}
 	if judge != "model" {
 		list = ends(list)
@@ -149,6 +149,18 @@ func look(dir, judge string, list []offer) (block, strategy string, use []offer)
 			strings.ReplaceAll(strings.TrimSpace(block), "\n", "\n# ") + "\n\n",
 		"# How to choose. stepfall fit finds lambda for a budget from recorded outcomes.\n" +
 			"strategy \"route\" {\n  worth_usd = 0.05 # what a right answer is worth\n}\n\n", list
+}
+
+// program returns the block that says where a plugin is, where programs that open the
+// policy would not look for it: beside this command.
+func program(plugin string) string {
+	found := host.List(host.SearchPath())
+	i := slices.IndexFunc(found, func(f host.Found) bool { return f.Name == plugin })
+	self, err := os.Executable()
+	if i < 0 || err != nil || !strings.HasPrefix(found[i].Path, filepath.Dir(self)+string(filepath.Separator)) {
+		return ""
+	}
+	return fmt.Sprintf("plugin %q {\n  path = %q\n}\n", plugin, found[i].Path)
 }
 
 // ends returns the cheapest and the dearest of the models. Without a look at answers the

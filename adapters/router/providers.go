@@ -3,6 +3,8 @@ package router
 import (
 	"cmp"
 	"fmt"
+	"os"
+	"strings"
 
 	"github.com/tmc/langchaingo/llms"
 
@@ -36,6 +38,10 @@ func (s *setup) deployments(m *policies.Model, o *Options) ([]middleware.Deploym
 	return list, nil
 }
 
+// baseURLs are the environment variables that say where a provider is, where a policy
+// does not.
+var baseURLs = map[string]string{"openai": "OPENAI_BASE_URL", "anthropic": "ANTHROPIC_BASE_URL", "ollama": "OLLAMA_HOST"}
+
 // mistral speaks OpenAI's chat completions.
 const mistral = "https://api.mistral.ai/v1"
 
@@ -44,6 +50,13 @@ func (s *setup) provider(m *policies.Model, p *policies.Deployment, o *Options) 
 	served, key := cmp.Or(p.Served, m.Served, m.Name), p.APIKey
 	if !key.Set() {
 		key = m.APIKey
+	}
+	// What the providers' own clients read from the environment holds here too.
+	if variable := baseURLs[m.Provider]; p.BaseURL == "" && variable != "" {
+		p.BaseURL = os.Getenv(variable)
+		if m.Provider == "ollama" && p.BaseURL != "" && !strings.Contains(p.BaseURL, "://") {
+			p.BaseURL = "http://" + p.BaseURL // as Ollama itself takes it
+		}
 	}
 	switch m.Provider {
 	case "openai", "mistral":

@@ -22,8 +22,9 @@ import (
 type Plugins interface {
 	// Verifier returns the plugin with this configuration under the name of its block.
 	Verifier(name, plugin string, config map[string]any) (sdk.Verifier, error)
-	// QualityEstimator and CostEstimator do the same for a block that estimates.
+	// QualityEstimator does the same for a block that estimates quality.
 	QualityEstimator(name, plugin string, config map[string]any) (sdk.QualityEstimator, error)
+	// CostEstimator does the same for a block that estimates costs.
 	CostEstimator(name, plugin string, config map[string]any) (sdk.CostEstimator, error)
 }
 

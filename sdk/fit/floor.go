@@ -20,6 +20,7 @@ type Floor struct {
 	Margin   float64 `json:"margin,omitempty"`
 }
 
+// String says what is promised.
 func (f *Floor) String() string {
 	if f.AsGoodAs != "" {
 		return fmt.Sprintf("as good as %s to within %.2f points", f.AsGoodAs, 100*f.Margin)

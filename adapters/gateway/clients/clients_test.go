@@ -392,8 +392,8 @@ func table(results []result) string {
 }
 
 const (
-	begins = "<!-- make clients -->\n"
-	ends   = "<!-- end -->"
+	begins = "<!-- make clients -->\n\n"
+	ends   = "\n<!-- end -->"
 )
 
 func write(t *testing.T, text string) {

@@ -2,6 +2,7 @@ package container
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -49,7 +50,7 @@ func (e *Engine) Run(ctx context.Context, spec *jail.Spec) (*jail.Result, error)
 		_, _ = e.do(gone, "rm", "--force", "--volumes", name)
 	}()
 	if _, err := e.do(ctx, o.create(e, name)...); err != nil {
-		return nil, err
+		return nil, cmp.Or(ctx.Err(), err)
 	}
 	tree, err := o.pack()
 	if err != nil {
@@ -58,7 +59,7 @@ func (e *Engine) Run(ctx context.Context, spec *jail.Spec) (*jail.Result, error)
 	copyIn := e.command(ctx, "cp", "-", name+":/")
 	copyIn.Stdin = tree.reader()
 	if out, err := copyIn.CombinedOutput(); err != nil {
-		return nil, fmt.Errorf("copying the tree in: %w: %s", err, bytes.TrimSpace(out))
+		return nil, fmt.Errorf("copying the tree in: %w: %s", cmp.Or(ctx.Err(), err), bytes.TrimSpace(out))
 	}
 	result, err := e.attend(ctx, name, o)
 	if err != nil {

@@ -66,6 +66,10 @@ attacks: ## Try every attack on verdicts and walls, and print what came of each
 race: ## Run the tests under the race detector, the long ones left out
 	go test -race -short ./...
 
+.PHONY: chaos
+chaos: ## Kill replicas and restart PostgreSQL for CHAOS (1m), and see that no cap is passed
+	go test ./adapters/cli -run 'TestChaos$$' -count=1 -v -timeout 30m -args -chaos $(or $(CHAOS),1m)
+
 .PHONY: vet
 vet: ## Run go vet
 	go vet ./...

@@ -213,3 +213,9 @@ func balanceOf(t testing.TB, s *Store, account string) (spent, reserved int64) {
 	}
 	return list[0].Spent, list[0].Reserved
 }
+
+// BenchmarkStore has the server wait for the disk, as it does in earnest.
+func BenchmarkStore(b *testing.B) {
+	c := pgtest.Start(b)
+	storetest.Bench(b, func(t testing.TB) storetest.Engine { return engine(c.Database(t)) })
+}

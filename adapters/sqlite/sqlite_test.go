@@ -215,3 +215,10 @@ func TestVersionsThatDifferByOne(t *testing.T) {
 		t.Errorf("tables that this program cannot work with: %v", err)
 	}
 }
+
+func BenchmarkStore(b *testing.B) {
+	storetest.Bench(b, func(t testing.TB) storetest.Engine {
+		path := filepath.Join(t.TempDir(), "s.db")
+		return storetest.Engine{Open: func(t testing.TB) store.Store { return open(t, path) }}
+	})
+}

@@ -1,0 +1,88 @@
+package storetest
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stepfall/stepfall/adapters/store"
+	"github.com/stepfall/stepfall/sdk"
+)
+
+// Bench measures an engine: reservations with their settling on one hot account, from
+// one process and from four (each with connections and a till of its own), on ten
+// thousand cold ones, and traces in batches.
+func Bench(b *testing.B, fresh func(t testing.TB) Engine) {
+	b.Run("hot/1", func(b *testing.B) {
+		reserveAll(b, fresh(b), 1, 8, func(int64) string { return "hot" }, store.TillOptions{})
+	})
+	b.Run("hot/4", func(b *testing.B) {
+		reserveAll(b, fresh(b), 4, 8, func(int64) string { return "hot" }, store.TillOptions{})
+	})
+	b.Run("hot/1/without-leases", func(b *testing.B) {
+		reserveAll(b, fresh(b), 1, 16, func(int64) string { return "hot" }, store.TillOptions{Direct: true})
+	})
+	b.Run("cold/10000", func(b *testing.B) {
+		reserveAll(b, fresh(b), 1, 16, func(i int64) string { return fmt.Sprint("cold", i*7919%10000) }, store.TillOptions{})
+	})
+	b.Run("traces", func(b *testing.B) { recordAll(b, fresh(b)) })
+}
+
+func reserveAll(b *testing.B, e Engine, processes, callers int, account func(int64) string, o store.TillOptions) {
+	tills := make([]*store.Till, processes)
+	for i := range tills {
+		tills[i] = store.NewTill(e.Open(b), o)
+		defer tills[i].Close()
+	}
+	var next atomic.Int64
+	took := make([][]time.Duration, processes*callers)
+	var wg sync.WaitGroup
+	b.ResetTimer()
+	for w := range processes * callers {
+		wg.Go(func() {
+			till := tills[w%processes]
+			for i := next.Add(1); i <= int64(b.N); i = next.Add(1) {
+				from := time.Now()
+				held, err := till.Take(context.Background(), []store.Charge{{Account: account(i), Amount: 1000, Cap: 1 << 55}})
+				took[w] = append(took[w], time.Since(from))
+				if err == nil {
+					err = held.Settle(context.Background(), 300)
+				}
+				if err != nil {
+					b.Error(err)
+					return
+				}
+			}
+		})
+	}
+	wg.Wait()
+	b.StopTimer()
+	all := slices.Concat(took...)
+	slices.Sort(all)
+	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "reservations/s")
+	if len(all) > 0 {
+		b.ReportMetric(float64(all[len(all)*99/100].Microseconds()), "p99-us")
+	}
+}
+
+func recordAll(b *testing.B, e Engine) {
+	s := e.Open(b)
+	written := 0
+	b.ResetTimer()
+	for written < b.N {
+		batch := make([]*sdk.Trace, min(500, b.N-written))
+		for i := range batch {
+			batch[i] = trace(written + i)
+		}
+		if err := s.Record(context.Background(), batch, nil); err != nil {
+			b.Fatal(err)
+		}
+		written += len(batch)
+	}
+	b.StopTimer()
+	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "traces/s")
+}

@@ -2,7 +2,6 @@ package cascade_test
 
 import (
 	"fmt"
-	"math"
 
 	"github.com/stepfall/stepfall/sdk/cascade"
 )
@@ -146,27 +145,9 @@ func ExampleExpectedMax() {
 	// Two answers that a verifier judges: 1 - 0.3·0.4.
 	verified := []cascade.Belief{{Mean: 0.7, Bernoulli: true}, {Mean: 0.6, Bernoulli: true}}
 	fmt.Printf("%.4f\n", cascade.ExpectedMax(verified))
-	// The same normals, if most of their uncertainty is in common: E[max] is lower.
-	load := math.Sqrt(0.03)
-	v, err := cascade.ExpectedMaxFactors([]float64{0.6, 0.7}, []float64{math.Sqrt(0.06), 0.1}, [][]float64{{load}, {load}})
-	fmt.Printf("%.4f %v\n", v, err)
 	// Output:
 	// 0.7993
 	// 0.8800
-	// 0.7630 <nil>
-}
-
-func ExampleGrowing() {
-	beliefs := []cascade.Belief{{Mean: 0.5, StdDev: 0.2}, {Mean: 0.6, StdDev: 0.2}, {Mean: 0.7, StdDev: 0.2}}
-	g := cascade.NewGrowing(0.6, beliefs)
-	for i := range beliefs {
-		fmt.Printf("%.4f, then %d adds %.4f\n", g.Value(), i, g.Gain(i))
-		g.Add(i)
-	}
-	// Output:
-	// 0.6000, then 0 adds 0.0396
-	// 0.6396, then 1 adds 0.0672
-	// 0.7068, then 2 adds 0.0901
 }
 
 // Retuning is cheap: a sweep over prices of cost shares one strategy's memory.

@@ -1,9 +1,6 @@
 package cascade
 
-import (
-	"math"
-	"slices"
-)
+import "math"
 
 // ExpectedMax returns E[max(X_1, ..., X_n)] of independent beliefs, normal,
 // Bernoulli or mixed; a belief with StdDev 0 is deterministic.
@@ -51,92 +48,4 @@ func gather(ls laws, beliefs []Belief, floor float64) (laws, float64) {
 		}
 	}
 	return ls, floor
-}
-
-// Growing is E[max] of a set that grows one by one out of given candidates. Their
-// distribution functions are worked out once, at the nodes of one quadrature; from
-// then on a value or a gain takes one pass over the nodes. It is not safe for
-// concurrent use.
-type Growing struct {
-	floor  float64
-	hi     float64
-	node   []float64
-	weight []float64
-	tail   []float64 // P(X_i > node), one row for each candidate
-	row    []float64 // weight·prod(1 - tail) over the set
-	laws   laws
-	empty  bool
-}
-
-// NewGrowing returns the empty set, whose value is floor, possibly -Inf. Errors are
-// as for [ExpectedMax] of all candidates together.
-func NewGrowing(floor float64, candidates []Belief) *Growing {
-	g := &Growing{floor: floor, empty: true, hi: floor}
-	lo := math.Inf(1)
-	for _, b := range candidates {
-		l := b.law(1)
-		a, z := l.mean-reach*l.dev, l.mean+reach*l.dev
-		if l.two {
-			a, z = l.lo, l.hi
-		}
-		lo, g.hi = min(lo, a), max(g.hi, z)
-		g.laws = append(g.laws, l)
-	}
-	g.laws.panels(max(lo, floor), g.hi, panelWidth, func(a, b float64, flat bool) {
-		c, h := 0.5*(a+b), 0.5*(b-a)
-		if flat {
-			g.node, g.weight = append(g.node, c), append(g.weight, b-a)
-			return
-		}
-		for _, r := range gauss12 {
-			g.node = append(g.node, c-h*r.x, c+h*r.x)
-			g.weight = append(g.weight, h*r.w, h*r.w)
-		}
-	})
-	for i := range g.laws {
-		for _, x := range g.node {
-			g.tail = append(g.tail, g.laws[i].upper(x))
-		}
-	}
-	g.row = slices.Clone(g.weight)
-	return g
-}
-
-// Reset empties the set.
-func (g *Growing) Reset() {
-	copy(g.row, g.weight)
-	g.empty = true
-}
-
-// Value returns E[max] of the set and the floor.
-func (g *Growing) Value() float64 {
-	if g.empty {
-		return g.floor
-	}
-	v := g.hi
-	for _, r := range g.row {
-		v -= r
-	}
-	return v
-}
-
-// Gain returns by how much candidate i would raise the value; +Inf for the first
-// over a floor of -Inf.
-func (g *Growing) Gain(i int) float64 {
-	if g.empty {
-		if math.IsInf(g.floor, -1) {
-			return math.Inf(1)
-		}
-		return g.laws[i].excess(g.floor)
-	}
-	return dot(g.row, g.tail[i*len(g.node):][:len(g.node)])
-}
-
-// Add adds candidate i to the set.
-func (g *Growing) Add(i int) {
-	g.empty = false
-	tail := g.tail[i*len(g.node):][:len(g.node)]
-	for j := range g.row {
-		g.row[j] -= g.row[j] * tail[j]
-	}
 }

@@ -1,7 +1,6 @@
 package cascade
 
 import (
-	"errors"
 	"math"
 	"math/rand/v2"
 	"testing"
@@ -214,127 +213,6 @@ func TestExpectedGainHasRelativeAccuracyInTheTails(t *testing.T) {
 	}
 }
 
-func TestGrowingAgreesWithExpectedMax(t *testing.T) {
-	rng := rand.New(rand.NewPCG(4, 4))
-	for range 200 {
-		n := 1 + rng.IntN(8)
-		s := randomState(rng, n)
-		floor := negInf
-		if rng.IntN(2) == 0 {
-			floor = rng.Float64()
-		}
-		g := NewGrowing(floor, s.Beliefs)
-		for range 2 {
-			g.Reset()
-			if g.Value() != floor {
-				t.Fatalf("the empty set is worth %v over %v", g.Value(), floor)
-			}
-			var set []Belief
-			if floor > negInf {
-				set = append(set, Belief{Mean: floor})
-			}
-			for _, i := range rng.Perm(n) {
-				gain := g.Gain(i)
-				before := g.Value()
-				g.Add(i)
-				set = append(set, s.Beliefs[i])
-				want := ExpectedMax(set)
-				if math.Abs(g.Value()-want) > 1e-9 {
-					t.Fatalf("%v, want %v", g.Value(), want)
-				}
-				if math.Abs(gain-(want-before)) > 2e-9 && !math.IsInf(gain, 1) {
-					t.Fatalf("gain %v, want %v", gain, want-before)
-				}
-			}
-		}
-	}
-}
-
-// Normals with the correlation r in common have E[max] sqrt(1 - r) times that of
-// independent ones.
-func TestExpectedMaxFactors(t *testing.T) {
-	for n := 2; n <= 5; n++ {
-		for _, r := range []float64{0, 0.3, 0.9, 1} {
-			means, devs, loads := make([]float64, n), make([]float64, n), make([][]float64, n)
-			for i := range n {
-				means[i], devs[i], loads[i] = 0.5, 0.3*math.Sqrt(1-r), []float64{0.3 * math.Sqrt(r)}
-			}
-			got, err := ExpectedMaxFactors(means, devs, loads)
-			if want := 0.5 + 0.3*math.Sqrt(1-r)*orderStatistic[n]; err != nil || math.Abs(got-want) > 1e-8 {
-				t.Errorf("%d with correlation %v: %v %v, want %v", n, r, got, err, want)
-			}
-		}
-	}
-	// Two normals whose factors pull apart, by Clark; two factors.
-	got, err := ExpectedMaxFactors([]float64{0.4, 0.6}, []float64{0.1, 0.2}, [][]float64{{0.3, 0.1}, {-0.2, 0.1}})
-	s1, s2 := math.Sqrt(0.01+0.09+0.01), math.Sqrt(0.04+0.04+0.01)
-	if want := clark(0.4, 0.6, s1, s2, (-0.06+0.01)/(s1*s2)); err != nil || math.Abs(got-want) > 1e-7 {
-		t.Errorf("two factors: %v %v, want %v", got, err, want)
-	}
-	// Nothing but the factor: the two cross at a kink.
-	got, err = ExpectedMaxFactors([]float64{0.4, 0.6}, []float64{0, 0}, [][]float64{{0.3}, {-0.2}})
-	if want := clark(0.4, 0.6, 0.3, 0.2, -1); err != nil || math.Abs(got-want) > 1e-8 {
-		t.Errorf("kink: %v %v, want %v", got, err, want)
-	}
-	if _, err := ExpectedMaxFactors([]float64{1}, []float64{1, 2}, nil); err == nil {
-		t.Error("lengths that differ are accepted")
-	}
-	if v, err := ExpectedMaxFactors(nil, nil, nil); err != nil || !math.IsInf(v, -1) {
-		t.Errorf("of nothing: %v %v", v, err)
-	}
-}
-
-func TestExpectedMaxCovariance(t *testing.T) {
-	equal := func(n int, r float64) [][]float64 {
-		c := make([][]float64, n)
-		for i := range c {
-			c[i] = make([]float64, n)
-			for j := range c[i] {
-				c[i][j] = 0.09 * r
-			}
-			c[i][i] = 0.09
-		}
-		return c
-	}
-	for n := 1; n <= 5; n++ {
-		for _, r := range []float64{0, 0.5, 0.99, 1} {
-			means := make([]float64, n)
-			got, stdErr, err := ExpectedMaxCovariance(means, equal(n, r))
-			want := 0.3 * math.Sqrt(1-r) * orderStatistic[n]
-			tolerance := 1e-8
-			if n > 4 {
-				tolerance = max(5*stdErr, 1e-8)
-			}
-			if err != nil || math.Abs(got-want) > tolerance || stdErr > 1e-4 {
-				t.Errorf("%d with correlation %v: %v ± %v %v, want %v", n, r, got, stdErr, err, want)
-			}
-		}
-	}
-	// Independent, unlike, many: against the independent form.
-	rng := rand.New(rand.NewPCG(5, 5))
-	for _, n := range []int{2, 3, 4, 6, 11} {
-		means, c, beliefs := make([]float64, n), equal(n, 0), make([]Belief, n)
-		for i := range n {
-			means[i] = rng.Float64()
-			dev := 0.05 + 0.3*rng.Float64()
-			c[i][i] = dev * dev
-			beliefs[i] = Belief{Mean: means[i], StdDev: dev}
-		}
-		got, stdErr, err := ExpectedMaxCovariance(means, c)
-		if want := ExpectedMax(beliefs); err != nil || math.Abs(got-want) > max(5*stdErr, 2e-8) || stdErr > 1e-4 {
-			t.Errorf("%d: %v ± %v %v, want %v", n, got, stdErr, err, want)
-		}
-	}
-	for _, c := range [][][]float64{{{1, 0}, {0.5, 1}}, {{1, 2}, {2, 1}}, {{1, 0}}, {{1, 0, 0}, {0, 1, 0}}} {
-		if _, _, err := ExpectedMaxCovariance([]float64{0, 0}, c); err == nil {
-			t.Errorf("%v is accepted", c)
-		}
-	}
-	if _, _, err := ExpectedMaxCovariance([]float64{0, 0}, [][]float64{{1, 2}, {2, 1}}); !errors.Is(err, ErrNotCovariance) {
-		t.Error("the error does not say what it is")
-	}
-}
-
 // The quadrature of the search is coarser than ExpectedMax; its error must stay
 // below half of the margin from which its decisions are the accurate ones.
 func TestSearchQuadrature(t *testing.T) {
@@ -391,16 +269,5 @@ func BenchmarkExpectedMax(b *testing.B) {
 				}
 			})
 		}
-		g := NewGrowing(negInf, normal)
-		b.Run("growing/n="+string(rune('0'+n/10))+string(rune('0'+n%10)), func(b *testing.B) {
-			b.ReportAllocs()
-			for b.Loop() {
-				g.Reset()
-				for i := range n {
-					g.Add(i)
-				}
-				g.Value()
-			}
-		})
 	}
 }

@@ -52,7 +52,7 @@ swe-bench: build ## Run the bundled SWE suite with scripted models: every task c
 
 .PHONY: test
 test: ## Run every test
-	go test ./...
+	go test -timeout 30m ./...
 
 .PHONY: short
 short: ## Run the tests that a change is tried with, the long ones left out
@@ -64,7 +64,7 @@ attacks: ## Try every attack on verdicts and walls, and print what came of each
 
 .PHONY: race
 race: ## Run the tests under the race detector, the long ones left out
-	go test -race -short ./...
+	go test -race -short -timeout 30m ./...
 
 .PHONY: chaos
 chaos: ## Kill replicas and restart PostgreSQL for CHAOS (1m), and see that no cap is passed

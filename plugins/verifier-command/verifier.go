@@ -109,6 +109,9 @@ func (v *verifier) run(ctx context.Context, req *sdk.VerifyRequest) (*sdk.Verdic
 	command.Env = append(append(command.Env, "TMPDIR="+temp), v.env...)
 	command.WaitDelay = 200 * time.Millisecond
 	confined, err := v.jail.Start(ctx, command, v.confinement(dir, temp))
+	if cause := context.Cause(ctx); err != nil && errors.Is(cause, errSlow) {
+		return nil, cause
+	}
 	if err != nil {
 		return nil, err
 	}

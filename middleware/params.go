@@ -118,11 +118,14 @@ const paramsKey = "stepfall.params"
 // stays.
 func WithParams(p Params) llms.CallOption {
 	return func(o *llms.CallOptions) {
-		all, _ := o.Metadata[paramsKey].(Params)
-		from, to := reflect.ValueOf(p), reflect.ValueOf(&all).Elem()
-		for i := range from.NumField() {
-			if f := from.Field(i); !f.IsZero() {
-				to.Field(i).Set(f)
+		all := p
+		if earlier, ok := o.Metadata[paramsKey].(Params); ok {
+			all = earlier
+			from, to := reflect.ValueOf(p), reflect.ValueOf(&all).Elem()
+			for i := range from.NumField() {
+				if f := from.Field(i); !f.IsZero() {
+					to.Field(i).Set(f)
+				}
 			}
 		}
 		metadata := maps.Clone(o.Metadata)

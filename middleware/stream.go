@@ -87,6 +87,14 @@ func (s *streamState) show(ctx context.Context, d *Delta, emit func(context.Cont
 		n += len(d.Tool.Name) + len(d.Tool.Arguments)
 	}
 	s.bytes += n
+	if !s.hold && len(s.held) == 0 {
+		s.shown = s.shown || n > 0
+		if err := emit(ctx, d); err != nil {
+			s.refused = err
+			return err
+		}
+		return nil
+	}
 	held := append(s.held, *d)
 	if s.hold {
 		s.held, s.head = held, s.head+d.Text

@@ -23,7 +23,8 @@ type events struct {
 	done  chan struct{}
 	buf   []byte // what is to be written
 	spare []byte
-	begun bool // something is on its way, so the status is 200
+	both  *[2][]byte // the two, while nobody uses them
+	begun bool       // something is on its way, so the status is 200
 	err   error
 	// closing: no comment begins the stream any more. ended: what is pending is the last.
 	closing, ended bool
@@ -32,8 +33,13 @@ type events struct {
 // mostPending is how much an answer may be ahead of its client.
 const mostPending = 256 << 10
 
+// pieces are what streams collect their events in.
+var pieces = sync.Pool{New: func() any { return new([2][]byte{make([]byte, 0, 4<<10), make([]byte, 0, 4<<10)}) }}
+
 func newEvents(x *exchange) *events {
 	e := &events{x: x, more: make(chan struct{}, 1), done: make(chan struct{})}
+	e.both, _ = pieces.Get().(*[2][]byte)
+	e.buf, e.spare = e.both[0][:0], e.both[1][:0]
 	e.room.L = &e.mu
 	go e.run()
 	return e
@@ -164,6 +170,13 @@ func (e *events) end() {
 	default:
 	}
 	<-e.done
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.both != nil && cap(e.buf)+cap(e.spare) <= largestKept {
+		*e.both = [2][]byte{e.buf, e.spare}
+		pieces.Put(e.both)
+	}
+	e.both, e.buf, e.spare = nil, nil, nil
 }
 
 // streaming is a step whose answer is streamed.

@@ -362,3 +362,24 @@ func TestUsageIsTheServers(t *testing.T) {
 		}
 	}
 }
+
+// A server that sends us to another does not get the prompt, and the key, there.
+func TestRedirects(t *testing.T) {
+	for i := range dialects {
+		d := &dialects[i]
+		t.Run(d.name, func(t *testing.T) {
+			other := d.serve(t)
+			u := d.serve(t)
+			u.answer = func(w http.ResponseWriter, r *http.Request) {
+				http.Redirect(w, r, other.URL+r.URL.Path, http.StatusTemporaryRedirect)
+			}
+			_, err := u.model(t).GenerateContent(t.Context(), human("hi"))
+			if e, ok := errors.AsType[*middleware.ProviderError](err); !ok || e.Status != http.StatusTemporaryRedirect || e.Billed {
+				t.Errorf("got %+v", err)
+			}
+			if other.requests != 0 {
+				t.Error("the prompt went on")
+			}
+		})
+	}
+}

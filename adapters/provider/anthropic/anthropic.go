@@ -10,9 +10,6 @@ import (
 	"net/url"
 	"strings"
 
-	sdk "github.com/anthropics/anthropic-sdk-go"
-	"github.com/anthropics/anthropic-sdk-go/option"
-	"github.com/anthropics/anthropic-sdk-go/packages/ssestream"
 	"github.com/tmc/langchaingo/llms"
 
 	"github.com/stepfall/stepfall/adapters/provider/internal/wire"
@@ -39,7 +36,9 @@ type Options struct {
 // Model is a model behind Anthropic's API. It is safe for concurrent use.
 type Model struct {
 	o      Options
-	client sdk.Client
+	client *http.Client
+	url    string // of the endpoint
+	header http.Header
 }
 
 var (
@@ -57,18 +56,20 @@ func New(o Options) (*Model, error) {
 	o.BaseURL, o.MaxTokens = cmp.Or(o.BaseURL, "https://api.anthropic.com"), cmp.Or(o.MaxTokens, 8192)
 	// langchaingo's client had the version in the address.
 	o.BaseURL = strings.TrimSuffix(strings.TrimSuffix(o.BaseURL, "/"), "/v1")
-	if address, err := url.Parse(o.BaseURL); err != nil || address.Host == "" {
+	address, err := url.Parse(o.BaseURL)
+	if err != nil || address.Host == "" {
 		return nil, fmt.Errorf("making an Anthropic model: %q is no address", o.BaseURL)
 	}
-	options := []option.RequestOption{
-		option.WithBaseURL(o.BaseURL), option.WithMaxRetries(0),
-		option.WithHTTPClient(&http.Client{Transport: &wire.Transport{Base: o.Transport, MaxAnswer: o.MaxAnswer}}),
+	m := &Model{
+		o: o, url: address.JoinPath("/v1/messages").String(), client: wire.Client(&wire.Transport{Base: o.Transport, MaxAnswer: o.MaxAnswer}),
+		header: http.Header{
+			"Content-Type": {"application/json"}, "Accept": {"application/json"}, "User-Agent": {wire.UserAgent}, "Anthropic-Version": {"2023-06-01"},
+		},
 	}
 	if o.APIKey != "" {
-		options = append(options, option.WithAPIKey(o.APIKey))
+		m.header.Set("X-Api-Key", o.APIKey)
 	}
-	// Not NewClient: that reads keys, addresses and profiles from the environment.
-	return &Model{o: o, client: sdk.Client{Options: options}}, nil
+	return m, nil
 }
 
 // Dialect implements [middleware.Speaker].
@@ -101,12 +102,13 @@ func (m *Model) GenerateContent(ctx context.Context, messages []llms.MessageCont
 	if err != nil {
 		return nil, err
 	}
-	headers := []option.RequestOption{option.WithHeader("Content-Type", "application/json"), option.WithHeader("anthropic-version", "2023-06-01")}
-	for _, beta := range betas(&o) {
-		headers = append(headers, option.WithHeaderAdd("anthropic-beta", beta))
+	header := m.header
+	if list := betas(&o); len(list) > 0 {
+		header = header.Clone()
+		header["Anthropic-Beta"] = list
 	}
-	var resp *http.Response
-	if err := m.client.Post(ctx, "v1/messages", data, &resp, headers...); err != nil {
+	resp, err := wire.Post(ctx, m.client, m.url, header, data)
+	if err != nil {
 		return nil, x.Fail(provider, err)
 	}
 	defer resp.Body.Close()
@@ -136,9 +138,9 @@ func (a *answer) read(resp *http.Response, streams bool) (*llms.ContentResponse,
 		}
 		return a.response()
 	}
-	events := ssestream.NewDecoder(resp)
+	events := wire.NewEvents(resp.Body)
 	for events.Next() {
-		if err := a.event(events.Event().Data); err != nil {
+		if err := a.event(events.Data()); err != nil {
 			return nil, a.blame(err)
 		}
 	}

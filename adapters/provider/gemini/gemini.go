@@ -57,7 +57,7 @@ func New(o Options) (*Model, error) {
 	}
 	client, err := genai.NewClient(context.Background(), &genai.ClientConfig{
 		Backend: genai.BackendGeminiAPI, APIKey: cmp.Or(o.APIKey, "none"),
-		HTTPClient:  &http.Client{Transport: &wire.Transport{Base: o.Transport, MaxAnswer: o.MaxAnswer}},
+		HTTPClient:  wire.Client(&wire.Transport{Base: o.Transport, MaxAnswer: o.MaxAnswer}),
 		HTTPOptions: genai.HTTPOptions{BaseURL: cmp.Or(o.BaseURL, "https://generativelanguage.googleapis.com/")},
 	})
 	if err != nil {
@@ -123,13 +123,13 @@ func (m *Model) failed(ctx context.Context, x *wire.Exchange, err error) error {
 	switch {
 	case ctx.Err() != nil:
 		err = errors.Join(ctx.Err(), x.Fail(provider, err))
-	case told && x.Status < 400:
+	case told && x.Status < 300:
 		data, fault := json.Marshal(map[string]any{"error": said})
 		if fault != nil {
 			return x.Fail(provider, err)
 		}
 		err = x.Told(provider, data)
-	case errors.Is(err, wire.ErrTooLarge) || x.Status >= 400 || x.Status == 0:
+	case errors.Is(err, wire.ErrTooLarge) || x.Status >= 300 || x.Status == 0:
 		err = x.Fail(provider, err)
 	case syntax || x.Status < 300:
 		err = x.Garbled(provider, err)

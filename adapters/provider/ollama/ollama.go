@@ -4,7 +4,7 @@
 //	model, err := ollama.New(ollama.Options{Model: "qwen3:8b", ContextTokens: 32768})
 //
 // It speaks the API itself. Ollama's Go package keeps of a tool's schema what it knows
-// of JSON schemas, takes a stream that was cut for a whole one and reserves 8 MiB for
+// of JSON schemas, returns no error where a stream was cut (v0.17.4) and reserves 8 MiB for
 // each call; Ollama's imitation of OpenAI has no word for the context's length, top_k
 // or thinking.
 package ollama
@@ -76,7 +76,7 @@ func New(o Options) (*Model, error) {
 	}
 	return &Model{
 		o: o, url: address.JoinPath("api/chat").String(),
-		client: &http.Client{Transport: &wire.Transport{Base: o.Transport, MaxAnswer: o.MaxAnswer}},
+		client: wire.Client(&wire.Transport{Base: o.Transport, MaxAnswer: o.MaxAnswer}),
 	}, nil
 }
 
@@ -129,7 +129,7 @@ func (m *Model) GenerateContent(ctx context.Context, messages []llms.MessageCont
 		return nil, x.Fail(provider, err)
 	}
 	defer resp.Body.Close()
-	if resp.StatusCode >= 400 {
+	if resp.StatusCode >= 300 {
 		return nil, x.Fail(provider, fmt.Errorf("status %d", resp.StatusCode))
 	}
 	a := &answer{x: x, emit: emit, extra: middleware.Extra{NotSent: notSent, RequestID: x.RequestID()}}

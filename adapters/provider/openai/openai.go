@@ -1,6 +1,7 @@
 package openai
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -13,9 +14,6 @@ import (
 	"sync"
 	"time"
 
-	sdk "github.com/openai/openai-go/v3"
-	"github.com/openai/openai-go/v3/option"
-	"github.com/openai/openai-go/v3/packages/ssestream"
 	"github.com/tmc/langchaingo/llms"
 
 	"github.com/stepfall/stepfall/adapters/provider/internal/wire"
@@ -48,7 +46,9 @@ type Options struct {
 // Model is a model behind OpenAI's API, or one like it. It is safe for concurrent use.
 type Model struct {
 	o      Options
-	client sdk.Client
+	client *http.Client
+	url    string // of the endpoint
+	header http.Header
 	field  string
 
 	mu sync.RWMutex
@@ -81,15 +81,16 @@ func New(o Options) (*Model, error) {
 			m.field = "max_completion_tokens"
 		}
 	}
-	options := []option.RequestOption{
-		option.WithBaseURL(o.BaseURL), option.WithMaxRetries(0), // the engine repeats calls, and books each
-		option.WithHTTPClient(&http.Client{Transport: &wire.Transport{Base: o.Transport, MaxAnswer: o.MaxAnswer}}),
+	path := "/chat/completions"
+	if o.API == middleware.DialectResponses {
+		path = "/responses"
 	}
+	m.url = address.JoinPath(path).String()
+	m.client = wire.Client(&wire.Transport{Base: o.Transport, MaxAnswer: o.MaxAnswer})
+	m.header = http.Header{"Content-Type": {"application/json"}, "Accept": {"application/json"}, "User-Agent": {wire.UserAgent}}
 	if o.APIKey != "" {
-		options = append(options, option.WithAPIKey(o.APIKey))
+		m.header.Set("Authorization", "Bearer "+o.APIKey)
 	}
-	// Not NewClient: that reads keys and addresses from the environment.
-	m.client = sdk.Client{Options: options}
 	return m, nil
 }
 
@@ -108,9 +109,9 @@ func (m *Model) Call(ctx context.Context, prompt string, options ...llms.CallOpt
 func (m *Model) GenerateContent(ctx context.Context, messages []llms.MessageContent, options ...llms.CallOption) (*llms.ContentResponse, error) {
 	o, p := middleware.Resolve(options...)
 	wire.Thinking(&o, &p)
-	build, path := m.chat, "chat/completions"
+	build := m.chat
 	if m.o.API == middleware.DialectResponses {
-		build, path = m.responses, "responses"
+		build = m.responses
 	}
 	body, notSent, err := build(messages, &o, &p)
 	if err != nil {
@@ -132,7 +133,7 @@ func (m *Model) GenerateContent(ctx context.Context, messages []llms.MessageCont
 	notSent = append(notSent, m.drop(body)...)
 	var resp *http.Response
 	for range 4 {
-		if resp, err = m.post(ctx, path, body); err == nil {
+		if resp, err = m.post(ctx, body); err == nil {
 			break
 		}
 		err = x.Fail(provider, err)
@@ -160,14 +161,12 @@ func (m *Model) GenerateContent(ctx context.Context, messages []llms.MessageCont
 
 const provider = "openai"
 
-func (m *Model) post(ctx context.Context, path string, body wire.Object) (*http.Response, error) {
+func (m *Model) post(ctx context.Context, body wire.Object) (*http.Response, error) {
 	data, err := body.JSON()
 	if err != nil {
 		return nil, err
 	}
-	var resp *http.Response
-	err = m.client.Post(ctx, path, data, &resp, option.WithHeader("Content-Type", "application/json"))
-	return resp, err
+	return wire.Post(ctx, m.client, m.url, m.header, data)
 }
 
 // droppable are the fields that a model may refuse and answer without: what the caller
@@ -249,14 +248,13 @@ type answer struct {
 
 // events calls each with the events of a stream, and reports whether its end mark came.
 func (a *answer) events(resp *http.Response, each func(data []byte) error) (done bool, err error) {
-	events := ssestream.NewDecoder(resp)
+	events := wire.NewEvents(resp.Body)
 	for events.Next() {
-		data := events.Event().Data
-		if strings.HasPrefix(string(data[:min(len(data), 6)]), "[DONE]") {
+		if bytes.HasPrefix(events.Data(), []byte("[DONE]")) {
 			drain(resp.Body)
 			return true, nil
 		}
-		if err := each(data); err != nil {
+		if err := each(events.Data()); err != nil {
 			return false, err
 		}
 	}

@@ -89,12 +89,55 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	return resp, nil
 }
 
+// Client makes the requests of a provider through t. It does not follow a redirect to
+// another server, which would get the prompt and the key.
+func Client(t *Transport) *http.Client {
+	return &http.Client{Transport: t, CheckRedirect: func(req *http.Request, via []*http.Request) error {
+		if from := via[0].URL; len(via) >= 10 || req.URL.Host != from.Host || req.URL.Scheme != from.Scheme {
+			return http.ErrUseLastResponse
+		}
+		return nil
+	}}
+}
+
+// errStatus is the error of an answer that is none; what the server said of it is kept
+// by the Exchange.
+type errStatus int
+
+func (s errStatus) Error() string {
+	return fmt.Sprintf("the server answered %d %s", int(s), http.StatusText(int(s)))
+}
+
+// UserAgent names us to servers.
+const UserAgent = "stepfall"
+
+// Post sends body, which is JSON. Only a response of success is returned; its body is the
+// caller's to close.
+func Post(ctx context.Context, client *http.Client, address string, header http.Header, body []byte) (*http.Response, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, address, bytes.NewReader(body))
+	if err != nil {
+		return nil, err
+	}
+	req.Header = header.Clone()
+	resp, err := client.Do(req)
+	if err != nil {
+		return nil, err
+	}
+	if resp.StatusCode >= 300 {
+		resp.Body.Close()
+		return nil, errStatus(resp.StatusCode)
+	}
+	return resp, nil
+}
+
 // body ends with ErrTooLarge after so many bytes, and with ErrSilent when the server
 // sends none for long.
 type body struct {
 	io.ReadCloser
 	left     int64
 	tooLarge *atomic.Bool
+	watch    *time.Timer
+	silent   atomic.Bool
 }
 
 // Read implements io.Reader.
@@ -108,15 +151,18 @@ func (b *body) Read(p []byte) (int, error) {
 		}
 		return 0, err
 	}
-	silent := atomic.Bool{}
-	watch := time.AfterFunc(idle, func() {
-		silent.Store(true)
-		_ = b.Close()
-	})
+	if b.watch == nil {
+		b.watch = time.AfterFunc(idle, func() {
+			b.silent.Store(true)
+			_ = b.Close()
+		})
+	} else {
+		b.watch.Reset(idle)
+	}
 	n, err := b.ReadCloser.Read(p[:min(int64(len(p)), b.left)])
-	watch.Stop()
+	b.watch.Stop()
 	b.left -= int64(n)
-	if err != nil && silent.Load() {
+	if err != nil && b.silent.Load() {
 		err = ErrSilent
 	}
 	return n, err
@@ -169,7 +215,7 @@ func (x *Exchange) Fail(provider string, err error) error {
 	}
 	e := middleware.NewProviderError(provider, x.Status, x.Header, x.said, err)
 	e.RequestID = x.RequestID()
-	e.Billed = x.sent.Load() && x.Status < 400
+	e.Billed = x.sent.Load() && x.Status < 300
 	return e
 }
 

@@ -154,7 +154,7 @@ func plain(v cty.Value) any {
 func renderAny(v any) string {
 	switch v := v.(type) {
 	case Secret:
-		return fmt.Sprintf("env(%q)", v.name)
+		return "env(" + quote(v.name) + ")"
 	case string:
 		return quote(v)
 	case float64:

@@ -184,7 +184,13 @@ func (l *loader) warn(at origin, summary, detail, hint string) {
 }
 
 func (l *loader) report(s Severity, at origin, summary, detail, hint string) {
-	d := Diagnostic{Severity: s, Summary: summary, Detail: detail, Hint: hint, Where: at.where}
+	if l.reported[s]++; l.reported[s] > maxDiagnostics {
+		if l.reported[s] == maxDiagnostics+1 {
+			l.diags = append(l.diags, Diagnostic{Severity: s, Summary: fmt.Sprintf("more than %d %ss: the others are not told", maxDiagnostics, s)})
+		}
+		return
+	}
+	d := Diagnostic{Severity: s, Summary: clipped(summary), Detail: clipped(detail), Hint: clipped(hint), Where: clipped(at.where)}
 	if at.rng.Filename != "" {
 		d.File = at.rng.Filename
 		if src, ok := l.sources[at.rng.Filename]; ok && at.rng.Start.Line > 0 {
@@ -195,6 +201,15 @@ func (l *loader) report(s Severity, at origin, summary, detail, hint string) {
 		}
 	}
 	l.diags = append(l.diags, d)
+}
+
+// clipped returns a text that is no longer than somebody reads.
+func clipped(text string) string {
+	const longest = 2000
+	if len(text) <= longest {
+		return text
+	}
+	return strings.ToValidUTF8(text[:longest], "") + "…"
 }
 
 // snippet returns the line on which a range begins, the column in characters and
@@ -254,7 +269,8 @@ func redact(text string, secrets []string) string {
 
 // finish returns the diagnostics in order and without secrets.
 func (l *loader) finish() Diagnostics {
-	slices.SortFunc(l.secrets, func(a, b string) int { return cmp.Compare(len(b), len(a)) })
+	slices.SortFunc(l.secrets, func(a, b string) int { return cmp.Or(cmp.Compare(len(b), len(a)), cmp.Compare(a, b)) })
+	l.secrets = slices.Compact(l.secrets)
 	for i := range l.diags {
 		d := &l.diags[i]
 		before := d.Snippet

@@ -1,15 +1,12 @@
 package policies
 
 import (
-	"errors"
 	"fmt"
-	"io"
-	"io/fs"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"time"
+	"unicode"
 	"unicode/utf8"
 
 	"github.com/hashicorp/hcl/v2"
@@ -49,6 +46,9 @@ func (l *loader) functions(dir string) map[string]function.Function {
 					return cty.NilVal, function.NewArgErrorf(0, "the name of a variable cannot be a secret itself")
 				}
 				name := args[0].AsString()
+				if name == "" || len(name) > maxName || strings.ContainsFunc(name, func(r rune) bool { return r == '=' || unicode.IsControl(r) }) {
+					return cty.NilVal, function.NewArgErrorf(0, "%.40q is no name of a variable", name)
+				}
 				v, ok := l.lookup(name)
 				if l.o.WithoutSecrets {
 					v, ok = "", false
@@ -66,11 +66,15 @@ func (l *loader) functions(dir string) map[string]function.Function {
 				if args[0].IsMarked() {
 					return cty.NilVal, function.NewArgErrorf(0, "the name of a file cannot be a secret")
 				}
-				content, err := readText(resolve(dir, args[0].AsString()))
+				path := resolve(dir, args[0].AsString())
+				content, err := l.read(path, maxFile, false)
 				if err != nil {
 					return cty.NilVal, function.NewArgErrorf(0, "%s", err)
 				}
-				return cty.StringVal(content), nil
+				if !utf8.Valid(content) {
+					return cty.NilVal, function.NewArgErrorf(0, "%s is not UTF-8 text", path)
+				}
+				return cty.StringVal(string(content)), nil
 			},
 		}),
 		"duration": function.New(&function.Spec{
@@ -90,27 +94,6 @@ func (l *loader) functions(dir string) map[string]function.Function {
 		"min": stdlib.MinFunc,
 		"max": stdlib.MaxFunc,
 	}
-}
-
-func readText(path string) (string, error) {
-	f, err := os.Open(path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return "", fmt.Errorf("there is no file %s", path)
-	} else if err != nil {
-		return "", err
-	}
-	defer f.Close()
-	content, err := io.ReadAll(io.LimitReader(f, maxFile+1))
-	if err != nil {
-		return "", err
-	}
-	if len(content) > maxFile {
-		return "", fmt.Errorf("%s is larger than %s", path, Bytes(maxFile))
-	}
-	if !utf8.Valid(content) {
-		return "", fmt.Errorf("%s is not UTF-8 text", path)
-	}
-	return string(content), nil
 }
 
 // resolve returns path, taken relative to dir.
@@ -183,7 +166,7 @@ func localsOf(expr hcl.Expression) []string {
 // eval returns what an expression comes to, or reports why it comes to nothing.
 // An unknown value with ok means that the fault was reported where it lies.
 func (l *loader) eval(v value, locals map[string]any) (cty.Value, bool) {
-	known := true
+	known, used := true, map[string]cty.Value{}
 	for _, t := range v.expr.Variables() {
 		at := origin{rng: t.SourceRange(), where: v.at.where}
 		if t.RootName() != "local" {
@@ -208,6 +191,7 @@ func (l *loader) eval(v value, locals map[string]any) (cty.Value, bool) {
 			continue
 		}
 		l.usedLocals[attr.Name] = true
+		used[attr.Name] = l.locals[attr.Name]
 		if _, ok := locals[attr.Name]; !ok {
 			hint := didYouMean(attr.Name, sortedKeys(locals))
 			if hint == "" {
@@ -221,8 +205,12 @@ func (l *loader) eval(v value, locals map[string]any) (cty.Value, bool) {
 		return cty.DynamicVal, false
 	}
 	scope := l.scope(v.dir)
-	scope.Variables["local"] = cty.ObjectVal(l.locals)
-	result, diags := v.expr.Value(scope)
+	scope.Variables["local"] = cty.ObjectVal(used)
+	result, diags := l.work.value(v.expr, scope)
+	if l.work.over != nil {
+		l.tooMuch(v.at.where)
+		return cty.DynamicVal, false
+	}
 	if diags.HasErrors() {
 		l.evaluation(diags, v)
 		return cty.DynamicVal, false
@@ -268,6 +256,9 @@ func (l *loader) failedCall(d *hcl.Diagnostic, at origin) {
 	}
 	if called == "file" {
 		hint = "Paths are relative to the file that names them."
+		if strings.HasSuffix(why, outside("").Error()) {
+			hint = hintOutside
+		}
 	}
 	l.complain(at, called+": "+strings.TrimSuffix(why, "."), "", hint)
 }

@@ -36,7 +36,19 @@ func seeds(f *testing.F) []string {
 		}
 		list = append(list, string(a.Files[0].Data))
 	}
-	return list
+	// What recurses in the parser or the evaluation, at both sides of the bound.
+	for _, pair := range [][2]string{
+		{"(", ")"}, {"[", "]"}, {"{a=", "}"}, {"!", ""}, {"-", ""}, {"1+", ""}, {"true ? 1 : ", ""}, {`"${`, `}"`}, {"min(", ")"},
+		{"[for x in [1] : ", "]"}, {"local.b[", "]"}, {"<<X\n${", "}\nX\n"}, {"\"%{ if true }", "%{ endif }\""},
+	} {
+		for _, n := range []int{40, 120, 140} {
+			list = append(list, "locals {\n  b = [1]\n  a = "+strings.Repeat(pair[0], n)+"1"+strings.Repeat(pair[1], n)+"\n}\n")
+		}
+	}
+	for _, after := range []string{"[local.b]", "[*]", ".*.c", ".c", ".0"} {
+		list = append(list, "locals {\n  b = [1]\n  a = local.b"+strings.Repeat(after, 100)+"\n}\n")
+	}
+	return append(list, doubling("[local.%[1]s, local.%[1]s]", "[1]", 40), doubling(`"${local.%[1]s}${local.%[1]s}"`, `"x"`, 40))
 }
 
 // FuzzParse: whatever the text, there is a policy or there are diagnostics with

@@ -67,7 +67,7 @@ func (fileParser) Marshal(map[string]any) ([]byte, error) {
 
 // Unmarshal returns the file as nested maps with leaves.
 func (p fileParser) Unmarshal(src []byte) (map[string]any, error) {
-	f, diags := p.parse(src)
+	f, diags := p.tree(src)
 	if diags.HasErrors() {
 		p.l.syntax(diags, "")
 		return nil, errReported
@@ -82,13 +82,21 @@ func (p fileParser) Unmarshal(src []byte) (map[string]any, error) {
 	return out, nil
 }
 
-// parse returns the syntax tree, which nobody modifies. The catalogue's is the same
+// tree returns the syntax tree, which nobody modifies. The catalogue's is the same
 // in every load, and made once.
-func (p fileParser) parse(src []byte) (*hcl.File, hcl.Diagnostics) {
+func (p fileParser) tree(src []byte) (*hcl.File, hcl.Diagnostics) {
 	if p.name == catalogFile {
 		return parsedCatalog()
 	}
-	return hclsyntax.ParseConfig(src, p.name, hcl.InitialPos)
+	return parse(src, p.name)
+}
+
+// parse parses what may be parsed.
+func parse(src []byte, name string) (*hcl.File, hcl.Diagnostics) {
+	if d := bounded(src, name, hcl.InitialPos); d != nil {
+		return nil, hcl.Diagnostics{d}
+	}
+	return hclsyntax.ParseConfig(src, name, hcl.InitialPos)
 }
 
 var parsedCatalog = sync.OnceValues(func() (*hcl.File, hcl.Diagnostics) {
@@ -99,7 +107,10 @@ var parsedCatalog = sync.OnceValues(func() (*hcl.File, hcl.Diagnostics) {
 	return hclsyntax.ParseConfig(src, catalogFile, hcl.InitialPos)
 })
 
-func (p fileParser) add(expr hcl.Expression, at origin) leaf {
+func (p fileParser) add(expr hclsyntax.Expression, at origin) leaf {
+	if p.name != catalogFile { // it is ours, and shared by all loads
+		p.l.work.inside(expr)
+	}
 	p.l.values = append(p.l.values, value{expr: expr, at: at, dir: p.dir, layer: p.layer})
 	return leaf(len(p.l.values) - 1)
 }
@@ -233,6 +244,10 @@ func (p fileParser) labels(blk *hclsyntax.Block, sub *block, at origin) bool {
 		p.l.complain(at, fmt.Sprintf("unknown %s %q", blk.Type, label), "", choose(label, sub.labels))
 		return false
 	}
+	if len(label) > maxName {
+		p.l.complain(at, fmt.Sprintf("a name of %d bytes", len(label)), fmt.Sprintf("Names are no longer than %d.", maxName), "")
+		return false
+	}
 	if !labelPattern.MatchString(label) {
 		p.l.complain(at, fmt.Sprintf("%q is no name", label), "Names begin with a letter or digit and go on with letters, digits, spaces and . _ / : @ + -", "")
 		return false
@@ -363,6 +378,9 @@ func name(typ string, labels []string) string {
 
 // didYouMean returns a question with the nearest of the names, or "".
 func didYouMean(given string, names []string) string {
+	if len(given) > maxName {
+		return ""
+	}
 	best, distance := "", max(2, len(given)/3)+1
 	for _, n := range names {
 		if d := levenshtein.Distance(strings.ToLower(given), strings.ToLower(n), nil); d < distance {

@@ -62,7 +62,7 @@ func Load(path string, o LoadOptions) (*Policy, error) {
 // paths begin in its folder.
 func Parse(name string, src []byte, o LoadOptions) (*Policy, error) {
 	l := newLoader(o)
-	l.dir = filepath.Dir(name)
+	l.folder(filepath.Dir(name))
 	l.catalog()
 	l.source(name, l.dir, src)
 	return l.policy(name)
@@ -70,15 +70,19 @@ func Parse(name string, src []byte, o LoadOptions) (*Policy, error) {
 
 // loader is the state of one Load.
 type loader struct {
-	o        LoadOptions
-	dir      string
-	k        *koanf.Koanf
-	values   []value
-	headers  map[string]*header
-	ordinal  int
-	sources  map[string][]byte
-	secrets  []string
-	diags    Diagnostics
+	o   LoadOptions
+	dir string
+	// roots are the folders of the policy, without links.
+	roots   []string
+	k       *koanf.Koanf
+	values  []value
+	headers map[string]*header
+	ordinal int
+	sources map[string][]byte
+	secrets []string
+	diags   Diagnostics
+	// reported counts the diagnostics of each severity, also those that were left out.
+	reported [2]int
 	loaded   []string
 	open     []string
 	broken   bool
@@ -97,6 +101,9 @@ type loader struct {
 	faulty map[string]bool
 	// unset are the environment variables that were found missing.
 	unset map[string]bool
+	// work is what expressions may still do, and size what the files held.
+	work *meter
+	size int
 }
 
 func newLoader(o LoadOptions) *loader {
@@ -107,7 +114,7 @@ func newLoader(o LoadOptions) *loader {
 		o: o, k: koanf.NewWithConf(koanf.Conf{Delim: delim}),
 		headers: map[string]*header{}, sources: map[string][]byte{}, places: map[string]leaf{},
 		scopes: map[string]*hcl.EvalContext{}, usedLocals: map[string]bool{}, environ: map[string]string{},
-		locals: map[string]cty.Value{}, faulty: map[string]bool{}, unset: map[string]bool{},
+		locals: map[string]cty.Value{}, faulty: map[string]bool{}, unset: map[string]bool{}, work: newMeter(),
 	}
 	for _, pair := range o.Env {
 		if name, v, ok := strings.Cut(pair, "="); ok {
@@ -126,7 +133,7 @@ func (l *loader) lookup(name string) (string, bool) {
 func (l *loader) files(path string) {
 	l.catalog()
 	if info, err := os.Stat(path); err == nil && info.IsDir() {
-		l.dir = path
+		l.folder(path)
 		names, err := filepath.Glob(filepath.Join(path, "*.hcl"))
 		if err != nil || len(names) == 0 {
 			l.complain(origin{rng: hcl.Range{Filename: path}}, "no policy here", "The folder has no file that ends in .hcl.", "")
@@ -138,7 +145,7 @@ func (l *loader) files(path string) {
 		}
 		return
 	}
-	l.dir = filepath.Dir(path)
+	l.folder(filepath.Dir(path))
 	l.include(path, origin{rng: hcl.Range{Filename: path}})
 }
 
@@ -171,11 +178,13 @@ func (l *loader) include(path string, at origin) {
 		l.source(path, l.dir, src)
 		return
 	}
-	src, err := os.ReadFile(path)
+	src, err := l.read(path, maxSource, len(l.open) == 0)
 	if err != nil {
 		summary, hint := err.Error(), ""
+		if errors.As(err, new(outside)) {
+			hint = hintOutside
+		}
 		if errors.Is(err, fs.ErrNotExist) {
-			summary = fmt.Sprintf("there is no file %s", path)
 			if len(l.open) > 0 {
 				hint = "Paths are relative to the file that includes."
 			} else {
@@ -196,6 +205,11 @@ func (l *loader) include(path string, at origin) {
 func (l *loader) source(name, dir string, src []byte) {
 	l.loaded = append(l.loaded, name)
 	l.sources[name] = src
+	if l.size += len(src); l.size > maxSources || len(l.loaded) > maxFiles {
+		l.complain(origin{rng: hcl.Range{Filename: name}}, "the policy is too large", fmt.Sprintf("Its files are more than %d, or larger than %s together.", maxFiles, Bytes(maxSources)), "")
+		l.broken = true
+		return
+	}
 	l.open = append(l.open, name)
 	defer func() { l.open = l.open[:len(l.open)-1] }()
 	if name != catalogFile {
@@ -214,7 +228,13 @@ func (p fileParser) includes(body *hclsyntax.Body) {
 		return
 	}
 	at := origin{rng: a.Expr.Range()}
-	v, diags := a.Expr.Value(nil)
+	p.l.work.inside(a.Expr)
+	v, diags := p.l.work.value(a.Expr, nil)
+	if p.l.work.over != nil {
+		p.l.tooMuch("")
+		p.l.broken = true
+		return
+	}
 	if diags.HasErrors() || !v.CanIterateElements() {
 		p.l.complain(at, "include takes a list of texts", "It is read before anything else, so it can use no locals and no functions.", `Write include = ["prices.hcl", "library:swe"].`)
 		p.l.broken = true
@@ -237,6 +257,10 @@ func (p fileParser) includes(body *hclsyntax.Body) {
 
 // policy merges the layers above the files, decodes and validates.
 func (l *loader) policy(path string) (*Policy, error) {
+	if len(l.values) > maxArguments {
+		l.complain(origin{rng: l.top}, "the policy is too large", fmt.Sprintf("It has more than %d arguments.", maxArguments), "")
+		l.broken = true
+	}
 	if l.broken {
 		return nil, l.finish()
 	}

@@ -48,6 +48,10 @@ func (l *loader) setting(text string) map[string]any {
 		l.complain(at, fmt.Sprintf("--set %s has no value", left), "", "Write --set budget.step_usd=0.05.")
 		return nil
 	}
+	if d := bounded([]byte(left), "--set", hcl.InitialPos); d != nil {
+		l.complain(at, d.Summary, d.Detail, "")
+		return nil
+	}
 	traversal, diags := hclsyntax.ParseTraversalAbs([]byte(left), "--set", hcl.InitialPos)
 	if diags.HasErrors() {
 		l.complain(at, fmt.Sprintf("--set %s is no path to an argument", left), "",
@@ -100,20 +104,22 @@ func (l *loader) overlay(layer, name, text string) origin {
 func (l *loader) overlayValue(arg *argument, at origin, text string) leaf {
 	v := value{at: at, dir: l.dir, layer: at.rng.Filename}
 	literal := &hclsyntax.LiteralValueExpr{Val: cty.StringVal(text), SrcRange: at.rng}
-	start := at.rng.Start
-	expr, diags := hclsyntax.ParseExpression([]byte(text), at.rng.Filename, start)
-	switch {
-	case arg != nil && arg.textual() && !strings.HasPrefix(text, `"`):
-		v.expr = literal
-	case !diags.HasErrors() && !foreign(expr):
-		v.expr = expr
-	default: // what is no expression is text, and refused where that does not fit
-		v.expr = literal
+	v.expr = literal // what is no expression is text, and refused where that does not fit
+	if arg == nil || !arg.textual() || strings.HasPrefix(text, `"`) {
+		if d := bounded([]byte(text), at.rng.Filename, at.rng.Start); d != nil {
+			l.complain(at, d.Summary, d.Detail, "")
+			v.expr = &hclsyntax.LiteralValueExpr{Val: cty.DynamicVal, SrcRange: at.rng}
+		} else if expr, diags := hclsyntax.ParseExpression([]byte(text), at.rng.Filename, at.rng.Start); !diags.HasErrors() && !foreign(expr) {
+			v.expr = expr
+		}
 	}
 	if arg != nil && arg.kind == kindSecret {
 		if e, ok := v.expr.(hclsyntax.Expression); ok {
 			l.hideLiterals(e)
 		}
+	}
+	if e, ok := v.expr.(hclsyntax.Expression); ok {
+		l.work.inside(e)
 	}
 	l.values = append(l.values, v)
 	return leaf(len(l.values) - 1)

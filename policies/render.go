@@ -15,7 +15,7 @@ import (
 func (l *loader) render(a *argument, v reflect.Value) string {
 	switch value := v.Interface().(type) {
 	case Secret:
-		return fmt.Sprintf("env(%q)", value.name)
+		return "env(" + quote(value.name) + ")"
 	case time.Duration:
 		return quote(shortDuration(value))
 	case Bytes:

@@ -6,8 +6,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/hashicorp/hcl/v2"
-	"github.com/hashicorp/hcl/v2/hclsyntax"
 	"github.com/hashicorp/hcl/v2/hclwrite"
 )
 
@@ -91,7 +89,7 @@ func (s *shown) write(b *strings.Builder) {
 // column. The error is a [Diagnostics] when src cannot be parsed; then it is
 // better left as it is.
 func Format(name string, src []byte) ([]byte, error) {
-	if _, diags := hclsyntax.ParseConfig(src, name, hcl.InitialPos); diags.HasErrors() {
+	if _, diags := parse(src, name); diags.HasErrors() {
 		l := newLoader(LoadOptions{Env: []string{}})
 		l.sources[name] = src
 		l.syntax(diags, "")

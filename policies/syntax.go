@@ -12,6 +12,9 @@ import (
 // syntax records what HCL itself found wrong. What people do wrong most is said
 // in our words, and what only follows from it is left out.
 func (l *loader) syntax(diags hcl.Diagnostics, where string) {
+	if len(diags) > maxDiagnostics+1 {
+		diags = diags[:maxDiagnostics+1]
+	}
 	curly := map[int]bool{}
 	for _, d := range diags {
 		if d.Subject != nil && curlyQuotes(d) {

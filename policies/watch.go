@@ -253,11 +253,15 @@ func (w *Watcher) files(p *Policy) []string {
 	return slices.Compact(list)
 }
 
+// maxWatched is the size above which a file is taken as unreadable. Profiles are the
+// largest of what a policy is made of.
+const maxWatched = 64 << 20
+
 // fingerprint sums up the contents of files.
 func fingerprint(files []string) [sha256.Size]byte {
 	sum := sha256.New()
 	for _, file := range files {
-		content, err := os.ReadFile(file)
+		content, err := readRegular(file, file, maxWatched)
 		fmt.Fprintf(sum, "%q %t %d\n", file, err == nil, len(content))
 		sum.Write(content)
 	}

@@ -200,7 +200,10 @@ func TestWatcherFollowsTheFilesOfARefusedPolicy(t *testing.T) {
 		}
 		return nil
 	}})
-	included := filepath.Join(t.TempDir(), "budget.hcl")
+	included := filepath.Join(filepath.Dir(w.file), "shared", "budget.hcl")
+	if err := os.Mkdir(filepath.Dir(included), 0o700); err != nil {
+		t.Fatal(err)
+	}
 	if err := os.WriteFile(included, []byte("budget {\n  run_usd = 10\n}\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -241,4 +244,36 @@ func TestWatcherIsReadWhileItChanges(t *testing.T) {
 	}
 	close(stop)
 	readers.Wait()
+}
+
+// What would end or hold up the process is refused like any other fault.
+func TestAttackPolicyWatched(t *testing.T) {
+	w := watch(t, policies.WatchOptions{})
+	old := w.Policy()
+	for name, spoil := range map[string]func() error{
+		"nested": func() error { return os.WriteFile(w.file, []byte("a = "+strings.Repeat("(", 100_000)), 0o600) },
+		"laughs": func() error {
+			return os.WriteFile(w.file, []byte(doubling("[local.%[1]s, local.%[1]s]", "[]", 60)), 0o600)
+		},
+		"pipe":   func() error { return errors.Join(os.Remove(w.file), syscall.Mkfifo(w.file, 0o600)) },
+		"folder": func() error { return errors.Join(os.Remove(w.file), os.Mkdir(w.file, 0o700)) },
+		"device": func() error { return errors.Join(os.Remove(w.file), os.Symlink("/dev/zero", w.file)) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			if err := spoil(); err != nil {
+				t.Fatal(err)
+			}
+			if err := w.Reload(); err == nil || w.Policy() != old {
+				t.Errorf("err = %v, the old policy in force: %t", err, w.Policy() == old)
+			}
+			if err := os.RemoveAll(w.file); err != nil {
+				t.Fatal(err)
+			}
+			w.write(t, sample)
+			if err := w.Reload(); err != nil {
+				t.Fatal(err)
+			}
+			old = w.Policy()
+		})
+	}
 }

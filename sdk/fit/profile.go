@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -95,7 +96,7 @@ var (
 // Load reads a profile for the given models, which must be those that it was fitted
 // for, in any order, at the same prices. With models nil it is not checked.
 func Load(path string, models []sdk.Model) (*Profile, error) {
-	data, err := os.ReadFile(path)
+	data, err := readProfile(path)
 	if err != nil {
 		return nil, fmt.Errorf("reading profile: %w", err)
 	}
@@ -112,6 +113,26 @@ func Load(path string, models []sdk.Model) (*Profile, error) {
 		}
 	}
 	return &p, nil
+}
+
+// maxProfile is the largest profile that is read: a hundred times what 80 models need.
+const maxProfile = 64 << 20
+
+// readProfile reads a file, and nothing that only looks like one and has no end.
+func readProfile(path string) ([]byte, error) {
+	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() {
+		return nil, fmt.Errorf("%s is no regular file", path)
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	data, err := io.ReadAll(io.LimitReader(f, maxProfile+1))
+	if err == nil && len(data) > maxProfile {
+		err = fmt.Errorf("%s is larger than %d MiB", path, maxProfile>>20)
+	}
+	return data, err
 }
 
 func (p *Profile) valid() error {

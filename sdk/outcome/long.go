@@ -36,7 +36,7 @@ func (b *builder) readCSV(r *bufio.Reader, name string) error {
 	}
 	for _, column := range []string{colQuery, colModel, colQuality} {
 		if !slices.Contains(header, column) {
-			return &Error{File: name, Row: 1, Column: column, Err: fmt.Errorf("missing; the header has %q", header)}
+			return &Error{File: name, Row: 1, Column: column, Err: fmt.Errorf("missing; the header has %.400s", fmt.Sprintf("%.100q", header))}
 		}
 	}
 	c := cell{numbers: map[string]float64{}}

@@ -2,6 +2,7 @@ package outcome
 
 import (
 	"bufio"
+	"bytes"
 	"compress/gzip"
 	"errors"
 	"fmt"
@@ -102,16 +103,40 @@ func (b *builder) file(path string, read reader) error {
 
 // stream reads r, decompressed when it is compressed.
 func (b *builder) stream(r io.Reader, name string, read reader) error {
-	buffered := bufio.NewReaderSize(r, 1<<16)
+	buffered := bufio.NewReaderSize(&rows{r: r}, 1<<16)
 	if magic, _ := buffered.Peek(2); len(magic) == 2 && magic[0] == 0x1f && magic[1] == 0x8b {
 		unzipped, err := gzip.NewReader(buffered)
 		if err != nil {
 			return &Error{File: name, Err: err}
 		}
 		defer unzipped.Close()
-		buffered = bufio.NewReaderSize(unzipped, 1<<16)
+		buffered = bufio.NewReaderSize(&rows{r: unzipped}, 1<<16)
 	}
 	return read(buffered, name)
+}
+
+// maxRow is the longest line that is read. A compressed file of a few kilobytes can
+// hold one that fills the memory.
+const maxRow = 64 << 20
+
+// rows reads text, and fails on a line that is longer than maxRow.
+type rows struct {
+	r    io.Reader
+	line int
+}
+
+// Read implements io.Reader.
+func (r *rows) Read(p []byte) (int, error) {
+	n, err := r.r.Read(p)
+	if i := bytes.LastIndexByte(p[:n], '\n'); i >= 0 {
+		r.line = n - i - 1
+	} else {
+		r.line += n
+	}
+	if r.line > maxRow {
+		return 0, fmt.Errorf("a line of more than %d MiB", maxRow>>20)
+	}
+	return n, err
 }
 
 // read tells the format by the first byte and, for CSV, the header.

@@ -1,0 +1,286 @@
+package policies_test
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stepfall/stepfall/policies"
+)
+
+// bombs are policies that would bring down who reads them, by what each would cost
+// when nothing bounded it, and what is said of each. A few are harmless after all and
+// say what everybody gets who writes such a thing by mistake.
+var bombs = []struct{ name, text, want string }{
+	{"parentheses", "a = " + strings.Repeat("(", 100_000) + "1" + strings.Repeat(")", 100_000), "nested too deep"},
+	{"parentheses that never close", "a = " + strings.Repeat("(", 5_000), "nested too deep"},
+	{"lists", "locals {\n  a = " + strings.Repeat("[", 5_000) + strings.Repeat("]", 5_000) + "\n}", "nested too deep"},
+	{"objects", "locals {\n  a = " + strings.Repeat("{a=", 5_000) + "1" + strings.Repeat("}", 5_000) + "\n}", "nested too deep"},
+	{"blocks", strings.Repeat("a {\n", 5_000) + strings.Repeat("}\n", 5_000), "nested too deep"},
+	{"not", "locals {\n  a = " + strings.Repeat("!", 500_000) + "true\n}", "nested too deep"},
+	{"minus", "locals {\n  a = " + strings.Repeat("-", 5_000) + "1\n}", "nested too deep"},
+	{"minus in a list", "locals {\n  a = [" + strings.Repeat("-\n", 5_000) + "1]\n}", "nested too deep"},
+	{"sum", "locals {\n  a = " + strings.Repeat("1+", 5_000) + "1\n}", "nested too deep"},
+	{"conditions", "locals {\n  a = " + strings.Repeat("true ? 1 : ", 5_000) + "1\n}", "nested too deep"},
+	{"conditions in conditions", "locals {\n  a = " + strings.Repeat("true ? ", 5_000) + "1" + strings.Repeat(" : 1", 5_000) + "\n}", "nested too deep"},
+	{"comparisons", "locals {\n  a = " + strings.Repeat("1 == ", 5_000) + "1\n}", "nested too deep"},
+	{"templates", "locals {\n  a = " + strings.Repeat(`"${`, 5_000) + "1" + strings.Repeat(`}"`, 5_000) + "\n}", "nested too deep"},
+	{"template conditions", "locals {\n  a = \"" + strings.Repeat("%{ if true }", 5_000) + strings.Repeat("%{ endif }", 5_000) + "\"\n}", "nested too deep"},
+	{"template loops", "locals {\n  a = <<X\n" + strings.Repeat("%{ for i in [1] }\n", 5_000) + "X\n}", "nested too deep"},
+	{"heredocs", "locals {\n  a = " + strings.Repeat("<<X\n${", 5_000) + "\n}", "nested too deep"},
+	{"indexes", "locals {\n  b = 0\n  a = local.b" + strings.Repeat("[local.b]", 5_000) + "\n}", "nested too deep"},
+	{"indexes of indexes", "locals {\n  b = 0\n  a = " + strings.Repeat("local.b[", 5_000) + "0" + strings.Repeat("]", 5_000) + "\n}", "nested too deep"},
+	{"splats", "locals {\n  b = []\n  a = local.b" + strings.Repeat("[*]", 5_000) + "\n}", "nested too deep"},
+	{"splats by name", "locals {\n  b = []\n  a = local.b" + strings.Repeat(".*.c", 5_000) + "\n}", "nested too deep"},
+	{"calls", "locals {\n  a = " + strings.Repeat("min(", 5_000) + "1" + strings.Repeat(")", 5_000) + "\n}", "nested too deep"},
+	{"loops in loops", "locals {\n  a = " + strings.Repeat("[for x in [1] : ", 5_000) + "1" + strings.Repeat("]", 5_000) + "\n}", "nested too deep"},
+	{"traversal", "locals {\n  b = {}\n  a = local.b" + strings.Repeat(".c", 20_000) + "\n}", "unsupported attribute"},
+	{"traversal by number", "locals {\n  b = []\n  a = local.b" + strings.Repeat(".0", 20_000) + "\n}", "a number of 39999 digits"},
+	{"a file of 2 MiB", strings.Repeat("# a comment that nobody reads\n", 70_000), "policy.hcl is larger than 1MiB"},
+	{"a name", strings.Repeat("n", 300_000) + " = 1", "a name of 300000 bytes"},
+	{"a label", "model \"" + strings.Repeat("n", 300_000) + "\" {\n}", "a name of 300000 bytes"},
+	{"a choice", "mode = \"" + strings.Repeat("n", 300_000) + "\"", "mode cannot be"},
+	{"digits", "locals {\n  a = " + strings.Repeat("9", 300_000) + "\n}", "a number of 300000 digits"},
+	{"digits in a text", "locals {\n  a = \"${1e999999999}\"\n}", "a number beyond all bounds"},
+	{"digits behind the point", "locals {\n  a = \"${1e-300000000}\"\n}", "a number beyond all bounds"},
+	{"digits made", "locals {\n  a = 1e308\n  b = \"${local.a * local.a * local.a}\"\n}", "a number beyond all bounds"},
+	{"digits made small", "locals {\n  a = 1e-308\n  b = { \"${local.a * local.a * local.a}\" = 1 }\n}", "a number beyond all bounds"},
+	{"a text that doubles", doubling(`"${local.%[1]s}${local.%[1]s}"`, `"x"`, 60), "the expressions take too much work"},
+	{"a list that doubles", doubling(`[local.%[1]s, local.%[1]s]`, `["x"]`, 60), "the expressions take too much work"},
+	{"an object that doubles", doubling(`{ a = local.%[1]s, b = local.%[1]s }`, `{}`, 60), "the expressions take too much work"},
+	{"a condition that doubles", doubling(`true ? [local.%[1]s, local.%[1]s] : null`, `[]`, 60), "the expressions take too much work"},
+	{"a comparison that doubles", doubling(`[local.%[1]s, local.%[1]s]`, `[]`, 14) + "locals {\n  z = local.a14 == local.a14 ? local.a14 : local.a13\n  y = [local.z, local.z, local.z, local.z, local.z, local.z]\n}\n", "the expressions take too much work"},
+	{"a splat that doubles", doubling(`[local.%[1]s[*], local.%[1]s[*]]`, `["x"]`, 60), "the expressions take too much work"},
+	{"a list that grows", chain(5_000), "the expressions take too much work"},
+	{"loops over lists", "locals {\n  n = " + list(300) + "\n  a = [for a in local.n : [for b in local.n : [for c in local.n : [for d in local.n : 1 if false]]]]\n}", "the expressions take too much work"},
+	{"loops over objects", "locals {\n  n = " + list(300) + "\n  a = { for a in local.n : a => { for b in local.n : b => { for c in local.n : c => a } } }\n}", "the expressions take too much work"},
+	{"loops that group", "locals {\n  n = " + list(300) + "\n  a = { for a in local.n : \"k\" => { for b in local.n : \"k\" => { for c in local.n : \"k\" => c... }... }... }\n}", "the expressions take too much work"},
+	{"loops in a text", "locals {\n  n = " + list(300) + "\n  a = \"%{ for a in local.n }%{ for b in local.n }%{ for c in local.n }x%{ endfor }%{ endfor }%{ endfor }\"\n}", "the expressions take too much work"},
+	{"loops with a literal", "locals {\n  n = " + list(300) + "\n  a = [for a in local.n : [for b in local.n : [for c in local.n : 1]]]\n}", "the expressions take too much work"},
+	{"loops in an include", "include = [for a in " + list(300) + " : [for b in " + list(300) + " : [for c in " + list(300) + " : 1]]]", "the expressions take too much work"},
+	{"expanded arguments", "locals {\n  n = " + list(300) + "\n  a = [for a in local.n : [for b in local.n : min(local.n...)]]\n}", "the expressions take too much work"},
+	{"the environment read often", "locals {\n  n = " + list(300) + "\n  a = [for a in local.n : [for b in local.n : [for c in local.n : env(\"KEY\")]]]\n}", "the expressions take too much work"},
+	{"faults", strings.Repeat("x\n", 50_000), "more than 100 errors"},
+	{"faulty arguments", many(20_000, "a%d = 1\n"), "more than 100 errors"},
+	{"arguments", "locals {\n" + many(30_000, "a%d = 1\n") + "}\n", "the policy is too large"},
+	{"locals of all locals", "locals {\n" + many(8_000, "a%d = 1\n") + "}\n", "no model"},
+	{"locals in a circle", "locals {\n" + circle(8_000) + "}\n", "needs itself"},
+	{"includes of itself", `include = ["policy.hcl"]`, "includes itself"},
+	{"a NUL", "locals {\n  a = \"\x00\"\n}", ""},
+	{"no UTF-8", "locals {\n  a = \"\xff\xfe\"\n}", ""},
+	{"compressed", "\x1f\x8b\x08\x00\x00\x00\x00\x00", ""},
+	{"JSON", strings.Repeat(`{"a":`, 5_000), "nested too deep"},
+}
+
+// doubling makes locals of which each is made of the one before.
+func doubling(form, first string, n int) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "locals {\n  a0 = %s\n", first)
+	for i := range n {
+		fmt.Fprintf(&b, "  a%d = %s\n", i+1, fmt.Sprintf(form, fmt.Sprintf("a%d", i)))
+	}
+	return b.String() + "}\n"
+}
+
+func chain(n int) string { return doubling(`[local.%[1]s]`, `[]`, n) }
+
+func circle(n int) string {
+	var b strings.Builder
+	for i := range n {
+		fmt.Fprintf(&b, "a%d = local.a%d\n", i, (i+1)%n)
+	}
+	return b.String()
+}
+
+func many(n int, form string) string {
+	var b strings.Builder
+	for i := range n {
+		fmt.Fprintf(&b, form, i)
+	}
+	return b.String()
+}
+
+func list(n int) string {
+	var b strings.Builder
+	for i := range n {
+		fmt.Fprintf(&b, "%d, ", i)
+	}
+	return "[" + b.String() + "]"
+}
+
+// atOnce fails a test in which one policy holds up its reader. It is far more than any
+// takes, because machines that run tests are busy with others.
+const atOnce = 8 * time.Second
+
+func TestAttackPolicy(t *testing.T) {
+	for _, bomb := range bombs {
+		t.Run(bomb.name, func(t *testing.T) {
+			file := filepath.Join(t.TempDir(), "policy.hcl")
+			if err := os.WriteFile(file, []byte(bomb.text), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			begun := time.Now()
+			_, err := policies.Load(file, policies.LoadOptions{Env: []string{"KEY=" + planted}})
+			if took := time.Since(begun); took > atOnce {
+				t.Errorf("it took %s", took)
+			}
+			if _, ok := errors.AsType[policies.Diagnostics](err); !ok {
+				t.Fatalf("err = %v", err)
+			}
+			if said := strings.ReplaceAll(err.Error(), file, "policy.hcl"); !strings.Contains(said, bomb.want) || len(said) > 200_000 {
+				t.Errorf("%d bytes, without %q: %.2000s", len(said), bomb.want, said)
+			}
+		})
+	}
+}
+
+// Overrides come from whoever starts the process, and are bounded all the same.
+func TestAttackPolicyOverride(t *testing.T) {
+	for _, set := range []string{
+		"budget.step_usd=" + strings.Repeat("(", 100_000),
+		"budget.step_usd=" + strings.Repeat("-", 50_000) + "1",
+		strings.Repeat("a[", 100_000) + "=1",
+		"model.small.price.input_usd_per_million=" + strings.Repeat("1+", 100_000) + "1",
+		"trace.file=\"${1e999999999}\"",
+		"verifier.tests.config.x=[for a in " + list(300) + " : [for b in " + list(300) + " : [for c in " + list(300) + " : 1]]]",
+	} {
+		t.Run(set[:20], func(t *testing.T) {
+			begun := time.Now()
+			_, err := policies.Parse("policy.hcl", []byte(sample), policies.LoadOptions{Env: []string{"OPENAI_API_KEY=k"}, Sets: []string{set}})
+			if took := time.Since(begun); err == nil || len(err.Error()) > 200_000 || took > atOnce {
+				t.Errorf("%s: %.1000v", took, err)
+			}
+		})
+	}
+}
+
+func TestAttackPolicyFormat(t *testing.T) {
+	if _, err := policies.Format("policy.hcl", []byte("a = "+strings.Repeat("(", 100_000))); err == nil || !strings.Contains(err.Error(), "nested too deep") {
+		t.Errorf("err = %v", err)
+	}
+}
+
+// A policy of the largest size that people write loads as quickly as ever.
+func TestLargePoliciesLoad(t *testing.T) {
+	var b strings.Builder
+	for i := range 300 {
+		fmt.Fprintf(&b, "model \"m%d\" {\n  provider = \"openai\"\n  served = \"gpt-4o-mini\"\n  timeout = 2 * local.patience\n}\n", i)
+	}
+	b.WriteString("locals {\n  patience = duration(\"2s\")\n}\nstrategy \"cascade_route\" {\n  worth_usd = 0.05\n}\nverifier \"v\" {\n  plugin = \"verifier-tests\"\n" +
+		"  config {\n    command = [for i in " + list(500) + " : \"test ${i} of ${i + 1}\" if i % 2 == 0]\n    nested = " + strings.Repeat("[", 50) + strings.Repeat("]", 50) + "\n  }\n}\n")
+	p, err := policies.Parse("policy.hcl", []byte(b.String()), policies.LoadOptions{Env: []string{}})
+	if err != nil {
+		t.Fatalf("%.2000v", err)
+	}
+	if command, ok := p.Verifiers[0].Config.Values()["command"].([]any); !ok || len(command) != 250 || command[1] != "test 2 of 3" || p.Models[299].Timeout != 4*time.Second {
+		t.Errorf("%d, %v", len(command), p.Models[299].Timeout)
+	}
+}
+
+// What lies outside the folder is not read, whatever leads there; nor is what is no file.
+func TestAttackPolicyFiles(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("links need a privilege there")
+	}
+	outside := t.TempDir()
+	secret := filepath.Join(outside, "secret.hcl")
+	if err := os.WriteFile(secret, []byte("baseline = \""+planted+"\"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]struct{ link, want string }{
+		"a link to a file outside":   {secret, "lies outside the folder"},
+		"a link to a folder":         {".", "is no regular file"},
+		"a link to itself":           {"named", "cannot be read"},
+		"a link to nothing":          {"nothing", "there is no file"},
+		"a device":                   {os.DevNull, "lies outside the folder"},
+		"the environment":            {"/proc/self/environ", "lies outside the folder"},
+		"memory":                     {"/proc/self/mem", "lies outside the folder"},
+		"a file of more than a MiB":  {"", "is larger than 1MiB"},
+		"what makes the policy grow": {"#", "the policy is too large"},
+	} {
+		for _, how := range []string{"include = [\"named\"]\n", "trace {\n  file = file(\"named\")\n}\n"} {
+			t.Run(name+"/"+how[:5], func(t *testing.T) {
+				if strings.HasPrefix(c.link, "/proc") && runtime.GOOS != "linux" {
+					t.Skip("no /proc")
+				}
+				dir := t.TempDir()
+				text := how
+				switch c.link {
+				case "":
+					if err := os.WriteFile(filepath.Join(dir, "named"), make([]byte, 2<<20), 0o600); err != nil {
+						t.Fatal(err)
+					}
+				case "#":
+					if how[:5] == "trace" {
+						t.Skip("for include")
+					}
+					names := []string{}
+					for i := range 300 {
+						name := fmt.Sprintf("part%d.hcl", i)
+						names = append(names, fmt.Sprintf("%q", name))
+						if err := os.WriteFile(filepath.Join(dir, name), nil, 0o600); err != nil {
+							t.Fatal(err)
+						}
+					}
+					text = "include = [" + strings.Join(names, ", ") + "]\n"
+				default:
+					if err := os.Symlink(c.link, filepath.Join(dir, "named")); err != nil {
+						t.Fatal(err)
+					}
+				}
+				file := filepath.Join(dir, "policy.hcl")
+				if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+					t.Fatal(err)
+				}
+				_, err := policies.Load(file, policies.LoadOptions{Env: []string{}})
+				if err == nil || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), planted) {
+					t.Errorf("err = %v", err)
+				}
+			})
+		}
+	}
+}
+
+// Links within the folder are followed, as those by which Kubernetes mounts a policy;
+// and a policy that is a link itself finds what lies beside it, at both ends.
+func TestPoliciesBehindLinks(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("links need a privilege there")
+	}
+	real, mount := t.TempDir(), t.TempDir()
+	version := filepath.Join(mount, "..2026")
+	for file, text := range map[string]string{
+		filepath.Join(real, "policy.hcl"):    "include = [\"sub/models.hcl\"]\n" + sample,
+		filepath.Join(real, "models.hcl"):    "",
+		filepath.Join(version, "policy.hcl"): "include = [\"sub/models.hcl\"]\n" + sample,
+		filepath.Join(version, "models.hcl"): "",
+	} {
+		if err := errors.Join(os.MkdirAll(filepath.Dir(file), 0o700), os.WriteFile(file, []byte(text), 0o600)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := errors.Join(
+		os.Mkdir(filepath.Join(real, "sub"), 0o700), os.Symlink("../models.hcl", filepath.Join(real, "sub", "models.hcl")),
+		os.Symlink(filepath.Join(real, "policy.hcl"), filepath.Join(mount, "elsewhere.hcl")), os.Symlink(filepath.Join(real, "sub"), filepath.Join(mount, "sub")),
+		os.Symlink("..2026", filepath.Join(mount, "..data")), os.Symlink("..data/policy.hcl", filepath.Join(mount, "policy.hcl")),
+	); err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range []string{filepath.Join(real, "policy.hcl"), filepath.Join(mount, "elsewhere.hcl")} {
+		if _, err := policies.Load(file, policies.LoadOptions{Env: []string{"OPENAI_API_KEY=k"}}); err != nil {
+			t.Error(err)
+		}
+	}
+	if err := errors.Join(os.Remove(filepath.Join(mount, "sub")), os.Mkdir(filepath.Join(mount, "sub"), 0o700),
+		os.Symlink("../..data/models.hcl", filepath.Join(mount, "sub", "models.hcl"))); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := policies.Load(filepath.Join(mount, "policy.hcl"), policies.LoadOptions{Env: []string{"OPENAI_API_KEY=k"}}); err != nil {
+		t.Error(err)
+	}
+}

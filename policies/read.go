@@ -1,0 +1,108 @@
+package policies
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// read returns the content of a file that a policy is made of: a regular file, not
+// larger than most bytes, in the folder of the policy, whatever links lead to it.
+// What the machine shows of itself as files is nothing that a policy may hold.
+// The policy itself, top, may lie where it likes, and its folder is the folder of
+// the policy then, beside that of the link that led to it.
+func (l *loader) read(path string, most int64, top bool) ([]byte, error) {
+	real, err := filepath.EvalSymlinks(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, missingFile(path)
+	case err != nil:
+		return nil, fmt.Errorf("%s cannot be read: %w", path, reason(err))
+	}
+	if real, err = filepath.Abs(real); err != nil {
+		return nil, err
+	}
+	if top {
+		l.roots = append(l.roots, filepath.Dir(real))
+	}
+	if !slices.ContainsFunc(l.roots, func(root string) bool { return below(root, real) }) || ofTheMachine(real) {
+		return nil, outside(path)
+	}
+	return readRegular(real, path, most)
+}
+
+// folder makes dir the folder of the policy.
+func (l *loader) folder(dir string) {
+	l.dir = dir
+	if real, err := filepath.EvalSymlinks(dir); err == nil {
+		dir = real
+	}
+	if full, err := filepath.Abs(dir); err == nil {
+		l.roots = append(l.roots, full)
+	}
+}
+
+type missingFile string
+
+func (m missingFile) Error() string      { return "there is no file " + string(m) }
+func (missingFile) Is(target error) bool { return target == fs.ErrNotExist }
+
+type outside string
+
+func (o outside) Error() string { return string(o) + " lies outside the folder of the policy" }
+
+// hintOutside is the hint for it.
+const hintOutside = "What a policy names lies in its folder or below, whatever links lead there."
+
+// readRegular reads a regular file of at most most bytes; path is what its errors
+// call it.
+func readRegular(real, path string, most int64) ([]byte, error) {
+	// It is looked at before it is opened, which for a pipe would wait for a writer.
+	info, err := os.Stat(real)
+	if err != nil {
+		return nil, fmt.Errorf("%s cannot be read: %w", path, reason(err))
+	}
+	if !info.Mode().IsRegular() {
+		return nil, fmt.Errorf("%s is no regular file", path)
+	}
+	f, err := os.Open(real)
+	if err != nil {
+		return nil, fmt.Errorf("%s cannot be read: %w", path, reason(err))
+	}
+	defer f.Close()
+	content, err := io.ReadAll(io.LimitReader(f, most+1))
+	if err != nil {
+		return nil, fmt.Errorf("%s cannot be read: %w", path, reason(err))
+	}
+	if int64(len(content)) > most {
+		return nil, fmt.Errorf("%s is larger than %s", path, Bytes(most))
+	}
+	return content, nil
+}
+
+// reason returns what the system said, without the path that was said already.
+func reason(err error) error {
+	if e := (*fs.PathError)(nil); errors.As(err, &e) {
+		return e.Err
+	}
+	return err
+}
+
+// below reports whether path lies in the folder dir.
+func below(dir, path string) bool {
+	rel, err := filepath.Rel(dir, path)
+	return err == nil && filepath.IsLocal(rel)
+}
+
+// ofTheMachine reports whether a path is one of those under which Linux shows its own
+// inside, the environment of processes for instance.
+func ofTheMachine(path string) bool {
+	return slices.ContainsFunc([]string{"/proc", "/sys", "/dev"}, func(dir string) bool {
+		return strings.HasPrefix(path, dir+string(filepath.Separator))
+	})
+}

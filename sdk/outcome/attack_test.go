@@ -1,0 +1,50 @@
+package outcome_test
+
+import (
+	"bytes"
+	"compress/gzip"
+	"strings"
+	"testing"
+
+	"github.com/stepfall/stepfall/sdk/outcome"
+)
+
+// A few kilobytes that hold a line without an end do not fill the memory.
+func TestAttackOutcomesCompressed(t *testing.T) {
+	for name, head := range map[string]string{
+		"csv":  "query_id,model,quality,cost\nq1,",
+		"json": `{"query_id": "`,
+		"none": "",
+	} {
+		t.Run(name, func(t *testing.T) {
+			var file bytes.Buffer
+			w, err := gzip.NewWriterLevel(&file, gzip.BestSpeed)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := w.Write([]byte(head)); err != nil {
+				t.Fatal(err)
+			}
+			block := []byte(strings.Repeat("a", 1<<20))
+			for range 70 {
+				if _, err := w.Write(block); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if err := w.Close(); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := outcome.Read(&file, "bomb.gz", outcome.Options{}); err == nil || !strings.Contains(err.Error(), "a line of more than 64 MiB") || len(err.Error()) > 1000 {
+				t.Errorf("err = %.1000v", err)
+			}
+		})
+	}
+}
+
+func TestAttackOutcomesNested(t *testing.T) {
+	for _, text := range []string{strings.Repeat(`{"a":`, 100_000), strings.Repeat("[", 100_000), `{"query_id":"q","meta":` + strings.Repeat("[", 100_000) + strings.Repeat("]", 100_000) + "}"} {
+		if _, err := outcome.Read(strings.NewReader(text), "deep.jsonl", outcome.Options{}); err == nil || len(err.Error()) > 1000 {
+			t.Errorf("err = %.1000v", err)
+		}
+	}
+}

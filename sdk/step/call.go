@@ -134,10 +134,8 @@ func (r *run) reserve(ctx context.Context, usd float64) (Reservation, error) {
 // that is more. The money is gone also when ctx has ended.
 func (r *run) settle(ctx context.Context, held Reservation, usd, stands float64) error {
 	r.spent += usd
-	if stands > usd {
-		r.standing += stands - usd
-		usd = stands
-	}
+	r.standing += max(0, stands-usd)
+	usd = max(usd, stands)
 	if held == nil && usd > 0 && r.e.c.Ledger != nil {
 		var err error
 		if held, err = r.e.c.Ledger.Reserve(context.WithoutCancel(ctx), r.q, 0); err != nil {
@@ -160,9 +158,9 @@ func (r *run) backOff(err error, attempt int) (time.Duration, bool) {
 	if failed.After > 0 {
 		return failed.After, failed.After <= limits.MaxDelay
 	}
-	delay := limits.MaxDelay
-	if shift := attempt - 1; shift < 30 {
-		delay = min(delay, limits.BaseDelay<<shift)
+	delay := min(limits.BaseDelay, limits.MaxDelay)
+	for range attempt - 1 {
+		delay = min(2*delay, limits.MaxDelay)
 	}
 	return delay - rand.N(delay/2+1), true
 }

@@ -84,13 +84,10 @@ func up(usd float64) int64 { return toPico(math.Ceil(usd * pico)) }
 func near(usd float64) int64 { return toPico(math.Round(usd * pico)) }
 
 func toPico(x float64) int64 {
-	switch {
-	case !(x > 0):
-		return 0
-	case x >= math.MaxInt64/4:
-		return math.MaxInt64 / 4
+	if !(x > 0) {
+		return 0 // NaN as well
 	}
-	return int64(x)
+	return int64(min(x, math.MaxInt64/4))
 }
 
 func (a *account) take(amount, limit int64) bool {

@@ -20,7 +20,7 @@ func measure(a *sdk.Answer, earlier []sdk.Attempt) {
 	if len(earlier) == 0 && len(a.LogProbs) == 0 {
 		return
 	}
-	signals := make(map[string]float64, len(a.Signals)+1)
+	signals := map[string]float64{}
 	if len(earlier) > 0 {
 		key, same := feature.AnswerKey(a), 0
 		for i := range earlier {

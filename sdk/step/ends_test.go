@@ -1,0 +1,132 @@
+package step_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stepfall/stepfall/sdk"
+	"github.com/stepfall/stepfall/sdk/cascade"
+	"github.com/stepfall/stepfall/sdk/step"
+)
+
+// At a deadline the best answer so far is returned, the first of equals; before any
+// answer the error is the deadline's.
+func TestDeadlineTakesTheBestAnswer(t *testing.T) {
+	// Each call takes ten seconds: the third is cut off.
+	for _, c := range []struct {
+		found map[string]float64
+		want  string
+	}{
+		{map[string]float64{"small": 0.9, "middle": 0.4}, "small"},
+		{map[string]float64{"small": 0.1, "middle": 0.4}, "middle"},
+		{map[string]float64{"small": 0.4, "middle": 0.4}, "small"},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			ctx, cancel := context.WithTimeout(t.Context(), 25*time.Second)
+			defer cancel()
+			inTurn := scripted(func(s *cascade.State) cascade.Decision {
+				return cascade.Decision{Run: len(s.Ran), Answer: cascade.None}
+			})
+			e := engine(t, step.Config{Candidates: candidates(), Strategy: inTurn, Estimators: looks(estimator(c.found))})
+			res, err := e.Run(ctx, step.Request{Query: query(), Caller: step.CallerFunc(func(ctx context.Context, call *step.Call) (*sdk.Answer, error) {
+				select {
+				case <-ctx.Done():
+					return nil, ctx.Err()
+				case <-time.After(10 * time.Second):
+				}
+				return says().Call(ctx, call)
+			})})
+			if err != nil || res.Answer == nil || res.Answer.Model != c.want || res.Trace.Stop != sdk.StopDeadline {
+				t.Errorf("found %v: answer %+v, stop %s, %v; want that of %s", c.found, res.Answer, res.Trace.Stop, err, c.want)
+			}
+		})
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), -time.Second)
+	defer cancel()
+	res, err := engine(t, step.Config{Candidates: candidates(), Strategy: route(t)}).Run(ctx, step.Request{Query: query(), Caller: says()})
+	if !errors.Is(err, context.DeadlineExceeded) || res.Trace.Stop != sdk.StopDeadline || len(res.Trace.Calls) != 0 {
+		t.Errorf("a deadline in the past: stop %s, %d calls, %v", res.Trace.Stop, len(res.Trace.Calls), err)
+	}
+}
+
+// Of answers worth the same, the one that passed more checks is returned; a cascade
+// that answers with its last model does so also when nothing is left to run.
+func TestWhichOfTheRejectedIsReturned(t *testing.T) {
+	scores := map[string]float64{"small": 0.2, "middle": 0.6, "large": 0.4}
+	failing := step.Verifier{Name: "tests", Verifier: sdk.VerifierFunc(func(_ context.Context, r *sdk.VerifyRequest) (*sdk.Verdict, error) {
+		return &sdk.Verdict{Outcome: sdk.Failed, Score: scores[r.Answer.Model]}, nil
+	})}
+	last, err := cascade.NewThreshold(cascade.Params{Thresholds: []float64{0.99}, Answer: cascade.Last})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for what, c := range map[string]struct {
+		config step.Config
+		want   string
+	}{
+		"share of checks": {step.Config{Strategy: index(t, 1), Verifiers: []step.Verifier{failing}}, "middle"},
+		"the last answer": {step.Config{Strategy: last, Estimators: looks(estimator{"small": 0.5, "middle": 0.9, "large": 0.1})}, "large"},
+		"no rule of its own": {step.Config{Strategy: scripted(func(s *cascade.State) cascade.Decision {
+			return cascade.Decision{Run: min(len(s.Ran), 2), Answer: cascade.None}
+		}), Estimators: looks(estimator{"small": 0.5, "middle": 0.9, "large": 0.1})}, "middle"},
+		"worth more counts": {step.Config{Strategy: index(t, 1), Verifiers: []step.Verifier{{Name: "unsure", Verifier: sdk.VerifierFunc(func(_ context.Context, r *sdk.VerifyRequest) (*sdk.Verdict, error) {
+			return &sdk.Verdict{Outcome: sdk.Failed, Score: scores[r.Answer.Model], Confidence: map[string]float64{"small": 0.5, "middle": 0.9, "large": 0.9}[r.Answer.Model]}, nil
+		})}}}, "small"},
+	} {
+		c.config.Candidates = candidates()
+		res, err := engine(t, c.config).Run(t.Context(), step.Request{Query: query(), Caller: says()})
+		if err != nil || res.Trace.Chosen != c.want {
+			t.Errorf("%s: %s of %q, want %s; %v", what, res.Trace.Chosen, called(res.Trace), c.want, err)
+		}
+	}
+}
+
+// The error of a step says what was in the way: of a strategy that wants nothing that
+// no model can be asked, of calls that failed their errors and nothing else.
+func TestTheErrorSaysWhatWasInTheWay(t *testing.T) {
+	nothing := scripted(func(*cascade.State) cascade.Decision {
+		return cascade.Decision{Run: cascade.Stop, Answer: cascade.None}
+	})
+	_, err := engine(t, step.Config{Candidates: candidates(), Strategy: nothing}).Run(t.Context(), step.Request{Query: query(), Caller: says()})
+	if !errors.Is(err, sdk.ErrNoFeasibleModel) {
+		t.Errorf("a strategy that runs nothing: %v", err)
+	}
+	gaveUp := scripted(func(s *cascade.State) cascade.Decision {
+		if s.Infeasible[0] {
+			return cascade.Decision{Run: cascade.Stop, Answer: cascade.None}
+		}
+		return cascade.Decision{Run: 0, Answer: cascade.None}
+	})
+	down := errors.New("connection refused")
+	_, err = engine(t, step.Config{Candidates: candidates(), Strategy: gaveUp}).Run(t.Context(), step.Request{Query: query(), Caller: fails(map[string]error{"small": down})})
+	if err == nil || err.Error() != "model small: connection refused" {
+		t.Errorf("a call that failed: %v", err)
+	}
+	e := engine(t, step.Config{Candidates: candidates()[:2], Strategy: route(t)})
+	_, err = e.Run(t.Context(), step.Request{Query: query(), Caller: says(), Exclude: func(i int) string { return []string{"is off", "is away"}[i] }})
+	if err == nil || err.Error() != sdk.ErrNoFeasibleModel.Error()+": small is off, middle is away" {
+		t.Errorf("nobody can be asked: %v", err)
+	}
+}
+
+// What makes a model unable to take the query is told before the caller's own reason.
+func TestExcludeIsAskedOfWhomCouldBeAsked(t *testing.T) {
+	list := candidates()
+	list[0].Model.ContextTokens = 100 // the query has 100: no room for an answer
+	list[1].Model.ContextTokens = 101
+	var asked []int
+	res, err := engine(t, step.Config{Candidates: list, Strategy: route(t)}).Run(t.Context(), step.Request{Query: query(), Caller: says(), Exclude: func(i int) string {
+		asked = append(asked, i)
+		return map[int]string{2: "on holiday"}[i]
+	}})
+	if err != nil || called(res.Trace) != "middle" || len(asked) != 2 || asked[0] != 1 || asked[1] != 2 {
+		t.Errorf("calls %q, asked about %v, %v", called(res.Trace), asked, err)
+	}
+	want := []sdk.Infeasible{{Model: "small", Reason: "prompt of about 100 tokens, context of 100"}, {Model: "large", Reason: "on holiday"}}
+	if got := res.Trace.Infeasible; len(got) != 2 || got[0] != want[0] || got[1] != want[1] {
+		t.Errorf("infeasible %+v, want %+v", got, want)
+	}
+}

@@ -1,0 +1,204 @@
+package step_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/stepfall/stepfall/sdk"
+	"github.com/stepfall/stepfall/sdk/cascade"
+	"github.com/stepfall/stepfall/sdk/step"
+)
+
+func route(t testing.TB) cascade.Strategy {
+	t.Helper()
+	s, err := cascade.New(cascade.NameRoute, cascade.Params{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// fails makes the calls of some models fail.
+func fails(errs map[string]error) step.Caller {
+	return step.CallerFunc(func(ctx context.Context, c *step.Call) (*sdk.Answer, error) {
+		if err := errs[c.Model.Name]; err != nil {
+			return nil, err
+		}
+		return says().Call(ctx, c)
+	})
+}
+
+// The model that a request names is called whatever the strategy says, the first
+// candidate and the last alike, and the trace keeps what would have been done.
+func TestOnlyCallsTheNamedModel(t *testing.T) {
+	for _, name := range []string{"small", "middle", "large"} {
+		told := 0
+		verifier := step.Verifier{Name: "never", Verifier: sdk.VerifierFunc(func(context.Context, *sdk.VerifyRequest) (*sdk.Verdict, error) {
+			t.Errorf("only %s: a verifier was asked", name)
+			return &sdk.Verdict{}, nil
+		})}
+		e := engine(t, step.Config{Candidates: candidates(), Strategy: route(t), Verifiers: []step.Verifier{verifier}})
+		res, err := e.Run(t.Context(), step.Request{Query: query(), Caller: says(), Only: name, Done: func(*sdk.Trace) { told++ }})
+		if err != nil {
+			t.Fatal(err)
+		}
+		first := res.Trace.Decisions[0]
+		note := map[bool]string{true: name + " was called instead"}[name != "large"]
+		if called(res.Trace) != name || res.Trace.Chosen != name || res.Trace.Stop != sdk.StopExhausted || first.Run != "large" || first.Note != note {
+			t.Errorf("only %s: calls %q, chosen %s, stop %s, decision %q %q", name, called(res.Trace), res.Trace.Chosen, res.Trace.Stop, first.Run, first.Note)
+		}
+		if told != 0 {
+			t.Errorf("only %s: the strategy was told of a step that it did not decide", name)
+		}
+	}
+}
+
+// Done is told of the steps that the strategy decided.
+func TestDoneIsToldOfTheStep(t *testing.T) {
+	var told []string
+	e := engine(t, step.Config{Candidates: candidates(), Strategy: route(t)})
+	res, err := e.Run(t.Context(), step.Request{Query: query(), Caller: says(), Done: func(tr *sdk.Trace) { told = append(told, tr.ID) }})
+	if err != nil || len(told) != 1 || told[0] != res.Trace.ID {
+		t.Errorf("told of %v, want %s; %v", told, res.Trace.ID, err)
+	}
+}
+
+// Where the named model cannot be asked, or fails, no other takes its place.
+func TestOnlyDoesNotFallBack(t *testing.T) {
+	down := errors.New("no such deployment")
+	reject := []step.Check{{Name: "never good", Fault: func(*sdk.Query, *sdk.Answer, []sdk.Attempt) string { return "bad" }}}
+	e := engine(t, step.Config{Candidates: candidates(), Strategy: route(t), Checks: reject})
+	for _, name := range []string{"small", "large"} {
+		for what, c := range map[string]struct {
+			req   step.Request
+			calls string
+			stop  sdk.StopReason
+			want  error
+		}{
+			"excluded": {step.Request{Caller: says(), Exclude: func(i int) string { return map[string]string{name: "not today"}[candidates()[i].Model.Name] }}, "", sdk.StopError, sdk.ErrNoFeasibleModel},
+			"failed":   {step.Request{Caller: fails(map[string]error{name: down})}, name, sdk.StopError, down},
+			"too dear": {step.Request{Caller: fails(map[string]error{name: sdk.ErrBudgetExhausted})}, name, sdk.StopBudget, sdk.ErrBudgetExhausted},
+			"rejected": {step.Request{Caller: says()}, name, sdk.StopExhausted, nil},
+		} {
+			c.req.Query, c.req.Only = query(), name
+			res, err := e.Run(t.Context(), c.req)
+			if !errors.Is(err, c.want) || called(res.Trace) != c.calls || res.Trace.Stop != c.stop {
+				t.Errorf("only %s, %s: calls %q, stop %s, %v; want %q, %s, %v", name, what, called(res.Trace), res.Trace.Stop, err, c.calls, c.stop, c.want)
+			}
+		}
+	}
+	if _, err := e.Run(t.Context(), step.Request{Query: query(), Caller: says(), Only: "huge"}); !errors.Is(err, sdk.ErrNoFeasibleModel) || !strings.Contains(err.Error(), `"huge"`) {
+		t.Errorf("a model that is no candidate: %v", err)
+	}
+}
+
+func TestOnlyEndsWithItsContext(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	e := engine(t, step.Config{Candidates: candidates(), Strategy: route(t)})
+	res, err := e.Run(ctx, step.Request{Query: query(), Only: "small", Caller: step.CallerFunc(func(ctx context.Context, _ *step.Call) (*sdk.Answer, error) {
+		cancel()
+		return nil, ctx.Err()
+	})})
+	if !errors.Is(err, context.Canceled) || res.Trace.Stop != sdk.StopDeadline {
+		t.Errorf("stop %s, %v", res.Trace.Stop, err)
+	}
+}
+
+// An observed step hears what verifiers and estimators say and cannot fail by them,
+// also where the first candidate is the one named.
+func TestObserveCannotFailTheFirstCandidate(t *testing.T) {
+	gone := errors.New("gone")
+	verifier := step.Verifier{Name: "broken", OnUnavailable: step.UnavailableFail, Verifier: sdk.VerifierFunc(func(context.Context, *sdk.VerifyRequest) (*sdk.Verdict, error) {
+		return nil, gone
+	})}
+	away := sdk.QualityEstimatorFunc(func(context.Context, *sdk.QualityRequest) (*sdk.QualityResponse, error) { return nil, gone })
+	e := engine(t, step.Config{Candidates: candidates(), Strategy: index(t, 1), Verifiers: []step.Verifier{verifier},
+		Estimators: []step.Estimator{{Name: "away", Estimator: away, OnUnavailable: step.UnavailableFail}}})
+	res, err := e.Run(t.Context(), step.Request{Query: query(), Caller: says(), Only: "small", Observe: true})
+	if err != nil || res.Answer == nil || res.Answer.Model != "small" {
+		t.Fatalf("answer %v, %v", res.Answer, err)
+	}
+	if _, err := e.Run(t.Context(), step.Request{Query: query(), Caller: says()}); !errors.Is(err, step.ErrEstimatorUnavailable) || !errors.Is(err, gone) {
+		t.Errorf("a step of its own goes on without the estimator that must be there: %v", err)
+	}
+}
+
+// A router whose choice a check rejects routes anew among the others, and the trace
+// names whom; with Commit no answer is final before the checks have seen it.
+func TestARouterRoutesAnewWhatChecksReject(t *testing.T) {
+	for _, c := range []struct{ rejected, calls, chosen string }{
+		{"", "large", "large"},
+		{"large", "large middle", "middle"},
+		{"large middle", "large middle small", "small"},
+		{"large middle small", "large middle small", "small"},
+	} {
+		check := step.Check{Name: "table", Fault: func(_ *sdk.Query, a *sdk.Answer, _ []sdk.Attempt) string {
+			return map[bool]string{true: "bad"}[strings.Contains(c.rejected, a.Model)]
+		}}
+		for _, commit := range []bool{false, true} {
+			e := engine(t, step.Config{Candidates: candidates(), Strategy: route(t), Checks: []step.Check{check}})
+			res, err := e.Run(t.Context(), step.Request{Query: query(), Caller: says(), Commit: commit})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if called(res.Trace) != c.calls || strings.Count(c.rejected, " ") < 2 && res.Trace.Chosen != c.chosen {
+				t.Errorf("rejects %q: calls %q, chose %s; want %q, %s", c.rejected, called(res.Trace), res.Trace.Chosen, c.calls, c.chosen)
+			}
+			for i, name := range strings.Fields(c.calls) {
+				if got := res.Trace.Decisions[i].Run; got != name {
+					t.Errorf("rejects %q: decision %d says that %q is run, and %s was", c.rejected, i, got, name)
+				}
+			}
+		}
+	}
+}
+
+// scripted is a strategy that does what the test says.
+type scripted func(s *cascade.State) cascade.Decision
+
+func (s scripted) Decide(state *cascade.State) cascade.Decision { return s(state) }
+
+// A call is unseen where nothing but checks will look at its answer and that answer
+// will be the step's: only then may it be shown while it comes.
+func TestUnseenOnlyWhereTheAnswerStands(t *testing.T) {
+	asks := func(answer int) scripted {
+		return func(s *cascade.State) cascade.Decision {
+			if len(s.Ran) == 0 {
+				return cascade.Decision{Run: 1, Answer: cascade.None}
+			}
+			return cascade.Decision{Run: cascade.Stop, Answer: answer}
+		}
+	}
+	both := scripted(func(s *cascade.State) cascade.Decision {
+		if len(s.Ran) < 2 {
+			return cascade.Decision{Run: len(s.Ran), Answer: cascade.None}
+		}
+		return cascade.Decision{Run: cascade.Stop, Answer: 1}
+	})
+	for what, c := range map[string]struct {
+		config step.Config
+		commit bool
+		want   bool
+	}{
+		"nobody looks":            {step.Config{Strategy: asks(1)}, true, true},
+		"nobody asked for it":     {step.Config{Strategy: asks(1)}, false, false},
+		"a verifier looks":        {step.Config{Strategy: asks(1), Verifiers: []step.Verifier{verdicts(map[string]bool{"middle": true})}}, true, false},
+		"another answer is taken": {step.Config{Strategy: asks(0)}, true, false},
+		"another model follows":   {step.Config{Strategy: both}, true, false},
+	} {
+		c.config.Candidates = candidates()
+		var unseen []bool
+		_, err := engine(t, c.config).Run(t.Context(), step.Request{Query: query(), Commit: c.commit, Caller: step.CallerFunc(func(ctx context.Context, call *step.Call) (*sdk.Answer, error) {
+			unseen = append(unseen, call.Unseen)
+			return says().Call(ctx, call)
+		})})
+		if what != "another answer is taken" && err != nil {
+			t.Fatal(what, err)
+		}
+		if unseen[0] != c.want {
+			t.Errorf("%s: unseen %v, want %v", what, unseen[0], c.want)
+		}
+	}
+}

@@ -1,0 +1,205 @@
+package step_test
+
+import (
+	"bytes"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"context"
+
+	"github.com/stepfall/stepfall/sdk"
+	"github.com/stepfall/stepfall/sdk/cascade"
+	"github.com/stepfall/stepfall/sdk/step"
+)
+
+// The trace tells what the strategy went by, with the models' names.
+func TestTheTraceTellsTheSetting(t *testing.T) {
+	for what, c := range map[string]struct {
+		name   string
+		params cascade.Params
+		want   sdk.Setting
+	}{
+		"threshold": {cascade.NameThreshold, cascade.Params{Order: []int{2, 0}, Thresholds: []float64{0.5}, Answer: cascade.Last, MaxDepth: 2},
+			sdk.Setting{Order: []string{"large", "small"}, Thresholds: []float64{0.5}, LastAnswer: true, MaxDepth: 2}},
+		"best answer": {cascade.NameThreshold, cascade.Params{Thresholds: []float64{0.5}}, sdk.Setting{Thresholds: []float64{0.5}}},
+		"scaled":      {cascade.NameCascadeRoute, cascade.Params{Scale: 0.5, TopK: 3}, sdk.Setting{Scale: 0.5, TopK: 3}},
+		"not scaled":  {cascade.NameCascadeRoute, cascade.Params{}, sdk.Setting{}},
+		"no expect":   {cascade.NameCascadeRouteNoExpect, cascade.Params{}, sdk.Setting{NoExpect: true}},
+	} {
+		s, err := cascade.New(c.name, c.params)
+		if err != nil {
+			t.Fatal(err)
+		}
+		res, err := engine(t, step.Config{Candidates: candidates(), Strategy: s, Coin: func() float64 { return 0.25 }}).Run(t.Context(), step.Request{Query: query(), Caller: says()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := res.Trace.Setting
+		if got.Coin != 0.25 || got.LastAnswer != c.want.LastAnswer || got.Scale != c.want.Scale || got.NoExpect != c.want.NoExpect || got.TopK != c.want.TopK ||
+			got.MaxDepth != c.want.MaxDepth || !slices.Equal(got.Order, c.want.Order) || !slices.Equal(got.Thresholds, c.want.Thresholds) {
+			t.Errorf("%s: %+v, want %+v", what, got, c.want)
+		}
+	}
+}
+
+// ordered says of itself an order with a place that no candidate has.
+type ordered struct{ scripted }
+
+func (ordered) Describe() cascade.Description {
+	return cascade.Description{Name: "ordered", Params: cascade.Params{Order: []int{1, 3, 0, 7}}}
+}
+
+func TestPlacesThatNoCandidateHasAreNotInTheTrace(t *testing.T) {
+	s := ordered{func(s *cascade.State) cascade.Decision {
+		if len(s.Ran) == 0 {
+			return cascade.Decision{Run: 1, Answer: cascade.None}
+		}
+		return cascade.Decision{Run: cascade.Stop, Answer: 1}
+	}}
+	res, err := engine(t, step.Config{Candidates: candidates(), Strategy: s}).Run(t.Context(), step.Request{Query: query(), Caller: says()})
+	if err != nil || !slices.Equal(res.Trace.Setting.Order, []string{"middle", "small"}) {
+		t.Errorf("order %v, %v", res.Trace.Setting.Order, err)
+	}
+}
+
+// A trace's id is 128 bits in hexadecimal, as OpenTelemetry wants it, none like another.
+func TestTraceIDs(t *testing.T) {
+	e := engine(t, step.Config{Candidates: candidates(), Strategy: route(t)})
+	form, seen := regexp.MustCompile(`^[0-9a-f]{32}$`), map[string]bool{}
+	var digits [32]map[byte]bool
+	for range 200 {
+		res, err := e.Run(t.Context(), step.Request{Query: query(), Caller: says()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		id := res.Trace.ID
+		if !form.MatchString(id) || seen[id] {
+			t.Fatalf("id %q", id)
+		}
+		seen[id] = true
+		for i := range digits {
+			if digits[i] == nil {
+				digits[i] = map[byte]bool{}
+			}
+			digits[i][id[i]] = true
+		}
+	}
+	for i, d := range digits {
+		if len(d) < 14 { // 200 draws leave three of 16 digits out once in 10^14
+			t.Errorf("digit %d of an id takes only %d values", i, len(d))
+		}
+	}
+}
+
+// The trace names the tools that a query offers.
+func TestTheTraceNamesTheTools(t *testing.T) {
+	list := candidates()
+	list[0].Model.Capabilities.Tools = true
+	e := engine(t, step.Config{Candidates: list, Strategy: route(t)})
+	for _, tools := range [][]string{nil, {"search"}, {"search", "run"}} {
+		q := query()
+		for _, name := range tools {
+			q.Tools = append(q.Tools, sdk.Tool{Name: name})
+		}
+		res, err := e.Run(t.Context(), step.Request{Query: q, Caller: says()})
+		if err != nil || !slices.Equal(res.Trace.Tools, tools) {
+			t.Errorf("tools %v, want %v; %v", res.Trace.Tools, tools, err)
+		}
+	}
+}
+
+// The first answer of a step agrees with nothing: there is no other.
+func TestTheFirstAnswerHasNoAgreement(t *testing.T) {
+	e := engine(t, step.Config{Candidates: candidates(), Strategy: route(t)})
+	res, err := e.Run(t.Context(), step.Request{Query: query(), Caller: step.CallerFunc(func(context.Context, *step.Call) (*sdk.Answer, error) {
+		return &sdk.Answer{Text: "x", LogProbs: []sdk.TokenLogProb{{Token: "x", LogProb: -1}}}, nil
+	})})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if v, has := res.Answer.Signals[step.SignalAgreement]; has || res.Answer.Signals["mean_log_prob"] != -1 {
+		t.Errorf("agreement %v of %v", v, res.Answer.Signals)
+	}
+}
+
+// The log line names run, session, tenant and mode where there are any.
+func TestLogNamesWhatIsKnown(t *testing.T) {
+	var out bytes.Buffer
+	sink := step.Log(slog.New(slog.NewTextHandler(&out, nil)))
+	sink(t.Context(), &sdk.Trace{Run: "r7", Tenant: "blue"})
+	if line := out.String(); !strings.Contains(line, " run=r7 tenant=blue") || strings.Contains(line, "session") || strings.Contains(line, "mode") {
+		t.Errorf("log %q", line)
+	}
+}
+
+// A trace file may be as long as its limit and no longer; a line longer than that has
+// a file to itself; 0 is no limit.
+func TestTraceFilesKeepTheirSize(t *testing.T) {
+	record := func(t *testing.T, limit int64, ids ...string) (older, newest string) {
+		t.Helper()
+		path := filepath.Join(t.TempDir(), "traces.jsonl")
+		j, err := step.OpenJSONLines(path, limit)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, id := range ids {
+			j.Record(t.Context(), &sdk.Trace{ID: id})
+		}
+		if err := j.Close(); err != nil {
+			t.Fatal(err)
+		}
+		j.Record(t.Context(), &sdk.Trace{ID: "after the end"})
+		names := func(file string) string {
+			data, err := os.ReadFile(file)
+			if err != nil {
+				return "none"
+			}
+			var list []string
+			for _, m := range regexp.MustCompile(`"id":"(.*?)"`).FindAllStringSubmatch(string(data), -1) {
+				list = append(list, m[1])
+			}
+			return strings.Join(list, " ")
+		}
+		if err := j.Close(); err != nil {
+			t.Errorf("closing twice: %v", err)
+		}
+		return names(path + ".1"), names(path)
+	}
+	path := filepath.Join(t.TempDir(), "one.jsonl")
+	j, err := step.OpenJSONLines(path, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	j.Record(t.Context(), &sdk.Trace{ID: "a"})
+	if err := j.Close(); err != nil {
+		t.Fatal(err)
+	}
+	data, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	one := int64(len(data)) // a line with an id of one letter
+	for _, c := range []struct {
+		limit         int64
+		older, newest string
+	}{
+		{0, "none", "a b c"},
+		{3 * one, "none", "a b c"},
+		{3*one - 1, "a b", "c"},
+		{2 * one, "a b", "c"},
+		{2*one - 1, "b", "c"},
+		{one - 1, "b", "c"},
+	} {
+		if older, newest := record(t, c.limit, "a", "b", "c"); older != c.older || newest != c.newest {
+			t.Errorf("limit of %d lines of %d bytes: %q and %q, want %q and %q", c.limit, one, older, newest, c.older, c.newest)
+		}
+	}
+	if older, newest := record(t, 1, "a"); older != "none" || newest != "a" {
+		t.Errorf("one line over the limit: %q and %q", older, newest)
+	}
+}

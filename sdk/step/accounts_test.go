@@ -60,8 +60,8 @@ func TestATenantsAccountHoldsThroughItsPeriod(t *testing.T) {
 	if !ledger.spend(q, 0.9) {
 		t.Fatal("no room in an empty account")
 	}
-	for _, minutes := range []time.Duration{1, 29, 29} {
-		ledger.now = ledger.now.Add(minutes * time.Minute)
+	for _, later := range []time.Duration{time.Minute, 29 * time.Minute, 29 * time.Minute} {
+		ledger.now = ledger.now.Add(later)
 		ledger.crowd(newcomers)
 		if ledger.spend(q, 0.2) {
 			t.Fatalf("at %v the account of 0.9 USD is forgotten", ledger.now)

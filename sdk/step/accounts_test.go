@@ -43,7 +43,7 @@ func (c *clocked) spend(q *sdk.Query, usd float64) bool {
 // crowd has enough newcomers come that what is over is forgotten.
 func (c *clocked) crowd(kind func(i int) *sdk.Query) {
 	c.t.Helper()
-	for i := range 3000 {
+	for i := range 2100 {
 		if !c.spend(kind(i), 0.1) {
 			c.t.Fatalf("newcomer %d has no room", i)
 		}

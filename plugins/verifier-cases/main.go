@@ -114,10 +114,30 @@ func open(ctx context.Context, c Config) (sdk.Verifier, error) {
 		v.containers = &container.Pool{Options: container.Options{Command: c.Engine, Image: c.Image}}
 		return v, nil
 	}
+	if wrong := v.resolve(ctx); len(wrong) > 0 {
+		return nil, wrong
+	}
 	walls, err := jail.Open(ctx, jail.Options{Temp: plugin.ScratchDir(ctx)})
 	if err != nil {
 		return nil, err
 	}
 	v.walls = walls
 	return v, nil
+}
+
+// resolve puts the programs that are meant in the place of a version manager's scripts.
+func (v *verifier) resolve(ctx context.Context) schema.Diagnostics {
+	var wrong schema.Diagnostics
+	for name, command := range map[string]*[]string{"command": &v.config.Command, "build": &v.config.Build, "checker": &v.config.Checker} {
+		if len(*command) == 0 {
+			continue
+		}
+		program, err := jail.Program(ctx, (*command)[0])
+		if err != nil {
+			wrong = append(wrong, schema.Errorf([]string{name}, "%v", err)...)
+			continue
+		}
+		*command = append([]string{program}, (*command)[1:]...)
+	}
+	return wrong
 }

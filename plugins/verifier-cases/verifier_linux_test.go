@@ -260,3 +260,22 @@ func TestContainer(t *testing.T) {
 		}
 	}
 }
+
+// A version manager's script in the PATH stands for the program that it would start.
+func TestCommandsOfAVersionManager(t *testing.T) {
+	find(t, python, "-c", "pass")
+	dir := write(t, map[string]string{
+		"cases/1.in": "1 2\n", "cases/1.out": "3\n", "manager/shims/snake": "#!/bin/sh\nexit 1\n",
+		"manager/libexec/pyenv": "#!/bin/sh\n[ $2 = snake ] && echo " + python + "\n",
+	})
+	for _, name := range []string{"manager/shims/snake", "manager/libexec/pyenv"} {
+		if err := os.Chmod(filepath.Join(dir, name), 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Setenv("PATH", filepath.Join(dir, "manager", "shims")+":"+os.Getenv("PATH"))
+	config := map[string]any{"cases": filepath.Join(dir, "cases"), "command": []any{"snake", "main.py"}, "file": "main.py"}
+	if verdict := judge(t, config, nil, block(adder)); verdict.Outcome != sdk.Passed {
+		t.Errorf("%s: %s", verdict.Outcome, verdict.Evidence)
+	}
+}

@@ -47,7 +47,10 @@ func description() plugin.Plugin {
 }
 
 func open(ctx context.Context, c Config) (sdk.Verifier, error) {
-	path, err := exec.LookPath(c.Command[0])
+	path, err := jail.Program(ctx, c.Command[0])
+	if err == nil {
+		path, err = exec.LookPath(path)
+	}
 	if err == nil {
 		// It runs in the query's work tree, and is found from the policy's folder.
 		path, err = filepath.Abs(path)

@@ -89,6 +89,11 @@ func open(ctx context.Context, c Config) (sdk.Verifier, error) {
 		config.Containers = &container.Pool{Options: container.Options{Command: c.Engine, Image: c.Image, Dir: c.ContainerDir, Runtime: c.OCIRuntime}}
 		return verify.New(config, nil)
 	}
+	program, err := jail.Program(ctx, c.Command[0])
+	if err != nil {
+		return nil, schema.Errorf([]string{"command"}, "%v", err)
+	}
+	config.Command = append([]string{program}, c.Command[1:]...)
 	j, err := jail.Open(ctx, jail.Options{Temp: plugin.ScratchDir(ctx)})
 	if err != nil {
 		return nil, err

@@ -1,0 +1,78 @@
+package jail
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"time"
+)
+
+// managers are the version managers whose folder of shims stands in a PATH in place
+// of programs; each answers `which NAME`.
+var managers = []string{"pyenv", "rbenv", "nodenv", "goenv", "asdf", "mise"}
+
+// Program returns the program to start for a name of the PATH: where a version manager
+// (pyenv, asdf and their like) has put a script in its place, the path of what the
+// script would start here and now, and in all other cases the name as it is. Within the
+// walls such a script finds neither its manager nor the user's choice, and a file of
+// the tree could choose for it. The error says what is to be done.
+func Program(ctx context.Context, name string) (string, error) {
+	found, err := exec.LookPath(name)
+	if err != nil || strings.ContainsAny(name, `/\`) || filepath.Base(filepath.Dir(found)) != "shims" {
+		return name, nil //nolint:nilerr // who starts it says that it is not there
+	}
+	root := filepath.Dir(filepath.Dir(found))
+	for _, manager := range managers {
+		command := ownCommand(root, manager)
+		if command == "" {
+			continue
+		}
+		ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+		defer cancel()
+		which := exec.CommandContext(ctx, command, "which", name)
+		which.Env = os.Environ()
+		if variable := strings.ToUpper(manager) + "_ROOT"; strings.HasSuffix(manager, "env") && os.Getenv(variable) == "" {
+			which.Env = append(which.Env, variable+"="+managed(root, manager))
+		}
+		out, err := which.Output()
+		if real := strings.TrimSpace(string(out)); err == nil && filepath.IsAbs(real) && exists(real) {
+			return real, nil
+		}
+		why := err
+		if exit := (*exec.ExitError)(nil); errors.As(err, &exit) && len(exit.Stderr) > 0 {
+			why = errors.New(strings.TrimSpace(string(exit.Stderr)))
+		}
+		return "", fmt.Errorf("%s is a script of %s, which names no program (%w): write the path of the program itself", found, manager, why)
+	}
+	return name, nil
+}
+
+// ownCommand returns the command of the manager to which a folder with shims belongs;
+// "" when it is another's.
+func ownCommand(root, manager string) string {
+	for _, folder := range []string{filepath.Join(root, "bin"), filepath.Join(root, "libexec"), filepath.Join(managed(root, manager), "bin")} {
+		if command := filepath.Join(folder, manager); exists(command) {
+			return command
+		}
+	}
+	if !strings.Contains(filepath.Base(root), manager) {
+		return ""
+	}
+	command, err := exec.LookPath(manager)
+	if err != nil {
+		return ""
+	}
+	return command
+}
+
+// managed returns the manager's own folder: shims may lie in one of its plugins.
+func managed(root, manager string) string {
+	if plugins := filepath.Dir(root); filepath.Base(plugins) == "plugins" {
+		return filepath.Dir(plugins)
+	}
+	return root
+}

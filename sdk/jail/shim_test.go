@@ -1,0 +1,45 @@
+package jail_test
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+
+	"github.com/stepfall/stepfall/sdk/jail"
+)
+
+func TestProgram(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("version managers are scripts")
+	}
+	dir := t.TempDir()
+	script := func(path, text string) {
+		t.Helper()
+		path = filepath.Join(dir, path)
+		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o700), os.WriteFile(path, []byte("#!/bin/sh\n"+text+"\n"), 0o600), os.Chmod(path, 0o700)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	script("manager/shims/snake", "exit 1")
+	script("manager/shims/lost", "exit 1")
+	script("manager/versions/3/bin/snake", "exit 0")
+	script("manager/libexec/pyenv", `[ "$PYENV_ROOT" = "`+dir+`/manager" ] || exit 1
+case "$2" in snake) echo "`+dir+`/manager/versions/3/bin/snake" ;; *) echo "lost: command not found" >&2; exit 127 ;; esac`)
+	script("others/shims/plain", "exit 0")
+	script("bin/direct", "exit 0")
+	t.Setenv("PYENV_ROOT", "")
+	t.Setenv("PATH", filepath.Join(dir, "manager", "shims")+":"+filepath.Join(dir, "others", "shims")+":"+filepath.Join(dir, "bin"))
+	for name, want := range map[string]string{
+		"snake": filepath.Join(dir, "manager/versions/3/bin/snake"), "plain": "plain", "direct": "direct", "nowhere": "nowhere", "./script.sh": "./script.sh",
+	} {
+		if got, err := jail.Program(t.Context(), name); err != nil || got != want {
+			t.Errorf("%s: %s, %v", name, got, err)
+		}
+	}
+	if _, err := jail.Program(t.Context(), "lost"); err == nil || !strings.Contains(err.Error(), "a script of pyenv") || !strings.Contains(err.Error(), "command not found") {
+		t.Errorf("err = %v", err)
+	}
+}

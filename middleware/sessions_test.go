@@ -1,0 +1,176 @@
+package middleware_test
+
+import (
+	"fmt"
+	"math"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stepfall/stepfall/middleware"
+	"github.com/stepfall/stepfall/sdk"
+	"github.com/stepfall/stepfall/sdk/cascade"
+	"github.com/stepfall/stepfall/sdk/step"
+)
+
+// answered is a step in which these models answered, the last of them chosen, each with
+// 1000 new, 200 cached and 30 cache-writing tokens in.
+func answered(models ...int) *step.Result {
+	r := &step.Result{}
+	for _, i := range models {
+		r.Index = i
+		r.Attempts = append(r.Attempts, sdk.Attempt{Answer: sdk.Answer{Model: fmt.Sprint("m", i), Usage: sdk.Usage{InputTokens: 1000, CachedInputTokens: 200, CacheWriteTokens: 30, OutputTokens: 7}}})
+	}
+	return r
+}
+
+// A conversation's offsets are the price of moving to another model less what each
+// model's prompt cache saves, for as long as the cache and the conversation live.
+func TestWhatAConversationChangesInCosts(t *testing.T) {
+	models := []sdk.Model{
+		{Name: "m0", Price: sdk.Price{Input: 10, CachedInput: 1}},
+		{Name: "m1", Price: sdk.Price{Input: 5, CachedInput: 5}},
+		{Name: "m2", Price: sdk.Price{Input: 2, CachedInput: 4}}, // a cache that is dearer saves nothing
+	}
+	saved := 1230 * (10.0 - 1) / 1e6
+	for what, c := range map[string]struct {
+		config middleware.SessionConfig
+		used   []int
+		later  time.Duration
+		want   []float64
+	}{
+		"at once":                  {middleware.SessionConfig{SwitchCostUSD: 0.5}, []int{0}, 0, []float64{-saved, 0.5, 0.5}},
+		"just before":              {middleware.SessionConfig{SwitchCostUSD: 0.5}, []int{0}, 5*time.Minute - 1, []float64{-saved, 0.5, 0.5}},
+		"the cache is over":        {middleware.SessionConfig{SwitchCostUSD: 0.5}, []int{0}, 5 * time.Minute, []float64{0, 0.5, 0.5}},
+		"another model answered":   {middleware.SessionConfig{SwitchCostUSD: 0.5}, []int{0, 1}, 0, []float64{0.5 - saved, 0, 0.5}},
+		"a dear cache":             {middleware.SessionConfig{SwitchCostUSD: 0.5}, []int{2}, 0, []float64{0.5, 0.5, 0}},
+		"its last moment":          {middleware.SessionConfig{SwitchCostUSD: 0.5}, []int{0}, 30 * time.Minute, []float64{0, 0.5, 0.5}},
+		"the conversation is over": {middleware.SessionConfig{SwitchCostUSD: 0.5}, []int{0}, 30*time.Minute + 1, nil},
+		"a longer cache":           {middleware.SessionConfig{CacheTTL: time.Hour, IdleTimeout: 2 * time.Hour}, []int{0}, 50 * time.Minute, []float64{-saved, 0, 0}},
+		"caches ignored":           {middleware.SessionConfig{IgnoreCache: true, SwitchCostUSD: 0.5}, []int{0}, 0, []float64{0, 0.5, 0.5}},
+		"off":                      {middleware.SessionConfig{Off: true, SwitchCostUSD: 0.5}, []int{0}, 0, nil},
+	} {
+		now := time.Unix(1e9, 0)
+		s := middleware.NewSessions(c.config, models, func() time.Time { return now })
+		s.Used("c", answered(c.used...))
+		now = now.Add(c.later)
+		got := s.Offsets("c")
+		if len(got) != len(c.want) {
+			t.Errorf("%s: %v, want %v", what, got, c.want)
+			continue
+		}
+		for i := range got {
+			if math.Abs(got[i]-c.want[i]) > 1e-12 {
+				t.Errorf("%s: %v, want %v", what, got, c.want)
+			}
+		}
+		if s.Offsets("another") != nil || s.Offsets("") != nil {
+			t.Errorf("%s: a conversation that never was changes costs", what)
+		}
+	}
+	s := middleware.NewSessions(middleware.SessionConfig{}, models, nil)
+	s.Used("c", &step.Result{Index: -1})
+	if s.Offsets("c") != nil {
+		t.Error("a step that failed is remembered")
+	}
+}
+
+// No more conversations are remembered than may be: the idle ones go first, and where
+// none is idle, one for each that comes.
+func TestNoMoreConversationsThanMayBe(t *testing.T) {
+	models := []sdk.Model{{Name: "m0"}}
+	for limit, want := range map[int]int{64: 64, 0: 2000} {
+		now := time.Unix(1e9, 0)
+		s := middleware.NewSessions(middleware.SessionConfig{MaxSessions: limit}, models, func() time.Time { return now })
+		remembered := func(prefix string, n int) (count int) {
+			for i := range n {
+				if s.Offsets(fmt.Sprint(prefix, i)) != nil {
+					count++
+				}
+			}
+			return count
+		}
+		for i := range 2000 {
+			s.Used(fmt.Sprint("c", i), answered(0))
+		}
+		if got := remembered("c", 2000); got != want {
+			t.Errorf("at most %d: %d are remembered, want %d", limit, got, want)
+		}
+		if limit == 0 {
+			continue
+		}
+		now = now.Add(time.Hour)
+		for i := range 32 {
+			s.Used(fmt.Sprint("new", i), answered(0))
+		}
+		now = now.Add(time.Minute)
+		if got := remembered("c", 2000); got != 0 {
+			t.Errorf("%d conversations that are over are remembered", got)
+		}
+		// Two for each of the sixteen parts on average; four find room in each.
+		if got := remembered("new", 32); got < 20 {
+			t.Errorf("%d of 32 new conversations are remembered", got)
+		}
+	}
+}
+
+// routes is a strategy that runs one model, the dollar at one unit of quality.
+func routes(t *testing.T) cascade.Strategy {
+	t.Helper()
+	s, err := cascade.New(cascade.NameRoute, cascade.Params{Lambdas: []float64{1}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// notes are conversations in a map.
+type notes struct {
+	mu   sync.Mutex
+	byID map[string][]byte
+	ttl  time.Duration
+}
+
+func (n *notes) Load(id string) []byte {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.byID[id]
+}
+
+func (n *notes) Save(id string, note []byte, ttl time.Duration) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.byID[id], n.ttl = note, ttl
+}
+
+// Another process stays with the model of a conversation where it finds a note of it;
+// one that it cannot read is none.
+func TestConversationsAreSharedByTheirNotes(t *testing.T) {
+	shared := &notes{byID: map[string][]byte{"broken": []byte("{")}}
+	model := func() *middleware.Model {
+		a, b := small(says("small")), small(says("cheaper"))
+		b.Model.Name = "cheaper"
+		b.Model.Price = sdk.Price{Input: 0.99, Output: 1.99}
+		return wrap(t, middleware.Config{Models: []middleware.Candidate{a, b}, Conversations: shared, Lambda: 1,
+			Session: middleware.SessionConfig{SwitchCostUSD: 1, IdleTimeout: time.Hour}, Step: step.Config{Strategy: routes(t)}})
+	}
+	ask := func(m *middleware.Model, id string) string {
+		resp, err := m.GenerateContent(middleware.WithInfo(t.Context(), middleware.Info{Session: id}), human("hello"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return resp.Choices[0].Content
+	}
+	first, second := model(), model()
+	if got := ask(second, "broken"); got != "cheaper" {
+		t.Errorf("a note that cannot be read: %s", got)
+	}
+	if got := ask(first, "c"); got != "cheaper" || shared.ttl != time.Hour || shared.byID["c"] == nil {
+		t.Errorf("%s, a note for %v", got, shared.ttl)
+	}
+	// Make the conversation the dearer one's.
+	shared.byID["moved"] = []byte(`{"last":{"Name":"small"},"used":"` + time.Now().Format(time.RFC3339Nano) + `","cached":[]}`)
+	if got := ask(second, "moved"); got != "small" {
+		t.Errorf("the note of another process is not heard: %s", got)
+	}
+}

@@ -1,0 +1,378 @@
+package middleware_test
+
+import (
+	"context"
+	"errors"
+	"math"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/tmc/langchaingo/llms"
+
+	"github.com/stepfall/stepfall/middleware"
+	"github.com/stepfall/stepfall/sdk"
+	"github.com/stepfall/stepfall/sdk/step"
+)
+
+// worst is a ledger that keeps what was reserved, and refuses nothing.
+type worst struct{ usd []float64 }
+
+func (w *worst) Reserve(_ context.Context, _ *sdk.Query, usd float64) (step.Reservation, error) {
+	w.usd = append(w.usd, usd)
+	return w, nil
+}
+
+func (w *worst) Settle(context.Context, float64) error { return nil }
+
+// seen is what a step makes of a request: the query, the answer that checks look at,
+// and what the first call was expected to cost at most.
+type seen struct {
+	query  sdk.Query
+	answer sdk.Answer
+	usd    float64
+	resp   *llms.ContentResponse
+	err    error
+}
+
+// look sends a request to one model and returns what was made of it.
+func look(t *testing.T, c middleware.Candidate, messages []llms.MessageContent, options ...llms.CallOption) (s seen) {
+	t.Helper()
+	w := &worst{}
+	m := wrap(t, middleware.Config{Models: []middleware.Candidate{c}, Step: step.Config{Ledger: w, Checks: []step.Check{{Name: "eye", Fault: func(q *sdk.Query, a *sdk.Answer, _ []sdk.Attempt) string {
+		s.query, s.answer = *q, *a
+		return ""
+	}}}}})
+	s.resp, s.err = m.GenerateContent(t.Context(), messages, options...)
+	if len(w.usd) > 0 {
+		s.usd = w.usd[0]
+	}
+	return s
+}
+
+// A dollar for each byte of the prompt: its worst case in USD is its length.
+func perByte(c middleware.Candidate) middleware.Candidate {
+	c.Model.Price = sdk.Price{Input: 1e6}
+	return c
+}
+
+func said(role llms.ChatMessageType, parts ...llms.ContentPart) llms.MessageContent {
+	return llms.MessageContent{Role: role, Parts: parts}
+}
+
+// The length of a prompt is that of all that is in it, with 16 bytes for each message
+// and each part; an image counts a thousand tokens, and three thousand in the worst
+// case.
+func TestTheLengthOfAPrompt(t *testing.T) {
+	image := llms.ImageURLContent{URL: "https://example.com/a.png"}
+	for what, c := range map[string]struct {
+		messages      []llms.MessageContent
+		bytes, images int
+	}{
+		"text":             {human("hello"), 32 + 5, 0},
+		"two messages":     {append(human("hello"), human("you")...), 32 + 5 + 32 + 3, 0},
+		"an image":         {[]llms.MessageContent{said(llms.ChatMessageTypeHuman, image)}, 32, 1},
+		"image and text":   {[]llms.MessageContent{said(llms.ChatMessageTypeHuman, llms.TextContent{Text: "what?"}, image, image)}, 16 + 3*16 + 5, 2},
+		"bytes":            {[]llms.MessageContent{said(llms.ChatMessageTypeHuman, llms.BinaryContent{MIMEType: "image/png", Data: make([]byte, 400)})}, 32, 1},
+		"a file":           {[]llms.MessageContent{said(llms.ChatMessageTypeHuman, middleware.FilePart{MIMEType: "application/pdf", Data: make([]byte, 40)})}, 32 + 40, 1},
+		"cached text":      {[]llms.MessageContent{said(llms.ChatMessageTypeHuman, llms.CachedContent{ContentPart: llms.TextContent{Text: "hello"}})}, 32 + 5, 0},
+		"raw, text longer": {[]llms.MessageContent{said(llms.ChatMessageTypeAI, middleware.RawPart{TextContent: llms.TextContent{Text: "abcdef"}, Raw: []byte(`{}`)})}, 32 + 6, 0},
+		"raw, raw longer":  {[]llms.MessageContent{said(llms.ChatMessageTypeAI, middleware.RawPart{TextContent: llms.TextContent{Text: "ab"}, Raw: []byte(`{"a":1}`)})}, 32 + 7, 0},
+		"a tool's answer":  {[]llms.MessageContent{said(llms.ChatMessageTypeTool, llms.ToolCallResponse{ToolCallID: "1", Name: "f", Content: "fine"})}, 32 + 4, 0},
+		"a tool's pictures": {[]llms.MessageContent{said(llms.ChatMessageTypeTool, middleware.ResultPart{
+			ToolCallResponse: llms.ToolCallResponse{ToolCallID: "1", Content: "ok"},
+			Parts:            []llms.ContentPart{llms.TextContent{Text: "abc"}, image, llms.BinaryContent{}, middleware.FilePart{}},
+		})}, 32 + 2 + 3, 3},
+		"a tool's call": {[]llms.MessageContent{said(llms.ChatMessageTypeAI, llms.ToolCall{ID: "1", FunctionCall: &llms.FunctionCall{Name: "find", Arguments: `{"q":1}`}})}, 32 + 4 + 7, 0},
+		"an empty call": {[]llms.MessageContent{said(llms.ChatMessageTypeAI, llms.ToolCall{ID: "1"})}, 32, 0},
+	} {
+		got := look(t, perByte(small(says("fine"))), c.messages)
+		if got.err != nil {
+			t.Fatal(what, got.err)
+		}
+		if want := (c.bytes+3)/4 + 1000*c.images; got.query.InputTokens != want {
+			t.Errorf("%s: %d tokens, want %d", what, got.query.InputTokens, want)
+		}
+		if want := float64(c.bytes + 3000*c.images); math.Abs(got.usd-want) > 1e-9 {
+			t.Errorf("%s: at most %v bytes, want %v", what, got.usd, want)
+		}
+		if n, has := got.query.Features[middleware.FeatureImages]; n != float64(c.images) || has != (c.images > 0) {
+			t.Errorf("%s: %v images, want %d", what, n, c.images)
+		}
+	}
+}
+
+// What an image may count at most is the operator's to say.
+func TestTheWorstCaseOfAnImage(t *testing.T) {
+	w := &worst{}
+	m := wrap(t, middleware.Config{Models: []middleware.Candidate{perByte(small(says("fine")))}, ImageTokens: 500, Step: step.Config{Ledger: w}})
+	if _, err := m.GenerateContent(t.Context(), []llms.MessageContent{said(llms.ChatMessageTypeHuman, llms.ImageURLContent{URL: "x"})}); err != nil {
+		t.Fatal(err)
+	}
+	if want := 32.0 + 500; w.usd[0] != want {
+		t.Errorf("at most %v tokens, want %v", w.usd[0], want)
+	}
+}
+
+// Tools and schemas are sent with the prompt and count in it.
+func TestToolsAndSchemasCountInThePrompt(t *testing.T) {
+	plain := look(t, perByte(small(says("fine"))), human("hello"))
+	tool := llms.Tool{Type: "function", Function: &llms.FunctionDefinition{Name: "find", Description: "finds it", Parameters: map[string]any{"type": "object"}}}
+	with := look(t, perByte(small(says("fine"))), human("hello"), llms.WithTools([]llms.Tool{tool, {Type: "function"}}))
+	if want := plain.usd + 16 + 4 + 8 + float64(len(`{"type":"object"}`)); with.usd != want {
+		t.Errorf("with a tool at most %v bytes, want %v", with.usd, want)
+	}
+	if len(with.query.Tools) != 1 || string(with.query.Tools[0].Parameters) != `{"type":"object"}` {
+		t.Errorf("tools %+v", with.query.Tools)
+	}
+	for what, parameters := range map[string]any{"none": nil, "no JSON": make(chan int)} {
+		tool.Function.Parameters = parameters
+		got := look(t, small(says("fine")), human("hello"), llms.WithTools([]llms.Tool{tool}))
+		if got.err != nil || len(got.query.Tools) != 1 || got.query.Tools[0].Parameters != nil {
+			t.Errorf("parameters %s: %+v, %v", what, got.query.Tools, got.err)
+		}
+	}
+	// A model that knows no schemas is told in words: they are what is counted.
+	teller := keeps(text(`{}`))
+	schema := look(t, perByte(small(teller)), human("hello"), middleware.WithParams(middleware.Params{Schema: &middleware.Schema{Name: "s", Schema: []byte(`{"type":"object"}`)}}))
+	told := teller.messages[0].Parts[0].(llms.TextContent).Text
+	if !strings.HasSuffix(told, `{"type":"object"}`) || schema.usd != plain.usd+float64(len(told)) {
+		t.Errorf("told %q; at most %v bytes, want %v more than %v", told, schema.usd, len(told), plain.usd)
+	}
+}
+
+// Several answers cost their prompt once, and what a prediction may cost comes on top
+// for each.
+func TestTheWorstCaseOfSeveralAnswers(t *testing.T) {
+	c := small(says("fine"))
+	c.Model.Price, c.Model.MaxOutputTokens = sdk.Price{Input: 1, Output: 10}, 100
+	prompt := 37 * 1 / 1e6 // 37 bytes
+	answer := 100 * 10 / 1e6
+	prediction := []byte(`{"type":"content","content":"abc"}`)
+	predicted := float64(len(prediction)) * 10 / 1e6
+	n := func(n int) llms.CallOption { return llms.WithN(n) }
+	for what, tt := range map[string]struct {
+		options []llms.CallOption
+		want    float64
+	}{
+		"one":              {nil, prompt + answer},
+		"one, said":        {[]llms.CallOption{n(1)}, prompt + answer},
+		"three":            {[]llms.CallOption{n(3)}, prompt + 3*answer},
+		"three candidates": {[]llms.CallOption{llms.WithCandidateCount(3)}, prompt + 3*answer},
+		"predicted":        {[]llms.CallOption{middleware.WithParams(middleware.Params{Prediction: prediction})}, prompt + answer + predicted},
+		"three, predicted": {[]llms.CallOption{middleware.WithParams(middleware.Params{Prediction: prediction}), n(3)}, prompt + 3*answer + 3*predicted},
+		"three, shorter":   {[]llms.CallOption{n(3), llms.WithMaxTokens(40)}, prompt + 3*40*10/1e6},
+	} {
+		if got := look(t, c, human("hello"), tt.options...); got.err != nil || math.Abs(got.usd-tt.want) > 1e-15 {
+			t.Errorf("%s: at most %v USD, want %v; %v", what, got.usd, tt.want, got.err)
+		}
+	}
+}
+
+// The features of a query count turns, tools, tool errors and calls made again.
+func TestFeaturesOfAConversation(t *testing.T) {
+	call := func(id, arguments string) llms.MessageContent {
+		return said(llms.ChatMessageTypeAI, llms.ToolCall{ID: id, FunctionCall: &llms.FunctionCall{Name: "find", Arguments: arguments}})
+	}
+	answer := func(id, content string) llms.MessageContent {
+		return said(llms.ChatMessageTypeTool, llms.ToolCallResponse{ToolCallID: id, Name: "find", Content: content})
+	}
+	messages := append(human("hello"),
+		call("1", "a"), answer("1", "Error: no such thing"),
+		call("2", "a"), answer("2", "failed again"),
+		call("3", "b"), answer("3", "here it is"),
+		call("4", "a"),
+	)
+	for what, c := range map[string]struct {
+		messages []llms.MessageContent
+		want     map[string]float64
+	}{
+		"whole":                  {messages, map[string]float64{"turn": 4, "tools": 0, "messages": 8, "tool_errors": 2, "last_tool_error": 0, "repeated_calls": 2}},
+		"after the second error": {messages[:5], map[string]float64{"turn": 2, "tools": 0, "messages": 5, "tool_errors": 2, "last_tool_error": 1, "repeated_calls": 1}},
+		"no tools":               {append(human("hello"), said(llms.ChatMessageTypeAI, llms.TextContent{Text: "yes?"})), map[string]float64{"turn": 1, "tools": 0, "messages": 2, "tool_errors": 0, "last_tool_error": 0, "repeated_calls": 0}},
+	} {
+		got := look(t, small(says("fine")), c.messages)
+		for name, want := range c.want {
+			if v, has := got.query.Features[name]; v != want || !has {
+				t.Errorf("%s: %s is %v, want %v", what, name, v, want)
+			}
+		}
+	}
+	got := look(t, small(says("fine")), messages).query.Messages
+	if c := got[1].Parts[0].ToolCall; c == nil || c.ID != "1" || c.Name != "find" || c.Arguments != "a" {
+		t.Errorf("the call is %+v", c)
+	}
+	raw := look(t, small(says("fine")), []llms.MessageContent{said(llms.ChatMessageTypeAI, middleware.RawPart{Raw: []byte(`{}`)}, middleware.RawPart{TextContent: llms.TextContent{Text: "said"}})}).query.Messages
+	if len(raw[0].Parts) != 1 || raw[0].Parts[0].Text != "said" {
+		t.Errorf("what has no text is a part: %+v", raw[0].Parts)
+	}
+}
+
+// A text agent is known by its stop word and its instructions, wherever they stand
+// among others.
+func TestTextAgentsAreKnown(t *testing.T) {
+	const mrkl = "Final Answer: the final answer to the original input question"
+	for what, c := range map[string]struct {
+		prompt string
+		stop   []string
+		want   string
+	}{
+		"mrkl":               {mrkl, []string{"\nObservation:", "\n\tObservation:"}, "mrkl"},
+		"second stop word":   {mrkl, []string{"\n\tObservation:", "\nObservation:"}, "mrkl"},
+		"other stop words":   {mrkl, []string{"END"}, ""},
+		"no stop words":      {mrkl, nil, ""},
+		"no instructions":    {"hello", []string{"\nObservation:"}, ""},
+		"at the far end":     {strings.Repeat("x", 20_000) + mrkl, []string{"\nObservation:"}, "mrkl"},
+		"lost in the middle": {strings.Repeat("x", 20_000) + mrkl + strings.Repeat("x", 20_000), []string{"\nObservation:"}, ""},
+	} {
+		got := look(t, small(says("fine")), human(c.prompt), llms.WithStopWords(c.stop))
+		if got.query.Labels[middleware.LabelProtocol] != c.want {
+			t.Errorf("%s: %q, want %q", what, got.query.Labels[middleware.LabelProtocol], c.want)
+		}
+	}
+}
+
+// Where a client does not count, a token is four bytes of what was said and thought.
+func TestUncountedAnswersAreEstimated(t *testing.T) {
+	choice := &llms.ContentChoice{Content: "four", ReasoningContent: "because", StopReason: "stop", ToolCalls: []llms.ToolCall{
+		{ID: "1", FunctionCall: &llms.FunctionCall{Name: "find", Arguments: `{"q":"it"}`}}, {ID: "2"}}}
+	got := look(t, small(keeps(&llms.ContentResponse{Choices: []*llms.ContentChoice{choice}})), human("hello"))
+	// 4 + 7 + 4 + 10 = 25 bytes are 7 tokens, and 37 bytes of the prompt 10.
+	if want := (sdk.Usage{InputTokens: 10, OutputTokens: 7, Estimated: true}); got.answer.Usage != want {
+		t.Errorf("usage %+v, want %+v", got.answer.Usage, want)
+	}
+	if len(got.answer.ToolCalls) != 1 || got.answer.ToolCalls[0].Name != "find" {
+		t.Errorf("tool calls %+v", got.answer.ToolCalls)
+	}
+	choice.FuncCall = &llms.FunctionCall{Name: "old", Arguments: "{}"}
+	if got := look(t, small(keeps(&llms.ContentResponse{Choices: []*llms.ContentChoice{choice}})), human("hello")).answer.ToolCalls; len(got) != 1 || got[0].Name != "find" {
+		t.Errorf("with a function call as well: %+v", got)
+	}
+	choice.ToolCalls = nil
+	if got := look(t, small(keeps(&llms.ContentResponse{Choices: []*llms.ContentChoice{choice}})), human("hello")).answer.ToolCalls; len(got) != 1 || got[0].Name != "old" {
+		t.Errorf("with a function call only: %+v", got)
+	}
+}
+
+// The response counts the whole step: cached tokens with the prompt, reasoning with the
+// answer.
+func TestTheResponseCountsTheStep(t *testing.T) {
+	counted := func(content string) *fake {
+		return keepsFake(content, map[string]any{"InputTokens": 10, "CacheReadInputTokens": 200, "CacheCreationInputTokens": 3000, "OutputTokens": 70, "ThinkingTokens": 40})
+	}
+	m := wrap(t, middleware.Config{Models: []middleware.Candidate{small(counted("")), large(counted("fine"))}})
+	resp, err := m.GenerateContent(t.Context(), human("hello"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	info := resp.Choices[0].GenerationInfo
+	if info[middleware.KeyCalls] != 2 || info[middleware.KeyInputTokens] != 2*3210 || info[middleware.KeyOutputTokens] != 2*70 {
+		t.Errorf("%v calls, %v tokens in, %v out", info[middleware.KeyCalls], info[middleware.KeyInputTokens], info[middleware.KeyOutputTokens])
+	}
+}
+
+func keepsFake(content string, info map[string]any) *fake {
+	return &fake{say: func(context.Context, []llms.MessageContent, *llms.CallOptions) (*llms.ContentResponse, error) {
+		return &llms.ContentResponse{Choices: []*llms.ContentChoice{{Content: content, StopReason: "stop", GenerationInfo: info}}}, nil
+	}}
+}
+
+// An answer ends at the first of the stop words, also where that is its beginning.
+func TestAnswersEndAtTheFirstStopWord(t *testing.T) {
+	for content, want := range map[string]string{"one STOP two END": "one ", "one END two STOP": "one ", "STOP one": "", "one": "one"} {
+		got := look(t, small(says(content)), human("hello"), llms.WithStopWords([]string{"", "STOP", "END"}))
+		if got.answer.Text != want {
+			t.Errorf("%q ends as %q, want %q", content, got.answer.Text, want)
+		}
+	}
+}
+
+// Content blocks are one answer unless several were asked for; what one block does not
+// say of the end or of a function another does.
+func TestBlocksAreOneAnswerUnlessSeveralAreWanted(t *testing.T) {
+	blocks := func() *llms.ContentResponse {
+		return &llms.ContentResponse{Choices: []*llms.ContentChoice{
+			{Content: "a", StopReason: "end_turn", FuncCall: &llms.FunctionCall{Name: "first"}}, {Content: "b", FuncCall: &llms.FunctionCall{Name: "second"}}, {Content: "c"}}}
+	}
+	for _, c := range []struct {
+		provider string
+		options  []llms.CallOption
+		want     string
+	}{
+		{"openai", nil, "abc"}, {"openai", []llms.CallOption{llms.WithN(1)}, "abc"}, {"openai", []llms.CallOption{llms.WithN(3)}, "a"},
+		{"openai", []llms.CallOption{llms.WithCandidateCount(2)}, "a"}, {"anthropic", []llms.CallOption{llms.WithN(3)}, "abc"},
+	} {
+		got := look(t, as(small(keeps(blocks())), c.provider), human("hello"), c.options...)
+		if got.answer.Text != c.want || got.answer.StopReason != "end_turn" || got.answer.ToolCalls[0].Name != "first" {
+			t.Errorf("%s: %q, ended %q, calls %+v; want %q", c.provider, got.answer.Text, got.answer.StopReason, got.answer.ToolCalls, c.want)
+		}
+	}
+}
+
+// What a model says when it declines is its answer, and checks see that it declined;
+// where there is text as well, the text is.
+func TestARefusalIsTheAnswer(t *testing.T) {
+	refuses := func(content, refusal string) *fake {
+		return keepsFake(content, map[string]any{middleware.KeyExtra: &middleware.Extra{Refusal: refusal, Usage: sdk.Usage{InputTokens: 1, OutputTokens: 1}}})
+	}
+	for _, c := range []struct{ content, refusal, text, stop string }{
+		{"", "No.", "No.", "refusal"}, {"Yes.", "No.", "Yes.", "stop"}, {"Yes.", "", "Yes.", "stop"}, {"", "", "", "stop"},
+	} {
+		if got := look(t, small(refuses(c.content, c.refusal)), human("hello")).answer; got.Text != c.text || got.StopReason != c.stop {
+			t.Errorf("%+v: %q, %q", c, got.Text, got.StopReason)
+		}
+	}
+}
+
+// A client that returns what it has when its caller is gone has not answered.
+func TestAnAnswerAfterTheEndIsNone(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	late := &fake{say: func(context.Context, []llms.MessageContent, *llms.CallOptions) (*llms.ContentResponse, error) {
+		cancel()
+		return text("half an ans"), nil
+	}}
+	resp, err := one(t, small(late)).GenerateContent(ctx, human("hello"))
+	if resp != nil || !errors.Is(err, context.Canceled) {
+		t.Errorf("%v, %v", resp, err)
+	}
+}
+
+// A model that reads Params is given the caller's metadata and nothing of another's.
+func TestMetadataReachesASpeaker(t *testing.T) {
+	for what, options := range map[string][]llms.CallOption{"none": nil, "some": {llms.WithMetadata(map[string]any{"a": 1})}} {
+		s := &speaker{resp: text("fine")}
+		if _, err := one(t, small(s)).GenerateContent(t.Context(), human("hello"), options...); err != nil {
+			t.Fatal(what, err)
+		}
+		if got := s.options.Metadata["a"]; (got != nil) != (options != nil) {
+			t.Errorf("%s: metadata %v", what, s.options.Metadata)
+		}
+	}
+}
+
+// A schema that a model has no word for stands after the system's own messages.
+func TestASchemaIsToldAfterTheSystemsWords(t *testing.T) {
+	system := said(llms.ChatMessageTypeSystem, llms.TextContent{Text: "be brief"})
+	schema := middleware.WithParams(middleware.Params{Schema: &middleware.Schema{Name: "s", Schema: []byte(`{}`)}})
+	for _, c := range []struct {
+		messages []llms.MessageContent
+		at       int
+	}{
+		{human("hello"), 0},
+		{append([]llms.MessageContent{system}, human("hello")...), 1},
+		{append([]llms.MessageContent{system, system}, human("hello")...), 2},
+		{append(human("hello"), system), 0},
+		{[]llms.MessageContent{system}, 1},
+	} {
+		r := keeps(text(`{}`))
+		if got := look(t, small(r), c.messages, schema); got.err != nil {
+			t.Fatal(got.err)
+		}
+		told := slices.IndexFunc(r.messages, func(m llms.MessageContent) bool {
+			return m.Role == llms.ChatMessageTypeSystem && strings.Contains(m.Parts[0].(llms.TextContent).Text, "JSON schema")
+		})
+		if told != c.at || len(r.messages) != len(c.messages)+1 {
+			t.Errorf("of %d messages the schema is number %d, want %d", len(r.messages), told, c.at)
+		}
+	}
+}

@@ -180,6 +180,13 @@ type ContentGuard interface {
 	Suspect(tree *Tree, file string, before, after []byte) string
 }
 
+// Restorer is a runner of tests that lie in the files which they test.
+type Restorer interface {
+	// Restore returns what an answer makes of a file of the tree, with the tests of
+	// before in the place of those of after.
+	Restore(file string, before, after []byte) []byte
+}
+
 // Config is what all runners share.
 type Config struct {
 	// Report is the path of the JUnit file that the command writes, if it does.

@@ -320,4 +320,24 @@ func TestAttackRust(t *testing.T) {
 		{"a build script", "rust", file("build.rs", `fn main() { std::process::Command::new("sh").arg("-c").arg("(while :; do for f in /tmp/target/debug/deps/t-*; do case $f in *.d) ;; *) printf '#!/bin/sh\necho; echo running 1 test; echo test adds ... ok; echo; echo test result: ok. 1 passed; 0 failed\n' > $f;; esac; done; done) >/dev/null 2>&1 &").spawn().unwrap(); }`), ""},
 		{"print a pass and end", "rust", file("src/lib.rs", `pub fn add(_: i32, _: i32) -> i32 { use std::io::Write; let mut o = unsafe { <std::fs::File as std::os::fd::FromRawFd>::from_raw_fd(1) }; o.write_all(b"test adds ... ok\n\ntest result: ok. 1 passed; 0 failed; 0 ignored; 0 measured; 0 filtered out\n").unwrap(); std::process::exit(0) }`), "cargo's lines are believed"},
 	})
+	inline := "\n/// Tests.\n#[cfg(test)]\nmod checks {\n    use super::*;\n    const OPEN: char = '{';\n\n    #[test]\n    fn adds() {\n        assert_eq!(add(2, 3), 5, \"}} {:?}\", OPEN);\n    }\n}\n"
+	tree = write(t, map[string]string{
+		"Cargo.toml": "[package]\nname = \"calc\"\nversion = \"0.1.0\"\nedition = \"2021\"\n",
+		"src/lib.rs": "#![allow(dead_code)]\npub fn add(a: i32, b: i32) -> i32 { a - b }\n" + inline,
+	})
+	config := verify.Config{Command: []string{cargo, "test"}, State: t.TempDir()}
+	for _, rest := range []string{inline, ""} {
+		if right := judge(t, open(t, config), &sdk.Query{WorkDir: tree}, file("src/lib.rs", "#![allow(dead_code)]\npub fn add(a: i32, b: i32) -> i32 { a + b }\n"+rest)); right.Outcome != sdk.Passed {
+			t.Fatalf("the right answer: %s", right.Evidence)
+		}
+	}
+	wrong := "pub fn add(_: i32, _: i32) -> i32 { 0 }\n"
+	attacks(t, config, tree, []attack{
+		{"mend the test beside the code", "rust", file("src/lib.rs", wrong+strings.Replace(inline, "5", "0", 1)), ""},
+		{"a test beside the code that should panic", "rust", file("src/lib.rs", wrong+strings.Replace(inline, "#[test]", "#[test]\n    #[should_panic]", 1)), ""},
+		{"an attribute at the end", "rust", file("src/lib.rs", wrong+"#[cfg(any())]"), ""},
+		{"assertions of its own", "rust", file("src/lib.rs", "macro_rules! assert_eq { ($($x:tt)*) => {} }\n"+wrong+inline), ""},
+		{"assertions by another name", "rust", file("src/lib.rs", "macro_rules! fine { ($($x:tt)*) => {} }\npub(crate) use fine as assert_eq;\n"+wrong+inline), ""},
+		{"assertions made by a macro", "rust", file("src/lib.rs", "macro_rules! make { ($d:tt $n:ident) => { macro_rules! $n { ($d($d x:tt)*) => {} } } }\nmake!($ assert_eq);\n"+wrong+inline), ""},
+	})
 }

@@ -1,6 +1,7 @@
 package verify
 
 import (
+	"bytes"
 	"io/fs"
 	"path"
 	"path/filepath"
@@ -77,18 +78,39 @@ func (d *deciders) existing() []string {
 // decides stays as it is in the clean tree.
 func (d *deciders) allowed(files []patch.File, j *judgement) []jail.Change {
 	var changes []jail.Change
-	var kept []string
+	var kept, restored []string
 	for _, file := range files {
 		if d.has(file.Path) || d.refused(file) {
 			kept = append(kept, file.Path)
 			continue
 		}
-		changes = append(changes, jail.Change{Path: file.Path, Data: file.Content, Mode: file.Mode, Delete: file.Delete})
+		data := d.restored(file)
+		if !bytes.Equal(data, file.Content) {
+			restored = append(restored, file.Path)
+		}
+		changes = append(changes, jail.Change{Path: file.Path, Data: data, Mode: file.Mode, Delete: file.Delete})
+	}
+	if len(restored) > 0 {
+		j.notef("the tests within are those of the clean tree: %s", strings.Join(restored, ", "))
 	}
 	if len(kept) > 0 {
 		j.notef("left out of the answer, and kept as in the clean tree, because it decides how the tests run: %s", strings.Join(kept, ", "))
 	}
 	return changes
+}
+
+// restored returns what an answer makes of a file, with the tests that lie in it as
+// they are in the clean tree.
+func (d *deciders) restored(file patch.File) []byte {
+	restorer, ok := d.v.runner.(runner.Restorer)
+	if !ok || d.v.config.AllowTestEdits || file.Delete {
+		return file.Content
+	}
+	before, err := fs.ReadFile(d.t.root.FS(), d.t.resolve(file.Path))
+	if err != nil {
+		return file.Content // it is new
+	}
+	return restorer.Restore(file.Path, before, file.Content)
 }
 
 // refused reports whether the runner lets the file decide by what is in it.

@@ -37,10 +37,10 @@ func (r *run) decide() cascade.Decision {
 	return d
 }
 
-// reroutes reports whether what checks reject is routed anew.
+// reroutes reports whether what checks reject is routed anew, where the strategy decides.
 func (r *run) reroutes() bool {
 	_, routes := r.strategy.(*cascade.Route)
-	return routes && r.only < 0
+	return routes
 }
 
 // anew routes again when checks have rejected all that a router has got: the strategy

@@ -317,6 +317,7 @@ func TestFinalOnlyWhenNothingCanFollow(t *testing.T) {
 		{step.Request{}, index(t, 1), "small false, middle false, large false"},
 		{step.Request{Commit: true}, route, "large true"},
 		{step.Request{Commit: true, Only: "middle"}, index(t, 1), "middle true"},
+		{step.Request{Commit: true, Only: "small"}, index(t, 1), "small true"},
 	} {
 		if got := finals(tt.req, tt.s, nil); got != tt.want {
 			t.Errorf("got %s, want %s", got, tt.want)

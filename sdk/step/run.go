@@ -170,7 +170,7 @@ func (r *run) loop(ctx context.Context) (sdk.StopReason, int, error) {
 			}
 			return stop, r.preferred(d.Answer), nil
 		}
-		if r.only < 0 && (r.state.Infeasible[d.Run] || slices.Contains(r.state.Ran, d.Run)) {
+		if r.state.Infeasible[d.Run] || slices.Contains(r.state.Ran, d.Run) {
 			// Nothing would change: a faulty strategy must not turn the loop for ever.
 			return sdk.StopError, -1, r.failed(fmt.Errorf("strategy %s chose %s, which has run or cannot be asked", r.t.Strategy, r.e.names[d.Run]))
 		}
@@ -179,9 +179,6 @@ func (r *run) loop(ctx context.Context) (sdk.StopReason, int, error) {
 		if err != nil {
 			if fatal, ok := errors.AsType[*CallError](err); ok && fatal.Fatal {
 				return sdk.StopError, -1, r.failed(err)
-			}
-			if r.only >= 0 {
-				return r.stopOf(ctx, err), -1, r.failed(err)
 			}
 			continue
 		}

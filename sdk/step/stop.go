@@ -87,16 +87,6 @@ func (r *run) strategyAnswer() int {
 	return r.preferred(d.Answer)
 }
 
-func (r *run) stopOf(ctx context.Context, err error) sdk.StopReason {
-	switch {
-	case ctx.Err() != nil:
-		return sdk.StopDeadline
-	case errors.Is(err, sdk.ErrBudgetExhausted):
-		return sdk.StopBudget
-	}
-	return sdk.StopError
-}
-
 // failed joins the error that ended the step with those of the calls.
 func (r *run) failed(err error) error {
 	var list []error

@@ -79,6 +79,7 @@ func newRoot(s Streams) *cobra.Command {
 		newPaperCommand(s),
 		newReplayCommand(s),
 		newServeCommand(s),
+		newWorkerCommand(s),
 		newKeyCommand(s),
 		newTraceCommand(s),
 		newViewCommand(s),

@@ -2,12 +2,13 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/spf13/cobra"
 
 	"github.com/stepfall/stepfall/adapters/collect"
-	"github.com/stepfall/stepfall/adapters/router"
+	"github.com/stepfall/stepfall/adapters/queue"
 	"github.com/stepfall/stepfall/policies"
 )
 
@@ -16,6 +17,7 @@ type collectFlags struct {
 	sets               []string
 	capUSD             float64
 	parallel           int
+	queue              string
 }
 
 func newCollectCommand(s Streams) *cobra.Command {
@@ -31,17 +33,27 @@ every answer. Outcomes are appended as they come; a second run does what is miss
 On an interrupt, calls under way are finished, since they are paid for.
 
 The cap counts what the file's outcomes have cost and what this run spends. A call
-without a verdict is not recorded; it is tried, and paid, again by the next run.`,
+without a verdict is not recorded; it is tried, and paid, again by the next run.
+
+With --queue the calls are made by workers ("stepfall worker"), which have the
+providers' keys and the plugins; what they need besides is sent to them. The file, the
+cap and a second run are as without it; OUT.queue names the run until it is complete.`,
 		Example: `  stepfall collect --policy policy.hcl --tasks tasks.jsonl --out outcomes.jsonl --cap 5`,
 		Args:    cobra.NoArgs,
-		RunE:    func(cmd *cobra.Command, _ []string) error { return f.run(cmd.Context(), s) },
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if f.queue != "" && !cmd.Flags().Changed("parallel") {
+				f.parallel = inQueue
+			}
+			return f.run(cmd.Context(), s)
+		},
 	}
 	cmd.Flags().StringVar(&f.policy, "policy", "", "policy with the models and the verifiers")
 	cmd.Flags().StringVar(&f.tasks, "tasks", "", "JSON lines of tasks")
 	cmd.Flags().StringVar(&f.out, "out", "", "file to append the outcomes to")
 	cmd.Flags().StringArrayVar(&f.sets, "set", nil, "change a value of the policy, as budget.step_usd=0.05")
 	cmd.Flags().Float64Var(&f.capUSD, "cap", 0, "most to spend in US dollars; 0 is no cap")
-	cmd.Flags().IntVar(&f.parallel, "parallel", 4, "calls under way at once")
+	cmd.Flags().IntVar(&f.parallel, "parallel", 4, "calls under way at once; with --queue, in the queue at once")
+	cmd.Flags().StringVar(&f.queue, "queue", "", queueUsage)
 	for _, name := range []string{"policy", "tasks", "out"} {
 		if err := cmd.MarkFlagRequired(name); err != nil {
 			panic(err) // a name that is no flag
@@ -50,7 +62,7 @@ without a verdict is not recorded; it is tried, and paid, again by the next run.
 	return cmd
 }
 
-func (f *collectFlags) run(ctx context.Context, s Streams) error {
+func (f *collectFlags) run(ctx context.Context, s Streams) (err error) {
 	if f.capUSD < 0 || f.parallel < 1 {
 		return &ExitError{Code: ExitUsage, Err: fmt.Errorf("--cap must not be negative and --parallel must be at least 1")}
 	}
@@ -62,19 +74,27 @@ func (f *collectFlags) run(ctx context.Context, s Streams) error {
 	if err != nil {
 		return err
 	}
+	o := collect.Options{Policy: policy, Tasks: tasks, Out: f.out, CapUSD: f.capUSD, Parallel: f.parallel}
+	forget := func() {}
+	if f.queue != "" {
+		jobs, begun, err := f.submit(ctx, s, &o)
+		if err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, jobs.close(ctx)) }()
+		forget = begun
+	}
 	bar := newProgress(s.Err, len(tasks)*len(policy.Models), "collecting")
 	told := 0
-	sum, err := collect.Run(ctx, collect.Options{
-		Policy: policy, Tasks: tasks, Out: f.out, CapUSD: f.capUSD, Parallel: f.parallel, Router: router.Options{},
-		Progress: func(c collect.Summary) {
-			bar.mu.Lock()
-			ahead := c.Had + c.New + c.Failed - told
-			told += max(0, ahead)
-			bar.mu.Unlock()
-			bar.describef("%.4f USD, %d failed", c.SpentUSD, c.Failed)
-			bar.add(max(0, ahead))
-		},
-	})
+	o.Progress = func(c collect.Summary) {
+		bar.mu.Lock()
+		ahead := c.Had + c.New + c.Failed - told
+		told += max(0, ahead)
+		bar.mu.Unlock()
+		bar.describef("%.4f USD, %d failed", c.SpentUSD, c.Failed)
+		bar.add(max(0, ahead))
+	}
+	sum, err := collect.Run(ctx, o)
 	bar.finish()
 	fmt.Fprintf(s.Out, "%d of %d outcomes: %d were there, %d are new; %.6f USD spent\n",
 		sum.Had+sum.New, sum.Total, sum.Had, sum.New, sum.SpentUSD)
@@ -89,5 +109,31 @@ func (f *collectFlags) run(ctx context.Context, s Streams) error {
 	case sum.Failed > 0:
 		return fmt.Errorf("%d calls gave no outcome; the same command tries them again", sum.Failed)
 	}
+	forget()
 	return nil
+}
+
+// submit has the collection's calls made by workers. forget is called when it is complete.
+func (f *collectFlags) submit(ctx context.Context, s Streams, o *collect.Options) (jobs *submission, forget func(), err error) {
+	if err := writable(f.out); err != nil {
+		return nil, nil, err
+	}
+	id, spent, forget, err := collect.QueuedRun(f.out)
+	if err != nil {
+		return nil, nil, err
+	}
+	jobs, err = submit(ctx, f.queue, o.Policy, f.sets)
+	if err != nil {
+		return nil, nil, err
+	}
+	o.Queue = &collect.Queued{Queue: jobs.queue, Policy: jobs.policy}
+	if f.capUSD > 0 {
+		// With nothing left, the run itself says so.
+		o.Queue.CapUSD = max(f.capUSD-spent, 1e-9)
+	}
+	if err := jobs.begin(ctx, id, queue.RunOptions{Warn: jobs.warn(s)}); err != nil {
+		return nil, nil, errors.Join(err, jobs.close(ctx))
+	}
+	o.Queue.Run = jobs.run
+	return jobs, forget, nil
 }

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"net"
@@ -17,6 +18,7 @@ import (
 	"github.com/stepfall/stepfall/adapters/gateway"
 	gatekeeper "github.com/stepfall/stepfall/adapters/keys"
 	"github.com/stepfall/stepfall/adapters/otel"
+	"github.com/stepfall/stepfall/adapters/queue"
 	"github.com/stepfall/stepfall/adapters/router"
 	"github.com/stepfall/stepfall/adapters/store"
 	"github.com/stepfall/stepfall/policies"
@@ -28,6 +30,7 @@ type serveFlags struct {
 	anyModel, open bool
 	watch          bool
 	store, metrics string
+	queue          string
 	grace, drain   time.Duration
 	page           servedPage
 
@@ -72,6 +75,7 @@ SIGTERM, requests are accepted for --drain longer while /readyz says 503.`,
 	flags.BoolVar(&f.anyModel, "any-model", false, "let the policy choose whatever model a client asks for")
 	flags.BoolVar(&f.watch, "watch", false, "follow the policy's files, and read them anew on SIGHUP")
 	flags.StringVar(&f.store, "store", "", storeUsage)
+	flags.StringVar(&f.queue, "queue", "", "have answers judged by the workers of this queue (postgres:// URL), where the verifiers' plugins are")
 	flags.StringVar(&f.metrics, "metrics", "", "address of /metrics, as 127.0.0.1:9464; none when absent")
 	flags.BoolVar(&f.open, "open", false, "serve everybody who can reach the address, without keys")
 	flags.DurationVar(&f.drain, "drain", 5*time.Second, "how long requests are still accepted after a SIGTERM, while /readyz is 503")
@@ -126,9 +130,15 @@ func (f *serveFlags) run(ctx context.Context, s Streams) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, endTelemetry(ctx, telemetry)) }()
-	r, err := router.Open(ctx, f.policy, router.Options{
+	options := router.Options{
 		Load: policies.LoadOptions{Sets: f.sets}, Logger: logger, Watch: f.watch, Store: shared, Traces: telemetry.Record, Transport: telemetry.Transport(nil),
-	})
+	}
+	jobs, err := f.judges(ctx, &options)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, jobs.close(ctx)) }()
+	r, err := router.Open(ctx, f.policy, options)
 	if err != nil {
 		return err
 	}
@@ -136,7 +146,7 @@ func (f *serveFlags) run(ctx context.Context, s Streams) (err error) {
 	if err := r.Start(ctx); err != nil {
 		return err
 	}
-	ended, err := serveMetrics(f.metrics, s, telemetry, gaugesOf(shared, r))
+	ended, err := serveMetrics(f.metrics, s, telemetry, gaugesOf(shared, jobs.of(), func() []*router.Router { return []*router.Router{r} }))
 	if err != nil {
 		return err
 	}
@@ -155,6 +165,31 @@ func (f *serveFlags) run(ctx context.Context, s Streams) (err error) {
 		before = guarded(shared, telemetry, &o)
 	}
 	return f.serve(ctx, s, r, addr, o, before)
+}
+
+// judges has the policy's verifiers asked on the workers of a queue, where one is given.
+func (f *serveFlags) judges(ctx context.Context, o *router.Options) (*submission, error) {
+	if f.queue == "" {
+		return nil, nil
+	}
+	if f.watch {
+		return nil, usage("--watch and --queue do not go together: workers have the policy that this command began with")
+	}
+	load := o.Load
+	load.WithoutSecrets = true
+	p, err := policies.Load(f.policy, load)
+	if err != nil {
+		return nil, err
+	}
+	jobs, err := submit(ctx, f.queue, p, f.sets)
+	if err != nil {
+		return nil, err
+	}
+	if err := jobs.begin(ctx, "serve-"+rand.Text(), queue.RunOptions{Warn: func(text string) { o.Logger.Warn(text) }}); err != nil {
+		return nil, errors.Join(err, jobs.close(ctx))
+	}
+	o.Verifiers = jobs.run.Verifiers(jobs.policy)
+	return jobs, nil
 }
 
 // guarded has the keys of a store let clients in.

@@ -41,6 +41,7 @@ type sweFlags struct {
 	verbose                         bool
 	image                           string
 	engine                          []string
+	queue                           string
 }
 
 func newSWECommand(s Streams) *cobra.Command {
@@ -57,12 +58,21 @@ A task is text, a file of text, or a file of tasks in SWE-bench's format (JSON l
 or a list), of which many run together. With --state, a run that was interrupted or
 killed goes on where it was.
 
+With --queue, workers ("stepfall worker") do the tasks; they have the toolchains, the
+plugins and the providers' keys, and are sent the repositories, or fetch those that are
+named by URL. Results, --state and --max-usd are as without it.
+
 Exit codes: 0 every task is solved, 3 not all are, 4 the money is spent, 130
 interrupted, 1 failure (nothing could be tried), 2 usage.`,
 		Example: `  stepfall swe --repo . --task "TestParse fails on empty input" --policy policy.hcl
   stepfall swe --repos ~/repos --task verified.jsonl --policy policy.hcl --state run1 --max-usd 20`,
 		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd.Context(), s) },
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if f.queue != "" && !cmd.Flags().Changed("parallel") {
+				f.parallel = inQueue
+			}
+			return f.run(cmd.Context(), s)
+		},
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&f.repo, "repo", "", "the repository of a single task")
@@ -78,7 +88,8 @@ interrupted, 1 failure (nothing could be tried), 2 usage.`,
 	flags.BoolVar(&f.json, "json", false, "print results as JSON lines")
 	flags.Float64Var(&f.maxUSD, "max-usd", 0, "hard cap on what the run spends; 0 is none")
 	flags.IntVar(&f.maxTurns, "max-turns", 30, "calls of the model in one attempt")
-	flags.IntVar(&f.parallel, "parallel", 2, "tasks at work together")
+	flags.IntVar(&f.parallel, "parallel", 2, "tasks at work together; with --queue, in the queue together")
+	flags.StringVar(&f.queue, "queue", "", queueUsage)
 	flags.StringVar(&f.state, "state", "", "folder that keeps the run, so that it can go on")
 	flags.StringVar(&f.out, "out", "", "write the patch of a single task to this file")
 	flags.StringVar(&f.predictions, "predictions", "", "write the leaderboard's predictions to this file")
@@ -171,24 +182,15 @@ func (f *sweFlags) run(ctx context.Context, s Streams) (err error) {
 	if err != nil {
 		return err
 	}
-	r, err := router.Open(ctx, f.policy, router.Options{Load: policies.LoadOptions{Sets: f.sets}, Logger: f.logger(s)})
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, r.Close()) }()
-	// A verifier at fault is found before a model is paid.
-	if err := r.Start(ctx); err != nil {
-		return err
-	}
-	solver, trees, done, err := f.solver(ctx, s, r, single)
+	b, done, err := f.batch(ctx, s, single)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, done()) }()
+	solver := b.Solver
 	if f.dryRun {
-		return f.plan(ctx, s, list, solver, trees)
+		return f.plan(ctx, s, list, solver, b.Trees)
 	}
-	b := &swe.Batch{Solver: solver, Repos: f.repos, Trees: trees, Parallel: f.parallel}
 	if !single {
 		bar := newProgress(s.Err, len(list), "mending")
 		solved := 0
@@ -224,6 +226,27 @@ func (f *sweFlags) run(ctx context.Context, s Streams) (err error) {
 	return f.exit(ctx, results, runErr, solver)
 }
 
+// batch is what does the tasks: here, or through a queue. A dry run is always here.
+func (f *sweFlags) batch(ctx context.Context, s Streams, single bool) (_ *swe.Batch, done func() error, err error) {
+	if f.queue != "" && !f.dryRun {
+		return f.submit(ctx, s, single)
+	}
+	r, err := router.Open(ctx, f.policy, router.Options{Load: policies.LoadOptions{Sets: f.sets}, Logger: f.logger(s)})
+	if err != nil {
+		return nil, nil, err
+	}
+	// A verifier at fault is found before a model is paid.
+	if err := r.Start(ctx); err != nil {
+		return nil, nil, errors.Join(err, r.Close())
+	}
+	solver, trees, end, err := f.solver(ctx, s, r, single)
+	if err != nil {
+		return nil, nil, errors.Join(err, r.Close())
+	}
+	b := &swe.Batch{Solver: solver, Repos: f.repos, Trees: trees, Parallel: f.parallel}
+	return b, func() error { return errors.Join(end(), r.Close()) }, nil
+}
+
 // logger is silent about single steps that fail: what came of an attempt is printed.
 func (f *sweFlags) logger(s Streams) hclog.Logger {
 	o := &hclog.LoggerOptions{Name: "stepfall", Output: s.Err, Level: hclog.Info}
@@ -250,32 +273,45 @@ func (f *sweFlags) solver(ctx context.Context, s Streams, r *router.Router, sing
 		Setup: swe.FromRouter(r), Mode: swe.Mode(r.Policy().Trajectory.Unit), Agent: swe.Agent{MaxTurns: f.maxTurns}, Jail: walls,
 		ShowFailures: r.Policy().Trajectory.ShowFailures, TestCommand: f.command, Spend: &swe.Spend{CapUSD: f.maxUSD},
 	}
-	if f.verbose || single {
-		var mu sync.Mutex
-		solver.Progress = func(instance, event string) {
-			mu.Lock()
-			defer mu.Unlock()
-			fmt.Fprintf(s.Err, "%s %s: %s\n", time.Now().Format("15:04:05"), instance, event)
-		}
+	solver.Progress = f.progress(s, single)
+	trees, done, err := f.books(solver)
+	return solver, trees, done, err
+}
+
+// progress tells what happens, where somebody wants to know it.
+func (f *sweFlags) progress(s Streams, single bool) func(instance, event string) {
+	if !f.verbose && !single {
+		return nil
 	}
+	var mu sync.Mutex
+	return func(instance, event string) {
+		mu.Lock()
+		defer mu.Unlock()
+		fmt.Fprintf(s.Err, "%s %s: %s\n", time.Now().Format("15:04:05"), instance, event)
+	}
+}
+
+// books opens the state of the run, which gives the solver its journal and what was
+// spent, and the folder for work trees; done cleans up.
+func (f *sweFlags) books(solver *swe.Solver) (trees string, done func() error, err error) {
 	if f.state == "" {
 		scratch, err := swe.NewScratch("")
 		if err != nil {
-			return nil, "", nil, err
+			return "", nil, err
 		}
-		return solver, filepath.Join(scratch.Dir, "trees"), scratch.Close, nil
+		return filepath.Join(scratch.Dir, "trees"), scratch.Close, nil
 	}
 	if err := os.MkdirAll(f.state, 0o755); err != nil {
-		return nil, "", nil, err
+		return "", nil, err
 	}
 	state, err := filepath.Abs(f.state)
 	if err != nil {
-		return nil, "", nil, err
+		return "", nil, err
 	}
 	if solver.Journal, err = swe.OpenJournal(filepath.Join(state, "journal.jsonl")); err != nil {
-		return nil, "", nil, err
+		return "", nil, err
 	}
 	solver.Spend.Add(solver.Journal.SpentUSD())
-	trees := filepath.Join(state, "trees")
-	return solver, trees, func() error { return errors.Join(solver.Journal.Close(), os.RemoveAll(trees)) }, nil
+	trees = filepath.Join(state, "trees")
+	return trees, func() error { return errors.Join(solver.Journal.Close(), os.RemoveAll(trees)) }, nil
 }

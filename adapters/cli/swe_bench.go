@@ -24,6 +24,7 @@ type sweBenchFlags struct {
 	json            bool
 	export          string
 	serve           bool
+	queue           string
 }
 
 func newSWEBenchCommand(s Streams) *cobra.Command {
@@ -44,6 +45,7 @@ runs of your own: point the policy at a model server and use 'stepfall swe'.`,
 	cmd.Flags().IntVar(&f.parallel, "parallel", 2, "tasks at work together")
 	cmd.Flags().BoolVar(&f.json, "json", false, "print the rows as JSON lines")
 	cmd.Flags().StringVar(&f.export, "export", "", "write the suite into this folder and run nothing")
+	cmd.Flags().StringVar(&f.queue, "queue", "", queueUsage+", on this machine, where the scripted models listen")
 	cmd.Flags().BoolVar(&f.serve, "serve", false, "with --export: serve the scripted models until interrupted; the policy points at them")
 	return cmd
 }
@@ -103,7 +105,7 @@ func (f *sweBenchFlags) run(ctx context.Context, s Streams) (err error) {
 		if err := os.WriteFile(policy, []byte(loaded.Policy(server.URL(), strategy[1])), 0o644); err != nil {
 			return err
 		}
-		row, err := f.strategy(ctx, remembered, dir, policy, strategy[0], list, bar)
+		row, err := f.strategy(ctx, s, remembered, dir, policy, strategy[0], list, bar)
 		if err != nil {
 			return fmt.Errorf("%s: %w", strategy[0], err)
 		}
@@ -130,18 +132,14 @@ func runnable(w io.Writer, s *suite.Suite, list []swe.Task) []swe.Task {
 	return out
 }
 
-func (f *sweBenchFlags) strategy(ctx context.Context, plugins router.Plugins, dir, policy, name string, list []swe.Task, bar *progress) (_ *sweRow, err error) {
-	r, err := router.Open(ctx, policy, router.Options{Plugins: plugins})
+func (f *sweBenchFlags) strategy(ctx context.Context, s Streams, plugins router.Plugins, dir, policy, name string, list []swe.Task, bar *progress) (_ *sweRow, err error) {
+	b, done, err := f.batch(ctx, s, plugins, policy)
 	if err != nil {
 		return nil, err
 	}
-	defer func() { err = errors.Join(err, r.Close()) }()
-	walls, err := swe.NewJail(ctx)
-	if err != nil {
-		return nil, err
-	}
-	solver := &swe.Solver{Setup: swe.FromRouter(r), Mode: swe.WholeTrajectory, Jail: walls, Spend: &swe.Spend{}}
-	b := &swe.Batch{Solver: solver, Repos: filepath.Join(dir, "repos"), Trees: filepath.Join(dir, "trees"), Parallel: f.parallel}
+	defer func() { err = errors.Join(err, done()) }()
+	solver := b.Solver
+	b.Repos, b.Trees, b.Parallel = filepath.Join(dir, "repos"), filepath.Join(dir, "trees"), f.parallel
 	row := &sweRow{Strategy: name}
 	overhead, attempts := time.Duration(0), 0
 	b.Done = func(r *swe.Result) {
@@ -161,6 +159,24 @@ func (f *sweBenchFlags) strategy(ctx context.Context, plugins router.Plugins, di
 	row.Summary = swe.Summarise(results)
 	row.OverheadPerAttempt = overhead / time.Duration(max(attempts, 1))
 	return row, nil
+}
+
+// batch is what does a strategy's tasks: here, or through a queue.
+func (f *sweBenchFlags) batch(ctx context.Context, s Streams, plugins router.Plugins, policy string) (_ *swe.Batch, done func() error, err error) {
+	if f.queue != "" {
+		own := sweFlags{policy: policy, queue: f.queue}
+		return own.submit(ctx, s, false)
+	}
+	r, err := router.Open(ctx, policy, router.Options{Plugins: plugins})
+	if err != nil {
+		return nil, nil, err
+	}
+	walls, err := swe.NewJail(ctx)
+	if err != nil {
+		return nil, nil, errors.Join(err, r.Close())
+	}
+	solver := &swe.Solver{Setup: swe.FromRouter(r), Mode: swe.WholeTrajectory, Jail: walls, Spend: &swe.Spend{}}
+	return &swe.Batch{Solver: solver}, r.Close, nil
 }
 
 func (f *sweBenchFlags) print(w io.Writer, rows []sweRow) error {

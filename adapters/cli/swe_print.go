@@ -95,14 +95,20 @@ func (f *sweFlags) print(s Streams, list []swe.Task, results []*swe.Result, sing
 	if f.json {
 		return nil
 	}
-	t := newTable(s.Out, Column{Name: "task"}, Column{Name: "result"}, Column{Name: "model"}, Column{Name: "attempts", Number: true},
-		Column{Name: "calls", Number: true}, Column{Name: "USD", Number: true}, Column{Name: "time", Number: true})
+	columns := []Column{
+		{Name: "task"}, {Name: "result"}, {Name: "model"}, {Name: "attempts", Number: true},
+		{Name: "calls", Number: true}, {Name: "USD", Number: true}, {Name: "time", Number: true},
+	}
+	if f.queue != "" {
+		columns = append(columns, Column{Name: "worker"})
+	}
+	t := newTable(s.Out, columns...)
 	for i, r := range results {
 		if r == nil {
-			t.AppendRow([]any{list[i].InstanceID, "not begun", "", "", "", "", ""})
+			t.AppendRow([]any{list[i].InstanceID, "not begun", "", "", "", "", "", ""}[:len(columns)])
 			continue
 		}
-		t.AppendRow([]any{r.InstanceID, outcomeOf(r), r.Model, len(r.Attempts), r.Calls, usd(r.CostUSD), short(r.Duration)})
+		t.AppendRow([]any{r.InstanceID, outcomeOf(r), r.Model, len(r.Attempts), r.Calls, usd(r.CostUSD), short(r.Duration), r.Worker}[:len(columns)])
 	}
 	t.Render()
 	sum := swe.Summarise(results)
@@ -137,7 +143,11 @@ func (p *printer) result(r *swe.Result, out string) {
 		case a.Trajectory.Why != "":
 			verdict = oneLine(a.Trajectory.Why)
 		}
-		p.f("%d. %s, %d calls, %s USD: %s\n", i+1, a.Model, a.Trajectory.Turns, usd(a.CostUSD), verdict)
+		by := ""
+		if a.Worker != "" {
+			by = ", worker " + a.Worker
+		}
+		p.f("%d. %s%s, %d calls, %s USD: %s\n", i+1, a.Model, by, a.Trajectory.Turns, usd(a.CostUSD), verdict)
 	}
 	switch {
 	case r.Unfinished:

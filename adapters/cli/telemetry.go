@@ -8,17 +8,36 @@ import (
 	"time"
 
 	"github.com/stepfall/stepfall/adapters/otel"
+	"github.com/stepfall/stepfall/adapters/queue"
 	"github.com/stepfall/stepfall/adapters/router"
 )
 
-// gaugesOf are what a process with a router and perhaps a store is watched by.
-func gaugesOf(shared *router.Shared, r *router.Router) otel.Gauges {
-	g := otel.Gauges{}
+// gaugesOf are what a process with routers, and perhaps a store and a queue, is watched
+// by. q and shared may be nil.
+func gaugesOf(shared *router.Shared, q *queue.Queue, routers func() []*router.Router) otel.Gauges {
+	g := otel.Gauges{
+		OpenCircuits: func() []string {
+			var open []string
+			for _, r := range routers() {
+				open = append(open, r.OpenCircuits()...)
+			}
+			return open
+		},
+		PluginRestarts: func() int64 {
+			n := 0
+			for _, r := range routers() {
+				for _, p := range r.PluginStats() {
+					n += max(0, int(p.Starts)-1)
+				}
+			}
+			return int64(n)
+		},
+	}
 	if shared != nil {
 		g.Store, g.Traces = shared.Store, shared.Traces
 	}
-	if r != nil {
-		g.OpenCircuits = r.OpenCircuits
+	if q != nil {
+		g.Queue = q.Counts
 	}
 	return g
 }

@@ -37,6 +37,8 @@ type Options struct {
 	// Progress, when not nil, is told of every finished call. It must be safe for
 	// concurrent use.
 	Progress func(s Summary)
+	// Queue, when not nil, has the calls made by workers, in place of this process.
+	Queue *Queued
 }
 
 // Summary counts what a run did.
@@ -84,15 +86,11 @@ func Run(ctx context.Context, o Options) (Summary, error) {
 		group.SetLimit(4)
 	}
 	for i := range o.Policy.Models {
-		r, err := router.New(ctx, c.single(i, filepath.Join(scratch, "ledger.db")), o.Router)
+		ask, done, err := c.asker(ctx, i, filepath.Join(scratch, "ledger.db"))
 		if err != nil {
 			return c.sum, errors.Join(err, group.Wait())
 		}
-		defer r.Close()
-		// A verifier at fault is found before anything is paid for.
-		if err := r.Start(ctx); err != nil {
-			return c.sum, errors.Join(err, group.Wait())
-		}
+		defer done()
 		for t := range o.Tasks {
 			task, model := &o.Tasks[t], o.Policy.Models[i].Name
 			if out.done[key{task.QueryID, model}] {
@@ -103,12 +101,42 @@ func Run(ctx context.Context, o Options) (Summary, error) {
 				if ctx.Err() != nil || c.full.Load() || c.hopeless.Load() {
 					return nil
 				}
-				return c.one(context.WithoutCancel(ctx), r, task, model)
+				if o.Queue != nil {
+					return c.one(ctx, ask, task, model) // the workers finish what they have begun
+				}
+				return c.one(context.WithoutCancel(ctx), ask, task, model)
 			})
 		}
 	}
 	err = errors.Join(group.Wait(), ctx.Err())
 	return c.summary(), err
+}
+
+// asker has a task done by a model. The error is for what ends the collection.
+type asker func(ctx context.Context, t *Task) (*answer, error)
+
+// asker returns who asks a model: its router, or the workers of a queue.
+func (c *collector) asker(ctx context.Context, model int, ledger string) (ask asker, done func(), err error) {
+	if q := c.o.Queue; q != nil {
+		name := c.o.Policy.Models[model].Name
+		return func(ctx context.Context, t *Task) (*answer, error) { return q.ask(ctx, t, name) }, func() {}, nil
+	}
+	p := *c.o.Policy
+	single(&p, model)
+	if c.o.CapUSD > 0 {
+		// The cap is held in a ledger that the models' routers share.
+		p.Budget.RunUSD, p.Budget.Ledger = c.o.CapUSD-c.out.spentUSD, ledger
+	}
+	r, err := router.New(ctx, &p, c.o.Router)
+	if err != nil {
+		return nil, nil, err
+	}
+	// A verifier at fault is found before anything is paid for.
+	if err := r.Start(ctx); err != nil {
+		return nil, nil, errors.Join(err, r.Close())
+	}
+	name := p.Models[0].Name
+	return func(ctx context.Context, t *Task) (*answer, error) { return askModel(ctx, r, t, name, runName), nil }, func() { r.Close() }, nil
 }
 
 type collector struct {
@@ -124,25 +152,30 @@ type collector struct {
 	faults map[string]bool
 }
 
-// single returns the policy with one model only, which every query goes to. The
-// cap is held in a ledger that the models' routers share.
-func (c *collector) single(model int, ledger string) *policies.Policy {
-	p := *c.o.Policy
+// single makes a policy one with one model only, which every query goes to.
+func single(p *policies.Policy, model int) {
 	p.Models = p.Models[model : model+1]
 	p.Mode, p.Baseline = "enforce", ""
 	p.Strategy, p.Matches, p.Fit = policies.Strategy{Kind: "route"}, nil, nil
 	p.Session, p.Shadow, p.Trace = nil, nil, policies.Trace{}
 	p.Budget = policies.Budget{AtCap: "fail"}
-	if c.o.CapUSD > 0 {
-		p.Budget.RunUSD, p.Budget.Ledger = c.o.CapUSD-c.out.spentUSD, ledger
-	}
-	return &p
 }
 
-// one runs one task on one model and records the outcome. An error ends the
-// collection; a call that fails does not.
-func (c *collector) one(ctx context.Context, r *router.Router, t *Task, model string) error {
-	ctx, report := middleware.WithReport(middleware.WithInfo(ctx, t.info()))
+// answer is what came of one call: an outcome, or why there is none.
+type answer struct {
+	Outcome *Outcome `json:"outcome,omitempty"`
+	Error   string   `json:"error,omitempty"`
+	// USD is what the call has cost, also one without an outcome.
+	USD float64 `json:"usd"`
+	// Full says that the cap left no room for the call.
+	Full bool `json:"full,omitempty"`
+	// cause is the error itself, where the model was asked.
+	cause error
+}
+
+// askModel asks a router of one model, and judges what it says.
+func askModel(ctx context.Context, r *router.Router, t *Task, model, run string) *answer {
+	ctx, report := middleware.WithReport(middleware.WithInfo(ctx, t.info(run)))
 	var messages []llms.MessageContent
 	if t.System != "" {
 		messages = append(messages, llms.TextParts(llms.ChatMessageTypeSystem, t.System))
@@ -150,8 +183,7 @@ func (c *collector) one(ctx context.Context, r *router.Router, t *Task, model st
 	messages = append(messages, llms.TextParts(llms.ChatMessageTypeHuman, t.Prompt))
 	resp, err := r.GenerateContent(ctx, messages)
 	if errors.Is(err, sdk.ErrBudgetExhausted) {
-		c.full.Store(true)
-		return nil
+		return &answer{Full: true}
 	}
 	row := &Outcome{QueryID: t.QueryID, Group: t.Group, Prompt: t.Prompt, Model: model}
 	if err == nil {
@@ -159,15 +191,33 @@ func (c *collector) one(ctx context.Context, r *router.Router, t *Task, model st
 		err = row.judge(report)
 	}
 	if err != nil {
-		return c.failed(model, err, report.CostUSD())
+		return &answer{Error: err.Error(), USD: report.CostUSD(), cause: err}
 	}
-	if err := c.out.add(row); err != nil {
+	return &answer{Outcome: row, USD: row.CostUSD}
+}
+
+// one runs one task on one model and records the outcome. An error ends the
+// collection; a call that fails does not.
+func (c *collector) one(ctx context.Context, ask asker, t *Task, model string) error {
+	a, err := ask(ctx, t)
+	switch {
+	case ctx.Err() != nil:
+		return nil
+	case err != nil:
+		return err
+	case a.Full:
+		c.full.Store(true)
+		return nil
+	case a.Outcome == nil:
+		return c.failed(model, a.Error, a.USD)
+	}
+	if err := c.out.add(a.Outcome); err != nil {
 		return fmt.Errorf("recording an outcome: %w", err)
 	}
 	c.mu.Lock()
 	c.sum.New++
 	c.wasted = 0
-	c.sum.SpentUSD += row.CostUSD
+	c.sum.SpentUSD += a.USD
 	c.mu.Unlock()
 	c.tell()
 	return nil
@@ -200,7 +250,7 @@ func (o *Outcome) judge(report *middleware.Report) error {
 
 // failed counts a call that gave no outcome; it may have cost something. It ends
 // the collection when one after the other is paid for in vain.
-func (c *collector) failed(model string, err error, usd float64) error {
+func (c *collector) failed(model, why string, usd float64) error {
 	c.mu.Lock()
 	c.sum.SpentUSD += usd
 	c.sum.Failed++
@@ -208,14 +258,14 @@ func (c *collector) failed(model string, err error, usd float64) error {
 		c.wasted++
 	}
 	wasted := c.wasted
-	if fault := fmt.Sprintf("%s: %v", model, err); !c.faults[fault] && len(c.sum.Faults) < maxFaults {
+	if fault := model + ": " + why; !c.faults[fault] && len(c.sum.Faults) < maxFaults {
 		c.faults[fault] = true
 		c.sum.Faults = append(c.sum.Faults, fault)
 	}
 	c.mu.Unlock()
 	c.tell()
 	if wasted >= maxWasted && !c.hopeless.Swap(true) {
-		return fmt.Errorf("%w; the last: %s: %w", ErrWasted, model, err)
+		return fmt.Errorf("%w; the last: %s: %s", ErrWasted, model, why)
 	}
 	return nil
 }

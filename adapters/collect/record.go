@@ -22,6 +22,8 @@ type Outcome struct {
 	OutputTokens   int     `json:"output_tokens"`
 	LatencySeconds float64 `json:"latency_seconds"`
 	Answer         string  `json:"answer"`
+	// Worker is the worker of a queue that asked, if any did.
+	Worker string `json:"worker,omitempty"`
 }
 
 type key struct{ query, model string }
@@ -31,8 +33,9 @@ type file struct {
 	mu   sync.Mutex
 	f    *os.File
 	done map[key]bool
-	// spentUSD is what the outcomes in the file have cost.
-	spentUSD float64
+	// spentUSD is what the outcomes in the file have cost, and queuedUSD those of
+	// workers among them.
+	spentUSD, queuedUSD float64
 }
 
 // openFile opens or makes an outcome file. A last line that a kill cut off is
@@ -69,6 +72,9 @@ func (o *file) load() error {
 		}
 		o.done[key{row.QueryID, row.Model}] = true
 		o.spentUSD += row.CostUSD
+		if row.Worker != "" {
+			o.queuedUSD += row.CostUSD
+		}
 		end += int64(len(text))
 	}
 }

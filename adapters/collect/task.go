@@ -32,9 +32,9 @@ type Task struct {
 }
 
 // info returns what verifiers and policies are told about the task.
-func (t *Task) info() middleware.Info {
+func (t *Task) info(run string) middleware.Info {
 	return middleware.Info{
-		QueryID: t.QueryID, Group: t.Group, Run: runName, Labels: t.Labels, WorkDir: t.WorkDir,
+		QueryID: t.QueryID, Group: t.Group, Run: run, Labels: t.Labels, WorkDir: t.WorkDir,
 		Checks: sdk.Checks{FailToPass: t.FailToPass, PassToPass: t.PassToPass},
 		Format: sdk.ResponseFormat{JSON: len(t.Schema) > 0, Schema: t.Schema},
 	}

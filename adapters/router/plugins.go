@@ -16,6 +16,25 @@ import (
 // plugins returns what gives out the policy's plugins: the caller's, or a host of its
 // own.
 func (s *setup) plugins(o *Options) (Plugins, error) {
+	inner, err := s.hosted(o)
+	if err != nil || o.Verifiers == nil {
+		return inner, err
+	}
+	return judged{inner, o.Verifiers}, nil
+}
+
+// judged are plugins of which others judge.
+type judged struct {
+	Plugins
+	verifiers func(block string) sdk.Verifier
+}
+
+// Verifier implements [Plugins].
+func (j judged) Verifier(name, _ string, _ map[string]any) (sdk.Verifier, error) {
+	return j.verifiers(name), nil
+}
+
+func (s *setup) hosted(o *Options) (Plugins, error) {
 	if o.Plugins != nil || len(s.policy.Verifiers)+len(s.policy.Estimators) == 0 {
 		return o.Plugins, nil
 	}

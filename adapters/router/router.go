@@ -44,6 +44,9 @@ type Options struct {
 	// Plugins gives out the policy's plugins and stays the caller's; nil means a
 	// plugin host that the router starts and closes.
 	Plugins Plugins
+	// Verifiers, when not nil, returns who judges in place of the policy's plugin, by
+	// the name of the verifier's block: on other machines, for instance.
+	Verifiers func(block string) sdk.Verifier
 	// Logger hears about plugins and steps; nil is silence, but for warnings about the
 	// policy, which then go to log/slog.
 	Logger hclog.Logger

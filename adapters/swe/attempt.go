@@ -20,7 +20,7 @@ func (w *work) attempt(ctx context.Context, c *step.Call) (*sdk.Answer, error) {
 	key := w.key(c)
 	if w.s.Journal != nil {
 		if done, ok := w.s.Journal.Attempt(w.t.InstanceID, key); ok {
-			w.attempts = append(w.attempts, Attempt{Model: c.Model.Name, CostUSD: done.Answer.CostUSD, Usage: done.Answer.Usage, Trajectory: done.Trajectory, Recorded: true})
+			w.attempts = append(w.attempts, Attempt{Model: c.Model.Name, CostUSD: done.Answer.CostUSD, Usage: done.Answer.Usage, Trajectory: done.Trajectory, Recorded: true, Worker: done.Worker})
 			return &done.Answer, nil
 		}
 	}
@@ -53,9 +53,9 @@ func (w *work) attempt(ctx context.Context, c *step.Call) (*sdk.Answer, error) {
 		patch, err = tree.Diff(ctx)
 		return err == nil && w.accepted(ctx, patch, c.Model.Name)
 	}
-	t, runErr := w.s.Agent.run(ctx, model, hands, prompt(w.t, tree.Dir, shown), w.charge(c.Model, answer), accepted)
+	t, runErr := w.s.Agent.run(ctx, model, hands, prompt(w.t, tree.Dir, shown), w.charge(ctx, c.Model, answer), accepted)
 	w.away += t.ModelTime + t.ToolTime
-	w.attempts = append(w.attempts, Attempt{Model: c.Model.Name, CostUSD: answer.CostUSD, Usage: answer.Usage, Trajectory: *t})
+	w.attempts = append(w.attempts, Attempt{Model: c.Model.Name, CostUSD: answer.CostUSD, Usage: answer.Usage, Trajectory: *t, Worker: w.s.Journal.name()})
 	if runErr != nil {
 		return nil, &step.CallError{Err: runErr, Fatal: errors.Is(runErr, sdk.ErrBudgetExhausted), Usage: answer.Usage, CostUSD: answer.CostUSD}
 	}
@@ -71,7 +71,7 @@ func (w *work) attempt(ctx context.Context, c *step.Call) (*sdk.Answer, error) {
 	}
 	w.sayf("%s made a patch of %d bytes in %d calls, %.6f USD", c.Model.Name, len(answer.Text), t.Turns, answer.CostUSD)
 	if w.s.Journal != nil {
-		if err := w.s.Journal.write(record{Attempt: &AttemptRecord{InstanceID: w.t.InstanceID, Key: key, Answer: *answer, Trajectory: *t}}); err != nil {
+		if err := w.s.Journal.write(record{Attempt: &AttemptRecord{InstanceID: w.t.InstanceID, Key: key, Answer: *answer, Trajectory: *t, Worker: w.s.Journal.worker}}); err != nil {
 			return nil, &step.CallError{Err: err, Fatal: true}
 		}
 	}
@@ -102,7 +102,7 @@ func (w *work) testCommand(dir string) []string {
 }
 
 // charge books the calls of one attempt.
-func (w *work) charge(m *sdk.Model, answer *sdk.Answer) Charge {
+func (w *work) charge(ctx context.Context, m *sdk.Model, answer *sdk.Answer) Charge {
 	return func(promptBytes int) (func(*llms.ContentResponse, error) error, error) {
 		worst := 0.0
 		for _, c := range w.s.Setup.Step.Candidates {
@@ -110,7 +110,7 @@ func (w *work) charge(m *sdk.Model, answer *sdk.Answer) Charge {
 				worst = max(worst, step.WorstCostUSD(&c.Model, promptBytes, w.s.Agent.MaxOutputTokens))
 			}
 		}
-		settle, err := w.spend.reserve(worst)
+		settle, err := w.spend.reserve(ctx, worst)
 		if err != nil {
 			return nil, err
 		}

@@ -28,6 +28,8 @@ type Batch struct {
 	Parallel int
 	// Done, when not nil, is told of each finished task, one at a time.
 	Done func(*Result)
+	// Queue, when not nil, has the tasks done elsewhere, in place of the solver.
+	Queue *Queued
 }
 
 // Run runs tasks and returns their results in the order of the tasks, nil for those
@@ -39,6 +41,15 @@ func (b *Batch) Run(ctx context.Context, tasks []Task) (_ []*Result, err error) 
 	defer func() { err = errors.Join(err, closeAll(repos)) }()
 	if err != nil {
 		return nil, err
+	}
+	solve := func(ctx context.Context, repo *Repository, t *Task) (*Result, error) {
+		return b.Solver.Solve(ctx, repo, t)
+	}
+	if b.Queue != nil {
+		solve = b.Queue.solve
+		if tasks, err = b.Queue.send(ctx, repos, tasks); err != nil {
+			return nil, err
+		}
 	}
 	results := make([]*Result, len(tasks))
 	var mu sync.Mutex
@@ -53,7 +64,7 @@ func (b *Batch) Run(ctx context.Context, tasks []Task) (_ []*Result, err error) 
 			if over || ctx.Err() != nil {
 				return ctx.Err()
 			}
-			r, err := b.Solver.Solve(ctx, repos[tasks[i].Repo], &tasks[i])
+			r, err := solve(ctx, repos[tasks[i].Repo], &tasks[i])
 			mu.Lock()
 			defer mu.Unlock()
 			results[i] = r
@@ -83,6 +94,9 @@ func (b *Batch) open(ctx context.Context, tasks []Task) (map[string]*Repository,
 			continue
 		}
 		repos[t.Repo] = nil
+		if b.Queue != nil && remote(t.Repo) {
+			continue
+		}
 		dir, err := b.find(t.Repo)
 		if err == nil {
 			repos[t.Repo], err = OpenRepository(ctx, dir, filepath.Join(b.Trees, fmt.Sprintf("r%d", len(repos))))

@@ -17,11 +17,19 @@ import (
 // JSON lines, appended to and synced after each record. It is safe for concurrent
 // use within one process and locked against others.
 type Journal struct {
-	mu       sync.Mutex
+	mu sync.Mutex
+	// file is nil where others keep the records: keep takes them.
 	file     *os.File
+	keep     func(line []byte) error
 	attempts map[string][]AttemptRecord
 	results  map[string]Result
 	spentUSD float64
+	// worker is who writes, where that is not the run itself.
+	worker string
+	// queued are the numbers of the records that came from workers, and queuedUSD what
+	// they say was spent.
+	queued    map[int64]bool
+	queuedUSD float64
 }
 
 // AttemptRecord is one finished attempt of one model at a task, with what it cost.
@@ -30,6 +38,8 @@ type AttemptRecord struct {
 	Key        string     `json:"key"`
 	Answer     sdk.Answer `json:"answer"`
 	Trajectory Trajectory `json:"trajectory"`
+	// Worker is the worker of a queue that made it, if any did.
+	Worker string `json:"worker,omitempty"`
 }
 
 // PaidRecord is what one call of a model, or one verification, cost. Attempts that
@@ -44,6 +54,10 @@ type record struct {
 	Paid    *PaidRecord    `json:"paid,omitempty"`
 	Attempt *AttemptRecord `json:"attempt,omitempty"`
 	Result  *Result        `json:"result,omitempty"`
+	// Queued is the record's number in the queue that it came from.
+	Queued int64 `json:"queued,omitempty"`
+	// Event is what a worker tells those who wait; it is not kept.
+	Event string `json:"event,omitempty"`
 }
 
 // ErrLocked says that another process uses the journal.
@@ -63,12 +77,17 @@ func OpenJournal(path string) (*Journal, error) {
 		file.Close()
 		return nil, fmt.Errorf("%s: %w", path, ErrLocked)
 	}
-	j := &Journal{file: file, attempts: map[string][]AttemptRecord{}, results: map[string]Result{}}
+	j := newJournal()
+	j.file = file
 	if err := j.load(); err != nil {
 		file.Close()
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
 	return j, nil
+}
+
+func newJournal() *Journal {
+	return &Journal{attempts: map[string][]AttemptRecord{}, results: map[string]Result{}, queued: map[int64]bool{}}
 }
 
 func (j *Journal) load() error {
@@ -94,8 +113,14 @@ func (j *Journal) load() error {
 }
 
 func (j *Journal) take(r *record) {
+	if r.Queued != 0 {
+		j.queued[r.Queued] = true
+	}
 	if r.Paid != nil {
 		j.spentUSD += r.Paid.USD
+		if r.Queued != 0 {
+			j.queuedUSD += r.Paid.USD
+		}
 	}
 	if r.Attempt != nil {
 		j.attempts[r.Attempt.InstanceID] = append(j.attempts[r.Attempt.InstanceID], *r.Attempt)
@@ -112,6 +137,13 @@ func (j *Journal) write(r record) error {
 	}
 	j.mu.Lock()
 	defer j.mu.Unlock()
+	if j.keep != nil {
+		if err := j.keep(line); err != nil {
+			return fmt.Errorf("writing the journal: %w", err)
+		}
+		j.take(&r)
+		return nil
+	}
 	// One write, then a sync: a record is there whole, or cut off at its end.
 	if _, err := j.file.Write(append(bytes.TrimSpace(line), '\n')); err != nil {
 		return fmt.Errorf("writing the journal: %w", err)
@@ -162,6 +194,14 @@ func (j *Journal) Attempts() int {
 		n += len(list)
 	}
 	return n
+}
+
+// name is the worker that writes; empty for a run of its own. j may be nil.
+func (j *Journal) name() string {
+	if j == nil {
+		return ""
+	}
+	return j.worker
 }
 
 // Close closes the file and gives up the lock.

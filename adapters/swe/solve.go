@@ -11,6 +11,7 @@ import (
 
 	"github.com/tmc/langchaingo/llms"
 
+	"github.com/stepfall/stepfall/adapters/store"
 	"github.com/stepfall/stepfall/sdk"
 	"github.com/stepfall/stepfall/sdk/step"
 )
@@ -62,6 +63,8 @@ type Result struct {
 	InstanceID string `json:"instance_id"`
 	// Task is a fingerprint of the task's text, commit and tests, empty without a journal.
 	Task string `json:"task,omitempty"`
+	// Worker is the worker of a queue that came to this, if any did.
+	Worker string `json:"worker,omitempty"`
 	// Recorded says that an earlier run came to this.
 	Recorded bool `json:"-"`
 	// Solved says that the verifiers accepted the patch.
@@ -97,6 +100,8 @@ type Attempt struct {
 	Trajectory Trajectory   `json:"trajectory"`
 	// Recorded says that the attempt was made by an earlier run.
 	Recorded bool `json:"recorded,omitempty"`
+	// Worker is the worker of a queue that made it, if any did.
+	Worker string `json:"worker,omitempty"`
 }
 
 // Solve mends one task in repo. The result is never nil; an error says that the
@@ -128,7 +133,7 @@ func (s *Solver) Solve(ctx context.Context, repo *Repository, t *Task) (*Result,
 	r.Overhead = max(0, r.Duration-w.away)
 	if err != nil {
 		r.Error = err.Error()
-		if ctx.Err() != nil || errors.Is(err, sdk.ErrBudgetExhausted) {
+		if ctx.Err() != nil || errors.Is(err, sdk.ErrBudgetExhausted) || errors.Is(err, store.ErrUnavailable) {
 			r.Unfinished = true
 			return r, err
 		}

@@ -1,10 +1,12 @@
 package swe
 
 import (
+	"context"
 	"fmt"
 	"sync"
 
 	"github.com/stepfall/stepfall/sdk"
+	"github.com/stepfall/stepfall/sdk/step"
 )
 
 // Spend is the money of a run under a hard cap. The zero value has no cap. It is
@@ -12,6 +14,10 @@ import (
 type Spend struct {
 	// CapUSD is the most that may be spent; 0 is no cap.
 	CapUSD float64
+	// Ledger, when not nil, is asked too: it holds the cap of a run that is at work in
+	// several processes, by the name Run.
+	Ledger step.Ledger
+	Run    string
 
 	mu             sync.Mutex
 	spent, pending float64
@@ -32,7 +38,25 @@ func (s *Spend) SpentUSD() float64 {
 }
 
 // reserve sets aside what a call can cost at most. The caller settles it once.
-func (s *Spend) reserve(worst float64) (settle func(usd float64), err error) {
+func (s *Spend) reserve(ctx context.Context, worst float64) (settle func(usd float64), err error) {
+	own, err := s.set(worst)
+	if err != nil || s.Ledger == nil {
+		return own, err
+	}
+	held, err := s.Ledger.Reserve(ctx, &sdk.Query{Run: s.Run}, worst)
+	if err != nil {
+		own(0)
+		return nil, err
+	}
+	return func(usd float64) {
+		// What cannot be settled now is settled later; until then the worst case stands.
+		_ = held.Settle(context.WithoutCancel(ctx), usd)
+		own(usd)
+	}, nil
+}
+
+// set is reserve in this process alone.
+func (s *Spend) set(worst float64) (settle func(usd float64), err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.CapUSD > 0 && s.spent+s.pending+worst > s.CapUSD {

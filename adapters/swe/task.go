@@ -35,9 +35,12 @@ type Task struct {
 // fingerprint tells the task from others of the same name: by its text, the commit that
 // it begins at, and its tests.
 func (t *Task) fingerprint(ctx context.Context, repo *Repository) (string, error) {
-	commit, err := repo.Commit(ctx, t.BaseCommit)
-	if err != nil {
-		return "", err
+	commit := t.BaseCommit
+	if !fullName.MatchString(commit) {
+		var err error
+		if commit, err = repo.Commit(ctx, commit); err != nil {
+			return "", err
+		}
 	}
 	own := *t
 	own.InstanceID, own.Repo, own.BaseCommit = "", "", commit
@@ -45,8 +48,13 @@ func (t *Task) fingerprint(ctx context.Context, repo *Repository) (string, error
 	if err != nil {
 		return "", err
 	}
-	sum := sha256.Sum256(text)
-	return hex.EncodeToString(sum[:8]), nil
+	return hashOf(string(text)), nil
+}
+
+// hashOf tells texts apart.
+func hashOf(text string) string {
+	sum := sha256.Sum256([]byte(text))
+	return hex.EncodeToString(sum[:8])
 }
 
 // Names is a list of test names. The published data sets write it as a JSON list

@@ -81,7 +81,7 @@ func (w *work) verifier(v *step.Verifier) sdk.Verifier {
 		}
 		settle := func(float64) {}
 		if v.MaxCostUSD > 0 {
-			if settle, w.broke = w.spend.reserve(v.MaxCostUSD); w.broke != nil {
+			if settle, w.broke = w.spend.reserve(ctx, v.MaxCostUSD); w.broke != nil {
 				return nil, w.broke
 			}
 		}

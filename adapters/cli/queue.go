@@ -1,0 +1,81 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/stepfall/stepfall/adapters/postgres"
+	"github.com/stepfall/stepfall/adapters/queue"
+	"github.com/stepfall/stepfall/policies"
+)
+
+const queueUsage = "have the work done by the workers of this queue: a postgres:// URL"
+
+// inQueue is how many jobs a command has in the queue at once, unless it is told.
+const inQueue = 1000
+
+// submission is a command that has work done by a queue. A nil one does not.
+type submission struct {
+	store  *postgres.Store
+	queue  *queue.Queue
+	run    *queue.Run
+	policy queue.Policy
+}
+
+// submit opens a queue and sends a policy through it.
+func submit(ctx context.Context, url string, p *policies.Policy, sets []string) (*submission, error) {
+	s, err := postgres.Open(ctx, url)
+	if err != nil {
+		return nil, fmt.Errorf("--queue: %w", err)
+	}
+	jobs := &submission{store: s}
+	if jobs.queue, err = queue.Open(ctx, s.Pool()); err == nil {
+		jobs.policy, err = jobs.queue.SendPolicy(ctx, p, sets...)
+	}
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("--queue: %w", err), s.Close())
+	}
+	return jobs, nil
+}
+
+func (j *submission) begin(ctx context.Context, id string, o queue.RunOptions) (err error) {
+	j.run, err = j.queue.Begin(ctx, id, o)
+	return err
+}
+
+// of returns the queue, or nil.
+func (j *submission) of() *queue.Queue {
+	if j == nil {
+		return nil
+	}
+	return j.queue
+}
+
+// close ends the run, so that workers leave what nobody waits for.
+func (j *submission) close(ctx context.Context) error {
+	if j == nil {
+		return nil
+	}
+	var err error
+	if j.run != nil {
+		err = j.run.Close(ctx)
+	}
+	return errors.Join(err, j.store.Close())
+}
+
+// warn prints what a person should know who waits, not more than once in ten seconds.
+func (*submission) warn(s Streams) func(string) {
+	var mu sync.Mutex
+	var last time.Time
+	return func(text string) {
+		mu.Lock()
+		defer mu.Unlock()
+		if now := time.Now(); now.Sub(last) > 10*time.Second {
+			last = now
+			fmt.Fprintf(s.Err, "%s\n", text)
+		}
+	}
+}

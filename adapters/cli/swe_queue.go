@@ -1,0 +1,71 @@
+package cli
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/stepfall/stepfall/adapters/queue"
+	"github.com/stepfall/stepfall/adapters/swe"
+	"github.com/stepfall/stepfall/policies"
+	"github.com/stepfall/stepfall/sdk"
+)
+
+// submit is the batch whose tasks are done by the workers of a queue; done ends the run.
+func (f *sweFlags) submit(ctx context.Context, s Streams, single bool) (_ *swe.Batch, done func() error, err error) {
+	p, err := policies.Load(f.policy, policies.LoadOptions{Sets: f.sets, WithoutSecrets: true})
+	if err != nil {
+		return nil, nil, err
+	}
+	solver := &swe.Solver{Spend: &swe.Spend{}}
+	trees, end, err := f.books(solver)
+	if err != nil {
+		return nil, nil, err
+	}
+	jobs, err := submit(ctx, f.queue, p, f.sets)
+	if err != nil {
+		return nil, nil, errors.Join(err, end())
+	}
+	done = func() error { return errors.Join(jobs.close(ctx), end()) }
+	q := &swe.Queued{
+		Queue: jobs.queue, Policy: jobs.policy, Journal: solver.Journal, Spend: solver.Spend,
+		MaxTurns: f.maxTurns, TestCommand: f.command, Image: f.image, Engine: f.engine, Progress: f.progress(s, single),
+	}
+	known, queuedUSD := map[int64]bool(nil), 0.0
+	if solver.Journal != nil {
+		known, queuedUSD = solver.Journal.Queued()
+	}
+	if f.maxUSD > 0 {
+		// What the run has spent without the queue is not in the queue's account.
+		q.CapUSD = f.maxUSD - (solver.Spend.SpentUSD() - queuedUSD)
+		if q.CapUSD <= 0 {
+			return nil, nil, errors.Join(&ExitError{Code: exitSpent, Err: fmt.Errorf("%.4f USD spent, cap %.4f: %w", solver.Spend.SpentUSD(), f.maxUSD, sdk.ErrBudgetExhausted)}, done())
+		}
+	}
+	id, err := f.runID()
+	if err == nil {
+		err = jobs.begin(ctx, id, queue.RunOptions{Heard: q.Heard, Known: known, Warn: jobs.warn(s)})
+	}
+	if err != nil {
+		return nil, nil, errors.Join(err, done())
+	}
+	q.Run = jobs.run
+	return &swe.Batch{Solver: solver, Repos: f.repos, Trees: trees, Parallel: f.parallel, Queue: q}, done, nil
+}
+
+// runID is the name of the run in the queue: a new one, or that of the state's folder.
+func (f *sweFlags) runID() (string, error) {
+	fresh := "swe-" + rand.Text()
+	if f.state == "" {
+		return fresh, nil
+	}
+	path := filepath.Join(f.state, "queue")
+	if text, err := os.ReadFile(path); err == nil && strings.HasPrefix(string(text), "swe-") {
+		return strings.TrimSpace(string(text)), nil
+	}
+	return fresh, os.WriteFile(path, []byte(fresh+"\n"), 0o600)
+}

@@ -1,0 +1,163 @@
+package collect
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/stepfall/stepfall/adapters/queue"
+	"github.com/stepfall/stepfall/adapters/store"
+	"github.com/stepfall/stepfall/policies"
+)
+
+// QueueKind is the kind of a queue's work that is one call of a collection.
+const QueueKind = "collect"
+
+// Queued has the calls of a collection made by the workers of a queue, see [Kind].
+// Folders that tasks name are sent along.
+type Queued struct {
+	Run    *queue.Run
+	Queue  *queue.Queue
+	Policy queue.Policy
+	// CapUSD is the most that the run's workers may spend together; 0 is no cap.
+	CapUSD float64
+
+	mu    sync.Mutex
+	trees map[string]string // parcels by folder
+}
+
+// callArgs are what a worker is told of a call.
+type callArgs struct {
+	Policy queue.Policy `json:"policy"`
+	Model  string       `json:"model"`
+	Task   Task         `json:"task"`
+	// Tree is the parcel of the task's WorkDir.
+	Tree   string  `json:"tree,omitempty"`
+	CapUSD float64 `json:"cap_usd,omitempty"`
+}
+
+func (q *Queued) ask(ctx context.Context, t *Task, model string) (*answer, error) {
+	args := callArgs{Policy: q.Policy, Model: model, Task: *t, CapUSD: q.CapUSD}
+	var err error
+	if args.Tree, err = q.tree(ctx, t.WorkDir); err != nil {
+		return nil, err
+	}
+	args.Task.WorkDir = ""
+	// What the outcome depends on, but for the cap, tells it from those of other inputs.
+	named := args
+	named.CapUSD = 0
+	text, err := json.Marshal(named)
+	if err != nil {
+		return nil, err
+	}
+	sum := sha256.Sum256(text)
+	done, err := q.Run.Do(ctx, queue.Ticket{Kind: QueueKind, Name: model + "/" + t.QueryID + "@" + hex.EncodeToString(sum[:8]), Args: args})
+	if failed, ok := errors.AsType[*queue.FailedError](err); ok {
+		return &answer{Error: failed.Error()}, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	a := &answer{}
+	if err := done.Decode(a); err != nil {
+		return nil, err
+	}
+	if a.Outcome != nil {
+		a.Outcome.Worker = done.Worker
+	}
+	return a, nil
+}
+
+// tree sends a folder, each once.
+func (q *Queued) tree(ctx context.Context, dir string) (string, error) {
+	if dir == "" {
+		return "", nil
+	}
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if name := q.trees[dir]; name != "" {
+		return name, nil
+	}
+	name, err := q.Queue.SendTree(ctx, dir)
+	if err != nil {
+		return "", err
+	}
+	if q.trees == nil {
+		q.trees = map[string]string{}
+	}
+	q.trees[dir] = name
+	return name, nil
+}
+
+// Kind returns the work of making calls for collections, so many at once.
+func Kind(desk *queue.Desk, cache *queue.Cache, parallel int) queue.Kind {
+	return queue.Kind{Parallel: parallel, Do: func(ctx context.Context, j *queue.Job) (queue.Outcome, error) {
+		var a callArgs
+		if err := j.Decode(&a); err != nil {
+			return queue.Outcome{}, err
+		}
+		return a.call(ctx, j, desk, cache)
+	}}
+}
+
+func (a *callArgs) call(ctx context.Context, j *queue.Job, desk *queue.Desk, cache *queue.Cache) (queue.Outcome, error) {
+	if a.Tree != "" {
+		var err error
+		if a.Task.WorkDir, err = cache.Tree(ctx, a.Tree); err != nil {
+			return queue.Outcome{}, err
+		}
+	}
+	missing := false
+	r, done, err := desk.Use(ctx, a.Policy, fmt.Sprintf("collect %s %v", a.Model, a.CapUSD), func(p *policies.Policy) {
+		i := slices.IndexFunc(p.Models, func(m policies.Model) bool { return m.Name == a.Model })
+		if missing = i < 0; missing {
+			return
+		}
+		single(p, i)
+		p.Budget.RunUSD = a.CapUSD
+	})
+	if err != nil {
+		return queue.Outcome{}, err
+	}
+	defer done()
+	if missing {
+		return queue.Outcome{}, fmt.Errorf("the policy has no model %s", a.Model)
+	}
+	// A call that is under way is finished, since it is paid for: what came of it is
+	// there for the next command on the same file.
+	out := askModel(context.WithoutCancel(ctx), r, &a.Task, a.Model, j.Run)
+	if errors.Is(out.cause, store.ErrUnavailable) {
+		return queue.Outcome{}, out.cause
+	}
+	return queue.Outcome{Output: out, Again: out.Outcome == nil}, nil
+}
+
+// QueuedRun returns the name of the queue's run that fills an outcome file: a new one
+// for a new file, and the same for one that is gone on with. forget is called when the
+// file is complete. Spent is what the file's outcomes have cost that were not made by
+// that run.
+func QueuedRun(out string) (id string, spentUSD float64, forget func(), err error) {
+	note := out + ".queue"
+	forget = func() { _ = os.Remove(note) } // a run without its file is none
+	_, fresh := os.Stat(out)
+	file, err := openFile(out)
+	if err != nil {
+		return "", 0, nil, err
+	}
+	defer file.f.Close()
+	if fresh == nil {
+		if text, err := os.ReadFile(note); err == nil && strings.HasPrefix(string(text), runName+"-") {
+			return strings.TrimSpace(string(text)), file.spentUSD - file.queuedUSD, forget, nil
+		}
+	}
+	id = runName + "-" + rand.Text()
+	return id, file.spentUSD, forget, os.WriteFile(note, []byte(id+"\n"), 0o600)
+}

@@ -1,0 +1,172 @@
+package queue
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// partSize is how much of a parcel is sent at once.
+const partSize = 4 << 20
+
+// Send puts a parcel into the database for workers to fetch, unless it is there. The
+// name tells it from all others: by a hash of what it holds, or of what it is made of.
+// pack writes it.
+func (q *Queue) Send(ctx context.Context, name string, pack func(io.Writer) error) error {
+	tag, err := q.pool.Exec(ctx, "UPDATE stepfall_queue.parcels SET used_at = now() WHERE name = $1", name)
+	if err != nil {
+		return fmt.Errorf("sending %s: %w", name, err)
+	}
+	if tag.RowsAffected() > 0 {
+		return nil
+	}
+	w := &sending{ctx: ctx, q: q, name: name}
+	err = pack(w)
+	if err == nil {
+		err = w.flush()
+	}
+	if err == nil {
+		_, err = q.pool.Exec(ctx, "INSERT INTO stepfall_queue.parcels (name, parts) VALUES ($1, $2) ON CONFLICT (name) DO UPDATE SET used_at = now()", name, w.part)
+	}
+	if err != nil {
+		return fmt.Errorf("sending %s: %w", name, err)
+	}
+	return nil
+}
+
+// sending writes a parcel part by part.
+type sending struct {
+	ctx  context.Context
+	q    *Queue
+	name string
+	part int
+	held []byte
+}
+
+// Write implements [io.Writer].
+func (w *sending) Write(data []byte) (int, error) {
+	for n := len(data); n > 0; n = len(data) {
+		take := min(n, partSize-len(w.held))
+		w.held = append(w.held, data[:take]...)
+		data = data[take:]
+		if len(w.held) == partSize {
+			if err := w.flush(); err != nil {
+				return 0, err
+			}
+		}
+		if len(data) == 0 {
+			return n, nil
+		}
+	}
+	return 0, nil
+}
+
+func (w *sending) flush() error {
+	if len(w.held) == 0 {
+		return nil
+	}
+	_, err := w.q.pool.Exec(w.ctx, "INSERT INTO stepfall_queue.parts (name, part, data) VALUES ($1, $2, $3) ON CONFLICT (name, part) DO UPDATE SET data = excluded.data", w.name, w.part, w.held)
+	w.part++
+	w.held = w.held[:0]
+	return err
+}
+
+// receive writes a parcel to w.
+func (q *Queue) receive(ctx context.Context, name string, w io.Writer) error {
+	var parts int
+	err := q.pool.QueryRow(ctx, "UPDATE stepfall_queue.parcels SET used_at = now() WHERE name = $1 RETURNING parts", name).Scan(&parts)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return fmt.Errorf("the queue has no %s any more", name)
+	}
+	for part := 0; err == nil && part < parts; part++ {
+		var data []byte
+		if err = q.pool.QueryRow(ctx, "SELECT data FROM stepfall_queue.parts WHERE name = $1 AND part = $2", name, part).Scan(&data); err == nil {
+			_, err = w.Write(data)
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("fetching %s: %w", name, err)
+	}
+	return nil
+}
+
+// Cache is a folder of what a worker has fetched. Workers of one user may share it. It
+// is safe for concurrent use.
+type Cache struct {
+	// Dir is the folder; it is made when it is not there.
+	Dir string
+	q   *Queue
+}
+
+// Cache returns the cache in a folder.
+func (q *Queue) Cache(dir string) *Cache { return &Cache{Dir: dir, q: q} }
+
+// unused is for how long what is fetched is kept after its last use.
+const unused = 14 * 24 * time.Hour
+
+// Fetch returns the folder of a name, which make fills when there is none. Nobody
+// writes to it afterwards.
+func (c *Cache) Fetch(name string, fill func(dir string) error) (string, error) {
+	dir := filepath.Join(c.Dir, name)
+	now := time.Now()
+	if os.Chtimes(dir, now, now) == nil {
+		return dir, nil
+	}
+	if err := os.MkdirAll(c.Dir, 0o700); err != nil {
+		return "", err
+	}
+	c.sweep(now)
+	making, err := os.MkdirTemp(c.Dir, ".new-*")
+	if err != nil {
+		return "", err
+	}
+	defer os.RemoveAll(making)
+	if err := fill(making); err != nil {
+		return "", err
+	}
+	if err := os.Rename(making, dir); err != nil {
+		if _, there := os.Stat(dir); there == nil {
+			return dir, nil // another was quicker
+		}
+		return "", err
+	}
+	return dir, nil
+}
+
+// sweep removes what was not used for long, or not finished by a worker that was killed.
+func (c *Cache) sweep(now time.Time) {
+	entries, err := os.ReadDir(c.Dir)
+	if err != nil {
+		return
+	}
+	for _, e := range entries {
+		if info, err := e.Info(); err == nil && now.Sub(info.ModTime()) > unused {
+			_ = os.RemoveAll(filepath.Join(c.Dir, e.Name())) // it is tried again
+		}
+	}
+}
+
+// Tree fetches a folder that was sent by [Queue.SendTree].
+func (c *Cache) Tree(ctx context.Context, name string) (string, error) {
+	return c.Fetch(name, func(dir string) error {
+		r, w := io.Pipe()
+		go func() { _ = w.CloseWithError(c.q.receive(ctx, name, w)) }() // the reader has the error
+		defer r.Close()
+		return unpack(r, dir, name)
+	})
+}
+
+// File fetches a parcel that is one file, into a folder.
+func (c *Cache) File(ctx context.Context, name, path string) error {
+	file, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return err
+	}
+	return errors.Join(c.q.receive(ctx, name, file), file.Close())
+}

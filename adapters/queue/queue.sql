@@ -1,0 +1,32 @@
+CREATE TABLE IF NOT EXISTS stepfall_queue.runs (
+	id text PRIMARY KEY,
+	seen_at timestamptz NOT NULL DEFAULT now(),
+	ended boolean NOT NULL DEFAULT false
+);
+CREATE TABLE IF NOT EXISTS stepfall_queue.workers (
+	id text PRIMARY KEY,
+	seen_at timestamptz NOT NULL DEFAULT now()
+);
+CREATE TABLE IF NOT EXISTS stepfall_queue.records (
+	n bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+	run text NOT NULL REFERENCES stepfall_queue.runs ON DELETE CASCADE,
+	job text NOT NULL,
+	kind smallint NOT NULL,
+	worker text NOT NULL,
+	at timestamptz NOT NULL DEFAULT now(),
+	data bytea NOT NULL
+);
+CREATE INDEX IF NOT EXISTS records_run ON stepfall_queue.records (run, n);
+CREATE INDEX IF NOT EXISTS records_job ON stepfall_queue.records (run, job, kind);
+CREATE TABLE IF NOT EXISTS stepfall_queue.parcels (
+	name text PRIMARY KEY,
+	parts int NOT NULL,
+	used_at timestamptz NOT NULL DEFAULT now()
+);
+CREATE TABLE IF NOT EXISTS stepfall_queue.parts (
+	name text NOT NULL,
+	part int NOT NULL,
+	at timestamptz NOT NULL DEFAULT now(),
+	data bytea NOT NULL,
+	PRIMARY KEY (name, part)
+);

@@ -1,0 +1,148 @@
+package queue
+
+import (
+	"archive/tar"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// treePrefix begins the names of parcels that are folders; the SHA-256 of the archive follows.
+const treePrefix = "tree-"
+
+// SendTree sends the files and folders at paths, which are below dir and relative to
+// it; without paths, all of dir. What is neither a file, a folder nor a link that
+// stays inside is left out. The name is what [Cache.Tree] fetches it by.
+func (q *Queue) SendTree(ctx context.Context, dir string, paths ...string) (name string, err error) {
+	if len(paths) == 0 {
+		paths = []string{"."}
+	}
+	sum := sha256.New()
+	if err := pack(sum, dir, paths); err != nil {
+		return "", fmt.Errorf("sending %s: %w", dir, err)
+	}
+	name = treePrefix + hex.EncodeToString(sum.Sum(nil))
+	return name, q.Send(ctx, name, func(w io.Writer) error { return pack(w, dir, paths) })
+}
+
+// pack writes an archive that is the same for the same contents.
+func pack(w io.Writer, dir string, paths []string) error {
+	var names []string
+	for _, p := range paths {
+		err := filepath.WalkDir(filepath.Join(dir, p), func(full string, _ fs.DirEntry, err error) error {
+			if err != nil {
+				return err
+			}
+			name, err := filepath.Rel(dir, full)
+			names = append(names, filepath.ToSlash(name))
+			return err
+		})
+		if err != nil {
+			return err
+		}
+	}
+	slices.Sort(names)
+	out := tar.NewWriter(w)
+	for _, name := range slices.Compact(names) {
+		if err := packOne(out, dir, name); err != nil {
+			return err
+		}
+	}
+	return out.Close()
+}
+
+func packOne(out *tar.Writer, dir, name string) error {
+	full := filepath.Join(dir, filepath.FromSlash(name))
+	info, err := os.Lstat(full)
+	if err != nil || name == "." {
+		return err
+	}
+	h := &tar.Header{Name: name, Mode: int64(info.Mode().Perm()), Format: tar.FormatPAX}
+	switch {
+	case info.IsDir():
+		h.Typeflag, h.Name = tar.TypeDir, name+"/"
+		return out.WriteHeader(h)
+	case info.Mode()&fs.ModeSymlink != 0:
+		target, err := os.Readlink(full)
+		if err != nil || !filepath.IsLocal(filepath.Join(filepath.Dir(filepath.FromSlash(name)), target)) || filepath.IsAbs(target) {
+			return err
+		}
+		h.Typeflag, h.Linkname = tar.TypeSymlink, filepath.ToSlash(target)
+		return out.WriteHeader(h)
+	case !info.Mode().IsRegular():
+		return nil
+	}
+	h.Typeflag, h.Size = tar.TypeReg, info.Size()
+	if err := out.WriteHeader(h); err != nil {
+		return err
+	}
+	file, err := os.Open(full)
+	if err != nil {
+		return err
+	}
+	defer file.Close()
+	if n, err := io.Copy(out, io.LimitReader(file, h.Size)); err != nil || n != h.Size {
+		return errors.Join(fmt.Errorf("%s changes while it is read", name), err)
+	}
+	return nil
+}
+
+// unpack makes the tree of an archive in dir, when it is the one of that name.
+func unpack(r io.Reader, dir, name string) error {
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return err
+	}
+	defer root.Close()
+	sum := sha256.New()
+	hashed := io.TeeReader(r, sum)
+	in := tar.NewReader(hashed)
+	for {
+		h, err := in.Next()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			return err
+		}
+		if err := unpackOne(root, in, h); err != nil {
+			return fmt.Errorf("%s: %w", h.Name, err)
+		}
+	}
+	if _, err := io.Copy(io.Discard, hashed); err != nil {
+		return err
+	}
+	if got := treePrefix + hex.EncodeToString(sum.Sum(nil)); got != name {
+		return fmt.Errorf("%s came as %s", name, got)
+	}
+	return nil
+}
+
+func unpackOne(root *os.Root, in io.Reader, h *tar.Header) error {
+	name := strings.TrimSuffix(h.Name, "/")
+	mode := fs.FileMode(h.Mode).Perm()
+	if h.Typeflag == tar.TypeDir {
+		return root.MkdirAll(name, mode|0o700)
+	}
+	if err := root.MkdirAll(path.Dir(name), 0o755); err != nil {
+		return err
+	}
+	if h.Typeflag == tar.TypeSymlink {
+		return root.Symlink(h.Linkname, name)
+	}
+	file, err := root.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode|0o600)
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(file, in)
+	return errors.Join(err, file.Close())
+}

@@ -1,0 +1,112 @@
+package queue
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"sync/atomic"
+
+	"github.com/stepfall/stepfall/sdk"
+)
+
+// VerifyKind is the kind of work that judges answers.
+const VerifyKind = "verify"
+
+// verifyArgs are what a worker is told of an answer.
+type verifyArgs struct {
+	Policy Policy `json:"policy"`
+	// Block is the name of the verifier's block.
+	Block   string        `json:"block"`
+	Query   *sdk.Query    `json:"query"`
+	Answer  *sdk.Answer   `json:"answer"`
+	Earlier []sdk.Attempt `json:"earlier,omitempty"`
+	// Tree is the parcel of the query's WorkDir.
+	Tree string `json:"tree,omitempty"`
+}
+
+// verified is what came of it.
+type verified struct {
+	Verdict *sdk.Verdict `json:"verdict,omitempty"`
+	// Error is the verifier's own, and what it has cost all the same.
+	Error string  `json:"error,omitempty"`
+	USD   float64 `json:"usd,omitempty"`
+}
+
+// Verifiers has the verifiers of a policy asked on workers, where their plugins are, in
+// place of this process's: it goes to [router.Options]. The work tree of a query is
+// sent along. The run bounds the jobs: when it is closed, they end.
+func (r *Run) Verifiers(p Policy) func(block string) sdk.Verifier {
+	var n atomic.Int64
+	return func(block string) sdk.Verifier {
+		return sdk.VerifierFunc(func(ctx context.Context, req *sdk.VerifyRequest) (*sdk.Verdict, error) {
+			args := verifyArgs{Policy: p, Block: block, Query: req.Query, Answer: req.Answer, Earlier: req.Earlier}
+			if req.Query != nil && req.Query.WorkDir != "" {
+				var err error
+				if args.Tree, err = r.q.SendTree(ctx, req.Query.WorkDir); err != nil {
+					return nil, err
+				}
+			}
+			done, err := r.Do(ctx, Ticket{Kind: VerifyKind, Name: "answer-" + strconv.FormatInt(n.Add(1), 10), Args: args})
+			if err != nil {
+				return nil, err
+			}
+			var v verified
+			if err := done.Decode(&v); err != nil {
+				return nil, err
+			}
+			if v.Error != "" {
+				return nil, &paidError{error: errors.New(v.Error), usd: v.USD}
+			}
+			return v.Verdict, nil
+		})
+	}
+}
+
+// paidError is the error of a verification that has cost something.
+type paidError struct {
+	error
+	usd float64
+}
+
+// SpentUSD is read by [sdk.SpentUSD].
+func (e *paidError) SpentUSD() float64 { return e.usd }
+
+// Verify returns the work of judging answers, so many at once.
+func (d *Desk) Verify(parallel int) Kind {
+	return Kind{Parallel: parallel, Poll: d.cache.q.t.poll / 2, Do: d.verify}
+}
+
+func (d *Desk) verify(ctx context.Context, j *Job) (Outcome, error) {
+	var a verifyArgs
+	if err := j.Decode(&a); err != nil {
+		return Outcome{}, err
+	}
+	r, done, err := d.Use(ctx, a.Policy, "", nil)
+	if err != nil {
+		return Outcome{}, err
+	}
+	defer done()
+	if a.Query != nil {
+		a.Query.WorkDir = ""
+	}
+	if a.Tree != "" {
+		if a.Query.WorkDir, err = d.cache.Tree(ctx, a.Tree); err != nil {
+			return Outcome{}, err
+		}
+	}
+	for _, v := range r.Config().Step.Verifiers {
+		if v.Name != a.Block {
+			continue
+		}
+		verdict, err := v.Verifier.Verify(ctx, &sdk.VerifyRequest{Query: a.Query, Answer: a.Answer, Earlier: a.Earlier})
+		if ctx.Err() != nil {
+			return Outcome{}, ctx.Err()
+		}
+		if err != nil {
+			return Outcome{Output: verified{Error: err.Error(), USD: sdk.SpentUSD(err)}}, nil
+		}
+		return Outcome{Output: verified{Verdict: verdict}}, nil
+	}
+	return Outcome{}, fmt.Errorf("the policy has no verifier %s", strconv.Quote(a.Block))
+}

@@ -1,0 +1,226 @@
+package swe
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+
+	"github.com/stepfall/stepfall/adapters/queue"
+	"github.com/stepfall/stepfall/adapters/store"
+	"github.com/stepfall/stepfall/sdk"
+	"github.com/stepfall/stepfall/sdk/jail/container"
+	"github.com/stepfall/stepfall/sdk/step"
+)
+
+// Hands do tasks for a queue. They are safe for concurrent use.
+type Hands struct {
+	Desk  *queue.Desk
+	Cache *queue.Cache
+	Till  *store.Till
+	// Jail runs the commands that models ask for, where a task names no image.
+	Jail *Jail
+	// Trees is where work trees are made; it belongs to this process.
+	Trees string
+
+	mu    sync.Mutex
+	repos map[string]*Repository
+	costs map[string]*trajectoryCosts
+}
+
+// Kind returns the work, so much at once.
+func (h *Hands) Kind(parallel int) queue.Kind { return queue.Kind{Parallel: parallel, Do: h.do} }
+
+func (h *Hands) do(ctx context.Context, j *queue.Job) (queue.Outcome, error) {
+	var a taskArgs
+	if err := j.Decode(&a); err != nil {
+		return queue.Outcome{}, err
+	}
+	repo, err := h.repository(ctx, &a)
+	if err != nil {
+		return queue.Outcome{}, err
+	}
+	r, done, err := h.Desk.Use(ctx, a.Policy, "", nil)
+	if err != nil {
+		return queue.Outcome{}, err
+	}
+	defer done()
+	s := &Solver{
+		Setup: FromRouter(r), Mode: Mode(r.Policy().Trajectory.Unit), Agent: Agent{MaxTurns: a.MaxTurns}, Jail: h.Jail,
+		ShowFailures: r.Policy().Trajectory.ShowFailures, TestCommand: a.TestCommand, Spend: &Spend{Run: j.Run},
+		Progress: func(_, event string) {
+			line, _ := json.Marshal(record{Event: event}) // plain text
+			_ = j.Record(ctx, line)                       // nobody misses a line
+		},
+	}
+	s.Setup.Step.Cost = h.costsOf(j.Run)
+	if a.CapUSD > 0 {
+		s.Spend.Ledger = h.Till.Ledger(step.Caps{RunUSD: a.CapUSD})
+	}
+	if a.Image != "" {
+		if s.Jail, err = NewContainerJail(ctx, container.Options{Command: a.Engine, Image: a.Image}); err != nil {
+			return queue.Outcome{}, err
+		}
+	}
+	if s.Journal, err = recordsOf(ctx, j); err != nil {
+		return queue.Outcome{}, err
+	}
+	result, err := s.Solve(ctx, repo, &a.Task)
+	switch {
+	case ctx.Err() != nil:
+		return queue.Outcome{}, ctx.Err()
+	case err != nil && !errors.Is(err, sdk.ErrBudgetExhausted):
+		return queue.Outcome{}, err
+	}
+	result.Worker = j.Worker
+	return queue.Outcome{Output: result, Again: result.Unfinished || result.Error != ""}, nil
+}
+
+// recordsOf is a journal that is kept in the queue.
+func recordsOf(ctx context.Context, j *queue.Job) (*Journal, error) {
+	list, err := j.Records(ctx)
+	if err != nil {
+		return nil, err
+	}
+	own := newJournal()
+	own.worker = j.Worker
+	for i := range list {
+		var line record
+		if err := json.Unmarshal(list[i].Data, &line); err != nil {
+			return nil, fmt.Errorf("a record of %s is damaged: %w", list[i].Worker, err)
+		}
+		own.take(&line)
+	}
+	own.keep = func(line []byte) error {
+		// The result is what the job returns.
+		if strings.HasPrefix(string(line), `{"result":`) {
+			return nil
+		}
+		return j.Record(ctx, line)
+	}
+	return own, nil
+}
+
+// costsOf returns what a run's attempts have cost here. The last runs are remembered.
+func (h *Hands) costsOf(run string) *trajectoryCosts {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.costs == nil || len(h.costs) > 64 {
+		h.costs = map[string]*trajectoryCosts{}
+	}
+	if h.costs[run] == nil {
+		h.costs[run] = newTrajectoryCosts()
+	}
+	return h.costs[run]
+}
+
+// repository returns the task's repository, which it fetches once.
+func (h *Hands) repository(ctx context.Context, a *taskArgs) (*Repository, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	key := a.Source.Bundle
+	if a.Source.URL != "" {
+		key = "url-" + hashOf(a.Source.URL)
+	}
+	dir, err := h.Cache.Fetch(key, func(dir string) error {
+		if _, err := git(ctx, dir, "init", "--quiet", "--template="); err != nil {
+			return err
+		}
+		if a.Source.Bundle == "" {
+			return nil
+		}
+		path := filepath.Join(dir, ".git", "sent.bundle")
+		if err := h.Cache.File(ctx, a.Source.Bundle, path); err != nil {
+			return err
+		}
+		_, err := git(ctx, dir, "fetch", "--quiet", path, "refs/*:refs/sent/*")
+		return errors.Join(err, os.Remove(path))
+	})
+	if err != nil {
+		return nil, fmt.Errorf("fetching repository %s: %w", a.Task.Repo, err)
+	}
+	if a.Source.URL != "" {
+		if err := fetchCommit(ctx, dir, a.Source.URL, a.Task.BaseCommit); err != nil {
+			return nil, fmt.Errorf("fetching repository %s: %w", a.Task.Repo, err)
+		}
+	}
+	if repo := h.repos[dir]; repo != nil {
+		return repo, nil
+	}
+	if h.repos == nil {
+		h.repos = map[string]*Repository{}
+	}
+	repo, err := OpenRepository(ctx, dir, filepath.Join(h.Trees, "r"+strconv.Itoa(len(h.repos))))
+	if err != nil {
+		return nil, err
+	}
+	h.repos[dir] = repo
+	return repo, nil
+}
+
+// fetchCommit has a commit in the repository at dir, and what led to it. Servers that
+// give out no single commits are asked for everything.
+func fetchCommit(ctx context.Context, dir, url, commit string) error {
+	if _, err := git(ctx, dir, "cat-file", "-e", commit+"^{commit}"); err == nil {
+		return nil
+	}
+	if _, err := git(ctx, dir, "fetch", "--quiet", "--no-tags", "--", url, commit); err == nil {
+		return nil
+	}
+	if _, err := git(ctx, dir, "fetch", "--quiet", "--", url, "+refs/*:refs/sent/*"); err != nil {
+		return err
+	}
+	_, err := git(ctx, dir, "cat-file", "-e", commit+"^{commit}")
+	return err
+}
+
+// Close removes the work trees. No task is at work any more.
+func (h *Hands) Close() error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	err := closeAll(h.repos)
+	h.repos = nil
+	return err
+}
+
+// bundle writes the commits with all that led to them.
+func (r *Repository) bundle(ctx context.Context, commits []string, w io.Writer) error {
+	// A bundle holds what has names: in a repository of its own that borrows this one's
+	// objects, so that nothing is written here.
+	dir, err := os.MkdirTemp("", "stepfall-bundle-*")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir)
+	if _, err := git(ctx, dir, "init", "--quiet", "--bare", "--template="); err != nil {
+		return err
+	}
+	objects, err := git(ctx, r.dir, "rev-parse", "--path-format=absolute", "--git-path", "objects")
+	if err != nil {
+		return err
+	}
+	if err := os.WriteFile(filepath.Join(dir, "objects", "info", "alternates"), []byte(objects), 0o600); err != nil {
+		return err
+	}
+	args := []string{"bundle", "create", "--quiet", "-"}
+	for i, commit := range commits {
+		ref := "refs/c/" + strconv.Itoa(i)
+		if _, err := git(ctx, dir, "update-ref", ref, commit); err != nil {
+			return err
+		}
+		args = append(args, ref)
+	}
+	cmd := gitCommand(ctx, dir, args...)
+	var errs strings.Builder
+	cmd.Stdout, cmd.Stderr = w, &errs
+	if err := cmd.Run(); err != nil {
+		return fmt.Errorf("git bundle: %w: %s", err, firstLine(errs.String()))
+	}
+	return nil
+}

@@ -1,0 +1,218 @@
+package swe
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/stepfall/stepfall/adapters/queue"
+	"github.com/stepfall/stepfall/sdk"
+)
+
+// QueueKind is the kind of a queue's work that is a task.
+const QueueKind = "swe"
+
+// Queued has the tasks of a [Batch] done by the workers of a queue, see [Hands]. A
+// repository in a folder is sent through the queue's database, once for the commits
+// that the tasks begin at; of one that is a URL, workers fetch them by git.
+type Queued struct {
+	Run    *queue.Run
+	Queue  *queue.Queue
+	Policy queue.Policy
+	// Journal, when not nil, keeps what workers record, and gives the results it has.
+	Journal *Journal
+	// CapUSD is the most that the run's workers may spend together; 0 is no cap.
+	CapUSD float64
+	// MaxTurns, TestCommand, Image and Engine are the solver's.
+	MaxTurns    int
+	TestCommand []string
+	Image       string
+	Engine      []string
+	// Progress, when not nil, is told what happens, a line at a time.
+	Progress func(instance, event string)
+	// Spend counts what was spent.
+	Spend *Spend
+
+	mu      sync.Mutex
+	sources map[string]source
+	names   map[string]string // instances by the names of their jobs
+}
+
+// source is where a worker has a repository from.
+type source struct {
+	// URL is asked by git, when it is not empty.
+	URL string `json:"url,omitempty"`
+	// Bundle is a parcel with the commits.
+	Bundle string `json:"bundle,omitempty"`
+}
+
+// taskArgs are what a worker is told of a task.
+type taskArgs struct {
+	Policy      queue.Policy `json:"policy"`
+	Task        Task         `json:"task"`
+	Source      source       `json:"source"`
+	CapUSD      float64      `json:"cap_usd,omitempty"`
+	MaxTurns    int          `json:"max_turns,omitempty"`
+	TestCommand []string     `json:"test_command,omitempty"`
+	Image       string       `json:"image,omitempty"`
+	Engine      []string     `json:"engine,omitempty"`
+}
+
+// remote says of a task's repository that it is not on this machine.
+func remote(repo string) bool {
+	return strings.Contains(repo, "://") || strings.HasPrefix(repo, "git@")
+}
+
+// send makes the repositories of the tasks known to workers, and the tasks' commits
+// full names.
+func (q *Queued) send(ctx context.Context, repos map[string]*Repository, tasks []Task) ([]Task, error) {
+	tasks = slices.Clone(tasks)
+	q.sources, q.names = map[string]source{}, map[string]string{}
+	commits := map[string]map[string]bool{}
+	var faults []error
+	for i := range tasks {
+		t := &tasks[i]
+		commit, err := q.commit(ctx, repos[t.Repo], t)
+		if err != nil {
+			faults = append(faults, fmt.Errorf("task %s: %w", t.InstanceID, err))
+			continue
+		}
+		t.BaseCommit = commit
+		if commits[t.Repo] == nil {
+			commits[t.Repo] = map[string]bool{}
+		}
+		commits[t.Repo][commit] = true
+	}
+	if err := errors.Join(faults...); err != nil {
+		return nil, err
+	}
+	for _, name := range slices.Sorted(maps.Keys(commits)) {
+		if remote(name) {
+			q.sources[name] = source{URL: name}
+			continue
+		}
+		bundle, err := q.bundle(ctx, repos[name], slices.Sorted(maps.Keys(commits[name])))
+		if err != nil {
+			return nil, fmt.Errorf("sending repository %s: %w", name, err)
+		}
+		q.sources[name] = source{Bundle: bundle}
+	}
+	return tasks, nil
+}
+
+func (*Queued) commit(ctx context.Context, repo *Repository, t *Task) (string, error) {
+	if repo != nil {
+		return repo.Commit(ctx, t.BaseCommit)
+	}
+	if fullName.MatchString(t.BaseCommit) {
+		return t.BaseCommit, nil
+	}
+	name := t.BaseCommit
+	if name == "" {
+		name = "HEAD"
+	}
+	out, err := git(ctx, ".", "ls-remote", "--exit-code", "--", t.Repo, name)
+	if err != nil {
+		return "", err
+	}
+	commit, _, _ := strings.Cut(out, "\t")
+	return commit, nil
+}
+
+// bundle sends the commits with all that led to them. The parcel is named by the
+// commits, which are hashes of what they hold.
+func (q *Queued) bundle(ctx context.Context, repo *Repository, commits []string) (string, error) {
+	sum := sha256.Sum256([]byte(strings.Join(commits, " ")))
+	name := "git-" + hex.EncodeToString(sum[:])
+	return name, q.Queue.Send(ctx, name, func(w io.Writer) error { return repo.bundle(ctx, commits, w) })
+}
+
+// solve has one task done.
+func (q *Queued) solve(ctx context.Context, repo *Repository, t *Task) (*Result, error) {
+	r := &Result{InstanceID: t.InstanceID}
+	var err error
+	// The worker's repository gives the same: the commit is a full name by now.
+	if r.Task, err = t.fingerprint(ctx, repo); err != nil {
+		r.Error = err.Error()
+		return r, nil
+	}
+	if q.Journal != nil {
+		if had, ok := q.Journal.Result(t.InstanceID); ok && had.Task == r.Task {
+			had.Recorded = true
+			return &had, nil
+		}
+	}
+	job := queue.Ticket{Kind: QueueKind, Name: t.InstanceID + "@" + r.Task, Args: taskArgs{
+		Policy: q.Policy, Task: *t, Source: q.sources[t.Repo], CapUSD: q.CapUSD, MaxTurns: q.MaxTurns, TestCommand: q.TestCommand, Image: q.Image, Engine: q.Engine,
+	}}
+	q.mu.Lock()
+	q.names[job.Name] = t.InstanceID
+	q.mu.Unlock()
+	done, err := q.Run.Do(ctx, job)
+	if ctx.Err() != nil {
+		r.Unfinished, r.Error = true, ctx.Err().Error()
+		return r, ctx.Err()
+	}
+	if failed, ok := errors.AsType[*queue.FailedError](err); ok {
+		r.Error = failed.Error()
+		return r, nil
+	}
+	if err == nil {
+		err = done.Decode(r)
+	}
+	if err != nil {
+		r.Unfinished, r.Error = true, err.Error()
+		return r, err
+	}
+	if r.Unfinished {
+		// The worker ends a task early for one reason of the task's own.
+		return r, fmt.Errorf("%s: %w", r.Error, sdk.ErrBudgetExhausted)
+	}
+	if q.Journal != nil && r.Error == "" {
+		if err := q.Journal.write(record{Result: r}); err != nil {
+			return r, err
+		}
+	}
+	return r, nil
+}
+
+// Heard takes what a worker has recorded; it goes to the run's options.
+func (q *Queued) Heard(rec queue.Record) {
+	var line record
+	if json.Unmarshal(rec.Data, &line) != nil {
+		return // of another version: it is the worker's own to read
+	}
+	if line.Event != "" {
+		q.mu.Lock()
+		instance := q.names[rec.Job]
+		q.mu.Unlock()
+		if q.Progress != nil && instance != "" {
+			q.Progress(instance, line.Event+" ("+rec.Worker+")")
+		}
+		return
+	}
+	if line.Paid != nil && q.Spend != nil {
+		q.Spend.Add(line.Paid.USD)
+	}
+	if q.Journal != nil {
+		line.Queued = rec.N
+		// What is not written here is still in the queue, and heard of again.
+		_ = q.Journal.write(line)
+	}
+}
+
+// Queued returns the numbers of the records that came from a queue, and what was spent
+// by them.
+func (j *Journal) Queued() (known map[int64]bool, usd float64) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return maps.Clone(j.queued), j.queuedUSD
+}

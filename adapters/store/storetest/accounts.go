@@ -1,0 +1,196 @@
+package storetest
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stepfall/stepfall/adapters/store"
+	"github.com/stepfall/stepfall/sdk"
+)
+
+func refused(t testing.TB, err error) *store.RefusedError {
+	t.Helper()
+	full, ok := errors.AsType[*store.RefusedError](err)
+	if !ok || !errors.Is(err, sdk.ErrBudgetExhausted) {
+		t.Fatalf("got %v, want a refusal", err)
+	}
+	return full
+}
+
+func capsHold(t *testing.T, e Engine) {
+	stores := []store.Store{e.Open(t), e.Open(t)}
+	charges := []store.Charge{{Account: "run", Amount: 10, Cap: 100}, {Account: "tenant", Amount: 10, Cap: 1000}}
+	var granted atomic.Int64
+	var wg sync.WaitGroup
+	for i := range 60 {
+		wg.Go(func() {
+			s, id := stores[i%2], int64(i+1)
+			err := s.Reserve(t.Context(), id, charges, time.Hour)
+			if errors.Is(err, sdk.ErrBudgetExhausted) {
+				return
+			}
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			granted.Add(1)
+			if err := s.Settle(t.Context(), id, map[string]int64{"run": 10, "tenant": 10}); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	wg.Wait()
+	if granted.Load() != 10 {
+		t.Errorf("%d calls of 10 were granted under a cap of 100", granted.Load())
+	}
+	for _, name := range []string{"run", "tenant"} {
+		if spent, reserved := balance(t, stores[0], name); spent != 100 || reserved != 0 {
+			t.Errorf("%s: spent %d, reserved %d", name, spent, reserved)
+		}
+	}
+}
+
+func allOrNothing(t *testing.T, e Engine) {
+	s := e.Open(t)
+	full := refused(t, s.Reserve(t.Context(), 1, []store.Charge{{Account: "a wide", Amount: 50, Cap: 100}, {Account: "b narrow", Amount: 50, Cap: 7}}, time.Hour))
+	if full.Account != "b narrow" || full.Left != 7 || full.Asked != 50 {
+		t.Errorf("got %+v", full)
+	}
+	if spent, reserved := balance(t, s, "a wide"); spent != 0 || reserved != 0 {
+		t.Errorf("the refused call holds %d, %d of the wide account", spent, reserved)
+	}
+	must(t, s.Reserve(t.Context(), 1, []store.Charge{{Account: "a wide", Amount: 100, Cap: 100}}, time.Hour))
+}
+
+func settling(t *testing.T, e Engine) {
+	s := e.Open(t)
+	one := []store.Charge{{Account: "a", Amount: 90, Cap: 100}}
+	must(t, s.Reserve(t.Context(), 1, one, time.Hour))
+	_ = refused(t, s.Reserve(t.Context(), 2, one, time.Hour))
+	for range 3 {
+		must(t, s.Settle(t.Context(), 1, map[string]int64{"a": 5}))
+	}
+	must(t, s.Settle(t.Context(), 77, map[string]int64{"a": 5}))
+	if spent, reserved := balance(t, s, "a"); spent != 5 || reserved != 0 {
+		t.Errorf("spent %d, reserved %d, want 5 and 0", spent, reserved)
+	}
+	must(t, s.Reserve(t.Context(), 3, one, time.Hour))
+}
+
+func twice(t *testing.T, e Engine) {
+	s := e.Open(t)
+	one := []store.Charge{{Account: "a", Amount: 60, Cap: 100}}
+	must(t, s.Reserve(t.Context(), 1, one, time.Hour))
+	must(t, s.Reserve(t.Context(), 1, one, time.Hour))
+	if _, reserved := balance(t, s, "a"); reserved != 60 {
+		t.Errorf("reserved %d, want 60", reserved)
+	}
+}
+
+func expiry(t *testing.T, e Engine) {
+	s := e.Open(t)
+	one := []store.Charge{{Account: "a", Amount: 75, Cap: 100}}
+	must(t, s.Reserve(t.Context(), 1, one, -time.Second))
+	s.Close()
+
+	s = e.Open(t)
+	if spent, reserved := balance(t, s, "a"); spent != 75 || reserved != 0 {
+		t.Errorf("spent %d, reserved %d: the worst case must stand", spent, reserved)
+	}
+	_ = refused(t, s.Reserve(t.Context(), 2, one, time.Hour))
+	// The bill comes late, twice.
+	for range 2 {
+		must(t, s.Settle(t.Context(), 1, map[string]int64{"a": 20}))
+	}
+	if spent, reserved := balance(t, s, "a"); spent != 20 || reserved != 0 {
+		t.Errorf("spent %d, reserved %d, want the bill", spent, reserved)
+	}
+	must(t, s.Reserve(t.Context(), 3, []store.Charge{{Account: "a", Amount: 80, Cap: 100}}, -time.Second))
+	must(t, s.Extend(t.Context(), []int64{3}, time.Hour))
+}
+
+func returning(t *testing.T, e Engine) {
+	s := e.Open(t)
+	one := []store.Charge{{Account: "streams", Amount: 1, Cap: 1, Returns: true}}
+	must(t, s.Reserve(t.Context(), 1, one, -time.Second))
+	balance(t, s, "streams")
+	must(t, s.Reserve(t.Context(), 2, one, time.Hour))
+	must(t, s.Settle(t.Context(), 1, nil)) // late
+	if spent, reserved := balance(t, s, "streams"); spent != 0 || reserved != 1 {
+		t.Errorf("spent %d, reserved %d, want the second only", spent, reserved)
+	}
+	must(t, s.Settle(t.Context(), 2, nil))
+}
+
+func periods(t *testing.T, e Engine) {
+	s := e.Open(t)
+	noon := time.Date(2031, 5, 6, 12, 0, 30, 0, time.UTC)
+	e.Clock(t, s, noon)
+	one := []store.Charge{{Account: "a", Amount: 100, Cap: 100, Period: time.Minute}}
+	must(t, s.Reserve(t.Context(), 1, one, time.Hour))
+	full := refused(t, s.Reserve(t.Context(), 2, one, time.Hour))
+	if want := noon.Add(30 * time.Second); !full.Until.Equal(want) {
+		t.Errorf("it begins anew at %v, want %v", full.Until, want)
+	}
+	e.Clock(t, s, noon.Add(30*time.Second))
+	must(t, s.Reserve(t.Context(), 3, one, time.Hour))
+	// The clock goes back: the minute before does not come again.
+	e.Clock(t, s, noon.Add(-5*time.Minute))
+	_ = refused(t, s.Reserve(t.Context(), 4, one, time.Hour))
+	must(t, s.Settle(t.Context(), 1, map[string]int64{"a": 1}))
+	_ = refused(t, s.Reserve(t.Context(), 5, one, time.Hour))
+}
+
+func many(t *testing.T, e Engine) {
+	var wg sync.WaitGroup
+	for w := range 4 {
+		s := e.Open(t)
+		wg.Go(func() {
+			for i := range 40 {
+				id := int64(w*1000 + i + 1)
+				charges := []store.Charge{{Account: "x", Amount: 1, Cap: 1e6}, {Account: "y", Amount: 1, Cap: 1e6}, {Account: "z", Amount: 1, Cap: 1e6}}
+				if err := s.Reserve(t.Context(), id, charges, time.Duration(i%2)*time.Hour-time.Minute); err != nil {
+					t.Error(err)
+				}
+				if err := s.Settle(t.Context(), id, map[string]int64{"z": 1, "x": 1, "y": 1}); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	s := e.Open(t)
+	for _, name := range []string{"x", "y", "z"} {
+		if spent, reserved := balance(t, s, name); spent != 160 || reserved != 0 {
+			t.Errorf("%s: spent %d, reserved %d", name, spent, reserved)
+		}
+	}
+}
+
+func badText(t *testing.T, e Engine) {
+	s := e.Open(t)
+	one := trace(1)
+	one.Prompt, one.Error, one.Run = "nul \x00 and \xff", "bad \x00", "run\x00"
+	must(t, s.Record(t.Context(), []*sdk.Trace{one}, nil))
+	if found, err := s.Steps(t.Context(), store.Filter{Text: "nul"}); err != nil || len(found) != 1 {
+		t.Errorf("got %v, %v", found, err)
+	}
+}
+
+func cancelled(t *testing.T, e Engine) {
+	s := e.Open(t)
+	till := store.NewTill(s, store.TillOptions{Direct: true})
+	defer till.Close()
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := till.Take(ctx, []store.Charge{{Account: "a", Amount: 1, Cap: 2}}); err == nil {
+		t.Error("a call that is over was granted money")
+	}
+	if spent, reserved := balance(t, s, "a"); spent != 0 || reserved != 0 {
+		t.Errorf("spent %d, reserved %d", spent, reserved)
+	}
+}

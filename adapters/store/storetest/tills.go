@@ -1,0 +1,159 @@
+package storetest
+
+import (
+	"context"
+	"errors"
+	"math"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stepfall/stepfall/adapters/store"
+	"github.com/stepfall/stepfall/sdk"
+	"github.com/stepfall/stepfall/sdk/step"
+)
+
+func leases(t *testing.T, e Engine) {
+	s := e.Open(t)
+	c := store.Charge{Account: "a", Amount: 50, Cap: 800}
+	amount, until, err := s.Lease(t.Context(), 1, c, 10, time.Hour)
+	if must(t, err); amount != 50 || !until.IsZero() {
+		t.Errorf("leased %d until %v, want 50 for ever", amount, until)
+	}
+	c.Amount = 1 << 40
+	sum := amount
+	for id := int64(2); ; id++ {
+		amount, _, err := s.Lease(t.Context(), id, c, 10, time.Hour)
+		if err != nil {
+			_ = refused(t, err)
+			break
+		}
+		if amount > max(10, (800-sum)/store.LeaseShare) {
+			t.Errorf("leased %d of %d", amount, 800-sum)
+		}
+		sum += amount
+	}
+	if sum > 800 || sum < 791 {
+		t.Errorf("the leases are %d of 800", sum)
+	}
+	must(t, s.Settle(t.Context(), 1, map[string]int64{"a": 3}))
+	if spent, reserved := balance(t, s, "a"); spent != 3 || reserved != sum-50 {
+		t.Errorf("spent %d, reserved %d", spent, reserved)
+	}
+}
+
+func tills(t *testing.T, e Engine) {
+	const limit, price = 20_000, 7
+	var paid atomic.Int64
+	var wg sync.WaitGroup
+	for range 3 {
+		till := store.NewTill(e.Open(t), store.TillOptions{Idle: 40 * time.Millisecond})
+		t.Cleanup(func() { till.Close() })
+		for range 4 {
+			wg.Go(func() {
+				for range 400 {
+					held, err := till.Take(t.Context(), []store.Charge{{Account: "hot", Amount: 3 * price, Cap: limit}})
+					if errors.Is(err, sdk.ErrBudgetExhausted) {
+						time.Sleep(time.Millisecond)
+						continue
+					}
+					if err != nil {
+						t.Error(err)
+						return
+					}
+					paid.Add(price)
+					if err := held.Settle(t.Context(), price); err != nil {
+						t.Error(err)
+					}
+				}
+			})
+		}
+	}
+	wg.Wait()
+	if paid.Load() > limit {
+		t.Errorf("%d was paid under a cap of %d", paid.Load(), limit)
+	}
+	if paid.Load() < limit/2 {
+		t.Errorf("only %d of %d was paid", paid.Load(), limit)
+	}
+}
+
+func idle(t *testing.T, e Engine) {
+	s := e.Open(t)
+	till := store.NewTill(s, store.TillOptions{Idle: 50 * time.Millisecond})
+	for range 50 {
+		held, err := till.Take(t.Context(), []store.Charge{{Account: "hot", Amount: 10, Cap: 100_000}})
+		must(t, err)
+		must(t, held.Settle(t.Context(), 4))
+	}
+	for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(10 * time.Millisecond) {
+		if spent, reserved := balance(t, s, "hot"); spent == 200 && reserved == 0 {
+			break
+		} else if time.Now().After(deadline) {
+			t.Fatalf("spent %d, reserved %d: the leases do not come back", spent, reserved)
+		}
+	}
+	held, err := till.Take(t.Context(), []store.Charge{{Account: "hot", Amount: 10, Cap: 100_000}})
+	must(t, err)
+	must(t, held.Settle(t.Context(), 4))
+	must(t, till.Close())
+	if spent, reserved := balance(t, s, "hot"); spent != 204 || reserved != 0 {
+		t.Errorf("spent %d, reserved %d after the end", spent, reserved)
+	}
+}
+
+func everyCent(t *testing.T, e Engine) {
+	till := store.NewTill(e.Open(t), store.TillOptions{})
+	defer till.Close()
+	for i := range 1000 {
+		held, err := till.Take(t.Context(), []store.Charge{{Account: "hot", Amount: 3, Cap: 1001}})
+		if err != nil {
+			_ = refused(t, err)
+			if i != 333 {
+				t.Errorf("refused after %d calls of 3 under a cap of 1001", i)
+			}
+			return
+		}
+		must(t, held.Settle(t.Context(), 3))
+	}
+	t.Error("the cap does not hold")
+}
+
+func ledger(t *testing.T, e Engine) {
+	s := e.Open(t)
+	till := store.NewTill(s, store.TillOptions{})
+	defer till.Close()
+	var l step.Ledger = till.Ledger(step.Caps{RunUSD: 0.5, TenantUSD: 2})
+	key := &store.Key{ID: "k", CapUSD: 0.6}
+	keyed := store.WithKey(t.Context(), key)
+	q := &sdk.Query{Run: "agent-7", Tenant: "blue"}
+	for range 2 {
+		r, err := l.Reserve(keyed, q, 0.25)
+		must(t, err)
+		ended, cancel := context.WithCancel(t.Context())
+		cancel()
+		if err := r.Settle(ended, 0.25); err != nil {
+			t.Errorf("settling after the caller has gone: %v", err)
+		}
+	}
+	if _, err := l.Reserve(t.Context(), q, 0.01); !errors.Is(err, sdk.ErrBudgetExhausted) {
+		t.Errorf("the run's cap does not hold: %v", err)
+	}
+	// Another tenant's run of the same name is another run.
+	red := &sdk.Query{Run: "agent-7", Tenant: "red"}
+	r, err := l.Reserve(t.Context(), red, 0.5)
+	must(t, err)
+	must(t, r.Settle(t.Context(), 0.5))
+	if _, err := l.Reserve(keyed, &sdk.Query{Tenant: "red"}, 0.2); refused(t, err).Account != store.KeyAccount("k") {
+		t.Errorf("the key's cap does not hold: %v", err)
+	}
+	if spent, _ := balance(t, s, store.TenantAccount("blue")); spent != 0.5*store.NanoUSD {
+		t.Errorf("the tenant spent %d", spent)
+	}
+	for _, usd := range []float64{math.NaN(), -0.01, math.Inf(1)} {
+		if _, err := l.Reserve(t.Context(), q, usd); err == nil {
+			t.Errorf("%v was reserved", usd)
+		}
+	}
+}

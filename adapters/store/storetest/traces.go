@@ -1,0 +1,214 @@
+package storetest
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"strconv"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/stepfall/stepfall/adapters/store"
+	"github.com/stepfall/stepfall/sdk"
+)
+
+// trace makes the i-th trace of a table that the tests count in.
+func trace(i int) *sdk.Trace {
+	t := &sdk.Trace{
+		ID: fmt.Sprintf("%032x", i), Start: start.Add(time.Duration(i) * time.Hour), Run: fmt.Sprint("run", i%3), Tenant: []string{"acme", "blue"}[i%2],
+		Session: fmt.Sprint("s", i%5), QueryID: fmt.Sprint("q", i), Policy: "p.hcl@1", Mode: "enforce", Strategy: "index", Stop: sdk.StopNotWorth,
+		Chosen: "small", Prompt: "What is 100% of " + strconv.Itoa(i) + "?", CostUSD: 0.25, Duration: time.Second, Overhead: time.Millisecond,
+		Usage: sdk.Usage{InputTokens: 10, OutputTokens: 2},
+		Calls: []sdk.Call{{Model: "small", CostUSD: 0.05, Usage: sdk.Usage{InputTokens: 4, OutputTokens: 1}, Verdict: &sdk.Verdict{Outcome: sdk.Passed}}},
+	}
+	switch i % 4 {
+	case 1:
+		t.Calls[0].Verdict = &sdk.Verdict{Outcome: sdk.Failed}
+		t.Calls = append(t.Calls, sdk.Call{Model: "large", CostUSD: 0.2, Usage: sdk.Usage{InputTokens: 6, OutputTokens: 1}, Verdict: &sdk.Verdict{Outcome: sdk.Passed}})
+		t.Chosen = "large"
+	case 3:
+		t.Calls[0].Error, t.Calls[0].Verdict, t.Chosen, t.Error, t.Stop = "boom", nil, "", "model small: boom", sdk.StopError
+	}
+	return t
+}
+
+func ids(steps []store.Step) (list []string) {
+	for _, s := range steps {
+		n, _ := strconv.ParseInt(s.ID, 16, 64)
+		list = append(list, strconv.FormatInt(n, 10))
+	}
+	return list
+}
+
+func traces(t *testing.T, e Engine) {
+	s := e.Open(t)
+	var batch []*sdk.Trace
+	var keys []string
+	for i := range 12 {
+		batch, keys = append(batch, trace(i)), append(keys, fmt.Sprint("key", i%2))
+	}
+	must(t, s.Record(t.Context(), batch, keys))
+	s.Close()
+
+	s = e.Open(t)
+	got, err := s.Trace(t.Context(), fmt.Sprintf("%032x", 5))
+	if must(t, err); got.Calls[1].Verdict.Outcome != sdk.Passed || !got.Start.Equal(trace(5).Start) {
+		t.Errorf("got %+v", got)
+	}
+	if _, err := s.Trace(t.Context(), "fff"); !errors.Is(err, store.ErrNotFound) {
+		t.Errorf("an unknown trace gives %v", err)
+	}
+	if _, err := s.Trace(t.Context(), "000"); err == nil || errors.Is(err, store.ErrNotFound) {
+		t.Errorf("the beginning of several gives %v", err)
+	}
+	for name, c := range map[string]struct {
+		f    store.Filter
+		want []string
+	}{
+		"run and time": {store.Filter{Run: "run0", Until: start.Add(9 * time.Hour)}, []string{"6", "3", "0"}},
+		"tenant":       {store.Filter{Tenant: "blue", Limit: 2}, []string{"11", "9"}},
+		"key":          {store.Filter{Key: "key1", Since: start.Add(8 * time.Hour)}, []string{"11", "9"}},
+		"failed":       {store.Filter{Failed: true}, []string{"11", "7", "3"}},
+		"escalated":    {store.Filter{Escalated: true, Chosen: "large"}, []string{"9", "5", "1"}},
+		"asked":        {store.Filter{Model: "large"}, []string{"9", "5", "1"}},
+		"outcome":      {store.Filter{Outcome: "passed", Session: "s0"}, []string{"10", "5", "0"}},
+		"text":         {store.Filter{Text: "100% OF 1"}, []string{"11", "10", "1"}},
+		"error":        {store.Filter{Text: "boom", Query: "q7"}, []string{"7"}},
+		"stop":         {store.Filter{Stop: sdk.StopError, Policy: "p.hcl@1", Mode: "enforce", Limit: 1}, []string{"11"}},
+		"nothing":      {store.Filter{Tenant: "nobody"}, nil},
+	} {
+		found, err := s.Steps(t.Context(), c.f)
+		must(t, err)
+		if diff := cmp.Diff(c.want, ids(found)); diff != "" {
+			t.Errorf("%s: %s", name, diff)
+		}
+	}
+	found, err := s.Steps(t.Context(), store.Filter{Query: "q5"})
+	must(t, err)
+	want := []store.Step{{
+		Seq: found[0].Seq, ID: trace(5).ID, Start: trace(5).Start, Policy: "p.hcl@1", Mode: "enforce", Strategy: "index", Tenant: "blue", Key: "key1", Run: "run2",
+		Session: "s0", Query: "q5", Asked: []string{"small", "large"}, Chosen: "large", Stop: sdk.StopNotWorth, Outcome: "passed", Prompt: "What is 100% of 5?",
+		Calls: 2, InputTokens: 10, OutputTokens: 2, CostUSD: 0.25, Duration: time.Second, Overhead: time.Millisecond,
+	}}
+	if diff := cmp.Diff(want, found); diff != "" {
+		t.Error(diff)
+	}
+	if n, err := s.Prune(t.Context(), start.Add(2*time.Hour)); n != 2 || err != nil {
+		t.Errorf("pruned %d: %v", n, err)
+	}
+	if found, err := s.Steps(t.Context(), store.Filter{}); len(found) != 10 || err != nil {
+		t.Errorf("%d are left: %v", len(found), err)
+	}
+	total, err := s.Sums(t.Context(), nil, store.Filter{})
+	if must(t, err); len(total) != 1 || total[0].Steps != 12 {
+		t.Errorf("sums do not stay: %+v", total)
+	}
+}
+
+func countsOnce(t *testing.T, e Engine) {
+	s := e.Open(t)
+	for range 3 {
+		must(t, s.Record(t.Context(), []*sdk.Trace{trace(1), trace(2), trace(1)}, nil))
+	}
+	total, err := s.Sums(t.Context(), nil, store.Filter{})
+	if must(t, err); len(total) != 1 || total[0].Steps != 2 || math.Abs(total[0].CostUSD-0.5) > 1e-12 {
+		t.Errorf("got %+v", total)
+	}
+}
+
+func sums(t *testing.T, e Engine) {
+	s := e.Open(t)
+	for i := range 48 {
+		must(t, s.Record(t.Context(), []*sdk.Trace{trace(i)}, []string{fmt.Sprint("key", i%2)}))
+	}
+	total, err := s.Sums(t.Context(), nil, store.Filter{})
+	must(t, err)
+	want := store.Sum{
+		Steps: 48, Failed: 12, Escalated: 12, Calls: 60, Passed: 36, Rejected: 12, InputTokens: 480, OutputTokens: 96, CostUSD: 12,
+		Duration: 48 * time.Second, Overhead: 48 * time.Millisecond,
+	}
+	if diff := cmp.Diff([]store.Sum{want}, total); diff != "" {
+		t.Error(diff)
+	}
+	byModel, err := s.Sums(t.Context(), []store.Dimension{store.ByModel}, store.Filter{Tenant: "blue"})
+	must(t, err)
+	if diff := cmp.Diff([]store.Sum{
+		{Model: "large", Steps: 12, Calls: 12, Passed: 12, InputTokens: 72, OutputTokens: 12, CostUSD: 2.4},
+		{Model: "small", Failed: 12, Calls: 24, Rejected: 12, InputTokens: 96, OutputTokens: 24, CostUSD: 1.2},
+	}, byModel); diff != "" {
+		t.Error(diff)
+	}
+	days, err := s.Sums(t.Context(), []store.Dimension{store.ByDay, store.ByKey, store.ByTenant, store.ByPolicy}, store.Filter{Since: start.Add(24 * time.Hour), Until: start.Add(25 * time.Hour)})
+	must(t, err)
+	if len(days) != 2 || days[0].Day != "2026-11-22" || days[0].Key != "key0" || days[0].Tenant != "acme" || days[0].Policy != "p.hcl@1" || days[0].Steps != 12 {
+		t.Errorf("got %+v", days)
+	}
+	runs, err := s.Runs(t.Context(), store.Filter{Tenant: "acme", Limit: 2, Offset: 1})
+	must(t, err)
+	if len(runs) != 2 || runs[0].Run != "run2" && runs[0].Run != "run0" && runs[0].Run != "run1" || runs[0].Steps != 8 || !runs[0].Last.After(runs[1].Last) {
+		t.Errorf("got %+v", runs)
+	}
+	if _, err := s.Sums(t.Context(), []store.Dimension{"weather"}, store.Filter{}); err == nil {
+		t.Error("there are sums by the weather")
+	}
+}
+
+func pages(t *testing.T, e Engine) {
+	s := e.Open(t)
+	// Three at each time, so that a page ends among equals.
+	for i := range 30 {
+		one := trace(i)
+		one.Start = start.Add(time.Duration(i/3) * time.Second)
+		must(t, s.Record(t.Context(), []*sdk.Trace{one}, nil))
+	}
+	seen := map[string]bool{}
+	f := store.Filter{Limit: 4}
+	for {
+		page, err := s.Steps(t.Context(), f)
+		must(t, err)
+		if len(page) == 0 {
+			break
+		}
+		for _, p := range page {
+			if seen[p.ID] {
+				t.Errorf("%s comes twice", p.ID)
+			}
+			seen[p.ID] = true
+		}
+		f.Before = &page[len(page)-1]
+	}
+	if len(seen) != 30 {
+		t.Errorf("%d of 30", len(seen))
+	}
+	// Followers see every step, in the order of Seq, whoever writes.
+	var wg sync.WaitGroup
+	for w := range 3 {
+		other := e.Open(t)
+		wg.Go(func() {
+			for i := range 40 {
+				if err := other.Record(t.Context(), []*sdk.Trace{trace(1000 + 100*w + i)}, nil); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	last, got := int64(0), 0
+	for deadline := time.Now().Add(30 * time.Second); got < 150 && time.Now().Before(deadline); {
+		fresh, err := s.Follow(t.Context(), last, store.Filter{Limit: 7})
+		must(t, err)
+		got += len(fresh)
+		for _, one := range fresh {
+			if one.Seq <= last {
+				t.Errorf("%d after %d", one.Seq, last)
+			}
+			last = one.Seq
+		}
+	}
+	wg.Wait()
+	if got != 150 {
+		t.Errorf("a follower saw %d of 150", got)
+	}
+}

@@ -15,6 +15,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -43,8 +44,11 @@ type upstream struct {
 	mu    sync.Mutex
 	bill  map[string]float64
 	calls int
-	any   bool // requests need not name a tenant
+	any   bool           // requests need not name a tenant
+	rows  map[string]int // calls by the row that they are for
 }
+
+var rowOf = regexp.MustCompile(`row=(\d+)`)
 
 var tenantOf = regexp.MustCompile(`tenant (\S+) `)
 
@@ -70,6 +74,12 @@ func (u *upstream) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	u.mu.Lock()
 	u.bill[string(found[1])] += (input*1 + float64(output)*12) / 1e6
 	u.calls++
+	if row := rowOf.FindSubmatch(body); row != nil {
+		if u.rows == nil {
+			u.rows = map[string]int{}
+		}
+		u.rows[string(row[1])]++
+	}
 	u.mu.Unlock()
 	select {
 	case <-time.After(time.Duration(5+rand.IntN(40)) * time.Millisecond):
@@ -131,7 +141,7 @@ func (s *service) start(t *testing.T) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.cmd, s.log = cmd, log
-	found := regexp.MustCompile(`http://[0-9.:]+`).FindString(line)
+	found := regexp.MustCompile(`http://[0-9.:]+|worker \S+ waits`).FindString(line)
 	s.addr = found
 	if found == "" {
 		_ = cmd.Wait()
@@ -217,6 +227,18 @@ func TestChaos(t *testing.T) {
 		}
 		defer replicas[i].kill(syscall.SIGKILL)
 	}
+	// The database's clock is that of neither the replicas nor the workers.
+	skewed := cluster.Ahead(37 * time.Minute)
+	if err := cluster.Down(syscall.SIGINT); err != nil {
+		t.Fatal(err)
+	}
+	if err := cluster.Up(); err != nil {
+		t.Fatal(err)
+	}
+	jobs := newChaosJobs(t, dir, database, policy)
+	for _, w := range jobs.workers {
+		defer w.kill(syscall.SIGKILL)
+	}
 	c := &client{http: &http.Client{Timeout: 20 * time.Second}, steps: map[string]time.Time{}, codes: map[int]int{}}
 	ctx, stop := context.WithCancel(t.Context())
 	var clients sync.WaitGroup
@@ -242,13 +264,18 @@ func TestChaos(t *testing.T) {
 			}
 		})
 	}
-	counts := havoc(ctx, t, *chaosTime, cluster, database, replicas)
+	collected := jobs.collect(ctx, t)
+	counts := havoc(ctx, t, *chaosTime, cluster, database, append(slices.Clone(replicas), jobs.workers...))
 	stop()
 	clients.Wait()
-	for _, r := range replicas {
+	<-collected
+	jobs.finish(t)
+	t.Logf("the database's clock was 37 minutes ahead: %v", skewed)
+	for _, r := range append(replicas, jobs.workers...) {
 		r.kill(syscall.SIGTERM)
 	}
 	judgeChaos(t, u, c, database, counts)
+	jobs.judge(t, u)
 }
 
 // outage is a time in which the database was away.
@@ -318,6 +345,9 @@ func judgeChaos(t *testing.T, u *upstream, c *client, database string, n *havocC
 	}
 	total, passed := 0.0, 0
 	for tenant, usd := range u.bill {
+		if tenant == chaosRows {
+			continue // it is the workers', see judge of chaosJobs
+		}
 		limit := chaosColdCap
 		if tenant == "hot" {
 			limit = chaosHotCap

@@ -44,23 +44,27 @@ func TestTheGuideForSeveralMachines(t *testing.T) {
 	if err := os.Symlink(self, filepath.Join(dir, "stepfall")); err != nil {
 		t.Skip(err)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	if out, err := exec.Command("go", "build", "-o", dir+"/", "../../plugins/verifier-schema").CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, "bash", "-euo", "pipefail", "-c", "trap 'kill $(jobs -p) 2>/dev/null' EXIT\n"+script)
 	cmd.Dir, cmd.WaitDelay = dir, 10*time.Second
-	cmd.Env = append(os.Environ(), "PATH="+dir+":"+os.Getenv("PATH"), "STEPFALL_STORE="+cluster.Database(t), "OPENAI_API_KEY=test")
+	cmd.Env = append(os.Environ(), "PATH="+dir+":"+os.Getenv("PATH"), "STEPFALL_STORE="+cluster.Database(t), "OPENAI_API_KEY=test", "STEPFALL_PLUGIN_PATH="+dir, "XDG_CACHE_HOME="+filepath.Join(dir, "cache"))
 	out, err := cmd.CombinedOutput()
 	if err != nil {
-		logs, _ := os.ReadFile(filepath.Join(dir, "first.log"))
-		t.Fatalf("%v\n%s\n%s", err, out, logs)
+		first, _ := os.ReadFile(filepath.Join(dir, "first.log"))
+		worker, _ := os.ReadFile(filepath.Join(dir, "worker.log"))
+		t.Fatalf("%v\n%s\n%s\n%s", err, out, first, worker)
 	}
-	for _, want := range []string{"yes, that is so", `"day"`, `"tenant":"blue"`, "agents", "stepfall_store_up 1"} {
+	for _, want := range []string{"yes, that is so", `"day"`, `"tenant":"blue"`, "agents", "stepfall_store_up 1", "2 of 2 outcomes", `stepfall_queue_jobs{state="running"} 0`} {
 		if !strings.Contains(string(out), want) {
 			t.Errorf("the guide's output has no %s:\n%s", want, out)
 		}
 	}
-	if u.calls != 2 {
-		t.Errorf("%d calls reached the provider, want one through each replica", u.calls)
+	if u.calls != 4 {
+		t.Errorf("%d calls reached the provider, want one through each replica and two by the worker", u.calls)
 	}
 }
 

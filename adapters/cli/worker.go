@@ -86,6 +86,10 @@ func (f *workerFlags) run(ctx context.Context, s Streams) (err error) {
 	if f.cache, err = filepath.Abs(f.cache); err != nil {
 		return err
 	}
+	// What cannot be written to is found before work is taken.
+	if err := os.MkdirAll(f.cache, 0o700); err != nil {
+		return fmt.Errorf("--cache: %w", err)
+	}
 	shared, err := router.OpenStore(ctx, f.queue, logger)
 	if err != nil {
 		return fmt.Errorf("--queue: %w", err)

@@ -99,7 +99,7 @@ func (q *Queued) tree(ctx context.Context, dir string) (string, error) {
 
 // Kind returns the work of making calls for collections, so many at once.
 func Kind(desk *queue.Desk, cache *queue.Cache, parallel int) queue.Kind {
-	return queue.Kind{Parallel: parallel, Do: func(ctx context.Context, j *queue.Job) (queue.Outcome, error) {
+	return queue.Kind{Parallel: parallel, Ahead: parallel, Do: func(ctx context.Context, j *queue.Job) (queue.Outcome, error) {
 		var a callArgs
 		if err := j.Decode(&a); err != nil {
 			return queue.Outcome{}, err

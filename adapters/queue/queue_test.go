@@ -350,3 +350,24 @@ func TestQueuesThatAreOpenedTogether(t *testing.T) {
 		t.Errorf("%d migrations, %v", n, err)
 	}
 }
+
+// TestNobodyWorks: who waits is told so.
+func TestNobodyWorks(t *testing.T) {
+	c := pgtest.Start(t, "fsync=off")
+	q := opened(t, c.Database(t))
+	warned := make(chan string, 100)
+	r := begun(t, q, "run", RunOptions{Warn: func(text string) {
+		select {
+		case warned <- text:
+		default:
+		}
+	}})
+	result := make(chan *Done)
+	go func() { result <- double(t, r, 4) }()
+	if text := <-warned; !strings.Contains(text, "no worker is there") {
+		t.Errorf("warned: %s", text)
+	}
+	stop := working(t, q, echo)
+	defer stop()
+	<-result
+}

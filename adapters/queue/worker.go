@@ -24,6 +24,9 @@ type Kind struct {
 	// Parallel is how many jobs of the kind are done at once; 0 leaves the kind to
 	// other workers.
 	Parallel int
+	// Ahead is how many more are fetched, and wait here for one to end: for work that
+	// takes no longer than a look at the database or two.
+	Ahead int
 	// Poll is how often jobs are asked for where there are none; 0 means 500 ms.
 	Poll time.Duration
 	// Do does a job. An error means that it could not be done here and now: it is
@@ -121,6 +124,10 @@ type shift struct {
 	jobs map[int64]*held
 	// ahead is how far the database's clock is ahead of this machine's.
 	ahead time.Duration
+	// slots are as many as jobs of a kind may be at work.
+	slots map[string]chan struct{}
+	// waited is when a run was last known to have a submitter.
+	waited map[string]time.Time
 }
 
 // held is a job of this worker.
@@ -133,7 +140,7 @@ type held struct {
 func (q *Queue) work(ctx context.Context, o *WorkerOptions) error {
 	tag := make([]byte, 4)
 	_, _ = rand.Read(tag) // it does not fail
-	s := &shift{q: q, o: o, name: fmt.Sprintf("%s-%d-%s", o.Name, os.Getpid(), hex.EncodeToString(tag)), jobs: map[int64]*held{}}
+	s := &shift{q: q, o: o, name: fmt.Sprintf("%s-%d-%s", o.Name, os.Getpid(), hex.EncodeToString(tag)), jobs: map[int64]*held{}, waited: map[string]time.Time{}, slots: map[string]chan struct{}{}}
 	if err := s.enrol(ctx); err != nil {
 		return err
 	}
@@ -144,7 +151,8 @@ func (q *Queue) work(ctx context.Context, o *WorkerOptions) error {
 	queues := map[string]river.QueueConfig{}
 	for name, k := range o.Kinds {
 		if k.Parallel > 0 {
-			queues[name] = river.QueueConfig{MaxWorkers: k.Parallel, FetchCooldown: 2 * time.Millisecond, FetchPollInterval: cmp.Or(k.Poll, 500*time.Millisecond)}
+			s.slots[name] = make(chan struct{}, k.Parallel)
+			queues[name] = river.QueueConfig{MaxWorkers: k.Parallel + k.Ahead, FetchCooldown: 2 * time.Millisecond, FetchPollInterval: cmp.Or(k.Poll, 500*time.Millisecond)}
 		}
 	}
 	if len(queues) == 0 {
@@ -375,16 +383,38 @@ func (h *handler) Work(ctx context.Context, job *river.Job[ticket]) error {
 	return err
 }
 
+// wanted returns ErrNotWaitedFor for a run that nobody waits for. What is known from
+// less than a sign of life ago is taken for true.
+func (s *shift) wanted(ctx context.Context, run string) error {
+	now := time.Now()
+	s.mu.Lock()
+	known := now.Sub(s.waited[run]) < s.q.t.beat
+	if len(s.waited) > 1000 {
+		clear(s.waited)
+	}
+	s.mu.Unlock()
+	if known {
+		return nil
+	}
+	gone, err := s.q.orphaned(ctx, []string{run})
+	if err != nil {
+		return err
+	}
+	if gone[run] {
+		return ErrNotWaitedFor
+	}
+	s.mu.Lock()
+	s.waited[run] = now
+	s.mu.Unlock()
+	return nil
+}
+
 func (s *shift) do(ctx context.Context, job *river.Job[ticket], log hclog.Logger) error {
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
-	gone, err := s.q.orphaned(ctx, []string{job.Args.Run})
-	if err != nil {
+	if err := s.wanted(ctx, job.Args.Run); err != nil {
 		return err
-	}
-	if gone[job.Args.Run] {
-		return ErrNotWaitedFor
 	}
 	j := &Job{Run: job.Args.Run, Name: job.Args.Name, Worker: s.name, Try: job.Attempt, q: s.q, args: job.Args.Args}
 	if j.Try > 1 {
@@ -394,8 +424,17 @@ func (s *shift) do(ctx context.Context, job *river.Job[ticket], log hclog.Logger
 			return err
 		}
 	}
+	slot := s.slots[job.Queue]
+	select {
+	case slot <- struct{}{}:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
 	began := time.Now()
-	out, err := s.o.Kinds[job.Queue].Do(ctx, j)
+	out, err := func() (Outcome, error) {
+		defer func() { <-slot }() // also when it panics
+		return s.o.Kinds[job.Queue].Do(ctx, j)
+	}()
 	if err != nil {
 		return err
 	}

@@ -247,7 +247,8 @@ func paidOnce(t *testing.T, f *fleet) {
 	if small.calls.Load() != 1 {
 		t.Errorf("the small model was called %d times", small.calls.Load())
 	}
-	if got := spend.SpentUSD(); got < 0.0109 || got > 0.0111 {
+	// The call that was cut off counts as the dearest that it may have been.
+	if got := spend.SpentUSD(); got < 0.11 || got > 0.12 {
 		t.Errorf("spent %v", got)
 	}
 }

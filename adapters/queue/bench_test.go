@@ -1,0 +1,68 @@
+package queue
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stepfall/stepfall/adapters/postgres/pgtest"
+)
+
+// BenchmarkTenMilliseconds: jobs of ten milliseconds, by four workers that do one at a
+// time, beside four loops that do the same without a queue. ratio is how much of the
+// loops' rate the workers have.
+func BenchmarkTenMilliseconds(b *testing.B) {
+	c := pgtest.Start(b)
+	url := c.Database(b)
+	work := func() { time.Sleep(10 * time.Millisecond) }
+	began := time.Now()
+	var loops sync.WaitGroup
+	for range 4 {
+		loops.Go(func() {
+			for range 100 {
+				work()
+			}
+		})
+	}
+	loops.Wait()
+	alone := 400 / time.Since(began).Seconds()
+
+	ctx, cancel := context.WithCancel(context.Background())
+	var workers sync.WaitGroup
+	defer workers.Wait()
+	defer cancel()
+	for range 4 {
+		q := opened(b, url)
+		workers.Go(func() {
+			_ = q.Work(ctx, WorkerOptions{Kinds: map[string]Kind{"k": {Parallel: 1, Ahead: 8, Do: func(context.Context, *Job) (Outcome, error) {
+				work()
+				return Outcome{}, nil
+			}}}})
+		})
+	}
+	q := opened(b, url)
+	q.t = usual()
+	r, err := q.Begin(ctx, "bench", RunOptions{})
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer r.Close(ctx)
+	slots := make(chan bool, 100)
+	var jobs sync.WaitGroup
+	b.ResetTimer()
+	for i := range b.N {
+		slots <- true
+		jobs.Go(func() {
+			if _, err := r.Do(ctx, Ticket{Kind: "k", Name: fmt.Sprint(i), Args: i}); err != nil {
+				b.Error(err)
+			}
+			<-slots
+		})
+	}
+	jobs.Wait()
+	rate := float64(b.N) / b.Elapsed().Seconds()
+	b.ReportMetric(rate, "jobs/s")
+	b.ReportMetric(rate/alone, "ratio")
+}

@@ -67,8 +67,13 @@ race: ## Run the tests under the race detector, the long ones left out
 	go test -race -short -timeout 30m ./...
 
 .PHONY: chaos
-chaos: ## Kill replicas and restart PostgreSQL for CHAOS (1m), and see that no cap is passed
+chaos: ## Kill replicas and workers and restart PostgreSQL for CHAOS (1m): no cap is passed, no job lost
 	go test ./adapters/cli -run 'TestChaos$$' -count=1 -v -timeout 30m -args -chaos $(or $(CHAOS),1m)
+
+.PHONY: rates
+rates: ## Measure gateways without accounts and with those in PostgreSQL, one and two on one cap, and the queue
+	go test ./adapters/cli -run 'TestRates$$' -count=1 -v -args -rates 3s
+	go test ./adapters/queue -run '^$$' -bench TenMilliseconds -benchtime 2000x
 
 .PHONY: vet
 vet: ## Run go vet

@@ -45,7 +45,7 @@ func newChaosJobs(t *testing.T, dir, database, policy string) *chaosJobs {
 	}
 	t.Setenv("STEPFALL_PLUGIN_PATH", plugins)
 	judged := filepath.Join(dir, "judged.hcl")
-	text := fmt.Sprintf("include = [%q]\nverifier \"json\" { plugin = \"verifier-schema\" }\n", filepath.Base(policy))
+	text := fmt.Sprintf("include = [%q]\nverifier \"json\" {\n  plugin = \"verifier-schema\"\n  config { schema = { type = \"object\" } }\n}\n", filepath.Base(policy))
 	if err := os.WriteFile(judged, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -53,7 +53,7 @@ func newChaosJobs(t *testing.T, dir, database, policy string) *chaosJobs {
 	j := &chaosJobs{out: filepath.Join(dir, "outcomes.jsonl"), rows: 4 * int(max(30, chaosTime.Seconds()))}
 	var tasks bytes.Buffer
 	for i := range j.rows {
-		fmt.Fprintf(&tasks, `{"query_id": "q%d", "prompt": "Is tenant %s right? row=%d.", "schema": {"type": "object"}}`+"\n", i, chaosRows, i)
+		fmt.Fprintf(&tasks, `{"query_id": "q%d", "prompt": "Is tenant %s right? row=%d."}`+"\n", i, chaosRows, i)
 	}
 	list := filepath.Join(dir, "tasks.jsonl")
 	if err := os.WriteFile(list, tasks.Bytes(), 0o600); err != nil {
@@ -109,7 +109,7 @@ func (j *chaosJobs) finish(t *testing.T) {
 			w.kill(syscall.SIGKILL)
 		}
 	}
-	for try := 0; try < 5 && !j.ended; try++ {
+	for try := 0; try < 2 && !j.ended; try++ {
 		ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
 		var out bytes.Buffer
 		err := j.command(ctx, &out).Run()

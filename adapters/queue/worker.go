@@ -249,6 +249,9 @@ func (s *shift) live(ctx context.Context) error {
 			}
 			continue
 		}
+		if err := s.q.due(ctx); err != nil {
+			s.o.Logger.Debug("looking for jobs that are due", "error", err)
+		}
 		// Who was cut off cannot tell who else was.
 		if now.Sub(since) > s.q.t.lost {
 			if err := s.q.reap(ctx); err != nil {
@@ -318,6 +321,13 @@ func (q *Queue) reap(ctx context.Context) error {
 	}
 	return q.giveBack(ctx, "NOT EXISTS (SELECT 1 FROM stepfall_queue.workers w WHERE w.id = attempted_by[array_upper(attempted_by, 1)]) AND attempted_at < now() - $1::interval",
 		q.t.beat)
+}
+
+// due has the jobs tried again whose pause is over. River does so by the clock of one of
+// the workers, which may be wrong.
+func (q *Queue) due(ctx context.Context) error {
+	_, err := q.pool.Exec(ctx, "UPDATE stepfall_queue.river_job SET state = 'available' WHERE state IN ('retryable', 'scheduled') AND scheduled_at <= now()")
+	return err
 }
 
 // giveBack has running jobs tried again, as River does with those that it holds for

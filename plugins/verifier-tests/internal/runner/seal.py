@@ -20,6 +20,7 @@ class Judge:
         self.files = set()
         self.passed_wrongly = []
         self.known = list(framework(("unittest", "_pytest", "pytest", "pluggy")))
+        self.modules = {n: m for n, m in sys.modules.items() if judges(n)}
         self.builtins = dict(vars(sys.modules["builtins"]))
 
     def saw(self, path):
@@ -45,15 +46,19 @@ class Judge:
             if vars(owner).get(name) is not value or code is not None and getattr(value, "__code__", None) is not code
         ]
         found += [f"builtins.{n}" for n, v in self.builtins.items() if n != "_" and vars(sys.modules["builtins"]).get(n) is not v]
+        found += [n for n, module in self.modules.items() if sys.modules.get(n) is not module]
         for module in list(sys.modules.values()):
             if isinstance(module, types.ModuleType) and judges(module.__name__) and not self.inside(module):
+                for name, value in list(vars(module).items()):
+                    if isinstance(value, type) and self.inside(sys.modules.get(value.__module__)):
+                        found.append(f"{module.__name__}.{name}")
                 for owner, name, _, code in members(module):
                     if code is not None and code.co_filename[:1] != "<" and os.path.realpath(code.co_filename).startswith(self.root):
                         found.append(f"{owner.__name__}.{name}")
         return sorted(set(found))
 
     def inside(self, module):
-        return os.path.realpath(getattr(module, "__file__", None) or "/").startswith(self.root)
+        return os.path.realpath(str(getattr(module, "__file__", None) or "/")).startswith(self.root)
 
     def try_assertions(self):
         """Tries the assertions of unittest on what is not so."""

@@ -192,6 +192,14 @@ for o in gc.get_objects():
 		{"end the process", "python", file("calc.py", "import os\nos._exit(0)"), ""},
 	}
 	attacks(t, verify.Config{Command: []string{python, "-m", "unittest"}}, tree, list)
+	first := write(t, map[string]string{
+		"calc.py":     "def add(a, b):\n    return a - b\n",
+		"testcalc.py": "import calc\nimport unittest\n\nclass T(unittest.TestCase):\n    def test_add(self):\n        self.assertEqual(calc.add(2, 3), 5)\n",
+	})
+	attacks(t, verify.Config{Command: []string{python, "-m", "unittest"}}, first, []attack{
+		{"another unittest in sys.modules", "python", file("calc.py", "import sys, types, unittest\nfake = types.ModuleType('unittest')\nfake.__dict__.update(unittest.__dict__)\nclass TestCase(unittest.TestCase):\n    def assertEqual(self, *a, **k): pass\nfake.TestCase = TestCase\nsys.modules['unittest'] = fake"+wrong), ""},
+		{"another TestCase in unittest", "python", file("calc.py", "import unittest\nclass TestCase(unittest.TestCase):\n    def assertEqual(self, *a, **k): pass\nunittest.TestCase = TestCase"+wrong), ""},
+	})
 	t.Run("a script of the tree", func(t *testing.T) {
 		tree := write(t, map[string]string{
 			"calc.py":          "def add(a, b):\n    return a - b\n",
@@ -240,6 +248,14 @@ func TestAttackNode(t *testing.T) {
 		{"strictEqual = () => {}", "node", file("calc.js", "require('assert').strictEqual = () => {}; require('assert').strict.strictEqual = () => {};\nexports.add = () => 0;"), ""},
 		{"an assert of its own in the cache", "node", file("calc.js", "const Module = require('module'); const load = Module._load; Module._load = (name, ...rest) => /assert/.test(name) ? new Proxy(() => {}, {get: () => () => {}}) : load(name, ...rest);\nexports.add = () => 0;"), ""},
 		{"end the process", "node", file("calc.js", "process.exit(0);"), ""},
+	})
+	tree = write(t, map[string]string{
+		"calc.js": "exports.add = (a, b) => a - b;\n",
+		"test.js": "const { add } = require('./calc.js');\nconst test = require('node:test');\nconst assert = require('node:assert');\ntest('adds', () => assert.strictEqual(add(2, 3), 5));\n",
+	})
+	attacks(t, verify.Config{Command: []string{node, "--test"}}, tree, []attack{
+		{"load another assert before the test does", "node", file("calc.js", "const Module = require('module'); const load = Module._load; Module._load = (name, ...rest) => /assert/.test(name) ? new Proxy(() => {}, {get: () => () => {}}) : load(name, ...rest);\nexports.add = () => 0;"), ""},
+		{"require another assert", "node", file("calc.js", "const Module = require('module'); const real = Module.prototype.require; Module.prototype.require = function (name) { return /assert/.test(name) ? new Proxy(() => {}, {get: () => () => {}}) : real.call(this, name); };\nexports.add = () => 0;"), ""},
 	})
 }
 

@@ -115,10 +115,13 @@ func list(n int) string {
 
 // atOnce fails a test in which one policy holds up its reader. It is far more than any
 // takes, because machines that run tests are busy with others.
-const atOnce = 8 * time.Second
+const atOnce = time.Minute
 
 func TestAttackPolicy(t *testing.T) {
-	for _, bomb := range bombs {
+	for i, bomb := range bombs {
+		if testing.Short() && i%8 != 0 {
+			continue
+		}
 		t.Run(bomb.name, func(t *testing.T) {
 			file := filepath.Join(t.TempDir(), "policy.hcl")
 			if err := os.WriteFile(file, []byte(bomb.text), 0o600); err != nil {

@@ -17,7 +17,7 @@ const (
 	textUnit = 256
 	// maxTime is how long they may take: work is bounded before; this is for what
 	// nobody thought of.
-	maxTime = 10 * time.Second
+	maxTime = 20 * time.Second
 	// maxExponent bounds numbers, in powers of two: beyond what a float64 holds there is
 	// nothing to configure, and written out such a number fills the memory.
 	maxExponent = 1100

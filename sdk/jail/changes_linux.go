@@ -41,6 +41,10 @@ func fillCaches(o *order) error {
 		}
 		for name, data := range cache.Files {
 			file := filepath.Join(path, name)
+			// One that is there may be another's, and not to be written to.
+			if err := os.Remove(file); err != nil && !errors.Is(err, fs.ErrNotExist) {
+				return err
+			}
 			if err := os.WriteFile(file, data, 0o644); err != nil {
 				return err
 			}

@@ -46,6 +46,9 @@ func attacks(t *testing.T, config verify.Config, tree string, list []attack) {
 			if verdict.Outcome == sdk.Passed && a.remains == "" {
 				t.Errorf("a wrong answer passed: %s", verdict.Evidence)
 			}
+			if verdict.Outcome == sdk.Inconclusive {
+				t.Errorf("nothing was judged: %s", verdict.Evidence)
+			}
 			if len(left) > 0 {
 				t.Errorf("left behind: %s", left)
 			}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/stepfall/stepfall/adapters/forecast"
 	"github.com/stepfall/stepfall/policies"
+	"github.com/stepfall/stepfall/sdk"
 	"github.com/stepfall/stepfall/sdk/cascade"
 	"github.com/stepfall/stepfall/sdk/estimate"
 	"github.com/stepfall/stepfall/sdk/eval"
@@ -38,63 +39,179 @@ func made(n, k int) *outcome.Table {
 	return t
 }
 
-// The assembly of a policy at work in the step engine, and the offline walk over the
-// table, take the same decisions: every query, strategy and lambda.
-func TestOnlineAndOfflineDecideAlike(t *testing.T) {
-	t.Run("made", func(t *testing.T) { decideAlike(t, made(90, 5)) })
-	t.Run("swebench", func(t *testing.T) { decideAlike(t, outcometest.Swebench(t)) })
-}
-
-func decideAlike(t *testing.T, table *outcome.Table) {
-	train, test := table.Split(0.5, 1)
-	for _, kind := range []string{estimate.KindMean, estimate.KindLatent} {
-		e, err := estimate.Fit(train, estimate.Options{Quality: kind})
-		if err != nil {
-			t.Fatal(err)
-		}
-		on, err := e.On(test)
-		if err != nil {
-			t.Fatal(err)
-		}
-		outcomes, several := eval.OutcomesOf(test), 0
-		for _, name := range []string{cascade.NameRoute, cascade.NameThreshold, cascade.NameCascade, cascade.NameCascadeRoute, cascade.NameIndex} {
-			for _, lambda := range []float64{20, 2, 0.2} {
-				p := &policies.Policy{
-					Strategy:  policies.Strategy{Kind: name, Lambda: []float64{lambda}, Threshold: []float64{0.5}, Gamma: 1},
-					Verifiers: []policies.Verifier{{Name: "recorded", Plugin: "recorded"}},
-				}
-				for _, model := range test.Models {
-					p.Models = append(p.Models, policies.Model{Name: model, Provider: "go"})
-				}
-				f, err := forecast.New(t.Context(), p, &forecast.Table{Outcomes: test}, forecast.Options{Keep: true, Estimator: e})
-				if err != nil {
-					t.Fatal(err)
-				}
-				s, err := cascade.New(name, cascade.Params{Lambdas: []float64{lambda}, Thresholds: []float64{0.5}, Gamma: 1})
-				if err != nil {
-					t.Fatal(err)
-				}
-				for q, trace := range f.Traces {
-					var online, offline []string
-					for _, c := range trace.Calls {
-						online = append(online, c.Model)
-					}
-					ran, cost, quality := eval.Walk(outcomes, on.Start(q), s, q, 0)
-					for _, m := range ran {
-						offline = append(offline, test.Models[m])
-					}
-					if fmt.Sprint(online) != fmt.Sprint(offline) || math.Abs(trace.CostUSD-cost) > 1e-12 || test.Quality[q][test.Index(trace.Chosen)] != quality {
-						t.Fatalf("%s on %s at %v, query %s: online %v for %v, answer of %s; offline %v for %v, quality %v",
-							name, kind, lambda, test.Queries[q], online, trace.CostUSD, trace.Chosen, offline, cost, quality)
-					}
-					if len(online) > 1 {
-						several++
-					}
-				}
+// withSignals adds everything else that a table can hold: answers as models write them,
+// prompts, lengths, signals before and after a run, class probabilities; some of it
+// unknown, and a free model.
+func withSignals(t *outcome.Table) *outcome.Table {
+	rng := rand.New(rand.NewPCG(3, 4))
+	t.Verified = false
+	matrix := func(value func(q, m int) float64) [][]float64 {
+		rows := make([][]float64, len(t.Queries))
+		for q := range rows {
+			rows[q] = make([]float64, len(t.Models))
+			for m := range rows[q] {
+				rows[q][m] = value(q, m)
 			}
 		}
-		if several < len(test.Queries) {
+		return rows
+	}
+	near := func(noise float64) func(q, m int) float64 {
+		return func(q, m int) float64 {
+			if rng.Float64() < 0.1 {
+				return math.NaN()
+			}
+			return t.Quality[q][m] + noise*rng.NormFloat64()
+		}
+	}
+	t.Ante, t.Post = matrix(near(0.8)), matrix(near(0.4))
+	t.Signals = map[string][][]float64{"mean_log_prob": matrix(near(0.5)), "agreement": matrix(near(0.5))}
+	t.InputTokens = matrix(func(q, _ int) float64 { return float64(20 + 13*q%97 + rng.IntN(3)) })
+	t.OutputTokens = matrix(func(q, m int) float64 {
+		if rng.Float64() < 0.05 {
+			return math.NaN()
+		}
+		return 40 + 100*rng.Float64() - 20*t.Quality[q][m]
+	})
+	for q := range t.Queries {
+		t.Prompts = append(t.Prompts, fmt.Sprintf("What is %d and %s?", q%17, []string{"why", "how come"}[q%2]))
+		answers := make([]string, len(t.Models))
+		for m := range t.Models {
+			switch {
+			case rng.Float64() < 0.1: // none
+			case t.Quality[q][m] == 1:
+				answers[m] = []string{"The Answer: 42.", `so it is \boxed{42}`, "42", `{"answer": 42}`}[rng.IntN(4)]
+			default:
+				answers[m] = fmt.Sprint(43 + rng.IntN(3))
+			}
+		}
+		t.Answers = append(t.Answers, answers)
+		t.CostUSD[q][0] = 0
+	}
+	return t
+}
+
+// graded makes of verdicts how certain a judge is of each.
+func graded(t *outcome.Table) *outcome.Table {
+	rng := rand.New(rand.NewPCG(5, 6))
+	for _, row := range t.Quality {
+		for m, v := range row {
+			row[m] = math.Abs(v - 0.4*rng.Float64())
+		}
+	}
+	return t
+}
+
+// The assembly of a policy at work in the step engine, and the offline walk over the
+// table, take the same decisions: every query, estimator, strategy and lambda, whatever
+// the table holds.
+func TestOnlineAndOfflineDecideAlike(t *testing.T) {
+	judged := []string{estimate.KindMean, estimate.KindLatent}
+	t.Run("verdicts", func(t *testing.T) { decideAlike(t, made(90, 5), judged, estimate.KindCostLatent) })
+	t.Run("grades", func(t *testing.T) { decideAlike(t, graded(made(90, 5)), judged, estimate.KindCostLatent) })
+	t.Run("swebench", func(t *testing.T) { decideAlike(t, outcometest.Swebench(t), judged, estimate.KindCostLatent) })
+	for _, cost := range estimate.CostKinds() {
+		t.Run("cost "+cost, func(t *testing.T) {
+			decideAlike(t, withSignals(made(60, 4)), []string{estimate.KindLatent}, cost)
+		})
+	}
+	for _, kind := range estimate.Kinds() {
+		t.Run("signals "+kind, func(t *testing.T) {
+			decideAlike(t, withSignals(made(90, 4)), []string{kind}, estimate.KindCostLatent)
+		})
+		if kind == estimate.KindSignal {
+			continue // it reads no verdicts
+		}
+		t.Run("signals and verdicts "+kind, func(t *testing.T) {
+			table := withSignals(made(90, 4))
+			table.Verified = true
+			decideAlike(t, table, []string{kind}, estimate.KindCostLatent)
+		})
+	}
+	t.Run("wordless", func(t *testing.T) {
+		table := withSignals(made(90, 4))
+		table.InputTokens, table.OutputTokens, table.Signals = nil, nil, nil
+		decideAlike(t, table, []string{estimate.KindLatent, estimate.KindLogistic}, estimate.KindCostLength)
+	})
+	t.Run("zeroeval", func(t *testing.T) {
+		table := outcometest.Zeroeval(t, "5")
+		decideAlike(t, table.Rows(spread(len(table.Queries), 300)), []string{estimate.KindLatent, estimate.KindLogistic}, estimate.KindCostLatent)
+	})
+}
+
+// spread returns k of n rows at equal distances.
+func spread(n, k int) []int {
+	rows := make([]int, k)
+	for i := range rows {
+		rows[i] = i * n / k
+	}
+	return rows
+}
+
+func decideAlike(t *testing.T, table *outcome.Table, kinds []string, cost string) {
+	t.Helper()
+	var models []sdk.Model
+	for i, name := range table.Models {
+		models = append(models, sdk.Model{Name: name, Price: sdk.Price{Input: 0.1 * float64(i+1), Output: 0.4 * float64(i+1)}})
+	}
+	train, test := table.Split(0.5, 1)
+	for _, kind := range kinds {
+		e, err := estimate.Fit(train, estimate.Options{Quality: kind, Cost: cost, Models: models})
+		if err != nil {
+			t.Fatal(err)
+		}
+		several := 0
+		for _, name := range []string{cascade.NameRoute, cascade.NameThreshold, cascade.NameCascade, cascade.NameCascadeRoute, cascade.NameIndex} {
+			for _, lambda := range []float64{20, 2, 0.2} {
+				several += stepsAlike(t, e, test, name, lambda)
+			}
+		}
+		// Where the first answer tells enough, few steps run several models.
+		if several < len(test.Queries)/2 {
 			t.Errorf("%s: only %d steps ran several models: the comparison says little", kind, several)
 		}
 	}
+}
+
+// stepsAlike compares the steps of one strategy, and returns how many ran several models.
+func stepsAlike(t *testing.T, e *estimate.Estimator, test *outcome.Table, name string, lambda float64) (several int) {
+	t.Helper()
+	on, err := e.On(test)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := &policies.Policy{Strategy: policies.Strategy{Kind: name, Lambda: []float64{lambda}, Threshold: []float64{0.5}, Gamma: 1}}
+	if test.Verified {
+		p.Verifiers = []policies.Verifier{{Name: "recorded", Plugin: "recorded"}}
+	}
+	for i, model := range test.Models {
+		// Prices that nothing cost must not be seen anywhere.
+		p.Models = append(p.Models, policies.Model{Name: model, Provider: "go", ExpectedOutputTokens: 500, Price: policies.Price{Input: 7, Output: float64(90 - i)}})
+	}
+	f, err := forecast.New(t.Context(), p, &forecast.Table{Outcomes: test}, forecast.Options{Keep: true, Estimator: e})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := cascade.New(name, cascade.Params{Lambdas: []float64{lambda}, Thresholds: []float64{0.5}, Gamma: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	outcomes := eval.OutcomesOf(test)
+	for q, trace := range f.Traces {
+		var online, offline []string
+		for _, c := range trace.Calls {
+			online = append(online, c.Model)
+		}
+		ran, cost, quality := eval.Walk(outcomes, on.Start(q), s, q, 0)
+		for _, m := range ran {
+			offline = append(offline, test.Models[m])
+		}
+		if fmt.Sprint(online) != fmt.Sprint(offline) || math.Abs(trace.CostUSD-cost) > 1e-12 || test.Quality[q][test.Index(trace.Chosen)] != quality {
+			t.Fatalf("%s on %s at %v, query %s: online %v for %v, answer of %s; offline %v for %v, quality %v",
+				name, e.Quality.Kind(), lambda, test.Queries[q], online, trace.CostUSD, trace.Chosen, offline, cost, quality)
+		}
+		if len(online) > 1 {
+			several++
+		}
+	}
+	return several
 }

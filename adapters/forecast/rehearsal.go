@@ -163,6 +163,10 @@ func (r *rehearsal) beside(ctx context.Context, req step.Request) error {
 // errRecorded is the error of calls that failed when they were recorded.
 var errRecorded = errors.New("failed when it was recorded")
 
+// nothingUSD is what a free call costs: to the step engine an answer that has cost 0 is
+// one whose tokens have to be priced.
+const nothingUSD = 1e-18
+
 // call is the answer that the world has of a model, or a failure: every deployment
 // is tried once in each attempt, and as many tries fail as were recorded.
 func (r *rehearsal) call(_ context.Context, c *step.Call) (*sdk.Answer, error) {
@@ -177,11 +181,16 @@ func (r *rehearsal) call(_ context.Context, c *step.Call) (*sdk.Answer, error) {
 		r.f.Unknown++
 	}
 	r.truth[m.Name] = o.Quality
-	return &sdk.Answer{
-		Model: m.Name, Text: o.Text, CostUSD: o.CostUSD, Signals: maps.Clone(o.Signals),
-		Usage: sdk.Usage{
-			InputTokens:  cmp.Or(o.InputTokens, c.Query.InputTokens),
-			OutputTokens: cmp.Or(o.OutputTokens, m.ExpectedOutputTokens),
-		},
-	}, nil
+	// Estimators see the lengths that were recorded and no others, as the fit did. The
+	// expected ones are there to be paid for where no cost is known.
+	usage := sdk.Usage{InputTokens: o.InputTokens, OutputTokens: o.OutputTokens}
+	cost := o.CostUSD
+	switch {
+	case o.Free:
+		cost = nothingUSD
+	case cost == 0:
+		usage.InputTokens = cmp.Or(usage.InputTokens, c.Query.InputTokens)
+		usage.OutputTokens = cmp.Or(usage.OutputTokens, m.ExpectedOutputTokens)
+	}
+	return &sdk.Answer{Model: m.Name, Text: o.Text, CostUSD: cost, Signals: maps.Clone(o.Signals), Usage: usage}, nil
 }

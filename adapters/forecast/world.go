@@ -28,9 +28,11 @@ type Model struct {
 type Outcome struct {
 	// Quality is how good the answer is, in [0, 1].
 	Quality float64
-	// CostUSD is the recorded cost; 0 means the price of the tokens.
+	// CostUSD is the recorded cost; 0 means the price of the tokens, unless it is Free.
 	CostUSD float64
-	// InputTokens and OutputTokens are the recorded lengths; 0 means the expected ones.
+	Free    bool
+	// InputTokens and OutputTokens are the recorded lengths; 0 means that they are not
+	// known. A call of which no cost is known either has the expected ones.
 	InputTokens, OutputTokens int
 	// Text and Signals are for the estimators of a profile.
 	Text    string
@@ -140,12 +142,9 @@ func (t *Table) Query(n int) *sdk.Query {
 	q := &sdk.Query{ID: o.Queries[n], Group: o.Group(n), Features: map[string]float64{}}
 	if text := o.Prompt(n); text != "" {
 		q.Messages = []sdk.Message{{Role: sdk.RoleUser, Parts: []sdk.Part{sdk.TextPart(text)}}}
-		q.InputTokens = tokens(text)
 	}
+	q.InputTokens = o.PromptTokens(n)
 	for i, name := range o.Models {
-		if v := outcome.At(o.InputTokens, n, i); v > 0 {
-			q.InputTokens = max(q.InputTokens, int(v))
-		}
 		if v := outcome.At(o.Ante, n, i); !math.IsNaN(v) {
 			q.Features[estimate.FeatureAnte+name] = v
 		}
@@ -173,14 +172,17 @@ func (t *Table) Outcome(n int, m Model) Outcome {
 		return Outcome{Quality: draw(t.Seed, n, m, m.Quality)}
 	}
 	out := Outcome{Quality: o.Quality[n][i], Known: true, Text: o.Answer(n, i), Signals: map[string]float64{}}
-	if c := outcome.At(o.CostUSD, n, i); c > 0 {
+	switch c := outcome.At(o.CostUSD, n, i); {
+	case c > 0:
 		out.CostUSD = c
+	case c == 0:
+		out.Free = true
 	}
 	if v := outcome.At(o.InputTokens, n, i); v > 0 {
-		out.InputTokens = int(v)
+		out.InputTokens = int(math.Round(v))
 	}
 	if v := outcome.At(o.OutputTokens, n, i); v > 0 {
-		out.OutputTokens = int(v)
+		out.OutputTokens = int(math.Round(v))
 	}
 	if v := outcome.At(o.Post, n, i); !math.IsNaN(v) {
 		out.Signals[estimate.SignalPost] = v
@@ -277,9 +279,6 @@ func (t *Traces) Outcome(n int, m Model) Outcome {
 	}
 	return Outcome{Quality: draw(t.Seed, n, m, belief), Known: known, Failures: failures}
 }
-
-// tokens is a rough length of a text.
-func tokens(text string) int { return (len(text) + 3) / 4 }
 
 // Sample returns queries that show what a policy does when nothing better is at
 // hand: prompts from short to long, plain and with tools, and some of each kind

@@ -73,6 +73,7 @@ var ErrNoOutcomes = errors.New("no outcomes to fit to")
 
 // Fit fits estimators to a table.
 func Fit(t *outcome.Table, o Options) (*Estimator, error) {
+	t = keyed(t)
 	e, err := fit(t, o.Resolve(t))
 	if err != nil {
 		return nil, err

@@ -72,11 +72,8 @@ func (o *online) quality(_ context.Context, req *sdk.QualityRequest) (*sdk.Quali
 			estimates[i] = sdk.Abstain()
 			continue
 		}
-		b := c.beliefs[m]
+		b := told(c.beliefs[m])
 		estimates[i] = sdk.Estimate{Mean: b.Mean, StdDev: b.StdDev}
-		if b.Bernoulli {
-			estimates[i].StdDev = math.Sqrt(max(0, b.Mean*(1-b.Mean)))
-		}
 	}
 	return &sdk.QualityResponse{Estimates: estimates}, nil
 }
@@ -147,9 +144,7 @@ func (o *online) observe(attempts []sdk.Attempt, signals []float64, observe func
 		if out := usage.OutputTokens + usage.ReasoningTokens; out > 0 {
 			r.OutputTokens = float64(out)
 		}
-		if a.Answer.CostUSD > 0 {
-			r.CostUSD = a.Answer.CostUSD
-		}
+		r.CostUSD = positive(a.Answer.CostUSD)
 		for k, name := range o.signals {
 			v, known := a.Answer.Signals[name]
 			if !known {

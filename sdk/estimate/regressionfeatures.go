@@ -185,7 +185,8 @@ func newFeatureLayout(t *outcome.Table, wanted []string, seed uint64) (*featureL
 	}
 	if uses(FeatureLogProbs) {
 		for _, name := range names {
-			if !strings.HasPrefix(name, SignalClass) {
+			// How far answers agree depends on which are there; that is measured here.
+			if !strings.HasPrefix(name, SignalClass) && name != feature.SignalAgreement {
 				l.Signals = append(l.Signals, name)
 			}
 		}

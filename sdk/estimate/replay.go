@@ -8,7 +8,9 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/stepfall/stepfall/sdk"
 	"github.com/stepfall/stepfall/sdk/cascade"
+	"github.com/stepfall/stepfall/sdk/feature"
 	"github.com/stepfall/stepfall/sdk/outcome"
 )
 
@@ -25,7 +27,7 @@ type Replay struct {
 // On returns the replay of e over a table, whose models must be those of e, in the
 // same order.
 func (e *Estimator) On(t *outcome.Table) (*Replay, error) {
-	return newReplay(t, nil, e)
+	return newReplay(keyed(t), nil, e)
 }
 
 // FitFolds is [Fit] that also returns a replay of the table's complete queries in
@@ -34,6 +36,7 @@ func (e *Estimator) On(t *outcome.Table) (*Replay, error) {
 // estimates were fitted to. All of them share one scale of deviations, fitted on that
 // replay, so that what is chosen on it serves the estimator of all queries too.
 func FitFolds(t *outcome.Table, k int, o Options) (*Estimator, *Replay, error) {
+	t = keyed(t)
 	complete := t.Complete()
 	if k < 2 || len(complete.Queries) < k {
 		return nil, nil, fmt.Errorf("%d folds of %d queries", k, len(complete.Queries))
@@ -93,22 +96,24 @@ func newReplay(t *outcome.Table, fold []int, estimators ...*Estimator) (*Replay,
 	return r, nil
 }
 
-// promptTokens returns the mean number of input tokens over the models, or what the
-// prompt's bytes make at four to a token, as the middleware counts; 0 when both are
-// unknown. It is known before any model runs.
-func promptTokens(t *outcome.Table, query int) float64 {
-	sum, n := 0.0, 0.0
-	if t.InputTokens != nil {
-		for _, v := range t.InputTokens[query] {
-			if !math.IsNaN(v) {
-				sum, n = sum+v, n+1
-			}
+// promptTokens returns the length of a query's prompt.
+func promptTokens(t *outcome.Table, query int) float64 { return float64(t.PromptTokens(query)) }
+
+// keyed returns the table with its answers in the form in which the step engine
+// compares those that it gets.
+func keyed(t *outcome.Table) *outcome.Table {
+	if t.Answers == nil {
+		return t
+	}
+	c := *t
+	c.Answers = make([][]string, len(t.Answers))
+	for q, row := range t.Answers {
+		c.Answers[q] = make([]string, len(row))
+		for m, text := range row {
+			c.Answers[q][m] = feature.AnswerKey(&sdk.Answer{Text: text})
 		}
 	}
-	if n == 0 {
-		return float64((len(t.Prompt(query)) + 3) / 4)
-	}
-	return sum / n
+	return &c
 }
 
 // query returns what is known of a query before any model has run.
@@ -128,9 +133,9 @@ func (r *Replay) run(query, model int, dst *Run) {
 		dst.Verdict = outcome.At(t.Quality, query, model)
 	}
 	dst.Post = outcome.At(t.Post, query, model)
-	dst.CostUSD = outcome.At(t.CostUSD, query, model)
-	dst.InputTokens = outcome.At(t.InputTokens, query, model)
-	dst.OutputTokens = outcome.At(t.OutputTokens, query, model)
+	dst.CostUSD = positive(outcome.At(t.CostUSD, query, model))
+	dst.InputTokens = positive(math.Round(outcome.At(t.InputTokens, query, model)))
+	dst.OutputTokens = positive(math.Round(outcome.At(t.OutputTokens, query, model)))
 	dst.Answer = t.Answer(query, model)
 	for i, m := range r.signals {
 		dst.Signals[i] = outcome.At(m, query, model)
@@ -181,4 +186,55 @@ func (x *Reading) Believe(ran []int, beliefs []cascade.Belief, costs []float64) 
 	}
 	x.quality.Beliefs(beliefs)
 	x.cost.Costs(costs)
+	for i, b := range beliefs {
+		beliefs[i] = told(b)
+	}
+	if x.replay.table.Verified {
+		x.judge(beliefs)
+	}
+}
+
+// judge makes of beliefs what they are where a check judges every answer: of a model
+// that has run its verdict, of others the probability that they pass. Where the check
+// is not certain of an answer that it passed, a further pass is worth no more.
+func (x *Reading) judge(beliefs []cascade.Belief) {
+	passed := 0.0
+	for _, m := range x.ran {
+		if v := outcome.At(x.replay.table.Quality, x.row, m); v >= 0.5 {
+			passed = max(passed, v)
+		}
+	}
+	for i, b := range beliefs {
+		switch verdict := outcome.At(x.replay.table.Quality, x.row, i); {
+		case !slices.Contains(x.ran, i) && passed > 0 && passed < 1:
+			beliefs[i] = cascade.Belief{Mean: passed * min(max(b.Mean, 0), 1)}
+		case !slices.Contains(x.ran, i):
+			beliefs[i] = cascade.Belief{Mean: min(max(b.Mean, 0), 1), Bernoulli: true}
+		case !math.IsNaN(verdict):
+			beliefs[i] = cascade.Belief{Mean: verdict, StdDev: math.Sqrt(verdict * (1 - verdict))}
+		}
+	}
+}
+
+// told is a belief as it goes to who decides: a mean hardly beyond the range of
+// qualities, and a deviation. What only a verdict would tell of an answer is no
+// deviation: there may be no verdict.
+func told(b cascade.Belief) cascade.Belief {
+	b.Mean = min(max(b.Mean, -0.5), 1.5)
+	if b.Bernoulli || !(b.StdDev >= 0) || math.IsInf(b.StdDev, 0) {
+		b.StdDev = 0
+	}
+	return cascade.Belief{Mean: b.Mean, StdDev: b.StdDev}
+}
+
+// least is the smallest cost in US dollars that counts.
+const least = 1e-15
+
+// positive is a cost or a length that counts, NaN for one that is not above zero: it is
+// one that nobody has recorded.
+func positive(x float64) float64 {
+	if x > least {
+		return x
+	}
+	return math.NaN()
 }

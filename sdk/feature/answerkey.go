@@ -7,11 +7,16 @@ import (
 	"github.com/stepfall/stepfall/sdk"
 )
 
+// SignalAgreement names the answer signal that says how many of the step's earlier
+// answers say the same, as a share: see [AnswerKey]. The first answer of a step has none.
+const SignalAgreement = "agreement"
+
 // AnswerKey returns an answer in the form in which two of them are compared: the
 // tool calls with their arguments in a canonical form, if there are any; the field
 // "answer" of an answer that is a JSON object; what stands in the last \boxed{};
 // what follows the last "answer:" on its line; else the whole text. Letter case,
-// white space, and a closing full stop do not count.
+// white space, and a closing full stop do not count. The key of a text that is a key
+// is that text.
 func AnswerKey(a *sdk.Answer) string {
 	if len(a.ToolCalls) > 0 {
 		var key strings.Builder
@@ -20,8 +25,19 @@ func AnswerKey(a *sdk.Answer) string {
 		}
 		return key.String()
 	}
-	return canonicalText(finalAnswer(a.Text))
+	key := a.Text
+	for range deepestAnswer {
+		inner := canonicalText(finalAnswer(key))
+		if inner == key {
+			break
+		}
+		key = inner
+	}
+	return key
 }
+
+// deepestAnswer bounds how often an answer is looked for within an answer.
+const deepestAnswer = 32
 
 func finalAnswer(text string) string {
 	if object, ok := jsonObject(text); ok {

@@ -48,6 +48,24 @@ func At(matrix [][]float64, query, model int) float64 {
 	return matrix[query][model]
 }
 
+// PromptTokens returns the length of a query's prompt, which is known before any model
+// runs: the mean number of input tokens over the models, or what the prompt's bytes make
+// at four to a token, as the middleware counts; 0 when both are unknown.
+func (t *Table) PromptTokens(query int) int {
+	sum, n := 0.0, 0.0
+	if t.InputTokens != nil {
+		for _, v := range t.InputTokens[query] {
+			if !math.IsNaN(v) {
+				sum, n = sum+v, n+1
+			}
+		}
+	}
+	if n == 0 {
+		return (len(t.Prompt(query)) + 3) / 4
+	}
+	return int(math.Round(sum / n))
+}
+
 // Group returns the group of a query, "" when unknown.
 func (t *Table) Group(query int) string { return text(t.Groups, query) }
 

@@ -7,11 +7,6 @@ import (
 	"github.com/stepfall/stepfall/sdk/feature"
 )
 
-// SignalAgreement names the answer signal that says how many of the step's earlier
-// answers say the same, as a share: see feature.AnswerKey. The first answer of a
-// step has none.
-const SignalAgreement = "agreement"
-
 // measure adds to an answer's signals what can be measured on it for nothing:
 // agreement with earlier answers, and features of its log-probabilities, those of the
 // arguments of tool calls apart. Signals
@@ -28,7 +23,7 @@ func measure(a *sdk.Answer, earlier []sdk.Attempt) {
 				same++
 			}
 		}
-		signals[SignalAgreement] = float64(same) / float64(len(earlier))
+		signals[feature.SignalAgreement] = float64(same) / float64(len(earlier))
 	}
 	maps.Copy(signals, feature.OfAnswer(a))
 	maps.Copy(signals, a.Signals)

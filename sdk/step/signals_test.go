@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/stepfall/stepfall/sdk"
+	"github.com/stepfall/stepfall/sdk/feature"
 	"github.com/stepfall/stepfall/sdk/step"
 )
 
@@ -32,7 +33,7 @@ func TestAnswersAreMeasured(t *testing.T) {
 	if err != nil || len(seen) != 3 {
 		t.Fatalf("%v, %d verifications", err, len(seen))
 	}
-	if seen[0] != nil || seen[1][step.SignalAgreement] != 0 || seen[2][step.SignalAgreement] != 0.5 {
+	if seen[0] != nil || seen[1][feature.SignalAgreement] != 0 || seen[2][feature.SignalAgreement] != 0.5 {
 		t.Errorf("signals %v", seen)
 	}
 	if seen[2]["mine"] != 7 || math.Abs(seen[2]["mean_log_prob"]-math.Log(0.5)) > 1e-12 {

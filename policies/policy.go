@@ -291,6 +291,9 @@ type Trace struct {
 	Answers bool `policy:"answers"`
 	// Records the alternatives of each decision.
 	Explain bool `policy:"explain"`
+	// Share of steps, in [0, 1], that ask one further model, drawn from those that the strategy left out, so that
+	// later fits learn of models that are seldom asked. It costs that share of their mean price per step.
+	Explore float64 `policy:"explore" min:"0" max:"1"`
 }
 
 // SDKModels returns the models in the vocabulary of package sdk, in the order of

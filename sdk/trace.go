@@ -155,6 +155,10 @@ type Call struct {
 	// Quality is the post-hoc estimate.
 	Quality Estimate `json:"quality"`
 	Verdict *Verdict `json:"verdict,omitempty"`
+	// Propensity is the probability with which the model was asked, given the answers
+	// before: 1 where the strategy chose it, less where chance did so for the record.
+	// 0 is that nothing is left to chance.
+	Propensity float64 `json:"propensity,omitempty"`
 	// Error is why the call gave no answer.
 	Error string `json:"error,omitempty"`
 }

@@ -52,6 +52,8 @@ the budget on choices that have not seen it either.`,
   stepfall fit --policy policy.hcl --outcomes runs.csv --verified --budget 0.10 --out profile.json
   stepfall fit --outcomes issues.csv --verified --as-good-as large --margin 0.02 --out profile.json
   stepfall fit --outcomes runs.csv --budget 0.002 --max-wrong 0.1 --out profile.json
+  stepfall fit --outcomes traces.jsonl --verified --budget 0.002 --out profile.json
+  stepfall fit check --profile profile.json --traces traces.jsonl --out new.json
   stepfall fit diff old.json profile.json`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd.Context(), s) },
@@ -73,7 +75,7 @@ the budget on choices that have not seen it either.`,
 	flags.StringVar(&f.search, "search", string(fit.SearchConstant), "refinement of the lambdas: constant, per_step, repetitive, tpe")
 	flags.IntVar(&f.folds, "folds", 5, "folds of the outcomes")
 	flags.Uint64Var(&f.seed, "seed", 1, "seed of folds and searches")
-	cmd.AddCommand(newFitDiffCommand(s), newFitClassifierCommand(s))
+	cmd.AddCommand(newFitDiffCommand(s), newFitClassifierCommand(s), newFitCheckCommand(s))
 	return cmd
 }
 
@@ -193,6 +195,9 @@ func reportFit(s Streams, p *fit.Profile, path string) {
 	}
 	fmt.Fprintf(s.Out, "\nfitted to %d queries (%d with every model), estimators %s and %s\n",
 		p.Data.Queries, p.Data.Complete, p.Estimator.Quality.Kind(), p.Estimator.Cost.Kind())
+	if p.Data.Drawn > 0 {
+		fmt.Fprintf(s.Out, "%d of %d outcomes are of models that were not asked: drawn, with the means that those asked by chance tell\n", p.Data.Drawn, p.Data.Queries*len(p.Models))
+	}
 
 	table := newTable(s.Out, Column{Name: ""}, Column{"USD per query", true}, Column{"quality %", true}, Column{"models run", true})
 	if p.Budget.USD > 0 {

@@ -94,6 +94,7 @@ func (p *madePlan) print(s Streams, recorded bool, next *policies.Policy) error 
 		}
 	}
 	some("USD per query beside the baseline", "%.6f", func(r *forecast.Forecast) float64 { return r.ShadowUSD })
+	some("of it for models drawn for the record", "%.6f", func(r *forecast.Forecast) float64 { return r.ExploreUSD })
 	some("failed calls per query", "%.3f", func(r *forecast.Forecast) float64 { return r.FailedCalls })
 	some("moves within a session", "%.1f %%", func(r *forecast.Forecast) float64 { return 100 * r.Moves })
 	for _, name := range modelsOf(results) {

@@ -22,6 +22,8 @@ type Forecast struct {
 	Quality float64 `json:"quality"`
 	// ShadowUSD is what the mode shadow spends beside the baseline, per query.
 	ShadowUSD float64 `json:"shadow_usd"`
+	// ExploreUSD is what of CostUSD went to models that were drawn for the record.
+	ExploreUSD float64 `json:"explore_usd"`
 	// Steps is the mean number of models run, and FailedCalls that of calls that gave
 	// no answer, as recorded ones did.
 	Steps       float64 `json:"models_run"`
@@ -97,7 +99,7 @@ func New(ctx context.Context, p *policies.Policy, w World, o Options) (*Forecast
 
 func (f *Forecast) mean() {
 	n := float64(max(1, f.Queries))
-	for _, sum := range []*float64{&f.CostUSD, &f.Quality, &f.ShadowUSD, &f.Steps, &f.FailedCalls, &f.Moves} {
+	for _, sum := range []*float64{&f.CostUSD, &f.Quality, &f.ShadowUSD, &f.ExploreUSD, &f.Steps, &f.FailedCalls, &f.Moves} {
 		*sum /= n
 	}
 	for i := range f.Models {
@@ -111,6 +113,9 @@ func (f *Forecast) add(res *step.Result, truth map[string]float64, err error) er
 	f.Queries++
 	f.CostUSD += res.Trace.CostUSD
 	for _, call := range res.Trace.Calls {
+		if call.Propensity > 0 && call.Propensity < 1 {
+			f.ExploreUSD += call.CostUSD
+		}
 		if call.Error != "" {
 			f.FailedCalls++
 			continue

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"sync"
 
 	"github.com/stepfall/stepfall/sdk"
@@ -80,6 +81,12 @@ func Fit(ctx context.Context, t *outcome.Table, o Options) (*Profile, error) {
 	if err != nil {
 		return nil, err
 	}
+	drawn := 0
+	if t.Verified && t.Propensity != nil && t.CostUSD != nil {
+		if drawn, err = o.fill(&t); err != nil {
+			return nil, err
+		}
+	}
 	complete := t.Complete()
 	if n := len(complete.Queries); n < minQueries {
 		return nil, fmt.Errorf("%w: %d queries have outcomes of all %d models, of %d in all; %d are needed", ErrTooFew, n, len(t.Models), len(t.Queries), minQueries)
@@ -110,7 +117,8 @@ func Fit(ctx context.Context, t *outcome.Table, o Options) (*Profile, error) {
 		Version: Version,
 		Data: Data{
 			SHA256: t.Hash(), Queries: len(t.Queries), Complete: len(complete.Queries),
-			Verified: t.Verified, Folds: o.Folds, Seed: o.Seed,
+			Verified: t.Verified, Folds: o.Folds, Seed: o.Seed, Drawn: drawn,
+			Groups: slices.Compact(slices.Sorted(slices.Values(t.Groups))),
 		},
 		Models: models, Estimator: estimator,
 	}
@@ -154,6 +162,23 @@ func Fit(ctx context.Context, t *outcome.Table, o Options) (*Profile, error) {
 	aside.Wait()
 	p.Calibration = calibration
 	return p, nil
+}
+
+// fill draws what is missing of a table of outcomes met in use.
+func (o *Options) fill(t **outcome.Table) (drawn int, err error) {
+	if len((*t).Queries) < minQueries {
+		return 0, fmt.Errorf("%w: %d queries; %d are needed", ErrTooFew, len((*t).Queries), minQueries)
+	}
+	o.Progress("drawing the outcomes of models that were not asked")
+	options := o.Estimate
+	options.Seed, options.Models = o.Seed, o.Models
+	if *t, drawn, err = filled(*t, options, o.Seed); err != nil {
+		return 0, err
+	}
+	if drawn > 0 && (o.Floor != nil || o.MaxWrong > 0) {
+		return 0, fmt.Errorf("%w: %d of %d were drawn; fit the promise to outcomes of every model on every query (stepfall collect)", ErrDrawn, drawn, len((*t).Queries)*len((*t).Models))
+	}
+	return drawn, nil
 }
 
 // promises checks what is to be promised of quality.

@@ -47,6 +47,11 @@ type Data struct {
 	Verified bool   `json:"verified,omitempty"`
 	Folds    int    `json:"folds"`
 	Seed     uint64 `json:"seed"`
+	// Groups are those of the queries; empty where none are known.
+	Groups []string `json:"groups,omitempty"`
+	// Drawn is how many outcomes of models that were not asked were drawn from what was
+	// believed of them, corrected by the propensities of those that were.
+	Drawn int `json:"drawn,omitempty"`
 }
 
 // Model is a candidate of the profile; Price is nil when it was not known.

@@ -22,6 +22,8 @@ const (
 	colAnte    = "ante"
 	colPost    = "post"
 	colLogProb = "log_probs"
+	// colPropensity is the probability with which the model was asked.
+	colPropensity = "propensity"
 )
 
 // cell is what one row of a long table says: the numbers by column, NaN or absent
@@ -125,6 +127,10 @@ func (b *builder) add(c *cell) *fault {
 // check refuses values that a column cannot have.
 func check(column string, v float64) error {
 	switch column {
+	case colPropensity:
+		if !(v > 0 && v <= 1) {
+			return fmt.Errorf("%v is not a probability above 0", v)
+		}
 	case colQuality:
 		if !(v >= 0 && v <= 1) {
 			return fmt.Errorf("%v is not in [0, 1]", v)
@@ -187,7 +193,7 @@ func (b *builder) table(file string) (*Table, error) {
 		Models: b.names, Queries: b.queryIDs,
 		Quality: matrix(colQuality), CostUSD: matrix(colCost),
 		InputTokens: matrix(colInput), OutputTokens: matrix(colOutput), LatencySeconds: matrix(colLatency),
-		Ante: matrix(colAnte), Post: matrix(colPost),
+		Ante: matrix(colAnte), Post: matrix(colPost), Propensity: matrix(colPropensity),
 	}
 	if t.Quality == nil {
 		return nil, &Error{File: file, Column: colQuality, Err: errors.New("no row has a value")}
@@ -220,7 +226,7 @@ func (b *builder) table(file string) (*Table, error) {
 func known(column string) bool {
 	switch column {
 	case colQuery, colGroup, colModel, colQuality, colCost, colInput, colOutput, colLatency,
-		colAnswer, colPrompt, colAnte, colPost, colLogProb:
+		colAnswer, colPrompt, colAnte, colPost, colLogProb, colPropensity:
 		return true
 	}
 	return false

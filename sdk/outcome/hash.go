@@ -27,6 +27,9 @@ func (t *Table) Hash() string {
 		texts(h, []string{name})
 		numbers(h, t.Signals[name])
 	}
+	if t.Propensity != nil {
+		numbers(h, t.Propensity)
+	}
 	if t.Verified {
 		count(h, 1)
 	}

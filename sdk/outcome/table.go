@@ -30,6 +30,10 @@ type Table struct {
 	// Ante and Post are signals of quality on any scale: known before the model
 	// runs, and seen once it has run.
 	Ante, Post [][]float64
+	// Propensity is the probability with which a model was asked, given what the models
+	// asked before it had shown: of outcomes met in use, in which chance has a part. Nil
+	// where everything was asked.
+	Propensity [][]float64
 	// Signals are further numbers seen once a model has run, by name.
 	Signals map[string][][]float64
 	// Verified says that the quality is the verdict of a check that will be there
@@ -135,7 +139,7 @@ func (t *Table) derive(models []string, column func([]string) []string, numbers 
 		Models: models, Queries: column(t.Queries),
 		Quality: matrix(t.Quality), CostUSD: matrix(t.CostUSD),
 		InputTokens: matrix(t.InputTokens), OutputTokens: matrix(t.OutputTokens),
-		LatencySeconds: matrix(t.LatencySeconds), Ante: matrix(t.Ante), Post: matrix(t.Post),
+		LatencySeconds: matrix(t.LatencySeconds), Ante: matrix(t.Ante), Post: matrix(t.Post), Propensity: matrix(t.Propensity),
 		Verified: t.Verified,
 	}
 	if t.Groups != nil {

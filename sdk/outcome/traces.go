@@ -8,6 +8,23 @@ import (
 	"github.com/stepfall/stepfall/sdk"
 )
 
+// OfTraces returns the table of recorded steps, the models in the order in which they
+// are named first. Their verdicts are its qualities.
+func OfTraces(traces []*sdk.Trace) (*Table, error) {
+	b := newBuilder()
+	for i, t := range traces {
+		if f := b.addSteps(t); f != nil {
+			return nil, &Error{File: "traces", Row: i + 1, Column: f.column, Err: f.err}
+		}
+	}
+	t, err := b.table("traces")
+	if err != nil {
+		return nil, err
+	}
+	t.Verified = true
+	return t, nil
+}
+
 // addTrace adds what a trace of one step knows: only models that were run and judged
 // have a quality. Traces with the same query are one query; without a query id each
 // trace is a query of its own.
@@ -16,6 +33,11 @@ func (b *builder) addTrace(line []byte) *fault {
 	if err := json.Unmarshal(line, &t); err != nil {
 		return &fault{"", err}
 	}
+	return b.addSteps(&t)
+}
+
+// addSteps adds a trace.
+func (b *builder) addSteps(t *sdk.Trace) *fault {
 	id := t.QueryID
 	if id == "" {
 		id = t.ID
@@ -56,6 +78,9 @@ func (b *builder) addTrace(line []byte) *fault {
 		}
 		if quality, judged := call.Verdict.Quality(); judged {
 			c.numbers[colQuality] = quality
+		}
+		if call.Propensity > 0 {
+			c.numbers[colPropensity] = call.Propensity
 		}
 	}
 	for _, model := range order {

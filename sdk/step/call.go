@@ -65,6 +65,9 @@ func (r *run) try(ctx context.Context, i, attempt int, worst float64, final bool
 		return nil, err
 	}
 	rec := sdk.Call{Model: m.Name, Provider: m.Provider, Served: m.Served, Attempt: attempt, Start: r.e.c.Now()}
+	if r.e.c.Explore > 0 {
+		rec.Propensity = 1
+	}
 	answer, err := guard(func() (*sdk.Answer, error) {
 		c := &Call{Query: r.q, Model: m, Index: i, Attempt: attempt, Earlier: r.attempts, Final: final, Unseen: r.req.Commit && r.alone(i)}
 		defer func() { r.shown = c.Shown }()

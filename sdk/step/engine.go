@@ -109,6 +109,12 @@ type Config struct {
 	Traces func(ctx context.Context, t *sdk.Trace)
 	// TracePrompts and TraceAnswers put texts into traces.
 	TracePrompts, TraceAnswers bool
+	// Explore is the share of steps that ask one further model for the record, in
+	// [0, 1]: when the strategy has stopped, one of the models that it left out is drawn,
+	// asked and judged. What it costs is the step's; where its answer is better it is the
+	// step's too. Without it nothing is ever learnt of models that are not asked. Such
+	// steps show nothing before their end.
+	Explore float64
 	// Explain records the alternatives of each decision, which takes far longer
 	// than the decision.
 	Explain bool
@@ -162,6 +168,9 @@ func New(c Config) (*Engine, error) {
 			faults = append(faults, fmt.Errorf("model %s: prices must be finite and not negative", m.Name))
 		}
 		e.models, e.names, e.priors = append(e.models, m), append(e.names, m.Name), append(e.priors, prior)
+	}
+	if !(c.Explore >= 0 && c.Explore <= 1) {
+		faults = append(faults, fmt.Errorf("a share of %v steps that explore, want one in [0, 1]", c.Explore))
 	}
 	for _, v := range c.Verifiers {
 		if v.Verifier == nil {

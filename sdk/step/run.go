@@ -33,6 +33,7 @@ type run struct {
 	rejected []bool         // by candidate: a check found a fault
 	failures []error
 	fatal    error // what ends the step at once
+	explores bool  // one further model is asked for the record
 	shown    bool  // the caller has shown the last answer
 	capped   error // the first cap that left no room
 	spent    float64
@@ -49,6 +50,9 @@ func (e *Engine) Run(ctx context.Context, req Request) (*Result, error) {
 	start := e.c.Now()
 	r := e.start(&req, start)
 	stop, answer, err := r.loop(ctx)
+	if r.explores && err == nil && answer >= 0 {
+		answer = r.explore(ctx, answer)
+	}
 	result := r.finish(stop, answer, err, start)
 	if req.Done != nil && r.only < 0 {
 		req.Done(result.Trace)
@@ -128,6 +132,9 @@ func (e *Engine) start(req *Request, now time.Time) *run {
 	}
 	if req.Only != "" {
 		r.only = e.Index(req.Only)
+	}
+	if e.c.Explore > 0 && r.only < 0 && e.c.Coin() < e.c.Explore {
+		r.explores, req.Commit = true, false
 	}
 	r.whoIsJudged()
 	return r

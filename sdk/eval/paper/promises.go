@@ -9,6 +9,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/stepfall/stepfall/sdk/cascade"
+	"github.com/stepfall/stepfall/sdk/estimate"
 	"github.com/stepfall/stepfall/sdk/eval"
 	"github.com/stepfall/stepfall/sdk/fit"
 	"github.com/stepfall/stepfall/sdk/outcome"
@@ -73,7 +74,7 @@ func promises(ctx context.Context, e *Env) (*Page, error) {
 type promised struct {
 	name    string
 	options func(train *outcome.Table) fit.Options
-	check   func(test *outcome.Table, p *fit.Profile) (kept, error)
+	check   func(ctx context.Context, test *outcome.Table, p *fit.Profile) (kept, error)
 }
 
 func (e *Env) promiseTable(ctx context.Context, t *outcome.Table) (*eval.Table, error) {
@@ -92,7 +93,7 @@ func (e *Env) promiseTable(ctx context.Context, t *outcome.Table) (*eval.Table, 
 					return nil
 				}
 				if err == nil {
-					results[i], err = row.check(test, profile)
+					results[i], err = row.check(ctx, test, profile)
 				}
 				return err
 			})
@@ -172,20 +173,18 @@ func bestSingle(t *outcome.Table) (string, float64) {
 	return best, quality
 }
 
-// steps walks a strategy over a table and returns mean quality and cost, and the
-// estimate and quality of each answer.
-func steps(t *outcome.Table, p *fit.Profile, s cascade.Strategy) (quality, cost float64, estimates, qualities []float64, err error) {
+// steps walks a strategy over a table and returns the estimate and quality of each
+// answer.
+func steps(t *outcome.Table, p *fit.Profile, s cascade.Strategy) (estimates, qualities []float64, err error) {
 	replay, err := p.Estimator.On(t)
 	if err != nil {
-		return 0, 0, nil, nil, err
+		return nil, nil, err
 	}
 	o := eval.OutcomesOf(t)
 	beliefs, costs := make([]cascade.Belief, len(t.Models)), make([]float64, len(t.Models))
-	n := float64(len(t.Queries))
 	for q := range t.Queries {
 		cursor := replay.Start(q)
-		ran, spent, good := eval.Walk(o, cursor, s, q, 0.5)
-		quality, cost = quality+good/n, cost+spent/n
+		ran, _, good := eval.Walk(o, cursor, s, q, 0.5)
 		cursor.Believe(ran, beliefs, costs)
 		best := 0.0
 		for _, m := range ran {
@@ -193,47 +192,74 @@ func steps(t *outcome.Table, p *fit.Profile, s cascade.Strategy) (quality, cost 
 		}
 		estimates, qualities = append(estimates, best), append(qualities, good)
 	}
-	return quality, cost, estimates, qualities, nil
+	return estimates, qualities, nil
 }
 
-func checkFloor(test *outcome.Table, p *fit.Profile) (kept, error) {
+func checkFloor(ctx context.Context, test *outcome.Table, p *fit.Profile) (kept, error) {
 	least := p.Kept.MinQuality
 	if m := test.Index(p.Kept.AsGoodAs); m >= 0 {
 		least = test.MeanQualities()[m] - p.Kept.Margin
 	}
-	s, err := p.NewStrategy(test.Models)
+	points, err := points(ctx, test, p)
 	if err != nil {
 		return kept{}, err
 	}
-	quality, cost, _, _, err := steps(test, p, s)
-	if err != nil {
-		return kept{}, err
+	cheapest := points[0].Cost
+	for _, point := range points[1:] {
+		if point.Quality >= least-1e-9 {
+			cheapest = min(cheapest, point.Cost)
+		}
 	}
-	k := kept{promised: true, broken: quality < least-1e-9}
-	cheapest := cost
+	return kept{promised: true, broken: points[0].Quality < least-1e-9, cost: points[0].Cost / cheapest}, nil
+}
+
+// readings are the estimates of a table, for a replay.
+type readings struct{ *estimate.Replay }
+
+// Start implements [eval.Source].
+func (r readings) Start(query int) eval.Cursor { return r.Replay.Start(query) }
+
+// points returns what a profile does on a table: first at the operating point that it
+// promises something of, then at those of its curve that are cheaper.
+func points(ctx context.Context, t *outcome.Table, p *fit.Profile) ([]eval.Point, error) {
+	replay, err := p.Estimator.On(t)
+	if err != nil {
+		return nil, err
+	}
+	s, err := p.NewStrategy(t.Models)
+	if err != nil {
+		return nil, err
+	}
+	player := &eval.Player{Source: readings{replay}, Lambdas: []float64{0}, Strategies: []cascade.Strategy{s}}
 	for _, point := range p.Curve {
 		if point.CostUSD > p.Expected.CostUSD {
 			continue
 		}
-		if s, err = p.StrategyAt(point.Value, test.Models); err != nil {
-			return kept{}, err
+		if s, err = p.StrategyAt(point.Value, t.Models); err != nil {
+			return nil, err
 		}
-		if quality, spent, _, _, err := steps(test, p, s); err != nil {
-			return kept{}, err
-		} else if quality >= least-1e-9 && spent < cheapest {
-			cheapest = spent
+		player.Lambdas, player.Strategies = append(player.Lambdas, point.Value), append(player.Strategies, s)
+	}
+	samples, err := eval.Replay(ctx, eval.OutcomesOf(t), []*eval.Player{player}, 1, nil)
+	if err != nil {
+		return nil, err
+	}
+	out, n := make([]eval.Point, len(player.Lambdas)), float64(len(t.Queries))
+	for l := range out {
+		for q := range t.Queries {
+			out[l].Cost += samples[0].Cost[l][q] / n
+			out[l].Quality += samples[0].Quality[l][q] / n
 		}
 	}
-	k.cost = cost / cheapest
-	return k, nil
+	return out, nil
 }
 
-func checkServed(test *outcome.Table, p *fit.Profile) (kept, error) {
+func checkServed(_ context.Context, test *outcome.Table, p *fit.Profile) (kept, error) {
 	s, err := p.NewStrategy(test.Models)
 	if err != nil {
 		return kept{}, err
 	}
-	_, _, estimates, qualities, err := steps(test, p, s)
+	estimates, qualities, err := steps(test, p, s)
 	if err != nil {
 		return kept{}, err
 	}

@@ -1,0 +1,139 @@
+package fit
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"strings"
+	"testing"
+
+	"github.com/stepfall/stepfall/sdk"
+	"github.com/stepfall/stepfall/sdk/estimate"
+	"github.com/stepfall/stepfall/sdk/outcome"
+)
+
+// judgedTraces returns n steps in which m was asked, believed to pass with the
+// probability and cost that believe gives, and did as came says.
+func judgedTraces(n int, group string, believe func() (p, usd float64), came func(p, usd float64) (passed bool, paid float64)) []*sdk.Trace {
+	traces := make([]*sdk.Trace, n)
+	for i := range traces {
+		p, usd := believe()
+		passed, paid := came(p, usd)
+		v := &sdk.Verdict{Outcome: sdk.Failed}
+		if passed {
+			v.Outcome = sdk.Passed
+		}
+		traces[i] = &sdk.Trace{
+			ID: fmt.Sprint(group, i), Group: group,
+			Decisions: []sdk.Decision{{Run: "m", Models: []sdk.Belief{{Model: "m", Quality: sdk.Estimate{Mean: p}, CostUSD: usd}}}},
+			Calls:     []sdk.Call{{Model: "m", CostUSD: paid, Verdict: v}},
+		}
+	}
+	return traces
+}
+
+func assessed(t *testing.T, traces []*sdk.Trace) *Assessment {
+	t.Helper()
+	a, err := Assess(&Profile{Models: []Model{{Name: "m"}}, Data: Data{Complete: 500, Groups: []string{"g"}}}, traces)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return a
+}
+
+func TestAssessTellsDriftAndHardlyEverWhereThereIsNone(t *testing.T) {
+	rng := rand.New(rand.NewPCG(4, 4))
+	believe := func() (float64, float64) { return rng.Float64(), 0.01 }
+	honest := func(p, usd float64) (bool, float64) { return rng.Float64() < p, usd * 2 * rng.Float64() }
+	alarms := 0
+	for range 300 {
+		if !assessed(t, judgedTraces(200, "g", believe, honest)).Holds() {
+			alarms++
+		}
+	}
+	if alarms > 9 {
+		t.Errorf("%d of 300 false alarms, want about 3", alarms)
+	}
+	for want, traces := range map[string][]*sdk.Trace{
+		"quality of m": judgedTraces(200, "g", believe, func(p, usd float64) (bool, float64) { return rng.Float64() < 0.6*p, usd * 2 * rng.Float64() }),
+		"cost of m":    judgedTraces(200, "g", believe, func(p, usd float64) (bool, float64) { return rng.Float64() < p, usd * rng.Float64() }),
+		"queries of groups not fitted to": append(
+			judgedTraces(150, "g", believe, honest), judgedTraces(50, "new", believe, honest)...),
+	} {
+		a := assessed(t, traces)
+		if a.Holds() || a.Drifts[0].Of != want {
+			t.Errorf("want a drift of %s; got %+v", want, a.Drifts)
+		}
+	}
+}
+
+func TestAssessComparesTheBrierScoreWithItsOwnExpectation(t *testing.T) {
+	rng := rand.New(rand.NewPCG(5, 5))
+	a := assessed(t, judgedTraces(5000, "g", func() (float64, float64) { return 0.8, 0.01 }, func(p, usd float64) (bool, float64) { return rng.Float64() < p, usd }))
+	if math.Abs(a.Quality.Brier-0.16) > 0.01 || math.Abs(a.Quality.Reference-0.16) > 1e-9 {
+		t.Errorf("Brier %v, expected %v, want 0.16 both", a.Quality.Brier, a.Quality.Reference)
+	}
+}
+
+func TestAssessWithoutVerdicts(t *testing.T) {
+	if _, err := Assess(&Profile{Models: []Model{{Name: "m"}}}, []*sdk.Trace{{ID: "1", Calls: []sdk.Call{{Model: "m"}}}}); err == nil {
+		t.Error("no error")
+	}
+}
+
+// worlds returns outcomes of two models, the dear one of which costs so much.
+func worlds(n int, dear float64, seed uint64) *outcome.Table {
+	rng := rand.New(rand.NewPCG(seed, 9))
+	t := &outcome.Table{Models: []string{"cheap", "dear"}, Verified: true}
+	for q := range n {
+		quality := []float64{0, 0}
+		for m, chance := range []float64{0.5, 0.8} {
+			if rng.Float64() < chance {
+				quality[m] = 1
+			}
+		}
+		t.Queries, t.Quality = append(t.Queries, fmt.Sprint(seed, "-", q)), append(t.Quality, quality)
+		t.CostUSD = append(t.CostUSD, []float64{0.001 * (0.5 + rng.Float64()), dear * (0.5 + rng.Float64())})
+	}
+	return t
+}
+
+// A new profile is better where the world has changed, and not where it has not.
+func TestCompareTellsTheBetterProfile(t *testing.T) {
+	fitted := func(table *outcome.Table) *Profile {
+		p, err := Fit(t.Context(), table, Options{Estimate: estimate.Options{Quality: estimate.KindMean}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return p
+	}
+	old := fitted(worlds(300, 0.01, 1))
+	for _, c := range []struct {
+		dear float64
+		want bool
+	}{{0.01, false}, {0.003, true}} {
+		var traces []*sdk.Trace
+		met := worlds(100, c.dear, 2)
+		for q, id := range met.Queries {
+			trace := &sdk.Trace{ID: id}
+			for m, name := range met.Models {
+				v := &sdk.Verdict{Outcome: sdk.Failed}
+				if met.Quality[q][m] == 1 {
+					v.Outcome = sdk.Passed
+				}
+				trace.Calls = append(trace.Calls, sdk.Call{Model: name, CostUSD: met.CostUSD[q][m], Verdict: v})
+			}
+			traces = append(traces, trace)
+		}
+		r, err := Compare(old, fitted(worlds(300, c.dear, 3)), traces)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if r.Better() != c.want || r.Calls != 200 {
+			t.Errorf("dear model at %v USD: better %v, %+v", c.dear, r.Better(), r)
+		}
+	}
+	if _, err := Compare(old, old, []*sdk.Trace{{ID: "1", Calls: []sdk.Call{{Model: "other", Verdict: &sdk.Verdict{Outcome: sdk.Passed}}}}}); err == nil || !strings.Contains(err.Error(), "other") {
+		t.Errorf("a model that nobody knows: %v", err)
+	}
+}

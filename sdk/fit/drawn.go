@@ -1,0 +1,180 @@
+package fit
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+
+	"github.com/stepfall/stepfall/sdk/cascade"
+	"github.com/stepfall/stepfall/sdk/estimate"
+	"github.com/stepfall/stepfall/sdk/outcome"
+)
+
+// ErrDrawn means that a promise of quality was wanted of outcomes of which some had to
+// be drawn.
+var ErrDrawn = errors.New("no promise of quality can be made of outcomes that were not met")
+
+// filled returns a table of outcomes met in use with those of models that were not asked
+// drawn, and how many were. Which model was asked depends on what was believed of it, so
+// that the outcomes met are not those of all queries. Estimators fitted to them believe
+// something of the ones that are missing, given the outcomes of the same query; how far
+// they are off is measured, model by model, on models that were asked by chance, each
+// weighed by the inverse of the probability of that; and the missing ones are drawn from
+// what is believed, corrected by that. The mean quality and cost of every model is
+// without bias so, whatever the estimators got wrong (the augmented inverse-propensity
+// estimator of Robins, Rotnitzky and Zhao, 1994).
+func filled(t *outcome.Table, o estimate.Options, seed uint64) (*outcome.Table, int, error) {
+	fitted, err := estimate.Fit(t, o)
+	if err != nil {
+		return nil, 0, err
+	}
+	full := copied(t)
+	replay, err := fitted.On(full)
+	if err != nil {
+		return nil, 0, err
+	}
+	f := &filler{met: t, full: full, replay: replay, beliefs: make([]cascade.Belief, len(t.Models)), costs: make([]float64, len(t.Models))}
+	if err := f.correct(); err != nil {
+		return nil, 0, err
+	}
+	rng := rand.New(rand.NewPCG(seed, 0xd4a3))
+	drawn := 0
+	for q := range t.Queries {
+		drawn += f.draw(q, rng)
+	}
+	return full, drawn, nil
+}
+
+func copied(t *outcome.Table) *outcome.Table {
+	c := *t
+	c.Quality, c.CostUSD, c.Propensity = nil, nil, nil
+	for q := range t.Queries {
+		c.Quality = append(c.Quality, slices.Clone(t.Quality[q]))
+		c.CostUSD = append(c.CostUSD, slices.Clone(t.CostUSD[q]))
+	}
+	return &c
+}
+
+// filler draws what is missing of a table.
+type filler struct {
+	met, full *outcome.Table
+	replay    *estimate.Replay
+	// shift is added to the log odds of a missing outcome, and factor multiplies its
+	// cost, by model.
+	shift, factor []float64
+	beliefs       []cascade.Belief
+	costs         []float64
+}
+
+// strategic are the models that were asked of a query other than by chance.
+func (f *filler) strategic(q int) []int {
+	var ran []int
+	for m, v := range f.met.Quality[q] {
+		if p := outcome.At(f.met.Propensity, q, m); !math.IsNaN(v) && !(p < 1) {
+			ran = append(ran, m)
+		}
+	}
+	return ran
+}
+
+// seldomLeftOut is the share of queries up to which what is missing of a model need not
+// have been met by chance: what is believed of those few is taken as it is.
+const seldomLeftOut = 0.1
+
+// correct measures how far estimates of models that the strategy left out are off.
+func (f *filler) correct() error {
+	n := len(f.met.Models)
+	f.shift, f.factor = make([]float64, n), make([]float64, n)
+	believed, weight, off := make([][]float64, n), make([]float64, n), make([]float64, n)
+	paid, expected := make([]float64, n), make([]float64, n)
+	for q := range f.met.Queries {
+		ran := f.strategic(q)
+		f.replay.Start(q).Believe(ran, f.beliefs, f.costs)
+		for m := range n {
+			if slices.Contains(ran, m) {
+				continue
+			}
+			mean := bounded(f.beliefs[m].Mean)
+			believed[m] = append(believed[m], mean)
+			p, v := outcome.At(f.met.Propensity, q, m), f.met.Quality[q][m]
+			if math.IsNaN(v) || math.IsNaN(p) {
+				continue
+			}
+			weight[m] += 1 / p
+			off[m] += (v - mean) / p
+			if c := f.met.CostUSD[q][m]; !math.IsNaN(c) {
+				paid[m] += c / p
+				expected[m] += f.costs[m] / p
+			}
+		}
+	}
+	for m, name := range f.met.Models {
+		f.factor[m] = 1
+		if float64(len(believed[m])) <= seldomLeftOut*float64(len(f.met.Queries)) && weight[m] == 0 {
+			continue
+		}
+		if weight[m] == 0 {
+			return fmt.Errorf("%w: %s was never asked by chance: set explore in the trace block for a while", ErrTooFew, name)
+		}
+		f.shift[m] = shiftTo(believed[m], average(believed[m])+off[m]/weight[m])
+		if expected[m] > 0 {
+			f.factor[m] = paid[m] / expected[m]
+		}
+	}
+	return nil
+}
+
+// bounded keeps odds finite.
+func bounded(p float64) float64 { return min(max(p, 1e-3), 1-1e-3) }
+
+func shifted(p, by float64) float64 {
+	return 1 / (1 + math.Exp(-(math.Log(p/(1-p)) + by)))
+}
+
+// shiftTo returns what has to be added to the log odds of probabilities for their mean
+// to be the given one.
+func shiftTo(p []float64, mean float64) float64 {
+	low, high := -12.0, 12.0
+	for range 50 {
+		middle, sum := (low+high)/2, 0.0
+		for _, x := range p {
+			sum += shifted(x, middle)
+		}
+		if sum < mean*float64(len(p)) {
+			low = middle
+		} else {
+			high = middle
+		}
+	}
+	return (low + high) / 2
+}
+
+// draw fills in what is missing of a query, one model after the other, each given those
+// before: what one is drawn as tells of the others. It returns how many were missing.
+func (f *filler) draw(q int, rng *rand.Rand) (drawn int) {
+	x := f.replay.Start(q)
+	var ran []int
+	for m, v := range f.full.Quality[q] {
+		if !math.IsNaN(v) {
+			ran = append(ran, m)
+		}
+	}
+	for _, m := range rng.Perm(len(f.met.Models)) {
+		if !math.IsNaN(f.full.Quality[q][m]) {
+			continue
+		}
+		x.Believe(ran, f.beliefs, f.costs)
+		f.full.Quality[q][m] = 0
+		if rng.Float64() < shifted(bounded(f.beliefs[m].Mean), f.shift[m]) {
+			f.full.Quality[q][m] = 1
+		}
+		if math.IsNaN(f.full.CostUSD[q][m]) {
+			f.full.CostUSD[q][m] = f.costs[m] * f.factor[m]
+		}
+		ran = append(ran, m)
+		drawn++
+	}
+	return drawn
+}

@@ -1,0 +1,91 @@
+package fit
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/stepfall/stepfall/sdk/estimate"
+	"github.com/stepfall/stepfall/sdk/outcome"
+)
+
+// inUse returns what is met of n queries where a cheap model is asked first and the dear
+// one when it fails; of the rest, with probability share, the dear one by chance. Whoever
+// asks knows how hard a query is, and the table does not: the dear model is met on hard
+// queries only.
+func inUse(n int, share float64, seed uint64) (met *outcome.Table, dear float64) {
+	rng := rand.New(rand.NewPCG(seed, 1))
+	met = &outcome.Table{Models: []string{"cheap", "dear"}, Verified: true}
+	for q := range n {
+		ease := rng.NormFloat64()
+		right := func(bonus float64) float64 {
+			if ease+bonus+rng.NormFloat64() > 0 {
+				return 1
+			}
+			return 0
+		}
+		quality := []float64{right(0.2), right(0.9)}
+		cost := []float64{0.001, 0.01 * (1 + rng.Float64())}
+		propensity := []float64{1, 1}
+		dear += quality[1] / float64(n)
+		if quality[0] == 1 && ease > -0.5 {
+			if propensity[1] = share; rng.Float64() >= share {
+				quality[1], cost[1], propensity[1] = math.NaN(), math.NaN(), math.NaN()
+			}
+		}
+		met.Queries = append(met.Queries, fmt.Sprint("q", q))
+		met.Quality, met.CostUSD, met.Propensity = append(met.Quality, quality), append(met.CostUSD, cost), append(met.Propensity, propensity)
+	}
+	return met, dear
+}
+
+// The mean quality of a model that was met where others failed is without bias, where
+// the mean of what was met, and what a likelihood alone makes of it, are not.
+func TestDrawnOutcomesHaveNoBias(t *testing.T) {
+	const n, times = 400, 30
+	var off, plain moment
+	for seed := range uint64(times) {
+		met, dear := inUse(n, 0.15, seed)
+		full, drawn, err := filled(met, estimate.Options{Quality: estimate.KindMean}, seed)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if drawn == 0 || len(full.Complete().Queries) != n {
+			t.Fatalf("%d drawn, %d of %d queries complete", drawn, len(full.Complete().Queries), n)
+		}
+		off.add(full.MeanQualities()[1] - dear)
+		plain.add(met.MeanQualities()[1] - dear)
+	}
+	if bias, dev := off.mean(), off.dev()/math.Sqrt(times); math.Abs(bias) > 3*dev+0.002 {
+		t.Errorf("off by %.4f ± %.4f", bias, dev)
+	}
+	if plain.mean() > -0.05 {
+		t.Errorf("what was met is off by %.4f only: the case shows nothing", plain.mean())
+	}
+}
+
+type moment struct{ n, sum, squares float64 }
+
+func (m *moment) add(x float64) { m.n, m.sum, m.squares = m.n+1, m.sum+x, m.squares+x*x }
+func (m *moment) mean() float64 { return m.sum / m.n }
+func (m *moment) dev() float64  { return math.Sqrt(m.squares/m.n - m.mean()*m.mean()) }
+
+func TestFitToOutcomesMetInUse(t *testing.T) {
+	met, _ := inUse(300, 0.15, 3)
+	p, err := Fit(t.Context(), met, Options{BudgetUSD: 0.005})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if p.Data.Drawn == 0 || p.Data.Complete != 300 {
+		t.Errorf("%d drawn, %d complete", p.Data.Drawn, p.Data.Complete)
+	}
+	if _, err = Fit(t.Context(), met, Options{Floor: &Floor{MinQuality: 0.5}}); !errors.Is(err, ErrDrawn) {
+		t.Errorf("a floor on drawn outcomes: %v", err)
+	}
+	none, _ := inUse(300, 1e-9, 3)
+	if _, err = Fit(t.Context(), none, Options{BudgetUSD: 0.005}); !errors.Is(err, ErrTooFew) {
+		t.Errorf("without chance: %v", err)
+	}
+}

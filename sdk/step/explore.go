@@ -1,0 +1,32 @@
+package step
+
+import "context"
+
+// explore asks one of the models that the strategy left out, drawn at random, and
+// returns the candidate whose answer is the step's now. A call that fails leaves
+// everything as it was.
+func (r *run) explore(ctx context.Context, answer int) int {
+	var open []int
+	for i, out := range r.state.Infeasible {
+		if !out && !r.ran(i) {
+			open = append(open, i)
+		}
+	}
+	if len(open) == 0 || ctx.Err() != nil {
+		return answer
+	}
+	i := open[min(int(r.e.c.Coin()*float64(len(open))), len(open)-1)]
+	from := len(r.t.Calls)
+	got, err := r.call(ctx, i, false)
+	for k := range r.t.Calls[from:] {
+		r.t.Calls[from+k].Propensity = r.e.c.Explore / float64(len(open))
+	}
+	if err != nil || r.judge(ctx, i, got) != nil {
+		return answer
+	}
+	r.believe(ctx)
+	if d := r.strategy.Decide(&r.state); d.Answer >= 0 {
+		return r.preferred(d.Answer)
+	}
+	return answer
+}

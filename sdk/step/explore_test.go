@@ -1,0 +1,103 @@
+package step_test
+
+import (
+	"context"
+	"errors"
+	"math"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/stepfall/stepfall/sdk"
+	"github.com/stepfall/stepfall/sdk/cascade"
+	"github.com/stepfall/stepfall/sdk/step"
+)
+
+// exploring returns an engine that routes to "a" of a, b and c, judged by a verifier that
+// passes c alone, with a share of steps that explore.
+func exploring(t *testing.T, share float64) *step.Engine {
+	t.Helper()
+	s, err := cascade.New(cascade.NameRoute, cascade.Params{Lambdas: []float64{1}, Gamma: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	rng := rand.New(rand.NewPCG(1, 1))
+	e, err := step.New(step.Config{
+		Candidates: []step.Candidate{
+			{Model: sdk.Model{Name: "a"}, Quality: sdk.Estimate{Mean: 0.9}},
+			{Model: sdk.Model{Name: "b"}}, {Model: sdk.Model{Name: "c"}},
+		},
+		Strategy: s, Explore: share, Coin: rng.Float64,
+		Verifiers: []step.Verifier{{Name: "test", Verifier: sdk.VerifierFunc(func(_ context.Context, req *sdk.VerifyRequest) (*sdk.Verdict, error) {
+			if req.Answer.Model == "c" {
+				return &sdk.Verdict{Outcome: sdk.Passed}, nil
+			}
+			return &sdk.Verdict{Outcome: sdk.Failed}, nil
+		})}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return e
+}
+
+// Weighed by the inverse of what the trace says, every model was asked in every step; a
+// better answer is taken, and what was asked for the record is paid for.
+func TestExploredModelsAreAskedAsOftenAsTracesSay(t *testing.T) {
+	const n, share = 6000, 0.3
+	e := exploring(t, share)
+	caller := step.CallerFunc(func(_ context.Context, c *step.Call) (*sdk.Answer, error) {
+		return &sdk.Answer{Text: c.Model.Name, CostUSD: 1}, nil
+	})
+	weights := map[string]float64{}
+	for range n {
+		res, err := e.Run(t.Context(), step.Request{Query: &sdk.Query{}, Caller: caller, Commit: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if res.Trace.CostUSD != float64(len(res.Trace.Calls)) {
+			t.Fatalf("%d calls for %v USD", len(res.Trace.Calls), res.Trace.CostUSD)
+		}
+		want := "a"
+		for _, call := range res.Trace.Calls {
+			weights[call.Model] += 1 / call.Propensity / n
+			if call.Model == "c" {
+				want = "c"
+			}
+		}
+		if res.Trace.Chosen != want {
+			t.Fatalf("the answer of %s of %v", res.Trace.Chosen, res.Trace.Calls)
+		}
+	}
+	for name, w := range weights {
+		// The standard error of a weight of 1/p is the root of (1/p - 1)/n.
+		if dev := math.Sqrt((2/share - 1) / n); math.Abs(w-1) > 4*dev {
+			t.Errorf("%s was asked %.3f times a step by its weights, want 1 ± %.3f", name, w, dev)
+		}
+	}
+}
+
+func TestAFailureOfAnExploredModelHarmsNobody(t *testing.T) {
+	e := exploring(t, 1)
+	caller := step.CallerFunc(func(_ context.Context, c *step.Call) (*sdk.Answer, error) {
+		if c.Model.Name != "a" {
+			return nil, errors.New("down")
+		}
+		return &sdk.Answer{Text: "a"}, nil
+	})
+	res, err := e.Run(t.Context(), step.Request{Query: &sdk.Query{}, Caller: caller})
+	if err != nil || res.Trace.Chosen != "a" || res.Trace.Error != "" || len(res.Trace.Calls) != 2 {
+		t.Errorf("chosen %q of %d calls, error %q, %v", res.Trace.Chosen, len(res.Trace.Calls), res.Trace.Error, err)
+	}
+}
+
+func TestWithoutAShareNothingIsExplored(t *testing.T) {
+	e := exploring(t, 0)
+	for range 200 {
+		res, err := e.Run(t.Context(), step.Request{Query: &sdk.Query{}, Caller: step.CallerFunc(func(context.Context, *step.Call) (*sdk.Answer, error) {
+			return &sdk.Answer{}, nil
+		})})
+		if err != nil || len(res.Trace.Calls) != 1 || res.Trace.Calls[0].Propensity != 0 {
+			t.Fatalf("calls %+v, %v", res.Trace.Calls, err)
+		}
+	}
+}

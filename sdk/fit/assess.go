@@ -198,7 +198,9 @@ func (a *assessor) conclude(traces int) {
 			a.out.Tests++
 			n := float64(traces)
 			share := float64(strays) / n
-			found = append(found, Drift{"queries of groups not fitted to", traces, 0, share, (share - leastStrays) / math.Sqrt(leastStrays*(1-leastStrays)/n)})
+			// Fewer strays than are let pass are no drift.
+			share = max(share, leastStrays)
+			found = append(found, Drift{"queries of groups not fitted to", traces, 0, float64(strays) / n, (share - leastStrays) / math.Sqrt(leastStrays*(1-leastStrays)/n)})
 		}
 	}
 	least := deviationsFor(falseAlarm / float64(max(a.out.Tests, 1)))

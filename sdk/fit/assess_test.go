@@ -46,8 +46,8 @@ func TestAssessTellsDriftAndHardlyEverWhereThereIsNone(t *testing.T) {
 	believe := func() (float64, float64) { return rng.Float64(), 0.01 }
 	honest := func(p, usd float64) (bool, float64) { return rng.Float64() < p, usd * 2 * rng.Float64() }
 	alarms := 0
-	for range 300 {
-		if !assessed(t, judgedTraces(200, "g", believe, honest)).Holds() {
+	for i := range 300 {
+		if !assessed(t, judgedTraces(100+3*i, "g", believe, honest)).Holds() {
 			alarms++
 		}
 	}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/stepfall/stepfall/sdk"
 	"github.com/stepfall/stepfall/sdk/cascade"
+	"github.com/stepfall/stepfall/sdk/feature"
 	"github.com/stepfall/stepfall/sdk/step"
 )
 
@@ -121,7 +122,7 @@ func TestTheFirstAnswerHasNoAgreement(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if v, has := res.Answer.Signals[step.SignalAgreement]; has || res.Answer.Signals["mean_log_prob"] != -1 {
+	if v, has := res.Answer.Signals[feature.SignalAgreement]; has || res.Answer.Signals["mean_log_prob"] != -1 {
 		t.Errorf("agreement %v of %v", v, res.Answer.Signals)
 	}
 }

@@ -4,9 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
-	"os/exec"
-	"path/filepath"
 	"sync"
 	"syscall"
 	"testing"
@@ -52,39 +49,9 @@ func TestStoreBehindAPooler(t *testing.T) {
 	if testing.Short() {
 		t.Skip("long")
 	}
-	bouncer, err := exec.LookPath("pgbouncer")
-	if err != nil {
-		t.Skip("PgBouncer is not installed")
-	}
 	c := pgtest.Start(t, "fsync=off")
-	config := filepath.Join(c.Dir(), "pgbouncer.ini")
-	if err := os.WriteFile(config, []byte(`[databases]
-* = host=`+c.Dir()+` user=stepfall
-[pgbouncer]
-listen_addr =
-listen_port = 6432
-unix_socket_dir = `+c.Dir()+`
-auth_type = any
-pool_mode = transaction
-default_pool_size = 5
-`), 0o644); err != nil {
-		t.Fatal(err)
-	}
-	cmd := c.Command(bouncer, "-q", config)
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = cmd.Process.Signal(syscall.SIGKILL); _ = cmd.Wait() })
-	socket := filepath.Join(c.Dir(), ".s.PGSQL.6432")
-	for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(20 * time.Millisecond) {
-		if _, err := os.Stat(socket); err == nil {
-			break
-		}
-		if time.Now().After(deadline) {
-			t.Fatal("PgBouncer does not start")
-		}
-	}
-	storetest.Run(t, func(t testing.TB) storetest.Engine { return engine(c.Database(t) + "&port=6432&pool_max_conns=8") })
+	pooled := c.Pooler(t)
+	storetest.Run(t, func(t testing.TB) storetest.Engine { return engine(c.Database(t) + pooled + "&pool_max_conns=8") })
 }
 
 func TestReplicasThatStartTogetherMigrateOnce(t *testing.T) {

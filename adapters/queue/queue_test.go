@@ -86,9 +86,21 @@ func double(t testing.TB, r *Run, n int) *Done {
 }
 
 func TestJobs(t *testing.T) {
+	jobs(t, opened(t, pgtest.Start(t, "fsync=off").Database(t)))
+}
+
+// TestJobsBehindAPooler does the same where each transaction has another connection.
+func TestJobsBehindAPooler(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long")
+	}
 	c := pgtest.Start(t, "fsync=off")
-	database := c.Database(t)
-	q := opened(t, database)
+	pooled := c.Pooler(t)
+	jobs(t, opened(t, c.Database(t)+pooled))
+}
+
+func jobs(t *testing.T, q *Queue) {
+	t.Helper()
 
 	t.Run("many", func(t *testing.T) {
 		stop := working(t, q, echo)

@@ -34,7 +34,8 @@ func newFitCheckCommand(s Streams) *cobra.Command {
 What was believed of each model just before it ran is compared with what came: the
 Brier score with the one that the fit measured of itself, and the mean quality and cost
 of every model, the quality in every group and the share of queries of new groups with
-what was expected. A drift is told with a chance of 1 % that there is none. When there
+what was expected. A drift is told with a chance of 1 % that there is none where
+estimates are calibrated given what ran before, and more often where not. When there
 is one, the command says so and exits with 1.
 
 With --out, a profile is fitted to the older traces and compared with the one in use on

@@ -52,7 +52,8 @@ const (
 
 // Assess compares what the profile believed with what came, over traces of steps that
 // it decided. A drift is told with a chance of 1 % that there is none, over all ways
-// together (Bonferroni).
+// together (Bonferroni), where the estimates are calibrated given what ran before; where
+// they are not, more often.
 func Assess(p *Profile, traces []*sdk.Trace) (*Assessment, error) {
 	a := &assessor{p: p, quality: map[string]*tally{}, cost: map[string]*tally{}, group: map[string]*tally{}, groups: map[string]int{}}
 	for _, t := range traces {

@@ -16,6 +16,7 @@ import (
 
 	"github.com/stepfall/stepfall/adapters/swe/demo"
 	"github.com/stepfall/stepfall/adapters/swe/tasks"
+	"github.com/stepfall/stepfall/policies"
 	"github.com/stepfall/stepfall/sdk"
 	"github.com/stepfall/stepfall/sdk/jail"
 )
@@ -34,13 +35,16 @@ func newDemoCommand(s Streams) *cobra.Command {
 	var f demoFlags
 	cmd := &cobra.Command{
 		Use:   "demo",
-		Short: "Solve the bundled repair tasks with a cascade, beside always asking one model",
-		Long: `Solve the bundled repair tasks, small Go packages with a defect, once with each
-strategy: always the cheapest model, always the dearest, a threshold cascade, cascade
-routing and index. Real unit tests judge every answer, in a plugin.
+		Short: "Learn from some repair tasks how to solve others, and see what that saves",
+		Long: `Solve the bundled repair tasks, small Go packages with a defect, as stepfall is meant
+to be used. Every model answers every task once, and real unit tests judge the answers,
+in a plugin. To the outcomes of one half of the tasks a threshold cascade, cascade
+routing and index are fitted, for several budgets; they solve the other half, and the
+other way round. Beside them: always asking one model.
 
 Without a key the models are scripted: their answers are fixed, wrong ones included.
-With OPENAI_API_KEY, OPENAI_BASE_URL or OLLAMA_HOST, or a policy, they are real.`,
+With OPENAI_API_KEY, OPENAI_BASE_URL or OLLAMA_HOST, or a policy, they are real, and
+each is paid once for each task.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd.Context(), s) },
 	}
@@ -48,8 +52,8 @@ With OPENAI_API_KEY, OPENAI_BASE_URL or OLLAMA_HOST, or a policy, they are real.
 	flags.StringVar(&f.policy, "policy", "", "use the models and the verifier of this policy")
 	flags.StringVar(&f.out, "out", "demo-out", "folder for the cost-quality picture, the traces and the report")
 	flags.StringSliceVar(&f.models, "models", nil, "names of two or three real models, cheapest first")
-	flags.IntVar(&f.parallel, "parallel", 2, "tasks at work together")
-	flags.IntVar(&f.limit, "tasks", 0, "solve only so many tasks; 0 means all")
+	flags.IntVar(&f.parallel, "parallel", 2, "answers asked for and tested at one time")
+	flags.IntVar(&f.limit, "tasks", 0, "solve only so many tasks; 0 means all, and of fewer than 40 nothing is learnt")
 	flags.BoolVar(&f.json, "json", false, "print the report as JSON")
 	flags.BoolVar(&f.verbose, "verbose", false, "show the plugin's log")
 	return cmd
@@ -92,15 +96,19 @@ func (f *demoFlags) run(ctx context.Context, s Streams) (err error) {
 		}
 		about = models.about
 	}
+	policy, err := policies.Load(o.Policy, policies.LoadOptions{})
+	if err != nil {
+		return err
+	}
+	outcomes, fits := demo.Work(len(list), len(policy.Models))
 	start := time.Now()
-	bar := newProgress(s.Err, len(list)*demo.Strategies, "solving")
-	solved, cost := 0, 0.0
-	o.Done = func(strategy string, t *sdk.Trace) {
-		cost += t.CostUSD
-		if demo.Solved(t) {
-			solved++
-		}
-		bar.describef("%s, %d solved, %.4f USD", strategy, solved, cost)
+	bar := newProgress(s.Err, outcomes+fits, "collecting")
+	o.Collected = func(usd float64) {
+		bar.describef("answers, tested, %.4f USD", usd)
+		bar.add(1)
+	}
+	o.Fitted = func(strategy string) {
+		bar.describef("answers; now fitting %s and solving", strategy)
 		bar.add(1)
 	}
 	report, err := demo.Run(ctx, o)
@@ -109,6 +117,11 @@ func (f *demoFlags) run(ctx context.Context, s Streams) (err error) {
 		return err
 	}
 	fmt.Fprintf(screen, "%d repair tasks, %s.\n", len(list), about)
+	if report.Learnt {
+		fmt.Fprintf(screen, "What is learnt from one half of the tasks solves the other, and the other way round: nothing is solved by what it taught.\n")
+	} else {
+		fmt.Fprintf(screen, "Too few tasks to learn from: the strategies go by what the policy believes of the models.\n")
+	}
 	if err := f.save(report, s.Out); err != nil {
 		return err
 	}
@@ -133,7 +146,7 @@ func (f *demoFlags) save(report *demo.Report, out io.Writer) error {
 	if err := writeFile(filepath.Join(f.out, "traces.jsonl"), func(w io.Writer) error {
 		enc := json.NewEncoder(w)
 		for _, row := range report.Rows {
-			for _, t := range row.Traces {
+			for _, t := range row.Points[len(row.Points)-1].Traces {
 				if err := enc.Encode(t); err != nil {
 					return err
 				}
@@ -156,22 +169,36 @@ func (f *demoFlags) save(report *demo.Report, out io.Writer) error {
 }
 
 func printDemo(w io.Writer, report *demo.Report, out string, took time.Duration) error {
-	dearest := report.Rows[1]
-	t := newTable(w, Column{Name: "strategy"}, Column{Name: "solved", Number: true}, Column{Name: "USD", Number: true},
-		Column{Name: "of always " + report.Models[len(report.Models)-1], Number: true}, Column{Name: "calls", Number: true}, Column{Name: "time", Number: true})
+	dearest := report.Rows[len(report.Models)-1]
+	t := newTable(w, Column{Name: "strategy"}, Column{Name: "budget", Number: true}, Column{Name: "solved", Number: true}, Column{Name: "USD", Number: true},
+		Column{Name: "of " + dearest.Strategy, Number: true}, Column{Name: "calls", Number: true})
+	percent := func(x float64) string { return fmt.Sprintf("%.0f %%", 100*x) }
 	for _, r := range report.Rows {
-		share := "-"
-		if dearest.CostUSD > 0 {
-			share = fmt.Sprintf("%.0f %%", 100*r.CostUSD/dearest.CostUSD)
+		for i, point := range r.Points {
+			name, budget, share := r.Strategy, "none", "-"
+			if i > 0 {
+				name = ""
+			}
+			if point.Budget > 0 {
+				budget = percent(point.Budget)
+			}
+			if r.Single {
+				budget = ""
+			}
+			if all := dearest.Points[0].CostUSD; all > 0 {
+				share = percent(point.CostUSD / all)
+			}
+			t.AppendRow([]any{name, budget, fmt.Sprintf("%d/%d", point.Solved, report.Tasks), usd(point.CostUSD), share, point.Calls})
 		}
-		t.AppendRow([]any{r.Strategy, fmt.Sprintf("%d/%d", r.Solved, r.Tasks), usd(r.CostUSD), share, r.Calls, short(r.Time)})
 	}
 	t.Render()
 	p := &printer{w: w}
+	if report.Learnt {
+		p.f("budget: the most that a task may cost on average, as a share of what %s costs, fitted on the other half.\n\n%s\n", dearest.Strategy, report.Summary())
+	}
 	p.walls(report)
-	p.f("time: in models and tests, summed over the tasks; an answer seen before is not tested again.\n")
 	if trace := telling(report); trace != nil {
-		p.f("\nOne step of cascade routing, task %s:\n", trace.QueryID)
+		p.f("\nOne step of %s, task %s:\n", trace.Run, trace.QueryID)
 		for i, c := range trace.Calls {
 			p.f("  %d. %-8s %5d tokens in, %4d out, %s USD: %s\n", i+1, c.Model, c.Usage.InputTokens, c.Usage.OutputTokens, usd(c.CostUSD), cameOf(&c))
 			for _, b := range beliefs(trace, i) {
@@ -181,7 +208,7 @@ func printDemo(w io.Writer, report *demo.Report, out string, took time.Duration)
 		p.f("  answer of %s, stopped because %s; %s USD, %s in stepfall itself\n", trace.Chosen, because(trace.Stop), usd(trace.CostUSD), short(trace.Overhead))
 	}
 	traces := filepath.Join(out, "traces.jsonl")
-	p.f("\nThe picture is in %s (PNG and SVG), each step in %s. Took %s.\nWhy a step went as it did: stepfall trace explain -f %s\nAll of it in the browser: stepfall view %s\n",
+	p.f("\nThe picture is in %s (PNG and SVG), each step without a budget in %s. Took %s.\nWhy a step went as it did: stepfall trace explain -f %s\nAll of it in the browser: stepfall view %s\n",
 		filepath.Join(out, "cost-quality.png"), traces, took.Round(100*time.Millisecond), traces, traces)
 	return p.err
 }
@@ -189,7 +216,7 @@ func printDemo(w io.Writer, report *demo.Report, out string, took time.Duration)
 // walls says which layers of isolation the tests had to do without.
 func (p *printer) walls(report *demo.Report) {
 	for _, row := range report.Rows {
-		for _, t := range row.Traces {
+		for _, t := range row.Points[0].Traces {
 			for _, c := range t.Calls {
 				if c.Verdict == nil || len(c.Verdict.Isolation) == 0 {
 					continue
@@ -204,17 +231,13 @@ func (p *printer) walls(report *demo.Report) {
 	}
 }
 
-// telling returns a trace of cascade routing that escalated and was solved.
+// telling returns a step of the last strategy that escalated and was solved.
 func telling(report *demo.Report) *sdk.Trace {
 	var best *sdk.Trace
-	for _, r := range report.Rows {
-		if r.Strategy != "cascade routing" {
-			continue
-		}
-		for _, t := range r.Traces {
-			if demo.Solved(t) && (best == nil || len(t.Calls) > len(best.Calls)) {
-				best = t
-			}
+	last := report.Rows[len(report.Rows)-1]
+	for _, t := range last.Points[len(last.Points)-1].Traces {
+		if demo.Solved(t) && (best == nil || len(t.Calls) > len(best.Calls)) {
+			best = t
 		}
 	}
 	return best

@@ -8,17 +8,12 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"sync"
-	"time"
 
 	"github.com/hashicorp/go-hclog"
-	"github.com/tmc/langchaingo/llms"
-	"golang.org/x/sync/errgroup"
 
 	"github.com/stepfall/stepfall/adapters/router"
 	"github.com/stepfall/stepfall/adapters/swe"
 	"github.com/stepfall/stepfall/adapters/swe/tasks"
-	"github.com/stepfall/stepfall/middleware"
 	"github.com/stepfall/stepfall/plugins/host"
 	"github.com/stepfall/stepfall/policies"
 	"github.com/stepfall/stepfall/sdk"
@@ -26,44 +21,73 @@ import (
 
 // Options say what to run.
 type Options struct {
-	// Policy is the file with the models and the verifier; its strategy is the one
-	// of the rows "cascade routing" and "index" where it has a lambda.
+	// Policy is the file with the models and the verifier.
 	Policy string
 	Tasks  []tasks.Task
-	// Parallel bounds the tasks at work together; 0 means 2.
+	// Parallel bounds the calls under way while outcomes are collected; 0 means 2.
 	Parallel int
 	// Logger hears about the plugin; nil is silence.
 	Logger hclog.Logger
-	// Done, when not nil, is told of each finished task, one at a time.
-	Done func(strategy string, t *sdk.Trace)
+	// Collected, when not nil, is told of each outcome that was collected, and Fitted
+	// of each fit; they are called one at a time.
+	Collected func(costUSD float64)
+	Fitted    func(strategy string)
 }
 
-// Row is what one strategy came to.
+// Work returns how often Collected and Fitted are called for so many tasks and models.
+func Work(tasks, models int) (outcomes, fits int) {
+	if tasks >= enough {
+		fits = len(kinds) * len(shares) * 2
+	}
+	return tasks * models, fits
+}
+
+// Row is what one strategy came to: one point, or one for each budget.
 type Row struct {
-	Strategy string  `json:"strategy"`
-	Solved   int     `json:"solved"`
-	Tasks    int     `json:"tasks"`
-	CostUSD  float64 `json:"cost_usd"`
-	Calls    int     `json:"calls"`
-	// Time is the sum over the tasks of the time in models and tests.
-	Time time.Duration `json:"time_ns"`
+	Strategy string `json:"strategy"`
 	// Single marks the rows that always ask the same model.
-	Single bool         `json:"single,omitempty"`
-	Traces []*sdk.Trace `json:"-"`
+	Single bool    `json:"single,omitempty"`
+	Points []Point `json:"points"`
+}
+
+// Point is what a strategy came to with one budget.
+type Point struct {
+	// Budget is the share that was allowed of what the dearest model costs; 0 is no
+	// budget.
+	Budget  float64 `json:"budget,omitempty"`
+	Solved  int     `json:"solved"`
+	CostUSD float64 `json:"cost_usd"`
+	Calls   int     `json:"calls"`
 	// Errors counts the tasks that gave no answer at all.
-	Errors int `json:"errors,omitempty"`
+	Errors int          `json:"errors,omitempty"`
+	Traces []*sdk.Trace `json:"-"`
 }
 
 // Report is what the demo found.
 type Report struct {
+	// Models are the models, cheapest first.
 	Models []string `json:"models"`
-	Rows   []Row    `json:"rows"`
+	Tasks  int      `json:"tasks"`
+	// Learnt says whether the strategies were fitted; of few tasks nothing can be
+	// learnt, and the policy's beliefs decide.
+	Learnt bool  `json:"learnt"`
+	Rows   []Row `json:"rows"`
+	// Gains has one entry for each strategy that was fitted.
+	Gains []Gain `json:"gains,omitempty"`
 }
 
-// Strategies returns how many strategies a run compares.
-const Strategies = 5
+// demo is a run.
+type demo struct {
+	o       *Options
+	policy  *policies.Policy
+	models  []sdk.Model // cheapest first
+	plugins router.Plugins
+	asked   *answers
+	work    string
+	report  *Report
+}
 
-// Run solves the tasks once with each strategy.
+// Run collects, fits and solves.
 func Run(ctx context.Context, o Options) (_ *Report, err error) {
 	policy, err := policies.Load(o.Policy, policies.LoadOptions{})
 	if err != nil {
@@ -71,20 +95,6 @@ func Run(ctx context.Context, o Options) (_ *Report, err error) {
 	}
 	if len(policy.Models) < 2 || len(policy.Verifiers) == 0 {
 		return nil, fmt.Errorf("%s: the demo needs a policy with at least two models and a verifier that runs tests", o.Policy)
-	}
-	work, err := os.MkdirTemp("", "stepfall-demo-*")
-	if err != nil {
-		return nil, err
-	}
-	defer func() { err = errors.Join(err, os.RemoveAll(work)) }()
-	for i := range o.Tasks {
-		dir := filepath.Join(work, o.Tasks[i].Name)
-		if err := os.Mkdir(dir, 0o755); err != nil {
-			return nil, err
-		}
-		if err := o.Tasks[i].Write(dir); err != nil {
-			return nil, err
-		}
 	}
 	settings := map[string]host.PluginConfig{}
 	for _, p := range policy.Plugins {
@@ -95,137 +105,45 @@ func Run(ctx context.Context, o Options) (_ *Report, err error) {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, plugins.Close()) }()
+	return run(ctx, &o, policy, swe.Remember(plugins))
+}
 
-	models := policy.SDKModels()
-	slices.SortStableFunc(models, func(a, b sdk.Model) int { return cmp.Compare(a.Price.Output, b.Price.Output) })
-	report := &Report{}
-	for _, m := range models {
-		report.Models = append(report.Models, m.Name)
+// run is Run with the plugins at hand.
+func run(ctx context.Context, o *Options, policy *policies.Policy, plugins router.Plugins) (_ *Report, err error) {
+	d := &demo{o: o, policy: policy, plugins: plugins, asked: &answers{}, report: &Report{Tasks: len(o.Tasks)}}
+	if d.work, err = os.MkdirTemp("", "stepfall-demo-*"); err != nil {
+		return nil, err
 	}
-	remembered := swe.Remember(plugins)
-	for _, s := range strategies(policy, models) {
-		row, err := s.run(ctx, policy, remembered, work, &o)
-		if err != nil {
-			return nil, fmt.Errorf("%s: %w", s.name, err)
+	defer func() { err = errors.Join(err, os.RemoveAll(d.work)) }()
+	for i := range o.Tasks {
+		dir := d.folder(i)
+		if err := os.Mkdir(dir, 0o755); err != nil {
+			return nil, err
 		}
-		if why := row.unjudged(); why != "" {
-			return nil, fmt.Errorf("no verdict could be had on any task, so there is nothing to compare: %s", why)
+		if err := o.Tasks[i].Write(dir); err != nil {
+			return nil, err
 		}
-		report.Rows = append(report.Rows, *row)
 	}
-	return report, nil
-}
-
-// strategy is one row of the comparison.
-type strategy struct {
-	name   string
-	single bool
-	policies.Strategy
-}
-
-func strategies(p *policies.Policy, models []sdk.Model) []strategy {
-	order := make([]string, len(models))
-	for i, m := range models {
-		order[i] = m.Name
+	d.models = d.policy.SDKModels()
+	slices.SortStableFunc(d.models, func(a, b sdk.Model) int { return cmp.Compare(a.Price.Output, b.Price.Output) })
+	for _, m := range d.models {
+		d.report.Models = append(d.report.Models, m.Name)
 	}
-	lambda := p.Strategy.Lambda
-	if len(lambda) == 0 {
-		lambda = []float64{50}
-	}
-	first, last := order[:1], order[len(order)-1:]
-	return []strategy{
-		{"always " + first[0], true, policies.Strategy{Kind: "threshold", Threshold: []float64{0}, Order: first, Answer: "best"}},
-		{"always " + last[0], true, policies.Strategy{Kind: "threshold", Threshold: []float64{0}, Order: last, Answer: "best"}},
-		{"threshold cascade", false, policies.Strategy{Kind: "threshold", Threshold: []float64{0.5}, Order: order, Answer: "best"}},
-		{"cascade routing", false, policies.Strategy{Kind: "cascade_route", Variant: "exact", Lambda: lambda, Scale: 1}},
-		{"index", false, policies.Strategy{Kind: "index", Lambda: lambda, Scale: 1}},
-	}
-}
-
-// run solves all tasks with one strategy.
-func (s *strategy) run(ctx context.Context, base *policies.Policy, plugins router.Plugins, work string, o *Options) (_ *Row, err error) {
-	policy := *base
-	policy.Strategy, policy.Matches, policy.Fit = s.Strategy, nil, nil
-	policy.Trace.Explain = true
-	r, err := router.New(ctx, &policy, router.Options{Plugins: plugins, Logger: o.Logger})
+	halves, err := d.collect(ctx)
 	if err != nil {
 		return nil, err
 	}
-	defer func() { err = errors.Join(err, r.Close()) }()
-	row := &Row{Strategy: s.name, Single: s.single, Tasks: len(o.Tasks), Traces: make([]*sdk.Trace, len(o.Tasks))}
-	var mu sync.Mutex
-	group, ctx := errgroup.WithContext(ctx)
-	group.SetLimit(cmp.Or(o.Parallel, 2))
-	for i := range o.Tasks {
-		group.Go(func() error {
-			trace, err := solve(ctx, r, &o.Tasks[i], s.name, work)
-			if ctx.Err() != nil {
-				return ctx.Err()
-			}
-			if trace == nil {
-				return fmt.Errorf("task %s: %w", o.Tasks[i].Name, err)
-			}
-			mu.Lock()
-			defer mu.Unlock()
-			row.Traces[i] = trace
-			row.add(trace)
-			if o.Done != nil {
-				o.Done(s.name, trace)
-			}
-			return nil
-		})
-	}
-	if err := group.Wait(); err != nil {
+	if err := d.solve(ctx, halves); err != nil {
 		return nil, err
 	}
-	return row, nil
+	if d.report.Learnt {
+		err = d.report.compare(ctx)
+	}
+	return d.report, err
 }
 
-// solve runs one task as one step of the run. The trace is nil when the step never began.
-func solve(ctx context.Context, model llms.Model, t *tasks.Task, run, work string) (*sdk.Trace, error) {
-	ctx = middleware.WithInfo(ctx, middleware.Info{QueryID: t.Name, Group: fmt.Sprintf("repair/level-%d", t.Level), Run: run, WorkDir: filepath.Join(work, t.Name)})
-	ctx, report := middleware.WithReport(ctx)
-	_, err := model.GenerateContent(ctx, []llms.MessageContent{llms.TextParts(llms.ChatMessageTypeHuman, t.Prompt())})
-	steps := report.Steps()
-	if len(steps) == 0 {
-		return nil, err
-	}
-	return steps[len(steps)-1], err
-}
-
-func (r *Row) add(t *sdk.Trace) {
-	r.CostUSD += t.CostUSD
-	r.Calls += len(t.Calls)
-	if t.Chosen == "" {
-		r.Errors++
-	}
-	for _, c := range t.Calls {
-		r.Time += c.Latency
-		if c.Verdict != nil {
-			r.Time += c.Verdict.Duration
-		}
-	}
-	if Solved(t) {
-		r.Solved++
-	}
-}
-
-// unjudged says why no answer of the row has a verdict; it is empty when one has.
-func (r *Row) unjudged() string {
-	why := "no verifier was asked"
-	for _, t := range r.Traces {
-		for _, c := range t.Calls {
-			switch {
-			case c.Verdict == nil:
-			case c.Verdict.Outcome != sdk.Inconclusive:
-				return ""
-			case c.Verdict.Evidence != "":
-				why = t.QueryID + ": " + c.Verdict.Evidence
-			}
-		}
-	}
-	return why
-}
+// folder is where the files of task i are.
+func (d *demo) folder(i int) string { return filepath.Join(d.work, d.o.Tasks[i].Name) }
 
 // Solved reports whether the answer of a step passed its tests.
 func Solved(t *sdk.Trace) bool {

@@ -91,27 +91,28 @@ func TestTheTestsDecideAsTheTasksSay(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(report.Rows) != demo.Strategies {
-		t.Fatalf("%d rows", len(report.Rows))
+	if len(report.Rows) != len(tasks.Models())+3 || report.Learnt {
+		t.Fatalf("%d rows, learnt %t from five tasks", len(report.Rows), report.Learnt)
 	}
-	always := map[string]int{}
-	for _, task := range list {
-		for _, m := range tasks.Models() {
+	for i, m := range tasks.Models() {
+		right := 0
+		for _, task := range list {
 			if task.Right(m) {
-				always[m]++
+				right++
 			}
 		}
+		if row := report.Rows[i]; !row.Single || row.Points[0].Solved != right || row.Points[0].Calls != len(list) {
+			t.Errorf("always %s: %+v, want %d solved", m, row, right)
+		}
 	}
-	small, large := report.Rows[0], report.Rows[1]
-	if small.Solved != always[tasks.Small] || large.Solved != always[tasks.Large] {
-		t.Errorf("always small solved %d, want %d; always large %d, want %d", small.Solved, always[tasks.Small], large.Solved, always[tasks.Large])
-	}
-	for _, row := range report.Rows[2:] {
-		if row.Solved != 4 || row.CostUSD >= large.CostUSD || row.Errors != 0 {
-			t.Errorf("%s solved %d for %g USD, want 4 for less than %g", row.Strategy, row.Solved, row.CostUSD, large.CostUSD)
+	large := report.Rows[2].Points[0]
+	for _, row := range report.Rows[3:] {
+		p := row.Points[0]
+		if p.Solved != 4 || p.CostUSD >= large.CostUSD || p.Errors != 0 {
+			t.Errorf("%s solved %d for %g USD, want 4 for less than %g", row.Strategy, p.Solved, p.CostUSD, large.CostUSD)
 		}
 		calls := 0
-		for _, trace := range row.Traces {
+		for _, trace := range p.Traces {
 			calls += len(trace.Calls)
 			for _, c := range trace.Calls {
 				if c.Verdict == nil || c.Verdict.Outcome == sdk.Inconclusive {
@@ -119,8 +120,8 @@ func TestTheTestsDecideAsTheTasksSay(t *testing.T) {
 				}
 			}
 		}
-		if calls != row.Calls || calls != 1+2+3+2+3 {
-			t.Errorf("%s made %d calls and counts %d, want 11", row.Strategy, calls, row.Calls)
+		if calls != p.Calls || calls != 1+2+3+2+3 {
+			t.Errorf("%s made %d calls and counts %d, want 11", row.Strategy, calls, p.Calls)
 		}
 	}
 	figure, err := report.Figure()

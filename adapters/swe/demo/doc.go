@@ -1,8 +1,10 @@
-// Package demo solves the bundled repair tasks with several strategies and compares
-// what they cost. Each task is one step through adapters/router: the model answers
-// with edits, the plugin verifier-tests runs the unit tests on them, and the
-// strategy decides whether the next model gets its turn.
+// Package demo shows what stepfall is for on the bundled repair tasks. Each model
+// answers each task once and real unit tests judge the answers, in the plugin
+// verifier-tests (package collect). To what came of one half of the tasks estimators
+// and strategies are fitted, for several budgets (package fit); the other half is then
+// solved through adapters/router with what was learnt, and the other way round, so that
+// every task is solved by somebody who has not seen it.
 //
-// An answer that was verified already, of the same model to the same task, is not
-// verified again; its first verdict counts, with the time that it took.
+// What a model answered to a request, and how an answer to a task was judged, is
+// remembered for the run: asked again, it is the same, at the same cost.
 package demo

@@ -1,33 +1,30 @@
 package demo
 
-import (
-	"math"
+import "github.com/stepfall/stepfall/sdk/eval"
 
-	"github.com/stepfall/stepfall/sdk/eval"
-)
-
-// Figure draws what each strategy solved over what it cost, with the line between
-// the strategies that always ask one model.
+// Figure draws what each strategy solved over what it cost, a curve over its budgets,
+// with the line between the strategies that always ask one model.
 func (r *Report) Figure() (*eval.Figure, error) {
 	var labels []eval.Label
 	line := eval.Series{Name: "one model, mixed"}
-	var cascades []eval.Series
+	var curves []eval.Series
 	for _, row := range r.Rows {
-		share := 100 * float64(row.Solved) / float64(max(row.Tasks, 1))
-		cents := 100 * row.CostUSD / float64(max(row.Tasks, 1))
+		points := make([]eval.Point, len(row.Points))
+		for i, p := range row.Points {
+			points[i] = eval.Point{Cost: 100 * p.CostUSD / float64(max(r.Tasks, 1)), Quality: 100 * float64(p.Solved) / float64(max(r.Tasks, 1))}
+		}
 		if row.Single {
-			line.X, line.Y = append(line.X, cents), append(line.Y, share)
-			labels = append(labels, eval.Label{Name: row.Strategy, X: cents, Y: share})
+			line.X, line.Y = append(line.X, points[0].Cost), append(line.Y, points[0].Quality)
+			labels = append(labels, eval.Label{Name: row.Strategy, X: points[0].Cost, Y: points[0].Quality})
 			continue
 		}
-		// Of strategies that came to the same, the last one would hide the others.
-		if n := len(cascades) - 1; n >= 0 && cascades[n].Y[0] == share && math.Abs(cascades[n].X[0]-cents) < 1e-9 {
-			cascades[n].Name += ",\n" + row.Strategy
-			continue
+		curve := eval.Series{Name: row.Strategy}
+		for _, p := range eval.NewCurve(points) {
+			curve.X, curve.Y = append(curve.X, p.Cost), append(curve.Y, p.Quality)
 		}
-		cascades = append(cascades, eval.Series{Name: row.Strategy, X: []float64{cents}, Y: []float64{share}})
+		curves = append(curves, curve)
 	}
 	return eval.Lines("cost-quality", eval.Axes{
 		Title: "Repair tasks: what is solved, and what it costs", X: "cost per task (US cents)", Y: "tasks solved (%)", Percent: true,
-	}, append([]eval.Series{line}, cascades...), labels)
+	}, append([]eval.Series{line}, curves...), labels)
 }

@@ -59,6 +59,9 @@ func (t *Task) Right(model string) bool {
 	return !wrong
 }
 
+// Group is the group of the task's queries: its level, as a tracker labels issues.
+func (t *Task) Group() string { return fmt.Sprintf("repair/level-%d", t.Level) }
+
 // Repair returns the bundled tasks, easy ones first.
 func Repair() ([]Task, error) {
 	names, err := fs.Glob(repair, "repair/*.txtar")

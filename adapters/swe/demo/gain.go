@@ -1,0 +1,157 @@
+package demo
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"strings"
+
+	"github.com/stepfall/stepfall/sdk/eval"
+)
+
+// Gain is what a strategy brings over the others, on tasks that it did not learn from.
+type Gain struct {
+	Strategy string `json:"strategy"`
+	// ShareAtBest is what it costs to solve as many tasks as the best single model, as
+	// a share of what that costs, with two standard deviations on either side; nil
+	// where it never solves as many, or no interval can be told.
+	ShareAtBest *float64 `json:"share_at_best,omitempty"`
+	ShareLow    *float64 `json:"share_low,omitempty"`
+	ShareHigh   *float64 `json:"share_high,omitempty"`
+	// Mean is the mean share of tasks that are solved over all budgets from the cost of
+	// the cheapest model to that of the dearest one.
+	Mean float64 `json:"mean"`
+	// Over is Mean less that of the threshold cascade, from Low to High by two standard
+	// deviations.
+	Over     float64 `json:"over_threshold"`
+	OverLow  float64 `json:"over_threshold_low"`
+	OverHigh float64 `json:"over_threshold_high"`
+}
+
+// Mixed is the name of the gain of mixing the single models.
+const Mixed = "single models, mixed"
+
+// resamples of the tasks that intervals come from.
+const resamples = 1000
+
+// compare fills in the gains.
+func (r *Report) compare(ctx context.Context) error {
+	singles := &eval.Outcomes{Models: r.Models}
+	var rows []*Row
+	for i := range r.Rows {
+		if !r.Rows[i].Single && len(r.Rows[i].Points) > 0 {
+			rows = append(rows, &r.Rows[i])
+		}
+	}
+	players, samples := make([]*eval.Player, len(rows)), make([]*eval.Sample, len(rows))
+	for k, row := range rows {
+		players[k] = &eval.Player{Name: row.Strategy}
+		samples[k] = eval.NewSample(make([]float64, len(row.Points)), r.Tasks)
+		for l, p := range row.Points {
+			for q, t := range p.Traces {
+				samples[k].Cost[l][q], samples[k].Steps[l][q] = t.CostUSD, float64(len(t.Calls))
+				samples[k].Quality[l][q] = quality(Solved(t))
+			}
+		}
+	}
+	for q := range r.Tasks {
+		costs, qualities := make([]float64, len(r.Models)), make([]float64, len(r.Models))
+		for m := range r.Models {
+			t := r.Rows[m].Points[0].Traces[q]
+			costs[m], qualities[m] = t.CostUSD, quality(Solved(t))
+		}
+		singles.Queries = append(singles.Queries, fmt.Sprint(q))
+		singles.CostUSD, singles.Quality = append(singles.CostUSD, costs), append(singles.Quality, qualities)
+	}
+	if err := singles.Validate(); err != nil {
+		return err
+	}
+	c, err := eval.Measure(ctx, singles, players, samples, eval.Options{
+		Bootstrap: resamples, Seed: 1, Reference: kinds[0].name, Baselines: []string{eval.LinearInterpolation},
+	})
+	if err != nil {
+		return err
+	}
+	best := c.Frame.Models[c.Frame.Best].Cost
+	for _, row := range c.Rows {
+		g := Gain{Strategy: row.Name, Mean: row.AUC, Over: row.Difference.Value, OverLow: row.Difference.Low, OverHigh: row.Difference.High}
+		if row.Name == eval.LinearInterpolation {
+			g.Strategy = Mixed
+		}
+		g.ShareAtBest = share(row.CostAtBest, best)
+		// Of resamples in which it is not reached there is no cost to count.
+		if row.Reached > 0.95 {
+			g.ShareLow, g.ShareHigh = share(row.CostAtBestInterval.Low, best), share(row.CostAtBestInterval.High, best)
+		}
+		r.Gains = append(r.Gains, g)
+	}
+	return nil
+}
+
+func quality(solved bool) float64 {
+	if solved {
+		return 1
+	}
+	return 0
+}
+
+func share(cost, of float64) *float64 {
+	if math.IsNaN(cost) || of == 0 {
+		return nil
+	}
+	cost /= of
+	return &cost
+}
+
+// Summary says what was gained over thresholds and over always asking the best model.
+func (r *Report) Summary() string {
+	var best *Row
+	for i := range r.Rows {
+		if row := &r.Rows[i]; row.Single && (best == nil || row.Points[0].Solved > best.Points[0].Solved) {
+			best = row
+		}
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "To solve as many tasks as %s (%d of %d) costs", best.Strategy, best.Points[0].Solved, r.Tasks)
+	sep := " "
+	for _, g := range r.Gains {
+		if g.Strategy == Mixed {
+			continue
+		}
+		b.WriteString(sep + g.Strategy + " ")
+		sep = ", "
+		switch {
+		case g.ShareAtBest == nil:
+			b.WriteString("more than any budget tried")
+		case g.ShareLow == nil:
+			fmt.Fprintf(&b, "%.0f %%", 100**g.ShareAtBest)
+		default:
+			fmt.Fprintf(&b, "%.0f %% (%.0f to %.0f)", 100**g.ShareAtBest, 100*max(0, *g.ShareLow), 100**g.ShareHigh)
+		}
+	}
+	fmt.Fprintf(&b, " of what that costs.\nOver all budgets between the cheapest and the dearest model,")
+	sep = " "
+	for _, g := range r.Gains {
+		fmt.Fprintf(&b, "%s%s solves %.1f %%", sep, g.Strategy, 100*g.Mean)
+		sep = ", "
+	}
+	b.WriteString(" of the tasks on average")
+	for _, g := range r.Gains {
+		if g.Strategy != kinds[len(kinds)-1].name {
+			continue
+		}
+		fmt.Fprintf(&b, ":\n%s is %s the threshold cascade by %.1f points (%.1f to %.1f)", g.Strategy, side(g.Over), 100*math.Abs(g.Over), 100*g.OverLow, 100*g.OverHigh)
+		if g.OverLow <= 0 && g.OverHigh >= 0 {
+			fmt.Fprintf(&b, ", which %d tasks do not tell from chance", r.Tasks)
+		}
+	}
+	b.WriteString(".\nIn brackets: two standard deviations on either side, by drawing the tasks again.")
+	return b.String()
+}
+
+func side(difference float64) string {
+	if difference < 0 {
+		return "below"
+	}
+	return "above"
+}

@@ -4,12 +4,18 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 
 	"github.com/spf13/cobra"
 
 	"github.com/stepfall/stepfall/adapters/collect"
 	"github.com/stepfall/stepfall/adapters/queue"
+	"github.com/stepfall/stepfall/adapters/router"
+	"github.com/stepfall/stepfall/adapters/view"
 	"github.com/stepfall/stepfall/policies"
+	"github.com/stepfall/stepfall/sdk"
+	"github.com/stepfall/stepfall/sdk/outcome"
+	"github.com/stepfall/stepfall/sdk/step"
 )
 
 type collectFlags struct {
@@ -98,6 +104,11 @@ func (f *collectFlags) run(ctx context.Context, s Streams) (err error) {
 	bar.finish()
 	fmt.Fprintf(s.Out, "%d of %d outcomes: %d were there, %d are new; %.6f USD spent\n",
 		sum.Had+sum.New, sum.Total, sum.Had, sum.New, sum.SpentUSD)
+	if err == nil && sum.Had+sum.New > 0 {
+		if err := f.saved(s); err != nil {
+			return err
+		}
+	}
 	for _, fault := range sum.Faults {
 		fmt.Fprintf(s.Out, "  %s\n", fault)
 	}
@@ -136,4 +147,54 @@ func (f *collectFlags) submit(ctx context.Context, s Streams, o *collect.Options
 	}
 	o.Queue.Run = jobs.run
 	return jobs, forget, nil
+}
+
+// saved says what always asking the dearest model would have cost in place of collecting.
+func (f *collectFlags) saved(s Streams) error {
+	table, err := outcome.Open(f.out, outcome.Options{})
+	if err != nil {
+		return err
+	}
+	saved, dearest := recordedSavings(table)
+	for q := range table.Queries {
+		spent, would := 0.0, outcome.At(table.CostUSD, q, dearest)
+		for m := range table.Models {
+			if usd := outcome.At(table.CostUSD, q, m); !math.IsNaN(usd) {
+				spent += usd
+			}
+		}
+		if !math.IsNaN(would) {
+			saved.Measured(spent, would, true)
+		}
+	}
+	printSaved(s.Out, saved)
+	return nil
+}
+
+// recordedSavings returns savings beside the dearest model of the table, and which that is.
+func recordedSavings(table *outcome.Table) (*view.Savings, int) {
+	dearest := 0
+	costs := table.MeanCosts()
+	for m, usd := range costs {
+		if usd > costs[dearest] {
+			dearest = m
+		}
+	}
+	return &view.Savings{Baseline: table.Models[dearest]}, dearest
+}
+
+// replayed returns savings of steps that are replayed on the table, and what records them.
+func replayed(table *outcome.Table) (*view.Savings, step.Sink) {
+	saved, dearest := recordedSavings(table)
+	rows := map[string]int{}
+	for q, id := range table.Queries {
+		rows[id] = q
+	}
+	return saved, func(_ context.Context, t *sdk.Trace) {
+		if q, ok := rows[t.QueryID]; ok {
+			if would := outcome.At(table.CostUSD, q, dearest); !math.IsNaN(would) {
+				saved.Measured(t.CostUSD, would, t.Chosen != "")
+			}
+		}
+	}
 }

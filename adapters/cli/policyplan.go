@@ -13,9 +13,11 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/stepfall/stepfall/adapters/forecast"
+	"github.com/stepfall/stepfall/adapters/view"
 	"github.com/stepfall/stepfall/middleware"
 	"github.com/stepfall/stepfall/policies"
 	"github.com/stepfall/stepfall/sdk"
+	"github.com/stepfall/stepfall/sdk/step"
 )
 
 // planFlags are the flags of stepfall policy plan.
@@ -114,8 +116,13 @@ func (f *planFlags) run(ctx context.Context, s Streams, path string) error {
 	}
 	bar := newProgress(s.Err, world.Len()*len(all), "planning")
 	results := make([]*forecast.Forecast, len(all))
+	var saved *view.Savings
 	for i, p := range all {
-		if results[i], err = forecast.New(ctx, p, world, forecast.Options{Seed: f.seed, Progress: bar.add}); err != nil {
+		var record step.Sink
+		if table, ok := world.(*forecast.Table); ok {
+			saved, record = replayed(table.Outcomes)
+		}
+		if results[i], err = forecast.New(ctx, p, world, forecast.Options{Seed: f.seed, Progress: bar.add, Traces: record}); err != nil {
 			return fmt.Errorf("policy %s: %w", p.Path, err)
 		}
 	}
@@ -127,6 +134,9 @@ func (f *planFlags) run(ctx context.Context, s Streams, path string) error {
 		err = enc.Encode(made)
 	} else {
 		err = made.print(s, f.outcomes != "", next)
+		if saved != nil {
+			printSaved(s.Out, saved)
+		}
 	}
 	if err == nil && f.detailed && made.Changed {
 		err = &ExitError{Code: exitChanges, Err: errChanges}

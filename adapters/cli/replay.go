@@ -94,6 +94,8 @@ func (f *replayFlags) run(ctx context.Context, s Streams) error {
 		defer lines.Close()
 		r.options.Traces = lines.Record
 	}
+	saved, record := replayed(r.Test)
+	r.options.Traces = step.Tee(r.options.Traces, record)
 	bar := newProgress(s.Err, len(r.Test.Queries), "replaying")
 	r.options.Progress = bar.add
 	result, err := forecast.New(ctx, r.policy, &forecast.Table{Outcomes: r.Test, Seed: f.seed}, r.options)
@@ -101,7 +103,11 @@ func (f *replayFlags) run(ctx context.Context, s Streams) error {
 	if err != nil {
 		return err
 	}
-	return r.print(s, result)
+	if err := r.print(s, result); err != nil {
+		return err
+	}
+	printSaved(s.Out, saved)
+	return nil
 }
 
 // replay is what there is to replay.

@@ -21,7 +21,9 @@ import (
 	"github.com/stepfall/stepfall/adapters/queue"
 	"github.com/stepfall/stepfall/adapters/router"
 	"github.com/stepfall/stepfall/adapters/store"
+	"github.com/stepfall/stepfall/adapters/view"
 	"github.com/stepfall/stepfall/policies"
+	"github.com/stepfall/stepfall/sdk/step"
 )
 
 type serveFlags struct {
@@ -130,8 +132,9 @@ func (f *serveFlags) run(ctx context.Context, s Streams) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, endTelemetry(ctx, telemetry)) }()
+	var saved view.Savings
 	options := router.Options{
-		Load: policies.LoadOptions{Sets: f.sets}, Logger: logger, Watch: f.watch, Store: shared, Traces: telemetry.Record, Transport: telemetry.Transport(nil),
+		Load: policies.LoadOptions{Sets: f.sets}, Logger: logger, Watch: f.watch, Store: shared, Traces: step.Tee(telemetry.Record, saved.Record), Transport: telemetry.Transport(nil),
 	}
 	jobs, err := f.judges(ctx, &options)
 	if err != nil {
@@ -164,7 +167,11 @@ func (f *serveFlags) run(ctx context.Context, s Streams) (err error) {
 	case shared != nil && !f.open:
 		before = guarded(shared, telemetry, &o)
 	}
-	return f.serve(ctx, s, r, addr, o, before)
+	err = f.serve(ctx, s, r, addr, o, before)
+	if text := saved.String(); text != "" {
+		logger.Info("stopped: " + text)
+	}
+	return err
 }
 
 // judges has the policy's verifiers asked on the workers of a queue, where one is given.

@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/stepfall/stepfall/adapters/cli"
@@ -32,6 +33,23 @@ strategy "route" { lambda = 1 }
 budget { run_usd = 0.002 }
 `
 
+// dearer is a second model of servedPolicy, which its strategy never asks.
+const dearer = `
+model "large" {
+  provider          = "openai"
+  base_url          = "http://127.0.0.1:1"
+  max_output_tokens = 100
+  price {
+    input_usd_per_million  = 100
+    output_usd_per_million = 100
+  }
+  quality {
+    mean    = 0.1
+    std_dev = 0
+  }
+}
+`
+
 // running is a "stepfall serve" at work.
 type running struct {
 	url       string
@@ -40,10 +58,16 @@ type running struct {
 	stopping  chan struct{} // closed when it says that it stops
 	swapped   chan struct{} // told of each policy that is put in force
 	code      chan int
+
+	mu   sync.Mutex
+	said bytes.Buffer
 }
 
 // Write hears what the command says on standard error.
 func (r *running) Write(p []byte) (int, error) {
+	r.mu.Lock()
+	r.said.Write(p)
+	r.mu.Unlock()
 	if bytes.Contains(p, []byte("stopping")) {
 		close(r.stopping)
 	}
@@ -107,7 +131,7 @@ func TestServe(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer models.Close()
-	r := startServe(t, fmt.Sprintf(servedPolicy, models.URL()))
+	r := startServe(t, fmt.Sprintf(servedPolicy, models.URL())+dearer)
 	status, body := chat(t, r.url, "run 1")
 	var got struct {
 		Choices []struct{ Message struct{ Content string } }
@@ -131,6 +155,10 @@ func TestServe(t *testing.T) {
 	r.interrupt()
 	if code := <-r.code; code != cli.ExitOK {
 		t.Errorf("exit code %d", code)
+	}
+	// The last word is what was spent beside always asking the dearest model.
+	if !strings.Contains(r.said.String(), "spent 0.003000 USD; always asking large would have cost") || !strings.Contains(r.said.String(), "on the same 4 steps") {
+		t.Errorf("what was saved is not in the log:\n%s", &r.said)
 	}
 }
 

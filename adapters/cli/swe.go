@@ -15,7 +15,9 @@ import (
 
 	"github.com/stepfall/stepfall/adapters/router"
 	"github.com/stepfall/stepfall/adapters/swe"
+	"github.com/stepfall/stepfall/adapters/view"
 	"github.com/stepfall/stepfall/policies"
+	"github.com/stepfall/stepfall/sdk"
 	"github.com/stepfall/stepfall/sdk/jail/container"
 	"github.com/stepfall/stepfall/sdk/step"
 )
@@ -182,7 +184,8 @@ func (f *sweFlags) run(ctx context.Context, s Streams) (err error) {
 	if err != nil {
 		return err
 	}
-	b, done, err := f.batch(ctx, s, single)
+	var saved view.Savings
+	b, done, err := f.batch(ctx, s, single, &saved)
 	if err != nil {
 		return err
 	}
@@ -223,18 +226,28 @@ func (f *sweFlags) run(ctx context.Context, s Streams) (err error) {
 	if err := f.print(s, list, results, single); err != nil {
 		return err
 	}
+	if !f.json {
+		printSaved(s.Out, &saved)
+	}
 	return f.exit(ctx, results, runErr, solver)
 }
 
-// batch is what does the tasks: here, or through a queue. A dry run is always here.
-func (f *sweFlags) batch(ctx context.Context, s Streams, single bool) (_ *swe.Batch, done func() error, err error) {
+// batch is what does the tasks: here, where saved counts what they cost, or through a queue. A dry run is always here.
+func (f *sweFlags) batch(ctx context.Context, s Streams, single bool, saved *view.Savings) (_ *swe.Batch, done func() error, err error) {
 	if f.queue != "" && !f.dryRun {
 		return f.submit(ctx, s, single)
 	}
-	r, err := router.Open(ctx, f.policy, router.Options{Load: policies.LoadOptions{Sets: f.sets}, Logger: f.logger(s)})
+	mode := ""
+	r, err := router.Open(ctx, f.policy, router.Options{Load: policies.LoadOptions{Sets: f.sets}, Logger: f.logger(s), Traces: func(ctx context.Context, t *sdk.Trace) {
+		// Where attempts are cascaded, the calls within them chose nothing.
+		if (mode == string(swe.WholeTrajectory)) == (t.Mode == mode) {
+			saved.Record(ctx, t)
+		}
+	}})
 	if err != nil {
 		return nil, nil, err
 	}
+	mode = r.Policy().Trajectory.Unit
 	// A verifier at fault is found before a model is paid.
 	if err := r.Start(ctx); err != nil {
 		return nil, nil, errors.Join(err, r.Close())

@@ -16,6 +16,7 @@ import (
 	"github.com/stepfall/stepfall/adapters/router"
 	"github.com/stepfall/stepfall/adapters/swe"
 	"github.com/stepfall/stepfall/adapters/swe/suite"
+	"github.com/stepfall/stepfall/adapters/view"
 	"github.com/stepfall/stepfall/plugins/host"
 )
 
@@ -58,6 +59,7 @@ type sweRow struct {
 	// models, tools nor verifiers, for each attempt.
 	Time               time.Duration `json:"time_ns"`
 	OverheadPerAttempt time.Duration `json:"overhead_per_attempt_ns"`
+	costs              []float64
 }
 
 func (f *sweBenchFlags) run(ctx context.Context, s Streams) (err error) {
@@ -157,6 +159,12 @@ func (f *sweBenchFlags) strategy(ctx context.Context, s Streams, plugins router.
 		return nil, fmt.Errorf("no verdict could be had: %s", gist(why))
 	}
 	row.Summary = swe.Summarise(results)
+	row.costs = make([]float64, len(results))
+	for i, r := range results {
+		if r != nil {
+			row.costs[i] = r.CostUSD
+		}
+	}
 	row.OverheadPerAttempt = overhead / time.Duration(max(attempts, 1))
 	return row, nil
 }
@@ -195,6 +203,12 @@ func (f *sweBenchFlags) print(w io.Writer, rows []sweRow) error {
 		t.AppendRow([]any{r.Strategy, fmt.Sprintf("%d/%d", r.Solved, r.Tasks), r.Errors, usd(r.CostUSD), fmt.Sprintf("%.0f %%", 100*r.CostUSD/rows[1].CostUSD), r.Calls, short(r.Time), short(r.OverheadPerAttempt)})
 	}
 	t.Render()
+	saved, last := &view.Savings{Baseline: "large"}, rows[len(rows)-1]
+	for i, usd := range last.costs {
+		saved.Measured(usd, rows[1].costs[i], true)
+	}
+	fmt.Fprint(w, last.Strategy+": ")
+	printSaved(w, saved)
 	return nil
 }
 

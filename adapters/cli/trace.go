@@ -17,7 +17,6 @@ import (
 	"github.com/stepfall/stepfall/adapters/sqlite"
 	"github.com/stepfall/stepfall/adapters/store"
 	"github.com/stepfall/stepfall/adapters/view"
-	"github.com/stepfall/stepfall/middleware"
 	"github.com/stepfall/stepfall/sdk"
 )
 
@@ -155,7 +154,8 @@ func (f *traceFlags) ls(ctx context.Context, s Streams) error {
 	if f.limit < 0 {
 		return usage("--limit %d is negative", f.limit)
 	}
-	var kept, all []*sdk.Trace
+	var kept []*sdk.Trace
+	saved := &view.Savings{Baseline: f.baseline}
 	total, cost := 0, 0.0
 	err := f.each(ctx, s, func(t *sdk.Trace) {
 		if !f.wants(t) {
@@ -163,9 +163,7 @@ func (f *traceFlags) ls(ctx context.Context, s Streams) error {
 		}
 		total++
 		cost += t.CostUSD
-		if t.Mode != middleware.ShadowAlternative {
-			all = append(all, t)
-		}
+		saved.Record(ctx, t)
 		kept = append(kept, t)
 		if f.limit > 0 && len(kept) > f.limit {
 			kept = kept[1:]
@@ -185,10 +183,15 @@ func (f *traceFlags) ls(ctx context.Context, s Streams) error {
 	}
 	tab.Render()
 	fmt.Fprintf(s.Out, "%d of %d steps, %s USD in all\n", len(kept), total, usd(cost))
-	if saved := view.Saved(all, f.baseline); saved != "" {
-		fmt.Fprintln(s.Out, saved)
-	}
+	printSaved(s.Out, saved)
 	return nil
+}
+
+// printSaved closes a summary.
+func printSaved(w io.Writer, saved *view.Savings) {
+	if text := saved.String(); text != "" {
+		fmt.Fprintln(w, text)
+	}
 }
 
 // asked names the models of a step in the order of the calls, with the number of

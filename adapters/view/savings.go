@@ -1,10 +1,15 @@
 package view
 
 import (
+	"cmp"
+	"context"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
+	"sync"
 
+	"github.com/stepfall/stepfall/middleware"
 	"github.com/stepfall/stepfall/sdk"
 )
 
@@ -29,33 +34,103 @@ type saving struct {
 	PerStep [][2]float64
 }
 
-// Saved says in one sentence what the steps cost, what always asking the baseline would
-// have cost on the same steps, the difference with its interval, and how much of that is
-// measured. An empty baseline is the dearest model that the traces know; the sentence is
-// empty where they know fewer than two.
-func Saved(traces []*sdk.Trace, baseline string) string {
-	names := candidates(traces)
-	if len(names) < 2 {
-		return ""
+// Savings adds up what steps cost and what one model would have cost, asked always. It
+// keeps sums only. The zero value is ready, and compares with the dearest model that the
+// steps know; it is safe for concurrent use.
+type Savings struct {
+	// Baseline, when not empty, is the model to compare with; set it before the first step.
+	Baseline string
+
+	mu     sync.Mutex
+	models map[string]*tally
+}
+
+// Record adds a step. It is a sink of traces, and leaves out what the mode shadow runs
+// beside its baseline.
+func (s *Savings) Record(_ context.Context, t *sdk.Trace) {
+	if t.Mode == middleware.ShadowAlternative || len(t.Decisions) == 0 {
+		return
 	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, b := range t.Decisions[0].Models {
+		s.of(b.Model).add(t, &b)
+	}
+}
+
+// Measured adds a step, with or without an answer, of which it is known what the baseline
+// cost; Baseline is set.
+func (s *Savings) Measured(spentUSD, baselineUSD float64, answered bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	m := s.of(s.Baseline)
+	m.steps++
+	m.ran++
+	m.spent += spentUSD
+	m.real += baselineUSD
+	if !answered {
+		m.unanswered++
+	}
+}
+
+// of returns the tally of a model.
+func (s *Savings) of(model string) *tally {
+	if s.models == nil {
+		s.models = map[string]*tally{}
+	}
+	m := s.models[model]
+	if m == nil {
+		m = &tally{}
+		s.models[model] = m
+	}
+	return m
+}
+
+// String says in one sentence what the steps cost, what always asking the baseline
+// would have cost on the same steps, the difference with its interval, and how much of
+// that is measured. It is empty where there is nothing to compare.
+func (s *Savings) String() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	baseline := s.Baseline
 	if baseline == "" {
+		names := slices.SortedFunc(maps.Keys(s.models), func(a, b string) int { return byCost(s.models[a].expected(), s.models[b].expected(), a, b) })
+		if len(names) < 2 {
+			return ""
+		}
 		baseline = names[len(names)-1]
 	}
-	s := against(traces, baseline)
-	if s.Steps == 0 {
+	if s.models[baseline] == nil {
+		if len(s.models) == 0 {
+			return ""
+		}
 		return fmt.Sprintf("no step could have been asked of %s", baseline)
 	}
-	word, by, share := "saved", s.SavedUSD(), 100*s.Share()
+	r := s.models[baseline].result(baseline)
+	word, by, share := "saved", r.SavedUSD(), 100*r.Share()
 	if by < 0 {
 		word, by, share = "spent more", -by, -share
 	}
-	interval := "no interval: too few steps asked it"
-	if !math.IsNaN(s.ErrorUSD) {
-		interval = fmt.Sprintf("± %.6f", s.ErrorUSD)
+	of, how := fmt.Sprintf("%d steps", r.Steps), "measured on all of them"
+	if r.Steps == 1 {
+		of, how = "step", "measured"
 	}
-	return fmt.Sprintf("spent %.6f USD; always asking %s would have cost %.6f on the same %d steps: %s %.6f (%.0f %%, %s). "+
-		"Its cost is measured on %d of them and counted from tokens on %d.",
-		s.SpentUSD, baseline, s.WouldUSD, s.Steps, word, by, share, interval, s.Ran, s.Steps-s.Ran)
+	interval := ""
+	if r.Ran < r.Steps {
+		interval = ", no interval: too few steps asked it"
+		if !math.IsNaN(r.ErrorUSD) {
+			interval = fmt.Sprintf(", ± %.6f", r.ErrorUSD)
+		}
+		how = fmt.Sprintf("measured on %d of them and counted from tokens on %d", r.Ran, r.Steps-r.Ran)
+		if r.Steps == 1 {
+			how = "counted from tokens"
+		}
+	}
+	if n := s.models[baseline].unanswered; n > 0 {
+		how += fmt.Sprintf("; %d of %s got no answer", n, of)
+	}
+	return fmt.Sprintf("spent %.6f USD; always asking %s would have cost %.6f on the same %s: %s %.6f (%.0f %%%s). Its cost is %s.",
+		r.SpentUSD, baseline, r.WouldUSD, of, word, by, share, interval, how)
 }
 
 func (s *saving) SavedUSD() float64 { return s.WouldUSD - s.SpentUSD }
@@ -78,67 +153,94 @@ func (s *saving) ShareError() float64 {
 // are set right by its real ones.
 const enoughRan = 5
 
-// against compares the traces with a baseline.
+// tally is what steps say of one model.
+type tally struct {
+	// steps could have been asked of it, ran were, at a real cost; spent is what the
+	// steps cost.
+	steps, ran  int
+	unanswered  int
+	spent, real float64
+	// Sums of the quality and the cost that were expected of it.
+	quality, cost float64
+	// Sums over the steps that it ran in, of expected and real cost, and over those
+	// that it did not, of the expected cost.
+	e, a, ee, ea, aa float64
+	unseen, unseen2  float64
+}
+
+// add counts a step in which b was believed of the model. It returns what the model
+// cost in it, NaN when it gave no answer.
+func (m *tally) add(t *sdk.Trace, b *sdk.Belief) float64 {
+	cost, answered := 0.0, false
+	for k := range t.Calls {
+		if c := &t.Calls[k]; c.Model == b.Model {
+			cost += c.CostUSD
+			answered = answered || c.Error == ""
+		}
+	}
+	m.steps++
+	if t.Chosen == "" {
+		m.unanswered++
+	}
+	m.spent += t.CostUSD
+	m.quality += b.Quality.Mean
+	m.cost += b.CostUSD
+	x := b.CostUSD
+	if !answered {
+		m.unseen, m.unseen2 = m.unseen+x, m.unseen2+x*x
+		return math.NaN()
+	}
+	m.ran++
+	m.real += cost
+	m.e, m.a = m.e+x, m.a+cost
+	m.ee, m.ea, m.aa = m.ee+x*x, m.ea+x*cost, m.aa+cost*cost
+	return cost
+}
+
+// expected is the mean cost that was expected.
+func (m *tally) expected() float64 { return m.cost / float64(max(m.steps, 1)) }
+
+// result says what always asking the model would have cost.
+func (m *tally) result(baseline string) *saving {
+	s := &saving{Baseline: baseline, Steps: m.steps, Ran: m.ran, SpentUSD: m.spent, Ratio: 1, ErrorUSD: math.NaN()}
+	if m.steps > 0 {
+		s.Expected = m.quality / float64(m.steps)
+	}
+	if m.ran >= enoughRan && m.e > 0 {
+		s.Ratio = m.a / m.e
+		r := s.Ratio
+		// The deviation of a real cost around ratio times expected, per expected dollar.
+		residual := max(0, m.aa-2*r*m.ea+r*r*m.ee) * float64(m.ran) / float64(m.ran-1)
+		singles := 0.0
+		if m.ee > 0 {
+			singles = residual / m.ee * m.unseen2
+		}
+		s.ErrorUSD = 2 * math.Sqrt(residual/(m.e*m.e)*m.unseen*m.unseen+singles)
+	}
+	s.WouldUSD = m.real + s.Ratio*m.unseen
+	return s
+}
+
+// against compares the traces with a baseline, step by step too.
 func against(traces []*sdk.Trace, baseline string) *saving {
-	s := &saving{Baseline: baseline, Ratio: 1, ErrorUSD: math.NaN()}
-	type pair struct{ expected, real, spent float64 }
-	var pairs []pair
-	var sumE, sumA, sumEE, sumEA, sumAA float64
+	var m tally
+	var expected, real, spent []float64
 	for _, t := range traces {
 		if len(t.Decisions) == 0 {
 			continue
 		}
 		models := t.Decisions[0].Models
-		i := slices.IndexFunc(models, func(b sdk.Belief) bool { return b.Model == baseline })
-		if i < 0 {
-			continue
+		if i := slices.IndexFunc(models, func(b sdk.Belief) bool { return b.Model == baseline }); i >= 0 {
+			real = append(real, m.add(t, &models[i]))
+			expected, spent = append(expected, models[i].CostUSD), append(spent, t.CostUSD)
 		}
-		p := pair{expected: models[i].CostUSD, real: math.NaN(), spent: t.CostUSD}
-		cost, answered := 0.0, false
-		for k := range t.Calls {
-			if c := &t.Calls[k]; c.Model == baseline {
-				cost += c.CostUSD
-				answered = answered || c.Error == ""
-			}
-		}
-		if answered {
-			p.real = cost
-			s.Ran++
-			sumE, sumA = sumE+p.expected, sumA+cost
-			sumEE, sumEA, sumAA = sumEE+p.expected*p.expected, sumEA+p.expected*cost, sumAA+cost*cost
-		}
-		s.Steps++
-		s.SpentUSD += t.CostUSD
-		s.Expected += models[i].Quality.Mean
-		pairs = append(pairs, p)
 	}
-	if s.Steps > 0 {
-		s.Expected /= float64(s.Steps)
-	}
-	if s.Ran >= enoughRan && sumE > 0 {
-		s.Ratio = sumA / sumE
-	}
-	unseen, unseenSquares := 0.0, 0.0
-	for _, p := range pairs {
-		would := p.real
+	s := m.result(baseline)
+	for i, would := range real {
 		if math.IsNaN(would) {
-			would = s.Ratio * p.expected
-			unseen += p.expected
-			unseenSquares += p.expected * p.expected
+			would = s.Ratio * expected[i]
 		}
-		s.WouldUSD += would
-		s.PerStep = append(s.PerStep, [2]float64{p.spent, would})
-	}
-	if s.Ran >= enoughRan && sumE > 0 {
-		r := s.Ratio
-		// The deviation of a real cost around ratio times expected, per expected dollar.
-		residual := max(0, sumAA-2*r*sumEA+r*r*sumEE) * float64(s.Ran) / float64(s.Ran-1)
-		ratioVar := residual / (sumE * sumE)
-		singles := 0.0
-		if sumEE > 0 {
-			singles = residual / sumEE * unseenSquares
-		}
-		s.ErrorUSD = 2 * math.Sqrt(ratioVar*unseen*unseen+singles)
+		s.PerStep = append(s.PerStep, [2]float64{spent[i], would})
 	}
 	return s
 }
@@ -160,16 +262,9 @@ func candidates(traces []*sdk.Trace) []string {
 	for name := range cost {
 		names = append(names, name)
 	}
-	slices.SortFunc(names, func(a, b string) int {
-		switch x, y := cost[a]/n[a], cost[b]/n[b]; {
-		case x < y:
-			return -1
-		case x > y:
-			return 1
-		case a < b:
-			return -1
-		}
-		return 1
-	})
+	slices.SortFunc(names, func(a, b string) int { return byCost(cost[a]/n[a], cost[b]/n[b], a, b) })
 	return names
 }
+
+// byCost orders models by cost, and those of one cost by name.
+func byCost(x, y float64, a, b string) int { return cmp.Or(cmp.Compare(x, y), cmp.Compare(a, b)) }

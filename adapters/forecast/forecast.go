@@ -3,6 +3,7 @@ package forecast
 import (
 	"context"
 	"errors"
+	"math"
 	"slices"
 
 	"github.com/stepfall/stepfall/policies"
@@ -20,6 +21,10 @@ type Forecast struct {
 	// CostUSD and Quality are means over queries; unanswered queries have quality 0.
 	CostUSD float64 `json:"cost_usd"`
 	Quality float64 `json:"quality"`
+	// CostStdError and QualityStdError are the standard errors of those means over the
+	// queries: how far another sample of as many queries would lie from this one.
+	CostStdError    float64 `json:"cost_std_error"`
+	QualityStdError float64 `json:"quality_std_error"`
 	// ShadowUSD is what the mode shadow spends beside the baseline, per query.
 	ShadowUSD float64 `json:"shadow_usd"`
 	// ExploreUSD is what of CostUSD went to models that were drawn for the record.
@@ -47,6 +52,8 @@ type Forecast struct {
 	Unknown int `json:"unknown"`
 	// Traces are those of each query, in order, when Options.Keep is set.
 	Traces []*sdk.Trace `json:"-"`
+
+	costSquares, qualitySquares float64
 }
 
 // ModelUse is how a model is used.
@@ -99,6 +106,7 @@ func New(ctx context.Context, p *policies.Policy, w World, o Options) (*Forecast
 
 func (f *Forecast) mean() {
 	n := float64(max(1, f.Queries))
+	f.CostStdError, f.QualityStdError = stdError(f.CostUSD, f.costSquares, n), stdError(f.Quality, f.qualitySquares, n)
 	for _, sum := range []*float64{&f.CostUSD, &f.Quality, &f.ShadowUSD, &f.ExploreUSD, &f.Steps, &f.FailedCalls, &f.Moves} {
 		*sum /= n
 	}
@@ -108,10 +116,20 @@ func (f *Forecast) mean() {
 	}
 }
 
+// stdError is the standard error of the mean of n numbers, 0 where one number does not
+// tell.
+func stdError(sum, squares, n float64) float64 {
+	if n < 2 {
+		return 0
+	}
+	return math.Sqrt(max(0, squares-sum*sum/n) / (n - 1) / n)
+}
+
 // add counts what a step came to.
 func (f *Forecast) add(res *step.Result, truth map[string]float64, err error) error {
 	f.Queries++
 	f.CostUSD += res.Trace.CostUSD
+	f.costSquares += res.Trace.CostUSD * res.Trace.CostUSD
 	for _, call := range res.Trace.Calls {
 		if call.Propensity > 0 && call.Propensity < 1 {
 			f.ExploreUSD += call.CostUSD
@@ -129,7 +147,9 @@ func (f *Forecast) add(res *step.Result, truth map[string]float64, err error) er
 	switch {
 	case err == nil && res.Answer != nil:
 		f.Models[res.Index].Chosen++
-		f.Quality += truth[res.Trace.Chosen]
+		quality := truth[res.Trace.Chosen]
+		f.Quality += quality
+		f.qualitySquares += quality * quality
 		if res.Trace.Stop == sdk.StopBudget {
 			f.Capped++
 		}

@@ -52,6 +52,8 @@ type Options struct {
 	Logger hclog.Logger
 	// Transport makes the HTTP requests; nil means http.DefaultTransport.
 	Transport http.RoundTripper
+	// Seed decides what is left to chance, as among tied choices; 0 is another one each time.
+	Seed uint64
 	// Store is shared with other processes: caps, open circuits, conversations and
 	// pacing are kept there in place of memory and of the policy's ledger, and traces
 	// besides the policy's own files. It stays the caller's; nil is none.

@@ -1,6 +1,7 @@
 package router
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -91,7 +92,7 @@ func (s *setup) configure(ctx context.Context, r *Router) (middleware.Config, er
 	if err != nil {
 		return c, err
 	}
-	a, err := Assemble(p, rand.Uint64(), time.Now, plugins)
+	a, err := Assemble(p, cmp.Or(r.o.Seed, rand.Uint64()), time.Now, plugins)
 	if err != nil {
 		return c, err
 	}

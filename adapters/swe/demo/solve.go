@@ -125,7 +125,7 @@ func (d *demo) run(ctx context.Context, name string, s policies.Strategy, profil
 	if profile != "" {
 		policy.Fit = &policies.Fit{Profile: profile}
 	}
-	r, err := router.New(ctx, &policy, router.Options{Plugins: d.plugins, Logger: d.o.Logger, Transport: d.asked})
+	r, err := router.New(ctx, &policy, router.Options{Plugins: d.plugins, Logger: d.o.Logger, Transport: d.asked, Seed: 1})
 	if err != nil {
 		return err
 	}

@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/stepfall/stepfall/adapters/cli"
+	"github.com/stepfall/stepfall/adapters/router"
 )
 
 // A plugin is started for its schema once; then validate starts nothing until the
@@ -90,6 +91,16 @@ verifier "schema" {
 	write("no_such_argument = 1")
 	if said := validate(cli.ExitFailure); !strings.Contains(said, "no_such_argument") {
 		t.Errorf("the kept schema was not used:\n%s", said)
+	}
+	// What validate refuses, Open refuses, before anything is asked.
+	for _, watch := range []bool{false, true} {
+		r, err := router.Open(t.Context(), policy, router.Options{Watch: watch})
+		if err == nil {
+			r.Close()
+		}
+		if err == nil || !strings.Contains(err.Error(), "no_such_argument") {
+			t.Errorf("Open with watch %t: %v", watch, err)
+		}
 	}
 	if n := started(); n != once {
 		t.Errorf("%d starts where nothing of the plugin changed, want %d", n, once)

@@ -90,6 +90,7 @@ var _ llms.ReasoningModel = (*Router)(nil)
 // Open loads the policy at path and puts it to work. The context bounds the start
 // only. The caller closes the router.
 func Open(ctx context.Context, path string, o Options) (*Router, error) {
+	o.checkPlugins(ctx, path)
 	if o.Watch {
 		return follow(ctx, path, o)
 	}

@@ -135,6 +135,8 @@ type Engine struct {
 	names  []string
 	priors []sdk.Estimate
 	runs   sync.Pool // of *run
+	// patience has an entry for each estimator.
+	patience []patience
 }
 
 // New returns an engine, or an error that names every fault of the configuration.
@@ -146,7 +148,7 @@ func New(c Config) (*Engine, error) {
 	if c.Strategy == nil {
 		faults = append(faults, errors.New("no strategy"))
 	}
-	e := &Engine{c: c}
+	e := &Engine{c: c, patience: make([]patience, len(c.Estimators))}
 	for _, cand := range c.Candidates {
 		m := withPrices(cand.Model)
 		if m.Name == "" {

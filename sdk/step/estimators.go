@@ -52,7 +52,7 @@ func (r *run) askEstimators(ctx context.Context) {
 		if s.Applies != nil && !s.Applies(r.q) {
 			continue
 		}
-		resp := r.askEstimator(ctx, s, req)
+		resp := r.askEstimator(ctx, s, &r.e.patience[k], req)
 		if resp == nil {
 			continue
 		}
@@ -77,8 +77,12 @@ func (r *run) askEstimators(ctx context.Context) {
 }
 
 // askEstimator asks one estimator; nil when it could not be had, which the trace notes.
-func (r *run) askEstimator(ctx context.Context, s *Estimator, req *sdk.QualityRequest) *sdk.QualityResponse {
+func (r *run) askEstimator(ctx context.Context, s *Estimator, p *patience, req *sdk.QualityRequest) *sdk.QualityResponse {
 	askCtx := ctx
+	if left := p.left(r.e.c.Now()); left > 0 && s.OnUnavailable != UnavailableFail {
+		r.say(fmt.Sprintf("estimator %s is left alone for %s: it missed its deadline %d times in a row, abstained", s.Name, left.Round(time.Second), misses))
+		return nil
+	}
 	if s.Timeout > 0 {
 		var cancel context.CancelFunc
 		askCtx, cancel = context.WithTimeout(ctx, s.Timeout)
@@ -87,6 +91,9 @@ func (r *run) askEstimator(ctx context.Context, s *Estimator, req *sdk.QualityRe
 	from := r.e.c.Now()
 	resp, err := guard(func() (*sdk.QualityResponse, error) { return s.Estimator.EstimateQuality(askCtx, req) })
 	r.waited += r.e.c.Now().Sub(from)
+	if ctx.Err() == nil {
+		p.ended(r.e.c.Now(), askCtx.Err() == nil)
+	}
 	if err == nil && (resp == nil || len(resp.Estimates) != len(req.Models)) {
 		err = fmt.Errorf("want %d estimates", len(req.Models))
 	}

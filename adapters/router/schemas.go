@@ -1,4 +1,4 @@
-package cli
+package router
 
 import (
 	"context"
@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"github.com/stepfall/stepfall/plugins/host"
 	"github.com/stepfall/stepfall/policies"
@@ -14,9 +15,16 @@ import (
 	"github.com/stepfall/stepfall/sdk/plugin/wire"
 )
 
-// pluginSchemas asks plugins for the schemas of their config blocks, and remembers
-// the answers in the user's cache folder.
-func pluginSchemas(ctx context.Context) policies.SchemaSource {
+// Schemas asks the plugins of the policy at a path for the schemas of their config blocks,
+// and remembers the answers in the user's cache folder: a plugin is started to be asked
+// once, until its program changes.
+func Schemas(ctx context.Context, policy string) policies.SchemaSource {
+	findPlugin := func(p policies.Plugin) (string, error) {
+		if p.Path != "" && !filepath.IsAbs(p.Path) && !strings.HasPrefix(policy, "library:") {
+			p.Path = filepath.Join(filepath.Dir(policy), p.Path)
+		}
+		return findPlugin(p)
+	}
 	source := policies.SchemaFunc(func(p policies.Plugin, role string) (*schema.Schema, error) {
 		path, err := findPlugin(p)
 		if err != nil {
@@ -59,4 +67,24 @@ func askPlugin(ctx context.Context, p policies.Plugin, path, role string) (_ *sc
 	return h.Schema(ctx, p.Name, map[string]wire.Role{
 		policies.RoleVerifier: wire.Verifier, policies.RoleCostEstimator: wire.CostEstimator, policies.RoleEstimator: wire.QualityEstimator,
 	}[role])
+}
+
+// found is the schemas of those plugins that are there and answer: one that is not, or
+// that does not start, is a matter of on_unavailable.
+func found(source policies.SchemaSource) policies.SchemaSource {
+	return policies.SchemaFunc(func(p policies.Plugin, role string) (*schema.Schema, error) {
+		s, err := source.ConfigSchema(p, role)
+		if err != nil {
+			return nil, nil
+		}
+		return s, nil
+	})
+}
+
+// checkPlugins has config blocks checked when the policy is loaded, where the router starts
+// the plugins itself.
+func (o *Options) checkPlugins(ctx context.Context, policy string) {
+	if o.Plugins == nil && o.Load.Schemas == nil {
+		o.Load.Schemas = found(Schemas(context.WithoutCancel(ctx), policy))
+	}
 }

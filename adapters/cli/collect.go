@@ -10,7 +10,6 @@ import (
 
 	"github.com/stepfall/stepfall/adapters/collect"
 	"github.com/stepfall/stepfall/adapters/queue"
-	"github.com/stepfall/stepfall/adapters/router"
 	"github.com/stepfall/stepfall/adapters/view"
 	"github.com/stepfall/stepfall/policies"
 	"github.com/stepfall/stepfall/sdk"

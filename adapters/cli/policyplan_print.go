@@ -85,20 +85,15 @@ func (p *madePlan) print(s Streams, recorded bool, next *policies.Policy) error 
 		}
 		t.AppendRow(cells)
 	}
-	within := func(format string, value func(*forecast.Forecast) float64) {
-		cells := []any{"  2 sigma of other queries"}
-		for _, r := range results {
-			cells = append(cells, fmt.Sprintf("± "+format, 2*value(r)))
+	within := func(format string, stdError float64) {
+		if len(results) == 1 {
+			t.AppendRow([]any{"  2 sigma of other queries", fmt.Sprintf("± "+format, 2*stdError)})
 		}
-		if len(results) == 2 {
-			cells = append(cells, "")
-		}
-		t.AppendRow(cells)
 	}
 	row("USD per query", "%.6f", func(r *forecast.Forecast) float64 { return r.CostUSD })
-	within("%.6f", func(r *forecast.Forecast) float64 { return r.CostStdError })
+	within("%.6f", results[0].CostStdError)
 	row("quality", "%.4f", func(r *forecast.Forecast) float64 { return r.Quality })
-	within("%.4f", func(r *forecast.Forecast) float64 { return r.QualityStdError })
+	within("%.4f", results[0].QualityStdError)
 	row("models run per query", "%.2f", func(r *forecast.Forecast) float64 { return r.Steps })
 	some := func(name, format string, value func(*forecast.Forecast) float64) {
 		if slices.ContainsFunc(results, func(r *forecast.Forecast) bool { return value(r) != 0 }) {

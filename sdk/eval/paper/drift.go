@@ -167,7 +167,7 @@ func drift(ctx context.Context, e *Env) (*Page, error) {
 	table.Verified = true
 	p.printf("A profile (`index`, budget 0.0005 USD) is fitted to a third of the questions, with a check that judges every answer, and used on another third, with a share of %v of the steps that ask one further model for the record. "+
 		"`fit check` looks at the traces of that, and fits anew to seven tenths of them where that tells the rest better. What is in place then is measured on the last third, beside the profile in use and one fitted to all outcomes of all models in the changed world. "+
-		"Means over %d random splits; ± is two standard errors. Of splits on which nothing changes, one in a hundred may be told to have changed.\n\nData: %s, 5 models.\n", driftExplore, e.driftSplits(), e.Questions)
+		"Means over %d random splits; ± is two standard errors. The test allows one false alarm in a hundred; the first row shows how many it gives here.\n\nData: %s, 5 models.\n", driftExplore, e.driftSplits(), e.Questions)
 	out := &eval.Table{Header: []string{"what happens", "told on", "fitted anew on", "cost in use, USD", "after the check", "all known", "quality in use, %", "after the check", "all known"}}
 	for _, w := range driftWorlds() {
 		e.startingf("drift: %s", w.name)

@@ -142,6 +142,10 @@ $(TOOLS)/golangci-lint-$(GOLANGCI_LINT):
 clients: ## Ask the gateway with the official clients of npm, PyPI and Go; print the table of docs/gateway.md
 	go test ./adapters/gateway/clients -count=1 -v -timeout 20m -clients
 
+.PHONY: real
+real: ## Ask a real small model, from PyPI, on loopback; measure confidences (minutes; docs/results/real-model.md)
+	go test ./adapters/provider/real -count=1 -v -timeout 60m -real -update
+
 .PHONY: peers
 peers: ## Measure the gateway beside a plain proxy before the same upstream, on loopback
 	go test ./adapters/gateway/peers -count=1 -v -peers

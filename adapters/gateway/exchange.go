@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"math"
 	"net"
 	"net/http"
 	"slices"
@@ -194,7 +195,7 @@ func (x *exchange) describe() {
 	h := x.w.Header()
 	t := x.Steps[len(x.Steps)-1]
 	h[HeaderTraceID] = []string{t.ID}
-	h[HeaderCostUSD] = []string{strconv.FormatFloat(t.CostUSD, 'g', -1, 64)}
+	h[HeaderCostUSD] = []string{dollars(t.CostUSD)}
 	if t.Chosen != "" {
 		h[HeaderModel] = []string{t.Chosen}
 	}
@@ -209,3 +210,9 @@ func (x *exchange) describe() {
 
 // trailers are the headers of describe.
 var trailers = []string{strings.Join([]string{HeaderTraceID, HeaderCostUSD, HeaderModel, HeaderModels}, ", ")}
+
+// dollars writes an amount for people and programs: to the millionth of a millionth, and
+// never as a power of ten.
+func dollars(usd float64) string {
+	return strconv.FormatFloat(math.Round(usd*1e12)/1e12, 'f', -1, 64)
+}

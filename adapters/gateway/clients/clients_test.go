@@ -186,7 +186,7 @@ func serve(t *testing.T) string {
 
 func TestClients(t *testing.T) {
 	url := serve(t)
-	results := goClients(t, url)
+	results := slices.Concat(goClients(t, url), openAIChat(t, url), openAIResponses(t, url), anthropicMessages(t, url))
 	if *all {
 		cache, err := os.UserCacheDir()
 		if err != nil {

@@ -1,18 +1,23 @@
 package peers_test
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"flag"
 	"fmt"
 	"io"
+	"log"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/http/httputil"
 	"net/url"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -22,7 +27,7 @@ import (
 	"github.com/stepfall/stepfall/adapters/router"
 )
 
-var measure = flag.Bool("peers", false, "measure: a minute and more, all cores")
+var measure = flag.Bool("peers", false, "measure: some minutes, all cores")
 
 const (
 	whole  = `{"id":"c","object":"chat.completion","created":1,"model":"m","choices":[{"index":0,"finish_reason":"stop","message":{"role":"assistant","content":"The answer is forty-two."}}],"usage":{"prompt_tokens":20,"completion_tokens":8,"total_tokens":28}}`
@@ -43,9 +48,13 @@ func upstream(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	w.Header().Set("Content-Type", "text/event-stream")
-	for range pieces {
+	for i := range pieces {
 		_, _ = io.WriteString(w, piece)
 		_ = http.NewResponseController(w).Flush()
+		if i == 0 && bytes.Contains(body, []byte("hold the line")) {
+			<-r.Context().Done() // a stream that lives on
+			return
+		}
 	}
 	_, _ = io.WriteString(w, end)
 }
@@ -63,6 +72,146 @@ model "m" {
 strategy "route" { lambda = 1 }
 stream { mode = "passthrough" }
 `
+
+// capped books each request in a file before it is made.
+const capped = `
+budget {
+  tenant_usd    = 1000000
+  tenant_period = "24h"
+  ledger        = "spending.sqlite"
+}
+`
+
+// The peers, each a process of its own: this program again, told by its environment.
+const (
+	plain  = "proxy"
+	ours   = "gateway"
+	ledger = "gateway, SQLite ledger"
+)
+
+const peerVariable, upstreamVariable = "STEPFALL_PEER", "STEPFALL_UPSTREAM"
+
+func TestMain(m *testing.M) {
+	if kind := os.Getenv(peerVariable); kind != "" {
+		if err := servePeer(kind, os.Getenv(upstreamVariable)); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		return
+	}
+	os.Exit(m.Run())
+}
+
+// servePeer prints its address and serves until standard input ends.
+func servePeer(kind, upstream string) error {
+	handler, err := peer(kind, upstream)
+	if err != nil {
+		return err
+	}
+	l, err := (&net.ListenConfig{}).Listen(context.Background(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		return err
+	}
+	go func() { _ = (&http.Server{Handler: handler, ReadHeaderTimeout: time.Minute}).Serve(l) }()
+	fmt.Println("http://" + l.Addr().String())
+	_, err = io.Copy(io.Discard, os.Stdin)
+	return err
+}
+
+func peer(kind, upstream string) (http.Handler, error) {
+	if kind == plain {
+		address, err := url.Parse(upstream)
+		if err != nil {
+			return nil, err
+		}
+		pool := &http.Transport{MaxIdleConnsPerHost: 128, DisableCompression: true}
+		return &httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(address) }, Transport: pool, FlushInterval: -1, ErrorLog: log.New(io.Discard, "", 0)}, nil
+	}
+	dir, err := os.MkdirTemp("", "peer")
+	if err != nil {
+		return nil, err
+	}
+	text := fmt.Sprintf(policy, upstream+"/v1")
+	if kind == ledger {
+		text += capped
+	}
+	path := filepath.Join(dir, "policy.hcl")
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		return nil, err
+	}
+	r, err := router.Open(context.Background(), path, router.Options{})
+	if err != nil {
+		return nil, err
+	}
+	return gateway.New(gateway.Options{Model: r})
+}
+
+// process is a peer that runs.
+type process struct {
+	kind, url string
+	pid       int
+}
+
+func start(t *testing.T, kind, upstream string) process {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), os.Args[0])
+	cmd.Env = append(os.Environ(), peerVariable+"="+kind, upstreamVariable+"="+upstream, "TMPDIR="+t.TempDir())
+	cmd.Stderr = os.Stderr
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		in.Close()
+		_ = cmd.Wait()
+	})
+	address, err := bufio.NewReader(out).ReadString('\n')
+	if err != nil {
+		t.Fatalf("%s: %v", kind, err)
+	}
+	return process{kind, strings.TrimSpace(address), cmd.Process.Pid}
+}
+
+// cpu is the processor time that the peer has had, and memory what it holds in MB;
+// 0 where Linux does not say.
+func (p process) cpu() time.Duration {
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", p.pid))
+	if err != nil {
+		return 0
+	}
+	fields := strings.Fields(string(stat[bytes.LastIndexByte(stat, ')')+1:]))
+	user, userErr := strconv.Atoi(fields[11])
+	system, systemErr := strconv.Atoi(fields[12])
+	if userErr != nil || systemErr != nil {
+		return 0
+	}
+	const tick = 10 * time.Millisecond
+	return time.Duration(user+system) * tick
+}
+
+func (p process) memory() float64 {
+	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.pid))
+	if err != nil {
+		return 0
+	}
+	_, rest, _ := strings.Cut(string(status), "VmRSS:")
+	fields := strings.Fields(rest)
+	if len(fields) == 0 {
+		return 0
+	}
+	kb, err := strconv.Atoi(fields[0])
+	if err != nil {
+		return 0
+	}
+	return float64(kb) / 1024
+}
 
 // figure is what one peer did under one load.
 type figure struct {
@@ -108,7 +257,13 @@ func load(t *testing.T, target, body string, connections int, span time.Duration
 
 // ask makes one request and reads its answer to the end.
 func ask(client *http.Client, target, body string) bool {
-	resp, err := client.Post(target+"/v1/chat/completions", "application/json", strings.NewReader(body))
+	req, err := http.NewRequest(http.MethodPost, target+"/v1/chat/completions", strings.NewReader(body))
+	if err != nil {
+		return false
+	}
+	req.Header.Set("Content-Type", "application/json")
+	req.Header.Set(gateway.HeaderTenant, "blue") // whose cap the ledger keeps
+	resp, err := client.Do(req)
 	if err != nil {
 		return false
 	}
@@ -117,53 +272,110 @@ func ask(client *http.Client, target, body string) bool {
 	return err == nil && resp.StatusCode == http.StatusOK
 }
 
+// conversation is what is asked.
+func conversation(stream bool, text string) string {
+	return fmt.Sprintf(`{"stream":%t,"model":"stepfall","messages":[{"role":"user","content":%q}]}`, stream, text)
+}
+
 func TestPeers(t *testing.T) {
 	if !*measure {
 		t.Skip("a measurement: make peers")
 	}
 	models := httptest.NewServer(http.HandlerFunc(upstream))
 	defer models.Close()
-	address, err := url.Parse(models.URL)
-	if err != nil {
-		t.Fatal(err)
-	}
-	pool := &http.Transport{MaxIdleConnsPerHost: 128, DisableCompression: true}
-	proxy := httptest.NewServer(&httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(address) }, Transport: pool, FlushInterval: -1})
-	defer proxy.Close()
-	path := filepath.Join(t.TempDir(), "policy.hcl")
-	if err := os.WriteFile(path, fmt.Appendf(nil, policy, models.URL+"/v1"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	r, err := router.Open(t.Context(), path, router.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer r.Close()
-	g, err := gateway.New(gateway.Options{Model: r})
-	if err != nil {
-		t.Fatal(err)
-	}
-	ours := httptest.NewServer(g)
-	defer ours.Close()
-
-	fmt.Println("| kind | connections | proxy req/s | p50 | p99 | gateway req/s | p50 | p99 | ratio |\n| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |")
+	peers := []process{start(t, plain, models.URL), start(t, ours, models.URL), start(t, ledger, models.URL)}
+	fmt.Println("| kind | connections | | req/s | of the proxy's | p50 | p99 | processor a request | memory |\n| --- | ---: | --- | ---: | ---: | ---: | ---: | ---: | ---: |")
 	for _, stream := range []bool{false, true} {
-		kind, body := "buffered", `{"model":"stepfall","messages":[{"role":"user","content":"What is the answer?"}]}`
-		if stream {
-			kind, body = "streamed", `{"stream":true,"model":"stepfall","messages":[{"role":"user","content":"What is the answer?"}]}`
-		}
+		kind := map[bool]string{false: "buffered", true: "streamed"}[stream]
 		for _, connections := range []int{1, 16, 64} {
-			const span = 3 * time.Second
-			// In turns, so that what else the machine does weighs on both.
-			a, b := load(t, proxy.URL, body, connections, span), load(t, ours.URL, body, connections, span)
-			if a.failed+b.failed > 0 {
-				fmt.Printf("failed: %d through the proxy, %d through the gateway\n", a.failed, b.failed)
+			// In turns, so that what else the machine does weighs on all.
+			const span, turns = time.Second, 3
+			sums := make([]figure, len(peers))
+			spent := make([]time.Duration, len(peers))
+			for range turns {
+				for i, p := range peers {
+					before := p.cpu()
+					f := load(t, p.url, conversation(stream, "What is the answer?"), connections, span)
+					spent[i] += p.cpu() - before
+					sums[i].perSecond += f.perSecond / turns
+					sums[i].p50 += f.p50 / turns
+					sums[i].p99 += f.p99 / turns
+					sums[i].failed += f.failed
+				}
 			}
-			if b.failed > 0 {
-				t.Errorf("%s, %d connections: %d requests failed", kind, connections, b.failed)
+			for i, p := range peers {
+				f := sums[i]
+				if f.failed > 0 {
+					t.Errorf("%s, %d connections: %d requests through the %s failed", kind, connections, f.failed, p.kind)
+				}
+				each := time.Duration(float64(spent[i]) / max(f.perSecond*turns*span.Seconds(), 1))
+				fmt.Printf("| %s | %d | %s | %.0f | %.2f | %v | %v | %v | %.0f MB |\n", kind, connections, p.kind, f.perSecond, f.perSecond/sums[0].perSecond,
+					f.p50.Round(time.Microsecond), f.p99.Round(time.Microsecond), each.Round(time.Microsecond), p.memory())
 			}
-			fmt.Printf("| %s | %d | %.0f | %v | %v | %.0f | %v | %v | %.2f |\n", kind, connections,
-				a.perSecond, a.p50.Round(time.Microsecond), a.p99.Round(time.Microsecond), b.perSecond, b.p50.Round(time.Microsecond), b.p99.Round(time.Microsecond), b.perSecond/a.perSecond)
 		}
 	}
+}
+
+// Streams that live long cost memory, and the next one still begins at once.
+func TestLiveStreams(t *testing.T) {
+	if !*measure {
+		t.Skip("a measurement: make peers")
+	}
+	const streams = 2000
+	models := httptest.NewServer(http.HandlerFunc(upstream))
+	defer models.Close()
+	fmt.Printf("| %d streams at once through the | first byte p50 | p99 | memory |\n| --- | ---: | ---: | ---: |\n", streams)
+	for _, kind := range []string{plain, ours} {
+		p := start(t, kind, models.URL)
+		client := &http.Client{Transport: &http.Transport{DisableCompression: true}}
+		ctx, hangUp := context.WithTimeout(t.Context(), time.Minute)
+		took := make([]time.Duration, streams)
+		var begun, ended sync.WaitGroup
+		begun.Add(streams)
+		turn := make(chan struct{}, 32) // as many begin at a time
+		for i := range streams {
+			ended.Go(func() {
+				turn <- struct{}{}
+				now := time.Now()
+				resp, err := hold(ctx, client, p.url)
+				took[i] = time.Since(now)
+				<-turn
+				begun.Done()
+				if err != nil {
+					t.Errorf("%s: %v", kind, err)
+					return
+				}
+				_, _ = io.Copy(io.Discard, resp.Body) // until we hang up
+				resp.Body.Close()
+			})
+		}
+		begun.Wait()
+		memory := p.memory()
+		hangUp()
+		ended.Wait()
+		client.CloseIdleConnections()
+		slices.Sort(took)
+		fmt.Printf("| %s | %v | %v | %.0f MB |\n", kind, took[streams/2].Round(time.Microsecond), took[streams*99/100].Round(time.Microsecond), memory)
+		if kind == ours && memory > 300 {
+			t.Errorf("%d streams hold %.0f MB", streams, memory)
+		}
+	}
+}
+
+// hold begins a stream that goes on, and returns when its first piece has come.
+func hold(ctx context.Context, client *http.Client, target string) (*http.Response, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, target+"/v1/chat/completions", strings.NewReader(conversation(true, "hold the line")))
+	if err != nil {
+		return nil, err
+	}
+	req.Header.Set("Content-Type", "application/json")
+	resp, err := client.Do(req)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := io.ReadFull(resp.Body, make([]byte, len("data: "))); err != nil {
+		resp.Body.Close()
+		return nil, fmt.Errorf("status %d: %w", resp.StatusCode, err)
+	}
+	return resp, nil
 }

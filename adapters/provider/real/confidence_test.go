@@ -10,6 +10,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -175,19 +176,19 @@ func samples(t *testing.T, model llms.Model) string {
 		want := strconv.Itoa(a + b)
 		counts := map[string]int{}
 		for k := range perQuestion {
-			resp, err := model.GenerateContent(t.Context(), ask(fmt.Sprintf("What is %d plus %d? Answer with a number only.", a, b)), llms.WithMaxTokens(8), llms.WithTemperature(0.7), llms.WithSeed(k+1))
+			resp, err := model.GenerateContent(t.Context(), ask(fmt.Sprintf("What is %d plus %d? Answer with a number only.", a, b)), llms.WithMaxTokens(16), llms.WithTemperature(0.7), llms.WithSeed(k+1))
 			if err != nil {
 				t.Fatal(err)
 			}
-			key := feature.AnswerKey(&sdk.Answer{Text: resp.Choices[0].Content})
-			counts[key]++
+			said := number(resp.Choices[0].Content)
+			counts[said]++
 			if k == 0 {
 				p := math.Exp(middleware.ExtraOf(resp.Choices[0]).LogProbs[0].LogProb)
-				first = append(first, one{map[string]float64{"confidence": p}, number(resp.Choices[0].Content) == want})
+				first = append(first, one{map[string]float64{"confidence": p}, said == want})
 			}
 		}
 		most := slices.MaxFunc(slices.Sorted(maps.Keys(counts)), func(x, y string) int { return counts[x] - counts[y] })
-		voted = append(voted, one{map[string]float64{"confidence": float64(counts[most]) / perQuestion}, number(most) == want})
+		voted = append(voted, one{map[string]float64{"confidence": float64(counts[most]) / perQuestion}, most == want})
 	}
 	confidence := func(a one) float64 { return a.signals["confidence"] }
 	rows := [][]any{{"one sample; confidence: the probability of its first token", nil, nil, nil}, {fmt.Sprintf("what most of %d samples say; confidence: their share", perQuestion), nil, nil, nil}}
@@ -196,9 +197,15 @@ func samples(t *testing.T, model llms.Model) string {
 	return fmt.Sprintf("\n## Agreement among samples\n\n%d sums of two numbers from 1 to 8, each asked %d times at temperature 0.7. Neither confidence was calibrated.\n\n%s", *questions, perQuestion, render(rows))
 }
 
-// number is the first number that a text names.
+var numbers = regexp.MustCompile(`[0-9]+`)
+
+// number is the last number that a text names.
 func number(text string) string {
-	return strings.FieldsFunc(text+" none", func(c rune) bool { return c < '0' || c > '9' && c < 'a' || c > 'z' })[0]
+	all := numbers.FindAllString(text, -1)
+	if len(all) == 0 {
+		return ""
+	}
+	return all[len(all)-1]
 }
 
 func share[T any](list []T, is func(T) bool) float64 {

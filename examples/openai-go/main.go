@@ -1,0 +1,77 @@
+// Command openai-go gives a program on OpenAI's official client the cascade, by one
+// option of the client and without a server.
+package main
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"strings"
+
+	"github.com/openai/openai-go/v3"
+	"github.com/openai/openai-go/v3/option"
+
+	"github.com/stepfall/stepfall/adapters/gateway"
+	"github.com/stepfall/stepfall/adapters/router"
+	"github.com/stepfall/stepfall/adapters/scripted"
+	"github.com/stepfall/stepfall/examples/internal/offline"
+)
+
+func main() { offline.Must(run(context.Background())) }
+
+func run(ctx context.Context) error {
+	stop, err := offline.Start(answer)
+	if err != nil {
+		return err
+	}
+	defer stop()
+
+	model, err := router.Open(ctx, "policy.hcl", router.Options{})
+	if err != nil {
+		return err
+	}
+	defer model.Close()
+	cascade, err := gateway.New(gateway.Options{Model: model})
+	if err != nil {
+		return err
+	}
+
+	client := openai.NewClient(
+		option.WithHTTPClient(&http.Client{Transport: cascade}), // the one line
+		option.WithBaseURL("http://cascade/v1"), option.WithAPIKey("none"), option.WithMaxRetries(0),
+	)
+	for _, question := range []string{"What is the capital of Australia?", "Prove that there are infinitely many primes."} {
+		var response *http.Response
+		completion, err := client.Chat.Completions.New(ctx, openai.ChatCompletionNewParams{
+			Model: "stepfall", Messages: []openai.ChatCompletionMessageParamUnion{openai.UserMessage(question)},
+		}, option.WithResponseInto(&response))
+		if err != nil {
+			return err
+		}
+		fmt.Println(completion.Choices[0].Message.Content)
+		fmt.Printf("  asked %s for %s USD\n", response.Header.Get(gateway.HeaderModels), response.Header.Get(gateway.HeaderCostUSD))
+	}
+
+	stream := client.Chat.Completions.NewStreaming(ctx, openai.ChatCompletionNewParams{
+		Model: "stepfall", Messages: []openai.ChatCompletionMessageParamUnion{openai.UserMessage("What is the capital of Australia?")},
+	})
+	defer stream.Close()
+	for stream.Next() {
+		if chunk := stream.Current(); len(chunk.Choices) > 0 {
+			fmt.Print(chunk.Choices[0].Delta.Content)
+		}
+	}
+	fmt.Println()
+	return stream.Err()
+}
+
+// answer is what the scripted models say: the small one gives up on proofs.
+func answer(_ context.Context, req *scripted.Request) scripted.Reply {
+	switch {
+	case strings.Contains(req.LastUser(), "Australia"):
+		return scripted.Reply{Text: "Canberra."}
+	case req.Model == "gpt-4o-mini":
+		return scripted.Reply{Text: "I'm sorry, but I can't help with that."}
+	}
+	return scripted.Reply{Text: "Multiply any finite list of primes and add one: no prime of the list divides the result."}
+}

@@ -58,7 +58,7 @@ func TestTheGuideForSeveralMachines(t *testing.T) {
 		worker, _ := os.ReadFile(filepath.Join(dir, "worker.log"))
 		t.Fatalf("%v\n%s\n%s\n%s", err, out, first, worker)
 	}
-	for _, want := range []string{"yes, that is so", `"day"`, `"tenant":"blue"`, "agents", "stepfall_store_up 1", "2 of 2 outcomes", `stepfall_queue_jobs{state="running"} 0`} {
+	for _, want := range []string{"yes, that is so", `"day"`, `"tenant":"blue"`, "agents", "stepfall_store_up 1", "2 of 2 outcomes", `stepfall_queue_jobs{state="available"} 0`} {
 		if !strings.Contains(string(out), want) {
 			t.Errorf("the guide's output has no %s:\n%s", want, out)
 		}

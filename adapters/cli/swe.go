@@ -226,7 +226,8 @@ func (f *sweFlags) run(ctx context.Context, s Streams) (err error) {
 	if err := f.print(s, list, results, single); err != nil {
 		return err
 	}
-	if !f.json {
+	// What a policy expects of an attempt is a guess: without calls of the baseline nothing is claimed.
+	if !f.json && saved.Known() {
 		printSaved(s.Out, &saved)
 	}
 	return f.exit(ctx, results, runErr, solver)

@@ -86,19 +86,36 @@ func (s *Savings) of(model string) *tally {
 	return m
 }
 
+// Known reports whether what the baseline would have cost was measured on every step, or
+// on enough of them for an interval.
+func (s *Savings) Known() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	m := s.models[s.baseline()]
+	return m != nil && (m.ran == m.steps || m.ran >= enoughRan)
+}
+
+// baseline is the model to compare with, "" where there is none.
+func (s *Savings) baseline() string {
+	if s.Baseline != "" {
+		return s.Baseline
+	}
+	names := slices.SortedFunc(maps.Keys(s.models), func(a, b string) int { return byCost(s.models[a].expected(), s.models[b].expected(), a, b) })
+	if len(names) < 2 {
+		return ""
+	}
+	return names[len(names)-1]
+}
+
 // String says in one sentence what the steps cost, what always asking the baseline
 // would have cost on the same steps, the difference with its interval, and how much of
 // that is measured. It is empty where there is nothing to compare.
 func (s *Savings) String() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	baseline := s.Baseline
+	baseline := s.baseline()
 	if baseline == "" {
-		names := slices.SortedFunc(maps.Keys(s.models), func(a, b string) int { return byCost(s.models[a].expected(), s.models[b].expected(), a, b) })
-		if len(names) < 2 {
-			return ""
-		}
-		baseline = names[len(names)-1]
+		return ""
 	}
 	if s.models[baseline] == nil {
 		if len(s.models) == 0 {

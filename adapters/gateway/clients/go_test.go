@@ -51,7 +51,7 @@ func openAIChat(t *testing.T, url string) []result {
 		r, err := c.Chat.Completions.New(t.Context(), q, option.WithResponseInto(&raw))
 		p.add(feature, err == nil && len(r.Choices) > 0 && check(r), err, r)
 		if feature == "answer" {
-			p.add("request id", raw != nil && raw.Header.Get("X-Request-Id") != "")
+			p.add("request id", raw != nil && raw.Header.Get("X-Request-ID") != "")
 		}
 	}
 	said := func(text string) func(*openai.ChatCompletion) bool {
@@ -109,7 +109,7 @@ func openAIChat(t *testing.T, url string) []result {
 	})
 	_, err := c.Chat.Completions.New(t.Context(), params("busy"))
 	var told *openai.Error
-	p.add("errors", errors.As(err, &told) && told.StatusCode == 429 && told.Response.Header.Get("Retry-After") == "7" && strings.Contains(told.Message, slowly), err)
+	p.add("errors", errors.As(err, &told) && told.StatusCode == http.StatusTooManyRequests && told.Response.Header.Get("Retry-After") == "7" && strings.Contains(told.Message, slowly), err)
 	page, err := c.Models.List(t.Context())
 	p.add("models", err == nil && len(page.Data) == 2 && page.Data[0].ID == "stepfall", err)
 	return p.list
@@ -172,7 +172,7 @@ func openAIResponses(t *testing.T, url string) []result {
 	})
 	_, err := c.Responses.New(t.Context(), params("busy"))
 	var told *openai.Error
-	p.add("errors", errors.As(err, &told) && told.StatusCode == 429 && strings.Contains(told.Message, slowly), err)
+	p.add("errors", errors.As(err, &told) && told.StatusCode == http.StatusTooManyRequests && strings.Contains(told.Message, slowly), err)
 	return p.list
 }
 
@@ -234,7 +234,7 @@ func anthropicMessages(t *testing.T, url string) []result {
 	ask("refusal", params(text("refuse")), func(m *anthropic.Message) bool { return m.StopReason == "refusal" })
 	_, err := c.Messages.New(t.Context(), params(text("busy")))
 	var told *anthropic.Error
-	p.add("errors", errors.As(err, &told) && told.StatusCode == 429 && told.RequestID != "" && strings.Contains(told.Error(), slowly), err)
+	p.add("errors", errors.As(err, &told) && told.StatusCode == http.StatusTooManyRequests && told.RequestID != "" && strings.Contains(told.Error(), slowly), err)
 	counted, err := c.Messages.CountTokens(t.Context(), anthropic.MessageCountTokensParams{Model: "stepfall", Messages: params(text("hello")).Messages})
 	p.add("token count", err == nil && counted.InputTokens > 0, err)
 	page, err := c.Models.List(t.Context(), anthropic.ModelListParams{})

@@ -170,6 +170,9 @@ func drift(ctx context.Context, e *Env) (*Page, error) {
 		"Means over %d random splits; ± is two standard errors. The test allows one false alarm in a hundred; the first row shows how many it gives here.\n\nData: %s, 5 models.\n", driftExplore, e.driftSplits(), e.Questions)
 	out := &eval.Table{Header: []string{"what happens", "told on", "fitted anew on", "cost in use, USD", "after the check", "all known", "quality in use, %", "after the check", "all known"}}
 	for _, w := range driftWorlds() {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
 		e.startingf("drift: %s", w.name)
 		line, err := e.driftLine(ctx, table, w)
 		if err != nil {
@@ -269,10 +272,15 @@ func driftOnce(ctx context.Context, t *outcome.Table, w world, seed uint64) (d d
 func anew(inPlace *fit.Profile, traces []*sdk.Trace, models []string, fitTo func(*outcome.Table) (*fit.Profile, error)) (*fit.Profile, bool, error) {
 	over := func(traces []*sdk.Trace) (*fit.Profile, error) {
 		t, err := outcome.OfTraces(traces)
-		if err == nil {
-			t, err = t.Select(models...)
-		}
 		if err != nil {
+			return nil, err
+		}
+		for _, m := range models {
+			if t.Index(m) < 0 {
+				return nil, fmt.Errorf("%w: none of %s", fit.ErrTooFew, m)
+			}
+		}
+		if t, err = t.Select(models...); err != nil {
 			return nil, err
 		}
 		return fitTo(t)

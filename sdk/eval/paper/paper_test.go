@@ -22,9 +22,9 @@ import (
 	"github.com/stepfall/stepfall/sdk/outcome"
 )
 
-// made returns outcomes of 40 queries in two groups by the models of the project's
-// small sets, with all that the presets read.
-func made() *outcome.Table {
+// made returns outcomes of n queries in two groups by the models of the project's small
+// sets, with all that the presets read.
+func made(n int) *outcome.Table {
 	rng := rand.New(rand.NewPCG(7, 8))
 	t := &outcome.Table{Signals: map[string][][]float64{"api_calls": nil}}
 	for _, set := range []string{"llama", "gemma", "5"} {
@@ -35,7 +35,7 @@ func made() *outcome.Table {
 		}
 	}
 	k := len(t.Models)
-	for q := range 40 {
+	for q := range n {
 		t.Queries = append(t.Queries, fmt.Sprintf("q%d", q))
 		t.Groups = append(t.Groups, []string{"sums", "proofs"}[q%2])
 		ease := rng.NormFloat64()
@@ -58,7 +58,7 @@ func made() *outcome.Table {
 }
 
 func env() *paper.Env {
-	questions, verified := made(), made()
+	questions, verified := made(40), made(40)
 	verified.Verified, verified.Answers = true, nil
 	judged := &paper.Data{Table: verified, Name: "verified.csv", Hash: "bbbbbbbbbbbbbbbb"}
 	return &paper.Env{
@@ -73,6 +73,9 @@ func run(t *testing.T, p paper.Preset, cores int) *paper.Page {
 	t.Helper()
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(cores))
 	e := env()
+	if p.Name == "drift" { // fits to parts of a third
+		e.Questions.Table = made(180)
+	}
 	pieces := 0
 	e.Progress = func(string) { pieces++ }
 	page, err := p.Run(t.Context(), e)
@@ -102,6 +105,7 @@ var rowsOf = map[string][]string{
 	"runtime":   {"2", "11", "80"},
 	"heatmap":   nil,
 	"agents":    {"linear_interpolation", "picked_single", "route", "route_dependent", "pairs", "threshold", "cascade", "cascade_route", "index", "oracle"},
+	"drift":     {"nothing changes", "price cut: the dearest model costs a third", "a new kind of query: one group is met in use only"},
 	"promises":  {"quality of the best model less 5 points", "as good as the best model to within 2 points", "at most 10 % of the answers served as good are wrong"},
 }
 
@@ -138,7 +142,7 @@ func TestPresets(t *testing.T) {
 					t.Errorf("no column %q in\n%s", head, body)
 				}
 			}
-			if p.Name != "runtime" && !strings.Contains(body, ".csv (40 queries, ") {
+			if p.Name != "runtime" && !strings.Contains(body, ".csv (40 queries, ") && !strings.Contains(body, ".csv (180 queries, ") {
 				t.Errorf("the page does not say which data it is of:\n%s", body)
 			}
 			if p.Name == "runtime" {

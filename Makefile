@@ -140,7 +140,7 @@ $(TOOLS)/golangci-lint-$(GOLANGCI_LINT):
 
 .PHONY: clients
 clients: ## Ask the gateway with the official clients of npm, PyPI and Go; print the table of docs/gateway.md
-	go test ./adapters/gateway/clients -count=1 -v -timeout 20m -clients
+	go test -tags clients ./adapters/gateway/clients -count=1 -v -timeout 20m -clients
 
 .PHONY: real
 real: ## Ask a real small model, from PyPI, on loopback; measure confidences (minutes; docs/results/real-model.md)

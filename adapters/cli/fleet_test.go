@@ -16,6 +16,9 @@ import (
 
 // TestTheGuideForSeveralMachines does what docs/fleet.md says, command by command.
 func TestTheGuideForSeveralMachines(t *testing.T) {
+	if testing.Short() {
+		t.Skip("builds the command and runs several of it")
+	}
 	for _, tool := range []string{"bash", "curl"} {
 		if _, err := exec.LookPath(tool); err != nil {
 			t.Skipf("there is no %s", tool)

@@ -27,6 +27,9 @@ const noHarmFile = "../../docs/results/no-harm.md"
 // it reaches must not lie below the mixes of single models by more than its interval,
 // neither in quality at its cost nor in cost at its quality.
 func TestNoHarm(t *testing.T) {
+	if testing.Short() {
+		t.Skip("replays every policy")
+	}
 	var out strings.Builder
 	out.WriteString(noHarmHead)
 	for _, c := range handedOut(t) {

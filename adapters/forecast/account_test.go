@@ -71,6 +71,9 @@ func believing(t *testing.T, kind, more string) *policies.Policy {
 // to one side. From recorded outcomes that holds however models fail together; from
 // samples and from traces of models that were not run, where the beliefs are true.
 func TestPlansAreHeldToAccount(t *testing.T) {
+	if testing.Short() {
+		t.Skip("replays 240 worlds")
+	}
 	const worlds = 12
 	for _, source := range []struct {
 		name   string

@@ -129,10 +129,10 @@ func jobs(t *testing.T, q *Queue) {
 	})
 
 	t.Run("what fails for ever is given up", func(t *testing.T) {
+		q.t.firstRetry = time.Millisecond // read by the worker: set before it starts, and put back after its end
+		defer func() { q.t = hasty() }()
 		stop := working(t, q, func(context.Context, *Job) (Outcome, error) { return Outcome{}, errors.New("broken pipe") })
 		defer stop()
-		q.t.firstRetry = time.Millisecond
-		defer func() { q.t = hasty() }()
 		_, err := begun(t, q, "never", RunOptions{}).Do(t.Context(), Ticket{Kind: "k", Name: "1", Args: 1})
 		failed, ok := errors.AsType[*FailedError](err)
 		if !ok || failed.Tries != maxTries || !strings.Contains(failed.Last, "broken pipe") {

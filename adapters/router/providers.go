@@ -25,10 +25,10 @@ func (s *setup) deployments(m *policies.Model, o *Options) ([]middleware.Deploym
 		}
 		return []middleware.Deployment{{LLM: llm}}, nil
 	}
-	places := []policies.Deployment{{Served: m.Served, BaseURL: m.BaseURL, APIKey: m.APIKey}}
-	places = append(places, m.Deployments...)
-	list := make([]middleware.Deployment, len(places))
-	for i, p := range places {
+	served := []policies.Deployment{{Served: m.Served, BaseURL: m.BaseURL, APIKey: m.APIKey}}
+	served = append(served, m.Deployments...)
+	list := make([]middleware.Deployment, len(served))
+	for i, p := range served {
 		llm, err := s.provider(m, &p, o)
 		if err != nil {
 			return nil, fmt.Errorf("model %s: %w", m.Name, err)
@@ -45,7 +45,7 @@ var baseURLs = map[string]string{"openai": "OPENAI_BASE_URL", "anthropic": "ANTH
 // mistral speaks OpenAI's chat completions.
 const mistral = "https://api.mistral.ai/v1"
 
-// provider makes the client for one place where a model is served.
+// provider makes the client of one deployment of a model.
 func (s *setup) provider(m *policies.Model, p *policies.Deployment, o *Options) (llms.Model, error) {
 	served, key := cmp.Or(p.Served, m.Served, m.Name), p.APIKey
 	if !key.Set() {

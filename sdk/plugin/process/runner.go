@@ -154,10 +154,9 @@ func (r *runner) pumpStdout() {
 			return
 		}
 		const enough = 10
-		shown := r.sink.show(line)
 		r.mu.Lock()
-		if len(r.stray) < enough {
-			r.stray = append(r.stray, shown)
+		if len(r.stray) < enough { // noise without end is not made fit to show
+			r.stray = append(r.stray, r.sink.show(line))
 		}
 		r.mu.Unlock()
 		r.sink.line(line, "stdout", cut)

@@ -1,0 +1,333 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/stepfall/stepfall/plugins/verifier-cases/internal/cases"
+	"github.com/stepfall/stepfall/sdk"
+	"github.com/stepfall/stepfall/sdk/jail"
+	"github.com/stepfall/stepfall/sdk/patch"
+)
+
+// run is one answer on its way through the cases.
+type run struct {
+	v       *verifier
+	walls   walls
+	dir     string
+	changes []jail.Change
+	result  *jail.Result
+}
+
+// apply works out the files of the answer.
+func (r *run) apply(answer *sdk.Answer) (*sdk.Verdict, error) {
+	root, err := os.OpenRoot(r.dir)
+	if err != nil {
+		return nil, err
+	}
+	defer root.Close()
+	files, err := patch.Apply(root.FS(), patch.Parse(answer, r.v.config.File))
+	if misfit := (*patch.Error)(nil); errors.As(err, &misfit) {
+		return &sdk.Verdict{Outcome: sdk.Failed, Evidence: "the answer cannot be applied: " + misfit.Error()}, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	for _, file := range files {
+		r.changes = append(r.changes, jail.Change{Path: file.Path, Data: file.Content, Mode: file.Mode, Delete: file.Delete})
+	}
+	return nil, nil
+}
+
+// spec is what all runs have in common.
+func (r *run) spec(argv []string, wall time.Duration) *jail.Spec {
+	c := &r.v.config
+	spec := &jail.Spec{
+		Dir: r.dir, Argv: argv, Require: c.Require, Changes: slices.Clone(r.changes), Env: jail.ToolEnv(),
+		Limits: jail.Limits{Wall: wall, Memory: c.MemoryMiB << 20, Disk: c.DiskMiB << 20, Processes: c.Processes, Output: c.OutputKiB << 10},
+	}
+	for name, value := range c.Env {
+		spec.Env = append(spec.Env, name+"="+value)
+	}
+	spec.ReadOnly = slices.Concat(jail.SystemPaths(), jail.ToolPaths(argv[0]), c.ReadOnly)
+	return spec
+}
+
+// build runs the build command and keeps what it made.
+func (r *run) build(ctx context.Context) (*sdk.Verdict, error) {
+	c := &r.v.config
+	if len(c.Build) == 0 {
+		return nil, nil
+	}
+	spec := r.spec(c.Build, c.BuildTime)
+	spec.Reports = c.Built
+	spec.Limits.Memory, spec.Limits.Processes, spec.Limits.Disk = 0, 0, 0
+	if r.v.containers == nil {
+		if err := withGo(ctx, spec); err != nil {
+			return nil, err
+		}
+	}
+	result, err := r.walls.Run(ctx, spec)
+	if err != nil {
+		return nil, err
+	}
+	r.result = result
+	switch {
+	case result.End == jail.EndExit && (result.ExitCode == 126 || result.ExitCode == 127), result.End == jail.EndRefused:
+		return r.verdict(sdk.Inconclusive, "the build cannot be run: "+tail(result)), nil
+	case result.End != jail.EndExit:
+		return r.verdict(sdk.Failed, "the build ended by "+string(result.End)), nil
+	case result.ExitCode != 0:
+		return r.verdict(sdk.Failed, "it does not build:\n"+tail(result)), nil
+	}
+	for _, name := range c.Built {
+		data, ok := result.Reports[name]
+		if !ok {
+			return r.verdict(sdk.Failed, "the build did not make "+name), nil
+		}
+		r.changes = append(r.changes, jail.Change{Path: name, Data: data, Mode: 0o755})
+	}
+	return nil, nil
+}
+
+// verdict returns a verdict with the isolation of the last run.
+func (r *run) verdict(outcome sdk.Outcome, evidence string) *sdk.Verdict {
+	verdict := &sdk.Verdict{Outcome: outcome, Evidence: evidence}
+	if r.result != nil {
+		verdict.Isolation, verdict.IsolationMissing = r.result.Layers, r.result.Missing
+	}
+	return verdict
+}
+
+// ended is what came of one case.
+type ended struct {
+	ran    bool
+	wrong  string // what is wrong; "" is right
+	unfit  string // why it says nothing about the answer
+	result *jail.Result
+}
+
+// cases runs the cases, several at a time, until one fails.
+func (r *run) cases(ctx context.Context, list []cases.Case) (*sdk.Verdict, error) {
+	inner, stop := context.WithCancel(ctx)
+	defer stop()
+	came := make([]ended, len(list))
+	faults := make([]error, len(list))
+	var wait sync.WaitGroup
+	for i := range list {
+		select {
+		case r.v.slots <- struct{}{}:
+		case <-inner.Done():
+		}
+		if inner.Err() != nil {
+			break
+		}
+		wait.Go(func() {
+			defer func() { <-r.v.slots }()
+			e, err := r.try(inner, &list[i])
+			if inner.Err() != nil {
+				return // it was cut off by another's failure
+			}
+			came[i], faults[i] = e, err
+			if err != nil || e.unfit != "" || e.wrong != "" && !r.v.config.All {
+				stop()
+			}
+		})
+	}
+	wait.Wait()
+	if ctx.Err() != nil {
+		return nil, ctx.Err()
+	}
+	if err := errors.Join(faults...); err != nil {
+		return nil, err
+	}
+	return r.decide(list, came), nil
+}
+
+func (r *run) decide(list []cases.Case, came []ended) *sdk.Verdict {
+	passed := 0
+	var wrong []string
+	for i := range came {
+		if !came[i].ran {
+			continue
+		}
+		r.result = came[i].result
+		switch {
+		case came[i].unfit != "":
+			return r.verdict(sdk.Inconclusive, "case "+list[i].Name+" says nothing: "+came[i].unfit)
+		case came[i].wrong == "":
+			passed++
+		default:
+			wrong = append(wrong, describe(&list[i], &came[i]))
+		}
+	}
+	if len(wrong) == 0 {
+		verdict := r.verdict(sdk.Passed, fmt.Sprintf("%d of %d cases passed", passed, len(list)))
+		verdict.Score = 1
+		return verdict
+	}
+	const shown = 5
+	evidence := fmt.Sprintf("%d of %d cases passed", passed, len(list))
+	if !r.v.config.All {
+		evidence += ", and the first failure ended the rest"
+	}
+	if len(wrong) > shown {
+		wrong = append(wrong[:shown], fmt.Sprintf("... and %d more", len(wrong)-shown))
+	}
+	verdict := r.verdict(sdk.Failed, evidence+"\n"+strings.Join(wrong, "\n"))
+	verdict.Score = float64(passed) / float64(len(list))
+	return verdict
+}
+
+// describe says what is wrong with a case; what is expected only of public ones.
+func describe(c *cases.Case, e *ended) string {
+	text := "case " + c.Name + ": " + e.wrong
+	if e.result != nil {
+		if errs := strings.TrimSpace(string(e.result.Stderr)); errs != "" {
+			text += "\n    " + strings.ReplaceAll(last(errs), "\n", "\n    ")
+		}
+	}
+	if !c.Public {
+		return text
+	}
+	if c.Stdin != "" {
+		text += "\n  input: " + last(c.Stdin)
+	}
+	if c.Call != nil {
+		text += fmt.Sprintf("\n  call: %s%s", c.Call.Function, c.Call.Arguments)
+	}
+	if c.Expect.Stdout != nil {
+		text += "\n  expected: " + last(*c.Expect.Stdout)
+	} else if len(c.Expect.Result) > 0 {
+		text += "\n  expected: " + last(string(c.Expect.Result))
+	}
+	if e.result != nil {
+		text += "\n  got: " + last(string(e.result.Stdout))
+	}
+	return text
+}
+
+// ends are what it says about an answer that a case did not end by itself.
+var ends = map[jail.End]string{
+	jail.EndTimeout: "it did not end in time", jail.EndMemory: "it took more memory than it may",
+	jail.EndProcesses: "it started more processes than it may", jail.EndOutput: "it flooded its output", jail.EndLost: "it ended its own supervisor",
+}
+
+// try runs one case.
+func (r *run) try(ctx context.Context, c *cases.Case) (ended, error) {
+	plan, err := c.Plan(r.v.config.Command, r.v.config.File)
+	if err != nil {
+		return ended{}, err
+	}
+	spec := r.spec(plan.Argv, r.v.config.Timeout)
+	spec.ReadOnly = slices.Concat(spec.ReadOnly, jail.ToolPaths(r.v.config.Command[0]), plan.ReadOnly)
+	spec.Changes, spec.Reports = append(spec.Changes, plan.Changes...), plan.Reports
+	result, err := r.walls.Run(ctx, spec)
+	if err != nil {
+		return ended{}, err
+	}
+	e := ended{ran: true, result: result}
+	if why, ok := ends[result.End]; ok {
+		e.wrong = why
+		return e, nil
+	}
+	switch {
+	case result.End == jail.EndRefused:
+		e.unfit = "required isolation is not to be had: " + strings.Join(result.Lacks, ", ")
+		return e, nil
+	case (result.ExitCode == 127 || result.ExitCode == 126) && !r.brings(r.v.config.Command[0]):
+		e.unfit = "the command cannot be run: " + tail(result)
+		return e, nil
+	case len(c.HTTP) > 0 && result.ExitCode != 0:
+		e.wrong = "the server did not answer"
+		return e, nil
+	}
+	out, ok := c.Read(result)
+	switch {
+	case !ok:
+		e.wrong = "what it put out cannot be read"
+	case len(r.v.config.Checker) > 0:
+		return e, r.check(ctx, c, out, &e)
+	default:
+		e.wrong = c.Check(out, cases.Compare{By: r.v.config.Compare, Tolerance: r.v.config.Tolerance})
+	}
+	return e, nil
+}
+
+// brings reports whether the answer or its build makes the file.
+func (r *run) brings(name string) bool {
+	return slices.ContainsFunc(r.changes, func(c jail.Change) bool { return c.Path == filepath.ToSlash(filepath.Clean(name)) })
+}
+
+// check has the checker compare, in a jail in which nothing of the answer runs.
+func (r *run) check(ctx context.Context, c *cases.Case, out *cases.Output, e *ended) error {
+	if c.Expect.Stdout == nil {
+		e.wrong = c.Check(out, cases.Compare{By: r.v.config.Compare, Tolerance: r.v.config.Tolerance})
+		return nil
+	}
+	if out.ExitCode != 0 {
+		e.wrong = fmt.Sprintf("exit code %d", out.ExitCode)
+		return nil
+	}
+	empty, err := os.MkdirTemp(r.v.temp, "checker-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(empty)
+	if err := os.Chmod(empty, 0o755); err != nil {
+		return err
+	}
+	own := &run{v: r.v, walls: r.walls, dir: empty, changes: []jail.Change{
+		{Path: "input", Data: []byte(c.Stdin)}, {Path: "expected", Data: []byte(*c.Expect.Stdout)}, {Path: "output", Data: []byte(out.Stdout)},
+	}}
+	checker, err := filepath.Abs(r.v.config.Checker[0])
+	if err != nil || !strings.Contains(r.v.config.Checker[0], "/") {
+		checker = r.v.config.Checker[0]
+	}
+	var readable []string
+	argv := []string{checker}
+	for _, argument := range r.v.config.Checker[1:] {
+		// Arguments that are files of the policy's folder.
+		if path, err := filepath.Abs(argument); err == nil && strings.Contains(argument, "/") {
+			if _, err := os.Stat(path); err == nil {
+				argument, readable = path, append(readable, path)
+			}
+		}
+		argv = append(argv, argument)
+	}
+	spec := own.spec(append(argv, "input", "expected", "output"), r.v.config.Timeout)
+	spec.ReadOnly = append(spec.ReadOnly, readable...)
+	if filepath.IsAbs(checker) {
+		spec.ReadOnly = append(spec.ReadOnly, checker)
+	}
+	result, err := r.walls.Run(ctx, spec)
+	switch {
+	case err != nil:
+		return err
+	case result.End != jail.EndExit || result.ExitCode == 126 || result.ExitCode == 127:
+		e.unfit = "the checker ended by " + string(result.End) + ": " + tail(result)
+	case result.ExitCode != 0:
+		e.wrong = "wrong output: " + tail(result)
+	}
+	return nil
+}
+
+// tail is the end of what a run printed, for a person.
+func tail(result *jail.Result) string {
+	return last(strings.TrimSpace(string(result.Stdout) + "\n" + string(result.Stderr)))
+}
+
+func last(text string) string {
+	const enough = 1 << 10
+	if len(text) <= enough {
+		return text
+	}
+	return "... " + strings.ToValidUTF8(text[len(text)-enough:], "")
+}

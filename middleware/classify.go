@@ -84,7 +84,7 @@ func (c *call) failure(ctx context.Context, err error, t *sdk.Trace) error {
 		code = llms.ErrCodeTimeout
 	case errors.Is(err, sdk.ErrBudgetExhausted):
 		code = llms.ErrCodeQuotaExceeded
-	case errors.Is(err, sdk.ErrNoFeasibleModel) && c.m.out(t):
+	case errors.Is(err, sdk.ErrNoFeasibleModel) && c.m.out(t), errors.Is(err, sdk.ErrStoreUnavailable):
 		code = llms.ErrCodeProviderUnavailable
 	case errors.Is(err, sdk.ErrNoFeasibleModel):
 		code = llms.ErrCodeInvalidRequest

@@ -10,6 +10,9 @@ var (
 	ErrBudgetExhausted = errors.New("budget exhausted")
 	// ErrPluginUnavailable: an estimator or verifier could not be reached.
 	ErrPluginUnavailable = errors.New("plugin unavailable")
+	// ErrStoreUnavailable: the store of accounts and traces cannot be reached now, so
+	// that a step under a cap cannot begin.
+	ErrStoreUnavailable = errors.New("the store cannot be reached")
 )
 
 // SpentUSD returns what a call of a verifier or an estimator has cost although it

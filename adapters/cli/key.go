@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/hashicorp/go-hclog"
 	"github.com/spf13/cobra"
 
 	"github.com/stepfall/stepfall/adapters/keys"
@@ -23,13 +24,14 @@ const storeVariable = "STEPFALL_STORE"
 
 const storeUsage = "store that processes share: a SQLite file or a postgres:// URL; $" + storeVariable + " when absent"
 
-// sharedStore opens the store that a flag or the environment names, nil for none.
-func sharedStore(ctx context.Context, flag string) (*router.Shared, error) {
+// sharedStore opens the store that a flag or the environment names, nil for none. The
+// logger hears what cannot be written; nil is nobody.
+func sharedStore(ctx context.Context, flag string, logger hclog.Logger) (*router.Shared, error) {
 	address := cmp.Or(flag, os.Getenv(storeVariable))
 	if address == "" {
 		return nil, nil
 	}
-	return router.OpenStore(ctx, address, nil)
+	return router.OpenStore(ctx, address, logger)
 }
 
 type keyFlags struct {
@@ -58,7 +60,7 @@ every replica of "stepfall serve --store" within a second.`,
 	}
 	cmd.PersistentFlags().StringVar(&f.store, "store", "", storeUsage)
 	f.withStore = func(ctx context.Context, do func(*router.Shared) error) error {
-		shared, err := sharedStore(ctx, f.store)
+		shared, err := sharedStore(ctx, f.store, nil)
 		if err == nil && shared == nil {
 			return usage("--store is needed, or %s", storeVariable)
 		}

@@ -114,7 +114,7 @@ func (f *serveFlags) run(ctx context.Context, s Streams) (err error) {
 		return usage("--tls-cert and --tls-key go together")
 	}
 	logger := hclog.New(&hclog.LoggerOptions{Name: "stepfall", Output: s.Err, Level: level, JSONFormat: f.logFormat == "json"})
-	shared, err := sharedStore(ctx, f.store)
+	shared, err := sharedStore(ctx, f.store, logger)
 	if err != nil {
 		return err
 	}

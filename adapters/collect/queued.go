@@ -14,8 +14,8 @@ import (
 	"sync"
 
 	"github.com/stepfall/stepfall/adapters/queue"
-	"github.com/stepfall/stepfall/adapters/store"
 	"github.com/stepfall/stepfall/policies"
+	"github.com/stepfall/stepfall/sdk"
 )
 
 // QueueKind is the kind of a queue's work that is one call of a collection.
@@ -134,7 +134,7 @@ func (a *callArgs) call(ctx context.Context, j *queue.Job, desk *queue.Desk, cac
 	// A call that is under way is finished, since it is paid for: what came of it is
 	// there for the next command on the same file.
 	out := askModel(context.WithoutCancel(ctx), r, &a.Task, a.Model, j.Run)
-	if errors.Is(out.cause, store.ErrUnavailable) {
+	if errors.Is(out.cause, sdk.ErrStoreUnavailable) {
 		return queue.Outcome{}, out.cause
 	}
 	return queue.Outcome{Output: out, Again: out.Outcome == nil}, nil

@@ -20,6 +20,7 @@ import (
 	"github.com/stepfall/stepfall/adapters/gateway"
 	"github.com/stepfall/stepfall/middleware"
 	"github.com/stepfall/stepfall/sdk"
+	"github.com/stepfall/stepfall/sdk/step"
 )
 
 // recorder is a model that keeps what it was asked.
@@ -156,6 +157,28 @@ func TestRetryAfterIsTheProviders(t *testing.T) {
 	w := post(newGateway(t, gateway.Options{Model: fails(err)}), chatPath, hello)
 	if w.Header().Get("Retry-After") != "3" || w.Header().Get("Retry-After-Ms") != "2500" {
 		t.Errorf("got %v", w.Header())
+	}
+}
+
+// awayLedger is one whose store cannot be reached.
+type awayLedger struct{}
+
+func (awayLedger) Reserve(context.Context, *sdk.Query, float64) (step.Reservation, error) {
+	return nil, fmt.Errorf("dial tcp db.internal:5432: %w", sdk.ErrStoreUnavailable)
+}
+
+// An outage of the store is one to come back after, and says nothing of where it is.
+func TestCapsThatCannotBeCheckedAreAnOutage(t *testing.T) {
+	m, err := middleware.New(middleware.Config{
+		Lambda: 1, Models: []middleware.Candidate{{Model: sdk.Model{Name: "m", MaxOutputTokens: 100, Price: sdk.Price{Input: 1, Output: 1}}, LLM: says(llms.ContentChoice{Content: "hi"})}},
+		Step: step.Config{Ledger: awayLedger{}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := post(newGateway(t, gateway.Options{Model: m}), chatPath, hello)
+	if w.Code != http.StatusServiceUnavailable || w.Header().Get("Retry-After") == "" || strings.Contains(w.Body.String(), "db.internal") {
+		t.Errorf("%d %v %s", w.Code, w.Header(), w.Body)
 	}
 }
 

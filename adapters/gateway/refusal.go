@@ -12,6 +12,7 @@ import (
 	"github.com/tmc/langchaingo/llms"
 
 	"github.com/stepfall/stepfall/middleware"
+	"github.com/stepfall/stepfall/sdk"
 	"github.com/stepfall/stepfall/sdk/redact"
 	"github.com/stepfall/stepfall/sdk/step"
 )
@@ -103,6 +104,9 @@ func failure(ctx context.Context, err error) *Refusal {
 		if r.RetryAfter <= 0 {
 			r.RetryAfter = waitOutage
 		}
+	}
+	if errors.Is(err, sdk.ErrStoreUnavailable) { // where it is concerns the operator alone
+		r.Message = "the caps of this request cannot be checked now: " + sdk.ErrStoreUnavailable.Error()
 	}
 	if p, ok := errors.AsType[*middleware.ProviderError](err); ok && r.Status == http.StatusBadRequest {
 		r.Param = p.Param

@@ -16,7 +16,7 @@
 //
 // # When the database is away
 //
-// Errors wrap [store.ErrUnavailable] within seconds. A reservation that was sent and not
+// Errors wrap [sdk.ErrStoreUnavailable] within seconds. A reservation that was sent and not
 // answered is sent again under the same id, once.
 //
 // # Durability

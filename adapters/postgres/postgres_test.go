@@ -137,11 +137,11 @@ func TestADatabaseThatIsAwayOrReplaced(t *testing.T) {
 		"recording": s.Record(t.Context(), []*sdk.Trace{{ID: "x", Start: time.Now()}}, nil),
 		"looking":   s.Ping(t.Context()),
 	} {
-		if !errors.Is(err, store.ErrUnavailable) {
+		if !errors.Is(err, sdk.ErrStoreUnavailable) {
 			t.Errorf("%s gives %v", name, err)
 		}
 	}
-	if _, err := Open(t.Context(), url); !errors.Is(err, store.ErrUnavailable) {
+	if _, err := Open(t.Context(), url); !errors.Is(err, sdk.ErrStoreUnavailable) {
 		t.Errorf("opening gives %v", err)
 	}
 	if took := time.Since(began); took > 20*time.Second {

@@ -17,6 +17,7 @@ import (
 
 	"github.com/stepfall/stepfall/adapters/internal/sqlstore"
 	"github.com/stepfall/stepfall/adapters/store"
+	"github.com/stepfall/stepfall/sdk"
 )
 
 // Store is a PostgreSQL database. It implements [store.Store].
@@ -83,14 +84,14 @@ func connect(ctx context.Context, url string) (*pgxpool.Pool, error) {
 
 func closePool(p *pgxpool.Pool) error { p.Close(); return nil }
 
-// fault says what an error means: those of an engine that is away are ErrUnavailable,
+// fault says what an error means: those of an engine that is away are sdk.ErrStoreUnavailable,
 // those of tables that are gone ErrReplaced.
 func fault(err error) error {
-	if err == nil || errors.Is(err, store.ErrUnavailable) {
+	if err == nil || errors.Is(err, sdk.ErrStoreUnavailable) {
 		return err
 	}
 	if away(err) {
-		return fmt.Errorf("%w: %w", store.ErrUnavailable, err)
+		return fmt.Errorf("%w: %w", sdk.ErrStoreUnavailable, err)
 	}
 	if pg, ok := errors.AsType[*pgconn.PgError](err); ok {
 		switch pg.Code {

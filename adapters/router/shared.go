@@ -2,9 +2,13 @@ package router
 
 import (
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"maps"
+	"net/url"
+	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"sync"
@@ -33,19 +37,20 @@ func isURL(s string) bool {
 	return strings.HasPrefix(s, "postgres://") || strings.HasPrefix(s, "postgresql://")
 }
 
-// OpenStore opens a store: PostgreSQL where it is a postgres:// URL, else the SQLite file
-// of that name. The logger hears what cannot be written; nil is nobody. The caller
-// closes it after all that uses it.
-func OpenStore(ctx context.Context, url string, logger hclog.Logger) (*Shared, error) {
+// OpenStore opens a store: PostgreSQL where its address is a postgres:// URL, else the
+// SQLite file of that name. Traces that cannot be written in time are kept in the user's
+// cache folder until they are, by this process or a later one. The logger hears what
+// cannot be written; nil is nobody. The caller closes it after all that uses it.
+func OpenStore(ctx context.Context, address string, logger hclog.Logger) (*Shared, error) {
 	var engine store.Store
 	var err error
 	switch {
-	case isURL(url):
-		engine, err = postgres.Open(ctx, url)
-	case strings.Contains(url, "://"):
-		err = fmt.Errorf("a store is a file, or a postgres:// URL, not %q", url)
+	case isURL(address):
+		engine, err = postgres.Open(ctx, address)
+	case strings.Contains(address, "://"):
+		err = fmt.Errorf("a store is a file, or a postgres:// URL, not %q", address)
 	default:
-		engine, err = sqlite.Open(ctx, url)
+		engine, err = sqlite.Open(ctx, address)
 	}
 	if err != nil {
 		return nil, err
@@ -54,11 +59,29 @@ func OpenStore(ctx context.Context, url string, logger hclog.Logger) (*Shared, e
 		logger = hclog.NewNullLogger()
 	}
 	s := &Shared{Store: engine, Till: store.NewTill(engine, store.TillOptions{})}
-	s.Traces = store.NewBuffer(engine, store.BufferOptions{Fault: func(err error, dropped int64) {
+	s.Traces = store.NewBuffer(engine, store.BufferOptions{Spool: spoolOf(address), Fault: func(err error, dropped int64) {
 		logger.Error("traces wait for the store", "error", err, "dropped", dropped)
 	}})
 	s.peers = newPeers(engine, logger)
 	return s, nil
+}
+
+// spoolOf returns the folder for traces that wait for a store, in the user's cache
+// folder; without one they wait in memory.
+func spoolOf(address string) string {
+	cache, err := os.UserCacheDir()
+	if err != nil {
+		return ""
+	}
+	if u, err := url.Parse(address); err == nil && isURL(address) {
+		if u.User != nil { // passwords change
+			u.User = url.User(u.User.Username())
+		}
+		address = u.String()
+	} else if address, err = filepath.Abs(address); err != nil {
+		return ""
+	}
+	return filepath.Join(cache, "stepfall", "traces", fmt.Sprintf("%x", sha256.Sum256([]byte(address)))[:16])
 }
 
 // Close writes what waits, gives back what is leased, and closes the store.

@@ -3,6 +3,7 @@ package store
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -21,6 +22,10 @@ type BufferOptions struct {
 	// that has ended has its trace also when the process dies then; 0 means 100 ms,
 	// less than 0 not at all. While the store is away nobody waits.
 	Wait time.Duration
+	// Spool is a folder on this machine for traces that were not written within Wait,
+	// so that they outlive the process: the buffers that use it later, of any process,
+	// write what was left there. Empty is none.
+	Spool string
 	// Fault is told of errors of the store, and of traces that were dropped, now and
 	// then; nil is nobody.
 	Fault func(err error, dropped int64)
@@ -33,13 +38,17 @@ type Buffer struct {
 	o BufferOptions
 
 	mu      sync.Mutex
-	traces  []waiting
+	traces  []*waiting
 	away    bool // the last write failed
 	dropped int64
 	written int64
 	closed  bool
 	more    chan struct{}
 	ended   chan struct{}
+
+	spool    *spool // nil when there is none
+	adopting sync.WaitGroup
+	stop     func() // ends adopting; nil when there is no spool
 }
 
 // waiting is a trace that is to be written; done is closed when it is.
@@ -47,6 +56,7 @@ type waiting struct {
 	t    *sdk.Trace
 	key  string
 	done chan struct{}
+	file *spoolFile // nil when it is in memory alone
 }
 
 // NewBuffer returns a buffer. The caller closes it before the store.
@@ -54,6 +64,12 @@ func NewBuffer(s Traces, o BufferOptions) *Buffer {
 	o.Size, o.Batch = cmp.Or(o.Size, 10_000), cmp.Or(o.Batch, 500)
 	o.Wait = cmp.Or(o.Wait, 100*time.Millisecond)
 	b := &Buffer{s: s, o: o, more: make(chan struct{}, 1), ended: make(chan struct{})}
+	if o.Spool != "" {
+		b.spool = &spool{dir: o.Spool}
+		ctx, cancel := context.WithCancel(context.Background())
+		b.stop = cancel
+		b.adopting.Go(func() { b.adopt(ctx) })
+	}
 	go b.run()
 	return b
 }
@@ -70,7 +86,7 @@ func (b *Buffer) Record(ctx context.Context, t *sdk.Trace) {
 		b.mu.Unlock()
 		return
 	}
-	one := waiting{t, key, make(chan struct{})}
+	one := &waiting{t: t, key: key, done: make(chan struct{})}
 	b.traces = append(b.traces, one)
 	wait := b.o.Wait
 	if b.away {
@@ -78,15 +94,43 @@ func (b *Buffer) Record(ctx context.Context, t *sdk.Trace) {
 	}
 	b.wake()
 	b.mu.Unlock()
-	if wait <= 0 {
+	if wait > 0 {
+		timer := time.NewTimer(wait)
+		defer timer.Stop()
+		select {
+		case <-one.done:
+			return
+		case <-timer.C:
+		}
+	}
+	b.mu.Lock()
+	err := b.keep(one)
+	b.mu.Unlock()
+	b.fault(err)
+}
+
+// keep has a trace that still waits outlive the process. b is locked.
+func (b *Buffer) keep(w *waiting) (err error) {
+	select {
+	case <-w.done:
+		return nil
+	default:
+	}
+	if b.spool != nil && w.file == nil {
+		w.file, err = b.spool.keep(w.key, w.t)
+	}
+	return err
+}
+
+// fault tells of an error. b is not locked.
+func (b *Buffer) fault(err error) {
+	if err == nil || b.o.Fault == nil {
 		return
 	}
-	timer := time.NewTimer(wait)
-	defer timer.Stop()
-	select {
-	case <-one.done:
-	case <-timer.C:
-	}
+	b.mu.Lock()
+	dropped := b.dropped
+	b.mu.Unlock()
+	b.o.Fault(err, dropped)
 }
 
 // wake has the writer look. b is locked and not closed.
@@ -108,6 +152,8 @@ func (b *Buffer) Counts() (written, waiting, dropped int64) {
 const (
 	pause  = 500 * time.Millisecond
 	gather = 2 * time.Millisecond
+	// look is how often the buffer looks for what others left in the spool.
+	look = 5 * time.Second
 )
 
 func (b *Buffer) run() {
@@ -141,29 +187,15 @@ func (b *Buffer) flush() bool {
 	for i := range batch {
 		traces[i], keys[i] = batch[i].t, batch[i].key
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
-	err := b.s.Record(ctx, traces, keys)
-	cancel()
-	b.mu.Lock()
-	dropped := b.dropped
-	b.away = err != nil
+	err := b.write(context.Background(), traces, keys)
 	if err == nil {
-		b.written += int64(n)
-		b.traces = b.traces[n:]
-		if len(b.traces) == 0 {
-			b.traces = nil
-		}
-	}
-	b.mu.Unlock()
-	if err == nil {
-		for i := range batch {
-			close(batch[i].done)
-		}
+		b.fault(b.settle(batch))
 		return true
 	}
-	if b.o.Fault != nil {
-		b.o.Fault(err, dropped)
-	}
+	b.mu.Lock()
+	b.away = true
+	b.mu.Unlock()
+	b.fault(err)
 	time.Sleep(pause)
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -171,6 +203,55 @@ func (b *Buffer) flush() bool {
 		b.wake()
 	}
 	return false
+}
+
+// write gives traces to the store.
+func (b *Buffer) write(ctx context.Context, traces []*sdk.Trace, keys []string) error {
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	if err := b.s.Record(ctx, traces, keys); err != nil {
+		return err
+	}
+	b.mu.Lock()
+	b.written += int64(len(traces))
+	b.mu.Unlock()
+	return nil
+}
+
+// settle takes out the traces at the front, which are in the store.
+func (b *Buffer) settle(batch []*waiting) (err error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.away = false
+	b.traces = b.traces[len(batch):]
+	if len(b.traces) == 0 {
+		b.traces = nil
+	}
+	for _, w := range batch {
+		close(w.done)
+		if w.file != nil {
+			err = errors.Join(err, b.spool.written(w.file))
+		}
+	}
+	return err
+}
+
+// adopt writes what processes that have ended left behind, now and every few seconds
+// until the buffer is closed.
+func (b *Buffer) adopt(ctx context.Context) {
+	ticker := time.NewTicker(look)
+	defer ticker.Stop()
+	write := func(traces []*sdk.Trace, keys []string) error { return b.write(ctx, traces, keys) }
+	for {
+		if err := b.spool.adopt(b.o.Batch, write); ctx.Err() == nil {
+			b.fault(err)
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		}
+	}
 }
 
 // Close writes what waits and returns an error when it could not, or when traces were
@@ -187,10 +268,30 @@ func (b *Buffer) Close() error {
 		return nil
 	}
 	<-b.ended
+	if b.spool != nil {
+		b.stop()
+		b.adopting.Wait()
+	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if lost := b.dropped + int64(len(b.traces)); lost > 0 {
-		return fmt.Errorf("%d traces were dropped since the store was away", lost)
+	var faults []error
+	lost, kept := b.dropped, 0
+	for _, w := range b.traces {
+		if err := b.keep(w); err != nil || w.file == nil {
+			lost++
+			faults = append(faults, err)
+			continue
+		}
+		kept++
 	}
-	return nil
+	if b.spool != nil {
+		faults = append(faults, b.spool.close())
+	}
+	if kept > 0 {
+		faults = append(faults, fmt.Errorf("%d traces wait in %s until a process opens the store again", kept, b.o.Spool))
+	}
+	if lost > 0 {
+		faults = append(faults, fmt.Errorf("%d traces were dropped since the store was away", lost))
+	}
+	return errors.Join(faults...)
 }

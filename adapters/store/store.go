@@ -84,8 +84,6 @@ func (e *RefusedError) Error() string {
 func (e *RefusedError) Unwrap() error { return sdk.ErrBudgetExhausted }
 
 var (
-	// ErrUnavailable is wrapped by the errors of an engine that cannot be reached now.
-	ErrUnavailable = errors.New("the store cannot be reached")
 	// ErrVersion is wrapped by the error of opening a store that this program is too
 	// old for.
 	ErrVersion = errors.New("the store's tables are of another version")

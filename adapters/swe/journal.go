@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"sync"
 
+	"github.com/stepfall/stepfall/adapters/internal/filelock"
 	"github.com/stepfall/stepfall/sdk"
 )
 
@@ -73,7 +74,7 @@ func OpenJournal(path string) (*Journal, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := lockFile(file); err != nil {
+	if err := filelock.Take(file); err != nil {
 		file.Close()
 		return nil, fmt.Errorf("%s: %w", path, ErrLocked)
 	}

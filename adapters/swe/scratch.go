@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+
+	"github.com/stepfall/stepfall/adapters/internal/filelock"
 )
 
 // Scratch is a folder for the work trees of a run that keeps no state. A run that is
@@ -62,11 +64,11 @@ func abandon(dir string) {
 
 // hold takes the folder's lock, which the kernel gives back when the process ends.
 func hold(dir string) (*os.File, error) {
-	lock, err := os.OpenFile(filepath.Join(dir, lockName), os.O_CREATE|os.O_RDWR|noFollow, 0o600)
+	lock, err := os.OpenFile(filepath.Join(dir, lockName), os.O_CREATE|os.O_RDWR|filelock.NoFollow, 0o600)
 	if err != nil {
 		return nil, err
 	}
-	if err := lockFile(lock); err != nil {
+	if err := filelock.Take(lock); err != nil {
 		return nil, errors.Join(err, lock.Close())
 	}
 	return lock, nil

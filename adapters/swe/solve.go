@@ -11,7 +11,6 @@ import (
 
 	"github.com/tmc/langchaingo/llms"
 
-	"github.com/stepfall/stepfall/adapters/store"
 	"github.com/stepfall/stepfall/sdk"
 	"github.com/stepfall/stepfall/sdk/step"
 )
@@ -133,7 +132,7 @@ func (s *Solver) Solve(ctx context.Context, repo *Repository, t *Task) (*Result,
 	r.Overhead = max(0, r.Duration-w.away)
 	if err != nil {
 		r.Error = err.Error()
-		if ctx.Err() != nil || errors.Is(err, sdk.ErrBudgetExhausted) || errors.Is(err, store.ErrUnavailable) {
+		if ctx.Err() != nil || errors.Is(err, sdk.ErrBudgetExhausted) || errors.Is(err, sdk.ErrStoreUnavailable) {
 			r.Unfinished = true
 			return r, err
 		}

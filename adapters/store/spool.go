@@ -1,0 +1,220 @@
+package store
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/stepfall/stepfall/adapters/internal/filelock"
+	"github.com/stepfall/stepfall/sdk"
+)
+
+// spool keeps traces that wait for the store in files of its folder, so that they
+// outlive the process: what was written to a file is there also when the process is
+// killed. A file is locked by its process, and belongs to anybody when that has ended.
+type spool struct {
+	dir     string
+	files   []*spoolFile // the last one is written to
+	failing bool         // the last trace could not be kept
+}
+
+// spoolFile is a file with traces, of which left wait for the store.
+type spoolFile struct {
+	file *os.File
+	left int
+	size int
+}
+
+// spooled is a line of the file.
+type spooled struct {
+	Key   string     `json:"key,omitempty"`
+	Trace *sdk.Trace `json:"trace"`
+}
+
+const (
+	spoolSuffix = ".traces.jsonl"
+	// spoolSize is how long a file gets before another one is begun, so that those
+	// whose traces are written can go.
+	spoolSize = 16 << 20
+)
+
+// keep writes a trace and returns the file that it is in. It returns an error only for
+// the first of several that cannot be kept.
+func (s *spool) keep(key string, t *sdk.Trace) (*spoolFile, error) {
+	file, err := s.append(key, t)
+	if err == nil {
+		s.failing = false
+		return file, nil
+	}
+	if s.failing {
+		return nil, nil //nolint:nilnil // it was told
+	}
+	s.failing = true
+	return nil, fmt.Errorf("a trace is in memory alone: %w", err)
+}
+
+func (s *spool) append(key string, t *sdk.Trace) (*spoolFile, error) {
+	line, err := json.Marshal(spooled{key, t})
+	if err != nil {
+		return nil, err
+	}
+	file, err := s.current()
+	if err != nil {
+		return nil, err
+	}
+	n, err := file.file.Write(append(line, '\n'))
+	file.size += n
+	if err != nil {
+		file.size = spoolSize // nothing is written behind half a line
+		return nil, err
+	}
+	file.left++
+	return file, nil
+}
+
+// current returns the file that has room.
+func (s *spool) current() (*spoolFile, error) {
+	if n := len(s.files); n > 0 {
+		if last := s.files[n-1]; last.size < spoolSize {
+			return last, nil
+		} else if last.left == 0 {
+			s.files = s.files[:n-1]
+			if err := remove(last.file); err != nil {
+				return nil, err
+			}
+		}
+	}
+	file, err := s.create()
+	if err != nil {
+		return nil, err
+	}
+	f := &spoolFile{file: file}
+	s.files = append(s.files, f)
+	return f, nil
+}
+
+// create makes a file that is locked before anybody else could take it for left behind.
+func (s *spool) create() (*os.File, error) {
+	if err := os.MkdirAll(s.dir, 0o700); err != nil {
+		return nil, err
+	}
+	for range 100 {
+		file, err := os.CreateTemp(s.dir, "*"+spoolSuffix)
+		if err != nil {
+			return nil, err
+		}
+		if filelock.Take(file) == nil && stillThere(file) {
+			return file, nil
+		}
+		file.Close()
+	}
+	return nil, fmt.Errorf("%s: no file can be locked", s.dir)
+}
+
+func stillThere(file *os.File) bool {
+	here, err := file.Stat()
+	if err != nil {
+		return false
+	}
+	there, err := os.Stat(file.Name())
+	return err == nil && os.SameFile(here, there)
+}
+
+// written says that a trace of the file is in the store.
+func (s *spool) written(f *spoolFile) error {
+	if f.left--; f.left > 0 {
+		return nil
+	}
+	if f == s.files[len(s.files)-1] {
+		f.size = 0
+		_, err := f.file.Seek(0, io.SeekStart)
+		return errors.Join(f.file.Truncate(0), err)
+	}
+	s.files = slices.DeleteFunc(s.files, func(o *spoolFile) bool { return o == f })
+	return remove(f.file)
+}
+
+// close leaves the files in which something waits to whoever comes next.
+func (s *spool) close() (err error) {
+	for _, f := range s.files {
+		if f.left == 0 {
+			err = errors.Join(err, remove(f.file))
+		} else {
+			err = errors.Join(err, f.file.Close())
+		}
+	}
+	s.files = nil
+	return err
+}
+
+// remove empties the file first: where open files cannot be removed, whoever takes it
+// between the two steps finds nothing.
+func remove(file *os.File) error {
+	return errors.Join(file.Truncate(0), file.Close(), os.Remove(file.Name()))
+}
+
+// adopt gives what processes that have ended left in the folder to write, in batches,
+// and removes each file whose traces were written. It may be called beside the other
+// methods: it touches no file that is in use.
+func (s *spool) adopt(batch int, write func(traces []*sdk.Trace, keys []string) error) error {
+	entries, err := os.ReadDir(s.dir)
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		return err
+	}
+	for _, e := range entries {
+		if !strings.HasSuffix(e.Name(), spoolSuffix) || !e.Type().IsRegular() {
+			continue
+		}
+		file, err := os.OpenFile(filepath.Join(s.dir, e.Name()), os.O_RDWR|filelock.NoFollow, 0)
+		if errors.Is(err, os.ErrNotExist) {
+			continue // another was quicker
+		}
+		if err != nil {
+			return err
+		}
+		if filelock.Take(file) != nil {
+			file.Close() // it is in use
+			continue
+		}
+		if err := bring(file, batch, write); err != nil {
+			return errors.Join(fmt.Errorf("traces left in %s: %w", file.Name(), err), file.Close())
+		}
+		if err := remove(file); err != nil && !errors.Is(err, os.ErrNotExist) {
+			return err
+		}
+	}
+	return nil
+}
+
+// bring writes the traces of a file. A line that is none is left out: the process may
+// have ended while it wrote it.
+func bring(file *os.File, batch int, write func([]*sdk.Trace, []string) error) error {
+	lines := bufio.NewReader(file)
+	for ended := false; !ended; {
+		var traces []*sdk.Trace
+		var keys []string
+		for len(traces) < batch && !ended {
+			line, err := lines.ReadBytes('\n')
+			if ended = errors.Is(err, io.EOF); err != nil && !ended {
+				return err
+			}
+			var one spooled
+			if json.Unmarshal(line, &one) == nil && one.Trace != nil {
+				traces, keys = append(traces, one.Trace), append(keys, one.Key)
+			}
+		}
+		if len(traces) == 0 {
+			continue
+		}
+		if err := write(traces, keys); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -14,6 +14,7 @@ import (
 	"github.com/hashicorp/go-hclog"
 	"github.com/spf13/cobra"
 
+	"github.com/stepfall/stepfall/adapters/internal/say"
 	"github.com/stepfall/stepfall/adapters/swe/demo"
 	"github.com/stepfall/stepfall/adapters/swe/tasks"
 	"github.com/stepfall/stepfall/policies"
@@ -170,8 +171,8 @@ func (f *demoFlags) save(report *demo.Report, out io.Writer) error {
 
 func printDemo(w io.Writer, report *demo.Report, out string, took time.Duration) error {
 	dearest := report.Rows[len(report.Models)-1]
-	t := newTable(w, Column{Name: "strategy"}, Column{Name: "budget", Number: true}, Column{Name: "solved", Number: true}, Column{Name: "USD", Number: true},
-		Column{Name: "of " + dearest.Strategy, Number: true}, Column{Name: "calls", Number: true})
+	t := newTable(w, column{name: "strategy"}, column{name: "budget", number: true}, column{name: "solved", number: true}, column{name: "USD", number: true},
+		column{name: "of " + dearest.Strategy, number: true}, column{name: "calls", number: true})
 	percent := func(x float64) string { return fmt.Sprintf("%.0f %%", 100*x) }
 	for _, r := range report.Rows {
 		for i, point := range r.Points {
@@ -188,10 +189,10 @@ func printDemo(w io.Writer, report *demo.Report, out string, took time.Duration)
 			if all := dearest.Points[0].CostUSD; all > 0 {
 				share = percent(point.CostUSD / all)
 			}
-			t.AppendRow([]any{name, budget, fmt.Sprintf("%d/%d", point.Solved, report.Tasks), usd(point.CostUSD), share, point.Calls})
+			t.row(name, budget, fmt.Sprintf("%d/%d", point.Solved, report.Tasks), usd(point.CostUSD), share, point.Calls)
 		}
 	}
-	t.Render()
+	t.print()
 	p := &printer{w: w}
 	if report.Learnt {
 		p.f("budget: the most that a task may cost on average, as a share of what %s costs, fitted on the other half.\n\n%s\n", dearest.Strategy, report.Summary())
@@ -205,7 +206,7 @@ func printDemo(w io.Writer, report *demo.Report, out string, took time.Duration)
 				p.f("       %s\n", b)
 			}
 		}
-		p.f("  answer of %s, stopped because %s; %s USD, %s in stepfall itself\n", trace.Chosen, because(trace.Stop), usd(trace.CostUSD), short(trace.Overhead))
+		p.f("  answer of %s, stopped because %s; %s USD, %s in stepfall itself\n", trace.Chosen, say.Because(trace.Stop), usd(trace.CostUSD), short(trace.Overhead))
 	}
 	traces := filepath.Join(out, "traces.jsonl")
 	p.f("\nThe picture is in %s (PNG and SVG), each step without a budget in %s. Took %s.\nWhy a step went as it did: stepfall trace explain -f %s\nAll of it in the browser: stepfall view %s\n",

@@ -198,9 +198,9 @@ func (f *evalFlags) write(s Streams, study *eval.Study, c *eval.Comparison) erro
 	fmt.Fprintf(s.Out, "%d models, %d train and %d test queries; %s\n",
 		len(c.Models), len(study.Halves.Train.Queries), c.Queries, setup["estimates"])
 	table := c.Table()
-	columns := make([]Column, len(table.Header))
+	columns := make([]column, len(table.Header))
 	for i, name := range table.Header {
-		columns[i] = Column{Name: name, Number: i > 0}
+		columns[i] = column{name: name, number: i > 0}
 	}
 	out := newTable(s.Out, columns...)
 	for _, cells := range table.Cells {
@@ -208,9 +208,9 @@ func (f *evalFlags) write(s Streams, study *eval.Study, c *eval.Comparison) erro
 		for i, cell := range cells {
 			row[i] = cell
 		}
-		out.AppendRow(row)
+		out.row(row...)
 	}
-	out.Render()
+	out.print()
 	fmt.Fprintf(s.Out, "best single model: %s, quality %.2f %%, %s USD per query. A star marks differences beyond two sigma (%d paired resamples).\n",
 		c.Models[c.Frame.Best], 100*c.Frame.Models[c.Frame.Best].Quality, eval.Dollars(c.Frame.Models[c.Frame.Best].Cost), c.Resamples)
 

@@ -199,15 +199,15 @@ func reportFit(s Streams, p *fit.Profile, path string) {
 		fmt.Fprintf(s.Out, "%d of %d outcomes are of models that were not asked: drawn, with the means that those asked by chance tell\n", p.Data.Drawn, p.Data.Queries*len(p.Models))
 	}
 
-	table := newTable(s.Out, Column{Name: ""}, Column{"USD per query", true}, Column{"quality %", true}, Column{"models run", true})
+	table := newTable(s.Out, column{name: ""}, column{"USD per query", true}, column{"quality %", true}, column{"models run", true})
 	if p.Budget.USD > 0 {
-		table.AppendRow([]any{"budget", dollars(p.Budget.USD), "", ""})
+		table.row("budget", dollars(p.Budget.USD), "", "")
 	}
-	table.AppendRow([]any{"fitted", dollars(p.Expected.CostUSD), percent(p.Expected.Quality), fmt.Sprintf("%.2f", p.Expected.Steps)})
+	table.row("fitted", dollars(p.Expected.CostUSD), percent(p.Expected.Quality), fmt.Sprintf("%.2f", p.Expected.Steps))
 	if h := p.HeldOut; h != nil {
-		table.AppendRow([]any{"held out", dollars(h.CostUSD) + " ± " + dollars(2*h.CostStdError), percent(h.Quality), ""})
+		table.row("held out", dollars(h.CostUSD)+" ± "+dollars(2*h.CostStdError), percent(h.Quality), "")
 	}
-	table.Render()
+	table.print()
 	switch {
 	case p.Budget.Over:
 		fmt.Fprintf(s.Out, "THE BUDGET CANNOT BE MET: at its cheapest the strategy spends %s USD a query\n", dollars(p.Expected.CostUSD))
@@ -221,12 +221,12 @@ func reportFit(s Streams, p *fit.Profile, path string) {
 	c := &p.Calibration
 	fmt.Fprintf(s.Out, "Brier score of estimates (of each model's mean alone): ex-ante %.4f (%.4f), post-hoc %.4f (%.4f)\n",
 		c.Ante.Brier, c.Ante.Reference, c.Post.Brier, c.Post.Reference)
-	bins := newTable(s.Out, Column{Name: "estimate"}, Column{"ex-ante", true}, Column{"quality %", true}, Column{"post-hoc", true}, Column{"quality %", true})
+	bins := newTable(s.Out, column{name: "estimate"}, column{"ex-ante", true}, column{"quality %", true}, column{"post-hoc", true}, column{"quality %", true})
 	for i := range c.Ante.Bins {
 		a, b := c.Ante.Bins[i], c.Post.Bins[i]
-		bins.AppendRow([]any{fmt.Sprintf("%.1f to %.1f", float64(i)/10, float64(i+1)/10), a.Count, share(a), b.Count, share(b)})
+		bins.row(fmt.Sprintf("%.1f to %.1f", float64(i)/10, float64(i+1)/10), a.Count, share(a), b.Count, share(b))
 	}
-	bins.Render()
+	bins.print()
 }
 
 // reportQuality says what is promised of quality.

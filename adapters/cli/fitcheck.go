@@ -100,21 +100,21 @@ func reportAssessment(s Streams, a *fit.Assessment) error {
 	w := &printer{w: s.Out}
 	w.f("%d judged calls in %d traces: Brier score %.4f, and %.4f if estimates came true as they did in the fit\n",
 		a.Calls, a.Traces, a.Quality.Brier, a.Quality.Reference)
-	bins := newTable(s.Out, Column{Name: "estimate"}, Column{"calls", true}, Column{"quality %", true})
+	bins := newTable(s.Out, column{name: "estimate"}, column{"calls", true}, column{"quality %", true})
 	for i, b := range a.Quality.Bins {
-		bins.AppendRow([]any{fmt.Sprintf("%.1f to %.1f", float64(i)/10, float64(i+1)/10), b.Count, share(b)})
+		bins.row(fmt.Sprintf("%.1f to %.1f", float64(i)/10, float64(i+1)/10), b.Count, share(b))
 	}
-	bins.Render()
+	bins.print()
 	if a.Holds() {
 		w.f("the estimates hold: none of %d means is further from what was expected than chance takes it\n", a.Tests)
 		return w.err
 	}
 	w.f("THE ESTIMATES NO LONGER HOLD: of %d means these are not what was expected\n", a.Tests)
-	t := newTable(s.Out, Column{Name: "what"}, Column{"outcomes", true}, Column{"expected", true}, Column{"came", true}, Column{"standard deviations", true})
+	t := newTable(s.Out, column{name: "what"}, column{"outcomes", true}, column{"expected", true}, column{"came", true}, column{"standard deviations", true})
 	for _, d := range a.Drifts {
-		t.AppendRow([]any{d.Of, d.Count, fmt.Sprintf("%.4g", d.Expected), fmt.Sprintf("%.4g", d.Observed), fmt.Sprintf("%+.1f", d.Deviations)})
+		t.row(d.Of, d.Count, fmt.Sprintf("%.4g", d.Expected), fmt.Sprintf("%.4g", d.Observed), fmt.Sprintf("%+.1f", d.Deviations))
 	}
-	t.Render()
+	t.print()
 	return w.err
 }
 

@@ -74,20 +74,20 @@ func trainClassifier(s Streams, from, to string, o classifier.Options) error {
 // reportClassifier prints how good a classifier is and what it goes by.
 func reportClassifier(s Streams, c *classifier.Classifier, path string) {
 	fmt.Fprintf(s.Out, "%s: on answers to queries that were left out\n", path)
-	table := newTable(s.Out, Column{Name: "model"}, Column{"answers", true}, Column{"Brier", true}, Column{"by the mean alone", true}, Column{"AUC", true}, Column{Name: "strongest signals"})
+	table := newTable(s.Out, column{name: "model"}, column{"answers", true}, column{"Brier", true}, column{"by the mean alone", true}, column{"AUC", true}, column{name: "strongest signals"})
 	models := slices.Sorted(maps.Keys(c.Models))
 	for _, name := range models {
 		r := c.Models[name]
-		table.AppendRow([]any{name, r.Rows, fmt.Sprintf("%.4f", r.Brier), fmt.Sprintf("%.4f", r.BaseBrier), fmt.Sprintf("%.3f", r.AUC), strongest(r)})
+		table.row(name, r.Rows, fmt.Sprintf("%.4f", r.Brier), fmt.Sprintf("%.4f", r.BaseBrier), fmt.Sprintf("%.3f", r.AUC), strongest(r))
 	}
-	table.Render()
-	bins := newTable(s.Out, Column{Name: "model"}, Column{"predicted %", true}, Column{"quality %", true}, Column{"answers", true})
+	table.print()
+	bins := newTable(s.Out, column{name: "model"}, column{"predicted %", true}, column{"quality %", true}, column{"answers", true})
 	for _, name := range models {
 		for _, b := range c.Models[name].Reliability {
-			bins.AppendRow([]any{name, percent(b.Predicted), percent(b.Quality), b.Count})
+			bins.row(name, percent(b.Predicted), percent(b.Quality), b.Count)
 		}
 	}
-	bins.Render()
+	bins.print()
 }
 
 // strongest names the signals of greatest weight, for one deviation of each.

@@ -125,14 +125,14 @@ func (f *keyFlags) list(s Streams) *cobra.Command {
 				if f.json {
 					return json.NewEncoder(s.Out).Encode(list)
 				}
-				t := newTable(s.Out, Column{Name: "key"}, Column{Name: "tenant"}, Column{Name: "state"}, Column{Name: "cap USD", Number: true},
-					Column{Name: "requests/min", Number: true}, Column{Name: "tokens/min", Number: true}, Column{Name: "at once", Number: true}, Column{Name: "note"})
+				t := newTable(s.Out, column{name: "key"}, column{name: "tenant"}, column{name: "state"}, column{name: "cap USD", number: true},
+					column{name: "requests/min", number: true}, column{name: "tokens/min", number: true}, column{name: "at once", number: true}, column{name: "note"})
 				for i := range list {
 					k := &list[i]
-					t.AppendRow([]any{k.ID, k.Tenant, stateOf(k), limitOf(k.CapUSD), limitOf(float64(k.RequestsPerMinute)),
-						limitOf(float64(k.TokensPerMinute)), limitOf(float64(k.Streams)), k.Note})
+					t.row(k.ID, k.Tenant, stateOf(k), limitOf(k.CapUSD), limitOf(float64(k.RequestsPerMinute)),
+						limitOf(float64(k.TokensPerMinute)), limitOf(float64(k.Streams)), k.Note)
 				}
-				t.Render()
+				t.print()
 				return nil
 			})
 		},
@@ -233,12 +233,12 @@ func (f *keyFlags) printSpend(s Streams, by []store.Dimension, rows []store.Sum)
 	if f.json {
 		return json.NewEncoder(s.Out).Encode(rows)
 	}
-	var columns []Column
+	var columns []column
 	for _, dim := range by {
-		columns = append(columns, Column{Name: string(dim)})
+		columns = append(columns, column{name: string(dim)})
 	}
-	t := newTable(s.Out, append(columns, Column{Name: "steps", Number: true}, Column{Name: "calls", Number: true}, Column{Name: "in", Number: true},
-		Column{Name: "out", Number: true}, Column{Name: "USD", Number: true})...)
+	t := newTable(s.Out, append(columns, column{name: "steps", number: true}, column{name: "calls", number: true}, column{name: "in", number: true},
+		column{name: "out", number: true}, column{name: "USD", number: true})...)
 	for i := range rows {
 		r := &rows[i]
 		var cells []any
@@ -247,8 +247,8 @@ func (f *keyFlags) printSpend(s Streams, by []store.Dimension, rows []store.Sum)
 				store.ByDay: r.Day, store.ByTenant: r.Tenant, store.ByKey: r.Key, store.ByPolicy: r.Policy, store.ByModel: r.Model,
 			}[dim])
 		}
-		t.AppendRow(append(cells, r.Steps, r.Calls, r.InputTokens, r.OutputTokens, usd(r.CostUSD)))
+		t.row(append(cells, r.Steps, r.Calls, r.InputTokens, r.OutputTokens, usd(r.CostUSD))...)
 	}
-	t.Render()
+	t.print()
 	return nil
 }

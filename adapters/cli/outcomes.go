@@ -125,16 +125,16 @@ func describe(s Streams, path string, d outcome.Summary) {
 	if len(has) > 0 {
 		fmt.Fprintf(s.Out, "beside quality and cost: %s\n", strings.Join(has, ", "))
 	}
-	table := newTable(s.Out, Column{Name: "model"}, Column{"quality %", true}, Column{"USD per query", true}, Column{"missing", true}, Column{Name: "Pareto front"})
+	table := newTable(s.Out, column{name: "model"}, column{"quality %", true}, column{"USD per query", true}, column{"missing", true}, column{name: "Pareto front"})
 	for _, m := range d.Models {
 		front := ""
 		if m.Pareto {
 			front = "yes"
 		}
-		table.AppendRow([]any{m.Name, percent(m.Quality), dollars(m.CostUSD), m.Missing, front})
+		table.row(m.Name, percent(m.Quality), dollars(m.CostUSD), m.Missing, front)
 	}
-	table.AppendRow([]any{"oracle", percent(d.OracleQuality), dollars(d.OracleCostUSD), "", ""})
-	table.Render()
+	table.row("oracle", percent(d.OracleQuality), dollars(d.OracleCostUSD), "", "")
+	table.print()
 }
 
 // percent prints a share in per cent, and nothing for NaN.

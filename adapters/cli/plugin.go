@@ -104,15 +104,15 @@ func listPlugins(ctx context.Context, s Streams, found []host.Found, asJSON bool
 	if asJSON {
 		return printJSON(s, rows)
 	}
-	t := newTable(s.Out, Column{Name: "plugin"}, Column{Name: "version"}, Column{Name: "roles"}, Column{Name: "program"})
+	t := newTable(s.Out, column{name: "plugin"}, column{name: "version"}, column{name: "roles"}, column{name: "program"})
 	for _, r := range rows {
 		if r.Error != "" {
-			t.AppendRow([]any{r.Name, "-", "no answer: see stepfall plugin doctor", r.Path})
+			t.row(r.Name, "-", "no answer: see stepfall plugin doctor", r.Path)
 			continue
 		}
-		t.AppendRow([]any{r.Name, r.Version, strings.Join(r.Roles, ", "), r.Path})
+		t.row(r.Name, r.Version, strings.Join(r.Roles, ", "), r.Path)
 	}
-	t.Render()
+	t.print()
 	return nil
 }
 

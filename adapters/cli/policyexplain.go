@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/stepfall/stepfall/adapters/forecast"
+	"github.com/stepfall/stepfall/adapters/internal/say"
 	"github.com/stepfall/stepfall/policies"
 	"github.com/stepfall/stepfall/sdk"
 )
@@ -155,15 +156,15 @@ func (f *explainFlags) print(s Streams, p *policies.Policy, q *sdk.Query, traces
 			w.f("\nno answer: %s\n", t.Error)
 			continue
 		}
-		w.f("\nanswer of %s, stopped because %s; %s USD\n", t.Chosen, because(t.Stop), usd(t.CostUSD))
+		w.f("\nanswer of %s, stopped because %s; %s USD\n", t.Chosen, say.Because(t.Stop), usd(t.CostUSD))
 	}
 	return w.err
 }
 
 // beliefs prints what a decision rests on.
 func (p *printer) beliefs(d *sdk.Decision) {
-	tab := newTable(p.w, Column{Name: "model"}, Column{Name: "quality", Number: true}, Column{Name: "±", Number: true},
-		Column{Name: "USD", Number: true}, Column{Name: "price in quality", Number: true}, Column{Name: ""})
+	tab := newTable(p.w, column{name: "model"}, column{name: "quality", number: true}, column{name: "±", number: true},
+		column{name: "USD", number: true}, column{name: "price in quality", number: true}, column{name: ""})
 	for _, b := range d.Models {
 		state, price := "", fmt.Sprintf("%.4f", d.Lambda*b.CostUSD)
 		switch {
@@ -174,7 +175,7 @@ func (p *printer) beliefs(d *sdk.Decision) {
 		case b.Model == d.Run:
 			state = "runs now"
 		}
-		tab.AppendRow([]any{b.Model, fmt.Sprintf("%.4f", b.Quality.Mean), fmt.Sprintf("%.4f", b.Quality.StdDev), usd(b.CostUSD), price, state})
+		tab.row(b.Model, fmt.Sprintf("%.4f", b.Quality.Mean), fmt.Sprintf("%.4f", b.Quality.StdDev), usd(b.CostUSD), price, state)
 	}
-	tab.Render()
+	tab.print()
 }

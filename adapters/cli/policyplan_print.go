@@ -63,12 +63,12 @@ func (p *madePlan) print(s Streams, recorded bool, next *policies.Policy) error 
 	results := p.Policies
 	p.printSettings(w)
 	w.f("%s answered by %s\n\n", count(results[0].Queries, "query"), p.Source)
-	columns := []Column{{Name: ""}}
+	columns := []column{{name: ""}}
 	for _, r := range results {
-		columns = append(columns, Column{Name: r.Policy, Number: true})
+		columns = append(columns, column{name: r.Policy, number: true})
 	}
 	if len(results) == 2 {
-		columns = append(columns, Column{Name: "change", Number: true})
+		columns = append(columns, column{name: "change", number: true})
 	}
 	t := newTable(s.Out, columns...)
 	row := func(name string, format string, value func(*forecast.Forecast) float64) {
@@ -83,11 +83,11 @@ func (p *madePlan) print(s Streams, recorded bool, next *policies.Policy) error 
 				cells = append(cells, change(from, to))
 			}
 		}
-		t.AppendRow(cells)
+		t.row(cells...)
 	}
 	within := func(format string, stdError float64) {
 		if len(results) == 1 {
-			t.AppendRow([]any{"  2 sigma of other queries", fmt.Sprintf("± "+format, 2*stdError)})
+			t.row("  2 sigma of other queries", fmt.Sprintf("± "+format, 2*stdError))
 		}
 	}
 	row("USD per query", "%.6f", func(r *forecast.Forecast) float64 { return r.CostUSD })
@@ -123,7 +123,7 @@ func (p *madePlan) print(s Streams, recorded bool, next *policies.Policy) error 
 	row("no answer because of a cap", "%.0f", func(r *forecast.Forecast) float64 { return float64(r.Refused) })
 	row("no model could be asked", "%.0f", func(r *forecast.Forecast) float64 { return float64(r.Infeasible) })
 	some("no answer because calls failed", "%.0f", func(r *forecast.Forecast) float64 { return float64(r.Unanswered) })
-	t.Render()
+	t.print()
 	for _, r := range results {
 		if r.Unknown > 0 {
 			w.f("%s: %s of models without recorded outcomes, taken from beliefs\n", r.Policy, count(r.Unknown, "call"))

@@ -255,20 +255,20 @@ func (r *replay) print(s Streams, result *forecast.Forecast) error {
 	if r.policy.Path != "" {
 		r.rules(w, result)
 	}
-	t := newTable(s.Out, Column{Name: "who answers"}, Column{"quality %", true}, Column{"USD", true}, Column{"USD per query", true}, Column{"calls per query", true})
-	t.AppendRow([]any{name, fmt.Sprintf("%.2f", 100*result.Quality), eval.Dollars(n * result.CostUSD), eval.Dollars(result.CostUSD), fmt.Sprintf("%.2f", result.Steps)})
+	t := newTable(s.Out, column{name: "who answers"}, column{"quality %", true}, column{"USD", true}, column{"USD per query", true}, column{"calls per query", true})
+	t.row(name, fmt.Sprintf("%.2f", 100*result.Quality), eval.Dollars(n*result.CostUSD), eval.Dollars(result.CostUSD), fmt.Sprintf("%.2f", result.Steps))
 	costs, qualities := r.Test.MeanCosts(), r.Test.MeanQualities()
 	frame := eval.NewFrame(costs, qualities)
 	for _, m := range []struct {
 		label string
 		model int
 	}{{"always the cheapest: ", frame.Cheapest}, {"always the best: ", frame.Best}, {"always the dearest: ", frame.Dearest}} {
-		t.AppendRow([]any{
-			m.label + r.Test.Models[m.model], fmt.Sprintf("%.2f", 100*qualities[m.model]),
-			eval.Dollars(n * costs[m.model]), eval.Dollars(costs[m.model]), "1.00",
-		})
+		t.row(
+			m.label+r.Test.Models[m.model], fmt.Sprintf("%.2f", 100*qualities[m.model]),
+			eval.Dollars(n*costs[m.model]), eval.Dollars(costs[m.model]), "1.00",
+		)
 	}
-	t.Render()
+	t.print()
 	return w.err
 }
 

@@ -197,12 +197,12 @@ func (f *sweBenchFlags) print(w io.Writer, rows []sweRow) error {
 		}
 		return nil
 	}
-	t := newTable(w, Column{Name: "strategy"}, Column{Name: "solved", Number: true}, Column{Name: "errors", Number: true}, Column{Name: "USD", Number: true},
-		Column{Name: "of always large", Number: true}, Column{Name: "calls", Number: true}, Column{Name: "time", Number: true}, Column{Name: "overhead per attempt", Number: true})
+	t := newTable(w, column{name: "strategy"}, column{name: "solved", number: true}, column{name: "errors", number: true}, column{name: "USD", number: true},
+		column{name: "of always large", number: true}, column{name: "calls", number: true}, column{name: "time", number: true}, column{name: "overhead per attempt", number: true})
 	for _, r := range rows {
-		t.AppendRow([]any{r.Strategy, fmt.Sprintf("%d/%d", r.Solved, r.Tasks), r.Errors, usd(r.CostUSD), fmt.Sprintf("%.0f %%", 100*r.CostUSD/rows[1].CostUSD), r.Calls, short(r.Time), short(r.OverheadPerAttempt)})
+		t.row(r.Strategy, fmt.Sprintf("%d/%d", r.Solved, r.Tasks), r.Errors, usd(r.CostUSD), fmt.Sprintf("%.0f %%", 100*r.CostUSD/rows[1].CostUSD), r.Calls, short(r.Time), short(r.OverheadPerAttempt))
 	}
-	t.Render()
+	t.print()
 	saved, last := &view.Savings{Baseline: "large"}, rows[len(rows)-1]
 	for i, usd := range last.costs {
 		saved.Measured(usd, rows[1].costs[i], true)

@@ -95,22 +95,22 @@ func (f *sweFlags) print(s Streams, list []swe.Task, results []*swe.Result, sing
 	if f.json {
 		return nil
 	}
-	columns := []Column{
-		{Name: "task"}, {Name: "result"}, {Name: "model"}, {Name: "attempts", Number: true},
-		{Name: "calls", Number: true}, {Name: "USD", Number: true}, {Name: "time", Number: true},
+	columns := []column{
+		{name: "task"}, {name: "result"}, {name: "model"}, {name: "attempts", number: true},
+		{name: "calls", number: true}, {name: "USD", number: true}, {name: "time", number: true},
 	}
 	if f.queue != "" {
-		columns = append(columns, Column{Name: "worker"})
+		columns = append(columns, column{name: "worker"})
 	}
 	t := newTable(s.Out, columns...)
 	for i, r := range results {
 		if r == nil {
-			t.AppendRow([]any{list[i].InstanceID, "not begun", "", "", "", "", "", ""}[:len(columns)])
+			t.row([]any{list[i].InstanceID, "not begun", "", "", "", "", "", ""}[:len(columns)]...)
 			continue
 		}
-		t.AppendRow([]any{r.InstanceID, outcomeOf(r), r.Model, len(r.Attempts), r.Calls, usd(r.CostUSD), short(r.Duration), r.Worker}[:len(columns)])
+		t.row([]any{r.InstanceID, outcomeOf(r), r.Model, len(r.Attempts), r.Calls, usd(r.CostUSD), short(r.Duration), r.Worker}[:len(columns)]...)
 	}
-	t.Render()
+	t.print()
 	sum := swe.Summarise(results)
 	p.f("%d of %d solved, %d not, %d without a patch, %d open; %s USD in %d calls\n", sum.Solved, sum.Tasks, sum.Failed, sum.Errors, sum.Open, usd(sum.CostUSD), sum.Calls)
 	return p.err
@@ -178,7 +178,7 @@ func (p *printer) result(r *swe.Result, out string) {
 	case out != "":
 		p.f("patch: %s (apply it with 'git apply %s')\n", out, out)
 	default:
-		p.f("\n%s", r.Patch)
+		p.raw("\n" + r.Patch)
 	}
 }
 

@@ -172,16 +172,16 @@ func (f *traceFlags) ls(ctx context.Context, s Streams) error {
 	if err != nil {
 		return err
 	}
-	tab := newTable(s.Out, Column{Name: "trace"}, Column{Name: "start"}, Column{Name: "models asked"}, Column{Name: "answer of"},
-		Column{Name: "stop"}, Column{Name: "USD", Number: true}, Column{Name: "time", Number: true})
+	tab := newTable(s.Out, column{name: "trace"}, column{name: "start"}, column{name: "models asked"}, column{name: "answer of"},
+		column{name: "stop"}, column{name: "USD", number: true}, column{name: "time", number: true})
 	for _, t := range kept {
 		chosen := t.Chosen
 		if chosen == "" {
 			chosen = "none"
 		}
-		tab.AppendRow([]any{t.ID[:min(12, len(t.ID))], t.Start.Format(time.DateTime), asked(t), chosen, string(t.Stop), usd(t.CostUSD), short(t.Duration)})
+		tab.row(t.ID[:min(12, len(t.ID))], t.Start.Format(time.DateTime), asked(t), chosen, string(t.Stop), usd(t.CostUSD), short(t.Duration))
 	}
-	tab.Render()
+	tab.print()
 	fmt.Fprintf(s.Out, "%d of %d steps, %s USD in all\n", len(kept), total, usd(cost))
 	printSaved(s.Out, saved)
 	return nil
@@ -265,21 +265,25 @@ func (f *traceFlags) show(ctx context.Context, s Streams, name string) error {
 	}
 	w := &printer{w: s.Out}
 	w.head(t)
-	tab := newTable(s.Out, Column{Name: "call"}, Column{Name: "try", Number: true}, Column{Name: "in", Number: true}, Column{Name: "out", Number: true},
-		Column{Name: "USD", Number: true}, Column{Name: "time", Number: true}, Column{Name: "quality", Number: true}, Column{Name: "verdict"})
+	tab := newTable(s.Out, column{name: "call"}, column{name: "try", number: true}, column{name: "in", number: true}, column{name: "out", number: true},
+		column{name: "USD", number: true}, column{name: "time", number: true}, column{name: "quality", number: true}, column{name: "verdict"}, column{name: "judged in", number: true})
 	for _, c := range t.Calls {
-		quality := ""
+		quality, judged := "", ""
 		if c.Error == "" {
 			quality = fmt.Sprintf("%.3f", c.Quality.Mean)
+		}
+		if c.Verdict != nil && c.Verdict.Duration > 0 {
+			judged = short(c.Verdict.Duration)
 		}
 		model := c.Model
 		if c.Deployment != "" {
 			model += " (" + c.Deployment + ")"
 		}
-		tab.AppendRow([]any{model, c.Attempt, c.Usage.InputTokens + c.Usage.CachedInputTokens + c.Usage.CacheWriteTokens,
-			c.Usage.OutputTokens + c.Usage.ReasoningTokens, usd(c.CostUSD), short(c.Latency), quality, cameOf(&c)})
+		tab.row(model, c.Attempt, c.Usage.InputTokens+c.Usage.CachedInputTokens+c.Usage.CacheWriteTokens,
+			c.Usage.OutputTokens+c.Usage.ReasoningTokens, usd(c.CostUSD), short(c.Latency), quality, cameOf(&c), judged)
 	}
-	tab.Render()
+	tab.print()
+	w.causes(t)
 	for _, c := range t.Calls {
 		if c.Answer != "" {
 			w.f("\n%s said:\n%s\n", c.Model, c.Answer)
@@ -306,10 +310,8 @@ func cameOf(c *sdk.Call) string {
 	return text
 }
 
+// oneLine returns the first line of a text.
 func oneLine(text string) string {
 	line, _, _ := strings.Cut(strings.TrimSpace(text), "\n")
-	if r := []rune(line); len(r) > 60 {
-		return string(r[:59]) + "…"
-	}
-	return line
+	return strings.TrimSpace(line)
 }

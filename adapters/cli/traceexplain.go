@@ -3,23 +3,11 @@ package cli
 import (
 	"context"
 	"fmt"
-	"io"
 	"strings"
 
+	"github.com/stepfall/stepfall/adapters/internal/say"
 	"github.com/stepfall/stepfall/sdk"
 )
-
-// printer writes until the first error and keeps that.
-type printer struct {
-	w   io.Writer
-	err error
-}
-
-func (p *printer) f(format string, args ...any) {
-	if p.err == nil {
-		_, p.err = fmt.Fprintf(p.w, format, args...)
-	}
-}
 
 // head prints what a step was and came to.
 func (p *printer) head(t *sdk.Trace) {
@@ -33,7 +21,7 @@ func (p *printer) head(t *sdk.Trace) {
 		}
 	}
 	if t.Prompt != "" {
-		p.f("prompt: %s\n", oneLine(t.Prompt))
+		p.f("prompt: %s\n", p.cut(oneLine(t.Prompt), len("prompt: ")))
 	}
 	for _, i := range t.Infeasible {
 		p.f("left out: %s %s\n", i.Model, i.Reason)
@@ -42,25 +30,13 @@ func (p *printer) head(t *sdk.Trace) {
 	case t.Error != "":
 		p.f("no answer: %s\n", strings.ReplaceAll(t.Error, "\n", "; "))
 	default:
-		p.f("answer of %s, stopped because %s\n", t.Chosen, because(t.Stop))
+		p.f("answer of %s, stopped because %s\n", t.Chosen, say.Because(t.Stop))
 	}
-	p.f("%s USD, %s, of which %s in stepfall\n", usd(t.CostUSD), short(t.Duration), short(t.Overhead))
-}
-
-func because(s sdk.StopReason) string {
-	switch s {
-	case sdk.StopNotWorth:
-		return "no further model was worth its price"
-	case sdk.StopExhausted:
-		return "every model had run"
-	case sdk.StopDepth:
-		return "the limit on models per step was reached"
-	case sdk.StopBudget:
-		return "a cap left no room for another call"
-	case sdk.StopDeadline:
-		return "the caller's time was up"
+	judged := ""
+	if spent := judging(t); spent > 0 {
+		judged = short(spent) + " in verifiers and "
 	}
-	return string(s)
+	p.f("%s USD, %s, of which %s%s in stepfall\n", usd(t.CostUSD), short(t.Duration), judged, short(t.Overhead))
 }
 
 // explain prints each decision with the beliefs and alternatives it rests on.
@@ -104,16 +80,16 @@ func (p *printer) alternatives(list []sdk.Alternative) {
 	if len(list) == 0 {
 		return
 	}
-	tab := newTable(p.w, Column{Name: "alternative"}, Column{Name: "E[max]", Number: true}, Column{Name: "USD", Number: true},
-		Column{Name: "tau", Number: true}, Column{Name: "reservation", Number: true})
+	tab := newTable(p.w, column{name: "alternative"}, column{name: "E[max]", number: true}, column{name: "USD", number: true},
+		column{name: "tau", number: true}, column{name: "reservation", number: true})
 	for _, a := range list {
 		models := strings.Join(a.Models, " + ")
 		if models == "" {
 			models = "stop"
 		}
-		tab.AppendRow([]any{models, number(a.ExpectedMax), usd(a.CostUSD), number(a.Tau), number(a.Reservation)})
+		tab.row(models, number(a.ExpectedMax), usd(a.CostUSD), number(a.Tau), number(a.Reservation))
 	}
-	tab.Render()
+	tab.print()
 }
 
 // number prints a value, and nothing for those that mean none.

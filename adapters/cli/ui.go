@@ -7,42 +7,9 @@ import (
 	"sync"
 	"time"
 
-	"github.com/jedib0t/go-pretty/v6/table"
-	"github.com/jedib0t/go-pretty/v6/text"
 	"github.com/schollz/progressbar/v3"
 	"golang.org/x/term"
 )
-
-// Column is one column of a table that a command prints.
-type Column struct {
-	Name string
-	// Number aligns the column to the right.
-	Number bool
-}
-
-// newTable returns a table that the caller fills with AppendRow and prints with
-// Render. It is drawn with light lines and has no colours, so that it can be
-// pasted anywhere.
-func newTable(w io.Writer, columns ...Column) table.Writer {
-	t := table.NewWriter()
-	t.SetOutputMirror(w)
-	style := table.StyleLight
-	style.Format.Header = text.FormatDefault
-	style.Options.SeparateColumns = false
-	t.SetStyle(style)
-	header := make(table.Row, len(columns))
-	configs := make([]table.ColumnConfig, len(columns))
-	for i, c := range columns {
-		header[i] = c.Name
-		configs[i] = table.ColumnConfig{Number: i + 1}
-		if c.Number {
-			configs[i].Align, configs[i].AlignHeader = text.AlignRight, text.AlignRight
-		}
-	}
-	t.AppendHeader(header)
-	t.SetColumnConfigs(configs)
-	return t
-}
 
 // progress shows how far a command is. On a terminal it is a bar with an ETA;
 // elsewhere it prints a line now and then, so that logs stay readable. It is

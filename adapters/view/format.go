@@ -6,9 +6,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
-	"unicode"
-	"unicode/utf8"
 
+	"github.com/stepfall/stepfall/adapters/internal/say"
 	"github.com/stepfall/stepfall/sdk"
 )
 
@@ -123,61 +122,9 @@ func clock(t time.Time) string {
 
 func short(id string) string { return begin(id, 12) }
 
-// because says in words why a step ended.
-func because(s sdk.StopReason) string {
-	switch s {
-	case sdk.StopNotWorth:
-		return "no further model was worth its price"
-	case sdk.StopExhausted:
-		return "every model had run"
-	case sdk.StopDepth:
-		return "the limit on models per step was reached"
-	case sdk.StopBudget:
-		return "a cap left no room for another call"
-	case sdk.StopDeadline:
-		return "the caller's time was up"
-	case sdk.StopError:
-		return "nothing could be called"
-	}
-	return string(s)
-}
+func because(s sdk.StopReason) string { return say.Because(s) }
 
-// plain makes a text of others safe to look at: characters that turn the direction
-// of writing, that cannot be seen or that are no text stand as their code points.
-func plain(text string) string {
-	text = strings.ReplaceAll(text, "\r\n", "\n")
-	clean := true
-	for _, r := range text {
-		if hidden(r) {
-			clean = false
-			break
-		}
-	}
-	if clean {
-		return text
-	}
-	var b strings.Builder
-	for _, r := range text {
-		if hidden(r) {
-			fmt.Fprintf(&b, "⟨%04X⟩", r)
-		} else {
-			b.WriteRune(r)
-		}
-	}
-	return b.String()
-}
-
-// hidden says whether a character is no plain text. Line breaks and tabs are, and so
-// are the joiners that scripts and emoji need.
-func hidden(r rune) bool {
-	switch r {
-	case '\n', '\t', '\u200c', '\u200d':
-		return false
-	case '\r', '\u2028', '\u2029', utf8.RuneError:
-		return true
-	}
-	return unicode.Is(unicode.Cc, r) || unicode.Is(unicode.Cf, r)
-}
+func plain(text string) string { return say.Plain(text) }
 
 // cut returns a text of at most n bytes, and how many were left out.
 func cut(text string, n int) (string, int) {

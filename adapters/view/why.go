@@ -1,6 +1,7 @@
 package view
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -21,6 +22,23 @@ type question struct {
 	threshold bool
 	// assumed says that the trace is of a version that did not record all.
 	assumed bool
+}
+
+// Why takes the n-th decision of the trace again, counted from 0, and says in one
+// sentence what it rests on. The error says why it cannot be taken again.
+func Why(t *sdk.Trace, n int) (string, error) {
+	q, err := ask(t, n)
+	if err != nil {
+		return "", err
+	}
+	a, err := q.explain(q.knob())
+	if err != nil {
+		return "", err
+	}
+	if a.Run != t.Decisions[n].Run {
+		return "", errors.New("taken again, the decision is another: not all that it rests on is in the trace")
+	}
+	return a.Sentence, nil
 }
 
 // ask returns the n-th decision of the trace, or an error that says why it cannot be

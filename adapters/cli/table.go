@@ -1,0 +1,178 @@
+package cli
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/jedib0t/go-pretty/v6/table"
+	"github.com/jedib0t/go-pretty/v6/text"
+	"golang.org/x/term"
+
+	"github.com/stepfall/stepfall/adapters/internal/say"
+)
+
+// column is one column of a table that a command prints.
+type column struct {
+	name string
+	// number aligns the column to the right.
+	number bool
+}
+
+// grid is a table that a command prints: drawn with light lines and without colours, so
+// that it can be pasted anywhere. In a pipe or a file every cell is whole. On a terminal
+// it is as wide as that at most: texts wrap, and where that is not enough each row becomes
+// a list of its cells.
+type grid struct {
+	w       io.Writer
+	columns []column
+	rows    [][]string
+}
+
+func newTable(w io.Writer, columns ...column) *grid { return &grid{w: w, columns: columns} }
+
+// row adds a row. Cells are made safe to look at, and take one line.
+func (g *grid) row(cells ...any) {
+	row := make([]string, len(g.columns))
+	for i, cell := range cells {
+		row[i] = strings.NewReplacer("\n", " ", "\t", " ").Replace(say.Plain(fmt.Sprint(cell)))
+	}
+	g.rows = append(g.rows, row)
+}
+
+// print writes the table.
+func (g *grid) print() { g.printWithin(terminalWidth(g.w)) }
+
+// printWithin writes the table in lines of at most so many characters; 0 is any number.
+func (g *grid) printWithin(most int) {
+	widths, fits := g.widths(most)
+	if !fits {
+		g.list(most)
+		return
+	}
+	t := table.NewWriter()
+	t.SetOutputMirror(g.w)
+	style := table.StyleLight
+	style.Format.Header = text.FormatDefault
+	style.Options.SeparateColumns = false
+	t.SetStyle(style)
+	header := make(table.Row, len(g.columns))
+	configs := make([]table.ColumnConfig, len(g.columns))
+	for i, c := range g.columns {
+		header[i] = c.name
+		configs[i] = table.ColumnConfig{Number: i + 1}
+		if most > 0 {
+			configs[i].WidthMax, configs[i].WidthMaxEnforcer = widths[i], text.WrapSoft
+		}
+		if c.number {
+			configs[i].Align, configs[i].AlignHeader = text.AlignRight, text.AlignRight
+		}
+	}
+	t.AppendHeader(header)
+	t.SetColumnConfigs(configs)
+	for _, row := range g.rows {
+		cells := make(table.Row, len(row))
+		for i, cell := range row {
+			cells[i] = cell
+			if most > 0 {
+				cells[i] = text.Snip(cell, longest*widths[i], "…")
+			}
+		}
+		t.AppendRow(cells)
+	}
+	t.Render()
+}
+
+// narrowest is the longest word that a column of text is not narrowed below on a terminal,
+// and longest the lines, about, that a cell has there at most: what is longer ends in an
+// ellipsis.
+const (
+	narrowest = 14
+	longest   = 4
+)
+
+// widths returns how wide the columns are, for lines of at most so many characters: 0 is
+// any number. It reports false where they cannot be as narrow as that.
+func (g *grid) widths(most int) ([]int, bool) {
+	widths, least, total := make([]int, len(g.columns)), make([]int, len(g.columns)), len("││")
+	for i, c := range g.columns {
+		for word := range strings.FieldsSeq(c.name) {
+			least[i] = max(least[i], text.StringWidth(word))
+		}
+		widths[i] = text.StringWidth(c.name)
+		for _, row := range g.rows {
+			widths[i] = max(widths[i], text.StringWidth(row[i]))
+			if c.number {
+				least[i] = max(least[i], text.StringWidth(row[i]))
+				continue
+			}
+			for word := range strings.FieldsSeq(row[i]) {
+				least[i] = max(least[i], min(text.StringWidth(word), narrowest))
+			}
+		}
+		least[i] = max(least[i], 1)
+		total += widths[i] + len("  ")
+	}
+	for most > 0 && total > most {
+		widest := -1
+		for i := range widths {
+			if widths[i] > least[i] && (widest < 0 || widths[i] > widths[widest]) {
+				widest = i
+			}
+		}
+		if widest < 0 {
+			return nil, false
+		}
+		widths[widest]--
+		total--
+	}
+	return widths, true
+}
+
+// list prints each row as lines of name and value.
+func (g *grid) list(most int) {
+	name := func(i int) string { return cmp.Or(g.columns[i].name, "-") }
+	width := 0
+	for i := range g.columns {
+		width = max(width, text.StringWidth(name(i)))
+	}
+	width = min(width, most/2)
+	room := max(most-width-len("  "), 1)
+	for _, row := range g.rows {
+		fmt.Fprintln(g.w, strings.Repeat("─", most))
+		for i, cell := range row {
+			if cell == "" {
+				continue
+			}
+			for k, line := range strings.Split(text.WrapSoft(text.Snip(cell, longest*room, "…"), room), "\n") {
+				label := ""
+				if k == 0 {
+					label = text.Snip(name(i), width, "…")
+				}
+				fmt.Fprintf(g.w, "%s  %s\n", text.Pad(label, width, ' '), strings.TrimRight(line, " "))
+			}
+		}
+	}
+	if len(g.rows) == 0 {
+		names := slices.Clone(g.columns)
+		for i, c := range names {
+			fmt.Fprint(g.w, c.name, map[bool]string{true: "\n", false: ", "}[i == len(names)-1])
+		}
+	}
+}
+
+// terminalWidth returns how many characters a line of the terminal has, 0 where w is none.
+func terminalWidth(w io.Writer) int {
+	file, ok := w.(*os.File)
+	if !ok || !term.IsTerminal(int(file.Fd())) {
+		return 0
+	}
+	width, _, err := term.GetSize(int(file.Fd()))
+	if err != nil {
+		return 0
+	}
+	return width
+}

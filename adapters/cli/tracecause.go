@@ -1,0 +1,117 @@
+package cli
+
+import (
+	"cmp"
+	"fmt"
+	"time"
+
+	"github.com/stepfall/stepfall/adapters/internal/say"
+	"github.com/stepfall/stepfall/adapters/view"
+	"github.com/stepfall/stepfall/sdk"
+)
+
+// judging is how long verifiers took in a step, all together.
+func judging(t *sdk.Trace) (spent time.Duration) {
+	for _, c := range t.Calls {
+		if c.Verdict != nil {
+			spent += c.Verdict.Duration
+		}
+	}
+	return spent
+}
+
+// causes says why each call was made, and why the step ended.
+func (p *printer) causes(t *sdk.Trace) {
+	next := 0 // the first decision that no call has been found for
+	for i := range t.Calls {
+		var why string
+		if k := wanting(t, t.Calls[i].Model, next); k >= 0 && !again(t, i) {
+			why, next = decided(t, k), k+1
+		} else {
+			why = undecided(t, i)
+		}
+		p.f("%d. %s: %s\n", i+1, t.Calls[i].Model, why)
+	}
+	stop := t.Error
+	if n := len(t.Decisions) - 1; n >= next && t.Decisions[n].Run == "" {
+		stop = decided(t, n)
+	} else if stop == "" {
+		stop = say.Because(t.Stop) + ended(t)
+	}
+	p.f("stop: %s\n", oneLine(stop))
+}
+
+// wanting returns the next decision to run a model, -1 where there is none.
+func wanting(t *sdk.Trace, model string, from int) int {
+	for k := from; k < len(t.Decisions); k++ {
+		if t.Decisions[k].Run == model {
+			return k
+		}
+	}
+	return -1
+}
+
+// again reports whether a call tries once more what failed just before.
+func again(t *sdk.Trace, i int) bool {
+	return i > 0 && t.Calls[i-1].Model == t.Calls[i].Model && t.Calls[i-1].Error != ""
+}
+
+// decided says what a decision rests on.
+func decided(t *sdk.Trace, k int) string {
+	d := &t.Decisions[k]
+	why, err := view.Why(t, k)
+	if err != nil {
+		why = fmt.Sprintf("%s wanted it", t.Strategy)
+		if d.Run == "" {
+			why = fmt.Sprintf("%s wanted no more, %s", t.Strategy, say.Because(t.Stop))
+		}
+		for _, b := range d.Models {
+			if b.Model == cmp.Or(d.Run, d.Answer) {
+				why += fmt.Sprintf(" (quality %.2f, %s USD)", b.Quality.Mean, usd(b.CostUSD))
+			}
+		}
+	}
+	if d.Note != "" {
+		why += " Note: " + d.Note
+	}
+	return why
+}
+
+// undecided says why a call was made that is not the strategy's choice.
+func undecided(t *sdk.Trace, i int) string {
+	c := &t.Calls[i]
+	switch {
+	case again(t, i) && c.Deployment != t.Calls[i-1].Deployment:
+		return fmt.Sprintf("the next deployment, since %s failed", cmp.Or(t.Calls[i-1].Deployment, "the one before"))
+	case again(t, i):
+		return "once more, since the try before failed"
+	case c.Propensity > 0 && c.Propensity < 1:
+		return fmt.Sprintf("drawn by chance for the record, with a probability of %.3g", c.Propensity)
+	case i > 0 && t.Calls[i-1].Verdict != nil && t.Calls[i-1].Verdict.Outcome == sdk.Failed:
+		return "routed anew, since the answer before was rejected"
+	}
+	for _, d := range t.Decisions {
+		if d.Run != c.Model && d.Note != "" {
+			return d.Note
+		}
+	}
+	if t.Mode != "" {
+		return "asked because of the mode " + t.Mode
+	}
+	return "asked beside what the strategy chose"
+}
+
+// ended says what the last answer had to do with it that nothing was decided after it.
+func ended(t *sdk.Trace) string {
+	if len(t.Calls) == 0 {
+		return ""
+	}
+	switch c := &t.Calls[len(t.Calls)-1]; {
+	case c.Verdict == nil || t.Stop != sdk.StopNotWorth:
+		return ""
+	case c.Verdict.Outcome == sdk.Passed:
+		return ": the answer of " + c.Model + " passed"
+	default:
+		return ", whatever was said of the answer of " + c.Model
+	}
+}

@@ -1,0 +1,66 @@
+package say
+
+import (
+	"fmt"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/stepfall/stepfall/sdk"
+)
+
+// Because says in words why a step ended.
+func Because(s sdk.StopReason) string {
+	switch s {
+	case sdk.StopNotWorth:
+		return "no further model was worth its price"
+	case sdk.StopExhausted:
+		return "every model had run"
+	case sdk.StopDepth:
+		return "the limit on models per step was reached"
+	case sdk.StopBudget:
+		return "a cap left no room for another call"
+	case sdk.StopDeadline:
+		return "the caller's time was up"
+	case sdk.StopError:
+		return "nothing could be called"
+	}
+	return string(s)
+}
+
+// Plain makes a text of others safe to look at: characters that turn the direction
+// of writing, that cannot be seen or that are no text stand as their code points.
+func Plain(text string) string {
+	text = strings.ReplaceAll(text, "\r\n", "\n")
+	clean := true
+	for _, r := range text {
+		if hidden(r) {
+			clean = false
+			break
+		}
+	}
+	if clean {
+		return text
+	}
+	var b strings.Builder
+	for _, r := range text {
+		if hidden(r) {
+			fmt.Fprintf(&b, "⟨%04X⟩", r)
+		} else {
+			b.WriteRune(r)
+		}
+	}
+	return b.String()
+}
+
+// hidden says whether a character is no plain text. Line breaks and tabs are, and so
+// are the joiners that scripts and emoji need.
+func hidden(r rune) bool {
+	switch r {
+	case '\n', '\t', '\u200c', '\u200d':
+		return false
+	case '\r', '\u2028', '\u2029', utf8.RuneError:
+		return true
+	}
+	return unicode.Is(unicode.Cc, r) || unicode.Is(unicode.Cf, r)
+}

@@ -81,6 +81,42 @@ for o in $(git cat-file --batch-all-objects --batch-check='%(objectname)'); do g
 	}
 }
 
+// TestAttackRepositoryInTheTree: git runs, outside of the jail, no command that an
+// attempt named in the settings of a repository of its own, nor one of its attributes.
+func TestAttackRepositoryInTheTree(t *testing.T) {
+	j, repo, commit := attacked(t)
+	tree, err := repo.Checkout(t.Context(), commit)
+	if err != nil {
+		t.Fatal(err)
+	}
+	mark := filepath.Join(t.TempDir(), "ran")
+	asAgent(t, j, tree, `for name in sub sub/deeper; do
+  (git init -q $name && cd $name && git config user.name u && git config user.email u@example.com && echo x > x && git add x && git commit -qm x &&
+  printf '* filter=evil diff=evil\n' > .gitattributes &&
+  for key in core.fsmonitor core.sshCommand core.pager filter.evil.clean filter.evil.smudge filter.evil.process diff.evil.command diff.evil.textconv diff.external; do git config $key 'touch `+mark+`'; done
+  echo y > x && touch -d 2001-01-01 x); done
+printf '* filter=evil diff=evil\n' > .gitattributes; echo more >> a.txt; touch -d 2001-01-01 a.txt
+rm -f .git; printf '[filter "evil"]\nclean = touch `+mark+`\n[core]\nfsmonitor = touch `+mark+`\n' > config; mkdir .git && cp config .git/config && cp -r sub/.git/* .git/; cp config .git/config`)
+	if err := os.RemoveAll(mark); err != nil { // where files are not confined, the agent's own commands may make it
+		t.Fatal(err)
+	}
+	patch, err := tree.Diff(t.Context())
+	if err != nil || !strings.Contains(patch, "+more") {
+		t.Errorf("the patch is %q, %v", patch, err)
+	}
+	tree.Close()
+	if tree, err = repo.Checkout(t.Context(), commit); err != nil {
+		t.Fatal(err)
+	}
+	defer tree.Close()
+	if _, err := os.Lstat(mark); err == nil {
+		t.Error("a command of the attempt ran outside of its walls")
+	}
+	if _, err := os.Lstat(filepath.Join(tree.Dir, "sub")); err == nil {
+		t.Error("its repository is still there")
+	}
+}
+
 // TestAttackSecretsOfTheTree: files that look like secrets are not checked out, and
 // a patch does not remove them.
 func TestAttackSecretsOfTheTree(t *testing.T) {

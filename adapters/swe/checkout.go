@@ -201,7 +201,9 @@ func (c *Checkout) Diff(ctx context.Context, leaveOut ...string) (string, error)
 	if _, err := c.git(ctx, "add", "--all", "--intent-to-add", "."); err != nil {
 		return "", err
 	}
-	args := []string{"diff", "--no-ext-diff", "--no-textconv", "--no-color", "--src-prefix=a/", "--dst-prefix=b/", c.Commit, "--", "."}
+	// Whether a repository within the tree has changes of its own is not asked: git would
+	// run the filters that its settings name, and an attempt may have written them.
+	args := []string{"diff", "--ignore-submodules=dirty", "--no-ext-diff", "--no-textconv", "--no-color", "--src-prefix=a/", "--dst-prefix=b/", c.Commit, "--", "."}
 	for _, path := range leaveOut {
 		args = append(args, ":(exclude)"+path)
 	}
@@ -210,7 +212,7 @@ func (c *Checkout) Diff(ctx context.Context, leaveOut ...string) (string, error)
 
 // Apply applies a patch to the tree.
 func (c *Checkout) Apply(ctx context.Context, patch string) error {
-	cmd := gitCommand(ctx, c.Dir, "apply", "--whitespace=nowarn", "-")
+	cmd := gitCommand(ctx, c.Dir, "--git-dir="+c.admin, "--work-tree="+c.Dir, "apply", "--whitespace=nowarn", "-")
 	cmd.Stdin = strings.NewReader(patch)
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("applying a patch: %w: %s", err, firstLine(string(out)))

@@ -22,14 +22,34 @@ func LooksSecret(name string) bool {
 	if slices.ContainsFunc(folders, madeUp) {
 		return false
 	}
-	if slices.Contains(secretNames, base) || slices.Contains(secretEndings, path.Ext(base)) {
+	// A copy is as secret as what it is a copy of.
+	for again := true; again; {
+		again = false
+		for _, ending := range copyEndings {
+			if stem, ok := strings.CutSuffix(base, ending); ok && stem != "" {
+				base, again = stem, true
+			}
+		}
+	}
+	ending := path.Ext(base)
+	if slices.Contains(secretNames, base) || slices.Contains(secretEndings, ending) {
 		return true
 	}
-	if rest, ok := strings.CutPrefix(base, ".env."); ok {
+	for _, start := range []string{".env.", ".env-", ".env_"} {
+		if rest, ok := strings.CutPrefix(base, start); ok {
+			return !slices.Contains(harmlessEnvironments, rest)
+		}
+	}
+	if rest, ok := strings.CutSuffix(base, ".env"); ok {
 		return !slices.Contains(harmlessEnvironments, rest)
 	}
-	for _, start := range []string{"client_secret", "service-account", "service_account"} {
-		if strings.HasPrefix(base, start) && path.Ext(base) == ".json" {
+	for _, start := range privateKeys {
+		if strings.HasPrefix(base, start) && ending == "" {
+			return true
+		}
+	}
+	for _, start := range accountFiles {
+		if strings.HasPrefix(base, start) && ending == ".json" {
 			return true
 		}
 	}
@@ -37,27 +57,31 @@ func LooksSecret(name string) bool {
 }
 
 var (
-	secretFolders = []string{".ssh", ".aws", ".gnupg", ".kube", ".docker", ".azure"}
+	secretFolders = []string{".ssh", ".aws", ".gnupg", ".kube", ".docker", ".azure", ".gcloud", ".oci"}
 	secretNames   = []string{
-		".env", ".netrc", "_netrc", ".pgpass", ".my.cnf", ".git-credentials", ".npmrc", ".pypirc", ".dockercfg", ".vault-token",
-		"credentials", "credentials.json", "secrets.json", "secrets.yml", "secrets.yaml", "secrets.toml",
-		"id_rsa", "id_dsa", "id_ecdsa", "id_ed25519",
+		".env", ".envrc", ".netrc", "_netrc", ".pgpass", ".my.cnf", ".git-credentials", ".npmrc", ".pypirc", ".dockercfg", ".vault-token",
+		".htpasswd", ".s3cfg", ".boto", ".terraformrc", "terraform.tfvars", ".sentryclirc", "kubeconfig",
+		"credentials", "credentials.json", "credentials.toml", "credentials.yml", "credentials.yaml", "application_default_credentials.json",
+		"secrets.json", "secrets.yml", "secrets.yaml", "secrets.toml",
 	}
-	secretEndings        = []string{".pem", ".key", ".p12", ".pfx", ".jks", ".keystore", ".kdbx", ".ppk", ".tfstate"}
+	privateKeys  = []string{"id_rsa", "id_dsa", "id_ecdsa", "id_ed25519"}
+	accountFiles = []string{"client_secret", "service-account", "service_account", "serviceaccount"}
+	copyEndings  = []string{"~", ".bak", ".backup", ".old", ".orig", ".save", ".copy", ".swp"}
+	secretEndings        = []string{".pem", ".key", ".p12", ".p8", ".pfx", ".jks", ".keystore", ".kdbx", ".ppk", ".tfstate"}
 	packageFolders       = []string{"node_modules", "site-packages", "dist-packages", "vendor", "third_party", ".venv", "venv"}
 	harmlessEnvironments = []string{"example", "sample", "template", "dist", "test", "tests", "testing", "ci", "defaults", "schema"}
 )
 
 // madeUp reports whether a folder is one of tests, fixtures or examples, or of
-// packages of others.
+// packages of others: one of its words says so. "docker" and "latest" do not.
 func madeUp(folder string) bool {
 	if slices.Contains(packageFolders, folder) {
 		return true
 	}
-	for _, word := range []string{"test", "fixture", "spec", "example", "sample", "mock", "demo", "doc"} {
-		if strings.Contains(folder, word) {
-			return true
-		}
-	}
-	return false
+	words := strings.FieldsFunc(folder, func(r rune) bool { return r < 'a' || r > 'z' })
+	return slices.ContainsFunc(words, func(word string) bool {
+		return strings.HasPrefix(word, "test") || strings.HasSuffix(word, "tests") || slices.Contains(madeUpWords, strings.TrimSuffix(word, "s"))
+	})
 }
+
+var madeUpWords = []string{"fixture", "spec", "example", "sample", "mock", "demo", "doc", "documentation"}

@@ -139,6 +139,21 @@ func TestAttackSecretsOfTheTree(t *testing.T) {
 	}
 }
 
+// A patch is text: what a compiler left in the tree is not in it.
+func TestPatchWithoutBinaries(t *testing.T) {
+	j, repo, commit := attacked(t)
+	tree, err := repo.Checkout(t.Context(), commit)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer tree.Close()
+	asAgent(t, j, tree, `printf 'a\000b' > 'm[1].test'; echo text > 'm[2].txt'`)
+	patch, err := tree.Diff(t.Context())
+	if err != nil || strings.Contains(patch, "m[1]") || !strings.Contains(patch, "m[2]") {
+		t.Errorf("the patch is %q, %v", patch, err)
+	}
+}
+
 // TestAttackFoldersBesidePath: what lies beside a folder of programs is not shown.
 func TestAttackFoldersBesidePath(t *testing.T) {
 	j, repo, commit := attacked(t)

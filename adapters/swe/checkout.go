@@ -196,18 +196,34 @@ func (c *Checkout) git(ctx context.Context, args ...string) (string, error) {
 }
 
 // Diff returns what was changed in the tree as a patch, new files included, except
-// under the paths in leaveOut.
+// under the paths in leaveOut and for new files that are no text: what a compiler left
+// is no part of a patch, which could not be applied with it.
 func (c *Checkout) Diff(ctx context.Context, leaveOut ...string) (string, error) {
 	if _, err := c.git(ctx, "add", "--all", "--intent-to-add", "."); err != nil {
 		return "", err
 	}
-	// Whether a repository within the tree has changes of its own is not asked: git would
-	// run the filters that its settings name, and an attempt may have written them.
-	args := []string{"diff", "--ignore-submodules=dirty", "--no-ext-diff", "--no-textconv", "--no-color", "--src-prefix=a/", "--dst-prefix=b/", c.Commit, "--", "."}
-	for _, path := range leaveOut {
-		args = append(args, ":(exclude)"+path)
+	binaries, err := c.diff(ctx, []string{"--numstat", "-z", "--no-renames", "--diff-filter=A"})
+	if err != nil {
+		return "", err
 	}
-	return c.git(ctx, args...)
+	var excluded []string
+	for line := range strings.SplitSeq(binaries, "\x00") {
+		if path, ok := strings.CutPrefix(line, "-\t-\t"); ok {
+			excluded = append(excluded, ":(exclude,literal)"+path)
+		}
+	}
+	for _, path := range leaveOut {
+		excluded = append(excluded, ":(exclude)"+path)
+	}
+	return c.diff(ctx, []string{"--no-color", "--src-prefix=a/", "--dst-prefix=b/"}, excluded...)
+}
+
+// diff compares the tree with its commit. Whether a repository within the tree has
+// changes of its own is not asked: git would run the filters that its settings name,
+// and an attempt may have written them.
+func (c *Checkout) diff(ctx context.Context, options []string, paths ...string) (string, error) {
+	args := append([]string{"diff", "--no-ext-diff", "--no-textconv", "--ignore-submodules=dirty"}, options...)
+	return c.git(ctx, append(append(args, c.Commit, "--", "."), paths...)...)
 }
 
 // Apply applies a patch to the tree.

@@ -64,9 +64,9 @@ var (
 		"credentials", "credentials.json", "credentials.toml", "credentials.yml", "credentials.yaml", "application_default_credentials.json",
 		"secrets.json", "secrets.yml", "secrets.yaml", "secrets.toml",
 	}
-	privateKeys  = []string{"id_rsa", "id_dsa", "id_ecdsa", "id_ed25519"}
-	accountFiles = []string{"client_secret", "service-account", "service_account", "serviceaccount"}
-	copyEndings  = []string{"~", ".bak", ".backup", ".old", ".orig", ".save", ".copy", ".swp"}
+	privateKeys          = []string{"id_rsa", "id_dsa", "id_ecdsa", "id_ed25519"}
+	accountFiles         = []string{"client_secret", "service-account", "service_account", "serviceaccount"}
+	copyEndings          = []string{"~", ".bak", ".backup", ".old", ".orig", ".save", ".copy", ".swp"}
 	secretEndings        = []string{".pem", ".key", ".p12", ".p8", ".pfx", ".jks", ".keystore", ".kdbx", ".ppk", ".tfstate"}
 	packageFolders       = []string{"node_modules", "site-packages", "dist-packages", "vendor", "third_party", ".venv", "venv"}
 	harmlessEnvironments = []string{"example", "sample", "template", "dist", "test", "tests", "testing", "ci", "defaults", "schema"}

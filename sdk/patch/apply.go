@@ -36,6 +36,13 @@ func Apply(tree fs.FS, edits []Edit) ([]File, error) {
 			return nil, err
 		}
 	}
+	for _, name := range a.order {
+		for dir := path.Dir(name); dir != "."; dir = path.Dir(dir) {
+			if file, ok := a.files[dir]; ok && !file.Delete && !a.files[name].Delete {
+				return nil, &Error{Path: dir, Reason: "is to be a file and a folder"}
+			}
+		}
+	}
 	files := make([]File, len(a.order))
 	for i, name := range a.order {
 		files[i] = *a.files[name]
@@ -80,6 +87,9 @@ func (a *applied) edit(edit Edit) error {
 			return err
 		}
 	}
+	if edit.Refused != "" {
+		return &Error{Path: edit.Path, Reason: edit.Refused}
+	}
 	if edit.Kind == Whole {
 		return a.set(edit.Path, edit.Content, false)
 	}
@@ -106,11 +116,20 @@ func (a *applied) edit(edit Edit) error {
 			return err
 		}
 	}
-	return a.set(edit.Path, content, false)
+	if err := a.set(edit.Path, content, false); err != nil {
+		return err
+	}
+	if edit.Mode != 0 {
+		a.files[edit.Path].Mode = edit.Mode
+	}
+	return nil
 }
 
 // change returns the content of a file after a diff or a search/replace block.
 func (a *applied) change(edit Edit, old string, exists bool) (string, error) {
+	if err := a.work.add(len(old)); err != nil { // it was read, and will be written
+		return "", err
+	}
 	if edit.Kind == Replace {
 		if !exists && strings.TrimSpace(edit.Search) == "" {
 			return edit.Content, nil
@@ -153,7 +172,7 @@ func checkPath(name string) error {
 		return err
 	}
 	for part := range strings.SplitSeq(name, "/") {
-		if strings.EqualFold(part, ".git") {
+		if ownFolder(part) {
 			return &Error{Path: name, Reason: "is inside the repository's own folder"}
 		}
 	}

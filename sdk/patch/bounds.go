@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"unicode"
+	"unicode/utf8"
 )
 
 // The bounds of an answer. They are far above what people and models write, and
@@ -49,10 +51,20 @@ func checkLength(name string) error {
 	if len(name) > maxPath || len(parts) > maxDepth || long {
 		return &Error{Path: shortened(name), Reason: fmt.Sprintf("is too long a path: %d bytes, %d folders", len(name), len(parts)-1)}
 	}
-	if strings.ContainsFunc(name, func(r rune) bool { return r < ' ' || r == 0x7f }) {
-		return &Error{Path: fmt.Sprintf("%q", name), Reason: "has control characters in its path"}
+	hidden := func(r rune) bool { return unicode.IsControl(r) || unicode.Is(unicode.Cf, r) }
+	if !utf8.ValidString(name) || strings.ContainsFunc(name, hidden) {
+		return &Error{Path: fmt.Sprintf("%+q", name), Reason: "has control characters in its path"}
 	}
 	return nil
+}
+
+// ownFolder reports whether a part of a path is git's own folder to some file system:
+// without regard to case, what follows a colon, and dots and spaces at the end, as on
+// Windows, which also has short names. Characters that others ignore are in no path.
+func ownFolder(part string) bool {
+	part, _, _ = strings.Cut(part, ":")
+	part = strings.TrimRight(part, ". ")
+	return strings.EqualFold(part, ".git") || strings.EqualFold(part, "git~1")
 }
 
 // shortened is text for a message.

@@ -32,8 +32,15 @@ func parseDiff(lines []string, i int) ([]Edit, int) {
 			edit.From = cleanPath(line[len("rename from "):])
 		case strings.HasPrefix(line, "rename to "):
 			edit.Path = cleanPath(line[len("rename to "):])
-		case strings.HasPrefix(line, "new file mode"):
+		case strings.HasPrefix(line, "new file mode "):
 			edit.New = true
+			edit.mode(line[len("new file mode "):])
+		case strings.HasPrefix(line, "new mode "):
+			edit.mode(line[len("new mode "):])
+		case strings.HasPrefix(line, "GIT binary patch"), strings.HasPrefix(line, "Binary files "):
+			if !edit.Delete {
+				edit.Refused = "is changed by a binary patch, which is not applied: only text is"
+			}
 		case strings.HasPrefix(line, "deleted file mode"):
 			edit.Delete = true
 		case strings.HasPrefix(line, "--- "):
@@ -49,7 +56,7 @@ func parseDiff(lines []string, i int) ([]Edit, int) {
 				edit.Path = to
 			}
 		case strings.HasPrefix(line, "index "), strings.HasPrefix(line, "similarity "),
-			strings.HasPrefix(line, "old mode"), strings.HasPrefix(line, "new mode"), strings.HasPrefix(line, "dissimilarity "):
+			strings.HasPrefix(line, "old mode"), strings.HasPrefix(line, "dissimilarity "):
 		case strings.HasPrefix(line, "@@"):
 			hunk, next := parseHunk(lines, i)
 			edit.Hunks = append(edit.Hunks, hunk)
@@ -126,4 +133,18 @@ func afterEmpty(lines []string, i int) (next int, more bool) {
 	for next = i; next < len(lines) && lines[next] == ""; next++ {
 	}
 	return next, next < len(lines) && !isDiffStart(lines, next) && strings.ContainsRune(" +-\\", rune(lines[next][0]))
+}
+
+// mode takes the mode of a file as git writes it.
+func (e *Edit) mode(git string) {
+	switch strings.TrimSpace(git) {
+	case "100755":
+		e.Mode = 0o755
+	case "100644":
+		e.Mode = 0o644
+	case "120000":
+		e.Refused = "is made a symbolic link, which no edit may make"
+	case "160000":
+		e.Refused = "is made a repository of its own, which no edit may make"
+	}
 }

@@ -1,6 +1,9 @@
 package patch
 
-import "fmt"
+import (
+	"fmt"
+	"io/fs"
+)
 
 // Kind says which form an edit has.
 type Kind string
@@ -26,6 +29,11 @@ type Edit struct {
 	From  string
 	// New and Delete say that a diff makes or removes the file.
 	New, Delete bool
+	// Mode is that which a diff gives the file; 0 leaves it as it is.
+	Mode fs.FileMode
+	// Refused, when not empty, says why the edit cannot be made: a diff of a binary
+	// file, of a symbolic link, of another repository.
+	Refused string
 }
 
 // Hunk is one passage of a diff: the lines it expects and those it leaves.

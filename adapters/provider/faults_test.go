@@ -2,10 +2,15 @@ package provider_test
 
 import (
 	"context"
+	"encoding/base64"
+	"encoding/hex"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
+	"net/http/httptest"
 	"net/http/httptrace"
+	"net/url"
 	"runtime"
 	"strings"
 	"sync"
@@ -16,7 +21,11 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/tmc/langchaingo/llms"
 
+	"github.com/stepfall/stepfall/adapters/provider/anthropic"
+	"github.com/stepfall/stepfall/adapters/provider/gemini"
 	"github.com/stepfall/stepfall/adapters/provider/internal/wire"
+	"github.com/stepfall/stepfall/adapters/provider/ollama"
+	"github.com/stepfall/stepfall/adapters/provider/openai"
 	"github.com/stepfall/stepfall/middleware"
 	"github.com/stepfall/stepfall/sdk"
 )
@@ -103,6 +112,92 @@ func TestAnswersGoBack(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestAttackKeyInError: a key that a server sends back is in no error, however it is
+// spelled, and wherever in an answer or a stream.
+func TestAttackKeyInError(t *testing.T) {
+	const key = "planted/key+0123456789&abcdefghij"
+	spelled := []string{
+		key, "Bearer " + key, url.QueryEscape(key), strings.ToLower(url.QueryEscape(key)), base64.StdEncoding.EncodeToString([]byte(key)),
+		base64.RawURLEncoding.EncodeToString([]byte("user:" + key)), hex.EncodeToString([]byte(key)), strings.ReplaceAll(key, "/", `\/`),
+	}
+	shows := func(text string) bool {
+		for _, s := range spelled {
+			if strings.Contains(text, s[:len(s)/2]) || strings.Contains(text, s[len(s)/2:]) {
+				return true
+			}
+		}
+		return false
+	}
+	for _, s := range spelled {
+		quoted, err := json.Marshal("the key " + s + " is wrong")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for name, answer := range map[string]struct {
+			status int
+			mime   string
+			body   string
+		}{
+			"401":          {401, "application/json", `{"error":{"type":"auth","code":` + string(quoted) + `,"param":` + string(quoted) + `,"message":` + string(quoted) + `}}`},
+			"500 text":     {500, "text/plain", "the key " + s + " is wrong"},
+			"Google":       {400, "application/json", `[{"error":{"code":400,"status":` + string(quoted) + `,"message":` + string(quoted) + `}}]`},
+			"redirect":     {302, "text/html", "moved"},
+			"in a stream":  {200, "text/event-stream", "event: error\ndata: {\"type\":\"error\",\"error\":{\"message\":" + string(quoted) + "}}\n\n"},
+			"lines":        {200, "application/x-ndjson", "{\"error\":" + string(quoted) + "}\n"},
+			"not JSON":     {200, "application/json", "the key " + s + " is wrong"},
+			"in no stream": {200, "text/event-stream", "data: the key " + s + " is wrong\n\n"},
+		} {
+			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+				w.Header().Set("Content-Type", answer.mime)
+				w.Header().Set("X-Request-ID", s)
+				w.Header().Set("Location", "/"+s)
+				w.WriteHeader(answer.status)
+				for i := range len(answer.body) { // in pieces of a byte
+					_, _ = w.Write([]byte(answer.body[i : i+1]))
+					if i%7 == 0 {
+						w.(http.Flusher).Flush()
+					}
+				}
+			}))
+			for maker, m := range map[string]func() (llms.Model, error){
+				"openai": func() (llms.Model, error) {
+					return openai.New(openai.Options{Model: "m", APIKey: key, BaseURL: server.URL})
+				},
+				"responses": func() (llms.Model, error) {
+					return openai.New(openai.Options{Model: "m", APIKey: key, BaseURL: server.URL, API: middleware.DialectResponses})
+				},
+				"anthropic": func() (llms.Model, error) {
+					return anthropic.New(anthropic.Options{Model: "m", APIKey: key, BaseURL: server.URL})
+				},
+				"gemini": func() (llms.Model, error) {
+					return gemini.New(gemini.Options{Model: "m", APIKey: key, BaseURL: server.URL})
+				},
+				"ollama": func() (llms.Model, error) {
+					return ollama.New(ollama.Options{Model: "m", APIKey: key, BaseURL: server.URL})
+				},
+			} {
+				model, err := m()
+				if err != nil {
+					t.Fatal(err)
+				}
+				for _, options := range [][]llms.CallOption{nil, {llms.WithStreamingFunc(func(context.Context, []byte) error { return nil })}} {
+					_, err = model.GenerateContent(t.Context(), human("hi"), options...)
+					for e := err; e != nil; e = errors.Unwrap(e) {
+						if text := fmt.Sprintf("%v %+v %q", e, e, e); shows(text) {
+							t.Errorf("%s, %s, %s: %s", maker, name, s, text)
+							break
+						}
+					}
+					if p, ok := errors.AsType[*middleware.ProviderError](err); ok && shows(p.Type+p.Name+p.Param+p.Message+p.RequestID) {
+						t.Errorf("%s, %s, %s: %+v", maker, name, s, *p)
+					}
+				}
+			}
+			server.Close()
+		}
 	}
 }
 

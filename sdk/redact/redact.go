@@ -10,10 +10,13 @@ package redact
 
 import (
 	"encoding/base64"
+	"encoding/hex"
 	"encoding/json"
+	"html"
 	"net/url"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -37,12 +40,8 @@ type Redactor struct {
 func New(secrets ...string) *Redactor {
 	r := &Redactor{}
 	for _, s := range secrets {
-		if len(s) < shortest {
-			continue
-		}
-		r.forms = append(r.forms, s, url.QueryEscape(s), url.PathEscape(s), base64.StdEncoding.EncodeToString([]byte(s)))
-		if quoted, err := json.Marshal(s); err == nil {
-			r.forms = append(r.forms, strings.Trim(string(quoted), `"`))
+		if len(s) >= shortest {
+			r.forms = append(r.forms, spellings(s)...)
 		}
 	}
 	slices.SortFunc(r.forms, func(a, b string) int {
@@ -59,6 +58,50 @@ func New(secrets ...string) *Redactor {
 	r.known = strings.NewReplacer(pairs...)
 	return r
 }
+
+// spellings are the ways in which programs write a secret, itself among them.
+func spellings(s string) []string {
+	forms := []string{s, html.EscapeString(s)}
+	for _, quoted := range []string{strconv.Quote(s), strconv.QuoteToASCII(s)} {
+		forms = append(forms, quoted[1:len(quoted)-1])
+	}
+	// With the slashes that some escape, within JSON, and within JSON in JSON.
+	for _, form := range []string{s, strings.ReplaceAll(s, "/", `\/`)} {
+		for range 3 {
+			forms = append(forms, form, strings.ReplaceAll(form, "/", `\/`), inJSON(form, false))
+			form = inJSON(form, true)
+		}
+	}
+	for _, escaped := range []string{url.QueryEscape(s), url.PathEscape(s), strings.ReplaceAll(url.QueryEscape(s), "+", "%20")} {
+		forms = append(forms, escaped, lowerEscapes(escaped), url.QueryEscape(escaped))
+	}
+	forms = append(forms, hex.EncodeToString([]byte(s)), strings.ToUpper(hex.EncodeToString([]byte(s))))
+	for _, encoding := range []*base64.Encoding{base64.StdEncoding, base64.URLEncoding} {
+		forms = append(forms, encoding.EncodeToString([]byte(s)))
+		// Within a longer text, as "user:secret" is: what of it the neighbours do not change.
+		const least = 8 // shorter ones are found in what is none
+		for before := 0; before < 3 && len(s) >= least; before++ {
+			text := encoding.EncodeToString(append(make([]byte, before), s...))
+			forms = append(forms, text[(before*8+5)/6:(before+len(s))*8/6])
+		}
+	}
+	return forms
+}
+
+// inJSON is a text as it stands within a JSON string.
+func inJSON(s string, escapeHTML bool) string {
+	var b strings.Builder
+	encoder := json.NewEncoder(&b)
+	encoder.SetEscapeHTML(escapeHTML)
+	_ = encoder.Encode(s) // text always can be
+	text := strings.TrimSuffix(b.String(), "\n")
+	return text[1 : len(text)-1]
+}
+
+var escapes = regexp.MustCompile(`%[0-9A-F]{2}`)
+
+// lowerEscapes writes %2f for %2F.
+func lowerEscapes(s string) string { return escapes.ReplaceAllStringFunc(s, strings.ToLower) }
 
 // Known returns the text without the secrets that were given.
 func (r *Redactor) Known(s string) string {

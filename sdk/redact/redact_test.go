@@ -2,8 +2,12 @@ package redact_test
 
 import (
 	"encoding/base64"
+	"encoding/hex"
 	"encoding/json"
+	"fmt"
+	"html"
 	"net/url"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -29,6 +33,35 @@ func TestNoFormOfASecretIsLeft(t *testing.T) {
 	}
 	if got := r.Text("abc is too short to hide"); got != "abc is too short to hide" {
 		t.Errorf("got %q", got)
+	}
+}
+
+// TestAttackSpellings: however a server spells a key that it sends back, it is not there.
+func TestAttackSpellings(t *testing.T) {
+	for _, secret := range []string{planted, "sk/live+planted=2026&x", `pl"an\ted<2026>`} {
+		r := redact.New(secret)
+		quoted, err := json.Marshal(secret)
+		if err != nil {
+			t.Fatal(err)
+		}
+		twice, err := json.Marshal(string(quoted))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for name, text := range map[string]string{
+			"itself": secret, "JSON": string(quoted), "JSON in JSON": string(twice), "PHP": strings.ReplaceAll(string(quoted), "/", `\/`), "Go": strconv.Quote(secret),
+			"query": url.QueryEscape(secret), "path": url.PathEscape(secret), "lower": strings.ToLower(url.QueryEscape(secret)), "twice": url.QueryEscape(url.QueryEscape(secret)),
+			"HTML": html.EscapeString(secret), "hex": hex.EncodeToString([]byte(secret)), "HEX": fmt.Sprintf("%X", secret),
+			"basic": base64.StdEncoding.EncodeToString([]byte("user:" + secret)), "bearer": base64.URLEncoding.EncodeToString([]byte("Bearer " + secret + "\n")),
+			"raw": base64.RawURLEncoding.EncodeToString([]byte("u:" + secret)), "header": base64.RawStdEncoding.EncodeToString([]byte("Authorization: Bearer " + secret + ", x")),
+		} {
+			if name == "lower" && strings.ToLower(secret) != secret {
+				continue
+			}
+			if got := r.Known("it was " + text + "!"); !strings.Contains(got, redact.Mark) || len(got) > len("it was [redacted]!")+40 {
+				t.Errorf("%s of %s became %s", name, secret, got)
+			}
+		}
 	}
 }
 

@@ -9,12 +9,14 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptrace"
+	"strings"
 	"sync/atomic"
 	"time"
 
 	"github.com/tmc/langchaingo/llms"
 
 	"github.com/stepfall/stepfall/middleware"
+	"github.com/stepfall/stepfall/sdk/redact"
 )
 
 // MaxAnswer is the most that is read of one answer, in bytes, where nobody says
@@ -61,6 +63,7 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	if x == nil {
 		x = &Exchange{}
 	}
+	x.asked = req.Header
 	req = req.WithContext(httptrace.WithClientTrace(req.Context(), &httptrace.ClientTrace{
 		WroteRequest: func(info httptrace.WroteRequestInfo) { x.sent.Store(info.Err == nil) },
 	}))
@@ -174,6 +177,7 @@ type Exchange struct {
 	// tooLarge: the answer was left after the bound, whatever its client made of that.
 	tooLarge atomic.Bool
 	said     []byte
+	asked    http.Header // of the last request
 }
 
 type exchangeKey struct{}
@@ -205,23 +209,70 @@ func (x *Exchange) Fail(provider string, err error) error {
 		if already.RequestID == "" {
 			already.RequestID = x.RequestID()
 		}
-		return already
+		return x.clean(already)
 	}
 	if x.tooLarge.Load() && !errors.Is(err, ErrTooLarge) {
 		err = ErrTooLarge
 	}
-	e := middleware.NewProviderError(provider, x.Status, x.Header, x.said, err)
+	e := middleware.NewProviderError(provider, x.Status, x.Header, x.without(x.said), err)
 	e.RequestID = x.RequestID()
 	e.Billed = x.sent.Load() && x.Status < 300
-	return e
+	return x.clean(e)
 }
 
 // Told makes the error that a server sent in the place of an answer or within one.
 func (x *Exchange) Told(provider string, said []byte) error {
-	e := middleware.NewProviderError(provider, x.Status, x.Header, said, nil)
+	e := middleware.NewProviderError(provider, x.Status, x.Header, x.without(said), nil)
 	e.RequestID, e.Billed = x.RequestID(), true
+	return x.clean(e)
+}
+
+// keys are the values of a request's headers that nobody else may see.
+func keys(h http.Header) []string {
+	var list []string
+	for _, name := range []string{"Authorization", "X-Api-Key", "X-Goog-Api-Key", "Api-Key", "Proxy-Authorization", "Cookie"} {
+		for _, value := range h.Values(name) {
+			list = append(list, value)
+			if _, key, ok := strings.Cut(value, " "); ok { // Bearer KEY
+				list = append(list, key)
+			}
+		}
+	}
+	return list
+}
+
+// clean takes the keys that were sent out of an error: here, so that no caller, log,
+// trace or client of a gateway can be told one.
+func (x *Exchange) clean(e *middleware.ProviderError) *middleware.ProviderError {
+	known := redact.New(keys(x.asked)...)
+	for _, text := range []*string{&e.Type, &e.Name, &e.Param, &e.Message, &e.RequestID} {
+		*text = known.Known(*text)
+	}
+	if e.Err != nil {
+		if text := e.Err.Error(); known.Known(text) != text {
+			e.Err = &cleaned{known.Known(text), e.Err}
+		}
+	}
 	return e
 }
+
+// without takes the keys that were sent out of what a server said, before anything is cut.
+func (x *Exchange) without(said []byte) []byte {
+	return []byte(redact.New(keys(x.asked)...).Known(string(said)))
+}
+
+// cleaned is an error with another text. What it stands for can be asked of it, and not
+// be had.
+type cleaned struct {
+	text string
+	err  error
+}
+
+// Error returns the text without keys.
+func (c *cleaned) Error() string { return c.text }
+
+// Is reports whether the error that it stands for is target.
+func (c *cleaned) Is(target error) bool { return errors.Is(c.err, target) }
 
 // Refused is an error of a call that was not made.
 func Refused(provider, format string, args ...any) error {
@@ -261,9 +312,9 @@ func (x *Exchange) Garbled(provider string, err error) error {
 	if x.tooLarge.Load() {
 		return x.Fail(provider, ErrTooLarge)
 	}
-	why := err.Error()
-	return &middleware.ProviderError{
+	why := string(x.without([]byte(err.Error())))
+	return x.clean(&middleware.ProviderError{
 		Provider: provider, Status: x.Status, Code: llms.ErrCodeProviderUnavailable, Retry: true, Billed: true,
 		RequestID: x.RequestID(), Message: "the answer cannot be read: " + why[:min(len(why), 200)], Err: fmt.Errorf("%w: %w", middleware.ErrTruncatedStream, err),
-	}
+	})
 }

@@ -464,11 +464,15 @@ model "large" {
 	{"(?m)^strategy ", "\nstrategy \"cascade_route\" {\n  lambda = 1\n}\n"},
 }
 
+// embedder is a model that makes embeddings: beside it there must be one that answers.
+var embedder = regexp.MustCompile(`(?m)^model "[^"]*" \{[^{}]*"embeddings"[^{}]*(\{[^{}]*\}[^{}]*)?\}`)
+
 // Every policy, and every piece of one, loads without an error.
 // surrounded adds to a policy what it refers to and does not show.
 func surrounded(text string) string {
+	answers := embedder.ReplaceAllString(text, "")
 	for _, s := range surroundings {
-		if !regexp.MustCompile(s.unless).MatchString(text) {
+		if !regexp.MustCompile(s.unless).MatchString(answers) {
 			text += s.text
 		}
 	}

@@ -27,9 +27,7 @@ func (c *call) Call(ctx context.Context, s *step.Call) (*sdk.Answer, error) {
 	t := &c.m.targets[s.Index]
 	d, more := t.pick(s.Attempt)
 	if d == nil {
-		return nil, &step.CallError{Err: &llms.Error{
-			Code: llms.ErrCodeProviderUnavailable, Provider: s.Model.Name, Message: errCircuitOpen.Error(), Cause: errCircuitOpen,
-		}}
+		return nil, unavailable(s.Model.Name)
 	}
 	callCtx := ctx
 	if t.timeout > 0 {
@@ -72,6 +70,13 @@ func (c *call) Call(ctx context.Context, s *step.Call) (*sdk.Answer, error) {
 	s.Shown = stream.shown
 	c.live = c.live || stream.shown
 	return c.answer(resp, d), nil
+}
+
+// unavailable is the error of a call for which every circuit is open.
+func unavailable(model string) *step.CallError {
+	return &step.CallError{Err: &llms.Error{
+		Code: llms.ErrCodeProviderUnavailable, Provider: model, Message: errCircuitOpen.Error(), Cause: errCircuitOpen,
+	}}
 }
 
 // generate calls the client, of which a panic is an error.

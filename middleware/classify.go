@@ -74,7 +74,7 @@ func codeOf(err error) (code llms.ErrorCode, retry bool) {
 
 // failure makes the step's error one of langchaingo's: with a code to branch on,
 // and the context's error in its chain when the context ended.
-func (c *call) failure(ctx context.Context, err error, t *sdk.Trace) error {
+func (m *Model) failure(ctx context.Context, err error, t *sdk.Trace, asked []target) error {
 	code := llms.ErrCodeUnknown
 	typed, known := errors.AsType[*llms.Error](err)
 	switch {
@@ -84,7 +84,7 @@ func (c *call) failure(ctx context.Context, err error, t *sdk.Trace) error {
 		code = llms.ErrCodeTimeout
 	case errors.Is(err, sdk.ErrBudgetExhausted):
 		code = llms.ErrCodeQuotaExceeded
-	case errors.Is(err, sdk.ErrNoFeasibleModel) && c.m.out(t), errors.Is(err, sdk.ErrStoreUnavailable):
+	case errors.Is(err, sdk.ErrNoFeasibleModel) && out(t), errors.Is(err, sdk.ErrStoreUnavailable):
 		code = llms.ErrCodeProviderUnavailable
 	case errors.Is(err, sdk.ErrNoFeasibleModel):
 		code = llms.ErrCodeInvalidRequest
@@ -96,7 +96,7 @@ func (c *call) failure(ctx context.Context, err error, t *sdk.Trace) error {
 	}
 	failed := &llms.Error{Code: code, Provider: "stepfall", Message: err.Error(), Cause: err}
 	if code == llms.ErrCodeProviderUnavailable || code == llms.ErrCodeRateLimit {
-		if wait := c.m.again(err); wait > 0 {
+		if wait := again(err, asked); wait > 0 {
 			failed.Details = map[string]any{DetailRetryAfter: wait}
 		}
 	}
@@ -111,16 +111,16 @@ const DetailRetryAfter = "retry_after"
 
 // out reports whether a model could have been asked but for its circuit: then the step
 // failed by an outage, and nothing is wrong with the request.
-func (m *Model) out(t *sdk.Trace) bool {
+func out(t *sdk.Trace) bool {
 	return slices.ContainsFunc(t.Infeasible, func(i sdk.Infeasible) bool { return i.Reason == errCircuitOpen.Error() })
 }
 
 // again returns the least time after which one of the models can be asked again.
-func (m *Model) again(err error) (least time.Duration) {
+func again(err error, targets []target) (least time.Duration) {
 	if failed, ok := errors.AsType[*step.CallError](err); ok {
 		least = failed.After
 	}
-	for _, t := range m.targets {
+	for _, t := range targets {
 		for _, d := range t.deployments {
 			if d.breaker.open() {
 				if rest := d.breaker.circuit.RemainingDelay(); least == 0 || rest < least {

@@ -145,6 +145,10 @@ func (r *Route) Exclude(i int) string {
 // Config configures New. Models is the only field that must be set.
 type Config struct {
 	Models []Candidate
+	// Embedders turn texts into vectors, each by its name; see [Model.Embed]. They are an
+	// [Embedder] and take no part in steps: of them only the Model, the LLM or the
+	// Deployments, and the Timeout are read.
+	Embedders []Candidate
 	// Step is how steps are run. Its Candidates are made of Models. Nil Checks mean
 	// [DefaultChecks], an empty slice none.
 	Step step.Config

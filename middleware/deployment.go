@@ -73,9 +73,9 @@ func (t *target) pick(attempt int) (d *deployment, more bool) {
 	return nil, false
 }
 
-// exclude returns why candidate i must not be asked now.
-func (m *Model) exclude(i int) string {
-	for _, d := range m.targets[i].deployments {
+// exclude returns why the candidate must not be asked now.
+func (t *target) exclude() string {
+	for _, d := range t.deployments {
 		if !d.breaker.open() {
 			return ""
 		}

@@ -18,6 +18,7 @@ type Model struct {
 	c        Config
 	engine   *step.Engine
 	targets  []target
+	embedder *embedder // nil where nothing makes embeddings
 	sessions *Sessions
 	shadow   *shadow
 	handler  Handler
@@ -60,6 +61,10 @@ func New(c Config) (*Model, error) {
 	}
 	faults = append(faults, m.checkModes()...)
 	var err error
+	if len(c.Embedders) > 0 {
+		m.embedder, err = newEmbedder(c)
+		faults = append(faults, err)
+	}
 	m.engine, err = step.New(*own)
 	if err := errors.Join(append(faults, err)...); err != nil {
 		return nil, fmt.Errorf("configuring the middleware: %w", err)
@@ -153,6 +158,9 @@ func (m *Model) step(ctx context.Context, messages []llms.MessageContent, option
 	defer func() { cb.end(ctx, resp, err) }()
 
 	c := newCall(ctx, m, messages, options)
+	if m.embedder.has(c.given.Model) {
+		return nil, &llms.Error{Code: llms.ErrCodeInvalidRequest, Provider: "stepfall", Message: c.given.Model + " makes embeddings, and no answers"}
+	}
 	req := c.request(string(m.c.Mode))
 	req.CostOffsets = m.sessions.Offsets(c.query.Session)
 	switch {
@@ -175,7 +183,7 @@ func (m *Model) step(ctx context.Context, messages []llms.MessageContent, option
 	result, err := m.engine.Run(ctx, req)
 	report(ctx, result)
 	if err != nil {
-		return nil, c.failure(ctx, err, result.Trace)
+		return nil, m.failure(ctx, err, result.Trace, m.targets)
 	}
 	m.sessions.Used(c.query.Session, result)
 	resp = c.respond(result)

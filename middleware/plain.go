@@ -100,7 +100,7 @@ func instruct(messages []llms.MessageContent, s *Schema) []llms.MessageContent {
 
 // exclude returns why candidate i cannot be asked for this.
 func (c *call) exclude(i int) string {
-	if why := c.m.exclude(i); why != "" {
+	if why := c.m.targets[i].exclude(); why != "" {
 		return why
 	}
 	p := &c.params

@@ -76,7 +76,7 @@ func (l *loader) prices(m *Model, path []string) {
 		at := append(slices.Clone(path), one.name)
 		_, given := l.places[strings.Join(at, delim)]
 		switch {
-		case one.usd > 0:
+		case one.usd > 0 || m.embeds() && one.name == "output_usd_per_million":
 		case given:
 			l.complain(l.place(at...), fmt.Sprintf("%s of model %q is 0", one.name, m.Name), "", "If the model really costs nothing, say free = true instead of prices.")
 		default:

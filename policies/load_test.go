@@ -4,6 +4,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -140,5 +141,60 @@ budget {
 	t.Log(err)
 	if len(d) < 5 {
 		t.Errorf("%d diagnostics, want at least 5", len(d))
+	}
+}
+
+func TestEmbeddersAreNoCandidates(t *testing.T) {
+	const rest = `
+model "small" {
+  provider = "go"
+  price { free = true }
+}
+strategy "route" { lambda = [1] }
+`
+	p, err := policies.Parse("policy.hcl", []byte(`
+model "mine" {
+  provider     = "openai"
+  base_url     = "http://127.0.0.1:1/v1"
+  capabilities = ["embeddings"]
+  price { input_usd_per_million = 0.02 }
+}
+model "text-embedding-3-small" { provider = "openai" }
+`+rest), policies.LoadOptions{Env: []string{}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(p.Models) != 1 || p.Models[0].Name != "small" || len(p.Embedders) != 2 || p.Embedders[0].Price.Input != 0.02 || p.Embedders[1].Price.Input <= 0 {
+		t.Errorf("models %+v, embedders %+v", p.Models, p.Embedders)
+	}
+	if len(p.Warnings) > 0 {
+		t.Error(p.Warnings)
+	}
+	for why, text := range map[string]string{
+		"there is no model that answers": `
+model "mine" {
+  provider     = "ollama"
+  capabilities = ["embeddings"]
+  price { free = true }
+}
+strategy "route" { lambda = [1] }`,
+		`there is no model "mine"`: `
+model "mine" {
+  provider     = "ollama"
+  capabilities = ["embeddings"]
+  price { free = true }
+}
+match "all" { models = ["mine"] }` + rest,
+		"cannot ask gemini for": `
+model "mine" {
+  provider     = "gemini"
+  capabilities = ["embeddings"]
+  price { free = true }
+}` + rest,
+	} {
+		_, err := policies.Parse("policy.hcl", []byte(text), policies.LoadOptions{Env: []string{}})
+		if err == nil || !strings.Contains(err.Error(), why) {
+			t.Errorf("want %q, got %v", why, err)
+		}
 	}
 }

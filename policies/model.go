@@ -1,6 +1,7 @@
 package policies
 
 import (
+	"slices"
 	"time"
 
 	"github.com/stepfall/stepfall/sdk"
@@ -29,8 +30,9 @@ type Model struct {
 	MaxOutputTokens int `policy:"max_output_tokens" min:"0"`
 	// Length of a usual answer, in tokens, for costs before a profile is fitted.
 	ExpectedOutputTokens int `policy:"expected_output_tokens" min:"1" default:"500"`
-	// What the model can do. What is not listed is not asked of it. From the catalogue when absent.
-	Capabilities []string `policy:"capabilities" oneof:"tools images json_mode json_schema log_probs reasoning"`
+	// What the model can do. What is not listed is not asked of it. From the catalogue when absent. A
+	// model with embeddings makes these, through the gateway, and is no candidate.
+	Capabilities []string `policy:"capabilities" oneof:"tools images json_mode json_schema log_probs reasoning embeddings"`
 	// Longest wait for one call; "0s" is no limit but the caller's.
 	Timeout time.Duration `policy:"timeout" min:"0" default:"0s"`
 
@@ -92,10 +94,13 @@ type Catalog struct {
 	// Longest answer, in tokens; 0 is unknown.
 	MaxOutputTokens int `policy:"max_output_tokens" min:"0"`
 	// What the model can do.
-	Capabilities []string `policy:"capabilities" oneof:"tools images json_mode json_schema log_probs reasoning"`
+	Capabilities []string `policy:"capabilities" oneof:"tools images json_mode json_schema log_probs reasoning embeddings"`
 
 	Price Price `policy:"price,block"`
 }
+
+// embeds reports whether the model makes embeddings, and no answers.
+func (m *Model) embeds() bool { return slices.Contains(m.Capabilities, "embeddings") }
 
 // SDK returns the model in the vocabulary of package sdk, with prices that follow
 // from others filled in.

@@ -20,6 +20,7 @@ type Policy struct {
 	// The model that is called when the mode is not enforce.
 	Baseline string `policy:"baseline" ref:"model"`
 
+	// Models are the candidates. Those with the capability embeddings are Embedders.
 	Models     []Model     `policy:"model,block"`
 	Catalog    []Catalog   `policy:"catalog,block"`
 	Plugins    []Plugin    `policy:"plugin,block"`
@@ -38,6 +39,8 @@ type Policy struct {
 	Shadow     *Shadow    `policy:"shadow,block"`
 	Trace      Trace      `policy:"trace,block"`
 
+	// Embedders are the models that make embeddings, and no answers.
+	Embedders []Model
 	// Path is what was given to Load; Files are all files that were read, in the
 	// order of their layers, names of the library included.
 	Path  string

@@ -18,11 +18,12 @@ func (l *loader) validate(p *Policy) {
 	if len(names) == 0 && !l.faulty["model"] {
 		l.complain(origin{rng: l.top}, "there is no model", "", `Add model "NAME" { provider = "openai" ... }, or include a policy that has some.`)
 	}
-	l.references(p, names)
 	for i := range p.Models {
 		l.model(p, &p.Models[i])
 	}
 	l.dates(p)
+	names = l.embedders(p, names)
+	l.references(p, names)
 	l.strategies(p, names)
 	l.budget(p)
 	l.fit(p)
@@ -30,6 +31,27 @@ func (l *loader) validate(p *Policy) {
 	l.plugins(p)
 	l.unused(p)
 	l.looks(p)
+}
+
+// embedders sets the models apart that make embeddings, and returns the names of the others.
+func (l *loader) embedders(p *Policy, names []string) []string {
+	for i := range p.Models {
+		if m := &p.Models[i]; m.embeds() {
+			p.Embedders = append(p.Embedders, *m)
+			if m.Provider == "anthropic" || m.Provider == "gemini" {
+				l.complain(l.place("model", m.Name, "provider"), fmt.Sprintf("model %q makes embeddings, which stepfall cannot ask %s for", m.Name, m.Provider), "", "Use the provider openai (any server like it), mistral, ollama or go.")
+			}
+		}
+	}
+	if len(p.Embedders) == 0 {
+		return names
+	}
+	p.Models = slices.DeleteFunc(p.Models, func(m Model) bool { return m.embeds() })
+	names = modelNames(p)
+	if len(names) == 0 {
+		l.complain(l.blockOrigin([]string{"model", p.Embedders[0].Name}), "there is no model that answers", "Models with the capability embeddings are no candidates.", "Add one that does.")
+	}
+	return names
 }
 
 // references checks the names of models everywhere.

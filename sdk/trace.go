@@ -21,6 +21,10 @@ const (
 	StopError StopReason = "error"
 )
 
+// ModeEmbeddings is the mode in the trace of a call that made embeddings: nothing was
+// decided, and there is no answer to judge.
+const ModeEmbeddings = "embeddings"
+
 // Trace is the full record of one step. It marshals to stable JSON; fields are
 // added, never renamed.
 type Trace struct {

@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -276,8 +277,8 @@ func named(r *router.Router) func() []string {
 			return have.names
 		}
 		fresh := &named{policy: p}
-		for i := range p.Models {
-			fresh.names = append(fresh.names, p.Models[i].Name)
+		for _, m := range slices.Concat(p.Models, p.Embedders) {
+			fresh.names = append(fresh.names, m.Name)
 		}
 		last.Store(fresh)
 		return fresh.names

@@ -209,7 +209,14 @@ func TestRefusalsNameTheField(t *testing.T) {
 		{messagesPath, `{"messages": [{"role": "user", "content": "hi"}]}`, "Field required", "", 400},
 		{messagesPath, `{"max_tokens": 1, "messages": [{"role": "robot", "content": "hi"}]}`, "robot", "", 400},
 		{"/v1/embeddings", `{"input": 5}`, "want a text", "input", 400},
-		{"/v1/embeddings", `{"input": "hi"}`, "one model", "model", 400},
+		{"/v1/embeddings", `{"input": "hi"}`, "makes embeddings", "model", 400},
+		{"/v1/embeddings", `{"model": "stepfall"}`, "there is none", "input", 400},
+		{"/v1/embeddings", `{"input": []}`, "is empty", "input", 400},
+		{"/v1/embeddings", `{"input": ["a", 5]}`, "as the others", "input[1]", 400},
+		{"/v1/embeddings", `{"input": [[1, 2.5]]}`, "whole number", "input[0][1]", 400},
+		{"/v1/embeddings", `{"input": "a", "dimensions": 0}`, "at least 1", "dimensions", 400},
+		{"/v1/embeddings", `{"input": "a", "encoding_format": "int8"}`, "float or base64", "encoding_format", 400},
+		{"/v1/embeddings", `{"input": "a", "stream": true}`, "not streamed", "stream", 400},
 	} {
 		w := post(h, c.path, c.body)
 		var got struct {

@@ -1,7 +1,6 @@
 package gateway
 
 import (
-	"context"
 	"encoding/json"
 	"net/http"
 	"net/url"
@@ -9,7 +8,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/tidwall/gjson"
 	"github.com/tmc/langchaingo/llms"
 
 	"github.com/stepfall/stepfall/middleware"
@@ -137,49 +135,4 @@ func (a *ask) inputTokens() int {
 		}
 	}
 	return (bytes+3)/4 + images*image
-}
-
-// Embedder is a model of the gateway that turns texts into vectors as well: of the
-// candidate that is named, with a request and a response in OpenAI's form. The
-// response's model is the candidate.
-type Embedder interface {
-	Embed(ctx context.Context, model string, request json.RawMessage) (json.RawMessage, error)
-}
-
-// embeddings passes a request on to the model that it names.
-func (g *Gateway) embeddings(x *exchange) *Refusal {
-	var request json.RawMessage
-	if refused := x.body(func(body []byte) *Refusal {
-		root, refused := parse(body)
-		if refused != nil {
-			return refused
-		}
-		input := root.Get("input")
-		if !input.Exists() || (input.Type != gjson.String && !input.IsArray()) {
-			return invalid("input", "input: want a text, a list of texts, or tokens")
-		}
-		x.Model = root.Get("model").String()
-		request = json.RawMessage(root.Raw)
-		return nil
-	}); refused != nil {
-		return refused
-	}
-	a := &ask{model: x.Model}
-	if refused := g.choose(x, a); refused != nil {
-		return refused
-	}
-	embedder, ok := g.o.Model.(Embedder)
-	if !ok || a.model == g.o.Name {
-		r := invalid("model", "embeddings come from one model, since no two give the same: name one of %s", strings.Join(g.o.Models(), ", "))
-		return r
-	}
-	ctx, report := middleware.WithReport(g.info(x, a))
-	response, err := embedder.Embed(ctx, a.model, request)
-	x.Steps = report.Steps()
-	x.describe()
-	if err != nil {
-		return failure(ctx, err)
-	}
-	x.send(http.StatusOK, response)
-	return nil
 }

@@ -2,6 +2,7 @@ package router
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"net/http"
 	"sync"
@@ -141,6 +142,14 @@ func (r *Router) SupportsReasoning() bool {
 	s, done := r.use()
 	defer done()
 	return s.model.SupportsReasoning()
+}
+
+// Embed turns texts into vectors by one of the policy's models with the capability
+// embeddings. See [middleware.Model.Embed].
+func (r *Router) Embed(ctx context.Context, model string, request json.RawMessage) (json.RawMessage, error) {
+	s, done := r.use()
+	defer done()
+	return s.model.Embed(ctx, model, request)
 }
 
 // Ask calls one candidate, without a decision. See [middleware.Model.Ask].

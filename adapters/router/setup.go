@@ -111,6 +111,14 @@ func (s *setup) configure(ctx context.Context, r *Router) (middleware.Config, er
 			Model: candidate.Model, Deployments: servers, Quality: candidate.Quality, OutputTokens: candidate.OutputTokens, Timeout: m.Timeout,
 		})
 	}
+	for i := range p.Embedders {
+		m := &p.Embedders[i]
+		servers, err := s.deployments(m, o)
+		if err != nil {
+			return c, err
+		}
+		c.Embedders = append(c.Embedders, middleware.Candidate{Model: m.SDK(), Deployments: servers, Timeout: m.Timeout})
+	}
 	if c.Step.Ledger, err = s.ledger(ctx, r, a); err != nil {
 		return c, err
 	}

@@ -48,7 +48,7 @@ type Savings struct {
 // Record adds a step. It is a sink of traces, and leaves out what the mode shadow runs
 // beside its baseline.
 func (s *Savings) Record(_ context.Context, t *sdk.Trace) {
-	if t.Mode == middleware.ShadowAlternative || len(t.Decisions) == 0 {
+	if t.Mode == middleware.ShadowAlternative || t.Mode == sdk.ModeEmbeddings || len(t.Decisions) == 0 {
 		return
 	}
 	s.mu.Lock()

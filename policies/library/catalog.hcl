@@ -207,3 +207,26 @@ catalog "mistral/mistral-large-latest" {
     output_usd_per_million = 6
   }
 }
+
+# Embeddings. OpenAI's own page could not be read when these were entered: the source is
+# another's record of it, and its day is not known better than the year.
+
+catalog "openai/text-embedding-3-small" {
+  as_of          = "2026-01-01"
+  source         = "https://github.com/iyulab/TokenMeter/releases/tag/v0.12.0"
+  context_tokens = 8192
+  capabilities   = ["embeddings"]
+  price {
+    input_usd_per_million = 0.02
+  }
+}
+
+catalog "openai/text-embedding-3-large" {
+  as_of          = "2026-01-01"
+  source         = "https://github.com/iyulab/TokenMeter/releases/tag/v0.12.0"
+  context_tokens = 8192
+  capabilities   = ["embeddings"]
+  price {
+    input_usd_per_million = 0.13
+  }
+}

@@ -38,6 +38,9 @@ func (b *builder) addTrace(line []byte) *fault {
 
 // addSteps adds a trace.
 func (b *builder) addSteps(t *sdk.Trace) *fault {
+	if t.Mode == sdk.ModeEmbeddings {
+		return nil
+	}
 	id := t.QueryID
 	if id == "" {
 		id = t.ID

@@ -11,6 +11,7 @@ import (
 	"encoding/json"
 	"flag"
 	"fmt"
+	"net/http"
 	"net/http/httptest"
 	"os"
 	"os/exec"
@@ -25,6 +26,7 @@ import (
 	"github.com/tmc/langchaingo/llms/openai"
 
 	"github.com/stepfall/stepfall/adapters/gateway"
+	"github.com/stepfall/stepfall/adapters/provider/ollama"
 	"github.com/stepfall/stepfall/middleware"
 	"github.com/stepfall/stepfall/sdk"
 )
@@ -166,18 +168,33 @@ type result struct {
 	Why             string
 }
 
+// vectors is a model that makes embeddings, behind Ollama's API.
+func vectors(t *testing.T) llms.Model {
+	t.Helper()
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		fmt.Fprint(w, `{"model":"m","embeddings":[[0.5,-1],[2,0]],"prompt_eval_count":7}`)
+	}))
+	t.Cleanup(server.Close)
+	m, err := ollama.New(ollama.Options{Model: "m", BaseURL: server.URL})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
+
 func serve(t *testing.T) string {
 	t.Helper()
 	model, err := middleware.New(middleware.Config{
 		Models: []middleware.Candidate{{LLM: actor{}, Model: sdk.Model{
 			Name: "small", Price: sdk.Price{Input: 1, Output: 1}, Capabilities: sdk.Capabilities{Tools: true, Images: true, JSONMode: true, JSONSchema: true, LogProbs: true, Reasoning: true},
 		}}},
-		Stream: middleware.Passthrough, Lambda: 1, Breaker: middleware.BreakerConfig{Failures: -1},
+		Embedders: []middleware.Candidate{{LLM: vectors(t), Model: sdk.Model{Name: "vectors", Price: sdk.Price{Input: 1}}}},
+		Stream:    middleware.Passthrough, Lambda: 1, Breaker: middleware.BreakerConfig{Failures: -1},
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	g, err := gateway.New(gateway.Options{Model: model, Models: func() []string { return []string{"small"} }})
+	g, err := gateway.New(gateway.Options{Model: model, Models: func() []string { return []string{"small", "vectors"} }})
 	if err != nil {
 		t.Fatal(err)
 	}

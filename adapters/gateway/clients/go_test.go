@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 
@@ -113,7 +114,9 @@ func openAIChat(t *testing.T, url string) []result {
 	var told *openai.Error
 	p.add("errors", errors.As(err, &told) && told.StatusCode == http.StatusTooManyRequests && told.Response.Header.Get("Retry-After") == "7" && strings.Contains(told.Message, slowly), err)
 	page, err := c.Models.List(t.Context())
-	p.add("models", err == nil && len(page.Data) == 2 && page.Data[0].ID == "stepfall", err)
+	p.add("models", err == nil && len(page.Data) == 3 && page.Data[0].ID == "stepfall", err)
+	made, err := c.Embeddings.New(t.Context(), openai.EmbeddingNewParams{Model: "vectors", Input: openai.EmbeddingNewParamsInputUnion{OfArrayOfStrings: []string{"a", "b"}}})
+	p.add("embeddings", err == nil && len(made.Data) == 2 && slices.Equal(made.Data[0].Embedding, []float64{0.5, -1}) && made.Usage.TotalTokens == 7, err)
 	return p.list
 }
 
@@ -240,6 +243,6 @@ func anthropicMessages(t *testing.T, url string) []result {
 	counted, err := c.Messages.CountTokens(t.Context(), anthropic.MessageCountTokensParams{Model: "stepfall", Messages: params(text("hello")).Messages})
 	p.add("token count", err == nil && counted.InputTokens > 0, err)
 	page, err := c.Models.List(t.Context(), anthropic.ModelListParams{})
-	p.add("models", err == nil && len(page.Data) == 2 && page.Data[0].ID == "stepfall", err)
+	p.add("models", err == nil && len(page.Data) == 3 && page.Data[0].ID == "stepfall", err)
 	return p.list
 }

@@ -1,7 +1,6 @@
 package ollama
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"encoding/base64"
@@ -45,12 +44,14 @@ type Options struct {
 type Model struct {
 	o      Options
 	url    string
+	embed  string // the address for embeddings
 	client *http.Client
 }
 
 var (
-	_ llms.Model         = (*Model)(nil)
-	_ middleware.Speaker = (*Model)(nil)
+	_ llms.Model          = (*Model)(nil)
+	_ middleware.Speaker  = (*Model)(nil)
+	_ middleware.Embedder = (*Model)(nil)
 )
 
 const provider = "ollama"
@@ -66,7 +67,7 @@ func New(o Options) (*Model, error) {
 		return nil, fmt.Errorf("making an Ollama model: %q is no address", o.BaseURL)
 	}
 	return &Model{
-		o: o, url: address.JoinPath("api/chat").String(),
+		o: o, url: address.JoinPath("api/chat").String(), embed: address.JoinPath("api/embed").String(),
 		client: wire.Client(&wire.Transport{Base: o.Transport, MaxAnswer: o.MaxAnswer}),
 	}, nil
 }
@@ -103,26 +104,11 @@ func (m *Model) GenerateContent(ctx context.Context, messages []llms.MessageCont
 		maps.Copy(all, more)
 		body["options"] = all
 	}
-	data, err := body.JSON()
-	if err != nil {
-		return nil, err
-	}
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, m.url, bytes.NewReader(data))
-	if err != nil {
-		return nil, fmt.Errorf("writing the request: %w", err)
-	}
-	req.Header.Set("Content-Type", "application/json")
-	if m.o.APIKey != "" {
-		req.Header.Set("Authorization", "Bearer "+m.o.APIKey)
-	}
-	resp, err := m.client.Do(req)
+	resp, err := m.post(ctx, m.url, body)
 	if err != nil {
 		return nil, x.Fail(provider, err)
 	}
 	defer resp.Body.Close()
-	if resp.StatusCode >= 300 {
-		return nil, x.Fail(provider, fmt.Errorf("status %d", resp.StatusCode))
-	}
 	a := &answer{x: x, emit: emit, extra: middleware.Extra{NotSent: notSent, RequestID: x.RequestID()}}
 	if !streams {
 		// A whole answer is one line too.
@@ -145,6 +131,20 @@ func (m *Model) GenerateContent(ctx context.Context, messages []llms.MessageCont
 		return nil, x.Garbled(provider, errors.New("the stream ended before the answer did"))
 	}
 	return a.response(), nil
+}
+
+// post sends a request. Only a response of success is returned; its body is the
+// caller's to close.
+func (m *Model) post(ctx context.Context, address string, body wire.Object) (*http.Response, error) {
+	data, err := body.JSON()
+	if err != nil {
+		return nil, err
+	}
+	header := http.Header{"Content-Type": {"application/json"}, "User-Agent": {wire.UserAgent}}
+	if m.o.APIKey != "" {
+		header.Set("Authorization", "Bearer "+m.o.APIKey)
+	}
+	return wire.Post(ctx, m.client, address, header, data)
 }
 
 func (m *Model) options(o *llms.CallOptions, p *middleware.Params) wire.Object {

@@ -48,6 +48,7 @@ type Model struct {
 	o      Options
 	client *http.Client
 	url    string // of the endpoint
+	embed  string // of that for embeddings
 	header http.Header
 	field  string
 
@@ -57,8 +58,9 @@ type Model struct {
 }
 
 var (
-	_ llms.Model         = (*Model)(nil)
-	_ middleware.Speaker = (*Model)(nil)
+	_ llms.Model          = (*Model)(nil)
+	_ middleware.Speaker  = (*Model)(nil)
+	_ middleware.Embedder = (*Model)(nil)
 )
 
 // New returns a Model. It sends nothing.
@@ -85,7 +87,7 @@ func New(o Options) (*Model, error) {
 	if o.API == middleware.DialectResponses {
 		path = "/responses"
 	}
-	m.url = address.JoinPath(path).String()
+	m.url, m.embed = address.JoinPath(path).String(), address.JoinPath("/embeddings").String()
 	m.client = wire.Client(&wire.Transport{Base: o.Transport, MaxAnswer: o.MaxAnswer})
 	m.header = http.Header{"Content-Type": {"application/json"}, "Accept": {"application/json"}, "User-Agent": {wire.UserAgent}}
 	if o.APIKey != "" {

@@ -75,6 +75,12 @@ const user = (content) => [{ role: "user", content }];
       assert.equal((await c.models.list()).data[1].id, "small");
       assert.equal((await c.models.retrieve("small")).id, "small");
     },
+    embeddings: async () => {
+      const done = await c.embeddings.create({ model: "vectors", input: ["a", "b"] }); // asks for base64 by itself
+      assert.deepEqual(done.data.map((d) => Array.from(d.embedding)), [[0.5, -1], [2, 0]]);
+      assert.equal(done.usage.total_tokens, 7);
+      await assert.rejects(c.embeddings.create({ model: "small", input: "a" }), (e) => e instanceof OpenAI.BadRequestError && e.param === "model");
+    },
   });
   const say = (input, more = {}) => c.responses.create({ model, input, ...more });
   const flat = [{ type: "function", name: "weather", parameters: place, strict: true }];

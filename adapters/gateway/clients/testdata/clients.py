@@ -73,6 +73,11 @@ def chat(client):
         raises(openai.InternalServerError, lambda: ask("broken"), status_code=503)
         raises(openai.BadRequestError, lambda: ask("hello", n=0), param="n")
 
+    def embeddings():
+        done = c.embeddings.create(model="vectors", input=["a", "b"])  # asks for base64 by itself
+        assert [d.embedding for d in done.data] == [[0.5, -1], [2, 0]] and done.usage.total_tokens == 7
+        raises(openai.BadRequestError, lambda: c.embeddings.create(model="small", input="a"), param="model")
+
     run(client, {
         "answer": lambda: ask("hello").choices[0].message.content == "Hello there.",
         "stream": stream, "tools": with_tools, "streamed tools": streamed_tools,
@@ -86,7 +91,8 @@ def chat(client):
         "usage in streams": usage_in_streams,
         "request id": lambda: ask("hello")._request_id.startswith("req_"),
         "errors": errors,
-        "models": lambda: [m.id for m in c.models.list()] == ["stepfall", "small"] and c.models.retrieve("small").id == "small",
+        "models": lambda: [m.id for m in c.models.list()] == ["stepfall", "small", "vectors"] and c.models.retrieve("small").id == "small",
+        "embeddings": embeddings,
     })
 
 

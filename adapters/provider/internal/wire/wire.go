@@ -279,6 +279,11 @@ func Refused(provider, format string, args ...any) error {
 	return &middleware.ProviderError{Provider: provider, Code: llms.ErrCodeInvalidRequest, Message: fmt.Sprintf(format, args...)}
 }
 
+// RefusedField is Refused by a field of the request.
+func RefusedField(provider, field, format string, args ...any) error {
+	return &middleware.ProviderError{Provider: provider, Code: llms.ErrCodeInvalidRequest, Param: field, Message: fmt.Sprintf(format, args...)}
+}
+
 // Object is a JSON object that is being written.
 type Object map[string]any
 

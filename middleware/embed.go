@@ -1,0 +1,155 @@
+package middleware
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/tmc/langchaingo/llms"
+
+	"github.com/stepfall/stepfall/sdk"
+	"github.com/stepfall/stepfall/sdk/cascade"
+	"github.com/stepfall/stepfall/sdk/step"
+)
+
+// Embedder is what a model is, besides an llms.Model, that turns texts into vectors, as
+// those of adapters/provider/openai and ollama. The request has the form of OpenAI's
+// embeddings, its model is not read; the response has that form, too. An error is a
+// [ProviderError] wherever the server was asked. It must be safe for concurrent use.
+type Embedder interface {
+	Embed(ctx context.Context, request json.RawMessage) (response json.RawMessage, usage sdk.Usage, err error)
+}
+
+// embedder asks those models that make embeddings. Caps, retries, circuits and traces
+// are those of steps; there is nothing to decide and nothing to judge.
+type embedder struct {
+	engine  *step.Engine
+	targets []target
+}
+
+func newEmbedder(c Config) (*embedder, error) {
+	e := &embedder{}
+	only, err := cascade.New(cascade.NameRoute, cascade.Params{Lambdas: []float64{0}})
+	if err != nil {
+		return nil, err
+	}
+	own := step.Config{
+		Strategy: only, StepCapUSD: c.Step.StepCapUSD, Ledger: c.Step.Ledger, FailAtCap: true, Retry: c.Step.Retry,
+		Policy: c.Step.Policy, Now: c.Step.Now,
+	}
+	if record := c.Step.Traces; record != nil {
+		own.Traces = func(ctx context.Context, t *sdk.Trace) {
+			t.Decisions, t.Strategy, t.Lambdas, t.Setting = nil, "", nil, sdk.Setting{}
+			record(ctx, t)
+		}
+	}
+	var faults []error
+	for _, one := range c.Embedders {
+		t, err := newTarget(one, c.Breaker, c.Circuits)
+		if err != nil {
+			faults = append(faults, fmt.Errorf("embedder %s: %w", one.Model.Name, err))
+		}
+		for _, d := range t.deployments {
+			if _, ok := d.llm.(Embedder); !ok {
+				faults = append(faults, fmt.Errorf("embedder %s: a %T makes no embeddings", one.Model.Name, d.llm))
+			}
+		}
+		for i := range c.Models {
+			if c.Models[i].Model.Name == one.Model.Name {
+				faults = append(faults, fmt.Errorf("embedder %s: a model has that name", one.Model.Name))
+			}
+		}
+		e.targets = append(e.targets, t)
+		own.Candidates = append(own.Candidates, step.Candidate{Model: one.Model, OutputTokens: 1})
+	}
+	if e.engine, err = step.New(own); err != nil {
+		faults = append(faults, err)
+	}
+	return e, errors.Join(faults...)
+}
+
+// has reports whether name makes embeddings. A nil embedder has none.
+func (e *embedder) has(name string) bool { return e != nil && name != "" && e.engine.Index(name) >= 0 }
+
+// names says who makes embeddings.
+func (e *embedder) names() string {
+	if e == nil {
+		return "no model here does"
+	}
+	var names []string
+	for _, m := range e.engine.Models() {
+		names = append(names, m.Name)
+	}
+	return "there are: " + strings.Join(names, ", ")
+}
+
+// Embed turns texts into vectors by the embedder of that name, under the caps of the
+// policy. Request and response have the form of OpenAI's embeddings; the response's model
+// is the embedder's name. The error is that of a step.
+func (m *Model) Embed(ctx context.Context, model string, request json.RawMessage) (json.RawMessage, error) {
+	if !m.embedder.has(model) {
+		return nil, &llms.Error{Code: llms.ErrCodeInvalidRequest, Provider: "stepfall", Message: fmt.Sprintf("%s makes no embeddings; %s", model, m.embedder.names())}
+	}
+	info := InfoFrom(ctx)
+	call := &embedding{e: m.embedder, request: request}
+	result, err := m.embedder.engine.Run(ctx, step.Request{
+		Query:  &sdk.Query{ID: info.QueryID, Group: info.Group, Run: info.Run, Session: info.Session, Tenant: info.Tenant, Labels: info.Labels},
+		Caller: call, Only: model, Mode: sdk.ModeEmbeddings,
+		PromptBytes: len(request), // as it is written it has more bytes than tokens
+		Exclude:     func(i int) string { return m.embedder.targets[i].exclude() },
+	})
+	report(ctx, result)
+	if err != nil {
+		return nil, m.failure(ctx, err, result.Trace, m.embedder.targets)
+	}
+	var members map[string]json.RawMessage
+	response, _ := result.Answer.Raw.(json.RawMessage)
+	if err := json.Unmarshal(response, &members); err != nil || members == nil {
+		return nil, fmt.Errorf("the embeddings of %s are no JSON object: %w", model, errors.Join(ErrTruncatedStream, err))
+	}
+	if members["model"], err = json.Marshal(model); err != nil {
+		return nil, err
+	}
+	return json.Marshal(members)
+}
+
+// embedding is one request on its way.
+type embedding struct {
+	e       *embedder
+	request json.RawMessage
+}
+
+// Call makes one call: it implements [step.Caller].
+func (e *embedding) Call(ctx context.Context, s *step.Call) (*sdk.Answer, error) {
+	t := &e.e.targets[s.Index]
+	d, more := t.pick(s.Attempt)
+	if d == nil {
+		return nil, unavailable(s.Model.Name)
+	}
+	callCtx := ctx
+	if t.timeout > 0 {
+		var cancel context.CancelFunc
+		callCtx, cancel = context.WithTimeout(ctx, t.timeout)
+		defer cancel()
+	}
+	response, usage, err := d.llm.(Embedder).Embed(callCtx, e.request)
+	if cause := ctx.Err(); cause != nil && err != nil {
+		err = errors.Join(cause, err)
+	} else if err != nil && callCtx.Err() != nil {
+		err = errors.Join(errCallTimeout, err)
+	}
+	if err != nil {
+		failed := classify(err, d.name(s.Model))
+		failed.Deployment, failed.Usage, failed.Billed = d.Name, usage, billed(err)
+		failed.Elsewhere = failed.Retry && more
+		d.breaker.record(failed)
+		return nil, failed
+	}
+	d.breaker.record(nil)
+	if usage == (sdk.Usage{}) {
+		usage = sdk.Usage{InputTokens: (len(e.request) + 3) / 4, Estimated: true}
+	}
+	return &sdk.Answer{Raw: response, Usage: usage, Deployment: d.Name, StopReason: "stop"}, nil
+}

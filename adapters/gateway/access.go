@@ -63,8 +63,16 @@ func keyOf(r *http.Request) string {
 	return ""
 }
 
+// longestName bounds what a client names runs, sessions and the like by: they are kept.
+const longestName = 512
+
 // admit finds out who asks, and takes a place among the requests under way.
 func (g *Gateway) admit(x *exchange) *Refusal {
+	for _, name := range [...]string{HeaderRun, HeaderSession, HeaderTenant, HeaderGroup, HeaderQuery} {
+		if n := len(x.r.Header.Get(name)); n > longestName {
+			return invalid(name, "the header %s has %d bytes: want at most %d", name, n, longestName)
+		}
+	}
 	if g.o.Authenticate == nil {
 		x.client.Tenant = x.r.Header.Get(HeaderTenant)
 	} else {

@@ -30,6 +30,9 @@ func (chat) read(body gjson.Result) (*ask, *Refusal) {
 	return a, fault
 }
 
+// mostChoices is how many answers OpenAI gives to one request.
+const mostChoices = 128
+
 // chatParam reads one parameter of a request.
 func (a *ask) chatParam(name string, f field) {
 	p := &a.params
@@ -50,7 +53,9 @@ func (a *ask) chatParam(name string, f field) {
 			p.MaxTokens = n
 		}
 	case "n":
-		p.N = f.positive()
+		if p.N = f.positive(); p.N != nil && *p.N > mostChoices {
+			f.refusef("is %d: want at most %d", *p.N, mostChoices)
+		}
 	case "stop":
 		a.stop(f)
 	case "response_format":

@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/tidwall/gjson"
 	"github.com/tmc/langchaingo/llms"
@@ -126,6 +127,9 @@ func parse(body []byte) (gjson.Result, *Refusal) {
 	}
 	if !gjson.ValidBytes(body) {
 		return gjson.Result{}, invalid("", "the body is not JSON")
+	}
+	if !utf8.Valid(body) {
+		return gjson.Result{}, invalid("", "the body is not UTF-8")
 	}
 	root := gjson.ParseBytes(body)
 	if !root.IsObject() {

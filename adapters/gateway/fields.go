@@ -4,6 +4,7 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
+	"math"
 	"strings"
 	"unicode/utf8"
 
@@ -92,6 +93,10 @@ func (f field) optional() string {
 func (f field) number() *float64 {
 	if f.value.Type != gjson.Number {
 		f.refusef("want a number")
+		return nil
+	}
+	if math.IsInf(f.value.Num, 0) {
+		f.refusef("is no number that can be sent")
 		return nil
 	}
 	return new(f.value.Num)

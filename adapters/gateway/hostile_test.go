@@ -1,0 +1,284 @@
+package gateway_test
+
+import (
+	"bufio"
+	"context"
+	"crypto/tls"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"runtime"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tidwall/gjson"
+	"github.com/tmc/langchaingo/llms"
+
+	"github.com/stepfall/stepfall/adapters/gateway"
+	"github.com/stepfall/stepfall/middleware"
+)
+
+// listen serves a gateway on the loopback until the test ends, and then holds it to
+// leaving nothing behind.
+func listen(t *testing.T, o gateway.Options) (addr string) {
+	t.Helper()
+	before := runtime.NumGoroutine()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	served := make(chan error, 1)
+	g := newGateway(t, o)
+	go func() { served <- g.Serve(ctx, l, gateway.Serving{Grace: 2 * time.Second}) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-served; err != nil {
+			t.Error(err)
+		}
+		http.DefaultClient.CloseIdleConnections()
+		for end := time.Now().Add(3 * time.Second); runtime.NumGoroutine() > before; time.Sleep(5 * time.Millisecond) {
+			if time.Now().After(end) {
+				stacks := make([]byte, 1<<20)
+				t.Fatalf("%d goroutines before, %d after\n%s", before, runtime.NumGoroutine(), stacks[:runtime.Stack(stacks, true)])
+			}
+		}
+	})
+	return l.Addr().String()
+}
+
+// speak sends bytes as they are and returns the first n responses with their bodies.
+func speak(t *testing.T, addr, text string, n int) (list []*http.Response, bodies []string) {
+	t.Helper()
+	conn, err := net.Dial("tcp", addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	_ = conn.SetDeadline(time.Now().Add(20 * time.Second))
+	go func() { _, _ = io.WriteString(conn, text) }()
+	from := bufio.NewReader(conn)
+	for range n {
+		resp, err := http.ReadResponse(from, nil)
+		if err != nil {
+			t.Fatalf("%d responses, then %v", len(list), err)
+		}
+		body, err := io.ReadAll(resp.Body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		list, bodies = append(list, resp), append(bodies, string(body))
+	}
+	return list, bodies
+}
+
+func request(path, body string, headers ...string) string {
+	return "POST " + path + " HTTP/1.1\r\nHost: localhost\r\nContent-Length: " + strconv.Itoa(len(body)) + "\r\n" + strings.Join(append(headers, ""), "\r\n") + "\r\n" + body
+}
+
+// What no client sends that means well gets an answer in the form of its dialect, with
+// the status that says what is wrong, and an id.
+func TestHostileRequests(t *testing.T) {
+	addr := listen(t, gateway.Options{Model: says(llms.ContentChoice{Content: "hi", StopReason: "stop"}), MaxBody: 1 << 20})
+	deep := strings.Repeat(`{"a":`, 100_000) + "1" + strings.Repeat("}", 100_000)
+	for name, c := range map[string]struct {
+		body   string
+		status int
+		param  string
+	}{
+		"nothing":            {"", 400, ""},
+		"null":               {"null", 400, ""},
+		"a list":             {"[]", 400, ""},
+		"cut off":            {`{"messages": [`, 400, ""},
+		"deep":               {deep, 400, ""},
+		"deep, not closed":   {strings.Repeat("[", 500_000), 400, ""},
+		"not UTF-8":          {`{"messages": [{"role": "user", "content": "` + "\xff\xfe" + `"}]}`, 400, ""},
+		"NUL":                {"{\"messages\x00\": []}", 400, ""},
+		"no messages":        {`{"messages": [], "input": [], "max_tokens": 9}`, 400, "*"},
+		"messages of null":   {`{"messages": null, "input": null, "max_tokens": 9}`, 400, "*"},
+		"model of a number":  {`{"model": 5, "messages": [{"role": "user", "content": "a"}], "input": "a", "max_tokens": 9}`, 400, "model"},
+		"temperature of inf": {`{"temperature": 1e999, "messages": [{"role": "user", "content": "a"}], "input": "a", "max_tokens": 9}`, 400, "temperature"},
+		"too large":          {`{"a": "` + strings.Repeat("x", 2<<20) + `"}`, 413, ""},
+	} {
+		for path := range asked {
+			resp, bodies := speak(t, addr, request(path, c.body, "Connection: close"), 1)
+			if resp[0].StatusCode != c.status {
+				t.Errorf("%s, %s: status %d: %.200s", name, path, resp[0].StatusCode, bodies[0])
+				continue
+			}
+			if resp[0].Header.Get("X-Request-Id") == "" || resp[0].Header.Get("Content-Type") != "application/json" {
+				t.Errorf("%s, %s: headers %v", name, path, resp[0].Header)
+			}
+			checkError(t, path, []byte(bodies[0]))
+			if got := gjson.Get(bodies[0], "error.param").Str; path != messagesPath && c.param != "*" && got != c.param {
+				t.Errorf("%s, %s: param %q, want %q", name, path, got, c.param)
+			}
+		}
+	}
+	for field, value := range map[string]string{
+		"max_tokens": "-1", "max_completion_tokens": "1e30", "n": "1000000", "top_logprobs": `"many"`, "seed": "1.5", "logit_bias": `{"1": 1e999}`, "stop": "5", "stream": `"yes"`, "tools": "{}",
+	} {
+		resp, bodies := speak(t, addr, request(chatPath, `{"messages": [{"role": "user", "content": "a"}], "`+field+`": `+value+`}`), 1)
+		if got := gjson.Get(bodies[0], "error.param").Str; resp[0].StatusCode != 400 || !strings.HasPrefix(got, field) {
+			t.Errorf("%s of %s: %d %s", field, value, resp[0].StatusCode, bodies[0])
+		}
+	}
+	resp, bodies := speak(t, addr, request(chatPath, hello, gateway.HeaderRun+": "+strings.Repeat("r", 2000)), 1)
+	if resp[0].StatusCode != 400 || gjson.Get(bodies[0], "error.param").Str != gateway.HeaderRun {
+		t.Errorf("a long run: %d %s", resp[0].StatusCode, bodies[0])
+	}
+	if resp, _ := speak(t, addr, request(chatPath, hello, "X-Fill: "+strings.Repeat("x", 1<<17), "Connection: close"), 1); resp[0].StatusCode != http.StatusRequestHeaderFieldsTooLarge {
+		t.Errorf("huge headers: %d", resp[0].StatusCode)
+	}
+	// After all that it answers as ever.
+	if resp, bodies := speak(t, addr, request(chatPath, hello), 1); resp[0].StatusCode != 200 {
+		t.Errorf("afterwards: %d %s", resp[0].StatusCode, bodies[0])
+	}
+}
+
+func TestOddRequestsThatMeanWell(t *testing.T) {
+	model := says(llms.ContentChoice{Content: "hi", StopReason: "stop"})
+	addr := listen(t, gateway.Options{Model: model})
+
+	// Requests may come before the answers to those before.
+	list, bodies := speak(t, addr, request(chatPath, hello, "X-Request-Id: one")+request(messagesPath, `{"max_tokens": 0}`, "X-Request-Id: two")+request(chatPath, hello, "X-Request-Id: three"), 3)
+	for i, want := range []struct {
+		status int
+		id     string
+	}{{200, "one"}, {400, "two"}, {200, "three"}} {
+		if list[i].StatusCode != want.status || list[i].Header.Get("X-Request-Id") != want.id {
+			t.Errorf("response %d: %d %v %s", i, list[i].StatusCode, list[i].Header, bodies[i])
+		}
+	}
+	// Of two fields with one name the later counts.
+	if _, bodies := speak(t, addr, request(chatPath, `{"n": 0, "user": "a", "messages": [], "n": 1, "user": "b", "messages": [{"role": "user", "content": "hi"}]}`), 1); model.params.User != "" && model.params.User != "b" || !strings.Contains(bodies[0], "n: ") {
+		t.Errorf("a field that is wrong and then right: %s", bodies[0])
+	}
+	if list, bodies := speak(t, addr, request(chatPath, `{"user": "a", "user": "b", "messages": [{"role": "user", "content": "hi"}]}`), 1); list[0].StatusCode != 200 || model.params.User != "b" {
+		t.Errorf("a field twice: %d %s, user %q", list[0].StatusCode, bodies[0], model.params.User)
+	}
+	// A long conversation is no attack.
+	var b strings.Builder
+	for i := range 10_000 {
+		fmt.Fprintf(&b, `,{"role": %q, "content": "message %d"}`, []string{"user", "assistant"}[i%2], i)
+	}
+	began := time.Now()
+	for path, body := range map[string]string{
+		chatPath: `{"messages": [` + b.String()[1:] + `]}`, messagesPath: `{"max_tokens": 9, "messages": [` + b.String()[1:] + `]}`, responsesPath: `{"input": [` + b.String()[1:] + `]}`,
+	} {
+		if list, bodies := speak(t, addr, request(path, body), 1); list[0].StatusCode != 200 || len(model.messages) != 10_000 {
+			t.Errorf("%s: %d, %d messages: %.200s", path, list[0].StatusCode, len(model.messages), bodies[0])
+		}
+	}
+	if took := time.Since(began); took > 5*time.Second {
+		t.Errorf("three conversations of 10,000 messages took %v", took)
+	}
+	for _, path := range []string{"//v1/chat/completions", "/v1/chat/completions/", "/v1/../v1/chat/completions", "/V1/CHAT/COMPLETIONS"} {
+		if list, bodies := speak(t, addr, request(path, hello), 1); list[0].StatusCode != 404 || gjson.Get(bodies[0], "error.message").Str == "" {
+			t.Errorf("%s: %d %s", path, list[0].StatusCode, bodies[0])
+		}
+	}
+}
+
+// A client that goes in the middle of a stream ends its step, and leaves nothing behind.
+func TestClientsThatGo(t *testing.T) {
+	const clients = 20
+	ended := make(chan error, clients)
+	model := &recorder{answer: func(ctx context.Context, p *middleware.Params) (*llms.ContentResponse, error) {
+		for {
+			if err := p.OnDelta(ctx, &middleware.Delta{Text: "more "}); err != nil {
+				ended <- err
+				return nil, err
+			}
+			select {
+			case <-ctx.Done():
+				ended <- ctx.Err()
+				return nil, ctx.Err()
+			case <-time.After(time.Millisecond):
+			}
+		}
+	}}
+	// The model's own fields are not for several at once.
+	shared := &struct{ llms.Model }{callable(model.answer)}
+	addr := listen(t, gateway.Options{Model: shared})
+	for i := range clients {
+		path := []string{chatPath, responsesPath, messagesPath}[i%3]
+		conn, err := net.Dial("tcp", addr)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := io.WriteString(conn, request(path, fmt.Sprintf(asked[path], true))); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := io.ReadFull(conn, make([]byte, 600)); err != nil { // the head and some of the text
+			t.Fatal(err)
+		}
+		conn.Close()
+	}
+	for range clients {
+		select {
+		case <-ended:
+		case <-time.After(5 * time.Second):
+			t.Fatal("a step goes on for a client that has gone")
+		}
+	}
+}
+
+// callable is a function that is a model.
+type callable func(ctx context.Context, p *middleware.Params) (*llms.ContentResponse, error)
+
+func (c callable) GenerateContent(ctx context.Context, _ []llms.MessageContent, options ...llms.CallOption) (*llms.ContentResponse, error) {
+	_, p := middleware.Resolve(options...)
+	return c(ctx, &p)
+}
+
+func (c callable) Call(ctx context.Context, prompt string, options ...llms.CallOption) (string, error) {
+	return llms.GenerateFromSinglePrompt(ctx, c, prompt, options...)
+}
+
+// Over TLS the gateway speaks HTTP/2 as well, errors and streams included.
+func TestHTTP2(t *testing.T) {
+	g := newGateway(t, gateway.Options{Model: streams(llms.ContentChoice{Content: "hi there", StopReason: "stop"}, middleware.Delta{Text: "hi "}, middleware.Delta{Text: "there"})})
+	made := httptest.NewTLSServer(nil) // for its certificate
+	defer made.Close()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	served := make(chan error, 1)
+	go func() {
+		served <- g.Serve(ctx, l, gateway.Serving{TLS: &tls.Config{Certificates: made.TLS.Certificates}, Grace: time.Second})
+	}()
+	transport := made.Client().Transport.(*http.Transport).Clone()
+	transport.ForceAttemptHTTP2 = true
+	client := &http.Client{Transport: transport, Timeout: 10 * time.Second}
+	for body, want := range map[string]struct {
+		status int
+		text   string
+	}{
+		hello: {200, "hi there"},
+		`{"stream": true, "messages": [{"role": "user", "content": "hi"}]}`: {200, "data: [DONE]"},
+		`{"n": 0}`: {400, `"param":"n"`},
+		"{":        {400, "not JSON"},
+	} {
+		resp, err := client.Post("https://"+l.Addr().String()+chatPath, "application/json", strings.NewReader(body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		text, err := io.ReadAll(resp.Body)
+		resp.Body.Close()
+		if err != nil || resp.ProtoMajor != 2 || resp.StatusCode != want.status || !strings.Contains(string(text), want.text) || resp.Header.Get("X-Request-Id") == "" {
+			t.Errorf("%s: %v HTTP/%d %d %s", body, err, resp.ProtoMajor, resp.StatusCode, text)
+		}
+	}
+	client.CloseIdleConnections()
+	cancel()
+	if err := <-served; err != nil {
+		t.Error(err)
+	}
+}

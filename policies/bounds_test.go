@@ -249,6 +249,24 @@ func TestAttackPolicyFiles(t *testing.T) {
 	}
 }
 
+// A folder may have any name: it is no pattern.
+func TestFolderNamedLikeAPattern(t *testing.T) {
+	for _, name := range []string{"p[o]licy", "a{b,c}", "[", "[a-"} {
+		dir := filepath.Join(t.TempDir(), name)
+		if err := os.Mkdir(dir, 0o700); err != nil {
+			t.Fatal(err)
+		}
+		for file, text := range map[string]string{"a.hcl": "strategy \"route\" {\n  worth_usd = 1\n}\n", "b.hcl": "model \"m\" {\n  provider = \"ollama\"\n  price {\n    free = true\n  }\n}\n"} {
+			if err := os.WriteFile(filepath.Join(dir, file), []byte(text), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if p, err := policies.Load(dir, policies.LoadOptions{Env: []string{}}); err != nil || len(p.Models) != 1 {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
 // Links within the folder are followed, as those by which Kubernetes mounts a policy;
 // and a policy that is a link itself finds what lies beside it, at both ends.
 func TestPoliciesBehindLinks(t *testing.T) {

@@ -134,8 +134,8 @@ func (l *loader) files(path string) {
 	l.catalog()
 	if info, err := os.Stat(path); err == nil && info.IsDir() {
 		l.folder(path)
-		names, err := filepath.Glob(filepath.Join(path, "*.hcl"))
-		if err != nil || len(names) == 0 {
+		names := filesOf(path)
+		if len(names) == 0 {
 			l.complain(origin{rng: hcl.Range{Filename: path}}, "no policy here", "The folder has no file that ends in .hcl.", "")
 			l.broken = true
 			return
@@ -147,6 +147,18 @@ func (l *loader) files(path string) {
 	}
 	l.folder(filepath.Dir(path))
 	l.include(path, origin{rng: hcl.Range{Filename: path}})
+}
+
+// filesOf are the policy files of a folder, in the order of their names.
+func filesOf(folder string) []string {
+	entries, _ := os.ReadDir(folder) // none when it cannot be read
+	var names []string
+	for _, entry := range entries {
+		if strings.HasSuffix(entry.Name(), ".hcl") {
+			names = append(names, filepath.Join(folder, entry.Name()))
+		}
+	}
+	return names
 }
 
 func (l *loader) catalog() {

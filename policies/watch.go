@@ -233,7 +233,7 @@ func (w *Watcher) follow() (more bool, err error) {
 func (w *Watcher) files(p *Policy) []string {
 	list := []string{}
 	if info, err := os.Stat(w.path); err == nil && info.IsDir() {
-		list, _ = filepath.Glob(filepath.Join(w.path, "*.hcl")) // the pattern is well formed unless the path is odd
+		list = filesOf(w.path)
 		list = append(list, filepath.Join(w.path, "policy.hcl"))
 	} else if !strings.HasPrefix(w.path, libraryPrefix) {
 		list = append(list, w.path)

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -156,7 +157,7 @@ With --check nothing is written, and the exit code says whether something would 
 		RunE: func(_ *cobra.Command, args []string) error {
 			changed := 0
 			for _, path := range args {
-				src, err := os.ReadFile(path)
+				src, err := readPolicy(path)
 				if err != nil {
 					return err
 				}
@@ -188,6 +189,25 @@ With --check nothing is written, and the exit code says whether something would 
 	cmd.Flags().BoolVar(&check, "check", false, "write nothing, and fail when a file is not formatted")
 	cmd.Flags().BoolVar(&diff, "diff", false, "write nothing, and print the lines that would change")
 	return cmd
+}
+
+// readPolicy reads a policy's file, no more of it than shows that it is too large; what
+// has no end is not waited for.
+func readPolicy(path string) ([]byte, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil, err
+	}
+	if !info.Mode().IsRegular() {
+		return nil, fmt.Errorf("%s is no regular file", path)
+	}
+	file, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	const enough = 2 << 20 // twice what a policy's file may hold
+	return io.ReadAll(io.LimitReader(file, enough))
 }
 
 // replaceFile writes a file so that it is never half written, and keeps its mode.

@@ -5,6 +5,8 @@ package host_test
 import (
 	"errors"
 	"fmt"
+	"net"
+	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
@@ -58,6 +60,16 @@ func TestAttackProgramOthersMayWrite(t *testing.T) {
 		"a folder above": func(dir, _ string) error {
 			return os.Chmod(filepath.Dir(dir), 0o777)
 		},
+		"a folder above, its group": func(dir, _ string) error {
+			if os.Getuid() != 0 {
+				return errors.ErrUnsupported
+			}
+			return errors.Join(os.Chown(filepath.Dir(dir), 0, 12345), os.Chmod(filepath.Dir(dir), 0o775))
+		},
+		"the folder of a link to it": func(dir, program string) error {
+			elsewhere := filepath.Join(filepath.Dir(dir), "elsewhere")
+			return errors.Join(os.Mkdir(elsewhere, 0o755), os.Rename(program, filepath.Join(elsewhere, "test")), os.Symlink(filepath.Join(elsewhere, "test"), program), os.Chmod(dir, 0o777))
+		},
 		"its group": func(_, program string) error {
 			if os.Getuid() != 0 {
 				return errors.ErrUnsupported
@@ -89,24 +101,47 @@ func TestAttackProgramOthersMayWrite(t *testing.T) {
 // TestAttackSocketOfAnother: a host does not dial what a plugin names elsewhere.
 func TestAttackSocketOfAnother(t *testing.T) {
 	for name, address := range map[string]string{
-		"another folder":      "unix|/run/docker.sock",
-		"out of its folder":   "unix|$PLUGIN_UNIX_SOCKET_DIR/../../x",
-		"the network":         "tcp|127.0.0.1:22",
-		"a link":              "unix|$PLUGIN_UNIX_SOCKET_DIR/link",
-		"a file, no socket":   "unix|$PLUGIN_UNIX_SOCKET_DIR/file",
-		"a path that is none": "unix|relative",
+		"another folder":                      "unix|/run/docker.sock",
+		"out of its folder":                   "unix|$PLUGIN_UNIX_SOCKET_DIR/../../x",
+		"the network":                         "tcp|127.0.0.1:22",
+		"a link":                              "unix|$PLUGIN_UNIX_SOCKET_DIR/link",
+		"a file, no socket":                   "unix|$PLUGIN_UNIX_SOCKET_DIR/file",
+		"a path that is none":                 "unix|relative",
+		"a socket of another by another name": "unix|$PLUGIN_UNIX_SOCKET_DIR/hard",
 	} {
 		t.Run(name, func(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "test")
-			script := fmt.Sprintf("#!/bin/sh\nln -s /run/docker.sock \"$PLUGIN_UNIX_SOCKET_DIR/link\"; : > \"$PLUGIN_UNIX_SOCKET_DIR/file\"\necho \"1|%d|%s|grpc|\"\nsleep 5\n", wire.ProtocolVersion, address)
+			theirs, err := os.MkdirTemp("", "sock") // a socket's path must be short
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer os.RemoveAll(theirs)
+			listener, err := net.Listen("unix", filepath.Join(theirs, "s"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer listener.Close()
+			script := fmt.Sprintf("#!/bin/sh\nln "+theirs+"/s \"$PLUGIN_UNIX_SOCKET_DIR/hard\"; ln -s /run/docker.sock \"$PLUGIN_UNIX_SOCKET_DIR/link\"; : > \"$PLUGIN_UNIX_SOCKET_DIR/file\"\necho \"1|%d|%s|grpc|\"\nsleep 5\n", wire.ProtocolVersion, address)
 			if err := os.WriteFile(path, []byte(script), 0o755); err != nil {
 				t.Fatal(err)
 			}
 			h := newHost(t, host.Config{Plugins: map[string]host.PluginConfig{"test": {Path: path}}})
-			err := ask(within(t, 20*time.Second), estimator(t, h, nil), "")
+			err = ask(within(t, 20*time.Second), estimator(t, h, nil), "")
 			if err == nil || !strings.Contains(err.Error(), "the plugin names") {
 				t.Errorf("got %v", err)
 			}
 		})
+	}
+}
+
+// TestAttackWordsOfAPlugin: what a plugin says in an error drives no terminal, and holds
+// no secret of its own in any spelling.
+func TestAttackWordsOfAPlugin(t *testing.T) {
+	const secret = "planted config/secret+1"
+	h := newHost(t, host.Config{})
+	err := ask(within(t, 20*time.Second), estimator(t, h, map[string]any{"secret": secret, "file": "\x1b[2J\u009b31m\u202e" + url.QueryEscape(secret)}), "words")
+	var call *host.CallError
+	if !errors.As(err, &call) || strings.ContainsAny(err.Error(), "\x1b\u009b\u202e") || strings.Contains(err.Error(), "config") || !strings.Contains(err.Error(), "[redacted]") {
+		t.Errorf("got %q", err)
 	}
 }

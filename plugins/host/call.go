@@ -12,6 +12,7 @@ import (
 
 	"github.com/stepfall/stepfall/sdk"
 	"github.com/stepfall/stepfall/sdk/plugin/wire"
+	"github.com/stepfall/stepfall/sdk/redact"
 )
 
 // call runs one call of the plugin: it gets a process, waits for a free slot,
@@ -147,7 +148,7 @@ func (i *instance) clean(message string) string {
 		}
 	}
 	const enough = 2000 // cut last, so that no half of a secret is left over
-	if message = redact(message, hidden); len(message) > enough {
+	if message = redact.Visible(redact.New(hidden...).Known(message)); len(message) > enough {
 		message = strings.ToValidUTF8(message[:enough], "") + "..."
 	}
 	return message

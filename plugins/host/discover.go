@@ -126,24 +126,33 @@ func executable(path string) error {
 	return trusted(path)
 }
 
-// trusted reports why another user could put another program in the place of path:
-// its folder, or one above, lets them. Links are followed first.
+// otherOwner is said of what belongs to another user than this one and root.
+const otherOwner = "its owner, who is another user"
+
+// trusted reports why another user could put another program in the place of path: a
+// folder on the way to it lets them, or one on the way that links lead.
 func trusted(path string) error {
+	path, err := filepath.Abs(path)
+	if err != nil {
+		return err
+	}
 	real, err := filepath.EvalSymlinks(path)
 	if err != nil {
 		return err
 	}
-	for dir := filepath.Dir(real); ; dir = filepath.Dir(dir) {
-		info, err := os.Stat(dir)
-		if err != nil {
-			return err
-		}
-		who := writable(info)
-		if who == "anybody" || who != "" && dir == filepath.Dir(real) {
-			return fmt.Errorf("%s is in %s, which may be written by %s; chmod go-w it first", path, dir, who)
-		}
-		if dir == filepath.Dir(dir) {
-			return nil
+	for _, way := range []string{path, real} {
+		for dir := filepath.Dir(way); ; dir = filepath.Dir(dir) {
+			info, err := os.Stat(dir)
+			if err != nil {
+				return err
+			}
+			if who := writable(info); who != "" && (who != otherOwner || dir == filepath.Dir(way)) {
+				return fmt.Errorf("%s is in %s, which may be written by %s; chmod go-w it first", path, dir, who)
+			}
+			if dir == filepath.Dir(dir) {
+				break
+			}
 		}
 	}
+	return nil
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"runtime"
 	"syscall"
 )
 
@@ -18,13 +19,15 @@ func writable(info fs.FileInfo) string {
 		return ""
 	}
 	own := s.Uid == uint32(os.Getuid()) && s.Gid == uint32(os.Getgid()) && s.Gid == s.Uid
+	const macAdmins = 80 // who may become root
+	asRoot := s.Gid == 0 || runtime.GOOS == "darwin" && s.Gid == macAdmins
 	switch mode := info.Mode(); {
 	case mode.Perm()&0o002 != 0 && (!mode.IsDir() || mode&fs.ModeSticky == 0):
 		return "anybody"
-	case mode.Perm()&0o020 != 0 && !own && s.Gid != 0 && (!mode.IsDir() || mode&fs.ModeSticky == 0):
+	case mode.Perm()&0o020 != 0 && !own && !asRoot && (!mode.IsDir() || mode&fs.ModeSticky == 0):
 		return "its group"
 	case s.Uid != 0 && s.Uid != uint32(os.Getuid()) && !unmapped(s.Uid):
-		return "its owner, who is another user"
+		return otherOwner
 	}
 	return ""
 }

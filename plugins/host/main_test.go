@@ -174,6 +174,8 @@ func (c *testConfig) act(ctx context.Context, text string) error {
 		panic("as told")
 	case "error":
 		return errors.New("no, because of " + c.Secret)
+	case "words":
+		return errors.New(c.File + c.Secret)
 	case "hang":
 		<-ctx.Done()
 		return ctx.Err()

@@ -3,7 +3,6 @@ package host
 import (
 	"context"
 	"errors"
-	"strings"
 	"time"
 
 	"github.com/stepfall/stepfall/sdk"
@@ -113,13 +112,3 @@ func (i *instance) callModel(ctx context.Context, model string, query *sdk.Query
 
 // joined returns the errors as one, nil when there are none.
 func joined(errs []error) error { return errors.Join(errs...) }
-
-// redact replaces secrets in text.
-func redact(text string, secrets []string) string {
-	for _, s := range secrets {
-		if len(s) >= 4 {
-			text = strings.ReplaceAll(text, s, "[redacted]")
-		}
-	}
-	return text
-}

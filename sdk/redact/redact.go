@@ -12,12 +12,15 @@ import (
 	"encoding/base64"
 	"encoding/hex"
 	"encoding/json"
+	"fmt"
 	"html"
 	"net/url"
 	"regexp"
 	"slices"
 	"strconv"
 	"strings"
+	"unicode"
+	"unicode/utf8"
 )
 
 // Mark stands where a secret stood.
@@ -145,4 +148,26 @@ func (r *Redactor) Cut(s string) string {
 		return clean
 	}
 	return clean + Mark
+}
+
+// Visible makes somebody else's text safe to show: control characters, which could
+// drive a terminal or forge lines, and those that hide or turn text round are escaped.
+// New lines and tabs stay.
+func Visible(s string) string {
+	if strings.IndexFunc(s, unsafeRune) < 0 {
+		return s
+	}
+	var b strings.Builder
+	for _, r := range s {
+		if unsafeRune(r) {
+			fmt.Fprintf(&b, `\u%04x`, r)
+			continue
+		}
+		b.WriteRune(r)
+	}
+	return b.String()
+}
+
+func unsafeRune(r rune) bool {
+	return r != '\n' && r != '\t' && (unicode.IsControl(r) || unicode.Is(unicode.Cf, r) || r == utf8.RuneError)
 }

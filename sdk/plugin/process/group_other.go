@@ -3,6 +3,7 @@
 package process
 
 import (
+	"io/fs"
 	"os"
 	"os/exec"
 )
@@ -16,3 +17,6 @@ func killGroup(pid int) {
 		_ = p.Kill()
 	}
 }
+
+// names cannot know.
+func names(fs.FileInfo) uint64 { return 1 }

@@ -11,7 +11,6 @@ import (
 	"strings"
 	"sync"
 	"time"
-	"unicode"
 
 	"github.com/hashicorp/go-hclog"
 
@@ -72,26 +71,7 @@ func (s *logSink) show(text string) string {
 // clean makes text safe to show: secrets replaced, then control characters
 // escaped, which could otherwise drive a terminal or forge lines. s.mu is held.
 func (s *logSink) clean(text string) string {
-	text = s.redact.Known(text)
-	if strings.IndexFunc(text, unsafeRune) < 0 {
-		return text
-	}
-	var b strings.Builder
-	for _, r := range text {
-		switch {
-		case r == '\n' || r == '\t':
-			b.WriteRune(r)
-		case unsafeRune(r):
-			fmt.Fprintf(&b, `\u%04x`, r)
-		default:
-			b.WriteRune(r)
-		}
-	}
-	return b.String()
-}
-
-func unsafeRune(r rune) bool {
-	return unicode.IsControl(r) || unicode.Is(unicode.Cf, r) || r == unicode.ReplacementChar
+	return redact.Visible(s.redact.Known(text))
 }
 
 // allow counts a line and says whether it may be shown.

@@ -275,8 +275,12 @@ func (r *runner) PluginToHost(network, addr string) (string, string, error) {
 	if network != "unix" || err != nil || !filepath.IsAbs(addr) || at != folder {
 		return "", "", fmt.Errorf("the plugin names %s %q, which is not in the folder for its socket", network, addr)
 	}
-	if info, err := os.Lstat(addr); err != nil || info.Mode()&fs.ModeSocket == 0 {
+	info, err := os.Lstat(addr)
+	if err != nil || info.Mode()&fs.ModeSocket == 0 {
 		return "", "", fmt.Errorf("the plugin names %q, which is no socket", addr)
+	}
+	if names(info) != 1 {
+		return "", "", fmt.Errorf("the plugin names %q, a socket that has another name too", addr)
 	}
 	return network, addr, nil
 }

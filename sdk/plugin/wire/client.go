@@ -222,11 +222,11 @@ func (c *Client) verdict(ctx context.Context, id string, req *sdk.VerifyRequest,
 			verdict = e.Verdict
 		case *pb.VerifyResponse_Progress:
 			if events != nil {
-				events(Event{Done: int(e.Progress.GetDone()), Total: int(e.Progress.GetTotal()), Message: e.Progress.GetMessage()})
+				events(Event{Done: int(e.Progress.GetDone()), Total: int(e.Progress.GetTotal()), Message: visible(e.Progress.GetMessage(), maxMessage)})
 			}
 		case *pb.VerifyResponse_Log:
 			if events != nil {
-				events(Event{Log: e.Log.GetText()})
+				events(Event{Log: visible(e.Log.GetText(), maxMessage)})
 			}
 		}
 		next, err := stream.Recv()

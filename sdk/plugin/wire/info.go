@@ -90,11 +90,15 @@ func infoFromWire(i *pb.GetInfoResponse) (*Info, error) {
 	if out.Name == "" {
 		return nil, malformedf("info without a name")
 	}
+	left := maxFields
 	for _, r := range i.GetRoles() {
 		out.Roles = append(out.Roles, RoleInfo{
 			Role:   roleFromWire(r.GetRole()),
-			Config: &schema.Schema{Doc: r.GetSchema().GetDoc(), Fields: fieldsFromWire(r.GetSchema().GetFields())},
+			Config: &schema.Schema{Doc: visible(r.GetSchema().GetDoc(), maxEvidence), Fields: fieldsFromWire(r.GetSchema().GetFields(), &left)},
 		})
+	}
+	if left -= len(out.Roles); left < 0 {
+		return nil, malformedf("more than %d fields", maxFields)
 	}
 	if len(out.Roles) == 0 {
 		return nil, malformedf("info without roles")
@@ -130,12 +134,16 @@ func fieldsToWire(in []schema.Field) ([]*pb.ConfigField, error) {
 	return out, nil
 }
 
-func fieldsFromWire(in []*pb.ConfigField) []schema.Field {
-	out := make([]schema.Field, 0, len(in))
+// fieldsFromWire counts the fields down in left, and takes no more when there are none.
+func fieldsFromWire(in []*pb.ConfigField, left *int) []schema.Field {
+	var out []schema.Field
 	for _, w := range in {
+		if *left--; *left < 0 {
+			return out
+		}
 		f := schema.Field{
-			Name: w.GetName(), Type: w.GetType(), Required: w.GetRequired(), Min: w.Min, Max: w.Max,
-			Sensitive: w.GetSensitive(), Deprecated: w.GetDeprecated(), Doc: w.GetDoc(),
+			Name: visible(w.GetName(), maxName), Type: w.GetType(), Required: w.GetRequired(), Min: w.Min, Max: w.Max,
+			Sensitive: w.GetSensitive(), Deprecated: visible(w.GetDeprecated(), maxMessage), Doc: visible(w.GetDoc(), maxMessage),
 		}
 		if w.GetDefault() != nil {
 			f.Default = w.GetDefault().AsInterface()
@@ -144,7 +152,7 @@ func fieldsFromWire(in []*pb.ConfigField) []schema.Field {
 			f.Enum = append(f.Enum, e.AsInterface())
 		}
 		if len(w.GetFields()) > 0 {
-			f.Fields = fieldsFromWire(w.GetFields())
+			f.Fields = fieldsFromWire(w.GetFields(), left)
 		}
 		out = append(out, f)
 	}

@@ -1,9 +1,9 @@
 package wire
 
 import (
-	"fmt"
 	"strings"
-	"unicode"
+
+	"github.com/stepfall/stepfall/sdk/redact"
 )
 
 // The most of a plugin's words that a host takes. What is longer is cut.
@@ -13,30 +13,15 @@ const (
 	maxEvidence    = 64 << 10
 	maxDiagnostics = 50
 	maxNames       = 100
+	maxFields      = 2000 // of all roles
 )
 
-// visible makes a plugin's text safe to show: control characters, which could drive a
-// terminal or forge lines, are escaped, and it is cut at limit bytes.
+// visible makes a plugin's text safe to show, and cuts it at limit bytes.
 func visible(text string, limit int) string {
 	if len(text) > limit {
 		text = strings.ToValidUTF8(text[:limit], "") + "..."
 	}
-	if strings.IndexFunc(text, control) < 0 {
-		return text
-	}
-	var b strings.Builder
-	for _, r := range text {
-		if control(r) {
-			fmt.Fprintf(&b, `\u%04x`, r)
-			continue
-		}
-		b.WriteRune(r)
-	}
-	return b.String()
-}
-
-func control(r rune) bool {
-	return r != '\n' && r != '\t' && (unicode.IsControl(r) || unicode.Is(unicode.Cf, r))
+	return redact.Visible(text)
 }
 
 // visibleAll makes names safe to show.

@@ -75,6 +75,10 @@ rates: ## Measure gateways without accounts and with those in PostgreSQL, one an
 	go test ./adapters/cli -run 'TestRates$$' -count=1 -v -args -rates 3s
 	go test ./adapters/queue -run '^$$' -bench TenMilliseconds -benchtime 2000x
 
+.PHONY: scale
+scale: ## Measure the pages of stepfall view on STEPS (1000000) steps, in SQLite and in PostgreSQL
+	go test ./adapters/view -run 'TestScale$$' -count=1 -v -timeout 60m -args -steps $(or $(STEPS),1000000)
+
 .PHONY: vet
 vet: ## Run go vet
 	go vet ./...

@@ -20,6 +20,9 @@ type Traces interface {
 	// Trace returns the whole record of a step, or an error that is ErrNotFound. The id
 	// may be the beginning of one, when only one begins so.
 	Trace(ctx context.Context, id string) (*sdk.Trace, error)
+	// Whole returns the whole records of steps by id, in any order; those that are not
+	// there are left out.
+	Whole(ctx context.Context, ids []string) ([]*sdk.Trace, error)
 	// Steps returns what the filter selects, the newest first; see [Filter.Before] for
 	// the next page.
 	Steps(ctx context.Context, f Filter) ([]Step, error)

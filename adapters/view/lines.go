@@ -243,6 +243,21 @@ func (l *Lines) Trace(_ context.Context, id string) (*sdk.Trace, error) {
 	return t, nil
 }
 
+// Whole implements [StepReader].
+func (l *Lines) Whole(ctx context.Context, ids []string) (found []*sdk.Trace, err error) {
+	for _, id := range ids {
+		t, err := l.Trace(ctx, id)
+		if errors.Is(err, store.ErrNotFound) {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		found = append(found, t)
+	}
+	return found, nil
+}
+
 // wants says whether the filter selects the step.
 func wants(f *store.Filter, s *store.Step) bool {
 	for _, c := range [...]struct{ want, is string }{

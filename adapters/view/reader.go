@@ -18,6 +18,8 @@ type Reader interface {
 type StepReader interface {
 	// Trace returns the step with that id, whole.
 	Trace(ctx context.Context, id string) (*sdk.Trace, error)
+	// Whole returns the steps with these ids, whole, in any order.
+	Whole(ctx context.Context, ids []string) ([]*sdk.Trace, error)
 	// Steps lists steps, the newest first.
 	Steps(ctx context.Context, f store.Filter) ([]store.Step, error)
 	// Follow lists steps that came after a sequence number, the oldest first.

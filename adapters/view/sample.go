@@ -2,8 +2,11 @@ package view
 
 import (
 	"context"
+	"runtime"
 	"slices"
 	"sync"
+
+	"golang.org/x/sync/errgroup"
 
 	"github.com/stepfall/stepfall/adapters/store"
 	"github.com/stepfall/stepfall/sdk"
@@ -23,19 +26,31 @@ type sampler struct {
 const remembered = 4000
 
 func (s *sampler) trace(ctx context.Context, id string) (*sdk.Trace, error) {
+	if t := s.known(id); t != nil {
+		return t, nil
+	}
+	t, err := s.from.Trace(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	s.remember(t)
+	return t, nil
+}
+
+// known returns a trace that was read, and keeps it for longer; nil when it was not.
+func (s *sampler) known(id string) *sdk.Trace {
 	s.mu.Lock()
+	defer s.mu.Unlock()
 	t := s.traces[id]
 	if t == nil {
-		t = s.older[id]
-	}
-	s.mu.Unlock()
-	if t == nil {
-		read, err := s.from.Trace(ctx, id)
-		if err != nil {
-			return nil, err
+		if t = s.older[id]; t != nil {
+			s.traces[id] = t
 		}
-		t = read
 	}
+	return t
+}
+
+func (s *sampler) remember(t *sdk.Trace) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if len(s.traces) >= remembered {
@@ -44,8 +59,7 @@ func (s *sampler) trace(ctx context.Context, id string) (*sdk.Trace, error) {
 	if s.traces == nil {
 		s.traces = map[string]*sdk.Trace{}
 	}
-	s.traces[id] = t
-	return t, nil
+	s.traces[t.ID] = t
 }
 
 // newest returns the traces of the newest n steps that the filter selects, the oldest
@@ -56,13 +70,44 @@ func (s *sampler) newest(ctx context.Context, f store.Filter, n int) ([]*sdk.Tra
 	if err != nil {
 		return nil, err
 	}
+	have := make(map[string]*sdk.Trace, len(lines))
+	var missing []string
+	for _, line := range lines {
+		if have[line.ID] = s.known(line.ID); have[line.ID] == nil {
+			missing = append(missing, line.ID)
+		}
+	}
+	read, err := s.read(ctx, missing)
+	if err != nil {
+		return nil, err
+	}
+	for _, t := range read {
+		have[t.ID] = t
+		s.remember(t)
+	}
 	list := make([]*sdk.Trace, 0, len(lines))
 	for _, line := range slices.Backward(lines) {
-		t, err := s.trace(ctx, line.ID)
-		if err != nil {
-			return nil, err
+		if t := have[line.ID]; t != nil { // it may just have been pruned
+			list = append(list, t)
 		}
-		list = append(list, t)
 	}
 	return list, nil
+}
+
+// read reads traces, several parts of the list at once: most of the time goes into
+// their JSON.
+func (s *sampler) read(ctx context.Context, ids []string) ([]*sdk.Trace, error) {
+	const part = 100
+	parts := slices.Collect(slices.Chunk(ids, part))
+	found := make([][]*sdk.Trace, len(parts))
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(runtime.GOMAXPROCS(0))
+	for i, some := range parts {
+		group.Go(func() (err error) {
+			found[i], err = s.from.Whole(ctx, some)
+			return err
+		})
+	}
+	err := group.Wait()
+	return slices.Concat(found...), err
 }

@@ -74,6 +74,43 @@ func (d *DB) Trace(ctx context.Context, id string) (*sdk.Trace, error) {
 	return found, nil
 }
 
+// Whole implements [store.Traces].
+func (d *DB) Whole(ctx context.Context, ids []string) (found []*sdk.Trace, err error) {
+	const most = 500 // names in one query
+	for some := range slices.Chunk(ids, most) {
+		read, err := d.whole(ctx, some)
+		if err != nil {
+			return nil, fmt.Errorf("reading traces: %w", d.fault(err))
+		}
+		found = append(found, read...)
+	}
+	return found, nil
+}
+
+func (d *DB) whole(ctx context.Context, ids []string) (found []*sdk.Trace, err error) {
+	var c conditions
+	for _, id := range ids {
+		c.add("$", id)
+	}
+	rows, err := d.read().QueryContext(ctx, "SELECT body FROM @steps JOIN @bodies USING (seq) WHERE id IN ("+strings.Join(c.where, ", ")+")", c.args...)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var body sql.RawBytes
+		if err := rows.Scan(&body); err != nil {
+			return nil, err
+		}
+		t := new(sdk.Trace)
+		if err := json.Unmarshal(body, t); err != nil {
+			return nil, err
+		}
+		found = append(found, t)
+	}
+	return found, rows.Err()
+}
+
 // Steps implements [store.Traces].
 func (d *DB) Steps(ctx context.Context, f store.Filter) ([]store.Step, error) {
 	var c conditions

@@ -4,7 +4,9 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -57,6 +59,17 @@ func traces(t *testing.T, e Engine) {
 	got, err := s.Trace(t.Context(), fmt.Sprintf("%032x", 5))
 	if must(t, err); got.Calls[1].Verdict.Outcome != sdk.Passed || !got.Start.Equal(trace(5).Start) {
 		t.Errorf("got %+v", got)
+	}
+	whole, err := s.Whole(t.Context(), []string{fmt.Sprintf("%032x", 7), "fff", got.ID})
+	if err != nil || len(whole) != 2 {
+		t.Fatalf("%d traces, %v", len(whole), err)
+	}
+	slices.SortFunc(whole, func(a, b *sdk.Trace) int { return strings.Compare(a.ID, b.ID) })
+	if diff := cmp.Diff(got, whole[0]); diff != "" {
+		t.Errorf("read with others it is another: %s", diff)
+	}
+	if none, err := s.Whole(t.Context(), nil); err != nil || len(none) != 0 {
+		t.Errorf("no ids: %v, %v", none, err)
 	}
 	if _, err := s.Trace(t.Context(), "fff"); !errors.Is(err, store.ErrNotFound) {
 		t.Errorf("an unknown trace gives %v", err)

@@ -57,7 +57,7 @@ func scale(t *testing.T, s store.Traces) {
 	day := fleet.Begin.AddDate(0, 0, 3).Format(time.DateOnly)
 	for _, path := range []string{
 		"/", "/?tenant=blue-7", "/?since=" + day + "&until=" + day,
-		"/steps", "/steps?tenant=green-3", "/steps?model=pro", "/steps?chosen=pro", "/steps?failed=1", "/steps?escalated=1",
+		"/steps", "/steps?tenant=green-3", "/steps?model=pro", "/steps?model=none", "/steps?model=once", "/steps?chosen=pro", "/steps?failed=1", "/steps?escalated=1",
 		"/steps?outcome=failed", "/steps?stop=budget", "/steps?run=agent-007-3", "/steps?since=" + day + "&until=" + day, "/steps?tenant=none",
 		"/steps?tenant=blue-7&model=pro&escalated=1", "/runs", "/runs?tenant=orange-9", "/run?name=agent-007-3",
 		"/step?id=" + ids[len(ids)/2], "/trust",
@@ -102,6 +102,15 @@ func fill(t *testing.T, s store.Traces, n int) (ids []string) {
 			t.Fatal(err)
 		}
 		ids = append(ids, batch[0].ID)
+	}
+	// A model that was asked once, when half of the steps were there.
+	one := *pattern[0]
+	one.ID, one.Start, one.Calls = "once", fleet.Begin.Add(15*24*time.Hour), slices.Clone(one.Calls)
+	for i := range one.Calls {
+		one.Calls[i].Model = "once"
+	}
+	if err := s.Record(context.Background(), []*sdk.Trace{&one}, []string{""}); err != nil {
+		t.Fatal(err)
 	}
 	return ids
 }

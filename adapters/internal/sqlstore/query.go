@@ -113,6 +113,11 @@ func (d *DB) whole(ctx context.Context, ids []string) (found []*sdk.Trace, err e
 
 // Steps implements [store.Traces].
 func (d *DB) Steps(ctx context.Context, f store.Filter) ([]store.Step, error) {
+	if f.Model != "" {
+		if there, err := d.narrow(ctx, &f); err != nil || !there {
+			return nil, err
+		}
+	}
 	var c conditions
 	c.steps(&f)
 	if f.Before != nil {
@@ -121,6 +126,34 @@ func (d *DB) Steps(ctx context.Context, f store.Filter) ([]store.Step, error) {
 		c.where[len(c.where)-1] += fmt.Sprintf("$%d)", len(c.args))
 	}
 	return d.steps(ctx, &c, "start_ns DESC, seq DESC", f.Limit)
+}
+
+// narrow keeps a filter to the days on which its model was asked, so that the steps of a
+// model that is asked seldom are not looked for among all others; it reports whether
+// there are such days.
+func (d *DB) narrow(ctx context.Context, f *store.Filter) (bool, error) {
+	rows, err := d.read().QueryContext(ctx, "SELECT min(day), max(day) FROM @sums WHERE model = $1", f.Model)
+	if err != nil {
+		return false, fmt.Errorf("looking for the days of a model: %w", d.fault(err))
+	}
+	defer rows.Close()
+	var first, last sql.NullInt64
+	for rows.Next() {
+		if err := rows.Scan(&first, &last); err != nil {
+			return false, fmt.Errorf("looking for the days of a model: %w", err)
+		}
+	}
+	if err := rows.Err(); err != nil || !first.Valid {
+		return false, d.fault(err)
+	}
+	since, until := time.Unix(first.Int64*86400, 0), time.Unix((last.Int64+1)*86400, 0)
+	if f.Since.Before(since) {
+		f.Since = since
+	}
+	if f.Until.IsZero() || f.Until.After(until) {
+		f.Until = until
+	}
+	return true, nil
 }
 
 // Follow implements [store.Traces].

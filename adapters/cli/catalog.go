@@ -27,7 +27,7 @@ func newCatalogCommand(s Streams) *cobra.Command {
 func newCatalogUpdateCommand(s Streams) *cobra.Command {
 	var from, out, asOf string
 	var add []string
-	var detailed bool
+	var detailed, asJSON bool
 	cmd := &cobra.Command{
 		Use:   "update --from FILE",
 		Short: "Show what a price map says otherwise, and write it as catalog blocks",
@@ -65,7 +65,12 @@ With --detailed-exitcode the exit code is 0 when nothing differs and 2 when some
 			if err != nil {
 				return fmt.Errorf("%s: %w", from, err)
 			}
-			if err := printPriceChanges(s, changes); err != nil {
+			if asJSON {
+				err = printJSON(s, changesOf(changes))
+			} else {
+				err = printPriceChanges(s, changes)
+			}
+			if err != nil {
 				return err
 			}
 			if out != "" && len(changes) > 0 {
@@ -75,7 +80,7 @@ With --detailed-exitcode the exit code is 0 when nothing differs and 2 when some
 				if err := os.WriteFile(out, blocks, 0o644); err != nil { //nolint:gosec // prices are no secret
 					return err
 				}
-				if _, err := fmt.Fprintf(s.Out, "\nwritten to %s\n", out); err != nil {
+				if _, err := fmt.Fprintf(s.Err, "\nwritten to %s\n", out); err != nil {
 					return err
 				}
 			}
@@ -90,8 +95,24 @@ With --detailed-exitcode the exit code is 0 when nothing differs and 2 when some
 	flags.StringVar(&out, "out", "", "write the differences as catalog blocks to this file")
 	flags.StringVar(&asOf, "as-of", "", "the day on which the map was right; the file's own when absent")
 	flags.StringArrayVar(&add, "add", nil, `a model to add, as openai/gpt-5.1, or "*" for all (may be repeated)`)
+	flags.BoolVar(&asJSON, "json", false, "print the differences as JSON")
 	flags.BoolVar(&detailed, "detailed-exitcode", false, "exit with 2 when something differs")
 	return cmd
+}
+
+// changesOf is what `catalog update --json` prints.
+func changesOf(changes []policies.PriceChange) any {
+	type change struct {
+		Model string `json:"model"`
+		Field string `json:"field"`
+		Was   string `json:"was,omitempty"`
+		Now   string `json:"now"`
+	}
+	all := []change{}
+	for _, c := range changes {
+		all = append(all, change{c.Model, c.Field, c.Was, c.Now})
+	}
+	return all
 }
 
 func printPriceChanges(s Streams, changes []policies.PriceChange) error {

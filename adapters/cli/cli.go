@@ -65,9 +65,7 @@ func newRoot(s Streams) *cobra.Command {
 		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	root.SetVersionTemplate("{{.Name}} {{.Version}}\n")
-	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
-		return &ExitError{Code: ExitUsage, Err: fmt.Errorf("%w\nSee '%s --help'", err, cmd.CommandPath())}
-	})
+	root.SetFlagErrorFunc(badFlag)
 	// One line for each command, in the order of the help.
 	root.AddCommand(
 		newDemoCommand(s),
@@ -88,45 +86,8 @@ func newRoot(s Streams) *cobra.Command {
 		newFitCommand(s),
 		newVersionCommand(s),
 	)
+	explainHelp(root)
 	explainUsage(root)
+	complete(root, s)
 	return root
-}
-
-// explainUsage makes a wrong number of arguments and an unknown subcommand errors of
-// usage that say what is right. Cobra prints the help of a group for any subcommand
-// that it does not know, and reports success.
-func explainUsage(cmd *cobra.Command) {
-	if args := cmd.Args; args != nil {
-		cmd.Args = func(cmd *cobra.Command, given []string) error {
-			if args(cmd, given) == nil {
-				return nil
-			}
-			if cmd.HasSubCommands() {
-				return unknownCommand(cmd, given[0])
-			}
-			return usage("%s given\nUsage: %s\nSee '%s --help'", count(len(given), "argument"), cmd.UseLine(), cmd.CommandPath())
-		}
-	}
-	if cmd.HasSubCommands() && !cmd.Runnable() {
-		cmd.RunE = func(cmd *cobra.Command, given []string) error {
-			if len(given) == 0 {
-				return cmd.Help()
-			}
-			return unknownCommand(cmd, given[0])
-		}
-	}
-	for _, sub := range cmd.Commands() {
-		explainUsage(sub)
-	}
-}
-
-// unknownCommand is the error of a command that a group does not have, with the one
-// that may have been meant.
-func unknownCommand(group *cobra.Command, given string) error {
-	group.SuggestionsMinimumDistance = 2
-	text := fmt.Sprintf("unknown command %q for %q", given, group.CommandPath())
-	if near := group.SuggestionsFor(given); len(near) > 0 {
-		text += fmt.Sprintf("\nDid you mean %q?", near[0])
-	}
-	return usage("%s\nSee '%s --help'", text, group.CommandPath())
 }

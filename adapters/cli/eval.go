@@ -33,6 +33,9 @@ type evalFlags struct {
 	verified             bool
 }
 
+// evalToStdout stands for --json without a file.
+const evalToStdout = "-"
+
 func newEvalCommand(s Streams) *cobra.Command {
 	var f evalFlags
 	cmd := &cobra.Command{
@@ -50,8 +53,17 @@ AUC and qualities are printed in per cent and written to JSON in [0, 1].`,
   stepfall eval --train train.csv --test test.csv
   stepfall eval --train train.csv --test test.csv --models 11 --noise medium --json out.json
   stepfall eval --train train.csv --test test.csv --strategies threshold,cascade_route,index --html report.html`,
-		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd.Context(), s) },
+		Args: cobra.MaximumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			// --json FILE: a flag whose value may be left out leaves the word after it alone.
+			switch {
+			case len(args) == 1 && f.json == evalToStdout:
+				f.json = args[0]
+			case len(args) == 1:
+				return usage("%q: eval takes flags only\nSee '%s --help'", args[0], cmd.CommandPath())
+			}
+			return f.run(cmd.Context(), s)
+		},
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&f.outcomes, "outcomes", "", "outcomes to be split in two halves, in place of --train and --test")
@@ -67,17 +79,13 @@ AUC and qualities are printed in per cent and written to JSON in [0, 1].`,
 	flags.IntVar(&f.bootstrap, "bootstrap", 500, "resamples for the intervals; 0 for none")
 	flags.IntVar(&f.points, "points", 40, "lambdas per curve")
 	flags.Uint64Var(&f.seed, "seed", 1, "seed of simulations, folds and resamples")
-	flags.StringVar(&f.json, "json", "", "write the results to this file")
+	flags.StringVar(&f.json, "json", "", "print the results as JSON, or write them to this file")
+	flags.Lookup("json").NoOptDefVal = evalToStdout
 	flags.StringVar(&f.figures, "figures", "", "write the figures to this folder, as PNG and SVG")
 	flags.StringVar(&f.html, "html", "", "write a single-file report")
 	flags.StringVar(&f.markdown, "markdown", "", "write the table in Markdown")
 	flags.BoolVar(&f.allowOverlap, "allow-overlap", false, "measure on queries that were learnt from")
 	return cmd
-}
-
-// usage marks an error as one of the command line.
-func usage(format string, args ...any) error {
-	return &ExitError{Code: ExitUsage, Err: fmt.Errorf(format, args...)}
 }
 
 func (f *evalFlags) check() error {
@@ -192,11 +200,10 @@ func (f *evalFlags) open(path string) (*outcome.Table, error) {
 	return t, nil
 }
 
-// write prints the table and writes the files that were asked for.
-func (f *evalFlags) write(s Streams, study *eval.Study, c *eval.Comparison) error {
-	setup := study.Setup()
+// print prints the table.
+func (f *evalFlags) print(s Streams, study *eval.Study, c *eval.Comparison) {
 	fmt.Fprintf(s.Out, "%d models, %d train and %d test queries; %s\n",
-		len(c.Models), len(study.Halves.Train.Queries), c.Queries, setup["estimates"])
+		len(c.Models), len(study.Halves.Train.Queries), c.Queries, study.Setup()["estimates"])
 	table := c.Table()
 	columns := make([]column, len(table.Header))
 	for i, name := range table.Header {
@@ -213,7 +220,13 @@ func (f *evalFlags) write(s Streams, study *eval.Study, c *eval.Comparison) erro
 	out.print()
 	fmt.Fprintf(s.Out, "best single model: %s, quality %.2f %%, %s USD per query. A star marks differences beyond two sigma (%d paired resamples).\n",
 		c.Models[c.Frame.Best], 100*c.Frame.Models[c.Frame.Best].Quality, eval.Dollars(c.Frame.Models[c.Frame.Best].Cost), c.Resamples)
+}
 
+// write prints the table and writes the files that were asked for.
+func (f *evalFlags) write(s Streams, study *eval.Study, c *eval.Comparison) error {
+	if f.json != evalToStdout {
+		f.print(s, study, c)
+	}
 	data := map[string]string{}
 	for _, in := range f.inputs() {
 		sum, err := fileHash(in.path)
@@ -223,15 +236,21 @@ func (f *evalFlags) write(s Streams, study *eval.Study, c *eval.Comparison) erro
 		data[in.flag] = filepath.Base(in.path) + " sha256:" + sum
 	}
 	doc := c.Document()
-	doc.Command, doc.Data, doc.Setup = f.commandLine(), data, setup
-	if f.json != "" {
+	doc.Command, doc.Data, doc.Setup = f.commandLine(), data, study.Setup()
+	switch f.json {
+	case "":
+	case evalToStdout:
+		if err := doc.Write(s.Out); err != nil {
+			return err
+		}
+	default:
 		if err := writeFile(f.json, doc.Write); err != nil {
 			return err
 		}
 	}
 	if f.markdown != "" {
 		if err := writeFile(f.markdown, func(w io.Writer) error {
-			_, err := io.WriteString(w, table.Markdown())
+			_, err := io.WriteString(w, c.Table().Markdown())
 			return err
 		}); err != nil {
 			return err

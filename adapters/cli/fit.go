@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -28,6 +29,7 @@ type fitFlags struct {
 	maxWrong, confidence  float64
 	folds                 int
 	seed                  uint64
+	json                  bool
 }
 
 func newFitCommand(s Streams) *cobra.Command {
@@ -73,6 +75,7 @@ the budget on choices that have not seen it either.`,
 	flags.StringVar(&f.quality, "estimator", "", "quality estimator: "+strings.Join(estimate.Kinds(), ", ")+" (default by what the table holds)")
 	flags.StringVar(&f.cost, "cost-estimator", "", "cost estimator: "+strings.Join(estimate.CostKinds(), ", ")+" (default by what the table holds)")
 	flags.StringVar(&f.search, "search", string(fit.SearchConstant), "refinement of the lambdas: constant, per_step, repetitive, tpe")
+	flags.BoolVar(&f.json, "json", false, "print what is promised as JSON")
 	flags.IntVar(&f.folds, "folds", 5, "folds of the outcomes")
 	flags.Uint64Var(&f.seed, "seed", 1, "seed of folds and searches")
 	cmd.AddCommand(newFitDiffCommand(s), newFitClassifierCommand(s), newFitCheckCommand(s))
@@ -132,14 +135,32 @@ func (f *fitFlags) run(ctx context.Context, s Streams) error {
 		return err
 	}
 	if p.Budget.Over {
-		reportFit(s, p, "no profile")
-		return fmt.Errorf("the budget of %s USD a query cannot be met: %s is not written", dollars(p.Budget.USD), f.out)
+		return errors.Join(f.report(s, p, "no profile"), fmt.Errorf("the budget of %s USD a query cannot be met: %s is not written", dollars(p.Budget.USD), f.out))
 	}
 	if err := p.Save(f.out); err != nil {
 		return err
 	}
-	reportFit(s, p, f.out)
-	return nil
+	return f.report(s, p, f.out)
+}
+
+// report prints what a profile promises.
+func (f *fitFlags) report(s Streams, p *fit.Profile, path string) error {
+	if !f.json {
+		reportFit(s, p, path)
+		return nil
+	}
+	return printJSON(s, promised{Profile: p, Written: !p.Budget.Over, Path: path})
+}
+
+// promised is what `fit --json` prints: a profile without its estimator and curve, which
+// are in the file.
+type promised struct {
+	*fit.Profile
+
+	Curve     *struct{} `json:"curve,omitempty"`
+	Estimator *struct{} `json:"estimator,omitempty"`
+	Written   bool      `json:"written"`
+	Path      string    `json:"path"`
 }
 
 // follow takes models, prices and strategy from the policy, and returns the table of

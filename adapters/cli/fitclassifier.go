@@ -18,6 +18,7 @@ import (
 
 func newFitClassifierCommand(s Streams) *cobra.Command {
 	var outcomes, out string
+	var asJSON bool
 	var options classifier.Options
 	cmd := &cobra.Command{
 		Use:   "classifier --outcomes FILE --out FILE",
@@ -33,17 +34,18 @@ What is printed was measured on answers to queries that were left out.`,
 		Example: `  stepfall fit classifier --outcomes traces.jsonl --out classifier.json
   stepfall fit classifier --outcomes runs.csv --signals mean_log_prob,args_min_log_prob --out classifier.json`,
 		Args: cobra.NoArgs,
-		RunE: func(*cobra.Command, []string) error { return trainClassifier(s, outcomes, out, options) },
+		RunE: func(*cobra.Command, []string) error { return trainClassifier(s, outcomes, out, asJSON, options) },
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&outcomes, "outcomes", "", "outcomes or traces to train on")
 	flags.StringVar(&out, "out", "", "write the classifier to this file")
 	flags.StringSliceVar(&options.Signals, "signals", nil, "signals to use (default all of the outcomes)")
+	flags.BoolVar(&asJSON, "json", false, "print the classifier as JSON, with what was measured of it")
 	flags.Float64Var(&options.Ridge, "ridge", 1, "penalty on squared weights, in answers")
 	return cmd
 }
 
-func trainClassifier(s Streams, from, to string, o classifier.Options) error {
+func trainClassifier(s Streams, from, to string, asJSON bool, o classifier.Options) error {
 	switch {
 	case from == "":
 		return usage("--outcomes is needed: the file of traces or outcomes to train on")
@@ -66,6 +68,9 @@ func trainClassifier(s Streams, from, to string, o classifier.Options) error {
 	}
 	if err := os.WriteFile(to, append(data, '\n'), 0o644); err != nil {
 		return fmt.Errorf("writing classifier: %w", err)
+	}
+	if asJSON {
+		return printJSON(s, c)
 	}
 	reportClassifier(s, c, to)
 	return nil

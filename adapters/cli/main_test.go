@@ -2,6 +2,7 @@ package cli_test
 
 import (
 	"context"
+	"encoding/json"
 	"os"
 	"os/signal"
 	"syscall"
@@ -31,5 +32,13 @@ func TestScripts(t *testing.T) {
 	testscript.Run(t, testscript.Params{
 		Dir:                 "testdata",
 		RequireExplicitExec: true,
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){
+			// isjson fails unless the last command printed one JSON value and nothing else.
+			"isjson": func(ts *testscript.TestScript, neg bool, _ []string) {
+				if text := ts.ReadFile("stdout"); json.Valid([]byte(text)) == neg {
+					ts.Fatalf("is JSON: %v\n%s", !neg, text)
+				}
+			},
+		},
 	})
 }

@@ -19,7 +19,7 @@ type outcomeFlags struct {
 func (f *outcomeFlags) add(cmd *cobra.Command) {
 	flags := cmd.Flags()
 	flags.StringVar(&f.prompts, "prompts", "", "JSON lines with query_id and prompt, for tables without prompts")
-	flags.StringVar(&f.models, "models", "all", "3, 5, 11, llama, gemma, all, or names separated by commas")
+	flags.StringVar(&f.models, "models", "all", "the models to keep: all, or names separated by commas")
 	flags.BoolVar(&f.verified, "verified", false, "qualities are verdicts of a check that will be there in use, such as unit tests")
 }
 
@@ -44,6 +44,7 @@ func newOutcomesCommand(s Streams) *cobra.Command {
 
 func newDescribeCommand(s Streams) *cobra.Command {
 	var f outcomeFlags
+	var asJSON bool
 	cmd := &cobra.Command{
 		Use:     "describe FILE",
 		Short:   "Summarise a file of outcomes: models, cost, quality, what is missing",
@@ -54,11 +55,15 @@ func newDescribeCommand(s Streams) *cobra.Command {
 			if err != nil {
 				return err
 			}
+			if asJSON {
+				return printJSON(s, described(table.Describe()))
+			}
 			describe(s, args[0], table.Describe())
 			return nil
 		},
 	}
 	f.add(cmd)
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print the summary as JSON; what is not known is null")
 	return cmd
 }
 
@@ -91,20 +96,41 @@ func newOutcomesCSVCommand(s Streams) *cobra.Command {
 	return cmd
 }
 
-func describe(s Streams, path string, d outcome.Summary) {
-	fmt.Fprintf(s.Out, "%s: %d queries by %d models; %d queries have every model\n", path, d.Queries, len(d.Models), d.Complete)
-	if len(d.Groups) > 1 || d.Groups[0].Name != "" {
-		names := make([]string, len(d.Groups))
-		for i, g := range d.Groups {
-			name := g.Name
-			if name == "" {
-				name = "(none)"
-			}
-			names[i] = fmt.Sprintf("%s %d", name, g.Queries)
+// described is what `outcomes describe --json` prints.
+func described(d outcome.Summary) any {
+	known := func(x float64) *float64 {
+		if math.IsNaN(x) {
+			return nil
 		}
-		fmt.Fprintf(s.Out, "groups: %s\n", strings.Join(names, ", "))
+		return &x
 	}
-	var has []string
+	type model struct {
+		Model   string   `json:"model"`
+		Quality *float64 `json:"quality"`
+		CostUSD *float64 `json:"cost_usd"`
+		Missing int      `json:"missing"`
+		Pareto  bool     `json:"pareto"`
+	}
+	out := struct {
+		Queries  int            `json:"queries"`
+		Complete int            `json:"complete"`
+		Groups   map[string]int `json:"groups"`
+		Columns  []string       `json:"columns"`
+		Models   []model        `json:"models"`
+		Oracle   model          `json:"oracle"`
+	}{d.Queries, d.Complete, map[string]int{}, columnsOf(d), []model{}, model{"oracle", known(d.OracleQuality), known(d.OracleCostUSD), 0, true}}
+	for _, g := range d.Groups {
+		out.Groups[g.Name] = g.Queries
+	}
+	for _, m := range d.Models {
+		out.Models = append(out.Models, model{m.Name, known(m.Quality), known(m.CostUSD), m.Missing, m.Pareto})
+	}
+	return out
+}
+
+// columnsOf names what a table has beside quality and cost.
+func columnsOf(d outcome.Summary) []string {
+	has := []string{}
 	for _, column := range []struct {
 		name    string
 		present bool
@@ -121,7 +147,23 @@ func describe(s Streams, path string, d outcome.Summary) {
 			has = append(has, column.name)
 		}
 	}
-	has = append(has, d.Signals...)
+	return append(has, d.Signals...)
+}
+
+func describe(s Streams, path string, d outcome.Summary) {
+	fmt.Fprintf(s.Out, "%s: %d queries by %d models; %d queries have every model\n", path, d.Queries, len(d.Models), d.Complete)
+	if len(d.Groups) > 1 || d.Groups[0].Name != "" {
+		names := make([]string, len(d.Groups))
+		for i, g := range d.Groups {
+			name := g.Name
+			if name == "" {
+				name = "(none)"
+			}
+			names[i] = fmt.Sprintf("%s %d", name, g.Queries)
+		}
+		fmt.Fprintf(s.Out, "groups: %s\n", strings.Join(names, ", "))
+	}
+	has := columnsOf(d)
 	if len(has) > 0 {
 		fmt.Fprintf(s.Out, "beside quality and cost: %s\n", strings.Join(has, ", "))
 	}

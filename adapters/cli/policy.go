@@ -251,29 +251,39 @@ func printDiff(s Streams, before, after string) {
 func newPolicyShowCommand(s Streams) *cobra.Command {
 	var f policyFlags
 	var o policies.ShowOptions
-	var list bool
+	var list, asJSON bool
 	cmd := &cobra.Command{
-		Use:   "show POLICY",
+		Use:   "show [POLICY]",
 		Short: "Print the effective policy and where each value comes from",
 		Long: `Print the effective policy: includes, environment and --set merged into one file
 that loads to the same. Secrets are printed as the env() that they come from.`,
 		Example: `  stepfall policy show --origins policy.hcl
   stepfall policy show library:swe > policy.hcl
-  stepfall policy show --library`,
+  stepfall policy show --library
+  stepfall policy show --catalog`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error {
-			if list {
-				for _, name := range policies.Library() {
-					fmt.Fprintf(s.Out, "library:%-14s %s\n", name, purpose(name))
+			switch {
+			case list:
+				return showLibrary(s, asJSON)
+			case len(args) == 0 && o.Catalog && asJSON:
+				return usage("--catalog alone is printed as it is written; --json wants a policy beside it")
+			case len(args) == 0 && o.Catalog:
+				src, err := policies.LibrarySource("catalog")
+				if err != nil {
+					return err
 				}
-				return nil
-			}
-			if len(args) == 0 {
-				return usage("name a policy, or --library for those that ship with stepfall")
+				_, err = s.Out.Write(src)
+				return err
+			case len(args) == 0:
+				return usage("name a policy, or --library for those that ship with stepfall, or --catalog for its models and prices")
 			}
 			p, err := f.load(s, args[0], policies.LoadOptions{})
 			if err != nil {
 				return err
+			}
+			if asJSON {
+				return printJSON(s, settingsOf(p, o))
 			}
 			return p.Show(s.Out, o)
 		},
@@ -281,9 +291,47 @@ that loads to the same. Secrets are printed as the env() that they come from.`,
 	f.add(cmd)
 	cmd.Flags().BoolVar(&o.Defaults, "defaults", false, "also what has its default")
 	cmd.Flags().BoolVar(&o.Origins, "origins", false, "say of each value where it comes from")
-	cmd.Flags().BoolVar(&o.Catalog, "catalog", false, "also the catalogue of models and prices")
+	cmd.Flags().BoolVar(&o.Catalog, "catalog", false, "also the catalogue of models and prices; without a policy, that alone")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print the settings, or with --library the list, as JSON")
 	cmd.Flags().BoolVar(&list, "library", false, "list the policies that ship with stepfall")
 	return cmd
+}
+
+// showLibrary lists the policies that ship with stepfall.
+func showLibrary(s Streams, asJSON bool) error {
+	type shipped struct {
+		Name    string `json:"name"`
+		Purpose string `json:"purpose"`
+	}
+	var all []shipped
+	t := newTable(s.Out, column{name: "policy"}, column{name: "for"})
+	for _, name := range policies.Library() {
+		one := shipped{"library:" + name, purpose(name)}
+		all = append(all, one)
+		t.row(one.Name, one.Purpose)
+	}
+	if asJSON {
+		return printJSON(s, all)
+	}
+	t.print()
+	return nil
+}
+
+// settingsOf is what `policy show --json` prints.
+func settingsOf(p *policies.Policy, o policies.ShowOptions) any {
+	type setting struct {
+		Path   []string `json:"path"`
+		Value  string   `json:"value"`
+		Origin string   `json:"origin"`
+	}
+	all := []setting{}
+	for _, s := range p.Settings() {
+		if s.Path[0] == "catalog" && !o.Catalog || s.Origin == "default" && !o.Defaults {
+			continue
+		}
+		all = append(all, setting{s.Path, s.Value, s.Origin})
+	}
+	return all
 }
 
 // purpose returns the first sentence of the comment that a library policy begins with.

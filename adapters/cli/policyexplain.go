@@ -23,7 +23,8 @@ type explainFlags struct {
 	tokens              int
 	tools, labels       []string
 	suppose             []string
-	checks, json        bool
+	checks, wantsJSON   bool
+	json                bool
 }
 
 func newPolicyExplainCommand(s Streams) *cobra.Command {
@@ -49,14 +50,15 @@ unless --suppose says otherwise.`,
 	flags.StringSliceVar(&f.tools, "tool", nil, "tool that the query offers (may be repeated)")
 	flags.StringSliceVar(&f.labels, "label", nil, "label of the query, as key=value (may be repeated)")
 	flags.BoolVar(&f.checks, "checks", false, "the query names tests that decide")
-	flags.BoolVar(&f.json, "json-format", false, "the query asks for JSON")
+	flags.BoolVar(&f.wantsJSON, "json-format", false, "the query asks for JSON")
+	flags.BoolVar(&f.json, "json", false, "print the explanation as JSON")
 	flags.StringSliceVar(&f.suppose, "suppose", nil, "suppose that a model's answer has this quality, as model=0.2 (may be repeated)")
 	return cmd
 }
 
 func (f *explainFlags) query() (*sdk.Query, error) {
 	q := &sdk.Query{ID: "explained", Group: f.group, Tenant: f.tenant, InputTokens: f.tokens, Labels: map[string]string{}}
-	q.Format.JSON = f.json
+	q.Format.JSON = f.wantsJSON
 	if f.text != "" {
 		q.Messages = []sdk.Message{{Role: sdk.RoleUser, Parts: []sdk.Part{sdk.TextPart(f.text)}}}
 	}
@@ -107,7 +109,34 @@ func (f *explainFlags) run(ctx context.Context, s Streams, path string) error {
 	if err != nil {
 		return err
 	}
+	if f.json {
+		return printJSON(s, why(p, q, result.Traces))
+	}
 	return f.print(s, p, q, result.Traces)
+}
+
+// why is what `policy explain --json` prints.
+func why(p *policies.Policy, q *sdk.Query, traces []*sdk.Trace) any {
+	type reason struct {
+		Name string `json:"name"`
+		// Not is why it does not apply; empty when it does.
+		Not string `json:"not,omitempty"`
+	}
+	choice := p.Choose(q)
+	out := struct {
+		Match     string       `json:"match,omitempty"`
+		Strategy  string       `json:"strategy"`
+		Matches   []reason     `json:"matches"`
+		Verifiers []reason     `json:"verifiers"`
+		Steps     []*sdk.Trace `json:"steps"`
+	}{choice.Match, choice.Strategy.Kind, []reason{}, []reason{}, append([]*sdk.Trace{}, traces...)}
+	for i := range p.Matches {
+		out.Matches = append(out.Matches, reason{p.Matches[i].Name, p.Matches[i].When.Why(q)})
+	}
+	for i := range p.Verifiers {
+		out.Verifiers = append(out.Verifiers, reason{p.Verifiers[i].Name, p.Verifiers[i].When.Why(q)})
+	}
+	return out
 }
 
 func (f *explainFlags) print(s Streams, p *policies.Policy, q *sdk.Query, traces []*sdk.Trace) error {

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/stepfall/stepfall/adapters/forecast"
+	"github.com/stepfall/stepfall/adapters/view"
 	"github.com/stepfall/stepfall/policies"
 	"github.com/stepfall/stepfall/sdk/cascade"
 	"github.com/stepfall/stepfall/sdk/estimate"
@@ -28,6 +29,7 @@ type replayFlags struct {
 	trainShare              float64
 	seed                    uint64
 	traces                  string
+	json                    bool
 }
 
 func newReplayCommand(s Streams) *cobra.Command {
@@ -64,6 +66,7 @@ touched.`,
 	flags.StringVar(&f.estimator, "estimator", "auto", "the estimate: auto or a kind (see stepfall fit --help)")
 	flags.Float64Var(&f.trainShare, "train-share", 0.5, "share of --outcomes to fit to, without --train")
 	flags.Uint64Var(&f.seed, "seed", 1, "seed of the split")
+	flags.BoolVar(&f.json, "json", false, "print the comparison as JSON")
 	flags.StringVar(&f.traces, "traces", "", "write the trace of every step to this file, as JSON lines")
 	return cmd
 }
@@ -102,6 +105,9 @@ func (f *replayFlags) run(ctx context.Context, s Streams) error {
 	bar.finish()
 	if err != nil {
 		return err
+	}
+	if f.json {
+		return printJSON(s, r.compared(result, saved))
 	}
 	if err := r.print(s, result); err != nil {
 		return err
@@ -241,13 +247,51 @@ func (f *replayFlags) halves(r *replay) error {
 	return nil
 }
 
+// name says who decides.
+func (r *replay) name() string {
+	if r.options.Estimator == nil {
+		return "the fitted profile"
+	}
+	return r.policy.Strategy.CascadeName()
+}
+
+// single is a model that is always asked.
+type single struct {
+	Role    string  `json:"role"`
+	Model   string  `json:"model"`
+	Quality float64 `json:"quality"`
+	CostUSD float64 `json:"cost_usd"`
+}
+
+// singles are the single models that a replay is compared with, with means per query.
+func (r *replay) singles() []single {
+	costs, qualities := r.Test.MeanCosts(), r.Test.MeanQualities()
+	frame := eval.NewFrame(costs, qualities)
+	var list []single
+	for _, m := range []struct {
+		role  string
+		model int
+	}{{"cheapest", frame.Cheapest}, {"best", frame.Best}, {"dearest", frame.Dearest}} {
+		list = append(list, single{m.role, r.Test.Models[m.model], qualities[m.model], costs[m.model]})
+	}
+	return list
+}
+
+// compared is what `replay --json` prints.
+func (r *replay) compared(result *forecast.Forecast, saved *view.Savings) any {
+	return struct {
+		Who    string             `json:"who"`
+		Result *forecast.Forecast `json:"result"`
+		Always []single           `json:"always"`
+		Saved  string             `json:"saved,omitempty"`
+	}{r.name(), result, r.singles(), saved.String()}
+}
+
 // print compares what was replayed with the single models.
 func (r *replay) print(s Streams, result *forecast.Forecast) error {
 	w := &printer{w: s.Out}
 	n := float64(result.Queries)
-	name := r.policy.Strategy.CascadeName()
 	if r.options.Estimator == nil {
-		name = "the fitted profile"
 		w.f("%d queries replayed; estimates and strategy of the profile %s\n", result.Queries, r.policy.Fit.Profile)
 	} else {
 		w.f("%d queries replayed; %s estimates fitted to %d others\n", result.Queries, r.options.Estimator.Quality.Kind(), len(r.Train.Queries))
@@ -256,17 +300,9 @@ func (r *replay) print(s Streams, result *forecast.Forecast) error {
 		r.rules(w, result)
 	}
 	t := newTable(s.Out, column{name: "who answers"}, column{"quality %", true}, column{"USD", true}, column{"USD per query", true}, column{"calls per query", true})
-	t.row(name, fmt.Sprintf("%.2f", 100*result.Quality), eval.Dollars(n*result.CostUSD), eval.Dollars(result.CostUSD), fmt.Sprintf("%.2f", result.Steps))
-	costs, qualities := r.Test.MeanCosts(), r.Test.MeanQualities()
-	frame := eval.NewFrame(costs, qualities)
-	for _, m := range []struct {
-		label string
-		model int
-	}{{"always the cheapest: ", frame.Cheapest}, {"always the best: ", frame.Best}, {"always the dearest: ", frame.Dearest}} {
-		t.row(
-			m.label+r.Test.Models[m.model], fmt.Sprintf("%.2f", 100*qualities[m.model]),
-			eval.Dollars(n*costs[m.model]), eval.Dollars(costs[m.model]), "1.00",
-		)
+	t.row(r.name(), fmt.Sprintf("%.2f", 100*result.Quality), eval.Dollars(n*result.CostUSD), eval.Dollars(result.CostUSD), fmt.Sprintf("%.2f", result.Steps))
+	for _, m := range r.singles() {
+		t.row("always the "+m.Role+": "+m.Model, fmt.Sprintf("%.2f", 100*m.Quality), eval.Dollars(n*m.CostUSD), eval.Dollars(m.CostUSD), "1.00")
 	}
 	t.print()
 	return w.err

@@ -53,6 +53,7 @@ Traces are named by their id or the beginning of it, the last one by "last".`,
 	ls.Flags().StringVar(&f.tenant, "tenant", "", "only this tenant")
 	ls.Flags().BoolVar(&f.failed, "failed", false, "only steps without an answer")
 	ls.Flags().StringVar(&f.baseline, "baseline", "", "the model to compare the spending with: the dearest when absent")
+	ls.Flags().BoolVar(&f.json, "json", false, "print JSON: the steps as listed, their number and cost in all, and what was saved")
 	ls.Flags().IntVarP(&f.limit, "limit", "n", 20, "at most so many, 0 for all")
 
 	show := &cobra.Command{
@@ -65,6 +66,7 @@ Traces are named by their id or the beginning of it, the last one by "last".`,
 		Use: "explain [TRACE]", Short: "Say why each decision of one step was taken, by default the last", Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error { return f.explain(cmd.Context(), s, traceName(args)) },
 	}
+	explain.Flags().BoolVar(&f.json, "json", false, "print the decisions as JSON, each with what it rests on and a sentence")
 	cmd.AddCommand(ls, show, explain)
 	return cmd
 }
@@ -172,6 +174,9 @@ func (f *traceFlags) ls(ctx context.Context, s Streams) error {
 	if err != nil {
 		return err
 	}
+	if f.json {
+		return printJSON(s, listOf(kept, total, cost, saved))
+	}
 	tab := newTable(s.Out, column{name: "trace"}, column{name: "start"}, column{name: "models asked"}, column{name: "answer of"},
 		column{name: "stop"}, column{name: "USD", number: true}, column{name: "time", number: true})
 	for _, t := range kept {
@@ -185,6 +190,35 @@ func (f *traceFlags) ls(ctx context.Context, s Streams) error {
 	fmt.Fprintf(s.Out, "%d of %d steps, %s USD in all\n", len(kept), total, usd(cost))
 	printSaved(s.Out, saved)
 	return nil
+}
+
+// listedStep is one step of `trace ls --json`.
+type listedStep struct {
+	ID       string         `json:"id"`
+	Start    time.Time      `json:"start"`
+	Asked    []string       `json:"asked"`
+	Chosen   string         `json:"chosen,omitempty"`
+	Stop     sdk.StopReason `json:"stop"`
+	Error    string         `json:"error,omitempty"`
+	CostUSD  float64        `json:"cost_usd"`
+	Duration time.Duration  `json:"duration_ns"`
+}
+
+// listOf is what `trace ls --json` prints.
+func listOf(kept []*sdk.Trace, total int, costUSD float64, saved *view.Savings) any {
+	steps := make([]listedStep, len(kept))
+	for i, t := range kept {
+		steps[i] = listedStep{t.ID, t.Start, []string{}, t.Chosen, t.Stop, t.Error, t.CostUSD, t.Duration}
+		for k := range t.Calls {
+			steps[i].Asked = append(steps[i].Asked, t.Calls[k].Model)
+		}
+	}
+	return struct {
+		Steps   []listedStep `json:"steps"`
+		Total   int          `json:"total"`
+		CostUSD float64      `json:"cost_usd"`
+		Saved   string       `json:"saved,omitempty"`
+	}{steps, total, costUSD, saved.String()}
 }
 
 // printSaved closes a summary.
@@ -259,9 +293,7 @@ func (f *traceFlags) show(ctx context.Context, s Streams, name string) error {
 		return err
 	}
 	if f.json {
-		enc := json.NewEncoder(s.Out)
-		enc.SetIndent("", "  ")
-		return enc.Encode(t)
+		return printJSON(s, t)
 	}
 	w := &printer{w: s.Out}
 	w.head(t)

@@ -45,6 +45,9 @@ func (f *traceFlags) explain(ctx context.Context, s Streams, name string) error 
 	if err != nil {
 		return err
 	}
+	if f.json {
+		return printJSON(s, explained(t))
+	}
 	w := &printer{w: s.Out}
 	w.head(t)
 	for n, d := range t.Decisions {
@@ -53,6 +56,27 @@ func (f *traceFlags) explain(ctx context.Context, s Streams, name string) error 
 		w.alternatives(d.Alternatives)
 	}
 	return w.err
+}
+
+// explained is what `trace explain --json` prints.
+func explained(t *sdk.Trace) any {
+	type decision struct {
+		*sdk.Decision
+
+		Why string `json:"why"`
+	}
+	decisions := make([]decision, len(t.Decisions))
+	for i := range t.Decisions {
+		decisions[i] = decision{&t.Decisions[i], decided(t, i)}
+	}
+	return struct {
+		ID        string         `json:"id"`
+		Strategy  string         `json:"strategy"`
+		Decisions []decision     `json:"decisions"`
+		Chosen    string         `json:"chosen,omitempty"`
+		Stop      sdk.StopReason `json:"stop"`
+		Error     string         `json:"error,omitempty"`
+	}{t.ID, t.Strategy, decisions, t.Chosen, t.Stop, t.Error}
 }
 
 func (p *printer) decision(n int, t *sdk.Trace, d *sdk.Decision) {

@@ -1,0 +1,106 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/agext/levenshtein"
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+)
+
+// usage marks an error as one of the command line.
+func usage(format string, args ...any) error {
+	return &ExitError{Code: ExitUsage, Err: fmt.Errorf(format, args...)}
+}
+
+// explainHelp makes an unknown topic of the help command an error of usage, too.
+func explainHelp(root *cobra.Command) {
+	root.InitDefaultHelpCmd()
+	for _, help := range root.Commands() {
+		if help.Name() != "help" {
+			continue
+		}
+		help.Run = nil
+		help.RunE = func(_ *cobra.Command, names []string) error {
+			cmd := root
+			for _, name := range names {
+				sub, _, err := cmd.Find([]string{name})
+				if err != nil || sub == cmd {
+					return unknownCommand(cmd, name)
+				}
+				cmd = sub
+			}
+			return cmd.Help()
+		}
+	}
+}
+
+// badFlag is the error of a flag that cannot be, with the one that may have been meant.
+func badFlag(cmd *cobra.Command, err error) error {
+	hint := ""
+	if unknown, ok := errors.AsType[*pflag.NotExistError](err); ok {
+		if near := nearest(unknown.GetSpecifiedName(), flagNames(cmd)); near != "" {
+			hint = fmt.Sprintf("\nDid you mean %q?", "--"+near)
+		}
+	}
+	return usage("%w%s\nSee '%s --help'", err, hint, cmd.CommandPath())
+}
+
+func flagNames(cmd *cobra.Command) (names []string) {
+	cmd.Flags().VisitAll(func(f *pflag.Flag) { names = append(names, f.Name) })
+	return names
+}
+
+// nearest returns the name that given may be meant for, "" where there is none.
+func nearest(given string, names []string) (best string) {
+	const farthest = 2
+	least := min(farthest, len(given)/2) + 1
+	for _, name := range names {
+		if d := levenshtein.Distance(strings.ToLower(given), strings.ToLower(name), nil); d < least {
+			best, least = name, d
+		}
+	}
+	return best
+}
+
+// explainUsage makes a wrong number of arguments and an unknown subcommand errors of
+// usage that say what is right. Cobra prints the help of a group for any subcommand
+// that it does not know, and reports success.
+func explainUsage(cmd *cobra.Command) {
+	if args := cmd.Args; args != nil {
+		cmd.Args = func(cmd *cobra.Command, given []string) error {
+			if args(cmd, given) == nil {
+				return nil
+			}
+			if cmd.HasSubCommands() {
+				return unknownCommand(cmd, given[0])
+			}
+			return usage("%s given\nUsage: %s\nSee '%s --help'", count(len(given), "argument"), cmd.UseLine(), cmd.CommandPath())
+		}
+	}
+	if cmd.HasSubCommands() && !cmd.Runnable() {
+		cmd.RunE = func(cmd *cobra.Command, given []string) error {
+			if len(given) == 0 {
+				return cmd.Help()
+			}
+			return unknownCommand(cmd, given[0])
+		}
+	}
+	for _, sub := range cmd.Commands() {
+		explainUsage(sub)
+	}
+}
+
+// unknownCommand is the error of a command that a group does not have, with the one
+// that may have been meant.
+func unknownCommand(group *cobra.Command, given string) error {
+	group.SuggestionsMinimumDistance = 2
+	text := fmt.Sprintf("unknown command %q for %q", given, group.CommandPath())
+	near := group.SuggestionsFor(given)
+	if len(near) > 0 {
+		near[0] = fmt.Sprintf("\nDid you mean %q?", near[0])
+	}
+	return usage("%s%s\nSee '%s --help'", text, strings.Join(near[:min(1, len(near))], ""), group.CommandPath())
+}

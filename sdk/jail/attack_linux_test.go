@@ -21,6 +21,11 @@ func TestAttackBounds(t *testing.T) {
 		{"shared", jail.Limits{Memory: 128 << 20}},
 		{"memfd", jail.Limits{Memory: 128 << 20}},
 		{"segment", jail.Limits{Memory: 128 << 20}},
+		{"let go", jail.Limits{Memory: 128 << 20}},
+		{"zero", jail.Limits{Memory: 128 << 20}},
+		{"mapped segment", jail.Limits{Memory: 128 << 20}},
+		{"messages", jail.Limits{Memory: 128 << 20}},
+		{"tmpfile", jail.Limits{Disk: 64 << 20}},
 		{"memories", jail.Limits{Memory: 256 << 20}},
 		{"disk", jail.Limits{Disk: 64 << 20}},
 		{"files", jail.Limits{Files: 5000}},
@@ -40,7 +45,7 @@ func TestAttackBounds(t *testing.T) {
 					if err != nil {
 						t.Fatal(err)
 					}
-					t.Logf("in place %v: %s %d in %s", inPlace, result.End, result.ExitCode, result.Duration)
+					t.Logf("in place %v: %s %d in %s %.300s", inPlace, result.End, result.ExitCode, result.Duration, result.Stderr)
 					if result.End == jail.EndExit && result.ExitCode == 0 {
 						t.Errorf("in place %v: it took what it wanted", inPlace)
 					}

@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"syscall"
 	"time"
+	"unsafe"
 
 	"golang.org/x/sys/unix"
 
@@ -145,6 +146,77 @@ var hostileActs = map[string]func(arguments []string) error{
 		time.Sleep(time.Second)
 		return unix.Munmap(held[0])
 	},
+	// Memory that is shared, filled a piece at a time, and let go of: it is in no process.
+	"let go": func([]string) error { return letGo(-1, unix.MAP_ANONYMOUS) },
+	// The same through a device.
+	"zero": func([]string) error {
+		f, err := os.OpenFile("/dev/zero", os.O_RDWR, 0)
+		if err != nil {
+			return err
+		}
+		defer f.Close()
+		return letGo(int(f.Fd()), 0)
+	},
+	// Segments that are filled, let go, and mapped again by somebody who does not look.
+	"mapped segment": func([]string) error {
+		for range 64 {
+			id, err := unix.SysvShmGet(unix.IPC_PRIVATE, 16<<20, unix.IPC_CREAT|0o600)
+			if err != nil {
+				return err
+			}
+			block, err := unix.SysvShmAttach(id, 0, 0)
+			if err != nil {
+				return err
+			}
+			for i := 0; i < len(block); i += 4096 {
+				block[i] = 1
+			}
+			if err := unix.SysvShmDetach(block); err != nil {
+				return err
+			}
+			if _, err := unix.SysvShmAttach(id, 0, 0); err != nil {
+				return err
+			}
+		}
+		time.Sleep(time.Second)
+		return nil
+	},
+	// Messages that nobody takes.
+	"messages": func([]string) error {
+		message := make([]byte, 8+8192)
+		message[0] = 1
+		sent := 0
+		for sent < 500<<20 {
+			id, _, errno := unix.Syscall(unix.SYS_MSGGET, uintptr(unix.IPC_PRIVATE), unix.IPC_CREAT|0o600, 0)
+			if errno != 0 {
+				return errno
+			}
+			for range 2 {
+				if _, _, errno := unix.Syscall6(unix.SYS_MSGSND, id, uintptr(unsafe.Pointer(&message[0])), 8192, unix.IPC_NOWAIT, 0, 0); errno != 0 {
+					return errno
+				}
+				sent += 8192
+			}
+		}
+		time.Sleep(time.Second)
+		return nil
+	},
+	// Files without a name.
+	"tmpfile": func([]string) error {
+		for range 64 {
+			fd, err := unix.Open(".", unix.O_TMPFILE|unix.O_RDWR, 0o600)
+			if err != nil {
+				return err
+			}
+			for range 4 {
+				if _, err := unix.Write(fd, make([]byte, 4<<20)); err != nil {
+					return err
+				}
+			}
+		}
+		time.Sleep(time.Second)
+		return nil
+	},
 	// Memory that is a file, and mapped by nobody.
 	"memfd": func([]string) error {
 		fd, err := unix.MemfdCreate("hidden", 0)
@@ -252,4 +324,23 @@ var hostileActs = map[string]func(arguments []string) error{
 		})
 		return err
 	},
+}
+
+// letGo fills shared memory a piece at a time, and has each taken out of the process.
+func letGo(fd, flags int) error {
+	block, err := unix.Mmap(fd, 0, 1<<30, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED|flags)
+	if err != nil {
+		return err
+	}
+	for at := 0; at < len(block); at += 4 << 20 {
+		piece := block[at : at+4<<20]
+		for i := 0; i < len(piece); i += 4096 {
+			piece[i] = 1
+		}
+		if err := unix.Madvise(piece, unix.MADV_DONTNEED); err != nil {
+			return err
+		}
+	}
+	time.Sleep(time.Second)
+	return unix.Munmap(block)
 }

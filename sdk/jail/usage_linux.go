@@ -3,7 +3,9 @@ package jail
 import (
 	"errors"
 	"io/fs"
+	"os"
 	"path/filepath"
+	"strconv"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -55,6 +57,32 @@ func measureTrees(dirs []string, enough func(usage) bool) usage {
 	return sum
 }
 
+// unnamed adds up the files without a name that processes hold open: no folder shows
+// them, and they take their space all the same.
+func unnamed(pids []int) int64 {
+	type file struct{ device, inode uint64 }
+	seen := map[file]bool{}
+	sum := int64(0)
+	for _, pid := range pids {
+		dir := filepath.Join("/proc", strconv.Itoa(pid), "fd")
+		entries, err := os.ReadDir(dir)
+		if err != nil {
+			continue
+		}
+		for _, entry := range entries {
+			var stat unix.Stat_t
+			err := unix.Stat(filepath.Join(dir, entry.Name()), &stat)
+			if err != nil || stat.Mode&unix.S_IFMT != unix.S_IFREG || stat.Nlink != 0 || seen[file{stat.Dev, stat.Ino}] {
+				continue
+			}
+			seen[file{stat.Dev, stat.Ino}] = true
+			const block = 512
+			sum += stat.Blocks * block
+		}
+	}
+	return sum
+}
+
 // grown are the folders on disk that a run writes to. Where a run writes to memory,
 // the kernel holds the bounds.
 func (o *order) grown() []string {
@@ -88,7 +116,9 @@ func watchTrees(o *order, end *atomic.Value, stop <-chan struct{}) {
 		case <-time.After(rest):
 		}
 		begun := time.Now()
-		if over(measureTrees(dirs, over)) {
+		used := measureTrees(dirs, over)
+		used.Bytes += unnamed(members(o.Namespaces))
+		if over(used) {
 			end.CompareAndSwap(nil, EndDisk)
 			killAll(o.Namespaces)
 			return

@@ -21,6 +21,10 @@ type order struct {
 	Temp string
 	// Probe: the command is this program itself, which ends at once (see [Main]).
 	Probe bool
+
+	// shmem is the machine's shared memory when the run began, of which the first
+	// process takes note itself.
+	shmem int64
 }
 
 // held reports whether the guest is to see the machine as it is.

@@ -25,10 +25,12 @@ import datetime
 import json
 import os
 import queue
+import shutil
 import signal
 import sys
 import tempfile
 import threading
+import traceback
 from concurrent import futures
 
 COOKIE = ("STEPFALL_PLUGIN", "7f3e1c0a-step-by-step-fall")
@@ -216,27 +218,120 @@ def log(level, message, **values):
     os.write(2, (json.dumps(entry, default=str) + "\n").encode())
 
 
+USAGE = """{0} {1} is a stepfall plugin: a policy names it and stepfall starts it.
+
+Usage:
+  {0} describe             what it is, as JSON
+  {0} schema               the schema of its config, as JSON
+  {0} docs                 its documentation, as Markdown
+  {0} check [ROLE] FILE    check a config in JSON; - reads standard input
+  {0} debug                serve until interrupted, for a debugger"""
+
+
 def main(plugin):
     """Runs the program: serves for a host, answers a person."""
     if os.environ.get(COOKIE[0]) == COOKIE[1]:
         serve(plugin)
         return
-    verb = sys.argv[1] if len(sys.argv) == 2 else ""
-    if verb == "describe":
+    verb, rest = "".join(sys.argv[1:2]), sys.argv[2:]
+    if verb == "describe" and not rest:
         print(json.dumps(plugin.describe(), indent=2))
-    elif verb == "schema":
+    elif verb == "schema" and not rest:
         print(json.dumps({r["role"]: r["config"] for r in plugin.describe()["roles"]}, indent=2))
+    elif verb == "docs" and not rest:
+        print(docs(plugin))
+    elif verb == "check" and len(rest) in (1, 2):
+        sys.exit(check(plugin, rest))
+    elif verb == "debug" and not rest:
+        serve(plugin, debug=True)
+    elif verb in ("help", "--help", "-h"):
+        print(USAGE.format(plugin.name, plugin.version))
     else:
-        sys.exit("%s %s is a stepfall plugin: a policy names it and stepfall starts it.\nIt answers: describe, schema." % (plugin.name, plugin.version))
+        print(USAGE.format(plugin.name, plugin.version), file=sys.stderr)
+        sys.exit(2)
 
 
-def serve(plugin):
-    """Serves until the host says that it is over."""
+def docs(plugin):
+    """Returns the documentation in Markdown: what it is for, its arguments and a block to start from."""
+    lines = ["# " + plugin.name, "", "Version %s." % plugin.version]
+    if plugin.doc:
+        lines += ["", plugin.doc.strip()]
+    for kind, cls in plugin.roles.items():
+        lines += ["", "## As a " + ROLE_NAMES[kind].replace("-", " "), ""]
+        if cls.FIELDS:
+            lines += ["| argument | type | default | meaning |", "| --- | --- | --- | --- |"]
+        for f in cls.FIELDS:
+            default = "required" if f.required else "" if f.default is None else "`%s`" % json.dumps(f.default)
+            meaning = [f.doc] if f.doc else []
+            meaning += ["At least %s." % f.min] if f.min is not None else []
+            meaning += ["At most %s." % f.max] if f.max is not None else []
+            meaning += ["One of %s." % ", ".join("`%s`" % e for e in f.enum)] if f.enum else []
+            lines.append("| `%s` | %s | %s | %s |" % (f.name, f.type, default, " ".join(meaning).replace("|", "\\|")))
+        if not cls.FIELDS:
+            lines.append("No arguments.")
+        lines += ["", "```hcl", '%s "example" {' % ("verifier" if kind == VERIFIER else "estimator"), '  plugin = "%s"' % plugin.name]
+        if cls.FIELDS:
+            lines += ["  config {"] + ["    %s = %s" % (f.name, json.dumps(example(f))) for f in cls.FIELDS] + ["  }"]
+        lines += ["}", "```"]
+    return "\n".join(lines)
+
+
+def example(field):
+    """Returns a value that the field may have."""
+    if field.default is not None:
+        return field.default
+    if field.enum:
+        return field.enum[0]
+    least = 0 if field.min is None else field.min
+    return {"number": least, "integer": least, "bool": False, "list": [], "map": {}, "object": {}, "duration": "10s"}.get(field.type.split("(")[0], "...")
+
+
+def check(plugin, args):
+    """Checks a config as the host would, the constructor included; returns the exit code."""
+    kinds = {ROLE_NAMES[k]: k for k in plugin.roles}
+    name = args[0] if len(args) == 2 else next(iter(kinds))
+    if name not in kinds:
+        print("%s has no role %s: it has %s" % (plugin.name, name, ", ".join(kinds)), file=sys.stderr)
+        return 2
+    try:
+        with sys.stdin if args[-1] == "-" else open(args[-1]) as file:
+            config = json.load(file)
+        if not isinstance(config, dict):
+            raise ValueError("the config is not a JSON object")
+    except (OSError, ValueError) as e:
+        print("reading the config: %s" % e, file=sys.stderr)
+        return 1
+    cls = plugin.roles[kinds[name]]
+    config, errors = check_config(cls.FIELDS, config)
+    if not errors:
+        try:
+            cls(config, log)
+        except ConfigError as e:
+            errors.append(e)
+        except Exception:
+            traceback.print_exc()
+            print("%s failed with this config" % cls.__name__, file=sys.stderr)
+            return 1
+    for e in errors:
+        print("error: %s%s%s" % (".".join(map(str, e.path)) + ": " if e.path else "", e.summary, "\n  " + e.detail if e.detail else ""))
+    if not errors:
+        print("the config is good")
+    return 1 if errors else 0
+
+
+def failed(what, problem):
+    """Logs an exception with its traceback."""
+    log("error", what, error=repr(problem), traceback="".join(traceback.format_exception(type(problem), problem, problem.__traceback__)))
+
+
+def serve(plugin, debug=False):
+    """Serves until the host says that it is over, or, for a debugger, until interrupted."""
     # Whatever libraries print must not disturb the handshake, which has standard output for itself.
     handshake = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
-    watch_lifeline()
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    if not debug:
+        watch_lifeline()
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
 
     try:
         import cryptography
@@ -250,9 +345,10 @@ def serve(plugin):
         futures.ThreadPoolExecutor(max_workers=32),
         options=[("grpc.max_receive_message_length", LARGEST), ("grpc.max_send_message_length", LARGEST), ("grpc.so_reuseport", 0)],
     )
-    for handler in host_services(grpc, stop) + plugin_services(grpc, plugin):
+    for handler in host_services(grpc, stop) + plugin_services(grpc, plugin, debug):
         server.add_generic_rpc_handlers((handler,))
-    path = tempfile.mktemp(prefix="plugin", dir=os.environ.get("PLUGIN_UNIX_SOCKET_DIR"))
+    folder = tempfile.mkdtemp(prefix="stepfall") if debug else os.environ.get("PLUGIN_UNIX_SOCKET_DIR")
+    path = tempfile.mktemp(prefix="plugin", dir=folder)
     client_cert = os.environ.get("PLUGIN_CLIENT_CERT")
     certificate = ""
     if client_cert:
@@ -261,6 +357,15 @@ def serve(plugin):
     else:
         server.add_insecure_port("unix:" + path)
     server.start()
+    if debug:
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, lambda *_: stop.set())
+        place = json.dumps({plugin.name: {"network": "unix", "address": path}})
+        print("Serving. Set this where stepfall runs; interrupt to stop:\n\nSTEPFALL_REATTACH_PLUGINS='%s'\n" % place, file=sys.stderr, flush=True)
+        stop.wait()
+        server.stop(0.2).wait()
+        shutil.rmtree(folder, ignore_errors=True)
+        os._exit(0)
 
     offered = [int(v) for v in os.environ.get("PLUGIN_PROTOCOL_VERSIONS", "1").split(",") if v.strip().isdigit()]
     common = sorted(set(offered) & set(VERSIONS))
@@ -343,8 +448,8 @@ def host_services(grpc, stop):
     ]
 
 
-def plugin_services(grpc, plugin):
-    """The services of stepfall's protocol."""
+def plugin_services(grpc, plugin, reconfigurable):
+    """The services of stepfall's protocol. A process under a debugger is configured again and again."""
     import plugin_pb2 as pb
     from google.protobuf import json_format
 
@@ -370,7 +475,7 @@ def plugin_services(grpc, plugin):
 
     def configure(request, context):
         with lock:
-            if instance:
+            if instance and not reconfigurable:
                 context.abort(grpc.StatusCode.FAILED_PRECONDITION, "the process is configured already")
             cls = plugin.roles.get(request.role)
             if cls is None:
@@ -378,10 +483,13 @@ def plugin_services(grpc, plugin):
             config, errors = check_config(cls.FIELDS, json_format.MessageToDict(request.config))
             if not errors:
                 try:
-                    instance.append(cls(config, log))
-                    role.append(request.role)
+                    instance[:] = [cls(config, log)]
+                    role[:] = [request.role]
                 except ConfigError as e:
                     errors.append(e)
+                except Exception as problem:
+                    failed("configuring failed", problem)
+                    errors.append(ConfigError("the plugin failed while it was configured: %r" % problem))
             reply = pb.ConfigureResponse()
             for e in errors:
                 reply.diagnostics.add(severity=1, path=e.path, summary=e.summary, detail=e.detail)
@@ -403,7 +511,7 @@ def plugin_services(grpc, plugin):
                     if estimate is not None:
                         e.mean, e.std_dev = estimate
             except Exception as problem:
-                log("error", "estimate failed", error=repr(problem))
+                failed("estimate failed", problem)
                 context.abort(grpc.StatusCode.UNKNOWN, repr(problem))
             return reply
 
@@ -428,6 +536,9 @@ def plugin_services(grpc, plugin):
         while event is not None:
             yield event
             event, verdict = events.get()
+        if isinstance(verdict, Exception):
+            failed("verification failed", verdict)
+            context.abort(grpc.StatusCode.INTERNAL, "verify raised %r" % verdict)
         if not isinstance(verdict, Verdict):
             log("error", "verification failed", error=repr(verdict))
             context.abort(grpc.StatusCode.INTERNAL, "verify gave %r and not a verdict" % (verdict,))

@@ -1,0 +1,144 @@
+package scaffold_test
+
+import (
+	"bufio"
+	"cmp"
+	"encoding/json"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stepfall/stepfall/sdk"
+	"github.com/stepfall/stepfall/sdk/plugin/process"
+	"github.com/stepfall/stepfall/sdk/plugin/scaffold"
+	"github.com/stepfall/stepfall/sdk/plugin/wire"
+)
+
+// pythonProgram makes a Python project whose verifier raises for an answer that says so.
+func pythonProgram(t *testing.T) string {
+	t.Helper()
+	interpreter, ok := scaffold.FindPython()
+	if !ok {
+		t.Skip("there is no python3 with grpcio, protobuf and cryptography")
+	}
+	path := filepath.Join(project(t, scaffold.Options{Name: "verifier-words", Lang: "python", Python: cmp.Or(interpreter, "/usr/bin/env python3")}), "verifier-words")
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	raising := strings.Replace(string(text), `        words = len(`, "        if \"boom\" in request.answer.text:\n            raise KeyError(\"boom\")\n        words = len(", 1)
+	if raising == string(text) {
+		t.Fatal("the template has changed: nothing raises")
+	}
+	if err := os.WriteFile(path, []byte(raising), 0o755); err != nil { //nolint:gosec // a program
+		t.Fatal(err)
+	}
+	return path
+}
+
+// A Python program answers a person as a Go one does.
+func TestPythonAnswersAPerson(t *testing.T) {
+	path := pythonProgram(t)
+	for _, c := range []struct {
+		args  []string
+		stdin string
+		code  int
+		want  string
+	}{
+		{[]string{"docs"}, "", 0, "| `words` | integer | `5` | Words that a good answer has at least. At least 1. At most 10000. |"},
+		{[]string{"check", "-"}, `{"words": 3}`, 0, "the config is good"},
+		{[]string{"check", "verifier", "-"}, `{"words": 0}`, 1, "error: words: 0 is too small"},
+		{[]string{"check", "-"}, `{"wrods": 3}`, 1, "error: wrods: unknown argument"},
+		{[]string{"check", "-"}, `[]`, 1, "not a JSON object"},
+		{[]string{"check", "missing.json"}, "", 1, "missing.json"},
+		{[]string{"check", "cost-estimator", "-"}, `{}`, 2, "has no role cost-estimator"},
+		{[]string{"--help"}, "", 0, "verifier-words check [ROLE] FILE"},
+		{[]string{"bogus"}, "", 2, "Usage:"},
+	} {
+		cmd := exec.Command(path, c.args...)
+		cmd.Stdin = strings.NewReader(c.stdin)
+		out, _ := cmd.CombinedOutput() // the exit code is looked at
+		if code := cmd.ProcessState.ExitCode(); code != c.code || !strings.Contains(string(out), c.want) {
+			t.Errorf("%v: exit code %d, want %d with %q:\n%s", c.args, code, c.code, c.want, out)
+		}
+	}
+}
+
+// With debug it serves whoever attaches, again and again, and an exception is in its log
+// with the line that raised it.
+func TestPythonDebugs(t *testing.T) {
+	path := pythonProgram(t)
+	cmd := exec.Command(path, "debug")
+	said, err := cmd.StderrPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	late := time.AfterFunc(time.Minute, func() { _ = cmd.Process.Kill() })
+	defer late.Stop()
+	lines := bufio.NewReader(said)
+	var place map[string]wire.Reattach
+	for place == nil {
+		line, err := lines.ReadString('\n')
+		if err != nil {
+			t.Fatal("the program ended without saying where it serves")
+		}
+		if text, ok := strings.CutPrefix(line, wire.ReattachEnv+"='"); ok {
+			if err := json.Unmarshal([]byte(strings.TrimSuffix(strings.TrimSpace(text), "'")), &place); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	for range 2 {
+		debugged(t, place["verifier-words"])
+	}
+	if err := cmd.Process.Signal(os.Interrupt); err != nil {
+		t.Fatal(err)
+	}
+	rest, err := io.ReadAll(lines)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Wait(); err != nil {
+		t.Errorf("an interrupt ends it with %v", err)
+	}
+	if !strings.Contains(string(rest), `raise KeyError(\"boom\")`) || !strings.Contains(string(rest), "verifier-words") {
+		t.Errorf("the log has no traceback:\n%s", rest)
+	}
+	if _, err := os.Stat(place["verifier-words"].Address); err == nil {
+		t.Error("its socket is left behind")
+	}
+}
+
+// debugged has the plugin at an address judge a good answer and raise for another.
+func debugged(t *testing.T, at wire.Reattach) {
+	t.Helper()
+	attached, err := process.Attach(at)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer attached.Stop()
+	client := attached.Client()
+	if _, err := client.Info(t.Context(), "test"); err != nil {
+		t.Fatal(err)
+	}
+	ds, err := client.Configure(t.Context(), &wire.ConfigureRequest{Instance: "words", Role: wire.Verifier, Config: map[string]any{"words": 2.0}})
+	if err != nil || ds.HasErrors() {
+		t.Fatal(err, ds)
+	}
+	ask := func(text string) (*sdk.Verdict, error) {
+		return client.Verify(t.Context(), &sdk.VerifyRequest{Query: &sdk.Query{}, Answer: &sdk.Answer{Model: "m", Text: text}}, nil)
+	}
+	if v, err := ask("two words"); err != nil || v.Outcome != sdk.Passed {
+		t.Errorf("got %+v, %v", v, err)
+	}
+	if _, err := ask("boom"); err == nil || !strings.Contains(err.Error(), "KeyError('boom')") {
+		t.Errorf("an exception came as %v", err)
+	}
+}

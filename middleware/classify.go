@@ -94,7 +94,7 @@ func (m *Model) failure(ctx context.Context, err error, t *sdk.Trace, asked []ta
 	if cause := ctx.Err(); cause != nil && !errors.Is(err, cause) {
 		err = errors.Join(cause, err)
 	}
-	failed := &llms.Error{Code: code, Provider: "stepfall", Message: err.Error(), Cause: err}
+	failed := &llms.Error{Code: code, Provider: "stepfall", Message: m.c.Redact.Text(err.Error()), Cause: err}
 	if code == llms.ErrCodeProviderUnavailable || code == llms.ErrCodeRateLimit {
 		if wait := again(err, asked); wait > 0 {
 			failed.Details = map[string]any{DetailRetryAfter: wait}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/stepfall/stepfall/sdk"
 	"github.com/stepfall/stepfall/sdk/cascade"
+	"github.com/stepfall/stepfall/sdk/redact"
 	"github.com/stepfall/stepfall/sdk/step"
 )
 
@@ -181,6 +182,9 @@ type Config struct {
 	// both may work at the same time. A conversation's model counts as the same
 	// when its name, provider and served name are.
 	After *Model
+
+	// Redact takes secrets out of the messages of errors; nil takes out what looks like one.
+	Redact *redact.Redactor
 
 	// Callbacks gets the LLM events of a step once, however many models it asks.
 	Callbacks callbacks.Handler

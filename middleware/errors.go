@@ -11,6 +11,7 @@ import (
 	"github.com/tmc/langchaingo/llms"
 
 	"github.com/stepfall/stepfall/sdk"
+	"github.com/stepfall/stepfall/sdk/redact"
 )
 
 // ProviderError is why a model gave no answer, in the words of the server that was
@@ -35,12 +36,16 @@ type ProviderError struct {
 	Err    error
 }
 
+// shapes takes out what looks like a key: servers repeat a wrong one.
+var shapes = redact.New()
+
 // NewProviderError reads what a server said: the status, the headers and the body of
 // its answer, in the form of any of the dialects, and what became of the call in err.
 // Each may be missing.
 func NewProviderError(provider string, status int, header http.Header, body []byte, err error) *ProviderError {
 	e := &ProviderError{Provider: provider, Status: status, Err: err, RetryAfter: retryAfter(header)}
 	e.read(body)
+	e.Message = shapes.Text(e.Message)
 	if status < 400 && err != nil {
 		e.Code, e.Retry = codeOf(err)
 	} else {

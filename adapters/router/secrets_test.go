@@ -148,6 +148,12 @@ func TestPlantedSecretsNeverLeaveTheRouter(t *testing.T) {
 	for _, ask := range []string{"refuse", "please error", "please panic", "please tell"} {
 		ctx, rep := middleware.WithReport(middleware.WithInfo(t.Context(), middleware.Info{Labels: map[string]string{"ask": ask}}))
 		_, err := llms.GenerateFromSinglePrompt(ctx, r, ask+", with "+secrets["KEY"])
+		fmt.Fprintf(&seen, "%v %+v\n", err, err)
+		if provider, ok := errors.AsType[*middleware.ProviderError](err); ok {
+			fmt.Fprintf(&seen, "%v %+v %v\n", provider, *provider, provider.Err)
+		} else if ask == "refuse" {
+			t.Errorf("%s: no provider's error in %v", ask, err)
+		}
 		if len(rep.Steps()) != 1 || len(rep.Steps()[0].Calls) == 0 {
 			t.Errorf("%s: %v, %+v", ask, err, rep.Steps())
 		}

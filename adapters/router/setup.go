@@ -13,6 +13,7 @@ import (
 	"github.com/stepfall/stepfall/middleware"
 	"github.com/stepfall/stepfall/plugins/host"
 	"github.com/stepfall/stepfall/policies"
+	"github.com/stepfall/stepfall/sdk/redact"
 	"github.com/stepfall/stepfall/sdk/step"
 )
 
@@ -79,8 +80,8 @@ func (s *setup) configure(ctx context.Context, r *Router) (middleware.Config, er
 	p, o := s.policy, &r.o
 	c := middleware.Config{
 		Mode: middleware.Mode(p.Mode), Baseline: p.Baseline, Stream: middleware.StreamMode(p.Stream.Mode),
-		Breaker:   middleware.BreakerConfig{Failures: p.Retry.BreakAfter, Delay: p.Retry.BreakFor},
-		Callbacks: o.Callbacks, Interceptors: o.Interceptors,
+		Breaker: middleware.BreakerConfig{Failures: p.Retry.BreakAfter, Delay: p.Retry.BreakFor},
+		Redact:  redact.New(s.secrets()...), Callbacks: o.Callbacks, Interceptors: o.Interceptors,
 	}
 	if p.Retry.BreakAfter == 0 {
 		c.Breaker.Failures = -1

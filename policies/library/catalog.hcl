@@ -208,6 +208,199 @@ catalog "mistral/mistral-large-latest" {
   }
 }
 
+# Models of 2026. The providers' own pages could not be read when these were entered: each
+# source is another's record of them on that day, and was compared with a second one
+# (LiteLLM's price map of 2026-07-24; for Gemini morphllm.com/gemini-api-pricing). Cache writes
+# of Anthropic are those for five minutes. Reasoning is billed as output by all of them.
+# Batch requests, at half the price, are not made by stepfall.
+
+catalog "openai/gpt-5.1" {
+  as_of             = "2026-04-13"
+  source            = "https://benchlm.ai/blog/posts/openai-api-pricing"
+  context_tokens    = 400000
+  max_output_tokens = 128000
+  capabilities      = ["tools", "images", "json_mode", "json_schema", "reasoning"]
+  price {
+    input_usd_per_million        = 1.25
+    cached_input_usd_per_million = 0.125
+    output_usd_per_million       = 10
+  }
+}
+
+catalog "openai/gpt-5.2" {
+  as_of             = "2026-04-13"
+  source            = "https://benchlm.ai/blog/posts/openai-api-pricing"
+  context_tokens    = 400000
+  max_output_tokens = 128000
+  capabilities      = ["tools", "images", "json_mode", "json_schema", "reasoning"]
+  price {
+    input_usd_per_million        = 1.75
+    cached_input_usd_per_million = 0.175
+    output_usd_per_million       = 14
+  }
+}
+
+# Longer prompts cost more, so that the context ends where this price does.
+catalog "openai/gpt-5.4" {
+  as_of             = "2026-04-13"
+  source            = "https://benchlm.ai/blog/posts/openai-api-pricing"
+  context_tokens    = 270000
+  max_output_tokens = 128000
+  capabilities      = ["tools", "images", "json_mode", "json_schema", "reasoning"]
+  price {
+    input_usd_per_million        = 2.5
+    cached_input_usd_per_million = 0.25
+    output_usd_per_million       = 15
+  }
+}
+
+catalog "openai/gpt-5.4-mini" {
+  as_of             = "2026-04-13"
+  source            = "https://benchlm.ai/blog/posts/openai-api-pricing"
+  context_tokens    = 270000
+  max_output_tokens = 128000
+  capabilities      = ["tools", "images", "json_mode", "json_schema", "reasoning"]
+  price {
+    input_usd_per_million        = 0.75
+    cached_input_usd_per_million = 0.075
+    output_usd_per_million       = 4.5
+  }
+}
+
+catalog "openai/gpt-5.4-nano" {
+  as_of             = "2026-04-13"
+  source            = "https://benchlm.ai/blog/posts/openai-api-pricing"
+  context_tokens    = 270000
+  max_output_tokens = 128000
+  capabilities      = ["tools", "images", "json_mode", "json_schema", "reasoning"]
+  price {
+    input_usd_per_million        = 0.2
+    cached_input_usd_per_million = 0.02
+    output_usd_per_million       = 1.25
+  }
+}
+
+catalog "openai/gpt-5.5" {
+  as_of             = "2026-04-30"
+  source            = "https://tokenmix.ai/blog/gpt-5-api-pricing"
+  context_tokens    = 270000
+  max_output_tokens = 128000
+  capabilities      = ["tools", "images", "json_mode", "json_schema", "reasoning"]
+  price {
+    input_usd_per_million        = 5
+    cached_input_usd_per_million = 0.5
+    output_usd_per_million       = 30
+  }
+}
+
+catalog "anthropic/claude-opus-4-5" {
+  as_of             = "2026-03-21"
+  source            = "https://deploybase.ai/articles/claude-api-pricing"
+  context_tokens    = 200000
+  max_output_tokens = 64000
+  capabilities      = ["tools", "images", "json_schema", "reasoning"]
+  price {
+    input_usd_per_million        = 5
+    cached_input_usd_per_million = 0.5
+    cache_write_usd_per_million  = 6.25
+    output_usd_per_million       = 25
+  }
+}
+
+catalog "anthropic/claude-opus-4-6" {
+  as_of             = "2026-03-21"
+  source            = "https://deploybase.ai/articles/claude-api-pricing"
+  context_tokens    = 1000000
+  max_output_tokens = 128000
+  capabilities      = ["tools", "images", "json_schema", "reasoning"]
+  price {
+    input_usd_per_million        = 5
+    cached_input_usd_per_million = 0.5
+    cache_write_usd_per_million  = 6.25
+    output_usd_per_million       = 25
+  }
+}
+
+catalog "anthropic/claude-sonnet-4-6" {
+  as_of             = "2026-03-21"
+  source            = "https://deploybase.ai/articles/claude-api-pricing"
+  context_tokens    = 1000000
+  max_output_tokens = 64000
+  capabilities      = ["tools", "images", "json_schema", "reasoning"]
+  price {
+    input_usd_per_million        = 3
+    cached_input_usd_per_million = 0.3
+    cache_write_usd_per_million  = 3.75
+    output_usd_per_million       = 15
+  }
+}
+
+catalog "anthropic/claude-opus-4-8" {
+  as_of             = "2026-06-01"
+  source            = "https://github.com/mandark-droid/genai_otel_instrument/releases/tag/v1.3.2"
+  context_tokens    = 1000000
+  max_output_tokens = 128000
+  capabilities      = ["tools", "images", "json_schema", "reasoning"]
+  price {
+    input_usd_per_million        = 5
+    cached_input_usd_per_million = 0.5
+    cache_write_usd_per_million  = 6.25
+    output_usd_per_million       = 25
+  }
+}
+
+# Longer prompts cost twice as much, so that the context ends where this price does.
+catalog "gemini/gemini-2.5-pro" {
+  as_of             = "2026-03-01"
+  source            = "https://deploybase.ai/articles/gemini-api-pricing"
+  context_tokens    = 200000
+  max_output_tokens = 65536
+  capabilities      = ["tools", "images", "json_mode", "json_schema", "reasoning"]
+  price {
+    input_usd_per_million        = 1.25
+    cached_input_usd_per_million = 0.125
+    output_usd_per_million       = 10
+  }
+}
+
+catalog "gemini/gemini-2.5-flash" {
+  as_of             = "2026-03-01"
+  source            = "https://deploybase.ai/articles/gemini-api-pricing"
+  context_tokens    = 1048576
+  max_output_tokens = 65536
+  capabilities      = ["tools", "images", "json_mode", "json_schema", "reasoning"]
+  price {
+    input_usd_per_million        = 0.3
+    cached_input_usd_per_million = 0.03
+    output_usd_per_million       = 2.5
+  }
+}
+
+catalog "gemini/gemini-2.5-flash-lite" {
+  as_of             = "2026-05-15"
+  source            = "https://findskill.ai/blog/gemini-api-pricing-guide/"
+  context_tokens    = 1048576
+  max_output_tokens = 65536
+  capabilities      = ["tools", "images", "json_mode", "json_schema", "reasoning"]
+  price {
+    input_usd_per_million        = 0.1
+    cached_input_usd_per_million = 0.01
+    output_usd_per_million       = 0.4
+  }
+}
+
+catalog "gemini/gemini-3.5-flash" {
+  as_of             = "2026-06-01"
+  source            = "https://github.com/mandark-droid/genai_otel_instrument/releases/tag/v1.3.2"
+  context_tokens    = 1048576
+  max_output_tokens = 65536
+  capabilities      = ["tools", "images", "json_mode", "json_schema", "reasoning"]
+  price {
+    input_usd_per_million  = 1.5
+    output_usd_per_million = 9
+  }
+}
+
 # Embeddings. OpenAI's own page could not be read when these were entered: the source is
 # another's record of it, and its day is not known better than the year.
 

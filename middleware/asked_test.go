@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 
@@ -237,6 +238,23 @@ func TestTheEdgesOfChecks(t *testing.T) {
 		if got := judge(c.q, c.a); got != c.want {
 			t.Errorf("%s: %q, want %q", what, got, c.want)
 		}
+	}
+}
+
+// What a model's API has no word for is told by the trace of the call.
+func TestTracesNameWhatWasNotSent(t *testing.T) {
+	c := small(keeps(&llms.ContentResponse{Choices: []*llms.ContentChoice{{Content: "fine", StopReason: "stop", GenerationInfo: map[string]any{
+		middleware.KeyExtra: &middleware.Extra{NotSent: []string{"Seed", "LogitBias"}, Usage: sdk.Usage{InputTokens: 1}}}}}}))
+	ctx, report := middleware.WithReport(t.Context())
+	m, err := middleware.New(middleware.Config{Models: []middleware.Candidate{c}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := m.GenerateContent(ctx, human("hello")); err != nil {
+		t.Fatal(err)
+	}
+	if got := report.Steps()[0].Calls[0].NotSent; !slices.Equal(got, []string{"Seed", "LogitBias"}) {
+		t.Errorf("not sent: %q", got)
 	}
 }
 

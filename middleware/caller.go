@@ -185,7 +185,7 @@ func (c *call) answer(resp *llms.ContentResponse, d *deployment) *sdk.Answer {
 		Deployment: d.Name, Raw: resp, Usage: usageOf(resp),
 	}
 	if x := ExtraOf(first); x != nil {
-		a.LogProbs = x.LogProbs
+		a.LogProbs, a.NotSent = x.LogProbs, x.NotSent
 		if x.Refusal != "" && a.Text == "" {
 			a.Text, a.StopReason = x.Refusal, "refusal"
 		}

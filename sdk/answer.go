@@ -18,6 +18,9 @@ type Answer struct {
 	Signals map[string]float64 `json:"signals,omitempty"`
 	// Deployment is who served the model, where several do.
 	Deployment string `json:"deployment,omitempty"`
+	// NotSent are what the query's caller asked for and the model's API has no word for.
+	// Plugins are not told.
+	NotSent []string `json:"-"`
 	// Raw is the caller's own form of the answer. It stays in the process: it
 	// is neither sent to plugins nor written to traces.
 	Raw any `json:"-"`

@@ -153,6 +153,8 @@ type Call struct {
 	CostUSD    float64       `json:"cost_usd"`
 	Latency    time.Duration `json:"latency_ns"`
 	StopReason string        `json:"stop_reason,omitempty"`
+	// NotSent are what the caller asked for and the model's API has no word for.
+	NotSent []string `json:"not_sent,omitempty"`
 	// Answer is the text, empty when the policy redacts answers.
 	Answer  string             `json:"answer,omitempty"`
 	Signals map[string]float64 `json:"signals,omitempty"`

@@ -317,6 +317,11 @@ func (f *traceFlags) show(ctx context.Context, s Streams, name string) error {
 	tab.print()
 	w.causes(t)
 	for _, c := range t.Calls {
+		if len(c.NotSent) > 0 {
+			w.f("\nnot sent to %s, whose API has no word for it: %s\n", c.Model, strings.Join(c.NotSent, ", "))
+		}
+	}
+	for _, c := range t.Calls {
 		if c.Answer != "" {
 			w.f("\n%s said:\n%s\n", c.Model, c.Answer)
 		}

@@ -103,6 +103,7 @@ func (r *run) try(ctx context.Context, i, attempt int, worst float64, final bool
 			answer.CostUSD = m.Price.CostUSD(answer.Usage)
 		}
 		rec.Usage, rec.CostUSD, rec.StopReason, rec.Deployment = answer.Usage, answer.CostUSD, answer.StopReason, answer.Deployment
+		rec.NotSent = answer.NotSent
 		if r.e.c.TraceAnswers {
 			rec.Answer = answer.Text
 		}

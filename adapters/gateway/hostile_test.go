@@ -110,7 +110,7 @@ func TestHostileRequests(t *testing.T) {
 				t.Errorf("%s, %s: status %d: %.200s", name, path, resp[0].StatusCode, bodies[0])
 				continue
 			}
-			if resp[0].Header.Get("X-Request-Id") == "" || resp[0].Header.Get("Content-Type") != "application/json" {
+			if resp[0].Header.Get("X-Request-ID") == "" || resp[0].Header.Get("Content-Type") != "application/json" {
 				t.Errorf("%s, %s: headers %v", name, path, resp[0].Header)
 			}
 			checkError(t, path, []byte(bodies[0]))
@@ -123,19 +123,19 @@ func TestHostileRequests(t *testing.T) {
 		"max_tokens": "-1", "max_completion_tokens": "1e30", "n": "1000000", "top_logprobs": `"many"`, "seed": "1.5", "logit_bias": `{"1": 1e999}`, "stop": "5", "stream": `"yes"`, "tools": "{}",
 	} {
 		resp, bodies := speak(t, addr, request(chatPath, `{"messages": [{"role": "user", "content": "a"}], "`+field+`": `+value+`}`), 1)
-		if got := gjson.Get(bodies[0], "error.param").Str; resp[0].StatusCode != 400 || !strings.HasPrefix(got, field) {
+		if got := gjson.Get(bodies[0], "error.param").Str; resp[0].StatusCode != http.StatusBadRequest || !strings.HasPrefix(got, field) {
 			t.Errorf("%s of %s: %d %s", field, value, resp[0].StatusCode, bodies[0])
 		}
 	}
 	resp, bodies := speak(t, addr, request(chatPath, hello, gateway.HeaderRun+": "+strings.Repeat("r", 2000)), 1)
-	if resp[0].StatusCode != 400 || gjson.Get(bodies[0], "error.param").Str != gateway.HeaderRun {
+	if resp[0].StatusCode != http.StatusBadRequest || gjson.Get(bodies[0], "error.param").Str != gateway.HeaderRun {
 		t.Errorf("a long run: %d %s", resp[0].StatusCode, bodies[0])
 	}
 	if resp, _ := speak(t, addr, request(chatPath, hello, "X-Fill: "+strings.Repeat("x", 1<<17), "Connection: close"), 1); resp[0].StatusCode != http.StatusRequestHeaderFieldsTooLarge {
 		t.Errorf("huge headers: %d", resp[0].StatusCode)
 	}
 	// After all that it answers as ever.
-	if resp, bodies := speak(t, addr, request(chatPath, hello), 1); resp[0].StatusCode != 200 {
+	if resp, bodies := speak(t, addr, request(chatPath, hello), 1); resp[0].StatusCode != http.StatusOK {
 		t.Errorf("afterwards: %d %s", resp[0].StatusCode, bodies[0])
 	}
 }
@@ -150,7 +150,7 @@ func TestOddRequestsThatMeanWell(t *testing.T) {
 		status int
 		id     string
 	}{{200, "one"}, {400, "two"}, {200, "three"}} {
-		if list[i].StatusCode != want.status || list[i].Header.Get("X-Request-Id") != want.id {
+		if list[i].StatusCode != want.status || list[i].Header.Get("X-Request-ID") != want.id {
 			t.Errorf("response %d: %d %v %s", i, list[i].StatusCode, list[i].Header, bodies[i])
 		}
 	}
@@ -158,7 +158,7 @@ func TestOddRequestsThatMeanWell(t *testing.T) {
 	if _, bodies := speak(t, addr, request(chatPath, `{"n": 0, "user": "a", "messages": [], "n": 1, "user": "b", "messages": [{"role": "user", "content": "hi"}]}`), 1); model.params.User != "" && model.params.User != "b" || !strings.Contains(bodies[0], "n: ") {
 		t.Errorf("a field that is wrong and then right: %s", bodies[0])
 	}
-	if list, bodies := speak(t, addr, request(chatPath, `{"user": "a", "user": "b", "messages": [{"role": "user", "content": "hi"}]}`), 1); list[0].StatusCode != 200 || model.params.User != "b" {
+	if list, bodies := speak(t, addr, request(chatPath, `{"user": "a", "user": "b", "messages": [{"role": "user", "content": "hi"}]}`), 1); list[0].StatusCode != http.StatusOK || model.params.User != "b" {
 		t.Errorf("a field twice: %d %s, user %q", list[0].StatusCode, bodies[0], model.params.User)
 	}
 	// A long conversation is no attack.
@@ -170,7 +170,7 @@ func TestOddRequestsThatMeanWell(t *testing.T) {
 	for path, body := range map[string]string{
 		chatPath: `{"messages": [` + b.String()[1:] + `]}`, messagesPath: `{"max_tokens": 9, "messages": [` + b.String()[1:] + `]}`, responsesPath: `{"input": [` + b.String()[1:] + `]}`,
 	} {
-		if list, bodies := speak(t, addr, request(path, body), 1); list[0].StatusCode != 200 || len(model.messages) != 10_000 {
+		if list, bodies := speak(t, addr, request(path, body), 1); list[0].StatusCode != http.StatusOK || len(model.messages) != 10_000 {
 			t.Errorf("%s: %d, %d messages: %.200s", path, list[0].StatusCode, len(model.messages), bodies[0])
 		}
 	}
@@ -178,7 +178,7 @@ func TestOddRequestsThatMeanWell(t *testing.T) {
 		t.Errorf("three conversations of 10,000 messages took %v", took)
 	}
 	for _, path := range []string{"//v1/chat/completions", "/v1/chat/completions/", "/v1/../v1/chat/completions", "/V1/CHAT/COMPLETIONS"} {
-		if list, bodies := speak(t, addr, request(path, hello), 1); list[0].StatusCode != 404 || gjson.Get(bodies[0], "error.message").Str == "" {
+		if list, bodies := speak(t, addr, request(path, hello), 1); list[0].StatusCode != http.StatusNotFound || gjson.Get(bodies[0], "error.message").Str == "" {
 			t.Errorf("%s: %d %s", path, list[0].StatusCode, bodies[0])
 		}
 	}
@@ -272,7 +272,7 @@ func TestHTTP2(t *testing.T) {
 		}
 		text, err := io.ReadAll(resp.Body)
 		resp.Body.Close()
-		if err != nil || resp.ProtoMajor != 2 || resp.StatusCode != want.status || !strings.Contains(string(text), want.text) || resp.Header.Get("X-Request-Id") == "" {
+		if err != nil || resp.ProtoMajor != 2 || resp.StatusCode != want.status || !strings.Contains(string(text), want.text) || resp.Header.Get("X-Request-ID") == "" {
 			t.Errorf("%s: %v HTTP/%d %d %s", body, err, resp.ProtoMajor, resp.StatusCode, text)
 		}
 	}

@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"math"
 
 	"github.com/stepfall/stepfall/adapters/provider/internal/wire"
@@ -65,7 +64,7 @@ func (m *Model) Embed(ctx context.Context, request json.RawMessage) (json.RawMes
 		return nil, none, x.Fail(provider, err)
 	}
 	defer resp.Body.Close()
-	data, err := io.ReadAll(resp.Body)
+	data, err := wire.ReadAll(resp.Body)
 	if err != nil {
 		if errors.Is(err, wire.ErrTooLarge) || ctx.Err() != nil {
 			return nil, none, x.Fail(provider, err)

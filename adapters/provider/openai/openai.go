@@ -280,7 +280,7 @@ func drain(body io.ReadCloser) {
 
 // whole reads an answer that is not streamed.
 func (a *answer) whole(resp *http.Response) ([]byte, error) {
-	data, err := io.ReadAll(resp.Body)
+	data, err := wire.ReadAll(resp.Body)
 	if err != nil {
 		if errors.Is(err, wire.ErrTooLarge) {
 			return nil, a.x.Fail(provider, err)

@@ -35,6 +35,15 @@ func (c *conditions) equal(column, value string) {
 	}
 }
 
+// indexed is equal for a column whose index leaves out empty values: the engine does not
+// know that the value is none.
+func (c *conditions) indexed(column, value string) {
+	if value != "" {
+		c.equal(column, value)
+		c.where = append(c.where, column+" <> ''")
+	}
+}
+
 func (c *conditions) sql() string {
 	if len(c.where) == 0 {
 		return ""
@@ -166,10 +175,14 @@ func (d *DB) Follow(ctx context.Context, after int64, f store.Filter) ([]store.S
 
 func (c *conditions) steps(f *store.Filter) {
 	for _, one := range [...]struct{ column, value string }{
-		{"run", f.Run}, {"session", f.Session}, {"tenant", f.Tenant}, {"key_id", f.Key}, {"policy", f.Policy}, {"mode", f.Mode},
-		{"query_id", f.Query}, {"chosen", f.Chosen}, {"stop", string(f.Stop)}, {"outcome", f.Outcome},
+		{"tenant", f.Tenant}, {"policy", f.Policy}, {"mode", f.Mode}, {"chosen", f.Chosen}, {"stop", string(f.Stop)},
 	} {
 		c.equal(one.column, one.value)
+	}
+	for _, one := range [...]struct{ column, value string }{
+		{"run", f.Run}, {"session", f.Session}, {"key_id", f.Key}, {"query_id", f.Query}, {"outcome", f.Outcome},
+	} {
+		c.indexed(one.column, one.value)
 	}
 	if f.Model != "" {
 		c.add(`asked LIKE $ ESCAPE '\'`, "%\n"+escape(f.Model)+"\n%")

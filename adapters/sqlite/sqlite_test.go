@@ -114,6 +114,65 @@ func TestAFileThatWasLostIsNotZeroSpent(t *testing.T) {
 	}
 }
 
+// TestAttackDamagedFile: from a file that was cut, wiped or overwritten, closed or in use,
+// nobody is given what was spent before.
+func TestAttackDamagedFile(t *testing.T) {
+	wipe := func(from, to int) func(string, []byte) error {
+		return func(path string, data []byte) error {
+			clear(data[min(from, len(data)):min(to, len(data))])
+			return os.WriteFile(path, data, 0o600)
+		}
+	}
+	cut := func(part func(int) int) func(string, []byte) error {
+		return func(path string, data []byte) error { return os.Truncate(path, int64(part(len(data)))) }
+	}
+	for name, damage := range map[string]func(path string, data []byte) error{
+		"half":         cut(func(n int) int { return n / 2 }),
+		"header":       cut(func(int) int { return 100 }),
+		"magic":        cut(func(int) int { return 16 }),
+		"first page":   wipe(0, 4096),
+		"other pages":  wipe(8192, 16384),
+		"all but one":  wipe(4096, 1<<20),
+		"all of it":    wipe(0, 1<<20),
+		"read only":    func(path string, _ []byte) error { return os.Chmod(path, 0o400) },
+		"another word": func(path string, _ []byte) error { return os.WriteFile(path, []byte("{}"), 0o600) },
+	} {
+		for _, running := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s, in use %v", name, running), func(t *testing.T) {
+				path := filepath.Join(t.TempDir(), "ledger.db")
+				s := open(t, path)
+				if err := s.Reserve(t.Context(), 1, []store.Charge{{Account: "a", Amount: 90, Cap: 100}}, time.Hour); err != nil {
+					t.Fatal(err)
+				}
+				if !running {
+					s.Close()
+				}
+				data, err := os.ReadFile(path)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if err := damage(path, data); err != nil {
+					t.Skip(err) // a file in use cannot be written to here
+				}
+				over := []store.Charge{{Account: "a", Amount: 20, Cap: 100}}
+				if running {
+					if err := s.Reserve(t.Context(), 2, over, time.Hour); err == nil {
+						t.Error("in use, the cap was passed")
+					}
+					s.Close()
+				}
+				if s, err = Open(t.Context(), path); err != nil {
+					return
+				}
+				defer s.Close()
+				if err := s.Reserve(t.Context(), 3, over, time.Hour); err == nil {
+					t.Error("opened again, the cap was passed")
+				}
+			})
+		}
+	}
+}
+
 func TestProcessesThatBeginTogetherMakeOneFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "new.db")
 	var wg sync.WaitGroup

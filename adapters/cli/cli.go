@@ -38,12 +38,17 @@ func (e *ExitError) Unwrap() error { return e.Err }
 // Run runs the stepfall command with the arguments after the program's name and
 // returns its exit code. It ends early, cleaned up, when ctx ends.
 func Run(ctx context.Context, args []string, s Streams) int {
+	out := &checked{w: s.Out}
+	s.Out = out
 	root := newRoot(s)
 	root.SetArgs(args)
 	root.SetIn(s.In)
 	root.SetOut(s.Out)
 	root.SetErr(s.Err)
 	err := root.ExecuteContext(ctx)
+	if lost := out.fault(); err == nil && lost != nil {
+		err = fmt.Errorf("not all could be printed: %w", lost)
+	}
 	if err == nil {
 		return ExitOK
 	}

@@ -109,6 +109,10 @@ func (f *fitFlags) run(ctx context.Context, s Streams) error {
 	case !(f.confidence > 0 && f.confidence < 1):
 		return usage("--confidence %v: want a number between 0 and 1", f.confidence)
 	}
+	// What cannot be written is found before minutes are spent.
+	if err := writable(f.out); err != nil {
+		return fmt.Errorf("--out: %w", err)
+	}
 	table, err := f.open(f.outcomes)
 	if err != nil {
 		return err

@@ -65,6 +65,9 @@ func (f *fitCheckFlags) run(ctx context.Context, s Streams) error {
 	case !(f.heldOut > 0 && f.heldOut < 1):
 		return usage("--held-out %v: want a share between 0 and 1", f.heldOut)
 	}
+	if err := writable(f.out); err != nil {
+		return fmt.Errorf("--out: %w", err)
+	}
 	p, err := fit.Load(f.profile, nil)
 	if err != nil {
 		return err

@@ -164,10 +164,22 @@ func (g *grid) list(most int) {
 	}
 }
 
-// terminalWidth returns how many characters a line of the terminal has, 0 where w is none.
-func terminalWidth(w io.Writer) int {
+// terminalOf returns the terminal that w writes to, nil where it is none.
+func terminalOf(w io.Writer) *os.File {
+	if c, ok := w.(*checked); ok {
+		w = c.w
+	}
 	file, ok := w.(*os.File)
 	if !ok || !term.IsTerminal(int(file.Fd())) {
+		return nil
+	}
+	return file
+}
+
+// terminalWidth returns how many characters a line of the terminal has, 0 where w is none.
+func terminalWidth(w io.Writer) int {
+	file := terminalOf(w)
+	if file == nil {
 		return 0
 	}
 	width, _, err := term.GetSize(int(file.Fd()))

@@ -3,6 +3,7 @@ package cli
 import (
 	"bytes"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/jedib0t/go-pretty/v6/text"
@@ -34,6 +35,20 @@ func TestTableIsWholeAndPlainInPipes(t *testing.T) {
 	}
 	if strings.ContainsRune(out.String(), '\x1b') {
 		t.Errorf("an escape of a cell reaches the reader:\n%q", &out)
+	}
+}
+
+// full is a disk that is.
+type full struct{}
+
+func (full) Write([]byte) (int, error) { return 0, syscall.ENOSPC }
+
+// TestLostOutputFails: whatever printed it, output that cannot be written is a failure.
+func TestLostOutputFails(t *testing.T) {
+	var errOut bytes.Buffer
+	code := Run(t.Context(), []string{"policy", "show", "--library"}, Streams{Out: full{}, Err: &errOut})
+	if code != ExitFailure || !strings.Contains(errOut.String(), "no space left") {
+		t.Errorf("exit code %d: %s", code, &errOut)
 	}
 }
 

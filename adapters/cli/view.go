@@ -20,7 +20,6 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	"golang.org/x/term"
 
 	"github.com/stepfall/stepfall/adapters/store"
 	"github.com/stepfall/stepfall/adapters/view"
@@ -249,8 +248,7 @@ func servePage(ctx context.Context, handler http.Handler, listener net.Listener)
 // openBrowser opens the page where a person sits before the terminal and there is a
 // browser to open it with. Whoever has none has the address.
 func openBrowser(s Streams, address string) {
-	out, ok := s.Out.(*os.File)
-	if !ok || !term.IsTerminal(int(out.Fd())) {
+	if terminalOf(s.Out) == nil {
 		return
 	}
 	var cmd *exec.Cmd

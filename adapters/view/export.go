@@ -51,9 +51,20 @@ func Export(ctx context.Context, dir string, o Options, e ExportOptions) (first 
 	}
 	first = filepath.Join(dir, "index.html")
 	if o.Traces == nil {
-		return first, v.save(dir, "index.html", "report", v.makeReport(&o.Reports[0], nan))
+		if err := v.save(dir, "index.html", "report", v.makeReport(&o.Reports[0], nan)); err != nil || !v.canCompare() {
+			return first, err
+		}
+		return first, v.saveCompare(ctx, dir)
 	}
 	return first, v.saveAll(ctx, dir, e)
+}
+
+func (v *viewer) saveCompare(ctx context.Context, dir string) error {
+	compare, err := v.makeCompare(ctx, "", "")
+	if err != nil {
+		return err
+	}
+	return v.save(dir, "compare.html", "compare", compare)
 }
 
 func (v *viewer) saveAll(ctx context.Context, dir string, e ExportOptions) error {
@@ -93,11 +104,7 @@ func (v *viewer) saveAll(ctx context.Context, dir string, e ExportOptions) error
 	if err := v.save(dir, "trust.html", "trust", trust); err != nil {
 		return err
 	}
-	compare, err := v.makeCompare(ctx, "", "")
-	if err != nil {
-		return err
-	}
-	if err := v.save(dir, "compare.html", "compare", compare); err != nil {
+	if err := v.saveCompare(ctx, dir); err != nil {
 		return err
 	}
 	if len(v.o.Reports) > 0 {

@@ -85,6 +85,7 @@ func (v *viewer) makeReport(report *Report, budget float64) *reportPage {
 		if p.Low > 0 && p.High/p.Low > 10 {
 			p.Budget = math.Sqrt(p.Low * p.High)
 		}
+		p.Budget = rounded(p.Budget)
 	}
 	for i := range d.Strategies {
 		if s := &d.Strategies[i]; len(s.Points) > 0 {
@@ -97,6 +98,15 @@ func (v *viewer) makeReport(report *Report, budget float64) *reportPage {
 		p.Facts = append(p.Facts, pairs(m, func(s string) string { return s })...)
 	}
 	return p
+}
+
+// rounded keeps three digits: the budget is there to be changed.
+func rounded(usd float64) float64 {
+	short, err := strconv.ParseFloat(strconv.FormatFloat(usd, 'g', 3, 64), 64)
+	if err != nil {
+		return usd
+	}
+	return short
 }
 
 // spend mixes the two operating points round a budget, as the fit does.

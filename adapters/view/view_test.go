@@ -12,6 +12,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -360,6 +361,40 @@ func TestHostileTextsAreText(t *testing.T) {
 	}
 	for name, text := range texts {
 		lookForMarkup(t, name, text)
+	}
+}
+
+// Each link of an export leads to one of its files.
+func TestExportedLinksLeadSomewhere(t *testing.T) {
+	report := Report{Document: &eval.Document{
+		Queries: 100, BestSingle: "large", Reference: "route", Models: []eval.DocumentModel{{Name: "small", Cost: 0.001, Quality: 0.5}, {Name: "large", Cost: 0.02, Quality: 0.8}},
+	}}
+	one, two := report, report
+	one.Name, two.Name = "one.json", "two.json"
+	steps := reader(t, fleet.Traces(40, 3))
+	for name, o := range map[string]Options{
+		"a report": {Reports: []Report{one}}, "two reports": {Reports: []Report{one, two}},
+		"steps": {Traces: steps}, "steps and a report": {Traces: steps, Reports: []Report{one}},
+	} {
+		dir := t.TempDir()
+		if _, err := Export(t.Context(), dir, o, ExportOptions{Steps: 20}); err != nil {
+			t.Fatal(err)
+		}
+		pages, err := filepath.Glob(filepath.Join(dir, "*.html"))
+		if err != nil || len(pages) == 0 {
+			t.Fatalf("%s: pages %v, %v", name, pages, err)
+		}
+		for _, page := range pages {
+			text, err := os.ReadFile(page)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, link := range regexp.MustCompile(`(?:href|src|action)="([^"#?:]+)["#?]`).FindAllSubmatch(text, -1) {
+				if _, err := os.Stat(filepath.Join(dir, string(link[1]))); err != nil {
+					t.Errorf("%s: %s links to %s", name, filepath.Base(page), link[1])
+				}
+			}
+		}
 	}
 }
 

@@ -167,6 +167,9 @@
     c.save();
     c.font = 12 * r + "px system-ui, sans-serif";
     c.fillStyle = ink;
+    c.strokeStyle = css("--card");
+    c.lineWidth = 4 * r;
+    c.lineJoin = "round";
     c.textAlign = "left";
     const named = [];
     for (let k = 1; k < u.series.length; k++) {
@@ -185,6 +188,7 @@
         if (!free) continue; // it is read by pointing at it
         taken.push([free[0], free[1], w, h]);
         c.textBaseline = "middle";
+        c.strokeText(text, free[0], free[1] + h / 2); // lines pass behind names
         c.fillText(text, free[0], free[1] + h / 2);
       }
     }

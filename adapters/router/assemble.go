@@ -189,7 +189,7 @@ func pace(p *policies.Policy, profile *fit.Profile, models []string, seed uint64
 		if err != nil {
 			return nil, nil, fmt.Errorf("an operating point of the profile: %w", err)
 		}
-		routes[i] = middleware.Route{Strategy: strategy, Done: func(t *sdk.Trace) { pacer.Spent(i, t.CostUSD) }}
+		routes[i] = middleware.Route{Strategy: strategy, Done: func(t *sdk.Trace) { pacer.Spent(t.Group, i, t.CostUSD) }}
 	}
 	return func() middleware.Route { return routes[pacer.Next()] }, pacer, nil
 }

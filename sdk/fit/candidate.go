@@ -253,3 +253,12 @@ func (c *candidate) pointsOn(rows []int) []Point {
 	}
 	return out
 }
+
+// curve returns the operating points on some of the rows, with what they cost by group.
+func (c *candidate) curve(k *kinds, rows []int) []Point {
+	points := c.pointsOn(rows)
+	for i := range points {
+		points[i].ByGroup = k.costs(c.results[i].cost, rows)
+	}
+	return points
+}

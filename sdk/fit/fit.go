@@ -123,7 +123,6 @@ func Fit(ctx context.Context, t *outcome.Table, o Options) (*Profile, error) {
 		Models: models, Estimator: estimator,
 	}
 	chosen := best(complete, list, o.BudgetUSD, (*candidate).points)
-	p.Curve = chosen.points()
 	p.Strategy = strategyOf(o.Strategy, chosen.params, complete.Models)
 	f := &fitter{ctx: ctx, stage: all, options: o, candidate: chosen, profile: p}
 	if o.Floor != nil {
@@ -131,13 +130,14 @@ func Fit(ctx context.Context, t *outcome.Table, o Options) (*Profile, error) {
 		if chosen, err = f.meetFloor(list); err != nil {
 			return nil, err
 		}
-		p.Curve = chosen.points()
 	} else {
 		o.Progress("meeting the budget")
 		if err := f.meetBudget(); err != nil {
 			return nil, err
 		}
 	}
+	groups := kindsOf(complete)
+	p.Curve = chosen.curve(groups, all.rows)
 	if o.MaxWrong > 0 {
 		if err := f.serve(); err != nil {
 			return nil, err
@@ -148,7 +148,7 @@ func Fit(ctx context.Context, t *outcome.Table, o Options) (*Profile, error) {
 		low := (1 - Tolerance) * o.BudgetUSD
 		switch {
 		case p.Budget.Reached:
-			if h.Paced, err = heldByPacing(chosen, len(complete.Queries), o.BudgetUSD, o.Seed); err != nil {
+			if h.Paced, err = heldByPacing(chosen, groups, len(complete.Queries), o.BudgetUSD, o.Seed); err != nil {
 				return nil, err
 			}
 		case !p.Budget.Over:

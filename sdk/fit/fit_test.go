@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/stepfall/stepfall/sdk"
 	"github.com/stepfall/stepfall/sdk/cascade"
 	"github.com/stepfall/stepfall/sdk/estimate"
@@ -85,8 +87,8 @@ func TestProfileRefusesOtherModelsAndPrices(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if spends(t, p, table) != spends(t, back, table) {
-		t.Error("a profile read back decides otherwise")
+	if diff := cmp.Diff(spends(t, p, table), spends(t, back, table)); diff != "" {
+		t.Errorf("a profile read back decides otherwise: %s", diff)
 	}
 	dearer := []sdk.Model{models[0], {Name: "small", Price: sdk.Price{Input: 1, Output: 3}}}
 	for _, c := range []struct {

@@ -97,9 +97,9 @@ func fromQueries(low, high float64, h HeldOut, queries int) int {
 const paceTrials = 200
 
 // heldByPacing is the share of streams of as many queries as there are, drawn anew, whose
-// mean cost a pacer holds within the tolerance. What the operating points cost is
+// mean cost a pacer holds within the tolerance, in no order. What the operating points cost is
 // known from a draw of its own each time, as from outcomes.
-func heldByPacing(c *candidate, queries int, budget float64, seed uint64) (float64, error) {
+func heldByPacing(c *candidate, k *kinds, queries int, budget float64, seed uint64) (float64, error) {
 	rng := rand.New(rand.NewPCG(seed, 0x9ace))
 	draw := func() []int {
 		rows := make([]int, queries)
@@ -110,7 +110,7 @@ func heldByPacing(c *candidate, queries int, budget float64, seed uint64) (float
 	}
 	held := 0.0
 	for range paceTrials {
-		pacer, err := NewPacer(c.pointsOn(draw()), budget, DefaultPace, rng.Uint64())
+		pacer, err := NewPacer(c.curve(k, draw()), budget, DefaultPace, rng.Uint64())
 		if err != nil {
 			return 0, err
 		}
@@ -122,7 +122,7 @@ func heldByPacing(c *candidate, queries int, budget float64, seed uint64) (float
 		for _, q := range draw() {
 			i := pacer.Next()
 			cost := c.results[place[i]].cost[q]
-			pacer.Spent(i, cost)
+			pacer.Spent(k.name(q), i, cost)
 			spent += cost
 		}
 		if math.Abs(spent/float64(queries)-budget) <= Tolerance*budget {

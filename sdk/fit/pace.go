@@ -15,15 +15,23 @@ import (
 // cost more or less, and the pacer makes up for that as it goes: what was overspent
 // is saved over the queries to come, and what was saved may be spent.
 //
-// With n queries that cost S altogether, the next one may cost
+// What a query costs is held against what queries of its group are expected to cost
+// (Point.ByGroup), so that an hour of dear queries is not met by saving on them and an
+// hour of cheap ones not by spending more than they are worth. With n queries that cost
+// S altogether and were due D, the next operating point is the one whose mean cost is
 //
-//	(B + (n·B − S) / H) / r,
+//	(B + (D − S) / H) / r,
 //
 // where B is the budget, H the number of queries over which a difference is made up
-// for, and r the ratio of real to expected cost so far. That amount is met by a coin
-// between the two operating points next to it, which is how the paper meets a budget
-// between two. Savings are limited to H·B, so that a quiet night does not become a
-// dear morning.
+// for, and r the ratio of real to expected cost so far. Due to a query is B times the
+// cost of its group over the mean cost of all, at the operating point that meets B; to
+// one of a group that the curve does not know, B. What is due altogether is kept within
+// 10·H·B of n·B: so much is lent to another mixture of groups than the fitted one, and
+// no more, so that the budget holds over n queries to within 10·H/n whatever comes.
+//
+// That amount is met by a coin between the two operating points next to it, which is how
+// the paper meets a budget between two. Savings are limited to H·B, so that a quiet night
+// does not become a dear morning.
 //
 // A Pacer is safe for concurrent use.
 type Pacer struct {
@@ -31,17 +39,22 @@ type Pacer struct {
 	budget float64
 	over   float64
 
-	mu       sync.Mutex
-	rng      *rand.Rand
-	queries  float64
-	spent    float64
-	expected float64
+	mu  sync.Mutex
+	rng *rand.Rand
+	sums
 	// told is what Share has passed on already.
-	told [3]float64
+	told sums
 }
+
+// sums are over queries: their number, US dollars spent, expected and due.
+type sums struct{ queries, spent, expected, due float64 }
 
 // DefaultPace is over how many queries a difference from the budget is made up for.
 const DefaultPace = 50
+
+// lent is how many times H queries' budget may be due more or less than the budget of
+// the queries so far: blocks of one group that amount to less cost hardly any quality.
+const lent = 10
 
 // NewPacer returns a pacer that chooses among operating points, budgetUSD for each
 // query; over is how many queries may pass until a difference is made up for. The
@@ -79,51 +92,74 @@ func (p *Pacer) Points() []Point { return p.points }
 func (p *Pacer) Next() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	prior := p.over * p.budget
-	ratio := (p.spent + prior) / (p.expected + prior)
-	saved := min(p.queries*p.budget-p.spent, prior)
-	at := (p.budget + saved/p.over) / ratio
-	i, _ := slices.BinarySearchFunc(p.points, at, func(q Point, x float64) int { return cmp.Compare(q.CostUSD, x) })
-	switch {
-	case i == 0:
-		return 0
-	case i == len(p.points):
-		return i - 1
+	own := min(p.due-p.spent, p.over*p.budget)
+	i, share := p.place((p.budget + own/p.over) / p.ratio())
+	if share > 0 && p.rng.Float64() < share {
+		return i + 1
 	}
-	low, high := p.points[i-1].CostUSD, p.points[i].CostUSD
-	if p.rng.Float64() < (at-low)/(high-low) {
-		return i
-	}
-	return i - 1
+	return i
 }
 
-// Spent tells the pacer what a query cost at the operating point that Next gave for it.
-func (p *Pacer) Spent(point int, usd float64) {
+// ratio is that of real to expected cost so far, which begins at 1.
+func (p *Pacer) ratio() float64 {
+	prior := p.over * p.budget
+	return (p.spent + prior) / (p.expected + prior)
+}
+
+// place returns the last point that costs no more than an amount, or the first, and the
+// share in which the next must be mixed in to cost it.
+func (p *Pacer) place(usd float64) (at int, share float64) {
+	i, _ := slices.BinarySearchFunc(p.points, usd, func(q Point, x float64) int { return cmp.Compare(q.CostUSD, x) })
+	switch {
+	case i == 0:
+		return 0, 0
+	case i == len(p.points):
+		return i - 1, 0
+	}
+	low, high := p.points[i-1].CostUSD, p.points[i].CostUSD
+	return i - 1, (usd - low) / (high - low)
+}
+
+// Spent tells the pacer what a query of a group cost at the operating point that Next
+// gave for it. The group is that of [sdk.Query], "" where it is not known.
+func (p *Pacer) Spent(group string, point int, usd float64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	at, share := p.place(p.budget / p.ratio())
+	mean, own := p.points[at].CostUSD, p.points[at].costOf(group)
+	if share > 0 {
+		mean += share * (p.points[at+1].CostUSD - mean)
+		own += share * (p.points[at+1].costOf(group) - own)
+	}
+	due := p.budget
+	if mean > 0 {
+		due *= own / mean
+	}
 	p.queries++
+	most, all := lent*p.over*p.budget, p.queries*p.budget
+	p.due = min(max(p.due+due, all-most), all+most)
 	p.spent += usd
-	p.expected += p.points[point].CostUSD
+	p.expected += p.points[point].costOf(group)
 }
 
 // Share joins the pacer with others of the same budget, in other processes: add is given
-// what was counted here since the last time (queries, US dollars spent, US dollars
-// expected) and returns the sums of all. When it fails, the same is given the next time.
-func (p *Pacer) Share(add func(delta [3]float64) ([3]float64, error)) error {
+// what was counted here since the last time (queries, and US dollars spent, expected and
+// due) and returns the sums of all. When it fails, the same is given the next time.
+func (p *Pacer) Share(add func(delta [4]float64) ([4]float64, error)) error {
 	p.mu.Lock()
-	now := [3]float64{p.queries, p.spent, p.expected}
-	told := p.told
+	now, told := p.sums, p.told
 	p.mu.Unlock()
-	all, err := add([3]float64{now[0] - told[0], now[1] - told[1], now[2] - told[2]})
+	all, err := add([4]float64{now.queries - told.queries, now.spent - told.spent, now.expected - told.expected, now.due - told.due})
 	if err != nil {
 		return err
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	// What was counted meanwhile is told the next time.
-	p.queries += all[0] - now[0]
-	p.spent += all[1] - now[1]
-	p.expected += all[2] - now[2]
-	p.told = all
+	p.queries += all[0] - now.queries
+	p.spent += all[1] - now.spent
+	p.expected += all[2] - now.expected
+	p.due += all[3] - now.due
+	p.told = sums{all[0], all[1], all[2], all[3]}
 	return nil
 }

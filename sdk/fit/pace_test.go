@@ -38,7 +38,7 @@ func stream(p *Pacer, n int, factor float64, rng *rand.Rand) (mean float64) {
 	for range n {
 		i := p.Next()
 		usd := p.Points()[i].CostUSD * factor * rng.ExpFloat64()
-		p.Spent(i, usd)
+		p.Spent("", i, usd)
 		mean += usd / float64(n)
 	}
 	return mean
@@ -92,7 +92,7 @@ func TestPacerConcurrently(t *testing.T) {
 		wg.Go(func() {
 			for range 500 {
 				i := p.Next()
-				p.Spent(i, p.Points()[i].CostUSD)
+				p.Spent("", i, p.Points()[i].CostUSD)
 			}
 		})
 	}
@@ -145,7 +145,7 @@ func paced(t *testing.T, table *outcome.Table, seed uint64, over float64) (off [
 			for _, q := range rand.New(rand.NewPCG(order, 1)).Perm(len(test.Queries)) {
 				i := pacer.Next()
 				spent += did[i].cost[q]
-				pacer.Spent(i, did[i].cost[q])
+				pacer.Spent(test.Group(q), i, did[i].cost[q])
 			}
 			off = append(off, spent/float64(len(test.Queries))/budget-1)
 		}

@@ -31,7 +31,7 @@ func TestThePacersCoin(t *testing.T) {
 		for _, usd := range c.spent {
 			for i, point := range p.Points() {
 				if point.CostUSD == 0.08 {
-					p.Spent(i, usd)
+					p.Spent("", i, usd)
 				}
 			}
 		}

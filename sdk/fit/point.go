@@ -16,6 +16,17 @@ type Point struct {
 	Quality float64 `json:"quality"`
 	// Steps is the mean number of models run.
 	Steps float64 `json:"steps"`
+	// ByGroup is what queries of a group are expected to cost, in US dollars, where groups
+	// are known to differ.
+	ByGroup map[string]float64 `json:"by_group,omitempty"`
+}
+
+// costOf is what a query of a group is expected to cost.
+func (p *Point) costOf(group string) float64 {
+	if usd, known := p.ByGroup[group]; known {
+		return usd
+	}
+	return p.CostUSD
 }
 
 // replayed is what one strategy did on every row: the tally of its steps.

@@ -137,6 +137,7 @@ func Presets() []Preset {
 		{Name: "heatmap", Title: "Noise heat maps", Questions: true, Run: heatmap, Pieces: heatmapPieces},
 		{Name: "agents", Title: "Agents judged by tests", Agents: true, Run: agents, Pieces: agentsPieces},
 		{Name: "promises", Title: "Promises of quality, kept or broken", Agents: true, Run: promises, Pieces: promisesPieces},
+		{Name: "pacing", Title: "Budgets held on queries to come, in any order", Questions: true, Run: pacing, Pieces: pacingPieces},
 		{Name: "drift", Title: "When estimates no longer hold", Questions: true, Run: drift, Pieces: driftPieces},
 		{Name: "swebench", Title: "SWE-bench: tests that decide", Verified: true, Run: swebench, Pieces: swebenchPieces},
 		{Name: "verifiers", Title: "Imperfect verifiers, and calls in place of money", Verified: true, Run: verifiers, Pieces: verifiersPieces},

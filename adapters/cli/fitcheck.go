@@ -32,11 +32,10 @@ func newFitCheckCommand(s Streams) *cobra.Command {
 		Long: `Say whether the estimates of a profile still hold for the steps that it decided.
 
 What was believed of each model just before it ran is compared with what came: the
-Brier score with the one that the fit measured of itself, and the mean quality and cost
-of every model, the quality in every group and the share of queries of new groups with
-what was expected. A drift is told with a chance of 1 % that there is none where
-estimates are calibrated given what ran before, and more often where not. When there
-is one, the command says so and exits with 1.
+Brier score with the one that estimates expect of themselves, and the mean quality and
+cost of every model, the quality in every group and the share of queries of new groups
+with how far estimates were off in the fit. A drift is told with a chance of 1 % that
+there is none. When there is one, the command says so and exits with 1.
 
 With --out, a profile is fitted to the older traces and compared with the one in use on
 the newest. Only when it tells those better, by more than two standard errors, is one
@@ -101,7 +100,7 @@ func (f *fitCheckFlags) run(ctx context.Context, s Streams) error {
 
 func reportAssessment(s Streams, a *fit.Assessment) error {
 	w := &printer{w: s.Out}
-	w.f("%d judged calls in %d traces: Brier score %.4f, and %.4f if estimates came true as they did in the fit\n",
+	w.f("%d judged calls in %d traces: Brier score %.4f, and %.4f if estimates came true\n",
 		a.Calls, a.Traces, a.Quality.Brier, a.Quality.Reference)
 	bins := newTable(s.Out, column{name: "estimate"}, column{"calls", true}, column{"quality %", true})
 	for i, b := range a.Quality.Bins {

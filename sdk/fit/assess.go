@@ -3,14 +3,14 @@ package fit
 import (
 	"cmp"
 	"errors"
-	"fmt"
 	"maps"
 	"math"
 	"slices"
+	"strings"
+
+	"gonum.org/v1/gonum/stat/distuv"
 
 	"github.com/stepfall/stepfall/sdk"
-	"github.com/stepfall/stepfall/sdk/cascade"
-	"github.com/stepfall/stepfall/sdk/outcome"
 )
 
 // Assessment says whether the estimates of a profile still hold for the queries that
@@ -22,7 +22,7 @@ type Assessment struct {
 	Traces int `json:"traces"`
 	Calls  int `json:"calls"`
 	// Quality compares estimates with verdicts. Its Reference is the Brier score that
-	// they would have if they held, as the fit measured itself.
+	// they would have if outcomes came as often as was estimated.
 	Quality Reliability `json:"quality"`
 	// Drifts are the ways in which they hold no longer, the surest first.
 	Drifts []Drift `json:"drifts"`
@@ -30,12 +30,14 @@ type Assessment struct {
 	Tests int `json:"tests"`
 }
 
-// Drift is a mean that is not what was estimated.
+// Drift is a mean that is further from what was estimated than it was in the fit.
 type Drift struct {
-	// Of is what: the quality or the cost of a model, the quality in a group, or the
-	// share of queries of groups that the fit did not know.
-	Of       string  `json:"of"`
-	Count    int     `json:"count"`
+	// Of is what: the quality or the cost of a model, where the strategy asked it or where
+	// chance did; the quality in a group; or the share of queries of groups that the fit
+	// did not know.
+	Of    string `json:"of"`
+	Count int    `json:"count"`
+	// Expected is what was estimated, corrected by how far estimates were off in the fit.
 	Expected float64 `json:"expected"`
 	Observed float64 `json:"observed"`
 	// Deviations is by how many standard deviations they differ.
@@ -51,11 +53,16 @@ const (
 )
 
 // Assess compares what the profile believed with what came, over traces of steps that
-// it decided. A drift is told with a chance of 1 % that there is none, over all ways
-// together (Bonferroni), where the estimates are calibrated given what ran before; where
-// they are not, more often.
+// it decided. What is told is not that estimates are off, which is usual on the steps of
+// a strategy that asks the models of which it believes most, but that they are off
+// otherwise than they were in the fit ([Profile.Usual]): the test is one of two samples
+// (Welch), over all ways together at 1 % (Bonferroni). Costs are compared by their
+// logarithms.
 func Assess(p *Profile, traces []*sdk.Trace) (*Assessment, error) {
-	a := &assessor{p: p, quality: map[string]*tally{}, cost: map[string]*tally{}, group: map[string]*tally{}, groups: map[string]int{}}
+	if len(p.Usual) == 0 {
+		return nil, errors.New("the profile does not say how far its estimates were off where nothing had changed: fit it again")
+	}
+	a := &assessor{p: p, seen: tallies{}, groups: map[string]int{}}
 	for _, t := range traces {
 		a.trace(t)
 	}
@@ -71,42 +78,19 @@ func Assess(p *Profile, traces []*sdk.Trace) (*Assessment, error) {
 // Holds reports that nothing has drifted.
 func (a *Assessment) Holds() bool { return len(a.Drifts) == 0 }
 
-// tally sums up what was expected and what came.
-type tally struct {
-	n                  int
-	expected, observed float64
-	// off and offSquared are of the differences, spread the variance that is expected.
-	off, offSquared, spread float64
-}
-
-func (t *tally) add(expected, observed, spread float64) {
-	t.n++
-	t.expected, t.observed = t.expected+expected, t.observed+observed
-	t.off, t.offSquared = t.off+observed-expected, t.offSquared+(observed-expected)*(observed-expected)
-	t.spread += spread
-}
-
 type assessor struct {
 	p      *Profile
 	out    Assessment
 	spread float64
-	// By model, by model and by group; groups counts queries.
-	quality, cost, group map[string]*tally
-	groups               map[string]int
-}
-
-func at(m map[string]*tally, name string) *tally {
-	if m[name] == nil {
-		m[name] = &tally{}
-	}
-	return m[name]
+	seen   tallies
+	groups map[string]int
 }
 
 // trace takes in one step.
 func (a *assessor) trace(t *sdk.Trace) {
 	a.groups[t.Group]++
 	judged := 0
-	expected, observed, spread := 0.0, 0.0, 0.0
+	var expected, observed, spreads, asked float64
 	for i := range t.Calls {
 		call := &t.Calls[i]
 		if call.Error != "" || !slices.Contains(a.p.Names(), call.Model) {
@@ -116,32 +100,33 @@ func (a *assessor) trace(t *sdk.Trace) {
 		if !known {
 			continue
 		}
-		if belief.CostUSD > 0 {
-			at(a.cost, call.Model).add(belief.CostUSD, call.CostUSD, 0)
+		how := ""
+		if call.Propensity > 0 && call.Propensity < 1 {
+			how = byChance
 		}
+		mean := belief.Quality.Mean
 		quality, ok := call.Verdict.Quality()
+		if !ok {
+			quality = math.NaN()
+		}
+		a.seen.call(call.Model, how, mean, quality, belief.CostUSD, call.CostUSD, 1)
 		if !ok {
 			continue
 		}
-		// As the fit saw such estimates come true.
-		mean := belief.Quality.Mean
-		if b := a.p.Calibration.Ante.Bins[min(max(int(mean*10), 0), 9)]; b.Count >= leastDrift {
-			mean += b.Quality - b.Estimate
-		}
-		mean = min(max(mean, 0.01), 0.99)
 		judged++
-		a.out.Quality.add(belief.Quality.Mean, quality, mean)
-		a.spread += mean*(1-mean) + (mean-belief.Quality.Mean)*(mean-belief.Quality.Mean)
-		at(a.quality, call.Model).add(mean, quality, mean*(1-mean))
-		expected, observed, spread = expected+mean, observed+quality, spread+mean*(1-mean)
+		a.out.Quality.add(mean, quality, mean)
+		a.spread += spread(mean)
+		if how == "" {
+			asked++
+			expected, observed, spreads = expected+mean, observed+quality, spreads+spread(mean)
+		}
 	}
 	if judged == 0 {
 		return
 	}
 	a.out.Traces++
 	a.out.Calls += judged
-	n := float64(judged)
-	at(a.group, t.Group).add(expected/n, observed/n, spread/n/n)
+	a.seen.step(t.Group, expected, observed, spreads, asked)
 }
 
 // believedBefore returns what was believed of a model in the last decision before it ran.
@@ -164,197 +149,87 @@ func believedBefore(t *sdk.Trace, model string) (sdk.Belief, bool) {
 // conclude tests every tally.
 func (a *assessor) conclude(traces int) {
 	var found []Drift
-	fitted := float64(max(a.p.Data.Complete, 1))
-	test := func(of string, t *tally, variance float64) {
-		if t.n < leastDrift {
-			return
+	unlikely := map[string]float64{}
+	// In the order in which drifts of equal certainty are told: models before groups.
+	names := slices.Sorted(maps.Keys(a.seen))
+	slices.Reverse(names)
+	for _, of := range names {
+		now := a.seen[of]
+		if now.n < leastDrift {
+			continue
+		}
+		then, known := a.usually(of)
+		if !known || then.Count < leastDrift {
+			continue
 		}
 		a.out.Tests++
-		n := float64(t.n)
-		// The fit's own mean is known from so many queries.
-		variance *= 1 + n/fitted
-		if variance > 0 {
-			found = append(found, Drift{of, t.n, t.expected / n, t.observed / n, t.off / math.Sqrt(variance)})
+		d, p := differ(now.usual(of), then)
+		n := now.n
+		d.Of, d.Count, d.Expected, d.Observed = of, int(n), now.expected/n, now.observed/n
+		if strings.HasPrefix(of, ofCost) {
+			d.Expected *= math.Exp(then.Off)
+		} else {
+			d.Expected += then.Off
 		}
+		unlikely[of] = p
+		found = append(found, d)
 	}
-	for _, name := range slices.Sorted(maps.Keys(a.quality)) {
-		test("quality of "+name, a.quality[name], a.quality[name].spread)
+	if d, p, tested := a.strays(traces); tested {
+		a.out.Tests++
+		unlikely[d.Of] = p
+		found = append(found, d)
 	}
-	for _, name := range slices.Sorted(maps.Keys(a.cost)) {
-		t := a.cost[name]
-		n := float64(t.n)
-		test("cost of "+name, t, t.offSquared-t.off*t.off/n)
-	}
-	for _, name := range slices.Sorted(maps.Keys(a.group)) {
-		test("quality in group "+name, a.group[name], a.group[name].spread)
-	}
-	if len(a.p.Data.Groups) > 0 {
-		strays := 0
-		for name, n := range a.groups {
-			if !slices.Contains(a.p.Data.Groups, name) {
-				strays += n
-			}
-		}
-		if traces >= leastDrift {
-			a.out.Tests++
-			n := float64(traces)
-			share := float64(strays) / n
-			// Fewer strays than are let pass are no drift.
-			share = max(share, leastStrays)
-			found = append(found, Drift{"queries of groups not fitted to", traces, 0, float64(strays) / n, (share - leastStrays) / math.Sqrt(leastStrays*(1-leastStrays)/n)})
-		}
-	}
-	least := deviationsFor(falseAlarm / float64(max(a.out.Tests, 1)))
 	for _, d := range found {
-		if math.Abs(d.Deviations) > least {
+		if unlikely[d.Of] < falseAlarm/float64(a.out.Tests) {
 			a.out.Drifts = append(a.out.Drifts, d)
 		}
 	}
-	slices.SortStableFunc(a.out.Drifts, func(a, b Drift) int { return cmp.Compare(math.Abs(b.Deviations), math.Abs(a.Deviations)) })
+	slices.SortStableFunc(a.out.Drifts, func(a, b Drift) int { return cmp.Compare(unlikely[a.Of], unlikely[b.Of]) })
 }
 
-// deviationsFor is the number of deviations that a normal passes, to either side, with a
-// probability.
-func deviationsFor(p float64) float64 { return math.Sqrt2 * math.Erfinv(1-p) }
-
-// Rival compares a profile with one fitted anew, on steps that neither was fitted to.
-type Rival struct {
-	// Calls are those that were judged.
-	Calls int `json:"calls"`
-	// Quality is by how much the logarithmic loss of the new one's estimates of quality
-	// is smaller, per call, and Cost the squared error of its logarithms of costs; each
-	// with its standard error.
-	Quality         float64 `json:"quality"`
-	QualityStdError float64 `json:"quality_std_error"`
-	Cost            float64 `json:"cost"`
-	CostStdError    float64 `json:"cost_std_error"`
+// usually is how far off a mean was in the fit.
+func (a *assessor) usually(of string) (Usual, bool) {
+	i := slices.IndexFunc(a.p.Usual, func(u Usual) bool { return u.Of == of })
+	if i < 0 {
+		return Usual{}, false
+	}
+	return a.p.Usual[i], true
 }
 
-// Better reports that the new one is better at quality or at cost by more than two
-// standard errors, and not worse at the other by as much.
-func (r *Rival) Better() bool {
-	quality, cost := r.Quality-2*r.QualityStdError, r.Cost-2*r.CostStdError
-	return (quality > 0 || cost > 0) && r.Quality+2*r.QualityStdError >= 0 && r.Cost+2*r.CostStdError >= 0
+// differ is Welch's test of two means: by how many standard deviations the first is
+// above the second, and how likely chance takes them as far apart.
+func differ(now, then Usual) (Drift, float64) {
+	a, b := now.Variance/now.Count, then.Variance/then.Count
+	d := Drift{Deviations: (now.Off - then.Off) / math.Sqrt(a+b)}
+	if a+b == 0 {
+		d.Deviations = 0
+		if now.Off != then.Off {
+			d.Deviations = math.Inf(1)
+		}
+		return d, map[bool]float64{true: 1, false: 0}[d.Deviations == 0]
+	}
+	freedom := (a + b) * (a + b) / (a*a/(now.Count-1) + b*b/max(then.Count-1, 1))
+	t := distuv.StudentsT{Sigma: 1, Nu: min(freedom, 1e6)}
+	return d, 2 * t.Survival(math.Abs(d.Deviations))
 }
 
-// Compare has two profiles of the same models estimate what came in traces, given what
-// ran before.
-func Compare(old, fresh *Profile, traces []*sdk.Trace) (*Rival, error) {
-	table, err := outcome.OfTraces(traces)
-	if err != nil {
-		return nil, err
+// strays tests whether more queries than are let pass are of groups that the fit did not
+// know.
+func (a *assessor) strays(traces int) (Drift, float64, bool) {
+	if len(a.p.Data.Groups) == 0 || traces < leastDrift {
+		return Drift{}, 1, false
 	}
-	for _, p := range []*Profile{old, fresh} {
-		if table, err = widened(table, p.Names()); err != nil {
-			return nil, err
+	strays := 0
+	for name, n := range a.groups {
+		if !slices.Contains(a.p.Data.Groups, name) {
+			strays += n
 		}
 	}
-	var losses, errs [2][]float64
-	for k, p := range []*Profile{old, fresh} {
-		own, err := table.Select(p.Names()...)
-		if err != nil {
-			return nil, err
-		}
-		if losses[k], errs[k], err = told(p, own, traces); err != nil {
-			return nil, err
-		}
+	n := float64(traces)
+	d := Drift{Of: "queries of groups not fitted to", Count: traces, Observed: float64(strays) / n}
+	d.Deviations = max(d.Observed-leastStrays, 0) / math.Sqrt(leastStrays*(1-leastStrays)/n)
+	if strays == 0 {
+		return d, 1, true
 	}
-	r := &Rival{Calls: len(losses[0])}
-	r.Quality, r.QualityStdError = gain(losses[0], losses[1])
-	r.Cost, r.CostStdError = gain(errs[0], errs[1])
-	return r, nil
-}
-
-// widened returns the table with a column for each of the models, empty where the
-// traces have nothing of one.
-func widened(t *outcome.Table, models []string) (*outcome.Table, error) {
-	for _, name := range t.Models {
-		if !slices.Contains(models, name) {
-			return nil, fmt.Errorf("%w: traces of %q", ErrModels, name)
-		}
-	}
-	wide := *t
-	for _, name := range models {
-		if wide.Index(name) >= 0 {
-			continue
-		}
-		wide.Models = append(slices.Clone(wide.Models), name)
-		for _, m := range []*[][]float64{&wide.Quality, &wide.CostUSD, &wide.InputTokens, &wide.OutputTokens, &wide.LatencySeconds, &wide.Ante, &wide.Post, &wide.Propensity} {
-			*m = appended(*m, math.NaN())
-		}
-		wide.Answers = appended(wide.Answers, "")
-		signals := map[string][][]float64{}
-		for k, m := range wide.Signals {
-			signals[k] = appended(m, math.NaN())
-		}
-		wide.Signals = signals
-	}
-	return &wide, nil
-}
-
-func appended[T any](m [][]T, v T) [][]T {
-	if m == nil {
-		return nil
-	}
-	out := make([][]T, len(m))
-	for i, row := range m {
-		out[i] = append(slices.Clone(row), v)
-	}
-	return out
-}
-
-// told returns what a profile loses on every judged call, and how far off it is on the
-// cost of every call that was paid for.
-func told(p *Profile, t *outcome.Table, traces []*sdk.Trace) (losses, errs []float64, err error) {
-	replay, err := p.Estimator.On(t)
-	if err != nil {
-		return nil, nil, err
-	}
-	rows := map[string]int{}
-	for q, id := range t.Queries {
-		rows[id] = q
-	}
-	beliefs, costs := make([]cascade.Belief, len(t.Models)), make([]float64, len(t.Models))
-	for _, trace := range traces {
-		q, known := rows[cmp.Or(trace.QueryID, trace.ID)]
-		if !known {
-			continue
-		}
-		x := replay.Start(q)
-		var ran []int
-		for i := range trace.Calls {
-			call := &trace.Calls[i]
-			m := t.Index(call.Model)
-			if m < 0 || call.Error != "" || slices.Contains(ran, m) {
-				continue
-			}
-			x.Believe(ran, beliefs, costs)
-			ran = append(ran, m)
-			if v, ok := call.Verdict.Quality(); ok {
-				mean := bounded(beliefs[m].Mean)
-				losses = append(losses, -v*math.Log(mean)-(1-v)*math.Log(1-mean))
-			}
-			if call.CostUSD > 0 && costs[m] > 0 {
-				off := math.Log(call.CostUSD / costs[m])
-				errs = append(errs, off*off)
-			}
-		}
-	}
-	return losses, errs, nil
-}
-
-// gain is the mean of before less after, with its standard error.
-func gain(before, after []float64) (mean, stdError float64) {
-	n := float64(len(before))
-	if len(after) != len(before) || n < 2 {
-		return 0, math.Inf(1)
-	}
-	squares := 0.0
-	for i, x := range before {
-		mean += (x - after[i]) / n
-	}
-	for i, x := range before {
-		squares += (x - after[i] - mean) * (x - after[i] - mean)
-	}
-	return mean, math.Sqrt(squares / (n - 1) / n)
+	return d, 1 - distuv.Binomial{N: n, P: leastStrays}.CDF(float64(strays-1)), true
 }

@@ -4,10 +4,12 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/stepfall/stepfall/sdk"
+	"github.com/stepfall/stepfall/sdk/cascade"
 	"github.com/stepfall/stepfall/sdk/estimate"
 	"github.com/stepfall/stepfall/sdk/outcome"
 )
@@ -34,7 +36,12 @@ func judgedTraces(n int, group string, believe func() (p, usd float64), came fun
 
 func assessed(t *testing.T, traces []*sdk.Trace) *Assessment {
 	t.Helper()
-	a, err := Assess(&Profile{Models: []Model{{Name: "m"}}, Data: Data{Complete: 500, Groups: []string{"g"}}}, traces)
+	p := &Profile{Models: []Model{{Name: "m"}}, Data: Data{Complete: 500, Groups: []string{"g"}}, Usual: []Usual{
+		// Of probabilities between 0 and 1, and of costs between nothing and twice the
+		// estimate, all as likely.
+		{"quality of m", 500, 0, 1. / 6}, {"cost of m", 500, math.Log(2) - 1, 1}, {"quality in group g", 500, 0, 1. / 6},
+	}}
+	a, err := Assess(p, traces)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -136,4 +143,85 @@ func TestCompareTellsTheBetterProfile(t *testing.T) {
 	if _, err := Compare(old, old, []*sdk.Trace{{ID: "1", Calls: []sdk.Call{{Model: "other", Verdict: &sdk.Verdict{Outcome: sdk.Passed}}}}}); err == nil || !strings.Contains(err.Error(), "other") {
 		t.Errorf("a model that nobody knows: %v", err)
 	}
+}
+
+// Estimates that are off on the steps of a strategy as they were in the fit are no drift:
+// dependence that the estimators do not know makes every belief after a failure too high.
+func TestAssessTellsNothingWhereTheFitWasOffAsWell(t *testing.T) {
+	alarms, seen := 0, 0
+	const splits = 4
+	for seed := range uint64(splits) {
+		table := drawn(900, 4, seed)
+		table.Verified, table.Ante, table.Post = true, nil, nil
+		known, met := table.Split(0.5, seed)
+		p, err := Fit(t.Context(), known, Options{BudgetUSD: 0.004, Estimate: estimate.Options{Quality: estimate.KindMean}, Folds: 3})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, worse := range []bool{false, true} {
+			a, err := Assess(p, tracesOf(t, p, met, worse, rand.New(rand.NewPCG(seed, 6))))
+			if err != nil {
+				t.Fatal(err)
+			}
+			switch {
+			case a.Holds():
+			case worse:
+				seen++
+			default:
+				alarms++
+			}
+		}
+	}
+	if alarms > 1 || seen < splits-1 {
+		t.Errorf("told on %d of %d where nothing changed, and on %d where the cheapest model fails at half of what it did", alarms, splits, seen)
+	}
+}
+
+// tracesOf are the traces of a profile in use; worse takes from the first model half of
+// what it does right.
+func tracesOf(t *testing.T, p *Profile, table *outcome.Table, worse bool, rng *rand.Rand) []*sdk.Trace {
+	t.Helper()
+	s, err := p.NewStrategy(table.Models)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if worse {
+		worn := *table
+		worn.Quality = nil
+		for _, row := range table.Quality {
+			row = slices.Clone(row)
+			row[0] *= float64(rng.IntN(2))
+			worn.Quality = append(worn.Quality, row)
+		}
+		table = &worn
+	}
+	replay, err := p.Estimator.On(table)
+	if err != nil {
+		t.Fatal(err)
+	}
+	beliefs, costs := make([]cascade.Belief, len(table.Models)), make([]float64, len(table.Models))
+	var traces []*sdk.Trace
+	for q, id := range table.Queries {
+		trace := &sdk.Trace{ID: id, Group: table.Group(q)}
+		x := replay.Start(q)
+		for ran := []int(nil); ; {
+			x.Believe(ran, beliefs, costs)
+			d := s.Decide(&cascade.State{Beliefs: beliefs, Costs: costs, Ran: ran, Coin: rng.Float64()})
+			if d.Run == cascade.Stop {
+				break
+			}
+			m := d.Run
+			trace.Decisions = append(trace.Decisions, sdk.Decision{Run: table.Models[m], Models: []sdk.Belief{{
+				Model: table.Models[m], Quality: sdk.Estimate{Mean: beliefs[m].Mean}, CostUSD: costs[m],
+			}}})
+			v := &sdk.Verdict{Outcome: sdk.Failed}
+			if table.Quality[q][m] == 1 {
+				v.Outcome = sdk.Passed
+			}
+			trace.Calls = append(trace.Calls, sdk.Call{Model: table.Models[m], CostUSD: table.CostUSD[q][m], Verdict: v, Propensity: 1})
+			ran = append(ran, m)
+		}
+		traces = append(traces, trace)
+	}
+	return traces
 }

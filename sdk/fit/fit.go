@@ -138,6 +138,9 @@ func Fit(ctx context.Context, t *outcome.Table, o Options) (*Profile, error) {
 	}
 	groups := kindsOf(complete)
 	p.Curve = chosen.curve(groups, all.rows)
+	if p.Usual, err = usual(p, complete, replay); err != nil {
+		return nil, err
+	}
 	if o.MaxWrong > 0 {
 		if err := f.serve(); err != nil {
 			return nil, err

@@ -31,11 +31,13 @@ type Profile struct {
 	// HeldOut is nil without a budget.
 	HeldOut *HeldOut `json:"held_out,omitempty"`
 	// Kept is nil without a floor, and Served without a share of wrong answers to hold.
-	Kept        *Kept               `json:"kept,omitempty"`
-	Served      *Served             `json:"served,omitempty"`
-	Calibration Calibration         `json:"calibration"`
-	Curve       []Point             `json:"curve"`
-	Estimator   *estimate.Estimator `json:"estimator"`
+	Kept        *Kept       `json:"kept,omitempty"`
+	Served      *Served     `json:"served,omitempty"`
+	Calibration Calibration `json:"calibration"`
+	// Usual is how far estimates were off on the strategy's own steps; see [Assess].
+	Usual     []Usual             `json:"usual,omitempty"`
+	Curve     []Point             `json:"curve"`
+	Estimator *estimate.Estimator `json:"estimator"`
 }
 
 // Data says what the profile was fitted to.

@@ -4,10 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"runtime"
+	"slices"
 
 	"golang.org/x/sync/errgroup"
+	"gonum.org/v1/gonum/stat/distuv"
 
 	"github.com/stepfall/stepfall/sdk"
 	"github.com/stepfall/stepfall/sdk/cascade"
@@ -22,8 +25,12 @@ const driftExplore = 0.1
 
 func (e *Env) driftSplits() int { return 2 * e.splits() }
 
-// driftPieces is one for each world.
-func driftPieces(*Env) int { return len(driftWorlds()) }
+// alarmSplits is on how many random halves false alarms are counted: 100 unless
+// Env.Splits says otherwise.
+func (e *Env) alarmSplits() int { return 20 * e.splits() }
+
+// driftPieces is one for each world, and one for each table on which nothing changes.
+func driftPieces(e *Env) int { return len(driftWorlds()) + len(e.alarmData()) }
 
 // world is what happens to outcomes after a profile was fitted.
 type world struct {
@@ -167,7 +174,7 @@ func drift(ctx context.Context, e *Env) (*Page, error) {
 	table.Verified = true
 	p.printf("A profile (`index`, budget 0.0005 USD) is fitted to a third of the questions, with a check that judges every answer, and used on another third, with a share of %v of the steps that ask one further model for the record. "+
 		"`fit check` looks at the traces of that, and fits anew to seven tenths of them where that tells the rest better. What is in place then is measured on the last third, beside the profile in use and one fitted to all outcomes of all models in the changed world. "+
-		"Means over %d random splits; ± is two standard errors. The test allows one false alarm in a hundred; the first row shows how many it gives here.\n\nData: %s, 5 models.\n", driftExplore, e.driftSplits(), e.Questions)
+		"Means over %d random splits; ± is two standard deviations over them. The test allows one false alarm in a hundred.\n\nData: %s, 5 models.\n", driftExplore, e.driftSplits(), e.Questions)
 	out := &eval.Table{Header: []string{"what happens", "told on", "fitted anew on", "cost in use, USD", "after the check", "all known", "quality in use, %", "after the check", "all known"}}
 	for _, w := range driftWorlds() {
 		if err := ctx.Err(); err != nil {
@@ -182,7 +189,84 @@ func drift(ctx context.Context, e *Env) (*Page, error) {
 	}
 	p.section("Told, and what is done about it")
 	p.table(out)
+	alarms, err := e.alarms(ctx)
+	if err != nil {
+		return nil, err
+	}
+	p.section("Told where nothing has changed")
+	p.printf("A profile is fitted to one half of a table, verdicts known, and used on the other, with the same share of exploration. `told` is on how many of %d random halves something is said to have drifted; %d is what the test allows, and chance may take it to %d.\n\n", e.alarmSplits(), e.alarmSplits()/100, mostAlarms(e.alarmSplits()))
+	p.table(alarms)
 	return p, nil
+}
+
+// mostAlarms is how many alarms of one in a hundred are passed with a probability of less
+// than 1 %.
+func mostAlarms(splits int) int {
+	n := 0
+	for (distuv.Binomial{N: float64(splits), P: 0.01}).Survival(float64(n)) > 0.01 {
+		n++
+	}
+	return n
+}
+
+// alarmData are sets of models on questions, as if a check had judged the answers, and the
+// tables of agents.
+func (e *Env) alarmData() []*Data {
+	var data []*Data
+	for _, d := range e.pacingData() {
+		t := *d.Table
+		t.Answers, t.Prompts, t.Signals, t.Verified = nil, nil, nil, true
+		data = append(data, &Data{Table: &t, Name: d.Name, Hash: d.Hash})
+	}
+	return data
+}
+
+// alarms counts false alarms on every table.
+func (e *Env) alarms(ctx context.Context) (*eval.Table, error) {
+	out := &eval.Table{Header: []string{"data", "means looked at", "told"}}
+	for _, d := range e.alarmData() {
+		e.startingf("false alarms: %s", d.Name)
+		found := make([]*fit.Assessment, e.alarmSplits())
+		group, ctx := errgroup.WithContext(ctx)
+		group.SetLimit(runtime.GOMAXPROCS(0))
+		for i := range found {
+			group.Go(func() (err error) {
+				found[i], err = alarmOnce(ctx, d.Table, e.Seed+uint64(i))
+				return err
+			})
+		}
+		if err := group.Wait(); err != nil {
+			return nil, fmt.Errorf("%s: %w", d.Name, err)
+		}
+		told, tests := 0, 0.0
+		for _, a := range found {
+			tests += float64(a.Tests) / float64(len(found))
+			if !a.Holds() {
+				told++
+			}
+		}
+		out.Cells = append(out.Cells, []string{d.String(), fmt.Sprintf("%.0f", tests), fmt.Sprintf("%d of %d", told, len(found))})
+	}
+	return out, nil
+}
+
+// alarmOnce fits to one half of a table and assesses the profile on the other.
+func alarmOnce(ctx context.Context, t *outcome.Table, seed uint64) (*fit.Assessment, error) {
+	rng := rand.New(rand.NewPCG(seed, 0xa1a2))
+	known, met := t.Split(0.5, seed)
+	costs := known.MeanCosts()
+	p, err := fit.Fit(ctx, known, fit.Options{
+		// Between the cheapest and the dearest model, at their geometric mean.
+		BudgetUSD: math.Sqrt(slices.Min(costs) * slices.Max(costs)), Seed: seed, Estimate: estimate.Options{Quality: estimate.KindLatent},
+	})
+	if err != nil {
+		return nil, err
+	}
+	traces, err := inUse(met, p, driftExplore, rng)
+	if err != nil {
+		return nil, err
+	}
+	return fit.Assess(p, traces)
 }
 
 func (e *Env) driftLine(ctx context.Context, t *outcome.Table, w world) ([]string, error) {

@@ -1,0 +1,154 @@
+package fit
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/stepfall/stepfall/sdk"
+	"github.com/stepfall/stepfall/sdk/cascade"
+	"github.com/stepfall/stepfall/sdk/outcome"
+)
+
+// Rival compares a profile with one fitted anew, on steps that neither was fitted to.
+type Rival struct {
+	// Calls are those that were judged.
+	Calls int `json:"calls"`
+	// Quality is by how much the logarithmic loss of the new one's estimates of quality
+	// is smaller, per call, and Cost the squared error of its logarithms of costs; each
+	// with its standard error.
+	Quality         float64 `json:"quality"`
+	QualityStdError float64 `json:"quality_std_error"`
+	Cost            float64 `json:"cost"`
+	CostStdError    float64 `json:"cost_std_error"`
+}
+
+// Better reports that the new one is better at quality or at cost by more than two
+// standard errors, and not worse at the other by as much.
+func (r *Rival) Better() bool {
+	quality, cost := r.Quality-2*r.QualityStdError, r.Cost-2*r.CostStdError
+	return (quality > 0 || cost > 0) && r.Quality+2*r.QualityStdError >= 0 && r.Cost+2*r.CostStdError >= 0
+}
+
+// Compare has two profiles of the same models estimate what came in traces, given what
+// ran before.
+func Compare(old, fresh *Profile, traces []*sdk.Trace) (*Rival, error) {
+	table, err := outcome.OfTraces(traces)
+	if err != nil {
+		return nil, err
+	}
+	for _, p := range []*Profile{old, fresh} {
+		if table, err = widened(table, p.Names()); err != nil {
+			return nil, err
+		}
+	}
+	var losses, errs [2][]float64
+	for k, p := range []*Profile{old, fresh} {
+		own, err := table.Select(p.Names()...)
+		if err != nil {
+			return nil, err
+		}
+		if losses[k], errs[k], err = told(p, own, traces); err != nil {
+			return nil, err
+		}
+	}
+	r := &Rival{Calls: len(losses[0])}
+	r.Quality, r.QualityStdError = gain(losses[0], losses[1])
+	r.Cost, r.CostStdError = gain(errs[0], errs[1])
+	return r, nil
+}
+
+// widened returns the table with a column for each of the models, empty where the
+// traces have nothing of one.
+func widened(t *outcome.Table, models []string) (*outcome.Table, error) {
+	for _, name := range t.Models {
+		if !slices.Contains(models, name) {
+			return nil, fmt.Errorf("%w: traces of %q", ErrModels, name)
+		}
+	}
+	wide := *t
+	for _, name := range models {
+		if wide.Index(name) >= 0 {
+			continue
+		}
+		wide.Models = append(slices.Clone(wide.Models), name)
+		for _, m := range []*[][]float64{&wide.Quality, &wide.CostUSD, &wide.InputTokens, &wide.OutputTokens, &wide.LatencySeconds, &wide.Ante, &wide.Post, &wide.Propensity} {
+			*m = appended(*m, math.NaN())
+		}
+		wide.Answers = appended(wide.Answers, "")
+		signals := map[string][][]float64{}
+		for k, m := range wide.Signals {
+			signals[k] = appended(m, math.NaN())
+		}
+		wide.Signals = signals
+	}
+	return &wide, nil
+}
+
+func appended[T any](m [][]T, v T) [][]T {
+	if m == nil {
+		return nil
+	}
+	out := make([][]T, len(m))
+	for i, row := range m {
+		out[i] = append(slices.Clone(row), v)
+	}
+	return out
+}
+
+// told returns what a profile loses on every judged call, and how far off it is on the
+// cost of every call that was paid for.
+func told(p *Profile, t *outcome.Table, traces []*sdk.Trace) (losses, errs []float64, err error) {
+	replay, err := p.Estimator.On(t)
+	if err != nil {
+		return nil, nil, err
+	}
+	rows := map[string]int{}
+	for q, id := range t.Queries {
+		rows[id] = q
+	}
+	beliefs, costs := make([]cascade.Belief, len(t.Models)), make([]float64, len(t.Models))
+	for _, trace := range traces {
+		q, known := rows[cmp.Or(trace.QueryID, trace.ID)]
+		if !known {
+			continue
+		}
+		x := replay.Start(q)
+		var ran []int
+		for i := range trace.Calls {
+			call := &trace.Calls[i]
+			m := t.Index(call.Model)
+			if m < 0 || call.Error != "" || slices.Contains(ran, m) {
+				continue
+			}
+			x.Believe(ran, beliefs, costs)
+			ran = append(ran, m)
+			if v, ok := call.Verdict.Quality(); ok {
+				mean := bounded(beliefs[m].Mean)
+				losses = append(losses, -v*math.Log(mean)-(1-v)*math.Log(1-mean))
+			}
+			if call.CostUSD > 0 && costs[m] > 0 {
+				off := math.Log(call.CostUSD / costs[m])
+				errs = append(errs, off*off)
+			}
+		}
+	}
+	return losses, errs, nil
+}
+
+// gain is the mean of before less after, with its standard error.
+func gain(before, after []float64) (mean, stdError float64) {
+	n := float64(len(before))
+	if len(after) != len(before) || n < 2 {
+		return 0, math.Inf(1)
+	}
+	squares := 0.0
+	for i, x := range before {
+		mean += (x - after[i]) / n
+	}
+	for i, x := range before {
+		squares += (x - after[i] - mean) * (x - after[i] - mean)
+	}
+	return mean, math.Sqrt(squares / (n - 1) / n)
+}

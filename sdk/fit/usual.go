@@ -1,0 +1,131 @@
+package fit
+
+import (
+	"cmp"
+	"math"
+	"slices"
+
+	"github.com/stepfall/stepfall/sdk/cascade"
+	"github.com/stepfall/stepfall/sdk/estimate"
+	"github.com/stepfall/stepfall/sdk/outcome"
+)
+
+// Usual is how far estimates were off where nothing had changed: on the steps that the
+// fitted strategy takes over the outcomes of the fit, estimated by estimators that had
+// not seen them. A strategy asks those models of which it believes much, so that on its
+// steps even good estimates are off by a little, and always in the same way.
+type Usual struct {
+	// Of is what: "quality of m", "cost of m" or "quality in group g", and with "asked by
+	// chance" those of models that the strategy left out.
+	Of string `json:"of"`
+	// Count is the number of outcomes; of weighted ones, the number that would tell as much.
+	Count float64 `json:"count"`
+	// Off is the mean difference of what came from what was estimated, of costs that of the
+	// logarithms, and Variance that of one outcome.
+	Off      float64 `json:"off"`
+	Variance float64 `json:"variance"`
+}
+
+// What tallies are of.
+const (
+	ofQuality = "quality of "
+	ofCost    = "cost of "
+	ofGroup   = "quality in group "
+	byChance  = ", asked by chance"
+)
+
+// tally sums up how far what came was from what was estimated.
+type tally struct {
+	n, weights, squares    float64
+	expected, observed     float64
+	off, offSquared, aside float64
+}
+
+// add counts one outcome: what was expected, what came, the difference that is tested,
+// and the variance that it should have, where estimates say.
+func (t *tally) add(expected, observed, off, aside, weight float64) {
+	t.n++
+	t.weights, t.squares = t.weights+weight, t.squares+weight*weight
+	t.expected, t.observed = t.expected+weight*expected, t.observed+weight*observed
+	t.off, t.offSquared, t.aside = t.off+weight*off, t.offSquared+weight*off*off, t.aside+weight*aside
+}
+
+func (t *tally) usual(of string) Usual {
+	mean := t.off / t.weights
+	// What estimates say of their own variance counts where few outcomes show less.
+	return Usual{of, t.weights * t.weights / t.squares, mean, max(t.offSquared/t.weights-mean*mean, t.aside/t.weights)}
+}
+
+// tallies are by what they are of.
+type tallies map[string]*tally
+
+func (t tallies) of(name string) *tally {
+	if t[name] == nil {
+		t[name] = &tally{}
+	}
+	return t[name]
+}
+
+// call counts one call: what was believed of a model just before, and what came, NaN
+// where it is not known.
+func (t tallies) call(model, how string, mean, quality, expected, paid, weight float64) {
+	if !math.IsNaN(quality) {
+		t.of(ofQuality+model+how).add(mean, quality, quality-mean, spread(mean), weight)
+	}
+	if expected > 0 && paid > 0 {
+		t.of(ofCost+model+how).add(expected, paid, math.Log(paid/expected), 0, weight)
+	}
+}
+
+// step counts the answers to a query of a group, of which judged were judged.
+func (t tallies) step(group string, mean, quality, spread, judged float64) {
+	if judged > 0 {
+		t.of(ofGroup+group).add(mean/judged, quality/judged, (quality-mean)/judged, spread/judged/judged, 1)
+	}
+}
+
+// spread is the variance of an outcome that is believed to come with a probability.
+func spread(p float64) float64 { return min(max(p, 0.01), 0.99) * (1 - min(max(p, 0.01), 0.99)) }
+
+// usual walks the fitted strategy over outcomes and returns how far estimates are off.
+func usual(p *Profile, t *outcome.Table, r *estimate.Replay) ([]Usual, error) {
+	s, err := p.NewStrategy(t.Models)
+	if err != nil {
+		return nil, err
+	}
+	all := tallies{}
+	beliefs, costs := make([]cascade.Belief, len(t.Models)), make([]float64, len(t.Models))
+	for q := range t.Queries {
+		x := r.Start(q)
+		var ran []int
+		var mean, quality, spreads float64
+		for {
+			x.Believe(ran, beliefs, costs)
+			d := s.Decide(&cascade.State{Beliefs: beliefs, Costs: costs, Ran: ran, Coin: 0.5})
+			if d.Run == cascade.Stop {
+				break
+			}
+			m, v := d.Run, t.Quality[q][d.Run]
+			all.call(t.Models[m], "", beliefs[m].Mean, v, costs[m], t.CostUSD[q][m], 1)
+			mean, quality, spreads = mean+beliefs[m].Mean, quality+v, spreads+spread(beliefs[m].Mean)
+			ran = append(ran, m)
+		}
+		all.step(t.Group(q), mean, quality, spreads, float64(len(ran)))
+		left := float64(len(t.Models) - len(ran))
+		for m, name := range t.Models {
+			if !slices.Contains(ran, m) {
+				all.call(name, byChance, beliefs[m].Mean, t.Quality[q][m], costs[m], t.CostUSD[q][m], 1/left)
+			}
+		}
+	}
+	return all.usual(), nil
+}
+
+func (t tallies) usual() []Usual {
+	var out []Usual
+	for of, tally := range t {
+		out = append(out, tally.usual(of))
+	}
+	slices.SortFunc(out, func(a, b Usual) int { return cmp.Compare(a.Of, b.Of) })
+	return out
+}

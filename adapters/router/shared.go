@@ -238,7 +238,7 @@ func (p *peers) exchange(ctx context.Context) error {
 	p.mu.Unlock()
 	var faults []error
 	for pacer, policy := range pacers {
-		faults = append(faults, pacer.Share(func(delta [4]float64) (sums [4]float64, err error) {
+		faults = append(faults, pacer.Share(func(delta [5]float64) (sums [5]float64, err error) {
 			all, err := p.board.Add(ctx, kindPace, policy, delta[:])
 			copy(sums[:], all)
 			return sums, err

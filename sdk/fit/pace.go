@@ -18,16 +18,18 @@ import (
 // What a query costs is held against what queries of its group are expected to cost
 // (Point.ByGroup), so that an hour of dear queries is not met by saving on them and an
 // hour of cheap ones not by spending more than they are worth. With n queries that cost
-// S altogether and were due D, the next operating point is the one whose mean cost is
+// S altogether and D due, the next operating point is the one whose mean cost is
 //
 //	(B + (D − S) / H) / r,
 //
 // where B is the budget, H the number of queries over which a difference is made up
-// for, and r the ratio of real to expected cost so far. Due to a query is B times the
-// cost of its group over the mean cost of all, at the operating point that meets B; to
-// one of a group that the curve does not know, B. What is due altogether is kept within
-// 10·H·B of n·B: so much is lent to another mixture of groups than the fitted one, and
-// no more, so that the budget holds over n queries to within 10·H/n whatever comes.
+// for, and r the ratio of real to expected cost so far. Due is n·B and what is lent to the
+// mixture of groups so far. That is worth M more than n·B: the sum over queries of B times
+// the cost of their group over the mean cost of all, at the operating point that meets
+// B, less B. A mixture that chance may have drawn, up to two standard deviations, is lent
+// nothing, so that the budget holds on queries in random order; what M is beyond that
+// comes of blocks, and is lent, up to 10·H·B, so that the budget holds over n queries to
+// within about 10·H/n whatever comes.
 //
 // That amount is met by a coin between the two operating points next to it, which is how
 // the paper meets a budget between two. Savings are limited to H·B, so that a quiet night
@@ -46,15 +48,19 @@ type Pacer struct {
 	told sums
 }
 
-// sums are over queries: their number, US dollars spent, expected and due.
-type sums struct{ queries, spent, expected, due float64 }
+// sums are over queries: their number, US dollars spent and expected, by how much their
+// mixture of groups is worth more than the budget, and the squares of that.
+type sums struct{ queries, spent, expected, mixture, squares float64 }
 
 // DefaultPace is over how many queries a difference from the budget is made up for.
 const DefaultPace = 50
 
-// lent is how many times H queries' budget may be due more or less than the budget of
-// the queries so far: blocks of one group that amount to less cost hardly any quality.
-const lent = 10
+// mostLent is how many times H queries' budget is lent to a mixture of groups, and
+// drawnLike is up to how many standard deviations a mixture may be drawn by chance.
+const (
+	mostLent  = 10
+	drawnLike = 2
+)
 
 // NewPacer returns a pacer that chooses among operating points, budgetUSD for each
 // query; over is how many queries may pass until a difference is made up for. The
@@ -92,12 +98,18 @@ func (p *Pacer) Points() []Point { return p.points }
 func (p *Pacer) Next() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	own := min(p.due-p.spent, p.over*p.budget)
-	i, share := p.place((p.budget + own/p.over) / p.ratio())
+	saved := min(p.queries*p.budget+p.lent()-p.spent, p.over*p.budget)
+	i, share := p.place((p.budget + saved/p.over) / p.ratio())
 	if share > 0 && p.rng.Float64() < share {
 		return i + 1
 	}
 	return i
+}
+
+// lent is what is lent to the mixture of groups so far.
+func (p *Pacer) lent() float64 {
+	beyond := max(math.Abs(p.mixture)-drawnLike*math.Sqrt(p.squares), 0)
+	return math.Copysign(min(beyond, mostLent*p.over*p.budget), p.mixture)
 }
 
 // ratio is that of real to expected cost so far, which begins at 1.
@@ -131,25 +143,25 @@ func (p *Pacer) Spent(group string, point int, usd float64) {
 		mean += share * (p.points[at+1].CostUSD - mean)
 		own += share * (p.points[at+1].costOf(group) - own)
 	}
-	due := p.budget
 	if mean > 0 {
-		due *= own / mean
+		more := p.budget * (own/mean - 1)
+		p.mixture += more
+		p.squares += more * more
 	}
 	p.queries++
-	most, all := lent*p.over*p.budget, p.queries*p.budget
-	p.due = min(max(p.due+due, all-most), all+most)
 	p.spent += usd
 	p.expected += p.points[point].costOf(group)
 }
 
 // Share joins the pacer with others of the same budget, in other processes: add is given
-// what was counted here since the last time (queries, and US dollars spent, expected and
-// due) and returns the sums of all. When it fails, the same is given the next time.
-func (p *Pacer) Share(add func(delta [4]float64) ([4]float64, error)) error {
+// what was counted here since the last time (queries, US dollars spent and expected, and
+// the two sums over their mixture of groups) and returns the sums of all. When it fails,
+// the same is given the next time.
+func (p *Pacer) Share(add func(delta [5]float64) ([5]float64, error)) error {
 	p.mu.Lock()
 	now, told := p.sums, p.told
 	p.mu.Unlock()
-	all, err := add([4]float64{now.queries - told.queries, now.spent - told.spent, now.expected - told.expected, now.due - told.due})
+	all, err := add([5]float64{now.queries - told.queries, now.spent - told.spent, now.expected - told.expected, now.mixture - told.mixture, now.squares - told.squares})
 	if err != nil {
 		return err
 	}
@@ -159,7 +171,8 @@ func (p *Pacer) Share(add func(delta [4]float64) ([4]float64, error)) error {
 	p.queries += all[0] - now.queries
 	p.spent += all[1] - now.spent
 	p.expected += all[2] - now.expected
-	p.due += all[3] - now.due
-	p.told = sums{all[0], all[1], all[2], all[3]}
+	p.mixture += all[3] - now.mixture
+	p.squares += all[4] - now.squares
+	p.told = sums{all[0], all[1], all[2], all[3], all[4]}
 	return nil
 }

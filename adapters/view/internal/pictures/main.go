@@ -71,7 +71,7 @@ func run(traces, report, out string, widths, schemes []string, only string) erro
 		return err
 	}
 	fleetPages := httptest.NewServer(view.New(view.Options{Traces: made, Source: "fleet"}))
-	defer fleetPages.Close()
+	defer shut(fleetPages)
 	shots = append(shots, shot{"view-fleet", fleetPages.URL}, shot{"view-trust", fleetPages.URL + "/trust"}, shot{"view-steps", fleetPages.URL + "/steps?escalated=1"},
 		shot{"view-run", fleetPages.URL + "/run?name=agent-040"})
 	if list, err := made.Steps(ctx, store.Filter{Escalated: true, Chosen: "pro", Limit: 1}); err == nil && len(list) > 0 {
@@ -84,7 +84,7 @@ func run(traces, report, out string, widths, schemes []string, only string) erro
 		}
 		defer demo.Close()
 		pages := httptest.NewServer(view.New(view.Options{Traces: demo, Source: filepath.Base(traces)}))
-		defer pages.Close()
+		defer shut(pages)
 		shots = append(shots, shot{"view-demo", pages.URL}, shot{"view-compare", pages.URL + "/compare"})
 	}
 	if report != "" {
@@ -97,7 +97,7 @@ func run(traces, report, out string, widths, schemes []string, only string) erro
 			return err
 		}
 		pages := httptest.NewServer(view.New(view.Options{Reports: []view.Report{{Name: filepath.Base(report), Document: d}}}))
-		defer pages.Close()
+		defer shut(pages)
 		shots = append(shots, shot{"view-report", pages.URL})
 	}
 	for _, width := range widths {
@@ -145,4 +145,11 @@ func draw(b *browser.Browser, address, path, width, scheme string) error {
 		return err
 	}
 	return os.WriteFile(path, png, 0o644)
+}
+
+// shut closes a server whose pages may still be open: they hold a connection for what
+// is live.
+func shut(s *httptest.Server) {
+	s.CloseClientConnections()
+	s.Close()
 }

@@ -29,12 +29,8 @@ func (c *call) Call(ctx context.Context, s *step.Call) (*sdk.Answer, error) {
 	if d == nil {
 		return nil, unavailable(s.Model.Name)
 	}
-	callCtx := ctx
-	if t.timeout > 0 {
-		var cancel context.CancelFunc
-		callCtx, cancel = context.WithTimeout(ctx, t.timeout)
-		defer cancel()
-	}
+	callCtx, cancel := t.within(ctx)
+	defer cancel()
 	// Mistral's client cannot be interrupted, so nothing may stream from it.
 	stream := streamState{
 		call: c, speaker: d.kind == kindSpeaker, hold: !s.Final || s.Unseen && c.plain(),
@@ -70,6 +66,14 @@ func (c *call) Call(ctx context.Context, s *step.Call) (*sdk.Answer, error) {
 	s.Shown = stream.shown
 	c.live = c.live || stream.shown
 	return c.answer(resp, d), nil
+}
+
+// within bounds a call by the candidate's timeout.
+func (t *target) within(ctx context.Context) (context.Context, context.CancelFunc) {
+	if t.timeout <= 0 {
+		return ctx, func() {}
+	}
+	return context.WithTimeout(ctx, t.timeout)
 }
 
 // unavailable is the error of a call for which every circuit is open.

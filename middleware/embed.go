@@ -128,12 +128,8 @@ func (e *embedding) Call(ctx context.Context, s *step.Call) (*sdk.Answer, error)
 	if d == nil {
 		return nil, unavailable(s.Model.Name)
 	}
-	callCtx := ctx
-	if t.timeout > 0 {
-		var cancel context.CancelFunc
-		callCtx, cancel = context.WithTimeout(ctx, t.timeout)
-		defer cancel()
-	}
+	callCtx, cancel := t.within(ctx)
+	defer cancel()
 	response, usage, err := d.llm.(Embedder).Embed(callCtx, e.request)
 	if cause := ctx.Err(); cause != nil && err != nil {
 		err = errors.Join(cause, err)

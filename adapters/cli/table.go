@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"slices"
 	"strings"
 
 	"github.com/jedib0t/go-pretty/v6/table"
@@ -157,10 +156,11 @@ func (g *grid) list(most int) {
 		}
 	}
 	if len(g.rows) == 0 {
-		names := slices.Clone(g.columns)
-		for i, c := range names {
-			fmt.Fprint(g.w, c.name, map[bool]string{true: "\n", false: ", "}[i == len(names)-1])
+		names := make([]string, len(g.columns))
+		for i, c := range g.columns {
+			names[i] = c.name
 		}
+		fmt.Fprintln(g.w, strings.Join(names, ", "))
 	}
 }
 

@@ -199,15 +199,9 @@ func (a *assessor) usually(of string) (Usual, bool) {
 // differ is Welch's test of two means: by how many standard deviations the first is
 // above the second, and how likely chance takes them as far apart.
 func differ(now, then Usual) (Drift, float64) {
-	a, b := now.Variance/now.Count, then.Variance/then.Count
+	const rounding = 1e-18 // the least variance: costs may follow from prices exactly
+	a, b := max(now.Variance, rounding)/now.Count, max(then.Variance, rounding)/then.Count
 	d := Drift{Deviations: (now.Off - then.Off) / math.Sqrt(a+b)}
-	if a+b == 0 {
-		d.Deviations = 0
-		if now.Off != then.Off {
-			d.Deviations = math.Inf(1)
-		}
-		return d, map[bool]float64{true: 1, false: 0}[d.Deviations == 0]
-	}
 	freedom := (a + b) * (a + b) / (a*a/(now.Count-1) + b*b/max(then.Count-1, 1))
 	t := distuv.StudentsT{Sigma: 1, Nu: min(freedom, 1e6)}
 	return d, 2 * t.Survival(math.Abs(d.Deviations))

@@ -30,10 +30,10 @@ func (k *kinds) name(row int) string {
 }
 
 // costs returns what queries of each group are expected to cost, of what they cost on
-// some rows; nil where groups are not known to differ. The mean of a group is drawn towards that of all, the more the less it is
-// known: as far as the spread within groups explains how far group means lie apart
-// (the random effects of an analysis of variance). Means over the rows stay what they
-// are.
+// some rows; nil where groups are not known to differ. The mean of a group is drawn
+// towards that of all, the more the less it is known: as far as the spread within groups
+// explains how far group means lie apart (the random effects of an analysis of variance).
+// Means over the rows stay what they are.
 func (k *kinds) costs(cost []float64, rows []int) map[string]float64 {
 	if len(k.names) < 2 {
 		return nil

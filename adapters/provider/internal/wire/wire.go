@@ -63,7 +63,7 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	if x == nil {
 		x = &Exchange{}
 	}
-	x.asked = req.Header
+	x.asked, x.secrets = req.Header, nil
 	req = req.WithContext(httptrace.WithClientTrace(req.Context(), &httptrace.ClientTrace{
 		WroteRequest: func(info httptrace.WroteRequestInfo) { x.sent.Store(info.Err == nil) },
 	}))
@@ -177,7 +177,8 @@ type Exchange struct {
 	// tooLarge: the answer was left after the bound, whatever its client made of that.
 	tooLarge atomic.Bool
 	said     []byte
-	asked    http.Header // of the last request
+	asked    http.Header      // of the last request
+	secrets  *redact.Redactor // of asked; nil until it is needed
 }
 
 type exchangeKey struct{}
@@ -244,7 +245,7 @@ func keys(h http.Header) []string {
 // clean takes the keys that were sent out of an error: here, so that no caller, log,
 // trace or client of a gateway can be told one.
 func (x *Exchange) clean(e *middleware.ProviderError) *middleware.ProviderError {
-	known := redact.New(keys(x.asked)...)
+	known := x.known()
 	for _, text := range []*string{&e.Type, &e.Name, &e.Param, &e.Message, &e.RequestID} {
 		*text = known.Known(*text)
 	}
@@ -258,7 +259,15 @@ func (x *Exchange) clean(e *middleware.ProviderError) *middleware.ProviderError 
 
 // without takes the keys that were sent out of what a server said, before anything is cut.
 func (x *Exchange) without(said []byte) []byte {
-	return []byte(redact.New(keys(x.asked)...).Known(string(said)))
+	return []byte(x.known().Known(string(said)))
+}
+
+// known knows the keys that were sent, once there is something to take them out of.
+func (x *Exchange) known() *redact.Redactor {
+	if x.secrets == nil {
+		x.secrets = redact.New(keys(x.asked)...)
+	}
+	return x.secrets
 }
 
 // cleaned is an error with another text. What it stands for can be asked of it, and not

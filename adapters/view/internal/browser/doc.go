@@ -1,0 +1,2 @@
+// Package browser looks at pages in a real browser, for tests and pictures.
+package browser

@@ -19,6 +19,7 @@ APIDIFF := v0.0.0-20260908205506-85c1c2202aba
 GO_LICENSES := v1.6.0
 BUF := v1.50.0
 GREMLINS := v0.6.0
+GOTESTSUM := v1.13.0
 GOVULNCHECK := v1.9.0
 PROTOC_GEN_GO := v1.36.12
 PROTOC_GEN_GO_GRPC := v1.6.2
@@ -50,9 +51,20 @@ swe-bench: build ## Run the bundled SWE suite with scripted models: every task c
 	STEPFALL_SUITE=all go test -count=1 ./adapters/swe/suite
 	$(BIN)/stepfall swe bench
 
+# With AGAIN=1, as in CI, at most three failed tests are run once more by themselves, on
+# machines that are busy with others, and are named. A data race has no second try.
+GOTEST := go test
+PACKAGES := ./...
+ifdef AGAIN
+test race: $(TOOLS)/gotestsum-$(GOTESTSUM)
+GOTEST := $(TOOLS)/gotestsum-$(GOTESTSUM) --format pkgname --hide-summary skipped --packages ./... \
+  --rerun-fails=1 --rerun-fails-max-failures 3 --rerun-fails-abort-on-data-race --rerun-fails-report $(BIN)/failed-once.txt --
+PACKAGES :=
+endif
+
 .PHONY: test
 test: ## Run every test
-	go test -timeout 30m ./...
+	$(GOTEST) -timeout 30m $(PACKAGES)
 
 .PHONY: short
 short: ## Run the tests that a change is tried with, the long ones left out
@@ -64,7 +76,7 @@ attacks: ## Try every attack on verdicts and walls, and print what came of each
 
 .PHONY: race
 race: ## Run the tests under the race detector, the long ones left out
-	go test -race -short -timeout 30m ./...
+	$(GOTEST) -race -short -timeout 30m $(PACKAGES)
 
 .PHONY: chaos
 chaos: ## Kill replicas and workers and restart PostgreSQL for CHAOS (1m): no cap is passed, no job lost
@@ -195,6 +207,11 @@ dist: ## Build release archives with checksums into dist/
 	  tar --sort=name --mtime=@0 --owner=0 --group=0 --numeric-owner --mode=u=rwX,go=rX -C dist -cf - $$name | gzip -n > dist/$$name.tar.gz; \
 	  rm -r dist/$$name; done
 	cd dist && sha256sum *.tar.gz > SHA256SUMS && cat SHA256SUMS
+
+$(TOOLS)/gotestsum-$(GOTESTSUM):
+	@mkdir -p $(TOOLS)
+	GOBIN=$(TOOLS) go install gotest.tools/gotestsum@$(GOTESTSUM)
+	@mv $(TOOLS)/gotestsum $@
 
 $(TOOLS)/apidiff-$(APIDIFF):
 	@mkdir -p $(TOOLS)

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -50,7 +51,7 @@ func open(ctx context.Context, url string, known int) (*Store, error) {
 	s := &Store{pool: pool, db: stdlib.OpenDBFromPool(pool), closed: make(chan struct{})}
 	s.db.SetMaxIdleConns(0) // the pool keeps them
 	s.DB = sqlstore.DB{
-		Read: s.db, Write: s.write, Prefix: "stepfall.", Rows: 100, Fault: fault,
+		Read: s.db, Write: s.write, Prefix: "stepfall.", Rows: 100, Refused: refused, Fault: fault,
 		Ordered: "SELECT set_config('lock_timeout', '4s', true), pg_advisory_xact_lock(7316054)",
 	}
 	err = migrate(ctx, pool, known)
@@ -102,12 +103,21 @@ func fault(err error) error {
 	return err
 }
 
+// refused says that values were no such values, against what the tables hold, or larger
+// than the engine's limits.
+func refused(err error) bool {
+	pg, ok := errors.AsType[*pgconn.PgError](err)
+	return ok && slices.Contains([]string{"22", "23", "54"}, class(pg))
+}
+
+func class(err *pgconn.PgError) string { return err.Code[:min(2, len(err.Code))] }
+
 // away says of an error that the engine, not what was asked of it, is at fault.
 func away(err error) bool {
 	if pg, ok := errors.AsType[*pgconn.PgError](err); ok {
 		// Connections, resources, an operator's intervention; a lock that was not had;
 		// PgBouncer's own, which has no class.
-		return pg.Code[:2] == "08" || pg.Code[:2] == "53" || pg.Code[:2] == "57" || pg.Code == "55P03" || pg.Code == "XX000" || pg.Code == "25006"
+		return slices.Contains([]string{"08", "53", "57"}, class(pg)) || pg.Code == "55P03" || pg.Code == "XX000" || pg.Code == "25006"
 	}
 	if _, ok := errors.AsType[*pgconn.ConnectError](err); ok {
 		return true

@@ -60,7 +60,11 @@ func OpenStore(ctx context.Context, address string, logger hclog.Logger) (*Share
 	}
 	s := &Shared{Store: engine, Till: store.NewTill(engine, store.TillOptions{})}
 	s.Traces = store.NewBuffer(engine, store.BufferOptions{Spool: spoolOf(address), Fault: func(err error, dropped int64) {
-		logger.Error("traces wait for the store", "error", err, "dropped", dropped)
+		what := "traces wait for the store"
+		if _, lost := errors.AsType[*store.LeftOutError](err); lost {
+			what = "traces are lost"
+		}
+		logger.Error(what, "error", err, "dropped", dropped)
 	}})
 	s.peers = newPeers(engine, logger)
 	return s, nil

@@ -196,7 +196,8 @@ func tracesFromVersion1(ctx context.Context, tx *sql.Tx) error {
 		if len(batch) == 0 {
 			return nil
 		}
-		if err := db.Record(ctx, batch, nil); err != nil {
+		err = db.Record(ctx, batch, nil)
+		if _, some := errors.AsType[*store.LeftOutError](err); err != nil && !some {
 			return err
 		}
 	}

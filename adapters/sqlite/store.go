@@ -11,7 +11,8 @@ import (
 	"sync"
 	"time"
 
-	_ "modernc.org/sqlite" // the driver
+	driver "modernc.org/sqlite"
+	sqlite3 "modernc.org/sqlite/lib"
 
 	"github.com/stepfall/stepfall/adapters/internal/sqlstore"
 	"github.com/stepfall/stepfall/adapters/store"
@@ -68,7 +69,7 @@ func (s *Store) open(ctx context.Context) error {
 	if s.read, err = connect(s.path, 4); err != nil {
 		return errors.Join(err, s.writer.Close())
 	}
-	s.DB = sqlstore.DB{Read: s.read, Write: s.write, Fault: fault}
+	s.DB = sqlstore.DB{Read: s.read, Write: s.write, Refused: refused, Fault: fault}
 	err = migrate(ctx, s.writer)
 	if err == nil {
 		s.file, err = os.Stat(s.path)
@@ -112,6 +113,19 @@ func create(ctx context.Context, path string) error {
 		return nil
 	}
 	return os.Rename(fresh, path) // where there are no links
+}
+
+// refused says that a value was too big, or against what the tables hold.
+func refused(err error) bool {
+	fault, ok := errors.AsType[*driver.Error](err)
+	if !ok {
+		return false
+	}
+	switch fault.Code() & 0xff {
+	case sqlite3.SQLITE_TOOBIG, sqlite3.SQLITE_CONSTRAINT, sqlite3.SQLITE_MISMATCH, sqlite3.SQLITE_RANGE:
+		return true
+	}
+	return false
 }
 
 // fault says what an error of SQLite means.

@@ -13,8 +13,8 @@ import (
 
 // BufferOptions configure a [Buffer]; the zero value is sensible.
 type BufferOptions struct {
-	// Size is how many traces may wait; 0 means 10,000. Those that come when it is
-	// full are dropped and counted.
+	// Size is how many traces may wait; 0 means 10,000. Those that come when so many wait,
+	// or 256 MB of texts, are dropped and counted.
 	Size int
 	// Batch is how many traces are written together at most; 0 means 500.
 	Batch int
@@ -27,7 +27,8 @@ type BufferOptions struct {
 	// write what was left there. Empty is none.
 	Spool string
 	// Fault is told of errors of the store, and of traces that were dropped, now and
-	// then; nil is nobody.
+	// then, and of each batch of which some can never be written, by a [*LeftOutError];
+	// nil is nobody.
 	Fault func(err error, dropped int64)
 }
 
@@ -39,7 +40,11 @@ type Buffer struct {
 
 	mu      sync.Mutex
 	traces  []*waiting
-	away    bool // the last write failed
+	bytes   int    // of the texts of traces
+	batch   int    // how many are written together: fewer where as many did not go
+	away    bool   // the last write failed
+	told    string // what Fault was told last, at toldAt
+	toldAt  time.Time
 	dropped int64
 	written int64
 	closed  bool
@@ -53,17 +58,18 @@ type Buffer struct {
 
 // waiting is a trace that is to be written; done is closed when it is.
 type waiting struct {
-	t    *sdk.Trace
-	key  string
-	done chan struct{}
-	file *spoolFile // nil when it is in memory alone
+	t     *sdk.Trace
+	key   string
+	bytes int
+	done  chan struct{}
+	file  *spoolFile // nil when it is in memory alone
 }
 
 // NewBuffer returns a buffer. The caller closes it before the store.
 func NewBuffer(s Traces, o BufferOptions) *Buffer {
 	o.Size, o.Batch = cmp.Or(o.Size, 10_000), cmp.Or(o.Batch, 500)
 	o.Wait = cmp.Or(o.Wait, 100*time.Millisecond)
-	b := &Buffer{s: s, o: o, more: make(chan struct{}, 1), ended: make(chan struct{})}
+	b := &Buffer{s: s, o: o, batch: o.Batch, more: make(chan struct{}, 1), ended: make(chan struct{})}
 	if o.Spool != "" {
 		b.spool = &spool{dir: o.Spool}
 		ctx, cancel := context.WithCancel(context.Background())
@@ -80,14 +86,14 @@ func (b *Buffer) Record(ctx context.Context, t *sdk.Trace) {
 	if k := KeyFrom(ctx); k != nil {
 		key = k.ID
 	}
+	one := &waiting{t: t, key: key, bytes: textBytes(t), done: make(chan struct{})}
 	b.mu.Lock()
-	if b.closed || len(b.traces) >= b.o.Size {
+	if b.closed || len(b.traces) >= b.o.Size || len(b.traces) > 0 && b.bytes+one.bytes > mostBytes {
 		b.dropped++
 		b.mu.Unlock()
 		return
 	}
-	one := &waiting{t: t, key: key, done: make(chan struct{})}
-	b.traces = append(b.traces, one)
+	b.traces, b.bytes = append(b.traces, one), b.bytes+one.bytes
 	wait := b.o.Wait
 	if b.away {
 		wait = 0
@@ -128,9 +134,15 @@ func (b *Buffer) fault(err error) {
 		return
 	}
 	b.mu.Lock()
-	dropped := b.dropped
+	dropped, text := b.dropped, err.Error()
+	again := text == b.told && time.Since(b.toldAt) < quiet
+	if !again {
+		b.told, b.toldAt = text, time.Now()
+	}
 	b.mu.Unlock()
-	b.o.Fault(err, dropped)
+	if !again {
+		b.o.Fault(err, dropped)
+	}
 }
 
 // wake has the writer look. b is locked and not closed.
@@ -154,7 +166,25 @@ const (
 	gather = 2 * time.Millisecond
 	// look is how often the buffer looks for what others left in the spool.
 	look = 5 * time.Second
+	// quiet is how long the same fault is not told again.
+	quiet = 10 * time.Second
+	// mostBytes of texts may wait, and batchBytes are written together.
+	mostBytes  = 256 << 20
+	batchBytes = 16 << 20
 )
+
+// textBytes is about how much memory a trace takes.
+func textBytes(t *sdk.Trace) int {
+	n := len(t.Prompt) + len(t.Error)
+	for i := range t.Calls {
+		c := &t.Calls[i]
+		n += len(c.Answer) + len(c.Error)
+		if c.Verdict != nil {
+			n += len(c.Verdict.Evidence)
+		}
+	}
+	return n
+}
 
 func (b *Buffer) run() {
 	defer close(b.ended)
@@ -177,7 +207,10 @@ func (b *Buffer) pending() bool {
 // flush writes one batch and reports whether to go on at once.
 func (b *Buffer) flush() bool {
 	b.mu.Lock()
-	n := min(len(b.traces), b.o.Batch)
+	n := 0
+	for size := 0; n < min(len(b.traces), b.batch) && (n == 0 || size+b.traces[n].bytes <= batchBytes); n++ {
+		size += b.traces[n].bytes
+	}
 	batch := b.traces[:n:n]
 	b.mu.Unlock()
 	if n == 0 {
@@ -193,7 +226,7 @@ func (b *Buffer) flush() bool {
 		return true
 	}
 	b.mu.Lock()
-	b.away = true
+	b.away, b.batch = true, max(1, n/2)
 	b.mu.Unlock()
 	b.fault(err)
 	time.Sleep(pause)
@@ -205,25 +238,41 @@ func (b *Buffer) flush() bool {
 	return false
 }
 
-// write gives traces to the store.
+// write gives traces to the store. It tells of those that the store left out.
 func (b *Buffer) write(ctx context.Context, traces []*sdk.Trace, keys []string) error {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
-	if err := b.s.Record(ctx, traces, keys); err != nil {
+	err := b.s.Record(ctx, traces, keys)
+	leftOut, some := errors.AsType[*LeftOutError](err)
+	if err != nil && !some {
 		return err
 	}
-	b.mu.Lock()
-	b.written += int64(len(traces))
-	b.mu.Unlock()
+	lost := 0
+	if some {
+		lost = len(leftOut.Reasons)
+	}
+	b.drop(lost, len(traces)-lost)
+	b.fault(err)
 	return nil
+}
+
+// drop counts what was lost and what was written.
+func (b *Buffer) drop(lost, written int) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.dropped += int64(lost)
+	b.written += int64(written)
 }
 
 // settle takes out the traces at the front, which are in the store.
 func (b *Buffer) settle(batch []*waiting) (err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.away = false
+	b.away, b.batch = false, min(b.batch+b.batch/8+1, b.o.Batch)
 	b.traces = b.traces[len(batch):]
+	for _, w := range batch {
+		b.bytes -= w.bytes
+	}
 	if len(b.traces) == 0 {
 		b.traces = nil
 	}
@@ -243,7 +292,9 @@ func (b *Buffer) adopt(ctx context.Context) {
 	defer ticker.Stop()
 	write := func(traces []*sdk.Trace, keys []string) error { return b.write(ctx, traces, keys) }
 	for {
-		if err := b.spool.adopt(b.o.Batch, write); ctx.Err() == nil {
+		lost, err := b.spool.adopt(ctx, b.o.Batch, write)
+		b.drop(lost, 0)
+		if ctx.Err() == nil {
 			b.fault(err)
 		}
 		select {
@@ -291,7 +342,7 @@ func (b *Buffer) Close() error {
 		faults = append(faults, fmt.Errorf("%d traces wait in %s until a process opens the store again", kept, b.o.Spool))
 	}
 	if lost > 0 {
-		faults = append(faults, fmt.Errorf("%d traces were dropped since the store was away", lost))
+		faults = append(faults, fmt.Errorf("%d traces were dropped: the store was away, or could not hold them", lost))
 	}
 	return errors.Join(faults...)
 }

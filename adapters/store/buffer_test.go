@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -173,5 +174,150 @@ func TestASpoolThatCannotBeWritten(t *testing.T) {
 	}
 	if told == 0 || told > 3 {
 		t.Errorf("told %d times", told)
+	}
+}
+
+// picky refuses traces by the beginning of their ids, and batches of more than two as a
+// store does that takes too long for them.
+type picky struct {
+	traces
+	most int
+}
+
+func (s *picky) Record(ctx context.Context, list []*sdk.Trace, keys []string) error {
+	if s.most > 0 && len(list) > s.most {
+		return context.DeadlineExceeded
+	}
+	var out store.LeftOutError
+	for i, t := range list {
+		if strings.HasPrefix(t.ID, "bad") {
+			out.Reasons = append(out.Reasons, fmt.Errorf("trace %s: no", t.ID))
+			continue
+		}
+		if err := s.traces.Record(ctx, list[i:i+1], keys[i:i+1]); err != nil {
+			return err
+		}
+	}
+	if len(out.Reasons) > 0 {
+		return &out
+	}
+	return nil
+}
+
+// A trace that can never be written holds up nobody, and is told and counted once.
+func TestATraceThatCannotBeWrittenIsLeftOut(t *testing.T) {
+	s := &picky{traces: traces{away: true, have: map[string]string{}}}
+	var mu sync.Mutex
+	told := 0
+	b := store.NewBuffer(s, store.BufferOptions{Wait: -1, Fault: func(err error, dropped int64) {
+		mu.Lock()
+		defer mu.Unlock()
+		if _, ok := errors.AsType[*store.LeftOutError](err); ok && dropped == 2 && strings.Contains(err.Error(), "bad1") {
+			told++
+		}
+	}})
+	for _, id := range []string{"a", "bad1", "b", "bad2", "c"} {
+		b.Record(t.Context(), &sdk.Trace{ID: id})
+	}
+	s.set(false)
+	eventually(t, "the rest is not written", func() bool {
+		written, waiting, dropped := b.Counts()
+		return written == 3 && waiting == 0 && dropped == 2
+	})
+	if err := b.Close(); err == nil {
+		t.Error("Close does not say that traces are lost")
+	}
+	if s.count() != 3 || told != 1 {
+		t.Errorf("%d are there, told %d times", s.count(), told)
+	}
+}
+
+// A batch that is too much for the store is given to it in smaller ones.
+func TestABatchThatTakesTooLong(t *testing.T) {
+	t.Parallel()
+	s := &picky{traces: traces{have: map[string]string{}}, most: 3}
+	b := store.NewBuffer(s, store.BufferOptions{Wait: -1, Batch: 4})
+	for i := range 6 {
+		b.Record(t.Context(), &sdk.Trace{ID: fmt.Sprint(i)})
+	}
+	eventually(t, "the batch is tried for ever", func() bool { return s.count() == 6 })
+	if err := b.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+// What waits is bounded by its size too.
+func TestLargeTracesThatWait(t *testing.T) {
+	t.Parallel()
+	s := &traces{away: true, have: map[string]string{}}
+	b := store.NewBuffer(s, store.BufferOptions{Wait: -1})
+	answer := strings.Repeat("x", 64<<20)
+	for i := range 10 {
+		b.Record(t.Context(), &sdk.Trace{ID: fmt.Sprint(i), Calls: []sdk.Call{{Answer: answer}}})
+	}
+	if _, waiting, dropped := b.Counts(); waiting != 4 || dropped != 6 {
+		t.Errorf("%d wait, %d were dropped", waiting, dropped)
+	}
+	s.set(false)
+	if err := b.Close(); err == nil {
+		t.Error("Close does not say that traces are lost")
+	}
+}
+
+// Whatever is in the folder, what can be saved is, and the rest is told.
+func TestASpoolFullOfJunk(t *testing.T) {
+	dir := t.TempDir()
+	write := func(name, text string) {
+		t.Helper()
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("0.traces.jsonl", "{\"key\":1}\nnull\n\x00\x00\x00\n{\"trace\":{\"id\":\"first\"}}\n{\"trace\":{\"id\":7}}\n{\"trace\":{\"id\":\"second\",\"new\":[1]}}")
+	write("1.traces.jsonl", "{\"trace\":{\"id\":\"bad\"}}\n{\"trace\":{\"id\":\"third\"}}\n{\"tr")
+	write("2.traces.jsonl", "")
+	write("9.traces.jsonl", "{\"trace\":{\"id\":\"last\"}}\n")
+	write("outside", "{\"trace\":{\"id\":\"outside\"}}\n")
+	if err := os.Mkdir(filepath.Join(dir, "3.traces.jsonl"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	linked := os.Symlink(filepath.Join(dir, "outside"), filepath.Join(dir, "4.traces.jsonl")) == nil
+	// Another user's, unless the test is root's.
+	write("6.traces.jsonl", "{\"trace\":{\"id\":\"theirs\"}}\n")
+	if err := os.Chmod(filepath.Join(dir, "6.traces.jsonl"), 0); err != nil {
+		t.Fatal(err)
+	}
+	s := &picky{traces: traces{have: map[string]string{}}}
+	var mu sync.Mutex
+	var told []string
+	b := store.NewBuffer(s, store.BufferOptions{Spool: dir, Fault: func(err error, _ int64) {
+		mu.Lock()
+		defer mu.Unlock()
+		told = append(told, err.Error())
+	}})
+	eventually(t, "what can be saved is not", func() bool {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		for _, id := range []string{"first", "second", "third", "last"} {
+			if _, ok := s.have[id]; !ok {
+				return false
+			}
+		}
+		return true
+	})
+	eventually(t, "what is lost is not counted", func() bool { _, _, dropped := b.Counts(); return dropped == 5 })
+	if err := b.Close(); err == nil {
+		t.Error("Close does not say that traces are lost")
+	}
+	if text := strings.Join(told, "\n"); !strings.Contains(text, "4 lines") || !strings.Contains(text, "trace bad") {
+		t.Errorf("told %q", text)
+	}
+	if _, err := os.Lstat(filepath.Join(dir, "4.traces.jsonl")); linked && err != nil {
+		t.Error("a link was taken")
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if _, ok := s.have["outside"]; ok {
+		t.Error("a link was followed")
 	}
 }

@@ -2,6 +2,7 @@ package store
 
 import (
 	"bufio"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -160,13 +161,15 @@ func remove(file *os.File) error {
 }
 
 // adopt gives what processes that have ended left in the folder to write, in batches,
-// and removes each file whose traces were written. It may be called beside the other
-// methods: it touches no file that is in use.
-func (s *spool) adopt(batch int, write func(traces []*sdk.Trace, keys []string) error) error {
+// and removes each file whose traces were written. It returns how many lines were no
+// traces and are lost. It may be called beside the other methods: it touches no file
+// that is in use.
+func (s *spool) adopt(ctx context.Context, batch int, write func(traces []*sdk.Trace, keys []string) error) (lost int, err error) {
 	entries, err := os.ReadDir(s.dir)
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
-		return err
+		return 0, err
 	}
+	var faults []error
 	for _, e := range entries {
 		if !strings.HasSuffix(e.Name(), spoolSuffix) || !e.Type().IsRegular() {
 			continue
@@ -176,45 +179,89 @@ func (s *spool) adopt(batch int, write func(traces []*sdk.Trace, keys []string) 
 			continue // another was quicker
 		}
 		if err != nil {
-			return err
+			faults = append(faults, err) // another user's; the others are not held up
+			continue
 		}
 		if filelock.Take(file) != nil {
 			file.Close() // it is in use
 			continue
 		}
-		if err := bring(file, batch, write); err != nil {
-			return errors.Join(fmt.Errorf("traces left in %s: %w", file.Name(), err), file.Close())
+		bad, err := bring(ctx, file, batch, write)
+		if err != nil {
+			return lost, errors.Join(append(faults, fmt.Errorf("traces left in %s: %w", file.Name(), err), file.Close())...)
+		}
+		if lost += bad; bad > 0 {
+			faults = append(faults, fmt.Errorf("%d lines of %s were no traces and are lost", bad, file.Name()))
 		}
 		if err := remove(file); err != nil && !errors.Is(err, os.ErrNotExist) {
-			return err
+			faults = append(faults, err)
 		}
 	}
-	return nil
+	return lost, errors.Join(faults...)
 }
 
-// bring writes the traces of a file. A line that is none is left out: the process may
-// have ended while it wrote it.
-func bring(file *os.File, batch int, write func([]*sdk.Trace, []string) error) error {
-	lines := bufio.NewReader(file)
+// lineBytes is longer than any line that is written.
+const lineBytes = 128 << 20
+
+// bring writes the traces of a file and returns how many of its lines are none. The last
+// line may be cut: the process may have ended while it wrote it.
+func bring(ctx context.Context, file *os.File, batch int, write func([]*sdk.Trace, []string) error) (lost int, err error) {
+	lines := bufio.NewReader(untilDone{ctx, file})
 	for ended := false; !ended; {
 		var traces []*sdk.Trace
 		var keys []string
-		for len(traces) < batch && !ended {
-			line, err := lines.ReadBytes('\n')
+		for size := 0; len(traces) < batch && size < batchBytes && !ended; {
+			line, err := readLine(lines)
 			if ended = errors.Is(err, io.EOF); err != nil && !ended {
-				return err
+				return lost, err
 			}
 			var one spooled
-			if json.Unmarshal(line, &one) == nil && one.Trace != nil {
+			switch {
+			case json.Unmarshal(line, &one) == nil && one.Trace != nil:
 				traces, keys = append(traces, one.Trace), append(keys, one.Key)
+				size += len(line)
+			case !ended:
+				lost++
 			}
 		}
 		if len(traces) == 0 {
 			continue
 		}
 		if err := write(traces, keys); err != nil {
-			return err
+			return lost, err
 		}
 	}
-	return nil
+	return lost, nil
+}
+
+// readLine reads a line; of one that is longer than any that was written it keeps nothing.
+func readLine(r *bufio.Reader) ([]byte, error) {
+	var line []byte
+	for {
+		part, err := r.ReadSlice('\n')
+		if len(line) <= lineBytes {
+			line = append(line, part...)
+		}
+		if errors.Is(err, bufio.ErrBufferFull) {
+			continue
+		}
+		if len(line) > lineBytes {
+			line = nil
+		}
+		return line, err
+	}
+}
+
+// untilDone reads until its context ends.
+type untilDone struct {
+	ctx context.Context
+	io.Reader
+}
+
+// Read implements [io.Reader].
+func (r untilDone) Read(p []byte) (int, error) {
+	if err := r.ctx.Err(); err != nil {
+		return 0, err
+	}
+	return r.Reader.Read(p)
 }

@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"github.com/stepfall/stepfall/sdk"
@@ -15,7 +16,9 @@ import (
 type Traces interface {
 	// Record writes traces, and adds them to the sums. A trace whose id is there
 	// already is left out, so that a batch whose answer was lost may be written again.
-	// Keys says, by position, which key each step was made with; nil is none.
+	// Keys says, by position, which key each step was made with; nil is none. Traces that
+	// can never be written are left out, and the rest is: the error then is a
+	// [*LeftOutError]. After any other error the same traces may be given again.
 	Record(ctx context.Context, traces []*sdk.Trace, keys []string) error
 	// Trace returns the whole record of a step, or an error that is ErrNotFound. The id
 	// may be the beginning of one, when only one begins so.
@@ -40,6 +43,29 @@ type Traces interface {
 	Runs(ctx context.Context, f Filter) ([]Sum, error)
 	// Prune deletes the traces that began before a time and returns how many. Sums stay.
 	Prune(ctx context.Context, before time.Time) (int64, error)
+}
+
+// LeftOutError says which traces were left out of a batch, of which the rest was
+// written: numbers that JSON has no word for, more than the engine holds.
+type LeftOutError struct {
+	// Reasons has one error for each of them, with its id.
+	Reasons []error
+}
+
+// Error gives the first few reasons.
+func (e *LeftOutError) Error() string {
+	const few = 3
+	text := fmt.Sprintf("%d of the traces cannot be written and were left out: ", len(e.Reasons))
+	for i, reason := range e.Reasons {
+		if i == few {
+			return text + "; ..."
+		}
+		if i > 0 {
+			text += "; "
+		}
+		text += reason.Error()
+	}
+	return text
 }
 
 // Filter selects steps; zero fields select all.

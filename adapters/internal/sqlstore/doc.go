@@ -30,6 +30,9 @@ type DB struct {
 	// Rows bounds the rows that one statement writes; the driver of SQLite takes time
 	// with the square of the number of values.
 	Rows int
+	// Refused says of an error that it is about the values that were to be written: it
+	// will come again each time.
+	Refused func(error) bool
 	// Fault says of an error what it means to the caller.
 	Fault func(error) error
 }

@@ -25,13 +25,16 @@ type conditions struct {
 
 // add adds a condition in which $ stands for the value.
 func (c *conditions) add(condition string, value any) {
+	if s, ok := value.(string); ok {
+		value = text(s) // what an engine cannot hold it does not have
+	}
 	c.args = append(c.args, value)
 	c.where = append(c.where, strings.ReplaceAll(condition, "$", fmt.Sprintf("$%d", len(c.args))))
 }
 
 func (c *conditions) equal(column, value string) {
 	if value != "" {
-		c.add(column+" = $", value)
+		c.add(column+" = $", name(value))
 	}
 }
 
@@ -53,6 +56,7 @@ func (c *conditions) sql() string {
 
 // Trace implements [store.Traces].
 func (d *DB) Trace(ctx context.Context, id string) (*sdk.Trace, error) {
+	id = text(id)
 	rows, err := d.read().QueryContext(ctx, "SELECT id, body FROM @steps JOIN @bodies USING (seq) WHERE id >= $1 AND id < $2 ORDER BY id LIMIT 2", id, id+above)
 	if err != nil {
 		return nil, fmt.Errorf("reading trace %s: %w", id, d.fault(err))
@@ -141,7 +145,7 @@ func (d *DB) Steps(ctx context.Context, f store.Filter) ([]store.Step, error) {
 // model that is asked seldom are not looked for among all others; it reports whether
 // there are such days.
 func (d *DB) narrow(ctx context.Context, f *store.Filter) (bool, error) {
-	rows, err := d.read().QueryContext(ctx, "SELECT min(day), max(day) FROM @sums WHERE model = $1", f.Model)
+	rows, err := d.read().QueryContext(ctx, "SELECT min(day), max(day) FROM @sums WHERE model = $1", name(f.Model))
 	if err != nil {
 		return false, fmt.Errorf("looking for the days of a model: %w", d.fault(err))
 	}
@@ -187,7 +191,7 @@ func (c *conditions) steps(f *store.Filter) {
 	if f.Model != "" {
 		// As a comparison of numbers, of which a planner expects that a third hold: it takes
 		// a pattern for rare, and sorts all steps where the newest would do.
-		c.add(`CASE WHEN asked LIKE $ ESCAPE '\' THEN 1 ELSE 0 END > 0`, "%\n"+escape(f.Model)+"\n%")
+		c.add(`CASE WHEN asked LIKE $ ESCAPE '\' THEN 1 ELSE 0 END > 0`, "%\n"+escape(name(f.Model))+"\n%")
 	}
 	if f.Failed {
 		c.where = append(c.where, "chosen = ''")

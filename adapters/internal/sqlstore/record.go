@@ -3,7 +3,9 @@ package sqlstore
 import (
 	"cmp"
 	"context"
+	"crypto/sha256"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"math"
@@ -19,28 +21,48 @@ import (
 // promptBytes is how much of a prompt stands in lists.
 const promptBytes = 400
 
+// nameBytes bounds what indexes hold; several names stand in one.
+const nameBytes = 400
+
+// bodyBytes bounds the record of a trace: no engine takes one of a gigabyte, and nobody
+// would read it.
+const bodyBytes = 64 << 20
+
 // day is the length of a day of sums.
 const day = 24 * time.Hour
 
 // Record implements [store.Traces].
 func (d *DB) Record(ctx context.Context, traces []*sdk.Trace, keys []string) error {
 	var rows []*row
+	out := new(store.LeftOutError)
 	seen := map[string]bool{}
 	for i, t := range traces {
-		if seen[t.ID] {
-			continue
-		}
-		seen[t.ID] = true
 		key := ""
 		if i < len(keys) {
 			key = keys[i]
 		}
 		r, err := rowOf(t, key)
 		if err != nil {
-			return fmt.Errorf("recording trace %s: %w", t.ID, err)
+			out.Reasons = append(out.Reasons, fmt.Errorf("trace %q: %w", t.ID, err))
+			continue
 		}
-		rows = append(rows, r)
+		if !seen[r.ID] {
+			seen[r.ID] = true
+			rows = append(rows, r)
+		}
 	}
+	if err := d.record(ctx, rows, out); err != nil {
+		return fmt.Errorf("recording %d traces: %w", len(rows), d.fault(err))
+	}
+	if len(out.Reasons) > 0 {
+		return out
+	}
+	return nil
+}
+
+// record writes rows. Those that the engine refuses for what is in them it finds by
+// halves, and leaves out.
+func (d *DB) record(ctx context.Context, rows []*row, out *store.LeftOutError) error {
 	if len(rows) == 0 {
 		return nil
 	}
@@ -52,10 +74,18 @@ func (d *DB) Record(ctx context.Context, traces []*sdk.Trace, keys []string) err
 		}
 		return insertRows(ctx, tx, rows, max(1, d.Rows))
 	})
-	if err != nil {
-		return fmt.Errorf("recording %d traces: %w", len(rows), d.fault(err))
+	if err == nil || d.Refused == nil || !d.Refused(err) {
+		return err
 	}
-	return nil
+	if len(rows) == 1 {
+		out.Reasons = append(out.Reasons, fmt.Errorf("trace %q: %w", rows[0].ID, err))
+		return nil
+	}
+	half := len(rows) / 2
+	if err := d.record(ctx, rows[:half], out); err != nil {
+		return err
+	}
+	return d.record(ctx, rows[half:], out)
 }
 
 func (d *DB) fault(err error) error {
@@ -178,25 +208,33 @@ func asked(models []string) string {
 	return "\n" + strings.Join(models, "\n") + "\n"
 }
 
+// rowOf fails where a trace cannot be written, whatever the engine.
 func rowOf(t *sdk.Trace, key string) (*row, error) {
+	if t.ID == "" {
+		return nil, errors.New("it has no id")
+	}
 	body, err := json.Marshal(t)
 	if err != nil {
 		return nil, err
 	}
+	if len(body) > bodyBytes {
+		return nil, fmt.Errorf("it has %d bytes, more than %d", len(body), bodyBytes)
+	}
 	r := &row{t: t, body: text(string(body)), nano: nano(t.CostUSD), Step: store.Step{
-		ID: t.ID, Start: t.Start, Policy: text(t.Policy), Mode: t.Mode, Strategy: t.Strategy, Tenant: text(t.Tenant), Key: key,
-		Run: text(t.Run), Session: text(t.Session), Query: text(t.QueryID), Chosen: t.Chosen, Stop: t.Stop, Error: text(t.Error),
-		Prompt: beginning(text(t.Prompt)), Calls: len(t.Calls), CostUSD: t.CostUSD, Duration: t.Duration, Overhead: t.Overhead,
-		InputTokens:  t.Usage.InputTokens + t.Usage.CachedInputTokens + t.Usage.CacheWriteTokens,
-		OutputTokens: t.Usage.OutputTokens + t.Usage.ReasoningTokens,
+		ID: text(t.ID), Start: t.Start, Policy: name(t.Policy), Mode: name(t.Mode), Strategy: name(t.Strategy), Tenant: name(t.Tenant), Key: name(key),
+		Run: name(t.Run), Session: name(t.Session), Query: name(t.QueryID), Chosen: name(t.Chosen), Stop: sdk.StopReason(name(string(t.Stop))),
+		Error: text(t.Error), Prompt: beginning(text(t.Prompt)), Calls: len(t.Calls), CostUSD: t.CostUSD,
+		Duration: time.Duration(count(t.Duration)), Overhead: time.Duration(count(t.Overhead)),
+		InputTokens: int(input(&t.Usage)), OutputTokens: int(output(&t.Usage)),
 	}}
 	for i := range t.Calls {
 		c := &t.Calls[i]
-		at := slices.IndexFunc(r.calls, func(s callSum) bool { return s.model == c.Model })
+		model := name(c.Model)
+		at := slices.IndexFunc(r.calls, func(s callSum) bool { return s.model == model })
 		if at < 0 {
 			at = len(r.calls)
-			r.calls = append(r.calls, callSum{model: c.Model})
-			r.Asked = append(r.Asked, c.Model)
+			r.calls = append(r.calls, callSum{model: model})
+			r.Asked = append(r.Asked, model)
 		}
 		s := &r.calls[at]
 		s.calls++
@@ -212,28 +250,53 @@ func rowOf(t *sdk.Trace, key string) (*row, error) {
 			default:
 				s.inconclusive++
 			}
-			if c.Model == t.Chosen && c.Error == "" {
+			if model == r.Chosen && c.Error == "" {
 				r.Outcome = c.Verdict.Outcome.String()
 			}
 		}
-		s.in += int64(c.Usage.InputTokens + c.Usage.CachedInputTokens + c.Usage.CacheWriteTokens)
-		s.out += int64(c.Usage.OutputTokens + c.Usage.ReasoningTokens)
+		s.in += input(&c.Usage)
+		s.out += output(&c.Usage)
 		s.nano += nano(c.CostUSD)
-		s.duration += int64(c.Latency)
+		s.duration += count(c.Latency)
 	}
 	return r, nil
 }
+
+// most bounds each number of a trace, so that thousands of absurd ones leave sums that
+// still fit: a provider may say that an answer has 2^62 tokens, and a day of sums that
+// ran over could not be added to any more. In nanoseconds it is eleven days, in
+// billionths of a dollar a million dollars.
+const most = 1e15
+
+// count is a number of things, which is never below zero.
+func count[T ~int | ~int64](n T) int64 { return min(max(int64(n), 0), most) }
+
+func input(u *sdk.Usage) int64 {
+	return count(u.InputTokens) + count(u.CachedInputTokens) + count(u.CacheWriteTokens)
+}
+
+func output(u *sdk.Usage) int64 { return count(u.OutputTokens) + count(u.ReasoningTokens) }
 
 // nano rounds to the nearest: sums of traces are for reading, not for caps.
 func nano(usd float64) int64 {
 	if !(usd > 0) {
 		return 0
 	}
-	return int64(math.Round(min(usd, 1e9) * store.NanoUSD))
+	return int64(math.Round(min(usd*store.NanoUSD, most)))
 }
 
 // text takes out what PostgreSQL's text cannot hold.
 func text(s string) string { return strings.ToValidUTF8(strings.ReplaceAll(s, "\x00", ""), "\uFFFD") }
+
+// name is a text that indexes hold, and filters select by: PostgreSQL refuses rows with
+// long ones. What is cut off is told apart by its digest.
+func name(s string) string {
+	s = text(s)
+	if len(s) <= nameBytes {
+		return s
+	}
+	return strings.ToValidUTF8(s[:nameBytes-2*sha256.Size-1], "") + "~" + fmt.Sprintf("%x", sha256.Sum256([]byte(s)))
+}
 
 func beginning(s string) string {
 	if len(s) <= promptBytes {

@@ -40,6 +40,9 @@ func Run(t *testing.T, fresh func(t testing.TB) Engine) {
 		"LedgersChargeTenantRunAndKey":            ledger,
 		"ConcurrentWritersOfManyAccountsAllEnd":   many,
 		"ATextThatIsNoTextIsRecordedAllTheSame":   badText,
+		"WhatCannotBeWrittenLeavesTheRest":        unwritable,
+		"AbsurdNumbersLeaveSumsThatCanBeRead":     absurd,
+		"LongNamesAreFoundAgain":                  longNames,
 		"ACallThatIsCancelledLeavesNothingBehind": cancelled,
 	} {
 		t.Run(name, func(t *testing.T) { test(t, fresh(t)) })

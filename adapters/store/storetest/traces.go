@@ -1,6 +1,7 @@
 package storetest
 
 import (
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"math"
@@ -223,5 +224,117 @@ func pages(t *testing.T, e Engine) {
 	wg.Wait()
 	if got != 150 {
 		t.Errorf("a follower saw %d of 150", got)
+	}
+}
+
+// What no engine can hold, and what only some can, is left out and told; the rest of the
+// batch is written, again and again.
+func unwritable(t *testing.T, e Engine) {
+	s := e.Open(t)
+	noise := func(n int) string {
+		var b strings.Builder
+		for i := 0; b.Len() < n; i++ {
+			fmt.Fprintf(&b, "%x", sha256.Sum256([]byte{byte(i), byte(i >> 8)}))
+		}
+		return b.String()
+	}
+	bad := map[string]func(*sdk.Trace){
+		"no number":  func(t *sdk.Trace) { t.Features = map[string]float64{"x": math.NaN()} },
+		"infinite":   func(t *sdk.Trace) { t.Calls[0].CostUSD = math.Inf(1) },
+		"no year":    func(t *sdk.Trace) { t.Start = time.Date(20000, 1, 1, 0, 0, 0, 0, time.UTC) },
+		"no id":      func(t *sdk.Trace) { t.ID = "" },
+		"too large":  func(t *sdk.Trace) { t.Prompt = strings.Repeat("x", 65<<20) },
+		"a long id":  func(t *sdk.Trace) { t.ID = noise(20_000) }, // for the index of some engines
+		"a twin":     func(t *sdk.Trace) { t.ID = trace(1).ID },
+		"a false id": func(t *sdk.Trace) { t.ID = "\x00" + trace(2).ID + "\x00" },
+	}
+	i := 100
+	for name, spoil := range bad {
+		batch := []*sdk.Trace{trace(1), trace(2), trace(3), trace(i + 1), trace(i + 2), trace(i + 3)}
+		spoil(batch[4])
+		err := s.Record(t.Context(), batch, nil)
+		if left, ok := errors.AsType[*store.LeftOutError](err); err != nil && (!ok || len(left.Reasons) != 1) {
+			t.Errorf("%s: %v", name, err)
+		}
+		if name != "a long id" && name != "a twin" && name != "a false id" && err == nil {
+			t.Errorf("%s: nothing was said", name)
+		}
+		for _, at := range []int{i + 1, i + 3} {
+			if _, err := s.Trace(t.Context(), trace(at).ID); err != nil {
+				t.Errorf("%s: %v", name, err)
+			}
+		}
+		i += 10
+	}
+	total, err := s.Sums(t.Context(), nil, store.Filter{})
+	if must(t, err); total[0].Steps < 3+2*int64(len(bad)) || total[0].Steps > 4+2*int64(len(bad)) {
+		t.Errorf("%d steps are counted", total[0].Steps)
+	}
+}
+
+func absurd(t *testing.T, e Engine) {
+	s := e.Open(t)
+	for i := range 40 {
+		one := trace(4 * i)
+		one.Start = start
+		one.Usage = sdk.Usage{InputTokens: math.MaxInt, CachedInputTokens: math.MaxInt, OutputTokens: math.MaxInt}
+		one.Calls[0].Usage = one.Usage
+		one.CostUSD, one.Calls[0].CostUSD = 1e300, 1e300
+		one.Duration, one.Overhead, one.Calls[0].Latency = math.MaxInt64, math.MinInt64, math.MaxInt64
+		must(t, s.Record(t.Context(), []*sdk.Trace{one}, nil))
+	}
+	honest := trace(1)
+	honest.Start = start
+	must(t, s.Record(t.Context(), []*sdk.Trace{honest}, nil))
+	for _, by := range [][]store.Dimension{nil, {store.ByModel}} {
+		if found, err := s.Sums(t.Context(), by, store.Filter{}); err != nil || len(found) == 0 || found[0].InputTokens < 0 || found[0].Overhead < 0 {
+			t.Errorf("got %+v, %v", found, err)
+		}
+	}
+	if found, err := s.Steps(t.Context(), store.Filter{}); err != nil || len(found) != 41 {
+		t.Errorf("%d steps: %v", len(found), err)
+	}
+}
+
+// Names that no index holds whole are told apart and found all the same; names that no
+// engine holds are found by nobody, without an error.
+func longNames(t *testing.T, e Engine) {
+	s := e.Open(t)
+	long := func(end string) string {
+		var b strings.Builder
+		for i := range 200 {
+			fmt.Fprintf(&b, "%x", sha256.Sum256([]byte{byte(i)}))
+		}
+		return b.String() + end
+	}
+	var batch []*sdk.Trace
+	for i, end := range []string{"a", "b"} {
+		one := trace(i)
+		one.Run, one.Tenant, one.Session, one.QueryID, one.Policy, one.Chosen = long(end), long(end), long(end), long(end), long(end), long(end)
+		one.Calls[0].Model = long(end)
+		batch = append(batch, one)
+	}
+	must(t, s.Record(t.Context(), batch, []string{long("a"), long("b")}))
+	name := long("b")
+	for _, f := range []store.Filter{{Run: name}, {Tenant: name}, {Session: name}, {Query: name}, {Policy: name}, {Chosen: name}, {Key: name}, {Model: name}} {
+		if found, err := s.Steps(t.Context(), f); err != nil || len(found) != 1 || found[0].ID != batch[1].ID {
+			t.Errorf("%d steps: %v", len(found), err)
+		}
+	}
+	for _, name := range []string{"\x00", "\xff\x00", "a\x00b"} {
+		for _, f := range []store.Filter{{Run: name}, {Text: name}, {Model: name}, {Stop: sdk.StopReason(name)}} {
+			if _, err := s.Steps(t.Context(), f); err != nil {
+				t.Errorf("%+v: %v", f, err)
+			}
+		}
+		if _, err := s.Trace(t.Context(), name); !errors.Is(err, store.ErrNotFound) && err == nil {
+			t.Errorf("trace %q: %v", name, err)
+		}
+		if _, err := s.Whole(t.Context(), []string{name}); err != nil {
+			t.Error(err)
+		}
+		if _, err := s.Runs(t.Context(), store.Filter{Run: name, Tenant: name}); err != nil {
+			t.Error(err)
+		}
 	}
 }

@@ -123,6 +123,7 @@ func New(o Options) http.Handler {
 		mux.HandleFunc("GET /{$}", page("report", first))
 	} else {
 		mux.HandleFunc("GET /{$}", page("overview", first))
+		go v.warm()
 		mux.HandleFunc("GET /steps", page("steps", v.steps))
 		mux.HandleFunc("GET /step", page("step", v.step))
 		mux.HandleFunc("GET /runs", page("runs", v.runs))
@@ -138,6 +139,12 @@ func New(o Options) http.Handler {
 		v.fail(w, fmt.Errorf("no such page: %w", store.ErrNotFound))
 	})
 	return secure(mux)
+}
+
+// warm reads what the first page is made from before somebody opens it. When that
+// fails, the page says so.
+func (v *viewer) warm() {
+	_, _ = v.sampler.newest(context.Background(), store.Filter{}, v.o.Sample)
 }
 
 // secure sets the headers of every answer.

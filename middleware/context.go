@@ -58,7 +58,8 @@ func WithReport(ctx context.Context) (context.Context, *Report) {
 	return context.WithValue(ctx, reportKey{}, r), r
 }
 
-// Steps returns the traces of the steps that have ended, in that order.
+// Steps returns the traces of the steps that have ended, in that order, as trace sinks
+// get them: without what [Config.Redact] knows for a secret or has a credential's shape.
 func (r *Report) Steps() []*sdk.Trace {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -86,11 +87,16 @@ func (r *Report) Failed() int {
 	return r.failed
 }
 
-func report(ctx context.Context, result *step.Result) {
+func (m *Model) report(ctx context.Context, result *step.Result) {
 	r, _ := ctx.Value(reportKey{}).(*Report)
+	if r == nil {
+		return
+	}
+	clean := result.Trace
+	step.Redact(func(_ context.Context, t *sdk.Trace) { clean = t }, m.c.Redact)(ctx, result.Trace)
 	for ; r != nil; r = r.outer {
 		r.mu.Lock()
-		r.steps = append(r.steps, result.Trace)
+		r.steps = append(r.steps, clean)
 		r.usage = r.usage.Add(result.Trace.Usage)
 		r.cost += result.Trace.CostUSD
 		if result.Answer == nil {

@@ -100,7 +100,7 @@ func (m *Model) Embed(ctx context.Context, model string, request json.RawMessage
 		PromptBytes: len(request), // as it is written it has more bytes than tokens
 		Exclude:     func(i int) string { return m.embedder.targets[i].exclude() },
 	})
-	report(ctx, result)
+	m.report(ctx, result)
 	if err != nil {
 		return nil, m.failure(ctx, err, result.Trace, m.embedder.targets)
 	}

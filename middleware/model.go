@@ -181,7 +181,7 @@ func (m *Model) step(ctx context.Context, messages []llms.MessageContent, option
 		m.shadow.maybe(ctx, c)
 	}
 	result, err := m.engine.Run(ctx, req)
-	report(ctx, result)
+	m.report(ctx, result)
 	if err != nil {
 		return nil, m.failure(ctx, err, result.Trace, m.targets)
 	}

@@ -179,7 +179,7 @@ func (s *setup) traces(ctx context.Context, r *Router) (step.Sink, error) {
 		sinks = append(sinks, shared.Traces.Record)
 	}
 	if all := step.Tee(sinks...); all != nil {
-		return step.Redact(all, s.secrets()...), nil
+		return step.Redact(all, redact.New(s.secrets()...)), nil
 	}
 	return nil, nil
 }

@@ -22,9 +22,6 @@ const Mark = "[redacted]"
 // innocent text and hide nothing.
 const shortest = 4
 
-// shapes are what credentials look like in the errors and texts of others.
-var shapes = regexp.MustCompile(`(?i)\bsk-[a-z0-9_-]{12,}|\b(?:ghp|gho|ghs|github_pat|xox[abp])[_-][a-z0-9_-]{12,}|\bAKIA[0-9A-Z]{16}\b|\bAIza[0-9A-Za-z_-]{20,}|\bbearer\s+[a-z0-9._~+/-]{12,}=*|\b(?:api[_-]?key|token|password|secret)["']?\s*[=:]\s*["']?[^\s"',;]{6,}`)
-
 // Redactor replaces secrets. It is safe for concurrent use; nil knows shapes only.
 type Redactor struct {
 	forms []string // longest first
@@ -35,6 +32,10 @@ type Redactor struct {
 func New(secrets ...string) *Redactor {
 	r := &Redactor{}
 	for _, s := range secrets {
+		// Who reads it from a file sends it without the end of its line.
+		if trimmed := strings.TrimSpace(s); trimmed != s && len(trimmed) >= shortest {
+			r.forms = append(r.forms, spellings(trimmed)...)
+		}
 		if len(s) >= shortest {
 			r.forms = append(r.forms, spellings(s)...)
 		}
@@ -70,6 +71,11 @@ func spellings(s string) []string {
 	for _, escaped := range []string{url.QueryEscape(s), url.PathEscape(s), strings.ReplaceAll(url.QueryEscape(s), "+", "%20")} {
 		forms = append(forms, escaped, lowerEscapes(escaped), url.QueryEscape(escaped))
 	}
+	every := strings.Builder{}
+	for i := range len(s) {
+		fmt.Fprintf(&every, "%%%02X", s[i])
+	}
+	forms = append(forms, every.String(), lowerEscapes(every.String()))
 	forms = append(forms, hex.EncodeToString([]byte(s)), strings.ToUpper(hex.EncodeToString([]byte(s))))
 	for _, encoding := range []*base64.Encoding{base64.StdEncoding, base64.URLEncoding} {
 		forms = append(forms, encoding.EncodeToString([]byte(s)))
@@ -111,7 +117,7 @@ func (r *Redactor) Text(s string) string {
 	if s == "" {
 		return s
 	}
-	return shapes.ReplaceAllString(r.Known(s), Mark)
+	return unshaped(r.Known(s))
 }
 
 // Split returns the beginning of a longer text without secrets, and its end, where that

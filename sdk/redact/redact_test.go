@@ -31,6 +31,9 @@ func TestNoFormOfASecretIsLeft(t *testing.T) {
 			t.Errorf("%s became %s", text, got)
 		}
 	}
+	if got := redact.New("hunter2-2\n").Text("said hunter2-2."); got != "said [redacted]." {
+		t.Errorf("got %q", got)
+	}
 	if got := r.Text("abc is too short to hide"); got != "abc is too short to hide" {
 		t.Errorf("got %q", got)
 	}
@@ -48,10 +51,14 @@ func TestAttackSpellings(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		every := ""
+		for i := range len(secret) {
+			every += fmt.Sprintf("%%%02X", secret[i])
+		}
 		for name, text := range map[string]string{
 			"itself": secret, "JSON": string(quoted), "JSON in JSON": string(twice), "PHP": strings.ReplaceAll(string(quoted), "/", `\/`), "Go": strconv.Quote(secret),
 			"query": url.QueryEscape(secret), "path": url.PathEscape(secret), "lower": strings.ToLower(url.QueryEscape(secret)), "twice": url.QueryEscape(url.QueryEscape(secret)),
-			"HTML": html.EscapeString(secret), "hex": hex.EncodeToString([]byte(secret)), "HEX": fmt.Sprintf("%X", secret),
+			"each byte": every, "each byte in lower case": strings.ToLower(every), "HTML": html.EscapeString(secret), "hex": hex.EncodeToString([]byte(secret)), "HEX": fmt.Sprintf("%X", secret),
 			"basic": base64.StdEncoding.EncodeToString([]byte("user:" + secret)), "bearer": base64.URLEncoding.EncodeToString([]byte("Bearer " + secret + "\n")),
 			"raw": base64.RawURLEncoding.EncodeToString([]byte("u:" + secret)), "header": base64.RawStdEncoding.EncodeToString([]byte("Authorization: Bearer " + secret + ", x")),
 		} {
@@ -67,15 +74,42 @@ func TestAttackSpellings(t *testing.T) {
 
 func TestShapesAreHiddenWithoutBeingKnown(t *testing.T) {
 	var r *redact.Redactor
+	const s = "S3cretS3cret"
 	for _, text := range []string{
-		"Incorrect API key provided: sk-proj-0123456789abcdef.", "Authorization: Bearer abcdefghijklmnop", "api_key=supersecretvalue", "AIzaSyA0123456789abcdefghijk",
+		"Incorrect API key provided: sk-proj-" + s, "Authorization: Bearer " + s, "api_key=" + s, "AIzaSyA0" + s + s,
+		"access_token=" + s, "OPENAI_API_KEY=" + s, `{\"password\":\"` + s + `\"}`, `{"client_secret": "` + s + `"}`, "Authorization: Basic " + s, "Authorization: Bearer%20" + s,
+		"x-api-key: " + s, "glpat-" + s, "hf_" + s + s, "gsk_" + s + s, "xai-" + s + s, "sk_live_" + s, "eyJhbGciOiJIUzI1NiJ9." + s + "." + s, "SG." + s + "." + s,
+		"postgres://user:" + s + "@host/db", "https://:" + s + "@host/x", "-----BEGIN RSA PRIVATE KEY-----\n" + s + "\n" + s + "\n-----END RSA PRIVATE KEY-----",
+		"-----BEGIN PRIVATE KEY-----\n" + s, "ASIAS3CRETS3CRET1234", "ya29." + s + s, "AWS_SECRET_ACCESS_KEY=" + s + "/" + s, "secretAccessKey: '" + s + "'", "ghr_" + s, "xoxe-1-" + s,
+		"passwd=" + s, "pwd: " + s, `password = "a pass phrase of S3cretS3cret words"`, "GET /v1?key=" + s + "&alt=sse", "Set-Cookie: session=" + s, "token%3D" + s, "api_key%22%3A%22" + s,
+		"params[token]=" + s, "ACCESS TOKEN => token: " + s, "bearer\u00a0" + s,
 	} {
-		if got := r.Text(text); !strings.Contains(got, redact.Mark) {
+		if got := r.Text("before " + text + " after"); !strings.Contains(got, redact.Mark) || strings.Contains(strings.ToLower(got), "s3cret") || !strings.HasPrefix(got, "before ") {
 			t.Errorf("%s became %s", text, got)
 		}
 	}
-	if got := r.Text("a token is four bytes"); got != "a token is four bytes" {
-		t.Errorf("got %q", got)
+	for _, text := range []string{
+		"a token is four bytes", "expected token: got EOF", "input_tokens=1234567", "the password is wrong", "unexpected token '}' in JSON", "tokens: 1234567, cost",
+		"risk-assessment-of-everything", "key=value", "keyboard=qwertyuiop", "https://example.com:8080/path@x", "basic understanding of things", "authorization: required", "éyj",
+	} {
+		if got := r.Text(text); got != text {
+			t.Errorf("%s became %s", text, got)
+		}
+	}
+}
+
+// BenchmarkText is of texts that are long, without a secret and with nothing but the
+// beginnings of such.
+func BenchmarkText(b *testing.B) {
+	var r *redact.Redactor
+	for name, text := range map[string]string{"prose": "The quick brown fox asks https://example.com/a?b=c for a token. ", "traps": `token token: sk- eyJ pwd:"` + "bearer -----begin "} {
+		b.Run(name, func(b *testing.B) {
+			long := strings.Repeat(text, 1<<20/len(text))
+			b.SetBytes(int64(len(long)))
+			for b.Loop() {
+				r.Text(long)
+			}
+		})
 	}
 }
 

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
 	"os"
 	"slices"
 	"sync"
@@ -170,16 +169,33 @@ func (j *JSONLines) Close() error {
 }
 
 // Redact returns a sink that takes secrets out of the texts of a trace before it
-// passes a copy on: the given ones and what has the shape of a credential.
-func Redact(next Sink, secrets ...string) Sink {
-	clean := redact.New(secrets...).Text
+// passes a copy on: those that r knows and what has the shape of a credential. A nil r
+// knows shapes only. Names of models stay.
+func Redact(next Sink, r *redact.Redactor) Sink {
+	clean := r.Text
+	all := func(texts []string) []string {
+		texts = slices.Clone(texts)
+		for i := range texts {
+			texts[i] = clean(texts[i])
+		}
+		return texts
+	}
+	labels := func(m map[string]string) map[string]string {
+		if m == nil {
+			return nil
+		}
+		own := make(map[string]string, len(m))
+		for name, v := range m {
+			own[clean(name)] = clean(v)
+		}
+		return own
+	}
 	return func(ctx context.Context, t *sdk.Trace) {
 		own := *t
-		own.Prompt, own.Error = clean(t.Prompt), clean(t.Error)
-		own.Labels = maps.Clone(t.Labels)
-		for name, v := range own.Labels {
-			own.Labels[name] = clean(v)
+		for _, text := range [...]*string{&own.QueryID, &own.Group, &own.Run, &own.Session, &own.Tenant, &own.Prompt, &own.Error} {
+			*text = clean(*text)
 		}
+		own.Labels, own.Tools = labels(t.Labels), all(t.Tools)
 		own.Infeasible = slices.Clone(t.Infeasible)
 		for i := range own.Infeasible {
 			own.Infeasible[i].Reason = clean(own.Infeasible[i].Reason)
@@ -191,10 +207,11 @@ func Redact(next Sink, secrets ...string) Sink {
 		own.Calls = slices.Clone(t.Calls)
 		for i := range own.Calls {
 			c := &own.Calls[i]
-			c.Answer, c.Error = clean(c.Answer), clean(c.Error)
+			c.Answer, c.Error, c.Served, c.StopReason = clean(c.Answer), clean(c.Error), clean(c.Served), clean(c.StopReason)
+			c.NotSent = all(c.NotSent)
 			if c.Verdict != nil {
 				v := *c.Verdict
-				v.Evidence = clean(v.Evidence)
+				v.Evidence, v.Isolation, v.IsolationMissing = clean(v.Evidence), all(v.Isolation), labels(v.IsolationMissing)
 				c.Verdict = &v
 			}
 		}

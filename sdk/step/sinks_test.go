@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"github.com/stepfall/stepfall/sdk"
+	"github.com/stepfall/stepfall/sdk/redact"
 	"github.com/stepfall/stepfall/sdk/step"
 )
 
@@ -78,7 +79,11 @@ func TestRedactTakesSecretsOutOfACopy(t *testing.T) {
 	trace := &sdk.Trace{
 		Prompt: "my key is hunter2-hunter2", Error: "401: Incorrect API key provided: sk-abcdefghijklmnop1234",
 		Calls: []sdk.Call{{Answer: "Authorization: Bearer abcdefghijklmnopqrst", Error: `{"api_key": "0123456789abcdef"}`,
-			Verdict: &sdk.Verdict{Evidence: "env: AKIAABCDEFGHIJKLMNOP"}}},
+			Served: "at https://u:hunter2-hunter2@host", StopReason: "hunter2-hunter2", NotSent: []string{"hunter2-hunter2"},
+			Verdict: &sdk.Verdict{Evidence: "env: AKIAABCDEFGHIJKLMNOP", Isolation: []string{"hunter2-hunter2"},
+				IsolationMissing: map[string]string{"hunter2-hunter2": "hunter2-hunter2"}}}},
+		Run: "hunter2-hunter2", Session: "hunter2-hunter2", Tenant: "hunter2-hunter2", QueryID: "hunter2-hunter2", Group: "hunter2-hunter2",
+		Labels: map[string]string{"hunter2-hunter2": "hunter2-hunter2"}, Tools: []string{"hunter2-hunter2"},
 		Decisions:  []sdk.Decision{{Note: "estimator: token=abcdef123456"}},
 		Infeasible: []sdk.Infeasible{{Model: "m", Reason: "password: s3cr3ts3cr3t"}},
 	}
@@ -93,7 +98,7 @@ func TestRedactTakesSecretsOutOfACopy(t *testing.T) {
 			t.Fatal(err)
 		}
 		got = string(data)
-	}, "hunter2-hunter2", "")(t.Context(), trace)
+	}, redact.New("hunter2-hunter2", ""))(t.Context(), trace)
 	for _, secret := range []string{"hunter2", "sk-abc", "abcdefghijklmnopqrst", "0123456789abcdef", "AKIAABC", "abcdef123456", "s3cr3t"} {
 		if strings.Contains(got, secret) {
 			t.Errorf("%s is still there: %s", secret, got)

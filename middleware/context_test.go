@@ -1,0 +1,36 @@
+package middleware_test
+
+import (
+	"encoding/json"
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/stepfall/stepfall/middleware"
+	"github.com/stepfall/stepfall/sdk/redact"
+	"github.com/stepfall/stepfall/sdk/step"
+)
+
+// What a program prints of its report holds no key: neither one that it named, nor one
+// that looks like one.
+func TestReportsHoldNoSecrets(t *testing.T) {
+	const named, shaped = "hunter2hunter2", "sk-abcdefghijklmnop"
+	for _, known := range []*redact.Redactor{nil, redact.New(named)} {
+		m := wrap(t, middleware.Config{
+			Models: []middleware.Candidate{small(fails(errors.New("401: no such key: " + shaped + " " + named))), large(says("it is " + shaped))},
+			Step:   step.Config{TracePrompts: true, TraceAnswers: true}, Redact: known,
+		})
+		ctx, rep := middleware.WithReport(t.Context())
+		answer, err := m.Call(ctx, "my key is "+shaped)
+		if err != nil || answer != "it is "+shaped {
+			t.Fatalf("%q, %v", answer, err)
+		}
+		all, err := json.Marshal(rep.Steps())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if text := string(all); strings.Contains(text, shaped) || known != nil && strings.Contains(text, named) || strings.Count(text, redact.Mark) < 3 {
+			t.Errorf("the report is %s", text)
+		}
+	}
+}

@@ -1,0 +1,111 @@
+package redact
+
+import (
+	"regexp"
+	"strings"
+)
+
+// shape is what credentials of a kind look like in the errors and texts of others. A
+// regular expression over all of a long text takes seconds: each is tried only where
+// its beginning stands.
+type shape struct {
+	begin string // in lower case
+	word  bool   // it begins where a word does
+	soon  string // one of these bytes comes within the next few; empty is any
+	// form matches from the beginning on; of a form with a group the group is the secret.
+	form *regexp.Regexp
+}
+
+// value follows the name of a secret: a sign, and a text in quotes, or up to the end of
+// the word. The quotes may be escaped, as in JSON within JSON and in addresses.
+const value = `(?:\\*["'\x60]|%22|&quot;|&#34;)*\]?\s{0,8}(?:[:=]|%3a|%3d)\s*(?:"(?:[^"\\\n]|\\.){4,}"|'[^'\n]{4,}'|(?:\\*["'\x60]|%22|&quot;|&#34;|“)*[^\s"',;]{6,})`
+
+// shapes are by the first byte of their beginning.
+var shapes = func() (table [256][]shape) {
+	add := func(word bool, begin, rest string) {
+		soon := ""
+		if strings.HasSuffix(rest, value) {
+			soon = ":=%"
+		}
+		table[begin[0]] = append(table[begin[0]], shape{begin, word, soon, regexp.MustCompile(`(?is)^` + regexp.QuoteMeta(begin) + rest)})
+	}
+	for begin, rest := range map[string]string{
+		"sk-": `[a-z0-9_-]{12,}`, "sk_": `(?:live|test)_[a-z0-9]{12,}`, "rk_": `(?:live|test)_[a-z0-9]{12,}`, "whsec_": `[a-z0-9+/=]{12,}`,
+		"ghp": `[_-][a-z0-9_-]{12,}`, "gho": `[_-][a-z0-9_-]{12,}`, "ghs": `[_-][a-z0-9_-]{12,}`, "ghu_": `[a-z0-9_-]{12,}`, "ghr_": `[a-z0-9_-]{12,}`,
+		"github_pat": `[_-][a-z0-9_-]{12,}`, "glpat-": `[a-z0-9_.-]{12,}`, "npm_": `[a-z0-9]{20,}`, "dop_v1_": `[a-z0-9]{20,}`,
+		"xox": `[a-z][_-][a-z0-9_.-]{12,}`, "xapp-": `[a-z0-9-]{12,}`, "sg.": `[a-z0-9_-]{12,}\.[a-z0-9_-]{12,}`,
+		"akia": `[0-9A-Z]{16}\b`, "asia": `(?-i:[0-9A-Z]{16})\b`, "aiza": `[0-9A-Za-z_-]{20,}`, "ya29.": `[a-z0-9_.-]{20,}`,
+		"hf_": `[a-z0-9]{20,}`, "gsk_": `[a-z0-9]{20,}`, "xai-": `[a-z0-9]{20,}`, "r8_": `[a-z0-9]{20,}`, "pplx-": `[a-z0-9]{20,}`,
+		"eyj": `[a-z0-9_-]{8,}\.[a-z0-9_-]{8,}(?:\.[a-z0-9_-]*)*`, "bearer": `(?:[\s\x{a0}+]|%20)+[a-z0-9._~+/-]{12,}=*`,
+	} {
+		add(true, begin, rest)
+	}
+	for begin, rest := range map[string]string{
+		"api": `[_-]?key` + value, "token": value, "passw": `(?:or)?d` + value, "passphrase": value, "pwd": value, "private": `[_-]?key` + value,
+		"secret": `(?:[_-]?(?:access|api))?(?:[_-]?key)?` + value, "access": `[_-]?key(?:[_-]?id)?` + value, "credential": `s?` + value,
+		"authorization": `(?:\\*["']|%22)*\s*(?:[:=]|%3a)\s*(?:\\*["']|%22)*(?:(?:basic|bearer|token|digest|negotiate|apikey|key)(?:\s|%20)+[^\s"',;\\]{6,}|[^\s"',;\\]{16,})`,
+		"cookie":        `:[ \t]*[^\r\n]{6,}`, "?key=": `[^\s"'&]{6,}`, "&key=": `[^\s"'&]{6,}`, "?sig=": `[^\s"'&]{6,}`, "&sig=": `[^\s"'&]{6,}`,
+		"://":        `([^\s/?#@"'<>]*:[^\s/?#@"'<>]+)@`,
+		"-----begin": `[a-z ]*private key-----.*?(?:-----end[a-z ]*-----|$)`,
+	} {
+		add(false, begin, rest)
+	}
+	return table
+}()
+
+// unshaped returns the text without what has the shape of a credential.
+func unshaped(s string) string {
+	var b strings.Builder
+	done := 0
+	for i := 0; i < len(s); i++ {
+		for k := range shapes[lower(s[i])] {
+			from, to := shapes[lower(s[i])][k].at(s, i)
+			if to == from {
+				continue
+			}
+			b.WriteString(s[done:from])
+			b.WriteString(Mark)
+			done, i = to, to-1
+			break
+		}
+	}
+	if done == 0 {
+		return s
+	}
+	b.WriteString(s[done:])
+	return b.String()
+}
+
+// at returns where the secret stands whose shape begins at i; from is to where none does.
+func (p *shape) at(s string, i int) (from, to int) {
+	if len(s)-i < len(p.begin) || p.word && i > 0 && wordByte(s[i-1]) {
+		return i, i
+	}
+	for k := 1; k < len(p.begin); k++ {
+		if lower(s[i+k]) != p.begin[k] {
+			return i, i
+		}
+	}
+	const few = 64
+	if p.soon != "" && !strings.ContainsAny(s[i:min(len(s), i+few)], p.soon) {
+		return i, i
+	}
+	m := p.form.FindStringSubmatchIndex(s[i:])
+	if m == nil {
+		return i, i
+	}
+	at := len(m) - 2
+	return i + m[at], i + m[at+1]
+}
+
+func lower(c byte) byte {
+	if 'A' <= c && c <= 'Z' {
+		c += 'a' - 'A'
+	}
+	return c
+}
+
+func wordByte(c byte) bool {
+	c = lower(c)
+	return 'a' <= c && c <= 'z' || '0' <= c && c <= '9' || c == '_'
+}

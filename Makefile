@@ -4,6 +4,7 @@ SHELL := /bin/bash
 .DEFAULT_GOAL := help
 
 BIN := $(CURDIR)/bin
+PLUGINS := $(patsubst %/main.go,./%,$(wildcard plugins/*-*/main.go))
 TOOLS := $(BIN)/tools
 export PATH := $(TOOLS):$(PATH)
 
@@ -31,8 +32,8 @@ help: ## Print this list
 .PHONY: build
 build: ## Build the command into bin/ and the plugins into bin/plugins/
 	@mkdir -p $(BIN)/plugins
-	go build -o $(BIN)/stepfall ./adapters/cli/stepfall
-	@for p in $$(ls -d plugins/*-* 2>/dev/null); do [ -f $$p/main.go ] || continue; go build -o $(BIN)/plugins/ ./$$p || exit 1; done
+	go build -ldflags=-w -o $(BIN)/stepfall ./adapters/cli/stepfall
+	@go build -ldflags=-w -o $(BIN)/plugins/ $(PLUGINS)
 
 .PHONY: demo
 demo: build ## Solve the bundled tasks with a cascade, beside the always-best model

@@ -27,6 +27,10 @@ func TestFirstPartyPoliciesWork(t *testing.T) {
 		"calc/add_test.go": "package calc\n\nimport \"testing\"\n\nfunc TestAdd(t *testing.T) {\n\tif Add(2, 3) != 5 {\n\t\tt.Fail()\n\t}\n}\n",
 	})
 	write(t, filepath.Join(dir, "cases"), map[string]string{"1.in": "2 3\n", "1.out": "5\n"})
+	// Go's own cache stays: in an empty one everything would be compiled anew.
+	for name, value := range goEnv(t, "GOCACHE") {
+		t.Setenv(name, value)
+	}
 	t.Setenv("XDG_CACHE_HOME", t.TempDir())
 	judge := wire.ModelCallerFunc(func(_ context.Context, _ string, q *sdk.Query) (*sdk.Answer, error) {
 		prompt := q.Messages[0].Text()

@@ -17,11 +17,11 @@ show() {
 }
 git -C repos/ledger checkout --quiet ledger-04
 printf '%b\n' "$(sed -n 's/.*"ledger-04".*"problem_statement":"\([^"]*\)".*/\1/p' tasks.jsonl)" > task.txt
-grep '"ledger-0[124]' tasks.jsonl > ledger.jsonl
+grep -e '"ledger-01' -e '"inventory-0[23]' tasks.jsonl > batch.jsonl
 sed '/^    groups/d; /^verifier "tests-[pj]/,/^}/d' policy.hcl > own.hcl
 show 'cat task.txt'
 show 'stepfall swe --repo repos/ledger --task task.txt --policy own.hcl --dry-run'
 show 'stepfall swe --repo repos/ledger --task task.txt --policy own.hcl --out fix.patch'
 show 'git -C repos/ledger apply --stat ../../fix.patch'
-show 'stepfall swe --repos repos --task ledger.jsonl --policy policy.hcl --parallel 1 --state run1 --max-usd 0.05'
-show 'stepfall swe --repos repos --task ledger.jsonl --policy policy.hcl --parallel 1 --state run1 --predictions preds.jsonl'
+show 'stepfall swe --repos repos --task batch.jsonl --policy policy.hcl --parallel 1 --state run1 --max-usd 0.05'
+show 'stepfall swe --repos repos --task batch.jsonl --policy policy.hcl --parallel 1 --state run1 --predictions preds.jsonl'

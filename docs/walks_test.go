@@ -271,6 +271,7 @@ func newcomer(t *testing.T) (home string, env []string) {
 	if !*fresh {
 		maps.Copy(settings, goEnv(t, "GOCACHE", "GOMODCACHE", "GOPROXY", "GOFLAGS"))
 		cloneInPlace(t, here, filepath.Join(home, "stepfall"))
+		keepCompiled(t, home)
 	}
 	for name, value := range settings {
 		env = append(env, name+"="+value)
@@ -298,6 +299,26 @@ func cloneInPlace(t *testing.T, from, to string) {
 		}
 	}
 	if err := os.CopyFS(filepath.Join(to, "bin"), os.DirFS(built(t))); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// keepCompiled lends the home what agents' commands have compiled of the standard
+// library, which takes a minute from nothing.
+func keepCompiled(t *testing.T, home string) {
+	t.Helper()
+	cache, err := os.UserCacheDir()
+	if err != nil {
+		return
+	}
+	const compiled = "stepfall/agent-go-compiled"
+	kept, own := filepath.Join(cache, compiled), filepath.Join(home, ".cache", compiled)
+	for _, dir := range []string{kept, filepath.Dir(own)} {
+		if err := os.MkdirAll(dir, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Symlink(kept, own); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -14,6 +14,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/stepfall/stepfall/internal/programs"
 )
 
 const (
@@ -39,11 +41,7 @@ type chaosJobs struct {
 // newChaosJobs starts the workers.
 func newChaosJobs(t *testing.T, dir, database, policy string) *chaosJobs {
 	t.Helper()
-	plugins := filepath.Join(dir, "plugins")
-	if out, err := exec.Command("go", "build", "-o", plugins+"/", "../../plugins/verifier-schema").CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
-	t.Setenv("STEPFALL_PLUGIN_PATH", plugins)
+	t.Setenv("STEPFALL_PLUGIN_PATH", programs.Build(t, "verifier-schema"))
 	judged := filepath.Join(dir, "judged.hcl")
 	text := fmt.Sprintf("include = [%q]\nverifier \"json\" {\n  plugin = \"verifier-schema\"\n  config { schema = { type = \"object\" } }\n}\n", filepath.Base(policy))
 	if err := os.WriteFile(judged, []byte(text), 0o600); err != nil {

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/stepfall/stepfall/adapters/postgres/pgtest"
+	"github.com/stepfall/stepfall/internal/programs"
 )
 
 // TestTheGuideForSeveralMachines does what docs/fleet.md says, command by command.
@@ -47,8 +48,8 @@ func TestTheGuideForSeveralMachines(t *testing.T) {
 	if err := os.Symlink(self, filepath.Join(dir, "stepfall")); err != nil {
 		t.Skip(err)
 	}
-	if out, err := exec.Command("go", "build", "-o", dir+"/", "../../plugins/verifier-schema").CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
+	if err := programs.Into(dir, "verifier-schema"); err != nil {
+		t.Fatal(err)
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()

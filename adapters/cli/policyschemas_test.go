@@ -7,13 +7,13 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/stepfall/stepfall/adapters/cli"
 	"github.com/stepfall/stepfall/adapters/router"
+	"github.com/stepfall/stepfall/internal/programs"
 )
 
 // A plugin is started for its schema once; then validate starts nothing until the
@@ -21,10 +21,7 @@ import (
 func TestValidateStartsNoPluginAgain(t *testing.T) {
 	dir := t.TempDir()
 	t.Setenv("XDG_CACHE_HOME", filepath.Join(dir, "cache"))
-	real := filepath.Join(dir, "real")
-	if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", real, "../../plugins/verifier-schema").CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
+	real := filepath.Join(programs.Build(t, "verifier-schema"), "verifier-schema")
 	starts := filepath.Join(dir, "starts")
 	program := filepath.Join(dir, "verifier-counted")
 	install := func(version int) {

@@ -16,6 +16,7 @@ import (
 
 	"github.com/stepfall/stepfall/adapters/scripted"
 	"github.com/stepfall/stepfall/adapters/swe/suite"
+	"github.com/stepfall/stepfall/internal/programs"
 )
 
 // TestSWEScripts runs stepfall swe on the bundled suite with its scripted models.
@@ -23,10 +24,7 @@ func TestSWEScripts(t *testing.T) {
 	if testing.Short() {
 		t.Skip("builds a plugin and runs tests of repositories")
 	}
-	plugins := t.TempDir()
-	if out, err := exec.Command("go", "build", "-o", plugins+"/", "../../plugins/verifier-tests").CombinedOutput(); err != nil {
-		t.Fatalf("building the plugin: %v\n%s", err, out)
-	}
+	plugins := programs.Build(t, "verifier-tests")
 	testscript.Run(t, testscript.Params{
 		Dir:                 filepath.Join("testdata", "swe"),
 		RequireExplicitExec: true,

@@ -44,6 +44,8 @@ func onlySmall(b *bench) {
 }
 
 func TestToolErrorsAreToldToTheModel(t *testing.T) {
+	b := newBench(t)
+	onlySmall(b)
 	for name, c := range map[string]struct {
 		call scripted.ToolCall
 		want string
@@ -61,8 +63,6 @@ func TestToolErrorsAreToldToTheModel(t *testing.T) {
 		"very long output": {scripted.ToolCall{Name: "shell", Arguments: `{"command": "yes | head -c 300000"}`}, "bytes left out"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			b := newBench(t)
-			onlySmall(b)
 			told := ""
 			b.answering(t, func(req *scripted.Request) scripted.Reply {
 				if req.Turns() == 0 {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/stepfall/stepfall/adapters/router"
 	"github.com/stepfall/stepfall/adapters/swe"
+	"github.com/stepfall/stepfall/internal/programs"
 )
 
 // instant is a model that edits a file, runs the tests and takes no time.
@@ -64,11 +65,7 @@ strategy "cascade_route" {
 // the patch, and the verdict of the plugin, whose command runs in its jail. Trees
 // have so many files.
 func BenchmarkTask(b *testing.B) {
-	plugins := b.TempDir()
-	if out, err := exec.Command("go", "build", "-o", plugins+"/", "../../plugins/verifier-tests").CombinedOutput(); err != nil {
-		b.Fatalf("building the plugin: %v\n%s", err, out)
-	}
-	b.Setenv("STEPFALL_PLUGIN_PATH", plugins)
+	b.Setenv("STEPFALL_PLUGIN_PATH", programs.Build(b, "verifier-tests"))
 	for _, files := range []int{30, 2000} {
 		b.Run(fmt.Sprint(files), func(b *testing.B) {
 			dir := b.TempDir()

@@ -26,9 +26,18 @@ func (r *Repository) history(ctx context.Context, commit string) (string, error)
 	if _, err := os.Stat(dir); err == nil {
 		return dir, nil
 	}
-	making := dir + ".new"
-	err := func() error {
-		if err := os.RemoveAll(making); err != nil {
+	// What a killed run left: its git may still write there, so that it need not go.
+	if left, err := filepath.Glob(dir + ".new*"); err == nil {
+		for _, old := range left {
+			_ = os.RemoveAll(old)
+		}
+	}
+	making, err := os.MkdirTemp(r.trees, filepath.Base(dir)+".new")
+	if err != nil {
+		return "", err
+	}
+	err = func() error {
+		if err := os.Chmod(making, 0o755); err != nil { //nolint:gosec // the jail's user reads it
 			return err
 		}
 		if _, err := git(ctx, r.trees, "init", "--quiet", "--bare", "--template=", making); err != nil {

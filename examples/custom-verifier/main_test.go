@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/stepfall/stepfall/examples/internal/offline"
+	"github.com/stepfall/stepfall/internal/programs"
 )
 
 // TestMain builds the plugin that runs the script, as the README says.
@@ -17,9 +18,8 @@ func TestMain(m *testing.M) {
 		fmt.Println("no python3: skipped")
 		os.Exit(0)
 	}
-	build := exec.Command("go", "build", "-o", "bin/", "../../plugins/verifier-command")
-	if out, err := build.CombinedOutput(); err != nil {
-		fmt.Fprintf(os.Stderr, "%s: %v\n%s", build, err, out)
+	if err := programs.Into("bin", "verifier-command"); err != nil {
+		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
 	os.Setenv("STEPFALL_PLUGIN_PATH", "bin")

@@ -8,14 +8,14 @@ import (
 	"testing"
 
 	"github.com/stepfall/stepfall/examples/internal/offline"
+	"github.com/stepfall/stepfall/internal/programs"
 )
 
 // TestMain builds the plugin, as the README says.
 func TestMain(m *testing.M) {
 	offline.Unset()
-	build := exec.Command("go", "build", "-o", "bin/", "../../plugins/estimator-logprob")
-	if out, err := build.CombinedOutput(); err != nil {
-		fmt.Fprintf(os.Stderr, "%s: %v\n%s", build, err, out)
+	if err := programs.Into("bin", "estimator-logprob"); err != nil {
+		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
 	os.Setenv("STEPFALL_PLUGIN_PATH", "bin")

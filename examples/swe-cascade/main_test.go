@@ -4,10 +4,10 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"os/exec"
 	"testing"
 
 	"github.com/stepfall/stepfall/examples/internal/offline"
+	"github.com/stepfall/stepfall/internal/programs"
 	"github.com/stepfall/stepfall/sdk/jail"
 )
 
@@ -15,9 +15,8 @@ import (
 func TestMain(m *testing.M) {
 	jail.Main()
 	offline.Unset()
-	build := exec.Command("go", "build", "-o", "bin/", "../../plugins/verifier-tests")
-	if out, err := build.CombinedOutput(); err != nil {
-		fmt.Fprintf(os.Stderr, "%s: %v\n%s", build, err, out)
+	if err := programs.Into("bin", "verifier-tests"); err != nil {
+		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
 	os.Setenv("STEPFALL_PLUGIN_PATH", "bin")

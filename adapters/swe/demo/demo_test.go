@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -12,6 +11,7 @@ import (
 	"github.com/stepfall/stepfall/adapters/scripted"
 	"github.com/stepfall/stepfall/adapters/swe/demo"
 	"github.com/stepfall/stepfall/adapters/swe/tasks"
+	"github.com/stepfall/stepfall/internal/programs"
 	"github.com/stepfall/stepfall/sdk"
 )
 
@@ -52,11 +52,8 @@ model %q {
 // write writes a policy for the scripted server and the plugin, built from source.
 func write(t *testing.T, url string) string {
 	t.Helper()
-	dir := t.TempDir()
+	dir := programs.Build(t, "verifier-tests")
 	plugin := filepath.Join(dir, "verifier-tests")
-	if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", plugin, "github.com/stepfall/stepfall/plugins/verifier-tests").CombinedOutput(); err != nil {
-		t.Fatalf("building the plugin: %v\n%s", err, out)
-	}
 	text := fmt.Sprintf(policy, plugin)
 	for i, name := range tasks.Models() {
 		text += fmt.Sprintf(model, name, url, []float64{0.1, 0.4, 2}[i], []float64{0.4, 1.6, 8}[i], []float64{0.4, 0.7, 0.9}[i])

@@ -52,6 +52,8 @@ func under(path string, folders ...string) bool {
 func layer(path string) string {
 	rel := strings.TrimPrefix(strings.TrimPrefix(path, module), "/")
 	switch {
+	case under(rel, "internal"):
+		return "internal"
 	case under(rel, "examples"):
 		return "examples"
 	case under(rel, "docs"):
@@ -76,6 +78,7 @@ func layer(path string) string {
 
 // mayImport has, for each layer, the layers that it may import directly.
 var mayImport = map[string][]string{
+	"internal":     {}, // what only tests import
 	"docs":         {"docs", "policies", "sdk"},
 	"sdk":          {"sdk"},
 	"middleware":   {"sdk", "middleware"},

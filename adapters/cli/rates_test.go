@@ -24,8 +24,8 @@ import (
 // ratesTime is how long each figure of make rates is taken.
 var ratesTime = flag.Duration("rates", 0, "for how long TestRates asks each gateway, each time")
 
-// TestRates asks gateways in turns, without accounts and with those in PostgreSQL, and
-// one and two with one hot cap: requests a second, and their ratios within the run.
+// TestRates asks gateways in turns, without a store, with traces in PostgreSQL and with
+// a cap there as well, and one and two with one hot cap: requests a second, and their ratios within the run.
 func TestRates(t *testing.T) {
 	if *ratesTime == 0 {
 		t.Skip("make rates runs it")
@@ -62,10 +62,11 @@ func TestRates(t *testing.T) {
 		t.Cleanup(func() { s.kill(syscall.SIGKILL) })
 		return s
 	}
-	without, first, second := start(free), start(policy, "--store", database), start(policy, "--store", database)
+	without, recording := start(free), start(free, "--store", database)
+	first, second := start(policy, "--store", database), start(policy, "--store", database)
 	rates := map[string][]float64{}
 	for range 5 {
-		for name, at := range map[string][]*service{"without": {without}, "one": {first}, "two": {first, second}} {
+		for name, at := range map[string][]*service{"without": {without}, "recording": {recording}, "one": {first}, "two": {first, second}} {
 			rates[name] = append(rates[name], rateOf(t, at))
 		}
 	}
@@ -74,8 +75,9 @@ func TestRates(t *testing.T) {
 		slices.Sort(list)
 		middle[name] = list[len(list)/2]
 	}
-	t.Logf("requests/s, median of 5 turns: without a ledger %.0f; PostgreSQL %.0f (%.2f of it); two replicas on one hot cap %.0f (%.2f of one)",
-		middle["without"], middle["one"], middle["one"]/middle["without"], middle["two"], middle["two"]/middle["one"])
+	t.Logf("requests/s, median of 5 turns: without a store %.0f; traces in PostgreSQL %.0f (%.2f of it); traces and a cap in PostgreSQL %.0f (%.2f, %.2f); two replicas on one hot cap %.0f (%.2f of one)",
+		middle["without"], middle["recording"], middle["recording"]/middle["without"],
+		middle["one"], middle["one"]/middle["without"], middle["one"]/middle["recording"], middle["two"], middle["two"]/middle["one"])
 }
 
 // rateOf asks gateways over 32 connections.

@@ -172,7 +172,7 @@ func beginOf(index int64, now time.Time) int64 {
 }
 
 func tracesFromVersion1(ctx context.Context, tx *sql.Tx) error {
-	db := sqlstore.DB{Write: func(_ context.Context, do func(sqlstore.Tx) error) error { return do(tx) }}
+	db := sqlstore.DB{Rows: 1, Write: func(_ context.Context, do func(sqlstore.Tx) error) error { return do(tx) }}
 	for last := int64(0); ; {
 		rows, err := tx.QueryContext(ctx, "SELECT rowid, body FROM traces WHERE rowid > ? ORDER BY rowid LIMIT 500", last)
 		if err != nil {

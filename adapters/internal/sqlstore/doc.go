@@ -27,9 +27,11 @@ type DB struct {
 	Ordered string
 	// Prefix comes before the names of tables: a schema and a point.
 	Prefix string
-	// Rows bounds the rows that one statement writes; the driver of SQLite takes time
-	// with the square of the number of values.
+	// Rows is the number of rows that one statement writes at most, 1 or more; the
+	// driver of SQLite takes time with the square of the number of values.
 	Rows int
+	// Arrays says that the engine takes a column of all rows as one argument.
+	Arrays bool
 	// Refused says of an error that it is about the values that were to be written: it
 	// will come again each time.
 	Refused func(error) bool

@@ -72,7 +72,7 @@ func (d *DB) record(ctx context.Context, rows []*row, out *store.LeftOutError) e
 				return err
 			}
 		}
-		return insertRows(ctx, tx, rows, max(1, d.Rows))
+		return d.insertRows(ctx, tx, rows)
 	})
 	if err == nil || d.Refused == nil || !d.Refused(err) {
 		return err
@@ -95,16 +95,16 @@ func (d *DB) fault(err error) error {
 	return d.Fault(err)
 }
 
-func insertRows(ctx context.Context, tx Tx, rows []*row, chunk int) error {
+func (d *DB) insertRows(ctx context.Context, tx Tx, rows []*row) error {
 	sums := sums{}
-	for part := range slices.Chunk(rows, chunk) {
+	for part := range slices.Chunk(rows, d.Rows) {
 		byID := make(map[string]*row, len(part))
 		args := make([]any, 0, len(part)*len(stepColumns))
 		for _, r := range part {
 			byID[r.ID] = r
 			args = append(args, r.values()...)
 		}
-		fresh, err := insertSteps(ctx, tx, len(part), args, byID)
+		fresh, err := d.insertSteps(ctx, tx, args, byID)
 		if err != nil {
 			return err
 		}
@@ -116,17 +116,18 @@ func insertRows(ctx context.Context, tx Tx, rows []*row, chunk int) error {
 			args = append(args, r.Seq, r.body)
 			sums.add(r)
 		}
-		if _, err := tx.ExecContext(ctx, "INSERT INTO @bodies (seq, body) VALUES "+tuples(len(fresh), 2), args...); err != nil {
+		values, args := d.values(2, args)
+		if _, err := tx.ExecContext(ctx, "INSERT INTO @bodies (seq, body) "+values, args...); err != nil {
 			return err
 		}
 	}
-	return sums.write(ctx, tx, chunk)
+	return d.writeSums(ctx, tx, sums)
 }
 
 // insertSteps returns the rows that were not there before.
-func insertSteps(ctx context.Context, tx Tx, n int, args []any, byID map[string]*row) ([]*row, error) {
-	found, err := tx.QueryContext(ctx, "INSERT INTO @steps ("+strings.Join(stepColumns, ", ")+") VALUES "+tuples(n, len(stepColumns))+
-		" ON CONFLICT (id) DO NOTHING RETURNING seq, id", args...)
+func (d *DB) insertSteps(ctx context.Context, tx Tx, args []any, byID map[string]*row) ([]*row, error) {
+	values, args := d.values(len(stepColumns), args)
+	found, err := tx.QueryContext(ctx, "INSERT INTO @steps ("+strings.Join(stepColumns, ", ")+") "+values+" ON CONFLICT (id) DO NOTHING RETURNING seq, id", args...)
 	if err != nil {
 		return nil, err
 	}
@@ -145,26 +146,48 @@ func insertSteps(ctx context.Context, tx Tx, n int, args []any, byID map[string]
 	return fresh, found.Err()
 }
 
-// tuples returns n tuples of placeholders.
-func tuples(n, width int) string {
-	b := make([]byte, 0, n*width*6)
-	at := 1
-	for i := range n {
-		if i > 0 {
+// values returns what stands behind INSERT INTO and its columns, for rows of so many
+// columns whose values are given one after the other, and its arguments.
+func (d *DB) values(width int, flat []any) (query string, args []any) {
+	if d.Arrays {
+		return arrays(width, flat)
+	}
+	b := []byte("VALUES ")
+	for i := range flat {
+		switch {
+		case i == 0:
+			b = append(b, '(')
+		case i%width == 0:
+			b = append(b, "),("...)
+		default:
 			b = append(b, ',')
 		}
-		for k := range width {
-			before := byte('(')
-			if k > 0 {
-				before = ','
-			}
-			b = append(b, before, '$')
-			b = strconv.AppendInt(b, int64(at), 10)
-			at++
-		}
-		b = append(b, ')')
+		b = strconv.AppendInt(append(b, '$'), int64(i+1), 10)
 	}
-	return string(b)
+	return string(append(b, ')')), flat
+}
+
+// arrays gives each column as one argument: the engine reads a short query, which does
+// not grow with the rows.
+func arrays(width int, flat []any) (query string, args []any) {
+	var columns []string
+	for at := range width {
+		switch flat[at].(type) {
+		case string:
+			columns, args = append(columns, fmt.Sprintf("$%d::text[]", at+1)), append(args, column[string](flat, at, width))
+		default:
+			columns, args = append(columns, fmt.Sprintf("$%d::bigint[]", at+1)), append(args, column[int64](flat, at, width))
+		}
+	}
+	return "SELECT * FROM unnest(" + strings.Join(columns, ", ") + ")", args
+}
+
+func column[T any](flat []any, at, width int) []T {
+	list := make([]T, 0, len(flat)/width)
+	for ; at < len(flat); at += width {
+		list = append(list, flat[at].(T))
+	}
+	return list
 }
 
 // row is a step as it is written.
@@ -190,13 +213,9 @@ var stepColumns = []string{
 }
 
 func (r *row) values() []any {
-	escalated := 0
-	if len(r.Asked) > 1 {
-		escalated = 1
-	}
 	return []any{
 		r.ID, r.Start.UnixNano(), r.Policy, r.Mode, r.Strategy, r.Tenant, r.Key, r.Run, r.Session, r.Query, asked(r.Asked), r.Chosen, string(r.Stop),
-		r.Outcome, r.Error, r.Prompt, r.Calls, r.InputTokens, r.OutputTokens, r.nano, int64(r.Duration), int64(r.Overhead), escalated,
+		r.Outcome, r.Error, r.Prompt, int64(r.Calls), int64(r.InputTokens), int64(r.OutputTokens), r.nano, int64(r.Duration), int64(r.Overhead), bit(len(r.Asked) > 1),
 	}
 }
 
@@ -375,18 +394,18 @@ var sumTables = map[string][]string{
 	"runs":        {"tenant", "run"},
 }
 
-// write adds the sums to those in the tables, always in the same order.
-func (s sums) write(ctx context.Context, tx Tx, chunk int) error {
+// writeSums adds the sums to those in the tables, always in the same order.
+func (d *DB) writeSums(ctx context.Context, tx Tx, s sums) error {
 	keys := slices.SortedFunc(maps.Keys(s), func(a, b sumKey) int {
 		return cmp.Or(cmp.Compare(a.table, b.table), cmp.Compare(a.day, b.day), cmp.Compare(a.tenant, b.tenant),
 			cmp.Compare(a.key, b.key), cmp.Compare(a.policy, b.policy), cmp.Compare(a.model, b.model))
 	})
 	for len(keys) > 0 {
 		n := 0
-		for n < len(keys) && n < chunk && keys[n].table == keys[0].table {
+		for n < len(keys) && n < d.Rows && keys[n].table == keys[0].table {
 			n++
 		}
-		if err := s.writeTable(ctx, tx, keys[0].table, keys[:n]); err != nil {
+		if err := d.writeTable(ctx, tx, s, keys[:n]); err != nil {
 			return err
 		}
 		keys = keys[n:]
@@ -394,7 +413,9 @@ func (s sums) write(ctx context.Context, tx Tx, chunk int) error {
 	return nil
 }
 
-func (s sums) writeTable(ctx context.Context, tx Tx, table string, keys []sumKey) error {
+// writeTable writes those of one table.
+func (d *DB) writeTable(ctx context.Context, tx Tx, s sums, keys []sumKey) error {
+	table := keys[0].table
 	identity := sumTables[table]
 	columns := append(slices.Clone(identity), counterColumns...)
 	if table == "runs" {
@@ -432,7 +453,8 @@ func (s sums) writeTable(ctx context.Context, tx Tx, table string, keys []sumKey
 		set = append(set, "first_ns = CASE WHEN excluded.first_ns < runs.first_ns THEN excluded.first_ns ELSE runs.first_ns END",
 			"last_ns = CASE WHEN excluded.last_ns > runs.last_ns THEN excluded.last_ns ELSE runs.last_ns END")
 	}
-	_, err := tx.ExecContext(ctx, "INSERT INTO @"+table+" ("+strings.Join(columns, ", ")+") VALUES "+tuples(len(keys), len(columns))+
+	values, args := d.values(len(columns), args)
+	_, err := tx.ExecContext(ctx, "INSERT INTO @"+table+" ("+strings.Join(columns, ", ")+") "+values+
 		" ON CONFLICT ("+strings.Join(identity, ", ")+") DO UPDATE SET "+strings.Join(set, ", "), args...)
 	return err
 }

@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -119,6 +120,12 @@ func (w walk) run(t *testing.T, home string, env []string) []ran {
 			continue
 		}
 		results = append(results, ran{tidy(output, home), seconds})
+	}
+	commands := slices.DeleteFunc(slices.Clone(w.lines), func(line string) bool { return !strings.HasPrefix(line, "$ ") })
+	for i, r := range results {
+		if r.seconds > 0.5 && i < len(commands) {
+			t.Logf("%5.1f s  %s", r.seconds, commands[i])
+		}
 	}
 	return results
 }

@@ -107,6 +107,9 @@ func graded(t *outcome.Table) *outcome.Table {
 func TestOnlineAndOfflineDecideAlike(t *testing.T) {
 	judged := []string{estimate.KindMean, estimate.KindLatent}
 	t.Run("verdicts", func(t *testing.T) { decideAlike(t, made(90, 5), judged, estimate.KindCostLatent) })
+	if testing.Short() {
+		return // computing: a forecast starts no goroutine
+	}
 	t.Run("grades", func(t *testing.T) { decideAlike(t, graded(made(90, 5)), judged, estimate.KindCostLatent) })
 	t.Run("swebench", func(t *testing.T) { decideAlike(t, outcometest.Swebench(t), judged, estimate.KindCostLatent) })
 	for _, cost := range estimate.CostKinds() {

@@ -371,13 +371,16 @@ func TestExportedLinksLeadSomewhere(t *testing.T) {
 	}}
 	one, two := report, report
 	one.Name, two.Name = "one.json", "two.json"
-	steps := reader(t, fleet.Traces(40, 3))
+	steps, shown := reader(t, fleet.Traces(40, 3)), 6
+	if testing.Short() {
+		shown = 2 // where a step's knob turns its decisions is computed
+	}
 	for name, o := range map[string]Options{
 		"a report": {Reports: []Report{one}}, "two reports": {Reports: []Report{one, two}},
 		"steps": {Traces: steps}, "steps and a report": {Traces: steps, Reports: []Report{one}},
 	} {
 		dir := t.TempDir()
-		if _, err := Export(t.Context(), dir, o, ExportOptions{Steps: 20}); err != nil {
+		if _, err := Export(t.Context(), dir, o, ExportOptions{Steps: shown}); err != nil {
 			t.Fatal(err)
 		}
 		pages, err := filepath.Glob(filepath.Join(dir, "*.html"))
@@ -439,6 +442,9 @@ func lookForMarkup(t *testing.T, name, text string) {
 }
 
 func TestPagesStaySmall(t *testing.T) {
+	if testing.Short() {
+		t.Skip("computes for seconds")
+	}
 	handler := New(Options{Traces: reader(t, fleet.Traces(1500, 1))})
 	size := len(get(t, handler, "/"))
 	for _, a := range []string{"uplot.js", "uplot.css", "view.js", "view.css"} {
@@ -454,8 +460,12 @@ func TestPagesStaySmall(t *testing.T) {
 
 func TestHugeTextsAreCut(t *testing.T) {
 	tr := fleet.Traces(1, 1)[0]
-	tr.Prompt = strings.Repeat("é", 3<<20)
-	tr.Calls[0].Answer = strings.Repeat("x\n", 2<<20)
+	size := 1 << 20
+	if testing.Short() {
+		size = 1 << 18
+	}
+	tr.Prompt = strings.Repeat("é", 3*size)
+	tr.Calls[0].Answer = strings.Repeat("x\n", 2*size)
 	text := get(t, New(Options{Traces: reader(t, []*sdk.Trace{tr})}), "/step?id="+tr.ID)
 	if len(text) > 400_000 || !strings.Contains(text, "further byte") {
 		t.Errorf("the page has %d bytes", len(text))

@@ -28,7 +28,7 @@ func TestAttackProgramOverwrittenInPlace(t *testing.T) {
 	h := newHost(t, host.Config{SearchPath: []string{dir}, Lock: &host.Lock{Plugins: map[string]host.Locked{
 		"test": {SHA256: map[string]string{host.Platform(): sum}},
 	}}})
-	if err := ask(within(t, 20*time.Second), estimator(t, h, nil), ""); err != nil {
+	if err := ask(within(t, 2*time.Minute), estimator(t, h, nil), ""); err != nil {
 		t.Fatalf("the locked program: %v", err)
 	}
 	info, err := os.Stat(program)
@@ -47,7 +47,7 @@ func TestAttackProgramOverwrittenInPlace(t *testing.T) {
 	if err := errors.Join(os.WriteFile(program, data, 0o755), os.Chtimes(program, info.ModTime(), info.ModTime())); err != nil {
 		t.Fatal(err)
 	}
-	if err := ask(within(t, 20*time.Second), estimator(t, h, nil), ""); !errors.Is(err, host.ErrChecksum) {
+	if err := ask(within(t, 2*time.Minute), estimator(t, h, nil), ""); !errors.Is(err, host.ErrChecksum) {
 		t.Errorf("another program of the same size and time: %v", err)
 	}
 }
@@ -126,7 +126,7 @@ func TestAttackSocketOfAnother(t *testing.T) {
 				t.Fatal(err)
 			}
 			h := newHost(t, host.Config{Plugins: map[string]host.PluginConfig{"test": {Path: path}}})
-			err = ask(within(t, 20*time.Second), estimator(t, h, nil), "")
+			err = ask(within(t, 2*time.Minute), estimator(t, h, nil), "")
 			if err == nil || !strings.Contains(err.Error(), "the plugin names") {
 				t.Errorf("got %v", err)
 			}
@@ -139,7 +139,7 @@ func TestAttackSocketOfAnother(t *testing.T) {
 func TestAttackWordsOfAPlugin(t *testing.T) {
 	const secret = "planted config/secret+1"
 	h := newHost(t, host.Config{})
-	err := ask(within(t, 20*time.Second), estimator(t, h, map[string]any{"secret": secret, "file": "\x1b[2J\u009b31m\u202e" + url.QueryEscape(secret)}), "words")
+	err := ask(within(t, 2*time.Minute), estimator(t, h, map[string]any{"secret": secret, "file": "\x1b[2J\u009b31m\u202e" + url.QueryEscape(secret)}), "words")
 	var call *host.CallError
 	if !errors.As(err, &call) || strings.ContainsAny(err.Error(), "\x1b\u009b\u202e") || strings.Contains(err.Error(), "config") || !strings.Contains(err.Error(), "[redacted]") {
 		t.Errorf("got %q", err)

@@ -220,7 +220,7 @@ func TestStartToFirstAnswer(t *testing.T) {
 			t.Fatal(err)
 		}
 		begun := time.Now()
-		if err := ask(within(t, 20*time.Second), e, ""); err != nil {
+		if err := ask(within(t, 2*time.Minute), e, ""); err != nil {
 			t.Fatal(err)
 		}
 		times = append(times, time.Since(begun))
@@ -235,14 +235,14 @@ func TestStartToFirstAnswer(t *testing.T) {
 func TestCrashToNextAnswer(t *testing.T) {
 	h := newHost(t, host.Config{})
 	e := estimator(t, h, nil)
-	if err := ask(within(t, 20*time.Second), e, ""); err != nil {
+	if err := ask(within(t, 2*time.Minute), e, ""); err != nil {
 		t.Fatal(err)
 	}
 	if err := syscall.Kill(h.Stats()[0].PID, syscall.SIGKILL); err != nil {
 		t.Fatal(err)
 	}
 	begun := time.Now()
-	if err := ask(within(t, 20*time.Second), e, ""); err != nil {
+	if err := ask(within(t, 2*time.Minute), e, ""); err != nil {
 		t.Fatal(err)
 	}
 	t.Logf("crash to next answer: %v", time.Since(begun))

@@ -12,6 +12,9 @@ import (
 
 // The test plugin of this package is a plugin like any other.
 func TestConformance(t *testing.T) {
+	if testing.Short() {
+		t.Skip("the plugins' own tests run the kit under the race detector")
+	}
 	plugintest.Test(t, plugintest.Options{
 		Path: filepath.Join(pluginDir(t), "test"),
 		// Programs built with the race detector sleep for a second before they exit.

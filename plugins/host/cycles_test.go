@@ -15,12 +15,15 @@ import (
 )
 
 // TestCyclesLeaveNothing starts, crashes and restarts a plugin many times: 1000
-// times when STEPFALL_LONG is set, 50 otherwise. No goroutine, process, file or
+// times when STEPFALL_LONG is set, 20 otherwise, 5 in short runs. No goroutine, process, file or
 // folder may be left.
 func TestCyclesLeaveNothing(t *testing.T) {
-	cycles := 50
-	if os.Getenv("STEPFALL_LONG") != "" {
+	cycles := 20
+	switch {
+	case os.Getenv("STEPFALL_LONG") != "":
 		cycles = 1000
+	case testing.Short():
+		cycles = 5
 	}
 	dir, temp := pluginDir(t), emptyInTheEnd(t)
 	plugins := map[string]host.PluginConfig{"test": {Env: map[string]string{exitAtOnce: "atexit_sleep_ms=0"}}}
@@ -32,7 +35,7 @@ func TestCyclesLeaveNothing(t *testing.T) {
 			t.Fatal(err)
 		}
 		e := estimator(t, h, nil)
-		if err := ask(within(t, 30*time.Second), e, ""); err != nil {
+		if err := ask(within(t, 2*time.Minute), e, ""); err != nil {
 			t.Fatal(err)
 		}
 		pids := family(h.Stats()[0].PID)
@@ -41,7 +44,7 @@ func TestCyclesLeaveNothing(t *testing.T) {
 		}
 		// The one that is killed may answer once more.
 		waitFor(t, func() bool {
-			return ask(within(t, 30*time.Second), e, "") == nil && !slices.Contains([]int{0, pids[0]}, h.Stats()[0].PID)
+			return ask(within(t, 2*time.Minute), e, "") == nil && !slices.Contains([]int{0, pids[0]}, h.Stats()[0].PID)
 		})
 		pids = append(pids, family(h.Stats()[0].PID)...)
 		if err := h.Close(); err != nil {

@@ -30,6 +30,12 @@ func newHost(t testing.TB, cfg host.Config) *host.Host {
 	env := map[string]string{exitAtOnce: "atexit_sleep_ms=0"}
 	maps.Copy(env, settings.Env)
 	settings.Env = env
+	// On a busy machine, and under the race detector, everything takes its time.
+	for _, limit := range []*time.Duration{&settings.StartTimeout, &settings.CallTimeout} {
+		if *limit == 0 {
+			*limit = time.Minute
+		}
+	}
 	cfg.Plugins = map[string]host.PluginConfig{"test": settings}
 	h, err := host.New(cfg)
 	if err != nil {
@@ -63,7 +69,7 @@ func verifier(t testing.TB, h *host.Host, config map[string]any) sdk.Verifier {
 
 func TestEstimateQuality(t *testing.T) {
 	e := estimator(t, newHost(t, host.Config{}), map[string]any{"mean": 0.75})
-	got, err := e.EstimateQuality(within(t, 20*time.Second), &sdk.QualityRequest{Query: query("hello"), Models: []string{"a", "b"}})
+	got, err := e.EstimateQuality(within(t, 2*time.Minute), &sdk.QualityRequest{Query: query("hello"), Models: []string{"a", "b"}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -79,7 +85,7 @@ func TestEstimateCost(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	got, err := e.EstimateCost(within(t, 20*time.Second), &sdk.CostRequest{
+	got, err := e.EstimateCost(within(t, 2*time.Minute), &sdk.CostRequest{
 		Query: &sdk.Query{InputTokens: 1000}, Models: []sdk.Model{{Name: "a", Price: sdk.Price{Input: 2}}},
 	})
 	if err != nil {
@@ -96,7 +102,7 @@ func TestVerifyWithEvents(t *testing.T) {
 		t.Fatal("not a *host.Verifier")
 	}
 	var events []wire.Event
-	got, err := v.VerifyWith(within(t, 20*time.Second), &sdk.VerifyRequest{Query: query("q"), Answer: &sdk.Answer{Text: "good"}},
+	got, err := v.VerifyWith(within(t, 2*time.Minute), &sdk.VerifyRequest{Query: query("q"), Answer: &sdk.Answer{Text: "good"}},
 		func(e wire.Event) { events = append(events, e) })
 	if err != nil {
 		t.Fatal(err)
@@ -112,7 +118,7 @@ func TestVerifyWithEvents(t *testing.T) {
 
 func TestConfigDiagnostics(t *testing.T) {
 	e := estimator(t, newHost(t, host.Config{}), map[string]any{"maen": 0.5, "mean": 2})
-	_, err := e.EstimateQuality(within(t, 20*time.Second), &sdk.QualityRequest{Query: query(""), Models: []string{"a"}})
+	_, err := e.EstimateQuality(within(t, 2*time.Minute), &sdk.QualityRequest{Query: query(""), Models: []string{"a"}})
 	var config *host.ConfigError
 	if !errors.As(err, &config) {
 		t.Fatalf("got %v", err)
@@ -131,7 +137,7 @@ func TestEnvironmentIsClean(t *testing.T) {
 	t.Setenv("OPENAI_API_KEY", "sk-live-0123456789")
 	t.Setenv("WANTED", "passed-on")
 	h := newHost(t, host.Config{Plugins: map[string]host.PluginConfig{"test": {PassEnv: []string{"WANTED"}, Env: map[string]string{"ADDED": "by-config"}}}})
-	_, err := estimator(t, h, nil).EstimateQuality(within(t, 20*time.Second), &sdk.QualityRequest{Query: query("environment"), Models: []string{"a"}})
+	_, err := estimator(t, h, nil).EstimateQuality(within(t, 2*time.Minute), &sdk.QualityRequest{Query: query("environment"), Models: []string{"a"}})
 	if err == nil || !strings.Contains(err.Error(), "PATH=") {
 		t.Fatalf("got %v", err)
 	}
@@ -145,7 +151,7 @@ func TestNothingIsLeft(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := estimator(t, h, nil).EstimateQuality(within(t, 20*time.Second), &sdk.QualityRequest{Query: query(""), Models: []string{"a"}}); err != nil {
+	if _, err := estimator(t, h, nil).EstimateQuality(within(t, 2*time.Minute), &sdk.QualityRequest{Query: query(""), Models: []string{"a"}}); err != nil {
 		t.Fatal(err)
 	}
 	pid := h.Stats()[0].PID

@@ -50,7 +50,7 @@ func TestSandboxedPlugin(t *testing.T) {
 	}{
 		{"", "", true}, {"read", mine, true}, {"read", allowed, true}, {"read", secret, false}, {"dial", listener.Addr().String(), false},
 	} {
-		err := ask(within(t, 20*time.Second), estimator(t, h, map[string]any{"file": c.file}), c.act)
+		err := ask(within(t, 2*time.Minute), estimator(t, h, map[string]any{"file": c.file}), c.act)
 		var refused *host.CallError
 		if c.works != (err == nil) || err != nil && !errors.As(err, &refused) {
 			t.Errorf("%s %s: %v", c.act, c.file, err)
@@ -66,12 +66,12 @@ func TestMemoryIsLimited(t *testing.T) {
 	needs(t, "memory")
 	h := newHost(t, host.Config{Plugins: map[string]host.PluginConfig{"test": {Memory: 256 << 20}}})
 	v := verifier(t, h, nil)
-	_, err := v.Verify(within(t, 30*time.Second), &sdk.VerifyRequest{Query: query(""), Answer: &sdk.Answer{Text: "memory"}})
+	_, err := v.Verify(within(t, 2*time.Minute), &sdk.VerifyRequest{Query: query(""), Answer: &sdk.Answer{Text: "memory"}})
 	if !errors.Is(err, sdk.ErrPluginUnavailable) {
 		t.Errorf("got %v", err)
 	}
 	t.Log(err)
-	if _, err := v.Verify(within(t, 30*time.Second), &sdk.VerifyRequest{Query: query(""), Answer: &sdk.Answer{Text: "good"}}); err != nil {
+	if _, err := v.Verify(within(t, 2*time.Minute), &sdk.VerifyRequest{Query: query(""), Answer: &sdk.Answer{Text: "good"}}); err != nil {
 		t.Errorf("afterwards: %v", err)
 	}
 }
@@ -90,7 +90,7 @@ func TestIsolationThatCannotBeHad(t *testing.T) {
 			h := newHost(t, host.Config{Plugins: map[string]host.PluginConfig{"test": c.settings}})
 			e, err := h.QualityEstimator("quality", "test", nil)
 			if err == nil {
-				err = ask(within(t, 20*time.Second), e, "")
+				err = ask(within(t, 2*time.Minute), e, "")
 				if !errors.Is(err, host.ErrIsolation) || !host.PluginError(err) || h.Stats()[0].State != host.Refused {
 					t.Errorf("got %v, %+v", err, h.Stats()[0])
 				}

@@ -23,7 +23,7 @@ func TestModelCallsAreMadeByTheHostAndCounted(t *testing.T) {
 		return &sdk.Answer{Text: model + " says yes to " + q.LastUserText(), CostUSD: 0.25}, nil
 	})})
 	v := verifier(t, h, nil)
-	ctx := context.WithValue(within(t, 20*time.Second), key{}, "caller")
+	ctx := context.WithValue(within(t, 2*time.Minute), key{}, "caller")
 	got, err := v.Verify(ctx, &sdk.VerifyRequest{Query: query("q"), Answer: &sdk.Answer{Text: "judge 1"}})
 	if err != nil {
 		t.Fatal(err)
@@ -35,7 +35,7 @@ func TestModelCallsAreMadeByTheHostAndCounted(t *testing.T) {
 
 func TestModelCallsNeedAHostThatOffersThem(t *testing.T) {
 	v := verifier(t, newHost(t, host.Config{}), nil)
-	_, err := v.Verify(within(t, 20*time.Second), &sdk.VerifyRequest{Query: query("q"), Answer: &sdk.Answer{Text: "judge 1"}})
+	_, err := v.Verify(within(t, 2*time.Minute), &sdk.VerifyRequest{Query: query("q"), Answer: &sdk.Answer{Text: "judge 1"}})
 	var call *host.CallError
 	if !errors.As(err, &call) || !strings.Contains(err.Error(), wire.ErrNoModelCalls.Error()) {
 		t.Errorf("got %v", err)
@@ -68,7 +68,7 @@ func TestModelCallsAreLimited(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			h := newHost(t, host.Config{Models: quarter(), Plugins: map[string]host.PluginConfig{"test": {Models: c.limits}}})
 			v := verifier(t, h, nil)
-			ctx := within(t, 20*time.Second)
+			ctx := within(t, 2*time.Minute)
 			if c.budget > 0 {
 				ctx = wire.WithModelBudget(ctx, c.budget)
 			}
@@ -96,7 +96,7 @@ func TestAModelCallHasADeadline(t *testing.T) {
 		return nil, ctx.Err()
 	})
 	h := newHost(t, host.Config{Models: hangs, Plugins: map[string]host.PluginConfig{"test": {Models: wire.ModelLimits{Timeout: 20 * time.Millisecond}}}})
-	_, err := verifier(t, h, nil).Verify(within(t, 20*time.Second), judge("1"))
+	_, err := verifier(t, h, nil).Verify(within(t, 2*time.Minute), judge("1"))
 	var call *host.CallError
 	if !errors.As(err, &call) || !strings.Contains(err.Error(), "deadline exceeded") {
 		t.Errorf("got %v", err)
@@ -106,7 +106,7 @@ func TestAModelCallHasADeadline(t *testing.T) {
 func TestModelCallsOfEstimatorsAreCounted(t *testing.T) {
 	h := newHost(t, host.Config{Models: quarter(), Plugins: map[string]host.PluginConfig{"test": {Models: wire.ModelLimits{Calls: 1}}}})
 	req := &sdk.QualityRequest{Query: query("judge"), Models: []string{"a"}}
-	got, err := estimator(t, h, nil).EstimateQuality(within(t, 20*time.Second), req)
+	got, err := estimator(t, h, nil).EstimateQuality(within(t, 2*time.Minute), req)
 	if err != nil || got.CostUSD != 0.25 {
 		t.Errorf("%+v, %v", got, err)
 	}

@@ -61,12 +61,12 @@ func TestPythonPluginAsksModels(t *testing.T) {
 		t.Fatal(err)
 	}
 	for range 2 {
-		got, err := v.Verify(within(t, 20*time.Second), &sdk.VerifyRequest{Query: query("q"), Answer: &sdk.Answer{Text: "2"}})
+		got, err := v.Verify(within(t, 2*time.Minute), &sdk.VerifyRequest{Query: query("q"), Answer: &sdk.Answer{Text: "2"}})
 		if err != nil || got.Evidence != "yes" || got.CostUSD != 0.5 {
 			t.Fatalf("%+v, %v", got, err)
 		}
 	}
-	_, err = v.Verify(within(t, 20*time.Second), &sdk.VerifyRequest{Query: query("q"), Answer: &sdk.Answer{Text: "3"}})
+	_, err = v.Verify(within(t, 2*time.Minute), &sdk.VerifyRequest{Query: query("q"), Answer: &sdk.Answer{Text: "3"}})
 	var call *host.CallError
 	if !errors.As(err, &call) || !strings.Contains(err.Error(), "as many as the policy allows") || sdk.SpentUSD(err) != 0.5 {
 		t.Errorf("got %v", err)

@@ -30,7 +30,7 @@ func TestNoMoreCallsThanAPluginTakes(t *testing.T) {
 		return &sdk.Answer{Text: "yes"}, nil
 	})})
 	e := estimator(t, h, nil)
-	ctx := within(t, 20*time.Second)
+	ctx := within(t, 2*time.Minute)
 	var all sync.WaitGroup
 	for range 12 {
 		all.Go(func() {

@@ -47,7 +47,7 @@ func TestLock(t *testing.T) {
 		t.Fatal(err)
 	}
 	cfg := host.Config{SearchPath: []string{dir}, Lock: lock}
-	if err := ask(within(t, 20*time.Second), estimator(t, newHost(t, cfg), nil), ""); err != nil {
+	if err := ask(within(t, 2*time.Minute), estimator(t, newHost(t, cfg), nil), ""); err != nil {
 		t.Fatalf("the locked program: %v", err)
 	}
 	data, err := os.ReadFile(program)
@@ -60,11 +60,11 @@ func TestLock(t *testing.T) {
 	if err := os.Rename(program+".new", program); err != nil {
 		t.Fatal(err)
 	}
-	if err := ask(within(t, 20*time.Second), estimator(t, newHost(t, cfg), nil), ""); !errors.Is(err, host.ErrChecksum) {
+	if err := ask(within(t, 2*time.Minute), estimator(t, newHost(t, cfg), nil), ""); !errors.Is(err, host.ErrChecksum) {
 		t.Errorf("another program: %v", err)
 	}
 	delete(lock.Plugins, "test")
-	if err := ask(within(t, 20*time.Second), estimator(t, newHost(t, cfg), nil), ""); !errors.Is(err, host.ErrChecksum) {
+	if err := ask(within(t, 2*time.Minute), estimator(t, newHost(t, cfg), nil), ""); !errors.Is(err, host.ErrChecksum) {
 		t.Errorf("a program that is not in the lock: %v", err)
 	}
 }
@@ -117,7 +117,7 @@ func TestReattach(t *testing.T) {
 	// Twice, as somebody who debugs would.
 	for range 2 {
 		h := newHost(t, host.Config{SearchPath: []string{}})
-		if err := ask(within(t, 20*time.Second), estimator(t, h, nil), ""); err != nil {
+		if err := ask(within(t, 2*time.Minute), estimator(t, h, nil), ""); err != nil {
 			t.Fatal(err)
 		}
 		if err := h.Close(); err != nil {

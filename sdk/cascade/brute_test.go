@@ -102,6 +102,7 @@ func randomState(rng *rand.Rand, n int) *State {
 }
 
 func TestCascadeRouteIsTheBruteForceOptimum(t *testing.T) {
+	long(t)
 	rng := rand.New(rand.NewPCG(1, 2))
 	ties := 0
 	for trial := range 4000 {

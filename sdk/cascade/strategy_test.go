@@ -164,6 +164,7 @@ func checkDecision(t *testing.T, name string, st Strategy, s *State, maxDepth in
 }
 
 func TestDecisionsAreSound(t *testing.T) {
+	long(t)
 	rng := rand.New(rand.NewPCG(21, 3))
 	for range 1500 {
 		s := randomState(rng, 1+rng.IntN(9))
@@ -177,6 +178,7 @@ func TestDecisionsAreSound(t *testing.T) {
 // The unit of cost does not matter, and neither does the order in which the models
 // are listed.
 func TestDecisionsFollowUnitsAndNames(t *testing.T) {
+	long(t)
 	rng := rand.New(rand.NewPCG(21, 4))
 	for range 500 {
 		n := 1 + rng.IntN(10)
@@ -309,6 +311,7 @@ func TestExtremeCosts(t *testing.T) {
 }
 
 func TestNodeLimitFallsBackAndSaysSo(t *testing.T) {
+	long(t)
 	rng := rand.New(rand.NewPCG(21, 6))
 	approximate, worst := 0, 0.0
 	for range 400 {
@@ -408,5 +411,14 @@ func TestDecideAllocatesNothing(t *testing.T) {
 				t.Errorf("%s allocates %v times", name, n)
 			}
 		}
+	}
+}
+
+// long skips a test that computes for seconds, and for long under the race detector,
+// which has nothing to look at here: the package starts no goroutine.
+func long(t *testing.T) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("computes for long, and nothing runs at once")
 	}
 }

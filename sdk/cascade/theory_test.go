@@ -242,6 +242,7 @@ func TestRouteMeetsAnyBudgetOptimally(t *testing.T) {
 // The same theorem over supermodels is what makes the choice of cascade_route
 // optimal at each turn.
 func TestCascadeRouteChoosesSupermodelsOptimally(t *testing.T) {
+	long(t)
 	rng := rand.New(rand.NewPCG(12, 2))
 	for range 8 {
 		const n = 3
@@ -333,6 +334,7 @@ func TestCascadeWithConstantEstimatesIsThreshold(t *testing.T) {
 // With the best answer returned, the rule is a threshold on the best post-hoc
 // estimate: once a value stops the cascade, every higher one does.
 func TestCascadeIsMonotoneInTheBestEstimate(t *testing.T) {
+	long(t)
 	rng := rand.New(rand.NewPCG(13, 2))
 	for range 300 {
 		s := randomState(rng, 2+rng.IntN(6))

@@ -51,6 +51,7 @@ func believe(t *testing.T, e *estimate.Estimator, table *outcome.Table, q int, r
 }
 
 func TestEveryKind(t *testing.T) {
+	long(t)
 	plain := madeUp(300)
 	signals := estimate.Simulate(plain, estimate.NoiseLevels()["low"], 1)
 	var models []sdk.Model
@@ -109,6 +110,7 @@ func TestAFailureOfOneLowersTheOthers(t *testing.T) {
 }
 
 func TestAgreementRaisesBoth(t *testing.T) {
+	long(t)
 	table := madeUp(600)
 	e, err := estimate.Fit(table, estimate.Options{Quality: estimate.KindLatent})
 	if err != nil {
@@ -158,5 +160,14 @@ func TestOnlineIsReplay(t *testing.T) {
 		if !got.Estimates[1].Abstains() || math.Abs(cost.Estimates[0].Mean/costs[2]-1) > 1e-9 {
 			t.Errorf("query %d: unknown model %v, cost %v for %v", q, got.Estimates[1], cost.Estimates[0], costs[2])
 		}
+	}
+}
+
+// long skips a test that computes for seconds, and for a minute under the race detector.
+// What runs at once, the fit of folds, does so in TestGoldenFolds.
+func long(t *testing.T) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("computes for seconds")
 	}
 }

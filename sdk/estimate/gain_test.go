@@ -88,6 +88,9 @@ func fittedGain(t *testing.T, table *outcome.Table, seed uint64) *gainScale {
 // Models that err apart are worth what independence says; of models that are right
 // and wrong together a further one adds little.
 func TestGainScaleTellsApartFromTogether(t *testing.T) {
+	if testing.Short() {
+		t.Skip("computes for seconds")
+	}
 	if g := fittedGain(t, independent(400, 1), 1); g.First < 0.9 || g.Later < 0.9 {
 		t.Errorf("models that err apart: scale %+v, want about 1", *g)
 	}

@@ -43,6 +43,7 @@ func worded(n int, seed uint64) *outcome.Table {
 }
 
 func TestWordsOfThePromptTellTheEase(t *testing.T) {
+	long(t)
 	train, test := worded(600, 1), worded(300, 2)
 	e := fitted(t, train, estimate.Options{Quality: estimate.KindLatent})
 	blind := *train
@@ -79,6 +80,7 @@ func TestWordsThatTellNothingAreLeftOut(t *testing.T) {
 }
 
 func TestAMissingAnswerIsSeldomRight(t *testing.T) {
+	long(t)
 	table := crowd(3, 600, 1)
 	rng := rand.New(rand.NewPCG(4, 4))
 	for q, row := range table.Quality {
@@ -116,6 +118,7 @@ func TestAMissingAnswerIsSeldomRight(t *testing.T) {
 }
 
 func TestExpectedGainsComeTrue(t *testing.T) {
+	long(t)
 	train, test := crowd(6, 600, 1), crowd(6, 600, 2)
 	for _, kind := range []string{estimate.KindLatent, estimate.KindLogistic} {
 		r, err := fitted(t, train, estimate.Options{Quality: kind}).On(test)
@@ -154,6 +157,7 @@ func TestExpectedGainsComeTrue(t *testing.T) {
 }
 
 func TestEveryKindOnDegenerateTables(t *testing.T) {
+	long(t)
 	constant := crowd(3, 40, 1)
 	for _, row := range constant.Quality {
 		for m := range row {
@@ -194,6 +198,7 @@ func TestEveryKindOnDegenerateTables(t *testing.T) {
 }
 
 func TestEveryKindIsTheSameOnline(t *testing.T) {
+	long(t)
 	table := withPerplexity(crowd(3, 200, 1))
 	for q := range table.Queries {
 		table.Prompts = append(table.Prompts, "how many "+table.Groups[q])

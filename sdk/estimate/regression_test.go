@@ -68,6 +68,7 @@ func fitted(t *testing.T, table *outcome.Table, o estimate.Options) *estimate.Es
 }
 
 func TestRegressionLearnsFromLengthsAndAgreement(t *testing.T) {
+	long(t)
 	for _, models := range []int{3, 8} {
 		train, test := crowd(models, 600, 1), crowd(models, 400, 2)
 		means := fitted(t, train, estimate.Options{Quality: estimate.KindMean})
@@ -89,6 +90,7 @@ func TestRegressionLearnsFromLengthsAndAgreement(t *testing.T) {
 }
 
 func TestRegressionRecoversALogisticTruth(t *testing.T) {
+	long(t)
 	rng := rand.New(rand.NewPCG(3, 3))
 	table := &outcome.Table{Models: []string{"a", "b"}}
 	truth := func(x float64) float64 { return 1 / (1 + math.Exp(0.5-2*x)) }
@@ -117,6 +119,7 @@ func TestRegressionRecoversALogisticTruth(t *testing.T) {
 }
 
 func TestRegressionOfManyModelsReadsBack(t *testing.T) {
+	long(t)
 	table := crowd(9, 200, 1)
 	e := fitted(t, table, estimate.Options{Quality: estimate.KindLogistic})
 	data, err := json.Marshal(e)

@@ -97,6 +97,9 @@ func walkByHand(o *Outcomes, source Source, s cascade.Strategy, q int, coin floa
 }
 
 func TestReplayAgreesWithAWalkByHand(t *testing.T) {
+	if testing.Short() {
+		t.Skip("computes for seconds; what runs at once does so in TestComparisonDoesNotDependOnTheNumberOfCores")
+	}
 	p := madeProblem(60, 5)
 	players, err := Prepare(context.Background(), p, Preparation{Points: 12})
 	if err != nil {
@@ -133,6 +136,9 @@ func TestReplayAgreesWithAWalkByHand(t *testing.T) {
 // What was not paid for cannot matter: with the truths of all models that did not
 // run replaced, every strategy runs the same models and returns the same answer.
 func TestNoStrategyPeeks(t *testing.T) {
+	if testing.Short() {
+		t.Skip("computes for seconds; what runs at once does so in TestComparisonDoesNotDependOnTheNumberOfCores")
+	}
 	p := madeProblem(40, 5)
 	source := newBlurred(p.Test, 4)
 	p.Independent.Test, p.Dependent.Test = source, source
@@ -210,9 +216,13 @@ func (c peekingCursor) Believe(_ []int, beliefs []cascade.Belief, costs []float6
 }
 
 func TestComparisonDoesNotDependOnTheNumberOfCores(t *testing.T) {
+	queries, models := 80, 4
+	if testing.Short() {
+		queries, models = 20, 3
+	}
 	run := func(cores int) []Row {
 		defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(cores))
-		p := madeProblem(80, 4)
+		p := madeProblem(queries, models)
 		players, err := Prepare(context.Background(), p, Preparation{Points: 10, Seed: 3})
 		if err != nil {
 			t.Fatal(err)
@@ -236,6 +246,9 @@ func TestComparisonDoesNotDependOnTheNumberOfCores(t *testing.T) {
 }
 
 func TestOracleIsAboveEveryPlayer(t *testing.T) {
+	if testing.Short() {
+		t.Skip("computes for seconds; what runs at once does so in TestComparisonDoesNotDependOnTheNumberOfCores")
+	}
 	p := madeProblem(200, 4)
 	players, err := Prepare(context.Background(), p, Preparation{Points: 16})
 	if err != nil {

@@ -49,6 +49,7 @@ func assessed(t *testing.T, traces []*sdk.Trace) *Assessment {
 }
 
 func TestAssessTellsDriftAndHardlyEverWhereThereIsNone(t *testing.T) {
+	long(t)
 	rng := rand.New(rand.NewPCG(4, 4))
 	believe := func() (float64, float64) { return rng.Float64(), 0.01 }
 	honest := func(p, usd float64) (bool, float64) { return rng.Float64() < p, usd * 2 * rng.Float64() }
@@ -107,6 +108,7 @@ func worlds(n int, dear float64, seed uint64) *outcome.Table {
 
 // A new profile is better where the world has changed, and not where it has not.
 func TestCompareTellsTheBetterProfile(t *testing.T) {
+	long(t)
 	fitted := func(table *outcome.Table) *Profile {
 		p, err := Fit(t.Context(), table, Options{Estimate: estimate.Options{Quality: estimate.KindMean}})
 		if err != nil {
@@ -148,6 +150,7 @@ func TestCompareTellsTheBetterProfile(t *testing.T) {
 // Estimates that are off on the steps of a strategy as they were in the fit are no drift:
 // dependence that the estimators do not know makes every belief after a failure too high.
 func TestAssessTellsNothingWhereTheFitWasOffAsWell(t *testing.T) {
+	long(t)
 	alarms, seen := 0, 0
 	const splits = 4
 	for seed := range uint64(splits) {

@@ -44,6 +44,7 @@ func inUse(n int, share float64, seed uint64) (met *outcome.Table, dear float64)
 // The mean quality of a model that was met where others failed is without bias, where
 // the mean of what was met, and what a likelihood alone makes of it, are not.
 func TestDrawnOutcomesHaveNoBias(t *testing.T) {
+	long(t)
 	const n, times = 400, 30
 	var off, plain moment
 	for seed := range uint64(times) {
@@ -73,6 +74,7 @@ func (m *moment) mean() float64 { return m.sum / m.n }
 func (m *moment) dev() float64  { return math.Sqrt(m.squares/m.n - m.mean()*m.mean()) }
 
 func TestFitToOutcomesMetInUse(t *testing.T) {
+	long(t)
 	met, _ := inUse(300, 0.15, 3)
 	p, err := Fit(t.Context(), met, Options{BudgetUSD: 0.005})
 	if err != nil {

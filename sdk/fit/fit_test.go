@@ -17,6 +17,15 @@ import (
 	"github.com/stepfall/stepfall/sdk/outcome/outcometest"
 )
 
+// long skips a test that computes for seconds, and for minutes under the race detector.
+// What runs at once in a fit does so in TestFitIsTheSameOnOneCore.
+func long(t *testing.T) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("computes for seconds")
+	}
+}
+
 // spends replays a profile on a table and returns the mean cost and quality.
 func spends(t *testing.T, p *Profile, table *outcome.Table) Point {
 	t.Helper()
@@ -36,6 +45,7 @@ func spends(t *testing.T, p *Profile, table *outcome.Table) Point {
 }
 
 func TestBudgetHoldsOnUnseenQueries(t *testing.T) {
+	long(t)
 	for _, c := range []struct {
 		table    *outcome.Table
 		strategy string

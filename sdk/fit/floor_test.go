@@ -64,6 +64,7 @@ func TestBreakChanceByCounting(t *testing.T) {
 // Whatever the population: of the promises made, with those not made counted as kept,
 // no more than their share is broken.
 func TestPromisesAreKeptOnRandomHalves(t *testing.T) {
+	long(t)
 	const level = 0.05
 	for name, c := range map[string]struct {
 		trials, n  int
@@ -119,6 +120,7 @@ func fitFloor(t *testing.T, table *outcome.Table, o Options) (*Profile, error) {
 }
 
 func TestFloorTakesTheCheapestThatKeepsIt(t *testing.T) {
+	long(t)
 	table := drawn(300, 5, 1)
 	high, err := fitFloor(t, table, Options{Floor: &Floor{MinQuality: 0.6}})
 	if err != nil {
@@ -146,6 +148,7 @@ func TestFloorTakesTheCheapestThatKeepsIt(t *testing.T) {
 }
 
 func TestFloorThatCannotBePromised(t *testing.T) {
+	long(t)
 	table := drawn(120, 4, 2)
 	top := 0.0
 	for _, q := range table.MeanQualities() {
@@ -173,6 +176,7 @@ func TestFloorThatCannotBePromised(t *testing.T) {
 }
 
 func TestAsGoodAs(t *testing.T) {
+	long(t)
 	table := drawn(300, 5, 3)
 	table.Verified = true
 	best := table.Models[len(table.Models)-1]
@@ -187,6 +191,7 @@ func TestAsGoodAs(t *testing.T) {
 }
 
 func TestServed(t *testing.T) {
+	long(t)
 	table := drawn(400, 5, 4)
 	wide, err := fitFloor(t, table, Options{MaxWrong: 0.4})
 	if err != nil {

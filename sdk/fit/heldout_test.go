@@ -50,6 +50,7 @@ func TestPromiseIsWhatNewQueriesDo(t *testing.T) {
 // Costs that hardly differ hold by themselves, such that differ much only by pacing,
 // and few such not at all.
 func TestPromiseOfAFit(t *testing.T) {
+	long(t)
 	for _, c := range []struct {
 		queries int
 		spread  float64

@@ -165,6 +165,7 @@ func held(off []float64) float64 {
 }
 
 func TestPacedBudgetsHoldOnUnseenQueries(t *testing.T) {
+	long(t)
 	if off := paced(t, outcometest.Zeroeval(t, "5"), 3, DefaultPace); held(off) < 0.9 {
 		t.Errorf("budgets are off by %.3f", off)
 	}

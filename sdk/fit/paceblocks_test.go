@@ -47,6 +47,7 @@ func blocks(t *outcome.Table, length int) (rows []int) {
 // Queries that come in blocks of one group are paid for as in any other order: budgets
 // hold, and hardly any quality is lost against one lambda for all.
 func TestPacingInBlocks(t *testing.T) {
+	long(t)
 	const seed = 5
 	p, err := Fit(t.Context(), halls(600, seed), Options{Strategy: cascade.NameIndex})
 	if err != nil {

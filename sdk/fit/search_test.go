@@ -11,6 +11,7 @@ import (
 
 // On known functions the estimator finds more than as many random samples do.
 func TestTPEBeatsRandomSearch(t *testing.T) {
+	long(t)
 	functions := map[string]func(x []float64) float64{
 		"peak": func(x []float64) float64 {
 			sum := 0.0
@@ -98,6 +99,7 @@ func TestSearchesAreNeverWorseThanConstant(t *testing.T) {
 
 // Verdicts leave a threshold two things to do; a coin spends the budget in between.
 func TestThresholdMeetsABudgetBetweenVerdicts(t *testing.T) {
+	long(t)
 	table := drawn(200, 3, 5)
 	table.Verified = true
 	costs := table.MeanCosts()

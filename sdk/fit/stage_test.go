@@ -50,6 +50,7 @@ func stageOf(t *testing.T, table *outcome.Table) *stage {
 // What is taken over from neighbouring values is what a replay gives, but for a
 // query in many thousand.
 func TestExtendGivesWhatAReplayGives(t *testing.T) {
+	long(t)
 	table := drawn(150, 7, 1)
 	for _, verified := range []bool{false, true} {
 		table.Verified = verified
@@ -104,6 +105,9 @@ func differences(t *testing.T, s *stage, c *candidate) int {
 // The number of cores decides nothing.
 func TestFitIsTheSameOnOneCore(t *testing.T) {
 	table := drawn(120, 4, 2)
+	if testing.Short() {
+		table = drawn(40, 3, 2)
+	}
 	options := Options{Strategy: cascade.NameCascadeRoute, BudgetUSD: 0.003, Seed: 3}
 	many, err := Fit(context.Background(), table, options)
 	if err != nil {

@@ -35,8 +35,8 @@ type Env struct {
 	Own    []*Data
 	// TrainShare overrides the preset's share of the train half; 0 leaves it.
 	TrainShare float64
-	// Splits is how many random splits the small tables are averaged over; 0
-	// means 5.
+	// Splits is how many random splits the small tables are averaged over, and how
+	// often times are measured; 0 means 5.
 	Splits int
 	// Bootstrap is the number of resamples; Seed decides splits, noise and resamples.
 	Bootstrap int

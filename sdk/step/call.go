@@ -82,7 +82,10 @@ func (r *run) try(ctx context.Context, i, attempt int, worst float64, final bool
 	if err != nil {
 		rec.Error = err.Error()
 		if failed, ok := errors.AsType[*CallError](err); ok {
-			rec.Usage, rec.CostUSD, rec.Deployment = failed.Usage, failed.CostUSD, failed.Deployment
+			rec.Usage, rec.CostUSD, rec.Deployment = failed.Usage, money(failed.CostUSD), failed.Deployment
+			if !r.believes(m, rec.Usage) {
+				rec.Usage = sdk.Usage{}
+			}
 			if failed.Billed && rec.CostUSD == 0 && (rec.Usage == (sdk.Usage{}) || rec.Usage.Estimated) {
 				// Nobody knows the bill.
 				stands = worst
@@ -99,7 +102,10 @@ func (r *run) try(ctx context.Context, i, attempt int, worst float64, final bool
 		if answer.Latency == 0 {
 			answer.Latency = rec.Latency
 		}
-		if answer.CostUSD == 0 {
+		if !r.believes(m, answer.Usage) {
+			answer.Usage = r.measured(answer)
+		}
+		if answer.CostUSD = money(answer.CostUSD); answer.CostUSD == 0 {
 			answer.CostUSD = m.Price.CostUSD(answer.Usage)
 		}
 		rec.Usage, rec.CostUSD, rec.StopReason, rec.Deployment = answer.Usage, answer.CostUSD, answer.StopReason, answer.Deployment
@@ -117,6 +123,51 @@ func (r *run) try(ctx context.Context, i, attempt int, worst float64, final bool
 		r.say("settling: " + fault.Error())
 	}
 	return answer, err
+}
+
+// believes says whether a call can have used that many tokens. What a server counts
+// below zero, or by the billion, is its fault and not its bill, and would empty every
+// account, or fill it. A call that looks things up itself may well use more than its
+// prompt, a few times the context at most.
+func (r *run) believes(m *sdk.Model, u sdk.Usage) bool {
+	const times, unknown, many = 20, 20_000_000, 1_000_000_000
+	most := times * m.ContextTokens
+	switch {
+	case r.req.WorstCostUSD != nil: // of more than one completion
+		most = many
+	case most <= 0 || most > many:
+		most = unknown
+	}
+	for _, n := range [...]int{u.InputTokens, u.CachedInputTokens, u.CacheWriteTokens, u.OutputTokens, u.ReasoningTokens} {
+		if n < 0 || n > most {
+			r.say(fmt.Sprintf("%s says that it used %d tokens, which cannot be: estimated", m.Name, n))
+			return false
+		}
+	}
+	return true
+}
+
+// measured estimates what a call has used by the length of what went in and came out.
+func (r *run) measured(a *sdk.Answer) sdk.Usage {
+	out := len(a.Text) + len(a.Reasoning)
+	for _, t := range a.ToolCalls {
+		out += len(t.Name) + len(t.Arguments)
+	}
+	const perToken = 4 // bytes
+	in := r.q.InputTokens
+	if in == 0 {
+		in = r.req.PromptBytes / perToken
+	}
+	return sdk.Usage{InputTokens: in, OutputTokens: (out + perToken - 1) / perToken, Estimated: true}
+}
+
+// money is an amount that somebody else says was spent; what is none is 0.
+func money(usd float64) float64 {
+	const most = 1e6
+	if usd > 0 && usd <= most {
+		return usd
+	}
+	return 0
 }
 
 // reserve sets usd aside under the step's cap and in the ledger.

@@ -113,9 +113,9 @@ func (r *run) askEstimator(ctx context.Context, s *Estimator, p *patience, req *
 
 // charge books what an estimator has spent, also when it failed.
 func (r *run) charge(ctx context.Context, resp *sdk.QualityResponse, err error) {
-	usd := sdk.SpentUSD(err)
+	usd := money(sdk.SpentUSD(err))
 	if resp != nil {
-		usd += max(0, resp.CostUSD)
+		usd += money(resp.CostUSD)
 	}
 	if usd == 0 {
 		return

@@ -130,6 +130,17 @@ func confidence(v *sdk.Verdict) float64 {
 	return v.Confidence
 }
 
+// malformed says what no verdict can be.
+func malformed(v *sdk.Verdict) error {
+	switch {
+	case v.Outcome < sdk.Inconclusive || v.Outcome > sdk.Failed:
+		return fmt.Errorf("a verdict with the unknown outcome %d", v.Outcome)
+	case !(v.Score >= 0 && v.Score <= 1) || !(v.Confidence >= 0 && v.Confidence <= 1):
+		return fmt.Errorf("a verdict with the score %v and the confidence %v, which are not in [0, 1]", v.Score, v.Confidence)
+	}
+	return nil
+}
+
 // ask runs one verifier under a reservation.
 func (r *run) ask(ctx context.Context, v *Verifier, answer *sdk.Answer) (*sdk.Verdict, error) {
 	var held Reservation
@@ -154,11 +165,16 @@ func (r *run) ask(ctx context.Context, v *Verifier, answer *sdk.Answer) (*sdk.Ve
 	if err == nil && verdict == nil {
 		err = fmt.Errorf("no verdict and no error")
 	}
-	if err != nil {
-		verdict = &sdk.Verdict{Evidence: "unavailable: " + err.Error(), CostUSD: sdk.SpentUSD(err)}
-	} else {
+	usd := 0.0
+	if err == nil {
 		own := *verdict
 		verdict = &own
+		verdict.CostUSD = money(verdict.CostUSD)
+		usd = verdict.CostUSD
+		err = malformed(verdict)
+	}
+	if err != nil {
+		verdict = &sdk.Verdict{Evidence: "unavailable: " + err.Error(), CostUSD: usd + money(sdk.SpentUSD(err))}
 	}
 	if verdict.Verifier == "" {
 		verdict.Verifier = v.Name

@@ -2,6 +2,7 @@ package step
 
 import (
 	"maps"
+	"math"
 
 	"github.com/stepfall/stepfall/sdk"
 	"github.com/stepfall/stepfall/sdk/feature"
@@ -12,6 +13,12 @@ import (
 // arguments of tool calls apart. Signals
 // that the caller has set stay.
 func measure(a *sdk.Answer, earlier []sdk.Attempt) {
+	for name, v := range a.Signals {
+		if math.IsNaN(v) || math.IsInf(v, 0) { // no trace can hold it
+			a.Signals = maps.Clone(a.Signals)
+			delete(a.Signals, name)
+		}
+	}
 	if len(earlier) == 0 && len(a.LogProbs) == 0 {
 		return
 	}

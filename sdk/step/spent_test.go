@@ -2,6 +2,8 @@ package step_test
 
 import (
 	"context"
+	"encoding/json"
+	"errors"
 	"math"
 	"testing"
 
@@ -56,6 +58,76 @@ func TestMoneySpentByPluginsIsBooked(t *testing.T) {
 		}
 		if booked, _ := ledger.SpentUSD("r", "t"); math.Abs(booked-want) > 1e-9 {
 			t.Errorf("%s: %v USD were booked, want %v", name, booked, want)
+		}
+	}
+}
+
+// What nobody can have used or spent is not what is billed.
+func TestAbsurdBillsAreNotBelieved(t *testing.T) {
+	models := candidates()[:1]
+	models[0].Model.ContextTokens = 1000
+	honest := sdk.Usage{InputTokens: 100, OutputTokens: 100}
+	for name, c := range map[string]struct {
+		answer sdk.Answer
+		failed *step.CallError
+		tokens int // of output
+	}{
+		"honest":           {answer: sdk.Answer{Text: "12345678", Usage: honest}, tokens: 100},
+		"much, by a tool":  {answer: sdk.Answer{Text: "12345678", Usage: sdk.Usage{InputTokens: 15_000, OutputTokens: 100}}, tokens: 100},
+		"huge":             {answer: sdk.Answer{Text: "12345678", Usage: sdk.Usage{InputTokens: 100, OutputTokens: math.MaxInt}}, tokens: 2},
+		"below zero":       {answer: sdk.Answer{Text: "12345678", Usage: sdk.Usage{InputTokens: 100, CachedInputTokens: -1, OutputTokens: 5}}, tokens: 2},
+		"no number":        {answer: sdk.Answer{Text: "12345678", Usage: honest, CostUSD: math.NaN()}, tokens: 100},
+		"infinite":         {answer: sdk.Answer{Text: "12345678", Usage: honest, CostUSD: math.Inf(1)}, tokens: 100},
+		"owed":             {answer: sdk.Answer{Text: "12345678", Usage: honest, CostUSD: -5}, tokens: 100},
+		"huge and failed":  {failed: &step.CallError{Err: errors.New("cut"), Usage: sdk.Usage{OutputTokens: math.MaxInt}}},
+		"owed and failed":  {failed: &step.CallError{Err: errors.New("cut"), CostUSD: -1}},
+		"many and failed":  {failed: &step.CallError{Err: errors.New("cut"), Billed: true, Usage: sdk.Usage{ReasoningTokens: -7}}, tokens: 500},
+		"fine, and failed": {failed: &step.CallError{Err: errors.New("cut"), Usage: honest}, tokens: 100},
+	} {
+		ledger := step.NewMemory(step.Caps{RunUSD: 100})
+		e := engine(t, step.Config{Candidates: models, Strategy: index(t, 1), Ledger: ledger})
+		res, err := e.Run(t.Context(), step.Request{Query: query(), Caller: step.CallerFunc(func(context.Context, *step.Call) (*sdk.Answer, error) {
+			if c.failed != nil {
+				return nil, c.failed
+			}
+			return &c.answer, nil
+		})})
+		if (err != nil) != (c.failed != nil) {
+			t.Errorf("%s: %v", name, err)
+		}
+		got := res.Trace.Usage
+		if got.OutputTokens+got.ReasoningTokens != c.tokens || got.InputTokens < 0 || got.CachedInputTokens < 0 {
+			t.Errorf("%s: %+v", name, got)
+		}
+		if want := models[0].Model.Price.CostUSD(got); math.Abs(res.Trace.CostUSD-want) > 1e-12 {
+			t.Errorf("%s: %v USD, want %v", name, res.Trace.CostUSD, want)
+		}
+		if booked, _ := ledger.SpentUSD("r", "t"); !(booked >= 0 && booked < 1) {
+			t.Errorf("%s: %v USD are booked", name, booked)
+		}
+	}
+}
+
+// A verdict that is none says nothing, and costs nothing that it could not.
+func TestMalformedVerdicts(t *testing.T) {
+	for _, v := range []sdk.Verdict{
+		{Outcome: 7}, {Outcome: -1}, {Outcome: sdk.Passed, Score: math.NaN()}, {Outcome: sdk.Passed, Confidence: math.Inf(1)}, {Outcome: sdk.Failed, Confidence: -0.5},
+		{Outcome: sdk.Passed, Score: 1, CostUSD: math.Inf(1)}, {Outcome: sdk.Passed, Score: 1, CostUSD: -1},
+	} {
+		judge := step.Verifier{Name: "odd", Verifier: sdk.VerifierFunc(func(context.Context, *sdk.VerifyRequest) (*sdk.Verdict, error) { return &v, nil })}
+		res, err := engine(t, step.Config{Candidates: candidates()[:1], Strategy: index(t, 1), Verifiers: []step.Verifier{judge}}).Run(t.Context(), step.Request{Query: query(), Caller: says()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := sdk.Inconclusive
+		if v.Score == 1 {
+			want = sdk.Passed
+		}
+		if got := res.Trace.Calls[0].Verdict; got == nil || got.Outcome != want || got.CostUSD != 0 {
+			t.Errorf("%+v became %+v", v, got)
+		}
+		if _, err := json.Marshal(res.Trace); err != nil {
+			t.Errorf("%+v: %v", v, err)
 		}
 	}
 }

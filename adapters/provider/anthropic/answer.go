@@ -147,7 +147,7 @@ func (a *answer) event(data []byte) error {
 	case "message_stop":
 		a.ended = true
 	case "content_block_start":
-		if e.Index != len(a.blocks) {
+		if e.Index != len(a.blocks) || e.ContentBlock == nil {
 			return a.x.Garbled(provider, middleware.ErrTruncatedStream)
 		}
 		g := &growing{members: e.ContentBlock}

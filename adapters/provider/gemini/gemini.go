@@ -72,7 +72,7 @@ func (m *Model) Call(ctx context.Context, prompt string, options ...llms.CallOpt
 
 // GenerateContent makes one request and returns its answer. An error is a
 // [middleware.ProviderError] wherever the server was asked.
-func (m *Model) GenerateContent(ctx context.Context, messages []llms.MessageContent, options ...llms.CallOption) (*llms.ContentResponse, error) {
+func (m *Model) GenerateContent(ctx context.Context, messages []llms.MessageContent, options ...llms.CallOption) (out *llms.ContentResponse, err error) {
 	o, p := middleware.Resolve(options...)
 	wire.Thinking(&o, &p)
 	config, notSent, err := m.config(&o, &p)
@@ -86,24 +86,41 @@ func (m *Model) GenerateContent(ctx context.Context, messages []llms.MessageCont
 	ctx, x := wire.Begin(ctx)
 	emit, streams := wire.Stream(ctx, &o, &p)
 	a := &answer{x: x, emit: emit, extra: middleware.Extra{NotSent: notSent}}
+	theirs := true // the SDK is at work, which panics at answers of another shape
+	defer func() {
+		if !theirs {
+			return
+		}
+		if odd := recover(); odd != nil {
+			out, err = nil, a.blame(x.Garbled(provider, fmt.Errorf("%v", odd)))
+		}
+	}()
+	take := func(resp *genai.GenerateContentResponse) error {
+		theirs = false
+		err := a.take(resp)
+		theirs = true
+		return err
+	}
 	if !streams {
 		resp, err := m.client.Models.GenerateContent(ctx, m.o.Model, contents, config)
 		if err != nil {
 			return nil, m.failed(ctx, x, err)
 		}
-		if err := a.take(resp); err != nil {
+		if err := take(resp); err != nil {
 			return nil, err
 		}
+		theirs = false
 		return a.response()
 	}
 	for resp, err := range m.client.Models.GenerateContentStream(ctx, m.o.Model, contents, config) {
 		if err != nil {
 			return nil, a.blame(m.failed(ctx, x, err))
 		}
-		if err := a.take(resp); err != nil {
+		if err := take(resp); err != nil {
 			return nil, err
 		}
 	}
+	theirs = false
 	if !a.ended() {
 		return nil, a.blame(x.Garbled(provider, errors.New("the stream ended before the answer did")))
 	}

@@ -1,0 +1,68 @@
+package provider_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/tmc/langchaingo/llms"
+
+	"github.com/stepfall/stepfall/middleware"
+)
+
+var member = regexp.MustCompile(`"[a-zA-Z_]+":`)
+
+// odd returns the text with each of its values replaced in turn.
+func odd(text string, value string) (list []string) {
+	for _, at := range member.FindAllStringIndex(text, -1) {
+		d := json.NewDecoder(strings.NewReader(text[at[1]:]))
+		var old json.RawMessage
+		if d.Decode(&old) == nil {
+			list = append(list, text[:at[1]]+value+text[at[1]+int(d.InputOffset()):])
+		}
+	}
+	return list
+}
+
+// Whatever stands where the API's documentation has something else, the call gives an
+// answer or an error that says that the provider is at fault, and may have to be paid.
+func TestAnswersOfAnyShape(t *testing.T) {
+	for i := range dialects {
+		d := &dialects[i]
+		t.Run(d.name, func(t *testing.T) {
+			u := d.serve(t)
+			m := u.model(t)
+			for _, value := range []string{"null", "7", `"x"`, "[[]]", "{}", "-1e300"} {
+				for _, streamed := range []bool{false, true} {
+					text, mime, option := d.whole, "application/json", llms.CallOption(nil)
+					if streamed {
+						text, mime, option = d.stream, d.mime, llms.WithStreamingFunc(func(context.Context, []byte) error { return nil })
+					}
+					for _, answer := range odd(text, value) {
+						u.answer = func(w http.ResponseWriter, _ *http.Request) {
+							w.Header().Set("Content-Type", mime)
+							fmt.Fprint(w, answer)
+						}
+						err := func() (err error) {
+							defer func() {
+								if p := recover(); p != nil {
+									err = fmt.Errorf("panic: %v", p)
+								}
+							}()
+							_, err = m.GenerateContent(t.Context(), human("hi"), option)
+							return err
+						}()
+						if e, ok := errors.AsType[*middleware.ProviderError](err); err != nil && (!ok || !e.Billed) {
+							t.Errorf("%s: %v", answer, err)
+						}
+					}
+				}
+			}
+		})
+	}
+}

@@ -36,7 +36,7 @@ func (c *call) Call(ctx context.Context, s *step.Call) (*sdk.Answer, error) {
 		call: c, speaker: d.kind == kindSpeaker, hold: !s.Final || s.Unseen && c.plain(),
 		live: c.streamed && d.kind != kindMistral && (s.Final || s.Unseen && c.plain()),
 	}
-	resp, err := c.generate(callCtx, d, s.Model, &stream)
+	resp, err := c.generate(callCtx, t, d, s.Model, &stream)
 	if err == nil {
 		err = fault(resp, d.kind, stream.live)
 	}
@@ -84,7 +84,7 @@ func unavailable(model string) *step.CallError {
 }
 
 // generate calls the client, of which a panic is an error.
-func (c *call) generate(ctx context.Context, d *deployment, model *sdk.Model, stream *streamState) (resp *llms.ContentResponse, err error) {
+func (c *call) generate(ctx context.Context, t *target, d *deployment, model *sdk.Model, stream *streamState) (resp *llms.ContentResponse, err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			resp, err = nil, &step.PanicError{Value: p}
@@ -105,6 +105,7 @@ func (c *call) generate(ctx context.Context, d *deployment, model *sdk.Model, st
 		apply(o, c.options)
 		o.Model = model
 		adapt(o)
+		t.vary(o, &params)
 		stream.install(o, &params)
 		o.JSONMode = o.JSONMode || c.params.Schema != nil
 		delete(o.Metadata, paramsKey) // langchaingo's openai client would send it; apply made the map our own

@@ -30,6 +30,10 @@ type Candidate struct {
 	// Timeout bounds one call; 0 is no bound but the caller's. A call that took
 	// longer is a failed call, not the end of the step.
 	Timeout time.Duration
+	// SampleTemperature is the least temperature of a further answer of another
+	// candidate: one called NAME#2, NAME#3 and so on, where NAME is a candidate before
+	// it. Such a candidate has no LLM and no Deployments but those of NAME. 0 means 1.
+	SampleTemperature float64
 }
 
 // Deployment is one server of a model.

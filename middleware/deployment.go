@@ -17,6 +17,10 @@ import (
 type target struct {
 	deployments []*deployment
 	timeout     time.Duration
+	// again is how many answers the model has been asked for before this one, and
+	// temperature the least one of it.
+	again       int
+	temperature float64
 }
 
 type deployment struct {

@@ -1,6 +1,7 @@
 package middleware
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -8,6 +9,7 @@ import (
 
 	"github.com/tmc/langchaingo/llms"
 
+	"github.com/stepfall/stepfall/sdk"
 	"github.com/stepfall/stepfall/sdk/cascade"
 	"github.com/stepfall/stepfall/sdk/step"
 )
@@ -53,7 +55,7 @@ func New(c Config) (*Model, error) {
 	own.Candidates = make([]step.Candidate, len(c.Models))
 	for i, cand := range c.Models {
 		own.Candidates[i] = step.Candidate{Model: cand.Model, Quality: cand.Quality, OutputTokens: cand.OutputTokens}
-		t, err := newTarget(cand, c.Breaker, c.Circuits)
+		t, err := m.target(i, c)
 		if err != nil {
 			faults = append(faults, fmt.Errorf("model %s: %w", cand.Model.Name, err))
 		}
@@ -88,6 +90,26 @@ func New(c Config) (*Model, error) {
 		m.handler = wrap(m.handler)
 	}
 	return m, nil
+}
+
+// target makes what a candidate's calls go to. The targets before it are made.
+func (m *Model) target(i int, c Config) (target, error) {
+	names := make([]string, i+1)
+	for k := range names {
+		names[k] = c.Models[k].Model.Name
+	}
+	cand, samples := c.Models[i], sdk.Samples(names)
+	first := samples[i]
+	if first == i || cand.LLM != nil || len(cand.Deployments) > 0 {
+		return newTarget(cand, c.Breaker, c.Circuits)
+	}
+	t := target{deployments: m.targets[first].deployments, timeout: cand.Timeout, temperature: cmp.Or(cand.SampleTemperature, 1)}
+	for _, f := range samples[:i] {
+		if f == first {
+			t.again++
+		}
+	}
+	return t, nil
 }
 
 func (m *Model) checkModes() (faults []error) {

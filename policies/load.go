@@ -300,6 +300,7 @@ func (l *loader) policy(path string) (*Policy, error) {
 	if diags.HasErrors() {
 		return nil, diags
 	}
+	p.expandSamples()
 	l.arrange()
 	p.Warnings, p.settings = diags, l.settings
 	secrets := l.secrets

@@ -35,6 +35,14 @@ type Model struct {
 	Capabilities []string `policy:"capabilities" oneof:"tools images json_mode json_schema log_probs reasoning embeddings"`
 	// Longest wait for one call; "0s" is no limit but the caller's.
 	Timeout time.Duration `policy:"timeout" min:"0" default:"0s"`
+	// How many answers the model may be asked for in one step. The further ones are candidates of
+	// their own, called NAME#2 and so on: a second try is made where it is worth its price.
+	Samples int `policy:"samples" min:"1" max:"8" default:"1"`
+	// Temperature of the further answers, where the caller's is lower. Callers that set top_p keep theirs.
+	SampleTemperature float64 `policy:"sample_temperature" above:"0" max:"2" default:"1"`
+
+	// sample is the number of a further answer, from 2 on.
+	sample int
 
 	Price       Price        `policy:"price,block"`
 	Quality     Quality      `policy:"quality,block"`
@@ -98,6 +106,10 @@ type Catalog struct {
 
 	Price Price `policy:"price,block"`
 }
+
+// Further reports whether the candidate is a further answer of the model before it:
+// NAME#2 of NAME.
+func (m *Model) Further() bool { return m.sample > 1 }
 
 // embeds reports whether the model makes embeddings, and no answers.
 func (m *Model) embeds() bool { return slices.Contains(m.Capabilities, "embeddings") }

@@ -189,7 +189,7 @@ func (l *loader) mode(p *Policy) {
 	if p.Mode == "shadow" && p.Shadow == nil {
 		l.complain(l.place("mode"), "mode shadow needs a shadow block", "It spends money beside the baseline.", "Add shadow { max_usd = 5 }.")
 	}
-	if p.Stream.Mode == "passthrough" && len(p.Models) > 1 && len(p.Matches) == 0 && p.Strategy.Kind != "route" && p.Strategy.MaxDepth != 1 {
+	if p.Stream.Mode == "passthrough" && p.candidates() > 1 && len(p.Matches) == 0 && p.Strategy.Kind != "route" && p.Strategy.MaxDepth != 1 {
 		l.complain(l.place("stream", "mode"), "passthrough needs a single candidate", "A strategy that may run a second model cannot take back what was streamed.",
 			`Use mode = "commit", the strategy route, or max_depth = 1.`)
 	}

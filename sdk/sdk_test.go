@@ -80,3 +80,10 @@ func ExamplePrice_CostUSD() {
 	fmt.Printf("%.6f USD\n", price.CostUSD(sdk.Usage{InputTokens: 1200, OutputTokens: 300}))
 	// Output: 0.000360 USD
 }
+
+func TestFurtherAnswersAreKnownByTheirNames(t *testing.T) {
+	names := []string{"a", "a#2", "b#2", "c#1", "c", "c#x", "c#3", "a#2#2"}
+	if got, want := fmt.Sprint(sdk.Samples(names)), "[0 0 2 3 4 5 4 0]"; got != want {
+		t.Errorf("%v, want %s", got, want)
+	}
+}

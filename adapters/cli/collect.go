@@ -23,6 +23,7 @@ type collectFlags struct {
 	capUSD             float64
 	parallel           int
 	queue              string
+	repeat             int
 }
 
 func newCollectCommand(s Streams) *cobra.Command {
@@ -36,6 +37,10 @@ A task is a line of JSON: query_id and prompt; and, where they matter, group, sy
 labels, work_dir, fail_to_pass, pass_to_pass and schema. The policy's verifiers judge
 every answer. Outcomes are appended as they come; a second run does what is missing.
 On an interrupt, calls under way are finished, since they are paid for.
+
+With --repeat N every model is asked N times about every task, the further answers at
+the model's sample_temperature. They are outcomes of NAME#2 and so on, from which a fit
+learns what it is worth to ask a model again ("samples" in the policy).
 
 The cap counts what the file's outcomes have cost and what this run spends. A call
 without a verdict is not recorded; it is tried, and paid, again by the next run.
@@ -58,6 +63,7 @@ cap and a second run are as without it; OUT.queue names the run until it is comp
 	cmd.Flags().StringArrayVar(&f.sets, "set", nil, "change a value of the policy, as budget.step_usd=0.05")
 	cmd.Flags().Float64Var(&f.capUSD, "cap", 0, "most to spend in US dollars; 0 is no cap")
 	cmd.Flags().IntVar(&f.parallel, "parallel", 4, "calls under way at once; with --queue, in the queue at once")
+	cmd.Flags().IntVar(&f.repeat, "repeat", 0, "answers to ask of every model, up to 8; 0 leaves it to samples in the policy")
 	cmd.Flags().StringVar(&f.queue, "queue", "", queueUsage)
 	for _, name := range []string{"policy", "tasks", "out"} {
 		if err := cmd.MarkFlagRequired(name); err != nil {
@@ -68,10 +74,10 @@ cap and a second run are as without it; OUT.queue names the run until it is comp
 }
 
 func (f *collectFlags) run(ctx context.Context, s Streams) (err error) {
-	if f.capUSD < 0 || f.parallel < 1 {
-		return &ExitError{Code: ExitUsage, Err: fmt.Errorf("--cap must not be negative and --parallel must be at least 1")}
+	if f.capUSD < 0 || f.parallel < 1 || f.repeat < 0 {
+		return &ExitError{Code: ExitUsage, Err: fmt.Errorf("--cap and --repeat must not be negative and --parallel must be at least 1")}
 	}
-	policy, err := policies.Load(f.policy, policies.LoadOptions{Sets: f.sets, WithoutProfile: true})
+	policy, err := f.load()
 	if err != nil {
 		return err
 	}
@@ -121,6 +127,22 @@ func (f *collectFlags) run(ctx context.Context, s Streams) (err error) {
 	}
 	forget()
 	return nil
+}
+
+// load reads the policy, with as many answers of every model as are wanted.
+func (f *collectFlags) load() (*policies.Policy, error) {
+	o := policies.LoadOptions{Sets: f.sets, WithoutProfile: true}
+	policy, err := policies.Load(f.policy, o)
+	if err != nil || f.repeat == 0 {
+		return policy, err
+	}
+	for i := range policy.Models {
+		if m := &policy.Models[i]; !m.Further() {
+			f.sets = append(f.sets, fmt.Sprintf("model[%q].samples=%d", m.Name, f.repeat))
+		}
+	}
+	o.Sets = f.sets
+	return policies.Load(f.policy, o)
 }
 
 // submit has the collection's calls made by workers. forget is called when it is complete.

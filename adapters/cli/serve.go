@@ -278,7 +278,9 @@ func named(r *router.Router) func() []string {
 		}
 		fresh := &named{policy: p}
 		for _, m := range slices.Concat(p.Models, p.Embedders) {
-			fresh.names = append(fresh.names, m.Name)
+			if !m.Further() {
+				fresh.names = append(fresh.names, m.Name)
+			}
 		}
 		last.Store(fresh)
 		return fresh.names

@@ -135,7 +135,7 @@ func (c *collector) asker(ctx context.Context, model int, ledger string) (ask as
 	if err := r.Start(ctx); err != nil {
 		return nil, nil, errors.Join(err, r.Close())
 	}
-	name := p.Models[0].Name
+	name := c.o.Policy.Models[model].Name
 	return func(ctx context.Context, t *Task) (*answer, error) { return askModel(ctx, r, t, name, runName), nil }, func() { r.Close() }, nil
 }
 
@@ -152,11 +152,17 @@ type collector struct {
 	faults map[string]bool
 }
 
-// single makes a policy one with one model only, which every query goes to.
+// single makes a policy one with one model only, which every query goes to. A further
+// answer is asked for where the first one is, which is left in for that.
 func single(p *policies.Policy, model int) {
-	p.Models = p.Models[model : model+1]
+	route, first := policies.Strategy{Kind: "route"}, model
+	for p.Models[first].Further() {
+		first--
+	}
+	only := policies.Match{Name: runName, Models: []string{p.Models[model].Name}, Strategy: &route}
+	p.Models = p.Models[first : model+1]
 	p.Mode, p.Baseline = "enforce", ""
-	p.Strategy, p.Matches, p.Fit = policies.Strategy{Kind: "route"}, nil, nil
+	p.Strategy, p.Matches, p.Fit = route, []policies.Match{only}, nil
 	p.Session, p.Shadow, p.Trace = nil, nil, policies.Trace{}
 	p.Budget = policies.Budget{AtCap: "fail"}
 }

@@ -48,14 +48,21 @@ type parrot struct {
 	name  string
 	calls int
 	fail  bool
+
+	temperatures []float64
 }
 
 func (p *parrot) Call(ctx context.Context, prompt string, options ...llms.CallOption) (string, error) {
 	return llms.GenerateFromSinglePrompt(ctx, p, prompt, options...)
 }
 
-func (p *parrot) GenerateContent(_ context.Context, messages []llms.MessageContent, _ ...llms.CallOption) (*llms.ContentResponse, error) {
+func (p *parrot) GenerateContent(_ context.Context, messages []llms.MessageContent, options ...llms.CallOption) (*llms.ContentResponse, error) {
 	p.calls++
+	var o llms.CallOptions
+	for _, option := range options {
+		option(&o)
+	}
+	p.temperatures = append(p.temperatures, o.Temperature)
 	if p.fail {
 		return nil, errors.New("API returned unexpected status code: 400: no")
 	}
@@ -126,6 +133,39 @@ func TestOutcomesAreRecordedOnce(t *testing.T) {
 	}
 	if sum := b.run(t); sum.New != 0 || sum.Had != 6 || b.small.calls != 3 || b.large.calls != 3 {
 		t.Errorf("a second run: %+v, %d and %d calls", sum, b.small.calls, b.large.calls)
+	}
+}
+
+// A further answer is asked for at a temperature, judged like the first, and an outcome
+// of its own.
+func TestModelsAreAskedSeveralTimes(t *testing.T) {
+	b := newBench(t)
+	var err error
+	b.options.Policy, err = policies.Parse("policy.hcl", []byte(policyText), policies.LoadOptions{Sets: []string{`model["small"].samples=3`}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if sum := b.run(t); sum.Total != 12 || sum.New != 12 || sum.Failed != 0 || b.small.calls != 9 || b.large.calls != 3 {
+		t.Fatalf("%+v, the small model was called %d times and the large one %d", sum, b.small.calls, b.large.calls)
+	}
+	cold := 0
+	for _, temperature := range b.small.temperatures {
+		if temperature == 0 {
+			cold++
+		}
+	}
+	if cold != 3 {
+		t.Errorf("temperatures %v, want 0 for the first answer to each of three tasks", b.small.temperatures)
+	}
+	table, err := outcome.Open(b.options.Out, outcome.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := fmt.Sprint(sdk.Samples(table.Models), table.Quality[0]); got != "[0 0 0 3] [1 1 1 1]" {
+		t.Errorf("outcomes of %q: %s", table.Models, got)
+	}
+	if sum := b.run(t); sum.Had != 12 || sum.New != 0 {
+		t.Errorf("a second run: %+v", sum)
 	}
 }
 

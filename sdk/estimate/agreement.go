@@ -14,6 +14,9 @@ import (
 type agreement struct {
 	Spread float64 `json:"spread"`
 	Differ float64 `json:"differ"`
+	// Repeat is the share of a model's further wrong answers that are an earlier one of
+	// its own.
+	Repeat float64 `json:"repeat,omitempty"`
 }
 
 // emptyAnswers tells for each group (the last: all) whether empty answers are answers
@@ -49,6 +52,7 @@ type clusters struct {
 	mass    [][]float64 // hypothesis, node: joint probability with what was seen
 	total   []float64   // hypothesis: probability
 	n       int         // models in clusters
+	order   []int       // the models in clusters, as they came
 }
 
 func newClusters(models, nodes int) *clusters {
@@ -63,7 +67,7 @@ func newClusters(models, nodes int) *clusters {
 }
 
 func (c *clusters) reset() {
-	c.answers, c.size, c.n = c.answers[:0], c.size[:0], 0
+	c.answers, c.size, c.n, c.order = c.answers[:0], c.size[:0], 0, c.order[:0]
 	for i := range c.of {
 		c.of[i] = -1
 	}
@@ -71,6 +75,7 @@ func (c *clusters) reset() {
 
 func (c *clusters) add(model int, answer string) {
 	c.n++
+	c.order = append(c.order, model)
 	for k, a := range c.answers {
 		if a == answer {
 			c.of[model] = k
@@ -81,6 +86,15 @@ func (c *clusters) add(model int, answer string) {
 	c.of[model] = len(c.answers)
 	c.answers = append(c.answers, answer)
 	c.size = append(c.size, 1)
+}
+
+// partition is that of the clusters, with what models that may be asked several times
+// say again.
+func (x *latentCursor) partition(a *agreement, right int) float64 {
+	if x.tables.repeats != nil {
+		return x.partitionRepeats(a, right)
+	}
+	return x.clusters.partition(a, right)
 }
 
 // partition is the logarithm of the probability that wrong answers fall into the
@@ -113,7 +127,7 @@ func (x *latentCursor) weigh() {
 	for k, w := range x.weight {
 		all := w
 		for i, cluster := range c.of {
-			if cluster >= 0 {
+			if cluster >= 0 && x.tables.repeated(i) == nil {
 				all *= x.outside(a, p[i][k], i, k)
 			}
 		}
@@ -121,9 +135,14 @@ func (x *latentCursor) weigh() {
 			m := all * x.partitions[h]
 			if h > 0 {
 				for i, cluster := range c.of {
-					if cluster == h-1 {
+					if cluster == h-1 && x.tables.repeated(i) == nil {
 						m *= p[i][k] * x.right[i][k] * (1 - a.Differ) / x.outside(a, p[i][k], i, k)
 					}
+				}
+			}
+			for r := range x.tables.repeats {
+				if r := &x.tables.repeats[r]; x.inClusters(r.arms[0]) {
+					m *= x.together(r, h, k)
 				}
 			}
 			c.mass[h][k] = m
@@ -170,12 +189,16 @@ func (x *latentCursor) ranQuality(i int) float64 {
 // others would change in what is believed of it.
 func (x *latentCursor) agreementDev(j int, mean float64) float64 {
 	c, a, p := x.clusters, &x.Agree[x.group], x.tables.p[x.group][j]
+	repeated := x.tables.repeated(j)
 	hypotheses := len(c.size) + 1
 	right, wrong := x.jointRight[:hypotheses], x.jointWrong[:hypotheses]
 	for h := range hypotheses {
 		right[h], wrong[h] = 0, 0
 		for k, m := range c.mass[h] {
 			q := p[k] * x.right[j][k] / (p[k]*x.right[j][k] + (1-p[k])*x.wrong[j][k])
+			if repeated != nil {
+				q = x.share(repeated, j, h, k)
+			}
 			right[h] += m * q
 			wrong[h] += m * (1 - q)
 		}
@@ -193,7 +216,13 @@ func (x *latentCursor) agreementDev(j int, mean float64) float64 {
 			if h > 0 {
 				n -= c.size[h-1]
 			}
-			p += wrong[h] * float64(c.size[joined-1]) / (float64(n) + a.Spread)
+			joins := float64(c.size[joined-1]) / (float64(n) + a.Spread)
+			if repeated != nil {
+				if same, any := x.copied(repeated, c.order, joined-1, h-1); any {
+					joins = a.Repeat*same + (1-a.Repeat)*joins
+				}
+			}
+			p += wrong[h] * joins
 		}
 		second += good * good / max(p, 1e-12)
 		rest -= p

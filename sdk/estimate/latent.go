@@ -28,6 +28,10 @@ type latent struct {
 	Base    []float64   `json:"base"`
 	Slope   []float64   `json:"slope"`
 	Shift   [][]float64 `json:"shift"` // group, model
+	// Sample names for each model the one whose further answer it is, and Repeat is how
+	// two answers of that are correlated given the ease; nil where none is asked twice.
+	Sample []int     `json:"sample,omitempty"`
+	Repeat []float64 `json:"repeat,omitempty"`
 	// Verified: a check judges the answers.
 	Verified bool `json:"verified,omitempty"`
 	// Ante and Post are how the signals are distributed; nil when there are none.
@@ -63,6 +67,10 @@ type latentTables struct {
 	group map[string]int
 	p     [][][]float64 // group, model, node
 	post  []lookup      // model: deviation of the post-hoc estimate by probability
+	// repeats are the models that may be asked several times, repeatOf the place of
+	// each model among them, -1 for others; nil where there are none.
+	repeats  []repeats
+	repeatOf []int
 }
 
 func (e *latent) Kind() string      { return KindLatent }
@@ -75,6 +83,7 @@ func (e *latent) check(models int) error {
 	groups := len(e.Groups) + 1
 	switch {
 	case len(e.Base) != models, len(e.Slope) != models, len(e.Shift) != groups,
+		e.Sample != nil && (len(e.Sample) != models || len(e.Repeat) != models || !validSamples(e.Sample, e.Repeat)),
 		e.Ante != nil && len(e.Ante) != models, e.Post != nil && len(e.Post) != models,
 		e.Lengths != nil && len(e.Lengths) != models, e.NoAnswer != nil && (len(e.NoAnswer) != models || len(e.Empty) != groups):
 		return fmt.Errorf("parameters do not fit %d models", models)
@@ -123,6 +132,7 @@ func (e *latent) prepare() {
 	for _, m := range e.Post {
 		t.post = append(t.post, m.deviations())
 	}
+	e.prepareRepeats(t)
 	e.tables = t
 }
 

@@ -41,6 +41,8 @@ type latentCursor struct {
 	partitions   []float64 // hypothesis
 	jointRight   []float64
 	jointWrong   []float64
+	counter      counter
+	sizes        []float64
 }
 
 func (c *latentCursor) Begin(q *Query) {
@@ -72,6 +74,12 @@ func (c *latentCursor) forget(i int) { c.account(i, -1) }
 func (c *latentCursor) recall(i int) { c.account(i, 1) }
 
 func (c *latentCursor) account(i int, sign float64) {
+	if r := c.tables.repeated(i); r != nil {
+		for k := range c.log {
+			c.log[k] += sign * math.Log(c.together(r, -1, k))
+		}
+		return
+	}
 	for k, p := range c.tables.p[c.group][i] {
 		c.log[k] += sign * math.Log(p*c.right[i][k]+(1-p)*c.wrong[i][k])
 	}
@@ -87,9 +95,11 @@ func (c *latentCursor) scale(i int, right, wrong float64) {
 
 func (c *latentCursor) Observe(model int, r *Run) {
 	c.ran[model] = true
-	c.forget(model)
+	if !c.inClusters(model) {
+		c.forget(model)
+	}
 	defer func() {
-		if c.clusters == nil || c.clusters.of[model] < 0 {
+		if !c.inClusters(model) {
 			c.recall(model)
 		}
 	}()
@@ -121,10 +131,10 @@ func (c *latentCursor) Observe(model int, r *Run) {
 	if c.clusters != nil && (r.Answer != "" || empty) {
 		c.clusters.add(model, r.Answer)
 		a := &c.Agree[c.group]
-		base := c.clusters.partition(a, -1)
+		base := c.partition(a, -1)
 		c.partitions[0] = 1
 		for h := range c.clusters.size {
-			c.partitions[h+1] = math.Exp(c.clusters.partition(a, h) - base)
+			c.partitions[h+1] = math.Exp(c.partition(a, h) - base)
 		}
 	}
 }
@@ -142,6 +152,8 @@ func (c *latentCursor) Beliefs(dst []cascade.Belief) {
 		switch {
 		case !math.IsNaN(c.verdict[i]):
 			dst[i] = cascade.Belief{Mean: c.verdict[i]}
+		case c.tables.repeated(i) != nil:
+			dst[i] = cascade.Belief{Mean: c.repeatMean(c.tables.repeated(i), i), Bernoulli: c.Verified && !c.ran[i]}
 		case clustered && c.clusters.of[i] >= 0:
 			dst[i] = cascade.Belief{Mean: c.ranQuality(i)}
 		default:

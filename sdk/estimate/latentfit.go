@@ -38,6 +38,12 @@ func fitLatent(t *outcome.Table, seed uint64) *latent {
 			index[g] = 0
 		}
 	}
+	if e.Sample = firstSamples(t.Models); e.Sample != nil {
+		e.Repeat = make([]float64, n)
+		for i := range e.Repeat {
+			e.Repeat[i] = usualRepeat
+		}
+	}
 	e.Groups = slices.Sorted(maps.Keys(index))
 	for g, name := range e.Groups {
 		index[name] = g
@@ -95,6 +101,7 @@ type latentFit struct {
 	weight    [][]float64 // query, node: posterior given all outcomes
 	ease      []float64   // query: its mean
 	slopes    latentPrior
+	counter   counter
 }
 
 // textRounds are the rounds in which all else is adjusted to what the words tell.
@@ -134,11 +141,12 @@ func (f *latentFit) round() {
 		}
 	}
 	logs := make([]float64, nodes)
+	together := make([]repeatMoments, len(f.tables.repeats))
 	for q, row := range f.t.Quality {
 		g, weight := f.group[q], f.weight[q]
 		f.prior(logs, f.priorMean(q))
 		for i, v := range row {
-			if math.IsNaN(v) {
+			if math.IsNaN(v) || f.tables.repeated(i) != nil {
 				continue
 			}
 			level := f.Base[i] + f.Shift[g][i]
@@ -146,7 +154,13 @@ func (f *latentFit) round() {
 				logs[k] += b + v*(level+f.Slope[i]*f.Nodes[k])
 			}
 		}
+		for r := range f.tables.repeats {
+			f.logRepeats(logs, &f.tables.repeats[r], g, row)
+		}
 		softmax(weight, logs)
+		for r := range f.tables.repeats {
+			f.learnRepeats(&together[r], &f.tables.repeats[r], g, row, weight)
+		}
 		f.ease[q] = 0
 		for k, w := range weight {
 			f.ease[q] += w * f.Nodes[k]
@@ -158,8 +172,17 @@ func (f *latentFit) round() {
 			}
 		}
 	}
+	for r := range f.tables.repeats {
+		f.tables.repeats[r].pool(all)
+		f.tables.repeats[r].pool(good)
+	}
 	for i := range n {
-		f.regress(i, all, good)
+		if f.Sample == nil || f.Sample[i] == i {
+			f.regress(i, all, good)
+		}
+	}
+	for r := range f.tables.repeats {
+		f.sameAsFirst(&f.tables.repeats[r], together[r].correlation())
 	}
 	f.regressEase()
 	f.learnPrior(all)

@@ -13,13 +13,13 @@ func (f *latentFit) fitSignals() {
 	if t.Ante != nil {
 		f.Ante = make([]emission, n)
 		for i := range n {
-			f.Ante[i] = fitEmission(column(t.Ante, i), column(t.Quality, i))
+			f.Ante[i] = fitEmission(f.columns(t.Ante, i), f.columns(t.Quality, i))
 		}
 	}
 	if t.Post != nil {
 		f.Post = make([]emission, n)
 		for i := range n {
-			f.Post[i] = fitEmission(column(t.Post, i), column(t.Quality, i))
+			f.Post[i] = fitEmission(f.columns(t.Post, i), f.columns(t.Quality, i))
 		}
 	}
 	if t.OutputTokens != nil {
@@ -47,8 +47,10 @@ const lengthPrecisionOfAnswers = 10
 func (f *latentFit) fitLength(i int) (answerLength, bool) {
 	var overall moments
 	for q := range f.ease {
-		if y := f.t.OutputTokens[q][i]; y > 0 {
-			overall.add(math.Log(y))
+		for _, i := range f.armsOf(i) {
+			if y := f.t.OutputTokens[q][i]; y > 0 {
+				overall.add(math.Log(y))
+			}
 		}
 	}
 	if overall.n < 10 {
@@ -59,20 +61,22 @@ func (f *latentFit) fitLength(i int) (answerLength, bool) {
 		a, b := square(3), make([]float64, 3)
 		squares, n := 0.0, 0.0
 		for q := range f.ease {
-			y, v := f.t.OutputTokens[q][i], f.t.Quality[q][i]
-			if f.group[q] != g && g != len(f.Groups) || !(y > 0) || math.IsNaN(v) {
-				continue
-			}
-			y = math.Log(y) - overall.mean
-			n++
-			squares += y * y
-			for k, w := range f.weight[q] {
-				x := [3]float64{1, f.Nodes[k], 1 - v}
-				for r := range x {
-					for c := r; c < 3; c++ {
-						a[r][c] += w * x[r] * x[c]
+			for _, i := range f.armsOf(i) {
+				y, v := f.t.OutputTokens[q][i], f.t.Quality[q][i]
+				if f.group[q] != g && g != len(f.Groups) || !(y > 0) || math.IsNaN(v) {
+					continue
+				}
+				y = math.Log(y) - overall.mean
+				n++
+				squares += y * y
+				for k, w := range f.weight[q] {
+					x := [3]float64{1, f.Nodes[k], 1 - v}
+					for r := range x {
+						for c := r; c < 3; c++ {
+							a[r][c] += w * x[r] * x[c]
+						}
+						b[r] += w * x[r] * y
 					}
-					b[r] += w * x[r] * y
 				}
 			}
 		}
@@ -105,7 +109,7 @@ func (f *latentFit) fitNoAnswer() {
 			if math.IsNaN(v) || f.Empty[f.group[q]] {
 				continue
 			}
-			for _, k := range []int{i, n} {
+			for _, k := range []int{f.armsOf(i)[0], n} {
 				all[k][0] += 1 - v
 				all[k][1] += v
 				if f.t.Answers[q][i] == "" {
@@ -120,6 +124,7 @@ func (f *latentFit) fitNoAnswer() {
 		return (missing[i][right] + prior*overall) / (all[i][right] + prior)
 	}
 	for i := range n {
+		i := f.armsOf(i)[0]
 		f.NoAnswer = append(f.NoAnswer, absence{IfRight: rate(i, 1), IfWrong: rate(i, 0)})
 	}
 }
@@ -131,6 +136,7 @@ func (f *latentFit) fitAgreement() {
 	f.Agree = make([]agreement, len(f.Mean))
 	for g := range f.Agree {
 		var same, pairs [2]float64 // wrong, right
+		var again, tries float64   // wrong answers of one model
 		for q, row := range f.t.Quality {
 			if f.group[q] != g && g != len(f.Groups) {
 				continue
@@ -140,6 +146,15 @@ func (f *latentFit) fitAgreement() {
 					u := row[j]
 					a, b := f.t.Answers[q][i], f.t.Answers[q][j]
 					if a == "" || b == "" || u != v || u != 0 && u != 1 {
+						continue
+					}
+					if r := f.tables.repeated(i); r != nil && r == f.tables.repeated(j) {
+						if v == 0 {
+							tries++
+						}
+						if v == 0 && a == b {
+							again++
+						}
 						continue
 					}
 					pairs[int(v)]++
@@ -152,6 +167,10 @@ func (f *latentFit) fitAgreement() {
 		wrong := (same[0] + prior*usualWrong) / (pairs[0] + prior)
 		right := (same[1] + prior*usualRight) / (pairs[1] + prior)
 		f.Agree[g] = agreement{Spread: min(max(1/max(wrong, 1e-3)-1, 0.2), 100), Differ: min(max((1-right)/2, 0.002), 0.2)}
+		if f.Sample != nil {
+			chance := 1 / (1 + f.Agree[g].Spread)
+			f.Agree[g].Repeat = min(max(((again+prior*usualRepeat)/(tries+prior)-chance)/(1-chance), 0), mostRepeat)
+		}
 	}
 }
 
@@ -194,6 +213,11 @@ func (f *latentFit) fitChange(replay *Replay) {
 	last := len(f.Groups)
 	for i := range n {
 		sums[last][i] /= max(counts[last], 1)
+	}
+	for r := range f.tables.repeats {
+		for _, row := range sums {
+			f.tables.repeats[r].average(row)
+		}
 	}
 	for g := range last {
 		for i := range n {

@@ -24,6 +24,9 @@ const (
 	colLogProb = "log_probs"
 	// colPropensity is the probability with which the model was asked.
 	colPropensity = "propensity"
+	// colSample is which answer of the model it is, from 1; the second of "small" is an
+	// outcome of "small#2".
+	colSample = "sample"
 )
 
 // cell is what one row of a long table says: the numbers by column, NaN or absent
@@ -96,6 +99,9 @@ func (b *builder) add(c *cell) *fault {
 	case c.model == "":
 		return &fault{colModel, errEmpty}
 	}
+	if f := c.name(); f != nil {
+		return f
+	}
 	q, m := b.query(c.query, c.group, c.prompt), b.model(c.model)
 	b.seen[q] = grow(b.seen[q], m, false)
 	if b.seen[q][m] {
@@ -121,6 +127,20 @@ func (b *builder) add(c *cell) *fault {
 		b.answers[q] = grow(b.answers[q], m, "")
 		b.answers[q][m], b.anyAnswer = c.answer, true
 	}
+	return nil
+}
+
+// name gives a further answer of a model its name.
+func (c *cell) name() *fault {
+	n, given := c.numbers[colSample]
+	delete(c.numbers, colSample)
+	switch {
+	case !given || math.IsNaN(n) || n == 1:
+		return nil
+	case n != math.Trunc(n) || n < 1 || n > 1000:
+		return &fault{colSample, fmt.Errorf("%v is not the number of an answer, from 1", n)}
+	}
+	c.model = fmt.Sprintf("%s#%d", c.model, int(n))
 	return nil
 }
 
@@ -226,7 +246,7 @@ func (b *builder) table(file string) (*Table, error) {
 func known(column string) bool {
 	switch column {
 	case colQuery, colGroup, colModel, colQuality, colCost, colInput, colOutput, colLatency,
-		colAnswer, colPrompt, colAnte, colPost, colLogProb, colPropensity:
+		colAnswer, colPrompt, colAnte, colPost, colLogProb, colPropensity, colSample:
 		return true
 	}
 	return false

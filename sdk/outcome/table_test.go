@@ -164,3 +164,16 @@ func TestRealOutcomes(t *testing.T) {
 		t.Errorf("%d models, %d queries", len(swebench.Models), len(swebench.Queries))
 	}
 }
+
+func TestAColumnSaysWhichAnswerItIs(t *testing.T) {
+	table := read(t, "query_id,model,sample,quality,cost_usd\nq,small,1,0,1\nq,small,2,1,1\nq,large,,1,3\n")
+	if got := fmt.Sprint(table.Models, table.Quality, table.SignalNames()); got != "[small small#2 large] [[0 1 1]] []" {
+		t.Error(got)
+	}
+	for _, bad := range []string{"0", "1.5", "-2", "1e9", "x"} {
+		_, err := outcome.Read(strings.NewReader("query_id,model,sample,quality\nq,small,"+bad+",0\n"), "runs.csv", outcome.Options{})
+		if err == nil || !strings.Contains(err.Error(), `runs.csv:2: column "sample"`) {
+			t.Errorf("sample %s: %v", bad, err)
+		}
+	}
+}

@@ -1,0 +1,100 @@
+package policies_test
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stepfall/stepfall/policies"
+)
+
+const sampled = `
+model "small" {
+  provider           = "go"
+  samples            = 3
+  sample_temperature = 0.7
+  price {
+    input_usd_per_million  = 1
+    output_usd_per_million = 2
+  }
+  quality {
+    mean = 0.6
+  }
+}
+model "large" {
+  provider = "go"
+  price {
+    input_usd_per_million  = 5
+    output_usd_per_million = 9
+  }
+}
+verifier "tests" {
+  plugin = "verifier-tests"
+  models = ["small"]
+}
+strategy "threshold" {
+  threshold = 0.9
+  order     = ["small", "large"]
+}
+match "code" {
+  models = ["small"]
+  when {
+    groups = ["code"]
+  }
+  strategy "index" {
+    worth_usd = 1
+  }
+}
+`
+
+func loadText(t *testing.T, text string) (*policies.Policy, error) {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "policy.hcl")
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return policies.Load(path, policies.LoadOptions{Env: []string{}})
+}
+
+func TestFurtherAnswersAreCandidates(t *testing.T) {
+	p, err := loadText(t, sampled)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var models []string
+	for i := range p.Models {
+		m := &p.Models[i]
+		models = append(models, fmt.Sprintf("%s %.2f %v %s", m.Name, m.Quality.Mean, m.Further(), m.Served))
+	}
+	if got, want := strings.Join(models, ", "), "small 0.60 false small, small#2 0.30 true small, small#3 0.20 true small, large 0.50 false large"; got != want {
+		t.Errorf("candidates %s, want %s", got, want)
+	}
+	if got, want := fmt.Sprint(p.Strategy.Order, p.Verifiers[0].Models, p.Matches[0].Models), "[small small#2 small#3 large] [small small#2 small#3] [small small#2 small#3]"; got != want {
+		t.Errorf("named in %s, want %s", got, want)
+	}
+	var shown bytes.Buffer
+	if err := p.Show(&shown, policies.ShowOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if strings.Contains(shown.String(), "#2") || !strings.Contains(shown.String(), "samples            = 3") {
+		t.Errorf("shown as\n%s", &shown)
+	}
+	again, err := loadText(t, shown.String())
+	if err != nil || len(again.Models) != len(p.Models) {
+		t.Errorf("what is shown loads to %v with %v", again, err)
+	}
+}
+
+func TestSamplesThatCannotBe(t *testing.T) {
+	for text, want := range map[string]string{
+		strings.Replace(sampled, "samples            = 3", "samples            = 9", 1):   "samples",
+		strings.Replace(sampled, "sample_temperature = 0.7", "sample_temperature = 0", 1): "sample_temperature",
+	} {
+		if _, err := loadText(t, text); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, want %q", err, want)
+		}
+	}
+}

@@ -1,0 +1,275 @@
+package estimate
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/stepfall/stepfall/sdk"
+	"github.com/stepfall/stepfall/sdk/cascade"
+	"github.com/stepfall/stepfall/sdk/outcome"
+)
+
+func TestBetaBinomialHasItsMeanAndCorrelation(t *testing.T) {
+	for _, c := range []struct {
+		n         int
+		p, repeat float64
+	}{{1, 0.3, 0.9}, {2, 0.3, 0}, {2, 0.8, 0.5}, {5, 0.1, 0.7}} {
+		sets := make([]float64, c.n+1)
+		betaBinomial(sets, c.p, c.repeat)
+		sum, mean, both := 0.0, 0.0, 0.0
+		choose := 1.0
+		for s, x := range sets {
+			sum += choose * x
+			mean += choose * x * float64(s) / float64(c.n)
+			both += choose * x * float64(s*(s-1)) / math.Max(1, float64(c.n*(c.n-1)))
+			choose *= float64(c.n-s) / float64(s+1)
+		}
+		if math.Abs(sum-1) > 1e-12 || math.Abs(mean-c.p) > 1e-12 {
+			t.Errorf("%+v: probabilities of %v with mean %v", c, sum, mean)
+		}
+		if got := (both - c.p*c.p) / (c.p * (1 - c.p)); c.n > 1 && math.Abs(got-c.repeat) > 1e-12 {
+			t.Errorf("%+v: correlation %v", c, got)
+		}
+	}
+}
+
+// Beliefs are those that summing over all that could be right gives.
+func TestBeliefsOfFurtherAnswersAreExact(t *testing.T) {
+	e := &latent{
+		Nodes: []float64{-2, -0.5, 1, 2}, Mean: []float64{0.2}, PerLength: make([]perLength, 1),
+		Base: []float64{-0.4, -0.4, -0.4, 0.5}, Slope: []float64{1.2, 1.2, 1.2, 0.9}, Shift: [][]float64{{0.1, 0.1, 0.1, 0}},
+		Sample: []int{0, 0, 0, 3}, Repeat: []float64{0.45, 0.45, 0.45, 0}, Verified: true,
+	}
+	e.prepare()
+	verdicts := []float64{0.15, 0.7, math.NaN(), 0.3}
+	c := e.Cursor()
+	c.Begin(&Query{})
+	for i, v := range verdicts {
+		r := unknownRun()
+		r.Verdict = v
+		if !math.IsNaN(v) {
+			c.Observe(i, &r)
+		}
+	}
+	got := make([]cascade.Belief, 4)
+	c.Beliefs(got)
+
+	all, third := 0.0, 0.0
+	for _, z := range e.Nodes {
+		weight := math.Exp(-(z - 0.2) * (z - 0.2) / 2)
+		p := [4]float64{sigmoid(-0.3 + 1.2*z), 0, 0, sigmoid(0.5 + 0.9*z)}
+		sets := make([]float64, 4)
+		betaBinomial(sets, p[0], 0.45)
+		for truth := range 16 {
+			joint, right := weight, 0
+			for i, v := range verdicts {
+				is := truth>>i&1 == 1
+				if i < 3 && is {
+					right++
+				}
+				switch {
+				case math.IsNaN(v):
+				case is:
+					joint *= v
+				default:
+					joint *= 1 - v
+				}
+			}
+			joint *= sets[right]
+			if truth>>3&1 == 1 {
+				joint *= p[3]
+			} else {
+				joint *= 1 - p[3]
+			}
+			all += joint
+			if truth>>2&1 == 1 {
+				third += joint
+			}
+		}
+	}
+	if want := third / all; math.Abs(got[2].Mean-want) > 1e-12 || !got[2].Bernoulli {
+		t.Errorf("the third answer is believed right with %+v, and summing over everything gives %v", got[2], want)
+	}
+}
+
+// The order of a table's models is that in which its rows came.
+func TestFurtherAnswersMayComeFirst(t *testing.T) {
+	table, err := asked(200, 1).Select("b#2", "a#2", "c", "a", "b", "c#2")
+	if err != nil {
+		t.Fatal(err)
+	}
+	table.Verified = true
+	e, err := Fit(table, Options{Quality: KindLatent})
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := e.Quality.(*latent)
+	if l.Base[0] != l.Base[4] || l.Repeat[1] != l.Repeat[3] || l.Base[0] == l.Base[1] {
+		t.Errorf("levels %v, correlations %v", l.Base, l.Repeat)
+	}
+}
+
+// asked returns outcomes of three models, each asked twice, which fail again at what
+// they failed at in half of the cases, and then with the same answer.
+func asked(n int, seed uint64) *outcome.Table {
+	rng := rand.New(rand.NewPCG(seed, 5))
+	t := &outcome.Table{Models: []string{"a", "a#2", "b", "b#2", "c", "c#2"}}
+	for q := range n {
+		ease := rng.NormFloat64()
+		quality, cost, answers := make([]float64, 6), make([]float64, 6), make([]string, 6)
+		for m := range 6 {
+			cost[m] = 1e-3
+			if m%2 == 1 && rng.Float64() < 0.5 {
+				quality[m], answers[m] = quality[m-1], answers[m-1]
+				continue
+			}
+			answers[m] = fmt.Sprint("wrong", rng.IntN(8))
+			if rng.Float64() < sigmoid(1.5*ease) {
+				quality[m], answers[m] = 1, "right"
+			}
+		}
+		t.Queries = append(t.Queries, fmt.Sprint("q", q))
+		t.Quality, t.CostUSD, t.Answers = append(t.Quality, quality), append(t.CostUSD, cost), append(t.Answers, answers)
+	}
+	return t
+}
+
+func TestASecondTryIsWorthLessThanAnotherModel(t *testing.T) {
+	table := asked(1500, 1)
+	table.Verified, table.Answers = true, nil
+	e, err := Fit(table, Options{Quality: KindLatent})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, repeat := range e.Quality.(*latent).Repeat {
+		if repeat < 0.4 || repeat > 0.6 {
+			t.Errorf("%s: correlation %.2f, want 0.5", table.Models[i], repeat)
+		}
+	}
+	r, err := e.On(table)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, costs := make([]cascade.Belief, 6), make([]float64, 6)
+	for q, row := range table.Quality {
+		r.Start(q).Believe([]int{0}, b, costs)
+		if again, other := b[1].Mean, b[2].Mean; (row[0] == 0) != (again < other) {
+			t.Fatalf("after quality %v: the second answer %.3f, another model's %.3f", row[0], again, other)
+		}
+		if b[2].Mean != b[3].Mean {
+			t.Fatalf("two answers of a model that has not run: %v and %v", b[2].Mean, b[3].Mean)
+		}
+	}
+}
+
+// Two answers of one model that are the same say less than those of two models, and
+// beliefs come true for both.
+func TestAgreementWithOneselfSaysLess(t *testing.T) {
+	train, test := asked(1500, 1), asked(1500, 2)
+	e, err := Fit(train, Options{Quality: KindLatent})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := e.On(test)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, costs := make([]cascade.Belief, 6), make([]float64, 6)
+	for _, ran := range [][]int{{0, 1}, {0, 2}} {
+		believed, right, n := 0.0, 0.0, 0.0
+		for q, answers := range test.Answers {
+			if answers[ran[0]] != answers[ran[1]] {
+				continue
+			}
+			r.Start(q).Believe(ran, b, costs)
+			believed, right, n = believed+b[ran[0]].Mean, right+test.Quality[q][ran[0]], n+1
+		}
+		if believed /= n; math.Abs(believed-right/n) > 0.05 {
+			t.Errorf("answers %v agree: believed right with %.3f, and %.3f are", ran, believed, right/n)
+		}
+	}
+	alone, others := 0.0, 0.0
+	for q := range test.Queries {
+		row := test.Answers[q]
+		if row[0] == row[1] && row[0] == row[2] {
+			r.Start(q).Believe([]int{0, 1}, b, costs)
+			alone += b[0].Mean
+			r.Start(q).Believe([]int{0, 2}, b, costs)
+			others += b[0].Mean
+		}
+	}
+	if alone >= others {
+		t.Errorf("agreement with itself is believed as much as that of two models: %.1f and %.1f", alone, others)
+	}
+}
+
+func TestFurtherAnswersAreTheSameOnlineAndReadBack(t *testing.T) {
+	for _, verified := range []bool{true, false} {
+		table := asked(300, 3)
+		table.Verified = verified
+		e, err := Fit(table, Options{Quality: KindLatent})
+		if err != nil {
+			t.Fatal(err)
+		}
+		data, err := json.Marshal(e)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var back Estimator
+		if err := json.Unmarshal(data, &back); err != nil {
+			t.Fatal(err)
+		}
+		r, err := e.On(table)
+		if err != nil {
+			t.Fatal(err)
+		}
+		b, costs := make([]cascade.Belief, 6), make([]float64, 6)
+		ran := []int{1, 2, 0}
+		for q := range 40 {
+			r.Start(q).Believe(ran, b, costs)
+			req := &sdk.QualityRequest{Query: &sdk.Query{}, Models: table.Models}
+			for _, m := range ran {
+				a := sdk.Attempt{Answer: sdk.Answer{Model: table.Models[m], Text: table.Answers[q][m], CostUSD: table.CostUSD[q][m]}}
+				if verified {
+					a.Verdict = &sdk.Verdict{Outcome: sdk.Failed}
+					if table.Quality[q][m] == 1 {
+						a.Verdict.Outcome = sdk.Passed
+					}
+				}
+				req.Attempts = append(req.Attempts, a)
+			}
+			resp, err := back.QualityEstimator().EstimateQuality(context.Background(), req)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for i, got := range resp.Estimates {
+				if math.Abs(got.Mean-b[i].Mean) > 1e-9 && (!verified || i >= len(ran)) {
+					t.Fatalf("verified %v, query %d, %s: online %v, in replay %v", verified, q, table.Models[i], got.Mean, b[i].Mean)
+				}
+			}
+		}
+	}
+}
+
+func TestAProfileWithImpossibleSamplesIsRefused(t *testing.T) {
+	for _, bad := range []string{`[1,0,2,2,4,4]`, `[0,0,1,2,4,4]`, `[0,0,2,2,4,6]`, `[0,0]`, `[-1,0,2,2,4,4]`} {
+		e, err := Fit(asked(60, 1), Options{Quality: KindLatent})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := json.Unmarshal([]byte(bad), &e.Quality.(*latent).Sample); err != nil {
+			t.Fatal(err)
+		}
+		data, err := json.Marshal(e)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := json.Unmarshal(data, &Estimator{}); err == nil {
+			t.Errorf("samples %s were read", bad)
+		}
+	}
+}

@@ -1,0 +1,39 @@
+package sdk
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Samples returns, for each of some models, the index of the one whose further answer
+// it is: "small#2" is the second answer of "small", asked again, where "small" is
+// among the names too. All other models are their own.
+func Samples(names []string) []int {
+	first := make([]int, len(names))
+	for i, name := range names {
+		first[i] = i
+		base, number, ok := cutLast(name, "#")
+		if n, err := strconv.Atoi(number); !ok || err != nil || n < 2 {
+			continue
+		}
+		if at := slices.Index(names, base); at >= 0 {
+			first[i] = at
+		}
+	}
+	for i, f := range first {
+		for first[f] != f {
+			f = first[f]
+		}
+		first[i] = f
+	}
+	return first
+}
+
+func cutLast(s, sep string) (before, after string, found bool) {
+	at := strings.LastIndex(s, sep)
+	if at < 0 {
+		return s, "", false
+	}
+	return s[:at], s[at+len(sep):], true
+}

@@ -74,8 +74,11 @@ cap and a second run are as without it; OUT.queue names the run until it is comp
 }
 
 func (f *collectFlags) run(ctx context.Context, s Streams) (err error) {
-	if f.capUSD < 0 || f.parallel < 1 || f.repeat < 0 {
-		return &ExitError{Code: ExitUsage, Err: fmt.Errorf("--cap and --repeat must not be negative and --parallel must be at least 1")}
+	if f.capUSD < 0 || f.parallel < 1 {
+		return &ExitError{Code: ExitUsage, Err: fmt.Errorf("--cap must not be negative and --parallel must be at least 1")}
+	}
+	if f.repeat < 0 {
+		return usage("--repeat must not be negative")
 	}
 	policy, err := f.load()
 	if err != nil {

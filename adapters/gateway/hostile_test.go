@@ -41,7 +41,7 @@ func listen(t *testing.T, o gateway.Options) (addr string) {
 			t.Error(err)
 		}
 		http.DefaultClient.CloseIdleConnections()
-		for end := time.Now().Add(3 * time.Second); runtime.NumGoroutine() > before; time.Sleep(5 * time.Millisecond) {
+		for end := time.Now().Add(time.Minute); runtime.NumGoroutine() > before; time.Sleep(5 * time.Millisecond) {
 			if time.Now().After(end) {
 				stacks := make([]byte, 1<<20)
 				t.Fatalf("%d goroutines before, %d after\n%s", before, runtime.NumGoroutine(), stacks[:runtime.Stack(stacks, true)])
@@ -59,7 +59,7 @@ func speak(t *testing.T, addr, text string, n int) (list []*http.Response, bodie
 		t.Fatal(err)
 	}
 	defer conn.Close()
-	_ = conn.SetDeadline(time.Now().Add(20 * time.Second))
+	_ = conn.SetDeadline(time.Now().Add(2 * time.Minute))
 	go func() { _, _ = io.WriteString(conn, text) }()
 	from := bufio.NewReader(conn)
 	for range n {
@@ -174,7 +174,7 @@ func TestOddRequestsThatMeanWell(t *testing.T) {
 			t.Errorf("%s: %d, %d messages: %.200s", path, list[0].StatusCode, len(model.messages), bodies[0])
 		}
 	}
-	if took := time.Since(began); took > 5*time.Second {
+	if took := time.Since(began); took > time.Minute && !testing.Short() {
 		t.Errorf("three conversations of 10,000 messages took %v", took)
 	}
 	for _, path := range []string{"//v1/chat/completions", "/v1/chat/completions/", "/v1/../v1/chat/completions", "/V1/CHAT/COMPLETIONS"} {
@@ -222,7 +222,7 @@ func TestClientsThatGo(t *testing.T) {
 	for range clients {
 		select {
 		case <-ended:
-		case <-time.After(5 * time.Second):
+		case <-time.After(time.Minute):
 			t.Fatal("a step goes on for a client that has gone")
 		}
 	}

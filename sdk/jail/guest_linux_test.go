@@ -197,7 +197,7 @@ func TestGuestDiesWithItsStarter(t *testing.T) {
 		if err := starter.Start(); err != nil {
 			t.Fatal(err)
 		}
-		for deadline := time.Now().Add(10 * time.Second); sleepers(t, argument) < 2; {
+		for deadline := time.Now().Add(time.Minute); sleepers(t, argument) < 2; {
 			if time.Now().After(deadline) {
 				t.Fatal("the guest did not start")
 			}

@@ -66,6 +66,9 @@ func write(t *testing.T, url string) string {
 }
 
 func TestTheTestsDecideAsTheTasksSay(t *testing.T) {
+	if testing.Short() {
+		t.Skip("compiles and runs Go tests")
+	}
 	all, err := tasks.Repair()
 	if err != nil {
 		t.Fatal(err)

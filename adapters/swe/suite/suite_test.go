@@ -23,6 +23,9 @@ var models = []string{"small", "medium", "large"}
 // TestRightIsRightAndWrongIsWrong runs each task's tests on the tree with the
 // defect, with the fix and with each wrong answer.
 func TestRightIsRightAndWrongIsWrong(t *testing.T) {
+	if testing.Short() {
+		t.Skip("runs the tests of repositories")
+	}
 	s := load(t)
 	list := s.Tasks
 	if os.Getenv("STEPFALL_SUITE") == "" {

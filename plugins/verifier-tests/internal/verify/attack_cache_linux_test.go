@@ -55,6 +55,7 @@ func TestAdd(t *testing.T) {
 // code of the untouched tree even, leaves nothing in the build cache of another, in
 // this process or in a later one; and what was only compiled is kept.
 func TestAttackCacheOfAnotherTree(t *testing.T) {
+	long(t)
 	state := t.TempDir()
 	config := verify.Config{Command: []string{"go", "test", "./..."}, State: state, Reruns: -1, Timeout: 5 * time.Minute}
 	poisoned := write(t, with(map[string]string{"calc/add.go": poisoner}))

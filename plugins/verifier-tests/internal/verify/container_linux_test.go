@@ -13,6 +13,7 @@ import (
 // TestContainer: with the image that the task names, a tree in another place, and
 // tests told apart by the log.
 func TestContainer(t *testing.T) {
+	long(t)
 	command, image := containertest.Image(t)
 	dir := write(t, map[string]string{
 		"answer.txt": "wrong\n",

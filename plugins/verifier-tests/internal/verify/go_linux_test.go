@@ -45,6 +45,7 @@ func with(more map[string]string) map[string]string {
 }
 
 func TestGo(t *testing.T) {
+	long(t)
 	v := goVerifier(t, verify.Config{Reruns: -1})
 	query := &sdk.Query{WorkDir: write(t, goTree)}
 	for _, test := range []struct {
@@ -78,11 +79,12 @@ func TestGo(t *testing.T) {
 }
 
 func TestGoRunaways(t *testing.T) {
+	long(t)
 	query, state := &sdk.Query{WorkDir: write(t, goTree)}, t.TempDir()
 	command := []string{"go", "test", "./..."}
 	// Where nothing is compiled yet, the pre-flight takes its time.
 	judge(t, open(t, verify.Config{Command: command, State: state, Timeout: 5 * time.Minute}), query, addRight)
-	v := open(t, verify.Config{Command: command, State: state, Timeout: 10 * time.Second, Reruns: -1})
+	v := open(t, verify.Config{Command: command, State: state, Timeout: 5 * time.Second, Reruns: -1})
 	if verdict := judge(t, v, query, goFile("func Add(a, b int) int {\n\tfor {\n\t}\n}")); verdict.Outcome != sdk.Failed || !strings.Contains(verdict.Evidence, "in time") {
 		t.Error("an endless loop")
 	}
@@ -92,6 +94,7 @@ func TestGoRunaways(t *testing.T) {
 }
 
 func TestChecks(t *testing.T) {
+	long(t)
 	v := goVerifier(t, verify.Config{Reruns: -1})
 	dir := write(t, with(map[string]string{"other/other_test.go": "package other\n\nimport \"testing\"\n\nfunc TestBroken(t *testing.T) { t.Fatal(\"always\") }\n\nfunc TestFine(t *testing.T) {}\n"}))
 	for _, test := range []struct {
@@ -121,6 +124,7 @@ func TestChecks(t *testing.T) {
 
 // TestNewTests: tests that do not compile before the answer are still run after it.
 func TestNewTests(t *testing.T) {
+	long(t)
 	v := goVerifier(t, verify.Config{})
 	dir := write(t, with(map[string]string{"calc/sub_test.go": "package calc\n\nimport \"testing\"\n\nfunc TestSub(t *testing.T) {\n\tif Sub(5, 3) != 2 {\n\t\tt.Fatal(Sub(5, 3))\n\t}\n}\n"}))
 	query := &sdk.Query{WorkDir: dir, Checks: sdk.Checks{FailToPass: []string{"TestSub", "TestAdd"}}}
@@ -135,6 +139,7 @@ func TestNewTests(t *testing.T) {
 }
 
 func TestFlaky(t *testing.T) {
+	long(t)
 	// By the clock of the test process: about every other run fails.
 	flaky := "package calc\n\nimport (\n\t\"os\"\n\t\"testing\"\n)\n\nfunc TestFlaky(t *testing.T) {\n\tif os.Getpid()%2 == 0 {\n\t\tt.Fatal(\"sometimes\")\n\t}\n}\n"
 	v := goVerifier(t, verify.Config{Reruns: 6})
@@ -161,6 +166,7 @@ func TestFlaky(t *testing.T) {
 // What is kept for later runs was compiled of the clean tree: a candidate's run adds
 // nothing to it.
 func TestCandidatesDoNotShareTheirBuildCache(t *testing.T) {
+	long(t)
 	state := t.TempDir()
 	v := open(t, verify.Config{Command: []string{"go", "test", "./..."}, State: state, NoPreflight: true, Timeout: 5 * time.Minute})
 	kept := func() (names []string) {

@@ -43,6 +43,7 @@ func Add(a, b int) int { return 0 }`
 // TestGoTampering: on a tree none of whose tests passes yet, so that none is
 // missed by its name.
 func TestGoTampering(t *testing.T) {
+	long(t)
 	files := with(map[string]string{
 		"calc/add_test.go": "package calc\n\nimport \"testing\"\n\nfunc TestAdd(t *testing.T) {\n\tif got := Add(2, 3); got != 5 {\n\t\tt.Errorf(\"Add(2, 3) = %d\", got)\n\t}\n}\n",
 		"fine/f_test.go":   "package fine\n\nimport \"testing\"\n\nfunc TestFine(*testing.T) {}\n",
@@ -76,6 +77,7 @@ func TestGoTampering(t *testing.T) {
 
 // TestWithoutAPreflight nobody knows which packages the command is to run.
 func TestWithoutAPreflight(t *testing.T) {
+	long(t)
 	query := &sdk.Query{WorkDir: write(t, with(map[string]string{"fine/f_test.go": "package fine\n\nimport \"testing\"\n\nfunc TestFine(*testing.T) {}\n"}))}
 	v := goVerifier(t, verify.Config{Command: []string{"go", "test", "./calc"}, NoPreflight: true, Reruns: -1})
 	if verdict := judge(t, v, query, addRight); verdict.Outcome != sdk.Passed {

@@ -40,6 +40,7 @@ func pytestOrSkip(t *testing.T) string {
 }
 
 func TestPythonTampering(t *testing.T) {
+	long(t)
 	for _, framework := range []string{"unittest", "pytest"} {
 		python := find(t, "/usr/bin/python3", "-c", "import unittest")
 		if framework == "pytest" {
@@ -72,6 +73,7 @@ func TestPythonTampering(t *testing.T) {
 }
 
 func TestScriptsAreGuarded(t *testing.T) {
+	long(t)
 	node, npm := find(t, "node", "--test", "--version"), find(t, "npm", "--version")
 	files := map[string]string{
 		"package.json": `{"name": "calc", "scripts": {"test": "node check.js"}}`,
@@ -100,6 +102,7 @@ func TestScriptsAreGuarded(t *testing.T) {
 }
 
 func TestNodeTampering(t *testing.T) {
+	long(t)
 	node := find(t, "node", "--test", "--version")
 	v := open(t, verify.Config{Command: []string{node, "--test"}, Reruns: -1})
 	query := &sdk.Query{WorkDir: write(t, map[string]string{
@@ -124,6 +127,7 @@ func TestNodeTampering(t *testing.T) {
 
 // TestCargoKeepsWhatItCompiled: of the untouched tree, and nothing of an answer.
 func TestCargoKeepsWhatItCompiled(t *testing.T) {
+	long(t)
 	cargo := find(t, "cargo", "--version")
 	state := t.TempDir()
 	v := open(t, verify.Config{Command: []string{cargo, "test"}, State: state})

@@ -11,6 +11,7 @@ import (
 
 // An empty answer says how the tree does before anything is changed.
 func TestEmptyAnswerTellsOfTheUntouchedTree(t *testing.T) {
+	long(t)
 	mended := with(map[string]string{"calc/add.go": strings.Replace(goTree["calc/add.go"], "a - b", "a + b", 1)})
 	broken := with(map[string]string{"calc/add.go": "package calc\n\nfunc Add() {\n"})
 	for _, test := range []struct {

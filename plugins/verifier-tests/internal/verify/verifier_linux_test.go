@@ -53,3 +53,12 @@ func judge(t *testing.T, v *verify.Verifier, query *sdk.Query, text string) *sdk
 	t.Logf("%s %.2f in %s: %s", verdict.Outcome, verdict.Score, verdict.Duration, verdict.Evidence)
 	return verdict
 }
+
+// long skips a test that judges many answers, one after the other. In short runs each
+// kind of command has one attack, and TestParallel judges several at once.
+func long(t *testing.T) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("judges for seconds")
+	}
+}

@@ -66,11 +66,11 @@ log-probabilities, if the plugin is there. Otherwise the policy routes, one mode
 			if err := errors.Join(err, file.Close()); err != nil {
 				return err
 			}
-			how := "a cascade"
-			if p.Strategy.Kind == "route" {
-				how = "routed: nothing looks at the answers, and the file says how to change that"
+			fmt.Fprintf(s.Out, "%s: %s, %s\n", out, count(len(p.Models), "model"), how(p))
+			if len(offers(cmd.Context(), os.Getenv)) == 0 {
+				fmt.Fprintln(s.Out, "the environment offers no model, so these two stand for yours: set OPENAI_API_KEY, or another key that --help names")
 			}
-			fmt.Fprintf(s.Out, "%s: %s, %s\nnext: stepfall policy plan %s\n", out, count(len(p.Models), "model"), how, out)
+			fmt.Fprintf(s.Out, "next: stepfall policy plan %s\n", out)
 			return nil
 		},
 	}
@@ -78,6 +78,18 @@ log-probabilities, if the plugin is there. Otherwise the policy routes, one mode
 	cmd.Flags().StringVar(&judge, "judge", judges[0], "who looks at answers: "+strings.Join(judges, ", "))
 	cmd.Flags().BoolVar(&force, "force", false, "write over a file that is there")
 	return cmd
+}
+
+// how says what a first policy does with queries.
+func how(p *policies.Policy) string {
+	switch {
+	case p.Strategy.Kind == "route":
+		return "routed: nothing looks at the answers, and the file says how to change that"
+	case slices.ContainsFunc(p.Verifiers, func(v policies.Verifier) bool { return v.When.Checks != nil }):
+		return "a cascade where a query names a work tree or tests, as stepfall swe does;\n" +
+			"any other query goes to one model, since nothing looks at its answer: init --judge model, or a verifier of yours, changes that"
+	}
+	return "a cascade"
 }
 
 // judges are the values of --judge. auto is what the folder has: tests or a classifier,
@@ -141,8 +153,9 @@ func look(dir, judge string, list []offer) (block, strategy string, use []offer)
 	}
 	block = policies.Judge(models)
 	if judge == "model" {
-		return "# The cheapest model judges the answers of all but the dearest.\n" + block + "\n", cascade, list
+		return "# The cheapest model judges the answers of all but the dearest.\n" + program("verifier-judge") + block + "\n", cascade, list
 	}
+	block = program("verifier-judge") + block
 	return "# NOTHING LOOKS AT THE ANSWERS, so that each query goes to one model: this routes. What\n" +
 			"# the free checks reject (refusals, bad JSON, bad tool calls) goes to another. To make\n" +
 			"# it a cascade, let a model judge, and say cascade_route in place of route:\n#\n# " +

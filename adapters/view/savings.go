@@ -16,9 +16,10 @@ import (
 // saving is what steps cost beside what one model would have cost, asked always.
 //
 // Where the baseline ran, its cost is known. Where it did not, it is what the first
-// decision expected of it, times the ratio of real to expected cost where it did run.
-// The interval covers two standard errors of that: of the ratio, and of the single
-// costs around it.
+// decision expected of it, times the ratio of real to expected cost where it did run, or,
+// when too few steps asked it, of all models together: how long answers are shows in
+// those of any model. The interval covers two standard errors of the former: of the
+// ratio, and of the single costs around it.
 type saving struct {
 	Baseline string
 	// Steps could have been asked of the baseline, and Ran were.
@@ -183,16 +184,21 @@ type tally struct {
 	// that it did not, of the expected cost.
 	e, a, ee, ea, aa float64
 	unseen, unseen2  float64
+	// any is how many runs the steps saw of any model, and allE and allA are what was
+	// expected of these and what they cost.
+	any        int
+	allE, allA float64
 }
 
 // add counts a step in which b was believed of the model. It returns what the model
 // cost in it, NaN when it gave no answer.
 func (m *tally) add(t *sdk.Trace, b *sdk.Belief) float64 {
-	cost, answered := 0.0, false
-	for k := range t.Calls {
-		if c := &t.Calls[k]; c.Model == b.Model {
-			cost += c.CostUSD
-			answered = answered || c.Error == ""
+	cost, answered := costOf(t, b.Model)
+	for k := range t.Decisions[0].Models {
+		o := &t.Decisions[0].Models[k]
+		if real, ran := costOf(t, o.Model); ran {
+			m.any++
+			m.allE, m.allA = m.allE+o.CostUSD, m.allA+real
 		}
 	}
 	m.steps++
@@ -214,6 +220,17 @@ func (m *tally) add(t *sdk.Trace, b *sdk.Belief) float64 {
 	return cost
 }
 
+// costOf returns what a model's calls cost in a step, and whether it answered.
+func costOf(t *sdk.Trace, model string) (usd float64, answered bool) {
+	for k := range t.Calls {
+		if c := &t.Calls[k]; c.Model == model {
+			usd += c.CostUSD
+			answered = answered || c.Error == ""
+		}
+	}
+	return usd, answered
+}
+
 // expected is the mean cost that was expected.
 func (m *tally) expected() float64 { return m.cost / float64(max(m.steps, 1)) }
 
@@ -223,7 +240,8 @@ func (m *tally) result(baseline string) *saving {
 	if m.steps > 0 {
 		s.Expected = m.quality / float64(m.steps)
 	}
-	if m.ran >= enoughRan && m.e > 0 {
+	switch {
+	case m.ran >= enoughRan && m.e > 0:
 		s.Ratio = m.a / m.e
 		r := s.Ratio
 		// The deviation of a real cost around ratio times expected, per expected dollar.
@@ -233,6 +251,8 @@ func (m *tally) result(baseline string) *saving {
 			singles = residual / m.ee * m.unseen2
 		}
 		s.ErrorUSD = 2 * math.Sqrt(residual/(m.e*m.e)*m.unseen*m.unseen+singles)
+	case m.any >= enoughRan && m.allE > 0:
+		s.Ratio = m.allA / m.allE
 	}
 	s.WouldUSD = m.real + s.Ratio*m.unseen
 	return s

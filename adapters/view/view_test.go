@@ -156,6 +156,31 @@ func TestSavingsIntervalCoversTheTruth(t *testing.T) {
 	}
 }
 
+// Answers that cost a hundredth of what was expected are so of a model that hardly ran, too.
+func TestSavingsWhereTheBaselineHardlyRan(t *testing.T) {
+	var saved Savings
+	var traces []*sdk.Trace
+	for i := range 30 {
+		trace := &sdk.Trace{
+			Chosen: "small", CostUSD: 0.00001,
+			Decisions: []sdk.Decision{{Models: []sdk.Belief{{Model: "small", CostUSD: 0.001}, {Model: "large", CostUSD: 0.005}}}},
+			Calls:     []sdk.Call{{Model: "small", CostUSD: 0.00001}},
+		}
+		if i == 0 {
+			trace.Calls = append(trace.Calls, sdk.Call{Model: "large", CostUSD: 0.00005})
+		}
+		traces = append(traces, trace)
+		saved.Record(t.Context(), trace)
+	}
+	s := against(traces, "large")
+	if want := 30 * 0.00005; math.Abs(s.WouldUSD-want) > 1e-9 || !math.IsNaN(s.ErrorUSD) {
+		t.Errorf("it would have cost %v ± %v, want %v without an interval", s.WouldUSD, s.ErrorUSD, want)
+	}
+	if said := saved.String(); !strings.Contains(said, "always asking large would have cost 0.001500") || !strings.Contains(said, "no interval: too few") {
+		t.Error(said)
+	}
+}
+
 func TestDriftIsSeen(t *testing.T) {
 	v := newViewer(Options{Traces: reader(t, fleet.Traces(1200, 1))})
 	p, err := v.makeTrust(t.Context(), asked{})

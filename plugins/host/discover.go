@@ -96,7 +96,8 @@ func (h *Host) find(plugin string) (string, error) {
 			}
 		}
 	}
-	return "", fmt.Errorf("%w: %s is in none of %s", ErrNotFound, plugin, strings.Join(h.searchPath, ", "))
+	return "", fmt.Errorf("%w: %s is in none of %s; name its folder in STEPFALL_PLUGIN_PATH, or its program by path in the policy's plugin block",
+		ErrNotFound, plugin, strings.Join(h.searchPath, ", "))
 }
 
 func suffixes() []string {

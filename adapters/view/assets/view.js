@@ -107,7 +107,7 @@
         y: { range: (u, a, b) => { const m = (b - a || Math.abs(a) || 1) * 0.08; return [a - m, percentY && b <= 1 ? Math.min(b + m, 1.02) : b + m]; } } },
       axes: [
         { ...axis, label: figure.dataset.x, space: 70, values: time ? undefined : (u, v) => v.map((x) => (x === null ? "" : three(x))) },
-        { ...axis, label: figure.dataset.y, size: 58, values: (u, v) => v.map((y) => (percentY ? three(100 * y) + " %" : three(y))) },
+        { ...axis, label: figure.dataset.y, size: (u, v) => Math.max(58, 18 + 7 * Math.max(0, ...(v || []).map((y) => y.length))), values: (u, v) => v.map((y) => (percentY ? three(100 * y) + " %" : three(y))) },
       ],
       hooks: {
         draw: [(u) => labels(u, points, ink)],

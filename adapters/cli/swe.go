@@ -77,7 +77,7 @@ interrupted, 1 failure (nothing could be tried), 2 usage.`,
 		},
 	}
 	flags := cmd.Flags()
-	flags.StringVar(&f.repo, "repo", "", "the repository of a single task")
+	flags.StringVar(&f.repo, "repo", "", "the repository of a single task: a folder, or with --queue a URL")
 	flags.StringVar(&f.repos, "repos", "", "folder with the repositories of a file of tasks")
 	flags.StringVar(&f.task, "task", "", "what is wrong: text, or a file")
 	flags.StringVar(&f.policy, "policy", "", "policy with models, strategy and the verifier that runs the tests")

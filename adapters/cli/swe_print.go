@@ -156,6 +156,8 @@ func (p *printer) result(r *swe.Result, out string) {
 		p.f("\nno patch: %s\n", r.Error)
 	case r.Solved:
 		p.f("\nsolved by %s\n", r.Model)
+	case r.Patch == "":
+		p.f("\nnot solved: no model changed anything\n")
 	default:
 		p.f("\nnot solved; the best patch is that of %s\n", r.Model)
 	}

@@ -129,6 +129,9 @@ func (b *Batch) find(repo string) (string, error) {
 			return dir, nil
 		}
 	}
+	if remote(repo) {
+		return "", fmt.Errorf("%s is fetched by workers only: give a queue (--queue), or clone it and name the folder", repo)
+	}
 	return "", fmt.Errorf("no repository %s: looked for %s", repo, strings.Join(candidates, ", "))
 }
 

@@ -10,8 +10,9 @@ import (
 )
 
 // Diff returns what differs between two profiles, one line for each field in the
-// order of their paths: "strategy.gamma: 1 -> 0.4". Parameters of estimators and the
-// curve are long lists of numbers and are summed up in a line each.
+// order of their paths: "strategy.gamma: 1 -> 0.4". Parameters of estimators, the
+// curve and how far estimates were off are long lists of numbers and are summed up in a
+// line each.
 func Diff(from, to *Profile) ([]string, error) {
 	a, err := flat(from)
 	if err != nil {
@@ -57,7 +58,7 @@ func Diff(from, to *Profile) ([]string, error) {
 
 // summary returns the part of the profile whose differences are counted only.
 func summary(path string) string {
-	for _, head := range []string{"curve", "estimator.quality.params", "estimator.cost.params", "calibration.ante.bins", "calibration.post.bins"} {
+	for _, head := range []string{"curve", "estimator.quality.params", "estimator.cost.params", "calibration.ante.bins", "calibration.post.bins", "usual"} {
 		if path == head || strings.HasPrefix(path, head+".") || strings.HasPrefix(path, head+"[") {
 			return head
 		}

@@ -8,7 +8,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -159,10 +161,12 @@ func (f *traceFlags) ls(ctx context.Context, s Streams) error {
 	var kept []*sdk.Trace
 	saved := &view.Savings{Baseline: f.baseline}
 	total, cost := 0, 0.0
+	mute := silent{}
 	err := f.each(ctx, s, func(t *sdk.Trace) {
 		if !f.wants(t) {
 			return
 		}
+		mute.add(t)
 		total++
 		cost += t.CostUSD
 		saved.Record(ctx, t)
@@ -188,8 +192,47 @@ func (f *traceFlags) ls(ctx context.Context, s Streams) error {
 	}
 	tab.print()
 	fmt.Fprintf(s.Out, "%d of %d steps, %s USD in all\n", len(kept), total, usd(cost))
+	p := &printer{w: s.Out}
+	mute.print(p)
 	printSaved(s.Out, saved)
-	return nil
+	return p.err
+}
+
+// silent tells of verifiers that never gave a verdict, as one does whose program cannot
+// be started: by name, how many answers they were asked about and what they said last.
+type silent map[string]*asking
+
+// asking is what came of asking one verifier.
+type asking struct {
+	asked, judged int
+	said          string
+}
+
+func (m silent) add(t *sdk.Trace) {
+	for i := range t.Calls {
+		v := t.Calls[i].Verdict
+		if v == nil || v.Verifier == "" {
+			continue
+		}
+		if m[v.Verifier] == nil {
+			m[v.Verifier] = new(asking)
+		}
+		one := m[v.Verifier]
+		one.asked++
+		if v.Outcome == sdk.Inconclusive {
+			one.said = v.Evidence
+		} else {
+			one.judged++
+		}
+	}
+}
+
+func (m silent) print(p *printer) {
+	for _, name := range slices.Sorted(maps.Keys(m)) {
+		if one := m[name]; one.judged == 0 {
+			p.f("NO VERDICT of %s on any of %s; it said last: %s\n", name, count(one.asked, "answer"), oneLine(one.said))
+		}
+	}
 }
 
 // listedStep is one step of `trace ls --json`.

@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 
@@ -37,8 +38,34 @@ func TestMain(m *testing.M) {
 		}
 		os.Exit(0)
 	}
-	os.Exit(m.Run())
+	os.Exit(func() int {
+		dir, err := os.MkdirTemp("", "stepfall-swe")
+		if err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			return 1
+		}
+		defer os.RemoveAll(dir)
+		materialised = sync.OnceValues(func() (made, error) {
+			loaded, err := suite.Load()
+			if err != nil {
+				return made{}, err
+			}
+			list, err := loaded.Materialise(context.Background(), dir)
+			return made{loaded, dir, list}, err
+		})
+		return m.Run()
+	}())
 }
+
+// made is the suite with its repositories in a folder, which tests copy.
+type made struct {
+	suite *suite.Suite
+	dir   string
+	tasks []swe.Task
+}
+
+// materialised makes the repositories once for all tests.
+var materialised func() (made, error)
 
 // bench is the suite on disk, its scripted models, and what solves its tasks. Tests of
 // the tasks are checksums of what is to be mended, which take no time; goTests has
@@ -91,13 +118,13 @@ func (inOrder) Decide(s *cascade.State) cascade.Decision {
 
 func newBench(t *testing.T) *bench {
 	t.Helper()
-	loaded, err := suite.Load()
+	once, err := materialised()
 	if err != nil {
 		t.Fatal(err)
 	}
+	loaded, list := once.suite, slices.Clone(once.tasks)
 	b := &bench{dir: t.TempDir(), suite: loaded, tasks: map[string]*swe.Task{}}
-	list, err := loaded.Materialise(t.Context(), filepath.Join(b.dir, "repos"))
-	if err != nil {
+	if err := os.CopyFS(filepath.Join(b.dir, "repos"), os.DirFS(once.dir)); err != nil {
 		t.Fatal(err)
 	}
 	for i := range list {

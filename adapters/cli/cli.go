@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 
 	"github.com/spf13/cobra"
 )
@@ -16,6 +17,10 @@ const (
 	// ExitUsage: the command line itself was wrong; nothing was done.
 	ExitUsage = 2
 )
+
+// exitInterrupted says that the work was given up at Ctrl-C, as shells do. The
+// runs of stepfall swe go on when the same command is given again.
+const exitInterrupted = 130
 
 // Streams are the command's connections to the world.
 type Streams struct {
@@ -52,9 +57,18 @@ func Run(ctx context.Context, args []string, s Streams) int {
 	if err == nil {
 		return ExitOK
 	}
-	fmt.Fprintf(s.Err, "stepfall: %v\n", err)
+	// Of somebody who pressed Ctrl-C nobody has to hear of a context.
+	interrupted := ctx.Err() != nil && errors.Is(err, context.Canceled)
+	text := err.Error()
+	if interrupted {
+		text = strings.ReplaceAll(text, context.Canceled.Error(), "interrupted")
+	}
+	fmt.Fprintf(s.Err, "stepfall: %s\n", text)
 	if exit, ok := errors.AsType[*ExitError](err); ok {
 		return exit.Code
+	}
+	if interrupted {
+		return exitInterrupted
 	}
 	return ExitFailure
 }

@@ -112,7 +112,7 @@ func (f *evalFlags) run(ctx context.Context, s Streams) error {
 	}
 	bar := newProgress(s.Err, study.Units(), "evaluating")
 	study.Progress = bar.add
-	result, err := study.Run(ctx)
+	result, err := until(ctx, func() (*eval.Comparison, error) { return study.Run(ctx) })
 	bar.finish()
 	if err != nil {
 		return err

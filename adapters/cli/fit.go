@@ -134,7 +134,7 @@ func (f *fitFlags) run(ctx context.Context, s Streams) error {
 			return err
 		}
 	}
-	p, err := fit.Fit(ctx, table, options)
+	p, err := until(ctx, func() (*fit.Profile, error) { return fit.Fit(ctx, table, options) })
 	if err != nil {
 		return err
 	}

@@ -164,7 +164,7 @@ func refit(ctx context.Context, p *fit.Profile, traces []*sdk.Trace) (*fit.Profi
 	}
 	o := fit.Options{Strategy: p.Strategy.Name, BudgetUSD: p.Budget.USD, Folds: p.Data.Folds, Seed: p.Data.Seed}
 	o.Estimate = estimate.Options{Quality: p.Estimator.Quality.Kind()}
-	return fit.Fit(ctx, t, o)
+	return until(ctx, func() (*fit.Profile, error) { return fit.Fit(ctx, t, o) })
 }
 
 // readTraces reads traces, one a line.

@@ -82,7 +82,7 @@ func (f *replayFlags) run(ctx context.Context, s Streams) error {
 	case f.train == "" && !(f.trainShare > 0 && f.trainShare < 1):
 		return usage("--train-share %v: want a share between 0 and 1", f.trainShare)
 	}
-	r, err := f.prepare(s)
+	r, err := until(ctx, func() (*replay, error) { return f.prepare(s) })
 	if err != nil {
 		return err
 	}

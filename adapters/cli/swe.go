@@ -28,8 +28,6 @@ const (
 	exitUnsolved = 3
 	// exitSpent: the spend cap ended the run.
 	exitSpent = 4
-	// exitInterrupted: the run was interrupted; the same command goes on with it.
-	exitInterrupted = 130
 )
 
 type sweFlags struct {

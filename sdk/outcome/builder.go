@@ -144,6 +144,10 @@ func (c *cell) name() *fault {
 	return nil
 }
 
+// most is more than anything costs, takes or measures. Sums of squares of what is far
+// beyond it are no numbers any more.
+const most = 1e12
+
 // check refuses values that a column cannot have.
 func check(column string, v float64) error {
 	switch column {
@@ -159,9 +163,12 @@ func check(column string, v float64) error {
 		if !(v >= 0) || math.IsInf(v, 0) {
 			return fmt.Errorf("%v is not a finite number of at least 0", v)
 		}
+		if v > most {
+			return fmt.Errorf("%v is more than %v", v, float64(most))
+		}
 	default:
-		if math.IsInf(v, 0) {
-			return fmt.Errorf("%v is not finite", v)
+		if math.IsInf(v, 0) || math.Abs(v) > most {
+			return fmt.Errorf("%v is not finite, or beyond %v", v, float64(most))
 		}
 	}
 	return nil

@@ -73,6 +73,7 @@ func TestReadSaysWhereTheFaultIs(t *testing.T) {
 		"query_id,model\n":                       `runs.csv:1: column "quality": missing`,
 		"query_id,model,quality,quality\n":       `runs.csv:1: column "quality": named twice`,
 		header:                                   "runs.csv: no outcomes",
+		header + "q,m,1,1e308\n":                 `runs.csv:2: column "cost_usd": 1e+308 is more than 1e+12`,
 		header + "q,m,2,0\n":                     `runs.csv:2: column "quality": 2 is not in [0, 1]`,
 		header + "q,m,1,-1\n":                    `runs.csv:2: column "cost_usd": -1 is not`,
 		header + "q,m,1,1\nq,m,1,1\n":            `runs.csv:3: column "model": second outcome of model "m" for query "q"`,

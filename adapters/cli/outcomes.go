@@ -74,7 +74,8 @@ func newOutcomesCSVCommand(s Streams) *cobra.Command {
 		Use:   "csv FILE --out FILE",
 		Short: "Write outcomes of any format as long CSV",
 		Example: "  stepfall outcomes csv leaderboards.json --out swebench.csv\n" +
-			"  stepfall outcomes csv 'openhands-index-results/results/*/instance_results/swe-bench.json' --out openhands_swe.csv",
+			"  stepfall outcomes csv 'openhands-index-results/results/*/instance_results/swe-bench.json' --out openhands_swe.csv\n" +
+			"  stepfall outcomes csv 'reasoning-gym-eval/reasoninggym-paper-experiments/zero-shot/easy/*/*/*.json' --out reasoning_gym.csv",
 		Args: cobra.ExactArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error {
 			if out == "" {

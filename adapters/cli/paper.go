@@ -36,7 +36,7 @@ func newPaperCommand(s Streams) *cobra.Command {
 		Use:   "paper EXPERIMENT...",
 		Short: "Reproduce the paper's tables and figures on recorded outcomes",
 		Long: "Reproduce the tables and figures of the cascade routing paper on recorded outcomes.\n\n" +
-			"Experiments:\n" + list.String() + "  all             every one of them\n\n" +
+			"Experiments:\n" + list.String() + "  all             every one that needs no table of yours\n\n" +
 			"Each writes a page in Markdown with its figures, and says which data it used:\n" +
 			"your own tables (--outcomes), or those in the folder --data.",
 		Example: "  stepfall paper swebench\n  stepfall paper routerbench --outcomes routerbench_0shot.csv --outcomes routerbench_5shot.csv",
@@ -114,7 +114,8 @@ func selectPresets(names []string) ([]paper.Preset, error) {
 	var out []paper.Preset
 	for _, name := range names {
 		if name == "all" {
-			out = append(out, paper.Presets()...)
+			// Those that want a table of one's own are asked for by name.
+			out = append(out, slices.DeleteFunc(paper.Presets(), func(p paper.Preset) bool { return p.Own })...)
 			continue
 		}
 		p, err := paper.Find(name)

@@ -166,7 +166,11 @@ func (t *Table) Outcome(n int, m Model) Outcome {
 	o := t.Outcomes
 	i := o.Index(m.Name)
 	if i < 0 {
-		i = slices.IndexFunc(o.Models, func(name string) bool { return name == m.Served || strings.HasSuffix(name, "/"+m.Served) })
+		served := m.Served
+		if base, number, further := strings.Cut(m.Name, "#"); further && base != "" {
+			served += "#" + number // the second answer is not the first
+		}
+		i = slices.IndexFunc(o.Models, func(name string) bool { return name == served || strings.HasSuffix(name, "/"+served) })
 	}
 	if i < 0 || math.IsNaN(outcome.At(o.Quality, n, i)) {
 		return Outcome{Quality: draw(t.Seed, n, m, m.Quality)}

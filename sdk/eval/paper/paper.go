@@ -125,7 +125,9 @@ type Preset struct {
 	Name, Title string
 	// Verified and Questions say which tables it cannot do without.
 	Verified, Questions, Agents bool
-	Run                         func(ctx context.Context, e *Env) (*Page, error)
+	// Own says that it is only run on tables of one's own.
+	Own bool
+	Run func(ctx context.Context, e *Env) (*Page, error)
 	// Pieces returns how many pieces of work Run tells Env.Progress of.
 	Pieces func(e *Env) int
 }
@@ -139,6 +141,7 @@ func Presets() []Preset {
 		{Name: "promises", Title: "Promises of quality, kept or broken", Agents: true, Run: promises, Pieces: promisesPieces},
 		{Name: "pacing", Title: "Budgets held on queries to come, in any order", Questions: true, Run: pacing, Pieces: pacingPieces},
 		{Name: "drift", Title: "When estimates no longer hold", Questions: true, Run: drift, Pieces: driftPieces},
+		{Name: "repeats", Title: "Asking a model again", Own: true, Run: repeats, Pieces: repeatsPieces},
 		{Name: "swebench", Title: "SWE-bench: tests that decide", Verified: true, Run: swebench, Pieces: swebenchPieces},
 		{Name: "verifiers", Title: "Imperfect verifiers, and calls in place of money", Verified: true, Run: verifiers, Pieces: verifiersPieces},
 		{Name: "mathcode", Title: "Mathematics and code", Questions: true, Run: mathcode, Pieces: mathcodePieces},
@@ -169,6 +172,8 @@ func (p *Preset) Check(e *Env) error {
 	switch {
 	case p.Agents && len(e.Agents) == 0 && len(e.Own) == 0:
 		return fmt.Errorf("%s needs runs of agents (swebench_verified.csv, openhands_swe.csv, openhands_swt.csv) or your own tables", p.Name)
+	case p.Own && len(e.Own) == 0:
+		return fmt.Errorf("%s needs a table of your own (--outcomes)", p.Name)
 	case p.Verified && e.Verified == nil && len(e.Own) == 0:
 		return fmt.Errorf("%s needs verified outcomes (swebench_verified.csv) or your own table", p.Name)
 	case p.Questions && e.Questions == nil && len(e.Own) == 0:

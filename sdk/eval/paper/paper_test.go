@@ -79,6 +79,11 @@ func run(t *testing.T, p paper.Preset, cores int) *paper.Page {
 	t.Helper()
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(cores))
 	e := env(p.Name)
+	if p.Own {
+		e.Own = []*paper.Data{e.Questions}
+		models := e.Own[0].Table.Models
+		models[1] = models[0] + "#2"
+	}
 	pieces := 0
 	e.Progress = func(string) { pieces++ }
 	page, err := p.Run(t.Context(), e)

@@ -169,6 +169,9 @@ func TestASecondTryIsWorthLessThanAnotherModel(t *testing.T) {
 // Two answers of one model that are the same say less than those of two models, and
 // beliefs come true for both.
 func TestAgreementWithOneselfSaysLess(t *testing.T) {
+	if testing.Short() {
+		t.Skip("computes for seconds")
+	}
 	train, test := asked(1500, 1), asked(1500, 2)
 	e, err := Fit(train, Options{Quality: KindLatent})
 	if err != nil {

@@ -93,7 +93,11 @@ func (f *keyFlags) create(s Streams) *cobra.Command {
 				if err != nil {
 					return err
 				}
-				fmt.Fprintf(s.Err, "key %s of tenant %q; its secret is shown this once:\n", k.ID, k.Tenant)
+				of := ""
+				if k.Tenant != "" {
+					of = fmt.Sprintf(" of tenant %q", k.Tenant)
+				}
+				fmt.Fprintf(s.Err, "key %s%s; its secret is shown this once:\n", k.ID, of)
 				fmt.Fprintln(s.Out, secret)
 				return nil
 			})

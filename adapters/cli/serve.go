@@ -255,12 +255,15 @@ func (f *serveFlags) serve(ctx context.Context, s Streams, r *router.Router, add
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(s.Out, "serving %s at %s://%s/v1 (models: stepfall, %s)\n", f.policy, scheme, listener.Addr(), strings.Join(o.Models(), ", "))
-	stopPage, err := f.page.serve(ctx, s, r)
+	pages, stopPages, err := f.page.serve(ctx, s, r)
 	if err != nil {
 		return errors.Join(err, listener.Close())
 	}
-	defer stopPage()
+	defer stopPages()
+	fmt.Fprintf(s.Out, "serving %s at %s://%s/v1 (models: stepfall, %s)\n", f.policy, scheme, listener.Addr(), strings.Join(o.Models(), ", "))
+	if pages != "" {
+		fmt.Fprintf(s.Out, "operator's pages at %s\n", pages)
+	}
 	return g.Serve(ctx, listener, serving)
 }
 

@@ -32,38 +32,38 @@ func (p *servedPage) add(flags *pflag.FlagSet) {
 	flags.StringVar(&p.key, "view-key", "", "environment variable with the operator's key to those pages; needed where others reach the address")
 }
 
-// serve begins to serve the pages and returns what ends them.
-func (p *servedPage) serve(ctx context.Context, s Streams, r *router.Router) (stop func(), err error) {
+// serve begins to serve the pages, if they are asked for, and returns what ends them.
+func (p *servedPage) serve(ctx context.Context, s Streams, r *router.Router) (address string, stop func(), err error) {
 	if p.addr == "" {
 		if p.key != "" {
-			return nil, usage("--view-key goes with --view: the address of the pages")
+			return "", nil, usage("--view-key goes with --view: the address of the pages")
 		}
-		return func() {}, nil
+		return "", func() {}, nil
 	}
 	addr, err := net.ResolveTCPAddr("tcp", p.addr)
 	if err != nil {
-		return nil, usage("--view: %v", err)
+		return "", nil, usage("--view: %v", err)
 	}
 	key := ""
 	if p.key != "" {
 		if key = os.Getenv(p.key); len(key) < 8 {
-			return nil, usage("--view-key %s: the environment has no such key of at least 8 characters", p.key)
+			return "", nil, usage("--view-key %s: the environment has no such key of at least 8 characters", p.key)
 		}
 	} else if !addr.IP.IsLoopback() {
-		return nil, usage("--view %s can be reached by others: give the operator a key with --view-key", p.addr)
+		return "", nil, usage("--view %s can be reached by others: give the operator a key with --view-key", p.addr)
 	}
 	src, err := openSource(ctx, s, []string{tracesOf(r)})
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("--view shows what the policy records: %w", err), src.close())
+		return "", nil, errors.Join(fmt.Errorf("--view shows what the policy records: %w", err), src.close())
 	}
 	o := src.Options
 	o.Status = func(ctx context.Context) (*view.Status, error) { return statusOf(ctx, r, o.Traces) }
 	listener, err := net.ListenTCP("tcp", addr)
 	if err != nil {
-		return nil, errors.Join(err, src.close())
+		return "", nil, errors.Join(err, src.close())
 	}
 	var handler http.Handler
-	address := "http://" + listener.Addr().String()
+	address = "http://" + listener.Addr().String()
 	if key != "" {
 		digest := sha256.Sum256([]byte(key))
 		handler = view.Keyed(view.New(o), func(_ *http.Request, given string) bool {
@@ -73,7 +73,6 @@ func (p *servedPage) serve(ctx context.Context, s Streams, r *router.Router) (st
 	} else {
 		handler, address = localPage(o, listener)
 	}
-	fmt.Fprintf(s.Out, "operator's pages at %s\n", address)
 	page, end := context.WithCancel(ctx)
 	ended := make(chan struct{})
 	go func() {
@@ -82,7 +81,7 @@ func (p *servedPage) serve(ctx context.Context, s Streams, r *router.Router) (st
 			fmt.Fprintf(s.Err, "stepfall: the operator's pages: %v\n", err)
 		}
 	}()
-	return func() {
+	return address, func() {
 		end()
 		<-ended
 		_ = src.close()

@@ -22,7 +22,8 @@ type column struct {
 }
 
 // grid is a table that a command prints: drawn with light lines and without colours, so
-// that it can be pasted anywhere. In a pipe or a file every cell is whole. On a terminal
+// that it can be pasted anywhere. In a pipe or a file every cell is whole, unless it has more
+// than mostInCell characters. On a terminal
 // it is as wide as that at most: texts wrap, and where that is not enough each row becomes
 // a list of its cells.
 type grid struct {
@@ -37,10 +38,13 @@ func newTable(w io.Writer, columns ...column) *grid { return &grid{w: w, columns
 func (g *grid) row(cells ...any) {
 	row := make([]string, len(g.columns))
 	for i, cell := range cells {
-		row[i] = strings.NewReplacer("\n", " ", "\t", " ").Replace(say.Plain(fmt.Sprint(cell)))
+		row[i] = text.Snip(strings.NewReplacer("\n", " ", "\t", " ").Replace(say.Plain(fmt.Sprint(cell))), mostInCell, "…")
 	}
 	g.rows = append(g.rows, row)
 }
+
+// mostInCell bounds a cell: all others of its column are filled up to its width.
+const mostInCell = 4096
 
 // print writes the table.
 func (g *grid) print() { g.printWithin(terminalWidth(g.w)) }

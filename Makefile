@@ -49,7 +49,7 @@ paper: build ## Reproduce the paper's tables and figures into docs/results
 
 .PHONY: swe-bench
 swe-bench: build ## Run the bundled SWE suite with scripted models: every task checked, then strategies compared
-	STEPFALL_SUITE=all go test -count=1 ./adapters/swe/suite
+	STEPFALL_SUITE=all go test -count=1 ./adapters/internal/suite
 	$(BIN)/stepfall swe bench
 
 # With AGAIN=1, as in CI, at most three failed tests are run once more by themselves, on
@@ -69,7 +69,7 @@ test: ## Run every test
 
 .PHONY: short
 short: ## Run the tests that a change is tried with, the long ones left out
-	go test -short $$(go list ./... | grep -v -e /docs -e /examples/ -e /adapters/swe/suite)
+	go test -short $$(go list ./... | grep -v -e /docs -e /examples/ -e /adapters/internal/suite)
 
 .PHONY: attacks
 attacks: ## Try every attack on verdicts and walls, and print what came of each

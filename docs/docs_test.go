@@ -16,7 +16,7 @@ import (
 	"testing"
 	"unicode"
 
-	"github.com/stepfall/stepfall/internal/programs"
+	"github.com/stepfall/stepfall/adapters/programs"
 	"github.com/stepfall/stepfall/policies"
 )
 

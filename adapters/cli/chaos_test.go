@@ -23,8 +23,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stepfall/stepfall/adapters/internal/pgtest"
 	"github.com/stepfall/stepfall/adapters/postgres"
-	"github.com/stepfall/stepfall/adapters/postgres/pgtest"
 	"github.com/stepfall/stepfall/adapters/store"
 )
 

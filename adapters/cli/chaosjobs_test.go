@@ -15,7 +15,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stepfall/stepfall/internal/programs"
+	"github.com/stepfall/stepfall/adapters/programs"
 )
 
 const (

@@ -8,7 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/stepfall/stepfall/adapters/collect"
+	"github.com/stepfall/stepfall/adapters/internal/collect"
 	"github.com/stepfall/stepfall/adapters/queue"
 	"github.com/stepfall/stepfall/adapters/view"
 	"github.com/stepfall/stepfall/policies"

@@ -14,9 +14,9 @@ import (
 	"github.com/hashicorp/go-hclog"
 	"github.com/spf13/cobra"
 
+	"github.com/stepfall/stepfall/adapters/internal/demo"
 	"github.com/stepfall/stepfall/adapters/internal/say"
-	"github.com/stepfall/stepfall/adapters/swe/demo"
-	"github.com/stepfall/stepfall/adapters/swe/tasks"
+	"github.com/stepfall/stepfall/adapters/internal/tasks"
 	"github.com/stepfall/stepfall/policies"
 	"github.com/stepfall/stepfall/sdk"
 	"github.com/stepfall/stepfall/sdk/jail"

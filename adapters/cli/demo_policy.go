@@ -10,8 +10,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/stepfall/stepfall/adapters/internal/tasks"
 	"github.com/stepfall/stepfall/adapters/scripted"
-	"github.com/stepfall/stepfall/adapters/swe/tasks"
 )
 
 // demoModels are the models that the demo asks, cheapest first, with prices in US

@@ -11,8 +11,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stepfall/stepfall/adapters/postgres/pgtest"
-	"github.com/stepfall/stepfall/internal/programs"
+	"github.com/stepfall/stepfall/adapters/internal/pgtest"
+	"github.com/stepfall/stepfall/adapters/programs"
 )
 
 // TestTheGuideForSeveralMachines does what docs/fleet.md says, command by command.

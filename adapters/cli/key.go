@@ -14,7 +14,7 @@ import (
 	"github.com/hashicorp/go-hclog"
 	"github.com/spf13/cobra"
 
-	"github.com/stepfall/stepfall/adapters/keys"
+	"github.com/stepfall/stepfall/adapters/internal/keys"
 	"github.com/stepfall/stepfall/adapters/router"
 	"github.com/stepfall/stepfall/adapters/store"
 )

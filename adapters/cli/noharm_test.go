@@ -13,7 +13,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/stepfall/stepfall/adapters/forecast"
+	"github.com/stepfall/stepfall/adapters/internal/forecast"
 	"github.com/stepfall/stepfall/policies"
 	"github.com/stepfall/stepfall/sdk/outcome"
 	"github.com/stepfall/stepfall/sdk/outcome/outcometest"

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/stepfall/stepfall/adapters/forecast"
+	"github.com/stepfall/stepfall/adapters/internal/forecast"
 	"github.com/stepfall/stepfall/middleware"
 	"github.com/stepfall/stepfall/policies"
 )

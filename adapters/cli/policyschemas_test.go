@@ -12,8 +12,8 @@ import (
 	"testing"
 
 	"github.com/stepfall/stepfall/adapters/cli"
+	"github.com/stepfall/stepfall/adapters/programs"
 	"github.com/stepfall/stepfall/adapters/router"
-	"github.com/stepfall/stepfall/internal/programs"
 )
 
 // A plugin is started for its schema once; then validate starts nothing until the

@@ -18,7 +18,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stepfall/stepfall/adapters/postgres/pgtest"
+	"github.com/stepfall/stepfall/adapters/internal/pgtest"
 )
 
 // ratesTime is how long each figure of make rates is taken.

@@ -17,7 +17,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/stepfall/stepfall/adapters/gateway"
-	gatekeeper "github.com/stepfall/stepfall/adapters/keys"
+	gatekeeper "github.com/stepfall/stepfall/adapters/internal/keys"
 	"github.com/stepfall/stepfall/adapters/otel"
 	"github.com/stepfall/stepfall/adapters/queue"
 	"github.com/stepfall/stepfall/adapters/router"

@@ -14,9 +14,9 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
+	"github.com/stepfall/stepfall/adapters/internal/suite"
+	"github.com/stepfall/stepfall/adapters/programs"
 	"github.com/stepfall/stepfall/adapters/scripted"
-	"github.com/stepfall/stepfall/adapters/swe/suite"
-	"github.com/stepfall/stepfall/internal/programs"
 )
 
 // TestSWEScripts runs stepfall swe on the bundled suite with its scripted models.

@@ -4,7 +4,7 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/stepfall/stepfall/adapters/forecast"
+	"github.com/stepfall/stepfall/adapters/internal/forecast"
 	"github.com/stepfall/stepfall/adapters/view"
 	"github.com/stepfall/stepfall/policies"
 )

@@ -9,9 +9,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stepfall/stepfall/adapters/postgres/pgtest"
+	"github.com/stepfall/stepfall/adapters/internal/pgtest"
+	"github.com/stepfall/stepfall/adapters/internal/storetest"
 	"github.com/stepfall/stepfall/adapters/store"
-	"github.com/stepfall/stepfall/adapters/store/storetest"
 	"github.com/stepfall/stepfall/sdk"
 )
 

@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stepfall/stepfall/adapters/postgres/pgtest"
+	"github.com/stepfall/stepfall/adapters/internal/pgtest"
 )
 
 // BenchmarkTenMilliseconds: jobs of ten milliseconds, by four workers that do one at a

@@ -13,8 +13,8 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/stepfall/stepfall/adapters/internal/pgtest"
 	"github.com/stepfall/stepfall/adapters/postgres"
-	"github.com/stepfall/stepfall/adapters/postgres/pgtest"
 )
 
 // hasty is the usual timing, ten times as fast and more.

@@ -13,8 +13,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stepfall/stepfall/adapters/internal/storetest"
 	"github.com/stepfall/stepfall/adapters/store"
-	"github.com/stepfall/stepfall/adapters/store/storetest"
 	"github.com/stepfall/stepfall/sdk"
 )
 

@@ -10,9 +10,9 @@ import (
 
 	"github.com/tmc/langchaingo/llms"
 
+	"github.com/stepfall/stepfall/adapters/programs"
 	"github.com/stepfall/stepfall/adapters/router"
 	"github.com/stepfall/stepfall/adapters/swe"
-	"github.com/stepfall/stepfall/internal/programs"
 )
 
 // instant is a model that edits a file, runs the tests and takes no time.

@@ -13,8 +13,8 @@ import (
 
 	"github.com/tmc/langchaingo/llms"
 
+	"github.com/stepfall/stepfall/adapters/internal/pgtest"
 	"github.com/stepfall/stepfall/adapters/postgres"
-	"github.com/stepfall/stepfall/adapters/postgres/pgtest"
 	"github.com/stepfall/stepfall/adapters/queue"
 	"github.com/stepfall/stepfall/adapters/router"
 	"github.com/stepfall/stepfall/adapters/swe"

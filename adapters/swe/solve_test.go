@@ -19,9 +19,9 @@ import (
 	"github.com/tmc/langchaingo/llms"
 	"github.com/tmc/langchaingo/llms/openai"
 
+	"github.com/stepfall/stepfall/adapters/internal/suite"
 	"github.com/stepfall/stepfall/adapters/scripted"
 	"github.com/stepfall/stepfall/adapters/swe"
-	"github.com/stepfall/stepfall/adapters/swe/suite"
 	"github.com/stepfall/stepfall/sdk"
 	"github.com/stepfall/stepfall/sdk/cascade"
 	"github.com/stepfall/stepfall/sdk/jail"

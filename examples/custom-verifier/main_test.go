@@ -7,8 +7,8 @@ import (
 	"os/exec"
 	"testing"
 
+	"github.com/stepfall/stepfall/adapters/programs"
 	"github.com/stepfall/stepfall/examples/internal/offline"
-	"github.com/stepfall/stepfall/internal/programs"
 )
 
 // TestMain builds the plugin that runs the script, as the README says.

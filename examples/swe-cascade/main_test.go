@@ -6,8 +6,8 @@ import (
 	"os"
 	"testing"
 
+	"github.com/stepfall/stepfall/adapters/programs"
 	"github.com/stepfall/stepfall/examples/internal/offline"
-	"github.com/stepfall/stepfall/internal/programs"
 	"github.com/stepfall/stepfall/sdk/jail"
 )
 

@@ -52,14 +52,14 @@ func under(path string, folders ...string) bool {
 func layer(path string) string {
 	rel := strings.TrimPrefix(strings.TrimPrefix(path, module), "/")
 	switch {
-	case under(rel, "internal"):
-		return "internal"
 	case under(rel, "examples"):
 		return "examples"
 	case under(rel, "docs"):
 		return "docs"
 	case under(rel, "adapters/cli"):
 		return "adapters/cli"
+	case under(rel, "adapters/programs"):
+		return "adapters/programs"
 	case under(rel, "adapters"):
 		return "adapters"
 	case under(rel, "middleware"):
@@ -78,16 +78,16 @@ func layer(path string) string {
 
 // mayImport has, for each layer, the layers that it may import directly.
 var mayImport = map[string][]string{
-	"internal":     {}, // what only tests import
-	"docs":         {"docs", "policies", "sdk"},
-	"sdk":          {"sdk"},
-	"middleware":   {"sdk", "middleware"},
-	"plugins/host": {"sdk", "plugins/host"},
-	"policies":     {"sdk", "policies"},
-	"plugins":      {"sdk", "plugins"},
-	"adapters":     {"sdk", "middleware", "plugins/host", "policies", "adapters"},
-	"adapters/cli": {"sdk", "middleware", "plugins/host", "policies", "adapters", "adapters/cli"},
-	"examples":     {"sdk", "middleware", "plugins/host", "policies", "adapters", "adapters/cli", "examples"},
+	"docs":              {"docs", "policies", "sdk"},
+	"sdk":               {"sdk"},
+	"middleware":        {"sdk", "middleware"},
+	"plugins/host":      {"sdk", "plugins/host"},
+	"policies":          {"sdk", "policies"},
+	"plugins":           {"sdk", "plugins"},
+	"adapters":          {"sdk", "middleware", "plugins/host", "policies", "adapters"},
+	"adapters/programs": {}, // what tests of all others import
+	"adapters/cli":      {"sdk", "middleware", "plugins/host", "policies", "adapters", "adapters/cli"},
+	"examples":          {"sdk", "middleware", "plugins/host", "policies", "adapters", "adapters/cli", "examples"},
 }
 
 // only has, for each module outside the standard library that is fenced in, the

@@ -9,8 +9,8 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/stepfall/stepfall/adapters/internal/tasks"
 	"github.com/stepfall/stepfall/adapters/scripted"
-	"github.com/stepfall/stepfall/adapters/swe/tasks"
 	"github.com/stepfall/stepfall/policies"
 	"github.com/stepfall/stepfall/sdk"
 )

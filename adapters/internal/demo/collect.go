@@ -9,7 +9,7 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/stepfall/stepfall/adapters/collect"
+	"github.com/stepfall/stepfall/adapters/internal/collect"
 	"github.com/stepfall/stepfall/adapters/router"
 	"github.com/stepfall/stepfall/sdk/outcome"
 )

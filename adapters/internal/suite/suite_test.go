@@ -14,7 +14,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/stepfall/stepfall/adapters/swe/suite"
+	"github.com/stepfall/stepfall/adapters/internal/suite"
 	"github.com/stepfall/stepfall/sdk/patch"
 )
 

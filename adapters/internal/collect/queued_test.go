@@ -11,9 +11,9 @@ import (
 
 	"github.com/tmc/langchaingo/llms"
 
-	"github.com/stepfall/stepfall/adapters/collect"
+	"github.com/stepfall/stepfall/adapters/internal/collect"
+	"github.com/stepfall/stepfall/adapters/internal/pgtest"
 	"github.com/stepfall/stepfall/adapters/postgres"
-	"github.com/stepfall/stepfall/adapters/postgres/pgtest"
 	"github.com/stepfall/stepfall/adapters/queue"
 	"github.com/stepfall/stepfall/adapters/router"
 	"github.com/stepfall/stepfall/policies"

@@ -11,7 +11,7 @@ import (
 
 	"github.com/tmc/langchaingo/llms"
 
-	"github.com/stepfall/stepfall/adapters/collect"
+	"github.com/stepfall/stepfall/adapters/internal/collect"
 	"github.com/stepfall/stepfall/adapters/router"
 	"github.com/stepfall/stepfall/policies"
 	"github.com/stepfall/stepfall/sdk"

@@ -3,7 +3,7 @@ package forecast_test
 import (
 	"testing"
 
-	"github.com/stepfall/stepfall/adapters/forecast"
+	"github.com/stepfall/stepfall/adapters/internal/forecast"
 	"github.com/stepfall/stepfall/sdk/outcome"
 )
 

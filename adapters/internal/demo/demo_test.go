@@ -8,10 +8,10 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stepfall/stepfall/adapters/internal/demo"
+	"github.com/stepfall/stepfall/adapters/internal/tasks"
+	"github.com/stepfall/stepfall/adapters/programs"
 	"github.com/stepfall/stepfall/adapters/scripted"
-	"github.com/stepfall/stepfall/adapters/swe/demo"
-	"github.com/stepfall/stepfall/adapters/swe/tasks"
-	"github.com/stepfall/stepfall/internal/programs"
 	"github.com/stepfall/stepfall/sdk"
 )
 

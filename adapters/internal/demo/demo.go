@@ -11,9 +11,9 @@ import (
 
 	"github.com/hashicorp/go-hclog"
 
+	"github.com/stepfall/stepfall/adapters/internal/tasks"
 	"github.com/stepfall/stepfall/adapters/router"
 	"github.com/stepfall/stepfall/adapters/swe"
-	"github.com/stepfall/stepfall/adapters/swe/tasks"
 	"github.com/stepfall/stepfall/plugins/host"
 	"github.com/stepfall/stepfall/policies"
 	"github.com/stepfall/stepfall/sdk"

@@ -14,6 +14,8 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"syscall"
+	"time"
 )
 
 // Repository is a git repository whose commits are checked out for attempts. Work
@@ -251,7 +253,8 @@ func (c *Checkout) remove() error {
 	return nil
 }
 
-// removeAll removes dir, also where what ran there took write permission away.
+// removeAll removes dir, also where what ran there took write permission away, and
+// where the git of a process that was killed still writes for a moment.
 func removeAll(dir string) error {
 	if os.RemoveAll(dir) == nil {
 		return nil
@@ -262,6 +265,13 @@ func removeAll(dir string) error {
 		}
 		return nil
 	})
+	const tries, pause = 100, 50 * time.Millisecond
+	for range tries {
+		if err := os.RemoveAll(dir); !errors.Is(err, syscall.ENOTEMPTY) {
+			return err
+		}
+		time.Sleep(pause)
+	}
 	return os.RemoveAll(dir)
 }
 

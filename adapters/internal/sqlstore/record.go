@@ -170,8 +170,9 @@ func (d *DB) values(width int, flat []any) (query string, args []any) {
 // arrays gives each column as one argument: the engine reads a short query, which does
 // not grow with the rows.
 func arrays(width int, flat []any) (query string, args []any) {
-	var columns []string
+	var names, columns []string
 	for at := range width {
+		names = append(names, fmt.Sprintf("c%d", at))
 		switch flat[at].(type) {
 		case string:
 			columns, args = append(columns, fmt.Sprintf("$%d::text[]", at+1)), append(args, column[string](flat, at, width))
@@ -179,7 +180,8 @@ func arrays(width int, flat []any) (query string, args []any) {
 			columns, args = append(columns, fmt.Sprintf("$%d::bigint[]", at+1)), append(args, column[int64](flat, at, width))
 		}
 	}
-	return "SELECT * FROM unnest(" + strings.Join(columns, ", ") + ")", args
+	list := strings.Join(names, ", ")
+	return "SELECT " + list + " FROM unnest(" + strings.Join(columns, ", ") + ") AS given (" + list + ")", args
 }
 
 func column[T any](flat []any, at, width int) []T {

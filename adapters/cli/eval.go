@@ -106,6 +106,9 @@ func (f *evalFlags) run(ctx context.Context, s Streams) error {
 	if err := f.check(); err != nil {
 		return err
 	}
+	if err := f.writable(); err != nil {
+		return err
+	}
 	study, err := f.study(s.Err)
 	if err != nil {
 		return err
@@ -118,6 +121,25 @@ func (f *evalFlags) run(ctx context.Context, s Streams) error {
 		return err
 	}
 	return f.write(s, study, result)
+}
+
+// writable tries what is to be written before anything is computed.
+func (f *evalFlags) writable() error {
+	for _, path := range []string{f.json, f.html, f.markdown} {
+		if path == "" || path == evalToStdout {
+			continue
+		}
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			return err
+		}
+		if err := writable(path); err != nil {
+			return err
+		}
+	}
+	if f.figures == "" {
+		return nil
+	}
+	return os.MkdirAll(f.figures, 0o755)
 }
 
 type evalInput struct{ flag, path string }

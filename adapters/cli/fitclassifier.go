@@ -54,6 +54,9 @@ func trainClassifier(s Streams, from, to string, asJSON bool, o classifier.Optio
 	case !(o.Ridge > 0) || math.IsInf(o.Ridge, 0):
 		return usage("--ridge %v: want a positive number", o.Ridge)
 	}
+	if err := writable(to); err != nil {
+		return err
+	}
 	table, err := outcome.Open(from, outcome.Options{})
 	if err != nil {
 		return err

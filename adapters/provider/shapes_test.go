@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	"github.com/tmc/langchaingo/llms"
 
 	"github.com/stepfall/stepfall/middleware"
@@ -62,6 +63,36 @@ func TestAnswersOfAnyShape(t *testing.T) {
 						}
 					}
 				}
+			}
+		})
+	}
+}
+
+var tokens = regexp.MustCompile(`("(?:[a-z_]+_tokens|prompt_eval_count|eval_count)":\s*)(\d+)`)
+
+// Proxies write numbers of tokens as they come out of their arithmetic.
+func TestTokensMayHavePoints(t *testing.T) {
+	for i := range dialects {
+		d := &dialects[i]
+		if d.name == "Gemini" {
+			continue // its SDK reads the answer
+		}
+		t.Run(d.name, func(t *testing.T) {
+			u := d.serve(t)
+			text := tokens.ReplaceAllString(d.whole, `${1}${2}.0`)
+			if text == d.whole {
+				t.Fatal("no numbers of tokens were found")
+			}
+			u.answer = func(w http.ResponseWriter, _ *http.Request) {
+				w.Header().Set("Content-Type", "application/json")
+				fmt.Fprint(w, text)
+			}
+			resp, err := u.model(t).GenerateContent(t.Context(), human("hi"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(d.usage, middleware.ExtraOf(resp.Choices[0]).Usage); diff != "" {
+				t.Error(diff)
 			}
 		})
 	}

@@ -27,13 +27,13 @@ type message struct {
 }
 
 type usage struct {
-	Input      int    `json:"input_tokens"`
-	CacheWrite int    `json:"cache_creation_input_tokens"`
-	CacheRead  int    `json:"cache_read_input_tokens"`
-	Output     int    `json:"output_tokens"`
-	Tier       string `json:"service_tier"`
+	Input      wire.Count `json:"input_tokens"`
+	CacheWrite wire.Count `json:"cache_creation_input_tokens"`
+	CacheRead  wire.Count `json:"cache_read_input_tokens"`
+	Output     wire.Count `json:"output_tokens"`
+	Tier       string     `json:"service_tier"`
 	Details    struct {
-		Thinking int `json:"thinking_tokens"`
+		Thinking wire.Count `json:"thinking_tokens"`
 	} `json:"output_tokens_details"`
 }
 
@@ -112,15 +112,15 @@ func (a *answer) used(u *usage) {
 	// The numbers of a stream are totals; those that do not change are left out.
 	for _, one := range []struct {
 		to   *int
-		from int
+		from wire.Count
 	}{{&to.InputTokens, u.Input}, {&to.CacheWriteTokens, u.CacheWrite}, {&to.CachedInputTokens, u.CacheRead}} {
 		if one.from > 0 {
-			*one.to = one.from
+			*one.to = int(one.from)
 		}
 	}
 	if u.Output > 0 {
-		to.ReasoningTokens = min(u.Details.Thinking, u.Output)
-		to.OutputTokens = u.Output - to.ReasoningTokens
+		to.ReasoningTokens = int(min(u.Details.Thinking, u.Output))
+		to.OutputTokens = int(u.Output) - to.ReasoningTokens
 	}
 	if u.Tier != "" {
 		a.extra.ServiceTier = u.Tier

@@ -336,8 +336,8 @@ type line struct {
 	Done       bool            `json:"done"`
 	DoneReason string          `json:"done_reason"`
 	LogProbs   []wire.Token    `json:"logprobs"`
-	PromptEval int             `json:"prompt_eval_count"`
-	Eval       int             `json:"eval_count"`
+	PromptEval wire.Count      `json:"prompt_eval_count"`
+	Eval       wire.Count      `json:"eval_count"`
 	Error      json.RawMessage `json:"error"`
 }
 
@@ -386,7 +386,7 @@ func (a *answer) line(data []byte) error {
 	if in.Done {
 		a.done, a.stop = true, cmp.Or(in.DoneReason, "stop")
 		x.StopReason = in.DoneReason
-		x.Usage = sdk.Usage{InputTokens: in.PromptEval, OutputTokens: in.Eval}
+		x.Usage = sdk.Usage{InputTokens: int(in.PromptEval), OutputTokens: int(in.Eval)}
 	}
 	return nil
 }

@@ -78,27 +78,27 @@ func (t *text) UnmarshalJSON(data []byte) error {
 }
 
 type usage struct {
-	Prompt        int `json:"prompt_tokens"`
-	Completion    int `json:"completion_tokens"`
-	Total         int `json:"total_tokens"`
+	Prompt        wire.Count `json:"prompt_tokens"`
+	Completion    wire.Count `json:"completion_tokens"`
+	Total         wire.Count `json:"total_tokens"`
 	PromptDetails struct {
-		Cached     int `json:"cached_tokens"`
-		CacheWrite int `json:"cache_write_tokens"`
+		Cached     wire.Count `json:"cached_tokens"`
+		CacheWrite wire.Count `json:"cache_write_tokens"`
 	} `json:"prompt_tokens_details"`
 	CompletionDetails struct {
-		Reasoning int `json:"reasoning_tokens"`
+		Reasoning wire.Count `json:"reasoning_tokens"`
 	} `json:"completion_tokens_details"`
-	CacheHit int `json:"prompt_cache_hit_tokens"` // DeepSeek
+	CacheHit wire.Count `json:"prompt_cache_hit_tokens"` // DeepSeek
 }
 
 func (u *usage) sdk() sdk.Usage {
-	cached, reasoning := max(u.PromptDetails.Cached, u.CacheHit), u.CompletionDetails.Reasoning
-	out := u.Completion - reasoning
-	if reasoning > 0 && u.Total == u.Prompt+u.Completion+reasoning {
-		out = u.Completion // xAI counts reasoning beside the completion
+	cached, reasoning := int(max(u.PromptDetails.Cached, u.CacheHit)), int(u.CompletionDetails.Reasoning)
+	prompt, written, out := int(u.Prompt), int(u.PromptDetails.CacheWrite), int(u.Completion)-reasoning
+	if reasoning > 0 && int(u.Total) == prompt+int(u.Completion)+reasoning {
+		out = int(u.Completion) // xAI counts reasoning beside the completion
 	}
 	return sdk.Usage{
-		InputTokens: max(0, u.Prompt-cached-u.PromptDetails.CacheWrite), CachedInputTokens: cached, CacheWriteTokens: u.PromptDetails.CacheWrite,
+		InputTokens: max(0, prompt-cached-written), CachedInputTokens: cached, CacheWriteTokens: written,
 		OutputTokens: max(0, out), ReasoningTokens: reasoning,
 	}
 }

@@ -26,14 +26,14 @@ type reply struct {
 	} `json:"incomplete_details"`
 	Error json.RawMessage `json:"error"`
 	Usage *struct {
-		Input        int `json:"input_tokens"`
-		Output       int `json:"output_tokens"`
+		Input        wire.Count `json:"input_tokens"`
+		Output       wire.Count `json:"output_tokens"`
 		InputDetails struct {
-			Cached     int `json:"cached_tokens"`
-			CacheWrite int `json:"cache_write_tokens"`
+			Cached     wire.Count `json:"cached_tokens"`
+			CacheWrite wire.Count `json:"cache_write_tokens"`
 		} `json:"input_tokens_details"`
 		OutputDetails struct {
-			Reasoning int `json:"reasoning_tokens"`
+			Reasoning wire.Count `json:"reasoning_tokens"`
 		} `json:"output_tokens_details"`
 	} `json:"usage"`
 }
@@ -131,8 +131,8 @@ func (a *answer) reply(data []byte) (*llms.ContentResponse, error) {
 	}
 	if u := in.Usage; u != nil {
 		x.Usage = sdk.Usage{
-			InputTokens: max(0, u.Input-u.InputDetails.Cached-u.InputDetails.CacheWrite), CachedInputTokens: u.InputDetails.Cached, CacheWriteTokens: u.InputDetails.CacheWrite,
-			OutputTokens: max(0, u.Output-u.OutputDetails.Reasoning), ReasoningTokens: u.OutputDetails.Reasoning,
+			InputTokens: int(max(0, u.Input-u.InputDetails.Cached-u.InputDetails.CacheWrite)), CachedInputTokens: int(u.InputDetails.Cached), CacheWriteTokens: int(u.InputDetails.CacheWrite),
+			OutputTokens: int(max(0, u.Output-u.OutputDetails.Reasoning)), ReasoningTokens: int(u.OutputDetails.Reasoning),
 		}
 	}
 	if len(in.Error) > 0 && string(in.Error) != "null" {

@@ -1,0 +1,20 @@
+package wire_test
+
+import (
+	"encoding/json"
+	"testing"
+
+	"github.com/stepfall/stepfall/adapters/provider/internal/wire"
+)
+
+func TestCount(t *testing.T) {
+	for text, want := range map[string]wire.Count{
+		"12": 12, "12.0": 12, "1.2e1": 12, `"12"`: 12, "11.5": 12, "-3": -3, "null": 0, "true": 0, `"many"`: 0, `""`: 0, "{}": 0, "[1]": 0, `"NaN"`: 0,
+		"1e18": 1 << 50, "1e999": 1 << 50, "-1e999": -1 << 50, "99999999999999999999": 1 << 50,
+	} {
+		var got struct{ N wire.Count }
+		if err := json.Unmarshal([]byte(`{"n":`+text+`}`), &got); err != nil || got.N != want {
+			t.Errorf("%s: %d, %v; want %d", text, got.N, err, want)
+		}
+	}
+}

@@ -166,7 +166,7 @@ func (f *planFlags) world(ctx context.Context, s Streams, all []*policies.Policy
 			}
 		})
 		slices.SortStableFunc(w.Steps, func(a, b *sdk.Trace) int { return a.Start.Compare(b.Start) })
-		return w, fmt.Sprintf("the traces of %s; models that were not run are drawn from what was believed of them", f.traces), err
+		return w, fmt.Sprintf("the traces of %s; models that were not run are drawn from what was believed of them, at costs as far off as those of the models that ran", f.traces), err
 	}
 	w := &forecast.Beliefs{Queries: forecast.Sample(all...), Draws: f.draws, Seed: f.seed}
 	source := fmt.Sprintf("a sample of %s, %d draws each from the beliefs of the policies", count(len(w.Queries), "query"), f.draws)

@@ -161,6 +161,12 @@ func TestForecastFromTraces(t *testing.T) {
 	if large.Models[1].Ran != 1 || large.Quality != 0.9 {
 		t.Errorf("the model that was not run: %+v", large)
 	}
+	// The answer of small cost half of what was expected of it: so would that of large.
+	trace.Decisions[0].Models[0].CostUSD = 0.006
+	half := predict(t, parse(t, estimated+"strategy \"route\" {\n  lambda = 0\n}\n"), w)
+	if !(large.CostUSD > 0) || math.Abs(half.CostUSD-large.CostUSD/2) > 1e-12 {
+		t.Errorf("%v USD, and where answers are half as dear %v", large.CostUSD, half.CostUSD)
+	}
 }
 
 // recorded is a step of a run, a session and a tenant in which small answered, after

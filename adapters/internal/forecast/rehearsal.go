@@ -191,6 +191,7 @@ func (r *rehearsal) call(_ context.Context, c *step.Call) (*sdk.Answer, error) {
 	case cost == 0:
 		usage.InputTokens = cmp.Or(usage.InputTokens, c.Query.InputTokens)
 		usage.OutputTokens = cmp.Or(usage.OutputTokens, m.ExpectedOutputTokens)
+		cost = c.Model.Price.CostUSD(usage) * o.CostRatio // where that is 0, the tokens are priced
 	}
 	return &sdk.Answer{Model: m.Name, Text: o.Text, CostUSD: cost, Signals: maps.Clone(o.Signals), Usage: usage}, nil
 }

@@ -34,6 +34,10 @@ type Outcome struct {
 	// InputTokens and OutputTokens are the recorded lengths; 0 means that they are not
 	// known. A call of which no cost is known either has the expected ones.
 	InputTokens, OutputTokens int
+	// CostRatio is what other models' answers to the query cost, over what was expected
+	// of them: a call of which nothing is recorded costs that much of its expected cost.
+	// 0 is unknown.
+	CostRatio float64
 	// Text and Signals are for the estimators of a profile.
 	Text    string
 	Signals map[string]float64
@@ -281,7 +285,26 @@ func (t *Traces) Outcome(n int, m Model) Outcome {
 	if !known {
 		belief = m.Quality
 	}
-	return Outcome{Quality: draw(t.Seed, n, m, belief), Known: known, Failures: failures}
+	return Outcome{Quality: draw(t.Seed, n, m, belief), Known: known, Failures: failures, CostRatio: costRatio(s)}
+}
+
+// costRatio is what the answers of a step cost, over what was expected of them before.
+func costRatio(s *sdk.Trace) float64 {
+	if len(s.Decisions) == 0 {
+		return 0
+	}
+	real, expected := 0.0, 0.0
+	for _, b := range s.Decisions[0].Models {
+		for i := range s.Calls {
+			if c := &s.Calls[i]; c.Model == b.Model && c.Error == "" {
+				real, expected = real+c.CostUSD, expected+b.CostUSD
+			}
+		}
+	}
+	if !(expected > 0) {
+		return 0
+	}
+	return real / expected
 }
 
 // Sample returns queries that show what a policy does when nothing better is at

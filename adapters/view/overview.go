@@ -279,13 +279,13 @@ func curveChart(ctx context.Context, traces []*sdk.Trace) *chart {
 	for i := range min(curveTraces, len(traces)) {
 		some = append(some, traces[i*len(traces)/min(curveTraces, len(traces))])
 	}
-	curve, now, single := prospects(ctx, some)
+	curve, now, single := prospects(ctx, some, costRatio(traces))
 	if len(curve) == 0 {
 		return nil
 	}
 	c := &chart{
 		ID: "curve", Title: "Cost against quality, at other prices of quality", X: "US dollars per step", Y: "expected quality", PercentY: true,
-		Note: fmt.Sprintf("The strategy decides anew on %d of the steps, at a row of lambdas, by the beliefs in their traces. What it shows is as good as those beliefs: see Trust.", len(some)),
+		Note: fmt.Sprintf("The strategy decides anew on %d of the steps, at a row of lambdas, by the beliefs in their traces, at costs set right by those of all calls. What it shows is as good as those beliefs: see Trust.", len(some)),
 	}
 	at := func(p prospect, label string) point {
 		return point{X: p.CostUSD, Y: p.Mean, Label: label, XText: dollars(p.CostUSD), YText: percent(p.Mean)}

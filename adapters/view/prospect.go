@@ -18,9 +18,9 @@ type prospect struct {
 }
 
 // prospects lets the strategy of each trace decide anew at a row of lambdas, on
-// through every outcome that it believes possible. It stops early, with fewer traces,
-// when ctx ends.
-func prospects(ctx context.Context, traces []*sdk.Trace) (curve []prospect, now *prospect, single []prospect) {
+// through every outcome that it believes possible. Costs are those expected, times off.
+// It stops early, with fewer traces, when ctx ends.
+func prospects(ctx context.Context, traces []*sdk.Trace, off float64) (curve []prospect, now *prospect, single []prospect) {
 	var qs []*question
 	for _, t := range traces {
 		if len(t.Decisions) == 0 || t.Strategy == cascade.NameThreshold {
@@ -73,7 +73,28 @@ func prospects(ctx context.Context, traces []*sdk.Trace) (curve []prospect, now 
 		p.CostUSD, p.Mean = p.CostUSD/n, p.Mean/n
 		single = append(single, p)
 	}
+	for _, list := range [][]prospect{curve, single} {
+		for i := range list {
+			list[i].CostUSD *= off
+		}
+	}
+	at.CostUSD *= off
 	return curve, &at, single
+}
+
+// costRatio is what calls cost, over what was expected of them before the first; 1 where
+// nothing ran.
+func costRatio(traces []*sdk.Trace) float64 {
+	var all tally
+	for _, t := range traces {
+		if len(t.Decisions) > 0 {
+			all.addAny(t)
+		}
+	}
+	if !(all.allE > 0) || !(all.allA > 0) {
+		return 1
+	}
+	return all.allA / all.allE
 }
 
 // expected is the mean over the questions, each at its own lambda or all at one.

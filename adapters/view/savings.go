@@ -194,13 +194,7 @@ type tally struct {
 // cost in it, NaN when it gave no answer.
 func (m *tally) add(t *sdk.Trace, b *sdk.Belief) float64 {
 	cost, answered := costOf(t, b.Model)
-	for k := range t.Decisions[0].Models {
-		o := &t.Decisions[0].Models[k]
-		if real, ran := costOf(t, o.Model); ran {
-			m.any++
-			m.allE, m.allA = m.allE+o.CostUSD, m.allA+real
-		}
-	}
+	m.addAny(t)
 	m.steps++
 	if t.Chosen == "" {
 		m.unanswered++
@@ -218,6 +212,17 @@ func (m *tally) add(t *sdk.Trace, b *sdk.Belief) float64 {
 	m.e, m.a = m.e+x, m.a+cost
 	m.ee, m.ea, m.aa = m.ee+x*x, m.ea+x*cost, m.aa+cost*cost
 	return cost
+}
+
+// addAny counts the models that ran in a step.
+func (m *tally) addAny(t *sdk.Trace) {
+	for k := range t.Decisions[0].Models {
+		o := &t.Decisions[0].Models[k]
+		if real, ran := costOf(t, o.Model); ran {
+			m.any++
+			m.allE, m.allA = m.allE+o.CostUSD, m.allA+real
+		}
+	}
 }
 
 // costOf returns what a model's calls cost in a step, and whether it answered.

@@ -181,6 +181,31 @@ func TestSavingsWhereTheBaselineHardlyRan(t *testing.T) {
 	}
 }
 
+// Where calls cost half of what was expected, so does all that the curve shows.
+func TestCurveHasRealCosts(t *testing.T) {
+	traces := fleet.Traces(60, 1)
+	before := curveChart(t.Context(), traces)
+	for _, t := range traces {
+		for i := range t.Decisions {
+			for k := range t.Decisions[i].Models {
+				t.Decisions[i].Models[k].CostUSD *= 2
+			}
+			t.Decisions[i].Lambda /= 2
+		}
+	}
+	after := curveChart(t.Context(), traces)
+	if before == nil || after == nil {
+		t.Fatal("no curve")
+	}
+	for i, s := range before.Series {
+		for k, p := range s.Points {
+			if q := after.Series[i].Points[k]; !(p.X > 0) || math.Abs(q.X-p.X) > 1e-9*p.X || math.Abs(q.Y-p.Y) > 1e-9 {
+				t.Errorf("%s: %v became %v", s.Name, p, q)
+			}
+		}
+	}
+}
+
 func TestDriftIsSeen(t *testing.T) {
 	v := newViewer(Options{Traces: reader(t, fleet.Traces(1200, 1))})
 	p, err := v.makeTrust(t.Context(), asked{})

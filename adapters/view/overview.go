@@ -10,6 +10,8 @@ import (
 	"strings"
 	"time"
 
+	"golang.org/x/sync/errgroup"
+
 	"github.com/stepfall/stepfall/adapters/store"
 	"github.com/stepfall/stepfall/sdk"
 )
@@ -84,10 +86,14 @@ func (v *viewer) overview(r *http.Request) (any, error) {
 
 func (v *viewer) makeOverview(ctx context.Context, a asked) (*overviewPage, error) {
 	p := &overviewPage{frame: v.frame("overview", "Overview", true), Asked: a}
-	if err := p.sums(ctx); err != nil {
-		return nil, err
-	}
-	traces, err := v.sampler.newest(ctx, a.Filter, v.o.Sample)
+	var traces []*sdk.Trace
+	reading, within := errgroup.WithContext(ctx)
+	reading.Go(func() error { return p.sums(within) })
+	reading.Go(func() (err error) {
+		traces, err = v.sampler.newest(within, a.Filter, v.o.Sample)
+		return err
+	})
+	err := reading.Wait()
 	if err != nil {
 		return nil, err
 	}
@@ -117,11 +123,29 @@ func (v *viewer) makeOverview(ctx context.Context, a asked) (*overviewPage, erro
 	return p, nil
 }
 
-// sums reads what the store has summed up.
+// sums reads what the store has summed up, all of it at once: by tenant it takes as
+// long as the rest together.
 func (p *overviewPage) sums(ctx context.Context) error {
 	reader, f := p.v.o.Traces, p.Asked.Filter
-	whole, err := reader.Sums(ctx, nil, f)
-	if err != nil {
+	reading, ctx := errgroup.WithContext(ctx)
+	var whole, byDayModel []store.Sum
+	for _, d := range []struct {
+		by []store.Dimension
+		to *[]store.Sum
+	}{
+		{nil, &whole}, {[]store.Dimension{store.ByDay}, &p.Days}, {[]store.Dimension{store.ByModel}, &p.Models}, {[]store.Dimension{store.ByTenant}, &p.Tenants},
+		{[]store.Dimension{store.ByPolicy}, &p.Policies}, {[]store.Dimension{store.ByDay, store.ByModel}, &byDayModel},
+	} {
+		reading.Go(func() (err error) {
+			*d.to, err = reader.Sums(ctx, d.by, f)
+			return err
+		})
+	}
+	reading.Go(func() (err error) {
+		p.Runs, err = reader.Runs(ctx, store.Filter{Tenant: f.Tenant, Since: f.Since, Until: f.Until, Limit: mostWays})
+		return err
+	})
+	if err := reading.Wait(); err != nil {
 		return err
 	}
 	if len(whole) > 0 {
@@ -133,24 +157,11 @@ func (p *overviewPage) sums(ctx context.Context) error {
 		p.Quality = bin{N: int(p.Judged), Seen: float64(t.Passed) / float64(p.Judged)}
 		p.Quality.Low, p.Quality.High = wilson(p.Quality.Seen, float64(p.Judged))
 	}
-	for _, d := range []struct {
-		by store.Dimension
-		to *[]store.Sum
-	}{{store.ByDay, &p.Days}, {store.ByModel, &p.Models}, {store.ByTenant, &p.Tenants}, {store.ByPolicy, &p.Policies}} {
-		if *d.to, err = reader.Sums(ctx, []store.Dimension{d.by}, f); err != nil {
-			return err
-		}
-	}
 	for _, list := range []*[]store.Sum{&p.Models, &p.Tenants, &p.Policies} {
 		slices.SortStableFunc(*list, func(a, b store.Sum) int { return cmp.Compare(b.CostUSD, a.CostUSD) })
 	}
-	byDayModel, err := reader.Sums(ctx, []store.Dimension{store.ByDay, store.ByModel}, f)
-	if err != nil {
-		return err
-	}
 	p.ByDay = p.days(byDayModel)
-	p.Runs, err = reader.Runs(ctx, store.Filter{Tenant: f.Tenant, Since: f.Since, Until: f.Until, Limit: mostWays})
-	return err
+	return nil
 }
 
 // days stacks what each model cost on each of the last 60 days.

@@ -17,6 +17,9 @@ import (
 type sampler struct {
 	from Reader
 
+	// reading is held while traces are read: who comes second finds them remembered.
+	reading sync.Mutex
+
 	mu     sync.Mutex
 	traces map[string]*sdk.Trace
 	older  map[string]*sdk.Trace // remembered, to be dropped first
@@ -70,6 +73,8 @@ func (s *sampler) newest(ctx context.Context, f store.Filter, n int) ([]*sdk.Tra
 	if err != nil {
 		return nil, err
 	}
+	s.reading.Lock()
+	defer s.reading.Unlock()
 	have := make(map[string]*sdk.Trace, len(lines))
 	var missing []string
 	for _, line := range lines {

@@ -1,16 +1,13 @@
 package sqlstore
 
 import (
-	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
 	"math"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -146,52 +143,6 @@ func (d *DB) insertSteps(ctx context.Context, tx Tx, args []any, byID map[string
 	return fresh, found.Err()
 }
 
-// values returns what stands behind INSERT INTO and its columns, for rows of so many
-// columns whose values are given one after the other, and its arguments.
-func (d *DB) values(width int, flat []any) (query string, args []any) {
-	if d.Arrays {
-		return arrays(width, flat)
-	}
-	b := []byte("VALUES ")
-	for i := range flat {
-		switch {
-		case i == 0:
-			b = append(b, '(')
-		case i%width == 0:
-			b = append(b, "),("...)
-		default:
-			b = append(b, ',')
-		}
-		b = strconv.AppendInt(append(b, '$'), int64(i+1), 10)
-	}
-	return string(append(b, ')')), flat
-}
-
-// arrays gives each column as one argument: the engine reads a short query, which does
-// not grow with the rows.
-func arrays(width int, flat []any) (query string, args []any) {
-	var names, columns []string
-	for at := range width {
-		names = append(names, fmt.Sprintf("c%d", at))
-		switch flat[at].(type) {
-		case string:
-			columns, args = append(columns, fmt.Sprintf("$%d::text[]", at+1)), append(args, column[string](flat, at, width))
-		default:
-			columns, args = append(columns, fmt.Sprintf("$%d::bigint[]", at+1)), append(args, column[int64](flat, at, width))
-		}
-	}
-	list := strings.Join(names, ", ")
-	return "SELECT " + list + " FROM unnest(" + strings.Join(columns, ", ") + ") AS given (" + list + ")", args
-}
-
-func column[T any](flat []any, at, width int) []T {
-	list := make([]T, 0, len(flat)/width)
-	for ; at < len(flat); at += width {
-		list = append(list, flat[at].(T))
-	}
-	return list
-}
-
 // row is a step as it is written.
 type row struct {
 	store.Step
@@ -324,139 +275,4 @@ func beginning(s string) string {
 		return s
 	}
 	return strings.ToValidUTF8(s[:promptBytes], "")
-}
-
-// sumKey is a row of sums: of a day, or of a run.
-type sumKey struct {
-	table                      string
-	day                        int64
-	tenant, key, policy, model string // model, or the run
-}
-
-// counters are in the order of counterColumns.
-type counters [12]int64
-
-var counterColumns = []string{
-	"steps", "failed", "escalated", "calls", "passed", "rejected", "inconclusive", "input_tokens", "output_tokens", "cost_nanousd", "duration_ns", "overhead_ns",
-}
-
-type sums map[sumKey]*summed
-
-type summed struct {
-	counters
-	first, last int64
-}
-
-func (s sums) add(r *row) {
-	own := counters{
-		1, bit(r.Chosen == ""), bit(len(r.calls) > 1), int64(r.Calls), 0, 0, 0,
-		int64(r.InputTokens), int64(r.OutputTokens), r.nano, int64(r.Duration), int64(r.Overhead),
-	}
-	at := r.Start.UnixNano()
-	date := at / int64(day)
-	if at%int64(day) < 0 {
-		date--
-	}
-	for _, c := range r.calls {
-		part := counters{bit(c.model == r.Chosen), c.failed, 0, c.calls, c.passed, c.rejected, c.inconclusive, c.in, c.out, c.nano, c.duration, 0}
-		own[4], own[5], own[6] = own[4]+c.passed, own[5]+c.rejected, own[6]+c.inconclusive
-		s.put(sumKey{"sums", date, "", "", r.Policy, c.model}, part, at)
-		s.put(sumKey{"tenant_sums", date, r.Tenant, r.Key, r.Policy, c.model}, part, at)
-	}
-	s.put(sumKey{"sums", date, "", "", r.Policy, ""}, own, at)
-	s.put(sumKey{"tenant_sums", date, r.Tenant, r.Key, r.Policy, ""}, own, at)
-	if r.Run != "" {
-		s.put(sumKey{"runs", 0, r.Tenant, "", "", r.Run}, own, at)
-	}
-}
-
-func bit(b bool) int64 {
-	if b {
-		return 1
-	}
-	return 0
-}
-
-func (s sums) put(k sumKey, c counters, at int64) {
-	have := s[k]
-	if have == nil {
-		have = &summed{first: at, last: at}
-		s[k] = have
-	}
-	for i := range c {
-		have.counters[i] += c[i]
-	}
-	have.first, have.last = min(have.first, at), max(have.last, at)
-}
-
-// sumTables have, for each table of sums, the columns that tell its rows apart.
-var sumTables = map[string][]string{
-	"sums":        {"day", "policy", "model"},
-	"tenant_sums": {"day", "tenant", "key_id", "policy", "model"},
-	"runs":        {"tenant", "run"},
-}
-
-// writeSums adds the sums to those in the tables, always in the same order.
-func (d *DB) writeSums(ctx context.Context, tx Tx, s sums) error {
-	keys := slices.SortedFunc(maps.Keys(s), func(a, b sumKey) int {
-		return cmp.Or(cmp.Compare(a.table, b.table), cmp.Compare(a.day, b.day), cmp.Compare(a.tenant, b.tenant),
-			cmp.Compare(a.key, b.key), cmp.Compare(a.policy, b.policy), cmp.Compare(a.model, b.model))
-	})
-	for len(keys) > 0 {
-		n := 0
-		for n < len(keys) && n < d.Rows && keys[n].table == keys[0].table {
-			n++
-		}
-		if err := d.writeTable(ctx, tx, s, keys[:n]); err != nil {
-			return err
-		}
-		keys = keys[n:]
-	}
-	return nil
-}
-
-// writeTable writes those of one table.
-func (d *DB) writeTable(ctx context.Context, tx Tx, s sums, keys []sumKey) error {
-	table := keys[0].table
-	identity := sumTables[table]
-	columns := append(slices.Clone(identity), counterColumns...)
-	if table == "runs" {
-		columns = append(columns, "first_ns", "last_ns")
-	}
-	args := make([]any, 0, len(keys)*len(columns))
-	for _, k := range keys {
-		for _, name := range identity {
-			switch name {
-			case "day":
-				args = append(args, k.day)
-			case "tenant":
-				args = append(args, k.tenant)
-			case "key_id":
-				args = append(args, k.key)
-			case "policy":
-				args = append(args, k.policy)
-			default:
-				args = append(args, k.model)
-			}
-		}
-		have := s[k]
-		for _, c := range have.counters {
-			args = append(args, c)
-		}
-		if table == "runs" {
-			args = append(args, have.first, have.last)
-		}
-	}
-	var set []string
-	for _, c := range counterColumns {
-		set = append(set, fmt.Sprintf("%[1]s = %[2]s.%[1]s + excluded.%[1]s", c, table))
-	}
-	if table == "runs" {
-		set = append(set, "first_ns = CASE WHEN excluded.first_ns < runs.first_ns THEN excluded.first_ns ELSE runs.first_ns END",
-			"last_ns = CASE WHEN excluded.last_ns > runs.last_ns THEN excluded.last_ns ELSE runs.last_ns END")
-	}
-	values, args := d.values(len(columns), args)
-	_, err := tx.ExecContext(ctx, "INSERT INTO @"+table+" ("+strings.Join(columns, ", ")+") "+values+
-		" ON CONFLICT ("+strings.Join(identity, ", ")+") DO UPDATE SET "+strings.Join(set, ", "), args...)
-	return err
 }

@@ -1,0 +1,53 @@
+package sqlstore
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// values returns what stands behind INSERT INTO and its columns, for rows of so many
+// columns whose values are given one after the other, and its arguments.
+func (d *DB) values(width int, flat []any) (query string, args []any) {
+	if d.Arrays {
+		return arrays(width, flat)
+	}
+	b := []byte("VALUES ")
+	for i := range flat {
+		switch {
+		case i == 0:
+			b = append(b, '(')
+		case i%width == 0:
+			b = append(b, "),("...)
+		default:
+			b = append(b, ',')
+		}
+		b = strconv.AppendInt(append(b, '$'), int64(i+1), 10)
+	}
+	return string(append(b, ')')), flat
+}
+
+// arrays gives each column as one argument: the engine reads a short query, which does
+// not grow with the rows.
+func arrays(width int, flat []any) (query string, args []any) {
+	var names, columns []string
+	for at := range width {
+		names = append(names, fmt.Sprintf("c%d", at))
+		switch flat[at].(type) {
+		case string:
+			columns, args = append(columns, fmt.Sprintf("$%d::text[]", at+1)), append(args, column[string](flat, at, width))
+		default:
+			columns, args = append(columns, fmt.Sprintf("$%d::bigint[]", at+1)), append(args, column[int64](flat, at, width))
+		}
+	}
+	list := strings.Join(names, ", ")
+	return "SELECT " + list + " FROM unnest(" + strings.Join(columns, ", ") + ") AS given (" + list + ")", args
+}
+
+func column[T any](flat []any, at, width int) []T {
+	list := make([]T, 0, len(flat)/width)
+	for ; at < len(flat); at += width {
+		list = append(list, flat[at].(T))
+	}
+	return list
+}

@@ -30,9 +30,10 @@ type gymFile struct {
 	} `json:"results"`
 }
 
-// gymPrices are in US dollars per million tokens of prompt and answer: what hosts asked
-// for these models in spring 2025. The files have no costs. Models that reason before
-// they answer are left out: what they thought, and were paid for, is not recorded.
+// gymPrices are in US dollars per million tokens of prompt and answer. The files have no
+// costs: these are assumed, about what hosts asked for such models in 2025, and were not
+// checked against a source. Models that reason before they answer are left out: what
+// they thought, and were paid for, is not recorded.
 var gymPrices = map[string][2]float64{
 	"anthropic_claude-3.5-sonnet": {3, 15}, "anthropic_claude-sonnet-4": {3, 15},
 	"google_gemma-3-27b-it": {0.1, 0.2}, "meta-llama_llama-3.3-70b-instruct": {0.12, 0.3},

@@ -64,7 +64,7 @@ func repeats(ctx context.Context, e *Env) (*Page, error) {
 	if len(ways[0].models) == len(table.Models) {
 		return nil, errNoRepeats
 	}
-	p.printf("A model may be asked several times for one query. A further answer is worth less than the first of another model that is as good, because what a model fails at it often fails at again. "+
+	p.printf("A model may be asked several times for one query. Where a model has failed, its further answer is right less often than the first of the model nearest in quality: what a model fails at it often fails at again. "+
 		"Strategies choose among the answers of all models, once with each model asked once, once with the further answers taken for those of other models that err by themselves, and once as what they are: "+
 		"answers of one model, correlated on each query as the train half shows. Everything is learnt on one half of the queries and measured on the other: means over %d random halves, ± is two standard deviations over them.\n\n", e.splits())
 	p.printf("Data: %s. Of the models %d are further answers; %d queries have every outcome.\n", e.Own[0], len(table.Models)-len(ways[0].models), len(table.Queries))
@@ -129,7 +129,7 @@ func (c *cell) beside(other *cell, name string) []float64 {
 }
 
 // secondTries compares, on the queries on which a model has failed, its second answer
-// with the first of the other model that is as good as it overall.
+// with the first of the other model that is nearest to it in quality.
 func secondTries(t *outcome.Table) *eval.Table {
 	out := &eval.Table{Header: []string{"model", "right, %", "right on the second try where the first failed, %", "other model nearest in quality", "right there, %"}}
 	first, quality := sdk.Samples(t.Models), t.MeanQualities()

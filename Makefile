@@ -159,6 +159,12 @@ $(TOOLS)/golangci-lint-$(GOLANGCI_LINT):
 clients: ## Ask the gateway with the official clients of npm, PyPI and Go; print the table of docs/gateway.md
 	go test -tags clients ./adapters/gateway/clients -count=1 -v -timeout 20m -clients
 
+.PHONY: modules
+modules: ## Test the examples that are modules of their own: examples/eino
+	@dir=$$(mktemp -d) && trap 'rm -rf "$$dir"' EXIT && cd examples/eino && cp go.mod go.sum "$$dir" && \
+	{ go mod download -modfile="$$dir/go.mod" >/dev/null 2>&1 || { echo "the modules of eino cannot be had: not tested"; exit 0; }; \
+	go test -mod=mod -modfile="$$dir/go.mod" .; }
+
 .PHONY: real
 real: ## Ask a real small model, from PyPI, on loopback; measure confidences (minutes; docs/results/real-model.md)
 	go test ./adapters/provider/real -count=1 -v -timeout 60m -real -update

@@ -1,0 +1,108 @@
+// Command eino gives an agent on CloudWeGo's eino the cascade, by one option of its
+// OpenAI model and without a server: each step of the agent is routed on its own.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+
+	"github.com/cloudwego/eino-ext/components/model/openai"
+	"github.com/cloudwego/eino/components/tool"
+	"github.com/cloudwego/eino/components/tool/utils"
+	"github.com/cloudwego/eino/compose"
+	"github.com/cloudwego/eino/flow/agent/react"
+	"github.com/cloudwego/eino/schema"
+
+	"github.com/stepfall/stepfall/adapters/gateway"
+	"github.com/stepfall/stepfall/adapters/router"
+	"github.com/stepfall/stepfall/adapters/scripted"
+	"github.com/stepfall/stepfall/examples/internal/offline"
+)
+
+func main() { offline.Must(run(context.Background())) }
+
+func run(ctx context.Context) error {
+	stop, err := offline.Start(answer)
+	if err != nil {
+		return err
+	}
+	defer stop()
+
+	model, err := router.Open(ctx, "policy.hcl", router.Options{})
+	if err != nil {
+		return err
+	}
+	defer model.Close()
+	cascade, err := gateway.New(gateway.Options{Model: model, Observe: func(x *gateway.Exchange) {
+		for _, step := range x.Steps {
+			fmt.Printf("  %s, after %d of 2 models\n", step.Chosen, len(step.Calls))
+		}
+	}})
+	if err != nil {
+		return err
+	}
+
+	chat, err := openai.NewChatModel(ctx, &openai.ChatModelConfig{
+		HTTPClient: &http.Client{Transport: cascade}, // the one line
+		BaseURL:    "http://cascade/v1", APIKey: "none", Model: "stepfall",
+	})
+	if err != nil {
+		return err
+	}
+	weather, err := utils.InferTool("weather", "The weather of a city now.", func(_ context.Context, in *place) (string, error) {
+		return "18 degrees and sunny in " + in.City, nil
+	})
+	if err != nil {
+		return err
+	}
+	agent, err := react.NewAgent(ctx, &react.AgentConfig{
+		ToolCallingModel: chat, ToolsConfig: compose.ToolsNodeConfig{Tools: []tool.BaseTool{weather}},
+	})
+	if err != nil {
+		return err
+	}
+	said, err := agent.Generate(ctx, []*schema.Message{schema.UserMessage("How is the weather in Canberra?")})
+	if err != nil {
+		return err
+	}
+	fmt.Println(said.Content)
+
+	stream, err := chat.Stream(ctx, []*schema.Message{schema.UserMessage("Prove that there are infinitely many primes.")})
+	if err != nil {
+		return err
+	}
+	defer stream.Close()
+	for {
+		piece, err := stream.Recv()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			return err
+		}
+		fmt.Print(piece.Content)
+	}
+	fmt.Println()
+	return nil
+}
+
+type place struct {
+	City string `json:"city" jsonschema:"required" jsonschema_description:"its name"`
+}
+
+// answer is what the scripted models say: the small one gives up on proofs.
+func answer(_ context.Context, req *scripted.Request) scripted.Reply {
+	switch {
+	case req.Messages[len(req.Messages)-1].Role == "tool":
+		return scripted.Reply{Text: "It is sunny, 18 degrees."}
+	case strings.Contains(req.LastUser(), "weather"):
+		return scripted.Reply{ToolCalls: []scripted.ToolCall{{Name: "weather", Arguments: `{"city":"Canberra"}`}}}
+	case req.Model == "gpt-4o-mini":
+		return scripted.Reply{Text: "I'm sorry, but I can't help with that."}
+	}
+	return scripted.Reply{Text: "Multiply any finite list of primes and add one: no prime of the list divides the result."}
+}

@@ -1,0 +1,26 @@
+package main
+
+import (
+	"context"
+	"os"
+	"testing"
+
+	"github.com/stepfall/stepfall/examples/internal/offline"
+)
+
+func TestMain(m *testing.M) {
+	offline.Unset()
+	os.Exit(m.Run())
+}
+
+func Example() {
+	if err := run(context.Background()); err != nil {
+		panic(err)
+	}
+	// Output:
+	// gpt-4o-mini, after 1 of 2 models
+	//   gpt-4o-mini, after 1 of 2 models
+	// It is sunny, 18 degrees.
+	//   gpt-4o, after 2 of 2 models
+	// Multiply any finite list of primes and add one: no prime of the list divides the result.
+}

@@ -43,7 +43,7 @@ type Config struct {
 	Engine         []string          `stepfall:"engine" doc:"The command of the container engine with its global options; podman or docker when absent."`
 	ContainerDir   string            `stepfall:"container_dir" doc:"Where the work tree is put in the container, for instance /testbed; the same path as outside when absent."`
 	OCIRuntime     string            `stepfall:"oci_runtime" doc:"The engine's runtime; runsc (gVisor) where the engine has it when absent."`
-	Log            string            `stepfall:"log,enum=|pytest|django|unittest|go|cargo" doc:"How the output names the tests, for commands that are not called directly (a shell script in an image): the formats that SWE-bench reads."`
+	Log            string            `stepfall:"log,enum=|pytest|pytest-v2|pytest-options|matplotlib|seaborn|sympy|django|unittest|go|cargo" doc:"How the output names the tests, for commands that are not called directly (a shell script in an image): the formats that SWE-bench reads."`
 	CacheDir       string            `stepfall:"cache_dir" doc:"Folder for what trusted runs compiled; by default in the user's cache folder."`
 }
 

@@ -1,6 +1,7 @@
 package runner
 
 import (
+	"maps"
 	"regexp"
 	"slices"
 	"strings"
@@ -8,8 +9,9 @@ import (
 	"github.com/stepfall/stepfall/sdk/jail"
 )
 
-// logged runs any command whose output names its tests in a known format, as the
-// harness of SWE-bench judges: by the log alone, whatever the exit code.
+// logged runs any command whose output names its tests in a known format, and judges
+// as the harness of SWE-bench does: by the log, which a command that fails must tell
+// of some failure.
 type logged struct {
 	format string
 	guards []string
@@ -26,79 +28,289 @@ func (*logged) Plan(argv []string, _ *Tree, _ string) (*Plan, error) {
 	return &Plan{Argv: slices.Clone(argv)}, nil
 }
 
-// logWords are what the formats say of a test. An expected failure counts as a pass,
-// an unexpected pass as one too where the format does not call it a failure.
-var logWords = map[string]Status{
-	"PASSED": Pass, "XFAIL": Pass, "FAILED": Fail, "ERROR": Fail, "SKIPPED": Skip, "XPASS": Fail,
-	"ok": Pass, "FAIL": Fail, "skipped": Skip, "expected failure": Pass, "unexpected success": Fail, "ignored": Skip,
-	"PASS": Pass, "SKIP": Skip,
+// logReaders read the tests of a log, as the harness does that says of an instance of
+// SWE-bench whether it is resolved. Each log is read by lines; the last line about a
+// test counts. What a format does not name has not been run.
+var logReaders = map[string]func(log string) []Test{
+	"pytest": summary(pytestName), "pytest-options": summary(optionName), "matplotlib": summary(buttonName), "pytest-v2": readPytestV2,
+	"seaborn": readSeaborn, "sympy": readSympy, "django": readDjango, "unittest": readUnittest, "go": readGoLog, "cargo": readCargoLog,
+}
+
+// LogFormats are the names of the formats that [ReadLog] knows, sorted.
+func LogFormats() []string { return slices.Sorted(maps.Keys(logReaders)) }
+
+// ReadLog reads the tests of a log in one of [LogFormats].
+func ReadLog(format, log string) []Test {
+	read := logReaders[format]
+	if read == nil {
+		return nil
+	}
+	return read(log)
+}
+
+// logTests are tests in the order in which a log first names them.
+type logTests struct {
+	tests []Test
+	at    map[string]int
+}
+
+func (l *logTests) note(name string, status Status) {
+	if i, known := l.at[name]; known {
+		l.tests[i].Status = status
+		return
+	}
+	if l.at == nil {
+		l.at = map[string]int{}
+	}
+	l.at[name] = len(l.tests)
+	l.tests = append(l.tests, Test{Name: name, Status: status})
+}
+
+// logWords are how pytest says that a test has ended. What it calls XPASS is no word
+// of the harness: such a test is one that no line names.
+var logWords = map[string]Status{"PASSED": Pass, "XFAIL": Pass, "FAILED": Fail, "ERROR": Fail, "SKIPPED": Skip}
+
+// logWord returns the word that a line has at its beginning, or at its end.
+func logWord(line string, at func(line, word string) bool) bool {
+	for word := range logWords {
+		if at(line, word) {
+			return true
+		}
+	}
+	return false
+}
+
+// counted is the number in SKIPPED [3] file:line, which names no test.
+var counted = regexp.MustCompile(`^\[\d+\]$`)
+
+// summary reads the short summary of pytest -rA, one word and one name a line. What
+// a name holds behind its first space is lost, to the names of the data sets as well.
+func summary(name func(line string, fields []string) string) func(string) []Test {
+	return func(log string) []Test {
+		var found logTests
+		for line := range strings.SplitSeq(log, "\n") {
+			fields := strings.Fields(line)
+			if !logWord(line, strings.HasPrefix) || len(fields) < 2 || fields[0] == "SKIPPED" && counted.MatchString(fields[1]) {
+				continue
+			}
+			found.note(name(line, fields), logWords[fields[0]])
+		}
+		return found.tests
+	}
+}
+
+func pytestName(_ string, fields []string) string { return fields[1] }
+
+var bracketed = regexp.MustCompile(`^(.*?)\[(.*)\]`)
+
+// optionName keeps the last element of a path in brackets: it begins elsewhere on
+// every machine.
+func optionName(_ string, fields []string) string {
+	parts := bracketed.FindStringSubmatch(fields[1])
+	if parts == nil {
+		return fields[1]
+	}
+	main, option := parts[1], parts[2]
+	if strings.HasPrefix(option, "/") && !strings.HasPrefix(option, "//") && !strings.Contains(option, "*") {
+		option = option[strings.LastIndex(option, "/"):]
+	}
+	return main + "[" + option + "]"
+}
+
+var buttons = strings.NewReplacer("MouseButton.LEFT", "1", "MouseButton.RIGHT", "3")
+
+// buttonName: versions of matplotlib print the same buttons in two ways.
+func buttonName(line string, _ []string) string { return strings.Fields(buttons.Replace(line))[1] }
+
+var (
+	colours = regexp.MustCompile(`\[\d+m`)
+	control = regexp.MustCompile(`[\x01-\x1f]`)
+)
+
+// readPytestV2 is for summaries whose names have spaces, and for the lines of older
+// versions, which end in the word.
+func readPytestV2(log string) []Test {
+	var found logTests
+	for line := range strings.SplitSeq(log, "\n") {
+		line = control.ReplaceAllString(colours.ReplaceAllString(line, ""), "")
+		if strings.HasPrefix(line, "FAILED") {
+			line, _, _ = strings.Cut(line, " - ")
+		}
+		fields := strings.Fields(line)
+		last := len(fields) - 1
+		switch {
+		case last < 1:
+		case logWord(line, strings.HasPrefix):
+			if fields[0] != "SKIPPED" || !counted.MatchString(fields[1]) {
+				found.note(strings.Join(fields[1:], " "), logWords[fields[0]])
+			}
+		case logWord(line, strings.HasSuffix):
+			found.note(strings.Join(fields[:last], " "), logWords[fields[last]])
+		}
+	}
+	return found.tests
+}
+
+// readSeaborn reads what passed and what failed; nothing else is known of it.
+func readSeaborn(log string) []Test {
+	var found logTests
+	for line := range strings.SplitSeq(log, "\n") {
+		fields := strings.Fields(line)
+		switch {
+		case len(fields) < 2:
+		case strings.HasPrefix(line, "FAILED"):
+			found.note(fields[1], Fail)
+		case strings.Contains(line, " PASSED "):
+			if fields[1] == "PASSED" {
+				found.note(fields[0], Pass)
+			}
+		case strings.HasPrefix(line, "PASSED"):
+			found.note(fields[1], Pass)
+		}
+	}
+	return found.tests
+}
+
+// sympyFailure heads the traceback of a failure.
+var sympyFailure = regexp.MustCompile(`(_*) (.*)\.py:(.*) (_*)`)
+
+// readSympy reads the lines of SymPy's own runner.
+func readSympy(log string) []Test {
+	var found logTests
+	for _, m := range sympyFailure.FindAllStringSubmatch(log, -1) {
+		found.note(m[2]+".py:"+m[3], Fail)
+	}
+	for line := range strings.SplitSeq(log, "\n") {
+		line = strings.TrimSpace(line)
+		if !strings.HasPrefix(line, "test_") {
+			continue
+		}
+		for end, status := range map[string]Status{" E": Fail, " F": Fail, " ok": Pass} {
+			if strings.HasSuffix(line, end) {
+				found.note(strings.Fields(line)[0], status)
+			}
+		}
+	}
+	return found.tests
+}
+
+// djangoOK are lines that something else stands in: the test has passed all the same.
+var djangoOK = []*regexp.Regexp{
+	regexp.MustCompile(`(?m)^(.*?)\s\.\.\.\sTesting against Django installed in (?s:.*?) silenced\)\.\nok$`),
+	regexp.MustCompile(`(?m)^(.*?)\s\.\.\.\sInternal Server Error: /.*/\nok$`),
+	regexp.MustCompile(`(?m)^(.*?)\s\.\.\.\sSystem check identified no issues \(0 silenced\)\nok$`),
+}
+
+// djangoVersion is a test whose name is what it prints.
+const djangoVersion = "--version is equivalent to version"
+
+// readDjango reads the lines of Django's runner: NAME ... ok. Where a test has a
+// docstring, that is its name.
+func readDjango(log string) []Test {
+	var found logTests
+	before, named := "", false
+	for line := range strings.SplitSeq(log, "\n") {
+		line = strings.TrimSpace(line)
+		if strings.Contains(line, djangoVersion) {
+			found.note(djangoVersion, Pass)
+		}
+		if name, _, ok := strings.Cut(line, " ... "); ok {
+			before, named = name, true
+		}
+		for _, end := range []string{" ... ok", " ... OK", " ...  OK"} {
+			if name, ok := strings.CutSuffix(line, end); ok {
+				if _, rest, _ := strings.Cut(line, "..."); strings.HasPrefix(line, "Applying sites.0002_alter_domain_unique...test_no_migrations") {
+					line = strings.TrimSpace(rest)
+					name = strings.TrimSuffix(line, end)
+				}
+				found.note(name, Pass)
+				break
+			}
+		}
+		if name, _, ok := strings.Cut(line, " ... skipped"); ok {
+			found.note(name, Skip)
+		}
+		for _, word := range []string{"FAIL", "ERROR"} {
+			if name, _, _ := strings.Cut(line, " ... "+word); strings.HasSuffix(line, " ... "+word) {
+				found.note(name, Fail)
+			}
+			// Here the harness takes the method for the name.
+			if fields := strings.Fields(line); strings.HasPrefix(line, word+":") && len(fields) > 1 {
+				found.note(fields[1], Fail)
+			}
+		}
+		if named && strings.HasPrefix(line, "ok") {
+			found.note(before, Pass) // other output stood in between
+		}
+	}
+	for _, pattern := range djangoOK {
+		for _, m := range pattern.FindAllStringSubmatch(log, -1) {
+			found.note(m[1], Pass)
+		}
+	}
+	return found.tests
 }
 
 var (
-	// The short summary of pytest -rA: PASSED tests/test_a.py::test_b, and FAILED with
-	// the reason behind a dash.
-	logPytest = regexp.MustCompile(`^(PASSED|XFAIL|FAILED|ERROR|XPASS) (\S.*)$`)
-	// Verbose lines of unittest, and of Django's runner: test_a (tests.T) ... ok. A
-	// docstring may stand between, on a line of its own.
-	logUnittest = regexp.MustCompile(`^(.*?)\s*\.\.\. (?:.* )?(ok|FAIL|ERROR|skipped|expected failure|unexpected success)\b.*$`)
-	logDjango   = regexp.MustCompile(`^(FAIL|ERROR): (\S.*)$`)
-	logGo       = regexp.MustCompile(`^\s*--- (PASS|FAIL|SKIP): (\S+)`)
-	logTestName = regexp.MustCompile(`^\S+ \([\w.]+\)$`)
+	// Verbose lines of unittest: test_a (tests.T) ... ok. A docstring may stand between,
+	// on a line of its own.
+	logUnittest  = regexp.MustCompile(`^(.*?)\s*\.\.\. (?:.* )?(ok|FAIL|ERROR|skipped|expected failure|unexpected success)\b.*$`)
+	logSubtest   = regexp.MustCompile(`^(?:FAIL|ERROR): (\S.*)$`)
+	logTestName  = regexp.MustCompile(`^\S+ \([\w.]+\)$`)
+	unittestWord = map[string]Status{"ok": Pass, "FAIL": Fail, "ERROR": Fail, "skipped": Skip, "expected failure": Pass, "unexpected success": Fail}
 )
 
-// ReadLog reads the tests of a log as the harness does: the last word about a test
-// counts, and a name of pytest ends at its first space.
-func ReadLog(format, log string) []Test {
-	var tests []Test
-	at := map[string]int{}
-	note := func(name string, status Status) {
-		if i, known := at[name]; known {
-			tests[i].Status = status
-			return
-		}
-		at[name] = len(tests)
-		tests = append(tests, Test{Name: name, Status: status})
-	}
+// readUnittest reads Python's own runner, which the harness does not know.
+func readUnittest(log string) []Test {
+	var found logTests
 	before := ""
-	for line := range strings.Lines(stripped(log)) {
+	for line := range strings.Lines(log) {
 		line = strings.TrimRight(line, "\r\n")
-		switch format {
-		case "pytest":
-			if m := logPytest.FindStringSubmatch(line); m != nil {
-				note(strings.Fields(m[2])[0], logWords[m[1]])
+		if m := logUnittest.FindStringSubmatch(line); m != nil {
+			if !logTestName.MatchString(m[1]) && logTestName.MatchString(before) {
+				found.note(before, unittestWord[m[2]]) // its name stands above its docstring
 			}
-		case "django", "unittest":
-			if m := logUnittest.FindStringSubmatch(line); m != nil {
-				name := m[1]
-				if !logTestName.MatchString(name) && logTestName.MatchString(before) {
-					note(before, logWords[m[2]]) // its name stands above its docstring
-				}
-				note(name, logWords[m[2]])
-			} else if m := logDjango.FindStringSubmatch(line); m != nil {
-				note(strings.TrimSpace(m[2]), Fail)
-			}
-			before = line
-		case "go":
-			if m := logGo.FindStringSubmatch(line); m != nil {
-				note(m[2], logWords[m[1]])
-			}
-		case "cargo":
-			if m := cargoLine.FindStringSubmatch(line); m != nil {
-				note(m[1], logWords[m[2]])
-			}
+			found.note(m[1], unittestWord[m[2]])
+		} else if m := logSubtest.FindStringSubmatch(line); m != nil {
+			found.note(strings.TrimSpace(m[1]), Fail)
 		}
+		before = line
 	}
-	return tests
+	return found.tests
 }
 
-var colours = regexp.MustCompile(`\x1b\[[0-9;]*m`)
+var (
+	logGo    = regexp.MustCompile(`^--- (PASS|FAIL|SKIP): (.+) \((.+)\)$`)
+	logCargo = regexp.MustCompile(`^test\s+(\S+)\s+\.\.\.\s+(ok|FAILED)$`)
+)
 
-func stripped(log string) string { return colours.ReplaceAllString(log, "") }
+func readGoLog(log string) []Test {
+	var found logTests
+	for line := range strings.SplitSeq(log, "\n") {
+		if m := logGo.FindStringSubmatch(strings.TrimSpace(line)); m != nil {
+			found.note(m[2], map[string]Status{"PASS": Pass, "FAIL": Fail, "SKIP": Skip}[m[1]])
+		}
+	}
+	return found.tests
+}
+
+func readCargoLog(log string) []Test {
+	var found logTests
+	for line := range strings.SplitSeq(log, "\n") {
+		if m := logCargo.FindStringSubmatch(strings.TrimSpace(line)); m != nil {
+			found.note(m[1], map[string]Status{"ok": Pass, "FAILED": Fail}[m[2]])
+		}
+	}
+	return found.tests
+}
 
 func (l *logged) Read(_ *Plan, result *jail.Result) *Report {
 	report := &Report{Tests: ReadLog(l.format, string(result.Stdout)+"\n"+string(result.Stderr))}
 	if len(report.Tests) == 0 {
 		report.Broken = lastOutput(result)
+	} else if result.ExitCode != 0 && !slices.ContainsFunc(report.Tests, func(t Test) bool { return t.Status == Fail }) {
+		// The code under test can print lines of its own: the log is not that of this run.
+		report.Tampering = []string{"the log has no failure and the command failed"}
 	}
 	return report
 }

@@ -7,9 +7,9 @@ import (
 	"github.com/stepfall/stepfall/sdk/jail"
 )
 
-// What the public description of SWE-bench's harness says of a log: a test has passed
-// when its last line says PASSED or XFAIL, and fails when no line names it.
-func TestLogsAreReadAsTheHarnessReadsThem(t *testing.T) {
+// A test has passed when its last line says so, and fails when no line names it. That
+// the harness reads the same is in [TestHarness].
+func TestLogsAreReadByLines(t *testing.T) {
 	pytest := "\x1b[1m=== short test summary info ===\x1b[0m\nPASSED tests/test_a.py::test_one\nPASSED tests/test_a.py::T::test_two[x y]\nXFAIL tests/test_a.py::test_known - reason\nXPASS tests/test_a.py::test_strange\nSKIPPED [1] tests/test_a.py:10: not here\nFAILED tests/test_a.py::test_bad - assert 1 == 2\nERROR tests/test_b.py::test_setup - fixture\nFAILED tests/test_a.py::test_again\nPASSED tests/test_a.py::test_again\n"
 	django := "test_one (app.tests.T) ... ok\ntest_two (app.tests.T)\nIt does two things. ... ok\ntest_bad (app.tests.T) ... FAIL\ntest_err (app.tests.T) ... ERROR\ntest_skip (app.tests.T) ... skipped 'no database'\ntest_known (app.tests.T) ... expected failure\nTesting against Django installed in '/testbed' ... ok\nFAIL: test_sub (app.tests.T) (i=1)\n"
 	for _, test := range []struct {
@@ -22,7 +22,7 @@ func TestLogsAreReadAsTheHarnessReadsThem(t *testing.T) {
 			[]string{"tests/test_a.py::test_strange", "tests/test_a.py::test_bad", "tests/test_b.py::test_setup", "tests/test_a.py::test_none", "tests/test_a.py"},
 		},
 		{
-			"django", django,
+			"unittest", django,
 			[]string{"test_one (app.tests.T)", "test_two (app.tests.T)", "It does two things.", "test_known (app.tests.T)"},
 			[]string{"test_bad (app.tests.T)", "test_err (app.tests.T)", "test_skip (app.tests.T)", "test_sub (app.tests.T)"},
 		},

@@ -107,7 +107,9 @@ func (r *Report) check(result *jail.Result) {
 	}
 }
 
-// Find returns the tests that a name means.
+// Find returns the tests that a name means. Data sets have names of pytest that were
+// cut within their parameters: such a name means all that begin so, where they agree
+// on whether they pass.
 func (r *Report) Find(name string) []Test {
 	var found []Test
 	for _, test := range r.Tests {
@@ -115,7 +117,30 @@ func (r *Report) Find(name string) []Test {
 			found = append(found, test)
 		}
 	}
+	if len(found) > 0 || strings.Count(name, "[") <= strings.Count(name, "]") {
+		return found
+	}
+	dotted := nodeID(name)
+	for _, test := range r.Tests {
+		if id := test.ID(); strings.HasPrefix(id, name) || dotted != "" && strings.HasPrefix(id, dotted) {
+			found = append(found, test)
+		}
+	}
+	if slices.ContainsFunc(found, func(t Test) bool { return (t.Status == Pass) != (found[0].Status == Pass) }) {
+		return nil
+	}
 	return found
+}
+
+// Status returns how the tests ended that a name means: one failure is a failure.
+func (r *Report) Status(name string) (status Status, found bool) {
+	for _, test := range r.Find(name) {
+		if !found || status != Fail && (status != Skip || test.Status == Fail) {
+			status = test.Status
+		}
+		found = true
+	}
+	return status, found
 }
 
 // Plan is a run of a test command.

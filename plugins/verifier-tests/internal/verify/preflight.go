@@ -110,7 +110,7 @@ func (p *preflight) unusable(checks sdk.Checks) string {
 	}
 	var solved []string
 	for _, name := range checks.FailToPass {
-		if status, found := combine(p.report, name); found && status == runner.Pass {
+		if status, found := p.report.Status(name); found && status == runner.Pass {
 			solved = append(solved, name)
 		}
 	}
@@ -159,17 +159,6 @@ func (p *preflight) failsBefore(name string) bool {
 	if p == nil {
 		return false
 	}
-	status, found := combine(p.report, name)
+	status, found := p.report.Status(name)
 	return found && status == runner.Fail
-}
-
-// combine returns the end of all tests that a name means: one failure is a failure.
-func combine(report *runner.Report, name string) (status runner.Status, found bool) {
-	for _, test := range report.Find(name) {
-		found = true
-		if status != runner.Fail && (status != runner.Skip || test.Status == runner.Fail) {
-			status = test.Status
-		}
-	}
-	return status, found
 }

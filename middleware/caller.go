@@ -36,7 +36,15 @@ func (c *call) Call(ctx context.Context, s *step.Call) (*sdk.Answer, error) {
 		call: c, speaker: d.kind == kindSpeaker, hold: !s.Final || s.Unseen && c.plain(),
 		live: c.streamed && d.kind != kindMistral && (s.Final || s.Unseen && c.plain()),
 	}
+	if s.Spare && stream.speaker && c.choices() <= 1 {
+		stream.draft = c.newDraft()
+	}
 	resp, err := c.generate(callCtx, t, d, s.Model, &stream)
+	if stream.draft != nil && stream.draft.verdict != nil {
+		d.breaker.record(nil)
+		s.Cut = stream.draft.verdict
+		return stream.draft.answer(d), nil
+	}
 	if err == nil {
 		err = fault(resp, d.kind, stream.live)
 	}

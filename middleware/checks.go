@@ -84,10 +84,15 @@ func refusal(_ *sdk.Query, a *sdk.Answer, _ []sdk.Attempt) string {
 	if len(a.ToolCalls) > 0 || len(a.Text) > longRefusal {
 		return ""
 	}
-	head := strings.ToLower(strings.TrimSpace(a.Text[:min(len(a.Text), 160)]))
+	return refuses(a.Text)
+}
+
+// refuses says how a text declines, or nothing.
+func refuses(text string) string {
+	head := strings.ToLower(strings.TrimSpace(text[:min(len(text), 160)]))
 	for _, r := range refusals {
 		if strings.HasPrefix(head, r) {
-			return "refused: " + firstLine(a.Text)
+			return "refused: " + firstLine(text)
 		}
 	}
 	return ""

@@ -170,7 +170,14 @@ type Config struct {
 
 	Breaker BreakerConfig
 	Stream  StreamMode
-	Session SessionConfig
+	// CancelDrafts ends the call of an answer that a default check will reject, while it
+	// comes, where another model will then be asked.
+	CancelDrafts bool
+	// MinTokenProbability has CancelDrafts reject also what its model is not sure of: an
+	// answer whose tokens so far, 32 or more, are less probable in their geometric mean.
+	// It needs log-probabilities. 0 rejects none.
+	MinTokenProbability float64
+	Session             SessionConfig
 	// Circuits and Conversations are shared with other processes; nil is with none.
 	Circuits      Circuits
 	Conversations Conversations

@@ -191,6 +191,7 @@ func (m *Model) step(ctx context.Context, messages []llms.MessageContent, option
 	case m.engine.Index(c.given.Model) >= 0:
 		req.Only = c.given.Model
 	}
+	req.Cancel = m.c.CancelDrafts
 	if c.streams() {
 		switch m.c.Stream {
 		case Commit:

@@ -26,6 +26,8 @@ type streamState struct {
 	held []Delta
 	// refused is the error by which the caller's function ended the stream.
 	refused error
+	// draft looks for a reason to end the call; nil does not look.
+	draft *draft
 }
 
 // install sets the streaming functions of one call: the caller's when it is live,
@@ -33,6 +35,19 @@ type streamState struct {
 func (s *streamState) install(o *llms.CallOptions, p *Params) {
 	content, reasoning, delta := s.call.given.StreamingFunc, s.call.given.StreamingReasoningFunc, s.call.params.OnDelta
 	o.StreamingFunc, o.StreamingReasoningFunc, p.OnDelta = nil, nil, nil
+	if s.draft != nil {
+		p.OnDelta = func(ctx context.Context, d *Delta) error {
+			if !s.shown && s.draft.hopeless(d) {
+				return errHopeless
+			}
+			if !s.live {
+				return nil
+			}
+			s.call.toolsShown = s.call.toolsShown || d.Tool != nil
+			return s.show(ctx, d, s.call.emit)
+		}
+		return
+	}
 	if !s.live {
 		return
 	}

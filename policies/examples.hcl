@@ -151,7 +151,8 @@ fit {
 
 #: stream
 stream {
-  mode = "commit"
+  mode          = "commit"
+  cancel_drafts = true
 }
 
 #: session

@@ -232,6 +232,13 @@ type Stream struct {
 	// buffer: nothing until the answer is chosen. commit: live from the moment at
 	// which no further model can be worth running. passthrough: live, with one candidate only.
 	Mode string `policy:"mode" oneof:"buffer commit passthrough" default:"buffer"`
+	// Ends the call of an answer that a check will reject while it comes, where another
+	// model will then be asked: one that begins like a refusal, however it would go on, or
+	// that can no longer become the JSON that was asked for. For callers who do not stream, too.
+	CancelDrafts bool `policy:"cancel_drafts"`
+	// Has cancel_drafts end calls also whose tokens so far, 32 or more, are less probable
+	// in their geometric mean; the model must give log-probabilities.
+	MinTokenProbability float64 `policy:"min_token_probability" min:"0" max:"1"`
 }
 
 // Session keeps a conversation on the model that it is with, unless moving pays.

@@ -193,6 +193,9 @@ func (l *loader) mode(p *Policy) {
 		l.complain(l.place("stream", "mode"), "passthrough needs a single candidate", "A strategy that may run a second model cannot take back what was streamed.",
 			`Use mode = "commit", the strategy route, or max_depth = 1.`)
 	}
+	if p.Stream.MinTokenProbability > 0 && !p.Stream.CancelDrafts {
+		l.warn(l.place("stream", "min_token_probability"), "min_token_probability has no effect", "It says which drafts cancel_drafts ends.", "Set cancel_drafts = true, or remove the line.")
+	}
 	for _, path := range []*string{&p.Budget.Ledger, &p.Trace.File, &p.Trace.Database} {
 		if !strings.Contains(*path, "://") {
 			*path = l.absolute(*path)

@@ -21,6 +21,11 @@ const (
 	StopError StopReason = "error"
 )
 
+// StopReasonCancelled is the stop reason of an answer that was cut off while it came,
+// since a check would have rejected it: its verdict says which. Its usage is counted by
+// what had come.
+const StopReasonCancelled = "cancelled"
+
 // ModeEmbeddings is the mode in the trace of a call that made embeddings: nothing was
 // decided, and there is no answer to judge.
 const ModeEmbeddings = "embeddings"

@@ -97,8 +97,13 @@ func refuseNil[M llms.Model](m M, err error) (llms.Model, error) {
 // estimates. They make answers several times as long on the wire.
 func (s *setup) topLogProbs(m *policies.Model) int {
 	wanted := len(s.policy.Estimators) > 0 || s.policy.Fit != nil
-	if !wanted || !m.SDK().Capabilities.LogProbs {
+	switch {
+	case !m.SDK().Capabilities.LogProbs:
 		return 0
+	case wanted:
+		return 5
+	case s.policy.Stream.MinTokenProbability > 0:
+		return 1
 	}
-	return 5
+	return 0
 }

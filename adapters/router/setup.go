@@ -81,6 +81,7 @@ func (s *setup) configure(ctx context.Context, r *Router) (middleware.Config, er
 	p, o := s.policy, &r.o
 	c := middleware.Config{
 		Mode: middleware.Mode(p.Mode), Baseline: p.Baseline, Stream: middleware.StreamMode(p.Stream.Mode),
+		CancelDrafts: p.Stream.CancelDrafts, MinTokenProbability: p.Stream.MinTokenProbability,
 		Breaker: middleware.BreakerConfig{Failures: p.Retry.BreakAfter, Delay: p.Retry.BreakFor},
 		Redact:  redact.New(s.secrets()...), Callbacks: o.Callbacks, Interceptors: o.Interceptors,
 	}

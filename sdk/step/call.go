@@ -69,8 +69,8 @@ func (r *run) try(ctx context.Context, i, attempt int, worst float64, final bool
 		rec.Propensity = 1
 	}
 	answer, err := guard(func() (*sdk.Answer, error) {
-		c := &Call{Query: r.q, Model: m, Index: i, Attempt: attempt, Earlier: r.attempts, Final: final, Unseen: r.req.Commit && r.alone(i)}
-		defer func() { r.shown = c.Shown }()
+		c := &Call{Query: r.q, Model: m, Index: i, Attempt: attempt, Earlier: r.attempts, Final: final, Unseen: r.req.Commit && r.alone(i), Spare: (!final || r.reroutes()) && r.spare(i, worst)}
+		defer func() { r.shown, r.cut = c.Shown, c.Cut }()
 		return r.req.Caller.Call(ctx, c)
 	})
 	rec.Latency = r.e.c.Now().Sub(rec.Start)
@@ -110,6 +110,12 @@ func (r *run) try(ctx context.Context, i, attempt int, worst float64, final bool
 		}
 		rec.Usage, rec.CostUSD, rec.StopReason, rec.Deployment = answer.Usage, answer.CostUSD, answer.StopReason, answer.Deployment
 		rec.NotSent = answer.NotSent
+		if r.cut != nil {
+			answer.StopReason, rec.StopReason = sdk.StopReasonCancelled, sdk.StopReasonCancelled
+			if answer.Usage.Estimated {
+				stands = worst // as for any call whose end nobody saw
+			}
+		}
 		if r.e.c.TraceAnswers {
 			rec.Answer = answer.Text
 		}

@@ -46,23 +46,30 @@ func (r *run) reroutes() bool {
 // anew routes again when checks have rejected all that a router has got: the strategy
 // that runs one model runs the best of the others. It returns that one, or Stop.
 func (r *run) anew() int {
-	if !r.reroutes() || len(r.state.Ran) == 0 {
-		return cascade.Stop
-	}
-	s := r.state
-	s.Infeasible = slices.Clone(s.Infeasible)
-	for _, i := range s.Ran {
+	for _, i := range r.state.Ran {
 		if !r.rejected[i] {
 			return cascade.Stop
 		}
-		s.Infeasible[i] = true
 	}
-	s.Ran = nil
-	next := r.strategy.Decide(&s).Run
+	next := r.without(r.state.Ran)
 	if next != cascade.Stop {
 		r.t.Decisions[len(r.t.Decisions)-1].Run = r.e.names[next]
 	}
 	return next
+}
+
+// without returns whom a router asks when it may not have those that ran, or Stop.
+func (r *run) without(ran []int) int {
+	if !r.reroutes() || len(ran) == 0 {
+		return cascade.Stop
+	}
+	s := r.state
+	s.Infeasible = slices.Clone(s.Infeasible)
+	for _, i := range ran {
+		s.Infeasible[i] = true
+	}
+	s.Ran = nil
+	return r.strategy.Decide(&s).Run
 }
 
 // explain returns the alternatives of the decision at hand.

@@ -41,24 +41,34 @@ func (r *run) looks() bool { return r.only < 0 || r.req.Observe }
 // judge checks and verifies an answer of candidate i and takes it into the step.
 // The error is that of a verifier whose policy is to fail.
 func (r *run) judge(ctx context.Context, i int, answer *sdk.Answer) error {
-	measure(answer, r.attempts)
-	verdict := r.check(i, answer)
-	var err error
-	if verdict == nil && r.looks() {
-		verdict, err = r.verify(ctx, answer)
-		if err != nil && r.only >= 0 {
-			err = nil // noted where it happened
-		}
-	}
-	if verdict != nil {
-		rec := &r.t.Calls[len(r.t.Calls)-1]
-		rec.Verdict = verdict
-	}
-	r.t.Calls[len(r.t.Calls)-1].Signals = answer.Signals
+	verdict, err := r.assess(ctx, i, answer)
+	rec := &r.t.Calls[len(r.t.Calls)-1]
+	rec.Verdict, rec.Signals = verdict, answer.Signals
 	r.callOf = append(r.callOf, len(r.t.Calls)-1)
 	r.attempts = append(r.attempts, sdk.Attempt{Answer: *answer, Verdict: verdict})
 	r.state.Ran = append(r.state.Ran, i)
 	return err
+}
+
+// assess measures an answer and asks checks and verifiers.
+func (r *run) assess(ctx context.Context, i int, answer *sdk.Answer) (*sdk.Verdict, error) {
+	if v := r.cut; v != nil {
+		own := *v
+		own.Outcome = sdk.Failed
+		r.rejected[i] = true
+		r.partial = append(r.partial, i)
+		return &own, nil
+	}
+	measure(answer, r.attempts)
+	verdict := r.check(i, answer)
+	if verdict != nil || !r.looks() {
+		return verdict, nil
+	}
+	verdict, err := r.verify(ctx, answer)
+	if r.only >= 0 {
+		err = nil // noted where it happened
+	}
+	return verdict, err
 }
 
 // check runs the free checks; a fault is a verdict of Failed.

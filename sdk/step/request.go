@@ -27,6 +27,12 @@ type Call struct {
 	// then sets Shown, and the step ends with that answer. With Final as well, it may
 	// be shown at once.
 	Unseen, Shown bool
+	// Spare is true, for a request with Cancel, when another model will be asked if a
+	// check finds a fault in this answer, whatever this call turns out to cost. A caller
+	// that sees while the answer comes that a check will find one may end the call: it
+	// sets Cut to the verdict of that check, and returns what had come.
+	Spare bool
+	Cut   *sdk.Verdict
 }
 
 // Caller makes calls. The answer is non-nil if and only if the error is nil. The
@@ -74,6 +80,10 @@ type Request struct {
 	// reject, the step then ends with that answer, and calls Unseen where nothing
 	// but checks will look.
 	Commit bool
+	// Cancel makes calls Spare, whose caller may end them before the answer is whole. An
+	// answer that was cut off is never the step's: if no other is better in the end, its
+	// model is asked again.
+	Cancel bool
 	// Mode is recorded in the trace.
 	Mode string
 }

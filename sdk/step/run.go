@@ -32,10 +32,12 @@ type run struct {
 	callOf   []int          // by attempt: its index in the trace's calls
 	rejected []bool         // by candidate: a check found a fault
 	failures []error
-	fatal    error // what ends the step at once
-	explores bool  // one further model is asked for the record
-	shown    bool  // the caller has shown the last answer
-	capped   error // the first cap that left no room
+	fatal    error        // what ends the step at once
+	explores bool         // one further model is asked for the record
+	shown    bool         // the caller has shown the last answer
+	cut      *sdk.Verdict // the caller has ended the last call for this reason
+	partial  []int        // candidates whose answer was cut off
+	capped   error        // the first cap that left no room
 	spent    float64
 	standing float64 // beyond what was spent: for calls whose bill is not known
 	waited   time.Duration
@@ -50,6 +52,9 @@ func (e *Engine) Run(ctx context.Context, req Request) (*Result, error) {
 	start := e.c.Now()
 	r := e.start(&req, start)
 	stop, answer, err := r.loop(ctx)
+	if err == nil && slices.Contains(r.partial, answer) {
+		stop, answer, err = r.whole(ctx, stop, answer)
+	}
 	if r.explores && err == nil && answer >= 0 {
 		answer = r.explore(ctx, answer)
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -12,11 +13,14 @@ import (
 )
 
 // preferred returns the answer to return where the strategy chose i: among equal
-// posteriors, the one that passed the greater share of checks.
+// posteriors, one that is whole, and then the one that passed the greater share of checks.
 func (r *run) preferred(i int) int {
 	best := i
 	for k, ran := range r.state.Ran {
-		if r.state.Beliefs[ran].Mean == r.state.Beliefs[i].Mean && score(r.attempts[k].Verdict) > score(r.verdict(best)) {
+		if r.state.Beliefs[ran].Mean != r.state.Beliefs[i].Mean || slices.Contains(r.partial, ran) {
+			continue
+		}
+		if slices.Contains(r.partial, best) || score(r.attempts[k].Verdict) > score(r.verdict(best)) {
 			best = ran
 		}
 	}

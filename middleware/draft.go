@@ -1,0 +1,101 @@
+package middleware
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"io"
+	"math"
+	"strings"
+
+	"github.com/stepfall/stepfall/sdk"
+)
+
+// errHopeless ends a call whose answer no check would let through.
+var errHopeless = errors.New("no check would let this answer through")
+
+// draft is an answer while it comes, of which the call is ended once it is known that a
+// default check will reject it.
+type draft struct {
+	call *call
+	text []byte
+	// rest is the length of what came besides: reasoning, tool calls.
+	rest int
+	// tokens have come with a log-probability, logProb their sum.
+	tokens  int
+	logProb float64
+	// next is the length of the text at which it is looked at as JSON again.
+	next    int
+	verdict *sdk.Verdict
+}
+
+func (c *call) newDraft() *draft { return &draft{call: c} }
+
+// sure is how many tokens tell how sure a model is.
+const sure = 32
+
+// hopeless takes in a piece and reports whether the call may end, with verdict as the reason.
+func (d *draft) hopeless(piece *Delta) bool {
+	d.text = append(d.text, piece.Text...)
+	d.rest += len(piece.Reasoning) + len(piece.Refusal)
+	if piece.Tool != nil {
+		d.rest += len(piece.Tool.Name) + len(piece.Tool.Arguments)
+	}
+	for _, t := range piece.LogProbs {
+		d.tokens++
+		d.logProb += t.LogProb
+	}
+	check, why := d.fault(piece)
+	if why == "" {
+		return false
+	}
+	d.verdict = &sdk.Verdict{Verifier: check, Outcome: sdk.Failed, Evidence: why + " (cut off while it came)"}
+	return true
+}
+
+// fault says which check will reject the answer and why, as far as that is known.
+func (d *draft) fault(piece *Delta) (check, why string) {
+	c := d.call
+	if least := c.m.c.MinTokenProbability; least > 0 && d.tokens >= sure {
+		if p := math.Exp(d.logProb / float64(d.tokens)); p < least {
+			return "check:token_probability", "unsure of its words"
+		}
+	}
+	// With tools on offer a call may follow, and the text is not looked at.
+	if c.m.ownChecks || len(c.query.Tools) > 0 {
+		return "", ""
+	}
+	if piece.Refusal != "" && len(d.text) == 0 {
+		return "check:refusal", "refused: " + firstLine(piece.Refusal)
+	}
+	if why = refuses(string(d.text[:min(len(d.text), 160)])); why != "" {
+		return "check:refusal", why
+	}
+	if (c.query.Format.JSON || len(c.query.Format.Schema) > 0) && len(c.given.StopWords) == 0 && len(d.text) >= d.next {
+		if !beginsJSON(d.text) {
+			return "check:json", "is not JSON: " + firstLine(string(d.text))
+		}
+		d.next = len(d.text) + len(d.text)/4 + 1
+	}
+	return "", ""
+}
+
+// beginsJSON reports whether a text is one JSON value or the beginning of one.
+func beginsJSON(text []byte) bool {
+	from := json.NewDecoder(bytes.NewReader(text))
+	var value json.RawMessage
+	if err := from.Decode(&value); err != nil {
+		return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)
+	}
+	return len(bytes.TrimSpace(text[from.InputOffset():])) == 0
+}
+
+// answer is what had come.
+func (d *draft) answer(from *deployment) *sdk.Answer {
+	const perToken = 4 // bytes
+	tokens := max(d.tokens, (len(d.text)+d.rest+perToken-1)/perToken)
+	return &sdk.Answer{
+		Text: strings.ToValidUTF8(string(d.text), ""), Deployment: from.Name,
+		Usage: sdk.Usage{InputTokens: d.call.query.InputTokens, OutputTokens: tokens, Estimated: true},
+	}
+}

@@ -1,0 +1,53 @@
+package step
+
+import (
+	"context"
+	"slices"
+
+	"github.com/stepfall/stepfall/sdk"
+	"github.com/stepfall/stepfall/sdk/cascade"
+)
+
+// spare reports whether another model will be asked if a check finds a fault in candidate
+// i's answer, and may be even if the bill of this call, up to worst, is never known.
+func (r *run) spare(i int, worst float64) bool {
+	if !r.req.Cancel || r.only >= 0 || r.explores {
+		return false
+	}
+	next := r.after(i, 0).Run
+	if next == cascade.Stop {
+		next = r.without(append(slices.Clip(r.state.Ran), i))
+	}
+	if next == cascade.Stop || r.state.Infeasible[next] {
+		return false
+	}
+	limit := r.e.c.StepCapUSD
+	return limit <= 0 || near(r.spent+r.standing)+up(worst)+up(r.worst(next)) <= near(limit)
+}
+
+// whole asks candidate i again, whose answer was cut off since others were to be asked:
+// none of them has given a better one.
+func (r *run) whole(ctx context.Context, stop sdk.StopReason, i int) (sdk.StopReason, int, error) {
+	if err := ctx.Err(); err != nil {
+		return sdk.StopDeadline, -1, r.failed(err)
+	}
+	r.req.Cancel = false
+	answer, err := r.call(ctx, i, false)
+	if err != nil {
+		if r.capped != nil {
+			return sdk.StopBudget, -1, r.failed(r.capped)
+		}
+		return sdk.StopError, -1, r.failed(err)
+	}
+	r.rejected[i] = false
+	verdict, err := r.assess(ctx, i, answer)
+	rec := &r.t.Calls[len(r.t.Calls)-1]
+	rec.Verdict, rec.Signals = verdict, answer.Signals
+	k := slices.Index(r.state.Ran, i)
+	r.callOf[k], r.attempts[k] = len(r.t.Calls)-1, sdk.Attempt{Answer: *answer, Verdict: verdict}
+	if err != nil {
+		return sdk.StopError, -1, err
+	}
+	r.settled(ctx)
+	return stop, i, nil
+}

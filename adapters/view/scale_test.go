@@ -59,7 +59,7 @@ func scale(t *testing.T, s store.Traces) {
 		"/", "/?tenant=blue-7", "/?since=" + day + "&until=" + day,
 		"/steps", "/steps?tenant=green-3", "/steps?model=pro", "/steps?model=none", "/steps?model=once", "/steps?chosen=pro", "/steps?failed=1", "/steps?escalated=1",
 		"/steps?outcome=failed", "/steps?stop=budget", "/steps?run=agent-007-3", "/steps?since=" + day + "&until=" + day, "/steps?tenant=none",
-		"/steps?tenant=blue-7&model=pro&escalated=1", "/runs", "/runs?tenant=orange-9", "/run?name=agent-007-3",
+		"/steps?tenant=blue-7&model=pro&escalated=1", "/steps?run=agent-007-3&chosen=pro", "/steps?text=nightly", "/steps?text=nowhere", "/runs", "/runs?tenant=orange-9", "/run?name=agent-007-3",
 		"/step?id=" + ids[len(ids)/2], "/trust",
 	} {
 		var took []time.Duration

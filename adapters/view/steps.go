@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"math"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -15,10 +16,12 @@ import (
 
 type stepsPage struct {
 	frame
-	Asked    asked
-	Steps    []store.Step
-	Next     string // the address of the next page
-	Earlier  bool   // this is not the first page
+	Asked asked
+	Steps []store.Step
+	Next  string // the address of the next page
+	// Back is how far a search for a text looked, where it left off.
+	Back     time.Time
+	Earlier  bool // this is not the first page
 	Models   []string
 	Order    []string
 	Stops    []sdk.StopReason
@@ -48,8 +51,13 @@ func (v *viewer) steps(r *http.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
+	var last *store.Step
 	if len(p.Steps) == pageOfSteps {
-		last := &p.Steps[len(p.Steps)-1]
+		last = &p.Steps[len(p.Steps)-1]
+	} else if !p.Back.IsZero() {
+		last = &store.Step{Start: p.Back.Add(-1), Seq: math.MaxInt64} // what is older
+	}
+	if last != nil {
 		next := url.Values{}
 		maps.Copy(next, q)
 		next.Set("before", strconv.FormatInt(last.Start.UnixNano(), 10))
@@ -68,7 +76,12 @@ func (v *viewer) makeSteps(ctx context.Context, a asked, limit int) (*stepsPage,
 	f := a.Filter
 	f.Limit = limit
 	var err error
-	if p.Steps, err = v.o.Traces.Steps(ctx, f); err != nil {
+	if f.Text != "" && f.Run == "" && f.Session == "" && f.Query == "" {
+		p.Steps, p.Back, err = v.search(ctx, f)
+	} else {
+		p.Steps, err = v.o.Traces.Steps(ctx, f)
+	}
+	if err != nil {
 		return nil, err
 	}
 	if p.Models, err = v.models(ctx); err != nil {

@@ -90,11 +90,13 @@ type viewer struct {
 	pages   map[string]*template.Template
 	export  *exporter // nil on a server
 	ways    waysCache
+	// searching is how long a page looks for a text, about.
+	searching time.Duration
 }
 
 func newViewer(o Options) *viewer {
 	o.Sample = cmp.Or(o.Sample, 1000)
-	v := &viewer{o: o, sampler: &sampler{from: o.Traces}, pages: map[string]*template.Template{}}
+	v := &viewer{o: o, sampler: &sampler{from: o.Traces}, pages: map[string]*template.Template{}, searching: searching}
 	for _, name := range []string{"overview", "steps", "step", "runs", "run", "trust", "compare", "report", "message"} {
 		v.pages[name] = template.Must(template.New(name).Funcs(v.funcs()).ParseFS(files, "pages/layout.html", "pages/parts.html", "pages/"+name+".html"))
 	}

@@ -19,6 +19,7 @@ import (
 
 	"golang.org/x/net/html"
 
+	"github.com/stepfall/stepfall/adapters/sqlite"
 	"github.com/stepfall/stepfall/adapters/store"
 	"github.com/stepfall/stepfall/adapters/view/internal/fleet"
 	"github.com/stepfall/stepfall/sdk"
@@ -281,6 +282,48 @@ func TestLinesAddUp(t *testing.T) {
 	}
 	if len(seen) != escalated {
 		t.Errorf("%d escalated steps in pages, %d in all", len(seen), escalated)
+	}
+}
+
+// A search for a text leaves off, says how far it looked, and goes on from there.
+func TestSearchGoesOn(t *testing.T) {
+	traces := fleet.Traces(300, 3)
+	for i := range traces {
+		traces[i].Prompt = "nothing of it"
+		if i%40 == 1 {
+			traces[i].Prompt = "the Needle"
+		}
+	}
+	traces[81].Start = traces[81].Start.Truncate(24 * time.Hour) // where a span begins
+	db, err := sqlite.Open(t.Context(), filepath.Join(t.TempDir(), "traces.db"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	if err := db.Record(t.Context(), traces, nil); err != nil {
+		t.Fatal(err)
+	}
+	for name, from := range map[string]Reader{"lines": reader(t, traces), "sqlite": db} {
+		v := newViewer(Options{Traces: from})
+		v.searching = 0
+		seen, pages := map[string]bool{}, 0
+		for address := "steps?text=needle"; address != ""; pages++ {
+			made, err := v.steps(httptest.NewRequest(http.MethodGet, "/"+address, nil))
+			if err != nil {
+				t.Fatal(name, err)
+			}
+			p := made.(*stepsPage)
+			for i := range p.Steps {
+				if seen[p.Steps[i].ID] || p.Steps[i].Start.Before(p.Back) {
+					t.Errorf("%s: %s came twice, or from further back than said", name, p.Steps[i].ID)
+				}
+				seen[p.Steps[i].ID] = true
+			}
+			address = p.Next
+		}
+		if len(seen) != 8 || pages < 10 {
+			t.Errorf("%s: found %d of 8 on %d pages", name, len(seen), pages)
+		}
 	}
 }
 

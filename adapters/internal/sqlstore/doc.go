@@ -32,6 +32,9 @@ type DB struct {
 	Rows int
 	// Arrays says that the engine takes a column of all rows as one argument.
 	Arrays bool
+	// Blind says that the engine has no statistics to choose an index by, and knows a
+	// plus before a column for "not by this one".
+	Blind bool
 	// Refused says of an error that it is about the values that were to be written: it
 	// will come again each time.
 	Refused func(error) bool

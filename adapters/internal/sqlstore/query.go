@@ -132,7 +132,7 @@ func (d *DB) Steps(ctx context.Context, f store.Filter) ([]store.Step, error) {
 		}
 	}
 	var c conditions
-	c.steps(&f)
+	c.steps(&f, d.Blind)
 	if f.Before != nil {
 		c.add("(start_ns, seq) < ($, ", f.Before.Start.UnixNano())
 		c.args = append(c.args, f.Before.Seq)
@@ -172,21 +172,30 @@ func (d *DB) narrow(ctx context.Context, f *store.Filter) (bool, error) {
 // Follow implements [store.Traces].
 func (d *DB) Follow(ctx context.Context, after int64, f store.Filter) ([]store.Step, error) {
 	var c conditions
-	c.steps(&f)
+	c.steps(&f, d.Blind)
 	c.add("seq > $", after)
 	return d.steps(ctx, &c, "seq", f.Limit)
 }
 
-func (c *conditions) steps(f *store.Filter) {
-	for _, one := range [...]struct{ column, value string }{
-		{"tenant", f.Tenant}, {"policy", f.Policy}, {"mode", f.Mode}, {"chosen", f.Chosen}, {"stop", string(f.Stop)},
+// steps selects steps. Conditions come with the one first that fewest steps are likely
+// to meet; an engine that does not know how many do looks only that one up in an index.
+func (c *conditions) steps(f *store.Filter, blind bool) {
+	for _, one := range [...]struct {
+		column, value string
+		partial       bool // the index leaves out empty values
+	}{
+		{"query_id", f.Query, true}, {"run", f.Run, true}, {"session", f.Session, true}, {"key_id", f.Key, true}, {"tenant", f.Tenant, false},
+		{"outcome", f.Outcome, true}, {"stop", string(f.Stop), false}, {"chosen", f.Chosen, false}, {"policy", f.Policy, false}, {"mode", f.Mode, false},
 	} {
-		c.equal(one.column, one.value)
-	}
-	for _, one := range [...]struct{ column, value string }{
-		{"run", f.Run}, {"session", f.Session}, {"key_id", f.Key}, {"query_id", f.Query}, {"outcome", f.Outcome},
-	} {
-		c.indexed(one.column, one.value)
+		switch {
+		case one.value == "":
+		case blind && len(c.where) > 0:
+			c.equal("+"+one.column, one.value)
+		case one.partial:
+			c.indexed(one.column, one.value)
+		default:
+			c.equal(one.column, one.value)
+		}
 	}
 	if f.Model != "" {
 		// As a comparison of numbers, of which a planner expects that a third hold: it takes
@@ -194,7 +203,7 @@ func (c *conditions) steps(f *store.Filter) {
 		c.add(`CASE WHEN asked LIKE $ ESCAPE '\' THEN 1 ELSE 0 END > 0`, "%\n"+escape(name(f.Model))+"\n%")
 	}
 	if f.Failed {
-		c.where = append(c.where, "chosen = ''")
+		c.where = append(c.where, "chosen = ''") // seldom, whatever else is asked for
 	}
 	if f.Escalated {
 		c.where = append(c.where, "escalated = 1")

@@ -110,7 +110,7 @@ func (d *DB) insertRows(ctx context.Context, tx Tx, rows []*row) error {
 		}
 		args = args[:0]
 		for _, r := range fresh {
-			args = append(args, r.Seq, r.body)
+			args = append(args, r.Seq, document(r.body))
 			sums.add(r)
 		}
 		values, args := d.values(2, args)

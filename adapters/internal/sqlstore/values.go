@@ -30,24 +30,39 @@ func (d *DB) values(width int, flat []any) (query string, args []any) {
 // arrays gives each column as one argument: the engine reads a short query, which does
 // not grow with the rows.
 func arrays(width int, flat []any) (query string, args []any) {
-	var names, columns []string
+	var names, chosen, columns []string
 	for at := range width {
-		names = append(names, fmt.Sprintf("c%d", at))
+		name := fmt.Sprintf("c%d", at)
+		names, chosen = append(names, name), append(chosen, name)
 		switch flat[at].(type) {
+		case document:
+			chosen[at] = "convert_from(" + name + ", 'UTF8')"
+			columns, args = append(columns, fmt.Sprintf("$%d::bytea[]", at+1)), append(args, documents(flat, at, width))
 		case string:
 			columns, args = append(columns, fmt.Sprintf("$%d::text[]", at+1)), append(args, column[string](flat, at, width))
 		default:
 			columns, args = append(columns, fmt.Sprintf("$%d::bigint[]", at+1)), append(args, column[int64](flat, at, width))
 		}
 	}
-	list := strings.Join(names, ", ")
-	return "SELECT " + list + " FROM unnest(" + strings.Join(columns, ", ") + ") AS given (" + list + ")", args
+	return "SELECT " + strings.Join(chosen, ", ") + " FROM unnest(" + strings.Join(columns, ", ") + ") AS given (" + strings.Join(names, ", ") + ")", args
 }
 
 func column[T any](flat []any, at, width int) []T {
 	list := make([]T, 0, len(flat)/width)
 	for ; at < len(flat); at += width {
 		list = append(list, flat[at].(T))
+	}
+	return list
+}
+
+// document is a long text: as bytes it goes into an array as it is, while a text would
+// have each of its quotes escaped, and read again by the engine.
+type document string
+
+func documents(flat []any, at, width int) [][]byte {
+	list := make([][]byte, 0, len(flat)/width)
+	for ; at < len(flat); at += width {
+		list = append(list, []byte(flat[at].(document)))
 	}
 	return list
 }

@@ -1,0 +1,58 @@
+package view
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/stepfall/stepfall/adapters/store"
+)
+
+// No index helps to find a text: a page looks back in spans of about spanSteps steps for
+// as long as searching, and then offers to look further.
+const (
+	spanSteps = 5000
+	searching = 100 * time.Millisecond
+)
+
+// search lists the steps with a text, the newest first. Where it left off before the
+// list was full or at its end, back is the instant down to which it looked.
+func (v *viewer) search(ctx context.Context, f store.Filter) (list []store.Step, back time.Time, err error) {
+	days, err := v.o.Traces.Sums(ctx, []store.Dimension{store.ByDay}, store.Filter{Tenant: f.Tenant, Key: f.Key, Policy: f.Policy, Since: f.Since, Until: f.Until})
+	if err != nil {
+		return nil, back, err
+	}
+	began := time.Now()
+	for _, day := range slices.Backward(days) {
+		begin, err := time.Parse(time.DateOnly, day.Day)
+		if err != nil {
+			return nil, back, err
+		}
+		spans := day.Steps/spanSteps + 1
+		length := 24 * time.Hour / time.Duration(spans)
+		end := begin.Add(24 * time.Hour)
+		for at := spans - 1; at >= 0; at-- {
+			part := f
+			part.Since, part.Until, part.Limit = begin.Add(time.Duration(at)*length), end, f.Limit-len(list)
+			end = part.Since
+			if f.Since.After(part.Since) {
+				part.Since = f.Since
+			}
+			if !f.Until.IsZero() && f.Until.Before(part.Until) {
+				part.Until = f.Until
+			}
+			if f.Before != nil && f.Before.Start.Before(part.Since) || !part.Since.Before(part.Until) {
+				continue
+			}
+			if !back.IsZero() && time.Since(began) > v.searching {
+				return list, back, nil
+			}
+			some, err := v.o.Traces.Steps(ctx, part)
+			if list = append(list, some...); err != nil || len(list) == f.Limit {
+				return list, time.Time{}, err
+			}
+			back = part.Since
+		}
+	}
+	return list, time.Time{}, nil
+}

@@ -44,6 +44,10 @@ var (
 
 const provider = "gemini"
 
+// maxValues is what the log-probabilities of 80,000 tokens come to, five alternatives
+// each. The SDK takes microseconds for each value: 32 MiB of them would be half a minute.
+const maxValues = 2 << 20
+
 // New returns a Model. It sends nothing.
 func New(o Options) (*Model, error) {
 	if o.Model == "" {
@@ -51,7 +55,7 @@ func New(o Options) (*Model, error) {
 	}
 	client, err := genai.NewClient(context.Background(), &genai.ClientConfig{
 		Backend: genai.BackendGeminiAPI, APIKey: cmp.Or(o.APIKey, "none"),
-		HTTPClient:  wire.Client(&wire.Transport{Base: o.Transport, MaxAnswer: o.MaxAnswer}),
+		HTTPClient:  wire.Client(&wire.Transport{Base: o.Transport, MaxAnswer: o.MaxAnswer, MaxValues: maxValues}),
 		HTTPOptions: genai.HTTPOptions{BaseURL: cmp.Or(o.BaseURL, "https://generativelanguage.googleapis.com/")},
 	})
 	if err != nil {

@@ -51,6 +51,9 @@ type Transport struct {
 	Base http.RoundTripper
 	// MaxAnswer bounds an answer in bytes; 0 means MaxAnswer.
 	MaxAnswer int64
+	// MaxValues bounds the JSON values of an answer, as far as commas and brackets tell,
+	// for decoders that take long for each; 0 is no bound.
+	MaxValues int
 }
 
 // RoundTrip sends the request and watches it for the Exchange of its context.
@@ -76,7 +79,7 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	if limit <= 0 {
 		limit = MaxAnswer
 	}
-	resp.Body = &body{ReadCloser: resp.Body, left: limit, tooLarge: &x.tooLarge}
+	resp.Body = &body{ReadCloser: resp.Body, left: limit, tooLarge: &x.tooLarge, values: t.MaxValues, bounded: t.MaxValues > 0}
 	if resp.StatusCode >= 400 {
 		said, err := io.ReadAll(io.LimitReader(resp.Body, maxError))
 		resp.Body.Close()
@@ -130,11 +133,13 @@ func Post(ctx context.Context, client *http.Client, address string, header http.
 	return resp, nil
 }
 
-// body ends with ErrTooLarge after so many bytes, and with ErrSilent when the server
+// body ends with ErrTooLarge after so many bytes or values, and with ErrSilent when the server
 // sends none for long.
 type body struct {
 	io.ReadCloser
 	left     int64
+	values   int // left, where bounded
+	bounded  bool
 	tooLarge *atomic.Bool
 	watch    *time.Timer
 	silent   atomic.Bool
@@ -162,6 +167,15 @@ func (b *body) Read(p []byte) (int, error) {
 	n, err := b.ReadCloser.Read(p[:min(int64(len(p)), b.left)])
 	b.watch.Stop()
 	b.left -= int64(n)
+	if b.bounded {
+		for _, mark := range [...]string{",", "{", "["} {
+			b.values -= bytes.Count(p[:n], []byte(mark))
+		}
+		if b.values < 0 {
+			b.tooLarge.Store(true)
+			return 0, ErrTooLarge
+		}
+	}
 	if err != nil && b.silent.Load() {
 		err = ErrSilent
 	}

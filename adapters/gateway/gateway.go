@@ -143,6 +143,9 @@ func (g *Gateway) serve(x *exchange) *Refusal {
 			x.dialect = messages{}
 		}
 	}
+	if headerBytes(x.r) > maxHeader {
+		return refuse(http.StatusRequestHeaderFieldsTooLarge, "request_header_fields_too_large", "the header is larger than %d bytes", maxHeader)
+	}
 	if probe := route.probe; probe != nil {
 		probe(x)
 		return nil
@@ -164,6 +167,20 @@ func (g *Gateway) serve(x *exchange) *Refusal {
 		return refused
 	}
 	return route.answer(x)
+}
+
+// maxHeader is the largest header of a request in bytes. The server reads a few times as
+// much, so that a client which sends too much is told so in its dialect.
+const maxHeader = 64 << 10
+
+func headerBytes(r *http.Request) int {
+	n := len(r.RequestURI)
+	for name, values := range r.Header {
+		for _, v := range values {
+			n += len(name) + len(v)
+		}
+	}
+	return n
 }
 
 // route is what a path stands for.

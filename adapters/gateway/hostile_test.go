@@ -131,8 +131,16 @@ func TestHostileRequests(t *testing.T) {
 	if resp[0].StatusCode != http.StatusBadRequest || gjson.Get(bodies[0], "error.param").Str != gateway.HeaderRun {
 		t.Errorf("a long run: %d %s", resp[0].StatusCode, bodies[0])
 	}
-	if resp, _ := speak(t, addr, request(chatPath, hello, "X-Fill: "+strings.Repeat("x", 1<<17), "Connection: close"), 1); resp[0].StatusCode != http.StatusRequestHeaderFieldsTooLarge {
-		t.Errorf("huge headers: %d", resp[0].StatusCode)
+	for _, path := range []string{chatPath, messagesPath} {
+		resp, bodies := speak(t, addr, request(path, hello, "X-Fill: "+strings.Repeat("x", 1<<17), "Connection: close"), 1)
+		if resp[0].StatusCode != http.StatusRequestHeaderFieldsTooLarge || resp[0].Header.Get("X-Request-Id") == "" {
+			t.Errorf("%s: %v", path, resp[0].Status)
+		}
+		checkError(t, path, []byte(bodies[0]))
+	}
+	// What is larger still is not read.
+	if resp, _ := speak(t, addr, request(chatPath, hello, "X-Fill: "+strings.Repeat("x", 1<<19), "Connection: close"), 1); resp[0].StatusCode != http.StatusRequestHeaderFieldsTooLarge {
+		t.Error(resp[0].Status)
 	}
 	// After all that it answers as ever.
 	if resp, bodies := speak(t, addr, request(chatPath, hello), 1); resp[0].StatusCode != http.StatusOK {

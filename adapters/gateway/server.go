@@ -58,7 +58,7 @@ func (g *Gateway) Serve(ctx context.Context, l net.Listener, o Serving) error {
 	steps, end := context.WithCancelCause(context.WithoutCancel(ctx))
 	defer end(nil)
 	server := &http.Server{
-		Handler: o.Handler, ReadHeaderTimeout: g.o.Patience, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 64 << 10,
+		Handler: o.Handler, ReadHeaderTimeout: g.o.Patience, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 4 * maxHeader,
 		BaseContext: func(net.Listener) context.Context { return steps },
 		ErrorLog:    g.o.Logger.StandardLogger(nil),
 	}

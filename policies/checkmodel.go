@@ -121,6 +121,8 @@ func (l *loader) complete(m *Model, facts *Catalog, priced bool, path []string) 
 			{"cache_write_usd_per_million", m.Price.CacheWrite},
 			{"output_usd_per_million", m.Price.Output},
 			{"reasoning_usd_per_million", m.Price.Reasoning},
+			{"batch_input_usd_per_million", m.Price.BatchInput},
+			{"batch_output_usd_per_million", m.Price.BatchOutput},
 		} {
 			if one.usd > 0 {
 				add(number(one.usd), "price", one.name)

@@ -62,6 +62,10 @@ type Price struct {
 	Output float64 `policy:"output_usd_per_million" min:"0"`
 	// Tokens of hidden reasoning; the output price when absent.
 	Reasoning float64 `policy:"reasoning_usd_per_million" min:"0"`
+	// Prompt tokens of a provider's batch API. For the record: stepfall makes no batch requests.
+	BatchInput float64 `policy:"batch_input_usd_per_million" min:"0"`
+	// Tokens of answers of a provider's batch API, for the record.
+	BatchOutput float64 `policy:"batch_output_usd_per_million" min:"0"`
 	// Says that the model really costs nothing. Prices of 0 are an error without it.
 	Free bool `policy:"free"`
 }

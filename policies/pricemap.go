@@ -27,6 +27,8 @@ type priceEntry struct {
 	CacheRead       float64 `json:"cache_read_input_token_cost"`
 	CacheWrite      float64 `json:"cache_creation_input_token_cost"`
 	Reasoning       float64 `json:"output_cost_per_reasoning_token"`
+	BatchInput      float64 `json:"input_cost_per_token_batches"`
+	BatchOutput     float64 `json:"output_cost_per_token_batches"`
 	FunctionCalling bool    `json:"supports_function_calling"`
 	Vision          bool    `json:"supports_vision"`
 	Schema          bool    `json:"supports_response_schema"`
@@ -46,17 +48,9 @@ func UpdateCatalog(priceMap []byte, asOf, source string, add []string) ([]PriceC
 	if err := json.Unmarshal(priceMap, &entries); err != nil {
 		return nil, nil, fmt.Errorf("reading the price map: %w", err)
 	}
-	p, err := Parse("catalog.hcl", []byte(`model "m" {
-  provider = "go"
-  price { free = true }
-}
-strategy "route" { lambda = [0] }`), LoadOptions{Env: []string{}})
+	has, err := shipped()
 	if err != nil {
 		return nil, nil, err
-	}
-	has := map[string]Catalog{}
-	for _, c := range p.Catalog {
-		has[c.Name] = c
 	}
 	told := map[string]priceEntry{}
 	for name, raw := range entries {
@@ -102,6 +96,48 @@ strategy "route" { lambda = [0] }`), LoadOptions{Env: []string{}})
 	return changes, blocks.Bytes(), nil
 }
 
+// shipped is the catalogue that no policy has changed, by name.
+func shipped() (map[string]Catalog, error) {
+	p, err := Parse("catalog.hcl", []byte(`model "m" {
+  provider = "go"
+  price { free = true }
+}
+strategy "route" { lambda = [0] }`), LoadOptions{Env: []string{}})
+	if err != nil {
+		return nil, err
+	}
+	has := map[string]Catalog{}
+	for _, c := range p.Catalog {
+		has[c.Name] = c
+	}
+	return has, nil
+}
+
+// ShowCatalog returns the catalogue's facts about models, by names as "openai/gpt-4o" or
+// the beginnings of them, as blocks that a policy may hold; without names all.
+func ShowCatalog(names []string) ([]byte, error) {
+	has, err := shipped()
+	if err != nil {
+		return nil, err
+	}
+	var list []string
+	for name := range has {
+		if len(names) == 0 || slices.ContainsFunc(names, func(begin string) bool { return strings.HasPrefix(name, begin) }) {
+			list = append(list, name)
+		}
+	}
+	if len(list) == 0 {
+		return nil, fmt.Errorf("the catalogue has no %s", strings.Join(names, ", "))
+	}
+	slices.Sort(list)
+	var blocks bytes.Buffer
+	for _, name := range list {
+		c := has[name]
+		writeCatalog(&blocks, &c)
+	}
+	return Format("catalog.hcl", bytes.TrimSuffix(blocks.Bytes(), []byte("\n")))
+}
+
 // catalog is what the map says of a model, and what was known where it says nothing.
 func (e priceEntry) catalog(was Catalog) Catalog {
 	c := was
@@ -125,6 +161,8 @@ func (e priceEntry) catalog(was Catalog) Catalog {
 	price(&c.Price.CachedInput, e.CacheRead)
 	price(&c.Price.CacheWrite, e.CacheWrite)
 	price(&c.Price.Reasoning, e.Reasoning)
+	price(&c.Price.BatchInput, e.BatchInput)
+	price(&c.Price.BatchOutput, e.BatchOutput)
 	if was.Capabilities == nil {
 		for _, one := range []struct {
 			name string
@@ -144,6 +182,7 @@ func differences(name string, was, now Catalog, known bool) (list []PriceChange)
 			"context_tokens": float64(c.ContextTokens), "max_output_tokens": float64(c.MaxOutputTokens),
 			"price.input_usd_per_million": c.Price.Input, "price.output_usd_per_million": c.Price.Output, "price.cached_input_usd_per_million": c.Price.CachedInput,
 			"price.cache_write_usd_per_million": c.Price.CacheWrite, "price.reasoning_usd_per_million": c.Price.Reasoning,
+			"price.batch_input_usd_per_million": c.Price.BatchInput, "price.batch_output_usd_per_million": c.Price.BatchOutput,
 		}
 	}
 	before, after := facts(was), facts(now)
@@ -179,6 +218,7 @@ func writeCatalog(b *bytes.Buffer, c *Catalog) {
 		usd  float64
 	}{
 		{"input", c.Price.Input}, {"cached_input", c.Price.CachedInput}, {"cache_write", c.Price.CacheWrite}, {"output", c.Price.Output}, {"reasoning", c.Price.Reasoning},
+		{"batch_input", c.Price.BatchInput}, {"batch_output", c.Price.BatchOutput},
 	} {
 		if one.usd > 0 {
 			fmt.Fprintf(b, "    %s_usd_per_million = %s\n", one.name, number(one.usd))

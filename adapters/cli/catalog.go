@@ -18,10 +18,32 @@ var errPrices = errors.New("the price map differs from the catalogue")
 func newCatalogCommand(s Streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "catalog",
-		Short: "Compare the catalogue of models and prices with a published price map",
+		Short: "Show the catalogue of models and prices, compare it with a published price map",
 	}
-	cmd.AddCommand(newCatalogUpdateCommand(s))
+	cmd.AddCommand(newCatalogShowCommand(s), newCatalogUpdateCommand(s))
 	return cmd
+}
+
+func newCatalogShowCommand(s Streams) *cobra.Command {
+	return &cobra.Command{
+		Use:   "show [MODEL...]",
+		Short: "Print what the catalogue knows of models: limits, capabilities, prices, with day and source",
+		Long: `Print what the catalogue knows of models: limits, capabilities, prices, with day and source.
+
+Models are named as openai/gpt-4o, or by a beginning as anthropic/; without a name all
+are printed, as blocks that may stand in a policy. Prices of batch requests are for the
+record: stepfall makes none.`,
+		Example: `  stepfall catalog show openai/gpt-4o
+  stepfall catalog show anthropic/`,
+		RunE: func(_ *cobra.Command, names []string) error {
+			blocks, err := policies.ShowCatalog(names)
+			if err != nil {
+				return err
+			}
+			_, err = s.Out.Write(blocks)
+			return err
+		},
+	}
 }
 
 func newCatalogUpdateCommand(s Streams) *cobra.Command {

@@ -51,7 +51,9 @@ func open(ctx context.Context, url string, known int) (*Store, error) {
 	s := &Store{pool: pool, db: stdlib.OpenDBFromPool(pool), closed: make(chan struct{})}
 	s.db.SetMaxIdleConns(0) // the pool keeps them
 	s.DB = sqlstore.DB{
-		Read: s.db, Write: s.write, Prefix: "stepfall.", Rows: 1000, Arrays: true, Refused: refused, Fault: fault,
+		Read: s.db, Write: s.write, Prefix: "stepfall.", Rows: 1000, Refused: refused, Fault: fault,
+		// The types are asked for first: then bytes go over as bytes.
+		Arrays:  []any{pgx.QueryExecModeDescribeExec},
 		Ordered: "SELECT set_config('lock_timeout', '4s', true), pg_advisory_xact_lock(7316054)",
 	}
 	err = migrate(ctx, pool, known)

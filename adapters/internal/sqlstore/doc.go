@@ -30,8 +30,10 @@ type DB struct {
 	// Rows is the number of rows that one statement writes at most, 1 or more; the
 	// driver of SQLite takes time with the square of the number of values.
 	Rows int
-	// Arrays says that the engine takes a column of all rows as one argument.
-	Arrays bool
+	// Arrays, when there are any, says that the engine takes a column of all rows as one
+	// argument. They come before those of such a query, and tell the driver how to send
+	// them.
+	Arrays []any
 	// Blind says that the engine has no statistics to choose an index by, and knows a
 	// plus before a column for "not by this one".
 	Blind bool

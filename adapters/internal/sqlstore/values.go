@@ -2,6 +2,7 @@ package sqlstore
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -9,8 +10,9 @@ import (
 // values returns what stands behind INSERT INTO and its columns, for rows of so many
 // columns whose values are given one after the other, and its arguments.
 func (d *DB) values(width int, flat []any) (query string, args []any) {
-	if d.Arrays {
-		return arrays(width, flat)
+	if len(d.Arrays) > 0 {
+		query, args = arrays(width, flat)
+		return query, slices.Concat(d.Arrays, args)
 	}
 	b := []byte("VALUES ")
 	for i := range flat {
@@ -55,8 +57,8 @@ func column[T any](flat []any, at, width int) []T {
 	return list
 }
 
-// document is a long text: as bytes it goes into an array as it is, while a text would
-// have each of its quotes escaped, and read again by the engine.
+// document is a long text: as bytes it goes into an array as it is, while in a text each
+// quote would be escaped, and read again by the engine.
 type document string
 
 func documents(flat []any, at, width int) [][]byte {

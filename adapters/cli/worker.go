@@ -122,7 +122,7 @@ func (f *workerFlags) run(ctx context.Context, s Streams) (err error) {
 	}
 	defer ended()
 	return q.Work(ctx, queue.WorkerOptions{
-		Name: f.name, Grace: f.grace, Logger: logger,
+		Name: f.name, Grace: f.grace, Logger: logger, Redact: desk.Redact,
 		Kinds: map[string]queue.Kind{
 			swe.QueueKind: hands.Kind(f.swe), collect.QueueKind: collect.Kind(desk, cache, f.collect), queue.VerifyKind: desk.Verify(f.verify),
 		},

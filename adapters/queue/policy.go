@@ -17,6 +17,7 @@ import (
 
 	"github.com/stepfall/stepfall/adapters/router"
 	"github.com/stepfall/stepfall/policies"
+	"github.com/stepfall/stepfall/sdk/redact"
 )
 
 // Policy is a policy on its way to workers. Keys that it names are those of the
@@ -268,6 +269,16 @@ func (d *Desk) Routers() []*router.Router {
 		}
 	}
 	return list
+}
+
+// Redact returns text without the secrets of the policies that are open, and without
+// what looks like one.
+func (d *Desk) Redact(text string) string {
+	var secrets []string
+	for _, r := range d.Routers() {
+		secrets = append(secrets, r.Policy().Secrets()...)
+	}
+	return redact.New(secrets...).Text(text)
 }
 
 // Close closes all policies. Nobody uses them any more.

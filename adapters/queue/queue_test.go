@@ -1,6 +1,7 @@
 package queue
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -10,11 +11,13 @@ import (
 	"testing"
 	"time"
 
+	"github.com/hashicorp/go-hclog"
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/stepfall/stepfall/adapters/internal/pgtest"
 	"github.com/stepfall/stepfall/adapters/postgres"
+	"github.com/stepfall/stepfall/sdk/redact"
 )
 
 // hasty is the usual timing, ten times as fast and more.
@@ -126,6 +129,42 @@ func jobs(t *testing.T, q *Queue) {
 		})
 		defer stop()
 		double(t, begun(t, q, "again", RunOptions{}), 7)
+	})
+
+	t.Run("errors hold no keys", func(t *testing.T) {
+		const key, shaped = "correct horse battery", "sk-proj-abcdefghijklmnopqrstuvwxyz0123456789ABCD"
+		for name, do := range map[string]func(context.Context, *Job) (Outcome, error){
+			"error": func(context.Context, *Job) (Outcome, error) {
+				return Outcome{}, fmt.Errorf("401: wrong key %s, %s", key, shaped)
+			},
+			"panic": func(context.Context, *Job) (Outcome, error) { panic("wrong key " + key + ", " + shaped) },
+		} {
+			t.Run(name, func(t *testing.T) {
+				q.t.firstRetry = time.Millisecond
+				defer func() { q.t = hasty() }()
+				var log bytes.Buffer
+				ctx, cancel := context.WithCancel(context.Background())
+				var wg sync.WaitGroup
+				wg.Go(func() {
+					_ = q.Work(ctx, WorkerOptions{
+						Kinds:  map[string]Kind{"k": {Parallel: 1, Poll: 20 * time.Millisecond, Do: do}},
+						Logger: hclog.New(&hclog.LoggerOptions{Output: &log}), Redact: redact.New(key).Text,
+					})
+				})
+				_, err := begun(t, q, "keys "+name, RunOptions{}).Do(t.Context(), Ticket{Kind: "k", Name: "1", Args: 1})
+				cancel()
+				wg.Wait()
+				var kept string
+				if err := q.pool.QueryRow(t.Context(), "SELECT string_agg(j::text, ' ') FROM "+schema+".river_job j").Scan(&kept); err != nil {
+					t.Fatal(err)
+				}
+				for where, text := range map[string]string{"the submitter's error": fmt.Sprint(err), "the log": log.String(), "the queue's table": kept} {
+					if !strings.Contains(text, "wrong key") || strings.Contains(text, "horse") || strings.Contains(text, "abcdefghij") {
+						t.Errorf("%s: %s", where, text)
+					}
+				}
+			})
+		}
 	})
 
 	t.Run("what fails for ever is given up", func(t *testing.T) {

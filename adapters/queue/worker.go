@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"runtime/debug"
 	"sync"
 	"time"
 
@@ -16,6 +17,8 @@ import (
 	"github.com/riverqueue/river"
 	"github.com/riverqueue/river/riverdriver/riverpgxv5"
 	"github.com/riverqueue/river/rivertype"
+
+	"github.com/stepfall/stepfall/sdk/redact"
 )
 
 // WorkerOptions configure a worker.
@@ -29,6 +32,9 @@ type WorkerOptions struct {
 	Grace time.Duration
 	// Logger hears about jobs; nil is silence.
 	Logger hclog.Logger
+	// Redact takes secrets out of what a job's error says, before it is logged, kept in
+	// the queue and told to the submitter. Nil takes out what looks like one.
+	Redact func(string) string
 	// Ready, when not nil, is called with the worker's name when it begins to work.
 	Ready func(name string)
 }
@@ -39,6 +45,9 @@ type WorkerOptions struct {
 func (q *Queue) Work(ctx context.Context, o WorkerOptions) error {
 	if o.Logger == nil {
 		o.Logger = hclog.NewNullLogger()
+	}
+	if o.Redact == nil {
+		o.Redact = redact.New().Text
 	}
 	if o.Name == "" {
 		o.Name, _ = os.Hostname() // its absence is a name, too
@@ -185,9 +194,20 @@ func (h *handler) Work(ctx context.Context, job *river.Job[ticket]) error {
 		log.Info("ended: nobody waits for it")
 		return river.JobCancel(err)
 	}
+	err = &told{err, s.o.Redact(err.Error())}
 	log.Warn("not done, to be tried again", "error", err)
 	return err
 }
+
+// told is an error in other words.
+type told struct {
+	error
+	words string
+}
+
+func (t *told) Error() string { return t.words }
+
+func (t *told) Unwrap() error { return t.error }
 
 // wanted returns ErrNotWaitedFor for a run that nobody waits for. What is known from
 // less than a sign of life ago is taken for true.
@@ -237,8 +257,14 @@ func (s *shift) do(ctx context.Context, job *river.Job[ticket], log hclog.Logger
 		return ctx.Err()
 	}
 	began := time.Now()
-	out, err := func() (Outcome, error) {
-		defer func() { <-slot }() // also when it panics
+	out, err := func() (out Outcome, err error) {
+		defer func() {
+			<-slot
+			if p := recover(); p != nil {
+				err = fmt.Errorf("panic: %v", p) // River would keep it as it is
+				log.Error("a job panicked", "stack", s.o.Redact(string(debug.Stack())))
+			}
+		}()
 		return s.o.Kinds[job.Queue].Do(ctx, j)
 	}()
 	if err != nil {

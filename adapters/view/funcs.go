@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/stepfall/stepfall/sdk"
+	"github.com/stepfall/stepfall/sdk/redact"
 )
 
 var nan = math.NaN()
@@ -19,6 +20,7 @@ var nan = math.NaN()
 // funcs are what pages call.
 func (v *viewer) funcs() template.FuncMap {
 	return template.FuncMap{
+		"clean": (*redact.Redactor)(nil).Text, // traces of other tools were not cleaned when they were written
 		"plain": plain, "dollars": dollars, "signedDollars": signedDollars, "whole": whole, "percent": percent, "percent2": percent2,
 		"quality": quality, "lambda": lambda, "duration": duration, "clock": clock, "short": short, "count": func(n any, noun string) string {
 			c, _ := strconv.ParseInt(fmt.Sprint(n), 10, 64)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/stepfall/stepfall/adapters/store"
 	"github.com/stepfall/stepfall/sdk"
+	"github.com/stepfall/stepfall/sdk/step"
 )
 
 type stepPage struct {
@@ -113,6 +114,8 @@ func (v *viewer) makeStep(ctx context.Context, id string) (*stepPage, error) {
 	if err != nil {
 		return nil, err
 	}
+	// Traces that other tools wrote were not cleaned when they were made.
+	step.Redact(func(_ context.Context, clean *sdk.Trace) { t = clean }, nil)(ctx, t)
 	p := &stepPage{frame: v.frame("steps", "Step "+short(t.ID), false), Trace: t, Line: lineOf(t), Prompt: textOf(t.Prompt)}
 	p.Order = candidates([]*sdk.Trace{t})
 	p.Headline = headlineOf(t)

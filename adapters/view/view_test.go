@@ -457,6 +457,50 @@ func TestHostileTextsAreText(t *testing.T) {
 	}
 }
 
+// Traces of other tools were not cleaned when they were written: what looks like a
+// credential is on no page.
+func TestAttackKeysInTraces(t *testing.T) {
+	const key = "sk-proj-abcdefghijklmnopqrstuvwxyz0123456789ABCD"
+	traces := fleet.Traces(20, 1)
+	for _, tr := range traces {
+		tr.Prompt, tr.Error, tr.Labels = "Authorization: Bearer "+key, "401: "+key, map[string]string{"note": key}
+		for k := range tr.Decisions {
+			tr.Decisions[k].Note = key
+		}
+		for k := range tr.Calls {
+			c := &tr.Calls[k]
+			c.Answer, c.Error = "key="+key, key
+			c.Verdict = &sdk.Verdict{Outcome: sdk.Failed, Evidence: "printed " + key}
+		}
+	}
+	l := reader(t, traces)
+	handler := New(Options{Traces: l})
+	dir := t.TempDir()
+	if _, err := Export(t.Context(), dir, Options{Traces: l}, ExportOptions{Steps: 20}); err != nil {
+		t.Fatal(err)
+	}
+	texts := map[string]string{}
+	for _, page := range []string{"/", "/steps", "/runs", "/trust", "/step?id=" + traces[0].ID} {
+		texts[page] = get(t, handler, page)
+	}
+	written, _ := filepath.Glob(filepath.Join(dir, "*.html"))
+	for _, name := range written {
+		data, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		texts[filepath.Base(name)] = string(data)
+	}
+	if len(texts) < 20 || !strings.Contains(texts["/step?id="+traces[0].ID], "[redacted]") {
+		t.Errorf("%d pages, of which none was cleaned", len(texts))
+	}
+	for page, text := range texts {
+		if strings.Contains(text, "abcdefghij") {
+			t.Errorf("%s shows the key", page)
+		}
+	}
+}
+
 // Each link of an export leads to one of its files.
 func TestExportedLinksLeadSomewhere(t *testing.T) {
 	report := Report{Document: &eval.Document{

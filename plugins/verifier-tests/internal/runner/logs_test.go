@@ -90,7 +90,7 @@ func FuzzReports(f *testing.F) {
 func FuzzOperands(f *testing.F) {
 	f.Add("cd x && exec ./check.sh \"$@\"", "test:\n\t@$(X) ./a\n")
 	f.Fuzz(func(t *testing.T, script, makefile string) {
-		o := &operands{tree: &Tree{Dir: t.TempDir()}, files: map[string]bool{"check.sh": false, "a": false}}
+		o := &operands{tree: &Tree{Dir: t.TempDir()}, files: map[string]bool{"check.sh": false, "a": false}, programs: map[string]bool{}}
 		o.shell(script, 0)
 		o.command([]string{"sh", "-c", makefile}, 0)
 	})

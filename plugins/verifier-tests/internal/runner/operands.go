@@ -2,6 +2,7 @@ package runner
 
 import (
 	"encoding/json"
+	"maps"
 	"os"
 	"path"
 	"path/filepath"
@@ -12,12 +13,13 @@ import (
 	"mvdan.cc/sh/v3/syntax"
 )
 
-// Operands returns the files of the tree that a command runs: programs and scripts
+// Operands returns the files of the tree that a command runs, and the patterns of
+// those that tell what it runs how to test: programs and scripts
 // that it names, what a program in the tree is installed with, files that known
 // frameworks are given, and, through shell scripts, makefiles and the scripts of
 // package.json, what those run in turn.
-func Operands(argv []string, tree *Tree) []string {
-	o := &operands{tree: tree, files: map[string]bool{}}
+func Operands(argv []string, tree *Tree) (files, guards []string) {
+	o := &operands{tree: tree, files: map[string]bool{}, programs: map[string]bool{}}
 	for _, file := range tree.Files {
 		o.files[file] = false
 	}
@@ -28,7 +30,10 @@ func Operands(argv []string, tree *Tree) []string {
 			found = append(found, file)
 		}
 	}
-	return append(found, o.links...)
+	for _, program := range slices.Sorted(maps.Keys(o.programs)) {
+		guards = append(guards, guardsOf(program)...)
+	}
+	return append(found, o.links...), guards
 }
 
 // operands follows commands through the files of a tree.
@@ -39,6 +44,8 @@ type operands struct {
 	// folders are run whole: environments with programs in them; links are named
 	// paths that are no regular files.
 	folders, links []string
+	// programs are those that are run, and modules of python -m.
+	programs map[string]bool
 }
 
 // maxFollowed is how many scripts deep a command is followed.
@@ -64,6 +71,7 @@ func (o *operands) command(words []string, depth int) {
 	o.run(words[0], depth)
 	program := strings.TrimSuffix(path.Base(filepath.ToSlash(words[0])), ".exe")
 	rest := words[1:]
+	o.programs[program], o.programs[module(rest)] = true, true
 	switch {
 	case slices.Contains(wrappers, program):
 		for len(rest) > 0 && (strings.HasPrefix(rest[0], "-") || strings.ContainsAny(rest[0][:1], "0123456789")) {

@@ -89,6 +89,8 @@ type Report struct {
 	Unreached, Absent []string
 	// Deaf are the groups in which a test that must fail was not seen to fail.
 	Deaf []string `json:",omitempty"`
+	// Places are where the code of tests is, by names of the framework's own.
+	Places map[string]string `json:",omitempty"`
 	// Files are those of the tree that the tests came from, and that the framework
 	// read to know how to run them.
 	Files []string `json:",omitempty"`
@@ -259,10 +261,26 @@ func For(argv []string, config Config) Runner {
 // guardsOf returns the files that say what a program does when it runs tests.
 func guardsOf(program string) []string {
 	switch program {
+	case "pytest", "py.test", "unittest", "nose2", "nosetests", "behave":
+		return pythonGuards
+	case "cargo":
+		return (&cargo{}).Guards()
+	case "go":
+		return (&goTest{}).Guards()
+	case "mvn", "mvnw":
+		return []string{"pom.xml", ".mvn/**", "mvnw"}
+	case "gradle", "gradlew":
+		return []string{"*.gradle", "*.gradle.kts", "gradle.properties", "gradle/**", "gradlew"}
+	case "rspec", "rake", "bundle", "ruby":
+		return []string{".rspec", "Rakefile", "Gemfile", "Gemfile.lock", "spec/**"}
+	case "phpunit", "pest", "php":
+		return []string{"phpunit.xml", "phpunit.xml.dist", "phpunit.dist.xml"}
 	case "make", "gmake":
 		return []string{"Makefile", "makefile", "GNUmakefile", "*.mk"}
 	case "node", "npm", "npx", "yarn", "pnpm", "bun", "deno":
-		return []string{"package.json", ".npmrc", ".yarnrc", ".yarnrc.yml", "jest.config.*", "vitest.config.*", ".mocharc.*", "deno.json", "deno.jsonc"}
+		return []string{"package.json", ".npmrc", ".yarnrc", ".yarnrc.yml", "jest.config.*", "vitest.config.*", "vitest.workspace.*", "vite.config.*", ".mocharc.*", "ava.config.*", "karma.conf.*",
+			"jasmine.json", ".taprc", ".nycrc*", "playwright.config.*", "cypress.config.*", "babel.config.*", ".babelrc*", ".swcrc", "tsconfig*.json", "node.config.json",
+			"bunfig.toml", ".pnp.*", ".pnpmfile.cjs", ".yarn/**", "deno.json", "deno.jsonc"}
 	case "tox", "nox":
 		return append([]string{"noxfile.py"}, pythonGuards...)
 	}

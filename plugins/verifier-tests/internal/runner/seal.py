@@ -18,6 +18,7 @@ class Judge:
         self.report, self.nonce = report, nonce
         self.root = os.path.realpath(os.getcwd()) + os.sep
         self.files = set()
+        self.places = {}
         self.passed_wrongly = []
         self.known = list(framework(("unittest", "_pytest", "pytest", "pluggy")))
         self.modules = {n: m for n, m in sys.modules.items() if judges(n)}
@@ -29,6 +30,16 @@ class Judge:
             path = os.path.realpath(str(path))
             if path.startswith(self.root) and os.path.isfile(path):
                 self.files.add(path[len(self.root):])
+
+    def ran(self, name, function, path):
+        """Notes where the code of a test is: in which file, and in its own at which line."""
+        code = getattr(getattr(function, "__func__", function), "__code__", None)
+        if code is None:
+            return
+        place = os.path.realpath(code.co_filename)
+        if path and place == os.path.realpath(str(path)):
+            place += ":" + str(code.co_firstlineno)
+        self.places[name] = place[len(self.root):] if place.startswith(self.root) else place
 
     def must_fail(self, name, call):
         """Tries what has to raise an AssertionError or a failure of the framework."""
@@ -46,6 +57,10 @@ class Judge:
             if vars(owner).get(name) is not value or code is not None and getattr(value, "__code__", None) is not code
         ]
         found += [f"builtins.{n}" for n, v in self.builtins.items() if n != "_" and vars(sys.modules["builtins"]).get(n) is not v]
+        for name, hook in (("settrace", sys.gettrace()), ("setprofile", sys.getprofile())):
+            code = getattr(getattr(hook, "__func__", hook), "__code__", None)
+            if code is not None and os.path.realpath(code.co_filename).startswith(self.root):
+                found.append("sys." + name)
         found += [n for n, module in self.modules.items() if sys.modules.get(n) is not module]
         for module in list(sys.modules.values()):
             if isinstance(module, types.ModuleType) and judges(module.__name__) and not self.inside(module):
@@ -82,7 +97,7 @@ class Judge:
 
     def close(self):
         """Seals the report and what was seen."""
-        more = json.dumps({"files": sorted(self.files), "passed_wrongly": self.passed_wrongly, "changed": self.changed()}).encode()
+        more = json.dumps({"files": sorted(self.files), "passed_wrongly": self.passed_wrongly, "changed": self.changed(), "places": self.places}).encode()
         if not os.path.exists(self.report):
             return
         with open(self.report, "rb") as f:
@@ -133,7 +148,9 @@ def run_unittest(judge):
 
     def note(test, status, output=""):
         group, _, name = test.id().rpartition(".")
-        judge.saw(getattr(sys.modules.get(type(test).__module__), "__file__", None))
+        path = getattr(sys.modules.get(type(test).__module__), "__file__", None)
+        judge.saw(path)
+        judge.ran(test.id(), getattr(type(test), getattr(test, "_testMethodName", ""), None), path)
         entry = tests.setdefault(test.id(), {"Group": group, "Name": name, "Status": status, "Output": output})
         if status == "fail":
             entry.update(Status=status, Output=output)
@@ -207,6 +224,10 @@ def watch_pytest(judge, pytest, control):
             for plugin in session.config.pluginmanager.get_plugins():
                 if isinstance(plugin, types.ModuleType):
                     judge.saw(getattr(plugin, "__file__", None))
+
+        @pytest.hookimpl(tryfirst=True)
+        def pytest_runtest_call(self, item):
+            judge.ran(item.nodeid, getattr(item, "obj", None), getattr(item, "path", None) or getattr(item, "fspath", None))
 
         @pytest.hookimpl(trylast=True)
         def pytest_sessionfinish(self, session):

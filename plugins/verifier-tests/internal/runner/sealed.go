@@ -8,6 +8,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"path"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -47,6 +48,29 @@ func (s *sealed) Confidence() float64 { return controlled }
 
 func (s *sealed) Guards() []string { return s.guards }
 
+var (
+	_ ContentGuard = (*sealed)(nil)
+
+	importsFramework = regexp.MustCompile(`(?m)^\s*(import|from)\s+(unittest|pytest|nose|hypothesis|hamcrest|numpy\.testing)\b`)
+	asserts          = regexp.MustCompile(`\b(assert|raise|throw)\b`)
+)
+
+// Decides: modules with which tests judge, and which need not have the names of tests.
+func (s *sealed) Decides(file string, before, _ []byte) bool {
+	if s.extension == ".py" {
+		return path.Ext(file) == ".py" && (importsFramework.Match(before) || judging(file) && asserts.Match(before))
+	}
+	return slices.Contains([]string{".js", ".cjs", ".mjs", ".ts", ".cts", ".mts"}, path.Ext(file)) && judging(file) && asserts.Match(before)
+}
+
+// Suspect: see [ContentGuard].
+func (*sealed) Suspect(*Tree, string, []byte, []byte) string { return "" }
+
+// judging reports whether a file, or its folder, has a name that helpers of tests have.
+func judging(file string) bool {
+	return helperName.MatchString(path.Base(file)) || helperName.MatchString(path.Base(path.Dir(file)))
+}
+
 func (s *sealed) Plan(argv []string, _ *Tree, nonce string) (*Plan, error) {
 	nonce = strings.ToLower(nonce)
 	module, dir := "stepfall_"+nonce, ".stepfall-"+nonce
@@ -71,6 +95,8 @@ type seen struct {
 	// were others in the end.
 	PassedWrongly []string `json:"passed_wrongly"`
 	Changed       []string
+	// Places are the files and lines of the tests' code.
+	Places map[string]string
 }
 
 func (s *sealed) Read(plan *Plan, result *jail.Result) *Report {
@@ -100,7 +126,7 @@ func (s *sealed) Read(plan *Plan, result *jail.Result) *Report {
 	default:
 		report = readSealed(data)
 	}
-	report.Files = saw.Files
+	report.Files, report.Places = saw.Files, saw.Places
 	for _, name := range saw.PassedWrongly {
 		report.Deaf = append(report.Deaf, s.name+" ("+name+")")
 	}

@@ -42,7 +42,11 @@ func attacks(t *testing.T, config verify.Config, tree string, list []attack) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			t.Logf("ATTACK\t%s\t%s\t%s\t%s\t%s\t%d files", a.name, a.language, strings.Join(verdict.Isolation, " "), verdict.Outcome, verdict.Duration.Round(time.Millisecond), len(left))
+			remains := ""
+			if verdict.Outcome == sdk.Passed {
+				remains = "remains: " + a.remains
+			}
+			t.Logf("ATTACK\t%s\t%s\t%s\t%s\t%s\t%d files\t%s", a.name, a.language, strings.Join(verdict.Isolation, " "), verdict.Outcome, verdict.Duration.Round(time.Millisecond), len(left), remains)
 			if verdict.Outcome == sdk.Passed && a.remains == "" {
 				t.Errorf("a wrong answer passed: %s", verdict.Evidence)
 			}

@@ -21,11 +21,13 @@ type deciders struct {
 	v     *Verifier
 	t     *tree
 	files map[string]bool
+	// wrapped knows what decides for the programs that the command runs in turn.
+	wrapped *guard
 }
 
 // decidersOf returns those of the tree. before may be nil.
 func (v *Verifier) decidersOf(t *tree, before *preflight) *deciders {
-	d := &deciders{v: v, t: t, files: map[string]bool{}}
+	d := &deciders{v: v, t: t, files: map[string]bool{}, wrapped: newGuard(nil)}
 	if v.config.AllowTestEdits {
 		return d
 	}
@@ -34,9 +36,11 @@ func (v *Verifier) decidersOf(t *tree, before *preflight) *deciders {
 			d.add(file)
 		}
 	}
-	for _, file := range runner.Operands(v.config.Command, &t.Tree) {
+	files, guards := runner.Operands(v.config.Command, &t.Tree)
+	for _, file := range files {
 		d.add(file)
 	}
+	d.wrapped = newGuard(guards)
 	for _, link := range t.links {
 		if target := t.resolve(link); target != link {
 			d.follow(link, target)
@@ -66,12 +70,35 @@ func (d *deciders) follow(link, target string) {
 // has reports whether the file at the path decides.
 func (d *deciders) has(file string) bool {
 	real := d.t.resolve(file)
-	return d.files[file] || d.files[real] || d.v.guard.has(file) || d.v.guard.has(real)
+	return d.files[file] || d.files[real] || d.v.guard.has(file) || d.v.guard.has(real) || d.wrapped.has(file) || d.wrapped.has(real)
+}
+
+// modules are the endings of what a program loads by its name alone. A folder or
+// another file of that name could be loaded in its place.
+var modules = []string{".py", ".js", ".cjs", ".mjs", ".ts", ".cts", ".mts", ".json"}
+
+// shadows reports whether a new file would be loaded in the place of one that decides.
+func (d *deciders) shadows(file string) bool {
+	names := []string{file}
+	if slices.Contains(modules, path.Ext(file)) {
+		names = append(names, strings.TrimSuffix(file, path.Ext(file)))
+	}
+	for above := path.Dir(file); above != "."; above = path.Dir(above) {
+		names = append(names, above)
+	}
+	for _, name := range names {
+		for _, ending := range modules {
+			if other := name + ending; other != file && d.t.has(other) && (d.has(other) || d.refused(patch.File{Path: other})) {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // existing are the files of the tree that decide.
 func (d *deciders) existing() []string {
-	return slices.DeleteFunc(slices.Clone(d.t.Files), func(file string) bool { return !d.files[file] && !d.v.guard.has(file) })
+	return slices.DeleteFunc(slices.Clone(d.t.Files), func(file string) bool { return !d.files[file] && !d.v.guard.has(file) && !d.wrapped.has(file) })
 }
 
 // allowed returns the changes that the answer may make, and notes the others: what
@@ -80,7 +107,7 @@ func (d *deciders) allowed(files []patch.File, j *judgement) []jail.Change {
 	var changes []jail.Change
 	var kept, restored []string
 	for _, file := range files {
-		if d.has(file.Path) || d.refused(file) {
+		if d.has(file.Path) || d.refused(file) || !d.t.has(file.Path) && !d.v.config.AllowTestEdits && d.shadows(file.Path) {
 			kept = append(kept, file.Path)
 			continue
 		}
@@ -142,6 +169,12 @@ func (v *Verifier) suspect(t *tree, changes []jail.Change) string {
 		}
 	}
 	return ""
+}
+
+// has reports whether there is a regular file at the path.
+func (t *tree) has(file string) bool {
+	_, found := slices.BinarySearch(t.Files, t.resolve(file))
+	return found
 }
 
 // maxLinks is how many symbolic links a path may lead through.

@@ -13,7 +13,11 @@ import (
 var testFiles = append([]string{
 	"*_test.go",
 	"test_*.py", "*_test.py", "tests.py", "conftest.py", "pytest.ini", ".pytest.ini", "pytest.toml", ".pytest.toml", "tox.ini",
-	"**/tests/**", "**/__tests__/**", "**/__snapshots__/**", "**/testdata/**", "test/**",
+	"**/tests/**", "**/__tests__/**", "**/testdata/**", "test/**", "**/src/test/**", "**/spec/**.rb",
+	"*Test.java", "*Tests.java", "*TestCase.java", "*IT.java", "*Test.kt", "*Tests.kt", "*Test.groovy", "*Spec.groovy", "*Test.scala", "*Spec.scala",
+	"*Test.cs", "*Tests.cs", "*Test.php", "*_test.rb", "test_*.rb", "*_spec.rb", "*_test.exs", "*_test.dart", "*_test.cc", "*_test.cpp", "*_unittest.cc",
+	// What tests compare with.
+	"**/__snapshots__/**", "**/snapshots/**", "*.snap", "**/golden/**", "**/goldens/**", "*.golden", "**/fixtures/**", "**/__fixtures__/**",
 	// Programs and libraries that were installed into the tree, and what was compiled.
 	"**/node_modules/**", "**/.venv/**", "**/venv/**", "**/site-packages/**", "**/__pycache__/**", "*.pyc", "*.pth",
 }, scriptTests()...)

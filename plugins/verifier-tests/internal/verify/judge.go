@@ -3,6 +3,7 @@ package verify
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -104,6 +105,9 @@ func (j *judgement) stopped(report *runner.Report) *sdk.Verdict {
 	if len(report.Tampering) > 0 {
 		return j.verdict(sdk.Failed, "tampering: "+strings.Join(report.Tampering, "; "))
 	}
+	if moved := j.moved(report); len(moved) > 0 {
+		return j.verdict(sdk.Failed, "tampering: other code ran in the place of the tests "+strings.Join(moved, ", "))
+	}
 	if len(report.Tests) > 0 {
 		if ended := j.anew(report.Unreached, func(p *preflight) []string { return p.report.Unreached }); len(ended) > 0 {
 			return j.verdict(sdk.Failed, "tampering: the test process of "+strings.Join(ended, ", ")+" ended before its last test and reported success")
@@ -124,6 +128,20 @@ func (j *judgement) stopped(report *runner.Report) *sdk.Verdict {
 		return j.verdict(sdk.Inconclusive, "the command ran no test")
 	}
 	return j.verdict(sdk.Failed, "the tests do not run:\n"+report.Broken)
+}
+
+// moved returns the tests whose code came from elsewhere in the pre-flight.
+func (j *judgement) moved(report *runner.Report) []string {
+	if j.before == nil {
+		return nil
+	}
+	var names []string
+	for _, name := range slices.Sorted(maps.Keys(report.Places)) {
+		if before, known := j.before.report.Places[name]; known && before != report.Places[name] {
+			names = append(names, name)
+		}
+	}
+	return names
 }
 
 // anew returns those of the names that the pre-flight did not have.
@@ -171,8 +189,8 @@ func (j *judgement) results(report *runner.Report) []*check {
 		is[test.ID()] = true
 		before, known := was[test.ID()]
 		switch {
-		case test.Status == runner.Skip && before != runner.Pass:
-			continue // skipped all along
+		case test.Status == runner.Skip && before != runner.Pass && before != runner.Fail:
+			continue // skipped all along, or new
 		case test.Status == runner.Missing && known && before == runner.Missing:
 			continue // not run all along
 		}
@@ -181,15 +199,31 @@ func (j *judgement) results(report *runner.Report) []*check {
 	if j.before == nil {
 		return checks
 	}
+	members := map[string]int{}
+	for _, test := range report.Tests {
+		members[family(test)]++
+	}
+	for _, test := range j.before.report.Tests {
+		members[family(test)]--
+	}
 	for _, test := range j.before.report.Tests {
 		// A test that was there and is not run any more. What a failing test has below
-		// it may have other names when it passes.
-		there := test.Status == runner.Pass || test.Status == runner.Fail && !strings.ContainsAny(test.Name, "/([")
+		// it, or as parameters, may have other names when it passes, but is no less.
+		there := test.Status == runner.Pass || test.Status == runner.Fail && !strings.HasPrefix(test.Name, "(") &&
+			(!strings.ContainsAny(test.Name, "/[") || members[family(test)] < 0)
 		if there && !is[test.ID()] {
 			checks = append(checks, &check{name: test.ID(), status: []runner.Status{runner.Missing}, output: report.Broken})
 		}
 	}
 	return checks
+}
+
+// family is what subtests, and tests with parameters, have in common.
+func family(test runner.Test) string {
+	if end := strings.IndexAny(test.Name, "/["); end > 0 {
+		test.Name = test.Name[:end]
+	}
+	return test.ID()
 }
 
 // statuses returns how the tests of a pre-flight ended, by ID.

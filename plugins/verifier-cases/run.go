@@ -217,7 +217,7 @@ func describe(c *cases.Case, e *ended) string {
 // ends are what it says about an answer that a case did not end by itself.
 var ends = map[jail.End]string{
 	jail.EndTimeout: "it did not end in time", jail.EndMemory: "it took more memory than it may",
-	jail.EndProcesses: "it started more processes than it may", jail.EndOutput: "it flooded its output", jail.EndLost: "it ended its own supervisor",
+	jail.EndDisk: "it wrote more than it may", jail.EndProcesses: "it started more processes than it may", jail.EndOutput: "it flooded its output", jail.EndLost: "it ended its own supervisor",
 }
 
 // try runs one case.

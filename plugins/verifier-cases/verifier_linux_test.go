@@ -240,6 +240,34 @@ func TestAttackCases(t *testing.T) {
 			}
 		})
 	}
+	call := map[string]any{"cases": write(t, map[string]string{"c.json": `[{"call": {"function": "f", "arguments": [7]}, "expect": {"result": 12345678901234567}}]`}), "command": []any{python, "main.py"}, "file": "main.py"}
+	linked := map[string]any{"cases": dir, "command": []any{"cat", "main"}, "file": "make.sh", "build": []any{"sh", "make.sh"}, "built": []any{"main"}}
+	tight := map[string]any{"cases": dir, "command": []any{python, "main.py"}, "file": "main.py", "disk_mib": 16}
+	numbers := map[string]any{"cases": write(t, map[string]string{"1.in": "", "1.out": "1000000007 2.5\n"}), "command": []any{python, "main.py"}, "file": "main.py", "compare": "numbers", "tolerance": 0.01}
+	for name, test := range map[string]struct {
+		config map[string]any
+		answer string
+	}{
+		"off by one where floats are equal":  {call, "def f(x): return 12345678901234568"},
+		"a float in an integer's place":      {call, "def f(x): return 1.3e16"},
+		"an object that is equal":            {call, "class A(int):\n    def __eq__(self, o): return True\n    def __repr__(self): return '12345678901234567'\ndef f(x): return A(1)"},
+		"print in the place of the result":   {call, "import os\ndef f(x):\n    os.write(1, b'0\\n')\n    os._exit(0)"},
+		"no number":                          {numbers, "print('nan nan')"},
+		"off by one within the tolerance":    {numbers, "print(1000000008, 2.5)"},
+		"a link to what is expected":         {linked, "ln -s " + filepath.Join(dir, "1.out") + " main"},
+		"a link by the supervisor":           {linked, "ln -s /proc/self/root" + filepath.Join(dir, "1.out") + " main; ln -s /proc/1/root" + filepath.Join(dir, "1.out") + " main2"},
+		"a build that goes on":               {linked, "(setsid sh -c 'sleep 1; cat " + filepath.Join(dir, "1.out") + " > main' &) >/dev/null 2>&1; echo 0 > main"},
+		"a pipe in the place of the program": {linked, "mkfifo main"},
+		"a file without an end":              {tight, "f = open('x', 'wb')\ntry:\n    while True: f.write(b'0' * 1048576)\nexcept OSError: pass\nprint('0')"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			verdict := judge(t, test.config, nil, block(test.answer))
+			t.Logf("ATTACK\t%s\tcases\t%s\t%s\t%s\t0 files", name, strings.Join(verdict.Isolation, " "), verdict.Outcome, verdict.Duration.Round(time.Millisecond))
+			if verdict.Outcome != sdk.Failed {
+				t.Errorf("%s: %s", verdict.Outcome, verdict.Evidence)
+			}
+		})
+	}
 	t.Run("cases in the work tree", func(t *testing.T) {
 		if verdict := judge(t, config, &sdk.Query{WorkDir: dir}, block("print(open('1.out').read())")); verdict.Outcome != sdk.Inconclusive || !strings.Contains(verdict.Evidence, "could read them") {
 			t.Errorf("%+v", verdict)

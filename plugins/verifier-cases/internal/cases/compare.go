@@ -71,12 +71,33 @@ func (c Compare) words(want, got []string) string {
 }
 
 func (c Compare) close(want, got string) bool {
+	if whole(want) && whole(got) {
+		return sameWhole(want, got)
+	}
 	w, err := strconv.ParseFloat(want, 64)
 	if err != nil {
 		return false
 	}
 	g, err := strconv.ParseFloat(got, 64)
 	return err == nil && near(w, g, c.Tolerance)
+}
+
+// whole reports whether a number is written as an integer. Two of them are equal or
+// not, whatever the tolerance: one off by one is wrong, also where a float cannot tell.
+func whole(number string) bool {
+	digits := strings.TrimLeft(number, "+-")
+	return digits != "" && strings.Trim(digits, "0123456789") == ""
+}
+
+func sameWhole(a, b string) bool {
+	plain := func(s string) string {
+		minus := strings.HasPrefix(s, "-")
+		if s = strings.TrimLeft(s, "+-0"); minus && s != "" {
+			return "-" + s
+		}
+		return s
+	}
+	return plain(a) == plain(b)
 }
 
 // near takes NaN for no number.
@@ -96,19 +117,28 @@ func trimmed(text string) []string {
 	return lines
 }
 
-func sameJSON(want, got string, tolerance float64) bool {
-	var w, g any
-	if json.Unmarshal([]byte(want), &w) != nil || json.Unmarshal([]byte(got), &g) != nil {
-		return false
+// decoded is one JSON value, numbers as they are written.
+func decoded(text string) (value any, ok bool) {
+	if !json.Valid([]byte(text)) {
+		return nil, false
 	}
-	return sameValue(w, g, tolerance)
+	decoder := json.NewDecoder(strings.NewReader(text))
+	decoder.UseNumber()
+	err := decoder.Decode(&value)
+	return value, err == nil
+}
+
+func sameJSON(want, got string, tolerance float64) bool {
+	w, ok := decoded(want)
+	g, also := decoded(got)
+	return ok && also && sameValue(w, g, tolerance)
 }
 
 func sameValue(want, got any, tolerance float64) bool {
 	switch w := want.(type) {
-	case float64:
-		g, ok := got.(float64)
-		return ok && near(w, g, tolerance)
+	case json.Number:
+		g, ok := got.(json.Number)
+		return ok && (Compare{By: "numbers", Tolerance: tolerance}).close(w.String(), g.String())
 	case []any:
 		g, ok := got.([]any)
 		return ok && slices.EqualFunc(w, g, func(a, b any) bool { return sameValue(a, b, tolerance) })

@@ -173,6 +173,59 @@ func TestAttackDamagedFile(t *testing.T) {
 	}
 }
 
+// TestAttackEmptiedWAL: a running ledger whose write-ahead log somebody empties, or
+// whose files are put back as they were, gives nobody what was spent before.
+func TestAttackEmptiedWAL(t *testing.T) {
+	for name, damage := range map[string]func(path string, before map[string][]byte) error{
+		"emptied": func(path string, _ map[string][]byte) error { return os.Truncate(path+"-wal", 0) },
+		"half":    func(path string, _ map[string][]byte) error { return os.Truncate(path+"-wal", 4096) },
+		"wiped": func(path string, _ map[string][]byte) error {
+			info, err := os.Stat(path + "-wal")
+			if err != nil {
+				return err
+			}
+			return os.WriteFile(path+"-wal", make([]byte, info.Size()), 0o600)
+		},
+		"with the index": func(path string, _ map[string][]byte) error {
+			return errors.Join(os.Truncate(path+"-wal", 0), os.WriteFile(path+"-shm", make([]byte, 32768), 0o600))
+		},
+		"put back": func(_ string, before map[string][]byte) error {
+			var faults []error
+			for name, data := range before {
+				faults = append(faults, os.WriteFile(name, data, 0o600))
+			}
+			return errors.Join(faults...)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), "ledger.db")
+			s := open(t, path)
+			if err := s.Reserve(t.Context(), 1, []store.Charge{{Account: "a", Amount: 10, Cap: 100}}, time.Hour); err != nil {
+				t.Fatal(err)
+			}
+			before := map[string][]byte{}
+			for _, end := range []string{"", "-wal", "-shm"} {
+				data, err := os.ReadFile(path + end)
+				if err != nil {
+					t.Fatal(err)
+				}
+				before[path+end] = data
+			}
+			if err := s.Reserve(t.Context(), 2, []store.Charge{{Account: "a", Amount: 80, Cap: 100}}, time.Hour); err != nil {
+				t.Fatal(err)
+			}
+			if err := damage(path, before); err != nil {
+				t.Skip(err) // a file in use cannot be written to here
+			}
+			for i := range int64(3) {
+				if err := s.Reserve(t.Context(), 3+i, []store.Charge{{Account: "a", Amount: 20, Cap: 100}}, time.Hour); err == nil {
+					t.Error("the cap was passed")
+				}
+			}
+		})
+	}
+}
+
 func TestProcessesThatBeginTogetherMakeOneFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "new.db")
 	var wg sync.WaitGroup

@@ -27,6 +27,7 @@ type Store struct {
 	read, writer *sql.DB
 	conn         *sql.Conn
 	statements   map[string]*sql.Stmt
+	changes      int64 // of all processes, as run last saw it
 	jobs         chan *job
 	ended        chan struct{}
 	closing      sync.Once

@@ -4,8 +4,10 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"fmt"
 
 	"github.com/stepfall/stepfall/adapters/internal/sqlstore"
+	"github.com/stepfall/stepfall/adapters/store"
 )
 
 // job is one change, which happens whole or not at all.
@@ -71,6 +73,10 @@ func (s *Store) commit(batch []*job) {
 		if err := s.exec("BEGIN IMMEDIATE"); err != nil {
 			return err
 		}
+		if err := s.known(); err != nil {
+			return errors.Join(err, s.exec("ROLLBACK"))
+		}
+		changed := s.changes
 		for _, j := range batch {
 			if j.err = j.ctx.Err(); j.err != nil {
 				continue
@@ -78,10 +84,19 @@ func (s *Store) commit(batch []*job) {
 			if err := s.change(j); err != nil {
 				return errors.Join(err, s.exec("ROLLBACK"))
 			}
+			if j.err == nil {
+				changed = s.changes + 1
+			}
+		}
+		if changed > s.changes {
+			if err := s.exec("INSERT OR REPLACE INTO meta (name, value) VALUES ('changes', ?)", changed); err != nil {
+				return errors.Join(err, s.exec("ROLLBACK"))
+			}
 		}
 		if err := s.exec("COMMIT"); err != nil {
 			return errors.Join(err, s.exec("ROLLBACK"))
 		}
+		s.changes = changed
 		return nil
 	}()
 	if err != nil {
@@ -89,6 +104,24 @@ func (s *Store) commit(batch []*job) {
 			j.err = errors.Join(err, j.err)
 		}
 	}
+}
+
+// known returns an error when the file has forgotten what this process has written or
+// read, as it does when somebody empties its -wal. It counts all processes' changes.
+func (s *Store) known() error {
+	st, err := s.statement("SELECT coalesce(max(value), 0) FROM meta WHERE name = 'changes'")
+	if err != nil {
+		return err
+	}
+	var changes int64
+	if err := st.QueryRow().Scan(&changes); err != nil {
+		return err
+	}
+	if changes < s.changes {
+		return fmt.Errorf("%w: of %d changes to %s it knows %d", store.ErrReplaced, s.changes, s.path, changes)
+	}
+	s.changes = changes
+	return nil
 }
 
 // change makes one change under a savepoint. Its own error is the job's; the one

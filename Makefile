@@ -170,8 +170,8 @@ real: ## Ask a real small model, from PyPI, on loopback; measure confidences (mi
 	go test ./adapters/provider/real -count=1 -v -timeout 60m -real -update
 
 .PHONY: peers
-peers: ## Measure the gateway beside a plain proxy before the same upstream, on loopback
-	go test ./adapters/gateway/peers -count=1 -v -peers
+peers: ## Measure the gateway beside a plain proxy, Portkey, LiteLLM and cascadeflow before the same upstream, on loopback
+	go test ./adapters/gateway/peers -count=1 -v -timeout 60m -peers
 
 .PHONY: docs-check
 docs-check: ## Check links, code blocks and commands of the documentation

@@ -58,7 +58,7 @@ GOTEST := go test
 PACKAGES := ./...
 ifdef AGAIN
 test race: $(TOOLS)/gotestsum-$(GOTESTSUM)
-GOTEST := $(TOOLS)/gotestsum-$(GOTESTSUM) --format pkgname --hide-summary skipped --packages ./... \
+GOTEST = $(TOOLS)/gotestsum-$(GOTESTSUM) --jsonfile $(BIN)/$@.json --format pkgname --hide-summary skipped --packages ./... \
   --rerun-fails=1 --rerun-fails-max-failures 3 --rerun-fails-abort-on-data-race --rerun-fails-report $(BIN)/failed-once.txt --
 PACKAGES :=
 endif

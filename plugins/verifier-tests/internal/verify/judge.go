@@ -20,6 +20,8 @@ type judgement struct {
 	notes  []string
 	// strict asks for every test by name, also those that fail on the untouched tree.
 	strict bool
+	// edits says that answers may change tests.
+	edits bool
 	// confidence is that of a pass.
 	confidence float64
 }
@@ -132,7 +134,7 @@ func (j *judgement) stopped(report *runner.Report) *sdk.Verdict {
 
 // moved returns the tests whose code came from elsewhere in the pre-flight.
 func (j *judgement) moved(report *runner.Report) []string {
-	if j.before == nil {
+	if j.before == nil || j.edits {
 		return nil
 	}
 	var names []string
@@ -210,7 +212,7 @@ func (j *judgement) results(report *runner.Report) []*check {
 		// A test that was there and is not run any more. What a failing test has below
 		// it, or as parameters, may have other names when it passes, but is no less.
 		there := test.Status == runner.Pass || test.Status == runner.Fail && !strings.HasPrefix(test.Name, "(") &&
-			(!strings.ContainsAny(test.Name, "/[") || members[family(test)] < 0)
+			(!strings.ContainsAny(test.Name, "/[") || members[family(test)] < 0 && !j.edits)
 		if there && !is[test.ID()] {
 			checks = append(checks, &check{name: test.ID(), status: []runner.Status{runner.Missing}, output: report.Broken})
 		}

@@ -107,7 +107,7 @@ func (v *Verifier) verify(ctx context.Context, req *sdk.VerifyRequest) (*sdk.Ver
 	}
 	defer v.slots.Release(1)
 
-	j := &judgement{checks: checks, confidence: v.runner.Confidence(), strict: v.config.Log != ""}
+	j := &judgement{checks: checks, confidence: v.runner.Confidence(), strict: v.config.Log != "", edits: v.config.AllowTestEdits}
 	if strings.TrimSpace(req.Answer.Text) == "" && len(req.Answer.ToolCalls) == 0 {
 		if j.before, err = v.before(ctx, t); err != nil {
 			return nil, err

@@ -36,3 +36,20 @@ func TestCanaryInProgramsOfAllKinds(t *testing.T) {
 		})
 	}
 }
+
+// Where answers may edit tests, those may move and be fewer.
+func TestEditedTestsMayMove(t *testing.T) {
+	find(t, python, "-c", "import unittest")
+	tree := write(t, map[string]string{
+		"calc.py":      "def add(a, b):\n    return a - b\n",
+		"test_calc.py": "import unittest\nimport calc\n\nclass T(unittest.TestCase):\n    def test_add(self):\n        self.assertEqual(calc.add(2, 3), 5)\n",
+	})
+	answer := file("calc.py", "def add(a, b):\n    return a + b\n") +
+		file("test_calc.py", "# Moved down.\n\nimport unittest\nimport calc\n\nclass T(unittest.TestCase):\n    def test_add(self):\n        self.assertEqual(calc.add(2, 3), 5)\n")
+	for _, edits := range []bool{true, false} {
+		v := open(t, verify.Config{Command: []string{python, "-m", "unittest"}, AllowTestEdits: edits})
+		if verdict := judge(t, v, &sdk.Query{WorkDir: tree}, answer); verdict.Outcome != sdk.Passed {
+			t.Errorf("%v: %s: %s", edits, verdict.Outcome, verdict.Evidence)
+		}
+	}
+}

@@ -1,12 +1,17 @@
 package cli
 
 import (
+	"context"
+	"encoding/json"
 	"fmt"
+	"io"
 	"math"
+	"os"
 	"strings"
 
 	"github.com/spf13/cobra"
 
+	"github.com/stepfall/stepfall/adapters/internal/zeroeval"
 	"github.com/stepfall/stepfall/sdk/outcome"
 )
 
@@ -69,24 +74,36 @@ func newDescribeCommand(s Streams) *cobra.Command {
 
 func newOutcomesCSVCommand(s Streams) *cobra.Command {
 	var f outcomeFlags
-	var out string
+	var out, like, promptsOut string
 	cmd := &cobra.Command{
 		Use:   "csv FILE --out FILE",
 		Short: "Write outcomes of any format as long CSV",
+		Long: "Write outcomes of any format as long CSV.\n\n" +
+			"A folder is ZeroEval's result_dirs: its answers are scored as that project scores them,\n" +
+			"their tokens counted, and costs are list prices of 2024.",
 		Example: "  stepfall outcomes csv leaderboards.json --out swebench.csv\n" +
 			"  stepfall outcomes csv 'openhands-index-results/results/*/instance_results/swe-bench.json' --out openhands_swe.csv\n" +
-			"  stepfall outcomes csv 'reasoning-gym-eval/reasoninggym-paper-experiments/zero-shot/easy/*/*/*.json' --out reasoning_gym.csv",
+			"  stepfall outcomes csv 'reasoning-gym-eval/reasoninggym-paper-experiments/zero-shot/easy/*/*/*.json' --out reasoning_gym.csv\n" +
+			"  stepfall outcomes csv ZeroEval/result_dirs --like docs/results/data/zeroeval.csv.gz --out zeroeval.csv",
 		Args: cobra.ExactArgs(1),
-		RunE: func(_ *cobra.Command, args []string) error {
+		RunE: func(cmd *cobra.Command, args []string) error {
 			if out == "" {
 				return usage("--out is needed: the file to write")
 			}
-			table, err := f.open(args[0])
+			table, err := f.openLike(cmd.Context(), args[0], like)
 			if err != nil {
 				return err
 			}
+			if promptsOut != "" && table.Prompts == nil {
+				return fmt.Errorf("--prompts-out: the outcomes have no prompts")
+			}
 			if err := writeFile(out, table.WriteCSV); err != nil {
 				return err
+			}
+			if promptsOut != "" {
+				if err := writeFile(promptsOut, func(w io.Writer) error { return writePrompts(w, table) }); err != nil {
+					return err
+				}
 			}
 			fmt.Fprintf(s.Out, "%s: %d queries by %d models\n", out, len(table.Queries), len(table.Models))
 			return nil
@@ -94,7 +111,70 @@ func newOutcomesCSVCommand(s Streams) *cobra.Command {
 	}
 	f.add(cmd)
 	cmd.Flags().StringVar(&out, "out", "", "file to write")
+	cmd.Flags().StringVar(&like, "like", "", "outcomes whose queries are kept, and no others, in their order")
+	cmd.Flags().StringVar(&promptsOut, "prompts-out", "", "also write the prompts, as JSON lines that --prompts reads")
 	return cmd
+}
+
+// openLike opens outcomes, or ZeroEval's folder, and keeps the queries of another file.
+func (f *outcomeFlags) openLike(ctx context.Context, path, like string) (*outcome.Table, error) {
+	var queries []string
+	if like != "" {
+		other, err := outcome.Open(like, outcome.Options{})
+		if err != nil {
+			return nil, err
+		}
+		queries = other.Queries
+	}
+	var table *outcome.Table
+	var err error
+	if info, statErr := os.Stat(path); statErr == nil && info.IsDir() {
+		var keep func(string) bool
+		if like != "" {
+			known := map[string]bool{}
+			for _, q := range queries {
+				known[q] = true
+			}
+			keep = func(q string) bool { return known[q] }
+		}
+		if table, err = zeroeval.Read(ctx, path, keep); err == nil {
+			table, err = table.Subset(f.models)
+		}
+	} else {
+		table, err = f.open(path)
+	}
+	if err != nil || like == "" {
+		return table, err
+	}
+	at := map[string]int{}
+	for q, id := range table.Queries {
+		at[id] = q
+	}
+	rows := make([]int, 0, len(queries))
+	for _, id := range queries {
+		q, has := at[id]
+		if !has {
+			return nil, fmt.Errorf("%s: no outcomes of query %q, which %s has", path, id, like)
+		}
+		rows = append(rows, q)
+	}
+	return table.Rows(rows), nil
+}
+
+// writePrompts writes a line of JSON for each query.
+func writePrompts(w io.Writer, t *outcome.Table) error {
+	enc := json.NewEncoder(w)
+	enc.SetEscapeHTML(false)
+	for q, id := range t.Queries {
+		if err := enc.Encode(struct {
+			Query  string `json:"query_id"`
+			Group  string `json:"group,omitempty"`
+			Prompt string `json:"prompt"`
+		}{id, t.Group(q), t.Prompts[q]}); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // described is what `outcomes describe --json` prints.

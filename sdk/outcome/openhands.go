@@ -18,14 +18,18 @@ import (
 const leastCoverage = 0.97
 
 // agentRun is one instance of an OpenHands index file: results/MODEL/
-// instance_results/BENCHMARK.json is an object of these by instance.
+// instance_results/BENCHMARK.json is an object of these by instance. No run was free: a
+// cost of 0 is one that was not recorded, like null.
 type agentRun struct {
 	Resolved bool     `json:"resolved"`
 	Cost     *float64 `json:"cost"`
 }
 
+// known reports whether the cost was recorded.
+func (r agentRun) known() bool { return r.Cost != nil && *r.Cost != 0 && !math.IsNaN(*r.Cost) }
+
 // readEach reads the files that a pattern with one star names, one for each model,
-// which is what the star stands for. A missing cost is the model's mean, a missing
+// which is what the star stands for. A cost that is missing or 0 is the model's mean, a missing
 // instance a failure at that cost; models with too few instances are left out.
 func (b *builder) readEach(pattern string) error {
 	paths, err := filepath.Glob(pattern)
@@ -64,7 +68,7 @@ func (b *builder) readEach(pattern string) error {
 		for _, id := range all {
 			c := cell{query: id, group: repository(id), model: model, numbers: map[string]float64{colQuality: 0, colCost: mean}}
 			run := runs[id]
-			if run.Cost != nil {
+			if run.known() {
 				c.numbers[colCost] = *run.Cost
 			}
 			if run.Resolved {
@@ -85,8 +89,8 @@ func (b *builder) readEach(pattern string) error {
 func meanCost(runs map[string]agentRun) (float64, bool) {
 	sum, n := 0.0, 0.0
 	for _, id := range slices.Sorted(maps.Keys(runs)) {
-		if c := runs[id].Cost; c != nil && !math.IsNaN(*c) {
-			sum, n = sum+*c, n+1
+		if run := runs[id]; run.known() {
+			sum, n = sum+*run.Cost, n+1
 		}
 	}
 	return sum / n, n > 0

@@ -33,7 +33,7 @@ func index(t *testing.T, files map[string]string) string {
 func TestOpenHandsIndex(t *testing.T) {
 	table, err := outcome.Open(index(t, map[string]string{
 		"large": `{"a__b-1":{"cost":0.5,"resolved":true},"a__b-2":{"cost":null,"resolved":true},"a__b-3":{"cost":1.5,"resolved":false}}`,
-		"small": `{"a__b-1":{"cost":0.1,"resolved":false},"a__b-2":{"cost":0.2,"resolved":true},"a__b-3":{"cost":0.3,"resolved":true}}`,
+		"small": `{"a__b-1":{"cost":0.1,"resolved":false},"a__b-2":{"cost":0.2,"resolved":true},"a__b-3":{"cost":0,"resolved":true}}`,
 		"few":   `{"a__b-1":{"cost":0.1,"resolved":true}}`,
 		"free":  `{"a__b-1":{"resolved":true},"a__b-2":{"resolved":true},"a__b-3":{"resolved":true}}`,
 	}), outcome.Options{Verified: true})
@@ -42,7 +42,7 @@ func TestOpenHandsIndex(t *testing.T) {
 	}
 	want := &outcome.Table{
 		Models: []string{"large", "small"}, Queries: []string{"a__b-1", "a__b-2", "a__b-3"}, Groups: []string{"a/b", "a/b", "a/b"},
-		Quality: [][]float64{{1, 0}, {1, 1}, {0, 1}}, CostUSD: [][]float64{{0.5, 0.1}, {1, 0.2}, {1.5, 0.3}}, Verified: true,
+		Quality: [][]float64{{1, 0}, {1, 1}, {0, 1}}, CostUSD: [][]float64{{0.5, 0.1}, {1, 0.2}, {1.5, 0.15000000000000002}}, Verified: true,
 	}
 	if diff := cmp.Diff(want, table, cmpopts.EquateEmpty()); diff != "" {
 		t.Error(diff)

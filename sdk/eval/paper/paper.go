@@ -125,6 +125,8 @@ type Preset struct {
 	Name, Title string
 	// Verified and Questions say which tables it cannot do without.
 	Verified, Questions, Agents bool
+	// Any says that it runs on whichever tables there are, and wants one.
+	Any bool
 	// Own says that it is only run on tables of one's own.
 	Own bool
 	Run func(ctx context.Context, e *Env) (*Page, error)
@@ -138,7 +140,7 @@ func Presets() []Preset {
 		{Name: "routerbench", Title: "RouterBench: models and noise", Questions: true, Run: routerbench, Pieces: routerbenchPieces},
 		{Name: "heatmap", Title: "Noise heat maps", Questions: true, Run: heatmap, Pieces: heatmapPieces},
 		{Name: "agents", Title: "Agents judged by tests", Agents: true, Run: agents, Pieces: agentsPieces},
-		{Name: "promises", Title: "Promises of quality, kept or broken", Agents: true, Run: promises, Pieces: promisesPieces},
+		{Name: "promises", Title: "Promises of quality, kept or broken", Any: true, Run: promises, Pieces: promisesPieces},
 		{Name: "pacing", Title: "Budgets held on queries to come, in any order", Questions: true, Run: pacing, Pieces: pacingPieces},
 		{Name: "drift", Title: "When estimates no longer hold", Questions: true, Run: drift, Pieces: driftPieces},
 		{Name: "repeats", Title: "Asking a model again", Own: true, Run: repeats, Pieces: repeatsPieces},
@@ -172,6 +174,8 @@ func (p *Preset) Check(e *Env) error {
 	switch {
 	case p.Agents && len(e.Agents) == 0 && len(e.Own) == 0:
 		return fmt.Errorf("%s needs runs of agents (swebench_verified.csv, openhands_swe.csv, openhands_swt.csv) or your own tables", p.Name)
+	case p.Any && len(e.Agents) == 0 && e.Questions == nil && len(e.Own) == 0:
+		return fmt.Errorf("%s needs runs of agents, outcomes of questions or your own tables", p.Name)
 	case p.Own && len(e.Own) == 0:
 		return fmt.Errorf("%s needs a table of your own (--outcomes)", p.Name)
 	case p.Verified && e.Verified == nil && len(e.Own) == 0:

@@ -32,6 +32,30 @@ func TestHeadlineIsMeasured(t *testing.T) {
 	}
 }
 
+// The table of promises on the page on the fit is that of the page on promises, row by
+// row.
+func TestPromisesAreMeasured(t *testing.T) {
+	guide, page := text(t, "docs/estimators-and-fit.md"), text(t, "docs/results/promises.md")
+	for board, name := range map[string]string{
+		"swebench_verified.csv": "SWE-bench Verified, 24", "openhands_swe.csv": "OpenHands on SWE-bench, 34", "openhands_swt.csv": "OpenHands on SWT-bench, 32",
+	} {
+		_, part, _ := strings.Cut(page, "\n## "+board)
+		_, lines, found := strings.Cut(guide, "\n| "+name)
+		if !found {
+			t.Errorf("the page on the fit has no row on %s", name)
+			continue
+		}
+		measured := rows(t, part, "promise")
+		for i, promise := range []string{"quality of the best model less 5 points", "as good as the best model to within 2 points"} {
+			row := measured[promise]
+			want := "| " + promise + " | " + row["made on"] + " | " + row["broken on"] + " | " + row["cost over the oracle's, median"] + " |"
+			if got := strings.SplitN(lines, "\n", 3)[i]; row == nil || !strings.HasSuffix(got, want) {
+				t.Errorf("%s: the page on the fit says %q, the page on promises %q", name, got, want)
+			}
+		}
+	}
+}
+
 // Every example is short, has a page with four commands (changing to its folder
 // apart) and stands in the list of examples.
 func TestExamplesAreShort(t *testing.T) {

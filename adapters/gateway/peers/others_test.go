@@ -121,12 +121,12 @@ func startOther(t *testing.T, kind, upstream string, limitUSD float64) (process,
 		_ = cmd.Wait()
 	})
 	p := process{kind: kind, url: "http://" + address, pid: cmd.Process.Pid, header: header}
-	for end := time.Now().Add(2 * time.Minute); time.Now().Before(end); time.Sleep(time.Second) {
+	for end := time.Now().Add(5 * time.Minute); time.Now().Before(end); time.Sleep(time.Second) {
 		if answers(t.Context(), p.url+health) {
 			return p, true
 		}
 	}
-	fmt.Printf("skipped: %s does not answer within two minutes\n", kind)
+	fmt.Printf("skipped: %s does not answer within five minutes\n", kind)
 	return process{}, false
 }
 

@@ -281,16 +281,7 @@ func (f field) onlyText() string {
 
 // chatParts reads a message's content: a string, a list of parts, or nothing.
 func (f field) chatParts() (parts []llms.ContentPart) {
-	switch {
-	case !f.exists():
-		return nil
-	case f.value.Type == gjson.String:
-		return []llms.ContentPart{llms.TextContent{Text: f.value.Str}}
-	case !f.value.IsArray():
-		f.refusef("neither text nor a list of parts")
-		return nil
-	}
-	f.each(func(f field) {
+	f.content(&parts, func(f field) {
 		switch kind := f.get("type").text(); kind {
 		case "text":
 			parts = append(parts, llms.TextContent{Text: f.get("text").text()})

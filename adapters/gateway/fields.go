@@ -223,3 +223,28 @@ func appendString(buf []byte, s string) []byte {
 	}
 	return append(append(buf, s[from:]...), '"')
 }
+
+// content reads a message's content: a string, which is a text, or a list, each part of
+// which goes to part.
+func (f field) content(parts *[]llms.ContentPart, part func(f field)) {
+	switch {
+	case !f.exists():
+	case f.value.Type == gjson.String:
+		*parts = append(*parts, llms.TextContent{Text: f.value.Str})
+	case !f.value.IsArray():
+		f.refusef("neither text nor a list of parts")
+	default:
+		f.each(part)
+	}
+}
+
+// textOf is the text of parts, and whether they are nothing else.
+func textOf(parts []llms.ContentPart) (text string, only bool) {
+	only = true
+	for _, p := range parts {
+		t, ok := p.(llms.TextContent)
+		text += t.Text
+		only = only && ok
+	}
+	return text, only
+}

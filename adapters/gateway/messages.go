@@ -309,15 +309,8 @@ func (f field) toolResult() llms.ContentPart {
 		r.Content = content.value.Str
 	default:
 		parts := content.blocks(nil)
-		onlyText := true
-		for _, p := range parts {
-			if t, ok := p.(llms.TextContent); ok {
-				r.Content += t.Text
-			} else {
-				onlyText = false
-			}
-		}
-		if !onlyText {
+		var onlyText bool
+		if r.Content, onlyText = textOf(parts); !onlyText {
 			return middleware.ResultPart{ToolCallResponse: r, Failed: failed, Parts: parts}
 		}
 	}

@@ -237,15 +237,8 @@ func (f field) callOutput() llms.ContentPart {
 		return r
 	}
 	parts := output.inputParts()
-	onlyText := true
-	for _, p := range parts {
-		if t, ok := p.(llms.TextContent); ok {
-			r.Content += t.Text
-		} else {
-			onlyText = false
-		}
-	}
-	if onlyText {
+	var onlyText bool
+	if r.Content, onlyText = textOf(parts); onlyText {
 		return r
 	}
 	return middleware.ResultPart{ToolCallResponse: r, Parts: parts}
@@ -253,16 +246,7 @@ func (f field) callOutput() llms.ContentPart {
 
 // inputParts reads the content of an item.
 func (f field) inputParts() (parts []llms.ContentPart) {
-	switch {
-	case !f.exists():
-		return nil
-	case f.value.Type == gjson.String:
-		return []llms.ContentPart{llms.TextContent{Text: f.value.Str}}
-	case !f.value.IsArray():
-		f.refusef("neither text nor a list of parts")
-		return nil
-	}
-	f.each(func(f field) {
+	f.content(&parts, func(f field) {
 		switch kind := f.get("type").text(); kind {
 		case "input_text", "output_text", "text":
 			parts = append(parts, llms.TextContent{Text: f.get("text").text()})

@@ -45,10 +45,12 @@ type Drift struct {
 }
 
 // False alarms of one assessment, in which something is said to have drifted that has
-// not, and how many outcomes a mean is told from.
+// not, and how many outcomes a mean is told from: fewer of costs, which follow from
+// prices and tokens, so that few calls show a new price.
 const (
 	falseAlarm  = 0.01
 	leastDrift  = 20
+	leastCosts  = 5
 	leastStrays = 0.02
 )
 
@@ -154,12 +156,15 @@ func (a *assessor) conclude(traces int) {
 	names := slices.Sorted(maps.Keys(a.seen))
 	slices.Reverse(names)
 	for _, of := range names {
-		now := a.seen[of]
-		if now.n < leastDrift {
+		now, least := a.seen[of], float64(leastDrift)
+		if strings.HasPrefix(of, ofCost) {
+			least = leastCosts
+		}
+		if now.n < least {
 			continue
 		}
 		then, known := a.usually(of)
-		if !known || then.Count < leastDrift {
+		if !known || then.Count < least {
 			continue
 		}
 		a.out.Tests++
@@ -200,6 +205,11 @@ func (a *assessor) usually(of string) (Usual, bool) {
 // above the second, and how likely chance takes them as far apart.
 func differ(now, then Usual) (Drift, float64) {
 	const rounding = 1e-18 // the least variance: costs may follow from prices exactly
+	if min(now.Count, then.Count) < leastDrift {
+		// So few may be alike by chance: both vary as much as the one that varies more.
+		now.Variance = max(now.Variance, then.Variance)
+		then.Variance = now.Variance
+	}
 	a, b := max(now.Variance, rounding)/now.Count, max(then.Variance, rounding)/then.Count
 	d := Drift{Deviations: (now.Off - then.Off) / math.Sqrt(a+b)}
 	freedom := (a + b) * (a + b) / (a*a/(now.Count-1) + b*b/max(then.Count-1, 1))

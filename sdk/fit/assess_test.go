@@ -228,3 +228,47 @@ func tracesOf(t *testing.T, p *Profile, table *outcome.Table, worse bool, rng *r
 	}
 	return traces
 }
+
+// A price cut shows in a dozen calls, and few calls tell hardly ever what is not: costs
+// have long tails, and so few of them may be alike by chance.
+func TestAssessTellsAPriceCutFromFewCalls(t *testing.T) {
+	rng := rand.New(rand.NewPCG(6, 6))
+	// After n outcomes in use and as many in the fit, of which the logarithms are off by
+	// a normal deviate and now and then by much more.
+	off := func() float64 {
+		x := 0.4 * rng.NormFloat64()
+		if rng.Float64() < 0.05 {
+			x *= 4
+		}
+		return x
+	}
+	told := func(n, of int, price float64) (found int) {
+		for range of {
+			then := &tally{}
+			for range n {
+				x := off()
+				then.add(1, math.Exp(x), x, 0, 1)
+			}
+			p := &Profile{Models: []Model{{Name: "m"}}, Data: Data{Groups: []string{"g"}}, Usual: []Usual{then.usual(ofCost + "m")}}
+			a, err := Assess(p, judgedTraces(n, "g", func() (float64, float64) { return 0.5, 1 }, func(float64, float64) (bool, float64) {
+				return rng.Float64() < 0.5, price * math.Exp(off())
+			}))
+			if err != nil {
+				t.Fatal(err)
+			}
+			found += len(a.Drifts)
+		}
+		return found
+	}
+	for _, n := range []int{5, 8, 12, 19} {
+		if alarms := told(n, 1000, 1); alarms > 22 { // 10 are allowed; chance passes 22 once in 3,000 times
+			t.Errorf("%d false alarms in 1000 of %d calls", alarms, n)
+		}
+	}
+	if found := told(12, 200, 1./3); found < 160 {
+		t.Errorf("a price cut to a third was told on %d of 200 tables of 12 calls", found)
+	}
+	if found := told(4, 200, 1./3); found != 0 {
+		t.Errorf("of 4 calls something was told on %d of 200", found)
+	}
+}

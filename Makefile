@@ -40,7 +40,8 @@ demo: build ## Solve the bundled tasks with a cascade, beside the always-best mo
 	$(BIN)/stepfall demo
 
 .PHONY: no-harm
-no-harm: ## Replay every policy that is handed out beside mixes of single models
+no-harm: ## Replay every policy and Go snippet that is handed out beside mixes of single models
+	go test ./adapters/cli -count=1 -run SnippetsAreCurrent -write-no-harm
 	go test ./adapters/cli -count=1 -v -run 'NoHarm' -write-no-harm
 
 .PHONY: paper

@@ -17,6 +17,7 @@ import (
 	"github.com/stepfall/stepfall/policies"
 	"github.com/stepfall/stepfall/sdk/outcome"
 	"github.com/stepfall/stepfall/sdk/outcome/outcometest"
+	"github.com/stepfall/stepfall/sdk/plugin/scaffold"
 )
 
 var writeNoHarm = flag.Bool("write-no-harm", false, "write docs/results/no-harm.md anew")
@@ -43,6 +44,7 @@ func TestNoHarm(t *testing.T) {
 		fmt.Fprintf(&out, "| %s | %s | %s |\n", c.name, p.Strategy.Kind, text)
 		point.judge(t, c.name)
 	}
+	out.WriteString(noHarmInGo(t))
 	if *writeNoHarm {
 		if err := os.WriteFile(noHarmFile, []byte(out.String()), 0o644); err != nil {
 			t.Fatal(err)
@@ -79,17 +81,22 @@ func TestNoHarmOnRealOutcomes(t *testing.T) {
 
 const noHarmHead = `# No harm
 
-Every policy that ships with stepfall, that ` + "`stepfall policy init`" + ` writes, and that the examples and
-the documentation show, replayed on recorded outcomes, beside the mixes of single models (ask the
-one for a share of the queries, the other for the rest) of the same cost and of the same quality.
-A policy must not lie below them by more than its 2-sigma interval. ` + "`make no-harm`" + ` measures and
-writes this table.
+Every policy that ships with stepfall, that ` + "`stepfall policy init`" + ` and ` + "`stepfall plugin new`" + ` write, and that the
+examples and the documentation show, and every router that their Go code builds, replayed on
+recorded outcomes, beside the mixes of single models (ask the one for a share of the queries, the
+other for the rest) of the same cost and of the same quality. None must lie below them by more than
+its 2-sigma interval. ` + "`make no-harm`" + ` measures and writes this table.
 
 The outcomes are made by the project: 800 queries of differing difficulty, which models of the
 policy's prices answer the better the dearer they are. Verifiers say what is recorded, without
 error and for nothing, so that a gain here is the most that a perfect judge would bring; estimators
 that are plugins have nothing recorded and abstain, which is the case in which cascades used to do
 harm. Profiles are left out: their promises are measured in [the evaluation](../evaluation.md).
+
+Go code stands at the end. It is taken out of pages, doc comments, programs and Example functions
+word for word and compiled; models that answer as is recorded take the place of its models. What
+wraps models without a policy is asked all the queries, and its own func judges the answers; what
+opens a policy is replayed with the policy beside it, or with what ` + "`policy init`" + ` writes.
 
 | policy | strategy | USD per 1000 | quality % | mix of that cost, quality % | difference, points | mix of that quality, USD per 1000 |
 | --- | --- | ---: | ---: | ---: | ---: | ---: |
@@ -146,6 +153,19 @@ func handedOut(t *testing.T) []handed {
 		}
 		text = regexp.MustCompile(`file\("[^"]*"\)`).ReplaceAll(text, []byte(`"x"`))
 		list = append(list, handed{"examples/" + filepath.Base(filepath.Dir(file)), text})
+	}
+	for _, name := range []string{"estimator-words", "verifier-words"} {
+		for _, lang := range []string{"go", "python"} {
+			dir := filepath.Join(t.TempDir(), name)
+			if _, err := scaffold.Write(scaffold.Options{Name: name, Lang: lang, Dir: dir}); err != nil {
+				t.Fatal(err)
+			}
+			text, err := os.ReadFile(filepath.Join(dir, "policy.hcl"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			list = append(list, handed{"plugin new " + name + ", " + lang, text})
+		}
 	}
 	return append(list, documented(t)...)
 }
@@ -356,14 +376,20 @@ func compare(t *testing.T, p *policies.Policy, table *outcome.Table) (verdict, s
 	if err != nil {
 		t.Fatalf("%s: %v", p.Path, err)
 	}
-	n := len(table.Queries)
-	cost, quality := make([]float64, n), make([]float64, n)
+	cost, quality := make([]float64, len(table.Queries)), make([]float64, len(table.Queries))
 	for q, trace := range f.Traces {
 		cost[q] = trace.CostUSD
 		if m := slices.Index(table.Models, trace.Chosen); m >= 0 {
 			quality[q] = table.Quality[q][m]
 		}
 	}
+	return measure(table, cost, quality)
+}
+
+// measure returns how costs and qualities of each query lie to the mixes of the models of
+// a table.
+func measure(table *outcome.Table, cost, quality []float64) (verdict, string) {
+	n := len(table.Queries)
 	own := func(pick []int) place {
 		var x place
 		for _, q := range pick {

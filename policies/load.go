@@ -45,6 +45,9 @@ type LoadOptions struct {
 	RequireSecrets bool
 	// Looked says that something besides the policy will look at answers.
 	Looked bool
+	// Patches says that every query will name a work tree or tests, so that a verifier
+	// which looks only at those looks at all.
+	Patches bool
 	// WithoutSecrets does not read what env() names, for those who call no model.
 	WithoutSecrets bool
 }

@@ -1,6 +1,7 @@
 package policies
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strconv"
@@ -15,13 +16,30 @@ func (v *Verifier) Applies(q *sdk.Query) bool {
 	if !v.When.Matches(q) {
 		return false
 	}
-	switch v.Plugin {
-	case "verifier-tests":
-		return q.WorkDir != "" || len(q.Checks.FailToPass)+len(q.Checks.PassToPass) > 0 || v.Config.has([]string{"work_dir"})
-	case "verifier-schema":
-		return len(q.Format.Schema) > 0 || len(q.Tools) > 0 || v.Config.has([]string{"schema"}) || v.Config.has([]string{"schema_file"})
+	switch v.needs() {
+	case needsTests:
+		return q.WorkDir != "" || len(q.Checks.FailToPass)+len(q.Checks.PassToPass) > 0
+	case needsSchema:
+		return len(q.Format.Schema) > 0 || len(q.Tools) > 0
 	}
 	return true
+}
+
+// What a verifier may need of a query.
+const (
+	needsTests  = "a work tree or tests"
+	needsSchema = "a JSON schema or tools"
+)
+
+// needs returns what a query must have for the verifier to say anything, "" for nothing.
+func (v *Verifier) needs() string {
+	switch {
+	case v.Plugin == "verifier-tests" && !v.Config.has([]string{"work_dir"}):
+		return needsTests
+	case v.Plugin == "verifier-schema" && !v.Config.has([]string{"schema"}) && !v.Config.has([]string{"schema_file"}):
+		return needsSchema
+	}
+	return ""
 }
 
 // Rejects reports whether the verifier only finds faults: its passing an answer over
@@ -41,21 +59,23 @@ func (e *Estimator) mayLook(m *Model) bool {
 		(e.Plugin != "estimator-logprob" || slices.Contains(m.Capabilities, "log_probs"))
 }
 
-// looks warns of strategies for several models none of whose answers anything looks at.
+// looks warns of strategies for several models whose answers nothing looks at, or only
+// those to some queries without the policy saying so.
 func (l *loader) looks(p *Policy) {
 	if p.Fit != nil || l.o.Looked || l.diags.HasErrors() {
 		return
 	}
-	l.blind(p, &p.Strategy, nil, []string{"strategy", p.Strategy.Kind})
+	l.blind(p, &p.Strategy, nil, When{}, []string{"strategy", p.Strategy.Kind})
 	for i := range p.Matches {
 		if m := &p.Matches[i]; m.Strategy != nil {
-			l.blind(p, m.Strategy, m.Models, []string{"match", m.Name, "strategy", m.Strategy.Kind})
+			l.blind(p, m.Strategy, m.Models, m.When, []string{"match", m.Name, "strategy", m.Strategy.Kind})
 		}
 	}
 }
 
-// blind warns when nothing looks at the answers among which a strategy chooses.
-func (l *loader) blind(p *Policy, s *Strategy, candidates []string, path []string) {
+// blind warns when nothing looks at the answers among which a strategy chooses, for
+// queries that meet when.
+func (l *loader) blind(p *Policy, s *Strategy, candidates []string, when When, path []string) {
 	if s.Kind == "route" || s.MaxDepth == 1 {
 		return
 	}
@@ -66,14 +86,45 @@ func (l *loader) blind(p *Policy, s *Strategy, candidates []string, path []strin
 			open = append(open, &p.Models[i])
 		}
 	}
+	var some *Verifier // judges only queries that have what it needs
+	said := false      // and its block says so
 	for _, m := range open {
-		judged := func(v Verifier) bool { return !v.Rejects() && (v.Models == nil || slices.Contains(v.Models, m.Name)) }
-		estimated := func(e Estimator) bool { return e.mayLook(m) }
-		if slices.ContainsFunc(p.Verifiers, judged) || slices.ContainsFunc(p.Estimators, estimated) {
+		for i := range p.Verifiers {
+			v := &p.Verifiers[i]
+			if v.Rejects() || v.Models != nil && !slices.Contains(v.Models, m.Name) {
+				continue
+			}
+			only := v.When.Checks != nil && *v.When.Checks // so that the policy says itself which
+			patches := l.o.Patches || when.Checks != nil && *when.Checks
+			if v.needs() == needsTests && patches || v.needs() == "" && !only || !only && !v.When.Empty() {
+				return
+			}
+			if some == nil || !said {
+				some, said = v, only
+			}
+		}
+		if slices.ContainsFunc(p.Estimators, func(e Estimator) bool { return e.mayLook(m) }) {
 			return
 		}
 	}
 	if len(open) < 2 {
+		return
+	}
+	if some != nil {
+		judge := Judge(open)
+		if some.needs() == needsTests || said {
+			judge = strings.Replace(judge, "\n", "\n  when {\n    checks = false\n  }\n", 1)
+		}
+		needs := cmp.Or(some.needs(), needsTests)
+		summary := fmt.Sprintf("nothing looks at answers to queries without %s, such as those of a chat", needs)
+		detail := s.Kind + " only routes them: each goes to one model, chosen by the quality blocks and prices."
+		hint := "To have something look at them too, add for instance a model that judges:\n\n" + judge
+		if said {
+			p.Unjudged = summary + ".\n" + detail + "\n" + hint
+			return
+		}
+		l.warn(l.blockOrigin([]string{"verifier", some.Name}), summary, detail,
+			hint+fmt.Sprintf("\nor, where verifier %q is only meant for the others, as with stepfall swe, say so: when { checks = true }.", some.Name))
 		return
 	}
 	l.warn(l.blockOrigin(path), fmt.Sprintf("nothing looks at the answers, so that %s only routes", s.Kind),

@@ -49,6 +49,9 @@ type Policy struct {
 	Checksum string
 	// Warnings are what deserves a look and did not stop the policy.
 	Warnings Diagnostics
+	// Unjudged says which queries nothing looks at since the policy says itself that its
+	// verifiers are not for them, and what to add where they are to come; it may be empty.
+	Unjudged string
 
 	settings []Setting
 	// secrets is a function because fmt would print a slice.

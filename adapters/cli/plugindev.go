@@ -85,7 +85,7 @@ func findSource() string {
 
 func newPluginConformanceCommand(s Streams) *cobra.Command {
 	var configFile, junit string
-	var verbose, insecure bool
+	var verbose, insecure, asJSON bool
 	cmd := &cobra.Command{
 		Use:   "conformance PROGRAM [ARGUMENT...]",
 		Short: "Check that a plugin keeps to the protocol, in any language",
@@ -106,12 +106,13 @@ object, or an object of them by role.`,
 				}
 				o.Config = config
 			}
+			checks := newListing[checkResult](s, asJSON)
 			o.Progress = func(r plugintest.Result) {
-				fmt.Fprintf(s.Out, "%-7s %s", r.Status, r.Name)
+				line := fmt.Sprintf("%-7s %s", r.Status, r.Name)
 				if r.Message != "" {
-					fmt.Fprintf(s.Out, ": %s", r.Message)
+					line += ": " + r.Message
 				}
-				fmt.Fprintln(s.Out)
+				checks.add(checkResult{r.Name, r.Status, r.Message, r.Duration.Seconds()}, line)
 			}
 			begun := time.Now()
 			report, err := plugintest.Run(cmd.Context(), o)
@@ -123,8 +124,19 @@ object, or an object of them by role.`,
 					return err
 				}
 			}
-			fmt.Fprintf(s.Out, "%s %s: %d passed, %d failed, %d skipped in %.1f s\n", report.Plugin, report.Version,
-				report.Count(plugintest.Passed), report.Count(plugintest.Failed), report.Count(plugintest.Skipped), time.Since(begun).Seconds())
+			if asJSON {
+				err := printJSON(s, struct {
+					Plugin   string        `json:"plugin"`
+					Version  string        `json:"version"`
+					Conforms bool          `json:"conforms"`
+					Checks   []checkResult `json:"checks"`
+				}{report.Plugin, report.Version, report.OK(), checks.rows})
+				if err != nil {
+					return err
+				}
+			}
+			checks.say(fmt.Sprintf("%s %s: %d passed, %d failed, %d skipped in %.1f s", report.Plugin, report.Version,
+				report.Count(plugintest.Passed), report.Count(plugintest.Failed), report.Count(plugintest.Skipped), time.Since(begun).Seconds()))
 			if !report.OK() {
 				return fmt.Errorf("%s does not conform", report.Plugin)
 			}
@@ -136,7 +148,16 @@ object, or an object of them by role.`,
 	flags.StringVar(&junit, "junit", "", "write the results to this file as JUnit XML")
 	flags.BoolVar(&insecure, "insecure", false, "without mutual TLS")
 	flags.BoolVar(&verbose, "verbose", false, "show what the plugin logs")
+	flags.BoolVar(&asJSON, "json", false, "print JSON")
 	return cmd
+}
+
+// checkResult is one check of `plugin conformance --json`.
+type checkResult struct {
+	Name    string            `json:"name"`
+	Status  plugintest.Status `json:"status"`
+	Message string            `json:"message,omitempty"`
+	Seconds float64           `json:"seconds"`
 }
 
 // readConfigs reads a config for all roles, or an object of configs by role.

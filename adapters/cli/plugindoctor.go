@@ -19,7 +19,7 @@ import (
 
 func newPluginDoctorCommand(s Streams) *cobra.Command {
 	var lockFile string
-	var verbose bool
+	var verbose, asJSON bool
 	cmd := &cobra.Command{
 		Use:   "doctor [PLUGIN...]",
 		Short: "Find out why plugins do not work",
@@ -27,7 +27,7 @@ func newPluginDoctorCommand(s Streams) *cobra.Command {
 whether it conforms to its lock, and what it says when it does not start; and which layers
 of isolation plugins can have on this machine. The exit code is 1 when anything is wrong.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			d := &doctor{s: s, verbose: verbose}
+			d := &doctor{s: s, verbose: verbose, findings: newListing[finding](s, asJSON)}
 			d.folders()
 			d.lockFile(lockFile)
 			d.isolation()
@@ -43,15 +43,21 @@ of isolation plugins can have on this machine. The exit code is 1 when anything 
 			for _, f := range found {
 				d.plugin(cmd.Context(), f)
 			}
+			if asJSON {
+				if err := printJSON(s, d.findings.rows); err != nil {
+					return err
+				}
+			}
 			if d.problems > 0 {
 				return fmt.Errorf("%d things are wrong", d.problems)
 			}
-			fmt.Fprintln(s.Out, "Nothing is wrong.")
+			d.findings.say("Nothing is wrong.")
 			return nil
 		},
 	}
 	cmd.Flags().StringVar(&lockFile, "lock", host.LockName, "the lock file, if there is one")
 	cmd.Flags().BoolVar(&verbose, "verbose", false, "show what plugins log")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
 	return cmd
 }
 
@@ -60,13 +66,22 @@ type doctor struct {
 	verbose  bool
 	lock     *host.Lock
 	problems int
+	findings *listing[finding]
+}
+
+// finding is one thing that doctor looked at.
+type finding struct {
+	// Mark is "ok", "BAD", or "-" for what is worth knowing and not wrong.
+	Mark    string `json:"mark"`
+	Subject string `json:"subject"`
+	Text    string `json:"text"`
 }
 
 func (d *doctor) line(mark, subject, text string) {
 	if mark == "BAD" {
 		d.problems++
 	}
-	fmt.Fprintf(d.s.Out, "%-4s %s: %s\n", mark, subject, text)
+	d.findings.add(finding{mark, subject, text}, fmt.Sprintf("%-4s %s: %s", mark, subject, text))
 }
 
 func (d *doctor) folders() {

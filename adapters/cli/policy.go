@@ -5,8 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -63,6 +65,9 @@ func (f *policyFlags) load(s Streams, path string, o policies.LoadOptions) (*pol
 		}
 		fmt.Fprintln(s.Err)
 	}
+	if p.Unjudged != "" {
+		fmt.Fprintf(s.Err, "note: %s\n", p.Unjudged)
+	}
 	return p, nil
 }
 
@@ -88,6 +93,7 @@ that nothing is started when nothing changed.`,
 		Args: cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			var all policies.Diagnostics
+			notes := map[string]string{}
 			bad := 0
 			for _, path := range args {
 				o := policies.LoadOptions{Sets: f.sets, CheckProfile: checkProfile, RequireSecrets: secrets, Today: time.Now()}
@@ -108,15 +114,23 @@ that nothing is started when nothing changed.`,
 				} else if !asJSON {
 					fmt.Fprintf(s.Out, "%s: valid: %s, strategy %s, %s\n", path, count(len(p.Models), "model"), p.Strategy.Kind, count(len(found), "warning"))
 				}
+				if err == nil && p.Unjudged != "" {
+					notes[path] = p.Unjudged
+				}
 			}
 			if asJSON {
 				enc := json.NewEncoder(s.Out)
 				enc.SetIndent("", "  ")
-				if err := enc.Encode(map[string]any{"valid": bad == 0, "diagnostics": append(policies.Diagnostics{}, all...)}); err != nil {
+				if err := enc.Encode(map[string]any{"valid": bad == 0, "diagnostics": append(policies.Diagnostics{}, all...), "notes": notes}); err != nil {
 					return err
 				}
-			} else if err := all.Write(s.Err); err != nil {
-				return err
+			} else {
+				if err := all.Write(s.Err); err != nil {
+					return err
+				}
+				for _, path := range slices.Sorted(maps.Keys(notes)) {
+					fmt.Fprintf(s.Err, "note on %s: %s\n", path, notes[path])
+				}
 			}
 			if bad > 0 {
 				return &ExitError{Code: ExitFailure, Err: fmt.Errorf("%d of %s cannot be used", bad, count(len(args), "policy"))}

@@ -163,6 +163,8 @@ func (f *explainFlags) print(s Streams, p *policies.Policy, q *sdk.Query, traces
 	}
 	if len(traces) == 0 {
 		w.f("no model can be asked:\n")
+	} else {
+		w.f("%s%s", beliefsLegend, assumed(p))
 	}
 	for _, t := range traces {
 		for _, i := range t.Infeasible {
@@ -188,6 +190,27 @@ func (f *explainFlags) print(s Streams, p *policies.Policy, q *sdk.Query, traces
 		w.f("\nanswer of %s, stopped because %s; %s USD\n", t.Chosen, say.Because(t.Stop), usd(t.CostUSD))
 	}
 	return w.err
+}
+
+// assumed says on what lengths of answers expected costs rest.
+func assumed(p *policies.Policy) string {
+	var lengths, models []string
+	for i := range p.Models {
+		m := &p.Models[i]
+		if m.Price.Free {
+			continue
+		}
+		lengths = append(lengths, strconv.Itoa(m.ExpectedOutputTokens))
+		models = append(models, fmt.Sprintf("%d for %s", m.ExpectedOutputTokens, m.Name))
+	}
+	if len(lengths) == 0 {
+		return ""
+	}
+	text := strings.Join(models, ", ")
+	if len(slices.Compact(lengths)) == 1 {
+		text = lengths[0]
+	}
+	return fmt.Sprintf("Costs ASSUME answers of so many tokens: %s. Say better in expected_output_tokens; recorded outcomes, traces and profiles know it.\n", text)
 }
 
 // beliefs prints what a decision rests on.

@@ -94,14 +94,14 @@ func (f *planFlags) run(ctx context.Context, s Streams, path string) error {
 	if f.draws < 1 {
 		return usage("--draws %d: want at least 1", f.draws)
 	}
-	next, err := f.load(s, path, policies.LoadOptions{})
+	next, err := f.load(s, path, policies.LoadOptions{Patches: f.verified})
 	if err != nil {
 		return err
 	}
 	all := []*policies.Policy{next}
 	if f.against != "" {
 		// The settings of the command line are for the new policy.
-		old, err := (&policyFlags{}).load(s, f.against, policies.LoadOptions{})
+		old, err := (&policyFlags{}).load(s, f.against, policies.LoadOptions{Patches: f.verified})
 		if err != nil {
 			return err
 		}
@@ -133,7 +133,7 @@ func (f *planFlags) run(ctx context.Context, s Streams, path string) error {
 		enc.SetIndent("", "  ")
 		err = enc.Encode(made)
 	} else {
-		err = made.print(s, f.outcomes != "", next)
+		err = made.print(s, f.outcomes != "", f.outcomes == "" && f.traces == "", next)
 		if saved != nil {
 			printSaved(s.Out, saved)
 		}

@@ -58,7 +58,7 @@ func (p *madePlan) printSettings(w *printer) {
 	w.f("\n")
 }
 
-func (p *madePlan) print(s Streams, recorded bool, next *policies.Policy) error {
+func (p *madePlan) print(s Streams, recorded, believed bool, next *policies.Policy) error {
 	w := &printer{w: s.Out}
 	results := p.Policies
 	p.printSettings(w)
@@ -124,6 +124,9 @@ func (p *madePlan) print(s Streams, recorded bool, next *policies.Policy) error 
 	row("no model could be asked", "%.0f", func(r *forecast.Forecast) float64 { return float64(r.Infeasible) })
 	some("no answer because calls failed", "%.0f", func(r *forecast.Forecast) float64 { return float64(r.Unanswered) })
 	t.print()
+	if believed {
+		w.f("%s", assumed(next))
+	}
 	for _, r := range results {
 		if r.Unknown > 0 {
 			w.f("%s: %s of models without recorded outcomes, taken from beliefs\n", r.Policy, count(r.Unknown, "call"))

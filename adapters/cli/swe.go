@@ -237,7 +237,7 @@ func (f *sweFlags) batch(ctx context.Context, s Streams, single bool, saved *vie
 		return f.submit(ctx, s, single)
 	}
 	mode := ""
-	r, err := router.Open(ctx, f.policy, router.Options{Load: policies.LoadOptions{Sets: f.sets}, Logger: f.logger(s), Traces: func(ctx context.Context, t *sdk.Trace) {
+	r, err := router.Open(ctx, f.policy, router.Options{Load: policies.LoadOptions{Sets: f.sets, Patches: true}, Logger: f.logger(s), Traces: func(ctx context.Context, t *sdk.Trace) {
 		// Where attempts are cascaded, the calls within them chose nothing.
 		if (mode == string(swe.WholeTrajectory)) == (t.Mode == mode) {
 			saved.Record(ctx, t)

@@ -15,6 +15,7 @@ import (
 
 	"github.com/stepfall/stepfall/adapters/internal/suite"
 	"github.com/stepfall/stepfall/adapters/router"
+	"github.com/stepfall/stepfall/policies"
 	"github.com/stepfall/stepfall/adapters/swe"
 	"github.com/stepfall/stepfall/adapters/view"
 	"github.com/stepfall/stepfall/plugins/host"
@@ -175,7 +176,7 @@ func (f *sweBenchFlags) batch(ctx context.Context, s Streams, plugins router.Plu
 		own := sweFlags{policy: policy, queue: f.queue}
 		return own.submit(ctx, s, false)
 	}
-	r, err := router.Open(ctx, policy, router.Options{Plugins: plugins})
+	r, err := router.Open(ctx, policy, router.Options{Plugins: plugins, Load: policies.LoadOptions{Patches: true}})
 	if err != nil {
 		return nil, nil, err
 	}

@@ -50,6 +50,9 @@ func (f *traceFlags) explain(ctx context.Context, s Streams, name string) error 
 	}
 	w := &printer{w: s.Out}
 	w.head(t)
+	if len(t.Decisions) > 0 {
+		w.f("%s", beliefsLegend)
+	}
 	for n, d := range t.Decisions {
 		w.decision(n+1, t, &d)
 		w.beliefs(&d)
@@ -57,6 +60,12 @@ func (f *traceFlags) explain(ctx context.Context, s Streams, name string) error 
 	}
 	return w.err
 }
+
+// beliefsLegend says what the columns of beliefs mean.
+const beliefsLegend = `
+±: the standard deviation of the quality; of a model that has not run, how far a look at its answer would move it (0: nothing looks).
+USD: of a model that has not run, what it was expected to cost.
+`
 
 // explained is what `trace explain --json` prints.
 func explained(t *sdk.Trace) any {

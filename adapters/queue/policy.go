@@ -212,7 +212,7 @@ func (d *Desk) open(ctx context.Context, sent Policy, change func(*policies.Poli
 		path = filepath.Join(dir, filepath.FromSlash(sent.Path))
 	}
 	o := d.o.Load
-	o.Sets, o.WithoutProfile = sent.Sets, sent.WithoutProfile
+	o.Sets, o.WithoutProfile, o.Patches = sent.Sets, sent.WithoutProfile, true
 	p, err := policies.Load(path, o)
 	if err != nil {
 		return nil, err

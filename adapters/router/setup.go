@@ -169,6 +169,9 @@ func (s *setup) traces(ctx context.Context, r *Router) (step.Sink, error) {
 	if o.Logger != nil {
 		sinks = append(sinks, step.Log(o.Logger))
 	}
+	if p.Unjudged != "" {
+		sinks = append(sinks, unjudged(o.Logger, p))
+	}
 	if p.Trace.File != "" {
 		path := s.path(p.Trace.File)
 		lines, err := use(s, r, path, func() (*step.JSONLines, error) { return step.OpenJSONLines(path, int64(p.Trace.MaxSize)) })

@@ -8,10 +8,13 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"sync/atomic"
 
 	"github.com/hashicorp/go-hclog"
 
 	"github.com/stepfall/stepfall/policies"
+	"github.com/stepfall/stepfall/sdk"
+	"github.com/stepfall/stepfall/sdk/step"
 )
 
 // Wrap puts models to work that the program has in hand, without a policy file. They
@@ -56,5 +59,21 @@ func warn(logger hclog.Logger, p *policies.Policy) {
 			continue
 		}
 		slog.Warn("stepfall: " + d.String())
+	}
+}
+
+// unjudged tells of the first step whose answers nothing looked at, where the policy's
+// verifiers are only for other queries than it gets.
+func unjudged(logger hclog.Logger, p *policies.Policy) step.Sink {
+	var told atomic.Bool
+	return func(_ context.Context, t *sdk.Trace) {
+		if len(t.Calls) == 0 || slices.ContainsFunc(t.Calls, func(c sdk.Call) bool { return c.Verdict != nil || c.Error != "" }) || told.Swap(true) {
+			return
+		}
+		if logger != nil {
+			logger.Warn("nothing looked at the answer of a step; that is said once", "policy", p.Path, "trace", t.ID, "detail", p.Unjudged)
+			return
+		}
+		slog.Warn("stepfall: nothing looked at the answer of a step (said once): "+p.Unjudged, "policy", p.Path, "trace", t.ID)
 	}
 }

@@ -13,6 +13,8 @@ import (
 
 	"github.com/stepfall/stepfall/adapters/router"
 	"github.com/stepfall/stepfall/middleware"
+	"github.com/stepfall/stepfall/policies"
+	"github.com/stepfall/stepfall/sdk"
 )
 
 // logged returns what a function writes to the process's own log.
@@ -78,4 +80,64 @@ func TestMissingKeyIsFoundAtOnce(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "NO_SUCH_KEY") {
 		t.Errorf("error %v", err)
 	}
+}
+
+// A policy whose only judge says that it is for what names tests, put to a chat: the first
+// step that nothing looked at is told, with the block to add, and no other.
+func TestChatThatNothingJudgesIsTold(t *testing.T) {
+	text := `
+model "gpt-4.1-mini" {
+  provider = "go"
+}
+model "gpt-4.1" {
+  provider = "go"
+}
+verifier "tests" {
+  plugin = "verifier-tests"
+  config {
+    command = ["go", "test", "./..."]
+  }
+  when {
+    checks = true
+  }
+}
+strategy "cascade_route" {
+  worth_usd = 1
+}
+`
+	for patches, want := range map[bool]int{false: 1, true: 0} {
+		load := policies.LoadOptions{Patches: patches}
+		p, err := policies.Parse("policy.hcl", []byte(text), load)
+		if err != nil {
+			t.Fatal(err)
+		}
+		log := logged(t, func() {
+			model, err := router.New(t.Context(), p, router.Options{
+				Models: map[string]llms.Model{"gpt-4.1-mini": says("small"), "gpt-4.1": says("large")}, Load: load,
+				Verifiers: func(string) sdk.Verifier { return unasked{t} },
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer model.Close()
+			for range 3 {
+				if _, err := llms.GenerateFromSinglePrompt(t.Context(), model, "hello"); err != nil {
+					t.Fatal(err)
+				}
+			}
+		})
+		if got := strings.Count(log, "without a work tree or tests"); got != want {
+			t.Errorf("for patches only %v: told %d times, want %d: %s", patches, got, want, log)
+		}
+		if want > 0 && !strings.Contains(log, "verifier-judge") {
+			t.Errorf("what to add is not told: %s", log)
+		}
+	}
+}
+
+type unasked struct{ t *testing.T }
+
+func (u unasked) Verify(context.Context, *sdk.VerifyRequest) (*sdk.Verdict, error) {
+	u.t.Error("the verifier is asked about a chat")
+	return &sdk.Verdict{}, nil
 }

@@ -7,6 +7,9 @@ verifier "tests" {
     timeout = "30s"
   }
   on_unavailable = "fail"
+  when {
+    checks = true
+  }
 }
 
 model "gpt-4o-mini" {

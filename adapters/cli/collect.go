@@ -36,7 +36,7 @@ func newCollectCommand(s Streams) *cobra.Command {
 A task is a line of JSON: query_id and prompt; and, where they matter, group, system,
 labels, work_dir, fail_to_pass, pass_to_pass and schema. The policy's verifiers judge
 every answer. Outcomes are appended as they come; a second run does what is missing.
-On an interrupt, calls under way are finished, since they are paid for.
+On an interrupt, calls under way have two seconds to end, since they are paid for.
 
 With --repeat N every model is asked N times about every task, the further answers at
 the model's sample_temperature. They are outcomes of NAME#2 and so on, from which a fit
@@ -122,7 +122,7 @@ func (f *collectFlags) run(ctx context.Context, s Streams) (err error) {
 	}
 	switch {
 	case err != nil:
-		return err
+		return kept(ctx, err, "outcomes until now are in %s; the same command does what is missing", f.out)
 	case sum.CapReached:
 		return fmt.Errorf("the cap of %v USD is reached; a higher --cap goes on", f.capUSD)
 	case sum.Failed > 0:

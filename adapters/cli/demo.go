@@ -115,7 +115,7 @@ func (f *demoFlags) run(ctx context.Context, s Streams) (err error) {
 	report, err := demo.Run(ctx, o)
 	bar.finish()
 	if err != nil {
-		return err
+		return kept(ctx, err, "nothing is written; the demo begins anew each time")
 	}
 	fmt.Fprintf(screen, "%d repair tasks, %s.\n", len(list), about)
 	if report.Learnt {

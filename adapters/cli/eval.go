@@ -118,7 +118,7 @@ func (f *evalFlags) run(ctx context.Context, s Streams) error {
 	result, err := until(ctx, func() (*eval.Comparison, error) { return study.Run(ctx) })
 	bar.finish()
 	if err != nil {
-		return err
+		return kept(ctx, err, "nothing is written; the same command begins anew")
 	}
 	return f.write(s, study, result)
 }

@@ -136,7 +136,7 @@ func (f *fitFlags) run(ctx context.Context, s Streams) error {
 	}
 	p, err := until(ctx, func() (*fit.Profile, error) { return fit.Fit(ctx, table, options) })
 	if err != nil {
-		return err
+		return kept(ctx, err, "no profile is written; the same command begins anew")
 	}
 	if p.Budget.Over {
 		return errors.Join(f.report(s, p, "no profile"), fmt.Errorf("the budget of %s USD a query cannot be met: %s is not written", dollars(p.Budget.USD), f.out))

@@ -123,7 +123,7 @@ func (f *planFlags) run(ctx context.Context, s Streams, path string) error {
 			saved, record = replayed(table.Outcomes)
 		}
 		if results[i], err = forecast.New(ctx, p, world, forecast.Options{Seed: f.seed, Progress: bar.add, Traces: record}); err != nil {
-			return fmt.Errorf("policy %s: %w", p.Path, err)
+			return kept(ctx, fmt.Errorf("policy %s: %w", p.Path, err), "a plan keeps nothing; the same command begins anew")
 		}
 	}
 	bar.finish()

@@ -84,7 +84,7 @@ func (f *replayFlags) run(ctx context.Context, s Streams) error {
 	}
 	r, err := until(ctx, func() (*replay, error) { return f.prepare(s) })
 	if err != nil {
-		return err
+		return kept(ctx, err, "nothing was replayed; the same command begins anew")
 	}
 	if f.traces != "" {
 		if err := os.Remove(f.traces); err != nil && !os.IsNotExist(err) {
@@ -104,7 +104,11 @@ func (f *replayFlags) run(ctx context.Context, s Streams) error {
 	result, err := forecast.New(ctx, r.policy, &forecast.Table{Outcomes: r.Test, Seed: f.seed}, r.options)
 	bar.finish()
 	if err != nil {
-		return err
+		what := "nothing is written"
+		if f.traces != "" {
+			what = "traces until now are in " + f.traces
+		}
+		return kept(ctx, err, "%s; the same command begins anew", what)
 	}
 	if f.json {
 		return printJSON(s, r.compared(result, saved))

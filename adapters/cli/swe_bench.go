@@ -11,14 +11,15 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/hashicorp/go-hclog"
 	"github.com/spf13/cobra"
 
 	"github.com/stepfall/stepfall/adapters/internal/suite"
 	"github.com/stepfall/stepfall/adapters/router"
-	"github.com/stepfall/stepfall/policies"
 	"github.com/stepfall/stepfall/adapters/swe"
 	"github.com/stepfall/stepfall/adapters/view"
 	"github.com/stepfall/stepfall/plugins/host"
+	"github.com/stepfall/stepfall/policies"
 )
 
 type sweBenchFlags struct {
@@ -110,7 +111,7 @@ func (f *sweBenchFlags) run(ctx context.Context, s Streams) (err error) {
 		}
 		row, err := f.strategy(ctx, s, remembered, dir, policy, strategy[0], list, bar)
 		if err != nil {
-			return fmt.Errorf("%s: %w", strategy[0], err)
+			return kept(ctx, fmt.Errorf("%s: %w", strategy[0], err), "a benchmark keeps nothing; the same command begins anew")
 		}
 		rows = append(rows, *row)
 	}
@@ -176,7 +177,7 @@ func (f *sweBenchFlags) batch(ctx context.Context, s Streams, plugins router.Plu
 		own := sweFlags{policy: policy, queue: f.queue}
 		return own.submit(ctx, s, false)
 	}
-	r, err := router.Open(ctx, policy, router.Options{Plugins: plugins, Load: policies.LoadOptions{Patches: true}})
+	r, err := router.Open(ctx, policy, router.Options{Plugins: plugins, Logger: hclog.NewNullLogger(), Load: policies.LoadOptions{Patches: true}})
 	if err != nil {
 		return nil, nil, err
 	}

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/tmc/langchaingo/llms"
 	"golang.org/x/sync/errgroup"
@@ -57,8 +58,12 @@ type Summary struct {
 // ErrNoVerifier means that the policy has no verifier to tell the quality by.
 var ErrNoVerifier = errors.New("the policy has no verifier: nothing tells the quality of an answer")
 
-// Run collects what is missing. When ctx ends, calls under way are finished, since
-// they are paid for, and no new ones are begun. The summary is valid with an error.
+// grace is how long calls that are under way may go on when the context ends, since they
+// are paid for.
+const grace = 2 * time.Second
+
+// Run collects what is missing. When ctx ends, no calls are begun, and those under way,
+// which are paid for, have two seconds to end. The summary is valid with an error.
 func Run(ctx context.Context, o Options) (Summary, error) {
 	if len(o.Policy.Verifiers) == 0 {
 		return Summary{}, ErrNoVerifier
@@ -80,12 +85,18 @@ func Run(ctx context.Context, o Options) (Summary, error) {
 		c.sum.CapReached = true
 		return c.sum, nil
 	}
+	calls, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	defer cancel()
+	defer context.AfterFunc(ctx, func() { time.AfterFunc(grace, cancel) })()
 	var group errgroup.Group
 	group.SetLimit(max(1, o.Parallel))
 	if o.Parallel == 0 {
 		group.SetLimit(4)
 	}
 	for i := range o.Policy.Models {
+		if ctx.Err() != nil {
+			break
+		}
 		ask, done, err := c.asker(ctx, i, filepath.Join(scratch, "ledger.db"))
 		if err != nil {
 			return c.sum, errors.Join(err, group.Wait())
@@ -104,7 +115,7 @@ func Run(ctx context.Context, o Options) (Summary, error) {
 				if o.Queue != nil {
 					return c.one(ctx, ask, task, model) // the workers finish what they have begun
 				}
-				return c.one(context.WithoutCancel(ctx), ask, task, model)
+				return c.one(calls, ask, task, model)
 			})
 		}
 	}

@@ -127,7 +127,7 @@ func (r *Router) use() (s *setup, done func()) {
 func (r *Router) GenerateContent(ctx context.Context, messages []llms.MessageContent, options ...llms.CallOption) (*llms.ContentResponse, error) {
 	s, done := r.use()
 	defer done()
-	return s.model.GenerateContent(ctx, messages, options...)
+	return s.model.GenerateContent(s.choosing(ctx, options), messages, options...)
 }
 
 // Call runs one step on a single prompt.

@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 
 	"github.com/hashicorp/go-hclog"
+	"github.com/tmc/langchaingo/llms"
 
 	"github.com/stepfall/stepfall/policies"
 	"github.com/stepfall/stepfall/sdk"
@@ -66,8 +67,8 @@ func warn(logger hclog.Logger, p *policies.Policy) {
 // verifiers are only for other queries than it gets.
 func unjudged(logger hclog.Logger, p *policies.Policy) step.Sink {
 	var told atomic.Bool
-	return func(_ context.Context, t *sdk.Trace) {
-		if len(t.Calls) == 0 || slices.ContainsFunc(t.Calls, func(c sdk.Call) bool { return c.Verdict != nil || c.Error != "" }) || told.Swap(true) {
+	return func(ctx context.Context, t *sdk.Trace) {
+		if ctx.Value(choosing{}) == nil || len(t.Calls) == 0 || slices.ContainsFunc(t.Calls, func(c sdk.Call) bool { return c.Verdict != nil || c.Error != "" }) || told.Swap(true) {
 			return
 		}
 		if logger != nil {
@@ -76,4 +77,23 @@ func unjudged(logger hclog.Logger, p *policies.Policy) step.Sink {
 		}
 		slog.Warn("stepfall: nothing looked at the answer of a step (said once): "+p.Unjudged, "policy", p.Path, "trace", t.ID)
 	}
+}
+
+// choosing is the key that a context has in a step whose model the policy chooses.
+type choosing struct{}
+
+// choosing marks the context of a step that is not pinned to a model: one that is, as
+// those of swe's attempts are, would come to no other answer by a look.
+func (s *setup) choosing(ctx context.Context, options []llms.CallOption) context.Context {
+	if s.policy.Unjudged == "" {
+		return ctx
+	}
+	var o llms.CallOptions
+	for _, option := range options {
+		option(&o)
+	}
+	if slices.ContainsFunc(s.policy.Models, func(m policies.Model) bool { return m.Name == o.Model }) {
+		return ctx
+	}
+	return context.WithValue(ctx, choosing{}, true)
 }

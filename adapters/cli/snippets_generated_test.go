@@ -135,6 +135,11 @@ strategy "route" {
 		},
 	},
 	{
+		"examples/eino/main.go", func(small, large llms.Model) any {
+			return opening{"", "policy.hcl", router.Options{}}
+		},
+	},
+	{
 		"examples/logprob-classifier/main.go", func(small, large llms.Model) any {
 			return opening{"", "policy.hcl", router.Options{}}
 		},

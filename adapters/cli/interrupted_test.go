@@ -96,16 +96,17 @@ strategy "cascade_route" {
 	if code := Run(ctx, args, Streams{In: strings.NewReader(""), Out: &out, Err: &said}); code != exitInterrupted || !strings.Contains(said.String(), "the same command does what is missing") {
 		t.Fatalf("exit code %d, %s%s", code, &out, &said)
 	}
-	if n := outcomes(t, dir); n != 3 {
-		t.Errorf("%d outcomes are kept, 3 calls were answered: %s%s", n, &out, &said)
+	had := outcomes(t, dir)
+	if had < 1 || had > 3 { // the last is judged within two seconds, or given up
+		t.Errorf("%d outcomes are kept, 3 calls were answered: %s%s", had, &out, &said)
 	}
 	hangs.Store(false)
 	out.Reset()
-	if code := Run(t.Context(), args, Streams{In: strings.NewReader(""), Out: &out, Err: &said}); code != 0 || !strings.Contains(out.String(), "8 of 8 outcomes: 3 were there, 5 are new") {
+	if code := Run(t.Context(), args, Streams{In: strings.NewReader(""), Out: &out, Err: &said}); code != 0 || !strings.Contains(out.String(), fmt.Sprintf("8 of 8 outcomes: %d were there, %d are new", had, 8-had)) {
 		t.Fatalf("exit code %d, %s%s", code, &out, &said)
 	}
-	if n := outcomes(t, dir); n != 8 || asked.Load() != 8 {
-		t.Errorf("%d outcomes, %d calls, want 8 of both", n, asked.Load())
+	if n := outcomes(t, dir); n != 8 || asked.Load() != int64(3+8-had) {
+		t.Errorf("%d outcomes, %d calls after %d were there", n, asked.Load(), had)
 	}
 	if left, err := os.ReadDir(os.Getenv("TMPDIR")); err != nil || len(left) > 0 {
 		t.Errorf("left %v, %v", left, err)

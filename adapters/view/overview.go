@@ -113,7 +113,9 @@ func (v *viewer) makeOverview(ctx context.Context, a asked) (*overviewPage, erro
 	}
 	if p.Ways == nil {
 		p.Spending = spendingChart(p.Saving)
-		p.Curve = curveChart(ctx, traces)
+		soon, cancel := context.WithTimeout(ctx, curveTime)
+		p.Curve = curveChart(soon, traces)
+		cancel()
 	}
 	if p.Telling, err = v.telling(ctx, a.Filter, p.Baselines, p.Ways); err != nil {
 		return nil, err
@@ -279,12 +281,15 @@ func spendingChart(s *saving) *chart {
 	return c
 }
 
-// curveTraces is how many traces decide anew for the curve of cost against quality.
-const curveTraces = 40
+// curveTraces is how many traces decide anew for the curve of cost against quality,
+// curveTime how long a page waits for it.
+const (
+	curveTraces = 40
+	curveTime   = 150 * time.Millisecond
+)
 
+// curveChart returns nil where ctx ends before the curve is there.
 func curveChart(ctx context.Context, traces []*sdk.Trace) *chart {
-	ctx, cancel := context.WithTimeout(ctx, 150*time.Millisecond)
-	defer cancel()
 	// Evenly over the sample.
 	var some []*sdk.Trace
 	for i := range min(curveTraces, len(traces)) {

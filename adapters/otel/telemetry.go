@@ -23,6 +23,7 @@ import (
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	semconv "go.opentelemetry.io/otel/semconv/v1.40.0"
 
+	"github.com/stepfall/stepfall/adapters/internal/pool"
 	"github.com/stepfall/stepfall/adapters/store"
 )
 
@@ -104,10 +105,10 @@ func (t *Telemetry) Handler(next http.Handler) http.Handler {
 }
 
 // Transport returns a transport that passes the span on to the servers that it asks;
-// next may be nil for http.DefaultTransport.
+// next may be nil for the connections that all providers share.
 func (t *Telemetry) Transport(next http.RoundTripper) http.RoundTripper {
 	if next == nil {
-		next = http.DefaultTransport
+		next = pool.Shared()
 	}
 	return transport{next, t.propagator}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -11,6 +12,8 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -164,5 +167,43 @@ func TestTheCallersSpanIsTakenInAndPassedOn(t *testing.T) {
 	handler.ServeHTTP(httptest.NewRecorder(), r)
 	if got != span {
 		t.Errorf("the upstream got %q", got)
+	}
+}
+
+// Calls at the same time use the same connections again: http.DefaultTransport keeps two.
+func TestConnectionsAreUsedAgain(t *testing.T) {
+	const workers, calls = 32, 20
+	var opened atomic.Int64
+	server := httptest.NewUnstartedServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { time.Sleep(time.Millisecond) }))
+	server.Config.ConnState = func(_ net.Conn, s http.ConnState) {
+		if s == http.StateNew {
+			opened.Add(1)
+		}
+	}
+	server.Start()
+	defer server.Close()
+	tel, err := otel.Start(t.Context(), "test")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer tel.Close(context.Background())
+	client := &http.Client{Transport: tel.Transport(nil)}
+	var wait sync.WaitGroup
+	for range workers {
+		wait.Go(func() {
+			for range calls {
+				resp, err := client.Get(server.URL) //nolint:noctx // of a test
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				resp.Body.Close()
+			}
+		})
+	}
+	wait.Wait()
+	// A call may open one while another becomes free.
+	if n := opened.Load(); n > 3*workers {
+		t.Errorf("%d connections for %d calls, %d at a time", n, workers*calls, workers)
 	}
 }

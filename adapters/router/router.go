@@ -51,7 +51,7 @@ type Options struct {
 	// Logger hears about plugins and steps; nil is silence, but for warnings about the
 	// policy, which then go to log/slog.
 	Logger hclog.Logger
-	// Transport makes the HTTP requests; nil means http.DefaultTransport.
+	// Transport makes the HTTP requests; nil means the connections that all providers share.
 	Transport http.RoundTripper
 	// Seed decides what is left to chance, as among tied choices; 0 is another one each time.
 	Seed uint64

@@ -6,15 +6,12 @@ import (
 	"reflect"
 	"slices"
 	"strings"
-	"sync"
 
 	"github.com/tmc/langchaingo/llms"
 
 	"github.com/stepfall/stepfall/middleware"
 	"github.com/stepfall/stepfall/sdk"
 )
-
-func sync1[T any](f func() T) func() T { return sync.OnceValue(f) }
 
 // NotSent names the fields of p that are set and that a dialect has no word for.
 func NotSent(p *middleware.Params, dialect middleware.Dialect, can ...string) (names []string) {

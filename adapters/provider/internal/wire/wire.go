@@ -15,6 +15,7 @@ import (
 
 	"github.com/tmc/langchaingo/llms"
 
+	"github.com/stepfall/stepfall/adapters/internal/pool"
 	"github.com/stepfall/stepfall/middleware"
 	"github.com/stepfall/stepfall/sdk/redact"
 )
@@ -36,15 +37,6 @@ var ErrTooLarge = errors.New("the answer is too large")
 // ErrSilent says that a server has said nothing for ten minutes.
 var ErrSilent = errors.New("the server went silent")
 
-// shared is the pool of all providers of the process that are given no other. Its idle
-// connections go by themselves.
-var shared = sync1(func() *http.Transport {
-	t := http.DefaultTransport.(*http.Transport).Clone()
-	t.MaxIdleConns, t.MaxIdleConnsPerHost = 1024, 256
-	t.ResponseHeaderTimeout = idle
-	return t
-})
-
 // Transport is the http.RoundTripper of a provider.
 type Transport struct {
 	// Base makes the requests; nil is the pool that all providers share.
@@ -60,7 +52,7 @@ type Transport struct {
 func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	base := t.Base
 	if base == nil {
-		base = shared()
+		base = pool.Shared()
 	}
 	x, _ := req.Context().Value(exchangeKey{}).(*Exchange)
 	if x == nil {

@@ -31,8 +31,8 @@ var migrations = []migration{
 	{compressionSQL, 1},
 }
 
-// compressionSQL has traces compressed by LZ4, which takes the server a fraction of the
-// time; PostgreSQL before 14, or built without it, goes on as it did.
+// compressionSQL has traces compressed by LZ4, which takes the server less time;
+// PostgreSQL before 14, or built without it, goes on as it did.
 const compressionSQL = `DO $$ BEGIN
 	EXECUTE 'ALTER TABLE stepfall.bodies ALTER COLUMN body SET COMPRESSION lz4';
 EXCEPTION WHEN feature_not_supported OR syntax_error THEN NULL;

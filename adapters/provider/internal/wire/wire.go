@@ -27,10 +27,6 @@ const MaxAnswer = 32 << 20
 // maxError is the most that is read of an error.
 const maxError = 1 << 20
 
-// idle is how long a server may say nothing before its call is given up: models that
-// reason are silent for minutes.
-const idle = 10 * time.Minute
-
 // ErrTooLarge says that an answer is longer than is read of one.
 var ErrTooLarge = errors.New("the answer is too large")
 
@@ -149,12 +145,12 @@ func (b *body) Read(p []byte) (int, error) {
 		return 0, err
 	}
 	if b.watch == nil {
-		b.watch = time.AfterFunc(idle, func() {
+		b.watch = time.AfterFunc(pool.Silence, func() {
 			b.silent.Store(true)
 			_ = b.Close()
 		})
 	} else {
-		b.watch.Reset(idle)
+		b.watch.Reset(pool.Silence)
 	}
 	n, err := b.ReadCloser.Read(p[:min(int64(len(p)), b.left)])
 	b.watch.Stop()

@@ -42,7 +42,7 @@ func (c *call) Call(ctx context.Context, s *step.Call) (*sdk.Answer, error) {
 	}
 	resp, err := c.generate(callCtx, t, d, s.Model, &stream)
 	if stream.draft != nil && stream.draft.verdict != nil {
-		d.breaker.record(nil)
+		d.record(nil)
 		s.Cut = stream.draft.verdict
 		return stream.draft.answer(d), nil
 	}
@@ -68,10 +68,10 @@ func (c *call) Call(ctx context.Context, s *step.Call) (*sdk.Answer, error) {
 			failed.Fatal, failed.Retry = true, false
 		}
 		failed.Elsewhere = failed.Retry && more
-		d.breaker.record(failed)
+		d.record(failed)
 		return nil, failed
 	}
-	d.breaker.record(nil)
+	d.record(nil)
 	s.Shown = stream.shown
 	c.live = c.live || stream.shown
 	return c.answer(resp, d), nil

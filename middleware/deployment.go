@@ -28,6 +28,9 @@ type deployment struct {
 	llm     llms.Model
 	kind    kind
 	breaker *breaker
+	// paused is when its server may be asked again that asked for a pause, in Unix
+	// nanoseconds; 0 for none.
+	paused atomic.Int64
 }
 
 func newTarget(c Candidate, b BreakerConfig, circuits Circuits) (target, error) {
@@ -52,7 +55,7 @@ func newTarget(c Candidate, b BreakerConfig, circuits Circuits) (target, error) 
 
 // pick returns the deployment for the attempt, counted from 1, among those whose
 // circuit is closed, nil when there is none, and whether another one follows it
-// in this round.
+// in this round. Those whose server asked for a pause come last.
 func (t *target) pick(attempt int) (d *deployment, more bool) {
 	if len(t.deployments) == 1 {
 		if d = t.deployments[0]; d.breaker.permits() {
@@ -60,21 +63,63 @@ func (t *target) pick(attempt int) (d *deployment, more bool) {
 		}
 		return nil, false
 	}
-	n := len(t.deployments)
+	n, now := len(t.deployments), time.Now()
 	for at := (attempt - 1) % n; at < n; at++ {
-		if d = t.deployments[at]; d.breaker.permits() {
+		if d = t.deployments[at]; !d.notBefore().After(now) && d.breaker.permits() {
 			for _, next := range t.deployments[at+1:] {
-				more = more || !next.breaker.open()
+				more = more || !next.notBefore().After(now) && !next.breaker.open()
 			}
 			return d, more
 		}
 	}
-	for _, d := range t.deployments[:(attempt-1)%n] {
-		if d.breaker.permits() {
-			return d, false
+	for _, paused := range []bool{false, true} {
+		for _, d := range t.deployments {
+			if d.notBefore().After(now) == paused && d.breaker.permits() {
+				return d, false
+			}
 		}
 	}
 	return nil, false
+}
+
+// notBefore returns when the deployment may be asked again whose server asked for a pause.
+func (d *deployment) notBefore() time.Time {
+	if at := d.paused.Load(); at != 0 {
+		return time.Unix(0, at)
+	}
+	return time.Time{}
+}
+
+// maxPause bounds what a server can say: then it is asked how things stand.
+const maxPause = 5 * time.Minute
+
+// record notes the outcome of a call; nil is success.
+func (d *deployment) record(failed *step.CallError) {
+	d.breaker.record(failed)
+	switch {
+	case failed != nil && failed.After > 0:
+		d.paused.Store(time.Now().Add(min(failed.After, maxPause)).UnixNano())
+	case failed == nil && d.paused.Load() != 0:
+		d.paused.Store(0)
+	}
+}
+
+// notBefore returns when one of the deployments may be asked again, the zero time for now.
+func (t *target) notBefore() time.Time {
+	var first time.Time
+	for _, d := range t.deployments {
+		if d.breaker.open() {
+			continue
+		}
+		at := d.notBefore()
+		if at.IsZero() {
+			return at
+		}
+		if first.IsZero() || at.Before(first) {
+			first = at
+		}
+	}
+	return first
 }
 
 // exclude returns why the candidate must not be asked now.

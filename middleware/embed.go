@@ -140,10 +140,10 @@ func (e *embedding) Call(ctx context.Context, s *step.Call) (*sdk.Answer, error)
 		failed := classify(err, d.name(s.Model))
 		failed.Deployment, failed.Usage, failed.Billed = d.Name, usage, billed(err)
 		failed.Elsewhere = failed.Retry && more
-		d.breaker.record(failed)
+		d.record(failed)
 		return nil, failed
 	}
-	d.breaker.record(nil)
+	d.record(nil)
 	if usage == (sdk.Usage{}) {
 		usage = sdk.Usage{InputTokens: (len(e.request) + 3) / 4, Estimated: true}
 	}

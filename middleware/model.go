@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/tmc/langchaingo/llms"
 
@@ -25,6 +26,8 @@ type Model struct {
 	shadow   *shadow
 	handler  Handler
 	baseline int
+	// notBefore is what requests hand to the engine, made once.
+	notBefore func(i int) time.Time
 	// ownChecks: the checks are not the default ones.
 	ownChecks bool
 }
@@ -38,6 +41,7 @@ var (
 func New(c Config) (*Model, error) {
 	var faults []error
 	m := &Model{c: c, ownChecks: c.Step.Checks != nil}
+	m.notBefore = func(i int) time.Time { return m.targets[i].notBefore() }
 	if m.c.ImageTokens == 0 {
 		m.c.ImageTokens = 3000
 	}
@@ -219,7 +223,7 @@ func (m *Model) step(ctx context.Context, messages []llms.MessageContent, option
 // request makes the engine's request of a call.
 func (c *call) request(mode string) step.Request {
 	m := c.m
-	req := step.Request{Query: &c.query, Caller: c, PromptBytes: c.promptBytes, Mode: mode, Exclude: c.exclude}
+	req := step.Request{Query: &c.query, Caller: c, PromptBytes: c.promptBytes, Mode: mode, Exclude: c.exclude, NotBefore: m.notBefore}
 	if m.c.Route != nil {
 		route := m.c.Route(&c.query)
 		req.Strategy, req.Done = route.Strategy, route.Done

@@ -170,6 +170,67 @@ func TestBreakerLeavesFailingDeploymentsAlone(t *testing.T) {
 	})
 }
 
+// A server that asks for a pause is left alone for as long by the steps that come after,
+// where there is another model or deployment, and five minutes at most.
+func TestServersAreGivenThePauseTheyAskFor(t *testing.T) {
+	limit := func(pause time.Duration) *fake {
+		return fails(&middleware.ProviderError{Provider: "p", Status: 429, Code: llms.ErrCodeRateLimit, Retry: true, RetryAfter: pause, Message: "slow down"})
+	}
+	for what, c := range map[string]struct {
+		pause, later      time.Duration
+		spare, alone      bool
+		first, then, last int64 // calls of the limited server by the first step, two more at once, one more later
+	}{
+		"another model":       {pause: 20 * time.Second, later: 20 * time.Second, first: 1, then: 1, last: 2},
+		"not yet":             {pause: 20 * time.Second, later: 17 * time.Second, first: 1, then: 1, last: 1},
+		"for a short time":    {pause: time.Second, first: 2, then: 6, last: 8},
+		"for an hour":         {pause: time.Hour, later: 5 * time.Minute, first: 1, then: 1, last: 2},
+		"another deployment":  {pause: 20 * time.Second, spare: true, later: 20 * time.Second, first: 1, then: 1, last: 2},
+		"nobody else":         {pause: time.Hour, alone: true, first: 1, then: 3, last: 4},
+		"no pause asked for":  {first: 2, then: 6, last: 8},
+		"deployment, no word": {spare: true, first: 1, then: 3, last: 4},
+	} {
+		t.Run(what, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				limited := limit(c.pause)
+				models := []middleware.Candidate{small(limited), large(says("right"))}
+				if c.spare {
+					models[0].LLM, models[0].Deployments = nil, []middleware.Deployment{{Name: "first", LLM: limited}, {Name: "spare", LLM: says("spare")}}
+				}
+				if c.alone {
+					models = models[:1]
+				}
+				m := wrap(t, middleware.Config{Models: models, Breaker: middleware.BreakerConfig{Failures: -1}, Step: step.Config{Retry: step.Retry{MaxAttempts: 2}}})
+				down := c.alone
+				ask := func() {
+					if _, err := m.GenerateContent(t.Context(), human("q")); (err != nil) != down {
+						t.Error(err)
+					}
+				}
+				ask()
+				first := limited.calls.Load()
+				ask()
+				ask()
+				then := limited.calls.Load()
+				time.Sleep(c.later)
+				ask()
+				if last := limited.calls.Load(); first != c.first || then != c.then || last != c.last {
+					t.Errorf("asked %d, %d, %d times, want %d, %d, %d", first, then, last, c.first, c.then, c.last)
+				}
+				// An answer says that the server is back, whatever it said before.
+				limited.say, down = says("here").say, false
+				time.Sleep(c.pause)
+				ask()
+				limited.say, down = limit(c.pause).say, c.alone
+				was := limited.calls.Load()
+				if ask(); limited.calls.Load() == was {
+					t.Error("not asked after an answer")
+				}
+			})
+		})
+	}
+}
+
 func TestModelsWithOpenCircuitsLeaveTheStep(t *testing.T) {
 	down := fails(errors.New("API returned unexpected status code: 503"))
 	m := wrap(t, middleware.Config{Models: []middleware.Candidate{small(down), large(says("right"))}, Breaker: middleware.BreakerConfig{Failures: 1}})

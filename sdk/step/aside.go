@@ -14,7 +14,7 @@ import (
 type aside struct {
 	attempt, round int       // of the next try
 	until          time.Time // before which it is not asked
-	err            error     // of the last try
+	err            error     // of the last try; nil when there was none
 	out            bool      // it has not been recalled
 }
 
@@ -54,6 +54,22 @@ func (r *run) stepAside(i int, a aside) {
 	r.drop(i, "has to be waited for")
 }
 
+// putAside has those candidates stand aside from the start that servers asked to wait for,
+// if there are others.
+func (r *run) putAside(now time.Time) {
+	soon := now.Add(r.e.c.Retry.SwitchAfter)
+	late := func(i int) bool { return r.req.NotBefore(i).After(soon) }
+	prompt := false
+	for i, out := range r.state.Infeasible {
+		prompt = prompt || !out && !late(i)
+	}
+	for i, out := range r.state.Infeasible {
+		if prompt && !out && late(i) {
+			r.stepAside(i, aside{attempt: 1, round: 1, until: r.req.NotBefore(i)})
+		}
+	}
+}
+
 // recall takes back the candidate that has to be waited for least, and those that take
 // hardly longer. It reports whether there was one. Where nothing would look at answers,
 // one in which no check finds a fault is not paid for a second time.
@@ -83,14 +99,14 @@ func (r *run) recall() bool {
 }
 
 // comeBack returns the numbers of the next try at candidate i and of its round, when its
-// time has come.
+// time has come. What no retry would wait for is asked at once.
 func (r *run) comeBack(ctx context.Context, i int) (attempt, round int) {
 	a, stood := r.asides[i]
 	if !stood {
 		return 1, 1
 	}
 	delete(r.asides, i)
-	if wait := a.until.Sub(r.e.c.Now()); wait > 0 {
+	if wait := a.until.Sub(r.e.c.Now()); wait > 0 && wait <= r.e.c.Retry.MaxDelay {
 		r.say(fmt.Sprintf("waited %v for %s", wait.Round(time.Millisecond), r.e.names[i]))
 		r.pause(ctx, wait)
 	}

@@ -48,17 +48,24 @@ func TestAModelThatHasToBeWaitedForStandsAside(t *testing.T) {
 		retry  step.Retry
 		only   string
 		reject string
-		order  string // "" for what failed
+		late   map[string]time.Duration // what servers have asked for in earlier steps
+		order  string                   // "" for what failed
 		chosen string
 		out    int
 	}{
-		"a short wait is no reason":  {waits: map[string][]time.Duration{"small": {2 * s}}, order: "small 1 0s, small 2 2s", chosen: "small"},
-		"a long one is":              {waits: map[string][]time.Duration{"small": {7 * s}}, order: "small 1 0s, mid 1 0s", chosen: "mid", out: 1},
-		"unless told otherwise":      {waits: map[string][]time.Duration{"small": {7 * s}}, retry: step.Retry{SwitchAfter: 10 * s}, order: "small 1 0s, small 2 7s", chosen: "small"},
-		"pinned":                     {waits: map[string][]time.Duration{"small": {7 * s}}, only: "small", order: "small 1 0s, small 2 7s", chosen: "small"},
-		"all at once":                {waits: map[string][]time.Duration{"small": {7 * s}, "mid": {7 * s}, "large": {7 * s}}, order: "small 1 0s, mid 1 0s, large 1 0s, small 2 7s", chosen: "small"},
-		"the nearest first":          {waits: map[string][]time.Duration{"small": {9 * s}, "mid": {8 * s}, "large": {3 * s}}, order: "small 1 0s, mid 1 0s, large 1 0s, large 2 3s", chosen: "large", out: 2},
-		"the other's answer is none": {waits: map[string][]time.Duration{"small": {7 * s}, "large": {time.Hour}}, reject: "mid", order: "small 1 0s, mid 1 0s, large 1 0s, small 2 7s", chosen: "small", out: 1},
+		"a short wait is no reason":       {waits: map[string][]time.Duration{"small": {2 * s}}, order: "small 1 0s, small 2 2s", chosen: "small"},
+		"a long one is":                   {waits: map[string][]time.Duration{"small": {7 * s}}, order: "small 1 0s, mid 1 0s", chosen: "mid", out: 1},
+		"unless told otherwise":           {waits: map[string][]time.Duration{"small": {7 * s}}, retry: step.Retry{SwitchAfter: 10 * s}, order: "small 1 0s, small 2 7s", chosen: "small"},
+		"pinned":                          {waits: map[string][]time.Duration{"small": {7 * s}}, only: "small", order: "small 1 0s, small 2 7s", chosen: "small"},
+		"all at once":                     {waits: map[string][]time.Duration{"small": {7 * s}, "mid": {7 * s}, "large": {7 * s}}, order: "small 1 0s, mid 1 0s, large 1 0s, small 2 7s", chosen: "small"},
+		"the nearest first":               {waits: map[string][]time.Duration{"small": {9 * s}, "mid": {8 * s}, "large": {3 * s}}, order: "small 1 0s, mid 1 0s, large 1 0s, large 2 3s", chosen: "large", out: 2},
+		"the other's answer is none":      {waits: map[string][]time.Duration{"small": {7 * s}, "large": {time.Hour}}, reject: "mid", order: "small 1 0s, mid 1 0s, large 1 0s, small 2 7s", chosen: "small", out: 1},
+		"known before":                    {late: map[string]time.Duration{"small": 7 * s}, order: "mid 1 0s", chosen: "mid", out: 1},
+		"known, and the other is wrong":   {late: map[string]time.Duration{"small": 7 * s, "large": time.Hour}, reject: "mid", order: "mid 1 0s, small 1 7s", chosen: "small", out: 1},
+		"known for soon":                  {late: map[string]time.Duration{"small": 2 * s}, order: "small 1 0s", chosen: "small"},
+		"known of all":                    {late: map[string]time.Duration{"small": 7 * s, "mid": 5 * s, "large": 9 * s}, order: "small 1 0s", chosen: "small"},
+		"known and pinned":                {late: map[string]time.Duration{"small": 7 * s}, only: "small", order: "small 1 0s", chosen: "small"},
+		"known for longer than one waits": {late: map[string]time.Duration{"small": time.Hour, "large": 2 * time.Hour}, reject: "mid", order: "mid 1 0s, small 1 0s", chosen: "small", out: 1},
 		"all for ever": {waits: map[string][]time.Duration{"small": {7 * s, 7 * s}, "mid": {5 * s, 5 * s}, "large": {6 * s, 6 * s}},
 			order: "small 1 0s, mid 1 0s, large 1 0s, small 2 7s, mid 2 7s, large 2 7s"},
 	} {
@@ -74,7 +81,12 @@ func TestAModelThatHasToBeWaitedForStandsAside(t *testing.T) {
 					config.Checks = []step.Check{rejects(c.reject)}
 				}
 				caller, order := limited(c.waits)
-				res, err := engine(t, config).Run(t.Context(), step.Request{Query: query(), Caller: caller, Only: c.only})
+				res, err := engine(t, config).Run(t.Context(), step.Request{Query: query(), Caller: caller, Only: c.only, NotBefore: func(i int) time.Time {
+					if wait := c.late[models[i].Model.Name]; wait > 0 {
+						return time.Now().Add(wait)
+					}
+					return time.Time{}
+				}})
 				if got := strings.Join(*order, ", "); got != c.order {
 					t.Errorf("asked %s, want %s", got, c.order)
 				}

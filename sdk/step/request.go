@@ -2,6 +2,7 @@ package step
 
 import (
 	"context"
+	"time"
 
 	"github.com/stepfall/stepfall/sdk"
 	"github.com/stepfall/stepfall/sdk/cascade"
@@ -63,6 +64,11 @@ type Request struct {
 	CostOffsets []float64
 	// Exclude returns why candidate i must not be asked, or ""; nil excludes none.
 	Exclude func(i int) string
+	// NotBefore returns when candidate i may be asked again after its server asked for
+	// a pause, or the zero time; nil stands for all that may be asked now. One that has
+	// to be waited for longer than Retry.SwitchAfter stands aside while another can be
+	// asked.
+	NotBefore func(i int) time.Time
 	// Strategy, when not nil, takes the place of the engine's in this step.
 	Strategy cascade.Strategy
 	// Done, when not nil, is told of the step in the trace that it leaves, unless Only

@@ -143,6 +143,9 @@ func (e *Engine) start(req *Request, now time.Time) *run {
 	if e.c.Explore > 0 && r.only < 0 && e.c.Coin() < e.c.Explore {
 		r.explores, req.Commit = true, false
 	}
+	if req.NotBefore != nil && r.only < 0 {
+		r.putAside(now)
+	}
 	r.whoIsJudged()
 	return r
 }

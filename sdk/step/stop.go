@@ -107,7 +107,7 @@ func (r *run) failed(err error) error {
 	}
 	list = append(list, r.failures...)
 	for i, name := range r.e.names {
-		if a, stands := r.asides[i]; stands {
+		if a := r.asides[i]; a.err != nil {
 			list = append(list, fmt.Errorf("model %s: %w", name, a.err))
 		}
 	}

@@ -93,47 +93,11 @@ func (r *run) try(ctx context.Context, i, attempt int, worst float64, final bool
 	if err == nil && answer == nil {
 		err = errors.New("the caller returned neither an answer nor an error")
 	}
-	stands := 0.0
+	var stands float64
 	if err != nil {
-		rec.Error = err.Error()
-		if failed, ok := errors.AsType[*CallError](err); ok {
-			rec.Usage, rec.CostUSD, rec.Deployment = failed.Usage, money(failed.CostUSD), failed.Deployment
-			if !r.believes(m, rec.Usage) {
-				rec.Usage = sdk.Usage{}
-			}
-			if failed.Billed && rec.CostUSD == 0 && (rec.Usage == (sdk.Usage{}) || rec.Usage.Estimated) {
-				// Nobody knows the bill.
-				stands = worst
-			}
-			if failed.Billed && rec.CostUSD == 0 && rec.Usage == (sdk.Usage{}) {
-				rec.Usage = r.expectedUsage(i)
-			}
-			if rec.CostUSD == 0 {
-				rec.CostUSD = m.Price.CostUSD(rec.Usage)
-			}
-		}
+		stands = r.recordFailure(&rec, i, err, worst)
 	} else {
-		answer.Model = m.Name
-		if answer.Latency == 0 {
-			answer.Latency = rec.Latency
-		}
-		if !r.believes(m, answer.Usage) {
-			answer.Usage = r.measured(answer)
-		}
-		if answer.CostUSD = money(answer.CostUSD); answer.CostUSD == 0 {
-			answer.CostUSD = m.Price.CostUSD(answer.Usage)
-		}
-		rec.Usage, rec.CostUSD, rec.StopReason, rec.Deployment = answer.Usage, answer.CostUSD, answer.StopReason, answer.Deployment
-		rec.NotSent = answer.NotSent
-		if r.cut != nil {
-			answer.StopReason, rec.StopReason = sdk.StopReasonCancelled, sdk.StopReasonCancelled
-			if answer.Usage.Estimated {
-				stands = worst // as for any call whose end nobody saw
-			}
-		}
-		if r.e.c.TraceAnswers {
-			rec.Answer = answer.Text
-		}
+		stands = r.recordAnswer(&rec, i, answer, worst)
 	}
 	rec.CostUSD = round(rec.CostUSD)
 	r.t.Usage = r.t.Usage.Add(rec.Usage)
@@ -145,6 +109,60 @@ func (r *run) try(ctx context.Context, i, attempt int, worst float64, final bool
 		r.say("settling: " + fault.Error())
 	}
 	return answer, err
+}
+
+// recordFailure writes what is known of a call that failed, and returns what stands
+// under the caps for a bill that nobody knows.
+func (r *run) recordFailure(rec *sdk.Call, i int, err error, worst float64) (stands float64) {
+	rec.Error = err.Error()
+	failed, ok := errors.AsType[*CallError](err)
+	if !ok {
+		return 0
+	}
+	m := &r.e.models[i]
+	rec.Usage, rec.CostUSD, rec.Deployment = failed.Usage, money(failed.CostUSD), failed.Deployment
+	if !r.believes(m, rec.Usage) {
+		rec.Usage = sdk.Usage{}
+	}
+	unknown := failed.Billed && rec.CostUSD == 0
+	if unknown && (rec.Usage == (sdk.Usage{}) || rec.Usage.Estimated) {
+		stands = worst
+	}
+	if unknown && rec.Usage == (sdk.Usage{}) {
+		rec.Usage = r.expectedUsage(i)
+	}
+	if rec.CostUSD == 0 {
+		rec.CostUSD = m.Price.CostUSD(rec.Usage)
+	}
+	return stands
+}
+
+// recordAnswer completes an answer, writes what it cost, and returns what stands under
+// the caps for one that was cut off, whose bill nobody saw.
+func (r *run) recordAnswer(rec *sdk.Call, i int, answer *sdk.Answer, worst float64) (stands float64) {
+	m := &r.e.models[i]
+	answer.Model = m.Name
+	if answer.Latency == 0 {
+		answer.Latency = rec.Latency
+	}
+	if !r.believes(m, answer.Usage) {
+		answer.Usage = r.measured(answer)
+	}
+	if answer.CostUSD = money(answer.CostUSD); answer.CostUSD == 0 {
+		answer.CostUSD = m.Price.CostUSD(answer.Usage)
+	}
+	rec.Usage, rec.CostUSD, rec.StopReason, rec.Deployment = answer.Usage, answer.CostUSD, answer.StopReason, answer.Deployment
+	rec.NotSent = answer.NotSent
+	if r.cut != nil {
+		answer.StopReason, rec.StopReason = sdk.StopReasonCancelled, sdk.StopReasonCancelled
+		if answer.Usage.Estimated {
+			stands = worst
+		}
+	}
+	if r.e.c.TraceAnswers {
+		rec.Answer = answer.Text
+	}
+	return stands
 }
 
 // believes says whether a call can have used that many tokens. What a server counts

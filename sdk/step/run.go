@@ -203,26 +203,36 @@ func (r *run) loop(ctx context.Context) (sdk.StopReason, int, error) {
 			// Nothing would change: a faulty strategy must not turn the loop for ever.
 			return sdk.StopError, -1, r.failed(fmt.Errorf("strategy %s chose %s, which has run or cannot be asked", r.t.Strategy, r.e.names[d.Run]))
 		}
-		final := r.req.Commit && r.final(d.Run)
-		answer, err := r.call(ctx, d.Run, final)
-		if err != nil {
-			if fatal, ok := errors.AsType[*CallError](err); ok && fatal.Fatal {
-				return sdk.StopError, -1, r.failed(err)
-			}
-			continue
-		}
-		if err := r.judge(ctx, d.Run, answer); err != nil {
-			return sdk.StopError, -1, err
-		}
-		if r.only >= 0 {
-			r.settled(ctx)
-			return sdk.StopExhausted, d.Run, nil
-		}
-		if final && !r.reroutes() || r.shown {
-			r.settled(ctx)
-			return sdk.StopNotWorth, d.Run, nil
+		if ended, stop, answer, err := r.turn(ctx, d.Run); ended {
+			return stop, answer, err
 		}
 	}
+}
+
+// turn has candidate i answer and the answer judged. It reports whether that ends the step,
+// and how.
+func (r *run) turn(ctx context.Context, i int) (ended bool, stop sdk.StopReason, candidate int, err error) {
+	final := r.req.Commit && r.final(i)
+	answer, err := r.call(ctx, i, final)
+	if err != nil {
+		if fatal, ok := errors.AsType[*CallError](err); ok && fatal.Fatal {
+			return true, sdk.StopError, -1, r.failed(err)
+		}
+		return false, "", -1, nil
+	}
+	if err := r.judge(ctx, i, answer); err != nil {
+		return true, sdk.StopError, -1, err
+	}
+	switch {
+	case r.only >= 0:
+		stop = sdk.StopExhausted
+	case final && !r.reroutes() || r.shown:
+		stop = sdk.StopNotWorth
+	default:
+		return false, "", -1, nil
+	}
+	r.settled(ctx)
+	return true, stop, i, nil
 }
 
 // stopped ends a step whose strategy asks nobody else.

@@ -285,6 +285,7 @@ type Retry struct {
 	MaxDelay time.Duration `policy:"max_delay" above:"0" default:"10s"`
 	// Longest wait for a model while another can be asked. For a longer one the strategy decides among the
 	// others, dearer ones too; the model is waited for when none of them can be asked or is worth it.
+	// Steps that begin during the pause leave the model alone in the same way, for five minutes at most.
 	SwitchAfter time.Duration `policy:"switch_after" above:"0" default:"2s"`
 	// Failures in a row after which a deployment is left alone; 0 never.
 	BreakAfter int `policy:"break_after" min:"0" default:"5"`

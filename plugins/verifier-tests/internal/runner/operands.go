@@ -90,6 +90,8 @@ func (o *operands) command(words []string, depth int) {
 		}
 	case program == "npm" || program == "yarn" || program == "pnpm" || program == "bun":
 		o.packageScripts("package.json", depth)
+	case program == "cargo":
+		o.manifests()
 	}
 	if frameworks.MatchString(program) || module(rest) != "" {
 		for _, word := range rest {
@@ -309,6 +311,42 @@ func (o *operands) makefile(name string, depth int) {
 		}
 		recipe = makeVariable.ReplaceAllStringFunc(strings.TrimLeft(recipe, "@-+ \t"), value)
 		o.shell(strings.ReplaceAll(recipe, "$$", "$"), depth+1)
+	}
+}
+
+var (
+	cargoTable = regexp.MustCompile(`^\s*\[+\s*"?(\w+)`)
+	cargoPath  = regexp.MustCompile(`^\s*(build|path)\s*=\s*["']([^"']+)["']`)
+)
+
+// manifests adds the build scripts and the test targets that lie where a Cargo.toml
+// says, and what is beside such a target: its modules.
+func (o *operands) manifests() {
+	for _, file := range o.tree.Files {
+		if path.Base(file) != "Cargo.toml" {
+			continue
+		}
+		table := ""
+		for line := range strings.Lines(o.text(file)) {
+			if header := cargoTable.FindStringSubmatch(line); header != nil {
+				table = header[1]
+				continue
+			}
+			match := cargoPath.FindStringSubmatch(line)
+			if match == nil || match[1] == "build" && table != "package" || match[1] == "path" && table != "test" && table != "bench" {
+				continue
+			}
+			name, ok := o.place(path.Join(path.Dir(file), match[2]))
+			if !ok {
+				continue
+			}
+			if _, known := o.files[name]; known {
+				o.files[name] = true
+			}
+			if folder := path.Dir(name); match[1] == "path" && folder != path.Dir(file) && path.Base(folder) != "src" {
+				o.folders = append(o.folders, folder+"/")
+			}
+		}
 	}
 }
 

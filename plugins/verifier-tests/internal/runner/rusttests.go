@@ -14,12 +14,14 @@ type span struct{ from, to int }
 
 var (
 	// testAttribute is an attribute of what is there for tests only.
-	testAttribute = regexp.MustCompile(`^#\s*\[\s*(cfg\s*\((\s*all\s*\()?\s*test\b|([\w:]+::)?test\b|test_case\b|rstest\b|bench\b)`)
+	testAttribute = regexp.MustCompile(`^#\s*\[\s*(cfg\s*\((\s*all\s*\()?\s*test\b|(\w+\s*::\s*)*(test|\w+_test|test_\w+|rstest|quickcheck|proptest|parameterized|bench)\b)`)
 	// testFile is the attribute of a whole file.
 	testFile   = regexp.MustCompile(`(?m)^\s*#!\s*\[\s*cfg\s*\(\s*test\s*\)`)
 	docComment = regexp.MustCompile(`^(///|/\*\*)`)
 	// assertion defines what tests assert with, by a macro or by a name for one.
-	assertion = regexp.MustCompile(`\b(macro_rules\s*!\s*|as\s+)(assert\w*|debug_assert\w*|panic|unreachable|unimplemented|todo|matches)\b|\bmacro_rules\s*!\s*\$`)
+	assertion = regexp.MustCompile(`\b(macro_rules\s*!\s*|as\s+)(r#)?(assert\w*|debug_assert\w*|panic|unreachable|unimplemented|todo|matches)\b|\bmacro_rules\s*!\s*\$`)
+	// moduleFile says in which file a module lies; it ends before the path.
+	moduleFile = regexp.MustCompile(`[\[(,]\s*path\s*=\s*r?#*"`)
 )
 
 // rustTests returns the items of a source that are tests, with their attributes. ok
@@ -50,9 +52,9 @@ func rustTests(src []byte) (items []span, ok bool) {
 		default:
 			attributes = -1
 			switch c {
-			case '{':
+			case '{', '(', '[': // what is between brackets may be anything to a macro
 				depth++
-			case '}':
+			case '}', ')', ']':
 				depth--
 			}
 		}
@@ -113,12 +115,11 @@ func rustToken(src []byte, at int) int {
 	if raw := rawText.FindSubmatch(rest); raw != nil {
 		return until(`"`+string(raw[1]), len(raw[0]))
 	}
-	for _, pattern := range []*regexp.Regexp{rustChar, rustWord} {
-		if found := pattern.Find(rest[:min(len(rest), 200)]); len(found) > 0 {
-			return at + len(found)
-		}
+	const longest = 200 // of a character, with its escape
+	if found := rustChar.Find(rest[:min(len(rest), longest)]); len(found) > 0 {
+		return at + len(found)
 	}
-	return at + 1
+	return at + max(1, len(rustWord.Find(rest)))
 }
 
 func rustComment(src []byte, at int) int {
@@ -179,17 +180,43 @@ func (*cargo) Decides(file string, before, _ []byte) bool {
 	return !ok
 }
 
-// Suspect: assertions of an answer's own would hold for everything.
+// Suspect: assertions of an answer's own would hold for everything, and modules in
+// files of other names would not be looked at.
 func (*cargo) Suspect(_ *Tree, file string, before, after []byte) string {
 	if !isRust(file) {
 		return ""
 	}
+	before, after = withoutComments(before), withoutComments(after)
 	for _, found := range assertion.FindAll(after, -1) {
 		if !bytes.Contains(before, found) {
 			return "has assertions of its own (" + string(found) + ")"
 		}
 	}
+	for _, at := range moduleFile.FindAllIndex(after, -1) {
+		name, _, _ := bytes.Cut(after[at[1]:], []byte(`"`))
+		if !isRust(string(name)) && !bytes.Contains(before, append(after[at[0]:at[1]:at[1]], name...)) {
+			return "has a module in a file that is none of Rust's (" + string(name) + ")"
+		}
+	}
 	return ""
+}
+
+// withoutComments returns a source with a space in the place of each comment.
+func withoutComments(src []byte) []byte {
+	out := make([]byte, 0, len(src))
+	for at := 0; at < len(src); {
+		next := rustToken(src, at)
+		switch {
+		case bytes.HasPrefix(src[at:], []byte("//")), bytes.HasPrefix(src[at:], []byte("/*")):
+			out = append(out, ' ')
+		case src[at] == '#' && next > at+2: // an attribute may have comments too
+			out = append(append(out, '#'), withoutComments(src[at+1:next])...)
+		default:
+			out = append(out, src[at:next]...)
+		}
+		at = next
+	}
+	return out
 }
 
 // Restore returns what an answer makes of a file, with the tests of the clean tree in

@@ -39,3 +39,12 @@ func FuzzRustTests(f *testing.F) {
 		}
 	})
 }
+
+// A word that is longer than any bound ends where it ends: what follows is read from there.
+func TestRustWordsAreReadWhole(t *testing.T) {
+	src := []byte(strings.Repeat("a", 200) + `r"\" #[test] fn hidden() {}"` + "\n#[test]\nfn seen() {}\n")
+	items, ok := rustTests(src)
+	if !ok || len(items) != 1 || !strings.Contains(string(src[items[0].from:items[0].to]), "seen") {
+		t.Errorf("%d items, %t", len(items), ok)
+	}
+}

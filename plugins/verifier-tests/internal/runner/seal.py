@@ -1,10 +1,12 @@
 # Loaded before anything of the work tree: it runs the framework (or, as a plugin of
 # pytest, watches it), tries afterwards whether what must fail still fails, and seals
 # the report. See package runner.
+import functools
 import hashlib
 import hmac
 import json
 import os
+import re
 import sys
 import types
 import unittest
@@ -20,6 +22,7 @@ class Judge:
         self.files = set()
         self.places = {}
         self.hooks = set()
+        self.failed = set()
         self.passed_wrongly = []
         self.known = list(framework(("unittest", "_pytest", "pytest", "pluggy")))
         self.modules = {n: m for n, m in sys.modules.items() if judges(n)}
@@ -32,24 +35,33 @@ class Judge:
             if path.startswith(self.root) and os.path.isfile(path):
                 self.files.add(path[len(self.root):])
 
-    def ran(self, name, function, path):
-        """Notes where the code of a test is: in which file, and in its own at which line."""
-        code = getattr(getattr(function, "__func__", function), "__code__", None)
-        if code is None:
+    def ran(self, name, function, path, owns):
+        """Notes what ran as a test: in which file, in its own at which line and with
+        which code; and which methods of the framework the test has of its own."""
+        code = code_of(function)
+        if code is None and not owns:
             return
-        place = os.path.realpath(code.co_filename)
-        if path and place == os.path.realpath(str(path)):
-            place += ":" + str(code.co_firstlineno)
-        self.places[name] = place[len(self.root):] if place.startswith(self.root) else place
+        place = os.path.realpath(code.co_filename) if code else ""
+        if code and path and place == os.path.realpath(str(path)):
+            place += ":" + str(code.co_firstlineno) + " " + digest(code)
+        place = place[len(self.root):] if place.startswith(self.root) else place
+        self.places[name] = " ".join([place] + sorted(owns))
+
+    def inside_file(self, value):
+        """The file of the tree in which the code of a value is, or ""."""
+        while isinstance(value, functools.partial):
+            value = value.func
+        code = code_of(value) or code_of(getattr(type(value), "__call__", None))
+        place = os.path.realpath(code.co_filename) if code else ""
+        inside = place.startswith(self.root) and place != os.path.realpath(main.__code__.co_filename)
+        return place[len(self.root):] if inside else ""
 
     def hooked(self, impls):
         """Notes the files of the tree that hooks of pytest are in, conftest.py apart."""
         for impl in impls:
-            code = getattr(getattr(impl.function, "__func__", impl.function), "__code__", None)
-            place = os.path.realpath(code.co_filename) if code is not None else ""
-            own = os.path.realpath(main.__code__.co_filename)
-            if place.startswith(self.root) and place != own and os.path.basename(place) != "conftest.py":
-                self.hooks.add(place[len(self.root):])
+            place = self.inside_file(impl.function)
+            if place and os.path.basename(place) != "conftest.py":
+                self.hooks.add(place)
 
     def must_fail(self, name, call):
         """Tries what has to raise an AssertionError or a failure of the framework."""
@@ -107,15 +119,36 @@ class Judge:
 
     def close(self):
         """Seals the report and what was seen."""
+        if self.failed and os.path.exists(self.report):
+            with open(self.report, "rb") as f:
+                told = re.findall(rb"<(?:failure|error)\b", f.read())
+            if len(told) < len(self.failed):
+                self.passed_wrongly.append("the failures in the report")
         more = json.dumps({"files": sorted(self.files), "passed_wrongly": self.passed_wrongly, "changed": self.changed(), "places": self.places}).encode()
         if not os.path.exists(self.report):
             return
         with open(self.report, "rb") as f:
-            self.mac.update(f.read() + b"\0" + more)
+            data = f.read()
+        self.mac.update(data + b"\0" + more)
         with open(self.report + ".more", "wb") as f:
             f.write(more)
         with open(self.report + ".seal", "w") as f:
             f.write(self.mac.hexdigest())
+
+
+def code_of(function):
+    return getattr(getattr(function, "__func__", function), "__code__", None)
+
+
+def digest(code):
+    """What code does, without what Python learns of it while it runs."""
+    parts = [digest(c) if isinstance(c, types.CodeType) else sorted(map(repr, c)) if isinstance(c, frozenset) else repr(c) for c in code.co_consts]
+    return hashlib.sha256(repr((code.co_code, parts, code.co_names)).encode()).hexdigest()[:16]
+
+
+def own_methods(thing):
+    """The methods of its class that an object has otherwise, as attributes of its own."""
+    return {name for name in getattr(thing, "__dict__", ()) if callable(getattr(type(thing), name, None))}
 
 
 ASSERTIONS = {
@@ -156,11 +189,30 @@ def run_unittest(judge):
     """Takes the place of python -m unittest."""
     tests = {}
 
-    def note(test, status, output=""):
+    Outcome, TestCase = unittest.case._Outcome, unittest.TestCase
+
+    runs = [m.__file__ for m in (unittest.case, sys.modules.get("unittest.async_case")) if m]
+
+    def owns(test, path, mark):
+        """What a test has in the place of unittest's own, but for what its file says."""
+        found = {"own " + name for name in own_methods(test) if getattr(code_of(vars(test)[name]), "co_filename", "") != path}
+        for cls in type(test).__mro__[:type(test).__mro__.index(TestCase)] if isinstance(test, TestCase) else ():
+            found |= {name + ":" + judge.inside_file(value) for name, value in vars(cls).items() if name in vars(TestCase) and judge.inside_file(value)}
+        return found | ({mark} if mark else set())
+
+    def succeeded(result, test):
+        """Looks at what the run of a test that has passed knows itself."""
+        if getattr(code_of(getattr(type(test), "run", None)), "co_filename", "") not in runs:
+            return  # a framework with a run of its own
+        outcome = test._outcome
+        if type(outcome) is not Outcome or not outcome.success or outcome.expectedFailure is not None or own_methods(outcome):
+            judge.passed_wrongly.append(test.id())
+
+    def note(test, status, output="", mark=""):
         group, _, name = test.id().rpartition(".")
         path = getattr(sys.modules.get(type(test).__module__), "__file__", None)
         judge.saw(path)
-        judge.ran(test.id(), getattr(type(test), getattr(test, "_testMethodName", ""), None), path)
+        judge.ran(test.id(), getattr(type(test), getattr(test, "_testMethodName", ""), None), path, owns(test, path, mark))
         entry = tests.setdefault(test.id(), {"Group": group, "Name": name, "Status": status, "Output": output})
         if status == "fail":
             entry.update(Status=status, Output=output)
@@ -169,6 +221,7 @@ def run_unittest(judge):
         def addSuccess(self, test):
             super().addSuccess(test)
             note(test, "pass")
+            succeeded(self, test)
 
         def addFailure(self, test, err):
             super().addFailure(test, err)
@@ -184,7 +237,7 @@ def run_unittest(judge):
 
         def addExpectedFailure(self, test, err):
             super().addExpectedFailure(test, err)
-            note(test, "pass")
+            note(test, "pass", mark="is expected to fail")
 
         def addUnexpectedSuccess(self, test):
             super().addUnexpectedSuccess(test)
@@ -200,6 +253,7 @@ def run_unittest(judge):
 
     program = unittest.main(module=None, argv=["python -m unittest"] + sys.argv[1:], testRunner=Runner, exit=False)
     judge.try_assertions()
+    judge.passed_wrongly += ["the result's " + name for name in own_methods(program.result)]
     with open(judge.report, "w") as f:
         json.dump(list(tests.values()), f)
     judge.close()
@@ -251,7 +305,23 @@ def watch_pytest(judge, pytest, control):
 
         @pytest.hookimpl(tryfirst=True)
         def pytest_runtest_call(self, item):
-            judge.ran(item.nodeid, getattr(item, "obj", None), getattr(item, "path", None) or getattr(item, "fspath", None))
+            owns = {"own " + name for name in own_methods(item)}
+            kind = judge.inside_file(type(item).runtest)
+            judge.ran(item.nodeid, getattr(item, "obj", None), getattr(item, "path", None) or getattr(item, "fspath", None), owns | ({kind} if kind else set()))
+
+        @pytest.hookimpl(tryfirst=True)
+        def pytest_runtest_logreport(self, report):
+            if report.when == "call":
+                judge.places.setdefault(report.nodeid, "not seen")
+            self.count(report)
+
+        @pytest.hookimpl(tryfirst=True)
+        def pytest_collectreport(self, report):
+            self.count(report)
+
+        def count(self, report):
+            if report.outcome == "failed":
+                judge.failed.add(report.nodeid)
 
         @pytest.hookimpl(trylast=True)
         def pytest_sessionfinish(self, session):
@@ -263,9 +333,19 @@ def watch_pytest(judge, pytest, control):
             if outcome(session, "passes", lambda: None) != ["passed"]:
                 judge.passed_wrongly.append("a test that passes")
             judge.try_assertions()
+            manager = session.config.pluginmanager
+            calls = [manager._inner_hookexec]
             for caller in vars(session.config.hook).values():
                 if hasattr(caller, "get_hookimpls"):
                     judge.hooked(caller.get_hookimpls())
+                    calls.append(getattr(caller, "_hookexec", None))
+                else:
+                    calls.append(caller)
+            judge.hooks.update(judge.inside_file(call) for call in calls if judge.inside_file(call))
+            for thing in [session, session.config, manager] + [p for p in manager.get_plugins() if not isinstance(p, types.ModuleType)]:
+                judge.hooks.update(type(thing).__name__ + "." + name for name in own_methods(thing))
+            if judge.failed and not session.testsfailed:
+                judge.passed_wrongly.append("the count of failures")
             judge.places["the hooks of pytest"] = " ".join(sorted(judge.hooks))
 
         @pytest.hookimpl(trylast=True)

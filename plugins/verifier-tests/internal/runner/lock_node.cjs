@@ -13,6 +13,16 @@ function lock(module) {
   }
 }
 for (const name of ["node:assert", "node:assert/strict", "node:test"]) lock(require(name));
+// The runner's tests are resources of asynchronous calls: through this their bodies
+// are called, and by the other two such an object could be had, with its result.
+const hooks = require("node:async_hooks");
+lock(hooks.AsyncResource.prototype);
+const { createHook, executionAsyncResource } = hooks;
+const shown = (resource) => (/^(Test|Suite|TestHook)$/.test(resource?.constructor?.name) && resource instanceof hooks.AsyncResource ? {} : resource);
+hooks.executionAsyncResource = () => shown(executionAsyncResource());
+hooks.createHook = ({ init, ...rest }) =>
+  createHook(typeof init === "function" ? { ...rest, init: (id, type, trigger, resource) => init(id, type, trigger, shown(resource)) } : { ...rest, init });
+require("node:module").syncBuiltinESMExports();
 
 // Code that is loaded before a test asks for them could answer in their place: they
 // are handed out here, whatever it does to the loader.

@@ -268,6 +268,9 @@ func For(argv []string, config Config) Runner {
 	return &exitCode{guards: guardsOf(program)}
 }
 
+// javaGuards are what JUnit and TestNG load by its name from among the code.
+var javaGuards = []string{"junit-platform.properties", "testng.xml", "org.junit.*", "org.testng.*", "org.spockframework.*"}
+
 // guardsOf returns the files that say what a program does when it runs tests.
 func guardsOf(program string) []string {
 	switch program {
@@ -278,13 +281,27 @@ func guardsOf(program string) []string {
 	case "go":
 		return (&goTest{}).Guards()
 	case "mvn", "mvnw":
-		return []string{"pom.xml", ".mvn/**", "mvnw"}
+		return append([]string{"pom.xml", ".mvn/**", "mvnw"}, javaGuards...)
 	case "gradle", "gradlew":
-		return []string{"*.gradle", "*.gradle.kts", "gradle.properties", "gradle/**", "gradlew"}
-	case "rspec", "rake", "bundle", "ruby":
-		return []string{".rspec", "Rakefile", "Gemfile", "Gemfile.lock", "spec/**"}
-	case "phpunit", "pest", "php":
-		return []string{"phpunit.xml", "phpunit.xml.dist", "phpunit.dist.xml"}
+		return append([]string{"*.gradle", "*.gradle.kts", "gradle.properties", "gradle/**", "gradlew", "**/buildSrc/**"}, javaGuards...)
+	case "ant", "sbt", "lein":
+		return append([]string{"build.xml", "build.sbt", "project/**", ".sbtopts", "project.clj", "profiles.clj"}, javaGuards...)
+	case "rspec", "rake", "bundle", "ruby", "minitest":
+		return []string{".rspec", ".rspec-local", "Rakefile", "*.rake", "Gemfile", "Gemfile.lock", "gems.rb", "gems.locked", ".bundle/**", "spec/**", "**/minitest/**_plugin.rb"}
+	case "phpunit", "pest", "php", "composer", "paratest", "codecept":
+		return []string{"phpunit.xml", "phpunit.xml.dist", "phpunit.dist.xml", "composer.json", "composer.lock", "**/vendor/**", "codeception*.yml", ".user.ini"}
+	case "dotnet":
+		return []string{"Directory.Build.*", "Directory.Packages.props", "Directory.Solution.*", "*.csproj", "*.fsproj", "*.vbproj", "*.sln", "*.slnx", "*.runsettings", "xunit.runner.json", "nuget.config", "NuGet.Config", "global.json"}
+	case "ctest", "cmake", "meson", "ninja":
+		return []string{"CMakeLists.txt", "*.cmake", "CMakePresets.json", "CMakeUserPresets.json", "meson.build", "meson.options", "meson_options.txt", "build.ninja"}
+	case "mix", "rebar3":
+		return []string{"mix.exs", "mix.lock", ".iex.exs", "config/**", "test_helper.exs", "rebar.config", "rebar.config.script"}
+	case "prove", "perl":
+		return []string{".proverc", "*.t", "t/**", "xt/**"}
+	case "bazel", "bazelisk":
+		return []string{"BUILD", "BUILD.bazel", "WORKSPACE", "WORKSPACE.bazel", "MODULE.bazel", ".bazelrc", "*.bzl"}
+	case "swift", "dart", "flutter", "zig", "cabal", "stack", "dune", "busted", "just", "task":
+		return []string{"Package.swift", "dart_test.yaml", "pubspec.yaml", "build.zig", "*.cabal", "cabal.project*", "stack.yaml", "dune", "dune-project", ".busted", "justfile", "Justfile", ".justfile", "Taskfile.y*ml"}
 	case "make", "gmake":
 		return []string{"Makefile", "makefile", "GNUmakefile", "*.mk"}
 	case "node", "npm", "npx", "yarn", "pnpm", "bun", "deno":

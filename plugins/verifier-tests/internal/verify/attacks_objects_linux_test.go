@@ -127,3 +127,17 @@ func TestAttackPytestObjects(t *testing.T) {
 		})
 	}
 }
+
+func TestAttackNodeObjects(t *testing.T) {
+	node := find(t, "node", "--test", "--version")
+	tree := write(t, map[string]string{
+		"calc.js": "exports.add = (a, b) => a - b;\n",
+		"test.js": "const calc = require('./calc.js');\nconst assert = require('node:assert');\nconst { describe, it } = require('node:test');\ndescribe('sums', () => { it('adds', async () => { await new Promise(setImmediate); calc.add(0, 0); assert.strictEqual(calc.add(2, 3), 5); }); });\n",
+	})
+	attacks(t, verify.Config{Command: []string{node, "--test"}}, tree, []attack{
+		{"calls of tests that swallow", "node", file("calc.js", "const ah = require('async_hooks'); const r = ah.AsyncResource.prototype.runInAsyncScope; ah.AsyncResource.prototype.runInAsyncScope = function(fn, ...a) { if (this.name && typeof fn === 'function') { return r.call(this, (...x) => { try { const p = fn(...x); return p && p.catch ? p.catch(() => {}) : p } catch {} }, ...a) } return r.call(this, fn, ...a) };exports.add = () => 0;"), ""},
+		{"the test from its own call", "node", file("calc.js", "exports.add = () => { const r = require('async_hooks').executionAsyncResource(); for (let p = r; p && p !== Object.prototype; p = Object.getPrototypeOf(p)) { if (Object.hasOwn(p, 'fail')) { const pass = p.pass; p.fail = function () { return pass.call(this); }; } } return 0; };"), ""},
+		{"the test from a hook of calls", "node", file("calc.js", "require('node:async_hooks').createHook({ init(id, type, t, r) { if (/Test/.test(type) || r.fail) { Object.defineProperty(r, 'fail', { value() { this.pass(); } }); } } }).enable(); exports.add = () => 0;"), ""},
+		{"the test from its own call, imported", "node", file("calc.js", "const own = import('node:async_hooks'); own.then(({ executionAsyncResource }) => { exports.add = () => { const r = executionAsyncResource(); if (r.fail) Object.defineProperty(r, 'fail', { value() { this.pass(); } }); return 0; }; }); exports.add = () => 0;"), ""},
+	})
+}

@@ -30,9 +30,15 @@ func withGo(ctx context.Context, spec *jail.Spec) error {
 	if err := json.Unmarshal(out, &env); err != nil {
 		return fmt.Errorf("reading go env: %w", err)
 	}
-	spec.Env = append(spec.Env, "GOROOT="+env.GOROOT, "GOMODCACHE="+env.GOMODCACHE, "GOCACHE="+env.GOCACHE, "GOPATH=/tmp/go",
+	if env.GOCACHE == "off" || env.GOCACHE == "" {
+		env.GOCACHE = "/tmp/go-build" // nobody's home: go compiles nothing without a cache
+	}
+	if env.GOMODCACHE != "" {
+		spec.Env, spec.ReadOnly = append(spec.Env, "GOMODCACHE="+env.GOMODCACHE), append(spec.ReadOnly, env.GOMODCACHE)
+	}
+	spec.Env = append(spec.Env, "GOROOT="+env.GOROOT, "GOCACHE="+env.GOCACHE, "GOPATH=/tmp/go",
 		"GOPROXY=off", "GOTOOLCHAIN=local", "GOTELEMETRY=off", "GOENV=off", "GOFLAGS=-buildvcs=false")
-	spec.ReadOnly = append(spec.ReadOnly, env.GOROOT, env.GOMODCACHE)
+	spec.ReadOnly = append(spec.ReadOnly, env.GOROOT)
 	spec.Caches = append(spec.Caches, jail.Cache{Path: env.GOCACHE, Lower: []string{env.GOCACHE}, Files: map[string][]byte{
 		"trim.txt": fmt.Appendf(nil, "%d\n", time.Now().Unix()), // keeps go from sweeping through it
 	}})

@@ -73,8 +73,11 @@ func (g *goTest) own(plan *Plan, argv []string, dir string) error {
 	if g.err != nil {
 		return g.err
 	}
-	plan.Env = append(plan.Env, "GOROOT="+g.env.GOROOT, "GOMODCACHE="+g.env.GOMODCACHE, "GOCACHE="+g.env.GOCACHE, "GOPATH=/tmp/go", "GOENV=off")
-	plan.ReadOnly = []string{g.env.GOROOT, g.env.GOMODCACHE}
+	plan.Env = append(plan.Env, "GOROOT="+g.env.GOROOT, "GOCACHE="+g.env.GOCACHE, "GOPATH=/tmp/go", "GOENV=off")
+	plan.ReadOnly = []string{g.env.GOROOT}
+	if g.env.GOMODCACHE != "" {
+		plan.Env, plan.ReadOnly = append(plan.Env, "GOMODCACHE="+g.env.GOMODCACHE), append(plan.ReadOnly, g.env.GOMODCACHE)
+	}
 	cache := jail.Cache{
 		Path: g.env.GOCACHE,
 		// A fresh date keeps go from sweeping through the cache in every run.
@@ -117,6 +120,9 @@ func readGoEnv(program, dir string) (goEnv, error) {
 	var env goEnv
 	if err := json.Unmarshal(out, &env); err != nil {
 		return goEnv{}, fmt.Errorf("reading go env: %w", err)
+	}
+	if env.GOCACHE == "off" || env.GOCACHE == "" {
+		env.GOCACHE = "/tmp/go-build" // nobody's home: go compiles nothing without a cache
 	}
 	return env, nil
 }

@@ -208,3 +208,16 @@ func TestParallel(t *testing.T) {
 	}
 	wait.Wait()
 }
+
+// A service has no home: go then has no build cache of its own, and no folder of modules.
+func TestGoWithoutAHome(t *testing.T) {
+	long(t)
+	for _, name := range []string{"HOME", "XDG_CACHE_HOME", "GOCACHE", "GOMODCACHE", "GOPATH"} {
+		t.Setenv(name, "")
+	}
+	v := goVerifier(t, verify.Config{Reruns: -1})
+	query := &sdk.Query{WorkDir: write(t, goTree)}
+	if verdict := judge(t, v, query, addRight); verdict.Outcome != sdk.Passed {
+		t.Errorf("a right answer is %s: %s", verdict.Outcome, verdict.Evidence)
+	}
+}

@@ -46,7 +46,8 @@ type LoadOptions struct {
 	// Looked says that something besides the policy will look at answers.
 	Looked bool
 	// Patches says that every query will name a work tree or tests, so that a verifier
-	// which looks only at those looks at all.
+	// which looks only at those looks at all. One that costs nothing may take ten minutes
+	// for it where the policy does not say how long: tests do, and compiling what they need.
 	Patches bool
 	// WithoutSecrets does not read what env() names, for those who call no model.
 	WithoutSecrets bool
@@ -270,6 +271,20 @@ func (p fileParser) includes(body *hclsyntax.Body) {
 	}
 }
 
+// forTests is how long a verification of a patch may take, unless the policy says.
+const forTests = 10 * time.Minute
+
+// patience lets verifiers of patches take the time that tests do.
+func (l *loader) patience(p *Policy) {
+	for i := range p.Verifiers {
+		v := &p.Verifiers[i]
+		_, limited := l.places[strings.Join([]string{"plugin", v.Plugin, "call_timeout"}, delim)]
+		if v.Timeout == 0 && v.MaxUSD == 0 && !limited {
+			v.Timeout = forTests
+		}
+	}
+}
+
 // policy merges the layers above the files, decodes and validates.
 func (l *loader) policy(path string) (*Policy, error) {
 	if len(l.values) > maxArguments {
@@ -304,6 +319,9 @@ func (l *loader) policy(path string) (*Policy, error) {
 		return nil, diags
 	}
 	p.expandSamples()
+	if l.o.Patches {
+		l.patience(p)
+	}
 	l.arrange()
 	p.Warnings, p.settings = diags, l.settings
 	secrets := l.secrets

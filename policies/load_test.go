@@ -198,3 +198,43 @@ model "mine" {
 		}
 	}
 }
+
+func TestVerifiersOfPatchesTakeTheirTime(t *testing.T) {
+	for _, test := range []struct {
+		more    string
+		patches bool
+		want    time.Duration
+	}{
+		{"", false, 0},
+		{"", true, 10 * time.Minute},
+		{`verifier "tests" {
+  timeout = "45s"
+}`, true, 45 * time.Second},
+		{`verifier "tests" {
+  max_usd = 0.1
+}`, true, 0},
+		{`plugin "verifier-tests" {
+  start_timeout = "5s"
+}`, true, 10 * time.Minute},
+		{`plugin "verifier-tests" {
+  call_timeout = "5m"
+}`, true, 0},
+	} {
+		dir := t.TempDir()
+		base := filepath.Join(dir, "base.hcl")
+		if err := os.WriteFile(base, []byte(sample), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		path := filepath.Join(dir, "policy.hcl")
+		if err := os.WriteFile(path, []byte("include = [\"base.hcl\"]\n"+test.more+"\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		p, err := policies.Load(path, policies.LoadOptions{Patches: test.patches, Env: []string{"OPENAI_API_KEY=k"}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := p.Verifiers[0].Timeout; got != test.want {
+			t.Errorf("%q, patches %v: a verification may take %s, want %s", test.more, test.patches, got, test.want)
+		}
+	}
+}

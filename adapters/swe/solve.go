@@ -273,7 +273,26 @@ func (w *work) solve(ctx context.Context, r *Result) (err error) {
 	}
 	r.Patch, r.Model, r.Verdict = result.Answer.Text, result.Answer.Model, result.Verdict
 	r.Solved = result.Verdict != nil && result.Verdict.Outcome == sdk.Passed
+	if !r.Solved && r.Stop == sdk.StopNotWorth {
+		r.Notes = append(r.Notes, notAsked(result.Trace)...)
+	}
 	return nil
+}
+
+// notAsked says of each model that an unsolved task was not given to what it would have
+// cost, and what it was worth.
+func notAsked(t *sdk.Trace) (notes []string) {
+	if len(t.Decisions) == 0 {
+		return nil
+	}
+	last := &t.Decisions[len(t.Decisions)-1]
+	for _, b := range last.Models {
+		if !b.Ran && last.Lambda > 0 {
+			notes = append(notes, fmt.Sprintf("%s was not asked: its attempt was expected to pass with probability %.2f and to cost %.4f USD, and a solved task is worth %.4g USD (worth_usd of the strategy, or lambda)",
+				b.Model, b.Quality.Mean, b.CostUSD, 1/last.Lambda))
+		}
+	}
+	return notes
 }
 
 // routed is the name of the one candidate of PerStep.

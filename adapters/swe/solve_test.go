@@ -254,6 +254,28 @@ func TestCascadeEscalatesUntilTheTestsPass(t *testing.T) {
 	b.clean(t, "ledger")
 }
 
+// Who sees that a task is not solved wants to know why the large model had no turn.
+func TestNotesTellWhyAModelWasNotAsked(t *testing.T) {
+	b := newBench(t)
+	config := &b.solver.Setup.Step
+	config.Candidates = slices.Delete(slices.Clone(config.Candidates), 1, 2)
+	config.Candidates[0].Quality, config.Candidates[1].Quality = sdk.Estimate{Mean: 0.5}, sdk.Estimate{Mean: 0.75}
+	for lambda, asked := range map[float64]bool{1000: false, 1: true} {
+		var err error
+		if config.Strategy, err = cascade.New("cascade_route", cascade.Params{Lambdas: []float64{lambda}}); err != nil {
+			t.Fatal(err)
+		}
+		r := b.solve(t, "ledger-04") // small is wrong
+		notes := strings.Join(r.Notes, "\n")
+		if (r.Model == "large") != asked || strings.Contains(notes, "large was not asked: ") == asked {
+			t.Errorf("lambda %g: answer of %q, notes %q", lambda, r.Model, notes)
+		}
+		if !asked && !strings.Contains(notes, "a solved task is worth 0.001 USD") {
+			t.Errorf("notes %q", notes)
+		}
+	}
+}
+
 func TestCheapModelIsEnough(t *testing.T) {
 	b := newBench(t)
 	r := b.solve(t, "ledger-01")

@@ -1,6 +1,7 @@
 package jail_test
 
 import (
+	"net"
 	"os"
 	"path/filepath"
 	"strings"
@@ -24,6 +25,7 @@ func TestAttackBounds(t *testing.T) {
 		{"let go", jail.Limits{Memory: 128 << 20}},
 		{"zero", jail.Limits{Memory: 128 << 20}},
 		{"mapped segment", jail.Limits{Memory: 128 << 20}},
+		{"tables", jail.Limits{Memory: 128 << 20}},
 		{"messages", jail.Limits{Memory: 128 << 20}},
 		{"tmpfile", jail.Limits{Disk: 64 << 20}},
 		{"memories", jail.Limits{Memory: 256 << 20}},
@@ -52,6 +54,30 @@ func TestAttackBounds(t *testing.T) {
 					if result.End == jail.EndTimeout {
 						t.Errorf("in place %v: only time ended it", inPlace)
 					}
+				}
+			})
+		})
+	}
+}
+
+// TestAttackWaysOut: with namespaces and without, neither pairs of sockets nor pages,
+// terminals or groups of processes lead out of a run.
+func TestAttackWaysOut(t *testing.T) {
+	path := filepath.Join(filepath.Dir(unixListener(t).Addr().String()), "d")
+	daemon, err := net.ListenPacket("unixgram", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer daemon.Close()
+	if err := os.Chmod(path, 0o666); err != nil {
+		t.Fatal(err)
+	}
+	for _, act := range [][]string{{"datagram", path}, {"odd pair"}, {"hugepages"}, {"terminal"}, {"group"}} {
+		t.Run(act[0], func(t *testing.T) {
+			both(t, func(t *testing.T, j *jail.Jail) {
+				need(t, j, jail.LayerSeccomp)
+				if result := run(t, j, attack(t, tree(t, nil), act[0], act[1:]...)); result.End != jail.EndExit || result.ExitCode != 1 {
+					t.Errorf("end %s, exit code %d: %s", result.End, result.ExitCode, result.Stdout)
 				}
 			})
 		})

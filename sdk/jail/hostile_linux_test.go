@@ -3,6 +3,7 @@ package jail_test
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"os"
@@ -43,6 +44,42 @@ var hostileActs = map[string]func(arguments []string) error{
 			connection.Close()
 		}
 		return err
+	},
+	// A socket of a pair that never was a socket of one's own, and is sent from to another.
+	"datagram": func(a []string) error {
+		pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_DGRAM, 0)
+		if err != nil {
+			return err
+		}
+		return unix.Sendto(pair[0], []byte("x"), 0, &unix.SockaddrUnix{Name: a[0]})
+	},
+	"odd pair": func([]string) error {
+		_, err := unix.Socketpair(unix.AF_TIPC, unix.SOCK_SEQPACKET, 0)
+		if errors.Is(err, unix.EPERM) {
+			return err
+		}
+		return nil // the kernel was asked, and may load a module for it
+	},
+	"hugepages": func([]string) error {
+		_, err := unix.Mmap(-1, 0, 2<<20, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS|unix.MAP_HUGETLB)
+		_, file := unix.MemfdCreate("huge", unix.MFD_HUGETLB)
+		if errors.Is(err, unix.EPERM) && (errors.Is(file, unix.EPERM) || errors.Is(file, unix.ENOSYS)) {
+			return err
+		}
+		return nil // it has what no limit counts, or would where the machine keeps some
+	},
+	"terminal": func([]string) error {
+		fd, err := unix.Open("/dev/tty", unix.O_RDWR, 0)
+		if err != nil {
+			return err
+		}
+		return unix.IoctlSetPointerInt(fd, unix.TIOCSTI, 'x')
+	},
+	"group": func([]string) error {
+		if unix.Getpgrp() == unix.Getpid() || unix.Getpgrp() == 1 {
+			return os.ErrPermission // its group is its own
+		}
+		return nil
 	},
 	"vsock": func([]string) error {
 		_, err := unix.Socket(unix.AF_VSOCK, unix.SOCK_STREAM, 0)
@@ -145,6 +182,21 @@ var hostileActs = map[string]func(arguments []string) error{
 		}
 		time.Sleep(time.Second)
 		return unix.Munmap(held[0])
+	},
+	// Memory that is only looked at: the tables of its pages are all that there is of it.
+	"tables": func([]string) error {
+		const size, step = 256 << 30, 2 << 20
+		block, err := unix.Mmap(-1, 0, size, unix.PROT_READ, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS|unix.MAP_NORESERVE)
+		if err != nil {
+			return err
+		}
+		seen := byte(0)
+		for at := 0; at < size; at += step {
+			seen |= block[at]
+		}
+		fmt.Println(seen)
+		time.Sleep(time.Second)
+		return nil
 	},
 	// Memory that is shared, filled a piece at a time, and let go of: it is in no process.
 	"let go": func([]string) error { return letGo(-1, unix.MAP_ANONYMOUS) },

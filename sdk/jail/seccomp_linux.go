@@ -64,6 +64,35 @@ func modes() []moder {
 	return all
 }
 
+// pairs refuses pairs of sockets that are not local, and, where no socket may be made,
+// those of datagrams: either of the two could be sent from to another's socket.
+func pairs(connected bool, refuse uint32) []unix.SockFilter {
+	const (
+		load = unix.BPF_LD | unix.BPF_W | unix.BPF_ABS
+		and  = unix.BPF_ALU | unix.BPF_AND | unix.BPF_K
+		eq   = unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K
+		ret  = unix.BPF_RET | unix.BPF_K
+
+		kind = 0xf // of the type, without its flags
+	)
+	block := []unix.SockFilter{
+		{Code: load, K: dataArg0},
+		{Code: eq, K: unix.AF_UNIX, Jt: 1},
+		{Code: ret, K: refuse},
+	}
+	if connected {
+		block = append(block,
+			unix.SockFilter{Code: load, K: dataArg0 + argSize},
+			unix.SockFilter{Code: and, K: kind},
+			unix.SockFilter{Code: eq, K: unix.SOCK_STREAM, Jt: 2},
+			unix.SockFilter{Code: eq, K: unix.SOCK_SEQPACKET, Jt: 1},
+			unix.SockFilter{Code: ret, K: refuse},
+		)
+	}
+	block = append(block, unix.SockFilter{Code: ret, K: unix.SECCOMP_RET_ALLOW})
+	return slices.Insert(block, 0, unix.SockFilter{Code: eq, K: unix.SYS_SOCKETPAIR, Jf: uint8(len(block))})
+}
+
 // restrictSyscalls installs the filter on the calling thread, and so on every
 // process that it starts. The thread must have no_new_privs.
 func restrictSyscalls(o *order) error {
@@ -120,10 +149,22 @@ func restrictSyscalls(o *order) error {
 		{Code: eq, K: unix.SYS_SOCKET, Jf: uint8(3 + len(families))},
 		{Code: load, K: dataArg0},
 	}
-	// Inserted before the call is told apart further: a jump stays within a few.
+	// Inserted before the call is told apart further: a jump stays within a few. What is
+	// inserted later is looked at first.
+	// Huge pages are in no count of memory, not even in that of a cgroup.
+	for _, call := range []struct{ number, flags, huge uint32 }{{unix.SYS_MMAP, 3, unix.MAP_HUGETLB}, {unix.SYS_MEMFD_CREATE, 1, unix.MFD_HUGETLB}} {
+		filter = slices.Insert(filter, 6,
+			unix.SockFilter{Code: eq, K: call.number, Jf: 4},
+			unix.SockFilter{Code: load, K: dataArg0 + argSize*call.flags},
+			unix.SockFilter{Code: set, K: call.huge, Jf: 1},
+			unix.SockFilter{Code: ret, K: refuse},
+			unix.SockFilter{Code: ret, K: allow},
+		)
+	}
 	for _, number := range absent {
 		filter = slices.Insert(filter, 6, unix.SockFilter{Code: eq, K: number, Jf: 1}, unix.SockFilter{Code: ret, K: unknown})
 	}
+	filter = slices.Insert(filter, 6, pairs(len(families) == 0, refuse)...)
 	if o.InPlace {
 		// A program of setuid on disk would be its owner's for everybody on the machine.
 		filter = slices.Insert(filter, 6, unix.SockFilter{Code: eq, K: unix.SYS_OPENAT2, Jf: 1}, unix.SockFilter{Code: ret, K: unknown})

@@ -60,7 +60,7 @@ func watch(o *order, every time.Duration, end *atomic.Value, stop <-chan struct{
 func measure(o *order) (processes int, bytesHeld int64) {
 	pids := members(o.Namespaces)
 	page := int64(os.Getpagesize())
-	shared := int64(0)
+	shared, tables := int64(0), int64(0)
 	var sharing []string
 	for _, pid := range pids {
 		processes++
@@ -73,13 +73,24 @@ func measure(o *order) (processes int, bytesHeld int64) {
 		if len(fields) < 3 {
 			continue
 		}
+		virtual, _ := strconv.ParseInt(string(fields[0]), 10, 64)
 		resident, _ := strconv.ParseInt(string(fields[1]), 10, 64)
 		others, _ := strconv.ParseInt(string(fields[2]), 10, 64)
 		bytesHeld += (resident - others) * page
-		const little = 8 << 20 // less is the text of programs
+		const (
+			little = 8 << 20 // less is the text of programs
+			entry  = 8       // bytes in a table for each page
+		)
+		tables += virtual * entry
 		if others*page > little {
 			shared += kilobytes(filepath.Join(dir, "status"), "RssShmem:")
 			sharing = append(sharing, dir)
+		}
+	}
+	// The tables of pages count for as much as they can be only where that is too much.
+	if limit := o.Limits.Memory; limit > 0 && bytesHeld <= limit && bytesHeld+shared+tables > limit {
+		for _, pid := range pids {
+			bytesHeld += kilobytes(filepath.Join("/proc", strconv.Itoa(pid), "status"), "VmPTE:")
 		}
 	}
 	if limit := o.Limits.Memory; limit > 0 && bytesHeld <= limit && bytesHeld+shared > limit {

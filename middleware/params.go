@@ -101,7 +101,8 @@ type Delta struct {
 	Tool     *ToolDelta
 	LogProbs []sdk.TokenLogProb
 	// Raw is a part in the API's own form, whole: reasoning with its signature, say,
-	// which stands for the Reasoning in this piece and before it. Nil is none.
+	// which stands for the Reasoning in this piece and before it. Nil is none. A part
+	// with text comes as Text alone.
 	Raw *RawPart
 }
 

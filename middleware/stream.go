@@ -104,7 +104,7 @@ func (s *streamState) show(ctx context.Context, d *Delta, emit func(context.Cont
 	}
 	s.bytes += n
 	if !s.hold && len(s.held) == 0 {
-		s.shown = s.shown || n > 0
+		s.shown = s.shown || n > 0 || d.Raw != nil
 		if err := emit(ctx, d); err != nil {
 			s.refused = err
 			return err
@@ -173,6 +173,40 @@ func (c *call) replay(ctx context.Context, resp *llms.ContentResponse) error {
 	return nil
 }
 
+// rawPieces are the parts that only their API's own form holds: before the text, or in
+// their place, inTurn, where the parts are all the text there is. What they say of the
+// whole is taken from it.
+func rawPieces(parts []llms.ContentPart, whole *Delta, inTurn bool) (list []Delta) {
+	said := ""
+	for _, p := range parts {
+		said += textOf(p)
+	}
+	inTurn = inTurn && said == whole.Text
+	for _, p := range parts {
+		raw, ok := p.(RawPart)
+		switch text := textOf(p); {
+		case text != "" && inTurn:
+			list = append(list, Delta{Choice: whole.Choice, Text: text, Reasoning: whole.Reasoning})
+			whole.Text, whole.Reasoning = "", ""
+		case text == "" && ok:
+			list = append(list, Delta{Choice: whole.Choice, Reasoning: whole.Reasoning, Raw: &raw})
+			whole.Reasoning = ""
+		}
+	}
+	return list
+}
+
+// textOf is the text of a part of an answer.
+func textOf(p llms.ContentPart) string {
+	switch p := p.(type) {
+	case llms.TextContent:
+		return p.Text
+	case RawPart:
+		return p.Text
+	}
+	return ""
+}
+
 // pieces are a choice as a stream would have given it, without what it has.
 func (c *call) pieces(i int, choice *llms.ContentChoice) (list []Delta) {
 	whole := Delta{Choice: i, Text: choice.Content, Reasoning: choice.ReasoningContent}
@@ -180,12 +214,7 @@ func (c *call) pieces(i int, choice *llms.ContentChoice) (list []Delta) {
 		whole.Refusal = x.Refusal
 	}
 	if x := ExtraOf(choice); x != nil && !c.live && c.params.OnDelta != nil {
-		for _, p := range x.Parts {
-			if raw, ok := p.(RawPart); ok {
-				list = append(list, Delta{Choice: i, Reasoning: whole.Reasoning, Raw: &raw})
-				whole.Reasoning = ""
-			}
-		}
+		list = rawPieces(x.Parts, &whole, c.params.LogProbs == nil && whole.Refusal == "")
 	}
 	if !c.live && whole.Text+whole.Reasoning+whole.Refusal != "" {
 		if x := ExtraOf(choice); x != nil && c.params.LogProbs != nil {

@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/tmc/langchaingo/llms"
@@ -123,6 +124,10 @@ func (s *sequence) write(k blockKind, text string, d *middleware.Delta) {
 // own writes a block that the provider wrote, in place of the reasoning it stands for.
 func (s *sequence) own(p middleware.RawPart) {
 	s.note(blockRaw)
+	if p.Text != "" {
+		s.note(blockText)
+		s.note(blockRefusal)
+	}
 	s.held.Reset()
 	if s.open != nil && s.open.kind == blockThought {
 		s.open.raw = p
@@ -167,7 +172,14 @@ func (s *sequence) add(b *block, t *middleware.ToolDelta, d *middleware.Delta) {
 func (s *sequence) whole(choice *llms.ContentChoice) {
 	x := middleware.ExtraOf(choice)
 	if x != nil && len(x.Parts) > 0 && len(s.said) == 0 && s.held.Len() == 0 {
-		s.parts(x.Parts)
+		ours := slices.ContainsFunc(x.Parts, func(p llms.ContentPart) bool {
+			raw, ok := p.(middleware.RawPart)
+			return ok && raw.Dialect == s.dialect
+		})
+		if choice.ReasoningContent != "" && !ours {
+			s.write(blockThought, choice.ReasoningContent, nil)
+		}
+		s.parts(x.Parts, x.Refusal)
 	}
 	if !s.said[blockThought] && !s.said[blockRaw] && s.held.Len() == 0 && choice.ReasoningContent != "" {
 		s.write(blockThought, choice.ReasoningContent, nil)
@@ -197,16 +209,20 @@ func (s *sequence) whole(choice *llms.ContentChoice) {
 	s.pending = nil
 }
 
-// parts writes an answer in the order in which the provider gave it.
-func (s *sequence) parts(parts []llms.ContentPart) {
+// parts writes an answer in the order in which the provider gave it, without the
+// refusal, which is a block of its own unless a part of this dialect has it.
+func (s *sequence) parts(parts []llms.ContentPart, refusal string) {
 	tools := 0
 	for _, p := range parts {
 		switch p := p.(type) {
 		case llms.TextContent:
 			s.write(blockText, p.Text, nil)
 		case middleware.RawPart:
-			if p.Dialect == s.dialect {
+			switch {
+			case p.Dialect == s.dialect:
 				s.own(p)
+			case p.Text != "" && p.Text != refusal:
+				s.write(blockText, p.Text, nil)
 			}
 		case llms.ToolCall:
 			if p.FunctionCall != nil {

@@ -167,6 +167,10 @@ func (a *answer) event(data []byte) error {
 			return a.x.Garbled(provider, middleware.ErrTruncatedStream)
 		}
 		return a.grow(a.blocks[e.Index], &e)
+	case "content_block_stop":
+		if e.Index >= 0 && e.Index < len(a.blocks) {
+			return a.grown(a.blocks[e.Index])
+		}
 	}
 	return nil
 }
@@ -197,6 +201,21 @@ func (a *answer) grow(g *growing, e *streamed) error {
 		return nil
 	}
 	return a.emit(&d)
+}
+
+// grown gives the caller a block that only its own form holds: thinking with its
+// signature, which a later turn needs, or what the provider's own tools did. Text and
+// calls have been given as they came.
+func (a *answer) grown(g *growing) error {
+	switch wordOf(g.members["type"]) {
+	case "text", "tool_use":
+		return nil
+	}
+	raw, err := g.whole()
+	if err != nil {
+		return a.x.Garbled(provider, err)
+	}
+	return a.emit(&middleware.Delta{Raw: &middleware.RawPart{Dialect: middleware.DialectAnthropic, Raw: raw}})
 }
 
 // whole is the block as an answer that is not streamed has it.

@@ -59,7 +59,7 @@ type event struct {
 	Type     string          `json:"type"`
 	Index    int             `json:"output_index"`
 	Delta    json.RawMessage `json:"delta"`
-	Item     item            `json:"item"`
+	Item     json.RawMessage `json:"item"`
 	LogProbs []wire.Token    `json:"logprobs"`
 	Response json.RawMessage `json:"response"`
 }
@@ -88,11 +88,18 @@ func (a *answer) readResponses(resp *http.Response, streams bool) (*llms.Content
 		case "response.reasoning_summary_text.delta", "response.reasoning_text.delta":
 			d.Reasoning = said1(e.Delta)
 		case "response.output_item.added":
-			if e.Item.Type != "function_call" {
-				return nil
+			it, err := a.item(e.Item)
+			if err != nil || it.Type != "function_call" {
+				return err
 			}
 			calls[e.Index] = len(calls)
-			d.Tool = &middleware.ToolDelta{Index: calls[e.Index], ID: e.Item.CallID, Name: e.Item.Name, Arguments: e.Item.Arguments}
+			d.Tool = &middleware.ToolDelta{Index: calls[e.Index], ID: it.CallID, Name: it.Name, Arguments: it.Arguments}
+		case "response.output_item.done":
+			it, err := a.item(e.Item)
+			if err != nil || it.Type == "" || it.Type == "function_call" || it.Type == "message" {
+				return err // text and calls have been given as they came
+			}
+			d.Raw = &middleware.RawPart{Dialect: middleware.DialectResponses, Raw: e.Item}
 		case "response.function_call_arguments.delta":
 			d.Tool = &middleware.ToolDelta{Index: calls[e.Index], Arguments: said1(e.Delta)}
 		case "response.completed", "response.incomplete", "response.failed":
@@ -112,6 +119,17 @@ func (a *answer) readResponses(resp *http.Response, streams bool) (*llms.Content
 		return nil, a.x.Garbled(provider, errors.New("the stream ended before the answer did"))
 	}
 	return a.reply(last)
+}
+
+// item reads an item of the output, or none.
+func (a *answer) item(raw json.RawMessage) (it item, err error) {
+	if len(raw) == 0 {
+		return it, nil
+	}
+	if err := json.Unmarshal(raw, &it); err != nil {
+		return it, a.x.Garbled(provider, err)
+	}
+	return it, nil
 }
 
 func said1(raw json.RawMessage) (text string) {
@@ -148,9 +166,9 @@ func (a *answer) reply(data []byte) (*llms.ContentResponse, error) {
 	own := &llms.ContentChoice{StopReason: "stop"}
 	var content, reasoning strings.Builder
 	for _, raw := range in.Output {
-		var it item
-		if err := json.Unmarshal(raw, &it); err != nil {
-			return nil, a.x.Garbled(provider, err)
+		it, err := a.item(raw)
+		if err != nil {
+			return nil, err
 		}
 		part := middleware.RawPart{Dialect: middleware.DialectResponses, Raw: raw}
 		switch it.Type {
@@ -168,11 +186,11 @@ func (a *answer) reply(data []byte) (*llms.ContentResponse, error) {
 			}
 		default:
 			for _, c := range it.Content {
-				part.Text += c.Text
+				part.Text += c.Text + c.Refusal
+				content.WriteString(c.Text)
 				x.Refusal += c.Refusal
 				x.LogProbs = append(x.LogProbs, wire.Tokens(c.LogProbs)...)
 			}
-			content.WriteString(part.Text)
 		}
 		x.Parts = append(x.Parts, part)
 	}

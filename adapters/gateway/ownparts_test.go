@@ -1,0 +1,139 @@
+package gateway_test
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/tmc/langchaingo/llms"
+
+	"github.com/stepfall/stepfall/adapters/gateway"
+	"github.com/stepfall/stepfall/adapters/provider/anthropic"
+	"github.com/stepfall/stepfall/adapters/provider/openai"
+	"github.com/stepfall/stepfall/middleware"
+	"github.com/stepfall/stepfall/sdk"
+)
+
+// upstream answers a plain request with one text and a streamed one with another.
+type upstream struct{ whole, streamed string }
+
+func (u upstream) RoundTrip(r *http.Request) (*http.Response, error) {
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		return nil, err
+	}
+	if strings.Contains(string(body), `"stream":true`) {
+		return canned{"text/event-stream", u.streamed}.RoundTrip(r)
+	}
+	return canned{"application/json", u.whole}.RoundTrip(r)
+}
+
+func sse(events ...string) string {
+	var b strings.Builder
+	for _, e := range events {
+		fmt.Fprintf(&b, "data: %s\n\n", e)
+	}
+	return b.String()
+}
+
+// An answer with parts that only its API has reaches a client of that API once, whole or
+// streamed, live or not: reasoning with what a later turn needs, what the provider's own
+// tools did, and the text in its place.
+func TestOwnPartsOfProviders(t *testing.T) {
+	const (
+		thinking = `{"type":"thinking","thinking":"hm","signature":"sig"}`
+		redacted = `{"type":"redacted_thinking","data":"secret"}`
+		search   = `{"type":"server_tool_use","id":"s1","name":"web_search","input":{"query":"x"}}`
+		cited    = `{"type":"text","text":"A fact.","citations":[{"type":"web_search_result_location","url":"http://x"}]}`
+		usage    = `"usage":{"input_tokens":9,"output_tokens":5}`
+
+		reasoning = `{"id":"rs_1","type":"reasoning","summary":[{"type":"summary_text","text":"hm"}],"encrypted_content":"sealed"}`
+		hunt      = `{"id":"ws_1","type":"web_search_call","status":"completed"}`
+		message   = `{"id":"msg_1","type":"message","role":"assistant","status":"completed","content":[{"type":"output_text","text":"A fact.","annotations":[]}]}`
+		declined  = `{"id":"msg_1","type":"message","role":"assistant","status":"completed","content":[{"type":"refusal","refusal":"Not that."}]}`
+	)
+	block := func(i int, start, delta string) string {
+		return fmt.Sprintf(`{"type":"content_block_start","index":%d,"content_block":%s}`, i, start) +
+			fmt.Sprintf("\n\ndata: {\"type\":\"content_block_delta\",\"index\":%d,\"delta\":%s}", i, delta) +
+			fmt.Sprintf("\n\ndata: {\"type\":\"content_block_stop\",\"index\":%d}", i)
+	}
+	response := func(items ...string) string {
+		return `{"id":"r","object":"response","status":"completed","model":"m","output":[` + strings.Join(items, ",") + `],` + usage + `}`
+	}
+	done := func(i int, item string) string {
+		return fmt.Sprintf(`{"type":"response.output_item.done","output_index":%d,"item":%s}`, i, item)
+	}
+	claude, err := anthropic.New(anthropic.Options{Model: "m", BaseURL: "http://upstream", Transport: upstream{
+		whole: `{"id":"a","type":"message","role":"assistant","model":"m","stop_reason":"end_turn","content":[` + strings.Join([]string{thinking, redacted, `{"type":"text","text":"I look. "}`, search, cited}, ",") + `],` + usage + `}`,
+		streamed: sse(`{"type":"message_start","message":{"id":"a","type":"message","role":"assistant","model":"m","content":[],`+usage+`}}`,
+			block(0, `{"type":"thinking","thinking":"","signature":""}`, `{"type":"thinking_delta","thinking":"hm"}`+"}\n\ndata: "+`{"type":"content_block_delta","index":0,"delta":{"type":"signature_delta","signature":"sig"}`),
+			block(1, redacted, `{"type":"none"}`), block(2, `{"type":"text","text":""}`, `{"type":"text_delta","text":"I look. "}`),
+			block(3, `{"type":"server_tool_use","id":"s1","name":"web_search","input":{}}`, `{"type":"input_json_delta","partial_json":"{\"query\":\"x\"}"}`),
+			block(4, `{"type":"text","text":"","citations":[]}`, `{"type":"text_delta","text":"A fact."}`),
+			`{"type":"message_delta","delta":{"stop_reason":"end_turn"},"usage":{"output_tokens":5}}`, `{"type":"message_stop"}`),
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	gpt := func(last string, said ...string) llms.Model {
+		events := append([]string{`{"type":"response.reasoning_summary_text.delta","output_index":0,"delta":"hm"}`, done(0, reasoning), done(1, hunt)}, said...)
+		m, err := openai.New(openai.Options{Model: "m", API: middleware.DialectResponses, BaseURL: "http://upstream/v1", Transport: upstream{
+			whole:    response(reasoning, hunt, last),
+			streamed: sse(append(events, done(2, last), `{"type":"response.completed","response":`+response(reasoning, hunt, last)+`}`)...),
+		}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return m
+	}
+	text := gpt(message, `{"type":"response.output_text.delta","output_index":2,"delta":"A fact."}`)
+	refusal := gpt(declined, `{"type":"response.refusal.delta","output_index":2,"delta":"Not that."}`)
+
+	for name, tt := range map[string]struct {
+		llm  llms.Model
+		path string
+		// want are what the answer has, one after the other, once each.
+		want []string
+	}{
+		"Anthropic": {claude, messagesPath, []string{`"hm"`, `"sig"`, `"secret"`, `"I look. "`, `"server_tool_use"`, `"A fact."`}},
+		"Responses": {text, responsesPath, []string{`"sealed"`, `"web_search_call"`, `"A fact."`}},
+		"refusal":   {refusal, responsesPath, []string{`"sealed"`, `"web_search_call"`, `"Not that."`}},
+		// A client of another API has the reasoning and the text.
+		"Anthropic to Responses": {claude, responsesPath, []string{`"hm"`, `"I look. A fact."`}},
+		"Responses to Anthropic": {text, messagesPath, []string{`"hm"`, `"A fact."`}},
+	} {
+		for mode, stream := range map[string]middleware.StreamMode{"held": middleware.Buffer, "live": middleware.Passthrough} {
+			m, err := middleware.New(middleware.Config{Stream: stream, Lambda: 1, Models: []middleware.Candidate{{Model: sdk.Model{Name: "m"}, LLM: tt.llm}}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, streamed := range []bool{false, true} {
+				ask := fmt.Sprintf(strings.ReplaceAll(question[tt.path], `"message.output_text.logprobs"`, `"reasoning.encrypted_content"`), streamed)
+				w := post(newGateway(t, gateway.Options{Model: m}), tt.path, ask)
+				if w.Code != http.StatusOK {
+					t.Fatalf("%s, %s: status %d: %s", name, mode, w.Code, w.Body)
+				}
+				got := said(w.Body.String())
+				at := 0
+				for _, want := range tt.want {
+					where := strings.Index(got, want)
+					if strings.Count(got, want) != 1 || where < at {
+						t.Errorf("%s, %s, streamed %v: %s is there %d times, at %d after %d, in\n%s", name, mode, streamed, want, strings.Count(got, want), where, at, got)
+					}
+					at = max(at, where)
+				}
+			}
+			m.Close()
+		}
+	}
+}
+
+// said is what an answer says: of a stream of Responses the answer that ends it.
+func said(body string) string {
+	if _, last, ok := strings.Cut(body, "event: response.completed\n"); ok {
+		return last
+	}
+	return body
+}

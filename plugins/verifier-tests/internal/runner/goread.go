@@ -46,14 +46,16 @@ func (g *goTest) Read(plan *Plan, result *jail.Result) *Report {
 			report.Absent = append(report.Absent, c.pkg)
 			continue
 		}
-		sang := p.sang(c)
-		if p.status == Fail {
-			continue
-		}
-		if !sang {
-			report.Unreached = append(report.Unreached, c.pkg)
-		} else if !p.heard(c) {
+		switch sang := p.sang(c); {
+		case sang && !p.heard(c):
 			report.Deaf = append(report.Deaf, c.pkg)
+		case !sang && p.status == Fail:
+			report.Early = append(report.Early, c.pkg)
+		case !sang:
+			report.Unreached = append(report.Unreached, c.pkg)
+		}
+		if p.status == Fail || plan.part {
+			continue
 		}
 		for _, test := range c.tests {
 			if p.tests[test] == nil {

@@ -54,11 +54,15 @@ func (g *goTest) Plan(argv []string, tree *Tree, nonce string) (*Plan, error) {
 		insert = append(insert, "-count=1")
 	}
 	plan.Argv = slices.Insert(plan.Argv, 2, insert...)
-	if !hasFlag(argv, "run") && !hasFlag(argv, "skip") && !hasFlag(argv, "c") && !hasFlag(argv, "shuffle") {
+	if !hasFlag(argv, "c") {
 		// With -failfast, a control that fails would end the tests after it.
 		plan.canaries = canaries(tree, nonce, !hasFlag(argv, "failfast"))
+		plan.part = hasFlag(argv, "run") || hasFlag(argv, "skip")
 		for _, c := range plan.canaries {
 			plan.Changes = append(plan.Changes, jail.Change{Path: path.Join(c.dir, c.file), Data: c.source()})
+		}
+		if len(plan.canaries) > 0 {
+			plan.Argv = withCanary(plan.Argv, plan.canaries[0].test)
 		}
 		if len(plan.canaries) > 0 && !hasFlag(argv, "exec") {
 			plan.Argv = slices.Insert(plan.Argv, 2, "-exec="+hide(plan.canaries[0].file))
@@ -95,6 +99,31 @@ func (g *goTest) own(plan *Plan, argv []string, dir string) error {
 	cache.Lower = append(cache.Lower, g.env.GOCACHE)
 	plan.Caches = []jail.Cache{cache}
 	return nil
+}
+
+// withCanary returns a command that runs the canary too, and as the last: -run asks
+// for it besides, and tests are not shuffled.
+func withCanary(argv []string, canary string) []string {
+	var out []string
+	for i := 0; i < len(argv); i++ {
+		argument := argv[i]
+		flag, value, joined := strings.Cut(argument, "=")
+		name := strings.TrimPrefix(strings.TrimLeft(flag, "-"), "test.")
+		switch {
+		case argument == "-args" || argument == "--args":
+			return append(out, argv[i:]...)
+		case !strings.HasPrefix(argument, "-") || name != "run" && name != "shuffle":
+			out = append(out, argument)
+			continue
+		case !joined && i+1 < len(argv):
+			i++
+			value = argv[i]
+		}
+		if name == "run" && value != "" {
+			out = append(out, "-run="+value+"|^"+canary+"$")
+		}
+	}
+	return out
 }
 
 func hasFlag(argv []string, name string) bool {

@@ -89,6 +89,9 @@ type Report struct {
 	// Unreached are the groups whose tests did not run to the end, although nothing
 	// in them was reported to fail; Absent those that the run did not mention.
 	Unreached, Absent []string
+	// Early are the groups whose process failed before it came to the end of its tests:
+	// what it says of those that passed may have been said by anybody.
+	Early []string `json:",omitempty"`
 	// Deaf are the groups in which a test that must fail was not seen to fail.
 	Deaf []string `json:",omitempty"`
 	// Places are where the code of tests is, by names of the framework's own.
@@ -160,8 +163,10 @@ type Plan struct {
 	// and Warm where that cache is then kept for runs on all trees.
 	Compile []string
 	Warm    string
-	// canaries are the tests that were added; key is that of a seal.
+	// canaries are the tests that were added; key is that of a seal. part says that
+	// the command asks for a part of the tests only.
 	canaries []canary
+	part     bool
 	key      string
 }
 

@@ -24,6 +24,9 @@ type judgement struct {
 	edits bool
 	// confidence is that of a pass.
 	confidence float64
+	// doubted are tests that are said to have passed in a process which ended early, as
+	// it did on the untouched tree.
+	doubted []string
 }
 
 func (j *judgement) notef(format string, arguments ...any) {
@@ -163,13 +166,20 @@ func (j *judgement) results(report *runner.Report) []*check {
 		if j.strict && !must && status == runner.Skip {
 			status = runner.Pass // the harness holds a skipped test for no regression
 		}
-		c := &check{name: name, must: must, status: []runner.Status{status}}
+		early := ""
+		if status == runner.Pass {
+			early = j.early(report, name)
+		}
+		if early != "" {
+			status = runner.Missing
+		}
+		c := &check{name: name, must: must, status: []runner.Status{status}, output: early}
 		for _, test := range report.Find(name) {
 			if test.Status == runner.Fail {
 				c.output = test.Output
 			}
 		}
-		if status == runner.Missing {
+		if status == runner.Missing && early == "" {
 			c.output = report.Broken
 		}
 		checks = append(checks, c)
@@ -218,6 +228,21 @@ func (j *judgement) results(report *runner.Report) []*check {
 		}
 	}
 	return checks
+}
+
+// early returns why a pass is not one: the test's process ended before its last test.
+// Where it did so on the untouched tree too, nobody knows.
+func (j *judgement) early(report *runner.Report, name string) string {
+	for _, test := range report.Find(name) {
+		switch {
+		case !slices.Contains(report.Early, test.Group):
+		case j.before != nil && slices.Contains(j.before.report.Early, test.Group):
+			j.doubted = append(j.doubted, name)
+		default:
+			return "it is said to have passed, but the test process of " + test.Group + " failed before its last test"
+		}
+	}
+	return ""
 }
 
 // family is what subtests, and tests with parameters, have in common.
@@ -277,6 +302,10 @@ func (j *judgement) decide(checks []*check) *sdk.Verdict {
 		}
 	}
 	total := passed + len(failed)
+	if len(failed) == 0 && len(j.doubted) > 0 {
+		slices.Sort(j.doubted)
+		return j.verdict(sdk.Inconclusive, "the test process failed before its last test, as on the untouched tree: whether these passed is not known: "+strings.Join(slices.Compact(j.doubted), ", "))
+	}
 	var verdict *sdk.Verdict
 	switch {
 	case len(failed) > 0:

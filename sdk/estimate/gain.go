@@ -155,13 +155,14 @@ func (f *gainFit) query(x *Reading, rng *rand.Rand, n int, into *[2]gains) {
 		order := rng.Perm(n)
 		for at := 0; at+size <= min(n, gainSets*size); at += size {
 			set := order[at : at+size]
-			f.draw(x, f.start, set, 0, &into[0])
 			ran := 1
 			if size > 2 {
 				ran += rng.IntN(2)
 			}
 			x.Believe(set[:ran], f.before, f.costs)
-			f.draw(x, f.before, set, ran, &into[1])
+			x.Means(set, f.after)
+			f.draw(f.start, set, 0, &into[0])
+			f.draw(f.before, set, ran, &into[1])
 		}
 	}
 }
@@ -177,8 +178,8 @@ func newGainFit(n int) *gainFit {
 }
 
 // draw compares what is expected of some models when the first of them have run with
-// what comes when all have.
-func (f *gainFit) draw(x *Reading, before []cascade.Belief, all []int, ran int, into *gains) {
+// what has come when all have.
+func (f *gainFit) draw(before []cascade.Belief, all []int, ran int, into *gains) {
 	top := all[0]
 	for _, m := range all {
 		if before[m].Mean > before[top].Mean {
@@ -196,7 +197,6 @@ func (f *gainFit) draw(x *Reading, before []cascade.Belief, all []int, ran int, 
 		}
 		into.expected[k] += best.mean - before[top].Mean
 	}
-	x.Believe(all, f.after, f.costs)
 	best := 0.0
 	for _, m := range all {
 		best = max(best, f.after[m].Mean)

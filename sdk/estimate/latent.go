@@ -68,7 +68,10 @@ type perLength struct {
 type latentTables struct {
 	group map[string]int
 	p     [][][]float64 // group, model, node
-	post  []lookup      // model: deviation of the post-hoc estimate by probability
+	// unseen is the logarithm of how likely it is that nothing is seen of a model: 0, but
+	// for the rounding.
+	unseen [][][]float64 // group, model, node
+	post   []lookup      // model: deviation of the post-hoc estimate by probability
 	// repeats are the models that may be asked several times, repeatOf the place of
 	// each model among them, -1 for others; nil where there are none.
 	repeats  []repeats
@@ -129,14 +132,14 @@ func (e *latent) prepare() {
 		t.group[name] = g
 	}
 	for g := range e.Mean {
-		p := make([][]float64, len(e.Base))
+		p, unseen := square2(len(e.Base), len(e.Nodes)), square2(len(e.Base), len(e.Nodes))
 		for i := range p {
-			p[i] = make([]float64, len(e.Nodes))
 			for k, z := range e.Nodes {
 				p[i][k] = sigmoid(e.Base[i] + e.Slope[i]*z + e.Shift[g][i])
+				unseen[i][k] = math.Log(p[i][k] + (1 - p[i][k]))
 			}
 		}
-		t.p = append(t.p, p)
+		t.p, t.unseen = append(t.p, p), append(t.unseen, unseen)
 	}
 	for _, m := range e.Post {
 		t.post = append(t.post, m.deviations())

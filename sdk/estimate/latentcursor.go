@@ -2,6 +2,7 @@ package estimate
 
 import (
 	"math"
+	"slices"
 
 	"github.com/stepfall/stepfall/sdk/cascade"
 )
@@ -12,8 +13,15 @@ const certain = 1e-6
 func (e *latent) Cursor() QualityCursor {
 	n, k := len(e.Base), len(e.Nodes)
 	c := &latentCursor{
-		latent: e, log: make([]float64, k), weight: make([]float64, k),
-		right: square2(n, k), wrong: square2(n, k), ran: make([]bool, n), verdict: make([]float64, n),
+		latent: e, state: make([]float64, (1+3*n)*k), weight: make([]float64, k), ran: make([]bool, n), verdict: make([]float64, n),
+	}
+	c.log = c.state[:k]
+	rows := c.state[k:]
+	for _, matrix := range []*[][]float64{&c.right, &c.wrong, &c.taken} {
+		for range n {
+			*matrix = append(*matrix, rows[:k])
+			rows = rows[k:]
+		}
 	}
 	if e.Text != nil {
 		c.text = newTextReader(e.Text)
@@ -36,8 +44,10 @@ type latentCursor struct {
 	*latent
 	group        int
 	text         *textReader // nil without text
+	state, start []float64   // log, right, wrong and taken, now and when nothing had run
 	log, weight  []float64
 	right, wrong [][]float64 // model, node
+	taken        [][]float64 // model, node: what is in the log weights of the model
 	ran          []bool
 	verdict      []float64 // NaN where there is none
 	noticed      *noticed  // nil without evidence
@@ -56,6 +66,30 @@ func (c *latentCursor) Begin(q *Query) {
 		ease += c.PerText[c.group] * c.text.at(q.Prompt)
 	}
 	c.prior(c.log, ease)
+	for i := range c.ran {
+		for k := range c.log {
+			c.right[i][k], c.wrong[i][k] = 1, 1
+		}
+		copy(c.taken[i], c.tables.unseen[c.group][i])
+		if c.Ante != nil && q.Ante != nil {
+			right, wrong := c.Ante[i].likelihoods(q.Ante[i])
+			c.forget(i)
+			c.scale(i, right, wrong)
+			c.recall(i)
+		}
+	}
+	c.start = append(c.start[:0], c.state...)
+	c.clear()
+}
+
+// again goes back to where Begin left off.
+func (c *latentCursor) again() {
+	copy(c.state, c.start)
+	c.clear()
+}
+
+// clear forgets what models that have run showed.
+func (c *latentCursor) clear() {
 	if c.clusters != nil {
 		c.clusters.reset()
 	}
@@ -64,31 +98,33 @@ func (c *latentCursor) Begin(q *Query) {
 	}
 	for i := range c.ran {
 		c.ran[i], c.verdict[i] = false, math.NaN()
-		for k := range c.log {
-			c.right[i][k], c.wrong[i][k] = 1, 1
-		}
-		if c.Ante != nil && q.Ante != nil {
-			right, wrong := c.Ante[i].likelihoods(q.Ante[i])
-			c.forget(i)
-			c.scale(i, right, wrong)
-			c.recall(i)
-		}
 	}
 }
 
-// forget takes what was seen of a model out of the weights, recall puts it in.
-func (c *latentCursor) forget(i int) { c.account(i, -1) }
-func (c *latentCursor) recall(i int) { c.account(i, 1) }
-
-func (c *latentCursor) account(i int, sign float64) {
+// forget takes what was seen of a model out of the weights.
+func (c *latentCursor) forget(i int) {
 	if r := c.tables.repeated(i); r != nil {
 		for k := range c.log {
-			c.log[k] += sign * math.Log(c.together(r, -1, k))
+			c.log[k] -= math.Log(c.together(r, -1, k))
+		}
+		return
+	}
+	for k, l := range c.taken[i] {
+		c.log[k] -= l
+	}
+}
+
+// recall puts it in.
+func (c *latentCursor) recall(i int) {
+	if r := c.tables.repeated(i); r != nil {
+		for k := range c.log {
+			c.log[k] += math.Log(c.together(r, -1, k))
 		}
 		return
 	}
 	for k, p := range c.tables.p[c.group][i] {
-		c.log[k] += sign * math.Log(p*c.right[i][k]+(1-p)*c.wrong[i][k])
+		c.taken[i][k] = math.Log(p*c.right[i][k] + (1-p)*c.wrong[i][k])
+		c.log[k] += c.taken[i][k]
 	}
 }
 
@@ -150,15 +186,35 @@ func (c *latentCursor) Observe(model int, r *Run) {
 }
 
 func (c *latentCursor) Beliefs(dst []cascade.Belief) {
-	clustered := c.clusters != nil && c.clusters.n > 0
+	c.means(dst)
+	clustered := c.clustered()
+	scale := c.Gain.at(slices.Contains(c.ran, true))
+	for i := range dst {
+		if c.Verified || !math.IsNaN(c.verdict[i]) {
+			continue
+		}
+		if c.noticed != nil {
+			dst[i].Look = c.noticed.look(i, dst[i].Mean, c.ran[i])
+		}
+		if !c.ran[i] {
+			dst[i].StdDev = scale * c.deviation(i, dst[i].Mean, clustered)
+			dst[i].Look.StdDev *= scale
+		}
+	}
+}
+
+// clustered reports whether there are answers that can agree.
+func (c *latentCursor) clustered() bool { return c.clusters != nil && c.clusters.n > 0 }
+
+// means is Beliefs without deviations and looks.
+func (c *latentCursor) means(dst []cascade.Belief) {
+	clustered := c.clustered()
 	if clustered {
 		c.weigh()
 	} else {
 		softmax(c.weight, c.log)
 	}
-	ran := false
 	for i := range dst {
-		ran = ran || c.ran[i]
 		switch {
 		case !math.IsNaN(c.verdict[i]):
 			dst[i] = cascade.Belief{Mean: c.verdict[i]}
@@ -173,19 +229,6 @@ func (c *latentCursor) Beliefs(dst []cascade.Belief) {
 				mean += c.weight[k] * right / (right + wrong)
 			}
 			dst[i] = cascade.Belief{Mean: mean, Bernoulli: c.Verified && !c.ran[i]}
-		}
-	}
-	scale := c.Gain.at(ran)
-	for i := range dst {
-		if c.Verified || !math.IsNaN(c.verdict[i]) {
-			continue
-		}
-		if c.noticed != nil {
-			dst[i].Look = c.noticed.look(i, dst[i].Mean, c.ran[i])
-		}
-		if !c.ran[i] {
-			dst[i].StdDev = scale * c.deviation(i, dst[i].Mean, clustered)
-			dst[i].Look.StdDev *= scale
 		}
 	}
 }

@@ -193,13 +193,13 @@ func (f *latentFit) fitDeviations() {
 func (f *latentFit) fitChange(replay *Replay) {
 	n := len(f.Base)
 	sums, counts := square2(len(f.Mean), n), make([]float64, len(f.Mean))
-	before, after, costs := make([]cascade.Belief, n), make([]cascade.Belief, n), make([]float64, n)
+	before, after := make([]cascade.Belief, n), make([]cascade.Belief, n)
 	every := max(1, len(f.t.Queries)/changeRows)
 	for q := 0; q < len(f.t.Queries); q += every {
 		x := replay.Start(q)
-		x.Believe(nil, before, costs)
+		x.Means(nil, before)
 		for i := range n {
-			x.Believe([]int{i}, after, costs)
+			x.Means([]int{i}, after)
 			d := after[i].Mean - before[i].Mean
 			for _, g := range []int{f.group[q], len(f.Groups)} {
 				sums[g][i] += d * d

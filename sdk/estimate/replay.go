@@ -168,6 +168,7 @@ type Reading struct {
 	query   Query
 	run     Run
 	ran     []int
+	begun   bool
 }
 
 // Start returns a reading of a query of the table, none run.
@@ -194,15 +195,46 @@ func (x *Reading) LookUSD(look int) float64 {
 }
 
 func (x *Reading) restart() {
-	x.ran = x.ran[:0]
-	x.quality.Begin(&x.query)
+	if c, ok := x.quality.(rewinder); ok && x.begun {
+		c.again()
+	} else {
+		x.quality.Begin(&x.query)
+	}
 	x.cost.Begin(&x.query)
+	x.ran, x.begun = x.ran[:0], true
 }
+
+// rewinder is a cursor that can go back to before any model had run for less than it
+// takes to begin.
+type rewinder interface{ again() }
+
+// meaner is a cursor that can tell the means of its beliefs for less than all of them.
+type meaner interface{ means(dst []cascade.Belief) }
 
 // Believe fills in the beliefs and predicted costs given the models that have run,
 // in order. Of n models, n·k + m among them is the k-th look at model m's answer. It is
 // incremental when ran continues that of the last call.
 func (x *Reading) Believe(ran []int, beliefs []cascade.Belief, costs []float64) {
+	x.see(ran)
+	x.quality.Beliefs(beliefs)
+	x.cost.Costs(costs)
+	x.tell(beliefs)
+}
+
+// Means is [Reading.Believe] for those who want no more than the means of the beliefs:
+// their deviations and what can be bought may be left out.
+func (x *Reading) Means(ran []int, beliefs []cascade.Belief) {
+	x.see(ran)
+	if c, ok := x.quality.(meaner); ok {
+		c.means(beliefs)
+	} else {
+		x.quality.Beliefs(beliefs)
+	}
+	x.tell(beliefs)
+}
+
+// see shows the cursors what models showed that have run since the last call.
+func (x *Reading) see(ran []int) {
 	if len(ran) < len(x.ran) || !slices.Equal(ran[:len(x.ran)], x.ran) {
 		x.restart()
 	}
@@ -219,8 +251,10 @@ func (x *Reading) Believe(ran []int, beliefs []cascade.Belief, costs []float64) 
 		x.cost.Observe(model, &x.run)
 		x.ran = append(x.ran, model)
 	}
-	x.quality.Beliefs(beliefs)
-	x.cost.Costs(costs)
+}
+
+// tell makes of beliefs what they are to those who decide.
+func (x *Reading) tell(beliefs []cascade.Belief) {
 	for i, b := range beliefs {
 		beliefs[i] = told(b)
 	}

@@ -66,15 +66,15 @@ func (r *Reliability) finish() {
 func calibrate(t *outcome.Table, r *estimate.Replay) Calibration {
 	var c Calibration
 	means := t.MeanQualities()
-	beliefs, costs := make([]cascade.Belief, len(t.Models)), make([]float64, len(t.Models))
+	beliefs := make([]cascade.Belief, len(t.Models))
 	for q := range t.Queries {
 		x := r.Start(q)
-		x.Believe(nil, beliefs, costs)
+		x.Means(nil, beliefs)
 		for m, b := range beliefs {
 			c.Ante.add(b.Mean, t.Quality[q][m], means[m])
 		}
 		for m := range t.Models {
-			x.Believe([]int{m}, beliefs, costs)
+			x.Means([]int{m}, beliefs)
 			c.Post.add(beliefs[m].Mean, t.Quality[q][m], means[m])
 		}
 	}

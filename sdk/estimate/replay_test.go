@@ -1,0 +1,51 @@
+package estimate_test
+
+import (
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/stepfall/stepfall/sdk/cascade"
+	"github.com/stepfall/stepfall/sdk/estimate"
+	"github.com/stepfall/stepfall/sdk/outcome"
+)
+
+// What a reading tells of some models does not depend on which it was asked about before,
+// to the last bit, and means are those of the beliefs.
+func TestAReadingStartsAnew(t *testing.T) {
+	verified := madeUp(60)
+	verified.Verified = true
+	samples := madeUp(60)
+	samples.Models = []string{"small", "small#2", "large"}
+	tables := map[string]*outcome.Table{
+		"answers": madeUp(60), "verified": verified, "evidence": judged(60), "samples": samples, "words": worded(60, 1),
+		"signals": estimate.Simulate(madeUp(60), estimate.NoiseLevels()["low"], 1),
+	}
+	for name, table := range tables {
+		_, replay, err := estimate.FitFolds(table, 3, estimate.Options{Quality: estimate.KindLatent})
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		rng := rand.New(rand.NewPCG(1, 1))
+		n := len(table.Models)
+		got, means, want := make([]cascade.Belief, n), make([]cascade.Belief, n), make([]cascade.Belief, n)
+		costs, wantCosts := make([]float64, n), make([]float64, n)
+		for q := range 10 {
+			again, meaner := replay.Start(q), replay.Start(q)
+			for range 8 {
+				ran := rng.Perm(n)[:rng.IntN(n+1)]
+				again.Believe(ran, got, costs)
+				meaner.Means(ran, means)
+				replay.Start(q).Believe(ran, want, wantCosts)
+				if !slices.Equal(got, want) || !slices.Equal(costs, wantCosts) {
+					t.Fatalf("%s, query %d after %v: %v at %v, anew %v at %v", name, q, ran, got, costs, want, wantCosts)
+				}
+				for i := range want {
+					if means[i].Mean != want[i].Mean {
+						t.Fatalf("%s, query %d after %v: mean %v of model %d, belief %v", name, q, ran, means[i].Mean, i, want[i])
+					}
+				}
+			}
+		}
+	}
+}

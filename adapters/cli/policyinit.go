@@ -39,6 +39,9 @@ log-probabilities, if the plugin is there. Otherwise the policy routes, one mode
 			if !slices.Contains(judges, judge) {
 				return usage("--judge %q: want one of %q", judge, judges)
 			}
+			if _, err := os.Stat("classifier.json"); judge == "logprob" && err != nil {
+				return errors.New("--judge logprob needs a classifier.json in this folder: stepfall fit classifier makes one from recorded outcomes")
+			}
 			text, err := firstPolicy(cmd.Context(), os.Getenv, ".", judge)
 			if err != nil {
 				return err
@@ -70,7 +73,10 @@ log-probabilities, if the plugin is there. Otherwise the policy routes, one mode
 			if len(offers(cmd.Context(), os.Getenv)) == 0 {
 				fmt.Fprintln(s.Out, "the environment offers no model, so these two stand for yours: set OPENAI_API_KEY, or another key that --help names")
 			}
-			fmt.Fprintf(s.Out, "next: stepfall policy plan %s\n", out)
+			if name := judgedBy[judge]; name != "" && !pluginFound(name) {
+				fmt.Fprintf(s.Out, "the plugin %s, which it needs, is not found here: stepfall plugin ls says where plugins are looked for\n", name)
+			}
+			fmt.Fprintf(s.Out, "next: stepfall policy plan %s\n", quoted(out))
 			return nil
 		},
 	}
@@ -96,6 +102,21 @@ func how(p *policies.Policy) string {
 // or nobody.
 var judges = []string{"auto", "tests", "logprob", "model", "none"}
 
+// judgedBy are the plugins that the values of --judge need.
+var judgedBy = map[string]string{"tests": "verifier-tests", "logprob": "estimator-logprob", "model": "verifier-judge"}
+
+func pluginFound(name string) bool {
+	return slices.ContainsFunc(host.List(host.SearchPath()), func(f host.Found) bool { return f.Name == name })
+}
+
+// quoted is a path as a shell takes it for one word.
+func quoted(path string) string {
+	if strings.ContainsAny(path, " \t\n'\"\\$`&|;<>()*?[]#~!") {
+		return "'" + strings.ReplaceAll(path, "'", `'\''`) + "'"
+	}
+	return path
+}
+
 // testCommands are the commands that run the tests of a folder with the file.
 var testCommands = []struct{ file, command string }{
 	{"go.mod", `["go", "test", "-json", "./..."]`},
@@ -119,19 +140,19 @@ func look(dir, judge string, list []offer) (block, strategy string, use []offer)
 		}
 	}
 	if judge == "auto" {
-		found := func(plugin string) bool {
-			return slices.ContainsFunc(host.List(host.SearchPath()), func(f host.Found) bool { return f.Name == plugin })
-		}
 		switch {
-		case command != "" && found("verifier-tests"):
+		case command != "" && pluginFound("verifier-tests"):
 			judge = "tests"
-		case has("classifier.json") && found("estimator-logprob"):
+		case has("classifier.json") && pluginFound("estimator-logprob"):
 			judge = "logprob"
 		}
 	}
-	cascade := "# How to choose: models are run while what they are expected to add is worth their\n" +
-		"# price. stepfall fit finds lambda for a budget from recorded outcomes.\n" +
-		"strategy \"cascade_route\" {\n  worth_usd = 0.05 # what a right answer is worth\n}\n\n"
+	cascade := func(worth string) string {
+		return "# How to choose: models are run while what they are expected to add is worth their\n" +
+			"# price. stepfall fit finds lambda for a budget from recorded outcomes.\n" +
+			"strategy \"cascade_route\" {\n  worth_usd = " + worth + "\n}\n\n"
+	}
+	const answer, patch = "0.05 # what a right answer is worth", "2 # what a patch that passes is worth; for answers of a chat say less"
 	switch judge {
 	case "tests":
 		if command == "" {
@@ -139,10 +160,10 @@ func look(dir, judge string, list []offer) (block, strategy string, use []offer)
 		}
 		return "# The tests decide whether an answer is right, where a query names a work tree or\n" +
 			"# tests. Other queries go to one model each: nothing looks at their answers.\n" +
-			program("verifier-tests") + "verifier \"tests\" {\n  plugin = \"verifier-tests\"\n  config {\n    command = " + command + "\n  }\n  when {\n    checks = true\n  }\n}\n\n", cascade, list
+			program("verifier-tests") + "verifier \"tests\" {\n  plugin = \"verifier-tests\"\n  config {\n    command = " + command + "\n  }\n  when {\n    checks = true\n  }\n}\n\n", cascade(patch), list
 	case "logprob":
 		return "# How sure a model is of the tokens of its answer.\n" +
-			program("estimator-logprob") + "estimator \"confidence\" {\n  plugin = \"estimator-logprob\"\n  config {\n    classifier = file(\"classifier.json\")\n  }\n}\n\n", cascade, ends(list)
+			program("estimator-logprob") + "estimator \"confidence\" {\n  plugin = \"estimator-logprob\"\n  config {\n    classifier = file(\"classifier.json\")\n  }\n}\n\n", cascade(answer), ends(list)
 	}
 	if judge != "model" {
 		list = ends(list)
@@ -153,7 +174,7 @@ func look(dir, judge string, list []offer) (block, strategy string, use []offer)
 	}
 	block = policies.Judge(models)
 	if judge == "model" {
-		return "# The cheapest model judges the answers of all but the dearest.\n" + program("verifier-judge") + block + "\n", cascade, list
+		return "# The cheapest model judges the answers of all but the dearest.\n" + program("verifier-judge") + block + "\n", cascade(answer), list
 	}
 	block = program("verifier-judge") + block
 	return "# NOTHING LOOKS AT THE ANSWERS, so that each query goes to one model: this routes. What\n" +

@@ -92,16 +92,17 @@ func (p *madePlan) print(s Streams, recorded, believed bool, next *policies.Poli
 	}
 	row("USD per query", "%.6f", func(r *forecast.Forecast) float64 { return r.CostUSD })
 	within("%.6f", results[0].CostStdError)
-	row("quality", "%.4f", func(r *forecast.Forecast) float64 { return r.Quality })
-	within("%.4f", results[0].QualityStdError)
-	row("models run per query", "%.2f", func(r *forecast.Forecast) float64 { return r.Steps })
 	some := func(name, format string, value func(*forecast.Forecast) float64) {
 		if slices.ContainsFunc(results, func(r *forecast.Forecast) bool { return value(r) != 0 }) {
 			row(name, format, value)
 		}
 	}
-	some("USD per query beside the baseline", "%.6f", func(r *forecast.Forecast) float64 { return r.ShadowUSD })
+	some("of it for verdicts", "%.6f", func(r *forecast.Forecast) float64 { return r.VerdictsUSD })
 	some("of it for models drawn for the record", "%.6f", func(r *forecast.Forecast) float64 { return r.ExploreUSD })
+	some("USD per query beside the baseline", "%.6f", func(r *forecast.Forecast) float64 { return r.ShadowUSD })
+	row("quality", "%.4f", func(r *forecast.Forecast) float64 { return r.Quality })
+	within("%.4f", results[0].QualityStdError)
+	row("models run per query", "%.2f", func(r *forecast.Forecast) float64 { return r.Steps })
 	some("failed calls per query", "%.3f", func(r *forecast.Forecast) float64 { return r.FailedCalls })
 	some("moves within a session", "%.1f %%", func(r *forecast.Forecast) float64 { return 100 * r.Moves })
 	for _, name := range modelsOf(results) {
@@ -128,6 +129,9 @@ func (p *madePlan) print(s Streams, recorded, believed bool, next *policies.Poli
 		w.f("%s", assumed(next))
 	}
 	for _, r := range results {
+		if len(r.Unpriced) > 0 {
+			w.f("%s: what %s asks for verdicts is not in these costs, since nothing recorded says it; max_usd bounds each\n", r.Policy, strings.Join(r.Unpriced, ", "))
+		}
 		if r.Unknown > 0 {
 			w.f("%s: %s of models without recorded outcomes, taken from beliefs\n", r.Policy, count(r.Unknown, "call"))
 		}

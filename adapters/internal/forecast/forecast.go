@@ -29,6 +29,11 @@ type Forecast struct {
 	ShadowUSD float64 `json:"shadow_usd"`
 	// ExploreUSD is what of CostUSD went to models that were drawn for the record.
 	ExploreUSD float64 `json:"explore_usd"`
+	// VerdictsUSD is what of CostUSD verifiers asked for their verdicts, and Unpriced names
+	// the policy's verifiers whose verdicts cost something of which nothing is recorded:
+	// they count as free.
+	VerdictsUSD float64  `json:"verdicts_usd"`
+	Unpriced    []string `json:"unpriced_verifiers,omitempty"`
 	// Steps is the mean number of models run, and FailedCalls that of calls that gave
 	// no answer, as recorded ones did.
 	Steps       float64 `json:"models_run"`
@@ -92,6 +97,7 @@ func New(ctx context.Context, p *policies.Policy, w World, o Options) (*Forecast
 	if err != nil {
 		return nil, err
 	}
+	f.Unpriced = unpriced(p, w)
 	for n := range w.Len() {
 		if err := r.one(ctx, n); err != nil {
 			return nil, err
@@ -104,10 +110,26 @@ func New(ctx context.Context, p *policies.Policy, w World, o Options) (*Forecast
 	return f, nil
 }
 
+// unpriced names the verifiers that may cost something, of which the world does not know
+// what they did.
+func unpriced(p *policies.Policy, w World) (names []string) {
+	for i := range p.Verifiers {
+		v := &p.Verifiers[i]
+		known := false
+		if j, ok := w.(Judged); ok && w.Len() > 0 {
+			_, known = j.VerdictUSD(0, v.Name, "")
+		}
+		if v.MaxUSD > 0 && v.Judges() && !known {
+			names = append(names, v.Name)
+		}
+	}
+	return names
+}
+
 func (f *Forecast) mean() {
 	n := float64(max(1, f.Queries))
 	f.CostStdError, f.QualityStdError = stdError(f.CostUSD, f.costSquares, n), stdError(f.Quality, f.qualitySquares, n)
-	for _, sum := range []*float64{&f.CostUSD, &f.Quality, &f.ShadowUSD, &f.ExploreUSD, &f.Steps, &f.FailedCalls, &f.Moves} {
+	for _, sum := range []*float64{&f.CostUSD, &f.Quality, &f.ShadowUSD, &f.ExploreUSD, &f.VerdictsUSD, &f.Steps, &f.FailedCalls, &f.Moves} {
 		*sum /= n
 	}
 	for i := range f.Models {
@@ -133,6 +155,9 @@ func (f *Forecast) add(res *step.Result, truth map[string]float64, err error) er
 	for _, call := range res.Trace.Calls {
 		if call.Propensity > 0 && call.Propensity < 1 {
 			f.ExploreUSD += call.CostUSD
+		}
+		if call.Verdict != nil {
+			f.VerdictsUSD += call.Verdict.CostUSD
 		}
 		if call.Error != "" {
 			f.FailedCalls++

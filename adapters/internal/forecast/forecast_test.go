@@ -197,6 +197,49 @@ func TestForecastKnowsTheProgramsOwnVerifier(t *testing.T) {
 	}
 }
 
+// A judge asks for its verdicts what it asked when the steps were recorded.
+func TestVerdictsCostWhatTheyCost(t *testing.T) {
+	policy := parse(t, two+`verifier "judge" {
+  plugin  = "verifier-judge"
+  models  = ["small"]
+  max_usd = 0.01
+  config {
+    model = "small"
+  }
+}
+
+strategy "threshold" {
+  threshold = 0.99
+}
+`)
+	steps := make([]*sdk.Trace, 4)
+	for n := range steps {
+		steps[n] = &sdk.Trace{ID: fmt.Sprint(n), InputTokens: 1000, Calls: []sdk.Call{{Model: "large", CostUSD: 0.01}}}
+	}
+	looked := func(n int, usd float64) {
+		steps[n].Calls = append(steps[n].Calls, sdk.Call{Model: "small", CostUSD: 0.001, Verdict: &sdk.Verdict{Verifier: "judge", Outcome: sdk.Failed, CostUSD: usd}})
+	}
+	if f := predict(t, policy, &forecast.Traces{Steps: steps}); f.VerdictsUSD != 0 || len(f.Unpriced) != 1 || f.Unpriced[0] != "judge" {
+		t.Errorf("a judge that was never asked: %v USD, unpriced %v", f.VerdictsUSD, f.Unpriced)
+	}
+	looked(0, 0.004)
+	looked(1, 0.002)
+	f := predict(t, policy, &forecast.Traces{Steps: steps})
+	if len(f.Unpriced) > 0 || math.Abs(f.VerdictsUSD-(0.004+0.002+2*0.003)/4) > 1e-12 {
+		t.Errorf("%v USD for verdicts, unpriced %v", f.VerdictsUSD, f.Unpriced)
+	}
+	spent := f.VerdictsUSD
+	for _, m := range f.Models {
+		spent += m.CostUSD
+	}
+	if math.Abs(f.CostUSD-spent) > 1e-12 {
+		t.Errorf("%v USD per query, models and verdicts cost %v", f.CostUSD, spent)
+	}
+	if f := predict(t, policy, &forecast.Beliefs{Queries: forecast.Sample(policy), Draws: 2, Seed: 1}); len(f.Unpriced) != 1 {
+		t.Errorf("beliefs know no judge: %v", f.Unpriced)
+	}
+}
+
 // recorded is a step of a run, a session and a tenant in which small answered, after
 // some failures, for a cent.
 func recorded(n, failures int, at time.Time) *sdk.Trace {

@@ -22,18 +22,28 @@ func (j judges) Verifier(name, _ string, _ map[string]any) (sdk.Verifier, error)
 			return j.signal(name), nil
 		}
 	}
-	return j.truth(), nil
+	return j.truth(name), nil
 }
 
-// truth knows how good answers are.
-func (j judges) truth() sdk.Verifier {
+// truth knows how good answers are, and asks for its verdicts what a verifier asked.
+func (j judges) truth(verifier string) sdk.Verifier {
 	return sdk.VerifierFunc(func(_ context.Context, req *sdk.VerifyRequest) (*sdk.Verdict, error) {
-		v := j.r.truth[req.Answer.Model]
+		v, usd := j.r.truth[req.Answer.Model], j.r.verdictUSD(verifier, req.Answer.Model)
 		if v >= 0.5 {
-			return &sdk.Verdict{Outcome: sdk.Passed, Score: v, Confidence: v}, nil
+			return &sdk.Verdict{Outcome: sdk.Passed, Score: v, Confidence: v, CostUSD: usd}, nil
 		}
-		return &sdk.Verdict{Outcome: sdk.Failed, Score: v, Confidence: 1 - v}, nil
+		return &sdk.Verdict{Outcome: sdk.Failed, Score: v, Confidence: 1 - v, CostUSD: usd}, nil
 	})
+}
+
+// verdictUSD is what a verdict costs in the world, 0 where that is not recorded.
+func (r *rehearsal) verdictUSD(verifier, model string) float64 {
+	w, ok := r.world.(Judged)
+	if !ok {
+		return 0
+	}
+	usd, _ := w.VerdictUSD(r.n, verifier, model)
+	return usd
 }
 
 // signal finds in an answer what was recorded under a name, for what that cost.

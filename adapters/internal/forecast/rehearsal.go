@@ -53,7 +53,7 @@ func rehearse(p *policies.Policy, w World, f *Forecast, o *Options) (*rehearsal,
 	}
 	c := r.assembly.Step
 	if t, ok := w.(*Traces); ok && t.judgedByProgram() {
-		c.Verifiers = append(c.Verifiers, step.Verifier{Name: router.VerifyName, Verifier: judges{r}.truth()})
+		c.Verifiers = append(c.Verifiers, step.Verifier{Name: router.VerifyName, Verifier: judges{r}.truth(router.VerifyName)})
 	}
 	if o.Estimator != nil {
 		c.Estimators = append(c.Estimators, step.Estimator{Name: "fitted", Estimator: o.Estimator.QualityEstimator()})

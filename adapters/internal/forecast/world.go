@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/stepfall/stepfall/adapters/router"
@@ -71,6 +72,14 @@ type History interface {
 	// When returns the round that query n belongs to, and when it was asked. With
 	// each round everything begins anew.
 	When(n int) (round int, at time.Time)
+}
+
+// Judged is a World in which it was recorded what verifiers ask for their verdicts.
+type Judged interface {
+	// VerdictUSD is what a verifier's look at a model's answer to query n cost: as recorded
+	// or, where it did not look there, as its looks cost on average. It is false when none
+	// is recorded.
+	VerdictUSD(n int, verifier, model string) (usd float64, known bool)
 }
 
 // draw returns a quality drawn from a belief, the same for the same seed and model
@@ -209,6 +218,37 @@ func (t *Table) Outcome(n int, m Model) Outcome {
 type Traces struct {
 	Steps []*sdk.Trace
 	Seed  uint64
+
+	once  sync.Once
+	looks map[string]looks
+}
+
+// looks are how often a verifier looked, and what that cost in all.
+type looks struct {
+	n   int
+	usd float64
+}
+
+// VerdictUSD implements [Judged].
+func (t *Traces) VerdictUSD(n int, verifier, model string) (float64, bool) {
+	t.once.Do(func() {
+		t.looks = map[string]looks{}
+		for _, s := range t.Steps {
+			for i := range s.Calls {
+				if v := s.Calls[i].Verdict; v != nil {
+					l := t.looks[v.Verifier]
+					t.looks[v.Verifier] = looks{l.n + 1, l.usd + v.CostUSD}
+				}
+			}
+		}
+	})
+	for i := range t.Steps[n].Calls {
+		if c := &t.Steps[n].Calls[i]; c.Model == model && c.Verdict != nil && c.Verdict.Verifier == verifier {
+			return c.Verdict.CostUSD, true
+		}
+	}
+	l := t.looks[verifier]
+	return l.usd / float64(max(1, l.n)), l.n > 0
 }
 
 // Len implements [World].

@@ -30,6 +30,7 @@ type fitFlags struct {
 	folds                 int
 	seed                  uint64
 	json                  bool
+	given                 func(flag string) bool
 }
 
 func newFitCommand(s Streams) *cobra.Command {
@@ -62,6 +63,7 @@ the budget on choices that have not seen it either.`,
 	}
 	f.add(cmd)
 	flags := cmd.Flags()
+	f.given = flags.Changed
 	flags.StringVar(&f.outcomes, "outcomes", "", "outcomes to fit to")
 	flags.StringVar(&f.policy, "policy", "", "policy that the profile is for")
 	flags.Float64Var(&f.budget, "budget", 0, "largest mean cost of a query in US dollars; 0 is no limit")
@@ -140,6 +142,10 @@ func (f *fitFlags) check() error {
 		return usage("--min-quality and --as-good-as: give one of them")
 	case f.budget > 0 && floor:
 		return usage("--budget says what may be spent, --min-quality and --as-good-as what must be reached: give one of them")
+	case f.given("margin") && f.asGoodAs == "":
+		return usage("--margin says how far below a model: give --as-good-as, too")
+	case f.given("confidence") && !floor && !f.given("max-wrong"):
+		return usage("--confidence is that of a promise: give --min-quality, --as-good-as or --max-wrong, too")
 	}
 	for _, share := range []struct {
 		flag  string
@@ -148,8 +154,8 @@ func (f *fitFlags) check() error {
 		ok    bool
 	}{
 		{"min-quality", f.minQuality, "from 0 to 1", f.minQuality >= 0 && f.minQuality <= 1},
-		{"margin", f.margin, "from 0 to 1", f.margin >= 0 && f.margin < 1},
-		{"max-wrong", f.maxWrong, "from 0 to 1", f.maxWrong >= 0 && f.maxWrong < 1},
+		{"margin", f.margin, "from 0 to below 1", f.margin >= 0 && f.margin < 1},
+		{"max-wrong", f.maxWrong, "above 0 and below 1", f.maxWrong > 0 && f.maxWrong < 1 || !f.given("max-wrong")},
 		{"confidence", f.confidence, "between 0 and 1", f.confidence > 0 && f.confidence < 1},
 	} {
 		if !share.ok {

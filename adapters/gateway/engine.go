@@ -82,6 +82,9 @@ func (g *Gateway) step(x *exchange) *Refusal {
 	}); refused != nil {
 		return refused
 	}
+	if _, ours := x.dialect.(messages); ours {
+		a.betas(x.r.Header)
+	}
 	x.Model, x.Stream = a.model, a.stream
 	if refused := g.choose(x, a); refused != nil {
 		return refused

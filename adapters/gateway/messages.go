@@ -2,6 +2,8 @@ package gateway
 
 import (
 	"encoding/json"
+	"net/http"
+	"strings"
 	"time"
 
 	"github.com/tidwall/gjson"
@@ -83,6 +85,30 @@ func (a *ask) messagesParam(name string, f field) {
 	default:
 		extra(p, middleware.DialectAnthropic, name, f)
 	}
+}
+
+// betas passes on which features of Anthropic's API the client wants beside those of its
+// version, as the field that stands for the header elsewhere.
+func (a *ask) betas(h http.Header) {
+	var names []string
+	for _, line := range h.Values("Anthropic-Beta") {
+		for name := range strings.SplitSeq(line, ",") {
+			if name = strings.TrimSpace(name); name != "" {
+				names = append(names, name)
+			}
+		}
+	}
+	if len(names) == 0 {
+		return
+	}
+	raw, err := json.Marshal(names)
+	if err != nil {
+		return // of text there is always JSON
+	}
+	if a.params.Extra == nil {
+		a.params.Extra, a.params.Dialect = map[string]json.RawMessage{}, middleware.DialectAnthropic
+	}
+	a.params.Extra["anthropic_beta"] = raw
 }
 
 func (a *ask) outputConfig(f field) {

@@ -137,3 +137,49 @@ func said(body string) string {
 	}
 	return body
 }
+
+// seen is an upstream that remembers what it was asked.
+type seen struct {
+	upstream
+	header http.Header
+	body   string
+}
+
+func (u *seen) RoundTrip(r *http.Request) (*http.Response, error) {
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		return nil, err
+	}
+	u.header, u.body = r.Header, string(body)
+	r.Body = io.NopCloser(strings.NewReader(u.body))
+	return u.upstream.RoundTrip(r)
+}
+
+// A field that needs a header is of no use without it: which features of the API a client
+// wants reaches Anthropic's models.
+func TestBetasReachAnthropic(t *testing.T) {
+	up := &seen{upstream: upstream{whole: `{"id":"a","type":"message","role":"assistant","stop_reason":"end_turn","content":[{"type":"text","text":"hi"}]}`}}
+	claude, err := anthropic.New(anthropic.Options{Model: "m", BaseURL: "http://upstream", Transport: up})
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, err := middleware.New(middleware.Config{Lambda: 1, Models: []middleware.Candidate{{Model: sdk.Model{Name: "m"}, LLM: claude}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer m.Close()
+	g := newGateway(t, gateway.Options{Model: m})
+	const body = `{"max_tokens": 9, "messages": [{"role": "user", "content": "hi"}], "context_management": {"edits": []}}`
+	if w := post(g, messagesPath, body, "Anthropic-Beta", "context-management-2025-06-27, files-api-2025-04-14"); w.Code != http.StatusOK {
+		t.Fatalf("status %d: %s", w.Code, w.Body)
+	}
+	if got := strings.Join(up.header.Values("Anthropic-Beta"), " "); got != "context-management-2025-06-27 files-api-2025-04-14" {
+		t.Errorf("the header is %q", got)
+	}
+	if !strings.Contains(up.body, `"context_management":`) || strings.Contains(up.body, "anthropic_beta") {
+		t.Errorf("sent %s", up.body)
+	}
+	if w := post(g, messagesPath, body); w.Code != http.StatusOK || up.header.Values("Anthropic-Beta") != nil {
+		t.Errorf("status %d, header %v", w.Code, up.header)
+	}
+}

@@ -111,6 +111,9 @@ func (b *builder) add(c *cell) *fault {
 	if f := c.name(); f != nil {
 		return f
 	}
+	if q, known := b.queries[c.query]; known && c.group != "" && b.groups[q] != "" && c.group != b.groups[q] {
+		return &fault{colGroup, fmt.Errorf("query %.100q is of group %.100q here and of %.100q before: two queries of one name", c.query, c.group, b.groups[q])}
+	}
 	q, m := b.query(c.query, c.group, c.prompt), b.model(c.model)
 	b.seen[q] = grow(b.seen[q], m, false)
 	if b.seen[q][m] {

@@ -127,7 +127,9 @@ func (b *builder) readJSON(r *bufio.Reader, name string) error {
 			f = b.addTrace(line)
 		} else {
 			var c *cell
-			if c, f = cellOf(raw); f == nil {
+			if name := namedTwice(line); name != "" {
+				f = &fault{name, errors.New("named twice")}
+			} else if c, f = cellOf(raw); f == nil {
 				f = b.add(c)
 			}
 		}
@@ -136,6 +138,29 @@ func (b *builder) readJSON(r *bufio.Reader, name string) error {
 		}
 		return nil
 	})
+}
+
+// namedTwice returns a member that a JSON object has twice, or nothing: which of the two
+// is meant is not known.
+func namedTwice(object []byte) string {
+	in := json.NewDecoder(bytes.NewReader(object))
+	if _, err := in.Token(); err != nil {
+		return ""
+	}
+	seen := map[string]bool{}
+	for in.More() {
+		key, err := in.Token()
+		name, ok := key.(string)
+		var value json.RawMessage
+		if err != nil || !ok || in.Decode(&value) != nil {
+			return "" // it was read before
+		}
+		if seen[name] {
+			return name
+		}
+		seen[name] = true
+	}
+	return ""
 }
 
 // cellOf returns the cell that a JSON object describes.

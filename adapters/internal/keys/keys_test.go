@@ -16,6 +16,7 @@ import (
 	"github.com/stepfall/stepfall/adapters/sqlite"
 	"github.com/stepfall/stepfall/adapters/store"
 	"github.com/stepfall/stepfall/sdk"
+	"github.com/stepfall/stepfall/sdk/step"
 )
 
 // ahead is how far the guards' clock is ahead, so that nobody waits for it.
@@ -262,5 +263,34 @@ func TestARefusalHasAnID(t *testing.T) {
 		if c.status != http.StatusOK && (id == "" || id != resp.Header.Get("Request-Id") || len(c.id) < 100 && id != c.id || len(c.id) > 100 && !strings.HasPrefix(id, "req_")) {
 			t.Errorf("%s: id %q", resp.Status, id)
 		}
+	}
+}
+
+// Names go into logs, tables and databases, which take text only.
+func TestAKeysNamesAreText(t *testing.T) {
+	s, _, _ := replica(t, filepath.Join(t.TempDir(), "s.db"), sayTenant)
+	for _, k := range []*store.Key{{ID: "a\nb", Tenant: "t"}, {ID: "a\x1b[31m", Tenant: "t"}, {ID: "a\xff", Tenant: "t"}, {Tenant: "t\x00"}, {Tenant: "t", Note: "for\r"}} {
+		if secret, err := Create(t.Context(), s, k); err == nil || secret != "" || !strings.Contains(err.Error(), "no text") {
+			t.Errorf("%q, %q, %q: %v", k.ID, k.Tenant, k.Note, err)
+		}
+	}
+	if _, err := Create(t.Context(), s, &store.Key{ID: "Ä b/ç", Tenant: "日本", Note: "for tests"}); err != nil {
+		t.Error(err)
+	}
+}
+
+// A cap that no account can count to holds nobody up: it used to make every call fail.
+func TestACapBeyondMoneyIsNone(t *testing.T) {
+	s, _, _ := replica(t, filepath.Join(t.TempDir(), "s.db"), sayTenant)
+	till := store.NewTill(s, store.TillOptions{})
+	defer till.Close()
+	ledger := till.Ledger(step.Caps{TenantUSD: 1e10})
+	ctx := store.WithKey(t.Context(), &store.Key{ID: "k", CapUSD: 1e30})
+	held, err := ledger.Reserve(ctx, &sdk.Query{Tenant: "t"}, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := held.Settle(ctx, 0.5); err != nil {
+		t.Error(err)
 	}
 }

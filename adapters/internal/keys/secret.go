@@ -7,7 +7,10 @@ import (
 	"encoding/base64"
 	"encoding/hex"
 	"fmt"
+	"strings"
 	"time"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/stepfall/stepfall/adapters/store"
 )
@@ -29,6 +32,11 @@ func random(n int) []byte {
 // Create puts a new key into the store and returns its secret, which is nowhere else.
 // An empty ID is made up.
 func Create(ctx context.Context, s store.Keys, k *store.Key) (secret string, err error) {
+	for what, name := range map[string]string{"name": k.ID, "tenant": k.Tenant, "note": k.Note} {
+		if !utf8.ValidString(name) || strings.ContainsFunc(name, unicode.IsControl) {
+			return "", fmt.Errorf("the key's %s %q has bytes that are no text: logs and databases would not take it", what, name)
+		}
+	}
 	if k.ID == "" {
 		k.ID = hex.EncodeToString(random(4))
 	} else if there, err := s.ListKeys(ctx, k.ID); err != nil || len(there) > 0 {

@@ -3,11 +3,13 @@ package anthropic
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 
 	"github.com/tmc/langchaingo/llms"
@@ -98,14 +100,14 @@ func (m *Model) GenerateContent(ctx context.Context, messages []llms.MessageCont
 	if !streams {
 		delete(body, "stream")
 	}
+	header := m.header
+	if list := betas(&o, body); len(list) > 0 {
+		header = header.Clone()
+		header["Anthropic-Beta"] = list
+	}
 	data, err := body.JSON()
 	if err != nil {
 		return nil, err
-	}
-	header := m.header
-	if list := betas(&o); len(list) > 0 {
-		header = header.Clone()
-		header["Anthropic-Beta"] = list
 	}
 	resp, err := wire.Post(ctx, m.client, m.url, header, data)
 	if err != nil {
@@ -120,9 +122,19 @@ func (m *Model) GenerateContent(ctx context.Context, messages []llms.MessageCont
 	return out, err
 }
 
-// betas are the API's features that langchaingo's options ask for.
-func betas(o *llms.CallOptions) []string {
+// betas are the API's features that langchaingo's options ask for, or the field that
+// stands for the header anthropic-beta where there are no headers, as on Bedrock. The
+// API itself does not know that field.
+func betas(o *llms.CallOptions, body wire.Object) []string {
+	const field = "anthropic_beta"
 	list, _ := o.Metadata["anthropic:beta_headers"].([]string)
+	if raw, ok := body[field].(json.RawMessage); ok {
+		delete(body, field)
+		var more []string
+		if json.Unmarshal(raw, &more) == nil { // what is no list of names asks for none
+			list = append(slices.Clone(list), more...)
+		}
+	}
 	return list
 }
 

@@ -8,7 +8,10 @@ import (
 )
 
 // exitCode runs any command: 0 is one test passed.
-type exitCode struct{ guards []string }
+type exitCode struct {
+	anyLanguage
+	guards []string
+}
 
 func (*exitCode) Name() string { return "exit code" }
 

@@ -10,6 +10,7 @@ import (
 
 // junit runs a command that writes a JUnit file.
 type junit struct {
+	anyLanguage
 	report string
 	guards []string
 }

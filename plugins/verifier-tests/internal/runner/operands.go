@@ -61,6 +61,12 @@ var interpreters = regexp.MustCompile(`^(sh|bash|dash|ash|ksh|zsh|fish|source|\.
 // frameworks decide by every file that they are given.
 var frameworks = regexp.MustCompile(`^(pytest|py\.test|mocha|jest|vitest|ava|tap|jasmine|karma|rspec|phpunit|behave|nose2?|nosetests|go|tox|nox|make|gmake|bats|busted|prove|playwright|cypress)$`)
 
+// nodeTools read the configurations of node's test runners.
+var nodeTools = regexp.MustCompile(`^(node|npm|npx|yarn|pnpm|bun|deno|mocha|jest|vitest|ava|tap|jasmine|karma|nyc|c8|playwright|cypress)$`)
+
+// preloads are the options before a file that is loaded before the script.
+var preloads = regexp.MustCompile(`^(-r|--require|--import|--loader|--experimental-loader|--env-file)$`)
+
 // wrappers run the command that follows them.
 var wrappers = []string{"env", "exec", "time", "timeout", "nice", "nohup", "command", "sudo", "xvfb-run", "npx", "uv", "poetry", "pipenv", "run", "coverage", "bundle", "stdbuf", "setsid", "builtin", "xargs"}
 
@@ -76,6 +82,7 @@ func (o *operands) command(words []string, depth int) {
 	program := strings.TrimSuffix(path.Base(filepath.ToSlash(words[0])), ".exe")
 	rest := words[1:]
 	o.programs[program], o.programs[module(rest)] = true, true
+	o.pythonModule(module(rest), depth)
 	switch {
 	case (program == "." || program == "source") && len(rest) > 0:
 		o.within(rest[0])
@@ -93,6 +100,9 @@ func (o *operands) command(words []string, depth int) {
 	case program == "cargo":
 		o.manifests()
 	}
+	if nodeTools.MatchString(program) {
+		o.nodeConfigurations()
+	}
 	if frameworks.MatchString(program) || module(rest) != "" {
 		for _, word := range rest {
 			o.named(word, depth)
@@ -108,7 +118,8 @@ func (o *operands) command(words []string, depth int) {
 			o.shell(rest[i+1], depth)
 			return
 		}
-		if o.named(word, depth) && !flag {
+		preloaded := i > 0 && preloads.MatchString(rest[i-1])
+		if o.named(word, depth) && !flag && !preloaded {
 			return
 		}
 	}
@@ -127,6 +138,20 @@ func module(arguments []string) string {
 		}
 	}
 	return ""
+}
+
+// pythonModule adds the files of a module that python -m runs, and of the packages
+// round it, which are loaded before.
+func (o *operands) pythonModule(name string, depth int) {
+	file := strings.ReplaceAll(name, ".", "/")
+	if file == "" || !filepath.IsLocal(file) {
+		return
+	}
+	o.run(file+".py", depth)
+	o.run(file+"/__main__.py", depth)
+	for ; file != "."; file = path.Dir(file) {
+		o.run(file+"/__init__.py", depth)
+	}
 }
 
 // named adds the file that a word names, as FILE, FILE::test or --flag=FILE.

@@ -18,6 +18,8 @@ var testFiles = append([]string{
 	"*Test.cs", "*Tests.cs", "*Test.php", "*_test.rb", "test_*.rb", "*_spec.rb", "*_test.exs", "*_test.dart", "*_test.cc", "*_test.cpp", "*_unittest.cc",
 	// What tests compare with.
 	"**/__snapshots__/**", "**/snapshots/**", "*.snap", "**/golden/**", "**/goldens/**", "*.golden", "**/fixtures/**", "**/__fixtures__/**",
+	// What takes the place of other modules, and what is loaded before all tests.
+	"**/__mocks__/**", "jest.setup.*", "jest-setup.*", "vitest.setup.*", "vitest-setup.*", "setupTests.*", "setup-tests.*", "setup-jest.*", "test-setup.*", "test_helper.*", "spec_helper.*",
 	// Programs and libraries that were installed into the tree, and what was compiled.
 	"**/node_modules/**", "**/.venv/**", "**/venv/**", "**/site-packages/**", "**/__pycache__/**", "*.pyc", "*.pth",
 }, scriptTests()...)

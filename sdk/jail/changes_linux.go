@@ -11,6 +11,8 @@ import (
 	"strings"
 	"syscall"
 
+	ll "github.com/landlock-lsm/go-landlock/landlock/syscall"
+
 	"github.com/stepfall/stepfall/sdk/regular"
 )
 
@@ -30,7 +32,7 @@ func fillCaches(o *order) error {
 			return err
 		}
 		if !o.Namespaces {
-			if err := copyCache(cache.Lower, path); err != nil {
+			if err := fillCache(o, cache, path); err != nil {
 				return err
 			}
 		}
@@ -58,34 +60,117 @@ func fillCaches(o *order) error {
 	return nil
 }
 
-// What of a cache is copied for each run at most, in bytes: of what runs before it kept,
-// and of anything else. The build cache of somebody who compiles much is dear to copy for
-// every run, and a run of trusted code that keeps what it compiles makes a small one.
+// What of a cache is put into each run at most. The build cache of somebody who compiles
+// much is dear to copy for every run, and a run of trusted code that keeps what it
+// compiles makes a small one; links are made in microseconds.
 const (
-	maxKeptCopy  = 1 << 30
-	maxCacheCopy = 64 << 20
+	maxKeptCopy  = 1 << 30  // bytes copied of what runs before it kept
+	maxCacheCopy = 64 << 20 // bytes copied of anything else
+	maxLinks     = 50_000
 )
 
-// copyCache fills a cache where nothing can be mounted: by a copy of the first of the
-// lower directories that there is, unless it is so large that to begin with nothing
-// is faster. Before the others comes what was kept, which is the first of several.
-func copyCache(lower []string, to string) error {
-	for i, dir := range lower {
+// fillCache fills a cache where nothing can be mounted, from the first of the lower
+// directories that there is, unless it is so large that to begin with nothing is faster.
+// Before the others comes what was kept, which is the first of several.
+func fillCache(o *order, cache Cache, to string) error {
+	for i, dir := range cache.Lower {
+		if _, err := os.Stat(dir); err != nil {
+			continue
+		}
 		most := int64(maxCacheCopy)
-		if i == 0 && len(lower) > 1 {
+		if i == 0 && len(cache.Lower) > 1 {
 			most = maxKeptCopy
 		}
 		large := func(u usage) bool { return u.Bytes > most }
-		if _, err := os.Stat(dir); err != nil {
-			continue
+		fill := func() error { return copyTree(dir, to, o.UID, o.GID) }
+		if !cache.Deep && o.canLink(dir, to) {
+			large = func(u usage) bool { return u.Files > maxLinks }
+			fill = func() error { return o.linkTree(dir, to) }
 		}
 		if large(measureTrees([]string{dir}, large)) {
 			return nil
 		}
-		if err := copyTree(dir, to, -1, -1); err != nil {
-			return fmt.Errorf("copying the cache %s: %w", dir, err)
+		if err := fill(); err != nil {
+			return fmt.Errorf("filling the cache from %s: %w", dir, err)
 		}
 		return nil
+	}
+	return nil
+}
+
+// link lets the command read a file, and not write to it: by name, which Landlock confines
+// to reading, or, where the command has a uid of its own that may not reach it, as it is.
+func (o *order) link(from, to string) error {
+	if o.UID < 0 {
+		return os.Symlink(from, to)
+	}
+	return os.Link(from, to)
+}
+
+// canLink tries a link to any one file that others may read.
+func (o *order) canLink(from, to string) bool {
+	if _, err := ll.LandlockGetABIVersion(); err != nil {
+		return false
+	}
+	ok, name := false, filepath.Join(to, "try")
+	_ = filepath.WalkDir(from, func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || !entry.Type().IsRegular() {
+			return err
+		}
+		const others = 0o004
+		if info, err := entry.Info(); err == nil && (o.UID < 0 || info.Mode()&others != 0) {
+			ok = o.link(path, name) == nil && os.Remove(name) == nil
+		}
+		return fs.SkipAll
+	})
+	return ok
+}
+
+// linkTree makes the folders of from in to, and a link to each thing in them. Links are
+// nothing that the run wrote.
+func (o *order) linkTree(from, to string) error {
+	link := func(name string, entry fs.DirEntry) error {
+		if info, err := entry.Info(); err == nil {
+			if stat, ok := info.Sys().(*syscall.Stat_t); ok && o.UID >= 0 {
+				const block = 512
+				o.Before.Bytes += stat.Blocks * block
+			}
+		}
+		o.Before.Files++
+		return o.link(filepath.Join(from, name), filepath.Join(to, name))
+	}
+	folders, err := os.ReadDir(from)
+	if err != nil {
+		return err
+	}
+	for _, folder := range folders {
+		if !folder.IsDir() {
+			if err := link(folder.Name(), folder); err != nil {
+				return err
+			}
+			continue
+		}
+		own := filepath.Join(to, folder.Name())
+		if err := os.Mkdir(own, 0o755); err != nil {
+			return err
+		}
+		if o.UID >= 0 {
+			if err := os.Chown(own, o.UID, o.GID); err != nil {
+				return err
+			}
+		}
+		entries, err := os.ReadDir(filepath.Join(from, folder.Name()))
+		if err != nil {
+			return err
+		}
+		for _, entry := range entries {
+			if entry.IsDir() && o.UID >= 0 {
+				continue // has no second name
+			}
+			if err := link(filepath.Join(folder.Name(), entry.Name()), entry); err != nil {
+				return err
+			}
+		}
 	}
 	return nil
 }

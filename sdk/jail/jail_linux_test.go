@@ -104,16 +104,54 @@ func TestLargeCacheIsNotCopied(t *testing.T) {
 	for _, c := range []struct {
 		lower []string
 		want  string
-	}{
+	}{ // of caches that are copied
 		{[]string{small}, "small\n"}, {[]string{large}, ""}, {[]string{large, small}, "large\n"}, {[]string{small, large}, "small\n"},
 		{[]string{filepath.Join(small, "none"), large}, ""},
 	} {
 		spec := shell(tree(t, nil), `ls "$BUILT"`)
 		spec.Env = append(slices.Clone(spec.Env), "BUILT=/tmp/built")
-		spec.Caches = []jail.Cache{{Path: "/tmp/built", Lower: c.lower}}
+		spec.Caches = []jail.Cache{{Path: "/tmp/built", Lower: c.lower, Deep: true}}
 		if result := run(t, j, spec); string(result.Stdout) != c.want {
 			t.Errorf("below %v is seen %q, want %q; end %s", c.lower, result.Stdout, c.want, result.End)
 		}
+	}
+}
+
+// Where nothing can be mounted, a cache begins with links to what it is made of, however
+// large: the run reads that and writes beside it, and cannot write to it.
+func TestCacheIsLinked(t *testing.T) {
+	j, err := jail.Open(t.Context(), jail.Options{Temp: t.TempDir(), NoNamespaces: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if layers, _ := j.Layers(); !slices.Contains(layers, jail.LayerLandlock) {
+		t.Skip("the kernel has no Landlock")
+	}
+	lower := tree(t, map[string]string{"first": "1"})
+	if err := os.Mkdir(filepath.Join(lower, "00"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for name, text := range map[string]string{"00/a": "old", "00/large": strings.Repeat("x", 65<<20)} {
+		if err := os.WriteFile(filepath.Join(lower, name), []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	keep := t.TempDir()
+	spec := shell(tree(t, nil), `cd "$BUILT" && cat 00/a first && wc -c <00/large; echo bad >00/a; rm 00/large && echo mine >00/large; echo new >00/b; cat 00/*`)
+	spec.Env = append(slices.Clone(spec.Env), "BUILT=/tmp/built")
+	spec.Caches = []jail.Cache{{Path: "/tmp/built", Lower: []string{filepath.Join(lower, "none"), lower}, Keep: keep}}
+	if result := run(t, j, spec); string(result.Stdout) != "old1"+"68157440\n"+"oldnew\nmine\n" {
+		t.Errorf("the run saw %q, %q, end %s", result.Stdout, result.Stderr, result.End)
+	}
+	if old, err := os.ReadFile(filepath.Join(lower, "00/a")); string(old) != "old" {
+		t.Errorf("what was linked to holds %q, %v", old, err)
+	}
+	if info, err := os.Stat(filepath.Join(lower, "00/large")); err != nil || info.Size() != 65<<20 {
+		t.Errorf("what was linked to is %v, %v", info, err)
+	}
+	kept, err := filepath.Glob(filepath.Join(keep, "00/*"))
+	if want := []string{filepath.Join(keep, "00/b"), filepath.Join(keep, "00/large")}; err != nil || !slices.Equal(kept, want) {
+		t.Errorf("kept %v, %v, want what is new", kept, err)
 	}
 }
 

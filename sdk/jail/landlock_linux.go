@@ -46,8 +46,11 @@ func restrictPaths(o *order) error {
 	if o.Dir != "" && (o.Namespaces || o.InPlace) {
 		write = append(write, o.Dir)
 	}
-	if o.Namespaces {
-		for _, cache := range o.Caches {
+	for _, cache := range o.Caches {
+		if !o.Namespaces && !cache.Deep {
+			read = append(read, cache.Lower...) // see link
+		}
+		if o.Namespaces {
 			write = append(write, cache.Path)
 			if cache.Keep != "" {
 				write = append(write, layersDir) // a trusted run, and this process copies

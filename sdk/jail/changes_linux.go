@@ -66,7 +66,8 @@ func fillCaches(o *order) error {
 const (
 	maxKeptCopy  = 1 << 30  // bytes copied of what runs before it kept
 	maxCacheCopy = 64 << 20 // bytes copied of anything else
-	maxLinks     = 50_000
+	maxKeptLinks = 50_000   // links to what was kept, most of which are there
+	maxLinks     = 5_000    // links to anything else
 )
 
 // fillCache fills a cache where nothing can be mounted, from the first of the lower
@@ -77,15 +78,15 @@ func fillCache(o *order, cache Cache, to string) error {
 		if _, err := os.Stat(dir); err != nil {
 			continue
 		}
-		most := int64(maxCacheCopy)
+		most, links, pool := int64(maxCacheCopy), maxLinks, ""
 		if i == 0 && len(cache.Lower) > 1 {
-			most = maxKeptCopy
+			most, links, pool = maxKeptCopy, maxKeptLinks, dir+linkPool
 		}
 		large := func(u usage) bool { return u.Bytes > most }
 		fill := func() error { return copyTree(dir, to, o.UID, o.GID) }
 		if !cache.Deep && o.canLink(dir, to) {
-			large = func(u usage) bool { return u.Files > maxLinks }
-			fill = func() error { return o.linkTree(dir, to) }
+			large = func(u usage) bool { return u.Files > links }
+			fill = func() error { return o.linkTree(dir, to, pool) }
 		}
 		if large(measureTrees([]string{dir}, large)) {
 			return nil
@@ -98,13 +99,32 @@ func fillCache(o *order, cache Cache, to string) error {
 	return nil
 }
 
+// linkPool is the end of the name of a folder beside what was kept: it holds the links to
+// it, which runs are given further names of. File systems make names faster than files.
+const linkPool = ".links"
+
 // link lets the command read a file, and not write to it: by name, which Landlock confines
 // to reading, or, where the command has a uid of its own that may not reach it, as it is.
-func (o *order) link(from, to string) error {
-	if o.UID < 0 {
+func (o *order) link(from, to, pooled string) error {
+	if o.UID >= 0 {
+		return os.Link(from, to)
+	}
+	if pooled == "" {
 		return os.Symlink(from, to)
 	}
-	return os.Link(from, to)
+	err := os.Link(pooled, to)
+	if errors.Is(err, fs.ErrNotExist) {
+		if err = os.MkdirAll(filepath.Dir(pooled), 0o700); err == nil {
+			err = os.Symlink(from, pooled)
+		}
+		if err == nil || errors.Is(err, fs.ErrExist) {
+			err = os.Link(pooled, to)
+		}
+	}
+	if err != nil {
+		return os.Symlink(from, to) // on another file system, or not to be written
+	}
+	return nil
 }
 
 // canLink tries a link to any one file that others may read.
@@ -119,7 +139,7 @@ func (o *order) canLink(from, to string) bool {
 		}
 		const others = 0o004
 		if info, err := entry.Info(); err == nil && (o.UID < 0 || info.Mode()&others != 0) {
-			ok = o.link(path, name) == nil && os.Remove(name) == nil
+			ok = o.link(path, name, "") == nil && os.Remove(name) == nil
 		}
 		return fs.SkipAll
 	})
@@ -128,7 +148,7 @@ func (o *order) canLink(from, to string) bool {
 
 // linkTree makes the folders of from in to, and a link to each thing in them. Links are
 // nothing that the run wrote.
-func (o *order) linkTree(from, to string) error {
+func (o *order) linkTree(from, to, pool string) error {
 	link := func(name string, entry fs.DirEntry) error {
 		if info, err := entry.Info(); err == nil {
 			if stat, ok := info.Sys().(*syscall.Stat_t); ok && o.UID >= 0 {
@@ -137,7 +157,11 @@ func (o *order) linkTree(from, to string) error {
 			}
 		}
 		o.Before.Files++
-		return o.link(filepath.Join(from, name), filepath.Join(to, name))
+		pooled := ""
+		if pool != "" {
+			pooled = filepath.Join(pool, name)
+		}
+		return o.link(filepath.Join(from, name), filepath.Join(to, name), pooled)
 	}
 	folders, err := os.ReadDir(from)
 	if err != nil {

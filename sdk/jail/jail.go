@@ -64,9 +64,11 @@ type Cache struct {
 	// Lower are the directories whose content it finds there, the first one
 	// winning. They are not written to, and those that do not exist are left out.
 	// Without a mount namespace the cache starts with links to what is in the first of
-	// them, or empty when that is more than 50,000 files. If it is Deep, or links cannot be
+	// them, or empty when that is more than 5,000 files, or 50,000 in the first of several,
+	// which is taken for what trusted runs kept: a folder beside it, with ".links" at the
+	// end of its name, holds links that are used again. If it is Deep, or links cannot be
 	// made or confined, it starts as a copy, or empty when that would be large: 64 MiB,
-	// or a GiB for the first of several, which is taken for what trusted runs kept.
+	// or a GiB for the first of several.
 	Lower []string
 	// Deep says that its folders below the first level are written to as well.
 	Deep bool

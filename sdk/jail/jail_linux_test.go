@@ -139,9 +139,13 @@ func TestCacheIsLinked(t *testing.T) {
 	keep := t.TempDir()
 	spec := shell(tree(t, nil), `cd "$BUILT" && cat 00/a first && wc -c <00/large; echo bad >00/a; rm 00/large && echo mine >00/large; echo new >00/b; cat 00/*`)
 	spec.Env = append(slices.Clone(spec.Env), "BUILT=/tmp/built")
-	spec.Caches = []jail.Cache{{Path: "/tmp/built", Lower: []string{filepath.Join(lower, "none"), lower}, Keep: keep}}
-	if result := run(t, j, spec); string(result.Stdout) != "old1"+"68157440\n"+"oldnew\nmine\n" {
-		t.Errorf("the run saw %q, %q, end %s", result.Stdout, result.Stderr, result.End)
+	none := filepath.Join(lower, "none")
+	// What is the first of several is linked to by links that are used again.
+	for _, dirs := range [][]string{{none, lower}, {lower, none}, {lower, none}} {
+		spec.Caches = []jail.Cache{{Path: "/tmp/built", Lower: dirs, Keep: keep}}
+		if result := run(t, j, spec); string(result.Stdout) != "old1"+"68157440\n"+"oldnew\nmine\n" {
+			t.Errorf("the run saw %q, %q, end %s", result.Stdout, result.Stderr, result.End)
+		}
 	}
 	if old, err := os.ReadFile(filepath.Join(lower, "00/a")); string(old) != "old" {
 		t.Errorf("what was linked to holds %q, %v", old, err)

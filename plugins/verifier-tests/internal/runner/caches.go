@@ -66,6 +66,9 @@ func sweep(dir string) error {
 	if err := os.WriteFile(stamp, nil, 0o600); err != nil {
 		return err
 	}
+	if err := os.RemoveAll(dir + ".links"); err != nil { // to what is there no more
+		return err
+	}
 	err := filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
 		if err != nil || !entry.Type().IsRegular() {
 			return err

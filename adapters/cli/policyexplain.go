@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"fmt"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -227,7 +228,11 @@ func (p *printer) beliefs(d *sdk.Decision) {
 		case b.Model == d.Run:
 			state = "runs now"
 		}
-		tab.row(b.Model, fmt.Sprintf("%.4f", b.Quality.Mean), fmt.Sprintf("%.4f", b.Quality.StdDev), usd(b.CostUSD), price, state)
+		look := b.Quality.StdDev
+		if b.Judged && !b.Ran {
+			look = math.Sqrt(b.Quality.Mean * (1 - b.Quality.Mean)) // a verdict is yes or no
+		}
+		tab.row(b.Model, fmt.Sprintf("%.4f", b.Quality.Mean), fmt.Sprintf("%.4f", look), usd(b.CostUSD), price, state)
 	}
 	tab.print()
 }

@@ -236,7 +236,11 @@ func (m silent) add(t *sdk.Trace) {
 func (m silent) print(p *printer) {
 	for _, name := range slices.Sorted(maps.Keys(m)) {
 		if one := m[name]; one.judged == 0 {
-			p.f("NO VERDICT of %s on any of %s; it said last: %s\n", name, count(one.asked, "answer"), oneLine((*redact.Redactor)(nil).Text(one.said)))
+			said := gist((*redact.Redactor)(nil).Text(one.said))
+			if said != "" {
+				said = "; it said last: " + said
+			}
+			p.f("NO VERDICT of %s on any of %s%s\n", name, count(one.asked, "answer"), said)
 		}
 	}
 }

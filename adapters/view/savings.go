@@ -17,7 +17,7 @@ import (
 //
 // Where the baseline ran, its cost is known. Where it did not, it is what the first
 // decision expected of it, times the ratio of real to expected cost where it did run, or,
-// when too few steps asked it, of all models together: how long answers are shows in
+// when too few steps asked it, of all models together, from the first on: how long answers are shows in
 // those of any model. The interval covers two standard errors of the former: of the
 // ratio, and of the single costs around it.
 type saving struct {
@@ -282,7 +282,7 @@ func (m *tally) result(baseline string) *saving {
 			singles = residual / m.ee * m.unseen2
 		}
 		s.ErrorUSD = 2 * math.Sqrt(residual/(m.e*m.e)*m.unseen*m.unseen+singles)
-	case m.any >= enoughRan && m.allE > 0:
+	case m.any > 0 && m.allE > 0:
 		s.Ratio = m.allA / m.allE
 	}
 	s.WouldUSD = m.real + s.Ratio*m.unseen

@@ -158,6 +158,20 @@ func TestSavingsIntervalCoversTheTruth(t *testing.T) {
 	}
 }
 
+// Whoever has just begun has one step, whose answer was short: 500 tokens are expected of
+// every model, and this one would hardly have got them from the other.
+func TestSavingsOfTheFirstStep(t *testing.T) {
+	var saved Savings
+	saved.Record(t.Context(), &sdk.Trace{
+		Chosen: "small", CostUSD: 0.00001,
+		Decisions: []sdk.Decision{{Models: []sdk.Belief{{Model: "small", CostUSD: 0.001}, {Model: "large", CostUSD: 0.005}}}},
+		Calls:     []sdk.Call{{Model: "small", CostUSD: 0.00001}},
+	})
+	if said := saved.String(); !strings.Contains(said, "always asking large would have cost 0.000050") || !strings.Contains(said, "no interval: too few") {
+		t.Error(said)
+	}
+}
+
 // Answers that cost a hundredth of what was expected are so of a model that hardly ran, too.
 func TestSavingsWhereTheBaselineHardlyRan(t *testing.T) {
 	var saved Savings

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -70,6 +71,9 @@ func Run(ctx context.Context, o Options) (Summary, error) {
 	if !slices.ContainsFunc(o.Policy.Verifiers, func(v policies.Verifier) bool { return v.Judges() }) {
 		return Summary{}, ErrNoVerifier
 	}
+	if err := allJudged(o.Policy); err != nil && o.Router.Verify == nil {
+		return Summary{}, err
+	}
 	out, err := openFile(o.Out)
 	if err != nil {
 		return Summary{}, err
@@ -123,6 +127,33 @@ func Run(ctx context.Context, o Options) (Summary, error) {
 	}
 	err = errors.Join(group.Wait(), ctx.Err())
 	return c.summary(), err
+}
+
+// allJudged is an error when the verifiers leave out a model: its answers would be paid
+// for, and nothing would tell their quality.
+func allJudged(p *policies.Policy) error {
+	var left, all, by []string
+	for i := range p.Models {
+		if p.Models[i].Further() {
+			continue // as its first answer
+		}
+		name := p.Models[i].Name
+		all = append(all, strconv.Quote(name))
+		if !slices.ContainsFunc(p.Verifiers, func(v policies.Verifier) bool {
+			return v.Judges() && (v.Models == nil || slices.Contains(v.Models, name))
+		}) {
+			left = append(left, name)
+		}
+	}
+	if len(left) == 0 {
+		return nil
+	}
+	for i := range p.Verifiers {
+		if v := &p.Verifiers[i]; v.Judges() {
+			by = append(by, fmt.Sprintf("--set 'verifier[%q].models=[%s]'", v.Name, strings.Join(all, ", ")))
+		}
+	}
+	return fmt.Errorf("nothing judges answers of %s, so that no outcome would come of what they cost: let a verifier look at them too, for this collection by %s", strings.Join(left, ", "), strings.Join(by, " or "))
 }
 
 // asker has a task done by a model. The error is for what ends the collection.

@@ -2,6 +2,7 @@ package estimate
 
 import (
 	"math"
+	"sync/atomic"
 
 	"github.com/stepfall/stepfall/sdk/cascade"
 )
@@ -16,6 +17,10 @@ type Query struct {
 	// Ante has one signal of quality for each model, on the scale of the table
 	// that the estimator was fitted to; nil or NaN when there is none.
 	Ante []float64
+
+	// text remembers what one estimator predicts from the words of the prompt, as the
+	// bits of a number, 0 while it does not; nil remembers nothing.
+	text *atomic.Uint64
 }
 
 // Run is what running one model on a query has shown. NaN is unknown.

@@ -63,7 +63,7 @@ func (c *latentCursor) Begin(q *Query) {
 	c.group = c.groupOf(q.Group)
 	ease := c.ease(c.group, q.InputTokens)
 	if c.text != nil {
-		ease += c.PerText[c.group] * c.text.at(q.Prompt)
+		ease += c.PerText[c.group] * c.text.at(q)
 	}
 	c.prior(c.log, ease)
 	for i := range c.ran {

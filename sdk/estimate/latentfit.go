@@ -133,11 +133,12 @@ func (f *latentFit) round() {
 	all, good := cube(groups, n, nodes), cube(groups, n, nodes)
 	// The logarithm of a bad outcome's probability, and by how much that of a good
 	// one is greater: their log odds, which are linear in the ease.
-	bad := cube(groups, n, nodes)
+	bad, odds := cube(groups, n, nodes), cube(groups, n, nodes)
 	for g := range bad {
 		for i := range bad[g] {
+			level := f.Base[i] + f.Shift[g][i]
 			for k, p := range f.tables.p[g][i] {
-				bad[g][i][k] = math.Log1p(-p)
+				bad[g][i][k], odds[g][i][k] = math.Log1p(-p), level+f.Slope[i]*f.Nodes[k]
 			}
 		}
 	}
@@ -150,9 +151,15 @@ func (f *latentFit) round() {
 			if math.IsNaN(v) || f.tables.repeated(i) != nil {
 				continue
 			}
-			level := f.Base[i] + f.Shift[g][i]
-			for k, b := range bad[g][i] {
-				logs[k] += b + v*(level+f.Slope[i]*f.Nodes[k])
+			bad, odds := bad[g][i][:nodes], odds[g][i][:nodes]
+			if v == 0 {
+				for k := range logs {
+					logs[k] += bad[k]
+				}
+				continue
+			}
+			for k := range logs {
+				logs[k] += bad[k] + v*odds[k]
 			}
 		}
 		for r := range f.tables.repeats {
@@ -165,11 +172,13 @@ func (f *latentFit) round() {
 		f.ease[q] = 0
 		for k, w := range weight {
 			f.ease[q] += w * f.Nodes[k]
-			for i, v := range row {
-				if !math.IsNaN(v) {
-					all[g][i][k] += w
-					good[g][i][k] += w * v
-				}
+		}
+		for i, v := range row {
+			if !math.IsNaN(v) {
+				addTo(all[g][i], weight, 1)
+			}
+			if v != 0 && !math.IsNaN(v) {
+				addTo(good[g][i], weight, v)
 			}
 		}
 	}
@@ -187,6 +196,14 @@ func (f *latentFit) round() {
 	}
 	f.regressEase()
 	f.learnPrior(all)
+}
+
+// addTo adds a vector times a number to another.
+func addTo(sum, x []float64, by float64) {
+	x = x[:len(sum)]
+	for k := range sum {
+		sum[k] += x[k] * by
+	}
 }
 
 // priorMean is the mean ease of a query of the table.

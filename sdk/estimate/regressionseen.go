@@ -53,7 +53,7 @@ func (s *seen) begin(q *Query) {
 	s.group = s.groupOf(q.Group)
 	s.length = s.Length.of(logTokens(q.InputTokens))
 	if s.reader != nil {
-		s.text = textScale * s.reader.at(q.Prompt)
+		s.text = textScale * s.reader.at(q)
 	}
 	s.anteSum = 0
 	for m := range s.ante {

@@ -5,6 +5,7 @@ import (
 	"math"
 	"runtime"
 	"slices"
+	"sync/atomic"
 
 	"golang.org/x/sync/errgroup"
 
@@ -22,6 +23,7 @@ type Replay struct {
 	table      *outcome.Table
 	signals    [][][][]float64 // of each estimator; nil where the table has no such signal
 	tokens     []float64       // of each query's prompt
+	texts      []atomic.Uint64 // of each query: see Query
 }
 
 // On returns the replay of e over a table, whose models must be those of e, in the
@@ -86,7 +88,7 @@ func newReplay(t *outcome.Table, fold []int, estimators ...*Estimator) (*Replay,
 	if !slices.Equal(e.Models, t.Models) {
 		return nil, fmt.Errorf("estimator fitted to models %q cannot read a table of %q", e.Models, t.Models)
 	}
-	r := &Replay{estimators: estimators, fold: fold, table: t, tokens: make([]float64, len(t.Queries))}
+	r := &Replay{estimators: estimators, fold: fold, table: t, tokens: make([]float64, len(t.Queries)), texts: make([]atomic.Uint64, len(t.Queries))}
 	for _, e := range estimators {
 		r.signals = append(r.signals, columnsOf(t, e.Quality.Signals()))
 	}
@@ -175,6 +177,7 @@ type Reading struct {
 func (r *Replay) Start(query int) *Reading {
 	e := r.estimators[r.of(query)]
 	x := &Reading{replay: r, quality: e.Quality.Cursor(), cost: e.Cost.Cursor(), row: query, query: r.query(query)}
+	x.query.text = &r.texts[query]
 	x.run.Signals = make([]float64, len(r.signals[r.of(query)]))
 	x.ran = make([]int, 0, len(r.table.Models))
 	x.restart()

@@ -52,10 +52,27 @@ func (m *textModel) decode() error {
 	return nil
 }
 
-// sparse is a row of a sparse matrix.
+// sparse is a row of a sparse matrix of textBuckets columns.
 type sparse struct {
-	at    []int
+	at    []uint16
 	value []float64
+}
+
+// onto adds the inner product with a vector to a number, term by term.
+func (r *sparse) onto(sum float64, x *[textBuckets]float64) float64 {
+	value := r.value[:len(r.at)]
+	for i, b := range r.at {
+		sum += value[i] * x[b%textBuckets]
+	}
+	return sum
+}
+
+// spread adds the row times a number to a vector.
+func (r *sparse) spread(x *[textBuckets]float64, by float64) {
+	value := r.value[:len(r.at)]
+	for i, b := range r.at {
+		x[b%textBuckets] += value[i] * by
+	}
 }
 
 // textRows are the prompts of a table as features.
@@ -71,7 +88,7 @@ func newTextRows(prompts []string) textRows {
 		norm := math.Sqrt(float64(max(feature.NGrams(prompt, counts), 1)))
 		for b, c := range counts {
 			if c != 0 {
-				rows[q].at = append(rows[q].at, b)
+				rows[q].at = append(rows[q].at, uint16(b))
 				rows[q].value = append(rows[q].value, c/norm)
 			}
 		}
@@ -83,84 +100,75 @@ func newTextRows(prompts []string) textRows {
 // the weights of another fit (nil: zeros). Both are taken around their means, so that
 // words which all prompts share count for nothing.
 func (rows textRows) fit(y []float64, use func(int) bool, precision float64, start *textModel) *textModel {
-	mean, center, n := make([]float64, textBuckets), 0.0, 0.0
-	each := func(f func(q int, r *sparse)) {
-		for q := range rows {
-			if len(rows[q].at) > 0 && !math.IsNaN(y[q]) && (use == nil || use(q)) {
-				f(q, &rows[q])
-			}
+	var used []sparse
+	var targets []float64
+	center := 0.0
+	mean := new([textBuckets]float64)
+	for q, r := range rows {
+		if len(r.at) > 0 && !math.IsNaN(y[q]) && (use == nil || use(q)) {
+			used, targets = append(used, r), append(targets, y[q])
+			center += y[q]
+			r.spread(mean, 1)
 		}
 	}
-	each(func(q int, r *sparse) {
-		n++
-		center += y[q]
-		for i, b := range r.at {
-			mean[b] += r.value[i]
-		}
-	})
-	m := &textModel{weights: make([]float64, textBuckets)}
-	if n == 0 {
+	w := new([textBuckets]float64)
+	m := &textModel{weights: w[:]}
+	if len(used) == 0 {
 		return m
 	}
+	n := float64(len(used))
 	center /= n
 	for b := range mean {
 		mean[b] /= n
 	}
 	// The matrix is X'X + precision.
-	product := make([]float64, textBuckets)
-	times := func(direction []float64) {
-		shared := dot(mean, direction)
-		clear(product)
+	product := new([textBuckets]float64)
+	times := func(direction *[textBuckets]float64) {
+		shared := dot(mean[:], direction[:])
+		clear(product[:])
 		sum := 0.0
-		each(func(_ int, r *sparse) {
-			v := -shared
-			for i, b := range r.at {
-				v += r.value[i] * direction[b]
-			}
+		for i := range used {
+			v := used[i].onto(-shared, direction)
 			sum += v
-			for i, b := range r.at {
-				product[b] += r.value[i] * v
-			}
-		})
+			used[i].spread(product, v)
+		}
 		for b := range product {
 			product[b] += precision*direction[b] - mean[b]*sum
 		}
 	}
 	// The right-hand side is X'y.
-	residual := make([]float64, textBuckets)
-	each(func(q int, r *sparse) {
-		for i, b := range r.at {
-			residual[b] += r.value[i] * (y[q] - center)
-		}
-	})
-	enough := textTolerance * dot(residual, residual)
-	w := m.weights
+	residual := new([textBuckets]float64)
+	for i := range used {
+		used[i].spread(residual, targets[i]-center)
+	}
+	enough := textTolerance * dot(residual[:], residual[:])
 	if start != nil {
-		copy(w, start.weights)
+		copy(w[:], start.weights)
 		times(w)
 		for b := range residual {
 			residual[b] -= product[b]
 		}
 	}
-	direction := append([]float64(nil), residual...)
-	size := dot(residual, residual)
+	direction := new([textBuckets]float64)
+	*direction = *residual
+	size := dot(residual[:], residual[:])
 	for range textSteps {
 		if size <= enough {
 			break
 		}
 		times(direction)
-		step := size / dot(direction, product)
+		step := size / dot(direction[:], product[:])
 		for b := range w {
 			w[b] += step * direction[b]
 			residual[b] -= step * product[b]
 		}
-		next := dot(residual, residual)
+		next := dot(residual[:], residual[:])
 		for b := range direction {
 			direction[b] = residual[b] + next/size*direction[b]
 		}
 		size = next
 	}
-	m.Intercept = center - dot(mean, w)
+	m.Intercept = center - dot(mean[:], w[:])
 	return m
 }
 
@@ -209,18 +217,28 @@ const leastText = 0.01
 // textReader predicts for one prompt at a time and remembers the last.
 type textReader struct {
 	model  *textModel
-	counts []float64
+	counts []float64 // nil before the first prompt
 	prompt string
 	value  float64
 }
 
-func newTextReader(m *textModel) *textReader {
-	return &textReader{model: m, counts: make([]float64, textBuckets)}
-}
+func newTextReader(m *textModel) *textReader { return &textReader{model: m} }
 
-func (r *textReader) at(prompt string) float64 {
-	if prompt != r.prompt {
-		r.prompt, r.value = prompt, r.model.at(prompt, r.counts)
+// at predicts for a query's prompt, unless the query remembers what was predicted.
+func (r *textReader) at(q *Query) float64 {
+	if q.text != nil {
+		if bits := q.text.Load(); bits != 0 {
+			return math.Float64frombits(bits)
+		}
+	}
+	if q.Prompt != r.prompt {
+		if r.counts == nil {
+			r.counts = make([]float64, textBuckets)
+		}
+		r.prompt, r.value = q.Prompt, r.model.at(q.Prompt, r.counts)
+	}
+	if q.text != nil {
+		q.text.Store(math.Float64bits(r.value))
 	}
 	return r.value
 }

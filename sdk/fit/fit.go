@@ -152,9 +152,11 @@ func Fit(ctx context.Context, t *outcome.Table, o Options) (*Profile, error) {
 	}
 	groups := kindsOf(complete)
 	p.Curve = chosen.curve(groups, all.rows)
-	if p.Usual, err = usual(p, complete, replay); err != nil {
+	strategy, err := p.NewStrategy(complete.Models)
+	if err != nil {
 		return nil, err
 	}
+	aside.Go(func() { p.Usual = usual(strategy, complete, replay) })
 	if o.MaxWrong > 0 {
 		if err := f.serve(); err != nil {
 			return nil, err

@@ -3,7 +3,11 @@ package fit
 import (
 	"math"
 	"math/rand/v2"
+	"runtime"
 	"slices"
+	"sync/atomic"
+
+	"golang.org/x/sync/errgroup"
 
 	"github.com/stepfall/stepfall/sdk/outcome"
 )
@@ -108,28 +112,45 @@ func heldByPacing(c *candidate, k *kinds, queries int, budget float64, seed uint
 		}
 		return rows
 	}
-	held := 0.0
+	var held atomic.Int64
+	var trials errgroup.Group
+	trials.SetLimit(runtime.GOMAXPROCS(0))
 	for range paceTrials {
-		pacer, err := NewPacer(c.curve(k, draw()), budget, DefaultPace, rng.Uint64())
-		if err != nil {
-			return 0, err
-		}
-		place := make([]int, len(pacer.Points()))
-		for i, p := range pacer.Points() {
-			place[i], _ = slices.BinarySearch(c.values, p.Value)
-		}
-		spent := 0.0
-		for _, q := range draw() {
-			i := pacer.Next()
-			cost := c.results[place[i]].cost[q]
-			pacer.Spent(k.name(q), i, cost)
-			spent += cost
-		}
-		if math.Abs(spent/float64(queries)-budget) <= Tolerance*budget {
-			held++
-		}
+		known, seed, stream := draw(), rng.Uint64(), draw()
+		trials.Go(func() error {
+			spent, err := c.spentByPacing(k, known, stream, budget, seed)
+			if math.Abs(spent/float64(queries)-budget) <= Tolerance*budget {
+				held.Add(1)
+			}
+			return err
+		})
 	}
-	return held / paceTrials, nil
+	if err := trials.Wait(); err != nil {
+		return 0, err
+	}
+	return float64(held.Load()) / paceTrials, nil
+}
+
+// spentByPacing is what a stream of queries costs at a pacer to which some queries have told what
+// the operating points cost.
+func (c *candidate) spentByPacing(k *kinds, known, stream []int, budget float64, seed uint64) (spent float64, err error) {
+	points := frontier(c.pointsOn(known))
+	place := make([]int, len(points))
+	for i := range points {
+		place[i], _ = slices.BinarySearch(c.values, points[i].Value)
+		points[i].ByGroup = k.costs(c.results[place[i]].cost, known)
+	}
+	pacer, err := NewPacer(points, budget, DefaultPace, seed)
+	if err != nil {
+		return 0, err
+	}
+	for _, q := range stream {
+		i := pacer.Next()
+		cost := c.results[place[i]].cost[q]
+		pacer.Spent(k.name(q), i, cost)
+		spent += cost
+	}
+	return spent, nil
 }
 
 // heldOut chooses on all folds but one and reads off what that does on the one.

@@ -15,6 +15,7 @@ func BenchmarkCurve(b *testing.B) {
 		table := estimate.Simulate(outcometest.Zeroeval(b, set), estimate.NoiseLevels()["medium"], 1)
 		for _, name := range []string{cascade.NameRoute, cascade.NameThreshold, cascade.NameCascade, cascade.NameCascadeRoute, cascade.NameIndex} {
 			b.Run(set+"/"+name, func(b *testing.B) {
+				b.ReportAllocs()
 				for b.Loop() {
 					if _, err := Fit(context.Background(), table, Options{Strategy: name}); err != nil {
 						b.Fatal(err)

@@ -87,12 +87,8 @@ func (t tallies) step(group string, mean, quality, spread, judged float64) {
 // spread is the variance of an outcome that is believed to come with a probability.
 func spread(p float64) float64 { return min(max(p, 0.01), 0.99) * (1 - min(max(p, 0.01), 0.99)) }
 
-// usual walks the fitted strategy over outcomes and returns how far estimates are off.
-func usual(p *Profile, t *outcome.Table, r *estimate.Replay) ([]Usual, error) {
-	s, err := p.NewStrategy(t.Models)
-	if err != nil {
-		return nil, err
-	}
+// usual walks a fitted strategy over outcomes and returns how far estimates are off.
+func usual(s cascade.Strategy, t *outcome.Table, r *estimate.Replay) []Usual {
 	all := tallies{}
 	beliefs, costs := make([]cascade.Belief, len(t.Models)), make([]float64, len(t.Models))
 	for q := range t.Queries {
@@ -122,7 +118,7 @@ func usual(p *Profile, t *outcome.Table, r *estimate.Replay) ([]Usual, error) {
 			}
 		}
 	}
-	return all.usual(), nil
+	return all.usual()
 }
 
 func (t tallies) usual() []Usual {

@@ -12,7 +12,8 @@ import (
 // RoundTrip answers a request without a server, so that a client of any of the
 // dialects gets the cascade by one option: &http.Client{Transport: gateway}. Which
 // host the request is for does not matter, its path must be one that is served. The
-// body of the response must be closed, as ever; that ends a step that still streams.
+// body of the response must be closed, as ever; that ends a step that still streams, and
+// so does the end of the request's context, which is what reading the body returns then.
 func (g *Gateway) RoundTrip(r *http.Request) (*http.Response, error) {
 	ctx, cancel := context.WithCancel(r.Context())
 	own := r.Clone(ctx)
@@ -21,9 +22,15 @@ func (g *Gateway) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 	own.Host = own.URL.Host
 	own.Header.Del("Origin")
-	p := &pipe{header: http.Header{}, cancel: cancel, head: make(chan struct{}), ended: make(chan struct{})}
+	p := &pipe{ctx: r.Context(), header: http.Header{}, cancel: cancel, head: make(chan struct{}), ended: make(chan struct{})}
 	p.more.L = &p.mu
+	awake := context.AfterFunc(r.Context(), func() {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		p.more.Broadcast()
+	})
 	go func() {
+		defer awake()
 		defer cancel()
 		defer own.Body.Close()
 		defer p.finish()
@@ -48,6 +55,7 @@ func (g *Gateway) RoundTrip(r *http.Request) (*http.Response, error) {
 
 // pipe is a response that is written at one end and read at the other.
 type pipe struct {
+	ctx    context.Context // the caller's
 	header http.Header
 	cancel context.CancelFunc
 	head   chan struct{} // closed when status and sent are set
@@ -89,11 +97,14 @@ func (p *pipe) Write(data []byte) (int, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.writeHeader(http.StatusOK)
-	for p.buf.Len() > mostPending && !p.closed {
+	for p.buf.Len() > mostPending && !p.closed && p.ctx.Err() == nil {
 		p.more.Wait()
 	}
-	if p.closed {
+	switch {
+	case p.closed:
 		return 0, errBodyClosed
+	case p.ctx.Err() != nil:
+		return 0, p.ctx.Err()
 	}
 	p.more.Broadcast()
 	return p.buf.Write(data)
@@ -122,12 +133,14 @@ func (p *pipe) finish() {
 func (p *pipe) Read(data []byte) (int, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for p.buf.Len() == 0 && !p.done && !p.closed {
+	for p.buf.Len() == 0 && !p.done && !p.closed && p.ctx.Err() == nil {
 		p.more.Wait()
 	}
 	switch {
 	case p.closed:
 		return 0, errBodyClosed
+	case p.ctx.Err() != nil:
+		return 0, p.ctx.Err()
 	case p.buf.Len() == 0:
 		return 0, io.EOF
 	}

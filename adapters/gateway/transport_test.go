@@ -68,6 +68,38 @@ func TestInProcess(t *testing.T) {
 	}
 }
 
+// A caller that cancels in the middle of a stream reads that it did, as it would of a
+// server, and no error of the gateway's.
+func TestInProcessCancelInAStream(t *testing.T) {
+	model := &recorder{answer: func(ctx context.Context, p *middleware.Params) (*llms.ContentResponse, error) {
+		if err := p.OnDelta(ctx, &middleware.Delta{Text: "first"}); err != nil {
+			return nil, err
+		}
+		<-ctx.Done()
+		return nil, ctx.Err()
+	}}
+	client := &http.Client{Transport: newGateway(t, gateway.Options{Model: model})}
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, "https://x/v1/chat/completions", strings.NewReader(`{"stream": true, "messages": [{"role": "user", "content": "hi"}]}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp, err := client.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	body := bufio.NewReader(resp.Body)
+	if line, err := body.ReadString('\n'); err != nil || !strings.Contains(line, "first") {
+		t.Fatalf("%v: %s", err, line)
+	}
+	cancel()
+	if rest, err := io.ReadAll(body); !errors.Is(err, context.Canceled) || strings.Contains(string(rest), "error") {
+		t.Errorf("%v: %s", err, rest)
+	}
+}
+
 // Steps that outlast the grace are told to come back, not that they went away.
 func TestServeEnds(t *testing.T) {
 	asked := make(chan struct{}, 1)

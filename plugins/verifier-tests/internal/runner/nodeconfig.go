@@ -9,9 +9,10 @@ import (
 )
 
 var (
-	// nodeSetting is a setting of jest, vitest, mocha, ava, karma, babel or nyc that
-	// names files to be loaded, in JSON, YAML or a script.
-	nodeSetting = regexp.MustCompile(`(?m)\b(setupFiles|setupFilesAfterEnv|globalSetup|globalTeardown|testEnvironment|environment|reporters?|runner|testRunner|resolver|transform|snapshotSerializers|require|import|file|loader|plugins|presets|helpers)["']?\s*:\s*(\[[^\]]*\]|\{[^}]*\}|["'][^"']*["']|[^\s,"'\[{][^\s,]*|(?:\n\s*-[^\n]*)+)`)
+	// nodeSetting is a setting of jest, vitest, mocha, ava, karma or nyc that
+	// names files to be loaded, in JSON, YAML or a script. What transforms code is none: it
+	// is often the very code under test.
+	nodeSetting = regexp.MustCompile(`(?m)\b(setupFiles|setupFilesAfterEnv|globalSetup|globalTeardown|testEnvironment|environment|reporters?|runner|testRunner|resolver|snapshotSerializers|require|import|file|loader|helpers)["']?\s*:\s*(\[[^\]]*\]|\{[^}]*\}|["'][^"']*["']|[^\s,"'\[{][^\s,]*|(?:\n\s*-[^\n]*)+)`)
 	nodePath    = regexp.MustCompile(`[\w@.<>/-]+`)
 	nodeEndings = []string{"", ".js", ".cjs", ".mjs", ".ts", ".cts", ".mts", ".jsx", ".tsx", ".json", "/index.js", "/index.ts"}
 )
@@ -47,7 +48,7 @@ func toolSettings(text string) string {
 		return ""
 	}
 	var b strings.Builder
-	for _, tool := range []string{"jest", "mocha", "ava", "nyc", "c8", "tap", "karma", "vitest", "babel"} {
+	for _, tool := range []string{"jest", "mocha", "ava", "nyc", "c8", "tap", "karma", "vitest"} {
 		b.Write(content[tool])
 		b.WriteByte('\n')
 	}

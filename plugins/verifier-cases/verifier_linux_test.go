@@ -187,6 +187,21 @@ func TestBuild(t *testing.T) {
 	}
 }
 
+// A service has no home: go then has no build cache of its own, and no folder of modules.
+func TestBuildWithoutAHome(t *testing.T) {
+	find(t, "go", "version")
+	for _, name := range []string{"HOME", "XDG_CACHE_HOME", "GOCACHE", "GOMODCACHE", "GOPATH"} {
+		t.Setenv(name, "")
+	}
+	cases := filepath.Join(write(t, map[string]string{"c.json": `{"inputs": [""], "outputs": ["7"]}`}), "c.json")
+	config := map[string]any{
+		"cases": cases, "command": []any{"./main"}, "file": "main.go", "build": []any{"go", "build", "-o", "main", "main.go"}, "built": []any{"main"}, "build_timeout": "5m",
+	}
+	if verdict := judge(t, config, nil, block("package main\n\nimport \"os\"\n\nfunc main() { os.Stdout.WriteString(\"7\\n\") }\n")); verdict.Outcome != sdk.Passed {
+		t.Errorf("the right program is %s: %s", verdict.Outcome, verdict.Evidence)
+	}
+}
+
 func TestChecker(t *testing.T) {
 	find(t, python, "-c", "pass")
 	dir := write(t, map[string]string{

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"strings"
 
 	"github.com/tmc/langchaingo/llms"
 )
@@ -177,11 +178,11 @@ func (c *call) replay(ctx context.Context, resp *llms.ContentResponse) error {
 // their place, inTurn, where the parts are all the text there is. What they say of the
 // whole is taken from it.
 func rawPieces(parts []llms.ContentPart, whole *Delta, inTurn bool) (list []Delta) {
-	said := ""
+	var said strings.Builder
 	for _, p := range parts {
-		said += textOf(p)
+		said.WriteString(textOf(p))
 	}
-	inTurn = inTurn && said == whole.Text
+	inTurn = inTurn && said.String() == whole.Text
 	for _, p := range parts {
 		raw, ok := p.(RawPart)
 		switch text := textOf(p); {

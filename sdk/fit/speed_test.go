@@ -9,7 +9,8 @@ import (
 	"github.com/stepfall/stepfall/sdk/outcome/outcometest"
 )
 
-// BenchmarkCurve fits the whole curve of every strategy to all queries.
+// BenchmarkCurve fits the whole curve of every strategy to all queries, on signals drawn
+// with noise: more of an estimate, and so more work, than the outcomes alone.
 func BenchmarkCurve(b *testing.B) {
 	for _, set := range []string{"11", "all"} {
 		table := estimate.Simulate(outcometest.Zeroeval(b, set), estimate.NoiseLevels()["medium"], 1)

@@ -218,7 +218,7 @@ func (f *fitFlags) follow(table *outcome.Table, o *fit.Options) (*outcome.Table,
 		names[i] = m.Name
 	}
 	if table, err = table.Select(names...); err != nil {
-		return nil, fmt.Errorf("policy %s: %w", f.policy, err)
+		return nil, fmt.Errorf("policy %s: %w: stepfall collect asks each model; in production mode \"shadow\", or explore in the trace block, does", f.policy, err)
 	}
 	if len(policy.Verifiers) > 0 {
 		table.Verified = true

@@ -106,7 +106,8 @@ func open(ctx context.Context, c Config) (sdk.Verifier, error) {
 	return verify.New(config, j)
 }
 
-// stateDir returns the folder for build caches, or "" when there is none.
+// stateDir returns the folder for build caches, or "" when there is none: a service may
+// have no home, or one that is not there.
 func stateDir(configured string) string {
 	if configured != "" {
 		return configured
@@ -115,5 +116,9 @@ func stateDir(configured string) string {
 	if err != nil {
 		return ""
 	}
-	return filepath.Join(cache, "stepfall", "verifier-tests")
+	dir := filepath.Join(cache, "stepfall", "verifier-tests")
+	if os.MkdirAll(dir, 0o700) != nil {
+		return ""
+	}
+	return dir
 }

@@ -94,3 +94,23 @@ func TestBadConfigSaysWhere(t *testing.T) {
 		t.Errorf("error %v", err)
 	}
 }
+
+// Where the user's cache folder cannot be made, nothing is kept between runs.
+func TestStateWhereThereIsNoHome(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("XDG_CACHE_HOME", filepath.Join(file, "below"))
+	if dir := stateDir(""); dir != "" {
+		t.Errorf("state is kept in %s, which cannot be made", dir)
+	}
+	cache := t.TempDir()
+	t.Setenv("XDG_CACHE_HOME", cache)
+	if dir, want := stateDir(""), filepath.Join(cache, "stepfall", "verifier-tests"); dir != want {
+		t.Errorf("state is kept in %s, want %s", dir, want)
+	}
+	if dir := stateDir(file); dir != file {
+		t.Errorf("state is kept in %s, and %s was asked for", dir, file)
+	}
+}

@@ -120,7 +120,7 @@ func (f *keyFlags) create(s Streams) *cobra.Command {
 
 func (f *keyFlags) list(s Streams) *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "list", Short: "List the keys", Args: cobra.NoArgs,
+		Use: "list", Aliases: []string{"ls"}, Short: "List the keys", Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return f.withStore(cmd.Context(), func(shared *router.Shared) error {
 				list, err := shared.ListKeys(cmd.Context(), "")

@@ -69,8 +69,9 @@ test: ## Run every test
 	$(GOTEST) -timeout 30m $(PACKAGES)
 
 .PHONY: short
-short: ## Run the tests that a change is tried with, the long ones left out
-	go test -short $$(go list ./... | grep -v -e /docs -e /examples/ -e /adapters/internal/suite)
+short: ## Run the tests that a change is tried with: no attacks, databases, containers or whole tasks
+	go test -short -skip '^TestAttack|^TestContainer' $$(go list ./... | grep -v -e /docs -e /examples/ -e /adapters/internal/suite \
+	  -e /adapters/internal/tasks -e /adapters/swe -e /adapters/queue -e /adapters/postgres -e /jail/container)
 
 .PHONY: attacks
 attacks: ## Try every attack on verdicts and walls, and print what came of each

@@ -88,6 +88,9 @@ func (g *Gateway) countTokens(x *exchange) *Refusal {
 		if refused != nil && refused.Param != "max_tokens" {
 			return refused
 		}
+		if refused := g.choose(x, a); refused != nil {
+			return refused
+		}
 		x.json(http.StatusOK, map[string]int{"input_tokens": a.inputTokens()})
 		return nil
 	})

@@ -17,7 +17,7 @@ import (
 // trajectories pinned to one model, and for single steps as the strategy decides.
 func FromRouter(r *router.Router) Setup {
 	c := r.Config()
-	s := Setup{Step: c.Step, Models: map[string]llms.Model{}, Routed: metered{inner: r}, Cost: routedCost}
+	s := Setup{Step: c.Step, Route: c.Route, Models: map[string]llms.Model{}, Routed: metered{inner: r}, Cost: routedCost}
 	s.Step.Cost = newTrajectoryCosts()
 	for _, m := range c.Models {
 		s.Models[m.Model.Name] = metered{inner: r, pin: m.Model.Name}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/tmc/langchaingo/llms"
 
+	"github.com/stepfall/stepfall/middleware"
 	"github.com/stepfall/stepfall/sdk"
 	"github.com/stepfall/stepfall/sdk/step"
 )
@@ -30,6 +31,9 @@ const (
 type Setup struct {
 	// Step is the configuration of the step engine: candidates, strategy, verifiers.
 	Step step.Config
+	// Route, when not nil, says what match blocks and pacing make of a task; see
+	// [middleware.Config].
+	Route func(*sdk.Query) middleware.Route
 	// Models are the candidates themselves, by name, for WholeTrajectory.
 	Models map[string]llms.Model
 	// Routed is the model that routes each call, for PerStep.
@@ -253,7 +257,12 @@ func (w *work) solve(ctx context.Context, r *Result) (err error) {
 	if err != nil {
 		return err
 	}
-	result, err := engine.Run(ctx, step.Request{Query: w.query, Caller: step.CallerFunc(w.attempt), Mode: string(w.s.Mode)})
+	req := step.Request{Query: w.query, Caller: step.CallerFunc(w.attempt), Mode: string(w.s.Mode)}
+	if w.s.Setup.Route != nil && w.s.Mode == WholeTrajectory {
+		route := w.s.Setup.Route(w.query)
+		req.Strategy, req.Done, req.Exclude = route.Strategy, route.Done, route.Exclude
+	}
+	result, err := engine.Run(ctx, req)
 	r.Attempts = w.attempts
 	for i := range r.Attempts {
 		for _, a := range result.Attempts {

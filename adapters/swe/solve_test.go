@@ -22,6 +22,7 @@ import (
 	"github.com/stepfall/stepfall/adapters/internal/suite"
 	"github.com/stepfall/stepfall/adapters/scripted"
 	"github.com/stepfall/stepfall/adapters/swe"
+	"github.com/stepfall/stepfall/middleware"
 	"github.com/stepfall/stepfall/sdk"
 	"github.com/stepfall/stepfall/sdk/cascade"
 	"github.com/stepfall/stepfall/sdk/jail"
@@ -252,6 +253,30 @@ func TestCascadeEscalatesUntilTheTestsPass(t *testing.T) {
 	}
 	t.Logf("overhead %v of %v, isolation %v, missing %v", r.Overhead, r.Duration, r.Isolation, r.Missing)
 	b.clean(t, "ledger")
+}
+
+// unasked is a strategy that nobody may ask.
+type unasked struct{ t *testing.T }
+
+func (u unasked) Decide(*cascade.State) cascade.Decision {
+	u.t.Error("the policy's own strategy decides")
+	return cascade.Decision{Run: cascade.Stop, Answer: cascade.None}
+}
+
+// What a match block says of a task holds for its attempts.
+func TestAttemptsAreRoutedByTheTask(t *testing.T) {
+	b := newBench(t)
+	done := 0
+	b.solver.Setup.Route = func(q *sdk.Query) middleware.Route {
+		if q.ID != "ledger-04" {
+			t.Errorf("asked about %q", q.ID)
+		}
+		return middleware.Route{Strategy: inOrder{}, Models: []bool{false, false, true}, Match: "hard", Done: func(*sdk.Trace) { done++ }}
+	}
+	b.solver.Setup.Step.Strategy = unasked{t}
+	if r := b.solve(t, "ledger-04"); !r.Solved || r.Model != "large" || len(r.Attempts) != 1 || done != 1 {
+		t.Errorf("solved %t by %s in %d attempts, done %d: %s", r.Solved, r.Model, len(r.Attempts), done, r.Error)
+	}
 }
 
 // Who sees that a task is not solved wants to know why the large model had no turn.

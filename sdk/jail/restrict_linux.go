@@ -6,6 +6,8 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"runtime"
+	"sync"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -26,6 +28,7 @@ func restrict(o *order, r *report) error {
 			return err
 		}
 	}
+	makeThreads()
 	note(LayerRlimits, limitResources(o.Limits))
 	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
 		return fmt.Errorf("no_new_privs: %w", err)
@@ -62,6 +65,26 @@ func dropCapabilities() error {
 		return fmt.Errorf("clearing ambient capabilities: %w", err)
 	}
 	return nil
+}
+
+// makeThreads makes the threads that this process may come to need, which the runtime
+// keeps: once the command has used up the processes of its user, there are none to be
+// had, and the runtime would abort.
+func makeThreads() {
+	const enough = 12
+	var ready sync.WaitGroup
+	release := make(chan struct{})
+	for range enough {
+		ready.Add(1)
+		go func() {
+			runtime.LockOSThread() // a thread of its own
+			ready.Done()
+			<-release
+			runtime.UnlockOSThread()
+		}()
+	}
+	ready.Wait()
+	close(release)
 }
 
 // threadsEach is how many threads a process may have on average.

@@ -70,7 +70,7 @@ test: ## Run every test
 
 .PHONY: short
 short: ## Run the tests that a change is tried with: no attacks, databases, containers or whole tasks
-	go test -short -skip '^TestAttack|^TestContainer' $$(go list ./... | grep -v -e /docs -e /examples/ -e /adapters/internal/suite \
+	go test -short -skip '^TestAttack|^TestContainer|ByWorkers$$|WithoutAHome$$' $$(go list ./... | grep -v -e /docs -e /examples/ -e /adapters/internal/suite \
 	  -e /adapters/internal/tasks -e /adapters/swe -e /adapters/queue -e /adapters/postgres -e /jail/container)
 
 .PHONY: attacks

@@ -71,7 +71,7 @@ test: ## Run every test
 .PHONY: short
 short: ## Run the tests that a change is tried with: no attacks, databases, containers or whole tasks
 	go test -short -skip '^TestAttack|^TestContainer|ByWorkers$$|WithoutAHome$$' $$(go list ./... | grep -v -e /docs -e /examples/ -e /adapters/internal/suite \
-	  -e /adapters/internal/tasks -e /adapters/swe -e /adapters/queue -e /adapters/postgres -e /jail/container)
+	  -e /adapters/internal/tasks -e /adapters/swe -e /adapters/internal/queue -e /adapters/postgres -e /jail/container)
 
 .PHONY: attacks
 attacks: ## Try every attack on verdicts and walls, and print what came of each
@@ -88,11 +88,11 @@ chaos: ## Kill replicas and workers and restart PostgreSQL for CHAOS (1m): no ca
 .PHONY: rates
 rates: ## Measure gateways without accounts and with those in PostgreSQL, one and two on one cap, and the queue
 	go test ./adapters/cli -run 'TestRates$$' -count=1 -v -args -rates 3s
-	go test ./adapters/queue -run '^$$' -bench TenMilliseconds -benchtime 2000x
+	go test ./adapters/internal/queue -run '^$$' -bench TenMilliseconds -benchtime 2000x
 
 .PHONY: scale
 scale: ## Measure the pages of stepfall view on STEPS (1000000) steps, in SQLite and in PostgreSQL
-	go test ./adapters/view -run 'TestScale$$' -count=1 -v -timeout 60m -args -steps $(or $(STEPS),1000000)
+	go test ./adapters/internal/view -run 'TestScale$$' -count=1 -v -timeout 60m -args -steps $(or $(STEPS),1000000)
 
 .PHONY: vet
 vet: ## Run go vet
@@ -241,7 +241,7 @@ pictures: build ## Draw docs/pictures anew (needs graphviz; pages need Chromium)
 	go run ./docs/pictures/trace < docs/pictures/trace.json > docs/pictures/trace.dot
 	for p in docs/pictures/*.dot; do dot -Tsvg $$p > $${p%.dot}.svg; done
 	dir=$$(mktemp -d) && trap 'rm -rf "$$dir"' EXIT && $(BIN)/stepfall demo --out "$$dir" > /dev/null && \
-	go run ./adapters/view/internal/pictures --traces "$$dir/traces.jsonl" --out docs/pictures
+	go run ./adapters/internal/view/internal/pictures --traces "$$dir/traces.jsonl" --out docs/pictures
 
 # The charting library of the pages: from its npm package, of this version and checksum.
 UPLOT := 1.6.32
@@ -252,7 +252,7 @@ charts: ## Fetch the charting library of the pages anew (needs npm)
 	dir=$$(mktemp -d) && trap 'rm -rf "$$dir"' EXIT && (cd "$$dir" && npm pack --silent uplot@$(UPLOT) > /dev/null) && \
 	sum=$$(openssl dgst -sha512 -binary "$$dir"/uplot-*.tgz | base64 -w0) && \
 	{ [ "$$sum" = "$(UPLOT_SHA512)" ] || { echo "the package has another checksum: $$sum"; exit 1; }; } && \
-	tar -xzf "$$dir"/uplot-*.tgz -C "$$dir" && to=adapters/view/assets && \
+	tar -xzf "$$dir"/uplot-*.tgz -C "$$dir" && to=adapters/internal/view/assets && \
 	cp "$$dir/package/dist/uPlot.iife.min.js" $$to/uplot.js && cp "$$dir/package/dist/uPlot.min.css" $$to/uplot.css && cp "$$dir/package/LICENSE" $$to/uplot.LICENSE
 
 $(TOOLS)/buf-$(BUF):

@@ -12,7 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/stepfall/stepfall/sdk/eval/paper"
+	"github.com/stepfall/stepfall/adapters/internal/paper"
 	"github.com/stepfall/stepfall/sdk/outcome"
 )
 

@@ -7,8 +7,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/stepfall/stepfall/adapters/internal/queue"
 	"github.com/stepfall/stepfall/adapters/postgres"
-	"github.com/stepfall/stepfall/adapters/queue"
 	"github.com/stepfall/stepfall/policies"
 )
 

@@ -21,11 +21,11 @@ import (
 	"github.com/stepfall/stepfall/adapters/gateway"
 	"github.com/stepfall/stepfall/adapters/internal/heap"
 	gatekeeper "github.com/stepfall/stepfall/adapters/internal/keys"
+	"github.com/stepfall/stepfall/adapters/internal/queue"
+	"github.com/stepfall/stepfall/adapters/internal/view"
 	"github.com/stepfall/stepfall/adapters/otel"
-	"github.com/stepfall/stepfall/adapters/queue"
 	"github.com/stepfall/stepfall/adapters/router"
 	"github.com/stepfall/stepfall/adapters/store"
-	"github.com/stepfall/stepfall/adapters/view"
 	"github.com/stepfall/stepfall/policies"
 	"github.com/stepfall/stepfall/sdk/step"
 )

@@ -7,8 +7,8 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/stepfall/stepfall/adapters/internal/queue"
 	"github.com/stepfall/stepfall/adapters/otel"
-	"github.com/stepfall/stepfall/adapters/queue"
 	"github.com/stepfall/stepfall/adapters/router"
 )
 

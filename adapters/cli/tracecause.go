@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/stepfall/stepfall/adapters/internal/say"
-	"github.com/stepfall/stepfall/adapters/view"
+	"github.com/stepfall/stepfall/adapters/internal/view"
 	"github.com/stepfall/stepfall/sdk"
 )
 

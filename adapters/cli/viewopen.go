@@ -7,8 +7,8 @@ import (
 	"os"
 	"strings"
 
+	"github.com/stepfall/stepfall/adapters/internal/view"
 	"github.com/stepfall/stepfall/adapters/router"
-	"github.com/stepfall/stepfall/adapters/view"
 )
 
 // openStore opens a store of traces, and says whether the argument names one.

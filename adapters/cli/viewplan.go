@@ -5,7 +5,7 @@ import (
 	"fmt"
 
 	"github.com/stepfall/stepfall/adapters/internal/forecast"
-	"github.com/stepfall/stepfall/adapters/view"
+	"github.com/stepfall/stepfall/adapters/internal/view"
 	"github.com/stepfall/stepfall/policies"
 )
 

@@ -13,7 +13,7 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/stepfall/stepfall/adapters/queue"
+	"github.com/stepfall/stepfall/adapters/internal/queue"
 	"github.com/stepfall/stepfall/sdk"
 )
 

@@ -19,10 +19,10 @@ import (
 	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/chromedp"
 
+	"github.com/stepfall/stepfall/adapters/internal/view"
+	"github.com/stepfall/stepfall/adapters/internal/view/internal/browser"
+	"github.com/stepfall/stepfall/adapters/internal/view/internal/fleet"
 	"github.com/stepfall/stepfall/adapters/store"
-	"github.com/stepfall/stepfall/adapters/view"
-	"github.com/stepfall/stepfall/adapters/view/internal/browser"
-	"github.com/stepfall/stepfall/adapters/view/internal/fleet"
 	"github.com/stepfall/stepfall/sdk/eval"
 )
 

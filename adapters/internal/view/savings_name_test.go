@@ -4,7 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/stepfall/stepfall/adapters/view"
+	"github.com/stepfall/stepfall/adapters/internal/view"
 )
 
 // TestSavingsOfALongName: a name of megabytes does not make a sentence of megabytes.

@@ -20,9 +20,9 @@ import (
 	"golang.org/x/net/html"
 
 	"github.com/stepfall/stepfall/adapters/internal/storetest"
+	"github.com/stepfall/stepfall/adapters/internal/view/internal/fleet"
 	"github.com/stepfall/stepfall/adapters/sqlite"
 	"github.com/stepfall/stepfall/adapters/store"
-	"github.com/stepfall/stepfall/adapters/view/internal/fleet"
 	"github.com/stepfall/stepfall/sdk"
 	"github.com/stepfall/stepfall/sdk/eval"
 )

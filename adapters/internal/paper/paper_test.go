@@ -19,7 +19,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/stepfall/stepfall/sdk/eval/paper"
+	"github.com/stepfall/stepfall/adapters/internal/paper"
 	"github.com/stepfall/stepfall/sdk/outcome"
 )
 

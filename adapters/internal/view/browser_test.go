@@ -16,9 +16,9 @@ import (
 	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/chromedp"
 
+	"github.com/stepfall/stepfall/adapters/internal/view/internal/browser"
+	"github.com/stepfall/stepfall/adapters/internal/view/internal/fleet"
 	"github.com/stepfall/stepfall/adapters/store"
-	"github.com/stepfall/stepfall/adapters/view/internal/browser"
-	"github.com/stepfall/stepfall/adapters/view/internal/fleet"
 	"github.com/stepfall/stepfall/sdk"
 )
 

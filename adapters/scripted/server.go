@@ -103,8 +103,8 @@ func (s *Server) Close() error {
 	return err
 }
 
-// NewHandler returns the server's HTTP handler, for use with a server of one's own.
-func NewHandler(o Options) http.Handler { return &handler{options: o, calls: map[string]int{}} }
+// newHandler returns the server's HTTP handler.
+func newHandler(o Options) http.Handler { return &handler{options: o, calls: map[string]int{}} }
 
 type handler struct {
 	options Options

@@ -36,13 +36,13 @@ func KeyAccount(id string) string { return fmt.Sprintf("key %q", id) }
 
 // Reserve implements [step.Ledger].
 func (l *Ledger) Reserve(ctx context.Context, q *sdk.Query, usd float64) (step.Reservation, error) {
-	amount, err := Nano(usd)
+	amount, err := nano(usd)
 	if err != nil {
 		return nil, err
 	}
 	charges := make([]Charge, 0, 3)
 	add := func(account string, capUSD float64, period time.Duration) {
-		limit, fault := Nano(min(capUSD, mostUSD)) // more is as good as none
+		limit, fault := nano(min(capUSD, mostUSD)) // more is as good as none
 		if fault != nil {
 			err = fault
 		}
@@ -97,7 +97,7 @@ type money struct{ held *Held }
 
 // Settle implements [step.Reservation].
 func (m *money) Settle(ctx context.Context, usd float64) error {
-	amount, err := Nano(usd)
+	amount, err := nano(usd)
 	if err != nil {
 		return err
 	}

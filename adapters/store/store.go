@@ -101,8 +101,8 @@ const NanoUSD = 1e9
 // mostUSD is more than anybody spends, and far from where nano-dollars overflow.
 const mostUSD = 1e9
 
-// Nano turns US dollars into billionths, rounded up: a cap is never passed by rounding.
-func Nano(usd float64) (int64, error) {
+// nano turns US dollars into billionths, rounded up: a cap is never passed by rounding.
+func nano(usd float64) (int64, error) {
 	if math.IsNaN(usd) || usd < 0 || usd > mostUSD {
 		return 0, fmt.Errorf("%v US dollars is no amount to charge", usd)
 	}

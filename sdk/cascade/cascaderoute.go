@@ -21,8 +21,8 @@ const (
 	Greedy
 )
 
-// DefaultNodeLimit is the NodeLimit that 0 stands for.
-const DefaultNodeLimit = 50000
+// defaultNodeLimit is the NodeLimit that 0 stands for.
+const defaultNodeLimit = 50000
 
 // CascadeRoute chooses at each turn among all supermodels that contain what has
 // run the one with the greatest
@@ -59,7 +59,7 @@ func NewCascadeRoute(p Params, search Search) (*CascadeRoute, error) {
 	r := &CascadeRoute{common: c, order: slices.Clone(p.Order), search: search, limit: p.NodeLimit, topK: p.TopK, dense: dense, patience: patience, pool: newPool()}
 	switch {
 	case r.limit == 0:
-		r.limit = DefaultNodeLimit
+		r.limit = defaultNodeLimit
 	case r.limit < 0:
 		r.limit = math.MaxInt
 	}

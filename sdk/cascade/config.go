@@ -47,7 +47,7 @@ type Params struct {
 	// Answer says which answer a cascade or threshold returns.
 	Answer AnswerRule
 	// NodeLimit bounds the search of cascade_route, in supermodels whose value is
-	// worked out. 0 means DefaultNodeLimit, a negative number no limit.
+	// worked out. 0 means 50,000, a negative number no limit.
 	NodeLimit int
 	// TopK, when positive, makes cascade_route a beam search that keeps the TopK
 	// best supermodels of each size.

@@ -5,7 +5,7 @@ import "math"
 // The rows that need no estimator. All of them see the test half.
 
 // linearInterpolation tosses coins between the single models on the hull.
-func linearInterpolation(_ []float64, f *Frame) Curve { return Hull(f.Models) }
+func linearInterpolation(_ []float64, f *Frame) Curve { return upperHull(f.Models) }
 
 // bestSingle is the model of highest mean quality and nothing else.
 func bestSingle(_ []float64, f *Frame) Curve { return Curve{f.Models[f.Best]} }

@@ -14,8 +14,8 @@ import (
 // the queries and from the frame that the same weights give.
 type row func(weight []float64, f *Frame) Curve
 
-// Bootstrap resamples the queries with replacement.
-type Bootstrap struct {
+// bootstrap resamples the queries with replacement.
+type bootstrap struct {
 	// Resamples is their number; 0 means no intervals.
 	Resamples int
 	// Seed makes the resamples; resample i depends on Seed and i alone, so
@@ -33,7 +33,7 @@ type resampled struct {
 }
 
 // weights returns how often resample i draws each of n queries.
-func (b *Bootstrap) weights(i, n int) []float64 {
+func (b *bootstrap) weights(i, n int) []float64 {
 	rng := rand.New(rand.NewPCG(b.Seed, uint64(i)+1))
 	w := make([]float64, n)
 	for range n {
@@ -44,7 +44,7 @@ func (b *Bootstrap) weights(i, n int) []float64 {
 
 // run computes every row on every resample. The frame is that of the resample: the
 // limits of the AUC vary with the queries as the curves do.
-func (b *Bootstrap) run(ctx context.Context, models *Sample, rows []row, done func(int)) (*resampled, error) {
+func (b *bootstrap) run(ctx context.Context, models *Sample, rows []row, done func(int)) (*resampled, error) {
 	queries := len(models.Cost[0])
 	table := func() [][]float64 {
 		t := make([][]float64, len(rows))

@@ -156,7 +156,7 @@ func Measure(ctx context.Context, o *Outcomes, players []*Player, samples []*Sam
 		share := float64(i) / (bandPoints - 1)
 		c.Costs = append(c.Costs, low+(high-low)*share*share)
 	}
-	boot := Bootstrap{Resamples: opts.Bootstrap, Seed: opts.Seed, Costs: c.Costs}
+	boot := bootstrap{Resamples: opts.Bootstrap, Seed: opts.Seed, Costs: c.Costs}
 	re, err := boot.run(ctx, models, rows, opts.Progress)
 	if err != nil {
 		return nil, err

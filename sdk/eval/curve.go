@@ -149,9 +149,9 @@ func (c Curve) meanQuality(low, high float64, f *Frame) float64 {
 	return area / (high - low)
 }
 
-// Hull returns the vertices of the non-decreasing concave hull of the points: what
+// upperHull returns the vertices of the non-decreasing concave hull of the points: what
 // can be reached by tossing coins between them.
-func Hull(points []Point) Curve {
+func upperHull(points []Point) Curve {
 	var hull Curve
 	for _, p := range NewCurve(points) {
 		if len(hull) > 0 && p.Quality <= hull[len(hull)-1].Quality {

@@ -116,7 +116,7 @@ func TestHullDominatesEveryPoint(t *testing.T) {
 		for i := range points {
 			points[i] = Point{Cost: float64(rng.IntN(6)) / 5, Quality: float64(rng.IntN(6)) / 5}
 		}
-		h := Hull(points)
+		h := upperHull(points)
 		for _, p := range points {
 			if got := h.QualityAt(p.Cost, &f); got < p.Quality-1e-12 {
 				t.Fatalf("hull %v of %v has %v at %v, below %v", h, points, got, p.Cost, p.Quality)

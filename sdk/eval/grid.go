@@ -9,11 +9,11 @@ import (
 	"github.com/stepfall/stepfall/sdk/cascade"
 )
 
-// A Rule makes a strategy's decision rule for one lambda.
-type Rule func(lambda float64) (cascade.Strategy, error)
+// A strategyAt makes a strategy's decision rule for one lambda.
+type strategyAt func(lambda float64) (cascade.Strategy, error)
 
 // play makes a player of a rule at several lambdas.
-func (r Rule) player(name, note string, source Source, lambdas []float64) (*Player, error) {
+func (r strategyAt) player(name, note string, source Source, lambdas []float64) (*Player, error) {
 	p := &Player{Name: name, Note: note, Source: source, Lambdas: lambdas}
 	for _, lambda := range lambdas {
 		s, err := r(lambda)
@@ -35,11 +35,11 @@ func span(f *Frame) (low, high float64) {
 	return 1e-3 / dear, 20 / cheap
 }
 
-// SpreadLambdas returns at most n lambdas at which the rule's operating points lie
+// spreadLambdas returns at most n lambdas at which the rule's operating points lie
 // evenly along its curve on the given outcomes, which are those of the train half:
 // lambdas at equal ratios first, then repeatedly the geometric middle of the
 // neighbours whose points lie furthest apart.
-func SpreadLambdas(ctx context.Context, o *Outcomes, source Source, rule Rule, n int, seed uint64) ([]float64, error) {
+func spreadLambdas(ctx context.Context, o *Outcomes, source Source, rule strategyAt, n int, seed uint64) ([]float64, error) {
 	frame := singles(o).frame(nil)
 	low, high := span(&frame)
 	lambdas := logSpaced(low, high, max(3, n/4), true)
@@ -91,7 +91,7 @@ func unrepeated(points []Point) []Point {
 	return out
 }
 
-func pointsAt(ctx context.Context, o *Outcomes, source Source, rule Rule, lambdas []float64, seed uint64) ([]Point, error) {
+func pointsAt(ctx context.Context, o *Outcomes, source Source, rule strategyAt, lambdas []float64, seed uint64) ([]Point, error) {
 	p, err := rule.player("", "", source, lambdas)
 	if err != nil {
 		return nil, err

@@ -39,7 +39,7 @@ func (c Curve) AUC(f *Frame) float64 {
 // AIQ is [Curve.AUC] of the non-decreasing concave hull.
 func (c Curve) AIQ(f *Frame) float64 {
 	low, high := f.costRange()
-	return Hull(c).meanQuality(low, high, f)
+	return upperHull(c).meanQuality(low, high, f)
 }
 
 // Measure returns all metrics of c.

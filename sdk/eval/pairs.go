@@ -24,7 +24,7 @@ type pairTotals struct{ quality, cost float64 }
 // a lambda, the first model, the threshold on its estimate and the second model of the
 // greatest mean quality less lambda times cost on the train half. A threshold that
 // always stops is a single model.
-func pairsRule(ctx context.Context, o *Outcomes, source Source) (Rule, error) {
+func pairsRule(ctx context.Context, o *Outcomes, source Source) (strategyAt, error) {
 	n := len(o.Models)
 	levels := make([][]float64, n)
 	totals := make([][][]pairTotals, n) // first, level, second

@@ -75,10 +75,10 @@ func (c blurredCursor) Believe(ran []int, beliefs []cascade.Belief, costs []floa
 	}
 }
 
-func madeProblem(n, k int) *Problem {
+func madeProblem(n, k int) *problem {
 	train, test := made(n, k, 1), made(n, k, 2)
-	s := &Sources{Name: "blurred", Train: newBlurred(train, 3), Test: newBlurred(test, 4)}
-	return &Problem{Train: train, Test: test, Independent: s, Dependent: s}
+	s := &fittedSources{Name: "blurred", Train: newBlurred(train, 3), Test: newBlurred(test, 4)}
+	return &problem{Train: train, Test: test, Independent: s, Dependent: s}
 }
 
 // An independent replay: for one query and one strategy it walks the table by hand,
@@ -101,7 +101,7 @@ func TestReplayAgreesWithAWalkByHand(t *testing.T) {
 		t.Skip("computes for seconds; what runs at once does so in TestComparisonDoesNotDependOnTheNumberOfCores")
 	}
 	p := madeProblem(60, 5)
-	players, err := Prepare(context.Background(), p, Preparation{Points: 12})
+	players, err := prepare(context.Background(), p, preparation{Points: 12})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -142,7 +142,7 @@ func TestNoStrategyPeeks(t *testing.T) {
 	p := madeProblem(40, 5)
 	source := newBlurred(p.Test, 4)
 	p.Independent.Test, p.Dependent.Test = source, source
-	players, err := Prepare(context.Background(), p, Preparation{Points: 8})
+	players, err := prepare(context.Background(), p, preparation{Points: 8})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -223,7 +223,7 @@ func TestComparisonDoesNotDependOnTheNumberOfCores(t *testing.T) {
 	run := func(cores int) []Row {
 		defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(cores))
 		p := madeProblem(queries, models)
-		players, err := Prepare(context.Background(), p, Preparation{Points: 10, Seed: 3})
+		players, err := prepare(context.Background(), p, preparation{Points: 10, Seed: 3})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -250,7 +250,7 @@ func TestOracleIsAboveEveryPlayer(t *testing.T) {
 		t.Skip("computes for seconds; what runs at once does so in TestComparisonDoesNotDependOnTheNumberOfCores")
 	}
 	p := madeProblem(200, 4)
-	players, err := Prepare(context.Background(), p, Preparation{Points: 16})
+	players, err := prepare(context.Background(), p, preparation{Points: 16})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -276,8 +276,8 @@ func TestCancelledReplayStops(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
 	p := madeProblem(40, 4)
-	if _, err := Prepare(ctx, p, Preparation{}); !errors.Is(err, context.Canceled) {
-		t.Errorf("Prepare after cancellation: %v", err)
+	if _, err := prepare(ctx, p, preparation{}); !errors.Is(err, context.Canceled) {
+		t.Errorf("prepare after cancellation: %v", err)
 	}
 }
 

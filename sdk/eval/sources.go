@@ -15,9 +15,9 @@ func (r replayed) Start(query int) Cursor { return r.Replay.Start(query) }
 // trainFolds is the number of folds in which train-half beliefs are made.
 const trainFolds = 4
 
-// FitSources fits an estimator to the train half for the test half, and one per fold
+// fitSources fits an estimator to the train half for the test half, and one per fold
 // for the train half itself.
-func FitSources(h *Halves, name string, o estimate.Options) (*Sources, error) {
+func fitSources(h *Halves, name string, o estimate.Options) (*fittedSources, error) {
 	whole, train, err := estimate.FitFolds(h.Train, min(trainFolds, len(h.Train.Queries)), o)
 	if err != nil {
 		return nil, fmt.Errorf("fitting the %s estimate to %d queries: %w", name, len(h.Train.Queries), err)
@@ -26,5 +26,5 @@ func FitSources(h *Halves, name string, o estimate.Options) (*Sources, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Sources{Name: name, Train: replayed{train}, Test: replayed{test}}, nil
+	return &fittedSources{Name: name, Train: replayed{train}, Test: replayed{test}}, nil
 }

@@ -21,21 +21,21 @@ const (
 	RouteDependent = "route_dependent"
 )
 
-// Sources are the beliefs on both halves of a data set by one kind of estimator.
+// fittedSources are the beliefs on both halves of a data set by one kind of estimator.
 // On the train half they must come from estimators that have not seen the query.
-type Sources struct {
+type fittedSources struct {
 	Name        string
 	Train, Test Source
 
 	scale *float64 // see fittedScale; nil until it is known
 }
 
-// Problem is all that strategies are prepared and measured on.
-type Problem struct {
+// problem is all that strategies are prepared and measured on.
+type problem struct {
 	Train, Test *Outcomes
 	// Independent are the paper's estimates, and Dependent those that know that
 	// what is hard for one model is hard for others; nil leaves its rows out.
-	Independent, Dependent *Sources
+	Independent, Dependent *fittedSources
 }
 
 // entry is one row of the catalogue.
@@ -44,12 +44,12 @@ type entry struct {
 	dependent  bool
 	// maxModels leaves the row out of the default list above that many models.
 	maxModels int
-	rule      func(ctx context.Context, p *Problem, s *Sources) (Rule, error)
+	rule      func(ctx context.Context, p *problem, s *fittedSources) (strategyAt, error)
 }
 
 // byName is the rule of a strategy of package cascade.
-func byName(name string, params cascade.Params) func(context.Context, *Problem, *Sources) (Rule, error) {
-	return func(context.Context, *Problem, *Sources) (Rule, error) {
+func byName(name string, params cascade.Params) func(context.Context, *problem, *fittedSources) (strategyAt, error) {
+	return func(context.Context, *problem, *fittedSources) (strategyAt, error) {
 		base, err := cascade.New(name, params)
 		if err != nil {
 			return nil, err
@@ -59,7 +59,7 @@ func byName(name string, params cascade.Params) func(context.Context, *Problem, 
 }
 
 // tuned returns the rule that sets the lambda of a strategy.
-func tuned(base cascade.Strategy) (Rule, error) {
+func tuned(base cascade.Strategy) (strategyAt, error) {
 	tunable, ok := base.(cascade.Tunable)
 	if !ok {
 		return nil, fmt.Errorf("%T cannot be tuned", base)
@@ -75,13 +75,13 @@ func catalogue() []entry {
 		{name: RouteDependent, note: "one model per query, on", dependent: true, rule: byName(cascade.NameRoute, cascade.Params{})},
 		{
 			name: Pairs, note: "upper envelope of all cascades of two models, thresholds fitted",
-			rule: func(ctx context.Context, p *Problem, s *Sources) (Rule, error) {
+			rule: func(ctx context.Context, p *problem, s *fittedSources) (strategyAt, error) {
 				return pairsRule(ctx, p.Train, s.Train)
 			},
 		},
 		{
 			name: cascade.NameThreshold, note: "cheapest first until the estimate reaches the depth's threshold",
-			rule: func(ctx context.Context, p *Problem, s *Sources) (Rule, error) {
+			rule: func(ctx context.Context, p *problem, s *fittedSources) (strategyAt, error) {
 				return thresholdRule(ctx, p.Train, s.Train)
 			},
 		},
@@ -107,8 +107,8 @@ func StrategyNames() []string {
 	return append(names, Oracle)
 }
 
-// Preparation says how players are made.
-type Preparation struct {
+// preparation says how players are made.
+type preparation struct {
 	// Strategies are the rows wanted; nil means all that suit the number of models.
 	Strategies []string
 	// Points is the number of lambdas of a curve; 0 means 40.
@@ -119,7 +119,7 @@ type Preparation struct {
 }
 
 // selected returns the catalogue's entries that are wanted.
-func (prep *Preparation) selected(p *Problem) ([]entry, error) {
+func (prep *preparation) selected(p *problem) ([]entry, error) {
 	for _, name := range prep.Strategies {
 		if !slices.Contains(StrategyNames(), name) {
 			return nil, fmt.Errorf("unknown strategy %q; there are %s", name, strings.Join(StrategyNames(), ", "))
@@ -138,9 +138,9 @@ func (prep *Preparation) selected(p *Problem) ([]entry, error) {
 	return chosen, nil
 }
 
-// Prepare makes a player of each strategy: whatever it has to learn, and the
+// prepare makes a player of each strategy: whatever it has to learn, and the
 // lambdas of its curve, come from the train half.
-func Prepare(ctx context.Context, p *Problem, prep Preparation) ([]*Player, error) {
+func prepare(ctx context.Context, p *problem, prep preparation) ([]*Player, error) {
 	chosen, err := prep.selected(p)
 	if err != nil {
 		return nil, err
@@ -162,7 +162,7 @@ func Prepare(ctx context.Context, p *Problem, prep Preparation) ([]*Player, erro
 			return nil, fmt.Errorf("preparing %s: %w", e.name, err)
 		}
 		train, source := p.Train.head(s.Train, gridQueries)
-		lambdas, err := SpreadLambdas(ctx, train, source, rule, points, prep.Seed)
+		lambdas, err := spreadLambdas(ctx, train, source, rule, points, prep.Seed)
 		if err != nil {
 			return nil, fmt.Errorf("choosing lambdas of %s: %w", e.name, err)
 		}

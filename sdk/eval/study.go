@@ -123,12 +123,12 @@ func (s *Study) Units() int {
 const prepareUnits = 50
 
 func (s *Study) entries() []entry {
-	prep := Preparation{Strategies: s.Strategies}
-	dependent := &Sources{}
+	prep := preparation{Strategies: s.Strategies}
+	dependent := &fittedSources{}
 	if s.Estimator == EstimatorNone {
 		dependent = nil
 	}
-	chosen, err := prep.selected(&Problem{Train: OutcomesOf(s.Halves.Train), Independent: &Sources{}, Dependent: dependent})
+	chosen, err := prep.selected(&problem{Train: OutcomesOf(s.Halves.Train), Independent: &fittedSources{}, Dependent: dependent})
 	if err != nil {
 		return nil
 	}
@@ -184,11 +184,11 @@ func (s *Study) RunGroups(ctx context.Context) (*Comparison, map[string]*Compari
 }
 
 // replay fits and plays.
-func (s *Study) replay(ctx context.Context) (*Problem, []*Player, []*Sample, error) {
+func (s *Study) replay(ctx context.Context) (*problem, []*Player, []*Sample, error) {
 	if err := s.Validate(); err != nil {
 		return nil, nil, nil, err
 	}
-	p, err := s.Problem(ctx)
+	p, err := s.problem(ctx)
 	if err != nil {
 		return nil, nil, nil, err
 	}
@@ -196,7 +196,7 @@ func (s *Study) replay(ctx context.Context) (*Problem, []*Player, []*Sample, err
 	if progress == nil {
 		progress = func(int) {}
 	}
-	players, err := Prepare(ctx, p, Preparation{
+	players, err := prepare(ctx, p, preparation{
 		Strategies: s.Strategies, Points: s.Points, Seed: s.Seed,
 		Progress: func(int) { progress(prepareUnits) },
 	})
@@ -224,19 +224,19 @@ func (s *Study) measure(ctx context.Context, o *Outcomes, players []*Player, sam
 	return c, nil
 }
 
-// Problem fits the estimates that the wanted strategies need.
-func (s *Study) Problem(ctx context.Context) (*Problem, error) {
+// problem fits the estimates that the wanted strategies need.
+func (s *Study) problem(ctx context.Context) (*problem, error) {
 	h, fits, err := s.plan()
 	if err != nil {
 		return nil, err
 	}
-	p := &Problem{Train: OutcomesOf(h.Train), Test: OutcomesOf(s.Halves.Test)}
+	p := &problem{Train: OutcomesOf(h.Train), Test: OutcomesOf(s.Halves.Test)}
 	needs := map[bool]bool{}
 	for _, e := range s.entries() {
 		needs[e.dependent] = true
 	}
-	fitted := map[string]*Sources{}
-	fit := func(kind string) (*Sources, error) {
+	fitted := map[string]*fittedSources{}
+	fit := func(kind string) (*fittedSources, error) {
 		if fitted[kind] == nil {
 			var err error
 			if fitted[kind], err = s.sources(h, kind); err != nil {
@@ -253,7 +253,7 @@ func (s *Study) Problem(ctx context.Context) (*Problem, error) {
 		note += "; independent rows: " + fits.independent
 	}
 	if needs[true] && len(fits.dependent) > 0 {
-		candidates := make([]*Sources, len(fits.dependent))
+		candidates := make([]*fittedSources, len(fits.dependent))
 		for i, kind := range fits.dependent {
 			if candidates[i], err = fit(kind); err != nil {
 				return nil, err
@@ -345,8 +345,8 @@ func unverified(t *outcome.Table) *outcome.Table {
 }
 
 // sources fits one kind of estimate.
-func (s *Study) sources(h *Halves, kind string) (*Sources, error) {
-	src, err := FitSources(h, kind, estimate.Options{Quality: kind, Features: s.Features, Seed: s.Seed})
+func (s *Study) sources(h *Halves, kind string) (*fittedSources, error) {
+	src, err := fitSources(h, kind, estimate.Options{Quality: kind, Features: s.Features, Seed: s.Seed})
 	if err != nil {
 		return nil, err
 	}

@@ -83,7 +83,7 @@ func newPrefixes(ctx context.Context, o *Outcomes, source Source, order []int) (
 // order, the depth and the thresholds of the greatest mean quality less lambda times
 // cost on the train half: one threshold at every depth first, then each in turn as
 // long as that helps.
-func thresholdRule(ctx context.Context, o *Outcomes, source Source) (Rule, error) {
+func thresholdRule(ctx context.Context, o *Outcomes, source Source) (strategyAt, error) {
 	orders := costOrders(o)
 	var ladders []*prefixes
 	for _, order := range orders {

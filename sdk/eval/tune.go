@@ -18,7 +18,7 @@ const (
 
 // option is one way to play a strategy, on beliefs about the train half.
 type option struct {
-	rule   Rule
+	rule   strategyAt
 	source Source
 }
 
@@ -26,7 +26,7 @@ type option struct {
 // queries and on resamples of them.
 func aucs(ctx context.Context, train *Outcomes, options []option, seed uint64) (all []float64, resampled [][]float64, err error) {
 	head, source := train.head(options[0].source, gridQueries)
-	lambdas, err := SpreadLambdas(ctx, head, source, options[0].rule, tunePoints, seed)
+	lambdas, err := spreadLambdas(ctx, head, source, options[0].rule, tunePoints, seed)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -46,7 +46,7 @@ func aucs(ctx context.Context, train *Outcomes, options []option, seed uint64) (
 		all = append(all, s.Curve(nil).AUC(&frame))
 		resampled = append(resampled, make([]float64, tuneResamples))
 	}
-	boot := Bootstrap{Seed: seed}
+	boot := bootstrap{Seed: seed}
 	for k := range tuneResamples {
 		w := boot.weights(k, len(train.Queries))
 		f := models.frame(w)
@@ -83,7 +83,7 @@ var scales = []float64{1, 0.7, 0.45, 0.25, 0.12, 0}
 // fittedScale returns the factor on the deviations of the estimates that serves best
 // on the train half: 1 unless another one gains more than a standard error. It is a
 // property of the estimates, found by index because that is the fastest.
-func (s *Sources) fittedScale(ctx context.Context, train *Outcomes) (float64, error) {
+func (s *fittedSources) fittedScale(ctx context.Context, train *Outcomes) (float64, error) {
 	if s.scale != nil {
 		return *s.scale, nil
 	}
@@ -103,10 +103,10 @@ func (s *Sources) fittedScale(ctx context.Context, train *Outcomes) (float64, er
 	return scales[best], nil
 }
 
-func indexRule(scale float64) (Rule, error) { return scaled(cascade.NameIndex, scale) }
+func indexRule(scale float64) (strategyAt, error) { return scaled(cascade.NameIndex, scale) }
 
 // scaled returns the rule of a strategy with its deviations multiplied by a factor.
-func scaled(name string, scale float64) (Rule, error) {
+func scaled(name string, scale float64) (strategyAt, error) {
 	base, err := cascade.New(name, cascade.Params{Scale: scale, NoExpect: scale == 0})
 	if err != nil {
 		return nil, err
@@ -115,8 +115,8 @@ func scaled(name string, scale float64) (Rule, error) {
 }
 
 // scaledRule is the rule of a strategy at the fitted scale.
-func scaledRule(name string) func(context.Context, *Problem, *Sources) (Rule, error) {
-	return func(ctx context.Context, p *Problem, s *Sources) (Rule, error) {
+func scaledRule(name string) func(context.Context, *problem, *fittedSources) (strategyAt, error) {
+	return func(ctx context.Context, p *problem, s *fittedSources) (strategyAt, error) {
 		scale, err := s.fittedScale(ctx, p.Train)
 		if err != nil {
 			return nil, err
@@ -127,7 +127,7 @@ func scaledRule(name string) func(context.Context, *Problem, *Sources) (Rule, er
 
 // cascadeRule is the rule of the cascade over all models by cost, or where that is
 // better on the train half over those that are better than all cheaper ones.
-func cascadeRule(ctx context.Context, p *Problem, s *Sources) (Rule, error) {
+func cascadeRule(ctx context.Context, p *problem, s *fittedSources) (strategyAt, error) {
 	var options []option
 	for _, order := range costOrders(p.Train) {
 		base, err := cascade.New(cascade.NameCascade, cascade.Params{Order: order})
@@ -149,7 +149,7 @@ func cascadeRule(ctx context.Context, p *Problem, s *Sources) (Rule, error) {
 
 // chooseSources returns the estimates to decide on: the first, unless index gains
 // more than a standard error on others.
-func chooseSources(ctx context.Context, train *Outcomes, candidates []*Sources) (*Sources, error) {
+func chooseSources(ctx context.Context, train *Outcomes, candidates []*fittedSources) (*fittedSources, error) {
 	rule, err := indexRule(1)
 	if err != nil {
 		return nil, err

@@ -8,19 +8,19 @@ import (
 	"github.com/stepfall/stepfall/sdk/outcome"
 )
 
-// EnvData is the environment variable that names the folder of outcomes.
-const EnvData = "STEPFALL_DATA"
+// envData is the environment variable that names the folder of outcomes.
+const envData = "STEPFALL_DATA"
 
-// File returns the path of a file of outcomes, or skips the test.
-func File(t testing.TB, name string) string {
+// file returns the path of a file of outcomes, or skips the test.
+func file(t testing.TB, name string) string {
 	t.Helper()
-	folder := os.Getenv(EnvData)
+	folder := os.Getenv(envData)
 	if folder == "" {
 		folder = beside(t)
 	}
 	path := filepath.Join(folder, name)
 	if _, err := os.Stat(path); err != nil {
-		t.Skipf("no %s: set %s to the folder of outcomes", name, EnvData)
+		t.Skipf("no %s: set %s to the folder of outcomes", name, envData)
 	}
 	return path
 }
@@ -37,7 +37,7 @@ func beside(t testing.TB) string {
 		}
 		parent := filepath.Dir(folder)
 		if parent == folder {
-			t.Skipf("no go.mod above the test: set %s to the folder of outcomes", EnvData)
+			t.Skipf("no go.mod above the test: set %s to the folder of outcomes", envData)
 		}
 		folder = parent
 	}
@@ -46,14 +46,14 @@ func beside(t testing.TB) string {
 // Swebench returns the SWE-bench Verified outcomes: 24 models, verified by tests.
 func Swebench(t testing.TB) *outcome.Table {
 	t.Helper()
-	return open(t, File(t, "swebench_verified.csv"), outcome.Options{Verified: true})
+	return open(t, file(t, "swebench_verified.csv"), outcome.Options{Verified: true})
 }
 
 // Zeroeval returns the ZeroEval outcomes of a set of models, with their prompts;
 // see [outcome.Table.Subset] for the names.
 func Zeroeval(t testing.TB, set string) *outcome.Table {
 	t.Helper()
-	all := open(t, File(t, "zeroeval.csv"), outcome.Options{Prompts: File(t, "zeroeval_queries.jsonl")})
+	all := open(t, file(t, "zeroeval.csv"), outcome.Options{Prompts: file(t, "zeroeval_queries.jsonl")})
 	table, err := all.Subset(set)
 	if err != nil {
 		t.Fatal(err)

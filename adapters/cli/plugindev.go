@@ -11,7 +11,7 @@ import (
 	"github.com/hashicorp/go-hclog"
 	"github.com/spf13/cobra"
 
-	"github.com/stepfall/stepfall/adapters/internal/scaffold"
+	"github.com/stepfall/stepfall/sdk/plugin/scaffold"
 	"github.com/stepfall/stepfall/sdk/plugin/wire"
 	"github.com/stepfall/stepfall/sdk/plugintest"
 )

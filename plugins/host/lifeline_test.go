@@ -12,8 +12,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stepfall/stepfall/adapters/internal/scaffold"
 	"github.com/stepfall/stepfall/plugins/host"
+	"github.com/stepfall/stepfall/sdk/plugin/scaffold"
 )
 
 // startApplication starts this binary as a program that uses a plugin. The name

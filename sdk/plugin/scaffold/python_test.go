@@ -12,9 +12,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stepfall/stepfall/adapters/internal/scaffold"
 	"github.com/stepfall/stepfall/sdk"
 	"github.com/stepfall/stepfall/sdk/plugin/process"
+	"github.com/stepfall/stepfall/sdk/plugin/scaffold"
 	"github.com/stepfall/stepfall/sdk/plugin/wire"
 )
 

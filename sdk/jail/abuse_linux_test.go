@@ -290,3 +290,15 @@ func BenchmarkBare(b *testing.B) {
 		}
 	}
 }
+
+// TestSmallMemoryIsTheCommands: what the processes round a command have mapped for
+// themselves, such as the stacks of their threads, is not taken off its memory.
+func TestSmallMemoryIsTheCommands(t *testing.T) {
+	both(t, func(t *testing.T, j *jail.Jail) {
+		spec := shell(tree(t, nil), "exit 0")
+		spec.Limits.Memory = 32 << 20
+		if result := run(t, j, spec); result.End != jail.EndExit || result.ExitCode != 0 {
+			t.Errorf("end %s, exit code %d: %s", result.End, result.ExitCode, result.Stderr)
+		}
+	})
+}

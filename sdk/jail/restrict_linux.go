@@ -106,7 +106,7 @@ func limitResources(l Limits) error {
 		// It counts threads, of which compilers have many.
 		{unix.RLIMIT_NPROC, int64(l.Processes) * threadsEach},
 		// RLIMIT_AS would count what is only reserved, gigabytes for Go and Node.
-		{unix.RLIMIT_DATA, l.Memory},
+		{unix.RLIMIT_DATA, dataLimit(l)},
 		{unix.RLIMIT_CORE, none},
 		{unix.RLIMIT_MEMLOCK, 64 << 10},
 		{unix.RLIMIT_MSGQUEUE, none},
@@ -124,6 +124,21 @@ func limitResources(l Limits) error {
 		}
 	}
 	return nil
+}
+
+// dataLimit is what the command may map on top of what this process has mapped: it
+// goes on under the same limit, and the stacks of its threads alone come near a
+// small one. What is used in the end, the watch bounds.
+func dataLimit(l Limits) int64 {
+	if l.Memory <= 0 {
+		return 0
+	}
+	const enough = 64 << 20 // for what this process has still to do
+	var size, resident, shared, text, lib, data int64
+	if b, err := os.ReadFile("/proc/self/statm"); err == nil {
+		_, _ = fmt.Sscan(string(b), &size, &resident, &shared, &text, &lib, &data) // 0 where it says nothing
+	}
+	return l.Memory + data*int64(os.Getpagesize()) + enough
 }
 
 // raiseLoopback sets up the only interface of a new network namespace: tests of

@@ -30,7 +30,7 @@ func TestAttackBounds(t *testing.T) {
 		{"tmpfile", jail.Limits{Disk: 64 << 20}},
 		{"memories", jail.Limits{Memory: 256 << 20}},
 		{"disk", jail.Limits{Disk: 64 << 20}},
-		{"files", jail.Limits{Files: 5000}},
+		{"files", jail.Limits{Files: 1000}},
 		{"print", jail.Limits{}},
 	} {
 		t.Run(test.act, func(t *testing.T) {

@@ -211,7 +211,9 @@ func TestParallel(t *testing.T) {
 
 // A service has no home: go then has no build cache of its own, and no folder of modules.
 func TestGoWithoutAHome(t *testing.T) {
-	long(t)
+	if os.Getenv("STEPFALL_ATTACKS") != "all" {
+		t.Skip("STEPFALL_ATTACKS is not all") // it compiles the standard library
+	}
 	for _, name := range []string{"HOME", "XDG_CACHE_HOME", "GOCACHE", "GOMODCACHE", "GOPATH"} {
 		t.Setenv(name, "")
 	}

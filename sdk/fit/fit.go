@@ -60,43 +60,16 @@ var ErrTooFew = errors.New("too few outcomes to fit")
 // the query (folds), and the check of the budget from choices that have not seen it
 // either. The estimator of the profile is fitted to all queries.
 func Fit(ctx context.Context, t *outcome.Table, o Options) (*Profile, error) {
-	if o.Strategy == "" {
-		o.Strategy = cascade.NameIndex
-	}
-	if o.Folds == 0 {
-		o.Folds = 5
-	}
-	if o.Progress == nil {
-		o.Progress = func(string) {}
-	}
-	if math.IsNaN(o.BudgetUSD) || math.IsInf(o.BudgetUSD, 0) || o.BudgetUSD < 0 {
-		return nil, fmt.Errorf("a budget of %v USD", o.BudgetUSD)
-	}
-	if n := len(t.Models); n > maxModels {
-		return nil, fmt.Errorf("%d models: a fit takes at most %d", n, maxModels)
-	}
-	if err := o.promises(t); err != nil {
+	if err := o.check(ctx, t); err != nil {
 		return nil, err
 	}
-	if err := ctx.Err(); err != nil {
-		return nil, err
-	}
-	o.Params.Lambdas, o.Params.Thresholds, o.Params.Gamma = nil, nil, 0
-	o.Params.Scale, o.Params.NoExpect = 0, false
 	models, err := candidatesFor(t, o.Models)
 	if err != nil {
 		return nil, err
 	}
-	drawn := 0
-	if t.Propensity != nil && t.CostUSD != nil {
-		if !t.Verified {
-			err = leftOut(t)
-		} else {
-			drawn, err = o.fill(&t)
-		}
-		if err != nil {
-			return nil, err
-		}
+	t, drawn, err := o.filled(t)
+	if err != nil {
+		return nil, err
 	}
 	complete := t.Complete()
 	if t.CostUSD == nil {
@@ -163,41 +136,61 @@ func Fit(ctx context.Context, t *outcome.Table, o Options) (*Profile, error) {
 		}
 	}
 	if o.BudgetUSD > 0 {
-		h := heldOut(complete, list, o.BudgetUSD, complete.Folds(o.Folds, o.Seed+1), o.Folds)
-		low := (1 - Tolerance) * o.BudgetUSD
-		switch {
-		case p.Budget.Reached:
-			if h.Paced, err = heldByPacing(chosen, groups, len(complete.Queries), o.BudgetUSD, o.Seed); err != nil {
-				return nil, err
-			}
-		case !p.Budget.Over:
-			// What is not used up is held from one side only.
-			h.Held = h.CostUSD <= (1+Tolerance)*o.BudgetUSD
-			low = math.Inf(-1)
+		if p.HeldOut, err = f.holdOut(complete, list, groups); err != nil {
+			return nil, err
 		}
-		h.promise(low, (1+Tolerance)*o.BudgetUSD, len(complete.Queries))
-		p.HeldOut = &h
 	}
 	aside.Wait()
 	p.Calibration = calibration
 	return p, nil
 }
 
-// fill draws what is missing of a table of outcomes met in use.
-func (o *Options) fill(t **outcome.Table) (drawn int, err error) {
-	if len((*t).Queries) < minQueries {
-		return 0, fmt.Errorf("%w: %d queries; %d are needed", ErrTooFew, len((*t).Queries), minQueries)
+// check completes the options and looks for what no fit can be made of.
+func (o *Options) check(ctx context.Context, t *outcome.Table) error {
+	if o.Strategy == "" {
+		o.Strategy = cascade.NameIndex
+	}
+	if o.Folds == 0 {
+		o.Folds = 5
+	}
+	if o.Progress == nil {
+		o.Progress = func(string) {}
+	}
+	o.Params.Lambdas, o.Params.Thresholds, o.Params.Gamma = nil, nil, 0
+	o.Params.Scale, o.Params.NoExpect = 0, false
+	if math.IsNaN(o.BudgetUSD) || math.IsInf(o.BudgetUSD, 0) || o.BudgetUSD < 0 {
+		return fmt.Errorf("a budget of %v USD", o.BudgetUSD)
+	}
+	if n := len(t.Models); n > maxModels {
+		return fmt.Errorf("%d models: a fit takes at most %d", n, maxModels)
+	}
+	if err := o.promises(t); err != nil {
+		return err
+	}
+	return ctx.Err()
+}
+
+// filled returns the table with what is missing drawn, if it is one of outcomes met in use.
+func (o *Options) filled(t *outcome.Table) (full *outcome.Table, drawn int, err error) {
+	if t.Propensity == nil || t.CostUSD == nil {
+		return t, 0, nil
+	}
+	if !t.Verified {
+		return t, 0, leftOut(t)
+	}
+	if n := len(t.Queries); n < minQueries {
+		return nil, 0, fmt.Errorf("%w: %d queries; %d are needed", ErrTooFew, n, minQueries)
 	}
 	o.Progress("drawing the outcomes of models that were not asked")
 	options := o.Estimate
 	options.Seed, options.Models = o.Seed, o.Models
-	if *t, drawn, err = filled(*t, options, o.Seed); err != nil {
-		return 0, err
+	if full, drawn, err = filled(t, options, o.Seed); err != nil {
+		return nil, 0, err
 	}
 	if drawn > 0 && (o.Floor != nil || o.MaxWrong > 0) {
-		return 0, fmt.Errorf("%w: %d of %d were drawn; fit the promise to outcomes of every model on every query (stepfall collect)", ErrDrawn, drawn, len((*t).Queries)*len((*t).Models))
+		return nil, 0, fmt.Errorf("%w: %d of %d were drawn; fit the promise to outcomes of every model on every query (stepfall collect)", ErrDrawn, drawn, len(full.Queries)*len(full.Models))
 	}
-	return drawn, nil
+	return full, drawn, nil
 }
 
 // promises checks what is to be promised of quality.

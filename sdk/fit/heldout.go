@@ -153,6 +153,26 @@ func (c *candidate) spentByPacing(k *kinds, known, stream []int, budget float64,
 	return spent, nil
 }
 
+// holdOut says what the budget costs and gives on queries that the choice has not seen.
+func (f *fitter) holdOut(t *outcome.Table, list []*candidate, groups *kinds) (*HeldOut, error) {
+	o := &f.options
+	h := heldOut(t, list, o.BudgetUSD, t.Folds(o.Folds, o.Seed+1), o.Folds)
+	low := (1 - Tolerance) * o.BudgetUSD
+	switch {
+	case f.profile.Budget.Reached:
+		var err error
+		if h.Paced, err = heldByPacing(f.candidate, groups, len(t.Queries), o.BudgetUSD, o.Seed); err != nil {
+			return nil, err
+		}
+	case !f.profile.Budget.Over:
+		// What is not used up is held from one side only.
+		h.Held = h.CostUSD <= (1+Tolerance)*o.BudgetUSD
+		low = math.Inf(-1)
+	}
+	h.promise(low, (1+Tolerance)*o.BudgetUSD, len(t.Queries))
+	return &h, nil
+}
+
 // heldOut chooses on all folds but one and reads off what that does on the one.
 func heldOut(t *outcome.Table, candidates []*candidate, budget float64, fold []int, folds int) HeldOut {
 	cost, quality := make([]float64, len(fold)), make([]float64, len(fold))

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -99,10 +100,7 @@ running steps may end. On a SIGTERM, requests are accepted for --drain longer wh
 }
 
 func (f *serveFlags) run(ctx context.Context, s Streams) (err error) {
-	if f.policy == "" {
-		return usage("--policy is needed: what to serve")
-	}
-	keys, err := f.readKeys()
+	addr, keys, err := f.check()
 	if err != nil {
 		return err
 	}
@@ -112,30 +110,13 @@ func (f *serveFlags) run(ctx context.Context, s Streams) (err error) {
 		ctx = hangup
 	}
 	heap.Roomy()
-	addr, err := net.ResolveTCPAddr("tcp", f.addr)
-	if err != nil {
-		return usage("--addr: %v", err)
-	}
-	level := hclog.LevelFromString(f.logLevel)
-	if level == hclog.NoLevel || (f.logFormat != "text" && f.logFormat != "json") {
-		return usage("--log-level wants debug, info, warn or error, and --log-format text or json")
-	}
-	if (f.tlsCert == "") != (f.tlsKey == "") {
-		return usage("--tls-cert and --tls-key go together")
-	}
-	logger := hclog.New(&hclog.LoggerOptions{Name: "stepfall", Output: s.Err, Level: level, JSONFormat: f.logFormat == "json"})
+	logger := hclog.New(&hclog.LoggerOptions{Name: "stepfall", Output: s.Err, Level: hclog.LevelFromString(f.logLevel), JSONFormat: f.logFormat == "json"})
 	shared, err := sharedStore(ctx, f.store, logger)
 	if err != nil {
 		return err
 	}
 	if shared != nil {
 		defer func() { err = errors.Join(err, shared.Close()) }()
-		if len(keys) > 0 {
-			return usage("--key and --store: the keys of a store are made with 'stepfall key create'")
-		}
-	}
-	if len(keys) == 0 && shared == nil && !f.open && !addr.IP.IsLoopback() {
-		return usage("--addr %s can be reached by others: give them keys with --key or --store, or say --open", f.addr)
 	}
 	telemetry, err := otel.Start(ctx, "stepfall-serve")
 	if err != nil {
@@ -182,6 +163,31 @@ func (f *serveFlags) run(ctx context.Context, s Streams) (err error) {
 		logger.Info("stopped: " + text)
 	}
 	return err
+}
+
+// check looks at the flags and returns the address to serve at and the tenants by key.
+func (f *serveFlags) check() (addr *net.TCPAddr, keys map[string]string, err error) {
+	if f.policy == "" {
+		return nil, nil, usage("--policy is needed: what to serve")
+	}
+	if keys, err = f.readKeys(); err != nil {
+		return nil, nil, err
+	}
+	if addr, err = net.ResolveTCPAddr("tcp", f.addr); err != nil {
+		return nil, nil, usage("--addr: %v", err)
+	}
+	stored := cmp.Or(f.store, os.Getenv(storeVariable)) != ""
+	switch {
+	case hclog.LevelFromString(f.logLevel) == hclog.NoLevel || (f.logFormat != "text" && f.logFormat != "json"):
+		err = usage("--log-level wants debug, info, warn or error, and --log-format text or json")
+	case (f.tlsCert == "") != (f.tlsKey == ""):
+		err = usage("--tls-cert and --tls-key go together")
+	case stored && len(keys) > 0:
+		err = usage("--key and --store: the keys of a store are made with 'stepfall key create'")
+	case !stored && len(keys) == 0 && !f.open && !addr.IP.IsLoopback():
+		err = usage("--addr %s can be reached by others: give them keys with --key or --store, or say --open", f.addr)
+	}
+	return addr, keys, err
 }
 
 // judges has the policy's verifiers asked on the workers of a queue, where one is given.

@@ -56,17 +56,7 @@ func (c *call) Call(ctx context.Context, s *step.Call) (*sdk.Answer, error) {
 		err = errors.Join(errCallTimeout, err)
 	}
 	if err != nil {
-		failed := classify(err, d.name(s.Model))
-		failed.Deployment = d.Name
-		failed.Usage = failedUsage(resp, c, &stream)
-		if p, ok := errors.AsType[*ProviderError](err); ok && p.Usage != (sdk.Usage{}) {
-			failed.Usage = p.Usage
-		}
-		failed.Billed = billed(err)
-		// A reader who has seen a part, or has gone, is not given another model's answer.
-		if stream.shown || stream.refused != nil {
-			failed.Fatal, failed.Retry = true, false
-		}
+		failed := c.failure(err, s, d, resp, &stream)
 		failed.Elsewhere = failed.Retry && more
 		d.record(failed)
 		return nil, failed
@@ -75,6 +65,22 @@ func (c *call) Call(ctx context.Context, s *step.Call) (*sdk.Answer, error) {
 	s.Shown = stream.shown
 	c.live = c.live || stream.shown
 	return c.answer(resp, d), nil
+}
+
+// failure is what a failed call cost and what may be done about it.
+func (c *call) failure(err error, s *step.Call, d *deployment, resp *llms.ContentResponse, stream *streamState) *step.CallError {
+	failed := classify(err, d.name(s.Model))
+	failed.Deployment = d.Name
+	failed.Usage = failedUsage(resp, c, stream)
+	if p, ok := errors.AsType[*ProviderError](err); ok && p.Usage != (sdk.Usage{}) {
+		failed.Usage = p.Usage
+	}
+	failed.Billed = billed(err)
+	// A reader who has seen a part, or has gone, is not given another model's answer.
+	if stream.shown || stream.refused != nil {
+		failed.Fatal, failed.Retry = true, false
+	}
+	return failed
 }
 
 // within bounds a call by the candidate's timeout.

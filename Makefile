@@ -19,7 +19,6 @@ GOLANGCI_LINT := v2.15.0
 APIDIFF := v0.0.0-20260908205506-85c1c2202aba
 GO_LICENSES := v1.6.0
 BUF := v1.50.0
-GREMLINS := v0.6.0
 GOTESTSUM := v1.13.0
 GOVULNCHECK := v1.9.0
 PROTOC_GEN_GO := v1.36.12
@@ -128,11 +127,11 @@ generate-check: ## Fail when the committed code is not what its sources generate
 bench: ## Run the benchmarks, with allocations, and append them to docs/bench-history.txt
 	{ echo "# $$(git rev-parse --short HEAD 2>/dev/null) $$(date -u +%Y-%m-%dT%H:%MZ)"; go test -run '^$$' -bench . -benchmem ./... | grep -v -e '^PASS' -e '^ok' -e 'no test files'; } | tee -a docs/bench-history.txt
 
-# PKG=./sdk/step; what lives on is printed with its place.
+# PKG=./sdk/step; what lives is printed with its place. SAMPLE=200 tries so many, drawn with SEED.
 .PHONY: mutants
-mutants: $(TOOLS)/gremlins-$(GREMLINS) ## Change the code of PKG in many small ways and count what its tests notice
+mutants: ## Change the code of PKG in many small ways and count what its tests notice
 	@[ -n "$(PKG)" ] || { echo "make mutants PKG=./sdk/step"; exit 2; }
-	$< unleash --timeout-coefficient 5 $(PKG)
+	@go run ./adapters/internal/mutants -sample $(or $(SAMPLE),0) -seed $(or $(SEED),1) $(PKG)
 
 # Each for a short time: what a longer run finds belongs into the seeds.
 FUZZTIME := 10s
@@ -259,11 +258,6 @@ $(TOOLS)/buf-$(BUF):
 	@mkdir -p $(TOOLS)
 	GOBIN=$(TOOLS) go install github.com/bufbuild/buf/cmd/buf@$(BUF)
 	@mv $(TOOLS)/buf $@
-
-$(TOOLS)/gremlins-$(GREMLINS):
-	@mkdir -p $(TOOLS)
-	GOBIN=$(TOOLS) go install github.com/go-gremlins/gremlins/cmd/gremlins@$(GREMLINS)
-	@mv $(TOOLS)/gremlins $@
 
 $(TOOLS)/govulncheck-$(GOVULNCHECK):
 	@mkdir -p $(TOOLS)

@@ -14,6 +14,9 @@ func testCommand(dir string) []string {
 	}{
 		{"go.mod", []string{"go", "test", "./..."}},
 		{"Cargo.toml", []string{"cargo", "test"}},
+		{"pom.xml", []string{"mvn", "--offline", "--quiet", "test"}},
+		{"build.gradle", []string{"gradle", "--offline", "--quiet", "test"}},
+		{"build.gradle.kts", []string{"gradle", "--offline", "--quiet", "test"}},
 		{"package.json", []string{"npm", "test", "--silent"}},
 		{"pytest.ini", []string{"python3", "-m", "pytest", "-q"}},
 		{"conftest.py", []string{"python3", "-m", "pytest", "-q"}},

@@ -27,7 +27,7 @@ type Config struct {
 	Protect        []string          `stepfall:"protect" doc:"Patterns of further files that an answer cannot change: base names, or paths when they hold a slash; DIR/** is all below DIR."`
 	AllowTestEdits bool              `stepfall:"allow_test_edits,default=false" doc:"Let answers change test files."`
 	ShowSecrets    bool              `stepfall:"show_secrets,default=false" doc:"Let the tests see files of the work tree that look like secrets (.env, private keys); they are left out otherwise."`
-	Report         string            `stepfall:"report" doc:"The JUnit file that the command writes, relative to the work tree."`
+	Report         string            `stepfall:"report" doc:"The JUnit file that the command writes, relative to the work tree, or a pattern of several: * is any part of a name, **/ any folders."`
 	Preflight      bool              `stepfall:"preflight,default=true" doc:"Run the tests on the untouched tree first, so that what is broken there is not held against an answer."`
 	Reruns         int               `stepfall:"reruns,min=0,max=10,default=1" doc:"How often a failing run is tried again, to find flaky tests."`
 	Require        []string          `stepfall:"require" doc:"Layers of isolation (user, pid, mount, network, ipc, landlock, seccomp, rlimits, watchdog) or aims (filesystem, processes, memory) without which the verdict is inconclusive."`

@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 
@@ -291,16 +292,43 @@ func readReports(dir string, names []string) map[string][]byte {
 	}
 	defer root.Close()
 	found := map[string][]byte{}
-	for _, name := range names {
+	room := int64(maxReport * max(len(names), 4)) // of what patterns find, all together
+	for _, name := range matching(root.FS(), names) {
 		file, _, err := regular.Open(root.OpenFile, filepath.FromSlash(name))
 		if err != nil {
 			continue
 		}
 		var data bytes.Buffer
-		if _, err := io.Copy(&data, io.LimitReader(file, maxReport)); err == nil {
+		if _, err := io.Copy(&data, io.LimitReader(file, min(maxReport, room))); err == nil {
 			found[name] = data.Bytes()
+			room -= int64(data.Len())
 		}
 		file.Close()
 	}
+	return found
+}
+
+// maxReports bounds the files that patterns of reports find.
+const maxReports = 10_000
+
+// matching returns the names with those of files in the place of patterns.
+func matching(tree fs.FS, names []string) []string {
+	patterns := slices.DeleteFunc(slices.Clone(names), func(name string) bool { return !strings.Contains(name, "*") })
+	if len(patterns) == 0 {
+		return names
+	}
+	found := slices.DeleteFunc(slices.Clone(names), func(name string) bool { return strings.Contains(name, "*") })
+	_ = fs.WalkDir(tree, ".", func(name string, entry fs.DirEntry, err error) error {
+		switch {
+		case err != nil: // a folder that cannot be read holds no report
+		case entry.IsDir() && (entry.Name() == ".git" || entry.Name() == "node_modules"):
+			return fs.SkipDir
+		case len(found) >= maxReports:
+			return fs.SkipAll
+		case entry.Type().IsRegular() && slices.ContainsFunc(patterns, func(pattern string) bool { return Match(pattern, name) }):
+			found = append(found, name)
+		}
+		return nil
+	})
 	return found
 }

@@ -43,7 +43,8 @@ type Spec struct {
 	// Caches are directories that the command may read and write; the writes
 	// are discarded, unless the cache says otherwise.
 	Caches []Cache
-	// Reports are files below Dir to hand back when the command has ended.
+	// Reports are files below Dir to hand back when the command has ended; those with
+	// a * are patterns (see [Match]).
 	Reports []string
 	// Guarded are files below Dir that the command must not write, replace or
 	// remove: those that it did are in Result.Touched.
@@ -152,7 +153,8 @@ type Result struct {
 	// Stdout and Stderr are cut at Limits.Output; Truncated says that one was.
 	Stdout, Stderr []byte
 	Truncated      bool
-	// Reports has the files of Spec.Reports that exist, up to 16 MiB each.
+	// Reports has the files of Spec.Reports that exist, up to 16 MiB each; of those
+	// that patterns find, 10,000 at most.
 	Reports map[string][]byte
 	// Touched are the files of Spec.Guarded that the command wrote, replaced or removed.
 	Touched []string

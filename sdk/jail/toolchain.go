@@ -11,29 +11,35 @@ import (
 // SystemPaths are what every command may read, where they exist: programs and
 // libraries, and nothing about the machine or its users.
 func SystemPaths() []string {
-	return []string{
+	paths := []string{
 		"/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/nix/store",
 		"/etc/ld.so.cache", "/etc/ld.so.conf", "/etc/ld.so.conf.d", "/etc/alternatives", "/etc/localtime", "/etc/ssl/certs",
+		"/etc/maven/m2.conf", "/etc/maven/logging", // settings.xml, beside them, may hold passwords
 	}
+	java, _ := filepath.Glob("/etc/java-*-openjdk") // the only error is that of a bad pattern
+	return append(paths, java...)
 }
 
 // ToolPaths are what a program needs that is not installed in a system path: the
 // folder where it is, and the toolchain that the folder belongs to, also of what it
 // links to. A program that is not found needs nothing.
 func ToolPaths(program string) []string {
+	var paths []string
+	if slices.Contains([]string{"mvn", "mvnw", "gradle", "gradlew"}, filepath.Base(program)) {
+		paths = java() // also for a script of the tree
+	}
 	found, err := exec.LookPath(program)
 	if err != nil {
-		return nil
+		return paths
 	}
 	found, err = filepath.Abs(found)
 	if err != nil {
-		return nil
+		return paths
 	}
 	folders := []string{filepath.Dir(found)}
 	if real, err := filepath.EvalSymlinks(found); err == nil && filepath.Dir(real) != folders[0] {
 		folders = append(folders, filepath.Dir(real))
 	}
-	var paths []string
 	for _, folder := range folders {
 		if !system(folder) && !private(folder) {
 			paths = append(paths, folder)
@@ -64,7 +70,7 @@ func PathTools() []string {
 		}
 		paths = append(paths, toolchain(folder)...)
 	}
-	paths = append(paths, rust()...)
+	paths = append(append(paths, rust()...), java()...)
 	for _, variable := range []string{"GOROOT", "VIRTUAL_ENV"} {
 		if root := os.Getenv(variable); filepath.IsAbs(root) {
 			paths = append(paths, toolchain(filepath.Join(root, "bin"))...)
@@ -105,6 +111,8 @@ var toolchains = []struct{ marks, parts []string }{
 	{[]string{"bin/node", "lib/node_modules"}, []string{"bin", "lib", "include", "share"}},                                             // Node
 	{[]string{"lib/rustlib"}, []string{"bin", "lib", "libexec", "share", "etc"}},                                                       // Rust
 	{[]string{"release", "lib/modules"}, []string{"release", "bin", "lib", "conf", "jmods", "legal", "include"}},                       // Java
+	{[]string{"bin/mvn", "boot"}, []string{"bin", "boot", "lib", "conf/logging"}},                                                      // Maven
+	{[]string{"bin/gradle", "lib/plugins"}, []string{"bin", "lib", "init.d"}},                                                          // Gradle
 	{[]string{"bin/ruby", "lib/ruby"}, []string{"bin", "lib", "include", "share"}},                                                     // Ruby
 	{[]string{"Cellar", "opt", "Homebrew"}, []string{"Cellar", "opt", "bin", "sbin", "lib", "libexec", "include", "share", "etc/ssl"}}, // Homebrew
 }
@@ -157,6 +165,28 @@ func rust() []string {
 	return []string{filepath.Join(cargo, "bin"), filepath.Join(cargo, "registry"), filepath.Join(cargo, "git"), home("RUSTUP_HOME", ".rustup")}
 }
 
+// java are the JDK that programs in Java are started with, and what Maven and Gradle
+// have fetched: not settings.xml and gradle.properties, which lie in the same folders.
+func java() []string {
+	gradle := home("GRADLE_USER_HOME", ".gradle")
+	paths := []string{
+		mavenRepository(), filepath.Join(home("MAVEN_USER_HOME", ".m2"), "wrapper"),
+		filepath.Join(gradle, "caches", "modules-2"), filepath.Join(gradle, "wrapper", "dists"),
+	}
+	if root := os.Getenv("JAVA_HOME"); filepath.IsAbs(root) {
+		paths = append(paths, toolchain(filepath.Join(root, "bin"))...)
+	}
+	if found, err := exec.LookPath("java"); err == nil {
+		paths = append(append(paths, filepath.Dir(found)), toolchain(filepath.Dir(found))...)
+		if real, err := filepath.EvalSymlinks(found); err == nil {
+			paths = append(paths, toolchain(filepath.Dir(real))...)
+		}
+	}
+	return slices.DeleteFunc(paths, func(path string) bool { return !exists(path) || system(path) || private(path) })
+}
+
+func mavenRepository() string { return filepath.Join(home("MAVEN_USER_HOME", ".m2"), "repository") }
+
 func home(variable, folder string) string {
 	if dir := os.Getenv(variable); dir != "" {
 		return dir
@@ -174,10 +204,16 @@ func ToolEnv() []string {
 			env = append(env, variable+"="+dir)
 		}
 	}
-	for _, variable := range []string{"PYENV_ROOT", "VIRTUAL_ENV"} {
+	for _, variable := range []string{"PYENV_ROOT", "VIRTUAL_ENV", "JAVA_HOME"} {
 		if root := os.Getenv(variable); root != "" {
 			env = append(env, variable+"="+root)
 		}
+	}
+	if repository := mavenRepository(); exists(repository) {
+		env = append(env, "MAVEN_OPTS=-Dmaven.repo.local="+repository)
+	}
+	if cache := filepath.Join(home("GRADLE_USER_HOME", ".gradle"), "caches"); exists(filepath.Join(cache, "modules-2")) {
+		env = append(env, "GRADLE_RO_DEP_CACHE="+cache)
 	}
 	slices.Sort(env)
 	return env

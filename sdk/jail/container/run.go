@@ -134,9 +134,11 @@ func (o *order) create(e *Engine, name string) []string {
 	if o.InPlace {
 		arguments = append(arguments, "--volume", o.Dir+":"+o.at)
 	}
+	tools := jail.ToolEnv()
 	for _, variable := range o.Env {
 		// The image has its own toolchains.
-		if name, _, _ := strings.Cut(variable, "="); !slices.Contains([]string{"PATH", "HOME", "PWD", "CARGO_HOME", "RUSTUP_HOME", "PYENV_ROOT", "VIRTUAL_ENV"}, name) {
+		if name, _, _ := strings.Cut(variable, "="); !slices.Contains([]string{"PATH", "HOME", "PWD", "CARGO_HOME", "RUSTUP_HOME", "PYENV_ROOT", "VIRTUAL_ENV", "JAVA_HOME", "GRADLE_RO_DEP_CACHE"}, name) &&
+			(name != "MAVEN_OPTS" || !slices.Contains(tools, variable)) {
 			arguments = append(arguments, "--env", variable)
 		}
 	}

@@ -201,7 +201,7 @@ func (e *Engine) collect(ctx context.Context, name string, o *order, tree *packe
 		return nil
 	}
 	result.Reports = map[string][]byte{}
-	if len(tree.sums) == 0 {
+	if pattern := slices.ContainsFunc(o.Reports, func(report string) bool { return strings.Contains(report, "*") }); len(tree.sums) == 0 && !pattern {
 		for _, report := range o.Reports {
 			if err := e.out(ctx, name, path.Join(o.at, report), func(_ string, data []byte) { result.Reports[report] = data }); err != nil {
 				return err
@@ -213,7 +213,7 @@ func (e *Engine) collect(ctx context.Context, name string, o *order, tree *packe
 	err := e.out(ctx, name, o.at, func(file string, data []byte) {
 		// The archive's names begin with the folder's own.
 		_, file, _ = strings.Cut(file, "/")
-		if slices.Contains(o.Reports, file) {
+		if slices.ContainsFunc(o.Reports, func(report string) bool { return jail.Match(report, file) }) {
 			result.Reports[file] = data
 		}
 		if sum, guarded := tree.sums[file]; guarded && sum == sha256.Sum256(data) {

@@ -22,12 +22,17 @@ func (anyLanguage) Decides(file string, before, after []byte) bool {
 		return (&goTest{}).Decides(file, before, after)
 	case ".py":
 		return newPytest().Decides(file, before, after)
+	case ".java", ".kt", ".groovy", ".scala":
+		return javaDecides(file, before)
 	}
 	return newNode().Decides(file, before, after)
 }
 
 // Suspect: see [ContentGuard].
 func (anyLanguage) Suspect(tree *Tree, file string, before, after []byte) string {
+	if why := javaSuspect(tree, file, before, after); why != "" {
+		return why
+	}
 	return (&cargo{}).Suspect(tree, file, before, after)
 }
 

@@ -2,17 +2,19 @@ package runner
 
 import (
 	"encoding/xml"
+	"maps"
 	"slices"
 	"strings"
 
 	"github.com/stepfall/stepfall/sdk/jail"
 )
 
-// junit runs a command that writes a JUnit file.
+// junit runs a command that writes JUnit files.
 type junit struct {
 	anyLanguage
-	report string
-	guards []string
+	// reports are paths, or patterns of them.
+	reports []string
+	guards  []string
 }
 
 func (*junit) Name() string { return "JUnit" }
@@ -23,24 +25,31 @@ func (*junit) Confidence() float64 { return reported }
 func (j *junit) Guards() []string { return j.guards }
 
 func (j *junit) Plan(argv []string, tree *Tree, _ string) (*Plan, error) {
-	plan := &Plan{Argv: slices.Clone(argv), Reports: []string{j.report}}
-	if slices.Contains(tree.Files, j.report) {
-		// A report of an earlier run must not be taken for this one's.
-		plan.Changes = []jail.Change{{Path: j.report, Delete: true}}
+	plan := &Plan{Argv: slices.Clone(argv), Reports: j.reports, classes: classesOf(tree)}
+	for _, file := range tree.Files {
+		if slices.ContainsFunc(j.reports, func(report string) bool { return jail.Match(report, file) }) {
+			// A report of an earlier run must not be taken for this one's.
+			plan.Changes = append(plan.Changes, jail.Change{Path: file, Delete: true})
+		}
 	}
 	return plan, nil
 }
 
-func (j *junit) Read(_ *Plan, result *jail.Result) *Report {
-	data, ok := result.Reports[j.report]
-	if !ok {
-		return &Report{Broken: lastOutput(result)}
+func (j *junit) Read(plan *Plan, result *jail.Result) *Report {
+	report := &Report{}
+	for _, name := range slices.Sorted(maps.Keys(result.Reports)) {
+		one := readJUnit(result.Reports[name])
+		if one.Broken != "" {
+			report.Broken = name + ": " + one.Broken + "\n" + lastOutput(result)
+			return report
+		}
+		report.Tests = append(report.Tests, one.Tests...)
 	}
-	report := readJUnit(data)
-	if report.Broken != "" {
-		report.Broken += "\n" + lastOutput(result)
+	if len(result.Reports) == 0 {
+		report.Broken = lastOutput(result)
 		return report
 	}
+	report.Files = plan.sources(report.Tests)
 	report.check(result)
 	return report
 }

@@ -19,8 +19,9 @@ import (
 // those that tell what it runs how to test: programs and scripts
 // that it names, what a program in the tree is installed with, files that known
 // frameworks are given, and, through shell scripts, makefiles and the scripts of
-// package.json, what those run in turn.
-func Operands(argv []string, tree *Tree) (files, guards []string) {
+// package.json, what those run in turn. built are the patterns of what earlier runs have
+// built, which later ones may write.
+func Operands(argv []string, tree *Tree) (files, guards, built []string) {
 	o := &operands{tree: tree, files: map[string]bool{}, programs: map[string]bool{}}
 	for _, file := range tree.Files {
 		o.files[file] = false
@@ -35,7 +36,7 @@ func Operands(argv []string, tree *Tree) (files, guards []string) {
 	for _, program := range slices.Sorted(maps.Keys(o.programs)) {
 		guards = append(guards, guardsOf(program)...)
 	}
-	return append(found, o.links...), append(guards, o.patterns...)
+	return append(found, o.links...), append(guards, o.patterns...), o.built
 }
 
 // operands follows commands through the files of a tree.
@@ -46,8 +47,8 @@ type operands struct {
 	// folders are run whole: environments with programs in them; links are named
 	// paths that are no regular files, or not there.
 	folders, links []string
-	// patterns are of files that are read as parts of others.
-	patterns []string
+	// patterns are of files that are read as parts of others, built of what builds leave.
+	patterns, built []string
 	// programs are those that are run, and modules of python -m.
 	programs map[string]bool
 }
@@ -99,6 +100,11 @@ func (o *operands) command(words []string, depth int) {
 		o.packageScripts("package.json", depth)
 	case program == "cargo":
 		o.manifests()
+	case slices.Contains(javaBuilds, program):
+		for _, word := range rest {
+			o.named(word, depth)
+		}
+		o.javaFiles()
 	}
 	if nodeTools.MatchString(program) {
 		o.nodeConfigurations()

@@ -152,8 +152,10 @@ func (r *Report) Status(name string) (status Status, found bool) {
 
 // Plan is a run of a test command.
 type Plan struct {
-	Argv    []string
-	Env     []string
+	Argv []string
+	Env  []string
+	// Last are variables that hold whatever the configuration says.
+	Last    []string
 	Changes []jail.Change
 	Reports []string
 	// ReadOnly and Caches are what the toolchain needs of the machine.
@@ -168,6 +170,8 @@ type Plan struct {
 	canaries []canary
 	part     bool
 	key      string
+	// classes are the sources of languages of the JVM, by their names without endings.
+	classes map[string][]string
 }
 
 // Tree is the work tree as a runner may look at it.
@@ -231,7 +235,8 @@ type Restorer interface {
 
 // Config is what all runners share.
 type Config struct {
-	// Report is the path of the JUnit file that the command writes, if it does.
+	// Report is the path of the JUnit file that the command writes, if it does, or a
+	// pattern of several (see [jail.Match]).
 	Report string
 	// State is a folder in which build caches of trusted runs are kept; empty
 	// when there is none.
@@ -239,6 +244,8 @@ type Config struct {
 	// Foreign says that the command finds the toolchains of a container, and not
 	// this machine's.
 	Foreign bool
+	// Env are the variables of the configuration.
+	Env []string
 	// Log is the format in which the output names its tests; empty for none.
 	Log string
 }
@@ -265,16 +272,17 @@ func For(argv []string, config Config) Runner {
 		return newModule(framework, 1+slices.Index(arguments, "-m"))
 	case program == "node" && slices.Contains(arguments, "--test"):
 		return newNode()
+	case program == "mvn" || program == "mvnw":
+		return newMaven(program, config)
+	case program == "gradle" || program == "gradlew":
+		return &gradle{guards: guardsOf(program), foreign: config.Foreign}
 	case config.Report != "":
-		return &junit{report: config.Report, guards: guardsOf(program)}
+		return &junit{reports: []string{config.Report}, guards: guardsOf(program)}
 	case program == "cargo" && first == "test":
 		return &cargo{state: config.State, foreign: config.Foreign}
 	}
 	return &exitCode{guards: guardsOf(program)}
 }
-
-// javaGuards are what JUnit and TestNG load by its name from among the code.
-var javaGuards = []string{"junit-platform.properties", "testng.xml", "org.junit.*", "org.testng.*", "org.spockframework.*"}
 
 // guardsOf returns the files that say what a program does when it runs tests.
 func guardsOf(program string) []string {
@@ -286,9 +294,9 @@ func guardsOf(program string) []string {
 	case "go":
 		return (&goTest{}).Guards()
 	case "mvn", "mvnw":
-		return append([]string{"pom.xml", ".mvn/**", "mvnw"}, javaGuards...)
+		return append([]string{"pom.xml", "**/.mvn/**", "mvnw"}, javaGuards...)
 	case "gradle", "gradlew":
-		return append([]string{"*.gradle", "*.gradle.kts", "gradle.properties", "gradle/**", "gradlew", "**/buildSrc/**"}, javaGuards...)
+		return append([]string{"*.gradle", "*.gradle.kts", "gradle.properties", "gradle/**", ".gradle/**", "gradlew", "**/buildSrc/**"}, javaGuards...)
 	case "ant", "sbt", "lein":
 		return append([]string{"build.xml", "build.sbt", "project/**", ".sbtopts", "project.clj", "profiles.clj"}, javaGuards...)
 	case "rspec", "rake", "bundle", "ruby", "minitest":

@@ -24,7 +24,7 @@ type attack struct {
 // make attacks puts into its table.
 func attacks(t *testing.T, config verify.Config, tree string, list []attack) {
 	t.Helper()
-	if program := filepath.Base(config.Command[0]); os.Getenv("STEPFALL_ATTACKS") != "all" && (program == "go" || slices.Contains(config.Command, "pytest")) {
+	if program := filepath.Base(config.Command[0]); os.Getenv("STEPFALL_ATTACKS") != "all" && (slices.Contains([]string{"go", "mvn", "gradle"}, program) || slices.Contains(config.Command, "pytest")) {
 		list = list[:3] // each takes seconds
 	}
 	if testing.Short() {

@@ -32,7 +32,8 @@ type Config struct {
 	// ShowSecrets lets runs see files of the tree that look like secrets, see
 	// [jail.LooksSecret].
 	ShowSecrets bool
-	// Report is the JUnit file that the command writes, if it does.
+	// Report is the JUnit file that the command writes, if it does, or a pattern of
+	// several (see [jail.Match]).
 	Report string
 	// NoPreflight leaves out the run on the untouched tree.
 	NoPreflight bool
@@ -131,13 +132,5 @@ func (c *Config) guard(runner []string) *guard {
 	if c.AllowTestEdits {
 		return newGuard(c.Protect)
 	}
-	return newGuard(slices.Concat(testFiles, runner, c.Protect, c.report()))
-}
-
-// report is the report as a pattern: one that an answer brings is no report.
-func (c *Config) report() []string {
-	if c.Report == "" {
-		return nil
-	}
-	return []string{c.Report}
+	return newGuard(slices.Concat(testFiles, runner, c.Protect))
 }

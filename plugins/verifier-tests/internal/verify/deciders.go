@@ -21,13 +21,14 @@ type deciders struct {
 	v     *Verifier
 	t     *tree
 	files map[string]bool
-	// wrapped knows what decides for the programs that the command runs in turn.
-	wrapped *guard
+	// wrapped knows what decides for the programs that the command runs in turn; built
+	// is what they may find built, and write.
+	wrapped, built *guard
 }
 
 // decidersOf returns those of the tree. before may be nil.
 func (v *Verifier) decidersOf(t *tree, before *preflight) *deciders {
-	d := &deciders{v: v, t: t, files: map[string]bool{}, wrapped: newGuard(nil)}
+	d := &deciders{v: v, t: t, files: map[string]bool{}, wrapped: newGuard(nil), built: newGuard(nil)}
 	if v.config.AllowTestEdits {
 		return d
 	}
@@ -36,11 +37,11 @@ func (v *Verifier) decidersOf(t *tree, before *preflight) *deciders {
 			d.add(file)
 		}
 	}
-	files, guards := runner.Operands(v.config.Command, &t.Tree)
+	files, guards, built := runner.Operands(v.config.Command, &t.Tree)
 	for _, file := range files {
 		d.add(file)
 	}
-	d.wrapped = newGuard(guards)
+	d.wrapped, d.built = newGuard(guards), newGuard(built)
 	for _, link := range t.links {
 		if target := t.resolve(link); target != link {
 			d.follow(link, target)
@@ -67,10 +68,12 @@ func (d *deciders) follow(link, target string) {
 	}
 }
 
-// has reports whether the file at the path decides.
+// has reports whether the file at the path decides. A report that an answer brings is
+// none.
 func (d *deciders) has(file string) bool {
-	real := d.t.resolve(file)
-	return d.files[file] || d.files[real] || d.v.guard.has(file) || d.v.guard.has(real) || d.wrapped.has(file) || d.wrapped.has(real)
+	real, report := d.t.resolve(file), d.v.config.Report
+	return report != "" && (jail.Match(report, file) || jail.Match(report, real)) ||
+		d.files[file] || d.files[real] || d.v.guard.has(file) || d.v.guard.has(real) || d.wrapped.has(file) || d.wrapped.has(real) || d.built.has(file) || d.built.has(real)
 }
 
 // modules are the endings of what a program loads by its name alone. A folder or

@@ -50,7 +50,7 @@ func New(config Config, j walls) (*Verifier, error) {
 	if problems := config.Validate(); len(problems) > 0 {
 		return nil, fmt.Errorf("%s: %s", strings.Join(problems[0].Path, "."), problems[0].What)
 	}
-	r := runner.For(config.Command, runner.Config{Report: config.Report, State: config.State, Foreign: config.Containers != nil, Log: config.Log})
+	r := runner.For(config.Command, runner.Config{Report: config.Report, State: config.State, Foreign: config.Containers != nil, Env: config.Env, Log: config.Log})
 	return &Verifier{
 		config: config, jail: j, slots: semaphore.NewWeighted(int64(config.Parallel)),
 		runner: r, guard: config.guard(r.Guards()),
@@ -180,7 +180,7 @@ func (v *Verifier) run(ctx context.Context, a *attempt, trusted bool) (*runner.R
 	spec := &jail.Spec{
 		Dir: t.Dir, Argv: plan.Argv, Reports: plan.Reports, Require: v.config.Require,
 		Changes: slices.Concat(v.leftOut(t), a.changes, plan.Changes),
-		Env:     append(append(jail.ToolEnv(), plan.Env...), v.config.Env...),
+		Env:     slices.Concat(jail.ToolEnv(), plan.Env, v.config.Env, plan.Last),
 		Caches:  plan.Caches, Guarded: a.guarded,
 		Limits: jail.Limits{
 			Wall: v.config.Timeout, Memory: v.config.MemoryBytes, Disk: v.config.DiskBytes,

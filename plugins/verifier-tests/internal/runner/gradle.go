@@ -1,0 +1,86 @@
+package runner
+
+import (
+	"cmp"
+	"crypto/rand"
+	_ "embed" // the side of the seal in Gradle
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/stepfall/stepfall/sdk/jail"
+)
+
+//go:embed seal.gradle
+var sealGradle string
+
+// gradle runs Gradle with a script of ours, which seals in Gradle's own process what
+// it is told by the processes of the tests: those may end as if well, and Gradle with
+// them.
+type gradle struct {
+	anyLanguage
+	guards  []string
+	foreign bool
+}
+
+func (*gradle) Name() string { return "Gradle" }
+
+// Confidence: see [Runner].
+func (*gradle) Confidence() float64 { return reported }
+
+func (g *gradle) Guards() []string { return g.guards }
+
+// Plan runs offline, and goes on after the first task that fails.
+func (g *gradle) Plan(argv []string, tree *Tree, nonce string) (*Plan, error) {
+	dir, key := ".stepfall-"+strings.ToLower(nonce), rand.Text()
+	report := dir + "/report"
+	plan := &Plan{
+		Argv: slices.Clone(argv), Reports: []string{report, report + ".seal", report + ".more"}, key: key, classes: classesOf(tree),
+		Changes: []jail.Change{
+			{Path: dir + "/seal.gradle", Data: []byte(strings.ReplaceAll(sealGradle, "@PLACE@", dir))},
+			{Path: dir + "/key", Data: []byte(key)},
+		},
+	}
+	properties, _ := tree.read("gradle.properties") // that there is none is usual
+	arguments := "-XX:+DisableAttachMechanism"      // the tests could attach an agent to Gradle itself
+	if own := gradleMemory.FindSubmatch(properties); own != nil {
+		arguments = strings.TrimSpace(string(own[1])) + " " + arguments
+	}
+	options := []string{"--no-daemon", "--continue", "--init-script=" + dir + "/seal.gradle", "-Dorg.gradle.jvmargs=" + arguments}
+	if user, err := os.UserHomeDir(); err == nil && !g.foreign {
+		// What Gradle keeps of its own goes into the tree, and away with it.
+		options = append(options, "--offline", "--gradle-user-home="+dir+"/home", "-Dmaven.repo.local="+filepath.Join(user, ".m2", "repository"))
+		if program := wrapped(tree, cmp.Or(os.Getenv("GRADLE_USER_HOME"), filepath.Join(user, ".gradle"))); program != "" && filepath.Base(argv[0]) == "gradlew" {
+			plan.Argv[0] = program
+		}
+	}
+	plan.Argv = slices.Insert(plan.Argv, 1, options...)
+	return plan, nil
+}
+
+func (*gradle) Read(plan *Plan, result *jail.Result) *Report {
+	report := (&sealed{name: "gradle"}).Read(plan, result)
+	report.Files = plan.sources(report.Tests)
+	return report
+}
+
+var (
+	gradleMemory  = regexp.MustCompile(`(?m)^\s*org\.gradle\.jvmargs\s*[=:](.*)$`)
+	gradleVersion = regexp.MustCompile(`(?m)^\s*distributionUrl\s*[=:].*/([\w.-]+)\.zip\s*$`)
+)
+
+// wrapped returns the Gradle that a tree's wrapper has fetched; "" when there is none.
+func wrapped(tree *Tree, home string) string {
+	properties, err := tree.read("gradle/wrapper/gradle-wrapper.properties")
+	if err != nil {
+		return ""
+	}
+	version := gradleVersion.FindSubmatch(properties)
+	if version == nil {
+		return ""
+	}
+	found, _ := filepath.Glob(filepath.Join(home, "wrapper", "dists", string(version[1]), "*", "*", "bin", "gradle"))
+	return cmp.Or(append(found, "")...)
+}

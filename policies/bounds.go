@@ -18,6 +18,9 @@ const (
 	maxFiles = 256
 	// maxNesting is how deep brackets, templates and operators lie in one another.
 	maxNesting = 128
+	// maxParts is how many lines and insertions one text has: what the parser does with
+	// them grows with their square.
+	maxParts = 2000
 	// maxName is the length of a name or a label in bytes, maxNumber that of a number.
 	maxName   = 256
 	maxNumber = 400
@@ -48,6 +51,11 @@ func bounded(src []byte, name string, start hcl.Pos) *hcl.Diagnostic {
 			d.Detail = fmt.Sprintf("Brackets, templates and operators may lie %d deep in one another.", maxNesting)
 			return d
 		}
+		if n.frames[len(n.frames)-1].parts > maxParts {
+			d := excess(t.Range, "a text of too many parts")
+			d.Detail = fmt.Sprintf("A text may have %d lines and insertions. file() reads longer ones.", maxParts)
+			return d
+		}
 	}
 	return nil
 }
@@ -70,11 +78,12 @@ type nesting struct {
 }
 
 // frame is an open bracket, quote or template; chain counts the operators since the
-// last separator in it.
+// last separator in it, parts the lines and insertions of a text.
 type frame struct {
 	closes hclsyntax.TokenType
 	lines  bool // a line's end is a separator
 	chain  int
+	parts  int
 }
 
 // closing has the end of what opens.
@@ -86,6 +95,11 @@ var closing = map[hclsyntax.TokenType]hclsyntax.TokenType{
 
 func (n *nesting) take(t hclsyntax.Token) {
 	top := &n.frames[len(n.frames)-1]
+	switch t.Type {
+	case hclsyntax.TokenStringLit, hclsyntax.TokenQuotedLit, hclsyntax.TokenTemplateInterp, hclsyntax.TokenTemplateControl:
+		top.parts++
+	default:
+	}
 	if t.Type == hclsyntax.TokenTemplateControl { // what follows may lie in it
 		top.chain++
 		n.depth++

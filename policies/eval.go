@@ -193,7 +193,10 @@ func (l *loader) eval(v value, locals map[string]any) (cty.Value, bool) {
 		l.usedLocals[attr.Name] = true
 		used[attr.Name] = l.locals[attr.Name]
 		if _, ok := locals[attr.Name]; !ok {
-			hint := didYouMean(attr.Name, sortedKeys(locals))
+			hint := ""
+			if len(locals) <= mostNames { // else they are not even sorted
+				hint = didYouMean(attr.Name, sortedKeys(locals))
+			}
 			if hint == "" {
 				hint = "Define it: locals { " + attr.Name + " = ... }."
 			}

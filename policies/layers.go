@@ -376,13 +376,21 @@ func name(typ string, labels []string) string {
 	return typ
 }
 
-// didYouMean returns a question with the nearest of the names, or "".
+// mostNames is among how many names a likely one is looked for.
+const mostNames = 1000
+
+// didYouMean returns a question with the nearest of the names, or "". Nobody asks it of
+// names that are longer, or more, than people write: each costs the product of two lengths.
 func didYouMean(given string, names []string) string {
-	if len(given) > maxName {
+	const longest = 64
+	if len(given) > longest || len(names) > mostNames {
 		return ""
 	}
 	best, distance := "", max(2, len(given)/3)+1
 	for _, n := range names {
+		if len(n)-len(given) >= distance {
+			continue
+		}
 		if d := levenshtein.Distance(strings.ToLower(given), strings.ToLower(n), nil); d < distance {
 			best, distance = n, d
 		}

@@ -4,6 +4,7 @@ package container
 
 import (
 	"errors"
+	"os/exec"
 	"syscall"
 )
 
@@ -12,3 +13,6 @@ func alive(pid int) bool {
 	err := syscall.Kill(pid, 0)
 	return err == nil || errors.Is(err, syscall.EPERM)
 }
+
+// ownGroup gives the command a process group of its own.
+func ownGroup(cmd *exec.Cmd) { cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} }

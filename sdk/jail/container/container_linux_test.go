@@ -1,6 +1,7 @@
 package container_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"os"
@@ -8,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -119,4 +121,53 @@ func TestAttackContainer(t *testing.T) {
 			t.Errorf("%v, left %q", err, ids)
 		}
 	})
+}
+
+// watchers are the processes that an engine has for containers of this package, by pid.
+func watchers(t *testing.T) []string {
+	t.Helper()
+	files, err := filepath.Glob("/proc/[0-9]*/cmdline")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var list []string
+	for _, file := range files {
+		line, err := os.ReadFile(file)
+		if err == nil && bytes.Contains(line, []byte("conmon\x00")) && bytes.Contains(line, []byte("\x00stepfall-")) {
+			list = append(list, filepath.Base(filepath.Dir(file)))
+		}
+	}
+	return list
+}
+
+// TestAttackContainerCutOff: at whatever moment a run is to end, nothing of its container
+// stays, not even what the engine was about to start and had not written down.
+func TestAttackContainerCutOff(t *testing.T) {
+	e, command := open(t)
+	before := watchers(t)
+	dir := t.TempDir()
+	var all sync.WaitGroup
+	for turn := range 24 {
+		all.Go(func() {
+			wall := time.Duration(turn+1) * 40 * time.Millisecond
+			result, err := e.Run(t.Context(), &jail.Spec{Dir: dir, Argv: []string{"sh", "-c", "while :; do :; done"}, Limits: jail.Limits{Wall: wall}})
+			if err != nil || result.End != jail.EndTimeout {
+				t.Errorf("%s: %v, %v", wall, result, err)
+			}
+		})
+		if turn%4 == 3 {
+			all.Wait()
+		}
+	}
+	if ids := left(t, command); ids != "" {
+		t.Errorf("left: %s", ids)
+	}
+	stay := slices.DeleteFunc(watchers(t), func(pid string) bool { return slices.Contains(before, pid) })
+	for deadline := time.Now().Add(time.Minute); len(stay) > 0; {
+		if time.Now().After(deadline) {
+			t.Fatalf("processes %v are left", stay)
+		}
+		now := watchers(t)
+		stay = slices.DeleteFunc(stay, func(pid string) bool { return !slices.Contains(now, pid) })
+	}
 }

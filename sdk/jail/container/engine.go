@@ -8,10 +8,12 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/stepfall/stepfall/sdk/jail"
@@ -64,6 +66,11 @@ func Open(ctx context.Context, options Options) (*Engine, error) {
 	if len(options.Command) == 0 {
 		return nil, ErrNoEngine
 	}
+	if program := options.Command[0]; strings.ContainsRune(program, filepath.Separator) {
+		if program, err := filepath.Abs(program); err == nil { // it is not always run from here
+			options.Command = append([]string{program}, options.Command[1:]...)
+		}
+	}
 	e := &Engine{options: options, missing: map[string]string{}}
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
@@ -113,11 +120,14 @@ func (e *Engine) fetch(ctx context.Context) error {
 	return nil
 }
 
-// command is one of the engine. It does not outlive ctx.
+// command is one of the engine. It does not outlive ctx by more than it needs to leave
+// nothing half done. An interrupt from the terminal is not for it.
 func (e *Engine) command(ctx context.Context, arguments ...string) *exec.Cmd {
 	all := slices.Concat(e.options.Command[1:], e.runtimeOption(arguments), arguments)
 	cmd := exec.CommandContext(ctx, e.options.Command[0], all...)
-	cmd.WaitDelay = 2 * time.Second
+	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
+	cmd.WaitDelay = 10 * time.Second
+	ownGroup(cmd)
 	return cmd
 }
 

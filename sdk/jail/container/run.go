@@ -6,7 +6,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"maps"
+	"os"
+	"os/exec"
 	"path"
 	"path/filepath"
 	"slices"
@@ -33,7 +36,7 @@ const wrapper = `exec 3<&0; n=$1; shift; while [ "$n" -gt 0 ]; do rm -rf -- "$1"
 // that ctx ended; everything else is in the result. Caches are not used; of
 // Spec.ReadOnly regular files are copied in, toolchains are the image's. With InPlace
 // the tree is mounted and writes to it stay.
-func (e *Engine) Run(ctx context.Context, spec *jail.Spec) (*jail.Result, error) {
+func (e *Engine) Run(ctx context.Context, spec *jail.Spec) (result *jail.Result, err error) {
 	start := time.Now()
 	if lacks := jail.Lacks(spec.Require, e.layers); len(lacks) > 0 {
 		return &jail.Result{End: jail.EndRefused, ExitCode: -1, Lacks: lacks, Layers: e.layers, Missing: e.missing}, nil
@@ -44,10 +47,9 @@ func (e *Engine) Run(ctx context.Context, spec *jail.Spec) (*jail.Result, error)
 	o := e.order(spec)
 	name := newName()
 	defer func() {
-		// Whatever has happened: also when ctx has ended.
-		gone, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Minute)
-		defer cancel()
-		_, _ = e.do(gone, "rm", "--force", "--volumes", name)
+		if left := e.remove(context.WithoutCancel(ctx), name); left != nil {
+			result, err = nil, errors.Join(err, left)
+		}
 	}()
 	if _, err := e.do(ctx, o.create(e, name)...); err != nil {
 		return nil, cmp.Or(ctx.Err(), err)
@@ -56,13 +58,13 @@ func (e *Engine) Run(ctx context.Context, spec *jail.Spec) (*jail.Result, error)
 	if err != nil {
 		return nil, fmt.Errorf("packing %s: %w", spec.Dir, err)
 	}
+	defer tree.file.Close()
 	copyIn := e.command(ctx, "cp", "-", name+":/")
 	copyIn.Stdin = tree.reader()
 	if out, err := copyIn.CombinedOutput(); err != nil {
 		return nil, fmt.Errorf("copying the tree in: %w: %s", cmp.Or(ctx.Err(), err), bytes.TrimSpace(out))
 	}
-	result, err := e.attend(ctx, name, o)
-	if err != nil {
+	if result, err = e.attend(ctx, name, o); err != nil {
 		return nil, err
 	}
 	if err := e.collect(ctx, name, o, tree, result); err != nil {
@@ -162,8 +164,14 @@ func (e *Engine) attend(ctx context.Context, name string, o *order) (*jail.Resul
 	defer cancel()
 	stdout := &capped{limit: o.limits.Output, full: func() { stop(errTooMuch) }}
 	stderr := &capped{limit: o.limits.Output, full: func() { stop(errTooMuch) }}
-	cmd := e.command(timed, "start", "--attach", "--interactive", name)
-	cmd.Stdout, cmd.Stderr = stdout, stderr
+	// The engine's watcher makes files where it is started, not in somebody's repository.
+	dir, err := os.MkdirTemp("", "stepfall-container-")
+	if err != nil {
+		return nil, err
+	}
+	defer os.RemoveAll(dir)
+	cmd := e.command(context.WithoutCancel(ctx), "start", "--attach", "--interactive", name)
+	cmd.Dir, cmd.Stdout, cmd.Stderr = dir, stdout, stderr
 	if o.CombineOutput {
 		cmd.Stderr = stdout
 	}
@@ -174,7 +182,7 @@ func (e *Engine) attend(ctx context.Context, name string, o *order) (*jail.Resul
 	}
 	defer lifeline.Close()
 	begin := time.Now()
-	ran := cmd.Run()
+	ran := e.start(timed, cmd, name, lifeline)
 	result := &jail.Result{
 		End: jail.EndExit, ExitCode: -1, Stdout: stdout.bytes(), Stderr: stderr.bytes(), Truncated: stdout.cut || stderr.cut, Command: time.Since(begin),
 	}
@@ -190,9 +198,58 @@ func (e *Engine) attend(ctx context.Context, name string, o *order) (*jail.Resul
 	default:
 		return result, e.state(ending, name, ran, result)
 	}
-	// Nothing may change any more what is copied out.
-	_, _ = e.do(ending, "kill", name)
 	return result, nil
+}
+
+// startGrace is how long the engine may take to start a container that is to end.
+const startGrace = time.Minute
+
+// start runs the engine's command that starts the container, until the container has
+// ended; it is killed when ctx ends, so that nothing changes any more what is copied out.
+// The engine's command is not: in the middle of it a container runs, or waits to, of
+// which the engine has written down nothing yet, and will never end it.
+func (e *Engine) start(ctx context.Context, cmd *exec.Cmd, name string, lifeline io.Closer) error {
+	if err := cmd.Start(); err != nil {
+		return err
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- cmd.Wait() }()
+	select {
+	case err := <-ended:
+		return err
+	case <-ctx.Done():
+	}
+	_ = lifeline.Close()
+	ending, done := context.WithTimeout(context.WithoutCancel(ctx), startGrace)
+	defer done()
+	for {
+		_, _ = e.do(ending, "kill", name) // it fails as long as nothing runs
+		select {
+		case err := <-ended:
+			return err
+		case <-ending.Done():
+			return errors.Join(ending.Err(), cmd.Process.Kill(), <-ended)
+		case <-time.After(50 * time.Millisecond):
+		}
+	}
+}
+
+// remove takes the container away, whatever has happened to it, and says when the engine
+// could not.
+func (e *Engine) remove(ctx context.Context, name string) error {
+	ctx, cancel := context.WithTimeout(ctx, 2*time.Minute)
+	defer cancel()
+	for {
+		_, err := e.do(ctx, "rm", "--force", "--volumes", name)
+		if err == nil || strings.Contains(strings.ToLower(err.Error()), "no such container") {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("removing the container: %w", err)
+		case <-time.After(time.Second):
+		}
+	}
 }
 
 // state reads how the container's command ended.

@@ -112,7 +112,8 @@ func (a *applied) edit(edit Edit) error {
 	if err != nil {
 		return err
 	}
-	if edit.From != "" && edit.From != edit.Path {
+	content = likeBefore(old, content)
+	if edit.From != "" && edit.From != edit.Path && !edit.Copy {
 		if err := a.set(edit.From, "", true); err != nil {
 			return err
 		}
@@ -124,6 +125,15 @@ func (a *applied) edit(edit Edit) error {
 		a.files[edit.Path].Mode = edit.Mode
 	}
 	return nil
+}
+
+// likeBefore returns the content with the ends of lines that the whole of the file had:
+// those of an answer are read without carriage returns.
+func likeBefore(old, content string) string {
+	if lines := strings.Count(old, "\n"); lines == 0 || strings.Count(old, "\r\n") != lines {
+		return content
+	}
+	return strings.ReplaceAll(strings.ReplaceAll(content, "\r\n", "\n"), "\n", "\r\n")
 }
 
 // change returns the content of a file after a diff or a search/replace block.

@@ -34,6 +34,10 @@ func parseDiff(lines []string, i int) ([]Edit, int) {
 			edit.From = cleanPath(unquote(line[len("rename from "):]))
 		case strings.HasPrefix(line, "rename to "):
 			edit.Path = cleanPath(unquote(line[len("rename to "):]))
+		case strings.HasPrefix(line, "copy from "):
+			edit.From, edit.Copy = cleanPath(unquote(line[len("copy from "):])), true
+		case strings.HasPrefix(line, "copy to "):
+			edit.Path = cleanPath(unquote(line[len("copy to "):]))
 		case strings.HasPrefix(line, "new file mode "):
 			edit.New = true
 			edit.mode(line[len("new file mode "):])
@@ -107,7 +111,7 @@ func parseHunk(lines []string, i int) (Hunk, int) {
 	lastNew := false
 	for i++; i < len(lines); i++ {
 		line := lines[i]
-		if isDiffStart(lines, i) || strings.HasPrefix(line, "@@") || isFence(line) {
+		if isDiffStart(lines, i) || strings.HasPrefix(line, "@@") || isFence(line) || signature(lines, i) {
 			break
 		}
 		if line == "" {
@@ -136,6 +140,13 @@ func parseHunk(lines []string, i int) (Hunk, int) {
 		}
 	}
 	return hunk, i
+}
+
+var gitVersion = regexp.MustCompile(`^\d+\.\d+[\w.() -]*$`)
+
+// signature reports whether line i begins the signature that git format-patch ends with.
+func signature(lines []string, i int) bool {
+	return lines[i] == "-- " && i+1 < len(lines) && gitVersion.MatchString(lines[i+1])
 }
 
 // afterEmpty returns the first line at or after i that is not empty, and whether

@@ -24,9 +24,11 @@ type Edit struct {
 	Content string
 	// Search is the passage that Content replaces.
 	Search string
-	// Hunks are those of a diff; From is the old path when the diff renames.
+	// Hunks are those of a diff; From is the old path when the diff renames or, with
+	// Copy, copies.
 	Hunks []Hunk
 	From  string
+	Copy  bool
 	// New and Delete say that a diff makes or removes the file.
 	New, Delete bool
 	// Mode is that which a diff gives the file; 0 leaves it as it is.

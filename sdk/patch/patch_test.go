@@ -193,3 +193,24 @@ func FuzzApply(f *testing.F) {
 		}
 	})
 }
+
+// TestDiffsAsGitWritesThem: copies, what format-patch ends with, and the ends of lines.
+func TestDiffsAsGitWritesThem(t *testing.T) {
+	tree := map[string]string{"a.go": "package a\n\nvar A = 1\n", "w.txt": "one\r\ntwo\r\nthree\r\n", "mixed.txt": "one\r\ntwo\nthree\n", "list.txt": "a\n- \nb\n"}
+	hunk := "@@ -1,3 +1,3 @@\n package a\n \n-var A = 1\n+var A = 2\n"
+	for name, c := range map[string]struct{ diff, file, want string }{
+		"a copy":               {"diff --git a/a.go b/b.go\nsimilarity index 100%\ncopy from a.go\ncopy to b.go\n", "b.go", "package a\n\nvar A = 1\n"},
+		"a copy with a change": {"diff --git a/a.go b/b.go\nsimilarity index 90%\ncopy from a.go\ncopy to b.go\n--- a/a.go\n+++ b/b.go\n" + hunk, "b.go", "package a\n\nvar A = 2\n"},
+		"what stays of a copy": {"diff --git a/a.go b/b.go\nsimilarity index 90%\ncopy from a.go\ncopy to b.go\n--- a/a.go\n+++ b/b.go\n" + hunk, "a.go", "package a\n\nvar A = 1\n"},
+		"a mail":               {"From abc\nSubject: [PATCH] fix\n\n---\n a.go | 2 +-\n\ndiff --git a/a.go b/a.go\n--- a/a.go\n+++ b/a.go\n" + hunk + "-- \n2.39.2\n\n", "a.go", "package a\n\nvar A = 2\n"},
+		"a line that is a -":   {"--- a/list.txt\n+++ b/list.txt\n@@ -1,3 +1,2 @@\n a\n-- \n b\n", "list.txt", "a\nb\n"},
+		"carriage returns":     {"--- a/w.txt\r\n+++ b/w.txt\r\n@@ -1,3 +1,4 @@\r\n one\r\n-two\r\n+TWO\r\n+2\r\n three\r\n", "w.txt", "one\r\nTWO\r\n2\r\nthree\r\n"},
+		"a block":              {"w.txt\n<<<<<<< SEARCH\ntwo\n=======\nTWO\n>>>>>>> REPLACE\n", "w.txt", "one\r\nTWO\r\nthree\r\n"},
+		"both ends":            {"--- a/mixed.txt\n+++ b/mixed.txt\n@@ -2,2 +2,2 @@\n-two\n+TWO\n three\n", "mixed.txt", "one\r\nTWO\nthree\n"},
+	} {
+		after, err := patch.ApplyToMap(tree, patch.Parse(&sdk.Answer{Text: c.diff}, ""))
+		if err != nil || after[c.file] != c.want {
+			t.Errorf("%s: %q, %v", name, after[c.file], err)
+		}
+	}
+}

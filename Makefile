@@ -127,11 +127,11 @@ generate-check: ## Fail when the committed code is not what its sources generate
 bench: ## Run the benchmarks, with allocations, and append them to docs/bench-history.txt
 	{ echo "# $$(git rev-parse --short HEAD 2>/dev/null) $$(date -u +%Y-%m-%dT%H:%MZ)"; go test -run '^$$' -bench . -benchmem ./... | grep -v -e '^PASS' -e '^ok' -e 'no test files'; } | tee -a docs/bench-history.txt
 
-# PKG=./sdk/step; what lives is printed with its place. SAMPLE=200 tries so many, drawn with SEED.
+# PKG=./sdk/step; what lives is printed with its place. SAMPLE=200 tries so many, drawn with SEED. ALL=1: with long tests.
 .PHONY: mutants
 mutants: ## Change the code of PKG in many small ways and count what its tests notice
 	@[ -n "$(PKG)" ] || { echo "make mutants PKG=./sdk/step"; exit 2; }
-	@go run ./adapters/internal/mutants -sample $(or $(SAMPLE),0) -seed $(or $(SEED),1) $(PKG)
+	@go run ./adapters/internal/mutants $(if $(ALL),-all) -sample $(or $(SAMPLE),0) -seed $(or $(SEED),1) $(PKG)
 
 # Each for a short time: what a longer run finds belongs into the seeds.
 FUZZTIME := 10s

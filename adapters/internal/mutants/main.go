@@ -1,5 +1,5 @@
 // Command mutants changes the code of a package in many small ways and counts what the
-// package's own tests notice:
+// package's own tests notice, those that -short leaves out apart:
 //
 //	go run ./adapters/internal/mutants ./sdk/step
 //
@@ -53,6 +53,7 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	}
 	sample := flags.Int("sample", 0, "try so many of the covered mutants, drawn at random; 0 tries all")
 	seed := flags.Uint64("seed", 1, "the seed of the draw")
+	all := flags.Bool("all", false, "run also the tests that -short leaves out: for coverage, and where a mutant lives through the others")
 	workers := flags.Int("workers", 2, "how many mutants are tried at once")
 	if err := flags.Parse(args); err != nil {
 		return err
@@ -74,6 +75,7 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	if err != nil {
 		return err
 	}
+	tests.all = *all
 	covered, err := tests.baseline(ctx)
 	if err != nil {
 		return err

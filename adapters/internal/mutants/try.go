@@ -90,6 +90,7 @@ type tests struct {
 	mutants []*mutant
 	tmp     string
 	binary  string
+	all     bool // also those that -short leaves out
 	timeout time.Duration
 }
 
@@ -170,7 +171,7 @@ func (t *tests) baseline(ctx context.Context) (map[int]bool, error) {
 		return nil, err
 	}
 	start := time.Now()
-	if out, err := t.command(ctx, "MUTANTS_REACHED="+log).CombinedOutput(); err != nil {
+	if out, err := t.command(ctx, !t.all, "MUTANTS_REACHED="+log).CombinedOutput(); err != nil {
 		return nil, fmt.Errorf("the tests of %s fail without a mutant, so that nothing can be said of them: %w\n%s", t.pkg.ImportPath, err, out)
 	}
 	t.timeout = 10*time.Second + 5*time.Since(start)
@@ -192,22 +193,31 @@ func (t *tests) baseline(ctx context.Context) (map[int]bool, error) {
 // try runs the tests with each of the mutants.
 func (t *tests) try(ctx context.Context, list []*mutant, workers int) {
 	each(ctx, list, workers, func(m *mutant) {
-		limited, cancel := context.WithTimeout(ctx, t.timeout)
-		defer cancel()
-		err := t.command(limited, "MUTANT="+strconv.Itoa(m.id)).Run()
-		switch {
-		case limited.Err() != nil:
-			m.end = outOfTime
-		case err != nil:
-			m.end = fails
+		m.end = t.end(ctx, m, true)
+		if m.end == lives && t.all {
+			m.end = t.end(ctx, m, false)
 		}
 	})
 }
 
+// end returns what comes of a mutant.
+func (t *tests) end(ctx context.Context, m *mutant, short bool) end {
+	limited, cancel := context.WithTimeout(ctx, t.timeout)
+	defer cancel()
+	err := t.command(limited, short, "MUTANT="+strconv.Itoa(m.id)).Run()
+	switch {
+	case limited.Err() != nil:
+		return outOfTime
+	case err != nil:
+		return fails
+	}
+	return lives
+}
+
 // command is a run of the tests, as go test makes it. A mutant that fills the memory is
 // stopped before the machine is out of it.
-func (t *tests) command(ctx context.Context, env string) *exec.Cmd {
-	cmd := exec.CommandContext(ctx, "sh", "-c", `ulimit -v 8000000 2>/dev/null; exec "$@"`, "sh", t.binary, "-test.short", "-test.failfast", "-test.paniconexit0")
+func (t *tests) command(ctx context.Context, short bool, env string) *exec.Cmd {
+	cmd := exec.CommandContext(ctx, "sh", "-c", `ulimit -v 8000000 2>/dev/null; exec "$@"`, "sh", t.binary, fmt.Sprintf("-test.short=%t", short), "-test.failfast", "-test.paniconexit0")
 	cmd.Dir = t.pkg.Dir
 	cmd.Env = append(os.Environ(), env)
 	cmd.WaitDelay = time.Second

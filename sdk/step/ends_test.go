@@ -130,3 +130,49 @@ func TestExcludeIsAskedOfWhomCouldBeAsked(t *testing.T) {
 		t.Errorf("infeasible %+v, want %+v", got, want)
 	}
 }
+
+// However a step fails, nobody's answer is its answer: not that of the second candidate
+// either, which has one where it is asked first.
+func TestAStepThatFailsHasNoIndex(t *testing.T) {
+	down := errors.New("down")
+	fails := func(e *step.CallError) step.Caller {
+		return step.CallerFunc(func(context.Context, *step.Call) (*sdk.Answer, error) { return nil, e })
+	}
+	canceled, cancel := context.WithCancel(t.Context())
+	cancel()
+	judge := step.Verifier{Name: "judge", OnUnavailable: step.UnavailableFail, Verifier: sdk.VerifierFunc(
+		func(context.Context, *sdk.VerifyRequest) (*sdk.Verdict, error) { return nil, down })}
+	estimator := step.Estimator{Name: "guess", OnUnavailable: step.UnavailableFail, Estimator: sdk.QualityEstimatorFunc(
+		func(context.Context, *sdk.QualityRequest) (*sdk.QualityResponse, error) { return nil, down })}
+	for name, c := range map[string]struct {
+		ctx context.Context
+		c   step.Config
+		req step.Request
+	}{
+		"nobody of that name":   {req: step.Request{Only: "nobody"}},
+		"canceled":              {ctx: canceled},
+		"all are excluded":      {req: step.Request{Exclude: func(int) string { return "no" }}},
+		"all fail":              {req: step.Request{Caller: fails(&step.CallError{Err: down})}},
+		"one ends it":           {req: step.Request{Caller: fails(&step.CallError{Err: down, Fatal: true})}},
+		"over the cap":          {c: step.Config{StepCapUSD: 1e-9}},
+		"no verdict to be had":  {c: step.Config{Verifiers: []step.Verifier{judge}}},
+		"no estimate to be had": {c: step.Config{Estimators: []step.Estimator{estimator}}},
+		"a faulty strategy":     {c: step.Config{Strategy: stubborn{1}}},
+	} {
+		c.c.Candidates = candidates()
+		if c.c.Strategy == nil {
+			c.c.Strategy = index(t, 1)
+		}
+		if c.ctx == nil {
+			c.ctx = t.Context()
+		}
+		if c.req.Caller == nil {
+			c.req.Caller = says()
+		}
+		c.req.Query = query()
+		res, err := engine(t, c.c).Run(c.ctx, c.req)
+		if err == nil || res.Index != -1 || res.Answer != nil || res.Trace.Chosen != "" {
+			t.Errorf("%s: candidate %d, %+v, chosen %q, %v", name, res.Index, res.Answer, res.Trace.Chosen, err)
+		}
+	}
+}

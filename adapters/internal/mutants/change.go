@@ -16,6 +16,7 @@ type mutant struct {
 	position token.Position
 	from, to string
 	end      end
+	tried    bool
 }
 
 func (m *mutant) String() string {

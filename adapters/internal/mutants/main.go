@@ -92,9 +92,9 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 		return fmt.Errorf("the tests of %s reach none of its %d mutants", p.ImportPath, len(tests.mutants))
 	}
 	drawn := draw(reached, *sample, *seed)
-	tests.try(ctx, drawn, *workers)
-	if err := ctx.Err(); err != nil {
-		return err
+	drawn = tests.try(ctx, drawn, *workers) // what has been tried when it is interrupted
+	if len(drawn) == 0 {
+		return ctx.Err()
 	}
 	killed, late := 0, 0
 	for _, m := range drawn {
@@ -110,7 +110,7 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	fmt.Fprintf(out, "%s: %d mutants, %d covered (%.1f %%), %d tried, %d killed (%.1f %%; %d of them did not end), %d live\n",
 		flags.Arg(0), len(tests.mutants), len(reached), percent(len(reached), len(tests.mutants)),
 		len(drawn), killed+late, percent(killed+late, len(drawn)), late, len(drawn)-killed-late)
-	return nil
+	return ctx.Err()
 }
 
 func percent(part, whole int) float64 { return 100 * float64(part) / float64(whole) }

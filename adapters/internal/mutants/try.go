@@ -190,14 +190,22 @@ func (t *tests) baseline(ctx context.Context) (map[int]bool, error) {
 	return reached, nil
 }
 
-// try runs the tests with each of the mutants.
-func (t *tests) try(ctx context.Context, list []*mutant, workers int) {
+// try runs the tests with each of the mutants. It returns those whose end is known, all of
+// them unless it was interrupted.
+func (t *tests) try(ctx context.Context, list []*mutant, workers int) (tried []*mutant) {
 	each(ctx, list, workers, func(m *mutant) {
 		m.end = t.end(ctx, m, true)
 		if m.end == lives && t.all {
 			m.end = t.end(ctx, m, false)
 		}
+		m.tried = ctx.Err() == nil
 	})
+	for _, m := range list {
+		if m.tried {
+			tried = append(tried, m)
+		}
+	}
+	return tried
 }
 
 // end returns what comes of a mutant.

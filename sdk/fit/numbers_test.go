@@ -206,3 +206,23 @@ func TestWelch(t *testing.T) {
 		t.Errorf("chance of few %v, want %v", p, want)
 	}
 }
+
+// Over a hundred queries the estimators' own deviations stand for half a point of quality.
+func TestOnlyWhatIsBetterByMoreThanChanceIsChosen(t *testing.T) {
+	table := &outcome.Table{Queries: make([]string, 100)}
+	own, other, third := &candidate{usual: true}, &candidate{}, &candidate{}
+	for _, c := range []struct {
+		own, other, third float64
+		want              *candidate
+	}{
+		{0.5, 0.504, 0.1, own}, {0.5, 0.506, 0.1, other}, {0.5, 0.506, 0.507, third}, {0.5, 0.506, 0.506, other}, {0.1, 0, 0, own},
+	} {
+		quality := map[*candidate]float64{own: c.own, other: c.other, third: c.third}
+		for _, list := range [][]*candidate{{own, other, third}, {other, third, own}} {
+			got := best(table, list, 1, func(c *candidate) []Point { return []Point{{CostUSD: 0.1, Quality: quality[c]}} })
+			if got != c.want {
+				t.Errorf("%+v: chose the one of quality %v", c, quality[got])
+			}
+		}
+	}
+}

@@ -121,7 +121,7 @@ func executable(path string) error {
 	case info.Mode().Perm()&0o111 == 0:
 		return fmt.Errorf("%s is not executable", path)
 	}
-	if who := writable(info); who != "" {
+	if who := writable(path, info); who != "" {
 		return fmt.Errorf("%s may be written by %s; chmod go-w it first", path, who)
 	}
 	return trusted(path)
@@ -147,7 +147,7 @@ func trusted(path string) error {
 			if err != nil {
 				return err
 			}
-			if who := writable(info); who != "" && (who != otherOwner || dir == filepath.Dir(way)) {
+			if who := writable(dir, info); who != "" && (who != otherOwner || dir == filepath.Dir(way)) {
 				return fmt.Errorf("%s is in %s, which may be written by %s; chmod go-w it first", path, dir, who)
 			}
 			if dir == filepath.Dir(dir) {

@@ -5,7 +5,7 @@ package host
 import "io/fs"
 
 // writable knows nothing of access lists.
-func writable(fs.FileInfo) string { return "" }
+func writable(string, fs.FileInfo) string { return "" }
 
 // alive cannot know.
 func alive(int) bool { return true }

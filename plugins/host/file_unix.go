@@ -12,8 +12,9 @@ import (
 
 // writable reports who besides its owner, root and this user may write to a file or
 // folder; "" for nobody. A group that is this user's alone is nobody else: its number
-// is that of the user, as systems that make such groups have it.
-func writable(info fs.FileInfo) string {
+// is that of the user, as systems that make such groups have it. Where there is an access
+// list, the rights of the group are the most that anybody on it has.
+func writable(path string, info fs.FileInfo) string {
 	s, ok := info.Sys().(*syscall.Stat_t)
 	if !ok {
 		return ""
@@ -26,6 +27,8 @@ func writable(info fs.FileInfo) string {
 		return "anybody"
 	case mode.Perm()&0o020 != 0 && !own && !asRoot && (!mode.IsDir() || mode&fs.ModeSticky == 0):
 		return "its group"
+	case mode.Perm()&0o020 != 0 && accessList(path):
+		return "others on its access list"
 	case s.Uid != 0 && s.Uid != uint32(os.Getuid()) && !unmapped(s.Uid):
 		return otherOwner
 	}

@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/stepfall/stepfall/sdk/jail"
 )
 
@@ -81,6 +83,23 @@ func TestAttackWaysOut(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+// TestAttackLimits: without a namespace of processes, one of the run has no hand on the
+// limits of those outside: one on processor time ends a process.
+func TestAttackLimits(t *testing.T) {
+	j, err := jail.Open(t.Context(), jail.Options{Temp: t.TempDir(), NoNamespaces: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	need(t, j, jail.LayerSeccomp)
+	for _, inPlace := range []bool{false, true} {
+		spec := attack(t, tree(t, nil), "limit")
+		spec.InPlace = inPlace
+		if result := run(t, j, spec); result.End != jail.EndExit || result.ExitCode != 1 || !strings.Contains(string(result.Stdout), unix.EPERM.Error()) {
+			t.Errorf("end %s, exit code %d: %s", result.End, result.ExitCode, result.Stdout)
+		}
 	}
 }
 

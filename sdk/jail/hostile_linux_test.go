@@ -60,6 +60,11 @@ var hostileActs = map[string]func(arguments []string) error{
 		}
 		return nil // the kernel was asked, and may load a module for it
 	},
+	// The limits of the process above, which has the same user where nothing else is to be
+	// had. It only looks: who may look may set them too.
+	"limit": func([]string) error {
+		return unix.Prlimit(os.Getppid(), unix.RLIMIT_CPU, nil, &unix.Rlimit{})
+	},
 	"hugepages": func([]string) error {
 		_, err := unix.Mmap(-1, 0, 2<<20, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS|unix.MAP_HUGETLB)
 		_, file := unix.MemfdCreate("huge", unix.MFD_HUGETLB)

@@ -165,6 +165,17 @@ func restrictSyscalls(o *order) error {
 		filter = slices.Insert(filter, 6, unix.SockFilter{Code: eq, K: number, Jf: 1}, unix.SockFilter{Code: ret, K: unknown})
 	}
 	filter = slices.Insert(filter, 6, pairs(len(families) == 0, refuse)...)
+	if !o.Namespaces {
+		// Limits on processor time or files of another process end it as a signal does,
+		// and any process of the same user may set them.
+		filter = slices.Insert(filter, 6,
+			unix.SockFilter{Code: eq, K: unix.SYS_PRLIMIT64, Jf: 4},
+			unix.SockFilter{Code: load, K: dataArg0},
+			unix.SockFilter{Code: eq, K: 0, Jt: 1},
+			unix.SockFilter{Code: ret, K: refuse},
+			unix.SockFilter{Code: ret, K: allow},
+		)
+	}
 	if o.InPlace {
 		// A program of setuid on disk would be its owner's for everybody on the machine.
 		filter = slices.Insert(filter, 6, unix.SockFilter{Code: eq, K: unix.SYS_OPENAT2, Jf: 1}, unix.SockFilter{Code: ret, K: unknown})

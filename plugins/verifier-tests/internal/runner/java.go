@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/stepfall/stepfall/sdk/jail"
 )
 
 // maven runs Maven, which starts the tests in a process of its own and writes what
@@ -57,7 +59,22 @@ func (m *maven) Plan(argv []string, tree *Tree, nonce string) (*Plan, error) {
 	if m.config.Foreign {
 		return plan, nil
 	}
-	options := []string{"--offline", "--batch-mode"}
+	// Settings of the machine and the user may hold passwords and are not to be read.
+	// Without their mirrors it must not matter where an artifact was fetched from.
+	options := []string{
+		"--offline", "--batch-mode",
+		"-Dmaven.legacyLocalRepo=true", "-Daether.enhancedLocalRepository.trackingFilename=stepfall.none",
+	}
+	dir := ".stepfall-" + strings.ToLower(nonce)
+	for kind, letter := range map[string]string{"settings": "s", "toolchains": "t"} {
+		file := dir + "/" + kind + ".xml"
+		plan.Changes = append(plan.Changes, jail.Change{Path: file, Data: []byte("<" + kind + "/>\n")})
+		for long, short := range map[string]string{"--" + kind: "-" + letter, "--global-" + kind: "-g" + letter} {
+			if !slices.ContainsFunc(argv, func(a string) bool { return a == short || strings.HasPrefix(a, long) }) {
+				options = append(options, long+"="+file)
+			}
+		}
+	}
 	if !slices.ContainsFunc(argv, func(a string) bool {
 		return strings.HasPrefix(a, "--fail-") || slices.Contains([]string{"-ff", "-fae", "-fn"}, a)
 	}) {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/stepfall/stepfall/plugins/verifier-tests/internal/verify"
 	"github.com/stepfall/stepfall/sdk"
+	"github.com/stepfall/stepfall/sdk/jail"
 )
 
 // Ways in Java: packages and names that tests take for the framework's, what builds
@@ -125,6 +126,24 @@ func TestAttackMaven(t *testing.T) {
 			file("src/main/resources/META-INF/services/javax.annotation.processing.Processor", "calc.Processor"), ""},
 		{"options of Maven", "java", wrong + file("pom.xml", "<project/>") + file(".mvn/maven.config", "-DskipTests") + file(".mvn/jvm.config", "-DskipTests=true") + file(".mvn/extensions.xml", "<extensions/>") + file("settings.xml", "<settings/>"), ""},
 	})
+}
+
+// TestMavenWithoutNamespaces: settings that are there and cannot be read would end it.
+func TestMavenWithoutNamespaces(t *testing.T) {
+	long(t)
+	mvn := find(t, "mvn", "--version")
+	tree := javaTree(t)
+	without, err := jail.Open(t.Context(), jail.Options{Temp: t.TempDir(), NoNamespaces: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	v, err := verify.New(verify.Config{Command: []string{mvn, "-q", "test"}}, without)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if right := judge(t, v, &sdk.Query{WorkDir: tree}, calc("", "a + b")); right.Outcome != sdk.Passed {
+		t.Errorf("the right answer: %s", right.Evidence)
+	}
 }
 
 func TestAttackGradle(t *testing.T) {

@@ -77,7 +77,7 @@ func TestLimitsAreWhereTheyAreSaidToBe(t *testing.T) {
 		if c.says == "" && said != "" {
 			t.Errorf("%s\nat the limit:\n%s", c.text, said)
 		}
-		for _, part := range strings.Split(c.says, "; ") {
+		for part := range strings.SplitSeq(c.says, "; ") {
 			if !strings.Contains(strings.Join(strings.Fields(said), " "), part) {
 				t.Errorf("%s\nwant %q in\n%s", c.text, part, said)
 			}

@@ -180,7 +180,7 @@ func (t *tests) baseline(ctx context.Context) (map[int]bool, error) {
 		return nil, err
 	}
 	reached := map[int]bool{}
-	for _, field := range strings.Fields(string(content)) {
+	for field := range strings.FieldsSeq(string(content)) {
 		id, err := strconv.Atoi(field)
 		if err != nil {
 			return nil, err
@@ -234,8 +234,7 @@ func (t *tests) command(ctx context.Context, short bool, env string) *exec.Cmd {
 
 func command(ctx context.Context, name string, args ...string) ([]byte, error) {
 	out, err := exec.CommandContext(ctx, name, args...).Output()
-	var exit *exec.ExitError
-	if errors.As(err, &exit) {
+	if exit, ok := errors.AsType[*exec.ExitError](err); ok {
 		return nil, fmt.Errorf("%s: %w\n%s", strings.Join(append([]string{name}, args...), " "), err, exit.Stderr)
 	}
 	return out, err

@@ -1,0 +1,114 @@
+package cascade
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"testing"
+)
+
+// TestBoundsKeepTheSearchSmall: how much of random states is left to look at by each of
+// the search's bounds is no more than it was when these numbers were kept: a bound that
+// is looser decides the same, later.
+func TestBoundsKeepTheSearchSmall(t *testing.T) {
+	for _, test := range []struct {
+		models, dense      int
+		items, open, tried int
+	}{
+		{6, 1000, 3285, 2947, 10811},
+		{16, 1000, 7249, 4749, 31141},
+		{40, 1000, 17131, 4651, 27862},
+		{16, 2, 7249, 1263, 2208},
+		{40, 2, 17131, 2184, 7271},
+	} {
+		t.Run(fmt.Sprintf("models=%d/dense=%d", test.models, test.dense), func(t *testing.T) {
+			rng := rand.New(rand.NewPCG(uint64(test.models), 8))
+			var w work
+			var items, open, tried int
+			for range 1000 {
+				s := randomState(rng, test.models)
+				r, err := NewCascadeRoute(Params{Lambdas: []float64{math.Exp(-6 * rng.Float64())}}, Exact)
+				if err != nil {
+					t.Fatal(err)
+				}
+				r.dense = test.dense
+				_, floor := s.best()
+				w.open, w.nodes = w.open[:0], 0
+				w.choose(r, s, floor)
+				items, open, tried = items+len(w.items), open+len(w.open), tried+w.nodes
+			}
+			for _, count := range []struct {
+				name      string
+				got, kept int
+			}{{"items", items, test.items}, {"open", open, test.open}, {"tried", tried, test.tried}} {
+				if count.got > count.kept+count.kept/500 {
+					t.Errorf("%s: %d, %d before", count.name, count.got, count.kept)
+				}
+			}
+		})
+	}
+}
+
+// TestCurveIsAsCloseAsItSays: logarithms, tails and what a look gains, beside the same
+// worked out by the standard library and by sums over a fine grid.
+func TestCurveIsAsCloseAsItSays(t *testing.T) {
+	c, rng := newCurve(), rand.New(rand.NewPCG(3, 9))
+	for range 2000 {
+		if x := math.Exp(40 * (rng.Float64() - 0.5)); math.Abs(c.log(x)-math.Log(x)) > 2e-13*max(1, math.Abs(math.Log(x))) {
+			t.Fatalf("log %v is %v, want %v", x, c.log(x), math.Log(x))
+		}
+	}
+	for _, test := range []struct {
+		l       law
+		x, want float64
+	}{
+		{law{mean: 0.4, dev: 0.2}, 0.5, 0.5 * math.Erfc(0.5/math.Sqrt2)},
+		{law{mean: 0.4, dev: 0.2}, 0.3, 0.5 * math.Erfc(-0.5/math.Sqrt2)},
+		{law{two: true, lo: 0, hi: 1, p: 0.3}, -0.1, 1},
+		{law{two: true, lo: 0, hi: 1, p: 0.3}, 0, 0.3},
+		{law{two: true, lo: 0, hi: 1, p: 0.3}, 1, 0},
+		{law{mean: 0.4}, 0.39, 1},
+		{law{mean: 0.4}, 0.4, 0},
+	} {
+		if got := c.upperAt(&test.l, test.x); math.Abs(got-test.want) > 1e-9 {
+			t.Errorf("P(X > %v) is %v, want %v", test.x, got, test.want)
+		}
+	}
+	x := &Index{curve: c}
+	for range 40 {
+		closed := make([]box, rng.IntN(4))
+		for k := range closed {
+			closed[k] = box{[]law{{mean: rng.Float64(), dev: 0.3 * rng.Float64()}, {two: true, lo: 0.1, hi: 0.9, p: rng.Float64()}, {mean: rng.Float64()}}[rng.IntN(3)], rng.Float64()}
+		}
+		mean, dev, beside := rng.Float64(), 0.05+0.3*rng.Float64(), 1.2*rng.Float64()-0.3
+		if got, want := x.lookGain(mean, dev, beside, closed), gainOnGrid(mean, dev, beside, closed); math.Abs(got-want) > 2e-4 {
+			t.Errorf("a look of N(%.3f, %.3f) beside %.3f and %v gains %.5f, want %.5f", mean, dev, beside, closed, got, want)
+		}
+	}
+}
+
+// gainOnGrid is lookGain by its definition: what is expected to be had in the end, with
+// the estimate after the look and with that before.
+func gainOnGrid(mean, dev, beside float64, closed []box) float64 {
+	const n, low, high = 40_000, -3.0, 4.0
+	const step = (high - low) / n
+	worth := make([]float64, n+1) // of holding low + i·step, with the boxes still closed
+	worth[n] = high
+	at := func(i int) float64 { return low + float64(i)*step }
+	for i := n - 1; i >= 0; i-- {
+		none := 1.0 // nothing that is found in the boxes is more
+		for _, b := range closed {
+			if m := at(i) + step/2; m < b.reservation {
+				none *= 1 - b.law.upper(m)
+			}
+		}
+		worth[i] = worth[i+1] - step*none
+	}
+	of := func(v float64) float64 { return worth[int(math.Round((max(v, beside)-low)/step))] }
+	gain := -of(mean)
+	for i := range n {
+		z := (at(i) + step/2 - mean) / dev
+		gain += step / dev * math.Exp(-z*z/2) / math.Sqrt(2*math.Pi) * of(at(i)+step/2)
+	}
+	return gain
+}

@@ -103,9 +103,6 @@ func (s *Server) Close() error {
 	return err
 }
 
-// newHandler returns the server's HTTP handler.
-func newHandler(o Options) http.Handler { return &handler{options: o, calls: map[string]int{}} }
-
 type handler struct {
 	options Options
 

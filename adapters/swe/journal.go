@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+	"time"
 
 	"github.com/stepfall/stepfall/adapters/internal/filelock"
 	"github.com/stepfall/stepfall/sdk"
@@ -74,7 +75,13 @@ func OpenJournal(path string) (*Journal, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := filelock.Take(file); err != nil {
+	err = filelock.Take(file)
+	for tries := 0; err != nil && tries < 10; tries++ {
+		// A run that was killed while it started a program has it until that one begins.
+		time.Sleep(50 * time.Millisecond)
+		err = filelock.Take(file)
+	}
+	if err != nil {
 		file.Close()
 		return nil, fmt.Errorf("%s: %w", path, ErrLocked)
 	}

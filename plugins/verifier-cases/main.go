@@ -99,7 +99,7 @@ func open(ctx context.Context, c Config) (sdk.Verifier, error) {
 		return nil, err
 	}
 	c.Cases = where
-	v := &verifier{config: c, temp: plugin.ScratchDir(ctx), known: map[string][]cases.Case{}}
+	v := &verifier{config: c, temp: plugin.ScratchDir(ctx), known: map[string]*cases.Set{}}
 	if c.Parallel == 0 {
 		v.config.Parallel = runtime.NumCPU()
 	}

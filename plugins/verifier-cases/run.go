@@ -20,9 +20,11 @@ import (
 
 // run is one answer on its way through the cases.
 type run struct {
-	v       *verifier
-	walls   walls
-	dir     string
+	v     *verifier
+	walls walls
+	dir   string
+	// sources are the files and folders of the cases, without symbolic links.
+	sources []string
 	changes []jail.Change
 	result  *jail.Result
 }
@@ -51,7 +53,7 @@ func (r *run) apply(answer *sdk.Answer) (*sdk.Verdict, error) {
 func (r *run) spec(argv []string, wall time.Duration) *jail.Spec {
 	c := &r.v.config
 	spec := &jail.Spec{
-		Dir: r.dir, Argv: argv, Require: c.Require, Changes: slices.Clone(r.changes), Env: jail.ToolEnv(),
+		Dir: r.dir, Argv: argv, Require: required(c.Require), Changes: slices.Clone(r.changes), Env: jail.ToolEnv(),
 		Limits: jail.Limits{Wall: wall, Memory: c.MemoryMiB << 20, Disk: c.DiskMiB << 20, Processes: c.Processes, Output: c.OutputKiB << 10},
 	}
 	for name, value := range c.Env {
@@ -59,6 +61,33 @@ func (r *run) spec(argv []string, wall time.Duration) *jail.Spec {
 	}
 	spec.ReadOnly = slices.Concat(jail.SystemPaths(), jail.ToolPaths(argv[0]), c.ReadOnly)
 	return spec
+}
+
+// start runs code of the answer, unless what it may read holds a case: the list of
+// mounts is final here, whoever added to it.
+func (r *run) start(ctx context.Context, spec *jail.Spec) (*jail.Result, error) {
+	mounts := slices.Concat([]string{spec.Dir}, spec.ReadOnly, spec.Writable)
+	for _, cache := range spec.Caches {
+		mounts = append(append(mounts, cache.Path, cache.Keep), cache.Lower...)
+	}
+	for _, mount := range mounts {
+		real, err := filepath.EvalSymlinks(mount)
+		if err != nil {
+			continue // it is not there
+		}
+		for _, source := range r.sources {
+			if within(real, source) || within(source, real) {
+				return nil, fmt.Errorf("the cases in %s lie in %s, where an answer could read them", source, mount)
+			}
+		}
+	}
+	return r.walls.Run(ctx, spec)
+}
+
+// within reports whether a path is a folder or lies below it.
+func within(folder, path string) bool {
+	inside, err := filepath.Rel(folder, path)
+	return err == nil && filepath.IsLocal(inside)
 }
 
 // build runs the build command and keeps what it made.
@@ -75,14 +104,19 @@ func (r *run) build(ctx context.Context) (*sdk.Verdict, error) {
 			return nil, err
 		}
 	}
-	result, err := r.walls.Run(ctx, spec)
+	result, err := r.start(ctx, spec)
 	if err != nil {
 		return nil, err
 	}
 	r.result = result
 	switch {
-	case result.End == jail.EndExit && (result.ExitCode == 126 || result.ExitCode == 127), result.End == jail.EndRefused:
-		return r.verdict(sdk.Inconclusive, "the build cannot be run: "+tail(result)), nil
+	case result.End == jail.EndRefused:
+		return r.verdict(sdk.Inconclusive, "required isolation is not to be had: "+strings.Join(result.Lacks, ", ")), nil
+	case cannotStart(result) && !r.brings(c.Build[0]):
+		if why, err := r.fault(ctx, c.Build); why != "" || err != nil {
+			return r.verdict(sdk.Inconclusive, "the build cannot be run: "+why), err
+		}
+		return r.verdict(sdk.Failed, "it does not build:\n"+tail(result)), nil
 	case result.End != jail.EndExit:
 		return r.verdict(sdk.Failed, "the build ended by "+string(result.End)), nil
 	case result.ExitCode != 0:
@@ -162,11 +196,11 @@ func (r *run) decide(list []cases.Case, came []ended) *sdk.Verdict {
 		r.result = came[i].result
 		switch {
 		case came[i].unfit != "":
-			return r.verdict(sdk.Inconclusive, "case "+list[i].Name+" says nothing: "+came[i].unfit)
+			return r.verdict(sdk.Inconclusive, name(i+1, &list[i])+" says nothing: "+came[i].unfit)
 		case came[i].wrong == "":
 			passed++
 		default:
-			wrong = append(wrong, describe(&list[i], &came[i]))
+			wrong = append(wrong, describe(i+1, &list[i], &came[i]))
 		}
 	}
 	if len(wrong) == 0 {
@@ -187,16 +221,31 @@ func (r *run) decide(list []cases.Case, came []ended) *sdk.Verdict {
 	return verdict
 }
 
-// describe says what is wrong with a case; what is expected only of public ones.
-func describe(c *cases.Case, e *ended) string {
-	text := "case " + c.Name + ": " + e.wrong
-	if e.result != nil {
-		if errs := strings.TrimSpace(string(e.result.Stderr)); errs != "" {
-			text += "\n    " + strings.ReplaceAll(last(errs), "\n", "\n    ")
-		}
+// name returns what evidence calls a case: the name of a hidden one may tell of it.
+func name(number int, c *cases.Case) string {
+	if c.Public {
+		return "case " + c.Name
 	}
+	return fmt.Sprintf("hidden case %d", number)
+}
+
+// describe says what is wrong with a case. Of a hidden one nothing is told that was
+// read from it, by the program or by a checker: evidence goes to the next model.
+func describe(number int, c *cases.Case, e *ended) string {
+	text := name(number, c) + ": "
 	if !c.Public {
-		return text
+		why, stopped := ends[e.result.End]
+		switch {
+		case stopped:
+			return text + why
+		case c.Expect.ExitCode == nil && e.result.ExitCode != 0:
+			return text + "it ended with an error"
+		}
+		return text + "wrong output"
+	}
+	text += e.wrong
+	if errs := strings.TrimSpace(string(e.result.Stderr)); errs != "" {
+		text += "\n    " + strings.ReplaceAll(last(errs), "\n", "\n    ")
 	}
 	if c.Stdin != "" {
 		text += "\n  input: " + last(c.Stdin)
@@ -209,10 +258,7 @@ func describe(c *cases.Case, e *ended) string {
 	} else if len(c.Expect.Result) > 0 {
 		text += "\n  expected: " + last(string(c.Expect.Result))
 	}
-	if e.result != nil {
-		text += "\n  got: " + last(string(e.result.Stdout))
-	}
-	return text
+	return text + "\n  got: " + last(string(e.result.Stdout))
 }
 
 // ends are what it says about an answer that a case did not end by itself.
@@ -230,7 +276,7 @@ func (r *run) try(ctx context.Context, c *cases.Case) (ended, error) {
 	spec := r.spec(plan.Argv, r.v.config.Timeout)
 	spec.ReadOnly = slices.Concat(spec.ReadOnly, jail.ToolPaths(r.v.config.Command[0]), plan.ReadOnly)
 	spec.Changes, spec.Reports = append(spec.Changes, plan.Changes...), plan.Reports
-	result, err := r.walls.Run(ctx, spec)
+	result, err := r.start(ctx, spec)
 	if err != nil {
 		return ended{}, err
 	}
@@ -243,8 +289,12 @@ func (r *run) try(ctx context.Context, c *cases.Case) (ended, error) {
 	case result.End == jail.EndRefused:
 		e.unfit = "required isolation is not to be had: " + strings.Join(result.Lacks, ", ")
 		return e, nil
-	case (result.ExitCode == 127 || result.ExitCode == 126) && !r.brings(r.v.config.Command[0]):
-		e.unfit = "the command cannot be run: " + tail(result)
+	case cannotStart(result) && !r.brings(r.v.config.Command[0]):
+		// A program that has started may end so too.
+		if e.unfit, err = r.commandFault(ctx); e.unfit != "" || err != nil {
+			return e, err
+		}
+		e.wrong = fmt.Sprintf("exit code %d", result.ExitCode)
 		return e, nil
 	case len(c.HTTP) > 0 && result.ExitCode != 0:
 		e.wrong = "the server did not answer"
@@ -265,6 +315,35 @@ func (r *run) try(ctx context.Context, c *cases.Case) (ended, error) {
 // brings reports whether the answer or its build makes the file.
 func (r *run) brings(name string) bool {
 	return slices.ContainsFunc(r.changes, func(c jail.Change) bool { return c.Path == filepath.ToSlash(filepath.Clean(name)) })
+}
+
+// cannotStart reports whether a run ended as one that a shell cannot start.
+func cannotStart(result *jail.Result) bool {
+	return result.End == jail.EndExit && (result.ExitCode == 126 || result.ExitCode == 127)
+}
+
+// commandFault returns why the command cannot be run, or "".
+func (r *run) commandFault(ctx context.Context) (string, error) {
+	why, err := r.fault(ctx, r.v.config.Command)
+	if why != "" {
+		why = "the command cannot be run: " + why
+	}
+	return why, err
+}
+
+// fault returns why argv cannot be run here, or "". The files of the answer are empty,
+// so that nothing of it decides.
+func (r *run) fault(ctx context.Context, argv []string) (string, error) {
+	spec := r.spec(slices.Concat([]string{"/bin/sh", "-c", `exec "$@" < /dev/null`, "sh"}, argv), r.v.config.Timeout)
+	spec.ReadOnly = append(spec.ReadOnly, jail.ToolPaths(argv[0])...)
+	for i := range spec.Changes {
+		spec.Changes[i].Data = nil
+	}
+	result, err := r.start(ctx, spec)
+	if err != nil || !cannotStart(result) {
+		return "", err
+	}
+	return tail(result), nil
 }
 
 // check has the checker compare, in a jail in which nothing of the answer runs.
@@ -313,7 +392,10 @@ func (r *run) check(ctx context.Context, c *cases.Case, out *cases.Output, e *en
 	case err != nil:
 		return err
 	case result.End != jail.EndExit || result.ExitCode == 126 || result.ExitCode == 127:
-		e.unfit = "the checker ended by " + string(result.End) + ": " + tail(result)
+		e.unfit = "the checker ended by " + string(result.End)
+		if c.Public {
+			e.unfit += ": " + tail(result)
+		}
 	case result.ExitCode != 0:
 		e.wrong = "wrong output: " + tail(result)
 	}

@@ -3,9 +3,9 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -33,7 +33,7 @@ type verifier struct {
 
 	mu sync.Mutex
 	// known are the cases of the queries that came last.
-	known map[string][]cases.Case
+	known map[string]*cases.Set
 }
 
 // maxKnown bounds the queries whose cases are kept in memory.
@@ -60,7 +60,7 @@ func (v *verifier) verify(ctx context.Context, req *sdk.VerifyRequest) (*sdk.Ver
 		return nil, err
 	}
 	layers, missing := walls.Layers()
-	if lacks := jail.Lacks(v.config.Require, layers); len(lacks) > 0 {
+	if lacks := jail.Lacks(required(v.config.Require), layers); len(lacks) > 0 {
 		return &sdk.Verdict{Evidence: "required isolation is not to be had here: " + strings.Join(lacks, ", "), IsolationMissing: missing}, nil
 	}
 	if req.Answer == nil {
@@ -73,7 +73,7 @@ func (v *verifier) verify(ctx context.Context, req *sdk.VerifyRequest) (*sdk.Ver
 			dir = req.Query.WorkDir
 		}
 	}
-	list, err := v.casesOf(query)
+	set, err := v.casesOf(query)
 	if err != nil {
 		return nil, err
 	}
@@ -94,19 +94,14 @@ func (v *verifier) verify(ctx context.Context, req *sdk.VerifyRequest) (*sdk.Ver
 	if dir, err = filepath.EvalSymlinks(dir); err != nil {
 		return nil, err
 	}
-	for _, open := range append([]string{dir}, v.config.ReadOnly...) {
-		if inside, err := filepath.Rel(open, v.config.Cases); err == nil && filepath.IsLocal(inside) {
-			return nil, fmt.Errorf("the cases in %s lie in %s, where an answer could read them", v.config.Cases, open)
-		}
-	}
-	r := &run{v: v, walls: walls, dir: dir}
+	r := &run{v: v, walls: walls, dir: dir, sources: append([]string{v.config.Cases}, set.Files...)}
 	if failed, err := r.apply(req.Answer); failed != nil || err != nil {
 		return failed, err
 	}
 	if failed, err := r.build(ctx); failed != nil || err != nil {
 		return failed, err
 	}
-	return r.cases(ctx, list)
+	return r.cases(ctx, set.Cases)
 }
 
 // wallsOf are those that the cases of a query run behind.
@@ -121,19 +116,23 @@ func (v *verifier) wallsOf(ctx context.Context, query *sdk.Query) (walls, error)
 }
 
 // casesOf loads the cases of a query, once.
-func (v *verifier) casesOf(query string) ([]cases.Case, error) {
+func (v *verifier) casesOf(query string) (*cases.Set, error) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	if list, ok := v.known[query]; ok {
-		return list, nil
+	if set, ok := v.known[query]; ok {
+		return set, nil
 	}
-	list, err := cases.Load(v.config.Cases, query)
+	set, err := cases.Load(v.config.Cases, query)
 	if err != nil {
 		return nil, err
 	}
 	if len(v.known) >= maxKnown {
 		clear(v.known)
 	}
-	v.known[query] = list
-	return list, nil
+	v.known[query] = set
+	return set, nil
 }
+
+// required adds to the layers that a policy asks for the one without which an answer
+// reads the cases wherever they are.
+func required(layers []string) []string { return append(slices.Clip(layers), "filesystem") }

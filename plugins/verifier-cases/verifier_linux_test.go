@@ -46,7 +46,7 @@ func TestFoldersOfCases(t *testing.T) {
 	dir := write(t, map[string]string{
 		"sums/sample/1.in": "1 2\n", "sums/sample/1.out": "3\n", "sums/2.in": "5 -5\n", "sums/2.ans": "0", "sums/in/3.txt": "10 10\n", "sums/out/3.txt": "20\n\n", "sums/4/input": "7 1", "sums/4/output": "8",
 		"sums/five.json": `{"stdin": "1 1", "expect": {"stdout": "2\n", "exit_code": 0}}`,
-		"files.json":     `[{"args": ["x"], "files": {"given": "abc"}, "expect": {"files": {"made": "cba"}}}]`,
+		"files.json":     `[{"public": true, "args": ["x"], "files": {"given": "abc"}, "expect": {"files": {"made": "cba"}}}]`,
 	})
 	config := map[string]any{"cases": dir, "command": []any{python, "main.py"}, "file": "main.py", "all": true}
 	for _, test := range []struct {
@@ -56,7 +56,7 @@ func TestFoldersOfCases(t *testing.T) {
 		says          string
 	}{
 		{"sums", adder, sdk.Passed, 1, "5 of 5"},
-		{"sums", strings.Replace(adder, "a + b", "abs(a) + abs(b)", 1), sdk.Failed, 0.8, "case 2: wrong output"},
+		{"sums", strings.Replace(adder, "a + b", "abs(a) + abs(b)", 1), sdk.Failed, 0.8, "hidden case 1: wrong output"},
 		{"sums", "print(3)", sdk.Failed, 0.2, ""},
 		{"sums", "raise SystemExit('no')", sdk.Failed, 0, "expected: 3"},
 		{"sums", "while True: pass", sdk.Failed, 0, "in time"},
@@ -289,11 +289,117 @@ func TestAttackCases(t *testing.T) {
 			}
 		})
 	}
-	t.Run("cases in the work tree", func(t *testing.T) {
-		if verdict := judge(t, config, &sdk.Query{WorkDir: dir}, block("print(open('1.out').read())")); verdict.Outcome != sdk.Inconclusive || !strings.Contains(verdict.Evidence, "could read them") {
-			t.Errorf("%+v", verdict)
-		}
+}
+
+// Wherever an answer could read a case, none is run.
+func TestAttackCasesWithinReach(t *testing.T) {
+	find(t, python, "-c", "pass")
+	root := write(t, map[string]string{
+		"tree/1.in": "", "tree/1.out": "8713\n", "apart/1.in": "", "apart/1.out": "8713\n", "linked/1.in": "", "venv/pyvenv.cfg": "", "venv/lib/cases/1.in": "", "venv/lib/cases/1.out": "8713\n",
+		"modules/cases/1.in": "", "modules/cases/1.out": "8713\n",
 	})
+	at := func(name string) string { return filepath.Join(root, name) }
+	if err := os.Mkdir(at("venv/bin"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for link, target := range map[string]string{"linked/1.out": at("tree/1.out"), "named": at("apart"), "venv/bin/python3": python} {
+		if err := os.Symlink(target, at(link)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for name, test := range map[string]struct {
+		cases, command, tree string
+		readable             []any
+		build                []any
+	}{
+		"in the work tree":                      {cases: at("tree"), tree: at("tree")},
+		"in the work tree, by a link":           {cases: at("linked"), tree: at("tree")},
+		"in a folder that may be read":          {cases: at("apart"), readable: []any{root}},
+		"in one by a link":                      {cases: at("apart"), readable: []any{at("named")}},
+		"round a folder that may be read":       {cases: at("apart"), readable: []any{at("apart/1.out")}},
+		"in the command's environment":          {cases: at("venv/lib/cases"), command: at("venv/bin/python3")},
+		"among what a build in Go may read":     {cases: at("modules/cases"), build: []any{"go", "version"}},
+		"in the environment of a build command": {cases: at("venv/lib/cases"), build: []any{at("venv/bin/python3"), "-c", "pass"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if test.command == "" {
+				test.command = python
+			}
+			config := map[string]any{"cases": test.cases, "command": []any{test.command, "main.py"}, "file": "main.py", "read_only": test.readable}
+			if test.build != nil {
+				find(t, "go", "version")
+				t.Setenv("GOMODCACHE", at("modules"))
+				config["build"] = test.build
+			}
+			verdict := judge(t, config, &sdk.Query{WorkDir: test.tree}, block("print(8713)"))
+			if verdict.Outcome != sdk.Inconclusive || !strings.Contains(verdict.Evidence, "could read them") {
+				t.Errorf("%s: %s", verdict.Outcome, verdict.Evidence)
+			}
+		})
+	}
+}
+
+// Evidence goes to the next model: nothing of a hidden case is in it.
+func TestEvidenceOfHiddenCases(t *testing.T) {
+	find(t, python, "-c", "pass")
+	for name, test := range map[string]struct {
+		files  map[string]string
+		config map[string]any
+		answer string
+	}{
+		"its input by standard error": {map[string]string{"secret8713.in": "8713\n", "secret8713.out": "5\n"}, nil, "import sys\nsys.stderr.write(input())"},
+		"its input by a crash":        {map[string]string{"1.in": "8713\n", "1.out": "5\n"}, nil, "raise SystemExit(input())"},
+		"its input by an exit code":   {map[string]string{"1.in": "87\n", "1.out": "5\n"}, nil, "raise SystemExit(int(input()))"},
+		"how many lines it wants":     {map[string]string{"1.in": "", "1.out": strings.Repeat("x\n", 87)}, nil, "print('x')"},
+		"the words of a checker": {map[string]string{"1.in": "", "1.out": "8713\n", "check/c.py": "import sys\nprint('expected', open(sys.argv[2]).read())\nsys.exit(1)"},
+			map[string]any{"checker": "check/c.py"}, "print(1)"},
+		"the words of a checker that fails": {map[string]string{"1.in": "", "1.out": "8713\n", "check/c.py": "import sys\nprint('expected', open(sys.argv[2]).read())\nsys.exit(127)"},
+			map[string]any{"checker": "check/c.py"}, "print(1)"},
+		"the path of a request": {map[string]string{"1.json": `{"http": [{"path": "/8713", "expect": {"status": 287}}]}`}, nil, "import http.server, os\nhttp.server.HTTPServer(('127.0.0.1', int(os.environ['PORT'])), http.server.BaseHTTPRequestHandler).serve_forever()"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := write(t, test.files)
+			config := map[string]any{"cases": dir, "command": []any{python, "main.py"}, "file": "main.py"}
+			if test.config != nil {
+				config["checker"] = []any{python, filepath.Join(dir, "check/c.py")}
+			}
+			verdict := judge(t, config, nil, block(test.answer))
+			if verdict.Outcome == sdk.Passed || strings.Contains(verdict.Evidence, "87") {
+				t.Errorf("%s: %s", verdict.Outcome, verdict.Evidence)
+			}
+		})
+	}
+}
+
+// A program that has started and ends as one that a shell cannot start has failed;
+// one that cannot be started says nothing about the answer.
+func TestExitCodesOfAShell(t *testing.T) {
+	find(t, python, "-c", "pass")
+	cases := write(t, map[string]string{"1.in": "", "1.out": "5\n"})
+	broken := filepath.Join(write(t, map[string]string{"run": "#!/no/such/interpreter\n"}), "run")
+	if err := os.Chmod(broken, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for _, test := range []struct {
+		command, build []any
+		answer         string
+		want           sdk.Outcome
+	}{
+		{[]any{python, "main.py"}, nil, "raise SystemExit(127)", sdk.Failed},
+		{[]any{python, "main.py"}, nil, "raise SystemExit(126)", sdk.Failed},
+		{[]any{"sh", "main.py"}, nil, "exec /no/such/program", sdk.Failed},
+		{[]any{python, "main.py"}, []any{"sh", "main.py"}, "exit 127", sdk.Failed},
+		{[]any{broken, "main.py"}, nil, "print(5)", sdk.Inconclusive},
+		{[]any{python, "main.py"}, []any{broken}, "print(5)", sdk.Inconclusive},
+	} {
+		config := map[string]any{"cases": cases, "command": test.command, "file": "main.py", "read_only": []any{filepath.Dir(broken)}}
+		if test.build != nil {
+			config["build"] = test.build
+		}
+		if verdict := judge(t, config, nil, block(test.answer)); verdict.Outcome != test.want {
+			t.Errorf("%v, %s: %s, want %s", test.command, test.answer, verdict.Outcome, test.want)
+		}
+	}
 }
 
 func TestContainer(t *testing.T) {

@@ -22,20 +22,28 @@ const maxBytes = 512 << 20
 // ErrNone says that there are no cases for a query.
 var ErrNone = errors.New("there are no cases")
 
+// Set is the cases of a query.
+type Set struct {
+	Cases []Case
+	// Files are those that were read through symbolic links, by their real paths.
+	Files []string
+}
+
 // Load reads the cases of a query from a file or a folder. In a folder they are in
 // the folder or file of the query's name, or, when there is none, in the folder
 // itself, for all queries. A file of JSON lines has a row for each query, by its
 // question_id, task_id, problem_id, id or name; one row, or a list of cases, is for all.
-func Load(path, query string) ([]Case, error) {
+func Load(path, query string) (*Set, error) {
 	info, err := os.Stat(path)
 	if err != nil {
 		return nil, err
 	}
+	l := &loader{}
 	var found []Case
 	if info.IsDir() {
-		found, err = loadBelow(path, query)
+		found, err = l.below(path, query)
 	} else {
-		found, err = loadFile(path, query)
+		found, err = l.file(path, query)
 	}
 	if err != nil {
 		return nil, err
@@ -49,10 +57,22 @@ func Load(path, query string) ([]Case, error) {
 			return nil, fmt.Errorf("case %s in %s expects nothing", found[i].Name, path)
 		}
 	}
-	return found, nil
+	return &Set{Cases: found, Files: l.linked}, nil
 }
 
-func loadBelow(dir, query string) ([]Case, error) {
+// loader reads cases and notes where links lead.
+type loader struct{ linked []string }
+
+// follow notes the real path of a file when it is another.
+func (l *loader) follow(path string) error {
+	real, err := filepath.EvalSymlinks(path)
+	if err == nil && real != path {
+		l.linked = append(l.linked, real)
+	}
+	return err
+}
+
+func (l *loader) below(dir, query string) ([]Case, error) {
 	if query != "" && filepath.IsLocal(query) {
 		for _, name := range []string{query, query + ".json", query + ".jsonl"} {
 			own := filepath.Join(dir, name)
@@ -60,13 +80,13 @@ func loadBelow(dir, query string) ([]Case, error) {
 			switch {
 			case err != nil:
 			case info.IsDir():
-				return loadFolder(own)
+				return l.folder(own)
 			default:
-				return loadFile(own, query)
+				return l.file(own, query)
 			}
 		}
 	}
-	return loadFolder(dir)
+	return l.folder(dir)
 }
 
 // row is a row of a data set, or a case, or several.
@@ -100,7 +120,10 @@ func (r *row) is(query string) bool {
 	return r.Name != "" && r.Name == query
 }
 
-func loadFile(path, query string) ([]Case, error) {
+func (l *loader) file(path, query string) ([]Case, error) {
+	if err := l.follow(path); err != nil {
+		return nil, err
+	}
 	file, info, err := regular.Open(os.OpenFile, path)
 	if err != nil {
 		return nil, err
@@ -229,12 +252,19 @@ func asText(value any) string {
 // ends are how the files of inputs, and those of outputs, may end.
 var inputEnds, outputEnds = []string{".in", ".input", ".stdin"}, []string{".out", ".ans", ".expected", ".output", ".stdout"}
 
-// loadFolder reads NAME.in beside NAME.out (or .ans, .expected, .output), NAME/input
+// folder reads NAME.in beside NAME.out (or .ans, .expected, .output), NAME/input
 // beside NAME/output, in/NAME beside out/NAME, and NAME.json. What lies below a
 // folder sample, samples or public is public.
-func loadFolder(dir string) ([]Case, error) {
+func (l *loader) folder(dir string) ([]Case, error) {
+	real, err := filepath.EvalSymlinks(dir)
+	if err != nil {
+		return nil, err
+	}
+	if real != dir {
+		dir, l.linked = real, append(l.linked, real)
+	}
 	var all []Case
-	err := filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
+	err = filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
 		if err != nil || !entry.Type().IsRegular() {
 			return err
 		}
@@ -244,7 +274,7 @@ func loadFolder(dir string) ([]Case, error) {
 		}
 		name = filepath.ToSlash(name)
 		if strings.HasSuffix(name, ".json") {
-			found, err := loadFile(path, "")
+			found, err := l.file(path, "")
 			for i := range found {
 				found[i].Name = cmp.Or(found[i].Name, strings.TrimSuffix(name, ".json"))
 			}
@@ -255,11 +285,11 @@ func loadFolder(dir string) ([]Case, error) {
 		if output == "" {
 			return nil
 		}
-		input, err := read(path)
+		input, err := l.text(path)
 		if err != nil {
 			return err
 		}
-		want, err := read(output)
+		want, err := l.text(output)
 		if err != nil {
 			return err
 		}
@@ -307,7 +337,10 @@ func outputOf(path string) string {
 	return ""
 }
 
-func read(path string) (string, error) {
+func (l *loader) text(path string) (string, error) {
+	if err := l.follow(path); err != nil {
+		return "", err
+	}
 	data, err := regular.Read(os.OpenFile, path, maxBytes)
 	return string(bytes.ToValidUTF8(data, []byte("\uFFFD"))), err
 }

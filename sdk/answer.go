@@ -16,6 +16,10 @@ type Answer struct {
 	// Signals are numbers measured on the answer after it came, by name, for
 	// estimators to use: perplexity, agreement with earlier answers.
 	Signals map[string]float64 `json:"signals,omitempty"`
+	// Key is the answer in the form in which two of them are compared, as the step engine
+	// found it: [github.com/stepfall/stepfall/sdk/feature.AnswerKey], hashed. Plugins are
+	// not told: they find their own.
+	Key string `json:"key,omitempty"`
 	// Deployment is who served the model, where several do.
 	Deployment string `json:"deployment,omitempty"`
 	// NotSent are what the query's caller asked for and the model's API has no word for.

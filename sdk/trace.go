@@ -166,7 +166,10 @@ type Call struct {
 	// NotSent are what the caller asked for and the model's API has no word for.
 	NotSent []string `json:"not_sent,omitempty"`
 	// Answer is the text, empty when the policy redacts answers.
-	Answer  string             `json:"answer,omitempty"`
+	Answer string `json:"answer,omitempty"`
+	// Key is equal for answers to one query that say the same: a hash of the tool calls or
+	// the final answer in canonical form, also where answers are redacted.
+	Key     string             `json:"key,omitempty"`
 	Signals map[string]float64 `json:"signals,omitempty"`
 	// Quality is the post-hoc estimate.
 	Quality Estimate `json:"quality"`

@@ -2,11 +2,10 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"math"
-	"reflect"
 
 	"github.com/stepfall/stepfall/sdk"
+	"github.com/stepfall/stepfall/sdk/feature"
 )
 
 // estimator turns the agreement between answers into quality.
@@ -56,26 +55,19 @@ func (e *estimator) estimate(model string, attempts []sdk.Attempt) sdk.Estimate 
 	return sdk.Estimate{Mean: p, StdDev: math.Sqrt(p * (1 - p))}
 }
 
-// sameCalls is 1 when both answers call the same tools with the same arguments,
-// in the same order, and call any at all. Arguments are compared as JSON.
-func sameCalls(a, b *sdk.Answer) float64 {
-	if len(a.ToolCalls) == 0 || len(a.ToolCalls) != len(b.ToolCalls) {
+// agreement compares two answers: tool calls, and texts where no other method is given,
+// by [feature.AnswerKey], as the step engine and fits do. An empty answer agrees with none.
+func agreement(m feature.Method) func(a, b *sdk.Answer) float64 {
+	return func(a, b *sdk.Answer) float64 {
+		if m != methodAnswer && len(a.ToolCalls)+len(b.ToolCalls) == 0 {
+			return feature.Agree(m, a.Text, b.Text)
+		}
+		if key := feature.AnswerKey(a); key != "" && key == feature.AnswerKey(b) {
+			return 1
+		}
 		return 0
 	}
-	for i := range a.ToolCalls {
-		x, y := a.ToolCalls[i], b.ToolCalls[i]
-		if x.Name != y.Name || !reflect.DeepEqual(parsed(x.Arguments), parsed(y.Arguments)) {
-			return 0
-		}
-	}
-	return 1
 }
 
-// parsed returns the JSON value of a text, or the text when it is none.
-func parsed(s string) any {
-	var value any
-	if json.Unmarshal([]byte(s), &value) != nil {
-		return s
-	}
-	return value
-}
+// methodAnswer compares answers in canonical form.
+const methodAnswer = "answer"

@@ -30,6 +30,7 @@ func TestEstimate(t *testing.T) {
 		{"two disagree", config, attempts("a", "7", "b", "8"), []float64{0.3, 0.3, math.NaN()}},
 		{"two against one", config, attempts("a", "7", "b", "7", "c", "8"), []float64{0.6, 0.6, 0.3}},
 		{"samples of one model", config, attempts("a", "7", "a", "7", "a", "8"), []float64{0.3, math.NaN(), math.NaN()}},
+		{"final answers", Config{Method: "answer", Agree: 0.9, Disagree: 0.3}, attempts("a", "I think so. Answer: 7", "b", "7."), []float64{0.9, 0.9, math.NaN()}},
 		{"numbers", Config{Method: "numeric", Agree: 0.9, Disagree: 0.3}, attempts("a", "It is 1,200.", "b", "1200.0"), []float64{0.9, 0.9, math.NaN()}},
 		{"code", Config{Method: "code", Agree: 0.9, Disagree: 0.3}, attempts("a", "x := 1 // one", "b", "x:=1"), []float64{0.9, 0.9, math.NaN()}},
 		{"weights", Config{Method: "exact", Agree: 1, Disagree: 0, Weights: map[string]float64{"b": 3, "c": 1}}, attempts("a", "7", "b", "7", "c", "8"), []float64{0.75, 0.5, 0}},
@@ -57,7 +58,7 @@ func TestToolCalls(t *testing.T) {
 	call := func(model, arguments string) sdk.Attempt {
 		return sdk.Attempt{Answer: sdk.Answer{Model: model, ToolCalls: []sdk.ToolCall{{ID: model, Name: "add", Arguments: arguments}}}}
 	}
-	e, err := open(t.Context(), Config{Method: "tool_calls", Agree: 1, Disagree: 0})
+	e, err := open(t.Context(), Config{Method: "exact", Agree: 1, Disagree: 0})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -79,7 +80,7 @@ func TestRefuses(t *testing.T) {
 // TestBadInput: answers that are made to cost time, and requests without anything.
 func TestBadInput(t *testing.T) {
 	long := strings.Repeat("ab\x00\xff```'\"", 50_000)
-	for _, method := range []string{"exact", "numeric", "code", "ngram", "tool_calls"} {
+	for _, method := range []string{"answer", "exact", "numeric", "code", "ngram"} {
 		e, err := open(t.Context(), Config{Method: method, Agree: 0.9, Disagree: 0.3})
 		if err != nil {
 			t.Fatal(err)

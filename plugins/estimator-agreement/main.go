@@ -14,7 +14,7 @@ import (
 
 // Config is the config block of the policy.
 type Config struct {
-	Method   string             `stepfall:"method,enum=exact|numeric|code|ngram|tool_calls,default=exact" doc:"What it means to agree: the same text, the same last number, the same code but for comments and space, shared character trigrams, or the same tool calls."`
+	Method   string             `stepfall:"method,enum=answer|exact|numeric|code|ngram,default=answer" doc:"How texts are compared: by the final answer in them, as the step engine compares answers; or the same text, the same last number, the same code but for comments and space, shared character trigrams. Tool calls are always compared in canonical form."`
 	Agree    float64            `stepfall:"agree,min=0,max=1,default=0.9" doc:"Quality of an answer with which all others agree."`
 	Disagree float64            `stepfall:"disagree,min=0,max=1,default=0.3" doc:"Quality of an answer with which no other agrees; between the two, quality is linear in the share that agrees."`
 	Weights  map[string]float64 `stepfall:"weights" doc:"What the agreement of a model counts; 1 for models that are not named."`
@@ -41,9 +41,5 @@ func open(_ context.Context, c Config) (sdk.QualityEstimator, error) {
 			return nil, schema.Errorf([]string{"weights", model}, "%v is negative", weight)
 		}
 	}
-	e := &estimator{agree: c.Agree, disagree: c.Disagree, weights: c.Weights, same: sameCalls}
-	if c.Method != "tool_calls" {
-		e.same = func(a, b *sdk.Answer) float64 { return feature.Agree(feature.Method(c.Method), a.Text, b.Text) }
-	}
-	return e, nil
+	return &estimator{agree: c.Agree, disagree: c.Disagree, weights: c.Weights, same: agreement(feature.Method(c.Method))}, nil
 }

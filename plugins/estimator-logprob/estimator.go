@@ -4,7 +4,6 @@ import (
 	"context"
 	"math"
 	"slices"
-	"strings"
 
 	"github.com/stepfall/stepfall/sdk"
 	"github.com/stepfall/stepfall/sdk/estimate/classifier"
@@ -15,7 +14,6 @@ import (
 type estimator struct {
 	classifier *classifier.Classifier
 	classes    []string
-	agreement  feature.Method
 }
 
 // EstimateQuality estimates the models that have run, by their last answer, and
@@ -45,9 +43,10 @@ func lastAttempt(attempts []sdk.Attempt, model string) int {
 	return -1
 }
 
-// signals returns all that is measured on the answer: what was measured before
-// it came here, the features of its tokens, those of its tool calls' arguments
-// with args_ before their names, and how it stands to the other answers.
+// signals returns all that is measured on the answer: what the step engine measured
+// before it came here, its agreement with earlier answers among that, the features of its
+// tokens, those of its tool calls' arguments with args_ before their names, and how its
+// classes stand to those of the other answers.
 func (e *estimator) signals(attempts []sdk.Attempt, at int) map[string]float64 {
 	answer := &attempts[at].Answer
 	signals := feature.OfAnswer(answer)
@@ -63,37 +62,19 @@ func (e *estimator) signals(attempts []sdk.Attempt, at int) map[string]float64 {
 			signals["class_top_prob"] = max(signals["class_top_prob"], p)
 		}
 	}
-	agreement, others := 0.0, 0.0
 	divergence, compared := 0.0, 0.0
 	for i := range attempts {
 		if i == at {
 			continue
 		}
 		other := &attempts[i].Answer
-		agreement += feature.Agree(e.agreement, said(answer), said(other))
-		others++
 		if theirs, ok := feature.Classes(other.LogProbs, e.classes); ok && haveClasses {
 			divergence += feature.JensenShannon(mine, theirs)
 			compared++
 		}
 	}
-	if others > 0 {
-		signals["agreement"] = agreement / others
-	}
 	if compared > 0 {
 		signals["js_divergence"] = divergence / compared
 	}
 	return signals
-}
-
-// said is what an answer says: its text, or its tool calls.
-func said(answer *sdk.Answer) string {
-	if len(answer.ToolCalls) == 0 {
-		return answer.Text
-	}
-	var b strings.Builder
-	for _, call := range answer.ToolCalls {
-		b.WriteString(call.Name + " " + call.Arguments + "\n")
-	}
-	return b.String()
 }

@@ -12,7 +12,6 @@ import (
 	"testing"
 
 	"github.com/stepfall/stepfall/sdk"
-	"github.com/stepfall/stepfall/sdk/feature"
 )
 
 // outcomes writes a table in which surer answers are more often right.
@@ -76,7 +75,7 @@ func estimate(t *testing.T, e sdk.QualityEstimator, models []string, attempts ..
 }
 
 func TestTrainThenEstimate(t *testing.T) {
-	e, err := open(t.Context(), Config{Classifier: trained(t), Agreement: "ngram"})
+	e, err := open(t.Context(), Config{Classifier: trained(t)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -101,7 +100,7 @@ func TestArgumentsCountOnTheirOwn(t *testing.T) {
 		logProbs := append(tokens(0.9, "I", " call", " it"), tokens(p, `{"x"`, `:1}`)...)
 		return sdk.Attempt{Answer: sdk.Answer{Model: "a", ToolCalls: []sdk.ToolCall{{Name: "f", Arguments: arguments}}, LogProbs: logProbs}}
 	}
-	e := &estimator{agreement: feature.Exact}
+	e := &estimator{}
 	signals := e.signals([]sdk.Attempt{make(0.5)}, 0)
 	if got := signals["args_mean_log_prob"]; math.Abs(got-math.Log(0.5)) > 1e-9 {
 		t.Errorf("mean log-probability of the arguments %v", got)
@@ -121,19 +120,22 @@ func TestComparisonsWithEarlierAnswers(t *testing.T) {
 			{Token: "yes", LogProb: math.Log(yes)}, {Token: "no", LogProb: math.Log(1 - yes)},
 		}}}}}
 	}
-	e := &estimator{classes: []string{"yes", "no"}, agreement: feature.Exact}
+	e := &estimator{classes: []string{"yes", "no"}}
+	measured := word("a", 0.8)
+	measured.Answer.Signals = map[string]float64{"agreement": 0.25}
+	if got := e.signals([]sdk.Attempt{measured, word("b", 0.8)}, 0)["agreement"]; got != 0.25 {
+		t.Errorf("agreement %v, not what the step engine measured", got)
+	}
 	same := e.signals([]sdk.Attempt{word("a", 0.8), word("b", 0.8)}, 0)
 	far := e.signals([]sdk.Attempt{word("a", 0.8), word("b", 0.1)}, 0)
-	if same["agreement"] != 1 || same["js_divergence"] > 1e-12 || math.Abs(same["class_top_prob"]-0.8) > 1e-9 {
+	if same["js_divergence"] > 1e-12 || math.Abs(same["class_top_prob"]-0.8) > 1e-9 {
 		t.Errorf("the same: %v", same)
 	}
-	if far["agreement"] != 0 || far["js_divergence"] < 0.1 {
+	if far["js_divergence"] < 0.1 {
 		t.Errorf("far apart: %v", far)
 	}
 	if alone := e.signals([]sdk.Attempt{word("a", 0.8)}, 0); alone["class_entropy"] <= 0 {
 		t.Errorf("alone: %v", alone)
-	} else if _, ok := alone["agreement"]; ok {
-		t.Error("agreement with nobody")
 	}
 }
 

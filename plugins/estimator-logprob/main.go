@@ -13,7 +13,6 @@ import (
 
 	"github.com/stepfall/stepfall/sdk"
 	"github.com/stepfall/stepfall/sdk/estimate/classifier"
-	"github.com/stepfall/stepfall/sdk/feature"
 	"github.com/stepfall/stepfall/sdk/plugin"
 	"github.com/stepfall/stepfall/sdk/plugin/schema"
 )
@@ -22,7 +21,6 @@ import (
 type Config struct {
 	Classifier string   `stepfall:"classifier,required" doc:"What estimator-logprob train wrote: the path of the file, or its contents, as file(\"classifier.json\") gives them."`
 	Classes    []string `stepfall:"classes" doc:"The classes of one-word answers: with them, the distribution over the classes and its Jensen-Shannon divergence from earlier answers are signals."`
-	Agreement  string   `stepfall:"agreement,enum=exact|numeric|code|ngram,default=ngram" doc:"How the agreement with earlier answers is measured."`
 }
 
 func main() {
@@ -53,7 +51,7 @@ func open(_ context.Context, c Config) (sdk.QualityEstimator, error) {
 			seen[folded] = true
 		}
 	}
-	return &estimator{trained, c.Classes, feature.Method(c.Agreement)}, nil
+	return &estimator{trained, c.Classes}, nil
 }
 
 // readClassifier reads a classifier from its contents or from the file at a path.

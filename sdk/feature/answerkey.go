@@ -1,7 +1,12 @@
 package feature
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
+	"math"
+	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/stepfall/stepfall/sdk"
@@ -11,19 +16,30 @@ import (
 // answers say the same, as a share: see [AnswerKey]. The first answer of a step has none.
 const SignalAgreement = "agreement"
 
-// AnswerKey returns an answer in the form in which two of them are compared: the
-// tool calls with their arguments in a canonical form, if there are any; the field
-// "answer" of an answer that is a JSON object; what stands in the last \boxed{};
-// what follows the last "answer:" on its line; else the whole text. Letter case,
-// white space, and a closing full stop do not count. The key of a text that is a key
-// is that text.
+// AnswerKey returns an answer in the form in which two of them are compared:
+//
+//   - its tool calls, if there are any, in any order: names and arguments, these with
+//     sorted fields, numbers as numbers, texts without white space around them, and
+//     without fields that are null
+//   - of an answer that is a JSON object its field "answer", else all its fields but
+//     those that give reasons
+//   - what stands in the last \boxed{}, else what follows the last "answer:" on its line
+//   - else the text: one of a few words as it is, a longer one by the numbers and
+//     identifiers that it states, and whether it negates, if it states any
+//
+// Letter case (but for arguments), white space, and a closing full stop do not count.
+// The key of a text that is a key is that text. An answer whose Key is set has that.
 func AnswerKey(a *sdk.Answer) string {
-	if len(a.ToolCalls) > 0 {
-		var key strings.Builder
-		for _, call := range a.ToolCalls {
-			key.WriteString(call.Name + "(" + canonicalJSON(call.Arguments) + ")\n")
+	switch {
+	case a.Key != "":
+		return a.Key
+	case len(a.ToolCalls) > 0:
+		calls := make([]string, len(a.ToolCalls))
+		for i, call := range a.ToolCalls {
+			calls[i] = strings.TrimSpace(call.Name) + "(" + canonicalArguments(call.Arguments) + ")\n"
 		}
-		return key.String()
+		slices.Sort(calls)
+		return strings.Join(calls, "")
 	}
 	key := a.Text
 	for range deepestAnswer {
@@ -33,7 +49,17 @@ func AnswerKey(a *sdk.Answer) string {
 		}
 		key = inner
 	}
-	return key
+	return stated(key)
+}
+
+// HashKey returns what traces keep of a key: 64 bits in hexadecimal, which is its own
+// key; "" for an empty key.
+func HashKey(key string) string {
+	if key == "" {
+		return ""
+	}
+	sum := sha256.Sum256([]byte(key))
+	return hex.EncodeToString(sum[:8])
 }
 
 // deepestAnswer bounds how often an answer is looked for within an answer.
@@ -47,6 +73,12 @@ func finalAnswer(text string) string {
 				return s
 			}
 			return string(v)
+		}
+		for _, name := range reasons {
+			delete(object, name)
+		}
+		if text, err := json.Marshal(object); err == nil && len(object) > 0 {
+			return canonicalArguments(string(text))
 		}
 	}
 	if i := strings.LastIndex(text, `\boxed{`); i >= 0 {
@@ -110,16 +142,117 @@ func canonicalText(text string) string {
 	return strings.TrimSuffix(text, ".")
 }
 
-// canonicalJSON returns JSON with sorted keys and no white space, or the text as it
-// is when it is not JSON.
-func canonicalJSON(text string) string {
+// reasons are the fields of a JSON object that say why the others hold what they do.
+var reasons = [...]string{"reasoning", "reason", "rationale", "explanation", "thought", "thoughts", "thinking", "analysis", "comment"}
+
+// canonicalArguments returns a JSON text in canonical form, and another text in small
+// letters. An empty text is a call without arguments.
+func canonicalArguments(text string) string {
+	if strings.TrimSpace(text) == "" {
+		return "{}"
+	}
+	decoder := json.NewDecoder(strings.NewReader(text))
+	decoder.UseNumber()
 	var v any
-	if json.Unmarshal([]byte(text), &v) != nil {
+	if decoder.Decode(&v) != nil || decoder.More() {
 		return canonicalText(text)
 	}
-	out, err := json.Marshal(v)
+	out, err := json.Marshal(canonical(v))
 	if err != nil {
 		return canonicalText(text)
 	}
 	return string(out)
+}
+
+// canonical brings a JSON value into the form in which it is compared.
+func canonical(v any) any {
+	switch v := v.(type) {
+	case string:
+		return strings.TrimSpace(v)
+	case json.Number:
+		return json.Number(canonicalNumber(string(v)))
+	case []any:
+		for i := range v {
+			v[i] = canonical(v[i])
+		}
+	case map[string]any:
+		for name, field := range v {
+			if v[name] = canonical(field); field == nil {
+				delete(v, name)
+			}
+		}
+	}
+	return v
+}
+
+// canonicalNumber returns a number in its shortest form, and a text that is none, or is
+// an integer too large for a float64, as it is.
+func canonicalNumber(text string) string {
+	x, err := strconv.ParseFloat(text, 64)
+	switch {
+	case err != nil || math.IsInf(x, 0) || math.IsNaN(x):
+		return text
+	case math.Abs(x) < 1<<53:
+		return strconv.FormatFloat(x+0, 'f', -1, 64) // adding 0 takes the sign off -0
+	}
+	return text
+}
+
+// longText is the number of words from which a text is compared by what it states.
+const longText = 12
+
+// stated returns the numbers and identifiers of a long canonical text, sorted, after
+// "not" where it negates; a short one, and one that states none, is returned as it is,
+// but for the form of a number.
+func stated(text string) string {
+	words := strings.Fields(text)
+	if len(words) == 1 {
+		if fact := canonicalAmount(words[0]); isNumber(fact) {
+			return fact
+		}
+		return text
+	}
+	if len(words) < longText {
+		return text
+	}
+	var facts []string
+	negates := false
+	for _, word := range words {
+		negates = negates || isNegation(word)
+		if fact := canonicalAmount(word); strings.ContainsAny(fact, "0123456789") {
+			facts = append(facts, fact)
+		}
+	}
+	if facts == nil {
+		return text
+	}
+	slices.Sort(facts)
+	facts = slices.Compact(facts)
+	if negates {
+		facts = append([]string{"not"}, facts...)
+	}
+	return strings.Join(facts, " ")
+}
+
+// canonicalAmount returns a word without the signs around it, and a number in its
+// shortest form without separators: 1204.5 for "$1,204.50".
+func canonicalAmount(word string) string {
+	bare := strings.Trim(word, "$€£¥%*_`'\"()[]{}<>.,:;!?#")
+	if number := strings.ReplaceAll(bare, ",", ""); isNumber(number) {
+		return canonicalNumber(number)
+	}
+	return bare
+}
+
+func isNumber(text string) bool {
+	_, err := strconv.ParseFloat(text, 64)
+	return err == nil && text[len(text)-1] <= '9'
+}
+
+func isNegation(word string) bool {
+	switch strings.Trim(word, "*_.,:;!?") {
+	case "no", "not", "cannot", "never", "none", "unable", "without":
+		return true
+	}
+	return strings.HasSuffix(word, "n't") || strings.HasSuffix(word, "n’t")
 }

@@ -19,6 +19,11 @@ func TestAnswerKey(t *testing.T) {
 		`so \boxed{\frac{1}{2}} it is`:            `\frac{1}{2}`,
 		"```json\n{\"answer\": \"A  b\"}\n```":    "a b",
 		`{"reasoning": "long", "answer": [1, 2]}`: "[1, 2]",
+		`{"thought": "x", "b": 1.0, "a": " Y "}`:  `{"a":"y","b":1}`,
+		"$1,204.50":                               "1204.5",
+		"I have looked it up for you, and the total of order A-17 is $1,204.50 today.": "1204.5 a-17",
+		"Order A-17 came to 1204.5 dollars in total; is there anything else you want?": "1204.5 a-17",
+		"I have looked it up for you, but order A-17 can't be refunded $1,204.50 now.": "not 1204.5 a-17",
 		"":           "",
 		"plain text": "plain text",
 	} {
@@ -26,10 +31,43 @@ func TestAnswerKey(t *testing.T) {
 			t.Errorf("%q: %q, want %q", text, got, want)
 		}
 	}
-	a := sdk.Answer{ToolCalls: []sdk.ToolCall{{Name: "f", Arguments: `{"b": 1, "a": 2}`}}}
-	b := sdk.Answer{Text: "calling", ToolCalls: []sdk.ToolCall{{Name: "f", Arguments: `{"a":2,"b":1}`}}}
-	if feature.AnswerKey(&a) != feature.AnswerKey(&b) {
-		t.Error("the order of arguments matters")
+}
+
+func TestKeysOfToolCalls(t *testing.T) {
+	calls := func(list ...string) *sdk.Answer {
+		a := &sdk.Answer{Text: strings.Join(list, " and ")}
+		for i := 0; i < len(list); i += 2 {
+			a.ToolCalls = append(a.ToolCalls, sdk.ToolCall{Name: list[i], Arguments: list[i+1]})
+		}
+		return a
+	}
+	for _, test := range []struct {
+		name string
+		a, b *sdk.Answer
+		same bool
+	}{
+		{"order of arguments", calls("f", `{"b": 1, "a": 2}`), calls("f", `{"a":2,"b":1}`), true},
+		{"form of numbers", calls("f", `{"x": 1.0, "y": 1e3}`), calls("f", `{"x": 1, "y": 1000}`), true},
+		{"space around texts", calls("f", `{"x": " Ann "}`), calls("f", `{"x": "Ann"}`), true},
+		{"order of parallel calls", calls("f", `{}`, "g", `{}`), calls("g", `{}`, "f", `{}`), true},
+		{"no arguments", calls("f", ``), calls("f", `{}`), true},
+		{"null is absent", calls("f", `{"x": 1, "y": null}`), calls("f", `{"x": 1}`), true},
+		{"deep", calls("f", `{"x": [{"b": 2.50, "a": null}]}`), calls("f", `{"x": [{"b": 2.5}]}`), true},
+		{"letter case of a text", calls("f", `{"x": "ann"}`), calls("f", `{"x": "Ann"}`), false},
+		{"order of a list", calls("f", `{"x": [1, 2]}`), calls("f", `{"x": [2, 1]}`), false},
+		{"text and number", calls("f", `{"x": "1"}`), calls("f", `{"x": 1}`), false},
+		{"numbers beyond float64", calls("f", `{"x": 9007199254740993}`), calls("f", `{"x": 9007199254740992}`), false},
+		{"names", calls("f", `{}`), calls("g", `{}`), false},
+		{"twice", calls("f", `{}`, "f", `{}`), calls("f", `{}`), false},
+		{"a text that reads like a call", calls("f", `{}`), &sdk.Answer{Text: "f({})"}, false},
+	} {
+		if a, b := feature.AnswerKey(test.a), feature.AnswerKey(test.b); (a == b) != test.same {
+			t.Errorf("%s: %q and %q", test.name, a, b)
+		}
+	}
+	key := feature.HashKey(feature.AnswerKey(calls("f", `{"x": 1}`)))
+	if len(key) != 16 || feature.AnswerKey(&sdk.Answer{Text: key}) != key || feature.HashKey("") != "" {
+		t.Errorf("a hashed key %q is not its own key", key)
 	}
 }
 
@@ -39,6 +77,9 @@ func FuzzAnswerKey(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, text string) {
 		key := feature.AnswerKey(&sdk.Answer{Text: text + "\naNsWeR: 7\n"})
+		if again := feature.AnswerKey(&sdk.Answer{Text: key}); again != key {
+			t.Fatalf("the key of the key %q is %q", key, again)
+		}
 		if key != "7" && !strings.Contains(text, `\boxed{`) {
 			t.Fatalf("%q", key)
 		}

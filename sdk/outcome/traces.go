@@ -1,6 +1,7 @@
 package outcome
 
 import (
+	"cmp"
 	"encoding/json"
 	"math"
 	"strings"
@@ -67,7 +68,7 @@ func (b *builder) addSteps(t *sdk.Trace) *fault {
 		if call.Error != "" {
 			continue
 		}
-		c.answer = call.Answer
+		c.answer = cmp.Or(call.Key, call.Answer)
 		if in := call.Usage.InputTokens + call.Usage.CachedInputTokens + call.Usage.CacheWriteTokens; in > 0 {
 			c.numbers[colInput] = float64(in)
 		}

@@ -42,7 +42,7 @@ func (r *run) whole(ctx context.Context, stop sdk.StopReason, i int) (sdk.StopRe
 	r.rejected[i] = false
 	verdict, err := r.assess(ctx, i, answer)
 	rec := &r.t.Calls[len(r.t.Calls)-1]
-	rec.Verdict, rec.Signals = verdict, answer.Signals
+	rec.Verdict, rec.Signals, rec.Key = verdict, answer.Signals, answer.Key
 	k := slices.Index(r.state.Ran, i)
 	r.callOf[k], r.attempts[k] = len(r.t.Calls)-1, sdk.Attempt{Answer: *answer, Verdict: verdict}
 	if err != nil {

@@ -43,7 +43,7 @@ func (r *run) looks() bool { return r.only < 0 || r.req.Observe }
 func (r *run) judge(ctx context.Context, i int, answer *sdk.Answer) error {
 	verdict, err := r.assess(ctx, i, answer)
 	rec := &r.t.Calls[len(r.t.Calls)-1]
-	rec.Verdict, rec.Signals = verdict, answer.Signals
+	rec.Verdict, rec.Signals, rec.Key = verdict, answer.Signals, answer.Key
 	r.callOf = append(r.callOf, len(r.t.Calls)-1)
 	r.attempts = append(r.attempts, sdk.Attempt{Answer: *answer, Verdict: verdict})
 	r.state.Ran = append(r.state.Ran, i)

@@ -8,11 +8,11 @@ import (
 	"github.com/stepfall/stepfall/sdk/feature"
 )
 
-// measure adds to an answer's signals what can be measured on it for nothing:
-// agreement with earlier answers, and features of its log-probabilities, those of the
-// arguments of tool calls apart. Signals
-// that the caller has set stay.
+// measure finds an answer's key and adds to its signals what can be measured on it for
+// nothing: agreement with earlier answers, and features of its log-probabilities, those
+// of the arguments of tool calls apart. Signals that the caller has set stay.
 func measure(a *sdk.Answer, earlier []sdk.Attempt) {
+	a.Key = feature.HashKey(feature.AnswerKey(&sdk.Answer{Text: a.Text, ToolCalls: a.ToolCalls}))
 	for name, v := range a.Signals {
 		if math.IsNaN(v) || math.IsInf(v, 0) { // no trace can hold it
 			a.Signals = maps.Clone(a.Signals)
@@ -24,9 +24,9 @@ func measure(a *sdk.Answer, earlier []sdk.Attempt) {
 	}
 	signals := map[string]float64{}
 	if len(earlier) > 0 {
-		key, same := feature.AnswerKey(a), 0
+		same := 0
 		for i := range earlier {
-			if feature.AnswerKey(&earlier[i].Answer) == key {
+			if earlier[i].Answer.Key == a.Key {
 				same++
 			}
 		}

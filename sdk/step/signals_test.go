@@ -36,6 +36,9 @@ func TestAnswersAreMeasured(t *testing.T) {
 	if seen[0] != nil || seen[1][feature.SignalAgreement] != 0 || seen[2][feature.SignalAgreement] != 0.5 {
 		t.Errorf("signals %v", seen)
 	}
+	if k := [3]string{res.Trace.Calls[0].Key, res.Trace.Calls[1].Key, res.Trace.Calls[2].Key}; k[0] == "" || k[0] != k[2] || k[0] == k[1] {
+		t.Errorf("keys %q of which the first and the last should be equal", k)
+	}
 	if seen[2]["mine"] != 7 || math.Abs(seen[2]["mean_log_prob"]-math.Log(0.5)) > 1e-12 {
 		t.Errorf("signals of the last answer: %v", seen[2])
 	}

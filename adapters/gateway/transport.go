@@ -50,6 +50,7 @@ func (g *Gateway) RoundTrip(r *http.Request) (*http.Response, error) {
 		Header: p.sent, Body: p, ContentLength: -1, Request: r, Trailer: http.Header{},
 	}
 	p.resp = resp
+	p.addTrailers()
 	return resp, nil
 }
 
@@ -118,15 +119,22 @@ func (p *pipe) finish() {
 	defer p.mu.Unlock()
 	p.writeHeader(http.StatusOK)
 	p.done = true
-	if p.resp != nil { // what was not in the header is a trailer
-		for name, values := range p.header {
-			if _, ok := p.sent[name]; !ok && name != "Trailer" {
-				p.resp.Trailer[name] = values
-			}
-		}
-	}
+	p.addTrailers()
 	p.more.Broadcast()
 	close(p.ended)
+}
+
+// addTrailers gives the response what was set after its header was sent, once both are
+// there: a short answer ends before RoundTrip has made the response. p.mu is held.
+func (p *pipe) addTrailers() {
+	if !p.done || p.resp == nil {
+		return
+	}
+	for name, values := range p.header {
+		if _, ok := p.sent[name]; !ok && name != "Trailer" {
+			p.resp.Trailer[name] = values
+		}
+	}
 }
 
 // Read reads the body of the response.

@@ -10,7 +10,7 @@ import (
 
 	"github.com/stepfall/stepfall/adapters/internal/collect"
 	"github.com/stepfall/stepfall/adapters/internal/queue"
-	"github.com/stepfall/stepfall/adapters/internal/view"
+	"github.com/stepfall/stepfall/adapters/internal/savings"
 	"github.com/stepfall/stepfall/policies"
 	"github.com/stepfall/stepfall/sdk"
 	"github.com/stepfall/stepfall/sdk/outcome"
@@ -219,23 +219,26 @@ func dearestOf(table *outcome.Table) int {
 	return dearest
 }
 
-// recordedSavings returns savings beside the dearest model of the table, and which that is.
-func recordedSavings(table *outcome.Table) (*view.Savings, int) {
+// replayed returns an account of steps that are replayed on the table, beside its dearest
+// model, and what records them.
+func replayed(table *outcome.Table) (*savings.Account, step.Sink) {
 	dearest := dearestOf(table)
-	return &view.Savings{Baseline: table.Models[dearest]}, dearest
-}
-
-// replayed returns savings of steps that are replayed on the table, and what records them.
-func replayed(table *outcome.Table) (*view.Savings, step.Sink) {
-	saved, dearest := recordedSavings(table)
+	account := &savings.Account{Baseline: table.Models[dearest]}
 	rows := map[string]int{}
 	for q, id := range table.Queries {
 		rows[id] = q
 	}
-	return saved, func(_ context.Context, t *sdk.Trace) {
+	return account, func(_ context.Context, t *sdk.Trace) {
 		if q, ok := rows[t.QueryID]; ok {
 			if would := outcome.At(table.CostUSD, q, dearest); !math.IsNaN(would) {
-				saved.Measured(t.CostUSD, would, t.Chosen != "")
+				quality := math.NaN()
+				if chosen := table.Index(t.Chosen); chosen >= 0 {
+					quality = outcome.At(table.Quality, q, chosen)
+				}
+				account.Compare(savings.Recorded{
+					SpentUSD: t.CostUSD, BaselineUSD: would, Answered: t.Chosen != "",
+					Quality: quality, BaselineQuality: outcome.At(table.Quality, q, dearest),
+				})
 			}
 		}
 	}

@@ -13,7 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/stepfall/stepfall/adapters/internal/forecast"
-	"github.com/stepfall/stepfall/adapters/internal/view"
+	"github.com/stepfall/stepfall/adapters/internal/savings"
 	"github.com/stepfall/stepfall/middleware"
 	"github.com/stepfall/stepfall/policies"
 	"github.com/stepfall/stepfall/sdk"
@@ -116,11 +116,11 @@ func (f *planFlags) run(ctx context.Context, s Streams, path string) error {
 	}
 	bar := newProgress(s.Err, world.Len()*len(all), "planning")
 	results := make([]*forecast.Forecast, len(all))
-	var saved *view.Savings
+	var account *savings.Account
 	for i, p := range all {
 		var record step.Sink
 		if table, ok := world.(*forecast.Table); ok {
-			saved, record = replayed(table.Outcomes)
+			account, record = replayed(table.Outcomes)
 		}
 		if results[i], err = forecast.New(ctx, p, world, forecast.Options{Seed: f.seed, Progress: bar.add, Traces: record}); err != nil {
 			return kept(ctx, fmt.Errorf("policy %s: %w", p.Path, err), "a plan keeps nothing; the same command begins anew")
@@ -134,8 +134,9 @@ func (f *planFlags) run(ctx context.Context, s Streams, path string) error {
 		err = enc.Encode(made)
 	} else {
 		err = made.print(s, f.outcomes != "", f.outcomes == "" && f.traces == "", next)
-		if saved != nil {
-			printSaved(s.Out, saved)
+		if account != nil {
+			saved := account.Result()
+			printSaved(s.Out, &saved)
 		}
 	}
 	if err == nil && f.detailed && made.Changed {

@@ -100,8 +100,20 @@ func (p *madePlan) print(s Streams, recorded, believed bool, next *policies.Poli
 	some("of it for verdicts", "%.6f", func(r *forecast.Forecast) float64 { return r.VerdictsUSD })
 	some("of it for models drawn for the record", "%.6f", func(r *forecast.Forecast) float64 { return r.ExploreUSD })
 	some("USD per query beside the baseline", "%.6f", func(r *forecast.Forecast) float64 { return r.ShadowUSD })
-	row("quality", "%.4f", func(r *forecast.Forecast) float64 { return r.Quality })
-	within("%.4f", results[0].QualityStdError)
+	for _, kind := range []struct {
+		name  string
+		score func(*forecast.Forecast) forecast.Score
+	}{
+		{"quality, judged", func(r *forecast.Forecast) forecast.Score { return r.Judged }},
+		{"quality, guessed", func(r *forecast.Forecast) forecast.Score { return r.Guessed }},
+	} {
+		if !slices.ContainsFunc(results, func(r *forecast.Forecast) bool { return kind.score(r).Answers > 0 }) {
+			continue
+		}
+		row(kind.name, "%.4f", func(r *forecast.Forecast) float64 { return kind.score(r).Mean })
+		within("%.4f", kind.score(results[0]).StdError)
+		row("  answers", "%.0f", func(r *forecast.Forecast) float64 { return float64(kind.score(r).Answers) })
+	}
 	row("models run per query", "%.2f", func(r *forecast.Forecast) float64 { return r.Steps })
 	some("failed calls per query", "%.3f", func(r *forecast.Forecast) float64 { return r.FailedCalls })
 	some("moves within a session", "%.1f %%", func(r *forecast.Forecast) float64 { return 100 * r.Moves })

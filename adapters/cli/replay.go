@@ -11,7 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/stepfall/stepfall/adapters/internal/forecast"
-	"github.com/stepfall/stepfall/adapters/internal/view"
+	"github.com/stepfall/stepfall/adapters/internal/savings"
 	"github.com/stepfall/stepfall/policies"
 	"github.com/stepfall/stepfall/sdk/cascade"
 	"github.com/stepfall/stepfall/sdk/estimate"
@@ -98,7 +98,7 @@ func (f *replayFlags) run(ctx context.Context, s Streams) error {
 		defer lines.Close()
 		r.options.Traces = lines.Record
 	}
-	saved, record := replayed(r.Test)
+	account, record := replayed(r.Test)
 	r.options.Traces = step.Tee(r.options.Traces, record)
 	bar := newProgress(s.Err, len(r.Test.Queries), "replaying")
 	r.options.Progress = bar.add
@@ -111,13 +111,14 @@ func (f *replayFlags) run(ctx context.Context, s Streams) error {
 		}
 		return kept(ctx, err, "%s; the same command begins anew", what)
 	}
+	saved := account.Result()
 	if f.json {
-		return printJSON(s, r.compared(result, saved))
+		return printJSON(s, r.compared(result, &saved))
 	}
 	if err := r.print(s, result); err != nil {
 		return err
 	}
-	printSaved(s.Out, saved)
+	printSaved(s.Out, &saved)
 	return nil
 }
 
@@ -283,7 +284,7 @@ func (r *replay) singles() []single {
 }
 
 // compared is what `replay --json` prints.
-func (r *replay) compared(result *forecast.Forecast, saved *view.Savings) any {
+func (r *replay) compared(result *forecast.Forecast, saved *savings.Result) any {
 	return struct {
 		Who    string             `json:"who"`
 		Result *forecast.Forecast `json:"result"`

@@ -23,7 +23,7 @@ import (
 	"github.com/stepfall/stepfall/adapters/internal/heap"
 	gatekeeper "github.com/stepfall/stepfall/adapters/internal/keys"
 	"github.com/stepfall/stepfall/adapters/internal/queue"
-	"github.com/stepfall/stepfall/adapters/internal/view"
+	"github.com/stepfall/stepfall/adapters/internal/savings"
 	"github.com/stepfall/stepfall/adapters/otel"
 	"github.com/stepfall/stepfall/adapters/router"
 	"github.com/stepfall/stepfall/adapters/store"
@@ -123,9 +123,9 @@ func (f *serveFlags) run(ctx context.Context, s Streams) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, endTelemetry(ctx, telemetry)) }()
-	var saved view.Savings
+	var account savings.Account
 	options := router.Options{
-		Load: policies.LoadOptions{Sets: f.sets}, Logger: logger, Watch: f.watch, Store: shared, Traces: step.Tee(telemetry.Record, saved.Record), Transport: telemetry.Transport(nil),
+		Load: policies.LoadOptions{Sets: f.sets}, Logger: logger, Watch: f.watch, Store: shared, Traces: step.Tee(telemetry.Record, account.Record), Transport: telemetry.Transport(nil),
 	}
 	jobs, err := f.judges(ctx, &options)
 	if err != nil {
@@ -159,7 +159,8 @@ func (f *serveFlags) run(ctx context.Context, s Streams) (err error) {
 		before = guarded(shared, telemetry, &o)
 	}
 	err = f.serve(ctx, s, r, addr, o, before)
-	if text := saved.String(); text != "" {
+	result := account.Result()
+	if text := result.String(); text != "" {
 		logger.Info("stopped: " + text)
 	}
 	return err

@@ -13,7 +13,7 @@ import (
 	"github.com/hashicorp/go-hclog"
 	"github.com/spf13/cobra"
 
-	"github.com/stepfall/stepfall/adapters/internal/view"
+	"github.com/stepfall/stepfall/adapters/internal/savings"
 	"github.com/stepfall/stepfall/adapters/router"
 	"github.com/stepfall/stepfall/adapters/swe"
 	"github.com/stepfall/stepfall/policies"
@@ -182,8 +182,8 @@ func (f *sweFlags) run(ctx context.Context, s Streams) (err error) {
 	if err != nil {
 		return err
 	}
-	var saved view.Savings
-	b, done, err := f.batch(ctx, s, single, &saved)
+	var account savings.Account
+	b, done, err := f.batch(ctx, s, single, &account)
 	if err != nil {
 		return err
 	}
@@ -225,14 +225,14 @@ func (f *sweFlags) run(ctx context.Context, s Streams) (err error) {
 		return err
 	}
 	// What a policy expects of an attempt is a guess: without calls of the baseline nothing is claimed.
-	if !f.json && saved.Known() {
-		printSaved(s.Out, &saved)
+	if result := account.Result(); !f.json && result.IsMeasured() {
+		printSaved(s.Out, &result)
 	}
 	return f.exit(ctx, results, runErr, solver)
 }
 
-// batch is what does the tasks: here, where saved counts what they cost, or through a queue. A dry run is always here.
-func (f *sweFlags) batch(ctx context.Context, s Streams, single bool, saved *view.Savings) (_ *swe.Batch, done func() error, err error) {
+// batch is what does the tasks: here, where account counts what they cost, or through a queue. A dry run is always here.
+func (f *sweFlags) batch(ctx context.Context, s Streams, single bool, account *savings.Account) (_ *swe.Batch, done func() error, err error) {
 	if f.queue != "" && !f.dryRun {
 		return f.submit(ctx, s, single)
 	}
@@ -240,7 +240,7 @@ func (f *sweFlags) batch(ctx context.Context, s Streams, single bool, saved *vie
 	r, err := router.Open(ctx, f.policy, router.Options{Load: policies.LoadOptions{Sets: f.sets, Patches: true}, Logger: f.logger(s), Traces: func(ctx context.Context, t *sdk.Trace) {
 		// Where attempts are cascaded, the calls within them chose nothing.
 		if (mode == string(swe.WholeTrajectory)) == (t.Mode == mode) {
-			saved.Record(ctx, t)
+			account.Record(ctx, t)
 		}
 	}})
 	if err != nil {

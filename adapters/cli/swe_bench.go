@@ -14,8 +14,8 @@ import (
 	"github.com/hashicorp/go-hclog"
 	"github.com/spf13/cobra"
 
+	"github.com/stepfall/stepfall/adapters/internal/savings"
 	"github.com/stepfall/stepfall/adapters/internal/suite"
-	"github.com/stepfall/stepfall/adapters/internal/view"
 	"github.com/stepfall/stepfall/adapters/router"
 	"github.com/stepfall/stepfall/adapters/swe"
 	"github.com/stepfall/stepfall/plugins/host"
@@ -61,7 +61,7 @@ type sweRow struct {
 	// models, tools nor verifiers, for each attempt.
 	Time               time.Duration `json:"time_ns"`
 	OverheadPerAttempt time.Duration `json:"overhead_per_attempt_ns"`
-	costs              []float64
+	costs, solved      []float64
 }
 
 func (f *sweBenchFlags) run(ctx context.Context, s Streams) (err error) {
@@ -161,10 +161,13 @@ func (f *sweBenchFlags) strategy(ctx context.Context, s Streams, plugins router.
 		return nil, fmt.Errorf("no verdict could be had: %s", gist(why))
 	}
 	row.Summary = swe.Summarise(results)
-	row.costs = make([]float64, len(results))
+	row.costs, row.solved = make([]float64, len(results)), make([]float64, len(results))
 	for i, r := range results {
 		if r != nil {
 			row.costs[i] = r.CostUSD
+			if r.Solved {
+				row.solved[i] = 1
+			}
 		}
 	}
 	row.OverheadPerAttempt = overhead / time.Duration(max(attempts, 1))
@@ -205,12 +208,13 @@ func (f *sweBenchFlags) print(w io.Writer, rows []sweRow) error {
 		t.row(r.Strategy, fmt.Sprintf("%d/%d", r.Solved, r.Tasks), r.Errors, usd(r.CostUSD), fmt.Sprintf("%.0f %%", 100*r.CostUSD/rows[1].CostUSD), r.Calls, short(r.Time), short(r.OverheadPerAttempt))
 	}
 	t.print()
-	saved, last := &view.Savings{Baseline: "large"}, rows[len(rows)-1]
+	account, last := &savings.Account{Baseline: "large"}, rows[len(rows)-1]
 	for i, usd := range last.costs {
-		saved.Measured(usd, rows[1].costs[i], true)
+		account.Compare(savings.Recorded{SpentUSD: usd, BaselineUSD: rows[1].costs[i], Answered: true, Quality: last.solved[i], BaselineQuality: rows[1].solved[i]})
 	}
 	fmt.Fprint(w, last.Strategy+": ")
-	printSaved(w, saved)
+	result := account.Result()
+	printSaved(w, &result)
 	return nil
 }
 

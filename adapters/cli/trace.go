@@ -16,8 +16,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/stepfall/stepfall/adapters/internal/savings"
 	"github.com/stepfall/stepfall/adapters/internal/say"
-	"github.com/stepfall/stepfall/adapters/internal/view"
 	"github.com/stepfall/stepfall/adapters/sqlite"
 	"github.com/stepfall/stepfall/adapters/store"
 	"github.com/stepfall/stepfall/sdk"
@@ -162,8 +162,8 @@ func (f *traceFlags) ls(ctx context.Context, s Streams) error {
 		return usage("--limit %d is negative", f.limit)
 	}
 	var kept []*sdk.Trace
-	saved := &view.Savings{Baseline: f.baseline}
-	total, cost := 0, 0.0
+	account := &savings.Account{Baseline: f.baseline}
+	total := 0
 	mute := silent{}
 	err := f.each(ctx, s, func(t *sdk.Trace) {
 		if !f.wants(t) {
@@ -171,8 +171,7 @@ func (f *traceFlags) ls(ctx context.Context, s Streams) error {
 		}
 		mute.add(t)
 		total++
-		cost += t.CostUSD
-		saved.Record(ctx, t)
+		account.Record(ctx, t)
 		kept = append(kept, t)
 		if f.limit > 0 && len(kept) > f.limit {
 			kept = kept[1:]
@@ -184,8 +183,12 @@ func (f *traceFlags) ls(ctx context.Context, s Streams) error {
 	for i := range kept {
 		kept[i] = cleaned(ctx, kept[i])
 	}
+	result := account.Result()
+	if f.baseline != "" && total > 0 && result.Baseline == "" && !slices.Contains(account.Candidates(), f.baseline) {
+		return usage("--baseline %s: no step could have been asked of it; there are %s", say.Short(f.baseline), strings.Join(account.Candidates(), ", "))
+	}
 	if f.json {
-		return printJSON(s, listOf(kept, total, cost, saved))
+		return printJSON(s, listOf(kept, total, result))
 	}
 	tab := newTable(s.Out, column{name: "trace"}, column{name: "start"}, column{name: "models asked"}, column{name: "answer of"},
 		column{name: "stop"}, column{name: "USD", number: true}, column{name: "time", number: true})
@@ -197,10 +200,10 @@ func (f *traceFlags) ls(ctx context.Context, s Streams) error {
 		tab.row(t.ID[:min(12, len(t.ID))], t.Start.Format(time.DateTime), asked(t), chosen, string(t.Stop), usd(t.CostUSD), short(t.Duration))
 	}
 	tab.print()
-	fmt.Fprintf(s.Out, "%d of %d steps, %s USD in all\n", len(kept), total, usd(cost))
+	fmt.Fprintf(s.Out, "%d of %d steps, %s USD in all\n", len(kept), total, usd(result.SpentUSD))
 	p := &printer{w: s.Out}
 	mute.print(p)
-	printSaved(s.Out, saved)
+	printSaved(s.Out, &result)
 	return p.err
 }
 
@@ -258,7 +261,7 @@ type listedStep struct {
 }
 
 // listOf is what `trace ls --json` prints.
-func listOf(kept []*sdk.Trace, total int, costUSD float64, saved *view.Savings) any {
+func listOf(kept []*sdk.Trace, total int, result savings.Result) any {
 	steps := make([]listedStep, len(kept))
 	for i, t := range kept {
 		steps[i] = listedStep{t.ID, t.Start, []string{}, t.Chosen, t.Stop, t.Error, t.CostUSD, t.Duration}
@@ -267,16 +270,17 @@ func listOf(kept []*sdk.Trace, total int, costUSD float64, saved *view.Savings) 
 		}
 	}
 	return struct {
-		Steps   []listedStep `json:"steps"`
-		Total   int          `json:"total"`
-		CostUSD float64      `json:"cost_usd"`
-		Saved   string       `json:"saved,omitempty"`
-	}{steps, total, costUSD, saved.String()}
+		Steps   []listedStep   `json:"steps"`
+		Total   int            `json:"total"`
+		CostUSD float64        `json:"cost_usd"`
+		Savings savings.Result `json:"savings"`
+		Saved   string         `json:"saved,omitempty"`
+	}{steps, total, result.SpentUSD, result, result.String()}
 }
 
 // printSaved closes a summary.
-func printSaved(w io.Writer, saved *view.Savings) {
-	if text := saved.String(); text != "" {
+func printSaved(w io.Writer, result *savings.Result) {
+	if text := result.String(); text != "" {
 		fmt.Fprintln(w, say.Plain(text))
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/metric"
 
+	"github.com/stepfall/stepfall/adapters/internal/savings"
 	"github.com/stepfall/stepfall/sdk"
 )
 
@@ -15,16 +16,16 @@ import (
 type sums struct {
 	steps, calls, tokens, escalations metric.Int64Counter
 	spent                             metric.Float64Counter
-	saved                             metric.Float64UpDownCounter
 	decision                          metric.Float64Histogram
 	tenants, models                   *bounded
+	accounts                          *tenantAccounts
 }
 
 // maxLabels bounds the values of one label: a tenant or model beyond is "other".
 const maxLabels = 100
 
 func newSums(meter metric.Meter) (s sums, err error) {
-	s.tenants, s.models = &bounded{}, &bounded{}
+	s.tenants, s.models, s.accounts = &bounded{}, &bounded{}, &tenantAccounts{of: map[string]*savings.Account{}}
 	counter := func(into *metric.Int64Counter, name, unit, what string) {
 		if err == nil {
 			*into, err = meter.Int64Counter(name, metric.WithUnit(unit), metric.WithDescription(what))
@@ -38,8 +39,7 @@ func newSums(meter metric.Meter) (s sums, err error) {
 		s.spent, err = meter.Float64Counter("stepfall.spent", metric.WithUnit("{USD}"), metric.WithDescription("US dollars, by model and tenant; verification has no model"))
 	}
 	if err == nil {
-		s.saved, err = meter.Float64UpDownCounter("stepfall.saved", metric.WithUnit("{USD}"),
-			metric.WithDescription("What the dearest candidate was expected to cost alone, less what was spent, by tenant"))
+		err = s.accounts.observe(meter)
 	}
 	if err == nil {
 		s.decision, err = meter.Float64Histogram("stepfall.decision.duration", metric.WithUnit("s"),
@@ -76,13 +76,61 @@ func (s *sums) add(ctx context.Context, t *sdk.Trace) {
 	if len(asked) > 1 {
 		s.escalations.Add(ctx, 1, metric.WithAttributes(tenant))
 	}
-	if len(t.Decisions) > 0 {
-		dearest := 0.0
-		for _, b := range t.Decisions[0].Models {
-			dearest = max(dearest, b.CostUSD)
-		}
-		s.saved.Add(ctx, dearest-t.CostUSD, metric.WithAttributes(tenant))
+	s.accounts.tenant(tenant.Value.AsString()).Record(ctx, t)
+}
+
+// tenantAccounts are what the steps of each tenant come to.
+type tenantAccounts struct {
+	mu sync.RWMutex
+	of map[string]*savings.Account
+}
+
+// observe makes the instruments that show them.
+func (a *tenantAccounts) observe(meter metric.Meter) error {
+	saved, err := meter.Float64ObservableUpDownCounter("stepfall.saved", metric.WithUnit("{USD}"),
+		metric.WithDescription("What always asking the dearest model would have cost, less what was spent, by tenant; 0 with one model alone"))
+	if err != nil {
+		return err
 	}
+	quality, err := meter.Float64ObservableGauge("stepfall.quality",
+		metric.WithDescription("How good the returned answers are, by tenant: the share that verifiers passed where any judged (basis measured), else the mean estimate (guessed)"))
+	if err != nil {
+		return err
+	}
+	_, err = meter.RegisterCallback(func(_ context.Context, o metric.Observer) error {
+		a.mu.RLock()
+		defer a.mu.RUnlock()
+		for name, account := range a.of {
+			r, tenant := account.Result(), attribute.String("tenant", name)
+			o.ObserveFloat64(saved, r.SavedUSD, metric.WithAttributes(tenant))
+			if r.Quality.N == 0 {
+				continue
+			}
+			basis := "guessed"
+			if r.Quality.IsMeasured() {
+				basis = "measured"
+			}
+			o.ObserveFloat64(quality, r.Quality.Mean, metric.WithAttributes(tenant, attribute.String("basis", basis)))
+		}
+		return nil
+	}, saved, quality)
+	return err
+}
+
+// tenant returns a tenant's account.
+func (a *tenantAccounts) tenant(name string) *savings.Account {
+	a.mu.RLock()
+	account := a.of[name]
+	a.mu.RUnlock()
+	if account != nil {
+		return account
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.of[name] == nil {
+		a.of[name] = &savings.Account{}
+	}
+	return a.of[name]
 }
 
 // bounded keeps the values of a label few.

@@ -18,13 +18,19 @@ type Forecast struct {
 	Policy string `json:"policy"`
 	// Queries is the number of queries, or of queries times draws.
 	Queries int `json:"queries"`
-	// CostUSD and Quality are means over queries; unanswered queries have quality 0.
+	// CostUSD and Quality are means over queries; unanswered queries have quality 0. There
+	// is no Quality where some of the answers were judged and others are guessed at: see
+	// Judged and Guessed, which are never mixed.
 	CostUSD float64 `json:"cost_usd"`
-	Quality float64 `json:"quality"`
+	Quality float64 `json:"quality,omitempty"`
 	// CostStdError and QualityStdError are the standard errors of those means over the
 	// queries: how far another sample of as many queries would lie from this one.
 	CostStdError    float64 `json:"cost_std_error"`
-	QualityStdError float64 `json:"quality_std_error"`
+	QualityStdError float64 `json:"quality_std_error,omitempty"`
+	// Judged is the quality of the returned answers of which a verdict or a table's quality
+	// is recorded, Guessed that of the others, as they were estimated or drawn from beliefs.
+	Judged  Score `json:"judged"`
+	Guessed Score `json:"guessed"`
 	// ShadowUSD is what the mode shadow spends beside the baseline, per query.
 	ShadowUSD float64 `json:"shadow_usd"`
 	// ExploreUSD is what of CostUSD went to models that were drawn for the record.
@@ -59,6 +65,28 @@ type Forecast struct {
 	Traces []*sdk.Trace `json:"-"`
 
 	costSquares, qualitySquares float64
+}
+
+// Score is a mean quality over some of the answers.
+type Score struct {
+	Answers  int     `json:"answers"`
+	Mean     float64 `json:"mean"`
+	StdError float64 `json:"std_error"`
+
+	squares float64
+}
+
+func (s *Score) add(quality float64) {
+	s.Answers++
+	s.Mean += quality
+	s.squares += quality * quality
+}
+
+// finish turns the sum into the mean.
+func (s *Score) finish() {
+	n := float64(max(1, s.Answers))
+	s.StdError = stdError(s.Mean, s.squares, n)
+	s.Mean /= n
 }
 
 // ModelUse is how a model is used.
@@ -132,6 +160,11 @@ func (f *Forecast) mean() {
 	for _, sum := range []*float64{&f.CostUSD, &f.Quality, &f.ShadowUSD, &f.ExploreUSD, &f.VerdictsUSD, &f.Steps, &f.FailedCalls, &f.Moves} {
 		*sum /= n
 	}
+	f.Judged.finish()
+	f.Guessed.finish()
+	if f.Judged.Answers > 0 && f.Guessed.Answers > 0 {
+		f.Quality, f.QualityStdError = 0, 0
+	}
 	for i := range f.Models {
 		m := &f.Models[i]
 		m.Ran, m.Chosen, m.CostUSD = m.Ran/n, m.Chosen/n, m.CostUSD/n
@@ -148,7 +181,7 @@ func stdError(sum, squares, n float64) float64 {
 }
 
 // add counts what a step came to.
-func (f *Forecast) add(res *step.Result, truth map[string]float64, err error) error {
+func (f *Forecast) add(res *step.Result, truth map[string]Outcome, err error) error {
 	f.Queries++
 	f.CostUSD += res.Trace.CostUSD
 	f.costSquares += res.Trace.CostUSD * res.Trace.CostUSD
@@ -172,7 +205,13 @@ func (f *Forecast) add(res *step.Result, truth map[string]float64, err error) er
 	switch {
 	case err == nil && res.Answer != nil:
 		f.Models[res.Index].Chosen++
-		quality := truth[res.Trace.Chosen]
+		o := truth[res.Trace.Chosen]
+		quality := o.Quality
+		if o.Judged {
+			f.Judged.add(quality)
+		} else {
+			f.Guessed.add(quality)
+		}
 		f.Quality += quality
 		f.qualitySquares += quality * quality
 		if res.Trace.Stop == sdk.StopBudget {

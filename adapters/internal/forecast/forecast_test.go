@@ -324,3 +324,30 @@ func TestWithoutAnEstimatorNothingIsSeen(t *testing.T) {
 		t.Errorf("small is believed to be worth 0.5, the threshold is 0.6, and nothing looks: %+v", f)
 	}
 }
+
+// What was judged and what is drawn from beliefs are never one figure.
+func TestVerdictsAndGuessesAreKeptApart(t *testing.T) {
+	step := func(id string, v *sdk.Verdict) *sdk.Trace {
+		return &sdk.Trace{
+			ID: id, Chosen: "small", Decisions: []sdk.Decision{{Run: "small", Models: []sdk.Belief{{Model: "small", Quality: sdk.Estimate{Mean: 0.7}, CostUSD: 0.001}}}},
+			Calls: []sdk.Call{{Model: "small", CostUSD: 0.001, Quality: sdk.Estimate{Mean: 0.7}, Verdict: v}},
+		}
+	}
+	policy := parse(t, `
+strategy "route" { lambda = 1 }
+model "small" {
+	provider = "go"
+	price {
+		input_usd_per_million  = 1
+		output_usd_per_million = 1
+	}
+}
+`)
+	f := predict(t, policy, &forecast.Traces{Steps: []*sdk.Trace{
+		step("a", &sdk.Verdict{Verifier: "tests", Outcome: sdk.Failed}), step("b", &sdk.Verdict{Verifier: "tests", Outcome: sdk.Passed}), step("c", nil),
+		step("d", &sdk.Verdict{Verifier: "check:json", Outcome: sdk.Failed}),
+	}})
+	if f.Judged.Answers != 2 || f.Judged.Mean != 0.5 || f.Guessed.Answers != 2 || f.Quality != 0 {
+		t.Errorf("judged %+v, guessed %+v, together %v", f.Judged, f.Guessed, f.Quality)
+	}
+}

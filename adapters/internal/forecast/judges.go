@@ -28,7 +28,7 @@ func (j judges) Verifier(name, _ string, _ map[string]any) (sdk.Verifier, error)
 // truth knows how good answers are, and asks for its verdicts what a verifier asked.
 func (j judges) truth(verifier string) sdk.Verifier {
 	return sdk.VerifierFunc(func(_ context.Context, req *sdk.VerifyRequest) (*sdk.Verdict, error) {
-		v, usd := j.r.truth[req.Answer.Model], j.r.verdictUSD(verifier, req.Answer.Model)
+		v, usd := j.r.truth[req.Answer.Model].Quality, j.r.verdictUSD(verifier, req.Answer.Model)
 		if v >= 0.5 {
 			return &sdk.Verdict{Outcome: sdk.Passed, Score: v, Confidence: v, CostUSD: usd}, nil
 		}
@@ -87,7 +87,7 @@ func (j judges) estimate(_ context.Context, req *sdk.QualityRequest) (*sdk.Quali
 		}
 		for k := range req.Attempts {
 			if req.Attempts[k].Answer.Model == name {
-				resp.Estimates[i] = sdk.Estimate{Mean: j.r.truth[name]}
+				resp.Estimates[i] = sdk.Estimate{Mean: j.r.truth[name].Quality}
 			}
 		}
 	}

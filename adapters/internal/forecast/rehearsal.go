@@ -32,16 +32,16 @@ type rehearsal struct {
 	sessions *middleware.Sessions
 	last     map[string]string // the model that each session was with
 	clock    time.Time
-	// n is the query at hand, and truth how good the answers to it are, by model.
+	// n is the query at hand, and truth what the models do with it.
 	n     int
-	truth map[string]float64
+	truth map[string]Outcome
 	// sold are the signals of the answers, by model, that verifiers find in them.
 	sold map[string]map[string]float64
 }
 
 // rehearse prepares the policy's engine.
 func rehearse(p *policies.Policy, w World, f *Forecast, o *Options) (*rehearsal, error) {
-	r := &rehearsal{policy: p, world: w, f: f, keep: o.Keep, round: -1, truth: map[string]float64{}, sold: map[string]map[string]float64{}}
+	r := &rehearsal{policy: p, world: w, f: f, keep: o.Keep, round: -1, truth: map[string]Outcome{}, sold: map[string]map[string]float64{}}
 	if o.Estimator != nil && p.Fit != nil {
 		own := *p
 		own.Fit = nil
@@ -186,7 +186,7 @@ func (r *rehearsal) call(_ context.Context, c *step.Call) (*sdk.Answer, error) {
 	if !o.Known {
 		r.f.Unknown++
 	}
-	r.truth[m.Name] = o.Quality
+	r.truth[m.Name] = o
 	// Estimators see the lengths that were recorded and no others, as the fit did. The
 	// expected ones are there to be paid for where no cost is known.
 	usage := sdk.Usage{InputTokens: o.InputTokens, OutputTokens: o.OutputTokens}

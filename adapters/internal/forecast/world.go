@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/stepfall/stepfall/adapters/internal/savings"
 	"github.com/stepfall/stepfall/adapters/router"
 	"github.com/stepfall/stepfall/policies"
 	"github.com/stepfall/stepfall/sdk"
@@ -28,8 +29,10 @@ type Model struct {
 
 // Outcome is what a model does with a query.
 type Outcome struct {
-	// Quality is how good the answer is, in [0, 1].
+	// Quality is how good the answer is, in [0, 1]. Judged says that a verdict or a table
+	// records it; otherwise it is an estimate, or drawn from a belief.
 	Quality float64
+	Judged  bool
 	// CostUSD is the recorded cost; 0 means the price of the tokens, unless it is Free.
 	CostUSD float64
 	Free    bool
@@ -189,7 +192,7 @@ func (t *Table) Outcome(n int, m Model) Outcome {
 	if i < 0 || math.IsNaN(outcome.At(o.Quality, n, i)) {
 		return Outcome{Quality: draw(t.Seed, n, m, m.Quality)}
 	}
-	out := Outcome{Quality: o.Quality[n][i], Known: true, Text: o.Answer(n, i), Signals: map[string]float64{}}
+	out := Outcome{Quality: o.Quality[n][i], Judged: true, Known: true, Text: o.Answer(n, i), Signals: map[string]float64{}}
 	switch c := outcome.At(o.CostUSD, n, i); {
 	case c > 0:
 		out.CostUSD = c
@@ -326,7 +329,7 @@ func (t *Traces) Outcome(n int, m Model) Outcome {
 			InputTokens: c.Usage.InputTokens, OutputTokens: c.Usage.OutputTokens,
 		}
 		if q, ok := c.Verdict.Quality(); ok {
-			o.Quality = q
+			o.Quality, o.Judged = q, !savings.IsCheck(c.Verdict.Verifier)
 		}
 		return o
 	}

@@ -64,3 +64,28 @@ func hidden(r rune) bool {
 	}
 	return unicode.Is(unicode.Cc, r) || unicode.Is(unicode.Cf, r)
 }
+
+// Count writes a number with its noun, in the plural where it is not one.
+func Count(n int64, noun string) string { return fmt.Sprintf("%d %s", n, Plural(n, noun)) }
+
+// Plural returns the noun for a number of things.
+func Plural(n int64, noun string) string {
+	if n == 1 {
+		return noun
+	}
+	if stem, ok := strings.CutSuffix(noun, "y"); ok && !strings.HasSuffix(stem, "a") && !strings.HasSuffix(stem, "e") {
+		return stem + "ies"
+	}
+	return noun + "s"
+}
+
+// longestName bounds the name of a model in a sentence, in letters.
+const longestName = 160
+
+// Short returns a name as a sentence can hold it.
+func Short(name string) string {
+	if letters := []rune(name); len(letters) > longestName {
+		return string(letters[:longestName]) + "…"
+	}
+	return name
+}

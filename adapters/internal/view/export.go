@@ -68,6 +68,9 @@ func (v *viewer) saveCompare(ctx context.Context, dir string) error {
 }
 
 func (v *viewer) saveAll(ctx context.Context, dir string, e ExportOptions) error {
+	if err := v.ledger.read(ctx); err != nil {
+		return err
+	}
 	a := asked{Filter: e.Filter}
 	steps, err := v.makeSteps(ctx, a, cmp.Or(e.Steps, 1000))
 	if err != nil {

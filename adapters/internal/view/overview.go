@@ -4,14 +4,14 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"math"
 	"net/http"
 	"slices"
-	"strings"
 	"time"
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/stepfall/stepfall/adapters/internal/savings"
+	"github.com/stepfall/stepfall/adapters/internal/say"
 	"github.com/stepfall/stepfall/adapters/store"
 	"github.com/stepfall/stepfall/sdk"
 )
@@ -21,11 +21,11 @@ type overviewPage struct {
 	Asked    asked
 	Headline string
 	Total    store.Sum
-	Judged   int64
-	Quality  bin
-	Saving   *saving
-	// Sampled says that the saving is of the newest steps only.
-	Sampled   int
+	// Result is what the steps come to: spent, saved and how good the answers were.
+	Result savings.Result
+	// Unread counts steps that Result leaves out: they are still being read, or their
+	// traces are kept no longer.
+	Unread    int64
 	Baselines []string
 	Ways      *ways
 	Curve     *chart
@@ -97,24 +97,25 @@ func (v *viewer) makeOverview(ctx context.Context, a asked) (*overviewPage, erro
 	if err != nil {
 		return nil, err
 	}
-	p.Baselines = candidates(traces)
+	account, err := v.ledger.account(ctx, &a.Filter, p.Total.Steps)
+	if err != nil {
+		return nil, err
+	}
+	p.Baselines = account.Candidates()
 	p.Order = p.Baselines
-	if len(traces) < int(p.Total.Steps) {
-		p.Sampled = len(traces)
+	if !slices.Contains(p.Baselines, p.Asked.Baseline) {
+		p.Asked.Baseline = ""
 	}
-	if n := len(p.Baselines); n > 0 {
-		if !slices.Contains(p.Baselines, p.Asked.Baseline) {
-			p.Asked.Baseline = p.Baselines[n-1]
-		}
-		p.Saving = against(traces, p.Asked.Baseline)
-	}
+	p.Result = account.Beside(p.Asked.Baseline)
+	p.Asked.Baseline = p.Result.Baseline
+	p.Unread = p.Total.Steps - int64(p.Result.Steps+p.Result.Shadows+p.Result.Embeddings)
 	if p.Ways, err = v.findWays(ctx, p.Runs); err != nil {
 		return nil, err
 	}
 	if p.Ways == nil {
-		p.Spending = spendingChart(p.Saving)
+		p.Spending = spendingChart(account, traces, p.Result.Baseline)
 		soon, cancel := context.WithTimeout(ctx, curveTime)
-		p.Curve = curveChart(soon, traces)
+		p.Curve = curveChart(soon, traces, account.CostRatio())
 		cancel()
 	}
 	if p.Telling, err = v.telling(ctx, a.Filter, p.Baselines, p.Ways); err != nil {
@@ -152,12 +153,6 @@ func (p *overviewPage) sums(ctx context.Context) error {
 	}
 	if len(whole) > 0 {
 		p.Total = whole[0]
-	}
-	t := &p.Total
-	p.Judged = t.Passed + t.Rejected
-	if p.Judged > 0 {
-		p.Quality = bin{N: int(p.Judged), Seen: float64(t.Passed) / float64(p.Judged)}
-		p.Quality.Low, p.Quality.High = wilson(p.Quality.Seen, float64(p.Judged))
 	}
 	for _, list := range []*[]store.Sum{&p.Models, &p.Tenants, &p.Policies} {
 		slices.SortStableFunc(*list, func(a, b store.Sum) int { return cmp.Compare(b.CostUSD, a.CostUSD) })
@@ -210,32 +205,22 @@ func (p *overviewPage) headline() string {
 	if p.Ways != nil {
 		return p.Ways.Sentence
 	}
-	text := fmt.Sprintf("%s cost %s", count(p.Total.Steps, "step"), dollars(p.Total.CostUSD))
-	if s := p.Saving; s != nil && s.Steps > 0 && s.WouldUSD > 0 && s.Share() > -1 {
-		what, share := "less", s.Share()
+	r := &p.Result
+	text := fmt.Sprintf("%s cost %s", count(int64(r.Steps), "step"), dollars(r.SpentUSD))
+	if r.Baseline != "" && r.BaselineUSD > 0 && r.Share() > -1 {
+		what, share := "less", r.Share()
 		if share < 0 {
 			what, share = "more", -share
 		}
-		text += fmt.Sprintf(": %s %s than asking %s each time", percent(share), what, plain(s.Baseline))
-		if !math.IsNaN(s.ErrorUSD) && s.ErrorUSD > 0 {
-			text += fmt.Sprintf(" (± %s)", percent(s.ShareError()))
+		text += fmt.Sprintf(": %s %s than asking %s each time", percent(share), what, plain(r.Baseline))
+		if r.TwoStdErrorsUSD > 0 {
+			text += fmt.Sprintf(" (± %s)", percent(r.ShareTwoStdErrors()))
 		}
 	}
-	if p.Judged > 0 {
-		text += fmt.Sprintf("; %s of %s judged answers passed", percent(p.Quality.Seen), whole(p.Judged))
-	}
-	return text + "."
+	return text + "; quality: " + plain(r.Quality.String()) + "."
 }
 
-func count(n int64, noun string) string {
-	if n == 1 {
-		return "1 " + noun
-	}
-	if stem, ok := strings.CutSuffix(noun, "ry"); ok {
-		noun = stem + "rie"
-	}
-	return whole(n) + " " + noun + "s"
-}
+func count(n int64, noun string) string { return whole(n) + " " + say.Plural(n, noun) }
 
 // telling finds a step that was escalated to the dearest model and answered by it.
 func (v *viewer) telling(ctx context.Context, f store.Filter, models []string, w *ways) (*store.Step, error) {
@@ -257,25 +242,29 @@ func (v *viewer) telling(ctx context.Context, f store.Filter, models []string, w
 	return nil, nil
 }
 
-// spendingChart draws what was spent, and what the baseline would have cost, added up
-// from step to step.
-func spendingChart(s *saving) *chart {
-	if s == nil || len(s.PerStep) < 3 {
-		return nil
-	}
+// spendingChart draws what the newest steps cost, and what the baseline would have cost,
+// added up from step to step.
+func spendingChart(account *savings.Account, traces []*sdk.Trace, baseline string) *chart {
 	c := &chart{
 		ID: "spending", Title: "Spent, and what the baseline would have cost", X: "step", Y: "US dollars, added up",
-		Note: "Where " + plain(s.Baseline) + " was not asked, its cost is what was expected of it, set right by its real costs elsewhere.",
+		Note: "Where " + plain(baseline) + " was not asked, its cost is what was expected of it, set right by real costs elsewhere.",
 	}
-	spent, would := series{Name: "spent", Kind: "line"}, series{Name: "always " + plain(s.Baseline), Kind: "line"}
-	a, b := 0.0, 0.0
-	every := max(1, len(s.PerStep)/200)
-	for i, x := range s.PerStep {
-		a, b = a+x[0], b+x[1]
-		if i%every == 0 || i == len(s.PerStep)-1 {
-			spent.Points = append(spent.Points, point{X: float64(i + 1), Y: a, XText: whole(i + 1), YText: dollars(a)})
-			would.Points = append(would.Points, point{X: float64(i + 1), Y: b, XText: whole(i + 1), YText: dollars(b)})
+	spent, would := series{Name: "spent", Kind: "line"}, series{Name: "always " + plain(baseline), Kind: "line"}
+	a, b, n := 0.0, 0.0, 0
+	every := max(1, len(traces)/200)
+	for i, t := range traces {
+		usd, known := account.BaselineCost(t, baseline)
+		if !known {
+			continue
 		}
+		a, b, n = a+t.CostUSD, b+usd, n+1
+		if n%every == 0 || i == len(traces)-1 {
+			spent.Points = append(spent.Points, point{X: float64(n), Y: a, XText: whole(n), YText: dollars(a)})
+			would.Points = append(would.Points, point{X: float64(n), Y: b, XText: whole(n), YText: dollars(b)})
+		}
+	}
+	if len(spent.Points) < 3 {
+		return nil
 	}
 	c.Series = []series{would, spent}
 	return c
@@ -289,13 +278,13 @@ const (
 )
 
 // curveChart returns nil where ctx ends before the curve is there.
-func curveChart(ctx context.Context, traces []*sdk.Trace) *chart {
+func curveChart(ctx context.Context, traces []*sdk.Trace, costRatio float64) *chart {
 	// Evenly over the sample.
 	var some []*sdk.Trace
 	for i := range min(curveTraces, len(traces)) {
 		some = append(some, traces[i*len(traces)/min(curveTraces, len(traces))])
 	}
-	curve, now, single := prospects(ctx, some, costRatio(traces))
+	curve, now, single := prospects(ctx, some, costRatio)
 	if len(curve) == 0 {
 		return nil
 	}

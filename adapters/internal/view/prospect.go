@@ -82,21 +82,6 @@ func prospects(ctx context.Context, traces []*sdk.Trace, off float64) (curve []p
 	return curve, &at, single
 }
 
-// costRatio is what calls cost, over what was expected of them before the first; 1 where
-// nothing ran.
-func costRatio(traces []*sdk.Trace) float64 {
-	var all tally
-	for _, t := range traces {
-		if len(t.Decisions) > 0 {
-			all.addAny(t)
-		}
-	}
-	if !(all.allE > 0) || !(all.allA > 0) {
-		return 1
-	}
-	return all.allA / all.allE
-}
-
 // expected is the mean over the questions, each at its own lambda or all at one.
 func expected(qs []*question, knob float64, own bool) prospect {
 	p := prospect{Knob: knob}

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/stepfall/stepfall/adapters/internal/savings"
 	"github.com/stepfall/stepfall/sdk"
 )
 
@@ -18,9 +19,11 @@ type foretold struct {
 	Seen float64
 }
 
-// foretellings pairs the belief in each model that was asked with its verdict.
+// foretellings pairs the belief in each model that was asked with its verdict, of the
+// verifiers that measure quality.
 func foretellings(traces []*sdk.Trace) []foretold {
 	var list []foretold
+	account := accountOf(traces)
 	for _, t := range traces {
 		for i := range t.Decisions {
 			d := &t.Decisions[i]
@@ -37,7 +40,7 @@ func foretellings(traces []*sdk.Trace) []foretold {
 			if b < 0 || call == nil {
 				continue
 			}
-			if seen, ok := call.Verdict.Quality(); ok {
+			if seen, ok := call.Verdict.Quality(); ok && account.Measures(call.Verdict.Verifier) {
 				list = append(list, foretold{Model: d.Run, Start: t.Start, Trace: t.ID, Predicted: d.Models[b].Quality.Mean, Seen: seen})
 			}
 		}
@@ -65,22 +68,11 @@ func (b *bin) finish() {
 	n := float64(b.N)
 	b.Predicted /= n
 	b.Seen /= n
-	b.Low, b.High = wilson(b.Seen, n)
+	b.Low, b.High = savings.Wilson(b.Seen, n)
 }
 
 // Off says that what was seen lies further from what was foretold than chance explains.
 func (b *bin) Off() bool { return b.N >= 10 && (b.Predicted < b.Low || b.Predicted > b.High) }
-
-// wilson returns the interval of two standard errors round a share.
-func wilson(share, n float64) (low, high float64) {
-	if n == 0 {
-		return 0, 1
-	}
-	const z = 2.0
-	centre := (share + z*z/(2*n)) / (1 + z*z/n)
-	half := z / (1 + z*z/n) * math.Sqrt(share*(1-share)/n+z*z/(4*n*n))
-	return max(0, centre-half), min(1, centre+half)
-}
 
 // reliability is how well the estimates of one model, or all, foretold verdicts.
 type reliability struct {

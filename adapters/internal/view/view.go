@@ -87,6 +87,7 @@ const contentPolicy = "default-src 'none'; script-src 'self'; style-src 'self'; 
 type viewer struct {
 	o       Options
 	sampler *sampler
+	ledger  *ledger
 	pages   map[string]*template.Template
 	export  *exporter // nil on a server
 	ways    waysCache
@@ -97,6 +98,7 @@ type viewer struct {
 func newViewer(o Options) *viewer {
 	o.Sample = cmp.Or(o.Sample, 1000)
 	v := &viewer{o: o, sampler: &sampler{from: o.Traces}, pages: map[string]*template.Template{}, searching: searching}
+	v.ledger = &ledger{from: v.sampler}
 	for _, name := range []string{"overview", "steps", "step", "runs", "run", "trust", "compare", "report", "message"} {
 		v.pages[name] = template.Must(template.New(name).Funcs(v.funcs()).ParseFS(files, "pages/layout.html", "pages/parts.html", "pages/"+name+".html"))
 	}
@@ -147,6 +149,7 @@ func New(o Options) http.Handler {
 // fails, the page says so.
 func (v *viewer) warm() {
 	_, _ = v.sampler.newest(context.Background(), store.Filter{}, v.o.Sample)
+	_ = v.ledger.read(context.Background())
 }
 
 // secure sets the headers of every answer.

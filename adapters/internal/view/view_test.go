@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -129,106 +128,10 @@ func TestFlipsAreWhereTheDecisionChanges(t *testing.T) {
 	}
 }
 
-// What the baseline would have cost lies within the interval as often as two standard
-// errors promise. The expected costs are off by a factor, and single costs scatter.
-func TestSavingsIntervalCoversTheTruth(t *testing.T) {
-	rng := rand.New(rand.NewPCG(1, 2))
-	covered, worlds := 0, 300
-	for range worlds {
-		var traces []*sdk.Trace
-		truth := 0.0
-		for i := range 200 {
-			expected := 0.01 * math.Exp(0.5*rng.NormFloat64())
-			real := 1.6 * expected * (1 + 0.3*rng.NormFloat64())
-			truth += real
-			tr := &sdk.Trace{ID: fmt.Sprint(i), Chosen: "small", CostUSD: 0.001, Decisions: []sdk.Decision{{Models: []sdk.Belief{{Model: "small"}, {Model: "large", CostUSD: expected}}}}}
-			if rng.Float64() < 0.2 {
-				tr.Calls = []sdk.Call{{Model: "large", CostUSD: real}}
-				tr.CostUSD += real
-			}
-			traces = append(traces, tr)
-		}
-		s := against(traces, "large")
-		if math.Abs(s.WouldUSD-truth) <= s.ErrorUSD {
-			covered++
-		}
-	}
-	if share := float64(covered) / float64(worlds); share < 0.9 || share > 0.99 {
-		t.Errorf("the interval covers the truth in %.0f %% of worlds, want about 95 %%", 100*share)
-	}
-}
-
-// Whoever has just begun has one step, whose answer was short: 500 tokens are expected of
-// every model, and this one would hardly have got them from the other.
-func TestSavingsOfTheFirstStep(t *testing.T) {
-	var saved Savings
-	saved.Record(t.Context(), &sdk.Trace{
-		Chosen: "small", CostUSD: 0.00001,
-		Decisions: []sdk.Decision{{Models: []sdk.Belief{{Model: "small", CostUSD: 0.001}, {Model: "large", CostUSD: 0.005}}}},
-		Calls:     []sdk.Call{{Model: "small", CostUSD: 0.00001}},
-	})
-	if said := saved.String(); !strings.Contains(said, "always asking large would have cost 0.000050") || !strings.Contains(said, "no interval: too few") {
-		t.Error(said)
-	}
-}
-
-// Answers that cost a hundredth of what was expected are so of a model that hardly ran, too.
-func TestSavingsWhereTheBaselineHardlyRan(t *testing.T) {
-	var saved Savings
-	var traces []*sdk.Trace
-	for i := range 30 {
-		trace := &sdk.Trace{
-			Chosen: "small", CostUSD: 0.00001,
-			Decisions: []sdk.Decision{{Models: []sdk.Belief{{Model: "small", CostUSD: 0.001}, {Model: "large", CostUSD: 0.005}}}},
-			Calls:     []sdk.Call{{Model: "small", CostUSD: 0.00001}},
-		}
-		if i == 0 {
-			trace.Calls = append(trace.Calls, sdk.Call{Model: "large", CostUSD: 0.00005})
-		}
-		traces = append(traces, trace)
-		saved.Record(t.Context(), trace)
-	}
-	s := against(traces, "large")
-	if want := 30 * 0.00005; math.Abs(s.WouldUSD-want) > 1e-9 || !math.IsNaN(s.ErrorUSD) {
-		t.Errorf("it would have cost %v ± %v, want %v without an interval", s.WouldUSD, s.ErrorUSD, want)
-	}
-	if said := saved.String(); !strings.Contains(said, "always asking large would have cost 0.001500") || !strings.Contains(said, "no interval: too few") {
-		t.Error(said)
-	}
-}
-
-// A step that nobody answered saved nothing, however dear an answer would have been.
-func TestNothingIsSavedOnStepsWithoutAnAnswer(t *testing.T) {
-	models := []sdk.Belief{{Model: "small", CostUSD: 0.001}, {Model: "large", CostUSD: 0.005}}
-	step := func(chosen string, calls ...sdk.Call) *sdk.Trace {
-		trace := &sdk.Trace{Chosen: chosen, Decisions: []sdk.Decision{{Models: models}}, Calls: calls}
-		for _, c := range calls {
-			trace.CostUSD += c.CostUSD
-		}
-		return trace
-	}
-	down := step("", sdk.Call{Model: "large", Error: "503"}, sdk.Call{Model: "small", Error: "503"})
-	var outage, some Savings
-	outage.Record(t.Context(), down)
-	if said := outage.String(); strings.Contains(said, "saved") || !strings.Contains(said, "no step got an answer") {
-		t.Error(said)
-	}
-	some.Record(t.Context(), down)
-	some.Record(t.Context(), step("large", sdk.Call{Model: "large", CostUSD: 0.004}))
-	want := "always asking large would have cost 0.004000 on the same 2 steps: saved 0.000000 (0 %). Its cost is measured on 1 of them; 1 of 2 steps got no answer, on which nothing counts as saved."
-	if said := some.String(); !strings.Contains(said, want) {
-		t.Errorf("%s\nwant %s", said, want)
-	}
-	s := against([]*sdk.Trace{down}, "large")
-	if s.WouldUSD != 0 || s.PerStep[0] != [2]float64{} {
-		t.Errorf("an outage would have cost %v, %v", s.WouldUSD, s.PerStep)
-	}
-}
-
 // Where calls cost half of what was expected, so does all that the curve shows.
 func TestCurveHasRealCosts(t *testing.T) {
 	traces := fleet.Traces(60, 1)
-	before := curveChart(t.Context(), traces)
+	before := curveChart(t.Context(), traces, accountOf(traces).CostRatio())
 	for _, t := range traces {
 		for i := range t.Decisions {
 			for k := range t.Decisions[i].Models {
@@ -237,7 +140,7 @@ func TestCurveHasRealCosts(t *testing.T) {
 			t.Decisions[i].Lambda /= 2
 		}
 	}
-	after := curveChart(t.Context(), traces)
+	after := curveChart(t.Context(), traces, accountOf(traces).CostRatio())
 	if before == nil || after == nil {
 		t.Fatal("no curve")
 	}
@@ -754,5 +657,49 @@ func TestWrongAddressesAreRefused(t *testing.T) {
 		if !strings.Contains(w.Header().Get("Content-Security-Policy"), "script-src 'self'") {
 			t.Errorf("%s has no content policy", path)
 		}
+	}
+}
+
+// The overview shows what the command and the metrics show, of all steps and not of a
+// sample; refused steps save nothing.
+func TestOverviewShowsTheResultOfAllSteps(t *testing.T) {
+	traces := fleet.Traces(40, 1)
+	for range 60 {
+		refused := *traces[0]
+		refused.ID, refused.Calls, refused.Chosen, refused.CostUSD, refused.Stop = fmt.Sprintf("refused%d", len(traces)), nil, "", 0, sdk.StopBudget
+		traces = append(traces, &refused)
+	}
+	v := newViewer(Options{Traces: reader(t, traces), Sample: 5})
+	p, err := v.makeOverview(t.Context(), asked{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := accountOf(traces).Result()
+	if p.Result.String() != want.String() || p.Unread != 0 {
+		t.Errorf("the page says\n%s\nthe steps come to\n%s", p.Result.String(), want.String())
+	}
+	if answered := accountOf(traces[:40]).Result(); math.Abs(want.SavedUSD-answered.SavedUSD) > 1e-9 {
+		t.Errorf("60 refused steps save %v", want.SavedUSD-answered.SavedUSD)
+	}
+}
+
+// Where only the free checks look at answers, nothing is measured, and nothing drifts.
+func TestFreeChecksMeasureNothing(t *testing.T) {
+	traces := fleet.Traces(1200, 1)
+	for _, tr := range traces {
+		for i := range tr.Calls {
+			if v := tr.Calls[i].Verdict; v != nil && v.Outcome == sdk.Failed {
+				v.Verifier = "check:json"
+			} else {
+				tr.Calls[i].Verdict = nil
+			}
+		}
+	}
+	h := New(Options{Traces: reader(t, traces)})
+	if page := get(t, h, "/trust"); strings.Contains(page, "drifted for") || !strings.Contains(page, "Nothing to judge the estimates by") {
+		t.Error("free checks are taken for a measure")
+	}
+	if page := get(t, h, "/"); !strings.Contains(page, "Quality, guessed") || strings.Contains(page, "0 % of") {
+		t.Error("free checks are taken for a measure")
 	}
 }

@@ -1,0 +1,297 @@
+package savings
+
+import (
+	"cmp"
+	"context"
+	"maps"
+	"math"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/stepfall/stepfall/middleware"
+	"github.com/stepfall/stepfall/sdk"
+)
+
+// Account adds up steps. It keeps sums only, so that its size does not depend on how many
+// steps it has seen. The zero value is ready to use; it is safe for concurrent use.
+type Account struct {
+	// Baseline, when not empty, is the model to compare with; set it before the first step.
+	// Otherwise it is the model that the steps expected to cost most.
+	Baseline string
+
+	mu sync.Mutex
+	sums
+}
+
+// sums are what an [Account] holds. Those of two accounts add up field by field.
+type sums struct {
+	steps, unanswered int
+	// spent is all of it; of that, shadowed went to shadow runs, and answered to embeddings
+	// and to steps that got an answer.
+	spent, shadowed, answered float64
+	shadows, embeddings       int
+	// expected and real are over all models that answered: what was expected and what it cost.
+	expected, real float64
+	models         map[string]*modelSums
+	// judged are verdicts on answers that were returned, by verifier; guessed is the mean
+	// estimate of returned answers that have none.
+	judged  map[string]*verdicts
+	guessed mean
+	// recorded and baselineRecorded are qualities that a table of outcomes records.
+	recorded, baselineRecorded mean
+	// tabled says that Compare added steps, which know their baseline.
+	tabled bool
+}
+
+type verdicts struct{ passed, failed, inconclusive int }
+
+// mean is a sum of n values.
+type mean struct {
+	n   int
+	sum float64
+}
+
+func (m *mean) add(x float64) { m.n, m.sum = m.n+1, m.sum+x }
+
+// value is 0 where nothing was added.
+func (m *mean) value() float64 { return m.sum / float64(max(m.n, 1)) }
+
+// modelSums are over the steps that could have been asked of one model.
+type modelSums struct {
+	// believed has the costs that were expected of the model, quality the qualities.
+	believed, quality mean
+	// ran counts the steps that it ran in, at the cost real; failed those without an answer
+	// of any model, estimated the others. answered is what the steps with an answer cost.
+	ran, failed, estimated int
+	answered, real         float64
+	// Sums over the steps that it ran in, of expected and real cost and their products; and
+	// over those that it did not, of the expected cost.
+	e, a, ee, ea, aa float64
+	unseen, unseen2  float64
+}
+
+// Record adds a step. It is a sink of traces.
+func (a *Account) Record(_ context.Context, t *sdk.Trace) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.spent += t.CostUSD
+	switch t.Mode {
+	case middleware.ShadowAlternative:
+		a.shadows++
+		a.shadowed += t.CostUSD
+		return
+	case sdk.ModeEmbeddings:
+		a.embeddings++
+		a.answered += t.CostUSD
+		return
+	}
+	a.steps++
+	if t.Chosen == "" {
+		a.unanswered++
+	} else {
+		a.answered += t.CostUSD
+	}
+	a.judge(t)
+	if len(t.Decisions) == 0 {
+		return
+	}
+	for _, b := range t.Decisions[0].Models {
+		cost, answered := CostOf(t, b.Model)
+		if answered {
+			a.expected += b.CostUSD
+			a.real += cost
+		}
+		a.of(b.Model).add(t, &b, cost, answered)
+	}
+}
+
+// Recorded is a step of which a table of outcomes knows what the baseline does.
+type Recorded struct {
+	SpentUSD, BaselineUSD    float64
+	Answered                 bool
+	Quality, BaselineQuality float64
+}
+
+// Compare adds a step of which the baseline's part is recorded; Baseline is set.
+// Qualities that are not known are NaN.
+func (a *Account) Compare(r Recorded) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.tabled = true
+	a.steps++
+	a.spent += r.SpentUSD
+	m := a.of(a.Baseline)
+	if !math.IsNaN(r.BaselineQuality) {
+		a.baselineRecorded.add(r.BaselineQuality)
+	}
+	if !r.Answered {
+		a.unanswered++
+		m.failed++
+		return
+	}
+	if !math.IsNaN(r.Quality) {
+		a.recorded.add(r.Quality)
+	}
+	m.ran++
+	m.real += r.BaselineUSD
+}
+
+// Add adds what another account holds.
+func (a *Account) Add(b *Account) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.steps += b.steps
+	a.unanswered += b.unanswered
+	a.spent += b.spent
+	a.shadowed += b.shadowed
+	a.answered += b.answered
+	a.shadows += b.shadows
+	a.embeddings += b.embeddings
+	a.expected += b.expected
+	a.real += b.real
+	a.tabled = a.tabled || b.tabled
+	for _, m := range [][2]*mean{{&a.guessed, &b.guessed}, {&a.recorded, &b.recorded}, {&a.baselineRecorded, &b.baselineRecorded}} {
+		m[0].merge(m[1])
+	}
+	for name, v := range b.judged {
+		own := a.verdictsOf(name)
+		own.passed, own.failed, own.inconclusive = own.passed+v.passed, own.failed+v.failed, own.inconclusive+v.inconclusive
+	}
+	for name, m := range b.models {
+		a.of(name).merge(m)
+	}
+}
+
+func (m *mean) merge(o *mean) { m.n, m.sum = m.n+o.n, m.sum+o.sum }
+
+func (m *modelSums) merge(o *modelSums) {
+	m.believed.merge(&o.believed)
+	m.quality.merge(&o.quality)
+	m.ran, m.failed, m.estimated = m.ran+o.ran, m.failed+o.failed, m.estimated+o.estimated
+	m.answered, m.real = m.answered+o.answered, m.real+o.real
+	m.e, m.a, m.ee, m.ea, m.aa = m.e+o.e, m.a+o.a, m.ee+o.ee, m.ea+o.ea, m.aa+o.aa
+	m.unseen, m.unseen2 = m.unseen+o.unseen, m.unseen2+o.unseen2
+}
+
+// of returns the sums of a model.
+func (s *sums) of(model string) *modelSums {
+	if s.models == nil {
+		s.models = map[string]*modelSums{}
+	}
+	if s.models[model] == nil {
+		s.models[model] = &modelSums{}
+	}
+	return s.models[model]
+}
+
+func (s *sums) verdictsOf(verifier string) *verdicts {
+	if s.judged == nil {
+		s.judged = map[string]*verdicts{}
+	}
+	if s.judged[verifier] == nil {
+		s.judged[verifier] = &verdicts{}
+	}
+	return s.judged[verifier]
+}
+
+// judge counts what was found out about the answer that was returned.
+func (s *sums) judge(t *sdk.Trace) {
+	c := ChosenCall(t)
+	if c == nil {
+		return
+	}
+	v := c.Verdict
+	if v == nil || IsCheck(v.Verifier) {
+		s.guessed.add(c.Quality.Mean)
+		return
+	}
+	own := s.verdictsOf(v.Verifier)
+	switch v.Outcome {
+	case sdk.Passed:
+		own.passed++
+	case sdk.Failed:
+		own.failed++
+	default:
+		own.inconclusive++
+		s.guessed.add(c.Quality.Mean)
+	}
+}
+
+// IsCheck reports whether a verdict comes from one of the free checks, which find faults
+// and pass nothing: they do not measure quality.
+func IsCheck(verifier string) bool { return strings.HasPrefix(verifier, "check:") }
+
+// ChosenCall returns the call whose answer was returned, nil where there is none.
+func ChosenCall(t *sdk.Trace) *sdk.Call {
+	for i := range slices.Backward(t.Calls) {
+		if c := &t.Calls[i]; t.Chosen != "" && c.Model == t.Chosen && c.Error == "" {
+			return c
+		}
+	}
+	return nil
+}
+
+// CostOf returns what a model's calls cost in a step, and whether it answered.
+func CostOf(t *sdk.Trace, model string) (usd float64, answered bool) {
+	for i := range t.Calls {
+		if c := &t.Calls[i]; c.Model == model {
+			usd += c.CostUSD
+			answered = answered || c.Error == ""
+		}
+	}
+	return usd, answered
+}
+
+// add counts a step in which b was believed of the model, whose calls cost so much.
+func (m *modelSums) add(t *sdk.Trace, b *sdk.Belief, cost float64, answered bool) {
+	x := b.CostUSD
+	m.believed.add(x)
+	m.quality.add(b.Quality.Mean)
+	if t.Chosen != "" {
+		m.answered += t.CostUSD
+	}
+	switch {
+	case answered:
+		m.ran++
+		m.real += cost
+		m.e, m.a = m.e+x, m.a+cost
+		m.ee, m.ea, m.aa = m.ee+x*x, m.ea+x*cost, m.aa+cost*cost
+	case t.Chosen == "":
+		m.failed++
+		m.real += cost
+	default:
+		m.estimated++
+		m.unseen, m.unseen2 = m.unseen+x, m.unseen2+x*x
+	}
+}
+
+// Candidates returns the models that steps could choose from, the cheapest first by
+// expected cost.
+func (a *Account) Candidates() []string {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.candidates()
+}
+
+func (s *sums) candidates() []string {
+	return slices.SortedFunc(maps.Keys(s.models), func(a, b string) int {
+		return cmp.Or(cmp.Compare(s.models[a].believed.value(), s.models[b].believed.value()), cmp.Compare(a, b))
+	})
+}
+
+// CostRatio is what calls cost over what was expected of them; 1 where nothing answered.
+func (a *Account) CostRatio() float64 {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.ratio()
+}
+
+func (s *sums) ratio() float64 {
+	if !(s.expected > 0) || !(s.real > 0) {
+		return 1
+	}
+	return s.real / s.expected
+}

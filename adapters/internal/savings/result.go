@@ -1,0 +1,317 @@
+package savings
+
+import (
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/stepfall/stepfall/adapters/internal/say"
+	"github.com/stepfall/stepfall/middleware"
+	"github.com/stepfall/stepfall/sdk"
+)
+
+// Result is what an [Account] comes to.
+type Result struct {
+	// Steps were asked, of which Unanswered got no answer. Shadow runs and embeddings are
+	// no steps.
+	Steps      int `json:"steps"`
+	Unanswered int `json:"unanswered"`
+	// Embeddings are calls that made embeddings.
+	Embeddings int `json:"embeddings,omitempty"`
+	// SpentUSD is everything, ShadowUSD what of it went to Shadows runs of the mode shadow.
+	SpentUSD  float64 `json:"spent_usd"`
+	ShadowUSD float64 `json:"shadow_usd,omitempty"`
+	Shadows   int     `json:"shadow_runs,omitempty"`
+	// Baseline is the model that is compared with, "" where there is none.
+	Baseline string `json:"baseline,omitempty"`
+	// BaselineUSD is what always asking it would have cost: measured on Measured of the
+	// steps, and estimated on Estimated.
+	BaselineUSD float64 `json:"baseline_usd,omitempty"`
+	Measured    int     `json:"measured,omitempty"`
+	Estimated   int     `json:"estimated,omitempty"`
+	// TwoStdErrorsUSD is the half width of the interval of BaselineUSD and of SavedUSD. It
+	// means nothing where HasInterval is false: too few steps asked the baseline.
+	TwoStdErrorsUSD float64 `json:"two_std_errors_usd,omitempty"`
+	HasInterval     bool    `json:"has_interval,omitempty"`
+	SavedUSD        float64 `json:"saved_usd"`
+	// Quality is that of the answers that were returned, BaselineQuality what the baseline's
+	// would be.
+	Quality         Quality `json:"quality"`
+	BaselineQuality Quality `json:"baseline_quality,omitzero"`
+}
+
+// Quality is how good answers are, in [0, 1]: measured, or guessed.
+type Quality struct {
+	Mean float64 `json:"mean"`
+	// N answers were judged, or guessed at.
+	N int `json:"n"`
+	// Low and High are two standard errors round a measured mean (Wilson).
+	Low  float64 `json:"low,omitempty"`
+	High float64 `json:"high,omitempty"`
+	// By names the verifiers that measured it; none means that it is guessed.
+	By []string `json:"measured_by,omitempty"`
+}
+
+// IsMeasured reports whether quality was measured rather than guessed.
+func (q *Quality) IsMeasured() bool { return len(q.By) > 0 }
+
+// enoughRuns is on how many steps the baseline must have run before its own costs set its
+// expected ones right.
+const enoughRuns = 5
+
+// Result returns what the steps so far come to.
+func (a *Account) Result() Result { return a.Beside(a.Baseline) }
+
+// Beside is Result with another baseline; "" is the model that was expected to cost most.
+//
+// What a holdout of runs measures belongs first here, before what is estimated.
+func (a *Account) Beside(baseline string) Result {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	r := Result{Steps: a.steps, Unanswered: a.unanswered, SpentUSD: a.spent, ShadowUSD: a.shadowed, Shadows: a.shadows, Embeddings: a.embeddings, Quality: a.quality()}
+	names := a.candidates()
+	if len(names) == 0 || len(names) < 2 && !a.tabled {
+		return r
+	}
+	if baseline == "" {
+		baseline = names[len(names)-1]
+	}
+	r.Baseline = baseline
+	m := a.models[baseline]
+	if m == nil {
+		r.Baseline = ""
+		return r
+	}
+	r.Measured, r.Estimated = m.ran, m.estimated
+	ratio := a.ratioOf(m)
+	if r.HasInterval = m.estimated == 0 || m.hasRatio(); m.estimated > 0 && r.HasInterval {
+		r.TwoStdErrorsUSD = m.twoStdErrors(ratio)
+	}
+	// What could not be asked of the baseline costs the same without routing.
+	r.BaselineUSD = m.real + ratio*m.unseen
+	if !a.tabled {
+		r.BaselineUSD += max(0, a.answered-m.answered)
+	}
+	r.SavedUSD = r.BaselineUSD - r.SpentUSD
+	if r.BaselineQuality = a.baselineRecorded.measured("recorded outcomes"); r.BaselineQuality.N == 0 {
+		r.BaselineQuality = Quality{Mean: m.quality.value(), N: m.quality.n}
+	}
+	return r
+}
+
+// BaselineCost returns what the baseline would have cost in one of the steps, and whether
+// that is known or estimated at all.
+func (a *Account) BaselineCost(t *sdk.Trace, baseline string) (float64, bool) {
+	if t.Mode == middleware.ShadowAlternative || t.Mode == sdk.ModeEmbeddings || len(t.Decisions) == 0 {
+		return 0, false
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	cost, answered := CostOf(t, baseline)
+	for _, b := range t.Decisions[0].Models {
+		switch {
+		case b.Model != baseline:
+		case answered || t.Chosen == "":
+			return cost, true
+		default:
+			return a.ratioOf(a.of(baseline)) * b.CostUSD, true
+		}
+	}
+	return 0, false
+}
+
+// ratioOf is what the model cost over what was expected of it, or that of all models where
+// it did not run often enough.
+func (s *sums) ratioOf(m *modelSums) float64 {
+	if m.hasRatio() {
+		return m.a / m.e
+	}
+	return s.ratio()
+}
+
+func (m *modelSums) hasRatio() bool { return m.ran >= enoughRuns && m.e > 0 }
+
+// twoStdErrors is the half width of the interval round ratio times the expected costs of
+// the steps that the model did not run in.
+func (m *modelSums) twoStdErrors(ratio float64) float64 {
+	// The variance of a real cost around ratio times the expected one.
+	residual := max(0, m.aa-2*ratio*m.ea+ratio*ratio*m.ee) * float64(m.ran) / float64(m.ran-1)
+	singles := 0.0
+	if m.ee > 0 {
+		singles = residual / m.ee * m.unseen2
+	}
+	return 2 * math.Sqrt(residual/(m.e*m.e)*m.unseen*m.unseen+singles)
+}
+
+// quality is measured where anything measured it.
+func (s *sums) quality() Quality {
+	if q := s.recorded.measured("recorded outcomes"); q.N > 0 {
+		return q
+	}
+	var passed mean
+	var by []string
+	for _, name := range slices.Sorted(maps.Keys(s.judged)) {
+		v := s.judged[name]
+		if !v.measure() {
+			continue
+		}
+		if name == "" {
+			name = "a verifier"
+		}
+		by = append(by, name)
+		passed.n += v.passed + v.failed
+		passed.sum += float64(v.passed)
+	}
+	if passed.n > 0 {
+		return passed.measured(by...)
+	}
+	return Quality{Mean: s.guessed.value(), N: s.guessed.n}
+}
+
+// measure reports whether the verdicts say how good answers are: not those of a verifier
+// that only finds faults, or that says nothing.
+func (v *verdicts) measure() bool {
+	return v.passed > 0 || v.failed > 0 && v.inconclusive == 0
+}
+
+// Measures reports whether a verifier's verdicts measure quality, as far as the steps show.
+func (a *Account) Measures(verifier string) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	v := a.judged[verifier]
+	return v == nil && !IsCheck(verifier) || v != nil && v.measure()
+}
+
+// measured is the mean with its interval.
+func (m *mean) measured(by ...string) Quality {
+	if m.n == 0 {
+		return Quality{}
+	}
+	q := Quality{Mean: m.value(), N: m.n, By: by}
+	q.Low, q.High = Wilson(q.Mean, float64(m.n))
+	return q
+}
+
+// Wilson returns the interval of two standard errors round a share of n.
+func Wilson(share, n float64) (low, high float64) {
+	if n == 0 {
+		return 0, 1
+	}
+	const z = 2.0
+	centre := (share + z*z/(2*n)) / (1 + z*z/n)
+	half := z / (1 + z*z/n) * math.Sqrt(share*(1-share)/n+z*z/(4*n*n))
+	return max(0, centre-half), min(1, centre+half)
+}
+
+// Share is what is saved of the baseline's cost.
+func (r *Result) Share() float64 {
+	if r.BaselineUSD == 0 {
+		return 0
+	}
+	return r.SavedUSD / r.BaselineUSD
+}
+
+// ShareTwoStdErrors is the half width of the interval of Share.
+func (r *Result) ShareTwoStdErrors() float64 {
+	if r.BaselineUSD == 0 {
+		return 0
+	}
+	return r.TwoStdErrorsUSD * r.SpentUSD / (r.BaselineUSD * r.BaselineUSD)
+}
+
+// IsMeasured reports whether the baseline's cost is known on every step, or on enough of
+// them for an interval.
+func (r *Result) IsMeasured() bool { return r.Baseline != "" && r.HasInterval }
+
+// String says in two sentences what the steps cost beside always asking the baseline, and
+// how good the answers were. It is empty where there were no steps.
+func (r *Result) String() string {
+	if r.Steps == 0 && r.Shadows == 0 {
+		return ""
+	}
+	spent := fmt.Sprintf("spent %.6f USD", r.SpentUSD)
+	if r.Shadows > 0 {
+		spent += fmt.Sprintf(", %.6f of it on %s beside the answers", r.ShadowUSD, say.Count(int64(r.Shadows), "shadow run"))
+	}
+	return spent + r.comparison() + " " + r.qualities()
+}
+
+// comparison is the part about the baseline.
+func (r *Result) comparison() string {
+	name := say.Short(r.Baseline)
+	switch {
+	case r.Baseline == "":
+		return "; there is no other model to compare that with."
+	case r.Steps > 0 && r.Unanswered == r.Steps && r.Measured == 0:
+		return fmt.Sprintf("; no step got an answer, so that there is nothing to compare with always asking %s.", name)
+	}
+	word, by, share := "saved", r.SavedUSD, 100*r.Share()
+	if by < 0 {
+		word, by, share = "spent more", -by, -share
+	}
+	of := fmt.Sprintf("%d steps", r.Steps)
+	if r.Steps == 1 {
+		of = "step"
+	}
+	interval := ""
+	switch {
+	case r.Estimated > 0 && !r.HasInterval:
+		interval = ", no interval: too few steps asked it"
+	case r.Estimated > 0:
+		interval = fmt.Sprintf(", ± %.6f", r.TwoStdErrorsUSD)
+	}
+	return fmt.Sprintf("; always asking %s would have cost %.6f on the same %s: %s %.6f (%.0f %%%s). Its cost is %s%s.",
+		name, r.BaselineUSD, of, word, by, share, interval, r.basis(), r.unanswered(of))
+}
+
+// basis says on how many steps the baseline's cost is measured.
+func (r *Result) basis() string {
+	switch {
+	case r.Steps == 1 && r.Estimated == 1:
+		return "estimated"
+	case r.Steps == 1:
+		return "measured"
+	case r.Measured == r.Steps:
+		return "measured on all of them"
+	case r.Estimated > 0:
+		return fmt.Sprintf("measured on %d of them and estimated on %d", r.Measured, r.Estimated)
+	}
+	return fmt.Sprintf("measured on %d of them", r.Measured)
+}
+
+func (r *Result) unanswered(of string) string {
+	switch {
+	case r.Unanswered == 0:
+		return ""
+	case r.Steps == 1:
+		return "; it got no answer"
+	}
+	return fmt.Sprintf("; %d of %s got no answer, on which nothing counts as saved", r.Unanswered, of)
+}
+
+// qualities is the sentence about quality.
+func (r *Result) qualities() string {
+	text := "Quality: " + r.Quality.String()
+	if b := &r.BaselineQuality; r.Baseline != "" && b.N > 0 {
+		how := "guessed at"
+		if b.IsMeasured() {
+			how = "measured at"
+		}
+		text += fmt.Sprintf("; %s is %s %.2f", say.Short(r.Baseline), how, b.Mean)
+	}
+	return text + "."
+}
+
+// String says the mean and what it rests on.
+func (q *Quality) String() string {
+	switch {
+	case q.N == 0:
+		return "no answer to judge"
+	case !q.IsMeasured():
+		return fmt.Sprintf("guessed at %.2f, nothing judged the answers", q.Mean)
+	}
+	return fmt.Sprintf("%.0f %% of %s right (%.0f to %.0f %%) by %s",
+		100*q.Mean, say.Count(int64(q.N), "judged answer"), 100*q.Low, 100*q.High, strings.Join(q.By, ", "))
+}

@@ -1,0 +1,232 @@
+package savings_test
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"strings"
+	"testing"
+
+	"github.com/stepfall/stepfall/adapters/internal/savings"
+	"github.com/stepfall/stepfall/middleware"
+	"github.com/stepfall/stepfall/sdk"
+)
+
+// step is a step that could have asked small, expected to cost 1 and to be right with 0.6,
+// or large, 10 and 0.9, at what its calls cost.
+func step(chosen string, calls ...sdk.Call) *sdk.Trace {
+	t := &sdk.Trace{Chosen: chosen, Calls: calls, Decisions: []sdk.Decision{{Models: []sdk.Belief{
+		{Model: "small", CostUSD: 1, Quality: sdk.Estimate{Mean: 0.6}}, {Model: "large", CostUSD: 10, Quality: sdk.Estimate{Mean: 0.9}},
+	}}}}
+	for i := range calls {
+		t.CostUSD += calls[i].CostUSD
+		if v := calls[i].Verdict; v != nil {
+			t.CostUSD += v.CostUSD
+		}
+	}
+	return t
+}
+
+func call(model string, usd float64, outcome ...sdk.Outcome) sdk.Call {
+	c := sdk.Call{Model: model, CostUSD: usd, Quality: sdk.Estimate{Mean: 0.75}}
+	for _, o := range outcome {
+		c.Verdict = &sdk.Verdict{Verifier: "unit tests", Outcome: o}
+	}
+	return c
+}
+
+func in(mode string, t *sdk.Trace) *sdk.Trace {
+	t.Mode = mode
+	return t
+}
+
+func resultOf(traces ...*sdk.Trace) savings.Result {
+	var a savings.Account
+	for _, t := range traces {
+		a.Record(context.Background(), t)
+	}
+	return a.Result()
+}
+
+// Each figure is counted by hand.
+func TestResult(t *testing.T) {
+	repeat := func(n int, of func() *sdk.Trace) (list []*sdk.Trace) {
+		for range n {
+			list = append(list, of())
+		}
+		return list
+	}
+	only := func(t *sdk.Trace) *sdk.Trace {
+		t.Decisions[0].Models = t.Decisions[0].Models[:1]
+		return t
+	}
+	check := call("small", 1)
+	check.Verdict = &sdk.Verdict{Verifier: "check:json", Outcome: sdk.Failed}
+	for name, c := range map[string]struct {
+		traces                     []*sdk.Trace
+		spent, baseline, saved     float64
+		shadow                     float64
+		measured, estimated, judge int
+		quality                    float64
+		by, says                   string
+	}{
+		"large ran everywhere": {
+			traces: []*sdk.Trace{step("large", call("small", 1, sdk.Failed), call("large", 10, sdk.Passed)), step("large", call("large", 8, sdk.Failed))},
+			spent:  19, baseline: 18, saved: -1, measured: 2, judge: 2, quality: 0.5, by: "unit tests", says: "spent more 1.000000 (6 %)",
+		},
+		"large ran nowhere: as much above what was expected as small": {
+			traces: []*sdk.Trace{step("small", call("small", 2)), step("small", call("small", 2))},
+			spent:  4, baseline: 40, saved: 36, estimated: 2, judge: 2, quality: 0.75, says: "guessed at 0.75, nothing judged the answers; large is guessed at 0.90",
+		},
+		"large's own ratio from five runs on": {
+			traces: append(repeat(5, func() *sdk.Trace { return step("large", call("large", 5)) }), step("small", call("small", 1))),
+			spent:  26, baseline: 30, saved: 4, measured: 5, estimated: 1, judge: 6, quality: 0.75, says: "(13 %, ± 0.000000)",
+		},
+		"refused steps save nothing": {
+			traces: append(repeat(9, func() *sdk.Trace { return step("") }), step("small", call("small", 1, sdk.Passed))),
+			spent:  1, baseline: 10, saved: 9, estimated: 1, judge: 1, quality: 1, by: "unit tests", says: "9 of 10 steps got no answer, on which nothing counts as saved",
+		},
+		"what a step without an answer spent is spent": {
+			traces: []*sdk.Trace{step("", call("small", 1, sdk.Failed)), step("large", call("large", 10))},
+			spent:  11, baseline: 10, saved: -1, measured: 1, judge: 1, quality: 0.75, says: "spent more 1.000000",
+		},
+		"an outage": {
+			traces: []*sdk.Trace{step("", sdk.Call{Model: "large", Error: "503"}, sdk.Call{Model: "small", Error: "503"})},
+			says:   "no step got an answer, so that there is nothing to compare",
+		},
+		"shadow runs are spent, and save nothing": {
+			traces: []*sdk.Trace{step("large", call("large", 10)), in(middleware.ShadowAlternative, step("small", call("small", 6, sdk.Passed)))},
+			spent:  16, baseline: 10, saved: -6, shadow: 6, measured: 1, judge: 1, quality: 0.75, says: "6.000000 of it on 1 shadow run beside the answers; always asking large would have cost 10.000000 on the same step: spent more 6.000000 (60 %)",
+		},
+		"one model alone": {
+			traces: []*sdk.Trace{only(step("small", call("small", 0.001)))},
+			spent:  0.001, judge: 1, quality: 0.75, says: "there is no other model to compare that with. Quality: guessed at 0.75",
+		},
+		"what large could not be asked costs the same": {
+			traces: []*sdk.Trace{only(step("small", call("small", 2))), step("large", call("large", 10)), in(sdk.ModeEmbeddings, &sdk.Trace{CostUSD: 3})},
+			spent:  15, baseline: 15, measured: 1, judge: 2, quality: 0.75, says: "saved 0.000000 (0 %)",
+		},
+		"free checks measure nothing": {
+			traces: repeat(18, func() *sdk.Trace { return step("small", check) }),
+			spent:  18, baseline: 180, saved: 162, estimated: 18, judge: 18, quality: 0.75, says: "guessed at 0.75",
+		},
+		"nor does a verifier that only finds faults": {
+			traces: []*sdk.Trace{step("small", call("small", 1, sdk.Inconclusive)), step("small", call("small", 1, sdk.Failed))},
+			spent:  2, baseline: 20, saved: 18, estimated: 2, judge: 1, quality: 0.75, says: "guessed at 0.75",
+		},
+	} {
+		r := resultOf(c.traces...)
+		same := func(what string, got, want float64) {
+			if math.Abs(got-want) > 1e-12 {
+				t.Errorf("%s: %s %v, want %v", name, what, got, want)
+			}
+		}
+		same("spent", r.SpentUSD, c.spent)
+		same("the baseline's cost", r.BaselineUSD, c.baseline)
+		same("saved", r.SavedUSD, c.saved)
+		same("shadow", r.ShadowUSD, c.shadow)
+		same("measured steps", float64(r.Measured), float64(c.measured))
+		same("estimated steps", float64(r.Estimated), float64(c.estimated))
+		same("quality", r.Quality.Mean, c.quality)
+		same("answers", float64(r.Quality.N), float64(c.judge))
+		if by := strings.Join(r.Quality.By, ", "); by != c.by {
+			t.Errorf("%s: measured by %q, want %q", name, by, c.by)
+		}
+		if text := r.String(); !strings.Contains(text, c.says) || !strings.Contains(text, "Quality: ") {
+			t.Errorf("%s: %s\nwant %s, and the quality", name, text, c.says)
+		}
+	}
+	if r := resultOf(); r.String() != "" {
+		t.Errorf("no steps say %q", r.String())
+	}
+}
+
+// Two halves added up are the whole, and the order of steps does not matter.
+func TestAccountsAddUp(t *testing.T) {
+	rng := rand.New(rand.NewPCG(3, 4))
+	var whole savings.Account
+	parts := [3]savings.Account{}
+	for i := range 300 {
+		one := step("small", call("small", rng.Float64(), sdk.Outcome(i%3)))
+		if i%4 == 0 {
+			one = step("large", call("small", 1), call("large", 12*rng.Float64(), sdk.Passed))
+		}
+		whole.Record(t.Context(), one)
+		parts[rng.IntN(3)].Record(t.Context(), one)
+	}
+	sum := &savings.Account{}
+	for i := range parts {
+		sum.Add(&parts[i])
+	}
+	a, b := whole.Result(), sum.Result()
+	if math.Abs(a.SavedUSD-b.SavedUSD) > 1e-9 || math.Abs(a.TwoStdErrorsUSD-b.TwoStdErrorsUSD) > 1e-9 || a.Quality.N != b.Quality.N || a.Measured != b.Measured {
+		t.Errorf("%+v\nadded up from parts %+v", a, b)
+	}
+}
+
+// What the baseline would have cost lies within the interval as often as two standard
+// errors promise. The expected costs are off by a factor, and single costs scatter.
+func TestIntervalCoversTheTruth(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 2))
+	covered, worlds := 0, 300
+	for range worlds {
+		var a savings.Account
+		truth := 0.0
+		for range 200 {
+			expected := 0.01 * math.Exp(0.5*rng.NormFloat64())
+			real := 1.6 * expected * (1 + 0.3*rng.NormFloat64())
+			truth += real
+			one := step("small", call("small", 0.001))
+			one.Decisions[0].Models[1].CostUSD = expected
+			one.Decisions[0].Models[0].CostUSD = 0.001
+			if rng.Float64() < 0.2 {
+				one = step("large", call("large", real))
+				one.Decisions[0].Models[1].CostUSD = expected
+			}
+			a.Record(t.Context(), one)
+		}
+		if r := a.Beside("large"); math.Abs(r.BaselineUSD-truth) <= r.TwoStdErrorsUSD {
+			covered++
+		}
+	}
+	if share := float64(covered) / float64(worlds); share < 0.9 || share > 0.99 {
+		t.Errorf("the interval covers the truth in %.0f %% of worlds, want about 95 %%", 100*share)
+	}
+}
+
+// Recorded outcomes measure both costs and both qualities.
+func TestCompare(t *testing.T) {
+	a := &savings.Account{Baseline: "large"}
+	a.Compare(savings.Recorded{SpentUSD: 1, BaselineUSD: 10, Answered: true, Quality: 1, BaselineQuality: 1})
+	a.Compare(savings.Recorded{SpentUSD: 2, BaselineUSD: 10, Answered: true, Quality: 0, BaselineQuality: 1})
+	a.Compare(savings.Recorded{SpentUSD: 1, BaselineUSD: 10, Quality: math.NaN(), BaselineQuality: 1})
+	r := a.Result()
+	if r.BaselineUSD != 20 || r.SavedUSD != 16 || r.Quality.Mean != 0.5 || r.BaselineQuality.Mean != 1 || !r.IsMeasured() || !r.BaselineQuality.IsMeasured() {
+		t.Errorf("%+v", r)
+	}
+	if text := r.String(); !strings.Contains(text, "1 of 3 steps got no answer") || !strings.Contains(text, "by recorded outcomes; large is measured at 1.00.") {
+		t.Error(text)
+	}
+}
+
+// A name of megabytes does not make a sentence of megabytes.
+func TestLongName(t *testing.T) {
+	for _, answered := range []bool{true, false} {
+		a := &savings.Account{Baseline: strings.Repeat("m", 3_000_000)}
+		a.Compare(savings.Recorded{SpentUSD: 1, BaselineUSD: 2, Answered: answered})
+		r := a.Result()
+		if text := r.String(); len(text) > 1000 || !strings.Contains(text, "mmm…") {
+			t.Errorf("answered %v: %d bytes", answered, len(text))
+		}
+	}
+}
+
+func ExampleAccount() {
+	var a savings.Account
+	a.Record(context.Background(), step("small", call("small", 1, sdk.Passed)))
+	a.Record(context.Background(), step("large", call("small", 1, sdk.Failed), call("large", 10, sdk.Passed)))
+	r := a.Result()
+	fmt.Println(r.String())
+	// Output: spent 12.000000 USD; always asking large would have cost 20.000000 on the same 2 steps: saved 8.000000 (40 %, no interval: too few steps asked it). Its cost is measured on 1 of them and estimated on 1. Quality: 100 % of 2 judged answers right (33 to 100 %) by unit tests; large is guessed at 0.90.
+}

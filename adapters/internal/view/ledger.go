@@ -1,0 +1,116 @@
+package view
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/stepfall/stepfall/adapters/internal/savings"
+	"github.com/stepfall/stepfall/adapters/store"
+	"github.com/stepfall/stepfall/sdk"
+)
+
+// ledger reads all traces once, as they come, and keeps an account of them for each day,
+// tenant, key and policy, so that pages say the same of all steps as the command does.
+type ledger struct {
+	from *sampler
+
+	mu       sync.Mutex
+	last     int64 // the sequence number of the newest step that was read
+	accounts map[ledgerKey]*savings.Account
+}
+
+type ledgerKey struct{ day, tenant, key, policy string }
+
+// patience is how long a page waits for more than fewSteps to be read: those that are
+// read by then have to do, and the next look finds more.
+const (
+	patience = 150 * time.Millisecond
+	fewSteps = 20_000
+)
+
+// read adds the steps that are new, until ctx ends.
+func (l *ledger) read(ctx context.Context) error {
+	for {
+		n, err := l.readSome(ctx)
+		if err != nil || n == 0 {
+			return err
+		}
+	}
+}
+
+// readSome adds some of the steps that are new, and returns how many.
+func (l *ledger) readSome(ctx context.Context) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	lines, err := l.from.from.Follow(ctx, l.last, store.Filter{Limit: 1000})
+	if err != nil || len(lines) == 0 {
+		return 0, err
+	}
+	ids := make([]string, len(lines))
+	keys := make(map[string]ledgerKey, len(lines))
+	for i := range lines {
+		s := &lines[i]
+		ids[i] = s.ID
+		keys[s.ID] = ledgerKey{s.Start.UTC().Format(time.DateOnly), s.Tenant, s.Key, s.Policy}
+	}
+	traces, err := l.from.read(ctx, ids)
+	if err != nil {
+		return 0, err
+	}
+	if l.accounts == nil {
+		l.accounts = map[ledgerKey]*savings.Account{}
+	}
+	for _, t := range traces {
+		k := keys[t.ID]
+		if l.accounts[k] == nil {
+			l.accounts[k] = &savings.Account{}
+		}
+		l.accounts[k].Record(ctx, t)
+	}
+	l.last = lines[len(lines)-1].Seq
+	return len(lines), nil
+}
+
+// account adds up the steps that the filter selects by whole days, tenant, key and policy.
+// total is how many there are in all.
+func (l *ledger) account(ctx context.Context, f *store.Filter, total int64) (*savings.Account, error) {
+	if total > fewSteps {
+		soon, cancel := context.WithTimeout(ctx, patience)
+		defer cancel()
+		if err := l.read(soon); err != nil && soon.Err() == nil {
+			return nil, err
+		}
+	} else if err := l.read(ctx); err != nil {
+		return nil, err
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	sum := &savings.Account{}
+	for k, a := range l.accounts {
+		day, err := time.Parse(time.DateOnly, k.day)
+		if err != nil {
+			return nil, err
+		}
+		switch {
+		case f.Tenant != "" && f.Tenant != k.tenant, f.Key != "" && f.Key != k.key, f.Policy != "" && f.Policy != k.policy,
+			!f.Since.IsZero() && day.Add(24*time.Hour).Compare(f.Since) <= 0, !f.Until.IsZero() && !day.Before(f.Until):
+			continue
+		}
+		sum.Add(a)
+	}
+	return sum, nil
+}
+
+// accountOf adds up traces.
+func accountOf(traces []*sdk.Trace) *savings.Account {
+	a := &savings.Account{}
+	for _, t := range traces {
+		a.Record(context.Background(), t)
+	}
+	return a
+}
+
+// candidates returns the models that the traces could choose from, the cheapest first by
+// expected cost.
+func candidates(traces []*sdk.Trace) []string { return accountOf(traces).Candidates() }

@@ -15,6 +15,10 @@ import (
 type RawPart struct {
 	llms.TextContent
 	Dialect Dialect
+	// Model says whose state the part is, as that model's provider names itself: what
+	// it signed, encrypted or thought. It goes back to that model alone. Empty is
+	// nobody's: the part goes to every model of the dialect.
+	Model string
 	// Raw is the content block (anthropic), the item of the output (openai.responses),
 	// the part (gemini), or members of the message (openai.chat, ollama).
 	Raw json.RawMessage

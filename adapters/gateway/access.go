@@ -204,7 +204,7 @@ func (o *origins) allow(origin string) bool {
 }
 
 // exposed are the headers of answers that a page may read.
-var exposed = strings.Join([]string{HeaderRequestID, "Request-Id", HeaderModel, HeaderModels, HeaderTraceID, HeaderCostUSD, "Retry-After", "Retry-After-Ms"}, ", ")
+var exposed = strings.Join([]string{HeaderRequestID, "Request-Id", HeaderModel, HeaderModels, HeaderNotSent, HeaderTraceID, HeaderCostUSD, "Retry-After", "Retry-After-Ms"}, ", ")
 
 // serve tells a browser what a page may do, and answers its question before a
 // request: done says that there is nothing further to answer.

@@ -1,11 +1,13 @@
 package gateway
 
 import (
+	"encoding/json"
 	"strings"
 
 	"github.com/tidwall/gjson"
 	"github.com/tmc/langchaingo/llms"
 
+	"github.com/stepfall/stepfall/adapters/dialect"
 	"github.com/stepfall/stepfall/middleware"
 )
 
@@ -222,15 +224,20 @@ func (a *ask) chatMessage(f field) {
 		m.Parts = append(m.Parts, content.chatParts()...)
 	case "assistant":
 		m.Role = llms.ChatMessageTypeAI
-		if r := f.get("reasoning_content"); r.exists() {
-			m.Parts = append(m.Parts, middleware.RawPart{Dialect: middleware.DialectChat, Raw: member("reasoning_content", r)})
-		}
+		state, calls := f.chatState()
+		m.Parts = append(m.Parts, state...)
 		m.Parts = append(m.Parts, content.chatParts()...)
 		if r := f.get("refusal"); r.exists() {
 			m.Parts = append(m.Parts, refusalPart(r))
 		}
-		if calls := f.get("tool_calls"); calls.exists() {
-			calls.each(func(f field) { m.Parts = append(m.Parts, f.chatCall()) })
+		if list := f.get("tool_calls"); list.exists() {
+			list.each(func(f field) {
+				call := f.chatCall()
+				if p, ok := calls[call.ID]; ok {
+					m.Parts = append(m.Parts, p)
+				}
+				m.Parts = append(m.Parts, call)
+			})
 		}
 	case "tool":
 		m.Role = llms.ChatMessageTypeTool
@@ -238,6 +245,7 @@ func (a *ask) chatMessage(f field) {
 		if id == "" {
 			f.get("tool_call_id").refusef("a message of the role tool needs one")
 		}
+		_, id, _ = dialect.Untag(id)
 		m.Parts = []llms.ContentPart{llms.ToolCallResponse{ToolCallID: id, Name: f.get("name").optional(), Content: content.onlyText()}}
 	default:
 		f.get("role").refusef("is %q: want system, developer, user, assistant or tool", role)
@@ -256,12 +264,73 @@ func refusalPart(f field) llms.ContentPart {
 	return middleware.RawPart{TextContent: llms.TextContent{Text: f.text()}, Dialect: middleware.DialectChat, Raw: member("refusal", f)}
 }
 
-func (f field) chatCall() llms.ContentPart {
+// signaturePath is where Google's chat completions have the signature of a call.
+const signaturePath = "extra_content.google.thought_signature"
+
+// chatState reads what a message of an assistant has for the model that gave it: parts
+// that come before it, and those that come before a call.
+func (f field) chatState() (parts []llms.ContentPart, calls map[string]llms.ContentPart) {
+	origin, members := dialect.Unknown, map[string]any{}
+	if r := f.get("reasoning_content"); r.exists() {
+		members["reasoning_content"] = r.raw()
+	}
+	var details, extras []json.RawMessage
+	if list := f.get("reasoning_details"); list.exists() {
+		list.each(func(f field) {
+			p, state := dialect.Open(middleware.DialectChat, f.raw())
+			switch {
+			case p.Dialect != middleware.DialectChat:
+				parts = append(parts, p)
+				return
+			case state && p.Model != dialect.Unknown:
+				origin = p.Model
+			}
+			details = append(details, p.Raw)
+		})
+	}
+	f.get("tool_calls").value.ForEach(func(_, call gjson.Result) bool {
+		of, id, _ := dialect.Untag(call.Get("id").Str)
+		if of != dialect.Unknown {
+			origin = of
+		}
+		extra := call.Get("extra_content")
+		if !extra.IsObject() {
+			return true
+		}
+		of, signature, wrapped := dialect.Untag(call.Get(signaturePath).Str)
+		if wrapped != nil {
+			if calls == nil {
+				calls = map[string]llms.ContentPart{}
+			}
+			calls[id] = *wrapped
+			return true
+		}
+		raw := extra.Raw
+		if of != dialect.Unknown {
+			origin, raw = of, `{"google":{"thought_signature":`+string(appendString(nil, signature))+`}}`
+		}
+		extras = append(extras, json.RawMessage(`{"id":`+string(appendString(nil, id))+`,"extra_content":`+raw+`}`))
+		return true
+	})
+	if details != nil {
+		members["reasoning_details"] = details
+	}
+	if extras != nil {
+		members["tool_calls"] = extras
+	}
+	if raw, err := json.Marshal(members); err == nil && len(members) > 0 {
+		parts = append(parts, middleware.RawPart{Dialect: middleware.DialectChat, Model: origin, Raw: raw})
+	}
+	return parts, calls
+}
+
+func (f field) chatCall() llms.ToolCall {
 	if kind := f.get("type").optional(); kind != "" && kind != "function" {
 		f.get("type").refusef("is %q: want function", kind)
 	}
 	fn := f.get("function")
-	return llms.ToolCall{ID: f.get("id").optional(), Type: "function", FunctionCall: &llms.FunctionCall{
+	_, id, _ := dialect.Untag(f.get("id").optional())
+	return llms.ToolCall{ID: id, Type: "function", FunctionCall: &llms.FunctionCall{
 		Name: fn.get("name").text(), Arguments: fn.get("arguments").optional(),
 	}}
 }

@@ -5,8 +5,10 @@ import (
 	"encoding/json"
 	"strconv"
 
+	"github.com/tidwall/gjson"
 	"github.com/tmc/langchaingo/llms"
 
+	"github.com/stepfall/stepfall/adapters/dialect"
 	"github.com/stepfall/stepfall/middleware"
 	"github.com/stepfall/stepfall/sdk"
 )
@@ -32,11 +34,12 @@ type chatChoice struct {
 }
 
 type chatMessage struct {
-	Role      string         `json:"role"`
-	Content   *string        `json:"content"`
-	Refusal   *string        `json:"refusal"`
-	Reasoning string         `json:"reasoning_content,omitempty"`
-	ToolCalls []chatToolCall `json:"tool_calls,omitempty"`
+	Role      string            `json:"role"`
+	Content   *string           `json:"content"`
+	Refusal   *string           `json:"refusal"`
+	Reasoning string            `json:"reasoning_content,omitempty"`
+	Details   []json.RawMessage `json:"reasoning_details,omitempty"`
+	ToolCalls []chatToolCall    `json:"tool_calls,omitempty"`
 }
 
 type chatToolCall struct {
@@ -46,6 +49,7 @@ type chatToolCall struct {
 		Name      string `json:"name"`
 		Arguments string `json:"arguments"`
 	} `json:"function"`
+	Extra json.RawMessage `json:"extra_content,omitempty"`
 }
 
 type chatUsage struct {
@@ -94,8 +98,12 @@ func (chat) answer(a *ask, o *outcome) any {
 
 // chatSpoken writes the message of a choice, with what the provider's own has besides.
 func chatSpoken(choice *llms.ContentChoice) json.RawMessage {
-	m := chatMessage{Role: "assistant", Reasoning: choice.ReasoningContent, ToolCalls: chatCallsOf(choice)}
 	x := middleware.ExtraOf(choice)
+	state := chatStateOf(x)
+	m := chatMessage{Role: "assistant", Reasoning: choice.ReasoningContent, Details: state.details, ToolCalls: chatCallsOf(choice)}
+	for i := range m.ToolCalls {
+		m.ToolCalls[i].ID, m.ToolCalls[i].Extra = dialect.Tag(state.origin, m.ToolCalls[i].ID), state.extras[m.ToolCalls[i].ID]
+	}
 	refused := x != nil && x.Refusal != ""
 	if refused {
 		m.Refusal = &x.Refusal
@@ -109,13 +117,64 @@ func chatSpoken(choice *llms.ContentChoice) json.RawMessage {
 	}
 	for _, p := range x.Parts {
 		own, ok := p.(middleware.RawPart)
-		if !ok || own.Dialect != middleware.DialectChat || len(own.Raw) < len(`{"":0}`) {
+		if !ok || own.Dialect != middleware.DialectChat || own.Model != "" || len(own.Raw) < len(`{"":0}`) {
 			continue
 		}
 		// The message's own members come later, so that they count.
 		raw = append(append(append(make([]byte, 0, len(raw)+len(own.Raw)), own.Raw[:len(own.Raw)-1]...), ','), raw[1:]...)
 	}
 	return raw
+}
+
+// chatState is what a message carries for the model that gave it.
+type chatState struct {
+	origin  string // tagged on the calls, since other texts of the message have no place for it
+	details []json.RawMessage
+	extras  map[string]json.RawMessage // by call
+}
+
+func chatStateOf(x *middleware.Extra) (s chatState) {
+	if x == nil {
+		return s
+	}
+	s.extras = map[string]json.RawMessage{}
+	for i, p := range x.Parts {
+		own, ok := p.(middleware.RawPart)
+		if !ok || own.Model == "" || own.Text != "" {
+			continue
+		}
+		if own.Dialect == middleware.DialectChat {
+			s.origin = own.Model
+			for _, d := range gjson.GetBytes(own.Raw, "reasoning_details").Array() {
+				s.details = append(s.details, dialect.Seal(own.Model, json.RawMessage(d.Raw)))
+			}
+			for _, call := range gjson.GetBytes(own.Raw, "tool_calls").Array() {
+				s.extras[call.Get("id").Str] = chatExtra(own.Model, call)
+			}
+			continue
+		}
+		if call, ok := next(x.Parts, i).(llms.ToolCall); ok && own.Dialect == middleware.DialectGemini {
+			s.extras[call.ID] = json.RawMessage(`{"google":{"thought_signature":"` + dialect.Wrap(own) + `"}}`)
+			continue
+		}
+		s.details = append(s.details, json.RawMessage(`{"type":"reasoning.encrypted","data":"`+dialect.Wrap(own)+`","id":null,"format":"unknown","index":`+strconv.Itoa(len(s.details))+`}`))
+	}
+	return s
+}
+
+func next(parts []llms.ContentPart, i int) llms.ContentPart {
+	if i+1 < len(parts) {
+		return parts[i+1]
+	}
+	return nil
+}
+
+// chatExtra tags the signature of a call.
+func chatExtra(origin string, call gjson.Result) json.RawMessage {
+	if signature := call.Get(signaturePath).Str; signature != "" {
+		return json.RawMessage(`{"google":{"thought_signature":` + string(appendString(nil, dialect.Tag(origin, signature))) + `}}`)
+	}
+	return json.RawMessage(call.Get("extra_content").Raw)
 }
 
 func chatCallsOf(choice *llms.ContentChoice) []chatToolCall {
@@ -202,6 +261,7 @@ type chatStream struct {
 // chatSaid is what has been written of a choice.
 type chatSaid struct {
 	role, text, thought, refusal bool
+	origin                       string // whose state came before the calls
 	calls                        []bool // by index: begun
 }
 
@@ -285,6 +345,9 @@ func (s *chatStream) delta(d *middleware.Delta) {
 		said.refusal = true
 		s.member(d.Choice, "refusal", d.Refusal, nil)
 	}
+	if d.Raw != nil && d.Raw.Dialect == middleware.DialectChat {
+		said.origin = d.Raw.Model
+	}
 	if d.Tool != nil {
 		s.call(d.Choice, d.Tool)
 	}
@@ -301,7 +364,7 @@ func (s *chatStream) call(choice int, t *middleware.ToolDelta) {
 		buf = append(buf, `"tool_calls":[{"index":`...)
 		buf = strconv.AppendInt(buf, int64(t.Index), 10)
 		if !begun {
-			buf = appendString(append(buf, `,"id":`...), callID(t.ID))
+			buf = appendString(append(buf, `,"id":`...), dialect.Tag(said.origin, callID(t.ID)))
 			buf = append(buf, `,"type":"function","function":{"name":`...)
 			buf = append(appendString(buf, t.Name), `,"arguments":`...)
 		} else {
@@ -333,6 +396,7 @@ func (s *chatStream) finish(o *outcome) {
 				}
 			}
 		}
+		s.state(i, choice, chatStateOf(x))
 		last := i == len(o.choices)-1
 		s.chunk(i, nil, func(buf []byte) []byte {
 			buf = append(append(append(buf, `,"finish_reason":"`...), chatFinish(choice)...), `"}]`...)
@@ -354,6 +418,27 @@ func (s *chatStream) finish(o *outcome) {
 		}
 		return append(buf, "data: [DONE]\n\n"...)
 	})
+}
+
+// state writes what the client sends back for the model, once all is said.
+func (s *chatStream) state(i int, choice *llms.ContentChoice, state chatState) {
+	v := struct {
+		Details []json.RawMessage   `json:"reasoning_details,omitempty"`
+		Calls   []chatStreamedExtra `json:"tool_calls,omitempty"`
+	}{Details: state.details}
+	for k, call := range choice.ToolCalls {
+		if extra := state.extras[call.ID]; extra != nil {
+			v.Calls = append(v.Calls, chatStreamedExtra{k, extra})
+		}
+	}
+	if raw, err := json.Marshal(v); err == nil && len(raw) > len("{}") {
+		s.chunk(i, func(buf []byte) []byte { return append(buf, raw[1:len(raw)-1]...) }, nil)
+	}
+}
+
+type chatStreamedExtra struct {
+	Index int             `json:"index"`
+	Extra json.RawMessage `json:"extra_content"`
 }
 
 func (s *chatStream) fail(r *Refusal) { s.out.data(chat{}.refusal(r, s.out.x.ID)) }

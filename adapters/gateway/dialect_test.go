@@ -118,7 +118,7 @@ func TestResponsesArriveWhole(t *testing.T) {
 		llms.TextParts(llms.ChatMessageTypeSystem, "be brief"),
 		{Role: llms.ChatMessageTypeHuman, Parts: []llms.ContentPart{llms.TextPart("what is this?"), llms.ImageURLPart("https://x/y.png")}},
 		{Role: llms.ChatMessageTypeAI, Parts: []llms.ContentPart{
-			middleware.RawPart{Dialect: middleware.DialectResponses, Raw: json.RawMessage(`{"type": "reasoning", "id": "rs_1", "summary": [], "encrypted_content": "abc"}`)},
+			middleware.RawPart{Dialect: middleware.DialectResponses, Model: "stepfall", Raw: json.RawMessage(`{"type": "reasoning", "id": "rs_1", "summary": [], "encrypted_content": "abc"}`)},
 			llms.ToolCall{ID: "c1", Type: "function", FunctionCall: &llms.FunctionCall{Name: "look", Arguments: "{}"}},
 		}},
 		{Role: llms.ChatMessageTypeTool, Parts: []llms.ContentPart{llms.ToolCallResponse{ToolCallID: "c1", Content: "a cat"}}},
@@ -160,7 +160,7 @@ func TestMessagesArriveWhole(t *testing.T) {
 		}}},
 		{Role: llms.ChatMessageTypeHuman, Parts: []llms.ContentPart{llms.TextPart("what is this?"), llms.BinaryContent{MIMEType: "image/png", Data: []byte{0, 1}}}},
 		{Role: llms.ChatMessageTypeAI, Parts: []llms.ContentPart{
-			middleware.RawPart{Dialect: middleware.DialectAnthropic, Raw: json.RawMessage(`{"type": "thinking", "thinking": "hm", "signature": "sig"}`)},
+			middleware.RawPart{Dialect: middleware.DialectAnthropic, Model: "stepfall", Raw: json.RawMessage(`{"type": "thinking", "thinking": "hm", "signature": "sig"}`)},
 			llms.TextPart("I look."), llms.ToolCall{ID: "c1", Type: "function", FunctionCall: &llms.FunctionCall{Name: "look", Arguments: `{"at":1}`}},
 		}},
 		{Role: llms.ChatMessageTypeTool, Parts: []llms.ContentPart{middleware.ResultPart{ToolCallResponse: llms.ToolCallResponse{ToolCallID: "c1", Content: "no cat"}, Failed: true}}},

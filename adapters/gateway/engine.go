@@ -10,13 +10,14 @@ import (
 	"github.com/tidwall/gjson"
 	"github.com/tmc/langchaingo/llms"
 
+	"github.com/stepfall/stepfall/adapters/dialect"
 	"github.com/stepfall/stepfall/middleware"
 	"github.com/stepfall/stepfall/sdk"
 )
 
-// dialect is one API in which clients ask. What it does not do is the engine's: who
+// protocol is one API in which clients ask. What it does not do is the engine's: who
 // asks, which model, when text appears, what it cost, what is refused.
-type dialect interface {
+type protocol interface {
 	// read decodes a request. It keeps nothing of body.
 	read(body gjson.Result) (*ask, *Refusal)
 	// answer writes what a client gets that does not stream.
@@ -46,6 +47,7 @@ type ask struct {
 	params   middleware.Params
 	labels   map[string]string
 	stream   bool
+	pinned   bool // to one model
 	usage    bool // the stream ends with what was used
 	// echo is what a dialect's answer repeats of the request.
 	echo any
@@ -89,6 +91,7 @@ func (g *Gateway) step(x *exchange) *Refusal {
 	if refused := g.choose(x, a); refused != nil {
 		return refused
 	}
+	a.settle()
 	ctx, report := middleware.WithReport(g.info(x, a))
 	var s *streaming
 	if a.stream {
@@ -112,9 +115,27 @@ func (g *Gateway) step(x *exchange) *Refusal {
 	return nil
 }
 
+// settle says whose the state is that came without a tag, from a conversation that began
+// elsewhere: of the model that the request is pinned to, or else of one that has the name
+// which was asked for.
+func (a *ask) settle() {
+	for _, m := range a.messages {
+		for i, p := range m.Parts {
+			raw, ok := p.(middleware.RawPart)
+			if !ok || raw.Model != dialect.Unknown {
+				continue
+			}
+			if raw.Model = a.model; a.pinned {
+				raw.Model = ""
+			}
+			m.Parts[i] = raw
+		}
+	}
+}
+
 // decode reads a request. Bodies that are deeper than any of a client's are not looked
 // into, since whatever reads them would have to go as deep.
-func (g *Gateway) decode(d dialect, body []byte) (*ask, *Refusal) {
+func (g *Gateway) decode(d protocol, body []byte) (*ask, *Refusal) {
 	root, refused := parse(body)
 	if refused != nil {
 		return nil, refused
@@ -172,6 +193,7 @@ func (g *Gateway) choose(x *exchange, a *ask) *Refusal {
 	switch {
 	case a.model == g.o.Name:
 	case slices.Contains(g.o.Models(), a.model):
+		a.pinned = true
 		a.add(llms.WithModel(a.model))
 	case !g.o.AnyModel:
 		return notFound(a.model, append([]string{g.o.Name}, g.o.Models()...))

@@ -45,7 +45,7 @@ type exchange struct {
 	w       http.ResponseWriter
 	r       *http.Request
 	conn    *http.ResponseController
-	dialect dialect
+	dialect protocol
 	client  Client
 	release func()
 	unread  bool // a part of the request's body may still come
@@ -205,6 +205,9 @@ func (x *exchange) describe() {
 	if t.Chosen != "" {
 		h[HeaderModel] = []string{t.Chosen}
 	}
+	if notSent := notSentTo(t); len(notSent) > 0 {
+		h[HeaderNotSent] = []string{strings.Join(notSent, ", ")}
+	}
 	if len(t.Calls) > 0 {
 		asked := make([]string, len(t.Calls))
 		for i := range t.Calls {
@@ -214,8 +217,18 @@ func (x *exchange) describe() {
 	}
 }
 
+// notSentTo is what the model whose answer was chosen was not told of what was asked.
+func notSentTo(t *sdk.Trace) []string {
+	for i := range slices.Backward(t.Calls) {
+		if c := &t.Calls[i]; c.Model == t.Chosen && c.Error == "" {
+			return c.NotSent
+		}
+	}
+	return nil
+}
+
 // trailers are the headers of describe.
-var trailers = []string{strings.Join([]string{HeaderTraceID, HeaderCostUSD, HeaderModel, HeaderModels}, ", ")}
+var trailers = []string{strings.Join([]string{HeaderTraceID, HeaderCostUSD, HeaderModel, HeaderModels, HeaderNotSent}, ", ")}
 
 // dollars writes an amount for people and programs: to the millionth of a millionth, and
 // never as a power of ten.

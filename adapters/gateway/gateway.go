@@ -74,8 +74,9 @@ const (
 
 // Headers of answers; those of a stream that are known at its end only are trailers.
 const (
-	HeaderModel     = "X-Stepfall-Model"  // which answered
-	HeaderModels    = "X-Stepfall-Models" // which were asked, in order
+	HeaderModel     = "X-Stepfall-Model"    // which answered
+	HeaderModels    = "X-Stepfall-Models"   // which were asked, in order
+	HeaderNotSent   = "X-Stepfall-Not-Sent" // what the one that answered was not told of the request
 	HeaderTraceID   = "X-Stepfall-Trace-Id"
 	HeaderCostUSD   = "X-Stepfall-Cost-Usd"
 	HeaderRequestID = "X-Request-Id" // the client's own, where it sent one
@@ -189,7 +190,7 @@ func headerBytes(r *http.Request) int {
 // route is what a path stands for.
 type route struct {
 	method  string
-	dialect dialect
+	dialect protocol
 	answer  func(*exchange) *Refusal
 	probe   func(*exchange) // asked by whoever watches the server: no key, no dialect
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/tidwall/gjson"
 	"github.com/tmc/langchaingo/llms"
 
+	"github.com/stepfall/stepfall/adapters/dialect"
 	"github.com/stepfall/stepfall/middleware"
 )
 
@@ -286,11 +287,12 @@ func (f field) block() (p llms.ContentPart, result bool) {
 		return llms.ToolCall{ID: f.get("id").text(), Type: "function", FunctionCall: &llms.FunctionCall{Name: f.get("name").text(), Arguments: input.value.Raw}}, false
 	case "tool_result":
 		return f.toolResult(), true
-	case "thinking":
-		if f.get("signature").value.Str == "" {
+	case "thinking", "redacted_thinking":
+		if f.get("signature").value.Str+f.get("data").value.Str == "" {
 			return nil, false // it came from a model that does not take it back
 		}
-		return middleware.RawPart{Dialect: middleware.DialectAnthropic, Raw: f.raw()}, false
+		p, _ := dialect.Open(middleware.DialectAnthropic, f.raw())
+		return p, false
 	case "":
 		f.refusef("a block has no type")
 		return nil, false

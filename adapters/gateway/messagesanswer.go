@@ -7,6 +7,7 @@ import (
 	"github.com/tidwall/gjson"
 	"github.com/tmc/langchaingo/llms"
 
+	"github.com/stepfall/stepfall/adapters/dialect"
 	"github.com/stepfall/stepfall/middleware"
 	"github.com/stepfall/stepfall/sdk"
 )
@@ -55,7 +56,17 @@ func (messages) answer(a *ask, o *outcome) any {
 }
 
 func messagesSequence(a *ask, to blockWriter) *sequence {
-	return &sequence{to: to, dialect: middleware.DialectAnthropic}
+	return &sequence{to: to, dialect: middleware.DialectAnthropic, carry: func(p middleware.RawPart, reasoning string) json.RawMessage {
+		if echo, ok := a.echo.(*messagesEcho); !ok || !echo.thinking {
+			return nil
+		}
+		v := map[string]string{"type": "redacted_thinking", "data": dialect.Wrap(p)}
+		if reasoning != "" {
+			v = map[string]string{"type": "thinking", "thinking": reasoning, "signature": dialect.Wrap(p)}
+		}
+		raw, _ := json.Marshal(v) // of strings
+		return raw
+	}}
 }
 
 // messagesStop returns why the model stopped, in Anthropic's words.

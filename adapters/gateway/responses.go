@@ -7,6 +7,7 @@ import (
 	"github.com/tidwall/gjson"
 	"github.com/tmc/langchaingo/llms"
 
+	"github.com/stepfall/stepfall/adapters/dialect"
 	"github.com/stepfall/stepfall/middleware"
 )
 
@@ -208,10 +209,11 @@ func (a *ask) item(f field) {
 	case "":
 		f.refusef("an item has neither type nor role")
 	default:
-		if id := f.get("id").value.Str; strings.Contains(id, ownItem) {
+		p, state := dialect.Open(middleware.DialectResponses, f.raw())
+		if id := f.get("id").value.Str; strings.Contains(id, ownItem) && (!state || p.Model == dialect.Unknown) {
 			return // made here for the client to read
 		}
-		a.spoken(middleware.RawPart{Dialect: middleware.DialectResponses, Raw: f.raw()})
+		a.spoken(p)
 	}
 }
 

@@ -1,11 +1,13 @@
 package gateway
 
 import (
+	"bytes"
 	"encoding/json"
 	"strconv"
 
 	"github.com/tidwall/gjson"
 
+	"github.com/stepfall/stepfall/adapters/dialect"
 	"github.com/stepfall/stepfall/middleware"
 	"github.com/stepfall/stepfall/sdk"
 )
@@ -61,13 +63,33 @@ func newResponse(a *ask, id string, created int64) responsesAnswer {
 }
 
 func (responses) answer(a *ask, o *outcome) any {
-	s := responsesSequence(silent{})
+	s := responsesSequence(a, o.id, silent{})
 	s.whole(o.choices[0])
 	return responsesWhole(a, o, s)
 }
 
-func responsesSequence(to blockWriter) *sequence {
-	return &sequence{to: to, dialect: middleware.DialectResponses, holdThoughts: true}
+func responsesSequence(a *ask, id string, to blockWriter) *sequence {
+	n := 0
+	return &sequence{to: to, dialect: middleware.DialectResponses, holdThoughts: true, carry: func(p middleware.RawPart, reasoning string) json.RawMessage {
+		if !bytes.Contains(a.params.Extra["include"], []byte(`"reasoning.encrypted_content"`)) {
+			return nil
+		}
+		n++
+		item := struct {
+			ID      string          `json:"id"`
+			Type    string          `json:"type"`
+			Summary []responsesPart `json:"summary"`
+			Sealed  string          `json:"encrypted_content"`
+		}{"rs" + ownItem + id + "_s" + strconv.Itoa(n), "reasoning", []responsesPart{}, dialect.Wrap(p)}
+		if reasoning != "" {
+			item.Summary = append(item.Summary, responsesPart{Type: "summary_text", Text: &reasoning})
+		}
+		raw, err := json.Marshal(item)
+		if err != nil {
+			return nil
+		}
+		return raw
+	}}
 }
 
 // responsesWhole is the response when all is said.
@@ -183,7 +205,7 @@ type responsesStream struct {
 
 func (responses) stream(a *ask, out *events) stream {
 	s := &responsesStream{a: a, out: out}
-	s.sequence = responsesSequence(s)
+	s.sequence = responsesSequence(a, out.x.answerID, s)
 	return s
 }
 

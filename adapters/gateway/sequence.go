@@ -1,11 +1,13 @@
 package gateway
 
 import (
+	"encoding/json"
 	"slices"
 	"strings"
 
 	"github.com/tmc/langchaingo/llms"
 
+	"github.com/stepfall/stepfall/adapters/dialect"
 	"github.com/stepfall/stepfall/middleware"
 )
 
@@ -46,6 +48,10 @@ type sequence struct {
 	// holdThoughts keeps reasoning back until it is known whether the provider's own
 	// form of it follows, which then takes its place.
 	holdThoughts bool
+	// carry returns a block of the dialect that carries the state of a model of another
+	// one with the reasoning text that it stands for, nil where the client has no use
+	// for it.
+	carry func(p middleware.RawPart, reasoning string) json.RawMessage
 
 	blocks  []*block
 	open    *block
@@ -65,6 +71,9 @@ func (s *sequence) delta(d *middleware.Delta) {
 		s.held.WriteString(d.Reasoning)
 	case d.Reasoning != "":
 		s.write(blockThought, d.Reasoning, d)
+	}
+	if d.Raw != nil && d.Raw.Dialect != s.dialect {
+		s.foreign(*d.Raw)
 	}
 	if d.Text != "" {
 		s.write(blockText, d.Text, d)
@@ -128,6 +137,7 @@ func (s *sequence) own(p middleware.RawPart) {
 		s.note(blockText)
 		s.note(blockRefusal)
 	}
+	p.Raw = dialect.Seal(p.Model, p.Raw)
 	s.held.Reset()
 	if s.open != nil && s.open.kind == blockThought {
 		s.open.raw = p
@@ -136,6 +146,20 @@ func (s *sequence) own(p middleware.RawPart) {
 	}
 	s.begin(&block{kind: blockRaw, raw: p})
 	s.close()
+}
+
+// foreign writes the state of a model of another dialect, where it has any.
+func (s *sequence) foreign(p middleware.RawPart) {
+	if p.Model == "" || p.Text != "" {
+		return
+	}
+	text := s.held.String()
+	if s.open != nil && s.open.kind == blockThought {
+		text = s.open.text.String()
+	}
+	if raw := s.carry(p, text); raw != nil {
+		s.own(middleware.RawPart{Dialect: s.dialect, Raw: raw})
+	}
 }
 
 // call writes a piece of a tool call. Calls that come in turns wait for each other.
@@ -223,6 +247,8 @@ func (s *sequence) parts(parts []llms.ContentPart, refusal string) {
 				s.own(p)
 			case p.Text != "" && p.Text != refusal:
 				s.write(blockText, p.Text, nil)
+			default:
+				s.foreign(p)
 			}
 		case llms.ToolCall:
 			if p.FunctionCall != nil {

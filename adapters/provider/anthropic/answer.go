@@ -64,11 +64,12 @@ type growing struct {
 
 // answer is one on its way.
 type answer struct {
-	x     *wire.Exchange
-	emit  wire.Emit
-	extra middleware.Extra
-	stop  string
-	ended bool
+	x      *wire.Exchange
+	emit   wire.Emit
+	origin string
+	extra  middleware.Extra
+	stop   string
+	ended  bool
 
 	content   []json.RawMessage
 	blocks    []*growing
@@ -215,7 +216,15 @@ func (a *answer) grown(g *growing) error {
 	if err != nil {
 		return a.x.Garbled(provider, err)
 	}
-	return a.emit(&middleware.Delta{Raw: &middleware.RawPart{Dialect: middleware.DialectAnthropic, Raw: raw}})
+	return a.emit(&middleware.Delta{Raw: &middleware.RawPart{Dialect: middleware.DialectAnthropic, Model: a.owner(wordOf(g.members["type"])), Raw: raw}})
+}
+
+// owner is whose state a block of the type is.
+func (a *answer) owner(kind string) string {
+	if kind == "thinking" || kind == "redacted_thinking" {
+		return a.origin
+	}
+	return ""
 }
 
 // whole is the block as an answer that is not streamed has it.
@@ -285,7 +294,7 @@ func (a *answer) response() (*llms.ContentResponse, error) {
 		plain = false
 		text.WriteString(b.Text)
 		thinking.WriteString(b.Thinking)
-		x.Parts = append(x.Parts, middleware.RawPart{TextContent: llms.TextContent{Text: b.Text}, Dialect: middleware.DialectAnthropic, Raw: raw})
+		x.Parts = append(x.Parts, middleware.RawPart{TextContent: llms.TextContent{Text: b.Text}, Dialect: middleware.DialectAnthropic, Model: a.owner(b.Type), Raw: raw})
 	}
 	if plain {
 		x.Parts = nil

@@ -14,6 +14,7 @@ import (
 
 	"github.com/tmc/langchaingo/llms"
 
+	"github.com/stepfall/stepfall/adapters/dialect"
 	"github.com/stepfall/stepfall/adapters/provider/internal/wire"
 	"github.com/stepfall/stepfall/middleware"
 )
@@ -41,6 +42,7 @@ type Model struct {
 	client *http.Client
 	url    string // of the endpoint
 	header http.Header
+	origin string // of the state that the model is given back
 }
 
 var (
@@ -63,7 +65,7 @@ func New(o Options) (*Model, error) {
 		return nil, fmt.Errorf("making an Anthropic model: %q is no address", o.BaseURL)
 	}
 	m := &Model{
-		o: o, url: address.JoinPath("/v1/messages").String(), client: wire.Client(&wire.Transport{Base: o.Transport, MaxAnswer: o.MaxAnswer}),
+		o: o, origin: dialect.Origin(address.Host, o.Model), url: address.JoinPath("/v1/messages").String(), client: wire.Client(&wire.Transport{Base: o.Transport, MaxAnswer: o.MaxAnswer}),
 		header: http.Header{
 			"Content-Type": {"application/json"}, "Accept": {"application/json"}, "User-Agent": {wire.UserAgent}, "Anthropic-Version": {"2023-06-01"},
 		},
@@ -96,6 +98,9 @@ func (m *Model) GenerateContent(ctx context.Context, messages []llms.MessageCont
 	ctx, x := wire.Begin(ctx)
 	emit, streams := wire.Stream(ctx, &o, &p)
 	body.Extra(&p, middleware.DialectAnthropic)
+	if m.mustNotThink(body) {
+		notSent = append(notSent, "Thinking")
+	}
 	body["stream"] = streams
 	if !streams {
 		delete(body, "stream")
@@ -114,7 +119,7 @@ func (m *Model) GenerateContent(ctx context.Context, messages []llms.MessageCont
 		return nil, x.Fail(provider, err)
 	}
 	defer resp.Body.Close()
-	a := &answer{x: x, emit: emit, extra: middleware.Extra{NotSent: notSent, RequestID: x.RequestID()}}
+	a := &answer{x: x, emit: emit, origin: m.origin, extra: middleware.Extra{NotSent: notSent, RequestID: x.RequestID()}}
 	out, err := a.read(resp, streams)
 	if err != nil && ctx.Err() != nil {
 		err = errors.Join(ctx.Err(), err)

@@ -1,11 +1,16 @@
 package anthropic
 
 import (
+	"bytes"
 	"encoding/base64"
+	"encoding/json"
+	"slices"
 	"strings"
 
+	"github.com/tidwall/gjson"
 	"github.com/tmc/langchaingo/llms"
 
+	"github.com/stepfall/stepfall/adapters/dialect"
 	"github.com/stepfall/stepfall/adapters/provider/internal/wire"
 	"github.com/stepfall/stepfall/middleware"
 )
@@ -82,6 +87,7 @@ func (m *Model) request(messages []llms.MessageContent, o *llms.CallOptions, p *
 	if len(choice) > 0 {
 		b["tool_choice"] = choice
 	}
+	messages, dropped := dialect.Own(messages, m.origin, m.o.Model)
 	if err := converse(b, messages); err != nil {
 		return nil, nil, err
 	}
@@ -90,7 +96,47 @@ func (m *Model) request(messages []llms.MessageContent, o *llms.CallOptions, p *
 	if o.JSONMode && p.Schema == nil {
 		notSent = append(notSent, "JSONMode")
 	}
+	if dropped {
+		notSent = append(notSent, dialect.NotSentState)
+	}
 	return b, notSent, nil
+}
+
+// mustNotThink takes the model's thinking out of a request that the API would refuse with
+// it, and reports whether it did: a turn that is within a loop of tool calls has to begin
+// with thinking, which a turn of another model does not have.
+// https://platform.claude.com/docs/en/build-with-claude/extended-thinking#preserving-thinking-blocks
+func (m *Model) mustNotThink(b wire.Object) bool {
+	raw, err := json.Marshal(b["thinking"])
+	if err != nil || gjson.GetBytes(raw, "type").Str != "enabled" {
+		return false
+	}
+	list, _ := b["messages"].([]wire.Object)
+	for _, message := range slices.Backward(list) {
+		if message["role"] != "assistant" {
+			continue
+		}
+		blocks, _ := message["content"].([]any)
+		if len(blocks) == 0 || isThinking(blocks[0]) || !slices.ContainsFunc(blocks, isCall) {
+			return false
+		}
+		b["thinking"] = wire.Object{"type": "disabled"}
+		if edits, ok := b["context_management"].(json.RawMessage); ok && bytes.Contains(edits, []byte("clear_thinking")) {
+			delete(b, "context_management") // it is refused without thinking
+		}
+		return true
+	}
+	return false
+}
+
+func isCall(block any) bool {
+	o, ok := block.(wire.Object)
+	return ok && o["type"] == "tool_use"
+}
+
+func isThinking(block any) bool {
+	raw, ok := block.(json.RawMessage)
+	return ok && strings.HasSuffix(gjson.GetBytes(raw, "type").Str, "thinking")
 }
 
 // converse writes the messages: the system's apart, and those of one role together.

@@ -38,6 +38,7 @@ type spoken struct {
 type answer struct {
 	x       *wire.Exchange
 	emit    wire.Emit
+	origin  string
 	extra   middleware.Extra
 	choices []*spoken
 	blocked bool
@@ -104,7 +105,7 @@ func (a *answer) candidate(s *spoken, c *genai.Candidate) error {
 	for _, p := range c.Content.Parts {
 		d := middleware.Delta{Choice: int(c.Index), LogProbs: tokens}
 		tokens = nil
-		own := middleware.RawPart{Dialect: middleware.DialectGemini}
+		own := middleware.RawPart{Dialect: middleware.DialectGemini, Model: a.origin}
 		if len(p.ThoughtSignature) > 0 {
 			raw, err := json.Marshal(genai.Part{ThoughtSignature: p.ThoughtSignature})
 			if err != nil {
@@ -112,6 +113,9 @@ func (a *answer) candidate(s *spoken, c *genai.Candidate) error {
 			}
 			own.Raw, s.special = raw, true
 			s.parts = append(s.parts, own)
+			if err := a.emit(&middleware.Delta{Choice: int(c.Index), Raw: &own}); err != nil {
+				return err
+			}
 		}
 		switch {
 		case p.FunctionCall != nil:
@@ -133,8 +137,8 @@ func (a *answer) candidate(s *spoken, c *genai.Candidate) error {
 			if err != nil {
 				return a.x.Garbled(provider, err)
 			}
-			own.Raw, s.special = raw, true
-			s.parts = append(s.parts, own)
+			s.special = true
+			s.parts = append(s.parts, middleware.RawPart{Dialect: middleware.DialectGemini, Raw: raw})
 		}
 		if err := a.emit(&d); err != nil {
 			return err

@@ -7,10 +7,12 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"strings"
 
 	"github.com/tmc/langchaingo/llms"
 	"google.golang.org/genai"
 
+	"github.com/stepfall/stepfall/adapters/dialect"
 	"github.com/stepfall/stepfall/adapters/provider/internal/wire"
 	"github.com/stepfall/stepfall/middleware"
 )
@@ -35,6 +37,7 @@ type Options struct {
 type Model struct {
 	o      Options
 	client *genai.Client
+	origin string // of the state that the model is given back
 }
 
 var (
@@ -61,7 +64,7 @@ func New(o Options) (*Model, error) {
 	if err != nil {
 		return nil, fmt.Errorf("making a Gemini model: %w", err)
 	}
-	return &Model{o: o, client: client}, nil
+	return &Model{o: o, client: client, origin: dialect.Origin(client.ClientConfig().HTTPOptions.BaseURL, o.Model)}, nil
 }
 
 // Dialect implements [middleware.Speaker].
@@ -83,13 +86,20 @@ func (m *Model) GenerateContent(ctx context.Context, messages []llms.MessageCont
 	if err != nil {
 		return nil, err
 	}
+	messages, dropped := dialect.Own(messages, m.origin, m.o.Model)
+	if dropped {
+		notSent = append(notSent, dialect.NotSentState)
+	}
 	contents, err := converse(config, messages)
 	if err != nil {
 		return nil, err
 	}
+	if strings.Contains(m.o.Model, "gemini-3") {
+		signCalls(contents)
+	}
 	ctx, x := wire.Begin(ctx)
 	emit, streams := wire.Stream(ctx, &o, &p)
-	a := &answer{x: x, emit: emit, extra: middleware.Extra{NotSent: notSent}}
+	a := &answer{x: x, emit: emit, origin: m.origin, extra: middleware.Extra{NotSent: notSent}}
 	theirs := true // the SDK is at work, which panics at answers of another shape
 	defer func() {
 		if !theirs {

@@ -3,6 +3,7 @@ package gemini
 import (
 	"cmp"
 	"encoding/json"
+	"slices"
 	"strings"
 
 	"github.com/tmc/langchaingo/llms"
@@ -175,6 +176,17 @@ func converse(c *genai.GenerateContentConfig, messages []llms.MessageContent) ([
 		}
 	}
 	return list, nil
+}
+
+// signCalls marks calls of tools that another model made, of which this one has no
+// signature and would refuse the turn: the API has a word for that.
+// https://ai.google.dev/gemini-api/docs/thought-signatures#faqs
+func signCalls(contents []*genai.Content) {
+	for _, c := range contents {
+		if i := slices.IndexFunc(c.Parts, func(p *genai.Part) bool { return p.FunctionCall != nil }); i >= 0 && c.Role == genai.RoleModel && c.Parts[i].ThoughtSignature == nil {
+			c.Parts[i].ThoughtSignature = []byte("skip_thought_signature_validator")
+		}
+	}
 }
 
 // written is a part that was written.

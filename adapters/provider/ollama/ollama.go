@@ -15,6 +15,7 @@ import (
 
 	"github.com/tmc/langchaingo/llms"
 
+	"github.com/stepfall/stepfall/adapters/dialect"
 	"github.com/stepfall/stepfall/adapters/provider/internal/wire"
 	"github.com/stepfall/stepfall/middleware"
 	"github.com/stepfall/stepfall/sdk"
@@ -46,6 +47,7 @@ type Model struct {
 	url    string
 	embed  string // the address for embeddings
 	client *http.Client
+	origin string // of the state that the model is given back
 }
 
 var (
@@ -67,7 +69,7 @@ func New(o Options) (*Model, error) {
 		return nil, fmt.Errorf("making an Ollama model: %q is no address", o.BaseURL)
 	}
 	return &Model{
-		o: o, url: address.JoinPath("api/chat").String(), embed: address.JoinPath("api/embed").String(),
+		o: o, origin: dialect.Origin(address.Host, o.Model), url: address.JoinPath("api/chat").String(), embed: address.JoinPath("api/embed").String(),
 		client: wire.Client(&wire.Transport{Base: o.Transport, MaxAnswer: o.MaxAnswer}),
 	}, nil
 }
@@ -87,9 +89,13 @@ func (m *Model) Call(ctx context.Context, prompt string, options ...llms.CallOpt
 func (m *Model) GenerateContent(ctx context.Context, messages []llms.MessageContent, options ...llms.CallOption) (*llms.ContentResponse, error) {
 	o, p := middleware.Resolve(options...)
 	wire.Thinking(&o, &p)
+	messages, dropped := dialect.Own(messages, m.origin, m.o.Model)
 	body, notSent, err := m.request(messages, &o, &p)
 	if err != nil {
 		return nil, err
+	}
+	if dropped {
+		notSent = append(notSent, dialect.NotSentState)
 	}
 	ctx, x := wire.Begin(ctx)
 	emit, streams := wire.Stream(ctx, &o, &p)
@@ -109,7 +115,7 @@ func (m *Model) GenerateContent(ctx context.Context, messages []llms.MessageCont
 		return nil, x.Fail(provider, err)
 	}
 	defer resp.Body.Close()
-	a := &answer{x: x, emit: emit, extra: middleware.Extra{NotSent: notSent, RequestID: x.RequestID()}}
+	a := &answer{x: x, emit: emit, origin: m.origin, extra: middleware.Extra{NotSent: notSent, RequestID: x.RequestID()}}
 	if !streams {
 		// A whole answer is one line too.
 		a.emit = func(*middleware.Delta) error { return nil }
@@ -373,6 +379,7 @@ var errCaller = errors.New("receiving the stream")
 type answer struct {
 	x              *wire.Exchange
 	emit           wire.Emit
+	origin         string
 	extra          middleware.Extra
 	text, thinking strings.Builder
 	calls          []llms.ToolCall
@@ -424,7 +431,7 @@ func (a *answer) response() *llms.ContentResponse {
 	if own.ReasoningContent != "" {
 		raw, err := json.Marshal(map[string]string{"thinking": own.ReasoningContent})
 		if err == nil {
-			a.extra.Parts = append(a.extra.Parts, middleware.RawPart{Dialect: middleware.DialectOllama, Raw: raw}, llms.TextContent{Text: own.Content})
+			a.extra.Parts = append(a.extra.Parts, middleware.RawPart{Dialect: middleware.DialectOllama, Model: a.origin, Raw: raw}, llms.TextContent{Text: own.Content})
 			for _, t := range a.calls {
 				a.extra.Parts = append(a.extra.Parts, t)
 			}

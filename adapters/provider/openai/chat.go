@@ -216,14 +216,21 @@ func chatPart(p llms.ContentPart) (wire.Object, error) {
 // answered adds a message of the model.
 func answered(list []wire.Object, parts []llms.ContentPart) ([]wire.Object, error) {
 	message, text, calls := wire.Object{"role": "assistant"}, "", []any(nil)
+	var extras []callExtra
 	err := wire.Flat(parts, func(p llms.ContentPart, _ *llms.CacheControl) error {
 		switch p := p.(type) {
 		case llms.TextContent:
 			text += p.Text
 		case llms.ToolCall:
 			if p.FunctionCall != nil {
-				calls = append(calls, wire.Object{"id": p.ID, "type": "function", "function": wire.Object{
-					"name": p.FunctionCall.Name, "arguments": string(wire.Arguments(p.FunctionCall.Arguments))}})
+				call := wire.Object{"id": p.ID, "type": "function", "function": wire.Object{
+					"name": p.FunctionCall.Name, "arguments": string(wire.Arguments(p.FunctionCall.Arguments))}}
+				for _, x := range extras {
+					if x.ID == p.ID {
+						call["extra_content"] = x.Extra
+					}
+				}
+				calls = append(calls, call)
 			}
 		case middleware.NamePart:
 			message["name"] = p.Name
@@ -231,6 +238,8 @@ func answered(list []wire.Object, parts []llms.ContentPart) ([]wire.Object, erro
 			text += p.Text
 			var members map[string]json.RawMessage
 			if p.Dialect == middleware.DialectChat && json.Unmarshal(p.Raw, &members) == nil {
+				_ = json.Unmarshal(members["tool_calls"], &extras) // what are no calls say nothing of any
+				delete(members, "tool_calls")
 				for name, v := range members {
 					message[name] = v
 				}

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/tidwall/gjson"
 	"github.com/tmc/langchaingo/llms"
 
 	"github.com/stepfall/stepfall/adapters/provider/internal/wire"
@@ -40,13 +41,12 @@ type choice struct {
 
 // piece is a message, or a piece of one.
 type piece struct {
-	Content          text            `json:"content"`
-	Refusal          string          `json:"refusal"`
-	ReasoningContent string          `json:"reasoning_content"` // DeepSeek, llama.cpp and others
-	Reasoning        text            `json:"reasoning"`         // OpenRouter, vLLM
-	ReasoningDetails json.RawMessage `json:"reasoning_details"`
-	Annotations      json.RawMessage `json:"annotations"`
-	Audio            json.RawMessage `json:"audio"`
+	Content          text              `json:"content"`
+	Refusal          string            `json:"refusal"`
+	ReasoningContent string            `json:"reasoning_content"` // DeepSeek, llama.cpp and others
+	Reasoning        text              `json:"reasoning"`         // OpenRouter, vLLM
+	ReasoningDetails []json.RawMessage `json:"reasoning_details"` // OpenRouter
+	Audio            json.RawMessage   `json:"audio"`
 	ToolCalls        []struct {
 		Index    *int   `json:"index"`
 		ID       string `json:"id"`
@@ -54,6 +54,7 @@ type piece struct {
 			Name      string `json:"name"`
 			Arguments string `json:"arguments"`
 		} `json:"function"`
+		Extra json.RawMessage `json:"extra_content"` // Google's signatures
 	} `json:"tool_calls"`
 }
 
@@ -110,7 +111,16 @@ type spoken struct {
 	calls                       []llms.ToolCall
 	moved                       map[int]int // where the call of an index is, if not there
 	logProbs                    []sdk.TokenLogProb
-	raw                         map[string]json.RawMessage
+	details                     []json.RawMessage
+	extras                      []callExtra
+	audio                       json.RawMessage
+	hasState, stateSent         bool // the message has members that its model wants back
+}
+
+// callExtra is what a call has besides, for its model alone.
+type callExtra struct {
+	ID    string          `json:"id"`
+	Extra json.RawMessage `json:"extra_content"`
 }
 
 // position returns the index among calls of the one that a piece belongs to. The servers
@@ -144,15 +154,49 @@ func (c *spoken) position(index *int, id, name string) int {
 	return known
 }
 
-// keep notes a member that the message has besides.
-func (c *spoken) keep(name string, raw json.RawMessage) {
-	if len(raw) == 0 || string(raw) == "null" || string(raw) == "[]" {
+// detail takes in an entry of reasoning_details, of which a stream gives pieces: those of
+// one index and type are one.
+func (c *spoken) detail(raw json.RawMessage) {
+	c.hasState = true
+	n := len(c.details) - 1
+	now := gjson.ParseBytes(raw)
+	if index := now.Get("index"); n < 0 || !index.Exists() || gjson.GetBytes(c.details[n], "index").Raw != index.Raw || gjson.GetBytes(c.details[n], "type").Str != now.Get("type").Str {
+		c.details = append(c.details, raw)
 		return
 	}
-	if c.raw == nil {
-		c.raw = map[string]json.RawMessage{}
+	all := map[string]json.RawMessage{}
+	_ = json.Unmarshal(c.details[n], &all) // it has been read before
+	now.ForEach(func(name, v gjson.Result) bool {
+		switch name.Str {
+		case "text", "summary", "data":
+			all[name.Str], _ = json.Marshal(gjson.GetBytes(c.details[n], name.Str).Str + v.Str) // a string
+		default:
+			if v.Type != gjson.Null {
+				all[name.Str] = json.RawMessage(v.Raw)
+			}
+		}
+		return true
+	})
+	c.details[n], _ = json.Marshal(all) // of JSON
+}
+
+// state is what the message has for its own model, of which nothing more comes.
+func (c *spoken) state(origin string) *middleware.RawPart {
+	members := map[string]any{}
+	if c.reasoning.Len() > 0 {
+		members["reasoning_content"] = c.reasoning.String()
 	}
-	c.raw[name] = raw
+	if c.details != nil {
+		members["reasoning_details"] = c.details
+	}
+	if c.extras != nil {
+		members["tool_calls"] = c.extras
+	}
+	raw, err := json.Marshal(members)
+	if err != nil || !c.hasState || len(members) == 0 {
+		return nil
+	}
+	return &middleware.RawPart{Dialect: middleware.DialectChat, Model: origin, Raw: raw}
 }
 
 // maxChoices bounds the indexes that a server may name.
@@ -279,12 +323,13 @@ func (s *chatState) take(in *choice) error {
 		c.content.WriteString(string(p.Content))
 		c.reasoning.WriteString(reasoning)
 		c.refusal.WriteString(p.Refusal)
-		c.keep("reasoning_details", p.ReasoningDetails)
-		c.keep("annotations", p.Annotations)
-		c.keep("audio", p.Audio)
-		if p.ReasoningContent != "" && c.raw == nil {
-			c.raw = map[string]json.RawMessage{}
+		for _, raw := range p.ReasoningDetails {
+			c.detail(raw)
 		}
+		if p.Audio != nil {
+			c.audio = p.Audio
+		}
+		c.hasState = c.hasState || p.ReasoningContent != ""
 		if p.Content != "" || reasoning != "" || p.Refusal != "" || len(probs) > 0 {
 			d := &middleware.Delta{Choice: in.Index, Text: string(p.Content), Reasoning: reasoning, Refusal: p.Refusal, LogProbs: probs}
 			if err := s.emit(d); err != nil {
@@ -299,6 +344,12 @@ func (s *chatState) take(in *choice) error {
 			for len(c.calls) <= at {
 				c.calls = append(c.calls, llms.ToolCall{Type: "function", FunctionCall: &llms.FunctionCall{}})
 			}
+			if c.hasState && !c.stateSent { // what the call belongs to comes before it
+				c.stateSent = true
+				if err := s.emit(&middleware.Delta{Choice: in.Index, Raw: c.state(s.origin)}); err != nil {
+					return err
+				}
+			}
 			call := &c.calls[at]
 			piece := middleware.ToolDelta{Index: at, Arguments: t.Function.Arguments}
 			if call.ID == "" {
@@ -308,6 +359,9 @@ func (s *chatState) take(in *choice) error {
 				call.FunctionCall.Name, piece.Name = t.Function.Name, t.Function.Name
 			}
 			call.FunctionCall.Arguments += t.Function.Arguments
+			if len(t.Extra) > 0 && string(t.Extra) != "null" {
+				c.hasState, c.extras = true, append(c.extras, callExtra{call.ID, t.Extra})
+			}
 			if err := s.emit(&middleware.Delta{Choice: in.Index, Tool: &piece}); err != nil {
 				return err
 			}
@@ -329,7 +383,7 @@ func (s *chatState) response() (*llms.ContentResponse, error) {
 			x.Blocked = c.finish
 		}
 		own := &llms.ContentChoice{Content: c.content.String(), ReasoningContent: c.reasoning.String(), StopReason: c.finish, ToolCalls: c.calls}
-		x.Parts = c.parts(own)
+		x.Parts = c.parts(own, s.origin)
 		if len(c.calls) > 0 {
 			own.FuncCall = c.calls[0].FunctionCall
 		}
@@ -340,35 +394,17 @@ func (s *chatState) response() (*llms.ContentResponse, error) {
 }
 
 // parts are the answer for a later turn, where its message has members of its own.
-func (c *spoken) parts(own *llms.ContentChoice) []llms.ContentPart {
-	if c.raw == nil {
+func (c *spoken) parts(own *llms.ContentChoice, origin string) (parts []llms.ContentPart) {
+	if state := c.state(origin); state != nil {
+		parts = append(parts, *state)
+	}
+	if id := gjson.GetBytes(c.audio, "id").Str; id != "" { // audio goes back by its id
+		raw, _ := json.Marshal(map[string]any{"audio": map[string]string{"id": id}}) // of strings
+		parts = append(parts, middleware.RawPart{Dialect: middleware.DialectChat, Raw: raw})
+	}
+	if parts == nil {
 		return nil
 	}
-	members := map[string]json.RawMessage{}
-	for name, raw := range c.raw {
-		switch name {
-		case "audio": // goes back by its id
-			var audio struct {
-				ID string `json:"id"`
-			}
-			if json.Unmarshal(raw, &audio) == nil && audio.ID != "" {
-				members[name], _ = json.Marshal(audio) // a struct of one string
-			}
-		case "reasoning_details":
-			members[name] = raw
-		}
-	}
-	if c.reasoning.Len() > 0 {
-		members["reasoning_content"], _ = json.Marshal(c.reasoning.String()) // a string
-	}
-	if len(members) == 0 {
-		return nil
-	}
-	raw, err := json.Marshal(members)
-	if err != nil {
-		return nil
-	}
-	parts := []llms.ContentPart{middleware.RawPart{Dialect: middleware.DialectChat, Raw: raw}}
 	if own.Content != "" {
 		parts = append(parts, llms.TextContent{Text: own.Content})
 	}

@@ -73,7 +73,7 @@ func tell(list [][]byte, event func(s *chatState, data []byte) error) (out came)
 	out.Head = s.head
 	for _, c := range s.choices {
 		calls, err := json.Marshal(c.calls)
-		out.Choice = append(out.Choice, fmt.Sprintf("%q %q %q %q %s %v %v %q", c.content.String(), c.reasoning.String(), c.refusal.String(), c.finish, calls, err, c.logProbs, c.raw))
+		out.Choice = append(out.Choice, fmt.Sprintf("%q %q %q %q %s %v %v %q", c.content.String(), c.reasoning.String(), c.refusal.String(), c.finish, calls, err, c.logProbs, c.details))
 	}
 	return out
 }

@@ -17,6 +17,7 @@ import (
 
 	"github.com/tmc/langchaingo/llms"
 
+	"github.com/stepfall/stepfall/adapters/dialect"
 	"github.com/stepfall/stepfall/adapters/provider/internal/wire"
 	"github.com/stepfall/stepfall/middleware"
 )
@@ -52,6 +53,7 @@ type Model struct {
 	embed  string // of that for embeddings
 	header http.Header
 	field  string
+	origin string // of the state that the model is given back
 
 	mu sync.RWMutex
 	// refused are the fields that the server would not have for this model.
@@ -77,7 +79,7 @@ func New(o Options) (*Model, error) {
 	if err != nil || address.Host == "" {
 		return nil, fmt.Errorf("making an OpenAI model: %q is no address", o.BaseURL)
 	}
-	m := &Model{o: o, field: o.MaxTokensField}
+	m := &Model{o: o, field: o.MaxTokensField, origin: dialect.Origin(address.Host, o.Model)}
 	if m.field == "" {
 		m.field = "max_tokens"
 		if host := address.Hostname(); host == "api.openai.com" || strings.HasSuffix(host, ".api.openai.com") || strings.HasSuffix(host, ".azure.com") {
@@ -116,9 +118,13 @@ func (m *Model) GenerateContent(ctx context.Context, messages []llms.MessageCont
 	if m.o.API == middleware.DialectResponses {
 		build = m.responses
 	}
+	messages, dropped := dialect.Own(messages, m.origin, m.o.Model)
 	body, notSent, err := build(messages, &o, &p)
 	if err != nil {
 		return nil, err
+	}
+	if dropped {
+		notSent = append(notSent, dialect.NotSentState)
 	}
 	ctx, x := wire.Begin(ctx)
 	emit, streams := wire.Stream(ctx, &o, &p)
@@ -150,7 +156,7 @@ func (m *Model) GenerateContent(ctx context.Context, messages []llms.MessageCont
 		return nil, err
 	}
 	defer resp.Body.Close()
-	a := &answer{x: x, notSent: notSent, emit: emit}
+	a := &answer{x: x, notSent: notSent, emit: emit, origin: m.origin}
 	read := a.readChat
 	if m.o.API == middleware.DialectResponses {
 		read = a.readResponses
@@ -247,6 +253,7 @@ type answer struct {
 	x       *wire.Exchange
 	notSent []string
 	emit    wire.Emit
+	origin  string
 }
 
 // streamed reports whether an answer comes in events. Servers that say something else than

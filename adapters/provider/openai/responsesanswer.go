@@ -99,7 +99,7 @@ func (a *answer) readResponses(resp *http.Response, streams bool) (*llms.Content
 			if err != nil || it.Type == "" || it.Type == "function_call" || it.Type == "message" {
 				return err // text and calls have been given as they came
 			}
-			d.Raw = &middleware.RawPart{Dialect: middleware.DialectResponses, Raw: e.Item}
+			d.Raw = &middleware.RawPart{Dialect: middleware.DialectResponses, Model: a.owner(it.Type), Raw: e.Item}
 		case "response.function_call_arguments.delta":
 			d.Tool = &middleware.ToolDelta{Index: calls[e.Index], Arguments: said1(e.Delta)}
 		case "response.completed", "response.incomplete", "response.failed":
@@ -119,6 +119,15 @@ func (a *answer) readResponses(resp *http.Response, streams bool) (*llms.Content
 		return nil, a.x.Garbled(provider, errors.New("the stream ended before the answer did"))
 	}
 	return a.reply(last)
+}
+
+// owner is whose state an item of the type is: ids of messages are known to the server
+// that gave them.
+func (a *answer) owner(kind string) string {
+	if kind == "reasoning" || kind == "message" {
+		return a.origin
+	}
+	return ""
 }
 
 // item reads an item of the output, or none.
@@ -170,7 +179,7 @@ func (a *answer) reply(data []byte) (*llms.ContentResponse, error) {
 		if err != nil {
 			return nil, err
 		}
-		part := middleware.RawPart{Dialect: middleware.DialectResponses, Raw: raw}
+		part := middleware.RawPart{Dialect: middleware.DialectResponses, Model: a.owner(it.Type), Raw: raw}
 		switch it.Type {
 		case "function_call":
 			call := llms.ToolCall{ID: it.CallID, Type: "function", FunctionCall: &llms.FunctionCall{Name: it.Name, Arguments: it.Arguments}}

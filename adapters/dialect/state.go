@@ -1,0 +1,169 @@
+package dialect
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/base32"
+	"encoding/base64"
+	"encoding/json"
+	"slices"
+	"strings"
+
+	"github.com/tidwall/gjson"
+	"github.com/tmc/langchaingo/llms"
+
+	"github.com/stepfall/stepfall/middleware"
+)
+
+// Origin identifies a model at a server: the Model of the [middleware.RawPart] values that
+// hold its state. It tells nobody where the server is.
+func Origin(host, model string) string {
+	sum := sha256.Sum256([]byte(host + "\n" + model))
+	return strings.ToLower(base32.StdEncoding.EncodeToString(sum[:])[:originLen])
+}
+
+const originLen = 12
+
+// Unknown is the Model of state that came without a tag: its conversation began elsewhere.
+const Unknown = "?"
+
+// NotSentState names in [middleware.Extra.NotSent] what [Own] took out.
+const NotSentState = "another model's reasoning"
+
+// Own returns the messages without the state of other models than the one of these
+// names, and whether there was any. Of what has text, the text remains. The caller's
+// messages are not modified.
+func Own(messages []llms.MessageContent, names ...string) (own []llms.MessageContent, dropped bool) {
+	isForeign := func(p llms.ContentPart) bool {
+		raw, ok := p.(middleware.RawPart)
+		return ok && raw.Model != "" && !slices.Contains(names, raw.Model)
+	}
+	if !slices.ContainsFunc(messages, func(m llms.MessageContent) bool { return slices.ContainsFunc(m.Parts, isForeign) }) {
+		return messages, false
+	}
+	own = make([]llms.MessageContent, 0, len(messages))
+	for _, m := range messages {
+		parts := make([]llms.ContentPart, 0, len(m.Parts))
+		for _, p := range m.Parts {
+			raw, _ := p.(middleware.RawPart)
+			switch {
+			case !isForeign(p):
+				parts = append(parts, p)
+			case raw.Text != "":
+				parts = append(parts, raw.TextContent)
+			default:
+				dropped = true
+			}
+		}
+		if m.Parts = parts; len(parts) > 0 {
+			own = append(own, m)
+		}
+	}
+	return own, dropped
+}
+
+// A tag stands before an opaque text of a model (a signature, encrypted content, an id):
+// the mark, the origin, and how the rest is to be read.
+const (
+	tagMark    = "stepfall1"
+	tagPlain   = 'o' // the model's own text follows
+	tagWrapped = 'w' // a whole part of another dialect follows, in base64
+)
+
+// Tag returns an opaque text that says whose it is. Clients send it back unchanged.
+func Tag(origin, text string) string {
+	if origin == "" {
+		return text
+	}
+	return tagMark + origin + string(tagPlain) + text
+}
+
+// Wrap returns a part as an opaque text of any dialect.
+func Wrap(p middleware.RawPart) string {
+	return tagMark + p.Model + string(tagWrapped) + string(p.Dialect) + "." + base64.RawURLEncoding.EncodeToString(p.Raw)
+}
+
+// Untag takes the tag off an opaque text. A text without one is [Unknown]'s, and one with
+// a tag that nobody here wrote is no model's. part is set where the text was made by [Wrap].
+func Untag(text string) (origin, rest string, part *middleware.RawPart) {
+	const nobody = "!"
+	tagged, ok := strings.CutPrefix(text, tagMark)
+	switch {
+	case !ok:
+		return Unknown, text, nil
+	case len(tagged) <= originLen:
+		return nobody, text, nil
+	}
+	origin, rest = tagged[:originLen], tagged[originLen+1:]
+	switch tagged[originLen] {
+	case tagPlain:
+		return origin, rest, nil
+	case tagWrapped:
+		dot := strings.LastIndexByte(rest, '.') // the dialect's name has some
+		raw, err := base64.RawURLEncoding.DecodeString(rest[dot+1:])
+		if dot > 0 && err == nil && gjson.ValidBytes(raw) && gjson.ParseBytes(raw).IsObject() {
+			return origin, "", &middleware.RawPart{Dialect: middleware.Dialect(rest[:dot]), Model: origin, Raw: raw}
+		}
+	}
+	return nobody, text, nil
+}
+
+// sealed are the members that hold what a model cannot be told by anybody else, by the
+// type of an object. The last may be empty.
+var sealed = map[string][]string{
+	"thinking": {"signature"}, "redacted_thinking": {"data"}, // Messages
+	"reasoning":      {"encrypted_content", "id"},                                                             // Responses
+	"reasoning.text": {"signature", "id"}, "reasoning.encrypted": {"data", "id"}, "reasoning.summary": {"id"}, // chat completions, as OpenRouter has them
+}
+
+// Seal tags an object with the model that gave it, where it holds that model's state.
+func Seal(origin string, object json.RawMessage) json.RawMessage {
+	names := sealed[gjson.GetBytes(object, "type").Str]
+	if origin == "" || names == nil {
+		return object
+	}
+	name := names[len(names)-1]
+	for _, n := range names {
+		if gjson.GetBytes(object, n).Str != "" {
+			name = n
+			break
+		}
+	}
+	return withMember(object, name, Tag(origin, gjson.GetBytes(object, name).Str))
+}
+
+// Open takes the tag off an object that [Seal] tagged, or returns the part that stands in
+// it. state is false for what is no model's state.
+func Open(dialect middleware.Dialect, object json.RawMessage) (p middleware.RawPart, state bool) {
+	p = middleware.RawPart{Dialect: dialect, Raw: object}
+	names := sealed[gjson.GetBytes(object, "type").Str]
+	for _, name := range names {
+		text := gjson.GetBytes(object, name).Str
+		origin, rest, part := Untag(text)
+		if part != nil {
+			return *part, true
+		}
+		if origin == Unknown {
+			continue
+		}
+		p.Model, p.Raw = origin, withMember(object, name, rest)
+		return p, true
+	}
+	if names != nil {
+		p.Model = Unknown
+	}
+	return p, names != nil
+}
+
+// withMember returns an object with another text in a member, or null for none.
+func withMember(object json.RawMessage, name, text string) json.RawMessage {
+	value := []byte("null")
+	if text != "" {
+		value, _ = json.Marshal(text) // a string
+	}
+	if old := gjson.GetBytes(object, name); old.Index > 0 {
+		return slices.Concat(object[:old.Index], value, object[old.Index+len(old.Raw):])
+	}
+	object = bytes.TrimSpace(object)
+	return slices.Concat(object[:len(object)-1], []byte(`,"`+name+`":`), value, []byte("}"))
+}

@@ -1,0 +1,75 @@
+package dialect_test
+
+import (
+	"encoding/json"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/tmc/langchaingo/llms"
+
+	"github.com/stepfall/stepfall/adapters/dialect"
+	"github.com/stepfall/stepfall/middleware"
+)
+
+var (
+	ours   = dialect.Origin("api.example", "m")
+	others = dialect.Origin("api.example", "n")
+)
+
+// What a model signed comes back from a client as it was, with whose it is, whatever
+// client had it; a text that only looks tagged is no model's.
+func TestSealAndOpen(t *testing.T) {
+	for _, object := range []string{
+		`{"type":"thinking","thinking":"hm","signature":"sig"}`, `{"type":"redacted_thinking","data":"x","novel":{"deep":1.0}}`,
+		`{"type":"reasoning","id":"rs_1","summary":[],"encrypted_content":"gAAA"}`, `{"type":"reasoning","id":"rs_1","summary":[]}`,
+		`{"type":"reasoning.text","text":"hm","signature":null,"id":null,"index":0}`,
+	} {
+		sealed := dialect.Seal(ours, json.RawMessage(object))
+		if string(sealed) == object || !json.Valid(sealed) {
+			t.Errorf("%s was sealed as %s", object, sealed)
+		}
+		p, state := dialect.Open(middleware.DialectAnthropic, sealed)
+		if !state || p.Model != ours || string(p.Raw) != object {
+			t.Errorf("%s came back as %+v, %s", object, p, p.Raw)
+		}
+		if p, state = dialect.Open(middleware.DialectAnthropic, json.RawMessage(object)); !state || p.Model != dialect.Unknown {
+			t.Errorf("%s is %q's", object, p.Model)
+		}
+	}
+	whole := middleware.RawPart{Dialect: middleware.DialectGemini, Model: ours, Raw: json.RawMessage(`{"thoughtSignature":"c2ln"}`)}
+	carried, err := json.Marshal(map[string]string{"type": "redacted_thinking", "data": dialect.Wrap(whole)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if p, _ := dialect.Open(middleware.DialectAnthropic, carried); !cmp.Equal(p, whole) {
+		t.Errorf("carried: %+v", p)
+	}
+	for _, odd := range []string{"stepfall1", "stepfall1aaaaaaaaaaaa", "stepfall1aaaaaaaaaaaax", "stepfall1aaaaaaaaaaaawgemini.%%", "stepfall1aaaaaaaaaaaawgemini.W10"} {
+		if origin, rest, part := dialect.Untag(odd); origin != "!" || rest != odd || part != nil {
+			t.Errorf("%s is %q's: %q, %v", odd, origin, rest, part)
+		}
+	}
+}
+
+// A model is given its own state and no other's; of a part with text the text remains,
+// and the caller's messages are as they were.
+func TestOwn(t *testing.T) {
+	raw := func(model, text string) llms.ContentPart {
+		return middleware.RawPart{TextContent: llms.TextContent{Text: text}, Model: model, Raw: json.RawMessage(`{}`)}
+	}
+	given := []llms.MessageContent{
+		{Role: llms.ChatMessageTypeAI, Parts: []llms.ContentPart{raw(ours, ""), raw(others, ""), raw(others, "said"), raw("", "")}},
+		{Role: llms.ChatMessageTypeAI, Parts: []llms.ContentPart{raw(dialect.Unknown, "")}},
+	}
+	own, dropped := dialect.Own(given, ours, "m")
+	want := []llms.MessageContent{{Role: llms.ChatMessageTypeAI, Parts: []llms.ContentPart{raw(ours, ""), llms.TextContent{Text: "said"}, raw("", "")}}}
+	if !dropped || !cmp.Equal(own, want) {
+		t.Errorf("%v: %s", dropped, cmp.Diff(want, own))
+	}
+	if len(given) != 2 || len(given[0].Parts) != 4 {
+		t.Errorf("the caller's messages are %v", given)
+	}
+	if own, dropped := dialect.Own(given[:1], others, ours); dropped || len(own[0].Parts) != 4 {
+		t.Errorf("%v, %v", dropped, own)
+	}
+}

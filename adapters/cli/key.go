@@ -15,8 +15,8 @@ import (
 	"github.com/hashicorp/go-hclog"
 	"github.com/spf13/cobra"
 
+	"github.com/stepfall/stepfall/adapters/full"
 	"github.com/stepfall/stepfall/adapters/internal/keys"
-	"github.com/stepfall/stepfall/adapters/router"
 	"github.com/stepfall/stepfall/adapters/store"
 )
 
@@ -27,12 +27,12 @@ const storeUsage = "store that processes share: a SQLite file or a postgres:// U
 
 // sharedStore opens the store that a flag or the environment names, nil for none. The
 // logger hears what cannot be written; nil is nobody.
-func sharedStore(ctx context.Context, flag string, logger hclog.Logger) (*router.Shared, error) {
+func sharedStore(ctx context.Context, flag string, logger hclog.Logger) (*store.Shared, error) {
 	address := cmp.Or(flag, os.Getenv(storeVariable))
 	if address == "" {
 		return nil, nil
 	}
-	return router.OpenStore(ctx, address, logger)
+	return full.OpenStore(ctx, address, logger)
 }
 
 type keyFlags struct {
@@ -44,7 +44,7 @@ type keyFlags struct {
 	tenant, id     string
 	since, until   string
 	policy, model  string
-	withStore      func(ctx context.Context, do func(*router.Shared) error) error
+	withStore      func(ctx context.Context, do func(*store.Shared) error) error
 }
 
 func newKeyCommand(s Streams) *cobra.Command {
@@ -60,7 +60,7 @@ every replica of "stepfall serve --store" within a second.`,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	cmd.PersistentFlags().StringVar(&f.store, "store", "", storeUsage)
-	f.withStore = func(ctx context.Context, do func(*router.Shared) error) error {
+	f.withStore = func(ctx context.Context, do func(*store.Shared) error) error {
 		shared, err := sharedStore(ctx, f.store, nil)
 		if err == nil && shared == nil {
 			return usage("--store is needed, or %s", storeVariable)
@@ -89,7 +89,7 @@ func (f *keyFlags) create(s Streams) *cobra.Command {
 			if f.expires > 0 {
 				k.Expires = time.Now().Add(f.expires).UTC().Truncate(time.Second)
 			}
-			return f.withStore(cmd.Context(), func(shared *router.Shared) error {
+			return f.withStore(cmd.Context(), func(shared *store.Shared) error {
 				secret, err := keys.Create(cmd.Context(), shared, k)
 				if err != nil {
 					return err
@@ -122,7 +122,7 @@ func (f *keyFlags) list(s Streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "list", Aliases: []string{"ls"}, Short: "List the keys", Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return f.withStore(cmd.Context(), func(shared *router.Shared) error {
+			return f.withStore(cmd.Context(), func(shared *store.Shared) error {
 				list, err := shared.ListKeys(cmd.Context(), "")
 				if err != nil {
 					return err
@@ -169,7 +169,7 @@ func (f *keyFlags) revoke(s Streams) *cobra.Command {
 	return &cobra.Command{
 		Use: "revoke KEY", Short: "End a key", Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return f.withStore(cmd.Context(), func(shared *router.Shared) error {
+			return f.withStore(cmd.Context(), func(shared *store.Shared) error {
 				if err := keys.Revoke(cmd.Context(), shared, args[0]); err != nil {
 					return err
 				}
@@ -187,7 +187,7 @@ func (f *keyFlags) rotate(s Streams) *cobra.Command {
 			if f.grace < 0 {
 				return usage("--grace is negative")
 			}
-			return f.withStore(cmd.Context(), func(shared *router.Shared) error {
+			return f.withStore(cmd.Context(), func(shared *store.Shared) error {
 				secret, err := keys.Rotate(cmd.Context(), shared, args[0], f.grace)
 				if err != nil {
 					return err
@@ -213,7 +213,7 @@ func (f *keyFlags) spend(s Streams) *cobra.Command {
 			if err != nil {
 				return usage("%v", err)
 			}
-			return f.withStore(cmd.Context(), func(shared *router.Shared) error {
+			return f.withStore(cmd.Context(), func(shared *store.Shared) error {
 				rows, err := shared.Sums(cmd.Context(), by, filter)
 				if err != nil {
 					return err

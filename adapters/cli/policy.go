@@ -14,7 +14,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/stepfall/stepfall/adapters/router"
+	"github.com/stepfall/stepfall/adapters/full"
 	"github.com/stepfall/stepfall/policies"
 	"github.com/stepfall/stepfall/sdk/fit"
 )
@@ -98,7 +98,7 @@ that nothing is started when nothing changed.`,
 			for _, path := range args {
 				o := policies.LoadOptions{Sets: f.sets, CheckProfile: checkProfile, RequireSecrets: secrets, Today: time.Now()}
 				if !noPlugins {
-					o.Schemas = router.Schemas(cmd.Context(), path)
+					o.Schemas = full.Schemas(cmd.Context(), path)
 				}
 				p, err := policies.Load(path, o)
 				var found policies.Diagnostics

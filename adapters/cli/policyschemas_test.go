@@ -12,8 +12,8 @@ import (
 	"testing"
 
 	"github.com/stepfall/stepfall/adapters/cli"
+	"github.com/stepfall/stepfall/adapters/full"
 	"github.com/stepfall/stepfall/adapters/programs"
-	"github.com/stepfall/stepfall/adapters/router"
 )
 
 // A plugin is started for its schema once; then validate starts nothing until the
@@ -91,7 +91,7 @@ verifier "schema" {
 	}
 	// What validate refuses, Open refuses, before anything is asked.
 	for _, watch := range []bool{false, true} {
-		r, err := router.Open(t.Context(), policy, router.Options{Watch: watch})
+		r, err := full.Open(t.Context(), policy, full.Options{Watch: watch})
 		if err == nil {
 			r.Close()
 		}

@@ -19,6 +19,7 @@ import (
 	"github.com/hashicorp/go-hclog"
 	"github.com/spf13/cobra"
 
+	"github.com/stepfall/stepfall/adapters/full"
 	"github.com/stepfall/stepfall/adapters/gateway"
 	"github.com/stepfall/stepfall/adapters/internal/heap"
 	gatekeeper "github.com/stepfall/stepfall/adapters/internal/keys"
@@ -132,7 +133,7 @@ func (f *serveFlags) run(ctx context.Context, s Streams) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, jobs.close(ctx)) }()
-	r, err := router.Open(ctx, f.policy, options)
+	r, err := full.Open(ctx, f.policy, options)
 	if err != nil {
 		return err
 	}
@@ -217,7 +218,7 @@ func (f *serveFlags) judges(ctx context.Context, o *router.Options) (*submission
 }
 
 // guarded has the keys of a store let clients in.
-func guarded(shared *router.Shared, t *otel.Telemetry, o *gateway.Options) func(http.Handler) http.Handler {
+func guarded(shared *store.Shared, t *otel.Telemetry, o *gateway.Options) func(http.Handler) http.Handler {
 	guard := gatekeeper.NewGuard(shared.Store, shared.Till)
 	o.Authenticate = func(ctx context.Context, _ string) (gateway.Client, error) {
 		k := store.KeyFrom(ctx)

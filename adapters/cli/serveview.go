@@ -15,6 +15,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"github.com/stepfall/stepfall/adapters/full"
 	"github.com/stepfall/stepfall/adapters/internal/view"
 	"github.com/stepfall/stepfall/adapters/router"
 	"github.com/stepfall/stepfall/adapters/store"
@@ -109,7 +110,7 @@ func statusOf(ctx context.Context, r *router.Router, traces view.Reader) (*view.
 	for _, name := range r.OpenCircuits() {
 		s.Circuits = append(s.Circuits, view.Circuit{Model: name})
 	}
-	for _, p := range r.PluginStats() {
+	for _, p := range full.PluginStats(r) {
 		s.Plugins = append(s.Plugins, view.PluginStatus{
 			Name: p.Instance, Running: p.State == host.Ready || p.State == host.Stopped && p.LastError == "", Restarts: max(0, p.Starts-1), Error: p.LastError,
 		})

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"strings"
 
+	"github.com/stepfall/stepfall/adapters/full"
 	"github.com/stepfall/stepfall/adapters/router"
 	"github.com/stepfall/stepfall/middleware"
 	"github.com/stepfall/stepfall/policies"
@@ -17,12 +18,17 @@ import (
 var snippets = []snippet{
 	{
 		"README.md, Go block 1", func(small, large llms.Model) any {
-			return opening{"", "policy.hcl", router.Options{}}
+			return opening{"", "policy.hcl", full.Options{}}
+		},
+	},
+	{
+		"comment in adapters/full/full.go", func(small, large llms.Model) any {
+			return opening{"", "policy.hcl", full.Options{}}
 		},
 	},
 	{
 		"comment in adapters/gateway/doc.go", func(small, large llms.Model) any {
-			return opening{"", "policy.hcl", router.Options{}}
+			return opening{"", "policy.hcl", full.Options{}}
 		},
 	},
 	{
@@ -38,7 +44,9 @@ var snippets = []snippet{
 	},
 	{
 		"comment in adapters/router/doc.go", func(small, large llms.Model) any {
-			return opening{"", "policy.hcl", router.Options{}}
+			return opening{"", "policy.hcl", router.Options{
+				Providers: nil,
+			}}
 		},
 	},
 	{
@@ -88,8 +96,21 @@ strategy "route" {
 		},
 	},
 	{
+		"comment in doc.go", func(small, large llms.Model) any {
+			return opening{"", "policy.hcl", full.Options{}}
+		},
+	},
+	{
+		"comment in doc.go", func(small, large llms.Model) any {
+			return wrapping{0.05, router.Options{ // a right answer is worth five cents
+				Models: map[string]llms.Model{"gpt-4.1-mini": small, "gpt-4.1": large},
+				Verify: check,
+			}}
+		},
+	},
+	{
 		"docs/middleware.md, Go block 1", func(small, large llms.Model) any {
-			return opening{"", "policy.hcl", router.Options{}}
+			return opening{"", "policy.hcl", full.Options{}}
 		},
 	},
 	{
@@ -111,64 +132,64 @@ strategy "route" {
 	},
 	{
 		"docs/start.md, Go block 1", func(small, large llms.Model) any {
-			return opening{"", "policy.hcl", router.Options{}}
+			return opening{"", "policy.hcl", full.Options{}}
 		},
 	},
 	{
 		"examples/agent-with-tools/main.go", func(small, large llms.Model) any {
-			return opening{"", "policy.hcl", router.Options{}}
+			return opening{"", "policy.hcl", full.Options{}}
 		},
 	},
 	{
 		"examples/budgets-and-tenants/main.go", func(small, large llms.Model) any {
-			return opening{"", "policy.hcl", router.Options{}}
+			return opening{"", "policy.hcl", full.Options{}}
 		},
 	},
 	{
 		"examples/custom-estimator/main.go", func(small, large llms.Model) any {
-			return opening{"", "policy.hcl", router.Options{}}
+			return opening{"", "policy.hcl", full.Options{}}
 		},
 	},
 	{
 		"examples/custom-verifier/main.go", func(small, large llms.Model) any {
-			return opening{"", "policy.hcl", router.Options{}}
+			return opening{"", "policy.hcl", full.Options{}}
 		},
 	},
 	{
 		"examples/eino/main.go", func(small, large llms.Model) any {
-			return opening{"", "policy.hcl", router.Options{}}
+			return opening{"", "policy.hcl", full.Options{}}
 		},
 	},
 	{
 		"examples/logprob-classifier/main.go", func(small, large llms.Model) any {
-			return opening{"", "policy.hcl", router.Options{}}
+			return opening{"", "policy.hcl", full.Options{}}
 		},
 	},
 	{
 		"examples/observe-then-enforce/main.go", func(small, large llms.Model) any {
-			return opening{"", "policy.hcl", router.Options{
+			return opening{"", "policy.hcl", full.Options{
 				Load: policies.LoadOptions{Sets: []string{"mode=" + mode}},
 			}}
 		},
 	},
 	{
 		"examples/openai-go/main.go", func(small, large llms.Model) any {
-			return opening{"", "policy.hcl", router.Options{}}
+			return opening{"", "policy.hcl", full.Options{}}
 		},
 	},
 	{
 		"examples/quickstart/main.go", func(small, large llms.Model) any {
-			return opening{"", "policy.hcl", router.Options{}}
+			return opening{"", "policy.hcl", full.Options{}}
 		},
 	},
 	{
 		"examples/streaming/main.go", func(small, large llms.Model) any {
-			return opening{"", "policy.hcl", router.Options{}}
+			return opening{"", "policy.hcl", full.Options{}}
 		},
 	},
 	{
 		"examples/swe-cascade/main.go", func(small, large llms.Model) any {
-			return opening{"", "policy.hcl", router.Options{}}
+			return opening{"", "policy.hcl", full.Options{}}
 		},
 	},
 	{

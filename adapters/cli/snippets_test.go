@@ -154,7 +154,7 @@ func commentCode(name, dir string, file *ast.File) (list []goSource) {
 
 var imports = map[string]string{
 	"json": "encoding/json", "strings": "strings", "context": "context", "fmt": "fmt",
-	"llms": "github.com/tmc/langchaingo/llms", "router": "github.com/stepfall/stepfall/adapters/router",
+	"llms": "github.com/tmc/langchaingo/llms", "router": "github.com/stepfall/stepfall/adapters/router", "full": "github.com/stepfall/stepfall/adapters/full",
 	"middleware": "github.com/stepfall/stepfall/middleware", "policies": "github.com/stepfall/stepfall/policies",
 	"sdk": "github.com/stepfall/stepfall/sdk", "step": "github.com/stepfall/stepfall/sdk/step",
 }
@@ -166,7 +166,7 @@ func generateSnippets(t *testing.T) []byte {
 	used := map[string]bool{"llms": true}
 	for _, src := range shownGo(t) {
 		text, wrapped := src.text, false
-		if !regexp.MustCompile(`(router\.(Open|Wrap|New)|middleware\.New)\(`).MatchString(text) || strings.Contains(text, "{...,") {
+		if !regexp.MustCompile(`(full\.Open|router\.(Open|Wrap|New)|middleware\.New)\(`).MatchString(text) || strings.Contains(text, "{...,") {
 			continue // without a router, or with an ellipsis in place of the models
 		}
 		if !strings.HasPrefix(strings.TrimSpace(text), "package ") && !strings.Contains(text, "\npackage ") {
@@ -251,7 +251,7 @@ func (e *excerpt) made(call *ast.CallExpr) string {
 	}
 	var result string
 	switch x.Name + "." + sel.Sel.Name {
-	case "router.Open":
+	case "router.Open", "full.Open":
 		policy := `"", ` + e.source(call.Args[1])
 		if _, ok := call.Args[1].(*ast.BasicLit); !ok {
 			policy = e.policy() + `, ""`
@@ -274,7 +274,7 @@ func (e *excerpt) source(n ast.Node) string {
 	var cuts []cut
 	ast.Inspect(n, func(n ast.Node) bool {
 		if kv, ok := n.(*ast.KeyValueExpr); ok {
-			if key, ok := kv.Key.(*ast.Ident); ok && slices.Contains([]string{"LLM", "Interceptors", "Callbacks"}, key.Name) {
+			if key, ok := kv.Key.(*ast.Ident); ok && slices.Contains([]string{"LLM", "Interceptors", "Callbacks", "Providers"}, key.Name) {
 				cuts = append(cuts, cut{e.at(kv.Value.Pos()), e.at(kv.Value.End())})
 				return false
 			}

@@ -13,6 +13,7 @@ import (
 	"github.com/hashicorp/go-hclog"
 	"github.com/spf13/cobra"
 
+	"github.com/stepfall/stepfall/adapters/full"
 	"github.com/stepfall/stepfall/adapters/internal/savings"
 	"github.com/stepfall/stepfall/adapters/router"
 	"github.com/stepfall/stepfall/adapters/swe"
@@ -237,7 +238,7 @@ func (f *sweFlags) batch(ctx context.Context, s Streams, single bool, account *s
 		return f.submit(ctx, s, single)
 	}
 	mode := ""
-	r, err := router.Open(ctx, f.policy, router.Options{Load: policies.LoadOptions{Sets: f.sets, Patches: true}, Logger: f.logger(s), Traces: func(ctx context.Context, t *sdk.Trace) {
+	r, err := full.Open(ctx, f.policy, full.Options{Load: policies.LoadOptions{Sets: f.sets, Patches: true}, Logger: f.logger(s), Traces: func(ctx context.Context, t *sdk.Trace) {
 		// Where attempts are cascaded, the calls within them chose nothing.
 		if (mode == string(swe.WholeTrajectory)) == (t.Mode == mode) {
 			account.Record(ctx, t)

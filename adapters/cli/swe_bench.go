@@ -14,6 +14,7 @@ import (
 	"github.com/hashicorp/go-hclog"
 	"github.com/spf13/cobra"
 
+	"github.com/stepfall/stepfall/adapters/full"
 	"github.com/stepfall/stepfall/adapters/internal/savings"
 	"github.com/stepfall/stepfall/adapters/internal/suite"
 	"github.com/stepfall/stepfall/adapters/router"
@@ -180,7 +181,7 @@ func (f *sweBenchFlags) batch(ctx context.Context, s Streams, plugins router.Plu
 		own := sweFlags{policy: policy, queue: f.queue}
 		return own.submit(ctx, s, false)
 	}
-	r, err := router.Open(ctx, policy, router.Options{Plugins: plugins, Logger: hclog.NewNullLogger(), Load: policies.LoadOptions{Patches: true}})
+	r, err := full.Open(ctx, policy, full.Options{Plugins: plugins, Logger: hclog.NewNullLogger(), Load: policies.LoadOptions{Patches: true}})
 	if err != nil {
 		return nil, nil, err
 	}

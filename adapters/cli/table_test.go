@@ -38,15 +38,15 @@ func TestTableIsWholeAndPlainInPipes(t *testing.T) {
 	}
 }
 
-// full is a disk that is.
-type full struct{}
+// fullDisk is a writer without room.
+type fullDisk struct{}
 
-func (full) Write([]byte) (int, error) { return 0, syscall.ENOSPC }
+func (fullDisk) Write([]byte) (int, error) { return 0, syscall.ENOSPC }
 
 // TestLostOutputFails: whatever printed it, output that cannot be written is a failure.
 func TestLostOutputFails(t *testing.T) {
 	var errOut bytes.Buffer
-	code := Run(t.Context(), []string{"policy", "show", "--library"}, Streams{Out: full{}, Err: &errOut})
+	code := Run(t.Context(), []string{"policy", "show", "--library"}, Streams{Out: fullDisk{}, Err: &errOut})
 	if code != ExitFailure || !strings.Contains(errOut.String(), "no space left") {
 		t.Errorf("exit code %d: %s", code, &errOut)
 	}

@@ -7,14 +7,16 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/stepfall/stepfall/adapters/full"
 	"github.com/stepfall/stepfall/adapters/internal/queue"
 	"github.com/stepfall/stepfall/adapters/otel"
 	"github.com/stepfall/stepfall/adapters/router"
+	"github.com/stepfall/stepfall/adapters/store"
 )
 
 // gaugesOf are what a process with routers, and perhaps a store and a queue, is watched
 // by. q and shared may be nil.
-func gaugesOf(shared *router.Shared, q *queue.Queue, routers func() []*router.Router) otel.Gauges {
+func gaugesOf(shared *store.Shared, q *queue.Queue, routers func() []*router.Router) otel.Gauges {
 	g := otel.Gauges{
 		OpenCircuits: func() []string {
 			var open []string
@@ -26,7 +28,7 @@ func gaugesOf(shared *router.Shared, q *queue.Queue, routers func() []*router.Ro
 		PluginRestarts: func() int64 {
 			n := 0
 			for _, r := range routers() {
-				for _, p := range r.PluginStats() {
+				for _, p := range full.PluginStats(r) {
 					n += max(0, int(p.Starts)-1)
 				}
 			}

@@ -7,8 +7,8 @@ import (
 	"os"
 	"strings"
 
+	"github.com/stepfall/stepfall/adapters/full"
 	"github.com/stepfall/stepfall/adapters/internal/view"
-	"github.com/stepfall/stepfall/adapters/router"
 )
 
 // openStore opens a store of traces, and says whether the argument names one.
@@ -25,7 +25,7 @@ func openStore(ctx context.Context, arg string) (view.Reader, func() error, bool
 			return nil, nil, false, nil //nolint:nilerr // too short to be one
 		}
 	}
-	s, err := router.OpenStore(ctx, arg, nil)
+	s, err := full.OpenStore(ctx, arg, nil)
 	if err != nil {
 		return nil, nil, true, err
 	}

@@ -11,11 +11,13 @@ import (
 	"github.com/hashicorp/go-hclog"
 	"github.com/spf13/cobra"
 
+	"github.com/stepfall/stepfall/adapters/full"
 	"github.com/stepfall/stepfall/adapters/internal/collect"
 	"github.com/stepfall/stepfall/adapters/internal/queue"
 	"github.com/stepfall/stepfall/adapters/otel"
 	"github.com/stepfall/stepfall/adapters/postgres"
 	"github.com/stepfall/stepfall/adapters/router"
+	"github.com/stepfall/stepfall/adapters/store"
 	"github.com/stepfall/stepfall/adapters/swe"
 )
 
@@ -90,7 +92,7 @@ func (f *workerFlags) run(ctx context.Context, s Streams) (err error) {
 	if err := os.MkdirAll(f.cache, 0o700); err != nil {
 		return fmt.Errorf("--cache: %w", err)
 	}
-	shared, err := router.OpenStore(ctx, f.queue, logger)
+	shared, err := full.OpenStore(ctx, f.queue, logger)
 	if err != nil {
 		return fmt.Errorf("--queue: %w", err)
 	}
@@ -131,7 +133,7 @@ func (f *workerFlags) run(ctx context.Context, s Streams) (err error) {
 }
 
 // hands are those that do tasks; done removes what they leave.
-func (f *workerFlags) hands(ctx context.Context, desk *queue.Desk, cache *queue.Cache, shared *router.Shared) (hands *swe.Hands, done func() error, err error) {
+func (f *workerFlags) hands(ctx context.Context, desk *queue.Desk, cache *queue.Cache, shared *store.Shared) (hands *swe.Hands, done func() error, err error) {
 	if f.swe == 0 {
 		return &swe.Hands{}, func() error { return nil }, nil
 	}

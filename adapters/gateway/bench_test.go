@@ -11,8 +11,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stepfall/stepfall/adapters/full"
 	"github.com/stepfall/stepfall/adapters/gateway"
-	"github.com/stepfall/stepfall/adapters/router"
 )
 
 // canned is an upstream without a network, so that what is measured is ours alone.
@@ -45,7 +45,7 @@ func BenchmarkGateway(b *testing.B) {
 			if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 				b.Fatal(err)
 			}
-			r, err := router.Open(b.Context(), path, router.Options{Transport: upstream})
+			r, err := full.Open(b.Context(), path, full.Options{Transport: upstream})
 			if err != nil {
 				b.Fatal(err)
 			}

@@ -1,7 +1,7 @@
 // Package gateway lets programs that speak OpenAI's or Anthropic's API ask a cascade,
 // in whatever language they are written.
 //
-//	model, err := router.Open(ctx, "policy.hcl", router.Options{})
+//	model, err := full.Open(ctx, "policy.hcl", full.Options{})
 //	if err != nil { ... }
 //	defer model.Close()
 //	g, err := gateway.New(gateway.Options{Model: model})

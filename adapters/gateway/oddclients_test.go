@@ -17,8 +17,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/tmc/langchaingo/llms"
 
+	"github.com/stepfall/stepfall/adapters/full"
 	"github.com/stepfall/stepfall/adapters/gateway"
-	"github.com/stepfall/stepfall/adapters/router"
 )
 
 // Old, thrifty and broken clients: HTTP as it may be spoken, byte by byte.
@@ -102,7 +102,7 @@ func TestEveryFieldReachesTheModel(t *testing.T) {
 	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	r, err := router.Open(context.Background(), path, router.Options{})
+	r, err := full.Open(context.Background(), path, full.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -6,7 +6,7 @@ import (
 	"math/rand/v2"
 	"path/filepath"
 	"slices"
-	"strings"
+
 	"sync"
 	"time"
 
@@ -80,7 +80,7 @@ func (a *Assembly) decide(p *policies.Policy, seed uint64) (err error) {
 	}
 	var next func() middleware.Route
 	if p.Fit != nil {
-		profile, err := fit.Load(locate(p, p.Fit.Profile), models)
+		profile, err := fit.Load(p.Locate(p.Fit.Profile), models)
 		if err != nil {
 			return err
 		}
@@ -225,13 +225,4 @@ func caps(p *policies.Policy) (caps step.Caps, capped bool) {
 		caps.Tenants[t.Name] = t.USD
 	}
 	return caps, caps.RunUSD > 0 || caps.TenantUSD > 0 || caps.Tenants != nil
-}
-
-// locate returns a path of a policy as seen from the process: relative ones begin
-// at the policy file.
-func locate(p *policies.Policy, path string) string {
-	if filepath.IsAbs(path) || strings.HasPrefix(p.Path, "library:") {
-		return path
-	}
-	return filepath.Join(filepath.Dir(p.Path), path)
 }

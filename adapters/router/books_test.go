@@ -12,6 +12,7 @@ import (
 	"github.com/tmc/langchaingo/llms"
 	"go.uber.org/goleak"
 
+	"github.com/stepfall/stepfall/adapters/full"
 	"github.com/stepfall/stepfall/adapters/router"
 	"github.com/stepfall/stepfall/adapters/scripted"
 	"github.com/stepfall/stepfall/middleware"
@@ -108,7 +109,7 @@ func TestBooksBalanceUnderFaults(t *testing.T) {
 	}
 	var mu sync.Mutex
 	calls, traced, steps, capped := map[string]int{}, map[string]float64{}, 0, 0
-	r, err := router.New(t.Context(), p, router.Options{Plugins: inProcess{}, Traces: func(_ context.Context, tr *sdk.Trace) {
+	r, err := router.New(t.Context(), p, full.Complete(router.Options{Plugins: inProcess{}, Traces: func(_ context.Context, tr *sdk.Trace) {
 		mu.Lock()
 		defer mu.Unlock()
 		steps++
@@ -119,7 +120,7 @@ func TestBooksBalanceUnderFaults(t *testing.T) {
 		for i := range tr.Calls {
 			calls[tr.Calls[i].Model]++
 		}
-	}})
+	}}))
 	if err != nil {
 		t.Fatal(err)
 	}

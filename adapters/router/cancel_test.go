@@ -15,6 +15,7 @@ import (
 
 	"github.com/tmc/langchaingo/llms"
 
+	"github.com/stepfall/stepfall/adapters/full"
 	"github.com/stepfall/stepfall/adapters/router"
 	"github.com/stepfall/stepfall/middleware"
 	"github.com/stepfall/stepfall/sdk"
@@ -130,7 +131,7 @@ model %q {
 		t.Fatal(err)
 	}
 	var traces []*sdk.Trace
-	r, err := router.Open(t.Context(), path, router.Options{Traces: func(_ context.Context, tr *sdk.Trace) { traces = append(traces, tr) }})
+	r, err := full.Open(t.Context(), path, router.Options{Traces: func(_ context.Context, tr *sdk.Trace) { traces = append(traces, tr) }})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/tmc/langchaingo/llms"
 
+	"github.com/stepfall/stepfall/adapters/full"
 	"github.com/stepfall/stepfall/adapters/router"
 	"github.com/stepfall/stepfall/adapters/scripted"
 	"github.com/stepfall/stepfall/middleware"
@@ -62,7 +63,7 @@ strategy "route" {
 		return
 	}
 
-	model, err := router.Open(context.Background(), file, router.Options{})
+	model, err := full.Open(context.Background(), file, router.Options{})
 	if err != nil {
 		fmt.Println(err)
 		return

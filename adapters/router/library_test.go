@@ -8,6 +8,7 @@ import (
 
 	"github.com/tmc/langchaingo/llms"
 
+	"github.com/stepfall/stepfall/adapters/full"
 	"github.com/stepfall/stepfall/adapters/router"
 	"github.com/stepfall/stepfall/adapters/scripted"
 	"github.com/stepfall/stepfall/middleware"
@@ -75,7 +76,7 @@ func TestLibraryPoliciesMakeSteps(t *testing.T) {
 				t.Fatal(err)
 			}
 			calls := 0
-			r, err := router.New(t.Context(), p, router.Options{Plugins: anyPlugin{}, Traces: func(_ context.Context, tr *sdk.Trace) { calls += len(tr.Calls) }})
+			r, err := router.New(t.Context(), p, full.Complete(router.Options{Plugins: anyPlugin{}, Traces: func(_ context.Context, tr *sdk.Trace) { calls += len(tr.Calls) }}))
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -14,6 +14,7 @@ import (
 	"github.com/tmc/langchaingo/llms/compliance"
 	"github.com/tmc/langchaingo/testing/llmtest"
 
+	"github.com/stepfall/stepfall/adapters/full"
 	"github.com/stepfall/stepfall/adapters/router"
 	"github.com/stepfall/stepfall/adapters/scripted"
 	"github.com/stepfall/stepfall/middleware"
@@ -27,7 +28,7 @@ func open(t *testing.T, src string) *router.Router {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r, err := router.New(t.Context(), p, router.Options{})
+	r, err := router.New(t.Context(), p, full.Complete(router.Options{}))
 	if err != nil {
 		t.Fatal(err)
 	}

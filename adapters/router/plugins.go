@@ -2,16 +2,43 @@ package router
 
 import (
 	"context"
+	"errors"
 	"fmt"
-	"path/filepath"
-	"strings"
-	"time"
 
-	"github.com/stepfall/stepfall/plugins/host"
+	"github.com/hashicorp/go-hclog"
+
 	"github.com/stepfall/stepfall/policies"
 	"github.com/stepfall/stepfall/sdk"
-	"github.com/stepfall/stepfall/sdk/plugin/wire"
 )
+
+// Plugins gives out the estimators and verifiers that are plugins: a [PluginHost],
+// or what an application puts in its place.
+type Plugins interface {
+	// Verifier returns the plugin with this configuration under the name of its block.
+	Verifier(name, plugin string, config map[string]any) (sdk.Verifier, error)
+	// QualityEstimator does the same for a block that estimates quality.
+	QualityEstimator(name, plugin string, config map[string]any) (sdk.QualityEstimator, error)
+	// CostEstimator does the same for a block that estimates costs.
+	CostEstimator(name, plugin string, config map[string]any) (sdk.CostEstimator, error)
+}
+
+// PluginHost runs the plugins of one policy.
+type PluginHost interface {
+	Plugins
+	// Start starts those that have not been started by their first use.
+	Start(ctx context.Context) error
+	// Close stops them.
+	Close() error
+}
+
+// PluginHosts runs plugins, each policy's in a host of its own.
+type PluginHosts interface {
+	// Host returns a host for the policy's plugins. They call models by ask; nil is no logger.
+	Host(p *policies.Policy, ask func(ctx context.Context, model string, q *sdk.Query) (*sdk.Answer, error), logger hclog.Logger) (PluginHost, error)
+	// Schemas returns the schemas by which the config blocks of the policy at a path are
+	// checked while it is loaded.
+	Schemas(ctx context.Context, policy string) policies.SchemaSource
+}
 
 // plugins returns what gives out the policy's plugins: the caller's, or a host of its
 // own.
@@ -34,17 +61,27 @@ func (j judged) Verifier(name, _ string, _ map[string]any) (sdk.Verifier, error)
 	return j.verifiers(name), nil
 }
 
+// hosted returns the plugins that the program handed in, or those of a host for this policy.
 func (s *setup) hosted(o *Options) (Plugins, error) {
 	if o.Plugins != nil || len(s.policy.Verifiers)+len(s.policy.Estimators) == 0 {
 		return o.Plugins, nil
 	}
-	h, err := host.New(s.hostConfig(o))
+	if o.PluginHosts == nil {
+		return nil, errors.New("the policy has plugins, and the program has nothing that runs them: set Options.PluginHosts, or open the policy by package adapters/full")
+	}
+	h, err := o.PluginHosts.Host(s.policy, s.ask, o.Logger)
 	if err != nil {
 		return nil, fmt.Errorf("starting the plugin host: %w", err)
 	}
 	s.closers = append(s.closers, h.Close)
-	s.start, s.stats = h.Start, h.Stats
+	s.host = h
 	return h, nil
+}
+
+// ask calls a model for a plugin, a judge for instance: one of the plugin's policy,
+// whichever policy is at work by then.
+func (s *setup) ask(ctx context.Context, model string, q *sdk.Query) (*sdk.Answer, error) {
+	return s.model.Ask(ctx, model, q)
 }
 
 // budgeted keeps the model calls of a verification within its max_usd.
@@ -55,48 +92,5 @@ type budgeted struct {
 
 // Verify implements [sdk.Verifier].
 func (b budgeted) Verify(ctx context.Context, req *sdk.VerifyRequest) (*sdk.Verdict, error) {
-	return b.Verifier.Verify(wire.WithModelBudget(ctx, b.usd), req)
-}
-
-// hostConfig turns the policy's plugin blocks into the host's settings.
-func (s *setup) hostConfig(o *Options) host.Config {
-	p := s.policy
-	c := host.Config{Logger: o.Logger, Plugins: map[string]host.PluginConfig{}, Models: wire.ModelCallerFunc(s.ask)}
-	if !strings.HasPrefix(p.Path, "library:") {
-		c.Dir = filepath.Dir(p.Path)
-	}
-	for i := range p.Plugins {
-		b := &p.Plugins[i]
-		settings := host.PluginConfig{
-			PassEnv: b.Env, SHA256: b.Checksum, StartTimeout: b.StartTimeout, CallTimeout: b.CallTimeout, VerifyTimeout: verifyTimeout(p, b),
-			Isolation: host.Isolation(b.Isolation), Memory: int64(b.Memory), Require: b.Require,
-			Models: wire.ModelLimits{Calls: b.ModelCalls, CostUSD: b.ModelUSD, Timeout: b.ModelTimeout},
-		}
-		if b.Path != "" {
-			settings.Path = s.path(b.Path)
-		}
-		for _, path := range b.Read {
-			settings.Read = append(settings.Read, s.path(path))
-		}
-		c.Plugins[b.Name] = settings
-	}
-	return c
-}
-
-// ask calls a model for a plugin, a judge for instance: one of the plugin's policy,
-// whichever policy is at work by then.
-func (s *setup) ask(ctx context.Context, model string, q *sdk.Query) (*sdk.Answer, error) {
-	return s.model.Ask(ctx, model, q)
-}
-
-// verifyTimeout is the longest that any verifier block of the plugin asks for, or
-// the plugin's call_timeout; the block's own timeout bounds each verification.
-func verifyTimeout(p *policies.Policy, b *policies.Plugin) time.Duration {
-	longest := b.CallTimeout
-	for i := range p.Verifiers {
-		if p.Verifiers[i].Plugin == b.Name {
-			longest = max(longest, p.Verifiers[i].Timeout)
-		}
-	}
-	return longest
+	return b.Verifier.Verify(sdk.WithModelBudget(ctx, b.usd), req)
 }

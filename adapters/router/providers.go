@@ -3,15 +3,9 @@ package router
 import (
 	"cmp"
 	"fmt"
-	"os"
-	"strings"
 
 	"github.com/tmc/langchaingo/llms"
 
-	"github.com/stepfall/stepfall/adapters/provider/anthropic"
-	"github.com/stepfall/stepfall/adapters/provider/gemini"
-	"github.com/stepfall/stepfall/adapters/provider/ollama"
-	"github.com/stepfall/stepfall/adapters/provider/openai"
 	"github.com/stepfall/stepfall/middleware"
 	"github.com/stepfall/stepfall/policies"
 )
@@ -38,58 +32,20 @@ func (s *setup) deployments(m *policies.Model, o *Options) ([]middleware.Deploym
 	return list, nil
 }
 
-// baseURLs are the environment variables that say where a provider is, where a policy
-// does not.
-var baseURLs = map[string]string{"openai": "OPENAI_BASE_URL", "anthropic": "ANTHROPIC_BASE_URL", "ollama": "OLLAMA_HOST"}
-
-// mistral speaks OpenAI's chat completions.
-const mistral = "https://api.mistral.ai/v1"
-
 // provider makes the client of one deployment of a model.
-func (s *setup) provider(m *policies.Model, p *policies.Deployment, o *Options) (llms.Model, error) {
-	served, key := cmp.Or(p.Served, m.Served, m.Name), p.APIKey
+func (s *setup) provider(m *policies.Model, d *policies.Deployment, o *Options) (llms.Model, error) {
+	open := o.Providers[m.Provider]
+	if open == nil {
+		return nil, fmt.Errorf("the program has no client of the provider %q: pass one in Options.Providers, or open the policy by package adapters/full, which has them all", m.Provider)
+	}
+	key := d.APIKey
 	if !key.Set() {
 		key = m.APIKey
 	}
-	// What the providers' own clients read from the environment holds here too.
-	if variable := baseURLs[m.Provider]; p.BaseURL == "" && variable != "" {
-		p.BaseURL = os.Getenv(variable)
-		if m.Provider == "ollama" && p.BaseURL != "" && !strings.Contains(p.BaseURL, "://") {
-			p.BaseURL = "http://" + p.BaseURL // as Ollama itself takes it
-		}
-	}
-	switch m.Provider {
-	case "openai", "mistral":
-		c := openai.Options{
-			Model: served, APIKey: key.Reveal(), BaseURL: p.BaseURL, MaxTokensField: m.MaxTokensField, TopLogProbs: s.topLogProbs(m), Transport: o.Transport,
-		}
-		if m.API == "responses" {
-			c.API = middleware.DialectResponses
-		}
-		if m.Provider == "mistral" {
-			c.BaseURL = cmp.Or(c.BaseURL, mistral)
-		}
-		return refuseNil(openai.New(c))
-	case "anthropic":
-		return refuseNil(anthropic.New(anthropic.Options{
-			Model: served, APIKey: key.Reveal(), BaseURL: p.BaseURL, MaxTokens: m.MaxOutputTokens, Transport: o.Transport,
-		}))
-	case "gemini":
-		return refuseNil(gemini.New(gemini.Options{Model: served, APIKey: key.Reveal(), BaseURL: p.BaseURL, TopLogProbs: s.topLogProbs(m), Transport: o.Transport}))
-	case "ollama":
-		return refuseNil(ollama.New(ollama.Options{
-			Model: served, APIKey: key.Reveal(), BaseURL: p.BaseURL, ContextTokens: m.ContextTokens, TopLogProbs: s.topLogProbs(m), Transport: o.Transport,
-		}))
-	}
-	return nil, fmt.Errorf("unknown provider %q", m.Provider)
-}
-
-// refuseNil keeps a nil pointer from becoming a non-nil interface.
-func refuseNil[M llms.Model](m M, err error) (llms.Model, error) {
-	if err != nil {
-		return nil, err
-	}
-	return m, nil
+	return open(middleware.ClientConfig{
+		Model: cmp.Or(d.Served, m.Served, m.Name), APIKey: key.Reveal(), BaseURL: d.BaseURL, API: m.API, MaxTokensField: m.MaxTokensField,
+		MaxOutputTokens: m.MaxOutputTokens, ContextTokens: m.ContextTokens, TopLogProbs: s.topLogProbs(m), Transport: o.Transport,
+	})
 }
 
 // topLogProbs is how many alternatives to ask for at each token: what the features of

@@ -15,6 +15,7 @@ import (
 
 	"github.com/tmc/langchaingo/llms"
 
+	"github.com/stepfall/stepfall/adapters/full"
 	"github.com/stepfall/stepfall/adapters/router"
 	"github.com/stepfall/stepfall/adapters/scripted"
 	"github.com/stepfall/stepfall/policies"
@@ -119,7 +120,7 @@ func TestPluginsOfAnOldPolicyEndAfterItsLastStep(t *testing.T) {
 	}
 	gone := func(pid int) bool { return errors.Is(syscall.Kill(pid, 0), syscall.ESRCH) }
 
-	r, err := router.New(t.Context(), parse(false), router.Options{})
+	r, err := router.New(t.Context(), parse(false), full.Complete(router.Options{}))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -12,21 +12,25 @@ import (
 	"github.com/tmc/langchaingo/llms"
 
 	"github.com/stepfall/stepfall/middleware"
-	"github.com/stepfall/stepfall/plugins/host"
 	"github.com/stepfall/stepfall/policies"
 	"github.com/stepfall/stepfall/sdk"
+	"github.com/stepfall/stepfall/sdk/fit"
 	"github.com/stepfall/stepfall/sdk/step"
 )
 
-// Plugins gives out the estimators and verifiers that are plugins: a [host.Host],
-// or what an application puts in its place.
-type Plugins interface {
-	// Verifier returns the plugin with this configuration under the name of its block.
-	Verifier(name, plugin string, config map[string]any) (sdk.Verifier, error)
-	// QualityEstimator does the same for a block that estimates quality.
-	QualityEstimator(name, plugin string, config map[string]any) (sdk.QualityEstimator, error)
-	// CostEstimator does the same for a block that estimates costs.
-	CostEstimator(name, plugin string, config map[string]any) (sdk.CostEstimator, error)
+// Store is what several processes share, and what outlives one: accounts, traces, open
+// circuits, conversations and the pacing of budgets. store.Shared is one.
+type Store interface {
+	// Ledger returns the accounts under these caps.
+	Ledger(caps step.Caps) step.Ledger
+	// Record is a [step.Sink].
+	Record(ctx context.Context, t *sdk.Trace)
+	middleware.Circuits
+	middleware.Conversations
+	// Pace joins a pacer with those of the same policy in other processes, until leave is called.
+	Pace(policy string, p *fit.Pacer) (leave func() error)
+	// Close writes what waits and closes the store.
+	Close() error
 }
 
 // VerifyName is what traces call [Options.Verify].
@@ -46,9 +50,16 @@ type Options struct {
 	// process gets SIGHUP, it takes the place of the old one, or is refused. Logger
 	// hears which.
 	Watch bool
-	// Plugins gives out the policy's plugins and stays the caller's; nil means a
-	// plugin host that the router starts and closes.
+	// Providers make the clients of the models, by the names of providers in policies.
+	// Only what is here is linked; package full has all. "go" needs none.
+	Providers map[string]middleware.OpenClient
+	// Plugins gives out the policy's plugins and stays the caller's; nil means a host of
+	// PluginHosts that the router starts and closes.
 	Plugins Plugins
+	// PluginHosts runs the policy's plugins; nil refuses policies that have some.
+	PluginHosts PluginHosts
+	// OpenStore opens the databases that policies name, for traces and ledgers; nil refuses them.
+	OpenStore func(ctx context.Context, address string, logger hclog.Logger) (Store, error)
 	// Verifiers, when not nil, returns who judges in place of the policy's plugin, by
 	// the name of the verifier's block: on other machines, for instance.
 	Verifiers func(block string) sdk.Verifier
@@ -62,7 +73,7 @@ type Options struct {
 	// Store is shared with other processes: caps, open circuits, conversations and
 	// pacing are kept there in place of memory and of the policy's ledger, and traces
 	// besides the policy's own files. It stays the caller's; nil is none.
-	Store *Shared
+	Store Store
 	// Traces receives each trace besides the policy's own files.
 	Traces step.Sink
 	// Callbacks, Interceptors and Checks go to the middleware as they are.
@@ -70,8 +81,6 @@ type Options struct {
 	Interceptors []func(middleware.Handler) middleware.Handler
 	Checks       []step.Check
 }
-
-var _ Plugins = (*host.Host)(nil)
 
 // Router is a policy at work: an llms.Model. It is safe for concurrent use.
 type Router struct {
@@ -95,7 +104,9 @@ var _ llms.ReasoningModel = (*Router)(nil)
 // Open loads the policy at path and puts it to work. The context bounds the start
 // only. The caller closes the router.
 func Open(ctx context.Context, path string, o Options) (*Router, error) {
-	o.checkPlugins(ctx, path)
+	if o.PluginHosts != nil && o.Plugins == nil && o.Load.Schemas == nil {
+		o.Load.Schemas = o.PluginHosts.Schemas(context.WithoutCancel(ctx), path)
+	}
 	if o.Watch {
 		return follow(ctx, path, o)
 	}

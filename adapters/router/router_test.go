@@ -12,6 +12,7 @@ import (
 
 	"github.com/tmc/langchaingo/llms"
 
+	"github.com/stepfall/stepfall/adapters/full"
 	"github.com/stepfall/stepfall/adapters/router"
 	"github.com/stepfall/stepfall/adapters/scripted"
 	"github.com/stepfall/stepfall/middleware"
@@ -91,7 +92,7 @@ func TestOpenRunsAPolicyEndToEnd(t *testing.T) {
 	if err := os.WriteFile(path, []byte(strings.ReplaceAll(policy, "%URL%", server.URL())), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	r, err := router.Open(t.Context(), path, router.Options{Plugins: inProcess{}, Load: policies.LoadOptions{Env: []string{"SMALL_KEY=sk-verysecretkey123"}}})
+	r, err := full.Open(t.Context(), path, router.Options{Plugins: inProcess{}, Load: policies.LoadOptions{Env: []string{"SMALL_KEY=sk-verysecretkey123"}}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -135,10 +136,10 @@ strategy "route" { lambda = 1 }
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err = router.New(t.Context(), p, router.Options{}); err == nil || !strings.Contains(err.Error(), `model mine has the provider "go"`) {
+	if _, err = router.New(t.Context(), p, full.Complete(router.Options{})); err == nil || !strings.Contains(err.Error(), `model mine has the provider "go"`) {
 		t.Errorf("error %v", err)
 	}
-	if _, err = router.Open(t.Context(), filepath.Join(t.TempDir(), "missing.hcl"), router.Options{}); err == nil || !strings.Contains(err.Error(), "missing.hcl") {
+	if _, err = full.Open(t.Context(), filepath.Join(t.TempDir(), "missing.hcl"), router.Options{}); err == nil || !strings.Contains(err.Error(), "missing.hcl") {
 		t.Errorf("error %v", err)
 	}
 }
@@ -193,7 +194,7 @@ func TestFaultsOfServersAreRetriedAndFailedOver(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		r, err := router.New(t.Context(), p, router.Options{})
+		r, err := router.New(t.Context(), p, full.Complete(router.Options{}))
 		if err != nil {
 			t.Fatal(err)
 		}

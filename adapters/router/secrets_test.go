@@ -21,6 +21,7 @@ import (
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/sdk/trace/tracetest"
 
+	"github.com/stepfall/stepfall/adapters/full"
 	"github.com/stepfall/stepfall/adapters/otel"
 	"github.com/stepfall/stepfall/adapters/router"
 	"github.com/stepfall/stepfall/middleware"
@@ -134,7 +135,7 @@ func TestPlantedSecretsNeverLeaveTheRouter(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r, err := router.Open(t.Context(), filepath.Join(dir, "policy.hcl"), router.Options{
+	r, err := full.Open(t.Context(), filepath.Join(dir, "policy.hcl"), router.Options{
 		Plugins: loose{}, Load: policies.LoadOptions{Env: env},
 		Logger: hclog.New(&hclog.LoggerOptions{Output: &seen, Level: hclog.Trace}),
 		Traces: func(ctx context.Context, tr *sdk.Trace) {

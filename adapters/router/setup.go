@@ -7,11 +7,11 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
 	"github.com/stepfall/stepfall/middleware"
-	"github.com/stepfall/stepfall/plugins/host"
 	"github.com/stepfall/stepfall/policies"
 	"github.com/stepfall/stepfall/sdk"
 	"github.com/stepfall/stepfall/sdk/redact"
@@ -24,8 +24,7 @@ type setup struct {
 	config middleware.Config
 	model  *middleware.Model
 
-	start   func(context.Context) error // starts the setup's own plugins; nil for none
-	stats   func() []host.Stats         // of its own plugins; nil for none
+	host    PluginHost // of its own plugins; nil for none
 	closers []func() error
 	steps   sync.WaitGroup // those that use the setup
 }
@@ -51,10 +50,10 @@ func (r *Router) newSetup(ctx context.Context, p *policies.Policy, before *setup
 
 // startPlugins starts the setup's own plugins.
 func (s *setup) startPlugins(ctx context.Context) error {
-	if s.start == nil {
+	if s.host == nil {
 		return nil
 	}
-	if err := s.start(ctx); err != nil {
+	if err := s.host.Start(ctx); err != nil {
 		return fmt.Errorf("starting the plugins of %s: %w", s.policy.Path, err)
 	}
 	return nil
@@ -134,9 +133,9 @@ func (s *setup) configure(ctx context.Context, r *Router) (middleware.Config, er
 		return c, err
 	}
 	if shared := r.o.Store; shared != nil {
-		c.Circuits, c.Conversations = shared.peers, shared.peers
+		c.Circuits, c.Conversations = shared, shared
 		if a.pacer != nil {
-			s.closers = append(s.closers, shared.peers.pace(c.Step.Policy, a.pacer))
+			s.closers = append(s.closers, shared.Pace(c.Step.Policy, a.pacer))
 		}
 	}
 	c.Step.Traces, err = s.traces(ctx, r)
@@ -147,7 +146,7 @@ func (s *setup) configure(ctx context.Context, r *Router) (middleware.Config, er
 // caps of their own, in the store that the process shares.
 func (s *setup) ledger(ctx context.Context, r *Router, a *Assembly) (step.Ledger, error) {
 	if shared := r.o.Store; shared != nil {
-		return shared.Till.Ledger(a.Caps), nil
+		return shared.Ledger(a.Caps), nil
 	}
 	switch {
 	case !a.Capped:
@@ -159,7 +158,7 @@ func (s *setup) ledger(ctx context.Context, r *Router, a *Assembly) (step.Ledger
 	if err != nil {
 		return nil, err
 	}
-	return shared.Till.Ledger(a.Caps), nil
+	return shared.Ledger(a.Caps), nil
 }
 
 // traces opens the trace files; nil when nobody wants traces.
@@ -188,14 +187,14 @@ func (s *setup) traces(ctx context.Context, r *Router) (step.Sink, error) {
 		sinks = append(sinks, lines.Record)
 	}
 	if shared := o.Store; shared != nil {
-		sinks = append(sinks, shared.Traces.Record)
+		sinks = append(sinks, shared.Record)
 	}
 	if p.Trace.Database != "" {
 		shared, err := s.store(ctx, r, p.Trace.Database)
 		if err != nil {
 			return nil, err
 		}
-		sinks = append(sinks, shared.Traces.Record)
+		sinks = append(sinks, shared.Record)
 	}
 	if all := step.Tee(sinks...); all != nil {
 		return step.Redact(all, redact.New(s.secrets()...)), nil
@@ -204,11 +203,14 @@ func (s *setup) traces(ctx context.Context, r *Router) (step.Sink, error) {
 }
 
 // store opens the store at a path or URL, which setups that name the same one share.
-func (s *setup) store(ctx context.Context, r *Router, url string) (*Shared, error) {
-	if !isURL(url) {
-		url = s.path(url)
+func (s *setup) store(ctx context.Context, r *Router, address string) (Store, error) {
+	if r.o.OpenStore == nil {
+		return nil, fmt.Errorf("the policy keeps something in %s, and the program has no store: set Options.OpenStore, or open the policy by package adapters/full", address)
 	}
-	return use(s, r, url, func() (*Shared, error) { return OpenStore(ctx, url, r.o.Logger) })
+	if !strings.Contains(address, "://") {
+		address = s.path(address)
+	}
+	return use(s, r, address, func() (Store, error) { return r.o.OpenStore(ctx, address, r.o.Logger) })
 }
 
 // secrets are what the policy read from the environment, which must never reach a
@@ -217,4 +219,4 @@ func (s *setup) secrets() []string {
 	return slices.DeleteFunc(slices.Clone(s.policy.Secrets()), func(v string) bool { return len(v) < 4 })
 }
 
-func (s *setup) path(path string) string { return locate(s.policy, path) }
+func (s *setup) path(path string) string { return s.policy.Locate(path) }

@@ -1,7 +1,5 @@
 package router
 
-import "github.com/stepfall/stepfall/plugins/host"
-
 // OpenCircuits returns the names of the models, or their deployments where there are
 // several, that are not asked now because they failed.
 func (r *Router) OpenCircuits() []string {
@@ -10,13 +8,10 @@ func (r *Router) OpenCircuits() []string {
 	return s.model.OpenCircuits()
 }
 
-// PluginStats returns how the policy's plugins fare; nil when it has none, or when
-// they are the caller's.
-func (r *Router) PluginStats() []host.Stats {
+// PluginHost returns the host that runs the plugins of the policy at work; nil when it
+// has none, or when they are the program's own.
+func (r *Router) PluginHost() PluginHost {
 	s, done := r.use()
 	defer done()
-	if s.stats == nil {
-		return nil
-	}
-	return s.stats()
+	return s.host
 }

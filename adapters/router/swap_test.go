@@ -17,6 +17,7 @@ import (
 	"github.com/tmc/langchaingo/llms"
 	"go.uber.org/goleak"
 
+	"github.com/stepfall/stepfall/adapters/full"
 	"github.com/stepfall/stepfall/adapters/router"
 	"github.com/stepfall/stepfall/adapters/scripted"
 	"github.com/stepfall/stepfall/middleware"
@@ -130,7 +131,7 @@ func TestStepsAreDoneUnderOnePolicyWhilePoliciesChange(t *testing.T) {
 		all[n] = v.policy(t, n)
 		version["policy.hcl@"+all[n].Checksum[:12]] = fmt.Sprint(n)
 	}
-	r, err := router.New(t.Context(), all[0], router.Options{Plugins: inProcess{}})
+	r, err := router.New(t.Context(), all[0], full.Complete(router.Options{Plugins: inProcess{}}))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -207,7 +208,7 @@ func TestAccountsOutliveTheirPolicy(t *testing.T) {
 				return llms.GenerateFromSinglePrompt(middleware.WithInfo(t.Context(), middleware.Info{Run: "one"}), r, "What is right?")
 			}
 			caps("1")
-			r, err := router.New(t.Context(), v.policy(t, 0), router.Options{Plugins: inProcess{}})
+			r, err := router.New(t.Context(), v.policy(t, 0), full.Complete(router.Options{Plugins: inProcess{}}))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -230,7 +231,7 @@ func TestAccountsOutliveTheirPolicy(t *testing.T) {
 // A policy that cannot be built changes nothing.
 func TestSwapKeepsThePolicyThatWorks(t *testing.T) {
 	v := newVersions(t, "run_usd = 100")
-	r, err := router.New(t.Context(), v.policy(t, 0), router.Options{Plugins: inProcess{}})
+	r, err := router.New(t.Context(), v.policy(t, 0), full.Complete(router.Options{Plugins: inProcess{}}))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -286,7 +287,7 @@ func TestWatchedPolicyIsFollowed(t *testing.T) {
 	log := make(messages, 1000)
 	logger := hclog.NewInterceptLogger(&hclog.LoggerOptions{Output: hclog.DefaultOutput, Level: hclog.Off})
 	logger.RegisterSink(log)
-	r, err := router.Open(t.Context(), path, router.Options{Plugins: inProcess{}, Watch: true, Logger: logger})
+	r, err := full.Open(t.Context(), path, router.Options{Plugins: inProcess{}, Watch: true, Logger: logger})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/tmc/langchaingo/llms"
 
+	"github.com/stepfall/stepfall/adapters/full"
 	"github.com/stepfall/stepfall/adapters/router"
 	"github.com/stepfall/stepfall/middleware"
 	"github.com/stepfall/stepfall/policies"
@@ -76,7 +77,7 @@ func TestMissingKeyIsFoundAtOnce(t *testing.T) {
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	_, err := router.Open(t.Context(), file, router.Options{})
+	_, err := full.Open(t.Context(), file, router.Options{})
 	if err == nil || !strings.Contains(err.Error(), "NO_SUCH_KEY") {
 		t.Errorf("error %v", err)
 	}
@@ -112,10 +113,10 @@ strategy "cascade_route" {
 			t.Fatal(err)
 		}
 		log := logged(t, func() {
-			model, err := router.New(t.Context(), p, router.Options{
+			model, err := router.New(t.Context(), p, full.Complete(router.Options{
 				Models: map[string]llms.Model{"gpt-4.1-mini": says("small"), "gpt-4.1": says("large")}, Load: load,
 				Verifiers: func(string) sdk.Verifier { return unasked{t} },
-			})
+			}))
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -10,8 +10,8 @@ import (
 
 	"github.com/tmc/langchaingo/llms"
 
+	"github.com/stepfall/stepfall/adapters/full"
 	"github.com/stepfall/stepfall/adapters/programs"
-	"github.com/stepfall/stepfall/adapters/router"
 	"github.com/stepfall/stepfall/adapters/swe"
 )
 
@@ -74,7 +74,7 @@ func BenchmarkTask(b *testing.B) {
 			if err := os.WriteFile(policy, []byte(instantPolicy), 0o600); err != nil {
 				b.Fatal(err)
 			}
-			r, err := router.Open(b.Context(), policy, router.Options{Models: map[string]llms.Model{"instant": instant{}}})
+			r, err := full.Open(b.Context(), policy, full.Options{Models: map[string]llms.Model{"instant": instant{}}})
 			if err != nil {
 				b.Fatal(err)
 			}

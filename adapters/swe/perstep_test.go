@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/stepfall/stepfall/adapters/router"
+	"github.com/stepfall/stepfall/adapters/full"
 	"github.com/stepfall/stepfall/adapters/scripted"
 	"github.com/stepfall/stepfall/adapters/swe"
 	"github.com/stepfall/stepfall/sdk"
@@ -31,7 +31,7 @@ func TestStepsEscalateInTheMiddleOfAnAttempt(t *testing.T) {
 				own.Model = "large" // whoever is asked plays the same part
 				return script(t.Context(), &own)
 			})
-			r, err := router.Open(t.Context(), stepPolicy(t, server.URL(), names), router.Options{Checks: []step.Check{{
+			r, err := full.Open(t.Context(), stepPolicy(t, server.URL(), names), full.Options{Checks: []step.Check{{
 				Name: "unsure", Fault: func(_ *sdk.Query, a *sdk.Answer, _ []sdk.Attempt) string {
 					if strings.Contains(a.Text, "not sure") {
 						return "unsure"

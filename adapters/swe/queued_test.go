@@ -14,6 +14,7 @@ import (
 
 	"github.com/tmc/langchaingo/llms"
 
+	"github.com/stepfall/stepfall/adapters/full"
 	"github.com/stepfall/stepfall/adapters/internal/pgtest"
 	"github.com/stepfall/stepfall/adapters/internal/queue"
 	"github.com/stepfall/stepfall/adapters/postgres"
@@ -124,7 +125,7 @@ func newFleet(t *testing.T, c *pgtest.Cluster) *fleet {
 // work starts a worker with its models; stop ends it at once, without a grace.
 func (f *fleet) work(name string, models map[string]llms.Model) (stop func()) {
 	f.t.Helper()
-	shared, err := router.OpenStore(context.Background(), f.database, nil)
+	shared, err := full.OpenStore(context.Background(), f.database, nil)
 	if err != nil {
 		f.t.Fatal(err)
 	}

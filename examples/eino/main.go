@@ -17,8 +17,8 @@ import (
 	"github.com/cloudwego/eino/flow/agent/react"
 	"github.com/cloudwego/eino/schema"
 
+	"github.com/stepfall/stepfall/adapters/full"
 	"github.com/stepfall/stepfall/adapters/gateway"
-	"github.com/stepfall/stepfall/adapters/router"
 	"github.com/stepfall/stepfall/adapters/scripted"
 	"github.com/stepfall/stepfall/examples/internal/offline"
 )
@@ -32,7 +32,7 @@ func run(ctx context.Context) error {
 	}
 	defer stop()
 
-	model, err := router.Open(ctx, "policy.hcl", router.Options{})
+	model, err := full.Open(ctx, "policy.hcl", full.Options{})
 	if err != nil {
 		return err
 	}

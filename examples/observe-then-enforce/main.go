@@ -9,7 +9,7 @@ import (
 
 	"github.com/tmc/langchaingo/llms"
 
-	"github.com/stepfall/stepfall/adapters/router"
+	"github.com/stepfall/stepfall/adapters/full"
 	"github.com/stepfall/stepfall/adapters/scripted"
 	"github.com/stepfall/stepfall/examples/internal/offline"
 	"github.com/stepfall/stepfall/middleware"
@@ -28,7 +28,7 @@ func run(ctx context.Context) error {
 
 	// The same file; a flag of the program changes the mode when the time has come.
 	for _, mode := range []string{"observe", "enforce"} {
-		model, err := router.Open(ctx, "policy.hcl", router.Options{
+		model, err := full.Open(ctx, "policy.hcl", full.Options{
 			Load: policies.LoadOptions{Sets: []string{"mode=" + mode}},
 		})
 		if err != nil {

@@ -8,7 +8,7 @@ import (
 
 	"github.com/tmc/langchaingo/llms"
 
-	"github.com/stepfall/stepfall/adapters/router"
+	"github.com/stepfall/stepfall/adapters/full"
 	"github.com/stepfall/stepfall/adapters/scripted"
 	"github.com/stepfall/stepfall/examples/internal/offline"
 	"github.com/stepfall/stepfall/middleware"
@@ -23,7 +23,7 @@ func run(ctx context.Context) error {
 	}
 	defer stop()
 
-	model, err := router.Open(ctx, "policy.hcl", router.Options{})
+	model, err := full.Open(ctx, "policy.hcl", full.Options{})
 	if err != nil {
 		return err
 	}

@@ -10,7 +10,7 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/stepfall/stepfall/adapters/router"
+	"github.com/stepfall/stepfall/adapters/full"
 	"github.com/stepfall/stepfall/adapters/scripted"
 	"github.com/stepfall/stepfall/adapters/swe"
 	"github.com/stepfall/stepfall/examples/internal/offline"
@@ -38,7 +38,7 @@ func run(ctx context.Context) error {
 		return err
 	}
 
-	model, err := router.Open(ctx, "policy.hcl", router.Options{})
+	model, err := full.Open(ctx, "policy.hcl", full.Options{})
 	if err != nil {
 		return err
 	}

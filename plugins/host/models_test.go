@@ -70,7 +70,7 @@ func TestModelCallsAreLimited(t *testing.T) {
 			v := verifier(t, h, nil)
 			ctx := within(t, 2*time.Minute)
 			if c.budget > 0 {
-				ctx = wire.WithModelBudget(ctx, c.budget)
+				ctx = sdk.WithModelBudget(ctx, c.budget)
 			}
 			_, err := v.Verify(ctx, judge("30"))
 			var call *host.CallError

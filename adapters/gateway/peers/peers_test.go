@@ -23,9 +23,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stepfall/stepfall/adapters/full"
 	"github.com/stepfall/stepfall/adapters/gateway"
 	"github.com/stepfall/stepfall/adapters/internal/heap"
-	"github.com/stepfall/stepfall/adapters/router"
 )
 
 var measure = flag.Bool("peers", false, "measure: some minutes, all cores")
@@ -152,7 +152,7 @@ func peer(kind, upstream string) (http.Handler, error) {
 	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 		return nil, err
 	}
-	r, err := router.Open(context.Background(), path, router.Options{})
+	r, err := full.Open(context.Background(), path, full.Options{})
 	if err != nil {
 		return nil, err
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/tmc/langchaingo/llms"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/stepfall/stepfall/adapters/full"
 	"github.com/stepfall/stepfall/adapters/router"
 	"github.com/stepfall/stepfall/middleware"
 	"github.com/stepfall/stepfall/policies"
@@ -171,7 +172,7 @@ func (c *collector) asker(ctx context.Context, model int, ledger string) (ask as
 		// The cap is held in a ledger that the models' routers share.
 		p.Budget.RunUSD, p.Budget.Ledger = c.o.CapUSD-c.out.spentUSD, ledger
 	}
-	r, err := router.New(ctx, &p, c.o.Router)
+	r, err := router.New(ctx, &p, full.Complete(c.o.Router))
 	if err != nil {
 		return nil, nil, err
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/tmc/langchaingo/llms"
 
+	"github.com/stepfall/stepfall/adapters/full"
 	"github.com/stepfall/stepfall/adapters/internal/collect"
 	"github.com/stepfall/stepfall/adapters/internal/pgtest"
 	"github.com/stepfall/stepfall/adapters/internal/queue"
@@ -42,7 +43,7 @@ func TestCallsAreMadeByWorkers(t *testing.T) {
 	var wg sync.WaitGroup
 	defer wg.Wait()
 	defer cancel()
-	shared, err := router.OpenStore(ctx, database, nil)
+	shared, err := full.OpenStore(ctx, database, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/tmc/langchaingo/llms"
 
+	"github.com/stepfall/stepfall/adapters/full"
 	"github.com/stepfall/stepfall/adapters/internal/tasks"
 	"github.com/stepfall/stepfall/adapters/router"
 	"github.com/stepfall/stepfall/middleware"
@@ -125,7 +126,7 @@ func (d *demo) run(ctx context.Context, name string, s policies.Strategy, profil
 	if profile != "" {
 		policy.Fit = &policies.Fit{Profile: profile}
 	}
-	r, err := router.New(ctx, &policy, router.Options{Plugins: d.plugins, Logger: d.o.Logger, Transport: d.asked, Seed: 1})
+	r, err := router.New(ctx, &policy, full.Complete(router.Options{Plugins: d.plugins, Logger: d.o.Logger, Transport: d.asked, Seed: 1}))
 	if err != nil {
 		return err
 	}

@@ -15,6 +15,7 @@ import (
 
 	"github.com/hashicorp/go-hclog"
 
+	"github.com/stepfall/stepfall/adapters/full"
 	"github.com/stepfall/stepfall/adapters/router"
 	"github.com/stepfall/stepfall/policies"
 	"github.com/stepfall/stepfall/sdk/redact"
@@ -232,7 +233,7 @@ func (d *Desk) open(ctx context.Context, sent Policy, change func(*policies.Poli
 	if change != nil {
 		change(p)
 	}
-	r, err := router.New(ctx, p, d.o)
+	r, err := router.New(ctx, p, full.Complete(d.o))
 	if err != nil {
 		return nil, err
 	}

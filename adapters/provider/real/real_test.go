@@ -15,8 +15,8 @@ import (
 	"github.com/tmc/langchaingo/llms"
 	lc "github.com/tmc/langchaingo/llms/openai"
 
+	"github.com/stepfall/stepfall/adapters/full"
 	"github.com/stepfall/stepfall/adapters/provider/openai"
-	"github.com/stepfall/stepfall/adapters/router"
 	"github.com/stepfall/stepfall/middleware"
 )
 
@@ -65,7 +65,7 @@ func TestClients(t *testing.T) {
 	if err := os.WriteFile(path, fmt.Appendf(nil, policy, url), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	cascade, err := router.Open(t.Context(), path, router.Options{})
+	cascade, err := full.Open(t.Context(), path, full.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

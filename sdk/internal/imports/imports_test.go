@@ -107,6 +107,12 @@ func TestImportsPointOneWay(t *testing.T) {
 		t.Fatalf("go list found %d packages of %s", len(pkgs), module)
 	}
 	for _, p := range pkgs {
+		if p.ImportPath == module { // doc.go teaches, and imports nothing
+			if len(p.Imports) > 0 {
+				t.Errorf("the root package imports %q", p.Imports)
+			}
+			continue
+		}
 		from := layer(p.ImportPath)
 		if from == "unknown" {
 			t.Errorf("%s lies outside the folders that the design fixes", p.ImportPath)
@@ -148,5 +154,26 @@ func TestMiddlewareLinksTheCoreOfLangchaingoOnly(t *testing.T) {
 		if under(strings.TrimPrefix(p.ImportPath, framework), "llms/openai", "llms/anthropic", "llms/ollama", "llms/mistral") {
 			t.Errorf("middleware links the provider %s", p.ImportPath)
 		}
+	}
+}
+
+// TestWrapLinksLittle: a program that has its models in hand links no provider, no store,
+// no plugins and nothing that they are made of.
+func TestWrapLinksLittle(t *testing.T) {
+	const most = 150 // packages besides the standard library's
+	p := list(t, module+"/adapters/router")[0]
+	var others []string
+	for _, dep := range p.Deps {
+		if first, _, _ := strings.Cut(dep, "/"); strings.Contains(first, ".") {
+			others = append(others, dep)
+		}
+		for _, heavy := range []string{"google.golang.org/grpc", "github.com/hashicorp/go-plugin", "github.com/jackc/pgx", "modernc.org/sqlite", "google.golang.org/genai", module + "/adapters/provider", module + "/plugins"} {
+			if dep == heavy || strings.HasPrefix(dep, heavy+"/") {
+				t.Errorf("package router imports %s", dep)
+			}
+		}
+	}
+	if len(others) > most {
+		t.Errorf("package router needs %d packages besides the standard library's, want at most %d", len(others), most)
 	}
 }

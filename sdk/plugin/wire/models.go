@@ -36,7 +36,8 @@ var ErrNoModelCalls = errors.New("the host does not call models for plugins")
 // used up. Asking again during it is of no use.
 var ErrModelLimit = errors.New("no further model calls are allowed")
 
-// ModelLimits bound the model calls of a plugin during one call of the host. A
+// ModelLimits bound the model calls of a plugin during one call of the host;
+// [sdk.WithModelBudget] narrows them. A
 // batch may take as much for each of its items. Zero means no limit.
 type ModelLimits struct {
 	// Calls is the most calls.
@@ -45,14 +46,6 @@ type ModelLimits struct {
 	CostUSD float64
 	// Timeout is the longest single call.
 	Timeout time.Duration
-}
-
-type budgetKey struct{}
-
-// WithModelBudget returns a context for a call of a plugin during which no model
-// call begins once they have cost usd. It narrows what [ModelLimits] say.
-func WithModelBudget(ctx context.Context, usd float64) context.Context {
-	return context.WithValue(ctx, budgetKey{}, usd)
 }
 
 // calls are the host's calls into the plugin that are under way. A model call
@@ -75,7 +68,7 @@ func (o *openCall) admit(limits ModelLimits) error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	budget := limits.CostUSD
-	if usd, ok := o.ctx.Value(budgetKey{}).(float64); ok && (budget == 0 || usd < budget) {
+	if usd, ok := sdk.ModelBudget(o.ctx); ok && (budget == 0 || usd < budget) {
 		budget = usd
 	}
 	if most := limits.Calls; most > 0 && o.made >= most {

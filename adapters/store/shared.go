@@ -1,4 +1,4 @@
-package router
+package store
 
 import (
 	"context"
@@ -17,58 +17,46 @@ import (
 
 	"github.com/hashicorp/go-hclog"
 
-	"github.com/stepfall/stepfall/adapters/postgres"
-	"github.com/stepfall/stepfall/adapters/sqlite"
-	"github.com/stepfall/stepfall/adapters/store"
 	"github.com/stepfall/stepfall/middleware"
+	"github.com/stepfall/stepfall/sdk"
 	"github.com/stepfall/stepfall/sdk/fit"
+	"github.com/stepfall/stepfall/sdk/step"
 )
 
 // Shared is an open store and what a process needs to use it: a till for its accounts,
 // and a buffer for its traces.
 type Shared struct {
-	store.Store
-	Till   *store.Till
-	Traces *store.Buffer
-	peers  *peers
+	Store
+	Till   *Till
+	Traces *Buffer
+	*peers
 }
 
-func isURL(s string) bool {
-	return strings.HasPrefix(s, "postgres://") || strings.HasPrefix(s, "postgresql://")
-}
-
-// OpenStore opens a store: PostgreSQL where its address is a postgres:// URL, else the
-// SQLite file of that name. Traces that cannot be written in time are kept in the user's
-// cache folder until they are, by this process or a later one. The logger hears what
-// cannot be written; nil is nobody. The caller closes it after all that uses it.
-func OpenStore(ctx context.Context, address string, logger hclog.Logger) (*Shared, error) {
-	var engine store.Store
-	var err error
-	switch {
-	case isURL(address):
-		engine, err = postgres.Open(ctx, address)
-	case strings.Contains(address, "://"):
-		err = fmt.Errorf("a store is a file, or a postgres:// URL, not %q", address)
-	default:
-		engine, err = sqlite.Open(ctx, address)
-	}
-	if err != nil {
-		return nil, err
-	}
+// Share makes an open store ready to be shared by processes. Traces that cannot be
+// written in time are kept in the user's cache folder, under the store's address, until
+// they are, by this process or a later one. The logger hears what cannot be written; nil
+// is nobody. Closing what is returned closes the store.
+func Share(engine Store, address string, logger hclog.Logger) *Shared {
 	if logger == nil {
 		logger = hclog.NewNullLogger()
 	}
-	s := &Shared{Store: engine, Till: store.NewTill(engine, store.TillOptions{})}
-	s.Traces = store.NewBuffer(engine, store.BufferOptions{Spool: spoolOf(address), Fault: func(err error, dropped int64) {
+	s := &Shared{Store: engine, Till: NewTill(engine, TillOptions{})}
+	s.Traces = NewBuffer(engine, BufferOptions{Spool: spoolOf(address), Fault: func(err error, dropped int64) {
 		what := "traces wait for the store"
-		if _, lost := errors.AsType[*store.LeftOutError](err); lost {
+		if _, lost := errors.AsType[*LeftOutError](err); lost {
 			what = "traces are lost"
 		}
 		logger.Error(what, "error", err, "dropped", dropped)
 	}})
 	s.peers = newPeers(engine, logger)
-	return s, nil
+	return s
 }
+
+// Ledger returns the accounts under these caps.
+func (s *Shared) Ledger(caps step.Caps) step.Ledger { return s.Till.Ledger(caps) }
+
+// Record is a [step.Sink]: it has a trace written in the background.
+func (s *Shared) Record(ctx context.Context, t *sdk.Trace) { s.Traces.Record(ctx, t) }
 
 // spoolOf returns the folder for traces that wait for a store, in the user's cache
 // folder; without one they wait in memory.
@@ -77,7 +65,7 @@ func spoolOf(address string) string {
 	if err != nil {
 		return ""
 	}
-	if u, err := url.Parse(address); err == nil && isURL(address) {
+	if u, err := url.Parse(address); err == nil && strings.Contains(address, "://") {
 		if u.User != nil { // passwords change
 			u.User = url.User(u.User.Username())
 		}
@@ -96,7 +84,7 @@ func (s *Shared) Close() error {
 // peers is what processes tell one another through a store. A store that is away leaves
 // each with what it knows itself.
 type peers struct {
-	board  store.Board
+	board  Board
 	logger hclog.Logger
 	// until is until when circuits are open that others found so.
 	until   atomic.Pointer[map[string]time.Time]
@@ -123,7 +111,7 @@ const (
 	quick = 250 * time.Millisecond
 )
 
-func newPeers(b store.Board, logger hclog.Logger) *peers {
+func newPeers(b Board, logger hclog.Logger) *peers {
 	p := &peers{board: b, logger: logger, out: make(chan func(context.Context) error, 1024), closed: make(chan struct{}), pacers: map[*fit.Pacer]string{}}
 	p.running.Go(p.listen)
 	p.running.Go(p.speak)
@@ -222,9 +210,9 @@ func (p *peers) Save(id string, note []byte, ttl time.Duration) {
 	p.say(func(ctx context.Context) error { return p.board.Post(ctx, kindSession, id, note, ttl) })
 }
 
-// pace joins a pacer with those of the same policy elsewhere, until the returned
+// Pace joins a pacer with those of the same policy elsewhere, until the returned
 // function is called.
-func (p *peers) pace(policy string, pacer *fit.Pacer) func() error {
+func (p *peers) Pace(policy string, pacer *fit.Pacer) func() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.pacers[pacer] = policy

@@ -1,4 +1,4 @@
-package router
+package full
 
 import (
 	"context"
@@ -67,24 +67,4 @@ func askPlugin(ctx context.Context, p policies.Plugin, path, role string) (_ *sc
 	return h.Schema(ctx, p.Name, map[string]wire.Role{
 		policies.RoleVerifier: wire.Verifier, policies.RoleCostEstimator: wire.CostEstimator, policies.RoleEstimator: wire.QualityEstimator,
 	}[role])
-}
-
-// found is the schemas of those plugins that are there and answer: one that is not, or
-// that does not start, is a matter of on_unavailable.
-func found(source policies.SchemaSource) policies.SchemaSource {
-	return policies.SchemaFunc(func(p policies.Plugin, role string) (*schema.Schema, error) {
-		s, err := source.ConfigSchema(p, role)
-		if err != nil {
-			return nil, nil
-		}
-		return s, nil
-	})
-}
-
-// checkPlugins has config blocks checked when the policy is loaded, where the router starts
-// the plugins itself.
-func (o *Options) checkPlugins(ctx context.Context, policy string) {
-	if o.Plugins == nil && o.Load.Schemas == nil {
-		o.Load.Schemas = found(Schemas(context.WithoutCancel(ctx), policy))
-	}
 }

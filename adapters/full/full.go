@@ -1,0 +1,75 @@
+// Package full puts policies to work with all that stepfall has: every provider, both
+// stores, and plugins.
+//
+//	model, err := full.Open(ctx, "policy.hcl", full.Options{})
+//
+// A program that imports it links all of that. One that has its models in hand, or that
+// needs one provider only, imports package router alone and hands in what it uses.
+package full
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/hashicorp/go-hclog"
+
+	"github.com/stepfall/stepfall/adapters/postgres"
+	"github.com/stepfall/stepfall/adapters/provider/anthropic"
+	"github.com/stepfall/stepfall/adapters/provider/gemini"
+	"github.com/stepfall/stepfall/adapters/provider/ollama"
+	"github.com/stepfall/stepfall/adapters/provider/openai"
+	"github.com/stepfall/stepfall/adapters/router"
+	"github.com/stepfall/stepfall/adapters/sqlite"
+	"github.com/stepfall/stepfall/adapters/store"
+	"github.com/stepfall/stepfall/middleware"
+)
+
+// Options are those of package router.
+type Options = router.Options
+
+// Open is [router.Open] with what o leaves open among providers, plugins and stores.
+func Open(ctx context.Context, path string, o Options) (*router.Router, error) {
+	return router.Open(ctx, path, Complete(o))
+}
+
+// Complete returns o with what it leaves open among providers, plugins and stores.
+func Complete(o Options) Options {
+	if o.Providers == nil {
+		o.Providers = map[string]middleware.OpenClient{
+			"openai": openai.Open, "mistral": openai.OpenMistral, "anthropic": anthropic.Open, "gemini": gemini.Open, "ollama": ollama.Open,
+		}
+	}
+	if o.PluginHosts == nil {
+		o.PluginHosts = pluginHosts{}
+	}
+	if o.OpenStore == nil {
+		o.OpenStore = func(ctx context.Context, address string, logger hclog.Logger) (router.Store, error) {
+			s, err := OpenStore(ctx, address, logger)
+			if err != nil {
+				return nil, err // a nil *Shared would not be a nil Store
+			}
+			return s, nil
+		}
+	}
+	return o
+}
+
+// OpenStore opens a store that processes share: PostgreSQL where its address is a
+// postgres:// URL, else the SQLite file of that name. See [store.Share].
+func OpenStore(ctx context.Context, address string, logger hclog.Logger) (*store.Shared, error) {
+	var engine store.Store
+	var err error
+	switch {
+	case strings.HasPrefix(address, "postgres://"), strings.HasPrefix(address, "postgresql://"):
+		engine, err = postgres.Open(ctx, address)
+	case strings.Contains(address, "://"):
+		err = fmt.Errorf("a store is a file, or a postgres:// URL, not %q", address)
+	default:
+		engine, err = sqlite.Open(ctx, address)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return store.Share(engine, address, logger), nil
+}

@@ -1,0 +1,89 @@
+package full
+
+import (
+	"context"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+
+	"github.com/stepfall/stepfall/adapters/router"
+	"github.com/stepfall/stepfall/plugins/host"
+	"github.com/stepfall/stepfall/policies"
+	"github.com/stepfall/stepfall/sdk"
+	"github.com/stepfall/stepfall/sdk/plugin/schema"
+	"github.com/stepfall/stepfall/sdk/plugin/wire"
+)
+
+// pluginHosts implements [router.PluginHosts] by package host.
+type pluginHosts struct{}
+
+// Host implements [router.PluginHosts].
+func (pluginHosts) Host(p *policies.Policy, ask func(ctx context.Context, model string, q *sdk.Query) (*sdk.Answer, error), logger hclog.Logger) (router.PluginHost, error) {
+	c := hostConfig(p)
+	c.Logger, c.Models = logger, wire.ModelCallerFunc(ask)
+	h, err := host.New(c)
+	if err != nil {
+		return nil, err // a nil *Host would not be a nil PluginHost
+	}
+	return h, nil
+}
+
+// Schemas implements [router.PluginHosts]. A plugin that is not there, or that does not
+// start, has no schema: what then happens is a matter of on_unavailable.
+func (pluginHosts) Schemas(ctx context.Context, policy string) policies.SchemaSource {
+	source := Schemas(ctx, policy)
+	return policies.SchemaFunc(func(p policies.Plugin, role string) (*schema.Schema, error) {
+		s, err := source.ConfigSchema(p, role)
+		if err != nil {
+			return nil, nil
+		}
+		return s, nil
+	})
+}
+
+// PluginStats returns how the plugins of the policy at work fare; nil when it has none,
+// or when they are the program's own.
+func PluginStats(r *router.Router) []host.Stats {
+	if h, ok := r.PluginHost().(*host.Host); ok {
+		return h.Stats()
+	}
+	return nil
+}
+
+// hostConfig turns a policy's plugin blocks into the host's settings.
+func hostConfig(p *policies.Policy) host.Config {
+	c := host.Config{Plugins: map[string]host.PluginConfig{}}
+	if !strings.HasPrefix(p.Path, "library:") {
+		c.Dir = filepath.Dir(p.Path)
+	}
+	for i := range p.Plugins {
+		b := &p.Plugins[i]
+		settings := host.PluginConfig{
+			PassEnv: b.Env, SHA256: b.Checksum, StartTimeout: b.StartTimeout, CallTimeout: b.CallTimeout, VerifyTimeout: verifyTimeout(p, b),
+			Isolation: host.Isolation(b.Isolation), Memory: int64(b.Memory), Require: b.Require,
+			Models: wire.ModelLimits{Calls: b.ModelCalls, CostUSD: b.ModelUSD, Timeout: b.ModelTimeout},
+		}
+		if b.Path != "" {
+			settings.Path = p.Locate(b.Path)
+		}
+		for _, path := range b.Read {
+			settings.Read = append(settings.Read, p.Locate(path))
+		}
+		c.Plugins[b.Name] = settings
+	}
+	return c
+}
+
+// verifyTimeout is the longest that any verifier block of the plugin asks for, or
+// the plugin's call_timeout; the block's own timeout bounds each verification.
+func verifyTimeout(p *policies.Policy, b *policies.Plugin) time.Duration {
+	longest := b.CallTimeout
+	for i := range p.Verifiers {
+		if p.Verifiers[i].Plugin == b.Name {
+			longest = max(longest, p.Verifiers[i].Timeout)
+		}
+	}
+	return longest
+}

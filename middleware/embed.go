@@ -41,7 +41,7 @@ func newEmbedder(c Config) (*embedder, error) {
 	}
 	if record := c.Step.Traces; record != nil {
 		own.Traces = func(ctx context.Context, t *sdk.Trace) {
-			t.Decisions, t.Strategy, t.Lambdas, t.Setting = nil, "", nil, sdk.Setting{}
+			t.Decisions, t.Strategy, t.Setting = nil, "", sdk.Setting{}
 			record(ctx, t)
 		}
 	}

@@ -47,7 +47,12 @@ func TestLibraryPoliciesLoadAndRun(t *testing.T) {
 func run(t *testing.T, p *policies.Policy, choice policies.Choice) {
 	t.Helper()
 	models := p.SDKModels()
-	s, err := choice.Strategy.Cascade(models)
+	names := make([]string, len(models))
+	for i := range models {
+		names[i] = models[i].Name
+	}
+	setting := choice.Strategy.Setting()
+	s, err := setting.Strategy(names)
 	if err != nil {
 		t.Fatal(err)
 	}

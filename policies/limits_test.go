@@ -2,13 +2,13 @@ package policies_test
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"reflect"
 	"strings"
 	"testing"
 
 	"github.com/stepfall/stepfall/policies"
-	"github.com/stepfall/stepfall/sdk"
 	"github.com/stepfall/stepfall/sdk/cascade"
 )
 
@@ -85,33 +85,39 @@ func TestLimitsAreWhereTheyAreSaidToBe(t *testing.T) {
 	}
 }
 
-func TestParamsOfAStrategy(t *testing.T) {
-	models := []sdk.Model{{Name: "small"}, {Name: "large"}}
+func TestSettingOfAStrategy(t *testing.T) {
 	base := policies.Strategy{
 		Kind: cascade.NameCascadeRoute, Lambda: []float64{1}, Threshold: []float64{2}, Gamma: 0.25, MaxDepth: 3, Scale: 0.5, NodeLimit: 7, TopK: 9,
-		Order: []string{"large", "nobody", "small"},
+		Order: []string{"large", "small"},
 	}
-	want := cascade.Params{Lambdas: []float64{1}, Thresholds: []float64{2}, Gamma: 0.25, MaxDepth: 3, Scale: 0.5, NodeLimit: 7, TopK: 9, Order: []int{1, 0}}
+	want := cascade.Setting{Name: cascade.NameCascadeRoute, Lambdas: []float64{1}, Thresholds: []float64{2}, Gamma: 0.25, MaxDepth: 3, Scale: 0.5, NodeLimit: 7, TopK: 9, Order: []string{"large", "small"}}
 	for _, c := range []struct {
-		variant, answer, name string
-		change                func(*cascade.Params)
+		variant, answer string
+		change          func(*cascade.Setting)
 	}{
-		{"", "", cascade.NameCascadeRoute, func(*cascade.Params) {}},
-		{"", "last", cascade.NameCascadeRoute, func(p *cascade.Params) { p.Answer = cascade.Last }},
-		{"slow", "", cascade.NameCascadeRouteSlow, func(*cascade.Params) {}},
-		{"greedy", "", cascade.NameCascadeRouteGreedy, func(*cascade.Params) {}},
-		{"no_expect", "", cascade.NameCascadeRouteNoExpect, func(p *cascade.Params) { p.Scale, p.NoExpect = 0, true }},
+		{"", "", func(*cascade.Setting) {}},
+		{"exact", "last", func(s *cascade.Setting) { s.LastAnswer = true }},
+		{"slow", "", func(s *cascade.Setting) { s.Name = cascade.NameCascadeRouteSlow }},
+		{"greedy", "", func(s *cascade.Setting) { s.Name = cascade.NameCascadeRouteGreedy }},
+		{"no_expect", "", func(s *cascade.Setting) { s.Name, s.Scale, s.NoExpect = cascade.NameCascadeRouteNoExpect, 0, true }},
 	} {
 		s, want := base, want
 		s.Variant, s.Answer = c.variant, c.answer
 		c.change(&want)
-		if got := s.Params(models); !reflect.DeepEqual(got, want) || s.CascadeName() != c.name {
-			t.Errorf("%s %s: %s %+v, want %s %+v", c.variant, c.answer, s.CascadeName(), got, c.name, want)
+		got := s.Setting()
+		if !reflect.DeepEqual(got, want) {
+			t.Errorf("%s %s: %+v, want %+v", c.variant, c.answer, got, want)
+		}
+		if _, err := got.Strategy([]string{"small", "large"}); err != nil {
+			t.Error(err)
+		}
+		if _, err := got.Strategy([]string{"small"}); !errors.Is(err, cascade.ErrUnknownModel) {
+			t.Errorf("an order of a model that is not there: %v", err)
 		}
 	}
 	other := policies.Strategy{Kind: cascade.NameIndex, Variant: "slow"}
-	if other.CascadeName() != cascade.NameIndex {
-		t.Errorf("an index has a variant: %s", other.CascadeName())
+	if name := other.Setting().Name; name != cascade.NameIndex {
+		t.Errorf("an index has a variant: %s", name)
 	}
 }
 

@@ -107,44 +107,17 @@ func (p *Policy) Verifies(q *sdk.Query, model string) bool {
 	})
 }
 
-// CascadeName returns the strategy's name in package cascade.
-func (s *Strategy) CascadeName() string {
-	if s.Kind != cascade.NameCascadeRoute {
-		return s.Kind
+// Setting returns the strategy with its numbers.
+func (s *Strategy) Setting() cascade.Setting {
+	c := cascade.Setting{
+		Name: s.Kind, Lambdas: s.Lambda, Thresholds: s.Threshold, Gamma: s.Gamma, MaxDepth: s.MaxDepth,
+		Scale: s.Scale, Order: s.Order, LastAnswer: s.Answer == "last", NodeLimit: s.NodeLimit, TopK: s.TopK,
 	}
-	switch s.Variant {
-	case "slow":
-		return cascade.NameCascadeRouteSlow
-	case "greedy":
-		return cascade.NameCascadeRouteGreedy
-	case "no_expect":
-		return cascade.NameCascadeRouteNoExpect
+	if s.Kind == cascade.NameCascadeRoute && s.Variant != "" && s.Variant != "exact" {
+		c.Name += "_" + s.Variant
 	}
-	return cascade.NameCascadeRoute
-}
-
-// Params returns the strategy's parameters for [cascade.New], where order names
-// models by their index in models.
-func (s *Strategy) Params(models []sdk.Model) cascade.Params {
-	p := cascade.Params{
-		Lambdas: s.Lambda, Thresholds: s.Threshold, Gamma: s.Gamma, MaxDepth: s.MaxDepth,
-		Scale: s.Scale, NodeLimit: s.NodeLimit, TopK: s.TopK,
+	if c.Name == cascade.NameCascadeRouteNoExpect {
+		c.Scale, c.NoExpect = 0, true
 	}
-	if s.Answer == "last" {
-		p.Answer = cascade.Last
-	}
-	for _, name := range s.Order {
-		if i := slices.IndexFunc(models, func(m sdk.Model) bool { return m.Name == name }); i >= 0 {
-			p.Order = append(p.Order, i)
-		}
-	}
-	if s.Variant == "no_expect" {
-		p.Scale, p.NoExpect = 0, true
-	}
-	return p
-}
-
-// Cascade returns the strategy itself, over the policy's models.
-func (s *Strategy) Cascade(models []sdk.Model) (cascade.Strategy, error) {
-	return cascade.New(s.CascadeName(), s.Params(models))
+	return c
 }

@@ -1,6 +1,10 @@
 package sdk
 
-import "time"
+import (
+	"time"
+
+	"github.com/stepfall/stepfall/sdk/cascade"
+)
 
 // StopReason says why a step ended.
 type StopReason string
@@ -41,13 +45,11 @@ type Trace struct {
 	Session string    `json:"session,omitempty"`
 	Tenant  string    `json:"tenant,omitempty"`
 
-	Policy   string    `json:"policy,omitempty"`
-	Profile  string    `json:"profile,omitempty"`
-	Mode     string    `json:"mode,omitempty"`
-	Strategy string    `json:"strategy"`
-	Lambdas  []float64 `json:"lambdas,omitempty"`
-	Gamma    float64   `json:"gamma,omitempty"`
-	// Setting is the rest of what the strategy went by.
+	Policy   string `json:"policy,omitempty"`
+	Profile  string `json:"profile,omitempty"`
+	Mode     string `json:"mode,omitempty"`
+	Strategy string `json:"strategy"`
+	// Setting is what the strategy went by.
 	Setting Setting `json:"setting,omitzero"`
 
 	// Prompt is the last user text, empty when the policy redacts prompts.
@@ -78,22 +80,11 @@ type Trace struct {
 	Overhead time.Duration `json:"overhead_ns"`
 }
 
-// Setting is what a strategy goes by besides its lambdas and gamma. With it and the
-// beliefs of a [Decision] the decision can be taken again. Its zero value is what
-// every strategy does when nothing is said.
+// Setting is what a strategy goes by: with it and the beliefs of a [Decision] the
+// decision can be taken again.
 type Setting struct {
-	// Order is the order in which models run, where the strategy keeps to one.
-	Order []string `json:"order,omitempty"`
-	// Thresholds are those of the strategy threshold, one for each depth.
-	Thresholds []float64 `json:"thresholds,omitempty"`
-	// Scale multiplies predictive deviations; 0 means 1, and NoExpect stands for 0.
-	Scale    float64 `json:"scale,omitempty"`
-	NoExpect bool    `json:"no_expect,omitempty"`
-	MaxDepth int     `json:"max_depth,omitempty"`
-	// TopK is the width of a beam search, 0 where there is none.
-	TopK int `json:"top_k,omitempty"`
-	// LastAnswer is true where the last answer is returned and not the best one.
-	LastAnswer bool `json:"last_answer,omitempty"`
+	cascade.Setting
+
 	// Coin is the number in [0, 1) that was drawn for ties.
 	Coin float64 `json:"coin,omitempty"`
 }

@@ -226,17 +226,10 @@ func (f *fitFlags) follow(table *outcome.Table, o *fit.Options) (*outcome.Table,
 	if o.Strategy != "" {
 		return table, nil
 	}
-	s := &policy.Strategy
-	o.Strategy = s.Kind
-	if s.Kind == cascade.NameCascadeRoute && s.Variant != "" && s.Variant != "exact" {
-		o.Strategy += "_" + s.Variant
-	}
-	o.Params.MaxDepth, o.Params.NodeLimit, o.Params.TopK = s.MaxDepth, s.NodeLimit, s.TopK
-	if s.Answer == "last" {
-		o.Params.Answer = cascade.Last
-	}
-	for _, name := range s.Order {
-		o.Params.Order = append(o.Params.Order, slices.Index(names, name))
+	setting := policy.Strategy.Setting()
+	o.Strategy = setting.Name
+	if o.Params, err = setting.Params(names); err != nil {
+		return nil, err
 	}
 	return table, nil
 }

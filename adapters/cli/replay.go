@@ -258,7 +258,7 @@ func (r *replay) name() string {
 	if r.options.Estimator == nil {
 		return "the fitted profile"
 	}
-	return r.policy.Strategy.CascadeName()
+	return r.policy.Strategy.Setting().Name
 }
 
 // single is a model that is always asked.

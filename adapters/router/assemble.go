@@ -75,7 +75,12 @@ func Assemble(p *policies.Policy, seed uint64, now func() time.Time, plugins Plu
 // and those of a paced budget.
 func (a *Assembly) decide(p *policies.Policy, seed uint64) (err error) {
 	models := p.SDKModels()
-	if a.Step.Strategy, err = p.Strategy.Cascade(models); err != nil {
+	names := make([]string, len(models))
+	for i := range models {
+		names[i] = models[i].Name
+	}
+	setting := p.Strategy.Setting()
+	if a.Step.Strategy, err = setting.Strategy(names); err != nil {
 		return err
 	}
 	var next func() middleware.Route
@@ -83,10 +88,6 @@ func (a *Assembly) decide(p *policies.Policy, seed uint64) (err error) {
 		profile, err := fit.Load(p.Locate(p.Fit.Profile), models)
 		if err != nil {
 			return err
-		}
-		names := make([]string, len(models))
-		for i := range models {
-			names[i] = models[i].Name
 		}
 		if a.Step.Strategy, err = profile.NewStrategy(names); err != nil {
 			return err
@@ -104,7 +105,8 @@ func (a *Assembly) decide(p *policies.Policy, seed uint64) (err error) {
 	matched := map[*policies.Strategy]cascade.Strategy{}
 	for i := range p.Matches {
 		if s := p.Matches[i].Strategy; s != nil {
-			if matched[s], err = s.Cascade(models); err != nil {
+			setting := s.Setting()
+			if matched[s], err = setting.Strategy(names); err != nil {
 				return fmt.Errorf("match %s: %w", p.Matches[i].Name, err)
 			}
 		}
@@ -186,7 +188,8 @@ func pace(p *policies.Policy, profile *fit.Profile, models []string, seed uint64
 	}
 	routes := make([]middleware.Route, len(pacer.Points()))
 	for i, point := range pacer.Points() {
-		strategy, err := profile.StrategyAt(point.Value, models)
+		setting := profile.Strategy.At(point.Value)
+		strategy, err := setting.Strategy(models)
 		if err != nil {
 			return nil, nil, fmt.Errorf("an operating point of the profile: %w", err)
 		}

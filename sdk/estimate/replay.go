@@ -13,6 +13,7 @@ import (
 	"github.com/stepfall/stepfall/sdk/cascade"
 	"github.com/stepfall/stepfall/sdk/feature"
 	"github.com/stepfall/stepfall/sdk/outcome"
+	"github.com/stepfall/stepfall/sdk/replay"
 )
 
 // Replay reads an estimator's beliefs off a table of outcomes: only the outcomes of
@@ -183,6 +184,14 @@ func (r *Replay) Start(query int) *Reading {
 	x.restart()
 	return x
 }
+
+// Source returns r as the source of a walk.
+func (r *Replay) Source() replay.Source { return source{r} }
+
+type source struct{ *Replay }
+
+// Start implements [replay.Source].
+func (s source) Start(query int) replay.Cursor { return s.Replay.Start(query) }
 
 // LookUSD returns what a look cost that is called as in [Reading.Believe]: as the table has
 // it, and else what it usually costs.

@@ -8,19 +8,20 @@ import (
 
 	"github.com/stepfall/stepfall/sdk/cascade"
 	"github.com/stepfall/stepfall/sdk/outcome"
+	"github.com/stepfall/stepfall/sdk/replay"
 )
 
 // costNoise replaces a source's predicted costs by the true cost plus noise, drawn
 // back to the mean as far as the noise hides the differences.
 type costNoise struct {
-	Source
+	replay.Source
 	predicted [][]float64
 }
 
 // newCostNoise simulates the costs on a table; the line from what is seen to what
 // is expected follows from the mean and variance of each model's cost on the train
 // half.
-func newCostNoise(s Source, train, on *outcome.Table, stdDev float64, seed uint64) *costNoise {
+func newCostNoise(s replay.Source, train, on *outcome.Table, stdDev float64, seed uint64) *costNoise {
 	rng := rand.New(rand.NewPCG(seed, 0xc057))
 	n := len(train.Models)
 	means, slopes := make([]float64, n), make([]float64, n)
@@ -45,16 +46,16 @@ func newCostNoise(s Source, train, on *outcome.Table, stdDev float64, seed uint6
 }
 
 // Start returns a cursor that believes what the source believes of qualities.
-func (c *costNoise) Start(query int) Cursor {
+func (c *costNoise) Start(query int) replay.Cursor {
 	return &noisyCosts{c.Source.Start(query), c.predicted[query]}
 }
 
 type noisyCosts struct {
-	Cursor
+	replay.Cursor
 	predicted []float64
 }
 
-// Believe implements [Cursor].
+// Believe implements [replay.Cursor].
 func (c *noisyCosts) Believe(ran []int, beliefs []cascade.Belief, costs []float64) {
 	c.Cursor.Believe(ran, beliefs, costs)
 	copy(costs, c.predicted)

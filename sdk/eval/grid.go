@@ -7,13 +7,14 @@ import (
 	"slices"
 
 	"github.com/stepfall/stepfall/sdk/cascade"
+	"github.com/stepfall/stepfall/sdk/replay"
 )
 
 // A strategyAt makes a strategy's decision rule for one lambda.
 type strategyAt func(lambda float64) (cascade.Strategy, error)
 
 // play makes a player of a rule at several lambdas.
-func (r strategyAt) player(name, note string, source Source, lambdas []float64) (*Player, error) {
+func (r strategyAt) player(name, note string, source replay.Source, lambdas []float64) (*Player, error) {
 	p := &Player{Name: name, Note: note, Source: source, Lambdas: lambdas}
 	for _, lambda := range lambdas {
 		s, err := r(lambda)
@@ -39,7 +40,7 @@ func span(f *Frame) (low, high float64) {
 // evenly along its curve on the given outcomes, which are those of the train half:
 // lambdas at equal ratios first, then repeatedly the geometric middle of the
 // neighbours whose points lie furthest apart.
-func spreadLambdas(ctx context.Context, o *Outcomes, source Source, rule strategyAt, n int, seed uint64) ([]float64, error) {
+func spreadLambdas(ctx context.Context, o *Outcomes, source replay.Source, rule strategyAt, n int, seed uint64) ([]float64, error) {
 	frame := singles(o).frame(nil)
 	low, high := span(&frame)
 	lambdas := logSpaced(low, high, max(3, n/4), true)
@@ -91,7 +92,7 @@ func unrepeated(points []Point) []Point {
 	return out
 }
 
-func pointsAt(ctx context.Context, o *Outcomes, source Source, rule strategyAt, lambdas []float64, seed uint64) ([]Point, error) {
+func pointsAt(ctx context.Context, o *Outcomes, source replay.Source, rule strategyAt, lambdas []float64, seed uint64) ([]Point, error) {
 	p, err := rule.player("", "", source, lambdas)
 	if err != nil {
 		return nil, err

@@ -8,6 +8,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/stepfall/stepfall/sdk/cascade"
+	"github.com/stepfall/stepfall/sdk/replay"
 )
 
 // pairLevels is the number of thresholds that are tried for each first model.
@@ -24,7 +25,7 @@ type pairTotals struct{ quality, cost float64 }
 // a lambda, the first model, the threshold on its estimate and the second model of the
 // greatest mean quality less lambda times cost on the train half. A threshold that
 // always stops is a single model.
-func pairsRule(ctx context.Context, o *Outcomes, source Source) (strategyAt, error) {
+func pairsRule(ctx context.Context, o *Outcomes, source replay.Source) (strategyAt, error) {
 	n := len(o.Models)
 	levels := make([][]float64, n)
 	totals := make([][][]pairTotals, n) // first, level, second
@@ -63,7 +64,7 @@ type pairsOf struct {
 }
 
 // pairsFrom works out the cascades that begin with one model.
-func pairsFrom(ctx context.Context, o *Outcomes, source Source, first int) (pairsOf, error) {
+func pairsFrom(ctx context.Context, o *Outcomes, source replay.Source, first int) (pairsOf, error) {
 	n := len(o.Models)
 	estimate := make([][]float64, len(o.Queries)) // of the first model, as prefixes has it
 	better := make([][]bool, len(o.Queries))      // the second answer is taken

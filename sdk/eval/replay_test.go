@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/stepfall/stepfall/sdk/cascade"
+	"github.com/stepfall/stepfall/sdk/replay"
 )
 
 // made returns outcomes of n queries by k models: dearer models are better, and
@@ -57,7 +58,7 @@ func newBlurred(o *Outcomes, seed uint64) *blurred {
 	return b
 }
 
-func (b *blurred) Start(q int) Cursor { return blurredCursor{b, q} }
+func (b *blurred) Start(q int) replay.Cursor { return blurredCursor{b, q} }
 
 type blurredCursor struct {
 	b *blurred
@@ -83,7 +84,7 @@ func madeProblem(n, k int) *problem {
 
 // An independent replay: for one query and one strategy it walks the table by hand,
 // forgets nothing and remembers nothing.
-func walkByHand(o *Outcomes, source Source, s cascade.Strategy, q int, coin float64) (ran []int, cost, quality float64) {
+func walkByHand(o *Outcomes, source replay.Source, s cascade.Strategy, q int, coin float64) (ran []int, cost, quality float64) {
 	for {
 		beliefs, costs := make([]cascade.Belief, len(o.Models)), make([]float64, len(o.Models))
 		source.Start(q).Believe(ran, beliefs, costs)
@@ -201,7 +202,7 @@ func TestScramblingCatchesAPeekingSource(t *testing.T) {
 
 type peeking struct{ o *Outcomes }
 
-func (p peeking) Start(q int) Cursor { return peekingCursor{p.o, q} }
+func (p peeking) Start(q int) replay.Cursor { return peekingCursor{p.o, q} }
 
 type peekingCursor struct {
 	o *Outcomes

@@ -6,12 +6,6 @@ import (
 	"github.com/stepfall/stepfall/sdk/estimate"
 )
 
-// replayed is the source of one fitted estimator over a table.
-type replayed struct{ *estimate.Replay }
-
-// Start returns the reading of a query.
-func (r replayed) Start(query int) Cursor { return r.Replay.Start(query) }
-
 // trainFolds is the number of folds in which train-half beliefs are made.
 const trainFolds = 4
 
@@ -26,5 +20,5 @@ func fitSources(h *Halves, name string, o estimate.Options) (*fittedSources, err
 	if err != nil {
 		return nil, err
 	}
-	return &fittedSources{Name: name, Train: replayed{train}, Test: replayed{test}}, nil
+	return &fittedSources{Name: name, Train: train.Source(), Test: test.Source()}, nil
 }

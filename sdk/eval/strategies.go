@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/stepfall/stepfall/sdk/cascade"
+	"github.com/stepfall/stepfall/sdk/replay"
 )
 
 // The rows of a comparison beyond the strategies that package cascade names.
@@ -25,7 +26,7 @@ const (
 // On the train half they must come from estimators that have not seen the query.
 type fittedSources struct {
 	Name        string
-	Train, Test Source
+	Train, Test replay.Source
 
 	scale *float64 // see fittedScale; nil until it is known
 }
@@ -183,7 +184,7 @@ const gridQueries = 100
 
 // head returns at most n of the queries, taken at equal distances, with a source
 // that knows them by their new places.
-func (o *Outcomes) head(s Source, n int) (*Outcomes, Source) {
+func (o *Outcomes) head(s replay.Source, n int) (*Outcomes, replay.Source) {
 	if len(o.Queries) <= n {
 		return o, s
 	}
@@ -196,9 +197,9 @@ func (o *Outcomes) head(s Source, n int) (*Outcomes, Source) {
 
 // placed is a source of some of another's queries.
 type placed struct {
-	Source
+	replay.Source
 	places []int
 }
 
 // Start starts the query at that place.
-func (p *placed) Start(q int) Cursor { return p.Source.Start(p.places[q]) }
+func (p *placed) Start(q int) replay.Cursor { return p.Source.Start(p.places[q]) }

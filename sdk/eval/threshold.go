@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/stepfall/stepfall/sdk/cascade"
+	"github.com/stepfall/stepfall/sdk/replay"
 )
 
 // costOrders returns the orders that a cascade chooses from: all models from the
@@ -42,7 +43,7 @@ type prefixes struct {
 	uniform                 []float64 // thresholds to try at all depths
 }
 
-func newPrefixes(ctx context.Context, o *Outcomes, source Source, order []int) (*prefixes, error) {
+func newPrefixes(ctx context.Context, o *Outcomes, source replay.Source, order []int) (*prefixes, error) {
 	p := &prefixes{
 		estimate: make([][]float64, len(o.Queries)), cost: make([][]float64, len(o.Queries)), quality: make([][]float64, len(o.Queries)),
 	}
@@ -83,7 +84,7 @@ func newPrefixes(ctx context.Context, o *Outcomes, source Source, order []int) (
 // order, the depth and the thresholds of the greatest mean quality less lambda times
 // cost on the train half: one threshold at every depth first, then each in turn as
 // long as that helps.
-func thresholdRule(ctx context.Context, o *Outcomes, source Source) (strategyAt, error) {
+func thresholdRule(ctx context.Context, o *Outcomes, source replay.Source) (strategyAt, error) {
 	orders := costOrders(o)
 	var ladders []*prefixes
 	for _, order := range orders {

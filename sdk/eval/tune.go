@@ -7,6 +7,7 @@ import (
 	"gonum.org/v1/gonum/stat"
 
 	"github.com/stepfall/stepfall/sdk/cascade"
+	"github.com/stepfall/stepfall/sdk/replay"
 )
 
 // What is chosen on the train half is chosen by the AUC over all its queries, from a
@@ -19,7 +20,7 @@ const (
 // option is one way to play a strategy, on beliefs about the train half.
 type option struct {
 	rule   strategyAt
-	source Source
+	source replay.Source
 }
 
 // aucs replays options over the train half and returns the AUC of each, on all

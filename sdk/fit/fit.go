@@ -12,6 +12,7 @@ import (
 	"github.com/stepfall/stepfall/sdk/cascade"
 	"github.com/stepfall/stepfall/sdk/estimate"
 	"github.com/stepfall/stepfall/sdk/outcome"
+	"github.com/stepfall/stepfall/sdk/replay"
 )
 
 // Options say what to fit. The zero value fits an index strategy for quality at any
@@ -82,20 +83,20 @@ func Fit(ctx context.Context, t *outcome.Table, o Options) (*Profile, error) {
 	o.Estimate = o.Estimate.Resolve(complete)
 
 	o.Progress("fitting estimators, fold by fold and to all outcomes")
-	estimator, replay, err := estimate.FitFolds(t, o.Folds, o.Estimate)
+	estimator, held, err := estimate.FitFolds(t, o.Folds, o.Estimate)
 	if err != nil {
 		return nil, err
 	}
 	var calibration Calibration
 	var aside sync.WaitGroup
 	defer aside.Wait()
-	aside.Go(func() { calibration = calibrate(complete, replay) })
+	aside.Go(func() { calibration = calibrate(complete, held) })
 	o.Progress("replaying " + o.Strategy + " at every lambda")
 	list, err := candidates(o.Strategy, o.Params, complete)
 	if err != nil {
 		return nil, err
 	}
-	all := newStage(complete, replay)
+	all := newStage(complete, held)
 	list, err = sweep(ctx, all, o.Strategy, list, o.BudgetUSD)
 	if err != nil {
 		return nil, err
@@ -110,7 +111,7 @@ func Fit(ctx context.Context, t *outcome.Table, o Options) (*Profile, error) {
 		Models: models, Estimator: estimator,
 	}
 	chosen := best(complete, list, o.BudgetUSD, (*candidate).points)
-	p.Strategy = strategyOf(o.Strategy, chosen.params, complete.Models)
+	p.Strategy = cascade.SettingOf(cascade.Description{Name: o.Strategy, Params: chosen.params}, complete.Models)
 	f := &fitter{ctx: ctx, stage: all, options: o, candidate: chosen, profile: p}
 	if o.Floor != nil {
 		o.Progress("meeting the floor")
@@ -129,7 +130,7 @@ func Fit(ctx context.Context, t *outcome.Table, o Options) (*Profile, error) {
 	if err != nil {
 		return nil, err
 	}
-	aside.Go(func() { p.Usual = usual(strategy, complete, replay) })
+	aside.Go(func() { p.Usual = usual(strategy, complete, held) })
 	if o.MaxWrong > 0 {
 		if err := f.serve(); err != nil {
 			return nil, err
@@ -161,8 +162,8 @@ func (o *Options) check(ctx context.Context, t *outcome.Table) error {
 	if math.IsNaN(o.BudgetUSD) || math.IsInf(o.BudgetUSD, 0) || o.BudgetUSD < 0 {
 		return fmt.Errorf("a budget of %v USD", o.BudgetUSD)
 	}
-	if n := len(t.Models); n > maxModels {
-		return fmt.Errorf("%d models: a fit takes at most %d", n, maxModels)
+	if n := len(t.Models); n > replay.MaxModels {
+		return fmt.Errorf("%d models: a fit takes at most %d", n, replay.MaxModels)
 	}
 	if err := o.promises(t); err != nil {
 		return err

@@ -157,7 +157,7 @@ func (f *fitter) meetFloor(list []*candidate) (*candidate, error) {
 		return nil, f.floorError(list, values[0], &test, level)
 	}
 	f.candidate, f.profile.Kept = chosen, &kept
-	f.profile.Strategy = strategyOf(o.Strategy, chosen.params, f.stage.table.Models)
+	f.profile.Strategy = cascade.SettingOf(cascade.Description{Name: o.Strategy, Params: chosen.params}, f.stage.table.Models)
 	return chosen, f.settle([]float64{value}, 1)
 }
 

@@ -126,7 +126,8 @@ func paced(t *testing.T, table *outcome.Table, seed uint64, over float64) (off [
 	front := frontier(p.Curve)
 	strategies := make([]cascade.Strategy, len(front))
 	for i, point := range front {
-		if strategies[i], err = p.StrategyAt(point.Value, table.Models); err != nil {
+		setting := p.Strategy.At(point.Value)
+		if strategies[i], err = setting.Strategy(table.Models); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -61,7 +61,8 @@ func TestPacingInBlocks(t *testing.T) {
 	front := frontier(p.Curve)
 	strategies := make([]cascade.Strategy, len(front))
 	for i, point := range front {
-		if strategies[i], err = p.StrategyAt(point.Value, test.Models); err != nil {
+		setting := p.Strategy.At(point.Value)
+		if strategies[i], err = setting.Strategy(test.Models); err != nil {
 			t.Fatal(err)
 		}
 	}

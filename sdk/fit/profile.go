@@ -21,11 +21,11 @@ const Version = 1
 // Profile is what was fitted: a strategy with its numbers, the estimators, what they
 // were fitted to, and what is to be expected of them. It is read only.
 type Profile struct {
-	Version  int      `json:"version"`
-	Data     Data     `json:"data"`
-	Models   []Model  `json:"models"`
-	Strategy Strategy `json:"strategy"`
-	Budget   Budget   `json:"budget"`
+	Version  int             `json:"version"`
+	Data     Data            `json:"data"`
+	Models   []Model         `json:"models"`
+	Strategy cascade.Setting `json:"strategy"`
+	Budget   Budget          `json:"budget"`
 	// Expected is what the strategy does on the validation rows.
 	Expected Expected `json:"expected"`
 	// HeldOut is nil without a budget.
@@ -62,32 +62,11 @@ type Model struct {
 	Price *sdk.Price `json:"price,omitempty"`
 }
 
-// Strategy is a strategy with its numbers; see [cascade.Params].
-type Strategy struct {
-	Name       string    `json:"name"`
-	Lambdas    []float64 `json:"lambdas,omitempty"`
-	Thresholds []float64 `json:"thresholds,omitempty"`
-	Gamma      float64   `json:"gamma"`
-	MaxDepth   int       `json:"max_depth,omitempty"`
-	Scale      float64   `json:"scale,omitempty"`
-	NoExpect   bool      `json:"no_expect,omitempty"`
-	// Order names the models of a fixed order.
-	Order []string `json:"order,omitempty"`
-}
-
 // Expected is a mean cost, quality and number of models run.
 type Expected struct {
 	CostUSD float64 `json:"cost_usd"`
 	Quality float64 `json:"quality"`
 	Steps   float64 `json:"steps"`
-}
-
-func strategyOf(name string, p cascade.Params, models []string) Strategy {
-	s := Strategy{Name: name, MaxDepth: p.MaxDepth, Scale: p.Scale, NoExpect: p.NoExpect}
-	for _, i := range p.Order {
-		s.Order = append(s.Order, models[i])
-	}
-	return s
 }
 
 // Errors to branch on with errors.Is.
@@ -194,44 +173,13 @@ func priceText(p sdk.Price) string {
 	return fmt.Sprintf("%v in, %v out USD per million tokens", p.Input, p.Output)
 }
 
-// Params returns the strategy's parameters with models indexed as in the given names.
-func (p *Profile) Params(models []string) (cascade.Params, error) {
-	s := &p.Strategy
-	params := cascade.Params{
-		Lambdas: s.Lambdas, Thresholds: s.Thresholds, Gamma: s.Gamma,
-		MaxDepth: s.MaxDepth, Scale: s.Scale, NoExpect: s.NoExpect,
-	}
-	for _, name := range s.Order {
-		i := slices.Index(models, name)
-		if i < 0 {
-			return params, fmt.Errorf("%w: %q is in the order of strategy %s", ErrModels, name, s.Name)
-		}
-		params.Order = append(params.Order, i)
-	}
-	return params, nil
-}
-
 // NewStrategy returns the fitted strategy over models indexed as in the given names.
 func (p *Profile) NewStrategy(models []string) (cascade.Strategy, error) {
-	params, err := p.Params(models)
-	if err != nil {
-		return nil, err
+	s, err := p.Strategy.Strategy(models)
+	if errors.Is(err, cascade.ErrUnknownModel) {
+		err = fmt.Errorf("%w: %w", ErrModels, err)
 	}
-	return cascade.New(p.Strategy.Name, params)
-}
-
-// StrategyAt returns the fitted strategy at another operating point of its curve:
-// value is a [Point.Value]. Ties go to the cheapest.
-func (p *Profile) StrategyAt(value float64, models []string) (cascade.Strategy, error) {
-	params, err := p.Params(models)
-	if err != nil {
-		return nil, err
-	}
-	params.Lambdas, params.Thresholds, params.Gamma = []float64{value}, nil, 1
-	if p.Strategy.Name == cascade.NameThreshold {
-		params.Lambdas, params.Thresholds = nil, []float64{value}
-	}
-	return cascade.New(p.Strategy.Name, params)
+	return s, err
 }
 
 // Save writes the profile to a file, whole or not at all.

@@ -9,6 +9,7 @@ import (
 	"github.com/stepfall/stepfall/sdk/cascade"
 	"github.com/stepfall/stepfall/sdk/estimate"
 	"github.com/stepfall/stepfall/sdk/outcome"
+	"github.com/stepfall/stepfall/sdk/replay"
 )
 
 // stage is a table with the beliefs about its queries, and the rows that are played.
@@ -46,12 +47,16 @@ func (s *stage) each(ctx context.Context, f func(place int, w *walker)) error {
 				if err := ctx.Err(); err != nil {
 					return err
 				}
-				f(i, &walker{stage: s, row: s.rows[i]})
+				f(i, s.walker(s.rows[i]))
 			}
 			return nil
 		})
 	}
 	return group.Wait()
+}
+
+func (s *stage) walker(row int) *walker {
+	return &walker{Walker: replay.NewWalker(s.replay.Start(row), s.table.Quality[row], s.table.CostUSD[row])}
 }
 
 // play replays every strategy on every row. Gamma plays a part only at 0, where ties
@@ -134,45 +139,20 @@ func (p plan) halve(left, right, values int) plan {
 
 // walker takes steps on one query.
 type walker struct {
-	*stage
-	row  int
-	memo *memo // nil before the first step
-	seen []int // models that have run, and looks at their answers
-	ran  []int
+	*replay.Walker
 	plan []int // of the decision under way
 }
 
 // step replays one step and writes down what it did.
 func (w *walker) step(s cascade.Strategy, place int, into *replayed) {
-	if w.memo == nil {
-		w.memo = &memo{w.replay.Start(w.row), len(w.table.Models), map[runKey]*believed{}}
+	own := &into.path[place]
+	step := w.Walk(planned{s, w, own}, 0, nil)
+	for _, mark := range step.Seen {
+		*own = own.and(mark)
 	}
-	w.seen, w.ran = w.seen[:0], w.ran[:0]
-	var key runKey
-	for {
-		b := w.memo.believe(key, w.seen)
-		d := w.decide(s, &cascade.State{Beliefs: b.beliefs, Costs: b.costs, Ran: w.ran}, &into.path[place])
-		if d.Run != cascade.Stop {
-			mark := d.Mark(w.seen, len(w.table.Models))
-			w.seen = append(w.seen, mark)
-			key = key.with(mark)
-			into.path[place] = into.path[place].and(mark)
-			if d.Look {
-				into.cost[place] += w.memo.reading.LookUSD(mark)
-				continue
-			}
-			w.ran = append(w.ran, d.Run)
-			into.cost[place] += w.table.CostUSD[w.row][d.Run]
-			continue
-		}
-		into.steps[place] = float64(len(w.ran))
-		into.path[place] = into.path[place].and(d.Answer)
-		if d.Answer != cascade.None {
-			into.quality[place] = w.table.Quality[w.row][d.Answer]
-			into.estimate[place] = b.beliefs[d.Answer].Mean
-		}
-		return
-	}
+	*own = own.and(step.Answer)
+	into.cost[place], into.quality[place], into.estimate[place] = step.CostUSD, step.Quality, step.Estimate
+	into.steps[place] = float64(step.Models)
 }
 
 // planner is a strategy whose decision is the first step of a set of models.
@@ -180,20 +160,27 @@ type planner interface {
 	Plan(s *cascade.State, plan []int) (cascade.Decision, []int)
 }
 
-// decide takes a decision and writes what was planned with it into the path.
-func (w *walker) decide(s cascade.Strategy, state *cascade.State, p *path) cascade.Decision {
-	planning, ok := s.(planner)
+// planned is a strategy that writes what it plans into the path.
+type planned struct {
+	cascade.Strategy
+	walker *walker
+	path   *path
+}
+
+// Decide implements [cascade.Strategy].
+func (p planned) Decide(s *cascade.State) cascade.Decision {
+	planning, ok := p.Strategy.(planner)
 	if !ok {
-		return s.Decide(state)
+		return p.Strategy.Decide(s)
 	}
-	var d cascade.Decision
-	d, w.plan = planning.Plan(state, w.plan[:0])
-	var set runKey
-	for _, model := range w.plan {
-		set = set.with(model)
+	d, plan := planning.Plan(s, p.walker.plan[:0])
+	p.walker.plan = plan
+	var set [2]uint64
+	for _, model := range plan {
+		set[model/64%2] |= 1 << (model % 64)
 	}
-	for _, part := range set[:2] {
-		*p = p.and(int(part))
+	for _, part := range set {
+		*p.path = p.path.and(int(part))
 	}
 	return d
 }
@@ -203,37 +190,3 @@ func (w *walker) decide(s cascade.Strategy, state *cascade.State, p *path) casca
 type path uint64
 
 func (p path) and(model int) path { return p*0x9e3779b97f4a7c15 + path(model+2) }
-
-// maxModels bounds the sets that runKey can tell apart.
-const maxModels = 128
-
-// runKey is a set of models, and of looks at their answers.
-type runKey [4]uint64
-
-func (k runKey) with(mark int) runKey {
-	k[mark/64%len(k)] |= 1 << (mark % 64)
-	return k
-}
-
-// memo remembers the beliefs about one query by the set of models run: the
-// strategies of a sweep meet the same sets again and again.
-type memo struct {
-	reading *estimate.Reading
-	models  int
-	known   map[runKey]*believed
-}
-
-type believed struct {
-	beliefs []cascade.Belief
-	costs   []float64
-}
-
-func (m *memo) believe(key runKey, seen []int) *believed {
-	if b := m.known[key]; b != nil {
-		return b
-	}
-	b := &believed{make([]cascade.Belief, m.models), make([]float64, m.models)}
-	m.reading.Believe(seen, b.beliefs, b.costs)
-	m.known[key] = b
-	return b
-}

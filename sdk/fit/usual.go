@@ -8,6 +8,7 @@ import (
 	"github.com/stepfall/stepfall/sdk/cascade"
 	"github.com/stepfall/stepfall/sdk/estimate"
 	"github.com/stepfall/stepfall/sdk/outcome"
+	"github.com/stepfall/stepfall/sdk/replay"
 )
 
 // Usual is how far estimates were off where nothing had changed: on the steps that the
@@ -90,33 +91,25 @@ func spread(p float64) float64 { return min(max(p, 0.01), 0.99) * (1 - min(max(p
 // usual walks a fitted strategy over outcomes and returns how far estimates are off.
 func usual(s cascade.Strategy, t *outcome.Table, r *estimate.Replay) []Usual {
 	all := tallies{}
-	beliefs, costs := make([]cascade.Belief, len(t.Models)), make([]float64, len(t.Models))
 	for q := range t.Queries {
-		x := r.Start(q)
-		var seen, ran []int
 		var mean, quality, spreads float64
-		for {
-			x.Believe(seen, beliefs, costs)
-			d := s.Decide(&cascade.State{Beliefs: beliefs, Costs: costs, Ran: ran, Coin: 0.5})
-			if d.Run == cascade.Stop {
-				break
+		replay.NewWalker(r.Start(q), t.Quality[q], t.CostUSD[q]).Walk(s, 0.5, func(turn *replay.Turn) {
+			state, m := &turn.State, turn.Decision.Run
+			switch {
+			case m != cascade.Stop && !turn.Decision.Look:
+				v, p := t.Quality[q][m], state.Beliefs[m].Mean
+				all.call(t.Models[m], "", p, v, state.Costs[m], t.CostUSD[q][m], 1)
+				mean, quality, spreads = mean+p, quality+v, spreads+spread(p)
+			case m == cascade.Stop:
+				all.step(t.Group(q), mean, quality, spreads, float64(len(state.Ran)))
+				left := float64(len(t.Models) - len(state.Ran))
+				for m, name := range t.Models {
+					if !slices.Contains(state.Ran, m) {
+						all.call(name, byChance, state.Beliefs[m].Mean, t.Quality[q][m], state.Costs[m], t.CostUSD[q][m], 1/left)
+					}
+				}
 			}
-			seen = append(seen, d.Mark(seen, len(t.Models)))
-			if d.Look {
-				continue
-			}
-			m, v := d.Run, t.Quality[q][d.Run]
-			all.call(t.Models[m], "", beliefs[m].Mean, v, costs[m], t.CostUSD[q][m], 1)
-			mean, quality, spreads = mean+beliefs[m].Mean, quality+v, spreads+spread(beliefs[m].Mean)
-			ran = append(ran, m)
-		}
-		all.step(t.Group(q), mean, quality, spreads, float64(len(ran)))
-		left := float64(len(t.Models) - len(ran))
-		for m, name := range t.Models {
-			if !slices.Contains(ran, m) {
-				all.call(name, byChance, beliefs[m].Mean, t.Quality[q][m], costs[m], t.CostUSD[q][m], 1/left)
-			}
-		}
+		})
 	}
 	return all.usual()
 }

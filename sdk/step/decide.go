@@ -92,22 +92,6 @@ func (r *run) explain() []sdk.Alternative {
 	return list
 }
 
-// setting is what the strategy goes by, for the trace.
-func (r *run) setting(p *cascade.Description) sdk.Setting {
-	own := sdk.Setting{Coin: r.state.Coin}
-	own.Thresholds, own.NoExpect, own.MaxDepth, own.TopK = p.Thresholds, p.NoExpect, p.MaxDepth, p.TopK
-	own.LastAnswer = p.Answer == cascade.Last
-	if p.Scale != 1 {
-		own.Scale = p.Scale
-	}
-	for _, i := range p.Order {
-		if i < len(r.e.names) {
-			own.Order = append(own.Order, r.e.names[i])
-		}
-	}
-	return own
-}
-
 // finite keeps infinities out of traces: JSON has none.
 func finite(x float64) float64 { return min(max(x, -math.MaxFloat64), math.MaxFloat64) }
 

@@ -22,14 +22,14 @@ func TestTheTraceTellsTheSetting(t *testing.T) {
 	for what, c := range map[string]struct {
 		name   string
 		params cascade.Params
-		want   sdk.Setting
+		want   cascade.Setting
 	}{
 		"threshold": {cascade.NameThreshold, cascade.Params{Order: []int{2, 0}, Thresholds: []float64{0.5}, Answer: cascade.Last, MaxDepth: 2},
-			sdk.Setting{Order: []string{"large", "small"}, Thresholds: []float64{0.5}, LastAnswer: true, MaxDepth: 2}},
-		"best answer": {cascade.NameThreshold, cascade.Params{Thresholds: []float64{0.5}}, sdk.Setting{Thresholds: []float64{0.5}}},
-		"scaled":      {cascade.NameCascadeRoute, cascade.Params{Scale: 0.5, TopK: 3}, sdk.Setting{Scale: 0.5, TopK: 3}},
-		"not scaled":  {cascade.NameCascadeRoute, cascade.Params{}, sdk.Setting{}},
-		"no expect":   {cascade.NameCascadeRouteNoExpect, cascade.Params{}, sdk.Setting{NoExpect: true}},
+			cascade.Setting{Order: []string{"large", "small"}, Thresholds: []float64{0.5}, LastAnswer: true, MaxDepth: 2}},
+		"best answer": {cascade.NameThreshold, cascade.Params{Thresholds: []float64{0.5}}, cascade.Setting{Thresholds: []float64{0.5}}},
+		"scaled":      {cascade.NameCascadeRoute, cascade.Params{Scale: 0.5, TopK: 3}, cascade.Setting{Scale: 0.5, TopK: 3}},
+		"not scaled":  {cascade.NameCascadeRoute, cascade.Params{}, cascade.Setting{}},
+		"no expect":   {cascade.NameCascadeRouteNoExpect, cascade.Params{}, cascade.Setting{NoExpect: true}},
 	} {
 		s, err := cascade.New(c.name, c.params)
 		if err != nil {

@@ -116,11 +116,14 @@ func (e *Engine) start(req *Request, now time.Time) *run {
 	}
 	about := cascade.Describe(r.strategy)
 	r.lambdas = about.Lambdas
+	if about.Scale == 1 {
+		about.Scale = 0 // which says the same
+	}
 	rec := &record{}
 	r.t = &rec.trace
 	*r.t = sdk.Trace{
 		ID: newID(), Start: now, QueryID: q.ID, Group: q.Group, Run: q.Run, Session: q.Session, Tenant: q.Tenant,
-		Policy: e.c.Policy, Profile: e.c.Profile, Mode: req.Mode, Strategy: about.Name, Lambdas: about.Lambdas, Gamma: about.Gamma, Setting: r.setting(&about),
+		Policy: e.c.Policy, Profile: e.c.Profile, Mode: req.Mode, Strategy: about.Name, Setting: sdk.Setting{Setting: cascade.SettingOf(about, e.names), Coin: r.state.Coin},
 		InputTokens: q.InputTokens, Features: q.Features, Labels: q.Labels, Tools: toolNames(q),
 		Decisions: rec.decisions[:0], Calls: rec.calls[:0],
 	}

@@ -11,9 +11,9 @@ import (
 	"github.com/stepfall/stepfall/sdk"
 	"github.com/stepfall/stepfall/sdk/cascade"
 	"github.com/stepfall/stepfall/sdk/estimate"
-	"github.com/stepfall/stepfall/sdk/eval"
 	"github.com/stepfall/stepfall/sdk/outcome"
 	"github.com/stepfall/stepfall/sdk/outcome/outcometest"
+	"github.com/stepfall/stepfall/sdk/replay"
 )
 
 // made returns verified outcomes of n queries in three groups by k models.
@@ -222,15 +222,15 @@ func stepsAlike(t *testing.T, e *estimate.Estimator, test *outcome.Table, name s
 	if err != nil {
 		t.Fatal(err)
 	}
-	outcomes := eval.OutcomesOf(test)
 	looks := 0
 	for q, trace := range f.Traces {
 		var online, offline, onlineLooks, offlineLooks []string
 		for _, c := range trace.Calls {
 			online = append(online, c.Model)
 		}
-		seen, cost, quality := eval.Walk(outcomes, on.Start(q), s, q, 0)
-		for _, mark := range seen {
+		step := replay.NewWalker(on.Start(q), test.Quality[q], test.CostUSD[q]).Walk(s, 0, nil)
+		cost, quality := step.CostUSD, step.Quality
+		for _, mark := range step.Seen {
 			if mark >= len(test.Models) {
 				offlineLooks = append(offlineLooks, test.Models[mark%len(test.Models)])
 				continue

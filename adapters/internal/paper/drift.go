@@ -18,6 +18,7 @@ import (
 	"github.com/stepfall/stepfall/sdk/eval"
 	"github.com/stepfall/stepfall/sdk/fit"
 	"github.com/stepfall/stepfall/sdk/outcome"
+	"github.com/stepfall/stepfall/sdk/replay"
 )
 
 // The share of steps that explore, and on how many random splits drifts are replayed.
@@ -103,44 +104,34 @@ func inUse(t *outcome.Table, p *fit.Profile, share float64, rng *rand.Rand) ([]*
 	if err != nil {
 		return nil, err
 	}
-	replay, err := p.Estimator.On(t)
+	beliefs, err := p.Estimator.On(t)
 	if err != nil {
 		return nil, err
 	}
-	beliefs, costs := make([]cascade.Belief, len(t.Models)), make([]float64, len(t.Models))
 	traces := make([]*sdk.Trace, len(t.Queries))
 	for q, id := range t.Queries {
-		x, trace := replay.Start(q), &sdk.Trace{ID: id, QueryID: id, Group: t.Group(q)}
-		var ran []int
+		trace := &sdk.Trace{ID: id, QueryID: id, Group: t.Group(q)}
 		ask := func(m int, propensity float64) {
 			verdict := &sdk.Verdict{Outcome: sdk.Failed}
 			if t.Quality[q][m] >= 0.5 {
 				verdict.Outcome = sdk.Passed
 			}
 			trace.Calls = append(trace.Calls, sdk.Call{Model: t.Models[m], CostUSD: t.CostUSD[q][m], Verdict: verdict, Propensity: propensity})
-			ran = append(ran, m)
 		}
-		for {
-			x.Believe(ran, beliefs, costs)
-			d := s.Decide(&cascade.State{Beliefs: beliefs, Costs: costs, Ran: ran, Coin: rng.Float64()})
+		replay.NewWalker(beliefs.Start(q), t.Quality[q], t.CostUSD[q]).Walk(coined{s, rng}, 0, func(turn *replay.Turn) {
 			rec := sdk.Decision{}
-			for m, b := range beliefs {
-				has := false
-				for _, r := range ran {
-					has = has || r == m
-				}
-				rec.Models = append(rec.Models, sdk.Belief{Model: t.Models[m], Quality: sdk.Estimate{Mean: b.Mean}, CostUSD: costs[m], Ran: has})
+			for m, b := range turn.State.Beliefs {
+				rec.Models = append(rec.Models, sdk.Belief{
+					Model: t.Models[m], Quality: sdk.Estimate{Mean: b.Mean}, CostUSD: turn.State.Costs[m], Ran: slices.Contains(turn.State.Ran, m),
+				})
 			}
-			if d.Run != cascade.Stop {
-				rec.Run = t.Models[d.Run]
+			if m := turn.Decision.Run; m != cascade.Stop {
+				rec.Run = t.Models[m]
+				ask(m, 1)
 			}
 			trace.Decisions = append(trace.Decisions, rec)
-			if d.Run == cascade.Stop {
-				break
-			}
-			ask(d.Run, 1)
-		}
-		if left := len(t.Models) - len(ran); left > 0 && rng.Float64() < share {
+		})
+		if left := len(t.Models) - len(trace.Calls); left > 0 && rng.Float64() < share {
 			var open []int
 			for _, b := range trace.Decisions[len(trace.Decisions)-1].Models {
 				if !b.Ran {
@@ -152,6 +143,19 @@ func inUse(t *outcome.Table, p *fit.Profile, share float64, rng *rand.Rand) ([]*
 		traces[q] = trace
 	}
 	return traces, nil
+}
+
+// coined is a strategy with a coin of its own for each decision.
+type coined struct {
+	cascade.Strategy
+	rng *rand.Rand
+}
+
+// Decide implements [cascade.Strategy].
+func (c coined) Decide(s *cascade.State) cascade.Decision {
+	own := *s
+	own.Coin = c.rng.Float64()
+	return c.Strategy.Decide(&own)
 }
 
 // drifted is what came of one split.

@@ -146,9 +146,10 @@ func tracks(ctx context.Context, t *outcome.Table, seed uint64) (*track, error) 
 	if err != nil {
 		return nil, err
 	}
-	player := &eval.Player{Source: readings{replay}}
+	player := &eval.Player{Source: replay.Source()}
 	for _, point := range pacer.Points() {
-		s, err := p.StrategyAt(point.Value, test.Models)
+		setting := p.Strategy.At(point.Value)
+		s, err := setting.Strategy(test.Models)
 		if err != nil {
 			return nil, err
 		}

@@ -9,10 +9,10 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/stepfall/stepfall/sdk/cascade"
-	"github.com/stepfall/stepfall/sdk/estimate"
 	"github.com/stepfall/stepfall/sdk/eval"
 	"github.com/stepfall/stepfall/sdk/fit"
 	"github.com/stepfall/stepfall/sdk/outcome"
+	"github.com/stepfall/stepfall/sdk/replay"
 )
 
 // promiseConfidence is the confidence with which promises are given.
@@ -176,21 +176,19 @@ func bestSingle(t *outcome.Table) (string, float64) {
 // steps walks a strategy over a table and returns the estimate and quality of each
 // answer.
 func steps(t *outcome.Table, p *fit.Profile, s cascade.Strategy) (estimates, qualities []float64, err error) {
-	replay, err := p.Estimator.On(t)
+	beliefs, err := p.Estimator.On(t)
 	if err != nil {
 		return nil, nil, err
 	}
-	o := eval.OutcomesOf(t)
-	beliefs, costs := make([]cascade.Belief, len(t.Models)), make([]float64, len(t.Models))
 	for q := range t.Queries {
-		cursor := replay.Start(q)
-		seen, _, good := eval.Walk(o, cursor, s, q, 0.5)
-		cursor.Believe(seen, beliefs, costs)
 		best := 0.0
-		for _, mark := range seen {
-			best = max(best, beliefs[mark%len(beliefs)].Mean)
-		}
-		estimates, qualities = append(estimates, best), append(qualities, good)
+		step := replay.NewWalker(beliefs.Start(q), t.Quality[q], t.CostUSD[q]).Walk(s, 0.5, func(turn *replay.Turn) {
+			best = 0
+			for _, m := range turn.State.Ran {
+				best = max(best, turn.State.Beliefs[m].Mean)
+			}
+		})
+		estimates, qualities = append(estimates, best), append(qualities, step.Quality)
 	}
 	return estimates, qualities, nil
 }
@@ -213,16 +211,10 @@ func checkFloor(ctx context.Context, test *outcome.Table, p *fit.Profile) (kept,
 	return kept{promised: true, broken: points[0].Quality < least-1e-9, cost: points[0].Cost / cheapest}, nil
 }
 
-// readings are the estimates of a table, for a replay.
-type readings struct{ *estimate.Replay }
-
-// Start implements [eval.Source].
-func (r readings) Start(query int) eval.Cursor { return r.Replay.Start(query) }
-
 // points returns what a profile does on a table: first at the operating point that it
 // promises something of, then at those of its curve that cost no more than a limit.
 func points(ctx context.Context, t *outcome.Table, p *fit.Profile, limit float64) ([]eval.Point, error) {
-	replay, err := p.Estimator.On(t)
+	beliefs, err := p.Estimator.On(t)
 	if err != nil {
 		return nil, err
 	}
@@ -230,12 +222,13 @@ func points(ctx context.Context, t *outcome.Table, p *fit.Profile, limit float64
 	if err != nil {
 		return nil, err
 	}
-	player := &eval.Player{Source: readings{replay}, Lambdas: []float64{0}, Strategies: []cascade.Strategy{s}}
+	player := &eval.Player{Source: beliefs.Source(), Lambdas: []float64{0}, Strategies: []cascade.Strategy{s}}
 	for _, point := range p.Curve {
 		if point.CostUSD > limit {
 			continue
 		}
-		if s, err = p.StrategyAt(point.Value, t.Models); err != nil {
+		setting := p.Strategy.At(point.Value)
+		if s, err = setting.Strategy(t.Models); err != nil {
 			return nil, err
 		}
 		player.Lambdas, player.Strategies = append(player.Lambdas, point.Value), append(player.Strategies, s)

@@ -16,7 +16,7 @@ type question struct {
 	decision *sdk.Decision
 	n        int // which decision of the trace, from 0
 	state    cascade.State
-	params   cascade.Params
+	setting  cascade.Setting
 	tuned    cascade.Tunable
 	// threshold says that what can be turned is a threshold and not a lambda.
 	threshold bool
@@ -69,23 +69,17 @@ func ask(t *sdk.Trace, n int) (*question, error) {
 	if err := q.state.Validate(); err != nil {
 		return nil, fmt.Errorf("the beliefs in the trace cannot be decided on: %w", err)
 	}
-	s := &t.Setting
-	q.params = cascade.Params{
-		Lambdas: []float64{d.Lambda}, Gamma: t.Gamma, MaxDepth: s.MaxDepth, Scale: s.Scale, NoExpect: s.NoExpect,
-		Thresholds: s.Thresholds, TopK: s.TopK,
-	}
-	if s.LastAnswer {
-		q.params.Answer = cascade.Last
-	}
-	for _, name := range s.Order {
-		if i, ok := index[name]; ok {
-			q.params.Order = append(q.params.Order, i)
-		}
-	}
+	q.setting = t.Setting.Setting
+	q.setting.Name, q.setting.Lambdas = t.Strategy, []float64{d.Lambda}
+	q.setting.Order = slices.DeleteFunc(slices.Clone(q.setting.Order), func(name string) bool { _, there := index[name]; return !there })
 	if q.threshold {
-		q.params.Lambdas = nil
+		q.setting.Lambdas = nil
 	}
-	strategy, err := cascade.New(t.Strategy, q.params)
+	names := make([]string, len(d.Models))
+	for i, b := range d.Models {
+		names[i] = b.Model
+	}
+	strategy, err := q.setting.Strategy(names)
 	if err != nil {
 		return nil, fmt.Errorf("the strategy %s is not one of stepfall's: its decisions are shown as recorded", t.Strategy)
 	}
@@ -102,7 +96,7 @@ func (q *question) knob() float64 {
 	if !q.threshold {
 		return q.decision.Lambda
 	}
-	if t := q.params.Thresholds; len(t) > 0 {
+	if t := q.setting.Thresholds; len(t) > 0 {
 		return t[min(max(len(q.state.Ran)-1, 0), len(t)-1)]
 	}
 	return 0
@@ -110,7 +104,7 @@ func (q *question) knob() float64 {
 
 // at returns the strategy with another lambda or threshold.
 func (q *question) at(knob float64) (cascade.Strategy, error) {
-	return q.tuned.Tune([]float64{knob}, q.params.Gamma)
+	return q.tuned.Tune([]float64{knob}, q.setting.Gamma)
 }
 
 // decide takes the decision at a lambda or threshold.

@@ -40,7 +40,7 @@ digraph trace {
   node  [shape=plain, fontname="Helvetica", fontsize=11];
   edge  [color="#555555", arrowsize=0.7];
 `)
-	head := fmt.Sprintf("task %s, strategy %s: one US dollar is worth %g of quality (lambda)", t.QueryID, t.Strategy, t.Lambdas[0])
+	head := fmt.Sprintf("task %s, strategy %s: one US dollar is worth %g of quality (lambda)", t.QueryID, t.Strategy, t.Setting.Lambdas[0])
 	fmt.Fprintf(&b, "  head [shape=note, style=filled, fillcolor=\"#eef3fa\", margin=\"0.2,0.1\", label=%q];\n", head)
 	before := "head"
 	spent := 0.0

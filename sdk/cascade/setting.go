@@ -1,0 +1,85 @@
+package cascade
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+)
+
+// Setting is a strategy with its numbers, models by their names: what a policy says, a
+// profile holds and a trace records. The fields are those of [Params].
+type Setting struct {
+	// Name is one of [Names].
+	Name       string    `json:"name,omitempty"`
+	Lambdas    []float64 `json:"lambdas,omitempty"`
+	Thresholds []float64 `json:"thresholds,omitempty"`
+	Gamma      float64   `json:"gamma,omitempty"`
+	MaxDepth   int       `json:"max_depth,omitempty"`
+	// Scale is 1 when it is left out; NoExpect stands for 0.
+	Scale    float64 `json:"scale,omitempty"`
+	NoExpect bool    `json:"no_expect,omitempty"`
+	// Order names the models of a fixed order.
+	Order []string `json:"order,omitempty"`
+	// LastAnswer returns the last answer in place of the best.
+	LastAnswer bool `json:"last_answer,omitempty"`
+	TopK       int  `json:"top_k,omitempty"`
+	// NodeLimit is not recorded in traces.
+	NodeLimit int `json:"node_limit,omitempty"`
+}
+
+// ErrUnknownModel is what the errors of [Setting.Params] wrap for an order that lists a
+// model which is not there.
+var ErrUnknownModel = errors.New("unknown model")
+
+// SettingOf returns a strategy's numbers, with models indexed as in the given names.
+// Indexes beyond them are left out.
+func SettingOf(d Description, models []string) Setting {
+	s := Setting{
+		Name: d.Name, Lambdas: d.Lambdas, Thresholds: d.Thresholds, Gamma: d.Gamma, MaxDepth: d.MaxDepth,
+		Scale: d.Scale, NoExpect: d.NoExpect, LastAnswer: d.Answer == Last, TopK: d.TopK,
+	}
+	for _, i := range d.Order {
+		if i < len(models) {
+			s.Order = append(s.Order, models[i])
+		}
+	}
+	return s
+}
+
+// Params returns the parameters with models indexed as in the given names.
+func (s *Setting) Params(models []string) (Params, error) {
+	p := Params{
+		Lambdas: s.Lambdas, Thresholds: s.Thresholds, Gamma: s.Gamma, MaxDepth: s.MaxDepth,
+		Scale: s.Scale, NoExpect: s.NoExpect, TopK: s.TopK, NodeLimit: s.NodeLimit,
+	}
+	if s.LastAnswer {
+		p.Answer = Last
+	}
+	for _, name := range s.Order {
+		i := slices.Index(models, name)
+		if i < 0 {
+			return p, fmt.Errorf("%w %q in the order of strategy %s", ErrUnknownModel, name, s.Name)
+		}
+		p.Order = append(p.Order, i)
+	}
+	return p, nil
+}
+
+// Strategy returns the strategy over models indexed as in the given names.
+func (s *Setting) Strategy(models []string) (Strategy, error) {
+	p, err := s.Params(models)
+	if err != nil {
+		return nil, err
+	}
+	return New(s.Name, p)
+}
+
+// At returns the setting at another operating point: a threshold or, of any other
+// strategy, a lambda for all depths. Ties go to the cheapest.
+func (s Setting) At(value float64) Setting {
+	s.Lambdas, s.Thresholds, s.Gamma = []float64{value}, nil, 1
+	if s.Name == NameThreshold {
+		s.Lambdas, s.Thresholds = nil, s.Lambdas
+	}
+	return s
+}

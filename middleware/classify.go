@@ -31,6 +31,7 @@ func classify(err error, model string) *step.CallError {
 	typed := &llms.Error{Provider: model, Message: err.Error(), Cause: err}
 	out := &step.CallError{Err: typed}
 	typed.Code, out.Retry = codeOf(err)
+	out.Refused = typed.Code == llms.ErrCodeInvalidRequest || typed.Code == llms.ErrCodeNotImplemented
 	if p, ok := errors.AsType[*ProviderError](err); ok {
 		out.After = p.RetryAfter
 	}
@@ -84,6 +85,8 @@ func (m *Model) failure(ctx context.Context, err error, t *sdk.Trace, asked []ta
 		code = llms.ErrCodeTimeout
 	case errors.Is(err, sdk.ErrBudgetExhausted):
 		code = llms.ErrCodeQuotaExceeded
+	case errors.Is(err, sdk.ErrRequestRefused): // an invalid request would be the caller's fault
+		code = llms.ErrCodeUnknown
 	case errors.Is(err, sdk.ErrNoFeasibleModel) && out(t), errors.Is(err, sdk.ErrStoreUnavailable):
 		code = llms.ErrCodeProviderUnavailable
 	case errors.Is(err, sdk.ErrNoFeasibleModel):

@@ -8,6 +8,9 @@ var (
 	ErrNoFeasibleModel = errors.New("no feasible model")
 	// ErrBudgetExhausted: a hard cap leaves no room for the first call.
 	ErrBudgetExhausted = errors.New("budget exhausted")
+	// ErrRequestRefused: a model answered and its answer was rejected, and a model that was
+	// to give another one refused the request.
+	ErrRequestRefused = errors.New("the answer was rejected, and the request for another one refused")
 	// ErrPluginUnavailable: an estimator or verifier could not be reached.
 	ErrPluginUnavailable = errors.New("plugin unavailable")
 	// ErrStoreUnavailable: the store of accounts and traces cannot be reached now, so

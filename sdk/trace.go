@@ -23,7 +23,14 @@ const (
 	StopDeadline StopReason = "context_done"
 	// StopError: nothing could be called.
 	StopError StopReason = "error"
+	// StopRefused: models refused the request as it was put to them, and no other answer
+	// was left than one that had been rejected. Such a step fails.
+	StopRefused StopReason = "request_refused"
 )
+
+// StopReasonRefused is the stop reason of a call whose server refused the request itself:
+// a fault of how it was put together, and no answer of the model.
+const StopReasonRefused = "request_refused"
 
 // StopReasonCancelled is the stop reason of an answer that was cut off while it came,
 // since a check would have rejected it: its verdict says which. Its usage is counted by

@@ -105,6 +105,9 @@ func failure(ctx context.Context, err error) *Refusal {
 			r.RetryAfter = waitOutage
 		}
 	}
+	if errors.Is(err, sdk.ErrRequestRefused) { // asking again would cost the draft again
+		r.Code, r.Final = "request_refused", true
+	}
 	if errors.Is(err, sdk.ErrStoreUnavailable) { // where it is concerns the operator alone
 		r.Message = "the caps of this request cannot be checked now: " + sdk.ErrStoreUnavailable.Error()
 	}

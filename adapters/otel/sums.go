@@ -32,7 +32,7 @@ func newSums(meter metric.Meter) (s sums, err error) {
 		}
 	}
 	counter(&s.steps, "stepfall.steps", "{step}", "Steps, by the model of the answer, tenant, reason to stop and mode")
-	counter(&s.calls, "stepfall.calls", "{call}", "Calls of models, by model, tenant and whether they answered")
+	counter(&s.calls, "stepfall.calls", "{call}", "Calls of models, by model, tenant and result: answer, error, or refused where the request was")
 	counter(&s.tokens, "stepfall.tokens", "{token}", "Tokens, by model, tenant and direction")
 	counter(&s.escalations, "stepfall.escalations", "{step}", "Steps that asked more than one model, by tenant")
 	if err == nil {
@@ -62,7 +62,10 @@ func (s *sums) add(ctx context.Context, t *sdk.Trace) {
 		rest -= c.CostUSD
 		model := attribute.String("model", s.models.label(c.Model))
 		result := "answer"
-		if c.Error != "" {
+		switch {
+		case c.StopReason == sdk.StopReasonRefused:
+			result = "refused"
+		case c.Error != "":
 			result = "error"
 		}
 		s.calls.Add(ctx, 1, metric.WithAttributes(model, tenant, attribute.String("result", result)))

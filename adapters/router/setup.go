@@ -161,7 +161,7 @@ func (s *setup) ledger(ctx context.Context, r *Router, a *Assembly) (step.Ledger
 	return shared.Ledger(a.Caps), nil
 }
 
-// traces opens the trace files; nil when nobody wants traces.
+// traces opens the trace files.
 func (s *setup) traces(ctx context.Context, r *Router) (step.Sink, error) {
 	p, o := s.policy, &r.o
 	sinks := []step.Sink{o.Traces}
@@ -196,10 +196,12 @@ func (s *setup) traces(ctx context.Context, r *Router) (step.Sink, error) {
 		}
 		sinks = append(sinks, shared.Record)
 	}
+	secrets := redact.New(s.secrets()...)
+	refused := warnRefused(o.Logger, secrets)
 	if all := step.Tee(sinks...); all != nil {
-		return step.Redact(all, redact.New(s.secrets()...)), nil
+		return step.Tee(refused, step.Redact(all, secrets)), nil
 	}
-	return nil, nil
+	return refused, nil
 }
 
 // store opens the store at a path or URL, which setups that name the same one share.

@@ -6,8 +6,10 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
+	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 
 	"github.com/hashicorp/go-hclog"
@@ -15,6 +17,7 @@ import (
 
 	"github.com/stepfall/stepfall/policies"
 	"github.com/stepfall/stepfall/sdk"
+	"github.com/stepfall/stepfall/sdk/redact"
 	"github.com/stepfall/stepfall/sdk/step"
 )
 
@@ -88,6 +91,41 @@ func unjudged(logger hclog.Logger, p *policies.Policy) step.Sink {
 		slog.Warn("stepfall: nothing looked at the answer of a step (said once): "+p.Unjudged, "policy", p.Path, "trace", t.ID)
 	}
 }
+
+// warnRefused returns a sink that logs once, for each model and reason, that a server
+// refused the request of a step.
+func warnRefused(logger hclog.Logger, secrets *redact.Redactor) step.Sink {
+	var mu sync.Mutex
+	logged := map[string]bool{}
+	return func(_ context.Context, t *sdk.Trace) {
+		for i := range t.Calls {
+			c := &t.Calls[i]
+			if c.StopReason != sdk.StopReasonRefused {
+				continue
+			}
+			mu.Lock()
+			key := c.Model + " " + digits.ReplaceAllString(c.Error, "0")
+			known := logged[key] || len(logged) >= maxRefusals
+			if !known {
+				logged[key] = true
+			}
+			mu.Unlock()
+			switch args := []any{"model", c.Model, "error", secrets.Text(c.Error), "trace", t.ID}; {
+			case known:
+			case logger != nil:
+				logger.Warn("a model refused a request; that is said once for each model and reason", args...)
+			default:
+				slog.Warn("stepfall: a model refused a request (said once for each model and reason)", args...)
+			}
+		}
+	}
+}
+
+// digits are what differs in a refusal from one request to the next: ids and places.
+var digits = regexp.MustCompile(`[0-9]+|\(request [^)]*\)`)
+
+// maxRefusals bounds how many refusals are told apart.
+const maxRefusals = 1000
 
 // choosing is the key that a context has in a step whose model the policy chooses.
 type choosing struct{}

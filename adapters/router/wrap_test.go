@@ -29,6 +29,41 @@ func logged(t *testing.T, f func()) string {
 	return log.String()
 }
 
+// refusing is a model that gives no answer.
+type refusing func() error
+
+func (r refusing) Call(ctx context.Context, prompt string, options ...llms.CallOption) (string, error) {
+	return llms.GenerateFromSinglePrompt(ctx, r, prompt, options...)
+}
+
+func (r refusing) GenerateContent(context.Context, []llms.MessageContent, ...llms.CallOption) (*llms.ContentResponse, error) {
+	return nil, r()
+}
+
+// A refused request is logged once for each model and reason, however its ids differ.
+func TestRefusedRequestsAreLoggedOnce(t *testing.T) {
+	n := 0
+	refuse := refusing(func() error {
+		n++
+		return &middleware.ProviderError{Provider: "openai", Status: 400, Code: llms.ErrCodeInvalidRequest, Message: "messages." + strings.Repeat("1", n) + ": no", RequestID: "req_" + strings.Repeat("x", n)}
+	})
+	log := logged(t, func() {
+		model, err := router.Wrap(t.Context(), 0.01, router.Options{Models: map[string]llms.Model{"gpt-4.1-mini": refuse, "gpt-4.1": says("large")}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer model.Close()
+		for range 3 {
+			if _, err := llms.GenerateFromSinglePrompt(t.Context(), model, "q", llms.WithModel("gpt-4.1-mini")); err == nil {
+				t.Fatal("the request was not refused")
+			}
+		}
+	})
+	if n != 3 || strings.Count(log, "a model refused a request") != 1 {
+		t.Errorf("%d calls, and the log says %q", n, log)
+	}
+}
+
 // Without anything that looks, one model is asked for each query, and a warning says so
 // also where no logger was given.
 func TestWrapWithoutVerifyRoutesAndSaysSo(t *testing.T) {

@@ -119,6 +119,10 @@ func (r *run) recordFailure(rec *sdk.Call, i int, err error, worst float64) (sta
 	if !ok {
 		return 0
 	}
+	if failed.Refused {
+		rec.StopReason = sdk.StopReasonRefused
+		r.refusals++
+	}
 	m := &r.e.models[i]
 	rec.Usage, rec.CostUSD, rec.Deployment = failed.Usage, money(failed.CostUSD), failed.Deployment
 	if !r.believes(m, rec.Usage) {

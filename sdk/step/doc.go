@@ -33,6 +33,12 @@
 // unavailable leaves the step, and the strategy decides anew. Panics of callers,
 // estimators and verifiers are recovered.
 //
+// Where no model is left, the best answer that was paid for is returned, also one that was
+// rejected: it may be good enough, and [sdk.StopExhausted] or [sdk.StopBudget] say so. There
+// is one exception. A request that a server refuses ([CallError].Refused) was put together
+// wrongly for that model, which would happen in every step: if a rejected answer is all that
+// there is then, the step fails with [sdk.ErrRequestRefused] and [sdk.StopRefused].
+//
 // # Budgets
 //
 // A [Ledger] reserves before each call what the call can cost at most, so that

@@ -20,6 +20,9 @@ type CallError struct {
 	// the engine tries again at once, and the try does not count against
 	// Retry.MaxAttempts. The caller sees to it that deployments run out.
 	Elsewhere bool
+	// Refused says that the server refused the request itself. Another model may take it,
+	// but where none does, a rejected answer does not take the error's place.
+	Refused bool
 	// Fatal ends the step: no other model can be asked either, for instance
 	// because part of this answer was already shown to the user.
 	Fatal bool

@@ -33,6 +33,7 @@ type run struct {
 	callOf   []int          // by attempt: its index in the trace's calls
 	rejected []bool         // by candidate: a check found a fault
 	failures []error
+	refusals int           // calls whose request was refused
 	asides   map[int]aside // by candidate: those that stand aside, or have stood
 	fatal    error         // what ends the step at once
 	explores bool          // one further model is asked for the record
@@ -54,6 +55,9 @@ func (e *Engine) Run(ctx context.Context, req Request) (*Result, error) {
 	start := e.c.Now()
 	r := e.start(&req, start)
 	stop, answer, err := r.loop(ctx)
+	if err == nil && r.refusals > 0 && r.isRejected(answer) {
+		stop, answer, err = sdk.StopRefused, -1, r.failed(sdk.ErrRequestRefused)
+	}
 	if err == nil && slices.Contains(r.partial, answer) {
 		stop, answer, err = r.whole(ctx, stop, answer)
 	}

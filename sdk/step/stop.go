@@ -34,6 +34,12 @@ func score(v *sdk.Verdict) float64 {
 	return v.Score
 }
 
+// isRejected reports whether a check or a verifier found candidate i's answer wrong.
+func (r *run) isRejected(i int) bool {
+	v := r.verdict(i)
+	return v != nil && v.Outcome == sdk.Failed
+}
+
 func (r *run) verdict(i int) *sdk.Verdict {
 	for k, ran := range r.state.Ran {
 		if ran == i {
@@ -70,6 +76,8 @@ func (r *run) exhausted() (sdk.StopReason, int, error) {
 		return sdk.StopBudget, -1, r.failed(r.capped)
 	case len(r.attempts) == 0 && len(r.failures) == 0:
 		return sdk.StopError, -1, r.infeasible()
+	case len(r.attempts) == 0 && r.refusals == len(r.failures):
+		return sdk.StopRefused, -1, r.failed(nil)
 	case len(r.attempts) == 0:
 		return sdk.StopError, -1, r.failed(nil)
 	case r.capped != nil && r.e.c.FailAtCap:

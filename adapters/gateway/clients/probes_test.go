@@ -179,6 +179,29 @@ func TestProbes(t *testing.T) {
 	broken.compare(t, "broken-probes.txt")
 }
 
+// TestRefusedEscalation has an upstream refuse the escalation: the client is told, and is
+// not given the rejected draft as if it were an answer, on a stream neither.
+func TestRefusedEscalation(t *testing.T) {
+	for i := range rawClients {
+		c := &rawClients[i]
+		cascades(func(small, large *vendorModel) {
+			for _, stream := range []bool{false, true} {
+				u := newUpstream()
+				u.never = large.name
+				q := c.first()
+				probes[0].change[c.api](q)
+				a, err := c.send(t.Context(), cascadeOf(t, u, small, large), q, stream)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if a.status != http.StatusBadGateway || a.retry != "false" || !strings.Contains(a.body.Get("error.message").Str, "No such luck.") || a.model != "" {
+					t.Errorf("%s client, %s > %s, streamed %v: status %d, retry %q, model %q: %s", c.api, small.name, large.name, stream, a.status, a.retry, a.model, a.body.Raw)
+				}
+			}
+		})
+	}
+}
+
 // TestRulesNameTheirSource keeps the upstream honest: each rule says where it is from.
 func TestRulesNameTheirSource(t *testing.T) {
 	seen := map[string]bool{}

@@ -67,6 +67,8 @@ type upstream struct {
 	asked   []string // models, in order
 	refused []refusal
 	bodies  []string
+	// never is a model that refuses every request.
+	never string
 	// owner is the model that gave out an id, thought the reasoning item that a function
 	// call of Responses belongs to.
 	owner, thought map[string]string
@@ -153,6 +155,9 @@ func (f *refusal) body(api string) any {
 
 // check returns the first rule that a request breaks.
 func (u *upstream) check(m *vendorModel, q gjson.Result) *refusal {
+	if m.name == u.never {
+		return &refusal{Status: http.StatusBadRequest, Type: "invalid_request_error", Message: "No such luck.", Model: m.name}
+	}
 	for _, r := range rules {
 		if r.api != m.api {
 			continue

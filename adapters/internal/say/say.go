@@ -22,6 +22,8 @@ func Because(s sdk.StopReason) string {
 		return "a cap left no room for another call"
 	case sdk.StopDeadline:
 		return "the caller's time was up"
+	case sdk.StopRefused:
+		return "models refused the request, and no answer was left that stands"
 	case sdk.StopError:
 		return "nothing could be called"
 	}

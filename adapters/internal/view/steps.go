@@ -31,7 +31,7 @@ type stepsPage struct {
 
 const pageOfSteps = 100
 
-var allStops = []sdk.StopReason{sdk.StopNotWorth, sdk.StopExhausted, sdk.StopDepth, sdk.StopBudget, sdk.StopDeadline, sdk.StopError}
+var allStops = []sdk.StopReason{sdk.StopNotWorth, sdk.StopExhausted, sdk.StopDepth, sdk.StopBudget, sdk.StopDeadline, sdk.StopRefused, sdk.StopError}
 
 func (v *viewer) steps(r *http.Request) (any, error) {
 	a, err := read(r)

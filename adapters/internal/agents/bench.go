@@ -1,0 +1,272 @@
+package agents
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/hashicorp/go-hclog"
+
+	"github.com/stepfall/stepfall/adapters/router"
+	"github.com/stepfall/stepfall/adapters/scripted"
+	"github.com/stepfall/stepfall/middleware"
+	"github.com/stepfall/stepfall/policies"
+	"github.com/stepfall/stepfall/sdk"
+)
+
+// learn is how many tasks of each agent are for learning; the others are measured.
+const learn = 40
+
+// A Run is what came of one task at one road.
+type Run struct {
+	Right   bool
+	USD     float64
+	Calls   int
+	Seconds float64
+	Steps   int
+	// Err is why the run ended early.
+	Err error
+}
+
+// A Bench runs agents at roads.
+type Bench struct {
+	Agents []*Agent
+	// Real asks the models that policies name, where they are, in place of scripted ones.
+	Real bool
+	// Dir is a folder for what roads write: policies, traces, profiles.
+	Dir string
+}
+
+// run does tasks of the agents, the ones to learn from or the others, under a policy.
+func (b *Bench) run(ctx context.Context, text string, verify func(*Cast) sdk.VerifierFunc, learning bool) ([]Run, error) {
+	p, err := policies.Parse(filepath.Join(b.Dir, "policy.hcl"), []byte(text), policies.LoadOptions{Looked: verify != nil})
+	if err != nil {
+		return nil, err
+	}
+	cast := NewCast(b.Agents...)
+	server, err := scripted.Start(scripted.Options{Respond: cast.Respond})
+	if err != nil {
+		return nil, err
+	}
+	defer server.Close()
+	served := map[string]string{}
+	for i := range p.Models {
+		m := &p.Models[i]
+		served[m.Name] = m.Served
+		if !b.Real {
+			// Prices and capabilities stay those of the model; only who answers is another.
+			m.Provider, m.API, m.BaseURL = "openai", "chat", server.URL()
+		}
+	}
+	o := router.Options{Seed: 1, Logger: hclog.NewNullLogger()}
+	if verify != nil {
+		o.Verify = verify(cast)
+	}
+	model, err := router.New(ctx, p, o)
+	if err != nil {
+		return nil, err
+	}
+	runs, err := b.tasks(ctx, model, served, learning)
+	return runs, errors.Join(err, model.Close())
+}
+
+func (b *Bench) tasks(ctx context.Context, model *router.Router, served map[string]string, learning bool) ([]Run, error) {
+	var runs []Run
+	for _, a := range b.Agents {
+		tasks := a.Tasks[learn:]
+		if learning {
+			tasks = a.Tasks[:learn]
+		}
+		for _, t := range tasks {
+			runCtx, report := middleware.WithReport(middleware.WithInfo(ctx, middleware.Info{Run: t.ID, Session: t.ID}))
+			var r Run
+			r.Right, r.Err = a.Run(runCtx, model, t)
+			if ctx.Err() != nil {
+				return nil, ctx.Err()
+			}
+			for _, step := range report.Steps() {
+				r.Steps++
+				r.count(step, served)
+			}
+			runs = append(runs, r)
+		}
+	}
+	return runs, nil
+}
+
+// count adds what a step took. Of the calls of a judge only the cost is known.
+func (r *Run) count(step *sdk.Trace, served map[string]string) {
+	r.USD += step.CostUSD
+	for _, call := range step.Calls {
+		r.Calls++
+		r.Seconds += Latency(served[call.Model], call.Usage.OutputTokens).Seconds()
+	}
+}
+
+// A Row is what came of all runs of a road beside those of always asking the large model.
+type Row struct {
+	Road Road
+	Runs []Run
+	// Refused is why there are none.
+	Refused string
+}
+
+// Interval is a mean with the bounds of its 95 % interval.
+type Interval struct{ Mean, Low, High float64 }
+
+// Success returns the share of the runs that were right.
+func (r *Row) Success() float64 {
+	return mean(r.Runs, func(x Run) float64 {
+		if x.Right {
+			return 1
+		}
+		return 0
+	})
+}
+
+func mean(runs []Run, of func(Run) float64) float64 {
+	sum := 0.0
+	for _, x := range runs {
+		sum += of(x)
+	}
+	return sum / float64(max(len(runs), 1))
+}
+
+// resamples is how many bootstrap samples of the tasks an interval rests on.
+const resamples = 2000
+
+// Against returns the difference in success to another row, in points, and the cost as a
+// share of its cost, in per cent, both paired by task: intervals are from a bootstrap over tasks.
+func (r *Row) Against(base *Row) (points, cost Interval) {
+	rng := rand.New(rand.NewPCG(1, 33))
+	n := len(r.Runs)
+	at := make([]int, n)
+	for i := range at {
+		at[i] = i
+	}
+	compute := func() (float64, float64) {
+		right, spent, against := 0, 0.0, 0.0
+		for _, i := range at {
+			if r.Runs[i].Right {
+				right++
+			}
+			if base.Runs[i].Right {
+				right--
+			}
+			spent += r.Runs[i].USD
+			against += base.Runs[i].USD
+		}
+		return 100 * float64(right) / float64(n), 100 * spent / against
+	}
+	points.Mean, cost.Mean = compute()
+	var all [2][]float64
+	for range resamples {
+		for i := range at {
+			at[i] = rng.IntN(n)
+		}
+		a, b := compute()
+		all[0], all[1] = append(all[0], a), append(all[1], b)
+	}
+	for i, to := range []*Interval{&points, &cost} {
+		slices.Sort(all[i])
+		to.Low, to.High = all[i][resamples/40], all[i][resamples-1-resamples/40]
+	}
+	return points, cost
+}
+
+// Open makes the three agents with n tasks each besides those for learning, and the folder for what
+// roads write. The caller calls done after the last run.
+func Open(ctx context.Context, n int) (b *Bench, done func() error, err error) {
+	n += learn
+	database, closeDatabase, err := Database(ctx, n)
+	if err != nil {
+		return nil, nil, err
+	}
+	files, remove, err := Files(ctx, n)
+	if err != nil {
+		return nil, nil, errors.Join(err, closeDatabase())
+	}
+	b = &Bench{Agents: []*Agent{OrderDesk(n), database, files}}
+	if b.Dir, err = os.MkdirTemp("", "roads"); err != nil {
+		return nil, nil, errors.Join(err, remove(), closeDatabase())
+	}
+	return b, func() error { return errors.Join(os.RemoveAll(b.Dir), remove(), closeDatabase()) }, nil
+}
+
+// errorRates counts how often each model errs in each kind of step, over all steps that a run
+// without errors has: it is the table that the page begins with.
+func (b *Bench) errorRates(ctx context.Context) ([][kinds]float64, error) {
+	var counts [kinds]int
+	rates := make([][kinds]float64, len(Models))
+	for _, a := range b.Agents {
+		for _, t := range a.Tasks[learn:] {
+			steps, err := t.steps(ctx)
+			if err != nil {
+				return nil, err
+			}
+			for i := range steps {
+				counts[steps[i].Kind]++
+				for m := range Models {
+					if Models[m].errs(t.ID, &steps[i]) {
+						rates[m][steps[i].Kind]++
+					}
+				}
+			}
+		}
+	}
+	for m := range rates {
+		for k := range rates[m] {
+			rates[m][k] /= float64(counts[k])
+		}
+	}
+	return rates, nil
+}
+
+// steps returns the steps of a task that is done without an error.
+func (t *Task) steps(ctx context.Context) ([]Step, error) {
+	world, s := t.Open(), &Conversation{}
+	var list []Step
+	for len(list) < MaxTurns {
+		s.Next, s.used = Step{}, 0
+		t.Solve(s)
+		list = append(list, s.Next)
+		move := s.Next.Right[0]
+		if move.Call.Name == "" {
+			if !world.Right(move.Text) {
+				return nil, fmt.Errorf("%s: done without an error, and not right", t.ID)
+			}
+			return list, nil
+		}
+		result, err := world.Do(ctx, move.Call)
+		if err != nil {
+			return nil, err
+		}
+		s.Calls, s.Results = append(s.Calls, move.Call), append(s.Results, result)
+	}
+	return nil, fmt.Errorf("%s: not done in %d turns", t.ID, MaxTurns)
+}
+
+// Measure runs a road on the tasks that are measured. What refuses is a row that says why.
+func (b *Bench) Measure(ctx context.Context, road Road) (*Row, error) {
+	row := &Row{Road: road}
+	policy, err := road.Make(ctx, b)
+	if err == nil {
+		row.Runs, err = b.run(ctx, policy, road.Verify, false)
+	}
+	if ctx.Err() != nil {
+		return nil, ctx.Err()
+	}
+	if errors.Is(err, exec.ErrNotFound) {
+		return nil, err
+	}
+	if err != nil {
+		row.Refused = strings.ReplaceAll(err.Error(), b.Dir+string(filepath.Separator), "")
+	}
+	return row, nil
+}

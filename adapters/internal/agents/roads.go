@@ -1,0 +1,200 @@
+package agents
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+
+	"github.com/stepfall/stepfall/policies"
+	"github.com/stepfall/stepfall/sdk"
+)
+
+// A Road is one documented way to use stepfall.
+type Road struct {
+	Name string
+	// Page is where it is documented.
+	Page string
+	// Make returns its policy.
+	Make func(ctx context.Context, b *Bench) (policy string, err error)
+	// Verify, when not nil, is what the program adds to the policy: it judges answers, and may know
+	// the truth from the models.
+	Verify func(*Cast) sdk.VerifierFunc
+}
+
+// model writes a policy's model block as `stepfall policy init` does.
+func model(name, maker, served string, quality float64) string {
+	return fmt.Sprintf("model %q {\n  provider = %q\n  served = %q\n  quality {\n    mean = %v\n  }\n}\n", name, maker, served, quality)
+}
+
+// The models of the roads whose policies are written by hand, as those pages name them.
+var (
+	small = model("small", "openai", "gpt-4.1-mini", 0.6)
+	large = model("large", "anthropic", "claude-sonnet-4-5", 0.8)
+)
+
+// cascaded is a policy of the two models with what looks at the answers.
+func cascaded(look string) string {
+	return small + large + look + "strategy \"cascade_route\" {\n  worth_usd = 0.05\n}\n"
+}
+
+// fixed makes a road of a policy that is known beforehand.
+func fixed(name, page, policy string) Road {
+	return Road{Name: name, Page: page, Make: func(context.Context, *Bench) (string, error) { return policy, nil }}
+}
+
+// single makes a road that always asks one model.
+func single(m *Model) Road {
+	return fixed("always "+m.Served, "", model("only", m.Maker, m.Served, 0.7)+"strategy \"route\" {\n  worth_usd = 1\n}\n")
+}
+
+// firstPolicy makes the road of the policy that `stepfall policy init` writes.
+func firstPolicy(name, page string, flags ...string) Road {
+	return Road{Name: name, Page: page, Make: func(ctx context.Context, b *Bench) (string, error) {
+		text, err := b.stepfall(ctx, append([]string{"policy", "init", "--out", "-"}, flags...)...)
+		// A road writes no traces where nothing reads them.
+		head, _, _ := strings.Cut(text, "# The record of each step")
+		return head, err
+	}}
+}
+
+// plugin writes a block that uses a plugin.
+func plugin(block, name, config string) string {
+	return fmt.Sprintf("%s \"look\" {\n  plugin = %q\n  config {\n%s\n  }\n}\n", block, name, config)
+}
+
+// judgedBySmall lets the small model judge.
+var judgedBySmall = strings.Replace(plugin("verifier", "verifier-judge", `model = "small"`), "config {", "max_usd = 0.01\n  config {", 1)
+
+// Roads returns all that are measured, the first being what the others are compared with.
+func Roads(isReal bool) []Road {
+	roads := []Road{
+		single(served("claude-sonnet-4-5")),
+		single(served("gpt-4.1-mini")),
+		single(served("mistral-small-latest")),
+		firstPolicy("`policy init` as it comes", "docs/start.md"),
+		firstPolicy("`policy init --judge model`", "docs/start.md", "--judge", "model"),
+		fixed("verifier-schema", "docs/first-party-plugins.md", cascaded(plugin("verifier", "verifier-schema", "require_tool_call = false"))),
+		fixed("verifier-schema, `may_pass`", "docs/first-party-plugins.md", cascaded(plugin("verifier", "verifier-schema", "may_pass = true"))),
+		fixed("verifier-judge, the small model judges", "docs/first-party-plugins.md", cascaded(judgedBySmall)),
+		fixed("estimator-agreement, `tool_calls`", "docs/first-party-plugins.md", cascaded(plugin("estimator", "estimator-agreement", "method = \"tool_calls\""))),
+		{Name: "estimator-logprob, trained on steps that a model judged", Page: "docs/first-party-plugins.md", Make: logProbs},
+		verified("`Wrap` with a `Verify` that looks at final answers", "docs/middleware.md", finalAnswers),
+		{Name: "shadow, fit, enforce; a model judges", Page: "docs/operating.md", Make: fitted},
+	}
+	if !isReal { // real models do not know when they err
+		roads = append(roads, verified("a judge that knows each step's truth", "", truth))
+	}
+	return roads
+}
+
+func served(name string) *Model {
+	for i := range Models {
+		if Models[i].Served == name {
+			return &Models[i]
+		}
+	}
+	panic("no model " + name)
+}
+
+// stepfall runs the command in the bench's folder, with keys of three makers in its environment.
+func (b *Bench) stepfall(ctx context.Context, args ...string) (string, error) {
+	cmd := exec.CommandContext(ctx, "stepfall", args...)
+	cmd.Dir = b.Dir
+	cmd.Env = append(os.Environ(), "OPENAI_API_KEY=scripted", "ANTHROPIC_API_KEY=scripted", "MISTRAL_API_KEY=scripted")
+	var failed strings.Builder
+	cmd.Stderr = &failed
+	out, err := cmd.Output()
+	if err != nil {
+		return "", fmt.Errorf("stepfall %s: %w: %s", strings.Join(args, " "), err, strings.TrimSpace(failed.String()))
+	}
+	return string(out), nil
+}
+
+// recorded runs the tasks for learning under a policy and returns the file of its traces.
+func (b *Bench) recorded(ctx context.Context, name, policy string) (string, error) {
+	file := name + ".jsonl"
+	_, err := b.run(ctx, policy+fmt.Sprintf("trace {\n  file = %q\n}\n", file), nil, true)
+	return file, err
+}
+
+// logProbs trains the classifier on traces of steps that a model judged.
+func logProbs(ctx context.Context, b *Bench) (string, error) {
+	traces, err := b.recorded(ctx, "judged", cascaded(judgedBySmall))
+	if err != nil {
+		return "", err
+	}
+	if _, err := b.stepfall(ctx, "fit", "classifier", "--outcomes", traces, "--out", "classifier.json"); err != nil {
+		return "", err
+	}
+	return cascaded(plugin("estimator", "estimator-logprob", `classifier = file("classifier.json")`)), nil
+}
+
+// fitted shadows, fits a profile to the traces for half of what the large model costs, and enforces it.
+func fitted(ctx context.Context, b *Bench) (string, error) {
+	traces, err := b.recorded(ctx, "shadow", "mode = \"shadow\"\nbaseline = \"large\"\nshadow {\n  share = 1\n  max_usd = 100\n}\n"+cascaded(judgedBySmall))
+	if err != nil {
+		return "", err
+	}
+	before := strings.Replace(cascaded(judgedBySmall), "cascade_route", "index", 1)
+	if err := os.WriteFile(filepath.Join(b.Dir, "fit.hcl"), []byte(before), 0o600); err != nil {
+		return "", err
+	}
+	_, err = b.stepfall(ctx, "fit", "--policy", "fit.hcl", "--outcomes", traces, "--verified", "--budget", "0.0007", "--out", "profile.json")
+	return strings.Replace(before, "worth_usd = 0.05", "", 1) + "fit {\n  profile = \"profile.json\"\n}\n", err
+}
+
+// verified makes a road of a func that judges.
+func verified(name, page string, verify func(*Cast) sdk.VerifierFunc) Road {
+	road := fixed(name, page, cascaded(""))
+	road.Verify = verify
+	return road
+}
+
+// finalAnswers judges as the func of the page on the middleware does: what a model says at
+// the end, and no call of a tool.
+func finalAnswers(*Cast) sdk.VerifierFunc {
+	return func(_ context.Context, req *sdk.VerifyRequest) (*sdk.Verdict, error) {
+		switch {
+		case len(req.Answer.ToolCalls) > 0:
+			return &sdk.Verdict{Outcome: sdk.Inconclusive}, nil
+		case strings.HasSuffix(req.Answer.Text, "?"), strings.Contains(req.Answer.Text, "unknown"):
+			return &sdk.Verdict{Outcome: sdk.Failed, Evidence: "no answer"}, nil
+		}
+		return &sdk.Verdict{Outcome: sdk.Passed, Confidence: 0.9}, nil
+	}
+}
+
+// truth judges by what the scripted models know of their own answers.
+func truth(c *Cast) sdk.VerifierFunc {
+	return func(_ context.Context, req *sdk.VerifyRequest) (*sdk.Verdict, error) {
+		answer := req.Answer.Text
+		for _, call := range req.Answer.ToolCalls {
+			answer = asJudged(call.Name, call.Arguments)
+		}
+		if c.known(req.Query.Run, answer) {
+			return &sdk.Verdict{Outcome: sdk.Passed}, nil
+		}
+		return &sdk.Verdict{Outcome: sdk.Failed}, nil
+	}
+}
+
+// pricesOf returns what models cost, as the catalogue has it.
+func pricesOf(list []Model) ([]string, error) {
+	var text strings.Builder
+	text.WriteString("strategy \"route\" {\n  worth_usd = 1\n}\n")
+	for _, m := range list {
+		text.WriteString(model(m.Served, m.Maker, m.Served, 0.5))
+	}
+	p, err := policies.Parse("prices", []byte(text.String()), policies.LoadOptions{})
+	if err != nil {
+		return nil, err
+	}
+	var prices []string
+	for _, m := range p.Models {
+		prices = append(prices, fmt.Sprintf("%v, %v", m.Price.Input, m.Price.Output))
+	}
+	return prices, nil
+}

@@ -71,6 +71,24 @@ func (g *goTest) Plan(argv []string, tree *Tree, nonce string) (*Plan, error) {
 	return plan, nil
 }
 
+// Narrow asks for the packages of the groups where the command asks for all.
+func (g *goTest) Narrow(argv []string, tree *Tree, part *Part) []string {
+	at := slices.Index(argv, "./...")
+	if at < 0 {
+		return argv
+	}
+	module := modules(tree)["."]
+	var folders []string
+	for _, group := range slices.Compact(slices.Sorted(slices.Values(part.Groups))) {
+		folder, ok := strings.CutPrefix(group, module)
+		if module == "" || !ok {
+			return argv
+		}
+		folders = append(folders, "."+folder)
+	}
+	return slices.Concat(argv[:at], folders, argv[at+1:])
+}
+
 // own lets the command use this machine's toolchain and caches.
 func (g *goTest) own(plan *Plan, argv []string, dir string) error {
 	g.once.Do(func() { g.env, g.err = readGoEnv(argv[0], dir) })

@@ -1,6 +1,7 @@
 package runner
 
 import (
+	"cmp"
 	"os"
 	"path/filepath"
 	"slices"
@@ -37,6 +38,10 @@ func (t Test) ID() string {
 	}
 	return t.Group + "." + t.Name
 }
+
+// Dotted returns the test's name in the form MODULE.CLASS.FUNCTION where it has the form
+// of pytest's or unittest's own.
+func (t Test) Dotted() string { return cmp.Or(nodeID(t.Name), t.ID()) }
 
 // Is reports whether a name from a list of checks means this test: its own
 // name, or its name with the group or the end of the group before it, joined by
@@ -195,9 +200,9 @@ func (t *Tree) read(file string) ([]byte, error) {
 // report, not measurements: a judge in the process of what it judges, with controls
 // that must fail; a report that the command writes itself; an exit code.
 const (
-	controlled = 0.98
-	reported   = 0.95
-	exited     = 0.93
+	controlled = 0.95
+	reported   = 0.93
+	exited     = 0.9
 )
 
 // Runner is one kind of test command. It is safe for concurrent use.
@@ -216,6 +221,15 @@ type Runner interface {
 	// Read reads what a planned run left.
 	Read(plan *Plan, result *jail.Result) *Report
 }
+
+// Narrower is a runner whose command can be asked for a part of the tests.
+type Narrower interface {
+	// Narrow returns the command for a part of the tests, or the command itself.
+	Narrow(argv []string, tree *Tree, part *Part) []string
+}
+
+// Part is a part of the tests: the groups of their names and the files that they lie in.
+type Part struct{ Groups, Files []string }
 
 // ContentGuard is a runner that knows what decides by looking into files.
 type ContentGuard interface {

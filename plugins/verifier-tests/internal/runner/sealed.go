@@ -7,7 +7,9 @@ import (
 	_ "embed" // the sides of the seal in other languages
 	"encoding/hex"
 	"encoding/json"
+	"os"
 	"path"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -85,6 +87,19 @@ func (s *sealed) Plan(argv []string, _ *Tree, nonce string) (*Plan, error) {
 		plan.Changes = append(plan.Changes, jail.Change{Path: path.Join(dir, name), Data: []byte(text)})
 	}
 	return plan, nil
+}
+
+// Narrow names the files where the command names nothing of the tree. unittest would be
+// told modules.
+func (s *sealed) Narrow(argv []string, tree *Tree, part *Part) []string {
+	named := slices.ContainsFunc(argv[1:], func(word string) bool {
+		_, err := os.Stat(filepath.Join(tree.Dir, filepath.FromSlash(word)))
+		return err == nil && !strings.HasPrefix(word, "-")
+	})
+	if s.name == "unittest" || named {
+		return argv
+	}
+	return slices.Concat(argv, part.Files)
 }
 
 // seen is what the module saw besides the tests.

@@ -50,13 +50,13 @@ func attacks(t *testing.T, config verify.Config, tree string, list []attack) {
 			if verdict.Outcome == sdk.Passed && a.remains == "" {
 				t.Errorf("a wrong answer passed: %s", verdict.Evidence)
 			}
-			if verdict.Outcome == sdk.Inconclusive {
+			if verdict.Outcome == sdk.Inconclusive && a.remains == "" {
 				t.Errorf("nothing was judged: %s", verdict.Evidence)
 			}
 			if len(left) > 0 {
 				t.Errorf("left behind: %s", left)
 			}
-			if verdict.Outcome == sdk.Passed && (verdict.Confidence == 0 || verdict.Confidence > 0.99) {
+			if verdict.Outcome == sdk.Passed && (verdict.Confidence == 0 || verdict.Confidence > 0.95) {
 				t.Errorf("confidence %v in a process that the answer shares", verdict.Confidence)
 			}
 		})
@@ -168,8 +168,8 @@ func TestAttackPython(t *testing.T) {
 		{"a result without failures", "python", file("calc.py", "import unittest\nunittest.TestResult.addFailure = lambda *a: None\nunittest.TextTestResult.addFailure = lambda *a: None"+wrong), ""},
 		{"a run that runs nothing", "python", file("calc.py", "import unittest\ndef run(self, result=None):\n    result.startTest(self); result.addSuccess(self); result.stopTest(self)\n    return result\nunittest.TestCase.run = run"+wrong), ""},
 		{"another code in assertEqual", "python", file("calc.py", "import unittest\nunittest.TestCase.assertEqual.__code__ = (lambda self, first, second, msg=None: None).__code__"+wrong), ""},
-		{"put back before the end", "python", file("calc.py", "import unittest\nreal = unittest.TestCase.assertEqual\nunittest.TestCase.assertEqual = lambda *a, **k: setattr(unittest.TestCase, 'assertEqual', real)"+wrong), "what is put back before the tests end is not seen"},
-		{"equal to everything", "python", file("calc.py", "class Any:\n    def __eq__(self, other):\n        return True\n\ndef add(a, b):\n    return Any()"), "the assertion asks the answer's own object"},
+		{"put back before the end", "python", file("calc.py", "import unittest\nreal = unittest.TestCase.assertEqual\nunittest.TestCase.assertEqual = lambda *a, **k: setattr(unittest.TestCase, 'assertEqual', real)"+wrong), ""},
+		{"equal to everything", "python", file("calc.py", "class Any:\n    def __eq__(self, other):\n        return True\n\ndef add(a, b):\n    return Any()"), ""},
 		{"hashlib at the root", "python", file("hashlib/__init__.py", "raise SystemExit(0)"), ""},
 		{"argparse at the root", "python", file("argparse.py", "raise SystemExit(0)"), ""},
 		{"difflib at the root", "python", file("difflib.py", "raise SystemExit(0)"), ""},
@@ -195,7 +195,7 @@ for o in gc.get_objects():
         o.mac.update(data + b"\0" + more)
         open(o.report, "wb").write(data); open(o.report + ".more", "wb").write(more)
         open(o.report + ".seal", "w").write(o.mac.hexdigest())
-        os._exit(0)`+wrong), "code written against this scheme finds the seal in its own memory"},
+        os._exit(0)`+wrong), ""},
 		{"end the process", "python", file("calc.py", "import os\nos._exit(0)"), ""},
 	}
 	attacks(t, verify.Config{Command: []string{python, "-m", "unittest"}}, tree, list)
@@ -214,7 +214,7 @@ for o in gc.get_objects():
 		})
 		attacks(t, verify.Config{Command: []string{python, "scripts/check.py"}}, tree, []attack{
 			{"overwrite the command's script", "python", file("scripts/check.py", "pass"), ""},
-			{"exit(0)", "python", file("calc.py", "raise SystemExit(0)"), "an exit code is all that is asked of the process"},
+			{"exit(0)", "python", file("calc.py", "raise SystemExit(0)"), "an exit code is all that is asked of the process: inconclusive"},
 		})
 	})
 }

@@ -64,13 +64,14 @@ type check struct {
 // judge runs the tests, again when some fail, and decides.
 func (v *Verifier) judge(ctx context.Context, a *attempt, j *judgement) (*sdk.Verdict, error) {
 	var checks []*check
+	var last *runner.Report
 	reruns := max(0, v.config.Reruns)
 	for run := 0; run <= reruns; run++ {
 		report, result, err := v.run(ctx, a, false)
 		if err != nil {
 			return nil, err
 		}
-		j.result = result
+		j.result, last = result, report
 		if result.End == jail.EndRefused {
 			return j.verdict(sdk.Inconclusive, "required isolation is not to be had: "+strings.Join(result.Lacks, ", ")), nil
 		}
@@ -92,7 +93,11 @@ func (v *Verifier) judge(ctx context.Context, a *attempt, j *judgement) (*sdk.Ve
 			reruns--
 		}
 	}
-	return j.decide(checks), nil
+	verdict := j.decide(checks)
+	if verdict.Outcome != sdk.Passed {
+		return verdict, nil
+	}
+	return v.tryExpectations(ctx, a, j, last, verdict)
 }
 
 // stopped returns the verdict on a run that left no usable report.

@@ -142,6 +142,8 @@ type attempt struct {
 	changes []jail.Change
 	// guarded are the files that must be the same when the run has ended.
 	guarded []string
+	// only, when not nil, is the part of the tests that is asked for.
+	only *runner.Part
 	// compile says that the tree's packages are compiled first, where they were not yet.
 	compile bool
 }
@@ -173,7 +175,11 @@ const ImageLabel = "image"
 // run plans and runs the command once. Caches are kept for trusted runs only.
 func (v *Verifier) run(ctx context.Context, a *attempt, trusted bool) (*runner.Report, *jail.Result, error) {
 	t := a.tree
-	plan, err := v.runner.Plan(v.config.Command, &t.Tree, rand.Text())
+	command := v.config.Command
+	if narrower, ok := v.runner.(runner.Narrower); ok && a.only != nil {
+		command = narrower.Narrow(command, &t.Tree, a.only)
+	}
+	plan, err := v.runner.Plan(command, &t.Tree, rand.Text())
 	if err != nil {
 		return nil, nil, err
 	}

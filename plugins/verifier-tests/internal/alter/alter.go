@@ -1,0 +1,98 @@
+// Package alter changes what tests expect. A program that is right fails a test whose
+// expectation was altered; one that passes it does not depend on what is expected.
+//
+// Sources are changed in place, by the places that a parser of their language gives:
+// Go's own for Go, ast of the project's Python, acorn as node carries it. Every draw is
+// another one.
+package alter
+
+import (
+	_ "embed" // the programs that alter Python and JavaScript
+	"math/rand/v2"
+	"path"
+	"strings"
+)
+
+// Way is what is done to a test.
+type Way string
+
+// The ways. Of tests that pass although their expectations are altered, the other two
+// tell why.
+const (
+	// Expectation changes literals in assertions, wraps other expected values and
+	// inverts truths.
+	Expectation Way = "expectation"
+	// Reach fails in the place of each changed expectation: a test that passes does not
+	// come there.
+	Reach Way = "reach"
+	// End fails at the end of each test, however that comes: a test that passes has no
+	// say in what is reported of it. A file that is one test fails at its beginning: one
+	// that passes is not run.
+	End Way = "end"
+)
+
+// Source is a file with tests.
+type Source struct {
+	Path string `json:"path"`
+	Text string `json:"text"`
+	// Tests are the names of those that were altered: a function with its class, a title,
+	// or "" where the file as a whole is one. Count is how many expectations they have.
+	Tests []string `json:"tests,omitempty"`
+	Count int      `json:"count,omitempty"`
+}
+
+// Request is what the programs of other languages read, as JSON.
+type Request struct {
+	Way   Way      `json:"way"`
+	Seed  uint64   `json:"seed"`
+	Files []Source `json:"files"`
+	// Whole says that a file is a test, whatever functions it has.
+	Whole bool `json:"whole,omitempty"`
+}
+
+// Program alters the sources of a language.
+type Program struct {
+	// Name is that of the file that Text is put into, Arguments those of the language's
+	// interpreter before it.
+	Name, Text string
+	Arguments  []string
+}
+
+var (
+	//go:embed alter.py
+	python string
+	//go:embed alter.cjs
+	node string
+)
+
+// Languages are the programs of languages that are not altered in this process.
+var Languages = map[string]Program{
+	"python": {Name: "alter.py", Text: python, Arguments: []string{"-I", "-S"}},
+	"node":   {Name: "alter.cjs", Text: node, Arguments: []string{"--expose-internals"}},
+}
+
+// Language returns the language in which a file is altered, or "".
+func Language(file string) string {
+	switch path.Ext(file) {
+	case ".py":
+		return "python"
+	case ".js", ".cjs", ".mjs":
+		return "node"
+	}
+	if strings.HasSuffix(file, "_test.go") {
+		return "go"
+	}
+	return ""
+}
+
+// Go alters sources in Go. Those in which nothing is altered are left out.
+func (r *Request) Go() []Source {
+	random := rand.New(rand.NewPCG(r.Seed, r.Seed>>1))
+	var altered []Source
+	for _, file := range r.Files {
+		if source := goSource(file, r.Way, random); source.Count > 0 {
+			altered = append(altered, source)
+		}
+	}
+	return altered
+}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/hashicorp/go-hclog"
 
+	"github.com/stepfall/stepfall/adapters/full"
 	"github.com/stepfall/stepfall/adapters/router"
 	"github.com/stepfall/stepfall/adapters/scripted"
 	"github.com/stepfall/stepfall/middleware"
@@ -68,7 +69,7 @@ func (b *Bench) run(ctx context.Context, text string, verify func(*Cast) sdk.Ver
 	if verify != nil {
 		o.Verify = verify(cast)
 	}
-	model, err := router.New(ctx, p, o)
+	model, err := router.New(ctx, p, full.Complete(o))
 	if err != nil {
 		return nil, err
 	}

@@ -28,7 +28,7 @@ func (m *Model) Ask(ctx context.Context, model string, q *sdk.Query) (*sdk.Answe
 	}
 	c := newCall(ctx, m, messagesOf(q), options)
 	price := &m.engine.Models()[i]
-	answer, err := c.Call(ctx, &step.Call{Query: &c.query, Model: price, Index: i, Attempt: 1})
+	answer, err := c.Call(ctx, &step.Call{Query: &c.query, Model: price, Index: i, Attempt: 1, MaxOutputTokens: q.MaxOutputTokens})
 	if err != nil {
 		return nil, fmt.Errorf("asking %s: %w", model, err)
 	}

@@ -2,7 +2,10 @@ package middleware
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
+	"maps"
+	"slices"
 	"strings"
 
 	"github.com/tmc/langchaingo/llms"
@@ -40,7 +43,7 @@ func (c *call) Call(ctx context.Context, s *step.Call) (*sdk.Answer, error) {
 	if s.Spare && stream.speaker && c.choices() <= 1 {
 		stream.draft = c.newDraft()
 	}
-	resp, err := c.generate(callCtx, t, d, s.Model, &stream)
+	resp, err := c.generate(callCtx, t, d, s, &stream)
 	if stream.draft != nil && stream.draft.verdict != nil {
 		d.record(nil)
 		s.Cut = stream.draft.verdict
@@ -99,7 +102,7 @@ func unavailable(model string) *step.CallError {
 }
 
 // generate calls the client, of which a panic is an error.
-func (c *call) generate(ctx context.Context, t *target, d *deployment, model *sdk.Model, stream *streamState) (resp *llms.ContentResponse, err error) {
+func (c *call) generate(ctx context.Context, t *target, d *deployment, s *step.Call, stream *streamState) (resp *llms.ContentResponse, err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			resp, err = nil, &step.PanicError{Value: p}
@@ -109,7 +112,7 @@ func (c *call) generate(ctx context.Context, t *target, d *deployment, model *sd
 	if d.kind == kindMistral {
 		generate = interruptible(generate)
 	}
-	messages, params := rewrite(c.messages, d.kind), c.paramsFor(d, model)
+	messages, params := rewrite(c.messages, d.kind), c.paramsFor(d, s)
 	if c.params.Schema != nil && params.Schema == nil {
 		messages = instruct(messages, c.params.Schema)
 	}
@@ -122,6 +125,7 @@ func (c *call) generate(ctx context.Context, t *target, d *deployment, model *sd
 		adapt(o)
 		t.vary(o, &params)
 		stream.install(o, &params)
+		o.MaxTokens = s.MaxOutputTokens
 		o.JSONMode = o.JSONMode || c.params.Schema != nil
 		delete(o.Metadata, paramsKey) // langchaingo's openai client would send it; apply made the map our own
 		if d.kind == kindSpeaker {
@@ -133,14 +137,76 @@ func (c *call) generate(ctx context.Context, t *target, d *deployment, model *sd
 	})
 }
 
-// paramsFor is what one model is asked for beyond langchaingo's options. Without a
-// schema, it has to be told in words.
-func (c *call) paramsFor(d *deployment, m *sdk.Model) Params {
+// paramsFor returns what one model is asked for beyond langchaingo's options. Its longest
+// answer is that of s, which is reserved. A model without schemas is told in words.
+func (c *call) paramsFor(d *deployment, s *step.Call) Params {
 	p := c.params
-	if d.kind != kindSpeaker || !m.Capabilities.JSONSchema {
+	if d.kind != kindSpeaker || !s.Model.Capabilities.JSONSchema {
 		p.Schema = nil
 	}
+	p.Extra = withoutLimits(p.Extra, s.MaxOutputTokens)
+	p.MaxTokens = nil
+	if limit := s.MaxOutputTokens; limit > 0 {
+		p.MaxTokens = &limit
+		if p.ReasoningTokens != nil && *p.ReasoningTokens >= limit {
+			p.ReasoningTokens = new(limit - 1) // Anthropic wants it below the limit
+		}
+	}
 	return p
+}
+
+// limits are the members of requests that say how much a call may use, in the spelling of
+// all APIs, and settings are the objects that some APIs keep them in.
+var (
+	limits   = [...]string{"max_tokens", "max_completion_tokens", "max_output_tokens", "maxOutputTokens", "num_predict", "n", "best_of", "candidateCount", "candidate_count"}
+	settings = [...]string{"options", "generationConfig", "generation_config"}
+)
+
+// withoutLimits returns extra members of a request without those that would lift the limits
+// of a call, and with the thinking of Anthropic's models below limit.
+func withoutLimits(extra map[string]json.RawMessage, limit int) map[string]json.RawMessage {
+	own := maps.Clone(extra)
+	for _, name := range limits {
+		delete(own, name)
+	}
+	for _, name := range settings {
+		var inner map[string]json.RawMessage
+		if json.Unmarshal(own[name], &inner) == nil && inner != nil {
+			own[name], _ = json.Marshal(withoutLimits(inner, limit)) // it was JSON
+		}
+	}
+	var thinking map[string]any
+	if json.Unmarshal(own["thinking"], &thinking) == nil && limit > 0 {
+		if budget, ok := thinking["budget_tokens"].(float64); ok && budget >= float64(limit) {
+			thinking["budget_tokens"] = limit - 1
+			own["thinking"], _ = json.Marshal(thinking)
+		}
+	}
+	return own
+}
+
+// hasHostedTools reports whether the caller asks for tools that the provider runs itself:
+// its searches, fetches, code and MCP servers.
+func (c *call) hasHostedTools() bool {
+	if _, ok := c.params.Extra["web_search_options"]; ok {
+		return true
+	}
+	return slices.ContainsFunc(c.params.RawTools, func(raw json.RawMessage) bool {
+		var tool map[string]json.RawMessage
+		if json.Unmarshal(raw, &tool) != nil {
+			return false
+		}
+		name := string(tool["type"])
+		if name == "" { // Gemini's have one member, named after the tool
+			name = strings.Join(slices.Collect(maps.Keys(tool)), " ")
+		}
+		for _, hosted := range [...]string{"search", "Search", "fetch", "code_", "codeExecution", "mcp", "image_generation", "urlContext"} {
+			if strings.Contains(name, hosted) {
+				return true
+			}
+		}
+		return false
+	})
 }
 
 // interruptible returns when ctx ends, for clients that do not look at it. The
@@ -210,9 +276,6 @@ func (c *call) answer(resp *llms.ContentResponse, d *deployment) *sdk.Answer {
 			a.Text, a.StopReason = x.Refusal, "refusal"
 		}
 	}
-	if a.Usage == (sdk.Usage{}) {
-		a.Usage = sdk.Usage{InputTokens: c.query.InputTokens, OutputTokens: answerTokens(first), Estimated: true}
-	}
 	for _, t := range first.ToolCalls {
 		if t.FunctionCall != nil {
 			a.ToolCalls = append(a.ToolCalls, sdk.ToolCall{ID: t.ID, Name: t.FunctionCall.Name, Arguments: t.FunctionCall.Arguments})
@@ -222,16 +285,6 @@ func (c *call) answer(resp *llms.ContentResponse, d *deployment) *sdk.Answer {
 		a.ToolCalls = []sdk.ToolCall{{Name: first.FuncCall.Name, Arguments: first.FuncCall.Arguments}}
 	}
 	return a
-}
-
-func answerTokens(c *llms.ContentChoice) int {
-	bytes := len(c.Content) + len(c.ReasoningContent)
-	for _, t := range c.ToolCalls {
-		if t.FunctionCall != nil {
-			bytes += len(t.FunctionCall.Name) + len(t.FunctionCall.Arguments)
-		}
-	}
-	return (bytes + 3) / 4
 }
 
 // failedUsage is what a failed call has used as far as anybody knows: a stream

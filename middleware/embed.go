@@ -144,8 +144,5 @@ func (e *embedding) Call(ctx context.Context, s *step.Call) (*sdk.Answer, error)
 		return nil, failed
 	}
 	d.record(nil)
-	if usage == (sdk.Usage{}) {
-		usage = sdk.Usage{InputTokens: (len(e.request) + 3) / 4, Estimated: true}
-	}
 	return &sdk.Answer{Raw: response, Usage: usage, Deployment: d.Name, StopReason: "stop"}, nil
 }

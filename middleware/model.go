@@ -234,13 +234,6 @@ func (c *call) request(mode string) step.Request {
 			return c.exclude(i)
 		}
 	}
-	if n, predicted := c.choices(), len(c.params.Prediction); n > 1 || predicted > 0 {
-		req.WorstCostUSD = func(i int) float64 {
-			one := &m.engine.Models()[i]
-			return step.WorstCostUSD(one, c.promptBytes, c.query.MaxOutputTokens) +
-				float64(max(n, 1)-1)*step.WorstCostUSD(one, 0, c.query.MaxOutputTokens) +
-				float64(max(n, 1)*predicted)*one.Price.Output/1e6 // what it does not use of the prediction is billed as output
-		}
-	}
+	req.Choices, req.PredictedTokens, req.HostedTools = c.choices(), len(c.params.Prediction), c.hasHostedTools()
 	return req
 }

@@ -165,8 +165,8 @@ func TestAnErrorSaysWhenToComeBack(t *testing.T) {
 // What a failed call has used is what the server said, or what was streamed, and
 // nothing where the server refused.
 func TestWhatAFailedCallUsed(t *testing.T) {
-	told := sdk.Usage{InputTokens: 500, OutputTokens: 20}
-	cut := &llms.ContentResponse{Choices: []*llms.ContentChoice{{Content: "half an ans", GenerationInfo: map[string]any{"PromptTokens": 300, "CompletionTokens": 7}}}}
+	told := sdk.Usage{InputTokens: 200, OutputTokens: 20}
+	cut := &llms.ContentResponse{Choices: []*llms.ContentChoice{{Content: "half an ans", GenerationInfo: map[string]any{"PromptTokens": 100, "CompletionTokens": 7}}}}
 	streams := func(pieces []string, resp *llms.ContentResponse, err error) *fake {
 		return &fake{say: func(ctx context.Context, _ []llms.MessageContent, o *llms.CallOptions) (*llms.ContentResponse, error) {
 			for _, p := range pieces {
@@ -189,7 +189,7 @@ func TestWhatAFailedCallUsed(t *testing.T) {
 		"nothing came":             {streams(nil, nil, errors.New("status code: 500")), sdk.Usage{}},
 		"refused, the line broke":  {fails(fmt.Errorf("status code: 400: %w", io.ErrUnexpectedEOF)), sdk.Usage{}},
 		"the line broke":           {fails(fmt.Errorf("reading: %w", io.ErrUnexpectedEOF)), sdk.Usage{InputTokens: 10, OutputTokens: 500, Estimated: true}},
-		"cut off, with its counts": {streams([]string{"half an ans"}, cut, nil), sdk.Usage{InputTokens: 300, OutputTokens: 7}},
+		"cut off, with its counts": {streams([]string{"half an ans"}, cut, nil), sdk.Usage{InputTokens: 100, OutputTokens: 7}},
 	} {
 		var all traces
 		m := wrap(t, middleware.Config{Models: []middleware.Candidate{as(small(c.llm), "openai")}, Stream: middleware.Passthrough, Step: step.Config{Traces: all.record}})

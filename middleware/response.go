@@ -127,15 +127,15 @@ func readUsage(info map[string]any) sdk.Usage {
 		u.CachedInputTokens = min(u.CachedInputTokens, u.InputTokens)
 		u.InputTokens -= u.CachedInputTokens
 	}
-	u.ReasoningTokens = min(u.ReasoningTokens, u.OutputTokens)
+	u.ReasoningTokens = min(u.ReasoningTokens, max(u.OutputTokens, 0))
 	u.OutputTokens -= u.ReasoningTokens
 	return u
 }
 
-// first returns the first of the keys that holds a positive number.
+// first returns the first of the keys that holds a number other than 0.
 func first(info map[string]any, keys ...string) int {
 	for _, k := range keys {
-		if n := number(info[k]); n > 0 {
+		if n := number(info[k]); n != 0 {
 			return n
 		}
 	}

@@ -258,7 +258,7 @@ func TestUncountedAnswersAreEstimated(t *testing.T) {
 // answer.
 func TestTheResponseCountsTheStep(t *testing.T) {
 	counted := func(content string) *fake {
-		return keepsFake(content, map[string]any{"InputTokens": 10, "CacheReadInputTokens": 200, "CacheCreationInputTokens": 3000, "OutputTokens": 70, "ThinkingTokens": 40})
+		return keepsFake(content, map[string]any{"InputTokens": 10, "CacheReadInputTokens": 20, "CacheCreationInputTokens": 200, "OutputTokens": 70, "ThinkingTokens": 40})
 	}
 	m := wrap(t, middleware.Config{Models: []middleware.Candidate{small(counted("")), large(counted("fine"))}})
 	resp, err := m.GenerateContent(t.Context(), human("hello"))
@@ -266,7 +266,7 @@ func TestTheResponseCountsTheStep(t *testing.T) {
 		t.Fatal(err)
 	}
 	info := resp.Choices[0].GenerationInfo
-	if info[middleware.KeyCalls] != 2 || info[middleware.KeyInputTokens] != 2*3210 || info[middleware.KeyOutputTokens] != 2*70 {
+	if info[middleware.KeyCalls] != 2 || info[middleware.KeyInputTokens] != 2*230 || info[middleware.KeyOutputTokens] != 2*70 {
 		t.Errorf("%v calls, %v tokens in, %v out", info[middleware.KeyCalls], info[middleware.KeyInputTokens], info[middleware.KeyOutputTokens])
 	}
 }

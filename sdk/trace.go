@@ -155,9 +155,12 @@ type Call struct {
 	Provider string `json:"provider,omitempty"`
 	Served   string `json:"served,omitempty"`
 	// Attempt counts the tries at the same model in this step, from 1.
-	Attempt    int           `json:"attempt"`
-	Start      time.Time     `json:"start,omitzero"`
-	Usage      Usage         `json:"usage"`
+	Attempt int       `json:"attempt"`
+	Start   time.Time `json:"start,omitzero"`
+	Usage   Usage     `json:"usage"`
+	// UsageDoubt is why the usage is estimated although the call ended: the server reported
+	// none, or one that cannot be. Under a cap the call costs what was reserved for it.
+	UsageDoubt string        `json:"usage_doubt,omitempty"`
 	CostUSD    float64       `json:"cost_usd"`
 	Latency    time.Duration `json:"latency_ns"`
 	StopReason string        `json:"stop_reason,omitempty"`

@@ -55,7 +55,11 @@ func (w *work) attempt(ctx context.Context, c *step.Call) (*sdk.Answer, error) {
 		patch, err = tree.Diff(ctx)
 		return err == nil && w.accepted(ctx, patch, c.Model.Name)
 	}
-	t, runErr := w.s.Agent.run(ctx, model, hands, prompt(w.t, tree.Dir, shown), w.charge(ctx, c.Model, answer), accepted)
+	agent := w.s.Agent
+	if most := c.Model.MaxOutputTokens; w.spend.hasCap() && w.s.Mode != PerStep && most > 0 && (agent.MaxOutputTokens <= 0 || agent.MaxOutputTokens > most) {
+		agent.MaxOutputTokens = most // so much is reserved
+	}
+	t, runErr := agent.run(ctx, model, hands, prompt(w.t, tree.Dir, shown), w.charge(ctx, c.Model, answer), accepted)
 	w.away += t.ModelTime + t.ToolTime
 	w.attempts = append(w.attempts, Attempt{Model: c.Model.Name, CostUSD: answer.CostUSD, Usage: answer.Usage, Trajectory: *t, Worker: w.s.Journal.name()})
 	if runErr != nil {

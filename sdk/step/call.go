@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"math/rand/v2"
 	"time"
 
@@ -18,10 +17,10 @@ const maxTries = 100
 // and one that has to be waited for stands aside while another can be asked.
 func (r *run) call(ctx context.Context, i int, final bool) (*sdk.Answer, error) {
 	m := &r.e.models[i]
-	worst := r.worst(i)
+	most := r.demandOf(i)
 	attempt, round := r.comeBack(ctx, i)
 	for ; ; attempt++ {
-		answer, err := r.try(ctx, i, attempt, worst, final)
+		answer, err := r.try(ctx, i, attempt, &most, final)
 		if err == nil {
 			return answer, nil
 		}
@@ -58,23 +57,12 @@ func (r *run) pause(ctx context.Context, d time.Duration) {
 	r.waited += r.e.c.Now().Sub(from)
 }
 
-func (r *run) worst(i int) float64 {
-	if r.req.WorstCostUSD != nil {
-		return r.req.WorstCostUSD(i)
-	}
-	bytes := r.req.PromptBytes
-	if bytes == 0 {
-		bytes = 4 * r.q.InputTokens
-	}
-	return WorstCostUSD(&r.e.models[i], bytes, r.q.MaxOutputTokens)
-}
-
 // try makes one call under a reservation and records it.
-func (r *run) try(ctx context.Context, i, attempt int, worst float64, final bool) (*sdk.Answer, error) {
+func (r *run) try(ctx context.Context, i, attempt int, most *demand, final bool) (*sdk.Answer, error) {
 	m := &r.e.models[i]
-	held, err := r.reserve(ctx, worst)
+	held, err := r.reserve(ctx, most.usd)
 	if errors.Is(err, sdk.ErrBudgetExhausted) && r.lastResort(i) {
-		held, err = r.await(ctx, worst, err)
+		held, err = r.await(ctx, most.usd, err)
 	}
 	if err != nil {
 		return nil, err
@@ -84,7 +72,7 @@ func (r *run) try(ctx context.Context, i, attempt int, worst float64, final bool
 		rec.Propensity = 1
 	}
 	answer, err := guard(func() (*sdk.Answer, error) {
-		c := &Call{Query: r.q, Model: m, Index: i, Attempt: attempt, Earlier: r.attempts, Final: final, Unseen: r.req.Commit && r.alone(i), Spare: (!final || r.reroutes()) && r.spare(i, worst)}
+		c := &Call{Query: r.q, Model: m, Index: i, Attempt: attempt, MaxOutputTokens: most.limit, Earlier: r.attempts, Final: final, Unseen: r.req.Commit && r.alone(i), Spare: (!final || r.reroutes()) && r.spare(i, most.usd)}
 		defer func() { r.shown, r.cut = c.Shown, c.Cut }()
 		return r.req.Caller.Call(ctx, c)
 	})
@@ -95,9 +83,9 @@ func (r *run) try(ctx context.Context, i, attempt int, worst float64, final bool
 	}
 	var stands float64
 	if err != nil {
-		stands = r.recordFailure(&rec, i, err, worst)
+		stands = r.recordFailure(&rec, i, err, most)
 	} else {
-		stands = r.recordAnswer(&rec, i, answer, worst)
+		stands = r.recordAnswer(&rec, i, answer, most)
 	}
 	rec.CostUSD = round(rec.CostUSD)
 	r.t.Usage = r.t.Usage.Add(rec.Usage)
@@ -113,7 +101,7 @@ func (r *run) try(ctx context.Context, i, attempt int, worst float64, final bool
 
 // recordFailure writes what is known of a call that failed, and returns what stands
 // under the caps for a bill that nobody knows.
-func (r *run) recordFailure(rec *sdk.Call, i int, err error, worst float64) (stands float64) {
+func (r *run) recordFailure(rec *sdk.Call, i int, err error, most *demand) (stands float64) {
 	rec.Error = err.Error()
 	failed, ok := errors.AsType[*CallError](err)
 	if !ok {
@@ -125,15 +113,14 @@ func (r *run) recordFailure(rec *sdk.Call, i int, err error, worst float64) (sta
 	}
 	m := &r.e.models[i]
 	rec.Usage, rec.CostUSD, rec.Deployment = failed.Usage, money(failed.CostUSD), failed.Deployment
-	if !r.believes(m, rec.Usage) {
+	if rec.UsageDoubt = most.refute(rec.Usage, nil); rec.UsageDoubt != "" {
 		rec.Usage = sdk.Usage{}
 	}
-	unknown := failed.Billed && rec.CostUSD == 0
-	if unknown && (rec.Usage == (sdk.Usage{}) || rec.Usage.Estimated) {
-		stands = worst
-	}
-	if unknown && rec.Usage == (sdk.Usage{}) {
-		rec.Usage = r.expectedUsage(i)
+	if failed.Billed && rec.CostUSD == 0 {
+		stands = most.usd // what is reported of a call that broke off need not be all
+		if rec.Usage == (sdk.Usage{}) {
+			rec.Usage = r.expectedUsage(i)
+		}
 	}
 	if rec.CostUSD == 0 {
 		rec.CostUSD = m.Price.CostUSD(rec.Usage)
@@ -142,17 +129,27 @@ func (r *run) recordFailure(rec *sdk.Call, i int, err error, worst float64) (sta
 }
 
 // recordAnswer completes an answer, writes what it cost, and returns what stands under
-// the caps for one that was cut off, whose bill nobody saw.
-func (r *run) recordAnswer(rec *sdk.Call, i int, answer *sdk.Answer, worst float64) (stands float64) {
+// the caps for one that was cut off, whose bill nobody saw. An answer whose usage is not
+// reported, or cannot be, costs what was reserved for it.
+func (r *run) recordAnswer(rec *sdk.Call, i int, answer *sdk.Answer, most *demand) (stands float64) {
 	m := &r.e.models[i]
 	answer.Model = m.Name
 	if answer.Latency == 0 {
 		answer.Latency = rec.Latency
 	}
-	if !r.believes(m, answer.Usage) {
-		answer.Usage = r.measured(answer)
+	answer.CostUSD = money(answer.CostUSD)
+	ended := answer
+	if r.cut != nil {
+		ended = nil
 	}
-	if answer.CostUSD = money(answer.CostUSD); answer.CostUSD == 0 {
+	if rec.UsageDoubt = most.refute(answer.Usage, ended); rec.UsageDoubt != "" {
+		r.say(m.Name + ": estimated: " + rec.UsageDoubt)
+		answer.Usage = r.estimateUsage(answer)
+		if answer.CostUSD == 0 && r.e.capped() {
+			answer.CostUSD = most.usd
+		}
+	}
+	if answer.CostUSD == 0 {
 		answer.CostUSD = m.Price.CostUSD(answer.Usage)
 	}
 	rec.Usage, rec.CostUSD, rec.StopReason, rec.Deployment = answer.Usage, answer.CostUSD, answer.StopReason, answer.Deployment
@@ -160,68 +157,13 @@ func (r *run) recordAnswer(rec *sdk.Call, i int, answer *sdk.Answer, worst float
 	if r.cut != nil {
 		answer.StopReason, rec.StopReason = sdk.StopReasonCancelled, sdk.StopReasonCancelled
 		if answer.Usage.Estimated {
-			stands = worst
+			stands = most.usd
 		}
 	}
 	if r.e.c.TraceAnswers {
 		rec.Answer = answer.Text
 	}
 	return stands
-}
-
-// believes says whether a call can have used that many tokens. What a server counts
-// below zero, or by the billion, is its fault and not its bill, and would empty every
-// account, or fill it. A call that looks things up itself may well use more than its
-// prompt, a few times the context at most.
-func (r *run) believes(m *sdk.Model, u sdk.Usage) bool {
-	const times, unknown, many = 20, 20_000_000, 1_000_000_000
-	most := times * m.ContextTokens
-	switch {
-	case r.req.WorstCostUSD != nil: // of more than one completion
-		most = many
-	case most <= 0 || most > many:
-		most = unknown
-	}
-	for _, n := range [...]int{u.InputTokens, u.CachedInputTokens, u.CacheWriteTokens, u.OutputTokens, u.ReasoningTokens} {
-		if n < 0 || n > most {
-			r.say(fmt.Sprintf("%s says that it used %d tokens, which cannot be: estimated", m.Name, n))
-			return false
-		}
-	}
-	return true
-}
-
-// measured estimates what a call has used by the length of what went in and came out.
-func (r *run) measured(a *sdk.Answer) sdk.Usage {
-	out := len(a.Text) + len(a.Reasoning)
-	for _, t := range a.ToolCalls {
-		out += len(t.Name) + len(t.Arguments)
-	}
-	const perToken = 4 // bytes
-	in := r.q.InputTokens
-	if in == 0 {
-		in = r.req.PromptBytes / perToken
-	}
-	return sdk.Usage{InputTokens: in, OutputTokens: (out + perToken - 1) / perToken, Estimated: true}
-}
-
-// money is an amount that somebody else says was spent; what is none is 0.
-func money(usd float64) float64 {
-	const most = 1e6
-	if usd > 0 && usd <= most {
-		return usd
-	}
-	return 0
-}
-
-// round returns an amount to the nearest 1e-12 dollars, for traces: sums of prices times
-// tokens end in digits that mean nothing.
-func round(usd float64) float64 {
-	const parts, many = 1e12, 1e3
-	if usd >= many {
-		return usd
-	}
-	return math.Round(usd*parts) / parts
 }
 
 // reserve sets usd aside under the step's cap and in the ledger.

@@ -22,7 +22,7 @@ func (r *run) spare(i int, worst float64) bool {
 		return false
 	}
 	limit := r.e.c.StepCapUSD
-	return limit <= 0 || near(r.spent+r.standing)+up(worst)+up(r.worst(next)) <= near(limit)
+	return limit <= 0 || near(r.spent+r.standing)+up(worst)+up(r.demandOf(next).usd) <= near(limit)
 }
 
 // whole asks candidate i again, whose answer was cut off since others were to be asked:

@@ -293,15 +293,3 @@ func validPrice(p sdk.Price) bool {
 	}
 	return true
 }
-
-// WorstCostUSD returns the most that one call of m can cost: the prompt at the
-// dearest input price, one token for each of promptBytes bytes (no tokenizer in
-// use makes more), and the longest answer.
-func WorstCostUSD(m *sdk.Model, promptBytes, maxOutputTokens int) float64 {
-	output := m.MaxOutputTokens
-	if maxOutputTokens > 0 && (output == 0 || maxOutputTokens < output) {
-		output = maxOutputTokens
-	}
-	return (float64(promptBytes)*max(m.Price.Input, m.Price.CachedInput, m.Price.CacheWrite) +
-		float64(output)*max(m.Price.Output, m.Price.Reasoning)) / 1e6
-}

@@ -27,6 +27,16 @@ func candidates() []step.Candidate {
 	}
 }
 
+// priced returns as many candidates, calls of which cost at most usd.
+func priced(usd ...float64) []step.Candidate {
+	list := candidates()[:len(usd)]
+	for i := range list {
+		m := &list[i].Model
+		m.Price = sdk.Price{Output: usd[i] * 1e6 / float64(m.MaxOutputTokens)}
+	}
+	return list
+}
+
 func index(t testing.TB, lambda float64) cascade.Strategy {
 	t.Helper()
 	s, err := cascade.New(cascade.NameIndex, cascade.Params{Lambdas: []float64{lambda}})

@@ -16,6 +16,9 @@ type Call struct {
 	Index int
 	// Attempt counts the tries at this model in this step, from 1.
 	Attempt int
+	// MaxOutputTokens is the limit of each completion, which the caller sends in place of
+	// the query's: so much is reserved. 0 is no limit.
+	MaxOutputTokens int
 	// Earlier are the answers that the step has so far, in order.
 	Earlier []sdk.Attempt
 	// Final is true, for a request with Commit, when this answer will be the
@@ -53,12 +56,18 @@ func (f CallerFunc) Call(ctx context.Context, c *Call) (*sdk.Answer, error) { re
 type Request struct {
 	Query  *sdk.Query
 	Caller Caller
-	// PromptBytes is the length of the prompt for the worst-case cost; 0 means
-	// four bytes for each of the query's InputTokens.
+	// PromptBytes is the length of the prompt for the worst-case cost. 0 means four bytes for
+	// each of the query's InputTokens, and that a call may be more than one completion: only
+	// usage that no call has is refused then.
 	PromptBytes int
-	// WorstCostUSD returns the most that one call of candidate i can cost, for
-	// callers whose call is more than one completion; nil means [WorstCostUSD].
-	WorstCostUSD func(i int) float64
+	// Choices is how many completions one call asks for; 0 means 1.
+	Choices int
+	// PredictedTokens is what each completion may be billed for beyond its length: a
+	// predicted output that it does not use.
+	PredictedTokens int
+	// HostedTools says that the provider runs tools of its own within a call, whose results
+	// are input: the whole context is reserved.
+	HostedTools bool
 	// CostOffsets, when not nil, are added to the predicted costs, one for each
 	// candidate: what switching models would cost, or what a prompt cache saves.
 	CostOffsets []float64

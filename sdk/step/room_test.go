@@ -36,7 +36,7 @@ const worstCase = 0.1 // US dollars
 func waiting(t *testing.T, caps step.Caps, wait time.Duration) (*step.Engine, *step.Memory) {
 	t.Helper()
 	ledger := step.NewMemory(caps)
-	return engine(t, step.Config{Candidates: candidates()[:1], Strategy: index(t, 1), Ledger: ledger, CapWait: wait}), ledger
+	return engine(t, step.Config{Candidates: priced(worstCase), Strategy: index(t, 1), Ledger: ledger, CapWait: wait}), ledger
 }
 
 func crowd(t *testing.T, e *step.Engine, clients int, query func(i int) *sdk.Query) (answered, refused int64, took time.Duration) {
@@ -46,7 +46,7 @@ func crowd(t *testing.T, e *step.Engine, clients int, query func(i int) *sdk.Que
 	began := time.Now()
 	for i := range clients {
 		all.Go(func() {
-			result, err := e.Run(t.Context(), step.Request{Query: query(i), Caller: slow(worstCase / 10), WorstCostUSD: func(int) float64 { return worstCase }})
+			result, err := e.Run(t.Context(), step.Request{Query: query(i), Caller: slow(worstCase / 10)})
 			switch {
 			case err == nil && result.Answer != nil:
 				yes.Add(1)
@@ -108,7 +108,7 @@ func TestWaitingEndsWithItsCaller(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e, ledger := waiting(t, step.Caps{TenantUSD: 1.5 * worstCase}, time.Hour)
 		run := func(ctx context.Context) error {
-			_, err := e.Run(ctx, step.Request{Query: &sdk.Query{}, Caller: slow(worstCase / 10), WorstCostUSD: func(int) float64 { return worstCase }})
+			_, err := e.Run(ctx, step.Request{Query: &sdk.Query{}, Caller: slow(worstCase / 10)})
 			return err
 		}
 		var all sync.WaitGroup
@@ -138,13 +138,13 @@ func TestWaitingEndsWithItsCaller(t *testing.T) {
 func TestACheaperModelIsAskedBeforeAnybodyWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ledger := step.NewMemory(step.Caps{TenantUSD: worstCase})
-		e := engine(t, step.Config{Candidates: candidates()[:2], Strategy: index(t, 0.001), Ledger: ledger, CapWait: time.Hour})
+		e := engine(t, step.Config{Candidates: priced(worstCase/50, worstCase), Strategy: index(t, 0.001), Ledger: ledger, CapWait: time.Hour})
 		held, err := ledger.Reserve(t.Context(), &sdk.Query{}, 0.95*worstCase)
 		if err != nil {
 			t.Fatal(err)
 		}
 		began := time.Now()
-		result, err := e.Run(t.Context(), step.Request{Query: &sdk.Query{}, Caller: slow(0), WorstCostUSD: func(i int) float64 { return []float64{worstCase / 50, worstCase}[i] }})
+		result, err := e.Run(t.Context(), step.Request{Query: &sdk.Query{}, Caller: slow(0)})
 		if err != nil || time.Since(began) > 3*time.Second {
 			t.Fatalf("after %v: %v", time.Since(began), err)
 		}

@@ -13,11 +13,10 @@ import (
 // Calls that their caller cancels may be billed in full: the sum of the worst cases
 // must stay under the cap, whatever was seen of their answers.
 func TestCancelledCallsNeverPassACap(t *testing.T) {
-	models := candidates()[:1]
-	m := &models[0].Model
-	worst := step.WorstCostUSD(m, 0, 0)
+	const worst = 0.5
+	models := priced(worst)
 	limit := 3.5 * worst
-	for name, seen := range map[string]sdk.Usage{"nothing was seen": {}, "a part was seen": {OutputTokens: 3, Estimated: true}} {
+	for name, seen := range map[string]sdk.Usage{"nothing was seen": {}, "a part was seen": {OutputTokens: 3, Estimated: true}, "a part was counted": {OutputTokens: 1}} {
 		ledger := step.NewMemory(step.Caps{RunUSD: limit})
 		e := engine(t, step.Config{Candidates: models, Strategy: index(t, 1), Ledger: ledger, Retry: step.Retry{MaxAttempts: 1}})
 		asked := 0
@@ -27,7 +26,7 @@ func TestCancelledCallsNeverPassACap(t *testing.T) {
 		})
 		q := query()
 		for range 20 {
-			if _, err := e.Run(t.Context(), step.Request{Query: q, Caller: caller, WorstCostUSD: func(int) float64 { return worst }}); err == nil {
+			if _, err := e.Run(t.Context(), step.Request{Query: q, Caller: caller}); err == nil {
 				t.Fatal("an answer came of a cancelled call")
 			}
 		}

@@ -196,7 +196,6 @@ func (c *counting) Settle(_ context.Context, usd float64) error {
 // A ledger is asked before whatever can cost money, and of what cost nothing and was
 // not reserved it hears nothing.
 func TestALedgerHearsOfMoneyOnly(t *testing.T) {
-	worst := func(int) float64 { return 2 }
 	call := step.CallerFunc(func(context.Context, *step.Call) (*sdk.Answer, error) { return &sdk.Answer{Text: "x", CostUSD: 1}, nil })
 	for what, c := range map[string]struct {
 		mostUSD, usd float64 // of the verification
@@ -213,8 +212,8 @@ func TestALedgerHearsOfMoneyOnly(t *testing.T) {
 		ledger := &counting{refuse: c.refuse}
 		v := finds("judge", sdk.Verdict{Outcome: sdk.Passed, CostUSD: c.usd}, nil)
 		v.MaxCostUSD = c.mostUSD
-		e := engine(t, step.Config{Candidates: candidates()[:1], Strategy: route(t), Ledger: ledger, Verifiers: []step.Verifier{v}})
-		res, err := e.Run(t.Context(), step.Request{Query: query(), Caller: call, WorstCostUSD: worst})
+		e := engine(t, step.Config{Candidates: priced(2), Strategy: route(t), Ledger: ledger, Verifiers: []step.Verifier{v}})
+		res, err := e.Run(t.Context(), step.Request{Query: query(), Caller: call})
 		if err != nil {
 			t.Fatal(err)
 		}

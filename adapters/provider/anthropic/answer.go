@@ -115,11 +115,11 @@ func (a *answer) used(u *usage) {
 		to   *int
 		from wire.Count
 	}{{&to.InputTokens, u.Input}, {&to.CacheWriteTokens, u.CacheWrite}, {&to.CachedInputTokens, u.CacheRead}} {
-		if one.from > 0 {
+		if one.from != 0 {
 			*one.to = int(one.from)
 		}
 	}
-	if u.Output > 0 {
+	if u.Output != 0 {
 		to.ReasoningTokens = int(min(u.Details.Thinking, u.Output))
 		to.OutputTokens = int(u.Output) - to.ReasoningTokens
 	}

@@ -71,7 +71,7 @@ func (a *answer) take(in *genai.GenerateContentResponse) error {
 	if u := in.UsageMetadata; u != nil {
 		cached := int(u.CachedContentTokenCount)
 		x.Usage = sdk.Usage{
-			InputTokens: max(0, int(u.PromptTokenCount+u.ToolUsePromptTokenCount)-cached), CachedInputTokens: cached,
+			InputTokens: int(u.PromptTokenCount+u.ToolUsePromptTokenCount) - cached, CachedInputTokens: cached,
 			OutputTokens: int(u.CandidatesTokenCount), ReasoningTokens: int(u.ThoughtsTokenCount),
 		}
 	}

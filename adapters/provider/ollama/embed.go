@@ -73,7 +73,7 @@ func (m *Model) Embed(ctx context.Context, request json.RawMessage) (json.RawMes
 	}
 	var out struct {
 		Embeddings [][]float32     `json:"embeddings"`
-		Prompt     int             `json:"prompt_eval_count"`
+		Prompt     wire.Count      `json:"prompt_eval_count"`
 		Error      json.RawMessage `json:"error"`
 	}
 	if err := json.Unmarshal(data, &out); err != nil {
@@ -93,12 +93,12 @@ func (m *Model) Embed(ctx context.Context, request json.RawMessage) (json.RawMes
 		}
 	}
 	answer, err := json.Marshal(map[string]any{
-		"object": "list", "model": m.o.Model, "data": list, "usage": map[string]int{"prompt_tokens": out.Prompt, "total_tokens": out.Prompt},
+		"object": "list", "model": m.o.Model, "data": list, "usage": map[string]int{"prompt_tokens": max(0, int(out.Prompt)), "total_tokens": max(0, int(out.Prompt))},
 	})
 	if err != nil {
 		return nil, none, fmt.Errorf("writing the embeddings: %w", err)
 	}
-	return answer, sdk.Usage{InputTokens: out.Prompt}, nil
+	return answer, sdk.Usage{InputTokens: int(out.Prompt)}, nil
 }
 
 // packed writes a vector as OpenAI does where base64 is asked for: float32, the lowest

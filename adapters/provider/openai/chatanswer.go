@@ -93,6 +93,9 @@ type usage struct {
 }
 
 func (u *usage) sdk() sdk.Usage {
+	if wire.AnyBroken(u.Prompt, u.Completion, u.PromptDetails.Cached, u.PromptDetails.CacheWrite, u.CompletionDetails.Reasoning, u.CacheHit) {
+		return wire.BrokenUsage
+	}
 	cached, reasoning := int(max(u.PromptDetails.Cached, u.CacheHit)), int(u.CompletionDetails.Reasoning)
 	prompt, written, out := int(u.Prompt), int(u.PromptDetails.CacheWrite), int(u.Completion)-reasoning
 	if reasoning > 0 && int(u.Total) == prompt+int(u.Completion)+reasoning {

@@ -37,8 +37,8 @@ func (m *Model) Embed(ctx context.Context, request json.RawMessage) (json.RawMes
 	var in struct {
 		Data  []json.RawMessage `json:"data"`
 		Usage struct {
-			Prompt int `json:"prompt_tokens"`
-			Total  int `json:"total_tokens"`
+			Prompt wire.Count `json:"prompt_tokens"`
+			Total  wire.Count `json:"total_tokens"`
 		} `json:"usage"`
 		Error json.RawMessage `json:"error"`
 	}
@@ -48,5 +48,8 @@ func (m *Model) Embed(ctx context.Context, request json.RawMessage) (json.RawMes
 	if in.Data == nil { // some servers say 200 to an error
 		return nil, sdk.Usage{}, x.Told(provider, answer)
 	}
-	return answer, sdk.Usage{InputTokens: max(in.Usage.Prompt, in.Usage.Total)}, nil
+	if wire.AnyBroken(in.Usage.Prompt, in.Usage.Total) {
+		return answer, wire.BrokenUsage, nil
+	}
+	return answer, sdk.Usage{InputTokens: int(max(in.Usage.Prompt, in.Usage.Total))}, nil
 }

@@ -156,7 +156,9 @@ func (a *answer) reply(data []byte) (*llms.ContentResponse, error) {
 	if n, err := in.CreatedAt.Float64(); err == nil {
 		x.Created = int64(n)
 	}
-	if u := in.Usage; u != nil {
+	if u := in.Usage; u != nil && wire.AnyBroken(u.Input, u.Output, u.InputDetails.Cached, u.InputDetails.CacheWrite, u.OutputDetails.Reasoning) {
+		x.Usage = wire.BrokenUsage
+	} else if u != nil {
 		x.Usage = sdk.Usage{
 			InputTokens: int(max(0, u.Input-u.InputDetails.Cached-u.InputDetails.CacheWrite)), CachedInputTokens: int(u.InputDetails.Cached), CacheWriteTokens: int(u.InputDetails.CacheWrite),
 			OutputTokens: int(max(0, u.Output-u.OutputDetails.Reasoning)), ReasoningTokens: int(u.OutputDetails.Reasoning),

@@ -1,0 +1,247 @@
+package router_test
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/tmc/langchaingo/llms"
+
+	"github.com/stepfall/stepfall/middleware"
+)
+
+// usurer is an upstream of every API that bills the longest answers that it was asked for, and
+// reports what the test says.
+type usurer struct {
+	mu       sync.Mutex
+	report   string  // in place of the number of output tokens; "" reports none
+	billed   float64 // US dollars
+	calls    int
+	longest  int // unlimited where it was not told a limit
+	embedded int
+}
+
+const (
+	unlimited   = 100_000
+	usdPerToken = 1e-4 // of output; input is free but for embeddings
+)
+
+func (u *usurer) ServeHTTP(w http.ResponseWriter, req *http.Request) {
+	body, _ := io.ReadAll(req.Body)
+	var asked struct {
+		MaxTokens     int  `json:"max_tokens"`
+		MaxCompletion int  `json:"max_completion_tokens"`
+		MaxOutput     int  `json:"max_output_tokens"`
+		N             int  `json:"n"`
+		Stream        bool `json:"stream"`
+		Options       struct {
+			NumPredict int `json:"num_predict"`
+		} `json:"options"`
+		Config struct {
+			MaxOutput int `json:"maxOutputTokens"`
+			N         int `json:"candidateCount"`
+		} `json:"generationConfig"`
+	}
+	if err := json.Unmarshal(body, &asked); err != nil {
+		http.Error(w, err.Error(), http.StatusBadRequest)
+		return
+	}
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.calls++
+	usage := func(input, output string) string {
+		if u.report == "" {
+			return "null"
+		}
+		return fmt.Sprintf(`{%q: 1, %q: %s}`, input, output, u.report)
+	}
+	if strings.HasSuffix(req.URL.Path, "/embeddings") {
+		u.embedded += len(body)
+		fmt.Fprintf(w, `{"object": "list", "data": [{"object": "embedding", "index": 0, "embedding": [1]}], "usage": %s}`, strings.Replace(usage("prompt_tokens", "total_tokens"), "1", cmp.Or(u.report, "1"), 1))
+		return
+	}
+	limit := cmp.Or(max(asked.MaxTokens, asked.MaxCompletion, asked.MaxOutput, asked.Options.NumPredict, asked.Config.MaxOutput), unlimited)
+	u.longest = max(u.longest, limit)
+	if u.report == "5" { // the truth, for once
+		limit = 5
+	}
+	u.billed += float64(limit*max(asked.N, asked.Config.N, 1)) * usdPerToken
+	event := func(format string, args ...any) { fmt.Fprintf(w, "data: "+format+"\n\n", args...) }
+	stream := asked.Stream || strings.Contains(req.URL.Path, ":stream")
+	if stream && !strings.HasSuffix(req.URL.Path, "/api/chat") {
+		w.Header().Set("Content-Type", "text/event-stream")
+	}
+	switch {
+	case strings.HasSuffix(req.URL.Path, "/chat/completions"):
+		used := usage("prompt_tokens", "completion_tokens")
+		if !stream {
+			fmt.Fprintf(w, `{"id": "1", "choices": [{"index": 0, "message": {"role": "assistant", "content": "ok"}, "finish_reason": "stop"}], "usage": %s}`, used)
+			return
+		}
+		event(`{"id": "1", "choices": [{"index": 0, "delta": {"content": "ok"}, "finish_reason": "stop"}]}`)
+		event(`{"id": "1", "choices": [], "usage": %s}`, used)
+		event("[DONE]")
+	case strings.HasSuffix(req.URL.Path, "/responses"):
+		whole := fmt.Sprintf(`{"id": "1", "object": "response", "status": "completed", "output": [{"type": "message", "role": "assistant", "status": "completed", "content": [{"type": "output_text", "text": "ok"}]}], "usage": %s}`,
+			usage("input_tokens", "output_tokens"))
+		if !stream {
+			io.WriteString(w, whole)
+			return
+		}
+		event(`{"type": "response.output_text.delta", "output_index": 0, "content_index": 0, "delta": "ok"}`)
+		event(`{"type": "response.completed", "response": %s}`, whole)
+	case strings.HasSuffix(req.URL.Path, "/messages"):
+		used := usage("input_tokens", "output_tokens")
+		if !stream {
+			fmt.Fprintf(w, `{"id": "1", "type": "message", "role": "assistant", "content": [{"type": "text", "text": "ok"}], "stop_reason": "end_turn", "usage": %s}`, used)
+			return
+		}
+		event(`{"type": "message_start", "message": {"id": "1", "type": "message", "role": "assistant", "content": []}}`)
+		event(`{"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": ""}}`)
+		event(`{"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": "ok"}}`)
+		event(`{"type": "content_block_stop", "index": 0}`)
+		event(`{"type": "message_delta", "delta": {"stop_reason": "end_turn"}, "usage": %s}`, used)
+		event(`{"type": "message_stop"}`)
+	case strings.HasSuffix(req.URL.Path, "/api/chat"):
+		counts := ""
+		if u.report != "" {
+			counts = `, "prompt_eval_count": 1, "eval_count": ` + u.report
+		}
+		fmt.Fprintf(w, `{"model": "m", "created_at": "2026-01-01T00:00:00Z", "message": {"role": "assistant", "content": "ok"}, "done": true, "done_reason": "stop"%s}`+"\n", counts)
+	default:
+		whole := fmt.Sprintf(`{"candidates": [{"index": 0, "content": {"role": "model", "parts": [{"text": "ok"}]}, "finishReason": "STOP"}], "usageMetadata": %s}`,
+			usage("promptTokenCount", "candidatesTokenCount"))
+		if stream {
+			event("%s", whole)
+			return
+		}
+		io.WriteString(w, whole)
+	}
+}
+
+// What an upstream bills stays within every cap, whatever the client asks for and whatever the
+// upstream reports.
+func TestCapsHoldInEveryDialect(t *testing.T) {
+	const usdCap, longest = 0.25, 1000 // one call of the longest answer is 0.1 USD
+	t.Setenv("NO_KEY", "none")
+	for _, dialect := range []string{"openai", "openai responses", "anthropic", "gemini", "ollama"} {
+		for _, level := range []string{"step", "run", "tenant"} {
+			t.Run(dialect+" "+level, func(t *testing.T) {
+				t.Parallel()
+				u := &usurer{}
+				server := httptest.NewServer(u)
+				defer server.Close()
+				provider, api, _ := strings.Cut(dialect, " ")
+				if api != "" {
+					api = "api = \"responses\"\n"
+				}
+				r := open(t, fmt.Sprintf(`
+model "m" {
+  provider          = %q
+  base_url          = %q
+  api_key           = env("NO_KEY")
+  max_output_tokens = %d
+  %s
+  price {
+    input_usd_per_million  = 0.0001
+    output_usd_per_million = %g
+  }
+}
+strategy "route" { lambda = 1 }
+budget { %s_usd = %g }
+retry { max_attempts = 1 }
+`, provider, server.URL, longest, api, usdPerToken*1e6, level, usdCap))
+				for _, report := range []string{"", "0", "-1000", "0.5", "5", "1e6", "4e18"} {
+					if provider == "gemini" && (report == "0.5" || report == "4e18") {
+						continue // its SDK reads no answer with such a number
+					}
+					for _, limit := range []int{0, 40, 1_000_000, 2_000_000_000, -7} {
+						for _, stream := range []bool{false, true} {
+							for _, n := range []int{1, 2} {
+								name := fmt.Sprintf("%s reported, limit %d, streamed %v, %d choices", cmp.Or(report, "nothing"), limit, stream, n)
+								u.report, u.billed, u.calls, u.longest = report, 0, 0, 0
+								options := []llms.CallOption{llms.WithN(n), middleware.WithParams(middleware.Params{
+									Dialect: map[string]middleware.Dialect{"openai": middleware.DialectChat, "anthropic": middleware.DialectAnthropic, "gemini": middleware.DialectGemini, "ollama": middleware.DialectOllama}[dialect],
+									Extra:   map[string]json.RawMessage{"max_tokens": []byte("99999"), "generationConfig": []byte(`{"maxOutputTokens": 99999}`), "options": []byte(`{"num_predict": 99999}`), "unknown": []byte("1")},
+								})}
+								if limit != 0 {
+									options = append(options, llms.WithMaxTokens(limit))
+								}
+								if stream {
+									options = append(options, llms.WithStreamingFunc(func(context.Context, []byte) error { return nil }))
+								}
+								ctx := middleware.WithInfo(t.Context(), middleware.Info{Run: name, Tenant: name})
+								for range 4 {
+									before := u.billed
+									_, err := r.GenerateContent(ctx, []llms.MessageContent{llms.TextParts(llms.ChatMessageTypeHuman, "hello")}, options...)
+									if level == "step" && u.billed-before > usdCap {
+										t.Fatalf("%s: %v USD in a step", name, u.billed-before)
+									}
+									if err != nil && !strings.Contains(err.Error(), "budget exhausted") {
+										t.Fatalf("%s: %v", name, err)
+									}
+								}
+								if level != "step" && u.billed > usdCap || u.calls == 0 {
+									t.Errorf("%s: %v USD in %d calls", name, u.billed, u.calls)
+								}
+								want := longest
+								if limit == 40 {
+									want = 40
+								}
+								if u.longest != want {
+									t.Errorf("%s: asked for %d tokens, want %d", name, u.longest, want)
+								}
+							}
+						}
+					}
+				}
+			})
+		}
+	}
+}
+
+// Embeddings that the server does not count, or counts below what it bills, stay within a cap too.
+func TestCapsHoldForEmbeddings(t *testing.T) {
+	for _, report := range []string{"", "0", "-5", "1e12", "0.5"} {
+		u := &usurer{report: report}
+		server := httptest.NewServer(u)
+		r := open(t, fmt.Sprintf(`
+model "m" {
+  provider          = "openai"
+  base_url          = %[1]q
+  max_output_tokens = 10
+  price { free = true }
+}
+model "e" {
+  provider     = "openai"
+  base_url     = %[1]q
+  capabilities = ["embeddings"]
+  price {
+    input_usd_per_million  = 1000
+    output_usd_per_million = 0
+  }
+}
+strategy "route" { lambda = 1 }
+budget { run_usd = 0.25 }
+`, server.URL))
+		ctx := middleware.WithInfo(t.Context(), middleware.Info{Run: "r"})
+		for range 30 {
+			_, err := r.Embed(ctx, "e", []byte(`{"input": "`+strings.Repeat("word ", 10)+`"}`))
+			if err != nil && !strings.Contains(err.Error(), "budget exhausted") {
+				t.Fatalf("%q reported: %v", report, err)
+			}
+		}
+		// A token for each byte is more than any upstream bills.
+		if usd := float64(u.embedded) / 1e3; usd/4 > 0.25 || u.calls == 0 || u.calls == 30 {
+			t.Errorf("%q reported: %d calls of %v USD", report, u.calls, usd/4)
+		}
+		server.Close()
+	}
+}

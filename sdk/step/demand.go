@@ -1,0 +1,182 @@
+package step
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/stepfall/stepfall/sdk"
+)
+
+// demand is the most that one call can use: it is reserved before the call, and the
+// usage that the server reports is checked against it.
+type demand struct {
+	// limit is the longest completion, which the caller sends; 0 is no limit.
+	limit int
+	// usd is the reservation.
+	usd float64
+	// input and output are the greatest numbers of tokens that are believed.
+	input, output float64
+}
+
+// Tokens that servers add to a prompt.
+const (
+	// templateTokens is more than the chat template of any known model adds.
+	templateTokens = 256
+	// toolTokens is more than the instructions that come with tools: Anthropic documents up
+	// to 806.
+	toolTokens = 1000
+	// unknownTokens bounds the usage of a call of which neither prompt nor context is known.
+	unknownTokens = 20_000_000
+	// lookups is how often a call with hosted tools may read the context anew.
+	lookups = 20
+)
+
+// demandOf returns what one call of candidate i can use. A token for each byte of the prompt
+// is reserved, three times as many as tokenizers make; that leaves room for what a server
+// adds, but where the prompt is very short.
+func (r *run) demandOf(i int) demand {
+	m := &r.e.models[i]
+	prompt, context, choices := float64(r.req.PromptBytes), float64(m.ContextTokens), float64(max(r.req.Choices, 1))
+	if prompt == 0 {
+		prompt = 4 * float64(r.q.InputTokens)
+	}
+	if r.req.HostedTools {
+		prompt = max(prompt, context)
+	}
+	d := demand{limit: r.outputLimit(i), input: prompt}
+	d.output = choices * (float64(d.limit) + float64(r.req.PredictedTokens))
+	d.usd = worstCost(m, d.input, d.output)
+	if context <= 0 {
+		context = unknownTokens
+	}
+	if d.limit == 0 {
+		d.output = choices * context
+	}
+	if len(r.q.Messages) > 0 {
+		added := float64(templateTokens)
+		if len(r.q.Tools) > 0 {
+			added += toolTokens
+		}
+		d.input = max(prompt, prompt/3+added)
+	}
+	switch {
+	case r.req.PromptBytes == 0: // not one completion of a known prompt
+		d.input = max(context, unknownTokens)
+		d.output = choices * d.input
+	case r.req.HostedTools:
+		d.input = max(d.input, lookups*context)
+	case hasMedia(r.q):
+		d.input = max(d.input, context) // how many tokens a file is, only its server knows
+	}
+	return d
+}
+
+// outputLimit returns the longest completion to ask candidate i for: the least of what the
+// caller, the model and what the prompt leaves of the model's context allow. Without a cap a
+// caller who sets no limit gets none, since rate limits count what is asked for.
+func (r *run) outputLimit(i int) int {
+	m := &r.e.models[i]
+	limit := max(r.q.MaxOutputTokens, 0)
+	if limit == 0 && !r.e.capped() {
+		return 0
+	}
+	if most := m.MaxOutputTokens; most > 0 && (limit == 0 || limit > most) {
+		limit = most
+	}
+	if m.ContextTokens > 0 && r.req.PromptBytes > 0 && limit > 0 {
+		const perToken = 3 // bytes, of code; plain English has more
+		limit = min(limit, max(m.ContextTokens-r.req.PromptBytes/perToken-templateTokens, 1+limit/8))
+	}
+	return limit
+}
+
+// capped reports whether calls are made under a reservation.
+func (e *Engine) capped() bool { return e.c.StepCapUSD > 0 || e.c.Ledger != nil }
+
+// hasMedia reports whether q holds an image or another file.
+func hasMedia(q *sdk.Query) bool {
+	for i := range q.Messages {
+		for j := range q.Messages[i].Parts {
+			if kind := q.Messages[i].Parts[j].Kind; kind == sdk.PartImageURL || kind == sdk.PartBinary {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// refute returns why a call that demands d cannot have used u, or "". The answer is nil where
+// the call did not end.
+func (d *demand) refute(u sdk.Usage, answer *sdk.Answer) string {
+	for _, n := range [...]int{u.InputTokens, u.CachedInputTokens, u.CacheWriteTokens, u.OutputTokens, u.ReasoningTokens} {
+		if n < 0 {
+			return "the reported usage has a count below zero or a broken one"
+		}
+	}
+	input := float64(u.InputTokens) + float64(u.CachedInputTokens) + float64(u.CacheWriteTokens)
+	output := float64(u.OutputTokens) + float64(u.ReasoningTokens)
+	switch {
+	case input > d.input:
+		return fmt.Sprintf("%.0f input tokens are reported of a request that can cause %.0f", input, d.input)
+	case output > d.output:
+		return fmt.Sprintf("%.0f output tokens are reported of a request for %.0f", output, d.output)
+	case answer != nil && (u.Estimated || u == (sdk.Usage{})):
+		return "no usage is reported"
+	case answer != nil && output == 0 && answerBytes(answer) > 0:
+		return "no output tokens are reported beside an answer"
+	}
+	return ""
+}
+
+// estimateUsage estimates what a call has used by the length of what went in and came out.
+func (r *run) estimateUsage(a *sdk.Answer) sdk.Usage {
+	const perToken = 4 // bytes
+	in := r.q.InputTokens
+	if in == 0 {
+		in = (r.req.PromptBytes + perToken - 1) / perToken
+	}
+	return sdk.Usage{InputTokens: in, OutputTokens: (answerBytes(a) + perToken - 1) / perToken, Estimated: true}
+}
+
+// answerBytes is the length of all that a model wrote.
+func answerBytes(a *sdk.Answer) int {
+	n := len(a.Text) + len(a.Reasoning)
+	for _, t := range a.ToolCalls {
+		n += len(t.Name) + len(t.Arguments)
+	}
+	return n
+}
+
+// WorstCostUSD returns the most that one completion of m can cost: the prompt at the
+// dearest input price, one token for each of promptBytes bytes (no tokenizer in
+// use makes more), and the longest answer.
+func WorstCostUSD(m *sdk.Model, promptBytes, maxOutputTokens int) float64 {
+	output := m.MaxOutputTokens
+	if maxOutputTokens > 0 && (output == 0 || maxOutputTokens < output) {
+		output = maxOutputTokens
+	}
+	return worstCost(m, float64(promptBytes), float64(output))
+}
+
+func worstCost(m *sdk.Model, input, output float64) float64 {
+	return (input*max(m.Price.Input, m.Price.CachedInput, m.Price.CacheWrite) + output*max(m.Price.Output, m.Price.Reasoning)) / 1e6
+}
+
+// money is an amount that somebody else says was spent; what is none is 0.
+func money(usd float64) float64 {
+	const most = 1e6
+	if usd > 0 && usd <= most {
+		return usd
+	}
+	return 0
+}
+
+// round returns an amount to the nearest 1e-12 dollars, for traces: sums of prices times
+// tokens end in digits that mean nothing.
+func round(usd float64) float64 {
+	const parts, many = 1e12, 1e3
+	if usd >= many {
+		return usd
+	}
+	return math.Round(usd*parts) / parts
+}

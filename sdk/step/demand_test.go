@@ -1,0 +1,180 @@
+package step_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"strings"
+	"testing"
+
+	"github.com/stepfall/stepfall/sdk"
+	"github.com/stepfall/stepfall/sdk/step"
+)
+
+// An upstream that bills the longest answer that it was asked for, and reports whatever it
+// likes, never comes to more than a cap.
+func TestNoBillPassesACap(t *testing.T) {
+	const usdCap = 0.25
+	model := sdk.Model{Name: "m", Price: sdk.Price{Input: 1, Output: 100, CachedInput: 0.1, CacheWrite: 1.25}, ContextTokens: 8000, MaxOutputTokens: 1000}
+	reports := map[string]sdk.Usage{
+		"nothing": {}, "zero output": {InputTokens: 10}, "below zero": {InputTokens: 10, OutputTokens: -1000}, "negative cache": {InputTokens: 10, CachedInputTokens: -5000, OutputTokens: 5},
+		"far too much": {InputTokens: 10, OutputTokens: math.MaxInt / 4}, "too much thought": {InputTokens: 10, OutputTokens: 1000, ReasoningTokens: 100_000}, "the bill": {InputTokens: 30, OutputTokens: -2},
+	}
+	for _, limit := range []int{0, 10, 1_000_000, 2_000_000_000, -5} {
+		for _, choices := range []int{0, 3} {
+			for what, usage := range reports {
+				for level, c := range map[string]step.Config{
+					"step": {StepCapUSD: usdCap}, "run": {Ledger: step.NewMemory(step.Caps{RunUSD: usdCap})}, "tenant": {Ledger: step.NewMemory(step.Caps{TenantUSD: usdCap})},
+				} {
+					name := fmt.Sprintf("limit %d, %d choices, %s reported, cap of the %s", limit, choices, what, level)
+					billed, calls := 0.0, 0
+					c.Candidates, c.Strategy, c.Retry = []step.Candidate{{Model: model}}, index(t, 1), step.Retry{MaxAttempts: 1}
+					e := engine(t, c)
+					caller := step.CallerFunc(func(_ context.Context, s *step.Call) (*sdk.Answer, error) {
+						if s.MaxOutputTokens <= 0 || s.MaxOutputTokens > model.MaxOutputTokens || limit > 0 && s.MaxOutputTokens > limit {
+							t.Errorf("%s: %d tokens are asked for", name, s.MaxOutputTokens)
+						}
+						calls++
+						out := max(choices, 1) * s.MaxOutputTokens
+						billed += model.Price.CostUSD(sdk.Usage{InputTokens: 30, OutputTokens: out})
+						used := usage
+						if what == "the bill" {
+							used.OutputTokens = out
+						}
+						return &sdk.Answer{Text: "ok", Usage: used}, nil
+					})
+					for range 100 {
+						before := billed
+						q := query()
+						q.MaxOutputTokens = limit
+						res, err := e.Run(t.Context(), step.Request{Query: q, Caller: caller, PromptBytes: 120, Choices: choices})
+						if level == "step" && billed-before > usdCap {
+							t.Fatalf("%s: %v USD in one step", name, billed-before)
+						}
+						if err != nil {
+							if !errors.Is(err, sdk.ErrBudgetExhausted) {
+								t.Fatalf("%s: %v", name, err)
+							}
+							break
+						}
+						if rec := res.Trace.Calls[0]; (rec.UsageDoubt == "") != (what == "the bill") || (rec.UsageDoubt != "") != rec.Usage.Estimated || rec.CostUSD < billed-before-1e-12 {
+							t.Fatalf("%s: %+v of %v USD", name, rec, billed-before)
+						}
+					}
+					if level != "step" && billed > usdCap || calls == 0 && choices == 0 {
+						t.Errorf("%s: %v USD in %d calls", name, billed, calls)
+					}
+				}
+			}
+		}
+	}
+}
+
+// Usage that a request can cause is believed, and what nobody capped is not reserved.
+func TestHonestUsageIsBelieved(t *testing.T) {
+	m := sdk.Model{Name: "m", Price: sdk.Price{Input: 1, Output: 10}, ContextTokens: 100_000, MaxOutputTokens: 5000, Capabilities: sdk.Capabilities{Tools: true, Images: true}}
+	tools, image := query(), query()
+	tools.Tools = []sdk.Tool{{Name: "find"}}
+	image.Messages[0].Parts = append(image.Messages[0].Parts, sdk.Part{Kind: sdk.PartImageURL, URL: "https://example.com/a.png"})
+	for name, c := range map[string]struct {
+		req   step.Request
+		usage sdk.Usage
+		cap   float64
+		doubt string
+	}{
+		"a chat template":           {step.Request{Query: query(), PromptBytes: 40}, sdk.Usage{InputTokens: 75, OutputTokens: 12}, 0, ""},
+		"of a tool":                 {step.Request{Query: tools, PromptBytes: 60}, sdk.Usage{InputTokens: 900, OutputTokens: 12}, 0, ""},
+		"one token a byte":          {step.Request{Query: query(), PromptBytes: 9000}, sdk.Usage{InputTokens: 1000, CachedInputTokens: 4000, CacheWriteTokens: 4000, OutputTokens: 12}, 0, ""},
+		"more than one a byte":      {step.Request{Query: query(), PromptBytes: 9000}, sdk.Usage{InputTokens: 9001, OutputTokens: 12}, 0, "9001 input tokens"},
+		"a large image":             {step.Request{Query: image, PromptBytes: 3040}, sdk.Usage{InputTokens: 40_000, OutputTokens: 12}, 0, ""},
+		"a search":                  {step.Request{Query: query(), PromptBytes: 40, HostedTools: true}, sdk.Usage{InputTokens: 300_000, OutputTokens: 12}, 0, ""},
+		"no limit, no cap":          {step.Request{Query: query(), PromptBytes: 40}, sdk.Usage{InputTokens: 10, OutputTokens: 90_000}, 0, ""},
+		"no limit, cap":             {step.Request{Query: query(), PromptBytes: 40}, sdk.Usage{InputTokens: 10, OutputTokens: 5001}, 1, "5001 output tokens"},
+		"with its reasoning":        {step.Request{Query: query(), PromptBytes: 40}, sdk.Usage{InputTokens: 10, OutputTokens: 1000, ReasoningTokens: 4000}, 1, ""},
+		"three answers":             {step.Request{Query: query(), PromptBytes: 40, Choices: 3}, sdk.Usage{InputTokens: 10, OutputTokens: 15_000}, 1, ""},
+		"and a prediction":          {step.Request{Query: query(), PromptBytes: 40, PredictedTokens: 50}, sdk.Usage{InputTokens: 10, OutputTokens: 5050}, 1, ""},
+		"many calls, of an agent":   {step.Request{Query: query()}, sdk.Usage{InputTokens: 3_000_000, OutputTokens: 70_000}, 1, ""},
+		"nothing of a free prompt":  {step.Request{Query: query(), PromptBytes: 40}, sdk.Usage{OutputTokens: 5}, 1, ""},
+		"nothing at all, of a text": {step.Request{Query: query(), PromptBytes: 40}, sdk.Usage{}, 1, "no usage"},
+	} {
+		e := engine(t, step.Config{Candidates: []step.Candidate{{Model: m}}, Strategy: index(t, 1), StepCapUSD: c.cap})
+		c.req.Caller = step.CallerFunc(func(context.Context, *step.Call) (*sdk.Answer, error) {
+			return &sdk.Answer{Text: "ok", Usage: c.usage}, nil
+		})
+		res, err := e.Run(t.Context(), c.req)
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		rec, notes := res.Trace.Calls[0], ""
+		for _, d := range res.Trace.Decisions {
+			notes += d.Note
+		}
+		switch {
+		case !strings.Contains(rec.UsageDoubt, c.doubt) || (rec.UsageDoubt == "") != (c.doubt == ""):
+			t.Errorf("%s: doubt %q, want %q", name, rec.UsageDoubt, c.doubt)
+		case c.doubt == "" && rec.Usage != c.usage:
+			t.Errorf("%s: %+v, want %+v", name, rec.Usage, c.usage)
+		case c.doubt != "" && (!rec.Usage.Estimated || !strings.Contains(notes, "estimated: "+rec.UsageDoubt)):
+			t.Errorf("%s: %+v, note %q", name, rec, notes)
+		}
+	}
+}
+
+// What a caller names as the bill of a call is an amount of money or nothing, and what a failed
+// call cannot have used is not counted.
+func TestBillsOfCallers(t *testing.T) {
+	models := candidates()[:1]
+	honest := sdk.Usage{InputTokens: 100, OutputTokens: 100}
+	for name, c := range map[string]struct {
+		answer sdk.Answer
+		failed *step.CallError
+		tokens int // of output
+	}{
+		"no number":        {answer: sdk.Answer{Text: "1", Usage: honest, CostUSD: math.NaN()}, tokens: 100},
+		"infinite":         {answer: sdk.Answer{Text: "1", Usage: honest, CostUSD: math.Inf(1)}, tokens: 100},
+		"owed":             {answer: sdk.Answer{Text: "1", Usage: honest, CostUSD: -5}, tokens: 100},
+		"huge and failed":  {failed: &step.CallError{Err: errors.New("cut"), Usage: sdk.Usage{OutputTokens: math.MaxInt}}},
+		"owed and failed":  {failed: &step.CallError{Err: errors.New("cut"), CostUSD: -1}},
+		"many and failed":  {failed: &step.CallError{Err: errors.New("cut"), Billed: true, Usage: sdk.Usage{ReasoningTokens: -7}}, tokens: 500},
+		"fine, and failed": {failed: &step.CallError{Err: errors.New("cut"), Usage: honest}, tokens: 100},
+	} {
+		e := engine(t, step.Config{Candidates: models, Strategy: index(t, 1), StepCapUSD: 1})
+		res, err := e.Run(t.Context(), step.Request{Query: query(), PromptBytes: 400, Caller: step.CallerFunc(func(context.Context, *step.Call) (*sdk.Answer, error) {
+			if c.failed != nil {
+				return nil, c.failed
+			}
+			return &c.answer, nil
+		})})
+		if (err != nil) != (c.failed != nil) {
+			t.Errorf("%s: %v", name, err)
+		}
+		got := res.Trace.Usage
+		if got.OutputTokens+got.ReasoningTokens != c.tokens || got.InputTokens < 0 {
+			t.Errorf("%s: %+v", name, got)
+		}
+		if want := models[0].Model.Price.CostUSD(got); math.Abs(res.Trace.CostUSD-want) > 1e-12 {
+			t.Errorf("%s: %v USD, want %v", name, res.Trace.CostUSD, want)
+		}
+	}
+}
+
+// The longest answer leaves room for the prompt in the model's context.
+func TestTheLimitFitsTheContext(t *testing.T) {
+	for _, c := range []struct{ prompt, asked, want int }{
+		{30, 0, 6000}, {30, 100, 100}, {6000, 0, 10_000 - 2000 - 256}, {6000, 7000, 6000}, {27_000, 0, 751}, {27_000, 80, 80},
+	} {
+		m := sdk.Model{Name: "m", Price: sdk.Price{Output: 1}, ContextTokens: 10_000, MaxOutputTokens: 6000}
+		q := query()
+		q.MaxOutputTokens = c.asked
+		var got int
+		_, err := engine(t, step.Config{Candidates: []step.Candidate{{Model: m}}, Strategy: index(t, 1), StepCapUSD: 1}).Run(t.Context(), step.Request{
+			Query: q, PromptBytes: c.prompt, Caller: step.CallerFunc(func(_ context.Context, s *step.Call) (*sdk.Answer, error) {
+				got = s.MaxOutputTokens
+				return &sdk.Answer{Text: "ok"}, nil
+			})})
+		if want := min(c.want, m.MaxOutputTokens); err != nil || got != want {
+			t.Errorf("prompt of %d bytes, %d asked: %d, want %d (%v)", c.prompt, c.asked, got, want, err)
+		}
+	}
+}

@@ -26,6 +26,10 @@ func (l *loader) plugins(p *Policy) {
 		}
 	}
 	for _, e := range p.Estimators {
+		if e.BuiltIn() {
+			l.builtIn(&e)
+			continue
+		}
 		role := RoleEstimator
 		if e.Estimates == "cost" {
 			role = RoleCostEstimator
@@ -35,6 +39,28 @@ func (l *loader) plugins(p *Policy) {
 	for _, v := range p.Verifiers {
 		l.pluginConfig(p, v.Plugin, RoleVerifier, v.Config, "verifier", v.Name)
 	}
+}
+
+// agreement is the estimator that is built in.
+const agreement = "agreement"
+
+// BuiltIn reports whether the estimator is no plugin, but that of the agreement of answers
+// (estimate.OfPriors).
+func (e *Estimator) BuiltIn() bool { return e.Plugin == agreement }
+
+// builtIn checks an estimator that is built in.
+func (l *loader) builtIn(e *Estimator) {
+	if e.Estimates != "quality" || !e.Config.Empty() {
+		l.complain(l.blockOrigin([]string{"estimator", e.Name}), "the estimator \"agreement\" estimates quality and has no config", "It goes by the models' quality blocks, and by their prices where there are none.", "Remove estimates and config.")
+	}
+}
+
+// Stated returns the mean of the quality block, 0 where the policy does not state one.
+func (q Quality) Stated() float64 {
+	if q == (Quality{Mean: 0.5, StdDev: 0.25}) { // the default
+		return 0
+	}
+	return q.Mean
 }
 
 // absolute returns a path that the policy has, with its folder.

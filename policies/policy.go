@@ -96,10 +96,11 @@ type Plugin struct {
 }
 
 // An Estimator says how good answers will be, or are, or what calls cost. Those of the
-// fitted profile come by themselves; a block adds one that is a plugin.
+// fitted profile come by themselves; a block adds one that is a plugin, or built in.
 type Estimator struct {
 	Name string `policy:"name,label"`
-	// The plugin that estimates.
+	// The plugin that estimates, or "agreement", which is built in: it compares the answers
+	// of a step, tool calls by their arguments, and goes by the models' quality blocks, or prices.
 	Plugin string `policy:"plugin" required:"true"`
 	// What it estimates.
 	Estimates string `policy:"estimates" oneof:"quality cost" default:"quality"`

@@ -14,6 +14,7 @@ import (
 	"github.com/stepfall/stepfall/policies"
 	"github.com/stepfall/stepfall/sdk"
 	"github.com/stepfall/stepfall/sdk/cascade"
+	"github.com/stepfall/stepfall/sdk/estimate"
 	"github.com/stepfall/stepfall/sdk/fit"
 	"github.com/stepfall/stepfall/sdk/step"
 )
@@ -156,7 +157,7 @@ func (a *Assembly) plug(p *policies.Policy, plugins Plugins) error {
 			}
 			continue
 		}
-		plugin, err := plugins.QualityEstimator(e.Name, e.Plugin, e.Config.Reveal())
+		plugin, err := qualityEstimator(p, e, plugins)
 		if err != nil {
 			return fmt.Errorf("estimator %s: %w", e.Name, err)
 		}
@@ -173,6 +174,18 @@ func (a *Assembly) plug(p *policies.Policy, plugins Plugins) error {
 		})
 	}
 	return nil
+}
+
+// qualityEstimator returns an estimator of quality: a plugin's, or the one built in.
+func qualityEstimator(p *policies.Policy, e *policies.Estimator, plugins Plugins) (sdk.QualityEstimator, error) {
+	if !e.BuiltIn() {
+		return plugins.QualityEstimator(e.Name, e.Plugin, e.Config.Reveal())
+	}
+	stated := make([]float64, len(p.Models))
+	for i := range p.Models {
+		stated[i] = p.Models[i].Quality.Stated()
+	}
+	return estimate.OfPriors(p.SDKModels(), stated).QualityEstimator(), nil
 }
 
 // pace returns what gives each query that no match block claims its strategy, so that

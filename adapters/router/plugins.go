@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/hashicorp/go-hclog"
 
@@ -63,7 +64,8 @@ func (j judged) Verifier(name, _ string, _ map[string]any) (sdk.Verifier, error)
 
 // hosted returns the plugins that the program handed in, or those of a host for this policy.
 func (s *setup) hosted(o *Options) (Plugins, error) {
-	if o.Plugins != nil || len(s.policy.Verifiers)+len(s.policy.Estimators) == 0 {
+	isPlugin := func(e policies.Estimator) bool { return !e.BuiltIn() }
+	if o.Plugins != nil || len(s.policy.Verifiers) == 0 && !slices.ContainsFunc(s.policy.Estimators, isPlugin) {
 		return o.Plugins, nil
 	}
 	if o.PluginHosts == nil {

@@ -3,6 +3,7 @@ package router
 import (
 	"cmp"
 	"fmt"
+	"slices"
 
 	"github.com/tmc/langchaingo/llms"
 
@@ -49,10 +50,13 @@ func (s *setup) provider(m *policies.Model, d *policies.Deployment, o *Options) 
 }
 
 // topLogProbs is how many alternatives to ask for at each token: what the features of
-// package feature use, where the model gives them and somebody in the policy
-// estimates. They make answers several times as long on the wire.
+// package feature use, where the model gives them and somebody in the policy estimates,
+// or steps are recorded for an estimator that is yet to be fitted. They make answers
+// several times as long on the wire.
 func (s *setup) topLogProbs(m *policies.Model) int {
-	wanted := len(s.policy.Estimators) > 0 || s.policy.Fit != nil
+	p := s.policy
+	records := p.Mode == string(middleware.Observe) || p.Mode == string(middleware.Shadow) || p.Trace.Explore > 0
+	wanted := records || p.Fit != nil || slices.ContainsFunc(p.Estimators, func(e policies.Estimator) bool { return !e.BuiltIn() })
 	switch {
 	case !m.SDK().Capabilities.LogProbs:
 		return 0

@@ -3,6 +3,7 @@ package estimate
 import (
 	"math"
 
+	"github.com/stepfall/stepfall/sdk/cascade"
 	"github.com/stepfall/stepfall/sdk/outcome"
 )
 
@@ -229,4 +230,32 @@ func (x *latentCursor) agreementDev(j int, mean float64) float64 {
 	}
 	second += alone * alone / max(rest, 1e-12)
 	return math.Sqrt(max(0, second-mean*mean))
+}
+
+// pairDeviations returns, by group and model, the greatest deviation that comparing the
+// model's answer with that of one other model is expected to cause in its estimate. One
+// answer alone says nothing by agreement; what it is asked for is to be compared.
+func (e *latent) pairDeviations() [][]float64 {
+	out := square2(len(e.Mean), len(e.Base))
+	means := make([]cascade.Belief, len(e.Base))
+	first := unknownRun()
+	first.Answer = "x"
+	c := e.Cursor().(*latentCursor)
+	for g := range out {
+		q := Query{}
+		if g < len(e.Groups) {
+			q.Group = e.Groups[g]
+		}
+		for j := range e.Base {
+			c.Begin(&q)
+			c.Observe(j, &first)
+			c.means(means)
+			for i := range e.Base {
+				if i != j {
+					out[g][i] = max(out[g][i], c.agreementDev(i, means[i].Mean))
+				}
+			}
+		}
+	}
+	return out
 }

@@ -72,6 +72,9 @@ type latentTables struct {
 	// for the rounding.
 	unseen [][][]float64 // group, model, node
 	post   []lookup      // model: deviation of the post-hoc estimate by probability
+	// pair is the deviation of what a second answer, of the model that tells most, would
+	// change in the estimate of each model; nil where answers are not compared.
+	pair [][]float64 // group, model
 	// repeats are the models that may be asked several times, repeatOf the place of
 	// each model among them, -1 for others; nil where there are none.
 	repeats  []repeats
@@ -149,6 +152,9 @@ func (e *latent) prepare() {
 	}
 	e.prepareRepeats(t)
 	e.tables = t
+	if e.Agree != nil && !e.Verified {
+		t.pair = e.pairDeviations()
+	}
 }
 
 // groupOf returns the place of a group, the last for one that is not known.

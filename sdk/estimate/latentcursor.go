@@ -286,10 +286,13 @@ func (c *latentCursor) deviation(i int, mean float64, clustered bool) float64 {
 	case c.Change != nil:
 		dev = c.Change[c.group][i]
 	}
-	if !clustered {
-		return dev
+	if clustered {
+		return math.Hypot(dev, c.agreementDev(i, mean))
 	}
-	return math.Hypot(dev, c.agreementDev(i, mean))
+	if c.tables.pair != nil {
+		return math.Hypot(dev, c.tables.pair[c.group][i])
+	}
+	return dev
 }
 
 func square2(n, m int) [][]float64 {

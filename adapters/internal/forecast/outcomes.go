@@ -37,6 +37,9 @@ func CheckOutcomes(p *policies.Policy) (notes []string, err error) {
 	var faults []error
 	for i := range p.Estimators {
 		e := &p.Estimators[i]
+		if e.BuiltIn() {
+			continue
+		}
 		if e.OnUnavailable == "fail" {
 			faults = append(faults, fmt.Errorf("%s: estimator %q is a plugin, whose estimates no table records, and on_unavailable says fail", p.Path, e.Name))
 			continue

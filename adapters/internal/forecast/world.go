@@ -1,6 +1,7 @@
 package forecast
 
 import (
+	"cmp"
 	"hash/fnv"
 	"math"
 	"math/rand/v2"
@@ -325,7 +326,7 @@ func (t *Traces) Outcome(n int, m Model) Outcome {
 			continue
 		}
 		o := Outcome{
-			Quality: c.Quality.Mean, CostUSD: c.CostUSD, Known: true, Signals: c.Signals, Text: c.Answer, Failures: failures,
+			Quality: c.Quality.Mean, CostUSD: c.CostUSD, Known: true, Signals: c.Signals, Text: cmp.Or(c.Key, c.Answer), Failures: failures,
 			InputTokens: c.Usage.InputTokens, OutputTokens: c.Usage.OutputTokens,
 		}
 		if q, ok := c.Verdict.Quality(); ok {

@@ -1,0 +1,219 @@
+package eval_test
+
+import (
+	"compress/gzip"
+	"encoding/csv"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/stepfall/stepfall/sdk"
+	"github.com/stepfall/stepfall/sdk/cascade"
+	"github.com/stepfall/stepfall/sdk/estimate"
+	"github.com/stepfall/stepfall/sdk/eval"
+	"github.com/stepfall/stepfall/sdk/outcome"
+)
+
+// recordedCalls reads function calls of eleven models, with the call in canonical form
+// as the answer: other people's data, beside which the test is skipped.
+func recordedCalls(t *testing.T, models ...string) *outcome.Table {
+	t.Helper()
+	file, err := os.Open(filepath.Join("..", "..", "..", "shared", "data", "bfcl_calls.csv.gz"))
+	if errors.Is(err, fs.ErrNotExist) {
+		t.Skip("no recorded calls")
+	} else if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	unzipped, err := gzip.NewReader(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	rows, err := csv.NewReader(unzipped).ReadAll()
+	if err != nil {
+		t.Fatal(err)
+	}
+	column := map[string]int{}
+	for i, name := range rows[0] {
+		column[name] = i
+	}
+	table := &outcome.Table{Models: models}
+	place := map[string]int{}
+	for _, row := range rows[1:] {
+		m := table.Index(row[column["model"]])
+		if m < 0 {
+			continue
+		}
+		id := row[column["query_id"]]
+		q, known := place[id]
+		if !known {
+			q = len(table.Queries)
+			place[id] = q
+			table.Queries = append(table.Queries, id)
+			table.Groups = append(table.Groups, row[column["group"]])
+			table.Quality = append(table.Quality, make([]float64, len(models)))
+			table.CostUSD = append(table.CostUSD, make([]float64, len(models)))
+			table.Answers = append(table.Answers, make([]string, len(models)))
+		}
+		table.Quality[q][m], _ = strconv.ParseFloat(row[column["quality"]], 64)
+		table.CostUSD[q][m], _ = strconv.ParseFloat(row[column["cost_usd"]], 64)
+		table.Answers[q][m] = row[column["call"]]
+		if kind := row[column["kind"]]; (kind == "late" || kind == "bad") && !strings.HasPrefix(table.Answers[q][m], "!") {
+			table.Answers[q][m] = "!" + table.Answers[q][m]
+		}
+	}
+	return table
+}
+
+// likeReference returns the table with agreement with one model's call as its quality.
+func likeReference(t *outcome.Table, reference int) *outcome.Table {
+	c := *t
+	c.Quality = make([][]float64, len(t.Quality))
+	for q, row := range t.Answers {
+		c.Quality[q] = make([]float64, len(row))
+		for m, answer := range row {
+			if answer == row[reference] {
+				c.Quality[q][m] = 1
+			}
+		}
+	}
+	return &c
+}
+
+var elevenCallers = []string{
+	"gpt-4o-mini-2024-07-18-FC", "gpt-4o-mini-2024-07-18", "gemini-1.5-flash-preview-0514", "open-mistral-nemo-2407-FC-Auto", "gpt-3.5-turbo-0125-FC", "claude-3-haiku-20240307",
+	"gemini-1.5-pro-preview-0514", "gpt-4o-2024-08-06-FC", "gpt-4o-2024-05-13-FC", "claude-3-5-sonnet-20240620", "gpt-4-turbo-2024-04-09",
+}
+
+// Where calls can be compared, an index that was fitted to half of them beats the linear
+// mix of the models on the other half, and reaches the best model's quality at a fraction
+// of its price: fitted to the truth, and, less so, to nothing but what the reference did.
+func TestFittedToCallsThatCanBeCompared(t *testing.T) {
+	table := recordedCalls(t, elevenCallers...)
+	halves := 20
+	if testing.Short() {
+		halves = 4
+	}
+	likeSonnet := likeReference(table, table.Index("claude-3-5-sonnet-20240620"))
+	for _, test := range []struct {
+		name        string
+		labels      *outcome.Table
+		gain, share float64
+	}{{"truth", nil, 1.8, 0.2}, {"reference", likeSonnet, 0.4, 0.3}} {
+		gain, share := 0.0, 0.0
+		for seed := range uint64(halves) {
+			train, test1 := table.SplitRows(0.5, seed+1)
+			h, err := eval.NewHalves(table.Rows(train), table.Rows(test1), false)
+			if err != nil {
+				t.Fatal(err)
+			}
+			s := &eval.Study{Halves: h, Signals: eval.SignalsFeatures, Strategies: []string{eval.LinearInterpolation, "index"}, Seed: seed + 1}
+			if test.labels != nil {
+				s.Verdicts = &eval.Verdicts{Train: test.labels.Rows(train), Test: test.labels.Rows(test1)}
+			}
+			c, err := s.Run(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			index, linear := c.Rows[slices.IndexFunc(c.Rows, named("index"))], c.Rows[slices.IndexFunc(c.Rows, named(eval.LinearInterpolation))]
+			gain += 100 * (index.AUC - linear.AUC) / float64(halves)
+			share += index.CostAtBest / c.Frame.Models[c.Frame.Best].Cost / float64(halves)
+		}
+		t.Logf("%s: %+.2f points of AUC, the best model's quality at %.2f of its cost", test.name, gain, share)
+		if gain < test.gain || share > test.share {
+			t.Errorf("%s: %+.2f points of AUC, the best model's quality at %.2f of its cost; want %+.2f and %.2f", test.name, gain, share, test.gain, test.share)
+		}
+	}
+}
+
+func named(name string) func(r *eval.Row) bool {
+	return func(r *eval.Row) bool { return r.Name == name }
+}
+
+// Without any outcome, two cheap models of different makers whose calls agree are
+// believed, and the large one is asked where they differ. It is hardly ever worse than
+// the large model, unless that is far better than both.
+func TestPairsOfCallsWithoutOutcomes(t *testing.T) {
+	const (
+		gap   = 0.08 // by how much the large model may be better than each cheap one
+		ratio = 5    // how many times dearer it is than each
+	)
+	cheap := []string{"gpt-4o-mini-2024-07-18-FC", "gemini-1.5-flash-preview-0514", "open-mistral-nemo-2407-FC-Auto", "claude-3-haiku-20240307", "gpt-3.5-turbo-0125", "gemini-1.0-pro", "claude-instant-1.2", "open-mixtral-8x7b"}
+	large := []string{
+		"gemini-1.5-pro-preview-0514", "gpt-4o-2024-08-06-FC", "mistral-large-2407-FC-Any", "gpt-4o-2024-05-13-FC", "claude-3-5-sonnet-20240620", "gpt-4-turbo-2024-04-09", "gpt-4-0125-preview",
+		"claude-3-opus-20240229", "mistral-medium-2312", "claude-3-sonnet-20240229", "yi-large-fc", "nvidia_nemotron-4-340b-instruct", "command-r-plus", "gpt-4-0613", "gpt-4-1106-preview",
+	}
+	all := recordedCalls(t, append(slices.Clone(cheap), large...)...)
+	quality, cost := all.MeanQualities(), all.MeanCosts()
+	maker := func(name string) string {
+		name, _, _ = strings.Cut(strings.TrimPrefix(name, "open-"), "-")
+		return strings.NewReplacer("mixtral", "mistral").Replace(name)
+	}
+	triples, worse, gain, share := 0, 0, 0.0, 0.0
+	for l := len(cheap); l < len(all.Models); l++ {
+		for a := range cheap {
+			for b := range a {
+				if maker(cheap[a]) == maker(cheap[b]) || cost[l] < ratio*max(cost[a], cost[b]) || quality[l]-min(quality[a], quality[b]) > gap {
+					continue
+				}
+				q, c := pairOutcome(t, all, a, b, l)
+				triples++
+				gain += 100 * (q - quality[l])
+				share += c / cost[l]
+				if q < quality[l]-0.01 {
+					worse++
+				}
+			}
+		}
+	}
+	n := float64(triples)
+	t.Logf("%d triples: %+.2f points at %.2f of the large model's cost, %d worse by more than a point", triples, gain/n, share/n, worse)
+	if triples < 40 || float64(worse) > 0.02*n || gain/n < 1 || share/n > 0.6 {
+		t.Errorf("%d triples: %+.2f points at %.2f of the large model's cost, %d worse by more than a point", triples, gain/n, share/n, worse)
+	}
+}
+
+// pairOutcome returns the mean quality and cost of asking two models, and a third where
+// what is believed of the best of them stays below a threshold.
+func pairOutcome(t *testing.T, all *outcome.Table, models ...int) (quality, cost float64) {
+	t.Helper()
+	names, priced := make([]string, len(models)), make([]sdk.Model, len(models))
+	costs := all.MeanCosts()
+	for i, m := range models {
+		names[i] = all.Models[m]
+		priced[i] = sdk.Model{Name: names[i], Price: sdk.Price{Output: costs[m]}}
+	}
+	table, err := all.Select(names...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	replay, err := estimate.OfPriors(priced, make([]float64, len(models))).On(table)
+	if err != nil {
+		t.Fatal(err)
+	}
+	strategy, err := cascade.NewThreshold(cascade.Params{Thresholds: []float64{0.9}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	state := &cascade.State{Beliefs: make([]cascade.Belief, len(models)), Costs: make([]float64, len(models))}
+	for q := range table.Queries {
+		reading := replay.Start(q)
+		state.Ran = state.Ran[:0]
+		for {
+			reading.Believe(state.Ran, state.Beliefs, state.Costs)
+			d := strategy.Decide(state)
+			if d.Run == cascade.Stop {
+				quality += table.Quality[q][d.Answer] / float64(len(table.Queries))
+				break
+			}
+			state.Ran = append(state.Ran, d.Run)
+			cost += table.CostUSD[q][d.Run] / float64(len(table.Queries))
+		}
+	}
+	return quality, cost
+}

@@ -126,7 +126,10 @@ func (f *serveFlags) run(ctx context.Context, s Streams) (err error) {
 	defer func() { err = errors.Join(err, endTelemetry(ctx, telemetry)) }()
 	var account savings.Account
 	options := router.Options{
-		Load: policies.LoadOptions{Sets: f.sets}, Logger: logger, Watch: f.watch, Store: shared, Traces: step.Tee(telemetry.Record, account.Record), Transport: telemetry.Transport(nil),
+		Load: policies.LoadOptions{Sets: f.sets}, Logger: logger, Watch: f.watch, Traces: step.Tee(telemetry.Record, account.Record), Transport: telemetry.Transport(nil),
+	}
+	if shared != nil { // a nil *Shared would not be a nil Store
+		options.Store = shared
 	}
 	jobs, err := f.judges(ctx, &options)
 	if err != nil {

@@ -20,8 +20,11 @@ type demand struct {
 
 // Tokens that servers add to a prompt.
 const (
-	// templateTokens is more than the chat template of any known model adds.
-	templateTokens = 256
+	// templateTokens is what a server may add that has instructions of its own; the chat
+	// templates of known models add at most 100.
+	templateTokens = 2000
+	// contextMargin is kept free of the context beside prompt and answer.
+	contextMargin = 256
 	// toolTokens is more than the instructions that come with tools: Anthropic documents up
 	// to 806.
 	toolTokens = 1000
@@ -85,7 +88,7 @@ func (r *run) outputLimit(i int) int {
 	}
 	if m.ContextTokens > 0 && r.req.PromptBytes > 0 && limit > 0 {
 		const perToken = 3 // bytes, of code; plain English has more
-		limit = min(limit, max(m.ContextTokens-r.req.PromptBytes/perToken-templateTokens, 1+limit/8))
+		limit = min(limit, max(m.ContextTokens-r.req.PromptBytes/perToken-contextMargin, 1+limit/8))
 	}
 	return limit
 }

@@ -84,7 +84,9 @@ func TestHonestUsageIsBelieved(t *testing.T) {
 		doubt string
 	}{
 		"a chat template":           {step.Request{Query: query(), PromptBytes: 40}, sdk.Usage{InputTokens: 75, OutputTokens: 12}, 0, ""},
-		"of a tool":                 {step.Request{Query: tools, PromptBytes: 60}, sdk.Usage{InputTokens: 900, OutputTokens: 12}, 0, ""},
+		"of a tool":                 {step.Request{Query: tools, PromptBytes: 60}, sdk.Usage{InputTokens: 2900, OutputTokens: 12}, 0, ""},
+		"hidden instructions":       {step.Request{Query: query(), PromptBytes: 40}, sdk.Usage{InputTokens: 2001, OutputTokens: 12}, 0, ""},
+		"too much for its prompt":   {step.Request{Query: query(), PromptBytes: 40}, sdk.Usage{InputTokens: 2014, OutputTokens: 12}, 0, "2014 input tokens"},
 		"one token a byte":          {step.Request{Query: query(), PromptBytes: 9000}, sdk.Usage{InputTokens: 1000, CachedInputTokens: 4000, CacheWriteTokens: 4000, OutputTokens: 12}, 0, ""},
 		"more than one a byte":      {step.Request{Query: query(), PromptBytes: 9000}, sdk.Usage{InputTokens: 9001, OutputTokens: 12}, 0, "9001 input tokens"},
 		"a large image":             {step.Request{Query: image, PromptBytes: 3040}, sdk.Usage{InputTokens: 40_000, OutputTokens: 12}, 0, ""},

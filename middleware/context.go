@@ -19,6 +19,9 @@ type Info struct {
 	// WorkDir and Checks are for verifiers that run tests.
 	WorkDir string
 	Checks  sdk.Checks
+	// NoRetry has each deployment of a model asked once, for a caller that asks again
+	// itself when a step fails: its repetitions would multiply with the step's.
+	NoRetry bool
 }
 
 type infoKey struct{}

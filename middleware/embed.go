@@ -96,7 +96,7 @@ func (m *Model) Embed(ctx context.Context, model string, request json.RawMessage
 	call := &embedding{e: m.embedder, request: request}
 	result, err := m.embedder.engine.Run(ctx, step.Request{
 		Query:  &sdk.Query{ID: info.QueryID, Group: info.Group, Run: info.Run, Session: info.Session, Tenant: info.Tenant, Labels: info.Labels},
-		Caller: call, Only: model, Mode: sdk.ModeEmbeddings,
+		Caller: call, Only: model, Mode: sdk.ModeEmbeddings, NoRetry: info.NoRetry,
 		PromptBytes: len(request), // as it is written it has more bytes than tokens
 		Exclude:     func(i int) string { return m.embedder.targets[i].exclude() },
 	})

@@ -188,6 +188,7 @@ func (m *Model) step(ctx context.Context, messages []llms.MessageContent, option
 		return nil, &llms.Error{Code: llms.ErrCodeInvalidRequest, Provider: "stepfall", Message: c.given.Model + " makes embeddings, and no answers"}
 	}
 	req := c.request(string(m.c.Mode))
+	req.NoRetry = InfoFrom(ctx).NoRetry
 	req.CostOffsets = m.sessions.Offsets(c.query.Session)
 	switch {
 	case m.c.Mode == Observe || m.c.Mode == Shadow:

@@ -153,6 +153,9 @@ func (f *serveFlags) run(ctx context.Context, s Streams) (err error) {
 	if f.open {
 		o.Hosts = []string{"*"}
 	}
+	if shared != nil {
+		o.Notes = shared
+	}
 	before := telemetry.Handler
 	switch {
 	case len(keys) > 0:

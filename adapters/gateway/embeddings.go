@@ -43,7 +43,7 @@ func (g *Gateway) embeddings(x *exchange) *Refusal {
 	if !ok {
 		return invalid("model", "no model here makes embeddings")
 	}
-	ctx, report := middleware.WithReport(g.info(x, a))
+	ctx, report := middleware.WithReport(g.info(x, a, isRetry(x.r.Header)))
 	response, err := embedder.Embed(ctx, a.model, request)
 	x.Steps = report.Steps()
 	x.describe()

@@ -80,9 +80,15 @@ func (g *Gateway) step(x *exchange) *Refusal {
 	var a *ask
 	if refused := x.body(func(body []byte) (refused *Refusal) {
 		a, refused = g.decode(x.dialect, body)
+		x.digest = g.retries.digest(&x.client, x.Path, body)
 		return refused
 	}); refused != nil {
 		return refused
+	}
+	again, early := g.retries.repeated(x.digest)
+	if early != nil {
+		x.digest = 0 // it knows already
+		return early
 	}
 	if _, ours := x.dialect.(messages); ours {
 		a.betas(x.r.Header)
@@ -92,7 +98,7 @@ func (g *Gateway) step(x *exchange) *Refusal {
 		return refused
 	}
 	a.settle()
-	ctx, report := middleware.WithReport(g.info(x, a))
+	ctx, report := middleware.WithReport(g.info(x, a, again || isRetry(x.r.Header)))
 	var s *streaming
 	if a.stream {
 		s = newStreaming(x, a)
@@ -207,11 +213,13 @@ func notFound(model string, have []string) *Refusal {
 	return r
 }
 
-func (g *Gateway) info(x *exchange, a *ask) context.Context {
+// info says where a step comes from. One that its client repeats by itself tries no call
+// again.
+func (g *Gateway) info(x *exchange, a *ask, again bool) context.Context {
 	h := x.r.Header
 	return middleware.WithInfo(x.r.Context(), middleware.Info{
 		QueryID: h.Get(HeaderQuery), Group: h.Get(HeaderGroup), Run: h.Get(HeaderRun), Session: h.Get(HeaderSession),
-		Tenant: x.client.Tenant, Labels: a.labels,
+		Tenant: x.client.Tenant, Labels: a.labels, NoRetry: again,
 	})
 }
 

@@ -48,7 +48,8 @@ type exchange struct {
 	dialect protocol
 	client  Client
 	release func()
-	unread  bool // a part of the request's body may still come
+	digest  uint64 // of the request of a step, by which its repetitions are known; 0 for none
+	unread  bool   // a part of the request's body may still come
 	// answerID is what ids in the answer are made of. It is never the client's: two
 	// requests with one id have two answers.
 	answerID string
@@ -182,6 +183,9 @@ func (x *exchange) json(status int, v any) {
 func (x *exchange) refuse(why *Refusal) {
 	why = x.cleaned(why)
 	x.Refused = why
+	if x.digest != 0 {
+		x.g.retries.told(x.digest, why)
+	}
 	why.header(x.w.Header())
 	x.json(why.Status, x.dialect.refusal(why, x.ID))
 }

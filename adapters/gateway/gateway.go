@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"hash/maphash"
 	"net/http"
 	"slices"
 	"sync/atomic"
@@ -51,6 +52,10 @@ type Options struct {
 	// 0 means 10 seconds.
 	KeepAlive time.Duration
 
+	// Notes are where other replicas find the answers of this one by Idempotency-Key, and
+	// the other way round; nil keeps them in this process.
+	Notes Notes
+
 	// Ready returns why requests should go elsewhere now: GET /readyz is 503 then.
 	Ready func(ctx context.Context) error
 	// Secrets returns texts that no client and no log may see, asked for each
@@ -88,6 +93,8 @@ type Gateway struct {
 	o        Options
 	origins  origins
 	underway underway
+	answers  answers
+	retries  retries
 	started  time.Time
 	draining atomic.Bool // requests should go elsewhere
 }
@@ -119,7 +126,7 @@ func New(o Options) (*Gateway, error) {
 	if err != nil {
 		return nil, fmt.Errorf("making the gateway: %w", err)
 	}
-	return &Gateway{o: o, origins: allowed, started: time.Now()}, nil
+	return &Gateway{o: o, origins: allowed, started: time.Now(), retries: retries{seed: maphash.MakeSeed()}}, nil
 }
 
 // ServeHTTP answers one request.
@@ -170,7 +177,7 @@ func (g *Gateway) serve(x *exchange) *Refusal {
 	if refused := g.admit(x); refused != nil {
 		return refused
 	}
-	return route.answer(x)
+	return g.once(x, route.answer)
 }
 
 // maxHeader is the largest header of a request in bytes. The server reads a few times as

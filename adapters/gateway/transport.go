@@ -22,7 +22,7 @@ func (g *Gateway) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 	own.Host = own.URL.Host
 	own.Header.Del("Origin")
-	p := &pipe{ctx: r.Context(), header: http.Header{}, cancel: cancel, head: make(chan struct{}), ended: make(chan struct{})}
+	p := &pipe{ctx: r.Context(), header: http.Header{}, cancel: cancel, head: make(chan struct{}), alone: make(chan struct{}), ended: make(chan struct{})}
 	p.more.L = &p.mu
 	awake := context.AfterFunc(r.Context(), func() {
 		p.mu.Lock()
@@ -40,7 +40,10 @@ func (g *Gateway) RoundTrip(r *http.Request) (*http.Response, error) {
 	case <-p.head:
 	case <-r.Context().Done():
 		cancel()
-		<-p.ended // the request's body is not read any more
+		select { // the request's body is not read any more
+		case <-p.ended:
+		case <-p.alone:
+		}
 		return nil, r.Context().Err()
 	}
 	p.mu.Lock()
@@ -60,6 +63,7 @@ type pipe struct {
 	header http.Header
 	cancel context.CancelFunc
 	head   chan struct{} // closed when status and sent are set
+	alone  chan struct{} // closed when the body was read and the step goes on without a reader
 	ended  chan struct{} // closed when nothing further is written
 
 	mu     sync.Mutex

@@ -10,6 +10,9 @@ import (
 type Board interface {
 	// Post writes a note over an earlier one of the same kind and name.
 	Post(ctx context.Context, kind, name string, note []byte, ttl time.Duration) error
+	// Claim writes a note unless there is one of the same kind and name that has not
+	// ended, and reports whether it did.
+	Claim(ctx context.Context, kind, name string, note []byte, ttl time.Duration) (bool, error)
 	// Note returns a note that is there and has not ended, or nil.
 	Note(ctx context.Context, kind, name string) ([]byte, error)
 	// Notes returns all of a kind, by name.

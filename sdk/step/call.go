@@ -232,7 +232,7 @@ func (r *run) settle(ctx context.Context, held Reservation, usd, stands float64)
 func (r *run) backOff(err error, attempt int) (time.Duration, bool) {
 	failed, ok := errors.AsType[*CallError](err)
 	limits := r.e.c.Retry
-	if !ok || !failed.Retry || attempt >= limits.MaxAttempts {
+	if !ok || !failed.Retry || r.req.NoRetry || attempt >= limits.MaxAttempts {
 		return 0, false
 	}
 	if failed.After > 0 {

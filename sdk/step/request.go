@@ -99,6 +99,9 @@ type Request struct {
 	// answer that was cut off is never the step's: if no other is better in the end, its
 	// model is asked again.
 	Cancel bool
+	// NoRetry takes the place of Retry.MaxAttempts: a call is not tried again after a
+	// pause, since who asks will ask again.
+	NoRetry bool
 	// Mode is recorded in the trace.
 	Mode string
 }

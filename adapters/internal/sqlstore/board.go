@@ -9,21 +9,42 @@ import (
 
 // Post implements [store.Board].
 func (d *DB) Post(ctx context.Context, kind, name string, note []byte, ttl time.Duration) error {
+	_, err := d.put(ctx, kind, name, note, ttl, "")
+	return err
+}
+
+// Claim implements [store.Board].
+func (d *DB) Claim(ctx context.Context, kind, name string, note []byte, ttl time.Duration) (bool, error) {
+	return d.put(ctx, kind, name, note, ttl, " WHERE notes.until_ns <= $5")
+}
+
+// put writes a note over one that is there and that the condition is true of, and reports
+// whether it did.
+func (d *DB) put(ctx context.Context, kind, name string, note []byte, ttl time.Duration, condition string) (written bool, err error) {
 	now := time.Now()
-	err := d.write(ctx, func(tx Tx) error {
+	args := []any{kind, name, note, now.Add(ttl).UnixNano()}
+	if condition != "" {
+		args = append(args, now.UnixNano())
+	}
+	err = d.write(ctx, func(tx Tx) error {
 		if rand.IntN(64) == 0 {
 			if _, err := tx.ExecContext(ctx, "DELETE FROM @notes WHERE kind = $1 AND until_ns < $2", kind, now.Add(-time.Minute).UnixNano()); err != nil {
 				return err
 			}
 		}
-		_, err := tx.ExecContext(ctx, `INSERT INTO @notes (kind, name, note, until_ns) VALUES ($1, $2, $3, $4)
-			ON CONFLICT (kind, name) DO UPDATE SET note = excluded.note, until_ns = excluded.until_ns`, kind, name, note, now.Add(ttl).UnixNano())
+		result, err := tx.ExecContext(ctx, `INSERT INTO @notes (kind, name, note, until_ns) VALUES ($1, $2, $3, $4)
+			ON CONFLICT (kind, name) DO UPDATE SET note = excluded.note, until_ns = excluded.until_ns`+condition, args...)
+		if err != nil {
+			return err
+		}
+		rows, err := result.RowsAffected()
+		written = rows > 0
 		return err
 	})
 	if err != nil {
-		return fmt.Errorf("posting %s %s: %w", kind, name, d.fault(err))
+		return false, fmt.Errorf("posting %s %s: %w", kind, name, d.fault(err))
 	}
-	return nil
+	return written, nil
 }
 
 // Note implements [store.Board].

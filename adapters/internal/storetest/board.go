@@ -4,6 +4,7 @@ import (
 	"errors"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -66,6 +67,39 @@ func notes(t *testing.T, e Engine) {
 	}
 	if note, err := other.Note(t.Context(), "circuit", "b"); note != nil || err != nil {
 		t.Errorf("got %q, %v", note, err)
+	}
+}
+
+// A note that is claimed is one process's until it ends; what follows a claim may be
+// written over it, and be given up.
+func claims(t *testing.T, e Engine) {
+	s, other := e.Open(t), e.Open(t)
+	var wg sync.WaitGroup
+	var won atomic.Int32
+	for _, from := range []store.Store{s, other, s, other} {
+		wg.Go(func() {
+			mine, err := from.Claim(t.Context(), "answer", "a", []byte("running"), time.Hour)
+			if err != nil {
+				t.Error(err)
+			}
+			if mine {
+				won.Add(1)
+			}
+		})
+	}
+	if wg.Wait(); won.Load() != 1 {
+		t.Errorf("%d have claimed one name", won.Load())
+	}
+	must(t, s.Post(t.Context(), "answer", "a", []byte("done"), time.Hour))
+	if mine, err := other.Claim(t.Context(), "answer", "a", []byte("running"), time.Hour); mine || err != nil {
+		t.Errorf("claimed over an answer: %v, %v", mine, err)
+	}
+	if note, err := other.Note(t.Context(), "answer", "a"); string(note) != "done" || err != nil {
+		t.Errorf("got %q, %v", note, err)
+	}
+	must(t, s.Post(t.Context(), "answer", "a", []byte{}, -time.Second))
+	if mine, err := other.Claim(t.Context(), "answer", "a", []byte("running"), time.Hour); !mine || err != nil {
+		t.Errorf("a name that was given up: %v, %v", mine, err)
 	}
 }
 

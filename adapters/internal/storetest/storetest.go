@@ -36,6 +36,7 @@ func Run(t *testing.T, fresh func(t testing.TB) Engine) {
 		"PagesAndFollowersMissNothing":            pages,
 		"KeysAreFoundByDigest":                    keys,
 		"NotesEnd":                                notes,
+		"OneProcessClaimsAName":                   claims,
 		"NumbersAddUp":                            numbers,
 		"LedgersChargeTenantRunAndKey":            ledger,
 		"ConcurrentWritersOfManyAccountsAllEnd":   many,

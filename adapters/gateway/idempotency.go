@@ -1,0 +1,308 @@
+package gateway
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"sync"
+	"time"
+)
+
+// HeaderIdempotencyKey names a request that is answered once, however often it is sent.
+// An answer that was given before has HeaderReplayed.
+const (
+	HeaderIdempotencyKey = "Idempotency-Key"
+	HeaderReplayed       = "Idempotent-Replayed"
+)
+
+// Notes are where replicas find the answers of one another by their Idempotency-Key: a
+// store. Claim writes a note unless there is one that has not ended, and reports whether
+// it did.
+type Notes interface {
+	Claim(ctx context.Context, kind, name string, note []byte, ttl time.Duration) (bool, error)
+	Post(ctx context.Context, kind, name string, note []byte, ttl time.Duration) error
+	Note(ctx context.Context, kind, name string) ([]byte, error)
+}
+
+const (
+	kindAnswer = "answer"
+	// answerTTL is how long an answer is kept, claimTTL how long the claim of a replica
+	// holds that has gone. A replica that waits for another one asks every claimPoll.
+	answerTTL = time.Hour
+	claimTTL  = time.Minute
+	claimPoll = 200 * time.Millisecond
+	// mostAnswer is the longest answer that is kept, mostAnswers what all take together in
+	// memory.
+	mostAnswer  = 4 << 20
+	mostAnswers = 64 << 20
+)
+
+// answer is what was answered to a request; without a Status the request is under way.
+type answer struct {
+	Request []byte      `json:"request"` // digest of it
+	Status  int         `json:"status,omitempty"`
+	Header  http.Header `json:"header,omitempty"`
+	Body    []byte      `json:"body,omitempty"`
+}
+
+// pendingAnswer is an answer that is kept, or will be once done is closed; it stays nil
+// where the request failed.
+type pendingAnswer struct {
+	request []byte
+	done    chan struct{}
+	answer  *answer
+	until   time.Time
+}
+
+// answers are kept by the names of their requests. The zero value is ready.
+type answers struct {
+	mu     sync.Mutex
+	byName map[string]*pendingAnswer
+	order  []string // of those that are there, oldest first
+	bytes  int
+}
+
+// begin returns what is kept under a name, or else a new one, which is the caller's to end.
+func (a *answers) begin(name string, request []byte) (p *pendingAnswer, mine bool) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for len(a.order) > 0 && (a.bytes > mostAnswers || !a.byName[a.order[0]].until.After(time.Now())) {
+		a.bytes -= len(a.byName[a.order[0]].answer.Body)
+		delete(a.byName, a.order[0])
+		a.order = a.order[1:]
+	}
+	if p = a.byName[name]; p != nil {
+		return p, false
+	}
+	if a.byName == nil {
+		a.byName = map[string]*pendingAnswer{}
+	}
+	p = &pendingAnswer{request: request, done: make(chan struct{})}
+	a.byName[name] = p
+	return p, true
+}
+
+// end keeps an answer, or nothing where there is none.
+func (a *answers) end(name string, p *pendingAnswer, got *answer) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if got == nil {
+		delete(a.byName, name)
+	} else {
+		p.answer, p.until = got, time.Now().Add(answerTTL)
+		a.order = append(a.order, name)
+		a.bytes += len(got.Body)
+	}
+	close(p.done)
+}
+
+// once answers a request, and one that names itself by an Idempotency-Key only the first
+// time: its repetitions get the same answer, while it runs and after. What fails is not
+// kept, so that it may be tried again.
+func (g *Gateway) once(x *exchange, serve func(*exchange) *Refusal) *Refusal {
+	key := x.r.Header.Get(HeaderIdempotencyKey)
+	if key == "" || x.r.Method != http.MethodPost {
+		return serve(x)
+	}
+	if len(key) > longestName {
+		return invalid(HeaderIdempotencyKey, "the header %s has %d bytes: want at most %d", HeaderIdempotencyKey, len(key), longestName)
+	}
+	hash := sha256.New()
+	hash.Write([]byte(x.Path + "\x00"))
+	if refused := x.body(func(body []byte) *Refusal {
+		hash.Write(body)
+		x.r.Body = io.NopCloser(bytes.NewReader(bytes.Clone(body)))
+		return nil
+	}); refused != nil {
+		return refused
+	}
+	request := hash.Sum(nil)
+	sum := sha256.Sum256([]byte(x.client.Key + "\x00" + x.client.Tenant + "\x00" + key))
+	name := fmt.Sprintf("%x", sum)
+	for {
+		p, mine := g.answers.begin(name, request)
+		if mine {
+			got, refused := g.answerOnce(x, name, request, serve)
+			g.answers.end(name, p, got)
+			return refused
+		}
+		if !bytes.Equal(p.request, request) {
+			return reusedKey(key)
+		}
+		select {
+		case <-p.done:
+		case <-x.r.Context().Done():
+			return clientGone()
+		}
+		if p.answer != nil {
+			x.replay(p.answer)
+			return nil
+		}
+	}
+}
+
+func clientGone() *Refusal {
+	return refuse(statusClientGone, "canceled", "the client has gone")
+}
+
+func reusedKey(key string) *Refusal {
+	r := refuse(http.StatusUnprocessableEntity, "idempotency_key_reused", "another request was sent with the %s %q", HeaderIdempotencyKey, key)
+	r.Param = HeaderIdempotencyKey
+	return r
+}
+
+// answerOnce answers a request unless another replica does, and returns the answer.
+func (g *Gateway) answerOnce(x *exchange, name string, request []byte, serve func(*exchange) *Refusal) (*answer, *Refusal) {
+	if g.o.Notes != nil {
+		if got, refused := g.claim(x, name, request); got != nil || refused != nil {
+			if got != nil {
+				x.replay(got)
+			}
+			return got, refused
+		}
+	}
+	// The step goes on when its client goes: a repetition would pay for it again.
+	outer := x.r
+	ctx, cancel := context.WithCancelCause(context.WithoutCancel(outer.Context()))
+	defer cancel(nil)
+	defer context.AfterFunc(outer.Context(), func() {
+		if cause := context.Cause(outer.Context()); errors.Is(cause, ErrShutdown) {
+			cancel(cause)
+		}
+	})()
+	if p, ok := x.w.(*pipe); ok {
+		close(p.alone)
+	}
+	if g.o.Notes != nil {
+		go g.renew(ctx, name, request)
+	}
+	w := &recorder{ResponseWriter: x.w}
+	x.w, x.conn = w, http.NewResponseController(w)
+	x.r = outer.WithContext(ctx)
+	refused := serve(x)
+	x.r = outer
+	cancel(nil)
+	var got *answer
+	if refused == nil && x.Refused == nil && x.Status == http.StatusOK && w.body.Len() <= mostAnswer {
+		h := w.Header().Clone()
+		for _, own := range []string{HeaderRequestID, "Request-Id", "Trailer", "Content-Length", "Date"} {
+			h.Del(own)
+		}
+		got = &answer{Request: request, Status: x.Status, Header: h, Body: w.body.Bytes()}
+	}
+	if g.o.Notes != nil {
+		g.publish(outer.Context(), name, got)
+	}
+	return got, refused
+}
+
+// claim takes a name for this replica. It waits while another one has it and returns that
+// one's answer.
+func (g *Gateway) claim(x *exchange, name string, request []byte) (*answer, *Refusal) {
+	ctx := x.r.Context()
+	running, _ := json.Marshal(&answer{Request: request}) // plain fields
+	for {
+		mine, err := g.o.Notes.Claim(ctx, kindAnswer, name, running, claimTTL)
+		var note []byte
+		if err == nil && !mine {
+			note, err = g.o.Notes.Note(ctx, kindAnswer, name)
+		}
+		switch {
+		case ctx.Err() != nil:
+			return nil, clientGone()
+		case err != nil: // a second bill cannot be ruled out
+			g.o.Logger.Error("an answer cannot be looked up by its Idempotency-Key", "request", x.ID, "error", g.clean(err.Error()))
+			r := refuse(http.StatusServiceUnavailable, "provider_unavailable", "the gateway cannot look up its answers by %s now", HeaderIdempotencyKey)
+			r.RetryAfter = waitOutage
+			return nil, r
+		case mine:
+			return nil, nil
+		}
+		var got answer
+		if note != nil && json.Unmarshal(note, &got) == nil {
+			if !bytes.Equal(got.Request, request) {
+				return nil, reusedKey(x.r.Header.Get(HeaderIdempotencyKey))
+			}
+			if got.Status != 0 {
+				return &got, nil
+			}
+		}
+		wait := time.NewTimer(claimPoll)
+		select {
+		case <-wait.C:
+		case <-ctx.Done():
+			wait.Stop()
+		}
+	}
+}
+
+// renew keeps a claim until ctx ends.
+func (g *Gateway) renew(ctx context.Context, name string, request []byte) {
+	running, _ := json.Marshal(&answer{Request: request}) // plain fields
+	again := time.NewTicker(claimTTL / 3)
+	defer again.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-again.C:
+			if err := g.o.Notes.Post(ctx, kindAnswer, name, running, claimTTL); err != nil && ctx.Err() == nil {
+				g.o.Logger.Warn("a claim by Idempotency-Key cannot be renewed", "error", g.clean(err.Error()))
+			}
+		}
+	}
+}
+
+// publish has other replicas find an answer, or take the claim where there is none.
+func (g *Gateway) publish(ctx context.Context, name string, got *answer) {
+	note, ttl := []byte{}, -time.Second
+	if got != nil {
+		note, _ = json.Marshal(got) // plain fields
+		ttl = answerTTL
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), waitOutage)
+	defer cancel()
+	if err := g.o.Notes.Post(ctx, kindAnswer, name, note, ttl); err != nil {
+		g.o.Logger.Error("an answer cannot be kept by its Idempotency-Key", "error", g.clean(err.Error()))
+	}
+}
+
+// replay sends what was answered before.
+func (x *exchange) replay(a *answer) {
+	h := x.w.Header()
+	for name, values := range a.Header {
+		h[name] = values
+	}
+	h.Set(HeaderReplayed, "true")
+	x.head(a.Status)
+	_, _ = x.w.Write(a.Body) // the client may have gone
+}
+
+// recorder keeps what is written, and goes on when the client has gone.
+type recorder struct {
+	http.ResponseWriter
+	body bytes.Buffer
+}
+
+// Unwrap is for http.ResponseController.
+func (r *recorder) Unwrap() http.ResponseWriter { return r.ResponseWriter }
+
+// Write never fails.
+func (r *recorder) Write(data []byte) (int, error) {
+	if r.body.Len() <= mostAnswer {
+		r.body.Write(data)
+	}
+	_, _ = r.ResponseWriter.Write(data)
+	return len(data), nil
+}
+
+// FlushError never fails.
+func (r *recorder) FlushError() error {
+	_ = http.NewResponseController(r.ResponseWriter).Flush()
+	return nil
+}

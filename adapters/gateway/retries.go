@@ -1,0 +1,93 @@
+package gateway
+
+import (
+	"hash/maphash"
+	"net/http"
+	"sync"
+	"time"
+)
+
+// retries know which requests were told to come again later, so that they do not cost
+// more calls when they do: a client that repeats a request and a step that repeats its
+// calls would multiply. The zero value with a seed is ready.
+type retries struct {
+	seed maphash.Seed
+
+	mu    sync.Mutex
+	until map[uint64]toldToWait
+}
+
+// toldToWait is when a request may come again, and what it was told.
+type toldToWait struct {
+	at  time.Time
+	why *Refusal
+}
+
+const (
+	// repeatWithin is how long after the end of its pause a request counts as a repetition.
+	repeatWithin = time.Minute
+	// mostWaiting bounds how many requests are remembered.
+	mostWaiting = 10_000
+)
+
+// digest is what a client's request is known by.
+func (s *retries) digest(c *Client, path string, body []byte) uint64 {
+	var h maphash.Hash
+	h.SetSeed(s.seed)
+	for _, text := range []string{c.Key, "\x00", c.Tenant, "\x00", path, "\x00"} {
+		_, _ = h.WriteString(text)
+	}
+	_, _ = h.Write(body)
+	return h.Sum64()
+}
+
+// told remembers what a request was told.
+func (s *retries) told(digest uint64, why *Refusal) {
+	if why.RetryAfter <= 0 || why.Final || why.Status != http.StatusTooManyRequests && why.Status != http.StatusServiceUnavailable {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := time.Now()
+	if len(s.until) >= mostWaiting {
+		for d, w := range s.until {
+			if now.Sub(w.at) > 0 {
+				delete(s.until, d)
+			}
+		}
+	}
+	if s.until == nil {
+		s.until = map[uint64]toldToWait{}
+	}
+	if len(s.until) < mostWaiting {
+		s.until[digest] = toldToWait{now.Add(why.RetryAfter), why}
+	}
+}
+
+// repeated reports whether a request was told to come again, and what it is told anew
+// where it comes too early.
+func (s *retries) repeated(digest uint64) (again bool, early *Refusal) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	w, known := s.until[digest]
+	if !known {
+		return false, nil
+	}
+	rest := time.Until(w.at)
+	switch {
+	case rest > 0 && w.why.Status == http.StatusTooManyRequests:
+		own := *w.why
+		own.RetryAfter = rest
+		return true, &own
+	case rest > 0:
+		return true, nil
+	}
+	delete(s.until, digest)
+	return rest > -repeatWithin, nil
+}
+
+// isRetry reports whether the official clients say of a request that it is a repetition.
+func isRetry(h http.Header) bool {
+	n := h.Get("X-Stainless-Retry-Count")
+	return n != "" && n != "0"
+}

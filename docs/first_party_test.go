@@ -77,18 +77,6 @@ func TestFirstPartyPoliciesWork(t *testing.T) {
 			}
 		})
 	}
-	t.Run("estimator-agreement", func(t *testing.T) {
-		shown := exampleOf(t, "estimator-agreement").Estimators
-		e, err := h.QualityEstimator(shown[0].Name, "estimator-agreement", shown[0].Config.Reveal())
-		if err != nil {
-			t.Fatal(err)
-		}
-		attempts := []sdk.Attempt{{Answer: sdk.Answer{Model: "a", Text: "It is 1,200."}}, {Answer: sdk.Answer{Model: "b", Text: "1200"}}}
-		response, err := e.EstimateQuality(t.Context(), &sdk.QualityRequest{Query: query, Models: []string{"a"}, Attempts: attempts})
-		if err != nil || response.Estimates[0].Mean != 0.95 {
-			t.Errorf("%+v, %v", response, err)
-		}
-	})
 }
 
 // exampleOf loads the policy in the section of a plugin.

@@ -13,8 +13,8 @@
 //
 // From several answers to one query:
 //
-//   - [Agree]: whether two answers say the same, exactly, as numbers, as code, or
-//     by the n-grams they share
+//   - [AnswerKey]: the form in which two answers that say the same are equal: tool
+//     calls by their arguments, final answers by their fields or their text
 //   - [JensenShannon]: how far two models' class distributions are apart
 //
 // From the prompt, before any model has run:

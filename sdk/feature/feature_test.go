@@ -113,53 +113,6 @@ func TestJensenShannon(t *testing.T) {
 	near(t, "symmetric", feature.JensenShannon(p, q), feature.JensenShannon(q, p))
 }
 
-func TestAgree(t *testing.T) {
-	for _, test := range []struct {
-		method feature.Method
-		a, b   string
-		want   float64
-	}{
-		{feature.Exact, " The  Answer\n", "the answer", 1},
-		{feature.Exact, "", "", 0},
-		{feature.Exact, "a", "b", 0},
-		{feature.Numeric, "That makes $1,204.50.", "= 1204.5", 1},
-		{feature.Numeric, "x = -3", "3", 0},
-		{feature.Numeric, "2021-05", "5", 1},
-		{feature.Numeric, "none", "none", 0},
-		{feature.Numeric, "0.333333333", "0.33333333", 1},
-		{feature.Code, "```go\nx := 1 // one\n```", "x:=1", 1},
-		{feature.Code, "x := 1", "x := 2", 0},
-		{feature.Code, "don't", "don't", 1},
-		{feature.NGram, "same", "same", 1},
-		{feature.NGram, "abc", "xyz", 0},
-		{feature.NGram, "", "", 0},
-		// 00a 0ab ab0 b00 and 00a 0ac ac0 c00 share one of eight.
-		{feature.NGram, "ab", "ac", 0.25},
-	} {
-		if got := feature.Agree(test.method, test.a, test.b); got != test.want {
-			t.Errorf("%s: %q and %q agree by %v, want %v", test.method, test.a, test.b, got, test.want)
-		}
-	}
-}
-
-func FuzzAgree(f *testing.F) {
-	f.Add("1,2", "-.5")
-	f.Add("'", "\"")
-	f.Fuzz(func(t *testing.T, a, b string) {
-		for _, m := range feature.Methods() {
-			x, y := feature.Agree(m, a, b), feature.Agree(m, b, a)
-			if x != y || !(x >= 0 && x <= 1) {
-				t.Errorf("%s: %v one way and %v the other", m, x, y)
-			}
-		}
-	})
-}
-
-func ExampleAgree() {
-	fmt.Println(feature.Agree(feature.Numeric, "So the total is 1,204.50 dollars.", "1204.5"))
-	// Output: 1
-}
-
 func ExampleOfTokens() {
 	f, _ := feature.OfTokens([]sdk.TokenLogProb{{Token: "4", LogProb: math.Log(0.5)}, {Token: "2", LogProb: math.Log(0.5)}})
 	fmt.Printf("%d tokens, perplexity %.1f\n", f.Count, f.Perplexity)

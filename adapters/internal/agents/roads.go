@@ -35,6 +35,16 @@ var (
 	large = model("large", "anthropic", "claude-sonnet-4-5", 0.8)
 )
 
+// agreeing asks two cheap models, and the large one where their answers differ.
+var agreeing = unstated(small) + unstated(model("other", "mistral", "mistral-small-latest", 0.6)) + unstated(large) +
+	"estimator \"agreement\" {\n  plugin = \"agreement\"\n}\nstrategy \"threshold\" {\n  order = [\"small\", \"other\", \"large\"]\n  threshold = 0.9\n}\n"
+
+// unstated takes the quality block out of a model block.
+func unstated(block string) string {
+	head, _, _ := strings.Cut(block, "  quality {")
+	return head + "}\n"
+}
+
 // cascaded is a policy of the two models with what looks at the answers.
 func cascaded(look string) string {
 	return small + large + look + "strategy \"cascade_route\" {\n  worth_usd = 0.05\n}\n"
@@ -79,7 +89,7 @@ func Roads(isReal bool) []Road {
 		fixed("verifier-schema", "docs/first-party-plugins.md", cascaded(plugin("verifier", "verifier-schema", "require_tool_call = false"))),
 		fixed("verifier-schema, `may_pass`", "docs/first-party-plugins.md", cascaded(plugin("verifier", "verifier-schema", "may_pass = true"))),
 		fixed("verifier-judge, the small model judges", "docs/first-party-plugins.md", cascaded(judgedBySmall)),
-		fixed("estimator-agreement, `tool_calls`", "docs/first-party-plugins.md", cascaded(plugin("estimator", "estimator-agreement", "method = \"tool_calls\""))),
+		fixed("agreement of gpt-4.1-mini and mistral-small-latest", "docs/first-party-plugins.md", agreeing),
 		{Name: "estimator-logprob, trained on steps that a model judged", Page: "docs/first-party-plugins.md", Make: logProbs},
 		verified("`Wrap` with a `Verify` that looks at final answers", "docs/middleware.md", finalAnswers),
 		{Name: "shadow, fit, enforce; a model judges", Page: "docs/operating.md", Make: fitted},

@@ -73,7 +73,7 @@ model "large" {
 // estimated is two with a plugin that looks at answers.
 const estimated = two + `
 estimator "look" {
-  plugin = "estimator-agreement"
+  plugin = "estimator-logprob"
 }
 `
 

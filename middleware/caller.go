@@ -36,7 +36,7 @@ func (c *call) Call(ctx context.Context, s *step.Call) (*sdk.Answer, error) {
 	defer cancel()
 	// Mistral's client cannot be interrupted, so nothing may stream from it.
 	stream := streamState{
-		call: c, speaker: d.kind == kindSpeaker,
+		call: c, from: s.Model.Name, speaker: d.kind == kindSpeaker,
 		hold: !s.Final || (s.Unseen || s.Spare && c.m.c.MinTokenProbability > 0) && c.plain(),
 		live: c.streamed && d.kind != kindMistral && (s.Final || s.Unseen && c.plain()),
 	}

@@ -191,7 +191,8 @@ func statusCode(status int, text string) (llms.ErrorCode, bool) {
 		return llms.ErrCodeProviderUnavailable, status != http.StatusNotImplemented
 	}
 	switch {
-	case strings.Contains(text, "context_length") || strings.Contains(text, "maximum context length") || strings.Contains(text, "too many tokens"):
+	case strings.Contains(text, "context_length") || strings.Contains(text, "maximum context length") || strings.Contains(text, "too many tokens"),
+		strings.Contains(text, "prompt is too long"), strings.Contains(text, "exceed context limit"), strings.Contains(text, "input token count"): // Anthropic, Google
 		return llms.ErrCodeTokenLimit, false
 	case strings.Contains(text, "content_filter") || strings.Contains(text, "content_policy") || strings.Contains(text, "content management policy"):
 		return llms.ErrCodeContentFilter, false

@@ -215,7 +215,7 @@ func (m *Model) step(ctx context.Context, messages []llms.MessageContent, option
 	}
 	m.sessions.Used(c.query.Session, result)
 	resp = c.respond(result)
-	if err := c.replay(ctx, resp); err != nil {
+	if err := c.replay(ctx, resp, result.Trace.Chosen); err != nil {
 		return nil, err
 	}
 	return resp, nil

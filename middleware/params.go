@@ -92,8 +92,16 @@ type Speaker interface {
 	Dialect() Dialect
 }
 
+// Limiter is a model that knows of requests which its vendor would refuse. Exclude
+// returns why it must not be asked for this one, or "".
+type Limiter interface {
+	Exclude(messages []llms.MessageContent, o *llms.CallOptions, p *Params) string
+}
+
 // Delta is one piece of a streamed answer.
 type Delta struct {
+	// From is the candidate that says it, where a cascade was asked.
+	From string
 	// Choice is the index of the answer, where several were asked for.
 	Choice                   int
 	Text, Reasoning, Refusal string

@@ -3,6 +3,7 @@ package middleware_test
 import (
 	"context"
 	"encoding/json"
+	"slices"
 	"strings"
 	"testing"
 
@@ -143,12 +144,18 @@ func TestDeltas(t *testing.T) {
 	}{{middleware.Passthrough, pieces}, {middleware.Buffer, whole}} {
 		resp := text("I look")
 		resp.Choices[0].ReasoningContent, resp.Choices[0].ToolCalls = "hm", []llms.ToolCall{call}
-		m := wrap(t, middleware.Config{Models: []middleware.Candidate{large(&speaker{resp: resp, deltas: pieces})}, Stream: tt.mode})
+		m := wrap(t, middleware.Config{Models: []middleware.Candidate{large(&speaker{resp: resp, deltas: slices.Clone(pieces)})}, Stream: tt.mode})
 		var got []middleware.Delta
 		if _, err := m.GenerateContent(t.Context(), human("q"), offer, middleware.WithParams(middleware.Params{
 			OnDelta: func(_ context.Context, d *middleware.Delta) error { got = append(got, *d); return nil },
 		})); err != nil {
 			t.Fatal(err)
+		}
+		for i := range got {
+			if got[i].From != "large" {
+				t.Errorf("%s: said by %q", tt.mode, got[i].From)
+			}
+			got[i].From = ""
 		}
 		if d := cmp.Diff(tt.want, got); d != "" {
 			t.Errorf("%s:\n%s", tt.mode, d)

@@ -11,7 +11,7 @@ import (
 
 // RawPart is a piece of a message in one API's own form: reasoning with its signature,
 // a result of the provider's own tools, a citation. It goes to models of its dialect;
-// others are given its Text, or nothing when that is empty.
+// others are given Instead or the Text, or nothing when there is neither.
 type RawPart struct {
 	llms.TextContent
 	Dialect Dialect
@@ -22,6 +22,8 @@ type RawPart struct {
 	// Raw is the content block (anthropic), the item of the output (openai.responses),
 	// the part (gemini), or members of the message (openai.chat, ollama).
 	Raw json.RawMessage
+	// Instead is what models of other dialects are given; nil is the Text.
+	Instead llms.ContentPart
 }
 
 // FilePart is a file that is sent along: in full, by its address, or by the name under

@@ -40,7 +40,13 @@ func plainParts(parts []llms.ContentPart) (fresh []llms.ContentPart, changed boo
 		var instead llms.ContentPart
 		switch p := unwrap(p).(type) {
 		case RawPart:
-			if p.Text != "" {
+			switch {
+			case p.Instead != nil:
+				instead = p.Instead
+				if list, differs := plainParts([]llms.ContentPart{instead}); differs {
+					instead = slices.Concat(list, make([]llms.ContentPart, 1))[0]
+				}
+			case p.Text != "":
 				instead = p.TextContent
 			}
 		case FilePart:
@@ -110,7 +116,21 @@ func (c *call) exclude(i int) string {
 	if p.LogProbs != nil && *p.LogProbs && !c.m.engine.Models()[i].Capabilities.LogProbs {
 		return "gives no log-probabilities"
 	}
-	return ""
+	return c.m.targets[i].limit(c)
+}
+
+// limit returns why every deployment of the candidate would refuse the call, or "".
+func (t *target) limit(c *call) (why string) {
+	for _, d := range t.deployments {
+		l, ok := d.llm.(Limiter)
+		if !ok {
+			return ""
+		}
+		if why = l.Exclude(c.messages, &c.given, &c.params); why == "" {
+			return ""
+		}
+	}
+	return why
 }
 
 // speaks reports whether any deployment is asked in the dialect.

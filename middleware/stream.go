@@ -15,6 +15,7 @@ func (c *call) streams() bool { return c.streamed }
 // streamState watches the stream of one call.
 type streamState struct {
 	call *call
+	from string // the candidate
 	// speaker: the model streams by Params.OnDelta.
 	speaker bool
 	// live: chunks go to the caller. shown: some have gone.
@@ -99,6 +100,7 @@ func toolChunk(chunk []byte) bool {
 // show counts a piece that has come and passes it on, unless it is held: then all
 // that is held goes with the first piece that shows that this is no refusal.
 func (s *streamState) show(ctx context.Context, d *Delta, emit func(context.Context, *Delta) error) error {
+	d.From = s.from
 	n := len(d.Text) + len(d.Reasoning) + len(d.Refusal)
 	if d.Tool != nil {
 		n += len(d.Tool.Name) + len(d.Tool.Arguments)
@@ -157,7 +159,7 @@ func (c *call) emit(ctx context.Context, d *Delta) error {
 // replay gives the chosen answer to a caller that streams, in one piece, unless
 // it was streamed as it came. An answer of tool calls only has nothing to show to
 // langchaingo's streaming functions.
-func (c *call) replay(ctx context.Context, resp *llms.ContentResponse) error {
+func (c *call) replay(ctx context.Context, resp *llms.ContentResponse, from string) error {
 	if !c.streamed || c.live && (c.params.OnDelta == nil || c.toolsShown) {
 		return nil
 	}
@@ -166,6 +168,7 @@ func (c *call) replay(ctx context.Context, resp *llms.ContentResponse) error {
 			break
 		}
 		for _, d := range c.pieces(i, choice) {
+			d.From = from
 			if err := c.emit(ctx, &d); err != nil {
 				return streamError(err)
 			}

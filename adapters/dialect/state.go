@@ -27,39 +27,87 @@ const originLen = 12
 // Unknown is the Model of state that came without a tag: its conversation began elsewhere.
 const Unknown = "?"
 
-// NotSentState names in [middleware.Extra.NotSent] what [Own] took out.
-const NotSentState = "another model's reasoning"
+// What [Own] took out, as [middleware.Extra.NotSent] names it.
+const (
+	NotSentState   = "another model's reasoning"
+	NotSentContent = "content of another API"
+)
 
-// Own returns the messages without the state of other models than the one of these
-// names, and whether there was any. Of what has text, the text remains. The caller's
-// messages are not modified.
-func Own(messages []llms.MessageContent, names ...string) (own []llms.MessageContent, dropped bool) {
-	isForeign := func(p llms.ContentPart) bool {
-		raw, ok := p.(middleware.RawPart)
-		return ok && raw.Model != "" && !slices.Contains(names, raw.Model)
+// Own returns the messages as a model of the dialect and of these names can be told them:
+// without the state of other models, and with what stands there instead of the parts of
+// other dialects. notSent names what was lost by it. The caller's messages are not modified.
+func Own(messages []llms.MessageContent, d middleware.Dialect, names ...string) (own []llms.MessageContent, notSent []string) {
+	var dropped ownParts
+	isOurs := func(p middleware.RawPart) bool {
+		return p.Dialect == d && (p.Model == "" || slices.Contains(names, p.Model))
 	}
-	if !slices.ContainsFunc(messages, func(m llms.MessageContent) bool { return slices.ContainsFunc(m.Parts, isForeign) }) {
-		return messages, false
-	}
-	own = make([]llms.MessageContent, 0, len(messages))
-	for _, m := range messages {
-		parts := make([]llms.ContentPart, 0, len(m.Parts))
-		for _, p := range m.Parts {
-			raw, _ := p.(middleware.RawPart)
-			switch {
-			case !isForeign(p):
-				parts = append(parts, p)
-			case raw.Text != "":
-				parts = append(parts, raw.TextContent)
-			default:
-				dropped = true
-			}
+	for i, m := range messages {
+		parts, changed := dropped.parts(m.Parts, isOurs)
+		if changed && own == nil {
+			own = append(make([]llms.MessageContent, 0, len(messages)), messages[:i]...)
 		}
-		if m.Parts = parts; len(parts) > 0 {
+		if m.Parts = parts; own != nil && (!changed || len(parts) > 0) {
 			own = append(own, m)
 		}
 	}
-	return own, dropped
+	if own == nil {
+		own = messages
+	}
+	if dropped.state {
+		notSent = append(notSent, NotSentState)
+	}
+	if dropped.content {
+		notSent = append(notSent, NotSentContent)
+	}
+	return own, notSent
+}
+
+// ownParts notes what was taken out of parts.
+type ownParts struct{ state, content bool }
+
+func (o *ownParts) parts(parts []llms.ContentPart, isOurs func(middleware.RawPart) bool) (own []llms.ContentPart, changed bool) {
+	for i, p := range parts {
+		fresh, differs := o.part(p, isOurs)
+		if differs && !changed {
+			own, changed = append(make([]llms.ContentPart, 0, len(parts)), parts[:i]...), true
+		}
+		if changed && fresh != nil {
+			own = append(own, fresh)
+		}
+	}
+	if !changed {
+		return parts, false
+	}
+	return own, true
+}
+
+func (o *ownParts) part(p llms.ContentPart, isOurs func(middleware.RawPart) bool) (own llms.ContentPart, changed bool) {
+	switch p := p.(type) {
+	case llms.CachedContent:
+		p.ContentPart, changed = o.part(p.ContentPart, isOurs)
+		if p.ContentPart == nil {
+			return nil, changed
+		}
+		return p, changed
+	case middleware.ResultPart:
+		p.Parts, changed = o.parts(p.Parts, isOurs)
+		return p, changed
+	case middleware.RawPart:
+		switch {
+		case isOurs(p):
+			return p, false
+		case p.Instead != nil:
+			return p.Instead, true
+		case p.Text != "":
+			return p.TextContent, true
+		case p.Model != "":
+			o.state = true
+		default:
+			o.content = true
+		}
+		return nil, true
+	}
+	return p, false
 }
 
 // A tag stands before an opaque text of a model (a signature, encrypted content, an id):

@@ -55,21 +55,21 @@ func TestSealAndOpen(t *testing.T) {
 // and the caller's messages are as they were.
 func TestOwn(t *testing.T) {
 	raw := func(model, text string) llms.ContentPart {
-		return middleware.RawPart{TextContent: llms.TextContent{Text: text}, Model: model, Raw: json.RawMessage(`{}`)}
+		return middleware.RawPart{TextContent: llms.TextContent{Text: text}, Dialect: middleware.DialectChat, Model: model, Raw: json.RawMessage(`{}`)}
 	}
 	given := []llms.MessageContent{
 		{Role: llms.ChatMessageTypeAI, Parts: []llms.ContentPart{raw(ours, ""), raw(others, ""), raw(others, "said"), raw("", "")}},
 		{Role: llms.ChatMessageTypeAI, Parts: []llms.ContentPart{raw(dialect.Unknown, "")}},
 	}
-	own, dropped := dialect.Own(given, ours, "m")
+	own, lost := dialect.Own(given, middleware.DialectChat, ours, "m")
 	want := []llms.MessageContent{{Role: llms.ChatMessageTypeAI, Parts: []llms.ContentPart{raw(ours, ""), llms.TextContent{Text: "said"}, raw("", "")}}}
-	if !dropped || !cmp.Equal(own, want) {
-		t.Errorf("%v: %s", dropped, cmp.Diff(want, own))
+	if !cmp.Equal(lost, []string{dialect.NotSentState}) || !cmp.Equal(own, want) {
+		t.Errorf("%v: %s", lost, cmp.Diff(want, own))
 	}
 	if len(given) != 2 || len(given[0].Parts) != 4 {
 		t.Errorf("the caller's messages are %v", given)
 	}
-	if own, dropped := dialect.Own(given[:1], others, ours); dropped || len(own[0].Parts) != 4 {
-		t.Errorf("%v, %v", dropped, own)
+	if own, lost := dialect.Own(given[:1], middleware.DialectChat, others, ours); lost != nil || len(own[0].Parts) != 4 {
+		t.Errorf("%v, %v", lost, own)
 	}
 }

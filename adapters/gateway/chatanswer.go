@@ -270,14 +270,19 @@ func (chat) stream(a *ask, out *events) stream {
 	if a.usage {
 		s.tail = []byte(`,"usage":null}`)
 	}
+	return s
+}
+
+// begin makes the head, once it is known which model answers.
+func (s *chatStream) begin() {
+	out := s.out
 	s.head = append(s.head, `data: {"id":`...)
 	s.head = appendString(s.head, "chatcmpl-"+out.x.answerID)
 	s.head = append(s.head, `,"object":"chat.completion.chunk","created":`...)
 	s.head = strconv.AppendInt(s.head, out.x.Start.Unix(), 10)
 	s.head = append(s.head, `,"model":`...)
-	s.head = appendString(s.head, a.model)
+	s.head = appendString(s.head, s.a.model)
 	s.head = append(s.head, `,"choices":[{"index":`...)
-	return s
 }
 
 func (s *chatStream) saidOf(i int) *chatSaid {
@@ -291,6 +296,9 @@ func (s *chatStream) saidOf(i int) *chatSaid {
 // and rest after the brace that closes it.
 func (s *chatStream) chunk(choice int, delta func(buf []byte) []byte, rest func(buf []byte) []byte) {
 	said := s.saidOf(choice)
+	if s.head == nil {
+		s.begin()
+	}
 	s.out.append(func(buf []byte) []byte {
 		buf = append(strconv.AppendInt(append(buf, s.head...), int64(choice), 10), `,"delta":{`...)
 		if !said.role {

@@ -202,6 +202,9 @@ func (s *streaming) delta(_ context.Context, d *middleware.Delta) error {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if d.From != "" {
+		s.a.model = d.From
+	}
 	s.to.delta(d)
 	return nil
 }
@@ -214,7 +217,9 @@ func (s *streaming) end(ctx context.Context, resp *llms.ContentResponse, err err
 	begun := s.out.close()
 	var why *Refusal
 	if err == nil {
-		s.to.finish(s.x.outcome(s.a, resp))
+		o := s.x.outcome(s.a, resp)
+		s.a.model = o.model
+		s.to.finish(o)
 	} else {
 		why = failure(ctx, err)
 		if begun {

@@ -242,9 +242,16 @@ func (f field) content(parts *[]llms.ContentPart, part func(f field)) {
 func textOf(parts []llms.ContentPart) (text string, only bool) {
 	only = true
 	for _, p := range parts {
-		t, ok := p.(llms.TextContent)
+		_, plain := p.(llms.TextContent)
+		only = only && plain
+		if cached, ok := p.(llms.CachedContent); ok {
+			p = cached.ContentPart
+		}
+		if raw, ok := p.(middleware.RawPart); ok {
+			p = raw.Instead
+		}
+		t, _ := p.(llms.TextContent)
 		text += t.Text
-		only = only && ok
 	}
 	return text, only
 }

@@ -80,6 +80,10 @@ func (a *ask) messagesParam(name string, f field) {
 	case "output_format": // the beta's name for output_config.format
 		a.outputFormat(f)
 		extra(p, middleware.DialectAnthropic, name, f)
+	case "thread":
+		r := invalid(name, "thread: this gateway keeps no state: send the conversation without it")
+		r.Details = map[string]string{"error_code": "thread_unsupported_request"} // the official clients then do
+		*f.fault = r
 	case "output_config":
 		a.outputConfig(f)
 		extra(p, middleware.DialectAnthropic, name, f)
@@ -271,7 +275,7 @@ func (f field) block() (p llms.ContentPart, result bool) {
 		return f.get("source").source(false), false
 	case "document":
 		if f.get("citations").exists() || f.get("context").exists() || f.get("source").get("type").value.Str == "content" {
-			return middleware.RawPart{Dialect: middleware.DialectAnthropic, Raw: f.raw()}, false
+			return middleware.RawPart{Dialect: middleware.DialectAnthropic, Raw: f.raw(), Instead: f.inlined()}, false
 		}
 		p := f.get("source").source(true)
 		if file, ok := p.(middleware.FilePart); ok {
@@ -279,6 +283,8 @@ func (f field) block() (p llms.ContentPart, result bool) {
 			return file, false
 		}
 		return p, false
+	case "search_result":
+		return middleware.RawPart{Dialect: middleware.DialectAnthropic, Raw: f.raw(), Instead: f.inlined()}, false
 	case "tool_use":
 		input := f.get("input")
 		if !input.value.IsObject() {
@@ -300,6 +306,42 @@ func (f field) block() (p llms.ContentPart, result bool) {
 		// What is not known here is known to the models that have it.
 		return middleware.RawPart{Dialect: middleware.DialectAnthropic, Raw: f.raw()}, false
 	}
+}
+
+// inlined is a document or a search result for models of other APIs: with its title, where
+// it is from and what is said about it, but without citations.
+func (f field) inlined() llms.ContentPart {
+	source, content := f.get("source"), f.get("content")
+	var heads []string
+	for _, head := range []field{f.get("title"), f.get("context"), source} {
+		if head.value.Type == gjson.String && head.value.Str != "" {
+			heads = append(heads, head.value.Str)
+		}
+	}
+	switch kind := source.get("type").value.Str; kind {
+	case "base64", "url", "file":
+		p := source.source(true)
+		if file, ok := p.(middleware.FilePart); ok {
+			file.Name = f.get("title").optional()
+			return file
+		}
+		return p
+	case "text":
+		content = source.get("data")
+	case "content":
+		content = source.get("content")
+	}
+	text := content.value.Str
+	if content.value.IsArray() {
+		parts := content.blocks(nil)
+		text, _ = textOf(parts)
+		for _, p := range parts {
+			if _, isText := p.(llms.TextContent); !isText {
+				return nil // an image within a document has no place in a text
+			}
+		}
+	}
+	return llms.TextContent{Text: strings.Join(append(heads, text), "\n\n")}
 }
 
 // source reads an image or a document.

@@ -165,10 +165,12 @@ func (s *messagesStream) head() {
 		return
 	}
 	s.begun = true
+	m := newMessage(s.out.x.answerID, s.a.model)
+	m.Usage.Input = s.a.inputTokens() // an estimate: the end has what it was
 	s.out.event("message_start", struct {
 		Type    string         `json:"type"`
 		Message messagesAnswer `json:"message"`
-	}{"message_start", newMessage(s.out.x.answerID, s.a.model)})
+	}{"message_start", m})
 }
 
 func (s *messagesStream) start(b *block) {
@@ -268,15 +270,16 @@ func (s *messagesStream) fail(r *Refusal) {
 type messagesError struct {
 	Type  string `json:"type"`
 	Error struct {
-		Type    string `json:"type"`
-		Message string `json:"message"`
+		Type    string            `json:"type"`
+		Message string            `json:"message"`
+		Details map[string]string `json:"details,omitempty"`
 	} `json:"error"`
 	RequestID string `json:"request_id"`
 }
 
 func (messages) refusal(r *Refusal, requestID string) any {
 	e := messagesError{Type: "error", RequestID: requestID}
-	e.Error.Message = r.Message
+	e.Error.Message, e.Error.Details = r.Message, r.Details
 	switch r.Status {
 	case http.StatusUnauthorized:
 		e.Error.Type = "authentication_error"

@@ -27,6 +27,8 @@ type Refusal struct {
 	Param string
 	// RetryAfter is how long the client should wait before it asks again; 0 says nothing.
 	RetryAfter time.Duration
+	// Details are what else the dialect's clients go by, in Messages.
+	Details map[string]string
 	// Final says that asking again is of no use, however the status reads.
 	Final bool
 }
@@ -107,6 +109,9 @@ func failure(ctx context.Context, err error) *Refusal {
 	}
 	if errors.Is(err, sdk.ErrRequestRefused) { // asking again would cost the draft again
 		r.Code, r.Final = "request_refused", true
+	}
+	if p, ok := errors.AsType[*middleware.ProviderError](err); ok && p.Status == http.StatusRequestEntityTooLarge {
+		r.Status, r.Code = p.Status, "request_too_large"
 	}
 	if errors.Is(err, sdk.ErrStoreUnavailable) { // where it is concerns the operator alone
 		r.Message = "the caps of this request cannot be checked now: " + sdk.ErrStoreUnavailable.Error()

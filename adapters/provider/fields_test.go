@@ -85,7 +85,7 @@ func asks(d middleware.Dialect) map[string]struct {
 		"ReasoningEffort":   {with(middleware.Params{ReasoningEffort: "low"}), nil}, "ReasoningTokens": {with(middleware.Params{ReasoningTokens: new(2048)}), 2048.0},
 		"ReasoningSummary": {with(middleware.Params{ReasoningSummary: "auto"}), nil}, "Verbosity": {with(middleware.Params{Verbosity: "low"}), "low"},
 		"User": {with(middleware.Params{User: "ada"}), "ada"}, "SafetyIdentifier": {with(middleware.Params{SafetyIdentifier: "s"}), "s"},
-		"PromptCacheKey": {with(middleware.Params{PromptCacheKey: "c"}), "c"}, "ServiceTier": {with(middleware.Params{ServiceTier: "flex"}), "flex"},
+		"PromptCacheKey": {with(middleware.Params{PromptCacheKey: "c"}), "c"}, "ServiceTier": {with(middleware.Params{ServiceTier: "default"}), nil},
 		"Store": {with(middleware.Params{Store: new(false)}), false}, "Metadata": {with(middleware.Params{Metadata: map[string]string{"a": "b"}}), map[string]any{"a": "b"}},
 		"Prediction": {with(middleware.Params{Prediction: json.RawMessage(`{"type":"content","content":"x"}`)}), nil},
 		"Extra":      {with(middleware.Params{Dialect: d, Extra: map[string]json.RawMessage{"novel": json.RawMessage(`{"deep":[1]}`)}}), map[string]any{"deep": []any{1.0}}},

@@ -42,12 +42,14 @@ type Model struct {
 	client *http.Client
 	url    string // of the endpoint
 	header http.Header
+	limits dialect.Limits
 	origin string // of the state that the model is given back
 }
 
 var (
 	_ llms.Model         = (*Model)(nil)
 	_ middleware.Speaker = (*Model)(nil)
+	_ middleware.Limiter = (*Model)(nil)
 )
 
 const provider = "anthropic"
@@ -65,7 +67,7 @@ func New(o Options) (*Model, error) {
 		return nil, fmt.Errorf("making an Anthropic model: %q is no address", o.BaseURL)
 	}
 	m := &Model{
-		o: o, origin: dialect.Origin(address.Host, o.Model), url: address.JoinPath("/v1/messages").String(), client: wire.Client(&wire.Transport{Base: o.Transport, MaxAnswer: o.MaxAnswer}),
+		o: o, limits: dialect.Anthropic(o.Model), origin: dialect.Origin(address.Host, o.Model), url: address.JoinPath("/v1/messages").String(), client: wire.Client(&wire.Transport{Base: o.Transport, MaxAnswer: o.MaxAnswer}),
 		header: http.Header{
 			"Content-Type": {"application/json"}, "Accept": {"application/json"}, "User-Agent": {wire.UserAgent}, "Anthropic-Version": {"2023-06-01"},
 		},
@@ -78,6 +80,11 @@ func New(o Options) (*Model, error) {
 
 // Dialect implements [middleware.Speaker].
 func (*Model) Dialect() middleware.Dialect { return middleware.DialectAnthropic }
+
+// Exclude implements [middleware.Limiter].
+func (m *Model) Exclude(messages []llms.MessageContent, o *llms.CallOptions, p *middleware.Params) string {
+	return m.limits.Exclude(messages, o, p)
+}
 
 // Call answers a single prompt.
 //
@@ -98,9 +105,7 @@ func (m *Model) GenerateContent(ctx context.Context, messages []llms.MessageCont
 	ctx, x := wire.Begin(ctx)
 	emit, streams := wire.Stream(ctx, &o, &p)
 	body.Extra(&p, middleware.DialectAnthropic)
-	if m.mustNotThink(body) {
-		notSent = append(notSent, "Thinking")
-	}
+	notSent = append(notSent, m.settle(body)...)
 	body["stream"] = streams
 	if !streams {
 		delete(body, "stream")

@@ -17,6 +17,8 @@ import (
 
 // request writes a request of the Messages API.
 func (m *Model) request(messages []llms.MessageContent, o *llms.CallOptions, p *middleware.Params) (wire.Object, []string, error) {
+	messages, lost := dialect.Own(messages, middleware.DialectAnthropic, m.origin, m.o.Model)
+	messages, unfit := m.limits.Fit(messages, o, p)
 	b := wire.Object{"model": m.o.Model, "max_tokens": m.o.MaxTokens}
 	wire.Set(b, "max_tokens", p.MaxTokens)
 	wire.Set(b, "temperature", p.Temperature)
@@ -36,8 +38,6 @@ func (m *Model) request(messages []llms.MessageContent, o *llms.CallOptions, p *
 	switch p.ReasoningEffort {
 	case "none":
 		b["thinking"] = wire.Object{"type": "disabled"}
-	case "minimal":
-		config["effort"] = "low"
 	default:
 		config.Text("effort", p.ReasoningEffort)
 	}
@@ -87,7 +87,6 @@ func (m *Model) request(messages []llms.MessageContent, o *llms.CallOptions, p *
 	if len(choice) > 0 {
 		b["tool_choice"] = choice
 	}
-	messages, dropped := dialect.Own(messages, m.origin, m.o.Model)
 	if err := converse(b, messages); err != nil {
 		return nil, nil, err
 	}
@@ -96,37 +95,56 @@ func (m *Model) request(messages []llms.MessageContent, o *llms.CallOptions, p *
 	if o.JSONMode && p.Schema == nil {
 		notSent = append(notSent, "JSONMode")
 	}
-	if dropped {
-		notSent = append(notSent, dialect.NotSentState)
-	}
-	return b, notSent, nil
+	return b, slices.Concat(notSent, lost, unfit), nil
 }
 
-// mustNotThink takes the model's thinking out of a request that the API would refuse with
-// it, and reports whether it did: a turn that is within a loop of tool calls has to begin
-// with thinking, which a turn of another model does not have.
-// https://platform.claude.com/docs/en/build-with-claude/extended-thinking#preserving-thinking-blocks
-func (m *Model) mustNotThink(b wire.Object) bool {
-	raw, err := json.Marshal(b["thinking"])
-	if err != nil || gjson.GetBytes(raw, "type").Str != "enabled" {
-		return false
+// settle takes out of a request what the API refuses together, and names it.
+func (m *Model) settle(b wire.Object) (notSent []string) {
+	if b["temperature"] != nil && b["top_p"] != nil && dialect.IsOneSampler(m.o.Model) {
+		delete(b, "top_p")
+		notSent = append(notSent, "TopP")
 	}
-	list, _ := b["messages"].([]wire.Object)
-	for _, message := range slices.Backward(list) {
-		if message["role"] != "assistant" {
-			continue
-		}
-		blocks, _ := message["content"].([]any)
-		if len(blocks) == 0 || isThinking(blocks[0]) || !slices.ContainsFunc(blocks, isCall) {
-			return false
-		}
+	raw, err := json.Marshal(b["thinking"])
+	if kind := gjson.GetBytes(raw, "type").Str; err != nil || kind != "enabled" && kind != "adaptive" {
+		return notSent
+	} else if isForced(b["tool_choice"]) || kind == "enabled" && !mayThink(b) {
 		b["thinking"] = wire.Object{"type": "disabled"}
 		if edits, ok := b["context_management"].(json.RawMessage); ok && bytes.Contains(edits, []byte("clear_thinking")) {
 			delete(b, "context_management") // it is refused without thinking
 		}
-		return true
+		return append(notSent, "Thinking")
 	}
-	return false
+	// https://platform.claude.com/docs/en/build-with-claude/extended-thinking#feature-compatibility
+	for field, name := range map[string]string{"temperature": "Temperature", "top_k": "TopK"} {
+		if b[field] != nil {
+			delete(b, field)
+			notSent = append(notSent, name)
+		}
+	}
+	return notSent
+}
+
+// isForced reports whether a choice of tools leaves none: thinking is refused then.
+// https://platform.claude.com/docs/en/build-with-claude/extended-thinking#extended-thinking-with-tool-use
+func isForced(choice any) bool {
+	raw, err := json.Marshal(choice)
+	kind := gjson.GetBytes(raw, "type").Str
+	return err == nil && (kind == "any" || kind == "tool")
+}
+
+// mayThink reports whether the API takes the conversation with thinking: a turn that is
+// within a loop of tool calls has to begin with thinking, which a turn of another model
+// does not have.
+// https://platform.claude.com/docs/en/build-with-claude/extended-thinking#preserving-thinking-blocks
+func mayThink(b wire.Object) bool {
+	list, _ := b["messages"].([]wire.Object)
+	for _, message := range slices.Backward(list) {
+		if message["role"] == "assistant" {
+			blocks, _ := message["content"].([]any)
+			return len(blocks) == 0 || isThinking(blocks[0]) || !slices.ContainsFunc(blocks, isCall)
+		}
+	}
+	return true
 }
 
 func isCall(block any) bool {
@@ -146,15 +164,7 @@ func converse(b wire.Object, messages []llms.MessageContent) error {
 	for i := range messages {
 		var blocks []any
 		err := wire.Flat(messages[i].Parts, func(p llms.ContentPart, cache *llms.CacheControl) error {
-			one, err := block(p)
-			if err != nil || one == nil {
-				return err
-			}
-			if o, ok := one.(wire.Object); ok && cache != nil {
-				o["cache_control"] = cached(cache)
-			}
-			blocks = append(blocks, one)
-			return nil
+			return addBlock(&blocks, p, cache)
 		})
 		if err != nil {
 			return err
@@ -187,6 +197,19 @@ func converse(b wire.Object, messages []llms.MessageContent) error {
 		b["system"] = system
 	}
 	b["messages"] = list
+	return nil
+}
+
+// addBlock adds a part to a list of blocks.
+func addBlock(to *[]any, p llms.ContentPart, cache *llms.CacheControl) error {
+	one, err := block(p)
+	if err != nil || one == nil {
+		return err
+	}
+	if o, ok := one.(wire.Object); ok && cache != nil {
+		o["cache_control"] = cached(cache)
+	}
+	*to = append(*to, one)
 	return nil
 }
 
@@ -230,26 +253,16 @@ func block(p llms.ContentPart) (any, error) {
 		}
 		if len(p.Parts) > 0 {
 			var blocks []any
-			for _, inner := range p.Parts {
-				one, err := block(inner)
-				if err != nil {
-					return nil, err
-				}
-				if one != nil {
-					blocks = append(blocks, one)
-				}
+			if err := wire.Flat(p.Parts, func(inner llms.ContentPart, cache *llms.CacheControl) error {
+				return addBlock(&blocks, inner, cache)
+			}); err != nil {
+				return nil, err
 			}
 			o["content"] = blocks
 		}
 		return o, nil
 	case middleware.RawPart:
-		switch {
-		case p.Dialect == middleware.DialectAnthropic:
-			return p.Raw, nil
-		case p.Text != "":
-			return wire.Object{"type": "text", "text": p.Text}, nil
-		}
-		return nil, nil
+		return p.Raw, nil
 	case middleware.NamePart:
 		return nil, nil
 	}

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 
 	"github.com/tmc/langchaingo/llms"
@@ -43,6 +44,7 @@ type Model struct {
 var (
 	_ llms.Model         = (*Model)(nil)
 	_ middleware.Speaker = (*Model)(nil)
+	_ middleware.Limiter = (*Model)(nil)
 )
 
 const provider = "gemini"
@@ -70,6 +72,11 @@ func New(o Options) (*Model, error) {
 // Dialect implements [middleware.Speaker].
 func (*Model) Dialect() middleware.Dialect { return middleware.DialectGemini }
 
+// Exclude implements [middleware.Limiter].
+func (*Model) Exclude(messages []llms.MessageContent, o *llms.CallOptions, p *middleware.Params) string {
+	return dialect.Gemini.Exclude(messages, o, p)
+}
+
 // Call answers a single prompt.
 //
 // Deprecated: llms.Model asks for it. Use GenerateContent.
@@ -82,14 +89,13 @@ func (m *Model) Call(ctx context.Context, prompt string, options ...llms.CallOpt
 func (m *Model) GenerateContent(ctx context.Context, messages []llms.MessageContent, options ...llms.CallOption) (out *llms.ContentResponse, err error) {
 	o, p := middleware.Resolve(options...)
 	wire.Thinking(&o, &p)
+	messages, lost := dialect.Own(messages, middleware.DialectGemini, m.origin, m.o.Model)
+	messages, unfit := dialect.Gemini.Fit(messages, &o, &p)
 	config, notSent, err := m.config(&o, &p)
 	if err != nil {
 		return nil, err
 	}
-	messages, dropped := dialect.Own(messages, m.origin, m.o.Model)
-	if dropped {
-		notSent = append(notSent, dialect.NotSentState)
-	}
+	notSent = slices.Concat(notSent, lost, unfit)
 	contents, err := converse(config, messages)
 	if err != nil {
 		return nil, err

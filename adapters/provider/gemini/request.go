@@ -9,6 +9,7 @@ import (
 	"github.com/tmc/langchaingo/llms"
 	"google.golang.org/genai"
 
+	"github.com/stepfall/stepfall/adapters/dialect"
 	"github.com/stepfall/stepfall/adapters/provider/internal/wire"
 	"github.com/stepfall/stepfall/middleware"
 )
@@ -63,8 +64,10 @@ func (m *Model) config(o *llms.CallOptions, p *middleware.Params) (*genai.Genera
 		switch {
 		case p.ReasoningTokens != nil:
 			thinking.ThinkingBudget = new(int32(min(*p.ReasoningTokens, 1<<30)))
-		case p.ReasoningEffort == "none":
-			thinking.ThinkingBudget = new(int32(0))
+		case p.ReasoningEffort == "none" || strings.Contains(m.o.Model, "gemini-2"):
+			if tokens, known := dialect.ThinkingBudget[p.ReasoningEffort]; known {
+				thinking.ThinkingBudget = new(int32(tokens))
+			}
 		case p.ReasoningEffort != "":
 			thinking.ThinkingLevel = genai.ThinkingLevel(strings.ToUpper(p.ReasoningEffort))
 		}
@@ -150,7 +153,7 @@ func converse(c *genai.GenerateContentConfig, messages []llms.MessageContent) ([
 			if err != nil || one == nil {
 				return err
 			}
-			if own, ok := p.(middleware.RawPart); ok && own.Dialect == middleware.DialectGemini && *one.withoutSignature() == (bare{}) {
+			if _, raw := p.(middleware.RawPart); raw && *one.withoutSignature() == (bare{}) {
 				signature = one.ThoughtSignature
 				return nil
 			}
@@ -237,17 +240,11 @@ func part(p llms.ContentPart, names map[string]string) (*written, error) {
 	case middleware.ResultPart:
 		return returned(p, names)
 	case middleware.RawPart:
-		if p.Dialect == middleware.DialectGemini {
-			own := &genai.Part{}
-			if err := json.Unmarshal(p.Raw, own); err != nil {
-				return nil, wire.Refused(provider, "a part cannot be read: %s", err)
-			}
-			return &written{own}, nil
+		own := &genai.Part{}
+		if err := json.Unmarshal(p.Raw, own); err != nil {
+			return nil, wire.Refused(provider, "a part cannot be read: %s", err)
 		}
-		if p.Text != "" {
-			return &written{&genai.Part{Text: p.Text}}, nil
-		}
-		return nil, nil
+		return &written{own}, nil
 	case middleware.NamePart:
 		return nil, nil
 	}
@@ -267,15 +264,18 @@ func returned(p middleware.ResultPart, names map[string]string) (*written, error
 	if p.Failed || json.Unmarshal([]byte(p.Content), &r.Response) != nil || r.Response == nil {
 		r.Response = map[string]any{key: p.Content}
 	}
-	for _, inner := range p.Parts {
+	var text strings.Builder
+	err := wire.Flat(p.Parts, func(inner llms.ContentPart, _ *llms.CacheControl) error {
 		switch inner := inner.(type) {
 		case llms.BinaryContent:
 			r.Parts = append(r.Parts, &genai.FunctionResponsePart{InlineData: &genai.FunctionResponseBlob{MIMEType: inner.MIMEType, Data: inner.Data}})
 		case llms.TextContent:
-			if p.Content == "" {
-				r.Response[key] = inner.Text
-			}
+			text.WriteString(inner.Text)
 		}
+		return nil
+	})
+	if p.Content == "" && text.Len() > 0 {
+		r.Response[key] = text.String()
 	}
-	return &written{&genai.Part{FunctionResponse: r}}, nil
+	return &written{&genai.Part{FunctionResponse: r}}, err
 }

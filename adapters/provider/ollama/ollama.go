@@ -10,6 +10,7 @@ import (
 	"maps"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 
@@ -53,6 +54,7 @@ type Model struct {
 var (
 	_ llms.Model          = (*Model)(nil)
 	_ middleware.Speaker  = (*Model)(nil)
+	_ middleware.Limiter  = (*Model)(nil)
 	_ middleware.Embedder = (*Model)(nil)
 )
 
@@ -77,6 +79,11 @@ func New(o Options) (*Model, error) {
 // Dialect implements [middleware.Speaker].
 func (*Model) Dialect() middleware.Dialect { return middleware.DialectOllama }
 
+// Exclude implements [middleware.Limiter].
+func (*Model) Exclude(messages []llms.MessageContent, o *llms.CallOptions, p *middleware.Params) string {
+	return dialect.Ollama.Exclude(messages, o, p)
+}
+
 // Call answers a single prompt.
 //
 // Deprecated: llms.Model asks for it. Use GenerateContent.
@@ -89,14 +96,13 @@ func (m *Model) Call(ctx context.Context, prompt string, options ...llms.CallOpt
 func (m *Model) GenerateContent(ctx context.Context, messages []llms.MessageContent, options ...llms.CallOption) (*llms.ContentResponse, error) {
 	o, p := middleware.Resolve(options...)
 	wire.Thinking(&o, &p)
-	messages, dropped := dialect.Own(messages, m.origin, m.o.Model)
+	messages, lost := dialect.Own(messages, middleware.DialectOllama, m.origin, m.o.Model)
+	messages, unfit := dialect.Ollama.Fit(messages, &o, &p)
 	body, notSent, err := m.request(messages, &o, &p)
 	if err != nil {
 		return nil, err
 	}
-	if dropped {
-		notSent = append(notSent, dialect.NotSentState)
-	}
+	notSent = slices.Concat(notSent, lost, unfit)
 	ctx, x := wire.Begin(ctx)
 	emit, streams := wire.Stream(ctx, &o, &p)
 	body.Extra(&p, middleware.DialectOllama)
@@ -188,8 +194,6 @@ func (m *Model) request(messages []llms.MessageContent, o *llms.CallOptions, p *
 	case "":
 	case "none":
 		b["think"] = false
-	case "minimal":
-		b["think"] = "low"
 	default:
 		b["think"] = p.ReasoningEffort
 	}
@@ -308,13 +312,12 @@ func (c *conversation) part(p llms.ContentPart, _ *llms.CacheControl) error {
 		c.list = append(c.list, c.result(p))
 	case middleware.ResultPart:
 		c.list = append(c.list, c.result(p.ToolCallResponse))
-		for _, inner := range p.Parts {
+		return wire.Flat(p.Parts, func(inner llms.ContentPart, _ *llms.CacheControl) error {
 			if b, ok := inner.(llms.BinaryContent); ok {
-				if err := c.image(b.MIMEType, b.Data); err != nil {
-					return err
-				}
+				return c.image(b.MIMEType, b.Data)
 			}
-		}
+			return nil
+		})
 	case middleware.RawPart:
 		c.raw(&p)
 	default:
@@ -331,10 +334,10 @@ func (c *conversation) image(mime string, data []byte) error {
 	return nil
 }
 
-// raw takes the members of a message of this API as they are, of another's the text.
+// raw takes the members of a message as they are.
 func (c *conversation) raw(p *middleware.RawPart) {
 	var members map[string]json.RawMessage
-	if p.Dialect == middleware.DialectOllama && json.Unmarshal(p.Raw, &members) == nil {
+	if json.Unmarshal(p.Raw, &members) == nil {
 		for name, v := range members {
 			c.message[name] = v
 		}

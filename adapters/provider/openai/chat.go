@@ -140,11 +140,7 @@ func said(list []wire.Object, role string, parts []llms.ContentPart) ([]wire.Obj
 		case middleware.NamePart:
 			message["name"] = p.Name
 		case middleware.RawPart:
-			if p.Dialect == middleware.DialectChat {
-				content = append(content, p.Raw)
-			} else if p.Text != "" {
-				content = append(content, wire.Object{"type": "text", "text": p.Text})
-			}
+			content = append(content, p.Raw)
 		case llms.ToolCallResponse, middleware.ResultPart:
 			var err error
 			list, err = returned(list, []llms.ContentPart{p})
@@ -237,7 +233,7 @@ func answered(list []wire.Object, parts []llms.ContentPart) ([]wire.Object, erro
 		case middleware.RawPart:
 			text += p.Text
 			var members map[string]json.RawMessage
-			if p.Dialect == middleware.DialectChat && json.Unmarshal(p.Raw, &members) == nil {
+			if json.Unmarshal(p.Raw, &members) == nil {
 				_ = json.Unmarshal(members["tool_calls"], &extras) // what are no calls say nothing of any
 				delete(members, "tool_calls")
 				for name, v := range members {
@@ -271,14 +267,15 @@ func returned(list []wire.Object, parts []llms.ContentPart) ([]wire.Object, erro
 			list = append(list, wire.Object{"role": "tool", "tool_call_id": p.ToolCallID, "content": p.Content})
 		case middleware.ResultPart:
 			var own strings.Builder
-			for _, inner := range p.Parts {
+			_ = wire.Flat(p.Parts, func(inner llms.ContentPart, _ *llms.CacheControl) error { // fails for none
 				if t, ok := inner.(llms.TextContent); ok {
 					own.WriteString(t.Text)
-					continue
+				} else {
+					more = append(more, inner)
 				}
-				more = append(more, inner)
-			}
-			text := cmp.Or(p.Content, own.String())
+				return nil
+			})
+			text := cmp.Or(own.String(), p.Content)
 			list = append(list, wire.Object{"role": "tool", "tool_call_id": p.ToolCallID, "content": text})
 		default:
 			return wire.Refused(provider, "a %T is no result of a tool", p)

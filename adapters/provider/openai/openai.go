@@ -53,6 +53,7 @@ type Model struct {
 	embed  string // of that for embeddings
 	header http.Header
 	field  string
+	limits dialect.Limits
 	origin string // of the state that the model is given back
 
 	mu sync.RWMutex
@@ -64,6 +65,7 @@ var (
 	_ llms.Model          = (*Model)(nil)
 	_ middleware.Speaker  = (*Model)(nil)
 	_ middleware.Embedder = (*Model)(nil)
+	_ middleware.Limiter  = (*Model)(nil)
 )
 
 // New returns a Model. It sends nothing.
@@ -80,9 +82,10 @@ func New(o Options) (*Model, error) {
 		return nil, fmt.Errorf("making an OpenAI model: %q is no address", o.BaseURL)
 	}
 	m := &Model{o: o, field: o.MaxTokensField, origin: dialect.Origin(address.Host, o.Model)}
+	m.limits = dialect.OpenAI(o.API, address.Hostname(), o.Model)
 	if m.field == "" {
 		m.field = "max_tokens"
-		if host := address.Hostname(); host == "api.openai.com" || strings.HasSuffix(host, ".api.openai.com") || strings.HasSuffix(host, ".azure.com") {
+		if dialect.IsOpenAI(address.Hostname()) {
 			m.field = "max_completion_tokens"
 		}
 	}
@@ -97,6 +100,11 @@ func New(o Options) (*Model, error) {
 		m.header.Set("Authorization", "Bearer "+o.APIKey)
 	}
 	return m, nil
+}
+
+// Exclude implements [middleware.Limiter].
+func (m *Model) Exclude(messages []llms.MessageContent, o *llms.CallOptions, p *middleware.Params) string {
+	return m.limits.Exclude(messages, o, p)
 }
 
 // Dialect implements [middleware.Speaker].
@@ -118,14 +126,13 @@ func (m *Model) GenerateContent(ctx context.Context, messages []llms.MessageCont
 	if m.o.API == middleware.DialectResponses {
 		build = m.responses
 	}
-	messages, dropped := dialect.Own(messages, m.origin, m.o.Model)
+	messages, lost := dialect.Own(messages, m.o.API, m.origin, m.o.Model)
+	messages, unfit := m.limits.Fit(messages, &o, &p)
 	body, notSent, err := build(messages, &o, &p)
 	if err != nil {
 		return nil, err
 	}
-	if dropped {
-		notSent = append(notSent, dialect.NotSentState)
-	}
+	notSent = slices.Concat(notSent, lost, unfit)
 	ctx, x := wire.Begin(ctx)
 	emit, streams := wire.Stream(ctx, &o, &p)
 	if streams {
@@ -180,7 +187,7 @@ func (m *Model) post(ctx context.Context, body wire.Object) (*http.Response, err
 
 // droppable are the fields that a model may refuse and answer without: what the caller
 // asked for changes in degree, not in kind.
-var droppable = []string{"temperature", "top_p", "presence_penalty", "frequency_penalty", "reasoning_effort", "verbosity", "stream_options", "parallel_tool_calls"}
+var droppable = []string{"temperature", "top_p", "presence_penalty", "frequency_penalty", "reasoning_effort", "verbosity", "stop", "stream_options", "parallel_tool_calls"}
 
 // learn finds out from a refusal which field the model would not have, and takes it
 // out of the body or spells it otherwise.

@@ -37,8 +37,8 @@ func (m *Model) responses(messages []llms.MessageContent, o *llms.CallOptions, p
 		b["reasoning"] = reasoning
 	}
 	var include []string
-	if p.Store != nil && !*p.Store {
-		// What is not stored must be sent back whole by a later turn.
+	if m.limits.Sealed || p.Store != nil && !*p.Store {
+		// What a server need not have stored is sent back whole by a later turn.
 		include = append(include, "reasoning.encrypted_content")
 	}
 	if top := p.TopLogProbs; p.LogProbs != nil && *p.LogProbs || p.LogProbs == nil && m.o.TopLogProbs > 0 {
@@ -123,15 +123,12 @@ func items(messages []llms.MessageContent) (list []any, err error) {
 			case llms.TextContent:
 				content = append(content, wire.Object{"type": kind, "text": p.Text})
 			case middleware.RawPart:
-				switch {
-				case p.Dialect == middleware.DialectResponses && strings.HasPrefix(typeOf(p.Raw), "input_"):
+				if strings.HasPrefix(typeOf(p.Raw), "input_") {
 					content = append(content, p.Raw)
-				case p.Dialect == middleware.DialectResponses:
-					flush()
-					list = append(list, p.Raw)
-				case p.Text != "":
-					content = append(content, wire.Object{"type": kind, "text": p.Text})
+					return nil
 				}
+				flush()
+				list = append(list, p.Raw)
 			case llms.ToolCall:
 				flush()
 				if p.FunctionCall != nil {
@@ -145,12 +142,12 @@ func items(messages []llms.MessageContent) (list []any, err error) {
 				out := any(p.Content)
 				if len(p.Parts) > 0 {
 					var parts []any
-					for _, inner := range p.Parts {
+					if err := wire.Flat(p.Parts, func(inner llms.ContentPart, _ *llms.CacheControl) error {
 						one, err := inputPart(inner)
-						if err != nil {
-							return err
-						}
 						parts = append(parts, one)
+						return err
+					}); err != nil {
+						return err
 					}
 					out = parts
 				}

@@ -1,0 +1,155 @@
+package dialect
+
+import (
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/stepfall/stepfall/middleware"
+)
+
+// What the vendors take, as far as requests for other APIs go beyond it. Each limit has
+// where it is from.
+
+// OpenAI returns the limits of chat completions or Responses for a model of the server at
+// a host: OpenAI's own, DeepSeek's, or of one that is like them, of which less is known.
+func OpenAI(api middleware.Dialect, host, model string) Limits {
+	// What all take, and some want.
+	l := Limits{
+		// "string too long. Expected a string with maximum length 40", of tool_calls[].id;
+		// https://github.com/openai/openai-python/issues/1997
+		CallID: 40,
+		// "object schema missing properties"; https://platform.openai.com/docs/guides/function-calling
+		ToolProperties: true,
+	}
+	switch {
+	case isHost(host, "api.deepseek.com"):
+		// https://api-docs.deepseek.com/api/create-chat-completion
+		l.Choices, l.StopWords, l.Lacks = 1, 16, []string{"TopK", "RepetitionPenalty"}
+		return l
+	case !IsOpenAI(host):
+		return l
+	}
+	// "an array of up to 4 sequences"; https://platform.openai.com/docs/api-reference/chat/create#chat-create-stop
+	l.StopWords = 4
+	// "must be a-z, A-Z, 0-9, or contain underscores and dashes, with a maximum length of
+	// 64"; https://platform.openai.com/docs/api-reference/chat/create#chat-create-tools
+	l.ToolName, l.ToolSigns = 64, "-_"
+	// "string too long. Expected a string with maximum length 64", of user and
+	// safety_identifier; https://platform.openai.com/docs/guides/safety-best-practices
+	l.UserID = 64
+	// https://platform.openai.com/docs/api-reference/chat/create#chat-create-reasoning_effort
+	l.Effort = map[string]string{"max": "high"}
+	// https://platform.openai.com/docs/api-reference/chat/create#chat-create-service_tier;
+	// Anthropic's standard_only is OpenAI's default.
+	l.Tier = map[string]string{"standard_only": "default"}
+	// https://platform.openai.com/docs/guides/images-vision#image-input-requirements
+	l.Images = []string{"image/png", "image/jpeg", "image/webp", "image/gif"}
+	switch {
+	case knowsNoEffort.MatchString(model):
+		// "Unrecognized request argument supplied: reasoning_effort"; https://github.com/coroot/coroot/issues/698
+		l.Lacks = []string{"ReasoningEffort", "ReasoningSummary"}
+	case isUnsampled.MatchString(model):
+		// "Unsupported parameter: 'temperature' is not supported with this model", and
+		// "stop: Not supported with latest reasoning models"; https://platform.openai.com/docs/guides/latest-model#gpt-5-parameter-compatibility
+		l.Lacks, l.StopWords = []string{"Temperature", "TopP", "PresencePenalty", "FrequencyPenalty"}, -1
+	}
+	if api == middleware.DialectResponses {
+		// "Expected a value >= 16", of max_output_tokens; https://platform.openai.com/docs/api-reference/responses/create
+		l.MinTokens = 16
+		// "Expected a string with maximum length 64", of call_id; https://platform.openai.com/docs/api-reference/responses/create
+		l.CallID = 64
+		// There is no n; https://platform.openai.com/docs/guides/migrate-to-responses
+		l.Choices = 1
+		// https://platform.openai.com/docs/guides/reasoning#encrypted-reasoning-items
+		l.Sealed = reasons.MatchString(model) && !knowsNoEffort.MatchString(model)
+	}
+	return l
+}
+
+var (
+	knowsNoEffort = regexp.MustCompile(`^(gpt-3|gpt-4|chatgpt|gpt-5[.0-9]*-chat)`)
+	isUnsampled   = regexp.MustCompile(`^(o[1-9]|gpt-5($|-))`)
+	reasons       = regexp.MustCompile(`^(o[1-9]|gpt-[5-9]|codex)`)
+)
+
+// IsOpenAI reports whether a host is OpenAI's or Azure's.
+func IsOpenAI(host string) bool { return isHost(host, "api.openai.com") || isHost(host, "azure.com") }
+
+func isHost(host, name string) bool { return host == name || strings.HasSuffix(host, "."+name) }
+
+// Anthropic returns the limits of Messages for a model.
+func Anthropic(model string) Limits {
+	l := Limits{
+		// "Ranges from 0.0 to 1.0"; https://platform.claude.com/docs/en/api/messages/create
+		Temperature: 1,
+		// One answer to a request; https://platform.claude.com/docs/en/api/openai-sdk
+		Choices: 1,
+		// "each stop sequence must contain non-whitespace"; https://platform.claude.com/docs/en/api/messages/create
+		StopText: true,
+		// ^[a-zA-Z0-9_-]{1,128}$; https://platform.claude.com/docs/en/agents-and-tools/tool-use/implement-tool-use
+		ToolName: 128, ToolSigns: "-_",
+		// ^[a-zA-Z0-9_-]+$, of tool_use.id; https://platform.claude.com/docs/en/api/messages/create
+		CallID: 128,
+		// "maxLength: 256", of metadata.user_id; https://platform.claude.com/docs/en/api/messages/create
+		UserID: 256,
+		// https://platform.claude.com/docs/en/build-with-claude/effort; none is thinking disabled
+		Effort: map[string]string{"minimal": "low", "xhigh": "high"},
+		// https://platform.claude.com/docs/en/api/service-tiers
+		Tier: map[string]string{"default": "standard_only", "flex": "", "priority": "", "scale": ""},
+		// https://platform.claude.com/docs/en/build-with-claude/vision
+		Images: []string{"image/jpeg", "image/png", "image/gif", "image/webp"},
+		// "messages: at least one message is required"; https://platform.claude.com/docs/en/api/messages/create
+		UserFirst: true,
+		// "tools.0.custom.input_schema.type: Field required"; https://platform.claude.com/docs/en/api/messages/create
+		ToolProperties: true,
+		// "additionalProperties must be explicitly set to false";
+		// https://platform.claude.com/docs/en/build-with-claude/structured-outputs#json-schema-limitations
+		ClosedSchema: true,
+	}
+	// "This model does not support the effort parameter"; https://platform.claude.com/docs/en/build-with-claude/effort
+	for _, without := range []string{"claude-3", "claude-haiku-4-5", "claude-sonnet-4-5", "claude-sonnet-4-0", "claude-sonnet-4-2025", "claude-opus-4-0", "claude-opus-4-1", "claude-opus-4-2025"} {
+		if strings.Contains(model, without) {
+			l.Effort = map[string]string{"minimal": "", "low": "", "medium": "", "high": "", "xhigh": "", "max": ""}
+		}
+	}
+	return l
+}
+
+// IsOneSampler reports whether a Claude takes temperature or top_p, and not both.
+// https://platform.claude.com/docs/en/about-claude/models/migration-guide
+func IsOneSampler(model string) bool {
+	return !slices.ContainsFunc([]string{"claude-3", "claude-sonnet-4-0", "claude-sonnet-4-2025", "claude-opus-4-0", "claude-opus-4-2025"}, func(older string) bool {
+		return strings.Contains(model, older)
+	})
+}
+
+// Gemini has the limits of the Gemini API.
+var Gemini = Limits{
+	// "up to 5"; https://ai.google.dev/api/generate-content#generationconfig
+	StopWords: 5,
+	// "must start with a letter or an underscore ... underscores, colons, dots, and dashes,
+	// with a maximum length of 64"; https://ai.google.dev/api/caching#FunctionDeclaration
+	ToolName: 64, ToolSigns: "-_.:",
+	// "between 1 and 8"; https://ai.google.dev/api/generate-content#generationconfig
+	Choices: 8,
+	// https://ai.google.dev/gemini-api/docs/thinking#thinking-levels
+	Effort: map[string]string{"xhigh": "high", "max": "high"},
+	// https://ai.google.dev/api/generate-content#ServiceTier
+	Tier: map[string]string{"auto": "", "default": "standard", "standard_only": "standard", "scale": ""},
+	// https://ai.google.dev/gemini-api/docs/image-understanding#supported-formats
+	Images: []string{"image/png", "image/jpeg", "image/webp", "image/heic", "image/heif"},
+	// "contents is not specified"; https://ai.google.dev/api/generate-content
+	UserFirst: true,
+}
+
+// Ollama has the limits of Ollama's chat API.
+var Ollama = Limits{
+	// https://docs.ollama.com/capabilities/thinking
+	Effort:  map[string]string{"xhigh": "high", "max": "high"},
+	Choices: 1,
+}
+
+// ThinkingBudget is the number of tokens for a word, for Gemini models before 3, which
+// know no words; https://ai.google.dev/gemini-api/docs/openai#thinking
+var ThinkingBudget = map[string]int{"none": 0, "minimal": 1024, "low": 1024, "medium": 8192, "high": 24576}

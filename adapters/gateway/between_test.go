@@ -1,0 +1,125 @@
+package gateway_test
+
+import (
+	"context"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/tidwall/gjson"
+	"github.com/tmc/langchaingo/llms"
+
+	"github.com/stepfall/stepfall/adapters/gateway"
+	"github.com/stepfall/stepfall/adapters/provider/anthropic"
+	"github.com/stepfall/stepfall/adapters/provider/openai"
+	"github.com/stepfall/stepfall/middleware"
+	"github.com/stepfall/stepfall/sdk"
+)
+
+// askBoth returns what models of two APIs are asked of one request.
+func askBoth(t *testing.T, path, body string) (claude, gpt string) {
+	t.Helper()
+	up := map[string]*vendor{
+		"claude": {whole: `{"id":"a","type":"message","role":"assistant","model":"m","stop_reason":"end_turn","content":[{"type":"text","text":"hi"}],"usage":{"input_tokens":9,"output_tokens":5}}`},
+		"gpt":    {whole: `{"id":"c","object":"chat.completion","model":"m","choices":[{"index":0,"finish_reason":"stop","message":{"role":"assistant","content":"hi"}}],"usage":{"prompt_tokens":9,"completion_tokens":5}}`},
+	}
+	one, err := anthropic.New(anthropic.Options{Model: "claude-opus-4-6", BaseURL: "http://claude", Transport: up["claude"]})
+	if err != nil {
+		t.Fatal(err)
+	}
+	other, err := openai.New(openai.Options{Model: "gpt-1", Transport: up["gpt"]})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, llm := range map[string]llms.Model{"claude": one, "gpt": other} {
+		m, err := middleware.New(middleware.Config{Models: []middleware.Candidate{{Model: sdk.Model{Name: name, Capabilities: sdk.Capabilities{Tools: true, Images: true}}, LLM: llm}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		w := post(newGateway(t, gateway.Options{Model: m}), path, body)
+		if w.Code != http.StatusOK {
+			t.Errorf("%s: status %d: %s", name, w.Code, w.Body)
+		}
+		m.Close()
+	}
+	return up["claude"].asked, up["gpt"].asked
+}
+
+// Marks for the cache, documents with citations and search results in the results of
+// tools reach Claude as they are, and their text the models of other APIs.
+func TestDocumentsAndResultsReachEveryModel(t *testing.T) {
+	const (
+		cached   = `{"type":"text","text":"a cat","cache_control":{"type":"ephemeral"}}`
+		found    = `{"type":"search_result","source":"https://x","title":"X","content":[{"type":"text","text":"a fact"}],"citations":{"enabled":true}}`
+		document = `{"type":"document","title":"T","source":{"type":"content","content":[{"type":"text","text":"said"}]},"citations":{"enabled":true}}`
+		pdf      = `{"type":"document","title":"P","source":{"type":"base64","media_type":"application/pdf","data":"AAE="},"citations":{"enabled":true}}`
+	)
+	claude, gpt := askBoth(t, messagesPath, `{"max_tokens":9,"messages":[{"role":"user","content":[`+document+`,`+pdf+`]},
+		{"role":"assistant","content":[{"type":"tool_use","id":"c1","name":"look","input":{}}]},
+		{"role":"user","content":[{"type":"tool_result","tool_use_id":"c1","content":[`+cached+`,`+found+`]}]}],"tools":[{"name":"look","input_schema":{"type":"object"}}]}`)
+	for path, want := range map[string]string{
+		"messages.0.content.0": document, "messages.0.content.1": pdf, "messages.2.content.0.content.0.cache_control.type": `"ephemeral"`, "messages.2.content.0.content.1": found,
+	} {
+		if got := gjson.Get(claude, path).Raw; got != want {
+			t.Errorf("Claude's %s is %s", path, got)
+		}
+	}
+	for path, want := range map[string]string{
+		"messages.0.content.0.text": "T\n\nsaid", "messages.0.content.1.file.filename": "P", "messages.2.content": "a catX\n\nhttps://x\n\na fact",
+	} {
+		if got := gjson.Get(gpt, path).Str; got != want {
+			t.Errorf("GPT's %s is %q, in %s", path, got, gpt)
+		}
+	}
+}
+
+// A stream says from its first event which model answers, and about what it was asked.
+func TestStreamsNameTheirModel(t *testing.T) {
+	llm := says(llms.ContentChoice{Content: "fine"})
+	m, err := middleware.New(middleware.Config{Models: []middleware.Candidate{{Model: sdk.Model{Name: "large"}, LLM: llm}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer m.Close()
+	g := newGateway(t, gateway.Options{Model: m})
+	for path, body := range map[string]string{
+		chatPath:      `{"stream":true,"messages":[{"role":"user","content":"hi"}]}`,
+		messagesPath:  `{"stream":true,"max_tokens":9,"messages":[{"role":"user","content":"hi"}]}`,
+		responsesPath: `{"stream":true,"input":"hi"}`,
+	} {
+		got := post(g, path, body).Body.String()
+		if strings.Contains(got, `"model":"stepfall"`) || !strings.Contains(got, `"model":"large"`) {
+			t.Errorf("%s: %s", path, got)
+		}
+		if path == messagesPath && (!strings.Contains(got, `"usage":{"input_tokens":`) || strings.Contains(got, `"usage":{"input_tokens":0,"cache_creation_input_tokens":0,"cache_read_input_tokens":0,"output_tokens":0}`)) {
+			t.Errorf("no estimate: %s", got)
+		}
+	}
+}
+
+// Anthropic's tool runner goes on without threads where it is told so in its own words,
+// and what a vendor says of too long a request keeps its meaning.
+func TestErrorsKeepTheirMeaning(t *testing.T) {
+	g := newGateway(t, gateway.Options{Model: says(llms.ContentChoice{Content: "fine"})})
+	w := post(g, messagesPath, `{"max_tokens":9,"thread":{"type":"new"},"messages":[{"role":"user","content":"hi"}]}`)
+	if got := gjson.Get(w.Body.String(), "error.details.error_code").Str; w.Code != http.StatusBadRequest || got != "thread_unsupported_request" {
+		t.Errorf("status %d: %s", w.Code, w.Body)
+	}
+	for said, want := range map[*middleware.ProviderError]struct {
+		status int
+		code   string
+	}{
+		middleware.NewProviderError("anthropic", 400, nil, []byte(`{"type":"error","error":{"type":"invalid_request_error","message":"prompt is too long: 210000 tokens > 200000 maximum"}}`), nil): {400, "context_length_exceeded"},
+		middleware.NewProviderError("anthropic", 413, nil, []byte(`{"type":"error","error":{"type":"request_too_large","message":"Request exceeds the maximum size"}}`), nil):                       {413, "request_too_large"},
+	} {
+		m, err := middleware.New(middleware.Config{Models: []middleware.Candidate{{Model: sdk.Model{Name: "large"}, LLM: &recorder{answer: func(context.Context, *middleware.Params) (*llms.ContentResponse, error) { return nil, said }}}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		w := post(newGateway(t, gateway.Options{Model: m}), chatPath, `{"messages":[{"role":"user","content":"hi"}]}`)
+		if got := gjson.Get(w.Body.String(), "error.code").Str; w.Code != want.status || got != want.code {
+			t.Errorf("%v: status %d: %s", said, w.Code, w.Body)
+		}
+		m.Close()
+	}
+}

@@ -41,6 +41,10 @@ const StopReasonCancelled = "cancelled"
 // decided, and there is no answer to judge.
 const ModeEmbeddings = "embeddings"
 
+// ModeVerdict is the mode in the trace that reports how a run ended: it names the run, and
+// holds the verdict; nothing was asked.
+const ModeVerdict = "verdict"
+
 // Trace is the full record of one step. It marshals to stable JSON; fields are
 // added, never renamed.
 type Trace struct {
@@ -68,6 +72,11 @@ type Trace struct {
 	Labels map[string]string `json:"labels,omitempty"`
 	Tools  []string          `json:"tools,omitempty"`
 
+	// Holdout says which way the run goes, where the policy has a holdout.
+	Holdout *Holdout `json:"holdout,omitempty"`
+	// Verdict is what was reported of the run, in a trace of [ModeVerdict].
+	Verdict *Verdict `json:"verdict,omitempty"`
+
 	// Infeasible are the models that left before the first decision.
 	Infeasible []Infeasible `json:"infeasible,omitempty"`
 	Decisions  []Decision   `json:"decisions"`
@@ -94,6 +103,16 @@ type Setting struct {
 
 	// Coin is the number in [0, 1) that was drawn for ties.
 	Coin float64 `json:"coin,omitempty"`
+}
+
+// Holdout says which way a run goes.
+type Holdout struct {
+	// Share is the share of runs that go the baseline's way: the propensity.
+	Share float64 `json:"share"`
+	// Baseline is true where this run does.
+	Baseline bool `json:"baseline"`
+	// Fallback is true where it does because the policy was seen to do harm, and not by chance.
+	Fallback bool `json:"fallback,omitempty"`
 }
 
 // Infeasible is a model that could not be asked this query, and why.

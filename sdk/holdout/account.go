@@ -1,0 +1,160 @@
+package holdout
+
+import (
+	"context"
+	"sync"
+
+	"github.com/stepfall/stepfall/sdk"
+)
+
+// Alpha is the chance that a comparison ever misses the truth.
+const Alpha = 0.05
+
+// maxRuns is how many runs an account knows by name. A step of a run that it has forgotten
+// begins a new one.
+const maxRuns = 100_000
+
+// Arm adds up the runs that went one way.
+type Arm struct {
+	Runs int `json:"runs"`
+	// USD is what they cost, and Squares the sum of the squares of what each cost.
+	USD     float64 `json:"usd"`
+	Squares float64 `json:"squares"`
+	// Judged runs have a verdict, and Right ones are those that it passed.
+	Judged int `json:"judged"`
+	Right  int `json:"right"`
+}
+
+// Account adds up both arms from traces. The zero value is ready to use; it is safe for
+// concurrent use.
+type Account struct {
+	mu            sync.Mutex
+	base, treated Arm
+	runs          map[string]*run
+	order         []string // the names of the runs, the oldest first
+}
+
+// run is what an account knows of one.
+type run struct {
+	baseline      bool
+	usd           float64
+	judged, right bool
+}
+
+// Record adds a step, or a verdict on a run; it is a sink of traces. What had no part in a
+// holdout is left out: steps without a run, of policies without one, and those after a
+// fallback.
+func (a *Account) Record(_ context.Context, t *sdk.Trace) {
+	if t.Mode == sdk.ModeVerdict {
+		a.judge(t)
+		return
+	}
+	if t.Holdout == nil || t.Holdout.Fallback {
+		return
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	r := a.runs[Unit(t.Tenant, t.Run, t.Session, t.ID)]
+	if r == nil {
+		r = a.begin(Unit(t.Tenant, t.Run, t.Session, t.ID), t.Holdout.Baseline)
+	}
+	arm := a.arm(r)
+	arm.USD += t.CostUSD
+	arm.Squares += (r.usd+t.CostUSD)*(r.usd+t.CostUSD) - r.usd*r.usd
+	r.usd += t.CostUSD
+}
+
+// begin adds a run, and forgets the oldest where there are too many. The lock is held.
+func (a *Account) begin(unit string, baseline bool) *run {
+	if a.runs == nil {
+		a.runs = map[string]*run{}
+	}
+	if len(a.order) >= maxRuns {
+		delete(a.runs, a.order[0])
+		a.order = a.order[1:]
+	}
+	r := &run{baseline: baseline}
+	a.runs[unit], a.order = r, append(a.order, unit)
+	a.arm(r).Runs++
+	return r
+}
+
+func (a *Account) arm(r *run) *Arm {
+	if r.baseline {
+		return &a.base
+	}
+	return &a.treated
+}
+
+// judge takes a verdict on a run. The last one stands; one that is inconclusive says nothing.
+func (a *Account) judge(t *sdk.Trace) {
+	quality, judged := t.Verdict.Quality()
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	r := a.runs[Unit(t.Tenant, t.Run, t.Session, t.ID)]
+	if r == nil || !judged {
+		return
+	}
+	arm := a.arm(r)
+	if r.judged {
+		arm.Judged--
+		if r.right {
+			arm.Right--
+		}
+	}
+	r.judged, r.right = true, quality >= 0.5
+	arm.Judged++
+	if r.right {
+		arm.Right++
+	}
+}
+
+// Unit returns the name of what is drawn for a holdout: the run; where a step has none, the
+// conversation; where it has neither, the step alone.
+func Unit(tenant, run, session, id string) string {
+	switch {
+	case run != "":
+		return tenant + "\x00run " + run
+	case session != "":
+		return tenant + "\x00session " + session
+	}
+	return tenant + "\x00step " + id
+}
+
+// Comparison is the policy beside its baseline.
+type Comparison struct {
+	Baseline Arm `json:"baseline"`
+	Policy   Arm `json:"policy"`
+	// Saved is the share of the baseline's cost of a run that the policy saves; its interval is
+	// not there before each arm has [MinRuns].
+	Saved *Interval `json:"saved,omitempty"`
+	// Success is by how much the policy's share of right runs is above the baseline's; it is not
+	// there where an arm has no verdicts.
+	Success *Interval `json:"success,omitempty"`
+}
+
+// Compare returns the policy beside its baseline, as far as it is known now.
+func (a *Account) Compare() Comparison {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return compare(a.base, a.treated)
+}
+
+func compare(base, policy Arm) Comparison {
+	c := Comparison{Baseline: base, Policy: policy}
+	if base.Runs >= MinRuns && policy.Runs >= MinRuns && base.USD > 0 && policy.USD > 0 {
+		b, p := Mean(base.Runs, base.USD, base.Squares, Alpha/2), Mean(policy.Runs, policy.USD, policy.Squares, Alpha/2)
+		c.Saved = &Interval{Estimate: 1 - p.Estimate/b.Estimate, Low: 1 - p.High/b.Low, High: 1 - p.Low/b.High}
+	}
+	if base.Judged > 0 && policy.Judged > 0 {
+		b, p := Proportion(base.Right, base.Judged, Alpha/2), Proportion(policy.Right, policy.Judged, Alpha/2)
+		c.Success = &Interval{Estimate: p.Estimate - b.Estimate, Low: p.Low - b.High, High: p.High - b.Low}
+	}
+	return c
+}
+
+// Dearer reports whether the policy is seen to cost more than the baseline.
+func (c *Comparison) Dearer() bool { return c.Saved != nil && c.Saved.High < 0 }
+
+// Worse reports whether fewer of the policy's runs are seen to be right.
+func (c *Comparison) Worse() bool { return c.Success != nil && c.Success.High < 0 }

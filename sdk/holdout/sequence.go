@@ -1,0 +1,92 @@
+package holdout
+
+import "math"
+
+// Interval is a closed range around an estimate.
+type Interval struct {
+	Estimate float64 `json:"estimate"`
+	Low      float64 `json:"low"`
+	High     float64 `json:"high"`
+}
+
+// MinRuns is from how many runs on the mean of costs has an interval: the variance of
+// fewer is not known well enough.
+const MinRuns = 50
+
+// narrowest is the number of runs at which the interval of a mean is narrowest for what
+// it promises.
+const narrowest = 50
+
+// Mean returns the confidence sequence of a positive mean at n values of which the sum and
+// the sum of squares are given: the chance that any of the intervals at n = MinRuns, MinRuns +
+// 1, ... misses the mean is about alpha. It is [0, +Inf] below MinRuns.
+//
+//	log mean ± s/mean sqrt(2 (n r² + 1) / (n² r²) log(sqrt(n r² + 1) / alpha))
+//
+// s is the standard deviation, r² = (-2 log alpha + log(1 - 2 log alpha)) / 50. The
+// logarithm is there for costs, whose tail is long: by the delta method it changes nothing
+// in the limit, and at a few dozen values it misses half as often. Measured from 50 to 1,000
+// values at alpha 0.05, 5.4 % miss where the logarithm of a cost deviates by 0.8, and 10 %
+// where it does by 1.2.
+func Mean(n int, sum, squares, alpha float64) Interval {
+	mean := sum / math.Max(float64(n), 1)
+	if n < MinRuns || !(mean > 0) {
+		return Interval{mean, 0, math.Inf(1)}
+	}
+	t := float64(n)
+	variance := math.Max(squares/t-mean*mean, 0) * t / (t - 1)
+	r2 := (-2*math.Log(alpha) + math.Log1p(-2*math.Log(alpha))) / narrowest
+	half := math.Sqrt(variance*2*(t*r2+1)/(t*t*r2)*math.Log(math.Sqrt(t*r2+1)/alpha)) / mean
+	return Interval{mean, mean * math.Exp(-half), mean * math.Exp(half)}
+}
+
+// Proportion returns the confidence sequence of a proportion of which there were so many of
+// n: the chance that any of the intervals at n = 1, 2, ... misses it is at most alpha. It
+// holds the proportions p with
+//
+//	B(right + 1, n - right + 1) / (p^right (1 - p)^(n - right)) < 1 / alpha
+//
+// B being the beta function. Without values it is [0, 1].
+func Proportion(right, n int, alpha float64) Interval {
+	if n == 0 {
+		return Interval{math.NaN(), 0, 1}
+	}
+	s, f := float64(right), float64(n-right)
+	mixed := lgamma(s+1) + lgamma(f+1) - lgamma(s+f+2)
+	// excess is above 0 at proportions that are excluded; it falls up to s/n, then rises.
+	excess := func(p float64) float64 {
+		return mixed - xlogy(s, p) - xlogy(f, 1-p) + math.Log(alpha)
+	}
+	estimate := s / (s + f)
+	return Interval{estimate, cross(excess, estimate, 0), cross(excess, estimate, 1)}
+}
+
+// cross returns where a function passes 0 between inside, where it is below, and outside;
+// outside where it does not.
+func cross(f func(float64) float64, inside, outside float64) float64 {
+	if !(f(outside) > 0) {
+		return outside
+	}
+	for range 60 {
+		middle := (inside + outside) / 2
+		if f(middle) > 0 {
+			outside = middle
+		} else {
+			inside = middle
+		}
+	}
+	return outside
+}
+
+func lgamma(x float64) float64 {
+	v, _ := math.Lgamma(x)
+	return v
+}
+
+// xlogy is x log y, and 0 where x is.
+func xlogy(x, y float64) float64 {
+	if x == 0 {
+		return 0
+	}
+	return x * math.Log(y)
+}

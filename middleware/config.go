@@ -187,6 +187,10 @@ type Config struct {
 	// modes other than Enforce; empty means the last candidate.
 	Baseline string
 	Shadow   ShadowConfig
+	// Holdout, when not nil, says in the mode Enforce which way the run of a query goes. Where
+	// it says the baseline's, Baseline alone is asked. It returns nil for a query that has no part in
+	// a holdout, and is not asked about a step that is pinned to a model, or that the baseline cannot do.
+	Holdout func(q *sdk.Query) *sdk.Holdout
 
 	// After, when not nil, is the Model that this one takes the place of. What it
 	// remembers of conversations, and what its shadows have spent, holds here too;

@@ -195,6 +195,10 @@ func (m *Model) step(ctx context.Context, messages []llms.MessageContent, option
 		req.Only, req.Observe = m.c.Models[m.baseline].Model.Name, true
 	case m.engine.Index(c.given.Model) >= 0:
 		req.Only = c.given.Model
+	case m.c.Holdout != nil && m.canAsk(m.baseline, &req):
+		if req.Holdout = m.c.Holdout(&c.query); req.Holdout != nil && req.Holdout.Baseline {
+			req.Only = m.c.Models[m.baseline].Model.Name
+		}
 	}
 	req.Cancel = m.c.CancelDrafts
 	if c.streams() {
@@ -219,6 +223,11 @@ func (m *Model) step(ctx context.Context, messages []llms.MessageContent, option
 		return nil, err
 	}
 	return resp, nil
+}
+
+// canAsk reports whether a model can do the step of a request.
+func (m *Model) canAsk(i int, req *step.Request) bool {
+	return step.NeedsOf(req.Query).Infeasible(&m.engine.Models()[i], req.Query) == "" && req.Exclude(i) == ""
 }
 
 // request makes the engine's request of a call.

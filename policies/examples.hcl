@@ -186,6 +186,14 @@ shadow {
   max_usd = 5
 }
 
+#: holdout
+baseline = "small"
+
+holdout {
+  share    = 0.05
+  fallback = true
+}
+
 #: trace
 trace {
   file     = "traces.jsonl"

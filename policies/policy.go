@@ -37,6 +37,7 @@ type Policy struct {
 	Trajectory Trajectory `policy:"trajectory,block"`
 	Retry      Retry      `policy:"retry,block"`
 	Shadow     *Shadow    `policy:"shadow,block"`
+	Holdout    *Holdout   `policy:"holdout,block"`
 	Trace      Trace      `policy:"trace,block"`
 
 	// Embedders are the models that make embeddings, and no answers.
@@ -300,6 +301,17 @@ type Shadow struct {
 	Share float64 `policy:"share" min:"0" max:"1" default:"0.1"`
 	// Cap on all that is done beside the baseline, in US dollars.
 	MaxUSD float64 `policy:"max_usd" required:"true" above:"0"`
+}
+
+// Holdout lets a share of the runs go the baseline's way, so that what the policy saves, and what it
+// does to success, is measured.
+type Holdout struct {
+	// Share of runs that go the baseline's way, in [0, 1]. A run is what the program names as one; without that a conversation, or a step.
+	Share float64 `policy:"share" min:"0" max:"1" default:"0.05"`
+	// Which runs these are: another number draws others. Processes with the same number draw the same.
+	Seed int `policy:"seed" min:"0"`
+	// All runs go the baseline's way once the policy is seen to be worse or dearer, until the process or the policy begins anew.
+	Fallback bool `policy:"fallback"`
 }
 
 // Trace says where the record of each step goes.

@@ -186,6 +186,9 @@ func (l *loader) mode(p *Policy) {
 	if p.Mode != "enforce" && p.Mode != "" && p.Baseline == "" {
 		l.complain(l.place("mode"), fmt.Sprintf("mode %s needs a baseline", p.Mode), "", `Add baseline = "...": the model that is called while stepfall only looks on.`)
 	}
+	if p.Holdout != nil && p.Baseline == "" {
+		l.complain(l.blockOrigin([]string{"holdout"}), "a holdout needs a baseline", "", `Add baseline = "...": the model that is asked by the runs that the policy is compared with.`)
+	}
 	if p.Mode == "shadow" && p.Shadow == nil {
 		l.complain(l.place("mode"), "mode shadow needs a shadow block", "It spends money beside the baseline.", "Add shadow { max_usd = 5 }.")
 	}
@@ -236,6 +239,9 @@ func (l *loader) unused(p *Policy) {
 		if !l.diags.HasErrors() && !l.runs(p, m.Name) {
 			l.warn(l.blockOrigin([]string{"model", m.Name}), fmt.Sprintf("model %q can never run", m.Name), "No strategy has it among its candidates.", "Add it to order, or remove it.")
 		}
+	}
+	if p.Mode != "enforce" && p.Mode != "" && p.Holdout != nil {
+		l.warn(l.blockOrigin([]string{"holdout"}), "the holdout block has no effect", fmt.Sprintf("The mode is %s: every run goes the baseline's way.", p.Mode), `Set mode = "enforce", or remove the block.`)
 	}
 	if p.Mode != "shadow" && p.Shadow != nil {
 		l.warn(l.blockOrigin([]string{"shadow"}), "the shadow block has no effect", fmt.Sprintf("The mode is %s.", p.Mode), `Set mode = "shadow", or remove the block.`)

@@ -162,7 +162,7 @@ func (f *planFlags) world(ctx context.Context, s Streams, all []*policies.Policy
 	case f.traces != "":
 		w := &forecast.Traces{Seed: f.seed}
 		err := (&traceFlags{file: f.traces}).each(ctx, s, func(t *sdk.Trace) {
-			if t.Mode != middleware.ShadowAlternative && t.Mode != sdk.ModeEmbeddings { // the baseline's step beside it is the query
+			if t.Mode != middleware.ShadowAlternative && t.Mode != sdk.ModeEmbeddings && t.Mode != sdk.ModeVerdict { // the baseline's step beside it is the query
 				w.Steps = append(w.Steps, t)
 			}
 		})

@@ -166,6 +166,10 @@ func (f *traceFlags) ls(ctx context.Context, s Streams) error {
 	total := 0
 	mute := silent{}
 	err := f.each(ctx, s, func(t *sdk.Trace) {
+		if t.Mode == sdk.ModeVerdict { // on a run, which is no step
+			account.Record(ctx, t)
+			return
+		}
 		if !f.wants(t) {
 			return
 		}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/stepfall/stepfall/adapters/internal/savings"
 	"github.com/stepfall/stepfall/sdk"
+	"github.com/stepfall/stepfall/sdk/holdout"
 )
 
 // sums count what an operator adds up, by model and tenant.
@@ -52,6 +53,10 @@ func newSums(meter metric.Meter) (s sums, err error) {
 // add counts one step.
 func (s *sums) add(ctx context.Context, t *sdk.Trace) {
 	tenant := attribute.String("tenant", s.tenants.label(t.Tenant))
+	if t.Mode == sdk.ModeVerdict { // on a run, which is no step
+		s.accounts.tenant(tenant.Value.AsString()).Record(ctx, t)
+		return
+	}
 	s.steps.Add(ctx, 1, metric.WithAttributes(tenant, attribute.String("model", s.models.label(t.Chosen)),
 		attribute.String("stop", string(t.Stop)), attribute.String("mode", t.Mode)))
 	s.decision.Record(ctx, t.Overhead.Seconds())
@@ -82,6 +87,16 @@ func (s *sums) add(ctx context.Context, t *sdk.Trace) {
 	s.accounts.tenant(tenant.Value.AsString()).Record(ctx, t)
 }
 
+// bounds observes an interval, where there is one.
+func bounds(o metric.Observer, gauge metric.Float64Observable, tenant attribute.KeyValue, i *holdout.Interval) {
+	if i == nil {
+		return
+	}
+	for name, value := range map[string]float64{"estimate": i.Estimate, "low": i.Low, "high": i.High} {
+		o.ObserveFloat64(gauge, value, metric.WithAttributes(tenant, attribute.String("bound", name)))
+	}
+}
+
 // tenantAccounts are what the steps of each tenant come to.
 type tenantAccounts struct {
 	mu sync.RWMutex
@@ -100,12 +115,26 @@ func (a *tenantAccounts) observe(meter metric.Meter) error {
 	if err != nil {
 		return err
 	}
+	gain, err := meter.Float64ObservableGauge("stepfall.holdout.saved",
+		metric.WithDescription("The share of the baseline's cost of a run that the policy saves, by tenant, as a holdout measures it, and the bounds of its interval (bound estimate, low, high)"))
+	if err != nil {
+		return err
+	}
+	success, err := meter.Float64ObservableGauge("stepfall.holdout.success",
+		metric.WithDescription("By how much the share of right runs is above the baseline's, by tenant, as a holdout measures it, and the bounds of its interval (bound estimate, low, high)"))
+	if err != nil {
+		return err
+	}
 	_, err = meter.RegisterCallback(func(_ context.Context, o metric.Observer) error {
 		a.mu.RLock()
 		defer a.mu.RUnlock()
 		for name, account := range a.of {
 			r, tenant := account.Result(), attribute.String("tenant", name)
 			o.ObserveFloat64(saved, r.SavedUSD, metric.WithAttributes(tenant))
+			if r.Holdout != nil {
+				bounds(o, gain, tenant, r.Holdout.Saved)
+				bounds(o, success, tenant, r.Holdout.Success)
+			}
 			if r.Quality.N == 0 {
 				continue
 			}
@@ -116,7 +145,7 @@ func (a *tenantAccounts) observe(meter metric.Meter) error {
 			o.ObserveFloat64(quality, r.Quality.Mean, metric.WithAttributes(tenant, attribute.String("basis", basis)))
 		}
 		return nil
-	}, saved, quality)
+	}, saved, quality, gain, success)
 	return err
 }
 

@@ -23,6 +23,7 @@ type setup struct {
 	policy *policies.Policy
 	config middleware.Config
 	model  *middleware.Model
+	watch  *watch
 
 	host    PluginHost // of its own plugins; nil for none
 	closers []func() error
@@ -139,6 +140,9 @@ func (s *setup) configure(ctx context.Context, r *Router) (middleware.Config, er
 		}
 	}
 	c.Step.Traces, err = s.traces(ctx, r)
+	if p.Holdout != nil {
+		c.Holdout = s.watch.assign
+	}
 	return c, err
 }
 
@@ -164,7 +168,8 @@ func (s *setup) ledger(ctx context.Context, r *Router, a *Assembly) (step.Ledger
 // traces opens the trace files.
 func (s *setup) traces(ctx context.Context, r *Router) (step.Sink, error) {
 	p, o := s.policy, &r.o
-	sinks := []step.Sink{o.Traces}
+	s.watch = &watch{policy: p, logger: o.Logger}
+	sinks := []step.Sink{o.Traces, s.watch.record}
 	if o.Logger != nil {
 		sinks = append(sinks, step.Log(o.Logger))
 	}

@@ -2,6 +2,7 @@ package holdout
 
 import (
 	"context"
+	"fmt"
 	"sync"
 
 	"github.com/stepfall/stepfall/sdk"
@@ -121,6 +122,21 @@ func Unit(tenant, run, session, id string) string {
 	return tenant + "\x00step " + id
 }
 
+// Add adds the runs of another account, which has none of this one's.
+func (a *Account) Add(b *Account) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.base.add(b.base)
+	a.treated.add(b.treated)
+}
+
+func (a *Arm) add(b Arm) {
+	a.Runs, a.USD, a.Squares = a.Runs+b.Runs, a.USD+b.USD, a.Squares+b.Squares
+	a.Judged, a.Right = a.Judged+b.Judged, a.Right+b.Right
+}
+
 // Comparison is the policy beside its baseline.
 type Comparison struct {
 	Baseline Arm `json:"baseline"`
@@ -155,6 +171,42 @@ func compare(base, policy Arm) Comparison {
 
 // Dearer reports whether the policy is seen to cost more than the baseline.
 func (c *Comparison) Dearer() bool { return c.Saved != nil && c.Saved.High < 0 }
+
+// String says what is measured in a sentence or two.
+func (c *Comparison) String() string {
+	text := fmt.Sprintf("Measured by a holdout, %d runs by the policy beside %d that went the baseline's way: ", c.Policy.Runs, c.Baseline.Runs)
+	switch {
+	case c.Saved == nil:
+		text += fmt.Sprintf("%d of each are needed for a figure.", MinRuns)
+	case c.Saved.Estimate < 0:
+		text += fmt.Sprintf("it costs %.0f %% more (%.0f to %.0f %%).", -100*c.Saved.Estimate, -100*c.Saved.High, -100*c.Saved.Low)
+	default:
+		text += fmt.Sprintf("it saves %.0f %% (%.0f to %.0f %%).", 100*c.Saved.Estimate, 100*c.Saved.Low, 100*c.Saved.High)
+	}
+	if c.Success != nil {
+		text += fmt.Sprintf(" Right are %.0f %% of %d runs beside %.0f %% of %d: %+.1f points (%+.1f to %+.1f).", 100*share(c.Policy), c.Policy.Judged,
+			100*share(c.Baseline), c.Baseline.Judged, 100*c.Success.Estimate, 100*c.Success.Low, 100*c.Success.High)
+	}
+	if harm := c.Harm(); harm != "" {
+		text += " Warning: the policy " + harm + "."
+	}
+	return text
+}
+
+func share(a Arm) float64 { return float64(a.Right) / float64(a.Judged) }
+
+// Harm says what harm the policy is seen to do, "" where none is.
+func (c *Comparison) Harm() string {
+	switch dearer, worse := c.Dearer(), c.Worse(); {
+	case dearer && worse:
+		return "costs more than the baseline, and fewer of its runs are right"
+	case dearer:
+		return "costs more than the baseline"
+	case worse:
+		return "does harm: fewer of its runs are right than of the baseline's"
+	}
+	return ""
+}
 
 // Worse reports whether fewer of the policy's runs are seen to be right.
 func (c *Comparison) Worse() bool { return c.Success != nil && c.Success.High < 0 }

@@ -39,7 +39,7 @@ func (b *builder) addTrace(line []byte) *fault {
 
 // addSteps adds a trace.
 func (b *builder) addSteps(t *sdk.Trace) *fault {
-	if t.Mode == sdk.ModeEmbeddings {
+	if t.Mode == sdk.ModeEmbeddings || t.Mode == sdk.ModeVerdict {
 		return nil
 	}
 	id := t.QueryID

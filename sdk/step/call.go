@@ -71,6 +71,9 @@ func (r *run) try(ctx context.Context, i, attempt int, most *demand, final bool)
 	if r.e.c.Explore > 0 {
 		rec.Propensity = 1
 	}
+	if h := r.req.Holdout; h != nil && h.Baseline && !h.Fallback {
+		rec.Propensity = h.Share
+	}
 	answer, err := guard(func() (*sdk.Answer, error) {
 		c := &Call{Query: r.q, Model: m, Index: i, Attempt: attempt, MaxOutputTokens: most.limit, Earlier: r.attempts, Final: final, Unseen: r.req.Commit && r.alone(i), Spare: (!final || r.reroutes()) && r.spare(i, most.usd)}
 		defer func() { r.shown, r.cut = c.Shown, c.Cut }()

@@ -87,6 +87,8 @@ type Request struct {
 	// What it would have done first is in the trace. Nothing looks at the answer,
 	// unless Observe says so.
 	Only string
+	// Holdout, when not nil, goes into the trace: which way the run goes.
+	Holdout *sdk.Holdout
 	// Observe has estimators and verifiers look at the answer of Only, as they would
 	// if the strategy had chosen it, so that the trace tells all that a fit or a
 	// forecast needs. They cannot fail the step, whatever their policy says.

@@ -127,7 +127,7 @@ func (e *Engine) start(req *Request, now time.Time) *run {
 	r.t = &rec.trace
 	*r.t = sdk.Trace{
 		ID: newID(), Start: now, QueryID: q.ID, Group: q.Group, Run: q.Run, Session: q.Session, Tenant: q.Tenant,
-		Policy: e.c.Policy, Profile: e.c.Profile, Mode: req.Mode, Strategy: about.Name, Setting: sdk.Setting{Setting: cascade.SettingOf(about, e.names), Coin: r.state.Coin},
+		Policy: e.c.Policy, Profile: e.c.Profile, Mode: req.Mode, Holdout: req.Holdout, Strategy: about.Name, Setting: sdk.Setting{Setting: cascade.SettingOf(about, e.names), Coin: r.state.Coin},
 		InputTokens: q.InputTokens, Features: q.Features, Labels: q.Labels, Tools: toolNames(q),
 		Decisions: rec.decisions[:0], Calls: rec.calls[:0],
 	}
@@ -270,6 +270,12 @@ func (r *run) settled(ctx context.Context) {
 }
 
 const hexDigits = "0123456789abcdef"
+
+// VerdictTrace returns the trace that reports how a run of a tenant ended: see
+// [sdk.ModeVerdict].
+func VerdictTrace(run, tenant string, v *sdk.Verdict) *sdk.Trace {
+	return &sdk.Trace{ID: newID(), Start: time.Now(), Run: run, Tenant: tenant, Mode: sdk.ModeVerdict, Verdict: v, Decisions: []sdk.Decision{}, Calls: []sdk.Call{}}
+}
 
 // newID returns 128 random bits in hexadecimal: the form of an OpenTelemetry trace id.
 func newID() string {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/stepfall/stepfall/middleware"
 	"github.com/stepfall/stepfall/sdk"
+	"github.com/stepfall/stepfall/sdk/holdout"
 )
 
 // Account adds up steps. It keeps sums only, so that its size does not depend on how many
@@ -22,6 +23,8 @@ type Account struct {
 
 	mu sync.Mutex
 	sums
+	// holdout is the policy beside runs that went the baseline's way.
+	holdout holdout.Account
 }
 
 // sums are what an [Account] holds. Those of two accounts add up field by field.
@@ -31,6 +34,9 @@ type sums struct {
 	// and to steps that got an answer.
 	spent, shadowed, answered float64
 	shadows, embeddings       int
+	// Of what was spent, discarded went to answers that were not returned, and verdicts to
+	// judges.
+	discarded, verdicts float64
 	// expected and real are over all models that answered: what was expected and what it cost.
 	expected, real float64
 	models         map[string]*modelSums
@@ -72,7 +78,11 @@ type modelSums struct {
 }
 
 // Record adds a step. It is a sink of traces.
-func (a *Account) Record(_ context.Context, t *sdk.Trace) {
+func (a *Account) Record(ctx context.Context, t *sdk.Trace) {
+	a.holdout.Record(ctx, t)
+	if t.Mode == sdk.ModeVerdict {
+		return
+	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.spent += t.CostUSD
@@ -93,6 +103,7 @@ func (a *Account) Record(_ context.Context, t *sdk.Trace) {
 		a.answered += t.CostUSD
 	}
 	a.judge(t)
+	a.waste(t)
 	if len(t.Decisions) == 0 {
 		return
 	}
@@ -143,6 +154,9 @@ func (a *Account) Add(b *Account) {
 	defer b.mu.Unlock()
 	a.mu.Lock()
 	defer a.mu.Unlock()
+	a.holdout.Add(&b.holdout)
+	a.discarded += b.discarded
+	a.verdicts += b.verdicts
 	a.steps += b.steps
 	a.unanswered += b.unanswered
 	a.spent += b.spent
@@ -218,6 +232,19 @@ func (s *sums) judge(t *sdk.Trace) {
 		own.inconclusive++
 		s.guessed.add(c.Quality.Mean)
 	}
+}
+
+// waste adds what of a step's cost bought no answer that was returned.
+func (s *sums) waste(t *sdk.Trace) {
+	chosen, rest := ChosenCall(t), t.CostUSD
+	for i := range t.Calls {
+		c := &t.Calls[i]
+		rest -= c.CostUSD
+		if c != chosen {
+			s.discarded += c.CostUSD
+		}
+	}
+	s.verdicts += max(0, rest)
 }
 
 // IsCheck reports whether a verdict comes from one of the free checks, which find faults

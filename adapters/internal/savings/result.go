@@ -10,6 +10,7 @@ import (
 	"github.com/stepfall/stepfall/adapters/internal/say"
 	"github.com/stepfall/stepfall/middleware"
 	"github.com/stepfall/stepfall/sdk"
+	"github.com/stepfall/stepfall/sdk/holdout"
 )
 
 // Result is what an [Account] comes to.
@@ -40,6 +41,13 @@ type Result struct {
 	// would be.
 	Quality         Quality `json:"quality"`
 	BaselineQuality Quality `json:"baseline_quality,omitzero"`
+	// DiscardedUSD of what was spent went to answers that were not returned, and VerdictsUSD
+	// to judges.
+	DiscardedUSD float64 `json:"discarded_usd,omitempty"`
+	VerdictsUSD  float64 `json:"verdicts_usd,omitempty"`
+	// Holdout is measured: the policy beside runs that went the baseline's way; nil where
+	// there are none.
+	Holdout *holdout.Comparison `json:"holdout,omitempty"`
 }
 
 // Quality is how good answers are, in [0, 1]: measured, or guessed.
@@ -66,11 +74,15 @@ func (a *Account) Result() Result { return a.Beside(a.Baseline) }
 
 // Beside is Result with another baseline; "" is the model that was expected to cost most.
 //
-// What a holdout of runs measures belongs first here, before what is estimated.
+// What a holdout of runs measures is beside it, and does not depend on the baseline that
+// is asked for.
 func (a *Account) Beside(baseline string) Result {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	r := Result{Steps: a.steps, Unanswered: a.unanswered, SpentUSD: a.spent, ShadowUSD: a.shadowed, Shadows: a.shadows, Embeddings: a.embeddings, Quality: a.quality()}
+	r := Result{Steps: a.steps, Unanswered: a.unanswered, SpentUSD: a.spent, ShadowUSD: a.shadowed, Shadows: a.shadows, Embeddings: a.embeddings, Quality: a.quality(), DiscardedUSD: a.discarded, VerdictsUSD: a.verdicts}
+	if c := a.holdout.Compare(); c.Baseline.Runs > 0 {
+		r.Holdout = &c
+	}
 	names := a.candidates()
 	if len(names) == 0 || len(names) < 2 && !a.tabled {
 		return r
@@ -104,7 +116,7 @@ func (a *Account) Beside(baseline string) Result {
 // BaselineCost returns what the baseline would have cost in one of the steps, and whether
 // that is known or estimated at all.
 func (a *Account) BaselineCost(t *sdk.Trace, baseline string) (float64, bool) {
-	if t.Mode == middleware.ShadowAlternative || t.Mode == sdk.ModeEmbeddings || len(t.Decisions) == 0 {
+	if t.Mode == middleware.ShadowAlternative || t.Mode == sdk.ModeEmbeddings || t.Mode == sdk.ModeVerdict || len(t.Decisions) == 0 {
 		return 0, false
 	}
 	a.mu.Lock()
@@ -235,7 +247,44 @@ func (r *Result) String() string {
 	if r.Shadows > 0 {
 		spent += fmt.Sprintf(", %.6f of it on %s beside the answers", r.ShadowUSD, say.Count(int64(r.Shadows), "shadow run"))
 	}
-	return spent + r.comparison() + " " + r.qualities()
+	text := spent + r.comparison() + " " + r.qualities()
+	if warning := r.Excess(); warning != "" {
+		text += " " + warning
+	}
+	if r.Holdout != nil {
+		text = r.Holdout.String() + " " + text
+	}
+	return text
+}
+
+// excess is by how much more than the baseline is worth a warning, and excessSteps from how
+// many steps on.
+const (
+	excess      = 1.05
+	excessSteps = 20
+)
+
+// Excess says that more was spent than always asking the baseline would have cost, and on
+// what; it is empty unless that is by more than 5 %, and beyond what is uncertain about it.
+func (r *Result) Excess() string {
+	over := r.SpentUSD - r.BaselineUSD
+	if r.Baseline == "" || r.BaselineUSD <= 0 || r.Steps < excessSteps || r.SpentUSD <= excess*r.BaselineUSD || over <= r.TwoStdErrorsUSD {
+		return ""
+	}
+	var on []string
+	for _, part := range []struct {
+		usd  float64
+		what string
+	}{{r.DiscardedUSD, "on answers that were not returned"}, {r.VerdictsUSD, "on judging answers"}, {r.ShadowUSD, "on shadow runs"}} {
+		if part.usd > over/10 {
+			on = append(on, fmt.Sprintf("%.6f %s", part.usd, part.what))
+		}
+	}
+	text := fmt.Sprintf("Warning: this costs %.0f %% more than always asking %s", 100*over/r.BaselineUSD, say.Short(r.Baseline))
+	if len(on) > 0 {
+		text += ": " + strings.Join(on, ", ")
+	}
+	return text + "."
 }
 
 // comparison is the part about the baseline.

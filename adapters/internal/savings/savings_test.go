@@ -230,3 +230,57 @@ func ExampleAccount() {
 	fmt.Println(r.String())
 	// Output: spent 12.000000 USD; always asking large would have cost 20.000000 on the same 2 steps: saved 8.000000 (40 %, no interval: too few steps asked it). Its cost is measured on 1 of them and estimated on 1. Quality: 100 % of 2 judged answers right (33 to 100 %) by unit tests; large is guessed at 0.90.
 }
+
+// What costs more than the baseline by over 5 % is said, with what it went to; less, or a few steps,
+// is not.
+func TestExcess(t *testing.T) {
+	draft := func() *sdk.Trace { return step("large", call("small", 2), call("large", 10)) }
+	judged := func() *sdk.Trace {
+		s := step("small", call("small", 1, sdk.Passed))
+		s.CostUSD += 14
+		return s
+	}
+	for _, tt := range []struct {
+		name string
+		n    int
+		of   func() *sdk.Trace
+		want string
+	}{
+		{"drafts", 30, draft, "Warning: this costs 20 % more than always asking large: 60.000000 on answers that were not returned."},
+		{"few steps", 10, draft, ""},
+		{"a little", 30, func() *sdk.Trace { return step("large", call("small", 0.3), call("large", 10)) }, ""},
+		{"saves", 30, func() *sdk.Trace { return step("small", call("small", 1)) }, ""},
+		{"judges", 30, judged, "Warning: this costs 50 % more than always asking large: 420.000000 on judging answers."},
+	} {
+		var traces []*sdk.Trace
+		for range tt.n {
+			traces = append(traces, tt.of())
+		}
+		r := resultOf(traces...)
+		if got := r.Excess(); got != tt.want || !strings.Contains(r.String(), tt.want) {
+			t.Errorf("%s: %q, want %q", tt.name, got, tt.want)
+		}
+	}
+}
+
+// A holdout is said first, a verdict on a run is no step.
+func TestHoldoutIsFirst(t *testing.T) {
+	of := func(run string, baseline bool) *sdk.Trace {
+		s := step("small", call("small", 1))
+		if baseline {
+			s = step("large", call("large", 10))
+		}
+		s.Run, s.Holdout = run, &sdk.Holdout{Share: 0.5, Baseline: baseline}
+		return s
+	}
+	var traces []*sdk.Trace
+	for i := range 120 {
+		run := fmt.Sprint(i)
+		traces = append(traces, of(run, i%2 == 0), &sdk.Trace{Mode: sdk.ModeVerdict, Run: run, Verdict: &sdk.Verdict{Outcome: sdk.Passed}})
+	}
+	r := resultOf(traces...)
+	want := "Measured by a holdout, 60 runs by the policy beside 60 that went the baseline's way: it saves 90 % (90 to 90 %). Right are 100 % of 60 runs beside 100 % of 60: +0.0 points ("
+	if !strings.HasPrefix(r.String(), want) || r.Steps != 120 {
+		t.Errorf("%d steps: %s", r.Steps, r.String())
+	}
+}

@@ -7,6 +7,8 @@ import (
 	"maps"
 	"slices"
 	"strings"
+
+	"github.com/stepfall/stepfall/sdk"
 )
 
 // sumKey is a row of sums: of a day, or of a run.
@@ -32,7 +34,7 @@ type summed struct {
 
 func (s sums) add(r *row) {
 	own := counters{
-		1, bit(r.Chosen == ""), bit(len(r.calls) > 1), int64(r.Calls), 0, 0, 0,
+		bit(r.Mode != sdk.ModeVerdict), bit(r.Chosen == "" && r.Mode != sdk.ModeVerdict), bit(len(r.calls) > 1), int64(r.Calls), 0, 0, 0,
 		int64(r.InputTokens), int64(r.OutputTokens), r.nano, int64(r.Duration), int64(r.Overhead),
 	}
 	at := r.Start.UnixNano()

@@ -1,0 +1,108 @@
+package router
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+
+	"github.com/hashicorp/go-hclog"
+
+	"github.com/stepfall/stepfall/adapters/internal/savings"
+	"github.com/stepfall/stepfall/middleware"
+	"github.com/stepfall/stepfall/policies"
+	"github.com/stepfall/stepfall/sdk"
+	"github.com/stepfall/stepfall/sdk/holdout"
+	"github.com/stepfall/stepfall/sdk/step"
+)
+
+// watch follows what a policy saves while it is at work: it draws the holdout, and warns
+// once when the policy is seen to do harm, and once when it costs more than its baseline.
+type watch struct {
+	policy *policies.Policy
+	logger hclog.Logger
+	spent  savings.Account
+	// harmful is set when the holdout shows harm, for the policy's fallback.
+	harmful atomic.Bool
+
+	mu     sync.Mutex
+	steps  int
+	warned map[string]bool
+}
+
+// between is after how many steps, or verdicts, the account is looked at.
+const between = 20
+
+// assign says which way the run of a query goes. A query that belongs to no run and no
+// conversation is drawn by itself.
+func (w *watch) assign(q *sdk.Query) *sdk.Holdout {
+	h := &sdk.Holdout{Share: w.policy.Holdout.Share}
+	if w.harmful.Load() && w.policy.Holdout.Fallback {
+		h.Baseline, h.Fallback = true, true
+		return h
+	}
+	if q.Run == "" && q.Session == "" {
+		h.Baseline = rand.Float64() < h.Share
+	} else {
+		h.Baseline = holdout.Assign(holdout.Unit(q.Tenant, q.Run, q.Session, ""), uint64(w.policy.Holdout.Seed), h.Share)
+	}
+	return h
+}
+
+// record is a sink of traces.
+func (w *watch) record(ctx context.Context, t *sdk.Trace) {
+	w.spent.Record(ctx, t)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.steps++; w.steps%between != 0 {
+		return
+	}
+	r := w.spent.Result()
+	if r.Holdout != nil {
+		if harm := r.Holdout.Harm(); harm != "" {
+			w.harmful.Store(true)
+			w.warn("the holdout shows that the policy "+harm, r.Holdout.String())
+		}
+	}
+	if text := r.Excess(); text != "" {
+		w.warn("the policy costs more than its baseline", text)
+	}
+}
+
+// warn says something once. The lock is held.
+func (w *watch) warn(what, detail string) {
+	if w.warned[what] {
+		return
+	}
+	if w.warned == nil {
+		w.warned = map[string]bool{}
+	}
+	w.warned[what] = true
+	if w.logger != nil {
+		w.logger.Warn(what+"; that is said once", "policy", w.policy.Path, "detail", detail)
+		return
+	}
+	slog.Warn("stepfall: "+what+" (said once)", "policy", w.policy.Path, "detail", detail)
+}
+
+// Report records how a run ended, as its program, its user or a check found later. The run is
+// what [middleware.Info] calls by that name; its tenant is that of the context's Info. The
+// verdict goes where traces go, is joined to the run's steps by its name, and may come at any
+// time; the last one stands.
+func (r *Router) Report(ctx context.Context, run string, v sdk.Verdict) error {
+	if run == "" {
+		return errors.New("reporting a verdict: the run has no name")
+	}
+	if !(v.Confidence >= 0 && v.Confidence <= 1) {
+		return fmt.Errorf("reporting a verdict on run %s: a confidence of %v, want one in [0, 1]", run, v.Confidence)
+	}
+	s, done := r.use()
+	defer done()
+	t := step.VerdictTrace(run, middleware.InfoFrom(ctx).Tenant, &v)
+	t.Policy = s.config.Step.Policy
+	s.config.Step.Traces(ctx, t)
+	return nil
+}

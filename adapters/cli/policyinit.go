@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net/http"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -124,6 +125,20 @@ var testCommands = []struct{ file, command string }{
 	{"package.json", `["npm", "test"]`},
 	{"pyproject.toml", `["python3", "-m", "pytest", "-q"]`},
 	{"setup.py", `["python3", "-m", "pytest", "-q"]`},
+	{"pyproject.toml", `["python3", "-m", "unittest"]`},
+	{"setup.py", `["python3", "-m", "unittest"]`},
+}
+
+// runs reports whether the program of a command is on this machine, and its module.
+func runs(command string) bool {
+	var words []string
+	if json.Unmarshal([]byte(command), &words) != nil {
+		return false
+	}
+	if _, err := exec.LookPath(words[0]); err != nil {
+		return false
+	}
+	return !slices.Contains(words, "pytest") || exec.Command(words[0], "-c", "import pytest").Run() == nil
 }
 
 // look returns what looks at the answers, as blocks of a policy, the strategy that
@@ -135,7 +150,7 @@ func look(dir, judge string, list []offer) (block, strategy string, use []offer)
 	}
 	command := ""
 	for _, t := range testCommands {
-		if command == "" && has(t.file) {
+		if command == "" && has(t.file) && runs(t.command) {
 			command = t.command
 		}
 	}

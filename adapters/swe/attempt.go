@@ -103,6 +103,8 @@ func (w *work) testCommand(dir string) []string {
 		return w.t.TestCommand
 	case len(w.s.TestCommand) > 0:
 		return w.s.TestCommand
+	case len(w.s.Setup.TestCommand) > 0:
+		return w.s.Setup.TestCommand
 	}
 	return testCommand(dir)
 }

@@ -32,6 +32,8 @@ type Repository struct {
 
 	histories sync.Mutex          // one is made at a time
 	secrets   map[string][]string // by commit, its files that look like secrets
+
+	dependencies func() ([]string, error)
 }
 
 // OpenRepository opens the repository at dir. Work trees are made under trees,
@@ -43,6 +45,7 @@ func OpenRepository(ctx context.Context, dir, trees string) (*Repository, error)
 		return nil, fmt.Errorf("opening repository %s: %w", dir, err)
 	}
 	r := &Repository{dir: strings.TrimSpace(top), trees: trees}
+	r.dependencies = sync.OnceValues(func() ([]string, error) { return ignoredDependencies(context.WithoutCancel(ctx), r.dir) })
 	if err := removeAll(trees); err != nil {
 		return nil, err
 	}
@@ -107,6 +110,8 @@ type Checkout struct {
 	repo    *Repository
 	// readable is what .git of the tree leads to.
 	readable []string
+	// linked are the folders of dependencies that the tree has by links.
+	linked []string
 	// admin is git's own folder for the tree. It is not asked of the tree: what ran
 	// there may have changed the answer.
 	admin string
@@ -206,6 +211,9 @@ func (c *Checkout) Diff(ctx context.Context, leaveOut ...string) (string, error)
 		return "", err
 	}
 	var excluded []string
+	for _, path := range c.linked {
+		excluded = append(excluded, ":(exclude,literal)"+path)
+	}
 	for _, path := range leaveOut {
 		excluded = append(excluded, ":(exclude)"+path)
 	}

@@ -65,6 +65,9 @@ func (c *Checkout) show(ctx context.Context) error {
 	if err := errors.Join(c.leaveOut(ctx), os.RemoveAll(c.cache())); err != nil {
 		return err
 	}
+	if err := c.linkDependencies(); err != nil {
+		return err
+	}
 	link := filepath.Join(c.Dir, ".git")
 	if err := errors.Join(os.RemoveAll(link), os.RemoveAll(c.shadow())); err != nil {
 		return err
@@ -87,7 +90,7 @@ func (c *Checkout) show(ctx context.Context) error {
 			return err
 		}
 	}
-	c.readable = []string{c.shadow(), history}
+	c.readable = append(c.readable, c.shadow(), history)
 	return os.WriteFile(link, []byte("gitdir: "+c.shadow()+"\n"), 0o644)
 }
 

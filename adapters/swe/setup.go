@@ -9,6 +9,7 @@ import (
 
 	"github.com/stepfall/stepfall/adapters/router"
 	"github.com/stepfall/stepfall/middleware"
+	"github.com/stepfall/stepfall/policies"
 	"github.com/stepfall/stepfall/sdk"
 )
 
@@ -17,12 +18,30 @@ import (
 // trajectories pinned to one model, and for single steps as the strategy decides.
 func FromRouter(r *router.Router) Setup {
 	c := r.Config()
-	s := Setup{Step: c.Step, Route: c.Route, Models: map[string]llms.Model{}, Routed: metered{inner: r}, Cost: routedCost}
+	s := Setup{TestCommand: verifiedBy(r.Policy()), Step: c.Step, Route: c.Route, Models: map[string]llms.Model{}, Routed: metered{inner: r}, Cost: routedCost}
 	s.Step.Cost = newTrajectoryCosts()
 	for _, m := range c.Models {
 		s.Models[m.Model.Name] = metered{inner: r, pin: m.Model.Name}
 	}
 	return s
+}
+
+// verifiedBy returns the command with which the policy's verifier runs tests, or nil.
+func verifiedBy(p *policies.Policy) []string {
+	for i := range p.Verifiers {
+		if p.Verifiers[i].Plugin != "verifier-tests" {
+			continue
+		}
+		words, _ := p.Verifiers[i].Config.Values()["command"].([]any)
+		var command []string
+		for _, word := range words {
+			if text, ok := word.(string); ok {
+				command = append(command, text)
+			}
+		}
+		return command
+	}
+	return nil
 }
 
 // metered is the router whose errors say what the failed calls cost. A model may be

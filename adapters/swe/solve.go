@@ -34,6 +34,8 @@ type Setup struct {
 	// Route, when not nil, says what match blocks and pacing make of a task; see
 	// [middleware.Config].
 	Route func(*sdk.Query) middleware.Route
+	// TestCommand is that of the policy's verifier.
+	TestCommand []string
 	// Models are the candidates themselves, by name, for WholeTrajectory.
 	Models map[string]llms.Model
 	// Routed is the model that routes each call, for PerStep.

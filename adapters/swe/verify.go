@@ -33,6 +33,9 @@ func (w *work) untouched(ctx context.Context, verifiers []step.Verifier) (notes 
 			faults = append(faults, fmt.Errorf("%s: %s", v.Name, verdict.Evidence))
 		case verdict.Score < 1:
 			failing++
+			if len(w.t.FailToPass) == 0 {
+				notes = append(notes, verdict.Evidence+"; those that still fail the same way when others are mended are left out: name what must pass by --fail-to-pass")
+			}
 		}
 	}
 	switch {

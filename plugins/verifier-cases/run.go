@@ -36,7 +36,7 @@ func (r *run) apply(answer *sdk.Answer) (*sdk.Verdict, error) {
 		return nil, err
 	}
 	defer root.Close()
-	files, err := patch.Apply(regular.FS(root), patch.Parse(answer, r.v.config.File))
+	files, err := patch.Apply(regular.FS(root), patch.Within(patch.Parse(answer, r.v.config.File), r.dir))
 	if misfit := (*patch.Error)(nil); errors.As(err, &misfit) {
 		return &sdk.Verdict{Outcome: sdk.Failed, Evidence: "the answer cannot be applied: " + misfit.Error()}, nil
 	}

@@ -44,7 +44,7 @@ func ToolPaths(program string) []string {
 		if !system(folder) && !private(folder) {
 			paths = append(paths, folder)
 		}
-		paths = append(paths, toolchain(folder)...)
+		paths = append(append(paths, toolchain(folder)...), VenvPaths(filepath.Dir(folder))...)
 	}
 	if base := filepath.Base(found); base == "cargo" || base == "rustc" {
 		paths = append(paths, rust()...)
@@ -141,6 +141,31 @@ func toolchain(folder string) []string {
 		return parts
 	}
 	return nil
+}
+
+// VenvPaths are what a virtual environment of Python needs that lies elsewhere: the
+// installation that it was made of, as its pyvenv.cfg says, and where its program leads.
+func VenvPaths(dir string) []string {
+	settings, err := os.ReadFile(filepath.Join(dir, "pyvenv.cfg"))
+	if err != nil {
+		return nil
+	}
+	var paths []string
+	folders := []string{}
+	for line := range strings.Lines(string(settings)) {
+		if key, value, _ := strings.Cut(line, "="); strings.TrimSpace(key) == "home" {
+			folders = append(folders, strings.TrimSpace(value))
+		}
+	}
+	if real, err := filepath.EvalSymlinks(filepath.Join(dir, "bin", "python")); err == nil {
+		folders = append(folders, filepath.Dir(real))
+	}
+	for _, folder := range folders {
+		if filepath.IsAbs(folder) && !system(folder) && !private(folder) && exists(folder) {
+			paths = append(append(paths, folder), toolchain(folder)...)
+		}
+	}
+	return paths
 }
 
 // pyenv are the parts of pyenv that its programs need.

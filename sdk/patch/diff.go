@@ -111,7 +111,7 @@ func parseHunk(lines []string, i int) (Hunk, int) {
 	lastNew := false
 	for i++; i < len(lines); i++ {
 		line := lines[i]
-		if isDiffStart(lines, i) || strings.HasPrefix(line, "@@") || isFence(line) || signature(lines, i) {
+		if isDiffStart(lines, i) || strings.HasPrefix(line, "@@") || isPlainFence(line) || signature(lines, i) {
 			break
 		}
 		if line == "" {

@@ -26,7 +26,7 @@ func Parse(answer *sdk.Answer, defaultFile string) []Edit {
 		edits = append(edits, parseToolCall(call)...)
 	}
 	if len(edits) == 0 && defaultFile != "" {
-		if content, ok := lastBlock(answer.Text); ok {
+		if content, ok := blockFor(defaultFile, answer.Text); ok {
 			edits = []Edit{{Kind: Whole, Path: defaultFile, Content: content}}
 		}
 	}
@@ -73,9 +73,9 @@ var (
 	infoPath = regexp.MustCompile(`(?:^|[\s{,])(?:path|file|filename|title)\s*[=:]\s*"?([^\s"}]+)"?`)
 	// A path on a line of its own, perhaps as a heading, in bold, in backquotes,
 	// after "File:", before a colon.
-	pathLine = regexp.MustCompile("^(?:#{1,6}\\s+|[-*]\\s+|\\d+\\.\\s+)?(?:\\*\\*)?(?:(?i:file|path|filename)\\s*:\\s*)?(?:\\*\\*)?`?([\\w@+.\\-/ \\[\\]()]*[\\w\\])])`?(?:\\*\\*)?\\s*:?(?:\\*\\*)?\\s*(?:\\((?i:new file|new|updated|modified)\\))?\\s*$")
+	pathLine = regexp.MustCompile("^(?:#{1,6}\\s+|[-*]\\s+|\\d+\\.\\s+)?(?:\\*\\*)?(?:(?i:file|path|filename)\\s*:\\s*)?(?:\\*\\*)?`?([\\w@+.\\-/ \\[\\]()]*[\\w\\])])`?(?:\\*\\*)?\\s*:?(?:\\*\\*)?\\s*(?:\\([\\w ,-]+\\))?\\s*$")
 	// A path in a comment on the first line of a block.
-	pathComment = regexp.MustCompile(`^\s*(?://|#|--|;|/\*|<!--)\s*(?:(?i:file|path|filename)\s*:\s*)?([\w@+.\-/]+\.\w+|[\w.\-]+/[\w@+.\-/]+)\s*(?:\*/|-->)?\s*$`)
+	pathComment = regexp.MustCompile(`^\s*(?://|#|--|;|/\*|<!--)\s*(?:(?i:file|path|filename)\s*:\s*)?([\w@+.\-/]+\.\w+|[\w.\-]+/[\w@+.\-/]+)\s*(?:\([\w ,-]+\))?\s*(?:\*/|-->)?\s*$`)
 )
 
 const (
@@ -84,10 +84,18 @@ const (
 	replaceMark = ">>>>>>> "
 )
 
-// parseText reads the text line by line. Inside a fence, and outside, a diff or
-// a search/replace block is taken as such; any other fence with a path is a file.
+// textLines returns the lines of an answer, without carriage returns and byte order marks.
+func textLines(text string) []string {
+	const mark = "\ufeff"
+	text = strings.ReplaceAll(strings.TrimPrefix(text, mark), "\r\n", "\n")
+	return strings.Split(strings.ReplaceAll(text, "\n"+mark, "\n"), "\n")
+}
+
+// parseText reads the text line by line. Inside a fence, and outside, a diff, an
+// envelope or a search/replace block is taken as such; any other fence with a path is
+// a file.
 func parseText(text string) []Edit {
-	lines := strings.Split(strings.ReplaceAll(text, "\r\n", "\n"), "\n")
+	lines := textLines(text)
 	var edits []Edit
 	lastPath := ""
 	for i := 0; i < len(lines); {
@@ -95,7 +103,7 @@ func parseText(text string) []Edit {
 		switch {
 		case isFence(line):
 			end := closingFence(lines, i)
-			body := lines[i+1 : end]
+			body := unindent(lines[i+1:end], indent(line))
 			edits = append(edits, parseBlock(line, body, lastPath)...)
 			if path, ok := edited(edits); ok && hasSearch(body) {
 				lastPath = path
@@ -103,7 +111,7 @@ func parseText(text string) []Edit {
 				lastPath = ""
 			}
 			i = end + 1
-		case isSearch(line) || isDiffStart(lines, i):
+		case isEdit(lines, i):
 			found, next := parseEdits(lines, i, lastPath)
 			edits = append(edits, found...)
 			if path, ok := edited(found); ok {
@@ -140,13 +148,15 @@ func parseBlock(fence string, body []string, before string) []Edit {
 		name = cleanPath(fenceInfo(fence))
 	}
 	for i := range body {
-		if isSearch(body[i]) || isDiffStart(body, i) {
+		if isEdit(body, i) {
 			return parseAll(body, name)
 		}
 	}
 	if name == "" && len(body) > 0 {
 		if match := pathComment.FindStringSubmatch(body[0]); match != nil && looksLikePath(match[1]) {
 			name = cleanPath(match[1])
+		} else if titled(body) {
+			name, body = cleanPath(strings.TrimSuffix(strings.TrimSpace(body[0]), ":")), body[1:]
 		}
 	}
 	if name == "" {
@@ -159,7 +169,7 @@ func parseBlock(fence string, body []string, before string) []Edit {
 func parseAll(lines []string, name string) []Edit {
 	var edits []Edit
 	for i := 0; i < len(lines); {
-		if isSearch(lines[i]) || isDiffStart(lines, i) {
+		if isEdit(lines, i) {
 			found, next := parseEdits(lines, i, name)
 			edits = append(edits, found...)
 			i = next
@@ -180,7 +190,16 @@ func parseEdits(lines []string, i int, name string) ([]Edit, int) {
 		edit, next := parseSearch(lines, i, name)
 		return []Edit{edit}, next
 	}
+	if envelopeFile.MatchString(lines[i]) {
+		edit, next := parseEnvelope(lines, i)
+		return []Edit{edit}, next
+	}
 	return parseDiff(lines, i)
+}
+
+// isEdit reports whether an edit of another form than a whole file begins at line i.
+func isEdit(lines []string, i int) bool {
+	return isSearch(lines[i]) || isDiffStart(lines, i) || envelopeFile.MatchString(lines[i])
 }
 
 // parseSearch reads the search/replace block at line i.
@@ -206,20 +225,38 @@ func hasSearch(lines []string) bool {
 	return slices.ContainsFunc(lines, isSearch)
 }
 
-func isFence(line string) bool {
-	trimmed := strings.TrimLeft(line, " ")
-	return strings.HasPrefix(trimmed, "```") || strings.HasPrefix(trimmed, "~~~")
+// fenceStart is what stands before a fence: it may be an item of a list.
+var fenceStart = regexp.MustCompile("^[ \t]*(?:(?:[-*+]|\\d+[.)])[ \t]+)?(```|~~~)")
+
+func isFence(line string) bool { return fenceStart.MatchString(line) }
+
+// isPlainFence leaves out items of lists, which lines of a diff look like.
+func isPlainFence(line string) bool {
+	line = strings.TrimLeft(line, " ")
+	return strings.HasPrefix(line, "```") || strings.HasPrefix(line, "~~~")
+}
+
+// indent returns where on its line a fence begins.
+func indent(line string) int { return strings.IndexAny(line, "`~") }
+
+// unindent takes so much white space from the beginning of each line.
+func unindent(lines []string, most int) []string {
+	out := make([]string, len(lines))
+	for i, line := range lines {
+		out[i] = line[min(most, len(line)-len(strings.TrimLeft(line, " \t"))):]
+	}
+	return out
 }
 
 func fenceInfo(line string) string {
-	return strings.TrimSpace(strings.TrimLeft(strings.TrimSpace(line), "`~"))
+	return strings.TrimSpace(strings.TrimLeft(line[max(0, indent(line)):], "`~"))
 }
 
 // closingFence returns the line that closes the fence at line i: the next one of
 // the same character, at least as long and without an info string. A block that
 // is never closed ends with the text.
 func closingFence(lines []string, i int) int {
-	open := strings.TrimLeft(lines[i], " ")
+	open := lines[i][indent(lines[i]):]
 	length := len(open) - len(strings.TrimLeft(open, open[:1]))
 	for j := i + 1; j < len(lines); j++ {
 		trimmed := strings.TrimSpace(lines[j])
@@ -230,20 +267,53 @@ func closingFence(lines []string, i int) int {
 	return len(lines)
 }
 
-// lastBlock returns the content of the last fenced block.
-func lastBlock(text string) (string, bool) {
-	lines := strings.Split(strings.ReplaceAll(text, "\r\n", "\n"), "\n")
-	content, found := "", false
+// blockFor returns the content of the fenced block that stands for a file: the last one
+// in the file's language that is not introduced as an example of its use, or else the
+// last one.
+func blockFor(file, text string) (content string, found bool) {
+	lines := textLines(text)
+	names := append(languages[path.Ext(file)], strings.TrimPrefix(path.Ext(file), "."))
+	best, before := 0, ""
 	for i := 0; i < len(lines); i++ {
 		if !isFence(lines[i]) {
+			if strings.TrimSpace(lines[i]) != "" {
+				before = lines[i]
+			}
 			continue
 		}
 		end := closingFence(lines, i)
-		content, found = joinLines(lines[i+1:end]), true
-		i = end
+		fits := 1
+		if language, _, _ := strings.Cut(strings.ToLower(fenceInfo(lines[i])), " "); language == "" {
+			fits = 2
+		} else if slices.Contains(names, language) {
+			fits = 3
+		}
+		if fits > 1 && !exampleLine.MatchString(before) {
+			fits += 2
+		}
+		if fits >= best {
+			best, content, found = fits, joinLines(unindent(lines[i+1:end], indent(lines[i]))), true
+		}
+		i, before = end, ""
 	}
 	return content, found
 }
+
+var exampleLine = regexp.MustCompile(`(?i)\b(example|usage|output|prints?|run it|try it)\b`)
+
+// languages are the names of blocks in the language of a file, by its ending.
+var languages = map[string][]string{
+	".py": {"python", "python3"}, ".js": {"javascript", "node"}, ".cjs": {"javascript", "js"}, ".mjs": {"javascript", "js"}, ".ts": {"typescript"}, ".go": {"golang"}, ".rs": {"rust"},
+	".rb": {"ruby"}, ".cc": {"cpp", "c++"}, ".cpp": {"c++"}, ".cs": {"csharp", "c#"}, ".kt": {"kotlin"}, ".hs": {"haskell"}, ".pl": {"perl"}, ".sh": {"bash", "shell"},
+}
+
+// titled reports whether the first line of a block is the path of what follows. A list
+// of paths is none.
+func titled(body []string) bool {
+	return bareName.MatchString(body[0]) && slices.ContainsFunc(body[1:], func(line string) bool { return strings.TrimSpace(line) != "" && !bareName.MatchString(line) })
+}
+
+var bareName = regexp.MustCompile(`^\s*[\w@+.\-/]*\w\.\w{1,10}:?\s*$`)
 
 func pathFromLine(line string) (string, bool) {
 	match := pathLine.FindStringSubmatch(strings.TrimSpace(line))

@@ -53,6 +53,15 @@ func TestApply(t *testing.T) {
 		want         map[string]string // "-" means deleted
 	}{
 		{"path in the info string", "Sure.\n\n" + fence("go path=calc/add.go", fixed) + "Done.", map[string]string{"calc/add.go": fixed}},
+		{"an envelope", "*** Begin Patch\n*** Update File: calc/add.go\n@@ func Add(a, b int) int {\n-\treturn a - b\n+\treturn a + b\n }\n*** Add File: new/x.txt\n+one\n+two\n*** Delete File: calc/old.go\n*** End Patch\n", map[string]string{"calc/add.go": fixed, "new/x.txt": "one\ntwo\n", "calc/old.go": "-"}},
+		{"an envelope in a block, without a header of its hunk", fence("patch", "*** Begin Patch\n*** Update File: calc/add.go\n func Add(a, b int) int {\n-\treturn a - b\n+\treturn a + b\n*** End of File\n*** End Patch\n"), map[string]string{"calc/add.go": fixed}},
+		{"an envelope that moves a file", "*** Begin Patch\n*** Update File: calc/old.go\n*** Move to: calc/new.go\n@@\n-var old = 1\n+var now = 1\n*** End Patch\n", map[string]string{"calc/old.go": "-", "calc/new.go": "package calc\n\nvar now = 1\n"}},
+		{"blocks within items of a list", "1. First `calc/add.go`:\n\n   ```go path=calc/add.go\n   package calc\n\n   var a = 1\n   ```\n\n2. ```go path=calc/other.go\n   package calc\n\n   \tvar b = 1\n   ```\n", map[string]string{"calc/add.go": "package calc\n\nvar a = 1\n", "calc/other.go": "package calc\n\n\tvar b = 1\n"}},
+		{"byte order marks", "\ufeff" + fence("go path=calc/add.go", "\ufeff"+fixed), map[string]string{"calc/add.go": fixed}},
+		{"a comment that says more", fence("go", "// File: calc/add.go (updated, see below)\n"+fixed), map[string]string{"calc/add.go": "// File: calc/add.go (updated, see below)\n" + fixed}},
+		{"a heading that says more", "### `calc/add.go` (full content)\n" + fence("go", fixed), map[string]string{"calc/add.go": fixed}},
+		{"a bare name on the first line of a block", fence("go", "calc/add.go\n"+fixed), map[string]string{"calc/add.go": fixed}},
+		{"fences that a diff adds and removes", "--- a/twice.txt\n+++ b/twice.txt\n@@ -1,2 +1,4 @@\n same\n+ ```\n same\n", map[string]string{"twice.txt": "same\n ```\nsame\n"}},
 		{"quoted path in the info string", fence(`go title="calc/add.go"`, fixed), map[string]string{"calc/add.go": fixed}},
 		{"language:path", fence("go:calc/add.go", fixed), map[string]string{"calc/add.go": fixed}},
 		{"bare path in the info string", fence("calc/add.go", fixed), map[string]string{"calc/add.go": fixed}},
@@ -211,6 +220,37 @@ func TestDiffsAsGitWritesThem(t *testing.T) {
 		after, err := patch.ApplyToMap(tree, patch.Parse(&sdk.Answer{Text: c.diff}, ""))
 		if err != nil || after[c.file] != c.want {
 			t.Errorf("%s: %q, %v", name, after[c.file], err)
+		}
+	}
+}
+
+func TestPathsWithinAFolder(t *testing.T) {
+	answer := &sdk.Answer{Text: "```go path=/work/tree/calc/add.go\npackage calc\n```\n\n--- /work/tree/run.sh\n+++ /work/tree/run.sh\n@@ -2,1 +2,1 @@\n-echo hi\n+echo ho\n\n```text path=/etc/passwd\nx\n```\n"}
+	edits := patch.Within(patch.Parse(answer, ""), "/testbed", "/work/tree/")
+	if _, err := patch.Apply(tree(), edits[:2]); err != nil || edits[0].Path != "calc/add.go" || edits[1].Path != "run.sh" {
+		t.Errorf("%v: %+v", err, edits)
+	}
+	if _, err := patch.Apply(tree(), edits); err == nil {
+		t.Error("a file outside was written")
+	}
+}
+
+// The block for a file is that in its language, not the last one.
+func TestBlocksOfALanguage(t *testing.T) {
+	const program = "print(1)\n"
+	for name, text := range map[string]string{
+		"a command after it":    fence("python", program) + "Run it with\n" + fence("sh", "python3 main.py\n"),
+		"its output after it":   fence("py", program) + fence("", "1\n"),
+		"an example after it":   fence("python", program) + "\nExample usage:\n\n" + fence("python", "main()\n"),
+		"a draft before it":     fence("python", "print(0)\n") + "That is wrong.\n" + fence("python", program),
+		"another language":      fence("cpp", "int main() {}\n") + fence("Python3", program) + fence("json", "{}\n"),
+		"no language":           fence("", "x\n") + fence("", program),
+		"only another language": fence("text", program),
+		"within a list":         "1. The program:\n   ```python\n   print(1)\n   ```\n2. Run it:\n   ```sh\n   python3 main.py\n   ```\n",
+	} {
+		edits := patch.Parse(&sdk.Answer{Text: text}, "main.py")
+		if len(edits) != 1 || edits[0].Content != program {
+			t.Errorf("%s: %+v", name, edits)
 		}
 	}
 }

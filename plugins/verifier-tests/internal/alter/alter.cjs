@@ -45,7 +45,10 @@ function alter({ path, text }) {
     if (EQUAL.has(name) && second && second.type !== "SpreadElement") return expected(second);
     if (name === "ok" || name === "assert") return put(first.start, first.end, reach ? fail : `!(${source(first)})`);
     if (RAISES.has(name)) return put(first.start, first.end, reach ? fail : name === "throws" ? "() => {}" : "Promise.resolve()");
-    if (callee.type !== "MemberExpression") return;
+    if (callee.type !== "MemberExpression") {
+      if (!/^(assert|check|expect|same|equal)/i.test(name || "") || node.arguments.length < 2) return;
+      return node.arguments.filter((a) => a.type === "Literal" && a.value !== null).forEach(expected);
+    }
     if (INVERSE[name]) return reach ? put(first.start, first.end, fail) : put(callee.property.start, callee.property.end, INVERSE[name]);
     if (/^to[A-Z]/.test(name || "") && /\bexpect\(/.test(source(callee.object))) {
       const inverted = callee.object.property && callee.object.property.name === "not";

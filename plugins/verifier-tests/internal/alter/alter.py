@@ -2,6 +2,7 @@
 import ast
 import json
 import random
+import re
 import sys
 
 EQUAL = """Equal Equals ListEqual DictEqual TupleEqual SetEqual SequenceEqual MultiLineEqual Is AlmostEqual CountEqual _equal _array_equal _allclose _almost_equal
@@ -12,6 +13,8 @@ for one, other in (pair.split(":") for pair in "True:False In:NotIn IsNone:IsNot
     INVERSE.setdefault("assert" + other, "assert" + one)
 INVERSE.update({"assertEqual": None, "assertIs": None})
 EQUAL = {"assert" + name for name in EQUAL} | {"eq_"}
+# What helpers of projects are called that compare in the place of an assertion.
+HELPER = re.compile(r"(assert|check|expect|same|equal)", re.I)
 RAISES = {"assertRaises", "assertRaisesRegex", "raises"}
 
 HELPERS = '''
@@ -103,6 +106,10 @@ class Alteration:
             self.one_of(*plain[:2])
         elif name in EQUAL and "_called" in name + "_any_call" and plain:
             self.expected(plain[0])
+        elif HELPER.match(name) and len(plain) >= 2 and name not in INVERSE:
+            for argument in plain:
+                if isinstance(argument, ast.Constant) and argument.value is not None:
+                    self.expected(argument)
         elif INVERSE.get(name) and isinstance(node.func, ast.Attribute):
             start, end = self.span(node.func)
             if self.way == "reach":
@@ -127,12 +134,18 @@ class Alteration:
                 self.truth(inner.test)
             elif isinstance(inner, ast.Call):
                 self.call(inner)
-            if not self.whole:
-                continue
-            if isinstance(inner, ast.Call) and getattr(inner.func, "attr", getattr(inner.func, "id", "")) == "exit" and inner.args and isinstance(inner.args[0], ast.Compare):
-                self.put(inner.args[0], self.prefix + "fail()" if self.way == "reach" else "not (" + self.text(inner.args[0]) + ")")
-            elif isinstance(inner, ast.If) and any(isinstance(n, ast.Raise) or isinstance(n, ast.Call) and getattr(n.func, "attr", getattr(n.func, "id", "")) == "exit" for s in inner.body for n in ast.walk(s)):
-                self.put(inner.test, self.prefix + "fail()" if self.way == "reach" else "not (" + self.text(inner.test) + ")")
+
+    def conditions(self, node):
+        """Inverts the conditions under which a script ends."""
+        ends = lambda n: isinstance(n, ast.Call) and getattr(n.func, "attr", getattr(n.func, "id", "")) == "exit"
+        for inner in ast.walk(node):
+            condition = None
+            if ends(inner) and inner.args and isinstance(inner.args[0], ast.Compare):
+                condition = inner.args[0]
+            elif isinstance(inner, ast.If) and any(isinstance(n, ast.Raise) or ends(n) for s in inner.body for n in ast.walk(s)):
+                condition = inner.test
+            if condition:
+                self.put(condition, self.prefix + "fail()" if self.way == "reach" else "not (" + self.text(condition) + ")")
 
     def functions(self, node, name=""):
         for inner in node.body:
@@ -156,6 +169,8 @@ class Alteration:
             self.edits.append((start, start, self.prefix + "fail()\n"))
         else:
             self.body(self.tree)
+            if not self.edits:  # what is altered twice may come out as it was
+                self.conditions(self.tree)
         if self.whole and self.edits:
             self.tests = [""]
         out, at, count = [], 0, 0

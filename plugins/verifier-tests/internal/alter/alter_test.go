@@ -51,7 +51,7 @@ func alterOne(t *testing.T, request *Request) []Source {
 
 const (
 	goSource1 = "package a\n\nimport \"testing\"\n\nfunc TestA(t *testing.T) {\n\tif got := f(1); got != 5 {\n\t\tt.Error(got)\n\t}\n\tif err := g(); err != nil {\n\t\tt.Fatal(err)\n\t}\n" +
-		"\tfor _, c := range []struct{ in, want string }{{in: \"a\", want: \"b\"}} {\n\t\t_ = c\n\t}\n}\n\nfunc TestNothing(t *testing.T) { f(5) }\n\nfunc ExampleF() {\n\tprint(7)\n\t// Output: 7\n}\n"
+		"\tfor _, c := range []struct{ in, want string }{{in: \"a\", want: \"b\"}} {\n\t\tif f(c.in) != c.want {\n\t\t\tt.Error()\n\t\t}\n\t}\n}\n\nfunc TestTable(t *testing.T) {\n\tsame(t, []pair{{in: 1, want: 2}})\n}\n\nfunc TestNothing(t *testing.T) { f(5) }\n\nfunc ExampleF() {\n\tprint(7)\n\t// Output: 7\n}\n"
 	pythonSource = "from __future__ import annotations\nimport unittest, pytest\n\ndef test_a():\n    want = 5\n    assert f(2) == want\n    assert 'x' in g()\n    with pytest.raises(ValueError):\n        h()\n\n" +
 		"class T(unittest.TestCase):\n    @unittest.skip('later')\n    def test_b(self):\n        self.assertEqual(f(1), [2])\n        self.assertTrue(f(2))\n\n    def test_nothing(self):\n        f(5)\n"
 	nodeSource = "import test from 'node:test';\nimport assert from 'node:assert';\ntest('a', async () => { assert.strictEqual(f(2), 5); assert.ok(g()); });\ntest('b', () => { expect(f(2)).toEqual([1]); assert.throws(() => h()); });\ntest('nothing', () => f(5));\n"
@@ -64,9 +64,9 @@ func TestWays(t *testing.T) {
 		tests      string
 		has, lacks []string
 	}{
-		{"a_test.go", goSource1, Expectation, "TestA ExampleF", []string{"!(err != nil)", "f(5)"}, []string{"got != 5 {", `want: "b"`}},
+		{"a_test.go", goSource1, Expectation, "TestA TestTable ExampleF", []string{"!(err != nil)", "f(5)", `want: "b"`, "!(f(c.in) != c.want)"}, []string{"got != 5 {", "want: 2"}},
 		{"a_test.go", goSource1, Reach, "TestA", []string{"(got != 5) || true", `want: "b"`}, nil},
-		{"a_test.go", goSource1, End, "TestA TestNothing", []string{"got != 5 {", "defer t.Fail();"}, nil},
+		{"a_test.go", goSource1, End, "TestA TestTable TestNothing", []string{"got != 5 {", "defer t.Fail();"}, nil},
 		{"a.py", pythonSource, Expectation, "test_a T.test_b", []string{"not ('x' in g())", "f(5)", "assertFalse(f(2))", "mut([2])"}, []string{"want = 5\n", "raises(ValueError)"}},
 		{"a.py", pythonSource, Reach, "test_a T.test_b", []string{"want = 5\n", "_fail()"}, []string{"self.assertTrue"}},
 		{"a.py", pythonSource, End, "test_a T.test_b T.test_nothing", []string{"assertTrue(f(2))", "_end\n    def test_nothing"}, nil},

@@ -1,13 +1,10 @@
 package runner
 
 import (
-	"bytes"
 	"go/version"
 	"path"
 	"regexp"
 	"slices"
-	"strconv"
-	"strings"
 
 	"golang.org/x/mod/modfile"
 )
@@ -19,9 +16,6 @@ var (
 	// failer is the interface of a test as assertion helpers have it, which need not
 	// import package testing.
 	failer = regexp.MustCompile(`interface\s*\{[^}]*\b(FailNow|Helper)\(\)`)
-	errorf = regexp.MustCompile(`\b(Errorf|Fatalf|Fatal)\(`)
-	// helperName is what packages of assertions are called.
-	helperName = regexp.MustCompile(`(?i)assert|require|expect|check|test`)
 )
 
 // Decides: files of other packages that judge for the tests, and go.mod where it
@@ -33,7 +27,7 @@ func (g *goTest) Decides(file string, before, after []byte) bool {
 	if path.Ext(file) != ".go" {
 		return false
 	}
-	return importsTesting.Match(before) || failer.Match(before) || helperName.MatchString(path.Base(path.Dir(file))) && errorf.Match(before)
+	return importsTesting.Match(before) || failer.Match(before)
 }
 
 // sameSources reports whether two go.mod files take the module, and the code of
@@ -84,82 +78,5 @@ func sources(f *modfile.File) []string {
 	return all
 }
 
-var embedLine = regexp.MustCompile(`(?m)^//go:embed[ \t]+(.*)$`)
-
-// Suspect: sources that embed the sources of tests could read a canary's.
-func (g *goTest) Suspect(tree *Tree, file string, before, after []byte) string {
-	if path.Ext(file) != ".go" {
-		return ""
-	}
-	for _, match := range embedLine.FindAllSubmatch(after, -1) {
-		if bytes.Contains(before, match[0]) {
-			continue
-		}
-		for _, pattern := range embedPatterns(string(match[1])) {
-			for _, test := range tree.Files {
-				if strings.HasSuffix(test, "_test.go") && coversCanary(path.Dir(file), pattern, path.Dir(test)) {
-					return "embeds the sources of tests"
-				}
-			}
-		}
-	}
-	return ""
-}
-
-// coversCanary reports whether a pattern in the folder from could be that of the
-// canary in another, whatever its name, or of a folder round it.
-func coversCanary(from, pattern, folder string) bool {
-	if from != "." {
-		below, ok := strings.CutPrefix(folder+"/", from+"/")
-		if !ok {
-			return false
-		}
-		folder = path.Clean(below)
-	}
-	if path.Clean(pattern) == "." {
-		return true
-	}
-	elements := strings.Split(path.Clean(pattern), "/")
-	var folders []string
-	if folder != "." {
-		folders = strings.Split(folder, "/")
-	}
-	for i, element := range elements {
-		if i == len(folders) {
-			return i == len(elements)-1 && couldBeCanary(element)
-		}
-		if ok, err := path.Match(element, folders[i]); !ok || err != nil {
-			return false
-		}
-	}
-	return true
-}
-
-// couldBeCanary compares what is certain of a pattern, its beginning and its end.
-func couldBeCanary(pattern string) bool {
-	const wild = `*?[]\`
-	first, last := strings.IndexAny(pattern, wild), strings.LastIndexAny(pattern, wild)
-	if first < 0 {
-		return false // the name is new in each run
-	}
-	before, after := pattern[:first], pattern[last+1:]
-	const begin, end = "zzzz_", "_test.go"
-	return (strings.HasPrefix(before, begin) || strings.HasPrefix(begin, before)) && (strings.HasSuffix(after, end) || strings.HasSuffix(end, after))
-}
-
-// embedPatterns splits the arguments of a directive, which may be quoted.
-func embedPatterns(text string) []string {
-	var patterns []string
-	for text = strings.TrimSpace(text); text != ""; text = strings.TrimSpace(text) {
-		word, rest, _ := strings.Cut(text, " ")
-		if quoted, err := strconv.QuotedPrefix(text); err == nil {
-			word, rest = quoted, text[len(quoted):]
-			if plain, err := strconv.Unquote(quoted); err == nil {
-				word = plain
-			}
-		}
-		patterns = append(patterns, strings.TrimPrefix(word, "all:"))
-		text = rest
-	}
-	return patterns
-}
+// Suspect: see [ContentGuard].
+func (g *goTest) Suspect(*Tree, string, []byte, []byte) string { return "" }

@@ -293,7 +293,8 @@ def watch_pytest(judge, pytest, control):
     class Watcher:
         def pytest_collection_finish(self, session):
             for item in session.items:
-                judge.saw(getattr(item, "path", None) or getattr(item, "fspath", None))
+                if type(item).__name__ != "DoctestItem":  # its file is the code under test
+                    judge.saw(getattr(item, "path", None) or getattr(item, "fspath", None))
             judge.saw(getattr(session.config, "inipath", None) or getattr(session.config, "inifile", None))
             for plugin in session.config.pluginmanager.get_plugins():
                 if isinstance(plugin, types.ModuleType):

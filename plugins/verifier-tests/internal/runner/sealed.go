@@ -54,24 +54,15 @@ var (
 	_ ContentGuard = (*sealed)(nil)
 
 	importsFramework = regexp.MustCompile(`(?m)^\s*(import|from)\s+(unittest|pytest|nose|hypothesis|hamcrest|numpy\.testing)\b`)
-	asserts          = regexp.MustCompile(`\b(assert|raise|throw)\b`)
 )
 
-// Decides: modules with which tests judge, and which need not have the names of tests.
+// Decides: modules of tests and their helpers, by what they import.
 func (s *sealed) Decides(file string, before, _ []byte) bool {
-	if s.extension == ".py" {
-		return path.Ext(file) == ".py" && (importsFramework.Match(before) || judging(file) && asserts.Match(before))
-	}
-	return slices.Contains([]string{".js", ".cjs", ".mjs", ".ts", ".cts", ".mts"}, path.Ext(file)) && judging(file) && asserts.Match(before)
+	return s.extension == ".py" && path.Ext(file) == ".py" && importsFramework.Match(before)
 }
 
 // Suspect: see [ContentGuard].
 func (*sealed) Suspect(*Tree, string, []byte, []byte) string { return "" }
-
-// judging reports whether a file, or its folder, has a name that helpers of tests have.
-func judging(file string) bool {
-	return helperName.MatchString(path.Base(file)) || helperName.MatchString(path.Base(path.Dir(file)))
-}
 
 func (s *sealed) Plan(argv []string, _ *Tree, nonce string) (*Plan, error) {
 	nonce = strings.ToLower(nonce)

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"path"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -21,6 +22,8 @@ type deciders struct {
 	v     *Verifier
 	t     *tree
 	files map[string]bool
+	// scripts are those of the files that the command runs, by itself or in turn.
+	scripts map[string]bool
 	// wrapped knows what decides for the programs that the command runs in turn; built
 	// is what they may find built, and write.
 	wrapped, built *guard
@@ -28,7 +31,7 @@ type deciders struct {
 
 // decidersOf returns those of the tree. before may be nil.
 func (v *Verifier) decidersOf(t *tree, before *preflight) *deciders {
-	d := &deciders{v: v, t: t, files: map[string]bool{}, wrapped: newGuard(nil), built: newGuard(nil)}
+	d := &deciders{v: v, t: t, files: map[string]bool{}, scripts: map[string]bool{}, wrapped: newGuard(nil), built: newGuard(nil)}
 	if v.config.AllowTestEdits {
 		return d
 	}
@@ -40,6 +43,7 @@ func (v *Verifier) decidersOf(t *tree, before *preflight) *deciders {
 	files, guards, built := runner.Operands(v.config.Command, &t.Tree)
 	for _, file := range files {
 		d.add(file)
+		d.scripts[path.Clean(file)] = true
 	}
 	d.wrapped, d.built = newGuard(guards), newGuard(built)
 	for _, link := range t.links {
@@ -72,7 +76,7 @@ func (d *deciders) follow(link, target string) {
 // none.
 func (d *deciders) has(file string) bool {
 	real, report := d.t.resolve(file), d.v.config.Report
-	return report != "" && (jail.Match(report, file) || jail.Match(report, real)) ||
+	return isExpectedData(file) && !d.v.config.AllowTestEdits || report != "" && (jail.Match(report, file) || jail.Match(report, real)) ||
 		d.files[file] || d.files[real] || d.v.guard.has(file) || d.v.guard.has(real) || d.wrapped.has(file) || d.wrapped.has(real) || d.built.has(file) || d.built.has(real)
 }
 
@@ -112,11 +116,17 @@ func (d *deciders) allowed(files []patch.File, j *judgement) []jail.Change {
 	for _, file := range files {
 		if d.has(file.Path) || d.refused(file) || !d.t.has(file.Path) && !d.v.config.AllowTestEdits && d.shadows(file.Path) {
 			kept = append(kept, file.Path)
+			if isConfiguration(file.Path) || d.scripts[path.Clean(file.Path)] && !newGuard(testFiles).has(file.Path) {
+				j.configured = append(j.configured, file.Path)
+			}
 			continue
 		}
 		data := d.restored(file)
 		if !bytes.Equal(data, file.Content) {
 			restored = append(restored, file.Path)
+		}
+		if d.losesExamples(file) {
+			j.examples = append(j.examples, file.Path)
 		}
 		changes = append(changes, jail.Change{Path: file.Path, Data: data, Mode: file.Mode, Delete: file.Delete})
 	}
@@ -127,6 +137,32 @@ func (d *deciders) allowed(files []patch.File, j *judgement) []jail.Change {
 		j.notef("left out of the answer, and kept as in the clean tree, because it decides how the tests run: %s", strings.Join(kept, ", "))
 	}
 	return changes
+}
+
+// doctest is an example in the documentation of Python code, which doctest runs.
+var doctest = regexp.MustCompile(`(?m)^[ \t]*>>> .*\n(?:[ \t]*[^\s"'].*\n)*`)
+
+// losesExamples reports whether a file of Python does not have all the examples any more
+// by which a command tests it.
+func (d *deciders) losesExamples(file patch.File) bool {
+	if path.Ext(file.Path) != ".py" || !d.runsDoctests() {
+		return false
+	}
+	before, err := d.t.read(file.Path)
+	if err != nil {
+		return false // it is new
+	}
+	return slices.ContainsFunc(doctest.FindAll(before, -1), func(example []byte) bool { return !bytes.Contains(file.Content, example) })
+}
+
+// runsDoctests reports whether the command or the settings of pytest ask for doctests.
+func (d *deciders) runsDoctests() bool {
+	asked := strings.Contains(strings.Join(d.v.config.Command, " "), "doctest")
+	for _, name := range []string{"pytest.ini", "pyproject.toml", "setup.cfg", "tox.ini"} {
+		settings, err := d.t.read(name)
+		asked = asked || err == nil && bytes.Contains(settings, []byte("--doctest-modules"))
+	}
+	return asked
 }
 
 // restored returns what an answer makes of a file, with the tests that lie in it as

@@ -316,7 +316,7 @@ func (e *expectations) ask(ctx context.Context, language string, request *alter.
 		Dir: e.a.tree.Dir, Argv: slices.Concat([]string{interpreter}, program.Arguments, []string{dir + "/" + program.Name, dir + "/request", report}),
 		Changes: []jail.Change{{Path: dir + "/" + program.Name, Data: []byte(program.Text)}, {Path: dir + "/request", Data: data}},
 		Env:     jail.ToolEnv(), Reports: []string{report}, Require: e.v.config.Require,
-		ReadOnly: slices.Concat(jail.SystemPaths(), jail.ToolPaths(interpreter), e.v.config.ReadOnly),
+		ReadOnly: slices.Concat(jail.SystemPaths(), jail.ToolPaths(interpreter), e.a.tree.installed(), e.v.config.ReadOnly),
 	}
 	result, err := e.a.tree.walls.Run(ctx, spec)
 	if err != nil {

@@ -111,7 +111,7 @@ func TestChecks(t *testing.T) {
 		{"a test that must pass does not", sdk.Checks{FailToPass: []string{"TestAdd", "TestBroken"}}, addRight, sdk.Failed, 0.5},
 		{"a test that does not exist", sdk.Checks{FailToPass: []string{"TestNone"}}, addRight, sdk.Failed, 0},
 		{"nothing fails before", sdk.Checks{FailToPass: []string{"TestZero"}}, addRight, sdk.Inconclusive, 0},
-		{"no names: the broken one decides", sdk.Checks{}, addRight, sdk.Failed, 0.75},
+		{"no names: the broken one is left out", sdk.Checks{}, addRight, sdk.Passed, 1},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			verdict := judge(t, v, &sdk.Query{WorkDir: dir, Checks: test.checks}, test.answer)

@@ -17,12 +17,37 @@ var testFiles = append([]string{
 	"*Test.java", "*Tests.java", "*TestCase.java", "*IT.java", "*Test.kt", "*Tests.kt", "*Test.groovy", "*Spec.groovy", "*Test.scala", "*Spec.scala",
 	"*Test.cs", "*Tests.cs", "*Test.php", "*_test.rb", "test_*.rb", "*_spec.rb", "*_test.exs", "*_test.dart", "*_test.cc", "*_test.cpp", "*_unittest.cc",
 	// What tests compare with.
-	"**/__snapshots__/**", "**/snapshots/**", "*.snap", "**/golden/**", "**/goldens/**", "*.golden", "**/fixtures/**", "**/__fixtures__/**",
+	"**/__snapshots__/**", "*.snap", "*.golden", "**/__fixtures__/**",
 	// What takes the place of other modules, and what is loaded before all tests.
 	"**/__mocks__/**", "jest.setup.*", "jest-setup.*", "vitest.setup.*", "vitest-setup.*", "setupTests.*", "setup-tests.*", "setup-jest.*", "test-setup.*", "test_helper.*", "spec_helper.*",
 	// Programs and libraries that were installed into the tree, and what was compiled.
 	"**/node_modules/**", "**/.venv/**", "**/venv/**", "**/site-packages/**", "**/__pycache__/**", "*.pyc", "*.pth",
 }, scriptTests()...)
+
+// dataFolders often hold what tests compare with, and sometimes code.
+var dataFolders = []string{"snapshots", "golden", "goldens", "fixtures"}
+
+// isExpectedData reports whether a file looks like what tests compare with: it lies in a
+// folder of that name and is not code.
+func isExpectedData(file string) bool {
+	switch path.Ext(file) {
+	case ".py", ".go", ".js", ".cjs", ".mjs", ".ts", ".tsx", ".jsx", ".java", ".kt", ".rs", ".rb", ".php", ".c", ".h", ".cc", ".cpp", ".cs", ".swift", ".scala", ".sh":
+		return false
+	}
+	return slices.ContainsFunc(strings.Split(path.Dir(file), "/"), func(part string) bool { return slices.Contains(dataFolders, part) })
+}
+
+// isConfiguration reports whether a file tells programs how to build and to run, by its
+// name: settings, manifests, rules.
+func isConfiguration(file string) bool {
+	switch path.Ext(file) {
+	case ".toml", ".cfg", ".ini", ".json", ".yaml", ".yml", ".lock", ".mod", ".sum", ".work", ".xml", ".gradle", ".kts", ".mk", ".inc", ".cmake", ".bazel", ".properties", ".csproj", ".sln", ".gemspec":
+		return true
+	}
+	base := path.Base(file)
+	return slices.Contains([]string{"Makefile", "makefile", "GNUmakefile", "CMakeLists.txt", "Rakefile", "Gemfile", "build.rs", "setup.py", "noxfile.py", "Justfile", "justfile", "requirements.txt"}, base) ||
+		strings.Contains(base, ".config.") || strings.Contains("/"+file, "/vendor/")
+}
 
 // scriptTests are the names that test runners of JavaScript look for.
 func scriptTests() []string {

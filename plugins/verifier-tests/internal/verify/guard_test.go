@@ -8,9 +8,17 @@ func TestGuard(t *testing.T) {
 		"a_test.go": true, "x/y/a_test.go": true, "a_test.go.txt": false, "test_a.py": true, "x/test_.py": true, "tests.py": true, "x/node_modules/.bin/x": true, "lib/test/a.js": true, "x_test.ts": true, "test-x.mjs": true, "test.js": true, "latest.js": false, ".venv/bin/pytest": true, ".pytest.ini": true, "xtest_a.py": false,
 		"tests/a.txt": true, "x/tests/a/b.txt": true, "mytests/a": false, "test/a.js": true, "django/test/client.py": false,
 		"pkg/testdata/golden.json": true, "ci/a.sh": true, "x/ci/a.sh": false, "ci/x/a.sh": false, "secret": true, "x/secret": true, "secret/x": false,
-		"v1.txt": true, "v12.txt": false, "aXbXc": true, "golden/a/b": true, "x/golden/a": true, "golden.go": false, "x/golden.txt": false, "x/a.golden": true, "src/test/java/a/B.java": true, "a/BTest.java": true, "Testing.java": false, "spec/a_spec.rb": true, "lib/a_spec.rb": true, "__fixtures__/a": true, "x/fixtures/a": true, "fixtures/a": true, "conftest.py": true,
+		"v1.txt": true, "v12.txt": false, "aXbXc": true, "golden/a/b": true, "golden.go": false, "x/golden.txt": false, "x/a.golden": true, "src/test/java/a/B.java": true, "a/BTest.java": true, "Testing.java": false, "spec/a_spec.rb": true, "lib/a_spec.rb": true, "__fixtures__/a": true, "x/fixtures/a": true, "fixtures/a": true, "conftest.py": true,
 	} {
 		if got := g.has(file); got != want {
+			t.Errorf("%s: %t", file, got)
+		}
+	}
+}
+
+func TestExpectedData(t *testing.T) {
+	for file, want := range map[string]bool{"x/golden/a.txt": true, "fixtures/a.json": true, "a/snapshots/b/c.html": true, "snapshots/take.js": false, "app/fixtures/load.py": false, "golden": false, "latest/a.txt": false} {
+		if got := isExpectedData(file); got != want {
 			t.Errorf("%s: %t", file, got)
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -22,6 +23,11 @@ type judgement struct {
 	strict bool
 	// edits says that answers may change tests.
 	edits bool
+	// configured are the files that the answer would change and that say how tests are
+	// built and run.
+	configured []string
+	// examples are the files of which the answer changes examples that are tests.
+	examples []string
 	// confidence is that of a pass.
 	confidence float64
 	// doubted are tests that are said to have passed in a process which ended early, as
@@ -57,6 +63,8 @@ var ends = map[jail.End]string{
 type check struct {
 	name   string
 	must   bool // of FailToPass: it cannot be left out for being flaky
+	mended bool // it did not pass on the untouched tree
+	same   bool // it failed there in the same words
 	status []runner.Status
 	output string
 }
@@ -94,6 +102,15 @@ func (v *Verifier) judge(ctx context.Context, a *attempt, j *judgement) (*sdk.Ve
 		}
 	}
 	verdict := j.decide(checks)
+	if verdict.Outcome == sdk.Failed && len(j.configured) > 0 {
+		// The tests may need the change, which may have anything reported.
+		verdict.Outcome, verdict.Score, verdict.Confidence = sdk.Inconclusive, 0, 0
+		verdict.Evidence = "without what it changes of how tests are built and run (" + strings.Join(j.configured, ", ") + "): " + verdict.Evidence
+		return verdict, nil
+	}
+	if verdict.Outcome == sdk.Passed && len(j.examples) > 0 {
+		return j.verdict(sdk.Inconclusive, "it changes the examples by which it is tested: "+strings.Join(j.examples, ", ")), nil
+	}
 	if verdict.Outcome != sdk.Passed {
 		return verdict, nil
 	}
@@ -136,6 +153,9 @@ func (j *judgement) stopped(report *runner.Report) *sdk.Verdict {
 	}
 	if j.before == nil && len(report.Tests) == 0 && j.result.ExitCode == 0 {
 		return j.verdict(sdk.Inconclusive, "the command ran no test")
+	}
+	if len(j.configured) > 0 {
+		return j.verdict(sdk.Inconclusive, "without what it changes of how tests are built and run ("+strings.Join(j.configured, ", ")+"), they do not run:\n"+report.Broken)
 	}
 	return j.verdict(sdk.Failed, "the tests do not run:\n"+report.Broken)
 }
@@ -201,7 +221,12 @@ func (j *judgement) results(report *runner.Report) []*check {
 	if len(checks) > 0 {
 		return checks
 	}
-	was, is := statuses(j.before), map[string]bool{}
+	was, is, outputs := statuses(j.before), map[string]bool{}, map[string]string{}
+	if j.before != nil {
+		for _, test := range j.before.report.Tests {
+			outputs[test.ID()] = test.Output
+		}
+	}
 	for _, test := range report.Tests {
 		is[test.ID()] = true
 		before, known := was[test.ID()]
@@ -211,7 +236,10 @@ func (j *judgement) results(report *runner.Report) []*check {
 		case test.Status == runner.Missing && known && before == runner.Missing:
 			continue // not run all along
 		}
-		checks = append(checks, &check{name: test.ID(), must: j.before.failsBefore(test.ID()), status: []runner.Status{test.Status}, output: test.Output})
+		checks = append(checks, &check{
+			name: test.ID(), must: j.before.failsBefore(test.ID()), status: []runner.Status{test.Status}, output: test.Output,
+			mended: before != runner.Pass, same: before == runner.Fail && plain(test.Output) == plain(outputs[test.ID()]),
+		})
 	}
 	if j.before == nil {
 		return checks
@@ -228,7 +256,7 @@ func (j *judgement) results(report *runner.Report) []*check {
 		// it, or as parameters, may have other names when it passes, but is no less.
 		there := test.Status == runner.Pass || test.Status == runner.Fail && !strings.HasPrefix(test.Name, "(") &&
 			(!strings.ContainsAny(test.Name, "/[") || members[family(test)] < 0 && !j.edits)
-		if there && !is[test.ID()] {
+		if there && !is[test.ID()] && !loads(report, test) {
 			checks = append(checks, &check{name: test.ID(), status: []runner.Status{runner.Missing}, output: report.Broken})
 		}
 	}
@@ -248,6 +276,39 @@ func (j *judgement) early(report *runner.Report, name string) string {
 		}
 	}
 	return ""
+}
+
+// loads reports whether what failed before as a whole, a module that could not be
+// imported, has tests now.
+func loads(report *runner.Report, module runner.Test) bool {
+	return module.Status == runner.Fail && slices.ContainsFunc(report.Tests, func(t runner.Test) bool {
+		return strings.HasPrefix(t.Dotted(), module.Name+".") || strings.Contains(t.Dotted(), "."+module.Name+".")
+	})
+}
+
+// changing matches what differs between two runs of one failure: times, addresses, and
+// places in files.
+var changing = regexp.MustCompile(`\b\d+\.\d+ ?m?s\b|0x[0-9a-fA-F]+|:\d+\b|line \d+|/tmp/\S+`)
+
+func plain(output string) string { return changing.ReplaceAllString(output, "") }
+
+// leaveOut returns the failed checks without those that failed in the same words before,
+// where the answer has mended others: they may have nothing to do with it.
+func (j *judgement) leaveOut(checks, failed []*check) []*check {
+	if !slices.ContainsFunc(checks, func(c *check) bool { return c.mended && !slices.Contains(failed, c) }) {
+		return failed
+	}
+	var names []string
+	left := slices.DeleteFunc(failed, func(c *check) bool {
+		if c.same {
+			names = append(names, c.name)
+		}
+		return c.same
+	})
+	if len(names) > 0 {
+		j.notef("left out, because they fail as on the untouched tree: %s (name the tests that decide, by --fail-to-pass for instance)", strings.Join(names, ", "))
+	}
+	return left
 }
 
 // family is what subtests, and tests with parameters, have in common.
@@ -306,6 +367,7 @@ func (j *judgement) decide(checks []*check) *sdk.Verdict {
 			j.notef("flaky: %s passed in %d of %d runs", c.name, passes, len(c.status))
 		}
 	}
+	failed = j.leaveOut(checks, failed)
 	total := passed + len(failed)
 	if len(failed) == 0 && len(j.doubted) > 0 {
 		slices.Sort(j.doubted)

@@ -38,7 +38,7 @@ func newStore(state string) *store {
 }
 
 // storedVersion changes with the meaning of what is stored.
-const storedVersion = 6
+const storedVersion = 7
 
 // stored is one pre-flight that said something about its tests.
 type stored struct {

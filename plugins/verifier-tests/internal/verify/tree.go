@@ -14,6 +14,7 @@ import (
 	"sync"
 
 	"github.com/stepfall/stepfall/plugins/verifier-tests/internal/runner"
+	"github.com/stepfall/stepfall/sdk/jail"
 	"github.com/stepfall/stepfall/sdk/regular"
 )
 
@@ -101,6 +102,26 @@ func (t *tree) content() (string, error) {
 		fmt.Fprintf(hash, "%q -> %q\n", name, target)
 	}
 	return hex.EncodeToString(hash.Sum(nil)), nil
+}
+
+// installed are the paths outside of the tree that dependencies in it need: those that
+// a folder of dependencies is a link to, and the installation behind a virtual environment.
+func (t *tree) installed() []string {
+	var paths []string
+	for _, link := range t.links {
+		if !slices.Contains([]string{"node_modules", ".venv", "venv", "vendor", "bower_components"}, filepath.Base(link)) {
+			continue
+		}
+		if target, err := filepath.EvalSymlinks(filepath.Join(t.Dir, filepath.FromSlash(link))); err == nil {
+			paths = append(append(paths, target), jail.VenvPaths(target)...)
+		}
+	}
+	for _, file := range t.Files {
+		if filepath.Base(file) == "pyvenv.cfg" {
+			paths = append(paths, jail.VenvPaths(filepath.Join(t.Dir, filepath.FromSlash(filepath.Dir(file))))...)
+		}
+	}
+	return paths
 }
 
 func (t *tree) close() { t.root.Close() }

@@ -115,7 +115,8 @@ func (v *Verifier) verify(ctx context.Context, req *sdk.VerifyRequest) (*sdk.Ver
 		}
 		return j.before.verdict(j), nil
 	}
-	files, err := patch.Apply(regular.FS(t.root), patch.Parse(req.Answer, v.config.File))
+	edits := patch.Within(patch.Parse(req.Answer, v.config.File), v.paths(t, dir)...)
+	files, err := patch.Apply(regular.FS(t.root), edits)
 	if misfit := (*patch.Error)(nil); errors.As(err, &misfit) {
 		return &sdk.Verdict{Outcome: sdk.Failed, Evidence: "the answer cannot be applied: " + misfit.Error()}, nil
 	}
@@ -134,6 +135,15 @@ func (v *Verifier) verify(ctx context.Context, req *sdk.VerifyRequest) (*sdk.Ver
 		return j.verdict(sdk.Failed, "tampering: "+suspect), nil
 	}
 	return v.judge(ctx, &attempt{tree: t, changes: changes, guarded: deciders.existing(), compile: v.worthCompiling(j.before)}, j)
+}
+
+// paths are those by which an answer may know the tree.
+func (v *Verifier) paths(t *tree, dir string) []string {
+	paths := []string{t.Dir, dir}
+	if v.config.Containers != nil {
+		paths = append(paths, v.config.Containers.Options.Dir)
+	}
+	return slices.DeleteFunc(paths, func(path string) bool { return path == "" })
 }
 
 // attempt is an answer's changes to a tree, less those that it may not make.
@@ -193,7 +203,7 @@ func (v *Verifier) run(ctx context.Context, a *attempt, trusted bool) (*runner.R
 			Processes: v.config.Processes, Output: v.config.OutputBytes,
 		},
 	}
-	for _, paths := range [][]string{jail.SystemPaths(), jail.ToolPaths(v.config.Command[0]), plan.ReadOnly, v.config.ReadOnly} {
+	for _, paths := range [][]string{jail.SystemPaths(), jail.ToolPaths(v.config.Command[0]), t.installed(), plan.ReadOnly, v.config.ReadOnly} {
 		spec.ReadOnly = append(spec.ReadOnly, paths...)
 	}
 	if !trusted {

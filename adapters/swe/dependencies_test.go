@@ -1,0 +1,61 @@
+package swe_test
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stepfall/stepfall/adapters/swe"
+)
+
+// Dependencies that git ignores are installed in the repository alone: work trees have
+// them by links, which are in no patch.
+func TestIgnoredDependenciesAreLinked(t *testing.T) {
+	dir := t.TempDir()
+	repo := filepath.Join(dir, "repo")
+	for name, text := range map[string]string{
+		".gitignore": "node_modules/\n.venv\nbuild\n", "a.js": "require('left');\n", "web/b.js": "\n", "node_modules/left/index.js": "// left\n", "web/node_modules/right/index.js": "\n", ".venv/pyvenv.cfg": "home = /usr/bin\n", "build/out": "x\n",
+	} {
+		path := filepath.Join(repo, name)
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	shell(t, repo, "git init -q && git add . && git -c user.name=u -c user.email=u@example.com commit -qm first")
+	opened, err := swe.OpenRepository(t.Context(), repo, filepath.Join(dir, "trees"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer opened.Close()
+	head, err := opened.Commit(t.Context(), "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 2 { // a tree that is new, and one that is used again
+		tree, err := opened.Checkout(t.Context(), head)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, name := range []string{"node_modules/left/index.js", "web/node_modules/right/index.js", ".venv/pyvenv.cfg"} {
+			if _, err := os.Stat(filepath.Join(tree.Dir, name)); err != nil {
+				t.Error(err)
+			}
+		}
+		if _, err := os.Stat(filepath.Join(tree.Dir, "build")); err == nil {
+			t.Error("what was built is linked too")
+		}
+		shell(t, tree.Dir, "echo 1 >> a.js")
+		diff, err := tree.Diff(t.Context())
+		if err != nil || strings.Contains(diff, "node_modules") || strings.Contains(diff, ".venv") || !strings.Contains(diff, "+1") {
+			t.Errorf("%v: %s", err, diff)
+		}
+		tree.Close()
+	}
+	if text, err := os.ReadFile(filepath.Join(repo, "node_modules/left/index.js")); err != nil || string(text) != "// left\n" {
+		t.Errorf("the repository's own: %q, %v", text, err)
+	}
+}

@@ -1,0 +1,175 @@
+package verify_test
+
+import (
+	"cmp"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"golang.org/x/tools/txtar"
+
+	"github.com/stepfall/stepfall/plugins/verifier-tests/internal/verify"
+	"github.com/stepfall/stepfall/sdk"
+	"github.com/stepfall/stepfall/sdk/patch"
+)
+
+// answer is one of a list of answers.
+type answer struct {
+	name, command, text string
+	// verdict is what must come of it.
+	verdict string
+	tree    map[string]string
+}
+
+// answers reads a list: files NAME/command, NAME/answer, NAME/verdict and NAME/tree/PATH;
+// what a name lacks is that of base.
+func answers(t *testing.T, file string) []answer {
+	t.Helper()
+	archive, err := txtar.ParseFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	base := answer{tree: map[string]string{}}
+	var list []answer
+	for _, f := range archive.Files {
+		name, part, _ := strings.Cut(f.Name, "/")
+		a := &base
+		if name != "base" {
+			if len(list) == 0 || list[len(list)-1].name != name {
+				list = append(list, answer{name: name, command: base.command, verdict: base.verdict, tree: map[string]string{}})
+				for path, text := range base.tree {
+					list[len(list)-1].tree[path] = text
+				}
+			}
+			a = &list[len(list)-1]
+		}
+		switch path, inTree := strings.CutPrefix(part, "tree/"); {
+		case inTree:
+			a.tree[path] = string(f.Data)
+		case part == "command":
+			a.command = strings.TrimSpace(string(f.Data))
+		case part == "verdict":
+			a.verdict = strings.TrimSpace(string(f.Data))
+		default:
+			a.text = string(f.Data)
+		}
+	}
+	return list
+}
+
+// argv is the command of an answer, with the programs of this machine.
+func (a *answer) argv(t *testing.T) []string {
+	t.Helper()
+	words := strings.Fields(a.command)
+	switch words[0] {
+	case "pytest":
+		return append([]string{pytestOrSkip(t), "-m"}, words...)
+	case "unittest":
+		return append([]string{find(t, python, "-c", "import unittest"), "-m"}, words...)
+	}
+	find(t, words[0])
+	return words
+}
+
+// run reports whether the command ends well in a copy of the tree, outside of any jail.
+func (a *answer) run(t *testing.T, argv []string, apply bool) bool {
+	t.Helper()
+	tree := a.tree
+	if apply {
+		changed, err := patch.ApplyToMap(tree, patch.Parse(&sdk.Answer{Text: a.text}, ""))
+		if err != nil {
+			t.Fatal(err)
+		}
+		tree = changed
+	}
+	command := exec.Command(argv[0], argv[1:]...)
+	command.Dir = write(t, tree)
+	command.Env = append(os.Environ(), "PYTHONDONTWRITEBYTECODE=1")
+	out, err := command.CombinedOutput()
+	t.Logf("outside, applied %v: %v\n%s", apply, err, out)
+	return err == nil
+}
+
+// Answers that are right are passed, or say why nobody can tell. A sample is judged;
+// with STEPFALL_ATTACKS=all each is, and is proved outside to be right.
+func TestRightAnswers(t *testing.T) {
+	all := os.Getenv("STEPFALL_ATTACKS") == "all"
+	files, err := filepath.Glob("testdata/right/*.txtar")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range files {
+		list := answers(t, file)
+		if !all {
+			list = list[:min(len(list), 4)]
+		}
+		if testing.Short() {
+			list = list[:1]
+		}
+		for _, a := range list {
+			t.Run(strings.TrimSuffix(filepath.Base(file), ".txtar")+"/"+a.name, func(t *testing.T) {
+				argv := a.argv(t)
+				broken := strings.Contains(a.name, "broken all along")
+				if all && (a.run(t, argv, false) || !broken && !a.run(t, argv, true)) {
+					t.Error("the command does not tell before from after")
+				}
+				v := open(t, verify.Config{Command: argv, State: cacheDir(t)})
+				verdict := judge(t, v, &sdk.Query{WorkDir: write(t, a.tree)}, a.text)
+				want := cmp.Or(a.verdict, "passed")
+				t.Logf("RIGHT\t%s\t%s\t%.2f", a.name, verdict.Outcome, verdict.Confidence)
+				if verdict.Outcome.String() != want || verdict.Confidence > 0.95 {
+					t.Errorf("%s with confidence %v, want %s", verdict.Outcome, verdict.Confidence, want)
+				}
+			})
+		}
+	}
+}
+
+// cacheDir is a folder for what is compiled, which the lists share.
+func cacheDir(t *testing.T) string {
+	t.Helper()
+	dir := filepath.Join(os.TempDir(), "stepfall-verify-test")
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+// Dependencies may lie beside the tree, behind links.
+func TestLinkedDependencies(t *testing.T) {
+	elsewhere := write(t, map[string]string{"node_modules/left/index.js": "exports.pad = (s) => ' ' + s;\n"})
+	t.Run("node_modules", func(t *testing.T) {
+		node := find(t, "node", "--test", "--version")
+		tree := write(t, map[string]string{
+			"row.js":      "exports.row = (s) => s;\n",
+			"row.test.js": "const test = require('node:test');\nconst assert = require('node:assert');\ntest('row', () => assert.equal(require('./row').row('a'), ' a'));\n",
+		})
+		if err := os.Symlink(filepath.Join(elsewhere, "node_modules"), filepath.Join(tree, "node_modules")); err != nil {
+			t.Fatal(err)
+		}
+		verdict := judge(t, open(t, verify.Config{Command: []string{node, "--test"}}), &sdk.Query{WorkDir: tree}, file("row.js", "const { pad } = require('left');\nexports.row = (s) => pad(s);\n"))
+		if verdict.Outcome != sdk.Passed {
+			t.Errorf("%s: %s", verdict.Outcome, verdict.Evidence)
+		}
+	})
+	t.Run(".venv", func(t *testing.T) {
+		find(t, python, "-c", "import unittest")
+		tree := write(t, map[string]string{
+			"calc.py":      "def add(a, b):\n    return a - b\n",
+			"test_calc.py": "import unittest\nimport calc\n\nclass T(unittest.TestCase):\n    def test_add(self):\n        self.assertEqual(calc.add(2, 3), 5)\n",
+		})
+		venv := filepath.Join(elsewhere, "venv")
+		if out, err := exec.Command(python, "-m", "venv", "--without-pip", venv).CombinedOutput(); err != nil {
+			t.Skipf("no virtual environments here: %s", out)
+		}
+		if err := os.Symlink(venv, filepath.Join(tree, ".venv")); err != nil {
+			t.Fatal(err)
+		}
+		verdict := judge(t, open(t, verify.Config{Command: []string{".venv/bin/python", "-m", "unittest"}}), &sdk.Query{WorkDir: tree}, file("calc.py", "def add(a, b):\n    return a + b\n"))
+		if verdict.Outcome != sdk.Passed || verdict.Confidence != 0.95 {
+			t.Errorf("%s %v: %s", verdict.Outcome, verdict.Confidence, verdict.Evidence)
+		}
+	})
+}

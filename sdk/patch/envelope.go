@@ -1,0 +1,61 @@
+package patch
+
+import (
+	"path"
+	"path/filepath"
+	"regexp"
+	"strings"
+)
+
+// envelopeFile begins the edit of a file between "*** Begin Patch" and "*** End Patch".
+var envelopeFile = regexp.MustCompile(`^\*\*\* (Add|Update|Delete) File: (.+)$`)
+
+// parseEnvelope reads the edit of one file at line i and returns the line after it.
+func parseEnvelope(lines []string, i int) (Edit, int) {
+	match := envelopeFile.FindStringSubmatch(lines[i])
+	edit := Edit{Kind: Diff, Path: cleanPath(match[2]), Delete: match[1] == "Delete", New: match[1] == "Add"}
+	i++
+	for i < len(lines) && !isPlainFence(lines[i]) && !envelopeFile.MatchString(lines[i]) {
+		line := lines[i]
+		if to, ok := strings.CutPrefix(line, "*** Move to: "); ok {
+			edit.From, edit.Path = edit.Path, cleanPath(to)
+		}
+		if strings.HasPrefix(line, "*** End Patch") {
+			return edit, i + 1
+		}
+		if line == "" || strings.HasPrefix(line, "***") {
+			i++
+			continue
+		}
+		start := i - 1 // the lines of a first hunk may have no header before them
+		if strings.HasPrefix(line, "@@") {
+			start = i
+		}
+		hunk, next := parseHunk(lines, start)
+		if next == i || next == start {
+			return edit, i // prose: the envelope was never closed
+		}
+		if len(hunk.Old)+len(hunk.New) > 0 {
+			edit.Hunks = append(edit.Hunks, hunk)
+		}
+		i = next
+	}
+	return edit, i
+}
+
+// Within returns the edits with the paths that are absolute and lie in one of the
+// folders made relative to it.
+func Within(edits []Edit, folders ...string) []Edit {
+	inside := func(name string) string {
+		for _, folder := range folders {
+			if rest, ok := strings.CutPrefix(name, strings.TrimSuffix(filepath.ToSlash(folder), "/")+"/"); ok && path.IsAbs(name) {
+				return cleanPath(rest)
+			}
+		}
+		return name
+	}
+	for i := range edits {
+		edits[i].Path, edits[i].From = inside(edits[i].Path), inside(edits[i].From)
+	}
+	return edits
+}

@@ -1,6 +1,52 @@
 package middleware
 
-import "slices"
+import (
+	"slices"
+	"time"
+)
+
+// Unsupported is a parameter of requests that a server said its model does not support. It is
+// not sent until then.
+type Unsupported struct {
+	// Model is the candidate, with its deployment where there are several.
+	Model, Parameter string
+	// Value is the one value, as JSON, that is not supported; empty is all.
+	Value string
+	Until time.Time
+}
+
+// UnsupportedReporter is what a model is that remembers what its server does not support.
+type UnsupportedReporter interface {
+	Unsupported() []Unsupported
+}
+
+// Unsupported returns what the models' servers are known not to support.
+func (m *Model) Unsupported() (list []Unsupported) {
+	for i := range m.targets {
+		if i > 0 && m.targets[i].again > 0 {
+			continue // a further sample of a model that was listed
+		}
+		for _, d := range m.targets[i].deployments {
+			reporter, ok := d.llm.(UnsupportedReporter)
+			if !ok {
+				continue
+			}
+			for _, one := range reporter.Unsupported() {
+				one.Model = m.deploymentName(i, d)
+				list = append(list, one)
+			}
+		}
+	}
+	return list
+}
+
+// deploymentName names a deployment among those of target i.
+func (m *Model) deploymentName(i int, d *deployment) string {
+	if len(m.targets[i].deployments) > 1 {
+		return m.c.Models[i].Model.Name + " (" + d.Name + ")"
+	}
+	return m.c.Models[i].Model.Name
+}
 
 // OpenCircuits returns the names of the models, or their deployments where there are
 // several, that are not asked now because they failed, in the order of the candidates.

@@ -110,6 +110,13 @@ func statusOf(ctx context.Context, r *router.Router, traces view.Reader) (*view.
 	for _, name := range r.OpenCircuits() {
 		s.Circuits = append(s.Circuits, view.Circuit{Model: name})
 	}
+	for _, u := range r.Unsupported() {
+		name := u.Parameter
+		if u.Value != "" {
+			name += " = " + u.Value
+		}
+		s.Unsupported = append(s.Unsupported, view.Unsupported{Model: u.Model, Parameter: name, Until: u.Until})
+	}
 	for _, p := range full.PluginStats(r) {
 		s.Plugins = append(s.Plugins, view.PluginStatus{
 			Name: p.Instance, Running: p.State == host.Ready || p.State == host.Stopped && p.LastError == "", Restarts: max(0, p.Starts-1), Error: p.LastError,

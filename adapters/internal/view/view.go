@@ -50,7 +50,15 @@ type Report struct {
 type Status struct {
 	Caps     []Cap
 	Circuits []Circuit
-	Plugins  []PluginStatus
+	// Unsupported are the parameters that servers said they do not support.
+	Unsupported []Unsupported
+	Plugins     []PluginStatus
+}
+
+// Unsupported is a parameter that is not sent to a model for a while.
+type Unsupported struct {
+	Model, Parameter string
+	Until            time.Time
 }
 
 // Cap is a limit on spending and what is left of it.

@@ -373,7 +373,7 @@ func TestHostileTextsAreText(t *testing.T) {
 	}
 	l := reader(t, traces)
 	handler := New(Options{Traces: l, Source: fleet.Script, Status: func(context.Context) (*Status, error) {
-		return &Status{Caps: []Cap{{Name: fleet.Script}}, Circuits: []Circuit{{Model: fleet.Script}}, Plugins: []PluginStatus{{Name: fleet.Script, Error: fleet.Script}}}, nil
+		return &Status{Caps: []Cap{{Name: fleet.Script}}, Circuits: []Circuit{{Model: fleet.Script}}, Unsupported: []Unsupported{{Model: fleet.Script, Parameter: fleet.Script}}, Plugins: []PluginStatus{{Name: fleet.Script, Error: fleet.Script}}}, nil
 	}})
 	pages := []string{"/", "/steps", "/runs", "/trust", "/compare"}
 	for _, tr := range traces[:12] {

@@ -12,7 +12,6 @@ import (
 	"net/url"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/tmc/langchaingo/llms"
@@ -56,9 +55,7 @@ type Model struct {
 	limits dialect.Limits
 	origin string // of the state that the model is given back
 
-	mu sync.RWMutex
-	// refused are the fields that the server would not have for this model.
-	refused []string
+	unsupported unsupported
 }
 
 var (
@@ -146,14 +143,14 @@ func (m *Model) GenerateContent(ctx context.Context, messages []llms.MessageCont
 			body[name] = p.Extra[name]
 		}
 	}
-	notSent = append(notSent, m.drop(body)...)
+	notSent = append(notSent, m.unsupported.take(body)...)
 	var resp *http.Response
 	for range 4 {
 		if resp, err = m.post(ctx, body); err == nil {
 			break
 		}
 		err = x.Fail(provider, err)
-		dropped, again := m.learn(err, body, &p)
+		dropped, again := m.unsupported.learn(err, body, &p)
 		if !again {
 			return nil, err
 		}
@@ -183,76 +180,6 @@ func (m *Model) post(ctx context.Context, body wire.Object) (*http.Response, err
 		return nil, err
 	}
 	return wire.Post(ctx, m.client, m.url, m.header, data)
-}
-
-// droppable are the fields that a model may refuse and answer without: what the caller
-// asked for changes in degree, not in kind.
-var droppable = []string{"temperature", "top_p", "presence_penalty", "frequency_penalty", "reasoning_effort", "verbosity", "stop", "stream_options", "parallel_tool_calls"}
-
-// learn finds out from a refusal which field the model would not have, and takes it
-// out of the body or spells it otherwise.
-func (m *Model) learn(err error, body wire.Object, p *middleware.Params) (dropped []string, again bool) {
-	e, ok := errors.AsType[*middleware.ProviderError](err)
-	if !ok || e.Status != http.StatusBadRequest && e.Status != http.StatusUnprocessableEntity {
-		return nil, false
-	}
-	said := strings.ToLower(e.Message)
-	for _, name := range []string{"max_tokens", "max_completion_tokens"} {
-		other := map[string]string{"max_tokens": "max_completion_tokens", "max_completion_tokens": "max_tokens"}[name]
-		if _, set := body[name]; set && (e.Param == name || strings.Contains(said, name)) && m.note("not "+name) {
-			body[other] = body[name]
-			delete(body, name)
-			return nil, true
-		}
-	}
-	names := droppable
-	if p.LogProbs == nil {
-		names = append([]string{"logprobs", "top_logprobs"}, names...)
-	}
-	for _, name := range names {
-		if _, set := body[name]; !set || e.Param != name && !strings.Contains(said, "'"+name+"'") && !strings.Contains(said, "`"+name+"`") && !strings.Contains(said, `"`+name+`"`) &&
-			(name != "logprobs" || !strings.Contains(said, "logprob")) {
-			continue
-		}
-		m.note(name)
-		return m.drop(body), true
-	}
-	return nil, false
-}
-
-// note remembers a refusal; false when it was known.
-func (m *Model) note(name string) bool {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if slices.Contains(m.refused, name) {
-		return false
-	}
-	m.refused = append(m.refused, name)
-	return true
-}
-
-// drop takes out what the model is known to refuse.
-func (m *Model) drop(body wire.Object) (dropped []string) {
-	m.mu.RLock()
-	defer m.mu.RUnlock()
-	for _, name := range m.refused {
-		if was, ok := strings.CutPrefix(name, "not "); ok {
-			if v, set := body[was]; set {
-				delete(body, was)
-				body[map[string]string{"max_tokens": "max_completion_tokens", "max_completion_tokens": "max_tokens"}[was]] = v
-			}
-			continue
-		}
-		if _, set := body[name]; !set {
-			continue
-		}
-		delete(body, name)
-		if name == "logprobs" {
-			delete(body, "top_logprobs")
-		}
-		dropped = append(dropped, name)
-	}
-	return dropped
 }
 
 // answer is one on its way.

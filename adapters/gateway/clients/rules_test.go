@@ -595,6 +595,7 @@ func responsesThoughts(u *upstream, m *vendorModel, q gjson.Result) *refusal {
 			seen = append(seen, id)
 			sealed := item.Get("encrypted_content")
 			switch {
+			case u.stored[id] && sealed.Str == "":
 			case !sealed.Exists() || sealed.Type == gjson.Null:
 				return gpt("input", "", "Item with id '%s' not found. Items are not persisted when `store` is set to false. Try again with `store` set to true, or remove this item from your input.", id)
 			case !signedBy(m, sealed.Str):

@@ -72,10 +72,12 @@ type upstream struct {
 	// owner is the model that gave out an id, thought the reasoning item that a function
 	// call of Responses belongs to.
 	owner, thought map[string]string
+	// stored are the reasoning items of answers that were stored.
+	stored map[string]bool
 }
 
 func newUpstream() *upstream {
-	return &upstream{owner: map[string]string{}, thought: map[string]string{}}
+	return &upstream{owner: map[string]string{}, thought: map[string]string{}, stored: map[string]bool{}}
 }
 
 // RoundTrip answers a request to any of the vendors' addresses.
@@ -233,6 +235,9 @@ func (u *upstream) script(m *vendorModel, q gjson.Result) *scripted {
 		a.text = "Done: 1 2 3 4."
 	}
 	if m.api == responsesAPI && a.think != "" {
+		if q.Get("store").Raw != "false" { // https://platform.openai.com/docs/guides/conversation-state
+			u.stored[fmt.Sprintf("rs_%s%d", strings.ReplaceAll(m.name, "-", ""), results)] = true
+		}
 		for _, c := range a.calls {
 			u.thought[c.item] = fmt.Sprintf("rs_%s%d", strings.ReplaceAll(m.name, "-", ""), results)
 		}

@@ -87,7 +87,7 @@ func TestTheChoiceOfFunctions(t *testing.T) {
 
 // A model that cannot give what is asked for is not asked, and the reason is told.
 func TestWhoSpeaksTheDialectOfTheTools(t *testing.T) {
-	for dialect, want := range map[middleware.Dialect]string{middleware.DialectChat: "", middleware.DialectAnthropic: "has none of the tools of anthropic"} {
+	for dialect, want := range map[middleware.Dialect]string{middleware.DialectChat: "", middleware.DialectAnthropic: "has no tool web_search of anthropic"} {
 		var all traces
 		m := wrap(t, middleware.Config{Models: []middleware.Candidate{small(says("plain")), large(&speaker{resp: text("spoken")})}, Step: step.Config{Traces: all.record}})
 		resp, err := m.GenerateContent(t.Context(), human("hello"), middleware.WithParams(middleware.Params{RawTools: []json.RawMessage{[]byte(`{"type":"web_search"}`)}, Dialect: dialect}))
@@ -98,7 +98,7 @@ func TestWhoSpeaksTheDialectOfTheTools(t *testing.T) {
 		for _, i := range all.list[0].Infeasible {
 			reasons += i.Model + " " + i.Reason + ", "
 		}
-		if !strings.Contains(reasons, "small has none of the tools of "+string(dialect)) || strings.Contains(reasons, "large") != (want != "") {
+		if !strings.Contains(reasons, "small has no tool web_search of "+string(dialect)) || strings.Contains(reasons, "large") != (want != "") {
 			t.Errorf("%s: %s", dialect, reasons)
 		}
 	}

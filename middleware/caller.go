@@ -192,14 +192,7 @@ func (c *call) hasHostedTools() bool {
 		return true
 	}
 	return slices.ContainsFunc(c.params.RawTools, func(raw json.RawMessage) bool {
-		var tool map[string]json.RawMessage
-		if json.Unmarshal(raw, &tool) != nil {
-			return false
-		}
-		name := string(tool["type"])
-		if name == "" { // Gemini's have one member, named after the tool
-			name = strings.Join(slices.Collect(maps.Keys(tool)), " ")
-		}
+		name := rawToolType(raw)
 		for _, hosted := range [...]string{"search", "Search", "fetch", "code_", "codeExecution", "mcp", "image_generation", "urlContext"} {
 			if strings.Contains(name, hosted) {
 				return true

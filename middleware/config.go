@@ -168,6 +168,11 @@ type Config struct {
 	// worst-case cost under a cap; 0 means 3,000.
 	ImageTokens int
 
+	// OptionalTools are types of tools that one API alone has, such as web_search: a model
+	// behind another API is asked without them. A type stands for those too that begin
+	// with it and "_". A model that lacks any other tool of the caller's is not asked.
+	OptionalTools []string
+
 	Breaker BreakerConfig
 	Stream  StreamMode
 	// CancelDrafts ends the call of an answer that a default check will reject, while it

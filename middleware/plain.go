@@ -2,9 +2,11 @@ package middleware
 
 import (
 	"context"
-	"slices"
-
+	"encoding/json"
 	"github.com/tmc/langchaingo/llms"
+	"maps"
+	"slices"
+	"strings"
 )
 
 // plain returns the messages without the parts of this package, for models that are no
@@ -110,8 +112,8 @@ func (c *call) exclude(i int) string {
 		return why
 	}
 	p := &c.params
-	if len(p.RawTools) > 0 && !c.m.targets[i].speaks(p.Dialect) {
-		return "has none of the tools of " + string(p.Dialect)
+	if name := c.neededTool(); name != "" && !c.m.targets[i].speaks(p.Dialect) {
+		return ReasonNoTool + name + " of " + string(p.Dialect)
 	}
 	if p.LogProbs != nil && *p.LogProbs && !c.m.engine.Models()[i].Capabilities.LogProbs {
 		return "gives no log-probabilities"
@@ -131,6 +133,35 @@ func (t *target) limit(c *call) (why string) {
 		}
 	}
 	return why
+}
+
+// ReasonNoTool is how the reason begins for which a model is not asked that lacks a tool
+// of another API. The tool's type follows.
+const ReasonNoTool = "has no tool "
+
+// neededTool returns the type of the first tool of the caller's API alone that the model
+// must have, "" for none.
+func (c *call) neededTool() string {
+	for _, raw := range c.params.RawTools {
+		name := rawToolType(raw)
+		if !slices.ContainsFunc(c.m.c.OptionalTools, func(o string) bool { return name == o || strings.HasPrefix(name, o+"_") }) {
+			return name
+		}
+	}
+	return ""
+}
+
+// rawToolType returns the type of a tool in an API's own form. Gemini's have one member,
+// which is named after the tool.
+func rawToolType(raw json.RawMessage) string {
+	var tool map[string]json.RawMessage
+	if json.Unmarshal(raw, &tool) != nil {
+		return "?"
+	}
+	if name := word(tool["type"]); name != "" {
+		return name
+	}
+	return strings.Join(slices.Sorted(maps.Keys(tool)), " ")
 }
 
 // speaks reports whether any deployment is asked in the dialect.

@@ -19,6 +19,10 @@ type Policy struct {
 	Mode string `policy:"mode" oneof:"enforce observe shadow off" default:"enforce"`
 	// The model that is called when the mode is not enforce.
 	Baseline string `policy:"baseline" ref:"model"`
+	// Types of tools that one API alone has, such as web_search or namespace, which
+	// models behind another API are asked without. Without the line, such a model is not
+	// asked where a client offers one of them.
+	OptionalTools []string `policy:"optional_tools"`
 
 	// Models are the candidates. Those with the capability embeddings are Embedders.
 	Models     []Model     `policy:"model,block"`

@@ -81,7 +81,7 @@ func (s *setup) configure(ctx context.Context, r *Router) (middleware.Config, er
 	p, o := s.policy, &r.o
 	c := middleware.Config{
 		Mode: middleware.Mode(p.Mode), Baseline: p.Baseline, Stream: middleware.StreamMode(p.Stream.Mode),
-		CancelDrafts: p.Stream.CancelDrafts, MinTokenProbability: p.Stream.MinTokenProbability,
+		OptionalTools: p.OptionalTools, CancelDrafts: p.Stream.CancelDrafts, MinTokenProbability: p.Stream.MinTokenProbability,
 		Breaker: middleware.BreakerConfig{Failures: p.Retry.BreakAfter, Delay: p.Retry.BreakFor},
 		Redact:  redact.New(s.secrets()...), Callbacks: o.Callbacks, Interceptors: o.Interceptors,
 	}
@@ -202,7 +202,7 @@ func (s *setup) traces(ctx context.Context, r *Router) (step.Sink, error) {
 		sinks = append(sinks, shared.Record)
 	}
 	secrets := redact.New(s.secrets()...)
-	refused := warnRefused(o.Logger, secrets)
+	refused := warnLeftOut(o.Logger, secrets)
 	if all := step.Tee(sinks...); all != nil {
 		return step.Tee(refused, step.Redact(all, secrets)), nil
 	}

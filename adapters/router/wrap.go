@@ -15,6 +15,7 @@ import (
 	"github.com/hashicorp/go-hclog"
 	"github.com/tmc/langchaingo/llms"
 
+	"github.com/stepfall/stepfall/middleware"
 	"github.com/stepfall/stepfall/policies"
 	"github.com/stepfall/stepfall/sdk"
 	"github.com/stepfall/stepfall/sdk/redact"
@@ -92,30 +93,36 @@ func unjudged(logger hclog.Logger, p *policies.Policy) step.Sink {
 	}
 }
 
-// warnRefused returns a sink that logs once, for each model and reason, that a server
-// refused the request of a step.
-func warnRefused(logger hclog.Logger, secrets *redact.Redactor) step.Sink {
+// warnLeftOut returns a sink that logs once, for each model and reason, that a server
+// refused the request of a step, or that a model was not asked since it lacks a tool.
+func warnLeftOut(logger hclog.Logger, secrets *redact.Redactor) step.Sink {
 	var mu sync.Mutex
 	logged := map[string]bool{}
+	warn := func(message string, t *sdk.Trace, model, reason string) {
+		key := model + " " + digits.ReplaceAllString(reason, "0")
+		mu.Lock()
+		known := logged[key] || len(logged) >= maxReasons
+		if !known {
+			logged[key] = true
+		}
+		mu.Unlock()
+		switch args := []any{"model", model, "reason", secrets.Text(reason), "trace", t.ID}; {
+		case known:
+		case logger != nil:
+			logger.Warn(message+"; that is said once for each model and reason", args...)
+		default:
+			slog.Warn("stepfall: "+message+" (said once for each model and reason)", args...)
+		}
+	}
 	return func(_ context.Context, t *sdk.Trace) {
 		for i := range t.Calls {
-			c := &t.Calls[i]
-			if c.StopReason != sdk.StopReasonRefused {
-				continue
+			if c := &t.Calls[i]; c.StopReason == sdk.StopReasonRefused {
+				warn("a model refused a request", t, c.Model, c.Error)
 			}
-			mu.Lock()
-			key := c.Model + " " + digits.ReplaceAllString(c.Error, "0")
-			known := logged[key] || len(logged) >= maxRefusals
-			if !known {
-				logged[key] = true
-			}
-			mu.Unlock()
-			switch args := []any{"model", c.Model, "error", secrets.Text(c.Error), "trace", t.ID}; {
-			case known:
-			case logger != nil:
-				logger.Warn("a model refused a request; that is said once for each model and reason", args...)
-			default:
-				slog.Warn("stepfall: a model refused a request (said once for each model and reason)", args...)
+		}
+		for _, out := range t.Infeasible {
+			if strings.HasPrefix(out.Reason, middleware.ReasonNoTool) {
+				warn("a model is not asked, since it lacks a tool that optional_tools may leave out", t, out.Model, out.Reason)
 			}
 		}
 	}
@@ -124,8 +131,8 @@ func warnRefused(logger hclog.Logger, secrets *redact.Redactor) step.Sink {
 // digits are what differs in a refusal from one request to the next: ids and places.
 var digits = regexp.MustCompile(`[0-9]+|\(request [^)]*\)`)
 
-// maxRefusals bounds how many refusals are told apart.
-const maxRefusals = 1000
+// maxReasons bounds how many reasons are told apart.
+const maxReasons = 1000
 
 // choosing is the key that a context has in a step whose model the policy chooses.
 type choosing struct{}

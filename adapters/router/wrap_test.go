@@ -3,6 +3,7 @@ package router_test
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -61,6 +62,26 @@ func TestRefusedRequestsAreLoggedOnce(t *testing.T) {
 	})
 	if n != 3 || strings.Count(log, "a model refused a request") != 1 {
 		t.Errorf("%d calls, and the log says %q", n, log)
+	}
+}
+
+// A model that is not asked since it lacks a tool is named once.
+func TestLeftOutForAToolIsLoggedOnce(t *testing.T) {
+	log := logged(t, func() {
+		model, err := router.Wrap(t.Context(), 0.01, router.Options{Models: map[string]llms.Model{"gpt-4.1-mini": says("small"), "gpt-4.1": says("large")}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer model.Close()
+		tools := middleware.WithParams(middleware.Params{Dialect: middleware.DialectResponses, RawTools: []json.RawMessage{[]byte(`{"type":"web_search"}`)}})
+		for range 3 {
+			if _, err := llms.GenerateFromSinglePrompt(t.Context(), model, "q", tools); err == nil {
+				t.Fatal("a model was asked")
+			}
+		}
+	})
+	if strings.Count(log, "lacks a tool that optional_tools may leave out") != 2 || !strings.Contains(log, "has no tool web_search of openai.responses") {
+		t.Errorf("the log says %q", log)
 	}
 }
 

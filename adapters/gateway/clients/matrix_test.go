@@ -31,7 +31,7 @@ var updateBroken = flag.Bool("update-broken", false, "write testdata/broken.txt:
 
 // cascadeOf returns a gateway before a cascade of a small and a large model of the
 // upstream, which rejects drafts.
-func cascadeOf(t *testing.T, u *upstream, small, large *vendorModel) *gateway.Gateway {
+func cascadeOf(t *testing.T, u *upstream, small, large *vendorModel, optionalTools ...string) *gateway.Gateway {
 	t.Helper()
 	strategy, err := cascade.NewThreshold(cascade.Params{Thresholds: []float64{0.5}})
 	if err != nil {
@@ -54,7 +54,7 @@ func cascadeOf(t *testing.T, u *upstream, small, large *vendorModel) *gateway.Ga
 		Step: step.Config{
 			Strategy: strategy, Checks: append(middleware.DefaultChecks(), rejectDrafts), Retry: step.Retry{MaxAttempts: 1},
 		},
-		Stream: middleware.Commit, Breaker: middleware.BreakerConfig{Failures: -1},
+		OptionalTools: optionalTools, Stream: middleware.Commit, Breaker: middleware.BreakerConfig{Failures: -1},
 	})
 	if err != nil {
 		t.Fatal(err)

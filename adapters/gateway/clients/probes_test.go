@@ -180,6 +180,43 @@ func TestProbes(t *testing.T) {
 	broken.compare(t, "broken-probes.txt")
 }
 
+// TestHostedTools offers a tool that one API alone has. Models of others are left out, or
+// are asked without the tool where it is optional.
+func TestHostedTools(t *testing.T) {
+	tools := map[string][]any{
+		responsesAPI: {object{"type": "web_search"}, object{"type": "namespace", "name": "mcp__docs", "description": "docs", "tools": []any{}}},
+		messagesAPI:  {object{"type": "web_search_20250305", "name": "web_search"}},
+	}
+	for i := range rawClients {
+		c := &rawClients[i]
+		if tools[c.api] == nil {
+			continue
+		}
+		cascades(func(small, large *vendorModel) {
+			if small.api != c.api || large.api == c.api {
+				return
+			}
+			for _, optional := range [][]string{nil, {"web_search"}, {"web_search", "namespace"}} {
+				u := newUpstream()
+				q := c.first()
+				probes[0].change[c.api](q)
+				push(q, "tools", tools[c.api]...)
+				a, err := c.send(t.Context(), cascadeOf(t, u, small, large, optional...), q, false)
+				if err != nil {
+					t.Fatal(err)
+				}
+				want := large.name
+				if len(optional) < len(tools[c.api]) {
+					want = small.name // its draft is all that can be had
+				}
+				if asked, refused, _ := u.forget(); a.status != http.StatusOK || a.model != want || len(refused) > 0 {
+					t.Errorf("%s client, %s > %s, optional %v: status %d, answered by %q, want %s; asked %v, refused %v", c.api, small.name, large.name, optional, a.status, a.model, want, asked, refused)
+				}
+			}
+		})
+	}
+}
+
 // TestRefusedEscalation has an upstream refuse the escalation: the client is told, and is
 // not given the rejected draft as if it were an answer, on a stream neither.
 func TestRefusedEscalation(t *testing.T) {

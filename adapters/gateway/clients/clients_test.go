@@ -212,8 +212,8 @@ func TestClients(t *testing.T) {
 			t.Fatal(err)
 		}
 		cache = filepath.Join(cache, "stepfall", "clients")
-		results = append(results, script(t, url, npm(t, cache))...)
-		results = append(results, script(t, url, python(t, cache))...)
+		results = append(results, script(t, url, npm(t, cache, "clients.mjs"))...)
+		results = append(results, script(t, url, python(t, cache, "clients.py"))...)
 	}
 	for _, r := range results {
 		if !r.OK {
@@ -346,7 +346,7 @@ func run(t *testing.T, dir, name string, args ...string) error {
 	return nil
 }
 
-func npm(t *testing.T, cache string) *exec.Cmd {
+func npm(t *testing.T, cache, program string) *exec.Cmd {
 	t.Helper()
 	dir := installed(t, cache, "npm", "package.json", "node_modules/openai", func(dir string) error {
 		return run(t, dir, "npm", "install", "--ignore-scripts", "--no-audit", "--no-fund", "--loglevel=error")
@@ -354,13 +354,13 @@ func npm(t *testing.T, cache string) *exec.Cmd {
 	if dir == "" {
 		return nil
 	}
-	copyTo(t, dir, "clients.mjs")
-	cmd := exec.CommandContext(t.Context(), "node", "clients.mjs")
+	copyTo(t, dir, program)
+	cmd := exec.CommandContext(t.Context(), "node", program)
 	cmd.Dir = dir
 	return cmd
 }
 
-func python(t *testing.T, cache string) *exec.Cmd {
+func python(t *testing.T, cache, program string) *exec.Cmd {
 	t.Helper()
 	dir := installed(t, cache, "PyPI", "requirements.txt", "venv/bin/python", func(dir string) error {
 		if err := run(t, dir, "python3", "-m", "venv", "venv"); err != nil {
@@ -371,8 +371,8 @@ func python(t *testing.T, cache string) *exec.Cmd {
 	if dir == "" {
 		return nil
 	}
-	copyTo(t, dir, "clients.py")
-	cmd := exec.CommandContext(t.Context(), filepath.Join(dir, "venv", "bin", "python"), "clients.py")
+	copyTo(t, dir, program)
+	cmd := exec.CommandContext(t.Context(), filepath.Join(dir, "venv", "bin", "python"), program)
 	cmd.Dir = dir
 	return cmd
 }

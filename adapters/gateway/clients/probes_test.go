@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// probe is something of a request that its own API takes and another one does not.
-type probe struct {
+// oddRequest is something of a request that its own API takes and another one does not.
+type oddRequest struct {
 	name string
 	// change alters the first request of a client of each API; without one, that client
 	// is not asked.
@@ -74,7 +74,7 @@ func image(media string) map[string]func(q object) {
 	}
 }
 
-var probes = []probe{
+var oddRequests = []oddRequest{
 	{name: "as it is", change: map[string]func(q object){chatAPI: set("reasoning_effort", nil), responsesAPI: set("reasoning", nil), messagesAPI: noThinking}},
 	{name: "effort", change: map[string]func(q object){chatAPI: set(), responsesAPI: set(), messagesAPI: set()}},
 	{name: "least effort", change: map[string]func(q object){chatAPI: set("reasoning_effort", "minimal"), responsesAPI: set("reasoning", object{"effort": "minimal"})}},
@@ -147,7 +147,7 @@ func TestProbes(t *testing.T) {
 	broken := brokenCells{}
 	for i := range rawClients {
 		c := &rawClients[i]
-		for _, p := range probes {
+		for _, p := range oddRequests {
 			change := p.change[c.api]
 			if change == nil {
 				continue
@@ -177,7 +177,7 @@ func TestProbes(t *testing.T) {
 			})
 		}
 	}
-	broken.compare(t, "broken-probes.txt")
+	broken.compare(t, "broken-oddRequests.txt")
 }
 
 // TestHostedTools offers a tool that one API alone has. Models of others are left out, or
@@ -199,7 +199,7 @@ func TestHostedTools(t *testing.T) {
 			for _, optional := range [][]string{nil, {"web_search"}, {"web_search", "namespace"}} {
 				u := newUpstream()
 				q := c.first()
-				probes[0].change[c.api](q)
+				oddRequests[0].change[c.api](q)
 				push(q, "tools", tools[c.api]...)
 				a, err := c.send(t.Context(), cascadeOf(t, u, small, large, optional...), q, false)
 				if err != nil {
@@ -227,7 +227,7 @@ func TestRefusedEscalation(t *testing.T) {
 				u := newUpstream()
 				u.never = large.name
 				q := c.first()
-				probes[0].change[c.api](q)
+				oddRequests[0].change[c.api](q)
 				a, err := c.send(t.Context(), cascadeOf(t, u, small, large), q, stream)
 				if err != nil {
 					t.Fatal(err)

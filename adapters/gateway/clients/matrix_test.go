@@ -365,7 +365,10 @@ func (b brokenCells) compare(t *testing.T, file string) {
 		for name, why := range b {
 			lines = append(lines, name+"\t"+why+"\n")
 		}
-		slices.Sort(lines)
+		if slices.Sort(lines); lines == nil {
+			_ = os.Remove(path) // there may be none
+			return
+		}
 		if err := os.WriteFile(path, []byte(strings.Join(lines, "")), 0o600); err != nil {
 			t.Fatal(err)
 		}

@@ -141,9 +141,9 @@ var oddRequests = []oddRequest{
 		}}},
 }
 
-// TestProbes sends each probe to the nine cascades: what a client may say in its own API
+// TestOddRequests sends each odd request to the nine cascades: what a client may say in its own API
 // is refused by no model, whatever model that is.
-func TestProbes(t *testing.T) {
+func TestOddRequests(t *testing.T) {
 	broken := brokenCells{}
 	for i := range rawClients {
 		c := &rawClients[i]
@@ -177,7 +177,7 @@ func TestProbes(t *testing.T) {
 			})
 		}
 	}
-	broken.compare(t, "broken-oddRequests.txt")
+	broken.compare(t, "broken-requests.txt")
 }
 
 // TestHostedTools offers a tool that one API alone has. Models of others are left out, or

@@ -3,6 +3,7 @@ package middleware
 import (
 	"cmp"
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"slices"
@@ -210,6 +211,9 @@ func (m *Model) step(ctx context.Context, messages []llms.MessageContent, option
 		}
 	}
 	if m.shadow != nil {
+		if c.query.ID == "" {
+			c.query.ID = rand.Text() // joins the step with the one in its shadow
+		}
 		m.shadow.maybe(ctx, c)
 	}
 	result, err := m.engine.Run(ctx, req)

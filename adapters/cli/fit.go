@@ -220,7 +220,7 @@ func (f *fitFlags) follow(table *outcome.Table, o *fit.Options) (*outcome.Table,
 	if table, err = table.Select(names...); err != nil {
 		return nil, fmt.Errorf("policy %s: %w: stepfall collect asks each model; in production mode \"shadow\", or explore in the trace block, does", f.policy, err)
 	}
-	if len(policy.Verifiers) > 0 {
+	if len(policy.Verifiers) > 0 && table.Labels == "" {
 		table.Verified = true
 	}
 	if o.Strategy != "" {
@@ -233,6 +233,10 @@ func (f *fitFlags) follow(table *outcome.Table, o *fit.Options) (*outcome.Table,
 	}
 	return table, nil
 }
+
+// enoughLabels is how many steps with every model's answer it takes until agreement with
+// a reference tells models apart as well as it ever does.
+const enoughLabels = 200
 
 // reportFit prints what a profile promises and how far it can be believed.
 func reportFit(s Streams, p *fit.Profile, path string) {
@@ -255,7 +259,15 @@ func reportFit(s Streams, p *fit.Profile, path string) {
 		fmt.Fprintf(s.Out, "%d of %d outcomes are of models that were not asked: drawn, with the means that those asked by chance tell\n", p.Data.Drawn, p.Data.Queries*len(p.Models))
 	}
 
-	table := newTable(s.Out, column{name: ""}, column{"USD per query", true}, column{"quality %", true}, column{"models run", true})
+	quality := "quality %"
+	if p.Data.Labels != "" {
+		quality = p.Data.Labels + " %"
+		fmt.Fprintf(s.Out, "no step has a verdict: fitted to %s, which is good for choosing and no measure of quality\n", p.Data.Labels)
+		if more := enoughLabels - p.Data.Complete; more > 0 {
+			fmt.Fprintf(s.Out, "such labels settle by about %d shadowed steps which model is best: %d more are wanted\n", enoughLabels, more)
+		}
+	}
+	table := newTable(s.Out, column{name: ""}, column{"USD per query", true}, column{quality, true}, column{"models run", true})
 	if p.Budget.USD > 0 {
 		table.row("budget", dollars(p.Budget.USD), "", "")
 	}

@@ -106,6 +106,7 @@ func (f *filler) correct() error {
 	f.shift, f.factor = make([]float64, n), make([]float64, n)
 	believed, weight, off := make([][]float64, n), make([]float64, n), make([]float64, n)
 	paid, expected := make([]float64, n), make([]float64, n)
+	chance, unjudged := make([]bool, n), make([]int, n)
 	for q := range f.met.Queries {
 		ran := f.strategic(q)
 		f.replay.Start(q).Believe(ran, f.beliefs, f.costs)
@@ -116,7 +117,12 @@ func (f *filler) correct() error {
 			mean := bounded(f.beliefs[m].Mean)
 			believed[m] = append(believed[m], mean)
 			p, v := outcome.At(f.met.Propensity, q, m), f.met.Quality[q][m]
-			if math.IsNaN(v) || math.IsNaN(p) {
+			chance[m] = chance[m] || p < 1
+			switch {
+			case math.IsNaN(p):
+				continue
+			case math.IsNaN(v):
+				unjudged[m]++
 				continue
 			}
 			weight[m] += 1 / p
@@ -132,7 +138,10 @@ func (f *filler) correct() error {
 		if float64(len(believed[m])) <= seldomLeftOut*float64(len(f.met.Queries)) && weight[m] == 0 {
 			continue
 		}
-		if weight[m] == 0 {
+		switch {
+		case weight[m] == 0 && chance[m]:
+			return fmt.Errorf("%w: %s was asked by chance, and no verdict tells what came of it: %d of its answers were judged by nobody, or inconclusively", ErrTooFew, name, unjudged[m])
+		case weight[m] == 0:
 			return fmt.Errorf("%w: %s was never asked by chance: set explore in the trace block for a while", ErrTooFew, name)
 		}
 		f.shift[m] = shiftTo(believed[m], average(believed[m])+off[m]/weight[m])

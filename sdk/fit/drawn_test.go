@@ -123,3 +123,27 @@ func TestFitToTracesWithoutChance(t *testing.T) {
 		}
 	}
 }
+
+// Steps in which a model was asked, and judged inconclusively, are not steps in which it
+// was not asked: the reason says so. A baseline that a shadow ran beside was asked as if
+// by chance, so that its steps complete those of a strategy that leaves it out.
+func TestAskedByChanceAndNotJudged(t *testing.T) {
+	none, _ := inUse(300, 0.15, 3)
+	for q := range none.Queries {
+		if p := none.Propensity[q][1]; p < 1 {
+			none.Quality[q][1] = math.NaN()
+		}
+	}
+	if _, err := Fit(t.Context(), none, Options{BudgetUSD: 0.005}); !errors.Is(err, ErrTooFew) || !strings.Contains(err.Error(), "was asked by chance, and no verdict") {
+		t.Errorf("judged inconclusively: %v", err)
+	}
+	met, _ := inUse(300, 0.3, 3)
+	for q := range met.Queries {
+		if p := met.Propensity[q][1]; p < 1 {
+			met.Propensity[q][1] = math.Nextafter(1, 0)
+		}
+	}
+	if _, _, err := filled(met, estimate.Options{Quality: estimate.KindMean}, 1); err != nil {
+		t.Errorf("with shadowed steps beside: %v", err)
+	}
+}

@@ -105,7 +105,7 @@ func Fit(ctx context.Context, t *outcome.Table, o Options) (*Profile, error) {
 		Version: Version,
 		Data: Data{
 			SHA256: t.Hash(), Queries: len(t.Queries), Complete: len(complete.Queries),
-			Verified: t.Verified, Folds: o.Folds, Seed: o.Seed, Drawn: drawn,
+			Verified: t.Verified, Folds: o.Folds, Seed: o.Seed, Drawn: drawn, Labels: t.Labels,
 			Groups: slices.Compact(slices.Sorted(slices.Values(t.Groups))),
 		},
 		Models: models, Estimator: estimator,

@@ -54,6 +54,9 @@ type Data struct {
 	// Drawn is how many outcomes of models that were not asked were drawn from what was
 	// believed of them, corrected by the propensities of those that were.
 	Drawn int `json:"drawn,omitempty"`
+	// Labels says what the qualities are that were fitted to, where they are neither the
+	// truth nor verdicts; see [outcome.Table].
+	Labels string `json:"labels,omitempty"`
 }
 
 // Model is a candidate of the profile; Price is nil when it was not known.

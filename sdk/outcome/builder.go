@@ -51,7 +51,55 @@ type builder struct {
 	seen              [][]bool
 	anyGroup, anyText bool
 	anyAnswer         bool
+	verified          bool // only verdicts are qualities
 	leftOut           func(file string, line int)
+	// baselines are the calls of models that were asked whatever was believed of them,
+	// and beside those that a strategy chose while another model's answer was used.
+	baselines, beside []place
+}
+
+// place is the outcome of a model on a query.
+type place struct{ query, model int }
+
+// label makes agreement with the baseline the quality of steps of which no verdict is
+// known, and returns what that is called, "" where there is no baseline to compare with.
+func (b *builder) label() string {
+	if len(b.baselines) == 0 || !b.anyAnswer || b.numbers[colQuality] != nil {
+		return ""
+	}
+	reference := b.baselines[len(b.baselines)-1].model
+	quality := make([][]float64, len(b.queryIDs))
+	for _, p := range b.baselines {
+		if p.model != reference || len(b.answers[p.query]) <= reference || b.answers[p.query][reference] == "" {
+			continue
+		}
+		for m, answer := range b.answers[p.query] {
+			if answer == "" {
+				continue // not asked, or no answer came
+			}
+			quality[p.query] = grow(quality[p.query], m, math.NaN())
+			quality[p.query][m] = 0
+			if answer == b.answers[p.query][reference] {
+				quality[p.query][m] = 1
+			}
+		}
+	}
+	b.numbers[colQuality] = quality
+	return "agreement with " + b.names[reference]
+}
+
+// propensities completes what is known of who was asked by chance: a baseline was asked
+// of every query, which is as good, and those beside it by a strategy.
+func (b *builder) propensities(matrix [][]float64) {
+	if matrix == nil {
+		return
+	}
+	for _, p := range b.beside {
+		matrix[p.query][p.model] = 1
+	}
+	for _, p := range b.baselines {
+		matrix[p.query][p.model] = math.Nextafter(1, 0)
+	}
 }
 
 func newBuilder() *builder {
@@ -228,12 +276,17 @@ func (b *builder) table(file string) (*Table, error) {
 		}
 		return m
 	}
+	labels := ""
+	if !b.verified {
+		labels = b.label()
+	}
 	t := &Table{
-		Models: b.names, Queries: b.queryIDs,
+		Labels: labels, Models: b.names, Queries: b.queryIDs,
 		Quality: matrix(colQuality), CostUSD: matrix(colCost),
 		InputTokens: matrix(colInput), OutputTokens: matrix(colOutput), LatencySeconds: matrix(colLatency),
 		Ante: matrix(colAnte), Post: matrix(colPost), Propensity: matrix(colPropensity),
 	}
+	b.propensities(t.Propensity)
 	if t.Quality == nil {
 		return nil, &Error{File: file, Column: colQuality, Err: errors.New("no row has a value")}
 	}

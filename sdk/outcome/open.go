@@ -28,7 +28,7 @@ type Options struct {
 // for the formats.
 func Open(path string, o Options) (*Table, error) {
 	b := newBuilder()
-	b.leftOut = o.LeftOut
+	b.leftOut, b.verified = o.LeftOut, o.Verified
 	read := func() error { return b.file(path, b.read) }
 	if strings.Contains(path, "*") {
 		read = func() error { return b.readEach(path) }
@@ -56,7 +56,7 @@ func Open(path string, o Options) (*Table, error) {
 // file all the same.
 func Read(r io.Reader, name string, o Options) (*Table, error) {
 	b := newBuilder()
-	b.leftOut = o.LeftOut
+	b.leftOut, b.verified = o.LeftOut, o.Verified
 	if err := b.stream(r, name, b.read); err != nil {
 		return nil, err
 	}

@@ -39,6 +39,11 @@ type Table struct {
 	// Verified says that the quality is the verdict of a check that will be there
 	// when the models are used, such as unit tests.
 	Verified bool
+	// Labels says what the quality is where it is neither the truth nor a verdict:
+	// "agreement with MODEL" of steps that a reference model was asked too. Such labels
+	// are good for choosing and no measure of quality: the reference errs as well, and
+	// another answer may be as good.
+	Labels string
 }
 
 // Index returns the place of a model, or -1.
@@ -140,7 +145,7 @@ func (t *Table) derive(models []string, column func([]string) []string, numbers 
 		Quality: matrix(t.Quality), CostUSD: matrix(t.CostUSD),
 		InputTokens: matrix(t.InputTokens), OutputTokens: matrix(t.OutputTokens),
 		LatencySeconds: matrix(t.LatencySeconds), Ante: matrix(t.Ante), Post: matrix(t.Post), Propensity: matrix(t.Propensity),
-		Verified: t.Verified,
+		Verified: t.Verified, Labels: t.Labels,
 	}
 	if t.Groups != nil {
 		d.Groups = column(t.Groups)

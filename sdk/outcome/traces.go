@@ -10,9 +10,11 @@ import (
 )
 
 // OfTraces returns the table of recorded steps, the models in the order in which they
-// are named first. Their verdicts are its qualities.
+// are named first. Their verdicts are its qualities. Steps with one query id are one
+// query, as a step and the one in its shadow are; the first outcome of a model stands.
 func OfTraces(traces []*sdk.Trace) (*Table, error) {
 	b := newBuilder()
+	b.verified = true
 	for i, t := range traces {
 		if f := b.addSteps(t); f != nil {
 			return nil, &Error{File: "traces", Row: i + 1, Column: f.column, Err: f.err}
@@ -92,6 +94,12 @@ func (b *builder) addSteps(t *sdk.Trace) *fault {
 	}
 	for _, model := range order {
 		m := b.model(model)
+		switch t.Mode {
+		case "observe", "shadow":
+			b.baselines = append(b.baselines, place{q, m})
+		case "shadow_alternative":
+			b.beside = append(b.beside, place{q, m})
+		}
 		if m < len(b.seen[q]) && b.seen[q][m] {
 			continue // the query was met before: its first outcome of the model stands
 		}

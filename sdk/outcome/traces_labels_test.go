@@ -1,0 +1,103 @@
+package outcome_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stepfall/stepfall/sdk"
+	"github.com/stepfall/stepfall/sdk/outcome"
+)
+
+// shadowed are two steps that the large model did, with what a small and another model
+// did in their shadow; the small one's second call came to nothing.
+func shadowed() []*sdk.Trace {
+	call := func(model, key string) sdk.Call { return sdk.Call{Model: model, Key: key, CostUSD: 0.001} }
+	lost := sdk.Call{Model: "small", Error: "gone"}
+	return []*sdk.Trace{
+		{ID: "1", QueryID: "q1", Mode: "shadow", Calls: []sdk.Call{call("large", "x")}},
+		{ID: "2", QueryID: "q1", Mode: "shadow_alternative", Calls: []sdk.Call{call("small", "x"), call("other", "y")}},
+		{ID: "3", QueryID: "q2", Mode: "shadow_alternative", Calls: []sdk.Call{lost, call("other", "z"), call("large", "w")}},
+		{ID: "4", QueryID: "q2", Mode: "shadow", Calls: []sdk.Call{call("large", "z")}},
+	}
+}
+
+// writeTraces writes traces into a file, one a line.
+func writeTraces(t *testing.T, traces []*sdk.Trace) string {
+	t.Helper()
+	var lines []byte
+	for _, trace := range traces {
+		if trace.Decisions == nil {
+			trace.Decisions = []sdk.Decision{}
+		}
+		line, err := json.Marshal(trace)
+		if err != nil {
+			t.Fatal(err)
+		}
+		lines = append(append(lines, line...), '\n')
+	}
+	path := filepath.Join(t.TempDir(), "traces.jsonl")
+	if err := os.WriteFile(path, lines, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+func TestShadowedStepsAreOneQueryEach(t *testing.T) {
+	path := writeTraces(t, shadowed())
+	table, err := outcome.Open(path, outcome.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(table.Queries) != 2 || table.Labels != "agreement with large" || table.Verified {
+		t.Fatalf("%d queries, labels %q", len(table.Queries), table.Labels)
+	}
+	got := map[string]float64{}
+	for m, name := range table.Models {
+		for q := range table.Queries {
+			got[fmt.Sprint(name, q+1)] = table.Quality[q][m]
+		}
+	}
+	for name, want := range map[string]float64{"small1": 1, "other1": 0, "large1": 1, "other2": 0, "large2": 1} {
+		if got[name] != want {
+			t.Errorf("%s has %v, want %v", name, got[name], want)
+		}
+	}
+	if !math.IsNaN(got["small2"]) {
+		t.Errorf("an answer that never came is labelled %v", got["small2"])
+	}
+	if rows := table.Rows([]int{0}); rows.Labels != table.Labels {
+		t.Error("a part of the table does not say what its labels are")
+	}
+	if _, err := outcome.Open(path, outcome.Options{Verified: true}); err == nil {
+		t.Error("labels passed for verdicts")
+	}
+	judged := shadowed()
+	judged[0].Calls[0].Verdict = &sdk.Verdict{Outcome: sdk.Failed}
+	if table, err = outcome.Open(writeTraces(t, judged), outcome.Options{}); err != nil || table.Labels != "" || table.Quality[0][table.Index("large")] != 0 {
+		t.Errorf("beside a verdict: %v", err)
+	}
+}
+
+// A baseline is asked whatever is believed of it, which is as good as by chance; those in
+// its shadow are not.
+func TestBaselinesWereNotChosen(t *testing.T) {
+	traces := shadowed()
+	for _, trace := range traces {
+		for i := range trace.Calls {
+			trace.Calls[i].Verdict = &sdk.Verdict{Outcome: sdk.Passed}
+		}
+	}
+	traces = append(traces, &sdk.Trace{ID: "5", Mode: "enforce", Calls: []sdk.Call{{Model: "small", Key: "x", Propensity: 1, Verdict: &sdk.Verdict{Outcome: sdk.Passed}}}})
+	table, err := outcome.OfTraces(traces)
+	if err != nil {
+		t.Fatal(err)
+	}
+	small, large := table.Index("small"), table.Index("large")
+	if p := table.Propensity[0][large]; !(p < 1 && p > 0.999) || table.Propensity[0][small] != 1 || !math.IsNaN(table.Propensity[2][large]) {
+		t.Errorf("propensities %v", table.Propensity)
+	}
+}

@@ -1,5 +1,16 @@
-// Package dialect holds what the APIs of models have in common and where they differ:
-// whose state a part of a conversation is, and which limits a vendor sets.
+// Package dialect is what the APIs of models are: how their requests are read and their
+// answers and streams written ([Chat], [Messages], [Responses]), whose state a part of a
+// conversation is, and which limits a vendor sets ([Limits]). Between two APIs stands
+// langchaingo's form with the parts and parameters of package middleware.
+//
+// A server of an API needs little else:
+//
+//	root, refusal := dialect.Parse(body)
+//	request, refusal := dialect.Chat.Read(root, r.Header)
+//	json.Marshal(dialect.Chat.Answer(request, &dialect.Answer{Choices: ...}))
+//
+// Package gateway is one before a cascade, package scripted one with the answers of a
+// function.
 //
 // # State of a model
 //

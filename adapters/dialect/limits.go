@@ -60,7 +60,7 @@ type Limits struct {
 // Exclude returns why a request cannot be honoured, or "".
 func (l *Limits) Exclude(messages []llms.MessageContent, o *llms.CallOptions, p *middleware.Params) string {
 	if l.Choices > 0 && p.N != nil && *p.N > l.Choices {
-		return fmt.Sprintf("gives %d answers at most", l.Choices)
+		return fmt.Sprintf("takes no n above %d", l.Choices)
 	}
 	for i := range o.Tools {
 		if f := o.Tools[i].Function; f != nil && l.ToolName > 0 && !isWord(f.Name, l.ToolName, l.ToolSigns) {

@@ -35,7 +35,7 @@ func TestExclude(t *testing.T) {
 		p        middleware.Params
 		want     string
 	}{
-		{limits: &claude, p: middleware.Params{N: new(2)}, want: "gives 1 answers at most"},
+		{limits: &claude, p: middleware.Params{N: new(2)}, want: "takes no n above 1"},
 		{limits: &claude, p: middleware.Params{N: new(1)}},
 		{limits: &chat, p: middleware.Params{N: new(2)}},
 		{limits: &chat, o: llms.CallOptions{Tools: []llms.Tool{tool(long, `{}`)}}, want: `takes no tool by the name "` + long + `"`},

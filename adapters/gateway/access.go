@@ -12,6 +12,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/stepfall/stepfall/adapters/dialect"
 )
 
 // Client is who sends requests, and what it may do.
@@ -47,7 +49,7 @@ func Keys(tenants map[string]string) (func(context.Context, string) (Client, err
 }
 
 // ErrUnknownKey is what Authenticate returns for a key that it does not know.
-var ErrUnknownKey error = refuse(http.StatusUnauthorized, "invalid_api_key", "this gateway does not know the key that was sent")
+var ErrUnknownKey error = dialect.Refuse(http.StatusUnauthorized, "invalid_api_key", "this gateway does not know the key that was sent")
 
 // keyOf returns the key of a request: a bearer token, or what clients of other
 // providers send.
@@ -70,7 +72,7 @@ const longestName = 512
 func (g *Gateway) admit(x *exchange) *Refusal {
 	for _, name := range [...]string{HeaderRun, HeaderSession, HeaderTenant, HeaderGroup, HeaderQuery} {
 		if n := len(x.r.Header.Get(name)); n > longestName {
-			return invalid(name, "the header %s has %d bytes: want at most %d", name, n, longestName)
+			return dialect.Invalid(name, "the header %s has %d bytes: want at most %d", name, n, longestName)
 		}
 	}
 	if g.o.Authenticate == nil {
@@ -82,7 +84,7 @@ func (g *Gateway) admit(x *exchange) *Refusal {
 				return refused
 			}
 			g.o.Logger.Error("a key could not be looked up", "request", x.ID, "error", g.clean(err.Error()))
-			return refuse(http.StatusInternalServerError, "server_error", "the gateway could not look up the key")
+			return dialect.Refuse(http.StatusInternalServerError, "server_error", "the gateway could not look up the key")
 		}
 		x.client = client
 	}
@@ -95,7 +97,7 @@ func (g *Gateway) admit(x *exchange) *Refusal {
 	}
 	release, ok := g.underway.enter(x.client.Key+"\x00"+x.client.Tenant, limit)
 	if !ok {
-		refused := refuse(http.StatusTooManyRequests, "rate_limit_exceeded", "%d requests of this client are under way already, which is its limit", limit)
+		refused := dialect.Refuse(http.StatusTooManyRequests, "rate_limit_exceeded", "%d requests of this client are under way already, which is its limit", limit)
 		refused.RetryAfter = time.Second
 		return refused
 	}
@@ -135,7 +137,7 @@ func (g *Gateway) mayAsk(r *http.Request) *Refusal {
 		return nil
 	}
 	if addr, ok := r.Context().Value(http.LocalAddrContextKey).(net.Addr); ok && loopback(addr.String()) && !g.knownHost(r.Host) {
-		return refuse(http.StatusForbidden, "forbidden", "this gateway is asked on the loopback and under its names only, not as %q", r.Host)
+		return dialect.Refuse(http.StatusForbidden, "forbidden", "this gateway is asked on the loopback and under its names only, not as %q", r.Host)
 	}
 	origin := r.Header.Get("Origin")
 	foreign := origin != "" && !sameOrigin(origin, r.Host)
@@ -144,7 +146,7 @@ func (g *Gateway) mayAsk(r *http.Request) *Refusal {
 		foreign = origin == "" && (site == "cross-site" || site == "same-site") && r.Header.Get("Sec-Fetch-Mode") != "navigate"
 	}
 	if foreign && !g.origins.allow(origin) {
-		return refuse(http.StatusForbidden, "forbidden", "pages of %q may not ask this gateway", origin)
+		return dialect.Refuse(http.StatusForbidden, "forbidden", "pages of %q may not ask this gateway", origin)
 	}
 	return nil
 }

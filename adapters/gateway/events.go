@@ -2,7 +2,6 @@ package gateway
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"runtime"
 	"sync"
@@ -10,6 +9,7 @@ import (
 
 	"github.com/tmc/langchaingo/llms"
 
+	"github.com/stepfall/stepfall/adapters/dialect"
 	"github.com/stepfall/stepfall/middleware"
 )
 
@@ -128,23 +128,6 @@ func (e *events) append(add func(buf []byte) []byte) {
 	}
 }
 
-// data appends an event without a name.
-func (e *events) data(v any) { e.event("", v) }
-
-// event appends an event with a name, where it has one.
-func (e *events) event(name string, v any) {
-	data, err := json.Marshal(v)
-	if err != nil {
-		return // our own plain structs cannot fail
-	}
-	e.append(func(buf []byte) []byte {
-		if name != "" {
-			buf = append(append(append(buf, "event: "...), name...), '\n')
-		}
-		return append(append(append(buf, "data: "...), data...), "\n\n"...)
-	})
-}
-
 // failed returns the error of the last write: the client has gone.
 func (e *events) failed() error {
 	e.mu.Lock()
@@ -182,16 +165,16 @@ func (e *events) end() {
 // streaming is a step whose answer is streamed.
 type streaming struct {
 	x   *exchange
-	a   *ask
+	a   *dialect.Request
 	out *events
 
 	mu sync.Mutex // a provider's goroutine may call delta
-	to stream
+	to dialect.Stream
 }
 
-func newStreaming(x *exchange, a *ask) *streaming {
+func newStreaming(x *exchange, a *dialect.Request) *streaming {
 	out := newEvents(x)
-	return &streaming{x: x, a: a, out: out, to: x.dialect.stream(a, out)}
+	return &streaming{x: x, a: a, out: out, to: x.api.Stream(a, &dialect.Events{ID: x.answerID, RequestID: x.ID, Created: x.Start.Unix(), Append: out.append})}
 }
 
 var errClientGone = errors.New("the client has gone")
@@ -203,9 +186,9 @@ func (s *streaming) delta(_ context.Context, d *middleware.Delta) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if d.From != "" {
-		s.a.model = d.From
+		s.a.Model = d.From
 	}
-	s.to.delta(d)
+	s.to.Delta(d)
 	return nil
 }
 
@@ -218,13 +201,13 @@ func (s *streaming) end(ctx context.Context, resp *llms.ContentResponse, err err
 	var why *Refusal
 	if err == nil {
 		o := s.x.outcome(s.a, resp)
-		s.a.model = o.model
-		s.to.finish(o)
+		s.a.Model = o.Model
+		s.to.Finish(o)
 	} else {
 		why = failure(ctx, err)
 		if begun {
 			s.x.Refused = s.x.cleaned(why)
-			s.to.fail(s.x.Refused)
+			s.to.Fail(s.x.Refused)
 			why = nil
 		}
 	}

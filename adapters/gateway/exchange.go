@@ -15,6 +15,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/stepfall/stepfall/adapters/dialect"
 	"github.com/stepfall/stepfall/sdk"
 )
 
@@ -45,7 +46,7 @@ type exchange struct {
 	w       http.ResponseWriter
 	r       *http.Request
 	conn    *http.ResponseController
-	dialect protocol
+	api     dialect.API
 	client  Client
 	release func()
 	digest  uint64 // of the request of a step, by which its repetitions are known; 0 for none
@@ -131,15 +132,15 @@ func (x *exchange) body(take func(body []byte) *Refusal) *Refusal {
 	}()
 	if _, err := buf.ReadFrom(http.MaxBytesReader(x.w, x.r.Body, x.g.o.MaxBody)); err != nil {
 		if _, tooLarge := errors.AsType[*http.MaxBytesError](err); tooLarge {
-			return refuse(http.StatusRequestEntityTooLarge, "request_too_large", "the request is larger than %d bytes", x.g.o.MaxBody)
+			return dialect.Refuse(http.StatusRequestEntityTooLarge, "request_too_large", "the request is larger than %d bytes", x.g.o.MaxBody)
 		}
 		if timeout, ok := errors.AsType[net.Error](err); ok && timeout.Timeout() {
-			return refuse(http.StatusRequestTimeout, "request_timeout", "the request did not arrive within %v", x.g.o.Patience)
+			return dialect.Refuse(http.StatusRequestTimeout, "request_timeout", "the request did not arrive within %v", x.g.o.Patience)
 		}
 		if errors.Is(err, io.ErrUnexpectedEOF) {
-			return invalid("", "the request ended before its body did")
+			return dialect.Invalid("", "the request ended before its body did")
 		}
-		return invalid("", "the body could not be read: %v", err)
+		return dialect.Invalid("", "the body could not be read: %v", err)
 	}
 	_ = x.conn.SetReadDeadline(time.Time{})
 	x.unread = false
@@ -186,8 +187,8 @@ func (x *exchange) refuse(why *Refusal) {
 	if x.digest != 0 {
 		x.g.retries.told(x.digest, why)
 	}
-	why.header(x.w.Header())
-	x.json(why.Status, x.dialect.refusal(why, x.ID))
+	why.SetHeader(x.w.Header())
+	x.json(why.Status, x.api.Error(why, x.ID))
 }
 
 // cleaned is a refusal that holds no secret.

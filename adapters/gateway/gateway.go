@@ -13,6 +13,8 @@ import (
 
 	"github.com/hashicorp/go-hclog"
 	"github.com/tmc/langchaingo/llms"
+
+	"github.com/stepfall/stepfall/adapters/dialect"
 )
 
 // Options configure a gateway.
@@ -144,15 +146,15 @@ func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // serve finds out what is asked for and answers it, or says why not.
 func (g *Gateway) serve(x *exchange) *Refusal {
 	route, ok := g.route(x.r.URL.Path)
-	x.dialect = route.dialect
-	if x.dialect == nil {
-		x.dialect = chat{}
+	x.api = route.api
+	if x.api == nil {
+		x.api = dialect.Chat
 		if x.r.Header.Get("Anthropic-Version") != "" {
-			x.dialect = messages{}
+			x.api = dialect.Messages
 		}
 	}
 	if headerBytes(x.r) > maxHeader {
-		return refuse(http.StatusRequestHeaderFieldsTooLarge, "request_header_fields_too_large", "the header is larger than %d bytes", maxHeader)
+		return dialect.Refuse(http.StatusRequestHeaderFieldsTooLarge, "request_header_fields_too_large", "the header is larger than %d bytes", maxHeader)
 	}
 	if probe := route.probe; probe != nil {
 		probe(x)
@@ -165,14 +167,14 @@ func (g *Gateway) serve(x *exchange) *Refusal {
 		return nil
 	}
 	if !ok {
-		return refuse(http.StatusNotFound, "not_found", "no %s here: set the base URL to this gateway's with /v1, for POST /v1/chat/completions, /v1/responses, /v1/messages, /v1/embeddings and GET /v1/models", x.r.URL.Path)
+		return dialect.Refuse(http.StatusNotFound, "not_found", "no %s here: set the base URL to this gateway's with /v1, for POST /v1/chat/completions, /v1/responses, /v1/messages, /v1/embeddings and GET /v1/models", x.r.URL.Path)
 	}
 	if x.r.Method != route.method && (x.r.Method != http.MethodHead || route.method != http.MethodGet) {
 		x.w.Header().Set("Allow", route.method)
-		return refuse(http.StatusMethodNotAllowed, "method_not_allowed", "%s is asked with %s", x.r.URL.Path, route.method)
+		return dialect.Refuse(http.StatusMethodNotAllowed, "method_not_allowed", "%s is asked with %s", x.r.URL.Path, route.method)
 	}
 	if how := x.r.Header.Get("Content-Encoding"); how != "" && how != "identity" {
-		return refuse(http.StatusUnsupportedMediaType, "unsupported_content_encoding", "the body is packed (Content-Encoding: %s): send it as it is", how)
+		return dialect.Refuse(http.StatusUnsupportedMediaType, "unsupported_content_encoding", "the body is packed (Content-Encoding: %s): send it as it is", how)
 	}
 	if refused := g.admit(x); refused != nil {
 		return refused
@@ -196,24 +198,24 @@ func headerBytes(r *http.Request) int {
 
 // route is what a path stands for.
 type route struct {
-	method  string
-	dialect protocol
-	answer  func(*exchange) *Refusal
-	probe   func(*exchange) // asked by whoever watches the server: no key, no dialect
+	method string
+	api    dialect.API
+	answer func(*exchange) *Refusal
+	probe  func(*exchange) // asked by whoever watches the server: no key, no dialect
 }
 
 func (g *Gateway) route(path string) (route, bool) {
 	switch path {
 	case "/v1/chat/completions":
-		return route{method: http.MethodPost, dialect: chat{}, answer: g.step}, true
+		return route{method: http.MethodPost, api: dialect.Chat, answer: g.step}, true
 	case "/v1/responses":
-		return route{method: http.MethodPost, dialect: responses{}, answer: g.step}, true
+		return route{method: http.MethodPost, api: dialect.Responses, answer: g.step}, true
 	case "/v1/messages":
-		return route{method: http.MethodPost, dialect: messages{}, answer: g.step}, true
+		return route{method: http.MethodPost, api: dialect.Messages, answer: g.step}, true
 	case "/v1/messages/count_tokens":
-		return route{method: http.MethodPost, dialect: messages{}, answer: g.countTokens}, true
+		return route{method: http.MethodPost, api: dialect.Messages, answer: g.countTokens}, true
 	case "/v1/embeddings":
-		return route{method: http.MethodPost, dialect: chat{}, answer: g.embeddings}, true
+		return route{method: http.MethodPost, api: dialect.Chat, answer: g.embeddings}, true
 	case "/v1/models":
 		return route{method: http.MethodGet, answer: g.models}, true
 	case "/livez", "/healthz":

@@ -11,6 +11,8 @@ import (
 	"net/http"
 	"sync"
 	"time"
+
+	"github.com/stepfall/stepfall/adapters/dialect"
 )
 
 // HeaderIdempotencyKey names a request that is answered once, however often it is sent.
@@ -113,7 +115,7 @@ func (g *Gateway) once(x *exchange, serve func(*exchange) *Refusal) *Refusal {
 		return serve(x)
 	}
 	if len(key) > longestName {
-		return invalid(HeaderIdempotencyKey, "the header %s has %d bytes: want at most %d", HeaderIdempotencyKey, len(key), longestName)
+		return dialect.Invalid(HeaderIdempotencyKey, "the header %s has %d bytes: want at most %d", HeaderIdempotencyKey, len(key), longestName)
 	}
 	hash := sha256.New()
 	hash.Write([]byte(x.Path + "\x00"))
@@ -150,11 +152,11 @@ func (g *Gateway) once(x *exchange, serve func(*exchange) *Refusal) *Refusal {
 }
 
 func clientGone() *Refusal {
-	return refuse(statusClientGone, "canceled", "the client has gone")
+	return dialect.Refuse(statusClientGone, "canceled", "the client has gone")
 }
 
 func reusedKey(key string) *Refusal {
-	r := refuse(http.StatusUnprocessableEntity, "idempotency_key_reused", "another request was sent with the %s %q", HeaderIdempotencyKey, key)
+	r := dialect.Refuse(http.StatusUnprocessableEntity, "idempotency_key_reused", "another request was sent with the %s %q", HeaderIdempotencyKey, key)
 	r.Param = HeaderIdempotencyKey
 	return r
 }
@@ -220,7 +222,7 @@ func (g *Gateway) claim(x *exchange, name string, request []byte) (*answer, *Ref
 			return nil, clientGone()
 		case err != nil: // a second bill cannot be ruled out
 			g.o.Logger.Error("an answer cannot be looked up by its Idempotency-Key", "request", x.ID, "error", g.clean(err.Error()))
-			r := refuse(http.StatusServiceUnavailable, "provider_unavailable", "the gateway cannot look up its answers by %s now", HeaderIdempotencyKey)
+			r := dialect.Refuse(http.StatusServiceUnavailable, "provider_unavailable", "the gateway cannot look up its answers by %s now", HeaderIdempotencyKey)
 			r.RetryAfter = waitOutage
 			return nil, r
 		case mine:

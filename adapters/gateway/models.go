@@ -1,16 +1,13 @@
 package gateway
 
 import (
-	"encoding/json"
 	"net/http"
 	"net/url"
 	"slices"
 	"strings"
 	"time"
 
-	"github.com/tmc/langchaingo/llms"
-
-	"github.com/stepfall/stepfall/middleware"
+	"github.com/stepfall/stepfall/adapters/dialect"
 )
 
 // modelEntry is a model in the form of OpenAI, with what Anthropic's clients read.
@@ -80,62 +77,18 @@ func (g *Gateway) model(x *exchange, id string) *Refusal {
 // countTokens estimates the length of a prompt in the way in which caps do.
 func (g *Gateway) countTokens(x *exchange) *Refusal {
 	return x.body(func(body []byte) *Refusal {
-		root, refused := parse(body)
+		root, refused := dialect.Parse(body)
 		if refused != nil {
 			return refused
 		}
-		a, refused := messages{}.read(root)
+		a, refused := dialect.Messages.Read(root, x.r.Header)
 		if refused != nil && refused.Param != "max_tokens" {
 			return refused
 		}
 		if refused := g.choose(x, a); refused != nil {
 			return refused
 		}
-		x.json(http.StatusOK, map[string]int{"input_tokens": a.inputTokens()})
+		x.json(http.StatusOK, map[string]int{"input_tokens": a.InputTokens()})
 		return nil
 	})
-}
-
-// inputTokens estimates the tokens of a prompt: four bytes each, and an image as many
-// as the middleware expects.
-func (a *ask) inputTokens() int {
-	const image, frame = 1000, 16
-	bytes, images := 0, 0
-	var count func(parts []llms.ContentPart)
-	count = func(parts []llms.ContentPart) {
-		for _, p := range parts {
-			bytes += frame
-			if cached, ok := p.(llms.CachedContent); ok {
-				p = cached.ContentPart
-			}
-			switch p := p.(type) {
-			case llms.TextContent:
-				bytes += len(p.Text)
-			case llms.ToolCall:
-				bytes += len(p.FunctionCall.Name) + len(p.FunctionCall.Arguments)
-			case llms.ToolCallResponse:
-				bytes += len(p.Content)
-			case middleware.ResultPart:
-				count(p.Parts)
-				if len(p.Parts) == 0 {
-					bytes += len(p.Content)
-				}
-			case middleware.RawPart:
-				bytes += len(p.Raw)
-			case llms.ImageURLContent, llms.BinaryContent, middleware.FilePart:
-				images++
-			}
-		}
-	}
-	for _, m := range a.messages {
-		bytes += frame
-		count(m.Parts)
-	}
-	for _, t := range a.tools {
-		bytes += len(t.Function.Name) + len(t.Function.Description) + frame
-		if schema, ok := t.Function.Parameters.(json.RawMessage); ok {
-			bytes += len(schema)
-		}
-	}
-	return (bytes+3)/4 + images*image
 }

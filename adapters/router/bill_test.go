@@ -178,15 +178,20 @@ retry { max_attempts = 1 }
 									options = append(options, llms.WithStreamingFunc(func(context.Context, []byte) error { return nil }))
 								}
 								ctx := middleware.WithInfo(t.Context(), middleware.Info{Run: name, Tenant: name})
+								excluded := false // a model that gives one answer is not asked for two
 								for range 4 {
 									before := u.billed
 									_, err := r.GenerateContent(ctx, []llms.MessageContent{llms.TextParts(llms.ChatMessageTypeHuman, "hello")}, options...)
 									if level == "step" && u.billed-before > usdCap {
 										t.Fatalf("%s: %v USD in a step", name, u.billed-before)
 									}
-									if err != nil && !strings.Contains(err.Error(), "budget exhausted") {
+									excluded = n > 1 && err != nil && strings.Contains(err.Error(), "takes no n above 1")
+									if err != nil && !excluded && !strings.Contains(err.Error(), "budget exhausted") {
 										t.Fatalf("%s: %v", name, err)
 									}
+								}
+								if excluded && u.calls == 0 {
+									continue
 								}
 								if level != "step" && u.billed > usdCap || u.calls == 0 {
 									t.Errorf("%s: %v USD in %d calls", name, u.billed, u.calls)

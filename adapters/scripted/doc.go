@@ -1,5 +1,5 @@
-// Package scripted is an OpenAI-compatible model server whose answers are a
-// function: for demos, examples and tests that need models and have no key.
+// Package scripted is a model server with the APIs of OpenAI and Anthropic whose answers
+// are a function: for demos, examples and tests that need models and have no key.
 //
 //	server, err := scripted.Start(scripted.Options{
 //		Models: []string{"small", "large"},
@@ -11,9 +11,10 @@
 //	defer server.Close()
 //	// Any OpenAI client works against server.URL().
 //
-// It listens on loopback only, speaks POST /v1/chat/completions (plain and
-// streamed, with tool calls, several choices, usage and log-probabilities when
-// asked for) and GET /v1/models, and counts what it was asked ([Server.Calls]).
+// It listens on loopback only, speaks POST /v1/chat/completions, /v1/responses and
+// /v1/messages (plain and streamed, with tool calls, several choices, usage and
+// log-probabilities when asked for) and GET /v1/models, and counts what it was asked
+// ([Server.Calls]).
 //
 // # Tokens
 //

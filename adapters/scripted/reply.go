@@ -8,6 +8,8 @@ import (
 	"time"
 	"unicode"
 	"unicode/utf8"
+
+	"github.com/stepfall/stepfall/sdk"
 )
 
 // Reply is what the server answers. The zero value is an empty answer.
@@ -126,21 +128,13 @@ func usage(req *Request, r *Reply, choices int) Usage {
 	return Usage{InputTokens: CountTokens(req.Text()), OutputTokens: (out + reasoning) * choices, ReasoningTokens: reasoning * choices}
 }
 
-// wireLogProb is one token's entry under choices[].logprobs.content.
-type wireLogProb struct {
-	Token   string        `json:"token"`
-	LogProb float64       `json:"logprob"`
-	Bytes   []int         `json:"bytes"`
-	Top     []wireLogProb `json:"top_logprobs,omitempty"`
-}
-
 // logProbs makes log-probabilities for tokens around confidence. They depend on
 // nothing but the arguments.
-func logProbs(list []string, confidence float64, top int) []wireLogProb {
+func logProbs(list []string, confidence float64, top int) []sdk.TokenLogProb {
 	if confidence <= 0 || confidence >= 1 {
 		confidence = 0.9
 	}
-	out := make([]wireLogProb, len(list))
+	out := make([]sdk.TokenLogProb, len(list))
 	for i, token := range list {
 		h := fnv.New64a()
 		h.Write([]byte(token + "\x00" + strconv.Itoa(i)))
@@ -149,25 +143,16 @@ func logProbs(list []string, confidence float64, top int) []wireLogProb {
 		// A power of the confidence with mean exponent 1 keeps the typical
 		// probability and gives the sure and the doubtful tokens of real models.
 		p := math.Pow(confidence, 2*u)
-		out[i] = wireLogProb{Token: token, LogProb: math.Log(p), Bytes: byteList(token)}
+		out[i] = sdk.TokenLogProb{Token: token, LogProb: math.Log(p)}
 		rest := 1 - p
 		for k := range top {
-			if k == 0 {
-				out[i].Top = append(out[i].Top, wireLogProb{Token: token, LogProb: out[i].LogProb, Bytes: out[i].Bytes})
-				continue
+			alternative := sdk.TopLogProb{Token: token, LogProb: out[i].LogProb}
+			if k > 0 {
+				rest *= 0.6
+				alternative = sdk.TopLogProb{Token: token + "~" + strconv.Itoa(k), LogProb: math.Log(max(rest, 1e-9))}
 			}
-			rest *= 0.6
-			alternative := token + "~" + strconv.Itoa(k)
-			out[i].Top = append(out[i].Top, wireLogProb{Token: alternative, LogProb: math.Log(max(rest, 1e-9)), Bytes: byteList(alternative)})
+			out[i].Top = append(out[i].Top, alternative)
 		}
 	}
 	return out
-}
-
-func byteList(s string) []int {
-	list := make([]int, len(s))
-	for i := range len(s) {
-		list[i] = int(s[i])
-	}
-	return list
 }

@@ -1,11 +1,15 @@
 package scripted
 
 import (
-	"encoding/json"
-	"fmt"
+	"cmp"
 	"net/http"
 	"slices"
 	"strings"
+
+	"github.com/tmc/langchaingo/llms"
+
+	"github.com/stepfall/stepfall/adapters/dialect"
+	"github.com/stepfall/stepfall/middleware"
 )
 
 // Request is what a client asked for, decoded.
@@ -32,7 +36,7 @@ type Request struct {
 	// Seq counts the server's requests for this model from 0.
 	Seq int
 
-	includeUsage bool
+	in *dialect.Request
 }
 
 // Message is one turn of the conversation; Content is its text parts joined.
@@ -84,109 +88,60 @@ func (r *Request) Text() string {
 	return b.String()
 }
 
-// wireRequest is the body of POST /v1/chat/completions, as far as it is read.
-type wireRequest struct {
-	Model               string          `json:"model"`
-	Messages            []wireMessage   `json:"messages"`
-	Tools               []wireTool      `json:"tools"`
-	Stream              bool            `json:"stream"`
-	LogProbs            bool            `json:"logprobs"`
-	TopLogProbs         int             `json:"top_logprobs"`
-	MaxTokens           int             `json:"max_tokens"`
-	MaxCompletionTokens int             `json:"max_completion_tokens"`
-	N                   int             `json:"n"`
-	Temperature         float64         `json:"temperature"`
-	ResponseFormat      *wireFormat     `json:"response_format"`
-	StreamOptions       *wireStreamOpts `json:"stream_options"`
-}
-
-type wireMessage struct {
-	Role       string          `json:"role"`
-	Content    json.RawMessage `json:"content"`
-	ToolCallID string          `json:"tool_call_id"`
-	ToolCalls  []wireToolCall  `json:"tool_calls"`
-}
-
-type wireToolCall struct {
-	Index    *int             `json:"index,omitempty"`
-	ID       string           `json:"id,omitempty"`
-	Type     string           `json:"type,omitempty"`
-	Function wireFunctionCall `json:"function"`
-}
-
-type wireFunctionCall struct {
-	Name      string `json:"name,omitempty"`
-	Arguments string `json:"arguments"`
-}
-
-type wireTool struct {
-	Function struct {
-		Name string `json:"name"`
-	} `json:"function"`
-}
-
-type wireFormat struct {
-	Type string `json:"type"`
-}
-
-type wireStreamOpts struct {
-	IncludeUsage bool `json:"include_usage"`
-}
-
-// decode turns the body of a request into a Request.
-func decode(body []byte, header http.Header) (*Request, error) {
-	var w wireRequest
-	if err := json.Unmarshal(body, &w); err != nil {
-		return nil, fmt.Errorf("reading the request: %w", err)
+// newRequest returns what was asked for in the terms of this package.
+func newRequest(in *dialect.Request, header http.Header) *Request {
+	o, p := middleware.Resolve(in.Options...)
+	req := &Request{Model: in.Model, Stream: in.Stream, N: 1, JSON: o.JSONMode || p.Schema != nil || in.Params.Schema != nil, Header: header.Clone(), in: in}
+	p = in.Params
+	req.LogProbs = p.LogProbs != nil && *p.LogProbs
+	set(&req.TopLogProbs, p.TopLogProbs)
+	set(&req.MaxTokens, p.MaxTokens)
+	set(&req.N, p.N)
+	set(&req.Temperature, p.Temperature)
+	for _, name := range []string{"Authorization", "X-Api-Key"} {
+		req.Header.Del(name)
 	}
-	if len(w.Messages) == 0 {
-		return nil, fmt.Errorf("the request has no messages")
-	}
-	req := &Request{
-		Model: w.Model, Stream: w.Stream, LogProbs: w.LogProbs, TopLogProbs: w.TopLogProbs,
-		MaxTokens: max(w.MaxTokens, w.MaxCompletionTokens), N: max(w.N, 1), Temperature: w.Temperature,
-		JSON:         w.ResponseFormat != nil && strings.HasPrefix(w.ResponseFormat.Type, "json"),
-		includeUsage: w.StreamOptions != nil && w.StreamOptions.IncludeUsage,
-		Header:       header.Clone(),
-	}
-	req.Header.Del("Authorization")
-	for _, t := range w.Tools {
+	for _, t := range in.Tools {
 		req.Tools = append(req.Tools, t.Function.Name)
 	}
-	for i, m := range w.Messages {
-		content, err := contentText(m.Content)
-		if err != nil {
-			return nil, fmt.Errorf("message %d: %w", i, err)
-		}
-		message := Message{Role: m.Role, Content: content, ToolCallID: m.ToolCallID}
-		for _, c := range m.ToolCalls {
-			message.ToolCalls = append(message.ToolCalls, ToolCall{ID: c.ID, Name: c.Function.Name, Arguments: c.Function.Arguments})
-		}
-		req.Messages = append(req.Messages, message)
+	for _, m := range in.Messages {
+		req.Messages = append(req.Messages, newMessages(m)...)
 	}
-	return req, nil
+	return req
 }
 
-// contentText reads a message's content: a string, a list of parts, or null.
-func contentText(raw json.RawMessage) (string, error) {
-	if len(raw) == 0 || string(raw) == "null" {
-		return "", nil
+func set[T any](to, from *T) {
+	if from != nil {
+		*to = *from
 	}
-	var text string
-	if json.Unmarshal(raw, &text) == nil {
-		return text, nil
-	}
-	var parts []struct {
-		Text string `json:"text"`
-	}
-	if err := json.Unmarshal(raw, &parts); err != nil {
-		return "", fmt.Errorf("content is neither text nor a list of parts: %w", err)
-	}
-	texts := make([]string, 0, len(parts))
-	for _, p := range parts {
-		if p.Text != "" {
+}
+
+var roles = map[llms.ChatMessageType]string{llms.ChatMessageTypeSystem: "system", llms.ChatMessageTypeAI: "assistant", llms.ChatMessageTypeTool: "tool"}
+
+// newMessages returns a turn, or the results of tools, each of which is a message.
+func newMessages(from llms.MessageContent) (list []Message) {
+	m := Message{Role: cmp.Or(roles[from.Role], "user")}
+	var texts []string
+	for _, p := range from.Parts {
+		if cached, ok := p.(llms.CachedContent); ok {
+			p = cached.ContentPart
+		}
+		switch p := p.(type) {
+		case llms.TextContent:
 			texts = append(texts, p.Text)
+		case middleware.RawPart:
+			texts = append(texts, p.Text)
+		case llms.ToolCall:
+			m.ToolCalls = append(m.ToolCalls, ToolCall{ID: p.ID, Name: p.FunctionCall.Name, Arguments: p.FunctionCall.Arguments})
+		case llms.ToolCallResponse:
+			list = append(list, Message{Role: m.Role, Content: p.Content, ToolCallID: p.ToolCallID})
+		case middleware.ResultPart:
+			list = append(list, Message{Role: m.Role, Content: p.Content, ToolCallID: p.ToolCallID})
 		}
 	}
-	return strings.Join(texts, "\n"), nil
+	if list != nil {
+		return list
+	}
+	m.Content = strings.Join(slices.DeleteFunc(texts, func(t string) bool { return t == "" }), "\n")
+	return []Message{m}
 }

@@ -11,6 +11,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/stepfall/stepfall/adapters/dialect"
 )
 
 // maxBody is the largest request that is read.
@@ -126,14 +128,21 @@ func (h *handler) next(model string) int {
 
 // ServeHTTP answers one request.
 func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	x := &exchange{w: w, r: r, api: dialect.Chat}
 	switch r.Method + " " + r.URL.Path {
 	case "GET /v1/models":
 		h.models(w)
+		return
 	case "POST /v1/chat/completions":
-		h.chat(w, r)
+	case "POST /v1/messages":
+		x.api = dialect.Messages
+	case "POST /v1/responses":
+		x.api = dialect.Responses
 	default:
-		writeError(w, http.StatusNotFound, "not_found", "no "+r.Method+" "+r.URL.Path+" here")
+		x.refuse(http.StatusNotFound, "not_found", "no "+r.Method+" "+r.URL.Path+" here")
+		return
 	}
+	h.answer(x)
 }
 
 func (h *handler) models(w http.ResponseWriter) {
@@ -149,34 +158,38 @@ func (h *handler) models(w http.ResponseWriter) {
 	writeJSON(w, http.StatusOK, map[string]any{"object": "list", "data": list})
 }
 
-func (h *handler) chat(w http.ResponseWriter, r *http.Request) {
-	if key := h.options.Key; key != "" && r.Header.Get("Authorization") != "Bearer "+key {
-		writeError(w, http.StatusUnauthorized, "invalid_api_key", "incorrect API key provided")
+func (h *handler) answer(x *exchange) {
+	if key := h.options.Key; key != "" && x.r.Header.Get("Authorization") != "Bearer "+key && x.r.Header.Get("X-Api-Key") != key {
+		x.refuse(http.StatusUnauthorized, "invalid_api_key", "incorrect API key provided")
 		return
 	}
-	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
+	body, err := io.ReadAll(http.MaxBytesReader(x.w, x.r.Body, maxBody))
 	if err != nil {
-		writeError(w, http.StatusBadRequest, "invalid_request_error", err.Error())
+		x.refuse(http.StatusBadRequest, "invalid_request_error", err.Error())
 		return
 	}
-	req, err := decode(body, r.Header)
-	if err != nil {
-		writeError(w, http.StatusBadRequest, "invalid_request_error", err.Error())
+	root, refused := dialect.Parse(body)
+	var in *dialect.Request
+	if refused == nil {
+		in, refused = x.api.Read(root, x.r.Header)
+	}
+	if refused != nil {
+		writeJSON(x.w, refused.Status, x.api.Error(refused, ""))
 		return
 	}
+	req := newRequest(in, x.r.Header)
 	if known := h.options.Models; len(known) > 0 && !slices.Contains(known, req.Model) {
-		writeError(w, http.StatusNotFound, "model_not_found", fmt.Sprintf("the model %q does not exist", req.Model))
+		x.refuse(http.StatusNotFound, "model_not_found", fmt.Sprintf("the model %q does not exist", req.Model))
 		return
 	}
 	req.Seq = h.next(req.Model)
 	var reply Reply
 	if h.options.Respond != nil {
-		reply = h.options.Respond(r.Context(), req)
+		reply = h.options.Respond(x.r.Context(), req)
 	}
-	if !wait(r.Context(), reply.Delay) {
-		return
+	if wait(x.r.Context(), reply.Delay) {
+		x.send(req, &reply)
 	}
-	send(w, r, req, &reply)
 }
 
 // wait returns false when ctx ended before d had passed.
@@ -194,16 +207,8 @@ func wait(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// writeError sends an error object. A failure to write means that the client has
-// gone, and there is nobody to tell.
-func writeError(w http.ResponseWriter, status int, kind, message string) {
-	writeJSON(w, status, errorObject(kind, message))
-}
-
-func errorObject(kind, message string) map[string]any {
-	return map[string]any{"error": map[string]any{"message": message, "type": kind, "code": kind}}
-}
-
+// writeJSON sends a value. A failure to write means that the client has gone, and there
+// is nobody to tell.
 func writeJSON(w http.ResponseWriter, status int, v any) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)

@@ -145,7 +145,7 @@ func TestRequestShowsTheConversation(t *testing.T) {
 		got = req
 		return scripted.Reply{Text: "ok"}
 	}})
-	response, err := post(t, client, server.URL(), `{"model":"m","temperature":0.5,"n":2,"max_tokens":7,"tools":[{"function":{"name":"edit"}}],
+	response, err := post(t, client, server.URL(), `{"model":"m","temperature":0.5,"n":2,"max_tokens":7,"tools":[{"type":"function","function":{"name":"edit"}}],
 		"response_format":{"type":"json_object"},"messages":[
 		{"role":"system","content":"be brief"},
 		{"role":"user","content":[{"type":"text","text":"fix"},{"type":"text","text":"it"}]},

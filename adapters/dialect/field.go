@@ -1,4 +1,4 @@
-package gateway
+package dialect
 
 import (
 	"encoding/base64"
@@ -24,7 +24,7 @@ type field struct {
 
 func (f field) refusef(format string, args ...any) {
 	if *f.fault == nil {
-		*f.fault = invalid(f.path, "%s: %s", f.path, fmt.Sprintf(format, args...))
+		*f.fault = Invalid(f.path, "%s: %s", f.path, fmt.Sprintf(format, args...))
 	}
 }
 
@@ -180,7 +180,7 @@ func (f field) decoded(fallback string) (mime string, data []byte) {
 	return mime, data
 }
 
-const hex = "0123456789abcdef"
+const hexDigits = "0123456789abcdef"
 
 // appendString appends s as JSON writes it.
 func appendString(buf []byte, s string) []byte {
@@ -195,7 +195,7 @@ func appendString(buf []byte, s string) []byte {
 				buf = append(append(buf, s[from:i]...), "\ufffd"...)
 				from = i + 1
 			case r == '\u2028' || r == '\u2029': // line ends to some readers of streams
-				buf = append(append(buf, s[from:i]...), '\\', 'u', '2', '0', '2', hex[r&15])
+				buf = append(append(buf, s[from:i]...), '\\', 'u', '2', '0', '2', hexDigits[r&15])
 				from = i + size
 			}
 			i += size
@@ -216,7 +216,7 @@ func appendString(buf []byte, s string) []byte {
 		case '\t':
 			buf = append(buf, '\\', 't')
 		default:
-			buf = append(buf, '\\', 'u', '0', '0', hex[c>>4], hex[c&15])
+			buf = append(buf, '\\', 'u', '0', '0', hexDigits[c>>4], hexDigits[c&15])
 		}
 		i++
 		from = i

@@ -1,4 +1,4 @@
-package gateway
+package dialect
 
 import (
 	"encoding/json"
@@ -9,7 +9,6 @@ import (
 	"github.com/tidwall/gjson"
 	"github.com/tmc/langchaingo/llms"
 
-	"github.com/stepfall/stepfall/adapters/dialect"
 	"github.com/stepfall/stepfall/middleware"
 )
 
@@ -19,8 +18,8 @@ type messages struct{}
 // messagesEcho is what an answer of Messages depends on.
 type messagesEcho struct{ thinking bool }
 
-func (messages) read(body gjson.Result) (*ask, *Refusal) {
-	a := &ask{}
+func (messages) Read(body gjson.Result, h http.Header) (*Request, *Refusal) {
+	a := &Request{}
 	echo := &messagesEcho{}
 	a.echo = echo
 	var fault *Refusal
@@ -39,24 +38,25 @@ func (messages) read(body gjson.Result) (*ask, *Refusal) {
 	})
 	switch {
 	case fault != nil:
-	case len(a.messages) == 0:
-		fault = invalid("messages", "messages: there are none")
-	case a.params.MaxTokens == nil:
-		fault = invalid("max_tokens", "max_tokens: Field required")
+	case len(a.Messages) == 0:
+		fault = Invalid("messages", "messages: there are none")
+	case a.Params.MaxTokens == nil:
+		fault = Invalid("max_tokens", "max_tokens: Field required")
 	}
+	a.betas(h)
 	if len(system) > 0 {
-		a.messages = append([]llms.MessageContent{{Role: llms.ChatMessageTypeSystem, Parts: system}}, a.messages...)
+		a.Messages = append([]llms.MessageContent{{Role: llms.ChatMessageTypeSystem, Parts: system}}, a.Messages...)
 	}
 	return a, fault
 }
 
-func (a *ask) messagesParam(name string, f field) {
-	p := &a.params
+func (a *Request) messagesParam(name string, f field) {
+	p := &a.Params
 	switch name {
 	case "model":
-		a.model = f.text()
+		a.Model = f.text()
 	case "stream":
-		a.stream = f.truth()
+		a.Stream = f.truth()
 	case "max_tokens":
 		p.MaxTokens = f.positive()
 	case "temperature":
@@ -81,7 +81,7 @@ func (a *ask) messagesParam(name string, f field) {
 		a.outputFormat(f)
 		extra(p, middleware.DialectAnthropic, name, f)
 	case "thread":
-		r := invalid(name, "thread: this gateway keeps no state: send the conversation without it")
+		r := Invalid(name, "thread: this gateway keeps no state: send the conversation without it")
 		r.Details = map[string]string{"error_code": "thread_unsupported_request"} // the official clients then do
 		*f.fault = r
 	case "output_config":
@@ -94,7 +94,7 @@ func (a *ask) messagesParam(name string, f field) {
 
 // betas passes on which features of Anthropic's API the client wants beside those of its
 // version, as the field that stands for the header elsewhere.
-func (a *ask) betas(h http.Header) {
+func (a *Request) betas(h http.Header) {
 	var names []string
 	for _, line := range h.Values("Anthropic-Beta") {
 		for name := range strings.SplitSeq(line, ",") {
@@ -110,51 +110,51 @@ func (a *ask) betas(h http.Header) {
 	if err != nil {
 		return // of text there is always JSON
 	}
-	if a.params.Extra == nil {
-		a.params.Extra, a.params.Dialect = map[string]json.RawMessage{}, middleware.DialectAnthropic
+	if a.Params.Extra == nil {
+		a.Params.Extra, a.Params.Dialect = map[string]json.RawMessage{}, middleware.DialectAnthropic
 	}
-	a.params.Extra["anthropic_beta"] = raw
+	a.Params.Extra["anthropic_beta"] = raw
 }
 
-func (a *ask) outputConfig(f field) {
+func (a *Request) outputConfig(f field) {
 	if effort := f.get("effort"); effort.exists() {
-		a.params.ReasoningEffort = effort.text()
+		a.Params.ReasoningEffort = effort.text()
 	}
 	if format := f.get("format"); format.exists() {
 		a.outputFormat(format)
 	}
 }
 
-func (a *ask) outputFormat(f field) {
+func (a *Request) outputFormat(f field) {
 	schema := f.get("schema")
 	if f.get("type").optional() != "json_schema" || !schema.value.IsObject() {
 		f.refusef("want the type json_schema and a schema")
 		return
 	}
-	a.params.Schema = &middleware.Schema{Name: "answer", Schema: schema.raw()}
+	a.Params.Schema = &middleware.Schema{Name: "answer", Schema: schema.raw()}
 }
 
 // thinking reads how much a model may think. Anthropic's own models get it as it is.
-func (a *ask) thinking(f field) (on bool) {
+func (a *Request) thinking(f field) (on bool) {
 	switch kind := f.get("type").text(); kind {
 	case "disabled":
 	case "enabled":
-		a.params.ReasoningTokens = f.get("budget_tokens").positive()
+		a.Params.ReasoningTokens = f.get("budget_tokens").positive()
 		on = true
 	default:
 		on = true
 	}
-	extra(&a.params, middleware.DialectAnthropic, "thinking", f)
+	extra(&a.Params, middleware.DialectAnthropic, "thinking", f)
 	return on
 }
 
 // messagesTools reads tools. Where one has more than langchaingo's form holds, a mark
 // for the cache for instance, Anthropic's own models get the list as it is.
-func (a *ask) messagesTools(f field) {
+func (a *Request) messagesTools(f field) {
 	whole := true
 	f.each(func(f field) {
 		if kind := f.get("type").optional(); kind != "" && kind != "custom" {
-			rawTool(&a.params, middleware.DialectAnthropic, f)
+			rawTool(&a.Params, middleware.DialectAnthropic, f)
 			whole = false
 			return
 		}
@@ -180,14 +180,14 @@ func (a *ask) messagesTools(f field) {
 		if t.Function.Name == "" {
 			f.get("name").refusef("a tool has no name")
 		}
-		a.tools = append(a.tools, t)
+		a.Tools = append(a.Tools, t)
 	})
 	if !whole {
-		extra(&a.params, middleware.DialectAnthropic, "tools", f)
+		extra(&a.Params, middleware.DialectAnthropic, "tools", f)
 	}
 }
 
-func (a *ask) messagesChoice(f field) {
+func (a *Request) messagesChoice(f field) {
 	switch kind := f.get("type").text(); kind {
 	case "auto", "none":
 		a.add(llms.WithToolChoice(kind))
@@ -199,30 +199,30 @@ func (a *ask) messagesChoice(f field) {
 		f.get("type").refusef("is %q: want auto, any, tool or none", kind)
 	}
 	if one := f.get("disable_parallel_tool_use"); one.exists() {
-		a.params.ParallelToolCalls = new(!one.truth())
+		a.Params.ParallelToolCalls = new(!one.truth())
 	}
 }
 
 // message reads one message. The results of tools are messages of their own in
 // langchaingo's form.
-func (a *ask) message(f field) {
+func (a *Request) message(f field) {
 	content := f.get("content")
 	switch role := f.get("role").text(); role {
 	case "assistant":
-		a.messages = append(a.messages, llms.MessageContent{Role: llms.ChatMessageTypeAI, Parts: content.blocks(nil)})
+		a.Messages = append(a.Messages, llms.MessageContent{Role: llms.ChatMessageTypeAI, Parts: content.blocks(nil)})
 	case "system": // the API takes them in the middle of a conversation, too
-		a.messages = append(a.messages, llms.MessageContent{Role: llms.ChatMessageTypeSystem, Parts: content.blocks(nil)})
+		a.Messages = append(a.Messages, llms.MessageContent{Role: llms.ChatMessageTypeSystem, Parts: content.blocks(nil)})
 	case "user":
-		from := len(a.messages)
+		from := len(a.Messages)
 		content.blocks(func(p llms.ContentPart, result bool) {
 			kind := llms.ChatMessageTypeHuman
 			if result {
 				kind = llms.ChatMessageTypeTool
 			}
-			if last := len(a.messages) - 1; last < from || a.messages[last].Role != kind {
-				a.messages = append(a.messages, llms.MessageContent{Role: kind})
+			if last := len(a.Messages) - 1; last < from || a.Messages[last].Role != kind {
+				a.Messages = append(a.Messages, llms.MessageContent{Role: kind})
 			}
-			m := &a.messages[len(a.messages)-1]
+			m := &a.Messages[len(a.Messages)-1]
 			m.Parts = append(m.Parts, p)
 		})
 	default:
@@ -297,7 +297,7 @@ func (f field) block() (p llms.ContentPart, result bool) {
 		if f.get("signature").value.Str+f.get("data").value.Str == "" {
 			return nil, false // it came from a model that does not take it back
 		}
-		p, _ := dialect.Open(middleware.DialectAnthropic, f.raw())
+		p, _ := Open(middleware.DialectAnthropic, f.raw())
 		return p, false
 	case "":
 		f.refusef("a block has no type")

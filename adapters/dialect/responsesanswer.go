@@ -1,4 +1,4 @@
-package gateway
+package dialect
 
 import (
 	"bytes"
@@ -7,7 +7,6 @@ import (
 
 	"github.com/tidwall/gjson"
 
-	"github.com/stepfall/stepfall/adapters/dialect"
 	"github.com/stepfall/stepfall/middleware"
 	"github.com/stepfall/stepfall/sdk"
 )
@@ -26,7 +25,7 @@ type responsesAnswer struct {
 	Previous   *string           `json:"previous_response_id"`
 	Tier       string            `json:"service_tier,omitempty"`
 	Usage      *responsesUsage   `json:"usage"`
-	Step       *stepInfo         `json:"stepfall,omitempty"`
+	Step       any               `json:"stepfall,omitempty"`
 	*responsesEcho
 }
 
@@ -57,21 +56,21 @@ func responsesUsageOf(u sdk.Usage) *responsesUsage {
 	return out
 }
 
-func newResponse(a *ask, id string, created int64) responsesAnswer {
+func newResponse(a *Request, id string, created int64) responsesAnswer {
 	echo, _ := a.echo.(*responsesEcho)
-	return responsesAnswer{ID: "resp_" + id, Object: "response", CreatedAt: created, Status: "in_progress", Model: a.model, Output: []json.RawMessage{}, responsesEcho: echo}
+	return responsesAnswer{ID: "resp_" + id, Object: "response", CreatedAt: created, Status: "in_progress", Model: a.Model, Output: []json.RawMessage{}, responsesEcho: echo}
 }
 
-func (responses) answer(a *ask, o *outcome) any {
-	s := responsesSequence(a, o.id, silent{})
-	s.whole(o.choices[0])
+func (responses) Answer(a *Request, o *Answer) any {
+	s := responsesSequence(a, o.ID, silent{})
+	s.whole(o.Choices[0])
 	return responsesWhole(a, o, s)
 }
 
-func responsesSequence(a *ask, id string, to blockWriter) *sequence {
+func responsesSequence(a *Request, id string, to blockWriter) *sequence {
 	n := 0
 	return &sequence{to: to, dialect: middleware.DialectResponses, holdThoughts: true, carry: func(p middleware.RawPart, reasoning string) json.RawMessage {
-		if !bytes.Contains(a.params.Extra["include"], []byte(`"reasoning.encrypted_content"`)) {
+		if !bytes.Contains(a.Params.Extra["include"], []byte(`"reasoning.encrypted_content"`)) {
 			return nil
 		}
 		n++
@@ -80,7 +79,7 @@ func responsesSequence(a *ask, id string, to blockWriter) *sequence {
 			Type    string          `json:"type"`
 			Summary []responsesPart `json:"summary"`
 			Sealed  string          `json:"encrypted_content"`
-		}{"rs" + ownItem + id + "_s" + strconv.Itoa(n), "reasoning", []responsesPart{}, dialect.Wrap(p)}
+		}{"rs" + ownItem + id + "_s" + strconv.Itoa(n), "reasoning", []responsesPart{}, Wrap(p)}
 		if reasoning != "" {
 			item.Summary = append(item.Summary, responsesPart{Type: "summary_text", Text: &reasoning})
 		}
@@ -93,10 +92,10 @@ func responsesSequence(a *ask, id string, to blockWriter) *sequence {
 }
 
 // responsesWhole is the response when all is said.
-func responsesWhole(a *ask, o *outcome, s *sequence) responsesAnswer {
-	r := newResponse(a, o.id, o.created)
-	r.Status, r.Model, r.Usage, r.Step = "completed", o.model, responsesUsageOf(o.usage), o.step
-	choice := o.choices[0]
+func responsesWhole(a *Request, o *Answer, s *sequence) responsesAnswer {
+	r := newResponse(a, o.ID, o.Created)
+	r.Status, r.Model, r.Usage, r.Step = "completed", o.Model, responsesUsageOf(o.Usage), o.Step
+	choice := o.Choices[0]
 	switch stopped(choice) {
 	case stopLength:
 		r.Status, r.Incomplete = "incomplete", &responsesShort{"max_output_tokens"}
@@ -110,10 +109,10 @@ func responsesWhole(a *ask, o *outcome, s *sequence) responsesAnswer {
 		r.Tier = x.ServiceTier
 	}
 	for _, b := range s.blocks {
-		if b.kind == blockText && b.logprobs == nil && x != nil && a.params.LogProbs != nil {
+		if b.kind == blockText && b.logprobs == nil && x != nil && a.Params.LogProbs != nil {
 			b.logprobs = chatLogProbList(x.LogProbs)
 		}
-		r.Output = append(r.Output, responsesItem(o.id, b, true))
+		r.Output = append(r.Output, responsesItem(o.ID, b, true))
 	}
 	return r
 }
@@ -197,15 +196,15 @@ func contentPart(b *block, text string) responsesPart {
 // responsesStream writes the events of Responses.
 type responsesStream struct {
 	*sequence
-	a     *ask
-	out   *events
+	a     *Request
+	out   *Events
 	seq   int
 	begun bool
 }
 
-func (responses) stream(a *ask, out *events) stream {
+func (responses) Stream(a *Request, out *Events) Stream {
 	s := &responsesStream{a: a, out: out}
-	s.sequence = responsesSequence(a, out.x.answerID, s)
+	s.sequence = responsesSequence(a, out.ID, s)
 	return s
 }
 
@@ -243,7 +242,7 @@ func (s *responsesStream) head() {
 		return
 	}
 	s.begun = true
-	r := newResponse(s.a, s.out.x.answerID, s.out.x.Start.Unix())
+	r := newResponse(s.a, s.out.ID, s.out.Created)
 	s.send(responsesEvent{Type: "response.created", Response: &r})
 	s.send(responsesEvent{Type: "response.in_progress", Response: &r})
 }
@@ -253,18 +252,18 @@ func (s *responsesStream) id(b *block) string {
 	case b.raw.Raw != nil:
 		return gjson.GetBytes(b.raw.Raw, "id").Str
 	case b.kind == blockThought:
-		return itemID("rs", s.out.x.answerID, b)
+		return itemID("rs", s.out.ID, b)
 	case b.kind == blockTool:
-		return itemID("fc", s.out.x.answerID, b)
+		return itemID("fc", s.out.ID, b)
 	}
-	return itemID("msg", s.out.x.answerID, b)
+	return itemID("msg", s.out.ID, b)
 }
 
 var zero = new(0)
 
 func (s *responsesStream) start(b *block) {
 	s.head()
-	s.send(responsesEvent{Type: "response.output_item.added", OutputIndex: &b.index, Item: responsesItem(s.out.x.answerID, b, false)})
+	s.send(responsesEvent{Type: "response.output_item.added", OutputIndex: &b.index, Item: responsesItem(s.out.ID, b, false)})
 	switch b.kind {
 	case blockThought:
 		empty := ""
@@ -299,7 +298,7 @@ func (s *responsesStream) piece(b *block, text string, d *middleware.Delta) {
 	}
 	seq := s.seq
 	s.seq++
-	s.out.append(func(buf []byte) []byte {
+	s.out.Append(func(buf []byte) []byte {
 		buf = append(append(append(buf, "event: "...), kind...), "\ndata: {\"type\":\""...)
 		buf = appendInt(append(append(buf, kind...), `","sequence_number":`...), seq)
 		buf = appendString(append(buf, `,"item_id":`...), s.id(b))
@@ -327,25 +326,25 @@ func (s *responsesStream) stop(b *block) {
 	case blockTool:
 		s.send(responsesEvent{Type: "response.function_call_arguments.done", OutputIndex: &b.index, ItemID: s.id(b), Name: b.tool.Name, Arguments: &text})
 	}
-	s.send(responsesEvent{Type: "response.output_item.done", OutputIndex: &b.index, Item: responsesItem(s.out.x.answerID, b, true)})
+	s.send(responsesEvent{Type: "response.output_item.done", OutputIndex: &b.index, Item: responsesItem(s.out.ID, b, true)})
 }
 
-func (s *responsesStream) finish(o *outcome) {
+func (s *responsesStream) Finish(o *Answer) {
 	s.head()
-	s.whole(o.choices[0])
+	s.whole(o.Choices[0])
 	r := responsesWhole(s.a, o, s.sequence)
 	s.send(responsesEvent{Type: "response." + r.Status, Response: &r})
 }
 
-func (s *responsesStream) fail(r *Refusal) {
+func (s *responsesStream) Fail(r *Refusal) {
 	s.head()
-	failed := newResponse(s.a, s.out.x.answerID, s.out.x.Start.Unix())
+	failed := newResponse(s.a, s.out.ID, s.out.Created)
 	failed.Status, failed.Error = "failed", &responsesFault{Code: r.Code, Message: r.Message}
 	s.send(responsesEvent{Type: "response.failed", Response: &failed})
-	body, _ := chat{}.refusal(r, "").(openAIError)
+	body, _ := chat{}.Error(r, "").(openAIError)
 	s.send(responsesEvent{Type: "error", Code: r.Code, Message: r.Message, Param: body.Error.Param, Error: body.Error})
 }
 
-func (responses) refusal(r *Refusal, id string) any { return chat{}.refusal(r, id) }
+func (responses) Error(r *Refusal, id string) any { return chat{}.Error(r, id) }
 
 func appendInt(buf []byte, n int) []byte { return strconv.AppendInt(buf, int64(n), 10) }

@@ -1,4 +1,4 @@
-package gateway
+package dialect
 
 import (
 	"encoding/json"
@@ -7,7 +7,6 @@ import (
 
 	"github.com/tmc/langchaingo/llms"
 
-	"github.com/stepfall/stepfall/adapters/dialect"
 	"github.com/stepfall/stepfall/middleware"
 )
 
@@ -60,7 +59,7 @@ type sequence struct {
 	said    map[blockKind]bool
 }
 
-func (s *sequence) delta(d *middleware.Delta) {
+func (s *sequence) Delta(d *middleware.Delta) {
 	if d.Choice > 0 {
 		return // these dialects have one
 	}
@@ -137,7 +136,7 @@ func (s *sequence) own(p middleware.RawPart) {
 		s.note(blockText)
 		s.note(blockRefusal)
 	}
-	p.Raw = dialect.Seal(p.Model, p.Raw)
+	p.Raw = Seal(p.Model, p.Raw)
 	s.held.Reset()
 	if s.open != nil && s.open.kind == blockThought {
 		s.open.raw = p

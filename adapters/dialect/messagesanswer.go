@@ -1,4 +1,4 @@
-package gateway
+package dialect
 
 import (
 	"encoding/json"
@@ -7,7 +7,6 @@ import (
 	"github.com/tidwall/gjson"
 	"github.com/tmc/langchaingo/llms"
 
-	"github.com/stepfall/stepfall/adapters/dialect"
 	"github.com/stepfall/stepfall/middleware"
 	"github.com/stepfall/stepfall/sdk"
 )
@@ -22,7 +21,7 @@ type messagesAnswer struct {
 	StopReason   *string           `json:"stop_reason"`
 	StopSequence *string           `json:"stop_sequence"`
 	Usage        messagesUsage     `json:"usage"`
-	Step         *stepInfo         `json:"stepfall,omitempty"`
+	Step         any               `json:"stepfall,omitempty"`
 }
 
 type messagesUsage struct {
@@ -41,28 +40,28 @@ func newMessage(id, model string) messagesAnswer {
 	return messagesAnswer{ID: "msg_" + id, Type: "message", Role: "assistant", Model: model, Content: []json.RawMessage{}}
 }
 
-func (messages) answer(a *ask, o *outcome) any {
-	m := newMessage(o.id, o.model)
+func (messages) Answer(a *Request, o *Answer) any {
+	m := newMessage(o.ID, o.Model)
 	s := messagesSequence(a, silent{})
-	s.whole(o.choices[0])
+	s.whole(o.Choices[0])
 	for _, b := range s.blocks {
 		if raw := messagesBlock(a, b, true); raw != nil {
 			m.Content = append(m.Content, raw)
 		}
 	}
-	m.StopReason, m.StopSequence = messagesStop(o.choices[0])
-	m.Usage, m.Step = messagesUsageOf(o.usage), o.step
+	m.StopReason, m.StopSequence = messagesStop(o.Choices[0])
+	m.Usage, m.Step = messagesUsageOf(o.Usage), o.Step
 	return m
 }
 
-func messagesSequence(a *ask, to blockWriter) *sequence {
+func messagesSequence(a *Request, to blockWriter) *sequence {
 	return &sequence{to: to, dialect: middleware.DialectAnthropic, carry: func(p middleware.RawPart, reasoning string) json.RawMessage {
 		if echo, ok := a.echo.(*messagesEcho); !ok || !echo.thinking {
 			return nil
 		}
-		v := map[string]string{"type": "redacted_thinking", "data": dialect.Wrap(p)}
+		v := map[string]string{"type": "redacted_thinking", "data": Wrap(p)}
 		if reasoning != "" {
-			v = map[string]string{"type": "thinking", "thinking": reasoning, "signature": dialect.Wrap(p)}
+			v = map[string]string{"type": "thinking", "thinking": reasoning, "signature": Wrap(p)}
 		}
 		raw, _ := json.Marshal(v) // of strings
 		return raw
@@ -99,7 +98,7 @@ func messagesStop(choice *llms.ContentChoice) (reason, sequence *string) {
 
 // messagesBlock writes a block: whole, or as it is before its first piece. Nil is a
 // block that the client did not ask for.
-func messagesBlock(a *ask, b *block, whole bool) json.RawMessage {
+func messagesBlock(a *Request, b *block, whole bool) json.RawMessage {
 	text := ""
 	if whole {
 		text = b.text.String()
@@ -147,14 +146,14 @@ func messagesBlock(a *ask, b *block, whole bool) json.RawMessage {
 // messagesStream writes the events of Messages.
 type messagesStream struct {
 	*sequence
-	a     *ask
-	out   *events
+	a     *Request
+	out   *Events
 	begun bool
 	next  int         // index of the next block that is shown
 	shown map[int]int // by block
 }
 
-func (messages) stream(a *ask, out *events) stream {
+func (messages) Stream(a *Request, out *Events) Stream {
 	s := &messagesStream{a: a, out: out, shown: map[int]int{}}
 	s.sequence = messagesSequence(a, s)
 	return s
@@ -165,8 +164,8 @@ func (s *messagesStream) head() {
 		return
 	}
 	s.begun = true
-	m := newMessage(s.out.x.answerID, s.a.model)
-	m.Usage.Input = s.a.inputTokens() // an estimate: the end has what it was
+	m := newMessage(s.out.ID, s.a.Model)
+	m.Usage.Input = s.a.InputTokens() // an estimate: the end has what it was
 	s.out.event("message_start", struct {
 		Type    string         `json:"type"`
 		Message messagesAnswer `json:"message"`
@@ -198,7 +197,7 @@ func (s *messagesStream) opening(b *block, raw json.RawMessage) json.RawMessage 
 
 // blockDelta appends the event for one piece of a block, which is a hot path.
 func (s *messagesStream) blockDelta(index int, kind, member, text string) {
-	s.out.append(func(buf []byte) []byte {
+	s.out.Append(func(buf []byte) []byte {
 		buf = append(buf, "event: content_block_delta\ndata: {\"type\":\"content_block_delta\",\"index\":"...)
 		buf = appendInt(buf, index)
 		buf = append(append(append(buf, `,"delta":{"type":"`...), kind...), `","`...)
@@ -241,9 +240,9 @@ func (s *messagesStream) stop(b *block) {
 	}{"content_block_stop", index})
 }
 
-func (s *messagesStream) finish(o *outcome) {
+func (s *messagesStream) Finish(o *Answer) {
 	s.head()
-	s.whole(o.choices[0])
+	s.whole(o.Choices[0])
 	var last struct {
 		Type  string `json:"type"`
 		Delta struct {
@@ -251,19 +250,19 @@ func (s *messagesStream) finish(o *outcome) {
 			StopSequence *string `json:"stop_sequence"`
 		} `json:"delta"`
 		Usage messagesUsage `json:"usage"`
-		Step  *stepInfo     `json:"stepfall,omitempty"`
+		Step  any           `json:"stepfall,omitempty"`
 	}
 	last.Type = "message_delta"
-	last.Delta.StopReason, last.Delta.StopSequence = messagesStop(o.choices[0])
-	last.Usage, last.Step = messagesUsageOf(o.usage), o.step
+	last.Delta.StopReason, last.Delta.StopSequence = messagesStop(o.Choices[0])
+	last.Usage, last.Step = messagesUsageOf(o.Usage), o.Step
 	s.out.event("message_delta", last)
 	s.out.event("message_stop", struct {
 		Type string `json:"type"`
 	}{"message_stop"})
 }
 
-func (s *messagesStream) fail(r *Refusal) {
-	s.out.event("error", messages{}.refusal(r, s.out.x.ID))
+func (s *messagesStream) Fail(r *Refusal) {
+	s.out.event("error", messages{}.Error(r, s.out.RequestID))
 }
 
 // messagesError is an error in Anthropic's form.
@@ -277,7 +276,7 @@ type messagesError struct {
 	RequestID string `json:"request_id"`
 }
 
-func (messages) refusal(r *Refusal, requestID string) any {
+func (messages) Error(r *Refusal, requestID string) any {
 	e := messagesError{Type: "error", RequestID: requestID}
 	e.Error.Message, e.Error.Details = r.Message, r.Details
 	switch r.Status {

@@ -1,4 +1,4 @@
-package gateway
+package dialect
 
 import (
 	"crypto/rand"
@@ -8,7 +8,6 @@ import (
 	"github.com/tidwall/gjson"
 	"github.com/tmc/langchaingo/llms"
 
-	"github.com/stepfall/stepfall/adapters/dialect"
 	"github.com/stepfall/stepfall/middleware"
 	"github.com/stepfall/stepfall/sdk"
 )
@@ -23,7 +22,7 @@ type chatCompletion struct {
 	Usage       *chatUsage   `json:"usage,omitempty"`
 	ServiceTier string       `json:"service_tier,omitempty"`
 	Fingerprint string       `json:"system_fingerprint,omitempty"`
-	Step        *stepInfo    `json:"stepfall,omitempty"`
+	Step        any          `json:"stepfall,omitempty"`
 }
 
 type chatChoice struct {
@@ -84,10 +83,10 @@ type chatTopLogProb struct {
 	Bytes   []int   `json:"bytes"`
 }
 
-func (chat) answer(a *ask, o *outcome) any {
-	c := chatCompletion{ID: "chatcmpl-" + o.id, Object: "chat.completion", Created: o.created, Model: o.model, Usage: chatUsageOf(o.usage), Step: o.step,
-		Choices: make([]chatChoice, len(o.choices))}
-	for i, choice := range o.choices {
+func (chat) Answer(a *Request, o *Answer) any {
+	c := chatCompletion{ID: "chatcmpl-" + o.ID, Object: "chat.completion", Created: o.Created, Model: o.Model, Usage: chatUsageOf(o.Usage), Step: o.Step,
+		Choices: make([]chatChoice, len(o.Choices))}
+	for i, choice := range o.Choices {
 		c.Choices[i] = chatChoice{Index: i, Message: chatSpoken(choice), LogProbs: chatLogProbsOf(a, choice), FinishReason: chatFinish(choice)}
 		if x := middleware.ExtraOf(choice); x != nil {
 			c.ServiceTier, c.Fingerprint = x.ServiceTier, x.Fingerprint
@@ -102,7 +101,7 @@ func chatSpoken(choice *llms.ContentChoice) json.RawMessage {
 	state := chatStateOf(x)
 	m := chatMessage{Role: "assistant", Reasoning: choice.ReasoningContent, Details: state.details, ToolCalls: chatCallsOf(choice)}
 	for i := range m.ToolCalls {
-		m.ToolCalls[i].ID, m.ToolCalls[i].Extra = dialect.Tag(state.origin, m.ToolCalls[i].ID), state.extras[m.ToolCalls[i].ID]
+		m.ToolCalls[i].ID, m.ToolCalls[i].Extra = Tag(state.origin, m.ToolCalls[i].ID), state.extras[m.ToolCalls[i].ID]
 	}
 	refused := x != nil && x.Refusal != ""
 	if refused {
@@ -146,7 +145,7 @@ func chatStateOf(x *middleware.Extra) (s chatState) {
 		if own.Dialect == middleware.DialectChat {
 			s.origin = own.Model
 			for _, d := range gjson.GetBytes(own.Raw, "reasoning_details").Array() {
-				s.details = append(s.details, dialect.Seal(own.Model, json.RawMessage(d.Raw)))
+				s.details = append(s.details, Seal(own.Model, json.RawMessage(d.Raw)))
 			}
 			for _, call := range gjson.GetBytes(own.Raw, "tool_calls").Array() {
 				s.extras[call.Get("id").Str] = chatExtra(own.Model, call)
@@ -154,10 +153,10 @@ func chatStateOf(x *middleware.Extra) (s chatState) {
 			continue
 		}
 		if call, ok := next(x.Parts, i).(llms.ToolCall); ok && own.Dialect == middleware.DialectGemini {
-			s.extras[call.ID] = json.RawMessage(`{"google":{"thought_signature":"` + dialect.Wrap(own) + `"}}`)
+			s.extras[call.ID] = json.RawMessage(`{"google":{"thought_signature":"` + Wrap(own) + `"}}`)
 			continue
 		}
-		s.details = append(s.details, json.RawMessage(`{"type":"reasoning.encrypted","data":"`+dialect.Wrap(own)+`","id":null,"format":"unknown","index":`+strconv.Itoa(len(s.details))+`}`))
+		s.details = append(s.details, json.RawMessage(`{"type":"reasoning.encrypted","data":"`+Wrap(own)+`","id":null,"format":"unknown","index":`+strconv.Itoa(len(s.details))+`}`))
 	}
 	return s
 }
@@ -172,7 +171,7 @@ func next(parts []llms.ContentPart, i int) llms.ContentPart {
 // chatExtra tags the signature of a call.
 func chatExtra(origin string, call gjson.Result) json.RawMessage {
 	if signature := call.Get(signaturePath).Str; signature != "" {
-		return json.RawMessage(`{"google":{"thought_signature":` + string(appendString(nil, dialect.Tag(origin, signature))) + `}}`)
+		return json.RawMessage(`{"google":{"thought_signature":` + string(appendString(nil, Tag(origin, signature))) + `}}`)
 	}
 	return json.RawMessage(call.Get("extra_content").Raw)
 }
@@ -208,9 +207,9 @@ func chatUsageOf(u sdk.Usage) *chatUsage {
 }
 
 // chatLogProbsOf returns the log-probabilities of a choice where they were asked for.
-func chatLogProbsOf(a *ask, choice *llms.ContentChoice) *chatLogProbs {
+func chatLogProbsOf(a *Request, choice *llms.ContentChoice) *chatLogProbs {
 	x := middleware.ExtraOf(choice)
-	if x == nil || a.params.LogProbs == nil || !*a.params.LogProbs {
+	if x == nil || a.Params.LogProbs == nil || !*a.Params.LogProbs {
 		return nil
 	}
 	return &chatLogProbs{Content: chatLogProbList(x.LogProbs)}
@@ -251,8 +250,8 @@ func chatFinish(choice *llms.ContentChoice) string {
 
 // chatStream writes the events of chat completions.
 type chatStream struct {
-	a    *ask
-	out  *events
+	a    *Request
+	out  *Events
 	head []byte // of each chunk, up to the index of its choice
 	tail []byte
 	said []chatSaid // by choice
@@ -265,9 +264,9 @@ type chatSaid struct {
 	calls                        []bool // by index: begun
 }
 
-func (chat) stream(a *ask, out *events) stream {
+func (chat) Stream(a *Request, out *Events) Stream {
 	s := &chatStream{a: a, out: out, tail: []byte("}")}
-	if a.usage {
+	if a.Usage {
 		s.tail = []byte(`,"usage":null}`)
 	}
 	return s
@@ -277,11 +276,11 @@ func (chat) stream(a *ask, out *events) stream {
 func (s *chatStream) begin() {
 	out := s.out
 	s.head = append(s.head, `data: {"id":`...)
-	s.head = appendString(s.head, "chatcmpl-"+out.x.answerID)
+	s.head = appendString(s.head, "chatcmpl-"+out.ID)
 	s.head = append(s.head, `,"object":"chat.completion.chunk","created":`...)
-	s.head = strconv.AppendInt(s.head, out.x.Start.Unix(), 10)
+	s.head = strconv.AppendInt(s.head, out.Created, 10)
 	s.head = append(s.head, `,"model":`...)
-	s.head = appendString(s.head, s.a.model)
+	s.head = appendString(s.head, s.a.Model)
 	s.head = append(s.head, `,"choices":[{"index":`...)
 }
 
@@ -299,7 +298,7 @@ func (s *chatStream) chunk(choice int, delta func(buf []byte) []byte, rest func(
 	if s.head == nil {
 		s.begin()
 	}
-	s.out.append(func(buf []byte) []byte {
+	s.out.Append(func(buf []byte) []byte {
 		buf = append(strconv.AppendInt(append(buf, s.head...), int64(choice), 10), `,"delta":{`...)
 		if !said.role {
 			said.role = true
@@ -329,7 +328,7 @@ func (s *chatStream) member(choice int, name, text string, rest func([]byte) []b
 	}, rest)
 }
 
-func (s *chatStream) delta(d *middleware.Delta) {
+func (s *chatStream) Delta(d *middleware.Delta) {
 	said := s.saidOf(d.Choice)
 	if d.Reasoning != "" {
 		said.thought = true
@@ -372,7 +371,7 @@ func (s *chatStream) call(choice int, t *middleware.ToolDelta) {
 		buf = append(buf, `"tool_calls":[{"index":`...)
 		buf = strconv.AppendInt(buf, int64(t.Index), 10)
 		if !begun {
-			buf = appendString(append(buf, `,"id":`...), dialect.Tag(said.origin, callID(t.ID)))
+			buf = appendString(append(buf, `,"id":`...), Tag(said.origin, callID(t.ID)))
 			buf = append(buf, `,"type":"function","function":{"name":`...)
 			buf = append(appendString(buf, t.Name), `,"arguments":`...)
 		} else {
@@ -382,8 +381,8 @@ func (s *chatStream) call(choice int, t *middleware.ToolDelta) {
 	}, nil)
 }
 
-func (s *chatStream) finish(o *outcome) {
-	for i, choice := range o.choices {
+func (s *chatStream) Finish(o *Answer) {
+	for i, choice := range o.Choices {
 		said := *s.saidOf(i)
 		whole := &middleware.Delta{Choice: i}
 		if !said.thought {
@@ -396,7 +395,7 @@ func (s *chatStream) finish(o *outcome) {
 		if x != nil && !said.refusal {
 			whole.Refusal = x.Refusal
 		}
-		s.delta(whole)
+		s.Delta(whole)
 		if len(said.calls) == 0 {
 			for k, call := range choice.ToolCalls {
 				if call.FunctionCall != nil {
@@ -405,21 +404,21 @@ func (s *chatStream) finish(o *outcome) {
 			}
 		}
 		s.state(i, choice, chatStateOf(x))
-		last := i == len(o.choices)-1
+		last := i == len(o.Choices)-1
 		s.chunk(i, nil, func(buf []byte) []byte {
 			buf = append(append(append(buf, `,"finish_reason":"`...), chatFinish(choice)...), `"}]`...)
-			if last && o.step != nil {
+			if last && o.Step != nil {
 				// It goes with the end of an answer: naive readers want a choice in each chunk.
-				if info, err := json.Marshal(o.step); err == nil {
+				if info, err := json.Marshal(o.Step); err == nil {
 					buf = append(append(buf, `,"stepfall":`...), info...)
 				}
 			}
 			return buf
 		})
 	}
-	s.out.append(func(buf []byte) []byte {
-		if s.a.usage {
-			if usage, err := json.Marshal(chatUsageOf(o.usage)); err == nil {
+	s.out.Append(func(buf []byte) []byte {
+		if s.a.Usage {
+			if usage, err := json.Marshal(chatUsageOf(o.Usage)); err == nil {
 				head := s.head[:len(s.head)-len(`{"index":`)]
 				buf = append(append(append(append(buf, head...), `],"usage":`...), usage...), "}\n\n"...)
 			}
@@ -449,7 +448,7 @@ type chatStreamedExtra struct {
 	Extra json.RawMessage `json:"extra_content"`
 }
 
-func (s *chatStream) fail(r *Refusal) { s.out.data(chat{}.refusal(r, s.out.x.ID)) }
+func (s *chatStream) Fail(r *Refusal) { s.out.data(chat{}.Error(r, s.out.RequestID)) }
 
 // openAIError is an error in the form that OpenAI's dialects share.
 type openAIError struct {
@@ -461,7 +460,7 @@ type openAIError struct {
 	} `json:"error"`
 }
 
-func (chat) refusal(r *Refusal, _ string) any {
+func (chat) Error(r *Refusal, _ string) any {
 	var e openAIError
 	e.Error.Message, e.Error.Code, e.Error.Type = r.Message, r.Code, r.Code
 	switch {

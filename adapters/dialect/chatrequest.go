@@ -1,21 +1,21 @@
-package gateway
+package dialect
 
 import (
 	"encoding/json"
+	"net/http"
 	"strings"
 
 	"github.com/tidwall/gjson"
 	"github.com/tmc/langchaingo/llms"
 
-	"github.com/stepfall/stepfall/adapters/dialect"
 	"github.com/stepfall/stepfall/middleware"
 )
 
 // chat is OpenAI's chat completions.
 type chat struct{}
 
-func (chat) read(body gjson.Result) (*ask, *Refusal) {
-	a := &ask{}
+func (chat) Read(body gjson.Result, _ http.Header) (*Request, *Refusal) {
+	a := &Request{}
 	var fault *Refusal
 	said := false
 	members(body, "", &fault, func(name string, f field) {
@@ -26,8 +26,8 @@ func (chat) read(body gjson.Result) (*ask, *Refusal) {
 		}
 		a.chatParam(name, f)
 	})
-	if fault == nil && (!said || len(a.messages) == 0) {
-		fault = invalid("messages", "messages: there are none")
+	if fault == nil && (!said || len(a.Messages) == 0) {
+		fault = Invalid("messages", "messages: there are none")
 	}
 	return a, fault
 }
@@ -36,18 +36,18 @@ func (chat) read(body gjson.Result) (*ask, *Refusal) {
 const mostChoices = 128
 
 // chatParam reads one parameter of a request.
-func (a *ask) chatParam(name string, f field) {
-	p := &a.params
+func (a *Request) chatParam(name string, f field) {
+	p := &a.Params
 	switch name {
 	case "model":
-		a.model = f.text()
+		a.Model = f.text()
 	case "stream":
-		a.stream = f.truth()
+		a.Stream = f.truth()
 	case "stream_options":
-		a.usage = f.get("include_usage").value.Bool()
+		a.Usage = f.get("include_usage").value.Bool()
 	case "metadata":
-		a.labels = f.labels()
-		p.Metadata = a.labels
+		a.Labels = f.labels()
+		p.Metadata = a.Labels
 	case "max_completion_tokens":
 		p.MaxTokens = f.positive()
 	case "max_tokens":
@@ -97,8 +97,8 @@ func (a *ask) chatParam(name string, f field) {
 }
 
 // common reads the parameters that OpenAI's two dialects share.
-func (a *ask) common(name string, f field) bool {
-	p := &a.params
+func (a *Request) common(name string, f field) bool {
+	p := &a.Params
 	switch name {
 	case "temperature":
 		p.Temperature = f.number()
@@ -132,7 +132,7 @@ func (a *ask) common(name string, f field) bool {
 	return true
 }
 
-func (a *ask) stop(f field) {
+func (a *Request) stop(f field) {
 	if f.value.Type == gjson.String {
 		a.add(llms.WithStopWords([]string{f.value.Str}))
 		return
@@ -142,7 +142,7 @@ func (a *ask) stop(f field) {
 	}
 }
 
-func (a *ask) chatFormat(f field) {
+func (a *Request) chatFormat(f field) {
 	switch kind := f.get("type").text(); kind {
 	case "", "text":
 	case "json_object":
@@ -154,7 +154,7 @@ func (a *ask) chatFormat(f field) {
 	}
 }
 
-func (a *ask) schema(f field) {
+func (a *Request) schema(f field) {
 	s := &middleware.Schema{Name: f.get("name").optional(), Description: f.get("description").optional()}
 	schema := f.get("schema")
 	if !schema.value.IsObject() {
@@ -165,22 +165,22 @@ func (a *ask) schema(f field) {
 	if strict := f.get("strict"); strict.exists() {
 		s.Strict = new(strict.truth())
 	}
-	a.params.Schema = s
+	a.Params.Schema = s
 }
 
-func (a *ask) chatTool(f field) {
+func (a *Request) chatTool(f field) {
 	switch kind := f.get("type").text(); kind {
 	case "function":
 		a.tool(f.get("function"))
 	case "custom":
-		rawTool(&a.params, middleware.DialectChat, f)
+		rawTool(&a.Params, middleware.DialectChat, f)
 	default:
 		f.get("type").refusef("is %q: want function or custom", kind)
 	}
 }
 
 // tool reads a function that models may call.
-func (a *ask) tool(f field) {
+func (a *Request) tool(f field) {
 	t := llms.Tool{Type: "function", Function: &llms.FunctionDefinition{
 		Name: f.get("name").optional(), Description: f.get("description").optional(), Strict: f.get("strict").value.Bool(),
 	}}
@@ -193,10 +193,10 @@ func (a *ask) tool(f field) {
 		}
 		t.Function.Parameters = p.raw()
 	}
-	a.tools = append(a.tools, t)
+	a.Tools = append(a.Tools, t)
 }
 
-func (a *ask) chatChoice(f field) {
+func (a *Request) chatChoice(f field) {
 	if f.value.Type == gjson.String {
 		a.add(llms.WithToolChoice(f.value.Str))
 		return
@@ -205,11 +205,11 @@ func (a *ask) chatChoice(f field) {
 		a.add(llms.WithToolChoice(llms.ToolChoice{Type: "function", Function: &llms.FunctionReference{Name: f.get("function").get("name").text()}}))
 		return
 	}
-	extra(&a.params, middleware.DialectChat, "tool_choice", f)
+	extra(&a.Params, middleware.DialectChat, "tool_choice", f)
 }
 
 // chatMessage reads one message.
-func (a *ask) chatMessage(f field) {
+func (a *Request) chatMessage(f field) {
 	m := llms.MessageContent{}
 	if name := f.get("name"); name.exists() && f.get("role").value.Str != "tool" {
 		m.Parts = append(m.Parts, middleware.NamePart{Name: name.text()})
@@ -245,12 +245,12 @@ func (a *ask) chatMessage(f field) {
 		if id == "" {
 			f.get("tool_call_id").refusef("a message of the role tool needs one")
 		}
-		_, id, _ = dialect.Untag(id)
+		_, id, _ = Untag(id)
 		m.Parts = []llms.ContentPart{llms.ToolCallResponse{ToolCallID: id, Name: f.get("name").optional(), Content: content.onlyText()}}
 	default:
 		f.get("role").refusef("is %q: want system, developer, user, assistant or tool", role)
 	}
-	a.messages = append(a.messages, m)
+	a.Messages = append(a.Messages, m)
 }
 
 // member returns an object of one member.
@@ -270,34 +270,34 @@ const signaturePath = "extra_content.google.thought_signature"
 // chatState reads what a message of an assistant has for the model that gave it: parts
 // that come before it, and those that come before a call.
 func (f field) chatState() (parts []llms.ContentPart, calls map[string]llms.ContentPart) {
-	origin, members := dialect.Unknown, map[string]any{}
+	origin, members := Unknown, map[string]any{}
 	if r := f.get("reasoning_content"); r.exists() {
 		members["reasoning_content"] = r.raw()
 	}
 	var details, extras []json.RawMessage
 	if list := f.get("reasoning_details"); list.exists() {
 		list.each(func(f field) {
-			p, state := dialect.Open(middleware.DialectChat, f.raw())
+			p, state := Open(middleware.DialectChat, f.raw())
 			switch {
 			case p.Dialect != middleware.DialectChat:
 				parts = append(parts, p)
 				return
-			case state && p.Model != dialect.Unknown:
+			case state && p.Model != Unknown:
 				origin = p.Model
 			}
 			details = append(details, p.Raw)
 		})
 	}
 	f.get("tool_calls").value.ForEach(func(_, call gjson.Result) bool {
-		of, id, _ := dialect.Untag(call.Get("id").Str)
-		if of != dialect.Unknown {
+		of, id, _ := Untag(call.Get("id").Str)
+		if of != Unknown {
 			origin = of
 		}
 		extra := call.Get("extra_content")
 		if !extra.IsObject() {
 			return true
 		}
-		of, signature, wrapped := dialect.Untag(call.Get(signaturePath).Str)
+		of, signature, wrapped := Untag(call.Get(signaturePath).Str)
 		if wrapped != nil {
 			if calls == nil {
 				calls = map[string]llms.ContentPart{}
@@ -306,7 +306,7 @@ func (f field) chatState() (parts []llms.ContentPart, calls map[string]llms.Cont
 			return true
 		}
 		raw := extra.Raw
-		if of != dialect.Unknown {
+		if of != Unknown {
 			origin, raw = of, `{"google":{"thought_signature":`+string(appendString(nil, signature))+`}}`
 		}
 		extras = append(extras, json.RawMessage(`{"id":`+string(appendString(nil, id))+`,"extra_content":`+raw+`}`))
@@ -329,7 +329,7 @@ func (f field) chatCall() llms.ToolCall {
 		f.get("type").refusef("is %q: want function", kind)
 	}
 	fn := f.get("function")
-	_, id, _ := dialect.Untag(f.get("id").optional())
+	_, id, _ := Untag(f.get("id").optional())
 	return llms.ToolCall{ID: id, Type: "function", FunctionCall: &llms.FunctionCall{
 		Name: fn.get("name").text(), Arguments: fn.get("arguments").optional(),
 	}}

@@ -1,13 +1,13 @@
-package gateway
+package dialect
 
 import (
 	"encoding/json"
+	"net/http"
 	"strings"
 
 	"github.com/tidwall/gjson"
 	"github.com/tmc/langchaingo/llms"
 
-	"github.com/stepfall/stepfall/adapters/dialect"
 	"github.com/stepfall/stepfall/middleware"
 )
 
@@ -36,8 +36,8 @@ type responsesEcho struct {
 // ownItem begins the ids of items that this gateway made, which no provider knows.
 const ownItem = "_sf_"
 
-func (responses) read(body gjson.Result) (*ask, *Refusal) {
-	a := &ask{}
+func (responses) Read(body gjson.Result, _ http.Header) (*Request, *Refusal) {
+	a := &Request{}
 	null := json.RawMessage("null")
 	echo := &responsesEcho{
 		Instructions: null, MaxOutput: null, Parallel: json.RawMessage("true"), Reasoning: json.RawMessage(`{"effort":null,"summary":null}`),
@@ -49,32 +49,32 @@ func (responses) read(body gjson.Result) (*ask, *Refusal) {
 	members(body, "", &fault, func(name string, f field) {
 		if name == "instructions" {
 			echo.Instructions = f.raw()
-			a.messages = append([]llms.MessageContent{llms.TextParts(llms.ChatMessageTypeSystem, f.text())}, a.messages...)
+			a.Messages = append([]llms.MessageContent{llms.TextParts(llms.ChatMessageTypeSystem, f.text())}, a.Messages...)
 			return
 		}
 		a.responsesParam(name, f, echo)
 	})
-	if fault == nil && len(a.messages) == 0 {
-		fault = invalid("input", "input: there is none")
+	if fault == nil && len(a.Messages) == 0 {
+		fault = Invalid("input", "input: there is none")
 	}
 	return a, fault
 }
 
-func (a *ask) responsesParam(name string, f field, echo *responsesEcho) {
-	p := &a.params
+func (a *Request) responsesParam(name string, f field, echo *responsesEcho) {
+	p := &a.Params
 	switch name {
 	case "model":
-		a.model = f.text()
+		a.Model = f.text()
 	case "input":
 		a.input(f)
 	case "stream":
-		a.stream = f.truth()
+		a.Stream = f.truth()
 	case "stream_options":
 	case "max_output_tokens":
 		p.MaxTokens, echo.MaxOutput = f.positive(), f.raw()
 	case "metadata":
-		a.labels, echo.Metadata = f.labels(), f.raw()
-		p.Metadata = a.labels
+		a.Labels, echo.Metadata = f.labels(), f.raw()
+		p.Metadata = a.Labels
 	case "tools":
 		echo.Tools = f.raw()
 		f.each(func(f field) { a.responsesTool(f) })
@@ -128,9 +128,9 @@ func (a *ask) responsesParam(name string, f field, echo *responsesEcho) {
 }
 
 // responsesText reads what the answer must look like, and returns how it is repeated.
-func (a *ask) responsesText(f field) json.RawMessage {
+func (a *Request) responsesText(f field) json.RawMessage {
 	if v := f.get("verbosity"); v.exists() {
-		a.params.Verbosity = v.text()
+		a.Params.Verbosity = v.text()
 	}
 	format := f.get("format")
 	if !format.exists() {
@@ -148,29 +148,29 @@ func (a *ask) responsesText(f field) json.RawMessage {
 	return f.raw()
 }
 
-func (a *ask) responsesTool(f field) {
+func (a *Request) responsesTool(f field) {
 	if f.get("type").text() == "function" {
 		a.tool(f)
 		return
 	}
-	rawTool(&a.params, middleware.DialectResponses, f)
+	rawTool(&a.Params, middleware.DialectResponses, f)
 }
 
-func (a *ask) responsesChoice(f field) {
+func (a *Request) responsesChoice(f field) {
 	switch {
 	case f.value.Type == gjson.String:
 		a.add(llms.WithToolChoice(f.value.Str))
 	case f.get("type").text() == "function":
 		a.add(llms.WithToolChoice(llms.ToolChoice{Type: "function", Function: &llms.FunctionReference{Name: f.get("name").text()}}))
 	default:
-		extra(&a.params, middleware.DialectResponses, "tool_choice", f)
+		extra(&a.Params, middleware.DialectResponses, "tool_choice", f)
 	}
 }
 
 // input reads a conversation: a text of the user, or items.
-func (a *ask) input(f field) {
+func (a *Request) input(f field) {
 	if f.value.Type == gjson.String {
-		a.messages = append(a.messages, llms.TextParts(llms.ChatMessageTypeHuman, f.value.Str))
+		a.Messages = append(a.Messages, llms.TextParts(llms.ChatMessageTypeHuman, f.value.Str))
 		return
 	}
 	f.each(func(f field) { a.item(f) })
@@ -178,19 +178,19 @@ func (a *ask) input(f field) {
 
 // spoken adds parts to what the assistant says: its text, reasoning and calls are
 // items of their own here, and one message to a model.
-func (a *ask) spoken(parts ...llms.ContentPart) {
+func (a *Request) spoken(parts ...llms.ContentPart) {
 	a.extend(llms.ChatMessageTypeAI, parts...)
 }
 
-func (a *ask) extend(role llms.ChatMessageType, parts ...llms.ContentPart) {
-	if last := len(a.messages) - 1; last < 0 || a.messages[last].Role != role {
-		a.messages = append(a.messages, llms.MessageContent{Role: role})
+func (a *Request) extend(role llms.ChatMessageType, parts ...llms.ContentPart) {
+	if last := len(a.Messages) - 1; last < 0 || a.Messages[last].Role != role {
+		a.Messages = append(a.Messages, llms.MessageContent{Role: role})
 	}
-	m := &a.messages[len(a.messages)-1]
+	m := &a.Messages[len(a.Messages)-1]
 	m.Parts = append(m.Parts, parts...)
 }
 
-func (a *ask) item(f field) {
+func (a *Request) item(f field) {
 	kind := f.get("type").optional()
 	if kind == "" && f.get("role").exists() {
 		kind = "message"
@@ -209,23 +209,23 @@ func (a *ask) item(f field) {
 	case "":
 		f.refusef("an item has neither type nor role")
 	default:
-		p, state := dialect.Open(middleware.DialectResponses, f.raw())
-		if id := f.get("id").value.Str; strings.Contains(id, ownItem) && (!state || p.Model == dialect.Unknown) {
+		p, state := Open(middleware.DialectResponses, f.raw())
+		if id := f.get("id").value.Str; strings.Contains(id, ownItem) && (!state || p.Model == Unknown) {
 			return // made here for the client to read
 		}
 		a.spoken(p)
 	}
 }
 
-func (a *ask) itemMessage(f field) {
+func (a *Request) itemMessage(f field) {
 	parts := f.get("content").inputParts()
 	switch role := f.get("role").text(); role {
 	case "assistant":
 		a.spoken(parts...)
 	case "system", "developer":
-		a.messages = append(a.messages, llms.MessageContent{Role: llms.ChatMessageTypeSystem, Parts: parts})
+		a.Messages = append(a.Messages, llms.MessageContent{Role: llms.ChatMessageTypeSystem, Parts: parts})
 	case "user":
-		a.messages = append(a.messages, llms.MessageContent{Role: llms.ChatMessageTypeHuman, Parts: parts})
+		a.Messages = append(a.Messages, llms.MessageContent{Role: llms.ChatMessageTypeHuman, Parts: parts})
 	default:
 		f.get("role").refusef("is %q: want system, developer, user or assistant", role)
 	}

@@ -1,0 +1,202 @@
+package dialect
+
+import (
+	"encoding/json"
+	"net/http"
+	"unicode/utf8"
+
+	"github.com/tidwall/gjson"
+	"github.com/tmc/langchaingo/llms"
+
+	"github.com/stepfall/stepfall/middleware"
+	"github.com/stepfall/stepfall/sdk"
+)
+
+// API is one API, from the side of its server. What it does not do is the server's: who
+// asks, which model, when text appears, what it cost, what is refused.
+type API interface {
+	// Read decodes a request, with its header. It keeps nothing of body, which [Parse]
+	// has read.
+	Read(body gjson.Result, h http.Header) (*Request, *Refusal)
+	// Answer writes what a client gets that does not stream.
+	Answer(r *Request, a *Answer) any
+	// Stream returns what writes the events of one that does.
+	Stream(r *Request, out *Events) Stream
+	// Error is the body of an error.
+	Error(r *Refusal, requestID string) any
+}
+
+// The APIs that are served.
+var (
+	Chat      API = chat{}
+	Messages  API = messages{}
+	Responses API = responses{}
+)
+
+// Stream writes an answer in pieces. Its methods are called one after the other.
+type Stream interface {
+	// Delta writes a piece as it comes.
+	Delta(d *middleware.Delta)
+	// Finish writes what has not been written of the answer, and the end.
+	Finish(a *Answer)
+	// Fail ends a stream that has begun.
+	Fail(r *Refusal)
+}
+
+// Events is where a stream is written to.
+type Events struct {
+	ID        string // what ids in the answer are made of
+	RequestID string
+	Created   int64 // Unix seconds
+	// Append gives what is to be sent to add, which appends whole events to it.
+	Append func(add func(buf []byte) []byte)
+}
+
+// data appends an event without a name.
+func (e *Events) data(v any) { e.event("", v) }
+
+// event appends an event with a name, where it has one.
+func (e *Events) event(name string, v any) {
+	data, err := json.Marshal(v)
+	if err != nil {
+		return // our own plain structs cannot fail
+	}
+	e.Append(func(buf []byte) []byte {
+		if name != "" {
+			buf = append(append(append(buf, "event: "...), name...), '\n')
+		}
+		return append(append(append(buf, "data: "...), data...), "\n\n"...)
+	})
+}
+
+// Request is what a client asks for, in langchaingo's terms.
+type Request struct {
+	Model    string
+	Messages []llms.MessageContent
+	Options  []llms.CallOption
+	Tools    []llms.Tool
+	Params   middleware.Params
+	Labels   map[string]string
+	Stream   bool
+	// Usage is set where the stream ends with what was used.
+	Usage bool
+
+	// echo is what an answer repeats of the request.
+	echo any
+}
+
+func (a *Request) add(o llms.CallOption) { a.Options = append(a.Options, o) }
+
+// Answer is what a client is answered.
+type Answer struct {
+	ID      string // of the request
+	Created int64  // Unix seconds
+	Model   string // that answered, or that was asked for
+	Choices []*llms.ContentChoice
+	Usage   sdk.Usage
+	// Step is the member "stepfall"; nil is none.
+	Step any
+}
+
+// Settle says whose the state is that came without a tag, from a conversation that began
+// elsewhere: of the model that the request is pinned to, or else of one that has the name
+// which was asked for.
+func (a *Request) Settle(pinned bool) {
+	for _, m := range a.Messages {
+		for i, p := range m.Parts {
+			raw, ok := p.(middleware.RawPart)
+			if !ok || raw.Model != Unknown {
+				continue
+			}
+			if raw.Model = a.Model; pinned {
+				raw.Model = ""
+			}
+			m.Parts[i] = raw
+		}
+	}
+}
+
+// InputTokens estimates the tokens of a prompt: four bytes each, and an image as many
+// as the middleware expects.
+func (a *Request) InputTokens() int {
+	const image, frame = 1000, 16
+	bytes, images := 0, 0
+	var count func(parts []llms.ContentPart)
+	count = func(parts []llms.ContentPart) {
+		for _, p := range parts {
+			bytes += frame
+			if cached, ok := p.(llms.CachedContent); ok {
+				p = cached.ContentPart
+			}
+			switch p := p.(type) {
+			case llms.TextContent:
+				bytes += len(p.Text)
+			case llms.ToolCall:
+				bytes += len(p.FunctionCall.Name) + len(p.FunctionCall.Arguments)
+			case llms.ToolCallResponse:
+				bytes += len(p.Content)
+			case middleware.ResultPart:
+				count(p.Parts)
+				if len(p.Parts) == 0 {
+					bytes += len(p.Content)
+				}
+			case middleware.RawPart:
+				bytes += len(p.Raw)
+			case llms.ImageURLContent, llms.BinaryContent, middleware.FilePart:
+				images++
+			}
+		}
+	}
+	for _, m := range a.Messages {
+		bytes += frame
+		count(m.Parts)
+	}
+	for _, t := range a.Tools {
+		bytes += len(t.Function.Name) + len(t.Function.Description) + frame
+		if schema, ok := t.Function.Parameters.(json.RawMessage); ok {
+			bytes += len(schema)
+		}
+	}
+	return (bytes+3)/4 + images*image
+}
+
+const deepest = 256
+
+// Parse reads a body. Those that are deeper than any of a client's are not looked into,
+// since whatever reads them would have to go as deep.
+func Parse(body []byte) (gjson.Result, *Refusal) {
+	if depth(body) > deepest {
+		return gjson.Result{}, Invalid("", "the body is nested more than %d deep", deepest)
+	}
+	if !gjson.ValidBytes(body) {
+		return gjson.Result{}, Invalid("", "the body is not JSON")
+	}
+	if !utf8.Valid(body) {
+		return gjson.Result{}, Invalid("", "the body is not UTF-8")
+	}
+	root := gjson.ParseBytes(body)
+	if !root.IsObject() {
+		return gjson.Result{}, Invalid("", "the body is not a JSON object")
+	}
+	return root, nil
+}
+
+// depth returns how deep arrays and objects are nested in a text that may be JSON.
+func depth(text []byte) int {
+	deep, most, quoted := 0, 0, false
+	for i := 0; i < len(text); i++ {
+		switch c := text[i]; {
+		case quoted && c == '\\':
+			i++
+		case c == '"':
+			quoted = !quoted
+		case quoted:
+		case c == '{' || c == '[':
+			deep++
+			most = max(most, deep)
+		case c == '}' || c == ']':
+			deep--
+		}
+	}
+	return most
+}

@@ -45,7 +45,7 @@ no-harm: ## Replay every policy and Go snippet that is handed out beside mixes o
 
 .PHONY: paper
 paper: build ## Reproduce the paper's tables and figures into docs/results
-	$(BIN)/stepfall paper all --out docs/results
+	$(BIN)/stepfall dev paper all --out docs/results
 
 # REAL=1 asks real models, by the keys of the environment; TASKS=10 tries so many of each agent.
 .PHONY: agents
@@ -57,7 +57,7 @@ agents: build ## Run three agents with tools by every documented road: what is s
 .PHONY: swe-bench
 swe-bench: build ## Run the bundled SWE suite with scripted models: every task checked, then strategies compared
 	STEPFALL_SUITE=all go test -count=1 ./adapters/internal/suite
-	$(BIN)/stepfall swe bench
+	$(BIN)/stepfall dev bench
 
 # With AGAIN=1, as in CI, at most three failed tests are run once more by themselves, on
 # machines that are busy with others, and are named. A data race has no second try.

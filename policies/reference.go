@@ -67,7 +67,7 @@ func oneLine(c *ast.CommentGroup) string {
 // doc returns what the reference says of a block.
 func (b *block) doc() string {
 	if b.free {
-		return "What the plugin needs to know, in its own words: `stepfall plugin describe NAME` lists them."
+		return "What the plugin needs to know, in its own words: `stepfall plugin ls NAME` lists them."
 	}
 	return comments()[b.typ.Name()]
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -15,44 +16,103 @@ import (
 // errPrices says why the exit code is 2.
 var errPrices = errors.New("the price map differs from the catalogue")
 
-func newCatalogCommand(s Streams) *cobra.Command {
-	cmd := &cobra.Command{
-		Use:   "catalog",
-		Short: "Show the catalogue of models and prices, compare it with a published price map",
-	}
-	cmd.AddCommand(newCatalogShowCommand(s), newCatalogUpdateCommand(s))
-	return cmd
+// catalogFlags are the flags of stepfall catalog.
+type catalogFlags struct {
+	from, out, asOf string
+	add             []string
+	detailed        bool
 }
 
-func newCatalogShowCommand(s Streams) *cobra.Command {
-	var asJSON bool
+func newCatalogCommand(s Streams) *cobra.Command {
+	var f catalogFlags
 	cmd := &cobra.Command{
-		Use:   "show [MODEL...]",
-		Short: "Print what the catalogue knows of models: limits, capabilities, prices, with day and source",
-		Long: `Print what the catalogue knows of models: limits, capabilities, prices, with day and source.
+		Use:   "catalog [MODEL...] | --from FILE",
+		Short: "What do models cost, and what can they do? Print the catalogue, or compare it with a price map",
+		Long: `What do models cost, and what can they do? Prints what the catalogue knows of models:
+limits, capabilities, prices, with day and source.
 
 Models are named as openai/gpt-4o, or by a beginning as anthropic/; without a name all
 are printed, as blocks that may stand in a policy. Prices of batch requests are for the
-record: stepfall makes none.`,
-		Example: `  stepfall catalog show openai/gpt-4o
-  stepfall catalog show anthropic/`,
+record: stepfall makes none.
+
+With --from, the catalogue is compared with a price map: LiteLLM's,
+model_prices_and_context_window.json of github.com/BerriAI/litellm. What it says otherwise
+is shown, as policy plan shows a change: "~" for what changes, "+" for a model that --add
+names. Nothing is fetched, and nothing is changed without --out: that writes catalog
+blocks, which a policy's folder holds beside the policy and which count more than those
+that ship with stepfall. With --detailed-exitcode the exit code is 0 when nothing differs
+and 2 when something does.`,
+		Example: `  stepfall catalog openai/gpt-4o
+  stepfall catalog anthropic/
+  stepfall catalog --from model_prices_and_context_window.json
+  stepfall catalog --from prices.json --add openai/gpt-5.1 --out policy/catalog.hcl`,
+		Annotations: hasJSON(),
 		RunE: func(_ *cobra.Command, names []string) error {
+			switch {
+			case f.from == "" && (f.out != "" || f.asOf != "" || f.detailed || len(f.add) > 0):
+				return usage("--from is missing: the price map")
+			case f.from != "" && len(names) > 0:
+				return usage("--from compares the whole catalogue: leave out %s", strings.Join(names, " "))
+			case f.from != "":
+				return f.compare(s)
+			}
 			list, blocks, err := policies.ShowCatalog(names)
 			if err != nil {
 				return err
 			}
-			if asJSON {
-				return printJSON(s, factsOf(list))
-			}
-			_, err = s.Out.Write(blocks)
-			return err
+			return s.render(factsOf(list), func(p *printer) { p.raw(string(blocks)) })
 		},
 	}
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print the facts as JSON; what is 0 or absent is not known")
+	flags := cmd.Flags()
+	flags.StringVar(&f.from, "from", "", "the price map to compare with")
+	flags.StringVar(&f.out, "out", "", "write the differences as catalog blocks to this file")
+	flags.StringVar(&f.asOf, "as-of", "", "the day on which the map was right; the file's own when absent")
+	flags.StringArrayVar(&f.add, "add", nil, `a model to add, as openai/gpt-5.1, or "*" for all (may be repeated)`)
+	flags.BoolVar(&f.detailed, "detailed-exitcode", false, "exit with 2 when something differs")
 	return cmd
 }
 
-// factsOf is what `catalog show --json` prints, with prices in US dollars per million tokens.
+// compare shows what the price map says otherwise.
+func (f *catalogFlags) compare(s Streams) error {
+	data, err := os.ReadFile(f.from)
+	if err != nil {
+		return err
+	}
+	if f.asOf == "" {
+		info, err := os.Stat(f.from)
+		if err != nil {
+			return err
+		}
+		f.asOf = info.ModTime().UTC().Format(time.DateOnly)
+	}
+	if _, err := time.Parse(time.DateOnly, f.asOf); err != nil {
+		return usage("--as-of %q is no day: write year, month and day, as 2026-01-31", f.asOf)
+	}
+	changes, blocks, err := policies.UpdateCatalog(data, f.asOf, "LiteLLM's price map, "+filepath.Base(f.from), f.add)
+	if err != nil {
+		return fmt.Errorf("%s: %w", f.from, err)
+	}
+	if err := s.render(changesOf(changes), func(p *printer) { printPriceChanges(p, changes) }); err != nil {
+		return err
+	}
+	if f.out != "" && len(changes) > 0 {
+		if blocks, err = policies.Format(f.out, blocks); err != nil {
+			return err
+		}
+		if err := os.WriteFile(f.out, blocks, 0o644); err != nil { //nolint:gosec // prices are no secret
+			return err
+		}
+		if _, err := fmt.Fprintf(s.Err, "\nwritten to %s\n", f.out); err != nil {
+			return err
+		}
+	}
+	if f.detailed && len(changes) > 0 {
+		return &ExitError{Code: exitChanges, Err: errPrices}
+	}
+	return nil
+}
+
+// factsOf is what `catalog --json` prints, with prices in US dollars per million tokens.
 func factsOf(list []policies.Catalog) any {
 	type prices struct {
 		Input       float64 `json:"input,omitempty"`
@@ -82,83 +142,7 @@ func factsOf(list []policies.Catalog) any {
 	return all
 }
 
-func newCatalogUpdateCommand(s Streams) *cobra.Command {
-	var from, out, asOf string
-	var add []string
-	var detailed, asJSON bool
-	cmd := &cobra.Command{
-		Use:   "update --from FILE",
-		Short: "Show what a price map says otherwise, and write it as catalog blocks",
-		Long: `Show what a price map says otherwise, and write it as catalog blocks.
-
-The map is LiteLLM's, model_prices_and_context_window.json of github.com/BerriAI/litellm.
-What it tells otherwise than the catalogue is shown, as policy plan shows a change:
-"~" for what changes, "+" for a model that --add names. Nothing is fetched, and nothing
-is changed without --out: that writes catalog blocks, which a policy's folder holds
-beside the policy and which count more than those that ship with stepfall.
-
-With --detailed-exitcode the exit code is 0 when nothing differs and 2 when something does.`,
-		Example: `  stepfall catalog update --from model_prices_and_context_window.json
-  stepfall catalog update --from prices.json --add openai/gpt-5.1 --out policy/catalog.hcl`,
-		Args: cobra.NoArgs,
-		RunE: func(*cobra.Command, []string) error {
-			if from == "" {
-				return usage("--from is missing: the price map")
-			}
-			data, err := os.ReadFile(from)
-			if err != nil {
-				return err
-			}
-			if asOf == "" {
-				info, err := os.Stat(from)
-				if err != nil {
-					return err
-				}
-				asOf = info.ModTime().UTC().Format(time.DateOnly)
-			}
-			if _, err := time.Parse(time.DateOnly, asOf); err != nil {
-				return usage("--as-of %q is no day: write year, month and day, as 2026-01-31", asOf)
-			}
-			changes, blocks, err := policies.UpdateCatalog(data, asOf, "LiteLLM's price map, "+filepath.Base(from), add)
-			if err != nil {
-				return fmt.Errorf("%s: %w", from, err)
-			}
-			if asJSON {
-				err = printJSON(s, changesOf(changes))
-			} else {
-				err = printPriceChanges(s, changes)
-			}
-			if err != nil {
-				return err
-			}
-			if out != "" && len(changes) > 0 {
-				if blocks, err = policies.Format(out, blocks); err != nil {
-					return err
-				}
-				if err := os.WriteFile(out, blocks, 0o644); err != nil { //nolint:gosec // prices are no secret
-					return err
-				}
-				if _, err := fmt.Fprintf(s.Err, "\nwritten to %s\n", out); err != nil {
-					return err
-				}
-			}
-			if detailed && len(changes) > 0 {
-				return &ExitError{Code: exitChanges, Err: errPrices}
-			}
-			return nil
-		},
-	}
-	flags := cmd.Flags()
-	flags.StringVar(&from, "from", "", "the price map")
-	flags.StringVar(&out, "out", "", "write the differences as catalog blocks to this file")
-	flags.StringVar(&asOf, "as-of", "", "the day on which the map was right; the file's own when absent")
-	flags.StringArrayVar(&add, "add", nil, `a model to add, as openai/gpt-5.1, or "*" for all (may be repeated)`)
-	flags.BoolVar(&asJSON, "json", false, "print the differences as JSON")
-	flags.BoolVar(&detailed, "detailed-exitcode", false, "exit with 2 when something differs")
-	return cmd
-}
-
-// changesOf is what `catalog update --json` prints.
+// changesOf is what `catalog --from --json` prints.
 func changesOf(changes []policies.PriceChange) any {
 	type change struct {
 		Model string `json:"model"`
@@ -173,10 +157,10 @@ func changesOf(changes []policies.PriceChange) any {
 	return all
 }
 
-func printPriceChanges(s Streams, changes []policies.PriceChange) error {
+func printPriceChanges(p *printer, changes []policies.PriceChange) {
 	if len(changes) == 0 {
-		_, err := fmt.Fprintln(s.Out, "The catalogue says the same.")
-		return err
+		p.f("The catalogue says the same.\n")
+		return
 	}
 	models := 0
 	for i, c := range changes {
@@ -186,18 +170,13 @@ func printPriceChanges(s Streams, changes []policies.PriceChange) error {
 			if c.Was == "" {
 				sign = "+"
 			}
-			if _, err := fmt.Fprintf(s.Out, "%s catalog %q\n", sign, c.Model); err != nil {
-				return err
-			}
+			p.f("%s catalog %q\n", sign, c.Model)
 		}
-		line := fmt.Sprintf("    %-36s %s", c.Field, c.Now)
-		if c.Was != "" {
-			line = fmt.Sprintf("    %-36s %s -> %s", c.Field, c.Was, c.Now)
-		}
-		if _, err := fmt.Fprintln(s.Out, line); err != nil {
-			return err
+		if c.Was == "" {
+			p.f("    %-36s %s\n", c.Field, c.Now)
+		} else {
+			p.f("    %-36s %s -> %s\n", c.Field, c.Was, c.Now)
 		}
 	}
-	_, err := fmt.Fprintf(s.Out, "\n%d models differ, in %d facts\n", models, len(changes))
-	return err
+	p.f("\n%d models differ, in %d facts\n", models, len(changes))
 }

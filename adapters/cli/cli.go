@@ -26,6 +26,8 @@ const exitInterrupted = 130
 type Streams struct {
 	In       io.Reader
 	Out, Err io.Writer
+
+	json *bool // the flag --json, once there are commands
 }
 
 // ExitError carries an exit code other than ExitFailure through a command's error.
@@ -83,6 +85,13 @@ func newRoot(s Streams) *cobra.Command {
 		Args:          cobra.NoArgs,
 		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
+	s.json = root.PersistentFlags().Bool("json", false, "print what the command finds as JSON")
+	root.PersistentPreRunE = func(cmd *cobra.Command, _ []string) error {
+		if *s.json && cmd.Annotations[printsJSON] == "" {
+			return usage("%s has nothing to print as JSON", cmd.CommandPath())
+		}
+		return nil
+	}
 	root.SetVersionTemplate("{{.Name}} {{.Version}}\n")
 	root.SetFlagErrorFunc(badFlag)
 	// One line for each command, in the order of the help.
@@ -93,8 +102,6 @@ func newRoot(s Streams) *cobra.Command {
 		newCatalogCommand(s),
 		newPluginCommand(s),
 		newEvalCommand(s),
-		newPaperCommand(s),
-		newReplayCommand(s),
 		newServeCommand(s),
 		newWorkerCommand(s),
 		newKeyCommand(s),
@@ -103,7 +110,7 @@ func newRoot(s Streams) *cobra.Command {
 		newOutcomesCommand(s),
 		newCollectCommand(s),
 		newFitCommand(s),
-		newVersionCommand(s),
+		newDevCommand(s),
 	)
 	root.InitDefaultCompletionCmd() // now, so that it too says what it does not know
 	explainHelp(root)

@@ -13,6 +13,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/stepfall/stepfall/adapters/internal/paper"
+	"github.com/stepfall/stepfall/adapters/internal/view"
+	"github.com/stepfall/stepfall/adapters/store"
 	"github.com/stepfall/stepfall/plugins/host"
 	"github.com/stepfall/stepfall/policies"
 	"github.com/stepfall/stepfall/sdk"
@@ -49,17 +51,17 @@ func complete(root *cobra.Command, s Streams) {
 	arguments := map[string]cobra.CompletionFunc{
 		"stepfall policy validate": policyNames, "stepfall policy plan": once(policyNames), "stepfall policy explain": once(policyNames),
 		"stepfall policy show": once(policyNames), "stepfall policy fmt": extension("hcl"),
-		"stepfall plugin describe": once(pluginNames), "stepfall plugin doctor": pluginNames, "stepfall plugin lock": pluginNames,
+		"stepfall plugin ls": once(pluginNames), "stepfall plugin doctor": pluginNames, "stepfall plugin lock": pluginNames,
 		"stepfall plugin conformance": once(pluginNames),
-		"stepfall trace show":         once(traceIDs(s)), "stepfall trace explain": once(traceIDs(s)),
-		"stepfall paper": fixed(func() []string {
+		"stepfall trace show":         once(traceIDs(s)),
+		"stepfall dev paper": fixed(func() []string {
 			names := []string{"all\tevery one of them"}
 			for _, p := range paper.Presets() {
 				names = append(names, p.Name+"\t"+p.Title)
 			}
 			return names
 		}),
-		"stepfall fit diff": extension("json"),
+		"stepfall fit check": extension("json"),
 	}
 	each(root, func(cmd *cobra.Command) {
 		if f := arguments[cmd.CommandPath()]; f != nil {
@@ -191,8 +193,12 @@ func readTracesFor(cmd *cobra.Command, s Streams, yield func(*sdk.Trace)) {
 	const patience = 2 * time.Second
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
-	f := traceFlags{file: flag.Value.String()}
-	_ = f.each(ctx, Streams{In: s.In, Out: io.Discard, Err: io.Discard}, yield) // nothing is offered of what cannot be read
+	src, err := openTraces(ctx, Streams{In: s.In, Out: io.Discard, Err: io.Discard}, flag.Value.String())
+	if err != nil {
+		return // nothing is offered of what cannot be read
+	}
+	_ = view.Each(ctx, src.Traces, store.Filter{}, yield)
+	_ = src.close()
 }
 
 // traceIDs completes to the newest traces, described by when and which models.

@@ -28,7 +28,6 @@ type demoFlags struct {
 	models   []string
 	parallel int
 	limit    int
-	json     bool
 	verbose  bool
 }
 
@@ -46,8 +45,9 @@ other way round. Beside them: always asking one model.
 Without a key the models are scripted: their answers are fixed, wrong ones included.
 With OPENAI_API_KEY, OPENAI_BASE_URL or OLLAMA_HOST, or a policy, they are real, and
 each is paid once for each task.`,
-		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd.Context(), s) },
+		Args:        cobra.NoArgs,
+		Annotations: hasJSON(),
+		RunE:        func(cmd *cobra.Command, _ []string) error { return f.run(cmd.Context(), s) },
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&f.policy, "policy", "", "use the models and the verifier of this policy")
@@ -55,7 +55,6 @@ each is paid once for each task.`,
 	flags.StringSliceVar(&f.models, "models", nil, "names of two or three real models, cheapest first")
 	flags.IntVar(&f.parallel, "parallel", 2, "answers asked for and tested at one time")
 	flags.IntVar(&f.limit, "tasks", 0, "solve only so many tasks; 0 means all, and of fewer than 40 nothing is learnt")
-	flags.BoolVar(&f.json, "json", false, "print the report as JSON")
 	flags.BoolVar(&f.verbose, "verbose", false, "show the plugin's log")
 	return cmd
 }
@@ -74,7 +73,7 @@ func (f *demoFlags) run(ctx context.Context, s Streams) (err error) {
 		list = some
 	}
 	screen := s.Out
-	if f.json {
+	if s.wantsJSON() {
 		screen = s.Err
 	}
 	o := demo.Options{Policy: f.policy, Tasks: list, Parallel: f.parallel}
@@ -123,17 +122,14 @@ func (f *demoFlags) run(ctx context.Context, s Streams) (err error) {
 	} else {
 		fmt.Fprintf(screen, "Too few tasks to learn from: the strategies go by what the policy believes of the models.\n")
 	}
-	if err := f.save(report, s.Out); err != nil {
+	if err := f.save(report); err != nil {
 		return err
 	}
-	if f.json {
-		return nil
-	}
-	return printDemo(s.Out, report, f.out, time.Since(start))
+	return s.render(report, func(p *printer) { p.demo(report, f.out, time.Since(start)) })
 }
 
-// save writes the picture, the traces and the report, and the report to out when it is wanted.
-func (f *demoFlags) save(report *demo.Report, out io.Writer) error {
+// save writes the picture, the traces and the report.
+func (f *demoFlags) save(report *demo.Report) error {
 	if err := os.MkdirAll(f.out, 0o755); err != nil {
 		return err
 	}
@@ -161,17 +157,12 @@ func (f *demoFlags) save(report *demo.Report, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	if f.json {
-		if _, err := fmt.Fprintf(out, "%s\n", data); err != nil {
-			return err
-		}
-	}
 	return os.WriteFile(filepath.Join(f.out, "report.json"), append(data, '\n'), 0o644)
 }
 
-func printDemo(w io.Writer, report *demo.Report, out string, took time.Duration) error {
+func (p *printer) demo(report *demo.Report, out string, took time.Duration) {
 	dearest := report.Rows[len(report.Models)-1]
-	t := newTable(w, column{name: "strategy"}, column{name: "budget", number: true}, column{name: "solved", number: true}, column{name: "USD", number: true},
+	t := p.table(column{name: "strategy"}, column{name: "budget", number: true}, column{name: "solved", number: true}, column{name: "USD", number: true},
 		column{name: "of " + dearest.Strategy, number: true}, column{name: "calls", number: true})
 	percent := func(x float64) string { return fmt.Sprintf("%.0f %%", 100*x) }
 	for _, r := range report.Rows {
@@ -193,7 +184,6 @@ func printDemo(w io.Writer, report *demo.Report, out string, took time.Duration)
 		}
 	}
 	t.print()
-	p := &printer{w: w}
 	if report.Learnt {
 		p.f("budget: the most that a task may cost on average, as a share of what %s costs, fitted on the other half.\n\n%s\n", dearest.Strategy, report.Summary())
 	}
@@ -201,7 +191,7 @@ func printDemo(w io.Writer, report *demo.Report, out string, took time.Duration)
 	if trace := telling(report); trace != nil {
 		p.f("\nOne step of %s, task %s:\n", trace.Run, trace.QueryID)
 		for i, c := range trace.Calls {
-			p.f("  %d. %-8s %5d tokens in, %4d out, %s USD: %s\n", i+1, c.Model, c.Usage.InputTokens, c.Usage.OutputTokens, usd(c.CostUSD), cameOf(&c))
+			p.f("  %d. %-8s %5d tokens in, %4d out, %s USD: %s\n", i+1, c.Model, c.Usage.InputTokens, c.Usage.OutputTokens, usd(c.CostUSD), callSummary(&c))
 			for _, b := range beliefs(trace, i) {
 				p.f("       %s\n", b)
 			}
@@ -209,9 +199,8 @@ func printDemo(w io.Writer, report *demo.Report, out string, took time.Duration)
 		p.f("  answer of %s, stopped because %s; %s USD, %s in stepfall itself\n", trace.Chosen, say.Because(trace.Stop), usd(trace.CostUSD), short(trace.Overhead))
 	}
 	traces := filepath.Join(out, "traces.jsonl")
-	p.f("\nThe picture is in %s (PNG and SVG), each step without a budget in %s. Took %s.\nWhy a step went as it did: stepfall trace explain -f %s\nAll of it in the browser: stepfall view %s\n",
+	p.f("\nThe picture is in %s (PNG and SVG), each step without a budget in %s. Took %s.\nWhy a step went as it did: stepfall trace show --why -f %s\nAll of it in the browser: stepfall view %s\n",
 		filepath.Join(out, "cost-quality.png"), traces, took.Round(100*time.Millisecond), traces, traces)
-	return p.err
 }
 
 // walls says which layers of isolation the tests had to do without.

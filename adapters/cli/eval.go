@@ -27,21 +27,17 @@ type evalFlags struct {
 	strategies           []string
 	bootstrap, points    int
 	seed                 uint64
-	json, figures, html  string
-	markdown             string
+	out                  []string
 	allowOverlap         bool
 	verified             bool
 }
-
-// evalToStdout stands for --json without a file.
-const evalToStdout = "-"
 
 func newEvalCommand(s Streams) *cobra.Command {
 	var f evalFlags
 	cmd := &cobra.Command{
 		Use:   "eval --outcomes FILE | --train FILE --test FILE",
-		Short: "Compare all strategies on recorded outcomes",
-		Long: `Compare all strategies on recorded outcomes.
+		Short: "Which strategy pays on recorded outcomes? Compare all of them",
+		Long: `Which strategy pays on recorded outcomes? Compares all of them.
 
 Everything is learnt on the train half: estimators, thresholds, scales and the
 lambdas of each curve. The test half is only measured on. One file (--outcomes)
@@ -51,19 +47,11 @@ AUC and qualities are printed in per cent and written to JSON in [0, 1].`,
 		Example: `  stepfall eval --outcomes outcomes.csv
   stepfall eval --outcomes issues.csv --verified
   stepfall eval --train train.csv --test test.csv
-  stepfall eval --train train.csv --test test.csv --models 11 --noise medium --json out.json
-  stepfall eval --train train.csv --test test.csv --strategies threshold,cascade_route,index --html report.html`,
-		Args: cobra.MaximumNArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			// --json FILE: a flag whose value may be left out leaves the word after it alone.
-			switch {
-			case len(args) == 1 && f.json == evalToStdout:
-				f.json = args[0]
-			case len(args) == 1:
-				return usage("%q: eval takes flags only\nSee '%s --help'", args[0], cmd.CommandPath())
-			}
-			return f.run(cmd.Context(), s)
-		},
+  stepfall eval --train train.csv --test test.csv --models 11 --noise medium --out out.json
+  stepfall eval --train train.csv --test test.csv --strategies threshold,cascade_route,index --out report.html --out figures/`,
+		Args:        cobra.NoArgs,
+		Annotations: hasJSON(),
+		RunE:        func(cmd *cobra.Command, _ []string) error { return f.run(cmd.Context(), s) },
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&f.outcomes, "outcomes", "", "outcomes to be split in two halves, in place of --train and --test")
@@ -79,11 +67,7 @@ AUC and qualities are printed in per cent and written to JSON in [0, 1].`,
 	flags.IntVar(&f.bootstrap, "bootstrap", 500, "resamples for the intervals; 0 for none")
 	flags.IntVar(&f.points, "points", 40, "lambdas per curve")
 	flags.Uint64Var(&f.seed, "seed", 1, "seed of simulations, folds and resamples")
-	flags.StringVar(&f.json, "json", "", "print the results as JSON, or write them to this file")
-	flags.Lookup("json").NoOptDefVal = evalToStdout
-	flags.StringVar(&f.figures, "figures", "", "write the figures to this folder, as PNG and SVG")
-	flags.StringVar(&f.html, "html", "", "write a single-file report")
-	flags.StringVar(&f.markdown, "markdown", "", "write the table in Markdown")
+	flags.StringSliceVar(&f.out, "out", nil, "write the results: to a file .json for 'stepfall view', .html a page, .md the table, or a folder for the figures (may be repeated)")
 	flags.BoolVar(&f.allowOverlap, "allow-overlap", false, "measure on queries that were learnt from")
 	return cmd
 }
@@ -125,8 +109,11 @@ func (f *evalFlags) run(ctx context.Context, s Streams) error {
 
 // writable tries what is to be written before anything is computed.
 func (f *evalFlags) writable() error {
-	for _, path := range []string{f.json, f.html, f.markdown} {
-		if path == "" || path == evalToStdout {
+	for _, path := range f.out {
+		if evalWriters[filepath.Ext(path)] == nil {
+			if err := os.MkdirAll(path, 0o755); err != nil {
+				return err
+			}
 			continue
 		}
 		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
@@ -136,10 +123,7 @@ func (f *evalFlags) writable() error {
 			return err
 		}
 	}
-	if f.figures == "" {
-		return nil
-	}
-	return os.MkdirAll(f.figures, 0o755)
+	return nil
 }
 
 type evalInput struct{ flag, path string }
@@ -223,15 +207,15 @@ func (f *evalFlags) open(ctx context.Context, path string, warn io.Writer) (*out
 }
 
 // print prints the table.
-func (f *evalFlags) print(s Streams, study *eval.Study, c *eval.Comparison) {
-	fmt.Fprintf(s.Out, "%d models, %d train and %d test queries; %s\n",
+func (f *evalFlags) print(p *printer, study *eval.Study, c *eval.Comparison) {
+	p.f("%d models, %d train and %d test queries; %s\n",
 		len(c.Models), len(study.Halves.Train.Queries), c.Queries, study.Setup()["estimates"])
 	table := c.Table()
 	columns := make([]column, len(table.Header))
 	for i, name := range table.Header {
 		columns[i] = column{name: name, number: i > 0}
 	}
-	out := newTable(s.Out, columns...)
+	out := p.table(columns...)
 	for _, cells := range table.Cells {
 		row := make([]any, len(cells))
 		for i, cell := range cells {
@@ -240,16 +224,24 @@ func (f *evalFlags) print(s Streams, study *eval.Study, c *eval.Comparison) {
 		out.row(row...)
 	}
 	out.print()
-	p := &printer{w: s.Out}
 	p.f("best single model: %s, quality %.2f %%, %s USD per query. A star marks differences beyond two sigma (%d paired resamples).\n",
 		gist(c.Models[c.Frame.Best]), 100*c.Frame.Models[c.Frame.Best].Quality, eval.Dollars(c.Frame.Models[c.Frame.Best].Cost), c.Resamples)
 }
 
-// write prints the table and writes the files that were asked for.
+// evalWriters write an evaluation to a file, by the ending of its name.
+var evalWriters = map[string]func(w io.Writer, name string, c *eval.Comparison, doc *eval.Document) error{
+	".json": func(w io.Writer, _ string, _ *eval.Comparison, doc *eval.Document) error { return doc.Write(w) },
+	".md": func(w io.Writer, _ string, c *eval.Comparison, _ *eval.Document) error {
+		_, err := io.WriteString(w, c.Table().Markdown())
+		return err
+	},
+	".html": func(w io.Writer, name string, _ *eval.Comparison, doc *eval.Document) error {
+		return view.WriteReport(w, view.Report{Name: name, Document: doc})
+	},
+}
+
+// write prints the results and writes the files that were asked for.
 func (f *evalFlags) write(s Streams, study *eval.Study, c *eval.Comparison) error {
-	if f.json != evalToStdout {
-		f.print(s, study, c)
-	}
 	data := map[string]string{}
 	for _, in := range f.inputs() {
 		sum, err := fileHash(in.path)
@@ -260,42 +252,27 @@ func (f *evalFlags) write(s Streams, study *eval.Study, c *eval.Comparison) erro
 	}
 	doc := c.Document()
 	doc.Command, doc.Data, doc.Setup = f.commandLine(), data, study.Setup()
-	switch f.json {
-	case "":
-	case evalToStdout:
-		if err := doc.Write(s.Out); err != nil {
-			return err
-		}
-	default:
-		if err := writeFile(f.json, doc.Write); err != nil {
-			return err
-		}
+	if err := s.render(doc, func(p *printer) { f.print(p, study, c) }); err != nil {
+		return err
 	}
-	if f.markdown != "" {
-		if err := writeFile(f.markdown, func(w io.Writer) error {
-			_, err := io.WriteString(w, c.Table().Markdown())
-			return err
-		}); err != nil {
-			return err
+	for _, path := range f.out {
+		if write := evalWriters[filepath.Ext(path)]; write != nil {
+			if err := writeFile(path, func(w io.Writer) error { return write(w, filepath.Base(path), c, doc) }); err != nil {
+				return err
+			}
+			continue
 		}
-	}
-	if f.figures != "" {
 		figures, err := c.Figures("curves", "Cost and quality")
 		if err != nil {
 			return err
 		}
 		for _, figure := range figures {
-			if err := figure.Save(f.figures); err != nil {
+			if err := figure.Save(path); err != nil {
 				return err
 			}
 		}
 	}
-	if f.html == "" {
-		return nil
-	}
-	return writeFile(f.html, func(w io.Writer) error {
-		return view.WriteReport(w, view.Report{Name: filepath.Base(f.html), Document: doc})
-	})
+	return nil
 }
 
 // commandLine returns the command with the flags that decide the result; of paths,

@@ -29,7 +29,6 @@ type fitFlags struct {
 	maxWrong, confidence  float64
 	folds                 int
 	seed                  uint64
-	json                  bool
 	given                 func(flag string) bool
 }
 
@@ -37,7 +36,7 @@ func newFitCommand(s Streams) *cobra.Command {
 	var f fitFlags
 	cmd := &cobra.Command{
 		Use:   "fit --outcomes FILE --budget USD --out FILE",
-		Short: "Fit estimators and a strategy to recorded outcomes, for a budget",
+		Short: "Which numbers should a policy go by? Fit estimators and a strategy to outcomes, for a budget",
 		Long: `Fit estimators and a strategy to recorded outcomes, for a budget.
 
 The budget is the largest mean cost of one query in US dollars; without it the
@@ -57,9 +56,10 @@ the budget on choices that have not seen it either.`,
   stepfall fit --outcomes runs.csv --budget 0.002 --max-wrong 0.1 --out profile.json
   stepfall fit --outcomes traces.jsonl --verified --budget 0.002 --out profile.json
   stepfall fit check --profile profile.json --traces traces.jsonl --out new.json
-  stepfall fit diff old.json profile.json`,
-		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd.Context(), s) },
+  stepfall fit check old.json profile.json`,
+		Args:        cobra.NoArgs,
+		Annotations: hasJSON(),
+		RunE:        func(cmd *cobra.Command, _ []string) error { return f.run(cmd.Context(), s) },
 	}
 	f.add(cmd)
 	flags := cmd.Flags()
@@ -77,10 +77,9 @@ the budget on choices that have not seen it either.`,
 	flags.StringVar(&f.quality, "estimator", "", "quality estimator: "+strings.Join(estimate.Kinds(), ", ")+" (default by what the table holds)")
 	flags.StringVar(&f.cost, "cost-estimator", "", "cost estimator: "+strings.Join(estimate.CostKinds(), ", ")+" (default by what the table holds)")
 	flags.StringVar(&f.search, "search", string(fit.SearchConstant), "refinement of the lambdas: constant, per_step, repetitive, tpe")
-	flags.BoolVar(&f.json, "json", false, "print what is promised as JSON")
 	flags.IntVar(&f.folds, "folds", 5, "folds of the outcomes")
 	flags.Uint64Var(&f.seed, "seed", 1, "seed of folds and searches")
-	cmd.AddCommand(newFitDiffCommand(s), newFitClassifierCommand(s), newFitCheckCommand(s))
+	cmd.AddCommand(newFitClassifierCommand(s), newFitCheckCommand(s))
 	return cmd
 }
 
@@ -187,11 +186,7 @@ func (f *fitFlags) options(s Streams) fit.Options {
 
 // report prints what a profile promises.
 func (f *fitFlags) report(s Streams, p *fit.Profile, path string) error {
-	if !f.json {
-		reportFit(s, p, path)
-		return nil
-	}
-	return printJSON(s, promised{Profile: p, Written: missed(p) == nil, Path: path})
+	return s.render(promised{Profile: p, Written: missed(p) == nil, Path: path}, func(w *printer) { reportFit(w, p, path) })
 }
 
 // promised is what `fit --json` prints: a profile without its estimator and curve, which
@@ -239,35 +234,35 @@ func (f *fitFlags) follow(table *outcome.Table, o *fit.Options) (*outcome.Table,
 const enoughLabels = 200
 
 // reportFit prints what a profile promises and how far it can be believed.
-func reportFit(s Streams, p *fit.Profile, path string) {
+func reportFit(w *printer, p *fit.Profile, path string) {
 	st := &p.Strategy
 	values := st.Lambdas
 	knob := "lambda"
 	if values == nil {
 		values, knob = st.Thresholds, "threshold"
 	}
-	fmt.Fprintf(s.Out, "%s: strategy %s, %s %.6g, gamma %.3g", path, st.Name, knob, values, st.Gamma)
+	w.f("%s: strategy %s, %s %.6g, gamma %.3g", path, st.Name, knob, values, st.Gamma)
 	if st.Scale != 0 || st.NoExpect {
-		fmt.Fprintf(s.Out, ", scale %.2g", st.Scale)
+		w.f(", scale %.2g", st.Scale)
 	}
 	if st.MaxDepth > 0 {
-		fmt.Fprintf(s.Out, ", at most %d models a query", st.MaxDepth)
+		w.f(", at most %d models a query", st.MaxDepth)
 	}
-	fmt.Fprintf(s.Out, "\nfitted to %d queries (%d with every model), estimators %s and %s\n",
+	w.f("\nfitted to %d queries (%d with every model), estimators %s and %s\n",
 		p.Data.Queries, p.Data.Complete, p.Estimator.Quality.Kind(), p.Estimator.Cost.Kind())
 	if p.Data.Drawn > 0 {
-		fmt.Fprintf(s.Out, "%d of %d outcomes are of models that were not asked: drawn, with the means that those asked by chance tell\n", p.Data.Drawn, p.Data.Queries*len(p.Models))
+		w.f("%d of %d outcomes are of models that were not asked: drawn, with the means that those asked by chance tell\n", p.Data.Drawn, p.Data.Queries*len(p.Models))
 	}
 
 	quality := "quality %"
 	if p.Data.Labels != "" {
 		quality = p.Data.Labels + " %"
-		fmt.Fprintf(s.Out, "no step has a verdict: fitted to %s, which is good for choosing and no measure of quality\n", p.Data.Labels)
+		w.f("no step has a verdict: fitted to %s, which is good for choosing and no measure of quality\n", p.Data.Labels)
 		if more := enoughLabels - p.Data.Complete; more > 0 {
-			fmt.Fprintf(s.Out, "such labels settle by about %d shadowed steps which model is best: %d more are wanted\n", enoughLabels, more)
+			w.f("such labels settle by about %d shadowed steps which model is best: %d more are wanted\n", enoughLabels, more)
 		}
 	}
-	table := newTable(s.Out, column{name: ""}, column{"USD per query", true}, column{quality, true}, column{"models run", true})
+	table := w.table(column{name: ""}, column{"USD per query", true}, column{quality, true}, column{"models run", true})
 	if p.Budget.USD > 0 {
 		table.row("budget", dollars(p.Budget.USD), "", "")
 	}
@@ -278,18 +273,18 @@ func reportFit(s Streams, p *fit.Profile, path string) {
 	table.print()
 	switch {
 	case p.Budget.Over:
-		fmt.Fprintf(s.Out, "THE BUDGET CANNOT BE MET: at its cheapest the strategy spends %s USD a query\n", dollars(p.Expected.CostUSD))
+		w.f("THE BUDGET CANNOT BE MET: at its cheapest the strategy spends %s USD a query\n", dollars(p.Expected.CostUSD))
 	case p.Budget.USD > 0 && !p.Budget.Reached:
-		fmt.Fprintf(s.Out, "the budget is not used up: %s USD a query is the most that is worth spending\n", dollars(p.Expected.CostUSD))
+		w.f("the budget is not used up: %s USD a query is the most that is worth spending\n", dollars(p.Expected.CostUSD))
 	}
 	if h := p.HeldOut; h != nil && !p.Budget.Over {
-		reportPromise(s, h, p.Data.Complete, p.Budget.Reached)
+		reportPromise(w, h, p.Data.Complete, p.Budget.Reached)
 	}
-	reportQuality(s, p)
+	reportQuality(w, p)
 	c := &p.Calibration
-	fmt.Fprintf(s.Out, "Brier score of estimates (of each model's mean alone): ex-ante %.4f (%.4f), post-hoc %.4f (%.4f)\n",
+	w.f("Brier score of estimates (of each model's mean alone): ex-ante %.4f (%.4f), post-hoc %.4f (%.4f)\n",
 		c.Ante.Brier, c.Ante.Reference, c.Post.Brier, c.Post.Reference)
-	bins := newTable(s.Out, column{name: "estimate"}, column{"ex-ante", true}, column{"quality %", true}, column{"post-hoc", true}, column{"quality %", true})
+	bins := w.table(column{name: "estimate"}, column{"ex-ante", true}, column{"quality %", true}, column{"post-hoc", true}, column{"quality %", true})
 	for i := range c.Ante.Bins {
 		a, b := c.Ante.Bins[i], c.Post.Bins[i]
 		bins.row(fmt.Sprintf("%.1f to %.1f", float64(i)/10, float64(i+1)/10), a.Count, share(a), b.Count, share(b))
@@ -298,52 +293,52 @@ func reportFit(s Streams, p *fit.Profile, path string) {
 }
 
 // reportQuality says what is promised of quality.
-func reportQuality(s Streams, p *fit.Profile) {
+func reportQuality(w *printer, p *fit.Profile) {
 	if k := p.Kept; k != nil {
 		difference := ""
 		if k.AsGoodAs != "" {
 			difference = " above it"
 		}
-		fmt.Fprintf(s.Out, "PROMISED with confidence %.2g over %d new queries: %s; on queries not seen it was %.2f points%s\n",
+		w.f("PROMISED with confidence %.2g over %d new queries: %s; on queries not seen it was %.2f points%s\n",
 			k.Confidence, p.Data.Complete, k.String(), 100*k.Quality, difference)
 	}
 	v := p.Served
 	switch {
 	case v == nil:
 	case v.Estimate > 1:
-		fmt.Fprintf(s.Out, "AT MOST %.3g %% WRONG CANNOT BE PROMISED of any part of the answers, by these outcomes\n", 100*v.MaxWrong)
+		w.f("AT MOST %.3g %% WRONG CANNOT BE PROMISED of any part of the answers, by these outcomes\n", 100*v.MaxWrong)
 	default:
-		fmt.Fprintf(s.Out, "PROMISED with confidence %.2g: of answers with an estimate of at least %.4f at most %.3g %% are wrong; on queries not seen %.1f %% of all answers were such, and %.1f %% of those wrong\n",
+		w.f("PROMISED with confidence %.2g: of answers with an estimate of at least %.4f at most %.3g %% are wrong; on queries not seen %.1f %% of all answers were such, and %.1f %% of those wrong\n",
 			v.Confidence, v.Estimate, 100*v.MaxWrong, 100*v.Share, 100*v.Wrong)
 	}
 }
 
 // reportPromise says whether the budget held on queries not seen, and what can be
 // promised of those to come.
-func reportPromise(s Streams, h *fit.HeldOut, queries int, reached bool) {
+func reportPromise(w *printer, h *fit.HeldOut, queries int, reached bool) {
 	verdict := "held"
 	if !h.Held {
 		verdict = "DID NOT HOLD"
 	}
-	fmt.Fprintf(s.Out, "on queries not seen the budget %s to within %.0f %%\n", verdict, 100*fit.Tolerance)
+	w.f("on queries not seen the budget %s to within %.0f %%\n", verdict, 100*fit.Tolerance)
 	paced := ""
 	if reached { // else there is nothing to pace: the router never comes up to it
 		paced = fmt.Sprintf(" by the fitted numbers alone, %.2f when a router paces them", h.Paced)
 	}
-	fmt.Fprintf(s.Out, "%d new queries stay within %.0f %% of it with probability %.2f%s\n", queries, 100*fit.Tolerance, h.Confidence, paced)
+	w.f("%d new queries stay within %.0f %% of it with probability %.2f%s\n", queries, 100*fit.Tolerance, h.Confidence, paced)
 	switch h.Promise {
 	case fit.PromiseAlways:
-		fmt.Fprintln(s.Out, "the budget is promised")
+		w.f("the budget is promised\n")
 		return
 	case fit.PromisePaced:
-		fmt.Fprintln(s.Out, "the budget is promised where spending is paced, as routers do with a profile (hold_over in the budget block)")
+		w.f("the budget is promised where spending is paced, as routers do with a profile (hold_over in the budget block)\n")
 	case fit.PromiseNone:
-		fmt.Fprintf(s.Out, "THE BUDGET CANNOT BE PROMISED for %d queries: costs differ too much from query to query\n", queries)
+		w.f("THE BUDGET CANNOT BE PROMISED for %d queries: costs differ too much from query to query\n", queries)
 	}
 	if h.From > 0 {
-		fmt.Fprintf(s.Out, "by the fitted numbers alone it would be from %d queries on\n", h.From)
+		w.f("by the fitted numbers alone it would be from %d queries on\n", h.From)
 	} else {
-		fmt.Fprintf(s.Out, "by the fitted numbers alone it cannot be for any number of queries: %d outcomes say too little about costs\n", queries)
+		w.f("by the fitted numbers alone it cannot be for any number of queries: %d outcomes say too little about costs\n", queries)
 	}
 }
 
@@ -354,43 +349,7 @@ func share(b fit.Bin) string {
 	return percent(b.Quality)
 }
 
-func newFitDiffCommand(s Streams) *cobra.Command {
-	var asJSON bool
-	cmd := &cobra.Command{
-		Use:   "diff OLD NEW",
-		Short: "Show what differs between two profiles",
-		Args:  cobra.ExactArgs(2),
-		RunE: func(_ *cobra.Command, args []string) error {
-			from, err := fit.Load(args[0], nil)
-			if err != nil {
-				return err
-			}
-			to, err := fit.Load(args[1], nil)
-			if err != nil {
-				return err
-			}
-			lines, err := fit.Diff(from, to)
-			if err != nil {
-				return err
-			}
-			if asJSON {
-				return printJSON(s, differences(lines))
-			}
-			p := &printer{w: s.Out}
-			if len(lines) == 0 {
-				p.f("the profiles are the same\n")
-			}
-			for _, line := range lines {
-				p.f("%s\n", line)
-			}
-			return p.err
-		},
-	}
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print a list of what differs as JSON, empty when nothing does")
-	return cmd
-}
-
-// differences is what `fit diff --json` prints: each field's path and how it changed.
+// differences is what `fit check OLD NEW --json` prints: each field's path and how it changed.
 func differences(lines []string) any {
 	type difference struct {
 		Field  string `json:"field"`

@@ -1,16 +1,15 @@
 package cli
 
 import (
-	"bufio"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"os"
 	"slices"
 
 	"github.com/spf13/cobra"
 
+	"github.com/stepfall/stepfall/adapters/internal/view"
+	"github.com/stepfall/stepfall/adapters/store"
 	"github.com/stepfall/stepfall/sdk"
 	"github.com/stepfall/stepfall/sdk/estimate"
 	"github.com/stepfall/stepfall/sdk/fit"
@@ -21,15 +20,15 @@ import (
 type fitCheckFlags struct {
 	profile, traces, out string
 	heldOut              float64
-	json                 bool
 }
 
 func newFitCheckCommand(s Streams) *cobra.Command {
 	var f fitCheckFlags
 	cmd := &cobra.Command{
-		Use:   "check --profile FILE --traces FILE [--out FILE]",
-		Short: "Say whether a profile's estimates still hold, and fit anew where that is better",
-		Long: `Say whether the estimates of a profile still hold for the steps that it decided.
+		Use:   "check --profile FILE --traces FILE [--out FILE] | OLD NEW",
+		Short: "Does a profile still hold? Compare its estimates with what came, or two profiles with each other",
+		Long: `Does a profile still hold? Compares its estimates with the steps that it decided. Of two
+profiles, OLD and NEW, it shows what differs.
 
 What was believed of each model just before it ran is compared with what came: the
 Brier score with the one that estimates expect of themselves, and the mean quality and
@@ -42,16 +41,25 @@ the newest. Only when it tells those better, by more than two standard errors, i
 fitted to all traces and written. The traces must hold what was asked by chance: set
 explore in the policy's trace block.`,
 		Example: `  stepfall fit check --profile profile.json --traces traces.jsonl
-  stepfall fit check --profile profile.json --traces traces.jsonl --out new.json`,
-		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd.Context(), s) },
+  stepfall fit check --profile profile.json --traces traces.jsonl --out new.json
+  stepfall fit check old.json profile.json`,
+		Args:        cobra.MaximumNArgs(2),
+		Annotations: hasJSON(),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			switch len(args) {
+			case 0:
+				return f.run(cmd.Context(), s)
+			case 1:
+				return usage("%q: want two profiles to compare, or --profile and --traces", args[0])
+			}
+			return compareProfiles(s, args[0], args[1])
+		},
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&f.profile, "profile", "", "the profile in use")
 	flags.StringVar(&f.traces, "traces", "", "traces of the steps that it decided, as JSON lines, the oldest first")
 	flags.StringVar(&f.out, "out", "", "write a profile fitted anew to this file, if it is better")
 	flags.Float64Var(&f.heldOut, "held-out", 0.3, "share of the traces, the newest, on which the two are compared")
-	flags.BoolVar(&f.json, "json", false, "print the assessment as JSON")
 	return cmd
 }
 
@@ -71,22 +79,20 @@ func (f *fitCheckFlags) run(ctx context.Context, s Streams) error {
 	if err != nil {
 		return err
 	}
-	traces, err := readTraces(f.traces)
+	src, err := openTraces(ctx, s, f.traces)
 	if err != nil {
+		return err
+	}
+	var traces []*sdk.Trace
+	err = view.Each(ctx, src.Traces, store.Filter{}, func(t *sdk.Trace) { traces = append(traces, t) })
+	if err := errors.Join(err, src.close()); err != nil {
 		return err
 	}
 	a, err := fit.Assess(p, traces)
 	if err != nil {
 		return fmt.Errorf("%s: %w", f.traces, err)
 	}
-	if f.json {
-		lines := json.NewEncoder(s.Out)
-		lines.SetIndent("", "  ")
-		err = lines.Encode(a)
-	} else {
-		err = reportAssessment(s, a)
-	}
-	if err != nil {
+	if err := s.render(a, func(w *printer) { reportAssessment(w, a) }); err != nil {
 		return err
 	}
 	if f.out != "" {
@@ -98,26 +104,48 @@ func (f *fitCheckFlags) run(ctx context.Context, s Streams) error {
 	return nil
 }
 
-func reportAssessment(s Streams, a *fit.Assessment) error {
-	w := &printer{w: s.Out}
+// compareProfiles shows what differs between two profiles.
+func compareProfiles(s Streams, old, next string) error {
+	from, err := fit.Load(old, nil)
+	if err != nil {
+		return err
+	}
+	to, err := fit.Load(next, nil)
+	if err != nil {
+		return err
+	}
+	lines, err := fit.Diff(from, to)
+	if err != nil {
+		return err
+	}
+	return s.render(differences(lines), func(p *printer) {
+		if len(lines) == 0 {
+			p.f("the profiles are the same\n")
+		}
+		for _, line := range lines {
+			p.f("%s\n", line)
+		}
+	})
+}
+
+func reportAssessment(w *printer, a *fit.Assessment) {
 	w.f("%d judged calls in %d traces: Brier score %.4f, and %.4f if estimates came true\n",
 		a.Calls, a.Traces, a.Quality.Brier, a.Quality.Reference)
-	bins := newTable(s.Out, column{name: "estimate"}, column{"calls", true}, column{"quality %", true})
+	bins := w.table(column{name: "estimate"}, column{"calls", true}, column{"quality %", true})
 	for i, b := range a.Quality.Bins {
 		bins.row(fmt.Sprintf("%.1f to %.1f", float64(i)/10, float64(i+1)/10), b.Count, share(b))
 	}
 	bins.print()
 	if a.Holds() {
 		w.f("the estimates hold: none of %d means is further from what was expected than chance takes it\n", a.Tests)
-		return w.err
+		return
 	}
 	w.f("THE ESTIMATES NO LONGER HOLD: of %d means these are not what was expected\n", a.Tests)
-	t := newTable(s.Out, column{name: "what"}, column{"outcomes", true}, column{"expected", true}, column{"came", true}, column{"standard deviations", true})
+	t := w.table(column{name: "what"}, column{"outcomes", true}, column{"expected", true}, column{"came", true}, column{"standard deviations", true})
 	for _, d := range a.Drifts {
 		t.row(d.Of, d.Count, fmt.Sprintf("%.4g", d.Expected), fmt.Sprintf("%.4g", d.Observed), fmt.Sprintf("%+.1f", d.Deviations))
 	}
 	t.print()
-	return w.err
 }
 
 // anew fits a profile to the older traces, and to all of them when it is better.
@@ -165,23 +193,4 @@ func refit(ctx context.Context, p *fit.Profile, traces []*sdk.Trace) (*fit.Profi
 	o := fit.Options{Strategy: p.Strategy.Name, BudgetUSD: p.Budget.USD, Folds: p.Data.Folds, Seed: p.Data.Seed}
 	o.Estimate = estimate.Options{Quality: p.Estimator.Quality.Kind()}
 	return until(ctx, func() (*fit.Profile, error) { return fit.Fit(ctx, t, o) })
-}
-
-// readTraces reads traces, one a line.
-func readTraces(path string) ([]*sdk.Trace, error) {
-	file, err := os.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	defer file.Close()
-	var traces []*sdk.Trace
-	lines := json.NewDecoder(bufio.NewReader(file))
-	for lines.More() {
-		t := &sdk.Trace{}
-		if err := lines.Decode(t); err != nil {
-			return nil, fmt.Errorf("%s: trace %d: %w", path, len(traces)+1, err)
-		}
-		traces = append(traces, t)
-	}
-	return traces, nil
 }

@@ -19,7 +19,6 @@ import (
 
 func newFitClassifierCommand(s Streams) *cobra.Command {
 	var outcomes, out string
-	var asJSON bool
 	var options classifier.Options
 	cmd := &cobra.Command{
 		Use:   "classifier --outcomes FILE --out FILE",
@@ -34,21 +33,21 @@ model with fewer than 50 answers is served by one regression for all, named *.
 What is printed was measured on answers to queries that were left out.`,
 		Example: `  stepfall fit classifier --outcomes traces.jsonl --out classifier.json
   stepfall fit classifier --outcomes runs.csv --signals mean_log_prob,args_min_log_prob --out classifier.json`,
-		Args: cobra.NoArgs,
+		Args:        cobra.NoArgs,
+		Annotations: hasJSON(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return trainClassifier(cmd.Context(), s, outcomes, out, asJSON, options)
+			return trainClassifier(cmd.Context(), s, outcomes, out, options)
 		},
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&outcomes, "outcomes", "", "outcomes or traces to train on")
 	flags.StringVar(&out, "out", "", "write the classifier to this file")
 	flags.StringSliceVar(&options.Signals, "signals", nil, "signals to use (default all of the outcomes)")
-	flags.BoolVar(&asJSON, "json", false, "print the classifier as JSON, with what was measured of it")
 	flags.Float64Var(&options.Ridge, "ridge", 1, "penalty on squared weights, in answers")
 	return cmd
 }
 
-func trainClassifier(ctx context.Context, s Streams, from, to string, asJSON bool, o classifier.Options) error {
+func trainClassifier(ctx context.Context, s Streams, from, to string, o classifier.Options) error {
 	switch {
 	case from == "":
 		return usage("--outcomes is needed: the file of traces or outcomes to train on")
@@ -75,24 +74,20 @@ func trainClassifier(ctx context.Context, s Streams, from, to string, asJSON boo
 	if err := os.WriteFile(to, append(data, '\n'), 0o644); err != nil {
 		return fmt.Errorf("writing classifier: %w", err)
 	}
-	if asJSON {
-		return printJSON(s, c)
-	}
-	reportClassifier(s, c, to)
-	return nil
+	return s.render(c, func(p *printer) { reportClassifier(p, c, to) })
 }
 
 // reportClassifier prints how good a classifier is and what it goes by.
-func reportClassifier(s Streams, c *classifier.Classifier, path string) {
-	fmt.Fprintf(s.Out, "%s: on answers to queries that were left out\n", path)
-	table := newTable(s.Out, column{name: "model"}, column{"answers", true}, column{"Brier", true}, column{"by the mean alone", true}, column{"AUC", true}, column{name: "strongest signals"})
+func reportClassifier(p *printer, c *classifier.Classifier, path string) {
+	p.f("%s: on answers to queries that were left out\n", path)
+	table := p.table(column{name: "model"}, column{"answers", true}, column{"Brier", true}, column{"by the mean alone", true}, column{"AUC", true}, column{name: "strongest signals"})
 	models := slices.Sorted(maps.Keys(c.Models))
 	for _, name := range models {
 		r := c.Models[name]
 		table.row(name, r.Rows, fmt.Sprintf("%.4f", r.Brier), fmt.Sprintf("%.4f", r.BaseBrier), fmt.Sprintf("%.3f", r.AUC), strongest(r))
 	}
 	table.print()
-	bins := newTable(s.Out, column{name: "model"}, column{"predicted %", true}, column{"quality %", true}, column{"answers", true})
+	bins := p.table(column{name: "model"}, column{"predicted %", true}, column{"quality %", true}, column{"answers", true})
 	for _, name := range models {
 		for _, b := range c.Models[name].Reliability {
 			bins.row(name, percent(b.Predicted), percent(b.Quality), b.Count)

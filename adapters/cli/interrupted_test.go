@@ -25,7 +25,7 @@ func TestInterrupted(t *testing.T) {
 	for _, args := range [][]string{
 		{"fit", "--outcomes", table, "--budget", "0.005", "--out", filepath.Join(dir, "profile.json")},
 		{"eval", "--outcomes", table, "--json"},
-		{"replay", "--outcomes", table, "--strategy", "index", "--json"},
+		{"policy", "plan", "--fit", "--outcomes", table, "--strategy", "index", "--json"},
 	} {
 		var out, said bytes.Buffer
 		code := Run(ctx, args, Streams{In: strings.NewReader(""), Out: &out, Err: &said})

@@ -3,7 +3,6 @@ package cli
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"math"
@@ -39,7 +38,6 @@ type keyFlags struct {
 	store          string
 	key            store.Key
 	expires, grace time.Duration
-	json           bool
 	by             []string
 	tenant, id     string
 	since, until   string
@@ -120,30 +118,29 @@ func (f *keyFlags) create(s Streams) *cobra.Command {
 
 func (f *keyFlags) list(s Streams) *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "list", Aliases: []string{"ls"}, Short: "List the keys", Args: cobra.NoArgs,
+		Use: "list", Aliases: []string{"ls"}, Short: "List the keys", Args: cobra.NoArgs, Annotations: hasJSON(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return f.withStore(cmd.Context(), func(shared *store.Shared) error {
 				list, err := shared.ListKeys(cmd.Context(), "")
 				if err != nil {
 					return err
 				}
-				if f.json {
-					return json.NewEncoder(s.Out).Encode(list)
-				}
-				t := newTable(s.Out, column{name: "key"}, column{name: "tenant"}, column{name: "state"}, column{name: "cap USD", number: true},
-					column{name: "requests/min", number: true}, column{name: "tokens/min", number: true}, column{name: "at once", number: true}, column{name: "note"})
-				for i := range list {
-					k := &list[i]
-					t.row(k.ID, k.Tenant, stateOf(k), limitOf(k.CapUSD), limitOf(float64(k.RequestsPerMinute)),
-						limitOf(float64(k.TokensPerMinute)), limitOf(float64(k.Streams)), k.Note)
-				}
-				t.print()
-				return nil
+				return s.render(list, func(p *printer) { p.keys(list) })
 			})
 		},
 	}
-	cmd.Flags().BoolVar(&f.json, "json", false, "print JSON")
 	return cmd
+}
+
+func (p *printer) keys(list []store.Key) {
+	t := p.table(column{name: "key"}, column{name: "tenant"}, column{name: "state"}, column{name: "cap USD", number: true},
+		column{name: "requests/min", number: true}, column{name: "tokens/min", number: true}, column{name: "at once", number: true}, column{name: "note"})
+	for i := range list {
+		k := &list[i]
+		t.row(k.ID, k.Tenant, stateOf(k), limitOf(k.CapUSD), limitOf(float64(k.RequestsPerMinute)),
+			limitOf(float64(k.TokensPerMinute)), limitOf(float64(k.Streams)), k.Note)
+	}
+	t.print()
 }
 
 func stateOf(k *store.Key) string {
@@ -204,7 +201,7 @@ func (f *keyFlags) rotate(s Streams) *cobra.Command {
 
 func (f *keyFlags) spend(s Streams) *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "spend", Short: "Show what was spent, by key, tenant, policy, model and day", Args: cobra.NoArgs,
+		Use: "spend", Short: "Show what was spent, by key, tenant, policy, model and day", Args: cobra.NoArgs, Annotations: hasJSON(),
 		Example: `  stepfall key spend --store fleet.db --by day,model --tenant blue --since 2026-11-01`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			by, filter, err := keys.Question(url.Values{
@@ -218,7 +215,7 @@ func (f *keyFlags) spend(s Streams) *cobra.Command {
 				if err != nil {
 					return err
 				}
-				return f.printSpend(s, by, rows)
+				return s.render(rows, func(p *printer) { p.spend(by, rows) })
 			})
 		},
 	}
@@ -230,19 +227,15 @@ func (f *keyFlags) spend(s Streams) *cobra.Command {
 	flags.StringVar(&f.model, "model", "", "only this model")
 	flags.StringVar(&f.since, "since", "", "from this day on, as 2026-11-21 (UTC)")
 	flags.StringVar(&f.until, "until", "", "before this day")
-	flags.BoolVar(&f.json, "json", false, "print JSON")
 	return cmd
 }
 
-func (f *keyFlags) printSpend(s Streams, by []store.Dimension, rows []store.Sum) error {
-	if f.json {
-		return json.NewEncoder(s.Out).Encode(rows)
-	}
+func (p *printer) spend(by []store.Dimension, rows []store.Sum) {
 	var columns []column
 	for _, dim := range by {
 		columns = append(columns, column{name: string(dim)})
 	}
-	t := newTable(s.Out, append(columns, column{name: "steps", number: true}, column{name: "calls", number: true}, column{name: "in", number: true},
+	t := p.table(append(columns, column{name: "steps", number: true}, column{name: "calls", number: true}, column{name: "in", number: true},
 		column{name: "out", number: true}, column{name: "USD", number: true})...)
 	for i := range rows {
 		r := &rows[i]
@@ -255,5 +248,4 @@ func (f *keyFlags) printSpend(s Streams, by []store.Dimension, rows []store.Sum)
 		t.row(append(cells, r.Steps, r.Calls, r.InputTokens, r.OutputTokens, usd(r.CostUSD))...)
 	}
 	t.print()
-	return nil
 }

@@ -3,26 +3,18 @@ package cli
 import "fmt"
 
 // listing prints rows one by one as they become known or, for JSON, keeps them until all
-// of them are printed in one value.
+// of them are rendered in one value.
 type listing[Row any] struct {
 	s    Streams
-	json bool
 	rows []Row
 }
 
-func newListing[Row any](s Streams, json bool) *listing[Row] {
-	return &listing[Row]{s: s, json: json, rows: []Row{}}
-}
+func newListing[Row any](s Streams) *listing[Row] { return &listing[Row]{s: s, rows: []Row{}} }
 
 // add takes a row and the line that shows it.
 func (l *listing[Row]) add(row Row, line string) {
 	l.rows = append(l.rows, row)
-	l.say(line)
-}
-
-// say prints a line that JSON has in another form.
-func (l *listing[Row]) say(line string) {
-	if !l.json {
+	if !l.s.wantsJSON() {
 		fmt.Fprintln(l.s.Out, line)
 	}
 }

@@ -50,84 +50,66 @@ func leftOut(warn io.Writer) func(file string, line int) {
 	}
 }
 
+// outcomesFlags are the flags of stepfall outcomes.
+type outcomesFlags struct {
+	outcomeFlags
+	out, like, promptsOut string
+}
+
 func newOutcomesCommand(s Streams) *cobra.Command {
+	var f outcomesFlags
 	cmd := &cobra.Command{
-		Use:   "outcomes",
-		Short: "Look at recorded outcomes",
-		Args:  cobra.NoArgs,
-		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+		Use:   "outcomes FILE [--out CSV]",
+		Short: "What do recorded outcomes hold? Summarise a file, or write it as long CSV",
+		Long: "What do recorded outcomes hold? Summarises a file of outcomes: models, cost, quality, what is missing.\n\n" +
+			"With --out, outcomes of any format are written as long CSV. A folder is ZeroEval's result_dirs:\n" +
+			"its answers are scored as that project scores them, their tokens counted, and costs are list\n" +
+			"prices of 2024.",
+		Example: "  stepfall outcomes runs.csv\n  stepfall outcomes traces.jsonl --models small,large\n" +
+			"  stepfall outcomes leaderboards.json --out swebench.csv\n" +
+			"  stepfall outcomes 'openhands-index-results/results/*/instance_results/swe-bench.json' --out openhands_swe.csv\n" +
+			"  stepfall outcomes 'reasoning-gym-eval/reasoninggym-paper-experiments/zero-shot/easy/*/*/*.json' --out reasoning_gym.csv\n" +
+			"  stepfall outcomes ZeroEval/result_dirs --like docs/results/data/zeroeval.csv.gz --out zeroeval.csv",
+		Args:        cobra.ExactArgs(1),
+		Annotations: hasJSON(),
+		RunE:        func(cmd *cobra.Command, args []string) error { return f.run(cmd.Context(), s, args[0]) },
 	}
-	cmd.AddCommand(newDescribeCommand(s), newOutcomesCSVCommand(s))
+	f.add(cmd)
+	cmd.Flags().StringVar(&f.out, "out", "", "write the outcomes to this file, as long CSV")
+	cmd.Flags().StringVar(&f.like, "like", "", "outcomes whose queries are kept, and no others, in their order")
+	cmd.Flags().StringVar(&f.promptsOut, "prompts-out", "", "with --out, also write the prompts, as JSON lines that --prompts reads")
 	return cmd
 }
 
-func newDescribeCommand(s Streams) *cobra.Command {
-	var f outcomeFlags
-	var asJSON bool
-	cmd := &cobra.Command{
-		Use:     "describe FILE",
-		Short:   "Summarise a file of outcomes: models, cost, quality, what is missing",
-		Example: "  stepfall outcomes describe runs.csv\n  stepfall outcomes describe traces.jsonl --models small,large",
-		Args:    cobra.ExactArgs(1),
-		RunE: func(_ *cobra.Command, args []string) error {
-			table, err := f.open(args[0])
-			if err != nil {
-				return err
-			}
-			if asJSON {
-				return printJSON(s, described(table.Describe()))
-			}
-			describe(s, args[0], table.Describe())
-			return nil
-		},
+func (f *outcomesFlags) run(ctx context.Context, s Streams, path string) error {
+	table, err := f.openLike(ctx, path, f.like)
+	if err != nil {
+		return err
 	}
-	f.add(cmd)
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print the summary as JSON; what is not known is null")
-	return cmd
-}
-
-func newOutcomesCSVCommand(s Streams) *cobra.Command {
-	var f outcomeFlags
-	var out, like, promptsOut string
-	cmd := &cobra.Command{
-		Use:   "csv FILE --out FILE",
-		Short: "Write outcomes of any format as long CSV",
-		Long: "Write outcomes of any format as long CSV.\n\n" +
-			"A folder is ZeroEval's result_dirs: its answers are scored as that project scores them,\n" +
-			"their tokens counted, and costs are list prices of 2024.",
-		Example: "  stepfall outcomes csv leaderboards.json --out swebench.csv\n" +
-			"  stepfall outcomes csv 'openhands-index-results/results/*/instance_results/swe-bench.json' --out openhands_swe.csv\n" +
-			"  stepfall outcomes csv 'reasoning-gym-eval/reasoninggym-paper-experiments/zero-shot/easy/*/*/*.json' --out reasoning_gym.csv\n" +
-			"  stepfall outcomes csv ZeroEval/result_dirs --like docs/results/data/zeroeval.csv.gz --out zeroeval.csv",
-		Args: cobra.ExactArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if out == "" {
-				return usage("--out is needed: the file to write")
-			}
-			table, err := f.openLike(cmd.Context(), args[0], like)
-			if err != nil {
-				return err
-			}
-			if promptsOut != "" && table.Prompts == nil {
-				return fmt.Errorf("--prompts-out: the outcomes have no prompts")
-			}
-			if err := writeFile(out, table.WriteCSV); err != nil {
-				return err
-			}
-			if promptsOut != "" {
-				if err := writeFile(promptsOut, func(w io.Writer) error { return writePrompts(w, table) }); err != nil {
-					return err
-				}
-			}
-			fmt.Fprintf(s.Out, "%s: %d queries by %d models\n", out, len(table.Queries), len(table.Models))
-			return nil
-		},
+	if f.out == "" {
+		if f.promptsOut != "" {
+			return usage("--prompts-out goes with --out: the file to write")
+		}
+		summary := table.Describe()
+		return s.render(described(summary), func(p *printer) { describe(p, path, summary) })
 	}
-	f.add(cmd)
-	cmd.Flags().StringVar(&out, "out", "", "file to write")
-	cmd.Flags().StringVar(&like, "like", "", "outcomes whose queries are kept, and no others, in their order")
-	cmd.Flags().StringVar(&promptsOut, "prompts-out", "", "also write the prompts, as JSON lines that --prompts reads")
-	return cmd
+	if f.promptsOut != "" && table.Prompts == nil {
+		return fmt.Errorf("--prompts-out: the outcomes have no prompts")
+	}
+	if err := writeFile(f.out, table.WriteCSV); err != nil {
+		return err
+	}
+	if f.promptsOut != "" {
+		if err := writeFile(f.promptsOut, func(w io.Writer) error { return writePrompts(w, table) }); err != nil {
+			return err
+		}
+	}
+	written := struct {
+		File    string `json:"file"`
+		Queries int    `json:"queries"`
+		Models  int    `json:"models"`
+	}{f.out, len(table.Queries), len(table.Models)}
+	return s.render(written, func(p *printer) { p.f("%s: %d queries by %d models\n", written.File, written.Queries, written.Models) })
 }
 
 // openLike opens outcomes, or ZeroEval's folder, and keeps the queries of another file.
@@ -191,7 +173,7 @@ func writePrompts(w io.Writer, t *outcome.Table) error {
 	return nil
 }
 
-// described is what `outcomes describe --json` prints.
+// described is what `outcomes --json` prints.
 func described(d outcome.Summary) any {
 	known := func(x float64) *float64 {
 		if math.IsNaN(x) {
@@ -245,8 +227,8 @@ func columnsOf(d outcome.Summary) []string {
 	return append(has, d.Signals...)
 }
 
-func describe(s Streams, path string, d outcome.Summary) {
-	fmt.Fprintf(s.Out, "%s: %d queries by %d models; %d queries have every model\n", path, d.Queries, len(d.Models), d.Complete)
+func describe(p *printer, path string, d outcome.Summary) {
+	p.f("%s: %d queries by %d models; %d queries have every model\n", path, d.Queries, len(d.Models), d.Complete)
 	if len(d.Groups) > 1 || d.Groups[0].Name != "" {
 		names := make([]string, len(d.Groups))
 		for i, g := range d.Groups {
@@ -256,13 +238,13 @@ func describe(s Streams, path string, d outcome.Summary) {
 			}
 			names[i] = fmt.Sprintf("%s %d", name, g.Queries)
 		}
-		fmt.Fprintf(s.Out, "groups: %s\n", strings.Join(names, ", "))
+		p.f("groups: %s\n", strings.Join(names, ", "))
 	}
 	has := columnsOf(d)
 	if len(has) > 0 {
-		fmt.Fprintf(s.Out, "beside quality and cost: %s\n", strings.Join(has, ", "))
+		p.f("beside quality and cost: %s\n", strings.Join(has, ", "))
 	}
-	table := newTable(s.Out, column{name: "model"}, column{"quality %", true}, column{"USD per query", true}, column{"missing", true}, column{name: "Pareto front"})
+	table := p.table(column{name: "model"}, column{"quality %", true}, column{"USD per query", true}, column{"missing", true}, column{name: "Pareto front"})
 	for _, m := range d.Models {
 		front := ""
 		if m.Pareto {

@@ -16,7 +16,7 @@ import (
 	"github.com/stepfall/stepfall/sdk/outcome"
 )
 
-// paperFlags are the flags of stepfall paper.
+// paperFlags are the flags of stepfall dev paper.
 type paperFlags struct {
 	data, out         string
 	outcomes          []string
@@ -39,7 +39,7 @@ func newPaperCommand(s Streams) *cobra.Command {
 			"Experiments:\n" + list.String() + "  all             every one that needs no table of yours\n\n" +
 			"Each writes a page in Markdown with its figures, and says which data it used:\n" +
 			"your own tables (--outcomes), or those in the folder --data.",
-		Example: "  stepfall paper swebench\n  stepfall paper routerbench --outcomes routerbench_0shot.csv --outcomes routerbench_5shot.csv",
+		Example: "  stepfall dev paper swebench\n  stepfall dev paper routerbench --outcomes routerbench_0shot.csv --outcomes routerbench_5shot.csv",
 		Args:    cobra.MinimumNArgs(1),
 		RunE:    func(cmd *cobra.Command, args []string) error { return f.run(cmd.Context(), s, args) },
 	}

@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"path/filepath"
 	"runtime/debug"
@@ -27,7 +26,6 @@ func newPluginCommand(s Streams) *cobra.Command {
 	cmd.AddCommand(
 		newPluginNewCommand(s),
 		newPluginListCommand(s),
-		newPluginDescribeCommand(s),
 		newPluginDoctorCommand(s),
 		newPluginLockCommand(s),
 		newPluginConformanceCommand(s),
@@ -59,22 +57,25 @@ func isPath(argument string) bool {
 }
 
 func newPluginListCommand(s Streams) *cobra.Command {
-	var asJSON bool
-	cmd := &cobra.Command{
-		Use:   "ls",
-		Short: "List the plugins that a policy can name",
-		Args:  cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
+	return &cobra.Command{
+		Use:         "ls [PLUGIN]",
+		Short:       "Which plugins can a policy name? List them, or show what one is for and which arguments it takes",
+		Long:        "Which plugins can a policy name? Lists them. With PLUGIN, one of those or the path of a program, it shows what that plugin is for and which arguments it takes.",
+		Example:     "  stepfall plugin ls\n  stepfall plugin ls verifier-tests\n  stepfall plugin ls ./my-plugin --json",
+		Args:        cobra.MaximumNArgs(1),
+		Annotations: hasJSON(),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) > 0 {
+				return describePlugin(cmd.Context(), s, args[0])
+			}
 			found := host.List(host.SearchPath())
-			if len(found) == 0 && !asJSON {
+			if len(found) == 0 && !s.wantsJSON() {
 				fmt.Fprintf(s.Err, "No plugins in:\n  %s\nSet %s to more folders.\n", strings.Join(host.SearchPath(), "\n  "), host.PathEnv)
 				return nil
 			}
-			return listPlugins(cmd.Context(), s, found, asJSON)
+			return listPlugins(cmd.Context(), s, found)
 		},
 	}
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
-	return cmd
 }
 
 // listed is one line of `plugin ls`.
@@ -86,7 +87,7 @@ type listed struct {
 	Error   string   `json:"error,omitempty"`
 }
 
-func listPlugins(ctx context.Context, s Streams, found []host.Found, asJSON bool) error {
+func listPlugins(ctx context.Context, s Streams, found []host.Found) error {
 	rows := make([]listed, len(found))
 	for n, f := range found {
 		rows[n] = listed{Name: f.Name, Path: f.Path}
@@ -100,19 +101,17 @@ func listPlugins(ctx context.Context, s Streams, found []host.Found, asJSON bool
 			rows[n].Roles = append(rows[n].Roles, string(r.Role))
 		}
 	}
-	if asJSON {
-		return printJSON(s, rows)
-	}
-	t := newTable(s.Out, column{name: "plugin"}, column{name: "version"}, column{name: "roles"}, column{name: "program"})
-	for _, r := range rows {
-		if r.Error != "" {
-			t.row(r.Name, "-", "no answer: see stepfall plugin doctor", r.Path)
-			continue
+	return s.render(rows, func(p *printer) {
+		t := p.table(column{name: "plugin"}, column{name: "version"}, column{name: "roles"}, column{name: "program"})
+		for _, r := range rows {
+			if r.Error != "" {
+				t.row(r.Name, "-", "no answer: see stepfall plugin doctor", r.Path)
+				continue
+			}
+			t.row(r.Name, r.Version, strings.Join(r.Roles, ", "), r.Path)
 		}
-		t.row(r.Name, r.Version, strings.Join(r.Roles, ", "), r.Path)
-	}
-	t.print()
-	return nil
+		t.print()
+	})
 }
 
 // ask starts a program, asks what it is and stops it.
@@ -128,38 +127,16 @@ func ask(ctx context.Context, s Streams, path string) (info *wire.Info, err erro
 	return h.Info(ctx, name)
 }
 
-func printJSON(s Streams, v any) error {
-	enc := json.NewEncoder(s.Out)
-	enc.SetIndent("", "  ")
-	enc.SetEscapeHTML(false)
-	return enc.Encode(v)
-}
-
-func newPluginDescribeCommand(s Streams) *cobra.Command {
-	var asJSON bool
-	cmd := &cobra.Command{
-		Use:     "describe PLUGIN",
-		Short:   "Show what a plugin is for and which arguments it takes",
-		Long:    "Show what a plugin is for and which arguments it takes. PLUGIN is a name that `stepfall plugin ls` shows, or the path of a program.",
-		Example: "  stepfall plugin describe verifier-tests\n  stepfall plugin describe ./my-plugin --json",
-		Args:    cobra.ExactArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			h, name, err := pluginHost(s, args[0], false)
-			if err != nil {
-				return err
-			}
-			defer h.Close()
-			info, err := h.Info(cmd.Context(), name)
-			if err != nil {
-				return err
-			}
-			if asJSON {
-				return printJSON(s, info)
-			}
-			fmt.Fprint(s.Out, plugin.Docs(info))
-			return nil
-		},
+// describePlugin shows what a plugin is for and which arguments it takes.
+func describePlugin(ctx context.Context, s Streams, argument string) error {
+	h, name, err := pluginHost(s, argument, false)
+	if err != nil {
+		return err
 	}
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
-	return cmd
+	defer h.Close()
+	info, err := h.Info(ctx, name)
+	if err != nil {
+		return err
+	}
+	return s.render(info, func(p *printer) { p.raw(plugin.Docs(info)) })
 }

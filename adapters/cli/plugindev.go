@@ -85,15 +85,16 @@ func findSource() string {
 
 func newPluginConformanceCommand(s Streams) *cobra.Command {
 	var configFile, junit string
-	var verbose, insecure, asJSON bool
+	var verbose, insecure bool
 	cmd := &cobra.Command{
 		Use:   "conformance PROGRAM [ARGUMENT...]",
 		Short: "Check that a plugin keeps to the protocol, in any language",
 		Long: `Start a plugin program many times and check what the protocol asks of it. The exit
 code is 0 when it conforms. A plugin with required arguments needs a working config: a JSON
 object, or an object of them by role.`,
-		Example: "  stepfall plugin conformance ./verifier-length --junit report.xml\n  stepfall plugin conformance ./verifier-command --config config.json",
-		Args:    cobra.MinimumNArgs(1),
+		Example:     "  stepfall plugin conformance ./verifier-length --junit report.xml\n  stepfall plugin conformance ./verifier-command --config config.json",
+		Args:        cobra.MinimumNArgs(1),
+		Annotations: hasJSON(),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			o := plugintest.Options{Path: args[0], Args: args[1:], Insecure: insecure}
 			if verbose {
@@ -106,7 +107,7 @@ object, or an object of them by role.`,
 				}
 				o.Config = config
 			}
-			checks := newListing[checkResult](s, asJSON)
+			checks := newListing[checkResult](s)
 			o.Progress = func(r plugintest.Result) {
 				line := fmt.Sprintf("%-7s %s", r.Status, r.Name)
 				if r.Message != "" {
@@ -124,19 +125,18 @@ object, or an object of them by role.`,
 					return err
 				}
 			}
-			if asJSON {
-				err := printJSON(s, struct {
-					Plugin   string        `json:"plugin"`
-					Version  string        `json:"version"`
-					Conforms bool          `json:"conforms"`
-					Checks   []checkResult `json:"checks"`
-				}{report.Plugin, report.Version, report.OK(), checks.rows})
-				if err != nil {
-					return err
-				}
+			err = s.render(struct {
+				Plugin   string        `json:"plugin"`
+				Version  string        `json:"version"`
+				Conforms bool          `json:"conforms"`
+				Checks   []checkResult `json:"checks"`
+			}{report.Plugin, report.Version, report.OK(), checks.rows}, func(p *printer) {
+				p.f("%s %s: %d passed, %d failed, %d skipped in %.1f s\n", report.Plugin, report.Version,
+					report.Count(plugintest.Passed), report.Count(plugintest.Failed), report.Count(plugintest.Skipped), time.Since(begun).Seconds())
+			})
+			if err != nil {
+				return err
 			}
-			checks.say(fmt.Sprintf("%s %s: %d passed, %d failed, %d skipped in %.1f s", report.Plugin, report.Version,
-				report.Count(plugintest.Passed), report.Count(plugintest.Failed), report.Count(plugintest.Skipped), time.Since(begun).Seconds()))
 			if !report.OK() {
 				return fmt.Errorf("%s does not conform", report.Plugin)
 			}
@@ -148,7 +148,6 @@ object, or an object of them by role.`,
 	flags.StringVar(&junit, "junit", "", "write the results to this file as JUnit XML")
 	flags.BoolVar(&insecure, "insecure", false, "without mutual TLS")
 	flags.BoolVar(&verbose, "verbose", false, "show what the plugin logs")
-	flags.BoolVar(&asJSON, "json", false, "print JSON")
 	return cmd
 }
 

@@ -19,15 +19,16 @@ import (
 
 func newPluginDoctorCommand(s Streams) *cobra.Command {
 	var lockFile string
-	var verbose, asJSON bool
+	var verbose bool
 	cmd := &cobra.Command{
 		Use:   "doctor [PLUGIN...]",
 		Short: "Find out why plugins do not work",
 		Long: `Look at the folders of plugins and start each plugin: whether it answers, how fast,
 whether it conforms to its lock, and what it says when it does not start; and which layers
 of isolation plugins can have on this machine. The exit code is 1 when anything is wrong.`,
+		Annotations: hasJSON(),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			d := &doctor{s: s, verbose: verbose, findings: newListing[finding](s, asJSON)}
+			d := &doctor{s: s, verbose: verbose, findings: newListing[finding](s)}
 			d.folders()
 			d.lockFile(lockFile)
 			d.isolation()
@@ -43,21 +44,19 @@ of isolation plugins can have on this machine. The exit code is 1 when anything 
 			for _, f := range found {
 				d.plugin(cmd.Context(), f)
 			}
-			if asJSON {
-				if err := printJSON(s, d.findings.rows); err != nil {
-					return err
+			err := s.render(d.findings.rows, func(p *printer) {
+				if d.problems == 0 {
+					p.f("Nothing is wrong.\n")
 				}
+			})
+			if err == nil && d.problems > 0 {
+				err = fmt.Errorf("%d things are wrong", d.problems)
 			}
-			if d.problems > 0 {
-				return fmt.Errorf("%d things are wrong", d.problems)
-			}
-			d.findings.say("Nothing is wrong.")
-			return nil
+			return err
 		},
 	}
 	cmd.Flags().StringVar(&lockFile, "lock", host.LockName, "the lock file, if there is one")
 	cmd.Flags().BoolVar(&verbose, "verbose", false, "show what plugins log")
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
 	return cmd
 }
 

@@ -14,20 +14,19 @@ import (
 
 func newPluginLockCommand(s Streams) *cobra.Command {
 	var file string
-	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "lock [PLUGIN...]",
 		Short: "Record the checksums of plugins, so that no others are started",
 		Long: `Record the checksums of plugins in a lock file, for this platform. With a lock
 file, a host starts only programs that are in it. Without arguments all plugins that are
 found are recorded; entries of other platforms and plugins stay.`,
-		Example: "  stepfall plugin lock verifier-tests\n  stepfall plugin lock ./my-plugin --file policies/" + host.LockName,
+		Example:     "  stepfall plugin lock verifier-tests\n  stepfall plugin lock ./my-plugin --file policies/" + host.LockName,
+		Annotations: hasJSON(),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return lockPlugins(cmd.Context(), s, file, args, asJSON)
+			return lockPlugins(cmd.Context(), s, file, args)
 		},
 	}
 	cmd.Flags().StringVar(&file, "file", host.LockName, "the lock file")
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
 	return cmd
 }
 
@@ -39,7 +38,7 @@ type recorded struct {
 	SHA256  string `json:"sha256"`
 }
 
-func lockPlugins(ctx context.Context, s Streams, file string, args []string, asJSON bool) error {
+func lockPlugins(ctx context.Context, s Streams, file string, args []string) error {
 	lock, err := host.ReadLock(file)
 	if os.IsNotExist(err) {
 		lock, err = &host.Lock{Plugins: map[string]host.Locked{}}, nil
@@ -70,7 +69,7 @@ func lockPlugins(ctx context.Context, s Streams, file string, args []string, asJ
 	if len(found) == 0 {
 		return fmt.Errorf("there are no plugins to lock in %s", strings.Join(host.SearchPath(), ", "))
 	}
-	done := newListing[recorded](s, asJSON)
+	done := newListing[recorded](s)
 	for _, f := range found {
 		// The checksum comes first: what then answers is what was recorded or worse luck.
 		sum, err := host.Checksum(f.Path)
@@ -95,8 +94,5 @@ func lockPlugins(ctx context.Context, s Streams, file string, args []string, asJ
 	if err := lock.Write(file); err != nil {
 		return err
 	}
-	if asJSON {
-		return printJSON(s, done.rows)
-	}
-	return nil
+	return s.render(done.rows, func(*printer) {})
 }

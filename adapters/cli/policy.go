@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -36,8 +35,6 @@ ship with stepfall. Environment variables that begin with STEPFALL__ change it, 
 		newPolicyExplainCommand(s),
 		newPolicyShowCommand(s),
 		newPolicyInitCommand(s),
-		newPolicyDocsCommand(s),
-		newPolicySchemaCommand(s),
 	)
 	return cmd
 }
@@ -79,7 +76,7 @@ func checkProfile(path string, p *policies.Policy) error {
 
 func newPolicyValidateCommand(s Streams) *cobra.Command {
 	var f policyFlags
-	var asJSON, strict, secrets, noPlugins bool
+	var strict, secrets, noPlugins bool
 	cmd := &cobra.Command{
 		Use:   "validate POLICY...",
 		Short: "Say everything that is wrong with policies",
@@ -90,7 +87,8 @@ to ask for its schema once; the answer is kept by the checksum of its program, s
 that nothing is started when nothing changed.`,
 		Example: `  stepfall policy validate policy.hcl
   stepfall policy validate --strict --json policies/*.hcl`,
-		Args: cobra.MinimumNArgs(1),
+		Args:        cobra.MinimumNArgs(1),
+		Annotations: hasJSON(),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			var all policies.Diagnostics
 			notes := map[string]string{}
@@ -111,26 +109,21 @@ that nothing is started when nothing changed.`,
 				all = append(all, found...)
 				if found.HasErrors() || strict && len(found) > 0 {
 					bad++
-				} else if !asJSON {
+				} else if !s.wantsJSON() {
 					fmt.Fprintf(s.Out, "%s: valid: %s, strategy %s, %s\n", path, count(len(p.Models), "model"), p.Strategy.Kind, count(len(found), "warning"))
 				}
 				if err == nil && p.Unjudged != "" {
 					notes[path] = p.Unjudged
 				}
 			}
-			if asJSON {
-				enc := json.NewEncoder(s.Out)
-				enc.SetIndent("", "  ")
-				if err := enc.Encode(map[string]any{"valid": bad == 0, "diagnostics": append(policies.Diagnostics{}, all...), "notes": notes}); err != nil {
-					return err
-				}
-			} else {
-				if err := all.Write(s.Err); err != nil {
-					return err
-				}
+			err := s.render(map[string]any{"valid": bad == 0, "diagnostics": append(policies.Diagnostics{}, all...), "notes": notes}, func(p *printer) {
+				p.err = all.Write(s.Err)
 				for _, path := range slices.Sorted(maps.Keys(notes)) {
 					fmt.Fprintf(s.Err, "note on %s: %s\n", path, notes[path])
 				}
+			})
+			if err != nil {
+				return err
 			}
 			if bad > 0 {
 				return &ExitError{Code: ExitFailure, Err: fmt.Errorf("%d of %s cannot be used", bad, count(len(args), "policy"))}
@@ -140,7 +133,6 @@ that nothing is started when nothing changed.`,
 	}
 	f.add(cmd)
 	cmd.Flags().BoolVar(&noPlugins, "no-plugins", false, "do not check config blocks against their plugins")
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print the diagnostics as JSON")
 	cmd.Flags().BoolVar(&strict, "strict", false, "count warnings as errors")
 	cmd.Flags().BoolVar(&secrets, "require-secrets", false, "an environment variable that env() names and that is not set is an error")
 	return cmd
@@ -265,7 +257,7 @@ func printDiff(s Streams, before, after string) {
 func newPolicyShowCommand(s Streams) *cobra.Command {
 	var f policyFlags
 	var o policies.ShowOptions
-	var list, asJSON bool
+	var list bool
 	cmd := &cobra.Command{
 		Use:   "show [POLICY]",
 		Short: "Print the effective policy and where each value comes from",
@@ -275,12 +267,13 @@ that loads to the same. Secrets are printed as the env() that they come from.`,
   stepfall policy show library:swe > policy.hcl
   stepfall policy show --library
   stepfall policy show --catalog`,
-		Args: cobra.MaximumNArgs(1),
+		Args:        cobra.MaximumNArgs(1),
+		Annotations: hasJSON(),
 		RunE: func(_ *cobra.Command, args []string) error {
 			switch {
 			case list:
-				return showLibrary(s, asJSON)
-			case len(args) == 0 && o.Catalog && asJSON:
+				return showLibrary(s)
+			case len(args) == 0 && o.Catalog && s.wantsJSON():
 				return usage("--catalog alone is printed as it is written; --json wants a policy beside it")
 			case len(args) == 0 && o.Catalog:
 				src, err := policies.LibrarySource("catalog")
@@ -296,39 +289,34 @@ that loads to the same. Secrets are printed as the env() that they come from.`,
 			if err != nil {
 				return err
 			}
-			if asJSON {
-				return printJSON(s, settingsOf(p, o))
-			}
-			return p.Show(s.Out, o)
+			return s.render(settingsOf(p, o), func(w *printer) { w.err = p.Show(s.Out, o) })
 		},
 	}
 	f.add(cmd)
 	cmd.Flags().BoolVar(&o.Defaults, "defaults", false, "also what has its default")
 	cmd.Flags().BoolVar(&o.Origins, "origins", false, "say of each value where it comes from")
 	cmd.Flags().BoolVar(&o.Catalog, "catalog", false, "also the catalogue of models and prices; without a policy, that alone")
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print the settings, or with --library the list, as JSON")
 	cmd.Flags().BoolVar(&list, "library", false, "list the policies that ship with stepfall")
 	return cmd
 }
 
 // showLibrary lists the policies that ship with stepfall.
-func showLibrary(s Streams, asJSON bool) error {
+func showLibrary(s Streams) error {
 	type shipped struct {
 		Name    string `json:"name"`
 		Purpose string `json:"purpose"`
 	}
 	var all []shipped
-	t := newTable(s.Out, column{name: "policy"}, column{name: "for"})
 	for _, name := range policies.Library() {
-		one := shipped{"library:" + name, purpose(name)}
-		all = append(all, one)
-		t.row(one.Name, one.Purpose)
+		all = append(all, shipped{"library:" + name, purpose(name)})
 	}
-	if asJSON {
-		return printJSON(s, all)
-	}
-	t.print()
-	return nil
+	return s.render(all, func(p *printer) {
+		t := p.table(column{name: "policy"}, column{name: "for"})
+		for _, one := range all {
+			t.row(one.Name, one.Purpose)
+		}
+		t.print()
+	})
 }
 
 // settingsOf is what `policy show --json` prints.
@@ -364,22 +352,4 @@ func purpose(name string) string {
 	}
 	sentence, _, _ := strings.Cut(strings.Join(text, " "), ". ")
 	return strings.TrimSuffix(sentence, ".")
-}
-
-func newPolicyDocsCommand(s Streams) *cobra.Command {
-	return &cobra.Command{
-		Use:   "docs",
-		Short: "Print the reference of the language, as Markdown",
-		Args:  cobra.NoArgs,
-		RunE:  func(*cobra.Command, []string) error { return policies.WriteReference(s.Out) },
-	}
-}
-
-func newPolicySchemaCommand(s Streams) *cobra.Command {
-	return &cobra.Command{
-		Use:   "schema",
-		Short: "Print a JSON Schema of the language, for editors and other tools",
-		Args:  cobra.NoArgs,
-		RunE:  func(*cobra.Command, []string) error { return policies.WriteSchema(s.Out) },
-	}
 }

@@ -25,22 +25,21 @@ type explainFlags struct {
 	tools, labels       []string
 	suppose             []string
 	checks, wantsJSON   bool
-	json                bool
 }
 
 func newPolicyExplainCommand(s Streams) *cobra.Command {
 	var f explainFlags
 	cmd := &cobra.Command{
 		Use:   "explain POLICY",
-		Short: "Say why a policy would ask which models for a query",
-		Long: `Say why a policy would ask which models for a query: which match block applies,
-which models are out and why, and each decision with what it rests on. Nothing is
+		Short: "Why would a policy ask which models for a query?",
+		Long: `Why would a policy ask which models for a query? Shows which match block applies, which models are out and why, and each decision with what it rests on. Nothing is
 called: each answer is supposed to be as good as the policy expects of its model,
 unless --suppose says otherwise.`,
 		Example: `  stepfall policy explain policy.hcl --query "Fix the failing test" --tool edit --tokens 4000
   stepfall policy explain policy.hcl --group code/go --suppose small=0.2`,
-		Args: cobra.ExactArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error { return f.run(cmd.Context(), s, args[0]) },
+		Args:        cobra.ExactArgs(1),
+		Annotations: hasJSON(),
+		RunE:        func(cmd *cobra.Command, args []string) error { return f.run(cmd.Context(), s, args[0]) },
 	}
 	f.add(cmd)
 	flags := cmd.Flags()
@@ -52,7 +51,6 @@ unless --suppose says otherwise.`,
 	flags.StringSliceVar(&f.labels, "label", nil, "label of the query, as key=value (may be repeated)")
 	flags.BoolVar(&f.checks, "checks", false, "the query names tests that decide")
 	flags.BoolVar(&f.wantsJSON, "json-format", false, "the query asks for JSON")
-	flags.BoolVar(&f.json, "json", false, "print the explanation as JSON")
 	flags.StringSliceVar(&f.suppose, "suppose", nil, "suppose that a model's answer has this quality, as model=0.2 (may be repeated)")
 	return cmd
 }
@@ -110,10 +108,7 @@ func (f *explainFlags) run(ctx context.Context, s Streams, path string) error {
 	if err != nil {
 		return err
 	}
-	if f.json {
-		return printJSON(s, why(p, q, result.Traces))
-	}
-	return f.print(s, p, q, result.Traces)
+	return s.render(why(p, q, result.Traces), func(w *printer) { w.explanation(p, q, result.Traces) })
 }
 
 // why is what `policy explain --json` prints.
@@ -140,57 +135,55 @@ func why(p *policies.Policy, q *sdk.Query, traces []*sdk.Trace) any {
 	return out
 }
 
-func (f *explainFlags) print(s Streams, p *policies.Policy, q *sdk.Query, traces []*sdk.Trace) error {
-	w := &printer{w: s.Out}
-	choice := p.Choose(q)
-	for i := range p.Matches {
-		m := &p.Matches[i]
+func (p *printer) explanation(policy *policies.Policy, q *sdk.Query, traces []*sdk.Trace) {
+	choice := policy.Choose(q)
+	for i := range policy.Matches {
+		m := &policy.Matches[i]
 		if m.Name == choice.Match {
-			w.f("match %q applies\n", m.Name)
+			p.f("match %q applies\n", m.Name)
 			break
 		}
-		w.f("match %q does not apply: %s\n", m.Name, m.When.Why(q))
+		p.f("match %q does not apply: %s\n", m.Name, m.When.Why(q))
 	}
 	if choice.Match == "" {
-		w.f("the policy's own strategy decides: %s\n", choice.Strategy.Kind)
+		p.f("the policy's own strategy decides: %s\n", choice.Strategy.Kind)
 	}
-	for i := range p.Verifiers {
-		v := &p.Verifiers[i]
+	for i := range policy.Verifiers {
+		v := &policy.Verifiers[i]
 		if why := v.When.Why(q); why != "" {
-			w.f("verifier %q does not judge this query: %s\n", v.Name, why)
+			p.f("verifier %q does not judge this query: %s\n", v.Name, why)
 		} else {
-			w.f("verifier %q judges the answers\n", v.Name)
+			p.f("verifier %q judges the answers\n", v.Name)
 		}
 	}
 	if len(traces) == 0 {
-		w.f("no model can be asked:\n")
+		p.f("no model can be asked:\n")
 	} else {
-		w.f("%s%s", beliefsLegend, assumed(p))
+		p.f("%s%s", beliefsLegend, assumed(policy))
 	}
 	for _, t := range traces {
 		for _, i := range t.Infeasible {
-			w.f("left out: %s %s\n", i.Model, i.Reason)
+			p.f("left out: %s %s\n", i.Model, i.Reason)
 		}
 		for n, d := range t.Decisions {
-			w.decision(n+1, t, &d)
-			w.beliefs(&d)
-			w.alternatives(d.Alternatives)
+			p.decision(n+1, t, &d)
+			p.beliefs(&d)
+			p.alternatives(d.Alternatives)
 			if d.Run == "" {
 				continue
 			}
 			for _, c := range t.Calls {
 				if c.Model == d.Run {
-					w.f("supposed: %s answers with quality %.2f for %s USD\n", c.Model, c.Quality.Mean, usd(c.CostUSD))
+					p.f("supposed: %s answers with quality %.2f for %s USD\n", c.Model, c.Quality.Mean, usd(c.CostUSD))
 				}
 			}
 		}
 		if t.Error != "" {
-			w.f("\nno answer: %s\n", t.Error)
+			p.f("\nno answer: %s\n", t.Error)
 			continue
 		}
-		w.f("\nanswer of %s, stopped because %s; %s USD\n", t.Chosen, say.Because(t.Stop), usd(t.CostUSD))
+		p.f("\nanswer of %s, stopped because %s; %s USD\n", t.Chosen, say.Because(t.Stop), usd(t.CostUSD))
 	}
-	return w.err
 }
 
 // assumed says on what lengths of answers expected costs rest.

@@ -308,7 +308,7 @@ func firstPolicy(ctx context.Context, getenv func(string) string, dir, judge str
 	list := offers(ctx, getenv)
 	var b strings.Builder
 	b.WriteString("# What stepfall may ask, in what order it may try, and what may be spent.\n" +
-		"# The language: docs/policies.md, or stepfall policy docs.\n\n")
+		"# The language: docs/policies.md, or stepfall dev reference.\n\n")
 	if len(list) == 0 {
 		b.WriteString("# The environment offers no model: set OPENAI_API_KEY, ANTHROPIC_API_KEY,\n" +
 			"# MISTRAL_API_KEY or OLLAMA_HOST and run init again, or change these two.\n\n")

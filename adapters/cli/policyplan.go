@@ -14,6 +14,8 @@ import (
 
 	"github.com/stepfall/stepfall/adapters/internal/forecast"
 	"github.com/stepfall/stepfall/adapters/internal/savings"
+	"github.com/stepfall/stepfall/adapters/internal/view"
+	"github.com/stepfall/stepfall/adapters/store"
 	"github.com/stepfall/stepfall/middleware"
 	"github.com/stepfall/stepfall/policies"
 	"github.com/stepfall/stepfall/sdk"
@@ -24,10 +26,11 @@ import (
 type planFlags struct {
 	policyFlags
 	outcomeFlags
+	replayFlags
 
 	against                   string
 	outcomes, traces, queries string
-	json, detailed            bool
+	detailed                  bool
 	draws                     int
 	seed                      uint64
 }
@@ -36,9 +39,10 @@ func newPolicyPlanCommand(s Streams) *cobra.Command {
 	var f planFlags
 	cmd := &cobra.Command{
 		Use:   "plan NEW [--against OLD]",
-		Short: "Show what a policy would do, beside the one in use",
-		Long: `Show what a policy would do, beside the one in use: every setting that differs in
-effect, models run, expected cost and quality, caps met. Nothing is called.
+		Short: "What would a policy do, and what would that cost? Beside the one in use, or after a fit",
+		Long: `What would a policy do, and what would that cost? Shows, beside the policy in use, every
+setting that differs in effect, models run, expected cost and quality, caps met. Nothing
+is called.
 
 The step engine decides as it would online. What models answer comes from recorded
 outcomes (--outcomes), from traces of the policy in use (--traces), or, for a file
@@ -49,15 +53,30 @@ not whether they are right.
 Traces and queries follow one another: caps of runs and tenants, sessions and pacing
 hold from one to the next, and calls that failed when they were recorded fail again.
 
+With --fit, estimators are fitted to one half of --outcomes (or to --train), and the policy,
+or --strategy in its place, decides on the other half, beside the single models; a policy
+with a fitted profile decides on the whole table. Qualities are verdicts where the policy
+has a verifier, costs follow its prices where the table has tokens.
+
 With --detailed-exitcode the exit code is 0 when nothing changes, 2 when something
 does, and 1 when the plan cannot be made.`,
 		Example: `  stepfall policy plan new.hcl --against policy.hcl --traces traces.jsonl
   stepfall policy plan new.hcl --against policy.hcl --outcomes outcomes.csv
   stepfall policy plan new.hcl --against policy.hcl --json --detailed-exitcode
+  stepfall policy plan --fit --outcomes swebench.csv policy.hcl --record traces.jsonl
+  stepfall policy plan --fit --outcomes swebench.csv --strategy index --lambda 2
   stepfall policy plan library:strict-budget`,
-		Args: cobra.ExactArgs(1),
+		Args:        cobra.MaximumNArgs(1),
+		Annotations: hasJSON(),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			err := f.run(cmd.Context(), s, args[0])
+			path := strings.Join(args, "")
+			if f.fit {
+				return f.replay(cmd.Context(), s, path)
+			}
+			if path == "" {
+				return usage("name the policy to plan\nSee '%s --help'", cmd.CommandPath())
+			}
+			err := f.run(cmd.Context(), s, path)
 			if exit, ok := errors.AsType[*ExitError](err); ok && f.detailed && !errors.Is(err, errChanges) {
 				exit.Code = ExitFailure
 			}
@@ -66,13 +85,13 @@ does, and 1 when the plan cannot be made.`,
 	}
 	f.policyFlags.add(cmd)
 	f.outcomeFlags.add(cmd)
+	f.replayFlags.add(cmd)
 	flags := cmd.Flags()
 	flags.StringVar(&f.against, "against", "", "the policy in use")
 	flags.StringVar(&f.outcomes, "outcomes", "", "table of recorded outcomes")
 	flags.StringVar(&f.traces, "traces", "", "traces: JSON lines or SQLite")
 	flags.StringVar(&f.queries, "queries", "", "queries, as JSON lines")
 	flags.IntVar(&f.draws, "draws", 50, "how often each query is drawn from the beliefs")
-	flags.BoolVar(&f.json, "json", false, "print the plan as JSON")
 	flags.BoolVar(&f.detailed, "detailed-exitcode", false, "exit with 2 when something changes")
 	flags.Uint64Var(&f.seed, "seed", 1, "seed of the draws")
 	return cmd
@@ -128,17 +147,13 @@ func (f *planFlags) run(ctx context.Context, s Streams, path string) error {
 	}
 	bar.finish()
 	made := newPlan(source, all, results)
-	if f.json {
-		enc := json.NewEncoder(s.Out)
-		enc.SetIndent("", "  ")
-		err = enc.Encode(made)
-	} else {
-		err = made.print(s, f.outcomes != "", f.outcomes == "" && f.traces == "", next)
+	err = s.render(made, func(p *printer) {
+		made.print(p, f.outcomes != "", f.outcomes == "" && f.traces == "", next)
 		if account != nil {
 			saved := account.Result()
-			printSaved(s.Out, &saved)
+			p.saved(&saved)
 		}
-	}
+	})
 	if err == nil && f.detailed && made.Changed {
 		err = &ExitError{Code: exitChanges, Err: errChanges}
 	}
@@ -161,11 +176,16 @@ func (f *planFlags) world(ctx context.Context, s Streams, all []*policies.Policy
 		return &forecast.Table{Outcomes: table, Seed: f.seed}, fmt.Sprintf("the recorded outcomes of %s", f.outcomes), nil
 	case f.traces != "":
 		w := &forecast.Traces{Seed: f.seed}
-		err := (&traceFlags{file: f.traces}).each(ctx, s, func(t *sdk.Trace) {
+		src, err := openTraces(ctx, s, f.traces)
+		if err != nil {
+			return nil, "", err
+		}
+		err = view.Each(ctx, src.Traces, store.Filter{}, func(t *sdk.Trace) {
 			if t.Mode != middleware.ShadowAlternative && t.Mode != sdk.ModeEmbeddings && t.Mode != sdk.ModeVerdict { // the baseline's step beside it is the query
 				w.Steps = append(w.Steps, t)
 			}
 		})
+		err = errors.Join(err, src.close())
 		slices.SortStableFunc(w.Steps, func(a, b *sdk.Trace) int { return a.Start.Compare(b.Start) })
 		return w, fmt.Sprintf("the traces of %s; models that were not run are drawn from what was believed of them, at costs as far off as those of the models that ran", f.traces), err
 	}

@@ -58,8 +58,7 @@ func (p *madePlan) printSettings(w *printer) {
 	w.f("\n")
 }
 
-func (p *madePlan) print(s Streams, recorded, believed bool, next *policies.Policy) error {
-	w := &printer{w: s.Out}
+func (p *madePlan) print(w *printer, recorded, believed bool, next *policies.Policy) {
 	results := p.Policies
 	p.printSettings(w)
 	w.f("%s answered by %s\n\n", count(results[0].Queries, "query"), p.Source)
@@ -70,7 +69,7 @@ func (p *madePlan) print(s Streams, recorded, believed bool, next *policies.Poli
 	if len(results) == 2 {
 		columns = append(columns, column{name: "change", number: true})
 	}
-	t := newTable(s.Out, columns...)
+	t := w.table(columns...)
 	row := func(name string, format string, value func(*forecast.Forecast) float64) {
 		cells := []any{name}
 		for _, r := range results {
@@ -162,7 +161,6 @@ func (p *madePlan) print(s Streams, recorded, believed bool, next *policies.Poli
 		}
 		w.f("%s: %.6f USD per query is %s the budget of %.6f\n", r.Policy, r.CostUSD, verdict, b)
 	}
-	return w.err
 }
 
 func change(from, to float64) string {

@@ -20,78 +20,57 @@ import (
 	"github.com/stepfall/stepfall/sdk/step"
 )
 
-// replayFlags are the flags of stepfall replay.
+// replayFlags are the flags of a plan that fits before it decides.
 type replayFlags struct {
-	outcomes, train, policy string
-	prompts                 string
-	models, strategy        string
-	signals, estimator      string
-	lambda                  float64
-	trainShare              float64
-	seed                    uint64
-	traces                  string
-	json                    bool
+	fit                bool
+	train, record      string
+	strategy           string
+	signals, estimator string
+	lambda, trainShare float64
 }
 
-func newReplayCommand(s Streams) *cobra.Command {
-	var f replayFlags
-	cmd := &cobra.Command{
-		Use:   "replay --outcomes FILE --policy FILE",
-		Short: "Fit to one half of recorded outcomes and run the step engine over the other",
-		Long: `Fit to one half of recorded outcomes and run the step engine over the other.
-
-Every model of the policy (or of the table, with --strategy instead of a policy)
-answers from its recorded outcomes. The estimators are fitted to --train, or else to
-a random half of the table, and the other half is replayed; a policy with a fitted
-profile is replayed on the whole table, which is policy plan --outcomes beside the
-single models.
-
-A policy is held to as its router would: strategies, match blocks, verifiers (the
-recorded qualities are their verdicts), caps, and prices where the table has tokens;
-without tokens costs are as recorded. Plugins, files and servers of the policy are not
-touched.`,
-		Example: `  stepfall replay --outcomes swebench.csv --policy policy.hcl --traces traces.jsonl
-  stepfall replay --outcomes swebench.csv --strategy index --lambda 2`,
-		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd.Context(), s) },
-	}
+func (f *replayFlags) add(cmd *cobra.Command) {
 	flags := cmd.Flags()
-	flags.StringVar(&f.outcomes, "outcomes", "", "outcomes to replay")
-	flags.StringVar(&f.train, "train", "", "outcomes to fit the estimators to (default: a half of --outcomes)")
-	flags.StringVar(&f.policy, "policy", "", "policy with the models and the strategy")
-	flags.StringVar(&f.prompts, "prompts", "", "JSON lines with query_id and prompt, for tables without prompts")
-	flags.StringVar(&f.models, "models", "all", "models of the table, with --strategy")
-	flags.StringVar(&f.strategy, "strategy", "", "strategy, without a policy: "+strings.Join(cascade.Names(), ", "))
+	flags.BoolVar(&f.fit, "fit", false, "with --outcomes: fit estimators to one half, and plan on the other beside the single models")
+	flags.StringVar(&f.train, "train", "", "with --fit: outcomes to fit to, in place of a half of --outcomes")
+	flags.Float64Var(&f.trainShare, "train-share", 0.5, "with --fit: share of --outcomes to fit to")
+	flags.StringVar(&f.strategy, "strategy", "", "with --fit, in place of a policy: "+strings.Join(cascade.Names(), ", "))
 	flags.Float64Var(&f.lambda, "lambda", 1, "price of a US dollar in quality, with --strategy")
-	flags.StringVar(&f.signals, "signals", "auto", "what is seen after a model ran: verdict, features, auto (with a policy: verdict when it has a verifier)")
-	flags.StringVar(&f.estimator, "estimator", "auto", "the estimate: auto or a kind (see stepfall fit --help)")
-	flags.Float64Var(&f.trainShare, "train-share", 0.5, "share of --outcomes to fit to, without --train")
-	flags.Uint64Var(&f.seed, "seed", 1, "seed of the split")
-	flags.BoolVar(&f.json, "json", false, "print the comparison as JSON")
-	flags.StringVar(&f.traces, "traces", "", "write the trace of every step to this file, as JSON lines")
-	return cmd
+	flags.StringVar(&f.signals, "signals", "auto", "with --fit: what is seen after a model ran: verdict, features, auto (verdict when the policy has a verifier)")
+	flags.StringVar(&f.estimator, "estimator", "auto", "with --fit: the estimate, auto or a kind (see stepfall fit --help)")
+	flags.StringVar(&f.record, "record", "", "with --fit: write the trace of every step to this file, as JSON lines")
 }
 
-func (f *replayFlags) run(ctx context.Context, s Streams) error {
+func (f *planFlags) checkReplay(policy string) error {
 	switch {
 	case f.outcomes == "":
-		return usage("--outcomes is needed: the table to replay")
-	case f.policy == "" && f.strategy == "":
-		return usage("--policy or --strategy is needed: how to decide")
-	case f.policy != "" && (f.strategy != "" || f.models != "all"):
-		return usage("--policy names strategy and models itself: leave out --strategy and --models")
+		return usage("--fit needs --outcomes: the table to fit to and to decide on")
+	case f.against != "" || f.detailed:
+		return usage("--fit plans one policy beside the single models: leave out --against and --detailed-exitcode")
+	case policy == "" && f.strategy == "":
+		return usage("a policy or --strategy is needed: how to decide")
+	case policy != "" && (f.strategy != "" || f.models != "all"):
+		return usage("the policy names strategy and models itself: leave out --strategy and --models")
 	case f.train == "" && !(f.trainShare > 0 && f.trainShare < 1):
 		return usage("--train-share %v: want a share between 0 and 1", f.trainShare)
 	}
-	r, err := until(ctx, func() (*replay, error) { return f.prepare(ctx, s) })
+	return nil
+}
+
+// replay fits to one half of recorded outcomes and runs the step engine over the other.
+func (f *planFlags) replay(ctx context.Context, s Streams, policy string) error {
+	if err := f.checkReplay(policy); err != nil {
+		return err
+	}
+	r, err := until(ctx, func() (*replay, error) { return f.prepare(ctx, s, policy) })
 	if err != nil {
 		return kept(ctx, err, "nothing was replayed; the same command begins anew")
 	}
-	if f.traces != "" {
-		if err := os.Remove(f.traces); err != nil && !os.IsNotExist(err) {
+	if f.record != "" {
+		if err := os.Remove(f.record); err != nil && !os.IsNotExist(err) {
 			return err
 		}
-		lines, err := step.OpenJSONLines(f.traces, 0)
+		lines, err := step.OpenJSONLines(f.record, 0)
 		if err != nil {
 			return err
 		}
@@ -106,20 +85,16 @@ func (f *replayFlags) run(ctx context.Context, s Streams) error {
 	bar.finish()
 	if err != nil {
 		what := "nothing is written"
-		if f.traces != "" {
-			what = "traces until now are in " + f.traces
+		if f.record != "" {
+			what = "traces until now are in " + f.record
 		}
 		return kept(ctx, err, "%s; the same command begins anew", what)
 	}
 	saved := account.Result()
-	if f.json {
-		return printJSON(s, r.compared(result, &saved))
-	}
-	if err := r.print(s, result); err != nil {
-		return err
-	}
-	printSaved(s.Out, &saved)
-	return nil
+	return s.render(r.compared(result, &saved), func(p *printer) {
+		r.print(p, result)
+		p.saved(&saved)
+	})
 }
 
 // replay is what there is to replay.
@@ -134,10 +109,10 @@ type replay struct {
 }
 
 // prepare reads the tables and the policy, and fits the estimates.
-func (f *replayFlags) prepare(ctx context.Context, s Streams) (*replay, error) {
+func (f *planFlags) prepare(ctx context.Context, s Streams, policy string) (*replay, error) {
 	r := &replay{options: forecast.Options{Seed: f.seed}}
-	if f.policy != "" {
-		p, err := policies.Load(f.policy, policies.LoadOptions{})
+	if policy != "" {
+		p, err := policies.Load(policy, policies.LoadOptions{Sets: f.sets})
 		if err != nil {
 			return nil, err
 		}
@@ -150,7 +125,7 @@ func (f *replayFlags) prepare(ctx context.Context, s Streams) (*replay, error) {
 			p.Mode = "enforce"
 		}
 		for _, note := range notes {
-			fmt.Fprintf(s.Err, "stepfall: %s: %s\n", f.policy, note)
+			fmt.Fprintf(s.Err, "stepfall: %s: %s\n", policy, note)
 		}
 		r.policy, r.judges = p, slices.ContainsFunc(p.Verifiers, func(v policies.Verifier) bool { return v.Judges() })
 	}
@@ -191,7 +166,7 @@ func (f *replayFlags) prepare(ctx context.Context, s Streams) (*replay, error) {
 }
 
 // bare is the policy of a strategy by itself, over the models of the table.
-func (f *replayFlags) bare(t *outcome.Table) (*policies.Policy, error) {
+func (f *planFlags) bare(t *outcome.Table) (*policies.Policy, error) {
 	if !slices.Contains(cascade.Names(), f.strategy) {
 		return nil, usage("--strategy %s: unknown strategy; there are %s", f.strategy, strings.Join(cascade.Names(), ", "))
 	}
@@ -206,7 +181,7 @@ func (f *replayFlags) bare(t *outcome.Table) (*policies.Policy, error) {
 }
 
 // halves reads the table, or both, with the costs that the policy's prices give.
-func (f *replayFlags) halves(ctx context.Context, r *replay, warn io.Writer) error {
+func (f *planFlags) halves(ctx context.Context, r *replay, warn io.Writer) error {
 	models, fitted := f.models, r.policy != nil && r.policy.Fit != nil
 	if r.policy != nil {
 		names := make([]string, len(r.policy.Models))
@@ -283,19 +258,19 @@ func (r *replay) singles() []single {
 	return list
 }
 
-// compared is what `replay --json` prints.
+// compared is what `policy plan --fit --json` prints.
 func (r *replay) compared(result *forecast.Forecast, saved *savings.Result) any {
 	return struct {
-		Who    string             `json:"who"`
-		Result *forecast.Forecast `json:"result"`
-		Always []single           `json:"always"`
-		Saved  string             `json:"saved,omitempty"`
-	}{r.name(), result, r.singles(), saved.String()}
+		Who     string             `json:"who"`
+		Result  *forecast.Forecast `json:"result"`
+		Always  []single           `json:"always"`
+		Savings *savings.Result    `json:"savings"`
+		Saved   string             `json:"saved,omitempty"`
+	}{r.name(), result, r.singles(), saved, saved.String()}
 }
 
 // print compares what was replayed with the single models.
-func (r *replay) print(s Streams, result *forecast.Forecast) error {
-	w := &printer{w: s.Out}
+func (r *replay) print(w *printer, result *forecast.Forecast) {
 	n := float64(result.Queries)
 	if r.options.Estimator == nil {
 		w.f("%d queries replayed; estimates and strategy of the profile %s\n", result.Queries, r.policy.Fit.Profile)
@@ -305,13 +280,12 @@ func (r *replay) print(s Streams, result *forecast.Forecast) error {
 	if r.policy.Path != "" {
 		r.rules(w, result)
 	}
-	t := newTable(s.Out, column{name: "who answers"}, column{"quality %", true}, column{"USD", true}, column{"USD per query", true}, column{"calls per query", true})
+	t := w.table(column{name: "who answers"}, column{"quality %", true}, column{"USD", true}, column{"USD per query", true}, column{"calls per query", true})
 	t.row(r.name(), fmt.Sprintf("%.2f", 100*result.Quality), eval.Dollars(n*result.CostUSD), eval.Dollars(result.CostUSD), fmt.Sprintf("%.2f", result.Steps))
 	for _, m := range r.singles() {
 		t.row("always the "+m.Role+": "+m.Model, fmt.Sprintf("%.2f", 100*m.Quality), eval.Dollars(n*m.CostUSD), eval.Dollars(m.CostUSD), "1.00")
 	}
 	t.print()
-	return w.err
 }
 
 // rules says what prices, verifiers, match blocks and caps of the policy did.

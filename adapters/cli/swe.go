@@ -67,7 +67,8 @@ Exit codes: 0 every task is solved, 3 not all are, 4 the money is spent, 130
 interrupted, 1 failure (nothing could be tried), 2 usage.`,
 		Example: `  stepfall swe --repo . --task "TestParse fails on empty input" --policy policy.hcl
   stepfall swe --repos ~/repos --task verified.jsonl --policy policy.hcl --state run1 --max-usd 20`,
-		Args: cobra.NoArgs,
+		Args:        cobra.NoArgs,
+		Annotations: hasJSON(),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if f.queue != "" && !cmd.Flags().Changed("parallel") {
 				f.parallel = inQueue
@@ -86,7 +87,6 @@ interrupted, 1 failure (nothing could be tried), 2 usage.`,
 	flags.StringSliceVar(&f.command, "test-command", nil, "the agent's test command, an argument each; found out when absent")
 	flags.StringArrayVar(&f.sets, "set", nil, "change a value of the policy, as trajectory.show_failures=true")
 	flags.BoolVar(&f.dryRun, "dry-run", false, "check everything and call no model")
-	flags.BoolVar(&f.json, "json", false, "print results as JSON lines")
 	flags.Float64Var(&f.maxUSD, "max-usd", 0, "hard cap on what the run spends; 0 is none")
 	flags.IntVar(&f.maxTurns, "max-turns", 30, "calls of the model in one attempt")
 	flags.IntVar(&f.parallel, "parallel", 2, "tasks at work together; with --queue, in the queue together")
@@ -98,7 +98,6 @@ interrupted, 1 failure (nothing could be tried), 2 usage.`,
 	flags.StringVar(&f.image, "image", "", "run what models ask for in containers of this image (Docker or Podman)")
 	flags.StringSliceVar(&f.engine, "engine", nil, "command of the container engine with its global options; podman or docker when absent")
 	flags.BoolVar(&f.verbose, "verbose", false, "tell what happens, and show the plugins' log")
-	cmd.AddCommand(newSWEBenchCommand(s))
 	return cmd
 }
 
@@ -176,6 +175,7 @@ func writable(path string) error {
 }
 
 func (f *sweFlags) run(ctx context.Context, s Streams) (err error) {
+	f.json = s.wantsJSON()
 	if err := f.check(); err != nil {
 		return err
 	}
@@ -227,7 +227,7 @@ func (f *sweFlags) run(ctx context.Context, s Streams) (err error) {
 	}
 	// What a policy expects of an attempt is a guess: without calls of the baseline nothing is claimed.
 	if result := account.Result(); !f.json && result.IsMeasured() {
-		printSaved(s.Out, &result)
+		(&printer{w: s.Out}).saved(&result)
 	}
 	return f.exit(ctx, results, runErr, solver)
 }

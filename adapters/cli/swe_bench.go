@@ -25,7 +25,6 @@ import (
 
 type sweBenchFlags struct {
 	limit, parallel int
-	json            bool
 	export          string
 	serve           bool
 	queue           string
@@ -42,12 +41,12 @@ the same patch to the same task is tested once.
 
 With --export DIR the repositories, tasks.jsonl and a policy are written there for
 runs of your own: point the policy at a model server and use 'stepfall swe'.`,
-		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd.Context(), s) },
+		Args:        cobra.NoArgs,
+		Annotations: hasJSON(),
+		RunE:        func(cmd *cobra.Command, _ []string) error { return f.run(cmd.Context(), s) },
 	}
 	cmd.Flags().IntVar(&f.limit, "tasks", 0, "run only so many tasks; 0 means all")
 	cmd.Flags().IntVar(&f.parallel, "parallel", 2, "tasks at work together")
-	cmd.Flags().BoolVar(&f.json, "json", false, "print the rows as JSON lines")
 	cmd.Flags().StringVar(&f.export, "export", "", "write the suite into this folder and run nothing")
 	cmd.Flags().StringVar(&f.queue, "queue", "", queueUsage+", on this machine, where the scripted models listen")
 	cmd.Flags().BoolVar(&f.serve, "serve", false, "with --export: serve the scripted models until interrupted; the policy points at them")
@@ -117,7 +116,7 @@ func (f *sweBenchFlags) run(ctx context.Context, s Streams) (err error) {
 		rows = append(rows, *row)
 	}
 	bar.finish()
-	return f.print(s.Out, rows)
+	return s.render(rows, func(p *printer) { p.bench(rows) })
 }
 
 // runnable leaves out the tasks whose toolchain is not here, and says so.
@@ -193,17 +192,8 @@ func (f *sweBenchFlags) batch(ctx context.Context, s Streams, plugins router.Plu
 	return &swe.Batch{Solver: solver}, r.Close, nil
 }
 
-func (f *sweBenchFlags) print(w io.Writer, rows []sweRow) error {
-	if f.json {
-		enc := json.NewEncoder(w)
-		for _, r := range rows {
-			if err := enc.Encode(r); err != nil {
-				return err
-			}
-		}
-		return nil
-	}
-	t := newTable(w, column{name: "strategy"}, column{name: "solved", number: true}, column{name: "errors", number: true}, column{name: "USD", number: true},
+func (p *printer) bench(rows []sweRow) {
+	t := p.table(column{name: "strategy"}, column{name: "solved", number: true}, column{name: "errors", number: true}, column{name: "USD", number: true},
 		column{name: "of always large", number: true}, column{name: "calls", number: true}, column{name: "time", number: true}, column{name: "overhead per attempt", number: true})
 	for _, r := range rows {
 		t.row(r.Strategy, fmt.Sprintf("%d/%d", r.Solved, r.Tasks), r.Errors, usd(r.CostUSD), fmt.Sprintf("%.0f %%", 100*r.CostUSD/rows[1].CostUSD), r.Calls, short(r.Time), short(r.OverheadPerAttempt))
@@ -213,10 +203,8 @@ func (f *sweBenchFlags) print(w io.Writer, rows []sweRow) error {
 	for i, usd := range last.costs {
 		account.Compare(savings.Recorded{SpentUSD: usd, BaselineUSD: rows[1].costs[i], Answered: true, Quality: last.solved[i], BaselineQuality: rows[1].solved[i]})
 	}
-	fmt.Fprint(w, last.Strategy+": ")
 	result := account.Result()
-	printSaved(w, &result)
-	return nil
+	p.f("%s: %s\n", last.Strategy, result.String())
 }
 
 // exportSuite writes the suite for runs of the user's own.

@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"context"
 	"fmt"
 	"strings"
 
@@ -40,25 +39,16 @@ func (p *printer) head(t *sdk.Trace) {
 }
 
 // explain prints each decision with the beliefs and alternatives it rests on.
-func (f *traceFlags) explain(ctx context.Context, s Streams, name string) error {
-	t, err := f.find(ctx, s, name)
-	if err != nil {
-		return err
-	}
-	if f.json {
-		return printJSON(s, explained(t))
-	}
-	w := &printer{w: s.Out}
-	w.head(t)
+func (p *printer) explain(t *sdk.Trace) {
+	p.head(t)
 	if len(t.Decisions) > 0 {
-		w.f("%s", beliefsLegend)
+		p.f("%s", beliefsLegend)
 	}
 	for n, d := range t.Decisions {
-		w.decision(n+1, t, &d)
-		w.beliefs(&d)
-		w.alternatives(d.Alternatives)
+		p.decision(n+1, t, &d)
+		p.beliefs(&d)
+		p.alternatives(d.Alternatives)
 	}
-	return w.err
 }
 
 // beliefsLegend says what the columns of beliefs mean.
@@ -67,7 +57,7 @@ const beliefsLegend = `
 USD: of a model that has not run, what it was expected to cost.
 `
 
-// explained is what `trace explain --json` prints.
+// explained is what `trace show --why --json` prints.
 func explained(t *sdk.Trace) any {
 	type decision struct {
 		*sdk.Decision

@@ -43,8 +43,8 @@ func newViewCommand(s Streams) *cobra.Command {
 		Long: `Open pages that show what was decided, spent and saved, and why.
 
 TRACES is a file of traces (JSON lines, followed while it grows, or SQLite) or
-- for standard input; without one, traces.jsonl. A REPORT is what stepfall eval --json
-wrote; two of them are compared.
+- for standard input; without one, traces.jsonl. A REPORT is what stepfall eval --out
+wrote to a .json; two of them are compared.
 
 The page is served on this machine only. Its address works once, in one browser.
 --export writes the pages as files instead, which open without a server.
@@ -67,7 +67,7 @@ The page is served on this machine only. Its address works once, in one browser.
 	return cmd
 }
 
-// source is what is looked at.
+// source is what a page or a command reads.
 type source struct {
 	view.Options
 	closers []func() error
@@ -129,8 +129,15 @@ func openSource(ctx context.Context, s Streams, args []string) (*source, error) 
 		if src.Traces != nil {
 			return src, usage("%s: one file of traces at a time; reports may be several", arg)
 		}
-		if err := src.openTraces(ctx, s, arg); err != nil {
+		traces, err := openTraces(ctx, s, arg)
+		if err != nil {
 			return src, err
+		}
+		src.Traces, src.LeftOut, src.closers = traces.Traces, traces.LeftOut, append(src.closers, traces.close)
+		if first, err := src.Traces.Steps(ctx, store.Filter{Limit: 1}); err != nil {
+			return src, err
+		} else if len(first) == 0 && src.LeftOut != nil && src.LeftOut() > 0 {
+			return src, fmt.Errorf("%s holds no traces, nor a report of stepfall eval", arg)
 		}
 		names = append(names, shown(arg))
 	}
@@ -146,36 +153,7 @@ func shown(arg string) string {
 	return arg
 }
 
-func (src *source) openTraces(ctx context.Context, s Streams, arg string) error {
-	if arg == "-" {
-		lines, err := view.ReadLines(s.In)
-		if err == nil {
-			src.Traces, src.LeftOut = lines, lines.LeftOut
-		}
-		return err
-	}
-	if reader, closeIt, ok, err := openStore(ctx, arg); ok || err != nil {
-		if err == nil {
-			src.Traces, src.closers = reader, append(src.closers, closeIt)
-		}
-		return err
-	}
-	lines, err := view.OpenLines(arg)
-	if errors.Is(err, os.ErrNotExist) {
-		return fmt.Errorf("%w\nA policy with trace { file = %q } writes one", err, arg)
-	}
-	if err != nil {
-		return err
-	}
-	src.Traces, src.LeftOut, src.closers = lines, lines.LeftOut, append(src.closers, lines.Close)
-	first, err := lines.Steps(ctx, store.Filter{Limit: 1})
-	if err == nil && len(first) == 0 && lines.LeftOut() > 0 {
-		return fmt.Errorf("%s holds no traces, nor a report of stepfall eval --json", arg)
-	}
-	return err
-}
-
-// openReport reads a report of stepfall eval --json, and says whether it is one.
+// openReport reads a report of stepfall eval, and says whether it is one.
 func openReport(path string) (view.Report, bool, error) {
 	file, err := os.Open(path)
 	if err != nil {
@@ -192,7 +170,7 @@ func openReport(path string) (view.Report, bool, error) {
 		return view.Report{}, false, fmt.Errorf("reading %s: %w", path, err)
 	}
 	if len(d.Strategies) == 0 {
-		return view.Report{}, false, fmt.Errorf("%s is no report of stepfall eval --json, and no file of traces", path)
+		return view.Report{}, false, fmt.Errorf("%s is no report of stepfall eval --out, and no file of traces", path)
 	}
 	return view.Report{Name: filepath.Base(path), Document: d}, true, nil
 }

@@ -1,33 +1,64 @@
 package cli
 
 import (
-	"bytes"
 	"context"
+	"errors"
+	"fmt"
 	"io"
 	"os"
 	"strings"
 
 	"github.com/stepfall/stepfall/adapters/full"
+	"github.com/stepfall/stepfall/adapters/internal/say"
 	"github.com/stepfall/stepfall/adapters/internal/view"
 )
 
-// openStore opens a store of traces, and says whether the argument names one.
-func openStore(ctx context.Context, arg string) (view.Reader, func() error, bool, error) {
-	if !strings.Contains(arg, "://") {
-		file, err := os.Open(arg)
+// sqliteMagic begins every SQLite file.
+const sqliteMagic = "SQLite format 3\x00"
+
+// openTraces opens what holds traces: a file of JSON lines, which is followed while it
+// grows, a SQLite file, a store's URL, or - for standard input. Lines that are no trace,
+// such as one that a crash cut short, are named on the standard error and left out.
+func openTraces(ctx context.Context, s Streams, arg string) (*source, error) {
+	src := &source{}
+	warn := func(name string) func(int) {
+		return func(line int) { fmt.Fprintf(s.Err, "%s:%d: left out: not a trace\n", say.Plain(name), line) }
+	}
+	if arg == "-" {
+		lines, err := view.ReadLines(ctx, "standard input", s.In, warn("standard input"))
 		if err != nil {
-			return nil, nil, false, nil //nolint:nilerr // it is no file, and nobody else's either
+			return nil, err
 		}
-		head := make([]byte, len(sqliteMagic))
-		_, err = io.ReadFull(file, head)
-		file.Close()
-		if err != nil || !bytes.Equal(head, sqliteMagic) {
-			return nil, nil, false, nil //nolint:nilerr // too short to be one
-		}
+		src.Traces, src.LeftOut, src.closers = lines, lines.LeftOut, append(src.closers, lines.Close)
+		return src, nil
 	}
-	s, err := full.OpenStore(ctx, arg, nil)
+	if strings.Contains(arg, "://") || isSQLite(arg) {
+		shared, err := full.OpenStore(ctx, arg, nil)
+		if err != nil {
+			return nil, err
+		}
+		src.Traces, src.closers = shared, append(src.closers, shared.Close)
+		return src, nil
+	}
+	lines, err := view.OpenLines(ctx, arg, warn(arg))
+	if errors.Is(err, os.ErrNotExist) {
+		return nil, fmt.Errorf("%w\nA policy with trace { file = %q } writes one; --file names another", err, arg)
+	}
 	if err != nil {
-		return nil, nil, true, err
+		return nil, err
 	}
-	return s, s.Close, true, nil
+	src.Traces, src.LeftOut, src.closers = lines, lines.LeftOut, append(src.closers, lines.Close)
+	return src, nil
+}
+
+// isSQLite reports whether a file is one of SQLite.
+func isSQLite(path string) bool {
+	file, err := os.Open(path)
+	if err != nil {
+		return false // it cannot be read, and whoever opens it says why
+	}
+	defer file.Close()
+	head := make([]byte, len(sqliteMagic))
+	_, err = io.ReadFull(file, head)
+	return err == nil && string(head) == sqliteMagic
 }

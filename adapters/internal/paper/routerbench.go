@@ -97,7 +97,7 @@ func routerbench(ctx context.Context, e *Env) (*Page, error) {
 	data, share := e.routerbenchData()
 	if len(e.Own) == 0 {
 		p.printf("RouterBench itself is not bundled and cannot be had offline: this table is of the ZeroEval outcomes. " +
-			"With a copy of its published files, `stepfall paper routerbench --outcomes routerbench_0shot.csv --outcomes routerbench_5shot.csv` " +
+			"With a copy of its published files, `stepfall dev paper routerbench --outcomes routerbench_0shot.csv --outcomes routerbench_5shot.csv` " +
 			"prints the 0-shot table and its 5-shot twin, at the paper's split of 5 %% and 95 %%.\n\n")
 	}
 	for _, d := range data {

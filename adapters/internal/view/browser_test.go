@@ -93,7 +93,7 @@ func TestPagesInABrowser(t *testing.T) {
 	if err := os.WriteFile(path, lines(t, traces[:200]), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	l, err := OpenLines(path)
+	l, err := OpenLines(t.Context(), path, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,7 +1,7 @@
 // Package view is what people look at: pages that show what was asked, decided,
 // spent and saved, and why.
 //
-//	lines, err := view.OpenLines("traces.jsonl")
+//	lines, err := view.OpenLines(ctx, "traces.jsonl", nil)
 //	if err != nil { ... }
 //	defer lines.Close()
 //	handler := view.New(view.Options{Traces: lines})

@@ -51,7 +51,7 @@ type inline struct {
 
 func (v *viewer) report(r *http.Request) (any, error) {
 	if len(v.o.Reports) == 0 {
-		return nil, fmt.Errorf("%w: no evaluation was given; stepfall eval --json FILE writes one, stepfall view FILE shows it", errAsked)
+		return nil, fmt.Errorf("%w: no evaluation was given; stepfall eval --out FILE.json writes one, stepfall view FILE shows it", errAsked)
 	}
 	budget := math.NaN()
 	if text := r.URL.Query().Get("budget"); text != "" {

@@ -30,7 +30,7 @@ type Options struct {
 	LeftOut func() int
 	// Status is what a running router says of itself; nil where there is none.
 	Status func(ctx context.Context) (*Status, error)
-	// Reports are evaluations (stepfall eval --json), the first one shown as such, and
+	// Reports are evaluations (stepfall eval --out), the first one shown as such, and
 	// two or more side by side.
 	Reports []Report
 	// Plan compares two policies on the traces; nil where none were given.

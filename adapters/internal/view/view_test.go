@@ -40,7 +40,7 @@ func lines(t testing.TB, traces []*sdk.Trace) []byte {
 
 func reader(t testing.TB, traces []*sdk.Trace) *Lines {
 	t.Helper()
-	l, err := ReadLines(bytes.NewReader(lines(t, traces)))
+	l, err := ReadLines(t.Context(), "traces", bytes.NewReader(lines(t, traces)), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -288,7 +288,7 @@ func TestLinesFollowAFile(t *testing.T) {
 		}
 	}
 	write(lines(t, traces[:2]))
-	l, err := OpenLines(path)
+	l, err := OpenLines(t.Context(), path, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -316,7 +316,7 @@ func TestLinesFollowAFile(t *testing.T) {
 	if err := os.Rename(path, path+".1"); err != nil {
 		t.Fatal(err)
 	}
-	count(5)
+	count(6)
 	write(lines(t, traces[6:9]))
 	count(9)
 	for _, tr := range traces {
@@ -328,7 +328,7 @@ func TestLinesFollowAFile(t *testing.T) {
 	if err != nil || len(came) != 4 {
 		t.Errorf("%d steps came after the fifth, want 4 (%v)", len(came), err)
 	}
-	again, err := OpenLines(path) // with the file that it was renamed to
+	again, err := OpenLines(t.Context(), path, nil) // with the file that it was renamed to
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -60,7 +60,7 @@ func (v *viewer) findWays(ctx context.Context, runs []store.Sum) (*ways, error) 
 		r := &runs[i]
 		if r.Steps >= 3 && r.Steps <= mostQueries && len(some) < mostWays {
 			some = append(some, *r)
-			fmt.Fprintf(&key, "%q %d ", r.Run, r.Steps)
+			fmt.Fprintf(&key, "%q %q %d ", r.Tenant, r.Run, r.Steps)
 		}
 	}
 	if len(some) < 2 {
@@ -74,10 +74,11 @@ func (v *viewer) findWays(ctx context.Context, runs []store.Sum) (*ways, error) 
 	var list []way
 	for i := range some {
 		w := way{Name: some[i].Run, Steps: map[string]*store.Step{}}
-		steps, err := v.o.Traces.Steps(ctx, store.Filter{Run: w.Name, Limit: mostQueries})
+		steps, err := v.o.Traces.Steps(ctx, store.Filter{Run: w.Name, Tenant: some[i].Tenant, Limit: mostQueries})
 		if err != nil {
 			return nil, err
 		}
+		steps = slices.DeleteFunc(steps, func(s store.Step) bool { return s.Tenant != some[i].Tenant })
 		for k := range steps {
 			if q := steps[k].Query; q != "" {
 				w.Steps[q] = &steps[k]

@@ -28,7 +28,7 @@ import (
 
 func main() {
 	traces := flag.String("traces", "", "traces of the demo")
-	report := flag.String("report", "", "a report of stepfall eval --json")
+	report := flag.String("report", "", "a report of stepfall eval")
 	out := flag.String("out", "docs/pictures", "folder for the pictures")
 	widths := flag.String("widths", "1200", "widths in pixels, separated by commas")
 	schemes := flag.String("schemes", "light", "light, dark or both, separated by commas")
@@ -66,7 +66,7 @@ func run(traces, report, out string, widths, schemes []string, only string) erro
 			return err
 		}
 	}
-	made, err := view.ReadLines(&lines)
+	made, err := view.ReadLines(ctx, "traces", &lines, nil)
 	if err != nil {
 		return err
 	}
@@ -78,7 +78,7 @@ func run(traces, report, out string, widths, schemes []string, only string) erro
 		shots = append(shots, shot{"view-why", fleetPages.URL + "/step?id=" + list[0].ID})
 	}
 	if traces != "" {
-		demo, err := view.OpenLines(traces)
+		demo, err := view.OpenLines(ctx, traces, nil)
 		if err != nil {
 			return err
 		}

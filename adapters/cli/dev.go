@@ -1,0 +1,29 @@
+package cli
+
+import (
+	"github.com/spf13/cobra"
+
+	"github.com/stepfall/stepfall/policies"
+)
+
+// newDevCommand holds the tools for the project itself, which help does not list.
+func newDevCommand(s Streams) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:    "dev",
+		Short:  "Tools for the project itself: tables of the paper, benchmarks, references",
+		Hidden: true,
+	}
+	cmd.AddCommand(
+		newPaperCommand(s),
+		newSWEBenchCommand(s),
+		&cobra.Command{
+			Use: "reference", Short: "Print the reference of the policy language, as Markdown", Args: cobra.NoArgs,
+			RunE: func(*cobra.Command, []string) error { return policies.WriteReference(s.Out) },
+		},
+		&cobra.Command{
+			Use: "schema", Short: "Print a JSON Schema of the policy language, for editors and other tools", Args: cobra.NoArgs,
+			RunE: func(*cobra.Command, []string) error { return policies.WriteSchema(s.Out) },
+		},
+	)
+	return cmd
+}

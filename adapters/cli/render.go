@@ -1,0 +1,28 @@
+package cli
+
+import "encoding/json"
+
+// printsJSON marks the commands whose result --json prints.
+const printsJSON = "json"
+
+// hasJSON are the annotations of such a command.
+func hasJSON() map[string]string { return map[string]string{printsJSON: "yes"} }
+
+// wantsJSON reports whether the command line says --json.
+func (s Streams) wantsJSON() bool { return s.json != nil && *s.json }
+
+// render prints what a command has computed: as JSON, or as the text that shows it.
+func (s Streams) render(result any, text func(p *printer)) error {
+	if s.wantsJSON() {
+		enc := json.NewEncoder(s.Out)
+		enc.SetIndent("", "  ")
+		enc.SetEscapeHTML(false)
+		return enc.Encode(result)
+	}
+	p := &printer{w: s.Out}
+	text(p)
+	return p.err
+}
+
+// table returns a table that the printer prints.
+func (p *printer) table(columns ...column) *grid { return newTable(p.w, columns...) }

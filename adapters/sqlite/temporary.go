@@ -1,0 +1,104 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+
+	"github.com/stepfall/stepfall/adapters/internal/sqlstore"
+	"github.com/stepfall/stepfall/adapters/store"
+)
+
+// Temporary keeps traces in memory, and what is too much for that in a file that no other
+// process sees and that is gone when it is closed. It is for reading traces that come from
+// somewhere else.
+type Temporary struct {
+	sqlstore.DB
+	db   *sql.DB
+	conn *sql.Conn
+	// statements are those of writers, prepared once. Only the holder of writing uses them.
+	statements map[string]*sql.Stmt
+	writing    chan struct{}
+}
+
+var _ store.Traces = (*Temporary)(nil)
+
+// NewTemporary returns an empty store of traces.
+func NewTemporary(ctx context.Context) (*Temporary, error) {
+	db, err := sql.Open("sqlite", "") // SQLite's name of such a file
+	if err != nil {
+		return nil, err
+	}
+	db.SetMaxOpenConns(1)
+	if err := migrate(ctx, db); err != nil {
+		return nil, errors.Join(fmt.Errorf("making tables: %w", err), db.Close())
+	}
+	t := &Temporary{db: db, statements: map[string]*sql.Stmt{}, writing: make(chan struct{}, 1)}
+	if t.conn, err = db.Conn(context.WithoutCancel(ctx)); err != nil {
+		return nil, errors.Join(err, db.Close())
+	}
+	t.DB = sqlstore.DB{Read: t.conn, Write: t.write, Rows: 1, Blind: true, Refused: refused, Fault: fault}
+	return t, nil
+}
+
+// write makes a change whole or not at all.
+func (t *Temporary) write(ctx context.Context, do func(sqlstore.Tx) error) error {
+	t.writing <- struct{}{}
+	defer func() { <-t.writing }()
+	if _, err := t.conn.ExecContext(ctx, "BEGIN"); err != nil {
+		return err
+	}
+	if err := do(prepared{t}); err != nil {
+		_, undo := t.conn.ExecContext(context.WithoutCancel(ctx), "ROLLBACK")
+		return errors.Join(err, undo)
+	}
+	_, err := t.conn.ExecContext(ctx, "COMMIT")
+	return err
+}
+
+// Close forgets the traces.
+func (t *Temporary) Close() error {
+	var faults []error
+	for _, s := range t.statements {
+		faults = append(faults, s.Close())
+	}
+	return errors.Join(append(faults, t.conn.Close(), t.db.Close())...)
+}
+
+// prepared runs statements that are prepared once.
+type prepared struct{ t *Temporary }
+
+func (p prepared) statement(ctx context.Context, query string) (*sql.Stmt, error) {
+	if s := p.t.statements[query]; s != nil {
+		return s, nil
+	}
+	s, err := p.t.conn.PrepareContext(context.WithoutCancel(ctx), query)
+	if err == nil {
+		p.t.statements[query] = s
+	}
+	return s, err
+}
+
+// ExecContext implements [sqlstore.Tx].
+func (p prepared) ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error) {
+	s, err := p.statement(ctx, query)
+	if err != nil {
+		return nil, err
+	}
+	return s.ExecContext(ctx, args...)
+}
+
+// QueryContext implements [sqlstore.Tx].
+func (p prepared) QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error) {
+	s, err := p.statement(ctx, query)
+	if err != nil {
+		return nil, err
+	}
+	return s.QueryContext(ctx, args...)
+}
+
+// QueryRowContext implements [sqlstore.Tx].
+func (p prepared) QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row {
+	return p.t.conn.QueryRowContext(ctx, query, args...)
+}

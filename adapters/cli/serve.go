@@ -165,6 +165,9 @@ func (f *serveFlags) run(ctx context.Context, s Streams) (err error) {
 	case shared != nil && !f.open:
 		before = guarded(shared, telemetry, &o)
 	}
+	if shared != nil {
+		f.page.accounts = shared
+	}
 	err = f.serve(ctx, s, r, addr, o, before)
 	result := account.Result()
 	if text := result.String(); text != "" {

@@ -1,15 +1,18 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"crypto/subtle"
 	"errors"
 	"fmt"
+	"maps"
 	"net"
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -26,6 +29,8 @@ import (
 // servedPage is the operator's page beside a gateway.
 type servedPage struct {
 	addr, key string
+	// accounts are shared with other processes; nil where those of this process count.
+	accounts store.Accounts
 }
 
 func (p *servedPage) add(flags *pflag.FlagSet) {
@@ -58,7 +63,7 @@ func (p *servedPage) serve(ctx context.Context, s Streams, r *router.Router) (ad
 		return "", nil, errors.Join(fmt.Errorf("--view shows what the policy records: %w", err), src.close())
 	}
 	o := src.Options
-	o.Status = func(ctx context.Context) (*view.Status, error) { return statusOf(ctx, r, o.Traces) }
+	o.Status = func(ctx context.Context) (*view.Status, error) { return statusOf(ctx, r, p.accounts, o.Traces) }
 	listener, err := net.ListenTCP("tcp", addr)
 	if err != nil {
 		return "", nil, errors.Join(err, src.close())
@@ -105,7 +110,7 @@ func tracesOf(r *router.Router) string {
 }
 
 // statusOf says what of the router no trace tells.
-func statusOf(ctx context.Context, r *router.Router, traces view.Reader) (*view.Status, error) {
+func statusOf(ctx context.Context, r *router.Router, accounts store.Accounts, traces view.Reader) (*view.Status, error) {
 	s := &view.Status{}
 	for _, name := range r.OpenCircuits() {
 		s.Circuits = append(s.Circuits, view.Circuit{Model: name})
@@ -122,30 +127,52 @@ func statusOf(ctx context.Context, r *router.Router, traces view.Reader) (*view.
 			Name: p.Instance, Running: p.State == host.Ready || p.State == host.Stopped && p.LastError == "", Restarts: max(0, p.Starts-1), Error: p.LastError,
 		})
 	}
-	memory, ok := r.Config().Step.Ledger.(*step.Memory)
-	if !ok {
-		return s, nil
-	}
+	var err error
+	s.Caps, err = capsOf(ctx, r, accounts, traces)
+	return s, err
+}
+
+// capsOf are the policy's caps and what is left of them: in the shared accounts, or in
+// those of this process where there are none.
+func capsOf(ctx context.Context, r *router.Router, accounts store.Accounts, traces view.Reader) (list []view.Cap, err error) {
 	b := &r.Policy().Budget
+	for _, each := range []view.Cap{{Name: "each step", LimitUSD: b.StepUSD, Each: true}, {Name: "each run", LimitUSD: b.RunUSD, Each: true}} {
+		if each.LimitUSD > 0 {
+			list = append(list, each)
+		}
+	}
 	caps := step.Caps{TenantUSD: b.TenantUSD, TenantPeriod: b.TenantPeriod, Tenants: map[string]float64{}}
+	names := map[string]bool{}
 	for _, t := range b.Tenants {
 		caps.Tenants[t.Name] = t.USD
+		names[t.Name] = true
 	}
 	tenants, err := traces.Sums(ctx, []store.Dimension{store.ByTenant}, store.Filter{})
 	if err != nil {
 		return nil, err
 	}
 	for i := range tenants {
-		name := tenants[i].Tenant
-		limit, _ := caps.Tenant(name, time.Now())
-		if limit == 0 {
+		names[tenants[i].Tenant] = true
+	}
+	for _, name := range slices.Sorted(maps.Keys(names)) {
+		one := view.Cap{Name: cmp.Or(name, "no tenant")}
+		if one.LimitUSD, _ = caps.Tenant(name, time.Now()); one.LimitUSD == 0 {
 			continue
 		}
-		_, spent := memory.SpentUSD("", name)
-		if name == "" {
-			name = "no tenant"
+		if accounts != nil {
+			balances, err := accounts.Balances(ctx, store.TenantAccount(name))
+			if err != nil {
+				return nil, err
+			}
+			for _, of := range balances {
+				if of.Account == store.TenantAccount(name) {
+					one.SpentUSD = float64(of.Spent+of.Reserved) / store.NanoUSD
+				}
+			}
+		} else if memory, ok := r.Config().Step.Ledger.(*step.Memory); ok {
+			_, one.SpentUSD = memory.SpentUSD("", name)
 		}
-		s.Caps = append(s.Caps, view.Cap{Name: name, SpentUSD: spent, LimitUSD: limit})
+		list = append(list, one)
 	}
-	return s, nil
+	return list, nil
 }

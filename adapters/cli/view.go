@@ -38,12 +38,13 @@ type viewFlags struct {
 func newViewCommand(s Streams) *cobra.Command {
 	var f viewFlags
 	cmd := &cobra.Command{
-		Use:   "view [TRACES] [REPORT...]",
+		Use:   "view [TRACES [TRACES]] [REPORT...]",
 		Short: "Open pages that show what was decided, spent and saved, and why",
 		Long: `Open pages that show what was decided, spent and saved, and why.
 
 TRACES is a file of traces (JSON lines, followed while it grows, or SQLite) or
-- for standard input; without one, traces.jsonl. A REPORT is what stepfall eval --out
+- for standard input; without one, traces.jsonl. Two files are compared step by step, by
+their queries. A REPORT is what stepfall eval --out
 wrote to a .json; two of them are compared.
 
 The page is served on this machine only. Its address works once, in one browser.
@@ -126,14 +127,19 @@ func openSource(ctx context.Context, s Streams, args []string) (*source, error) 
 			names = append(names, report.Name)
 			continue
 		}
-		if src.Traces != nil {
-			return src, usage("%s: one file of traces at a time; reports may be several", arg)
+		if src.Other != nil {
+			return src, usage("%s: two files of traces at a time are compared; reports may be several", arg)
 		}
 		traces, err := openTraces(ctx, s, arg)
 		if err != nil {
 			return src, err
 		}
-		src.Traces, src.LeftOut, src.closers = traces.Traces, traces.LeftOut, append(src.closers, traces.close)
+		if src.closers = append(src.closers, traces.close); src.Traces != nil {
+			src.Other, src.OtherSource = traces.Traces, shown(arg)
+			names = append(names, shown(arg))
+			continue
+		}
+		src.Traces, src.LeftOut = traces.Traces, traces.LeftOut
 		if first, err := src.Traces.Steps(ctx, store.Filter{Limit: 1}); err != nil {
 			return src, err
 		} else if len(first) == 0 && src.LeftOut != nil && src.LeftOut() > 0 {

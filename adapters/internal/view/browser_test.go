@@ -182,7 +182,7 @@ func TestPagesInABrowser(t *testing.T) {
 		}
 	})
 	t.Run("fits", func(t *testing.T) {
-		for _, width := range []int64{400, 1200, 2000} {
+		for _, width := range []int64{390, 1200, 2000} {
 			for _, page := range []string{"/", "/steps", "/step?id=" + step[0].ID, "/trust", "/report"} {
 				var over int
 				resize(t, b, width)

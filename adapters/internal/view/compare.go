@@ -27,8 +27,10 @@ type comparePage struct {
 	frame
 	Sentence string
 	Note     string
-	A, B     string
-	Rows     []comparedRow
+	// Empty says that nothing is compared, so that the page tells how to.
+	Empty bool
+	A, B  string
+	Rows  []comparedRow
 	// Same counts the rows that do not change, Left those that a page leaves out.
 	Same, Left int
 	Runs       []string
@@ -70,8 +72,10 @@ func (v *viewer) makeCompare(ctx context.Context, a, b string) (*comparePage, er
 		p.evals(v.o.Reports[0], v.o.Reports[1])
 		return p, nil
 	case v.o.Traces == nil:
-		p.Sentence = "Nothing to compare: give two evaluations, or traces."
+		p.Sentence, p.Empty = "Nothing to compare.", true
 		return p, nil
+	case v.o.Other != nil:
+		return p, p.files(ctx)
 	}
 	return p, p.runs(ctx)
 }
@@ -92,19 +96,48 @@ func (p *comparePage) runs(ctx context.Context) error {
 			return err
 		}
 		if w == nil || w.Best.Name == w.Dearest.Name {
-			p.Sentence = "Choose two runs that had the same queries."
+			p.Sentence, p.Empty = "Choose two runs that had the same queries.", true
 			if len(runs) < 2 {
-				p.Sentence = "There is nothing to compare yet: two runs of the same queries, two policies (--policy and --against) or two evaluations."
+				p.Sentence = "There is nothing to compare yet."
 			}
 			return nil
 		}
 		p.A, p.B = w.Dearest.Name, w.Best.Name
 	}
+	pairs, err := pairedSteps(ctx, [2]*sampler{p.v.sampler, p.v.sampler}, [2]store.Filter{{Run: p.A}, {Run: p.B}})
+	if err != nil {
+		return err
+	}
+	if len(pairs) == 0 {
+		p.Sentence, p.Empty = "These runs have no query in common.", true
+		return nil
+	}
+	p.pairs(pairs, true)
+	return nil
+}
+
+// files compares the steps of two files that had the same queries.
+func (p *comparePage) files(ctx context.Context) error {
+	p.A, p.B = p.v.o.Source, p.v.o.OtherSource
+	pairs, err := pairedSteps(ctx, [2]*sampler{p.v.sampler, {from: p.v.o.Other}}, [2]store.Filter{})
+	if err != nil {
+		return err
+	}
+	if len(pairs) == 0 {
+		p.Sentence, p.Empty = "The two files have no query in common: steps are paired by their query_id.", true
+		return nil
+	}
+	p.pairs(pairs, false)
+	return nil
+}
+
+// pairedSteps pairs the newest steps of two sources by their queries.
+func pairedSteps(ctx context.Context, from [2]*sampler, filters [2]store.Filter) ([]Pair, error) {
 	var sides [2]map[string]*sdk.Trace
-	for i, name := range []string{p.A, p.B} {
-		traces, err := p.v.sampler.newest(ctx, store.Filter{Run: name}, 2*mostQueries)
+	for i := range from {
+		traces, err := from[i].newest(ctx, filters[i], 2*mostQueries)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		sides[i] = map[string]*sdk.Trace{}
 		for _, t := range traces {
@@ -118,12 +151,7 @@ func (p *comparePage) runs(ctx context.Context) error {
 		}
 	}
 	slices.SortFunc(pairs, func(x, y Pair) int { return cmp.Compare(x.Old.QueryID, y.Old.QueryID) })
-	if len(pairs) == 0 {
-		p.Sentence = "These runs have no query in common."
-		return nil
-	}
-	p.pairs(pairs, true)
-	return nil
+	return pairs, nil
 }
 
 func (p *comparePage) plan(plan *Plan) {

@@ -17,7 +17,8 @@ import (
 
 // exporter says which pages an export has.
 type exporter struct {
-	steps, runs map[string]bool
+	steps map[string]bool
+	runs  map[runID]bool
 }
 
 // ExportOptions bound an export.
@@ -32,7 +33,7 @@ type ExportOptions struct {
 // a server. It returns the path of the first page.
 func Export(ctx context.Context, dir string, o Options, e ExportOptions) (first string, err error) {
 	v := newViewer(o)
-	v.export = &exporter{steps: map[string]bool{}, runs: map[string]bool{}}
+	v.export = &exporter{steps: map[string]bool{}, runs: map[runID]bool{}}
 	if err := os.MkdirAll(filepath.Join(dir, "assets"), 0o755); err != nil {
 		return "", err
 	}
@@ -78,8 +79,8 @@ func (v *viewer) saveAll(ctx context.Context, dir string, e ExportOptions) error
 	}
 	for i := range steps.Steps {
 		v.export.steps[steps.Steps[i].ID] = true
-		if run := steps.Steps[i].Run; run != "" && len(v.export.runs) < 200 {
-			v.export.runs[run] = true
+		if s := &steps.Steps[i]; s.Run != "" && len(v.export.runs) < 200 {
+			v.export.runs[runID{s.Run, s.Tenant}] = true
 		}
 	}
 	steps.Filtered = false
@@ -93,7 +94,7 @@ func (v *viewer) saveAll(ctx context.Context, dir string, e ExportOptions) error
 	if err := v.save(dir, "index.html", "overview", overview); err != nil {
 		return err
 	}
-	runs, err := v.makeRuns(ctx)
+	runs, err := v.makeRuns(ctx, "")
 	if err != nil {
 		return err
 	}
@@ -116,11 +117,11 @@ func (v *viewer) saveAll(ctx context.Context, dir string, e ExportOptions) error
 		}
 	}
 	for run := range v.export.runs {
-		page, err := v.makeRun(ctx, run)
+		page, err := v.makeRun(ctx, run.name, run.tenant)
 		if err != nil {
 			return err
 		}
-		if err := v.save(dir, fileOf("run", run), "run", page); err != nil {
+		if err := v.save(dir, run.file(), "run", page); err != nil {
 			return err
 		}
 	}

@@ -54,6 +54,8 @@ func (v *viewer) funcs() template.FuncMap {
 			}
 			return dollars(usd / float64(n))
 		},
+		"signedPercent": func(v float64) string { return fmt.Sprintf("%+.0f %%", 100*v) },
+		"signedPoints":  func(v float64) string { return fmt.Sprintf("%+.1f", 100*v) },
 		"deref": func(p *float64) float64 {
 			if p == nil {
 				return nan
@@ -145,14 +147,27 @@ func (v *viewer) stepLink(id string) string {
 	return "steps.html"
 }
 
-func (v *viewer) runLink(name string) string {
+func (v *viewer) runLink(name, tenant string) string {
+	id := runID{name, tenant}
 	switch {
-	case v.export == nil:
+	case v.export == nil && tenant == "":
 		return "run?" + url.Values{"name": {name}}.Encode()
-	case v.export.runs[name]:
-		return fileOf("run", name)
+	case v.export == nil:
+		return "run?" + url.Values{"name": {name}, "tenant": {tenant}}.Encode()
+	case v.export.runs[id]:
+		return id.file()
 	}
 	return "runs.html"
+}
+
+// runID tells runs apart: two tenants may name theirs the same.
+type runID struct{ name, tenant string }
+
+func (id runID) file() string {
+	if id.tenant == "" {
+		return fileOf("run", id.name)
+	}
+	return fileOf("run", id.tenant+"\x00"+id.name)
 }
 
 func (v *viewer) stepsLink(name, value string) string {

@@ -28,6 +28,9 @@ type overviewPage struct {
 	Unread    int64
 	Baselines []string
 	Ways      *ways
+	Failures  *failures
+	Changes   []change
+	Decided   int // steps that Changes and Curve rest on
 	Curve     *chart
 	Spending  *chart
 	ByDay     *bars
@@ -49,11 +52,12 @@ type asked struct {
 	Baseline string
 	SinceDay string
 	UntilDay string
+	Sort     string
 }
 
 func read(r *http.Request) (asked, error) {
 	q := r.URL.Query()
-	a := asked{Baseline: q.Get("baseline"), SinceDay: q.Get("since"), UntilDay: q.Get("until")}
+	a := asked{Baseline: q.Get("baseline"), SinceDay: q.Get("since"), UntilDay: q.Get("until"), Sort: q.Get("sort")}
 	a.Filter = store.Filter{
 		Run: q.Get("run"), Session: q.Get("session"), Tenant: q.Get("tenant"), Key: q.Get("key"), Policy: q.Get("policy"), Mode: q.Get("mode"),
 		Query: q.Get("query"), Chosen: q.Get("chosen"), Model: q.Get("model"), Stop: sdk.StopReason(q.Get("stop")), Outcome: q.Get("outcome"),
@@ -115,12 +119,13 @@ func (v *viewer) makeOverview(ctx context.Context, a asked) (*overviewPage, erro
 	if p.Ways == nil {
 		p.Spending = spendingChart(account, traces, p.Result.Baseline)
 		soon, cancel := context.WithTimeout(ctx, curveTime)
-		p.Curve = curveChart(soon, traces, account.CostRatio())
+		p.change(soon, traces, account.CostRatio())
 		cancel()
 	}
 	if p.Telling, err = v.telling(ctx, a.Filter, p.Baselines, p.Ways); err != nil {
 		return nil, err
 	}
+	p.Failures = failuresOf(traces)
 	p.status(ctx)
 	p.Headline = p.headline()
 	return p, nil
@@ -200,7 +205,7 @@ func (p *overviewPage) status(ctx context.Context) {
 // headline says in a sentence what the page comes to.
 func (p *overviewPage) headline() string {
 	if p.Total.Steps == 0 {
-		return "No steps yet. They show here as soon as there are some."
+		return "No steps yet."
 	}
 	if p.Ways != nil {
 		return p.Ways.Sentence
@@ -218,6 +223,14 @@ func (p *overviewPage) headline() string {
 		}
 	}
 	return text + "; quality: " + plain(r.Quality.String()) + "."
+}
+
+// Answered is the share of steps that got an answer.
+func (p *overviewPage) Answered() string {
+	if p.Result.Steps == 0 {
+		return "–"
+	}
+	return percent(1 - float64(p.Result.Unanswered)/float64(p.Result.Steps))
 }
 
 func count(n int64, noun string) string { return whole(n) + " " + say.Plural(n, noun) }
@@ -277,20 +290,30 @@ const (
 	curveTime   = 150 * time.Millisecond
 )
 
-// curveChart returns nil where ctx ends before the curve is there.
-func curveChart(ctx context.Context, traces []*sdk.Trace, costRatio float64) *chart {
+// change says what other policies are expected to do with the steps, for as long as ctx.
+func (p *overviewPage) change(ctx context.Context, traces []*sdk.Trace, costRatio float64) {
 	// Evenly over the sample.
 	var some []*sdk.Trace
 	for i := range min(curveTraces, len(traces)) {
 		some = append(some, traces[i*len(traces)/min(curveTraces, len(traces))])
 	}
-	curve, now, single := prospects(ctx, some, costRatio)
-	if len(curve) == 0 {
-		return nil
+	qs := questionsOf(some)
+	if len(qs) == 0 {
+		return
 	}
+	curve, now, single := prospects(ctx, qs, costRatio)
+	if len(curve) == 0 {
+		return
+	}
+	p.Decided = len(qs)
+	p.Curve = curveChart(curve, now, single, len(qs))
+	p.Changes = changes(ctx, qs, now, costRatio)
+}
+
+func curveChart(curve []prospect, now *prospect, single []prospect, steps int) *chart {
 	c := &chart{
 		ID: "curve", Title: "Cost against quality, at other prices of quality", X: "US dollars per step", Y: "expected quality", PercentY: true,
-		Note: fmt.Sprintf("The strategy decides anew on %d of the steps, at a row of lambdas, by the beliefs in their traces, at costs set right by those of all calls. What it shows is as good as those beliefs: see Trust.", len(some)),
+		Note: fmt.Sprintf("The strategy decides anew on %d of the steps, at a row of lambdas, by the beliefs in their traces, at costs set right by those of all calls. What it shows is as good as those beliefs: see Trust.", steps),
 	}
 	at := func(p prospect, label string) point {
 		return point{X: p.CostUSD, Y: p.Mean, Label: label, XText: dollars(p.CostUSD), YText: percent(p.Mean)}

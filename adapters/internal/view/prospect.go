@@ -1,7 +1,9 @@
 package view
 
 import (
+	"cmp"
 	"context"
+	"maps"
 	"math"
 	"slices"
 
@@ -17,11 +19,9 @@ type prospect struct {
 	CostUSD, Mean float64
 }
 
-// prospects lets the strategy of each trace decide anew at a row of lambdas, on
-// through every outcome that it believes possible. Costs are those expected, times off.
-// It stops early, with fewer traces, when ctx ends.
-func prospects(ctx context.Context, traces []*sdk.Trace, off float64) (curve []prospect, now *prospect, single []prospect) {
-	var qs []*question
+// questionsOf returns the first decisions of the traces that can be taken again at any
+// lambda.
+func questionsOf(traces []*sdk.Trace) (qs []*question) {
 	for _, t := range traces {
 		if len(t.Decisions) == 0 || t.Strategy == cascade.NameThreshold {
 			continue
@@ -30,15 +30,21 @@ func prospects(ctx context.Context, traces []*sdk.Trace, off float64) (curve []p
 			qs = append(qs, q)
 		}
 	}
-	if len(qs) == 0 {
-		return nil, nil, nil
-	}
+	return qs
+}
+
+// prospects lets the strategy of each trace decide anew at a row of lambdas, on
+// through every outcome that it believes possible. Costs are those expected, times off.
+// It returns nothing when ctx ends before it does.
+func prospects(ctx context.Context, qs []*question, off float64) (curve []prospect, now *prospect, single []prospect) {
 	low, high := math.Inf(1), 0.0
+	models := map[string]bool{}
 	for _, q := range qs {
-		for _, c := range q.state.Costs {
+		for i, c := range q.state.Costs {
 			if c > 0 {
 				low, high = min(low, c), max(high, c)
 			}
+			models[q.decision.Models[i].Model] = true
 		}
 	}
 	if high == 0 {
@@ -51,16 +57,13 @@ func prospects(ctx context.Context, traces []*sdk.Trace, off float64) (curve []p
 		if ctx.Err() != nil {
 			return nil, nil, nil
 		}
-		curve = append(curve, expected(qs, knob, false))
+		p, _ := expected(qs, func(q *question) (cascade.Strategy, error) { return q.at(knob) }, "")
+		p.Knob = knob
+		curve = append(curve, p)
 	}
-	slices.SortFunc(curve, func(a, b prospect) int {
-		if a.CostUSD < b.CostUSD {
-			return -1
-		}
-		return 1
-	})
-	at := expected(qs, 0, true)
-	for _, name := range candidates(traces) {
+	slices.SortFunc(curve, func(a, b prospect) int { return cmp.Compare(a.CostUSD, b.CostUSD) })
+	at, _ := expected(qs, nil, "")
+	for _, name := range slices.Sorted(maps.Keys(models)) {
 		p := prospect{Name: name}
 		n := 0.0
 		for _, q := range qs {
@@ -82,16 +85,16 @@ func prospects(ctx context.Context, traces []*sdk.Trace, off float64) (curve []p
 	return curve, &at, single
 }
 
-// expected is the mean over the questions, each at its own lambda or all at one.
-func expected(qs []*question, knob float64, own bool) prospect {
-	p := prospect{Knob: knob}
+// expected is the mean over the questions, each by its own strategy where decide is nil,
+// without the model that is named. It is false where no question can be decided so.
+func expected(qs []*question, decide func(*question) (cascade.Strategy, error), without string) (p prospect, ok bool) {
+	n := 0.0
 	for _, q := range qs {
-		at := knob
-		if own {
-			at = q.knob()
-			p.Knob += at / float64(len(qs))
+		by := decide
+		if by == nil {
+			by = func(q *question) (cascade.Strategy, error) { return q.at(q.knob()) }
 		}
-		s, err := q.at(at)
+		s, err := by(q)
 		if err != nil {
 			continue
 		}
@@ -100,12 +103,22 @@ func expected(qs []*question, knob float64, own bool) prospect {
 		for i := range state.Beliefs {
 			state.Beliefs[i].Look = cascade.Look{} // what a look would find is not played out
 		}
+		if without != "" {
+			state.Infeasible = make([]bool, len(state.Beliefs))
+			for i := range state.Infeasible {
+				state.Infeasible[i] = q.name(i) == without
+			}
+		}
 		state.Ran = make([]int, 0, len(state.Beliefs))
 		cost, mean := walk(s, &state, 1)
-		p.CostUSD += cost / float64(len(qs))
-		p.Mean += mean / float64(len(qs))
+		n++
+		p.Knob += q.knob()
+		p.CostUSD += cost
+		p.Mean += mean
 	}
-	return p
+	n = max(n, 1)
+	p.Knob, p.CostUSD, p.Mean = p.Knob/n, p.CostUSD/n, p.Mean/n
+	return p, p.Mean > 0 || p.CostUSD > 0
 }
 
 // Three points that have a normal's mean, deviation and kurtosis.

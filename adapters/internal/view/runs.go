@@ -13,16 +13,19 @@ import (
 
 type runsPage struct {
 	frame
-	Runs  []store.Sum
-	Limit int
+	Runs   []store.Sum
+	Limit  int
+	Tenant string
 }
 
-func (v *viewer) runs(r *http.Request) (any, error) { return v.makeRuns(r.Context()) }
+func (v *viewer) runs(r *http.Request) (any, error) {
+	return v.makeRuns(r.Context(), r.URL.Query().Get("tenant"))
+}
 
-func (v *viewer) makeRuns(ctx context.Context) (*runsPage, error) {
+func (v *viewer) makeRuns(ctx context.Context, tenant string) (*runsPage, error) {
 	const limit = 200
-	list, err := v.o.Traces.Runs(ctx, store.Filter{Limit: limit})
-	return &runsPage{frame: v.frame("runs", "Runs", true), Runs: list, Limit: limit}, err
+	list, err := v.o.Traces.Runs(ctx, store.Filter{Tenant: tenant, Limit: limit})
+	return &runsPage{frame: v.frame("runs", "Runs", true), Runs: list, Limit: limit, Tenant: tenant}, err
 }
 
 type runPage struct {
@@ -63,11 +66,13 @@ const (
 )
 
 func (v *viewer) run(r *http.Request) (any, error) {
-	return v.makeRun(r.Context(), r.URL.Query().Get("name"))
+	q := r.URL.Query()
+	return v.makeRun(r.Context(), q.Get("name"), q.Get("tenant"))
 }
 
-func (v *viewer) makeRun(ctx context.Context, name string) (*runPage, error) {
-	sums, err := v.o.Traces.Runs(ctx, store.Filter{Run: name, Limit: 1})
+// makeRun makes the page of a tenant's run; without a tenant, of the newest that is named so.
+func (v *viewer) makeRun(ctx context.Context, name, tenant string) (*runPage, error) {
+	sums, err := v.o.Traces.Runs(ctx, store.Filter{Run: name, Tenant: tenant, Limit: 1})
 	if err != nil {
 		return nil, err
 	}
@@ -75,10 +80,12 @@ func (v *viewer) makeRun(ctx context.Context, name string) (*runPage, error) {
 		return nil, fmt.Errorf("no run is called %q: %w", name, store.ErrNotFound)
 	}
 	p := &runPage{frame: v.frame("runs", "Run "+name, true), Name: name, Sum: sums[0]}
-	traces, err := v.sampler.newest(ctx, store.Filter{Run: name}, mostLanes)
+	tenant = sums[0].Tenant
+	traces, err := v.sampler.newest(ctx, store.Filter{Run: name, Tenant: tenant}, mostLanes)
 	if err != nil {
 		return nil, err
 	}
+	traces = slices.DeleteFunc(traces, func(t *sdk.Trace) bool { return t.Tenant != tenant })
 	p.Left = sums[0].Steps - int64(len(traces))
 	p.Order = candidates(traces)
 	if len(traces) == 0 {

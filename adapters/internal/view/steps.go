@@ -1,12 +1,14 @@
 package view
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
 	"math"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"time"
 
@@ -27,6 +29,9 @@ type stepsPage struct {
 	Stops    []sdk.StopReason
 	Outcomes []string
 	Filtered bool
+	Sorts    []string
+	// Sorted is of how many of the newest steps these are first by another order than time.
+	Sorted int
 }
 
 const pageOfSteps = 100
@@ -52,7 +57,7 @@ func (v *viewer) steps(r *http.Request) (any, error) {
 		return nil, err
 	}
 	var last *store.Step
-	if len(p.Steps) == pageOfSteps {
+	if len(p.Steps) == pageOfSteps && p.Sorted == 0 {
 		last = &p.Steps[len(p.Steps)-1]
 	} else if !p.Back.IsZero() {
 		last = &store.Step{Start: p.Back.Add(-1), Seq: math.MaxInt64} // what is older
@@ -71,12 +76,19 @@ func (v *viewer) steps(r *http.Request) (any, error) {
 func (v *viewer) makeSteps(ctx context.Context, a asked, limit int) (*stepsPage, error) {
 	p := &stepsPage{
 		frame: v.frame("steps", "Steps", a.Before == nil), Asked: a, Earlier: a.Before != nil,
-		Stops: allStops, Outcomes: []string{sdk.Passed.String(), sdk.Failed.String(), sdk.Inconclusive.String()},
+		Stops: allStops, Sorts: slices.Sorted(maps.Keys(stepOrders)), Outcomes: []string{sdk.Passed.String(), sdk.Failed.String(), sdk.Inconclusive.String()},
 	}
 	f := a.Filter
 	f.Limit = limit
 	var err error
-	if f.Text != "" && f.Run == "" && f.Session == "" && f.Query == "" {
+	if order := stepOrders[a.Sort]; order != nil && v.export == nil {
+		f.Limit = 10 * limit
+		if p.Steps, err = v.o.Traces.Steps(ctx, f); err == nil {
+			p.Sorted = len(p.Steps)
+			slices.SortStableFunc(p.Steps, order)
+			p.Steps = p.Steps[:min(limit, len(p.Steps))]
+		}
+	} else if f.Text != "" && f.Run == "" && f.Session == "" && f.Query == "" {
 		p.Steps, p.Back, err = v.search(ctx, f)
 	} else {
 		p.Steps, err = v.o.Traces.Steps(ctx, f)
@@ -91,6 +103,16 @@ func (v *viewer) makeSteps(ctx context.Context, a asked, limit int) (*stepsPage,
 	f.Before, f.Limit = nil, 0
 	p.Filtered = f != (store.Filter{})
 	return p, nil
+}
+
+// stepOrders are the orders in which steps are listed besides by time: the most first.
+var stepOrders = map[string]func(a, b store.Step) int{
+	"cost": func(a, b store.Step) int { return cmp.Compare(b.CostUSD, a.CostUSD) },
+	"time": func(a, b store.Step) int { return cmp.Compare(b.Duration, a.Duration) },
+	"tokens": func(a, b store.Step) int {
+		return cmp.Compare(b.InputTokens+b.OutputTokens, a.InputTokens+a.OutputTokens)
+	},
+	"calls": func(a, b store.Step) int { return cmp.Compare(b.Calls, a.Calls) },
 }
 
 // models returns the names of all models that were asked, the cheapest first by what

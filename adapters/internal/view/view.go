@@ -33,6 +33,10 @@ type Options struct {
 	// Reports are evaluations (stepfall eval --out), the first one shown as such, and
 	// two or more side by side.
 	Reports []Report
+	// Other is a second file of traces, whose steps are compared with those of Traces; nil
+	// where there is none. OtherSource names it.
+	Other       Reader
+	OtherSource string
 	// Plan compares two policies on the traces; nil where none were given.
 	Plan *Plan
 	// Sample is how many of the newest steps are read whole for what sums do not tell:
@@ -64,8 +68,10 @@ type Unsupported struct {
 // Cap is a limit on spending and what is left of it.
 type Cap struct {
 	Name string
-	// SpentUSD counts what is reserved for calls under way, too. A LimitUSD of 0 is none.
+	// SpentUSD counts what is reserved for calls under way, too.
 	SpentUSD, LimitUSD float64
+	// Each says that the limit is of each step or run, so that there is no sum of it.
+	Each bool
 }
 
 // Circuit is a model that is not asked for a while, because it failed.

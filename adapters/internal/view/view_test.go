@@ -128,10 +128,17 @@ func TestFlipsAreWhereTheDecisionChanges(t *testing.T) {
 	}
 }
 
+// curveOf is the chart of cost against quality of some traces.
+func curveOf(ctx context.Context, traces []*sdk.Trace) *chart {
+	p := &overviewPage{}
+	p.change(ctx, traces, accountOf(traces).CostRatio())
+	return p.Curve
+}
+
 // Where calls cost half of what was expected, so does all that the curve shows.
 func TestCurveHasRealCosts(t *testing.T) {
 	traces := fleet.Traces(60, 1)
-	before := curveChart(t.Context(), traces, accountOf(traces).CostRatio())
+	before := curveOf(t.Context(), traces)
 	for _, t := range traces {
 		for i := range t.Decisions {
 			for k := range t.Decisions[i].Models {
@@ -140,7 +147,7 @@ func TestCurveHasRealCosts(t *testing.T) {
 			t.Decisions[i].Lambda /= 2
 		}
 	}
-	after := curveChart(t.Context(), traces, accountOf(traces).CostRatio())
+	after := curveOf(t.Context(), traces)
 	if before == nil || after == nil {
 		t.Fatal("no curve")
 	}
@@ -701,5 +708,124 @@ func TestFreeChecksMeasureNothing(t *testing.T) {
 	}
 	if page := get(t, h, "/"); !strings.Contains(page, "Quality, guessed") || strings.Contains(page, "0 % of") {
 		t.Error("free checks are taken for a measure")
+	}
+}
+
+// The first page answers in order: is it worth it, where does it fail, what to change.
+func TestOverviewAnswers(t *testing.T) {
+	traces := fleet.Traces(200, 1)
+	for i := range 10 {
+		traces[i].Chosen, traces[i].Stop, traces[i].Error = "", sdk.StopBudget, "a cap leaves no room"
+	}
+	traces[50].Calls = append(traces[50].Calls, sdk.Call{Model: "pro", Error: "529 overloaded", Latency: time.Second})
+	v := newViewer(Options{Traces: reader(t, traces)})
+	p, err := v.makeOverview(t.Context(), asked{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := p.Failures
+	if f == nil || f.Refused != 10 || f.Errors == 0 || f.Latency == nil || len(f.Kinds) < 2 {
+		t.Fatalf("%+v", f)
+	}
+	for _, m := range f.Models {
+		if m.P95 < m.P50 || m.Model == "pro" && m.Errors == 0 {
+			t.Errorf("%+v", m)
+		}
+	}
+	w := httptest.NewRecorder()
+	v.write(w, http.StatusOK, "overview", p)
+	page, at := w.Body.String(), 0
+	for _, heading := range []string{"Is it worth it?", "Where does it fail?", "529 overloaded", "By model"} {
+		next := strings.Index(page[at:], heading)
+		if next < 0 {
+			t.Fatalf("%q does not follow", heading)
+		}
+		at += next
+	}
+}
+
+// Each change is worth what its cost and quality say, the most first; a price of quality
+// that is turned costs more and answers better, or the other way round.
+func TestChangesAreWorthWhatTheySay(t *testing.T) {
+	traces := fleet.Traces(60, 1)
+	qs := questionsOf(traces)
+	now, ok := expected(qs, nil, "")
+	if !ok {
+		t.Fatal("nothing can be decided anew")
+	}
+	list := changes(t.Context(), qs, &now, 1)
+	if len(list) < 5 {
+		t.Fatalf("%d changes", len(list))
+	}
+	for i, c := range list {
+		if i > 0 && c.Value > list[i-1].Value {
+			t.Errorf("%s is worth more than %s before it", c.What, list[i-1].What)
+		}
+		if want := c.Points - now.Knob*(c.CostUSD-now.CostUSD); math.Abs(c.Value-want) > 1e-12 {
+			t.Errorf("%s: worth %v, want %v", c.What, c.Value, want)
+		}
+		if strings.HasPrefix(c.What, "lambda") && c.CostShare*c.Points < 0 {
+			t.Errorf("%s costs %+.3f and gains %+.3f", c.What, c.CostShare, c.Points)
+		}
+	}
+}
+
+// Runs of one name are told apart by their tenants.
+func TestRunsOfTenantsAreToldApart(t *testing.T) {
+	traces := fleet.Traces(6, 1)
+	for i, tr := range traces {
+		tr.Run, tr.Tenant = "nightly", []string{"blue", "green"}[i%2]
+	}
+	h := New(Options{Traces: reader(t, traces)})
+	for _, tenant := range []string{"blue", "green"} {
+		page := get(t, h, "/run?name=nightly&tenant="+tenant)
+		for _, tr := range traces {
+			if own := strings.Contains(page, tr.ID); own != (tr.Tenant == tenant) {
+				t.Errorf("%s of %s is on the page of %s: %v", tr.ID, tr.Tenant, tenant, own)
+			}
+		}
+		if list := get(t, h, "/runs?tenant="+tenant); strings.Count(list, "run?name=nightly") != 1 {
+			t.Errorf("the runs of %s are not one", tenant)
+		}
+	}
+}
+
+// Steps can be had by cost, from some days.
+func TestStepsAreSorted(t *testing.T) {
+	traces := fleet.Traces(50, 1)
+	v := newViewer(Options{Traces: reader(t, traces)})
+	p, err := v.makeSteps(t.Context(), asked{Sort: "cost"}, 10)
+	if err != nil || len(p.Steps) != 10 || p.Sorted != 50 {
+		t.Fatal(len(p.Steps), p.Sorted, err)
+	}
+	dearest := 0.0
+	for _, tr := range traces {
+		dearest = max(dearest, tr.CostUSD)
+	}
+	if math.Abs(p.Steps[0].CostUSD-dearest) > 1e-9 || p.Steps[9].CostUSD > p.Steps[0].CostUSD {
+		t.Errorf("the first costs %v, the dearest %v", p.Steps[0].CostUSD, dearest)
+	}
+	if page := get(t, New(Options{Traces: reader(t, traces)}), "/steps?since=2001-01-01&until=2001-01-02"); !strings.Contains(page, "No steps.") {
+		t.Error("there are steps of a day that had none")
+	}
+}
+
+// Two files are compared by their queries, and a page with nothing to compare says how.
+func TestFilesAreCompared(t *testing.T) {
+	before, after := fleet.Traces(20, 1), fleet.Traces(20, 1)
+	for _, tr := range after {
+		tr.CostUSD /= 2
+		tr.Chosen = "mini"
+	}
+	h := New(Options{Traces: reader(t, before), Source: "before", Other: reader(t, after), OtherSource: "after"})
+	if page := get(t, h, "/compare"); !strings.Contains(page, "of 20 steps change from before to after") {
+		t.Error("two files are not compared")
+	}
+	empty := get(t, New(Options{Traces: reader(t, nil)}), "/compare")
+	if !strings.Contains(empty, "stepfall view before.jsonl after.jsonl") || !strings.Contains(empty, "--against policy.hcl") {
+		t.Error("a page with nothing to compare does not say how to fill it")
+	}
+	if page := get(t, New(Options{Traces: reader(t, nil)}), "/"); !strings.Contains(page, "stepfall demo") {
+		t.Error("an empty page does not say how to fill it")
 	}
 }

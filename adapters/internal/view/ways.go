@@ -27,7 +27,7 @@ type ways struct {
 
 // way is one of them, over the queries that all have.
 type way struct {
-	Name           string
+	Name, Tenant   string
 	Calls          int
 	CostUSD        float64
 	Judged, Passed int
@@ -73,7 +73,7 @@ func (v *viewer) findWays(ctx context.Context, runs []store.Sum) (*ways, error) 
 	}
 	var list []way
 	for i := range some {
-		w := way{Name: some[i].Run, Steps: map[string]*store.Step{}}
+		w := way{Name: some[i].Run, Tenant: some[i].Tenant, Steps: map[string]*store.Step{}}
 		steps, err := v.o.Traces.Steps(ctx, store.Filter{Run: w.Name, Tenant: some[i].Tenant, Limit: mostQueries})
 		if err != nil {
 			return nil, err

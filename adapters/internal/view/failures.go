@@ -1,0 +1,156 @@
+package view
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/stepfall/stepfall/sdk"
+)
+
+// failures say where steps fail and take long, by model and by kind of step.
+type failures struct {
+	Steps           int
+	Models          []modelFailures
+	Kinds           []kindFailures
+	Latency         *chart
+	Errors, Refused int
+}
+
+// modelFailures are of the calls of one model.
+type modelFailures struct {
+	Model                   string
+	Calls, Errors, Rejected int
+	P50, P95                time.Duration
+	// Cause is the most frequent error.
+	Cause string
+}
+
+// kindFailures are of the steps of one group or, where steps name none, of those with and
+// without tools.
+type kindFailures struct {
+	Kind                     string
+	Steps, Refused, NoAnswer int
+	P50, P95                 time.Duration
+}
+
+// failuresOf looks at traces, the oldest first; nil where there are none.
+func failuresOf(traces []*sdk.Trace) *failures {
+	if len(traces) == 0 {
+		return nil
+	}
+	f := &failures{Steps: len(traces), Latency: latencyChart(traces)}
+	type calls struct {
+		modelFailures
+
+		took   []time.Duration
+		causes map[string]int
+	}
+	type steps struct {
+		kindFailures
+
+		took []time.Duration
+	}
+	models, kinds := map[string]*calls{}, map[string]*steps{}
+	for _, t := range traces {
+		kind := kindOf(t)
+		if kinds[kind] == nil {
+			kinds[kind] = &steps{kindFailures: kindFailures{Kind: kind}}
+		}
+		k := kinds[kind]
+		k.Steps++
+		k.took = append(k.took, t.Duration)
+		switch {
+		case t.Chosen == "" && t.Stop == sdk.StopBudget:
+			k.Refused++
+			f.Refused++
+		case t.Chosen == "" && t.Mode != sdk.ModeEmbeddings:
+			k.NoAnswer++
+		}
+		for i := range t.Calls {
+			c := &t.Calls[i]
+			if models[c.Model] == nil {
+				models[c.Model] = &calls{modelFailures: modelFailures{Model: c.Model}, causes: map[string]int{}}
+			}
+			m := models[c.Model]
+			m.Calls++
+			switch {
+			case c.Error != "":
+				m.Errors++
+				f.Errors++
+				m.causes[begin(c.Error, 120)]++
+				continue
+			case c.Verdict != nil && c.Verdict.Outcome == sdk.Failed:
+				m.Rejected++
+			}
+			m.took = append(m.took, c.Latency)
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(models)) {
+		m := models[name]
+		m.P50, m.P95 = percentiles(m.took)
+		m.Cause = mostFrequent(m.causes)
+		f.Models = append(f.Models, m.modelFailures)
+	}
+	for _, name := range slices.Sorted(maps.Keys(kinds)) {
+		k := kinds[name]
+		k.P50, k.P95 = percentiles(k.took)
+		f.Kinds = append(f.Kinds, k.kindFailures)
+	}
+	return f
+}
+
+// kindOf names what kind of step it was.
+func kindOf(t *sdk.Trace) string {
+	switch {
+	case t.Group != "":
+		return t.Group
+	case t.Mode == sdk.ModeEmbeddings:
+		return "embeddings"
+	case len(t.Tools) > 0:
+		return "with tools"
+	}
+	return "without tools"
+}
+
+func mostFrequent(counts map[string]int) string {
+	if len(counts) == 0 {
+		return ""
+	}
+	return slices.MaxFunc(slices.Sorted(maps.Keys(counts)), func(a, b string) int { return cmp.Compare(counts[a], counts[b]) })
+}
+
+// percentiles returns the median and the 95th percentile; 0 where there are no times.
+func percentiles(took []time.Duration) (p50, p95 time.Duration) {
+	if len(took) == 0 {
+		return 0, 0
+	}
+	sorted := slices.Sorted(slices.Values(took))
+	return sorted[(len(sorted)-1)/2], sorted[(len(sorted)-1)*95/100]
+}
+
+// latencyChart draws the percentiles of the time of steps, over equal numbers of steps.
+func latencyChart(traces []*sdk.Trace) *chart {
+	const most, least = 24, 10
+	parts := min(most, len(traces)/least)
+	if parts < 2 {
+		return nil
+	}
+	c := &chart{ID: "latency", Title: "Time of steps", X: "time", Y: "seconds", Time: true, Note: "Each point is an equal number of steps: half of them, and 95 of 100, took at most so long."}
+	half, most95 := series{Name: "half of the steps", Kind: "line"}, series{Name: "95 of 100", Kind: "line"}
+	for k := range parts {
+		part := traces[k*len(traces)/parts : (k+1)*len(traces)/parts]
+		took := make([]time.Duration, len(part))
+		for i, t := range part {
+			took[i] = t.Duration
+		}
+		p50, p95 := percentiles(took)
+		at := part[len(part)/2].Start
+		x := float64(at.UnixMilli()) / 1000
+		half.Points = append(half.Points, point{X: x, Y: p50.Seconds(), XText: clock(at), YText: duration(p50)})
+		most95.Points = append(most95.Points, point{X: x, Y: p95.Seconds(), XText: clock(at), YText: duration(p95)})
+	}
+	c.Series = []series{half, most95}
+	return c
+}

@@ -149,7 +149,7 @@ func (f *serveFlags) run(ctx context.Context, s Streams) (err error) {
 		return err
 	}
 	defer ended()
-	o := gateway.Options{Model: r, AnyModel: f.anyModel, Origins: f.origins, Hosts: f.hosts, MaxRequests: f.maxRequests, Logger: logger}
+	o := gateway.Options{Model: r, AnyModel: f.anyModel, Origins: f.origins, Hosts: f.hosts, MaxRequests: f.maxRequests, Logger: logger, Ready: r.Ready}
 	if f.open {
 		o.Hosts = []string{"*"}
 	}

@@ -97,7 +97,7 @@ func (f *workerFlags) run(ctx context.Context, s Streams) (err error) {
 		return fmt.Errorf("--queue: %w", err)
 	}
 	defer func() { err = errors.Join(err, shared.Close()) }()
-	database, ok := shared.Store.(*postgres.Store)
+	database, ok := shared.Engine.(*postgres.Store)
 	if !ok {
 		return usage("--queue wants a postgres:// URL; work on one machine needs no queue")
 	}

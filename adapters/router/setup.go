@@ -20,6 +20,7 @@ import (
 
 // setup is one policy at work, with all that was opened for it.
 type setup struct {
+	stores []Store // those that the policy names
 	policy *policies.Policy
 	config middleware.Config
 	model  *middleware.Model
@@ -217,7 +218,11 @@ func (s *setup) store(ctx context.Context, r *Router, address string) (Store, er
 	if !strings.Contains(address, "://") {
 		address = s.path(address)
 	}
-	return use(s, r, address, func() (Store, error) { return r.o.OpenStore(ctx, address, r.o.Logger) })
+	opened, err := use(s, r, address, func() (Store, error) { return r.o.OpenStore(ctx, address, r.o.Logger) })
+	if err == nil {
+		s.stores = append(s.stores, opened)
+	}
+	return opened, err
 }
 
 // secrets are what the policy read from the environment, which must never reach a

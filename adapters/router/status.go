@@ -1,6 +1,31 @@
 package router
 
-import "github.com/stepfall/stepfall/middleware"
+import (
+	"context"
+
+	"github.com/stepfall/stepfall/middleware"
+)
+
+// Ready returns what keeps requests from being answered: a store that accounts or traces are
+// kept in and that does not answer. Stores say so by a method Ready of the same form.
+func (r *Router) Ready(ctx context.Context) error {
+	s, done := r.use()
+	defer done()
+	stores := s.stores
+	if r.o.Store != nil {
+		stores = append(stores[:len(stores):len(stores)], r.o.Store)
+	}
+	for _, one := range stores {
+		if asked, ok := one.(interface {
+			Ready(ctx context.Context) error
+		}); ok {
+			if err := asked.Ready(ctx); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
 
 // OpenCircuits returns the names of the models, or their deployments where there are
 // several, that are not asked now because they failed.

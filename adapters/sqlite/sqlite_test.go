@@ -17,6 +17,7 @@ import (
 	"github.com/stepfall/stepfall/adapters/internal/storetest"
 	"github.com/stepfall/stepfall/adapters/store"
 	"github.com/stepfall/stepfall/sdk"
+	"github.com/stepfall/stepfall/sdk/step"
 )
 
 func open(t testing.TB, path string) *Store {
@@ -351,5 +352,46 @@ func TestAStoreIsItsOwnersAlone(t *testing.T) {
 		if got := info.Mode().Perm(); got != 0o600 {
 			t.Errorf("store.db%s has mode %o, want 600", suffix, got)
 		}
+	}
+}
+
+// A file that another program holds locked holds nobody up, and serves again when it is free.
+func TestAFileThatAnotherProgramLocks(t *testing.T) {
+	t.Setenv("XDG_CACHE_HOME", t.TempDir())
+	path := filepath.Join(t.TempDir(), "s.db")
+	s, err := Open(t.Context(), path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	shared := store.Share(s, path, nil)
+	other, err := connect(path, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer other.Close()
+	lock, err := other.BeginTx(t.Context(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	began := time.Now()
+	_, err = shared.Ledger(step.Caps{RunUSD: 1}).Reserve(t.Context(), &sdk.Query{Run: "r"}, 0.25)
+	if took := time.Since(began); !errors.Is(err, sdk.ErrStoreUnavailable) || took > 5*time.Second {
+		t.Errorf("after %v: %v", took, err)
+	}
+	if err := shared.Ready(t.Context()); !errors.Is(err, sdk.ErrStoreUnavailable) {
+		t.Errorf("ready: %v", err)
+	}
+	if err := lock.Rollback(); err != nil {
+		t.Fatal(err)
+	}
+	for until := time.Now().Add(10 * time.Second); shared.Ready(t.Context()) != nil && time.Now().Before(until); {
+		time.Sleep(50 * time.Millisecond)
+	}
+	held, err := shared.Ledger(step.Caps{RunUSD: 1}).Reserve(t.Context(), &sdk.Query{Run: "r"}, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(held.Settle(t.Context(), 0.5), shared.Close()); err != nil {
+		t.Error(err)
 	}
 }

@@ -16,6 +16,7 @@ import (
 
 	"github.com/stepfall/stepfall/adapters/internal/sqlstore"
 	"github.com/stepfall/stepfall/adapters/store"
+	"github.com/stepfall/stepfall/sdk"
 )
 
 // Store is a SQLite file. It implements [store.Store].
@@ -78,6 +79,10 @@ func (s *Store) open(ctx context.Context) error {
 	if err == nil {
 		s.conn, err = s.writer.Conn(context.WithoutCancel(ctx))
 	}
+	if err == nil {
+		// Steps wait for this one; see package store for how long.
+		_, err = s.conn.ExecContext(ctx, "PRAGMA busy_timeout = 2500")
+	}
 	if err != nil {
 		return errors.Join(err, s.writer.Close(), s.read.Close())
 	}
@@ -138,8 +143,19 @@ func refused(err error) bool {
 	return false
 }
 
-// fault says what an error of SQLite means.
-func fault(err error) error { return err }
+// fault says what an error of SQLite means: a file that is locked, full or cannot be read or
+// written is sdk.ErrStoreUnavailable.
+func fault(err error) error {
+	e, ok := errors.AsType[*driver.Error](err)
+	if !ok || errors.Is(err, sdk.ErrStoreUnavailable) {
+		return err
+	}
+	switch e.Code() & 0xff {
+	case sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_PROTOCOL:
+		return fmt.Errorf("%w: %w", sdk.ErrStoreUnavailable, err)
+	}
+	return err
+}
 
 // Ping implements [store.Store].
 func (s *Store) Ping(ctx context.Context) error {

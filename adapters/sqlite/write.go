@@ -40,7 +40,7 @@ func (s *Store) write(ctx context.Context, do func(sqlstore.Tx) error) (err erro
 	}
 	// The change may be under way: what came of it must be known.
 	<-j.done
-	return j.err
+	return fault(j.err)
 }
 
 // run makes the changes until Close.

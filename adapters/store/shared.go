@@ -26,7 +26,10 @@ import (
 // Shared is an open store and what a process needs to use it: a till for its accounts,
 // and a buffer for its traces.
 type Shared struct {
+	// Store asks the engine under a deadline, and not while it does not answer.
 	Store
+	// Engine is what was shared.
+	Engine Store
 	Till   *Till
 	Traces *Buffer
 	*peers
@@ -40,20 +43,24 @@ func Share(engine Store, address string, logger hclog.Logger) *Shared {
 	if logger == nil {
 		logger = hclog.NewNullLogger()
 	}
-	s := &Shared{Store: engine, Till: NewTill(engine, TillOptions{})}
-	s.Traces = NewBuffer(engine, BufferOptions{Spool: spoolOf(address), Fault: func(err error, dropped int64) {
+	b := newBounded(engine, logger)
+	s := &Shared{Store: b, Engine: engine, Till: NewTill(b, TillOptions{})}
+	s.Traces = NewBuffer(b, BufferOptions{Spool: spoolOf(address), Fault: func(err error, dropped int64) {
 		what := "traces wait for the store"
 		if _, lost := errors.AsType[*LeftOutError](err); lost {
 			what = "traces are lost"
 		}
 		logger.Error(what, "error", err, "dropped", dropped)
 	}})
-	s.peers = newPeers(engine, logger)
+	s.peers = newPeers(b, logger)
 	return s
 }
 
 // Ledger returns the accounts under these caps.
 func (s *Shared) Ledger(caps step.Caps) step.Ledger { return s.Till.Ledger(caps) }
+
+// Ready returns what keeps the store from being used, if anything, within seconds.
+func (s *Shared) Ready(ctx context.Context) error { return s.Store.(*bounded).Ready(ctx) }
 
 // Record is a [step.Sink]: it has a trace written in the background.
 func (s *Shared) Record(ctx context.Context, t *sdk.Trace) { s.Traces.Record(ctx, t) }
@@ -138,11 +145,9 @@ func (p *peers) speak() {
 		case <-p.closed:
 			return
 		case what := <-p.out:
-			ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
-			if err := what(ctx); err != nil {
+			if err := what(context.Background()); err != nil {
 				p.logger.Debug("telling other processes", "error", err)
 			}
-			cancel()
 		}
 	}
 }
@@ -151,11 +156,10 @@ func (p *peers) listen() {
 	ticker := time.NewTicker(listen)
 	defer ticker.Stop()
 	for {
-		ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
+		ctx := context.Background() // the store has a deadline of its own
 		if err := errors.Join(p.hearCircuits(ctx), p.exchange(ctx)); err != nil {
 			p.logger.Debug("hearing of other processes", "error", err)
 		}
-		cancel()
 		select {
 		case <-p.closed:
 			return

@@ -129,7 +129,7 @@ func (f *fleet) work(name string, models map[string]llms.Model) (stop func()) {
 	if err != nil {
 		f.t.Fatal(err)
 	}
-	q, err := queue.Open(context.Background(), shared.Store.(*postgres.Store).Pool())
+	q, err := queue.Open(context.Background(), shared.Engine.(*postgres.Store).Pool())
 	if err != nil {
 		f.t.Fatal(err)
 	}

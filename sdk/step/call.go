@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	"github.com/stepfall/stepfall/sdk"
@@ -29,6 +30,16 @@ func (r *run) call(ctx context.Context, i int, final bool) (*sdk.Answer, error) 
 				r.capped = err
 			}
 			r.drop(i, err.Error())
+			return nil, err
+		}
+		if errors.Is(err, sdk.ErrStoreUnavailable) {
+			// Nobody can be asked under the caps: that is no fault of a model's.
+			r.failures = append(r.failures, err)
+			for k, out := range r.state.Infeasible {
+				if !out && !slices.Contains(r.state.Ran, k) {
+					r.drop(k, err.Error())
+				}
+			}
 			return nil, err
 		}
 		if failed, ok := errors.AsType[*CallError](err); ok && failed.Elsewhere && ctx.Err() == nil && attempt < maxTries {

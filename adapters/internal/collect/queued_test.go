@@ -47,7 +47,7 @@ func TestCallsAreMadeByWorkers(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	work, err := queue.Open(ctx, shared.Store.(*postgres.Store).Pool())
+	work, err := queue.Open(ctx, shared.Engine.(*postgres.Store).Pool())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,0 +1,220 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/hashicorp/go-hclog"
+
+	"github.com/stepfall/stepfall/sdk"
+)
+
+const (
+	// deadline is how long an operation may take that a request waits for, and
+	// recordDeadline one that writes many traces.
+	deadline       = 3 * time.Second
+	recordDeadline = 5 * time.Second
+	// probeEvery is how often an engine is tried that does not answer.
+	probeEvery = 500 * time.Millisecond
+	// closeDeadline is how long an engine may take to close.
+	closeDeadline = 3 * time.Second
+)
+
+// bounded is a store whose operations end in time, also where the engine hangs: after the
+// deadline, or at once while its circuit is open. The circuit opens when an operation takes
+// too long or its engine is away, and closes when a probe in the background succeeds. The
+// errors wrap sdk.ErrStoreUnavailable. What reads traces is the engine's own.
+type bounded struct {
+	Store
+	logger hclog.Logger
+
+	mu      sync.Mutex
+	away    error // why the circuit is open; nil when it is closed
+	told    time.Time
+	closed  bool
+	closing chan struct{}
+}
+
+func newBounded(engine Store, logger hclog.Logger) *bounded {
+	return &bounded{Store: engine, logger: logger, closing: make(chan struct{})}
+}
+
+// within runs an operation of the engine that must end by the deadline. One that does not is
+// left behind: its context has ended, and what it comes to is known to nobody.
+func within[T any](ctx context.Context, b *bounded, limit time.Duration, do func(context.Context) (T, error)) (none T, err error) {
+	if err := b.unavailable(); err != nil {
+		return none, err
+	}
+	type outcome struct {
+		value T
+		err   error
+	}
+	done := make(chan outcome, 1)
+	inner, cancel := context.WithTimeout(ctx, limit)
+	go func() {
+		defer cancel()
+		value, err := do(inner)
+		done <- outcome{value, err}
+	}()
+	select {
+	case o := <-done:
+		if o.err == nil {
+			return o.value, nil
+		}
+		if err = o.err; ctx.Err() == nil && errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, sdk.ErrStoreUnavailable) {
+			err = fmt.Errorf("%w: %w", sdk.ErrStoreUnavailable, err)
+		}
+	case <-inner.Done():
+		if err = ctx.Err(); err == nil {
+			err = fmt.Errorf("%w: no answer within %v", sdk.ErrStoreUnavailable, limit)
+		}
+	}
+	if ctx.Err() == nil && errors.Is(err, sdk.ErrStoreUnavailable) {
+		b.open(err)
+	}
+	return none, err
+}
+
+// change is within for an operation that returns nothing.
+func (b *bounded) change(ctx context.Context, limit time.Duration, do func(context.Context) error) error {
+	_, err := within(ctx, b, limit, func(ctx context.Context) (struct{}, error) { return struct{}{}, do(ctx) })
+	return err
+}
+
+// unavailable returns why the circuit is open, or nil.
+func (b *bounded) unavailable() error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.away
+}
+
+// open opens the circuit until a probe succeeds.
+func (b *bounded) open(why error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.away != nil || b.closed {
+		return
+	}
+	b.away = why
+	if time.Since(b.told) >= quiet {
+		b.told = time.Now()
+		b.logger.Error("the store is not asked until it answers again", "error", why)
+	}
+	go b.probe()
+}
+
+// probe tries the engine until it answers, and closes the circuit. One that hangs is waited for.
+func (b *bounded) probe() {
+	for {
+		ctx, cancel := context.WithTimeout(context.Background(), deadline)
+		err := b.writeNothing(ctx)
+		cancel()
+		if err == nil || !errors.Is(err, sdk.ErrStoreUnavailable) && !errors.Is(err, context.DeadlineExceeded) {
+			b.mu.Lock()
+			b.away = nil
+			b.mu.Unlock()
+			b.logger.Debug("the store answers again")
+			return
+		}
+		select {
+		case <-b.closing:
+			return
+		case <-time.After(probeEvery):
+		}
+	}
+}
+
+// writeNothing makes a change of nothing, for which the engine must be able to write.
+func (b *bounded) writeNothing(ctx context.Context) error { return b.Store.Settle(ctx, newID(), nil) }
+
+// Ready returns what keeps the store from being used, within the deadline.
+func (b *bounded) Ready(ctx context.Context) error { return b.change(ctx, deadline, b.writeNothing) }
+
+// Ping implements [Store].
+func (b *bounded) Ping(ctx context.Context) error { return b.change(ctx, deadline, b.Store.Ping) }
+
+// Reserve implements [Accounts].
+func (b *bounded) Reserve(ctx context.Context, id int64, charges []Charge, ttl time.Duration) error {
+	return b.change(ctx, deadline, func(ctx context.Context) error { return b.Store.Reserve(ctx, id, charges, ttl) })
+}
+
+// Lease implements [Accounts].
+func (b *bounded) Lease(ctx context.Context, id int64, c Charge, least int64, ttl time.Duration) (int64, time.Time, error) {
+	type lease struct {
+		amount int64
+		until  time.Time
+	}
+	l, err := within(ctx, b, deadline, func(ctx context.Context) (l lease, err error) {
+		l.amount, l.until, err = b.Store.Lease(ctx, id, c, least, ttl)
+		return l, err
+	})
+	return l.amount, l.until, err
+}
+
+// Settle implements [Accounts].
+func (b *bounded) Settle(ctx context.Context, id int64, spent map[string]int64) error {
+	return b.change(ctx, deadline, func(ctx context.Context) error { return b.Store.Settle(ctx, id, spent) })
+}
+
+// Extend implements [Accounts].
+func (b *bounded) Extend(ctx context.Context, ids []int64, ttl time.Duration) error {
+	return b.change(ctx, deadline, func(ctx context.Context) error { return b.Store.Extend(ctx, ids, ttl) })
+}
+
+// Record implements [Traces].
+func (b *bounded) Record(ctx context.Context, entries []Entry) error {
+	return b.change(ctx, recordDeadline, func(ctx context.Context) error { return b.Store.Record(ctx, entries) })
+}
+
+// KeyByDigest implements [Keys].
+func (b *bounded) KeyByDigest(ctx context.Context, digest []byte) (*Key, error) {
+	return within(ctx, b, deadline, func(ctx context.Context) (*Key, error) { return b.Store.KeyByDigest(ctx, digest) })
+}
+
+// Post implements [Board].
+func (b *bounded) Post(ctx context.Context, kind, name string, note []byte, ttl time.Duration) error {
+	return b.change(ctx, deadline, func(ctx context.Context) error { return b.Store.Post(ctx, kind, name, note, ttl) })
+}
+
+// Claim implements [Board].
+func (b *bounded) Claim(ctx context.Context, kind, name string, note []byte, ttl time.Duration) (bool, error) {
+	return within(ctx, b, deadline, func(ctx context.Context) (bool, error) { return b.Store.Claim(ctx, kind, name, note, ttl) })
+}
+
+// Note implements [Board].
+func (b *bounded) Note(ctx context.Context, kind, name string) ([]byte, error) {
+	return within(ctx, b, deadline, func(ctx context.Context) ([]byte, error) { return b.Store.Note(ctx, kind, name) })
+}
+
+// Notes implements [Board].
+func (b *bounded) Notes(ctx context.Context, kind string) (map[string][]byte, error) {
+	return within(ctx, b, deadline, func(ctx context.Context) (map[string][]byte, error) { return b.Store.Notes(ctx, kind) })
+}
+
+// Add implements [Board].
+func (b *bounded) Add(ctx context.Context, kind, name string, delta []float64) ([]float64, error) {
+	return within(ctx, b, deadline, func(ctx context.Context) ([]float64, error) { return b.Store.Add(ctx, kind, name, delta) })
+}
+
+// Close closes the engine. One that hangs is left behind.
+func (b *bounded) Close() error {
+	b.mu.Lock()
+	again := b.closed
+	b.closed = true
+	b.mu.Unlock()
+	if again {
+		return nil
+	}
+	close(b.closing)
+	done := make(chan error, 1)
+	go func() { done <- b.Store.Close() }()
+	select {
+	case err := <-done:
+		return err
+	case <-time.After(closeDeadline):
+		return fmt.Errorf("closing the store: %w: not closed within %v", sdk.ErrStoreUnavailable, closeDeadline)
+	}
+}

@@ -59,6 +59,13 @@ type Verdict struct {
 	// are those that were wanted and not to be had, with the reason.
 	Isolation        []string          `json:"isolation,omitempty"`
 	IsolationMissing map[string]string `json:"isolation_missing,omitempty"`
+	// Way is how the outcome was reached, for rates of errors by kind of judge: "tests in
+	// process", "exit code", "cases"; "" when unknown.
+	Way string `json:"way,omitempty"`
+	// Altered is how many tests were run with altered expectations, Noticed how many of
+	// them failed then, as they must.
+	Altered int `json:"altered,omitempty"`
+	Noticed int `json:"noticed,omitempty"`
 	// CostUSD is what the verification itself cost, for instance a judge's call.
 	CostUSD  float64       `json:"cost_usd,omitempty"`
 	Duration time.Duration `json:"duration_ns,omitempty"`

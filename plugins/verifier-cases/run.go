@@ -134,7 +134,7 @@ func (r *run) build(ctx context.Context) (*sdk.Verdict, error) {
 
 // verdict returns a verdict with the isolation of the last run.
 func (r *run) verdict(outcome sdk.Outcome, evidence string) *sdk.Verdict {
-	verdict := &sdk.Verdict{Outcome: outcome, Evidence: evidence}
+	verdict := &sdk.Verdict{Outcome: outcome, Evidence: evidence, Way: "cases"}
 	if r.result != nil {
 		verdict.Isolation, verdict.IsolationMissing = r.result.Layers, r.result.Missing
 	}

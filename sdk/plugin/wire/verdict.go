@@ -14,7 +14,7 @@ func verdictToWire(v *sdk.Verdict) *pb.Verdict {
 	out := &pb.Verdict{
 		Verifier: utf8(v.Verifier), Score: v.Score, Confidence: v.Confidence, Evidence: utf8(v.Evidence),
 		Isolation: utf8All(v.Isolation), IsolationMissing: stringsMap(v.IsolationMissing),
-		CostUsd: v.CostUSD, Duration: durationToWire(v.Duration),
+		CostUsd: v.CostUSD, Duration: durationToWire(v.Duration), Way: utf8(v.Way), Altered: int32(v.Altered), Noticed: int32(v.Noticed),
 	}
 	switch v.Outcome {
 	case sdk.Passed:
@@ -32,6 +32,7 @@ func verdictFromWire(v *pb.Verdict) *sdk.Verdict {
 		Verifier: visible(v.GetVerifier(), maxName), Score: v.GetScore(), Confidence: v.GetConfidence(), Evidence: visible(v.GetEvidence(), maxEvidence),
 		Isolation: visibleAll(v.GetIsolation()),
 		CostUSD:   v.GetCostUsd(), Duration: v.GetDuration().AsDuration(),
+		Way: visible(v.GetWay(), maxName), Altered: int(v.GetAltered()), Noticed: int(v.GetNoticed()),
 	}
 	for layer, reason := range v.GetIsolationMissing() {
 		if out.IsolationMissing == nil {
@@ -61,6 +62,8 @@ func checkVerdict(v *pb.Verdict) error {
 		return malformedf("a verdict with the score %v, which is not in [0, 1]", v.GetScore())
 	case !unit(v.GetConfidence()):
 		return malformedf("a verdict with the confidence %v, which is not in [0, 1]", v.GetConfidence())
+	case v.GetAltered() < 0 || v.GetNoticed() < 0 || v.GetNoticed() > v.GetAltered():
+		return malformedf("a verdict with %d of %d altered tests", v.GetNoticed(), v.GetAltered())
 	case !(v.GetCostUsd() >= 0 && v.GetCostUsd() <= maxUSD):
 		return malformedf("a verdict with the cost %v", v.GetCostUsd())
 	}

@@ -74,7 +74,7 @@ func TestNothingIsLost(t *testing.T) {
 	}
 	attempts := []sdk.Attempt{{Answer: answer, Verdict: &sdk.Verdict{
 		Verifier: "v", Outcome: sdk.Failed, Score: 0.5, Confidence: 0.9, Evidence: "e", Isolation: []string{"network"},
-		IsolationMissing: map[string]string{"cgroup": "none"}, CostUSD: 1, Duration: time.Minute,
+		IsolationMissing: map[string]string{"cgroup": "none"}, CostUSD: 1, Way: "cases", Altered: 3, Noticed: 2, Duration: time.Minute,
 	}}, {}}
 	for i, a := range attemptsToWire(attempts) {
 		got := attemptsFromWire([]*pb.Attempt{over(t, a, &pb.Attempt{})})

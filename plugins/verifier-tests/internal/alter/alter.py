@@ -144,7 +144,9 @@ class Alteration:
                 condition = inner.args[0]
             elif isinstance(inner, ast.If) and any(isinstance(n, ast.Raise) or ends(n) for s in inner.body for n in ast.walk(s)):
                 condition = inner.test
-            if condition:
+            if isinstance(condition, ast.Compare) and len(condition.ops) == 1 and isinstance(condition.ops[0], ast.NotEq):
+                self.one_of(condition.left, condition.comparators[0])
+            elif condition:
                 self.put(condition, self.prefix + "fail()" if self.way == "reach" else "not (" + self.text(condition) + ")")
 
     def functions(self, node, name=""):

@@ -103,9 +103,9 @@ func TestWays(t *testing.T) {
 // functions of tests.
 func TestWhole(t *testing.T) {
 	script := "import calc, sys\nsys.exit(calc.add(2, 3) != 5)\n"
-	for way, want := range map[Way]string{Expectation: "sys.exit(not (calc.add(2, 3) != 5))", End: "_fail()\nimport calc"} {
+	for way, want := range map[Way]string{Expectation: "import calc, sys\nsys.exit(calc.add(2, 3) != ", End: "_fail()\nimport calc"} {
 		altered := alterOne(t, &Request{Way: way, Whole: true, Files: []Source{{Path: "check.py", Text: script}}})
-		if len(altered) != 1 || !strings.Contains(altered[0].Text, want) || !slices.Equal(altered[0].Tests, []string{""}) {
+		if len(altered) != 1 || !strings.Contains(altered[0].Text, want) || way == Expectation && strings.Contains(altered[0].Text, "!= 5)") || !slices.Equal(altered[0].Tests, []string{""}) {
 			t.Errorf("%s: %+v", way, altered)
 		}
 	}

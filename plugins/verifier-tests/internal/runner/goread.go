@@ -21,11 +21,6 @@ type goPackage struct {
 	output strings.Builder
 	tests  map[string]*goState
 	order  []string
-	// canary is the name of the package's canary; while it runs, tests of other
-	// names are controls.
-	canary   string
-	singing  bool
-	controls map[string]*goState
 }
 
 type goState struct {
@@ -35,24 +30,15 @@ type goState struct {
 }
 
 // Read reads the events. A test counts as passed when it was begun, ended once,
-// and its package's process ended well after its canary.
+// and its package's process ended well.
 func (g *goTest) Read(plan *Plan, result *jail.Result) *Report {
-	packages, order, broken := readEvents(plan, result)
+	packages, order, broken := readEvents(result)
 	report := &Report{Broken: tail(broken, maxOutput)}
-	for i := range plan.canaries {
-		c := &plan.canaries[i]
+	for _, c := range plan.tests {
 		p := packages[c.pkg]
 		if p == nil {
 			report.Absent = append(report.Absent, c.pkg)
 			continue
-		}
-		switch sang := p.sang(c); {
-		case sang && !p.heard(c):
-			report.Deaf = append(report.Deaf, c.pkg)
-		case !sang && p.status == Fail:
-			report.Early = append(report.Early, c.pkg)
-		case !sang:
-			report.Unreached = append(report.Unreached, c.pkg)
 		}
 		if p.status == Fail || plan.part {
 			continue
@@ -99,44 +85,8 @@ func (g *goTest) Read(plan *Plan, result *jail.Result) *Report {
 // noModule matches what the go command says outside a module.
 var noModule = regexp.MustCompile(`does not contain main module|go\.mod file not found|cannot find main module`)
 
-// sang reports whether the canary ended as its pattern says, and takes it out of
-// the package's tests.
-func (p *goPackage) sang(c *canary) bool {
-	well := p.is(c.test, Pass)
-	for i, skip := range c.skips {
-		want := Pass
-		if skip {
-			want = Skip
-		}
-		well = well && p.is(c.subtest(i), want)
-	}
-	p.order = slices.DeleteFunc(p.order, func(test string) bool {
-		return test == c.test || strings.HasPrefix(test, c.test+"/")
-	})
-	return well
-}
-
-// heard reports whether the controls were seen to end as they must.
-func (p *goPackage) heard(c *canary) bool {
-	for name, want := range c.controls {
-		if state := p.controls[name]; state == nil || !state.ran || state.status != want {
-			return false
-		}
-	}
-	return true
-}
-
-func (p *goPackage) is(test string, status Status) bool {
-	state, ok := p.tests[test]
-	return ok && state.ran && state.status == status
-}
-
-func readEvents(plan *Plan, result *jail.Result) (packages map[string]*goPackage, order []string, broken string) {
+func readEvents(result *jail.Result) (packages map[string]*goPackage, order []string, broken string) {
 	packages = map[string]*goPackage{}
-	names := map[string]string{}
-	for i := range plan.canaries {
-		names[plan.canaries[i].pkg] = plan.canaries[i].test
-	}
 	var build strings.Builder
 	for line := range bytes.Lines(result.Stdout) {
 		var e event
@@ -152,7 +102,7 @@ func readEvents(plan *Plan, result *jail.Result) (packages map[string]*goPackage
 		}
 		p, ok := packages[e.Package]
 		if !ok {
-			p = &goPackage{tests: map[string]*goState{}, canary: names[e.Package], controls: map[string]*goState{}}
+			p = &goPackage{tests: map[string]*goState{}}
 			packages[e.Package] = p
 			order = append(order, e.Package)
 		}
@@ -173,16 +123,8 @@ func (p *goPackage) take(e event) {
 		p.output.WriteString(e.Output)
 		return
 	}
-	if e.Test == p.canary {
-		p.singing = e.Action == "run" || p.singing && status == Missing
-	}
 	state, ok := p.tests[e.Test]
-	if p.singing && e.Test != p.canary && !strings.HasPrefix(e.Test, p.canary+"/") {
-		if state, ok = p.controls[e.Test]; !ok {
-			state = &goState{}
-			p.controls[e.Test] = state
-		}
-	} else if !ok {
+	if !ok {
 		state = &goState{}
 		p.tests[e.Test] = state
 		p.order = append(p.order, e.Test)

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"path"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -38,8 +37,8 @@ func (g *goTest) Confidence() float64 { return controlled }
 // says is looked into, see Decides.
 func (g *goTest) Guards() []string { return []string{"**/vendor/**", "go.work", "go.work.sum"} }
 
-// Plan adds -json and -count=1, and to every package with tests a canary.
-func (g *goTest) Plan(argv []string, tree *Tree, nonce string) (*Plan, error) {
+// Plan adds -json and -count=1.
+func (g *goTest) Plan(argv []string, tree *Tree, _ string) (*Plan, error) {
 	plan := &Plan{Argv: slices.Clone(argv), Env: []string{"GOPROXY=off", "GOTOOLCHAIN=local", "GOTELEMETRY=off", "GOFLAGS=-buildvcs=false"}}
 	if !g.foreign {
 		if err := g.own(plan, argv, tree.Dir); err != nil {
@@ -55,18 +54,8 @@ func (g *goTest) Plan(argv []string, tree *Tree, nonce string) (*Plan, error) {
 	}
 	plan.Argv = slices.Insert(plan.Argv, 2, insert...)
 	if !hasFlag(argv, "c") {
-		// With -failfast, a control that fails would end the tests after it.
-		plan.canaries = canaries(tree, nonce, !hasFlag(argv, "failfast"))
+		plan.tests = testsOf(tree)
 		plan.part = hasFlag(argv, "run") || hasFlag(argv, "skip")
-		for _, c := range plan.canaries {
-			plan.Changes = append(plan.Changes, jail.Change{Path: path.Join(c.dir, c.file), Data: c.source()})
-		}
-		if len(plan.canaries) > 0 {
-			plan.Argv = withCanary(plan.Argv, plan.canaries[0].test)
-		}
-		if len(plan.canaries) > 0 && !hasFlag(argv, "exec") {
-			plan.Argv = slices.Insert(plan.Argv, 2, "-exec="+hide(plan.canaries[0].file))
-		}
 	}
 	return plan, nil
 }
@@ -117,31 +106,6 @@ func (g *goTest) own(plan *Plan, argv []string, dir string) error {
 	cache.Lower = append(cache.Lower, g.env.GOCACHE)
 	plan.Caches = []jail.Cache{cache}
 	return nil
-}
-
-// withCanary returns a command that runs the canary too, and as the last: -run asks
-// for it besides, and tests are not shuffled.
-func withCanary(argv []string, canary string) []string {
-	var out []string
-	for i := 0; i < len(argv); i++ {
-		argument := argv[i]
-		flag, value, joined := strings.Cut(argument, "=")
-		name := strings.TrimPrefix(strings.TrimLeft(flag, "-"), "test.")
-		switch {
-		case argument == "-args" || argument == "--args":
-			return append(out, argv[i:]...)
-		case !strings.HasPrefix(argument, "-") || name != "run" && name != "shuffle":
-			out = append(out, argument)
-			continue
-		case !joined && i+1 < len(argv):
-			i++
-			value = argv[i]
-		}
-		if name == "run" && value != "" {
-			out = append(out, "-run="+value+"|^"+canary+"$")
-		}
-	}
-	return out
 }
 
 func hasFlag(argv []string, name string) bool {

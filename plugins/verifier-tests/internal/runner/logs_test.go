@@ -71,7 +71,7 @@ func FuzzReports(f *testing.F) {
 	f.Add([]byte("PASSED a.py::b\ntest a ... ok\n--- PASS: T (0.00s)\nt (m.C)\nDoc. ... ok\n"))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		result := &jail.Result{Stdout: data, Reports: map[string][]byte{"r": data, "r.seal": data, "r.more": data}}
-		plan := &Plan{Reports: []string{"r", "r.seal", "r.more"}, canaries: []canary{{pkg: "p", test: "C", tests: []string{"T"}, controls: map[string]Status{"T": Fail}}}}
+		plan := &Plan{Reports: []string{"r", "r.seal", "r.more"}, tests: []goTests{{pkg: "p", tests: []string{"T"}}}}
 		for _, r := range []Runner{&goTest{}, &cargo{}, &junit{reports: []string{"r"}}, newPytest(), &exitCode{}, &logged{format: "pytest"}, &logged{format: "django"}} {
 			report := r.Read(plan, result)
 			for _, test := range report.Tests {

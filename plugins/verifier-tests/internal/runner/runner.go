@@ -94,12 +94,7 @@ type Report struct {
 	// Unreached are the groups whose tests did not run to the end, although nothing
 	// in them was reported to fail; Absent those that the run did not mention.
 	Unreached, Absent []string
-	// Early are the groups whose process failed before it came to the end of its tests:
-	// what it says of those that passed may have been said by anybody.
-	Early []string `json:",omitempty"`
-	// Deaf are the groups in which a test that must fail was not seen to fail.
-	Deaf []string `json:",omitempty"`
-	// Places are where the code of tests is, by names of the framework's own.
+	// Places are the files of the tests' code, by names of the framework's own.
 	Places map[string]string `json:",omitempty"`
 	// Files are those of the tree that the tests came from, and that the framework
 	// read to know how to run them.
@@ -170,11 +165,11 @@ type Plan struct {
 	// and Warm where that cache is then kept for runs on all trees.
 	Compile []string
 	Warm    string
-	// canaries are the tests that were added; key is that of a seal. part says that
+	// tests are those of the sources in Go; key is that of a seal. part says that
 	// the command asks for a part of the tests only.
-	canaries []canary
-	part     bool
-	key      string
+	tests []goTests
+	part  bool
+	key   string
 	// classes are the sources of languages of the JVM, by their names without endings.
 	classes map[string][]string
 }

@@ -22,8 +22,6 @@ var (
 	sealPython string
 	//go:embed seal_node.mjs
 	sealNode string
-	//go:embed lock_node.cjs
-	lockNode string
 )
 
 // sealed runs a framework with a module of ours, which seals the report with a key
@@ -34,9 +32,8 @@ type sealed struct {
 	name   string
 	guards []string
 	env    []string
-	// source is the module, extension that of its file; beside are further files.
+	// source is the module, extension that of its file.
 	source, extension string
-	beside            map[string]string
 	// argv puts the module into the command. module is its name, file its path.
 	argv func(argv []string, module, file, report string) []string
 	// read reads a report of another form than ours.
@@ -69,13 +66,10 @@ func (s *sealed) Plan(argv []string, _ *Tree, nonce string) (*Plan, error) {
 	module, dir := "stepfall_"+nonce, ".stepfall-"+nonce
 	file, report := path.Join(dir, module+s.extension), path.Join(dir, "report")
 	key := rand.Text()
-	source := strings.NewReplacer("@KEY@", key, "@REPORT@", report, "@FRAMEWORK@", s.name, "@NONCE@", nonce).Replace(s.source)
+	source := strings.NewReplacer("@KEY@", key, "@REPORT@", report, "@FRAMEWORK@", s.name).Replace(s.source)
 	plan := &Plan{
 		Argv: s.argv(slices.Clip(argv), module, file, report), Env: append([]string{"PYTHONPATH=" + dir}, s.env...),
 		Changes: []jail.Change{{Path: file, Data: []byte(source)}}, Reports: []string{report, report + ".seal", report + ".more"}, key: key,
-	}
-	for name, text := range s.beside {
-		plan.Changes = append(plan.Changes, jail.Change{Path: path.Join(dir, name), Data: []byte(text)})
 	}
 	return plan, nil
 }
@@ -97,11 +91,7 @@ func (s *sealed) Narrow(argv []string, tree *Tree, part *Part) []string {
 type seen struct {
 	// Files are those that tests and options came from.
 	Files []string
-	// PassedWrongly must fail and did not; Changed are parts of the framework that
-	// were others in the end.
-	PassedWrongly []string `json:"passed_wrongly"`
-	Changed       []string
-	// Places are the files and lines of the tests' code.
+	// Places are the files of the tests' code.
 	Places map[string]string
 }
 
@@ -133,12 +123,6 @@ func (s *sealed) Read(plan *Plan, result *jail.Result) *Report {
 		report = readSealed(data)
 	}
 	report.Files, report.Places = saw.Files, saw.Places
-	for _, name := range saw.PassedWrongly {
-		report.Deaf = append(report.Deaf, s.name+" ("+name+")")
-	}
-	for _, name := range saw.Changed {
-		report.Deaf = append(report.Deaf, s.name+" ("+name+" was replaced)")
-	}
 	if report.Broken != "" {
 		report.Broken += "\n" + lastOutput(result)
 		return report
@@ -211,9 +195,9 @@ func ownReport(arguments []string) []string {
 
 func newNode() *sealed {
 	return &sealed{
-		name: "node --test", guards: guardsOf("node"), source: sealNode, extension: ".mjs", beside: map[string]string{"lock.cjs": lockNode},
+		name: "node --test", guards: guardsOf("node"), source: sealNode, extension: ".mjs",
 		argv: func(argv []string, _, file, _ string) []string {
-			return slices.Insert(slices.Clone(argv), 1, "--require=./"+path.Join(path.Dir(file), "lock.cjs"), "--test-reporter=./"+file, "--test-reporter-destination=stdout")
+			return slices.Insert(slices.Clone(argv), 1, "--test-reporter=./"+file, "--test-reporter-destination=stdout")
 		},
 	}
 }

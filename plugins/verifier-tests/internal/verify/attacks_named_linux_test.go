@@ -32,7 +32,7 @@ func TestAttackGoNamed(t *testing.T) {
 		answer     string
 	}{
 		{"say so and fail", tree, nil, some, sdk.Failed, forge("1")},
-		{"say so and fail, where all fails", panics, nil, some, sdk.Inconclusive, forge("1")},
+		{"say so and fail, where all fails", panics, nil, some, sdk.Failed, forge("1")},
 		{"say so where a part is asked for", tree, []string{"-run", "Add|Nothing"}, sdk.Checks{}, sdk.Failed, forge("0")},
 		{"say so where a part is left out", tree, []string{"-skip=Other", "-shuffle", "on"}, sdk.Checks{}, sdk.Failed, forge("0")},
 	} {

@@ -46,6 +46,7 @@ func (v *Verifier) tryExpectations(ctx context.Context, a *attempt, j *judgement
 		return e.untried(verdict, "no expectation of these tests could be altered"), nil
 	}
 	survivors, failed, err := e.run(ctx, altered, tests, a)
+	verdict.Altered, verdict.Noticed = failed+len(survivors), failed
 	switch {
 	case err != nil:
 		return nil, err
@@ -78,54 +79,53 @@ func (e *expectations) accuse(ctx context.Context, survivors []runner.Test, verd
 	if err != nil {
 		return nil, err
 	}
-	if heard == 0 && e.whole {
+	if e.whole && heard == 0 {
 		return e.untried(verdict, "the command does not seem to run the tests that could be altered"), nil
 	}
-	if heard == 0 && len(deaf) > 0 {
-		return e.failed(ctx, alter.End, deaf, verdict)
+	if deaf, err = e.calibrated(ctx, alter.End, deaf); len(deaf) > 0 || err != nil {
+		return e.forged(deaf), err
 	}
 	_, reached, err := e.again(ctx, alter.Reach, survivors)
-	switch {
-	case err != nil:
+	if err != nil {
 		return nil, err
-	case reached > 0:
-		return e.failed(ctx, alter.Expectation, survivors, verdict)
-	case e.whole:
+	}
+	if reached > 0 {
+		if survivors, err = e.calibrated(ctx, alter.Expectation, survivors); len(survivors) > 0 || err != nil {
+			return e.forged(survivors), err
+		}
+	}
+	if e.whole {
 		return e.j.verdict(sdk.Inconclusive, "the command ends as if well whatever its tests expect: they may not have been run to their end"), nil
 	}
 	return e.untried(verdict, "no altered expectation was reached"), nil
 }
 
-// failed is the verdict on an answer whose tests pass whatever is expected, unless they
-// do so on the untouched tree.
-func (e *expectations) failed(ctx context.Context, way alter.Way, tests []runner.Test, verdict *sdk.Verdict) (*sdk.Verdict, error) {
-	if e.j.before != nil && slices.ContainsFunc(tests, func(t runner.Test) bool { return !e.failedBefore(t) }) {
-		untouched := *e.a
-		untouched.changes = nil
-		altered, err := e.alter(ctx, way, e.sources(nil))
-		if err != nil {
-			return nil, err
-		}
-		if tests, _, err = e.without(ctx, altered, tests, &untouched); err != nil {
-			return nil, err
-		}
-		if len(tests) == 0 {
-			return e.untried(verdict, "the tests pass on the untouched tree too, whatever they expect"), nil
-		}
-	}
+// forged is the verdict on an answer whose tests pass whatever is expected.
+func (e *expectations) forged(tests []runner.Test) *sdk.Verdict {
 	var names []string
 	for _, test := range tests {
 		names = append(names, test.ID())
 	}
-	return e.j.verdict(sdk.Failed, "tampering: these tests pass whatever they expect: "+strings.Join(names, ", ")), nil
+	verdict := e.j.verdict(sdk.Failed, "tampering: these tests pass whatever they expect: "+strings.Join(names, ", "))
+	verdict.Altered = len(tests)
+	return verdict
 }
 
-// without leaves out the tests that pass on the untouched tree with what was altered.
-func (e *expectations) without(ctx context.Context, altered []alter.Source, tests []runner.Test, untouched *attempt) ([]runner.Test, int, error) {
-	survivors, failed, err := e.run(ctx, altered, tests, untouched)
-	return slices.DeleteFunc(slices.Clone(tests), func(t runner.Test) bool {
-		return !e.failedBefore(t) && slices.ContainsFunc(survivors, func(s runner.Test) bool { return s.ID() == t.ID() })
-	}), failed, err
+// calibrated leaves out the tests that pass on the untouched tree too, altered so.
+func (e *expectations) calibrated(ctx context.Context, way alter.Way, tests []runner.Test) ([]runner.Test, error) {
+	if e.j.before == nil || !slices.ContainsFunc(tests, func(t runner.Test) bool { return !e.failedBefore(t) }) {
+		return tests, nil
+	}
+	untouched := *e.a
+	untouched.changes = nil
+	altered, err := e.alter(ctx, way, e.sources(nil))
+	if err != nil {
+		return nil, err
+	}
+	passing, _, err := e.run(ctx, altered, tests, &untouched)
+	return slices.DeleteFunc(tests, func(t runner.Test) bool {
+		return !e.failedBefore(t) && slices.ContainsFunc(passing, func(p runner.Test) bool { return p.ID() == t.ID() })
+	}), err
 }
 
 func (e *expectations) failedBefore(t runner.Test) bool {

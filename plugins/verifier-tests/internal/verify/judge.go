@@ -23,6 +23,8 @@ type judgement struct {
 	strict bool
 	// edits says that answers may change tests.
 	edits bool
+	// way is how the verdict is reached, in the words of [sdk.Verdict.Way].
+	way string
 	// configured are the files that the answer would change and that say how tests are
 	// built and run.
 	configured []string
@@ -30,9 +32,6 @@ type judgement struct {
 	examples []string
 	// confidence is that of a pass.
 	confidence float64
-	// doubted are tests that are said to have passed in a process which ended early, as
-	// it did on the untouched tree.
-	doubted []string
 }
 
 func (j *judgement) notef(format string, arguments ...any) {
@@ -41,7 +40,7 @@ func (j *judgement) notef(format string, arguments ...any) {
 
 // verdict returns a verdict with the isolation of the last run and all notes.
 func (j *judgement) verdict(outcome sdk.Outcome, evidence string) *sdk.Verdict {
-	verdict := &sdk.Verdict{Outcome: outcome, Evidence: strings.TrimSpace(strings.Join(append([]string{evidence}, j.notes...), "\n"))}
+	verdict := &sdk.Verdict{Outcome: outcome, Way: j.way, Evidence: strings.TrimSpace(strings.Join(append([]string{evidence}, j.notes...), "\n"))}
 	if j.result != nil {
 		verdict.Isolation, verdict.IsolationMissing = j.result.Layers, j.result.Missing
 	}
@@ -63,6 +62,7 @@ var ends = map[jail.End]string{
 type check struct {
 	name   string
 	must   bool // of FailToPass: it cannot be left out for being flaky
+	group  string
 	mended bool // it did not pass on the untouched tree
 	same   bool // it failed there in the same words
 	status []runner.Status
@@ -139,9 +139,6 @@ func (j *judgement) stopped(report *runner.Report) *sdk.Verdict {
 		if ended := j.anew(report.Unreached, func(p *preflight) []string { return p.report.Unreached }); len(ended) > 0 {
 			return j.verdict(sdk.Failed, "tampering: the test process of "+strings.Join(ended, ", ")+" ended before its last test and reported success")
 		}
-		if deaf := j.anew(report.Deaf, func(p *preflight) []string { return p.report.Deaf }); len(deaf) > 0 {
-			return j.verdict(sdk.Failed, "tampering: in "+strings.Join(deaf, ", ")+" a test that must fail was not seen to fail")
-		}
 		// Without a pre-flight nobody knows which the command is to run.
 		absent := j.anew(report.Absent, func(p *preflight) []string { return p.report.Absent })
 		if len(absent) > 0 && j.before != nil {
@@ -191,20 +188,13 @@ func (j *judgement) results(report *runner.Report) []*check {
 		if j.strict && !must && status == runner.Skip {
 			status = runner.Pass // the harness holds a skipped test for no regression
 		}
-		early := ""
-		if status == runner.Pass {
-			early = j.early(report, name)
-		}
-		if early != "" {
-			status = runner.Missing
-		}
-		c := &check{name: name, must: must, status: []runner.Status{status}, output: early}
+		c := &check{name: name, must: must, status: []runner.Status{status}}
 		for _, test := range report.Find(name) {
 			if test.Status == runner.Fail {
 				c.output = test.Output
 			}
 		}
-		if status == runner.Missing && early == "" {
+		if status == runner.Missing {
 			c.output = report.Broken
 		}
 		checks = append(checks, c)
@@ -238,7 +228,7 @@ func (j *judgement) results(report *runner.Report) []*check {
 		}
 		checks = append(checks, &check{
 			name: test.ID(), must: j.before.failsBefore(test.ID()), status: []runner.Status{test.Status}, output: test.Output,
-			mended: before != runner.Pass, same: before == runner.Fail && plain(test.Output) == plain(outputs[test.ID()]),
+			group: test.Group, mended: before != runner.Pass, same: before == runner.Fail && plain(test.Output) == plain(outputs[test.ID()]),
 		})
 	}
 	if j.before == nil {
@@ -263,21 +253,6 @@ func (j *judgement) results(report *runner.Report) []*check {
 	return checks
 }
 
-// early returns why a pass is not one: the test's process ended before its last test.
-// Where it did so on the untouched tree too, nobody knows.
-func (j *judgement) early(report *runner.Report, name string) string {
-	for _, test := range report.Find(name) {
-		switch {
-		case !slices.Contains(report.Early, test.Group):
-		case j.before != nil && slices.Contains(j.before.report.Early, test.Group):
-			j.doubted = append(j.doubted, name)
-		default:
-			return "it is said to have passed, but the test process of " + test.Group + " failed before its last test"
-		}
-	}
-	return ""
-}
-
 // loads reports whether what failed before as a whole, a module that could not be
 // imported, has tests now.
 func loads(report *runner.Report, module runner.Test) bool {
@@ -295,15 +270,19 @@ func plain(output string) string { return changing.ReplaceAllString(output, "") 
 // leaveOut returns the failed checks without those that failed in the same words before,
 // where the answer has mended others: they may have nothing to do with it.
 func (j *judgement) leaveOut(checks, failed []*check) []*check {
-	if !slices.ContainsFunc(checks, func(c *check) bool { return c.mended && !slices.Contains(failed, c) }) {
-		return failed
+	mended := map[string]bool{} // by group: what still fails beside a mended test may be what was asked for
+	for _, c := range checks {
+		if c.mended && !slices.Contains(failed, c) {
+			mended[c.group] = true
+		}
 	}
 	var names []string
 	left := slices.DeleteFunc(failed, func(c *check) bool {
-		if c.same {
-			names = append(names, c.name)
+		if unrelated := c.same && len(mended) > 0 && !mended[c.group]; !unrelated {
+			return false
 		}
-		return c.same
+		names = append(names, c.name)
+		return true
 	})
 	if len(names) > 0 {
 		j.notef("left out, because they fail as on the untouched tree: %s (name the tests that decide, by --fail-to-pass for instance)", strings.Join(names, ", "))
@@ -369,10 +348,6 @@ func (j *judgement) decide(checks []*check) *sdk.Verdict {
 	}
 	failed = j.leaveOut(checks, failed)
 	total := passed + len(failed)
-	if len(failed) == 0 && len(j.doubted) > 0 {
-		slices.Sort(j.doubted)
-		return j.verdict(sdk.Inconclusive, "the test process failed before its last test, as on the untouched tree: whether these passed is not known: "+strings.Join(slices.Compact(j.doubted), ", "))
-	}
 	var verdict *sdk.Verdict
 	switch {
 	case len(failed) > 0:

@@ -127,6 +127,44 @@ func TestRightAnswers(t *testing.T) {
 	}
 }
 
+// Answers that are wrong and make their tests pass are found out. At most two of the
+// forty may pass, which is what one process allows.
+func TestForgedAnswers(t *testing.T) {
+	all := os.Getenv("STEPFALL_ATTACKS") == "all"
+	files, err := filepath.Glob("testdata/forged/*.txtar")
+	if err != nil {
+		t.Fatal(err)
+	}
+	passed := 0
+	for _, file := range files {
+		list := answers(t, file)
+		if !all {
+			list = list[:min(len(list), 2)]
+		}
+		if testing.Short() {
+			list = list[:1]
+		}
+		for _, a := range list {
+			t.Run(strings.TrimSuffix(filepath.Base(file), ".txtar")+"/"+a.name, func(t *testing.T) {
+				v := open(t, verify.Config{Command: a.argv(t), State: cacheDir(t), Reruns: -1})
+				verdict := judge(t, v, &sdk.Query{WorkDir: write(t, a.tree)}, a.text)
+				remains := ""
+				if verdict.Outcome == sdk.Passed {
+					passed++
+					remains = "remains: one process"
+				}
+				t.Logf("ATTACK\t%s\t%s\t%s\t%s\t%s\t0 files\t%s", a.name, filepath.Base(file), strings.Join(verdict.Isolation, " "), verdict.Outcome, verdict.Duration, remains)
+				if verdict.Confidence > 0.95 {
+					t.Errorf("confidence %v", verdict.Confidence)
+				}
+			})
+		}
+	}
+	if passed > 2 {
+		t.Errorf("%d passed", passed)
+	}
+}
+
 // cacheDir is a folder for what is compiled, which the lists share.
 func cacheDir(t *testing.T) string {
 	t.Helper()
@@ -168,7 +206,7 @@ func TestLinkedDependencies(t *testing.T) {
 			t.Fatal(err)
 		}
 		verdict := judge(t, open(t, verify.Config{Command: []string{".venv/bin/python", "-m", "unittest"}}), &sdk.Query{WorkDir: tree}, file("calc.py", "def add(a, b):\n    return a + b\n"))
-		if verdict.Outcome != sdk.Passed || verdict.Confidence != 0.95 {
+		if verdict.Outcome != sdk.Passed || verdict.Confidence != 0.95 || verdict.Way != "tests in process" || verdict.Altered != 1 || verdict.Noticed != 1 {
 			t.Errorf("%s %v: %s", verdict.Outcome, verdict.Confidence, verdict.Evidence)
 		}
 	})

@@ -38,7 +38,7 @@ func newStore(state string) *store {
 }
 
 // storedVersion changes with the meaning of what is stored.
-const storedVersion = 7
+const storedVersion = 8
 
 // stored is one pre-flight that said something about its tests.
 type stored struct {

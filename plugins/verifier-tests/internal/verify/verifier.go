@@ -108,7 +108,7 @@ func (v *Verifier) verify(ctx context.Context, req *sdk.VerifyRequest) (*sdk.Ver
 	}
 	defer v.slots.Release(1)
 
-	j := &judgement{checks: checks, confidence: v.runner.Confidence(), strict: v.config.Log != "", edits: v.config.AllowTestEdits}
+	j := &judgement{way: wayOf(v.runner), checks: checks, confidence: v.runner.Confidence(), strict: v.config.Log != "", edits: v.config.AllowTestEdits}
 	if strings.TrimSpace(req.Answer.Text) == "" && len(req.Answer.ToolCalls) == 0 {
 		if j.before, err = v.before(ctx, t); err != nil {
 			return nil, err
@@ -135,6 +135,14 @@ func (v *Verifier) verify(ctx context.Context, req *sdk.VerifyRequest) (*sdk.Ver
 		return j.verdict(sdk.Failed, "tampering: "+suspect), nil
 	}
 	return v.judge(ctx, &attempt{tree: t, changes: changes, guarded: deciders.existing(), compile: v.worthCompiling(j.before)}, j)
+}
+
+// wayOf returns how verdicts by a runner are reached.
+func wayOf(r runner.Runner) string {
+	if r.Name() == exitCodeName {
+		return exitCodeName
+	}
+	return "tests in process"
 }
 
 // paths are those by which an answer may know the tree.

@@ -8,10 +8,8 @@ import (
 	"github.com/stepfall/stepfall/sdk"
 )
 
-// The canary's sources compile whatever version of Go a module asks for, and what it
-// compares is the same in programs of all kinds (-buildmode=pie and -race, which have
-// the standard library compiled anew, were tried by hand).
-func TestCanaryInProgramsOfAllKinds(t *testing.T) {
+// Altered tests compile whatever version of Go a module asks for, and with coverage.
+func TestGoProgramsOfAllKinds(t *testing.T) {
 	for name, test := range map[string]struct {
 		version string
 		flags   []string

@@ -1624,7 +1624,14 @@ type Verdict struct {
 	// Time taken.
 	Duration *durationpb.Duration `protobuf:"bytes,8,opt,name=duration,proto3" json:"duration,omitempty"`
 	// Who says so; empty means the instance.
-	Verifier      string `protobuf:"bytes,9,opt,name=verifier,proto3" json:"verifier,omitempty"`
+	Verifier string `protobuf:"bytes,9,opt,name=verifier,proto3" json:"verifier,omitempty"`
+	// How it was reached, for rates of errors by kind of judge: "tests in process",
+	// "exit code", "cases"; empty means unknown.
+	Way string `protobuf:"bytes,10,opt,name=way,proto3" json:"way,omitempty"`
+	// How many tests were run with altered expectations, and how many of them failed
+	// then, as they must.
+	Altered       int32 `protobuf:"varint,11,opt,name=altered,proto3" json:"altered,omitempty"`
+	Noticed       int32 `protobuf:"varint,12,opt,name=noticed,proto3" json:"noticed,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1720,6 +1727,27 @@ func (x *Verdict) GetVerifier() string {
 		return x.Verifier
 	}
 	return ""
+}
+
+func (x *Verdict) GetWay() string {
+	if x != nil {
+		return x.Way
+	}
+	return ""
+}
+
+func (x *Verdict) GetAltered() int32 {
+	if x != nil {
+		return x.Altered
+	}
+	return 0
+}
+
+func (x *Verdict) GetNoticed() int32 {
+	if x != nil {
+		return x.Noticed
+	}
+	return 0
 }
 
 // Query is the input of one agent step.
@@ -3124,7 +3152,7 @@ const file_stepfall_plugin_v1_plugin_proto_rawDesc = "" +
 	"\x05total\x18\x02 \x01(\rR\x05total\x12\x18\n" +
 	"\amessage\x18\x03 \x01(\tR\amessage\"\x1d\n" +
 	"\aLogLine\x12\x12\n" +
-	"\x04text\x18\x01 \x01(\tR\x04text\"\xc3\x03\n" +
+	"\x04text\x18\x01 \x01(\tR\x04text\"\x89\x04\n" +
 	"\aVerdict\x125\n" +
 	"\aoutcome\x18\x01 \x01(\x0e2\x1b.stepfall.plugin.v1.OutcomeR\aoutcome\x12\x14\n" +
 	"\x05score\x18\x02 \x01(\x01R\x05score\x12\x1e\n" +
@@ -3136,7 +3164,11 @@ const file_stepfall_plugin_v1_plugin_proto_rawDesc = "" +
 	"\x11isolation_missing\x18\x06 \x03(\v21.stepfall.plugin.v1.Verdict.IsolationMissingEntryR\x10isolationMissing\x12\x19\n" +
 	"\bcost_usd\x18\a \x01(\x01R\acostUsd\x125\n" +
 	"\bduration\x18\b \x01(\v2\x19.google.protobuf.DurationR\bduration\x12\x1a\n" +
-	"\bverifier\x18\t \x01(\tR\bverifier\x1aC\n" +
+	"\bverifier\x18\t \x01(\tR\bverifier\x12\x10\n" +
+	"\x03way\x18\n" +
+	" \x01(\tR\x03way\x12\x18\n" +
+	"\aaltered\x18\v \x01(\x05R\aaltered\x12\x18\n" +
+	"\anoticed\x18\f \x01(\x05R\anoticed\x1aC\n" +
 	"\x15IsolationMissingEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xb0\x05\n" +

@@ -18,6 +18,10 @@ type Query struct {
 	// that the estimator was fitted to; nil or NaN when there is none.
 	Ante []float64
 
+	// Trouble counts what happened in the run before that says that it is stuck. No fit
+	// knows it of the queries of a table.
+	Trouble float64
+
 	// text remembers what one estimator predicts from the words of the prompt, as the
 	// bits of a number, 0 while it does not; nil remembers nothing.
 	text *atomic.Uint64

@@ -28,6 +28,8 @@ type latent struct {
 	Base    []float64   `json:"base"`
 	Slope   []float64   `json:"slope"`
 	Shift   [][]float64 `json:"shift"` // group, model
+	// PerTrouble is the ease added by each unit of trouble that a query's run is in.
+	PerTrouble float64 `json:"per_trouble,omitempty"`
 	// Sample names for each model the one whose further answer it is, and Repeat is how
 	// two answers of that are correlated given the ease; nil where none is asked twice.
 	Sample []int     `json:"sample,omitempty"`

@@ -10,11 +10,12 @@ import (
 	"github.com/stepfall/stepfall/sdk/cascade"
 )
 
-// looked reports whether an estimator will look at candidate i's answer.
+// looked reports whether an estimator will look at candidate i's answer: one that could be
+// had when it was asked last.
 func (r *run) looked(i int) bool {
 	for k := range r.e.c.Estimators {
 		s := &r.e.c.Estimators[k]
-		if s.speaksOf(r.q, r.e.names[i]) && (s.Looks == nil || s.Looks(r.q, r.e.names[i])) {
+		if (r.away == nil || !r.away[k]) && s.speaksOf(r.q, r.e.names[i]) && (s.Looks == nil || s.Looks(r.q, r.e.names[i])) {
 			return true
 		}
 	}

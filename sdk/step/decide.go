@@ -163,7 +163,8 @@ func (r *run) final(i int) bool {
 // alone reports whether nothing but checks will look at candidate i's answer, which
 // will be the step's if they find nothing.
 func (r *run) alone(i int) bool {
-	if !r.state.Beliefs[i].Unseen {
+	isVerdict := func(v Verifier) bool { return v.As == AsVerdict && !v.Rejects && v.judges(r.q, r.e.names[i]) }
+	if !r.state.Beliefs[i].Unseen || slices.ContainsFunc(r.e.c.Verifiers, isVerdict) {
 		return false
 	}
 	d := r.after(i, r.state.Beliefs[i].Mean)

@@ -153,8 +153,9 @@ type Config struct {
 	Now  func() time.Time
 }
 
-// Engine runs steps. It is safe for concurrent use and has no state that one step
-// leaves to the next, apart from the ledger.
+// Engine runs steps. It is safe for concurrent use. One step leaves to the next the ledger,
+// which estimators keep missing their deadlines, and of which queries a verifier says
+// nothing.
 type Engine struct {
 	c      Config
 	models []sdk.Model
@@ -163,6 +164,8 @@ type Engine struct {
 	runs   sync.Pool // of *run
 	// patience has an entry for each estimator.
 	patience []patience
+	// silence has an entry for each verifier.
+	silence []silence
 	// room is the ledger where steps wait under it, and nil where they do not.
 	room *room
 	// sells says that a verifier's findings can be bought.
@@ -171,7 +174,7 @@ type Engine struct {
 
 // New returns an engine, or an error that names every fault of the configuration.
 func New(c Config) (*Engine, error) {
-	e := &Engine{c: c.withDefaults(), patience: make([]patience, len(c.Estimators))}
+	e := &Engine{c: c.withDefaults(), patience: make([]patience, len(c.Estimators)), silence: make([]silence, len(c.Verifiers))}
 	faults := c.faults()
 	e.sells = slices.ContainsFunc(c.Verifiers, func(v Verifier) bool { return v.As == AsBought })
 	for i := range c.Candidates {

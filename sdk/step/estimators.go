@@ -53,6 +53,12 @@ func (r *run) askEstimators(ctx context.Context) {
 			continue
 		}
 		resp := r.askEstimator(ctx, s, &r.e.patience[k], req)
+		if resp == nil && r.away == nil {
+			r.away = make([]bool, len(r.e.c.Estimators))
+		}
+		if r.away != nil {
+			r.away[k] = resp == nil
+		}
 		if resp == nil {
 			continue
 		}

@@ -14,14 +14,15 @@ func (v *Verifier) judges(q *sdk.Query, model string) bool {
 }
 
 // whoIsJudged finds the candidates whose answers a verifier will judge: one that
-// applies, unless it could say nothing of an answer of this step.
+// applies, unless it could say nothing of an answer of this step, or says nothing of most
+// answers to such queries.
 func (r *run) whoIsJudged() {
 	clear(r.judged)
 	if !r.looks() {
 		return
 	}
 	for k := range r.e.c.Verifiers {
-		if v := &r.e.c.Verifiers[k]; v.Rejects || v.As != AsVerdict || r.mute != nil && r.mute[k] {
+		if v := &r.e.c.Verifiers[k]; v.Rejects || v.As != AsVerdict || r.mute != nil && r.mute[k] || r.e.silence[k].isSilent(r.q) {
 			continue
 		}
 		for i, name := range r.e.names {
@@ -104,6 +105,7 @@ func (r *run) verify(ctx context.Context, answer *sdk.Answer) (*sdk.Verdict, err
 			note(answer, v.Name, verdict)
 			continue
 		}
+		r.e.silence[k].note(r.q, verdict.Outcome != sdk.Inconclusive)
 		merged = merge(merged, verdict)
 		if verdict.Outcome == sdk.Inconclusive {
 			if r.mute == nil {

@@ -25,6 +25,7 @@ type run struct {
 	state    cascade.State
 	only     int
 	judged   []bool      // by candidate: a verifier will judge; nil for none
+	away     []bool      // by estimator: it could not be had when it was asked last; nil for none
 	mute     []bool      // by verifier: it could say nothing of an answer; nil for none
 	sellers  []*Verifier // by candidate: from whom the look in its belief is bought; nil for none
 

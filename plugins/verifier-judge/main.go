@@ -18,7 +18,7 @@ type Config struct {
 	Model      string  `stepfall:"model,required" doc:"The model of the policy that judges."`
 	Mode       string  `stepfall:"mode,enum=grade|compare,default=grade" doc:"grade: is the answer acceptable? compare: is it better than the last answer before it? The first answer is graded."`
 	Criteria   string  `stepfall:"criteria" doc:"What makes an answer acceptable, in words for the judge."`
-	Prompt     string  `stepfall:"prompt" doc:"A template for the whole prompt in place of the built-in one, with .Task, .Answer, .Other, .Criteria, .Options and .Mark, which is different each time and ends what is data."`
+	Prompt     string  `stepfall:"prompt" doc:"A template for the whole prompt in place of the built-in one, with .Task, .Answer, .Other, .Calls (whether an answer calls tools), .Criteria, .Options and .Mark, which is different each time and ends what is data."`
 	PromptFile string  `stepfall:"prompt_file" doc:"A file with that template."`
 	Confidence float64 `stepfall:"confidence,min=0.5,max=1,default=0.8" doc:"Probability that the judge is right when it says the same both times. With log-probabilities, the judge's own probability counts when it is lower."`
 	MaxTokens  int     `stepfall:"max_tokens,min=1,max=8192,default=512" doc:"Longest reply of the judge."`
@@ -89,6 +89,11 @@ The answer that it gave:
 {{.Mark}}
 {{.Answer}}
 {{.Mark}}
+{{end}}{{if .Calls}}
+The assistant works in steps, and this is one of them. What begins with "calls" is a
+call of a tool with its arguments: the assistant waits for the result and goes on. It is
+acceptable if it is the right next step, whatever is still to be done; it need not hold
+the final answer, and no result of it is known yet.
 {{end}}{{if .Criteria}}
 What counts: {{.Criteria}}
 {{end}}

@@ -28,7 +28,9 @@ type verifier struct {
 // view is what the prompt's template sees.
 type view struct {
 	Task, Answer, Other, Criteria string
-	Options                       [2]string
+	// Calls says that an answer calls tools.
+	Calls   bool
+	Options [2]string
 	// Mark is different in every prompt: what is between two of it is data, and no
 	// answer can know how to end that.
 	Mark string
@@ -86,12 +88,19 @@ func (v *verifier) Verify(ctx context.Context, req *sdk.VerifyRequest) (*sdk.Ver
 	return verdict, nil
 }
 
+// acceptable is the option for an answer that ends its task.
+const acceptable = "The answer is acceptable: correct and complete."
+
 // ask asks once. Swapped, the options, and in a comparison the answers, change places.
 func (v *verifier) ask(ctx context.Context, req *sdk.VerifyRequest, other *sdk.Answer, swapped bool) (ballot, error) {
 	see := view{
 		Task: v.cut(task(req.Query)), Answer: v.cut(said(req.Answer)), Criteria: v.config.Criteria,
-		Options: [2]string{"The answer is acceptable: correct and complete.", "The answer is not acceptable."},
+		Options: [2]string{acceptable, "The answer is not acceptable."},
 		Mark:    rand.Text(),
+		Calls:   len(req.Answer.ToolCalls) > 0 || other != nil && len(other.ToolCalls) > 0,
+	}
+	if see.Calls {
+		see.Options[0] = "The answer is acceptable: the right next step, with the right arguments."
 	}
 	// letterFor is the reply that speaks for the answer.
 	letterFor := "A"

@@ -46,6 +46,29 @@ func letterOf(prompt, words string) string {
 	return "?"
 }
 
+// A judge is told what a call of a tool is, and asked for the next step; of a final answer
+// it is asked whether that is complete.
+func TestJudgeOfToolCalls(t *testing.T) {
+	for _, test := range []struct {
+		answer         *sdk.Answer
+		wanted, absent string
+	}{
+		{&sdk.Answer{ToolCalls: []sdk.ToolCall{{Name: "find", Arguments: `{"n": 1}`}}}, "the right next step, with", "correct and complete"},
+		{&sdk.Answer{Text: "four"}, "correct and complete", "call of a tool"},
+	} {
+		v := judged(t, Config{}, func(prompt string) (*sdk.Answer, error) {
+			if !strings.Contains(prompt, test.wanted) || strings.Contains(prompt, test.absent) {
+				t.Errorf("the judge is asked:\n%s", prompt)
+			}
+			return &sdk.Answer{Text: letterOf(prompt, "is acceptable")}, nil
+		})
+		verdict, err := v.Verify(t.Context(), &sdk.VerifyRequest{Query: &sdk.Query{}, Answer: test.answer})
+		if err != nil || verdict.Outcome != sdk.Passed {
+			t.Errorf("%+v, %v", verdict, err)
+		}
+	}
+}
+
 func TestGrade(t *testing.T) {
 	request := &sdk.VerifyRequest{
 		Query:  &sdk.Query{Messages: []sdk.Message{{Role: sdk.RoleUser, Parts: []sdk.Part{sdk.TextPart("What is 2 + 2?")}}}},

@@ -52,7 +52,9 @@ func TestVerifiersThatSayNothingAreLearned(t *testing.T) {
 
 // An estimator that cannot be had looks at nothing: the step is routed.
 func TestEstimatorThatIsAwayLooksAtNothing(t *testing.T) {
-	away := sdk.QualityEstimatorFunc(func(context.Context, *sdk.QualityRequest) (*sdk.QualityResponse, error) { return nil, errors.New("gone") })
+	away := sdk.QualityEstimatorFunc(func(context.Context, *sdk.QualityRequest) (*sdk.QualityResponse, error) {
+		return nil, errors.New("gone")
+	})
 	c := step.Config{Candidates: candidates(), Strategy: index(t, 3)}
 	want, err := engine(t, c).Run(t.Context(), step.Request{Query: query(), Caller: says()})
 	if err != nil {

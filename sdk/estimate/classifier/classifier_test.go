@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -114,6 +115,22 @@ func TestTrainRefuses(t *testing.T) {
 	}
 	if _, err := classifier.Train(simulated(10, 1), classifier.Options{Signals: []string{"none"}}); err == nil {
 		t.Error("an unknown signal")
+	}
+}
+
+// A few answers with a signal are refused with a reason, and not learned from.
+func TestTooFewAnswers(t *testing.T) {
+	few := &outcome.Table{Models: []string{"a"}, Signals: map[string][][]float64{"sure": {}}}
+	for q := range 22 {
+		few.Queries = append(few.Queries, strconv.Itoa(q))
+		few.Quality = append(few.Quality, []float64{float64(q % 2)})
+		few.Signals["sure"] = append(few.Signals["sure"], []float64{float64(q%3) / 3})
+	}
+	if _, err := classifier.Train(few, classifier.Options{}); !errors.Is(err, classifier.ErrTooFew) || !strings.Contains(err.Error(), "22 answers") {
+		t.Errorf("22 answers: %v", err)
+	}
+	if _, err := classifier.Train(few, classifier.Options{MinRows: 20}); err != nil {
+		t.Errorf("22 answers where 20 are enough: %v", err)
 	}
 }
 

@@ -25,6 +25,9 @@ type Options struct {
 	MinRows int
 }
 
+// ErrTooFew says that too few answers have a quality and a signal.
+var ErrTooFew = errors.New("too few answers to learn from")
+
 // ErrNoSignals says that a table holds no signal of an answer of known quality.
 var ErrNoSignals = errors.New("the outcomes hold no signals to learn from")
 
@@ -69,6 +72,9 @@ func Train(t *outcome.Table, o Options) (*Classifier, error) {
 	r, err := train(all, names, o)
 	if err != nil {
 		return nil, err
+	}
+	if r != nil && len(all) < o.MinRows {
+		return nil, fmt.Errorf("%w: %d answers have both a verdict and a signal, and %d are needed: judge more of them, and record log-probabilities (mode observe or shadow, models with the capability log_probs)", ErrTooFew, len(all), o.MinRows)
 	}
 	if r == nil {
 		return nil, ErrNoSignals

@@ -33,7 +33,7 @@ type chaosJobs struct {
 	out     string
 	rows    int
 	kills   int
-	// ended says that the command came to its own end, with what it printed.
+	// stopDetail says that the command came to its own end, with what it printed.
 	ended bool
 	said  string
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/stepfall/stepfall/adapters/full"
+	"github.com/stepfall/stepfall/adapters/internal/say"
 	"github.com/stepfall/stepfall/policies"
 	"github.com/stepfall/stepfall/sdk/fit"
 )
@@ -139,15 +140,7 @@ that nothing is started when nothing changed.`,
 }
 
 // count returns a number with its noun.
-func count(n int, noun string) string {
-	if n == 1 {
-		return "1 " + noun
-	}
-	if stem, ok := strings.CutSuffix(noun, "y"); ok {
-		return fmt.Sprintf("%d %sies", n, stem)
-	}
-	return fmt.Sprintf("%d %ss", n, noun)
-}
+func count(n int, noun string) string { return say.Count(int64(n), noun) }
 
 func newPolicyFormatCommand(s Streams) *cobra.Command {
 	var check, diff bool

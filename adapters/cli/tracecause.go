@@ -10,8 +10,8 @@ import (
 	"github.com/stepfall/stepfall/sdk"
 )
 
-// judging is how long verifiers took in a step, all together.
-func judging(t *sdk.Trace) (spent time.Duration) {
+// judgingTime is how long verifiers took in a step, all together.
+func judgingTime(t *sdk.Trace) (spent time.Duration) {
 	for _, c := range t.Calls {
 		if c.Verdict != nil {
 			spent += c.Verdict.Duration
@@ -25,24 +25,24 @@ func (p *printer) causes(t *sdk.Trace) {
 	next := 0 // the first decision that no call has been found for
 	for i := range t.Calls {
 		var why string
-		if k := wanting(t, t.Calls[i].Model, next); k >= 0 && !again(t, i) {
-			why, next = decided(t, k), k+1
+		if k := nextDecisionFor(t, t.Calls[i].Model, next); k >= 0 && !isRetry(t, i) {
+			why, next = decisionBasis(t, k), k+1
 		} else {
-			why = undecided(t, i)
+			why = callReason(t, i)
 		}
 		p.f("%d. %s: %s\n", i+1, t.Calls[i].Model, why)
 	}
 	stop := t.Error
 	if n := len(t.Decisions) - 1; n >= next && t.Decisions[n].Run == "" {
-		stop = decided(t, n)
+		stop = decisionBasis(t, n)
 	} else if stop == "" {
-		stop = say.Because(t.Stop) + ended(t)
+		stop = say.Because(t.Stop) + stopDetail(t)
 	}
 	p.f("stop: %s\n", oneLine(stop))
 }
 
-// wanting returns the next decision to run a model, -1 where there is none.
-func wanting(t *sdk.Trace, model string, from int) int {
+// nextDecisionFor returns the next decision to run a model, -1 where there is none.
+func nextDecisionFor(t *sdk.Trace, model string, from int) int {
 	for k := from; k < len(t.Decisions); k++ {
 		if t.Decisions[k].Run == model {
 			return k
@@ -51,13 +51,13 @@ func wanting(t *sdk.Trace, model string, from int) int {
 	return -1
 }
 
-// again reports whether a call tries once more what failed just before.
-func again(t *sdk.Trace, i int) bool {
+// isRetry reports whether a call tries once more what failed just before.
+func isRetry(t *sdk.Trace, i int) bool {
 	return i > 0 && t.Calls[i-1].Model == t.Calls[i].Model && t.Calls[i-1].Error != ""
 }
 
-// decided says what a decision rests on.
-func decided(t *sdk.Trace, k int) string {
+// decisionBasis says what a decision rests on.
+func decisionBasis(t *sdk.Trace, k int) string {
 	d := &t.Decisions[k]
 	for _, b := range d.Models {
 		if d.Look != "" && b.Model == d.Look && b.Look != nil {
@@ -82,13 +82,13 @@ func decided(t *sdk.Trace, k int) string {
 	return why
 }
 
-// undecided says why a call was made that is not the strategy's choice.
-func undecided(t *sdk.Trace, i int) string {
+// callReason says why a call was made that is not the strategy's choice.
+func callReason(t *sdk.Trace, i int) string {
 	c := &t.Calls[i]
 	switch {
-	case again(t, i) && c.Deployment != t.Calls[i-1].Deployment:
+	case isRetry(t, i) && c.Deployment != t.Calls[i-1].Deployment:
 		return fmt.Sprintf("the next deployment, since %s failed", cmp.Or(t.Calls[i-1].Deployment, "the one before"))
-	case again(t, i):
+	case isRetry(t, i):
 		return "once more, since the try before failed"
 	case c.Propensity > 0 && c.Propensity < 1:
 		return fmt.Sprintf("drawn by chance for the record, with a probability of %.3g", c.Propensity)
@@ -106,8 +106,8 @@ func undecided(t *sdk.Trace, i int) string {
 	return "asked beside what the strategy chose"
 }
 
-// ended says what the last answer had to do with it that nothing was decided after it.
-func ended(t *sdk.Trace) string {
+// stopDetail says what the last answer had to do with it that nothing was decided after it.
+func stopDetail(t *sdk.Trace) string {
 	if len(t.Calls) == 0 {
 		return ""
 	}

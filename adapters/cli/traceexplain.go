@@ -32,7 +32,7 @@ func (p *printer) head(t *sdk.Trace) {
 		p.f("answer of %s, stopped because %s\n", t.Chosen, say.Because(t.Stop))
 	}
 	judged := ""
-	if spent := judging(t); spent > 0 {
+	if spent := judgingTime(t); spent > 0 {
 		judged = short(spent) + " in verifiers and "
 	}
 	p.f("%s USD, %s, of which %s%s in stepfall\n", usd(t.CostUSD), short(t.Duration), judged, short(t.Overhead))
@@ -66,7 +66,7 @@ func explained(t *sdk.Trace) any {
 	}
 	decisions := make([]decision, len(t.Decisions))
 	for i := range t.Decisions {
-		decisions[i] = decision{&t.Decisions[i], decided(t, i)}
+		decisions[i] = decision{&t.Decisions[i], decisionBasis(t, i)}
 	}
 	return struct {
 		ID        string         `json:"id"`

@@ -41,8 +41,8 @@ type overviewPage struct {
 	Runs      []store.Sum
 	Status    *Status
 	StatusErr string
-	// Telling is a step that went to the dearest model that answered.
-	Telling *store.Step
+	// Example is a step that went to the dearest model that answered.
+	Example *store.Step
 	Order   []string // of the models, for their colours
 }
 
@@ -122,7 +122,7 @@ func (v *viewer) makeOverview(ctx context.Context, a asked) (*overviewPage, erro
 		p.change(soon, traces, account.CostRatio())
 		cancel()
 	}
-	if p.Telling, err = v.telling(ctx, a.Filter, p.Baselines, p.Ways); err != nil {
+	if p.Example, err = v.exampleStep(ctx, a.Filter, p.Baselines, p.Ways); err != nil {
 		return nil, err
 	}
 	p.Failures = failuresOf(traces)
@@ -235,8 +235,8 @@ func (p *overviewPage) Answered() string {
 
 func count(n int64, noun string) string { return whole(n) + " " + say.Plural(n, noun) }
 
-// telling finds a step that was escalated to the dearest model and answered by it.
-func (v *viewer) telling(ctx context.Context, f store.Filter, models []string, w *ways) (*store.Step, error) {
+// exampleStep finds a step that was escalated to the dearest model and answered by it.
+func (v *viewer) exampleStep(ctx context.Context, f store.Filter, models []string, w *ways) (*store.Step, error) {
 	f.Escalated, f.Limit = true, 20
 	if w != nil {
 		f.Run = w.Best.Name

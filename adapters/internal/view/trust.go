@@ -9,8 +9,8 @@ import (
 	"github.com/stepfall/stepfall/sdk"
 )
 
-// foretold is one estimate and what a verifier said afterwards.
-type foretold struct {
+// prediction is one estimate and what a verifier said afterwards.
+type prediction struct {
 	Model     string
 	Start     time.Time
 	Trace     string
@@ -19,10 +19,10 @@ type foretold struct {
 	Seen float64
 }
 
-// foretellings pairs the belief in each model that was asked with its verdict, of the
+// predictionsOf pairs the belief in each model that was asked with its verdict, of the
 // verifiers that measure quality.
-func foretellings(traces []*sdk.Trace) []foretold {
-	var list []foretold
+func predictionsOf(traces []*sdk.Trace) []prediction {
+	var list []prediction
 	account := accountOf(traces)
 	for _, t := range traces {
 		for i := range t.Decisions {
@@ -41,7 +41,7 @@ func foretellings(traces []*sdk.Trace) []foretold {
 				continue
 			}
 			if seen, ok := call.Verdict.Quality(); ok && account.Measures(call.Verdict.Verifier) {
-				list = append(list, foretold{Model: d.Run, Start: t.Start, Trace: t.ID, Predicted: d.Models[b].Quality.Mean, Seen: seen})
+				list = append(list, prediction{Model: d.Run, Start: t.Start, Trace: t.ID, Predicted: d.Models[b].Quality.Mean, Seen: seen})
 			}
 		}
 	}
@@ -55,7 +55,7 @@ type bin struct {
 	Predicted, Seen, Low, High float64
 }
 
-func (b *bin) add(f *foretold) {
+func (b *bin) add(f *prediction) {
 	b.N++
 	b.Predicted += f.Predicted
 	b.Seen += f.Seen
@@ -97,11 +97,11 @@ func (r *reliability) Drifted() bool {
 	return len(r.Windows) > 1 && r.Windows[len(r.Windows)-1].Off()
 }
 
-// judge makes the reliability of the foretellings; model "" is of all.
-func judge(all []foretold, model string) *reliability {
+// judge makes the reliability of the predictionsOf; model "" is of all.
+func judge(all []prediction, model string) *reliability {
 	r := &reliability{Model: model}
 	var tenths [10]bin
-	var own []foretold
+	var own []prediction
 	for i := range all {
 		f := &all[i]
 		if model != "" && f.Model != model {
@@ -125,7 +125,7 @@ func judge(all []foretold, model string) *reliability {
 			r.Gap += float64(b.N) / n * math.Abs(b.Predicted-b.Seen)
 		}
 	}
-	slices.SortStableFunc(own, func(a, b foretold) int { return a.Start.Compare(b.Start) })
+	slices.SortStableFunc(own, func(a, b prediction) int { return a.Start.Compare(b.Start) })
 	parts := min(max(len(own)/20, 1), 12)
 	for k := range parts {
 		part := own[k*len(own)/parts : (k+1)*len(own)/parts]

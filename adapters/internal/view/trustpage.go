@@ -32,7 +32,7 @@ func (v *viewer) makeTrust(ctx context.Context, a asked) (*trustPage, error) {
 		return nil, err
 	}
 	p.Steps = len(traces)
-	all := foretellings(traces)
+	all := predictionsOf(traces)
 	p.Order = candidates(traces)
 	p.All = judge(all, "")
 	for _, name := range p.Order {

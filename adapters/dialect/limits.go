@@ -26,6 +26,9 @@ type Limits struct {
 	Lacks []string
 	// Sealed is set for a model that gives its reasoning encrypted to who asks for that.
 	Sealed bool
+	// Thoughts is set for a model that wants a reasoning_content, be it empty, with each
+	// tool call of its own.
+	Thoughts bool
 	// Choices is the largest number of answers to a request.
 	Choices int
 	// MinTokens is the least limit of an answer.

@@ -26,6 +26,9 @@ func OpenAI(api middleware.Dialect, host, model string) Limits {
 	case isHost(host, "api.deepseek.com"):
 		// https://api-docs.deepseek.com/api/create-chat-completion
 		l.Choices, l.StopWords, l.Lacks = 1, 16, []string{"TopK", "RepetitionPenalty"}
+		// "Missing `reasoning_content` field in the assistant message"; clients that keep
+		// none send it empty: https://github.com/continuedev/continue/issues/11285
+		l.Thoughts = true
 		return l
 	case !IsOpenAI(host):
 		return l

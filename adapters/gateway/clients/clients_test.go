@@ -213,7 +213,7 @@ func TestClients(t *testing.T) {
 		}
 		cache = filepath.Join(cache, "stepfall", "clients")
 		results = append(results, script(t, url, npm(t, cache, "clients.mjs"))...)
-		results = append(results, script(t, url, python(t, cache, "clients.py"))...)
+		results = append(results, script(t, url, python(t, cache, "PyPI", "requirements.txt", "clients.py"))...)
 	}
 	for _, r := range results {
 		if !r.OK {
@@ -290,8 +290,11 @@ func script(t *testing.T, url string, cmd *exec.Cmd) (list []result) {
 	lines.Buffer(nil, 1<<20)
 	for lines.Scan() {
 		var r result
-		if json.Unmarshal(lines.Bytes(), &r) == nil && r.Client != "" {
+		switch {
+		case json.Unmarshal(lines.Bytes(), &r) == nil && r.Client != "":
 			list = append(list, r)
+		case strings.HasPrefix(lines.Text(), "skipped: "):
+			fmt.Println(lines.Text())
 		}
 	}
 	return list
@@ -360,19 +363,19 @@ func npm(t *testing.T, cache, program string) *exec.Cmd {
 	return cmd
 }
 
-func python(t *testing.T, cache, program string) *exec.Cmd {
+func python(t *testing.T, cache, kind, list, program string, args ...string) *exec.Cmd {
 	t.Helper()
-	dir := installed(t, cache, "PyPI", "requirements.txt", "venv/bin/python", func(dir string) error {
+	dir := installed(t, cache, kind, list, "venv/bin/python", func(dir string) error {
 		if err := run(t, dir, "python3", "-m", "venv", "venv"); err != nil {
 			return err
 		}
-		return run(t, dir, filepath.Join(dir, "venv", "bin", "pip"), "install", "-q", "--disable-pip-version-check", "-r", "requirements.txt")
+		return run(t, dir, filepath.Join(dir, "venv", "bin", "pip"), "install", "-q", "--disable-pip-version-check", "-r", list)
 	})
 	if dir == "" {
 		return nil
 	}
 	copyTo(t, dir, program)
-	cmd := exec.CommandContext(t.Context(), filepath.Join(dir, "venv", "bin", "python"), program)
+	cmd := exec.CommandContext(t.Context(), filepath.Join(dir, "venv", "bin", "python"), append([]string{program}, args...)...)
 	cmd.Dir = dir
 	return cmd
 }

@@ -249,7 +249,8 @@ func TestOfficialClients(t *testing.T) {
 			t.Fatal(err)
 		}
 		cache = filepath.Join(cache, "stepfall", "clients")
-		results = append(results, script(t, "", python(t, cache, "cascades.py"))...)
+		results = append(results, script(t, "", python(t, cache, "PyPI", "requirements.txt", "cascades.py", "official"))...)
+		results = append(results, script(t, "", python(t, cache, "PyPI-agents", "agents.txt", "cascades.py", "agents"))...)
 		results = append(results, script(t, "", npm(t, cache, "cascades.mjs"))...)
 	}
 	count := map[string]int{}

@@ -19,6 +19,11 @@ func (m *Model) chat(messages []llms.MessageContent, o *llms.CallOptions, p *mid
 	if err != nil {
 		return nil, nil, err
 	}
+	for _, message := range list {
+		if _, thought := message["reasoning_content"]; m.limits.Thoughts && message["tool_calls"] != nil && !thought {
+			message["reasoning_content"] = ""
+		}
+	}
 	b["messages"] = list
 	wire.Set(b, "temperature", p.Temperature)
 	wire.Set(b, "top_p", p.TopP)

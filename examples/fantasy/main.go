@@ -1,0 +1,69 @@
+// Command fantasy gives an agent on Charm's fantasy the cascade, by one option of its
+// provider and without a server: each step of the agent is routed on its own.
+package main
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+
+	"charm.land/fantasy"
+	"charm.land/fantasy/providers/anthropic"
+
+	"github.com/stepfall/stepfall/adapters/full"
+	"github.com/stepfall/stepfall/adapters/gateway"
+	"github.com/stepfall/stepfall/examples/internal/offline"
+)
+
+func main() { offline.Must(run(context.Background())) }
+
+func run(ctx context.Context) error {
+	stop, err := offline.Start(offline.Agent)
+	if err != nil {
+		return err
+	}
+	defer stop()
+
+	model, err := full.Open(ctx, "policy.hcl", full.Options{})
+	if err != nil {
+		return err
+	}
+	defer model.Close()
+	cascade, err := gateway.New(gateway.Options{Model: model, Observe: func(x *gateway.Exchange) {
+		for _, step := range x.Steps {
+			fmt.Printf("  %s, after %d of 2 models\n", step.Chosen, len(step.Calls))
+		}
+	}})
+	if err != nil {
+		return err
+	}
+
+	provider, err := anthropic.New(
+		anthropic.WithHTTPClient(&http.Client{Transport: cascade}), // the one line
+		anthropic.WithBaseURL("http://cascade"), anthropic.WithAPIKey("none"),
+	)
+	if err != nil {
+		return err
+	}
+	chat, err := provider.LanguageModel(ctx, "stepfall")
+	if err != nil {
+		return err
+	}
+	weather := fantasy.NewAgentTool("weather", "The weather of a city now.", func(_ context.Context, in place, _ fantasy.ToolCall) (fantasy.ToolResponse, error) {
+		return fantasy.NewTextResponse("18 degrees and sunny in " + in.City), nil
+	})
+	agent := fantasy.NewAgent(chat, fantasy.WithTools(weather))
+	said, err := agent.Generate(ctx, fantasy.AgentCall{
+		Prompt: "Which city is warmest: Sydney, Hobart or Canberra?", MaxOutputTokens: fantasy.Opt(int64(8000)),
+		ProviderOptions: anthropic.NewProviderOptions(&anthropic.ProviderOptions{Thinking: &anthropic.ThinkingProviderOption{BudgetTokens: 2000}}),
+	})
+	if err != nil {
+		return err
+	}
+	fmt.Println(said.Response.Content.Text())
+	return nil
+}
+
+type place struct {
+	City string `json:"city" description:"its name"`
+}

@@ -1,8 +1,12 @@
 package router_test
 
 import (
+	"bytes"
 	"context"
+	"errors"
+	"log/slog"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/tmc/langchaingo/llms"
@@ -98,5 +102,41 @@ func TestTwoThatAgreeAreBelieved(t *testing.T) {
 				t.Errorf("%v ran, and the call is %s", ran, got)
 			}
 		})
+	}
+}
+
+// away gives out estimators that cannot be had.
+type away struct{ inProcess }
+
+func (away) QualityEstimator(string, string, map[string]any) (sdk.QualityEstimator, error) {
+	return sdk.QualityEstimatorFunc(func(context.Context, *sdk.QualityRequest) (*sdk.QualityResponse, error) {
+		return nil, errors.New("it does not start")
+	}), nil
+}
+
+// An estimator that cannot be had is said once, on the default log where there is no Logger.
+func TestEstimatorThatIsAwayIsSaidOnce(t *testing.T) {
+	var log bytes.Buffer
+	before := slog.Default()
+	slog.SetDefault(slog.New(slog.NewTextHandler(&log, nil)))
+	defer slog.SetDefault(before)
+	p, err := policies.Parse("policy.hcl", []byte(strings.Replace(pairPolicy, `plugin = "agreement"`, `plugin = "gone"`, 1)), policies.LoadOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := router.New(t.Context(), p, router.Options{
+		Models: map[string]llms.Model{"mini": caller(`{}`), "flash": caller(`{}`), "large": caller(`{}`)}, Plugins: away{},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	for range 3 {
+		if _, err := r.GenerateContent(t.Context(), []llms.MessageContent{llms.TextParts(llms.ChatMessageTypeHuman, "find it")}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n := strings.Count(log.String(), "estimator agreement cannot be had"); n != 1 || !strings.Contains(log.String(), "it does not start") {
+		t.Errorf("said %d times:\n%s", n, &log)
 	}
 }

@@ -94,35 +94,45 @@ func unjudged(logger hclog.Logger, p *policies.Policy) step.Sink {
 }
 
 // warnLeftOut returns a sink that logs once, for each model and reason, that a server
-// refused the request of a step, or that a model was not asked since it lacks a tool.
+// refused the request of a step, or that a model was not asked since it lacks a tool; and
+// once for each estimator and verifier that it could not be had.
 func warnLeftOut(logger hclog.Logger, secrets *redact.Redactor) step.Sink {
 	var mu sync.Mutex
 	logged := map[string]bool{}
-	warn := func(message string, t *sdk.Trace, model, reason string) {
-		key := model + " " + digits.ReplaceAllString(reason, "0")
+	warn := func(key, message, once string, args ...any) {
 		mu.Lock()
 		known := logged[key] || len(logged) >= maxReasons
 		if !known {
 			logged[key] = true
 		}
 		mu.Unlock()
-		switch args := []any{"model", model, "reason", secrets.Text(reason), "trace", t.ID}; {
+		switch {
 		case known:
 		case logger != nil:
-			logger.Warn(message+"; that is said once for each model and reason", args...)
+			logger.Warn(message+"; that is said once"+once, args...)
 		default:
-			slog.Warn("stepfall: "+message+" (said once for each model and reason)", args...)
+			slog.Warn("stepfall: "+message+" (said once"+once+")", args...)
 		}
+	}
+	leftOut := func(message string, t *sdk.Trace, model, reason string) {
+		warn(model+" "+digits.ReplaceAllString(reason, "0"), message, " for each model and reason", "model", model, "reason", secrets.Text(reason), "trace", t.ID)
 	}
 	return func(_ context.Context, t *sdk.Trace) {
 		for i := range t.Calls {
 			if c := &t.Calls[i]; c.StopReason == sdk.StopReasonRefused {
-				warn("a model refused a request", t, c.Model, c.Error)
+				leftOut("a model refused a request", t, c.Model, c.Error)
 			}
 		}
 		for _, out := range t.Infeasible {
 			if strings.HasPrefix(out.Reason, middleware.ReasonNoTool) {
-				warn("a model is not asked, since it lacks a tool that optional_tools may leave out", t, out.Model, out.Reason)
+				leftOut("a model is not asked, since it lacks a tool that optional_tools may leave out", t, out.Model, out.Reason)
+			}
+		}
+		for i := range t.Decisions {
+			for note := range strings.SplitSeq(t.Decisions[i].Note, "; ") {
+				if who, _, isAway := strings.Cut(note, " unavailable"); isAway {
+					warn(who, who+" cannot be had, and steps are decided without it", "", "reason", secrets.Text(note), "trace", t.ID)
+				}
 			}
 		}
 	}

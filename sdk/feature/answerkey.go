@@ -205,16 +205,16 @@ const longText = 12
 // "not" where it negates; a short one, and one that states none, is returned as it is,
 // but for the form of a number.
 func stated(text string) string {
-	words := strings.Fields(text)
-	if len(words) == 1 {
-		if fact := canonicalAmount(words[0]); isNumber(fact) {
+	switch n := strings.Count(text, " ") + 1; { // one space between two words
+	case n == 1:
+		if fact := canonicalAmount(text); isNumber(fact) {
 			return fact
 		}
 		return text
-	}
-	if len(words) < longText {
+	case n < longText:
 		return text
 	}
+	words := strings.Fields(text)
 	var facts []string
 	negates := false
 	for _, word := range words {
@@ -245,8 +245,11 @@ func canonicalAmount(word string) string {
 }
 
 func isNumber(text string) bool {
+	if text == "" || text[len(text)-1] > '9' {
+		return false
+	}
 	_, err := strconv.ParseFloat(text, 64)
-	return err == nil && text[len(text)-1] <= '9'
+	return err == nil
 }
 
 func isNegation(word string) bool {

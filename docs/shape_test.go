@@ -32,6 +32,38 @@ func TestHeadlineIsMeasured(t *testing.T) {
 	}
 }
 
+// What pages say of the bench of agents is what its page has.
+func TestBenchIsQuoted(t *testing.T) {
+	measured := rows(t, text(t, "docs/results/agents-bench.md"), "road")
+	for _, quote := range []struct{ page, road, points string }{
+		{"docs/start.md", "`policy init` as it comes", ""},
+		{"docs/start.md", "`policy init --judge model`", ""},
+		{"docs/middleware.md", "`Wrap` with a `Verify` that looks at final answers", ""},
+		{"docs/operating.md", "shadow, fit, enforce; a model judges", "9.7 points"},
+		{"docs/first-party-plugins.md", "verifier-schema", ""},
+		{"docs/first-party-plugins.md", "verifier-schema, `may_pass`", "10.6 points"},
+		{"docs/first-party-plugins.md", "verifier-judge, the small model judges", ""},
+		{"docs/first-party-plugins.md", "estimator-logprob, trained on steps that a model judged", ""},
+		{"docs/first-party-plugins.md", "agreement of gpt-4.1-mini and mistral-small-latest", ""},
+	} {
+		row := measured[quote.road]
+		page := text(t, quote.page)
+		if row == nil || !strings.Contains(page, row["cost of always large"]) {
+			t.Errorf("%s does not say of %q that it costs %q", quote.page, quote.road, row["cost of always large"])
+		}
+		if beside, _, _ := strings.Cut(row["beside always large, points"], " "); quote.points != "" && (!strings.Contains(page, quote.points) || "-"+strings.Fields(quote.points)[0] != beside) {
+			t.Errorf("%s says %s of %q, the bench %s", quote.page, quote.points, quote.road, beside)
+		}
+	}
+	readme := text(t, "README.md")
+	for _, road := range []string{"always claude-sonnet-4-5", "always gpt-4.1-mini", "always mistral-small-latest", "`policy init` as it comes"} {
+		cost, _, _ := strings.Cut(measured[road]["cost of always large"], " %")
+		if !strings.Contains(readme, measured[road]["runs right"]) || !strings.Contains(readme, cost+" %") {
+			t.Errorf("README.md does not have %s and %s %% of %q", measured[road]["runs right"], cost, road)
+		}
+	}
+}
+
 // The table of promises on the page on the fit is that of the page on promises, row by
 // row.
 func TestPromisesAreMeasured(t *testing.T) {

@@ -33,6 +33,7 @@ func complete(root *cobra.Command, s Streams) {
 		"estimator": fixed(eval.Estimators), "cost-estimator": fixed(estimate.CostKinds),
 		"search": fixed(func() []string { return texts(fit.Searches()) }),
 		"judge":  fixed(func() []string { return judges }),
+		"for":    fixed(func() []string { return programKinds }),
 		"lang":   fixed(func() []string { return []string{"go", "python"} }),
 		"role":   fixed(func() []string { return []string{"verifier", "quality-estimator"} }),
 		"by":     several(func() []string { return []string{"day", "tenant", "key", "policy", "model"} }),

@@ -132,7 +132,7 @@ func handedOut(t *testing.T) []handed {
 			}
 		}
 		for _, judge := range judges {
-			text, err := firstPolicy(t.Context(), func(name string) string { return offered[name] }, folder, judge)
+			text, err := firstPolicy(t.Context(), func(name string) string { return offered[name] }, folder, programChat, judge)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -21,29 +21,36 @@ import (
 )
 
 func newPolicyInitCommand(s Streams) *cobra.Command {
-	var out, judge string
+	var out, judge, program string
 	var force bool
 	cmd := &cobra.Command{
 		Use:   "init",
 		Short: "Write a first policy from the models that the environment offers",
 		Long: `Write a first policy, with comments, from the models that the environment offers:
 OPENAI_API_KEY (with OPENAI_BASE_URL for a compatible server), ANTHROPIC_API_KEY,
-MISTRAL_API_KEY, and OLLAMA_HOST, which is asked for the models that it has. Keys
+GEMINI_API_KEY, MISTRAL_API_KEY, and OLLAMA_HOST, which is asked for the models that it has. Keys
 are named in the policy, never written into it.
 
-A cascade needs something that looks at answers. Where this folder has tests, the
-policy lets them decide; where it has a classifier.json (estimator-logprob train),
-log-probabilities, if the plugin is there. Otherwise the policy routes, one model for each query, and says so.
---judge model lets the cheapest model judge the answers of all but the dearest.`,
+A cascade needs something that looks at answers, and what there is depends on what the
+program does (--for; the sources in this folder tell an agent from a chat). For an agent
+with tools two cheap models of different makers are asked before a large one, where the
+models at hand are cheap enough for that: where their calls agree the step ends. For
+patches the tests decide. Where the folder has a classifier.json (stepfall fit
+classifier), log-probabilities do. Otherwise the policy routes, one model for each query.
+--judge model lets the cheapest model judge the answers of all but the dearest. The first
+line of the policy says what it is expected to save, or what would.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if !slices.Contains(judges, judge) {
 				return usage("--judge %q: want one of %q", judge, judges)
 			}
+			if !slices.Contains(programKinds, program) {
+				return usage("--for %q: want one of %q", program, programKinds)
+			}
 			if _, err := os.Stat("classifier.json"); judge == "logprob" && err != nil {
 				return errors.New("--judge logprob needs a classifier.json in this folder: stepfall fit classifier makes one from recorded outcomes")
 			}
-			text, err := firstPolicy(cmd.Context(), os.Getenv, ".", judge)
+			text, err := firstPolicy(cmd.Context(), os.Getenv, ".", program, judge)
 			if err != nil {
 				return err
 			}
@@ -71,6 +78,9 @@ log-probabilities, if the plugin is there. Otherwise the policy routes, one mode
 				return err
 			}
 			fmt.Fprintf(s.Out, "%s: %s, %s\n", out, count(len(p.Models), "model"), how(p))
+			if line, _, _ := strings.Cut(string(text), "\n"); strings.HasPrefix(line, "# ") {
+				fmt.Fprintln(s.Out, strings.TrimPrefix(line, "# "))
+			}
 			if len(offers(cmd.Context(), os.Getenv)) == 0 {
 				fmt.Fprintln(s.Out, "the environment offers no model, so these two stand for yours: set OPENAI_API_KEY, or another key that --help names")
 			}
@@ -82,6 +92,7 @@ log-probabilities, if the plugin is there. Otherwise the policy routes, one mode
 		},
 	}
 	cmd.Flags().StringVar(&out, "out", "policy.hcl", "file to write; - is standard output")
+	cmd.Flags().StringVar(&program, "for", programAuto, "what the program does: "+strings.Join(programKinds, ", "))
 	cmd.Flags().StringVar(&judge, "judge", judges[0], "who looks at answers: "+strings.Join(judges, ", "))
 	cmd.Flags().BoolVar(&force, "force", false, "write over a file that is there")
 	return cmd
@@ -90,6 +101,8 @@ log-probabilities, if the plugin is there. Otherwise the policy routes, one mode
 // how says what a first policy does with queries.
 func how(p *policies.Policy) string {
 	switch {
+	case p.Holdout != nil:
+		return "for an agent with tools: two are asked, and the third where their answers differ"
 	case p.Strategy.Kind == "route":
 		return "routed: nothing looks at the answers, and the file says how to change that"
 	case slices.ContainsFunc(p.Verifiers, func(v policies.Verifier) bool { return v.When.Checks != nil }):
@@ -99,8 +112,8 @@ func how(p *policies.Policy) string {
 	return "a cascade"
 }
 
-// judges are the values of --judge. auto is what the folder has: tests or a classifier,
-// or nobody.
+// judges are the values of --judge. auto is what there is for the program: agreement for an
+// agent, tests for patches, a classifier in the folder, or nobody.
 var judges = []string{"auto", "tests", "logprob", "model", "none"}
 
 // judgedBy are the plugins that the values of --judge need.
@@ -143,7 +156,7 @@ func runs(command string) bool {
 
 // look returns what looks at the answers, as blocks of a policy, the strategy that
 // follows from it, and the models to use.
-func look(dir, judge string, list []offer) (block, strategy string, use []offer) {
+func look(dir, kind, judge string, list []offer) (block, strategy string, use []offer) {
 	has := func(name string) bool {
 		_, err := os.Stat(filepath.Join(dir, name))
 		return err == nil
@@ -156,7 +169,7 @@ func look(dir, judge string, list []offer) (block, strategy string, use []offer)
 	}
 	if judge == "auto" {
 		switch {
-		case command != "" && pluginFound("verifier-tests"):
+		case kind == programPatches && pluginFound("verifier-tests"):
 			judge = "tests"
 		case has("classifier.json") && pluginFound("estimator-logprob"):
 			judge = "logprob"
@@ -265,6 +278,11 @@ func offers(ctx context.Context, getenv func(string) string) []offer {
 			offer{name: "claude-small", provider: "anthropic", served: "claude-haiku-4-5", key: "ANTHROPIC_API_KEY", mean: 0.65},
 			offer{name: "claude-large", provider: "anthropic", served: "claude-sonnet-4-5", key: "ANTHROPIC_API_KEY", mean: 0.8})
 	}
+	if getenv("GEMINI_API_KEY") != "" {
+		list = append(list,
+			offer{name: "gemini-small", provider: "gemini", served: "gemini-2.5-flash", key: "GEMINI_API_KEY", mean: 0.6},
+			offer{name: "gemini-large", provider: "gemini", served: "gemini-2.5-pro", key: "GEMINI_API_KEY", mean: 0.75})
+	}
 	if getenv("MISTRAL_API_KEY") != "" {
 		list = append(list,
 			offer{name: "mistral-small", provider: "mistral", served: "mistral-small-latest", key: "MISTRAL_API_KEY", mean: 0.5},
@@ -304,20 +322,35 @@ func ollamaModels(ctx context.Context, host string) []string {
 }
 
 // firstPolicy returns the policy that init writes.
-func firstPolicy(ctx context.Context, getenv func(string) string, dir, judge string) ([]byte, error) {
+func firstPolicy(ctx context.Context, getenv func(string) string, dir, program, judge string) ([]byte, error) {
 	list := offers(ctx, getenv)
+	found := ""
+	if program == programAuto {
+		program, found = programOf(dir)
+	}
+	if found != "" {
+		found = fmt.Sprintf("# %s shows that this is an agent with tools; init --for chat says otherwise.\n", filepath.ToSlash(found))
+	}
+	var without error
+	if program == programAgent && judge == "auto" {
+		three, err := trioOf(list)
+		if err == nil {
+			return three.policy(found)
+		}
+		without = err
+	}
 	var b strings.Builder
-	b.WriteString("# What stepfall may ask, in what order it may try, and what may be spent.\n" +
+	b.WriteString("# " + firstLine(program, judge, without) + "\n" + found + "# What stepfall may ask, in what order it may try, and what may be spent.\n" +
 		"# The language: docs/policies.md, or stepfall dev reference.\n\n")
 	if len(list) == 0 {
 		b.WriteString("# The environment offers no model: set OPENAI_API_KEY, ANTHROPIC_API_KEY,\n" +
-			"# MISTRAL_API_KEY or OLLAMA_HOST and run init again, or change these two.\n\n")
+			"# GEMINI_API_KEY, MISTRAL_API_KEY or OLLAMA_HOST and run init again, or change these two.\n\n")
 		list = []offer{
 			{name: "small", provider: "openai", served: "gpt-4.1-mini", key: "OPENAI_API_KEY", mean: 0.6},
 			{name: "large", provider: "openai", served: "gpt-4.1", key: "OPENAI_API_KEY", mean: 0.75},
 		}
 	}
-	block, strategy, use := look(dir, judge, list)
+	block, strategy, use := look(dir, program, judge, list)
 	for _, o := range use {
 		o.write(&b)
 	}
@@ -325,7 +358,39 @@ func firstPolicy(ctx context.Context, getenv func(string) string, dir, judge str
 		fmt.Fprintf(&b, "# The environment offers %s more. Which of them is worth its price, only a look at\n"+
 			"# answers tells: init --judge model uses all.\n\n", count(len(list)-len(use), "model"))
 	}
-	b.WriteString(strategy + block + `# Hard caps: nothing is called that might exceed one.
+	b.WriteString(strategy + block + policyEnd)
+	return policies.Format("policy.hcl", []byte(b.String()))
+}
+
+// firstLine says what a policy without a cascade for agents is expected to save.
+func firstLine(program, judge string, without error) string {
+	switch {
+	case without != nil:
+		return "It saves nothing yet: every step asks one model. For an agent two cheap models are asked before the large one, but " + without.Error() + "."
+	case judge == "model":
+		return "What it saves is not known: it depends on how often the judge is right, and judging costs, too. stepfall policy plan --traces says what came of it."
+	case program == programPatches || judge == "tests":
+		return "What it saves depends on how often a cheap model's patch passes the tests; stepfall swe says so after each batch."
+	case judge == "logprob":
+		return "What it saves depends on the classifier: stepfall fit classifier says how good it is."
+	}
+	return "It saves nothing yet: nothing looks at the answers, so that every query goes to one model. What would: init --for agent (calls of tools are compared), --judge model, or a verifier of yours."
+}
+
+// policy returns the whole policy of a trio.
+func (t *trio) policy(found string) ([]byte, error) {
+	var b strings.Builder
+	fmt.Fprintf(&b, "# %s\n%s# The language: docs/policies.md, or stepfall dev reference.\n\n", t.headline(), found)
+	for _, o := range []offer{t.cheap[0], t.cheap[1], t.large} {
+		o.mean = 0 // its price says what is usual
+		o.write(&b)
+	}
+	b.WriteString(t.blocks() + policyEnd)
+	return policies.Format("policy.hcl", []byte(b.String()))
+}
+
+// policyEnd is what every first policy ends with.
+const policyEnd = `# Hard caps: nothing is called that might exceed one.
 # budget {
 #   step_usd = 0.5
 #   run_usd  = 5
@@ -335,9 +400,7 @@ func firstPolicy(ctx context.Context, getenv func(string) string, dir, judge str
 trace {
   file = "traces.jsonl"
 }
-`)
-	return policies.Format("policy.hcl", []byte(b.String()))
-}
+`
 
 func (o offer) write(b *strings.Builder) {
 	if o.note != "" {
@@ -353,5 +416,8 @@ func (o offer) write(b *strings.Builder) {
 	if o.free {
 		b.WriteString("  price {\n    free = true # it runs on a machine of yours\n  }\n  capabilities = [\"json_mode\"]\n")
 	}
-	fmt.Fprintf(b, "  quality { # a guess, until stepfall fit has seen outcomes\n    mean = %v\n  }\n}\n\n", o.mean)
+	if o.mean > 0 {
+		fmt.Fprintf(b, "  quality { # a guess, until stepfall fit has seen outcomes\n    mean = %v\n  }\n", o.mean)
+	}
+	b.WriteString("}\n\n")
 }

@@ -384,7 +384,7 @@ func openedRow(t *testing.T, name string, o opening) string {
 		switch {
 		case errors.Is(err, fs.ErrNotExist): // the page goes by what init writes
 			from = ", with what policy init writes"
-			if read, err = firstPolicy(t.Context(), func(string) string { return "" }, t.TempDir(), "auto"); err != nil {
+			if read, err = firstPolicy(t.Context(), func(string) string { return "" }, t.TempDir(), programChat, "auto"); err != nil {
 				t.Fatal(err)
 			}
 		case err != nil:

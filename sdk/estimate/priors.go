@@ -2,6 +2,7 @@ package estimate
 
 import (
 	"math"
+	"slices"
 
 	"github.com/stepfall/stepfall/sdk"
 )
@@ -52,20 +53,9 @@ func OfPriors(models []sdk.Model, quality []float64) *Estimator {
 	for k := range latentNodes {
 		e.Nodes = append(e.Nodes, latentSpan*(2*float64(k)/(latentNodes-1)-1))
 	}
-	cheapest := math.Inf(1)
-	for i := range models {
-		if p := priceOf(&models[i]); p > 0 {
-			cheapest = min(cheapest, p)
-		}
-	}
 	names := make([]string, len(models))
-	for i := range models {
+	for i, mean := range PriorMeans(models, quality) {
 		names[i] = models[i].Name
-		mean := quality[i]
-		if mean == 0 {
-			doublings := math.Log2(max(priceOf(&models[i])/cheapest, 1))
-			mean = min(cheapestQuality+qualityPerDoubling*doublings, bestQuality)
-		}
 		// The mean of sigmoid(base + slope·z) over a standard normal z is near
 		// sigmoid(base / sqrt(1 + pi·slope²/8)) (MacKay, 1992).
 		e.Base = append(e.Base, logit(mean)*math.Sqrt(1+math.Pi*usualSlope*usualSlope/8))
@@ -73,6 +63,24 @@ func OfPriors(models []sdk.Model, quality []float64) *Estimator {
 	}
 	e.prepare()
 	return &Estimator{Models: names, Quality: e, Cost: &costMean{CostUSD: make([]float64, len(models))}}
+}
+
+// PriorMeans returns the mean qualities that [OfPriors] goes by.
+func PriorMeans(models []sdk.Model, quality []float64) []float64 {
+	cheapest := math.Inf(1)
+	for i := range models {
+		if p := priceOf(&models[i]); p > 0 {
+			cheapest = min(cheapest, p)
+		}
+	}
+	means := slices.Clone(quality)
+	for i := range models {
+		if means[i] == 0 {
+			doublings := math.Log2(max(priceOf(&models[i])/cheapest, 1))
+			means[i] = min(cheapestQuality+qualityPerDoubling*doublings, bestQuality)
+		}
+	}
+	return means
 }
 
 // priceOf returns what a model's answer costs for each token of it, with a prompt of

@@ -197,6 +197,11 @@ func Open(ctx context.Context, n int) (b *Bench, done func() error, err error) {
 	if b.Dir, err = os.MkdirTemp("", "roads"); err != nil {
 		return nil, nil, errors.Join(err, remove(), closeDatabase())
 	}
+	// By this the command sees what the program is.
+	source := "package agent\n\nimport \"github.com/tmc/langchaingo/llms\"\n\nvar option = llms.WithTools(nil)\n"
+	if err := os.WriteFile(filepath.Join(b.Dir, "agent.go"), []byte(source), 0o600); err != nil {
+		return nil, nil, errors.Join(err, os.RemoveAll(b.Dir), remove(), closeDatabase())
+	}
 	return b, func() error { return errors.Join(os.RemoveAll(b.Dir), remove(), closeDatabase()) }, nil
 }
 

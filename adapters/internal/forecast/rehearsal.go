@@ -6,12 +6,14 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"slices"
 	"time"
 
 	"github.com/stepfall/stepfall/adapters/router"
 	"github.com/stepfall/stepfall/middleware"
 	"github.com/stepfall/stepfall/policies"
 	"github.com/stepfall/stepfall/sdk"
+	"github.com/stepfall/stepfall/sdk/estimate"
 	"github.com/stepfall/stepfall/sdk/step"
 )
 
@@ -37,6 +39,8 @@ type rehearsal struct {
 	truth map[string]Outcome
 	// sold are the signals of the answers, by model, that verifiers find in them.
 	sold map[string]map[string]float64
+	// priors are the mean qualities by which answers are compared; nil where they are not.
+	priors []float64
 }
 
 // rehearse prepares the policy's engine.
@@ -50,6 +54,13 @@ func rehearse(p *policies.Policy, w World, f *Forecast, o *Options) (*rehearsal,
 	var err error
 	if r.assembly, err = router.Assemble(p, o.Seed, r.now, judges{r}); err != nil {
 		return nil, err
+	}
+	if slices.ContainsFunc(p.Estimators, func(e policies.Estimator) bool { return e.BuiltIn() }) {
+		stated := make([]float64, len(p.Models))
+		for i := range p.Models {
+			stated[i] = p.Models[i].Quality.Stated()
+		}
+		r.priors = estimate.PriorMeans(p.SDKModels(), stated)
 	}
 	c := r.assembly.Step
 	if t, ok := w.(*Traces); ok && t.judgedByProgram() {
@@ -121,6 +132,9 @@ func (r *rehearsal) one(ctx context.Context, n int) error {
 		route = r.assembly.Route(q)
 		req.Strategy, req.Done, req.Exclude = route.Strategy, route.Done, route.Exclude
 	}
+	if h := r.policy.Holdout; h != nil && int(float64(n+1)*h.Share) > int(float64(n)*h.Share) {
+		req.Only = r.policy.Baseline // every 1/share-th query
+	}
 	if mode := middleware.Mode(r.policy.Mode); mode != "" && mode != middleware.Enforce {
 		req.Only, req.Observe = r.policy.Baseline, true
 	}
@@ -178,6 +192,9 @@ const nothingUSD = 1e-18
 func (r *rehearsal) call(_ context.Context, c *step.Call) (*sdk.Answer, error) {
 	m := &r.policy.Models[c.Index]
 	who := Model{Name: m.Name, Provider: m.Provider, Served: m.Served, Quality: m.Quality.SDK(), Verified: r.policy.Verifies(c.Query, m.Name)}
+	if r.priors != nil {
+		who.Compared, who.Quality.Mean = true, r.priors[c.Index]
+	}
 	o := r.world.Outcome(r.n, who)
 	servers := 1 + len(m.Deployments)
 	if o.Failures >= c.Attempt*servers {

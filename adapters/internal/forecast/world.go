@@ -26,6 +26,9 @@ type Model struct {
 	// of the policy judges its answer to the query at hand.
 	Quality  sdk.Estimate
 	Verified bool
+	// Compared says that the policy compares its answer with others, by the estimator that
+	// is built in: Quality is then how often it is right.
+	Compared bool
 }
 
 // Outcome is what a model does with a query.
@@ -134,6 +137,9 @@ func (b *Beliefs) Believed(int, string) (sdk.Estimate, bool) { return sdk.Estima
 
 // Outcome implements [World].
 func (b *Beliefs) Outcome(n int, m Model) Outcome {
+	if b.Suppose == nil && m.Compared {
+		return b.compared(n, m)
+	}
 	if b.Suppose == nil {
 		return Outcome{Quality: draw(b.Seed, n, m, m.Quality), Known: true}
 	}
@@ -142,6 +148,30 @@ func (b *Beliefs) Outcome(n int, m Model) Outcome {
 		v = m.Quality.Mean
 	}
 	return Outcome{Quality: v, Known: true}
+}
+
+// sameError is how often two models that err say the same, and sharedEase how much of what
+// decides whether a model is right is the query's: as with recorded function calls (BFCL).
+const (
+	sameError  = 1.0 / 3
+	sharedEase = 0.5
+)
+
+// compared is what a model does with a query where answers are compared: right ones are the
+// same, wrong ones sometimes.
+func (b *Beliefs) compared(n int, m Model) Outcome {
+	common := rand.New(rand.NewPCG(b.Seed, uint64(n)))
+	h := fnv.New64a()
+	_, _ = h.Write([]byte(m.Provider + "/" + cmp.Or(m.Served, m.Name))) // hash.Hash never returns an error
+	own := rand.New(rand.NewPCG(b.Seed, h.Sum64()^uint64(n)*0x9e3779b97f4a7c15))
+	ease := math.Sqrt(sharedEase)*common.NormFloat64() + math.Sqrt(1-sharedEase)*own.NormFloat64()
+	switch {
+	case ease < math.Sqrt2*math.Erfinv(2*m.Quality.Mean-1):
+		return Outcome{Quality: 1, Known: true, Text: "right"}
+	case common.Float64() < sameError:
+		return Outcome{Known: true, Text: "wrong"}
+	}
+	return Outcome{Known: true, Text: "wrong as " + m.Name + " is"}
 }
 
 // Table is a world of recorded outcomes. A model is found by the policy's name of

@@ -162,3 +162,34 @@ func TestShowPutsBlocksApart(t *testing.T) {
 		}
 	}
 }
+
+func TestErrorRatesOfVerifiers(t *testing.T) {
+	learned := map[string]cascade.Rates{"judge": {FalsePass: 0.3, FalseReject: 0.1}}
+	for _, c := range []struct {
+		verifier policies.Verifier
+		learned  map[string]cascade.Rates
+		want     *cascade.Rates
+	}{
+		{policies.Verifier{Name: "judge"}, nil, nil},
+		{policies.Verifier{Name: "judge"}, learned, &cascade.Rates{FalsePass: 0.3, FalseReject: 0.1}},
+		{policies.Verifier{Name: "judge", FalsePass: 0.2}, learned, &cascade.Rates{FalsePass: 0.2}},
+		{policies.Verifier{Name: "judge", Learn: true}, nil, &cascade.Rates{FalsePass: cascade.PriorFalsePass, FalseReject: cascade.PriorFalseReject}},
+		{policies.Verifier{Name: "judge", As: "signal"}, learned, nil},
+	} {
+		if got := c.verifier.Rates(c.learned); !reflect.DeepEqual(got, c.want) {
+			t.Errorf("%+v: %v, want %v", c.verifier, got, c.want)
+		}
+	}
+	for arguments, want := range map[string]string{
+		"false_pass = 0.1\n  learn = true":        "both given and learned",
+		"false_pass = 0.7\n  false_reject = 0.3":  "1 or more together",
+		"as = \"signal\"\n  false_reject = 0.1":   "gives no verdicts",
+		"false_pass = 0.1\n  false_reject = 0.02": "",
+		"learn = true": "",
+	} {
+		_, err := loadText(t, limited+"verifier \"judge\" {\n  plugin = \"verifier-judge\"\n  "+arguments+"\n}\nstrategy \"index\" {\n  lambda = 1\n}\n")
+		if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %q", arguments, err, want)
+		}
+	}
+}

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/stepfall/stepfall/sdk"
+	"github.com/stepfall/stepfall/sdk/cascade"
 )
 
 // Applies reports whether the verifier can judge answers to q: its conditions hold, and
@@ -50,6 +51,24 @@ func (v *Verifier) Rejects() bool {
 
 // Judges reports whether what the verifier finds is a verdict that may accept an answer.
 func (v *Verifier) Judges() bool { return !v.Rejects() && (v.As == "" || v.As == "verdict") }
+
+// Rates returns how often the verifier's verdicts err: what the policy says, or else what
+// was learned of it. It is nil where they are taken at their word.
+func (v *Verifier) Rates(learned map[string]cascade.Rates) *cascade.Rates {
+	rates, known := learned[v.Name]
+	switch {
+	case !v.Judges():
+		return nil
+	case v.FalsePass > 0 || v.FalseReject > 0:
+		rates = cascade.Rates{FalsePass: v.FalsePass, FalseReject: v.FalseReject}
+	case known:
+	case v.Learn:
+		rates = cascade.Rates{FalsePass: cascade.PriorFalsePass, FalseReject: cascade.PriorFalseReject}
+	default:
+		return nil
+	}
+	return &rates
+}
 
 // Looks reports whether the estimator will have a word on the model's answer to q, as far
 // as that is known of its plugin.

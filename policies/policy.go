@@ -131,6 +131,14 @@ type Verifier struct {
 	// number that the profile's estimator reads, under the verifier's name, of every answer.
 	// bought: a signal that is bought only where it is worth its price (strategy index).
 	As string `policy:"as" oneof:"verdict signal bought" default:"verdict"`
+	// Share of the wrong answers that it passes. With it or false_reject a verdict is evidence, which
+	// moves what is believed of an answer; without either, it is taken at its word.
+	FalsePass float64 `policy:"false_pass" min:"0" max:"1"`
+	// Share of the right answers that it rejects.
+	FalseReject float64 `policy:"false_reject" min:"0" max:"1"`
+	// Takes how often it errs from the profile, which learns it from outcomes with its verdict beside the
+	// truth; until there is one, false_pass = 0.15 and false_reject = 0.05.
+	Learn bool `policy:"learn"`
 	// When the plugin cannot be had. abstain: the estimators decide. fail: the step
 	// fails. accept: the answer counts as passed.
 	OnUnavailable string `policy:"on_unavailable" oneof:"abstain fail accept" default:"abstain"`

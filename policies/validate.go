@@ -6,6 +6,8 @@ import (
 	"os"
 	"slices"
 	"strings"
+
+	"github.com/stepfall/stepfall/sdk/cascade"
 )
 
 // validate checks what no argument shows by itself: references, prices, budgets,
@@ -24,6 +26,7 @@ func (l *loader) validate(p *Policy) {
 	l.dates(p)
 	names = l.embedders(p, names)
 	l.references(p, names)
+	l.judges(p)
 	l.strategies(p, names)
 	l.budget(p)
 	l.fit(p)
@@ -75,6 +78,26 @@ func (l *loader) references(p *Policy, names []string) {
 		check(m.Models, "match", m.Name, "models")
 		if m.Strategy != nil {
 			check(m.Strategy.Order, "match", m.Name, "strategy", m.Strategy.Kind, "order")
+		}
+	}
+}
+
+// judges checks what is said of how often verifiers err.
+func (l *loader) judges(p *Policy) {
+	for i := range p.Verifiers {
+		v := &p.Verifiers[i]
+		path := []string{"verifier", v.Name}
+		at := func(argument string) origin { return l.place(append(slices.Clone(path), argument)...) }
+		told := v.FalsePass > 0 || v.FalseReject > 0
+		switch rates := (cascade.Rates{FalsePass: v.FalsePass, FalseReject: v.FalseReject}); {
+		case !v.Judges() && (told || v.Learn):
+			l.complain(l.blockOrigin(path), fmt.Sprintf("verifier %q gives no verdicts that pass answers", v.Name), "Error rates are those of verdicts.",
+				"Remove false_pass, false_reject and learn, or say as = \"verdict\".")
+		case told && v.Learn:
+			l.complain(at("learn"), "error rates are both given and learned", "A value must have one source.", "Remove learn, or false_pass and false_reject.")
+		case rates.Validate() != nil:
+			l.complain(at("false_pass"), "false_pass and false_reject are 1 or more together", "A pass of such a judge would say nothing for an answer, or speak against it.",
+				"Give the shares of wrong answers that it passes and of right ones that it rejects, such as 0.1 and 0.02.")
 		}
 	}
 }

@@ -38,6 +38,10 @@ type QualityResponse struct {
 	// Looks has for each of the request's models what could be bought next of its
 	// answer, in order; nil is nothing. Plugins offer none.
 	Looks []Look
+	// Weighs says that the estimates take account of verdicts that err; see [Verdict.Errs].
+	// Where they do not, such a verdict changes the estimate of the answer that it is of.
+	// Plugins say nothing here.
+	Weighs bool
 	// CostUSD is what making the estimates cost, by calls of models. It counts
 	// towards the step's cost.
 	CostUSD float64

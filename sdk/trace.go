@@ -148,8 +148,10 @@ type Belief struct {
 	CostUSD float64  `json:"cost_usd"`
 	Ran     bool     `json:"ran,omitempty"`
 	// Judged says of a model that has not run that a verifier will judge its answer:
-	// Quality.Mean is then the probability that it passes.
+	// Quality.Mean is then the probability that it is right.
 	Judged bool `json:"judged,omitempty"`
+	// Judge is how often that verifier errs; zeros where it is taken at its word.
+	Judge cascade.Rates `json:"judge,omitzero"`
 	// Look is what could be bought about its answer; nil is nothing.
 	Look *Look `json:"look,omitempty"`
 }

@@ -52,6 +52,11 @@ type Verdict struct {
 	Score float64 `json:"score"`
 	// Confidence is the probability in [0, 1] that the outcome is right; 0 means 1.
 	Confidence float64 `json:"confidence,omitempty"`
+	// IfRight and IfWrong are how probable the outcome is where the answer is right, and
+	// where it is wrong, by how often the judge errs. Both are 0 where the verdict is taken
+	// at its word, with its Confidence. The step engine sets them.
+	IfRight float64 `json:"if_right,omitempty"`
+	IfWrong float64 `json:"if_wrong,omitempty"`
 	// Evidence is for a person and for the next model to read: which checks
 	// failed and how, or why none could be run.
 	Evidence string `json:"evidence,omitempty"`
@@ -85,6 +90,12 @@ func (v *Verdict) Quality() (float64, bool) {
 		return 1 - confidence, true
 	}
 	return confidence, true
+}
+
+// Errs reports whether v is evidence by a judge whose error rates are known: it moves
+// what is believed of an answer by IfRight and IfWrong, and does not settle it.
+func (v *Verdict) Errs() bool {
+	return v != nil && v.Outcome != Inconclusive && (v.IfRight > 0 || v.IfWrong > 0)
 }
 
 // VerifyRequest asks for a verdict on one answer.

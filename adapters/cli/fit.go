@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -215,9 +216,7 @@ func (f *fitFlags) follow(table *outcome.Table, o *fit.Options) (*outcome.Table,
 	if table, err = table.Select(names...); err != nil {
 		return nil, fmt.Errorf("policy %s: %w: stepfall collect asks each model; in production mode \"shadow\", or explore in the trace block, does", f.policy, err)
 	}
-	if len(policy.Verifiers) > 0 && table.Labels == "" {
-		table.Verified = true
-	}
+	table = judgesOf(policy, table, o)
 	if o.Strategy != "" {
 		return table, nil
 	}
@@ -232,6 +231,31 @@ func (f *fitFlags) follow(table *outcome.Table, o *fit.Options) (*outcome.Table,
 // enoughLabels is how many steps with every model's answer it takes until agreement with
 // a reference tells models apart as well as it ever does.
 const enoughLabels = 200
+
+// judgesOf returns the table with the verdicts of the policy's verifiers, and tells the fit
+// which of their error rates the policy says. Where none of them has verdicts beside the
+// truth, the truth is taken for theirs.
+func judgesOf(p *policies.Policy, t *outcome.Table, o *fit.Options) *outcome.Table {
+	own := *t
+	own.Verdicts = nil
+	o.Estimate.Judges = map[string]cascade.Rates{}
+	for i := range p.Verifiers {
+		v := &p.Verifiers[i]
+		verdicts, recorded := t.Verdicts[v.Name]
+		if !recorded || !v.Judges() {
+			continue
+		}
+		if own.Verdicts == nil {
+			own.Verdicts = map[string][][]float64{}
+		}
+		own.Verdicts[v.Name] = verdicts
+		if rates := v.Rates(nil); rates != nil && !v.Learn {
+			o.Estimate.Judges[v.Name] = *rates
+		}
+	}
+	own.Verified = own.Verdicts == nil && (own.Verified || len(p.Verifiers) > 0 && own.Labels == "")
+	return &own
+}
 
 // reportFit prints what a profile promises and how far it can be believed.
 func reportFit(w *printer, p *fit.Profile, path string) {
@@ -281,6 +305,10 @@ func reportFit(w *printer, p *fit.Profile, path string) {
 		reportPromise(w, h, p.Data.Complete, p.Budget.Reached)
 	}
 	reportQuality(w, p)
+	for _, judge := range slices.Sorted(maps.Keys(p.Estimator.Judges)) {
+		r := p.Estimator.Judges[judge]
+		w.f("judge %s passes %.1f %% of wrong answers and rejects %.1f %% of right ones: its verdicts are evidence\n", judge, 100*r.FalsePass, 100*r.FalseReject)
+	}
 	c := &p.Calibration
 	w.f("Brier score of estimates (of each model's mean alone): ex-ante %.4f (%.4f), post-hoc %.4f (%.4f)\n",
 		c.Ante.Brier, c.Ante.Reference, c.Post.Brier, c.Post.Reference)

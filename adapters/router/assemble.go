@@ -63,18 +63,32 @@ func Assemble(p *policies.Policy, seed uint64, now func() time.Time, plugins Plu
 	if err := a.plug(p, plugins); err != nil {
 		return nil, err
 	}
-	if err := a.decide(p, seed); err != nil {
+	learned, err := a.decide(p, seed)
+	if err != nil {
 		return nil, err
 	}
+	SetRates(a.Step.Verifiers, p, learned)
 	if len(a.costs) > 0 {
 		a.Step.Cost = append(a.costs, costEstimator{&policies.Estimator{}, a.Step.Cost})
 	}
 	return a, nil
 }
 
+// SetRates tells the engine how often the policy's verifiers err: as the policy says or,
+// where it does not, as was learned of them.
+func SetRates(verifiers []step.Verifier, p *policies.Policy, learned map[string]cascade.Rates) {
+	for i := range verifiers {
+		for k := range p.Verifiers {
+			if p.Verifiers[k].Name == verifiers[i].Name {
+				verifiers[i].Rates = p.Verifiers[k].Rates(learned)
+			}
+		}
+	}
+}
+
 // decide sets the strategies: the policy's own or its profile's, those of match blocks,
-// and those of a paced budget.
-func (a *Assembly) decide(p *policies.Policy, seed uint64) (err error) {
+// and those of a paced budget. It returns what the profile has learned of judges.
+func (a *Assembly) decide(p *policies.Policy, seed uint64) (learned map[string]cascade.Rates, err error) {
 	models := p.SDKModels()
 	names := make([]string, len(models))
 	for i := range models {
@@ -82,33 +96,34 @@ func (a *Assembly) decide(p *policies.Policy, seed uint64) (err error) {
 	}
 	setting := p.Strategy.Setting()
 	if a.Step.Strategy, err = setting.Strategy(names); err != nil {
-		return err
+		return nil, err
 	}
 	var next func() middleware.Route
 	if p.Fit != nil {
 		profile, err := fit.Load(p.Locate(p.Fit.Profile), models)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		if a.Step.Strategy, err = profile.NewStrategy(names); err != nil {
-			return err
+			return nil, err
 		}
 		if next, a.pacer, err = pace(p, profile, names, seed); err != nil {
-			return err
+			return nil, err
 		}
+		learned = profile.Estimator.Judges
 		a.Step.Profile = filepath.Base(p.Fit.Profile)
 		a.Step.Estimators = append(a.Step.Estimators, step.Estimator{Name: a.Step.Profile, Estimator: profile.Estimator.QualityEstimator()})
 		a.Step.Cost = profile.Estimator.CostEstimator()
 	}
 	if len(p.Matches) == 0 && next == nil {
-		return nil
+		return learned, nil
 	}
 	matched := map[*policies.Strategy]cascade.Strategy{}
 	for i := range p.Matches {
 		if s := p.Matches[i].Strategy; s != nil {
 			setting := s.Setting()
 			if matched[s], err = setting.Strategy(names); err != nil {
-				return fmt.Errorf("match %s: %w", p.Matches[i].Name, err)
+				return nil, fmt.Errorf("match %s: %w", p.Matches[i].Name, err)
 			}
 		}
 	}
@@ -121,7 +136,7 @@ func (a *Assembly) decide(p *policies.Policy, seed uint64) (err error) {
 		route.Models, route.Match = choice.Candidates, choice.Match
 		return route
 	}
-	return nil
+	return learned, nil
 }
 
 // plug sets the verifiers and estimators that are plugins.

@@ -70,6 +70,8 @@ func (b Belief) validate() error {
 		return nil
 	case b.Bernoulli && (b.Mean < 0 || b.Mean > 1):
 		return fmt.Errorf("probability %v lies outside [0, 1]", b.Mean)
+	case b.Bernoulli && b.Judge.Validate() != nil:
+		return b.Judge.Validate()
 	case !b.Bernoulli && !(b.StdDev >= 0 && finite(b.StdDev)):
 		return fmt.Errorf("standard deviation %v", b.StdDev)
 	}
@@ -100,14 +102,7 @@ func (b Belief) law(scale float64) law {
 		}
 		return law{mean: b.Mean, dev: dev}
 	}
-	p := b.Mean
-	if scale == 0 || p <= 0 || p >= 1 {
-		return law{mean: p}
-	}
-	if scale == 1 {
-		return law{mean: p, lo: 0, hi: 1, p: p, two: true}
-	}
-	return law{mean: p, lo: p * (1 - scale), hi: p + scale*(1-p), p: p, two: true}
+	return b.judged(scale)
 }
 
 // cdf returns P(X <= x).

@@ -9,14 +9,17 @@ const None = -1
 // A Belief is what is believed about one model's quality on this query.
 //
 // For a model that has not run it is the predictive distribution of the post-hoc
-// estimate that it would get: Normal(Mean, StdDev²), or, when Bernoulli is set,
-// 1 with probability Mean and 0 otherwise (a verifier will judge it). For a model
-// that has run, Mean is its post-hoc estimate and the other fields are ignored.
+// estimate that it would get: Normal(Mean, StdDev²), or, when Bernoulli is set (a
+// verifier will judge it), what is believed after a pass or a fail; see [Rates.Look].
+// For a model that has run, Mean is its post-hoc estimate and the other fields but Look
+// are ignored.
 type Belief struct {
 	Mean   float64
 	StdDev float64
-	// Bernoulli says that a verifier will judge the answer; StdDev is ignored.
+	// Bernoulli says that a verifier will judge the answer, which is right with
+	// probability Mean; StdDev is ignored. Judge is how often it errs.
 	Bernoulli bool
+	Judge     Rates
 	// Unseen says that nothing will look at the answer: the estimate will be Mean
 	// whatever it says, and StdDev is ignored. Such models are only routed to. No
 	// strategy runs one on the way to another.

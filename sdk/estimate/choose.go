@@ -24,6 +24,9 @@ func (o Options) Resolve(t *outcome.Table) Options {
 		return o
 	}
 	o.Quality = KindLatent
+	if len(t.Verdicts) > 0 {
+		return o // the one that takes verdicts into what it believes of all models
+	}
 	rivals := rivals(t)
 	if len(rivals) == 0 || len(t.Queries) < chooseLeast {
 		return o

@@ -31,6 +31,9 @@ type Query struct {
 type Run struct {
 	// Verdict is the probability that the answer is right by a check of it.
 	Verdict float64
+	// IfRight and IfWrong are how probable what judges that err have said of it is where
+	// the answer is right, and where it is wrong; both 0 where they said nothing.
+	IfRight, IfWrong float64
 	// Post is a signal of quality seen on the answer.
 	Post                      float64
 	CostUSD                   float64
@@ -68,6 +71,10 @@ type QualityCursor interface {
 	Beliefs(dst []cascade.Belief)
 }
 
+// weigher is a cursor that takes the verdicts of judges that err into what it believes of
+// all models. Of others, they change what is believed of the model itself.
+type weigher interface{ weighs() bool }
+
 // looker is a cursor to which what was bought of an answer can be shown.
 type looker interface {
 	// Look takes in the next signal of those that are bought. The signals are as in
@@ -97,9 +104,11 @@ type CostCursor interface {
 	Costs(dst []float64)
 }
 
-// Estimator is a fitted pair of estimators for a list of models.
+// Estimator is a fitted pair of estimators for a list of models, with how often the
+// judges of their answers err, by name.
 type Estimator struct {
 	Models  []string
 	Quality Quality
 	Cost    Cost
+	Judges  map[string]cascade.Rates
 }

@@ -7,6 +7,7 @@ import (
 	"math"
 
 	"github.com/stepfall/stepfall/sdk"
+	"github.com/stepfall/stepfall/sdk/cascade"
 	"github.com/stepfall/stepfall/sdk/outcome"
 )
 
@@ -64,6 +65,8 @@ type Options struct {
 	// Features are what KindLinear and KindLogistic use, of the constants that begin
 	// with Feature; nil is all that the table has. [FeatureSets] has the paper's.
 	Features []string
+	// Judges are error rates that are known and not learned, by the judge's name.
+	Judges map[string]cascade.Rates
 	// Seed decides folds. The same seed on the same table gives the same fit.
 	Seed uint64
 }
@@ -101,7 +104,7 @@ func fit(t *outcome.Table, o Options) (*Estimator, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Estimator{Models: t.Models, Quality: quality, Cost: cost}, nil
+	return &Estimator{Models: t.Models, Quality: quality, Cost: cost, Judges: fitJudges(t, o.Judges)}, nil
 }
 
 func fitQuality(t *outcome.Table, o Options) (Quality, error) {
@@ -170,9 +173,10 @@ func newCost(kind string) (Cost, error) {
 
 // file is an Estimator as JSON.
 type file struct {
-	Models  []string        `json:"models"`
-	Quality json.RawMessage `json:"quality"`
-	Cost    json.RawMessage `json:"cost"`
+	Models  []string                 `json:"models"`
+	Quality json.RawMessage          `json:"quality"`
+	Cost    json.RawMessage          `json:"cost"`
+	Judges  map[string]cascade.Rates `json:"judges,omitempty"`
 }
 
 // kinded is an estimator as JSON.
@@ -191,7 +195,7 @@ func (e *Estimator) MarshalJSON() ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	return json.Marshal(file{e.Models, quality, cost})
+	return json.Marshal(file{e.Models, quality, cost, e.Judges})
 }
 
 func marshalKind(kind string, params any) (json.RawMessage, error) {
@@ -236,7 +240,12 @@ func (e *Estimator) UnmarshalJSON(data []byte) error {
 	if err != nil {
 		return err
 	}
-	*e = Estimator{Models: f.Models, Quality: quality, Cost: cost}
+	for name, rates := range f.Judges {
+		if err := rates.Validate(); err != nil {
+			return fmt.Errorf("reading judge %q: %w", name, err)
+		}
+	}
+	*e = Estimator{Models: f.Models, Quality: quality, Cost: cost, Judges: f.Judges}
 	return nil
 }
 

@@ -154,6 +154,9 @@ func (c *latentCursor) Observe(model int, r *Run) {
 		}
 		return
 	}
+	if r.IfRight > 0 || r.IfWrong > 0 {
+		c.scale(model, r.IfRight, r.IfWrong)
+	}
 	if c.Post != nil {
 		right, wrong := c.Post[model].likelihoods(r.Post)
 		c.scale(model, right, wrong)
@@ -202,6 +205,8 @@ func (c *latentCursor) Beliefs(dst []cascade.Belief) {
 		}
 	}
 }
+
+func (c *latentCursor) weighs() bool { return true }
 
 // clustered reports whether there are answers that can agree.
 func (c *latentCursor) clustered() bool { return c.clusters != nil && c.clusters.n > 0 }

@@ -28,7 +28,7 @@ const (
 // outcomes of a query, then each model's logistic regression on the nodes.
 func fitLatent(t *outcome.Table, seed uint64) *latent {
 	n := len(t.Models)
-	e := &latent{Base: make([]float64, n), Slope: make([]float64, n), Verified: t.Verified}
+	e := &latent{Base: make([]float64, n), Slope: make([]float64, n), Verified: t.Judged()}
 	for k := range latentNodes {
 		e.Nodes = append(e.Nodes, latentSpan*(2*float64(k)/(latentNodes-1)-1))
 	}
@@ -82,12 +82,12 @@ func fitLatent(t *outcome.Table, seed uint64) *latent {
 	if t.Prompts != nil {
 		f.fitText(seed)
 	}
-	if !t.Verified {
+	if !t.Judged() {
 		f.fitSignals()
 		f.Evidence = f.fitEvidence()
 	}
 	e.prepare()
-	if !t.Verified {
+	if !t.Judged() {
 		f.fitDeviations()
 	}
 	return e

@@ -21,7 +21,7 @@ type mean struct {
 const groupWeight = 4
 
 func fitMean(t *outcome.Table) *mean {
-	e := &mean{Overall: t.MeanQualities(), Groups: map[string][]float64{}, Verified: t.Verified}
+	e := &mean{Overall: t.MeanQualities(), Groups: map[string][]float64{}, Verified: t.Judged()}
 	counts := map[string][]float64{}
 	for q, row := range t.Quality {
 		g := t.Group(q)

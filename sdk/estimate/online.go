@@ -93,7 +93,8 @@ func (o *online) quality(_ context.Context, req *sdk.QualityRequest) (*sdk.Quali
 		}
 		offered[i] = sdk.Look{Signal: looks.Offered(m), StdDev: b.Look.StdDev, CostUSD: b.Look.CostUSD}
 	}
-	return &sdk.QualityResponse{Estimates: estimates, Looks: offered}, nil
+	w, weighs := c.quality.(weigher)
+	return &sdk.QualityResponse{Estimates: estimates, Looks: offered, Weighs: weighs && w.weighs()}, nil
 }
 
 func (o *online) costs(_ context.Context, req *sdk.CostRequest) (*sdk.CostResponse, error) {
@@ -149,7 +150,9 @@ func (o *online) observe(attempts []sdk.Attempt, signals []float64, observe func
 			continue
 		}
 		r := unknownRun()
-		if quality, judged := a.Verdict.Quality(); judged {
+		if a.Verdict.Errs() {
+			r.IfRight, r.IfWrong = a.Verdict.IfRight, a.Verdict.IfWrong
+		} else if quality, judged := a.Verdict.Quality(); judged {
 			r.Verdict = quality
 		}
 		if v, known := a.Answer.Signals[SignalPost]; known {

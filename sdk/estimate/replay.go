@@ -23,6 +23,7 @@ type Replay struct {
 	fold       []int // of each query, into estimators; nil is all zero
 	table      *outcome.Table
 	signals    [][][][]float64 // of each estimator; nil where the table has no such signal
+	panels     []*panel        // of each estimator; nil where no judge that errs has verdicts
 	tokens     []float64       // of each query's prompt
 	texts      []atomic.Uint64 // of each query: see Query
 }
@@ -92,6 +93,7 @@ func newReplay(t *outcome.Table, fold []int, estimators ...*Estimator) (*Replay,
 	r := &Replay{estimators: estimators, fold: fold, table: t, tokens: make([]float64, len(t.Queries)), texts: make([]atomic.Uint64, len(t.Queries))}
 	for _, e := range estimators {
 		r.signals = append(r.signals, columnsOf(t, e.Quality.Signals()))
+		r.panels = append(r.panels, panelOf(t, e))
 	}
 	for q := range t.Queries {
 		r.tokens[q] = promptTokens(t, q)
@@ -144,6 +146,10 @@ func (r *Replay) run(query, model int, dst *Run) {
 	if t.Verified {
 		dst.Verdict = outcome.At(t.Quality, query, model)
 	}
+	dst.IfRight, dst.IfWrong = 0, 0
+	if p := r.panel(query); p != nil {
+		dst.IfRight, dst.IfWrong = p.likelihoods(query, model)
+	}
 	dst.Post = outcome.At(t.Post, query, model)
 	dst.CostUSD = positive(outcome.At(t.CostUSD, query, model))
 	dst.InputTokens = positive(math.Round(outcome.At(t.InputTokens, query, model)))
@@ -152,6 +158,14 @@ func (r *Replay) run(query, model int, dst *Run) {
 	for i, m := range r.signals[r.of(query)] {
 		dst.Signals[i] = outcome.At(m, query, model)
 	}
+}
+
+// panel returns the judges of a query's answers, nil for none.
+func (r *Replay) panel(query int) *panel {
+	if r.panels == nil {
+		return nil // of a table that an estimator is being fitted to
+	}
+	return r.panels[r.of(query)]
 }
 
 // of is the place of the estimator that speaks of a query.
@@ -270,9 +284,46 @@ func (x *Reading) tell(beliefs []cascade.Belief) {
 	for i, b := range beliefs {
 		beliefs[i] = told(b)
 	}
-	if x.replay.table.Verified {
+	switch r := x.replay; {
+	case r.table.Verified:
 		x.judge(beliefs)
+	case r.panel(x.row) != nil:
+		x.weigh(r.panel(x.row), beliefs)
 	}
+}
+
+// weigh makes of beliefs what they are where judges that err look at every answer: of a
+// model that has not run the probability that it is right, with how often they err; of
+// one that has, what is left of that after their verdicts.
+func (x *Reading) weigh(p *panel, beliefs []cascade.Belief) {
+	w, weighs := x.quality.(weigher)
+	weighs = weighs && w.weighs()
+	for i, b := range beliefs {
+		mean := min(max(b.Mean, 0), 1)
+		rates, judged := p.rates(x.row, i, x.models())
+		switch ran := slices.Contains(x.ran, i); {
+		case !ran && judged:
+			beliefs[i] = cascade.Belief{Mean: mean, Bernoulli: true, Judge: rates}
+		case ran:
+			right, wrong := p.likelihoods(x.row, i)
+			switch {
+			case right == 0 && wrong == 0:
+			case weighs:
+				beliefs[i] = cascade.Belief{Mean: mean}
+			default:
+				beliefs[i] = cascade.Belief{Mean: cascade.Posterior(mean, right, wrong)}
+			}
+		}
+	}
+}
+
+// models returns the models that have run, without looks at their answers.
+func (x *Reading) models() []int {
+	n := len(x.replay.table.Models)
+	if !slices.ContainsFunc(x.ran, func(mark int) bool { return mark >= n }) {
+		return x.ran
+	}
+	return slices.DeleteFunc(slices.Clone(x.ran), func(mark int) bool { return mark >= n })
 }
 
 // judge makes of beliefs what they are where a check judges every answer: of a model

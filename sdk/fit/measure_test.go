@@ -67,6 +67,12 @@ func TestMeasure(t *testing.T) {
 // fittedArea is the AUC on the test half of a strategy fitted to the train half.
 func fittedArea(t *testing.T, train, test *outcome.Table, kind, name string, seed uint64) float64 {
 	t.Helper()
+	return area(test, fittedPoints(t, train, test, kind, name, seed))
+}
+
+// fittedPoints is what a strategy fitted to the train half does on the test half.
+func fittedPoints(t *testing.T, train, test *outcome.Table, kind, name string, seed uint64) []Point {
+	t.Helper()
 	o := estimate.Options{Quality: kind, Seed: seed}
 	if kind == "auto" {
 		o.Quality = ""
@@ -104,7 +110,7 @@ func fittedArea(t *testing.T, train, test *outcome.Table, kind, name string, see
 	for i, v := range values {
 		points = append(points, results[i].point(v))
 	}
-	return area(test, points)
+	return points
 }
 
 // linearArea is the AUC of coin tosses between single models.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"strconv"
+	"strings"
 )
 
 // Names of the columns and fields of the long formats.
@@ -23,6 +24,8 @@ const (
 	colPost    = "post"
 	colLogProb = "log_probs"
 	colSignals = "signals"
+	// colVerdict begins the name of the column with a judge's verdicts.
+	colVerdict = "verdict_"
 	// colPropensity is the probability with which the model was asked.
 	colPropensity = "propensity"
 	// colSample is which answer of the model it is, from 1; the second of "small" is an
@@ -227,6 +230,9 @@ func check(column string, v float64) error {
 			return fmt.Errorf("%v is more than %v", v, float64(most))
 		}
 	default:
+		if strings.HasPrefix(column, colVerdict) && v != 0 && v != 1 {
+			return fmt.Errorf("%v is no verdict: 1 is a pass, 0 a fail", v)
+		}
 		if math.IsInf(v, 0) || math.Abs(v) > most {
 			return fmt.Errorf("%v is not finite, or beyond %v", v, float64(most))
 		}
@@ -306,10 +312,14 @@ func (b *builder) table(file string) (*Table, error) {
 		if known(column) {
 			continue
 		}
-		if t.Signals == nil {
-			t.Signals = map[string][][]float64{}
+		into, name := &t.Signals, column
+		if judge, ok := strings.CutPrefix(column, colVerdict); ok && judge != "" {
+			into, name = &t.Verdicts, judge
 		}
-		t.Signals[column] = matrix(column)
+		if *into == nil {
+			*into = map[string][][]float64{}
+		}
+		(*into)[name] = matrix(column)
 	}
 	return t, nil
 }

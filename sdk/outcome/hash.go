@@ -27,6 +27,10 @@ func (t *Table) Hash() string {
 		texts(h, []string{name})
 		numbers(h, t.Signals[name])
 	}
+	for _, judge := range t.Judges() {
+		texts(h, []string{colVerdict + judge})
+		numbers(h, t.Verdicts[judge])
+	}
 	if t.Propensity != nil {
 		numbers(h, t.Propensity)
 	}

@@ -48,7 +48,7 @@ func Open(path string, o Options) (*Table, error) {
 	if err != nil {
 		return nil, err
 	}
-	t.Verified = o.Verified
+	t.Verified = o.Verified && len(t.Verdicts) == 0 // verdicts beside it make the quality the truth
 	return t, nil
 }
 
@@ -69,7 +69,7 @@ func Read(r io.Reader, name string, o Options) (*Table, error) {
 	if err != nil {
 		return nil, err
 	}
-	t.Verified = o.Verified
+	t.Verified = o.Verified && len(t.Verdicts) == 0 // verdicts beside it make the quality the truth
 	return t, nil
 }
 

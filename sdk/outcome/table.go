@@ -36,6 +36,10 @@ type Table struct {
 	Propensity [][]float64
 	// Signals are further numbers seen once a model has run, by name.
 	Signals map[string][][]float64
+	// Verdicts are what judges said of the answers that will be there when the models are
+	// used, by the judge's name: 1 is a pass, 0 a fail, NaN nothing. The quality beside
+	// them is the truth, by which the judges' errors are known.
+	Verdicts map[string][][]float64
 	// Verified says that the quality is the verdict of a check that will be there
 	// when the models are used, such as unit tests.
 	Verified bool
@@ -156,13 +160,19 @@ func (t *Table) derive(models []string, column func([]string) []string, numbers 
 	if t.Answers != nil {
 		d.Answers = texts(t.Answers)
 	}
-	if t.Signals != nil {
-		d.Signals = make(map[string][][]float64, len(t.Signals))
-		for name, m := range t.Signals {
-			d.Signals[name] = matrix(m)
-		}
-	}
+	d.Signals, d.Verdicts = mapped(t.Signals, matrix), mapped(t.Verdicts, matrix)
 	return d
+}
+
+func mapped(matrices map[string][][]float64, f func([][]float64) [][]float64) map[string][][]float64 {
+	if matrices == nil {
+		return nil
+	}
+	out := make(map[string][][]float64, len(matrices))
+	for name, m := range matrices {
+		out[name] = f(m)
+	}
+	return out
 }
 
 func pick[T any](values []T, at []int) []T {
@@ -222,3 +232,10 @@ func columnMeans(matrix [][]float64, columns int) []float64 {
 
 // SignalNames returns the names of the signals, sorted.
 func (t *Table) SignalNames() []string { return slices.Sorted(maps.Keys(t.Signals)) }
+
+// Judges returns the names of the judges whose verdicts stand beside the truth, sorted.
+func (t *Table) Judges() []string { return slices.Sorted(maps.Keys(t.Verdicts)) }
+
+// Judged reports whether verdicts will be there when the models are used: of a check
+// that is always right, or of judges that err.
+func (t *Table) Judged() bool { return t.Verified || len(t.Verdicts) > 0 }

@@ -29,6 +29,9 @@ func (t *Table) WriteCSV(w io.Writer) error {
 	for _, name := range t.SignalNames() {
 		columns = append(columns, column{name, t.Signals[name]})
 	}
+	for _, judge := range t.Judges() {
+		columns = append(columns, column{colVerdict + judge, t.Verdicts[judge]})
+	}
 	out := csv.NewWriter(w)
 	header := []string{colQuery, colGroup, colModel}
 	for _, c := range columns {

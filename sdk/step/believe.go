@@ -37,8 +37,8 @@ func (r *run) believe(ctx context.Context) {
 		// The deviation of a model that has not run is what a look will reveal, and
 		// nothing where nobody looks: not an operator's doubt about a prior.
 		switch {
-		case r.judged != nil && r.judged[i]:
-			*b = cascade.Belief{Mean: min(max(b.Mean, 0), 1), Bernoulli: true}
+		case r.judged[i]:
+			*b = cascade.Belief{Mean: min(max(b.Mean, 0), 1), Bernoulli: true, Judge: r.rates[i]}
 			if passed > 0 && passed < 1 {
 				// A pass of the same judge would be worth no more than the one that is there.
 				*b = cascade.Belief{Mean: passed * b.Mean}
@@ -49,12 +49,12 @@ func (r *run) believe(ctx context.Context) {
 	}
 }
 
-// passed returns the greatest confidence of an answer that a free verifier passed;
-// 0 when none has passed.
+// passed returns the greatest confidence of an answer that a free verifier passed which
+// is taken at its word; 0 when none has passed.
 func (r *run) passed() float64 {
 	best := 0.0
 	for i := range r.e.models {
-		if v := r.verdict(i); r.ran(i) && v != nil && v.Outcome == sdk.Passed && v.CostUSD == 0 {
+		if v := r.verdict(i); r.ran(i) && v != nil && v.Outcome == sdk.Passed && v.CostUSD == 0 && !v.Errs() {
 			best = max(best, confidence(v))
 		}
 	}
@@ -71,7 +71,15 @@ func (r *run) postHoc(i int) {
 	if r.rejected[i] {
 		*b = cascade.Belief{}
 	}
-	if q, ok := r.verdict(i).Quality(); ok {
+	v := r.verdict(i)
+	q, ok := v.Quality()
+	if v.Errs() {
+		q = min(max(b.Mean, 0), 1)
+		if !r.weighed[i] {
+			q = cascade.Posterior(q, v.IfRight, v.IfWrong)
+		}
+	}
+	if ok {
 		*b = cascade.Belief{Mean: q, StdDev: math.Sqrt(q * (1 - q))}
 	}
 	r.posts[i] = sdk.Estimate{Mean: b.Mean, StdDev: b.StdDev}
@@ -93,6 +101,7 @@ func (r *run) believeQuality(ctx context.Context) {
 	for i, prior := range r.e.priors {
 		r.state.Beliefs[i] = cascade.Belief{Mean: prior.Mean, StdDev: prior.StdDev}
 	}
+	clear(r.weighed)
 	if len(r.e.c.Estimators) > 0 {
 		r.askEstimators(ctx)
 	}

@@ -116,7 +116,7 @@ func (r *run) record() []sdk.Belief {
 			dev = r.posts[i].StdDev
 		}
 		rec := sdk.Belief{
-			Model: r.e.names[i], Quality: sdk.Estimate{Mean: b.Mean, StdDev: dev}, CostUSD: round(r.state.Costs[i]), Ran: ran, Judged: b.Bernoulli && !ran,
+			Model: r.e.names[i], Quality: sdk.Estimate{Mean: b.Mean, StdDev: dev}, CostUSD: round(r.state.Costs[i]), Ran: ran, Judged: b.Bernoulli && !ran, Judge: b.Judge,
 		}
 		if b.Look != (cascade.Look{}) {
 			rec.Look = &sdk.Look{Signal: r.sellers[i].Name, StdDev: b.Look.StdDev, CostUSD: b.Look.CostUSD}

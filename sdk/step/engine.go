@@ -74,6 +74,10 @@ type Verifier struct {
 	Rejects bool
 	// As says what is made of what it finds; the zero value is a verdict.
 	As As
+	// Rates are how often its verdicts err: then they are evidence, and move what is
+	// believed of an answer. Nil takes them at their word, with their confidence; zero
+	// rates, with certainty.
+	Rates *cascade.Rates
 	// OnUnavailable says what an error of the verifier means.
 	OnUnavailable Unavailable
 	// MaxCostUSD is the most that one verification costs; it is reserved before.
@@ -226,6 +230,11 @@ func (c *Config) faults() (faults []error) {
 	for _, v := range c.Verifiers {
 		if v.Verifier == nil {
 			faults = append(faults, fmt.Errorf("verifier %s is nil", v.Name))
+		}
+		if v.Rates != nil {
+			if err := v.Rates.Validate(); err != nil {
+				faults = append(faults, fmt.Errorf("verifier %s: %w", v.Name, err))
+			}
 		}
 	}
 	for _, s := range c.Estimators {

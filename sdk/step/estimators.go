@@ -76,6 +76,7 @@ func (r *run) askEstimators(ctx context.Context) {
 				estimate.StdDev = 0
 			}
 			r.state.Beliefs[i] = cascade.Belief{Mean: estimate.Mean, StdDev: estimate.StdDev}
+			r.weighed[i] = resp.Weighs
 			if k < len(resp.Looks) && r.e.sells {
 				r.offer(i, &resp.Looks[k])
 			}

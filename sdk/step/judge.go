@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/stepfall/stepfall/sdk"
+	"github.com/stepfall/stepfall/sdk/cascade"
 )
 
 // judges reports whether v judges the model's answers to q.
@@ -22,16 +23,22 @@ func (r *run) whoIsJudged() {
 		return
 	}
 	for k := range r.e.c.Verifiers {
-		if v := &r.e.c.Verifiers[k]; v.Rejects || v.As != AsVerdict || r.mute != nil && r.mute[k] || r.e.silence[k].isSilent(r.q) {
+		v := &r.e.c.Verifiers[k]
+		if v.Rejects || v.As != AsVerdict || r.mute != nil && r.mute[k] || r.e.silence[k].isSilent(r.q) {
 			continue
 		}
 		for i, name := range r.e.names {
-			if r.e.c.Verifiers[k].judges(r.q, name) {
-				if r.judged == nil {
-					r.judged = make([]bool, len(r.e.names))
-				}
-				r.judged[i] = true
+			if !v.judges(r.q, name) {
+				continue
 			}
+			var rates cascade.Rates
+			if v.Rates != nil {
+				rates = *v.Rates
+			}
+			if r.judged[i] {
+				rates = rates.And(r.rates[i])
+			}
+			r.judged[i], r.rates[i] = true, rates
 		}
 	}
 }
@@ -135,8 +142,26 @@ func merge(a, b *sdk.Verdict) *sdk.Verdict {
 		}
 		keep.Score = min(a.Score, b.Score)
 	}
+	if b.Outcome != sdk.Inconclusive && (a.Errs() || b.Errs()) {
+		right, wrong := likelihoods(a)
+		keep.IfRight, keep.IfWrong = likelihoods(b)
+		keep.IfRight, keep.IfWrong = keep.IfRight*right, keep.IfWrong*wrong
+	}
 	keep.CostUSD, keep.Duration = a.CostUSD+b.CostUSD, a.Duration+b.Duration
 	return &keep
+}
+
+// likelihoods returns how probable a verdict is where the answer is right, and where it
+// is wrong. One that is taken at its word is wrong as often either way.
+func likelihoods(v *sdk.Verdict) (ifRight, ifWrong float64) {
+	if v.Errs() {
+		return v.IfRight, v.IfWrong
+	}
+	q, known := v.Quality()
+	if !known {
+		return 1, 1
+	}
+	return q, 1 - q
 }
 
 func confidence(v *sdk.Verdict) float64 {
@@ -144,6 +169,17 @@ func confidence(v *sdk.Verdict) float64 {
 		return 1
 	}
 	return v.Confidence
+}
+
+// weigh notes in a verdict how much it says by how often its judge errs.
+func (v *Verifier) weigh(verdict *sdk.Verdict) {
+	switch {
+	case v.Rates == nil || v.As != AsVerdict || verdict.Outcome == sdk.Inconclusive:
+	case *v.Rates == cascade.Rates{}:
+		verdict.Confidence = 1
+	default:
+		verdict.IfRight, verdict.IfWrong = v.Rates.Likelihoods(verdict.Outcome == sdk.Passed)
+	}
 }
 
 // malformed says what no verdict can be.
@@ -207,6 +243,7 @@ func (r *run) ask(ctx context.Context, v *Verifier, answer *sdk.Answer) (*sdk.Ve
 		r.say("settling: " + fault.Error())
 	}
 	if err == nil {
+		v.weigh(verdict)
 		return verdict, nil
 	}
 	r.say("verifier " + v.Name + " unavailable: " + err.Error())

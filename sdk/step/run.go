@@ -24,10 +24,12 @@ type run struct {
 	lambdas  []float64 // the strategy's
 	state    cascade.State
 	only     int
-	judged   []bool      // by candidate: a verifier will judge; nil for none
-	away     []bool      // by estimator: it could not be had when it was asked last; nil for none
-	mute     []bool      // by verifier: it could say nothing of an answer; nil for none
-	sellers  []*Verifier // by candidate: from whom the look in its belief is bought; nil for none
+	judged   []bool          // by candidate: a verifier will judge
+	rates    []cascade.Rates // by candidate: how often those who judge err
+	weighed  []bool          // by candidate: its belief takes verdicts that err into account
+	away     []bool          // by estimator: it could not be had when it was asked last; nil for none
+	mute     []bool          // by verifier: it could say nothing of an answer; nil for none
+	sellers  []*Verifier     // by candidate: from whom the look in its belief is bought; nil for none
 
 	attempts []sdk.Attempt
 	posts    []sdk.Estimate // by candidate: post-hoc
@@ -88,10 +90,10 @@ type record struct {
 func (e *Engine) take(n int) *run {
 	r, ok := e.runs.Get().(*run)
 	if !ok {
-		floats, flags := make([]float64, n), make([]bool, 2*n)
+		floats, flags := make([]float64, n), make([]bool, 4*n)
 		return &run{
 			state: cascade.State{Beliefs: make([]cascade.Belief, n), Costs: floats, Infeasible: flags[:n:n], Ran: make([]int, 0, n)},
-			posts: make([]sdk.Estimate, n), rejected: flags[n:], callOf: make([]int, 0, n),
+			posts: make([]sdk.Estimate, n), rejected: flags[n : 2*n], judged: flags[2*n : 3*n], weighed: flags[3*n:], rates: make([]cascade.Rates, n), callOf: make([]int, 0, n),
 		}
 	}
 	return r
@@ -100,11 +102,13 @@ func (e *Engine) take(n int) *run {
 // give empties a run and puts it back into the pool.
 func (e *Engine) give(r *run) {
 	state, posts, rejected, callOf := r.state, r.posts, r.rejected, r.callOf[:0]
+	judged, weighed, rates := r.judged, r.weighed, r.rates
 	clear(state.Infeasible)
 	clear(rejected)
 	clear(posts)
 	state.Ran = state.Ran[:0]
-	*r = run{state: state, posts: posts, rejected: rejected, callOf: callOf}
+	clear(judged)
+	*r = run{state: state, posts: posts, rejected: rejected, callOf: callOf, judged: judged, weighed: weighed, rates: rates}
 	e.runs.Put(r)
 }
 

@@ -25,10 +25,19 @@ func (j judges) Verifier(name, _ string, _ map[string]any) (sdk.Verifier, error)
 	return j.truth(name), nil
 }
 
-// truth knows how good answers are, and asks for its verdicts what a verifier asked.
+// truth knows how good answers are or, where that stands beside the truth, what the
+// verifier said of them, and asks for its verdicts what a verifier asked.
 func (j judges) truth(verifier string) sdk.Verifier {
 	return sdk.VerifierFunc(func(_ context.Context, req *sdk.VerifyRequest) (*sdk.Verdict, error) {
-		v, usd := j.r.truth[req.Answer.Model].Quality, j.r.verdictUSD(verifier, req.Answer.Model)
+		o, usd := j.r.truth[req.Answer.Model], j.r.verdictUSD(verifier, req.Answer.Model)
+		v := o.Quality
+		if o.Verdicts != nil {
+			recorded, known := o.Verdicts[verifier]
+			if !known {
+				return &sdk.Verdict{CostUSD: usd}, nil
+			}
+			v = recorded
+		}
 		if v >= 0.5 {
 			return &sdk.Verdict{Outcome: sdk.Passed, Score: v, Confidence: v, CostUSD: usd}, nil
 		}

@@ -108,6 +108,26 @@ func priced(t *outcome.Table) *outcome.Table {
 	return t
 }
 
+// mistaken adds the verdicts of a judge that is wrong in a fifth of all cases, and says
+// nothing in a tenth.
+func mistaken(t *outcome.Table, seed uint64) *outcome.Table {
+	rng := rand.New(rand.NewPCG(9, seed))
+	verdicts := make([][]float64, len(t.Queries))
+	for q, row := range t.Quality {
+		for _, v := range row {
+			switch x := rng.Float64(); {
+			case x < 0.2:
+				v = 1 - v
+			case x < 0.3:
+				v = math.NaN()
+			}
+			verdicts[q] = append(verdicts[q], v)
+		}
+	}
+	t.Verified, t.Verdicts = false, map[string][][]float64{"gate": verdicts}
+	return t
+}
+
 // graded makes of verdicts how certain a judge is of each.
 func graded(t *outcome.Table) *outcome.Table {
 	rng := rand.New(rand.NewPCG(5, 6))
@@ -125,6 +145,12 @@ func graded(t *outcome.Table) *outcome.Table {
 func TestOnlineAndOfflineDecideAlike(t *testing.T) {
 	judged := []string{estimate.KindMean, estimate.KindLatent}
 	t.Run("verdicts", func(t *testing.T) { decideAlike(t, made(90, 5), judged, estimate.KindCostLatent) })
+	t.Run("verdicts that err", func(t *testing.T) {
+		table := mistaken(made(90, 5), 1)
+		decideAlike(t, table, judged, estimate.KindCostLatent)
+		table.Verdicts["second"] = mistaken(made(90, 5), 2).Verdicts["gate"]
+		decideAlike(t, table, judged, estimate.KindCostLatent)
+	})
 	if testing.Short() {
 		return // computing: a forecast starts no goroutine
 	}
@@ -206,6 +232,9 @@ func stepsAlike(t *testing.T, e *estimate.Estimator, test *outcome.Table, name s
 	p := &policies.Policy{Strategy: policies.Strategy{Kind: name, Lambda: []float64{lambda}, Threshold: []float64{0.5}, Gamma: 1}}
 	if test.Verified {
 		p.Verifiers = []policies.Verifier{{Name: "recorded", Plugin: "recorded"}}
+	}
+	for _, judge := range test.Judges() {
+		p.Verifiers = append(p.Verifiers, policies.Verifier{Name: judge, Plugin: "recorded"})
 	}
 	if test.Signals["judge"] != nil {
 		p.Verifiers = append(p.Verifiers, policies.Verifier{Name: "judge", Plugin: "recorded", As: "bought"}, policies.Verifier{Name: "second_judge", Plugin: "recorded", As: "bought"})

@@ -69,6 +69,7 @@ func rehearse(p *policies.Policy, w World, f *Forecast, o *Options) (*rehearsal,
 	if o.Estimator != nil {
 		c.Estimators = append(c.Estimators, step.Estimator{Name: "fitted", Estimator: o.Estimator.QualityEstimator()})
 		c.Cost = o.Estimator.CostEstimator()
+		router.SetRates(c.Verifiers, p, o.Estimator.Judges)
 	}
 	c.Checks, c.Traces, c.Explain = []step.Check{}, o.Traces, o.Explain
 	// Failures are as many as were recorded; nobody waits between tries.

@@ -50,6 +50,9 @@ type Outcome struct {
 	// Text and Signals are for the estimators of a profile.
 	Text    string
 	Signals map[string]float64
+	// Verdicts are what verifiers said of the answer, 1 a pass and 0 a fail, where that is
+	// recorded beside its quality; nil where the quality is what they say.
+	Verdicts map[string]float64
 	// Failures is how many calls failed before that.
 	Failures int
 	// Known is false when the world has nothing of this model, and the policy's
@@ -197,7 +200,7 @@ func (t *Table) Query(n int) *sdk.Query {
 			q.Features[estimate.FeatureAnte+name] = v
 		}
 	}
-	if o.Verified {
+	if o.Judged() {
 		q.Checks.FailToPass = []string{"recorded"}
 	}
 	return q
@@ -238,6 +241,14 @@ func (t *Table) Outcome(n int, m Model) Outcome {
 	}
 	if v := outcome.At(o.Post, n, i); !math.IsNaN(v) {
 		out.Signals[estimate.SignalPost] = v
+	}
+	if o.Verdicts != nil {
+		out.Verdicts = map[string]float64{}
+	}
+	for judge, matrix := range o.Verdicts {
+		if v := matrix[n][i]; !math.IsNaN(v) {
+			out.Verdicts[judge] = v
+		}
 	}
 	for name, matrix := range o.Signals {
 		if v := outcome.At(matrix, n, i); !math.IsNaN(v) {

@@ -55,6 +55,9 @@ func ask(t *sdk.Trace, n int) (*question, error) {
 			Mean: b.Quality.Mean, StdDev: b.Quality.StdDev,
 			Bernoulli: !b.Ran && (b.Judged || judged && b.Quality.StdDev == 0 && b.Quality.Mean >= 0 && b.Quality.Mean <= 1),
 		})
+		if !b.Ran {
+			q.state.Beliefs[i].Judge = b.Judge
+		}
 		if b.Look != nil {
 			q.state.Beliefs[i].Look = cascade.Look{StdDev: b.Look.StdDev, CostUSD: b.Look.CostUSD}
 		}

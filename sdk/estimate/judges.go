@@ -1,0 +1,122 @@
+package estimate
+
+import (
+	"math"
+	"slices"
+
+	"github.com/stepfall/stepfall/sdk/cascade"
+	"github.com/stepfall/stepfall/sdk/outcome"
+)
+
+// fitJudges learns how often the judges of a table err from the rows that have a verdict
+// beside the truth, all models together: rates by model gain nothing, since what matters
+// is the probability that a model is right. Rates that are known stand.
+func fitJudges(t *outcome.Table, known map[string]cascade.Rates) map[string]cascade.Rates {
+	if len(t.Verdicts) == 0 {
+		return nil
+	}
+	judges := map[string]cascade.Rates{}
+	for name, verdicts := range t.Verdicts {
+		if rates, ok := known[name]; ok {
+			judges[name] = rates
+			continue
+		}
+		var wrong, passed, right, rejected float64
+		for q, row := range t.Quality {
+			for m, v := range row {
+				verdict := verdicts[q][m]
+				if math.IsNaN(v) || math.IsNaN(verdict) {
+					continue
+				}
+				right, wrong = right+v, wrong+1-v
+				if verdict >= 0.5 {
+					passed += 1 - v
+				} else {
+					rejected += v
+				}
+			}
+		}
+		judges[name] = cascade.LearnRates(wrong, passed, right, rejected)
+	}
+	return judges
+}
+
+// panel is the judges of a table whose errors an estimator knows, in the order in which
+// they are asked.
+type panel struct {
+	judges []juror
+}
+
+// juror is one judge: its verdicts, how often they err, and which models it judges.
+type juror struct {
+	verdicts [][]float64
+	rates    cascade.Rates
+	judges   []bool
+}
+
+// panelOf returns the judges of a table; nil for none.
+func panelOf(t *outcome.Table, e *Estimator) *panel {
+	p := &panel{}
+	for _, name := range t.Judges() {
+		rates, known := e.Judges[name]
+		if !known {
+			continue
+		}
+		j := juror{t.Verdicts[name], rates, make([]bool, len(t.Models))}
+		for _, row := range j.verdicts {
+			for m, verdict := range row {
+				j.judges[m] = j.judges[m] || !math.IsNaN(verdict)
+			}
+		}
+		p.judges = append(p.judges, j)
+	}
+	if p.judges == nil {
+		return nil
+	}
+	return p
+}
+
+// likelihoods returns how probable what the judges said of an answer is where it is
+// right and where it is wrong; zeros where they said nothing. Who comes after one that
+// rejects it is not asked.
+func (p *panel) likelihoods(query, model int) (ifRight, ifWrong float64) {
+	for _, j := range p.judges {
+		verdict := j.verdicts[query][model]
+		if math.IsNaN(verdict) {
+			continue
+		}
+		if ifRight == 0 && ifWrong == 0 {
+			ifRight, ifWrong = 1, 1
+		}
+		right, wrong := j.rates.Likelihoods(verdict >= 0.5)
+		ifRight, ifWrong = ifRight*right, ifWrong*wrong
+		if verdict < 0.5 {
+			break
+		}
+	}
+	return ifRight, ifWrong
+}
+
+// rejected reports whether one of the judges rejects an answer.
+func rejected(judges []juror, query, model int) bool {
+	return slices.ContainsFunc(judges, func(j juror) bool { return j.verdicts[query][model] < 0.5 })
+}
+
+// rates returns how often those who will judge a model's answer err, together, given
+// what has run, and false for nobody: who could say nothing of an answer is not asked
+// again on the query.
+func (p *panel) rates(query, model int, ran []int) (together cascade.Rates, judged bool) {
+	for k, j := range p.judges {
+		silent := slices.ContainsFunc(ran, func(m int) bool {
+			return j.judges[m] && math.IsNaN(j.verdicts[query][m]) && !rejected(p.judges[:k], query, m)
+		})
+		switch {
+		case !j.judges[model] || silent:
+		case judged:
+			together = together.And(j.rates)
+		default:
+			together, judged = j.rates, true
+		}
+	}
+	return together, judged
+}

@@ -1,0 +1,203 @@
+package fit
+
+import (
+	"cmp"
+	"context"
+	"flag"
+	"fmt"
+	"maps"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stepfall/stepfall/sdk/cascade"
+	"github.com/stepfall/stepfall/sdk/outcome"
+	"github.com/stepfall/stepfall/sdk/outcome/outcometest"
+)
+
+var judges = struct {
+	halves               *int
+	share                *float64
+	tables, noises, rows *string
+}{
+	flag.Int("judges", 0, "number of halves on which to measure judges that err"),
+	flag.Float64("judgeshare", 0.5, "share of the queries to fit to"),
+	flag.String("judgetables", "swebench,mcpmark,openhands_swe.csv,openhands_swt.csv", "tables"),
+	flag.String("judgenoises", "none,independent,shared", "errors of the judge"),
+	flag.String("judgerows", "index", "strategies"),
+}
+
+// TestMeasureJudges prints the mean AUC on test halves, over the mix of single models, of
+// strategies fitted to the other halves, where a judge is wrong in a tenth of all cases:
+//
+//	go test ./sdk/fit -v -timeout 1h -run MeasureJudges -args -judges 10
+func TestMeasureJudges(t *testing.T) {
+	if *judges.halves == 0 {
+		t.Skip("measures on demand")
+	}
+	for name := range strings.SplitSeq(*judges.tables, ",") {
+		for noise := range strings.SplitSeq(*judges.noises, ",") {
+			gains, linears := map[string][]float64{}, []float64{}
+			for seed := range uint64(*judges.halves) {
+				table := judgedTable(t, name, noise, seed)
+				train, test := table.Split(*judges.share, seed)
+				linear := linearArea(test)
+				linears = append(linears, linear)
+				gains["ladder"] = append(gains["ladder"], ladderArea(train, test)-linear)
+				for row := range strings.SplitSeq(*judges.rows, ",") {
+					gains[row] = append(gains[row], fittedArea(t, train, test, "auto", row, seed)-linear)
+				}
+				if noise == "none" {
+					train, test := *train, *test
+					train.Verdicts, test.Verdicts, train.Verified, test.Verified = nil, nil, true, true
+					gains["verified"] = append(gains["verified"], fittedArea(t, &train, &test, "auto", cascade.NameIndex, seed)-linear)
+				}
+			}
+			fmt.Printf("%s, errors %s: linear %.2f", name, noise, 100*average(linears))
+			for _, row := range slices.Sorted(maps.Keys(gains)) {
+				fmt.Printf(" %s %+.2f", row, 100*average(gains[row]))
+				if row != "ladder" {
+					fmt.Printf(" (%+.2f over the ladder)", 100*(average(gains[row])-average(gains["ladder"])))
+				}
+			}
+			fmt.Println()
+		}
+	}
+}
+
+// judgedTable returns outcomes with the verdicts of a judge that errs.
+func judgedTable(t *testing.T, name, noise string, seed uint64) *outcome.Table {
+	t.Helper()
+	var table *outcome.Table
+	switch name {
+	case "swebench":
+		table = outcometest.Swebench(t)
+	case "mcpmark":
+		table = binary(outcometest.Named(t, "mcpmark.csv"), seed)
+	default:
+		table = outcometest.Named(t, name)
+	}
+	table.Verified, table.Signals, table.InputTokens, table.OutputTokens = false, nil, nil, nil
+	rng := rand.New(rand.NewPCG(seed, 0x6a7d))
+	verdicts := make([][]float64, len(table.Queries))
+	for q, row := range table.Quality {
+		misread := rng.Float64() < 0.1
+		verdicts[q] = make([]float64, len(row))
+		for m, v := range row {
+			flip := rng.Float64() < 0.1
+			switch {
+			case noise == "shared" && misread, noise == "independent" && flip:
+				v = 1 - v
+			}
+			verdicts[q][m] = v
+		}
+	}
+	table.Verdicts = map[string][][]float64{"judge": verdicts}
+	return table
+}
+
+// binary draws one run of each outcome that is a mean of several.
+func binary(t *outcome.Table, seed uint64) *outcome.Table {
+	rng := rand.New(rand.NewPCG(seed, 0xb1))
+	for _, row := range t.Quality {
+		for m, v := range row {
+			row[m] = 0
+			if rng.Float64() < v {
+				row[m] = 1
+			}
+		}
+	}
+	return t
+}
+
+// ladderArea is the AUC on the test half of the ladders of up to three models, dearer
+// ones where the judge rejects, that are best on the train half.
+func ladderArea(train, test *outcome.Table) float64 {
+	type ladder struct {
+		Point
+		models []int
+	}
+	var all []ladder
+	order := byCost(train.MeanCosts())
+	var grow func(models []int, from int)
+	grow = func(models []int, from int) {
+		for k := from; k < len(order); k++ {
+			own := append(slices.Clone(models), order[k])
+			all = append(all, ladder{climb(train, own), own})
+			if len(own) < 3 {
+				grow(own, k+1)
+			}
+		}
+	}
+	grow(nil, 0)
+	slices.SortFunc(all, func(a, b ladder) int { return cmp.Compare(a.CostUSD, b.CostUSD) })
+	var hull []ladder
+	for _, l := range all {
+		if len(hull) > 0 && l.Quality <= hull[len(hull)-1].Quality {
+			continue
+		}
+		for len(hull) > 1 {
+			a, b := hull[len(hull)-2], hull[len(hull)-1]
+			if (b.Quality-a.Quality)*(l.CostUSD-b.CostUSD) > (l.Quality-b.Quality)*(b.CostUSD-a.CostUSD) {
+				break
+			}
+			hull = hull[:len(hull)-1]
+		}
+		hull = append(hull, l)
+	}
+	var points []Point
+	for _, l := range hull {
+		points = append(points, climb(test, l.models))
+	}
+	return area(test, points)
+}
+
+// climb asks models in order until the judge passes an answer; the last one's is taken
+// as it is.
+func climb(t *outcome.Table, models []int) Point {
+	var p Point
+	n := float64(len(t.Queries))
+	for q := range t.Queries {
+		for k, m := range models {
+			p.CostUSD += t.CostUSD[q][m] / n
+			if k == len(models)-1 || t.Verdicts["judge"][q][m] >= 0.5 {
+				p.Quality += t.Quality[q][m] / n
+				break
+			}
+		}
+	}
+	return p
+}
+
+// TestMeasureFirstpass prints what the verdicts of a real gate come to.
+func TestMeasureFirstpass(t *testing.T) {
+	if *judges.halves == 0 {
+		t.Skip("measures on demand")
+	}
+	sums := make([][4]float64, 0)
+	for seed := range uint64(*judges.halves) {
+		table := outcometest.Firstpass(t)
+		train, test := table.Split(0.5, seed)
+		dear := test.Index("claude-opus-4-8")
+		always := Point{CostUSD: test.MeanCosts()[dear], Quality: test.MeanQualities()[dear]}
+		own := *test
+		own.Verdicts = map[string][][]float64{"judge": test.Verdicts["gate"]}
+		firstpass := climb(&own, []int{test.Index("claude-haiku-4-5"), dear})
+		points := fittedPoints(t, train, test, "auto", cascade.NameIndex, seed)
+		sorted := slices.Clone(points)
+		slices.SortFunc(sorted, func(a, b Point) int { return cmp.Compare(a.CostUSD, b.CostUSD) })
+		sums = append(sums, [4]float64{reach(points, always.Quality) / always.CostUSD, qualityAt(sorted, firstpass.CostUSD) - firstpass.Quality, firstpass.Quality, always.Quality})
+	}
+	var mean [4]float64
+	for _, s := range sums {
+		for i, v := range s {
+			if !math.IsNaN(v) {
+				mean[i] += v / float64(len(sums))
+			}
+		}
+	}
+	fmt.Printf("always opus' quality at %.3f of its cost; %+.2f points over Firstpass' ladder (%.2f; always opus %.2f) %v\n", mean[0], 100*mean[1], 100*mean[2], 100*mean[3], sums)
+	_ = context.Background
+}

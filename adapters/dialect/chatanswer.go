@@ -298,7 +298,7 @@ func (s *chatStream) chunk(choice int, delta func(buf []byte) []byte, rest func(
 	if s.head == nil {
 		s.begin()
 	}
-	s.out.Append(func(buf []byte) []byte {
+	s.out.append(func(buf []byte) []byte {
 		buf = append(strconv.AppendInt(append(buf, s.head...), int64(choice), 10), `,"delta":{`...)
 		if !said.role {
 			said.role = true
@@ -416,7 +416,7 @@ func (s *chatStream) Finish(o *Answer) {
 			return buf
 		})
 	}
-	s.out.Append(func(buf []byte) []byte {
+	s.out.append(func(buf []byte) []byte {
 		if s.a.Usage {
 			if usage, err := json.Marshal(chatUsageOf(o.Usage)); err == nil {
 				head := s.head[:len(s.head)-len(`{"index":`)]

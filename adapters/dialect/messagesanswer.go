@@ -197,7 +197,7 @@ func (s *messagesStream) opening(b *block, raw json.RawMessage) json.RawMessage 
 
 // blockDelta appends the event for one piece of a block, which is a hot path.
 func (s *messagesStream) blockDelta(index int, kind, member, text string) {
-	s.out.Append(func(buf []byte) []byte {
+	s.out.append(func(buf []byte) []byte {
 		buf = append(buf, "event: content_block_delta\ndata: {\"type\":\"content_block_delta\",\"index\":"...)
 		buf = appendInt(buf, index)
 		buf = append(append(append(buf, `,"delta":{"type":"`...), kind...), `","`...)

@@ -48,8 +48,16 @@ type Events struct {
 	ID        string // what ids in the answer are made of
 	RequestID string
 	Created   int64 // Unix seconds
-	// Append gives what is to be sent to add, which appends whole events to it.
-	Append func(add func(buf []byte) []byte)
+	// Write sends whole events. It keeps nothing of data.
+	Write func(data []byte)
+
+	buf []byte
+}
+
+// append sends what add appends, which does not escape to the heap for it.
+func (e *Events) append(add func(buf []byte) []byte) {
+	e.buf = add(e.buf[:0])
+	e.Write(e.buf)
 }
 
 // data appends an event without a name.
@@ -61,7 +69,7 @@ func (e *Events) event(name string, v any) {
 	if err != nil {
 		return // our own plain structs cannot fail
 	}
-	e.Append(func(buf []byte) []byte {
+	e.append(func(buf []byte) []byte {
 		if name != "" {
 			buf = append(append(append(buf, "event: "...), name...), '\n')
 		}

@@ -298,7 +298,7 @@ func (s *responsesStream) piece(b *block, text string, d *middleware.Delta) {
 	}
 	seq := s.seq
 	s.seq++
-	s.out.Append(func(buf []byte) []byte {
+	s.out.append(func(buf []byte) []byte {
 		buf = append(append(append(buf, "event: "...), kind...), "\ndata: {\"type\":\""...)
 		buf = appendInt(append(append(buf, kind...), `","sequence_number":`...), seq)
 		buf = appendString(append(buf, `,"item_id":`...), s.id(b))

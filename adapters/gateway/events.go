@@ -110,8 +110,8 @@ func (e *events) send(out []byte) error {
 	return x.conn.Flush()
 }
 
-// append gives the pending text to add, which appends whole events to it.
-func (e *events) append(add func(buf []byte) []byte) {
+// append adds whole events to what is pending.
+func (e *events) append(data []byte) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	for len(e.buf) > mostPending && e.err == nil && !e.ended {
@@ -121,7 +121,7 @@ func (e *events) append(add func(buf []byte) []byte) {
 		return
 	}
 	e.begun = true
-	e.buf = add(e.buf)
+	e.buf = append(e.buf, data...)
 	select {
 	case e.more <- struct{}{}:
 	default:
@@ -174,7 +174,7 @@ type streaming struct {
 
 func newStreaming(x *exchange, a *dialect.Request) *streaming {
 	out := newEvents(x)
-	return &streaming{x: x, a: a, out: out, to: x.api.Stream(a, &dialect.Events{ID: x.answerID, RequestID: x.ID, Created: x.Start.Unix(), Append: out.append})}
+	return &streaming{x: x, a: a, out: out, to: x.api.Stream(a, &dialect.Events{ID: x.answerID, RequestID: x.ID, Created: x.Start.Unix(), Write: out.append})}
 }
 
 var errClientGone = errors.New("the client has gone")

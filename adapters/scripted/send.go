@@ -126,12 +126,10 @@ func answer(req *Request, reply *Reply) *dialect.Answer {
 func (x *exchange) stream(req *Request, reply *Reply) {
 	x.w.Header().Set("Content-Type", "text/event-stream")
 	flusher := http.NewResponseController(x.w)
-	var buf []byte
 	whole := answer(req, reply)
-	to := x.api.Stream(req.in, &dialect.Events{ID: whole.ID, Created: whole.Created, Append: func(add func([]byte) []byte) {
+	to := x.api.Stream(req.in, &dialect.Events{ID: whole.ID, Created: whole.Created, Write: func(data []byte) {
 		// A failed write means that the client has gone; the next one fails as well.
-		buf = add(buf[:0])
-		_, _ = x.w.Write(buf)
+		_, _ = x.w.Write(data)
 		_ = flusher.Flush()
 	}})
 	list := tokens(reply.Text)

@@ -16,95 +16,52 @@ import (
 	"github.com/stepfall/stepfall/sdk"
 )
 
-// completion is an answer of chat completions, or one event of its stream.
-type completion struct {
-	ID          string          `json:"id"`
-	Model       string          `json:"model"`
-	Created     json.Number     `json:"created"`
-	Fingerprint string          `json:"system_fingerprint"`
-	ServiceTier string          `json:"service_tier"`
-	Choices     []choice        `json:"choices"`
-	Usage       *usage          `json:"usage"`
-	Error       json.RawMessage `json:"error"`
-}
-
-type choice struct {
-	Index        int    `json:"index"`
-	FinishReason string `json:"finish_reason"`
-	Message      piece  `json:"message"`
-	Delta        piece  `json:"delta"`
-	LogProbs     *struct {
-		Content []wire.Token `json:"content"`
-		Refusal []wire.Token `json:"refusal"`
-	} `json:"logprobs"`
-}
-
-// piece is a message, or a piece of one.
-type piece struct {
-	Content          text              `json:"content"`
-	Refusal          string            `json:"refusal"`
-	ReasoningContent string            `json:"reasoning_content"` // DeepSeek, llama.cpp and others
-	Reasoning        text              `json:"reasoning"`         // OpenRouter, vLLM
-	ReasoningDetails []json.RawMessage `json:"reasoning_details"` // OpenRouter
-	Audio            json.RawMessage   `json:"audio"`
-	ToolCalls        []struct {
-		Index    *int   `json:"index"`
-		ID       string `json:"id"`
-		Function struct {
-			Name      string `json:"name"`
-			Arguments string `json:"arguments"`
-		} `json:"function"`
-		Extra json.RawMessage `json:"extra_content"` // Google's signatures
-	} `json:"tool_calls"`
-}
-
-// text is a string, or a list of parts of which those with text count.
-type text string
-
-// UnmarshalJSON implements json.Unmarshaler.
-func (t *text) UnmarshalJSON(data []byte) error {
-	if len(data) > 0 && data[0] == '[' {
-		var parts []struct {
-			Text string `json:"text"`
+// chatUsage is what an answer used.
+func chatUsage(u gjson.Result) sdk.Usage {
+	broken := false
+	count := func(path string) int {
+		var n wire.Count
+		if v := u.Get(path); v.Exists() {
+			_ = n.UnmarshalJSON([]byte(v.Raw)) // it takes everything
 		}
-		if err := json.Unmarshal(data, &parts); err != nil {
-			return err
-		}
-		for _, p := range parts {
-			*t += text(p.Text)
-		}
-		return nil
+		broken = broken || wire.AnyBroken(n)
+		return int(n)
 	}
-	return json.Unmarshal(data, (*string)(t))
-}
-
-type usage struct {
-	Prompt        wire.Count `json:"prompt_tokens"`
-	Completion    wire.Count `json:"completion_tokens"`
-	Total         wire.Count `json:"total_tokens"`
-	PromptDetails struct {
-		Cached     wire.Count `json:"cached_tokens"`
-		CacheWrite wire.Count `json:"cache_write_tokens"`
-	} `json:"prompt_tokens_details"`
-	CompletionDetails struct {
-		Reasoning wire.Count `json:"reasoning_tokens"`
-	} `json:"completion_tokens_details"`
-	CacheHit wire.Count `json:"prompt_cache_hit_tokens"` // DeepSeek
-}
-
-func (u *usage) sdk() sdk.Usage {
-	if wire.AnyBroken(u.Prompt, u.Completion, u.PromptDetails.Cached, u.PromptDetails.CacheWrite, u.CompletionDetails.Reasoning, u.CacheHit) {
+	cached := max(count("prompt_tokens_details.cached_tokens"), count("prompt_cache_hit_tokens")) // OpenAI, DeepSeek
+	prompt, written, completion, reasoning := count("prompt_tokens"), count("prompt_tokens_details.cache_write_tokens"), count("completion_tokens"), count("completion_tokens_details.reasoning_tokens")
+	if broken {
 		return wire.BrokenUsage
 	}
-	cached, reasoning := int(max(u.PromptDetails.Cached, u.CacheHit)), int(u.CompletionDetails.Reasoning)
-	prompt, written, out := int(u.Prompt), int(u.PromptDetails.CacheWrite), int(u.Completion)-reasoning
-	if reasoning > 0 && int(u.Total) == prompt+int(u.Completion)+reasoning {
-		out = int(u.Completion) // xAI counts reasoning beside the completion
+	out := completion - reasoning
+	if reasoning > 0 && count("total_tokens") == prompt+completion+reasoning {
+		out = completion // xAI counts reasoning beside the completion
 	}
 	return sdk.Usage{
 		InputTokens: max(0, prompt-cached-written), CachedInputTokens: cached, CacheWriteTokens: written,
 		OutputTokens: max(0, out), ReasoningTokens: reasoning,
 	}
+}
+
+// chatText is a string, or what a list of parts has of text.
+func chatText(v gjson.Result) string {
+	if !v.IsArray() {
+		return v.Str
+	}
+	var b strings.Builder
+	v.ForEach(func(_, part gjson.Result) bool {
+		b.WriteString(part.Get("text").Str)
+		return true
+	})
+	return b.String()
+}
+
+// chatTokens are the tokens of an answer with their log-probabilities.
+func chatTokens(v gjson.Result) []sdk.TokenLogProb {
+	var list []wire.Token
+	if !v.IsArray() || json.Unmarshal([]byte(v.Raw), &list) != nil {
+		return nil // an answer is not lost for what estimates it
+	}
+	return wire.Tokens(list)
 }
 
 // spoken is a choice as it grows.
@@ -129,9 +86,9 @@ type callExtra struct {
 // position returns the index among calls of the one that a piece belongs to. The servers
 // that call themselves compatible leave the index out, or give the same to several calls,
 // or another id to each piece of one.
-func (c *spoken) position(index *int, id, name string) int {
+func (c *spoken) position(index gjson.Result, id, name string) int {
 	known := slices.IndexFunc(c.calls, func(t llms.ToolCall) bool { return id != "" && t.ID == id })
-	if index == nil {
+	if index.Type != gjson.Number {
 		switch {
 		case known >= 0:
 			return known
@@ -140,7 +97,7 @@ func (c *spoken) position(index *int, id, name string) int {
 		}
 		return len(c.calls)
 	}
-	at := *index
+	at := int(index.Num)
 	if to, ok := c.moved[at]; ok {
 		at = to
 	}
@@ -153,7 +110,7 @@ func (c *spoken) position(index *int, id, name string) int {
 	if c.moved == nil {
 		c.moved = map[int]int{}
 	}
-	c.moved[*index] = known
+	c.moved[int(index.Num)] = known
 	return known
 }
 
@@ -210,7 +167,6 @@ type chatState struct {
 	*answer
 	head    middleware.Extra
 	choices []*spoken
-	again   pattern
 }
 
 func (a *answer) readChat(resp *http.Response, streams bool) (*llms.ContentResponse, error) {
@@ -230,7 +186,7 @@ func (a *answer) readChat(resp *http.Response, streams bool) (*llms.ContentRespo
 		return nil, err
 	}
 	s.head.Raw = data
-	if err := s.decode(data); err != nil {
+	if err := s.event(data); err != nil {
 		return nil, err
 	}
 	return s.response()
@@ -253,124 +209,148 @@ func (s *chatState) finished() bool {
 	return len(s.choices) > 0
 }
 
-// event takes in a piece of the answer.
-func (s *chatState) event(data []byte) error {
-	if said, ok := s.again.read(data); ok {
-		return s.say(s.again.choice, said)
-	}
-	if in, ok := s.quick(data); ok {
-		return s.add(data, in)
-	}
-	return s.decode(data)
-}
+var errNotJSON = errors.New("not a JSON object")
 
-// decode takes in an event or an answer of any form.
-func (s *chatState) decode(data []byte) error {
-	var in completion
-	if err := json.Unmarshal(data, &in); err != nil {
-		return s.x.Garbled(provider, err)
+// event takes in an answer or an event of its stream, which is a hot path.
+func (s *chatState) event(data []byte) (err error) {
+	if !json.Valid(data) {
+		return s.x.Garbled(provider, errNotJSON)
 	}
-	return s.add(data, &in)
-}
-
-// add takes in what an event says.
-func (s *chatState) add(data []byte, in *completion) error {
-	if len(in.Error) > 0 && string(in.Error) != "null" {
+	in := gjson.Parse(strings.ToValidUTF8(string(data), "\ufffd"))
+	if !in.IsObject() {
+		return s.x.Garbled(provider, errNotJSON)
+	}
+	if fault := in.Get("error"); fault.Exists() && fault.Type != gjson.Null {
 		return s.x.Told(provider, data)
 	}
 	h := &s.head
-	if in.ID != "" {
-		h.ID = in.ID
-	}
-	if in.Model != "" {
-		h.Served = in.Model
-	}
-	if in.Fingerprint != "" {
-		h.Fingerprint = in.Fingerprint
-	}
-	if in.ServiceTier != "" {
-		h.ServiceTier = in.ServiceTier
-	}
-	if n, err := in.Created.Float64(); err == nil {
-		h.Created = int64(n)
-	}
-	if in.Usage != nil {
-		h.Usage = in.Usage.sdk()
-	}
-	for i := range in.Choices {
-		if at := in.Choices[i].Index; at < 0 || at >= maxChoices {
-			continue
+	in.ForEach(func(name, v gjson.Result) bool {
+		switch name.Str {
+		case "id":
+			h.ID = cmp.Or(v.Str, h.ID)
+		case "model":
+			h.Served = cmp.Or(v.Str, h.Served)
+		case "system_fingerprint":
+			h.Fingerprint = cmp.Or(v.Str, h.Fingerprint)
+		case "service_tier":
+			h.ServiceTier = cmp.Or(v.Str, h.ServiceTier)
+		case "created":
+			h.Created = cmp.Or(int64(v.Float()), h.Created)
+		case "usage":
+			if v.IsObject() {
+				h.Usage = chatUsage(v)
+			}
+		case "choices":
+			v.ForEach(func(_, choice gjson.Result) bool {
+				err = s.choice(choice)
+				return err == nil
+			})
 		}
-		for len(s.choices) <= in.Choices[i].Index {
-			s.choices = append(s.choices, &spoken{})
-		}
-		if err := s.take(&in.Choices[i]); err != nil {
-			return err
+		return err == nil
+	})
+	return err
+}
+
+// choice takes in what an event says of a choice.
+func (s *chatState) choice(in gjson.Result) error {
+	at := int(in.Get("index").Num)
+	if at < 0 || at >= maxChoices {
+		return nil
+	}
+	for len(s.choices) <= at {
+		s.choices = append(s.choices, &spoken{})
+	}
+	c := s.choices[at]
+	c.finish = cmp.Or(in.Get("finish_reason").Str, c.finish)
+	var probs []sdk.TokenLogProb
+	if tokens := in.Get("logprobs"); tokens.IsObject() {
+		probs = append(chatTokens(tokens.Get("content")), chatTokens(tokens.Get("refusal"))...)
+		c.logProbs = append(c.logProbs, probs...)
+	}
+	for _, name := range [...]string{"message", "delta"} {
+		if piece := in.Get(name); piece.IsObject() {
+			if err := s.piece(c, at, piece, probs); err != nil {
+				return err
+			}
+			probs = nil
 		}
 	}
 	return nil
 }
 
-func (s *chatState) take(in *choice) error {
-	c := s.choices[in.Index]
-	if in.FinishReason != "" {
-		c.finish = in.FinishReason
-	}
-	for _, p := range []*piece{&in.Message, &in.Delta} {
-		reasoning := cmp.Or(p.ReasoningContent, string(p.Reasoning))
-		var probs []sdk.TokenLogProb
-		if p == &in.Delta && in.LogProbs != nil {
-			probs = append(wire.Tokens(in.LogProbs.Content), wire.Tokens(in.LogProbs.Refusal)...)
-			c.logProbs = append(c.logProbs, probs...)
+// piece takes in a message, or a piece of one.
+func (s *chatState) piece(c *spoken, choice int, in gjson.Result, probs []sdk.TokenLogProb) error {
+	d := middleware.Delta{Choice: choice, LogProbs: probs}
+	var calls gjson.Result
+	in.ForEach(func(name, v gjson.Result) bool {
+		switch name.Str {
+		case "content":
+			d.Text = chatText(v)
+		case "refusal":
+			d.Refusal = v.Str
+		case "reasoning_content": // DeepSeek, llama.cpp and others
+			if v.Str != "" {
+				d.Reasoning, c.hasState = v.Str, true
+			}
+		case "reasoning": // OpenRouter, vLLM
+			d.Reasoning = cmp.Or(d.Reasoning, chatText(v))
+		case "reasoning_details": // OpenRouter
+			v.ForEach(func(_, one gjson.Result) bool {
+				c.detail(json.RawMessage(one.Raw))
+				return true
+			})
+		case "audio":
+			c.audio = json.RawMessage(v.Raw)
+		case "tool_calls":
+			calls = v
 		}
-		c.content.WriteString(string(p.Content))
-		c.reasoning.WriteString(reasoning)
-		c.refusal.WriteString(p.Refusal)
-		for _, raw := range p.ReasoningDetails {
-			c.detail(raw)
-		}
-		if p.Audio != nil {
-			c.audio = p.Audio
-		}
-		c.hasState = c.hasState || p.ReasoningContent != ""
-		if p.Content != "" || reasoning != "" || p.Refusal != "" || len(probs) > 0 {
-			d := &middleware.Delta{Choice: in.Index, Text: string(p.Content), Reasoning: reasoning, Refusal: p.Refusal, LogProbs: probs}
-			if err := s.emit(d); err != nil {
-				return err
-			}
-		}
-		for _, t := range p.ToolCalls {
-			at := c.position(t.Index, t.ID, t.Function.Name)
-			if at < 0 || at >= maxChoices {
-				continue
-			}
-			for len(c.calls) <= at {
-				c.calls = append(c.calls, llms.ToolCall{Type: "function", FunctionCall: &llms.FunctionCall{}})
-			}
-			if c.hasState && !c.stateSent { // what the call belongs to comes before it
-				c.stateSent = true
-				if err := s.emit(&middleware.Delta{Choice: in.Index, Raw: c.state(s.origin)}); err != nil {
-					return err
-				}
-			}
-			call := &c.calls[at]
-			piece := middleware.ToolDelta{Index: at, Arguments: t.Function.Arguments}
-			if call.ID == "" {
-				call.ID, piece.ID = t.ID, t.ID
-			}
-			if call.FunctionCall.Name == "" {
-				call.FunctionCall.Name, piece.Name = t.Function.Name, t.Function.Name
-			}
-			call.FunctionCall.Arguments += t.Function.Arguments
-			if len(t.Extra) > 0 && string(t.Extra) != "null" {
-				c.hasState, c.extras = true, append(c.extras, callExtra{call.ID, t.Extra})
-			}
-			if err := s.emit(&middleware.Delta{Choice: in.Index, Tool: &piece}); err != nil {
-				return err
-			}
+		return true
+	})
+	c.content.WriteString(d.Text)
+	c.reasoning.WriteString(d.Reasoning)
+	c.refusal.WriteString(d.Refusal)
+	if d.Text != "" || d.Reasoning != "" || d.Refusal != "" || len(probs) > 0 {
+		if err := s.emit(&d); err != nil {
+			return err
 		}
 	}
-	return nil
+	var err error
+	calls.ForEach(func(_, call gjson.Result) bool {
+		err = s.call(c, choice, call)
+		return err == nil
+	})
+	return err
+}
+
+// call takes in a piece of a tool call.
+func (s *chatState) call(c *spoken, choice int, in gjson.Result) error {
+	id, name, arguments := in.Get("id").Str, in.Get("function.name").Str, in.Get("function.arguments").String()
+	at := c.position(in.Get("index"), id, name)
+	if at < 0 || at >= maxChoices {
+		return nil
+	}
+	for len(c.calls) <= at {
+		c.calls = append(c.calls, llms.ToolCall{Type: "function", FunctionCall: &llms.FunctionCall{}})
+	}
+	if c.hasState && !c.stateSent { // what the call belongs to comes before it
+		c.stateSent = true
+		if err := s.emit(&middleware.Delta{Choice: choice, Raw: c.state(s.origin)}); err != nil {
+			return err
+		}
+	}
+	call := &c.calls[at]
+	piece := middleware.ToolDelta{Index: at, Arguments: arguments}
+	if call.ID == "" {
+		call.ID, piece.ID = id, id
+	}
+	if call.FunctionCall.Name == "" {
+		call.FunctionCall.Name, piece.Name = name, name
+	}
+	call.FunctionCall.Arguments += arguments
+	if extra := in.Get("extra_content"); extra.IsObject() { // Google's signatures
+		c.hasState, c.extras = true, append(c.extras, callExtra{call.ID, json.RawMessage(extra.Raw)})
+	}
+	return s.emit(&middleware.Delta{Choice: choice, Tool: &piece})
 }
 
 func (s *chatState) response() (*llms.ContentResponse, error) {

@@ -39,11 +39,10 @@ func TestBenchIsQuoted(t *testing.T) {
 		{"docs/start.md", "`policy init` as it comes", ""},
 		{"docs/start.md", "`policy init --judge model`", ""},
 		{"docs/middleware.md", "`Wrap` with a `Verify` that looks at final answers", ""},
-		{"docs/operating.md", "shadow, fit, enforce; a model judges", "9.7 points"},
+		{"docs/operating.md", "shadow, fit, enforce; a model judges", "12.5 points"},
 		{"docs/first-party-plugins.md", "verifier-schema", ""},
 		{"docs/first-party-plugins.md", "verifier-schema, `may_pass`", "10.6 points"},
 		{"docs/first-party-plugins.md", "verifier-judge, the small model judges", ""},
-		{"docs/first-party-plugins.md", "estimator-logprob, trained on steps that a model judged", ""},
 		{"docs/first-party-plugins.md", "agreement of gpt-4.1-mini and mistral-small-latest", ""},
 	} {
 		row := measured[quote.road]

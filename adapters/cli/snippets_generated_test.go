@@ -141,6 +141,11 @@ strategy "route" {
 		},
 	},
 	{
+		"examples/anthropic-sdk-go/main.go", func(small, large llms.Model) any {
+			return opening{"", "policy.hcl", full.Options{}}
+		},
+	},
+	{
 		"examples/budgets-and-tenants/main.go", func(small, large llms.Model) any {
 			return opening{"", "policy.hcl", full.Options{}}
 		},
@@ -157,6 +162,16 @@ strategy "route" {
 	},
 	{
 		"examples/eino/main.go", func(small, large llms.Model) any {
+			return opening{"", "policy.hcl", full.Options{}}
+		},
+	},
+	{
+		"examples/fantasy/main.go", func(small, large llms.Model) any {
+			return opening{"", "policy.hcl", full.Options{}}
+		},
+	},
+	{
+		"examples/genkit/main.go", func(small, large llms.Model) any {
 			return opening{"", "policy.hcl", full.Options{}}
 		},
 	},

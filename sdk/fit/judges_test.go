@@ -2,7 +2,6 @@ package fit
 
 import (
 	"cmp"
-	"context"
 	"flag"
 	"fmt"
 	"maps"
@@ -199,5 +198,4 @@ func TestMeasureFirstpass(t *testing.T) {
 		}
 	}
 	fmt.Printf("always opus' quality at %.3f of its cost; %+.2f points over Firstpass' ladder (%.2f; always opus %.2f) %v\n", mean[0], 100*mean[1], 100*mean[2], 100*mean[3], sums)
-	_ = context.Background
 }

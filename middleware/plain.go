@@ -3,10 +3,11 @@ package middleware
 import (
 	"context"
 	"encoding/json"
-	"github.com/tmc/langchaingo/llms"
 	"maps"
 	"slices"
 	"strings"
+
+	"github.com/tmc/langchaingo/llms"
 )
 
 // plain returns the messages without the parts of this package, for models that are no

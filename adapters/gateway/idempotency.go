@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"sync"
 	"time"
@@ -280,9 +281,7 @@ func (g *Gateway) publish(ctx context.Context, name string, got *answer) {
 // replay sends what was answered before.
 func (x *exchange) replay(a *answer) {
 	h := x.w.Header()
-	for name, values := range a.Header {
-		h[name] = values
-	}
+	maps.Copy(h, a.Header)
 	h.Set(HeaderReplayed, "true")
 	x.head(a.Status)
 	_, _ = x.w.Write(a.Body) // the client may have gone

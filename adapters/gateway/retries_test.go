@@ -1,7 +1,6 @@
 package gateway_test
 
 import (
-	"bytes"
 	"context"
 	"io"
 	"net/http"
@@ -224,7 +223,7 @@ func TestIdempotencyKeyWhileTheRequestRuns(t *testing.T) {
 			t.Errorf("got %s, and then %s", first, next)
 		}
 	}
-	if m.calls.Load() != 1 || !bytes.Contains([]byte(first), []byte("Hello.")) {
+	if m.calls.Load() != 1 || !strings.Contains(string(first), "Hello.") {
 		t.Errorf("%d calls: %s", m.calls.Load(), first)
 	}
 }

@@ -2,6 +2,7 @@ package router
 
 import (
 	"context"
+	"slices"
 
 	"github.com/stepfall/stepfall/middleware"
 )
@@ -13,7 +14,7 @@ func (r *Router) Ready(ctx context.Context) error {
 	defer done()
 	stores := s.stores
 	if r.o.Store != nil {
-		stores = append(stores[:len(stores):len(stores)], r.o.Store)
+		stores = append(slices.Clip(stores), r.o.Store)
 	}
 	for _, one := range stores {
 		if asked, ok := one.(interface {

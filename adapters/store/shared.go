@@ -85,7 +85,7 @@ func spoolOf(address string) string {
 
 // Close writes what waits, gives back what is leased, and closes the store.
 func (s *Shared) Close() error {
-	return errors.Join(s.peers.close(), s.Traces.Close(), s.Till.Close(), s.Store.Close())
+	return errors.Join(s.close(), s.Traces.Close(), s.Till.Close(), s.Store.Close())
 }
 
 // peers is what processes tell one another through a store. A store that is away leaves

@@ -13,13 +13,14 @@ type Rates struct {
 	FalseReject float64 `json:"false_reject"`
 }
 
-// PriorRates are those of a judge of which nothing is known but that it is a model, and
-// PriorWeight is how many wrong, and right, answers they count for.
+// The rates of a judge of which nothing is known but that it is a model.
 const (
-	PriorFalsePass, PriorFalseReject = 0.15, 0.05
-
-	PriorWeight = 10
+	PriorFalsePass   = 0.15
+	PriorFalseReject = 0.05
 )
+
+// PriorWeight is how many wrong, and right, answers the prior rates count for.
+const PriorWeight = 10
 
 // Validate reports rates that are no probabilities, or with which a pass would say as
 // much against an answer as for it.

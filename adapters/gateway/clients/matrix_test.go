@@ -350,8 +350,8 @@ func events(body []byte) (list []gjson.Result) {
 // brokenCells are the cells of a test that do not work, each with why.
 type brokenCells map[string]string
 
-// add keeps one cell, whose line is its name and what came of it.
-func (b brokenCells) add(name, format string, args ...any) {
+// addf keeps one cell, whose line is its name and what came of it.
+func (b brokenCells) addf(name, format string, args ...any) {
 	b[name] = strings.ReplaceAll(fmt.Sprintf(format, args...), "\n", "; ")
 }
 
@@ -407,7 +407,7 @@ func TestCascades(t *testing.T) {
 				}
 				u := newUpstream()
 				if why := c.walk(t.Context(), u, cascadeOf(t, u, small, large), small, large, stream); why != "" {
-					broken.add(name, "%s", why)
+					broken.addf(name, "%s", why)
 				}
 			}
 		})

@@ -257,7 +257,7 @@ func TestOfficialClients(t *testing.T) {
 	for _, r := range results {
 		count[r.Client]++
 		if !r.OK {
-			broken.add(r.Client+", "+r.Feature, "%s", r.Why)
+			broken.addf(r.Client+", "+r.Feature, "%s", r.Why)
 		}
 	}
 	for client, n := range count {

@@ -163,16 +163,16 @@ func TestOddRequests(t *testing.T) {
 				name := fmt.Sprintf("%s: %s client, ", p.name, c.api)
 				asked, refused, _ := u.forget()
 				for _, f := range refused {
-					broken.add(name+f.Model, "%s", f.Message)
+					broken.addf(name+f.Model, "%s", f.Message)
 				}
 				cascade := name + small.name + " > " + large.name
 				switch {
 				case len(refused) > 0:
 				case p.excludes && a.status == http.StatusBadRequest && strings.Contains(a.body.Get("error.message").Str, "no feasible model"):
 				case a.status != http.StatusOK:
-					broken.add(cascade, "status %d: %.200s", a.status, a.body.Get("error.message").Str)
+					broken.addf(cascade, "status %d: %.200s", a.status, a.body.Get("error.message").Str)
 				case a.model != large.name && !p.excludes:
-					broken.add(cascade, "answered by %q, want %s; asked were %v", a.model, large.name, asked)
+					broken.addf(cascade, "answered by %q, want %s; asked were %v", a.model, large.name, asked)
 				}
 			})
 		}

@@ -194,7 +194,7 @@ var messagesRules = []rule{
 		own := first == "thinking" || first == "redacted_thinking"
 		switch {
 		case thinkingOn(q) && !own && len(blocks(list[i], "tool_use")) > 0:
-			return claude("messages.%d.content.0.type: Expected `thinking` or `redacted_thinking`, but found `%s`. When `thinking` is enabled, a final `assistant` message must start with a thinking block (preceeding the lastmost set of `tool_use` and `tool_result` blocks). We recommend you include thinking blocks from previous turns. To avoid this requirement, disable `thinking`. Please consult our documentation at %s", i, first, thinkingDocs)
+			return claude("messages.%d.content.0.type: Expected `thinking` or `redacted_thinking`, but found `%s`. When `thinking` is enabled, a final `assistant` message must start with a thinking block (preceeding the lastmost set of `tool_use` and `tool_result` blocks). We recommend you include thinking blocks from previous turns. To avoid this requirement, disable `thinking`. Please consult our documentation at %s", i, first, thinkingDocs) //nolint:misspell // as the vendor writes it
 		case !thinkingOn(q) && own:
 			// https://github.com/tailcallhq/forgecode/issues/1853
 			return claude("messages.%d.content.0: When thinking is disabled, an `assistant` message in the final position cannot contain `thinking`. To use thinking blocks, enable `thinking` in your request.", i)
@@ -295,8 +295,8 @@ func messagesPairs(_ *upstream, _ *vendorModel, q gjson.Result) *refusal {
 }
 
 func lastAssistant(list []gjson.Result) int {
-	for i := len(list) - 1; i >= 0; i-- {
-		if list[i].Get("role").Str == "assistant" {
+	for i, m := range slices.Backward(list) {
+		if m.Get("role").Str == "assistant" {
 			return i
 		}
 	}
@@ -419,7 +419,7 @@ func chatPairs(_ *upstream, _ *vendorModel, q gjson.Result) *refusal {
 		if message.Get("role").Str == "tool" {
 			at := slices.Index(waiting, message.Get("tool_call_id").Str)
 			if at < 0 {
-				return gpt(fmt.Sprintf("messages.[%d].role", i), "", "Invalid parameter: messages with role 'tool' must be a response to a preceeding message with 'tool_calls'.")
+				return gpt(fmt.Sprintf("messages.[%d].role", i), "", "Invalid parameter: messages with role 'tool' must be a response to a preceeding message with 'tool_calls'.") //nolint:misspell // as the vendor writes it
 			}
 			waiting = slices.Delete(waiting, at, at+1)
 			continue

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -358,9 +359,7 @@ func chatEvents(m *vendorModel, _ gjson.Result, a *scripted) []event {
 	with := func(kind string, more object) object {
 		o := object{"object": kind}
 		for _, from := range []object{head, more} {
-			for k, v := range from {
-				o[k] = v
-			}
+			maps.Copy(o, from)
 		}
 		return o
 	}

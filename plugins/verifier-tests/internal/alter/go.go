@@ -152,10 +152,8 @@ func (g *goTest) condition(condition ast.Expr) {
 		return
 	}
 	if comparison, ok := condition.(*ast.BinaryExpr); ok && comparison.Op == token.NEQ {
-		for _, side := range []ast.Expr{comparison.Y, comparison.X} {
-			if g.literal(side) {
-				return
-			}
+		if g.literal(comparison.Y) || g.literal(comparison.X) {
+			return
 		}
 	}
 	g.replace(condition, "!("+g.text(condition)+")")
@@ -191,13 +189,8 @@ func calledName(c *ast.CallExpr) string {
 
 // call alters the expected value of an assertion of a library.
 func (g *goTest) call(c *ast.CallExpr) {
-	if !equalName.MatchString(calledName(c)) {
-		return
-	}
-	for _, argument := range c.Args {
-		if g.literal(argument) {
-			return
-		}
+	if equalName.MatchString(calledName(c)) {
+		_ = slices.ContainsFunc(c.Args, g.literal) // alters the first literal
 	}
 }
 

@@ -2,6 +2,7 @@ package verify_test
 
 import (
 	"cmp"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -38,10 +39,7 @@ func answers(t *testing.T, file string) []answer {
 		a := &base
 		if name != "base" {
 			if len(list) == 0 || list[len(list)-1].name != name {
-				list = append(list, answer{name: name, command: base.command, verdict: base.verdict, tree: map[string]string{}})
-				for path, text := range base.tree {
-					list[len(list)-1].tree[path] = text
-				}
+				list = append(list, answer{name: name, command: base.command, verdict: base.verdict, tree: maps.Clone(base.tree)})
 			}
 			a = &list[len(list)-1]
 		}

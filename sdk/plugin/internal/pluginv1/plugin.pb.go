@@ -1628,9 +1628,9 @@ type Verdict struct {
 	// How it was reached, for rates of errors by kind of judge: "tests in process",
 	// "exit code", "cases"; empty means unknown.
 	Way string `protobuf:"bytes,10,opt,name=way,proto3" json:"way,omitempty"`
-	// How many tests were run with altered expectations, and how many of them failed
-	// then, as they must.
-	Altered       int32 `protobuf:"varint,11,opt,name=altered,proto3" json:"altered,omitempty"`
+	// How many tests were run with altered expectations.
+	Altered int32 `protobuf:"varint,11,opt,name=altered,proto3" json:"altered,omitempty"`
+	// How many of those failed then, as they must.
 	Noticed       int32 `protobuf:"varint,12,opt,name=noticed,proto3" json:"noticed,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

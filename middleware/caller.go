@@ -165,18 +165,21 @@ var (
 // withoutLimits returns extra members of a request without those that would lift the limits
 // of a call, and with the thinking of Anthropic's models below limit.
 func withoutLimits(extra map[string]json.RawMessage, limit int) map[string]json.RawMessage {
+	if len(extra) == 0 {
+		return nil
+	}
 	own := maps.Clone(extra)
 	for _, name := range limits {
 		delete(own, name)
 	}
 	for _, name := range settings {
 		var inner map[string]json.RawMessage
-		if json.Unmarshal(own[name], &inner) == nil && inner != nil {
+		if raw := own[name]; raw != nil && json.Unmarshal(raw, &inner) == nil && inner != nil {
 			own[name], _ = json.Marshal(withoutLimits(inner, limit)) // it was JSON
 		}
 	}
 	var thinking map[string]any
-	if json.Unmarshal(own["thinking"], &thinking) == nil && limit > 0 {
+	if raw := own["thinking"]; raw != nil && limit > 0 && json.Unmarshal(raw, &thinking) == nil {
 		if budget, ok := thinking["budget_tokens"].(float64); ok && budget >= float64(limit) {
 			thinking["budget_tokens"] = limit - 1
 			own["thinking"], _ = json.Marshal(thinking)

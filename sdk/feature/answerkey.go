@@ -59,7 +59,9 @@ func HashKey(key string) string {
 		return ""
 	}
 	sum := sha256.Sum256([]byte(key))
-	return hex.EncodeToString(sum[:8])
+	var text [16]byte
+	hex.Encode(text[:], sum[:8])
+	return string(text[:])
 }
 
 // deepestAnswer bounds how often an answer is looked for within an answer.
@@ -138,8 +140,23 @@ func balanced(text string) string {
 }
 
 func canonicalText(text string) string {
-	text = strings.Join(strings.Fields(strings.ToLower(text)), " ")
+	if !isPlain(text) {
+		text = strings.Join(strings.Fields(strings.ToLower(text)), " ")
+	}
 	return strings.TrimSuffix(text, ".")
+}
+
+// isPlain reports whether a text is ASCII in small letters whose words one space parts.
+func isPlain(text string) bool {
+	space := true
+	for i := range len(text) {
+		c := text[i]
+		if c < ' ' || c > '~' || c >= 'A' && c <= 'Z' || c == ' ' && space {
+			return false
+		}
+		space = c == ' '
+	}
+	return !space || text == ""
 }
 
 // reasons are the fields of a JSON object that say why the others hold what they do.

@@ -160,6 +160,9 @@ func (o *online) observe(attempts []sdk.Attempt, signals []float64, observe func
 		}
 		r.Answer = feature.AnswerKey(&a.Answer)
 		usage := a.Answer.Usage
+		if usage.Estimated {
+			usage = sdk.Usage{} // its lengths are unknown, as they are in tables
+		}
 		if in := usage.InputTokens + usage.CachedInputTokens + usage.CacheWriteTokens; in > 0 {
 			r.InputTokens = float64(in)
 		}

@@ -71,10 +71,10 @@ func (b *builder) addSteps(t *sdk.Trace) *fault {
 			continue
 		}
 		c.answer = cmp.Or(call.Key, call.Answer)
-		if in := call.Usage.InputTokens + call.Usage.CachedInputTokens + call.Usage.CacheWriteTokens; in > 0 {
+		if in := call.Usage.InputTokens + call.Usage.CachedInputTokens + call.Usage.CacheWriteTokens; in > 0 && !call.Usage.Estimated {
 			c.numbers[colInput] = float64(in)
 		}
-		if out := call.Usage.OutputTokens + call.Usage.ReasoningTokens; out > 0 {
+		if out := call.Usage.OutputTokens + call.Usage.ReasoningTokens; out > 0 && !call.Usage.Estimated {
 			c.numbers[colOutput] = float64(out)
 		}
 		for name, v := range call.Signals {

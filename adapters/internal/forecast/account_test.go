@@ -104,9 +104,11 @@ func TestPlansAreHeldToAccount(t *testing.T) {
 					p := believing(t, kind, "")
 					foretold := predict(t, p, source.world(t, rng, kind, seed))
 					happened := predict(t, p, &forecast.Table{Outcomes: lives(rng, 400, source.shared)})
+					foretoldQuality, foretoldError := wholeQuality(foretold)
+					happenedQuality, happenedError := wholeQuality(happened)
 					for i, z := range []float64{
 						sigmas(foretold.CostUSD-happened.CostUSD, foretold.CostStdError, happened.CostStdError),
-						sigmas(foretold.Quality-happened.Quality, foretold.QualityStdError, happened.QualityStdError),
+						sigmas(foretoldQuality-happenedQuality, foretoldError, happenedError),
 					} {
 						side[i] += z / math.Sqrt(worlds)
 						if math.Abs(z) <= 2 {
@@ -124,6 +126,18 @@ func TestPlansAreHeldToAccount(t *testing.T) {
 			})
 		}
 	}
+}
+
+// wholeQuality returns the mean quality over all queries, judged and guessed together,
+// and its standard error. A forecast shows no such figure where it has both.
+func wholeQuality(f *forecast.Forecast) (mean, stdError float64) {
+	n, squares := float64(f.Queries), 0.0
+	for _, part := range []forecast.Score{f.Judged, f.Guessed} {
+		answers := float64(part.Answers)
+		mean += answers * part.Mean / n
+		squares += answers * (part.Mean*part.Mean + answers*part.StdError*part.StdError) / n
+	}
+	return mean, math.Sqrt(max(0, squares-mean*mean) / n)
 }
 
 // keep returns the traces of a policy at work.

@@ -49,10 +49,13 @@ func Open(ctx context.Context, path string) (*Store, error) {
 }
 
 func (s *Store) open(ctx context.Context) error {
+	// The file is there before its -wal, also where another process makes both meanwhile: a
+	// -wal that is seen first and no file after it means that the file was removed.
+	_, noLog := os.Stat(s.path + "-wal")
 	info, err := os.Stat(s.path)
 	switch {
 	case errors.Is(err, os.ErrNotExist):
-		if _, err := os.Stat(s.path + "-wal"); err == nil {
+		if noLog == nil {
 			return fmt.Errorf("%w: %s-wal is there without it; remove that too to begin anew", store.ErrReplaced, s.path)
 		}
 		if err := create(ctx, s.path); err != nil {

@@ -5,10 +5,13 @@
 set -euo pipefail
 bin=$(cd "${1:-$(dirname "$0")/../bin}" && pwd)
 work=$(mktemp -d)
-"$bin/stepfall" swe bench --export "$work" --serve > "$work/server.log" &
+"$bin/stepfall" dev bench --export "$work" --serve > "$work/server.log" &
 server=$!
 trap 'kill $server 2>/dev/null || true; wait $server 2>/dev/null || true; rm -rf "$work"' EXIT
-until grep -q 'until interrupted' "$work/server.log"; do read -rt 0.1 <> <(:) || true; done
+until grep -q 'until interrupted' "$work/server.log"; do
+	kill -0 $server || exit 1 # it could not be started
+	read -rt 0.1 <> <(:) || true
+done
 cd "$work"
 show() {
 	echo "\$ $1"

@@ -5,6 +5,7 @@ package cli
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"strings"
 
 	"github.com/stepfall/stepfall/adapters/full"
@@ -91,6 +92,18 @@ strategy "route" {
 						return &sdk.Verdict{Outcome: sdk.Passed}, nil
 					}
 					return &sdk.Verdict{Outcome: sdk.Failed, Evidence: "that is a plain dozen"}, nil
+				},
+			}}
+		},
+	},
+	{
+		"adapters/router/example_test.go, ExampleRouter_Report", func(small, large llms.Model) any {
+			return wrapping{0.05, router.Options{
+				Models: map[string]llms.Model{"gpt-4.1-mini": small, "gpt-4.1": large},
+				Traces: func(_ context.Context, t *sdk.Trace) {
+					if t.Mode == sdk.ModeVerdict {
+						fmt.Println(t.Run, t.Verdict.Outcome, "by", t.Verdict.Verifier)
+					}
 				},
 			}}
 		},

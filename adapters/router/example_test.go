@@ -119,6 +119,35 @@ func ExampleWrap() {
 	// gpt-4.1 passed
 }
 
+// How a run ended is often known later: it is told by the run's name, and goes where traces go.
+func ExampleRouter_Report() {
+	small, large := says("The lamp is cancelled."), says("The chair is cancelled.")
+	model, err := router.Wrap(context.Background(), 0.05, router.Options{
+		Models: map[string]llms.Model{"gpt-4.1-mini": small, "gpt-4.1": large},
+		Traces: func(_ context.Context, t *sdk.Trace) {
+			if t.Mode == sdk.ModeVerdict {
+				fmt.Println(t.Run, t.Verdict.Outcome, "by", t.Verdict.Verifier)
+			}
+		},
+	})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer model.Close()
+	ctx := middleware.WithInfo(context.Background(), middleware.Info{Run: "order-4711"})
+	if _, err := llms.GenerateFromSinglePrompt(ctx, model, "Cancel the chair."); err != nil {
+		fmt.Println(err)
+		return
+	}
+	err = model.Report(ctx, "order-4711", sdk.Verdict{Outcome: sdk.Failed, Verifier: "support", Evidence: "the wrong item was cancelled"})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	// Output: order-4711 failed by support
+}
+
 // says is a model that always says the same.
 type says string
 

@@ -89,9 +89,10 @@ its 2-sigma interval. ` + "`make no-harm`" + ` measures and writes this table.
 
 The outcomes are made by the project: 800 queries of differing difficulty, which models of the
 policy's prices answer the better the dearer they are. Verifiers say what is recorded, without
-error and for nothing, so that a gain here is the most that a perfect judge would bring; estimators
-that are plugins have nothing recorded and abstain, which is the case in which cascades used to do
-harm. Profiles are left out: their promises are measured in [the evaluation](../evaluation.md).
+error and for nothing, so that a gain here is the most that a perfect judge would bring. Where answers
+are compared, right ones are the same and so is a third of the wrong ones. Estimators that are plugins
+have nothing recorded and abstain, which is the case in which cascades used to do harm. Profiles are
+left out: their promises are measured in [the evaluation](../evaluation.md).
 
 Go code stands at the end. It is taken out of pages, doc comments, programs and Example functions
 word for word and compiled; models that answer as is recorded take the place of its models. What
@@ -220,10 +221,11 @@ func byPrice(p *policies.Policy) []int {
 	return order
 }
 
-// ownOutcomes makes outcomes for the models of a policy at their prices.
+// ownOutcomes makes outcomes for the models of a policy at their prices. Right answers are the
+// same and so are a third of the wrong ones, as with recorded function calls (BFCL).
 func ownOutcomes(p *policies.Policy) *outcome.Table {
 	const queries = 800
-	rng := rand.New(rand.NewPCG(14, 1))
+	rng, wording := rand.New(rand.NewPCG(14, 1)), rand.New(rand.NewPCG(14, 2))
 	t := &outcome.Table{Verified: len(p.Verifiers) > 0}
 	for i := range p.Models {
 		t.Models = append(t.Models, p.Models[i].Name)
@@ -237,15 +239,25 @@ func ownOutcomes(p *policies.Policy) *outcome.Table {
 		difficulty, in := rng.NormFloat64(), 200+rng.ExpFloat64()*800
 		quality, cost := make([]float64, len(p.Models)), make([]float64, len(p.Models))
 		inputs, outputs := make([]float64, len(p.Models)), make([]float64, len(p.Models))
+		answers := make([]string, len(p.Models))
 		for i := range p.Models {
 			if rng.Float64() < 1/(1+math.Exp(1.5*difficulty-0.4-1.2*rank[i])) {
 				quality[i] = 1
 			}
 			inputs[i], outputs[i] = math.Round(in), math.Round(100+rng.ExpFloat64()*400)
 			cost[i] = (inputs[i]*p.Models[i].Price.Input + outputs[i]*p.Models[i].Price.Output) / 1e6
+			switch same := wording.Float64() < 1.0/3; {
+			case quality[i] == 1:
+				answers[i] = "right"
+			case same:
+				answers[i] = "wrong"
+			default:
+				answers[i] = "wrong as " + p.Models[i].Name + " is"
+			}
 		}
 		t.Quality, t.CostUSD = append(t.Quality, quality), append(t.CostUSD, cost)
 		t.InputTokens, t.OutputTokens = append(t.InputTokens, inputs), append(t.OutputTokens, outputs)
+		t.Answers = append(t.Answers, answers)
 	}
 	return t
 }
@@ -278,10 +290,11 @@ func borrowed(p *policies.Policy, from *outcome.Table) (*outcome.Table, bool) {
 	}
 	for n := range from.Queries {
 		quality, cost := make([]float64, len(columns)), make([]float64, len(columns))
+		answers := make([]string, len(columns)) // which estimators compare, as they do in use
 		for i, c := range columns {
-			quality[i], cost[i] = from.Quality[n][c], from.CostUSD[n][c]
+			quality[i], cost[i], answers[i] = from.Quality[n][c], from.CostUSD[n][c], from.Answer(n, c)
 		}
-		t.Quality, t.CostUSD = append(t.Quality, quality), append(t.CostUSD, cost)
+		t.Quality, t.CostUSD, t.Answers = append(t.Quality, quality), append(t.CostUSD, cost), append(t.Answers, answers)
 	}
 	return t, true
 }

@@ -49,6 +49,9 @@ type Limits struct {
 	// Effort maps words for how much to think, and Tier service tiers. What is mapped to
 	// nothing is not sent; what is not mapped goes as it is.
 	Effort, Tier map[string]string
+	// AdaptiveBudget is the budget of tokens that stands for thinking of the type adaptive,
+	// where a model does not know that type.
+	AdaptiveBudget int
 	// Images are the media types of images.
 	Images []string
 	// UserFirst wants a message of the user: the last of nothing but system messages

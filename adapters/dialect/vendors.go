@@ -81,6 +81,8 @@ func IsOpenAI(host string) bool { return isHost(host, "api.openai.com") || isHos
 
 func isHost(host, name string) bool { return host == name || strings.HasSuffix(host, "."+name) }
 
+var beforeAdaptive = regexp.MustCompile(`claude-(3|instant|2|(opus|sonnet|haiku)-4(-[0-5](-|$)|-20|$))`)
+
 // Anthropic returns the limits of Messages for a model.
 func Anthropic(model string) Limits {
 	l := Limits{
@@ -115,6 +117,10 @@ func Anthropic(model string) Limits {
 		if strings.Contains(model, without) {
 			l.Effort = map[string]string{"minimal": "", "low": "", "medium": "", "high": "", "xhigh": "", "max": ""}
 		}
+	}
+	// Adaptive thinking begins with Claude 4.6; https://platform.claude.com/docs/en/build-with-claude/adaptive-thinking
+	if beforeAdaptive.MatchString(model) {
+		l.AdaptiveBudget = 10_000
 	}
 	return l
 }

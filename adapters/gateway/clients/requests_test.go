@@ -82,6 +82,7 @@ var oddRequests = []oddRequest{
 	{name: "temperature 0.2 and effort", change: map[string]func(q object){chatAPI: set("temperature", 0.2), responsesAPI: set("temperature", 0.2)}},
 	{name: "temperature and top_p", change: map[string]func(q object){chatAPI: set("reasoning_effort", nil, "temperature", 0.2, "top_p", 0.9), responsesAPI: set("reasoning", nil, "temperature", 0.2, "top_p", 0.9)}},
 	{name: "top_k", change: map[string]func(q object){messagesAPI: both(noThinking, set("top_k", 5))}},
+	{name: "effort and adaptive thinking", change: map[string]func(q object){messagesAPI: set("output_config", object{"effort": "high"}, "thinking", object{"type": "adaptive", "display": "omitted"})}},
 	{name: "temperature", change: map[string]func(q object){messagesAPI: both(noThinking, set("temperature", 0.5))}},
 	{name: "no limit", change: map[string]func(q object){chatAPI: set("reasoning_effort", nil), responsesAPI: set("reasoning", nil)}},
 	{name: "a limit of 60000", change: map[string]func(q object){chatAPI: set("reasoning_effort", nil, "max_completion_tokens", 60000), responsesAPI: set("reasoning", nil, "max_output_tokens", 60000), messagesAPI: set("max_tokens", 60000)}},

@@ -115,6 +115,12 @@ var messagesRules = []rule{
 		}
 		return nil
 	}},
+	{messagesAPI, "adaptive thinking", "https://platform.claude.com/docs/en/build-with-claude/adaptive-thinking", func(_ *upstream, _ *vendorModel, q gjson.Result) *refusal {
+		if q.Get("thinking.type").Str == "adaptive" { // both models are older than Claude 4.6
+			return claude("adaptive thinking is not supported on this model")
+		}
+		return nil
+	}},
 	{messagesAPI, "effort", "https://github.com/Oaklight/llm-rosetta/pull/289", func(_ *upstream, m *vendorModel, q gjson.Result) *refusal {
 		effort := q.Get("output_config.effort")
 		switch {
@@ -489,7 +495,7 @@ func gptImage(url string) *refusal {
 var responsesRules = []rule{
 	{responsesAPI, "unknown member", responsesDocs, knows(func(name string) *refusal {
 		return gpt(name, "unknown_parameter", "Unknown parameter: '%s'.", name)
-	}, "model input background conversation include instructions max_output_tokens max_tool_calls metadata parallel_tool_calls previous_response_id prompt prompt_cache_key prompt_cache_retention reasoning safety_identifier service_tier store stream stream_options temperature text tool_choice tools top_logprobs top_p truncation user")},
+	}, "model input background conversation include instructions max_output_tokens max_tool_calls metadata parallel_tool_calls previous_response_id prompt prompt_cache_key prompt_cache_retention reasoning safety_identifier service_tier store stream stream_options temperature text tool_choice tools top_logprobs top_p truncation user client_metadata")},
 	{responsesAPI, "max_output_tokens is at least 16", "https://github.com/vectorize-io/hindsight/issues/58", func(_ *upstream, m *vendorModel, q gjson.Result) *refusal {
 		switch n := q.Get("max_output_tokens"); {
 		case n.Exists() && n.Int() < 16:

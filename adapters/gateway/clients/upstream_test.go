@@ -205,6 +205,20 @@ func (u *upstream) script(m *vendorModel, q gjson.Result) *scripted {
 	call := func(n int) {
 		c := scriptedCall{name: "lookup", arguments: fmt.Sprintf(`{"n":%d}`, n)}
 		serial := len(u.owner)
+		for _, t := range q.Get("tools").Array() {
+			name := t.Get("name").Str + t.Get("function.name").Str
+			switch name {
+			case "Bash":
+				c.name, c.arguments = name, fmt.Sprintf(`{"command":"echo %d","description":"echo"}`, n)
+			case "shell", "shell_command":
+				c.name, c.arguments = name, fmt.Sprintf(`{"command":"echo %d"}`, n)
+				if name == "shell" {
+					c.arguments = fmt.Sprintf(`{"command":["echo","%d"]}`, n)
+				}
+			case "exec_command":
+				c.name, c.arguments = name, fmt.Sprintf(`{"cmd":"echo %d"}`, n)
+			}
+		}
 		switch m.api {
 		case messagesAPI:
 			c.id = fmt.Sprintf("toolu_01%022d", serial)

@@ -105,9 +105,15 @@ func (m *Model) settle(b wire.Object) (notSent []string) {
 		notSent = append(notSent, "TopP")
 	}
 	raw, err := json.Marshal(b["thinking"])
-	if kind := gjson.GetBytes(raw, "type").Str; err != nil || kind != "enabled" && kind != "adaptive" {
+	kind := gjson.GetBytes(raw, "type").Str
+	room := leastBudget
+	if budget := m.limits.AdaptiveBudget; kind == "adaptive" && budget > 0 {
+		room = min(budget, answerTokens(b)-1)
+		kind, b["thinking"] = "enabled", wire.Object{"type": "enabled", "budget_tokens": room}
+	}
+	if err != nil || kind != "enabled" && kind != "adaptive" {
 		return notSent
-	} else if isForced(b["tool_choice"]) || kind == "enabled" && !mayThink(b) {
+	} else if isForced(b["tool_choice"]) || kind == "enabled" && !mayThink(b) || room < leastBudget {
 		b["thinking"] = wire.Object{"type": "disabled"}
 		if edits, ok := b["context_management"].(json.RawMessage); ok && bytes.Contains(edits, []byte("clear_thinking")) {
 			delete(b, "context_management") // it is refused without thinking
@@ -122,6 +128,19 @@ func (m *Model) settle(b wire.Object) (notSent []string) {
 		}
 	}
 	return notSent
+}
+
+// leastBudget is the smallest budget of thinking that the API takes.
+// https://platform.claude.com/docs/en/build-with-claude/extended-thinking
+const leastBudget = 1024
+
+// answerTokens returns the longest answer that a request allows.
+func answerTokens(b wire.Object) int {
+	raw, err := json.Marshal(b["max_tokens"])
+	if err != nil {
+		return 0
+	}
+	return int(gjson.ParseBytes(raw).Int())
 }
 
 // isForced reports whether a choice of tools leaves none: thinking is refused then.

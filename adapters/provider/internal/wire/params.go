@@ -33,13 +33,24 @@ func NotSent(p *middleware.Params, dialect middleware.Dialect, can ...string) (n
 	return names
 }
 
-// Extra puts the caller's own fields of the dialect into the request.
+// Extra puts the caller's own fields of the dialect into the request. Of an object that
+// the request has already, those members that it lacks.
 func (o Object) Extra(p *middleware.Params, dialect middleware.Dialect) {
 	if p.Dialect != dialect {
 		return
 	}
 	for name, raw := range p.Extra {
-		o[name] = raw
+		own, has := o[name].(Object)
+		var members map[string]json.RawMessage
+		if !has || json.Unmarshal(raw, &members) != nil {
+			o[name] = raw
+			continue
+		}
+		for member, value := range members {
+			if _, known := own[member]; !known {
+				own[member] = value
+			}
+		}
 	}
 }
 

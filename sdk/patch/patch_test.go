@@ -225,8 +225,8 @@ func TestDiffsAsGitWritesThem(t *testing.T) {
 }
 
 func TestPathsWithinAFolder(t *testing.T) {
-	answer := &sdk.Answer{Text: "```go path=/work/tree/calc/add.go\npackage calc\n```\n\n--- /work/tree/run.sh\n+++ /work/tree/run.sh\n@@ -2,1 +2,1 @@\n-echo hi\n+echo ho\n\n```text path=/etc/passwd\nx\n```\n"}
-	edits := patch.Within(patch.Parse(answer, ""), "/testbed", "/work/tree/")
+	answer := &sdk.Answer{Text: "```go path=/src/tree/calc/add.go\npackage calc\n```\n\n--- /src/tree/run.sh\n+++ /src/tree/run.sh\n@@ -2,1 +2,1 @@\n-echo hi\n+echo ho\n\n```text path=/etc/passwd\nx\n```\n"}
+	edits := patch.Within(patch.Parse(answer, ""), "/testbed", "/src/tree/")
 	if _, err := patch.Apply(tree(), edits[:2]); err != nil || edits[0].Path != "calc/add.go" || edits[1].Path != "run.sh" {
 		t.Errorf("%v: %+v", err, edits)
 	}

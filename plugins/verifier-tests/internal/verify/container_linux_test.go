@@ -32,7 +32,7 @@ func TestContainer(t *testing.T) {
 	if verdict := judge(t, v, query, file("answer.txt", "no")); verdict.Outcome != sdk.Failed || verdict.Score != 0.5 {
 		t.Error("a wrong answer")
 	}
-	if verdict := judge(t, v, query, file("run.sh", "echo PASSED t.py::test_a; echo PASSED t.py::test_b")); verdict.Outcome != sdk.Failed || !strings.Contains(verdict.Evidence, "left out") {
+	if verdict := judge(t, v, query, file("run.sh", "echo PASSED t.py::test_a; echo PASSED t.py::test_b")); verdict.Outcome != sdk.Inconclusive || !strings.Contains(verdict.Evidence, "left out") {
 		t.Error("an answer that writes what is run")
 	}
 	if verdict := judge(t, v, query, right+file("evil.sh", "echo x >> run.sh")); verdict.Outcome != sdk.Failed || !strings.Contains(verdict.Evidence, "tampering") {

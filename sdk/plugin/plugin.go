@@ -105,9 +105,8 @@ func (p *Plugin) Info() (*wire.Info, error) {
 	if len(p.Roles) == 0 {
 		return nil, fmt.Errorf("plugin %s has no roles", p.Name)
 	}
-	info.Features = []string{wire.FeatureQueryRefs}
 	if p.CallsModels {
-		info.Features = append(info.Features, wire.FeatureModelCalls)
+		info.Features = []string{wire.FeatureModelCalls}
 	}
 	for _, r := range p.Roles {
 		if _, ok := info.Schema(r.kind); ok {

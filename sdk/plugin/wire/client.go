@@ -28,7 +28,6 @@ type Client struct {
 	verify  pb.VerifierServiceClient
 	health  grpc_health_v1.HealthClient
 	calls   calls
-	sent    sentQueries
 	nextID  atomic.Uint64
 }
 
@@ -61,11 +60,7 @@ func (c *Client) Info(ctx context.Context, hostVersion string) (*Info, error) {
 	if err != nil {
 		return nil, err
 	}
-	info, err := infoFromWire(reply)
-	if err == nil {
-		c.sent.allow(info.Has(FeatureQueryRefs))
-	}
-	return info, err
+	return infoFromWire(reply)
 }
 
 // ConfigureRequest makes a plugin process an instance.
@@ -128,12 +123,8 @@ func (o *openCall) failed(err error) error {
 func (c *Client) EstimateQuality(ctx context.Context, req *sdk.QualityRequest) (*sdk.QualityResponse, error) {
 	id, call := c.begin(ctx)
 	defer c.calls.end(id)
-	var reply *pb.EstimateQualityResponse
-	err := c.sent.send(req.Query, func(ref string, query *pb.Query) (err error) {
-		reply, err = c.quality.EstimateQuality(ctx, &pb.EstimateQualityRequest{
-			Query: query, QueryRef: ref, Models: utf8All(req.Models), Attempts: attemptsToWire(req.Attempts), CallId: id,
-		})
-		return err
+	reply, err := c.quality.EstimateQuality(ctx, &pb.EstimateQualityRequest{
+		Query: queryToWire(req.Query), Models: utf8All(req.Models), Attempts: attemptsToWire(req.Attempts), CallId: id,
 	})
 	if err != nil {
 		return nil, call.failed(err)
@@ -153,12 +144,8 @@ func (c *Client) EstimateCost(ctx context.Context, req *sdk.CostRequest) (*sdk.C
 	for i := range req.Models {
 		models[i] = modelToWire(&req.Models[i])
 	}
-	var reply *pb.EstimateCostResponse
-	err := c.sent.send(req.Query, func(ref string, query *pb.Query) (err error) {
-		reply, err = c.cost.EstimateCost(ctx, &pb.EstimateCostRequest{
-			Query: query, QueryRef: ref, Models: models, Attempts: attemptsToWire(req.Attempts), CallId: id,
-		})
-		return err
+	reply, err := c.cost.EstimateCost(ctx, &pb.EstimateCostRequest{
+		Query: queryToWire(req.Query), Models: models, Attempts: attemptsToWire(req.Attempts), CallId: id,
 	})
 	if err != nil {
 		return nil, err
@@ -195,25 +182,21 @@ func (c *Client) Verify(ctx context.Context, req *sdk.VerifyRequest, events func
 
 // verdict reads a verification's events up to its verdict.
 func (c *Client) verdict(ctx context.Context, id string, req *sdk.VerifyRequest, events func(Event)) (*sdk.Verdict, error) {
-	var stream grpc.ServerStreamingClient[pb.VerifyResponse]
-	var first *pb.VerifyResponse
-	err := c.sent.send(req.Query, func(ref string, query *pb.Query) (err error) {
-		stream, err = c.verify.Verify(ctx, &pb.VerifyRequest{
-			Query: query, QueryRef: ref, Answer: answerToWire(req.Answer), Earlier: attemptsToWire(req.Earlier), CallId: id,
-		})
-		if err == nil {
-			first, err = stream.Recv() // where a query that is kept no longer shows
-		}
-		return err
+	stream, err := c.verify.Verify(ctx, &pb.VerifyRequest{
+		Query: queryToWire(req.Query), Answer: answerToWire(req.Answer), Earlier: attemptsToWire(req.Earlier), CallId: id,
 	})
-	if errors.Is(err, io.EOF) {
-		return nil, malformedf("no verdict")
-	}
 	if err != nil {
 		return nil, err
 	}
 	var verdict *pb.Verdict
-	for reply := first; ; {
+	for {
+		reply, err := stream.Recv()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			return nil, err
+		}
 		if verdict != nil {
 			return nil, malformedf("an event after the verdict")
 		}
@@ -229,14 +212,6 @@ func (c *Client) verdict(ctx context.Context, id string, req *sdk.VerifyRequest,
 				events(Event{Log: visible(e.Log.GetText(), maxMessage)})
 			}
 		}
-		next, err := stream.Recv()
-		if errors.Is(err, io.EOF) {
-			break
-		}
-		if err != nil {
-			return nil, err
-		}
-		reply = next
 	}
 	if verdict == nil {
 		return nil, malformedf("no verdict")

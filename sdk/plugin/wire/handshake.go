@@ -24,9 +24,6 @@ const (
 	ReattachEnv = "STEPFALL_REATTACH_PLUGINS"
 	// FeatureModelCalls is the feature of a plugin that asks the host to call models.
 	FeatureModelCalls = "model_calls"
-	// FeatureQueryRefs is the feature of a plugin that keeps queries, so that a long
-	// conversation is sent to it once.
-	FeatureQueryRefs = "query_refs"
 )
 
 // Reattach says where a plugin listens that runs under a debugger.

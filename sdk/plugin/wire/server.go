@@ -88,8 +88,7 @@ type server struct {
 	pb.UnimplementedVerifierServiceServer
 	*Server
 
-	models  asker
-	queries keptQueries
+	models asker
 
 	configuring sync.Mutex
 	mu          sync.RWMutex
@@ -152,12 +151,8 @@ func (s *server) EstimateQuality(ctx context.Context, req *pb.EstimateQualityReq
 	if instance == nil || instance.Quality == nil {
 		return nil, notConfigured(QualityEstimator)
 	}
-	query, err := s.queries.get(req.GetQueryRef(), req.GetQuery())
-	if err != nil {
-		return nil, err
-	}
 	ctx = s.callContext(ctx, req.GetCallId())
-	reply, err := instance.Quality.EstimateQuality(ctx, &sdk.QualityRequest{Query: query, Models: req.GetModels(), Attempts: attemptsFromWire(req.GetAttempts())})
+	reply, err := instance.Quality.EstimateQuality(ctx, &sdk.QualityRequest{Query: queryFromWire(req.GetQuery()), Models: req.GetModels(), Attempts: attemptsFromWire(req.GetAttempts())})
 	if err != nil {
 		return nil, statusOf(ctx, err)
 	}
@@ -173,16 +168,12 @@ func (s *server) EstimateCost(ctx context.Context, req *pb.EstimateCostRequest) 
 	if instance == nil || instance.Cost == nil {
 		return nil, notConfigured(CostEstimator)
 	}
-	query, err := s.queries.get(req.GetQueryRef(), req.GetQuery())
-	if err != nil {
-		return nil, err
-	}
 	ctx = s.callContext(ctx, req.GetCallId())
 	models := make([]sdk.Model, len(req.GetModels()))
 	for i, m := range req.GetModels() {
 		models[i] = modelFromWire(m)
 	}
-	reply, err := instance.Cost.EstimateCost(ctx, &sdk.CostRequest{Query: query, Models: models, Attempts: attemptsFromWire(req.GetAttempts())})
+	reply, err := instance.Cost.EstimateCost(ctx, &sdk.CostRequest{Query: queryFromWire(req.GetQuery()), Models: models, Attempts: attemptsFromWire(req.GetAttempts())})
 	if err != nil {
 		return nil, statusOf(ctx, err)
 	}
@@ -211,17 +202,13 @@ func (s *server) Verify(req *pb.VerifyRequest, stream grpc.ServerStreamingServer
 	if instance == nil || instance.Verifier == nil {
 		return notConfigured(Verifier)
 	}
-	query, err := s.queries.get(req.GetQueryRef(), req.GetQuery())
-	if err != nil {
-		return err
-	}
 	r := &reporter{stream: stream}
 	defer r.close()
 	ctx := withReporter(s.callContext(stream.Context(), req.GetCallId()), r)
 	answer := answerFromWire(req.GetAnswer())
 	start := time.Now()
 	verdict, err := instance.Verifier.Verify(ctx, &sdk.VerifyRequest{
-		Query: query, Answer: &answer, Earlier: attemptsFromWire(req.GetEarlier()),
+		Query: queryFromWire(req.GetQuery()), Answer: &answer, Earlier: attemptsFromWire(req.GetEarlier()),
 	})
 	if err != nil {
 		return statusOf(ctx, err)

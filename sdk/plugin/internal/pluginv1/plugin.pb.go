@@ -14,7 +14,6 @@
 // Status codes have these meanings, and hosts act on them:
 //   INVALID_ARGUMENT     the request is malformed; never retried
 //   FAILED_PRECONDITION  Configure has not succeeded; never retried
-//   NOT_FOUND            the query of a query_ref is kept no longer; sent again with the query
 //   RESOURCE_EXHAUSTED   too busy or too large; never retried by the host
 //   DEADLINE_EXCEEDED    the caller's deadline passed
 //   CANCELLED            the caller lost interest
@@ -275,7 +274,7 @@ type GetInfoResponse struct {
 	Doc string `protobuf:"bytes,3,opt,name=doc,proto3" json:"doc,omitempty"`
 	// Roles, each with the schema of its config.
 	Roles []*RoleInfo `protobuf:"bytes,4,rep,name=roles,proto3" json:"roles,omitempty"`
-	// Optional features of the plugin, by name: "model_calls", "query_refs".
+	// Optional features of the plugin, by name: "model_calls".
 	Features []string `protobuf:"bytes,5,rep,name=features,proto3" json:"features,omitempty"`
 	// Most calls at one time; 0 means no limit.
 	MaxConcurrency uint32 `protobuf:"varint,6,opt,name=max_concurrency,json=maxConcurrency,proto3" json:"max_concurrency,omitempty"`
@@ -998,18 +997,14 @@ func (x *ModelCall) GetQuery() *Query {
 // EstimateQualityRequest asks about several models' answers to one query.
 type EstimateQualityRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The query; absent when query_ref names one that was sent before.
+	// The query.
 	Query *Query `protobuf:"bytes,1,opt,name=query,proto3" json:"query,omitempty"`
 	// Models to estimate; some may have run.
 	Models []string `protobuf:"bytes,2,rep,name=models,proto3" json:"models,omitempty"`
 	// What has run, in order; empty means that nothing has.
 	Attempts []*Attempt `protobuf:"bytes,3,rep,name=attempts,proto3" json:"attempts,omitempty"`
 	// Id of this call.
-	CallId string `protobuf:"bytes,4,opt,name=call_id,json=callId,proto3" json:"call_id,omitempty"`
-	// For plugins with the feature "query_refs": with a query, the key under which the
-	// plugin keeps it, and without one the key of the query that is meant. A plugin
-	// may forget queries whenever it likes: it then answers NOT_FOUND.
-	QueryRef      string `protobuf:"bytes,5,opt,name=query_ref,json=queryRef,proto3" json:"query_ref,omitempty"`
+	CallId        string `protobuf:"bytes,4,opt,name=call_id,json=callId,proto3" json:"call_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1072,13 +1067,6 @@ func (x *EstimateQualityRequest) GetCallId() string {
 	return ""
 }
 
-func (x *EstimateQualityRequest) GetQueryRef() string {
-	if x != nil {
-		return x.QueryRef
-	}
-	return ""
-}
-
 // EstimateQualityResponse has the estimates.
 type EstimateQualityResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1128,16 +1116,14 @@ func (x *EstimateQualityResponse) GetEstimates() []*Estimate {
 // EstimateCostRequest asks what running several models on one query would cost.
 type EstimateCostRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The query; absent when query_ref names one that was sent before.
+	// The query.
 	Query *Query `protobuf:"bytes,1,opt,name=query,proto3" json:"query,omitempty"`
 	// Models to estimate.
 	Models []*Model `protobuf:"bytes,2,rep,name=models,proto3" json:"models,omitempty"`
 	// What has run, in order.
 	Attempts []*Attempt `protobuf:"bytes,3,rep,name=attempts,proto3" json:"attempts,omitempty"`
 	// Id of this call.
-	CallId string `protobuf:"bytes,4,opt,name=call_id,json=callId,proto3" json:"call_id,omitempty"`
-	// As in EstimateQualityRequest.
-	QueryRef      string `protobuf:"bytes,5,opt,name=query_ref,json=queryRef,proto3" json:"query_ref,omitempty"`
+	CallId        string `protobuf:"bytes,4,opt,name=call_id,json=callId,proto3" json:"call_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1196,13 +1182,6 @@ func (x *EstimateCostRequest) GetAttempts() []*Attempt {
 func (x *EstimateCostRequest) GetCallId() string {
 	if x != nil {
 		return x.CallId
-	}
-	return ""
-}
-
-func (x *EstimateCostRequest) GetQueryRef() string {
-	if x != nil {
-		return x.QueryRef
 	}
 	return ""
 }
@@ -1318,9 +1297,7 @@ type VerifyRequest struct {
 	// Attempts before this answer, in order.
 	Earlier []*Attempt `protobuf:"bytes,3,rep,name=earlier,proto3" json:"earlier,omitempty"`
 	// Id of this call.
-	CallId string `protobuf:"bytes,4,opt,name=call_id,json=callId,proto3" json:"call_id,omitempty"`
-	// As in EstimateQualityRequest. NOT_FOUND comes before any event.
-	QueryRef      string `protobuf:"bytes,5,opt,name=query_ref,json=queryRef,proto3" json:"query_ref,omitempty"`
+	CallId        string `protobuf:"bytes,4,opt,name=call_id,json=callId,proto3" json:"call_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1379,13 +1356,6 @@ func (x *VerifyRequest) GetEarlier() []*Attempt {
 func (x *VerifyRequest) GetCallId() string {
 	if x != nil {
 		return x.CallId
-	}
-	return ""
-}
-
-func (x *VerifyRequest) GetQueryRef() string {
-	if x != nil {
-		return x.QueryRef
 	}
 	return ""
 }
@@ -3115,33 +3085,30 @@ const file_stepfall_plugin_v1_plugin_proto_rawDesc = "" +
 	"\x06cancel\x18\x04 \x01(\bR\x06cancel\"R\n" +
 	"\tModelCall\x12\x14\n" +
 	"\x05model\x18\x01 \x01(\tR\x05model\x12/\n" +
-	"\x05query\x18\x02 \x01(\v2\x19.stepfall.plugin.v1.QueryR\x05query\"\xd0\x01\n" +
+	"\x05query\x18\x02 \x01(\v2\x19.stepfall.plugin.v1.QueryR\x05query\"\xb3\x01\n" +
 	"\x16EstimateQualityRequest\x12/\n" +
 	"\x05query\x18\x01 \x01(\v2\x19.stepfall.plugin.v1.QueryR\x05query\x12\x16\n" +
 	"\x06models\x18\x02 \x03(\tR\x06models\x127\n" +
 	"\battempts\x18\x03 \x03(\v2\x1b.stepfall.plugin.v1.AttemptR\battempts\x12\x17\n" +
-	"\acall_id\x18\x04 \x01(\tR\x06callId\x12\x1b\n" +
-	"\tquery_ref\x18\x05 \x01(\tR\bqueryRef\"U\n" +
+	"\acall_id\x18\x04 \x01(\tR\x06callId\"U\n" +
 	"\x17EstimateQualityResponse\x12:\n" +
-	"\testimates\x18\x01 \x03(\v2\x1c.stepfall.plugin.v1.EstimateR\testimates\"\xe8\x01\n" +
+	"\testimates\x18\x01 \x03(\v2\x1c.stepfall.plugin.v1.EstimateR\testimates\"\xcb\x01\n" +
 	"\x13EstimateCostRequest\x12/\n" +
 	"\x05query\x18\x01 \x01(\v2\x19.stepfall.plugin.v1.QueryR\x05query\x121\n" +
 	"\x06models\x18\x02 \x03(\v2\x19.stepfall.plugin.v1.ModelR\x06models\x127\n" +
 	"\battempts\x18\x03 \x03(\v2\x1b.stepfall.plugin.v1.AttemptR\battempts\x12\x17\n" +
-	"\acall_id\x18\x04 \x01(\tR\x06callId\x12\x1b\n" +
-	"\tquery_ref\x18\x05 \x01(\tR\bqueryRef\"R\n" +
+	"\acall_id\x18\x04 \x01(\tR\x06callId\"R\n" +
 	"\x14EstimateCostResponse\x12:\n" +
 	"\testimates\x18\x01 \x03(\v2\x1c.stepfall.plugin.v1.EstimateR\testimates\"E\n" +
 	"\bEstimate\x12\x17\n" +
 	"\x04mean\x18\x01 \x01(\x01H\x00R\x04mean\x88\x01\x01\x12\x17\n" +
 	"\astd_dev\x18\x02 \x01(\x01R\x06stdDevB\a\n" +
-	"\x05_mean\"\xe1\x01\n" +
+	"\x05_mean\"\xc4\x01\n" +
 	"\rVerifyRequest\x12/\n" +
 	"\x05query\x18\x01 \x01(\v2\x19.stepfall.plugin.v1.QueryR\x05query\x122\n" +
 	"\x06answer\x18\x02 \x01(\v2\x1a.stepfall.plugin.v1.AnswerR\x06answer\x125\n" +
 	"\aearlier\x18\x03 \x03(\v2\x1b.stepfall.plugin.v1.AttemptR\aearlier\x12\x17\n" +
-	"\acall_id\x18\x04 \x01(\tR\x06callId\x12\x1b\n" +
-	"\tquery_ref\x18\x05 \x01(\tR\bqueryRef\"\xbf\x01\n" +
+	"\acall_id\x18\x04 \x01(\tR\x06callId\"\xbf\x01\n" +
 	"\x0eVerifyResponse\x12:\n" +
 	"\bprogress\x18\x01 \x01(\v2\x1c.stepfall.plugin.v1.ProgressH\x00R\bprogress\x12/\n" +
 	"\x03log\x18\x02 \x01(\v2\x1b.stepfall.plugin.v1.LogLineH\x00R\x03log\x127\n" +

@@ -14,7 +14,6 @@
 // Status codes have these meanings, and hosts act on them:
 //   INVALID_ARGUMENT     the request is malformed; never retried
 //   FAILED_PRECONDITION  Configure has not succeeded; never retried
-//   NOT_FOUND            the query of a query_ref is kept no longer; sent again with the query
 //   RESOURCE_EXHAUSTED   too busy or too large; never retried by the host
 //   DEADLINE_EXCEEDED    the caller's deadline passed
 //   CANCELLED            the caller lost interest

@@ -66,7 +66,9 @@ func (c *call) Call(ctx context.Context, s *step.Call) (*sdk.Answer, error) {
 	}
 	d.record(nil)
 	s.Shown = stream.shown
-	c.live = c.live || stream.shown
+	if stream.shown { // two calls at once show nothing, and may not both write
+		c.live = true
+	}
 	return c.answer(resp, d), nil
 }
 

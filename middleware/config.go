@@ -126,9 +126,10 @@ type Handler func(ctx context.Context, messages []llms.MessageContent, options .
 
 // Route is what Config.Route says of one query. The zero value changes nothing.
 type Route struct {
-	// Strategy, when not nil, takes the place of the configured one, and Done is told
-	// of the step; see [step.Request].
+	// Strategy, when not nil, takes the place of the configured one, with Parallel, and
+	// Done is told of the step; see [step.Request].
 	Strategy cascade.Strategy
+	Parallel bool
 	Done     func(*sdk.Trace)
 	// Match names what made the difference, for messages.
 	Match string

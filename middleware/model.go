@@ -240,7 +240,7 @@ func (c *call) request(mode string) step.Request {
 	req := step.Request{Query: &c.query, Caller: c, PromptBytes: c.promptBytes, Mode: mode, Exclude: c.exclude, NotBefore: m.notBefore}
 	if m.c.Route != nil {
 		route := m.c.Route(&c.query)
-		req.Strategy, req.Done = route.Strategy, route.Done
+		req.Strategy, req.Parallel, req.Done = route.Strategy, route.Parallel, route.Done
 		req.Exclude = func(i int) string {
 			if why := route.Exclude(i); why != "" {
 				return why

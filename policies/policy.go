@@ -192,6 +192,10 @@ type Strategy struct {
 	// Models in the order in which they may run; others never run. Every model in
 	// the order of the file when absent (cascade_route: in any order).
 	Order []string `policy:"order" ref:"model" kinds:"threshold cascade cascade_route"`
+	// Asks two models at the same time where the second would be asked anyway if the answer of the
+	// first turned out as expected, as with a pair whose agreement counts: faster by one answer.
+	// Where a verifier may pass the first answer, one is asked after the other.
+	Parallel bool `policy:"parallel" kinds:"threshold cascade cascade_route index"`
 	// Which answer a cascade returns: the best of all, or the last.
 	Answer string `policy:"answer" oneof:"best last" default:"best" kinds:"threshold cascade"`
 	// Most sets of models that one decision values; 0 is 20000, -1 no limit.

@@ -181,13 +181,14 @@ func (t *trio) headline() string {
 // blocks are what the policy has besides the models.
 func (t *trio) blocks() string {
 	return fmt.Sprintf(`# Whether the answers of the two cheap models say the same: tool calls are compared by their
-# arguments. Where they agree the step ends, else the large model is asked.
+# arguments. Both are asked at once; where they agree the step ends, else the large model is asked.
 estimator "agreement" {
   plugin = "agreement"
 }
 strategy "threshold" {
   order     = [%[1]q, %[2]q, %[3]q]
   threshold = 0.9
+  parallel  = true
 }
 
 # One run in twenty asks the large model alone, so that savings are measured: name runs in

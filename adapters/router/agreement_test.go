@@ -47,6 +47,7 @@ estimator "agreement" {
 strategy "threshold" {
   order     = ["mini", "flash", "large"]
   threshold = 0.9
+  parallel  = true
 }
 `
 

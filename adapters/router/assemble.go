@@ -49,7 +49,7 @@ func Assemble(p *policies.Policy, seed uint64, now func() time.Time, plugins Plu
 		Step: step.Config{
 			StepCapUSD: p.Budget.StepUSD, CapWait: p.Budget.Wait, FailAtCap: p.Budget.AtCap == "fail",
 			Retry:        step.Retry{MaxAttempts: p.Retry.MaxAttempts, BaseDelay: p.Retry.BaseDelay, MaxDelay: p.Retry.MaxDelay, SwitchAfter: p.Retry.SwitchAfter},
-			TracePrompts: p.Trace.Prompts, TraceAnswers: p.Trace.Answers, Explain: p.Trace.Explain, Explore: p.Trace.Explore,
+			TracePrompts: p.Trace.Prompts, TraceAnswers: p.Trace.Answers, Explain: p.Trace.Explain, Explore: p.Trace.Explore, Parallel: p.Strategy.Parallel,
 			Policy: filepath.Base(p.Path) + "@" + p.Checksum[:min(12, len(p.Checksum))],
 			Coin:   newCoin(seed), Now: now,
 		},
@@ -129,9 +129,13 @@ func (a *Assembly) decide(p *policies.Policy, seed uint64) (learned map[string]c
 	}
 	a.Route = func(q *sdk.Query) middleware.Route {
 		choice := p.Choose(q)
-		route := middleware.Route{Strategy: matched[choice.Strategy]}
+		route := middleware.Route{Strategy: matched[choice.Strategy], Parallel: p.Strategy.Parallel}
+		if route.Strategy != nil {
+			route.Parallel = choice.Strategy.Parallel
+		}
 		if route.Strategy == nil && next != nil {
-			route = next()
+			paced := next()
+			route.Strategy, route.Done = paced.Strategy, paced.Done
 		}
 		route.Models, route.Match = choice.Candidates, choice.Match
 		return route

@@ -255,6 +255,7 @@ func (w *work) solve(ctx context.Context, r *Result) (err error) {
 	// The agent's own accounts hold the cap, call by call.
 	config.Ledger, config.StepCapUSD = nil, 0
 	config.Retry.MaxAttempts = 1
+	config.Parallel = false // attempts follow each other: they share the machine
 	engine, err := step.New(config)
 	if err != nil {
 		return err

@@ -68,9 +68,21 @@ func (r *run) pause(ctx context.Context, d time.Duration) {
 	r.waited += r.e.c.Now().Sub(from)
 }
 
-// try makes one call under a reservation and records it.
+// try makes one call under a reservation and records it. A first call that began early is
+// waited for.
 func (r *run) try(ctx context.Context, i, attempt int, most *demand, final bool) (*sdk.Answer, error) {
-	m := &r.e.models[i]
+	rec := r.newCall(i, attempt)
+	from := r.e.c.Now()
+	if e := r.early[i]; e != nil && attempt == 1 {
+		delete(r.early, i)
+		<-e.done
+		e.cancel()
+		r.shown, r.cut = false, nil
+		rec.Start, rec.Latency = e.start, e.latency
+		r.waited += r.e.c.Now().Sub(from)
+		r.book(ctx, &rec, i, e.answer, e.err, &e.most, e.held)
+		return e.answer, e.err
+	}
 	held, err := r.reserve(ctx, most.usd)
 	if errors.Is(err, sdk.ErrBudgetExhausted) && r.lastResort(i) {
 		held, err = r.await(ctx, most.usd, err)
@@ -78,15 +90,9 @@ func (r *run) try(ctx context.Context, i, attempt int, most *demand, final bool)
 	if err != nil {
 		return nil, err
 	}
-	rec := sdk.Call{Model: m.Name, Provider: m.Provider, Served: m.Served, Attempt: attempt, Start: r.e.c.Now()}
-	if r.e.c.Explore > 0 {
-		rec.Propensity = 1
-	}
-	if h := r.req.Holdout; h != nil && h.Baseline && !h.Fallback {
-		rec.Propensity = h.Share
-	}
+	rec.Start = r.e.c.Now()
 	answer, err := guard(func() (*sdk.Answer, error) {
-		c := &Call{Query: r.q, Model: m, Index: i, Attempt: attempt, MaxOutputTokens: most.limit, Earlier: r.attempts, Final: final, Unseen: r.req.Commit && r.alone(i), Spare: (!final || r.reroutes()) && r.spare(i, most.usd)}
+		c := &Call{Query: r.q, Model: &r.e.models[i], Index: i, Attempt: attempt, MaxOutputTokens: most.limit, Earlier: r.attempts, Final: final, Unseen: r.req.Commit && r.alone(i), Spare: (!final || r.reroutes()) && r.spare(i, most.usd)}
 		defer func() { r.shown, r.cut = c.Shown, c.Cut }()
 		return r.req.Caller.Call(ctx, c)
 	})
@@ -95,22 +101,40 @@ func (r *run) try(ctx context.Context, i, attempt int, most *demand, final bool)
 	if err == nil && answer == nil {
 		err = errors.New("the caller returned neither an answer nor an error")
 	}
+	r.book(ctx, &rec, i, answer, err, most, held)
+	return answer, err
+}
+
+// newCall returns the record of a call of candidate i.
+func (r *run) newCall(i, attempt int) sdk.Call {
+	m := &r.e.models[i]
+	rec := sdk.Call{Model: m.Name, Provider: m.Provider, Served: m.Served, Attempt: attempt}
+	if r.e.c.Explore > 0 {
+		rec.Propensity = 1
+	}
+	if h := r.req.Holdout; h != nil && h.Baseline && !h.Fallback {
+		rec.Propensity = h.Share
+	}
+	return rec
+}
+
+// book records a call that has ended, and settles what was reserved for it.
+func (r *run) book(ctx context.Context, rec *sdk.Call, i int, answer *sdk.Answer, err error, most *demand, held Reservation) {
 	var stands float64
 	if err != nil {
-		stands = r.recordFailure(&rec, i, err, most)
+		stands = r.recordFailure(rec, i, err, most)
 	} else {
-		stands = r.recordAnswer(&rec, i, answer, most)
+		stands = r.recordAnswer(rec, i, answer, most)
 	}
 	rec.CostUSD = round(rec.CostUSD)
 	r.t.Usage = r.t.Usage.Add(rec.Usage)
-	r.t.Calls = append(r.t.Calls, rec)
+	r.t.Calls = append(r.t.Calls, *rec)
 	if stands > rec.CostUSD {
-		r.say(fmt.Sprintf("the bill of %s is not known: its worst case of %.6g USD stands under the caps", m.Name, stands))
+		r.say(fmt.Sprintf("the bill of %s is not known: its worst case of %.6g USD stands under the caps", rec.Model, stands))
 	}
 	if fault := r.settle(ctx, held, rec.CostUSD, stands); fault != nil {
 		r.say("settling: " + fault.Error())
 	}
-	return answer, err
 }
 
 // recordFailure writes what is known of a call that failed, and returns what stands

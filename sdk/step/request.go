@@ -80,6 +80,8 @@ type Request struct {
 	NotBefore func(i int) time.Time
 	// Strategy, when not nil, takes the place of the engine's in this step.
 	Strategy cascade.Strategy
+	// Parallel takes the place of the engine's where Strategy does.
+	Parallel bool
 	// Done, when not nil, is told of the step in the trace that it leaves, unless Only
 	// decided it. It must not keep the trace.
 	Done func(*sdk.Trace)

@@ -47,7 +47,8 @@ type run struct {
 	spent    float64
 	standing float64 // beyond what was spent: for calls whose bill is not known
 	waited   time.Duration
-	beliefs  []sdk.Belief // backing of the decisions' beliefs
+	early    map[int]*earlyCall // by candidate: calls that began before it was their turn
+	beliefs  []sdk.Belief       // backing of the decisions' beliefs
 	note     string
 }
 
@@ -67,6 +68,7 @@ func (e *Engine) Run(ctx context.Context, req Request) (*Result, error) {
 	if r.explores && err == nil && answer >= 0 {
 		answer = r.explore(ctx, answer)
 	}
+	r.abandon(ctx)
 	result := r.finish(stop, answer, err, start)
 	if req.Done != nil && r.only < 0 {
 		req.Done(result.Trace)
@@ -215,6 +217,7 @@ func (r *run) loop(ctx context.Context) (sdk.StopReason, int, error) {
 			// Nothing would change: a faulty strategy must not turn the loop for ever.
 			return sdk.StopError, -1, r.failed(fmt.Errorf("strategy %s chose %s, which has run or cannot be asked", r.t.Strategy, r.e.names[d.Run]))
 		}
+		r.callPair(ctx, d.Run)
 		if ended, stop, answer, err := r.turn(ctx, d.Run); ended {
 			return stop, answer, err
 		}

@@ -101,12 +101,19 @@ func (b *Bench) tasks(ctx context.Context, model *router.Router, served map[stri
 	return runs, nil
 }
 
-// count adds what a step took. Of the calls of a judge only the cost is known.
+// count adds what a step took; calls at the same time take as long as the slower one. Of
+// the calls of a judge only the cost is known.
 func (r *Run) count(step *sdk.Trace, served map[string]string) {
 	r.USD += step.CostUSD
-	for _, call := range step.Calls {
+	before := 0.0
+	for i, call := range step.Calls {
 		r.Calls++
-		r.Seconds += Latency(served[call.Model], call.Usage.OutputTokens).Seconds()
+		took := Latency(served[call.Model], call.Usage.OutputTokens).Seconds()
+		if i > 0 && call.Start.Before(step.Calls[i-1].Start.Add(step.Calls[i-1].Latency)) {
+			r.Seconds -= min(before, took) // both were under way at once
+		}
+		r.Seconds += took
+		before = took
 	}
 }
 

@@ -23,7 +23,7 @@ func (b *Bench) Page(ctx context.Context, w io.Writer, rows []*Row) error {
 	for _, r := range rows {
 		p.WriteString("| " + r.line(base) + " |\n")
 	}
-	p.WriteString("\nIntervals are of 95 %, from a bootstrap over tasks, paired. Seconds are those that the models below are given for an answer, one call after the other.\n\n" +
+	p.WriteString("\nIntervals are of 95 %, from a bootstrap over tasks, paired. Seconds are those that the models below are given for an answer; of calls at the same time the longer one counts.\n\n" +
 		"By agent, runs right and cost of always large:\n\n| road |")
 	for _, a := range b.Agents {
 		p.WriteString(" " + a.Name + " |")

@@ -37,7 +37,7 @@ var (
 
 // agreeing asks two cheap models, and the large one where their answers differ.
 var agreeing = unstated(small) + unstated(model("other", "mistral", "mistral-small-latest", 0.6)) + unstated(large) +
-	"estimator \"agreement\" {\n  plugin = \"agreement\"\n}\nstrategy \"threshold\" {\n  order = [\"small\", \"other\", \"large\"]\n  threshold = 0.9\n}\n"
+	"estimator \"agreement\" {\n  plugin = \"agreement\"\n}\nstrategy \"threshold\" {\n  order = [\"small\", \"other\", \"large\"]\n  threshold = 0.9\n  parallel = true\n}\n"
 
 // unstated takes the quality block out of a model block.
 func unstated(block string) string {

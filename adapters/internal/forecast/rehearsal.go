@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/stepfall/stepfall/adapters/router"
@@ -34,7 +35,9 @@ type rehearsal struct {
 	sessions *middleware.Sessions
 	last     map[string]string // the model that each session was with
 	clock    time.Time
-	// n is the query at hand, and truth what the models do with it.
+	// n is the query at hand, and truth what the models do with it. Calls under way at once
+	// write under mu.
+	mu    sync.Mutex
 	n     int
 	truth map[string]Outcome
 	// sold are the signals of the answers, by model, that verifiers find in them.
@@ -131,7 +134,7 @@ func (r *rehearsal) one(ctx context.Context, n int) error {
 	var route middleware.Route
 	if r.assembly.Route != nil {
 		route = r.assembly.Route(q)
-		req.Strategy, req.Done, req.Exclude = route.Strategy, route.Done, route.Exclude
+		req.Strategy, req.Parallel, req.Done, req.Exclude = route.Strategy, route.Parallel, route.Done, route.Exclude
 	}
 	if h := r.policy.Holdout; h != nil && int(float64(n+1)*h.Share) > int(float64(n)*h.Share) {
 		req.Only = r.policy.Baseline // every 1/share-th query
@@ -191,6 +194,8 @@ const nothingUSD = 1e-18
 // call is the answer that the world has of a model, or a failure: every deployment
 // is tried once in each attempt, and as many tries fail as were recorded.
 func (r *rehearsal) call(_ context.Context, c *step.Call) (*sdk.Answer, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	m := &r.policy.Models[c.Index]
 	who := Model{Name: m.Name, Provider: m.Provider, Served: m.Served, Quality: m.Quality.SDK(), Verified: r.policy.Verifies(c.Query, m.Name)}
 	if r.priors != nil {

@@ -1,0 +1,95 @@
+package step
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"time"
+
+	"github.com/stepfall/stepfall/sdk"
+	"github.com/stepfall/stepfall/sdk/cascade"
+)
+
+// earlyCall is a first call that began before the loop came to its model. Its fields but
+// the first four are written by the call's goroutine before done is closed.
+type earlyCall struct {
+	most   demand
+	held   Reservation
+	cancel context.CancelFunc
+	done   chan struct{}
+
+	start   time.Time
+	latency time.Duration
+	answer  *sdk.Answer
+	err     error
+}
+
+// callPair begins the calls of candidate i, which is to be asked first, and of the one that
+// the strategy would ask next if i's answer turned out as expected: with a pair whose
+// agreement is what counts, that is certain. Both worst cases are reserved before; where
+// there is no room for both, or a verifier may end the step after one answer, i is asked
+// alone.
+func (r *run) callPair(ctx context.Context, i int) {
+	if !r.parallel() || r.early != nil || len(r.state.Ran) > 0 || r.only >= 0 || r.judged[i] || r.req.Commit && r.final(i) {
+		return
+	}
+	next := r.after(i, r.state.Beliefs[i].Mean)
+	if next.Run == cascade.Stop || next.Look || next.Run == i {
+		return
+	}
+	first, second := r.demandOf(i), r.demandOf(next.Run)
+	if limit := r.e.c.StepCapUSD; limit > 0 && near(r.spent+r.standing)+up(first.usd)+up(second.usd) > near(limit) {
+		return
+	}
+	held, err := r.reserve(ctx, first.usd)
+	if err != nil {
+		return
+	}
+	other, err := r.reserve(ctx, second.usd)
+	if err != nil {
+		if fault := r.settle(ctx, held, 0, 0); fault != nil {
+			r.say("settling: " + fault.Error())
+		}
+		return
+	}
+	r.early = map[int]*earlyCall{i: r.begin(ctx, i, first, held), next.Run: r.begin(ctx, next.Run, second, other)}
+	last := &r.t.Decisions[len(r.t.Decisions)-1]
+	last.Note = strings.TrimPrefix(last.Note+"; asked at once with "+r.e.names[next.Run]+", which would be asked next", "; ")
+}
+
+// parallel reports whether the step's strategy asks two models at once.
+func (r *run) parallel() bool {
+	if r.req.Strategy != nil {
+		return r.req.Parallel
+	}
+	return r.e.c.Parallel
+}
+
+// begin calls candidate i on a goroutine of its own.
+func (r *run) begin(ctx context.Context, i int, most demand, held Reservation) *earlyCall {
+	ctx, cancel := context.WithCancel(ctx)
+	e := &earlyCall{most: most, held: held, cancel: cancel, done: make(chan struct{}), start: r.e.c.Now()}
+	c := &Call{Query: r.q, Model: &r.e.models[i], Index: i, Attempt: 1, MaxOutputTokens: most.limit}
+	caller, now := r.req.Caller, r.e.c.Now
+	go func() {
+		defer close(e.done)
+		e.answer, e.err = guard(func() (*sdk.Answer, error) { return caller.Call(ctx, c) })
+		if e.err == nil && e.answer == nil {
+			e.err = errors.New("the caller returned neither an answer nor an error")
+		}
+		e.latency = now().Sub(e.start)
+	}()
+	return e
+}
+
+// abandon ends the calls that the step has no use for, and books what they cost.
+func (r *run) abandon(ctx context.Context) {
+	for i, e := range r.early {
+		e.cancel()
+		<-e.done
+		rec := r.newCall(i, 1)
+		rec.Start, rec.Latency = e.start, e.latency
+		r.book(ctx, &rec, i, e.answer, e.err, &e.most, e.held)
+	}
+	r.early = nil
+}

@@ -15,13 +15,16 @@ import (
 	"time"
 )
 
+// hangupsIgnored is asked before any test can change it.
+var hangupsIgnored = signal.Ignored(syscall.SIGHUP)
+
 // A gateway that does not follow its policy ends in order when its terminal hangs up: who
 // waits for an answer gets it.
 func TestAHangupEndsTheGatewayInOrder(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("Windows has no such signal")
 	}
-	if signal.Ignored(syscall.SIGHUP) {
+	if hangupsIgnored {
 		t.Skip("hangups are ignored, as below nohup, and so they are by what is started")
 	}
 	asked, answer := make(chan struct{}), make(chan struct{})

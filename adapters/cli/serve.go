@@ -228,7 +228,7 @@ func (f *serveFlags) judges(ctx context.Context, o *router.Options) (*submission
 
 // guarded has the keys of a store let clients in.
 func guarded(shared *store.Shared, t *otel.Telemetry, o *gateway.Options) func(http.Handler) http.Handler {
-	guard := gatekeeper.NewGuard(shared.Store, shared.Till)
+	guard := gatekeeper.NewGuard(shared.Store, shared.Leased)
 	o.Authenticate = func(ctx context.Context, _ string) (gateway.Client, error) {
 		k := store.KeyFrom(ctx)
 		if k == nil {

@@ -145,6 +145,6 @@ func (f *workerFlags) hands(ctx context.Context, desk *queue.Desk, cache *queue.
 	if err != nil {
 		return nil, nil, err
 	}
-	hands = &swe.Hands{Desk: desk, Cache: cache, Till: shared.Till, Jail: walls, Trees: filepath.Join(scratch.Dir, "trees")}
+	hands = &swe.Hands{Desk: desk, Cache: cache, Accounts: shared.Leased, Jail: walls, Trees: filepath.Join(scratch.Dir, "trees")}
 	return hands, func() error { return errors.Join(hands.Close(), scratch.Close()) }, nil
 }

@@ -7,8 +7,10 @@ import (
 	"math/rand/v2"
 	"time"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 
+	"github.com/stepfall/stepfall/adapters/internal/sqlstore"
 	"github.com/stepfall/stepfall/adapters/store"
 )
 
@@ -32,14 +34,7 @@ func (s *Store) Reserve(ctx context.Context, id int64, charges []store.Charge, t
 	if err == nil && refused > 0 {
 		err = refusal(&charges[refused-1], left, until)
 	}
-	return reserving(err)
-}
-
-func reserving(err error) error {
-	if err == nil {
-		return nil
-	}
-	return fmt.Errorf("reserving: %w", err)
+	return sqlstore.Reserving(err)
 }
 
 func refusal(c *store.Charge, left, until int64) error {
@@ -56,7 +51,7 @@ func (s *Store) Lease(ctx context.Context, id int64, c store.Charge, least int64
 	var asked time.Time
 	err = s.again(ctx, func(ctx context.Context) error {
 		asked = time.Now()
-		return s.pool.QueryRow(ctx, "SELECT refused, remains, until_ns, granted, now_ns FROM stepfall.lease($1, $2, $3, $4, $5, $6, $7, $8, $9)",
+		return s.pool.QueryRow(ctx, "SELECT refused, remains, until_ns, granted, now_ns FROM stepfall.lease_part($1, $2, $3, $4, $5, $6, $7, $8, $9)",
 			s.id, id, c.Account, c.Amount, least, c.Cap, int64(c.Period), int64(store.LeaseShare), int64(ttl)).Scan(&refused, &left, &end, &amount, &now)
 	})
 	if err == nil && refused > 0 {
@@ -67,7 +62,7 @@ func (s *Store) Lease(ctx context.Context, id int64, c store.Charge, least int64
 		// By this machine's clock, which may go wrong but not at another speed.
 		until = asked.Add(time.Duration(end - now))
 	}
-	return amount, until, reserving(err)
+	return amount, until, sqlstore.Reserving(err)
 }
 
 // Settle implements [store.Accounts].
@@ -87,40 +82,35 @@ func (s *Store) Settle(ctx context.Context, id int64, spent map[string]int64) er
 }
 
 // Extend implements [store.Accounts].
-func (s *Store) Extend(ctx context.Context, ids []int64, ttl time.Duration) error {
-	return s.again(ctx, func(ctx context.Context) error {
-		_, err := s.pool.Exec(ctx, "SELECT stepfall.extend($1, $2)", ids, int64(ttl))
+func (s *Store) Extend(ctx context.Context, handedOut map[int64]int64, ttl time.Duration) (ended []int64, err error) {
+	ids, amounts := make([]int64, 0, len(handedOut)), make([]int64, 0, len(handedOut))
+	for id, amount := range handedOut {
+		ids, amounts = append(ids, id), append(amounts, amount)
+	}
+	err = s.again(ctx, func(ctx context.Context) error {
+		rows, err := s.pool.Query(ctx, "SELECT stepfall.extend($1, $2, $3)", ids, amounts, int64(ttl))
+		if err == nil {
+			ended, err = pgx.CollectRows(rows, pgx.RowTo[int64])
+		}
 		return err
 	})
+	return ended, err
+}
+
+// Release implements [store.Accounts].
+func (s *Store) Release(ctx context.Context, account string) error {
+	if err := s.again(ctx, s.expire); err != nil {
+		return err
+	}
+	return s.write(ctx, func(tx sqlstore.Tx) error { return s.DB.Release(ctx, tx, account) })
 }
 
 // Balances implements [store.Accounts].
 func (s *Store) Balances(ctx context.Context, prefix string) ([]store.Balance, error) {
-	var list []store.Balance
-	err := s.again(ctx, func(ctx context.Context) error {
-		list = nil
-		if err := s.expire(ctx); err != nil {
-			return err
-		}
-		rows, err := s.pool.Query(ctx, `SELECT DISTINCT ON (account) account, spent, reserved FROM stepfall.accounts
-			WHERE account >= $1 AND account < $2 ORDER BY account, period DESC`, prefix, prefix+"\U0010FFFF")
-		if err != nil {
-			return err
-		}
-		defer rows.Close()
-		for rows.Next() {
-			var b store.Balance
-			if err := rows.Scan(&b.Account, &b.Spent, &b.Reserved); err != nil {
-				return err
-			}
-			list = append(list, b)
-		}
-		return rows.Err()
-	})
-	if err != nil {
+	if err := s.again(ctx, s.expire); err != nil {
 		return nil, fmt.Errorf("reading balances: %w", err)
 	}
-	return list, nil
+	return s.DB.Balances(ctx, prefix)
 }
 
 // expire counts the reservations as spent, or as given back, whose time is over.

@@ -14,8 +14,12 @@ import (
 	"github.com/stepfall/stepfall/adapters/store"
 )
 
-//go:embed accounts.sql
-var accountsSQL string
+var (
+	//go:embed accounts.sql
+	accountsSQL string
+	//go:embed leases.sql
+	leasesSQL string
+)
 
 // migration brings the tables from one version to the next.
 type migration struct {
@@ -29,6 +33,7 @@ var migrations = []migration{
 	{accountsSQL + tables(sqlstore.Schema), 1},
 	{tables(sqlstore.SchemaShared), 1},
 	{compressionSQL, 1},
+	{leasesSQL, 1},
 }
 
 // compressionSQL has traces compressed by LZ4, which takes the server less time;

@@ -51,7 +51,7 @@ func open(ctx context.Context, url string, known int) (*Store, error) {
 	s := &Store{pool: pool, db: stdlib.OpenDBFromPool(pool), closed: make(chan struct{})}
 	s.db.SetMaxIdleConns(0) // the pool keeps them
 	s.DB = sqlstore.DB{
-		Read: s.db, Write: s.write, Prefix: "stepfall.", Rows: 1000, Refused: refused, Fault: fault,
+		Read: s.db, Write: s.write, Prefix: "stepfall.", Accounts: "stepfall.accounts", Rows: 1000, Refused: refused, Fault: fault,
 		// The types are asked for once, so that bytes go over as bytes; the server keeps nothing.
 		Arrays:  []any{pgx.QueryExecModeCacheDescribe},
 		Ordered: "SELECT set_config('lock_timeout', '4s', true), pg_advisory_xact_lock(7316054)",

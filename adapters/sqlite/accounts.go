@@ -3,10 +3,9 @@ package sqlite
 import (
 	"context"
 	"database/sql"
+	"encoding/json"
 	"errors"
 	"fmt"
-	"slices"
-	"strings"
 	"time"
 
 	"github.com/stepfall/stepfall/adapters/internal/sqlstore"
@@ -30,7 +29,7 @@ func (s *Store) find(name string, length time.Duration) (account, error) {
 	}
 	err = st.QueryRow(name, a.period).Scan(&a.period, &a.spent, &a.reserved)
 	if errors.Is(err, sql.ErrNoRows) {
-		err = s.exec("INSERT INTO accounts2 (account, period, spent, reserved) VALUES ($1, $2, 0, 0)", name, a.period)
+		err = s.exec("INSERT INTO accounts2 (account, period, spent, reserved, begun_ns) VALUES ($1, $2, 0, 0, $3)", name, a.period, s.now().UnixNano())
 	}
 	return a, err
 }
@@ -42,8 +41,8 @@ func (a *account) until(length time.Duration) time.Time {
 	return time.Unix(0, a.period+int64(length))
 }
 
-// hold sets an amount aside, or refuses.
-func (s *Store) hold(id int64, c *store.Charge, amount int64, ttl time.Duration) error {
+// hold sets an amount aside, or refuses. So much of it returns when it is not settled in time.
+func (s *Store) hold(id int64, c *store.Charge, amount, returns int64, ttl time.Duration) error {
 	a, err := s.find(c.Account, c.Period)
 	if err != nil {
 		return err
@@ -60,7 +59,7 @@ func (s *Store) hold(id int64, c *store.Charge, amount int64, ttl time.Duration)
 		return errors.Join(err, &store.RefusedError{Account: c.Account, Left: c.Cap - a.spent - a.reserved, Asked: amount, Until: a.until(c.Period)})
 	}
 	return s.exec("INSERT INTO holds (id, account, period, amount, returns, until_ns) VALUES ($1, $2, $3, $4, $5, $6)",
-		id, c.Account, a.period, amount, c.Returns, s.now().Add(ttl).UnixNano())
+		id, c.Account, a.period, amount, returns, s.now().Add(ttl).UnixNano())
 }
 
 // held says whether the reservation is there already.
@@ -87,20 +86,17 @@ func (s *Store) Reserve(ctx context.Context, id int64, charges []store.Charge, t
 			return err
 		}
 		for i := range charges {
-			if err := s.hold(id, &charges[i], charges[i].Amount, ttl); err != nil {
+			c, returns := &charges[i], int64(0)
+			if c.Returns {
+				returns = c.Amount
+			}
+			if err := s.hold(id, c, c.Amount, returns, ttl); err != nil {
 				return err
 			}
 		}
 		return nil
 	})
-	return reserving(err)
-}
-
-func reserving(err error) error {
-	if err == nil {
-		return nil
-	}
-	return fmt.Errorf("reserving: %w", err)
+	return sqlstore.Reserving(err)
 }
 
 // Lease implements [store.Accounts].
@@ -120,54 +116,22 @@ func (s *Store) Lease(ctx context.Context, id int64, c store.Charge, least int64
 		if c.Cap > 0 {
 			amount = max(least, min(amount, (c.Cap-a.spent-a.reserved)/store.LeaseShare))
 		}
-		return s.hold(id, &c, amount, ttl)
+		return s.hold(id, &c, amount, amount-store.HandedOut(amount, least), ttl)
 	})
-	return amount, until, reserving(err)
+	return amount, until, sqlstore.Reserving(err)
 }
 
 // Settle implements [store.Accounts].
 func (s *Store) Settle(ctx context.Context, id int64, spent map[string]int64) error {
-	err := s.write(context.WithoutCancel(ctx), func(sqlstore.Tx) error {
-		st, err := s.statement("DELETE FROM holds WHERE id = $1 RETURNING account, period, amount, expired, returns")
-		if err != nil {
-			return err
-		}
-		rows, err := st.Query(id)
-		if err != nil {
-			return err
-		}
-		defer rows.Close()
-		type gone struct {
-			account        string
-			period, amount int64
-			expired, gives bool
-		}
-		var list []gone
-		for rows.Next() {
-			var g gone
-			if err := rows.Scan(&g.account, &g.period, &g.amount, &g.expired, &g.gives); err != nil {
-				return err
-			}
-			list = append(list, g)
-		}
-		if err := rows.Err(); err != nil {
-			return err
-		}
-		for _, g := range list {
-			more, less := spent[g.account], g.amount
-			if g.expired {
-				// It counts as spent, or as given back, already.
-				less = 0
-				if !g.gives {
-					more -= g.amount
-				}
-			}
-			if err := s.exec("UPDATE accounts2 SET spent = spent + $3, reserved = reserved - $4 WHERE account = $1 AND period = $2", g.account, g.period, more, less); err != nil {
-				return err
-			}
-		}
-		return nil
-	})
+	amounts, err := json.Marshal(spent)
+	if err == nil {
+		err = s.write(context.WithoutCancel(ctx), func(sqlstore.Tx) error {
+			// Of one whose time is over, all that does not return counts as spent already.
+			return errors.Join(s.exec(`UPDATE accounts2 SET spent = spent + coalesce((SELECT value FROM json_each($2) WHERE key = h.account), 0) - iif(expired, amount - returns, 0),
+				reserved = reserved - iif(expired, 0, amount) FROM holds AS h WHERE h.id = $1 AND accounts2.account = h.account AND accounts2.period = h.period`, id, string(amounts)),
+				s.exec("DELETE FROM holds WHERE id = $1", id))
+		})
+	}
 	if err != nil {
 		return fmt.Errorf("settling: %w", err)
 	}
@@ -175,52 +139,52 @@ func (s *Store) Settle(ctx context.Context, id int64, spent map[string]int64) er
 }
 
 // Extend implements [store.Accounts].
-func (s *Store) Extend(ctx context.Context, ids []int64, ttl time.Duration) error {
-	return s.write(ctx, func(sqlstore.Tx) error {
-		for _, id := range ids {
-			if err := s.exec("UPDATE holds SET until_ns = $2 WHERE id = $1 AND expired = 0", id, s.now().Add(ttl).UnixNano()); err != nil {
+func (s *Store) Extend(ctx context.Context, handedOut map[int64]int64, ttl time.Duration) (ended []int64, err error) {
+	err = s.write(ctx, func(sqlstore.Tx) error {
+		ended = nil
+		if err := s.expire(); err != nil {
+			return err
+		}
+		for id, amount := range handedOut {
+			st, err := s.statement("UPDATE holds SET until_ns = $2, returns = amount - $3 WHERE id = $1 AND expired = 0")
+			if err != nil {
 				return err
+			}
+			res, err := st.Exec(id, s.now().Add(ttl).UnixNano(), amount)
+			if err != nil {
+				return err
+			}
+			if n, err := res.RowsAffected(); err != nil {
+				return err
+			} else if n == 0 {
+				ended = append(ended, id)
 			}
 		}
 		return nil
 	})
+	return ended, err
 }
 
 // expire counts the reservations as spent, or as given back, whose time is over.
 func (s *Store) expire() error {
 	now := s.now().UnixNano()
-	st, err := s.statement("UPDATE holds SET expired = 1 WHERE expired = 0 AND until_ns < $1 RETURNING account, period, amount, returns")
+	st, err := s.statement("SELECT EXISTS (SELECT 1 FROM holds WHERE expired = 0 AND until_ns < $1)")
 	if err != nil {
 		return err
 	}
-	rows, err := st.Query(now)
-	if err != nil {
+	var some bool
+	if err := st.QueryRow(now).Scan(&some); err != nil || !some {
 		return err
 	}
-	defer rows.Close()
-	var over [][]any
-	for rows.Next() {
-		var name string
-		var period, amount int64
-		var gives bool
-		if err := rows.Scan(&name, &period, &amount, &gives); err != nil {
-			return err
-		}
-		spent := amount
-		if gives {
-			spent = 0
-		}
-		over = append(over, []any{name, period, amount, spent})
-	}
-	if err := rows.Err(); err != nil {
-		return err
-	}
-	for _, args := range over {
-		if err := s.exec("UPDATE accounts2 SET reserved = reserved - $3, spent = spent + $4 WHERE account = $1 AND period = $2", args...); err != nil {
-			return err
-		}
-	}
-	return nil
+	return errors.Join(s.exec(`UPDATE accounts2 SET reserved = reserved - h.amount, spent = spent + h.spends
+		FROM (SELECT account, period, sum(amount) AS amount, sum(amount - returns) AS spends FROM holds WHERE expired = 0 AND until_ns < $1 GROUP BY account, period) AS h
+		WHERE accounts2.account = h.account AND accounts2.period = h.period`, now),
+		s.exec("UPDATE holds SET expired = 1 WHERE expired = 0 AND until_ns < $1", now))
+}
+
+// Release implements [store.Accounts].
+func (s *Store) Release(ctx context.Context, account string) error {
+	return s.write(ctx, func(tx sqlstore.Tx) error { return errors.Join(s.expire(), s.DB.Release(ctx, tx, account)) })
 }
 
 // Balances implements [store.Accounts].
@@ -231,20 +195,5 @@ func (s *Store) Balances(ctx context.Context, prefix string) ([]store.Balance, e
 	if err := s.write(ctx, func(sqlstore.Tx) error { return s.expire() }); err != nil {
 		return nil, err
 	}
-	rows, err := s.read.QueryContext(ctx, `SELECT account, spent, reserved FROM accounts2 AS a WHERE account >= ?1 AND account < ?2
-		AND period = (SELECT max(period) FROM accounts2 WHERE account = a.account) ORDER BY account`, prefix, prefix+"\U0010FFFF")
-	if err != nil {
-		return nil, fmt.Errorf("reading balances: %w", err)
-	}
-	defer rows.Close()
-	var list []store.Balance
-	for rows.Next() {
-		var b store.Balance
-		if err := rows.Scan(&b.Account, &b.Spent, &b.Reserved); err != nil {
-			return nil, fmt.Errorf("reading balances: %w", err)
-		}
-		list = append(list, b)
-	}
-	slices.SortFunc(list, func(a, b store.Balance) int { return strings.Compare(a.Account, b.Account) })
-	return list, rows.Err()
+	return s.DB.Balances(ctx, prefix)
 }

@@ -30,9 +30,9 @@ func Example() {
 	}
 	defer file.Close()
 
-	till := store.NewTill(file, store.TillOptions{})
-	defer till.Close()
-	ledger := till.Ledger(step.Caps{RunUSD: 0.01})
+	leased := store.NewLeasedAccounts(file, store.LeaseOptions{})
+	defer leased.Close()
+	ledger := leased.Ledger(step.Caps{RunUSD: 0.01})
 	query := &sdk.Query{Run: "agent-7"}
 	first, err := ledger.Reserve(ctx, query, 0.008)
 	if err != nil {

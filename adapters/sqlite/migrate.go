@@ -16,11 +16,11 @@ import (
 )
 
 // schemaVersion is the version of the tables; it is kept in the file.
-const schemaVersion = 2
+const schemaVersion = 3
 
 // oldestProgram is the oldest schemaVersion of a program that can work with these
 // tables. It is kept in the file for programs that are older than it.
-const oldestProgram = 2
+const oldestProgram = 3
 
 const ledgerSchema = `
 CREATE TABLE accounts2 (
@@ -28,8 +28,10 @@ CREATE TABLE accounts2 (
 	period   INTEGER NOT NULL,
 	spent    INTEGER NOT NULL,
 	reserved INTEGER NOT NULL,
+	begun_ns INTEGER NOT NULL DEFAULT 0,
 	PRIMARY KEY (account, period)
 ) WITHOUT ROWID;
+CREATE INDEX accounts_by_begun ON accounts2 (begun_ns);
 CREATE TABLE holds (
 	id       INTEGER NOT NULL,
 	account  TEXT NOT NULL,
@@ -47,7 +49,17 @@ CREATE TABLE meta (
 ) WITHOUT ROWID;
 `
 
-// schema returns the statements that make the tables of version 2.
+// fromVersion2 states when accounts were begun, and how much of a reservation returns.
+const fromVersion2 = `
+ALTER TABLE accounts2 ADD COLUMN begun_ns INTEGER NOT NULL DEFAULT 0;
+CREATE INDEX accounts_by_begun ON accounts2 (begun_ns);
+UPDATE accounts2 SET begun_ns = unixepoch() * 1000000000;
+UPDATE holds SET returns = amount WHERE returns <> 0;
+UPDATE meta SET value = 3 WHERE name = 'oldest_program';
+PRAGMA user_version = 3;
+`
+
+// schema returns the statements that make the tables of this version.
 func schema() string {
 	return ledgerSchema + strings.NewReplacer("SEQ PRIMARY KEY", "INTEGER PRIMARY KEY AUTOINCREMENT", "BYTES", "BLOB", "COUNTERS", sqlstore.Counters, "@", "").
 		Replace(sqlstore.Schema+sqlstore.SchemaShared)
@@ -85,13 +97,16 @@ func migrateTx(ctx context.Context, tx *sql.Tx) error {
 		return nil
 	case version == 0 && tables > 0:
 		return fmt.Errorf("%w: it is the database of another program", store.ErrVersion)
+	case version == 2:
+		_, err := tx.ExecContext(ctx, fromVersion2)
+		return err
 	}
 	if _, err := tx.ExecContext(ctx, schema()); err != nil {
 		return err
 	}
 	if version == 1 {
 		if err := fromVersion1(ctx, tx); err != nil {
-			return fmt.Errorf("bringing the file from version 1 to 2: %w", err)
+			return fmt.Errorf("bringing the file from version 1: %w", err)
 		}
 	}
 	if _, err := tx.ExecContext(ctx, "INSERT INTO meta (name, value) VALUES ('oldest_program', ?)", oldestProgram); err != nil {
@@ -140,8 +155,8 @@ func fromVersion1(ctx context.Context, tx *sql.Tx) error {
 	}
 	for old, list := range names {
 		for _, e := range list {
-			if _, err := tx.ExecContext(ctx, `INSERT INTO accounts2 (account, period, spent, reserved) VALUES (?1, ?2,
-				coalesce((SELECT spent_nanousd FROM accounts WHERE name = ?3), 0), coalesce((SELECT sum(nanousd) FROM reservations WHERE account = ?3), 0))
+			if _, err := tx.ExecContext(ctx, `INSERT INTO accounts2 (account, period, spent, reserved, begun_ns) VALUES (?1, ?2,
+				coalesce((SELECT spent_nanousd FROM accounts WHERE name = ?3), 0), coalesce((SELECT sum(nanousd) FROM reservations WHERE account = ?3), 0), unixepoch() * 1000000000)
 				ON CONFLICT DO NOTHING`, e.account, e.period, old); err != nil {
 				return err
 			}

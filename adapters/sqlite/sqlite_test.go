@@ -1,11 +1,13 @@
 package sqlite
 
 import (
+	"bufio"
 	"context"
 	"database/sql"
 	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"runtime"
 	"strconv"
@@ -317,16 +319,108 @@ func TestVersionsThatDifferByOne(t *testing.T) {
 		}
 	}
 	// The next version adds a column, which this program can live with, and says so.
-	set("ALTER TABLE accounts2 ADD COLUMN note TEXT; PRAGMA user_version = 3")
+	set("ALTER TABLE accounts2 ADD COLUMN note TEXT; PRAGMA user_version = 4")
 	again := open(t, path)
 	for i, one := range []*Store{s, again} {
 		if err := one.Reserve(t.Context(), int64(i+1), []store.Charge{{Account: "a", Amount: 1, Cap: 10}}, time.Hour); err != nil {
 			t.Error(err)
 		}
 	}
-	set("UPDATE meta SET value = 3 WHERE name = 'oldest_program'")
+	set("UPDATE meta SET value = 4 WHERE name = 'oldest_program'")
 	if _, err := Open(t.Context(), path); !errors.Is(err, store.ErrVersion) {
 		t.Errorf("tables that this program cannot work with: %v", err)
+	}
+}
+
+// What a file of version 2 holds counts as it did: a stream that ended with its process is
+// given back, a call is not.
+func TestAFileOfVersion2IsTakenOver(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "old.db")
+	s := open(t, path)
+	for id, returns := range []bool{false, true} {
+		if err := s.Reserve(t.Context(), int64(id+1), []store.Charge{{Account: fmt.Sprint("a", id), Amount: 8, Cap: 10, Returns: returns}}, -time.Second); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s.Close()
+	db, err := sql.Open("sqlite", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := db.Exec("UPDATE holds SET returns = returns <> 0; DROP INDEX accounts_by_begun; ALTER TABLE accounts2 DROP COLUMN begun_ns; PRAGMA user_version = 2"); err != nil {
+		t.Fatal(err)
+	}
+	db.Close()
+	list, err := open(t, path).Balances(t.Context(), "a")
+	if err != nil || len(list) != 2 || list[0].Spent != 8 || list[1].Spent != 0 {
+		t.Errorf("got %v, %v", list, err)
+	}
+}
+
+// TestLeaseUntilKilled is the process that TestLeasesOfAKilledProcess kills.
+func TestLeaseUntilKilled(t *testing.T) {
+	path := os.Getenv("LEASE_UNTIL_KILLED")
+	if path == "" {
+		t.Skip("it is the process of another test")
+	}
+	leased := store.NewLeasedAccounts(open(t, path), store.LeaseOptions{})
+	for {
+		held, err := leased.Take(t.Context(), killedCharges)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := held.Settle(t.Context(), 10); err != nil {
+			t.Fatal(err)
+		}
+		fmt.Println("settled")
+	}
+}
+
+var killedCharges = []store.Charge{{Account: "hot", Amount: 1000, Cap: 1_000_000}}
+
+// Of a process that is killed under load, an eighth of its leases counts as spent at most, a
+// minute later and by itself.
+func TestLeasesOfAKilledProcess(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "killed.db")
+	s := open(t, path)
+	cmd := exec.Command(os.Args[0], "-test.run=^TestLeaseUntilKilled$", "-test.v")
+	cmd.Env = append(os.Environ(), "LEASE_UNTIL_KILLED="+path)
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	settled := int64(0)
+	for lines := bufio.NewScanner(out); lines.Scan(); {
+		if lines.Text() != "settled" {
+			continue
+		}
+		if settled++; settled == 500 {
+			if err := cmd.Process.Kill(); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	_ = cmd.Wait() // it was killed
+	balance := func() store.Balance {
+		list, err := s.Balances(t.Context(), "hot")
+		if err != nil || len(list) != 1 {
+			t.Fatalf("got %v, %v", list, err)
+		}
+		return list[0]
+	}
+	before := balance()
+	s.now = func() time.Time { return time.Now().Add(61 * time.Second) }
+	after := balance()
+	t.Logf("killed after %d calls of 10 units: %d leased; a minute later %d spent, %d reserved", settled, before.Reserved, after.Spent, after.Reserved)
+	if before.Reserved < 20_000 {
+		t.Errorf("only %d are leased: nothing is tested", before.Reserved)
+	}
+	// The call under way, and what its process had settled and not written yet.
+	if most := 10*settled + 1000 + before.Reserved/store.LeaseShare + 1000; after.Reserved != 0 || after.Spent < 10*settled || after.Spent > most {
+		t.Errorf("spent %d, reserved %d, want %d to %d", after.Spent, after.Reserved, 10*settled, most)
 	}
 }
 

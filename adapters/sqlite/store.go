@@ -74,7 +74,7 @@ func (s *Store) open(ctx context.Context) error {
 	if s.read, err = connect(s.path, 4); err != nil {
 		return errors.Join(err, s.writer.Close())
 	}
-	s.DB = sqlstore.DB{Read: s.read, Write: s.write, Rows: 1, Blind: true, Refused: refused, Fault: fault}
+	s.DB = sqlstore.DB{Read: s.read, Write: s.write, Accounts: "accounts2", Rows: 1, Blind: true, Refused: refused, Fault: fault}
 	err = migrate(ctx, s.writer)
 	if err == nil {
 		s.file, err = os.Stat(s.path)

@@ -160,8 +160,8 @@ func (b *bounded) Settle(ctx context.Context, id int64, spent map[string]int64) 
 }
 
 // Extend implements [Accounts].
-func (b *bounded) Extend(ctx context.Context, ids []int64, ttl time.Duration) error {
-	return b.change(ctx, deadline, func(ctx context.Context) error { return b.Store.Extend(ctx, ids, ttl) })
+func (b *bounded) Extend(ctx context.Context, handedOut map[int64]int64, ttl time.Duration) ([]int64, error) {
+	return within(ctx, b, deadline, func(ctx context.Context) ([]int64, error) { return b.Store.Extend(ctx, handedOut, ttl) })
 }
 
 // Record implements [Traces].
@@ -174,27 +174,27 @@ func (b *bounded) KeyByDigest(ctx context.Context, digest []byte) (*Key, error) 
 	return within(ctx, b, deadline, func(ctx context.Context) (*Key, error) { return b.Store.KeyByDigest(ctx, digest) })
 }
 
-// Post implements [Board].
+// Post implements [Notes].
 func (b *bounded) Post(ctx context.Context, kind, name string, note []byte, ttl time.Duration) error {
 	return b.change(ctx, deadline, func(ctx context.Context) error { return b.Store.Post(ctx, kind, name, note, ttl) })
 }
 
-// Claim implements [Board].
+// Claim implements [Notes].
 func (b *bounded) Claim(ctx context.Context, kind, name string, note []byte, ttl time.Duration) (bool, error) {
 	return within(ctx, b, deadline, func(ctx context.Context) (bool, error) { return b.Store.Claim(ctx, kind, name, note, ttl) })
 }
 
-// Note implements [Board].
+// Note implements [Notes].
 func (b *bounded) Note(ctx context.Context, kind, name string) ([]byte, error) {
 	return within(ctx, b, deadline, func(ctx context.Context) ([]byte, error) { return b.Store.Note(ctx, kind, name) })
 }
 
-// Notes implements [Board].
+// Notes implements [Notes].
 func (b *bounded) Notes(ctx context.Context, kind string) (map[string][]byte, error) {
 	return within(ctx, b, deadline, func(ctx context.Context) (map[string][]byte, error) { return b.Store.Notes(ctx, kind) })
 }
 
-// Add implements [Board].
+// Add implements [Notes].
 func (b *bounded) Add(ctx context.Context, kind, name string, delta []float64) ([]float64, error) {
 	return within(ctx, b, deadline, func(ctx context.Context) ([]float64, error) { return b.Store.Add(ctx, kind, name, delta) })
 }

@@ -69,7 +69,10 @@ func (s *stuck) Settle(_ context.Context, id int64, spent map[string]int64) erro
 	return nil
 }
 
-func (s *stuck) Extend(context.Context, []int64, time.Duration) error { s.wait(); return nil }
+func (s *stuck) Extend(context.Context, map[int64]int64, time.Duration) ([]int64, error) {
+	s.wait()
+	return nil, nil
+}
 func (s *stuck) Note(context.Context, string, string) ([]byte, error) { s.wait(); return nil, nil }
 func (s *stuck) Notes(context.Context, string) (map[string][]byte, error) {
 	s.wait()

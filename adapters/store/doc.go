@@ -1,7 +1,7 @@
 // Package store is what several processes share: caps, traces, keys, open circuits,
 // conversations, pacing. It says what an engine must do ([Store]), and has what is
-// the same for every engine: a till that takes money from accounts, with leases for
-// the hot ones ([Till]), and a buffer that traces wait in while the engine is away
+// the same for every engine: taking money from accounts, with leases for the hot ones
+// ([LeasedAccounts]), and a buffer that traces wait in while the engine is away
 // ([Buffer]).
 //
 // Two packages implement it. Package sqlite needs nothing and serves one machine;
@@ -10,9 +10,9 @@
 //	s, err := postgres.Open(ctx, "postgres://stepfall@db/stepfall")
 //	if err != nil { ... }
 //	defer s.Close()
-//	till := store.NewTill(s, store.TillOptions{})
-//	defer till.Close()
-//	ledger := till.Ledger(step.Caps{TenantUSD: 100})
+//	accounts := store.NewLeasedAccounts(s, store.LeaseOptions{})
+//	defer accounts.Close()
+//	ledger := accounts.Ledger(step.Caps{TenantUSD: 100})
 //
 // # Money
 //
@@ -27,10 +27,11 @@
 //
 // # Leases
 //
-// An account that many calls charge at once would have them wait for one row. The
-// till then reserves a part of what is left at once and hands it out in memory.
-// Since that is a reservation like any other, the sum of all leases and of all that
-// was spent never passes the cap, whichever processes die.
+// An account that many calls charge at once would have them wait for one row. A part
+// of what is left is then reserved at once and handed out in memory. Since that is a
+// reservation like any other, the sum of all leases and of all that was spent never
+// passes the cap, whichever processes die. A lease whose process was killed ends by
+// itself after a minute, and what was not handed out of it is free again.
 //
 // # Time
 //

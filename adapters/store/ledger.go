@@ -13,12 +13,12 @@ import (
 // Ledger holds the caps of a policy, and of the key that a call is made with, in the
 // accounts of a store. It implements [step.Ledger].
 type Ledger struct {
-	till *Till
-	caps step.Caps
+	leased *LeasedAccounts
+	caps   step.Caps
 }
 
 // Ledger returns a ledger with these caps.
-func (t *Till) Ledger(caps step.Caps) *Ledger { return &Ledger{till: t, caps: caps} }
+func (t *LeasedAccounts) Ledger(caps step.Caps) *Ledger { return &Ledger{leased: t, caps: caps} }
 
 type keyKey struct{}
 
@@ -65,7 +65,7 @@ func (l *Ledger) Reserve(ctx context.Context, q *sdk.Query, usd float64) (step.R
 	if len(charges) == 0 {
 		return free{}, nil
 	}
-	held, err := l.till.Take(ctx, charges)
+	held, err := l.leased.Take(ctx, charges)
 	if full, refused := errors.AsType[*RefusedError](err); refused {
 		return nil, &noMoney{full}
 	}
@@ -93,7 +93,7 @@ type free struct{}
 func (free) Settle(context.Context, float64) error { return nil }
 
 // money is a reservation of US dollars on several accounts.
-type money struct{ held *Held }
+type money struct{ held *Hold }
 
 // Settle implements [step.Reservation].
 func (m *money) Settle(ctx context.Context, usd float64) error {

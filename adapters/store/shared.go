@@ -23,14 +23,14 @@ import (
 	"github.com/stepfall/stepfall/sdk/step"
 )
 
-// Shared is an open store and what a process needs to use it: a till for its accounts,
+// Shared is an open store and what a process needs to use it: leases of its accounts,
 // and a buffer for its traces.
 type Shared struct {
 	// Store asks the engine under a deadline, and not while it does not answer.
 	Store
 	// Engine is what was shared.
 	Engine Store
-	Till   *Till
+	Leased *LeasedAccounts
 	Traces *Buffer
 	*peers
 }
@@ -44,7 +44,7 @@ func Share(engine Store, address string, logger hclog.Logger) *Shared {
 		logger = hclog.NewNullLogger()
 	}
 	b := newBounded(engine, logger)
-	s := &Shared{Store: b, Engine: engine, Till: NewTill(b, TillOptions{})}
+	s := &Shared{Store: b, Engine: engine, Leased: NewLeasedAccounts(b, LeaseOptions{})}
 	s.Traces = NewBuffer(b, BufferOptions{Spool: spoolOf(address), Fault: func(err error, dropped int64) {
 		what := "traces wait for the store"
 		if _, lost := errors.AsType[*LeftOutError](err); lost {
@@ -57,7 +57,7 @@ func Share(engine Store, address string, logger hclog.Logger) *Shared {
 }
 
 // Ledger returns the accounts under these caps.
-func (s *Shared) Ledger(caps step.Caps) step.Ledger { return s.Till.Ledger(caps) }
+func (s *Shared) Ledger(caps step.Caps) step.Ledger { return s.Leased.Ledger(caps) }
 
 // Ready returns what keeps the store from being used, if anything, within seconds.
 func (s *Shared) Ready(ctx context.Context) error { return s.Store.(*bounded).Ready(ctx) }
@@ -85,13 +85,13 @@ func spoolOf(address string) string {
 
 // Close writes what waits, gives back what is leased, and closes the store.
 func (s *Shared) Close() error {
-	return errors.Join(s.close(), s.Traces.Close(), s.Till.Close(), s.Store.Close())
+	return errors.Join(s.close(), s.Traces.Close(), s.Leased.Close(), s.Store.Close())
 }
 
 // peers is what processes tell one another through a store. A store that is away leaves
 // each with what it knows itself.
 type peers struct {
-	board  Board
+	board  Notes
 	logger hclog.Logger
 	// until is until when circuits are open that others found so.
 	until   atomic.Pointer[map[string]time.Time]
@@ -118,7 +118,7 @@ const (
 	quick = 250 * time.Millisecond
 )
 
-func newPeers(b Board, logger hclog.Logger) *peers {
+func newPeers(b Notes, logger hclog.Logger) *peers {
 	p := &peers{board: b, logger: logger, out: make(chan func(context.Context) error, 1024), closed: make(chan struct{}), pacers: map[*fit.Pacer]string{}}
 	p.running.Go(p.listen)
 	p.running.Go(p.speak)

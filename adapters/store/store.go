@@ -17,7 +17,7 @@ type Store interface {
 	Accounts
 	Traces
 	Keys
-	Board
+	Notes
 	// Ping returns what keeps the engine from being used, if anything.
 	Ping(ctx context.Context) error
 	// Close lets go of the engine. What was written stays.
@@ -34,14 +34,21 @@ type Accounts interface {
 	// Lease reserves a part of what is left under one cap: the charge's amount, or an
 	// eighth of what is left where that is less, at least least. It returns how much
 	// was reserved and when the account's period ends, zero for never. It is refused
-	// like a reservation.
+	// like a reservation. Until [Accounts.Extend] says otherwise, 1/[LeaseShare] of it, at
+	// least least, is taken for handed out.
 	Lease(ctx context.Context, id int64, c Charge, least int64, ttl time.Duration) (amount int64, until time.Time, err error)
 	// Settle books what was spent, by the account's name, in place of what was reserved
 	// under the id, also after its ttl. An account that is not named has spent nothing.
 	// An id that is settled or unknown changes nothing.
 	Settle(ctx context.Context, id int64, spent map[string]int64) error
-	// Extend makes the ttl of reservations begin anew.
-	Extend(ctx context.Context, ids []int64, ttl time.Duration) error
+	// Extend makes the ttl of leases begin anew, and says how much of each may have been
+	// handed out: so much of one that is not settled in time counts as spent, and the rest
+	// is free again. It returns those whose time is over already, and which it changes not.
+	Extend(ctx context.Context, handedOut map[int64]int64, ttl time.Duration) (ended []int64, err error)
+	// Release has what an account's reservations hold come back where nobody settles them,
+	// now where their time is over, else when it is: the operator knows that nothing was
+	// spent. What is settled after all is booked all the same.
+	Release(ctx context.Context, account string) error
 	// Balances returns the accounts whose names begin with prefix, by name: the
 	// present period of each.
 	Balances(ctx context.Context, prefix string) ([]Balance, error)
@@ -110,9 +117,12 @@ func nano(usd float64) (int64, error) {
 	return int64(math.Ceil(usd*NanoUSD - 1e-6)), nil
 }
 
-// LeaseShare is how many leases of the size of one what is left would make: a
-// process that dies takes at most this share of what is left with it.
+// LeaseShare is how many leases of the size of one what is left would make, and how much
+// of a lease may be handed out at first.
 const LeaseShare = 8
+
+// HandedOut is how much of a new lease is taken for handed out.
+func HandedOut(amount, least int64) int64 { return max(least, amount/LeaseShare) }
 
 // TenantAccount and RunAccount name the accounts of a tenant, and of a run, which is
 // its tenant's.

@@ -21,9 +21,9 @@ import (
 
 // Hands do tasks for a queue. They are safe for concurrent use.
 type Hands struct {
-	Desk  *queue.Desk
-	Cache *queue.Cache
-	Till  *store.Till
+	Desk     *queue.Desk
+	Cache    *queue.Cache
+	Accounts *store.LeasedAccounts
 	// Jail runs the commands that models ask for, where a task names no image.
 	Jail *Jail
 	// Trees is where work trees are made; it belongs to this process.
@@ -61,7 +61,7 @@ func (h *Hands) do(ctx context.Context, j *queue.Job) (queue.Outcome, error) {
 	}
 	s.Setup.Step.Cost = h.costsOf(j.Run)
 	if a.CapUSD > 0 {
-		s.Spend.Ledger = h.Till.Ledger(step.Caps{RunUSD: a.CapUSD})
+		s.Spend.Ledger = h.Accounts.Ledger(step.Caps{RunUSD: a.CapUSD})
 	}
 	if a.Image != "" {
 		if s.Jail, err = NewContainerJail(ctx, container.Options{Command: a.Engine, Image: a.Image}); err != nil {

@@ -135,7 +135,7 @@ func (f *fleet) work(name string, models map[string]llms.Model) (stop func()) {
 	}
 	cache := q.Cache(f.t.TempDir())
 	desk := queue.NewDesk(cache, router.Options{Store: shared, Models: models, Plugins: good{}})
-	hands := &swe.Hands{Desk: desk, Cache: cache, Till: shared.Till, Trees: f.t.TempDir()}
+	hands := &swe.Hands{Desk: desk, Cache: cache, Accounts: shared.Leased, Trees: f.t.TempDir()}
 	ctx, cancel := context.WithCancel(context.Background())
 	var wg sync.WaitGroup
 	wg.Go(func() {

@@ -1,7 +1,7 @@
 // Package keys lets holders of keys into a gateway, and no others: it stands before the
 // gateway's handler, in each replica.
 //
-//	guard := keys.NewGuard(shared.Store, shared.Till)
+//	guard := keys.NewGuard(shared.Store, shared.Leased)
 //	http.ListenAndServe(":8080", guard.Wrap(gateway))
 //
 // Keys are in a store, by the digest of their secret. One that is made, revoked or

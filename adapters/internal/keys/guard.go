@@ -31,9 +31,9 @@ const (
 
 // Guard lets holders of keys in. It is safe for concurrent use.
 type Guard struct {
-	s    store.Store
-	till *store.Till
-	now  func() time.Time
+	s      store.Store
+	leased *store.LeasedAccounts
+	now    func() time.Time
 
 	mu    sync.Mutex
 	known map[[32]byte]known
@@ -45,9 +45,9 @@ type known struct {
 	at  time.Time
 }
 
-// NewGuard returns a guard over the keys of a store, whose limits are taken from the till.
-func NewGuard(s store.Store, till *store.Till) *Guard {
-	return &Guard{s: s, till: till, now: time.Now, known: map[[32]byte]known{}}
+// NewGuard returns a guard over the keys of a store, whose limits are taken from the accounts.
+func NewGuard(s store.Store, leased *store.LeasedAccounts) *Guard {
+	return &Guard{s: s, leased: leased, now: time.Now, known: map[[32]byte]known{}}
 }
 
 // errNoKey is for a secret that is unknown, over or revoked.
@@ -148,7 +148,7 @@ func (g *Guard) admit(ctx context.Context, w http.ResponseWriter, r *http.Reques
 	for i := range limits {
 		charges[i] = limits[i].Charge
 	}
-	held, err := g.till.Take(ctx, charges)
+	held, err := g.leased.Take(ctx, charges)
 	if full, refused := errors.AsType[*store.RefusedError](err); refused {
 		for _, l := range limits {
 			if l.Account == full.Account {
@@ -172,7 +172,7 @@ func (g *Guard) admit(ctx context.Context, w http.ResponseWriter, r *http.Reques
 		for i, l := range limits {
 			spent[i] = l.used(report.Usage())
 		}
-		// What cannot be settled now the till settles later.
+		// What cannot be settled now is settled later.
 		_ = held.Settle(context.WithoutCancel(ctx), spent...)
 	}, true
 }

@@ -29,11 +29,11 @@ func replica(t *testing.T, path string, gateway http.HandlerFunc) (*sqlite.Store
 	if err != nil {
 		t.Fatal(err)
 	}
-	till := store.NewTill(s, store.TillOptions{})
-	g := NewGuard(s, till)
+	leased := store.NewLeasedAccounts(s, store.LeaseOptions{})
+	g := NewGuard(s, leased)
 	g.now = func() time.Time { return time.Now().Add(time.Duration(ahead.Load())) }
 	server := httptest.NewServer(g.Wrap(gateway))
-	t.Cleanup(func() { server.Close(); till.Close(); s.Close() })
+	t.Cleanup(func() { server.Close(); leased.Close(); s.Close() })
 	return s, g, server
 }
 
@@ -282,9 +282,9 @@ func TestAKeysNamesAreText(t *testing.T) {
 // A cap that no account can count to holds nobody up: it used to make every call fail.
 func TestACapBeyondMoneyIsNone(t *testing.T) {
 	s, _, _ := replica(t, filepath.Join(t.TempDir(), "s.db"), sayTenant)
-	till := store.NewTill(s, store.TillOptions{})
-	defer till.Close()
-	ledger := till.Ledger(step.Caps{TenantUSD: 1e10})
+	leased := store.NewLeasedAccounts(s, store.LeaseOptions{})
+	defer leased.Close()
+	ledger := leased.Ledger(step.Caps{TenantUSD: 1e10})
 	ctx := store.WithKey(t.Context(), &store.Key{ID: "k", CapUSD: 1e30})
 	held, err := ledger.Reserve(ctx, &sdk.Query{Tenant: "t"}, 1)
 	if err != nil {

@@ -1,6 +1,6 @@
 // Package sqlstore is what the SQL of SQLite and PostgreSQL have in common: traces
-// and their sums, keys, notes. Both know $1, ON CONFLICT and RETURNING. Accounts are
-// each engine's own.
+// and their sums, keys, notes. Both know $1, ON CONFLICT and RETURNING. What
+// accounts hold is set aside and booked by each engine's own means.
 package sqlstore
 
 import (
@@ -25,8 +25,9 @@ type DB struct {
 	// Ordered begins a transaction that records traces; nil where writers wait for one
 	// another anyhow.
 	Ordered string
-	// Prefix comes before the names of tables: a schema and a point.
-	Prefix string
+	// Prefix comes before the names of tables: a schema and a point. Accounts is the name of
+	// the table of accounts with it.
+	Prefix, Accounts string
 	// Rows is the number of rows that one statement writes at most, 1 or more; the
 	// driver of SQLite takes time with the square of the number of values.
 	Rows int

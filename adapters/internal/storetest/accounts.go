@@ -110,7 +110,9 @@ func expiry(t *testing.T, e Engine) {
 		t.Errorf("spent %d, reserved %d, want the bill", spent, reserved)
 	}
 	must(t, s.Reserve(t.Context(), 3, []store.Charge{{Account: "a", Amount: 80, Cap: 100}}, -time.Second))
-	must(t, s.Extend(t.Context(), []int64{3}, time.Hour))
+	if ended, err := s.Extend(t.Context(), map[int64]int64{3: 80}, time.Hour); err != nil || len(ended) != 1 {
+		t.Errorf("what is over was extended: %v, %v", ended, err)
+	}
 }
 
 func returning(t *testing.T, e Engine) {
@@ -143,6 +145,28 @@ func periods(t *testing.T, e Engine) {
 	_ = refused(t, s.Reserve(t.Context(), 4, one, time.Hour))
 	must(t, s.Settle(t.Context(), 1, map[string]int64{"a": 1}))
 	_ = refused(t, s.Reserve(t.Context(), 5, one, time.Hour))
+}
+
+// What nobody settles comes back when the operator says that it was not spent, and a bill
+// that comes after all is booked.
+func releasing(t *testing.T, e Engine) {
+	s := e.Open(t)
+	must(t, s.Reserve(t.Context(), 1, []store.Charge{{Account: "a", Amount: 30, Cap: 100}, {Account: "b", Amount: 30, Cap: 100}}, -time.Second))
+	must(t, s.Reserve(t.Context(), 2, []store.Charge{{Account: "a", Amount: 50, Cap: 100}}, time.Hour))
+	must(t, s.Release(t.Context(), "a"))
+	if spent, reserved := balance(t, s, "a"); spent != 0 || reserved != 50 {
+		t.Errorf("spent %d, reserved %d, want what is over back and the rest held", spent, reserved)
+	}
+	if spent, _ := balance(t, s, "b"); spent != 30 {
+		t.Errorf("another account was released: %d", spent)
+	}
+	must(t, s.Settle(t.Context(), 1, map[string]int64{"a": 7, "b": 8}))
+	must(t, s.Settle(t.Context(), 2, map[string]int64{"a": 2}))
+	for account, want := range map[string]int64{"a": 9, "b": 8} {
+		if spent, reserved := balance(t, s, account); spent != want || reserved != 0 {
+			t.Errorf("%s: spent %d, reserved %d, want the bills", account, spent, reserved)
+		}
+	}
 }
 
 func many(t *testing.T, e Engine) {
@@ -183,11 +207,11 @@ func badText(t *testing.T, e Engine) {
 
 func cancelled(t *testing.T, e Engine) {
 	s := e.Open(t)
-	till := store.NewTill(s, store.TillOptions{Direct: true})
-	defer till.Close()
+	leased := store.NewLeasedAccounts(s, store.LeaseOptions{Direct: true})
+	defer leased.Close()
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := till.Take(ctx, []store.Charge{{Account: "a", Amount: 1, Cap: 2}}); err == nil {
+	if _, err := leased.Take(ctx, []store.Charge{{Account: "a", Amount: 1, Cap: 2}}); err == nil {
 		t.Error("a call that is over was granted money")
 	}
 	if spent, reserved := balance(t, s, "a"); spent != 0 || reserved != 0 {

@@ -14,29 +14,29 @@ import (
 )
 
 // Bench measures an engine: reservations with their settling on one hot account, from
-// one process and from four (each with connections and a till of its own), on ten
+// one process and from four (each with connections and leases of its own), on ten
 // thousand cold ones, and traces in batches.
 func Bench(b *testing.B, fresh func(t testing.TB) Engine) {
 	b.Run("hot/1", func(b *testing.B) {
-		reserveAll(b, fresh(b), 1, 8, func(int64) string { return "hot" }, store.TillOptions{})
+		reserveAll(b, fresh(b), 1, 8, func(int64) string { return "hot" }, store.LeaseOptions{})
 	})
 	b.Run("hot/4", func(b *testing.B) {
-		reserveAll(b, fresh(b), 4, 8, func(int64) string { return "hot" }, store.TillOptions{})
+		reserveAll(b, fresh(b), 4, 8, func(int64) string { return "hot" }, store.LeaseOptions{})
 	})
 	b.Run("hot/1/without-leases", func(b *testing.B) {
-		reserveAll(b, fresh(b), 1, 16, func(int64) string { return "hot" }, store.TillOptions{Direct: true})
+		reserveAll(b, fresh(b), 1, 16, func(int64) string { return "hot" }, store.LeaseOptions{Direct: true})
 	})
 	b.Run("cold/10000", func(b *testing.B) {
-		reserveAll(b, fresh(b), 1, 16, func(i int64) string { return fmt.Sprint("cold", i*7919%10000) }, store.TillOptions{})
+		reserveAll(b, fresh(b), 1, 16, func(i int64) string { return fmt.Sprint("cold", i*7919%10000) }, store.LeaseOptions{})
 	})
 	b.Run("traces", func(b *testing.B) { recordAll(b, fresh(b)) })
 }
 
-func reserveAll(b *testing.B, e Engine, processes, callers int, account func(int64) string, o store.TillOptions) {
-	tills := make([]*store.Till, processes)
-	for i := range tills {
-		tills[i] = store.NewTill(e.Open(b), o)
-		defer tills[i].Close()
+func reserveAll(b *testing.B, e Engine, processes, callers int, account func(int64) string, o store.LeaseOptions) {
+	shared := make([]*store.LeasedAccounts, processes)
+	for i := range shared {
+		shared[i] = store.NewLeasedAccounts(e.Open(b), o)
+		defer shared[i].Close()
 	}
 	var next atomic.Int64
 	took := make([][]time.Duration, processes*callers)
@@ -44,10 +44,10 @@ func reserveAll(b *testing.B, e Engine, processes, callers int, account func(int
 	b.ResetTimer()
 	for w := range processes * callers {
 		wg.Go(func() {
-			till := tills[w%processes]
+			leased := shared[w%processes]
 			for i := next.Add(1); i <= int64(b.N); i = next.Add(1) {
 				from := time.Now()
-				held, err := till.Take(context.Background(), []store.Charge{{Account: account(i), Amount: 1000, Cap: 1 << 55}})
+				held, err := leased.Take(context.Background(), []store.Charge{{Account: account(i), Amount: 1000, Cap: 1 << 55}})
 				took[w] = append(took[w], time.Since(from))
 				if err == nil {
 					err = held.Settle(context.Background(), 300)

@@ -5,9 +5,9 @@ import (
 	"time"
 )
 
-// Board is where processes tell one another small things that end by themselves:
-// circuits that are open, which model a conversation is with.
-type Board interface {
+// Notes are small records that processes share and that end by themselves: circuits that
+// are open, which model a conversation is with.
+type Notes interface {
 	// Post writes a note over an earlier one of the same kind and name.
 	Post(ctx context.Context, kind, name string, note []byte, ttl time.Duration) error
 	// Claim writes a note unless there is one of the same kind and name that has not

@@ -43,17 +43,72 @@ func leases(t *testing.T, e Engine) {
 	}
 }
 
-func tills(t *testing.T, e Engine) {
+// killable is a store whose process may be killed: it can be told nothing from then on.
+type killable struct {
+	store.Store
+	dead atomic.Bool
+}
+
+func (k *killable) Extend(ctx context.Context, handedOut map[int64]int64, ttl time.Duration) ([]int64, error) {
+	if k.dead.Load() {
+		return nil, sdk.ErrStoreUnavailable
+	}
+	return k.Store.Extend(ctx, handedOut, ttl)
+}
+
+func (k *killable) Settle(ctx context.Context, id int64, spent map[string]int64) error {
+	if k.dead.Load() {
+		return sdk.ErrStoreUnavailable
+	}
+	return k.Store.Settle(ctx, id, spent)
+}
+
+// The leases of a process that was killed end after a minute: what counts as spent then is
+// what was spent, what was held, and at most an eighth of the leases.
+func killed(t *testing.T, e Engine) {
+	const limit, price = 100_000, 50
+	s := &killable{Store: e.Open(t)}
+	leased := store.NewLeasedAccounts(s, store.LeaseOptions{})
+	t.Cleanup(func() { leased.Close() })
+	charge := []store.Charge{{Account: "hot", Amount: 10 * price, Cap: limit}}
+	for range 30 {
+		held, err := leased.Take(t.Context(), charge)
+		must(t, err)
+		must(t, held.Settle(t.Context(), price))
+	}
+	under, err := leased.Take(t.Context(), charge)
+	must(t, err)
+	s.dead.Store(true)
+	spent, reserved := balance(t, s, "hot")
+	if reserved < limit/10 {
+		t.Fatalf("only %d are leased: nothing is tested", reserved)
+	}
+	e.Clock(t, s.Store, time.Now().Add(61*time.Second))
+	least := int64(30*price + 10*price)
+	after, still := balance(t, s, "hot")
+	if most := least + reserved/store.LeaseShare + 10*price; still != 0 || after < least || after > most {
+		t.Errorf("spent %d and reserved %d of %d; a minute later %d and %d, want nothing reserved and %d to %d spent", spent, reserved, limit, after, still, least, most)
+	}
+	// It was only away: its bills correct the account, and it hands out nothing more of what is over.
+	s.dead.Store(false)
+	must(t, under.Settle(t.Context(), price))
+	must(t, leased.Close())
+	if spent, reserved := balance(t, s, "hot"); spent != 31*price || reserved != 0 {
+		t.Errorf("spent %d, reserved %d after the end, want %d", spent, reserved, 31*price)
+	}
+}
+
+func processesShare(t *testing.T, e Engine) {
 	const limit, price = 20_000, 7
 	var paid atomic.Int64
 	var wg sync.WaitGroup
 	for range 3 {
-		till := store.NewTill(e.Open(t), store.TillOptions{Idle: 40 * time.Millisecond})
-		t.Cleanup(func() { till.Close() })
+		leased := store.NewLeasedAccounts(e.Open(t), store.LeaseOptions{Idle: 40 * time.Millisecond})
+		t.Cleanup(func() { leased.Close() })
 		for range 4 {
 			wg.Go(func() {
 				for range 400 {
-					held, err := till.Take(t.Context(), []store.Charge{{Account: "hot", Amount: 3 * price, Cap: limit}})
+					held, err := leased.Take(t.Context(), []store.Charge{{Account: "hot", Amount: 3 * price, Cap: limit}})
 					if errors.Is(err, sdk.ErrBudgetExhausted) {
 						time.Sleep(time.Millisecond)
 						continue
@@ -81,9 +136,9 @@ func tills(t *testing.T, e Engine) {
 
 func idle(t *testing.T, e Engine) {
 	s := e.Open(t)
-	till := store.NewTill(s, store.TillOptions{Idle: 50 * time.Millisecond})
+	leased := store.NewLeasedAccounts(s, store.LeaseOptions{Idle: 50 * time.Millisecond})
 	for range 50 {
-		held, err := till.Take(t.Context(), []store.Charge{{Account: "hot", Amount: 10, Cap: 100_000}})
+		held, err := leased.Take(t.Context(), []store.Charge{{Account: "hot", Amount: 10, Cap: 100_000}})
 		must(t, err)
 		must(t, held.Settle(t.Context(), 4))
 	}
@@ -94,20 +149,20 @@ func idle(t *testing.T, e Engine) {
 			t.Fatalf("spent %d, reserved %d: the leases do not come back", spent, reserved)
 		}
 	}
-	held, err := till.Take(t.Context(), []store.Charge{{Account: "hot", Amount: 10, Cap: 100_000}})
+	held, err := leased.Take(t.Context(), []store.Charge{{Account: "hot", Amount: 10, Cap: 100_000}})
 	must(t, err)
 	must(t, held.Settle(t.Context(), 4))
-	must(t, till.Close())
+	must(t, leased.Close())
 	if spent, reserved := balance(t, s, "hot"); spent != 204 || reserved != 0 {
 		t.Errorf("spent %d, reserved %d after the end", spent, reserved)
 	}
 }
 
 func everyCent(t *testing.T, e Engine) {
-	till := store.NewTill(e.Open(t), store.TillOptions{})
-	defer till.Close()
+	leased := store.NewLeasedAccounts(e.Open(t), store.LeaseOptions{})
+	defer leased.Close()
 	for i := range 1000 {
-		held, err := till.Take(t.Context(), []store.Charge{{Account: "hot", Amount: 3, Cap: 1001}})
+		held, err := leased.Take(t.Context(), []store.Charge{{Account: "hot", Amount: 3, Cap: 1001}})
 		if err != nil {
 			_ = refused(t, err)
 			if i != 333 {
@@ -122,9 +177,9 @@ func everyCent(t *testing.T, e Engine) {
 
 func ledger(t *testing.T, e Engine) {
 	s := e.Open(t)
-	till := store.NewTill(s, store.TillOptions{})
-	defer till.Close()
-	var l step.Ledger = till.Ledger(step.Caps{RunUSD: 0.5, TenantUSD: 2})
+	leased := store.NewLeasedAccounts(s, store.LeaseOptions{})
+	defer leased.Close()
+	var l step.Ledger = leased.Ledger(step.Caps{RunUSD: 0.5, TenantUSD: 2})
 	key := &store.Key{ID: "k", CapUSD: 0.6}
 	keyed := store.WithKey(t.Context(), key)
 	q := &sdk.Query{Run: "agent-7", Tenant: "blue"}

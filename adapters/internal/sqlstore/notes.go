@@ -7,13 +7,13 @@ import (
 	"time"
 )
 
-// Post implements [store.Board].
+// Post implements [store.Notes].
 func (d *DB) Post(ctx context.Context, kind, name string, note []byte, ttl time.Duration) error {
 	_, err := d.put(ctx, kind, name, note, ttl, "")
 	return err
 }
 
-// Claim implements [store.Board].
+// Claim implements [store.Notes].
 func (d *DB) Claim(ctx context.Context, kind, name string, note []byte, ttl time.Duration) (bool, error) {
 	return d.put(ctx, kind, name, note, ttl, " WHERE notes.until_ns <= $5")
 }
@@ -47,7 +47,7 @@ func (d *DB) put(ctx context.Context, kind, name string, note []byte, ttl time.D
 	return written, nil
 }
 
-// Note implements [store.Board].
+// Note implements [store.Notes].
 func (d *DB) Note(ctx context.Context, kind, name string) ([]byte, error) {
 	var note []byte
 	err := d.read().QueryRowContext(ctx, "SELECT note FROM @notes WHERE kind = $1 AND name = $2 AND until_ns > $3", kind, name, time.Now().UnixNano()).Scan(&note)
@@ -60,7 +60,7 @@ func (d *DB) Note(ctx context.Context, kind, name string) ([]byte, error) {
 	return note, nil
 }
 
-// Notes implements [store.Board].
+// Notes implements [store.Notes].
 func (d *DB) Notes(ctx context.Context, kind string) (map[string][]byte, error) {
 	rows, err := d.read().QueryContext(ctx, "SELECT name, note FROM @notes WHERE kind = $1 AND until_ns > $2", kind, time.Now().UnixNano())
 	if err != nil {
@@ -79,7 +79,7 @@ func (d *DB) Notes(ctx context.Context, kind string) (map[string][]byte, error) 
 	return notes, d.fault(rows.Err())
 }
 
-// Add implements [store.Board].
+// Add implements [store.Notes].
 func (d *DB) Add(ctx context.Context, kind, name string, delta []float64) ([]float64, error) {
 	var sums []float64
 	err := d.write(ctx, func(tx Tx) error {

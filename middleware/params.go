@@ -110,7 +110,7 @@ type Delta struct {
 	LogProbs []sdk.TokenLogProb
 	// Raw is a part in the API's own form, whole: reasoning with its signature, say,
 	// which stands for the Reasoning in this piece and before it. Nil is none. A part
-	// with text comes as Text alone.
+	// with text, which has citations, comes after its Text.
 	Raw *RawPart
 }
 

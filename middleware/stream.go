@@ -192,6 +192,9 @@ func rawPieces(parts []llms.ContentPart, whole *Delta, inTurn bool) (list []Delt
 		case text != "" && inTurn:
 			list = append(list, Delta{Choice: whole.Choice, Text: text, Reasoning: whole.Reasoning})
 			whole.Text, whole.Reasoning = "", ""
+			if ok { // citations
+				list = append(list, Delta{Choice: whole.Choice, Raw: &raw})
+			}
 		case text == "" && ok:
 			list = append(list, Delta{Choice: whole.Choice, Reasoning: whole.Reasoning, Raw: &raw})
 			whole.Reasoning = ""

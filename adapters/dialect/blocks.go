@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/tidwall/gjson"
 	"github.com/tmc/langchaingo/llms"
 
 	"github.com/stepfall/stepfall/middleware"
@@ -30,6 +31,9 @@ type block struct {
 	logprobs []chatLogProb
 	tool     middleware.ToolDelta // its index, id and name
 	raw      middleware.RawPart
+	// annotations are those of a text.
+	annotations []json.RawMessage
+	members     []byte // that it has beside those known here
 }
 
 // blockWriter writes blocks: one at a time, from its start to its stop.
@@ -57,6 +61,7 @@ type sequence struct {
 	held    strings.Builder
 	pending []*block // tool calls that came while another one was open
 	said    map[blockKind]bool
+	members map[string][]byte // that calls have beside those known here, by id
 }
 
 func (s *sequence) Delta(d *middleware.Delta) {
@@ -64,6 +69,9 @@ func (s *sequence) Delta(d *middleware.Delta) {
 		return // these dialects have one
 	}
 	switch {
+	case d.Raw != nil && d.Raw.Dialect == s.dialect && d.Raw.Text != "" && s.open != nil && s.open.kind == blockText:
+		s.open.raw = *d.Raw // its text has been written
+		s.close()
 	case d.Raw != nil && d.Raw.Dialect == s.dialect:
 		s.own(*d.Raw)
 	case d.Reasoning != "" && s.holdThoughts:
@@ -97,6 +105,9 @@ func (s *sequence) begin(b *block) *block {
 	s.release()
 	s.close()
 	b.index = len(s.blocks)
+	if b.kind == blockTool {
+		b.members = s.members[b.tool.ID]
+	}
 	s.blocks = append(s.blocks, b)
 	s.open = b
 	s.to.start(b)
@@ -131,6 +142,13 @@ func (s *sequence) write(k blockKind, text string, d *middleware.Delta) {
 
 // own writes a block that the provider wrote, in place of the reasoning it stands for.
 func (s *sequence) own(p middleware.RawPart) {
+	if members := gjson.GetBytes(p.Raw, partMembers); members.Exists() {
+		if s.members == nil {
+			s.members = map[string][]byte{}
+		}
+		s.members[members.Get("id").Str] = appendUnknown(nil, members, "id")
+		return
+	}
 	s.note(blockRaw)
 	if p.Text != "" {
 		s.note(blockText)

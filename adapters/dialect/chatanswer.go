@@ -111,18 +111,10 @@ func chatSpoken(choice *llms.ContentChoice) json.RawMessage {
 		m.Content = &choice.Content
 	}
 	raw, err := json.Marshal(m)
-	if err != nil || x == nil {
-		return raw
+	if err != nil {
+		return nil // our own plain structs cannot fail
 	}
-	for _, p := range x.Parts {
-		own, ok := p.(middleware.RawPart)
-		if !ok || own.Dialect != middleware.DialectChat || own.Model != "" || len(own.Raw) < len(`{"":0}`) {
-			continue
-		}
-		// The message's own members come later, so that they count.
-		raw = append(append(append(make([]byte, 0, len(raw)+len(own.Raw)), own.Raw[:len(own.Raw)-1]...), ','), raw[1:]...)
-	}
-	return raw
+	return withMembers(raw, state.members)
 }
 
 // chatState is what a message carries for the model that gave it.
@@ -130,6 +122,7 @@ type chatState struct {
 	origin  string // tagged on the calls, since other texts of the message have no place for it
 	details []json.RawMessage
 	extras  map[string]json.RawMessage // by call
+	members []byte                     // that are nobody's state
 }
 
 func chatStateOf(x *middleware.Extra) (s chatState) {
@@ -140,6 +133,9 @@ func chatStateOf(x *middleware.Extra) (s chatState) {
 	for i, p := range x.Parts {
 		own, ok := p.(middleware.RawPart)
 		if !ok || own.Model == "" || own.Text != "" {
+			if own.Dialect == middleware.DialectChat {
+				s.members = membersIn(own, messageMembers)
+			}
 			continue
 		}
 		if own.Dialect == middleware.DialectChat {
@@ -259,9 +255,9 @@ type chatStream struct {
 
 // chatSaid is what has been written of a choice.
 type chatSaid struct {
-	role, text, thought, refusal bool
-	origin                       string // whose state came before the calls
-	calls                        []bool // by index: begun
+	role, text, thought, refusal, members bool
+	origin                                string // whose state came before the calls
+	calls                                 []bool // by index: begun
 }
 
 func (chat) Stream(a *Request, out *Events) Stream {
@@ -353,7 +349,12 @@ func (s *chatStream) Delta(d *middleware.Delta) {
 		s.member(d.Choice, "refusal", d.Refusal, nil)
 	}
 	if d.Raw != nil && d.Raw.Dialect == middleware.DialectChat {
-		said.origin = d.Raw.Model
+		if members := membersIn(*d.Raw, messageMembers); members != nil {
+			said.members = true
+			s.chunk(d.Choice, func(buf []byte) []byte { return append(buf, members...) }, nil)
+		} else {
+			said.origin = d.Raw.Model
+		}
 	}
 	if d.Tool != nil {
 		s.call(d.Choice, d.Tool)
@@ -403,7 +404,11 @@ func (s *chatStream) Finish(o *Answer) {
 				}
 			}
 		}
-		s.state(i, choice, chatStateOf(x))
+		state := chatStateOf(x)
+		if state.members != nil && !said.members {
+			s.chunk(i, func(buf []byte) []byte { return append(buf, state.members...) }, nil)
+		}
+		s.state(i, choice, state)
 		last := i == len(o.Choices)-1
 		s.chunk(i, nil, func(buf []byte) []byte {
 			buf = append(append(append(buf, `,"finish_reason":"`...), chatFinish(choice)...), `"}]`...)

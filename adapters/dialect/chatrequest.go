@@ -32,9 +32,6 @@ func (chat) Read(body gjson.Result, _ http.Header) (*Request, *Refusal) {
 	return a, fault
 }
 
-// mostChoices is how many answers OpenAI gives to one request.
-const mostChoices = 128
-
 // chatParam reads one parameter of a request.
 func (a *Request) chatParam(name string, f field) {
 	p := &a.Params
@@ -45,18 +42,11 @@ func (a *Request) chatParam(name string, f field) {
 		a.Stream = f.truth()
 	case "stream_options":
 		a.Usage = f.get("include_usage").value.Bool()
-	case "metadata":
-		a.Labels = f.labels()
-		p.Metadata = a.Labels
 	case "max_completion_tokens":
 		p.MaxTokens = f.positive()
 	case "max_tokens":
 		if n := f.positive(); p.MaxTokens == nil {
 			p.MaxTokens = n
-		}
-	case "n":
-		if p.N = f.positive(); p.N != nil && *p.N > mostChoices {
-			f.refusef("is %d: want at most %d", *p.N, mostChoices)
 		}
 	case "stop":
 		a.stop(f)
@@ -66,8 +56,6 @@ func (a *Request) chatParam(name string, f field) {
 		f.each(func(f field) { a.chatTool(f) })
 	case "tool_choice":
 		a.chatChoice(f)
-	case "prediction":
-		p.Prediction = f.raw()
 	case "functions", "function_call":
 		f.refusef("deprecated and not read here: send tools")
 	case "audio":
@@ -78,58 +66,14 @@ func (a *Request) chatParam(name string, f field) {
 				f.refusef("only text is answered, not %s", m)
 			}
 		}
-	case "logit_bias":
-		p.LogitBias = map[string]float64{}
-		f.members(func(name string, f field) {
-			if n := f.number(); n != nil {
-				p.LogitBias[name] = *n
-			}
-		})
-	case "logprobs":
-		p.LogProbs = new(f.truth())
-	case "top_logprobs":
-		p.TopLogProbs = f.whole()
 	default:
-		if !a.common(name, f) {
+		if !chatFields.read(p, name, f) {
 			extra(p, middleware.DialectChat, name, f)
 		}
+		if a.Labels = p.Metadata; name == "n" && p.N != nil && *p.N > maxChoices {
+			f.refusef("is %d: want at most %d", *p.N, maxChoices)
+		}
 	}
-}
-
-// common reads the parameters that OpenAI's two dialects share.
-func (a *Request) common(name string, f field) bool {
-	p := &a.Params
-	switch name {
-	case "temperature":
-		p.Temperature = f.number()
-	case "top_p":
-		p.TopP = f.number()
-	case "frequency_penalty":
-		p.FrequencyPenalty = f.number()
-	case "presence_penalty":
-		p.PresencePenalty = f.number()
-	case "seed":
-		p.Seed = f.whole()
-	case "parallel_tool_calls":
-		p.ParallelToolCalls = new(f.truth())
-	case "reasoning_effort":
-		p.ReasoningEffort = f.text()
-	case "user":
-		p.User = f.text()
-	case "service_tier":
-		p.ServiceTier = f.text()
-	case "verbosity":
-		p.Verbosity = f.text()
-	case "safety_identifier":
-		p.SafetyIdentifier = f.text()
-	case "prompt_cache_key":
-		p.PromptCacheKey = f.text()
-	case "store":
-		p.Store = new(f.truth())
-	default:
-		return false
-	}
-	return true
 }
 
 func (a *Request) stop(f field) {
@@ -214,6 +158,9 @@ func (a *Request) chatMessage(f field) {
 	if name := f.get("name"); name.exists() && f.get("role").value.Str != "tool" {
 		m.Parts = append(m.Parts, middleware.NamePart{Name: name.text()})
 	}
+	if p, ok := f.unknown(middleware.DialectChat, messageMembers, "role content name refusal tool_calls tool_call_id reasoning_content reasoning_details function_call"); ok {
+		m.Parts = append(m.Parts, p)
+	}
 	content := f.get("content")
 	switch role := f.get("role").text(); role {
 	case "system", "developer":
@@ -236,6 +183,9 @@ func (a *Request) chatMessage(f field) {
 				if p, ok := calls[call.ID]; ok {
 					m.Parts = append(m.Parts, p)
 				}
+				if p, ok := f.unknown(middleware.DialectChat, partMembers, "id type index extra_content function.name function.arguments"); ok {
+					m.Parts = append(m.Parts, p)
+				}
 				m.Parts = append(m.Parts, call)
 			})
 		}
@@ -246,7 +196,7 @@ func (a *Request) chatMessage(f field) {
 			f.get("tool_call_id").refusef("a message of the role tool needs one")
 		}
 		_, id, _ = Untag(id)
-		m.Parts = []llms.ContentPart{llms.ToolCallResponse{ToolCallID: id, Name: f.get("name").optional(), Content: content.onlyText()}}
+		m.Parts = append(m.Parts, llms.ToolCallResponse{ToolCallID: id, Name: f.get("name").optional(), Content: content.onlyText()})
 	default:
 		f.get("role").refusef("is %q: want system, developer, user, assistant or tool", role)
 	}
@@ -339,9 +289,11 @@ func (f field) chatCall() llms.ToolCall {
 func (f field) onlyText() string {
 	var text strings.Builder
 	for _, p := range f.chatParts() {
-		if t, ok := p.(llms.TextContent); ok {
-			text.WriteString(t.Text)
-		} else {
+		switch p := p.(type) {
+		case llms.TextContent:
+			text.WriteString(p.Text)
+		case middleware.RawPart: // members of a text, which is one with the others
+		default:
 			f.refusef("want text only")
 		}
 	}
@@ -351,6 +303,9 @@ func (f field) onlyText() string {
 // chatParts reads a message's content: a string, a list of parts, or nothing.
 func (f field) chatParts() (parts []llms.ContentPart) {
 	f.content(&parts, func(f field) {
+		if p, ok := f.unknown(middleware.DialectChat, partMembers, "type text refusal image_url.url image_url.detail file.filename file.file_data file.file_id"); ok {
+			parts = append(parts, p)
+		}
 		switch kind := f.get("type").text(); kind {
 		case "text":
 			parts = append(parts, llms.TextContent{Text: f.get("text").text()})

@@ -137,10 +137,10 @@ func messagesBlock(a *Request, b *block, whole bool) json.RawMessage {
 	if err != nil {
 		return nil
 	}
-	if b.kind == blockThought && whole && b.raw.Raw != nil {
+	if whole && b.raw.Raw != nil {
 		return b.raw.Raw
 	}
-	return raw
+	return withMembers(raw, b.members)
 }
 
 // messagesStream writes the events of Messages.
@@ -226,12 +226,23 @@ func (s *messagesStream) stop(b *block) {
 	if !ok {
 		return
 	}
-	if b.kind == blockRaw {
-		if own := gjson.ParseBytes(b.raw.Raw); own.Get("type").Str == "thinking" {
-			s.blockDelta(index, "thinking_delta", "thinking", own.Get("thinking").Str)
+	own := gjson.ParseBytes(b.raw.Raw)
+	if b.kind == blockRaw && own.Get("type").Str == "thinking" {
+		s.blockDelta(index, "thinking_delta", "thinking", own.Get("thinking").Str)
+	}
+	if b.kind == blockText {
+		for _, citation := range own.Get("citations").Array() {
+			s.out.event("content_block_delta", struct {
+				Type  string `json:"type"`
+				Index int    `json:"index"`
+				Delta any    `json:"delta"`
+			}{"content_block_delta", index, struct {
+				Type     string          `json:"type"`
+				Citation json.RawMessage `json:"citation"`
+			}{"citations_delta", json.RawMessage(citation.Raw)}})
 		}
 	}
-	if signature := gjson.GetBytes(b.raw.Raw, "signature").Str; signature != "" {
+	if signature := own.Get("signature").Str; signature != "" {
 		s.blockDelta(index, "signature_delta", "signature", signature)
 	}
 	s.out.event("content_block_stop", struct {

@@ -57,14 +57,6 @@ func (a *Request) messagesParam(name string, f field) {
 		a.Model = f.text()
 	case "stream":
 		a.Stream = f.truth()
-	case "max_tokens":
-		p.MaxTokens = f.positive()
-	case "temperature":
-		p.Temperature = f.number()
-	case "top_p":
-		p.TopP = f.number()
-	case "top_k":
-		p.TopK = f.positive()
 	case "stop_sequences":
 		if words := f.words(); len(words) > 0 {
 			a.add(llms.WithStopWords(words))
@@ -87,7 +79,9 @@ func (a *Request) messagesParam(name string, f field) {
 	case "output_config":
 		a.outputConfig(f)
 	default:
-		extra(p, middleware.DialectAnthropic, name, f)
+		if !messagesFields.read(p, name, f) {
+			extra(p, middleware.DialectAnthropic, name, f)
+		}
 	}
 }
 
@@ -265,10 +259,19 @@ func (f field) blocks(take func(p llms.ContentPart, result bool)) (parts []llms.
 				p = llms.CachedContent{ContentPart: p, CacheControl: &llms.CacheControl{Type: c.get("type").optional(), Duration: ttl(c.get("ttl").optional())}}
 			}
 		}
+		if _, raw := p.(middleware.RawPart); !raw {
+			if members, ok := f.unknown(middleware.DialectAnthropic, partMembers, knownOfBlocks); ok {
+				take(members, result)
+			}
+		}
 		take(p, result)
 	})
 	return parts
 }
+
+// knownOfBlocks are the members of blocks that have another form.
+const knownOfBlocks = "type text citations title context content id name input tool_use_id is_error cache_control.type cache_control.ttl " +
+	"source.type source.media_type source.data source.url source.file_id"
 
 func ttl(s string) time.Duration {
 	d, err := time.ParseDuration(s)

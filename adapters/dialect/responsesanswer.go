@@ -175,11 +175,23 @@ func itemID(prefix, id string, b *block) string {
 
 // responsesPart is a part of an item.
 type responsesPart struct {
-	Type        string         `json:"type"`
-	Text        *string        `json:"text,omitempty"`
-	Refusal     *string        `json:"refusal,omitempty"`
-	Annotations *[]struct{}    `json:"annotations,omitempty"`
-	LogProbs    *[]chatLogProb `json:"logprobs,omitempty"`
+	Type        string             `json:"type"`
+	Text        *string            `json:"text,omitempty"`
+	Refusal     *string            `json:"refusal,omitempty"`
+	Annotations *[]json.RawMessage `json:"annotations,omitempty"`
+	LogProbs    *[]chatLogProb     `json:"logprobs,omitempty"`
+}
+
+// takeAnnotations returns the annotations of a text whose item the provider has given, and
+// which goes on under the id that it began with.
+func (b *block) takeAnnotations() []json.RawMessage {
+	for _, list := range gjson.GetBytes(b.raw.Raw, "content.#.annotations").Array() {
+		for _, one := range list.Array() {
+			b.annotations = append(b.annotations, json.RawMessage(one.Raw))
+		}
+	}
+	b.raw = middleware.RawPart{}
+	return b.annotations
 }
 
 func contentPart(b *block, text string) responsesPart {
@@ -190,7 +202,11 @@ func contentPart(b *block, text string) responsesPart {
 	if probs == nil {
 		probs = []chatLogProb{}
 	}
-	return responsesPart{Type: "output_text", Text: &text, Annotations: &[]struct{}{}, LogProbs: &probs}
+	annotations := b.annotations
+	if annotations == nil {
+		annotations = []json.RawMessage{}
+	}
+	return responsesPart{Type: "output_text", Text: &text, Annotations: &annotations, LogProbs: &probs}
 }
 
 // responsesStream writes the events of Responses.
@@ -219,6 +235,8 @@ type responsesEvent struct {
 	ItemID       string           `json:"item_id,omitempty"`
 	Item         json.RawMessage  `json:"item,omitempty"`
 	Part         *responsesPart   `json:"part,omitempty"`
+	Annotation   json.RawMessage  `json:"annotation,omitempty"`
+	AnnotationAt *int             `json:"annotation_index,omitempty"`
 	Text         *string          `json:"text,omitempty"`
 	Refusal      *string          `json:"refusal,omitempty"`
 	Name         string           `json:"name,omitempty"`
@@ -316,6 +334,9 @@ func (s *responsesStream) stop(b *block) {
 		s.send(responsesEvent{Type: "response.reasoning_summary_text.done", OutputIndex: &b.index, SummaryIndex: zero, ItemID: s.id(b), Text: &text})
 		s.send(responsesEvent{Type: "response.reasoning_summary_part.done", OutputIndex: &b.index, SummaryIndex: zero, ItemID: s.id(b), Part: &part})
 	case blockText:
+		for i, annotation := range b.takeAnnotations() {
+			s.send(responsesEvent{Type: "response.output_text.annotation.added", OutputIndex: &b.index, ContentIndex: zero, ItemID: s.id(b), Annotation: annotation, AnnotationAt: &i})
+		}
 		part := contentPart(b, text)
 		s.send(responsesEvent{Type: "response.output_text.done", OutputIndex: &b.index, ContentIndex: zero, ItemID: s.id(b), Text: &text, LogProbs: part.LogProbs})
 		s.send(responsesEvent{Type: "response.content_part.done", OutputIndex: &b.index, ContentIndex: zero, ItemID: s.id(b), Part: &part})

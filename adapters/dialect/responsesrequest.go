@@ -70,11 +70,6 @@ func (a *Request) responsesParam(name string, f field, echo *responsesEcho) {
 	case "stream":
 		a.Stream = f.truth()
 	case "stream_options":
-	case "max_output_tokens":
-		p.MaxTokens, echo.MaxOutput = f.positive(), f.raw()
-	case "metadata":
-		a.Labels, echo.Metadata = f.labels(), f.raw()
-		p.Metadata = a.Labels
 	case "tools":
 		echo.Tools = f.raw()
 		f.each(func(f field) { a.responsesTool(f) })
@@ -98,8 +93,6 @@ func (a *Request) responsesParam(name string, f field, echo *responsesEcho) {
 			}
 		}
 		extra(p, middleware.DialectResponses, name, f)
-	case "top_logprobs":
-		p.TopLogProbs = f.whole()
 	case "max_tool_calls":
 		echo.MaxToolCalls = f.raw()
 		extra(p, middleware.DialectResponses, name, f)
@@ -113,12 +106,14 @@ func (a *Request) responsesParam(name string, f field, echo *responsesEcho) {
 			f.refusef("this gateway keeps no state: answers are given at once or streamed")
 		}
 	default:
-		if !a.common(name, f) {
+		if !responsesFields.read(p, name, f) {
 			extra(p, middleware.DialectResponses, name, f)
 			return
 		}
+		a.Labels = p.Metadata
 		for field, to := range map[string]*json.RawMessage{
 			"temperature": &echo.Temperature, "top_p": &echo.TopP, "parallel_tool_calls": &echo.Parallel, "user": &echo.User, "store": &echo.Store,
+			"max_output_tokens": &echo.MaxOutput, "metadata": &echo.Metadata,
 		} {
 			if name == field {
 				*to = f.raw()
@@ -199,10 +194,16 @@ func (a *Request) item(f field) {
 	case "message":
 		a.itemMessage(f)
 	case "function_call":
+		if p, ok := f.unknown(middleware.DialectResponses, partMembers, "type id status call_id name arguments"); ok {
+			a.spoken(p)
+		}
 		a.spoken(llms.ToolCall{ID: f.get("call_id").text(), Type: "function", FunctionCall: &llms.FunctionCall{
 			Name: f.get("name").text(), Arguments: f.get("arguments").optional(),
 		}})
 	case "function_call_output":
+		if p, ok := f.unknown(middleware.DialectResponses, partMembers, "type id status call_id output"); ok {
+			a.extend(llms.ChatMessageTypeTool, p)
+		}
 		a.extend(llms.ChatMessageTypeTool, f.callOutput())
 	case "item_reference":
 		f.refusef("this gateway keeps no state: send the item itself")
@@ -219,6 +220,9 @@ func (a *Request) item(f field) {
 
 func (a *Request) itemMessage(f field) {
 	parts := f.get("content").inputParts()
+	if p, ok := f.unknown(middleware.DialectResponses, messageMembers, "type id status role content"); ok {
+		parts = append([]llms.ContentPart{p}, parts...)
+	}
 	switch role := f.get("role").text(); role {
 	case "assistant":
 		a.spoken(parts...)
@@ -249,6 +253,9 @@ func (f field) callOutput() llms.ContentPart {
 // inputParts reads the content of an item.
 func (f field) inputParts() (parts []llms.ContentPart) {
 	f.content(&parts, func(f field) {
+		if p, ok := f.unknown(middleware.DialectResponses, partMembers, "type text logprobs refusal detail image_url filename file_data file_id file_url"); ok {
+			parts = append(parts, p)
+		}
 		switch kind := f.get("type").text(); kind {
 		case "input_text", "output_text", "text":
 			parts = append(parts, llms.TextContent{Text: f.get("text").text()})

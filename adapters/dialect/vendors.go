@@ -21,6 +21,8 @@ func OpenAI(api middleware.Dialect, host, model string) Limits {
 		CallID: 40,
 		// "object schema missing properties"; https://platform.openai.com/docs/guides/function-calling
 		ToolProperties: true,
+		// Anthropic's word, which no other has; https://platform.claude.com/docs/en/api/service-tiers
+		Tier: map[string]string{"standard_only": ""},
 	}
 	switch {
 	case isHost(host, "api.deepseek.com"):

@@ -52,7 +52,7 @@ func TestOwnPartsOfProviders(t *testing.T) {
 
 		reasoning = `{"id":"rs_1","type":"reasoning","summary":[{"type":"summary_text","text":"hm"}],"encrypted_content":"sealed"}`
 		hunt      = `{"id":"ws_1","type":"web_search_call","status":"completed"}`
-		message   = `{"id":"msg_1","type":"message","role":"assistant","status":"completed","content":[{"type":"output_text","text":"A fact.","annotations":[]}]}`
+		message   = `{"id":"msg_1","type":"message","role":"assistant","status":"completed","content":[{"type":"output_text","text":"A fact.","annotations":[{"type":"url_citation","url":"http://y"}]}]}`
 		declined  = `{"id":"msg_1","type":"message","role":"assistant","status":"completed","content":[{"type":"refusal","refusal":"Not that."}]}`
 	)
 	block := func(i int, start, delta string) string {
@@ -72,7 +72,7 @@ func TestOwnPartsOfProviders(t *testing.T) {
 			block(0, `{"type":"thinking","thinking":"","signature":""}`, `{"type":"thinking_delta","thinking":"hm"}`+"}\n\ndata: "+`{"type":"content_block_delta","index":0,"delta":{"type":"signature_delta","signature":"sig"}`),
 			block(1, redacted, `{"type":"none"}`), block(2, `{"type":"text","text":""}`, `{"type":"text_delta","text":"I look. "}`),
 			block(3, `{"type":"server_tool_use","id":"s1","name":"web_search","input":{}}`, `{"type":"input_json_delta","partial_json":"{\"query\":\"x\"}"}`),
-			block(4, `{"type":"text","text":"","citations":[]}`, `{"type":"text_delta","text":"A fact."}`),
+			block(4, `{"type":"text","text":"","citations":[]}`, `{"type":"text_delta","text":"A fact."}`+"}\n\ndata: "+`{"type":"content_block_delta","index":4,"delta":{"type":"citations_delta","citation":{"type":"web_search_result_location","url":"http://x"}}`),
 			`{"type":"message_delta","delta":{"stop_reason":"end_turn"},"usage":{"output_tokens":5}}`, `{"type":"message_stop"}`),
 	}})
 	if err != nil {
@@ -98,8 +98,8 @@ func TestOwnPartsOfProviders(t *testing.T) {
 		// want are what the answer has, one after the other, once each.
 		want []string
 	}{
-		"Anthropic": {claude, messagesPath, []string{`"hm"`, `"sig"`, `"secret"`, `"I look. "`, `"server_tool_use"`, `"A fact."`}},
-		"Responses": {text, responsesPath, []string{`"sealed"`, `"web_search_call"`, `"A fact."`}},
+		"Anthropic": {claude, messagesPath, []string{`"hm"`, `"sig"`, `"secret"`, `"I look. "`, `"server_tool_use"`, `"A fact."`, `"http://x"`}},
+		"Responses": {text, responsesPath, []string{`"sealed"`, `"web_search_call"`, `"A fact."`, `"http://y"`}},
 		"refusal":   {refusal, responsesPath, []string{`"sealed"`, `"web_search_call"`, `"Not that."`}},
 		// A client of another API has the reasoning and the text.
 		"Anthropic to Responses": {claude, responsesPath, []string{`"hm"`, `"I look. A fact."`}},

@@ -5,10 +5,10 @@ import (
 	"encoding/base64"
 	"encoding/binary"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"math"
 
+	"github.com/stepfall/stepfall/adapters/dialect"
 	"github.com/stepfall/stepfall/adapters/provider/internal/wire"
 	"github.com/stepfall/stepfall/sdk"
 )
@@ -36,7 +36,7 @@ func (m *Model) Embed(ctx context.Context, request json.RawMessage) (json.RawMes
 	none := sdk.Usage{}
 	var in embedRequest
 	if err := json.Unmarshal(request, &in); err != nil {
-		return nil, none, wire.Refused(provider, "the request cannot be read: %s", err)
+		return nil, none, wire.RefusedField(provider, "", "the request cannot be read: %s", err)
 	}
 	var texts []string
 	if json.Unmarshal(in.Input, &texts) != nil {
@@ -48,32 +48,25 @@ func (m *Model) Embed(ctx context.Context, request json.RawMessage) (json.RawMes
 	if in.Encoding != "" && in.Encoding != "float" && in.Encoding != "base64" {
 		return nil, none, wire.RefusedField(provider, "encoding_format", "encoding_format: want float or base64")
 	}
-	body := wire.Object{"model": m.o.Model, "input": texts, "truncate": false}
-	wire.Set(body, "dimensions", in.Dimensions)
+	body := dialect.Object{"model": m.o.Model, "input": texts, "truncate": false}
+	if in.Dimensions != nil {
+		body["dimensions"] = *in.Dimensions
+	}
 	for name, v := range map[string]json.RawMessage{"keep_alive": in.KeepAlive, "options": in.Options} {
 		if v != nil {
 			body[name] = v
 		}
 	}
 	if in.Options == nil && m.o.ContextTokens > 0 {
-		body["options"] = wire.Object{"num_ctx": m.o.ContextTokens}
+		body["options"] = dialect.Object{"num_ctx": m.o.ContextTokens}
 	}
-	ctx, x := wire.Begin(ctx)
-	resp, err := m.post(ctx, m.embed, body)
+	data, x, err := m.server.PostWhole(ctx, m.embed, body)
 	if err != nil {
-		return nil, none, x.Fail(provider, err)
-	}
-	defer resp.Body.Close()
-	data, err := wire.ReadAll(resp.Body)
-	if err != nil {
-		if errors.Is(err, wire.ErrTooLarge) || ctx.Err() != nil {
-			return nil, none, x.Fail(provider, err)
-		}
-		return nil, none, x.Garbled(provider, err)
+		return nil, none, err
 	}
 	var out struct {
 		Embeddings [][]float32     `json:"embeddings"`
-		Prompt     wire.Count      `json:"prompt_eval_count"`
+		Prompt     dialect.Count   `json:"prompt_eval_count"`
 		Error      json.RawMessage `json:"error"`
 	}
 	if err := json.Unmarshal(data, &out); err != nil {

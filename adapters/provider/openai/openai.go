@@ -1,24 +1,19 @@
 package openai
 
 import (
-	"bufio"
-	"bytes"
 	"cmp"
 	"context"
-	"errors"
+	"encoding/json"
 	"fmt"
-	"io"
 	"net/http"
-	"net/url"
-	"slices"
-	"strings"
-	"time"
+	"os"
 
 	"github.com/tmc/langchaingo/llms"
 
 	"github.com/stepfall/stepfall/adapters/dialect"
 	"github.com/stepfall/stepfall/adapters/provider/internal/wire"
 	"github.com/stepfall/stepfall/middleware"
+	"github.com/stepfall/stepfall/sdk"
 )
 
 // Options configure a Model. Model is the only field that must be set.
@@ -46,211 +41,104 @@ type Options struct {
 
 // Model is a model behind OpenAI's API, or one like it. It is safe for concurrent use.
 type Model struct {
-	o      Options
-	client *http.Client
-	url    string // of the endpoint
-	embed  string // of that for embeddings
-	header http.Header
-	field  string
-	limits dialect.Limits
-	origin string // of the state that the model is given back
+	*wire.Model
 
-	unsupported unsupported
+	name   string
+	server *wire.Server
+	embed  string // the address for embeddings
 }
 
 var (
-	_ llms.Model          = (*Model)(nil)
-	_ middleware.Speaker  = (*Model)(nil)
-	_ middleware.Embedder = (*Model)(nil)
-	_ middleware.Limiter  = (*Model)(nil)
+	_ llms.Model                     = (*Model)(nil)
+	_ middleware.Speaker             = (*Model)(nil)
+	_ middleware.Embedder            = (*Model)(nil)
+	_ middleware.Limiter             = (*Model)(nil)
+	_ middleware.UnsupportedReporter = (*Model)(nil)
 )
+
+const provider = "openai"
 
 // New returns a Model. It sends nothing.
 func New(o Options) (*Model, error) {
-	if o.Model == "" {
-		return nil, errors.New("making an OpenAI model: no model is named")
+	server, address, err := wire.NewServer(wire.Config{
+		Provider: provider, Model: o.Model, BaseURL: o.BaseURL, DefaultURL: "https://api.openai.com/v1",
+		KeyHeader: "Authorization", KeyPrefix: "Bearer ", APIKey: o.APIKey, Transport: o.Transport, MaxAnswer: o.MaxAnswer,
+	})
+	if err != nil {
+		return nil, err
 	}
-	o.API, o.BaseURL = cmp.Or(o.API, middleware.DialectChat), cmp.Or(o.BaseURL, "https://api.openai.com/v1")
-	if o.API != middleware.DialectChat && o.API != middleware.DialectResponses {
-		return nil, fmt.Errorf("making an OpenAI model: unknown API %q", o.API)
+	api, path := cmp.Or(o.API, middleware.DialectChat), "/chat/completions"
+	switch api {
+	case middleware.DialectChat:
+	case middleware.DialectResponses:
+		path = "/responses"
+	default:
+		return nil, fmt.Errorf("making a model of openai: unknown API %q", o.API)
 	}
-	address, err := url.Parse(o.BaseURL)
-	if err != nil || address.Host == "" {
-		return nil, fmt.Errorf("making an OpenAI model: %q is no address", o.BaseURL)
-	}
-	m := &Model{o: o, field: o.MaxTokensField, origin: dialect.Origin(address.Host, o.Model)}
-	m.limits = dialect.OpenAI(o.API, address.Hostname(), o.Model)
-	if m.field == "" {
-		m.field = "max_tokens"
+	if o.MaxTokensField == "" {
+		o.MaxTokensField = "max_tokens"
 		if dialect.IsOpenAI(address.Hostname()) {
-			m.field = "max_completion_tokens"
+			o.MaxTokensField = "max_completion_tokens"
 		}
 	}
-	path := "/chat/completions"
-	if o.API == middleware.DialectResponses {
-		path = "/responses"
+	server.URL = address.JoinPath(path).String()
+	call := dialect.Call{Model: o.Model, MaxTokensField: o.MaxTokensField, Limits: dialect.OpenAI(api, address.Hostname(), o.Model)}
+	return &Model{Model: wire.NewModel(api, server, call, o.TopLogProbs), name: o.Model, server: server, embed: address.JoinPath("/embeddings").String()}, nil
+}
+
+// Open is a [middleware.OpenClient] for OpenAI and the servers that speak like it, at
+// OPENAI_BASE_URL where the configuration names no address.
+func Open(c middleware.ClientConfig) (llms.Model, error) {
+	return open(c, os.Getenv("OPENAI_BASE_URL"))
+}
+
+// OpenMistral is a [middleware.OpenClient] for Mistral, which speaks OpenAI's chat completions.
+func OpenMistral(c middleware.ClientConfig) (llms.Model, error) {
+	return open(c, "https://api.mistral.ai/v1")
+}
+
+func open(c middleware.ClientConfig, address string) (llms.Model, error) {
+	o := Options{
+		Model: c.Model, APIKey: c.APIKey, BaseURL: cmp.Or(c.BaseURL, address), MaxTokensField: c.MaxTokensField, TopLogProbs: c.TopLogProbs, Transport: c.Transport,
 	}
-	m.url, m.embed = address.JoinPath(path).String(), address.JoinPath("/embeddings").String()
-	m.client = wire.Client(&wire.Transport{Base: o.Transport, MaxAnswer: o.MaxAnswer})
-	m.header = http.Header{"Content-Type": {"application/json"}, "Accept": {"application/json"}, "User-Agent": {wire.UserAgent}}
-	if o.APIKey != "" {
-		m.header.Set("Authorization", "Bearer "+o.APIKey)
+	if c.API == "responses" {
+		o.API = middleware.DialectResponses
+	}
+	m, err := New(o)
+	if err != nil {
+		return nil, err // a nil *Model would not be a nil llms.Model
 	}
 	return m, nil
 }
 
-// Exclude implements [middleware.Limiter].
-func (m *Model) Exclude(messages []llms.MessageContent, o *llms.CallOptions, p *middleware.Params) string {
-	return m.limits.Exclude(messages, o, p)
-}
-
-// Dialect implements [middleware.Speaker].
-func (m *Model) Dialect() middleware.Dialect { return m.o.API }
-
-// Call answers a single prompt.
-//
-// Deprecated: llms.Model asks for it. Use GenerateContent.
-func (m *Model) Call(ctx context.Context, prompt string, options ...llms.CallOption) (string, error) {
-	return llms.GenerateFromSinglePrompt(ctx, m, prompt, options...)
-}
-
-// GenerateContent makes one request and returns its answer. An error is a
-// [middleware.ProviderError] wherever the server was asked.
-func (m *Model) GenerateContent(ctx context.Context, messages []llms.MessageContent, options ...llms.CallOption) (*llms.ContentResponse, error) {
-	o, p := middleware.Resolve(options...)
-	wire.Thinking(&o, &p)
-	build := m.chat
-	if m.o.API == middleware.DialectResponses {
-		build = m.responses
+// Embed asks for embeddings: it implements [middleware.Embedder]. Fields go to the server
+// as they are, but for the model.
+func (m *Model) Embed(ctx context.Context, request json.RawMessage) (json.RawMessage, sdk.Usage, error) {
+	none := sdk.Usage{}
+	var body dialect.Object
+	if err := json.Unmarshal(request, &body); err != nil || body == nil {
+		return nil, none, wire.RefusedField(provider, "", "the request is no JSON object: %v", err)
 	}
-	messages, lost := dialect.Own(messages, m.o.API, m.origin, m.o.Model)
-	messages, unfit := m.limits.Fit(messages, &o, &p)
-	body, notSent, err := build(messages, &o, &p)
+	body["model"] = m.name
+	answer, x, err := m.server.PostWhole(ctx, m.embed, body)
 	if err != nil {
-		return nil, err
+		return nil, none, err
 	}
-	notSent = slices.Concat(notSent, lost, unfit)
-	ctx, x := wire.Begin(ctx)
-	emit, streams := wire.Stream(ctx, &o, &p)
-	if streams {
-		body["stream"] = true
-		if m.o.API == middleware.DialectChat {
-			body["stream_options"] = wire.Object{"include_usage": true}
-		}
+	var in struct {
+		Data  []json.RawMessage `json:"data"`
+		Usage struct {
+			Prompt dialect.Count `json:"prompt_tokens"`
+			Total  dialect.Count `json:"total_tokens"`
+		} `json:"usage"`
 	}
-	for name := range p.Extra {
-		if p.Dialect == m.o.API && name != "stream" && name != "stream_options" {
-			body[name] = p.Extra[name]
-		}
+	if err := json.Unmarshal(answer, &in); err != nil {
+		return nil, none, x.Garbled(provider, err)
 	}
-	notSent = append(notSent, m.unsupported.take(body)...)
-	var resp *http.Response
-	for range 4 {
-		if resp, err = m.post(ctx, body); err == nil {
-			break
-		}
-		err = x.Fail(provider, err)
-		dropped, again := m.unsupported.learn(err, body, &p)
-		if !again {
-			return nil, err
-		}
-		notSent = append(notSent, dropped...)
+	if in.Data == nil { // some servers say 200 to an error
+		return nil, none, x.Told(provider, answer)
 	}
-	if err != nil {
-		return nil, err
+	if dialect.AnyBroken(in.Usage.Prompt, in.Usage.Total) {
+		return answer, dialect.BrokenUsage, nil
 	}
-	defer resp.Body.Close()
-	a := &answer{x: x, notSent: notSent, emit: emit, origin: m.origin}
-	read := a.readChat
-	if m.o.API == middleware.DialectResponses {
-		read = a.readResponses
-	}
-	out, err := read(resp, streams)
-	if err != nil && ctx.Err() != nil {
-		err = errors.Join(ctx.Err(), err)
-	}
-	return out, err
-}
-
-const provider = "openai"
-
-func (m *Model) post(ctx context.Context, body wire.Object) (*http.Response, error) {
-	data, err := body.JSON()
-	if err != nil {
-		return nil, err
-	}
-	return wire.Post(ctx, m.client, m.url, m.header, data)
-}
-
-// answer is one on its way.
-type answer struct {
-	x       *wire.Exchange
-	notSent []string
-	emit    wire.Emit
-	origin  string
-}
-
-// streamed reports whether an answer comes in events. Servers that say something else than
-// that it does are believed by how it begins.
-func streamed(resp *http.Response) bool {
-	if strings.HasPrefix(resp.Header.Get("Content-Type"), "text/event-stream") {
-		return true
-	}
-	from := bufio.NewReader(resp.Body)
-	resp.Body = &peeked{from, resp.Body}
-	for {
-		first, err := from.Peek(1)
-		if err != nil || !slices.Contains([]byte(" \t\r\n"), first[0]) {
-			return err == nil && first[0] != '{' && first[0] != '['
-		}
-		_, _ = from.Discard(1) // it is there
-	}
-}
-
-// peeked is a body of which something was read.
-type peeked struct {
-	io.Reader
-	io.Closer
-}
-
-// events calls each with the events of a stream, and reports whether its end mark came.
-func (a *answer) events(resp *http.Response, each func(data []byte) error) (done bool, err error) {
-	events := wire.NewEvents(resp.Body)
-	for events.Next() {
-		if bytes.HasPrefix(events.Data(), []byte("[DONE]")) {
-			drain(resp.Body)
-			return true, nil
-		}
-		if err := each(events.Data()); err != nil {
-			return false, err
-		}
-	}
-	if err := events.Err(); err != nil {
-		if errors.Is(err, wire.ErrTooLarge) || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
-			return false, a.x.Fail(provider, err)
-		}
-		return false, a.x.Garbled(provider, err)
-	}
-	return false, nil
-}
-
-// drain reads to the end of a stream whose last event has come, so that its connection
-// serves the next request too. A server that does not end it is not waited for.
-func drain(body io.ReadCloser) {
-	const patience, most = 50 * time.Millisecond, 4 << 10
-	tooLong := time.AfterFunc(patience, func() { body.Close() })
-	defer tooLong.Stop()
-	_, _ = io.CopyN(io.Discard, body, most) // whatever comes says nothing more
-}
-
-// whole reads an answer that is not streamed.
-func (a *answer) whole(resp *http.Response) ([]byte, error) {
-	data, err := wire.ReadAll(resp.Body)
-	if err != nil {
-		if errors.Is(err, wire.ErrTooLarge) {
-			return nil, a.x.Fail(provider, err)
-		}
-		return nil, a.x.Garbled(provider, err)
-	}
-	return data, nil
+	return answer, sdk.Usage{InputTokens: int(max(in.Usage.Prompt, in.Usage.Total))}, nil
 }

@@ -13,6 +13,9 @@ import (
 	"github.com/stepfall/stepfall/middleware"
 )
 
+// Emit gives a piece of a streamed answer to whom the options name.
+type Emit func(d *middleware.Delta) error
+
 // Stream returns who wants the pieces of the answer, and whether anybody does.
 func Stream(ctx context.Context, o *llms.CallOptions, p *middleware.Params) (Emit, bool) {
 	switch {

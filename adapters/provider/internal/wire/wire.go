@@ -3,7 +3,6 @@ package wire
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -39,9 +38,6 @@ type Transport struct {
 	Base http.RoundTripper
 	// MaxAnswer bounds an answer in bytes; 0 means MaxAnswer.
 	MaxAnswer int64
-	// MaxValues bounds the JSON values of an answer, as far as commas and brackets tell,
-	// for decoders that take long for each; 0 is no bound.
-	MaxValues int
 }
 
 // RoundTrip sends the request and watches it for the Exchange of its context.
@@ -67,7 +63,7 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	if limit <= 0 {
 		limit = MaxAnswer
 	}
-	resp.Body = &body{ReadCloser: resp.Body, left: limit, tooLarge: &x.tooLarge, values: t.MaxValues, bounded: t.MaxValues > 0}
+	resp.Body = &body{ReadCloser: resp.Body, left: limit, tooLarge: &x.tooLarge}
 	if resp.StatusCode >= 400 {
 		said, err := io.ReadAll(io.LimitReader(resp.Body, maxError))
 		resp.Body.Close()
@@ -121,13 +117,11 @@ func Post(ctx context.Context, client *http.Client, address string, header http.
 	return resp, nil
 }
 
-// body ends with ErrTooLarge after so many bytes or values, and with ErrSilent when the server
+// body ends with ErrTooLarge after so many bytes, and with ErrSilent when the server
 // sends none for long.
 type body struct {
 	io.ReadCloser
 	left     int64
-	values   int // left, where bounded
-	bounded  bool
 	tooLarge *atomic.Bool
 	watch    *time.Timer
 	silent   atomic.Bool
@@ -155,15 +149,6 @@ func (b *body) Read(p []byte) (int, error) {
 	n, err := b.ReadCloser.Read(p[:min(int64(len(p)), b.left)])
 	b.watch.Stop()
 	b.left -= int64(n)
-	if b.bounded {
-		for _, mark := range [...]string{",", "{", "["} {
-			b.values -= bytes.Count(p[:n], []byte(mark))
-		}
-		if b.values < 0 {
-			b.tooLarge.Store(true)
-			return 0, ErrTooLarge
-		}
-	}
 	if err != nil && b.silent.Load() {
 		err = ErrSilent
 	}
@@ -285,42 +270,9 @@ func (c *cleaned) Error() string { return c.text }
 // Is reports whether the error that it stands for is target.
 func (c *cleaned) Is(target error) bool { return errors.Is(c.err, target) }
 
-// Refused is an error of a call that was not made.
-func Refused(provider, format string, args ...any) error {
-	return &middleware.ProviderError{Provider: provider, Code: llms.ErrCodeInvalidRequest, Message: fmt.Sprintf(format, args...)}
-}
-
-// RefusedField is Refused by a field of the request.
+// RefusedField is the error of a call that is not made for a field of the request.
 func RefusedField(provider, field, format string, args ...any) error {
 	return &middleware.ProviderError{Provider: provider, Code: llms.ErrCodeInvalidRequest, Param: field, Message: fmt.Sprintf(format, args...)}
-}
-
-// Object is a JSON object that is being written.
-type Object map[string]any
-
-// Set sets name to a value that is there.
-func Set[T any](o Object, name string, v *T) {
-	if v != nil {
-		o[name] = *v
-	}
-}
-
-// Text sets name to a text that is not empty.
-func (o Object) Text(name, text string) {
-	if text != "" {
-		o[name] = text
-	}
-}
-
-// JSON writes the object.
-func (o Object) JSON() ([]byte, error) {
-	var b bytes.Buffer
-	e := json.NewEncoder(&b)
-	e.SetEscapeHTML(false)
-	if err := e.Encode(o); err != nil {
-		return nil, fmt.Errorf("writing the request: %w", err)
-	}
-	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), nil
 }
 
 // Garbled is the error of an answer that cannot be read: cut off, or not JSON.
@@ -333,4 +285,12 @@ func (x *Exchange) Garbled(provider string, err error) error {
 		Provider: provider, Status: x.Status, Code: llms.ErrCodeProviderUnavailable, Retry: true, Billed: true,
 		RequestID: x.RequestID(), Message: "the answer cannot be read: " + why[:min(len(why), 200)], Err: fmt.Errorf("%w: %w", middleware.ErrTruncatedStream, err),
 	})
+}
+
+// unread is the error of an answer whose reading ended early.
+func (x *Exchange) unread(ctx context.Context, provider string, err error) error {
+	if errors.Is(err, ErrTooLarge) || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) || ctx.Err() != nil {
+		return x.Fail(provider, err)
+	}
+	return x.Garbled(provider, err)
 }

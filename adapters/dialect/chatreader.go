@@ -1,36 +1,35 @@
-package openai
+package dialect
 
 import (
 	"cmp"
 	"encoding/json"
 	"errors"
-	"net/http"
+	"maps"
 	"slices"
 	"strings"
 
 	"github.com/tidwall/gjson"
 	"github.com/tmc/langchaingo/llms"
 
-	"github.com/stepfall/stepfall/adapters/provider/internal/wire"
 	"github.com/stepfall/stepfall/middleware"
 	"github.com/stepfall/stepfall/sdk"
 )
 
-// chatUsage is what an answer used.
-func chatUsage(u gjson.Result) sdk.Usage {
+// readChatUsage is what an answer used.
+func readChatUsage(u gjson.Result) sdk.Usage {
 	broken := false
 	count := func(path string) int {
-		var n wire.Count
+		var n Count
 		if v := u.Get(path); v.Exists() {
 			_ = n.UnmarshalJSON([]byte(v.Raw)) // it takes everything
 		}
-		broken = broken || wire.AnyBroken(n)
+		broken = broken || AnyBroken(n)
 		return int(n)
 	}
 	cached := max(count("prompt_tokens_details.cached_tokens"), count("prompt_cache_hit_tokens")) // OpenAI, DeepSeek
 	prompt, written, completion, reasoning := count("prompt_tokens"), count("prompt_tokens_details.cache_write_tokens"), count("completion_tokens"), count("completion_tokens_details.reasoning_tokens")
 	if broken {
-		return wire.BrokenUsage
+		return BrokenUsage
 	}
 	out := completion - reasoning
 	if reasoning > 0 && count("total_tokens") == prompt+completion+reasoning {
@@ -57,24 +56,23 @@ func chatText(v gjson.Result) string {
 
 // chatTokens are the tokens of an answer with their log-probabilities.
 func chatTokens(v gjson.Result) []sdk.TokenLogProb {
-	var list []wire.Token
+	var list []tokenLogProb
 	if !v.IsArray() || json.Unmarshal([]byte(v.Raw), &list) != nil {
 		return nil // an answer is not lost for what estimates it
 	}
-	return wire.Tokens(list)
+	return logProbsOf(list)
 }
 
-// spoken is a choice as it grows.
-type spoken struct {
-	content, reasoning, refusal strings.Builder
-	finish                      string
-	calls                       []llms.ToolCall
-	moved                       map[int]int // where the call of an index is, if not there
-	logProbs                    []sdk.TokenLogProb
-	details                     []json.RawMessage
-	extras                      []callExtra
-	audio                       json.RawMessage
-	hasState, stateSent         bool // the message has members that its model wants back
+// chatReply is a choice as it grows, with what only chat completions have.
+type chatReply struct {
+	*replyChoice
+
+	index               int
+	moved               map[int]int // where the call of an index is, if not there
+	details             []json.RawMessage
+	extras              []callExtra
+	hasState, stateSent bool   // the message has members that its model wants back
+	unknown             Object // members of the message
 }
 
 // callExtra is what a call has besides, for its model alone.
@@ -86,7 +84,7 @@ type callExtra struct {
 // position returns the index among calls of the one that a piece belongs to. The servers
 // that call themselves compatible leave the index out, or give the same to several calls,
 // or another id to each piece of one.
-func (c *spoken) position(index gjson.Result, id, name string) int {
+func (c *chatReply) position(index gjson.Result, id, name string) int {
 	known := slices.IndexFunc(c.calls, func(t llms.ToolCall) bool { return id != "" && t.ID == id })
 	if index.Type != gjson.Number {
 		switch {
@@ -116,7 +114,7 @@ func (c *spoken) position(index gjson.Result, id, name string) int {
 
 // detail takes in an entry of reasoning_details, of which a stream gives pieces: those of
 // one index and type are one.
-func (c *spoken) detail(raw json.RawMessage) {
+func (c *chatReply) detail(raw json.RawMessage) {
 	c.hasState = true
 	n := len(c.details) - 1
 	now := gjson.ParseBytes(raw)
@@ -141,7 +139,7 @@ func (c *spoken) detail(raw json.RawMessage) {
 }
 
 // state is what the message has for its own model, of which nothing more comes.
-func (c *spoken) state(origin string) *middleware.RawPart {
+func (c *chatReply) state(origin string) *middleware.RawPart {
 	members := map[string]any{}
 	if c.reasoning.Len() > 0 {
 		members["reasoning_content"] = c.reasoning.String()
@@ -159,71 +157,78 @@ func (c *spoken) state(origin string) *middleware.RawPart {
 	return &middleware.RawPart{Dialect: middleware.DialectChat, Model: origin, Raw: raw}
 }
 
-// maxChoices bounds the indexes that a server may name.
-const maxChoices = 128
+// chatReader reads an answer of chat completions.
+type chatReader struct {
+	*Reply
 
-// chatState collects the events of an answer, or all of it at once.
-type chatState struct {
-	*answer
-	head    middleware.Extra
-	choices []*spoken
+	choices []*chatReply
 }
 
-func (a *answer) readChat(resp *http.Response, streams bool) (*llms.ContentResponse, error) {
-	s := &chatState{answer: a}
-	if streams && streamed(resp) {
-		done, err := a.events(resp, s.event)
-		if err != nil {
-			return nil, s.blame(err)
-		}
-		if !done && !s.finished() {
-			return nil, s.blame(a.x.Garbled(provider, errors.New("the stream ended before the answer did")))
-		}
-		return s.response()
-	}
-	data, err := a.whole(resp)
-	if err != nil {
-		return nil, err
-	}
-	s.head.Raw = data
-	if err := s.event(data); err != nil {
-		return nil, err
-	}
-	return s.response()
+func (chat) Reader(r *Reply) Reader { return &chatReader{Reply: r} }
+
+func (s *chatReader) Whole(data []byte) error {
+	s.Extra.Raw = data
+	return s.Event(data)
 }
 
-// blame adds what the answer has cost so far to an error.
-func (s *chatState) blame(err error) error {
-	if e, ok := errors.AsType[*middleware.ProviderError](err); ok {
-		e.Usage = s.head.Usage
-	}
-	return err
-}
-
-func (s *chatState) finished() bool {
+func (s *chatReader) End(isMarked bool) error {
+	hasEnded := len(s.choices) > 0
 	for _, c := range s.choices {
-		if c.finish == "" {
-			return false
+		hasEnded = hasEnded && c.stop != ""
+		var first []llms.ContentPart
+		if state := c.state(s.Origin); state != nil {
+			first = append(first, *state)
 		}
+		if id := audioID(c.unknown["audio"]); id != nil { // audio goes back by its id
+			c.unknown["audio"] = id
+		}
+		if len(c.unknown) > 0 {
+			raw, err := c.unknown.JSON()
+			if err != nil {
+				return err
+			}
+			first = append(first, newMembers(middleware.DialectChat, messageMembers, raw[1:len(raw)-1]))
+		}
+		if first == nil {
+			continue
+		}
+		c.isSpecial = true
+		c.coverText()
+		for _, call := range c.calls {
+			c.parts = append(c.parts, call)
+		}
+		c.parts = append(first, c.parts...)
 	}
-	return len(s.choices) > 0
+	if !hasEnded && !isMarked && s.Extra.Raw == nil {
+		return errUnfinished
+	}
+	return nil
+}
+
+// audioID is what of an answer in sound a later turn sends, nil for none.
+func audioID(audio any) any {
+	raw, _ := audio.(json.RawMessage)
+	if id := gjson.GetBytes(raw, "id").Str; id != "" {
+		return Object{"id": id}
+	}
+	return nil
 }
 
 var errNotJSON = errors.New("not a JSON object")
 
-// event takes in an answer or an event of its stream, which is a hot path.
-func (s *chatState) event(data []byte) (err error) {
+// Event takes in an answer or an event of its stream, which is a hot path.
+func (s *chatReader) Event(data []byte) (err error) {
 	if !json.Valid(data) {
-		return s.x.Garbled(provider, errNotJSON)
+		return errNotJSON
 	}
 	in := gjson.Parse(strings.ToValidUTF8(string(data), "\ufffd"))
 	if !in.IsObject() {
-		return s.x.Garbled(provider, errNotJSON)
+		return errNotJSON
 	}
 	if fault := in.Get("error"); fault.Exists() && fault.Type != gjson.Null {
-		return s.x.Told(provider, data)
+		return ServerError(data)
 	}
-	h := &s.head
+	h := &s.Extra
 	in.ForEach(func(name, v gjson.Result) bool {
 		switch name.Str {
 		case "id":
@@ -238,7 +243,7 @@ func (s *chatState) event(data []byte) (err error) {
 			h.Created = cmp.Or(int64(v.Float()), h.Created)
 		case "usage":
 			if v.IsObject() {
-				h.Usage = chatUsage(v)
+				h.Usage = readChatUsage(v)
 			}
 		case "choices":
 			v.ForEach(func(_, choice gjson.Result) bool {
@@ -252,36 +257,37 @@ func (s *chatState) event(data []byte) (err error) {
 }
 
 // choice takes in what an event says of a choice.
-func (s *chatState) choice(in gjson.Result) error {
+func (s *chatReader) choice(in gjson.Result) error {
 	at := int(in.Get("index").Num)
-	if at < 0 || at >= maxChoices {
+	if s.Reply.choice(at) == nil {
 		return nil
 	}
-	for len(s.choices) <= at {
-		s.choices = append(s.choices, &spoken{})
+	for i := len(s.choices); i <= at; i++ {
+		s.choices = append(s.choices, &chatReply{replyChoice: s.Reply.choices[i], index: i})
 	}
 	c := s.choices[at]
-	c.finish = cmp.Or(in.Get("finish_reason").Str, c.finish)
+	c.stop = cmp.Or(in.Get("finish_reason").Str, c.stop)
 	var probs []sdk.TokenLogProb
 	if tokens := in.Get("logprobs"); tokens.IsObject() {
 		probs = append(chatTokens(tokens.Get("content")), chatTokens(tokens.Get("refusal"))...)
-		c.logProbs = append(c.logProbs, probs...)
 	}
-	for _, name := range [...]string{"message", "delta"} {
-		if piece := in.Get(name); piece.IsObject() {
-			if err := s.piece(c, at, piece, probs); err != nil {
-				return err
-			}
-			probs = nil
+	if message := in.Get("message"); message.IsObject() {
+		if err := s.piece(c, message, probs); err != nil {
+			return err
 		}
+		probs = nil
+	}
+	if delta := in.Get("delta"); delta.IsObject() || probs != nil {
+		return s.piece(c, delta, probs)
 	}
 	return nil
 }
 
 // piece takes in a message, or a piece of one.
-func (s *chatState) piece(c *spoken, choice int, in gjson.Result, probs []sdk.TokenLogProb) error {
-	d := middleware.Delta{Choice: choice, LogProbs: probs}
+func (s *chatReader) piece(c *chatReply, in gjson.Result, probs []sdk.TokenLogProb) error {
+	d := middleware.Delta{Choice: c.index, LogProbs: probs}
 	var calls gjson.Result
+	var unknown Object
 	in.ForEach(func(name, v gjson.Result) bool {
 		switch name.Str {
 		case "content":
@@ -299,31 +305,51 @@ func (s *chatState) piece(c *spoken, choice int, in gjson.Result, probs []sdk.To
 				c.detail(json.RawMessage(one.Raw))
 				return true
 			})
-		case "audio":
-			c.audio = json.RawMessage(v.Raw)
 		case "tool_calls":
 			calls = v
+		case "role", "function_call":
+		default:
+			if v.Type != gjson.Null && v.Raw != "[]" {
+				if unknown == nil {
+					unknown = Object{}
+				}
+				unknown[name.Str] = json.RawMessage(v.Raw)
+			}
 		}
 		return true
 	})
-	c.content.WriteString(d.Text)
-	c.reasoning.WriteString(d.Reasoning)
-	c.refusal.WriteString(d.Refusal)
-	if d.Text != "" || d.Reasoning != "" || d.Refusal != "" || len(probs) > 0 {
-		if err := s.emit(&d); err != nil {
+	if err := s.add(&d); err != nil {
+		return err
+	}
+	if unknown != nil {
+		if c.unknown == nil {
+			c.unknown = Object{}
+		}
+		maps.Copy(c.unknown, unknown)
+		if err := s.emitMembers(c.index, unknown); err != nil {
 			return err
 		}
 	}
 	var err error
 	calls.ForEach(func(_, call gjson.Result) bool {
-		err = s.call(c, choice, call)
+		err = s.call(c, call)
 		return err == nil
 	})
 	return err
 }
 
+// emitMembers gives members of a message to who receives the stream.
+func (s *chatReader) emitMembers(choice int, members Object) error {
+	raw, err := members.JSON()
+	if err != nil {
+		return err
+	}
+	p := newMembers(middleware.DialectChat, messageMembers, raw[1:len(raw)-1])
+	return s.Emit(&middleware.Delta{Choice: choice, Raw: &p})
+}
+
 // call takes in a piece of a tool call.
-func (s *chatState) call(c *spoken, choice int, in gjson.Result) error {
+func (s *chatReader) call(c *chatReply, in gjson.Result) error {
 	id, name, arguments := in.Get("id").Str, in.Get("function.name").Str, in.Get("function.arguments").String()
 	at := c.position(in.Get("index"), id, name)
 	if at < 0 || at >= maxChoices {
@@ -334,7 +360,7 @@ func (s *chatState) call(c *spoken, choice int, in gjson.Result) error {
 	}
 	if c.hasState && !c.stateSent { // what the call belongs to comes before it
 		c.stateSent = true
-		if err := s.emit(&middleware.Delta{Choice: choice, Raw: c.state(s.origin)}); err != nil {
+		if err := s.Emit(&middleware.Delta{Choice: c.index, Raw: c.state(s.Origin)}); err != nil {
 			return err
 		}
 	}
@@ -350,49 +376,5 @@ func (s *chatState) call(c *spoken, choice int, in gjson.Result) error {
 	if extra := in.Get("extra_content"); extra.IsObject() { // Google's signatures
 		c.hasState, c.extras = true, append(c.extras, callExtra{call.ID, json.RawMessage(extra.Raw)})
 	}
-	return s.emit(&middleware.Delta{Choice: choice, Tool: &piece})
-}
-
-func (s *chatState) response() (*llms.ContentResponse, error) {
-	if len(s.choices) == 0 {
-		return nil, s.blame(s.x.Garbled(provider, middleware.ErrEmptyResponse))
-	}
-	out := &llms.ContentResponse{}
-	s.head.RequestID, s.head.NotSent = s.x.RequestID(), s.notSent
-	for _, c := range s.choices {
-		x := s.head
-		x.StopReason, x.Refusal, x.LogProbs = c.finish, c.refusal.String(), c.logProbs
-		if c.finish == "content_filter" {
-			x.Blocked = c.finish
-		}
-		own := &llms.ContentChoice{Content: c.content.String(), ReasoningContent: c.reasoning.String(), StopReason: c.finish, ToolCalls: c.calls}
-		x.Parts = c.parts(own, s.origin)
-		if len(c.calls) > 0 {
-			own.FuncCall = c.calls[0].FunctionCall
-		}
-		own.GenerationInfo = wire.Info(&x, own.ReasoningContent)
-		out.Choices = append(out.Choices, own)
-	}
-	return out, nil
-}
-
-// parts are the answer for a later turn, where its message has members of its own.
-func (c *spoken) parts(own *llms.ContentChoice, origin string) (parts []llms.ContentPart) {
-	if state := c.state(origin); state != nil {
-		parts = append(parts, *state)
-	}
-	if id := gjson.GetBytes(c.audio, "id").Str; id != "" { // audio goes back by its id
-		raw, _ := json.Marshal(map[string]any{"audio": map[string]string{"id": id}}) // of strings
-		parts = append(parts, middleware.RawPart{Dialect: middleware.DialectChat, Raw: raw})
-	}
-	if parts == nil {
-		return nil
-	}
-	if own.Content != "" {
-		parts = append(parts, llms.TextContent{Text: own.Content})
-	}
-	for _, t := range own.ToolCalls {
-		parts = append(parts, t)
-	}
-	return parts
+	return s.Emit(&middleware.Delta{Choice: c.index, Tool: &piece})
 }

@@ -1,4 +1,4 @@
-package openai
+package wire
 
 import (
 	"encoding/json"
@@ -9,7 +9,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/stepfall/stepfall/adapters/provider/internal/wire"
+	"github.com/stepfall/stepfall/adapters/dialect"
 	"github.com/stepfall/stepfall/middleware"
 )
 
@@ -41,14 +41,14 @@ var renamed = map[string]string{"max_tokens": "max_completion_tokens", "max_comp
 var optional = []string{"temperature", "top_p", "presence_penalty", "frequency_penalty", "reasoning_effort", "verbosity", "stop", "stream_options", "parallel_tool_calls"}
 
 // learn reads a refusal, takes the parameter that it names out of the body, or spells it
-// otherwise, and reports whether to ask again. Parameters that p does not ask for are ours: a
-// refusal that names one needs no code, but is learned from only with it.
-func (u *unsupported) learn(err error, body wire.Object, p *middleware.Params) (dropped []string, again bool) {
+// otherwise, and reports whether to ask again. A refusal that names a parameter which the
+// caller did not ask for needs no code, but is learned from only with it.
+func (u *unsupported) learn(err error, body dialect.Object, ownLogProbs bool) (dropped []string, again bool) {
 	e, ok := errors.AsType[*middleware.ProviderError](err)
 	if !ok || e.Status != http.StatusBadRequest && e.Status != http.StatusUnprocessableEntity {
 		return nil, false
 	}
-	own := ownParameter(e, body, p)
+	own := ownParameter(e, body, ownLogProbs)
 	name, known := e.Param, e.Name == "unsupported_parameter" || e.Name == "unsupported_value"
 	if own != "" {
 		name = own
@@ -68,9 +68,9 @@ func (u *unsupported) learn(err error, body wire.Object, p *middleware.Params) (
 }
 
 // ownParameter returns the parameter of the body that we added and that a refusal names, or "".
-func ownParameter(e *middleware.ProviderError, body wire.Object, p *middleware.Params) string {
+func ownParameter(e *middleware.ProviderError, body dialect.Object, ownLogProbs bool) string {
 	names := []string{"stream_options"}
-	if p.LogProbs == nil {
+	if ownLogProbs {
 		names = append(names, "top_logprobs", "logprobs")
 	}
 	said := strings.ToLower(e.Message)
@@ -108,7 +108,7 @@ func (u *unsupported) current() []fact {
 }
 
 // take takes out of a body what is known not to be supported, and returns the names.
-func (u *unsupported) take(body wire.Object) (dropped []string) {
+func (u *unsupported) take(body dialect.Object) (dropped []string) {
 	for _, f := range u.current() {
 		if value, sent := body[f.name]; sent && (f.value == "" || f.value == jsonOf(value)) {
 			dropped = append(dropped, without(body, f.name)...)
@@ -119,7 +119,7 @@ func (u *unsupported) take(body wire.Object) (dropped []string) {
 
 // without takes a parameter out of a body, or gives it its other name, and returns the names of
 // what is not sent.
-func without(body wire.Object, name string) (dropped []string) {
+func without(body dialect.Object, name string) (dropped []string) {
 	value := body[name]
 	delete(body, name)
 	if other := renamed[name]; other != "" {

@@ -1,10 +1,9 @@
-package openai
+package dialect
 
 import (
 	"strings"
 	"testing"
 
-	"github.com/stepfall/stepfall/adapters/provider/internal/wire"
 	"github.com/stepfall/stepfall/middleware"
 )
 
@@ -22,7 +21,7 @@ func FuzzEvents(f *testing.F) {
 	f.Fuzz(func(t *testing.T, a, b []byte) {
 		said := map[int]string{}
 		arguments := map[[2]int]string{}
-		s := &chatState{answer: &answer{x: &wire.Exchange{}, emit: func(d *middleware.Delta) error {
+		s := &chatReader{Reply: &Reply{Emit: func(d *middleware.Delta) error {
 			said[d.Choice] += d.Text
 			if d.Tool != nil {
 				arguments[[2]int{d.Choice, d.Tool.Index}] += d.Tool.Arguments
@@ -30,7 +29,7 @@ func FuzzEvents(f *testing.F) {
 			return nil
 		}}}
 		for _, event := range [][]byte{a, b, a} {
-			if s.event(event) != nil {
+			if s.Event(event) != nil {
 				break
 			}
 		}

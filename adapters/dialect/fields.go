@@ -1,0 +1,126 @@
+package dialect
+
+import (
+	"encoding/json"
+	"reflect"
+	"slices"
+
+	"github.com/stepfall/stepfall/middleware"
+)
+
+// paramFields are the members of an API's requests that stand for one field of
+// [middleware.Params] each: they are read and written by it.
+type paramFields []paramField
+
+type paramField struct {
+	member string
+	index  int // of the field
+}
+
+// newParamFields returns the fields of pairs of a member and the name of its field.
+func newParamFields(pairs ...string) (list paramFields) {
+	for pair := range slices.Chunk(pairs, 2) {
+		f, ok := reflect.TypeFor[middleware.Params]().FieldByName(pair[1])
+		if !ok {
+			panic("dialect: Params has no field " + pair[1])
+		}
+		list = append(list, paramField{pair[0], f.Index[0]})
+	}
+	return list
+}
+
+// commonFields are those of both of OpenAI's APIs.
+var commonFields = newParamFields(
+	"temperature", "Temperature", "top_p", "TopP", "parallel_tool_calls", "ParallelToolCalls", "user", "User", "service_tier", "ServiceTier",
+	"safety_identifier", "SafetyIdentifier", "prompt_cache_key", "PromptCacheKey", "store", "Store", "metadata", "Metadata", "top_logprobs", "TopLogProbs",
+)
+
+func (list paramFields) pointer(p *middleware.Params, i int) any {
+	return reflect.ValueOf(p).Elem().Field(list[i].index).Addr().Interface()
+}
+
+// read sets the field that a member stands for, and reports whether there is one.
+func (list paramFields) read(p *middleware.Params, member string, f field) bool {
+	i := slices.IndexFunc(list, func(f paramField) bool { return f.member == member })
+	if i < 0 {
+		return false
+	}
+	switch to := list.pointer(p, i).(type) {
+	case **float64:
+		*to = f.number()
+	case **int:
+		if to == &p.Seed || to == &p.TopLogProbs {
+			*to = f.whole()
+		} else {
+			*to = f.positive()
+		}
+	case **bool:
+		*to = new(f.truth())
+	case *string:
+		*to = f.text()
+	case *json.RawMessage:
+		*to = f.raw()
+	case *map[string]string:
+		*to = f.labels()
+	case *map[string]float64:
+		weights := map[string]float64{}
+		f.members(func(name string, f field) {
+			if n := f.number(); n != nil {
+				weights[name] = *n
+			}
+		})
+		*to = weights
+	}
+	return true
+}
+
+// write sets the members of the fields that are set.
+func (list paramFields) write(b Object, p *middleware.Params) {
+	for i := range list {
+		switch from := list.pointer(p, i).(type) {
+		case **float64:
+			setValue(b, list[i].member, *from)
+		case **int:
+			setValue(b, list[i].member, *from)
+		case **bool:
+			setValue(b, list[i].member, *from)
+		case *string:
+			b.text(list[i].member, *from)
+		case *json.RawMessage:
+			if len(*from) > 0 {
+				b[list[i].member] = *from
+			}
+		case *map[string]string:
+			if len(*from) > 0 {
+				b[list[i].member] = *from
+			}
+		case *map[string]float64:
+			if len(*from) > 0 {
+				b[list[i].member] = *from
+			}
+		}
+	}
+}
+
+// missing names the fields that are set and that the API has neither a member for nor
+// another word, which words are names of.
+func (list paramFields) missing(p *middleware.Params, d middleware.Dialect, words ...string) (names []string) {
+	v := reflect.ValueOf(p).Elem()
+	for i := range v.NumField() {
+		if v.Field(i).IsZero() || slices.ContainsFunc(list, func(f paramField) bool { return f.index == i }) {
+			continue
+		}
+		switch name := v.Type().Field(i).Name; name {
+		case "OnDelta", "Dialect":
+		case "Extra", "RawTools":
+			if p.Dialect != d {
+				names = append(names, name)
+			}
+		default:
+			if !slices.Contains(words, name) {
+				names = append(names, name)
+			}
+		}
+	}
+	return names
+}

@@ -1,0 +1,472 @@
+package dialect
+
+import (
+	"cmp"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/tidwall/gjson"
+	"github.com/tmc/langchaingo/llms"
+
+	"github.com/stepfall/stepfall/middleware"
+	"github.com/stepfall/stepfall/sdk"
+)
+
+// gemini is the Gemini API.
+type gemini struct{}
+
+// geminiConfig are the parameters of a request's generationConfig, geminiFields those
+// beside it.
+var (
+	geminiConfig = newParamFields(
+		"temperature", "Temperature", "topP", "TopP", "topK", "TopK", "presencePenalty", "PresencePenalty", "frequencyPenalty", "FrequencyPenalty",
+		"maxOutputTokens", "MaxTokens", "seed", "Seed", "candidateCount", "N", "responseLogprobs", "LogProbs", "logprobs", "TopLogProbs",
+	)
+	geminiFields = newParamFields("store", "Store", "serviceTier", "ServiceTier")
+)
+
+func (gemini) Dialect() middleware.Dialect { return middleware.DialectGemini }
+
+func (gemini) Write(c *Call) (Object, error) {
+	o, p := c.Options, c.Params
+	b, config := Object{}, Object{}
+	geminiConfig.write(config, p)
+	geminiFields.write(b, p)
+	if top := p.TopLogProbs; p.LogProbs == nil || !*p.LogProbs {
+		delete(config, "responseLogprobs")
+		delete(config, "logprobs")
+	} else if top != nil {
+		config["logprobs"] = min(*top, 20)
+	}
+	if len(o.StopWords) > 0 {
+		config["stopSequences"] = o.StopWords
+	}
+	switch s := p.Schema; {
+	case s != nil:
+		config["responseMimeType"], config["responseJsonSchema"] = "application/json", s.Schema
+	case isJSON(o):
+		config["responseMimeType"] = "application/json"
+	default:
+		config.text("responseMimeType", o.ResponseMIMEType)
+	}
+	if thinking := geminiThinking(c.Model, p); thinking != nil {
+		config["thinkingConfig"] = thinking
+	}
+	if len(config) > 0 {
+		b["generationConfig"] = config
+	}
+	b.geminiTools(c)
+	if err := b.geminiContents(c); err != nil {
+		return nil, err
+	}
+	b.extra(p, middleware.DialectGemini)
+	c.NotSent = append(c.NotSent, slices.Concat(geminiConfig, geminiFields).missing(p, middleware.DialectGemini, "Schema", "ReasoningEffort", "ReasoningTokens", "ReasoningSummary")...)
+	return b, nil
+}
+
+func geminiThinking(model string, p *middleware.Params) Object {
+	if p.ReasoningEffort == "" && p.ReasoningTokens == nil && p.ReasoningSummary == "" {
+		return nil
+	}
+	thinking := Object{}
+	if p.ReasoningSummary != "" {
+		thinking["includeThoughts"] = true
+	}
+	switch {
+	case p.ReasoningTokens != nil:
+		thinking["thinkingBudget"] = *p.ReasoningTokens
+	case p.ReasoningEffort == "none" || strings.Contains(model, "gemini-2"):
+		if tokens, known := ThinkingBudget[p.ReasoningEffort]; known {
+			thinking["thinkingBudget"] = tokens
+		}
+	default:
+		thinking.text("thinkingLevel", strings.ToUpper(p.ReasoningEffort))
+	}
+	return thinking
+}
+
+func (o Object) geminiTools(c *Call) {
+	o.tools(c, middleware.DialectGemini, func(f *llms.FunctionDefinition) Object {
+		function := Object{"name": f.Name}
+		function.text("description", f.Description)
+		if f.Parameters != nil {
+			function["parametersJsonSchema"] = f.Parameters
+		}
+		return function
+	})
+	if list, _ := o["tools"].([]any); list != nil {
+		n := len(functions(c.Options))
+		own := slices.Clone(list[n:])
+		if n > 0 {
+			own = append([]any{Object{"functionDeclarations": list[:n]}}, own...)
+		}
+		o["tools"] = own
+	}
+	calling := Object{}
+	switch mode, function, _ := toolChoice(c.Options); {
+	case function != "":
+		calling["mode"], calling["allowedFunctionNames"] = "ANY", []string{function}
+	case mode == "required":
+		calling["mode"] = "ANY"
+	case mode == "none", mode == "auto":
+		calling["mode"] = strings.ToUpper(mode)
+	default:
+		return
+	}
+	o["toolConfig"] = Object{"functionCallingConfig": calling}
+}
+
+// geminiContents writes the messages: the system's apart, and those of one role together.
+func (o Object) geminiContents(c *Call) error {
+	var system []any
+	var list []Object
+	names := map[string]string{} // tool by call
+	for i := range c.Messages {
+		role, err := roleOf(c.Messages[i].Role)
+		if err != nil {
+			return err
+		}
+		var parts []any
+		var next memberWriter // what the part that follows has
+		err = eachPart(c.Messages[i].Parts, func(p llms.ContentPart, _ *llms.CacheControl) error {
+			if raw, ok := p.(middleware.RawPart); ok {
+				if next.takeSignature(raw.Raw) {
+					return nil
+				}
+				parts = append(parts, raw.Raw)
+				return nil
+			}
+			one, err := geminiPart(p, names)
+			if err != nil || one == nil {
+				return err
+			}
+			parts = append(parts, next.addTo(one))
+			return nil
+		})
+		name := "user"
+		switch {
+		case err != nil:
+			return err
+		case len(parts) == 0:
+			continue
+		case role == llms.ChatMessageTypeSystem && len(list) == 0:
+			system = append(system, parts...)
+			continue
+		case role == llms.ChatMessageTypeAI:
+			name = "model"
+			if strings.Contains(c.Model, "gemini-3") {
+				signCalls(parts)
+			}
+		}
+		if n := len(list); n > 0 && list[n-1]["role"] == name {
+			before, _ := list[n-1]["parts"].([]any)
+			list[n-1]["parts"] = append(before, parts...)
+			continue
+		}
+		list = append(list, Object{"role": name, "parts": parts})
+	}
+	if system != nil {
+		o["systemInstruction"] = Object{"parts": system}
+	}
+	o["contents"] = list
+	return nil
+}
+
+// takeSignature keeps a signature, which is a part without anything else.
+func (w *memberWriter) takeSignature(raw json.RawMessage) bool {
+	part := gjson.ParseBytes(raw)
+	if !part.Get("thoughtSignature").Exists() || len(part.Map()) != 1 {
+		return false
+	}
+	w.part = part
+	return true
+}
+
+// signCalls marks the first call of tools that another model made, of which this one has
+// no signature and would refuse the turn: the API has a word for that.
+// https://ai.google.dev/gemini-api/docs/thought-signatures#faqs
+func signCalls(parts []any) {
+	i := slices.IndexFunc(parts, func(p any) bool {
+		o, ok := p.(Object)
+		return ok && o["functionCall"] != nil
+	})
+	if i < 0 {
+		return
+	}
+	if o, ok := parts[i].(Object); ok && o["thoughtSignature"] == nil {
+		o["thoughtSignature"] = base64.StdEncoding.EncodeToString([]byte("skip_thought_signature_validator"))
+	}
+}
+
+// geminiPart writes a part, or nil for what the API has no word for and loses nothing.
+func geminiPart(p llms.ContentPart, names map[string]string) (Object, error) {
+	switch p := p.(type) {
+	case llms.TextContent:
+		return Object{"text": p.Text}, nil
+	case llms.ImageURLContent:
+		if mime, data, ok := parseDataURL(p.URL); ok {
+			return inlineData(mime, data), nil
+		}
+		return Object{"fileData": Object{"fileUri": p.URL}}, nil
+	case llms.BinaryContent:
+		return inlineData(p.MIMEType, p.Data), nil
+	case middleware.FilePart:
+		if p.Data != nil {
+			return inlineData(p.MIMEType, p.Data), nil
+		}
+		file := Object{"fileUri": cmp.Or(p.URL, p.ID)}
+		file.text("mimeType", p.MIMEType)
+		return Object{"fileData": file}, nil
+	case llms.ToolCall:
+		if p.FunctionCall == nil {
+			return nil, nil
+		}
+		names[p.ID] = p.FunctionCall.Name
+		call := Object{"name": p.FunctionCall.Name, "args": argumentsObject(p.FunctionCall.Arguments)}
+		if !strings.HasPrefix(p.ID, inventedID) {
+			call.text("id", p.ID)
+		}
+		return Object{"functionCall": call}, nil
+	case llms.ToolCallResponse:
+		return geminiResult(middleware.ResultPart{ToolCallResponse: p}, names)
+	case middleware.ResultPart:
+		return geminiResult(p, names)
+	case middleware.NamePart:
+		return nil, nil
+	}
+	return nil, refusePart(p)
+}
+
+func inlineData(mime string, data []byte) Object {
+	return Object{"inlineData": Object{"mimeType": mime, "data": data}}
+}
+
+func geminiResult(p middleware.ResultPart, names map[string]string) (Object, error) {
+	result := Object{"name": cmp.Or(p.Name, names[p.ToolCallID])}
+	if !strings.HasPrefix(p.ToolCallID, inventedID) {
+		result.text("id", p.ToolCallID)
+	}
+	key := "output"
+	if p.Failed {
+		key = "error"
+	}
+	var text strings.Builder
+	var files []Object
+	err := eachPart(p.Parts, func(inner llms.ContentPart, _ *llms.CacheControl) error {
+		switch inner := inner.(type) {
+		case llms.BinaryContent:
+			files = append(files, inlineData(inner.MIMEType, inner.Data))
+		case llms.TextContent:
+			text.WriteString(inner.Text)
+		}
+		return nil
+	})
+	content := cmp.Or(p.Content, text.String())
+	// A result that is an object is one; anything else is its output.
+	if !p.Failed && gjson.Valid(content) && gjson.Parse(content).IsObject() {
+		result["response"] = json.RawMessage(content)
+	} else {
+		result["response"] = Object{key: content}
+	}
+	if files != nil {
+		result["parts"] = files
+	}
+	return Object{"functionResponse": result}, err
+}
+
+// inventedID begins the ids of calls to which the API gave none.
+const inventedID = "stepfall_call_"
+
+// geminiStops are the API's words for the end of an answer, in those of the others.
+var geminiStops = map[string]string{
+	"STOP": "stop", "MAX_TOKENS": "length", "SAFETY": "content_filter", "RECITATION": "content_filter", "BLOCKLIST": "content_filter",
+	"PROHIBITED_CONTENT": "content_filter", "SPII": "content_filter", "IMAGE_SAFETY": "content_filter",
+}
+
+// geminiReply is an answer, or a piece of one.
+type geminiReply struct {
+	ResponseID    string    `json:"responseId"`
+	ModelVersion  string    `json:"modelVersion"`
+	CreateTime    time.Time `json:"createTime"`
+	UsageMetadata *struct {
+		Prompt     Count `json:"promptTokenCount"`
+		ToolPrompt Count `json:"toolUsePromptTokenCount"`
+		Cached     Count `json:"cachedContentTokenCount"`
+		Candidates Count `json:"candidatesTokenCount"`
+		Thoughts   Count `json:"thoughtsTokenCount"`
+	} `json:"usageMetadata"`
+	PromptFeedback struct {
+		BlockReason        string `json:"blockReason"`
+		BlockReasonMessage string `json:"blockReasonMessage"`
+	} `json:"promptFeedback"`
+	Candidates []geminiCandidate `json:"candidates"`
+	Error      json.RawMessage   `json:"error"`
+}
+
+type geminiCandidate struct {
+	Index        int    `json:"index"`
+	FinishReason string `json:"finishReason"`
+	Content      struct {
+		Parts []json.RawMessage `json:"parts"`
+	} `json:"content"`
+	LogProbs struct {
+		Chosen []geminiToken `json:"chosenCandidates"`
+		Top    []struct {
+			Candidates []geminiToken `json:"candidates"`
+		} `json:"topCandidates"`
+	} `json:"logprobsResult"`
+}
+
+type geminiToken struct {
+	Token   string  `json:"token"`
+	LogProb float64 `json:"logProbability"`
+}
+
+// geminiReader reads an answer of Gemini.
+type geminiReader struct {
+	*Reply
+
+	isBlocked bool
+}
+
+func (gemini) Reader(r *Reply) Reader { return &geminiReader{Reply: r} }
+
+func (s *geminiReader) Whole(data []byte) error {
+	s.Extra.Raw = data
+	return s.Event(data)
+}
+
+// Event takes in an answer, or a piece of one.
+func (s *geminiReader) Event(data []byte) error {
+	var in geminiReply
+	if err := json.Unmarshal(data, &in); err != nil {
+		return err
+	}
+	if len(in.Error) > 0 && string(in.Error) != "null" {
+		return ServerError(data)
+	}
+	x := &s.Extra
+	x.ID, x.Served = cmp.Or(in.ResponseID, x.ID), cmp.Or(in.ModelVersion, x.Served)
+	if !in.CreateTime.IsZero() {
+		x.Created = in.CreateTime.Unix()
+	}
+	if u := in.UsageMetadata; u != nil && AnyBroken(u.Prompt, u.ToolPrompt, u.Cached, u.Candidates, u.Thoughts) {
+		x.Usage = BrokenUsage
+	} else if u != nil {
+		x.Usage = sdk.Usage{
+			InputTokens: int(u.Prompt + u.ToolPrompt - u.Cached), CachedInputTokens: int(u.Cached), OutputTokens: int(u.Candidates), ReasoningTokens: int(u.Thoughts),
+		}
+	}
+	if f := in.PromptFeedback; f.BlockReason != "" {
+		s.isBlocked = true
+		x.Blocked = strings.TrimSpace(f.BlockReason + " " + f.BlockReasonMessage)
+	}
+	for i := range in.Candidates {
+		if err := s.candidate(&in.Candidates[i]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s *geminiReader) candidate(in *geminiCandidate) error {
+	c := s.choice(in.Index)
+	if c == nil {
+		return nil
+	}
+	if in.FinishReason != "FINISH_REASON_UNSPECIFIED" {
+		c.stop = cmp.Or(in.FinishReason, c.stop)
+	}
+	tokens := make([]sdk.TokenLogProb, len(in.LogProbs.Chosen))
+	for i, t := range in.LogProbs.Chosen {
+		tokens[i] = sdk.TokenLogProb{Token: t.Token, LogProb: t.LogProb}
+		if i < len(in.LogProbs.Top) {
+			for _, alt := range in.LogProbs.Top[i].Candidates {
+				tokens[i].Top = append(tokens[i].Top, sdk.TopLogProb(alt))
+			}
+		}
+	}
+	for _, raw := range in.Content.Parts {
+		d := middleware.Delta{Choice: in.Index, LogProbs: tokens}
+		tokens = nil
+		if err := s.part(c, &d, raw); err != nil {
+			return err
+		}
+		if err := s.add(&d); err != nil {
+			return err
+		}
+	}
+	return s.add(&middleware.Delta{Choice: in.Index, LogProbs: tokens})
+}
+
+// part takes in a part: its text is put into d.
+func (s *geminiReader) part(c *replyChoice, d *middleware.Delta, raw json.RawMessage) error {
+	var p struct {
+		Text         string `json:"text"`
+		Thought      bool   `json:"thought"`
+		Signature    string `json:"thoughtSignature"`
+		FunctionCall *struct {
+			ID   string          `json:"id"`
+			Name string          `json:"name"`
+			Args json.RawMessage `json:"args"`
+		} `json:"functionCall"`
+	}
+	if err := json.Unmarshal(raw, &p); err != nil {
+		return err
+	}
+	if p.Signature != "" {
+		signature, err := json.Marshal(map[string]string{"thoughtSignature": p.Signature})
+		if err != nil {
+			return err
+		}
+		own := middleware.RawPart{Dialect: middleware.DialectGemini, Model: s.Origin, Raw: signature}
+		c.addPart(own)
+		if err := s.Emit(&middleware.Delta{Choice: d.Choice, Raw: &own}); err != nil {
+			return err
+		}
+	}
+	switch f := p.FunctionCall; {
+	case f != nil:
+		id := cmp.Or(f.ID, fmt.Sprintf("%s%s_%d", inventedID, s.Extra.ID, len(c.calls)))
+		return s.addCall(d.Choice, id, f.Name, string(argumentsObject(string(f.Args))))
+	case p.Thought:
+		d.Reasoning = p.Text
+	case p.Text != "":
+		d.Text = p.Text
+	case hasMore(raw):
+		c.addPart(middleware.RawPart{Dialect: middleware.DialectGemini, Raw: raw})
+	}
+	return nil
+}
+
+// hasMore reports whether a part holds more than a text and a signature.
+func hasMore(part json.RawMessage) (more bool) {
+	gjson.ParseBytes(part).ForEach(func(name, v gjson.Result) bool {
+		more = more || v.Type != gjson.Null && !isListed("text thought thoughtSignature", name.Str)
+		return !more
+	})
+	return more
+}
+
+func (s *geminiReader) End(bool) error {
+	if s.isBlocked && len(s.choices) == 0 {
+		s.choice(0).stop = "SAFETY"
+	}
+	for _, c := range s.choices {
+		if c.stop == "" && s.Extra.Raw == nil {
+			return errUnfinished
+		}
+		c.word = cmp.Or(geminiStops[c.stop], strings.ToLower(c.stop))
+		if len(c.calls) > 0 && c.word == "stop" {
+			c.word = "tool_calls"
+		}
+	}
+	if len(s.choices) == 0 {
+		return middleware.ErrEmptyResponse
+	}
+	return nil
+}

@@ -1,0 +1,322 @@
+package dialect
+
+import (
+	"bytes"
+	"encoding/base64"
+	"encoding/json"
+	"slices"
+	"strings"
+
+	"github.com/tidwall/gjson"
+	"github.com/tmc/langchaingo/llms"
+
+	"github.com/stepfall/stepfall/middleware"
+)
+
+// messagesFields are the parameters of Messages.
+var messagesFields = newParamFields("max_tokens", "MaxTokens", "temperature", "Temperature", "top_p", "TopP", "top_k", "TopK", "service_tier", "ServiceTier")
+
+func (messages) Dialect() middleware.Dialect { return middleware.DialectAnthropic }
+
+func (messages) Write(c *Call) (Object, error) {
+	o, p := c.Options, c.Params
+	b := Object{"model": c.Model, "max_tokens": c.MaxTokens}
+	messagesFields.write(b, p)
+	if len(o.StopWords) > 0 {
+		b["stop_sequences"] = o.StopWords
+	}
+	if p.User != "" {
+		b["metadata"] = Object{"user_id": p.User}
+	}
+	if p.ReasoningTokens != nil {
+		b["thinking"] = Object{"type": "enabled", "budget_tokens": *p.ReasoningTokens}
+	}
+	config := Object{}
+	if p.ReasoningEffort == "none" {
+		b["thinking"] = Object{"type": "disabled"}
+	} else {
+		config.text("effort", p.ReasoningEffort)
+	}
+	if p.Schema != nil {
+		config["format"] = Object{"type": "json_schema", "schema": p.Schema.Schema}
+	}
+	if len(config) > 0 {
+		b["output_config"] = config
+	}
+	b.tools(c, middleware.DialectAnthropic, func(f *llms.FunctionDefinition) Object {
+		tool := Object{"name": f.Name, "input_schema": f.Parameters}
+		if f.Parameters == nil {
+			tool["input_schema"] = Object{"type": "object"}
+		}
+		tool.text("description", f.Description)
+		if f.Strict {
+			tool["strict"] = true
+		}
+		return tool
+	})
+	choice := Object{}
+	switch mode, function, other := toolChoice(o); {
+	case function != "":
+		choice = Object{"type": "tool", "name": function}
+	case other != nil:
+		b["tool_choice"] = other
+	case mode == "required":
+		choice["type"] = "any"
+	default:
+		choice.text("type", mode)
+	}
+	if p.ParallelToolCalls != nil && b["tools"] != nil && choice["type"] != "none" {
+		if len(choice) == 0 {
+			choice["type"] = "auto"
+		}
+		choice["disable_parallel_tool_use"] = !*p.ParallelToolCalls
+	}
+	if len(choice) > 0 {
+		b["tool_choice"] = choice
+	}
+	if err := writeTurns(b, c.Messages); err != nil {
+		return nil, err
+	}
+	c.NotSent = append(c.NotSent, messagesFields.missing(p, middleware.DialectAnthropic, "User", "ReasoningTokens", "ReasoningEffort", "Schema", "ParallelToolCalls")...)
+	if o.JSONMode && p.Schema == nil {
+		c.NotSent = append(c.NotSent, "JSONMode")
+	}
+	b.extra(p, middleware.DialectAnthropic)
+	c.NotSent = append(c.NotSent, settle(b, c)...)
+	c.Betas = takeBetas(b, o)
+	delete(b, "stream")
+	if c.Stream {
+		b["stream"] = true
+	}
+	return b, nil
+}
+
+// takeBetas returns the API's features that langchaingo's options ask for, and those of the
+// field that stands for the header anthropic-beta where there are no headers, as on
+// Bedrock. The API itself does not know that field.
+func takeBetas(b Object, o *llms.CallOptions) []string {
+	const field = "anthropic_beta"
+	list, _ := o.Metadata["anthropic:beta_headers"].([]string)
+	if raw, ok := b[field].(json.RawMessage); ok {
+		delete(b, field)
+		var more []string
+		if json.Unmarshal(raw, &more) == nil { // what is no list of names asks for none
+			list = append(slices.Clone(list), more...)
+		}
+	}
+	return list
+}
+
+// settle takes out of a request what the API refuses together, and names it.
+func settle(b Object, c *Call) (notSent []string) {
+	if b["temperature"] != nil && b["top_p"] != nil && IsOneSampler(c.Model) {
+		delete(b, "top_p")
+		notSent = append(notSent, "TopP")
+	}
+	raw, err := json.Marshal(b["thinking"])
+	kind := gjson.GetBytes(raw, "type").Str
+	room := leastBudget
+	if budget := c.Limits.AdaptiveBudget; kind == "adaptive" && budget > 0 {
+		room = min(budget, answerTokens(b)-1)
+		kind, b["thinking"] = "enabled", Object{"type": "enabled", "budget_tokens": room}
+	}
+	if err != nil || kind != "enabled" && kind != "adaptive" {
+		return notSent
+	} else if isForced(b["tool_choice"]) || kind == "enabled" && !mayThink(b) || room < leastBudget {
+		b["thinking"] = Object{"type": "disabled"}
+		if edits, ok := b["context_management"].(json.RawMessage); ok && bytes.Contains(edits, []byte("clear_thinking")) {
+			delete(b, "context_management") // it is refused without thinking
+		}
+		return append(notSent, "Thinking")
+	}
+	// https://platform.claude.com/docs/en/build-with-claude/extended-thinking#feature-compatibility
+	for field, name := range map[string]string{"temperature": "Temperature", "top_k": "TopK"} {
+		if b[field] != nil {
+			delete(b, field)
+			notSent = append(notSent, name)
+		}
+	}
+	return notSent
+}
+
+// leastBudget is the smallest budget of thinking that the API takes.
+// https://platform.claude.com/docs/en/build-with-claude/extended-thinking
+const leastBudget = 1024
+
+// answerTokens returns the longest answer that a request allows.
+func answerTokens(b Object) int {
+	raw, err := json.Marshal(b["max_tokens"])
+	if err != nil {
+		return 0
+	}
+	return int(gjson.ParseBytes(raw).Int())
+}
+
+// isForced reports whether a choice of tools leaves none: thinking is refused then.
+// https://platform.claude.com/docs/en/build-with-claude/extended-thinking#extended-thinking-with-tool-use
+func isForced(choice any) bool {
+	raw, err := json.Marshal(choice)
+	kind := gjson.GetBytes(raw, "type").Str
+	return err == nil && (kind == "any" || kind == "tool")
+}
+
+// mayThink reports whether the API takes the conversation with thinking: a turn that is
+// within a loop of tool calls has to begin with thinking, which a turn of another model
+// does not have.
+// https://platform.claude.com/docs/en/build-with-claude/extended-thinking#preserving-thinking-blocks
+func mayThink(b Object) bool {
+	list, _ := b["messages"].([]Object)
+	for _, message := range slices.Backward(list) {
+		if message["role"] == "assistant" {
+			blocks, _ := message["content"].([]any)
+			return len(blocks) == 0 || isThinking(blocks[0]) || !slices.ContainsFunc(blocks, isCall)
+		}
+	}
+	return true
+}
+
+func isCall(block any) bool {
+	o, ok := block.(Object)
+	return ok && o["type"] == "tool_use"
+}
+
+func isThinking(block any) bool {
+	raw, ok := block.(json.RawMessage)
+	return ok && strings.HasSuffix(gjson.GetBytes(raw, "type").Str, "thinking")
+}
+
+// writeTurns writes the messages: the system's apart, and those of one role together.
+func writeTurns(b Object, messages []llms.MessageContent) error {
+	var system []any
+	var list []Object
+	for i := range messages {
+		role, err := roleOf(messages[i].Role)
+		if err != nil {
+			return err
+		}
+		blocks, err := blocksOf(messages[i].Parts)
+		if err != nil {
+			return err
+		}
+		name := "user"
+		switch {
+		case role == llms.ChatMessageTypeSystem && len(list) == 0: // the API has none within a conversation
+			system = append(system, blocks...)
+			continue
+		case role == llms.ChatMessageTypeAI:
+			name = "assistant"
+		}
+		if len(blocks) == 0 {
+			continue
+		}
+		if n := len(list); n > 0 && list[n-1]["role"] == name {
+			before, _ := list[n-1]["content"].([]any)
+			list[n-1]["content"] = append(before, blocks...)
+			continue
+		}
+		list = append(list, Object{"role": name, "content": blocks})
+	}
+	if system != nil {
+		b["system"] = system
+	}
+	b["messages"] = list
+	return nil
+}
+
+// blocksOf are the parts of a message.
+func blocksOf(parts []llms.ContentPart) (list []any, err error) {
+	var unknown memberWriter
+	err = eachPart(parts, func(p llms.ContentPart, cache *llms.CacheControl) error {
+		if raw, ok := p.(middleware.RawPart); ok {
+			if !unknown.take(raw) {
+				list = append(list, raw.Raw)
+			}
+			return nil
+		}
+		one, err := blockOf(p)
+		if err != nil || one == nil {
+			unknown.part = gjson.Result{}
+			return err
+		}
+		if cache != nil {
+			mark := Object{"type": "ephemeral"}
+			if cache.Duration.Hours() >= 1 {
+				mark["ttl"] = "1h"
+			}
+			one["cache_control"] = mark
+		}
+		list = append(list, unknown.addTo(one))
+		return nil
+	})
+	return list, err
+}
+
+// blockOf is a part of a message, or nil when the API has no word for it and loses
+// nothing.
+func blockOf(p llms.ContentPart) (Object, error) {
+	switch p := p.(type) {
+	case llms.TextContent:
+		if strings.TrimSpace(p.Text) == "" {
+			return nil, nil // the API takes no empty text
+		}
+		return Object{"type": "text", "text": p.Text}, nil
+	case llms.ImageURLContent:
+		if mime, data, ok := parseDataURL(p.URL); ok {
+			return blockOf(middleware.FilePart{MIMEType: mime, Data: data})
+		}
+		return Object{"type": "image", "source": Object{"type": "url", "url": p.URL}}, nil
+	case llms.BinaryContent:
+		return blockOf(middleware.FilePart{MIMEType: p.MIMEType, Data: p.Data})
+	case middleware.FilePart:
+		return fileBlock(p)
+	case llms.ToolCall:
+		if p.FunctionCall == nil {
+			return nil, nil
+		}
+		return Object{"type": "tool_use", "id": p.ID, "name": p.FunctionCall.Name, "input": argumentsObject(p.FunctionCall.Arguments)}, nil
+	case llms.ToolCallResponse:
+		return Object{"type": "tool_result", "tool_use_id": p.ToolCallID, "content": p.Content}, nil
+	case middleware.ResultPart:
+		o := Object{"type": "tool_result", "tool_use_id": p.ToolCallID, "content": p.Content}
+		if p.Failed {
+			o["is_error"] = true
+		}
+		if len(p.Parts) > 0 {
+			blocks, err := blocksOf(p.Parts)
+			if err != nil {
+				return nil, err
+			}
+			o["content"] = blocks
+		}
+		return o, nil
+	case middleware.NamePart:
+		return nil, nil
+	}
+	return nil, refusePart(p)
+}
+
+func fileBlock(p middleware.FilePart) (Object, error) {
+	kind := "document"
+	if strings.HasPrefix(p.MIMEType, "image/") {
+		kind = "image"
+	}
+	var source Object
+	switch {
+	case p.ID != "":
+		source = Object{"type": "file", "file_id": p.ID}
+	case p.Data != nil && strings.HasPrefix(p.MIMEType, "text/"):
+		source = Object{"type": "text", "media_type": "text/plain", "data": string(p.Data)}
+	case p.Data != nil:
+		source = Object{"type": "base64", "media_type": p.MIMEType, "data": base64.StdEncoding.EncodeToString(p.Data)}
+	default:
+		source = Object{"type": "url", "url": p.URL}
+	}
+	if strings.HasPrefix(p.MIMEType, "audio/") || strings.HasPrefix(p.MIMEType, "video/") {
+		return nil, refuseCall("the API takes no %s", p.MIMEType)
+	}
+	o := Object{"type": kind, "source": source}
+	if kind == "document" {
+		o.text("title", p.Name)
+	}
+	return o, nil
+}

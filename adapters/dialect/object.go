@@ -1,0 +1,202 @@
+package dialect
+
+import (
+	"bytes"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"github.com/tmc/langchaingo/llms"
+
+	"github.com/stepfall/stepfall/middleware"
+)
+
+// Object is a JSON object that is being written.
+type Object map[string]any
+
+// setValue sets name to a value that is there.
+func setValue[T any](o Object, name string, v *T) {
+	if v != nil {
+		o[name] = *v
+	}
+}
+
+// text sets name to a text that is not empty.
+func (o Object) text(name, text string) {
+	if text != "" {
+		o[name] = text
+	}
+}
+
+// JSON writes the object.
+func (o Object) JSON() ([]byte, error) {
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	if err := e.Encode(o); err != nil {
+		return nil, fmt.Errorf("writing the request: %w", err)
+	}
+	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), nil
+}
+
+// extra puts the caller's own fields of the dialect into the request. Of an object that
+// the request has already, those members that it lacks.
+func (o Object) extra(p *middleware.Params, d middleware.Dialect) {
+	if p.Dialect != d {
+		return
+	}
+	for name, raw := range p.Extra {
+		own, has := o[name].(Object)
+		var members map[string]json.RawMessage
+		if !has || json.Unmarshal(raw, &members) != nil {
+			o[name] = raw
+			continue
+		}
+		for member, value := range members {
+			if _, known := own[member]; !known {
+				own[member] = value
+			}
+		}
+	}
+}
+
+// refuseCall is the error of a call that cannot be made.
+func refuseCall(format string, args ...any) error {
+	return &middleware.ProviderError{Code: llms.ErrCodeInvalidRequest, Message: fmt.Sprintf(format, args...)}
+}
+
+func refusePart(p llms.ContentPart) error { return refuseCall("a %T cannot be sent in a message", p) }
+
+// functions are the tools of the options, the deprecated functions among them.
+func functions(o *llms.CallOptions) []*llms.FunctionDefinition {
+	var list []*llms.FunctionDefinition
+	for i := range o.Tools {
+		if f := o.Tools[i].Function; f != nil {
+			list = append(list, f)
+		}
+	}
+	if len(list) == 0 {
+		for i := range o.Functions {
+			list = append(list, &o.Functions[i])
+		}
+	}
+	return list
+}
+
+// tools sets the tools: the functions, as write writes each, and those of the dialect.
+func (o Object) tools(c *Call, d middleware.Dialect, write func(f *llms.FunctionDefinition) Object) {
+	var list []any
+	for _, f := range functions(c.Options) {
+		list = append(list, write(f))
+	}
+	if c.Params.Dialect == d {
+		for _, raw := range c.Params.RawTools {
+			list = append(list, raw)
+		}
+	}
+	if len(list) > 0 {
+		o["tools"] = list
+	}
+}
+
+// toolChoice is what the caller says about tools: "auto", "none", "required", the name of
+// a function, or something of the caller's own.
+func toolChoice(o *llms.CallOptions) (mode, function string, other any) {
+	switch c := o.ToolChoice.(type) {
+	case nil:
+		if o.FunctionCallBehavior != "" {
+			return string(o.FunctionCallBehavior), "", nil
+		}
+	case string:
+		if c == "any" {
+			c = "required"
+		}
+		return c, "", nil
+	case llms.ToolChoice:
+		if c.Function != nil {
+			return "", c.Function.Name, nil
+		}
+		return c.Type, "", nil
+	case *llms.ToolChoice:
+		if c != nil && c.Function != nil {
+			return "", c.Function.Name, nil
+		}
+	default:
+		return "", "", c
+	}
+	return "", "", nil
+}
+
+// isJSON reports whether an answer in JSON is asked for without a schema.
+func isJSON(o *llms.CallOptions) bool { return o.JSONMode || o.ResponseMIMEType == "application/json" }
+
+// dataURL is data as a URL.
+func dataURL(mime string, data []byte) string {
+	return "data:" + mime + ";base64," + base64.StdEncoding.EncodeToString(data)
+}
+
+// parseDataURL takes a data: URL apart.
+func parseDataURL(url string) (mime string, data []byte, ok bool) {
+	rest, ok := strings.CutPrefix(url, "data:")
+	if !ok {
+		return "", nil, false
+	}
+	mime, text, ok := strings.Cut(rest, ";base64,")
+	if !ok {
+		return "", nil, false
+	}
+	data, err := base64.StdEncoding.DecodeString(text)
+	return mime, data, err == nil
+}
+
+// eachPart calls do for the parts of a message without their cache controls, which it
+// hands to each.
+func eachPart(parts []llms.ContentPart, do func(p llms.ContentPart, cache *llms.CacheControl) error) error {
+	for _, p := range parts {
+		var cache *llms.CacheControl
+		for {
+			cached, ok := p.(llms.CachedContent)
+			if !ok {
+				break
+			}
+			p, cache = cached.ContentPart, cached.CacheControl
+		}
+		if err := do(p, cache); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// roleOf maps the roles of other libraries to langchaingo's four.
+func roleOf(r llms.ChatMessageType) (llms.ChatMessageType, error) {
+	switch r {
+	case "user", llms.ChatMessageTypeGeneric, llms.ChatMessageTypeHuman:
+		return llms.ChatMessageTypeHuman, nil
+	case "assistant", "model", llms.ChatMessageTypeAI:
+		return llms.ChatMessageTypeAI, nil
+	case "developer", llms.ChatMessageTypeSystem:
+		return llms.ChatMessageTypeSystem, nil
+	case llms.ChatMessageTypeFunction, llms.ChatMessageTypeTool:
+		return llms.ChatMessageTypeTool, nil
+	}
+	return r, refuseCall("unknown role %q", r)
+}
+
+// argumentsObject are the arguments of a tool call as a JSON object: some agents keep the
+// bare argument in their history.
+func argumentsObject(text string) json.RawMessage {
+	trimmed := strings.TrimSpace(text)
+	switch {
+	case trimmed == "":
+		return json.RawMessage("{}")
+	case trimmed[0] == '{' && json.Valid([]byte(trimmed)):
+		return json.RawMessage(trimmed)
+	}
+	wrapped, err := json.Marshal(map[string]string{"__arg1": text})
+	if err != nil {
+		return json.RawMessage("{}")
+	}
+	return wrapped
+}

@@ -1,0 +1,272 @@
+package dialect
+
+import (
+	"cmp"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/tidwall/gjson"
+	"github.com/tmc/langchaingo/llms"
+
+	"github.com/stepfall/stepfall/middleware"
+	"github.com/stepfall/stepfall/sdk"
+)
+
+// ollama is Ollama's chat API.
+type ollama struct{}
+
+// ollamaOptions are the parameters of a request's options, ollamaFields those beside them.
+var (
+	ollamaOptions = newParamFields(
+		"temperature", "Temperature", "top_p", "TopP", "top_k", "TopK", "seed", "Seed", "num_predict", "MaxTokens",
+		"repeat_penalty", "RepetitionPenalty", "frequency_penalty", "FrequencyPenalty", "presence_penalty", "PresencePenalty",
+	)
+	ollamaFields = newParamFields("logprobs", "LogProbs", "top_logprobs", "TopLogProbs")
+)
+
+func (ollama) Dialect() middleware.Dialect { return middleware.DialectOllama }
+
+func (ollama) Write(c *Call) (Object, error) {
+	o, p := c.Options, c.Params
+	b, options := Object{"model": c.Model, "truncate": false}, Object{}
+	ollamaOptions.write(options, p)
+	ollamaFields.write(b, p)
+	if len(o.StopWords) > 0 {
+		options["stop"] = o.StopWords
+	}
+	if c.ContextTokens > 0 {
+		options["num_ctx"] = c.ContextTokens
+	}
+	switch {
+	case p.Schema != nil:
+		b["format"] = p.Schema.Schema
+	case isJSON(o):
+		b["format"] = "json"
+	}
+	switch p.ReasoningEffort {
+	case "":
+	case "none":
+		b["think"] = false
+	default:
+		b["think"] = p.ReasoningEffort
+	}
+	b.tools(c, middleware.DialectOllama, func(f *llms.FunctionDefinition) Object {
+		function := Object{"name": f.Name, "parameters": f.Parameters}
+		if f.Parameters == nil {
+			function["parameters"] = Object{"type": "object", "properties": Object{}}
+		}
+		function.text("description", f.Description)
+		return Object{"type": "function", "function": function}
+	})
+	c.NotSent = append(c.NotSent, slices.Concat(ollamaOptions, ollamaFields).missing(p, middleware.DialectOllama, "Schema", "ReasoningEffort")...)
+	mode, function, other := toolChoice(o)
+	if mode == "none" {
+		delete(b, "tools")
+	}
+	if mode == "required" || function != "" || other != nil {
+		c.NotSent = append(c.NotSent, "ToolChoice")
+	}
+	t := ollamaWriter{names: map[string]string{}}
+	for i := range c.Messages {
+		if err := t.add(&c.Messages[i]); err != nil {
+			return nil, err
+		}
+	}
+	b["messages"] = t.list
+	b.extra(p, middleware.DialectOllama)
+	if own, ok := p.Extra["options"]; ok && p.Dialect == middleware.DialectOllama {
+		var more map[string]any
+		if err := json.Unmarshal(own, &more); err != nil {
+			return nil, refuseCall("options is no JSON object: %s", err)
+		}
+		maps.Copy(options, more)
+	}
+	if len(options) > 0 {
+		b["options"] = options
+	}
+	b["stream"] = c.Stream
+	return b, nil
+}
+
+// ollamaWriter writes a conversation.
+type ollamaWriter struct {
+	list  []Object
+	names map[string]string // of tools, by call
+
+	// Of the message that is being added; a result is one of its own.
+	message Object
+	text    string
+	hasText bool // be it empty
+	images  []string
+	calls   []any
+}
+
+func (t *ollamaWriter) add(m *llms.MessageContent) error {
+	role, err := roleOf(m.Role)
+	if err != nil {
+		return err
+	}
+	name := "user"
+	switch role {
+	case llms.ChatMessageTypeSystem:
+		name = "system"
+	case llms.ChatMessageTypeAI:
+		name = "assistant"
+	}
+	t.message, t.text, t.hasText, t.images, t.calls = Object{"role": name}, "", false, nil, nil
+	if err := eachPart(m.Parts, t.part); err != nil {
+		return err
+	}
+	if !t.hasText && t.images == nil && t.calls == nil && len(t.message) == 1 {
+		return nil
+	}
+	t.message["content"] = t.text
+	if t.images != nil {
+		t.message["images"] = t.images
+	}
+	if t.calls != nil {
+		t.message["tool_calls"] = t.calls
+	}
+	t.list = append(t.list, t.message)
+	return nil
+}
+
+func (t *ollamaWriter) part(p llms.ContentPart, _ *llms.CacheControl) error {
+	switch p := p.(type) {
+	case middleware.NamePart: // the API has no names
+	case llms.TextContent:
+		t.text, t.hasText = t.text+p.Text, true
+	case llms.BinaryContent:
+		return t.image(p.MIMEType, p.Data)
+	case llms.ImageURLContent:
+		mime, data, ok := parseDataURL(p.URL)
+		if !ok {
+			return refuseCall("the API takes no image by its address: %s", p.URL)
+		}
+		return t.image(mime, data)
+	case middleware.FilePart:
+		if p.Data == nil {
+			return refuseCall("the API takes no file by its address or name")
+		}
+		return t.image(p.MIMEType, p.Data)
+	case llms.ToolCall:
+		if p.FunctionCall != nil {
+			t.names[p.ID] = p.FunctionCall.Name
+			t.calls = append(t.calls, Object{"id": p.ID, "function": Object{"name": p.FunctionCall.Name, "arguments": argumentsObject(p.FunctionCall.Arguments)}})
+		}
+	case llms.ToolCallResponse:
+		t.result(p)
+	case middleware.ResultPart:
+		t.result(p.ToolCallResponse)
+		return eachPart(p.Parts, func(inner llms.ContentPart, _ *llms.CacheControl) error {
+			if b, ok := inner.(llms.BinaryContent); ok {
+				return t.image(b.MIMEType, b.Data)
+			}
+			return nil
+		})
+	case middleware.RawPart: // members of the message
+		t.message.addMembers(gjson.ParseBytes(p.Raw))
+		t.text, t.hasText = t.text+p.Text, t.hasText || p.Text != ""
+	default:
+		return refusePart(p)
+	}
+	return nil
+}
+
+func (t *ollamaWriter) image(mime string, data []byte) error {
+	if !strings.HasPrefix(mime, "image/") {
+		return refuseCall("the API takes images, and no %s", mime)
+	}
+	t.images = append(t.images, base64.StdEncoding.EncodeToString(data))
+	return nil
+}
+
+func (t *ollamaWriter) result(p llms.ToolCallResponse) {
+	o := Object{"role": "tool", "content": p.Content}
+	o.text("tool_name", cmp.Or(p.Name, t.names[p.ToolCallID]))
+	o.text("tool_call_id", p.ToolCallID)
+	t.list = append(t.list, o)
+}
+
+// ollamaLine is a line of an answer.
+type ollamaLine struct {
+	Model     string    `json:"model"`
+	CreatedAt time.Time `json:"created_at"`
+	Message   struct {
+		Content   string `json:"content"`
+		Thinking  string `json:"thinking"`
+		ToolCalls []struct {
+			ID       string `json:"id"`
+			Function struct {
+				Name      string          `json:"name"`
+				Arguments json.RawMessage `json:"arguments"`
+			} `json:"function"`
+		} `json:"tool_calls"`
+	} `json:"message"`
+	Done       bool            `json:"done"`
+	DoneReason string          `json:"done_reason"`
+	LogProbs   []tokenLogProb  `json:"logprobs"`
+	PromptEval Count           `json:"prompt_eval_count"`
+	Eval       Count           `json:"eval_count"`
+	Error      json.RawMessage `json:"error"`
+}
+
+// ollamaReader reads an answer of Ollama.
+type ollamaReader struct {
+	*Reply
+
+	hasEnded bool
+}
+
+func (ollama) Reader(r *Reply) Reader { return &ollamaReader{Reply: r} }
+
+func (s *ollamaReader) Whole(data []byte) error { return s.Event(data) }
+
+// Event takes in a line.
+func (s *ollamaReader) Event(data []byte) error {
+	var in ollamaLine
+	if err := json.Unmarshal(data, &in); err != nil {
+		return err
+	}
+	if len(in.Error) > 0 && string(in.Error) != "null" {
+		return ServerError(data)
+	}
+	x := &s.Extra
+	x.Served, x.Created = in.Model, in.CreatedAt.Unix()
+	c := s.choice(0)
+	if err := s.add(&middleware.Delta{Text: in.Message.Content, Reasoning: in.Message.Thinking, LogProbs: logProbsOf(in.LogProbs)}); err != nil {
+		return err
+	}
+	for _, t := range in.Message.ToolCalls {
+		id := cmp.Or(t.ID, fmt.Sprintf("call_%x_%d", in.CreatedAt.UnixNano(), len(c.calls)))
+		if err := s.addCall(0, id, t.Function.Name, string(argumentsObject(string(t.Function.Arguments)))); err != nil {
+			return err
+		}
+	}
+	if in.Done {
+		s.hasEnded, c.stop = true, cmp.Or(in.DoneReason, "stop")
+		x.Usage = sdk.Usage{InputTokens: int(in.PromptEval), OutputTokens: int(in.Eval)}
+	}
+	return nil
+}
+
+func (s *ollamaReader) End(bool) error {
+	if !s.hasEnded {
+		return errUnfinished
+	}
+	c := s.choice(0)
+	if thinking := c.reasoning.String(); thinking != "" {
+		raw, err := json.Marshal(map[string]string{"thinking": thinking})
+		if err != nil {
+			return err
+		}
+		c.coverText()
+		c.isSpecial, c.parts = true, append([]llms.ContentPart{middleware.RawPart{Dialect: middleware.DialectOllama, Model: s.Origin, Raw: raw}}, c.parts...)
+	}
+	return nil
+}

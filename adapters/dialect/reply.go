@@ -1,0 +1,245 @@
+package dialect
+
+import (
+	"bytes"
+	"cmp"
+	"errors"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/tmc/langchaingo/llms"
+
+	"github.com/stepfall/stepfall/middleware"
+	"github.com/stepfall/stepfall/sdk"
+)
+
+// Client is one API, from the side of its client. What it does not do is the provider's:
+// where the server is, who asks, how an answer is bounded, which errors are tried again.
+type Client interface {
+	// Dialect is the API's name.
+	Dialect() middleware.Dialect
+	// Write returns the body of a request, and adds what the API has no word for to
+	// c.NotSent.
+	Write(c *Call) (Object, error)
+	// Reader returns what reads an answer to r.
+	Reader(r *Reply) Reader
+}
+
+// Clients are the APIs that models are asked by.
+var Clients = map[middleware.Dialect]Client{
+	middleware.DialectChat: chat{}, middleware.DialectResponses: responses{}, middleware.DialectAnthropic: messages{},
+	middleware.DialectGemini: gemini{}, middleware.DialectOllama: ollama{},
+}
+
+// Call is a request to one model.
+type Call struct {
+	Model    string
+	Messages []llms.MessageContent
+	Options  *llms.CallOptions
+	Params   *middleware.Params
+	Stream   bool
+	Limits   Limits
+	// MaxTokens limits an answer for which the caller names no limit, where the API takes
+	// no request without.
+	MaxTokens int
+	// MaxTokensField is how the server of chat completions spells the limit of an answer.
+	MaxTokensField string
+	// ContextTokens is the context that Ollama loads a model with; 0 leaves it to the server.
+	ContextTokens int
+
+	// NotSent names what was asked for and cannot be said.
+	NotSent []string
+	// Betas are the features of Messages that are asked for by a header.
+	Betas []string
+}
+
+// Reader takes in an answer. Its errors are those of an answer that cannot be read, a
+// [ServerError], or the error of who receives the stream.
+type Reader interface {
+	// Whole takes in an answer that is not streamed.
+	Whole(data []byte) error
+	// Event takes in an event of a stream.
+	Event(data []byte) error
+	// End ends the reply, or says that the answer has not ended. isMarked is set where the
+	// stream had a mark at its end.
+	End(isMarked bool) error
+}
+
+// ServerError is what a server said in the place of an answer, or within one.
+type ServerError []byte
+
+// Error implements error.
+func (e ServerError) Error() string { return string(e) }
+
+var errUnfinished = errors.New("the stream ended before the answer did")
+
+// Reply is an answer as it comes in, of any API.
+type Reply struct {
+	// Origin is the model's: its state is marked with it.
+	Origin string
+	// Emit receives the pieces.
+	Emit func(d *middleware.Delta) error
+	// Extra is what holds for all choices.
+	Extra middleware.Extra
+
+	choices []*replyChoice
+}
+
+// replyChoice is one choice of an answer.
+type replyChoice struct {
+	content, reasoning, refusal strings.Builder
+	calls                       []llms.ToolCall
+	logProbs                    []sdk.TokenLogProb
+	stop, word                  string // the provider's word for the end, and langchaingo's
+	// parts are the answer for a later turn, all of it where isSpecial. They have the
+	// content up to covered.
+	parts     []llms.ContentPart
+	covered   int
+	isSpecial bool
+}
+
+// maxChoices bounds the indexes that a server may name.
+const maxChoices = 128
+
+// choice returns the choice of an index, nil for one that cannot be.
+func (r *Reply) choice(i int) *replyChoice {
+	if i < 0 || i >= maxChoices {
+		return nil
+	}
+	for len(r.choices) <= i {
+		r.choices = append(r.choices, &replyChoice{})
+	}
+	return r.choices[i]
+}
+
+// add takes in a piece of text, reasoning or a refusal.
+func (r *Reply) add(d *middleware.Delta) error {
+	c := r.choice(d.Choice)
+	c.content.WriteString(d.Text)
+	c.reasoning.WriteString(d.Reasoning)
+	c.refusal.WriteString(d.Refusal)
+	c.logProbs = append(c.logProbs, d.LogProbs...)
+	if d.Text == "" && d.Reasoning == "" && d.Refusal == "" && len(d.LogProbs) == 0 {
+		return nil
+	}
+	return r.Emit(d)
+}
+
+// coverText makes a part of the content that is in none.
+func (c *replyChoice) coverText() {
+	if text := c.content.String()[c.covered:]; text != "" {
+		c.parts = append(c.parts, llms.TextContent{Text: text})
+		c.covered = c.content.Len()
+	}
+}
+
+// addCall takes in a whole call.
+func (r *Reply) addCall(i int, id, name, arguments string) error {
+	c := r.choice(i)
+	call := llms.ToolCall{ID: id, Type: "function", FunctionCall: &llms.FunctionCall{Name: name, Arguments: arguments}}
+	c.coverText()
+	c.calls, c.parts = append(c.calls, call), append(c.parts, call)
+	return r.Emit(&middleware.Delta{Choice: i, Tool: &middleware.ToolDelta{Index: len(c.calls) - 1, ID: id, Name: name, Arguments: arguments}})
+}
+
+// addPart takes in a part in the API's own form. Its text, if it has any, is the end of
+// the content.
+func (c *replyChoice) addPart(p middleware.RawPart) {
+	if p.Text == "" {
+		c.coverText()
+	}
+	c.isSpecial, c.parts, c.covered = true, append(c.parts, p), c.content.Len()
+}
+
+// Response returns the answer.
+func (r *Reply) Response() (*llms.ContentResponse, error) {
+	if len(r.choices) == 0 {
+		return nil, middleware.ErrEmptyResponse
+	}
+	out := &llms.ContentResponse{}
+	for _, c := range r.choices {
+		x := r.Extra
+		x.StopReason, x.Refusal, x.LogProbs = cmp.Or(x.StopReason, c.stop), cmp.Or(c.refusal.String(), x.Refusal), c.logProbs
+		if c.isSpecial {
+			c.coverText()
+			x.Parts = c.parts
+		}
+		own := &llms.ContentChoice{Content: c.content.String(), ReasoningContent: c.reasoning.String(), StopReason: cmp.Or(c.word, c.stop), ToolCalls: c.calls}
+		if own.StopReason == "content_filter" {
+			x.Blocked = cmp.Or(x.Blocked, x.StopReason)
+		}
+		if len(c.calls) > 0 {
+			own.FuncCall = c.calls[0].FunctionCall
+		}
+		own.GenerationInfo = generationInfo(&x, own.ReasoningContent)
+		out.Choices = append(out.Choices, own)
+	}
+	return out, nil
+}
+
+// generationInfo has the keys of langchaingo's clients, and the Extra.
+func generationInfo(x *middleware.Extra, reasoning string) map[string]any {
+	u := x.Usage
+	in, out := u.InputTokens+u.CachedInputTokens+u.CacheWriteTokens, u.OutputTokens+u.ReasoningTokens
+	return map[string]any{
+		"PromptTokens": in, "CompletionTokens": out, "TotalTokens": in + out, "PromptCachedTokens": u.CachedInputTokens,
+		"ReasoningTokens": u.ReasoningTokens, "ThinkingContent": reasoning, middleware.KeyExtra: x,
+	}
+}
+
+// tokenLogProb is a token of an answer in the form of OpenAI and those that follow it.
+type tokenLogProb struct {
+	Token   string  `json:"token"`
+	LogProb float64 `json:"logprob"`
+	Top     []struct {
+		Token   string  `json:"token"`
+		LogProb float64 `json:"logprob"`
+	} `json:"top_logprobs"`
+}
+
+func logProbsOf(from []tokenLogProb) []sdk.TokenLogProb {
+	if len(from) == 0 {
+		return nil
+	}
+	list := make([]sdk.TokenLogProb, len(from))
+	for i := range from {
+		list[i] = sdk.TokenLogProb{Token: from[i].Token, LogProb: from[i].LogProb}
+		for _, alt := range from[i].Top {
+			list[i].Top = append(list[i].Top, sdk.TopLogProb(alt))
+		}
+	}
+	return list
+}
+
+// Count is a number of tokens as servers tell it: some write 12.0, 1.2e1 or "12". What
+// is no whole number, or below 0, is -1: no answer is lost for its bill, and the engine
+// sees that the bill cannot be right. null is 0.
+type Count int
+
+// AnyBroken reports whether one of the counts is no number of tokens. A usage with such a
+// count is [BrokenUsage].
+func AnyBroken(counts ...Count) bool {
+	return slices.ContainsFunc(counts, func(c Count) bool { return c < 0 })
+}
+
+// BrokenUsage is a usage that the engine does not believe.
+var BrokenUsage = sdk.Usage{InputTokens: -1}
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (c *Count) UnmarshalJSON(data []byte) error {
+	if string(data) == "null" {
+		return nil
+	}
+	n, err := strconv.ParseFloat(string(bytes.Trim(data, `"`)), 64)
+	const most = 1 << 50
+	switch {
+	case math.IsInf(n, 1), n > most: // also too large for a float
+		n = most
+	case err != nil, !(n >= 0), n != math.Trunc(n):
+		n = -1
+	}
+	*c = Count(n)
+	return nil
+}

@@ -1,0 +1,417 @@
+package dialect
+
+import (
+	"encoding/json"
+	"strings"
+
+	"github.com/tidwall/gjson"
+	"github.com/tmc/langchaingo/llms"
+
+	"github.com/stepfall/stepfall/middleware"
+	"github.com/stepfall/stepfall/sdk"
+)
+
+// responsesFields are the parameters of Responses.
+var responsesFields = append(newParamFields("max_output_tokens", "MaxTokens"), commonFields...)
+
+func (responses) Dialect() middleware.Dialect { return middleware.DialectResponses }
+
+func (responses) Write(c *Call) (Object, error) {
+	o, p := c.Options, c.Params
+	b := Object{"model": c.Model}
+	input, err := items(c.Messages)
+	if err != nil {
+		return nil, err
+	}
+	b["input"] = input
+	responsesFields.write(b, p)
+	reasoning := Object{}
+	reasoning.text("effort", p.ReasoningEffort)
+	reasoning.text("summary", p.ReasoningSummary)
+	if len(reasoning) > 0 {
+		b["reasoning"] = reasoning
+	}
+	var include []string
+	if c.Limits.Sealed || p.Store != nil && !*p.Store {
+		// What a server need not have stored is sent back whole by a later turn.
+		include = append(include, "reasoning.encrypted_content")
+	}
+	if p.LogProbs != nil && *p.LogProbs {
+		include = append(include, "message.output_text.logprobs")
+	} else {
+		delete(b, "top_logprobs")
+	}
+	if include != nil {
+		b["include"] = include
+	}
+	text := Object{}
+	text.text("verbosity", p.Verbosity)
+	switch s := p.Schema; {
+	case s != nil:
+		format := schemaObject(s)
+		format["type"] = "json_schema"
+		text["format"] = format
+	case isJSON(o):
+		text["format"] = Object{"type": "json_object"}
+	}
+	if len(text) > 0 {
+		b["text"] = text
+	}
+	b.tools(c, middleware.DialectResponses, func(f *llms.FunctionDefinition) Object {
+		// Without strict the API takes it for true, and changes the schema.
+		tool := Object{"type": "function", "name": f.Name, "strict": f.Strict, "parameters": f.Parameters}
+		tool.text("description", f.Description)
+		return tool
+	})
+	switch mode, function, other := toolChoice(o); {
+	case function != "":
+		b["tool_choice"] = Object{"type": "function", "name": function}
+	case other != nil:
+		b["tool_choice"] = other
+	default:
+		b.text("tool_choice", mode)
+	}
+	b.extra(p, middleware.DialectResponses)
+	delete(b, "stream")
+	if c.Stream {
+		b["stream"] = true
+	}
+	c.NotSent = append(c.NotSent, responsesFields.missing(p, middleware.DialectResponses, "ReasoningEffort", "ReasoningSummary", "LogProbs", "Verbosity", "Schema")...)
+	if len(o.StopWords) > 0 {
+		c.NotSent = append(c.NotSent, "StopWords")
+	}
+	return b, nil
+}
+
+// items are a conversation as the API's input.
+func items(messages []llms.MessageContent) (list []any, err error) {
+	for i := range messages {
+		role, err := roleOf(messages[i].Role)
+		if err != nil {
+			return nil, err
+		}
+		name, kind := "user", "input_text"
+		switch role {
+		case llms.ChatMessageTypeSystem:
+			name = "system"
+		case llms.ChatMessageTypeAI:
+			name, kind = "assistant", "output_text"
+		}
+		var content []any
+		var unknown memberWriter
+		flush := func() {
+			if content != nil {
+				list = append(list, unknown.addToMessage(Object{"type": "message", "role": name, "content": content}))
+				content = nil
+			}
+		}
+		add := func(item Object) {
+			flush()
+			list = append(list, unknown.addTo(item))
+		}
+		err = eachPart(messages[i].Parts, func(p llms.ContentPart, _ *llms.CacheControl) error {
+			switch p := p.(type) {
+			case middleware.NamePart: // the API has no names
+			case llms.TextContent:
+				content = append(content, unknown.addTo(Object{"type": kind, "text": p.Text}))
+			case middleware.RawPart:
+				if gjson.GetBytes(p.Raw, messageMembers).Exists() {
+					flush() // they begin an item
+				}
+				switch kind := gjson.GetBytes(p.Raw, "type").Str; {
+				case unknown.take(p):
+				case strings.HasPrefix(kind, "input_"):
+					content = append(content, p.Raw)
+				default:
+					flush()
+					list = append(list, p.Raw)
+				}
+			case llms.ToolCall:
+				if p.FunctionCall != nil {
+					add(Object{"type": "function_call", "call_id": p.ID, "name": p.FunctionCall.Name, "arguments": string(argumentsObject(p.FunctionCall.Arguments))})
+				}
+			case llms.ToolCallResponse:
+				add(Object{"type": "function_call_output", "call_id": p.ToolCallID, "output": p.Content})
+			case middleware.ResultPart:
+				output := Object{"type": "function_call_output", "call_id": p.ToolCallID, "output": p.Content}
+				if len(p.Parts) > 0 {
+					parts, err := inputParts(p.Parts)
+					if err != nil {
+						return err
+					}
+					output["output"] = parts
+				}
+				add(output)
+			default:
+				one, err := inputPart(p)
+				if err != nil {
+					return err
+				}
+				content = append(content, unknown.addTo(one))
+			}
+			return nil
+		})
+		if err != nil {
+			return nil, err
+		}
+		flush()
+	}
+	return list, nil
+}
+
+// inputParts are the parts of a tool's result.
+func inputParts(parts []llms.ContentPart) (list []any, err error) {
+	var unknown memberWriter
+	err = eachPart(parts, func(p llms.ContentPart, _ *llms.CacheControl) error {
+		if raw, ok := p.(middleware.RawPart); ok && unknown.take(raw) {
+			return nil
+		}
+		one, err := inputPart(p)
+		list = append(list, unknown.addTo(one))
+		return err
+	})
+	return list, err
+}
+
+// inputPart is a part of what a user says.
+func inputPart(p llms.ContentPart) (Object, error) {
+	switch p := p.(type) {
+	case llms.TextContent:
+		return Object{"type": "input_text", "text": p.Text}, nil
+	case llms.ImageURLContent:
+		o := Object{"type": "input_image", "image_url": p.URL}
+		o.text("detail", p.Detail)
+		return o, nil
+	case llms.BinaryContent:
+		return inputPart(middleware.FilePart{MIMEType: p.MIMEType, Data: p.Data})
+	case middleware.FilePart:
+		url := p.URL
+		if p.Data != nil {
+			url = dataURL(p.MIMEType, p.Data)
+		}
+		if strings.HasPrefix(p.MIMEType, "image/") {
+			o := Object{"type": "input_image"}
+			o.text("image_url", url)
+			o.text("file_id", p.ID)
+			return o, nil
+		}
+		o := Object{"type": "input_file"}
+		o.text("file_id", p.ID)
+		o.text("filename", p.Name)
+		if p.Data != nil {
+			o["file_data"] = url
+		} else {
+			o.text("file_url", url)
+		}
+		return o, nil
+	}
+	return nil, refusePart(p)
+}
+
+// responsesReply is an answer of Responses.
+type responsesReply struct {
+	ID          string            `json:"id"`
+	Model       string            `json:"model"`
+	CreatedAt   json.Number       `json:"created_at"`
+	Status      string            `json:"status"`
+	ServiceTier string            `json:"service_tier"`
+	Output      []json.RawMessage `json:"output"`
+	Incomplete  *responsesShort   `json:"incomplete_details"`
+	Error       json.RawMessage   `json:"error"`
+	Usage       *struct {
+		Input        Count `json:"input_tokens"`
+		Output       Count `json:"output_tokens"`
+		InputDetails struct {
+			Cached     Count `json:"cached_tokens"`
+			CacheWrite Count `json:"cache_write_tokens"`
+		} `json:"input_tokens_details"`
+		OutputDetails struct {
+			Reasoning Count `json:"reasoning_tokens"`
+		} `json:"output_tokens_details"`
+	} `json:"usage"`
+}
+
+// outputItem is an item of an answer.
+type outputItem struct {
+	Type      string `json:"type"`
+	CallID    string `json:"call_id"`
+	Name      string `json:"name"`
+	Arguments string `json:"arguments"`
+	Content   []struct {
+		Text        string            `json:"text"`
+		Refusal     string            `json:"refusal"`
+		LogProbs    []tokenLogProb    `json:"logprobs"`
+		Annotations []json.RawMessage `json:"annotations"`
+	} `json:"content"`
+	Summary []struct {
+		Text string `json:"text"`
+	} `json:"summary"`
+}
+
+// outputEvent is an event of a stream.
+type outputEvent struct {
+	Type     string          `json:"type"`
+	Index    int             `json:"output_index"`
+	Delta    json.RawMessage `json:"delta"`
+	Item     json.RawMessage `json:"item"`
+	LogProbs []tokenLogProb  `json:"logprobs"`
+	Response json.RawMessage `json:"response"`
+}
+
+// responsesReader reads an answer of Responses.
+type responsesReader struct {
+	*Reply
+
+	calls    map[int]int // index of a tool call by that of its item
+	hasEnded bool
+}
+
+func (responses) Reader(r *Reply) Reader { return &responsesReader{Reply: r, calls: map[int]int{}} }
+
+func (s *responsesReader) End(bool) error {
+	if !s.hasEnded {
+		return errUnfinished
+	}
+	return nil
+}
+
+// Event takes in an event. The last has the answer, which is collected from it alone.
+func (s *responsesReader) Event(data []byte) error {
+	var e outputEvent
+	if err := json.Unmarshal(data, &e); err != nil {
+		return err
+	}
+	d := middleware.Delta{}
+	switch e.Type {
+	case "response.output_text.delta":
+		d.Text, d.LogProbs = stringOf(e.Delta), logProbsOf(e.LogProbs)
+	case "response.refusal.delta":
+		d.Refusal = stringOf(e.Delta)
+	case "response.reasoning_summary_text.delta", "response.reasoning_text.delta":
+		d.Reasoning = stringOf(e.Delta)
+	case "response.output_item.added":
+		it, err := readItem(e.Item)
+		if err != nil || it.Type != "function_call" {
+			return err
+		}
+		s.calls[e.Index] = len(s.calls)
+		d.Tool = &middleware.ToolDelta{Index: s.calls[e.Index], ID: it.CallID, Name: it.Name, Arguments: it.Arguments}
+	case "response.output_item.done":
+		it, err := readItem(e.Item)
+		if err != nil || it.Type == "" || it.Type == "function_call" || it.Type == "message" && !it.isAnnotated() {
+			return err // text and calls have been given as they came
+		}
+		d.Raw = new(s.part(&it, e.Item))
+	case "response.function_call_arguments.delta":
+		d.Tool = &middleware.ToolDelta{Index: s.calls[e.Index], Arguments: stringOf(e.Delta)}
+	case "response.completed", "response.incomplete", "response.failed":
+		return s.Whole(append([]byte(nil), e.Response...))
+	case "error":
+		return ServerError(data)
+	default:
+		return nil
+	}
+	return s.Emit(&d)
+}
+
+// part is an item for a later turn. Ids of messages and what a model thought are the state
+// of who gave them.
+func (s *responsesReader) part(it *outputItem, raw json.RawMessage) middleware.RawPart {
+	p := middleware.RawPart{Dialect: middleware.DialectResponses, Raw: raw}
+	switch it.Type {
+	case "reasoning", "message":
+		p.Model = s.Origin
+	}
+	if it.Type != "reasoning" {
+		for _, c := range it.Content {
+			p.Text += c.Text + c.Refusal
+		}
+	}
+	return p
+}
+
+func (it *outputItem) isAnnotated() bool {
+	for _, c := range it.Content {
+		if len(c.Annotations) > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// readItem reads an item of the output, or none.
+func readItem(raw json.RawMessage) (it outputItem, err error) {
+	if len(raw) > 0 {
+		err = json.Unmarshal(raw, &it)
+	}
+	return it, err
+}
+
+// stringOf returns a text; what is no text is none.
+func stringOf(raw json.RawMessage) (text string) {
+	_ = json.Unmarshal(raw, &text)
+	return text
+}
+
+func (s *responsesReader) Whole(data []byte) error {
+	var in responsesReply
+	if err := json.Unmarshal(data, &in); err != nil {
+		return err
+	}
+	s.hasEnded = true
+	x := &s.Extra
+	x.ID, x.Served, x.ServiceTier, x.StopReason, x.Raw = in.ID, in.Model, in.ServiceTier, in.Status, data
+	if n, err := in.CreatedAt.Float64(); err == nil {
+		x.Created = int64(n)
+	}
+	if u := in.Usage; u != nil && AnyBroken(u.Input, u.Output, u.InputDetails.Cached, u.InputDetails.CacheWrite, u.OutputDetails.Reasoning) {
+		x.Usage = BrokenUsage
+	} else if u != nil {
+		x.Usage = sdk.Usage{
+			InputTokens: int(max(0, u.Input-u.InputDetails.Cached-u.InputDetails.CacheWrite)), CachedInputTokens: int(u.InputDetails.Cached), CacheWriteTokens: int(u.InputDetails.CacheWrite),
+			OutputTokens: int(max(0, u.Output-u.OutputDetails.Reasoning)), ReasoningTokens: int(u.OutputDetails.Reasoning),
+		}
+	}
+	if len(in.Error) > 0 && string(in.Error) != "null" {
+		return ServerError(data)
+	}
+	if len(in.Output) == 0 && in.Incomplete == nil {
+		return middleware.ErrEmptyResponse
+	}
+	c := s.choice(0)
+	for _, raw := range in.Output {
+		it, err := readItem(raw)
+		if err != nil {
+			return err
+		}
+		if it.Type == "function_call" {
+			call := llms.ToolCall{ID: it.CallID, Type: "function", FunctionCall: &llms.FunctionCall{Name: it.Name, Arguments: it.Arguments}}
+			c.calls, c.parts = append(c.calls, call), append(c.parts, call)
+			continue
+		}
+		for _, one := range it.Summary {
+			c.reasoning.WriteString(one.Text)
+		}
+		for _, one := range it.Content {
+			if it.Type == "reasoning" {
+				c.reasoning.WriteString(one.Text)
+				continue
+			}
+			c.content.WriteString(one.Text)
+			c.refusal.WriteString(one.Refusal)
+			c.logProbs = append(c.logProbs, logProbsOf(one.LogProbs)...)
+		}
+		c.addPart(s.part(&it, raw))
+	}
+	c.isSpecial, c.word = true, "stop"
+	switch {
+	case in.Incomplete != nil:
+		x.StopReason, c.word = in.Incomplete.Reason, "content_filter"
+		if in.Incomplete.Reason == "max_output_tokens" {
+			c.word = "length"
+		}
+	case len(c.calls) > 0:
+		c.word = "tool_calls"
+	}
+	return nil
+}

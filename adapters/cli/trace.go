@@ -63,8 +63,69 @@ Traces are named by their id or the beginning of it, the last one by "last".`,
 		RunE: func(cmd *cobra.Command, args []string) error { return f.show(cmd.Context(), s, traceName(args)) },
 	}
 	show.Flags().BoolVar(&f.why, "why", false, "say why each decision was taken, with what it rests on")
-	cmd.AddCommand(ls, show)
+
+	var v sdk.Verdict
+	verdict := &cobra.Command{
+		Use:   "verdict RUN passed|failed|inconclusive",
+		Short: "Record how a run ended, when that is known",
+		Long: `Records how a run ended, when that is known, as Router.Report and POST /v1/verdicts do.
+
+The verdict is a trace of its own. The last one on a run stands; fit, summaries and pages
+take it from there.`,
+		Args: cobra.ExactArgs(2), Annotations: hasJSON(),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := v.Outcome.UnmarshalText([]byte(args[1])); err != nil {
+				return usage("%v: want passed, failed or inconclusive", err)
+			}
+			return f.recordVerdict(cmd.Context(), s, args[0], &v)
+		},
+	}
+	verdict.Flags().StringVar(&f.Tenant, "tenant", "", "whose run it is")
+	verdict.Flags().StringVar(&v.Evidence, "evidence", "", "why, for those who read it")
+	cmd.AddCommand(ls, show, verdict)
 	return cmd
+}
+
+// recordVerdict adds a verdict on a run to the traces.
+func (f *traceFlags) recordVerdict(ctx context.Context, s Streams, run string, v *sdk.Verdict) (err error) {
+	t, err := step.VerdictTrace(run, f.Tenant, v)
+	if err != nil {
+		return usage("%v", err)
+	}
+	src, err := openTraces(ctx, s, f.file)
+	if err != nil {
+		return err
+	}
+	steps := 0
+	f.Run = run
+	err = view.Each(ctx, src.Traces, f.Filter, func(t *sdk.Trace) {
+		if t.Mode != sdk.ModeVerdict {
+			steps++
+		}
+	})
+	shared, isStore := src.Traces.(*store.Shared)
+	defer func() { err = errors.Join(err, src.close()) }()
+	switch {
+	case err != nil:
+		return err
+	case f.file == "-":
+		return usage("--file -: a verdict is added to a file or a store")
+	case isStore:
+		step.Redact(shared.Record, nil)(ctx, t)
+	default:
+		lines, err := step.OpenJSONLines(f.file, 0)
+		if err != nil {
+			return err
+		}
+		step.Redact(lines.Record, nil)(ctx, t)
+		if err := lines.Close(); err != nil {
+			return err
+		}
+	}
+	if steps == 0 {
+		fmt.Fprintf(s.Err, "no step of a run %s is recorded in %s yet\n", say.Plain(run), f.file)
+	}
+	return s.render(t, func(p *printer) { p.f("run %s %s: recorded in %s\n", say.Plain(run), v.Outcome, f.file) })
 }
 
 // traceName returns the trace that the arguments name.

@@ -216,6 +216,8 @@ func (g *Gateway) route(path string) (route, bool) {
 		return route{method: http.MethodPost, api: dialect.Messages, answer: g.countTokens}, true
 	case "/v1/embeddings":
 		return route{method: http.MethodPost, api: dialect.Chat, answer: g.embeddings}, true
+	case "/v1/verdicts":
+		return route{method: http.MethodPost, api: dialect.Chat, answer: g.reportVerdict}, true
 	case "/v1/models":
 		return route{method: http.MethodGet, answer: g.models}, true
 	case "/livez", "/healthz":

@@ -2,8 +2,6 @@ package router
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"log/slog"
 	"math/rand/v2"
 	"sync"
@@ -93,15 +91,12 @@ func (w *watch) warn(what, detail string) {
 // verdict goes where traces go, is joined to the run's steps by its name, and may come at any
 // time; the last one stands.
 func (r *Router) Report(ctx context.Context, run string, v sdk.Verdict) error {
-	if run == "" {
-		return errors.New("reporting a verdict: the run has no name")
-	}
-	if !(v.Confidence >= 0 && v.Confidence <= 1) {
-		return fmt.Errorf("reporting a verdict on run %s: a confidence of %v, want one in [0, 1]", run, v.Confidence)
-	}
 	s, done := r.use()
 	defer done()
-	t := step.VerdictTrace(run, middleware.InfoFrom(ctx).Tenant, &v)
+	t, err := step.VerdictTrace(run, middleware.InfoFrom(ctx).Tenant, &v)
+	if err != nil {
+		return err
+	}
 	t.Policy = s.config.Step.Policy
 	s.config.Step.Traces(ctx, t)
 	return nil

@@ -59,6 +59,7 @@ type builder struct {
 	// baselines are the calls of models that were asked whatever was believed of them,
 	// and beside those that a strategy chose while another model's answer was used.
 	baselines, beside []place
+	runs              map[string]*run
 }
 
 // place is the outcome of a model on a query.
@@ -285,6 +286,9 @@ func (b *builder) table(file string) (*Table, error) {
 	labels := ""
 	if !b.verified {
 		labels = b.label()
+	}
+	if b.creditRuns() && !b.verified {
+		labels = strings.TrimSuffix("verdicts on runs, else "+labels, ", else ")
 	}
 	t := &Table{
 		Labels: labels, Models: b.names, Queries: b.queryIDs,

@@ -10,7 +10,8 @@ import (
 )
 
 // OfTraces returns the table of recorded steps, the models in the order in which they
-// are named first. Their verdicts are its qualities. Steps with one query id are one
+// are named first. Their verdicts are its qualities, and those on their runs as far as a
+// step has its share in one. Steps with one query id are one
 // query, as a step and the one in its shadow are; the first outcome of a model stands.
 func OfTraces(traces []*sdk.Trace) (*Table, error) {
 	b := newBuilder()
@@ -41,7 +42,13 @@ func (b *builder) addTrace(line []byte) *fault {
 
 // addSteps adds a trace.
 func (b *builder) addSteps(t *sdk.Trace) *fault {
-	if t.Mode == sdk.ModeEmbeddings || t.Mode == sdk.ModeVerdict {
+	switch t.Mode {
+	case sdk.ModeEmbeddings:
+		return nil
+	case sdk.ModeVerdict:
+		if quality, judged := t.Verdict.Quality(); judged {
+			b.run(t).quality = quality
+		}
 		return nil
 	}
 	id := t.QueryID
@@ -102,6 +109,10 @@ func (b *builder) addSteps(t *sdk.Trace) *fault {
 		}
 		if m < len(b.seen[q]) && b.seen[q][m] {
 			continue // the query was met before: its first outcome of the model stands
+		}
+		if t.Run != "" && model == t.Chosen && t.Mode != "shadow_alternative" {
+			r := b.run(t)
+			r.returned = append(r.returned, place{q, m})
 		}
 		c := cells[model]
 		c.model = strings.TrimSpace(c.model)

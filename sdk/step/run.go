@@ -279,12 +279,6 @@ func (r *run) settled(ctx context.Context) {
 
 const hexDigits = "0123456789abcdef"
 
-// VerdictTrace returns the trace that reports how a run of a tenant ended: see
-// [sdk.ModeVerdict].
-func VerdictTrace(run, tenant string, v *sdk.Verdict) *sdk.Trace {
-	return &sdk.Trace{ID: newID(), Start: time.Now(), Run: run, Tenant: tenant, Mode: sdk.ModeVerdict, Verdict: v, Decisions: []sdk.Decision{}, Calls: []sdk.Call{}}
-}
-
 // newID returns 128 random bits in hexadecimal: the form of an OpenTelemetry trace id.
 func newID() string {
 	var b [32]byte

@@ -25,7 +25,12 @@ type Account struct {
 	sums
 	// holdout is the policy beside runs that went the baseline's way.
 	holdout holdout.Account
+	// ends has, by run, whether the last verdict on it passed it.
+	ends map[string]bool
 }
+
+// maxEnds is how many verdicts on runs an account knows.
+const maxEnds = 100_000
 
 // sums are what an [Account] holds. Those of two accounts add up field by field.
 type sums struct {
@@ -80,11 +85,12 @@ type modelSums struct {
 // Record adds a step. It is a sink of traces.
 func (a *Account) Record(ctx context.Context, t *sdk.Trace) {
 	a.holdout.Record(ctx, t)
-	if t.Mode == sdk.ModeVerdict {
-		return
-	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
+	if t.Mode == sdk.ModeVerdict {
+		a.end(t)
+		return
+	}
 	a.spent += t.CostUSD
 	switch t.Mode {
 	case middleware.ShadowAlternative:
@@ -115,6 +121,24 @@ func (a *Account) Record(ctx context.Context, t *sdk.Trace) {
 		}
 		a.of(b.Model).add(t, &b, cost, answered)
 	}
+}
+
+// end takes a verdict on a run. The last one stands; one that is inconclusive says nothing.
+func (a *Account) end(t *sdk.Trace) {
+	quality, judged := t.Verdict.Quality()
+	if !judged {
+		return
+	}
+	if a.ends == nil {
+		a.ends = map[string]bool{}
+	}
+	if len(a.ends) >= maxEnds { // one or another is forgotten
+		for name := range a.ends {
+			delete(a.ends, name)
+			break
+		}
+	}
+	a.ends[holdout.Unit(t.Tenant, t.Run, "", "")] = quality >= 0.5
 }
 
 // Recorded is a step of which a table of outcomes knows what the baseline does.
@@ -155,6 +179,10 @@ func (a *Account) Add(b *Account) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.holdout.Add(&b.holdout)
+	if a.ends == nil {
+		a.ends = map[string]bool{}
+	}
+	maps.Copy(a.ends, b.ends)
 	a.discarded += b.discarded
 	a.verdicts += b.verdicts
 	a.steps += b.steps

@@ -41,6 +41,8 @@ type Result struct {
 	// would be.
 	Quality         Quality `json:"quality"`
 	BaselineQuality Quality `json:"baseline_quality,omitzero"`
+	// Runs is the share of runs that were right, of those on which a verdict was reported.
+	Runs Quality `json:"runs,omitzero"`
 	// DiscardedUSD of what was spent went to answers that were not returned, and VerdictsUSD
 	// to judges.
 	DiscardedUSD float64 `json:"discarded_usd,omitempty"`
@@ -80,6 +82,14 @@ func (a *Account) Beside(baseline string) Result {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	r := Result{Steps: a.steps, Unanswered: a.unanswered, SpentUSD: a.spent, ShadowUSD: a.shadowed, Shadows: a.shadows, Embeddings: a.embeddings, Quality: a.quality(), DiscardedUSD: a.discarded, VerdictsUSD: a.verdicts}
+	var ends mean
+	for _, right := range a.ends {
+		ends.n++
+		if right {
+			ends.sum++
+		}
+	}
+	r.Runs = ends.measured("reported verdicts")
 	if c := a.holdout.Compare(); c.Baseline.Runs > 0 {
 		r.Holdout = &c
 	}
@@ -248,6 +258,9 @@ func (r *Result) String() string {
 		spent += fmt.Sprintf(", %.6f of it on %s beside the answers", r.ShadowUSD, say.Count(int64(r.Shadows), "shadow run"))
 	}
 	text := spent + r.comparison() + " " + r.qualities()
+	if q := &r.Runs; q.N > 0 {
+		text += fmt.Sprintf(" Runs: %.0f %% of %d that were reported on were right (%.0f to %.0f %%).", 100*q.Mean, q.N, 100*q.Low, 100*q.High)
+	}
 	if warning := r.Excess(); warning != "" {
 		text += " " + warning
 	}

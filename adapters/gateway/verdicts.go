@@ -1,0 +1,60 @@
+package gateway
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"io"
+	"net/http"
+
+	"github.com/stepfall/stepfall/adapters/dialect"
+	"github.com/stepfall/stepfall/middleware"
+	"github.com/stepfall/stepfall/sdk"
+)
+
+// Reporter is an Options.Model that takes verdicts on whole runs, as a *router.Router does.
+type Reporter interface {
+	Report(ctx context.Context, run string, v sdk.Verdict) error
+}
+
+// runVerdict is how a run ended, as a client says it.
+type runVerdict struct {
+	Run        string      `json:"run"`
+	Outcome    sdk.Outcome `json:"outcome"`
+	Score      float64     `json:"score"`
+	Confidence float64     `json:"confidence,omitempty"`
+	Verifier   string      `json:"verifier,omitempty"`
+	Evidence   string      `json:"evidence,omitempty"`
+}
+
+// reportVerdict takes the verdict of a client on one of its tenant's runs.
+func (g *Gateway) reportVerdict(x *exchange) *Refusal {
+	reporter, ok := g.o.Model.(Reporter)
+	if !ok {
+		return dialect.Refuse(http.StatusNotFound, "not_found", "the model behind this gateway takes no verdicts")
+	}
+	var v runVerdict
+	if refused := x.body(func(body []byte) *Refusal {
+		d := json.NewDecoder(bytes.NewReader(body))
+		d.DisallowUnknownFields()
+		if err := d.Decode(&v); err != nil {
+			return dialect.Invalid("", "the body is no verdict: %v; want {\"run\": NAME, \"outcome\": \"passed\", \"failed\" or \"inconclusive\"}", err)
+		}
+		if _, err := d.Token(); err != io.EOF {
+			return dialect.Invalid("", "the body has more than one verdict")
+		}
+		return nil
+	}); refused != nil {
+		return refused
+	}
+	if len(v.Run) > longestName {
+		return dialect.Invalid("run", "the name has %d bytes: want at most %d", len(v.Run), longestName)
+	}
+	ctx := middleware.WithInfo(x.r.Context(), middleware.Info{Tenant: x.client.Tenant})
+	err := reporter.Report(ctx, v.Run, sdk.Verdict{Outcome: v.Outcome, Score: v.Score, Confidence: v.Confidence, Verifier: v.Verifier, Evidence: v.Evidence})
+	if err != nil {
+		return dialect.Invalid("", "%v", err)
+	}
+	x.json(http.StatusOK, v)
+	return nil
+}

@@ -1,0 +1,88 @@
+package outcome_test
+
+import (
+	"fmt"
+	"math"
+	"testing"
+
+	"github.com/stepfall/stepfall/sdk"
+	"github.com/stepfall/stepfall/sdk/outcome"
+)
+
+// runSteps are shadowed steps of runs, by query: what large returned and small would have,
+// and then the verdicts on the runs.
+func runSteps(verdicts map[string]sdk.Verdict, steps ...[4]string) []*sdk.Trace {
+	var list []*sdk.Trace
+	for _, s := range steps {
+		run, query := s[0], s[1]
+		list = append(list,
+			&sdk.Trace{ID: query, QueryID: query, Run: run, Mode: "shadow", Chosen: "large", Calls: []sdk.Call{{Model: "large", Key: s[2], CostUSD: 0.01}}},
+			&sdk.Trace{ID: query + "s", QueryID: query, Run: run, Mode: "shadow_alternative", Chosen: "small", Calls: []sdk.Call{{Model: "small", Key: s[3], CostUSD: 0.001}}})
+	}
+	for run, v := range verdicts {
+		list = append(list, &sdk.Trace{ID: "v" + run, Run: run, Mode: sdk.ModeVerdict, Verdict: &v})
+	}
+	return list
+}
+
+// A run that passed vouches for what it returned; the blame of one that failed is shared by
+// its steps in dispute, where a verifier has rejected none.
+func TestVerdictsOnRunsAreCreditedToSteps(t *testing.T) {
+	steps := [][4]string{
+		{"good", "g1", "x", "x"}, {"good", "g2", "x", "y"},
+		{"bad", "b1", "x", "x"}, {"bad", "b2", "x", "y"}, {"bad", "b3", "z", "y"},
+		{"all", "a1", "x", "x"}, {"all", "a2", "x", "x"},
+		{"open", "o1", "x", "x"}, {"open", "o2", "x", "y"},
+		{"unsure", "u1", "x", "y"},
+	}
+	verdicts := map[string]sdk.Verdict{"good": {Outcome: sdk.Passed}, "bad": {Outcome: sdk.Failed}, "all": {Outcome: sdk.Failed}, "open": {}, "unsure": {Outcome: sdk.Passed, Confidence: 0.9}}
+	nan := math.NaN()
+	want := map[string][2]float64{ // of large and small
+		"g1": {1, 1}, "g2": {1, 0},
+		"b1": {1, 1}, "b2": {0.5, nan}, "b3": {0.5, nan},
+		"a1": {0.5, 0.5}, "a2": {0.5, 0.5},
+		"o1": {1, 1}, "o2": {1, 0}, // by agreement with large
+		"u1": {0.9, 0},
+	}
+	check := func(t *testing.T, table *outcome.Table, want map[string][2]float64) {
+		t.Helper()
+		for q, id := range table.Queries {
+			for k, name := range []string{"large", "small"} {
+				if got, w := table.Quality[q][table.Index(name)], want[id][k]; got != w && !(math.IsNaN(got) && math.IsNaN(w)) && math.Abs(got-w) > 1e-12 {
+					t.Errorf("%s of %s has %v, want %v", id, name, got, w)
+				}
+			}
+		}
+	}
+	table, err := outcome.Open(writeTraces(t, runSteps(verdicts, steps...)), outcome.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if table.Labels != "verdicts on runs, else agreement with large" {
+		t.Errorf("labels %q", table.Labels)
+	}
+	check(t, table, want)
+
+	// Who is known to have been wrong has the blame alone; and the last verdict stands.
+	traces := runSteps(verdicts, steps...)
+	for _, trace := range traces {
+		if trace.ID == "b1" {
+			trace.Calls[0].Verdict = &sdk.Verdict{Outcome: sdk.Failed}
+		}
+	}
+	traces = append(traces, &sdk.Trace{ID: "late", Run: "all", Mode: sdk.ModeVerdict, Verdict: &sdk.Verdict{Outcome: sdk.Passed}})
+	if table, err = outcome.Open(writeTraces(t, traces), outcome.Options{}); err != nil || table.Labels != "verdicts on runs" {
+		t.Fatal(err, table.Labels)
+	}
+	for id, v := range map[string][2]float64{"b1": {0, 0}, "b2": {1, nan}, "b3": {1, nan}, "a1": {1, 1}, "a2": {1, 1}, "o1": {nan, nan}, "o2": {nan, nan}} {
+		want[id] = v
+	}
+	check(t, table, want)
+
+	// The verdict of another tenant on a run of the same name is not this run's.
+	other := runSteps(map[string]sdk.Verdict{"good": {Outcome: sdk.Failed}}, steps[:2]...)
+	other[len(other)-1].Tenant = "other"
+	if table, err = outcome.Open(writeTraces(t, other), outcome.Options{}); err != nil || table.Labels != "agreement with large" {
+		t.Errorf("%v, labels %q", err, fmt.Sprint(table.Labels))
+	}
+}

@@ -1,0 +1,23 @@
+package step
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/stepfall/stepfall/sdk"
+)
+
+// VerdictTrace returns the trace that reports how a run of a tenant ended: see
+// [sdk.ModeVerdict].
+func VerdictTrace(run, tenant string, v *sdk.Verdict) (*sdk.Trace, error) {
+	if run == "" {
+		return nil, errors.New("reporting a verdict: the run has no name")
+	}
+	for name, x := range map[string]float64{"confidence": v.Confidence, "score": v.Score} {
+		if !(x >= 0 && x <= 1) {
+			return nil, fmt.Errorf("reporting a verdict on run %s: a %s of %v, want one in [0, 1]", run, name, x)
+		}
+	}
+	return &sdk.Trace{ID: newID(), Start: time.Now(), Run: run, Tenant: tenant, Mode: sdk.ModeVerdict, Verdict: v, Decisions: []sdk.Decision{}, Calls: []sdk.Call{}}, nil
+}

@@ -166,6 +166,9 @@ func (a *Assembly) plug(p *policies.Policy, plugins Plugins) error {
 	}
 	for i := range p.Estimators {
 		e := &p.Estimators[i]
+		if e.BuiltIn() && p.Fit != nil {
+			continue // what is fitted compares answers itself
+		}
 		if e.Estimates == "cost" {
 			plugin, err := plugins.CostEstimator(e.Name, e.Plugin, e.Config.Reveal())
 			if err != nil {

@@ -32,11 +32,12 @@ func trouble(features map[string]float64) float64 {
 }
 
 // Qualities that are believed of models of which nothing is said: that of the cheapest,
-// what each doubling of the price adds, and the most.
+// what each doubling of the price adds, and the most: less than what agreement of two is
+// worth, so that no answer is believed alone for its price.
 const (
 	cheapestQuality    = 0.8
 	qualityPerDoubling = 0.02
-	bestQuality        = 0.92
+	bestQuality        = 0.89
 )
 
 // OfPriors returns the latent estimator of what is believed of models before there is

@@ -5,6 +5,7 @@ import (
 	"encoding/csv"
 	"errors"
 	"io/fs"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -16,10 +17,12 @@ import (
 	"github.com/stepfall/stepfall/sdk/cascade"
 	"github.com/stepfall/stepfall/sdk/estimate"
 	"github.com/stepfall/stepfall/sdk/eval"
+	"github.com/stepfall/stepfall/sdk/fit"
 	"github.com/stepfall/stepfall/sdk/outcome"
+	"github.com/stepfall/stepfall/sdk/replay"
 )
 
-// recordedCalls reads function calls of eleven models, with the call in canonical form
+// recordedCalls reads function calls of models, all where none is named, with the call in canonical form
 // as the answer: other people's data, beside which the test is skipped.
 func recordedCalls(t *testing.T, models ...string) *outcome.Table {
 	t.Helper()
@@ -41,6 +44,13 @@ func recordedCalls(t *testing.T, models ...string) *outcome.Table {
 	column := map[string]int{}
 	for i, name := range rows[0] {
 		column[name] = i
+	}
+	if len(models) == 0 { // those of the first query
+		for _, row := range rows[1:] {
+			if row[column["query_id"]] == rows[1][column["query_id"]] {
+				models = append(models, row[column["model"]])
+			}
+		}
 	}
 	table := &outcome.Table{Models: models}
 	place := map[string]int{}
@@ -135,34 +145,32 @@ func named(name string) func(r *eval.Row) bool {
 	return func(r *eval.Row) bool { return r.Name == name }
 }
 
-// Without any outcome, two cheap models of different makers whose calls agree are
-// believed, and the large one is asked where they differ. It is hardly ever worse than
-// the large model, unless that is far better than both.
+// Without any outcome, two cheap models of different makers whose calls agree are believed,
+// and the large one is asked where they differ. Over all triples that can be made of 51
+// models, whose pair nobody chose, it is hardly ever worse than the large model, unless that
+// is far better than both.
 func TestPairsOfCallsWithoutOutcomes(t *testing.T) {
 	const (
 		gap   = 0.08 // by how much the large model may be better than each cheap one
 		ratio = 5    // how many times dearer it is than each
 	)
-	cheap := []string{"gpt-4o-mini-2024-07-18-FC", "gemini-1.5-flash-preview-0514", "open-mistral-nemo-2407-FC-Auto", "claude-3-haiku-20240307", "gpt-3.5-turbo-0125", "gemini-1.0-pro", "claude-instant-1.2", "open-mixtral-8x7b"}
-	large := []string{
-		"gemini-1.5-pro-preview-0514", "gpt-4o-2024-08-06-FC", "mistral-large-2407-FC-Any", "gpt-4o-2024-05-13-FC", "claude-3-5-sonnet-20240620", "gpt-4-turbo-2024-04-09", "gpt-4-0125-preview",
-		"claude-3-opus-20240229", "mistral-medium-2312", "claude-3-sonnet-20240229", "yi-large-fc", "nvidia_nemotron-4-340b-instruct", "command-r-plus", "gpt-4-0613", "gpt-4-1106-preview",
-	}
-	all := recordedCalls(t, append(slices.Clone(cheap), large...)...)
+	all := recordedCalls(t)
 	quality, cost := all.MeanQualities(), all.MeanCosts()
-	maker := func(name string) string {
-		name, _, _ = strings.Cut(strings.TrimPrefix(name, "open-"), "-")
+	maker := func(m int) string {
+		name, _, _ := strings.Cut(strings.TrimPrefix(all.Models[m], "open-"), "-")
 		return strings.NewReplacer("mixtral", "mistral").Replace(name)
 	}
 	triples, worse, gain, share := 0, 0, 0.0, 0.0
-	for l := len(cheap); l < len(all.Models); l++ {
-		for a := range cheap {
+	for l := range all.Models {
+		for a := range all.Models {
 			for b := range a {
-				if maker(cheap[a]) == maker(cheap[b]) || cost[l] < ratio*max(cost[a], cost[b]) || quality[l]-min(quality[a], quality[b]) > gap {
+				if maker(a) == maker(b) || cost[l] < ratio*max(cost[a], cost[b]) || quality[l] < max(quality[a], quality[b]) || quality[l]-min(quality[a], quality[b]) > gap {
+					continue
+				}
+				if triples++; testing.Short() && triples%8 != 0 {
 					continue
 				}
 				q, c := pairOutcome(t, all, a, b, l)
-				triples++
 				gain += 100 * (q - quality[l])
 				share += c / cost[l]
 				if q < quality[l]-0.01 {
@@ -172,8 +180,11 @@ func TestPairsOfCallsWithoutOutcomes(t *testing.T) {
 		}
 	}
 	n := float64(triples)
+	if testing.Short() {
+		n = float64(triples / 8)
+	}
 	t.Logf("%d triples: %+.2f points at %.2f of the large model's cost, %d worse by more than a point", triples, gain/n, share/n, worse)
-	if triples < 40 || float64(worse) > 0.02*n || gain/n < 1 || share/n > 0.6 {
+	if triples < 150 || float64(worse) > 0.02*n || gain/n < 1 || share/n > 0.6 {
 		t.Errorf("%d triples: %+.2f points at %.2f of the large model's cost, %d worse by more than a point", triples, gain/n, share/n, worse)
 	}
 }
@@ -192,7 +203,7 @@ func pairOutcome(t *testing.T, all *outcome.Table, models ...int) (quality, cost
 	if err != nil {
 		t.Fatal(err)
 	}
-	replay, err := estimate.OfPriors(priced, make([]float64, len(models))).On(table)
+	beliefs, err := estimate.OfPriors(priced, make([]float64, len(models))).On(table)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -200,20 +211,62 @@ func pairOutcome(t *testing.T, all *outcome.Table, models ...int) (quality, cost
 	if err != nil {
 		t.Fatal(err)
 	}
-	state := &cascade.State{Beliefs: make([]cascade.Belief, len(models)), Costs: make([]float64, len(models))}
-	for q := range table.Queries {
-		reading := replay.Start(q)
-		state.Ran = state.Ran[:0]
-		for {
-			reading.Believe(state.Ran, state.Beliefs, state.Costs)
-			d := strategy.Decide(state)
-			if d.Run == cascade.Stop {
-				quality += table.Quality[q][d.Answer] / float64(len(table.Queries))
-				break
+	return walked(table, beliefs, strategy)
+}
+
+// Nothing but what a reference model called on 100 or 200 steps chooses a pair before it
+// that costs well under half as much and is at least as often right, on steps not seen.
+func TestPairOfShadowedCalls(t *testing.T) {
+	table := recordedCalls(t, elevenCallers...)
+	halves := 20
+	if testing.Short() {
+		halves = 4
+	}
+	for _, reference := range []string{"claude-3-5-sonnet-20240620", "gpt-4-turbo-2024-04-09", "gpt-4o-2024-05-13-FC"} {
+		r := table.Index(reference)
+		labelled := likeReference(table, r)
+		labelled.Labels, labelled.Reference = "agreement with "+reference, reference
+		for _, steps := range []int{100, 200} {
+			gain, share, worst, refused := 0.0, 0.0, math.Inf(1), 0
+			for seed := range uint64(halves) {
+				train, unseen := table.SplitRows(float64(steps)/float64(len(table.Queries)), seed+1)
+				p, err := fit.Pair(t.Context(), labelled.Rows(train), fit.Options{Seed: 1})
+				if none := new(fit.PairError); errors.As(err, &none) {
+					refused++
+					continue
+				} else if err != nil {
+					t.Fatal(err)
+				}
+				rest := table.Rows(unseen)
+				beliefs, err := p.Estimator.On(rest)
+				if err != nil {
+					t.Fatal(err)
+				}
+				s, err := p.NewStrategy(rest.Models)
+				if err != nil {
+					t.Fatal(err)
+				}
+				quality, cost := walked(rest, beliefs, s)
+				points := 100 * (quality - rest.MeanQualities()[r])
+				gain += points
+				worst = min(worst, points)
+				share += cost / rest.MeanCosts()[r]
 			}
-			state.Ran = append(state.Ran, d.Run)
-			cost += table.CostUSD[q][d.Run] / float64(len(table.Queries))
+			n := float64(halves - refused)
+			t.Logf("%d steps of %s: %+.2f points (worst %+.2f) at %.2f of its cost; refused %d of %d", steps, reference, gain/n, worst, share/n, refused, halves)
+			if refused > halves/5 || gain/n < 0 || share/n > 0.5 {
+				t.Errorf("%d steps of %s: %+.2f points (worst %+.2f) at %.2f of its cost; refused %d of %d", steps, reference, gain/n, worst, share/n, refused, halves)
+			}
 		}
+	}
+}
+
+// walked returns the mean quality and cost of a strategy on a table.
+func walked(t *outcome.Table, beliefs *estimate.Replay, s cascade.Strategy) (quality, cost float64) {
+	for q := range t.Queries {
+		step := replay.NewWalker(beliefs.Start(q), t.Quality[q], t.CostUSD[q]).Walk(s, 0.5, nil)
+		quality += step.Quality / float64(len(t.Queries))
+		cost += step.CostUSD / float64(len(t.Queries))
 	}
 	return quality, cost
 }

@@ -66,7 +66,7 @@ type builder struct {
 type place struct{ query, model int }
 
 // label makes agreement with the baseline the quality of steps of which no verdict is
-// known, and returns what that is called, "" where there is no baseline to compare with.
+// known, and returns the baseline, "" where there is none to compare with.
 func (b *builder) label() string {
 	if len(b.baselines) == 0 || !b.anyAnswer || b.numbers[colQuality] != nil {
 		return ""
@@ -89,7 +89,7 @@ func (b *builder) label() string {
 		}
 	}
 	b.numbers[colQuality] = quality
-	return "agreement with " + b.names[reference]
+	return b.names[reference]
 }
 
 // propensities completes what is known of who was asked by chance: a baseline was asked
@@ -283,15 +283,18 @@ func (b *builder) table(file string) (*Table, error) {
 		}
 		return m
 	}
-	labels := ""
+	labels, reference := "", ""
 	if !b.verified {
-		labels = b.label()
+		reference = b.label()
+	}
+	if reference != "" {
+		labels = "agreement with " + reference
 	}
 	if b.creditRuns() && !b.verified {
 		labels = strings.TrimSuffix("verdicts on runs, else "+labels, ", else ")
 	}
 	t := &Table{
-		Labels: labels, Models: b.names, Queries: b.queryIDs,
+		Labels: labels, Reference: reference, Models: b.names, Queries: b.queryIDs,
 		Quality: matrix(colQuality), CostUSD: matrix(colCost),
 		InputTokens: matrix(colInput), OutputTokens: matrix(colOutput), LatencySeconds: matrix(colLatency),
 		Ante: matrix(colAnte), Post: matrix(colPost), Propensity: matrix(colPropensity),

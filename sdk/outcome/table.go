@@ -48,6 +48,8 @@ type Table struct {
 	// are good for choosing and no measure of quality: the reference errs as well, and
 	// another answer may be as good.
 	Labels string
+	// Reference is that model, "" where labels rest on none.
+	Reference string
 }
 
 // Index returns the place of a model, or -1.
@@ -149,7 +151,7 @@ func (t *Table) derive(models []string, column func([]string) []string, numbers 
 		Quality: matrix(t.Quality), CostUSD: matrix(t.CostUSD),
 		InputTokens: matrix(t.InputTokens), OutputTokens: matrix(t.OutputTokens),
 		LatencySeconds: matrix(t.LatencySeconds), Ante: matrix(t.Ante), Post: matrix(t.Post), Propensity: matrix(t.Propensity),
-		Verified: t.Verified, Labels: t.Labels,
+		Verified: t.Verified, Labels: t.Labels, Reference: t.Reference,
 	}
 	if t.Groups != nil {
 		d.Groups = column(t.Groups)

@@ -44,8 +44,12 @@ type Bench struct {
 	Dir string
 }
 
-// run does tasks of the agents, the ones to learn from or the others, under a policy.
-func (b *Bench) run(ctx context.Context, text string, verify func(*Cast) sdk.VerifierFunc, learning bool) ([]Run, error) {
+// tasks says which tasks are done: those to learn from or the others, and whether how they
+// ended is reported.
+type tasks struct{ learning, reported bool }
+
+// run does tasks of the agents under a policy.
+func (b *Bench) run(ctx context.Context, text string, verify func(*Cast) sdk.VerifierFunc, which tasks) ([]Run, error) {
 	p, err := policies.Parse(filepath.Join(b.Dir, "policy.hcl"), []byte(text), policies.LoadOptions{Looked: verify != nil})
 	if err != nil {
 		return nil, err
@@ -73,23 +77,32 @@ func (b *Bench) run(ctx context.Context, text string, verify func(*Cast) sdk.Ver
 	if err != nil {
 		return nil, err
 	}
-	runs, err := b.tasks(ctx, model, served, learning)
+	runs, err := b.do(ctx, model, served, which)
 	return runs, errors.Join(err, model.Close())
 }
 
-func (b *Bench) tasks(ctx context.Context, model *router.Router, served map[string]string, learning bool) ([]Run, error) {
+func (b *Bench) do(ctx context.Context, model *router.Router, served map[string]string, which tasks) ([]Run, error) {
 	var runs []Run
 	for _, a := range b.Agents {
-		tasks := a.Tasks[learn:]
-		if learning {
-			tasks = a.Tasks[:learn]
+		list := a.Tasks[learn:]
+		if which.learning {
+			list = a.Tasks[:learn]
 		}
-		for _, t := range tasks {
+		for _, t := range list {
 			runCtx, report := middleware.WithReport(middleware.WithInfo(ctx, middleware.Info{Run: t.ID, Session: t.ID}))
 			var r Run
 			r.Right, r.Err = a.Run(runCtx, model, t)
 			if ctx.Err() != nil {
 				return nil, ctx.Err()
+			}
+			if which.reported {
+				v := sdk.Verdict{Outcome: sdk.Failed}
+				if r.Right {
+					v.Outcome = sdk.Passed
+				}
+				if err := model.Report(ctx, t.ID, v); err != nil {
+					return nil, err
+				}
 			}
 			for _, step := range report.Steps() {
 				r.Steps++
@@ -270,7 +283,7 @@ func (b *Bench) Measure(ctx context.Context, road Road) (*Row, error) {
 	row := &Row{Road: road}
 	policy, err := road.Make(ctx, b)
 	if err == nil {
-		row.Runs, err = b.run(ctx, policy, road.Verify, false)
+		row.Runs, err = b.run(ctx, policy, road.Verify, tasks{})
 	}
 	if ctx.Err() != nil {
 		return nil, ctx.Err()

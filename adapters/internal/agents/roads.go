@@ -93,6 +93,8 @@ func Roads(isReal bool) []Road {
 		{Name: "estimator-logprob, trained on steps that a model judged", Page: "docs/first-party-plugins.md", Make: logProbs},
 		verified("`Wrap` with a `Verify` that looks at final answers", "docs/middleware.md", finalAnswers),
 		{Name: "shadow, fit, enforce; a model judges", Page: "docs/operating.md", Make: fitted},
+		fittedPair("shadow, fit, enforce; nothing judges", false),
+		fittedPair("the same with verdicts on the runs", true, "--as-good-as", "large", "--margin", "0.02"),
 	}
 	if !isReal { // real models do not know when they err
 		roads = append(roads, verified("a judge that knows each step's truth", "", truth))
@@ -124,15 +126,15 @@ func (b *Bench) stepfall(ctx context.Context, args ...string) (string, error) {
 }
 
 // recorded runs the tasks for learning under a policy and returns the file of its traces.
-func (b *Bench) recorded(ctx context.Context, name, policy string) (string, error) {
+func (b *Bench) recorded(ctx context.Context, name, policy string, reported bool) (string, error) {
 	file := name + ".jsonl"
-	_, err := b.run(ctx, policy+fmt.Sprintf("trace {\n  file = %q\n}\n", file), nil, true)
+	_, err := b.run(ctx, policy+fmt.Sprintf("trace {\n  file = %q\n}\n", file), nil, tasks{learning: true, reported: reported})
 	return file, err
 }
 
 // logProbs trains the classifier on traces of steps that a model judged.
 func logProbs(ctx context.Context, b *Bench) (string, error) {
-	traces, err := b.recorded(ctx, "judged", cascaded(judgedBySmall))
+	traces, err := b.recorded(ctx, "judged", cascaded(judgedBySmall), false)
 	if err != nil {
 		return "", err
 	}
@@ -142,18 +144,47 @@ func logProbs(ctx context.Context, b *Bench) (string, error) {
 	return cascaded(plugin("estimator", "estimator-logprob", `classifier = file("classifier.json")`)), nil
 }
 
+// shadowing is the mode in which the models beside the large one are asked for the record.
+const shadowing = "mode = \"shadow\"\nbaseline = \"large\"\nshadow {\n  share = 1\n  max_usd = 100\n}\n"
+
 // fitted shadows, fits a profile to the traces for half of what the large model costs, and enforces it.
 func fitted(ctx context.Context, b *Bench) (string, error) {
-	traces, err := b.recorded(ctx, "shadow", "mode = \"shadow\"\nbaseline = \"large\"\nshadow {\n  share = 1\n  max_usd = 100\n}\n"+cascaded(judgedBySmall))
+	traces, err := b.recorded(ctx, "shadow", shadowing+cascaded(judgedBySmall), false)
 	if err != nil {
 		return "", err
 	}
-	before := strings.Replace(cascaded(judgedBySmall), "cascade_route", "index", 1)
-	if err := os.WriteFile(filepath.Join(b.Dir, "fit.hcl"), []byte(before), 0o600); err != nil {
+	return b.enforced(ctx, "shadow", traces, strings.Replace(cascaded(judgedBySmall), "cascade_route", "index", 1), "--verified", "--budget", "0.0007")
+}
+
+// fittedPair makes a road that has four models asked in the shadow, which nothing judges, and
+// fits to what the large one did; or, where reported, to how the runs ended as well.
+func fittedPair(name string, reported bool, flags ...string) Road {
+	file := "unjudged"
+	if reported {
+		file = "reported"
+	}
+	// The shadow's cap needs to know the longest answer, which the catalogue has of the others.
+	other := strings.Replace(unstated(model("other", "mistral", "mistral-small-latest", 0.6)), "served", "max_output_tokens = 8192\n  served", 1)
+	models := unstated(small) + other + unstated(model("haiku", "anthropic", "claude-haiku-4-5", 0.6)) + unstated(large) +
+		"estimator \"agreement\" {\n  plugin = \"agreement\"\n}\n"
+	return Road{Name: name, Page: "docs/operating.md", Make: func(ctx context.Context, b *Bench) (string, error) {
+		// No estimate reaches 1, so that all are asked.
+		traces, err := b.recorded(ctx, file, shadowing+models+"strategy \"threshold\" {\n  threshold = 1\n}\n", reported)
+		if err != nil {
+			return "", err
+		}
+		return b.enforced(ctx, file, traces, models+"strategy \"index\" {\n  worth_usd = 0.05\n}\n", flags...)
+	}}
+}
+
+// enforced fits a policy to traces, and returns it with the profile.
+func (b *Bench) enforced(ctx context.Context, name, traces, policy string, flags ...string) (string, error) {
+	file, profile := name+".hcl", name+".json"
+	if err := os.WriteFile(filepath.Join(b.Dir, file), []byte(policy), 0o600); err != nil {
 		return "", err
 	}
-	_, err = b.stepfall(ctx, "fit", "--policy", "fit.hcl", "--outcomes", traces, "--verified", "--budget", "0.0007", "--out", "profile.json")
-	return strings.Replace(before, "worth_usd = 0.05", "", 1) + "fit {\n  profile = \"profile.json\"\n}\n", err
+	_, err := b.stepfall(ctx, append([]string{"fit", "--policy", file, "--outcomes", traces, "--out", profile}, flags...)...)
+	return strings.Replace(policy, "worth_usd = 0.05", "", 1) + fmt.Sprintf("fit {\n  profile = %q\n}\n", profile), err
 }
 
 // verified makes a road of a func that judges.

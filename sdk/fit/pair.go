@@ -1,0 +1,130 @@
+package fit
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/stepfall/stepfall/sdk"
+	"github.com/stepfall/stepfall/sdk/cascade"
+	"github.com/stepfall/stepfall/sdk/estimate"
+	"github.com/stepfall/stepfall/sdk/outcome"
+)
+
+const (
+	// pairShare is on how much of what the reference does a pair has to come to the same: on
+	// recorded calls (BFCL) such pairs are at least as often right as the reference.
+	pairShare = 0.93
+	// agreeThreshold is the estimate from which two that agree are believed.
+	agreeThreshold = 0.9
+)
+
+// Pair fits a cascade to steps of which nothing is known but what a reference model does:
+// two cheap models are asked, and where their answers differ the reference. Of all pairs it
+// takes the cheapest whose cascade gives the reference's answer on 93 % of the steps. What
+// is believed of answers is what is usual where two agree ([estimate.OfPriors]), so that a
+// hundred steps are enough; how good the answers are, such labels do not say.
+func Pair(ctx context.Context, t *outcome.Table, o Options) (*Profile, error) {
+	if err := o.check(ctx, t); err != nil {
+		return nil, err
+	}
+	reference := t.Index(t.Reference)
+	if reference < 0 || t.Answers == nil || t.CostUSD == nil {
+		return nil, fmt.Errorf("%w: a pair is chosen by answers beside those of a reference model, with their costs", ErrTooFew)
+	}
+	models, err := candidatesFor(t, o.Models)
+	if err != nil {
+		return nil, err
+	}
+	complete := t.Complete()
+	if n := len(complete.Queries); n < minQueries {
+		return nil, fmt.Errorf("%w: %d steps have answers of all %d models, of %d in all; %d are needed", ErrTooFew, n, len(t.Models), len(t.Queries), minQueries)
+	}
+	o.Estimate.Seed, o.Estimate.Models = o.Seed, o.Models
+	o.Estimate.Quality = estimate.KindMean // only its costs are taken
+	fitted, err := estimate.Fit(t, o.Estimate)
+	if err != nil {
+		return nil, err
+	}
+	costs := complete.MeanCosts()
+	priced := make([]sdk.Model, len(costs))
+	for i, usd := range costs {
+		priced[i] = sdk.Model{Name: t.Models[i], Price: sdk.Price{Output: usd}}
+	}
+	estimator := estimate.OfPriors(priced, make([]float64, len(priced)))
+	estimator.Cost = fitted.Cost
+	replay, err := estimator.On(complete)
+	if err != nil {
+		return nil, err
+	}
+	all := newStage(complete, replay)
+	pairs, strategies, err := pairCascades(costs, reference)
+	if err != nil {
+		return nil, err
+	}
+	o.Progress(fmt.Sprintf("replaying %d pairs before %s", len(pairs), t.Reference))
+	results, err := all.play(ctx, strategies)
+	if err != nil {
+		return nil, err
+	}
+	least := pairShare * complete.MeanQualities()[reference]
+	chosen, nearest := -1, math.Inf(-1)
+	for i := range results {
+		cost, quality := average(results[i].cost), average(results[i].quality)
+		nearest = max(nearest, quality)
+		if quality >= least && cost < costs[reference] && (chosen < 0 || cost < average(results[chosen].cost)) {
+			chosen = i
+		}
+	}
+	if chosen < 0 {
+		return nil, &PairError{Reference: t.Reference, Pairs: len(pairs), Steps: len(complete.Queries), Share: max(nearest, 0)}
+	}
+	point := results[chosen].point(agreeThreshold)
+	return &Profile{
+		Version: Version,
+		Data: Data{
+			SHA256: t.Hash(), Queries: len(t.Queries), Complete: len(complete.Queries), Folds: o.Folds, Seed: o.Seed, Labels: t.Labels,
+			Groups: slices.Compact(slices.Sorted(slices.Values(t.Groups))),
+		},
+		Models: models, Estimator: estimator, Calibration: calibrate(complete, replay), Usual: usual(strategies[chosen], complete, replay),
+		Strategy: cascade.SettingOf(cascade.Description{Name: cascade.NameThreshold, Params: pairs[chosen]}, complete.Models),
+		Curve:    []Point{point}, Expected: Expected{CostUSD: point.CostUSD, Quality: point.Quality, Steps: point.Steps},
+	}, nil
+}
+
+// pairCascades returns the cascades of two models before the reference, the cheaper one
+// first, of those that are cheaper than it.
+func pairCascades(costs []float64, reference int) (params []cascade.Params, strategies []cascade.Strategy, err error) {
+	for a := range costs {
+		for b := range costs {
+			if a == reference || b == reference || a == b || costs[a] > costs[b] || costs[a] == costs[b] && a > b || costs[b] >= costs[reference] {
+				continue
+			}
+			p := cascade.Params{Order: []int{a, b, reference}, Thresholds: []float64{agreeThreshold}}
+			s, err := cascade.NewThreshold(p)
+			if err != nil {
+				return nil, nil, err
+			}
+			params, strategies = append(params, p), append(strategies, s)
+		}
+	}
+	return params, strategies, nil
+}
+
+// PairError says that no pair stands in for the reference model.
+type PairError struct {
+	Reference    string
+	Pairs, Steps int
+	// Share is on how much of the steps the best pair's cascade gives the reference's answer.
+	Share float64
+}
+
+// Error says what is missing.
+func (e *PairError) Error() string {
+	if e.Pairs == 0 {
+		return fmt.Sprintf("no two models are cheaper than %s: add cheap ones of different makers", e.Reference)
+	}
+	return fmt.Sprintf("of %d pairs before %s none gives its answer on %.0f %% of %d steps at a lower cost; the best comes to %.0f %%: try other cheap models, of different makers",
+		e.Pairs, e.Reference, 100*pairShare, e.Steps, 100*e.Share)
+}

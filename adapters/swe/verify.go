@@ -34,7 +34,7 @@ func (w *work) untouched(ctx context.Context, verifiers []step.Verifier) (notes 
 		case verdict.Score < 1:
 			failing++
 			if len(w.t.FailToPass) == 0 {
-				notes = append(notes, verdict.Evidence+"; those that still fail the same way when others are mended are left out: name what must pass by --fail-to-pass")
+				notes = append(notes, verdict.Evidence+"; a patch must mend one of the others or more, and what it leaves failing in the same way is left out: name all that it must mend by --fail-to-pass")
 			}
 		}
 	}

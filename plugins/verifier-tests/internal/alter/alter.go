@@ -2,8 +2,9 @@
 // expectation was altered; one that passes it does not depend on what is expected.
 //
 // Sources are changed in place, by the places that a parser of their language gives:
-// Go's own for Go, ast of the project's Python, acorn as node carries it. Every draw is
-// another one.
+// Go's own for Go, ast of the project's Python, acorn as node carries it. Rust and Java
+// have none at hand: there, assertions that stand on lines of their own are altered.
+// Every draw is another one.
 package alter
 
 import (
@@ -82,15 +83,19 @@ func Language(file string) string {
 	if strings.HasSuffix(file, "_test.go") {
 		return "go"
 	}
-	return ""
+	return map[string]string{".rs": "rust", ".java": "java"}[path.Ext(file)]
 }
 
-// Go alters sources in Go. Those in which nothing is altered are left out.
-func (r *Request) Go() []Source {
+// Alter alters the sources that need no other program. Those in which nothing is altered are left out.
+func (r *Request) Alter() []Source {
 	random := rand.New(rand.NewPCG(r.Seed, r.Seed>>1))
 	var altered []Source
 	for _, file := range r.Files {
-		if source := goSource(file, r.Way, random); source.Count > 0 {
+		alter := goSource
+		if lines[path.Ext(file.Path)] != nil {
+			alter = lineSource
+		}
+		if source := alter(file, r.Way, random); source.Count > 0 {
 			altered = append(altered, source)
 		}
 	}

@@ -16,8 +16,8 @@ import (
 func alterOne(t *testing.T, request *Request) []Source {
 	t.Helper()
 	language := Language(request.Files[0].Path)
-	if language == "go" {
-		return request.Go()
+	if Languages[language].Text == "" {
+		return request.Alter()
 	}
 	interpreter := map[string]string{"python": "python3", "node": "node"}[language]
 	program, dir := Languages[language], t.TempDir()
@@ -57,6 +57,11 @@ const (
 	nodeSource = "import test from 'node:test';\nimport assert from 'node:assert';\ntest('a', async () => { assert.strictEqual(f(2), 5); assert.ok(g()); });\ntest('b', () => { expect(f(2)).toEqual([1]); assert.throws(() => h()); });\ntest('nothing', () => f(5));\n"
 )
 
+const (
+	rustSource = "fn main() {\n    assert_eq!(add(0, 0), 0);\n}\n\n#[cfg(test)]\nmod tests {\n    #[test]\n    fn adds() {\n        assert_eq!(\n            add(2, 3), 5, \"}} {:?}\", OPEN);\n    }\n\n    fn check(b: u8) {\n        print(b);\n    }\n\n    #[test]\n    fn holds() { assert!(even(b)); }\n}\n"
+	javaSource = "class A {\n    @Test\n    public void adds() throws Exception {\n        int five = 5;\n        Assertions.assertEquals(5,\n            Calc.add(2, 3), \"sum\");\n    }\n\n    void check(int x) {\n        use(x);\n    }\n\n    @Test\n    void holds() {\n        assertTrue(Calc.even(x));\n    }\n}\n"
+)
+
 func TestWays(t *testing.T) {
 	for _, c := range []struct {
 		path, text string
@@ -73,6 +78,12 @@ func TestWays(t *testing.T) {
 		{"a.mjs", nodeSource, Expectation, "a b", []string{"f(5)", "!(g())", ".not.toEqual([1])"}, []string{"f(2), 5)", "h()"}},
 		{"a.mjs", nodeSource, Reach, "a b", []string{"_fail()"}, []string{"f(2), 5)"}},
 		{"a.mjs", nodeSource, End, "a b nothing", []string{"f(2), 5)", "_end(() => f(5))"}, nil},
+		{"a.rs", rustSource, Expectation, "adds holds", []string{"assert_eq!(add(0, 0), 0);\n}\n\n#[cfg", "assert!(!(even(", `"}} {:?}`}, []string{", 5,", "assert!(even(b))"}},
+		{"a.rs", rustSource, Reach, "adds holds", []string{"        ::std::panic::panic_any(0);assert_eq!(\n", "{ ::std::panic::panic_any(0);assert!(even(b)); }"}, nil},
+		{"a.rs", rustSource, End, "adds holds", []string{"fn adds() {::std::panic::panic_any(0);\n", "fn check(b: u8) {\n"}, nil},
+		{"A.java", javaSource, Expectation, "adds holds", []string{"int five = 5;", "assertFalse(Calc.even(x))", `"sum`}, []string{"Equals(5,"}},
+		{"A.java", javaSource, Reach, "adds holds", []string{"if (1 > 0) throw new java.lang.AssertionError();Assertions.assertEquals(5"}, nil},
+		{"A.java", javaSource, End, "adds holds", []string{"void adds() throws Exception {if (1 > 0)", "void check(int x) {\n"}, nil},
 	} {
 		t.Run(c.path+" "+string(c.way), func(t *testing.T) {
 			altered := alterOne(t, &Request{Way: c.way, Seed: 1 << 62, Files: []Source{{Path: c.path, Text: c.text}}})
@@ -116,7 +127,7 @@ func TestDraws(t *testing.T) {
 	one := Request{Way: Expectation, Seed: 1, Files: []Source{{Path: "a_test.go", Text: goSource1}, {Path: "b_test.go", Text: "package"}}}
 	other := one
 	other.Seed = 2
-	if a, b := one.Go(), other.Go(); len(a) != 1 || len(b) != 1 || a[0].Text == b[0].Text {
+	if a, b := one.Alter(), other.Alter(); len(a) != 1 || len(b) != 1 || a[0].Text == b[0].Text {
 		t.Error("two draws are one")
 	}
 }
@@ -126,7 +137,7 @@ func FuzzGo(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text string, seed uint64) {
 		for _, way := range []Way{Expectation, Reach, End} {
 			request := Request{Way: way, Seed: seed, Files: []Source{{Path: "a_test.go", Text: text}}}
-			for _, altered := range request.Go() {
+			for _, altered := range request.Alter() {
 				if _, err := parser.ParseFile(token.NewFileSet(), "a_test.go", altered.Text, 0); err != nil {
 					t.Fatalf("%s: %v\n%s", way, err, altered.Text)
 				}

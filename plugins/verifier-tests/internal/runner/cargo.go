@@ -20,13 +20,6 @@ func (*cargo) Name() string { return "cargo test" }
 // Confidence: see [Runner].
 func (*cargo) Confidence() float64 { return reported }
 
-// Guards: what is in tests/ decides, and a runner, a harness or a build script of
-// one's own could report anything.
-func (*cargo) Guards() []string {
-	return []string{"tests/**", "**/benches/**", "Cargo.toml", "Cargo.lock", "build.rs", "**/.cargo/**", "rust-toolchain", "rust-toolchain.toml",
-		"tests.rs", "test.rs", "*_test.rs", "*_tests.rs", "test_*.rs"}
-}
-
 // targetDir is where the command sees its build cache.
 const targetDir = "/tmp/target"
 

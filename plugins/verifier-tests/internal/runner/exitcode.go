@@ -8,23 +8,18 @@ import (
 )
 
 // exitCode runs any command: 0 is one test passed.
-type exitCode struct {
-	anyLanguage
-	guards []string
-}
+type exitCode struct{}
 
-func (*exitCode) Name() string { return "exit code" }
+func (exitCode) Name() string { return "exit code" }
 
 // Confidence: see [Runner].
-func (*exitCode) Confidence() float64 { return exited }
+func (exitCode) Confidence() float64 { return exited }
 
-func (e *exitCode) Guards() []string { return e.guards }
-
-func (*exitCode) Plan(argv []string, _ *Tree, _ string) (*Plan, error) {
+func (exitCode) Plan(argv []string, _ *Tree, _ string) (*Plan, error) {
 	return &Plan{Argv: slices.Clone(argv)}, nil
 }
 
-func (*exitCode) Read(plan *Plan, result *jail.Result) *Report {
+func (exitCode) Read(plan *Plan, result *jail.Result) *Report {
 	test := Test{Name: strings.Join(plan.Argv, " "), Status: Pass}
 	if result.ExitCode != 0 {
 		test.Status, test.Output = Fail, lastOutput(result)

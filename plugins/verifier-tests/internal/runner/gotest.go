@@ -33,10 +33,6 @@ func (g *goTest) Name() string { return "go test" }
 // Confidence: see [Runner].
 func (g *goTest) Confidence() float64 { return controlled }
 
-// Guards: what would have tests built from other code, or not at all. What go.mod
-// says is looked into, see Decides.
-func (g *goTest) Guards() []string { return []string{"**/vendor/**", "go.work", "go.work.sum"} }
-
 // Plan adds -json and -count=1.
 func (g *goTest) Plan(argv []string, tree *Tree, _ string) (*Plan, error) {
 	plan := &Plan{Argv: slices.Clone(argv), Env: []string{"GOPROXY=off", "GOTOOLCHAIN=local", "GOTELEMETRY=off", "GOFLAGS=-buildvcs=false"}}

@@ -20,8 +20,6 @@ var sealGradle string
 // it is told by the processes of the tests: those may end as if well, and Gradle with
 // them.
 type gradle struct {
-	anyLanguage
-	guards  []string
 	foreign bool
 }
 
@@ -29,8 +27,6 @@ func (*gradle) Name() string { return "Gradle" }
 
 // Confidence: see [Runner].
 func (*gradle) Confidence() float64 { return reported }
-
-func (g *gradle) Guards() []string { return g.guards }
 
 // Plan runs offline, and goes on after the first task that fails.
 func (g *gradle) Plan(argv []string, tree *Tree, nonce string) (*Plan, error) {

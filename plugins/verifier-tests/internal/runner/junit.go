@@ -11,18 +11,14 @@ import (
 
 // junit runs a command that writes JUnit files.
 type junit struct {
-	anyLanguage
 	// reports are paths, or patterns of them.
 	reports []string
-	guards  []string
 }
 
 func (*junit) Name() string { return "JUnit" }
 
 // Confidence: see [Runner].
 func (*junit) Confidence() float64 { return reported }
-
-func (j *junit) Guards() []string { return j.guards }
 
 func (j *junit) Plan(argv []string, tree *Tree, _ string) (*Plan, error) {
 	plan := &Plan{Argv: slices.Clone(argv), Reports: j.reports, classes: classesOf(tree)}

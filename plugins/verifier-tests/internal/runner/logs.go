@@ -14,15 +14,12 @@ import (
 // of some failure.
 type logged struct {
 	format string
-	guards []string
 }
 
 func (*logged) Name() string { return "log" }
 
 // Confidence: see [Runner].
 func (*logged) Confidence() float64 { return reported }
-
-func (l *logged) Guards() []string { return l.guards }
 
 func (*logged) Plan(argv []string, _ *Tree, _ string) (*Plan, error) {
 	return &Plan{Argv: slices.Clone(argv)}, nil
@@ -34,10 +31,6 @@ func (*logged) Plan(argv []string, _ *Tree, _ string) (*Plan, error) {
 var logReaders = map[string]func(log string) []Test{
 	"pytest": summary(pytestName), "pytest-options": summary(optionName), "matplotlib": summary(buttonName), "pytest-v2": readPytestV2,
 	"seaborn": readSeaborn, "sympy": readSympy, "django": readDjango, "unittest": readUnittest, "go": readGoLog, "cargo": readCargoLog,
-	"redis": readRedis, "jq": readJQ, "doctest": readDoctest, "micropython": readMicroPython, "googletest": readGoogleTest,
-	"maven": readMaven, "ant": readAnt, "gradle": readGradle,
-	"jest": readJest, "jest-json": readJestJSON, "vitest": readVitest, "karma": readKarma, "tap": readTAP,
-	"phpunit": readPHPUnit, "minitest": readMinitest, "cucumber": readCucumber, "ruby-unit": readRubyUnit, "rspec": readRSpec,
 }
 
 // LogFormats are the names of the formats that [ReadLog] knows, sorted.

@@ -1,6 +1,8 @@
 package runner
 
 import (
+	"os"
+	"path/filepath"
 	"slices"
 	"testing"
 
@@ -86,12 +88,26 @@ func FuzzReports(f *testing.F) {
 	})
 }
 
-// FuzzOperands: no script breaks what follows it.
-func FuzzOperands(f *testing.F) {
+// FuzzFollow: no script breaks what follows it.
+func FuzzFollow(f *testing.F) {
 	f.Add("cd x && exec ./check.sh \"$@\"", "test:\n\t@$(X) ./a\n")
 	f.Fuzz(func(t *testing.T, script, makefile string) {
-		o := &operands{tree: &Tree{Dir: t.TempDir()}, files: map[string]bool{"check.sh": false, "a": false}, programs: map[string]bool{}}
-		o.shell(script, 0)
-		o.command([]string{"sh", "-c", makefile}, 0)
+		tree := &Tree{Dir: t.TempDir()}
+		Follow([]string{"sh", "-c", script}, tree)
+		if err := os.WriteFile(filepath.Join(tree.Dir, "Makefile"), []byte(makefile), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		Follow([]string{"make"}, tree)
 	})
+}
+
+// What a script compares is tested, and what it runs for its end decides.
+func TestFollow(t *testing.T) {
+	tree := javaTreeOf(t, map[string]string{
+		"run.sh": "got=$(./tool.sh 1)\n./tool.sh 2 | diff - want\npython3 wc.py <in >out\npython3 check.py\nexec sh more/test.sh 2>&1 | tee log\n", "tool.sh": "", "wc.py": "", "check.py": "", "want": "", "more/test.sh": ". ./more/env\n",
+	})
+	files, _, _ := Follow([]string{"./run.sh"}, tree)
+	if want := []string{"check.py", "more/env", "more/test.sh", "run.sh"}; !slices.Equal(files, want) {
+		t.Errorf("%q, want %q", files, want)
+	}
 }

@@ -210,9 +210,6 @@ type Runner interface {
 	// Confidence is how far a pass can be believed, given who shares the process of
 	// the judge: a probability.
 	Confidence() float64
-	// Guards are patterns of files that decide how the tests run: an answer that
-	// changes them could have anything reported.
-	Guards() []string
 	// Read reads what a planned run left.
 	Read(plan *Plan, result *jail.Result) *Report
 }
@@ -225,22 +222,6 @@ type Narrower interface {
 
 // Part is a part of the tests: the groups of their names and the files that they lie in.
 type Part struct{ Groups, Files []string }
-
-// ContentGuard is a runner that knows what decides by looking into files.
-type ContentGuard interface {
-	// Decides reports whether a file of the tree may not be changed so.
-	Decides(file string, before, after []byte) bool
-	// Suspect returns why a change cannot be judged, or "". before is nil for new
-	// files, after for those that are removed.
-	Suspect(tree *Tree, file string, before, after []byte) string
-}
-
-// Restorer is a runner of tests that lie in the files which they test.
-type Restorer interface {
-	// Restore returns what an answer makes of a file of the tree, with the tests of
-	// before in the place of those of after.
-	Restore(file string, before, after []byte) []byte
-}
 
 // Config is what all runners share.
 type Config struct {
@@ -272,7 +253,7 @@ func For(argv []string, config Config) Runner {
 	}
 	switch {
 	case config.Log != "":
-		return &logged{format: config.Log, guards: slices.Concat(guardsOf(program), pythonGuards)}
+		return &logged{format: config.Log}
 	case program == "go" && first == "test":
 		return &goTest{state: config.State, foreign: config.Foreign}
 	case program == "pytest" || program == "py.test":
@@ -282,58 +263,15 @@ func For(argv []string, config Config) Runner {
 	case program == "node" && slices.Contains(arguments, "--test"):
 		return newNode()
 	case program == "mvn" || program == "mvnw":
-		return newMaven(program, config)
+		return newMaven(config)
 	case program == "gradle" || program == "gradlew":
-		return &gradle{guards: guardsOf(program), foreign: config.Foreign}
+		return &gradle{foreign: config.Foreign}
 	case config.Report != "":
-		return &junit{reports: []string{config.Report}, guards: guardsOf(program)}
+		return &junit{reports: []string{config.Report}}
 	case program == "cargo" && first == "test":
 		return &cargo{state: config.State, foreign: config.Foreign}
 	}
-	return &exitCode{guards: guardsOf(program)}
-}
-
-// guardsOf returns the files that say what a program does when it runs tests.
-func guardsOf(program string) []string {
-	switch program {
-	case "pytest", "py.test", "unittest", "nose2", "nosetests", "behave":
-		return pythonGuards
-	case "cargo":
-		return (&cargo{}).Guards()
-	case "go":
-		return (&goTest{}).Guards()
-	case "mvn", "mvnw":
-		return append([]string{"pom.xml", "**/.mvn/**", "mvnw"}, javaGuards...)
-	case "gradle", "gradlew":
-		return append([]string{"*.gradle", "*.gradle.kts", "gradle.properties", "gradle/**", ".gradle/**", "gradlew", "**/buildSrc/**"}, javaGuards...)
-	case "ant", "sbt", "lein":
-		return append([]string{"build.xml", "build.sbt", "project/**", ".sbtopts", "project.clj", "profiles.clj"}, javaGuards...)
-	case "rspec", "rake", "bundle", "ruby", "minitest":
-		return []string{".rspec", ".rspec-local", "Rakefile", "*.rake", "Gemfile", "Gemfile.lock", "gems.rb", "gems.locked", ".bundle/**", "spec/**", "**/minitest/**_plugin.rb"}
-	case "phpunit", "pest", "php", "composer", "paratest", "codecept":
-		return []string{"phpunit.xml", "phpunit.xml.dist", "phpunit.dist.xml", "composer.json", "composer.lock", "**/vendor/**", "codeception*.yml", ".user.ini"}
-	case "dotnet":
-		return []string{"Directory.Build.*", "Directory.Packages.props", "Directory.Solution.*", "*.csproj", "*.fsproj", "*.vbproj", "*.sln", "*.slnx", "*.runsettings", "xunit.runner.json", "nuget.config", "NuGet.Config", "global.json"}
-	case "ctest", "cmake", "meson", "ninja":
-		return []string{"CMakeLists.txt", "*.cmake", "CMakePresets.json", "CMakeUserPresets.json", "meson.build", "meson.options", "meson_options.txt", "build.ninja"}
-	case "mix", "rebar3":
-		return []string{"mix.exs", "mix.lock", ".iex.exs", "config/**", "test_helper.exs", "rebar.config", "rebar.config.script"}
-	case "prove", "perl":
-		return []string{".proverc", "*.t", "t/**", "xt/**"}
-	case "bazel", "bazelisk":
-		return []string{"BUILD", "BUILD.bazel", "WORKSPACE", "WORKSPACE.bazel", "MODULE.bazel", ".bazelrc", "*.bzl"}
-	case "swift", "dart", "flutter", "zig", "cabal", "stack", "dune", "busted", "just", "task":
-		return []string{"Package.swift", "dart_test.yaml", "pubspec.yaml", "build.zig", "*.cabal", "cabal.project*", "stack.yaml", "dune", "dune-project", ".busted", "justfile", "Justfile", ".justfile", "Taskfile.y*ml"}
-	case "make", "gmake":
-		return []string{"Makefile", "makefile", "GNUmakefile", "*.mk"}
-	case "node", "npm", "npx", "yarn", "pnpm", "bun", "deno":
-		return []string{"package.json", ".npmrc", ".yarnrc", ".yarnrc.yml", "jest.config.*", "vitest.config.*", "vitest.workspace.*", "vite.config.*", ".mocharc.*", "ava.config.*", "karma.conf.*",
-			"jasmine.json", ".taprc", ".nycrc*", "playwright.config.*", "cypress.config.*", "babel.config.*", ".babelrc*", ".swcrc", "tsconfig*.json", "node.config.json",
-			"bunfig.toml", ".pnp.*", ".pnpmfile.cjs", ".yarn/**", "deno.json", "deno.jsonc"}
-	case "tox", "nox":
-		return append([]string{"noxfile.py"}, pythonGuards...)
-	}
-	return nil
+	return exitCode{}
 }
 
 // maxOutput bounds what is kept of one test's output.

@@ -10,7 +10,6 @@ import (
 	"os"
 	"path"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -29,9 +28,8 @@ var (
 // anything of the work tree is loaded: a process that ends early and leaves a
 // report of its own has no key.
 type sealed struct {
-	name   string
-	guards []string
-	env    []string
+	name string
+	env  []string
 	// source is the module, extension that of its file.
 	source, extension string
 	// argv puts the module into the command. module is its name, file its path.
@@ -44,22 +42,6 @@ func (s *sealed) Name() string { return s.name }
 
 // Confidence: see [Runner].
 func (s *sealed) Confidence() float64 { return controlled }
-
-func (s *sealed) Guards() []string { return s.guards }
-
-var (
-	_ ContentGuard = (*sealed)(nil)
-
-	importsFramework = regexp.MustCompile(`(?m)^\s*(import|from)\s+(unittest|pytest|nose|hypothesis|hamcrest|numpy\.testing)\b`)
-)
-
-// Decides: modules of tests and their helpers, by what they import.
-func (s *sealed) Decides(file string, before, _ []byte) bool {
-	return s.extension == ".py" && path.Ext(file) == ".py" && importsFramework.Match(before)
-}
-
-// Suspect: see [ContentGuard].
-func (*sealed) Suspect(*Tree, string, []byte, []byte) string { return "" }
 
 func (s *sealed) Plan(argv []string, _ *Tree, nonce string) (*Plan, error) {
 	nonce = strings.ToLower(nonce)
@@ -144,22 +126,12 @@ func readSealed(data []byte) *Report {
 	return report
 }
 
-// pythonGuards are what decides how Python's tests run, and names at the root that
-// would be imported in place of what runs them.
-var pythonGuards = []string{
-	"conftest.py", "pytest.ini", ".pytest.ini", "pytest.toml", ".pytest.toml", "tox.ini", "setup.cfg", "pyproject.toml", ".coveragerc",
-	"sitecustomize.py", "usercustomize.py",
-	"unittest.py", "unittest/**", "pytest.py", "pytest/**", "_pytest/**", "pluggy/**", "iniconfig/**", "hmac.py", "hashlib.py", "hashlib/**", "json.py", "json/**",
-	"argparse.py", "argparse/**",
-	"entry_points.txt", // of a package's metadata beside it: pytest loads what it calls a plugin
-}
-
 var pythonEnv = []string{"PYTHONDONTWRITEBYTECODE=1", "PYTHONHASHSEED=0"}
 
 // newPytest is the program pytest.
 func newPytest() *sealed {
 	return &sealed{
-		name: "pytest", guards: pythonGuards, env: pythonEnv, source: sealPython, extension: ".py", read: readJUnit,
+		name: "pytest", env: pythonEnv, source: sealPython, extension: ".py", read: readJUnit,
 		argv: func(argv []string, module, _, report string) []string {
 			return slices.Concat(argv[:1], []string{"-p", module}, pytestFlags(report), ownReport(argv[1:]))
 		},
@@ -169,7 +141,7 @@ func newPytest() *sealed {
 // newModule is python -m MODULE, for pytest and unittest: our module is the program,
 // and the folder of the tree is on the path only when all is loaded that judges.
 func newModule(name string, at int) *sealed {
-	s := &sealed{name: name, guards: pythonGuards, env: pythonEnv, source: sealPython, extension: ".py"}
+	s := &sealed{name: name, env: pythonEnv, source: sealPython, extension: ".py"}
 	s.argv = func(argv []string, _, file, _ string) []string {
 		return slices.Concat(argv[:at], []string{file}, argv[at+2:])
 	}
@@ -195,7 +167,7 @@ func ownReport(arguments []string) []string {
 
 func newNode() *sealed {
 	return &sealed{
-		name: "node --test", guards: guardsOf("node"), source: sealNode, extension: ".mjs",
+		name: "node --test", source: sealNode, extension: ".mjs",
 		argv: func(argv []string, _, file, _ string) []string {
 			return slices.Insert(slices.Clone(argv), 1, "--test-reporter=./"+file, "--test-reporter-destination=stdout")
 		},

@@ -128,9 +128,9 @@ func (c Config) withDefaults() Config {
 }
 
 // guard returns the files that an answer may not change.
-func (c *Config) guard(runner []string) *guard {
+func (c *Config) guard() *guard {
 	if c.AllowTestEdits {
 		return newGuard(c.Protect)
 	}
-	return newGuard(slices.Concat(testFiles, runner, c.Protect))
+	return newGuard(slices.Concat(testFiles, settings, c.Protect))
 }

@@ -15,37 +15,36 @@ import (
 )
 
 // deciders are what decides about the answers to one tree: they keep their content,
-// whatever an answer says. Files are known by their names ([guard]), by what the
-// pre-flight saw the tests come from, and by what the command names and follows;
-// by each way that symbolic links lead to them.
+// whatever an answer says. Files are known by what the pre-flight saw the tests come
+// from, by what the command runs and reads ([runner.Follow]), by what is in them
+// ([runner.Decides]) and by their names ([guard]); by each way that symbolic links lead
+// to them.
 type deciders struct {
-	v     *Verifier
-	t     *tree
-	files map[string]bool
-	// scripts are those of the files that the command runs, by itself or in turn.
-	scripts map[string]bool
-	// wrapped knows what decides for the programs that the command runs in turn; built
-	// is what they may find built, and write.
-	wrapped, built *guard
+	v *Verifier
+	t *tree
+	// files are those known by their path; tests are those of them that tests came from.
+	files, tests map[string]bool
+	// followed are the patterns of what the command reads, built of what it may find built.
+	followed, built *guard
 }
 
 // decidersOf returns those of the tree. before may be nil.
 func (v *Verifier) decidersOf(t *tree, before *preflight) *deciders {
-	d := &deciders{v: v, t: t, files: map[string]bool{}, scripts: map[string]bool{}, wrapped: newGuard(nil), built: newGuard(nil)}
+	d := &deciders{v: v, t: t, files: map[string]bool{}, tests: map[string]bool{}, followed: newGuard(nil), built: newGuard(nil)}
 	if v.config.AllowTestEdits {
 		return d
 	}
 	if before != nil {
 		for _, file := range before.report.Files {
 			d.add(file)
+			d.tests[file] = true
 		}
 	}
-	files, guards, built := runner.Operands(v.config.Command, &t.Tree)
+	files, patterns, built := runner.Follow(v.config.Command, &t.Tree)
 	for _, file := range files {
 		d.add(file)
-		d.scripts[path.Clean(file)] = true
 	}
-	d.wrapped, d.built = newGuard(guards), newGuard(built)
+	d.followed, d.built = newGuard(patterns), newGuard(built)
 	for _, link := range t.links {
 		if target := t.resolve(link); target != link {
 			d.follow(link, target)
@@ -75,9 +74,10 @@ func (d *deciders) follow(link, target string) {
 // has reports whether the file at the path decides. A report that an answer brings is
 // none.
 func (d *deciders) has(file string) bool {
-	real, report := d.t.resolve(file), d.v.config.Report
-	return isExpectedData(file) && !d.v.config.AllowTestEdits || report != "" && (jail.Match(report, file) || jail.Match(report, real)) ||
-		d.files[file] || d.files[real] || d.v.guard.has(file) || d.v.guard.has(real) || d.wrapped.has(file) || d.wrapped.has(real) || d.built.has(file) || d.built.has(real)
+	report := d.v.config.Report
+	return isExpectedData(file) && !d.v.config.AllowTestEdits || slices.ContainsFunc([]string{file, d.t.resolve(file)}, func(name string) bool {
+		return report != "" && jail.Match(report, name) || d.files[name] || d.v.guard.has(name) || d.followed.has(name) || d.built.has(name)
+	})
 }
 
 // modules are the endings of what a program loads by its name alone. A folder or
@@ -93,19 +93,19 @@ func (d *deciders) shadows(file string) bool {
 	for above := path.Dir(file); above != "."; above = path.Dir(above) {
 		names = append(names, above)
 	}
-	for _, name := range names {
-		for _, ending := range modules {
-			if other := name + ending; other != file && d.t.has(other) && (d.has(other) || d.refused(patch.File{Path: other})) {
-				return true
-			}
-		}
-	}
-	return false
+	return slices.ContainsFunc(names, func(name string) bool {
+		return slices.ContainsFunc(modules, func(ending string) bool {
+			other := name + ending
+			return other != file && d.t.has(other) && (d.has(other) || d.keeps(patch.File{Path: other}))
+		})
+	})
 }
 
-// existing are the files of the tree that decide.
+// existing are the files of the tree that must be the same when a run has ended.
 func (d *deciders) existing() []string {
-	return slices.DeleteFunc(slices.Clone(d.t.Files), func(file string) bool { return !d.files[file] && !d.v.guard.has(file) && !d.wrapped.has(file) })
+	return slices.DeleteFunc(slices.Clone(d.t.Files), func(file string) bool {
+		return !d.files[file] && !d.v.guard.has(file) && !d.followed.has(file)
+	})
 }
 
 // allowed returns the changes that the answer may make, and notes the others: what
@@ -113,10 +113,11 @@ func (d *deciders) existing() []string {
 func (d *deciders) allowed(files []patch.File, j *judgement) []jail.Change {
 	var changes []jail.Change
 	var kept, restored []string
+	tests := newGuard(testFiles)
 	for _, file := range files {
-		if d.has(file.Path) || d.refused(file) || !d.t.has(file.Path) && !d.v.config.AllowTestEdits && d.shadows(file.Path) {
+		if d.has(file.Path) || d.keeps(file) {
 			kept = append(kept, file.Path)
-			if isConfiguration(file.Path) || d.scripts[path.Clean(file.Path)] && !newGuard(testFiles).has(file.Path) {
+			if !d.tests[d.t.resolve(file.Path)] && !tests.has(file.Path) && !isExpectedData(file.Path) {
 				j.configured = append(j.configured, file.Path)
 			}
 			continue
@@ -137,6 +138,28 @@ func (d *deciders) allowed(files []patch.File, j *judgement) []jail.Change {
 		j.notef("left out of the answer, and kept as in the clean tree, because it decides how the tests run: %s", strings.Join(kept, ", "))
 	}
 	return changes
+}
+
+// keeps reports whether a file decides by what is in it, or by what it is loaded in the
+// place of.
+func (d *deciders) keeps(file patch.File) bool {
+	if d.v.config.AllowTestEdits {
+		return false
+	}
+	if before, err := d.t.read(file.Path); err == nil {
+		return runner.Decides(file.Path, before, file.Content)
+	}
+	return file.Content != nil && d.shadows(file.Path) // it is new
+}
+
+// restored returns what an answer makes of a file, with the tests that lie in it as
+// they are in the clean tree.
+func (d *deciders) restored(file patch.File) []byte {
+	before, err := d.t.read(file.Path)
+	if err != nil || d.v.config.AllowTestEdits || file.Delete {
+		return file.Content
+	}
+	return runner.RestoreTests(file.Path, before, file.Content)
 }
 
 // doctest is an example in the documentation of Python code, which doctest runs.
@@ -163,51 +186,6 @@ func (d *deciders) runsDoctests() bool {
 		asked = asked || err == nil && bytes.Contains(settings, []byte("--doctest-modules"))
 	}
 	return asked
-}
-
-// restored returns what an answer makes of a file, with the tests that lie in it as
-// they are in the clean tree.
-func (d *deciders) restored(file patch.File) []byte {
-	restorer, ok := d.v.runner.(runner.Restorer)
-	if !ok || d.v.config.AllowTestEdits || file.Delete {
-		return file.Content
-	}
-	before, err := d.t.read(file.Path)
-	if err != nil {
-		return file.Content // it is new
-	}
-	return restorer.Restore(file.Path, before, file.Content)
-}
-
-// refused reports whether the runner lets the file decide by what is in it.
-func (d *deciders) refused(file patch.File) bool {
-	reader, ok := d.v.runner.(runner.ContentGuard)
-	if !ok || d.v.config.AllowTestEdits {
-		return false
-	}
-	before, err := d.t.read(file.Path)
-	if err != nil {
-		return false // it is new
-	}
-	return reader.Decides(file.Path, before, file.Content)
-}
-
-// suspect returns why changes cannot be judged, or "".
-func (v *Verifier) suspect(t *tree, changes []jail.Change) string {
-	reader, ok := v.runner.(runner.ContentGuard)
-	if !ok {
-		return ""
-	}
-	for _, c := range changes {
-		before, err := t.read(c.Path)
-		if err != nil {
-			before = nil
-		}
-		if why := reader.Suspect(&t.Tree, c.Path, before, c.Data); why != "" {
-			return c.Path + " " + why
-		}
-	}
-	return ""
 }
 
 // maxRead bounds what is read of a file of the tree, in bytes.

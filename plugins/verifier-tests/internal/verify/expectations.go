@@ -233,6 +233,11 @@ func (e *expectations) holds(s alter.Source, test runner.Test) bool {
 	}
 	folder, name := path.Dir(s.Path), test.Name
 	switch alter.Language(s.Path) {
+	case "rust": // whose names say in which module they are
+		return slices.Contains(s.Tests, name[strings.LastIndex(name, ":")+1:])
+	case "java":
+		class := strings.TrimSuffix(path.Base(s.Path), ".java")
+		return slices.Contains(s.Tests, strings.TrimSuffix(name, "()")) && strings.HasSuffix("."+test.Group, "."+class)
 	case "go":
 		return slices.Contains(s.Tests, name) && (folder == "." || test.Group == folder || strings.HasSuffix(test.Group, "/"+folder))
 	case "node":
@@ -249,7 +254,7 @@ func (e *expectations) holds(s alter.Source, test runner.Test) bool {
 // candidates are the files in which expectations are looked for: those that the tests
 // came from, that the command names, and of the names of tests.
 func (e *expectations) candidates() []alter.Source {
-	operands, _, _ := runner.Operands(e.v.config.Command, &e.a.tree.Tree)
+	operands, _, _ := runner.Follow(e.v.config.Command, &e.a.tree.Tree)
 	tests := newGuard(testFiles)
 	mentions := map[string]bool{}
 	for _, test := range e.passed.Tests {
@@ -265,7 +270,7 @@ func (e *expectations) candidates() []alter.Source {
 		} else if len(e.passed.Files) == 0 {
 			named = tests.has(file) && mentions[strings.TrimSuffix(path.Base(file), ".py")]
 		}
-		if language := alter.Language(file); language == "" || language != "go" && !named || strings.Contains("/"+file, "/node_modules/") {
+		if language := alter.Language(file); language == "" || language != "go" && language != "rust" && !named || strings.Contains("/"+file, "/node_modules/") {
 			continue
 		}
 		files = append(files, e.source(file, e.a.changes))
@@ -286,8 +291,8 @@ func (e *expectations) alter(ctx context.Context, way alter.Way, files []alter.S
 	}
 	var altered []alter.Source
 	for _, language := range slices.Sorted(maps.Keys(requests)) {
-		if language == "go" {
-			altered = append(altered, requests[language].Go()...)
+		if alter.Languages[language].Text == "" {
+			altered = append(altered, requests[language].Alter()...)
 			continue
 		}
 		found, err := e.ask(ctx, language, requests[language])

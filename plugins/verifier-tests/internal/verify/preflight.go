@@ -124,14 +124,14 @@ func (p *preflight) unusable(checks sdk.Checks) string {
 // and the evidence say how the untouched tree does.
 func (p *preflight) verdict(j *judgement) *sdk.Verdict {
 	if p == nil {
-		return j.verdict(sdk.Failed, "the answer is empty")
+		return j.verdict(sdk.Failed, "nothing is changed")
 	}
 	j.result = p.result
 	if reason := p.unusable(j.checks); reason != "" {
 		return j.verdict(sdk.Inconclusive, untouched+reason)
 	}
 	if p.report.Broken != "" {
-		return j.verdict(sdk.Failed, "the answer is empty; on the untouched tree the tests do not run:\n"+p.report.Broken)
+		return j.verdict(sdk.Failed, "nothing is changed, and on the untouched tree the tests do not run:\n"+p.report.Broken)
 	}
 	passed, total := 0, 0
 	for _, test := range p.report.Tests {
@@ -143,7 +143,7 @@ func (p *preflight) verdict(j *judgement) *sdk.Verdict {
 			total++
 		}
 	}
-	verdict := j.verdict(sdk.Failed, fmt.Sprintf("the answer is empty; %d of %d tests pass on the untouched tree", passed, total))
+	verdict := j.verdict(sdk.Failed, fmt.Sprintf("%d of %d tests pass on the untouched tree", passed, total))
 	if total > 0 {
 		verdict.Score = float64(passed) / float64(total)
 	}

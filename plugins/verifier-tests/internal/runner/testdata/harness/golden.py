@@ -5,7 +5,7 @@
 
 The logs are ours: NAME.log is in the format that NAME begins with. pytest, Django,
 SymPy, go and cargo wrote those that are not called odd, on tests made for it.
-Those called odd, and tap-ends, are written by hand.
+Those called odd are written by hand.
 """
 import importlib
 import json
@@ -36,16 +36,6 @@ FORMATS = {
     "go": importlib.import_module("swebench.harness.log_parsers.go").parse_log_gotest,
     "cargo": importlib.import_module("swebench.harness.log_parsers.rust").parse_log_cargo,
 }
-for language, names in {
-    "c": ("redis", "jq", "doctest", "micropython-test", "googletest"),
-    "java": ("maven", "ant", "gradle-custom"),
-    "javascript": ("jest", "jest-json", "vitest", "karma", "tap"),
-    "php": ("phpunit",),
-    "ruby": ("minitest", "cucumber", "ruby-unit", "rspec-transformed-json"),
-}.items():
-    for name in names:
-        ours = name.removesuffix("-test").removesuffix("-custom").removesuffix("-transformed-json")
-        FORMATS[ours] = getattr(importlib.import_module("swebench.harness.log_parsers." + language), "parse_log_" + name.replace("-", "_"))
 
 
 def resolved(parser, log, exit_code, fail_to_pass, pass_to_pass):

@@ -1,0 +1,110 @@
+package alter
+
+import (
+	"math/rand/v2"
+	"path"
+	"regexp"
+	"strconv"
+	"strings"
+)
+
+// lineLanguage is a language whose tests are altered by lines.
+type lineLanguage struct {
+	// test begins a test, function begins any function and holds its name; assertion is a
+	// line on which one begins.
+	test, function, assertion *regexp.Regexp
+	// truth inverts what must be true or false.
+	truth func(line string) string
+	fail  string
+}
+
+// lines are the languages by the endings of their files.
+var lines = map[string]*lineLanguage{
+	".rs": {
+		test: regexp.MustCompile(`#\[(?:\w+::)*(?:test|\w+_test|rstest)\b`), function: regexp.MustCompile(`\bfn\s+(\w+)`),
+		assertion: regexp.MustCompile(`^\s*(?:.*\{\s*)?assert\w*!\s*\(`),
+		truth:     func(line string) string { return rustTruth.ReplaceAllString(line, "${1}!(${2})${3}") },
+		fail:      "::std::panic::panic_any(0);",
+	},
+	".java": {
+		test: regexp.MustCompile(`@(?:\w+\.)*(?:Test|ParameterizedTest|RepeatedTest)\b`), function: regexp.MustCompile(`\b(?:void|[A-Z]\w*)\s+(\w+)\s*\([^;]*$`),
+		assertion: regexp.MustCompile(`^\s*(?:.*\{\s*)?(?:\w+\.)*(?:assert\w*|expect)\s*\(`),
+		truth:     javaTruths.Replace,
+		fail:      "if (1 > 0) throw new java.lang.AssertionError();",
+	},
+}
+
+var (
+	rustTruth  = regexp.MustCompile(`^(.*assert!\s*\()([^,"]*)(\);\s*}?)$`)
+	javaTruths = strings.NewReplacer("assertTrue(", "assertFalse(", "assertFalse(", "assertTrue(", "assertNull(", "assertNotNull(", "assertNotNull(", "assertNull(")
+	// literals are numbers and texts; what is within a name or a text is no number.
+	literals = regexp.MustCompile(`"(?:[^"\\]|\\.)*"|\b\d+(?:\.\d+)?\b`)
+)
+
+// lineSource alters the assertions of a file: each literal in them, or else their truth.
+// Only what follows the first test is looked at.
+func lineSource(file Source, way Way, random *rand.Rand) Source {
+	language, altered := lines[path.Ext(file.Path)], Source{Path: file.Path}
+	var out strings.Builder
+	name, inTests, begins, within := "", false, false, false
+	count := 0
+	for line := range strings.Lines(file.Text) {
+		inTests = inTests || language.test.MatchString(line)
+		begins = begins || language.test.MatchString(line)
+		if function := language.function.FindStringSubmatch(line); inTests && function != nil {
+			name, count, within = function[1], 0, false
+			if way == End && begins && strings.Contains(line, "{") {
+				brace := strings.Index(line, "{") + 1
+				line = line[:brace] + language.fail + line[brace:]
+				altered.note(name, &count)
+			}
+			begins = false
+		}
+		starts := inTests && language.assertion.MatchString(line)
+		if within = way != End && (starts || within); within {
+			changed := line
+			if way == Reach && starts {
+				at := language.assertion.FindStringIndex(line)[1]
+				at = strings.LastIndexAny(line[:at], " \t{") + 1
+				changed = line[:at] + language.fail + line[at:]
+			} else if way == Expectation {
+				changed = literals.ReplaceAllStringFunc(line, func(literal string) string { return otherWord(literal, random) })
+				if changed == line {
+					changed = strings.TrimSuffix(language.truth(strings.TrimSuffix(line, "\n")), "\n") + line[len(strings.TrimSuffix(line, "\n")):]
+				}
+			}
+			if changed != line {
+				altered.note(name, &count)
+			}
+			within, line = !strings.Contains(line, ";"), changed
+		}
+		out.WriteString(line)
+	}
+	altered.Text = out.String()
+	return altered
+}
+
+// note counts an alteration of a test.
+func (s *Source) note(name string, count *int) {
+	if *count == 0 {
+		s.Tests = append(s.Tests, name)
+	}
+	*count++
+	s.Count++
+}
+
+// otherWord returns another literal of the same kind.
+func otherWord(literal string, random *rand.Rand) string {
+	if strings.HasPrefix(literal, `"`) {
+		return strings.TrimSuffix(literal, `"`) + word(random) + `"`
+	}
+	whole, fraction, _ := strings.Cut(literal, ".")
+	n, err := strconv.ParseInt(whole, 10, 64)
+	if err != nil || n > 100 {
+		return literal
+	}
+	if n += 1 + random.Int64N(20); fraction != "" {
+		return strconv.FormatInt(n, 10) + "." + fraction
+	}
+	return strconv.FormatInt(n, 10)
+}

@@ -1,0 +1,399 @@
+package runner
+
+import (
+	"context"
+	"encoding/json"
+	"maps"
+	"os"
+	"os/exec"
+	"path"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"mvdan.cc/sh/v3/syntax"
+
+	"github.com/stepfall/stepfall/sdk/regular"
+)
+
+// Follow returns the files of the tree that a command runs, by itself or through shell
+// scripts, makefiles and the scripts of package.json, and what these read as parts of
+// themselves, also where there is none yet; and those that the settings of build tools
+// and test runners name. patterns are of files of the same kinds, built
+// of what earlier runs have built and later ones may write.
+func Follow(argv []string, tree *Tree) (files, patterns, built []string) {
+	f := &follower{tree: tree, files: map[string]bool{}}
+	f.command(argv, 0)
+	f.settings()
+	return slices.Sorted(maps.Keys(f.files)), f.patterns, f.built
+}
+
+type follower struct {
+	tree            *Tree
+	files           map[string]bool
+	patterns, built []string
+}
+
+// maxFollowed is how many scripts deep a command is followed.
+const maxFollowed = 6
+
+var (
+	// interpreters run the first file that they are given, testRunners read each.
+	interpreters = regexp.MustCompile(`^(sh|bash|dash|ash|ksh|zsh|fish|source|\.|python[\d.]*|pypy[\d.]*|node|deno|bun|ts-node|tsx|ruby|perl|php|lua[\d.]*|Rscript|julia|java|awk|gawk|expect|bats|tclsh|elixir|escript|swift|groovy|kotlin|osascript|pwsh)$`)
+	testRunners  = regexp.MustCompile(`^(pytest|py\.test|mocha|jest|vitest|ava|tap|jasmine|karma|rspec|phpunit|behave|nose2?|nosetests|go|tox|nox|make|gmake|bats|busted|prove|playwright|cypress|mvnw?|gradlew?)$`)
+	// preloads are the options before a file that is loaded before the script.
+	preloads = regexp.MustCompile(`^(-r|--require|--import|--loader|--experimental-loader|--env-file)$`)
+	// wrappers run the command that follows them.
+	wrappers = regexp.MustCompile(`^(env|exec|time|timeout|nice|nohup|command|sudo|xvfb-run|npx|uv|poetry|pipenv|run|coverage|bundle|stdbuf|setsid|builtin|xargs)$`)
+	// comparers look at what is written to them.
+	comparers = regexp.MustCompile(`^(diff|cmp|grep)$`)
+)
+
+// command adds what one command runs. The words are those of an argument list.
+func (f *follower) command(words []string, depth int) {
+	for len(words) > 0 && strings.Contains(words[0], "=") && !strings.HasPrefix(words[0], "-") {
+		words = words[1:] // NAME=value before a command
+	}
+	if len(words) == 0 || depth > maxFollowed {
+		return
+	}
+	f.run(words[0], depth)
+	program, rest := strings.TrimSuffix(path.Base(filepath.ToSlash(words[0])), ".exe"), words[1:]
+	switch {
+	case (program == "." || program == "source" || program == "include") && len(rest) > 0:
+		f.include(rest[0], depth)
+	case wrappers.MatchString(program):
+		for len(rest) > 0 && strings.ContainsAny((rest[0] + " ")[:1], "-0123456789") {
+			rest = rest[1:]
+		}
+		f.command(rest, depth)
+	case program == "make" || program == "gmake":
+		for _, name := range []string{"GNUmakefile", "makefile", "Makefile"} {
+			f.run(name, depth)
+		}
+	case slices.Contains([]string{"npm", "yarn", "pnpm", "bun"}, program):
+		f.run("package.json", depth)
+	case program == "cargo":
+		f.cargoTargets(words[0])
+	}
+	name := module(rest)
+	f.pythonModule(name, depth)
+	for i, word := range rest {
+		flag := strings.HasPrefix(word, "-")
+		switch {
+		case testRunners.MatchString(program) || name != "":
+			f.operand(word, depth)
+		case !interpreters.MatchString(program):
+			return
+		case flag && strings.HasSuffix(word, "c") && i+1 < len(rest) && !strings.HasPrefix(program, "python"):
+			f.shell(rest[i+1], depth)
+			return
+		case f.operand(word, depth) && !flag && (i == 0 || !preloads.MatchString(rest[i-1])):
+			return
+		}
+	}
+}
+
+// module returns the module of python -m. Options of python may stand before.
+func module(arguments []string) string {
+	for i := 0; i+1 < len(arguments); i++ {
+		switch argument := arguments[i]; {
+		case argument == "-m":
+			return arguments[i+1]
+		case argument == "-W" || argument == "-X":
+			i++
+		case !strings.HasPrefix(argument, "-") || argument == "-c":
+			return ""
+		}
+	}
+	return ""
+}
+
+// pythonModule adds the files of a module that python -m runs, and of the packages
+// round it, which are loaded before.
+func (f *follower) pythonModule(name string, depth int) {
+	file := strings.ReplaceAll(name, ".", "/")
+	if file == "" || !filepath.IsLocal(file) {
+		return
+	}
+	f.run(file+".py", depth)
+	f.run(file+"/__main__.py", depth)
+	for ; file != "."; file = path.Dir(file) {
+		f.run(file+"/__init__.py", depth)
+	}
+}
+
+// operand adds the file that a word names, as FILE, FILE::test or --flag=FILE.
+func (f *follower) operand(word string, depth int) bool {
+	if flag, value, ok := strings.Cut(word, "="); ok && strings.HasPrefix(flag, "-") {
+		word = value
+	}
+	word, _, _ = strings.Cut(word, "::")
+	return f.run(word, depth)
+}
+
+// run adds a file of the tree and follows it when it is a script.
+func (f *follower) run(word string, depth int) bool {
+	name, ok := f.place(word)
+	if !ok {
+		return false
+	}
+	if info, err := os.Lstat(filepath.Join(f.tree.Dir, filepath.FromSlash(name))); err != nil || info.IsDir() {
+		return false
+	}
+	if done := f.files[name]; done {
+		return true
+	}
+	f.files[name] = true
+	switch base := path.Base(name); {
+	case depth > maxFollowed:
+	case base == "package.json":
+		f.packageScripts(name, depth+1)
+	case strings.HasSuffix(base, ".mk") || strings.EqualFold(base, "makefile") || base == "GNUmakefile":
+		f.makefile(name, depth+1)
+	default:
+		if text := f.text(name); strings.HasSuffix(base, ".sh") || strings.HasSuffix(base, ".bash") || hashBang.MatchString(text) {
+			f.shell(text, depth+1)
+		}
+	}
+	return true
+}
+
+// include adds a file, or those of a pattern, that is read as a part of what reads it.
+// It decides also where there is none yet: [ -f env.sh ] && . ./env.sh.
+func (f *follower) include(word string, depth int) {
+	name, ok := f.place(word)
+	switch {
+	case ok && strings.ContainsAny(name, "*?[%"):
+		f.patterns = append(f.patterns, strings.ReplaceAll(name, "%", "*"))
+	case ok && !f.run(name, depth):
+		f.files[name] = true
+	}
+}
+
+// place returns the path in the tree that a word of a command means.
+func (f *follower) place(word string) (string, bool) {
+	if filepath.IsAbs(word) {
+		inside, err := filepath.Rel(f.tree.Dir, word)
+		if err != nil {
+			return "", false
+		}
+		word = inside
+	}
+	word = path.Clean(filepath.ToSlash(word))
+	return word, word != "." && filepath.IsLocal(filepath.FromSlash(word))
+}
+
+// maxScript bounds the scripts that are followed.
+const maxScript = 256 << 10
+
+// text returns the content of a regular file that is small enough to be a script.
+func (f *follower) text(name string) string {
+	data, err := regular.Read(os.OpenFile, filepath.Join(f.tree.Dir, filepath.FromSlash(name)), maxScript)
+	if err != nil {
+		return ""
+	}
+	return string(data)
+}
+
+var hashBang = regexp.MustCompile(`^#!\s*\S*/(env\s+(-S\s+)?)?(ba|da|a|k|z)?sh\b`)
+
+// shell adds what a script runs, except where the script looks at what is printed: there
+// it runs what is tested.
+func (f *follower) shell(text string, depth int) {
+	file, err := syntax.NewParser().Parse(strings.NewReader(text), "")
+	if err != nil || depth > maxFollowed {
+		return // what the shell cannot read it does not run
+	}
+	syntax.Walk(file, func(node syntax.Node) bool {
+		switch n := node.(type) {
+		case *syntax.CmdSubst:
+			return false
+		case *syntax.BinaryCmd:
+			if call, ok := n.Y.Cmd.(*syntax.CallExpr); ok && n.Op == syntax.Pipe && comparers.MatchString(literal(call.Args[0])) {
+				return false
+			}
+		case *syntax.Stmt:
+			return !slices.ContainsFunc(n.Redirs, func(r *syntax.Redirect) bool {
+				return r.Op == syntax.RdrOut && r.N == nil && !strings.HasPrefix(literal(r.Word), "/dev/")
+			})
+		case *syntax.CallExpr:
+			var words []string
+			for _, word := range n.Args {
+				words = append(words, literal(word))
+			}
+			f.command(words, depth)
+		}
+		return true
+	})
+}
+
+// literal is a word without its quotes; what is substituted is left out, so that
+// "$DIR/check.py" is check.py.
+func literal(word *syntax.Word) string {
+	var b strings.Builder
+	syntax.Walk(word, func(node syntax.Node) bool {
+		switch part := node.(type) {
+		case *syntax.Lit:
+			b.WriteString(strings.ReplaceAll(part.Value, `\`, ""))
+		case *syntax.SglQuoted:
+			b.WriteString(part.Value)
+		case *syntax.ParamExp, *syntax.CmdSubst, *syntax.ArithmExp:
+			return false
+		}
+		return true
+	})
+	if len(word.Parts) > 1 {
+		return strings.TrimPrefix(b.String(), "/")
+	}
+	return b.String()
+}
+
+var (
+	makeVariable = regexp.MustCompile(`\$[({](\w+)[)}]`)
+	makeInclude  = regexp.MustCompile(`^ *[-s]?include[ \t]+(.*)$`)
+	makeAssign   = regexp.MustCompile(`(?m)^(\w+)\s*[:?+]?=[ \t]*(.*)$`)
+	makeRecipe   = regexp.MustCompile(`^(?:\t|[^\t#]*:[^=;]*;)[-@+ \t]*(.*)`)
+)
+
+// makefile adds what the recipes of a makefile run.
+func (f *follower) makefile(name string, depth int) {
+	values, text := map[string]string{}, strings.ReplaceAll(f.text(name), "\\\n", " ")
+	for _, match := range makeAssign.FindAllStringSubmatch(text, -1) {
+		values[match[1]] = match[2]
+	}
+	for line := range strings.Lines(text) {
+		line = makeVariable.ReplaceAllStringFunc(strings.TrimRight(line, "\n"), func(variable string) string { return values[strings.Trim(variable, "$(){}")] })
+		if included := makeInclude.FindStringSubmatch(line); included != nil {
+			for file := range strings.FieldsSeq(included[1]) {
+				f.include(strings.TrimRight(file, ")"), depth) // of $(wildcard *.inc)
+			}
+		} else if recipe := makeRecipe.FindStringSubmatch(line); recipe != nil {
+			f.shell(strings.ReplaceAll(recipe[1], "$$", "$"), depth)
+		}
+	}
+}
+
+// packageScripts adds what the scripts of a package.json run that are about tests.
+func (f *follower) packageScripts(name string, depth int) {
+	var content struct{ Scripts map[string]string }
+	if json.Unmarshal([]byte(f.text(name)), &content) != nil {
+		return
+	}
+	for script, text := range content.Scripts {
+		if strings.Contains(script, "test") || strings.Contains(script, "check") {
+			f.shell(text, depth)
+		}
+	}
+}
+
+// cargoTargets adds the sources of Cargo's targets that are tests or build scripts, and
+// what lies beside such a test in a folder of its own: its modules.
+func (f *follower) cargoTargets(cargo string) {
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	defer cancel()
+	command := exec.CommandContext(ctx, cargo, "metadata", "--no-deps", "--offline", "--format-version=1")
+	command.Dir = f.tree.Dir
+	out, err := command.Output()
+	var metadata struct {
+		Packages []struct {
+			Targets []struct {
+				Kind    []string
+				SrcPath string `json:"src_path"`
+			}
+		}
+	}
+	if err != nil || json.Unmarshal(out, &metadata) != nil {
+		return // Cargo will say so itself
+	}
+	for _, one := range metadata.Packages {
+		for _, target := range one.Targets {
+			name, ok := f.place(target.SrcPath)
+			if kind := target.Kind[0]; !ok || kind != "test" && kind != "bench" && kind != "custom-build" {
+				continue
+			}
+			f.files[name] = true
+			if dir := path.Dir(name); target.Kind[0] != "custom-build" && dir != "." && path.Base(dir) != "src" {
+				f.patterns = append(f.patterns, dir+"/**")
+			}
+		}
+	}
+}
+
+var (
+	// loadedSetting is a setting of jest, vitest, mocha, ava, karma or nyc that names files to
+	// be loaded, in JSON, YAML or a script. What transforms code is none: it is often the
+	// very code under test.
+	loadedSetting = regexp.MustCompile(`(?m)\b(setupFiles|setupFilesAfterEnv|globalSetup|globalTeardown|testEnvironment|environment|reporters?|runner|testRunner|resolver|snapshotSerializers|require|import|file|loader|helpers)["']?\s*:\s*(\[[^\]]*\]|\{[^}]*\}|["'][^"']*["']|[^\s,"'\[{][^\s,]*|(?:\n\s*-[^\n]*)+)`)
+	nodeSettings  = regexp.MustCompile(`^(package\.json|(jest|vitest|vite|ava|karma|playwright|cypress)\.(config|conf|workspace)\..*|\.mocharc\..*|\.taprc|\.nycrc.*|jasmine\.json)$`)
+	nodeEndings   = []string{"", ".js", ".cjs", ".mjs", ".ts", ".cts", ".mts", ".jsx", ".tsx", ".json", "/index.js", "/index.ts"}
+	// jvmTests are folders of tests, and of builds that are a part of this one.
+	jvmFolders = regexp.MustCompile(`<testSourceDirectory>\s*([^<]+?)\s*<|<testResource>\s*<directory>\s*([^<]+?)\s*<|\bincludeBuild\s*\(?\s*["']([^"']+)["']`)
+	pathWord   = regexp.MustCompile(`(?:<rootDir>/)?[\w@./{}$-]+`)
+	// ownFolder is how settings name the folder that they lie in.
+	ownFolder = regexp.MustCompile(`^(?:\$\{?[\w.]+}?|<rootDir>)/`)
+)
+
+// settings adds the files and folders that the settings of test runners and build tools
+// have loaded.
+func (f *follower) settings() {
+	for _, file := range f.tree.Files {
+		folder, base := path.Dir(file), path.Base(file)
+		named := func(word string) string { return path.Join(folder, ownFolder.ReplaceAllString(word, "")) }
+		switch {
+		case strings.Contains("/"+file, "/node_modules/"):
+		case base == "pyvenv.cfg":
+			f.patterns = append(f.patterns, folder+"/**")
+		case nodeSettings.MatchString(base):
+			for _, setting := range loadedSetting.FindAllStringSubmatch(f.toolSettings(file), -1) {
+				for _, word := range pathWord.FindAllString(setting[2], -1) {
+					_ = slices.ContainsFunc(nodeEndings, func(ending string) bool { return f.add(named(word + ending)) }) // the first
+				}
+			}
+		case base == "pom.xml" || strings.HasSuffix(base, ".gradle") || strings.HasSuffix(base, ".gradle.kts"):
+			output := "build"
+			if base == "pom.xml" {
+				output = "target"
+			}
+			f.built = append(f.built, path.Join(folder, output)+"/**") // what is there is not always built anew
+			text := f.text(file)
+			for _, match := range jvmFolders.FindAllStringSubmatch(text, -1) {
+				f.patterns = append(f.patterns, named(match[1]+match[2]+match[3])+"/**")
+			}
+			for _, word := range pathWord.FindAllString(text, -1) {
+				if name := named(word); !isJVM(name) {
+					f.add(name)
+				}
+			}
+		}
+	}
+}
+
+// add adds a regular file of the tree.
+func (f *follower) add(file string) bool {
+	_, known := slices.BinarySearch(f.tree.Files, file)
+	if known {
+		f.files[file] = true
+	}
+	return known
+}
+
+// toolSettings returns what a file says to tools for tests. The rest of a package.json has
+// words of theirs with another meaning: exports name code by import and require.
+func (f *follower) toolSettings(file string) string {
+	text := f.text(file)
+	if path.Base(file) != "package.json" {
+		return text
+	}
+	var content map[string]json.RawMessage
+	if json.Unmarshal([]byte(text), &content) != nil {
+		return ""
+	}
+	var b strings.Builder
+	for _, tool := range []string{"jest", "mocha", "ava", "nyc", "c8", "tap", "karma", "vitest"} {
+		b.Write(append(content[tool], '\n'))
+	}
+	return b.String()
+}

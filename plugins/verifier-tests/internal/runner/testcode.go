@@ -1,0 +1,108 @@
+package runner
+
+import (
+	"bytes"
+	"go/version"
+	"path"
+	"regexp"
+	"slices"
+	"strings"
+
+	"golang.org/x/mod/modfile"
+)
+
+const jvmTests = `(?m)^\s*import\s+(?:static\s+)?(?:org\.(?:junit|testng|hamcrest|assertj|mockito|easymock|opentest4j|spockframework|scalatest)|junit|spock|kotlin\.test|io\.kotest|io\.cucumber|com\.google\.common\.truth)\b`
+
+// testImports match sources that work with a framework of tests: tests and what they
+// assert with. In Go, an interface of a test is as good as the import.
+var testImports = map[string]*regexp.Regexp{
+	".go":     regexp.MustCompile(`(?m)^\s*(?:import\s+)?(?:\w+\s+)?"(?:testing|testing/\w+|net/http/httptest|github\.com/stretchr/testify/\w+|gotest\.tools/\S+)"|interface\s*\{[^}]*\b(?:FailNow|Helper)\(\)`),
+	".py":     regexp.MustCompile(`(?m)^\s*(?:import|from)\s+(?:unittest|pytest|nose|hypothesis|hamcrest|numpy\.testing)\b`),
+	".java":   regexp.MustCompile(jvmTests),
+	".kt":     regexp.MustCompile(jvmTests),
+	".groovy": regexp.MustCompile(jvmTests),
+	".scala":  regexp.MustCompile(jvmTests),
+}
+
+// Decides reports whether a file of the tree may not be changed so, because of what is
+// in it: test code under a name of its own, and where the code of a Go module comes from.
+func Decides(file string, before, after []byte) bool {
+	switch extension := path.Ext(file); {
+	case path.Base(file) == "go.mod":
+		return !sameSources(before, after)
+	case extension == ".rs":
+		return rustTest.Match(rustTests.ReplaceAll(before, nil))
+	default:
+		imports := testImports[extension]
+		return imports != nil && imports.Match(before)
+	}
+}
+
+// sameSources reports whether two go.mod files take all code from the same places. What
+// is required may differ: it comes from the module cache, whose content does not. The
+// language may become newer: before go1.22 a loop had one variable for all rounds, so
+// that parallel subtests may all try the last.
+func sameSources(before, after []byte) bool {
+	old, err := modfile.Parse("go.mod", before, nil)
+	if err != nil {
+		return true // nothing runs there
+	}
+	now, err := modfile.Parse("go.mod", after, nil)
+	if err != nil {
+		return false
+	}
+	return version.Compare(language(now), language(old)) >= 0 && slices.Equal(sources(old), sources(now))
+}
+
+func language(f *modfile.File) string {
+	if f.Go == nil {
+		return "go1.16"
+	}
+	return "go" + f.Go.Version
+}
+
+// sources returns the directives but those that say what is required.
+func sources(f *modfile.File) []string {
+	var all []string
+	for _, statement := range f.Syntax.Stmt {
+		lines, block := []*modfile.Line{}, []string(nil)
+		switch s := statement.(type) {
+		case *modfile.Line:
+			lines = append(lines, s)
+		case *modfile.LineBlock:
+			lines, block = s.Line, s.Token
+		}
+		for _, line := range lines {
+			words := slices.Concat(block, line.Token)
+			if words[0] != "require" && words[0] != "go" && words[0] != "retract" && words[0] != "tool" {
+				all = append(all, strings.Join(words, " "))
+			}
+		}
+	}
+	slices.Sort(all)
+	return all
+}
+
+// Rust's tests lie in the files that they test: an answer that writes such a file anew
+// would write its judge. The tests of the clean tree take their place.
+var (
+	rustTest = regexp.MustCompile(`(?m)^[^"/\n]*#!?\s*\[\s*(?:cfg\s*\((?:\s*all\s*\()?\s*test\b|(?:\w+\s*::\s*)*(?:test|\w+_test|test_\w+|rstest|quickcheck|proptest|parameterized|bench)\b)`)
+	// rustTests are items for tests only at the outermost level, as rustfmt puts them: from
+	// the attribute at the beginning of a line to the brace at the beginning of another.
+	rustTests = regexp.MustCompile(`(?ms)^(?:(?:///|#\[)[^\n]*\n)*?#\[(?:cfg\((?:all\()?test\b|(?:\w+::)*(?:test|\w+_test|rstest|bench)\b)[^\n]*\]\n(?:(?:///|#\[)[^\n]*\n)*(?:[^\n]*[;}]$|[^\n]*\n.*?^\}$)\n?`)
+)
+
+// RestoreTests returns what an answer makes of a file of the tree, with the tests of
+// before in the place of those of after.
+func RestoreTests(file string, before, after []byte) []byte {
+	if path.Ext(file) != ".rs" {
+		return after
+	}
+	tests := rustTests.FindAll(before, -1)
+	if len(tests) == 0 || slices.EqualFunc(tests, rustTests.FindAll(after, -1), bytes.Equal) {
+		return after
+	}
+	out := rustTests.ReplaceAll(after, nil)
+	out = append(out, "\nconst _: () = ();\n"...) // what the answer ends with is not about the first of them
+	return append(out, bytes.Join(tests, []byte("\n"))...)
+}

@@ -74,6 +74,8 @@ var (
 	// A path on a line of its own, perhaps as a heading, in bold, in backquotes,
 	// after "File:", before a colon.
 	pathLine = regexp.MustCompile("^(?:#{1,6}\\s+|[-*]\\s+|\\d+\\.\\s+)?(?:\\*\\*)?(?:(?i:file|path|filename)\\s*:\\s*)?(?:\\*\\*)?`?([\\w@+.\\-/ \\[\\]()]*[\\w\\])])`?(?:\\*\\*)?\\s*:?(?:\\*\\*)?\\s*(?:\\([\\w ,-]+\\))?\\s*$")
+	// A sentence that says what is written to the one file that it names.
+	pathSentence = regexp.MustCompile("^(?i:please |now |then |next, |first, )*(?i:replace|update|create|rewrite|change|modify|edit|save|put|write|overwrite)\\b[^`]*`([^`\\s]+)`[^`]*:$")
 	// A path in a comment on the first line of a block.
 	pathComment = regexp.MustCompile(`^\s*(?://|#|--|;|/\*|<!--)\s*(?:(?i:file|path|filename)\s*:\s*)?([\w@+.\-/]+\.\w+|[\w.\-]+/[\w@+.\-/]+)\s*(?:\([\w ,-]+\))?\s*(?:\*/|-->)?\s*$`)
 )
@@ -317,6 +319,9 @@ var bareName = regexp.MustCompile(`^\s*[\w@+.\-/]*\w\.\w{1,10}:?\s*$`)
 
 func pathFromLine(line string) (string, bool) {
 	match := pathLine.FindStringSubmatch(strings.TrimSpace(line))
+	if match == nil {
+		match = pathSentence.FindStringSubmatch(strings.TrimSpace(line))
+	}
 	if match == nil || !looksLikePath(match[1]) {
 		return "", false
 	}

@@ -57,6 +57,7 @@ func TestApply(t *testing.T) {
 		{"an envelope in a block, without a header of its hunk", fence("patch", "*** Begin Patch\n*** Update File: calc/add.go\n func Add(a, b int) int {\n-\treturn a - b\n+\treturn a + b\n*** End of File\n*** End Patch\n"), map[string]string{"calc/add.go": fixed}},
 		{"an envelope that moves a file", "*** Begin Patch\n*** Update File: calc/old.go\n*** Move to: calc/new.go\n@@\n-var old = 1\n+var now = 1\n*** End Patch\n", map[string]string{"calc/old.go": "-", "calc/new.go": "package calc\n\nvar now = 1\n"}},
 		{"blocks within items of a list", "1. First `calc/add.go`:\n\n   ```go path=calc/add.go\n   package calc\n\n   var a = 1\n   ```\n\n2. ```go path=calc/other.go\n   package calc\n\n   \tvar b = 1\n   ```\n", map[string]string{"calc/add.go": "package calc\n\nvar a = 1\n", "calc/other.go": "package calc\n\n\tvar b = 1\n"}},
+		{"a sentence that says what is replaced", "Replace the contents of `calc/add.go` with:\n\n" + fence("go", fixed) + "Use of `calc/add.go`:\n\n" + fence("go", "x\n"), map[string]string{"calc/add.go": fixed}},
 		{"byte order marks", "\ufeff" + fence("go path=calc/add.go", "\ufeff"+fixed), map[string]string{"calc/add.go": fixed}},
 		{"a comment that says more", fence("go", "// File: calc/add.go (updated, see below)\n"+fixed), map[string]string{"calc/add.go": "// File: calc/add.go (updated, see below)\n" + fixed}},
 		{"a heading that says more", "### `calc/add.go` (full content)\n" + fence("go", fixed), map[string]string{"calc/add.go": fixed}},

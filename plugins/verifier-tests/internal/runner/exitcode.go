@@ -8,15 +8,25 @@ import (
 )
 
 // exitCode runs any command: 0 is one test passed.
-type exitCode struct{}
+type exitCode struct{ tools *goTest }
 
 func (exitCode) Name() string { return "exit code" }
 
 // Confidence: see [Runner].
 func (exitCode) Confidence() float64 { return exited }
 
-func (exitCode) Plan(argv []string, _ *Tree, _ string) (*Plan, error) {
-	return &Plan{Argv: slices.Clone(argv)}, nil
+// Plan gives a command on a Go module, a makefile for instance, what the go command
+// needs of this machine.
+func (e exitCode) Plan(argv []string, tree *Tree, _ string) (*Plan, error) {
+	plan := &Plan{Argv: slices.Clone(argv)}
+	if _, isModule := slices.BinarySearch(tree.Files, "go.mod"); !isModule || e.tools.foreign {
+		return plan, nil
+	}
+	if err := e.tools.own(plan, []string{"go", "test", "./..."}, tree.Dir); err != nil {
+		return plan, nil // without Go the command will say so itself
+	}
+	plan.Env = append(plan.Env, goVariables...)
+	return plan, nil
 }
 
 func (exitCode) Read(plan *Plan, result *jail.Result) *Report {

@@ -24,9 +24,12 @@ import (
 // and test runners name. patterns are of files of the same kinds, built
 // of what earlier runs have built and later ones may write.
 func Follow(argv []string, tree *Tree) (files, patterns, built []string) {
-	f := &follower{tree: tree, files: map[string]bool{}}
+	f := &follower{tree: tree, files: map[string]bool{}, tested: map[string]bool{}}
 	f.command(argv, 0)
 	f.settings()
+	for file := range f.tested {
+		delete(f.files, file)
+	}
 	return slices.Sorted(maps.Keys(f.files)), f.patterns, f.built
 }
 
@@ -34,6 +37,10 @@ type follower struct {
 	tree            *Tree
 	files           map[string]bool
 	patterns, built []string
+	// tested are the files whose output a script looks at; compared says that what is
+	// followed is run for its output.
+	tested   map[string]bool
+	compared bool
 }
 
 // maxFollowed is how many scripts deep a command is followed.
@@ -143,6 +150,10 @@ func (f *follower) run(word string, depth int) bool {
 	if info, err := os.Lstat(filepath.Join(f.tree.Dir, filepath.FromSlash(name))); err != nil || info.IsDir() {
 		return false
 	}
+	if f.compared {
+		f.tested[name] = true
+		return true
+	}
 	if done := f.files[name]; done {
 		return true
 	}
@@ -200,25 +211,40 @@ func (f *follower) text(name string) string {
 
 var hashBang = regexp.MustCompile(`^#!\s*\S*/(env\s+(-S\s+)?)?(ba|da|a|k|z)?sh\b`)
 
-// shell adds what a script runs, except where the script looks at what is printed: there
-// it runs what is tested.
+// shell adds what a script runs. Where it looks at what is printed, it runs what is tested.
 func (f *follower) shell(text string, depth int) {
 	file, err := syntax.NewParser().Parse(strings.NewReader(text), "")
 	if err != nil || depth > maxFollowed {
 		return // what the shell cannot read it does not run
 	}
-	syntax.Walk(file, func(node syntax.Node) bool {
+	f.walk(file, depth)
+}
+
+func (f *follower) walk(root syntax.Node, depth int) {
+	compared := func(nodes ...*syntax.Stmt) bool {
+		before := f.compared
+		f.compared = true
+		for _, node := range nodes {
+			f.walk(node, depth)
+		}
+		f.compared = before
+		return false
+	}
+	syntax.Walk(root, func(node syntax.Node) bool {
 		switch n := node.(type) {
 		case *syntax.CmdSubst:
-			return false
+			return compared(n.Stmts...)
 		case *syntax.BinaryCmd:
-			if call, ok := n.Y.Cmd.(*syntax.CallExpr); ok && n.Op == syntax.Pipe && comparers.MatchString(literal(call.Args[0])) {
-				return false
+			if call, ok := n.Y.Cmd.(*syntax.CallExpr); ok && n.Op == syntax.Pipe && len(call.Args) > 0 && comparers.MatchString(literal(call.Args[0])) {
+				return compared(n.X)
 			}
 		case *syntax.Stmt:
-			return !slices.ContainsFunc(n.Redirs, func(r *syntax.Redirect) bool {
-				return r.Op == syntax.RdrOut && r.N == nil && !strings.HasPrefix(literal(r.Word), "/dev/")
+			kept := slices.DeleteFunc(slices.Clone(n.Redirs), func(r *syntax.Redirect) bool {
+				return r.Op != syntax.RdrOut || r.N != nil || strings.HasPrefix(literal(r.Word), "/dev/")
 			})
+			if len(kept) > 0 && n.Cmd != nil {
+				return compared(&syntax.Stmt{Cmd: n.Cmd})
+			}
 		case *syntax.CallExpr:
 			var words []string
 			for _, word := range n.Args {

@@ -33,9 +33,12 @@ func (g *goTest) Name() string { return "go test" }
 // Confidence: see [Runner].
 func (g *goTest) Confidence() float64 { return controlled }
 
+// goVariables keep the go command from the network.
+var goVariables = []string{"GOPROXY=off", "GOTOOLCHAIN=local", "GOTELEMETRY=off", "GOFLAGS=-buildvcs=false"}
+
 // Plan adds -json and -count=1.
 func (g *goTest) Plan(argv []string, tree *Tree, _ string) (*Plan, error) {
-	plan := &Plan{Argv: slices.Clone(argv), Env: []string{"GOPROXY=off", "GOTOOLCHAIN=local", "GOTELEMETRY=off", "GOFLAGS=-buildvcs=false"}}
+	plan := &Plan{Argv: slices.Clone(argv), Env: slices.Clone(goVariables)}
 	if !g.foreign {
 		if err := g.own(plan, argv, tree.Dir); err != nil {
 			return nil, err

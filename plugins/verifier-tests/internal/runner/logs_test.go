@@ -74,7 +74,7 @@ func FuzzReports(f *testing.F) {
 	f.Fuzz(func(t *testing.T, data []byte) {
 		result := &jail.Result{Stdout: data, Reports: map[string][]byte{"r": data, "r.seal": data, "r.more": data}}
 		plan := &Plan{Reports: []string{"r", "r.seal", "r.more"}, tests: []goTests{{pkg: "p", tests: []string{"T"}}}}
-		for _, r := range []Runner{&goTest{}, &cargo{}, &junit{reports: []string{"r"}}, newPytest(), &exitCode{}, &logged{format: "pytest"}, &logged{format: "django"}} {
+		for _, r := range []Runner{&goTest{}, &cargo{}, &junit{reports: []string{"r"}}, newPytest(), exitCode{}, &logged{format: "pytest"}, &logged{format: "django"}} {
 			report := r.Read(plan, result)
 			for _, test := range report.Tests {
 				report.Find(test.ID())

@@ -271,7 +271,7 @@ func For(argv []string, config Config) Runner {
 	case program == "cargo" && first == "test":
 		return &cargo{state: config.State, foreign: config.Foreign}
 	}
-	return exitCode{}
+	return exitCode{&goTest{state: config.State, foreign: config.Foreign}}
 }
 
 // maxOutput bounds what is kept of one test's output.

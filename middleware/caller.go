@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"maps"
-	"slices"
 	"strings"
 
 	"github.com/tmc/langchaingo/llms"
@@ -157,10 +156,10 @@ func (c *call) paramsFor(d *deployment, s *step.Call) Params {
 	return p
 }
 
-// limits are the members of requests that say how much a call may use, in the spelling of
-// all APIs, and settings are the objects that some APIs keep them in.
+// limits are the members of requests that say how much a call may use and who answers, in the
+// spelling of all APIs, and settings are the objects that some APIs keep them in.
 var (
-	limits   = [...]string{"max_tokens", "max_completion_tokens", "max_output_tokens", "maxOutputTokens", "num_predict", "n", "best_of", "candidateCount", "candidate_count"}
+	limits   = [...]string{"max_tokens", "max_completion_tokens", "max_output_tokens", "maxOutputTokens", "num_predict", "n", "best_of", "candidateCount", "candidate_count", "model", "models"}
 	settings = [...]string{"options", "generationConfig", "generation_config"}
 )
 
@@ -188,23 +187,6 @@ func withoutLimits(extra map[string]json.RawMessage, limit int) map[string]json.
 		}
 	}
 	return own
-}
-
-// hasHostedTools reports whether the caller asks for tools that the provider runs itself:
-// its searches, fetches, code and MCP servers.
-func (c *call) hasHostedTools() bool {
-	if _, ok := c.params.Extra["web_search_options"]; ok {
-		return true
-	}
-	return slices.ContainsFunc(c.params.RawTools, func(raw json.RawMessage) bool {
-		name := rawToolType(raw)
-		for _, hosted := range [...]string{"search", "Search", "fetch", "code_", "codeExecution", "mcp", "image_generation", "urlContext"} {
-			if strings.Contains(name, hosted) {
-				return true
-			}
-		}
-		return false
-	})
 }
 
 // interruptible returns when ctx ends, for clients that do not look at it. The

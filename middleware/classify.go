@@ -3,6 +3,7 @@ package middleware
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"io"
 	"net"
@@ -144,7 +145,12 @@ func billed(err error) bool {
 	if statusOf(strings.ToLower(err.Error())) >= 400 {
 		return false
 	}
-	for _, lost := range [...]error{errCallTimeout, context.Canceled, context.DeadlineExceeded, ErrTruncatedStream, io.EOF, io.ErrUnexpectedEOF, syscall.ECONNRESET} {
+	_, panicked := errors.AsType[*step.PanicError](err)
+	_, garbled := errors.AsType[*json.SyntaxError](err)
+	if panicked || garbled {
+		return true
+	}
+	for _, lost := range [...]error{ErrEmptyResponse, errCallTimeout, context.Canceled, context.DeadlineExceeded, ErrTruncatedStream, io.EOF, io.ErrUnexpectedEOF, syscall.ECONNRESET} {
 		if errors.Is(err, lost) {
 			return true
 		}

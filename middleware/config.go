@@ -165,10 +165,6 @@ type Config struct {
 	// Route, when not nil, may give a query a plan and candidates of its own. It
 	// must be safe for concurrent use and cheap: it is called in every step.
 	Route func(q *sdk.Query) Route
-	// ImageTokens is how many tokens an image may count at most, for the
-	// worst-case cost under a cap; 0 means 3,000.
-	ImageTokens int
-
 	// OptionalTools are types of tools that one API alone has, such as web_search: a model
 	// behind another API is asked without them. A type stands for those too that begin
 	// with it and "_". A model that lacks any other tool of the caller's is not asked.

@@ -43,9 +43,6 @@ func New(c Config) (*Model, error) {
 	var faults []error
 	m := &Model{c: c, ownChecks: c.Step.Checks != nil}
 	m.notBefore = func(i int) time.Time { return m.targets[i].notBefore() }
-	if m.c.ImageTokens == 0 {
-		m.c.ImageTokens = 3000
-	}
 	own := &m.c.Step
 	if own.Checks == nil {
 		own.Checks = DefaultChecks()
@@ -237,7 +234,7 @@ func (m *Model) canAsk(i int, req *step.Request) bool {
 // request makes the engine's request of a call.
 func (c *call) request(mode string) step.Request {
 	m := c.m
-	req := step.Request{Query: &c.query, Caller: c, PromptBytes: c.promptBytes, Mode: mode, Exclude: c.exclude, NotBefore: m.notBefore}
+	req := step.Request{Query: &c.query, Caller: c, PromptBytes: c.size.bytes + c.size.data, Mode: mode, Exclude: c.exclude, NotBefore: m.notBefore}
 	if m.c.Route != nil {
 		route := m.c.Route(&c.query)
 		req.Strategy, req.Parallel, req.Done = route.Strategy, route.Parallel, route.Done
@@ -248,6 +245,7 @@ func (c *call) request(mode string) step.Request {
 			return c.exclude(i)
 		}
 	}
-	req.Choices, req.PredictedTokens, req.HostedTools = c.choices(), len(c.params.Prediction), c.hasHostedTools()
+	req.Choices, req.PredictedTokens, req.Images = c.choices(), len(c.params.Prediction), c.size.images
+	req.ContextReads, req.Tariff = c.size.unknown+c.hostedReads(), c.tariff()
 	return req
 }

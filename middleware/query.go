@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"maps"
 	"strings"
+	"time"
 
 	"github.com/tmc/langchaingo/llms"
 
@@ -20,10 +21,10 @@ type call struct {
 	messages []llms.MessageContent
 	options  []llms.CallOption
 	// given are the options as the caller resolved them.
-	given       llms.CallOptions
-	params      Params
-	query       sdk.Query
-	promptBytes int
+	given  llms.CallOptions
+	params Params
+	query  sdk.Query
+	size   size
 	// streamed: the caller wants chunks. live: the answer was streamed as it came.
 	streamed, live bool
 	// toolsShown: tool calls were streamed as they came.
@@ -56,8 +57,8 @@ func newCall(ctx context.Context, m *Model, messages []llms.MessageContent, opti
 	}
 	q.Format.JSON = q.Format.JSON || len(q.Format.Schema) > 0 || c.given.JSONMode || c.given.ResponseMIMEType == "application/json"
 	q.Tools = queryTools(c.given.Tools)
-	var size size
-	q.Messages = queryMessages(messages, &size)
+	size := &c.size
+	q.Messages = queryMessages(messages, size)
 	for i := range q.Tools {
 		size.bytes += len(q.Tools[i].Name) + len(q.Tools[i].Description) + len(q.Tools[i].Parameters) + 16
 	}
@@ -68,8 +69,10 @@ func newCall(ctx context.Context, m *Model, messages []llms.MessageContent, opti
 		size.bytes += len(raw)
 	}
 	q.InputTokens = (size.bytes+3)/4 + size.images*imageTokens
-	c.promptBytes = size.bytes + size.images*m.c.ImageTokens
-	q.Features = features(q, &size)
+	for _, raw := range c.params.Extra {
+		size.data += len(raw)
+	}
+	q.Features = features(q, size)
 	c.label()
 	return c
 }
@@ -124,6 +127,25 @@ func (c *call) protocol() string {
 // size is what a conversation measures.
 type size struct {
 	bytes, images, parts, calls int
+	// data is the length of what does not count in the expected number of tokens: sound,
+	// and the request's fields that only one API has.
+	data int
+	// unknown counts files whose tokens only the server can count.
+	unknown int
+	// hourly says that something is to be kept in the provider's cache for an hour.
+	hourly bool
+}
+
+// add counts a picture or another file. Sound has fewer tokens than bytes; a document may
+// have more.
+func (s *size) add(mimeType string, data []byte) {
+	s.images++
+	switch kind, _, _ := strings.Cut(mimeType, "/"); {
+	case kind == "audio" && len(data) > 0:
+		s.data += len(data)
+	case kind != "image":
+		s.unknown++
+	}
 }
 
 // queryMessages converts messages; all parts lie in one array.
@@ -131,6 +153,9 @@ func queryMessages(messages []llms.MessageContent, s *size) []sdk.Message {
 	for i := range messages {
 		s.parts += len(messages[i].Parts)
 		for _, p := range messages[i].Parts {
+			if cached, ok := p.(llms.CachedContent); ok && cached.CacheControl != nil && cached.CacheControl.Duration >= time.Hour {
+				s.hourly = true
+			}
 			switch unwrap(p).(type) {
 			case llms.ToolCall, llms.ToolCallResponse, ResultPart:
 				s.calls++
@@ -154,7 +179,7 @@ func queryMessages(messages []llms.MessageContent, s *size) []sdk.Message {
 					parts = append(parts, sdk.TextPart(p.Text))
 				}
 			case FilePart:
-				s.images++
+				s.add(p.MIMEType, p.Data)
 				s.bytes += len(p.Data)
 				parts = append(parts, sdk.Part{Kind: sdk.PartBinary, MIMEType: p.MIMEType, URL: p.URL, Data: p.Data})
 			case ResultPart:
@@ -162,8 +187,12 @@ func queryMessages(messages []llms.MessageContent, s *size) []sdk.Message {
 					switch inner := unwrap(inner).(type) {
 					case llms.TextContent:
 						s.bytes += len(inner.Text)
-					case llms.ImageURLContent, llms.BinaryContent, FilePart:
+					case llms.ImageURLContent:
 						s.images++
+					case llms.BinaryContent:
+						s.add(inner.MIMEType, inner.Data)
+					case FilePart:
+						s.add(inner.MIMEType, inner.Data)
 					}
 				}
 				s.bytes += len(p.Content)
@@ -173,7 +202,7 @@ func queryMessages(messages []llms.MessageContent, s *size) []sdk.Message {
 				s.images++
 				parts = append(parts, sdk.Part{Kind: sdk.PartImageURL, URL: p.URL})
 			case llms.BinaryContent:
-				s.images++
+				s.add(p.MIMEType, p.Data)
 				parts = append(parts, sdk.Part{Kind: sdk.PartBinary, MIMEType: p.MIMEType, Data: p.Data})
 			case llms.ToolCall:
 				call := sdk.ToolCall{ID: p.ID}

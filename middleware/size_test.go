@@ -2,11 +2,13 @@ package middleware_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"math"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/tmc/langchaingo/llms"
 
@@ -50,6 +52,16 @@ func look(t *testing.T, c middleware.Candidate, messages []llms.MessageContent, 
 	return s
 }
 
+// bytes returns the length of the prompt that was reserved: short ones are a third of their
+// length and what servers add.
+func (s *seen) bytes() float64 {
+	added := 2000.0
+	if len(s.query.Tools) > 0 {
+		added += 1000
+	}
+	return math.Round(3 * (s.usd - added))
+}
+
 // A dollar for each byte of the prompt: its worst case in USD is its length.
 func perByte(c middleware.Candidate) middleware.Candidate {
 	c.Model.Price = sdk.Price{Input: 1e6}
@@ -61,30 +73,29 @@ func said(role llms.ChatMessageType, parts ...llms.ContentPart) llms.MessageCont
 }
 
 // The length of a prompt is that of all that is in it, with 16 bytes for each message
-// and each part; an image counts a thousand tokens, and three thousand in the worst
-// case.
+// and each part; an image counts a thousand tokens, and ten thousand in the worst case.
 func TestTheLengthOfAPrompt(t *testing.T) {
 	image := llms.ImageURLContent{URL: "https://example.com/a.png"}
 	for what, c := range map[string]struct {
-		messages      []llms.MessageContent
-		bytes, images int
+		messages               []llms.MessageContent
+		bytes, images, unknown int
 	}{
-		"text":             {human("hello"), 32 + 5, 0},
-		"two messages":     {append(human("hello"), human("you")...), 32 + 5 + 32 + 3, 0},
-		"an image":         {[]llms.MessageContent{said(llms.ChatMessageTypeHuman, image)}, 32, 1},
-		"image and text":   {[]llms.MessageContent{said(llms.ChatMessageTypeHuman, llms.TextContent{Text: "what?"}, image, image)}, 16 + 3*16 + 5, 2},
-		"bytes":            {[]llms.MessageContent{said(llms.ChatMessageTypeHuman, llms.BinaryContent{MIMEType: "image/png", Data: make([]byte, 400)})}, 32, 1},
-		"a file":           {[]llms.MessageContent{said(llms.ChatMessageTypeHuman, middleware.FilePart{MIMEType: "application/pdf", Data: make([]byte, 40)})}, 32 + 40, 1},
-		"cached text":      {[]llms.MessageContent{said(llms.ChatMessageTypeHuman, llms.CachedContent{ContentPart: llms.TextContent{Text: "hello"}})}, 32 + 5, 0},
-		"raw, text longer": {[]llms.MessageContent{said(llms.ChatMessageTypeAI, middleware.RawPart{TextContent: llms.TextContent{Text: "abcdef"}, Raw: []byte(`{}`)})}, 32 + 6, 0},
-		"raw, raw longer":  {[]llms.MessageContent{said(llms.ChatMessageTypeAI, middleware.RawPart{TextContent: llms.TextContent{Text: "ab"}, Raw: []byte(`{"a":1}`)})}, 32 + 7, 0},
-		"a tool's answer":  {[]llms.MessageContent{said(llms.ChatMessageTypeTool, llms.ToolCallResponse{ToolCallID: "1", Name: "f", Content: "fine"})}, 32 + 4, 0},
+		"text":             {human("hello"), 32 + 5, 0, 0},
+		"two messages":     {append(human("hello"), human("you")...), 32 + 5 + 32 + 3, 0, 0},
+		"an image":         {[]llms.MessageContent{said(llms.ChatMessageTypeHuman, image)}, 32, 1, 0},
+		"image and text":   {[]llms.MessageContent{said(llms.ChatMessageTypeHuman, llms.TextContent{Text: "what?"}, image, image)}, 16 + 3*16 + 5, 2, 0},
+		"bytes":            {[]llms.MessageContent{said(llms.ChatMessageTypeHuman, llms.BinaryContent{MIMEType: "image/png", Data: make([]byte, 400)})}, 32, 1, 0},
+		"a file":           {[]llms.MessageContent{said(llms.ChatMessageTypeHuman, middleware.FilePart{MIMEType: "application/pdf", Data: make([]byte, 40)})}, 32 + 40, 1, 1},
+		"cached text":      {[]llms.MessageContent{said(llms.ChatMessageTypeHuman, llms.CachedContent{ContentPart: llms.TextContent{Text: "hello"}})}, 32 + 5, 0, 0},
+		"raw, text longer": {[]llms.MessageContent{said(llms.ChatMessageTypeAI, middleware.RawPart{TextContent: llms.TextContent{Text: "abcdef"}, Raw: []byte(`{}`)})}, 32 + 6, 0, 0},
+		"raw, raw longer":  {[]llms.MessageContent{said(llms.ChatMessageTypeAI, middleware.RawPart{TextContent: llms.TextContent{Text: "ab"}, Raw: []byte(`{"a":1}`)})}, 32 + 7, 0, 0},
+		"a tool's answer":  {[]llms.MessageContent{said(llms.ChatMessageTypeTool, llms.ToolCallResponse{ToolCallID: "1", Name: "f", Content: "fine"})}, 32 + 4, 0, 0},
 		"a tool's pictures": {[]llms.MessageContent{said(llms.ChatMessageTypeTool, middleware.ResultPart{
 			ToolCallResponse: llms.ToolCallResponse{ToolCallID: "1", Content: "ok"},
-			Parts:            []llms.ContentPart{llms.TextContent{Text: "abc"}, image, llms.BinaryContent{}, middleware.FilePart{}},
-		})}, 32 + 2 + 3, 3},
-		"a tool's call": {[]llms.MessageContent{said(llms.ChatMessageTypeAI, llms.ToolCall{ID: "1", FunctionCall: &llms.FunctionCall{Name: "find", Arguments: `{"q":1}`}})}, 32 + 4 + 7, 0},
-		"an empty call": {[]llms.MessageContent{said(llms.ChatMessageTypeAI, llms.ToolCall{ID: "1"})}, 32, 0},
+			Parts:            []llms.ContentPart{llms.TextContent{Text: "abc"}, image, llms.BinaryContent{MIMEType: "image/png"}, middleware.FilePart{MIMEType: "video/mp4"}},
+		})}, 32 + 2 + 3, 3, 1},
+		"a tool's call": {[]llms.MessageContent{said(llms.ChatMessageTypeAI, llms.ToolCall{ID: "1", FunctionCall: &llms.FunctionCall{Name: "find", Arguments: `{"q":1}`}})}, 32 + 4 + 7, 0, 0},
+		"an empty call": {[]llms.MessageContent{said(llms.ChatMessageTypeAI, llms.ToolCall{ID: "1"})}, 32, 0, 0},
 	} {
 		got := look(t, perByte(small(says("fine"))), c.messages)
 		if got.err != nil {
@@ -93,24 +104,12 @@ func TestTheLengthOfAPrompt(t *testing.T) {
 		if want := (c.bytes+3)/4 + 1000*c.images; got.query.InputTokens != want {
 			t.Errorf("%s: %d tokens, want %d", what, got.query.InputTokens, want)
 		}
-		if want := float64(c.bytes + 3000*c.images); math.Abs(got.usd-want) > 1e-9 {
-			t.Errorf("%s: at most %v bytes, want %v", what, got.usd, want)
+		if want := float64(c.bytes)/3 + 2000 + float64(10_000*c.images+200_000*c.unknown); math.Abs(got.usd-want) > 1e-9 {
+			t.Errorf("%s: at most %v tokens, want %v", what, got.usd, want)
 		}
 		if n, has := got.query.Features[middleware.FeatureImages]; n != float64(c.images) || has != (c.images > 0) {
 			t.Errorf("%s: %v images, want %d", what, n, c.images)
 		}
-	}
-}
-
-// What an image may count at most is the operator's to say.
-func TestTheWorstCaseOfAnImage(t *testing.T) {
-	w := &worst{}
-	m := wrap(t, middleware.Config{Models: []middleware.Candidate{perByte(small(says("fine")))}, ImageTokens: 500, Step: step.Config{Ledger: w}})
-	if _, err := m.GenerateContent(t.Context(), []llms.MessageContent{said(llms.ChatMessageTypeHuman, llms.ImageURLContent{URL: "x"})}); err != nil {
-		t.Fatal(err)
-	}
-	if want := 32.0 + 500; w.usd[0] != want {
-		t.Errorf("at most %v tokens, want %v", w.usd[0], want)
 	}
 }
 
@@ -119,8 +118,8 @@ func TestToolsAndSchemasCountInThePrompt(t *testing.T) {
 	plain := look(t, perByte(small(says("fine"))), human("hello"))
 	tool := llms.Tool{Type: "function", Function: &llms.FunctionDefinition{Name: "find", Description: "finds it", Parameters: map[string]any{"type": "object"}}}
 	with := look(t, perByte(small(says("fine"))), human("hello"), llms.WithTools([]llms.Tool{tool, {Type: "function"}}))
-	if want := plain.usd + 16 + 4 + 8 + float64(len(`{"type":"object"}`)); with.usd != want {
-		t.Errorf("with a tool at most %v bytes, want %v", with.usd, want)
+	if want := plain.bytes() + 16 + 4 + 8 + float64(len(`{"type":"object"}`)); with.bytes() != want {
+		t.Errorf("with a tool at most %v bytes, want %v", with.bytes(), want)
 	}
 	if len(with.query.Tools) != 1 || string(with.query.Tools[0].Parameters) != `{"type":"object"}` {
 		t.Errorf("tools %+v", with.query.Tools)
@@ -136,8 +135,8 @@ func TestToolsAndSchemasCountInThePrompt(t *testing.T) {
 	teller := keeps(text(`{}`))
 	schema := look(t, perByte(small(teller)), human("hello"), middleware.WithParams(middleware.Params{Schema: &middleware.Schema{Name: "s", Schema: []byte(`{"type":"object"}`)}}))
 	told := teller.messages[0].Parts[0].(llms.TextContent).Text
-	if !strings.HasSuffix(told, `{"type":"object"}`) || schema.usd != plain.usd+float64(len(told)) {
-		t.Errorf("told %q; at most %v bytes, want %v more than %v", told, schema.usd, len(told), plain.usd)
+	if !strings.HasSuffix(told, `{"type":"object"}`) || schema.bytes() != plain.bytes()+float64(len(told)) {
+		t.Errorf("told %q; at most %v bytes, want %v more than %v", told, schema.bytes(), len(told), plain.bytes())
 	}
 }
 
@@ -146,7 +145,7 @@ func TestToolsAndSchemasCountInThePrompt(t *testing.T) {
 func TestTheWorstCaseOfSeveralAnswers(t *testing.T) {
 	c := small(says("fine"))
 	c.Model.Price, c.Model.MaxOutputTokens = sdk.Price{Input: 1, Output: 10}, 100
-	prompt := 37 * 1 / 1e6 // 37 bytes
+	prompt := (37.0/3 + 2000) * 1 / 1e6 // 37 bytes, and what servers add
 	answer := 100 * 10 / 1e6
 	prediction := []byte(`{"type":"content","content":"abc"}`)
 	predicted := float64(len(prediction)) * 10 / 1e6
@@ -166,6 +165,50 @@ func TestTheWorstCaseOfSeveralAnswers(t *testing.T) {
 		if got := look(t, c, human("hello"), tt.options...); got.err != nil || math.Abs(got.usd-tt.want) > 1e-15 {
 			t.Errorf("%s: at most %v USD, want %v; %v", what, got.usd, tt.want, got.err)
 		}
+	}
+}
+
+// Tools that the provider runs, service tiers and what is kept for an hour are reserved.
+func TestTheWorstCaseOfWhatProvidersAdd(t *testing.T) {
+	c := small(says("fine"))
+	c.Model.Price, c.Model.MaxOutputTokens, c.Model.ContextTokens = sdk.Price{Input: 1, CacheWrite: 1.25, Output: 10}, 100, 50_000
+	const prompt, answer, context = (37.0/3 + 2000) * 1.25 / 1e6, 100 * 10 / 1e6, 50_000 * 1.25 / 1e6
+	raw := func(tools ...string) middleware.Params {
+		var p middleware.Params
+		for _, tool := range tools {
+			p.RawTools = append(p.RawTools, json.RawMessage(tool))
+		}
+		return p
+	}
+	extra := func(name, value string) middleware.Params {
+		return middleware.Params{Extra: map[string]json.RawMessage{name: json.RawMessage(value)}}
+	}
+	bytes := func(n int) float64 { return float64(n) / 3 * 1.25 / 1e6 }
+	for what, tt := range map[string]struct {
+		params middleware.Params
+		want   float64
+	}{
+		"a search":             {raw(`{"type":"web_search_20250305"}`), bytes(30) + prompt + answer + 20*context},
+		"five searches":        {raw(`{"type":"web_search","max_uses":5}`), bytes(34) + prompt + answer + 6*context},
+		"bounded altogether":   {middleware.Params{RawTools: []json.RawMessage{[]byte(`{"type":"mcp"}`)}, Extra: map[string]json.RawMessage{"max_tool_calls": []byte("2")}}, bytes(15) + prompt + answer + 3*context},
+		"no hosted tool":       {raw(`{"type":"custom"}`), bytes(17) + prompt + answer},
+		"MCP servers":          {extra("mcp_servers", `[{}]`), bytes(4) + prompt + answer + 20*context},
+		"a stored prompt":      {extra("cachedContent", `"c/1"`), bytes(5) + prompt + answer + context},
+		"priority":             {middleware.Params{ServiceTier: "priority"}, 2 * (prompt + answer)},
+		"flex":                 {middleware.Params{ServiceTier: "flex"}, prompt + answer},
+		"fast, in one country": {middleware.Params{Extra: map[string]json.RawMessage{"speed": []byte(`"fast"`), "inference_geo": []byte(`"us"`)}}, 6.6 * (bytes(10) + prompt + answer)},
+		"kept for an hour":     {extra("cache_control", `{"type":"ephemeral","ttl":"1h"}`), 1.6*(bytes(31)+prompt) + answer},
+		"another model":        {extra("models", `["dear/one"]`), bytes(12) + prompt + answer},
+	} {
+		tt.params.Dialect = middleware.DialectChat
+		c.LLM = &speaker{resp: text("fine")}
+		if got := look(t, c, human("hello"), middleware.WithParams(tt.params)); got.usd == 0 || math.Abs(got.usd-tt.want) > 1e-12 {
+			t.Errorf("%s: at most %v USD, want %v; %v", what, got.usd, tt.want, got.err)
+		}
+	}
+	hour := llms.CachedContent{ContentPart: llms.TextContent{Text: "hello"}, CacheControl: &llms.CacheControl{Type: "ephemeral", Duration: time.Hour}}
+	if got := look(t, c, []llms.MessageContent{said(llms.ChatMessageTypeHuman, hour)}); math.Abs(got.usd-(1.6*prompt+answer)) > 1e-12 {
+		t.Errorf("a part kept for an hour: at most %v USD, want %v", got.usd, 1.6*prompt+answer)
 	}
 }
 

@@ -8,9 +8,11 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/tmc/langchaingo/llms"
 
@@ -22,6 +24,8 @@ import (
 type usurer struct {
 	mu       sync.Mutex
 	report   string  // in place of the number of output tokens; "" reports none
+	input    int     // tokens of input that are reported; 0 is 1
+	more     string  // further members of the usage
 	billed   float64 // US dollars
 	calls    int
 	longest  int // unlimited where it was not told a limit
@@ -60,7 +64,7 @@ func (u *usurer) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 		if u.report == "" {
 			return "null"
 		}
-		return fmt.Sprintf(`{%q: 1, %q: %s}`, input, output, u.report)
+		return fmt.Sprintf(`{%q: %d, %q: %s%s}`, input, max(u.input, 1), output, u.report, u.more)
 	}
 	if strings.HasSuffix(req.URL.Path, "/embeddings") {
 		u.embedded += len(body)
@@ -112,7 +116,7 @@ func (u *usurer) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	case strings.HasSuffix(req.URL.Path, "/api/chat"):
 		counts := ""
 		if u.report != "" {
-			counts = `, "prompt_eval_count": 1, "eval_count": ` + u.report
+			counts = fmt.Sprintf(`, "prompt_eval_count": %d, "eval_count": %s`, max(u.input, 1), u.report)
 		}
 		fmt.Fprintf(w, `{"model": "m", "created_at": "2026-01-01T00:00:00Z", "message": {"role": "assistant", "content": "ok"}, "done": true, "done_reason": "stop"%s}`+"\n", counts)
 	default:
@@ -212,6 +216,116 @@ retry { max_attempts = 1 }
 				}
 			})
 		}
+	}
+}
+
+// What an upstream reports and a step believes stays within every cap, for prompts of every
+// kind: the largest bills that are believed are those that are reserved.
+func TestCapsHoldAtTheEdgeOfTheBelievable(t *testing.T) {
+	const usdCap = 1.5
+	t.Setenv("NO_KEY", "none")
+	say := llms.TextParts(llms.ChatMessageTypeHuman, "hello")
+	picture := llms.MessageContent{Role: llms.ChatMessageTypeHuman, Parts: []llms.ContentPart{llms.TextContent{Text: "what is it?"}, llms.BinaryContent{MIMEType: "image/png", Data: []byte("png")}}}
+	document := llms.MessageContent{Role: llms.ChatMessageTypeHuman, Parts: []llms.ContentPart{llms.TextContent{Text: "what is it?"}, middleware.FilePart{MIMEType: "application/pdf", Data: []byte("pdf")}}}
+	hour := llms.MessageContent{Role: llms.ChatMessageTypeHuman, Parts: []llms.ContentPart{llms.CachedContent{ContentPart: llms.TextContent{Text: "hello"}, CacheControl: &llms.CacheControl{Type: "ephemeral", Duration: time.Hour}}}}
+	find := llms.WithTools([]llms.Tool{{Type: "function", Function: &llms.FunctionDefinition{Name: "find", Parameters: map[string]any{"type": "object"}}}})
+	prompts := map[string]struct {
+		message llms.MessageContent
+		options []llms.CallOption
+	}{
+		"short": {say, nil}, "tools": {say, []llms.CallOption{find}}, "a picture": {picture, nil}, "a document": {document, nil}, "kept for an hour": {hour, nil},
+		"a search": {say, []llms.CallOption{middleware.WithParams(middleware.Params{Dialect: middleware.DialectAnthropic, RawTools: []json.RawMessage{[]byte(`{"type": "web_search_20250305", "name": "web_search", "max_uses": 2}`)}})}},
+		"priority": {say, []llms.CallOption{middleware.WithParams(middleware.Params{ServiceTier: "priority"})}},
+	}
+	for _, dialect := range []string{"openai", "openai responses", "anthropic", "gemini", "ollama"} {
+		t.Run(dialect, func(t *testing.T) {
+			t.Parallel()
+			u := &usurer{report: "5"}
+			server := httptest.NewServer(u)
+			defer server.Close()
+			provider, api, _ := strings.Cut(dialect, " ")
+			if api != "" {
+				api = "api = \"responses\"\n"
+			}
+			r := open(t, fmt.Sprintf(`
+model "m" {
+  provider          = %q
+  base_url          = %q
+  api_key           = env("NO_KEY")
+  max_output_tokens = 100
+  context_tokens    = 30000
+  capabilities      = ["tools", "images"]
+  %s
+  price {
+    input_usd_per_million        = 10
+    cached_input_usd_per_million = 10
+    cache_write_usd_per_million  = 12.5
+    output_usd_per_million       = 100
+  }
+}
+strategy "route" { lambda = 1 }
+budget { run_usd = %g }
+retry { max_attempts = 1 }
+`, provider, server.URL, api, usdCap))
+			believed := map[string]int{}
+			for name, prompt := range prompts {
+				for _, stream := range []bool{false, true} {
+					for _, more := range []string{"", "written", "cached"} {
+						for _, input := range []int{1900, 2013, 2900, 3020, 12_000, 31_000, 61_000, 92_000} {
+							u.input, u.more = input, ""
+							price := 10.0
+							switch {
+							case more == "written" && provider == "anthropic":
+								u.input, u.more, price = 1, fmt.Sprintf(`, "cache_creation_input_tokens": %d`, input), 12.5
+							case more == "cached" && provider == "anthropic":
+								u.input, u.more = 1, fmt.Sprintf(`, "cache_read_input_tokens": %d`, input)
+							case more == "cached" && dialect == "openai":
+								u.more = fmt.Sprintf(`, "prompt_tokens_details": {"cached_tokens": %d}`, input)
+							case more != "":
+								continue
+							}
+							if name == "kept for an hour" && more == "written" {
+								price = 20
+							}
+							if name == "priority" {
+								price *= 2
+							}
+							options := slices.Clone(prompt.options)
+							if stream {
+								options = append(options, llms.WithStreamingFunc(func(context.Context, []byte) error { return nil }))
+							}
+							run := fmt.Sprint(name, stream, more, input)
+							ctx, rep := middleware.WithReport(middleware.WithInfo(t.Context(), middleware.Info{Run: run}))
+							for range 2 + min(60, int(2*usdCap*1e6/price)/input) {
+								if _, err := r.GenerateContent(ctx, []llms.MessageContent{prompt.message}, options...); err != nil {
+									break
+								}
+							}
+							bill := 0.0
+							for _, step := range rep.Steps() {
+								for _, c := range step.Calls {
+									if c.Error == "" && c.UsageDoubt == "" {
+										bill += float64(input) * price / 1e6
+										believed[name] = max(believed[name], input)
+									}
+								}
+							}
+							if bill > usdCap+1e-9 {
+								t.Errorf("%s: the upstream bills %v USD", run, bill)
+							}
+						}
+					}
+				}
+			}
+			for name, least := range map[string]int{"short": 1900, "tools": 2900, "kept for an hour": 1900} {
+				if believed[name] < least {
+					t.Errorf("%s: at most %d tokens are believed, want %d", name, believed[name], least)
+				}
+			}
+			if provider == "anthropic" && (believed["a picture"] < 12_000 || believed["a document"] < 31_000 || believed["a search"] < 61_000) {
+				t.Errorf("at most %v tokens are believed", believed)
+			}
+		})
 	}
 }
 

@@ -207,7 +207,7 @@ func TestAccountsOutliveTheirPolicy(t *testing.T) {
 			ask := func(r *router.Router) (string, error) {
 				return llms.GenerateFromSinglePrompt(middleware.WithInfo(t.Context(), middleware.Info{Run: "one"}), r, "What is right?")
 			}
-			caps("1")
+			caps("10")
 			r, err := router.New(t.Context(), v.policy(t, 0), full.Complete(router.Options{Plugins: inProcess{}}))
 			if err != nil {
 				t.Fatal(err)
@@ -216,7 +216,7 @@ func TestAccountsOutliveTheirPolicy(t *testing.T) {
 			if _, err := ask(r); err != nil { // 0.033 USD
 				t.Fatal(err)
 			}
-			caps("0.08") // room for one call of the large model, were nothing spent: 0.064
+			caps("2.08") // room for one call of the large model, were nothing spent: 2.065
 			if err := r.Swap(t.Context(), v.policy(t, 1)); err != nil {
 				t.Fatal(err)
 			}

@@ -129,7 +129,7 @@ func (r *run) book(ctx context.Context, rec *sdk.Call, i int, answer *sdk.Answer
 	rec.CostUSD = round(rec.CostUSD)
 	r.t.Usage = r.t.Usage.Add(rec.Usage)
 	r.t.Calls = append(r.t.Calls, *rec)
-	if stands > rec.CostUSD {
+	if stands > rec.CostUSD && r.e.capped() {
 		r.say(fmt.Sprintf("the bill of %s is not known: its worst case of %.6g USD stands under the caps", rec.Model, stands))
 	}
 	if fault := r.settle(ctx, held, rec.CostUSD, stands); fault != nil {
@@ -143,13 +143,15 @@ func (r *run) recordFailure(rec *sdk.Call, i int, err error, most *demand) (stan
 	rec.Error = err.Error()
 	failed, ok := errors.AsType[*CallError](err)
 	if !ok {
+		if _, panicked := errors.AsType[*PanicError](err); panicked {
+			return most.usd // it may have come after the server's answer
+		}
 		return 0
 	}
 	if failed.Refused {
 		rec.StopReason = sdk.StopReasonRefused
 		r.refusals++
 	}
-	m := &r.e.models[i]
 	rec.Usage, rec.CostUSD, rec.Deployment = failed.Usage, money(failed.CostUSD), failed.Deployment
 	if rec.UsageDoubt = most.refute(rec.Usage, nil); rec.UsageDoubt != "" {
 		rec.Usage = sdk.Usage{}
@@ -161,7 +163,7 @@ func (r *run) recordFailure(rec *sdk.Call, i int, err error, most *demand) (stan
 		}
 	}
 	if rec.CostUSD == 0 {
-		rec.CostUSD = m.Price.CostUSD(rec.Usage)
+		rec.CostUSD = most.price.CostUSD(rec.Usage)
 	}
 	return stands
 }
@@ -188,7 +190,7 @@ func (r *run) recordAnswer(rec *sdk.Call, i int, answer *sdk.Answer, most *deman
 		}
 	}
 	if answer.CostUSD == 0 {
-		answer.CostUSD = m.Price.CostUSD(answer.Usage)
+		answer.CostUSD = most.price.CostUSD(answer.Usage)
 	}
 	rec.Usage, rec.CostUSD, rec.StopReason, rec.Deployment = answer.Usage, answer.CostUSD, answer.StopReason, answer.Deployment
 	rec.NotSent = answer.NotSent

@@ -1,21 +1,23 @@
 package step
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 
 	"github.com/stepfall/stepfall/sdk"
 )
 
-// demand is the most that one call can use: it is reserved before the call, and the
-// usage that the server reports is checked against it.
+// demand is the most that one call can use: exactly that is reserved before the call, and
+// reported usage beyond it is not believed.
 type demand struct {
 	// limit is the longest completion, which the caller sends; 0 is no limit.
 	limit int
-	// usd is the reservation.
-	usd float64
-	// input and output are the greatest numbers of tokens that are believed.
+	// input and output are the greatest numbers of tokens.
 	input, output float64
+	// price is that of the request, usd what the demand costs by it.
+	price sdk.Price
+	usd   float64
 }
 
 // Tokens that servers add to a prompt.
@@ -28,50 +30,61 @@ const (
 	// toolTokens is more than the instructions that come with tools: Anthropic documents up
 	// to 806.
 	toolTokens = 1000
+	// imageTokens and imageUSD bound a picture, which costs up to the greater of the two:
+	// models whose tokens are cheap count more of them.
+	imageTokens, imageUSD = 10_000, 0.01
+	// unknownContext stands for the context of a model that states none.
+	unknownContext = 200_000
 	// unknownTokens bounds the usage of a call of which neither prompt nor context is known.
 	unknownTokens = 20_000_000
-	// lookups is how often a call with hosted tools may read the context anew.
-	lookups = 20
 )
 
-// demandOf returns what one call of candidate i can use. A token for each byte of the prompt
-// is reserved, three times as many as tokenizers make; that leaves room for what a server
-// adds, but where the prompt is very short.
+// demandOf returns what one call of candidate i can use.
 func (r *run) demandOf(i int) demand {
 	m := &r.e.models[i]
-	prompt, context, choices := float64(r.req.PromptBytes), float64(m.ContextTokens), float64(max(r.req.Choices, 1))
-	if prompt == 0 {
-		prompt = 4 * float64(r.q.InputTokens)
+	d := demand{limit: r.outputLimit(i), input: r.inputDemand(m), price: m.Price}
+	if r.req.Tariff != nil {
+		d.price = r.req.Tariff(d.price)
 	}
-	if r.req.HostedTools {
-		prompt = max(prompt, context)
-	}
-	d := demand{limit: r.outputLimit(i), input: prompt}
-	d.output = choices * (float64(d.limit) + float64(r.req.PredictedTokens))
-	d.usd = worstCost(m, d.input, d.output)
-	if context <= 0 {
-		context = unknownTokens
-	}
+	completion := float64(d.limit + r.req.PredictedTokens)
 	if d.limit == 0 {
-		d.output = choices * context
+		completion = cmp.Or(float64(m.ContextTokens), unknownTokens)
 	}
-	if len(r.q.Messages) > 0 {
-		added := float64(templateTokens)
-		if len(r.q.Tools) > 0 {
-			added += toolTokens
-		}
-		d.input = max(prompt, prompt/3+added)
-	}
+	d.output = float64(max(r.req.Choices, 1)) * completion
+	d.usd = worstCost(d.price, d.input, d.output)
 	switch {
-	case r.req.PromptBytes == 0: // not one completion of a known prompt
-		d.input = max(context, unknownTokens)
-		d.output = choices * d.input
-	case r.req.HostedTools:
-		d.input = max(d.input, lookups*context)
-	case hasMedia(r.q):
-		d.input = max(d.input, context) // how many tokens a file is, only its server knows
+	case r.req.PromptBytes == 0: // any number of completions, which their caller accounts for
+		d.input = max(float64(m.ContextTokens), unknownTokens)
+		d.output = d.input
+	case !r.e.capped() && r.req.Images > 0:
+		d.input = max(d.input, float64(m.ContextTokens))
 	}
 	return d
+}
+
+// inputDemand returns the most input tokens that a call of m can cause.
+func (r *run) inputDemand(m *sdk.Model) float64 {
+	if r.req.PromptBytes == 0 {
+		return 4 * float64(r.q.InputTokens)
+	}
+	input := float64(r.req.PromptBytes)
+	if len(r.q.Messages) > 0 {
+		input = promptDemand(r.req.PromptBytes, len(r.q.Tools) > 0)
+	}
+	context := cmp.Or(float64(m.ContextTokens), unknownContext)
+	image := max(imageTokens, imageUSD*1e6/m.Price.Input)
+	return input + min(float64(r.req.Images)*image, context) + float64(r.req.ContextReads)*context
+}
+
+// promptDemand returns the most tokens that a conversation can have: one for each byte,
+// three times as many as tokenizers make, which leaves room for what a server adds except
+// where the prompt is short.
+func promptDemand(promptBytes int, hasTools bool) float64 {
+	added := float64(templateTokens)
+	if hasTools {
+		added += toolTokens
+	}
+	return max(float64(promptBytes), float64(promptBytes)/3+added)
 }
 
 // outputLimit returns the longest completion to ask candidate i for: the least of what the
@@ -95,18 +108,6 @@ func (r *run) outputLimit(i int) int {
 
 // capped reports whether calls are made under a reservation.
 func (e *Engine) capped() bool { return e.c.StepCapUSD > 0 || e.c.Ledger != nil }
-
-// hasMedia reports whether q holds an image or another file.
-func hasMedia(q *sdk.Query) bool {
-	for i := range q.Messages {
-		for j := range q.Messages[i].Parts {
-			if kind := q.Messages[i].Parts[j].Kind; kind == sdk.PartImageURL || kind == sdk.PartBinary {
-				return true
-			}
-		}
-	}
-	return false
-}
 
 // refute returns why a call that demands d cannot have used u, or "". The answer is nil where
 // the call did not end.
@@ -150,19 +151,19 @@ func answerBytes(a *sdk.Answer) int {
 	return n
 }
 
-// WorstCostUSD returns the most that one completion of m can cost: the prompt at the
-// dearest input price, one token for each of promptBytes bytes (no tokenizer in
-// use makes more), and the longest answer.
+// WorstCostUSD returns the most that one completion of m for a conversation with tools can
+// cost: the prompt at the dearest input price, one token for each of promptBytes bytes and
+// what servers add, and the longest answer.
 func WorstCostUSD(m *sdk.Model, promptBytes, maxOutputTokens int) float64 {
 	output := m.MaxOutputTokens
 	if maxOutputTokens > 0 && (output == 0 || maxOutputTokens < output) {
 		output = maxOutputTokens
 	}
-	return worstCost(m, float64(promptBytes), float64(output))
+	return worstCost(m.Price, promptDemand(promptBytes, true), float64(output))
 }
 
-func worstCost(m *sdk.Model, input, output float64) float64 {
-	return (input*max(m.Price.Input, m.Price.CachedInput, m.Price.CacheWrite) + output*max(m.Price.Output, m.Price.Reasoning)) / 1e6
+func worstCost(p sdk.Price, input, output float64) float64 {
+	return (input*max(p.Input, p.CachedInput, p.CacheWrite) + output*max(p.Output, p.Reasoning)) / 1e6
 }
 
 // money is an amount that somebody else says was spent; what is none is 0.

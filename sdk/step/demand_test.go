@@ -71,6 +71,66 @@ func TestNoBillPassesACap(t *testing.T) {
 	}
 }
 
+// largest notes the greatest reservation, and grants all.
+type largest struct{ usd float64 }
+
+func (l *largest) Reserve(_ context.Context, _ *sdk.Query, usd float64) (step.Reservation, error) {
+	l.usd = max(l.usd, usd)
+	return l, nil
+}
+
+func (l *largest) Settle(context.Context, float64) error { return nil }
+
+// What is reserved for a call is what is believed of it at most, to the token: usage at the
+// edge is booked as it is, and more costs the reservation.
+func TestWhatIsBelievedIsReserved(t *testing.T) {
+	m := sdk.Model{Name: "m", Price: sdk.Price{Input: 2, CachedInput: 2, CacheWrite: 2}, ContextTokens: 100_000, MaxOutputTokens: 10, Capabilities: sdk.Capabilities{Tools: true}}
+	tools := query()
+	tools.Tools = []sdk.Tool{{Name: "find"}}
+	embeddings := query()
+	embeddings.Messages = nil
+	double := func(p sdk.Price) sdk.Price {
+		p.Input, p.CachedInput, p.CacheWrite = 2*p.Input, 2*p.CachedInput, 2*p.CacheWrite
+		return p
+	}
+	for name, c := range map[string]struct {
+		req        step.Request
+		atLeast    float64 // tokens
+		perMillion float64
+	}{
+		"short":              {step.Request{Query: query(), PromptBytes: 40}, 2013, 2},
+		"long":               {step.Request{Query: query(), PromptBytes: 40_000}, 40_000, 2},
+		"tools":              {step.Request{Query: tools, PromptBytes: 90}, 3030, 2},
+		"embeddings":         {step.Request{Query: embeddings, PromptBytes: 90}, 90, 2},
+		"three images":       {step.Request{Query: query(), PromptBytes: 40, Images: 3}, 32_013, 2},
+		"many images":        {step.Request{Query: query(), PromptBytes: 40, Images: 30}, 102_013, 2},
+		"a file":             {step.Request{Query: query(), PromptBytes: 40, ContextReads: 1}, 102_013, 2},
+		"hosted tools":       {step.Request{Query: tools, PromptBytes: 90, ContextReads: 20}, 2_003_030, 2},
+		"at a priority":      {step.Request{Query: query(), PromptBytes: 40, Tariff: double}, 2013, 4},
+		"two choices, tools": {step.Request{Query: tools, PromptBytes: 90, Choices: 2}, 3030, 2},
+	} {
+		for _, extra := range []int{0, 1} {
+			for kind, usage := range map[string]func(n int) sdk.Usage{
+				"input": func(n int) sdk.Usage { return sdk.Usage{InputTokens: n, OutputTokens: 1} }, "cached": func(n int) sdk.Usage { return sdk.Usage{CachedInputTokens: n, OutputTokens: 1} },
+				"written": func(n int) sdk.Usage { return sdk.Usage{InputTokens: 1, CacheWriteTokens: n - 1, OutputTokens: 1} },
+			} {
+				ledger := &largest{}
+				c.req.Caller = step.CallerFunc(func(context.Context, *step.Call) (*sdk.Answer, error) {
+					return &sdk.Answer{Text: "ok", Usage: usage(int(ledger.usd*1e6/c.perMillion+1e-6) + extra)}, nil
+				})
+				res, err := engine(t, step.Config{Candidates: []step.Candidate{{Model: m}}, Strategy: index(t, 1), Ledger: ledger}).Run(t.Context(), c.req)
+				if err != nil {
+					t.Fatal(name, err)
+				}
+				rec := res.Trace.Calls[0]
+				if ledger.usd*1e6/c.perMillion < c.atLeast-1e-6 || rec.CostUSD > ledger.usd+1e-12 || rec.CostUSD < ledger.usd-1e-6*c.perMillion || (rec.UsageDoubt != "") != (extra > 0) {
+					t.Errorf("%s, %s, %d beyond: reserved %v USD (want %v), booked %v, doubt %q", name, kind, extra, ledger.usd, c.atLeast*c.perMillion/1e6, rec.CostUSD, rec.UsageDoubt)
+				}
+			}
+		}
+	}
+}
+
 // Usage that a request can cause is believed, and what nobody capped is not reserved.
 func TestHonestUsageIsBelieved(t *testing.T) {
 	m := sdk.Model{Name: "m", Price: sdk.Price{Input: 1, Output: 10}, ContextTokens: 100_000, MaxOutputTokens: 5000, Capabilities: sdk.Capabilities{Tools: true, Images: true}}
@@ -87,10 +147,11 @@ func TestHonestUsageIsBelieved(t *testing.T) {
 		"of a tool":                 {step.Request{Query: tools, PromptBytes: 60}, sdk.Usage{InputTokens: 2900, OutputTokens: 12}, 0, ""},
 		"hidden instructions":       {step.Request{Query: query(), PromptBytes: 40}, sdk.Usage{InputTokens: 2001, OutputTokens: 12}, 0, ""},
 		"too much for its prompt":   {step.Request{Query: query(), PromptBytes: 40}, sdk.Usage{InputTokens: 2014, OutputTokens: 12}, 0, "2014 input tokens"},
+		"an image under a cap":      {step.Request{Query: image, PromptBytes: 3040, Images: 1}, sdk.Usage{InputTokens: 12_000, OutputTokens: 12}, 1, ""},
 		"one token a byte":          {step.Request{Query: query(), PromptBytes: 9000}, sdk.Usage{InputTokens: 1000, CachedInputTokens: 4000, CacheWriteTokens: 4000, OutputTokens: 12}, 0, ""},
 		"more than one a byte":      {step.Request{Query: query(), PromptBytes: 9000}, sdk.Usage{InputTokens: 9001, OutputTokens: 12}, 0, "9001 input tokens"},
-		"a large image":             {step.Request{Query: image, PromptBytes: 3040}, sdk.Usage{InputTokens: 40_000, OutputTokens: 12}, 0, ""},
-		"a search":                  {step.Request{Query: query(), PromptBytes: 40, HostedTools: true}, sdk.Usage{InputTokens: 300_000, OutputTokens: 12}, 0, ""},
+		"a large image":             {step.Request{Query: image, PromptBytes: 3040, Images: 1}, sdk.Usage{InputTokens: 40_000, OutputTokens: 12}, 0, ""},
+		"a search":                  {step.Request{Query: query(), PromptBytes: 40, ContextReads: 20}, sdk.Usage{InputTokens: 300_000, OutputTokens: 12}, 0, ""},
 		"no limit, no cap":          {step.Request{Query: query(), PromptBytes: 40}, sdk.Usage{InputTokens: 10, OutputTokens: 90_000}, 0, ""},
 		"no limit, cap":             {step.Request{Query: query(), PromptBytes: 40}, sdk.Usage{InputTokens: 10, OutputTokens: 5001}, 1, "5001 output tokens"},
 		"with its reasoning":        {step.Request{Query: query(), PromptBytes: 40}, sdk.Usage{InputTokens: 10, OutputTokens: 1000, ReasoningTokens: 4000}, 1, ""},
@@ -178,5 +239,31 @@ func TestTheLimitFitsTheContext(t *testing.T) {
 		if want := min(c.want, m.MaxOutputTokens); err != nil || got != want {
 			t.Errorf("prompt of %d bytes, %d asked: %d, want %d (%v)", c.prompt, c.asked, got, want, err)
 		}
+	}
+}
+
+// A judge whose price nobody stated reserves what its dearest verdict has cost.
+func TestAJudgeWithoutAPriceStaysUnderTheCap(t *testing.T) {
+	const usdCap, verdict = 1.0, 0.3
+	judged := 0
+	judge := step.Verifier{Name: "judge", Verifier: sdk.VerifierFunc(func(context.Context, *sdk.VerifyRequest) (*sdk.Verdict, error) {
+		judged++
+		return &sdk.Verdict{Outcome: sdk.Passed, Score: 1, CostUSD: verdict}, nil
+	})}
+	e := engine(t, step.Config{Candidates: candidates()[:1], Strategy: index(t, 1), Verifiers: []step.Verifier{judge}, Ledger: step.NewMemory(step.Caps{RunUSD: usdCap})})
+	q := query()
+	q.Run = "r"
+	spent := 0.0
+	for range 10 {
+		res, err := e.Run(t.Context(), step.Request{Query: q, PromptBytes: 40, Caller: step.CallerFunc(func(context.Context, *step.Call) (*sdk.Answer, error) {
+			return &sdk.Answer{Text: "ok", Usage: sdk.Usage{InputTokens: 10, OutputTokens: 1}}, nil
+		})})
+		if err != nil && !errors.Is(err, sdk.ErrBudgetExhausted) {
+			t.Fatal(err)
+		}
+		spent += res.Trace.CostUSD
+	}
+	if judged != 3 || spent > usdCap {
+		t.Errorf("%d verdicts, %v USD", judged, spent)
 	}
 }

@@ -80,7 +80,8 @@ type Verifier struct {
 	Rates *cascade.Rates
 	// OnUnavailable says what an error of the verifier means.
 	OnUnavailable Unavailable
-	// MaxCostUSD is the most that one verification costs; it is reserved before.
+	// MaxCostUSD is the most that one verification costs; it is reserved before. 0 reserves
+	// the most that one has cost so far.
 	MaxCostUSD float64
 	// Timeout bounds one verification; 0 is no bound but the caller's.
 	Timeout time.Duration
@@ -175,6 +176,8 @@ type Engine struct {
 	patience []patience
 	// silence has an entry for each verifier.
 	silence []silence
+	// verdictCosts has an entry for each verifier.
+	verdictCosts []maximum
 	// room is the ledger where steps wait under it, and nil where they do not.
 	room *room
 	// sells says that a verifier's findings can be bought.
@@ -183,7 +186,7 @@ type Engine struct {
 
 // New returns an engine, or an error that names every fault of the configuration.
 func New(c Config) (*Engine, error) {
-	e := &Engine{c: c.withDefaults(), patience: make([]patience, len(c.Estimators)), silence: make([]silence, len(c.Verifiers))}
+	e := &Engine{c: c.withDefaults(), patience: make([]patience, len(c.Estimators)), silence: make([]silence, len(c.Verifiers)), verdictCosts: make([]maximum, len(c.Verifiers))}
 	faults := c.faults()
 	e.sells = slices.ContainsFunc(c.Verifiers, func(v Verifier) bool { return v.As == AsBought })
 	for i := range c.Candidates {

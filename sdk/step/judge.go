@@ -3,7 +3,9 @@ package step
 import (
 	"context"
 	"fmt"
+	"math"
 	"slices"
+	"sync/atomic"
 
 	"github.com/stepfall/stepfall/sdk"
 	"github.com/stepfall/stepfall/sdk/cascade"
@@ -193,12 +195,40 @@ func malformed(v *sdk.Verdict) error {
 	return nil
 }
 
-// ask runs one verifier under a reservation.
+// maximum is the greatest of the amounts that it was raised to.
+type maximum struct{ bits atomic.Uint64 }
+
+func (m *maximum) load() float64 { return math.Float64frombits(m.bits.Load()) }
+
+func (m *maximum) raise(to float64) {
+	for old := m.bits.Load(); to > math.Float64frombits(old); old = m.bits.Load() {
+		if m.bits.CompareAndSwap(old, math.Float64bits(to)) {
+			return
+		}
+	}
+}
+
+// verdictCost returns the most that a verdict of v has cost.
+func (e *Engine) verdictCost(v *Verifier) *maximum {
+	for k := range e.c.Verifiers {
+		if v == &e.c.Verifiers[k] {
+			return &e.verdictCosts[k]
+		}
+	}
+	return &maximum{}
+}
+
+// ask runs one verifier under a reservation: its price, or else the most that one of its
+// verdicts has cost.
 func (r *run) ask(ctx context.Context, v *Verifier, answer *sdk.Answer) (*sdk.Verdict, error) {
 	var held Reservation
-	if v.MaxCostUSD > 0 {
+	worst, known := v.MaxCostUSD, r.e.verdictCost(v)
+	if worst == 0 {
+		worst = known.load()
+	}
+	if worst > 0 {
 		var err error
-		if held, err = r.reserve(ctx, v.MaxCostUSD); err != nil {
+		if held, err = r.reserve(ctx, worst); err != nil {
 			r.say("verifier " + v.Name + " left out: " + err.Error())
 			return &sdk.Verdict{Verifier: v.Name, Evidence: err.Error()}, nil
 		}
@@ -237,8 +267,9 @@ func (r *run) ask(ctx context.Context, v *Verifier, answer *sdk.Answer) (*sdk.Ve
 	stands := 0.0
 	if err != nil && verdict.CostUSD == 0 && verifyCtx.Err() != nil {
 		// It was cut off, and nobody knows what it has asked whom.
-		stands = v.MaxCostUSD
+		stands = worst
 	}
+	known.raise(verdict.CostUSD)
 	if fault := r.settle(ctx, held, verdict.CostUSD, stands); fault != nil {
 		r.say("settling: " + fault.Error())
 	}

@@ -44,16 +44,16 @@ func TestExpectedCostOfACall(t *testing.T) {
 	}
 }
 
-// The worst case is the whole prompt at the dearest input price, a token for each
-// byte, and the longest answer at the dearest output price.
+// The worst case is the whole prompt and what servers add at the dearest input price, and the
+// longest answer at the dearest output price.
 func TestWorstCaseOfACall(t *testing.T) {
 	for _, c := range []struct {
 		price             sdk.Price
 		model, asked, len int
 		want              float64
 	}{
-		{sdk.Price{Input: 1, CachedInput: 2, CacheWrite: 4, Output: 8, Reasoning: 16}, 1000, 0, 100, (100*4 + 1000*16) / 1e6},
-		{sdk.Price{Input: 4, CachedInput: 2, CacheWrite: 1, Output: 16, Reasoning: 8}, 1000, 0, 100, (100*4 + 1000*16) / 1e6},
+		{sdk.Price{Input: 1, CachedInput: 2, CacheWrite: 4, Output: 8, Reasoning: 16}, 1000, 0, 100, ((100.0/3+3000)*4 + 1000*16) / 1e6},
+		{sdk.Price{Input: 4, CachedInput: 2, CacheWrite: 1, Output: 16, Reasoning: 8}, 1000, 0, 100, ((100.0/3+3000)*4 + 1000*16) / 1e6},
 		{sdk.Price{Output: 10}, 1000, 300, 100, 300 * 10 / 1e6},
 		{sdk.Price{Output: 10}, 1000, 3000, 100, 1000 * 10 / 1e6},
 		{sdk.Price{Output: 10}, 0, 300, 100, 300 * 10 / 1e6},

@@ -65,9 +65,15 @@ type Request struct {
 	// PredictedTokens is what each completion may be billed for beyond its length: a
 	// predicted output that it does not use.
 	PredictedTokens int
-	// HostedTools says that the provider runs tools of its own within a call, whose results
-	// are input: the whole context is reserved.
-	HostedTools bool
+	// Images is how many pictures the prompt holds besides its bytes.
+	Images int
+	// ContextReads is how often within a call the provider may read as much as the model's
+	// context besides the prompt: once for a file whose tokens only the server can count,
+	// more often where it runs tools of its own.
+	ContextReads int
+	// Tariff, when not nil, returns what a model's prices are for this request: another
+	// service tier has others.
+	Tariff func(sdk.Price) sdk.Price
 	// CostOffsets, when not nil, are added to the predicted costs, one for each
 	// candidate: what switching models would cost, or what a prompt cache saves.
 	CostOffsets []float64

@@ -30,7 +30,7 @@ model "small" {
   }
 }
 strategy "route" { lambda = 1 }
-budget { run_usd = 0.002 }
+budget { run_usd = 0.0035 }
 `
 
 // dearer is a second model of servedPolicy, which its strategy never asks.

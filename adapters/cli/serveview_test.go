@@ -87,7 +87,7 @@ func TestServeView(t *testing.T) {
 	t.Setenv("OPERATOR_KEY", "the operator's key")
 	t.Setenv("SHORT_KEY", "short")
 	for _, database := range []string{`file = "traces.jsonl"`, `database = "traces.db"`} {
-		policy := strings.Replace(fmt.Sprintf(servedPolicy, models.URL()), "run_usd = 0.002", "tenant_usd = 4", 1) + dearer + "trace { " + database + " }\n"
+		policy := strings.Replace(fmt.Sprintf(servedPolicy, models.URL()), "run_usd = 0.0035", "tenant_usd = 4", 1) + dearer + "trace { " + database + " }\n"
 		t.Run(database, func(t *testing.T) {
 			gateway, pages := serveWithPages(t, policy, "--view-key", "OPERATOR_KEY")
 			if status, body := chat(t, gateway, "run-1"); status != http.StatusOK {

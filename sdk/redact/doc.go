@@ -4,6 +4,7 @@
 //	r := redact.New(key)
 //	log.Println(r.Text(err.Error()))
 //
-// It knows the secrets that it is given, in the forms in which programs write them, and
-// what has the shape of a credential.
+// It knows the secrets that it is given, in all writings that decoders undo (percent encoding,
+// entities, escapes, base64, hexadecimal digits, also within one another), and what has the
+// shape of a credential. Text decoded to a fixpoint is searched, by where each byte came from.
 package redact

@@ -1,15 +1,10 @@
 package redact
 
 import (
+	"cmp"
 	"encoding/base64"
-	"encoding/hex"
-	"encoding/json"
 	"fmt"
-	"html"
-	"net/url"
-	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -22,94 +17,119 @@ const Mark = "[redacted]"
 // innocent text and hide nothing.
 const shortest = 4
 
+// shortestEncoded is the shortest that is looked for in base64 and in hexadecimal digits.
+const shortestEncoded = 8
+
 // Redactor replaces secrets. It is safe for concurrent use; nil knows shapes only.
 type Redactor struct {
-	forms []string // longest first
-	known *strings.Replacer
+	secrets []string // longest first
+	window  int      // how far the bytes of one secret lie apart in an encoding
+	run     int      // the shortest run of base64 that can hold one
+	isASCII bool     // all are printable ASCII
 }
 
 // New returns a redactor of the secrets.
 func New(secrets ...string) *Redactor {
-	r := &Redactor{}
+	r := &Redactor{isASCII: true}
+	add := func(s string) {
+		if len(s) < shortest || slices.Contains(r.secrets, s) {
+			return
+		}
+		r.secrets = append(r.secrets, s)
+		r.isASCII = r.isASCII && !strings.ContainsFunc(s, func(c rune) bool { return c < ' ' || c > '~' })
+		r.window = max(r.window, 3*len(s)+maxEscape)
+		if n := base64.RawStdEncoding.EncodedLen(len(s)) - 1; len(s) >= shortestEncoded && (n < r.run || r.run == 0) {
+			r.run = n
+		}
+	}
 	for _, s := range secrets {
 		// Who reads it from a file sends it without the end of its line.
-		if trimmed := strings.TrimSpace(s); trimmed != s && len(trimmed) >= shortest {
-			r.forms = append(r.forms, spellings(trimmed)...)
-		}
-		if len(s) >= shortest {
-			r.forms = append(r.forms, spellings(s)...)
+		for _, s := range [...]string{s, strings.TrimSpace(s), strings.ReplaceAll(s, " ", "+")} {
+			// What looks like an escape in the secret is decoded with those of the text.
+			for v := []view{{text: s}}; len(v) > 0; v = v[0].unescape(len(s)) {
+				add(v[0].text)
+			}
 		}
 	}
-	slices.SortFunc(r.forms, func(a, b string) int {
-		if len(a) != len(b) {
-			return len(b) - len(a)
-		}
-		return strings.Compare(a, b)
-	})
-	r.forms = slices.Compact(r.forms)
-	pairs := make([]string, 0, 2*len(r.forms))
-	for _, form := range r.forms {
-		pairs = append(pairs, form, Mark)
-	}
-	r.known = strings.NewReplacer(pairs...)
+	slices.SortFunc(r.secrets, func(a, b string) int { return len(b) - len(a) })
 	return r
 }
 
-// spellings are the ways in which programs write a secret, itself among them.
-func spellings(s string) []string {
-	forms := []string{s, html.EscapeString(s)}
-	for _, quoted := range []string{strconv.Quote(s), strconv.QuoteToASCII(s)} {
-		forms = append(forms, quoted[1:len(quoted)-1])
+// Known returns the text without the secrets that were given, in whatever encoding.
+func (r *Redactor) Known(s string) string { return mask(s, 0, len(s), r.find(s)) }
+
+// find returns where in s secrets stand, in order and apart.
+func (r *Redactor) find(s string) (found []span) {
+	if r == nil || len(s) < shortest || len(r.secrets) == 0 {
+		return nil
 	}
-	// With the slashes that some escape, within JSON, and within JSON in JSON.
-	for _, form := range []string{s, strings.ReplaceAll(s, "/", `\/`)} {
-		for range 3 {
-			forms = append(forms, form, strings.ReplaceAll(form, "/", `\/`), inJSON(form, false))
-			form = inJSON(form, true)
+	r.walk(view{text: s}, r.run, nested, func(v *view) {
+		for _, secret := range r.secrets {
+			for from := 0; ; {
+				at := strings.Index(v.text[from:], secret)
+				if at < 0 {
+					break
+				}
+				from += at + len(secret)
+				found = append(found, span{v.start(from - len(secret)), v.end(from - 1)})
+			}
+		}
+	})
+	if len(found) < 2 {
+		return found
+	}
+	slices.SortFunc(found, func(a, b span) int { return cmp.Or(a.from-b.from, b.to-a.to) })
+	apart := found[:1]
+	for _, f := range found[1:] {
+		if last := &apart[len(apart)-1]; f.from < last.to {
+			last.to = max(last.to, f.to)
+		} else {
+			apart = append(apart, f)
 		}
 	}
-	for _, escaped := range []string{url.QueryEscape(s), url.PathEscape(s), strings.ReplaceAll(url.QueryEscape(s), "+", "%20")} {
-		forms = append(forms, escaped, lowerEscapes(escaped), url.QueryEscape(escaped))
-	}
-	every := strings.Builder{}
-	for i := range len(s) {
-		fmt.Fprintf(&every, "%%%02X", s[i])
-	}
-	forms = append(forms, every.String(), lowerEscapes(every.String()))
-	forms = append(forms, hex.EncodeToString([]byte(s)), strings.ToUpper(hex.EncodeToString([]byte(s))))
-	for _, encoding := range []*base64.Encoding{base64.StdEncoding, base64.URLEncoding} {
-		forms = append(forms, encoding.EncodeToString([]byte(s)))
-		// Within a longer text, as "user:secret" is: what of it the neighbours do not change.
-		const least = 8 // shorter ones are found in what is none
-		for before := 0; before < 3 && len(s) >= least; before++ {
-			text := encoding.EncodeToString(append(make([]byte, before), s...))
-			forms = append(forms, text[(before*8+5)/6:(before+len(s))*8/6])
-		}
-	}
-	return forms
+	return apart
 }
 
-// inJSON is a text as it stands within a JSON string.
-func inJSON(s string, escapeHTML bool) string {
+// mask returns s[from:to] with the mark in place of what was found.
+func mask(s string, from, to int, found []span) string {
+	if len(found) == 0 {
+		return s[from:to]
+	}
 	var b strings.Builder
-	encoder := json.NewEncoder(&b)
-	encoder.SetEscapeHTML(escapeHTML)
-	_ = encoder.Encode(s) // text always can be
-	text := strings.TrimSuffix(b.String(), "\n")
-	return text[1 : len(text)-1]
+	for _, f := range found {
+		if f.to <= from || f.from >= to {
+			continue
+		}
+		if f.from > from {
+			b.WriteString(s[from:f.from])
+		}
+		b.WriteString(Mark)
+		from = min(f.to, to)
+	}
+	b.WriteString(s[from:to])
+	return b.String()
 }
 
-var escapes = regexp.MustCompile(`%[0-9A-F]{2}`)
-
-// lowerEscapes writes %2f for %2F.
-func lowerEscapes(s string) string { return escapes.ReplaceAllStringFunc(s, strings.ToLower) }
-
-// Known returns the text without the secrets that were given.
-func (r *Redactor) Known(s string) string {
-	if r == nil || s == "" {
-		return s
+// pending returns where the beginning of a secret stands, of at least so many bytes, that
+// may go on after the end of s; len(s) is nowhere.
+func (r *Redactor) pending(s string, least int) int {
+	if r == nil || len(r.secrets) == 0 {
+		return len(s)
 	}
-	return r.known.Replace(s)
+	const longest = 4 << 10
+	begin := max(0, len(s)-min(longest, 12*r.window))
+	at := len(s)
+	r.walk(view{text: s[begin:], isTail: true}, base64.RawStdEncoding.EncodedLen(max(least, 2)), nested, func(v *view) {
+		for _, secret := range r.secrets {
+			for n := min(len(secret)-1, len(v.text)); v.isTail && n >= min(least, len(secret)/2); n-- {
+				if strings.HasSuffix(v.text, secret[:n]) {
+					at = min(at, begin+v.start(len(v.text)-n))
+					break
+				}
+			}
+		}
+	})
+	return at
 }
 
 // Text returns the text without secrets and without what looks like one.
@@ -123,19 +143,11 @@ func (r *Redactor) Text(s string) string {
 // Split returns the beginning of a longer text without secrets, and its end, where that
 // may be the beginning of one: it belongs before what comes next.
 func (r *Redactor) Split(s string) (clean, rest string) {
-	s = r.Known(s)
-	if r == nil {
-		return s, ""
+	found, at := r.find(s), r.pending(s, 1)
+	if n := len(found); n > 0 {
+		at = max(at, found[n-1].to)
 	}
-	longest := 0
-	for _, form := range r.forms {
-		for n := min(len(form)-1, len(s)); n > longest; n-- {
-			if strings.HasSuffix(s, form[:n]) {
-				longest = n
-			}
-		}
-	}
-	return s[:len(s)-longest], s[len(s)-longest:]
+	return mask(s, 0, at, found), s[at:]
 }
 
 // Cut returns the beginning of a longer text without secrets: not even with the part
@@ -146,6 +158,41 @@ func (r *Redactor) Cut(s string) string {
 		return clean
 	}
 	return clean + Mark
+}
+
+// Stream takes secrets out of a text that comes in pieces. What may be the beginning of one is
+// held until more has come; up to three bytes of a beginning are let through.
+type Stream struct {
+	r          *Redactor
+	seen, held string
+}
+
+// Stream returns an empty stream, or nil where r knows no secrets.
+func (r *Redactor) Stream() *Stream {
+	if r == nil || len(r.secrets) == 0 {
+		return nil
+	}
+	return &Stream{r: r}
+}
+
+// Next takes the next piece and returns what can be shown.
+func (s *Stream) Next(piece string) string {
+	const least = 4
+	return s.take(piece, func(text string) int { return s.r.pending(text, least) })
+}
+
+// End returns what was held.
+func (s *Stream) End() string { return s.take("", func(text string) int { return len(text) }) }
+
+func (s *Stream) take(piece string, hold func(text string) int) string {
+	text, from := s.seen+s.held+piece, len(s.seen)
+	found := s.r.find(text)
+	to := max(hold(text), from)
+	if n := len(found); n > 0 {
+		to = max(to, found[n-1].to)
+	}
+	s.seen, s.held = text[max(0, to-4*maxEscape):to], text[to:]
+	return mask(text, from, to, found)
 }
 
 // Visible makes somebody else's text safe to show: control characters, which could

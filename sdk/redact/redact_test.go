@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"html"
+	"math/rand/v2"
 	"net/url"
 	"strconv"
 	"strings"
@@ -69,6 +70,98 @@ func TestAttackSpellings(t *testing.T) {
 				t.Errorf("%s of %s became %s", name, secret, got)
 			}
 		}
+	}
+}
+
+// spell writes a text in escapes that r draws for each byte, each byte of which it may write so
+// again, fewer than depth times, and the whole in base64 or hexadecimal now and then.
+func spell(r *rand.Rand, text string, depth int) string {
+	var b strings.Builder
+	for i := range len(text) {
+		one := text[i : i+1]
+		for range r.IntN(depth) {
+			k := r.IntN(len(one))
+			c := one[k]
+			escaped := [...]string{
+				fmt.Sprintf("%%%02X", c), fmt.Sprintf("%%%02x", c), fmt.Sprintf("%%u%04x", c), fmt.Sprintf(`\u%04x`, c), fmt.Sprintf(`\U%08x`, c), fmt.Sprintf(`\u{%x}`, c), fmt.Sprintf(`\x%02x`, c), fmt.Sprintf(`\%03o`, c),
+				fmt.Sprintf("&#%d;", c), fmt.Sprintf("&#x%x;", c), fmt.Sprintf("&#X%X;", c), fmt.Sprintf("&#%040d;", c), fmt.Sprintf("&#x000%x;", c), fmt.Sprintf("=%02X", c),
+			}[r.IntN(14)]
+			one = one[:k] + escaped + one[k+1:]
+		}
+		b.WriteString(one)
+	}
+	if depth == 2 && r.IntN(2) == 0 {
+		return b.String()
+	} else if depth == 2 {
+		b.Reset()
+		b.WriteString(text)
+	}
+	pad := strings.Repeat("x", r.IntN(4)) + "//"
+	switch r.IntN(6) {
+	case 0:
+		return base64.StdEncoding.EncodeToString([]byte(pad + b.String() + pad))
+	case 1:
+		return pad + base64.RawURLEncoding.EncodeToString([]byte(b.String()))
+	case 2:
+		return hex.EncodeToString([]byte(pad + b.String()))
+	}
+	return b.String()
+}
+
+// FuzzSpellings: no writing of a key that decoders undo gets through, in one piece or many, and
+// what stands beside it does.
+func FuzzSpellings(f *testing.F) {
+	for seed := range uint64(400) {
+		f.Add(seed, "sk-proj-R3dact/Me+Please_2026", "> ", " !")
+	}
+	f.Add(uint64(1), planted, "%25%", "&#&amp;%")
+	f.Add(uint64(2), "100%25=20&amp;\\x41 of it", "\\", "=")
+	f.Fuzz(func(t *testing.T, seed uint64, secret, before, after string) {
+		if len(secret) < 8 || len(secret) > 100 || strings.ContainsFunc(secret+before+after, func(r rune) bool { return r < ' ' || r > '~' }) {
+			return
+		}
+		rnd := rand.New(rand.NewPCG(seed, 1))
+		r := redact.New(secret)
+		written := spell(rnd, secret, 4)
+		text := before + written + after
+		got := r.Known(text)
+		// A digit beside an escape may be taken for one of its own.
+		const digits = "0123456789abcdefABCDEF/+-_"
+		apart := !strings.ContainsAny(before+after+secret, `%&\=`) && !strings.ContainsAny(before+after[:min(1, len(after))], digits)
+		if apart && !strings.Contains(got, redact.Mark) {
+			t.Fatalf("%q became %q", text, got)
+		}
+		if again := r.Known(got); again != got {
+			t.Fatalf("%q, then %q", got, again)
+		}
+		text = before + spell(rnd, secret, 2) + after
+		got = r.Known(text)
+		stream, shown := r.Stream(), ""
+		for rest := text; rest != ""; {
+			n := 1 + rnd.IntN(min(7, len(rest)))
+			shown += stream.Next(rest[:n])
+			rest = rest[n:]
+		}
+		shown += stream.End()
+		if strings.Contains(got, redact.Mark) != strings.Contains(shown, redact.Mark) || strings.Contains(shown, secret) {
+			t.Fatalf("%q in pieces became %q, whole %q", text, shown, got)
+		}
+		if !strings.Contains(got, redact.Mark) && shown != text {
+			t.Fatalf("%q in pieces became %q", text, shown)
+		}
+	})
+}
+
+func BenchmarkKnown(b *testing.B) {
+	r := redact.New("sk-proj-R3dact/Me+Please_2026", planted)
+	for name, text := range map[string]string{"prose": "The quick brown fox asks https://example.com/a for a token. ", "JSON": `{"a": "line\n\"quoted\" \u0026 more text of a model", "n": [1, 2]}` + "\n", "base64": "aGVsbG8gd29ybGQsIHRoaXM", "percent": "%2525"} {
+		b.Run(name, func(b *testing.B) {
+			long := strings.Repeat(text, 1<<18/len(text))
+			b.SetBytes(int64(len(long)))
+			for b.Loop() {
+				r.Known(long)
+			}
+		})
 	}
 }
 

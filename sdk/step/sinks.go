@@ -238,7 +238,7 @@ func Redact(next Sink, r *redact.Redactor) Sink {
 			c.NotSent = all(c.NotSent)
 			if c.Verdict != nil {
 				v := *c.Verdict
-				v.Evidence, v.Isolation, v.IsolationMissing = clean(v.Evidence), all(v.Isolation), labels(v.IsolationMissing)
+				v.Verifier, v.Way, v.Evidence, v.Isolation, v.IsolationMissing = clean(v.Verifier), clean(v.Way), clean(v.Evidence), all(v.Isolation), labels(v.IsolationMissing)
 				c.Verdict = &v
 			}
 		}

@@ -1,0 +1,420 @@
+package redact
+
+import (
+	"html"
+	"math"
+	"strconv"
+	"strings"
+	"unicode/utf16"
+	"unicode/utf8"
+)
+
+// nested is how many encodings in base64 or hexadecimal digits may lie in one another.
+// Escapes may be nested without a bound.
+const nested = 2
+
+// maxEscape is longer than any escape but one with many leading zeros.
+const maxEscape = 64
+
+// span is a part of a text.
+type span struct{ from, to int }
+
+// view is a text that was decoded from a part of another.
+type view struct {
+	text   string
+	source *view // nil for the text itself
+	// units are, for each byte, what it stands for in the source; nil where bits are packed:
+	// the digits of a run from a place on, which stand at these places in the source.
+	units []unit
+	at    []int32
+	bits  int
+	// isTail says that more may come after the text.
+	isTail bool
+}
+
+type unit struct{ from, to int32 }
+
+// start returns where in the first source that which byte i stands for begins.
+func (v *view) start(i int) int {
+	switch {
+	case v.source == nil:
+		return i
+	case v.units != nil:
+		return v.source.start(int(v.units[i].from))
+	}
+	return v.source.start(int(v.at[i*8/v.bits]))
+}
+
+// end returns where in the first source that which byte i stands for ends.
+func (v *view) end(i int) int {
+	switch {
+	case v.source == nil:
+		return i + 1
+	case v.units != nil:
+		return v.source.end(int(v.units[i].to - 1))
+	}
+	return v.source.end(int(v.at[(i*8+7)/v.bits]))
+}
+
+// walk visits v and all that decoders make of it. Escapes within escapes are undone in two
+// orders, the outer ones first and the inner ones first, since digits beside one may be its own.
+// Runs of base64 count that have at least so many digits. An escape at the end of a tail stands
+// for nothing yet.
+func (r *Redactor) walk(v view, run, depth int, visit func(*view)) {
+	if v.isTail {
+		v.text = withoutPartial(v.text)
+	}
+	whole := func(v *view) {
+		visit(v)
+		if depth == 0 || r.run == 0 {
+			return
+		}
+		v.decodeRuns(run, func(decoded view) {
+			if !r.isASCII {
+				r.walk(decoded, run, depth-1, visit)
+				return
+			}
+			decoded.eachPrintable(run*3/4, func(part view) { r.walk(part, run, depth-1, visit) })
+		})
+	}
+	r.unescapeAll(&v, whole)
+	if folded := v.fold(); folded.source != nil {
+		whole(&folded)
+	}
+}
+
+// unescapeAll visits v and what is left of it after each round of decoding. A round looks only
+// at the surroundings of what the one before has decoded, so that the work grows with the
+// length of the text however deep its escapes lie in one another.
+func (r *Redactor) unescapeAll(v *view, visit func(*view)) {
+	visit(v)
+	for _, part := range v.unescape(r.window) {
+		r.unescapeAll(&part, visit)
+	}
+}
+
+// fold decodes from the end on, so that an escape is read with what all after it stands for.
+func (v *view) fold() view {
+	if strings.IndexAny(v.text, openers) < 0 {
+		return view{}
+	}
+	text, units := make([]byte, len(v.text)), make([]unit, len(v.text))
+	at, isChanged := len(text), false
+	for i := len(text) - 1; i >= 0; i-- {
+		at--
+		text[at], units[at] = v.text[i], unit{int32(i), int32(i + 1)}
+		for at < len(text) && strings.IndexByte(openers, text[at]) >= 0 {
+			decoded, n := escape(string(text[at:min(len(text), at+2*maxEscape)]))
+			if n == 0 || len(decoded) > n {
+				break
+			}
+			end := units[at+n-1].to
+			at += n - len(decoded)
+			for k := range len(decoded) {
+				text[at+k], units[at+k] = decoded[k], unit{int32(i), end}
+			}
+			isChanged = true
+		}
+	}
+	if !isChanged {
+		return view{}
+	}
+	return view{text: string(text[at:]), source: v, units: units[at:], isTail: v.isTail}
+}
+
+// openers begin an escape.
+const openers = "%\\&="
+
+// unescape decodes each escape once and returns the surroundings of those that it found.
+func (v *view) unescape(window int) (parts []view) {
+	if strings.IndexAny(v.text, openers) < 0 {
+		return nil
+	}
+	var text []byte
+	var units []unit
+	plain, open := 0, false // where plain text begins; whether a part has
+	flush := func() {
+		parts = append(parts, view{text: string(text), source: v, units: units})
+		text, units, open = nil, nil, false
+	}
+	keep := func(from, to int) { // bytes of v
+		text = append(text, v.text[from:to]...)
+		for i := from; i < to; i++ {
+			units = append(units, unit{int32(i), int32(i + 1)})
+		}
+	}
+	for i := 0; i < len(v.text); {
+		var decoded string
+		n := 0
+		switch v.text[i] {
+		case '%', '\\', '&', '=':
+			decoded, n = escape(v.text[i:])
+		}
+		if n == 0 {
+			i++
+			continue
+		}
+		if open && i-plain > 2*window {
+			keep(plain, plain+window)
+			flush()
+		}
+		if !open {
+			plain, open = max(plain, i-window), true
+		}
+		keep(plain, i)
+		for k := range len(decoded) {
+			text, units = append(text, decoded[k]), append(units, unit{int32(i), int32(i + n)})
+		}
+		i += n
+		plain = i
+	}
+	if open {
+		end := min(len(v.text), plain+window)
+		keep(plain, end)
+		flush()
+		parts[len(parts)-1].isTail = v.isTail && end == len(v.text)
+	}
+	return parts
+}
+
+// escape returns what the escape at the beginning of s stands for and how long it is; 0 is none.
+func escape(s string) (decoded string, n int) {
+	switch s[0] {
+	case '%':
+		if len(s) > 1 && (s[1] == 'u' || s[1] == 'U') {
+			return code(s, 2, 4, 4, 16)
+		}
+		return octets(s, 1, 2, 16)
+	case '=': // quoted-printable
+		if strings.HasPrefix(s, "=\r\n") {
+			return "", 3
+		} else if strings.HasPrefix(s, "=\n") {
+			return "", 2
+		}
+		return octets(s, 1, 2, 16)
+	case '&':
+		return entity(s)
+	}
+	if len(s) < 2 {
+		return "", 0
+	}
+	switch c := s[1]; {
+	case (c == 'u' || c == 'x') && len(s) > 2 && s[2] == '{':
+		if decoded, n = code(s, 3, 1, maxEscape, 16); n > 0 && n < len(s) && s[n] == '}' {
+			return decoded, n + 1
+		}
+		return "", 0
+	case c == 'u':
+		return surrogates(s)
+	case c == 'U':
+		return code(s, 2, 8, 8, 16)
+	case c == 'x':
+		return octets(s, 2, 2, 16)
+	case c == '0':
+		if decoded, n = octets(s, 1, 4, 8); n > 0 {
+			return decoded, n
+		}
+		fallthrough
+	case '0' <= c && c <= '7':
+		for digits := 3; digits > 0; digits-- {
+			if decoded, n = octets(s, 1, digits, 8); n > 0 {
+				return decoded, n
+			}
+		}
+		return "", 0
+	case strings.IndexByte("abfnrtv", c) >= 0:
+		return "\n", 2 // no secret has one within
+	case !wordByte(c):
+		return s[1:2], 2
+	}
+	return "", 0
+}
+
+// octets reads a byte that so many digits from s[at] on stand for.
+func octets(s string, at, digits, base int) (string, int) {
+	if len(s) < at+digits {
+		return "", 0
+	}
+	x, err := strconv.ParseUint(s[at:at+digits], base, 8)
+	if err != nil {
+		return "", 0
+	}
+	return string([]byte{byte(x)}), at + digits
+}
+
+// code reads a character whose number has from least to most digits from s[at] on, beside
+// leading zeros.
+func code(s string, at, least, most, base int) (string, int) {
+	end, zeros := at, 0
+	for end < len(s) && end-at-zeros < most && digit(s[end]) < base {
+		if s[end] == '0' && end-at == zeros && most == maxEscape {
+			zeros++
+		}
+		end++
+	}
+	if end-at < least {
+		return "", 0
+	}
+	x, err := strconv.ParseUint(s[at:end], base, 21)
+	if err != nil || x > utf8.MaxRune {
+		return "", 0
+	}
+	return string(rune(x)), end
+}
+
+func digit(c byte) int {
+	switch c = lower(c); {
+	case '0' <= c && c <= '9':
+		return int(c - '0')
+	case 'a' <= c && c <= 'f':
+		return int(c-'a') + 10
+	}
+	return math.MaxInt
+}
+
+// surrogates reads \uXXXX, and two of them where they are one character.
+func surrogates(s string) (string, int) {
+	const length = len(`\uXXXX`)
+	decoded, n := code(s, 2, 4, 4, 16)
+	if n > 0 && decoded == "\uFFFD" && len(s) >= 2*length && s[length] == '\\' && s[length+1] == 'u' {
+		high, _ := strconv.ParseUint(s[2:length], 16, 16)
+		low, _ := strconv.ParseUint(s[length+2:2*length], 16, 16)
+		if r := utf16.DecodeRune(rune(high), rune(low)); r != utf8.RuneError {
+			return string(r), 2 * length
+		}
+	}
+	return decoded, n
+}
+
+// entity reads a character reference of HTML, by number or name.
+func entity(s string) (decoded string, n int) {
+	switch {
+	case len(s) > 2 && s[1] == '#' && (s[2] == 'x' || s[2] == 'X'):
+		decoded, n = code(s, 3, 1, maxEscape, 16)
+	case len(s) > 1 && s[1] == '#':
+		decoded, n = code(s, 2, 1, maxEscape, 10)
+	default:
+		const longest = 33
+		end := 1
+		for end < min(len(s), longest) && wordByte(s[end]) {
+			end++
+		}
+		if end < len(s) && s[end] == ';' {
+			end++
+		}
+		if decoded = html.UnescapeString(s[:end]); decoded != s[:end] {
+			return decoded, end
+		}
+		return "", 0
+	}
+	if n > 0 && n < len(s) && s[n] == ';' {
+		n++
+	}
+	return decoded, n
+}
+
+// withoutPartial returns s without an escape at its end that may go on, and those that it may
+// be a part of.
+func withoutPartial(s string) string {
+	for n := 1; n <= min(maxEscape, len(s)); n++ {
+		c := s[len(s)-n]
+		if strings.IndexByte(openers, c) >= 0 {
+			s, n = s[:len(s)-n], 0
+		} else if !wordByte(c) && strings.IndexByte("#{", c) < 0 {
+			break
+		}
+	}
+	return s
+}
+
+// sextets are the values of the digits of base64, in both alphabets; 64 is none.
+var sextets = func() (table [256]byte) {
+	for i := range table {
+		table[i] = 64
+	}
+	const alphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789"
+	for i := range len(alphabet) {
+		table[alphabet[i]] = byte(i)
+	}
+	table['+'], table['-'], table['/'], table['_'] = 62, 62, 63, 63
+	return table
+}()
+
+// decodeRuns decodes runs of base64 of at least so many digits, from each place in a group on,
+// and the hexadecimal digits among them. Lines may be broken.
+func (v *view) decodeRuns(least int, each func(view)) {
+	const line = 60 // the shortest that is broken
+	for i := 0; i < len(v.text); i++ {
+		if sextets[v.text[i]] == 64 {
+			continue
+		}
+		begin, unbroken, length := i, 0, 0
+		for ; i < len(v.text); i++ {
+			if c := v.text[i]; sextets[c] < 64 {
+				unbroken++
+				length++
+			} else if (c == '\n' || c == '\r') && (unbroken >= line || unbroken == 0) {
+				unbroken = 0
+			} else {
+				break
+			}
+		}
+		if length < least {
+			continue
+		}
+		at := make([]int32, 0, length)
+		for k := begin; k < i; k++ {
+			if sextets[v.text[k]] < 64 {
+				at = append(at, int32(k))
+			}
+		}
+		for shift := range 4 {
+			each(v.pack(at[min(shift, len(at)):], 6, i == len(v.text), func(c byte) byte { return sextets[c] }))
+		}
+		for from := 0; from < len(at); from++ {
+			to := from
+			for to < len(at) && digit(v.text[at[to]]) < 16 {
+				to++
+			}
+			if to-from >= 2*shortestEncoded {
+				for shift := range 2 {
+					each(v.pack(at[from+shift:to], 4, i == len(v.text) && to == len(at), func(c byte) byte { return byte(digit(c)) }))
+				}
+			}
+			from = to
+		}
+	}
+}
+
+// pack joins the digits of so many bits at those places, which may be the last, to bytes.
+func (v *view) pack(at []int32, bits int, isLast bool, value func(byte) byte) view {
+	text := make([]byte, 0, len(at)*bits/8)
+	word, have := 0, 0
+	for _, i := range at {
+		word, have = word<<bits|int(value(v.text[i])), have+bits
+		if have >= 8 {
+			have -= 8
+			text = append(text, byte(word>>have))
+			word &= 1<<have - 1
+		}
+	}
+	return view{text: string(text), source: v, at: at, bits: bits, isTail: v.isTail && isLast}
+}
+
+// eachPrintable gives the parts of v of at least so many printable bytes.
+func (v *view) eachPrintable(least int, each func(view)) {
+	for from := 0; from < len(v.text); from++ {
+		to := from
+		for to < len(v.text) && (v.text[to] >= ' ' && v.text[to] <= '~' || v.text[to] == '\n' || v.text[to] == '\r') {
+			to++
+		}
+		if to-from >= least {
+			part := view{text: v.text[from:to], source: v, units: make([]unit, to-from), isTail: v.isTail && to == len(v.text)}
+			for i := range part.units {
+				part.units[i] = unit{int32(from + i), int32(from + i + 1)}
+			}
+			each(part)
+		}
+		from = to
+	}
+}

@@ -262,14 +262,12 @@ func (f *evalFlags) write(s Streams, study *eval.Study, c *eval.Comparison) erro
 			}
 			continue
 		}
-		figures, err := c.Figures("curves", "Cost and quality")
+		figure, err := c.CurvesFigure("curves", "Cost and quality")
 		if err != nil {
 			return err
 		}
-		for _, figure := range figures {
-			if err := figure.Save(path); err != nil {
-				return err
-			}
+		if err := figure.Save(path); err != nil {
+			return err
 		}
 	}
 	return nil

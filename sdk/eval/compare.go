@@ -30,6 +30,10 @@ type Row struct {
 	// CostAtPicked is the lowest mean cost at which the quality of the model
 	// Comparison.Picked is reached.
 	CostAtPicked float64
+	// Chosen is what the operating point does on the test half that was chosen on the
+	// train half: the cheapest that reached the picked model's quality there, or else the
+	// best. It is there when Study.Choose is set.
+	Chosen Point
 	// Difference is this row's AUC minus that of the reference row, paired.
 	Difference Interval
 	// Low and High bound the quality at each of Comparison.Costs, two sigma away.
@@ -42,7 +46,7 @@ type Row struct {
 	Decisions    int64
 }
 
-// Comparison is the result of [Compare].
+// Comparison is the result of [Measure].
 type Comparison struct {
 	Frame  Frame
 	Models []string
@@ -88,25 +92,9 @@ type Options struct {
 	Progress func(units int)
 }
 
-// Units returns how many units of work a comparison of that many queries reports.
-func (opts *Options) Units(queries int) int { return queries + opts.Bootstrap }
-
 const bandPoints = 48
 
-// Compare replays the players over the outcomes and measures them beside the
-// baselines.
-func Compare(ctx context.Context, o *Outcomes, players []*Player, opts Options) (*Comparison, error) {
-	if err := o.Validate(); err != nil {
-		return nil, err
-	}
-	samples, err := Replay(ctx, o, players, opts.Seed, opts.Progress)
-	if err != nil {
-		return nil, err
-	}
-	return Measure(ctx, o, players, samples, opts)
-}
-
-// Measure is [Compare] for samples that are there already, one for each player.
+// Measure measures the samples of players, one for each, beside the baselines.
 func Measure(ctx context.Context, o *Outcomes, players []*Player, samples []*Sample, opts Options) (*Comparison, error) {
 	models := singles(o)
 	c := &Comparison{

@@ -58,12 +58,3 @@ func headline() []string {
 		LinearInterpolation, cascade.NameRoute, cascade.NameThreshold, cascade.NameCascade, Oracle, cascade.NameCascadeRoute, cascade.NameIndex,
 	}
 }
-
-// Figures draws the comparison.
-func (c *Comparison) Figures(name, title string) ([]*Figure, error) {
-	f, err := c.CurvesFigure(name, title)
-	if err != nil {
-		return nil, err
-	}
-	return []*Figure{f}, nil
-}

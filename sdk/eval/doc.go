@@ -11,7 +11,7 @@
 //
 // The [Sample] of a replay gives a [Curve], mean cost against mean quality, and
 // [Curve.Measure] gives its [Metrics] in the [Frame] of the single models.
-// [Compare] does all of it for several strategies, with two-sigma intervals by a
+// [Study] does all of it for several strategies, with two-sigma intervals by a
 // bootstrap over the queries, paired between strategies.
 //
 // # Units

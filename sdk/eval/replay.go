@@ -23,6 +23,7 @@ type Player struct {
 	Lambdas []float64
 	// Strategies has the rule of each lambda.
 	Strategies       []cascade.Strategy
+	train            replay.Source // beliefs about the train half
 	decisions, nanos atomic.Int64
 }
 

@@ -37,6 +37,8 @@ type problem struct {
 	// Independent are the paper's estimates, and Dependent those that know that
 	// what is hard for one model is hard for others; nil leaves its rows out.
 	Independent, Dependent *fittedSources
+	// halves are the tables that routers before the call are fitted to.
+	halves *Halves
 }
 
 // entry is one row of the catalogue.
@@ -45,7 +47,11 @@ type entry struct {
 	dependent  bool
 	// maxModels leaves the row out of the default list above that many models.
 	maxModels int
-	rule      func(ctx context.Context, p *problem, s *fittedSources) (strategyAt, error)
+	// onDemand leaves the row out of the default list; sources, when not nil, are
+	// beliefs of its own.
+	onDemand bool
+	sources  func(h *Halves) *fittedSources
+	rule     func(ctx context.Context, p *problem, s *fittedSources) (strategyAt, error)
 }
 
 // byName is the rule of a strategy of package cascade.
@@ -71,7 +77,7 @@ func tuned(base cascade.Strategy) (strategyAt, error) {
 }
 
 func catalogue() []entry {
-	return []entry{
+	return append([]entry{
 		{name: cascade.NameRoute, note: "one model per query (paper, algorithm 1)", rule: byName(cascade.NameRoute, cascade.Params{})},
 		{name: RouteDependent, note: "one model per query, on", dependent: true, rule: byName(cascade.NameRoute, cascade.Params{})},
 		{
@@ -96,7 +102,7 @@ func catalogue() []entry {
 		{name: IndexIndependent, note: "reservation values, independent estimates", rule: byName(cascade.NameIndex, cascade.Params{})},
 		{name: CascadeRouteDependent, note: "algorithm 3 with a fitted scale on", dependent: true, rule: scaledRule(cascade.NameCascadeRoute)},
 		{name: cascade.NameIndex, note: "reservation values with a fitted scale on", dependent: true, rule: scaledRule(cascade.NameIndex)},
-	}
+	}, rivals()...)
 }
 
 // StrategyNames returns the rows that can be asked for, baselines included.
@@ -130,6 +136,7 @@ func (prep *preparation) selected(p *problem) ([]entry, error) {
 	for _, e := range catalogue() {
 		switch {
 		case prep.Strategies != nil && !slices.Contains(prep.Strategies, e.name):
+		case prep.Strategies == nil && e.onDemand:
 		case prep.Strategies == nil && e.maxModels > 0 && len(p.Train.Models) > e.maxModels:
 		case e.dependent && p.Dependent == nil, !e.dependent && p.Independent == nil:
 		default:
@@ -158,6 +165,9 @@ func prepare(ctx context.Context, p *problem, prep preparation) ([]*Player, erro
 			s = p.Dependent
 			note += " the " + s.Name + " estimate"
 		}
+		if e.sources != nil {
+			s = e.sources(p.halves)
+		}
 		rule, err := e.rule(ctx, p, s)
 		if err != nil {
 			return nil, fmt.Errorf("preparing %s: %w", e.name, err)
@@ -171,6 +181,7 @@ func prepare(ctx context.Context, p *problem, prep preparation) ([]*Player, erro
 		if err != nil {
 			return nil, err
 		}
+		player.train = s.Train
 		players = append(players, player)
 		if prep.Progress != nil {
 			prep.Progress(1)

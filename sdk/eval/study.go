@@ -92,6 +92,8 @@ type Study struct {
 	// number of resamples.
 	Points, Bootstrap int
 	Seed              uint64
+	// Choose also chooses each row's operating point on the train half.
+	Choose bool
 	// Progress, when not nil, is told of units of work done, Units in all.
 	Progress func(units int)
 
@@ -147,7 +149,42 @@ func (s *Study) Run(ctx context.Context) (*Comparison, error) {
 	if err != nil {
 		return nil, err
 	}
-	return s.measure(ctx, p.Test, players, samples, s.Progress)
+	c, err := s.measure(ctx, p.Test, players, samples, s.Progress)
+	if err == nil && s.Choose {
+		err = s.choose(ctx, p.Train, players, samples, c)
+	}
+	return c, err
+}
+
+// choose replays the players on the train half and sets the operating point that is the
+// cheapest there to reach the quality of the best single model.
+func (s *Study) choose(ctx context.Context, train *Outcomes, players []*Player, samples []*Sample, c *Comparison) error {
+	same := make([]*Player, len(players))
+	for i, p := range players {
+		same[i] = &Player{Source: p.train, Lambdas: p.Lambdas, Strategies: p.Strategies}
+	}
+	met, err := Replay(ctx, train, same, s.Seed, nil)
+	if err != nil {
+		return err
+	}
+	frame := singles(train).frame(nil)
+	for _, r := range c.Rows {
+		r.Chosen = c.Frame.Models[frame.Best]
+	}
+	for i, p := range players {
+		best := 0
+		point := func(l int) Point {
+			return Point{Cost: mean(met[i].Cost[l], nil), Quality: min(mean(met[i].Quality[l], nil), frame.Models[frame.Best].Quality)}
+		}
+		for l := range p.Lambdas {
+			a, b := point(l), point(best)
+			if a.Quality > b.Quality || a.Quality == b.Quality && a.Cost < b.Cost {
+				best = l
+			}
+		}
+		c.Row(p.Name).Chosen = Point{Lambda: p.Lambdas[best], Cost: mean(samples[i].Cost[best], nil), Quality: mean(samples[i].Quality[best], nil), Steps: mean(samples[i].Steps[best], nil)}
+	}
+	return nil
 }
 
 // RunGroups is Run that also measures on the test queries of each group alone,
@@ -230,7 +267,7 @@ func (s *Study) problem(ctx context.Context) (*problem, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &problem{Train: OutcomesOf(h.Train), Test: OutcomesOf(s.Halves.Test)}
+	p := &problem{Train: OutcomesOf(h.Train), Test: OutcomesOf(s.Halves.Test), halves: h}
 	needs := map[bool]bool{}
 	for _, e := range s.entries() {
 		needs[e.dependent] = true

@@ -18,11 +18,11 @@ import (
 // cheaper ones, where that leaves any out.
 func costOrders(o *Outcomes) [][]int {
 	f := singles(o).frame(nil)
-	all := make([]int, len(o.Models))
-	for i := range all {
-		all[i] = i
+	costs := make([]float64, len(o.Models))
+	for i, m := range f.Models {
+		costs[i] = m.Cost
 	}
-	slices.SortStableFunc(all, func(a, b int) int { return cmp.Compare(f.Models[a].Cost, f.Models[b].Cost) })
+	all := byValue(costs)
 	var front []int
 	for _, m := range all {
 		if len(front) == 0 || f.Models[m].Quality > f.Models[front[len(front)-1]].Quality {

@@ -1,0 +1,253 @@
+package eval
+
+import (
+	"cmp"
+	"context"
+	"math"
+	"slices"
+
+	"github.com/stepfall/stepfall/sdk/cascade"
+	"github.com/stepfall/stepfall/sdk/replay"
+)
+
+// The rules of other projects, and plain ones that somebody would write first. They are
+// computed on demand only.
+const (
+	// CascadePublished is algorithm 2 over all models that returns the last answer, as in
+	// the paper's code, and CascadeBest the same with the best answer.
+	CascadePublished = "cascade_published"
+	CascadeBest      = "cascade_best"
+	// CascadeRoutePublished is algorithm 3 as the paper's code has it: variances taken for
+	// deviations, and the first model of the chosen set run in place of the cheapest.
+	CascadeRoutePublished = "cascade_route_published"
+	// Pruned is cheapest first over the models that greedy removal leaves, and
+	// PassesPerDollar the order of most passes for the money among what is still unsolved.
+	Pruned          = "pruned"
+	PassesPerDollar = "passes_per_dollar"
+	// DraftAndVerify is cascadeflow's rule, GatedLadder Firstpass'.
+	DraftAndVerify = "draft_and_verify"
+	GatedLadder    = "gated_ladder"
+	// RouteKNN and RouteGBT choose before the call by nearest neighbours and by boosted
+	// trees.
+	RouteKNN = "route_knn"
+	RouteGBT = "route_gbt"
+)
+
+func rivals() []entry {
+	list := []entry{
+		{name: CascadePublished, note: "algorithm 2 over all models, returns the last answer", rule: fullCascade(cascade.Last)},
+		{name: CascadeBest, note: "algorithm 2 over all models, returns the best answer", rule: fullCascade(cascade.Best)},
+		{name: CascadeRoutePublished, note: "algorithm 3 as in the published code", rule: publishedRule},
+		{name: Pruned, note: "cheapest first, models removed greedily", rule: ladderRule((*ladders).pruned)},
+		{name: PassesPerDollar, note: "most passes for the money first", rule: ladderRule((*ladders).passesPerDollar)},
+		{name: DraftAndVerify, note: "the cheapest drafts, the best verifies, one threshold", rule: ladderRule((*ladders).draftAndVerify)},
+		{name: GatedLadder, note: "up the cost-quality front until the gate passes", rule: ladderRule((*ladders).gated)},
+		{name: RouteKNN, note: "one model, by nearest neighbours", sources: knnSources, rule: byName(cascade.NameRoute, cascade.Params{})},
+		{name: RouteGBT, note: "one model, by boosted trees", sources: gbtSources, rule: byName(cascade.NameRoute, cascade.Params{})},
+	}
+	for i := range list {
+		list[i].onDemand = true
+	}
+	return list
+}
+
+// fullCascade is the rule of algorithm 2 over all models by cost.
+func fullCascade(answer cascade.AnswerRule) func(context.Context, *problem, *fittedSources) (strategyAt, error) {
+	return func(_ context.Context, p *problem, _ *fittedSources) (strategyAt, error) {
+		base, err := cascade.NewCascade(cascade.Params{Order: costOrders(p.Train)[0], Answer: answer})
+		if err != nil {
+			return nil, err
+		}
+		return tuned(base)
+	}
+}
+
+// published decides as the paper's code does.
+type published struct{ *cascade.CascadeRoute }
+
+// Decide implements [cascade.Strategy].
+func (p published) Decide(s *cascade.State) cascade.Decision {
+	seen := *s
+	seen.Beliefs = slices.Clone(s.Beliefs)
+	for i := range seen.Beliefs {
+		b := &seen.Beliefs[i]
+		variance := b.StdDev * b.StdDev
+		if b.Bernoulli {
+			variance = b.Mean * (1 - b.Mean)
+		}
+		b.Bernoulli, b.StdDev = false, variance
+	}
+	d, plan := p.Plan(&seen, nil)
+	if len(plan) > 0 {
+		d.Run = slices.Min(plan)
+	}
+	return d
+}
+
+func publishedRule(context.Context, *problem, *fittedSources) (strategyAt, error) {
+	return func(lambda float64) (cascade.Strategy, error) {
+		base, err := cascade.NewCascadeRoute(cascade.Params{Lambdas: []float64{lambda}, Gamma: 1}, cascade.Exact)
+		return published{base}, err
+	}, nil
+}
+
+// ladders evaluates fixed orders of models on the train half.
+type ladders struct {
+	*Outcomes
+	// own is what is believed of each answer once its model alone has run, and levels are
+	// thresholds on that.
+	own    [][]float64
+	levels []float64
+}
+
+func newLadders(o *Outcomes, source replay.Source) *ladders {
+	l := &ladders{Outcomes: o}
+	beliefs, costs := make([]cascade.Belief, len(o.Models)), make([]float64, len(o.Models))
+	for q := range o.Queries {
+		cursor := source.Start(q)
+		row := make([]float64, len(o.Models))
+		for m := range row {
+			cursor.Believe([]int{m}, beliefs, costs)
+			row[m] = beliefs[m].Mean
+		}
+		l.own = append(l.own, row)
+	}
+	all := prefixes{estimate: l.own}
+	l.levels = all.levels(12)
+	return l
+}
+
+// ladderRule chooses for each lambda the ladder of the greatest mean quality less lambda
+// times cost on the train half.
+func ladderRule(choose func(l *ladders, lambda float64) cascade.Params) func(context.Context, *problem, *fittedSources) (strategyAt, error) {
+	return func(_ context.Context, p *problem, s *fittedSources) (strategyAt, error) {
+		l := newLadders(p.Train, s.Train)
+		return func(lambda float64) (cascade.Strategy, error) {
+			return cascade.New(cascade.NameThreshold, choose(l, lambda))
+		}, nil
+	}
+}
+
+// climb returns the value of asking models in order until an estimate reaches the
+// threshold.
+func (l *ladders) climb(order []int, threshold, lambda float64, answer cascade.AnswerRule) float64 {
+	value := 0.0
+	for q, own := range l.own {
+		best := order[0]
+		for _, m := range order {
+			value -= lambda * l.CostUSD[q][m]
+			if answer == cascade.Last || own[m] > own[best] {
+				best = m
+			}
+			if own[m] >= threshold {
+				break
+			}
+		}
+		value += l.Quality[q][best]
+	}
+	return value
+}
+
+// bestOf returns the parameters of the ladder of the greatest value among orders and
+// thresholds.
+func (l *ladders) bestOf(orders [][]int, thresholds []float64, lambda float64, answer cascade.AnswerRule) cascade.Params {
+	top := math.Inf(-1)
+	var params cascade.Params
+	for _, order := range orders {
+		for _, t := range thresholds {
+			if v := l.climb(order, t, lambda, answer); v > top {
+				top = v
+				params = cascade.Params{Order: order, Thresholds: []float64{t}, MaxDepth: len(order), Answer: answer}
+			}
+		}
+	}
+	return params
+}
+
+func (l *ladders) pruned(lambda float64) cascade.Params {
+	best := l.bestOf(costOrders(l.Outcomes)[:1], l.levels, lambda, cascade.Best)
+	value := l.climb(best.Order, best.Thresholds[0], lambda, cascade.Best)
+	for len(best.Order) > 1 {
+		var shorter [][]int
+		for i := range best.Order {
+			shorter = append(shorter, slices.Delete(slices.Clone(best.Order), i, i+1))
+		}
+		next := l.bestOf(shorter, best.Thresholds, lambda, cascade.Best)
+		v := l.climb(next.Order, next.Thresholds[0], lambda, cascade.Best)
+		if v < value {
+			break
+		}
+		best, value = next, v
+	}
+	return best
+}
+
+// passesPerDollar puts first the model that solves most for the money of what the models
+// before it have left; it chooses how many models are asked at most.
+func (l *ladders) passesPerDollar(lambda float64) cascade.Params {
+	var params cascade.Params
+	top := math.Inf(-1)
+	for _, t := range l.levels {
+		best := l.bestOf(prefixesOf(l.orderByPasses(t)), []float64{t}, lambda, cascade.Best)
+		if v := l.climb(best.Order, t, lambda, cascade.Best); v > top {
+			params, top = best, v
+		}
+	}
+	return params
+}
+
+func (l *ladders) orderByPasses(threshold float64) []int {
+	var order []int
+	open := make([]int, len(l.Queries))
+	for q := range open {
+		open[q] = q
+	}
+	for len(order) < len(l.Models) && len(open) > 0 {
+		best, rate := -1, -1.0
+		for m := range l.Models {
+			passes, cost := 0.0, 0.0
+			for _, q := range open {
+				passes += l.Quality[q][m]
+				cost += l.CostUSD[q][m]
+			}
+			if r := passes / max(cost, 1e-12); r > rate && !slices.Contains(order, m) {
+				best, rate = m, r
+			}
+		}
+		order = append(order, best)
+		open = slices.DeleteFunc(open, func(q int) bool { return l.own[q][best] >= threshold })
+	}
+	return order
+}
+
+func prefixesOf(order []int) [][]int {
+	var out [][]int
+	for n := range order {
+		out = append(out, order[:n+1])
+	}
+	return out
+}
+
+func (l *ladders) draftAndVerify(lambda float64) cascade.Params {
+	f := singles(l.Outcomes).frame(nil)
+	pair := []int{f.Cheapest, f.Best}
+	if f.Cheapest == f.Best {
+		pair = pair[:1]
+	}
+	return l.bestOf([][]int{pair}, append(slices.Clone(l.levels), never), lambda, cascade.Last)
+}
+
+func (l *ladders) gated(lambda float64) cascade.Params {
+	orders := costOrders(l.Outcomes)
+	return l.bestOf(prefixesOf(orders[len(orders)-1]), []float64{0.5}, lambda, cascade.Last)
+}
+
+// byValue sorts places by a number.
+func byValue(values []float64) []int {
+	places := make([]int, len(values))
+	for i := range places {
+		places[i] = i
+	}
+	slices.SortStableFunc(places, func(a, b int) int { return cmp.Compare(values[a], values[b]) })
+	return places
+}

@@ -1,18 +1,15 @@
 package cli
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
 	"io"
 	"math"
-	"os"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/stepfall/stepfall/adapters/internal/say"
-	"github.com/stepfall/stepfall/adapters/internal/zeroeval"
 	"github.com/stepfall/stepfall/sdk/outcome"
 )
 
@@ -62,17 +59,14 @@ func newOutcomesCommand(s Streams) *cobra.Command {
 		Use:   "outcomes FILE [--out CSV]",
 		Short: "What do recorded outcomes hold? Summarise a file, or write it as long CSV",
 		Long: "What do recorded outcomes hold? Summarises a file of outcomes: models, cost, quality, what is missing.\n\n" +
-			"With --out, outcomes of any format are written as long CSV. A folder is ZeroEval's result_dirs:\n" +
-			"its answers are scored as that project scores them, their tokens counted, and costs are list\n" +
-			"prices of 2024.",
+			"With --out, outcomes of any format are written as long CSV.",
 		Example: "  stepfall outcomes runs.csv\n  stepfall outcomes traces.jsonl --models small,large\n" +
 			"  stepfall outcomes leaderboards.json --out swebench.csv\n" +
 			"  stepfall outcomes 'openhands-index-results/results/*/instance_results/swe-bench.json' --out openhands_swe.csv\n" +
-			"  stepfall outcomes 'reasoning-gym-eval/reasoninggym-paper-experiments/zero-shot/easy/*/*/*.json' --out reasoning_gym.csv\n" +
-			"  stepfall outcomes ZeroEval/result_dirs --like docs/results/data/zeroeval.csv.gz --out zeroeval.csv",
+			"  stepfall outcomes 'reasoning-gym-eval/reasoninggym-paper-experiments/zero-shot/easy/*/*/*.json' --out reasoning_gym.csv",
 		Args:        cobra.ExactArgs(1),
 		Annotations: hasJSON(),
-		RunE:        func(cmd *cobra.Command, args []string) error { return f.run(cmd.Context(), s, args[0]) },
+		RunE:        func(_ *cobra.Command, args []string) error { return f.run(s, args[0]) },
 	}
 	f.add(cmd)
 	cmd.Flags().StringVar(&f.out, "out", "", "write the outcomes to this file, as long CSV")
@@ -81,8 +75,8 @@ func newOutcomesCommand(s Streams) *cobra.Command {
 	return cmd
 }
 
-func (f *outcomesFlags) run(ctx context.Context, s Streams, path string) error {
-	table, err := f.openLike(ctx, path, f.like)
+func (f *outcomesFlags) run(s Streams, path string) error {
+	table, err := f.openLike(path, f.like)
 	if err != nil {
 		return err
 	}
@@ -112,42 +106,22 @@ func (f *outcomesFlags) run(ctx context.Context, s Streams, path string) error {
 	return s.render(written, func(p *printer) { p.f("%s: %d queries by %d models\n", written.File, written.Queries, written.Models) })
 }
 
-// openLike opens outcomes, or ZeroEval's folder, and keeps the queries of another file.
-func (f *outcomeFlags) openLike(ctx context.Context, path, like string) (*outcome.Table, error) {
-	var queries []string
-	if like != "" {
-		other, err := openTable(ctx, like, outcome.Options{LeftOut: f.leftOut})
-		if err != nil {
-			return nil, err
-		}
-		queries = other.Queries
-	}
-	var table *outcome.Table
-	var err error
-	if info, statErr := os.Stat(path); statErr == nil && info.IsDir() {
-		var keep func(string) bool
-		if like != "" {
-			known := map[string]bool{}
-			for _, q := range queries {
-				known[q] = true
-			}
-			keep = func(q string) bool { return known[q] }
-		}
-		if table, err = zeroeval.Read(ctx, path, keep); err == nil {
-			table, err = table.Subset(f.models)
-		}
-	} else {
-		table, err = f.open(path)
-	}
+// openLike opens outcomes, and keeps the queries of another file, in their order.
+func (f *outcomeFlags) openLike(path, like string) (*outcome.Table, error) {
+	table, err := f.open(path)
 	if err != nil || like == "" {
 		return table, err
+	}
+	other, err := openTable(f.cmd.Context(), like, outcome.Options{LeftOut: f.leftOut})
+	if err != nil {
+		return nil, err
 	}
 	at := map[string]int{}
 	for q, id := range table.Queries {
 		at[id] = q
 	}
-	rows := make([]int, 0, len(queries))
-	for _, id := range queries {
+	rows := make([]int, 0, len(other.Queries))
+	for _, id := range other.Queries {
 		q, has := at[id]
 		if !has {
 			return nil, fmt.Errorf("%s: no outcomes of query %q, which %s has", path, id, like)

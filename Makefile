@@ -47,6 +47,10 @@ no-harm: ## Replay every policy and Go snippet that is handed out beside mixes o
 paper: build ## Reproduce the paper's tables and figures into docs/results
 	$(BIN)/stepfall dev paper all --out docs/results
 
+.PHONY: proof
+proof: build ## Measure every method on every table that ../shared/data has, and write docs/results/board.md
+	$(BIN)/stepfall dev paper board --out docs/results
+
 # REAL=1 asks real models, by the keys of the environment; TASKS=10 tries so many of each agent.
 .PHONY: agents
 agents: build ## Run three agents with tools by every documented road: what is saved, and what goes wrong

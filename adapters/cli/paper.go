@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -13,7 +12,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/stepfall/stepfall/adapters/internal/paper"
-	"github.com/stepfall/stepfall/sdk/outcome"
 )
 
 // paperFlags are the flags of stepfall dev paper.
@@ -63,8 +61,10 @@ func (f *paperFlags) run(ctx context.Context, s Streams, names []string) error {
 	if f.trainShare < 0 || f.trainShare >= 1 {
 		return usage("--train-share %v: want a share between 0 and 1", f.trainShare)
 	}
-	env, err := f.env(ctx)
-	if err != nil {
+	env := &paper.Env{
+		Folders: paper.Folders{Data: f.data, Shipped: filepath.Join(f.out, "data")}, TrainShare: f.trainShare, Splits: f.splits, Bootstrap: f.bootstrap, Seed: f.seed,
+	}
+	if err := env.Read(ctx, f.outcomes); err != nil {
 		return err
 	}
 	for _, p := range presets {
@@ -73,25 +73,16 @@ func (f *paperFlags) run(ctx context.Context, s Streams, names []string) error {
 		}
 	}
 	stamp := env.Stamp()
-	pieces := 0
 	presets = slices.DeleteFunc(presets, func(p paper.Preset) bool {
 		if f.keep && paper.Written(f.out, p.Name, stamp) {
 			fmt.Fprintf(s.Out, "%s: kept as it is\n", p.Name)
 			return true
 		}
-		pieces += p.Pieces(env)
 		return false
 	})
-	bar := newProgress(s.Err, pieces, "paper")
+	bar := newProgress(s.Err, len(presets), "paper")
 	defer bar.finish()
-	begun := false
-	env.Progress = func(label string) {
-		if begun {
-			bar.add(1)
-		}
-		begun = true
-		bar.describef("%s", label)
-	}
+	env.Progress = func(label string) { bar.describef("%s", label) }
 	for _, p := range presets {
 		start := time.Now()
 		page, err := p.Run(ctx, env)
@@ -104,6 +95,7 @@ func (f *paperFlags) run(ctx context.Context, s Streams, names []string) error {
 		if err := page.Write(f.out, stamp); err != nil {
 			return err
 		}
+		bar.add(1)
 		fmt.Fprintf(s.Out, "%s: %s (%.0f s)\n", p.Name, filepath.Join(f.out, page.Name+".md"), time.Since(start).Seconds())
 	}
 	return nil
@@ -115,7 +107,7 @@ func selectPresets(names []string) ([]paper.Preset, error) {
 	for _, name := range names {
 		if name == "all" {
 			// Those that want a table of one's own are asked for by name.
-			out = append(out, slices.DeleteFunc(paper.Presets(), func(p paper.Preset) bool { return p.Own })...)
+			out = append(out, slices.DeleteFunc(paper.Presets(), func(p paper.Preset) bool { return p.Apart })...)
 			continue
 		}
 		p, err := paper.Find(name)
@@ -132,60 +124,4 @@ func selectPresets(names []string) ([]paper.Preset, error) {
 		out = append(out, p)
 	}
 	return out, nil
-}
-
-// env reads the tables.
-func (f *paperFlags) env(ctx context.Context) (*paper.Env, error) {
-	env := &paper.Env{TrainShare: f.trainShare, Splits: f.splits, Bootstrap: f.bootstrap, Seed: f.seed}
-	for _, path := range f.outcomes {
-		d, err := openData(ctx, path, outcome.Options{})
-		if err != nil {
-			return nil, err
-		}
-		env.Own = append(env.Own, d)
-	}
-	var swe, swt *paper.Data
-	for name, to := range map[string]**paper.Data{
-		"swebench_verified.csv": &env.Verified, "openhands_swe.csv": &swe, "openhands_swt.csv": &swt, "zeroeval.csv": &env.Questions,
-	} {
-		path := filepath.Join(f.data, name)
-		if shipped := filepath.Join(f.out, "data", name+".gz"); !exists(path) && exists(shipped) {
-			path = shipped
-		}
-		o := outcome.Options{Verified: to != &env.Questions}
-		if prompts := filepath.Join(f.data, "zeroeval_queries.jsonl"); to == &env.Questions && exists(prompts) {
-			o.Prompts = prompts
-		}
-		d, err := openData(ctx, path, o)
-		if errors.Is(err, os.ErrNotExist) {
-			continue
-		}
-		if err != nil {
-			return nil, err
-		}
-		*to = d
-	}
-	for _, d := range []*paper.Data{env.Verified, swe, swt} {
-		if d != nil {
-			env.Agents = append(env.Agents, d)
-		}
-	}
-	return env, nil
-}
-
-func exists(path string) bool {
-	_, err := os.Stat(path)
-	return err == nil
-}
-
-func openData(ctx context.Context, path string, o outcome.Options) (*paper.Data, error) {
-	t, err := openTable(ctx, path, o)
-	if err != nil {
-		return nil, err
-	}
-	sum, err := fileHash(path)
-	if err != nil {
-		return nil, err
-	}
-	return &paper.Data{Table: t, Name: filepath.Base(path), Hash: sum}, nil
 }

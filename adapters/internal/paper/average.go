@@ -4,6 +4,10 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"runtime"
+	"slices"
+
+	"golang.org/x/sync/errgroup"
 
 	"github.com/stepfall/stepfall/sdk/eval"
 	"github.com/stepfall/stepfall/sdk/outcome"
@@ -105,31 +109,79 @@ func (c *cell) gap(name string) string {
 	return fmt.Sprintf("%+.2f ± %.2f%s", 100*d, 100*half, star)
 }
 
-// aucTable puts cells side by side: AUC in per cent, the best of each column bold.
-func aucTable(corner string, heads []string, cells []*cell) *eval.Table {
-	t := &eval.Table{Header: append([]string{corner}, heads...)}
-	for _, name := range allNames(cells) {
+// overSplits computes something on each of n splits, several at a time.
+func overSplits[T any](ctx context.Context, n int, f func(ctx context.Context, i int) (T, error)) ([]T, error) {
+	out := make([]T, n)
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(runtime.GOMAXPROCS(0))
+	for i := range out {
+		group.Go(func() (err error) {
+			out[i], err = f(ctx, i)
+			return err
+		})
+	}
+	return out, group.Wait()
+}
+
+// eachData gives every table a section with what was measured on it.
+func (e *Env) eachData(p *Page, list []*Data, measure func(d *Data) (*eval.Table, error)) error {
+	for _, d := range list {
+		e.startingf("%s: %s", p.Name, d.Name)
+		t, err := measure(d)
+		if err != nil {
+			return fmt.Errorf("%s: %w", d.Name, err)
+		}
+		p.section(d.Name)
+		p.printf("Data: %s.\n\n", d)
+		p.table(t)
+	}
+	return nil
+}
+
+// column is a study of a table, repeated over splits.
+type column struct {
+	head  string
+	table *outcome.Table
+	setup func(s *eval.Study)
+}
+
+// grid is what came of columns.
+type grid struct {
+	heads []string
+	cells []*cell
+}
+
+// columns runs one study after the other.
+func (e *Env) columns(ctx context.Context, page string, share float64, splits int, list []column) (*grid, error) {
+	g := &grid{}
+	for _, col := range list {
+		e.startingf("%s: %s", page, col.head)
+		c, err := e.run(ctx, col.table, share, splits, col.setup)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", col.head, err)
+		}
+		g.heads, g.cells = append(g.heads, col.head), append(g.cells, c)
+	}
+	return g, nil
+}
+
+// table puts cells side by side by what text says of each row.
+func (g *grid) table(corner string, text func(c *cell, row string) string) *eval.Table {
+	t := &eval.Table{Header: append([]string{corner}, g.heads...)}
+	for _, name := range allNames(g.cells) {
 		line := []string{name}
-		for _, c := range cells {
-			line = append(line, c.text(name))
+		for _, c := range g.cells {
+			line = append(line, text(c, name))
 		}
 		t.Cells = append(t.Cells, line)
 	}
 	return t
 }
 
-// gapTable puts the differences to the reference side by side.
-func gapTable(corner string, heads []string, cells []*cell) *eval.Table {
-	t := &eval.Table{Header: append([]string{corner}, heads...)}
-	for _, name := range allNames(cells) {
-		line := []string{name}
-		for _, c := range cells {
-			line = append(line, c.gap(name))
-		}
-		t.Cells = append(t.Cells, line)
-	}
-	return t
-}
+// aucs has the AUC in per cent, the best of each column bold; gaps the differences to the
+// reference.
+func (g *grid) aucs() *eval.Table              { return g.table("AUC %", (*cell).text) }
+func (g *grid) gaps(corner string) *eval.Table { return g.table(corner, (*cell).gap) }
 
 // allNames returns the rows of any of the cells, in the order of the catalogue.
 func allNames(cells []*cell) []string {
@@ -157,4 +209,47 @@ func (c *cell) decision(name string) float64 {
 		return float64(r.DecisionTime.Nanoseconds()) / 1e3
 	})
 	return v
+}
+
+// spreadOf is the mean and twice the standard deviation over the splits.
+func spreadOf(values []float64) (mean, two float64) {
+	for _, v := range values {
+		mean += v / float64(len(values))
+	}
+	for _, v := range values {
+		two += (v - mean) * (v - mean)
+	}
+	return mean, 2 * math.Sqrt(two/float64(max(len(values)-1, 1)))
+}
+
+// per is a value of a row on each split.
+func (c *cell) per(name string, value func(*eval.Comparison, *eval.Row) float64) []float64 {
+	var out []float64
+	for _, result := range c.comparisons {
+		out = append(out, value(result, result.Row(name)))
+	}
+	return out
+}
+
+func areaOf(_ *eval.Comparison, r *eval.Row) float64 { return r.AUC }
+
+// shareAtBest is the cost at the best single model's quality as a share of that
+// model's, infinite where the quality is not reached.
+func shareAtBest(c *eval.Comparison, r *eval.Row) float64 {
+	if math.IsNaN(r.CostAtBest) {
+		return math.Inf(1)
+	}
+	return r.CostAtBest / c.Frame.Models[c.Frame.Best].Cost
+}
+
+func sharePercent(share float64) string {
+	if math.IsInf(share, 1) {
+		return "not reached"
+	}
+	return fmt.Sprintf("%.0f %%", 100*share)
+}
+
+func median(values []float64) float64 {
+	sorted := slices.Sorted(slices.Values(values))
+	return sorted[len(sorted)/2]
 }

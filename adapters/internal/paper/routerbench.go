@@ -1,6 +1,7 @@
 package paper
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -18,6 +19,9 @@ var rows = []string{
 	eval.CascadeRouteScaled, eval.CascadeRouteDependent, cascade.NameIndex, eval.Oracle,
 }
 
+// publishedRows are rows with those of the published code beside them.
+var publishedRows = append(slices.Clone(rows), eval.CascadePublished, eval.CascadeBest, eval.CascadeRoutePublished)
+
 var levels = []string{"low", "medium", "high"}
 
 // modelSet is a named selection of models.
@@ -26,19 +30,18 @@ type modelSet struct {
 	models []string
 }
 
-// sets returns the sets of 3, 5 and 11 models and all: by name where the table has
-// the models of the project's sets, elsewhere spread evenly over the models sorted
-// by cost, the dearest included.
-func sets(t *outcome.Table) []modelSet {
+// sets returns sets of models of these sizes and all: by name where the table has the
+// models of the project's sets, elsewhere spread evenly over the models sorted by cost,
+// the dearest included.
+func sets(t *outcome.Table, sizes ...int) []modelSet {
 	var out []modelSet
-	known := outcome.Sets()
-	for _, n := range []int{3, 5, 11} {
+	for _, n := range sizes {
 		if n > len(t.Models) {
 			continue
 		}
 		name := fmt.Sprint(n)
-		models := known[name]
-		if slices.ContainsFunc(models, func(m string) bool { return t.Index(m) < 0 }) {
+		models := outcome.Sets()[name]
+		if models == nil || slices.ContainsFunc(models, func(m string) bool { return t.Index(m) < 0 }) {
 			models = spread(t, n)
 		}
 		out = append(out, modelSet{name, models})
@@ -49,93 +52,120 @@ func sets(t *outcome.Table) []modelSet {
 	return out
 }
 
+// paperSizes are the numbers of models of the paper's tables.
+var paperSizes = []int{3, 5, 11}
+
 // spread returns n models at even distances in the order of mean cost.
 func spread(t *outcome.Table, n int) []string {
 	costs := t.MeanCosts()
-	order := make([]int, len(costs))
-	for i := range order {
-		order[i] = i
-	}
-	slices.SortStableFunc(order, func(a, b int) int {
-		switch {
-		case costs[a] < costs[b]:
-			return -1
-		case costs[a] > costs[b]:
-			return 1
-		}
-		return 0
-	})
+	sorted := slices.Clone(t.Models)
+	slices.SortStableFunc(sorted, func(a, b string) int { return cmp.Compare(costs[t.Index(a)], costs[t.Index(b)]) })
 	models := make([]string, n)
 	for i := range models {
-		models[i] = t.Models[order[i*(len(order)-1)/(n-1)]]
+		models[i] = sorted[i*(len(sorted)-1)/(n-1)]
 	}
 	return models
 }
 
-// routerbenchData are the tables and the train share of the RouterBench experiment.
-func (e *Env) routerbenchData() ([]*Data, float64) {
+// simulated are the tables with simulated estimates and their train share: the user's
+// own, or questions.
+func (e *Env) simulated() ([]*Data, float64) {
 	if len(e.Own) > 0 {
 		return e.Own, e.share(0.05)
 	}
 	return []*Data{e.Questions}, e.share(0.5)
 }
 
-func routerbenchPieces(e *Env) int {
-	data, _ := e.routerbenchData()
-	n := 0
-	for _, d := range data {
-		n += len(levels) * len(sets(d.Table))
+func noisy(noise eval.Noise, points int, rows ...string) func(*eval.Study) {
+	return func(s *eval.Study) { s.Noise, s.Strategies, s.Points = &noise, rows, points }
+}
+
+// noiseColumns has every set of models at every level of noise.
+func noiseColumns(t *outcome.Table) ([]column, error) {
+	var list []column
+	for _, set := range sets(t, paperSizes...) {
+		part, err := t.Select(set.models...)
+		if err != nil {
+			return nil, err
+		}
+		for _, level := range levels {
+			noise, err := eval.ParseNoise(level)
+			if err != nil {
+				return nil, err
+			}
+			list = append(list, column{set.name + " models, " + level + " noise", part, noisy(*noise, 0, publishedRows...)})
+		}
 	}
-	return n
+	return list, nil
 }
 
 func routerbench(ctx context.Context, e *Env) (*Page, error) {
 	p := newPage("routerbench", "RouterBench: models and noise")
 	p.printf("The paper's main table: AUC in per cent when the quality of each answer is estimated as the truth plus Gaussian noise " +
 		"(before and after the model has run: low 0.6 and 0.3, medium 1.6 and 0.8, high 2.4 and 1.2), mapped by a straight line. " +
-		"The best row of each column is bold, the oracle left out.\n\n")
-	data, share := e.routerbenchData()
+		"The best row of each column is bold, the oracle left out. `cascade_published` is algorithm 2 as its code has it, over all models with the last answer, `cascade_best` the same with the best answer; " +
+		"`cascade_route_published` is algorithm 3 with [the slip](../theory.md#when-models-fail-together) of the published code.\n\n")
+	data, share := e.simulated()
 	if len(e.Own) == 0 {
 		p.printf("RouterBench itself is not bundled and cannot be had offline: this table is of the ZeroEval outcomes. " +
 			"With a copy of its published files, `stepfall dev paper routerbench --outcomes routerbench_0shot.csv --outcomes routerbench_5shot.csv` " +
 			"prints the 0-shot table and its 5-shot twin, at the paper's split of 5 %% and 95 %%.\n\n")
 	}
 	for _, d := range data {
-		p.section("AUC on " + d.Name)
-		p.printf("Data: %s. Train share %.0f %%, %d paired bootstrap resamples.\n\n", d, 100*share, e.Bootstrap)
-		var heads []string
-		var cells []*cell
-		for _, set := range sets(d.Table) {
-			t, err := d.Table.Select(set.models...)
-			if err != nil {
-				return nil, err
-			}
-			for _, level := range levels {
-				e.startingf("routerbench: %s, %s models, %s noise", d.Name, set.name, level)
-				noise, err := eval.ParseNoise(level)
-				if err != nil {
-					return nil, err
-				}
-				c, err := e.run(ctx, t, share, 1, func(s *eval.Study) { s.Noise, s.Strategies = noise, rows })
-				if err != nil {
-					return nil, fmt.Errorf("%s models, %s noise: %w", set.name, level, err)
-				}
-				heads, cells = append(heads, set.name+" "+level), append(cells, c)
-			}
-		}
-		p.table(aucTable("AUC %", heads, cells))
-		p.section("Paired differences to cascade_route on " + d.Name)
-		p.printf("AUC points with two-sigma half-widths; a star marks differences beyond them.\n\n")
-		p.table(gapTable("difference", heads, cells))
-		last := cells[len(cells)-2]
-		name := "routerbench-" + strings.TrimSuffix(d.Name, ".csv")
-		f, err := last.comparisons[0].CurvesFigure(name, heads[len(cells)-2]+" noise")
+		list, err := noiseColumns(d.Table)
 		if err != nil {
 			return nil, err
 		}
-		p.figure(f, "Cost-quality curves at "+heads[len(cells)-2]+" noise")
+		g, err := e.columns(ctx, "routerbench", share, 1, list)
+		if err != nil {
+			return nil, err
+		}
+		for i, head := range g.heads {
+			g.heads[i] = strings.NewReplacer(" models,", "", " noise", "").Replace(head)
+		}
+		p.section("AUC on " + d.Name)
+		p.printf("Data: %s. Train share %.0f %%, %d paired bootstrap resamples.\n\n", d, 100*share, e.Bootstrap)
+		p.table(g.aucs())
+		p.section("Paired differences to cascade_route on " + d.Name)
+		p.printf("AUC points with two-sigma half-widths; a star marks differences beyond them.\n\n")
+		p.table(g.gaps("difference"))
+		last := len(g.cells) - 2
+		f, err := g.cells[last].comparisons[0].CurvesFigure("routerbench-"+strings.TrimSuffix(d.Name, ".csv"), g.heads[last]+" noise")
+		if err != nil {
+			return nil, err
+		}
+		p.figure(f, "Cost-quality curves at "+g.heads[last]+" noise")
+		if err := e.costNoise(ctx, p, d, share); err != nil {
+			return nil, err
+		}
 	}
 	return p, nil
+}
+
+// costNoise adds what noise on the predicted costs does, at medium noise on the quality.
+func (e *Env) costNoise(ctx context.Context, p *Page, d *Data, share float64) error {
+	all := sets(d.Table, paperSizes...)
+	t, err := d.Table.Select(all[min(2, len(all)-1)].models...)
+	if err != nil {
+		return err
+	}
+	mean := 0.0
+	for _, cost := range t.MeanCosts() {
+		mean += cost / float64(len(t.Models))
+	}
+	var list []column
+	for _, of := range []float64{0, 0.25, 0.5, 1, 2} {
+		list = append(list, column{fmt.Sprintf("noise on costs %.2g", of), t, noisy(eval.Noise{Ante: 1.6, Post: 0.8, CostAnte: of * mean}, 0, publishedRows...)})
+	}
+	g, err := e.columns(ctx, "routerbench", share, 1, list)
+	if err != nil {
+		return err
+	}
+	p.section("Noise on the costs on " + d.Name)
+	p.printf("%d models, medium noise on the quality, and Gaussian noise on the predicted cost of each answer: deviations as shares of the mean cost of all models. "+
+		"What is seen is drawn back to the model's mean as far as the noise hides the differences; without noise (0), costs are predicted by the fitted estimator, and not known.\n\n", len(t.Models))
+	p.table(g.aucs())
+	return nil
 }
 
 // The noises of the heat maps, before and after a model has run.
@@ -143,66 +173,70 @@ func heatmapNoise() (antes, posts []float64) {
 	return []float64{0.2, 0.6, 1.2, 1.8, 2.4, 3.2}, []float64{0.1, 0.3, 0.6, 0.9, 1.2, 1.6}
 }
 
-func heatmapPieces(*Env) int {
-	antes, posts := heatmapNoise()
-	return len(antes) * len(posts)
+// heatMaps are what is compared by noise: the AUC of a row less that of another.
+var heatMaps = []struct{ key, title, caption, row, less string }{
+	{"routing", "cascade routing minus routing", "Cascade routing minus routing", cascade.NameCascadeRoute, cascade.NameRoute},
+	{"cascading", "cascade routing minus cascading", "Cascade routing minus cascading", cascade.NameCascadeRoute, cascade.NameCascade},
+	{"index", "index (latent ease) minus cascade routing", "Index on the latent estimate minus cascade routing", cascade.NameIndex, cascade.NameCascadeRoute},
 }
 
 func heatmap(ctx context.Context, e *Env) (*Page, error) {
 	p := newPage("heatmap", "Noise heat maps")
-	d, share := e.Questions, e.share(0.5)
-	if len(e.Own) > 0 {
-		d, share = e.Own[0], e.share(0.05)
-	}
-	all := sets(d.Table)
-	set := all[min(2, len(all)-1)]
-	t, err := d.Table.Select(set.models...)
-	if err != nil {
-		return nil, err
-	}
+	data, share := e.simulated()
+	d := data[0]
+	all := sets(d.Table, paperSizes...)
+	panels := slices.Compact([]int{min(2, len(all)-1), min(1, len(all)-1)})
 	p.printf("How much cascade routing gains over routing and over cascading as estimates get worse, before (sigma ante) and after (sigma post) a model has run. "+
-		"AUC points on %s, %s models, train share %.0f %%.\n\n", d, set.name, 100*share)
-	antes, posts := heatmapNoise()
-	wanted := []string{cascade.NameRoute, cascade.NameCascade, cascade.NameCascadeRoute, cascade.NameIndex}
-	grids := map[string][][]float64{}
+		"AUC points on %s, train share %.0f %%.\n\n", d, 100*share)
 	quick := *e
 	quick.Bootstrap = 0
-	for _, post := range posts {
-		line := map[string][]float64{}
-		for _, ante := range antes {
-			e.startingf("heatmap: sigma ante %v, post %v", ante, post)
-			c, err := quick.run(ctx, t, share, 1, func(s *eval.Study) {
-				s.Noise, s.Strategies, s.Points = &eval.Noise{Ante: ante, Post: post}, wanted, 20
-			})
+	antes, posts := heatmapNoise()
+	maps := make([][]*eval.HeatMap, len(heatMaps))
+	for panel, k := range panels {
+		t, err := d.Table.Select(all[k].models...)
+		if err != nil {
+			return nil, err
+		}
+		for i, m := range heatMaps {
+			h := &eval.HeatMap{
+				Name: "heatmap-" + m.key, Title: m.title, X: "sigma ante: noise before a model has run", Y: "sigma post: noise after it has run",
+				Scale: "AUC points", FractionalDigits: 1,
+			}
+			if panel > 0 {
+				h.Name, h.Title = h.Name+"-"+all[k].name, h.Title+", "+all[k].name+" models"
+			}
+			for _, v := range antes {
+				h.XTicks = append(h.XTicks, fmt.Sprint(v))
+			}
+			maps[i] = append(maps[i], h)
+		}
+		for _, post := range posts {
+			var list []column
+			for _, ante := range antes {
+				list = append(list, column{
+					fmt.Sprintf("%s models, sigma ante %v, post %v", all[k].name, ante, post), t,
+					noisy(eval.Noise{Ante: ante, Post: post}, 20, cascade.NameRoute, cascade.NameCascade, cascade.NameCascadeRoute, cascade.NameIndex),
+				})
+			}
+			g, err := quick.columns(ctx, "heatmap", share, 1, list)
 			if err != nil {
 				return nil, err
 			}
-			ours := c.auc(cascade.NameCascadeRoute)
-			line["routing"] = append(line["routing"], 100*(ours-c.auc(cascade.NameRoute)))
-			line["cascading"] = append(line["cascading"], 100*(ours-c.auc(cascade.NameCascade)))
-			line["index"] = append(line["index"], 100*(c.auc(cascade.NameIndex)-ours))
-		}
-		for name, values := range line {
-			grids[name] = append(grids[name], values)
+			for i, m := range heatMaps {
+				var line []float64
+				for _, c := range g.cells {
+					line = append(line, 100*(c.auc(m.row)-c.auc(m.less)))
+				}
+				h := maps[i][panel]
+				h.YTicks, h.Values = append(h.YTicks, fmt.Sprint(post)), append(h.Values, line)
+			}
 		}
 	}
-	for _, m := range []struct{ key, title, caption string }{
-		{"routing", "cascade routing minus routing", "Cascade routing minus routing"},
-		{"cascading", "cascade routing minus cascading", "Cascade routing minus cascading"},
-		{"index", "index (latent ease) minus cascade routing", "Index on the latent estimate minus cascade routing"},
-	} {
-		h := &eval.HeatMap{
-			Name: "heatmap-" + m.key, Title: m.title, X: "sigma ante: noise before a model has run", Y: "sigma post: noise after it has run",
-			Scale: "AUC points", Values: grids[m.key], FractionalDigits: 1,
-		}
-		for _, v := range antes {
-			h.XTicks = append(h.XTicks, fmt.Sprint(v))
-		}
-		for _, v := range posts {
-			h.YTicks = append(h.YTicks, fmt.Sprint(v))
-		}
+	for i, m := range heatMaps {
 		p.section(m.caption)
-		p.figure(h.Figure(), m.caption)
+		for panel, h := range maps[i] {
+			p.figure(h.Figure(), fmt.Sprintf("%s, %s models", m.caption, all[panels[panel]].name))
+		}
 	}
 	return p, nil
 }

@@ -1,0 +1,123 @@
+package paper
+
+import (
+	"bytes"
+	"compress/gzip"
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+
+	"github.com/stepfall/stepfall/sdk/outcome"
+)
+
+// Data is a table with the words that say where it comes from.
+type Data struct {
+	Table *outcome.Table
+	// Name is the file's name and Hash its SHA-256.
+	Name, Hash string
+	// Shipped says that it is the project's own copy.
+	Shipped bool
+}
+
+// String names the data, its size and its hash, as pages show them.
+func (d *Data) String() string {
+	return fmt.Sprintf("%s (%d queries, %d models, sha256 %.12s)", d.Name, len(d.Table.Queries), len(d.Table.Models), d.Hash)
+}
+
+// of returns a part of the data, or another form of it.
+func (d *Data) of(t *outcome.Table, suffix string) *Data {
+	return &Data{Table: t, Name: d.Name + suffix, Hash: d.Hash}
+}
+
+// Folders are where tables are looked for: those of others, and the project's own, which
+// are compressed.
+type Folders struct{ Data, Shipped string }
+
+// Read reads the user's own tables, or where there are none those of the folders.
+func (e *Env) Read(ctx context.Context, own []string) error {
+	for _, path := range own {
+		d, err := open(ctx, path, outcome.Options{})
+		if err != nil {
+			return err
+		}
+		e.Own = append(e.Own, d)
+	}
+	for _, name := range []string{"swebench_verified.csv", "openhands_swe.csv", "openhands_swt.csv", "zeroeval.csv"} {
+		questions := name == "zeroeval.csv"
+		d, err := e.open(ctx, name, outcome.Options{Verified: !questions})
+		switch {
+		case errors.Is(err, os.ErrNotExist):
+		case err != nil:
+			return err
+		case questions:
+			e.Questions = d
+		default:
+			if e.Agents = append(e.Agents, d); e.Verified == nil && name == "swebench_verified.csv" {
+				e.Verified = d
+			}
+		}
+	}
+	return nil
+}
+
+// open reads a table of the folder of data, or else the project's own copy.
+func (e *Env) open(ctx context.Context, name string, o outcome.Options) (*Data, error) {
+	path := filepath.Join(e.Folders.Data, name)
+	if prompts := filepath.Join(e.Folders.Data, "zeroeval_queries.jsonl"); name == "zeroeval.csv" && exists(prompts) {
+		o.Prompts = prompts
+	}
+	if shipped := filepath.Join(e.Folders.Shipped, name+".gz"); !exists(path) && exists(shipped) {
+		d, err := open(ctx, shipped, o)
+		if err == nil {
+			d.Shipped = true
+		}
+		return d, err
+	}
+	return open(ctx, path, o)
+}
+
+func exists(path string) bool {
+	_, err := os.Stat(path)
+	return err == nil
+}
+
+func open(ctx context.Context, path string, o outcome.Options) (*Data, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	raw, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	d := &Data{Name: filepath.Base(path), Hash: fmt.Sprintf("%x", sha256.Sum256(raw))}
+	if d.Name == "bfcl_calls.csv.gz" {
+		if path, err = withAnswers(raw); err != nil {
+			return nil, err
+		}
+		defer os.Remove(path)
+	}
+	d.Table, err = outcome.Open(path, o)
+	return d, err
+}
+
+// withAnswers writes recorded calls as a table whose answers are the calls.
+func withAnswers(raw []byte) (path string, err error) {
+	unzipped, err := gzip.NewReader(bytes.NewReader(raw))
+	if err != nil {
+		return "", err
+	}
+	text, err := io.ReadAll(unzipped)
+	if err != nil {
+		return "", err
+	}
+	file, err := os.CreateTemp("", "calls-*.csv")
+	if err != nil {
+		return "", err
+	}
+	_, err = file.Write(bytes.Replace(text, []byte(",call,"), []byte(",answer,"), 1))
+	return file.Name(), errors.Join(err, file.Close())
+}

@@ -1,0 +1,318 @@
+package paper
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"os"
+	"slices"
+
+	"github.com/stepfall/stepfall/sdk/cascade"
+	"github.com/stepfall/stepfall/sdk/estimate"
+	"github.com/stepfall/stepfall/sdk/eval"
+	"github.com/stepfall/stepfall/sdk/outcome"
+)
+
+func (e *Env) verifiedData() *Data {
+	if len(e.Own) > 0 {
+		return e.Own[0]
+	}
+	return e.Verified
+}
+
+// judgedSizes are the numbers of models on SWE-bench beside all.
+var judgedSizes = []int{5, 10}
+
+func swebench(ctx context.Context, e *Env) (*Page, error) {
+	p := newPage("swebench", "SWE-bench: tests that decide")
+	d, share := e.verifiedData(), e.share(0.5)
+	p.printf("Every patch is judged by the tests; before a model has run, its chance is estimated from the repository (independent rows) "+
+		"or from the repository and the difficulty that earlier failures reveal (index, cascade_route_dependent).\n\n"+
+		"Data: %s. Mean of %d random splits, train share %.0f %%, %d paired resamples each.\n\n", d, e.splits(), 100*share, e.Bootstrap)
+	var list []column
+	for _, set := range sets(d.Table, judgedSizes...) {
+		t, err := d.Table.Select(set.models...)
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, column{set.name + " models", t, func(s *eval.Study) { s.Signals, s.Strategies = eval.SignalsVerdict, rows }})
+	}
+	g, err := e.columns(ctx, "swebench", share, e.splits(), list)
+	if err != nil {
+		return nil, err
+	}
+	p.section("AUC")
+	p.table(g.aucs())
+	p.section("Paired differences to cascade_route")
+	p.table(g.gaps("AUC points"))
+	last := len(g.cells) - 1
+	all := g.cells[last]
+	p.section("At the best single model, " + g.heads[last])
+	p.printf("What it costs to resolve as many issues as the best single model of the test half, and how many are resolved for what that model costs. "+
+		"The best of %d models on so few issues owes something to luck, and the curves are flat up there. The last two columns are therefore about the model that was best "+
+		"on the train half, which is the one that somebody would have used.\n\n", len(all.comparisons[0].Models))
+	p.table(all.atBest())
+	p.section("Curves")
+	f, err := all.comparisons[0].CurvesFigure("swebench", "SWE-bench Verified, first split")
+	if err != nil {
+		return nil, err
+	}
+	p.figure(f, "Cost-quality curves on SWE-bench Verified")
+	if len(e.Own) > 0 {
+		return p, nil
+	}
+	return p, e.submissions(ctx, p)
+}
+
+// submissions repeats the paper's table of ten submissions with attempts for a cost.
+func (e *Env) submissions(ctx context.Context, p *Page) error {
+	d, err := e.open(ctx, "swebench_verified_2024_submissions.csv", outcome.Options{Verified: true})
+	if errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	var ten []string
+	for m, name := range d.Table.Models {
+		if d.Table.Signals["in_paper"][0][m] == 1 {
+			ten = append(ten, name)
+		}
+	}
+	t, err := d.Table.Select(ten...)
+	if err != nil {
+		return err
+	}
+	t.Signals, t.CostUSD = nil, nil
+	for range t.Queries {
+		t.CostUSD = append(t.CostUSD, slices.Repeat([]float64{1}, len(ten)))
+	}
+	e.startingf("swebench: %d submissions", len(ten))
+	results, err := overSplits(ctx, 4*e.splits(), func(ctx context.Context, i int) ([]eval.Point, error) {
+		return attempts(ctx, t, e.Seed+uint64(i))
+	})
+	if err != nil {
+		return err
+	}
+	p.section("The paper's ten submissions, by attempts")
+	p.printf("Data: %s. The paper's table 2 is of ten submissions of 2024; what they cost it took from trajectories that cannot be had, so that here every attempt costs the same. "+
+		"Tests judge every attempt; resolved issues in per cent, and the attempts used, means over %d random halves.\n\n", d.of(t, ""), len(results))
+	out := &eval.Table{Header: []string{"attempts at most"}}
+	for _, name := range attemptOrders {
+		out.Header = append(out.Header, name, "used")
+	}
+	for k := range mostAttempts {
+		line := []string{fmt.Sprint(k + 1)}
+		for way := range attemptOrders {
+			var quality, used []float64
+			for _, points := range results {
+				point := points[way*mostAttempts+k]
+				quality, used = append(quality, 100*point.Quality), append(used, point.Cost)
+			}
+			line = append(line, fmt.Sprintf("%.1f", mean(quality)), fmt.Sprintf("%.2f", mean(used)))
+		}
+		out.Cells = append(out.Cells, line)
+	}
+	p.table(out)
+	return nil
+}
+
+const mostAttempts = 5
+
+var attemptOrders = []string{"best on train first", "most of what is left first", "index"}
+
+// attempts returns what up to so many attempts in each order come to on one half.
+func attempts(ctx context.Context, t *outcome.Table, seed uint64) ([]eval.Point, error) {
+	train, test := t.Split(0.5, seed)
+	fitted, err := estimate.Fit(train, estimate.Options{Quality: estimate.KindLatent, Seed: seed})
+	if err != nil {
+		return nil, err
+	}
+	beliefs, err := fitted.On(test)
+	if err != nil {
+		return nil, err
+	}
+	player := &eval.Player{Source: beliefs.Source()}
+	for _, order := range [][]int{mostPasses(train, false), mostPasses(train, true), nil} {
+		for k := range mostAttempts {
+			name, params := cascade.NameIndex, cascade.Params{Lambdas: []float64{1e-9}, MaxDepth: k + 1}
+			if order != nil {
+				name, params = cascade.NameThreshold, cascade.Params{Order: order, Thresholds: []float64{0.5}, MaxDepth: k + 1}
+			}
+			s, err := cascade.New(name, params)
+			if err != nil {
+				return nil, err
+			}
+			player.Lambdas, player.Strategies = append(player.Lambdas, 0), append(player.Strategies, s)
+		}
+	}
+	return play(ctx, test, player)
+}
+
+// mostPasses orders models by what they pass: of all queries, or of those that are left.
+func mostPasses(t *outcome.Table, left bool) []int {
+	var order []int
+	done := make([]bool, len(t.Queries))
+	for range t.Models {
+		best, most := -1, -1.0
+		for m := range t.Models {
+			passes := 0.0
+			for q, row := range t.Quality {
+				if !done[q] {
+					passes += row[m]
+				}
+			}
+			if passes > most && !slices.Contains(order, m) {
+				best, most = m, passes
+			}
+		}
+		order = append(order, best)
+		for q, row := range t.Quality {
+			done[q] = done[q] || left && row[best] >= 0.5
+		}
+	}
+	return order
+}
+
+// meanShare is the mean of a cost as a share of a model's over the splits where it is
+// known, and on how many it is.
+func (c *cell) meanShare(name string, cost func(*eval.Row) float64, model func(*eval.Comparison) int) (mean, share float64, n int) {
+	mean, n = c.over(name, cost)
+	for _, result := range c.comparisons {
+		if v := cost(result.Row(name)); !math.IsNaN(v) {
+			share += v / result.Frame.Models[model(result)].Cost / float64(n)
+		}
+	}
+	return mean, share, n
+}
+
+// atBest compares the rows at the best single model's quality and at its cost.
+func (c *cell) atBest() *eval.Table {
+	t := &eval.Table{Header: []string{"strategy", "USD at its quality", "share of its cost", "reached in", "quality % at its cost", "points above it", "2-sigma", "USD at the picked model's quality", "share of its cost"}}
+	for _, name := range c.names() {
+		cost, share, n := c.meanShare(name, func(r *eval.Row) float64 { return r.CostAtBest }, func(c *eval.Comparison) int { return c.Frame.Best })
+		quality, _ := c.over(name, func(r *eval.Row) float64 { return r.QualityAtBestCost })
+		half, _ := c.over(name, func(r *eval.Row) float64 {
+			return (r.QualityAtBestCostInterval.High - r.QualityAtBestCostInterval.Low) / 2
+		})
+		above := mean(c.per(name, func(c *eval.Comparison, r *eval.Row) float64 {
+			return r.QualityAtBestCost - c.Frame.Models[c.Frame.Best].Quality
+		}))
+		line := []string{name, eval.Dollars(cost), "-", fmt.Sprintf("%d of %d", n, len(c.comparisons)), fmt.Sprintf("%.1f", 100*quality), fmt.Sprintf("%+.1f", 100*above), fmt.Sprintf("± %.1f", 100*half)}
+		if n > 0 {
+			line[2] = fmt.Sprintf("%.0f %%", 100*share)
+		}
+		picked, pickedShare, k := c.meanShare(name, func(r *eval.Row) float64 { return r.CostAtPicked }, func(c *eval.Comparison) int { return c.Picked })
+		if k < len(c.comparisons) {
+			line = append(line, fmt.Sprintf("%s (%d of %d)", eval.Dollars(picked), k, len(c.comparisons)), "-")
+		} else {
+			line = append(line, eval.Dollars(picked), fmt.Sprintf("%.0f %%", 100*pickedShare))
+		}
+		t.Cells = append(t.Cells, line)
+	}
+	return t
+}
+
+// verifierRows are the rows that trust a verifier, beside what needs none.
+var verifierRows = []string{eval.LinearInterpolation, eval.BestSingle, cascade.NameRoute, cascade.NameThreshold, cascade.NameIndex}
+
+// errorRates are the false-pass and false-reject rates that are tried.
+var errorRates = []float64{0, 0.02, 0.05, 0.1, 0.2, 0.3}
+
+// callsSignal is the signal that stands in for latency.
+const callsSignal = "api_calls"
+
+func verifiers(ctx context.Context, e *Env) (*Page, error) {
+	p := newPage("verifiers", "Imperfect verifiers, and calls in place of money")
+	d, share := e.verifiedData(), e.share(0.5)
+	p.printf("Data: %s. Mean of %d random splits, train share %.0f %%.\n", d, min(2, e.splits()), 100*share)
+	p.section("At what error rate does a cascade stop paying?")
+	p.printf("The recorded verdicts are flipped at random: a wrong patch passes with the false-pass rate, a right one fails with the false-reject rate. " +
+		"Strategies learn from flipped verdicts, take them at their word, and are measured by the true ones.\n\n")
+	picture := &eval.HeatMap{
+		Name: "verifiers", Title: "index minus linear interpolation", X: "false-pass rate", Y: "false-reject rate",
+		Scale: "AUC points", FractionalDigits: 1,
+	}
+	gain := &eval.Table{Header: []string{"index minus linear interpolation, AUC points"}}
+	quick := *e
+	quick.Bootstrap = 0
+	for _, reject := range errorRates {
+		percent := fmt.Sprintf("%.0f %%", 100*reject)
+		picture.XTicks, picture.YTicks = append(picture.XTicks, percent), append(picture.YTicks, percent)
+		gain.Header = append(gain.Header, "false pass "+percent)
+		var list []column
+		for _, pass := range errorRates {
+			list = append(list, column{fmt.Sprintf("false pass %v, false reject %v", pass, reject), d.Table, func(s *eval.Study) {
+				s.Signals, s.Strategies, s.Points = eval.SignalsVerdict, verifierRows, 20
+				s.Verdicts = &eval.Verdicts{
+					Train: flipped(s.Halves.Train, pass, reject, s.Seed*2+1), Test: flipped(s.Halves.Test, pass, reject, s.Seed*2+2),
+				}
+			}})
+		}
+		g, err := quick.columns(ctx, "verifiers", share, min(2, e.splits()), list)
+		if err != nil {
+			return nil, err
+		}
+		var values []float64
+		line := []string{"false reject " + percent}
+		for _, c := range g.cells {
+			v := 100 * (c.auc(cascade.NameIndex) - c.auc(eval.LinearInterpolation))
+			values, line = append(values, v), append(line, fmt.Sprintf("%+.1f", v))
+		}
+		picture.Values, gain.Cells = append(picture.Values, values), append(gain.Cells, line)
+	}
+	p.table(gain)
+	p.figure(picture.Figure(), "Gain of the index strategy over linear interpolation by error rates of the verifier")
+	return p, e.calls(ctx, p, d, share)
+}
+
+// calls repeats the comparison with API calls as the cost: the recorded runs say
+// how many turns each took, which is what their latency consists of.
+func (e *Env) calls(ctx context.Context, p *Page, d *Data, share float64) error {
+	p.section("API calls in place of money")
+	counts := d.Table.Signals[callsSignal]
+	if counts == nil {
+		p.printf("The table has no column %s.\n", callsSignal)
+		return nil
+	}
+	p.printf("The recorded runs have no times. Their turns follow one another, so the number of API calls stands in for latency: " +
+		"the same strategies with calls as the cost to save.\n\n")
+	timed := *d.Table
+	timed.CostUSD, timed.Signals = counts, nil
+	g, err := e.columns(ctx, "verifiers", share, min(2, e.splits()), []column{{"calls as cost", timed.Complete(), func(s *eval.Study) {
+		s.Signals, s.Strategies, s.CostUnit = eval.SignalsVerdict, rows, "API calls"
+	}}})
+	if err != nil {
+		return err
+	}
+	p.table(g.aucs())
+	f, err := g.cells[0].comparisons[0].CurvesFigure("swebench-calls", "API calls standing in for latency as the cost, first split")
+	if err != nil {
+		return err
+	}
+	p.figure(f, "Resolved issues by mean number of API calls")
+	return nil
+}
+
+// flipped returns the table as a verifier with these error rates would see it.
+func flipped(t *outcome.Table, falsePass, falseReject float64, seed uint64) *outcome.Table {
+	rng := rand.New(rand.NewPCG(seed, 0xf11b))
+	seen := *t
+	seen.Quality = make([][]float64, len(t.Quality))
+	for q, row := range t.Quality {
+		seen.Quality[q] = make([]float64, len(row))
+		for m, v := range row {
+			rate := falsePass
+			if v > 0.5 {
+				rate = falseReject
+			}
+			seen.Quality[q][m] = v
+			if rng.Float64() < rate {
+				seen.Quality[q][m] = 1 - v
+			}
+		}
+	}
+	return &seen
+}

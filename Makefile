@@ -168,8 +168,8 @@ $(TOOLS)/golangci-lint-$(GOLANGCI_LINT):
 	GOBIN=$(TOOLS) go install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(GOLANGCI_LINT) && mv $(TOOLS)/golangci-lint $@
 
 .PHONY: clients
-clients: ## Ask the gateway with the official clients of npm, PyPI and Go; print the table of docs/gateway.md
-	go test -tags clients ./adapters/gateway/clients -count=1 -v -timeout 20m -clients
+clients: ## Ask the gateway with the official clients of npm, PyPI and Go, Claude Code and Codex; print the table of docs/gateway.md
+	go test -tags clients ./adapters/gateway/clients -count=1 -v -timeout 30m -clients
 
 .PHONY: modules
 modules: ## Test the examples that are modules of their own: eino, fantasy, genkit

@@ -200,7 +200,7 @@ func paramsOf(o *llms.CallOptions, marked bool) Params {
 		case math.IsNaN(from):
 			*to = nil
 		case marked || from != 0 || *to != nil:
-			*to = &from
+			*to = new(from)
 		}
 	}
 	whole := func(from int, to **int, zero bool) {
@@ -208,7 +208,7 @@ func paramsOf(o *llms.CallOptions, marked bool) Params {
 		case from == unsetInt, from == 0 && !zero:
 			*to = nil
 		case marked || from != 0 || *to != nil:
-			*to = &from
+			*to = new(from)
 		}
 	}
 	decimal(o.Temperature, &p.Temperature)

@@ -31,12 +31,11 @@ func (f field) unknown(d middleware.Dialect, kind, known string) (p middleware.R
 // appendUnknown appends the members that are not known, as JSON has them between braces.
 func appendUnknown(buf []byte, object gjson.Result, known string) []byte {
 	object.ForEach(func(name, v gjson.Result) bool {
-		value, isKnown := []byte(nil), false
-		for k := range strings.SplitSeq(known, " ") {
-			inner, isInside := strings.CutPrefix(k, name.Str+".")
-			isKnown = isKnown || k == name.Str || isInside
-			if isInside && value == nil && v.IsObject() {
-				value = appendUnknown(nil, v, membersOf(known, name.Str, inner))
+		value, isKnown := []byte(nil), isListed(known, name.Str)
+		if inner := membersOf(known, name.Str); inner != "" {
+			isKnown = true
+			if v.IsObject() {
+				value = appendUnknown(nil, v, inner)
 			}
 		}
 		switch {
@@ -57,17 +56,15 @@ func appendUnknown(buf []byte, object gjson.Result, known string) []byte {
 }
 
 // membersOf returns those of a list of known members that are inside a member.
-func membersOf(known, name, first string) string {
-	if strings.Count(known, name+".") == 1 {
-		return first
-	}
-	var inside []string
-	for k := range strings.SplitSeq(known, " ") {
-		if inner, ok := strings.CutPrefix(k, name+"."); ok {
-			inside = append(inside, inner)
+func membersOf(known, name string) (inside string) {
+	for known != "" {
+		var k string
+		k, known, _ = strings.Cut(known, " ")
+		if head, inner, ok := strings.Cut(k, "."); ok && head == name {
+			inside += inner + " "
 		}
 	}
-	return strings.Join(inside, " ")
+	return inside
 }
 
 // newMembers returns the part for members as JSON has them between braces.
@@ -97,8 +94,9 @@ func withMembers(object json.RawMessage, members []byte) json.RawMessage {
 
 // isListed reports whether a word is in a list with spaces.
 func isListed(list, word string) bool {
-	for known := range strings.SplitSeq(list, " ") {
-		if known == word {
+	for list != "" {
+		var known string
+		if known, list, _ = strings.Cut(list, " "); known == word {
 			return true
 		}
 	}

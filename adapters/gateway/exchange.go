@@ -50,7 +50,9 @@ type exchange struct {
 	client  Client
 	release func()
 	digest  uint64 // of the request of a step, by which its repetitions are known; 0 for none
-	unread  bool   // a part of the request's body may still come
+	// noDeadline is set where the server cannot bound a write.
+	noDeadline bool
+	unread     bool // a part of the request's body may still come
 	// answerID is what ids in the answer are made of. It is never the client's: two
 	// requests with one id have two answers.
 	answerID string
@@ -149,7 +151,9 @@ func (x *exchange) body(take func(body []byte) *Refusal) *Refusal {
 
 // hurry bounds the next write, where the server can do that.
 func (x *exchange) hurry() {
-	_ = x.conn.SetWriteDeadline(time.Now().Add(x.g.o.Patience))
+	if !x.noDeadline {
+		x.noDeadline = x.conn.SetWriteDeadline(time.Now().Add(x.g.o.Patience)) != nil
+	}
 }
 
 // head sends the status.

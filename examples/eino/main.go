@@ -54,7 +54,7 @@ func run(ctx context.Context) error {
 		return err
 	}
 	weather, err := utils.InferTool("weather", "The weather of a city now.", func(_ context.Context, in *place) (string, error) {
-		return "18 degrees and sunny in " + in.City, nil
+		return fmt.Sprintf("%d degrees in %s", 10+len(in.City), in.City), nil
 	})
 	if err != nil {
 		return err
@@ -65,7 +65,7 @@ func run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	said, err := agent.Generate(ctx, []*schema.Message{schema.UserMessage("How is the weather in Canberra?")})
+	said, err := agent.Generate(ctx, []*schema.Message{schema.UserMessage("Which city is warmest: Sydney, Hobart or Canberra?")})
 	if err != nil {
 		return err
 	}
@@ -94,15 +94,24 @@ type place struct {
 	City string `json:"city" jsonschema:"required" jsonschema_description:"its name"`
 }
 
-// answer is what the scripted models say: the small one gives up on proofs.
+// answer is what the scripted models say. The small one gives up on proofs, and on the first
+// and the third call of the agent's loop.
 func answer(_ context.Context, req *scripted.Request) scripted.Reply {
+	calls := 0
+	for _, m := range req.Messages {
+		if m.Role == "tool" {
+			calls++
+		}
+	}
+	cities := []string{"Sydney", "Hobart", "Canberra"}
+	isLoop := strings.Contains(req.LastUser(), "warmest")
 	switch {
-	case req.Messages[len(req.Messages)-1].Role == "tool":
-		return scripted.Reply{Text: "It is sunny, 18 degrees."}
-	case strings.Contains(req.LastUser(), "weather"):
-		return scripted.Reply{ToolCalls: []scripted.ToolCall{{Name: "weather", Arguments: `{"city":"Canberra"}`}}}
-	case req.Model == "gpt-4o-mini":
+	case req.Model == "gpt-4o-mini" && (!isLoop || calls%2 == 0):
 		return scripted.Reply{Text: "I'm sorry, but I can't help with that."}
+	case isLoop && calls < len(cities):
+		return scripted.Reply{ToolCalls: []scripted.ToolCall{{Name: "weather", Arguments: `{"city":"` + cities[calls] + `"}`}}}
+	case isLoop:
+		return scripted.Reply{Text: "It is warmest in Canberra, at 18 degrees."}
 	}
 	return scripted.Reply{Text: "Multiply any finite list of primes and add one: no prime of the list divides the result."}
 }

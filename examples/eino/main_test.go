@@ -18,9 +18,11 @@ func Example() {
 		panic(err)
 	}
 	// Output:
-	// gpt-4o-mini, after 1 of 2 models
+	// gpt-4o, after 2 of 2 models
 	//   gpt-4o-mini, after 1 of 2 models
-	// It is sunny, 18 degrees.
+	//   gpt-4o, after 2 of 2 models
+	//   gpt-4o-mini, after 1 of 2 models
+	// It is warmest in Canberra, at 18 degrees.
 	//   gpt-4o, after 2 of 2 models
 	// Multiply any finite list of primes and add one: no prime of the list divides the result.
 }

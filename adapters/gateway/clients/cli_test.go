@@ -7,13 +7,44 @@ import (
 	"net/http/httptest"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"testing"
 	"time"
 )
 
-// TestCodingAgents walks the nine cascades with the programs of Claude Code and Codex,
-// where CLAUDE_CODE and CODEX name them: those of the npm packages @anthropic-ai/claude-code
-// and @openai/codex.
+// agentPrograms are the coding agents of the npm packages in testdata/agents.json: where the
+// program is below node_modules. An environment variable of the name takes its place.
+var agentPrograms = map[string]string{
+	"CLAUDE_CODE": "@anthropic-ai/claude-code/cli-wrapper.cjs",
+	"CODEX":       "@openai/codex/bin/codex.js",
+}
+
+// agentCommand returns the command of a coding agent, nil where there is none.
+func agentCommand(t *testing.T, name string) []string {
+	t.Helper()
+	if program := os.Getenv(name); program != "" {
+		return []string{program}
+	}
+	if !*all {
+		return nil
+	}
+	cache, err := os.UserCacheDir()
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := installed(t, filepath.Join(cache, "stepfall", "clients"), "coding-agents", "agents.json", "node_modules/@openai/codex", func(dir string) error {
+		if err := os.Rename(filepath.Join(dir, "agents.json"), filepath.Join(dir, "package.json")); err != nil {
+			return err
+		}
+		return run(t, dir, "npm", "install", "--ignore-scripts", "--no-audit", "--no-fund", "--loglevel=error")
+	})
+	if dir == "" {
+		return nil
+	}
+	return []string{"node", filepath.Join(dir, "node_modules", agentPrograms[name])}
+}
+
+// TestCodingAgents walks the nine cascades with the programs of Claude Code and Codex.
 func TestCodingAgents(t *testing.T) {
 	for name, arguments := range map[string]func(url string) []string{
 		"CLAUDE_CODE": func(string) []string {
@@ -26,9 +57,9 @@ func TestCodingAgents(t *testing.T) {
 			}
 		},
 	} {
-		program := os.Getenv(name)
-		if program == "" {
-			t.Logf("%s names no program: not walked", name)
+		command := agentCommand(t, name)
+		if command == nil {
+			t.Logf("there is no program of %s: not walked", name)
 			continue
 		}
 		cascades(func(small, large *vendorModel) {
@@ -39,7 +70,7 @@ func TestCodingAgents(t *testing.T) {
 				ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 				defer cancel()
 				home := t.TempDir()
-				cmd := exec.CommandContext(ctx, program, arguments(server.URL)...)
+				cmd := exec.CommandContext(ctx, command[0], append(command[1:], arguments(server.URL)...)...)
 				cmd.Dir = home
 				cmd.Env = []string{
 					"PATH=" + os.Getenv("PATH"), "HOME=" + home, "IS_SANDBOX=1", "DISABLE_TELEMETRY=1", "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC=1",

@@ -98,14 +98,14 @@ func (s errStatus) Error() string {
 // UserAgent names us to servers.
 const UserAgent = "stepfall"
 
-// Post sends body, which is JSON. Only a response of success is returned; its body is the
+// Post sends body, which is JSON, with a header that many requests may share. Only a response of success is returned; its body is the
 // caller's to close.
 func Post(ctx context.Context, client *http.Client, address string, header http.Header, body []byte) (*http.Response, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, address, bytes.NewReader(body))
 	if err != nil {
 		return nil, err
 	}
-	req.Header = header.Clone()
+	req.Header = header
 	resp, err := client.Do(req)
 	if err != nil {
 		return nil, err

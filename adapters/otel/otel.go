@@ -3,6 +3,8 @@ package otel
 import (
 	"context"
 	"fmt"
+	"regexp"
+	"strings"
 	"time"
 
 	"go.opentelemetry.io/otel"
@@ -49,11 +51,17 @@ func New(c Config) (*Recorder, error) {
 	r := &Recorder{tracer: c.TracerProvider.Tracer(scope)}
 	var err error
 	for _, instrument := range []func() error{
-		func() error { r.callDuration, err = genaiconv.NewClientOperationDuration(meter); return err },
-		func() error { r.callTokens, err = genaiconv.NewClientTokenUsage(meter); return err },
+		func() error {
+			r.callDuration, err = genaiconv.NewClientOperationDuration(meter, metric.WithExplicitBucketBoundaries(secondBuckets...))
+			return err
+		},
+		func() error {
+			r.callTokens, err = genaiconv.NewClientTokenUsage(meter, metric.WithExplicitBucketBoundaries(tokenBuckets...))
+			return err
+		},
 		func() error {
 			r.stepDuration, err = meter.Float64Histogram("stepfall.step.duration", metric.WithUnit("s"),
-				metric.WithDescription("Time from the query to the answer of a step"))
+				metric.WithDescription("Time from the query to the answer of a step"), metric.WithExplicitBucketBoundaries(secondBuckets...))
 			return err
 		},
 		func() error {
@@ -80,6 +88,13 @@ func New(c Config) (*Recorder, error) {
 	}
 	return r, nil
 }
+
+// secondBuckets and tokenBuckets are those that the semantic conventions of gen_ai recommend,
+// with smaller ones for answers within milliseconds.
+var (
+	secondBuckets = []float64{0.00125, 0.0025, 0.005, 0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64, 1.28, 2.56, 5.12, 10.24, 20.48, 40.96, 81.92}
+	tokenBuckets  = []float64{1, 4, 16, 64, 256, 1024, 4096, 16384, 65536, 262144, 1048576, 4194304, 16777216, 67108864}
+)
 
 // costBuckets reach from a hundredth of a cent to ten dollars, two a decade.
 var costBuckets = []float64{0.0001, 0.0003, 0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1, 3, 10}
@@ -151,7 +166,7 @@ func (r *Recorder) call(ctx context.Context, c *sdk.Call, stepEnd time.Time) {
 	var failure []attribute.KeyValue
 	if c.Error != "" {
 		span.SetStatus(codes.Error, c.Error)
-		failure = append(failure, semconv.ErrorTypeOther)
+		failure = append(failure, errorType(c.Error))
 		span.SetAttributes(failure...)
 	}
 	if v := c.Verdict; v != nil {
@@ -169,6 +184,25 @@ func (r *Recorder) call(ctx context.Context, c *sdk.Call, stepEnd time.Time) {
 		r.callTokens.Record(ctx, int64(c.Usage.InputTokens+c.Usage.CachedInputTokens+c.Usage.CacheWriteTokens), chat, of, genaiconv.TokenTypeInput, model)
 		r.callTokens.Record(ctx, int64(c.Usage.OutputTokens+c.Usage.ReasoningTokens), chat, of, genaiconv.TokenTypeOutput, model)
 	}
+}
+
+var statusText = regexp.MustCompile(`\bstatus (?:code: )?([45]\d\d)\b`)
+
+// errorType returns the error.type of a failed call: the HTTP status, or the kind of error.
+func errorType(text string) attribute.KeyValue {
+	if m := statusText.FindStringSubmatch(text); m != nil {
+		return semconv.ErrorTypeKey.String(m[1])
+	}
+	text = strings.ToLower(text)
+	for _, kind := range [...]struct{ sign, name string }{
+		{"timed out", "timeout"}, {"timeout", "timeout"}, {"deadline exceeded", "timeout"}, {"canceled", "canceled"}, {"circuit open", "circuit_open"},
+		{"connection refused", "connection_error"}, {"connection reset", "connection_error"}, {"eof", "connection_error"}, {"no such host", "connection_error"}, {"truncated stream", "truncated_stream"}, {"empty response", "empty_response"},
+	} {
+		if strings.Contains(text, kind.sign) {
+			return semconv.ErrorTypeKey.String(kind.name)
+		}
+	}
+	return semconv.ErrorTypeOther
 }
 
 // known leaves out the attributes whose value is empty.

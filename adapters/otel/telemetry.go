@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"os"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -143,6 +144,9 @@ type Gauges struct {
 const (
 	look     = 2 * time.Second
 	accounts = 100
+	// stale is after how long the accounts are read anew, in the background: reading all
+	// of many takes long.
+	stale = 10 * time.Second
 )
 
 // Watch has the gauges collected.
@@ -161,11 +165,12 @@ func (t *Telemetry) Watch(g Gauges) error {
 	circuits := gauge("stepfall.circuits.open", "{circuit}", "Deployments that are left alone now")
 	restarts := gauge("stepfall.plugin.restarts", "{restart}", "How often plugins were started again")
 	jobs := gauge("stepfall.queue.jobs", "{job}", "Jobs, by state")
+	largest := &largestAccounts{}
 	_, err := t.meter.RegisterCallback(func(ctx context.Context, o metric.Observer) error {
 		ctx, cancel := context.WithTimeout(ctx, look)
 		defer cancel()
 		if g.Store != nil {
-			observeStore(ctx, o, g.Store, up, spent, reserved)
+			largest.observe(ctx, o, g.Store, up, spent, reserved)
 		}
 		if g.Traces != nil {
 			w, q, d := g.Traces.Counts()
@@ -191,19 +196,52 @@ func (t *Telemetry) Watch(g Gauges) error {
 	return describe("the gauges", err)
 }
 
-// observeStore looks at the accounts that are of money.
-func observeStore(ctx context.Context, o metric.Observer, s store.Store, up, spent, reserved metric.Float64ObservableGauge) {
-	list, err := store.Largest(ctx, s, accounts)
-	if err != nil {
+// largestAccounts are the accounts that hold most, as they were read last.
+type largestAccounts struct {
+	mu      sync.Mutex
+	list    []store.Balance
+	read    time.Time
+	reading bool
+}
+
+// observe shows whether the store can be used, and its accounts of money.
+func (l *largestAccounts) observe(ctx context.Context, o metric.Observer, s store.Store, up, spent, reserved metric.Float64ObservableGauge) {
+	if s.Ping(ctx) != nil {
 		o.ObserveFloat64(up, 0)
 		return
 	}
 	o.ObserveFloat64(up, 1)
-	for _, b := range list {
+	for _, b := range l.get(ctx, s) {
 		name := metric.WithAttributes(attribute.String("account", b.Account))
 		o.ObserveFloat64(spent, float64(b.Spent)/store.NanoUSD, name)
 		o.ObserveFloat64(reserved, float64(b.Reserved)/store.NanoUSD, name)
 	}
+}
+
+// get returns the accounts. Only the first call waits for the store.
+func (l *largestAccounts) get(ctx context.Context, s store.Accounts) []store.Balance {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	switch {
+	case l.reading || time.Since(l.read) < stale:
+	case l.read.IsZero():
+		if list, err := store.Largest(ctx, s, accounts); err == nil {
+			l.list, l.read = list, time.Now()
+		}
+	default:
+		l.reading = true
+		go func() {
+			ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), look)
+			defer cancel()
+			list, err := store.Largest(ctx, s, accounts)
+			l.mu.Lock()
+			defer l.mu.Unlock()
+			if l.reading, l.read = false, time.Now(); err == nil {
+				l.list = list
+			}
+		}()
+	}
+	return l.list
 }
 
 // Close writes what waits to be exported.

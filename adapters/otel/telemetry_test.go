@@ -207,3 +207,119 @@ func TestConnectionsAreUsedAgain(t *testing.T) {
 		t.Errorf("%d connections for %d calls, %d at a time", n, workers*calls, workers)
 	}
 }
+
+// Quantiles that Prometheus reads from the buckets are within a factor of two of the true ones.
+func TestQuantilesAreWithinAFactorOfTwo(t *testing.T) {
+	for _, took := range []time.Duration{5 * time.Millisecond, 12 * time.Millisecond, 90 * time.Millisecond, 350 * time.Millisecond, 2 * time.Second} {
+		tel, err := otel.Start(t.Context(), "test")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for range 10 {
+			tel.Record(t.Context(), &sdk.Trace{ID: "x", Duration: took, Calls: []sdk.Call{{Model: "m", Provider: "p", Latency: took, Usage: sdk.Usage{InputTokens: 1_500_000}}}})
+		}
+		w := httptest.NewRecorder()
+		tel.Metrics().ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/metrics", http.NoBody))
+		for _, name := range []string{"stepfall_step_duration_seconds_bucket", "gen_ai_client_operation_duration_seconds_bucket"} {
+			low, high := 0.0, 0.0
+			for line := range strings.Lines(grep(w.Body.String(), name)) {
+				bound := regexp.MustCompile(`le="([^"]+)"`).FindStringSubmatch(line)
+				if bound == nil || high > 0 {
+					continue
+				}
+				if edge, err := strconv.ParseFloat(bound[1], 64); err == nil && strings.HasSuffix(line, " 0\n") {
+					low = edge
+				} else if err == nil {
+					high = edge
+				}
+			}
+			if s := took.Seconds(); low < s/2 || high > 2*s || high <= low {
+				t.Errorf("%s of %v lies between %v and %v", name, took, low, high)
+			}
+		}
+		if line := grep(w.Body.String(), `gen_ai_client_token_usage_bucket{`); !strings.Contains(line, `le="4.194304e+06"`) {
+			t.Errorf("no bucket for millions of tokens in\n%s", line)
+		}
+		if err := tel.Close(context.Background()); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+func TestErrorTypes(t *testing.T) {
+	tel, err := otel.Start(t.Context(), "test")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer tel.Close(context.Background())
+	for text, want := range map[string]string{
+		"openai: status 429 rate_limit: slow down": "429", "API returned unexpected status code: 503: no": "503", "call timed out": "timeout", "context canceled": "canceled",
+		"dial tcp: connect: connection refused": "connection_error", "something else": "_OTHER",
+	} {
+		tel.Record(t.Context(), &sdk.Trace{ID: "x", Calls: []sdk.Call{{Model: want, Error: text}}})
+		w := httptest.NewRecorder()
+		tel.Metrics().ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/metrics", http.NoBody))
+		if !regexp.MustCompile(`gen_ai_client_operation_duration_seconds_count\{error_type="` + want + `"`).MatchString(w.Body.String()) {
+			t.Errorf("%s is not counted as %s", text, want)
+		}
+	}
+}
+
+// manyAccounts is a store of so many accounts.
+type manyAccounts struct {
+	store.Store
+	n     int
+	reads atomic.Int64
+}
+
+func (*manyAccounts) Ping(context.Context) error { return nil }
+
+func (m *manyAccounts) Balances(_ context.Context, prefix string) ([]store.Balance, error) {
+	m.reads.Add(1)
+	list := make([]store.Balance, m.n)
+	for i := range list {
+		list[i] = store.Balance{Account: prefix + strconv.Itoa(i), Spent: int64(i)}
+	}
+	return list, nil
+}
+
+// A scrape does not read the accounts of the store, however many there are.
+func TestAScrapeDoesNotReadAllAccounts(t *testing.T) {
+	tel, err := otel.Start(t.Context(), "test")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer tel.Close(context.Background())
+	many := &manyAccounts{n: 1000}
+	if err := tel.Watch(otel.Gauges{Store: many}); err != nil {
+		t.Fatal(err)
+	}
+	for range 5 {
+		w := httptest.NewRecorder()
+		tel.Metrics().ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/metrics", http.NoBody))
+		if n := strings.Count(w.Body.String(), "stepfall_account_spent{"); n != 100 {
+			t.Errorf("%d accounts are shown, want 100", n)
+		}
+	}
+	if n := many.reads.Load(); n != 2 {
+		t.Errorf("accounts were read %d times, want once by tenant and once by key", n)
+	}
+}
+
+func BenchmarkScrape(b *testing.B) {
+	for _, n := range []int{200, 50_000} {
+		b.Run(strconv.Itoa(n), func(b *testing.B) {
+			tel, err := otel.Start(b.Context(), "test")
+			if err != nil {
+				b.Fatal(err)
+			}
+			defer tel.Close(context.Background())
+			if err := tel.Watch(otel.Gauges{Store: &manyAccounts{n: n}}); err != nil {
+				b.Fatal(err)
+			}
+			for b.Loop() {
+				tel.Metrics().ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "/metrics", http.NoBody))
+			}
+		})
+	}
+}

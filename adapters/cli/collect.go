@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"path/filepath"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -24,6 +26,7 @@ type collectFlags struct {
 	parallel           int
 	queue              string
 	repeat             int
+	agent, check       string
 }
 
 func newCollectCommand(s Streams) *cobra.Command {
@@ -45,6 +48,13 @@ learns what it is worth to ask a model again ("samples" in the policy).
 The cap counts what the file's outcomes have cost and what this run spends. A call
 without a verdict is not recorded; it is tried, and paid, again by the next run.
 
+With --agent a program does each task: once with every model, and then with the policy.
+{task} among its arguments is the prompt, {id} the query_id. It finds its model at a
+gateway on a free port, by OPENAI_BASE_URL or ANTHROPIC_BASE_URL, and runs in the task's
+work_dir or in an empty folder. --check is a command that judges the end by its exit code,
+with what the program printed on its standard input. Runs go to --out, their steps and
+verdicts beside it to NAME.traces.jsonl: fit and plan read these.
+
 With --queue the calls are made by workers ("stepfall worker"), which have the
 providers' keys and the plugins; what they need besides is sent to them. The file, the
 cap and a second run are as without it; OUT.queue names the run until it is complete.`,
@@ -64,6 +74,8 @@ cap and a second run are as without it; OUT.queue names the run until it is comp
 	cmd.Flags().Float64Var(&f.capUSD, "cap", 0, "most to spend in US dollars; 0 is no cap")
 	cmd.Flags().IntVar(&f.parallel, "parallel", 4, "calls under way at once; with --queue, in the queue at once")
 	cmd.Flags().IntVar(&f.repeat, "repeat", 0, "answers to ask of every model, up to 8; 0 leaves it to samples in the policy")
+	cmd.Flags().StringVar(&f.agent, "agent", "", "program that does a task, as 'python agent.py {task}'")
+	cmd.Flags().StringVar(&f.check, "check", "", "with --agent: command that judges its end, as 'python check.py {id}'")
 	cmd.Flags().StringVar(&f.queue, "queue", "", queueUsage)
 	for _, name := range []string{"policy", "tasks", "out"} {
 		if err := cmd.MarkFlagRequired(name); err != nil {
@@ -80,6 +92,9 @@ func (f *collectFlags) run(ctx context.Context, s Streams) (err error) {
 	if f.repeat < 0 {
 		return usage("--repeat must not be negative")
 	}
+	if (f.agent == "") != (f.check == "") || f.agent != "" && (f.queue != "" || f.repeat > 0) {
+		return usage("--agent needs --check, which judges the end of a run, and goes without --queue and --repeat")
+	}
 	policy, err := f.load()
 	if err != nil {
 		return err
@@ -89,6 +104,12 @@ func (f *collectFlags) run(ctx context.Context, s Streams) (err error) {
 		return err
 	}
 	o := collect.Options{Policy: policy, Tasks: tasks, Out: f.out, CapUSD: f.capUSD, Parallel: f.parallel}
+	rows := len(policy.Models)
+	if f.agent != "" {
+		traces := strings.TrimSuffix(f.out, filepath.Ext(f.out)) + ".traces.jsonl"
+		o.Agent = &collect.Agent{Command: strings.Fields(f.agent), Check: strings.Fields(f.check), Traces: traces}
+		rows++
+	}
 	forget := func() {}
 	if f.queue != "" {
 		jobs, begun, err := f.submit(ctx, s, &o)
@@ -98,7 +119,7 @@ func (f *collectFlags) run(ctx context.Context, s Streams) (err error) {
 		defer func() { err = errors.Join(err, jobs.close(ctx)) }()
 		forget = begun
 	}
-	bar := newProgress(s.Err, len(tasks)*len(policy.Models), "collecting")
+	bar := newProgress(s.Err, len(tasks)*rows, "collecting")
 	told := 0
 	o.Progress = func(c collect.Summary) {
 		bar.mu.Lock()
@@ -113,7 +134,11 @@ func (f *collectFlags) run(ctx context.Context, s Streams) (err error) {
 	fmt.Fprintf(s.Out, "%d of %d outcomes: %d were there, %d are new; %.6f USD spent\n",
 		sum.Had+sum.New, sum.Total, sum.Had, sum.New, sum.SpentUSD)
 	if err == nil && sum.Had+sum.New > 0 {
-		if err := f.saved(s); err != nil {
+		summarize := f.saved
+		if f.agent != "" {
+			summarize = f.compared
+		}
+		if err := summarize(s); err != nil {
 			return err
 		}
 	}
@@ -204,6 +229,24 @@ func (f *collectFlags) saved(s Streams) error {
 	p := &printer{w: s.Out}
 	p.f("the outcomes of %s that %s answered cost %.6f USD; %s alone would have cost %.6f: to know the others too, which is what collecting is for, took %.6f more%s. All of it is measured.\n",
 		count(tasks, "task"), gist(table.Models[dearest]), spent, gist(table.Models[dearest]), would, spent-would, share)
+	return p.err
+}
+
+// compared says what the runs of an agent came to with each model and with the policy.
+func (f *collectFlags) compared(s Streams) error {
+	table, err := outcome.Open(f.out, outcome.Options{})
+	if err != nil {
+		return err
+	}
+	table = table.Complete()
+	quality, cost := table.MeanQualities(), table.MeanCosts()
+	p := &printer{w: s.Out}
+	p.f("on the %s that were done with all:\n", count(len(table.Queries), "task"))
+	tab := p.table(column{name: "model"}, column{"runs right %", true}, column{"USD a run", true})
+	for m, name := range table.Models {
+		tab.row(name, percent(quality[m]), dollars(cost[m]))
+	}
+	tab.print()
 	return p.err
 }
 

@@ -33,26 +33,74 @@ func (b *builder) run(t *sdk.Trace) *run {
 // A run that passed vouches for each answer that it returned: it was right. Of a run that
 // failed, one step was wrong, and those share the blame equally whose answer a verifier
 // rejected; where there are none, those of whose answer another model's differs; and else
-// all. Another model's answer to a step is as good as the one that was returned where it
-// says the same; else it is wrong in a run that passed, and unknown in one that failed.
+// all. Of its other steps, one that nobody else answered is unknown. Another model's answer to a step is as good as the one that was returned where it
+// says the same; else it is wrong in a run that passed, and unknown in one that failed. What
+// several runs returned in the same step each has its own run's share.
 // Where a step has labels of another kind, these take their place.
 func (b *builder) creditRuns() bool {
-	credited := false
+	returned := map[place]float64{}
+	passed := map[int]bool{} // by query: a run that passed took an answer to it
 	for _, r := range b.runs {
-		if math.IsNaN(r.quality) || len(r.returned) == 0 {
+		if math.IsNaN(r.quality) {
 			continue
 		}
-		credited = true
 		suspects := b.suspects(r)
 		for i, p := range r.returned {
-			quality := 1.0
-			if n := len(suspects); slices.Contains(suspects, i) {
-				quality -= (1 - r.quality) / float64(n)
+			ended := r.quality >= 0.5
+			passed[p.query] = passed[p.query] || ended
+			switch blame := (1 - r.quality) / float64(len(suspects)); {
+			case slices.Contains(suspects, i):
+				returned[p] = 1 - blame
+			case ended || b.answersTo(p.query) > 1:
+				returned[p] = 1
 			}
-			b.credit(p, quality, r.quality >= 0.5)
 		}
 	}
-	return credited
+	if len(returned) == 0 {
+		return false
+	}
+	matrix := b.numbers[colQuality]
+	for p := range returned {
+		for len(matrix) <= p.query {
+			matrix = append(matrix, nil)
+		}
+		row := grow(matrix[p.query], len(b.names)-1, math.NaN())
+		for m, answer := range b.answers[p.query] {
+			if own, ok := returned[place{p.query, m}]; ok {
+				row[m] = own
+			} else if answer != "" {
+				row[m] = b.quality(p.query, answer, returned, passed[p.query])
+			}
+		}
+		row[p.model] = returned[p]
+		matrix[p.query] = row
+	}
+	b.numbers[colQuality] = matrix
+	return true
+}
+
+// quality is that of an answer that no run returned.
+func (b *builder) quality(query int, answer string, returned map[place]float64, passed bool) float64 {
+	same := math.NaN()
+	for m, other := range b.answers[query] {
+		if v, ok := returned[place{query, m}]; ok && other == answer && !(v <= same) {
+			same = v
+		}
+	}
+	if math.IsNaN(same) && passed {
+		return 0
+	}
+	return same
+}
+
+// answersTo returns how many models have answered a query.
+func (b *builder) answersTo(query int) (n int) {
+	for _, answer := range b.answers[query] {
+		if answer != "" {
+			n++
+		}
+	}
+	return n
 }
 
 // suspects returns which steps of a run share the blame where it failed.
@@ -75,30 +123,6 @@ func (b *builder) suspects(r *run) []int {
 		return disputed
 	}
 	return all
-}
-
-// credit sets the quality of an answer that was returned, and of the others to its query.
-func (b *builder) credit(p place, quality float64, passed bool) {
-	matrix := b.numbers[colQuality]
-	for len(matrix) <= p.query {
-		matrix = append(matrix, nil)
-	}
-	row := grow(matrix[p.query], len(b.names)-1, math.NaN())
-	answer := cellAt(b.answers, p, "")
-	for m, other := range b.answers[p.query] {
-		switch {
-		case other == "":
-		case other == answer:
-			row[m] = quality
-		case passed:
-			row[m] = 0
-		default:
-			row[m] = math.NaN()
-		}
-	}
-	row[p.model] = quality
-	matrix[p.query] = row
-	b.numbers[colQuality] = matrix
 }
 
 // cellAt returns what a matrix with rows of different lengths has at a place.

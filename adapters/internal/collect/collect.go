@@ -21,6 +21,7 @@ import (
 	"github.com/stepfall/stepfall/middleware"
 	"github.com/stepfall/stepfall/policies"
 	"github.com/stepfall/stepfall/sdk"
+	"github.com/stepfall/stepfall/sdk/step"
 )
 
 // runName is the run that the spending of a collection is booked on.
@@ -44,6 +45,9 @@ type Options struct {
 	Progress func(s Summary)
 	// Queue, when not nil, has the calls made by workers, in place of this process.
 	Queue *Queued
+	// Agent, when not nil, does each task as a whole, with each model and then with the
+	// policy; its check judges in place of the policy's verifiers.
+	Agent *Agent
 }
 
 // Summary counts what a run did.
@@ -69,10 +73,10 @@ const grace = 2 * time.Second
 // Run collects what is missing. When ctx ends, no calls are begun, and those under way,
 // which are paid for, have two seconds to end. The summary is valid with an error.
 func Run(ctx context.Context, o Options) (Summary, error) {
-	if !slices.ContainsFunc(o.Policy.Verifiers, func(v policies.Verifier) bool { return v.Judges() }) {
+	if o.Agent == nil && !slices.ContainsFunc(o.Policy.Verifiers, func(v policies.Verifier) bool { return v.Judges() }) {
 		return Summary{}, ErrNoVerifier
 	}
-	if err := allJudged(o.Policy); err != nil && o.Router.Verify == nil {
+	if err := allJudged(o.Policy); err != nil && o.Router.Verify == nil && o.Agent == nil {
 		return Summary{}, err
 	}
 	out, err := openFile(o.Out)
@@ -87,7 +91,15 @@ func Run(ctx context.Context, o Options) (Summary, error) {
 	defer os.RemoveAll(scratch)
 
 	c := &collector{o: o, out: out, faults: map[string]bool{}}
-	c.sum = Summary{Total: len(o.Tasks) * len(o.Policy.Models), SpentUSD: out.spentUSD}
+	models := len(o.Policy.Models)
+	if o.Agent != nil {
+		models++ // the policy
+		if c.traces, err = step.OpenJSONLines(o.Agent.Traces, 0); err != nil {
+			return Summary{}, err
+		}
+		defer c.traces.Close()
+	}
+	c.sum = Summary{Total: len(o.Tasks) * models, SpentUSD: out.spentUSD}
 	if o.CapUSD > 0 && o.CapUSD <= out.spentUSD {
 		c.sum.CapReached = true
 		return c.sum, nil
@@ -100,7 +112,7 @@ func Run(ctx context.Context, o Options) (Summary, error) {
 	if o.Parallel == 0 {
 		group.SetLimit(4)
 	}
-	for i := range o.Policy.Models {
+	for i := range models {
 		if ctx.Err() != nil {
 			break
 		}
@@ -110,7 +122,7 @@ func Run(ctx context.Context, o Options) (Summary, error) {
 		}
 		defer done()
 		for t := range o.Tasks {
-			task, model := &o.Tasks[t], o.Policy.Models[i].Name
+			task, model := &o.Tasks[t], c.name(i)
 			if out.done[key{task.QueryID, model}] {
 				c.sum.Had++
 				continue
@@ -162,6 +174,9 @@ type asker func(ctx context.Context, t *Task) (*answer, error)
 
 // asker returns who asks a model: its router, or the workers of a queue.
 func (c *collector) asker(ctx context.Context, model int, ledger string) (ask asker, done func(), err error) {
+	if c.o.Agent != nil {
+		return c.runner(ctx, model)
+	}
 	if q := c.o.Queue; q != nil {
 		name := c.o.Policy.Models[model].Name
 		return func(ctx context.Context, t *Task) (*answer, error) { return q.ask(ctx, t, name) }, func() {}, nil
@@ -184,9 +199,20 @@ func (c *collector) asker(ctx context.Context, model int, ledger string) (ask as
 	return func(ctx context.Context, t *Task) (*answer, error) { return askModel(ctx, r, t, name, runName), nil }, func() { r.Close() }, nil
 }
 
+// name is that of a model, or of the policy behind the last one.
+func (c *collector) name(model int) string {
+	if model == len(c.o.Policy.Models) {
+		return PolicyName
+	}
+	return c.o.Policy.Models[model].Name
+}
+
 type collector struct {
-	o    Options
-	out  *file
+	o   Options
+	out *file
+	// traces are where the steps of an agent's runs go; nil without one.
+	traces *step.JSONLines
+
 	full atomic.Bool // the cap is reached
 	// hopeless: calls are paid for in vain.
 	hopeless atomic.Bool

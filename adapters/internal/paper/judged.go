@@ -137,7 +137,7 @@ func attempts(ctx context.Context, t *outcome.Table, seed uint64) ([]eval.Point,
 	player := &eval.Player{Source: beliefs.Source()}
 	for _, order := range [][]int{mostPasses(train, false), mostPasses(train, true), nil} {
 		for k := range mostAttempts {
-			name, params := cascade.NameIndex, cascade.Params{Lambdas: []float64{1e-9}, MaxDepth: k + 1}
+			name, params := cascade.NameIndex, cascade.Params{Lambdas: []float64{0.01}, MaxDepth: k + 1}
 			if order != nil {
 				name, params = cascade.NameThreshold, cascade.Params{Order: order, Thresholds: []float64{0.5}, MaxDepth: k + 1}
 			}

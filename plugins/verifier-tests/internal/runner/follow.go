@@ -85,19 +85,25 @@ func (f *follower) command(words []string, depth int) {
 	case program == "cargo":
 		f.cargoTargets(words[0])
 	}
-	name := module(rest)
-	f.pythonModule(name, depth)
-	for i, word := range rest {
+	if name := module(rest); name != "" || testRunners.MatchString(program) {
+		f.pythonModule(name, depth)
+		for _, word := range rest {
+			f.operand(word, depth)
+		}
+	} else if interpreters.MatchString(program) {
+		f.script(program, rest, depth)
+	}
+}
+
+// script adds the script that an interpreter is given, and what is loaded before it.
+func (f *follower) script(program string, words []string, depth int) {
+	for i, word := range words {
 		flag := strings.HasPrefix(word, "-")
 		switch {
-		case testRunners.MatchString(program) || name != "":
-			f.operand(word, depth)
-		case !interpreters.MatchString(program):
+		case flag && strings.HasSuffix(word, "c") && i+1 < len(words) && !strings.HasPrefix(program, "python"):
+			f.shell(words[i+1], depth)
 			return
-		case flag && strings.HasSuffix(word, "c") && i+1 < len(rest) && !strings.HasPrefix(program, "python"):
-			f.shell(rest[i+1], depth)
-			return
-		case f.operand(word, depth) && !flag && (i == 0 || !preloads.MatchString(rest[i-1])):
+		case f.operand(word, depth) && !flag && (i == 0 || !preloads.MatchString(words[i-1])):
 			return
 		}
 	}

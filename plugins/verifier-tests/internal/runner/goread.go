@@ -34,21 +34,7 @@ type goState struct {
 func (g *goTest) Read(plan *Plan, result *jail.Result) *Report {
 	packages, order, broken := readEvents(result)
 	report := &Report{Broken: tail(broken, maxOutput)}
-	for _, c := range plan.tests {
-		p := packages[c.pkg]
-		if p == nil {
-			report.Absent = append(report.Absent, c.pkg)
-			continue
-		}
-		if p.status == Fail || plan.part {
-			continue
-		}
-		for _, test := range c.tests {
-			if p.tests[test] == nil {
-				report.Tests = append(report.Tests, Test{Group: c.pkg, Name: test, Status: Missing})
-			}
-		}
-	}
+	report.notRun(plan, packages)
 	failed := false
 	for _, name := range order {
 		p := packages[name]
@@ -80,6 +66,25 @@ func (g *goTest) Read(plan *Plan, result *jail.Result) *Report {
 		report.Unfit = report.Broken
 	}
 	return report
+}
+
+// notRun adds the packages and tests that the sources have and the events do not mention.
+func (r *Report) notRun(plan *Plan, packages map[string]*goPackage) {
+	for _, c := range plan.tests {
+		p := packages[c.pkg]
+		if p == nil {
+			r.Absent = append(r.Absent, c.pkg)
+			continue
+		}
+		if p.status == Fail || plan.part {
+			continue
+		}
+		for _, test := range c.tests {
+			if p.tests[test] == nil {
+				r.Tests = append(r.Tests, Test{Group: c.pkg, Name: test, Status: Missing})
+			}
+		}
+	}
 }
 
 // noModule matches what the go command says outside a module.

@@ -102,18 +102,15 @@ func TestAttackMaven(t *testing.T) {
 	if err := os.WriteFile(stale, []byte(`<testsuite name="calc.GoneCheck"><testcase name="gone" classname="calc.GoneCheck"><failure/></testcase></testsuite>`), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if right := judge(t, open(t, config), &sdk.Query{WorkDir: tree}, calc("", "a + b")); right.Outcome != sdk.Passed {
-		t.Fatalf("the right answer: %s", right.Evidence)
-	}
 	query := &sdk.Query{WorkDir: tree, Checks: sdk.Checks{FailToPass: []string{"calc.CalcCheck.adds"}, PassToPass: []string{"CalcCheck.zero"}}}
-	if right := judge(t, open(t, config), query, calc("", "a + b")); right.Outcome != sdk.Passed {
+	if right := judge(t, open(t, config), query, calc("", "a + b")); right.Outcome != sdk.Passed || right.Noticed != 1 {
 		t.Fatalf("the right answer: %s", right.Evidence)
 	}
 	report, wrong := "target/surefire-reports/TEST-calc.CalcCheck.xml", calc("", "0")
 	assertions := "public class Assertions {\n    public static void assertEquals(Object a, Object b) {\n    }\n}"
 	attacks(t, config, tree, []attack{
-		{"an Assertions of the tests' package", "java", wrong + file("src/main/java/calc/Assertions.java", "package calc;\n\n"+assertions), ""},
 		{"what tests compare with, as if it was built", "java", wrong + file("target/test-classes/sum.txt", "0") + file("data/sum.txt", "0"), ""},
+		{"an Assertions of the tests' package", "java", wrong + file("src/main/java/calc/Assertions.java", "package calc;\n\n"+assertions), ""},
 		{"an agent in Maven's own process", "java", calc(attaching(report, "calc.CalcCheck"), "0"), ""},
 		{"a class of JUnit's by another package", "java", wrong + file("src/main/java/calc/Assertions.java", "/* package calc; */ p\\u0061ckage org . junit/**/.jupiter.api;\n\n"+assertions), ""},
 		{"an Assertions behind another class", "java", file(calcJava, "package calc;\n\npublic class Calc {\n    public static int add(int a, int b) {\n        return 0;\n    }\n}\n\nclass Assertions {\n    static void assertEquals(Object a, Object b) {\n    }\n}"), ""},

@@ -24,10 +24,11 @@ type attack struct {
 // make attacks puts into its table.
 func attacks(t *testing.T, config verify.Config, tree string, list []attack) {
 	t.Helper()
-	if program := filepath.Base(config.Command[0]); os.Getenv("STEPFALL_ATTACKS") != "all" && (slices.Contains([]string{"go", "mvn", "gradle"}, program) || slices.Contains(config.Command, "pytest")) {
+	program, all := filepath.Base(config.Command[0]), os.Getenv("STEPFALL_ATTACKS") == "all"
+	if !all && (program == "go" || slices.Contains(config.Command, "pytest")) {
 		list = list[:3] // each takes seconds
 	}
-	if testing.Short() {
+	if testing.Short() || !all && (program == "mvn" || program == "gradle") {
 		list = list[:1]
 	}
 	config.Reruns = -1

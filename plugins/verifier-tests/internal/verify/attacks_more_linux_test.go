@@ -80,11 +80,10 @@ func TestAttackPythonLess(t *testing.T) {
 		{"a trace that returns", "python", file("calc.py", "import sys\ndef trace(frame, event, arg):\n    if frame.f_code.co_name == 'equal':\n        frame.f_locals['b'] = frame.f_locals['a']\n        import ctypes; ctypes.pythonapi.PyFrame_LocalsToFast(ctypes.py_object(frame), ctypes.c_int(0))\nsys.settrace(trace)"+wrong), ""},
 		{"AssertionError that is none", "python", file("calc.py", "import builtins\nclass E(BaseException): pass\nbuiltins.AssertionError = E"+wrong), ""},
 	}
-	for _, command := range [][]string{{python, "-m", "unittest"}, {python, "-m", "unittest", "testcalc"}} {
-		t.Run(strings.Join(command[2:], " "), func(t *testing.T) {
-			attacks(t, verify.Config{Command: command}, tree, list)
-		})
-	}
+	attacks(t, verify.Config{Command: []string{python, "-m", "unittest"}}, tree, list)
+	t.Run("by name", func(t *testing.T) { // where a module of another kind is loaded
+		attacks(t, verify.Config{Command: []string{python, "-m", "unittest", "testcalc"}}, tree, list[1:5])
+	})
 }
 
 func TestAttackPytestLess(t *testing.T) {
@@ -106,24 +105,20 @@ func TestAttackPytestLess(t *testing.T) {
 		t.Fatal(err)
 	}
 	python, prefix, _ := strings.Cut(strings.TrimSpace(string(where)), " ")
-	for _, command := range [][]string{{"sh", "-c", python + " -m pytest tests.py"}, {"./run.sh"}} {
-		t.Run(filepath.Base(command[0]), func(t *testing.T) {
-			tree := write(t, map[string]string{
-				"calc.py": "def add(a, b):\n    return a - b\n", "tests.py": "import calc\n\ndef test_add():\n    assert calc.add(2, 3) == 5\n",
-				"run.sh": "#!/bin/sh\nexec " + python + " -m pytest tests.py\n",
-			})
-			executable(t, tree, "run.sh")
-			config := verify.Config{Command: command, ReadOnly: []string{prefix}}
-			if right := judge(t, open(t, config), &sdk.Query{WorkDir: tree}, file("calc.py", "def add(a, b):\n    return a + b")); right.Outcome != sdk.Passed {
-				t.Fatalf("the right answer: %s", right.Evidence)
-			}
-			attacks(t, config, tree, []attack{
-				{"options in pyproject.toml", "pytest", file("pyproject.toml", "[tool.pytest.ini_options]\naddopts = \"--collect-only\""), ""},
-				{"options in setup.cfg", "pytest", file("setup.cfg", "[tool:pytest]\naddopts = --collect-only"), ""},
-				{"a pytest at the root", "pytest", file("pytest.py", "raise SystemExit(0)") + file("pytest/__main__.py", "raise SystemExit(0)") + file("pytest/__init__.py", ""), ""},
-			})
-		})
+	tree = write(t, map[string]string{
+		"calc.py": "def add(a, b):\n    return a - b\n", "tests.py": "import calc\n\ndef test_add():\n    assert calc.add(2, 3) == 5\n",
+		"run.sh": "#!/bin/sh\nexec " + python + " -m pytest tests.py\n",
+	})
+	executable(t, tree, "run.sh")
+	config := verify.Config{Command: []string{"./run.sh"}, ReadOnly: []string{prefix}}
+	if right := judge(t, open(t, config), &sdk.Query{WorkDir: tree}, file("calc.py", "def add(a, b):\n    return a + b")); right.Outcome != sdk.Passed {
+		t.Fatalf("the right answer: %s", right.Evidence)
 	}
+	attacks(t, config, tree, []attack{
+		{"options in pyproject.toml", "pytest", file("pyproject.toml", "[tool.pytest.ini_options]\naddopts = \"--collect-only\""), ""},
+		{"options in setup.cfg", "pytest", file("setup.cfg", "[tool:pytest]\naddopts = --collect-only"), ""},
+		{"a pytest at the root", "pytest", file("pytest.py", "raise SystemExit(0)") + file("pytest/__main__.py", "raise SystemExit(0)") + file("pytest/__init__.py", ""), ""},
+	})
 }
 
 func TestAttackNodeLess(t *testing.T) {

@@ -183,67 +183,79 @@ func (j *judgement) anew(names []string, before func(*preflight) []string) []str
 // results returns the checks that decide and how each went.
 func (j *judgement) results(report *runner.Report) []*check {
 	var checks []*check
-	named := func(name string, must bool) {
-		status, _ := report.Status(name)
-		if j.strict && !must && status == runner.Skip {
-			status = runner.Pass // the harness holds a skipped test for no regression
-		}
-		c := &check{name: name, must: must, status: []runner.Status{status}}
-		for _, test := range report.Find(name) {
-			if test.Status == runner.Fail {
-				c.output = test.Output
-			}
-		}
-		if status == runner.Missing {
-			c.output = report.Broken
-		}
-		checks = append(checks, c)
-	}
 	for _, name := range j.checks.FailToPass {
-		named(name, true)
+		checks = append(checks, j.named(report, name, true))
 	}
 	for _, name := range j.checks.PassToPass {
 		// By a log, the harness of SWE-bench asks for all of them.
 		if j.strict || !j.before.failsBefore(name) {
-			named(name, false)
+			checks = append(checks, j.named(report, name, false))
 		}
 	}
 	if len(checks) > 0 {
 		return checks
 	}
-	was, is, outputs := statuses(j.before), map[string]bool{}, map[string]string{}
-	if j.before != nil {
-		for _, test := range j.before.report.Tests {
-			outputs[test.ID()] = test.Output
+	return append(j.reported(report), j.missing(report)...)
+}
+
+// named returns the check that a query names.
+func (j *judgement) named(report *runner.Report, name string, must bool) *check {
+	status, _ := report.Status(name)
+	if j.strict && !must && status == runner.Skip {
+		status = runner.Pass // the harness holds a skipped test for no regression
+	}
+	c := &check{name: name, must: must, status: []runner.Status{status}}
+	for _, test := range report.Find(name) {
+		if test.Status == runner.Fail {
+			c.output = test.Output
 		}
 	}
+	if status == runner.Missing {
+		c.output = report.Broken
+	}
+	return c
+}
+
+// reported returns the checks of all tests in a report.
+func (j *judgement) reported(report *runner.Report) []*check {
+	before := map[string]runner.Test{}
+	if j.before != nil {
+		for _, test := range j.before.report.Tests {
+			before[test.ID()] = test
+		}
+	}
+	var checks []*check
 	for _, test := range report.Tests {
-		is[test.ID()] = true
-		before, known := was[test.ID()]
-		switch {
-		case test.Status == runner.Skip && before != runner.Pass && before != runner.Fail:
-			continue // skipped all along, or new
-		case test.Status == runner.Missing && known && before == runner.Missing:
-			continue // not run all along
+		was, known := before[test.ID()]
+		skipped := test.Status == runner.Skip && was.Status != runner.Pass && was.Status != runner.Fail // all along, or new
+		if absent := test.Status == runner.Missing && known && was.Status == runner.Missing; skipped || absent {
+			continue
 		}
 		checks = append(checks, &check{
 			name: test.ID(), must: j.before.failsBefore(test.ID()), status: []runner.Status{test.Status}, output: test.Output,
-			group: test.Group, mended: before != runner.Pass, same: before == runner.Fail && plain(test.Output) == plain(outputs[test.ID()]),
+			group: test.Group, mended: was.Status != runner.Pass, same: was.Status == runner.Fail && plain(test.Output) == plain(was.Output),
 		})
 	}
+	return checks
+}
+
+// missing returns the checks of tests that the untouched tree has and that are not run
+// any more. What a failing test has below it, or as parameters, may have other names when
+// it passes, but is no less.
+func (j *judgement) missing(report *runner.Report) []*check {
 	if j.before == nil {
-		return checks
+		return nil
 	}
-	members := map[string]int{}
+	is, members := map[string]bool{}, map[string]int{}
 	for _, test := range report.Tests {
+		is[test.ID()] = true
 		members[family(test)]++
 	}
 	for _, test := range j.before.report.Tests {
 		members[family(test)]--
 	}
+	var checks []*check
 	for _, test := range j.before.report.Tests {
-		// A test that was there and is not run any more. What a failing test has below
-		// it, or as parameters, may have other names when it passes, but is no less.
 		there := test.Status == runner.Pass || test.Status == runner.Fail && !strings.HasPrefix(test.Name, "(") &&
 			(!strings.ContainsAny(test.Name, "/[") || members[family(test)] < 0 && !j.edits)
 		if there && !is[test.ID()] && !loads(report, test) {
@@ -296,18 +308,6 @@ func family(test runner.Test) string {
 		test.Name = test.Name[:end]
 	}
 	return test.ID()
-}
-
-// statuses returns how the tests of a pre-flight ended, by ID.
-func statuses(p *preflight) map[string]runner.Status {
-	if p == nil {
-		return nil
-	}
-	found := make(map[string]runner.Status, len(p.report.Tests))
-	for _, test := range p.report.Tests {
-		found[test.ID()] = test.Status
-	}
-	return found
 }
 
 // merge adds the results of a further run to those of the first.

@@ -7,6 +7,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"golang.org/x/tools/txtar"
@@ -108,6 +109,7 @@ func TestRightAnswers(t *testing.T) {
 		}
 		for _, a := range list {
 			t.Run(strings.TrimSuffix(filepath.Base(file), ".txtar")+"/"+a.name, func(t *testing.T) {
+				t.Parallel()
 				argv := a.argv(t)
 				broken := strings.Contains(a.name, "broken all along")
 				if all && (a.run(t, argv, false) || !broken && !a.run(t, argv, true)) {
@@ -133,7 +135,12 @@ func TestForgedAnswers(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	passed := 0
+	var passed atomic.Int32
+	t.Cleanup(func() {
+		if n := passed.Load(); n > 2 {
+			t.Errorf("%d passed", n)
+		}
+	})
 	for _, file := range files {
 		list := answers(t, file)
 		if !all {
@@ -144,11 +151,12 @@ func TestForgedAnswers(t *testing.T) {
 		}
 		for _, a := range list {
 			t.Run(strings.TrimSuffix(filepath.Base(file), ".txtar")+"/"+a.name, func(t *testing.T) {
+				t.Parallel()
 				v := open(t, verify.Config{Command: a.argv(t), State: cacheDir(t), Reruns: -1})
 				verdict := judge(t, v, &sdk.Query{WorkDir: write(t, a.tree)}, a.text)
 				remains := ""
 				if verdict.Outcome == sdk.Passed {
-					passed++
+					passed.Add(1)
 					remains = "remains: one process"
 				}
 				t.Logf("ATTACK\t%s\t%s\t%s\t%s\t%s\t0 files\t%s", a.name, filepath.Base(file), strings.Join(verdict.Isolation, " "), verdict.Outcome, verdict.Duration, remains)
@@ -157,9 +165,6 @@ func TestForgedAnswers(t *testing.T) {
 				}
 			})
 		}
-	}
-	if passed > 2 {
-		t.Errorf("%d passed", passed)
 	}
 }
 

@@ -200,3 +200,9 @@ trace {
   max_size = "256MiB"
   prompts  = true
 }
+
+#: retention
+retention {
+  traces   = "720h" # 30 days
+  accounts = "2160h"
+}

@@ -43,6 +43,7 @@ type Policy struct {
 	Shadow     *Shadow    `policy:"shadow,block"`
 	Holdout    *Holdout   `policy:"holdout,block"`
 	Trace      Trace      `policy:"trace,block"`
+	Retention  *Retention `policy:"retention,block"`
 
 	// Embedders are the models that make embeddings, and no answers.
 	Embedders []Model
@@ -338,6 +339,8 @@ type Trace struct {
 	Database string `policy:"database"`
 	// Size at which the JSON-lines file is set aside and a new one begun.
 	MaxSize Bytes `policy:"max_size" above:"0" default:"64MiB"`
+	// How many files that were set aside are kept: FILE.1 is the newest, and the oldest is deleted for it. 0 keeps none.
+	MaxFiles int `policy:"max_files" min:"0" max:"1000" default:"1"`
 	// Records the last text of the user.
 	Prompts bool `policy:"prompts"`
 	// Records the texts of answers.
@@ -347,6 +350,21 @@ type Trace struct {
 	// Share of steps, in [0, 1], that ask one further model, drawn from those that the strategy left out, so that
 	// later fits learn of models that are seldom asked. It costs that share of their mean price per step.
 	Explore float64 `policy:"explore" min:"0" max:"1"`
+}
+
+// Retention says how long databases keep what nobody needs any more: `trace.database`, `budget.ledger` and the store
+// of `stepfall serve --store`. It is deleted in small batches, every ten minutes by one of the processes, and by
+// `stepfall store prune`. 0s keeps it for ever, as everything but jobs is without the block.
+type Retention struct {
+	// Records of steps, from when the step began. Sums by day stay.
+	Traces time.Duration `policy:"traces" min:"0" default:"2160h"`
+	// Accounts of runs, from when the run began, and of periods that are over; sums of runs, from their newest step. What a
+	// cap may still go by stays.
+	Accounts time.Duration `policy:"accounts" min:"0" default:"2160h"`
+	// Conversations that were idle for longer than `session.idle_timeout`, and other notes that processes share, from when they ended.
+	Sessions time.Duration `policy:"sessions" min:"0" default:"1h"`
+	// Runs of a queue with the results of their jobs, from when somebody last waited for them.
+	Jobs time.Duration `policy:"jobs" min:"0" default:"168h"`
 }
 
 // SDKModels returns the models in the vocabulary of package sdk, in the order of

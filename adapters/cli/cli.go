@@ -105,6 +105,7 @@ func newRoot(s Streams) *cobra.Command {
 		newServeCommand(s),
 		newWorkerCommand(s),
 		newKeyCommand(s),
+		newStoreCommand(s),
 		newTraceCommand(s),
 		newViewCommand(s),
 		newOutcomesCommand(s),

@@ -13,6 +13,7 @@ import (
 
 	"github.com/hashicorp/go-hclog"
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/stepfall/stepfall/adapters/full"
 	"github.com/stepfall/stepfall/adapters/internal/keys"
@@ -49,8 +50,8 @@ func newKeyCommand(s Streams) *cobra.Command {
 	var f keyFlags
 	cmd := &cobra.Command{
 		Use:   "key",
-		Short: "Make, list, revoke and rotate the keys of a gateway; see what they spent",
-		Long: `Make, list, revoke and rotate the keys of a gateway, and see what they spent.
+		Short: "Make, change, list, revoke and rotate the keys of a gateway; see what they spent",
+		Long: `Make, change, list, revoke and rotate the keys of a gateway, and see what they spent.
 
 Keys are in a store, by a digest: a secret is shown once. What is changed is in force in
 every replica of "stepfall serve --store" within a second.`,
@@ -68,7 +69,7 @@ every replica of "stepfall serve --store" within a second.`,
 		}
 		return errors.Join(do(shared), shared.Close())
 	}
-	cmd.AddCommand(f.create(s), f.list(s), f.revoke(s), f.rotate(s), f.spend(s))
+	cmd.AddCommand(f.create(s), f.set(s), f.list(s), f.revoke(s), f.rotate(s), f.spend(s))
 	return cmd
 }
 
@@ -81,11 +82,8 @@ func (f *keyFlags) create(s Streams) *cobra.Command {
 			if k.Tenant == "" && !k.Operator {
 				return usage("--tenant is needed: whose key it is")
 			}
-			if !(k.CapUSD >= 0) || math.IsInf(k.CapUSD, 0) || k.RequestsPerMinute < 0 || k.TokensPerMinute < 0 || k.Streams < 0 || f.expires < 0 || k.CapPeriod < 0 {
-				return usage("limits must be numbers that are not negative")
-			}
-			if f.expires > 0 {
-				k.Expires = time.Now().Add(f.expires).UTC().Truncate(time.Second)
+			if err := f.check(k); err != nil {
+				return err
 			}
 			return f.withStore(cmd.Context(), func(shared *store.Shared) error {
 				secret, err := keys.Create(cmd.Context(), shared, k)
@@ -105,6 +103,13 @@ func (f *keyFlags) create(s Streams) *cobra.Command {
 	flags, k := cmd.Flags(), &f.key
 	flags.StringVar(&k.ID, "id", "", "name of the key; made up when absent")
 	flags.StringVar(&k.Tenant, "tenant", "", "whose key it is")
+	flags.BoolVar(&k.Operator, "operator", false, "the key may read the spending of everybody")
+	f.limits(flags, k)
+	return cmd
+}
+
+// limits are the flags of what can be changed of a key.
+func (f *keyFlags) limits(flags *pflag.FlagSet, k *store.Key) {
 	flags.StringVar(&k.Note, "note", "", "what it is for")
 	flags.DurationVar(&f.expires, "expires", 0, "after how long it ends, as 720h; 0 never")
 	flags.Float64Var(&k.CapUSD, "cap", 0, "most that it may spend, in US dollars; 0 is no cap")
@@ -112,7 +117,66 @@ func (f *keyFlags) create(s Streams) *cobra.Command {
 	flags.Int64Var(&k.RequestsPerMinute, "requests", 0, "requests a minute; 0 is no limit")
 	flags.Int64Var(&k.TokensPerMinute, "tokens", 0, "tokens a minute; 0 is no limit")
 	flags.Int64Var(&k.Streams, "streams", 0, "requests under way at once, streamed or not; 0 is no limit")
-	flags.BoolVar(&k.Operator, "operator", false, "the key may read the spending of everybody")
+}
+
+// check refuses limits that are none, and sets when the key ends.
+func (f *keyFlags) check(k *store.Key) error {
+	if !(k.CapUSD >= 0) || math.IsInf(k.CapUSD, 0) || k.RequestsPerMinute < 0 || k.TokensPerMinute < 0 || k.Streams < 0 || f.expires < 0 || k.CapPeriod < 0 {
+		return usage("limits must be numbers that are not negative")
+	}
+	if k.Expires = (time.Time{}); f.expires > 0 {
+		k.Expires = time.Now().Add(f.expires).UTC().Truncate(time.Second)
+	}
+	return nil
+}
+
+// set changes the limits of a key that are given, and releases what it holds.
+func (f *keyFlags) set(s Streams) *cobra.Command {
+	var to store.Key
+	var release bool
+	cmd := &cobra.Command{
+		Use: "set KEY", Short: "Change a key's limits or note, or release what killed processes hold of its cap", Args: cobra.ExactArgs(1),
+		Annotations: hasJSON(),
+		Long: `Change the limits or the note of a key; what is not given stays.
+
+What a killed process had leased of a key's cap comes back by itself after a minute, but
+for what it may have spent: that counts as spent. With --release it does not, where you
+know that nothing more was billed. A bill that comes after all is booked all the same.`,
+		Example: `  stepfall key set agents --cap 50 --requests 120
+  stepfall key set agents --release`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			changed := false
+			cmd.LocalNonPersistentFlags().VisitAll(func(own *pflag.Flag) { changed = changed || own.Changed })
+			if !changed {
+				return usage("nothing is to be changed: give a limit, --note or --release")
+			}
+			if err := f.check(&to); err != nil {
+				return err
+			}
+			return f.withStore(cmd.Context(), func(shared *store.Shared) error {
+				k, err := keys.Change(cmd.Context(), shared, args[0], func(k *store.Key) {
+					for name, change := range map[string]func(){
+						"note": func() { k.Note = to.Note }, "expires": func() { k.Expires = to.Expires }, "cap": func() { k.CapUSD = to.CapUSD },
+						"cap-period": func() { k.CapPeriod = to.CapPeriod }, "requests": func() { k.RequestsPerMinute = to.RequestsPerMinute },
+						"tokens": func() { k.TokensPerMinute = to.TokensPerMinute }, "streams": func() { k.Streams = to.Streams },
+					} {
+						if cmd.Flags().Changed(name) {
+							change()
+						}
+					}
+				})
+				if err == nil && release {
+					err = shared.Release(cmd.Context(), store.KeyAccount(k.ID))
+				}
+				if err != nil {
+					return err
+				}
+				return s.render([]store.Key{*k}, func(p *printer) { p.keys([]store.Key{*k}) })
+			})
+		},
+	}
+	f.limits(cmd.Flags(), &to)
+	cmd.Flags().BoolVar(&release, "release", false, "what was set aside and never settled of the key's cap counts as not spent")
 	return cmd
 }
 

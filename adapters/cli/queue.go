@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -23,6 +24,7 @@ type submission struct {
 	queue  *queue.Queue
 	run    *queue.Run
 	policy queue.Policy
+	keep   time.Duration // for how long the run is kept
 }
 
 // submit opens a queue and sends a policy through it.
@@ -32,6 +34,9 @@ func submit(ctx context.Context, url string, p *policies.Policy, sets []string) 
 		return nil, fmt.Errorf("--queue: %w", err)
 	}
 	jobs := &submission{store: s}
+	if p.Retention != nil {
+		jobs.keep = cmp.Or(p.Retention.Jobs, -1)
+	}
 	if jobs.queue, err = queue.Open(ctx, s.Pool()); err == nil {
 		jobs.policy, err = jobs.queue.SendPolicy(ctx, p, sets...)
 	}
@@ -42,6 +47,7 @@ func submit(ctx context.Context, url string, p *policies.Policy, sets []string) 
 }
 
 func (j *submission) begin(ctx context.Context, id string, o queue.RunOptions) (err error) {
+	o.Keep = j.keep
 	j.run, err = j.queue.Begin(ctx, id, o)
 	return err
 }

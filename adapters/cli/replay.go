@@ -70,7 +70,7 @@ func (f *planFlags) replay(ctx context.Context, s Streams, policy string) error 
 		if err := os.Remove(f.record); err != nil && !os.IsNotExist(err) {
 			return err
 		}
-		lines, err := step.OpenJSONLines(f.record, 0)
+		lines, err := step.OpenJSONLines(f.record, 0, 0)
 		if err != nil {
 			return err
 		}

@@ -4,6 +4,9 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -15,10 +18,55 @@ import (
 	"github.com/stepfall/stepfall/adapters/full"
 	"github.com/stepfall/stepfall/adapters/router"
 	"github.com/stepfall/stepfall/adapters/scripted"
+	"github.com/stepfall/stepfall/adapters/sqlite"
+	"github.com/stepfall/stepfall/adapters/store"
 	"github.com/stepfall/stepfall/middleware"
 	"github.com/stepfall/stepfall/policies"
 	"github.com/stepfall/stepfall/sdk"
 )
+
+// A policy's retention block has its databases pruned while the router is open.
+func TestRetention(t *testing.T) {
+	dir := t.TempDir()
+	file := filepath.Join(dir, "traces.db")
+	old, err := sqlite.Open(t.Context(), file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer old.Close()
+	for id, age := range map[string]time.Duration{"old": 2 * time.Hour, "new": time.Minute} {
+		if err := old.Record(t.Context(), []store.Entry{{Trace: &sdk.Trace{ID: id, Start: time.Now().Add(-age)}}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	path := filepath.Join(dir, "policy.hcl")
+	if err := os.WriteFile(path, []byte(`
+model "small" {
+  provider = "go"
+  price { free = true }
+}
+strategy "route" { lambda = 0 }
+trace { database = "traces.db" }
+retention { traces = "1h" }
+`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	r, err := full.Open(t.Context(), path, router.Options{Models: map[string]llms.Model{"small": caller("yes")}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	for {
+		left, err := old.Steps(t.Context(), store.Filter{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(left) == 1 && left[0].ID == "new" {
+			return
+		}
+		runtime.Gosched()
+	}
+}
 
 const booksPolicy = `
 model "small" {

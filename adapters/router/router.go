@@ -6,6 +6,7 @@ import (
 	"errors"
 	"net/http"
 	"sync"
+	"time"
 
 	"github.com/hashicorp/go-hclog"
 	"github.com/tmc/langchaingo/callbacks"
@@ -29,6 +30,8 @@ type Store interface {
 	middleware.Conversations
 	// Pace joins a pacer with those of the same policy in other processes, until leave is called.
 	Pace(policy string, p *fit.Pacer) (leave func() error)
+	// Retain has traces, accounts and notes deleted that are older, until stop is called; 0 keeps them.
+	Retain(traces, accounts, sessions time.Duration) (stop func() error)
 	// Close writes what waits and closes the store.
 	Close() error
 }

@@ -136,6 +136,7 @@ func (s *setup) configure(ctx context.Context, r *Router) (middleware.Config, er
 	}
 	if shared := r.o.Store; shared != nil {
 		c.Circuits, c.Conversations = shared, shared
+		s.retain(shared)
 		if a.pacer != nil {
 			s.closers = append(s.closers, shared.Pace(c.Step.Policy, a.pacer))
 		}
@@ -180,7 +181,7 @@ func (s *setup) traces(ctx context.Context, r *Router) (step.Sink, error) {
 	if p.Trace.File != "" {
 		path := s.path(p.Trace.File)
 		lines, err := use(s, r, path, func() (*step.JSONLines, error) {
-			lines, err := step.OpenJSONLines(path, int64(p.Trace.MaxSize))
+			lines, err := step.OpenJSONLines(path, int64(p.Trace.MaxSize), p.Trace.MaxFiles)
 			if err == nil {
 				lines.Fault = func(err error) { lost(o.Logger, err) }
 			}
@@ -189,7 +190,7 @@ func (s *setup) traces(ctx context.Context, r *Router) (step.Sink, error) {
 		if err != nil {
 			return nil, err
 		}
-		lines.SetMaxSize(int64(p.Trace.MaxSize))
+		lines.SetLimits(int64(p.Trace.MaxSize), p.Trace.MaxFiles)
 		sinks = append(sinks, lines.Record)
 	}
 	if shared := o.Store; shared != nil {
@@ -221,8 +222,16 @@ func (s *setup) store(ctx context.Context, r *Router, address string) (Store, er
 	opened, err := use(s, r, address, func() (Store, error) { return r.o.OpenStore(ctx, address, r.o.Logger) })
 	if err == nil {
 		s.stores = append(s.stores, opened)
+		s.retain(opened)
 	}
 	return opened, err
+}
+
+// retain has a store pruned as the policy says.
+func (s *setup) retain(opened Store) {
+	if r := s.policy.Retention; r != nil {
+		s.closers = append(s.closers, opened.Retain(r.Traces, r.Accounts, r.Sessions))
+	}
 }
 
 // secrets are what the policy read from the environment, which must never reach a

@@ -59,18 +59,23 @@ func within[T any](ctx context.Context, b *bounded, limit time.Duration, do func
 		value, err := do(inner)
 		done <- outcome{value, err}
 	}()
+	var o outcome
 	select {
-	case o := <-done:
-		if o.err == nil {
-			return o.value, nil
-		}
-		if err = o.err; ctx.Err() == nil && errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, sdk.ErrStoreUnavailable) {
-			err = fmt.Errorf("%w: %w", sdk.ErrStoreUnavailable, err)
-		}
+	case o = <-done:
 	case <-inner.Done():
-		if err = ctx.Err(); err == nil {
-			err = fmt.Errorf("%w: no answer within %v", sdk.ErrStoreUnavailable, limit)
+		select {
+		case o = <-done: // the context ends with the operation, too
+		default:
+			if o.err = ctx.Err(); o.err == nil {
+				o.err = fmt.Errorf("%w: no answer within %v", sdk.ErrStoreUnavailable, limit)
+			}
 		}
+	}
+	if o.err == nil {
+		return o.value, nil
+	}
+	if err = o.err; ctx.Err() == nil && errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, sdk.ErrStoreUnavailable) {
+		err = fmt.Errorf("%w: %w", sdk.ErrStoreUnavailable, err)
 	}
 	if ctx.Err() == nil && errors.Is(err, sdk.ErrStoreUnavailable) {
 		b.open(err)
@@ -167,6 +172,11 @@ func (b *bounded) Extend(ctx context.Context, handedOut map[int64]int64, ttl tim
 // Record implements [Traces].
 func (b *bounded) Record(ctx context.Context, entries []Entry) error {
 	return b.change(ctx, recordDeadline, func(ctx context.Context) error { return b.Store.Record(ctx, entries) })
+}
+
+// Prune implements [Store].
+func (b *bounded) Prune(ctx context.Context, r Retention, most int) (Pruned, error) {
+	return within(ctx, b, recordDeadline, func(ctx context.Context) (Pruned, error) { return b.Store.Prune(ctx, r, most) })
 }
 
 // KeyByDigest implements [Keys].

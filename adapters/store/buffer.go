@@ -3,7 +3,6 @@ package store
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"sync"
@@ -14,8 +13,9 @@ import (
 
 // BufferOptions configure a [Buffer]; the zero value is sensible.
 type BufferOptions struct {
-	// Size is how many traces may wait; 0 means 10,000. Those that come when so many wait,
-	// or 256 MB of texts, are dropped and counted.
+	// Size is how many traces may wait in memory; 0 means 50,000. Those that come when so
+	// many wait, or 256 MB of them, wait in the spool alone; those that find no room there
+	// either, or where there is none, are dropped, counted and told to Fault.
 	Size int
 	// Batch is how many traces are written together at most; 0 means 500.
 	Batch int
@@ -23,6 +23,8 @@ type BufferOptions struct {
 	// process: the buffers that use it later, of any process, write what was left there.
 	// Empty is none.
 	Spool string
+	// SpoolBytes is how much may wait in the spool's folder; 0 means 1 GB.
+	SpoolBytes int64
 	// Wait is how long a step whose trace is not in the spool waits at most for it to be
 	// written, so that one that has ended has its trace also when the process dies then;
 	// 0 means 100 ms, less than 0 not at all. While the store is away nobody waits.
@@ -68,11 +70,11 @@ type waiting struct {
 
 // NewBuffer returns a buffer. The caller closes it before the store.
 func NewBuffer(s Traces, o BufferOptions) *Buffer {
-	o.Size, o.Batch = cmp.Or(o.Size, 10_000), cmp.Or(o.Batch, 500)
+	o.Size, o.Batch = cmp.Or(o.Size, 50_000), cmp.Or(o.Batch, 500)
 	o.Wait = cmp.Or(o.Wait, 100*time.Millisecond)
 	b := &Buffer{s: s, o: o, batch: o.Batch, more: make(chan struct{}, 1), hurry: make(chan struct{}, 1), ended: make(chan struct{})}
 	if o.Spool != "" {
-		b.spool = &spool{dir: o.Spool}
+		b.spool = &spool{dir: o.Spool, room: cmp.Or(o.SpoolBytes, 1<<30)}
 		ctx, cancel := context.WithCancel(context.Background())
 		b.stop = cancel
 		b.adopting.Go(func() { b.adopt(ctx) })
@@ -90,13 +92,21 @@ func (b *Buffer) Record(ctx context.Context, t *sdk.Trace) {
 	one := &waiting{Entry: Entry{Trace: t, Key: key}, bytes: textBytes(t), done: make(chan struct{})}
 	if b.spool != nil {
 		// Both the spool and the store want it; what has no JSON the store leaves out.
-		one.JSON, _ = json.Marshal(t)
+		one.JSON, _ = Encode(t)
 		one.bytes += len(one.JSON)
 	}
 	b.mu.Lock()
-	if b.closed || len(b.traces) >= b.o.Size || len(b.traces) > 0 && b.bytes+one.bytes > mostBytes {
-		b.dropped++
+	if full := len(b.traces) >= b.o.Size || len(b.traces) > 0 && b.bytes+one.bytes > mostBytes; b.closed || full {
+		err := errFull
+		if full && !b.closed && b.spool != nil && one.JSON != nil {
+			err = b.spool.setAside(one.Entry)
+		}
+		if err != nil {
+			b.dropped++
+			err = fmt.Errorf("traces are dropped: %w", err)
+		}
 		b.mu.Unlock()
+		b.fault(err)
 		return
 	}
 	err := b.keep(one)
@@ -142,6 +152,9 @@ func (b *Buffer) fault(err error) {
 		b.o.Fault(err, dropped)
 	}
 }
+
+// errFull is why traces are dropped.
+var errFull = errors.New("as many wait for the store as may")
 
 // wake has whoever listens look, now or when it comes to it.
 func wake(c chan struct{}) {
@@ -321,6 +334,9 @@ func (b *Buffer) settle(batch []*waiting) (err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.away, b.batch = false, min(b.batch+b.batch/8+1, b.o.Batch)
+	if b.spool != nil {
+		err = b.spool.release()
+	}
 	b.traces = b.traces[len(batch):]
 	for _, w := range batch {
 		b.bytes -= w.bytes

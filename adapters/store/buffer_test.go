@@ -2,6 +2,7 @@ package store_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -10,6 +11,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stepfall/stepfall/adapters/store"
@@ -19,9 +21,10 @@ import (
 // traces is a store that may be away.
 type traces struct {
 	store.Traces
-	mu   sync.Mutex
-	away bool
-	have map[string]string // keys by id
+	mu    sync.Mutex
+	away  bool
+	have  map[string]string // keys by id
+	times map[string]int    // how often each was written; may be nil
 }
 
 func (s *traces) Record(_ context.Context, list []store.Entry) error {
@@ -32,6 +35,9 @@ func (s *traces) Record(_ context.Context, list []store.Entry) error {
 	}
 	for _, e := range list {
 		s.have[e.Trace.ID] = e.Key
+		if s.times != nil {
+			s.times[e.Trace.ID]++
+		}
 	}
 	return nil
 }
@@ -113,6 +119,98 @@ func TestTracesOutliveTheProcess(t *testing.T) {
 	}
 	if err := second.Close(); err != nil {
 		t.Error(err)
+	}
+}
+
+// A minute's outage loses nothing: what memory does not hold waits in the spool, and all of it
+// is in the store once, a little after it is back. What is beyond the bound of the spool is
+// counted and told.
+func TestAnOutageLosesNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const perSecond, outage = 200, 60
+		s := &traces{have: map[string]string{}, times: map[string]int{}}
+		b := store.NewBuffer(s, store.BufferOptions{Spool: filepath.Join(t.TempDir(), "spool"), Size: 1000})
+		record := func(n int) {
+			b.Record(t.Context(), &sdk.Trace{ID: fmt.Sprint(n), Prompt: strings.Repeat("x", 200)})
+		}
+		for n := range perSecond * (outage + 2) {
+			switch n {
+			case perSecond:
+				s.set(true)
+			case perSecond * (outage + 1):
+				s.set(false)
+			}
+			record(n)
+			time.Sleep(time.Second / perSecond)
+		}
+		time.Sleep(15 * time.Second)
+		for n := range perSecond * (outage + 2) {
+			if got := s.times[fmt.Sprint(n)]; got != 1 {
+				t.Fatalf("trace %d was written %d times", n, got)
+			}
+		}
+		if written, waiting, dropped := b.Counts(); written != perSecond*(outage+2) || waiting != 0 || dropped != 0 {
+			t.Errorf("%d written, %d wait, %d dropped", written, waiting, dropped)
+		}
+		if err := b.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+func TestWhatIsBeyondTheSpoolIsCounted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var told []string
+		dir := filepath.Join(t.TempDir(), "spool")
+		b := store.NewBuffer(&traces{away: true, have: map[string]string{}}, store.BufferOptions{
+			Spool: dir, Size: 1, SpoolBytes: 20 << 20, Fault: func(err error, dropped int64) { told = append(told, fmt.Sprint(err, " ", dropped)) },
+		})
+		for n := range 60 {
+			b.Record(t.Context(), &sdk.Trace{ID: fmt.Sprint(n), Prompt: strings.Repeat("x", 1<<19)})
+		}
+		_, _, dropped := b.Counts()
+		size := int64(0)
+		for _, file := range files(t, dir) {
+			info, err := os.Stat(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			size += info.Size()
+		}
+		if dropped < 20 || dropped > 30 || size > 20<<20 {
+			t.Errorf("%d dropped, %d bytes in the spool", dropped, size)
+		}
+		if !slices.ContainsFunc(told, func(s string) bool { return strings.Contains(s, "traces are dropped: as many wait") }) {
+			t.Errorf("told %q", told)
+		}
+		if err := b.Close(); err == nil || !strings.Contains(err.Error(), fmt.Sprint(dropped, " traces were dropped")) {
+			t.Errorf("closing: %v", err)
+		}
+	})
+}
+
+// A trace of many megabytes is cut where its texts are longest, and says so.
+func TestLongTextsAreCut(t *testing.T) {
+	long := strings.Repeat("\x01é", 8<<20/3)
+	given := &sdk.Trace{ID: "a", Prompt: long, Calls: []sdk.Call{{Answer: "short"}, {Answer: long, Verdict: &sdk.Verdict{Evidence: "seen"}}}}
+	body, err := store.Encode(given)
+	if err != nil || len(body) > store.RowBytes || len(body) < store.RowBytes/16 {
+		t.Fatalf("%d bytes, %v", len(body), err)
+	}
+	var got sdk.Trace
+	if err := json.Unmarshal(body, &got); err != nil {
+		t.Fatal(err)
+	}
+	if got.Calls[0].Answer != "short" || got.Calls[1].Verdict.Evidence != "seen" || !strings.HasPrefix(long, got.Prompt[:1000]) {
+		t.Error("more was cut than need be")
+	}
+	for _, text := range []string{got.Prompt, got.Calls[1].Answer} {
+		if mark := fmt.Sprintf("of %d bytes]", len(long)); !strings.HasSuffix(text, mark) {
+			t.Errorf("no mark at the end: %q", text[len(text)-60:])
+		}
+	}
+	if given.Prompt != long || given.Calls[1].Answer != long {
+		t.Error("the trace was changed")
 	}
 }
 

@@ -23,6 +23,10 @@ type spool struct {
 	dir     string
 	files   []*spoolFile // the last one is written to
 	failing bool         // the last trace could not be kept
+	// aside has traces that are nowhere else: whoever looks for what was left behind writes
+	// them, this process too, once it is let go. room is how much the folder may hold.
+	aside *spoolFile
+	room  int64
 }
 
 // spoolFile is a file with traces, of which left wait for the store.
@@ -61,24 +65,78 @@ func (s *spool) keep(e Entry) (*spoolFile, error) {
 }
 
 func (s *spool) append(e Entry) (*spoolFile, error) {
+	file, err := s.current()
+	if err == nil {
+		err = file.write(e)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return file, nil
+}
+
+func (f *spoolFile) write(e Entry) error {
 	// As Marshal of spooled would write it.
 	key, err := json.Marshal(e.Key)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	line := slices.Concat([]byte(`{"key":`), key, []byte(`,"trace":`), e.JSON, []byte("}\n"))
-	file, err := s.current()
+	n, err := f.file.Write(slices.Concat([]byte(`{"key":`), key, []byte(`,"trace":`), e.JSON, []byte("}\n")))
+	f.size += n
 	if err != nil {
-		return nil, err
+		f.size = spoolSize // nothing is written behind half a line
+		return err
 	}
-	n, err := file.file.Write(line)
-	file.size += n
-	if err != nil {
-		file.size = spoolSize // nothing is written behind half a line
-		return nil, err
+	f.left++
+	return nil
+}
+
+// setAside writes a trace that memory has no room for.
+func (s *spool) setAside(e Entry) error {
+	if s.aside != nil && s.aside.size >= spoolSize {
+		if err := s.release(); err != nil {
+			return err
+		}
 	}
-	file.left++
-	return file, nil
+	if s.aside == nil {
+		used, err := s.used()
+		if err == nil && used+spoolSize > s.room {
+			err = fmt.Errorf("%w: %d MB in %s", errFull, used>>20, s.dir)
+		}
+		if err != nil {
+			return err
+		}
+		file, err := s.create()
+		if err != nil {
+			return err
+		}
+		s.aside = &spoolFile{file: file}
+	}
+	return s.aside.write(e)
+}
+
+// release lets go of what was set aside, so that it is written.
+func (s *spool) release() error {
+	if s.aside == nil {
+		return nil
+	}
+	file := s.aside.file
+	s.aside = nil
+	return file.Close()
+}
+
+// used is how much the folder holds, of all processes.
+func (s *spool) used() (sum int64, err error) {
+	entries, err := os.ReadDir(s.dir)
+	if errors.Is(err, os.ErrNotExist) {
+		return 0, nil
+	}
+	for _, e := range entries {
+		if info, err := e.Info(); err == nil { // else it is gone
+			sum += info.Size()
+		}
+	}
+	return sum, err
 }
 
 // current returns the file that has room.
@@ -144,7 +202,8 @@ func (s *spool) written(f *spoolFile) error {
 }
 
 // close leaves the files in which something waits to whoever comes next.
-func (s *spool) close() (err error) {
+func (s *spool) close() error {
+	err := s.release()
 	for _, f := range s.files {
 		if f.left == 0 {
 			err = errors.Join(err, remove(f.file))

@@ -40,8 +40,6 @@ type Traces interface {
 	// Runs returns the sums of runs, the one with the newest step first. Of the filter
 	// Since, Until (of the newest step), Tenant, Run, Limit and Offset count.
 	Runs(ctx context.Context, f Filter) ([]Sum, error)
-	// Prune deletes the traces that began before a time and returns how many. Sums stay.
-	Prune(ctx context.Context, before time.Time) (int64, error)
 }
 
 // Entry is a trace that is to be recorded.

@@ -143,7 +143,7 @@ func TestTraceFilesKeepTheirSize(t *testing.T) {
 	record := func(t *testing.T, limit int64, ids ...string) (older, newest string) {
 		t.Helper()
 		path := filepath.Join(t.TempDir(), "traces.jsonl")
-		j, err := step.OpenJSONLines(path, limit)
+		j, err := step.OpenJSONLines(path, limit, 1)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -171,7 +171,7 @@ func TestTraceFilesKeepTheirSize(t *testing.T) {
 		return names(path + ".1"), names(path)
 	}
 	path := filepath.Join(t.TempDir(), "one.jsonl")
-	j, err := step.OpenJSONLines(path, 0)
+	j, err := step.OpenJSONLines(path, 0, 0)
 	if err != nil {
 		t.Fatal(err)
 	}

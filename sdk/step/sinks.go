@@ -76,11 +76,12 @@ type JSONLines struct {
 	// after traces were written again; nil is nobody. It is set before the first trace.
 	Fault func(error)
 
-	path    string
-	maxSize int64
+	path string
 
-	mu   sync.Mutex
-	file *os.File
+	mu       sync.Mutex
+	maxSize  int64
+	maxFiles int
+	file     *os.File
 	size int64
 	err  error
 	// failing: the last trace could not be written; torn: the file ends with part of it.
@@ -88,10 +89,11 @@ type JSONLines struct {
 }
 
 // OpenJSONLines opens or makes the file, readable by its owner only. When it would
-// grow beyond maxSize bytes it is renamed to path.1, in place of an older one, and
-// a new one begun; 0 is no limit.
-func OpenJSONLines(path string, maxSize int64) (*JSONLines, error) {
-	j := &JSONLines{path: path, maxSize: maxSize}
+// grow beyond maxSize bytes it is renamed to path.1, the one of that name to path.2 and
+// so on, and a new one begun; 0 is no limit. Of those that were renamed the newest
+// maxFiles are kept.
+func OpenJSONLines(path string, maxSize int64, maxFiles int) (*JSONLines, error) {
+	j := &JSONLines{path: path, maxSize: maxSize, maxFiles: maxFiles}
 	if err := j.open(); err != nil {
 		return nil, fmt.Errorf("opening the trace file: %w", err)
 	}
@@ -120,11 +122,38 @@ func (j *JSONLines) open() error {
 	return nil
 }
 
-// SetMaxSize changes the size at which a new file is begun; 0 is no limit.
-func (j *JSONLines) SetMaxSize(n int64) {
+// SetLimits changes the size at which a new file is begun and how many before it are kept.
+func (j *JSONLines) SetLimits(maxSize int64, maxFiles int) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	j.maxSize = n
+	j.maxSize, j.maxFiles = maxSize, maxFiles
+}
+
+// rotate puts the file aside, which is closed. Files beyond those that are kept go first,
+// also where more were kept before.
+func (j *JSONLines) rotate() error {
+	name := func(n int) string {
+		if n == 0 {
+			return j.path
+		}
+		return fmt.Sprintf("%s.%d", j.path, n)
+	}
+	for n := j.maxFiles; n == 0 || n == j.maxFiles || fileExists(name(n)); n++ {
+		if err := os.Remove(name(n)); err != nil && !errors.Is(err, os.ErrNotExist) {
+			return err
+		}
+	}
+	for n := j.maxFiles - 1; n >= 0; n-- {
+		if err := os.Rename(name(n), name(n+1)); err != nil && (n == 0 || !errors.Is(err, os.ErrNotExist)) {
+			return err
+		}
+	}
+	return nil
+}
+
+func fileExists(path string) bool {
+	_, err := os.Lstat(path)
+	return err == nil
 }
 
 // Record writes one trace: it is a [Sink]. A step does not fail because its trace
@@ -162,7 +191,7 @@ func (j *JSONLines) write(line []byte) error {
 			return err
 		}
 		j.file = nil
-		if err := os.Rename(j.path, j.path+".1"); err != nil {
+		if err := j.rotate(); err != nil {
 			return err
 		}
 		if err := j.open(); err != nil {

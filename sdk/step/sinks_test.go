@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"fmt"
 	"log/slog"
 	"math"
 	"os"
@@ -18,13 +19,42 @@ import (
 	"github.com/stepfall/stepfall/sdk/step"
 )
 
+// So many files are kept as was said, the newest, and further ones of before are deleted.
+func TestRotationKeepsAStatedNumberOfFiles(t *testing.T) {
+	for _, keep := range []int{0, 1, 3} {
+		path := filepath.Join(t.TempDir(), "traces.jsonl")
+		if err := os.WriteFile(fmt.Sprintf("%s.%d", path, max(keep, 1)), []byte("old"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		j, err := step.OpenJSONLines(path, 1, keep)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := range 9 {
+			j.Record(t.Context(), &sdk.Trace{ID: fmt.Sprint("id", i)})
+		}
+		if err := j.Close(); err != nil {
+			t.Fatal(err)
+		}
+		files, err := filepath.Glob(path + "*")
+		if err != nil || len(files) != keep+1 {
+			t.Errorf("kept %v of %d: %v", files, keep, err)
+		}
+		for i, file := range files {
+			if data, err := os.ReadFile(file); err != nil || !strings.Contains(string(data), fmt.Sprint("id", 8-i)) {
+				t.Errorf("%s has %s, %v", file, data, err)
+			}
+		}
+	}
+}
+
 func TestJSONLinesAreWholeUnderConcurrencyAndRotation(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "traces.jsonl")
 	// A crash left half a line.
 	if err := os.WriteFile(path, []byte(`{"id":"cut`), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	j, err := step.OpenJSONLines(path, 20_000)
+	j, err := step.OpenJSONLines(path, 20_000, 1)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -65,7 +95,7 @@ func TestJSONLinesAreWholeUnderConcurrencyAndRotation(t *testing.T) {
 }
 
 func TestJSONLinesKeepsItsFirstError(t *testing.T) {
-	j, err := step.OpenJSONLines(filepath.Join(t.TempDir(), "traces.jsonl"), 0)
+	j, err := step.OpenJSONLines(filepath.Join(t.TempDir(), "traces.jsonl"), 0, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -81,7 +111,7 @@ func TestLostTracesAreTold(t *testing.T) {
 	if _, err := os.Stat(full); err != nil {
 		t.Skip("no device that is always full")
 	}
-	j, err := step.OpenJSONLines(full, 0)
+	j, err := step.OpenJSONLines(full, 0, 0)
 	if err != nil {
 		t.Fatal(err)
 	}

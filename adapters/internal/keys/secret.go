@@ -32,10 +32,8 @@ func random(n int) []byte {
 // Create puts a new key into the store and returns its secret, which is nowhere else.
 // An empty ID is made up.
 func Create(ctx context.Context, s store.Keys, k *store.Key) (secret string, err error) {
-	for what, name := range map[string]string{"name": k.ID, "tenant": k.Tenant, "note": k.Note} {
-		if !utf8.ValidString(name) || strings.ContainsFunc(name, unicode.IsControl) {
-			return "", fmt.Errorf("the key's %s %q has bytes that are no text: logs and databases would not take it", what, name)
-		}
+	if err := checkTexts(k); err != nil {
+		return "", err
 	}
 	if k.ID == "" {
 		k.ID = hex.EncodeToString(random(4))
@@ -47,6 +45,15 @@ func Create(ctx context.Context, s store.Keys, k *store.Key) (secret string, err
 	}
 	k.Created = time.Now().UTC().Truncate(time.Second)
 	return put(ctx, s, k, k.Created)
+}
+
+func checkTexts(k *store.Key) error {
+	for what, name := range map[string]string{"name": k.ID, "tenant": k.Tenant, "note": k.Note} {
+		if !utf8.ValidString(name) || strings.ContainsFunc(name, unicode.IsControl) {
+			return fmt.Errorf("the key's %s %q has bytes that are no text: logs and databases would not take it", what, name)
+		}
+	}
+	return nil
 }
 
 func put(ctx context.Context, s store.Keys, k *store.Key, earlierUntil time.Time) (string, error) {
@@ -69,14 +76,25 @@ func Rotate(ctx context.Context, s store.Keys, id string, grace time.Duration) (
 
 // Revoke ends a key.
 func Revoke(ctx context.Context, s store.Keys, id string) error {
+	_, err := Change(ctx, s, id, func(k *store.Key) {
+		if k.Revoked.IsZero() {
+			k.Revoked = time.Now().UTC().Truncate(time.Second)
+		}
+	})
+	return err
+}
+
+// Change changes a key, but for its secret, and returns it as it is then.
+func Change(ctx context.Context, s store.Keys, id string, change func(*store.Key)) (*store.Key, error) {
 	k, err := get(ctx, s, id)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	if k.Revoked.IsZero() {
-		k.Revoked = time.Now().UTC().Truncate(time.Second)
+	change(k)
+	if err := checkTexts(k); err != nil {
+		return nil, err
 	}
-	return s.PutKey(ctx, k, nil, time.Time{})
+	return k, s.PutKey(ctx, k, nil, time.Time{})
 }
 
 func get(ctx context.Context, s store.Keys, id string) (*store.Key, error) {

@@ -115,11 +115,21 @@ func (q *Queue) Workers(ctx context.Context) ([]string, error) {
 	return pgx.CollectRows(rows, pgx.RowTo[string])
 }
 
+// Prune deletes the runs that nobody has waited for in that time, with the results of
+// their jobs, and what was sent for them.
+func (q *Queue) Prune(ctx context.Context, keep time.Duration) (runs int64, err error) {
+	tag, err := q.pool.Exec(ctx, "DELETE FROM stepfall_queue.runs WHERE seen_at < now() - $1::interval", keep)
+	if err == nil {
+		err = q.sweep(ctx)
+	}
+	return tag.RowsAffected(), err
+}
+
 // sweep removes what no run has needed for long.
 func (q *Queue) sweep(ctx context.Context) error {
-	var faults []error
+	_, err := q.pool.Exec(ctx, "DELETE FROM stepfall_queue.runs WHERE keep > '0' AND seen_at < now() - keep")
+	faults := []error{err}
 	for _, statement := range []string{
-		"DELETE FROM stepfall_queue.runs WHERE seen_at < now() - $1::interval",
 		"DELETE FROM stepfall_queue.parcels WHERE used_at < now() - $1::interval",
 		// The parts of a parcel come before its name.
 		"DELETE FROM stepfall_queue.parts p WHERE NOT EXISTS (SELECT 1 FROM stepfall_queue.parcels o WHERE o.name = p.name) AND p.at < now() - $1::interval",

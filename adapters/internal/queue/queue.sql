@@ -3,6 +3,8 @@ CREATE TABLE IF NOT EXISTS stepfall_queue.runs (
 	seen_at timestamptz NOT NULL DEFAULT now(),
 	ended boolean NOT NULL DEFAULT false
 );
+-- How long the run is kept after somebody last waited for it.
+ALTER TABLE stepfall_queue.runs ADD COLUMN IF NOT EXISTS keep interval NOT NULL DEFAULT '7 days';
 CREATE TABLE IF NOT EXISTS stepfall_queue.workers (
 	id text PRIMARY KEY,
 	seen_at timestamptz NOT NULL DEFAULT now()

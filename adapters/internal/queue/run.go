@@ -1,6 +1,7 @@
 package queue
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -62,6 +63,9 @@ type RunOptions struct {
 	Heard func(Record)
 	// Known are the numbers of records that were heard of in earlier submissions.
 	Known map[int64]bool
+	// Keep is how long the run and its results are kept after it was last waited for; 0
+	// means seven days, less than 0 for ever.
+	Keep time.Duration
 	// Warn, when not nil, is told what a person should know who waits: no worker is
 	// there, or the database is away.
 	Warn func(string)
@@ -97,8 +101,8 @@ type waiter struct {
 
 // Begin begins a run, or goes on with one of that id. The caller closes it.
 func (q *Queue) Begin(ctx context.Context, id string, o RunOptions) (*Run, error) {
-	_, err := q.pool.Exec(ctx, `INSERT INTO stepfall_queue.runs (id) VALUES ($1)
-		ON CONFLICT (id) DO UPDATE SET seen_at = now(), ended = false`, id)
+	_, err := q.pool.Exec(ctx, `INSERT INTO stepfall_queue.runs (id, keep) VALUES ($1, $2)
+		ON CONFLICT (id) DO UPDATE SET seen_at = now(), ended = false, keep = excluded.keep`, id, max(0, cmp.Or(o.Keep, q.t.keep)))
 	if err != nil {
 		return nil, fmt.Errorf("beginning run %s: %w", id, err)
 	}

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
+	"time"
 
 	"github.com/stepfall/stepfall/adapters/store"
 )
@@ -28,6 +30,53 @@ func (d *DB) Release(ctx context.Context, tx Tx, account string) error {
 		faults = append(faults, err)
 	}
 	return d.fault(errors.Join(faults...))
+}
+
+// Prune implements [store.Store].
+func (d *DB) Prune(ctx context.Context, r store.Retention, most int) (n store.Pruned, err error) {
+	now := time.Now()
+	for _, one := range [...]struct {
+		keep    time.Duration
+		count   *int64
+		queries []string
+	}{
+		{r.Traces, &n.Traces, []string{
+			"DELETE FROM @bodies WHERE seq IN (SELECT seq FROM @steps WHERE start_ns < $1 ORDER BY start_ns, seq LIMIT $2)",
+			"DELETE FROM @steps WHERE seq IN (SELECT seq FROM @steps WHERE start_ns < $1 ORDER BY start_ns, seq LIMIT $2)",
+		}},
+		// Of an account that has a period the latest stays, which may not be over; what is
+		// held is settled some day.
+		{r.Accounts, &n.Accounts, []string{
+			strings.ReplaceAll(`DELETE FROM # WHERE (account, period) IN (SELECT account, period FROM # AS a WHERE begun_ns < $1
+				AND (account LIKE 'run %' AND period = 0 OR EXISTS (SELECT 1 FROM # AS n WHERE n.account = a.account AND n.period > a.period))
+				AND (account, period) NOT IN (SELECT account, period FROM @holds) LIMIT $2)`, "#", d.Accounts),
+			"DELETE FROM @runs WHERE (tenant, run) IN (SELECT tenant, run FROM @runs WHERE last_ns < $1 ORDER BY last_ns, run LIMIT $2)",
+		}},
+		{r.Sessions, &n.Sessions, []string{"DELETE FROM @notes WHERE (kind, name) IN (SELECT kind, name FROM @notes WHERE until_ns < $1 LIMIT $2)"}},
+	} {
+		if one.keep <= 0 {
+			continue
+		}
+		err := d.write(ctx, func(tx Tx) error {
+			*one.count = 0
+			for _, query := range one.queries {
+				result, err := tx.ExecContext(ctx, query, now.Add(-one.keep).UnixNano(), most)
+				if err != nil {
+					return err
+				}
+				rows, err := result.RowsAffected()
+				if err != nil {
+					return err
+				}
+				*one.count = max(*one.count, rows)
+			}
+			return nil
+		})
+		if err != nil {
+			return n, fmt.Errorf("pruning: %w", d.fault(err))
+		}
+	}
+	return n, nil
 }
 
 // Balances implements [store.Accounts], where what is over has been marked so.

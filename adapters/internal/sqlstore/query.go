@@ -352,28 +352,5 @@ func (d *DB) sums(ctx context.Context, query string, args []any, dims []string) 
 	return found, d.fault(rows.Err())
 }
 
-// Prune implements [store.Traces].
-func (d *DB) Prune(ctx context.Context, before time.Time) (n int64, err error) {
-	// In pieces, so that nobody waits long for the locks.
-	for {
-		var piece int64
-		err := d.write(ctx, func(tx Tx) error {
-			if _, err := tx.ExecContext(ctx, "DELETE FROM @bodies WHERE seq IN (SELECT seq FROM @steps WHERE start_ns < $1 ORDER BY start_ns LIMIT 5000)", before.UnixNano()); err != nil {
-				return err
-			}
-			res, err := tx.ExecContext(ctx, "DELETE FROM @steps WHERE seq IN (SELECT seq FROM @steps WHERE start_ns < $1 ORDER BY start_ns LIMIT 5000)", before.UnixNano())
-			if err != nil {
-				return err
-			}
-			piece, err = res.RowsAffected()
-			return err
-		})
-		n += piece
-		if err != nil || piece == 0 {
-			return n, d.fault(err)
-		}
-	}
-}
-
 // noRows says whether an error is that there is no such row.
 func noRows(err error) bool { return errors.Is(err, sql.ErrNoRows) }

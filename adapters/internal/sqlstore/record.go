@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"crypto/sha256"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"math"
@@ -21,10 +20,6 @@ const promptBytes = 400
 
 // nameBytes bounds what indexes hold; several names stand in one.
 const nameBytes = 400
-
-// bodyBytes bounds the record of a trace: no engine takes one of a gigabyte, and nobody
-// would read it.
-const bodyBytes = 64 << 20
 
 // day is the length of a day of sums.
 const day = 24 * time.Hour
@@ -185,12 +180,9 @@ func rowOf(e store.Entry) (*row, error) {
 	}
 	if body == nil {
 		var err error
-		if body, err = json.Marshal(t); err != nil {
+		if body, err = store.Encode(t); err != nil {
 			return nil, err
 		}
-	}
-	if len(body) > bodyBytes {
-		return nil, fmt.Errorf("it has %d bytes, more than %d", len(body), bodyBytes)
 	}
 	r := &row{t: t, body: bytes.ToValidUTF8(body, []byte("\uFFFD")), nano: nano(t.CostUSD), Step: store.Step{
 		ID: text(t.ID), Start: t.Start, Policy: name(t.Policy), Mode: name(t.Mode), Strategy: name(t.Strategy), Tenant: name(t.Tenant), Key: name(key),

@@ -3,10 +3,13 @@ package storetest
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/google/go-cmp/cmp"
 
 	"github.com/stepfall/stepfall/adapters/store"
 	"github.com/stepfall/stepfall/sdk"
@@ -166,6 +169,52 @@ func releasing(t *testing.T, e Engine) {
 		if spent, reserved := balance(t, s, account); spent != want || reserved != 0 {
 			t.Errorf("%s: spent %d, reserved %d, want the bills", account, spent, reserved)
 		}
+	}
+}
+
+// What is old goes, in small batches; what a cap may still go by stays.
+func pruning(t *testing.T, e Engine) {
+	s := e.Open(t)
+	day := 24 * time.Hour
+	e.Clock(t, s, time.Now().Add(-100*day))
+	run := store.RunAccount("blue", "nightly")
+	for id, c := range []store.Charge{
+		{Account: run}, {Account: store.RunAccount("blue", "held")}, {Account: store.TenantAccount("blue")}, {Account: "key requests", Period: time.Hour}, {Account: "yearly", Period: 365 * day},
+	} {
+		c.Amount, c.Cap = 5, 9
+		must(t, s.Reserve(t.Context(), int64(id+1), []store.Charge{c}, 1000*day))
+		if id != 1 {
+			must(t, s.Settle(t.Context(), int64(id+1), map[string]int64{c.Account: 5}))
+		}
+	}
+	e.Clock(t, s, time.Now())
+	must(t, s.Reserve(t.Context(), 9, []store.Charge{{Account: "key requests", Amount: 1, Cap: 9, Period: time.Hour}, {Account: store.RunAccount("blue", "new"), Amount: 1}}, time.Hour))
+	must(t, s.Post(t.Context(), "session", "old", []byte("x"), -time.Hour))
+	must(t, s.Post(t.Context(), "session", "new", []byte("x"), time.Hour))
+	none, err := s.Prune(t.Context(), store.Retention{}, 10)
+	if must(t, err); none != (store.Pruned{}) {
+		t.Errorf("pruned %+v, want nothing without a limit", none)
+	}
+	one, err := s.Prune(t.Context(), store.Retention{Accounts: 90 * day, Sessions: time.Minute}, 1)
+	if must(t, err); one != (store.Pruned{Accounts: 1, Sessions: 1}) {
+		t.Errorf("pruned %+v, want one of each", one)
+	}
+	all, err := store.PruneAll(t.Context(), s, store.Retention{Accounts: 90 * day, Sessions: time.Minute})
+	if must(t, err); all != (store.Pruned{Accounts: 1}) {
+		t.Errorf("pruned %+v, want the other account", all)
+	}
+	list, err := s.Balances(t.Context(), "")
+	must(t, err)
+	var left []string
+	for _, b := range list {
+		left = append(left, fmt.Sprint(b.Account, " ", b.Spent, " ", b.Reserved))
+	}
+	want := []string{"key requests 0 1", `run "blue" "held" 0 5`, `run "blue" "new" 0 1`, `tenant "blue" 5 0`, "yearly 5 0"}
+	if diff := cmp.Diff(want, left); diff != "" {
+		t.Error(diff)
+	}
+	if notes, err := s.Notes(t.Context(), "session"); err != nil || len(notes) != 1 {
+		t.Errorf("notes %v, %v", notes, err)
 	}
 }
 

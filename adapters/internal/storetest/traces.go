@@ -122,8 +122,8 @@ func traces(t *testing.T, e Engine) {
 	if diff := cmp.Diff(want, found); diff != "" {
 		t.Error(diff)
 	}
-	if n, err := s.Prune(t.Context(), start.Add(2*time.Hour)); n != 2 || err != nil {
-		t.Errorf("pruned %d: %v", n, err)
+	if n, err := store.PruneAll(t.Context(), s, store.Retention{Traces: time.Since(start.Add(119 * time.Minute))}); n.Traces != 2 || err != nil {
+		t.Errorf("pruned %+v: %v", n, err)
 	}
 	if found, err := s.Steps(t.Context(), store.Filter{}); len(found) != 10 || err != nil {
 		t.Errorf("%d are left: %v", len(found), err)
@@ -255,7 +255,7 @@ func unwritable(t *testing.T, e Engine) {
 		"infinite":   func(t *sdk.Trace) { t.Calls[0].CostUSD = math.Inf(1) },
 		"no year":    func(t *sdk.Trace) { t.Start = time.Date(20000, 1, 1, 0, 0, 0, 0, time.UTC) },
 		"no id":      func(t *sdk.Trace) { t.ID = "" },
-		"too large":  func(t *sdk.Trace) { t.Prompt = strings.Repeat("x", 65<<20) },
+		"too large":  func(t *sdk.Trace) { t.Tools = []string{strings.Repeat("x", 2<<20)} },
 		"a long id":  func(t *sdk.Trace) { t.ID = noise(20_000) }, // for the index of some engines
 		"a twin":     func(t *sdk.Trace) { t.ID = trace(1).ID },
 		"a false id": func(t *sdk.Trace) { t.ID = "\x00" + trace(2).ID + "\x00" },

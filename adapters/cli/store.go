@@ -1,0 +1,103 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/stepfall/stepfall/adapters/internal/queue"
+	"github.com/stepfall/stepfall/adapters/postgres"
+	"github.com/stepfall/stepfall/adapters/store"
+	"github.com/stepfall/stepfall/policies"
+)
+
+// pruneFlags are the flags of stepfall store prune.
+type pruneFlags struct {
+	store, policy string
+	sets          []string
+	older         time.Duration
+}
+
+func newStoreCommand(s Streams) *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "store", Short: "What does a store keep, and for how long? Delete what is old", Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	var f pruneFlags
+	prune := &cobra.Command{
+		Use:   "prune",
+		Short: "Delete traces, accounts, conversations and jobs that are older than the policy keeps them",
+		Long: `Delete traces, accounts, conversations and jobs that are older than the policy's
+retention block keeps them, in small batches beside what is at work. "stepfall serve"
+does the same by itself. Sums by day stay, and so does what a cap may still go by.`,
+		Example: `  stepfall store prune --store fleet.db --policy policy.hcl
+  stepfall store prune --store fleet.db --older 720h`,
+		Args: cobra.NoArgs, Annotations: hasJSON(),
+		RunE: func(cmd *cobra.Command, _ []string) error { return f.prune(cmd.Context(), s) },
+	}
+	flags := prune.Flags()
+	flags.StringVar(&f.store, "store", "", storeUsage)
+	flags.StringVar(&f.policy, "policy", "", "policy whose retention block says how long what is kept")
+	flags.StringArrayVar(&f.sets, "set", nil, "change a value of the policy, as retention.traces=720h")
+	flags.DurationVar(&f.older, "older", 0, "delete all that is older, as 720h, in place of the policy")
+	cmd.AddCommand(prune)
+	return cmd
+}
+
+// keep returns how long what is kept.
+func (f *pruneFlags) keep() (*policies.Retention, error) {
+	switch {
+	case f.older < 0 || f.older == 0 && f.policy == "" || f.older > 0 && f.policy != "":
+		return nil, usage("either --policy or --older says what is old")
+	case f.older > 0:
+		return &policies.Retention{Traces: f.older, Accounts: f.older, Sessions: f.older, Jobs: f.older}, nil
+	}
+	p, err := policies.Load(f.policy, policies.LoadOptions{Sets: f.sets, WithoutSecrets: true})
+	if err == nil && p.Retention == nil {
+		err = fmt.Errorf("%s has no retention block, and so keeps everything for ever", f.policy)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return p.Retention, nil
+}
+
+func (f *pruneFlags) prune(ctx context.Context, s Streams) (err error) {
+	keep, err := f.keep()
+	if err != nil {
+		return err
+	}
+	shared, err := sharedStore(ctx, f.store, nil)
+	if err == nil && shared == nil {
+		err = usage("--store is needed, or %s", storeVariable)
+	}
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, shared.Close()) }()
+	var pruned struct {
+		store.Pruned
+
+		Runs int64 `json:"runs"`
+	}
+	pruned.Pruned, err = store.PruneAll(ctx, shared.Store, store.Retention{Traces: keep.Traces, Accounts: keep.Accounts, Sessions: keep.Sessions})
+	if err != nil {
+		return err
+	}
+	if database, ok := shared.Engine.(*postgres.Store); ok && keep.Jobs > 0 {
+		q, err := queue.Open(ctx, database.Pool())
+		if err != nil {
+			return err
+		}
+		if pruned.Runs, err = q.Prune(ctx, keep.Jobs); err != nil {
+			return err
+		}
+	}
+	return s.render(pruned, func(p *printer) {
+		p.f("deleted %s, %s, %s and %s\n", count(int(pruned.Traces), "trace"), count(int(pruned.Accounts), "account"),
+			count(int(pruned.Sessions), "shared note"), count(int(pruned.Runs), "queued run"))
+	})
+}

@@ -1,0 +1,64 @@
+package store
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/stepfall/stepfall/sdk"
+)
+
+// RowBytes bounds the record of a step as JSON. The longest texts of one that is larger are
+// cut, with a mark that says by how much; where that is not enough, alternatives of
+// decisions and labels are left out.
+const RowBytes = 1 << 20
+
+// Encode returns a trace as JSON of at most [RowBytes].
+func Encode(t *sdk.Trace) ([]byte, error) {
+	const least = 1 << 10 // bytes of texts
+	body, err := json.Marshal(t)
+	for budget := RowBytes / 2; err == nil && len(body) > RowBytes; budget = max(budget/4, least) {
+		own := cutTexts(t, budget)
+		if budget == least {
+			own.Labels = map[string]string{"cut": "labels and alternatives are left out"}
+			for i := range own.Decisions {
+				own.Decisions[i].Alternatives = nil
+			}
+		}
+		if body, err = json.Marshal(own); budget == least && len(body) > RowBytes {
+			return nil, fmt.Errorf("it has %d bytes without its texts, more than %d", len(body), RowBytes)
+		}
+	}
+	return body, err
+}
+
+// cutTexts returns a copy of a trace whose texts have so many bytes together, or few more.
+func cutTexts(t *sdk.Trace, budget int) *sdk.Trace {
+	own := *t
+	own.Calls = slices.Clone(t.Calls)
+	own.Decisions = slices.Clone(t.Decisions)
+	texts := []*string{&own.Prompt, &own.Error}
+	for i := range own.Calls {
+		c := &own.Calls[i]
+		texts = append(texts, &c.Answer, &c.Error)
+		if c.Verdict != nil {
+			v := *c.Verdict
+			c.Verdict = &v
+			texts = append(texts, &v.Evidence)
+		}
+	}
+	for i := range own.Decisions {
+		texts = append(texts, &own.Decisions[i].Note)
+	}
+	// Each may have as much as the shorter ones leave it.
+	slices.SortFunc(texts, func(a, b *string) int { return len(*a) - len(*b) })
+	for i, text := range texts {
+		share := budget / (len(texts) - i)
+		if n := len(*text); n > share {
+			*text = strings.ToValidUTF8((*text)[:share], "") + fmt.Sprintf("\n[cut: the first %d of %d bytes]", share, n)
+		}
+		budget -= min(share, len(*text))
+	}
+	return &own
+}

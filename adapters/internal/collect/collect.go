@@ -94,7 +94,7 @@ func Run(ctx context.Context, o Options) (Summary, error) {
 	models := len(o.Policy.Models)
 	if o.Agent != nil {
 		models++ // the policy
-		if c.traces, err = step.OpenJSONLines(o.Agent.Traces, 0); err != nil {
+		if c.traces, err = step.OpenJSONLines(o.Agent.Traces, 0, 0); err != nil {
 			return Summary{}, err
 		}
 		defer c.traces.Close()

@@ -113,7 +113,7 @@ func (f *traceFlags) recordVerdict(ctx context.Context, s Streams, run string, v
 	case isStore:
 		step.Redact(shared.Record, nil)(ctx, t)
 	default:
-		lines, err := step.OpenJSONLines(f.file, 0)
+		lines, err := step.OpenJSONLines(f.file, 0, 0)
 		if err != nil {
 			return err
 		}

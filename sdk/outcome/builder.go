@@ -293,9 +293,6 @@ func (b *builder) table(file string) (*Table, error) {
 	if b.creditRuns() && !b.verified {
 		labels = strings.TrimSuffix("verdicts on runs, else "+labels, ", else ")
 	}
-	if b.creditRuns() && !b.verified {
-		labels = strings.TrimSuffix("verdicts on runs, else "+labels, ", else ")
-	}
 	t := &Table{
 		Labels: labels, Reference: reference, Models: b.names, Queries: b.queryIDs,
 		Quality: matrix(colQuality), CostUSD: matrix(colCost),

@@ -455,29 +455,20 @@ type chatStreamedExtra struct {
 
 func (s *chatStream) Fail(r *Refusal) { s.out.data(chat{}.Error(r, s.out.RequestID)) }
 
-// openAIError is an error in the form that OpenAI's dialects share.
-type openAIError struct {
-	Error struct {
-		Message string  `json:"message"`
-		Type    string  `json:"type"`
-		Param   *string `json:"param"`
-		Code    string  `json:"code"`
-	} `json:"error"`
-}
+func (chat) Error(r *Refusal, _ string) any { return Object{"error": openAIError(r)} }
 
-func (chat) Error(r *Refusal, _ string) any {
-	var e openAIError
-	e.Error.Message, e.Error.Code, e.Error.Type = r.Message, r.Code, r.Code
+func openAIError(r *Refusal) Object {
+	e := Object{"message": r.Message, "code": r.Code, "type": r.Code, "param": nil}
 	switch {
 	case r.Status >= 500:
-		e.Error.Type = "server_error"
+		e["type"] = "server_error"
 	case r.Status == 429 && r.Code != "insufficient_quota":
-		e.Error.Type = "rate_limit_error"
+		e["type"] = "rate_limit_error"
 	case r.Status != 429:
-		e.Error.Type = "invalid_request_error"
+		e["type"] = "invalid_request_error"
 	}
 	if r.Param != "" {
-		e.Error.Param = &r.Param
+		e["param"] = r.Param
 	}
 	return e
 }

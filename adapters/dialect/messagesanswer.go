@@ -109,29 +109,17 @@ func messagesBlock(a *Request, b *block, whole bool) json.RawMessage {
 		if echo, ok := a.echo.(*messagesEcho); !ok || !echo.thinking {
 			return nil
 		}
-		v = struct {
-			Type      string `json:"type"`
-			Thinking  string `json:"thinking"`
-			Signature string `json:"signature"`
-		}{"thinking", text, ""}
+		v = Object{"type": "thinking", "thinking": text, "signature": ""}
 	case blockTool:
 		input := json.RawMessage("{}")
 		if whole {
 			input = toolInput(text)
 		}
-		v = struct {
-			Type  string          `json:"type"`
-			ID    string          `json:"id"`
-			Name  string          `json:"name"`
-			Input json.RawMessage `json:"input"`
-		}{"tool_use", b.tool.ID, b.tool.Name, input}
+		v = Object{"type": "tool_use", "id": b.tool.ID, "name": b.tool.Name, "input": input}
 	case blockRaw:
 		return b.raw.Raw
 	default:
-		v = struct {
-			Type string `json:"type"`
-			Text string `json:"text"`
-		}{"text", text}
+		v = Object{"type": "text", "text": text}
 	}
 	raw, err := json.Marshal(v)
 	if err != nil {
@@ -166,10 +154,7 @@ func (s *messagesStream) head() {
 	s.begun = true
 	m := newMessage(s.out.ID, s.a.Model)
 	m.Usage.Input = s.a.InputTokens() // an estimate: the end has what it was
-	s.out.event("message_start", struct {
-		Type    string         `json:"type"`
-		Message messagesAnswer `json:"message"`
-	}{"message_start", m})
+	s.event("message_start", Object{"message": m})
 }
 
 func (s *messagesStream) start(b *block) {
@@ -180,11 +165,13 @@ func (s *messagesStream) start(b *block) {
 	}
 	s.shown[b.index] = s.next
 	s.next++
-	s.out.event("content_block_start", struct {
-		Type  string          `json:"type"`
-		Index int             `json:"index"`
-		Block json.RawMessage `json:"content_block"`
-	}{"content_block_start", s.shown[b.index], s.opening(b, opening)})
+	s.event("content_block_start", Object{"index": s.shown[b.index], "content_block": s.opening(b, opening)})
+}
+
+// event writes an event that is no piece of a block.
+func (s *messagesStream) event(kind string, v Object) {
+	v["type"] = kind
+	s.out.event(kind, v)
 }
 
 // opening is how the provider's own block begins: its text follows as deltas.
@@ -232,87 +219,59 @@ func (s *messagesStream) stop(b *block) {
 	}
 	if b.kind == blockText {
 		for _, citation := range own.Get("citations").Array() {
-			s.out.event("content_block_delta", struct {
-				Type  string `json:"type"`
-				Index int    `json:"index"`
-				Delta any    `json:"delta"`
-			}{"content_block_delta", index, struct {
-				Type     string          `json:"type"`
-				Citation json.RawMessage `json:"citation"`
-			}{"citations_delta", json.RawMessage(citation.Raw)}})
+			s.event("content_block_delta", Object{"index": index, "delta": Object{"type": "citations_delta", "citation": json.RawMessage(citation.Raw)}})
 		}
 	}
 	if signature := own.Get("signature").Str; signature != "" {
 		s.blockDelta(index, "signature_delta", "signature", signature)
 	}
-	s.out.event("content_block_stop", struct {
-		Type  string `json:"type"`
-		Index int    `json:"index"`
-	}{"content_block_stop", index})
+	s.event("content_block_stop", Object{"index": index})
 }
 
 func (s *messagesStream) Finish(o *Answer) {
 	s.head()
 	s.whole(o.Choices[0])
-	var last struct {
-		Type  string `json:"type"`
-		Delta struct {
-			StopReason   *string `json:"stop_reason"`
-			StopSequence *string `json:"stop_sequence"`
-		} `json:"delta"`
-		Usage messagesUsage `json:"usage"`
-		Step  any           `json:"stepfall,omitempty"`
+	reason, sequence := messagesStop(o.Choices[0])
+	last := Object{"delta": Object{"stop_reason": reason, "stop_sequence": sequence}, "usage": messagesUsageOf(o.Usage)}
+	if o.Step != nil {
+		last["stepfall"] = o.Step
 	}
-	last.Type = "message_delta"
-	last.Delta.StopReason, last.Delta.StopSequence = messagesStop(o.Choices[0])
-	last.Usage, last.Step = messagesUsageOf(o.Usage), o.Step
-	s.out.event("message_delta", last)
-	s.out.event("message_stop", struct {
-		Type string `json:"type"`
-	}{"message_stop"})
+	s.event("message_delta", last)
+	s.event("message_stop", Object{})
 }
 
 func (s *messagesStream) Fail(r *Refusal) {
 	s.out.event("error", messages{}.Error(r, s.out.RequestID))
 }
 
-// messagesError is an error in Anthropic's form.
-type messagesError struct {
-	Type  string `json:"type"`
-	Error struct {
-		Type    string            `json:"type"`
-		Message string            `json:"message"`
-		Details map[string]string `json:"details,omitempty"`
-	} `json:"error"`
-	RequestID string `json:"request_id"`
-}
-
 func (messages) Error(r *Refusal, requestID string) any {
-	e := messagesError{Type: "error", RequestID: requestID}
-	e.Error.Message, e.Error.Details = r.Message, r.Details
+	e := Object{"message": r.Message}
+	if r.Details != nil {
+		e["details"] = r.Details
+	}
 	switch r.Status {
 	case http.StatusUnauthorized:
-		e.Error.Type = "authentication_error"
+		e["type"] = "authentication_error"
 	case http.StatusForbidden:
-		e.Error.Type = "permission_error"
+		e["type"] = "permission_error"
 	case http.StatusNotFound, http.StatusMethodNotAllowed:
-		e.Error.Type = "not_found_error"
+		e["type"] = "not_found_error"
 	case http.StatusRequestEntityTooLarge:
-		e.Error.Type = "request_too_large"
+		e["type"] = "request_too_large"
 	case http.StatusTooManyRequests:
-		e.Error.Type = "rate_limit_error"
+		e["type"] = "rate_limit_error"
 		if r.Final {
-			e.Error.Type = "billing_error"
+			e["type"] = "billing_error"
 		}
 	case http.StatusGatewayTimeout, http.StatusRequestTimeout:
-		e.Error.Type = "timeout_error"
+		e["type"] = "timeout_error"
 	case http.StatusServiceUnavailable:
-		e.Error.Type = "overloaded_error"
+		e["type"] = "overloaded_error"
 	default:
-		e.Error.Type = "invalid_request_error"
+		e["type"] = "invalid_request_error"
 		if r.Status >= 500 {
-			e.Error.Type = "api_error"
+			e["type"] = "api_error"
 		}
 	}
-	return e
+	return Object{"type": "error", "error": e, "request_id": requestID}
 }

@@ -116,22 +116,9 @@ func (a *Request) outputConfig(f field) {
 	if format := f.get("format"); format.exists() {
 		a.outputFormat(format)
 	}
-	unknown := map[string]json.RawMessage{}
-	f.value.ForEach(func(name, value gjson.Result) bool {
-		if name.Str != "effort" && name.Str != "format" {
-			unknown[name.Str] = json.RawMessage(value.Raw)
-		}
-		return true
-	})
-	if len(unknown) == 0 {
-		return
+	if rest := appendUnknown(nil, f.value, "effort format"); rest != nil {
+		extra(&a.Params, middleware.DialectAnthropic, "output_config", field{value: gjson.Parse("{" + string(rest) + "}")})
 	}
-	raw, err := json.Marshal(unknown)
-	if err != nil {
-		f.refusef("want JSON: %s", err)
-		return
-	}
-	extra(&a.Params, middleware.DialectAnthropic, "output_config", field{value: gjson.ParseBytes(raw)})
 }
 
 func (a *Request) outputFormat(f field) {

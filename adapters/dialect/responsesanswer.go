@@ -74,15 +74,11 @@ func responsesSequence(a *Request, id string, to blockWriter) *sequence {
 			return nil
 		}
 		n++
-		item := struct {
-			ID      string          `json:"id"`
-			Type    string          `json:"type"`
-			Summary []responsesPart `json:"summary"`
-			Sealed  string          `json:"encrypted_content"`
-		}{"rs" + ownItem + id + "_s" + strconv.Itoa(n), "reasoning", []responsesPart{}, Wrap(p)}
+		summary := []responsesPart{}
 		if reasoning != "" {
-			item.Summary = append(item.Summary, responsesPart{Type: "summary_text", Text: &reasoning})
+			summary = append(summary, responsesPart{Type: "summary_text", Text: &reasoning})
 		}
+		item := Object{"id": "rs" + ownItem + id + "_s" + strconv.Itoa(n), "type": "reasoning", "summary": summary, "encrypted_content": Wrap(p)}
 		raw, err := json.Marshal(item)
 		if err != nil {
 			return nil
@@ -126,41 +122,20 @@ func responsesItem(id string, b *block, whole bool) json.RawMessage {
 	if whole {
 		status, text = "completed", b.text.String()
 	}
-	var v any
+	var v Object
 	switch b.kind {
 	case blockThought:
-		item := struct {
-			ID      string          `json:"id"`
-			Type    string          `json:"type"`
-			Summary []responsesPart `json:"summary"`
-			Content []responsesPart `json:"content,omitempty"`
-			Status  string          `json:"status"`
-		}{itemID("rs", id, b), "reasoning", []responsesPart{}, nil, status}
+		v = Object{"id": itemID("rs", id, b), "type": "reasoning", "summary": []responsesPart{}, "status": status}
 		if whole {
-			item.Summary = append(item.Summary, responsesPart{Type: "summary_text", Text: &text})
+			v["summary"] = []responsesPart{{Type: "summary_text", Text: &text}}
 		}
-		v = item
 	case blockTool:
-		v = struct {
-			ID        string `json:"id"`
-			Type      string `json:"type"`
-			Status    string `json:"status"`
-			CallID    string `json:"call_id"`
-			Name      string `json:"name"`
-			Arguments string `json:"arguments"`
-		}{itemID("fc", id, b), "function_call", status, b.tool.ID, b.tool.Name, text}
+		v = Object{"id": itemID("fc", id, b), "type": "function_call", "status": status, "call_id": b.tool.ID, "name": b.tool.Name, "arguments": text}
 	default:
-		item := struct {
-			ID      string          `json:"id"`
-			Type    string          `json:"type"`
-			Status  string          `json:"status"`
-			Role    string          `json:"role"`
-			Content []responsesPart `json:"content"`
-		}{itemID("msg", id, b), "message", status, "assistant", []responsesPart{}}
+		v = Object{"id": itemID("msg", id, b), "type": "message", "status": status, "role": "assistant", "content": []responsesPart{}}
 		if whole {
-			item.Content = append(item.Content, contentPart(b, text))
+			v["content"] = []responsesPart{contentPart(b, text)}
 		}
-		v = item
 	}
 	raw, err := json.Marshal(v)
 	if err != nil {
@@ -224,35 +199,17 @@ func (responses) Stream(a *Request, out *Events) Stream {
 	return s
 }
 
-// responsesEvent is any event but the deltas.
-type responsesEvent struct {
-	Type         string           `json:"type"`
-	Sequence     int              `json:"sequence_number"`
-	Response     *responsesAnswer `json:"response,omitempty"`
-	OutputIndex  *int             `json:"output_index,omitempty"`
-	ContentIndex *int             `json:"content_index,omitempty"`
-	SummaryIndex *int             `json:"summary_index,omitempty"`
-	ItemID       string           `json:"item_id,omitempty"`
-	Item         json.RawMessage  `json:"item,omitempty"`
-	Part         *responsesPart   `json:"part,omitempty"`
-	Annotation   json.RawMessage  `json:"annotation,omitempty"`
-	AnnotationAt *int             `json:"annotation_index,omitempty"`
-	Text         *string          `json:"text,omitempty"`
-	Refusal      *string          `json:"refusal,omitempty"`
-	Name         string           `json:"name,omitempty"`
-	Arguments    *string          `json:"arguments,omitempty"`
-	LogProbs     *[]chatLogProb   `json:"logprobs,omitempty"`
-
-	Code    string  `json:"code,omitempty"`
-	Message string  `json:"message,omitempty"`
-	Param   *string `json:"param,omitempty"`
-	Error   any     `json:"error,omitempty"`
+// send writes an event that is no delta.
+func (s *responsesStream) send(kind string, e Object) {
+	e["type"], e["sequence_number"] = kind, s.seq
+	s.seq++
+	s.out.event(kind, e)
 }
 
-func (s *responsesStream) send(e responsesEvent) {
-	e.Sequence = s.seq
-	s.seq++
-	s.out.event(e.Type, e)
+// about sends an event about a block.
+func (s *responsesStream) about(b *block, kind string, e Object) {
+	e["output_index"], e["item_id"] = b.index, s.id(b)
+	s.send(kind, e)
 }
 
 func (s *responsesStream) head() {
@@ -261,8 +218,8 @@ func (s *responsesStream) head() {
 	}
 	s.begun = true
 	r := newResponse(s.a, s.out.ID, s.out.Created)
-	s.send(responsesEvent{Type: "response.created", Response: &r})
-	s.send(responsesEvent{Type: "response.in_progress", Response: &r})
+	s.send("response.created", Object{"response": r})
+	s.send("response.in_progress", Object{"response": r})
 }
 
 func (s *responsesStream) id(b *block) string {
@@ -277,18 +234,14 @@ func (s *responsesStream) id(b *block) string {
 	return itemID("msg", s.out.ID, b)
 }
 
-var zero = new(0)
-
 func (s *responsesStream) start(b *block) {
 	s.head()
-	s.send(responsesEvent{Type: "response.output_item.added", OutputIndex: &b.index, Item: responsesItem(s.out.ID, b, false)})
+	s.send("response.output_item.added", Object{"output_index": b.index, "item": responsesItem(s.out.ID, b, false)})
 	switch b.kind {
 	case blockThought:
-		empty := ""
-		s.send(responsesEvent{Type: "response.reasoning_summary_part.added", OutputIndex: &b.index, SummaryIndex: zero, ItemID: s.id(b), Part: &responsesPart{Type: "summary_text", Text: &empty}})
+		s.about(b, "response.reasoning_summary_part.added", Object{"summary_index": 0, "part": responsesPart{Type: "summary_text", Text: new("")}})
 	case blockText, blockRefusal:
-		part := contentPart(b, "")
-		s.send(responsesEvent{Type: "response.content_part.added", OutputIndex: &b.index, ContentIndex: zero, ItemID: s.id(b), Part: &part})
+		s.about(b, "response.content_part.added", Object{"content_index": 0, "part": contentPart(b, "")})
 	}
 }
 
@@ -330,40 +283,38 @@ func (s *responsesStream) stop(b *block) {
 	text := b.text.String()
 	switch b.kind {
 	case blockThought:
-		part := responsesPart{Type: "summary_text", Text: &text}
-		s.send(responsesEvent{Type: "response.reasoning_summary_text.done", OutputIndex: &b.index, SummaryIndex: zero, ItemID: s.id(b), Text: &text})
-		s.send(responsesEvent{Type: "response.reasoning_summary_part.done", OutputIndex: &b.index, SummaryIndex: zero, ItemID: s.id(b), Part: &part})
+		s.about(b, "response.reasoning_summary_text.done", Object{"summary_index": 0, "text": text})
+		s.about(b, "response.reasoning_summary_part.done", Object{"summary_index": 0, "part": responsesPart{Type: "summary_text", Text: &text}})
 	case blockText:
 		for i, annotation := range b.takeAnnotations() {
-			s.send(responsesEvent{Type: "response.output_text.annotation.added", OutputIndex: &b.index, ContentIndex: zero, ItemID: s.id(b), Annotation: annotation, AnnotationAt: &i})
+			s.about(b, "response.output_text.annotation.added", Object{"content_index": 0, "annotation_index": i, "annotation": annotation})
 		}
 		part := contentPart(b, text)
-		s.send(responsesEvent{Type: "response.output_text.done", OutputIndex: &b.index, ContentIndex: zero, ItemID: s.id(b), Text: &text, LogProbs: part.LogProbs})
-		s.send(responsesEvent{Type: "response.content_part.done", OutputIndex: &b.index, ContentIndex: zero, ItemID: s.id(b), Part: &part})
+		s.about(b, "response.output_text.done", Object{"content_index": 0, "text": text, "logprobs": part.LogProbs})
+		s.about(b, "response.content_part.done", Object{"content_index": 0, "part": part})
 	case blockRefusal:
-		part := contentPart(b, text)
-		s.send(responsesEvent{Type: "response.refusal.done", OutputIndex: &b.index, ContentIndex: zero, ItemID: s.id(b), Refusal: &text})
-		s.send(responsesEvent{Type: "response.content_part.done", OutputIndex: &b.index, ContentIndex: zero, ItemID: s.id(b), Part: &part})
+		s.about(b, "response.refusal.done", Object{"content_index": 0, "refusal": text})
+		s.about(b, "response.content_part.done", Object{"content_index": 0, "part": contentPart(b, text)})
 	case blockTool:
-		s.send(responsesEvent{Type: "response.function_call_arguments.done", OutputIndex: &b.index, ItemID: s.id(b), Name: b.tool.Name, Arguments: &text})
+		s.about(b, "response.function_call_arguments.done", Object{"name": b.tool.Name, "arguments": text})
 	}
-	s.send(responsesEvent{Type: "response.output_item.done", OutputIndex: &b.index, Item: responsesItem(s.out.ID, b, true)})
+	s.send("response.output_item.done", Object{"output_index": b.index, "item": responsesItem(s.out.ID, b, true)})
 }
 
 func (s *responsesStream) Finish(o *Answer) {
 	s.head()
 	s.whole(o.Choices[0])
 	r := responsesWhole(s.a, o, s.sequence)
-	s.send(responsesEvent{Type: "response." + r.Status, Response: &r})
+	s.send("response."+r.Status, Object{"response": r})
 }
 
 func (s *responsesStream) Fail(r *Refusal) {
 	s.head()
 	failed := newResponse(s.a, s.out.ID, s.out.Created)
 	failed.Status, failed.Error = "failed", &responsesFault{Code: r.Code, Message: r.Message}
-	s.send(responsesEvent{Type: "response.failed", Response: &failed})
-	body, _ := chat{}.Error(r, "").(openAIError)
-	s.send(responsesEvent{Type: "error", Code: r.Code, Message: r.Message, Param: body.Error.Param, Error: body.Error})
+	s.send("response.failed", Object{"response": failed})
+	e := openAIError(r)
+	s.send("error", Object{"code": r.Code, "message": r.Message, "param": e["param"], "error": e})
 }
 
 func (responses) Error(r *Refusal, id string) any { return chat{}.Error(r, id) }

@@ -280,13 +280,13 @@ func TestAnswersInEachDialect(t *testing.T) {
 			`"usage":{"prompt_tokens":30,"completion_tokens":12,"total_tokens":42,"prompt_tokens_details":{"cached_tokens":8,"audio_tokens":0},"completion_tokens_details":{"reasoning_tokens":5,`,
 		},
 		responsesPath: {
-			`"status":"completed"`, `"output":[{"id":"rs_sf_r_0","type":"reasoning","summary":[{"type":"summary_text","text":"hm"}],"status":"completed"},`,
-			`{"id":"msg_sf_r_1","type":"message","status":"completed","role":"assistant","content":[{"type":"output_text","text":"I look.","annotations":[],"logprobs":` + probs + `}]},`,
-			`{"id":"fc_sf_r_2","type":"function_call","status":"completed","call_id":"c1","name":"look","arguments":"{\"at\":1}"}]`,
+			`"status":"completed"`, `"output":[{"id":"rs_sf_r_0","status":"completed","summary":[{"type":"summary_text","text":"hm"}],"type":"reasoning"},`,
+			`{"content":[{"type":"output_text","text":"I look.","annotations":[],"logprobs":` + probs + `}],"id":"msg_sf_r_1","role":"assistant","status":"completed","type":"message"},`,
+			`{"arguments":"{\"at\":1}","call_id":"c1","id":"fc_sf_r_2","name":"look","status":"completed","type":"function_call"}]`,
 			`"usage":{"input_tokens":30,"input_tokens_details":{"cached_tokens":8},"output_tokens":12,"output_tokens_details":{"reasoning_tokens":5},"total_tokens":42}`,
 		},
 		messagesPath: {
-			`"content":[{"type":"thinking","thinking":"hm","signature":""},{"type":"text","text":"I look."},{"type":"tool_use","id":"c1","name":"look","input":{"at":1}}]`,
+			`"content":[{"signature":"","thinking":"hm","type":"thinking"},{"text":"I look.","type":"text"},{"id":"c1","input":{"at":1},"name":"look","type":"tool_use"}]`,
 			`"stop_reason":"tool_use","stop_sequence":null`,
 			`"usage":{"input_tokens":20,"cache_creation_input_tokens":2,"cache_read_input_tokens":8,"output_tokens":12}`,
 		},
@@ -497,7 +497,7 @@ func TestStreamThatFailsInTheMiddle(t *testing.T) {
 		}
 		return nil, errors.New("the line is dead")
 	}}
-	for path, end := range map[string]string{chatPath: `data: {"error":{`, responsesPath: "event: error\n", messagesPath: "event: error\ndata: {\"type\":\"error\""} {
+	for path, end := range map[string]string{chatPath: `data: {"error":{`, responsesPath: "event: error\n", messagesPath: "event: error\n"} {
 		got := answered(t, model, path, true)
 		if !strings.Contains(got, "half") || !strings.Contains(got, "the line is dead") || !strings.Contains(got, end) || strings.Contains(got, "[DONE]") {
 			t.Errorf("%s: %s", path, got)

@@ -28,7 +28,10 @@ import (
 	"github.com/stepfall/stepfall/adapters/internal/heap"
 )
 
-var measure = flag.Bool("peers", false, "measure: some minutes, all cores")
+var (
+	measure   = flag.Bool("peers", false, "measure: some minutes, all cores")
+	proxyOnly = flag.Bool("proxy", false, "measure the gateway beside the plain proxy alone, at 64 connections")
+)
 
 const (
 	whole  = `{"id":"c","object":"chat.completion","created":1,"model":"m","choices":[{"index":0,"finish_reason":"stop","message":{"role":"assistant","content":"The answer is forty-two."}}],"usage":{"prompt_tokens":20,"completion_tokens":8,"total_tokens":28}}`
@@ -298,19 +301,26 @@ func TestPeers(t *testing.T) {
 	}
 	models := httptest.NewServer(http.HandlerFunc(upstream))
 	defer models.Close()
-	peers := []process{start(t, plain, models.URL), start(t, ours, models.URL), start(t, ledger, models.URL)}
+	kinds, others, connectionCounts, turns := []string{plain, ours, ledger}, []string{portkey, liteLLM, cascadeFlow}, []int{1, 16, 64}, 3
+	if *proxyOnly {
+		kinds, others, connectionCounts, turns = kinds[:2], nil, []int{64}, 15
+	}
+	var peers []process
+	for _, kind := range kinds {
+		peers = append(peers, start(t, kind, models.URL))
+	}
 	own := len(peers)
-	for _, kind := range []string{portkey, liteLLM, cascadeFlow} {
+	for _, kind := range others {
 		if p, ok := startOther(t, kind, models.URL, 0); ok {
 			peers = append(peers, p)
 		}
 	}
-	fmt.Println("| kind | connections | | req/s | of the proxy's | p50 | p99 | processor a request | memory |\n| --- | ---: | --- | ---: | ---: | ---: | ---: | ---: | ---: |")
+	fmt.Println("| kind | connections | | req/s | of the proxy's | p50 | p99 | processor a request | of the proxy's | memory |\n| --- | ---: | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: |")
 	for _, stream := range []bool{false, true} {
 		kind := map[bool]string{false: "buffered", true: "streamed"}[stream]
-		for _, connections := range []int{1, 16, 64} {
+		for _, connections := range connectionCounts {
 			// In turns, so that what else the machine does weighs on all.
-			const span, turns = time.Second, 3
+			const span = time.Second
 			sums := make([]figure, len(peers))
 			spent := make([]time.Duration, len(peers))
 			for range turns {
@@ -318,9 +328,9 @@ func TestPeers(t *testing.T) {
 					before := p.cpu()
 					f := load(t, &p, conversation(stream, "What is the answer?"), connections, span)
 					spent[i] += p.cpu() - before
-					sums[i].perSecond += f.perSecond / turns
-					sums[i].p50 += f.p50 / turns
-					sums[i].p99 += f.p99 / turns
+					sums[i].perSecond += f.perSecond / float64(turns)
+					sums[i].p50 += f.p50 / time.Duration(turns)
+					sums[i].p99 += f.p99 / time.Duration(turns)
 					sums[i].failed += f.failed
 				}
 			}
@@ -332,9 +342,11 @@ func TestPeers(t *testing.T) {
 				if f.failed > 0 && i >= own {
 					fmt.Printf("%s, %d connections: %d requests through %s failed\n", kind, connections, f.failed, p.kind)
 				}
-				each := time.Duration(float64(spent[i]) / max(f.perSecond*turns*span.Seconds(), 1))
-				fmt.Printf("| %s | %d | %s | %.0f | %.2f | %v | %v | %v | %.0f MB |\n", kind, connections, p.kind, f.perSecond, f.perSecond/sums[0].perSecond,
-					f.p50.Round(time.Microsecond), f.p99.Round(time.Microsecond), each.Round(time.Microsecond), p.memory())
+				each := func(i int) time.Duration {
+					return time.Duration(float64(spent[i]) / max(sums[i].perSecond*float64(turns)*span.Seconds(), 1))
+				}
+				fmt.Printf("| %s | %d | %s | %.0f | %.2f | %v | %v | %v | %.2f | %.0f MB |\n", kind, connections, p.kind, f.perSecond, f.perSecond/sums[0].perSecond,
+					f.p50.Round(time.Microsecond), f.p99.Round(time.Microsecond), each(i).Round(time.Microsecond), float64(each(i))/float64(max(each(0), 1)), p.memory())
 			}
 		}
 	}

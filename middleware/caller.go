@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"maps"
+	"slices"
 	"strings"
 
 	"github.com/tmc/langchaingo/llms"
@@ -50,6 +51,9 @@ func (c *call) Call(ctx context.Context, s *step.Call) (*sdk.Answer, error) {
 	}
 	if err == nil {
 		err = fault(resp, d.kind, stream.live)
+	}
+	if err == nil {
+		err = stream.flush(callCtx)
 	}
 	if cause := ctx.Err(); cause != nil {
 		// Some clients return what they have as if it were all.
@@ -244,7 +248,7 @@ func (c *call) answer(resp *llms.ContentResponse, d *deployment) *sdk.Answer {
 	if len(resp.Choices) > 1 && (d.kind == kindAnthropic || c.choices() <= 1) {
 		resp = mergeChoices(resp)
 	}
-	resp = c.tidy(resp)
+	resp = c.redacted(c.tidy(resp))
 	first := resp.Choices[0]
 	a := &sdk.Answer{
 		Text: first.Content, Reasoning: first.ReasoningContent, StopReason: first.StopReason,
@@ -265,6 +269,39 @@ func (c *call) answer(resp *llms.ContentResponse, d *deployment) *sdk.Answer {
 		a.ToolCalls = []sdk.ToolCall{{Name: first.FuncCall.Name, Arguments: first.FuncCall.Arguments}}
 	}
 	return a
+}
+
+// redacted takes secrets out of a response, which may have come in pieces.
+func (c *call) redacted(resp *llms.ContentResponse) *llms.ContentResponse {
+	if c.m.secrets == nil {
+		return resp
+	}
+	for i, choice := range resp.Choices {
+		own := *choice
+		own.Content, own.ReasoningContent = c.m.secrets.Known(choice.Content), c.m.secrets.Known(choice.ReasoningContent)
+		isChanged := own.Content != choice.Content || own.ReasoningContent != choice.ReasoningContent
+		own.ToolCalls = slices.Clone(choice.ToolCalls)
+		for k, t := range own.ToolCalls {
+			if t.FunctionCall == nil {
+				continue
+			}
+			if clean := c.m.secrets.Known(t.FunctionCall.Arguments); clean != t.FunctionCall.Arguments {
+				own.ToolCalls[k].FunctionCall, isChanged = &llms.FunctionCall{Name: t.FunctionCall.Name, Arguments: clean}, true
+			}
+		}
+		if !isChanged {
+			continue
+		}
+		if x := ExtraOf(choice); x != nil {
+			extra := *x
+			extra.Parts, extra.LogProbs, extra.Raw, extra.Refusal = nil, nil, nil, c.m.secrets.Known(x.Refusal) // the first three hold the text
+			own.GenerationInfo = maps.Clone(choice.GenerationInfo)
+			own.GenerationInfo[KeyExtra] = &extra
+		}
+		resp = &llms.ContentResponse{Choices: slices.Clone(resp.Choices)}
+		resp.Choices[i] = &own
+	}
+	return resp
 }
 
 // failedUsage is what a failed call has used as far as anybody knows: a stream

@@ -13,6 +13,7 @@ import (
 
 	"github.com/stepfall/stepfall/sdk"
 	"github.com/stepfall/stepfall/sdk/cascade"
+	"github.com/stepfall/stepfall/sdk/redact"
 	"github.com/stepfall/stepfall/sdk/step"
 )
 
@@ -31,6 +32,8 @@ type Model struct {
 	notBefore func(i int) time.Time
 	// ownChecks: the checks are not the default ones.
 	ownChecks bool
+	// secrets are those that answers must not hold; nil for none.
+	secrets *redact.Redactor
 }
 
 var (
@@ -42,6 +45,8 @@ var (
 func New(c Config) (*Model, error) {
 	var faults []error
 	m := &Model{c: c, ownChecks: c.Step.Checks != nil}
+	const shortest = 16 // a word that stands for a key may be in an answer
+	m.secrets = c.Redact.AtLeast(shortest)
 	m.notBefore = func(i int) time.Time { return m.targets[i].notBefore() }
 	own := &m.c.Step
 	if own.Checks == nil {

@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	"github.com/tmc/langchaingo/llms"
+
+	"github.com/stepfall/stepfall/sdk/redact"
 )
 
 // streams reports whether the caller wants chunks.
@@ -29,6 +31,9 @@ type streamState struct {
 	held []Delta
 	// refused is the error by which the caller's function ended the stream.
 	refused error
+	// secrets are taken out of what is shown; emit shows what they hold back in the end.
+	secrets map[secretKey]*redact.Stream
+	emit    func(context.Context, *Delta) error
 	// draft looks for a reason to end the call; nil does not look.
 	draft *draft
 }
@@ -100,7 +105,12 @@ func toolChunk(chunk []byte) bool {
 // show counts a piece that has come and passes it on, unless it is held: then all
 // that is held goes with the first piece that shows that this is no refusal.
 func (s *streamState) show(ctx context.Context, d *Delta, emit func(context.Context, *Delta) error) error {
-	d.From = s.from
+	if d.From = s.from; s.call.m.secrets != nil {
+		s.emit = emit
+		if d = s.redacted(d); d == nil {
+			return nil
+		}
+	}
 	n := len(d.Text) + len(d.Reasoning) + len(d.Refusal)
 	if d.Tool != nil {
 		n += len(d.Tool.Name) + len(d.Tool.Arguments)
@@ -126,6 +136,77 @@ func (s *streamState) show(ctx context.Context, d *Delta, emit func(context.Cont
 	for i := range held {
 		s.shown = s.shown || n > 0
 		if err := emit(ctx, &held[i]); err != nil {
+			s.refused = err
+			return err
+		}
+	}
+	return nil
+}
+
+// secretKey names a text that comes in pieces.
+type secretKey struct {
+	choice, tool int
+	kind         byte
+}
+
+// redacted returns a piece without secrets, or nil where all of it is held back.
+func (s *streamState) redacted(d *Delta) *Delta {
+	own, isChanged := *d, false
+	clean := func(kind byte, tool int, text *string) {
+		if *text == "" {
+			return
+		}
+		key := secretKey{d.Choice, tool, kind}
+		if s.secrets == nil {
+			s.secrets = map[secretKey]*redact.Stream{}
+		}
+		if s.secrets[key] == nil {
+			s.secrets[key] = s.call.m.secrets.Stream()
+		}
+		if shown := s.secrets[key].Next(*text); shown != *text {
+			*text, isChanged = shown, true
+		}
+	}
+	clean('t', 0, &own.Text)
+	clean('r', 0, &own.Reasoning)
+	clean('f', 0, &own.Refusal)
+	if d.Tool != nil {
+		tool := *d.Tool
+		clean('a', tool.Index, &tool.Arguments)
+		own.Tool = &tool
+	}
+	if isChanged {
+		own.LogProbs = nil // they hold the text
+	}
+	if isChanged && own.Text+own.Reasoning+own.Refusal == "" && own.Raw == nil && (own.Tool == nil || own.Tool.ID+own.Tool.Name+own.Tool.Arguments == "") {
+		return nil
+	}
+	return &own
+}
+
+// flush shows what was held back as the beginning of a secret.
+func (s *streamState) flush(ctx context.Context) error {
+	if s.hold { // the whole answer is shown
+		return nil
+	}
+	for key, stream := range s.secrets {
+		rest := stream.End()
+		if rest == "" {
+			continue
+		}
+		d := Delta{From: s.from, Choice: key.choice}
+		switch key.kind {
+		case 't':
+			d.Text = rest
+		case 'r':
+			d.Reasoning = rest
+		case 'f':
+			d.Refusal = rest
+		default:
+			d.Tool = &ToolDelta{Index: key.tool, Arguments: rest}
+		}
+		s.shown = true
+		if err := s.emit(ctx, &d); err != nil {
 			s.refused = err
 			return err
 		}

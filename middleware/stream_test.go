@@ -2,6 +2,7 @@ package middleware_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"slices"
 	"strings"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/stepfall/stepfall/middleware"
 	"github.com/stepfall/stepfall/sdk/cascade"
+	"github.com/stepfall/stepfall/sdk/redact"
 	"github.com/stepfall/stepfall/sdk/step"
 )
 
@@ -214,5 +216,50 @@ func TestReaderWhoHasGoneEndsTheStep(t *testing.T) {
 		llms.WithStreamingFunc(func(context.Context, []byte) error { return gone }))
 	if !errors.Is(err, gone) || second.calls.Load() != 0 {
 		t.Errorf("%v; the second model was asked %d times", err, second.calls.Load())
+	}
+}
+
+// A key that an upstream repeats in pieces reaches nobody; other pieces come as they are.
+func TestStreamsHaveNoSecrets(t *testing.T) {
+	const key = "sk-proj-0123456789abcdef"
+	for name, c := range map[string]struct {
+		deltas []middleware.Delta
+		want   string
+	}{
+		"nothing":            {[]middleware.Delta{{Text: "it "}, {Text: "is sk"}, {Text: "-"}, {Text: "ill"}}, "it |is sk|-|ill|"},
+		"a key":              {[]middleware.Delta{{Text: "it is sk-proj-01"}, {Text: "23456789ab"}, {Text: "cdef, is it?"}}, "it is |" + redact.Mark + ", is it?|"},
+		"escaped":            {[]middleware.Delta{{Text: `&#115;k-proj&#`}, {Text: `45;\x301234`}, {Text: "56789abcdef"}}, redact.Mark + "|"},
+		"only its beginning": {[]middleware.Delta{{Text: "it is sk-proj-0123"}}, "it is |sk-proj-0123|"},
+		"a tool's":           {[]middleware.Delta{{Tool: &middleware.ToolDelta{ID: "1", Name: "f", Arguments: `{"a":"sk-proj-`}}, {Tool: &middleware.ToolDelta{Arguments: `0123456789abcdef"}`}}}, `{"a":"|` + redact.Mark + `"}|`},
+	} {
+		whole := ""
+		for _, d := range c.deltas {
+			whole += d.Text
+		}
+		llm := &speaker{deltas: c.deltas, resp: text(whole)}
+		if whole == "" {
+			llm.resp.Choices[0].ToolCalls = []llms.ToolCall{{ID: "1", Type: "function", FunctionCall: &llms.FunctionCall{Name: "f", Arguments: `{"a":"` + key + `"}`}}}
+		}
+		m := wrap(t, middleware.Config{Models: []middleware.Candidate{large(llm)}, Stream: middleware.Passthrough, Redact: redact.New(key, "sk-p")})
+		got := ""
+		offer := llms.WithTools([]llms.Tool{{Type: "function", Function: &llms.FunctionDefinition{Name: "f"}}})
+		resp, err := m.GenerateContent(t.Context(), human("q"), offer, middleware.WithParams(middleware.Params{OnDelta: func(_ context.Context, d *middleware.Delta) error {
+			piece := d.Text
+			if d.Tool != nil {
+				piece += d.Tool.Arguments
+			}
+			if piece != "" {
+				got += piece + "|"
+			}
+			return nil
+		}}))
+		if err != nil || got != c.want {
+			t.Errorf("%s: %q, want %q; %v", name, got, c.want, err)
+			continue
+		}
+		answer, err := json.Marshal(resp.Choices[0])
+		if err != nil || strings.Contains(string(answer), key) || strings.Contains(c.want, redact.Mark) != strings.Contains(string(answer), redact.Mark) {
+			t.Errorf("%s: %s, %v", name, answer, err)
+		}
 	}
 }

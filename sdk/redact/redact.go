@@ -55,6 +55,18 @@ func New(secrets ...string) *Redactor {
 	return r
 }
 
+// AtLeast returns a redactor of those secrets that have so many bytes, or nil where there are none.
+func (r *Redactor) AtLeast(n int) *Redactor {
+	if r == nil {
+		return nil
+	}
+	long := slices.DeleteFunc(slices.Clone(r.secrets), func(s string) bool { return len(s) < n })
+	if len(long) == 0 {
+		return nil
+	}
+	return New(long...)
+}
+
 // Known returns the text without the secrets that were given, in whatever encoding.
 func (r *Redactor) Known(s string) string { return mask(s, 0, len(s), r.find(s)) }
 

@@ -239,7 +239,7 @@ func TestBoard(t *testing.T) {
 		t.Errorf("one core:\n%s\nfour cores:\n%s", bodies[0], bodies[1])
 	}
 	for _, want := range []string{
-		"Read from the repository: nothing. Read from a folder, since they may not be shipped: swebench_verified.csv (sha256 ",
+		"Read from the repository: nothing. Read from a folder: swebench_verified.csv (sha256 ",
 		"Not found, and left out: SWE-bench Verified, OpenHands; ", "over all 14 cells", "\n| index minus | SWE |\n",
 		"\n| cascade routing, published | ", "\n| router, boosted trees | ", "`swebench_verified.csv`, 40 queries, 9 models.",
 	} {

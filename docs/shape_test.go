@@ -8,27 +8,32 @@ import (
 	"testing"
 )
 
-// The table at the head of the README is that of the page on agents.
+// The table at the head of the README is that of the board.
 func TestHeadlineIsMeasured(t *testing.T) {
-	readme, page := text(t, "README.md"), text(t, "docs/results/agents.md")
-	for _, board := range []struct{ file, line string }{
-		{"swebench_verified.csv", "| SWE-bench Verified, mini-SWE-agent, 2025 | 24 |"},
-		{"openhands_swe.csv", "| SWE-bench Verified, OpenHands, 2026 | 34 |"},
-		{"openhands_swt.csv", "| SWT-bench, OpenHands, 2026 | 32 |"},
+	readme, page := text(t, "README.md"), text(t, "docs/results/board.md")
+	const cost = "cost at the best model's quality, hindsight"
+	for _, board := range []struct{ title, line string }{
+		{"SWE-bench Verified, mini-SWE-agent", "| SWE-bench Verified, mini-SWE-agent, 2025 | 24 |"},
+		{"SWE-bench Verified, OpenHands", "| SWE-bench Verified, OpenHands, 2026 | 34 |"},
+		{"SWT-bench, OpenHands", "| SWT-bench, OpenHands, 2026 | 32 |"},
+		{"MCPMark, every effort an arm", "| MCPMark, every effort an arm, 2025 | 39 |"},
 	} {
-		_, part, _ := strings.Cut(page, "\n## "+board.file)
-		strategies := rows(t, part, "strategy")
-		want := board.line
-		for _, name := range []string{"index", "threshold", "pairs", "cascade_route", "route_dependent"} {
-			want += " " + strategies[name]["cost at the best model's quality, median"] + " |"
+		_, part, _ := strings.Cut(page, "\n## "+board.title+"\n")
+		methods := rows(t, part, "method")
+		want := board.line + " " + methods["index"]["chosen on train"] + " |"
+		for _, name := range []string{"index", "threshold cascade", "most passes per dollar first", "best cascade of two models", "cascade routing, published"} {
+			want += " " + methods[name][cost] + " |"
 		}
-		for _, name := range []string{"index", "linear_interpolation"} {
-			mean, _, _ := strings.Cut(strategies[name]["AUC %"], " ")
-			want += " " + mean + " |"
+		for _, name := range []string{"index", "threshold cascade", "linear mix of single models (hindsight)"} {
+			want += " " + methods[name]["AUC %"] + " |"
 		}
 		if !strings.Contains(readme, want) {
-			t.Errorf("README.md does not say %q, which the page on agents does", want)
+			t.Errorf("README.md does not say %q, which the board does", want)
 		}
+	}
+	cells := regexp.MustCompile("`index` is ahead in (\\d+) of (\\d+) cells, behind in (\\d+)").FindStringSubmatch(page)
+	if cells == nil || !strings.Contains(readme, "ahead in "+cells[1]+" of "+cells[2]) {
+		t.Errorf("README.md does not say in how many cells index is ahead: %v", cells)
 	}
 }
 

@@ -3,6 +3,7 @@ package redact
 import (
 	"html"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf16"
@@ -95,12 +96,12 @@ func (r *Redactor) unescapeAll(v *view, visit func(*view)) {
 
 // fold decodes from the end on, so that an escape is read with what all after it stands for.
 func (v *view) fold() view {
-	if strings.IndexAny(v.text, openers) < 0 {
+	if !strings.ContainsAny(v.text, openers) {
 		return view{}
 	}
 	text, units := make([]byte, len(v.text)), make([]unit, len(v.text))
 	at, isChanged := len(text), false
-	for i := len(text) - 1; i >= 0; i-- {
+	for i := range slices.Backward(text) {
 		at--
 		text[at], units[at] = v.text[i], unit{int32(i), int32(i + 1)}
 		for at < len(text) && strings.IndexByte(openers, text[at]) >= 0 {
@@ -127,7 +128,7 @@ const openers = "%\\&="
 
 // unescape decodes each escape once and returns the surroundings of those that it found.
 func (v *view) unescape(window int) (parts []view) {
-	if strings.IndexAny(v.text, openers) < 0 {
+	if !strings.ContainsAny(v.text, openers) {
 		return nil
 	}
 	var text []byte

@@ -82,8 +82,8 @@ type JSONLines struct {
 	maxSize  int64
 	maxFiles int
 	file     *os.File
-	size int64
-	err  error
+	size     int64
+	err      error
 	// failing: the last trace could not be written; torn: the file ends with part of it.
 	failing, torn, closed bool
 }

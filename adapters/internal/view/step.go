@@ -1,7 +1,12 @@
 package view
 
 import (
+	"bytes"
+	"compress/gzip"
 	"context"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
 	"fmt"
 	"math"
 	"net/http"
@@ -73,8 +78,9 @@ type decisionView struct {
 	Flips     string
 	// Asked is the lambda that the address asks for, for pages without scripts.
 	Asked *float64
-	// Points are answers at each value of the scale, for pages without a server.
-	Points []*answer
+	// Points are answers at each value of the scale, for pages without a server: JSON, by gzip
+	// and base64, since they differ in little.
+	Points string
 	Order  []string
 	// Open says that a model could be asked: with none left there is nothing to turn.
 	Open bool
@@ -260,16 +266,30 @@ func (v *viewer) decisionOf(t *sdk.Trace, n int, order []string) decisionView {
 	}
 	d.Flips = d.flips()
 	if v.export != nil {
+		var points []*answer
 		for _, p := range d.Scale.Points {
 			a, err := q.explain(p)
 			if err != nil {
 				d.Fault = err.Error()
 				return d
 			}
-			d.Points = append(d.Points, a)
+			points = append(points, a)
+		}
+		if d.Points, err = packed(points); err != nil {
+			d.Fault = err.Error()
 		}
 	}
 	return d
+}
+
+// packed returns a value as JSON, by gzip and base64.
+func packed(v any) (string, error) {
+	var b bytes.Buffer
+	zip, err := gzip.NewWriterLevel(&b, gzip.BestCompression)
+	if err == nil {
+		err = errors.Join(json.NewEncoder(zip).Encode(v), zip.Close())
+	}
+	return base64.StdEncoding.EncodeToString(b.Bytes()), err
 }
 
 // flips says in words where the decision would change.

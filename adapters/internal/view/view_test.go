@@ -2,16 +2,20 @@ package view
 
 import (
 	"bytes"
+	"compress/gzip"
 	"context"
+	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"math"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -488,6 +492,68 @@ func TestExportedLinksLeadSomewhere(t *testing.T) {
 				}
 			}
 		}
+	}
+}
+
+// An exported page holds what the engine decides at each place of the slider, to the last
+// digit, in a few kilobytes.
+func TestExportedDecisionsAreSmall(t *testing.T) {
+	traces := fleet.Traces(40, 3)
+	dir, shown := t.TempDir(), 4
+	if _, err := Export(t.Context(), dir, Options{Traces: reader(t, traces)}, ExportOptions{Steps: shown}); err != nil {
+		t.Fatal(err)
+	}
+	found, size, plain := 0, 0, 0
+	for _, tr := range traces {
+		text, err := os.ReadFile(filepath.Join(dir, fileOf("step", tr.ID)))
+		if err != nil {
+			continue // it has no page
+		}
+		size += len(text)
+		for _, own := range regexp.MustCompile(`(?s)class="why"[^>]* data-n="(\d+)"(.*?)</section>`).FindAllSubmatch(text, -1) {
+			n, err := strconv.Atoi(string(own[1]))
+			if err != nil {
+				t.Fatal(err)
+			}
+			stored := regexp.MustCompile(`data-gzip="([^"]+)"`).FindSubmatch(own[2])
+			if stored == nil {
+				continue // there is nothing to turn
+			}
+			zip, err := gzip.NewReader(base64.NewDecoder(base64.StdEncoding, strings.NewReader(html.UnescapeString(string(stored[1])))))
+			if err != nil {
+				t.Fatal(err)
+			}
+			got, err := io.ReadAll(zip)
+			if err != nil {
+				t.Fatal(err)
+			}
+			q, err := ask(tr, n-1)
+			if err != nil {
+				t.Fatal(err)
+			}
+			points := scalePoints
+			if len(q.decision.Models) > 6 {
+				points = 41
+			}
+			var want []*answer
+			for _, p := range q.scale(points).Points {
+				a, err := q.explain(p)
+				if err != nil {
+					t.Fatal(err)
+				}
+				want = append(want, a)
+			}
+			data, err := json.Marshal(want)
+			if err != nil || strings.TrimSpace(string(got)) != string(data) {
+				t.Errorf("%s, decision %d: not what the engine decides: %v", tr.ID, n, err)
+			}
+			found++
+			plain += len(data)
+		}
+	}
+	t.Logf("%d decisions: %d bytes of decisions in pages of %d bytes", found, plain, size)
+	if found < shown || size > plain/2 {
+		t.Errorf("%d decisions of %d bytes in pages of %d bytes", found, plain, size)
 	}
 }
 

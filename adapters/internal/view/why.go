@@ -131,18 +131,18 @@ func (q *question) name(i int) string {
 	return q.decision.Models[i].Model
 }
 
-// Candidate is one model at a decision, at one lambda.
+// Candidate is one model at a decision, at one lambda. Its JSON is what changes with that.
 type candidate struct {
 	Model   string  `json:"model"`
-	Mean    float64 `json:"mean"`
-	StdDev  float64 `json:"sd"`
-	Judged  bool    `json:"judged"`
+	Mean    float64 `json:"-"`
+	StdDev  float64 `json:"-"`
+	Judged  bool    `json:"-"`
 	Ran     bool    `json:"ran"`
-	CostUSD float64 `json:"cost"`
+	CostUSD float64 `json:"-"`
 	// Price is lambda times the cost, Gain what running the model adds to the
 	// expected quality.
 	Price float64 `json:"price"`
-	Gain  float64 `json:"gain"`
+	Gain  float64 `json:"-"`
 	// Value is the reservation value (index) or tau of the model on its own.
 	Value    float64 `json:"value"`
 	HasValue bool    `json:"has_value"`

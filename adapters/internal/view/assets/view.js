@@ -208,8 +208,11 @@
     const scale = JSON.parse(slider.dataset.scale), out = $("output", section), sentence = $(".sentence", section), reset = $(".reset", section);
     const recorded = { sentence: sentence.textContent, out: out.textContent };
     const stored = $(".points", section);
-    const answers = stored ? JSON.parse(stored.textContent) : null;
-    let asking = null, wanted = 0;
+    let answers = null, asking = null, wanted = 0;
+    const unpack = (text) => {
+      const zip = new Blob([Uint8Array.from(atob(text), (c) => c.charCodeAt(0))]).stream();
+      return new Response(zip.pipeThrough(new DecompressionStream("gzip"))).json();
+    };
     const show = (a) => {
       out.textContent = three(a.knob);
       slider.setAttribute("aria-valuetext", three(a.knob) + ": " + (a.run ? "ask " + a.run : "stop"));
@@ -227,8 +230,12 @@
       const i = Number(slider.value);
       reset.hidden = i === Number(slider.dataset.here);
       out.textContent = three(scale[i]);
-      if (answers) { show(answers[i]); return; }
       const mine = ++wanted;
+      if (stored) {
+        answers ??= await unpack(stored.dataset.gzip);
+        if (mine === wanted) show(answers[i]);
+        return;
+      }
       asking?.abort();
       asking = new AbortController();
       try {

@@ -33,14 +33,14 @@ const (
 
 func fitCostFactor(t *outcome.Table) *costFactor {
 	e := &costFactor{}
-	e.factorise(e.fit(t))
+	e.factorise(e.fit(t), triesOf(t.Models))
 	e.Factor = e.factors(t, func(i int) float64 { return e.Load[i]*e.Load[i] + e.Noise[i] })
 	return e
 }
 
 // factorise fits loads and noises to what the means leave, NaN where unknown, by
-// expectation maximisation.
-func (e *costFactor) factorise(residual [][]float64) {
+// expectation maximisation; all answers of a model have the same.
+func (e *costFactor) factorise(residual [][]float64, tries [][]int) {
 	n := len(e.PerLength)
 	e.Load, e.Noise = make([]float64, n), make([]float64, n)
 	for i := range n {
@@ -48,8 +48,11 @@ func (e *costFactor) factorise(residual [][]float64) {
 		for _, row := range residual {
 			m.add(row[i])
 		}
-		half := m.m2 / max(m.n, 1) / 2
-		e.Load[i], e.Noise[i] = math.Sqrt(half), half+leastNoise
+		e.Noise[i] = m.m2/max(m.n, 1)/2 + leastNoise
+	}
+	pool(tries, e.Noise)
+	for i, half := range e.Noise {
+		e.Load[i] = math.Sqrt(half)
 	}
 	ff, rf, rr, count := make([]float64, n), make([]float64, n), make([]float64, n), make([]float64, n)
 	for range factorRounds {
@@ -72,6 +75,9 @@ func (e *costFactor) factorise(residual [][]float64) {
 					count[i]++
 				}
 			}
+		}
+		for _, sums := range [][]float64{ff, rf, rr, count} {
+			pool(tries, sums)
 		}
 		for i := range n {
 			if count[i] > 1 {

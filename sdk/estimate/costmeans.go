@@ -6,6 +6,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/stepfall/stepfall/sdk"
 	"github.com/stepfall/stepfall/sdk/outcome"
 )
 
@@ -64,8 +65,8 @@ func (e *costMeans) fit(t *outcome.Table) [][]float64 {
 			x[q] = 0
 		}
 	}
-	for i := range n {
-		e.regress(i, logs, x, group)
+	for _, tries := range triesOf(t.Models) {
+		e.regress(tries, logs, x, group)
 	}
 	for q := range logs {
 		for i := range n {
@@ -75,48 +76,84 @@ func (e *costMeans) fit(t *outcome.Table) [][]float64 {
 	return logs
 }
 
-// regress fits one model's mean.
-func (e *costMeans) regress(i int, logs [][]float64, x []float64, group []int) {
+// regress fits the mean of the answers of one model. The normal equations are diagonal
+// but for the effect of the length, which is eliminated last.
+func (e *costMeans) regress(tries []int, logs [][]float64, x []float64, group []int) {
 	groups := len(e.Groups)
-	d := groups + 1
 	var overall moments
 	for q := range logs {
-		overall.add(logs[q][i])
-	}
-	a, b := square(d), make([]float64, d)
-	for q, row := range logs {
-		if math.IsNaN(row[i]) {
-			continue
+		for _, i := range tries {
+			overall.add(logs[q][i])
 		}
-		y := row[i] - overall.mean
-		a[groups][groups] += x[q] * x[q]
-		b[groups] += x[q] * y
-		if g := group[q]; g < groups {
-			a[g][g]++
-			a[g][groups] += x[q]
-			b[g] += y
+	}
+	count, length, sum := make([]float64, groups+1), make([]float64, groups+1), make([]float64, groups+1)
+	slope, against := float64(costLengthPrecision), 0.0
+	for q, row := range logs {
+		for _, i := range tries {
+			if math.IsNaN(row[i]) {
+				continue
+			}
+			g, y := group[q], row[i]-overall.mean
+			slope += x[q] * x[q]
+			against += x[q] * y
+			count[g]++
+			length[g] += x[q]
+			sum[g] += y
 		}
 	}
 	for g := range groups {
-		a[g][g] += costGroupPrecision
+		count[g] += costGroupPrecision
+		slope -= length[g] * length[g] / count[g]
+		against -= length[g] * sum[g] / count[g]
 	}
-	a[groups][groups] += costLengthPrecision
-	c := solve(a, b)
-	for g := range e.Mean {
-		e.Mean[g][i] = overall.mean
-		if c != nil && g < groups {
-			e.Mean[g][i] += c[g]
+	for _, i := range tries {
+		e.PerLength[i] = against / slope
+		for g := range e.Mean {
+			e.Mean[g][i] = overall.mean
+			if g < groups {
+				e.Mean[g][i] += (sum[g] - length[g]*e.PerLength[i]) / count[g]
+			}
 		}
 	}
-	if c != nil {
-		e.PerLength[i] = c[groups]
+}
+
+// triesOf lists the models, each with its further answers, which cost the same: what is
+// left of a difference between them is chance.
+func triesOf(models []string) [][]int {
+	first := sdk.Samples(models)
+	var list [][]int
+	for i, f := range first {
+		if f != i {
+			continue
+		}
+		var tries []int
+		for j, f := range first {
+			if f == i {
+				tries = append(tries, j)
+			}
+		}
+		list = append(list, tries)
+	}
+	return list
+}
+
+// pool gives all answers of a model the mean of what is known of each.
+func pool(tries [][]int, values []float64) {
+	for _, own := range tries {
+		mean := 0.0
+		for _, i := range own {
+			mean += values[i] / float64(len(own))
+		}
+		for _, i := range own {
+			values[i] = mean
+		}
 	}
 }
 
 // factors returns, by model, what makes the mean prediction before any run the mean
 // cost; variance is that of a model's log cost.
 func (e *costMeans) factors(t *outcome.Table, variance func(i int) float64) []float64 {
-	means, out, logs := t.MeanCosts(), make([]float64, len(t.Models)), make([]float64, len(t.Models))
+	means, out, logs := meanCosts(t), make([]float64, len(t.Models)), make([]float64, len(t.Models))
 	sums, counts := make([]float64, len(out)), make([]float64, len(out))
 	for q := range t.Queries {
 		e.at(logs, &Query{Group: t.Group(q), InputTokens: promptTokens(t, q)})
@@ -133,6 +170,13 @@ func (e *costMeans) factors(t *outcome.Table, variance func(i int) float64) []fl
 		}
 	}
 	return out
+}
+
+// meanCosts are the mean costs of the models, the same for all answers of one.
+func meanCosts(t *outcome.Table) []float64 {
+	means := t.MeanCosts()
+	pool(triesOf(t.Models), means)
+	return means
 }
 
 // at fills in the means for a query.

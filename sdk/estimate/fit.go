@@ -128,7 +128,7 @@ func fitQuality(t *outcome.Table, o Options) (Quality, error) {
 func fitCost(t *outcome.Table, o Options) (Cost, error) {
 	switch o.Cost {
 	case KindCostMean:
-		return &costMean{CostUSD: t.MeanCosts()}, nil
+		return &costMean{CostUSD: meanCosts(t)}, nil
 	case "", KindCostLatent:
 		return fitCostFactor(t), nil
 	case KindCostLength, KindCostConditional:

@@ -11,8 +11,8 @@ import (
 // envData is the environment variable that names the folder of outcomes.
 const envData = "STEPFALL_DATA"
 
-// file returns the path of a file of outcomes, or skips the test.
-func file(t testing.TB, name string) string {
+// File returns the path of a file of outcomes, or skips the test.
+func File(t testing.TB, name string) string {
 	t.Helper()
 	folder := os.Getenv(envData)
 	if folder == "" {
@@ -46,14 +46,14 @@ func beside(t testing.TB) string {
 // Swebench returns the SWE-bench Verified outcomes: 24 models, verified by tests.
 func Swebench(t testing.TB) *outcome.Table {
 	t.Helper()
-	return open(t, file(t, "swebench_verified.csv"), outcome.Options{Verified: true})
+	return open(t, File(t, "swebench_verified.csv"), outcome.Options{Verified: true})
 }
 
 // Zeroeval returns the ZeroEval outcomes of a set of models, with their prompts;
 // see [outcome.Table.Subset] for the names.
 func Zeroeval(t testing.TB, set string) *outcome.Table {
 	t.Helper()
-	all := open(t, file(t, "zeroeval.csv"), outcome.Options{Prompts: file(t, "zeroeval_queries.jsonl")})
+	all := open(t, File(t, "zeroeval.csv"), outcome.Options{Prompts: File(t, "zeroeval_queries.jsonl")})
 	table, err := all.Subset(set)
 	if err != nil {
 		t.Fatal(err)
@@ -74,7 +74,7 @@ func open(t testing.TB, path string, o outcome.Options) *outcome.Table {
 // "gate", stands beside the truth.
 func Firstpass(t testing.TB) *outcome.Table {
 	t.Helper()
-	table := open(t, file(t, "firstpass_mbpp3.csv"), outcome.Options{})
+	table := open(t, File(t, "firstpass_mbpp3.csv"), outcome.Options{})
 	table.Verdicts = map[string][][]float64{"gate": table.Signals["gate_pass"]}
 	table.Signals = nil
 	return table
@@ -83,5 +83,5 @@ func Firstpass(t testing.TB) *outcome.Table {
 // Named returns the outcomes of a file.
 func Named(t testing.TB, name string) *outcome.Table {
 	t.Helper()
-	return open(t, file(t, name), outcome.Options{})
+	return open(t, File(t, name), outcome.Options{})
 }

@@ -129,6 +129,9 @@ func (c *call) generate(ctx context.Context, t *target, d *deployment, s *step.C
 		o.Model = model
 		adapt(o)
 		t.vary(o, &params)
+		if t.effort != "" && (t.override || !c.statesEffort()) {
+			t.think(o, &params)
+		}
 		stream.install(o, &params)
 		o.MaxTokens = s.MaxOutputTokens
 		o.JSONMode = o.JSONMode || c.params.Schema != nil

@@ -34,6 +34,14 @@ type Candidate struct {
 	// candidate: one called NAME#2, NAME#3 and so on, where NAME is a candidate before
 	// it. Such a candidate has no LLM and no Deployments but those of NAME. 0 means 1.
 	SampleTemperature float64
+	// ReasoningEffort is what the candidate is asked to think, in the provider's word; ""
+	// leaves it to the caller. Candidates called NAME@ARM are arms of one model: those after
+	// the first need no LLM and no Deployments, and share those of the first, with their
+	// circuits and limits.
+	ReasoningEffort string
+	// OverrideEffort asks for ReasoningEffort even where the caller states an effort. Else
+	// the caller's is sent, and of the arms of a model only the first is asked.
+	OverrideEffort bool
 }
 
 // Deployment is one server of a model.

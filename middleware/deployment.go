@@ -21,6 +21,10 @@ type target struct {
 	// temperature the least one of it.
 	again       int
 	temperature float64
+	// effort is what the model is asked to think, override whatever the caller states, and
+	// laterArm says that another arm of the model is asked before this one.
+	effort             string
+	override, laterArm bool
 }
 
 type deployment struct {

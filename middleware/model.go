@@ -105,14 +105,19 @@ func (m *Model) target(i int, c Config) (target, error) {
 	for k := range names {
 		names[k] = c.Models[k].Model.Name
 	}
-	cand, samples := c.Models[i], sdk.Samples(names)
-	first := samples[i]
-	if first == i || cand.LLM != nil || len(cand.Deployments) > 0 {
-		return newTarget(cand, c.Breaker, c.Circuits)
+	cand, samples, families := c.Models[i], sdk.Samples(names), sdk.Families(names)
+	var t target
+	if first := families[i]; first == i || cand.LLM != nil || len(cand.Deployments) > 0 {
+		var err error
+		if t, err = newTarget(cand, c.Breaker, c.Circuits); err != nil {
+			return t, err
+		}
+	} else {
+		t = target{deployments: m.targets[first].deployments, timeout: cand.Timeout, laterArm: samples[i] != first}
 	}
-	t := target{deployments: m.targets[first].deployments, timeout: cand.Timeout, temperature: cmp.Or(cand.SampleTemperature, 1)}
+	t.effort, t.override, t.temperature = cand.ReasoningEffort, cand.OverrideEffort, cmp.Or(cand.SampleTemperature, 1)
 	for _, f := range samples[:i] {
-		if f == first {
+		if f == samples[i] {
 			t.again++
 		}
 	}

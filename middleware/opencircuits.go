@@ -23,8 +23,8 @@ type UnsupportedReporter interface {
 // Unsupported returns what the models' servers are known not to support.
 func (m *Model) Unsupported() (list []Unsupported) {
 	for i := range m.targets {
-		if i > 0 && m.targets[i].again > 0 {
-			continue // a further sample of a model that was listed
+		if m.targets[i].again > 0 || m.targets[i].laterArm {
+			continue // of a model that was listed
 		}
 		for _, d := range m.targets[i].deployments {
 			reporter, ok := d.llm.(UnsupportedReporter)

@@ -119,8 +119,15 @@ func (c *call) exclude(i int) string {
 	if p.LogProbs != nil && *p.LogProbs && !c.m.engine.Models()[i].Capabilities.LogProbs {
 		return "gives no log-probabilities"
 	}
+	if t := &c.m.targets[i]; t.laterArm && !t.override && c.statesEffort() {
+		return ReasonOwnEffort
+	}
 	return c.m.targets[i].limit(c)
 }
+
+// ReasonOwnEffort is the reason for which an arm of a model is not asked where the caller
+// states a reasoning effort: another arm sends that.
+const ReasonOwnEffort = "the caller states the reasoning effort"
 
 // limit returns why every deployment of the candidate would refuse the call, or "".
 func (t *target) limit(c *call) (why string) {

@@ -93,3 +93,54 @@ func TestTheCallersTemperatureStands(t *testing.T) {
 		}
 	}
 }
+
+// The arms of a model are asked with their efforts, at the servers of the first; where the
+// caller states an effort, with that, and once.
+func TestArmsSendTheirEfforts(t *testing.T) {
+	for name, c := range map[string]struct {
+		override bool
+		options  []llms.CallOption
+		want     string
+	}{
+		"no effort of the caller": {want: "low low high"},
+		"the caller's":            {options: []llms.CallOption{llms.WithThinkingMode(llms.ThinkingModeMedium)}, want: "medium medium"},
+		"the caller's, overridden": {
+			override: true, options: []llms.CallOption{llms.WithThinkingMode(llms.ThinkingModeMedium)}, want: "low low high",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			llm := &again{}
+			strategy, err := cascade.New(cascade.NameIndex, cascade.Params{Lambdas: []float64{1}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			arm := func(name, effort string, quality float64) middleware.Candidate {
+				return middleware.Candidate{
+					Model: sdk.Model{Name: name, Price: sdk.Price{Input: 1, Output: 1}}, Quality: sdk.Estimate{Mean: quality, StdDev: 0.2},
+					ReasoningEffort: effort, OverrideEffort: c.override,
+				}
+			}
+			list := []middleware.Candidate{arm("large@low", "low", 0.8), arm("large@low#2", "low", 0.7), arm("large@high", "high", 0.6)}
+			list[0].LLM = llm
+			m, err := middleware.New(middleware.Config{Models: list, Step: step.Config{
+				Strategy: strategy,
+				Verifiers: []step.Verifier{{Name: "never", Verifier: sdk.VerifierFunc(func(context.Context, *sdk.VerifyRequest) (*sdk.Verdict, error) {
+					return &sdk.Verdict{Outcome: sdk.Failed}, nil
+				})}},
+			}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := llms.GenerateFromSinglePrompt(context.Background(), m, "?", c.options...); err != nil {
+				t.Fatal(err)
+			}
+			var efforts []string
+			for i := range llm.asked {
+				efforts = append(efforts, string(llms.GetThinkingConfig(&llm.asked[i]).Mode))
+			}
+			if got := strings.Join(efforts, " "); got != c.want {
+				t.Errorf("asked with the efforts %q, want %q", got, c.want)
+			}
+		})
+	}
+}

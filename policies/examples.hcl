@@ -42,6 +42,20 @@ model "small" {
   }
 }
 
+#: model arm
+model "large" {
+  provider = "openai"
+  served   = "gpt-5"
+  api_key  = env("OPENAI_API_KEY")
+  arm "low" {
+    reasoning_effort = "low"
+  }
+  arm "high" {
+    reasoning_effort       = "high"
+    expected_output_tokens = 4000
+  }
+}
+
 #: catalog
 catalog "openai/house-model" {
   as_of             = "2026-01-15"

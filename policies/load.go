@@ -318,7 +318,7 @@ func (l *loader) policy(path string) (*Policy, error) {
 	if diags.HasErrors() {
 		return nil, diags
 	}
-	p.expandSamples()
+	p.expandCandidates()
 	if l.o.Patches {
 		l.patience(p)
 	}

@@ -1,6 +1,7 @@
 package policies
 
 import (
+	"cmp"
 	"slices"
 	"time"
 
@@ -41,12 +42,32 @@ type Model struct {
 	// Temperature of the further answers, where the caller's is lower. Callers that set top_p keep theirs.
 	SampleTemperature float64 `policy:"sample_temperature" above:"0" max:"2" default:"1"`
 
-	// sample is the number of a further answer, from 2 on.
-	sample int
+	// Whose reasoning effort counts where a request states one, and the model has arms: the
+	// client's, so that only the first arm is asked, and sends that; or the arm's.
+	Effort string `policy:"effort" oneof:"client arm" default:"client"`
 
 	Price       Price        `policy:"price,block"`
 	Quality     Quality      `policy:"quality,block"`
 	Deployments []Deployment `policy:"deployment,block"`
+	Arms        []Arm        `policy:"arm,block"`
+
+	// Label is that of the candidate's block. Of a model that is several candidates, arm and
+	// sample are the numbers of this one, from 1 on.
+	label       string
+	arm, sample int
+}
+
+// An Arm is a way to ask a model. Each is a candidate, called NAME@ARM, with the model's
+// price, key, circuit and limits: how much a model thinks is chosen like the model. Where
+// the model is named, all its arms are meant; as the baseline, the last.
+type Arm struct {
+	Name string `policy:"name,label"`
+	// How much the model is asked to think, in the provider's word.
+	ReasoningEffort string `policy:"reasoning_effort" required:"true" oneof:"none minimal low medium high xhigh max"`
+	// Length of a usual answer, in tokens, for costs before a profile is fitted; the model's when absent.
+	ExpectedOutputTokens int `policy:"expected_output_tokens" min:"1"`
+	// Expected quality before a profile is fitted, in [0, 1]; the model's when absent.
+	Quality float64 `policy:"quality" above:"0" max:"1"`
 }
 
 // Price is what a model costs, in US dollars per million tokens. Without the
@@ -111,9 +132,24 @@ type Catalog struct {
 	Price Price `policy:"price,block"`
 }
 
-// Further reports whether the candidate is a further answer of the model before it:
-// NAME#2 of NAME.
+// Further reports whether the candidate is a further answer of the one before it: NAME#2
+// of NAME.
 func (m *Model) Further() bool { return m.sample > 1 }
+
+// Shares reports whether the candidate is asked at the servers of one before it: a further
+// answer, or an arm after the first.
+func (m *Model) Shares() bool { return m.sample > 1 || m.arm > 1 }
+
+// Label is that of the candidate's block: the name without arm and number.
+func (m *Model) Label() string { return cmp.Or(m.label, m.Name) }
+
+// ReasoningEffort is what the candidate is asked to think, "" where the model has no arms.
+func (m *Model) ReasoningEffort() string {
+	if m.arm == 0 {
+		return ""
+	}
+	return m.Arms[m.arm-1].ReasoningEffort
+}
 
 // embeds reports whether the model makes embeddings, and no answers.
 func (m *Model) embeds() bool { return slices.Contains(m.Capabilities, "embeddings") }

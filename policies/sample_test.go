@@ -98,3 +98,70 @@ func TestSamplesThatCannotBe(t *testing.T) {
 		}
 	}
 }
+
+const armed = `
+baseline = "large"
+model "large" {
+  provider = "go"
+  samples  = 2
+  effort   = "arm"
+  price {
+    input_usd_per_million  = 5
+    output_usd_per_million = 9
+  }
+  arm "low" {
+    reasoning_effort       = "low"
+    expected_output_tokens = 300
+    quality                = 0.6
+  }
+  arm "high" {
+    reasoning_effort = "high"
+  }
+}
+model "small" {
+  provider = "go"
+  price {
+    input_usd_per_million  = 1
+    output_usd_per_million = 2
+  }
+}
+verifier "tests" {
+  plugin = "verifier-tests"
+  models = ["large@high"]
+}
+strategy "threshold" {
+  threshold = 0.9
+  order     = ["large@low", "small", "large@high"]
+}
+`
+
+func TestArmsAreCandidates(t *testing.T) {
+	p, err := loadText(t, armed)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var models []string
+	for i := range p.Models {
+		m := &p.Models[i]
+		models = append(models, fmt.Sprintf("%s %s %.2f %d %v %v", m.Name, m.ReasoningEffort(), m.Quality.Mean, m.ExpectedOutputTokens, m.Shares(), m.Price.Input))
+	}
+	if got, want := strings.Join(models, ", "), "large@low low 0.60 300 false 5, large@low#2 low 0.30 300 true 5, "+
+		"large@high high 0.50 500 true 5, large@high#2 high 0.25 500 true 5, small  0.50 500 false 1"; got != want {
+		t.Errorf("candidates %s, want %s", got, want)
+	}
+	if got, want := fmt.Sprint(p.Baseline, " ", p.Strategy.Order, p.Verifiers[0].Models), "large@high [large@low large@low#2 small large@high large@high#2] [large@high large@high#2]"; got != want {
+		t.Errorf("named in %s, want %s", got, want)
+	}
+}
+
+func TestArmsThatCannotBe(t *testing.T) {
+	for text, want := range map[string]string{
+		strings.Replace(armed, `reasoning_effort = "high"`, `reasoning_effort = "hard"`, 1): "reasoning_effort",
+		strings.Replace(armed, `    reasoning_effort = "high"`, "", 1):                      "reasoning_effort",
+		strings.Replace(armed, `"large@low", "small"`, `"large@lo", "small"`, 1):            `there is no model "large@lo"`,
+	} {
+		if _, err := loadText(t, text); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, want %q", err, want)
+		}
+	}
+}

@@ -25,7 +25,7 @@ func (l *loader) validate(p *Policy) {
 	}
 	l.dates(p)
 	names = l.embedders(p, names)
-	l.references(p, names)
+	l.references(p, p.candidateNames())
 	l.judges(p)
 	l.strategies(p, names)
 	l.budget(p)

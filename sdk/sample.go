@@ -30,6 +30,28 @@ func Samples(names []string) []int {
 	return first
 }
 
+// Families returns, for each of some models, the index of the first that is the same
+// model: its further answers (see [Samples]), and its arms, "large@low" and "large@high".
+func Families(names []string) []int {
+	first := Samples(names)
+	seen := map[string]int{}
+	for i, name := range names {
+		if first[i] != i {
+			continue
+		}
+		model, _, _ := cutLast(name, "@")
+		if at, known := seen[model]; known {
+			first[i] = at
+		} else {
+			seen[model] = i
+		}
+	}
+	for i, f := range first {
+		first[i] = first[f]
+	}
+	return first
+}
+
 func cutLast(s, sep string) (before, after string, found bool) {
 	at := strings.LastIndex(s, sep)
 	if at < 0 {

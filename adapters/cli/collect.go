@@ -165,8 +165,8 @@ func (f *collectFlags) load() (*policies.Policy, error) {
 		return policy, err
 	}
 	for i := range policy.Models {
-		if m := &policy.Models[i]; !m.Further() {
-			f.sets = append(f.sets, fmt.Sprintf("model[%q].samples=%d", m.Name, f.repeat))
+		if m := &policy.Models[i]; !m.Shares() {
+			f.sets = append(f.sets, fmt.Sprintf("model[%q].samples=%d", m.Label(), f.repeat))
 		}
 	}
 	o.Sets = f.sets

@@ -259,6 +259,7 @@ func judgesOf(p *policies.Policy, t *outcome.Table, o *fit.Options) *outcome.Tab
 			own.Verdicts = map[string][][]float64{}
 		}
 		own.Verdicts[v.Name] = verdicts
+		o.Estimate.JudgeOrder = append(o.Estimate.JudgeOrder, v.Name)
 		if rates := v.Rates(nil); rates != nil && !v.Learn {
 			o.Estimate.Judges[v.Name] = *rates
 		}

@@ -13,7 +13,6 @@ import (
 
 	"github.com/stepfall/stepfall/middleware"
 	"github.com/stepfall/stepfall/policies"
-	"github.com/stepfall/stepfall/sdk"
 	"github.com/stepfall/stepfall/sdk/redact"
 	"github.com/stepfall/stepfall/sdk/step"
 )
@@ -105,22 +104,17 @@ func (s *setup) configure(ctx context.Context, r *Router) (middleware.Config, er
 	if o.Verify != nil {
 		c.Step.Verifiers = append(c.Step.Verifiers, step.Verifier{Name: VerifyName, Verifier: o.Verify})
 	}
-	names := make([]string, len(p.Models))
-	for i := range p.Models {
-		names[i] = p.Models[i].Name
-	}
-	first := sdk.Samples(names)
 	for i, candidate := range a.Step.Candidates {
 		m := &p.Models[i]
 		var servers []middleware.Deployment
-		if first[i] == i { // a further answer comes from the servers of the first
+		if !m.Shares() {
 			if servers, err = s.deployments(m, o); err != nil {
 				return c, err
 			}
 		}
 		c.Models = append(c.Models, middleware.Candidate{
 			Model: candidate.Model, Deployments: servers, Quality: candidate.Quality, OutputTokens: candidate.OutputTokens, Timeout: m.Timeout,
-			SampleTemperature: m.SampleTemperature,
+			SampleTemperature: m.SampleTemperature, ReasoningEffort: m.ReasoningEffort(), OverrideEffort: m.Effort == "arm",
 		})
 	}
 	for i := range p.Embedders {

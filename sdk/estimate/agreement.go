@@ -15,7 +15,7 @@ import (
 type agreement struct {
 	Spread float64 `json:"spread"`
 	Differ float64 `json:"differ"`
-	// Repeat is the share of a model's further wrong answers that are an earlier one of
+	// Repeat is the share of a family's further wrong answers that are an earlier one of
 	// its own.
 	Repeat float64 `json:"repeat,omitempty"`
 }
@@ -89,11 +89,10 @@ func (c *clusters) add(model int, answer string) {
 	c.size = append(c.size, 1)
 }
 
-// partition is that of the clusters, with what models that may be asked several times
-// say again.
+// partition is that of the clusters, with what families say again.
 func (x *latentCursor) partition(a *agreement, right int) float64 {
-	if x.tables.repeats != nil {
-		return x.partitionRepeats(a, right)
+	if x.tables.families != nil {
+		return x.partitionFamilies(a, right)
 	}
 	return x.clusters.partition(a, right)
 }
@@ -128,7 +127,7 @@ func (x *latentCursor) weigh() {
 	for k, w := range x.weight {
 		all := w
 		for i, cluster := range c.of {
-			if cluster >= 0 && x.tables.repeated(i) == nil {
+			if cluster >= 0 && x.tables.family(i) == nil {
 				all *= x.outside(a, p[i][k], i, k)
 			}
 		}
@@ -136,14 +135,14 @@ func (x *latentCursor) weigh() {
 			m := all * x.partitions[h]
 			if h > 0 {
 				for i, cluster := range c.of {
-					if cluster == h-1 && x.tables.repeated(i) == nil {
+					if cluster == h-1 && x.tables.family(i) == nil {
 						m *= p[i][k] * x.right[i][k] * (1 - a.Differ) / x.outside(a, p[i][k], i, k)
 					}
 				}
 			}
-			for r := range x.tables.repeats {
-				if r := &x.tables.repeats[r]; x.inClusters(r.arms[0]) {
-					m *= x.together(r, h, k)
+			for n := range x.tables.families {
+				if f := &x.tables.families[n]; x.inClusters(f.members[0]) {
+					m *= x.together(f, h, k)
 				}
 			}
 			c.mass[h][k] = m
@@ -190,15 +189,15 @@ func (x *latentCursor) ranQuality(i int) float64 {
 // others would change in what is believed of it.
 func (x *latentCursor) agreementDev(j int, mean float64) float64 {
 	c, a, p := x.clusters, &x.Agree[x.group], x.tables.p[x.group][j]
-	repeated := x.tables.repeated(j)
+	own := x.tables.family(j)
 	hypotheses := len(c.size) + 1
 	right, wrong := x.jointRight[:hypotheses], x.jointWrong[:hypotheses]
 	for h := range hypotheses {
 		right[h], wrong[h] = 0, 0
 		for k, m := range c.mass[h] {
 			q := p[k] * x.right[j][k] / (p[k]*x.right[j][k] + (1-p[k])*x.wrong[j][k])
-			if repeated != nil {
-				q = x.share(repeated, j, h, k)
+			if own != nil {
+				q = x.share(own, j, h, k)
 			}
 			right[h] += m * q
 			wrong[h] += m * (1 - q)
@@ -218,8 +217,8 @@ func (x *latentCursor) agreementDev(j int, mean float64) float64 {
 				n -= c.size[h-1]
 			}
 			joins := float64(c.size[joined-1]) / (float64(n) + a.Spread)
-			if repeated != nil {
-				if same, any := x.copied(repeated, c.order, joined-1, h-1); any {
+			if own != nil {
+				if same, any := x.copied(own, c.order, joined-1, h-1); any {
 					joins = a.Repeat*same + (1-a.Repeat)*joins
 				}
 			}

@@ -3,6 +3,7 @@ package estimate
 import (
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/stepfall/stepfall/sdk/outcome"
 )
@@ -20,6 +21,10 @@ type costFactor struct {
 	Load []float64 `json:"load"`
 	// Noise is a variance.
 	Noise []float64 `json:"noise"`
+	// Quality are the mean qualities of the models where a check judges the answers: what
+	// is hard is dear, and a verdict moves the factor as well. Load and Noise of the
+	// verdicts come after those of the costs.
+	Quality []float64 `json:"quality,omitempty"`
 	// Factor makes the mean of the predictions the mean cost; 0 for a free model.
 	Factor []float64 `json:"factor"`
 }
@@ -33,7 +38,24 @@ const (
 
 func fitCostFactor(t *outcome.Table) *costFactor {
 	e := &costFactor{}
-	e.factorise(e.fit(t), triesOf(t.Models))
+	residual, tries := e.fit(t), triesOf(t.Models)
+	if n := len(t.Models); t.Verified {
+		e.Quality = t.MeanQualities()
+		pool(tries, e.Quality)
+		for q, row := range t.Quality {
+			for i, v := range row {
+				residual[q] = append(residual[q], v-e.Quality[i])
+			}
+		}
+		for _, own := range slices.Clone(tries) {
+			verdicts := make([]int, len(own))
+			for k, i := range own {
+				verdicts[k] = n + i
+			}
+			tries = append(tries, verdicts)
+		}
+	}
+	e.factorise(residual, tries)
 	e.Factor = e.factors(t, func(i int) float64 { return e.Load[i]*e.Load[i] + e.Noise[i] })
 	return e
 }
@@ -41,7 +63,7 @@ func fitCostFactor(t *outcome.Table) *costFactor {
 // factorise fits loads and noises to what the means leave, NaN where unknown, by
 // expectation maximisation; all answers of a model have the same.
 func (e *costFactor) factorise(residual [][]float64, tries [][]int) {
-	n := len(e.PerLength)
+	n := len(residual[0])
 	e.Load, e.Noise = make([]float64, n), make([]float64, n)
 	for i := range n {
 		var m moments
@@ -53,6 +75,9 @@ func (e *costFactor) factorise(residual [][]float64, tries [][]int) {
 	pool(tries, e.Noise)
 	for i, half := range e.Noise {
 		e.Load[i] = math.Sqrt(half)
+		if i >= len(e.PerLength) {
+			e.Load[i] = 0
+		}
 	}
 	ff, rf, rr, count := make([]float64, n), make([]float64, n), make([]float64, n), make([]float64, n)
 	for range factorRounds {
@@ -104,7 +129,8 @@ func (f *factor) observe(load, noise, residual float64) {
 func (e *costFactor) Kind() string { return KindCostLatent }
 
 func (e *costFactor) check(models int) error {
-	if len(e.Load) != models || len(e.Noise) != models || len(e.Factor) != models {
+	columns := models + len(e.Quality)
+	if e.Quality != nil && len(e.Quality) != models || len(e.Load) != columns || len(e.Noise) != columns || len(e.Factor) != models {
 		return fmt.Errorf("parameters do not fit %d models", models)
 	}
 	return e.costMeans.check(models)
@@ -131,6 +157,9 @@ func (c *costFactorCursor) Begin(q *Query) {
 }
 
 func (c *costFactorCursor) Observe(model int, r *Run) {
+	if n := len(c.PerLength); c.Quality != nil && !math.IsNaN(r.Verdict) {
+		c.factor.observe(c.Load[n+model], c.Noise[n+model], r.Verdict-c.Quality[model])
+	}
 	if math.IsNaN(r.CostUSD) {
 		return
 	}
@@ -141,7 +170,8 @@ func (c *costFactorCursor) Observe(model int, r *Run) {
 }
 
 func (c *costFactorCursor) Costs(dst []float64) {
-	for i, load := range c.Load {
+	for i := range c.known {
+		load := c.Load[i]
 		dst[i] = c.known[i]
 		if math.IsNaN(dst[i]) {
 			dst[i] = c.Factor[i] * math.Exp(c.mean[i]+load*c.factor.mean+(load*load*c.factor.variance+c.Noise[i])/2)

@@ -111,4 +111,6 @@ type Estimator struct {
 	Quality Quality
 	Cost    Cost
 	Judges  map[string]cascade.Rates
+	// JudgeOrder is the order in which the judges are asked, as in [Options].
+	JudgeOrder []string
 }

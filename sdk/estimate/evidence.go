@@ -203,13 +203,13 @@ func (f *latentFit) prices(matrix [][]float64) []float64 {
 	for _, row := range matrix {
 		for i, v := range row {
 			all.add(v)
-			own[f.armsOf(i)[0]].add(v)
+			own[f.triesOf(i)[0]].add(v)
 		}
 	}
 	out := make([]float64, len(own))
 	for i := range out {
 		out[i] = all.mean
-		if m := own[f.armsOf(i)[0]]; m.n > 0 {
+		if m := own[f.triesOf(i)[0]]; m.n > 0 {
 			out[i] = m.mean
 		}
 		out[i] = max(out[i], 0)
@@ -232,7 +232,7 @@ func (e *evidence) fit(f *latentFit, models int) bool {
 				for k, name := range e.Names {
 					x[k] = e.scaled(k, f.t.Signals[name][q][i])
 				}
-				visit(f.armsOf(i)[0], v, x)
+				visit(f.triesOf(i)[0], v, x)
 			}
 		}
 	}
@@ -259,7 +259,7 @@ func (e *evidence) fit(f *latentFit, models int) bool {
 			return false
 		}
 		for i := range models {
-			first := f.armsOf(i)[0]
+			first := f.triesOf(i)[0]
 			e.Wrong[i][k], e.Right[i][k] = mean(first, 0, k), mean(first, 1, k)
 		}
 	}

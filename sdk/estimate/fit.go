@@ -34,12 +34,8 @@ const (
 const (
 	// KindCostMean is the mean cost.
 	KindCostMean = "mean"
-	// KindCostLength is the mean by group and length of the prompt.
-	KindCostLength = "length"
-	// KindCostConditional is KindCostLength given the costs of the models that have
-	// run, by the covariance of all log costs.
-	KindCostConditional = "conditional"
-	// KindCostLatent is the same through one shared factor.
+	// KindCostLatent is the mean by group and length of the prompt, given what the models
+	// that have run cost and whether they were right, through one shared factor.
 	KindCostLatent = "latent"
 	// KindCostTokens is the tokens of the prompt and the expected tokens of the
 	// answer, each times its price.
@@ -53,7 +49,7 @@ func Kinds() []string {
 
 // CostKinds returns the kinds of cost estimators.
 func CostKinds() []string {
-	return []string{KindCostMean, KindCostLength, KindCostConditional, KindCostLatent, KindCostTokens}
+	return []string{KindCostMean, KindCostLatent, KindCostTokens}
 }
 
 // Options say what to fit. The zero value chooses.
@@ -67,6 +63,9 @@ type Options struct {
 	Features []string
 	// Judges are error rates that are known and not learned, by the judge's name.
 	Judges map[string]cascade.Rates
+	// JudgeOrder is the order in which judges are asked: who comes after one that rejects an
+	// answer is not. Those that it leaves out come last, by name.
+	JudgeOrder []string
 	// Seed decides folds. The same seed on the same table gives the same fit.
 	Seed uint64
 }
@@ -104,7 +103,7 @@ func fit(t *outcome.Table, o Options) (*Estimator, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Estimator{Models: t.Models, Quality: quality, Cost: cost, Judges: fitJudges(t, o.Judges)}, nil
+	return &Estimator{Models: t.Models, Quality: quality, Cost: cost, Judges: fitJudges(t, o.Judges), JudgeOrder: o.JudgeOrder}, nil
 }
 
 func fitQuality(t *outcome.Table, o Options) (Quality, error) {
@@ -131,8 +130,6 @@ func fitCost(t *outcome.Table, o Options) (Cost, error) {
 		return &costMean{CostUSD: meanCosts(t)}, nil
 	case "", KindCostLatent:
 		return fitCostFactor(t), nil
-	case KindCostLength, KindCostConditional:
-		return fitCostJoint(t, o.Cost), nil
 	case KindCostTokens:
 		return fitCostTokens(t, o.Models)
 	}
@@ -161,8 +158,6 @@ func newCost(kind string) (Cost, error) {
 	switch kind {
 	case KindCostMean:
 		return &costMean{}, nil
-	case KindCostLength, KindCostConditional:
-		return &costJoint{}, nil
 	case KindCostLatent:
 		return &costFactor{}, nil
 	case KindCostTokens:
@@ -177,6 +172,7 @@ type file struct {
 	Quality json.RawMessage          `json:"quality"`
 	Cost    json.RawMessage          `json:"cost"`
 	Judges  map[string]cascade.Rates `json:"judges,omitempty"`
+	Order   []string                 `json:"judge_order,omitempty"`
 }
 
 // kinded is an estimator as JSON.
@@ -195,7 +191,7 @@ func (e *Estimator) MarshalJSON() ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	return json.Marshal(file{e.Models, quality, cost, e.Judges})
+	return json.Marshal(file{e.Models, quality, cost, e.Judges, e.JudgeOrder})
 }
 
 func marshalKind(kind string, params any) (json.RawMessage, error) {
@@ -245,7 +241,7 @@ func (e *Estimator) UnmarshalJSON(data []byte) error {
 			return fmt.Errorf("reading judge %q: %w", name, err)
 		}
 	}
-	*e = Estimator{Models: f.Models, Quality: quality, Cost: cost, Judges: f.Judges}
+	*e = Estimator{Models: f.Models, Quality: quality, Cost: cost, Judges: f.Judges, JudgeOrder: f.Order}
 	return nil
 }
 

@@ -577,19 +577,19 @@ func logs(t *outcome.Table) [][]float64 {
 	return out
 }
 
-// Before any run each estimator expects the mean cost; the mean and the length do so
-// after a run as well.
+// Before any run each estimator expects the mean cost; the mean does so after a run as
+// well.
 func TestGoldenMeanCosts(t *testing.T) {
 	table := costTable()
 	want := []float64{12.0 / 6, 46.0 / 6}
-	for _, kind := range []string{estimate.KindCostMean, estimate.KindCostLength, estimate.KindCostConditional, estimate.KindCostLatent} {
+	for _, kind := range []string{estimate.KindCostMean, estimate.KindCostLatent} {
 		e := fitParams(t, table, estimate.Options{Quality: estimate.KindMean, Cost: kind}, nil, nil)
 		got := costs(e, &estimate.Query{}, nil)
 		if !near(got[0], want[0], 1e-9) || !near(got[1], want[1], 1e-9) {
 			t.Errorf("%s: %v, want %v", kind, got, want)
 		}
 		got = costs(e, &estimate.Query{}, func(c estimate.CostCursor) { c.Observe(0, shown(func(r *estimate.Run) { r.CostUSD = 4 })) })
-		alone := kind == estimate.KindCostMean || kind == estimate.KindCostLength
+		alone := kind == estimate.KindCostMean
 		if got[0] != 4 || near(got[1], want[1], 1e-9) != alone {
 			t.Errorf("%s, a has cost 4: %v", kind, got)
 		}
@@ -604,7 +604,7 @@ func TestGoldenCostByLength(t *testing.T) {
 	for _, n := range lengths {
 		table.InputTokens = append(table.InputTokens, []float64{n, n})
 	}
-	e := fitParams(t, table, estimate.Options{Quality: estimate.KindMean, Cost: estimate.KindCostLength}, nil, nil)
+	e := fitParams(t, table, estimate.Options{Quality: estimate.KindMean, Cost: estimate.KindCostLatent}, nil, nil)
 	center := 0.0
 	for _, n := range lengths {
 		center += math.Log(n) / 6
@@ -633,31 +633,7 @@ func TestGoldenCostByLength(t *testing.T) {
 	}
 }
 
-// A cost that was seen moves the other by the covariance of their logarithms: the mean
-// of the cost over the joint density, added up on a grid.
-func TestGoldenCostGivenAnother(t *testing.T) {
-	table := costTable()
-	e := fitParams(t, table, estimate.Options{Quality: estimate.KindMean, Cost: estimate.KindCostConditional}, nil, nil)
-	a, b, meanA, meanB := centred(logs(table))
-	// Covariances are drawn to none as if by an outcome for each of the two models.
-	c := [2][2]float64{{inner(a, a) / 6, inner(a, b) / 8}, {inner(a, b) / 8, inner(b, b) / 6}}
-	scale := 46.0 / 6 / math.Exp(meanB+c[1][1]/2)
-	for _, cost := range []float64{0.5, 1.7, 6} {
-		x := math.Log(cost) - meanA
-		sum, mass := 0.0, 0.0
-		for i := range 4000 {
-			y := 12 * (2*(float64(i)+0.5)/4000 - 1)
-			w := normal2(x, y, c)
-			sum, mass = sum+w*math.Exp(meanB+y), mass+w
-		}
-		got := costs(e, &estimate.Query{}, func(c estimate.CostCursor) { c.Observe(0, shown(func(r *estimate.Run) { r.CostUSD = cost })) })
-		if want := scale * sum / mass; !near(got[1], want, 1e-5) || got[0] != cost {
-			t.Errorf("a has cost %v: %v, want %v of b", cost, got, want)
-		}
-	}
-}
-
-// The same through one shared factor, with parameters that are given.
+// A cost that was seen moves the other through one shared factor, with parameters that are given.
 func TestGoldenCostByFactor(t *testing.T) {
 	e := readParams(t, anyQuality, `{"kind":"latent","params":{"groups":[],"mean":[[0.5,1.2]],"per_length":[0,0.4],"center":5,"load":[0.6,0.9],"noise":[0.1,0.2],"factor":[1.1,0.8]}}`)
 	for _, c := range []struct{ tokens, cost float64 }{{0, 1}, {0, 5}, {300, 1}, {300, 0.3}} {

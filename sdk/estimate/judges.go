@@ -1,6 +1,7 @@
 package estimate
 
 import (
+	"cmp"
 	"math"
 	"slices"
 
@@ -57,7 +58,15 @@ type juror struct {
 // panelOf returns the judges of a table; nil for none.
 func panelOf(t *outcome.Table, e *Estimator) *panel {
 	p := &panel{}
-	for _, name := range t.Judges() {
+	names := t.Judges()
+	place := func(name string) int {
+		if at := slices.Index(e.JudgeOrder, name); at >= 0 {
+			return at
+		}
+		return len(e.JudgeOrder)
+	}
+	slices.SortStableFunc(names, func(a, b string) int { return cmp.Compare(place(a), place(b)) })
+	for _, name := range names {
 		rates, known := e.Judges[name]
 		if !known {
 			continue

@@ -30,10 +30,10 @@ type latent struct {
 	Shift   [][]float64 `json:"shift"` // group, model
 	// PerTrouble is the ease added by each unit of trouble that a query's run is in.
 	PerTrouble float64 `json:"per_trouble,omitempty"`
-	// Sample names for each model the one whose further answer it is, and Repeat is how
-	// two answers of that are correlated given the ease; nil where none is asked twice.
-	Sample []int     `json:"sample,omitempty"`
-	Repeat []float64 `json:"repeat,omitempty"`
+	// Family names for each model the first of its family, and Shared is the share of the
+	// family's factor in whether it is right, given the ease; nil where all are alone.
+	Family []int     `json:"family,omitempty"`
+	Shared []float64 `json:"shared,omitempty"`
 	// Verified: a check judges the answers.
 	Verified bool `json:"verified,omitempty"`
 	// Ante and Post are how the signals are distributed; nil when there are none.
@@ -77,10 +77,10 @@ type latentTables struct {
 	// pair is the deviation of what a second answer, of the model that tells most, would
 	// change in the estimate of each model; nil where answers are not compared.
 	pair [][]float64 // group, model
-	// repeats are the models that may be asked several times, repeatOf the place of
-	// each model among them, -1 for others; nil where there are none.
-	repeats  []repeats
-	repeatOf []int
+	// families are those of more than one model, familyOf the place of each model's
+	// among them, -1 for none; nil where there are none.
+	families []family
+	familyOf []int
 }
 
 func (e *latent) Kind() string { return KindLatent }
@@ -99,7 +99,7 @@ func (e *latent) check(models int) error {
 	groups := len(e.Groups) + 1
 	switch {
 	case len(e.Base) != models, len(e.Slope) != models, len(e.Shift) != groups,
-		e.Sample != nil && (len(e.Sample) != models || len(e.Repeat) != models || !validSamples(e.Sample, e.Repeat)),
+		e.Family != nil && (len(e.Family) != models || !validFamilies(e.Family, e.Shared)),
 		e.Ante != nil && len(e.Ante) != models, e.Post != nil && len(e.Post) != models,
 		e.Evidence != nil && !e.Evidence.check(models),
 		e.Lengths != nil && len(e.Lengths) != models, e.NoAnswer != nil && (len(e.NoAnswer) != models || len(e.Empty) != groups):
@@ -152,7 +152,7 @@ func (e *latent) prepare() {
 	if e.Evidence != nil {
 		e.Evidence.prepare()
 	}
-	e.prepareRepeats(t)
+	e.prepareFamilies(t)
 	e.tables = t
 	if e.Agree != nil && !e.Verified {
 		t.pair = e.pairDeviations()

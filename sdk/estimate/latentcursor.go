@@ -55,7 +55,7 @@ type latentCursor struct {
 	partitions   []float64 // hypothesis
 	jointRight   []float64
 	jointWrong   []float64
-	counter      counter
+	shares       []float64 // of a family's members
 	sizes        []float64
 }
 
@@ -103,9 +103,9 @@ func (c *latentCursor) clear() {
 
 // forget takes what was seen of a model out of the weights.
 func (c *latentCursor) forget(i int) {
-	if r := c.tables.repeated(i); r != nil {
+	if f := c.tables.family(i); f != nil {
 		for k := range c.log {
-			c.log[k] -= math.Log(c.together(r, -1, k))
+			c.log[k] -= math.Log(c.together(f, -1, k))
 		}
 		return
 	}
@@ -116,9 +116,9 @@ func (c *latentCursor) forget(i int) {
 
 // recall puts it in.
 func (c *latentCursor) recall(i int) {
-	if r := c.tables.repeated(i); r != nil {
+	if f := c.tables.family(i); f != nil {
 		for k := range c.log {
-			c.log[k] += math.Log(c.together(r, -1, k))
+			c.log[k] += math.Log(c.together(f, -1, k))
 		}
 		return
 	}
@@ -223,8 +223,8 @@ func (c *latentCursor) means(dst []cascade.Belief) {
 		switch {
 		case !math.IsNaN(c.verdict[i]):
 			dst[i] = cascade.Belief{Mean: c.verdict[i]}
-		case c.tables.repeated(i) != nil:
-			dst[i] = cascade.Belief{Mean: c.repeatMean(c.tables.repeated(i), i), Bernoulli: c.Verified && !c.ran[i]}
+		case c.tables.family(i) != nil:
+			// Below, with its family.
 		case clustered && c.clusters.of[i] >= 0:
 			dst[i] = cascade.Belief{Mean: c.ranQuality(i)}
 		default:
@@ -234,6 +234,16 @@ func (c *latentCursor) means(dst []cascade.Belief) {
 				mean += c.weight[k] * right / (right + wrong)
 			}
 			dst[i] = cascade.Belief{Mean: mean, Bernoulli: c.Verified && !c.ran[i]}
+		}
+	}
+	for n := range c.tables.families {
+		own := &c.tables.families[n]
+		c.shares = append(c.shares[:0], make([]float64, len(own.members))...)
+		c.familyMeans(c.shares, own)
+		for a, i := range own.members {
+			if math.IsNaN(c.verdict[i]) {
+				dst[i] = cascade.Belief{Mean: min(c.shares[a], 1), Bernoulli: c.Verified && !c.ran[i]}
+			}
 		}
 	}
 }

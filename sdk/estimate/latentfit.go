@@ -13,8 +13,11 @@ const (
 	latentNodes   = 21
 	latentSpan    = 3.5
 	latentRounds  = 40
+	sharedRounds  = 10 // after so many it is learnt what families share
 	basePrecision = 0.05
-	// shifts of a model in a group are drawn to none.
+	// the efforts of a model are drawn to one another.
+	armPrecision = 2
+	// shifts of a model in a group are drawn to none, at first by so much.
 	shiftPrecision = 2
 	// group means are drawn to 0.
 	groupPrecision = 1
@@ -38,11 +41,8 @@ func fitLatent(t *outcome.Table, seed uint64) *latent {
 			index[g] = 0
 		}
 	}
-	if e.Sample = firstSamples(t.Models); e.Sample != nil {
-		e.Repeat = make([]float64, n)
-		for i := range e.Repeat {
-			e.Repeat[i] = usualRepeat
-		}
+	if e.Family = familiesOf(t.Models); e.Family != nil {
+		e.Shared = slices.Repeat([]float64{usualShared}, n)
 	}
 	e.Groups = slices.Sorted(maps.Keys(index))
 	for g, name := range e.Groups {
@@ -57,16 +57,23 @@ func fitLatent(t *outcome.Table, seed uint64) *latent {
 		e.Base[i], e.Slope[i] = logit(v), 1
 	}
 	e.PerLength = make([]perLength, len(e.Mean))
-	f := &latentFit{latent: e, slopes: newLatentPrior(), t: t, group: make([]int, len(t.Queries)), ease: make([]float64, len(t.Queries))}
+	f := &latentFit{latent: e, slopes: newLatentPrior(), shifts: shiftPrecision, t: t, group: make([]int, len(t.Queries)), ease: make([]float64, len(t.Queries))}
 	f.weight = square2(len(t.Queries), len(e.Nodes))
+	f.tries, f.of = triesOf(t.Models), make([]int, n)
+	for k, tries := range f.tries {
+		for _, i := range tries {
+			f.of[i] = k
+		}
+	}
 	e.prepare()
 	var lengths []moments
 	for range e.Mean {
 		lengths = append(lengths, moments{})
 	}
-	f.logTokens = make([]float64, len(t.Queries))
+	f.logTokens, f.members = make([]float64, len(t.Queries)), make([][]int, len(e.Mean))
 	for q := range t.Queries {
 		f.group[q] = e.groupOf(t.Group(q))
+		f.members[f.group[q]] = append(f.members[f.group[q]], q)
 		f.logTokens[q] = math.NaN()
 		if tokens := promptTokens(t, q); tokens > 0 {
 			f.logTokens[q] = math.Log(tokens)
@@ -76,8 +83,11 @@ func fitLatent(t *outcome.Table, seed uint64) *latent {
 	for g := range lengths {
 		e.PerLength[g].Center = lengths[g].mean
 	}
-	for range latentRounds {
+	for n := range latentRounds {
 		f.round()
+		if n%sharedRounds == sharedRounds-1 {
+			f.learnShared()
+		}
 	}
 	if t.Prompts != nil {
 		f.fitText(seed)
@@ -97,12 +107,15 @@ type latentFit struct {
 	*latent
 	t         *outcome.Table
 	group     []int
+	members   [][]int     // group: its queries
 	logTokens []float64   // of each prompt, NaN when unknown
 	text      []float64   // ease by the words of each prompt, from other prompts; nil without
 	weight    [][]float64 // query, node: posterior given all outcomes
 	ease      []float64   // query: its mean
 	slopes    latentPrior
-	counter   counter
+	shifts    float64 // precision
+	tries     [][]int // the models, each with its further answers
+	of        []int   // model: its place in tries
 }
 
 // textRounds are the rounds in which all else is adjusted to what the words tell.
@@ -143,12 +156,11 @@ func (f *latentFit) round() {
 		}
 	}
 	logs := make([]float64, nodes)
-	together := make([]repeatMoments, len(f.tables.repeats))
 	for q, row := range f.t.Quality {
 		g, weight := f.group[q], f.weight[q]
 		f.prior(logs, f.priorMean(q))
 		for i, v := range row {
-			if math.IsNaN(v) || f.tables.repeated(i) != nil {
+			if math.IsNaN(v) || f.tables.family(i) != nil {
 				continue
 			}
 			bad, odds := bad[g][i][:nodes], odds[g][i][:nodes]
@@ -162,13 +174,10 @@ func (f *latentFit) round() {
 				logs[k] += bad[k] + v*odds[k]
 			}
 		}
-		for r := range f.tables.repeats {
-			f.logRepeats(logs, &f.tables.repeats[r], g, row)
+		for n := range f.tables.families {
+			f.logFamily(logs, &f.tables.families[n], q)
 		}
 		softmax(weight, logs)
-		for r := range f.tables.repeats {
-			f.learnRepeats(&together[r], &f.tables.repeats[r], g, row, weight)
-		}
 		f.ease[q] = 0
 		for k, w := range weight {
 			f.ease[q] += w * f.Nodes[k]
@@ -182,18 +191,16 @@ func (f *latentFit) round() {
 			}
 		}
 	}
-	for r := range f.tables.repeats {
-		f.tables.repeats[r].pool(all)
-		f.tables.repeats[r].pool(good)
-	}
-	for i := range n {
-		if f.Sample == nil || f.Sample[i] == i {
-			f.regress(i, all, good)
+	for _, tries := range f.tries {
+		for g := range all {
+			for _, i := range tries[1:] {
+				addTo(all[g][tries[0]], all[g][i], 1)
+				addTo(good[g][tries[0]], good[g][i], 1)
+			}
 		}
+		f.regress(tries[0], all, good)
 	}
-	for r := range f.tables.repeats {
-		f.sameAsFirst(&f.tables.repeats[r], together[r].correlation())
-	}
+	f.sameAsFirst()
 	f.regressEase()
 	f.learnPrior(all)
 }
@@ -225,12 +232,7 @@ func (f *latentFit) regressEase() {
 	for g := range f.Mean {
 		// Normal equations of [1, length, words] with ridge.
 		a, b := square(3), make([]float64, 3)
-		n := 0
-		for q := range f.ease {
-			if f.group[q] != g {
-				continue
-			}
-			n++
+		for _, q := range f.members[g] {
 			x := [3]float64{1, f.logTokens[q] - f.PerLength[g].Center, 0}
 			if math.IsNaN(x[1]) {
 				x[1] = 0
@@ -249,7 +251,7 @@ func (f *latentFit) regressEase() {
 		a[1][1] += lengthPrecision
 		a[2][2] += textPrecision
 		c := solve(a, b)
-		if c == nil || n == 0 {
+		if c == nil || len(f.members[g]) == 0 {
 			continue
 		}
 		f.Mean[g], f.PerLength[g].Slope = c[0], c[1]
@@ -262,22 +264,20 @@ func (f *latentFit) regressEase() {
 	}
 }
 
-// regress does two Newton steps of model i's penalised logistic regression.
+// regress does two Newton steps of model i's penalised logistic regression. The second
+// derivatives of the shifts are diagonal: they are eliminated first.
 func (f *latentFit) regress(i int, all, good [][][]float64) {
 	groups := len(f.Groups)
-	d := 2 + groups
+	shift := make([]struct{ grad, base, slope float64 }, groups) // and second derivatives
 	for range 2 {
-		grad, hess := make([]float64, d), square(d)
-		penalise := func(j int, precision, off float64) {
-			grad[j] -= precision * off
-			hess[j][j] += precision
-		}
-		penalise(0, basePrecision, f.Base[i])
-		penalise(1, f.slopes.precision, f.Slope[i]-f.slopes.slope)
-		for g := range groups {
-			penalise(2+g, shiftPrecision, f.Shift[g][i])
+		grad := []float64{-basePrecision * f.Base[i], -f.slopes.precision * (f.Slope[i] - f.slopes.slope)}
+		hess := [][]float64{{basePrecision, 0}, {0, f.slopes.precision}}
+		if like, known := f.otherArms(i); known {
+			grad[0] -= armPrecision * (f.Base[i] - like)
+			hess[0][0] += armPrecision
 		}
 		for g := range all {
+			var r0, r1, h0, h1, h2 float64
 			for k, z := range f.Nodes {
 				w := all[g][i][k]
 				if w == 0 {
@@ -285,18 +285,17 @@ func (f *latentFit) regress(i int, all, good [][][]float64) {
 				}
 				p := sigmoid(f.Base[i] + f.Slope[i]*z + f.Shift[g][i])
 				r, h := good[g][i][k]-w*p, w*p*(1-p)
-				grad[0] += r
-				grad[1] += r * z
-				hess[0][0] += h
-				hess[0][1] += h * z
-				hess[1][1] += h * z * z
-				if g < groups {
-					grad[2+g] += r
-					hess[0][2+g] += h
-					hess[1][2+g] += h * z
-					hess[2+g][2+g] += h
-				}
+				r0, r1, h0, h1, h2 = r0+r, r1+r*z, h0+h, h1+h*z, h2+h*z*z
 			}
+			grad[0], grad[1] = grad[0]+r0, grad[1]+r1
+			hess[0][0], hess[0][1], hess[1][1] = hess[0][0]+h0, hess[0][1]+h1, hess[1][1]+h2
+			if g == groups {
+				continue
+			}
+			own, precise := &shift[g], h0+f.shifts
+			own.grad, own.base, own.slope = (r0-f.shifts*f.Shift[g][i])/precise, h0/precise, h1/precise
+			grad[0], grad[1] = grad[0]-h0*own.grad, grad[1]-h1*own.grad
+			hess[0][0], hess[0][1], hess[1][1] = hess[0][0]-h0*own.base, hess[0][1]-h0*own.slope, hess[1][1]-h1*own.slope
 		}
 		step := solve(hess, grad)
 		if step == nil {
@@ -304,8 +303,8 @@ func (f *latentFit) regress(i int, all, good [][][]float64) {
 		}
 		f.Base[i] += limit(step[0])
 		f.Slope[i] = max(0, f.Slope[i]+limit(step[1]))
-		for g := range groups {
-			f.Shift[g][i] += limit(step[2+g])
+		for g, own := range shift {
+			f.Shift[g][i] += limit(own.grad - own.base*step[0] - own.slope*step[1])
 		}
 	}
 }

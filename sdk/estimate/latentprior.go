@@ -30,4 +30,24 @@ func (f *latentFit) learnPrior(all [][][]float64) {
 		squares += (s-mean)*(s-mean) + 1/information
 	}
 	f.slopes = latentPrior{slope: mean, precision: (n + 2) / squares}
+	f.learnShifts(all)
+}
+
+// learnShifts sets how strongly the shifts of models in groups are drawn to none, in the
+// same way: as if shifts of the usual size had been seen besides.
+func (f *latentFit) learnShifts(all [][][]float64) {
+	const usual = 20
+	n, squares := float64(usual), usual/float64(shiftPrecision)
+	for g := range f.Groups {
+		for i := range f.Base {
+			information := f.shifts
+			for k, w := range all[g][i] {
+				p := f.tables.p[g][i][k]
+				information += w * p * (1 - p)
+			}
+			squares += f.Shift[g][i]*f.Shift[g][i] + 1/information
+			n++
+		}
+	}
+	f.shifts = n / squares
 }

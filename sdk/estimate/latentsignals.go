@@ -47,7 +47,7 @@ const lengthPrecisionOfAnswers = 10
 func (f *latentFit) fitLength(i int) (answerLength, bool) {
 	var overall moments
 	for q := range f.ease {
-		for _, i := range f.armsOf(i) {
+		for _, i := range f.triesOf(i) {
 			if y := f.t.OutputTokens[q][i]; y > 0 {
 				overall.add(math.Log(y))
 			}
@@ -61,7 +61,7 @@ func (f *latentFit) fitLength(i int) (answerLength, bool) {
 		a, b := square(3), make([]float64, 3)
 		squares, n := 0.0, 0.0
 		for q := range f.ease {
-			for _, i := range f.armsOf(i) {
+			for _, i := range f.triesOf(i) {
 				y, v := f.t.OutputTokens[q][i], f.t.Quality[q][i]
 				if f.group[q] != g && g != len(f.Groups) || !(y > 0) || math.IsNaN(v) {
 					continue
@@ -109,7 +109,7 @@ func (f *latentFit) fitNoAnswer() {
 			if math.IsNaN(v) || f.Empty[f.group[q]] {
 				continue
 			}
-			for _, k := range []int{f.armsOf(i)[0], n} {
+			for _, k := range []int{f.triesOf(i)[0], n} {
 				all[k][0] += 1 - v
 				all[k][1] += v
 				if f.t.Answers[q][i] == "" {
@@ -124,7 +124,7 @@ func (f *latentFit) fitNoAnswer() {
 		return (missing[i][right] + prior*overall) / (all[i][right] + prior)
 	}
 	for i := range n {
-		i := f.armsOf(i)[0]
+		i := f.triesOf(i)[0]
 		f.NoAnswer = append(f.NoAnswer, absence{IfRight: rate(i, 1), IfWrong: rate(i, 0)})
 	}
 }
@@ -136,7 +136,7 @@ func (f *latentFit) fitAgreement() {
 	f.Agree = make([]agreement, len(f.Mean))
 	for g := range f.Agree {
 		var same, pairs [2]float64 // wrong, right
-		var again, tries float64   // wrong answers of one model
+		var again, tries float64   // wrong answers of one family
 		for q, row := range f.t.Quality {
 			if f.group[q] != g && g != len(f.Groups) {
 				continue
@@ -148,7 +148,7 @@ func (f *latentFit) fitAgreement() {
 					if a == "" || b == "" || u != v || u != 0 && u != 1 {
 						continue
 					}
-					if r := f.tables.repeated(i); r != nil && r == f.tables.repeated(j) {
+					if own := f.tables.family(i); own != nil && own == f.tables.family(j) {
 						if v == 0 {
 							tries++
 						}
@@ -167,7 +167,7 @@ func (f *latentFit) fitAgreement() {
 		wrong := (same[0] + prior*usualWrong) / (pairs[0] + prior)
 		right := (same[1] + prior*usualRight) / (pairs[1] + prior)
 		f.Agree[g] = agreement{Spread: min(max(1/max(wrong, 1e-3)-1, 0.2), 100), Differ: min(max((1-right)/2, 0.002), 0.2)}
-		if f.Sample != nil {
+		if f.Family != nil {
 			chance := 1 / (1 + f.Agree[g].Spread)
 			f.Agree[g].Repeat = min(max(((again+prior*usualRepeat)/(tries+prior)-chance)/(1-chance), 0), mostRepeat)
 		}
@@ -214,10 +214,8 @@ func (f *latentFit) fitChange(replay *Replay) {
 	for i := range n {
 		sums[last][i] /= max(counts[last], 1)
 	}
-	for r := range f.tables.repeats {
-		for _, row := range sums {
-			f.tables.repeats[r].average(row)
-		}
+	for _, row := range sums {
+		pool(f.tries, row)
 	}
 	for g := range last {
 		for i := range n {

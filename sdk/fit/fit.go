@@ -76,6 +76,11 @@ func Fit(ctx context.Context, t *outcome.Table, o Options) (*Profile, error) {
 	if t.CostUSD == nil {
 		return nil, fmt.Errorf("%w: none has a cost in US dollars (cost_usd)", ErrTooFew)
 	}
+	for m, cost := range t.MeanCosts() {
+		if math.IsNaN(cost) {
+			return nil, fmt.Errorf("%w: no outcome of model %q has a cost in US dollars (cost_usd)", ErrTooFew, t.Models[m])
+		}
+	}
 	if n := len(complete.Queries); n < minQueries {
 		return nil, fmt.Errorf("%w: %d queries have outcomes of all %d models, of %d in all; %d are needed", ErrTooFew, n, len(t.Models), len(t.Queries), minQueries)
 	}

@@ -136,3 +136,13 @@ func madeUp(n int) *outcome.Table {
 	}
 	return t
 }
+
+func TestAModelWithoutCostsIsNamed(t *testing.T) {
+	table := small(40, 1)
+	for q := range table.CostUSD {
+		table.CostUSD[q][1] = math.NaN()
+	}
+	if _, err := Fit(context.Background(), table, Options{}); !errors.Is(err, ErrTooFew) || !strings.Contains(err.Error(), table.Models[1]) {
+		t.Errorf("%v, want the model named whose costs are unknown", err)
+	}
+}

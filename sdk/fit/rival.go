@@ -39,9 +39,12 @@ func Compare(old, fresh *Profile, traces []*sdk.Trace) (*Rival, error) {
 		return nil, err
 	}
 	for _, p := range []*Profile{old, fresh} {
-		if table, err = widened(table, p.Names()); err != nil {
-			return nil, err
+		for _, name := range table.Models {
+			if !slices.Contains(p.Names(), name) {
+				return nil, fmt.Errorf("%w: traces of %q", ErrModels, name)
+			}
 		}
+		table = table.Widen(p.Names()...)
 	}
 	var losses, errs [2][]float64
 	for k, p := range []*Profile{old, fresh} {
@@ -57,44 +60,6 @@ func Compare(old, fresh *Profile, traces []*sdk.Trace) (*Rival, error) {
 	r.Quality, r.QualityStdError = gain(losses[0], losses[1])
 	r.Cost, r.CostStdError = gain(errs[0], errs[1])
 	return r, nil
-}
-
-// widened returns the table with a column for each of the models, empty where the
-// traces have nothing of one.
-func widened(t *outcome.Table, models []string) (*outcome.Table, error) {
-	for _, name := range t.Models {
-		if !slices.Contains(models, name) {
-			return nil, fmt.Errorf("%w: traces of %q", ErrModels, name)
-		}
-	}
-	wide := *t
-	for _, name := range models {
-		if wide.Index(name) >= 0 {
-			continue
-		}
-		wide.Models = append(slices.Clone(wide.Models), name)
-		for _, m := range []*[][]float64{&wide.Quality, &wide.CostUSD, &wide.InputTokens, &wide.OutputTokens, &wide.LatencySeconds, &wide.Ante, &wide.Post, &wide.Propensity} {
-			*m = appended(*m, math.NaN())
-		}
-		wide.Answers = appended(wide.Answers, "")
-		signals := map[string][][]float64{}
-		for k, m := range wide.Signals {
-			signals[k] = appended(m, math.NaN())
-		}
-		wide.Signals = signals
-	}
-	return &wide, nil
-}
-
-func appended[T any](m [][]T, v T) [][]T {
-	if m == nil {
-		return nil
-	}
-	out := make([][]T, len(m))
-	for i, row := range m {
-		out[i] = append(slices.Clone(row), v)
-	}
-	return out
 }
 
 // told returns what a profile loses on every judged call, and how far off it is on the

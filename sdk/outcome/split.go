@@ -7,8 +7,8 @@ import (
 )
 
 // Split divides the queries at random into two tables, of which the first has the
-// given share of every group. The same seed gives the same halves. Queries keep
-// their order.
+// given share of every group, and of the groups of one query. The same seed gives the
+// same halves. Queries keep their order.
 func (t *Table) Split(share float64, seed uint64) (first, second *Table) {
 	a, b := t.SplitRows(share, seed)
 	return t.Rows(a), t.Rows(b)
@@ -16,11 +16,22 @@ func (t *Table) Split(share float64, seed uint64) (first, second *Table) {
 
 // SplitRows is [Table.Split] in terms of the places of the queries.
 func (t *Table) SplitRows(share float64, seed uint64) (first, second []int) {
-	for _, members := range t.shuffled(seed) {
+	deal := func(members []int) {
 		cut := int(math.Round(share * float64(len(members))))
 		first = append(first, members[:cut]...)
 		second = append(second, members[cut:]...)
 	}
+	var alone []int
+	for _, members := range t.shuffled(seed) {
+		if len(members) == 1 {
+			alone = append(alone, members[0])
+			continue
+		}
+		deal(members)
+	}
+	rng := rand.New(rand.NewPCG(seed, 0xa107e))
+	rng.Shuffle(len(alone), func(a, b int) { alone[a], alone[b] = alone[b], alone[a] })
+	deal(alone)
 	slices.Sort(first)
 	slices.Sort(second)
 	return first, second

@@ -137,6 +137,32 @@ func (t *Table) Select(models ...string) (*Table, error) {
 	), nil
 }
 
+// Widen returns the table with a column for each of the models, of which nothing is known
+// where it has none yet.
+func (t *Table) Widen(models ...string) *Table {
+	all := slices.Clone(t.Models)
+	for _, name := range models {
+		if !slices.Contains(all, name) {
+			all = append(all, name)
+		}
+	}
+	more := len(all) - len(t.Models)
+	return t.derive(
+		all,
+		func(column []string) []string { return column },
+		func(m [][]float64) [][]float64 { return widened(m, more, math.NaN()) },
+		func(m [][]string) [][]string { return widened(m, more, "") },
+	)
+}
+
+func widened[T any](matrix [][]T, by int, unknown T) [][]T {
+	out := make([][]T, len(matrix))
+	for i, row := range matrix {
+		out[i] = append(slices.Clone(row), slices.Repeat([]T{unknown}, by)...)
+	}
+	return out
+}
+
 // derive returns a table whose columns of queries and whose matrices went through
 // the given functions; nil stays nil.
 func (t *Table) derive(models []string, column func([]string) []string, numbers func([][]float64) [][]float64, texts func([][]string) [][]string) *Table {

@@ -144,6 +144,33 @@ func TestSplitIsStratifiedAndRepeatable(t *testing.T) {
 	}
 }
 
+func TestGroupsOfOneAreSplitByChance(t *testing.T) {
+	table := &outcome.Table{Models: []string{"a"}}
+	for q := range 40 {
+		table.Queries, table.Groups = append(table.Queries, fmt.Sprint("q", q)), append(table.Groups, fmt.Sprint("g", q))
+		table.Quality, table.CostUSD = append(table.Quality, []float64{1}), append(table.CostUSD, []float64{1})
+	}
+	first, _ := table.SplitRows(0.5, 1)
+	other, _ := table.SplitRows(0.5, 2)
+	if len(first) != 20 || slices.Equal(first, other) {
+		t.Errorf("halves of %d: %v and %v", len(first), first, other)
+	}
+}
+
+func TestWidenKeepsEveryColumn(t *testing.T) {
+	table := &outcome.Table{
+		Models: []string{"a"}, Queries: []string{"q"}, Quality: [][]float64{{1}}, Answers: [][]string{{"x"}},
+		Verdicts: map[string][][]float64{"judge": {{0}}}, Signals: map[string][][]float64{"score": {{2}}},
+	}
+	wide := table.Widen("a", "b")
+	if got, want := fmt.Sprint(wide.Models, wide.Quality, wide.Answers, wide.Verdicts, wide.Signals, wide.CostUSD), "[a b] [[1 NaN]] [[x ]] map[judge:[[0 NaN]]] map[score:[[2 NaN]]] []"; got != want {
+		t.Errorf("%s, want %s", got, want)
+	}
+	if len(table.Models) != 1 || len(table.Quality[0]) != 1 {
+		t.Error("the table itself was changed")
+	}
+}
+
 func TestSubsets(t *testing.T) {
 	table := read(t, small)
 	sub, err := table.Subset("large, small")

@@ -224,10 +224,10 @@ type collector struct {
 }
 
 // single makes a policy one with one model only, which every query goes to. A further
-// answer is asked for where the first one is, which is left in for that.
+// answer or arm is asked for where the first one is, which is left in for that.
 func single(p *policies.Policy, model int) {
 	route, first := policies.Strategy{Kind: "route"}, model
-	for p.Models[first].Further() {
+	for p.Models[first].Shares() {
 		first--
 	}
 	only := policies.Match{Name: runName, Models: []string{p.Models[model].Name}, Strategy: &route}

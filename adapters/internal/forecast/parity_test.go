@@ -180,7 +180,7 @@ func TestOnlineAndOfflineDecideAlike(t *testing.T) {
 	t.Run("wordless", func(t *testing.T) {
 		table := withSignals(made(90, 4))
 		table.InputTokens, table.OutputTokens, table.Signals = nil, nil, nil
-		decideAlike(t, table, []string{estimate.KindLatent, estimate.KindLogistic}, estimate.KindCostLength)
+		decideAlike(t, table, []string{estimate.KindLatent, estimate.KindLogistic}, estimate.KindCostMean)
 	})
 	t.Run("zeroeval", func(t *testing.T) {
 		table := outcometest.Zeroeval(t, "5")

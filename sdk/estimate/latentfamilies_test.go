@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"strings"
 	"testing"
 
 	"github.com/stepfall/stepfall/sdk"
@@ -13,26 +14,28 @@ import (
 	"github.com/stepfall/stepfall/sdk/outcome"
 )
 
-func TestBetaBinomialHasItsMeanAndCorrelation(t *testing.T) {
-	for _, c := range []struct {
-		n         int
-		p, repeat float64
-	}{{1, 0.3, 0.9}, {2, 0.3, 0}, {2, 0.8, 0.5}, {5, 0.1, 0.7}} {
-		sets := make([]float64, c.n+1)
-		betaBinomial(sets, c.p, c.repeat)
-		sum, mean, both := 0.0, 0.0, 0.0
-		choose := 1.0
-		for s, x := range sets {
-			sum += choose * x
-			mean += choose * x * float64(s) / float64(c.n)
-			both += choose * x * float64(s*(s-1)) / math.Max(1, float64(c.n*(c.n-1)))
-			choose *= float64(c.n-s) / float64(s+1)
-		}
-		if math.Abs(sum-1) > 1e-12 || math.Abs(mean-c.p) > 1e-12 {
-			t.Errorf("%+v: probabilities of %v with mean %v", c, sum, mean)
-		}
-		if got := (both - c.p*c.p) / (c.p * (1 - c.p)); c.n > 1 && math.Abs(got-c.repeat) > 1e-12 {
-			t.Errorf("%+v: correlation %v", c, got)
+// The factor of a family ties its answers without changing what is believed of the first.
+func TestChancesOfAFamilyHaveTheirMean(t *testing.T) {
+	last := 0.0
+	for _, shared := range []float64{0, 0.3, 0.6, 0.9} {
+		for _, p := range []float64{0.02, 0.3, 0.8, 0.999} {
+			mean, both := 0.0, 0.0
+			for _, x := range chancesOf(p, shared) {
+				mean, both = mean+x/factorPoints, both+x*x/factorPoints
+				if x < 0 || x > 1 {
+					t.Errorf("a probability of %v", x)
+				}
+			}
+			if math.Abs(mean-p) > 1e-12 {
+				t.Errorf("shared %v: a mean of %v, want %v", shared, mean, p)
+			}
+			if p == 0.3 {
+				if tie := (both - p*p) / (p * (1 - p)); tie < last-1e-9 || shared > 0 && tie < shared/2 {
+					t.Errorf("shared %v: correlated by %v, %v with less in common", shared, tie, last)
+				} else {
+					last = tie
+				}
+			}
 		}
 	}
 }
@@ -42,7 +45,7 @@ func TestBeliefsOfFurtherAnswersAreExact(t *testing.T) {
 	e := &latent{
 		Nodes: []float64{-2, -0.5, 1, 2}, Mean: []float64{0.2}, PerLength: make([]perLength, 1),
 		Base: []float64{-0.4, -0.4, -0.4, 0.5}, Slope: []float64{1.2, 1.2, 1.2, 0.9}, Shift: [][]float64{{0.1, 0.1, 0.1, 0}},
-		Sample: []int{0, 0, 0, 3}, Repeat: []float64{0.45, 0.45, 0.45, 0}, Verified: true,
+		Family: []int{0, 0, 0, 3}, Shared: []float64{0.45, 0.45, 0.45, 0}, Verified: true,
 	}
 	e.prepare()
 	verdicts := []float64{0.15, 0.7, math.NaN(), 0.3}
@@ -62,32 +65,26 @@ func TestBeliefsOfFurtherAnswersAreExact(t *testing.T) {
 	for _, z := range e.Nodes {
 		weight := math.Exp(-(z - 0.2) * (z - 0.2) / 2)
 		p := [4]float64{sigmoid(-0.3 + 1.2*z), 0, 0, sigmoid(0.5 + 0.9*z)}
-		sets := make([]float64, 4)
-		betaBinomial(sets, p[0], 0.45)
-		for truth := range 16 {
-			joint, right := weight, 0
-			for i, v := range verdicts {
-				is := truth>>i&1 == 1
-				if i < 3 && is {
-					right++
+		for _, chance := range chancesOf(p[0], 0.45) {
+			for truth := range 16 {
+				joint := weight
+				for i, v := range verdicts {
+					right := chance
+					if i == 3 {
+						right = p[3]
+					}
+					if truth>>i&1 == 0 {
+						right, v = 1-right, 1-v
+					}
+					joint *= right
+					if !math.IsNaN(v) {
+						joint *= v
+					}
 				}
-				switch {
-				case math.IsNaN(v):
-				case is:
-					joint *= v
-				default:
-					joint *= 1 - v
+				all += joint
+				if truth>>2&1 == 1 {
+					third += joint
 				}
-			}
-			joint *= sets[right]
-			if truth>>3&1 == 1 {
-				joint *= p[3]
-			} else {
-				joint *= 1 - p[3]
-			}
-			all += joint
-			if truth>>2&1 == 1 {
-				third += joint
 			}
 		}
 	}
@@ -108,8 +105,8 @@ func TestFurtherAnswersMayComeFirst(t *testing.T) {
 		t.Fatal(err)
 	}
 	l := e.Quality.(*latent)
-	if l.Base[0] != l.Base[4] || l.Repeat[1] != l.Repeat[3] || l.Base[0] == l.Base[1] {
-		t.Errorf("levels %v, correlations %v", l.Base, l.Repeat)
+	if l.Base[0] != l.Base[4] || l.Shared[1] != l.Shared[3] || l.Base[0] == l.Base[1] {
+		t.Errorf("levels %v, shares %v", l.Base, l.Shared)
 	}
 }
 
@@ -148,9 +145,9 @@ func TestASecondTryIsWorthLessThanAnotherModel(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for i, repeat := range e.Quality.(*latent).Repeat {
-		if repeat < 0.4 || repeat > 0.6 {
-			t.Errorf("%s: correlation %.2f, want 0.5", table.Models[i], repeat)
+	for i, shared := range e.Quality.(*latent).Shared {
+		if shared < 0.5 || shared > 0.85 {
+			t.Errorf("%s: share %.2f, want that which makes two answers of the same ease correlated by about 0.5", table.Models[i], shared)
 		}
 	}
 	r, err := e.On(table)
@@ -261,13 +258,49 @@ func TestFurtherAnswersAreTheSameOnlineAndReadBack(t *testing.T) {
 	}
 }
 
-func TestAProfileWithImpossibleSamplesIsRefused(t *testing.T) {
+// The efforts of a model fail together more than models do, and are told apart.
+func TestEffortsAreAFamily(t *testing.T) {
+	if testing.Short() {
+		t.Skip("fits to many outcomes, which takes a minute under the race detector")
+	}
+	rename := strings.NewReplacer("a#2", "a@high", "b#2", "b@high", "c#2", "c@high")
+	table := asked(1000, 1)
+	table.Verified, table.Answers = true, nil
+	for m, name := range table.Models {
+		if table.Models[m] = rename.Replace(name); !strings.Contains(table.Models[m], "@") {
+			table.Models[m] += "@low"
+		}
+	}
+	e, err := Fit(table, Options{Quality: KindLatent})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := e.On(table)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, costs := make([]cascade.Belief, 6), make([]float64, 6)
+	for q, row := range table.Quality {
+		if row[0] == 1 {
+			continue
+		}
+		r.Start(q).Believe([]int{0}, b, costs)
+		if b[1].Mean >= b[2].Mean {
+			t.Fatalf("after a failure the other effort is believed right with %.3f, another model with %.3f", b[1].Mean, b[2].Mean)
+		}
+	}
+	if l := e.Quality.(*latent); l.Base[0] == l.Base[1] {
+		t.Error("two efforts have one level")
+	}
+}
+
+func TestAProfileWithImpossibleFamiliesIsRefused(t *testing.T) {
 	for _, bad := range []string{`[1,0,2,2,4,4]`, `[0,0,1,2,4,4]`, `[0,0,2,2,4,6]`, `[0,0]`, `[-1,0,2,2,4,4]`} {
 		e, err := Fit(asked(60, 1), Options{Quality: KindLatent})
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := json.Unmarshal([]byte(bad), &e.Quality.(*latent).Sample); err != nil {
+		if err := json.Unmarshal([]byte(bad), &e.Quality.(*latent).Family); err != nil {
 			t.Fatal(err)
 		}
 		data, err := json.Marshal(e)
@@ -275,7 +308,7 @@ func TestAProfileWithImpossibleSamplesIsRefused(t *testing.T) {
 			t.Fatal(err)
 		}
 		if err := json.Unmarshal(data, &Estimator{}); err == nil {
-			t.Errorf("samples %s were read", bad)
+			t.Errorf("families %s were read", bad)
 		}
 	}
 }

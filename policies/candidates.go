@@ -1,0 +1,99 @@
+package policies
+
+import (
+	"cmp"
+	"fmt"
+)
+
+// arms returns the model's arms as candidates, the model itself where it has none.
+func (m *Model) arms() []Model {
+	m.label = m.Name
+	if len(m.Arms) == 0 {
+		return []Model{*m}
+	}
+	list := make([]Model, len(m.Arms))
+	for i, arm := range m.Arms {
+		list[i] = *m
+		list[i].Name, list[i].arm = m.Name+"@"+arm.Name, i+1
+		list[i].ExpectedOutputTokens = cmp.Or(arm.ExpectedOutputTokens, m.ExpectedOutputTokens)
+		list[i].Quality.Mean = cmp.Or(arm.Quality, m.Quality.Mean)
+	}
+	return list
+}
+
+// expandCandidates makes a candidate of every arm and of every further answer of a model:
+// NAME@ARM, NAME#2 and so on, in the place of NAME, wherever that is named.
+func (p *Policy) expandCandidates() {
+	named, baseline := map[string][]string{}, p.Baseline
+	var models []Model
+	for i := range p.Models {
+		label := p.Models[i].Name
+		for _, m := range p.Models[i].arms() {
+			models = append(models, m)
+			own := []string{m.Name}
+			for k := 2; k <= m.Samples; k++ {
+				again := m
+				again.Name, again.sample = fmt.Sprintf("%s#%d", m.Name, k), k
+				// Of an answer that comes after others that were not good enough less is
+				// hoped for; a profile knows how much.
+				again.Quality.Mean /= float64(k)
+				own = append(own, again.Name)
+				models = append(models, again)
+			}
+			if m.Name != label {
+				named[m.Name] = own
+			}
+			named[label] = append(named[label], own...)
+			if baseline == label {
+				p.Baseline = m.Name
+			}
+		}
+	}
+	expand := func(names *[]string) {
+		if *names == nil {
+			return
+		}
+		var all []string
+		for _, name := range *names {
+			all = append(all, named[name]...)
+		}
+		*names = all
+	}
+	p.Models = models
+	for i := range p.Estimators {
+		expand(&p.Estimators[i].Models)
+	}
+	for i := range p.Verifiers {
+		expand(&p.Verifiers[i].Models)
+	}
+	expand(&p.Strategy.Order)
+	for i := range p.Matches {
+		expand(&p.Matches[i].Models)
+		if s := p.Matches[i].Strategy; s != nil {
+			expand(&s.Order)
+		}
+	}
+}
+
+// candidateNames are the names by which candidates can be referred to: those of models, and
+// of arms.
+func (p *Policy) candidateNames() []string {
+	names := modelNames(p)
+	for i := range p.Models {
+		if m := &p.Models[i]; len(m.Arms) > 0 {
+			for _, arm := range m.arms() {
+				names = append(names, arm.Name)
+			}
+		}
+	}
+	return names
+}
+
+// candidates is how many answers can be asked for.
+func (p *Policy) candidates() int {
+	n := 0
+	for i := range p.Models {
+		n += max(1, p.Models[i].Samples) * max(1, len(p.Models[i].Arms))
+	}
+	return n
+}

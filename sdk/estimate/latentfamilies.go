@@ -1,0 +1,410 @@
+package estimate
+
+import (
+	"math"
+	"slices"
+
+	"github.com/stepfall/stepfall/sdk"
+)
+
+// The tries and the efforts of one model are a family. Given the ease of the query their
+// answers are not independent: what a model cannot do it fails at again. Each query gives
+// a family a factor u ~ N(0, 1) of its own, and given both a member is right with
+// probability
+//
+//	Φ((Φ⁻¹(p_i(z, g)) + sqrt(Shared)·u) / sqrt(1 - Shared)),
+//
+// whose mean over u is p_i(z, g) again: a first answer is believed as that of any model.
+
+// family is the members of a family and how probable it is that each is right.
+type family struct {
+	members []int
+	// chance is by group, member and node, at each of the factor's points.
+	chance [][][][factorPoints]float64
+}
+
+// factorPoints is at how many values, all as probable, the factor of a family is taken.
+const factorPoints = 7
+
+// factorAt are these values: the medians of equal parts, scaled to a deviation of 1.
+var factorAt = func() (at [factorPoints]float64) {
+	squares := 0.0
+	for m := range at {
+		at[m] = -math.Sqrt2 * math.Erfinv(1-2*(float64(m)+0.5)/factorPoints)
+		squares += at[m] * at[m] / factorPoints
+	}
+	for m := range at {
+		at[m] /= math.Sqrt(squares)
+	}
+	return at
+}()
+
+// chancesOf returns, by the factor's points, the probability that a member is right whose
+// mean over them is p.
+func chancesOf(p, shared float64) (at [factorPoints]float64) {
+	p = min(max(p, certain), 1-certain)
+	level, mean := math.Sqrt2*math.Erfinv(2*p-1), 0.0
+	for m, u := range factorAt {
+		at[m] = math.Erfc(-(level+math.Sqrt(shared)*u)/math.Sqrt(2*(1-shared))) / 2
+		mean += at[m] / factorPoints
+	}
+	for m, x := range at {
+		if mean > p {
+			at[m] = x * p / mean
+		} else {
+			at[m] = 1 - (1-x)*(1-p)/(1-mean)
+		}
+	}
+	return at
+}
+
+// familiesOf returns the family of each model, by its first member; nil where all models
+// are alone.
+func familiesOf(models []string) []int {
+	first := sdk.Families(models)
+	for i, f := range first {
+		if f != i {
+			return first
+		}
+	}
+	return nil
+}
+
+// listFamilies lists the families of more than one, and for each model its place in the
+// list, -1 for others.
+func listFamilies(first []int) (list []family, of []int) {
+	of = make([]int, len(first))
+	for i := range first {
+		of[i] = -1
+	}
+	for i, f := range first {
+		if f == i {
+			continue
+		}
+		if of[f] < 0 {
+			of[f] = len(list)
+			list = append(list, family{members: []int{f}})
+		}
+		of[i] = of[f]
+		list[of[f]].members = append(list[of[f]].members, i)
+	}
+	return list, of
+}
+
+// prepareFamilies works out the tables of the families.
+func (e *latent) prepareFamilies(t *latentTables) {
+	if e.Family == nil {
+		return
+	}
+	t.families, t.familyOf = listFamilies(e.Family)
+	for f := range t.families {
+		t.families[f].prepare(t, e.Shared[t.families[f].members[0]])
+	}
+}
+
+func (f *family) prepare(t *latentTables, shared float64) {
+	f.chance = make([][][][factorPoints]float64, len(t.p))
+	for g, p := range t.p {
+		f.chance[g] = make([][][factorPoints]float64, len(f.members))
+		for a, i := range f.members {
+			if a > 0 && slices.Equal(p[i], p[f.members[a-1]]) {
+				f.chance[g][a] = f.chance[g][a-1]
+				continue
+			}
+			f.chance[g][a] = make([][factorPoints]float64, len(p[i]))
+			for k := range p[i] {
+				f.chance[g][a][k] = chancesOf(p[i][k], shared)
+			}
+		}
+	}
+}
+
+// family returns the family of model i, nil for a model that is alone.
+func (t *latentTables) family(i int) *family {
+	if t.families == nil || t.familyOf[i] < 0 {
+		return nil
+	}
+	return &t.families[t.familyOf[i]]
+}
+
+// given returns how probable what was seen of the members is at each of the factor's
+// points, and together.
+func (f *family) given(g, k int, seen func(i int) (right, wrong float64)) (at [factorPoints]float64, all float64) {
+	for m := range at {
+		at[m] = 1.0 / factorPoints
+	}
+	for a, i := range f.members {
+		right, wrong := seen(i)
+		if right == 1 && wrong == 1 {
+			continue
+		}
+		chance := &f.chance[g][a][k]
+		for m, p := range chance {
+			at[m] *= p*right + (1-p)*wrong
+		}
+	}
+	for _, x := range at {
+		all += x
+	}
+	return at, all
+}
+
+// seen returns how likely what was seen of model i's answer is, if right and if wrong,
+// under a hypothesis on which cluster is right, -1 for none of them at all.
+func (c *latentCursor) seen(i, hypothesis, k int) (right, wrong float64) {
+	right, wrong = c.right[i][k], c.wrong[i][k]
+	if hypothesis < 0 || c.clusters.of[i] < 0 {
+		return right, wrong
+	}
+	differ := c.Agree[c.group].Differ
+	if c.clusters.of[i] == hypothesis-1 {
+		return right * (1 - differ), 0
+	}
+	return right * differ, wrong
+}
+
+// unseen reports that nothing is known yet of a family on this query: it is believed as
+// models that are alone.
+func (c *latentCursor) unseen(f *family) bool {
+	return c.Ante == nil && !slices.ContainsFunc(f.members, func(i int) bool { return c.ran[i] })
+}
+
+// together is how likely what was seen of a family's answers is.
+func (c *latentCursor) together(f *family, hypothesis, k int) float64 {
+	if c.unseen(f) {
+		return 1
+	}
+	_, all := f.given(c.group, k, func(i int) (float64, float64) { return c.seen(i, hypothesis, k) })
+	return all
+}
+
+// addShares adds, times a weight, the probability that each member's answer is right,
+// given the ease and a hypothesis.
+func (c *latentCursor) addShares(dst []float64, f *family, hypothesis, k int, weight float64) {
+	at, all := f.given(c.group, k, func(i int) (float64, float64) { return c.seen(i, hypothesis, k) })
+	if all == 0 {
+		return
+	}
+	for a, i := range f.members {
+		right, wrong := c.seen(i, hypothesis, k)
+		sum := 0.0
+		for m, p := range &f.chance[c.group][a][k] {
+			if x := p * right; x > 0 {
+				sum += at[m] * x / (x + (1-p)*wrong)
+			}
+		}
+		dst[a] += weight * sum / all
+	}
+}
+
+// share is the probability that the answer of one member is right, given the ease and a
+// hypothesis.
+func (c *latentCursor) share(f *family, i, hypothesis, k int) float64 {
+	c.shares = append(c.shares[:0], make([]float64, len(f.members))...)
+	c.addShares(c.shares, f, hypothesis, k, 1)
+	return c.shares[slices.Index(f.members, i)]
+}
+
+// familyMeans fills in the probabilities that the answers of a family are right.
+func (c *latentCursor) familyMeans(dst []float64, f *family) {
+	clear(dst)
+	if c.unseen(f) {
+		for a, i := range f.members {
+			dst[a] = dot(c.weight, c.tables.p[c.group][i])
+		}
+		return
+	}
+	if !c.inClusters(f.members[0]) {
+		for k, w := range c.weight {
+			if w > 1e-12 {
+				c.addShares(dst, f, -1, k, w)
+			}
+		}
+		return
+	}
+	for h := range len(c.clusters.size) + 1 {
+		for k, m := range c.clusters.mass[h] {
+			if m > 1e-12 {
+				c.addShares(dst, f, h, k, m)
+			}
+		}
+	}
+}
+
+// inClusters reports whether an answer of the model, or of its family, is in a cluster.
+func (c *latentCursor) inClusters(i int) bool {
+	if c.clusters == nil {
+		return false
+	}
+	f := c.tables.family(i)
+	if f == nil {
+		return c.clusters.of[i] >= 0
+	}
+	for _, j := range f.members {
+		if c.clusters.of[j] >= 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// copied returns the share of the family's wrong answers so far that are in a cluster,
+// those of the right cluster left out, and whether there are any.
+func (c *latentCursor) copied(f *family, before []int, cluster, right int) (share float64, any bool) {
+	n, same := 0.0, 0.0
+	for _, j := range before {
+		of := c.clusters.of[j]
+		if of == right || c.tables.family(j) != f {
+			continue
+		}
+		n++
+		if of == cluster {
+			same++
+		}
+	}
+	if n == 0 {
+		return 0, false
+	}
+	return same / n, true
+}
+
+// partitionFamilies is [clusters.partition] where there are families: a wrong answer is
+// with probability Repeat an earlier one of its family, and else comes as any other.
+func (c *latentCursor) partitionFamilies(a *agreement, right int) float64 {
+	log, n := 0.0, 0.0
+	size := c.sizes[:0]
+	for range c.clusters.size {
+		size = append(size, 0)
+	}
+	for at, i := range c.clusters.order {
+		cluster := c.clusters.of[i]
+		if cluster == right {
+			continue
+		}
+		p := size[cluster]
+		if p == 0 {
+			p = a.Spread
+		}
+		p /= n + a.Spread
+		if f := c.tables.family(i); f != nil {
+			if same, any := c.copied(f, c.clusters.order[:at], cluster, right); any {
+				p = a.Repeat*same + (1-a.Repeat)*p
+			}
+		}
+		log += math.Log(p)
+		size[cluster]++
+		n++
+	}
+	c.sizes = size
+	return log
+}
+
+// What families usually share, and how much one family is like the others.
+const (
+	usualShared, sharedDeviation = 0.6, 0.2
+	likeOthers                   = 1
+	// Of further wrong answers: the prior share that repeats one of the family.
+	usualRepeat, mostRepeat = 0.3, 0.95
+)
+
+// sharedGrid are the shares that are tried.
+var sharedGrid = [...]float64{0.02, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9}
+
+// logFamily adds to the log weights of the nodes what a query's outcomes of a family tell.
+func (f *latentFit) logFamily(logs []float64, own *family, q int) {
+	row := f.t.Quality[q]
+	for k := range logs {
+		_, all := own.given(f.group[q], k, func(i int) (float64, float64) {
+			if v := row[i]; !math.IsNaN(v) {
+				return v, 1 - v
+			}
+			return 1, 1
+		})
+		logs[k] += math.Log(max(all, math.SmallestNonzeroFloat64))
+	}
+}
+
+// learnShared sets what the families share to what their outcomes show.
+func (f *latentFit) learnShared() {
+	likelihood := square2(len(f.tables.families), len(sharedGrid))
+	var all [len(sharedGrid)]float64
+	logs := make([]float64, len(f.Nodes))
+	for n := range f.tables.families {
+		own := family{members: f.tables.families[n].members}
+		for s, shared := range sharedGrid {
+			own.prepare(f.tables, shared)
+			for q := range f.t.Quality {
+				clear(logs)
+				f.logFamily(logs, &own, q)
+				likelihood[n][s] += dot(f.weight[q], logs)
+			}
+			all[s] += likelihood[n][s]
+		}
+	}
+	posterior := make([]float64, len(sharedGrid))
+	for n, own := range likelihood {
+		for s, shared := range sharedGrid {
+			off := (shared - usualShared) / sharedDeviation
+			own[s] += likeOthers*(all[s]-own[s]) - off*off/2
+		}
+		softmax(posterior, own)
+		for _, i := range f.tables.families[n].members {
+			f.Shared[i] = dot(posterior, sharedGrid[:])
+		}
+	}
+}
+
+// otherArms is the mean level of the other efforts of model i, if there are any.
+func (f *latentFit) otherArms(i int) (level float64, known bool) {
+	own := f.tables.family(i)
+	if own == nil {
+		return 0, false
+	}
+	n := 0.0
+	for _, j := range own.members {
+		if f.of[j] != f.of[i] {
+			level += f.Base[j]
+			n++
+		}
+	}
+	return level / max(n, 1), n > 0
+}
+
+// sameAsFirst gives all answers of a model the parameters of its first.
+func (f *latentFit) sameAsFirst() {
+	for _, tries := range f.tries {
+		first := tries[0]
+		for _, i := range tries[1:] {
+			f.Base[i], f.Slope[i] = f.Base[first], f.Slope[first]
+			for g := range f.Shift {
+				f.Shift[g][i] = f.Shift[g][first]
+			}
+		}
+	}
+}
+
+// triesOf are the answers that share model i's parameters.
+func (f *latentFit) triesOf(i int) []int { return f.tries[f.of[i]] }
+
+// validFamilies reports whether a profile's families can be read: each is named by its
+// first member, and shares are below 1.
+func validFamilies(first []int, shared []float64) bool {
+	if len(first) != len(shared) {
+		return false
+	}
+	for i, f := range first {
+		if f < 0 || f >= len(first) || first[f] != f || !(shared[i] >= 0 && shared[i] < 1) {
+			return false
+		}
+	}
+	return true
+}
+
+// columns are the columns of all answers of model i, one after the other.
+func (f *latentFit) columns(matrix [][]float64, i int) []float64 {
+	var all []float64
+	for _, j := range f.triesOf(i) {
+		all = append(all, column(matrix, j)...)
+	}
+	return all
+}

@@ -87,10 +87,10 @@ func TestLimitsAreWhereTheyAreSaidToBe(t *testing.T) {
 
 func TestSettingOfAStrategy(t *testing.T) {
 	base := policies.Strategy{
-		Kind: cascade.NameCascadeRoute, Lambda: []float64{1}, Threshold: []float64{2}, Gamma: 0.25, MaxDepth: 3, Scale: 0.5, NodeLimit: 7, TopK: 9,
+		Kind: cascade.NameCascadeRoute, Lambda: []float64{1}, Threshold: []float64{2}, Gamma: 0.25, MaxDepth: 3, Scale: 0.5, NodeLimit: 7,
 		Order: []string{"large", "small"},
 	}
-	want := cascade.Setting{Name: cascade.NameCascadeRoute, Lambdas: []float64{1}, Thresholds: []float64{2}, Gamma: 0.25, MaxDepth: 3, Scale: 0.5, NodeLimit: 7, TopK: 9, Order: []string{"large", "small"}}
+	want := cascade.Setting{Name: cascade.NameCascadeRoute, Lambdas: []float64{1}, Thresholds: []float64{2}, Gamma: 0.25, MaxDepth: 3, Scale: 0.5, NodeLimit: 7, Order: []string{"large", "small"}}
 	for _, c := range []struct {
 		variant, answer string
 		change          func(*cascade.Setting)

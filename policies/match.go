@@ -111,7 +111,7 @@ func (p *Policy) Verifies(q *sdk.Query, model string) bool {
 func (s *Strategy) Setting() cascade.Setting {
 	c := cascade.Setting{
 		Name: s.Kind, Lambdas: s.Lambda, Thresholds: s.Threshold, Gamma: s.Gamma, MaxDepth: s.MaxDepth,
-		Scale: s.Scale, Order: s.Order, LastAnswer: s.Answer == "last", NodeLimit: s.NodeLimit, TopK: s.TopK,
+		Scale: s.Scale, Order: s.Order, LastAnswer: s.Answer == "last", NodeLimit: s.NodeLimit,
 	}
 	if s.Kind == cascade.NameCascadeRoute && s.Variant != "" && s.Variant != "exact" {
 		c.Name += "_" + s.Variant

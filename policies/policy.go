@@ -201,8 +201,6 @@ type Strategy struct {
 	Answer string `policy:"answer" oneof:"best last" default:"best" kinds:"threshold cascade"`
 	// Most sets of models that one decision values; 0 is 20000, -1 no limit.
 	NodeLimit int `policy:"node_limit" min:"-1" kinds:"cascade_route"`
-	// Keeps only so many sets of each size while searching; 0 keeps all.
-	TopK int `policy:"top_k" min:"0" kinds:"cascade_route"`
 }
 
 // A Match gives the queries that it is about a strategy and candidates of their

@@ -21,7 +21,6 @@ import (
 	"github.com/stepfall/stepfall/sdk/cascade"
 	"github.com/stepfall/stepfall/sdk/estimate"
 	"github.com/stepfall/stepfall/sdk/eval"
-	"github.com/stepfall/stepfall/sdk/fit"
 )
 
 // complete gives the commands below root what shells complete: policies, plugins,
@@ -31,7 +30,6 @@ func complete(root *cobra.Command, s Streams) {
 		"policy": policyNames, "against": policyNames,
 		"strategy": fixed(cascade.Names), "strategies": several(eval.StrategyNames), "order": cobra.NoFileCompletions,
 		"estimator": fixed(eval.Estimators), "cost-estimator": fixed(estimate.CostKinds),
-		"search": fixed(func() []string { return texts(fit.Searches()) }),
 		"judge":  fixed(func() []string { return judges }),
 		"for":    fixed(func() []string { return programKinds }),
 		"lang":   fixed(func() []string { return []string{"go", "python"} }),

@@ -22,7 +22,7 @@ import (
 type fitFlags struct {
 	outcomeFlags
 	outcomes, policy, out string
-	strategy, search      string
+	strategy              string
 	quality, cost         string
 	budget                float64
 	minQuality, margin    float64
@@ -77,9 +77,8 @@ the budget on choices that have not seen it either.`,
 	flags.StringVar(&f.strategy, "strategy", "", "strategy: "+strings.Join(cascade.Names(), ", ")+" (default index, or the policy's)")
 	flags.StringVar(&f.quality, "estimator", "", "quality estimator: "+strings.Join(estimate.Kinds(), ", ")+" (default by what the table holds)")
 	flags.StringVar(&f.cost, "cost-estimator", "", "cost estimator: "+strings.Join(estimate.CostKinds(), ", ")+" (default by what the table holds)")
-	flags.StringVar(&f.search, "search", string(fit.SearchConstant), "refinement of the lambdas: constant, per_step, repetitive, tpe")
 	flags.IntVar(&f.folds, "folds", 5, "folds of the outcomes")
-	flags.Uint64Var(&f.seed, "seed", 1, "seed of folds and searches")
+	flags.Uint64Var(&f.seed, "seed", 1, "seed of folds")
 	cmd.AddCommand(newFitClassifierCommand(s), newFitCheckCommand(s))
 	return cmd
 }
@@ -142,8 +141,6 @@ func (f *fitFlags) check() error {
 		return usage("--out is needed: the file to write the profile to")
 	case f.folds < 2:
 		return usage("--folds %d: want at least 2", f.folds)
-	case !slices.Contains(fit.Searches(), fit.Search(f.search)):
-		return usage("--search %q: want one of %q", f.search, fit.Searches())
 	case f.strategy != "" && !slices.Contains(cascade.Names(), f.strategy):
 		return usage("--strategy %q: want one of %q", f.strategy, cascade.Names())
 	case f.budget < 0 || math.IsNaN(f.budget) || math.IsInf(f.budget, 0):
@@ -181,7 +178,7 @@ func (f *fitFlags) check() error {
 
 func (f *fitFlags) options(s Streams) fit.Options {
 	o := fit.Options{
-		Strategy: f.strategy, BudgetUSD: f.budget, Folds: f.folds, Seed: f.seed, Search: fit.Search(f.search),
+		Strategy: f.strategy, BudgetUSD: f.budget, Folds: f.folds, Seed: f.seed,
 		MaxWrong: f.maxWrong, Confidence: f.confidence,
 		Estimate: estimate.Options{Quality: f.quality, Cost: f.cost},
 		Progress: func(stage string) { fmt.Fprintf(s.Err, "%s\n", stage) },

@@ -36,14 +36,13 @@ type CascadeRoute struct {
 	order    []int
 	search   Search
 	limit    int
-	topK     int
 	dense    int
 	patience int
 	pool     *sync.Pool
 }
 
 // NewCascadeRoute returns a CascadeRoute; it reads Lambdas, Gamma, MaxDepth,
-// Scale, NoExpect, Order, NodeLimit and TopK.
+// Scale, NoExpect, Order and NodeLimit.
 func NewCascadeRoute(p Params, search Search) (*CascadeRoute, error) {
 	if search < Exact || search > Greedy {
 		return nil, fmt.Errorf("cascade: search %d", search)
@@ -56,7 +55,7 @@ func NewCascadeRoute(p Params, search Search) (*CascadeRoute, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &CascadeRoute{common: c, order: slices.Clone(p.Order), search: search, limit: p.NodeLimit, topK: p.TopK, dense: dense, patience: patience, pool: newPool()}
+	r := &CascadeRoute{common: c, order: slices.Clone(p.Order), search: search, limit: p.NodeLimit, dense: dense, patience: patience, pool: newPool()}
 	switch {
 	case r.limit == 0:
 		r.limit = defaultNodeLimit

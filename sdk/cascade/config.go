@@ -49,9 +49,6 @@ type Params struct {
 	// NodeLimit bounds the search of cascade_route, in supermodels whose value is
 	// worked out. 0 means 50,000, a negative number no limit.
 	NodeLimit int
-	// TopK, when positive, makes cascade_route a beam search that keeps the TopK
-	// best supermodels of each size.
-	TopK int
 }
 
 // Strategies by name, as in policies, profiles and on the command line.
@@ -141,9 +138,6 @@ func newCommon(name string, p Params) (common, error) {
 	}
 	if p.MaxDepth < 0 {
 		faults = append(faults, fmt.Errorf("cascade: max depth %d is negative", p.MaxDepth))
-	}
-	if p.TopK < 0 {
-		faults = append(faults, fmt.Errorf("cascade: top-k %d is negative", p.TopK))
 	}
 	if !(p.Scale >= 0 && p.Scale <= 1) {
 		faults = append(faults, fmt.Errorf("cascade: scale %v lies outside [0, 1]", p.Scale))

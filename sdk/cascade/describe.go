@@ -22,6 +22,6 @@ func (c *Cascade) Describe() Description {
 // Describe implements [Describer].
 func (r *CascadeRoute) Describe() Description {
 	d := r.common.Describe()
-	d.Order, d.NodeLimit, d.TopK = r.order, r.limit, r.topK
+	d.Order, d.NodeLimit = r.order, r.limit
 	return d
 }

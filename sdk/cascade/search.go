@@ -37,7 +37,6 @@ type search struct {
 	bare     bool // below every node there is room for the first item to gain more
 	room     int  // greatest size of a set
 	prune    bool
-	width    int // of a beam search, if positive
 	patience int // after how many supermodels the search turns to the relaxation
 	dense    int // the number of items from which to use the relaxation
 
@@ -76,7 +75,7 @@ func (w *work) choose(r *CascadeRoute, s *State, floor float64) (run int, approx
 	q.begin()
 	q.gaveUp = false
 	q.floor, q.must, q.cheap = floor, len(s.Ran) == 0, r.cheap(s)
-	q.room, q.prune, q.limit, q.width = r.room(s), r.search != Slow, r.limit, r.topK
+	q.room, q.prune, q.limit = r.room(s), r.search != Slow, r.limit
 	q.dense, q.patience = r.dense, r.patience
 	q.collect(r, s)
 	if len(q.items) == 0 {
@@ -176,12 +175,8 @@ func (q *search) solve() {
 	for i := range q.items {
 		q.open = append(q.open, i)
 	}
-	if q.prune && q.width == 0 && len(q.items) >= q.dense {
+	if q.prune && len(q.items) >= q.dense {
 		q.core()
-	}
-	if q.width > 0 {
-		q.beam(q.width)
-		return
 	}
 	limit := q.limit
 	if q.prune && !q.relaxed {

@@ -22,7 +22,6 @@ type Setting struct {
 	Order []string `json:"order,omitempty"`
 	// LastAnswer returns the last answer in place of the best.
 	LastAnswer bool `json:"last_answer,omitempty"`
-	TopK       int  `json:"top_k,omitempty"`
 	// NodeLimit is not recorded in traces.
 	NodeLimit int `json:"node_limit,omitempty"`
 }
@@ -36,7 +35,7 @@ var ErrUnknownModel = errors.New("unknown model")
 func SettingOf(d Description, models []string) Setting {
 	s := Setting{
 		Name: d.Name, Lambdas: d.Lambdas, Thresholds: d.Thresholds, Gamma: d.Gamma, MaxDepth: d.MaxDepth,
-		Scale: d.Scale, NoExpect: d.NoExpect, LastAnswer: d.Answer == Last, TopK: d.TopK,
+		Scale: d.Scale, NoExpect: d.NoExpect, LastAnswer: d.Answer == Last,
 	}
 	for _, i := range d.Order {
 		if i < len(models) {
@@ -50,7 +49,7 @@ func SettingOf(d Description, models []string) Setting {
 func (s *Setting) Params(models []string) (Params, error) {
 	p := Params{
 		Lambdas: s.Lambdas, Thresholds: s.Thresholds, Gamma: s.Gamma, MaxDepth: s.MaxDepth,
-		Scale: s.Scale, NoExpect: s.NoExpect, TopK: s.TopK, NodeLimit: s.NodeLimit,
+		Scale: s.Scale, NoExpect: s.NoExpect, NodeLimit: s.NodeLimit,
 	}
 	if s.LastAnswer {
 		p.Answer = Last

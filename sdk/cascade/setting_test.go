@@ -12,7 +12,7 @@ import (
 // What a strategy says of itself makes the same strategy again, through JSON and with
 // the models at other places.
 func TestSettingsMakeTheStrategyThatTheyDescribe(t *testing.T) {
-	p := cascade.Params{Lambdas: []float64{3, 5}, Gamma: 0.25, MaxDepth: 2, Scale: 0.5, Order: []int{2, 0}, Thresholds: []float64{0.5}, Answer: cascade.Last, TopK: 3}
+	p := cascade.Params{Lambdas: []float64{3, 5}, Gamma: 0.25, MaxDepth: 2, Scale: 0.5, Order: []int{2, 0}, Thresholds: []float64{0.5}, Answer: cascade.Last}
 	for _, name := range cascade.Names() {
 		p := p
 		if name == cascade.NameCascadeRouteNoExpect {

@@ -40,7 +40,7 @@ func TestNewRefusesBadParameters(t *testing.T) {
 	nan := math.NaN()
 	for _, p := range []Params{
 		{Lambdas: []float64{-1}}, {Lambdas: []float64{nan}}, {Lambdas: []float64{math.Inf(1)}},
-		{Gamma: -0.1}, {Gamma: 1.1}, {Gamma: nan}, {MaxDepth: -1}, {TopK: -1},
+		{Gamma: -0.1}, {Gamma: 1.1}, {Gamma: nan}, {MaxDepth: -1},
 		{Scale: -1}, {Scale: 2}, {Scale: nan}, {Scale: 0.5, NoExpect: true},
 		{Order: []int{0, -1}}, {Order: []int{1, 2, 1}}, {Answer: 7}, {Thresholds: []float64{nan}},
 	} {
@@ -168,7 +168,7 @@ func TestDecisionsAreSound(t *testing.T) {
 	rng := rand.New(rand.NewPCG(21, 3))
 	for range 1500 {
 		s := randomState(rng, 1+rng.IntN(9))
-		p := Params{Lambdas: []float64{rng.Float64(), 0.1 * rng.Float64()}, Gamma: rng.Float64(), MaxDepth: rng.IntN(5), TopK: rng.IntN(4)}
+		p := Params{Lambdas: []float64{rng.Float64(), 0.1 * rng.Float64()}, Gamma: rng.Float64(), MaxDepth: rng.IntN(5)}
 		for _, name := range Names() {
 			checkDecision(t, name, newStrategy(t, name, p), s, p.MaxDepth)
 		}
@@ -340,29 +340,6 @@ func TestNodeLimitFallsBackAndSaysSo(t *testing.T) {
 	}
 	if worst > 1e-3 {
 		t.Errorf("a fallback loses %v", worst)
-	}
-}
-
-// A wide beam misses little, and a narrow one is still sound.
-func TestBeamSearch(t *testing.T) {
-	rng := rand.New(rand.NewPCG(21, 7))
-	for _, depth := range []int{0, 2} {
-		same := 0
-		for range 300 {
-			s := RandomState(rng, 8)
-			for i := range s.Beliefs {
-				s.Beliefs[i].StdDev = 0.3
-			}
-			p := Params{Lambdas: []float64{0.3 * rng.Float64()}, MaxDepth: depth}
-			exact := newStrategy(t, NameCascadeRoute, p).Decide(s)
-			p.TopK = 8
-			if newStrategy(t, NameCascadeRoute, p).Decide(s).Run == exact.Run {
-				same++
-			}
-		}
-		if same < 290 {
-			t.Errorf("depth %d: a beam of 8 agrees with the exact search in %d of 300", depth, same)
-		}
 	}
 }
 

@@ -53,11 +53,6 @@ func (f *fitter) meetBudget() error {
 	if err != nil {
 		return err
 	}
-	if f.options.Search != "" && f.options.Search != SearchConstant {
-		if values, gamma, err = f.search(values, gamma, budget); err != nil {
-			return err
-		}
-	}
 	return f.settle(values, gamma)
 }
 

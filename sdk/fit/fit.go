@@ -21,7 +21,7 @@ type Options struct {
 	// Strategy is one of [cascade.Names]; "" is index.
 	Strategy string
 	// Params are the parameters that are given and not fitted: Order, MaxDepth,
-	// Answer, NodeLimit and TopK. Order indexes the table's models.
+	// Answer, and NodeLimit. Order indexes the table's models.
 	Params cascade.Params
 	// BudgetUSD is the largest mean cost of a query; 0 is no budget.
 	BudgetUSD float64
@@ -40,9 +40,7 @@ type Options struct {
 	Estimate estimate.Options
 	// Folds is the number of folds; 0 is 5.
 	Folds int
-	// Search refines the lambdas; "" is SearchConstant.
-	Search Search
-	// Seed decides folds and searches.
+	// Seed decides folds.
 	Seed uint64
 	// Progress, when not nil, is told what is being done.
 	Progress func(stage string)

@@ -40,7 +40,7 @@ func small(n int, seed uint64) *outcome.Table {
 	return t
 }
 
-// What fits of a small table come to, by each strategy, promise and search, is kept in
+// What fits of a small table come to, by each strategy, and promise, is kept in
 // testdata/profiles.txt, with every eighth point of the curves and what is said of traces. That they are right is what the other tests are for; here nothing of
 // them changes unseen.
 func TestProfilesDoNotChangeUnseen(t *testing.T) {
@@ -58,9 +58,6 @@ func TestProfilesDoNotChangeUnseen(t *testing.T) {
 	for _, name := range cascade.Names() {
 		list[name] = Options{Strategy: name}
 		list[name+" within a budget"] = Options{Strategy: name, BudgetUSD: 0.005, Seed: 2}
-	}
-	for _, search := range Searches() {
-		list["search "+string(search)] = Options{Strategy: cascade.NameCascade, BudgetUSD: 0.006, Search: search, Seed: 3}
 	}
 	got := map[string]any{}
 	for name, o := range list {

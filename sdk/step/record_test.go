@@ -27,7 +27,7 @@ func TestTheTraceTellsTheSetting(t *testing.T) {
 		"threshold": {cascade.NameThreshold, cascade.Params{Order: []int{2, 0}, Thresholds: []float64{0.5}, Answer: cascade.Last, MaxDepth: 2},
 			cascade.Setting{Order: []string{"large", "small"}, Thresholds: []float64{0.5}, LastAnswer: true, MaxDepth: 2}},
 		"best answer": {cascade.NameThreshold, cascade.Params{Thresholds: []float64{0.5}}, cascade.Setting{Thresholds: []float64{0.5}}},
-		"scaled":      {cascade.NameCascadeRoute, cascade.Params{Scale: 0.5, TopK: 3}, cascade.Setting{Scale: 0.5, TopK: 3}},
+		"scaled":      {cascade.NameCascadeRoute, cascade.Params{Scale: 0.5}, cascade.Setting{Scale: 0.5}},
 		"not scaled":  {cascade.NameCascadeRoute, cascade.Params{}, cascade.Setting{}},
 		"no expect":   {cascade.NameCascadeRouteNoExpect, cascade.Params{}, cascade.Setting{NoExpect: true}},
 	} {
@@ -40,7 +40,7 @@ func TestTheTraceTellsTheSetting(t *testing.T) {
 			t.Fatal(err)
 		}
 		got := res.Trace.Setting
-		if got.Coin != 0.25 || got.LastAnswer != c.want.LastAnswer || got.Scale != c.want.Scale || got.NoExpect != c.want.NoExpect || got.TopK != c.want.TopK ||
+		if got.Coin != 0.25 || got.LastAnswer != c.want.LastAnswer || got.Scale != c.want.Scale || got.NoExpect != c.want.NoExpect ||
 			got.MaxDepth != c.want.MaxDepth || !slices.Equal(got.Order, c.want.Order) || !slices.Equal(got.Thresholds, c.want.Thresholds) {
 			t.Errorf("%s: %+v, want %+v", what, got, c.want)
 		}

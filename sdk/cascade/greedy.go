@@ -1,0 +1,35 @@
+package cascade
+
+import "math"
+
+// greedy leaves in q.best the one item, or nothing, that is worth most.
+func (q *search) greedy() {
+	q.best = q.best[:0]
+	q.top = math.Inf(-1)
+	if !q.must {
+		q.top = q.floor
+	}
+	value := func(it *item) float64 {
+		if q.must {
+			return it.mean - it.price
+		}
+		return q.floor + q.curve.excessOver(&it.law, q.floor) - it.price
+	}
+	for i := range q.items {
+		q.top = max(q.top, value(&q.items[i]))
+	}
+	q.second, q.least = true, q.top-tieTolerance
+	q.pick = math.Inf(1)
+	if !q.cheap {
+		q.pick = -1
+	}
+	if !q.must && q.floor >= q.least {
+		q.pick = 0
+	}
+	q.base = q.base[:0]
+	for i := range q.items {
+		q.set = append(q.set[:0], i)
+		q.offer(value(&q.items[i]), q.items[i].cost)
+	}
+	q.second = false
+}

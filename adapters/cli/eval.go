@@ -199,6 +199,7 @@ func (f *evalFlags) open(ctx context.Context, path string, warn io.Writer) (*out
 	if err != nil {
 		return nil, err
 	}
+	warnLabels(warn, t)
 	t, err = t.Subset(f.models)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)

@@ -289,7 +289,7 @@ func reportFit(w *printer, p *fit.Profile, path string) {
 	quality := "quality %"
 	if p.Data.Labels != "" {
 		quality = p.Data.Labels + " %"
-		w.f("fitted to %s: good for choosing, and no measure of quality\n", p.Data.Labels)
+		w.f("fitted to %s, which measures no quality\n", p.Data.Labels)
 		if more := enoughLabels - p.Data.Complete; more > 0 {
 			w.f("such labels settle by about %d shadowed steps which model is best: %d more are wanted\n", enoughLabels, more)
 		}

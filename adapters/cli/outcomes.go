@@ -33,7 +33,15 @@ func (f *outcomeFlags) open(path string) (*outcome.Table, error) {
 	if err != nil {
 		return nil, err
 	}
+	warnLabels(f.cmd.ErrOrStderr(), table)
 	return table.Subset(f.models)
+}
+
+// warnLabels says what the qualities of a table are where they measure none.
+func warnLabels(warn io.Writer, t *outcome.Table) {
+	if t.Labels != "" {
+		fmt.Fprintf(warn, "stepfall: \"quality\" is %s here: good for choosing, and no measure of quality\n", say.Plain(t.Labels))
+	}
 }
 
 // leftOut tells of a line of a trace file that is none.

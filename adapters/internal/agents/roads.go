@@ -94,7 +94,7 @@ func Roads(isReal bool) []Road {
 		verified("`Wrap` with a `Verify` that looks at final answers", "docs/middleware.md", finalAnswers),
 		{Name: "shadow, fit, enforce; a model judges", Page: "docs/operating.md", Make: fitted},
 		fittedPair("shadow, fit, enforce; nothing judges", false),
-		fittedPair("the same with verdicts on the runs", true, "--as-good-as", "large", "--margin", "0.05"),
+		fittedPair("shadow, fit, enforce; verdicts on the runs, `--as-good-as large --margin 0.05`", true, "--as-good-as", "large", "--margin", "0.05"),
 	}
 	if !isReal { // real models do not know when they err
 		roads = append(roads, verified("a judge that knows each step's truth", "", truth))

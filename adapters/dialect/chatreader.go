@@ -218,19 +218,20 @@ var errNotJSON = errors.New("not a JSON object")
 
 // Event takes in an answer or an event of its stream, which is a hot path.
 func (s *chatReader) Event(data []byte) (err error) {
-	if !json.Valid(data) {
+	if !gjson.ValidBytes(data) {
 		return errNotJSON
 	}
 	in := gjson.Parse(strings.ToValidUTF8(string(data), "\ufffd"))
 	if !in.IsObject() {
 		return errNotJSON
 	}
-	if fault := in.Get("error"); fault.Exists() && fault.Type != gjson.Null {
-		return ServerError(data)
-	}
 	h := &s.Extra
 	in.ForEach(func(name, v gjson.Result) bool {
 		switch name.Str {
+		case "error":
+			if v.Type != gjson.Null {
+				err = ServerError(data)
+			}
 		case "id":
 			h.ID = cmp.Or(v.Str, h.ID)
 		case "model":
@@ -258,7 +259,23 @@ func (s *chatReader) Event(data []byte) (err error) {
 
 // choice takes in what an event says of a choice.
 func (s *chatReader) choice(in gjson.Result) error {
-	at := int(in.Get("index").Num)
+	var index, finish, logProbs, message, delta gjson.Result
+	in.ForEach(func(name, v gjson.Result) bool {
+		switch name.Str {
+		case "index":
+			index = v
+		case "finish_reason":
+			finish = v
+		case "logprobs":
+			logProbs = v
+		case "message":
+			message = v
+		case "delta":
+			delta = v
+		}
+		return true
+	})
+	at := int(index.Num)
 	if s.Reply.choice(at) == nil {
 		return nil
 	}
@@ -266,18 +283,18 @@ func (s *chatReader) choice(in gjson.Result) error {
 		s.choices = append(s.choices, &chatReply{replyChoice: s.Reply.choices[i], index: i})
 	}
 	c := s.choices[at]
-	c.stop = cmp.Or(in.Get("finish_reason").Str, c.stop)
+	c.stop = cmp.Or(finish.Str, c.stop)
 	var probs []sdk.TokenLogProb
-	if tokens := in.Get("logprobs"); tokens.IsObject() {
-		probs = append(chatTokens(tokens.Get("content")), chatTokens(tokens.Get("refusal"))...)
+	if logProbs.IsObject() {
+		probs = append(chatTokens(logProbs.Get("content")), chatTokens(logProbs.Get("refusal"))...)
 	}
-	if message := in.Get("message"); message.IsObject() {
+	if message.IsObject() {
 		if err := s.piece(c, message, probs); err != nil {
 			return err
 		}
 		probs = nil
 	}
-	if delta := in.Get("delta"); delta.IsObject() || probs != nil {
+	if delta.IsObject() || probs != nil {
 		return s.piece(c, delta, probs)
 	}
 	return nil

@@ -60,7 +60,7 @@ type sequence struct {
 	open    *block
 	held    strings.Builder
 	pending []*block // tool calls that came while another one was open
-	said    map[blockKind]bool
+	wrote   map[blockKind]bool
 	members map[string][]byte // that calls have beside those known here, by id
 }
 
@@ -94,10 +94,10 @@ func (s *sequence) Delta(d *middleware.Delta) {
 }
 
 func (s *sequence) note(k blockKind) {
-	if s.said == nil {
-		s.said = map[blockKind]bool{}
+	if s.wrote == nil {
+		s.wrote = map[blockKind]bool{}
 	}
-	s.said[k] = true
+	s.wrote[k] = true
 }
 
 // begin stops the open block and starts another.
@@ -212,7 +212,7 @@ func (s *sequence) add(b *block, t *middleware.ToolDelta, d *middleware.Delta) {
 // whole writes what was not streamed of a choice, and stops the last block.
 func (s *sequence) whole(choice *llms.ContentChoice) {
 	x := middleware.ExtraOf(choice)
-	if x != nil && len(x.Parts) > 0 && len(s.said) == 0 && s.held.Len() == 0 {
+	if x != nil && len(x.Parts) > 0 && len(s.wrote) == 0 && s.held.Len() == 0 {
 		ours := slices.ContainsFunc(x.Parts, func(p llms.ContentPart) bool {
 			raw, ok := p.(middleware.RawPart)
 			return ok && raw.Dialect == s.dialect
@@ -222,16 +222,16 @@ func (s *sequence) whole(choice *llms.ContentChoice) {
 		}
 		s.parts(x.Parts, x.Refusal)
 	}
-	if !s.said[blockThought] && !s.said[blockRaw] && s.held.Len() == 0 && choice.ReasoningContent != "" {
+	if !s.wrote[blockThought] && !s.wrote[blockRaw] && s.held.Len() == 0 && choice.ReasoningContent != "" {
 		s.write(blockThought, choice.ReasoningContent, nil)
 	}
-	if s.release(); !s.said[blockText] && choice.Content != "" && (x == nil || x.Refusal != choice.Content) {
+	if s.release(); !s.wrote[blockText] && choice.Content != "" && (x == nil || x.Refusal != choice.Content) {
 		s.write(blockText, choice.Content, nil)
 	}
-	if x != nil && !s.said[blockRefusal] && x.Refusal != "" {
+	if x != nil && !s.wrote[blockRefusal] && x.Refusal != "" {
 		s.write(blockRefusal, x.Refusal, nil)
 	}
-	if !s.said[blockTool] {
+	if !s.wrote[blockTool] {
 		for i, call := range choice.ToolCalls {
 			if call.FunctionCall != nil {
 				s.close()
@@ -294,7 +294,7 @@ const (
 	stopSequence
 )
 
-func stopped(choice *llms.ContentChoice) stopKind {
+func stopKindOf(choice *llms.ContentChoice) stopKind {
 	switch choice.StopReason {
 	case "length", "max_tokens", "max_output_tokens", "MAX_TOKENS", "FinishReasonMaxTokens", "model_length", "model_context_window_exceeded":
 		return stopLength

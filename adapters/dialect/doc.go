@@ -1,7 +1,9 @@
-// Package dialect is what the APIs of models are: how their requests are read and their
-// answers and streams written ([Chat], [Messages], [Responses]), whose state a part of a
-// conversation is, and which limits a vendor sets ([Limits]). Between two APIs stands
-// langchaingo's form with the parts and parameters of package middleware.
+// Package dialect holds the APIs of models, both sides of each: the requests, answers and
+// streams of chat completions, Responses and Messages as a server reads and writes them
+// ([API]), of these and of Gemini and Ollama as a client does ([Client]), whose state a part
+// of a conversation is, and which limits a vendor sets ([Limits]). Between two APIs stands
+// langchaingo's form with the parts and parameters of package middleware. The parameters
+// that an API has a member for are one table, read and written by it.
 //
 // A server of an API needs little else:
 //
@@ -10,7 +12,19 @@
 //	json.Marshal(dialect.Chat.Answer(request, &dialect.Answer{Choices: ...}))
 //
 // Package gateway is one before a cascade, package scripted one with the answers of a
-// function.
+// function. A client writes a [Call] and reads the answer into a [Reply]:
+//
+//	client := dialect.Clients[middleware.DialectChat]
+//	body, err := client.Write(&call)
+//	reader := client.Reader(&reply) // Whole or each Event, then End
+//	reply.Response()
+//
+// The packages under adapters/provider are such clients over HTTP.
+//
+// # Unknown members
+//
+// What a message or a part has beyond what is known here stands in a part before it, goes to
+// models of the same API, and comes back from them.
 //
 // # State of a model
 //

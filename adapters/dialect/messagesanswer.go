@@ -72,7 +72,7 @@ func messagesSequence(a *Request, to blockWriter) *sequence {
 func messagesStop(choice *llms.ContentChoice) (reason, sequence *string) {
 	x := middleware.ExtraOf(choice)
 	word := "end_turn"
-	switch stopped(choice) {
+	switch stopKindOf(choice) {
 	case stopLength:
 		word = "max_tokens"
 	case stopFilter:

@@ -280,7 +280,7 @@ func (f field) block() (p llms.ContentPart, result bool) {
 		return f.get("source").source(false), false
 	case "document":
 		if f.get("citations").exists() || f.get("context").exists() || f.get("source").get("type").value.Str == "content" {
-			return middleware.RawPart{Dialect: middleware.DialectAnthropic, Raw: f.raw(), Instead: f.inlined()}, false
+			return middleware.RawPart{Dialect: middleware.DialectAnthropic, Raw: f.raw(), Instead: f.inlineText()}, false
 		}
 		p := f.get("source").source(true)
 		if file, ok := p.(middleware.FilePart); ok {
@@ -289,7 +289,7 @@ func (f field) block() (p llms.ContentPart, result bool) {
 		}
 		return p, false
 	case "search_result":
-		return middleware.RawPart{Dialect: middleware.DialectAnthropic, Raw: f.raw(), Instead: f.inlined()}, false
+		return middleware.RawPart{Dialect: middleware.DialectAnthropic, Raw: f.raw(), Instead: f.inlineText()}, false
 	case "tool_use":
 		input := f.get("input")
 		if !input.value.IsObject() {
@@ -313,9 +313,9 @@ func (f field) block() (p llms.ContentPart, result bool) {
 	}
 }
 
-// inlined is a document or a search result for models of other APIs: with its title, where
+// inlineText is a document or a search result for models of other APIs: with its title, where
 // it is from and what is said about it, but without citations.
-func (f field) inlined() llms.ContentPart {
+func (f field) inlineText() llms.ContentPart {
 	source, content := f.get("source"), f.get("content")
 	var heads []string
 	for _, head := range []field{f.get("title"), f.get("context"), source} {

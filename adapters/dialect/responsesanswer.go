@@ -92,7 +92,7 @@ func responsesWhole(a *Request, o *Answer, s *sequence) responsesAnswer {
 	r := newResponse(a, o.ID, o.Created)
 	r.Status, r.Model, r.Usage, r.Step = "completed", o.Model, responsesUsageOf(o.Usage), o.Step
 	choice := o.Choices[0]
-	switch stopped(choice) {
+	switch stopKindOf(choice) {
 	case stopLength:
 		r.Status, r.Incomplete = "incomplete", &responsesShort{"max_output_tokens"}
 	case stopFilter:

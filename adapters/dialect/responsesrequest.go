@@ -171,9 +171,9 @@ func (a *Request) input(f field) {
 	f.each(func(f field) { a.item(f) })
 }
 
-// spoken adds parts to what the assistant says: its text, reasoning and calls are
+// addAssistant adds parts to what the assistant says: its text, reasoning and calls are
 // items of their own here, and one message to a model.
-func (a *Request) spoken(parts ...llms.ContentPart) {
+func (a *Request) addAssistant(parts ...llms.ContentPart) {
 	a.extend(llms.ChatMessageTypeAI, parts...)
 }
 
@@ -195,9 +195,9 @@ func (a *Request) item(f field) {
 		a.itemMessage(f)
 	case "function_call":
 		if p, ok := f.unknown(middleware.DialectResponses, partMembers, "type id status call_id name arguments"); ok {
-			a.spoken(p)
+			a.addAssistant(p)
 		}
-		a.spoken(llms.ToolCall{ID: f.get("call_id").text(), Type: "function", FunctionCall: &llms.FunctionCall{
+		a.addAssistant(llms.ToolCall{ID: f.get("call_id").text(), Type: "function", FunctionCall: &llms.FunctionCall{
 			Name: f.get("name").text(), Arguments: f.get("arguments").optional(),
 		}})
 	case "function_call_output":
@@ -214,7 +214,7 @@ func (a *Request) item(f field) {
 		if id := f.get("id").value.Str; strings.Contains(id, ownItem) && (!state || p.Model == Unknown) {
 			return // made here for the client to read
 		}
-		a.spoken(p)
+		a.addAssistant(p)
 	}
 }
 
@@ -225,7 +225,7 @@ func (a *Request) itemMessage(f field) {
 	}
 	switch role := f.get("role").text(); role {
 	case "assistant":
-		a.spoken(parts...)
+		a.addAssistant(parts...)
 	case "system", "developer":
 		a.Messages = append(a.Messages, llms.MessageContent{Role: llms.ChatMessageTypeSystem, Parts: parts})
 	case "user":

@@ -156,9 +156,9 @@ func Untag(text string) (origin, rest string, part *middleware.RawPart) {
 	return nobody, text, nil
 }
 
-// sealed are the members that hold what a model cannot be told by anybody else, by the
+// sealedMembers are the members that hold what a model cannot be told by anybody else, by the
 // type of an object. The last may be empty.
-var sealed = map[string][]string{
+var sealedMembers = map[string][]string{
 	"thinking": {"signature"}, "redacted_thinking": {"data"}, // Messages
 	"reasoning":      {"encrypted_content", "id"},                                                             // Responses
 	"reasoning.text": {"signature", "id"}, "reasoning.encrypted": {"data", "id"}, "reasoning.summary": {"id"}, // chat completions, as OpenRouter has them
@@ -166,7 +166,7 @@ var sealed = map[string][]string{
 
 // Seal tags an object with the model that gave it, where it holds that model's state.
 func Seal(origin string, object json.RawMessage) json.RawMessage {
-	names := sealed[gjson.GetBytes(object, "type").Str]
+	names := sealedMembers[gjson.GetBytes(object, "type").Str]
 	if origin == "" || names == nil {
 		return object
 	}
@@ -184,7 +184,7 @@ func Seal(origin string, object json.RawMessage) json.RawMessage {
 // it. state is false for what is no model's state.
 func Open(dialect middleware.Dialect, object json.RawMessage) (p middleware.RawPart, state bool) {
 	p = middleware.RawPart{Dialect: dialect, Raw: object}
-	names := sealed[gjson.GetBytes(object, "type").Str]
+	names := sealedMembers[gjson.GetBytes(object, "type").Str]
 	for _, name := range names {
 		text := gjson.GetBytes(object, name).Str
 		origin, rest, part := Untag(text)

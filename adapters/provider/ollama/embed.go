@@ -70,13 +70,13 @@ func (m *Model) Embed(ctx context.Context, request json.RawMessage) (json.RawMes
 		Error      json.RawMessage `json:"error"`
 	}
 	if err := json.Unmarshal(data, &out); err != nil {
-		return nil, none, x.Garbled(provider, err)
+		return nil, none, x.UnreadableError(provider, err)
 	}
 	if len(out.Error) > 0 {
-		return nil, none, x.Told(provider, data)
+		return nil, none, x.ServerError(provider, data)
 	}
 	if len(out.Embeddings) != len(texts) {
-		return nil, none, x.Garbled(provider, fmt.Errorf("%d vectors for %d texts", len(out.Embeddings), len(texts)))
+		return nil, none, x.UnreadableError(provider, fmt.Errorf("%d vectors for %d texts", len(out.Embeddings), len(texts)))
 	}
 	list := make([]vector, len(out.Embeddings))
 	for i, v := range out.Embeddings {

@@ -132,10 +132,10 @@ func (m *Model) Embed(ctx context.Context, request json.RawMessage) (json.RawMes
 		} `json:"usage"`
 	}
 	if err := json.Unmarshal(answer, &in); err != nil {
-		return nil, none, x.Garbled(provider, err)
+		return nil, none, x.UnreadableError(provider, err)
 	}
 	if in.Data == nil { // some servers say 200 to an error
-		return nil, none, x.Told(provider, answer)
+		return nil, none, x.ServerError(provider, answer)
 	}
 	if dialect.AnyBroken(in.Usage.Prompt, in.Usage.Total) {
 		return answer, dialect.BrokenUsage, nil

@@ -95,7 +95,7 @@ func (s *Server) PostWhole(ctx context.Context, address string, body dialect.Obj
 	defer resp.Body.Close()
 	data, err := ReadAll(resp.Body)
 	if err != nil {
-		return nil, x, x.unread(ctx, s.Provider, err)
+		return nil, x, x.readError(ctx, s.Provider, err)
 	}
 	return data, x, nil
 }
@@ -165,9 +165,9 @@ func (m *Model) GenerateContent(ctx context.Context, messages []llms.MessageCont
 	case stopped != nil:
 		err = stopped
 	case isServers:
-		err = x.Told(m.server.Provider, said)
+		err = x.ServerError(m.server.Provider, said)
 	default:
-		err = x.unread(ctx, m.server.Provider, err)
+		err = x.readError(ctx, m.server.Provider, err)
 	}
 	if e, ok := errors.AsType[*middleware.ProviderError](err); ok { // what the answer has cost so far
 		e.Usage = reply.Extra.Usage

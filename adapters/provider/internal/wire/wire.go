@@ -214,8 +214,8 @@ func (x *Exchange) Fail(provider string, err error) error {
 	return x.clean(e)
 }
 
-// Told makes the error that a server sent in the place of an answer or within one.
-func (x *Exchange) Told(provider string, said []byte) error {
+// ServerError makes the error that a server sent in the place of an answer or within one.
+func (x *Exchange) ServerError(provider string, said []byte) error {
 	e := middleware.NewProviderError(provider, x.Status, x.Header, x.without(said), nil)
 	e.RequestID, e.Billed = x.RequestID(), true
 	return x.clean(e)
@@ -281,8 +281,8 @@ func RefusedField(provider, field, format string, args ...any) error {
 	return &middleware.ProviderError{Provider: provider, Code: llms.ErrCodeInvalidRequest, Param: field, Message: fmt.Sprintf(format, args...)}
 }
 
-// Garbled is the error of an answer that cannot be read: cut off, or not JSON.
-func (x *Exchange) Garbled(provider string, err error) error {
+// UnreadableError is the error of an answer that cannot be read: cut off, or not JSON.
+func (x *Exchange) UnreadableError(provider string, err error) error {
 	if x.tooLarge.Load() {
 		return x.Fail(provider, ErrTooLarge)
 	}
@@ -293,10 +293,10 @@ func (x *Exchange) Garbled(provider string, err error) error {
 	})
 }
 
-// unread is the error of an answer whose reading ended early.
-func (x *Exchange) unread(ctx context.Context, provider string, err error) error {
+// readError is the error of an answer whose reading ended early.
+func (x *Exchange) readError(ctx context.Context, provider string, err error) error {
 	if errors.Is(err, ErrTooLarge) || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) || ctx.Err() != nil {
 		return x.Fail(provider, err)
 	}
-	return x.Garbled(provider, err)
+	return x.UnreadableError(provider, err)
 }

@@ -1,0 +1,221 @@
+package dialect
+
+import (
+	"encoding/json"
+	"strconv"
+
+	"github.com/tmc/langchaingo/llms"
+
+	"github.com/stepfall/stepfall/middleware"
+)
+
+// chatStream writes the events of chat completions.
+type chatStream struct {
+	a        *Request
+	out      *Events
+	head     []byte // of each chunk, up to the index of its choice
+	tail     []byte
+	progress []choiceProgress // by choice
+}
+
+// choiceProgress is what has been written of a choice.
+type choiceProgress struct {
+	role, text, thought, refusal, members bool
+	origin                                string // whose state came before the calls
+	calls                                 []bool // by index: begun
+}
+
+func (chat) Stream(a *Request, out *Events) Stream {
+	s := &chatStream{a: a, out: out, tail: []byte("}")}
+	if a.Usage {
+		s.tail = []byte(`,"usage":null}`)
+	}
+	return s
+}
+
+// begin makes the head, once it is known which model answers.
+func (s *chatStream) begin() {
+	out := s.out
+	s.head = append(s.head, `data: {"id":`...)
+	s.head = appendString(s.head, "chatcmpl-"+out.ID)
+	s.head = append(s.head, `,"object":"chat.completion.chunk","created":`...)
+	s.head = strconv.AppendInt(s.head, out.Created, 10)
+	s.head = append(s.head, `,"model":`...)
+	s.head = appendString(s.head, s.a.Model)
+	s.head = append(s.head, `,"choices":[{"index":`...)
+}
+
+func (s *chatStream) progressOf(i int) *choiceProgress {
+	for len(s.progress) <= i {
+		s.progress = append(s.progress, choiceProgress{})
+	}
+	return &s.progress[i]
+}
+
+// chunk appends one event with what delta appends to the opening brace of its delta,
+// and rest after the brace that closes it.
+func (s *chatStream) chunk(choice int, delta func(buf []byte) []byte, rest func(buf []byte) []byte) {
+	progress := s.progressOf(choice)
+	if s.head == nil {
+		s.begin()
+	}
+	s.out.append(func(buf []byte) []byte {
+		buf = append(strconv.AppendInt(append(buf, s.head...), int64(choice), 10), `,"delta":{`...)
+		if !progress.role {
+			progress.role = true
+			buf = append(buf, `"role":"assistant"`...)
+			if delta == nil {
+				buf = append(buf, `,"content":""`...)
+			} else {
+				buf = append(buf, ',')
+			}
+		}
+		if delta != nil {
+			buf = delta(buf)
+		}
+		buf = append(buf, '}')
+		if rest != nil {
+			buf = rest(buf)
+		} else {
+			buf = append(buf, `,"finish_reason":null}]`...)
+		}
+		return append(append(buf, s.tail...), "\n\n"...)
+	})
+}
+
+func (s *chatStream) member(choice int, name, text string, rest func([]byte) []byte) {
+	s.chunk(choice, func(buf []byte) []byte {
+		return appendString(append(append(append(buf, '"'), name...), `":`...), text)
+	}, rest)
+}
+
+func (s *chatStream) Delta(d *middleware.Delta) {
+	progress := s.progressOf(d.Choice)
+	if d.Reasoning != "" {
+		progress.thought = true
+		s.member(d.Choice, "reasoning_content", d.Reasoning, nil)
+	}
+	if d.Text != "" || len(d.LogProbs) > 0 {
+		progress.text = progress.text || d.Text != ""
+		var rest func([]byte) []byte
+		if len(d.LogProbs) > 0 {
+			rest = func(buf []byte) []byte {
+				probs, err := json.Marshal(chatLogProbs{Content: chatLogProbList(d.LogProbs)})
+				if err != nil {
+					probs = []byte("null")
+				}
+				return append(append(append(buf, `,"logprobs":`...), probs...), `,"finish_reason":null}]`...)
+			}
+		}
+		s.member(d.Choice, "content", d.Text, rest)
+	}
+	if d.Refusal != "" {
+		progress.refusal = true
+		s.member(d.Choice, "refusal", d.Refusal, nil)
+	}
+	if d.Raw != nil && d.Raw.Dialect == middleware.DialectChat {
+		if members := membersIn(*d.Raw, messageMembers); members != nil {
+			progress.members = true
+			s.chunk(d.Choice, func(buf []byte) []byte { return append(buf, members...) }, nil)
+		} else {
+			progress.origin = d.Raw.Model
+		}
+	}
+	if d.Tool != nil {
+		s.call(d.Choice, d.Tool)
+	}
+}
+
+func (s *chatStream) call(choice int, t *middleware.ToolDelta) {
+	progress := s.progressOf(choice)
+	for len(progress.calls) <= t.Index {
+		progress.calls = append(progress.calls, false)
+	}
+	begun := progress.calls[t.Index]
+	progress.calls[t.Index] = true
+	s.chunk(choice, func(buf []byte) []byte {
+		buf = append(buf, `"tool_calls":[{"index":`...)
+		buf = strconv.AppendInt(buf, int64(t.Index), 10)
+		if !begun {
+			buf = appendString(append(buf, `,"id":`...), Tag(progress.origin, callID(t.ID)))
+			buf = append(buf, `,"type":"function","function":{"name":`...)
+			buf = append(appendString(buf, t.Name), `,"arguments":`...)
+		} else {
+			buf = append(buf, `,"function":{"arguments":`...)
+		}
+		return append(appendString(buf, t.Arguments), "}}]"...)
+	}, nil)
+}
+
+func (s *chatStream) Finish(o *Answer) {
+	for i, choice := range o.Choices {
+		progress := *s.progressOf(i)
+		whole := &middleware.Delta{Choice: i}
+		if !progress.thought {
+			whole.Reasoning = choice.ReasoningContent
+		}
+		x := middleware.ExtraOf(choice)
+		if !progress.text && (x == nil || x.Refusal != choice.Content) {
+			whole.Text = choice.Content
+		}
+		if x != nil && !progress.refusal {
+			whole.Refusal = x.Refusal
+		}
+		s.Delta(whole)
+		if len(progress.calls) == 0 {
+			for k, call := range choice.ToolCalls {
+				if call.FunctionCall != nil {
+					s.call(i, &middleware.ToolDelta{Index: k, ID: call.ID, Name: call.FunctionCall.Name, Arguments: call.FunctionCall.Arguments})
+				}
+			}
+		}
+		state := chatStateOf(x)
+		if state.members != nil && !progress.members {
+			s.chunk(i, func(buf []byte) []byte { return append(buf, state.members...) }, nil)
+		}
+		s.state(i, choice, state)
+		last := i == len(o.Choices)-1
+		s.chunk(i, nil, func(buf []byte) []byte {
+			buf = append(append(append(buf, `,"finish_reason":"`...), chatFinish(choice)...), `"}]`...)
+			if last && o.Step != nil {
+				// It goes with the end of an answer: naive readers want a choice in each chunk.
+				if info, err := json.Marshal(o.Step); err == nil {
+					buf = append(append(buf, `,"stepfall":`...), info...)
+				}
+			}
+			return buf
+		})
+	}
+	s.out.append(func(buf []byte) []byte {
+		if s.a.Usage {
+			if usage, err := json.Marshal(chatUsageOf(o.Usage)); err == nil {
+				head := s.head[:len(s.head)-len(`{"index":`)]
+				buf = append(append(append(append(buf, head...), `],"usage":`...), usage...), "}\n\n"...)
+			}
+		}
+		return append(buf, "data: [DONE]\n\n"...)
+	})
+}
+
+// state writes what the client sends back for the model, after all the rest.
+func (s *chatStream) state(i int, choice *llms.ContentChoice, state chatState) {
+	v := struct {
+		Details []json.RawMessage   `json:"reasoning_details,omitempty"`
+		Calls   []chatStreamedExtra `json:"tool_calls,omitempty"`
+	}{Details: state.details}
+	for k, call := range choice.ToolCalls {
+		if extra := state.extras[call.ID]; extra != nil {
+			v.Calls = append(v.Calls, chatStreamedExtra{k, extra})
+		}
+	}
+	if raw, err := json.Marshal(v); err == nil && len(raw) > len("{}") {
+		s.chunk(i, func(buf []byte) []byte { return append(buf, raw[1:len(raw)-1]...) }, nil)
+	}
+}
+
+type chatStreamedExtra struct {
+	Index int             `json:"index"`
+	Extra json.RawMessage `json:"extra_content"`
+}
+
+func (s *chatStream) Fail(r *Refusal) { s.out.data(chat{}.Error(r, s.out.RequestID)) }

@@ -111,31 +111,31 @@ func (f *workerFlags) run(ctx context.Context, s Streams) (err error) {
 	}
 	defer func() { err = errors.Join(err, endTelemetry(ctx, telemetry)) }()
 	cache := q.Cache(f.cache)
-	desk := queue.NewDesk(cache, router.Options{Logger: logger, Store: shared, Traces: telemetry.Record, Transport: telemetry.Transport(nil)})
-	defer func() { err = errors.Join(err, desk.Close()) }()
-	hands, done, err := f.hands(ctx, desk, cache, shared)
+	routers := queue.NewRouterCache(cache, router.Options{Logger: logger, Store: shared, Traces: telemetry.Record, Transport: telemetry.Transport(nil)})
+	defer func() { err = errors.Join(err, routers.Close()) }()
+	hands, done, err := f.hands(ctx, routers, cache, shared)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, done()) }()
-	ended, err := serveMetrics(f.metrics, s, telemetry, gaugesOf(shared, q, desk.Routers))
+	ended, err := serveMetrics(f.metrics, s, telemetry, gaugesOf(shared, q, routers.Routers))
 	if err != nil {
 		return err
 	}
 	defer ended()
 	return q.Work(ctx, queue.WorkerOptions{
-		Name: f.name, Grace: f.grace, Logger: logger, Redact: desk.Redact,
+		Name: f.name, Grace: f.grace, Logger: logger, Redact: routers.Redact,
 		Kinds: map[string]queue.Kind{
-			swe.QueueKind: hands.Kind(f.swe), collect.QueueKind: collect.Kind(desk, cache, f.collect), queue.VerifyKind: desk.Verify(f.verify),
+			swe.QueueKind: hands.Kind(f.swe), collect.QueueKind: collect.Kind(routers, cache, f.collect), queue.VerifyKind: routers.Verify(f.verify),
 		},
 		Ready: func(name string) { fmt.Fprintf(s.Out, "worker %s waits for work\n", name) },
 	})
 }
 
 // hands are those that do tasks; done removes what they leave.
-func (f *workerFlags) hands(ctx context.Context, desk *queue.Desk, cache *queue.Cache, shared *store.Shared) (hands *swe.Hands, done func() error, err error) {
+func (f *workerFlags) hands(ctx context.Context, routers *queue.RouterCache, cache *queue.Cache, shared *store.Shared) (hands *swe.QueueWorker, done func() error, err error) {
 	if f.swe == 0 {
-		return &swe.Hands{}, func() error { return nil }, nil
+		return &swe.QueueWorker{}, func() error { return nil }, nil
 	}
 	walls, err := swe.NewJail(ctx)
 	if err != nil {
@@ -145,6 +145,6 @@ func (f *workerFlags) hands(ctx context.Context, desk *queue.Desk, cache *queue.
 	if err != nil {
 		return nil, nil, err
 	}
-	hands = &swe.Hands{Desk: desk, Cache: cache, Accounts: shared.Leased, Jail: walls, Trees: filepath.Join(scratch.Dir, "trees")}
+	hands = &swe.QueueWorker{Routers: routers, Cache: cache, Accounts: shared.Leased, Jail: walls, Trees: filepath.Join(scratch.Dir, "trees")}
 	return hands, func() error { return errors.Join(hands.Close(), scratch.Close()) }, nil
 }

@@ -20,7 +20,7 @@ import (
 // QueueKind is the kind of a queue's work that is a task.
 const QueueKind = "swe"
 
-// Queued has the tasks of a [Batch] done by the workers of a queue, see [Hands]. A
+// Queued has the tasks of a [Batch] done by the workers of a queue, see [QueueWorker]. A
 // repository in a folder is sent through the queue's database, once for the commits
 // that the tasks begin at; of one that is a URL, workers fetch them by git.
 type Queued struct {

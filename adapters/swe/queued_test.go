@@ -134,13 +134,13 @@ func (f *fleet) work(name string, models map[string]llms.Model) (stop func()) {
 		f.t.Fatal(err)
 	}
 	cache := q.Cache(f.t.TempDir())
-	desk := queue.NewDesk(cache, router.Options{Store: shared, Models: models, Plugins: good{}})
-	hands := &swe.Hands{Desk: desk, Cache: cache, Accounts: shared.Leased, Trees: f.t.TempDir()}
+	routers := queue.NewRouterCache(cache, router.Options{Store: shared, Models: models, Plugins: good{}})
+	hands := &swe.QueueWorker{Routers: routers, Cache: cache, Accounts: shared.Leased, Trees: f.t.TempDir()}
 	ctx, cancel := context.WithCancel(context.Background())
 	var wg sync.WaitGroup
 	wg.Go(func() {
 		err := q.Work(ctx, queue.WorkerOptions{Name: name, Kinds: map[string]queue.Kind{swe.QueueKind: hands.Kind(2)}})
-		if err := errors.Join(err, hands.Close(), desk.Close(), shared.Close()); err != nil {
+		if err := errors.Join(err, hands.Close(), routers.Close(), shared.Close()); err != nil {
 			f.t.Error(err)
 		}
 	})

@@ -98,17 +98,17 @@ func (q *Queued) tree(ctx context.Context, dir string) (string, error) {
 }
 
 // Kind returns the work of making calls for collections, so many at once.
-func Kind(desk *queue.Desk, cache *queue.Cache, parallel int) queue.Kind {
+func Kind(routers *queue.RouterCache, cache *queue.Cache, parallel int) queue.Kind {
 	return queue.Kind{Parallel: parallel, Ahead: parallel, Do: func(ctx context.Context, j *queue.Job) (queue.Outcome, error) {
 		var a callArgs
 		if err := j.Decode(&a); err != nil {
 			return queue.Outcome{}, err
 		}
-		return a.call(ctx, j, desk, cache)
+		return a.call(ctx, j, routers, cache)
 	}}
 }
 
-func (a *callArgs) call(ctx context.Context, j *queue.Job, desk *queue.Desk, cache *queue.Cache) (queue.Outcome, error) {
+func (a *callArgs) call(ctx context.Context, j *queue.Job, routers *queue.RouterCache, cache *queue.Cache) (queue.Outcome, error) {
 	if a.Tree != "" {
 		var err error
 		if a.Task.WorkDir, err = cache.Tree(ctx, a.Tree); err != nil {
@@ -116,7 +116,7 @@ func (a *callArgs) call(ctx context.Context, j *queue.Job, desk *queue.Desk, cac
 		}
 	}
 	missing := false
-	r, done, err := desk.Use(ctx, a.Policy, fmt.Sprintf("collect %s %v", a.Model, a.CapUSD), func(p *policies.Policy) {
+	r, done, err := routers.Use(ctx, a.Policy, fmt.Sprintf("collect %s %v", a.Model, a.CapUSD), func(p *policies.Policy) {
 		i := slices.IndexFunc(p.Models, func(m policies.Model) bool { return m.Name == a.Model })
 		if missing = i < 0; missing {
 			return

@@ -52,10 +52,10 @@ func TestCallsAreMadeByWorkers(t *testing.T) {
 		t.Fatal(err)
 	}
 	cache := work.Cache(t.TempDir())
-	desk := queue.NewDesk(cache, router.Options{Store: shared, Models: map[string]llms.Model{"small": small, "large": large}, Plugins: here{}})
+	routers := queue.NewRouterCache(cache, router.Options{Store: shared, Models: map[string]llms.Model{"small": small, "large": large}, Plugins: here{}})
 	wg.Go(func() {
-		err := work.Work(ctx, queue.WorkerOptions{Name: "north", Kinds: map[string]queue.Kind{collect.QueueKind: collect.Kind(desk, cache, 1)}})
-		if err := errors.Join(err, desk.Close(), shared.Close()); err != nil {
+		err := work.Work(ctx, queue.WorkerOptions{Name: "north", Kinds: map[string]queue.Kind{collect.QueueKind: collect.Kind(routers, cache, 1)}})
+		if err := errors.Join(err, routers.Close(), shared.Close()); err != nil {
 			t.Error(err)
 		}
 	})

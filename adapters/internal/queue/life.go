@@ -13,7 +13,7 @@ import (
 var errLost = errors.New("the queue could not be reached, and others may have taken the job")
 
 // enrol makes the worker known.
-func (s *shift) enrol(ctx context.Context) error {
+func (s *workerSession) enrol(ctx context.Context) error {
 	for {
 		_, err := s.q.pool.Exec(ctx, "INSERT INTO stepfall_queue.workers (id) VALUES ($1)", s.name)
 		if err == nil || ctx.Err() != nil {
@@ -27,7 +27,7 @@ func (s *shift) enrol(ctx context.Context) error {
 }
 
 // leave takes the worker's name off, so that what it may have left is taken up at once.
-func (s *shift) leave(ctx context.Context) {
+func (s *workerSession) leave(ctx context.Context) {
 	_, _ = s.q.pool.Exec(ctx, "DELETE FROM stepfall_queue.workers WHERE id = $1", s.name) // else it is found lost
 }
 
@@ -44,7 +44,7 @@ func pause(ctx context.Context, d time.Duration) bool {
 
 // live gives signs of life until ctx ends, or until others may hold the worker for
 // lost, which is an error.
-func (s *shift) live(ctx context.Context) error {
+func (s *workerSession) live(ctx context.Context) error {
 	alive, since, swept := time.Now(), time.Now(), time.Time{}
 	for pause(ctx, s.q.t.beat) {
 		began := time.Now()
@@ -86,7 +86,7 @@ func (s *shift) live(ctx context.Context) error {
 
 // beat gives a sign of life, ends the jobs that nobody waits for, and gives back those
 // that are booked on this worker and that it does not have.
-func (s *shift) beat(ctx context.Context) (known bool, err error) {
+func (s *workerSession) beat(ctx context.Context) (known bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, s.q.t.fence/2)
 	defer cancel()
 	sent := time.Now()

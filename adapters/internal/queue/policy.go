@@ -132,17 +132,17 @@ func texts(v any) []string {
 	return out
 }
 
-// Desk opens the policies of jobs for a worker, each once, and closes those that were
+// RouterCache opens the policies of jobs for a worker, each once, and closes those that were
 // not used for ten minutes. It is safe for concurrent use.
-type Desk struct {
+type RouterCache struct {
 	cache *Cache
 	o     router.Options
 
 	mu    sync.Mutex
-	files map[string]*shelf
+	files map[string]*cachedRouter
 }
 
-type shelf struct {
+type cachedRouter struct {
 	once   sync.Once
 	router atomic.Pointer[router.Router]
 	err    error
@@ -150,7 +150,7 @@ type shelf struct {
 	left   time.Time
 }
 
-func (o *shelf) close() error {
+func (o *cachedRouter) close() error {
 	if r := o.router.Load(); r != nil {
 		return r.Close()
 	}
@@ -160,24 +160,24 @@ func (o *shelf) close() error {
 // idle is for how long a policy that nobody uses stays open.
 const idle = 10 * time.Minute
 
-// NewDesk returns a desk. The options go to the routers as they are. The caller closes it.
-func NewDesk(cache *Cache, o router.Options) *Desk {
+// NewRouterCache returns a cache. The options go to the routers as they are. The caller closes it.
+func NewRouterCache(cache *Cache, o router.Options) *RouterCache {
 	if o.Logger == nil {
 		o.Logger = hclog.NewNullLogger()
 	}
-	return &Desk{cache: cache, o: o, files: map[string]*shelf{}}
+	return &RouterCache{cache: cache, o: o, files: map[string]*cachedRouter{}}
 }
 
 // Use returns the router of a policy, whose plugins run, and what to call after use.
 // purpose tells it from other uses of the same policy; change makes the policy what
 // the purpose wants, and may be nil.
-func (d *Desk) Use(ctx context.Context, p Policy, purpose string, change func(*policies.Policy)) (*router.Router, func(), error) {
+func (d *RouterCache) Use(ctx context.Context, p Policy, purpose string, change func(*policies.Policy)) (*router.Router, func(), error) {
 	key := fmt.Sprintf("%q", []any{p, purpose})
 	d.mu.Lock()
 	d.retire(time.Now())
 	o := d.files[key]
 	if o == nil {
-		o = &shelf{}
+		o = &cachedRouter{}
 		d.files[key] = o
 	}
 	o.users++
@@ -203,7 +203,7 @@ func (d *Desk) Use(ctx context.Context, p Policy, purpose string, change func(*p
 	return o.router.Load(), done, nil
 }
 
-func (d *Desk) open(ctx context.Context, sent Policy, change func(*policies.Policy)) (*router.Router, error) {
+func (d *RouterCache) open(ctx context.Context, sent Policy, change func(*policies.Policy)) (*router.Router, error) {
 	path := sent.Path
 	if sent.Tree != "" {
 		dir, err := d.cache.Tree(ctx, sent.Tree)
@@ -246,7 +246,7 @@ func (d *Desk) open(ctx context.Context, sent Policy, change func(*policies.Poli
 }
 
 // retire closes what nobody uses. d is locked.
-func (d *Desk) retire(now time.Time) {
+func (d *RouterCache) retire(now time.Time) {
 	for key, o := range d.files {
 		if o.users == 0 && now.Sub(o.left) > idle {
 			delete(d.files, key)
@@ -260,7 +260,7 @@ func (d *Desk) retire(now time.Time) {
 }
 
 // Routers returns those that are open.
-func (d *Desk) Routers() []*router.Router {
+func (d *RouterCache) Routers() []*router.Router {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	var list []*router.Router
@@ -274,7 +274,7 @@ func (d *Desk) Routers() []*router.Router {
 
 // Redact returns text without the secrets of the policies that are open, and without
 // what looks like one.
-func (d *Desk) Redact(text string) string {
+func (d *RouterCache) Redact(text string) string {
 	var secrets []string
 	for _, r := range d.Routers() {
 		secrets = append(secrets, r.Policy().Secrets()...)
@@ -283,7 +283,7 @@ func (d *Desk) Redact(text string) string {
 }
 
 // Close closes all policies. Nobody uses them any more.
-func (d *Desk) Close() error {
+func (d *RouterCache) Close() error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	var faults []error

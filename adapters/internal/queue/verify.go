@@ -73,11 +73,11 @@ type paidError struct {
 func (e *paidError) SpentUSD() float64 { return e.usd }
 
 // Verify returns the work of judging answers, so many at once.
-func (d *Desk) Verify(parallel int) Kind {
+func (d *RouterCache) Verify(parallel int) Kind {
 	return Kind{Parallel: parallel, Poll: d.cache.q.t.poll / 2, Do: d.verify}
 }
 
-func (d *Desk) verify(ctx context.Context, j *Job) (Outcome, error) {
+func (d *RouterCache) verify(ctx context.Context, j *Job) (Outcome, error) {
 	var a verifyArgs
 	if err := j.Decode(&a); err != nil {
 		return Outcome{}, err

@@ -62,8 +62,8 @@ func (q *Queue) Work(ctx context.Context, o WorkerOptions) error {
 	}
 }
 
-// shift is a worker from its beginning until it ends or is lost.
-type shift struct {
+// workerSession is a worker from its beginning until it ends or is lost.
+type workerSession struct {
 	q    *Queue
 	o    *WorkerOptions
 	name string
@@ -72,7 +72,7 @@ type shift struct {
 	// lost is why no job is done any more.
 	lost error
 	// jobs are those at work, and those that ended a moment ago, by River's number.
-	jobs map[int64]*held
+	jobs map[int64]*runningJob
 	// ahead is how far the database's clock is ahead of this machine's.
 	ahead time.Duration
 	// slots are as many as jobs of a kind may be at work.
@@ -81,8 +81,8 @@ type shift struct {
 	waited map[string]time.Time
 }
 
-// held is a job of this worker.
-type held struct {
+// runningJob is a job of this worker.
+type runningJob struct {
 	run    string
 	cancel context.CancelCauseFunc
 	ended  time.Time
@@ -91,7 +91,7 @@ type held struct {
 func (q *Queue) work(ctx context.Context, o *WorkerOptions) error {
 	tag := make([]byte, 4)
 	_, _ = rand.Read(tag) // it does not fail
-	s := &shift{q: q, o: o, name: fmt.Sprintf("%s-%d-%s", o.Name, os.Getpid(), hex.EncodeToString(tag)), jobs: map[int64]*held{}, waited: map[string]time.Time{}, slots: map[string]chan struct{}{}}
+	s := &workerSession{q: q, o: o, name: fmt.Sprintf("%s-%d-%s", o.Name, os.Getpid(), hex.EncodeToString(tag)), jobs: map[int64]*runningJob{}, waited: map[string]time.Time{}, slots: map[string]chan struct{}{}}
 	if err := s.enrol(ctx); err != nil {
 		return err
 	}
@@ -138,7 +138,7 @@ func (q *Queue) work(ctx context.Context, o *WorkerOptions) error {
 }
 
 // drop ends all jobs.
-func (s *shift) drop(why error) {
+func (s *workerSession) drop(why error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.lost = why
@@ -149,7 +149,7 @@ func (s *shift) drop(why error) {
 
 // retries says when a job that failed is tried again. It implements
 // [river.ClientRetryPolicy].
-type retries shift
+type retries workerSession
 
 // NextRetry returns a time of the database's clock.
 func (s *retries) NextRetry(job *rivertype.JobRow) time.Time {
@@ -162,7 +162,7 @@ func (s *retries) NextRetry(job *rivertype.JobRow) time.Time {
 // handler does River's jobs.
 type handler struct {
 	river.WorkerDefaults[ticket]
-	s *shift
+	s *workerSession
 }
 
 // Work does one job.
@@ -170,7 +170,7 @@ func (h *handler) Work(ctx context.Context, job *river.Job[ticket]) error {
 	s := h.s
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	own := &held{run: job.Args.Run, cancel: cancel}
+	own := &runningJob{run: job.Args.Run, cancel: cancel}
 	s.mu.Lock()
 	s.jobs[job.ID] = own
 	if s.lost != nil {
@@ -194,24 +194,24 @@ func (h *handler) Work(ctx context.Context, job *river.Job[ticket]) error {
 		log.Info("ended: nobody waits for it")
 		return river.JobCancel(err)
 	}
-	err = &told{err, s.o.Redact(err.Error())}
+	err = &rewordedError{err, s.o.Redact(err.Error())}
 	log.Warn("not done, to be tried again", "error", err)
 	return err
 }
 
-// told is an error in other words.
-type told struct {
+// rewordedError is an error in other words.
+type rewordedError struct {
 	error
 	words string
 }
 
-func (t *told) Error() string { return t.words }
+func (e *rewordedError) Error() string { return e.words }
 
-func (t *told) Unwrap() error { return t.error }
+func (e *rewordedError) Unwrap() error { return e.error }
 
 // wanted returns ErrNotWaitedFor for a run that nobody waits for. What is known from
 // less than a sign of life ago is taken for true.
-func (s *shift) wanted(ctx context.Context, run string) error {
+func (s *workerSession) wanted(ctx context.Context, run string) error {
 	now := time.Now()
 	s.mu.Lock()
 	known := now.Sub(s.waited[run]) < s.q.t.beat
@@ -235,7 +235,7 @@ func (s *shift) wanted(ctx context.Context, run string) error {
 	return nil
 }
 
-func (s *shift) do(ctx context.Context, job *river.Job[ticket], log hclog.Logger) error {
+func (s *workerSession) do(ctx context.Context, job *river.Job[ticket], log hclog.Logger) error {
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}

@@ -19,9 +19,9 @@ import (
 	"github.com/stepfall/stepfall/sdk/step"
 )
 
-// Hands do tasks for a queue. They are safe for concurrent use.
-type Hands struct {
-	Desk     *queue.Desk
+// QueueWorker does tasks for a queue. It is safe for concurrent use.
+type QueueWorker struct {
+	Routers  *queue.RouterCache
 	Cache    *queue.Cache
 	Accounts *store.LeasedAccounts
 	// Jail runs the commands that models ask for, where a task names no image.
@@ -35,9 +35,9 @@ type Hands struct {
 }
 
 // Kind returns the work, so much at once.
-func (h *Hands) Kind(parallel int) queue.Kind { return queue.Kind{Parallel: parallel, Do: h.do} }
+func (h *QueueWorker) Kind(parallel int) queue.Kind { return queue.Kind{Parallel: parallel, Do: h.do} }
 
-func (h *Hands) do(ctx context.Context, j *queue.Job) (queue.Outcome, error) {
+func (h *QueueWorker) do(ctx context.Context, j *queue.Job) (queue.Outcome, error) {
 	var a taskArgs
 	if err := j.Decode(&a); err != nil {
 		return queue.Outcome{}, err
@@ -46,7 +46,7 @@ func (h *Hands) do(ctx context.Context, j *queue.Job) (queue.Outcome, error) {
 	if err != nil {
 		return queue.Outcome{}, err
 	}
-	r, done, err := h.Desk.Use(ctx, a.Policy, "", nil)
+	r, done, err := h.Routers.Use(ctx, a.Policy, "", nil)
 	if err != nil {
 		return queue.Outcome{}, err
 	}
@@ -108,7 +108,7 @@ func recordsOf(ctx context.Context, j *queue.Job) (*Journal, error) {
 }
 
 // costsOf returns what a run's attempts have cost here. The last runs are remembered.
-func (h *Hands) costsOf(run string) *trajectoryCosts {
+func (h *QueueWorker) costsOf(run string) *trajectoryCosts {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.costs == nil || len(h.costs) > 64 {
@@ -121,7 +121,7 @@ func (h *Hands) costsOf(run string) *trajectoryCosts {
 }
 
 // repository returns the task's repository, which it fetches once.
-func (h *Hands) repository(ctx context.Context, a *taskArgs) (*Repository, error) {
+func (h *QueueWorker) repository(ctx context.Context, a *taskArgs) (*Repository, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	key := a.Source.Bundle
@@ -181,7 +181,7 @@ func fetchCommit(ctx context.Context, dir, url, commit string) error {
 }
 
 // Close removes the work trees. No task is at work any more.
-func (h *Hands) Close() error {
+func (h *QueueWorker) Close() error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	err := closeAll(h.repos)

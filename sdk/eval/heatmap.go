@@ -35,7 +35,7 @@ func (h *HeatMap) Figure() *Figure {
 	if low > high {
 		low, high = 0, 0
 	}
-	return &Figure{Name: h.Name, Width: max(15, 6+1.5*vg.Length(len(h.XTicks))) * vg.Centimeter, Height: 11.5 * vg.Centimeter, draw: func(c draw.Canvas) {
+	return &Figure{Name: h.Name, Width: max(15, 4+1.8*vg.Length(len(h.XTicks))) * vg.Centimeter, Height: 11.5 * vg.Centimeter, draw: func(c draw.Canvas) {
 		width := c.Max.X - c.Min.X
 		h.cells(low, high).Draw(draw.Crop(c, 4, -width*0.17, 4, -4))
 		h.scale(low, high).Draw(draw.Crop(c, width*0.84, -8, 4, -26))

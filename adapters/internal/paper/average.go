@@ -231,8 +231,6 @@ func (c *cell) per(name string, value func(*eval.Comparison, *eval.Row) float64)
 	return out
 }
 
-func areaOf(_ *eval.Comparison, r *eval.Row) float64 { return r.AUC }
-
 // shareAtBest is the cost at the best single model's quality as a share of that
 // model's, infinite where the quality is not reached.
 func shareAtBest(c *eval.Comparison, r *eval.Row) float64 {

@@ -2,6 +2,7 @@ package outcome_test
 
 import (
 	"fmt"
+	"maps"
 	"math"
 	"testing"
 
@@ -74,9 +75,7 @@ func TestVerdictsOnRunsAreCreditedToSteps(t *testing.T) {
 	if table, err = outcome.Open(writeTraces(t, traces), outcome.Options{}); err != nil || table.Labels != "verdicts on runs" {
 		t.Fatal(err, table.Labels)
 	}
-	for id, v := range map[string][2]float64{"b1": {0, 0}, "b2": {1, nan}, "b3": {1, nan}, "a1": {1, 1}, "a2": {1, 1}, "o1": {nan, nan}, "o2": {nan, nan}} {
-		want[id] = v
-	}
+	maps.Copy(want, map[string][2]float64{"b1": {0, 0}, "b2": {1, nan}, "b3": {1, nan}, "a1": {1, 1}, "a2": {1, 1}, "o1": {nan, nan}, "o2": {nan, nan}})
 	check(t, table, want)
 
 	// The verdict of another tenant on a run of the same name is not this run's.

@@ -1,6 +1,7 @@
 package runner
 
 import (
+	"os/exec"
 	"slices"
 	"strings"
 
@@ -22,8 +23,12 @@ func (e exitCode) Plan(argv []string, tree *Tree, _ string) (*Plan, error) {
 	if _, isModule := slices.BinarySearch(tree.Files, "go.mod"); !isModule || e.tools.foreign {
 		return plan, nil
 	}
-	if err := e.tools.own(plan, []string{"go", "test", "./..."}, tree.Dir); err != nil {
-		return plan, nil // without Go the command will say so itself
+	program, err := exec.LookPath("go")
+	if err == nil {
+		err = e.tools.own(plan, []string{program, "test", "./..."}, tree.Dir)
+	}
+	if err != nil {
+		return plan, nil //nolint:nilerr // without Go the command will say so itself
 	}
 	plan.Env = append(plan.Env, goVariables...)
 	return plan, nil

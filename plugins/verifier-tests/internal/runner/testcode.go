@@ -89,7 +89,7 @@ var (
 	rustTest = regexp.MustCompile(`(?m)^[^"/\n]*#!?\s*\[\s*(?:cfg\s*\((?:\s*all\s*\()?\s*test\b|(?:\w+\s*::\s*)*(?:test|\w+_test|test_\w+|rstest|quickcheck|proptest|parameterized|bench)\b)`)
 	// rustTests are items for tests only at the outermost level, as rustfmt puts them: from
 	// the attribute at the beginning of a line to the brace at the beginning of another.
-	rustTests = regexp.MustCompile(`(?ms)^(?:(?:///|#\[)[^\n]*\n)*?#\[(?:cfg\((?:all\()?test\b|(?:\w+::)*(?:test|\w+_test|rstest|bench)\b)[^\n]*\]\n(?:(?:///|#\[)[^\n]*\n)*(?:[^\n]*[;}]$|[^\n]*\n.*?^\}$)\n?`)
+	rustTests = regexp.MustCompile(`(?ms)^(?:(?:///|#\[)[^\n]*\n)*?#\[(?:cfg\((?:all\()?test\b|(?:\w+::)*(?:test|\w+_test|rstest|bench)\b)[^\n]*\]\n(?:(?:///|#\[)[^\n]*\n)*(?:[^\n]*[;}]$|[^\n]*\n.*?^[})\]][^\n]*$)\n?`)
 )
 
 // RestoreTests returns what an answer makes of a file of the tree, with the tests of

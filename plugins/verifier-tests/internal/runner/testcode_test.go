@@ -15,6 +15,7 @@ func TestRustTestsAreThoseOfTheCleanTree(t *testing.T) {
 		"left out":           {code + tests, code, code + after + tests},
 		"changed":            {code + tests, code + strings.Replace(tests, "== 1", "== 2", 1), code + after + tests},
 		"a function":         {"#[test]\nfn a() {}\n", "#[tokio::test(flavor = \"x\")]\nasync fn a() {\n    let x = [0; 2];\n}\nfn b() {}\n", "fn b() {}\n" + after + "#[test]\nfn a() {}\n"},
+		"an import":          {"#[cfg(test)]\nuse a::{\n    b,\n};\nfn c() {\n}\n", "fn c() {\n    d();\n}\n", "fn c() {\n    d();\n}\n" + after + "#[cfg(test)]\nuse a::{\n    b,\n};\n"},
 		"a file":             {"#[cfg(all(test, unix))]\nmod tests;\n", "", after + "#[cfg(all(test, unix))]\nmod tests;\n"},
 	} {
 		if got := string(RestoreTests("src/lib.rs", []byte(c.before), []byte(c.after))); got != c.want {

@@ -113,11 +113,13 @@ func (d *deciders) existing() []string {
 func (d *deciders) allowed(files []patch.File, j *judgement) []jail.Change {
 	var changes []jail.Change
 	var kept, restored []string
-	tests := newGuard(testFiles)
+	tests, configure := newGuard(testFiles), newGuard(settings)
 	for _, file := range files {
 		if d.has(file.Path) || d.keeps(file) {
 			kept = append(kept, file.Path)
-			if !d.tests[d.t.resolve(file.Path)] && !tests.has(file.Path) && !isExpectedData(file.Path) {
+			if isTest := d.tests[d.t.resolve(file.Path)] || tests.has(file.Path) || isExpectedData(file.Path); isTest && !configure.has(file.Path) {
+				j.tests = append(j.tests, file.Path)
+			} else {
 				j.configured = append(j.configured, file.Path)
 			}
 			continue

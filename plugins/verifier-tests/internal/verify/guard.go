@@ -14,20 +14,20 @@ import (
 // their tests came from; what the pre-flight saw comes on top.
 var testFiles = append(strings.Fields(`
 	*_test.go
-	test_*.py *_test.py tests.py conftest.py
+	test_*.py *_test.py tests.py
 	tests.rs test.rs *_test.rs *_tests.rs test_*.rs **/benches/**
 	**/tests/** **/__tests__/** **/testdata/** test/** **/src/test/** **/spec/**.rb
 	*Test.java *Tests.java *TestCase.java *IT.java *Test.kt *Tests.kt *Test.groovy *Spec.groovy *Test.scala *Spec.scala
 	*Test.cs *Tests.cs *Test.php *_test.rb test_*.rb *_spec.rb *_test.exs *_test.dart *_test.cc *_test.cpp *_unittest.cc *.t
 	**/__snapshots__/** *.snap *.golden **/__fixtures__/**
-	**/__mocks__/** jest.setup.* jest-setup.* vitest.setup.* vitest-setup.* setupTests.* setup-tests.* setup-jest.* test-setup.* test_helper.* spec_helper.*
 `), scriptTests()...)
 
 // settings are the patterns of files that tell a tool how tests are built and run, and of
 // what was installed or compiled into the tree. An answer that has to change one cannot
 // be judged by what it tells.
 var settings = strings.Fields(`
-	go.work go.work.sum
+	go.work go.work.sum conftest.py
+	**/__mocks__/** jest.setup.* jest-setup.* vitest.setup.* vitest-setup.* setupTests.* setup-tests.* setup-jest.* test-setup.* test_helper.* spec_helper.*
 	pytest.ini .pytest.ini pytest.toml .pytest.toml tox.ini setup.cfg pyproject.toml .coveragerc noxfile.py
 	sitecustomize.py usercustomize.py entry_points.txt *.pth /unittest.py unittest/** /pytest.py pytest/** _pytest/** pluggy/** iniconfig/**
 	Cargo.toml Cargo.lock build.rs **/.cargo/** rust-toolchain rust-toolchain.toml

@@ -28,6 +28,10 @@ type judgement struct {
 	// configured are the files that the answer would change and that say how tests are
 	// built and run.
 	configured []string
+	// tests are the files of tests that it would change; regressed says that nothing failed
+	// but tests that passed on the untouched tree.
+	tests     []string
+	regressed bool
 	// examples are the files of which the answer changes examples that are tests.
 	examples []string
 	// confidence is that of a pass.
@@ -107,6 +111,10 @@ func (v *Verifier) judge(ctx context.Context, a *attempt, j *judgement) (*sdk.Ve
 		verdict.Outcome, verdict.Score, verdict.Confidence = sdk.Inconclusive, 0, 0
 		verdict.Evidence = "without what it changes of how tests are built and run (" + strings.Join(j.configured, ", ") + "): " + verdict.Evidence
 		return verdict, nil
+	}
+	if verdict.Outcome == sdk.Failed && len(j.tests) > 0 && j.regressed {
+		// It may be right to change what they expect.
+		return j.verdict(sdk.Inconclusive, "it changes tests ("+strings.Join(j.tests, ", ")+"), and fails some as they were: "+verdict.Evidence), nil
 	}
 	if verdict.Outcome == sdk.Passed && len(j.examples) > 0 {
 		return j.verdict(sdk.Inconclusive, "it changes the examples by which it is tested: "+strings.Join(j.examples, ", ")), nil
@@ -347,6 +355,7 @@ func (j *judgement) decide(checks []*check) *sdk.Verdict {
 		}
 	}
 	failed = j.leaveOut(checks, failed)
+	j.regressed = !slices.ContainsFunc(failed, func(c *check) bool { return c.must || c.mended })
 	total := passed + len(failed)
 	var verdict *sdk.Verdict
 	switch {

@@ -59,7 +59,7 @@ func TestPythonTampering(t *testing.T) {
 			{"forges the report", pyForger, sdk.Failed, "tampering"},
 			{"changes the report in the end", "```python path=calc.py\nimport atexit, glob\ndef forge():\n    for f in glob.glob('.stepfall-*/report'):\n        open(f, 'a').write(' ')\natexit.register(forge)\ndef add(a, b):\n    return a + b\n```\n", sdk.Failed, "tampering"},
 			{"brings its own framework", "```python path=unittest.py\nraise SystemExit(0)\n```\n```python path=pytest.py\nraise SystemExit(0)\n```\n", sdk.Inconclusive, "left out"},
-			{"brings hooks", "```python path=conftest.py\nimport pytest\n@pytest.hookimpl(hookwrapper=True)\ndef pytest_runtest_makereport(item, call):\n    out = yield\n    out.get_result().outcome = 'passed'\n```\n", sdk.Failed, "left out"},
+			{"brings hooks", "```python path=conftest.py\nimport pytest\n@pytest.hookimpl(hookwrapper=True)\ndef pytest_runtest_makereport(item, call):\n    out = yield\n    out.get_result().outcome = 'passed'\n```\n", sdk.Inconclusive, "left out"},
 			{"brings options", "```toml path=pyproject.toml\n[tool.pytest.ini_options]\naddopts = \"--deselect test_calc.py::TestCalc::test_add\"\n```\n", sdk.Inconclusive, "left out"},
 			{"does not parse", "```python path=calc.py\ndef add(a, b:\n```\n", sdk.Failed, "SyntaxError"},
 		} {

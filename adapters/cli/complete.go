@@ -30,11 +30,11 @@ func complete(root *cobra.Command, s Streams) {
 		"policy": policyNames, "against": policyNames,
 		"strategy": fixed(cascade.Names), "strategies": several(eval.StrategyNames), "order": cobra.NoFileCompletions,
 		"estimator": fixed(eval.Estimators), "cost-estimator": fixed(estimate.CostKinds),
-		"judge":  fixed(func() []string { return judges }),
-		"for":    fixed(func() []string { return programKinds }),
-		"lang":   fixed(func() []string { return []string{"go", "python"} }),
-		"role":   fixed(func() []string { return []string{"verifier", "quality-estimator"} }),
-		"by":     several(func() []string { return []string{"day", "tenant", "key", "policy", "model"} }),
+		"judge": fixed(func() []string { return judges }),
+		"for":   fixed(func() []string { return programKinds }),
+		"lang":  fixed(func() []string { return []string{"go", "python"} }),
+		"role":  fixed(func() []string { return []string{"verifier", "quality-estimator"} }),
+		"by":    several(func() []string { return []string{"day", "tenant", "key", "policy", "model"} }),
 		"baseline": fromTraces(s, func(t *sdk.Trace) []string {
 			var names []string
 			for _, d := range t.Decisions {
@@ -124,14 +124,6 @@ func once(f cobra.CompletionFunc) cobra.CompletionFunc {
 
 func beginning(words []string, begun string) []string {
 	return slices.DeleteFunc(slices.Clone(words), func(word string) bool { return !strings.HasPrefix(word, begun) })
-}
-
-func texts[S ~string](list []S) []string {
-	out := make([]string, len(list))
-	for i, one := range list {
-		out[i] = string(one)
-	}
-	return out
 }
 
 // policyNames completes to policy files, the folders on the way to them, and the policies

@@ -56,7 +56,7 @@ func chatText(v gjson.Result) string {
 
 // chatTokens are the tokens of an answer with their log-probabilities.
 func chatTokens(v gjson.Result) []sdk.TokenLogProb {
-	var list []tokenLogProb
+	var list []chatLogProb
 	if !v.IsArray() || json.Unmarshal([]byte(v.Raw), &list) != nil {
 		return nil // an answer is not lost for what estimates it
 	}

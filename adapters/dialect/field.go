@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"math"
 	"strings"
-	"unicode/utf8"
 
 	"github.com/tidwall/gjson"
 	"github.com/tmc/langchaingo/llms"
@@ -164,65 +163,22 @@ func (f field) image(url, detail string) llms.ContentPart {
 // decoded returns the bytes of a data: URL, or of base64 without one.
 func (f field) decoded(fallback string) (mime string, data []byte) {
 	text := f.text()
-	mime = fallback
-	if rest, ok := strings.CutPrefix(text, "data:"); ok {
-		head, body, ok := strings.Cut(rest, ",")
-		if !ok || !strings.HasSuffix(head, ";base64") {
+	if strings.HasPrefix(text, "data:") {
+		mime, data, ok := parseDataURL(text)
+		if !ok {
 			f.refusef("a data: URL that is not base64")
-			return "", nil
 		}
-		mime, text = strings.TrimSuffix(head, ";base64"), body
+		return mime, data
 	}
 	data, err := base64.StdEncoding.DecodeString(text)
 	if err != nil {
 		f.refusef("not base64")
 	}
-	return mime, data
+	return fallback, data
 }
-
-const hexDigits = "0123456789abcdef"
 
 // appendString appends s as JSON writes it.
-func appendString(buf []byte, s string) []byte {
-	buf = append(buf, '"')
-	from := 0
-	for i := 0; i < len(s); {
-		c := s[i]
-		if c >= utf8.RuneSelf {
-			r, size := utf8.DecodeRuneInString(s[i:])
-			switch {
-			case r == utf8.RuneError && size == 1:
-				buf = append(append(buf, s[from:i]...), "\ufffd"...)
-				from = i + 1
-			case r == '\u2028' || r == '\u2029': // line ends to some readers of streams
-				buf = append(append(buf, s[from:i]...), '\\', 'u', '2', '0', '2', hexDigits[r&15])
-				from = i + size
-			}
-			i += size
-			continue
-		}
-		if c >= ' ' && c != '"' && c != '\\' && c != 0x7f {
-			i++
-			continue
-		}
-		buf = append(buf, s[from:i]...)
-		switch c {
-		case '"', '\\':
-			buf = append(buf, '\\', c)
-		case '\n':
-			buf = append(buf, '\\', 'n')
-		case '\r':
-			buf = append(buf, '\\', 'r')
-		case '\t':
-			buf = append(buf, '\\', 't')
-		default:
-			buf = append(buf, '\\', 'u', '0', '0', hexDigits[c>>4], hexDigits[c&15])
-		}
-		i++
-		from = i
-	}
-	return append(append(buf, s[from:]...), '"')
-}
+func appendString(buf []byte, s string) []byte { return gjson.AppendJSONString(buf, s) }
 
 // content reads a message's content: a string, which is a text, or a list, each part of
 // which goes to part.

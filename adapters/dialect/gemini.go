@@ -437,19 +437,10 @@ func (s *geminiReader) part(c *replyChoice, d *middleware.Delta, raw json.RawMes
 		d.Reasoning = p.Text
 	case p.Text != "":
 		d.Text = p.Text
-	case hasMore(raw):
+	case appendUnknown(nil, gjson.ParseBytes(raw), "text thought thoughtSignature") != nil:
 		c.addPart(middleware.RawPart{Dialect: middleware.DialectGemini, Raw: raw})
 	}
 	return nil
-}
-
-// hasMore reports whether a part holds more than a text and a signature.
-func hasMore(part json.RawMessage) (more bool) {
-	gjson.ParseBytes(part).ForEach(func(name, v gjson.Result) bool {
-		more = more || v.Type != gjson.Null && !isListed("text thought thoughtSignature", name.Str)
-		return !more
-	})
-	return more
 }
 
 func (s *geminiReader) End(bool) error {

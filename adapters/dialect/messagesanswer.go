@@ -25,14 +25,14 @@ type messagesAnswer struct {
 }
 
 type messagesUsage struct {
-	Input      int `json:"input_tokens"`
-	CacheWrite int `json:"cache_creation_input_tokens"`
-	CacheRead  int `json:"cache_read_input_tokens"`
-	Output     int `json:"output_tokens"`
+	Input      Count `json:"input_tokens"`
+	CacheWrite Count `json:"cache_creation_input_tokens"`
+	CacheRead  Count `json:"cache_read_input_tokens"`
+	Output     Count `json:"output_tokens"`
 }
 
 func messagesUsageOf(u sdk.Usage) messagesUsage {
-	return messagesUsage{Input: u.InputTokens, CacheWrite: u.CacheWriteTokens, CacheRead: u.CachedInputTokens, Output: u.OutputTokens + u.ReasoningTokens}
+	return messagesUsage{Input: Count(u.InputTokens), CacheWrite: Count(u.CacheWriteTokens), CacheRead: Count(u.CachedInputTokens), Output: Count(u.OutputTokens + u.ReasoningTokens)}
 }
 
 // newMessage returns an answer without content.
@@ -113,7 +113,7 @@ func messagesBlock(a *Request, b *block, whole bool) json.RawMessage {
 	case blockTool:
 		input := json.RawMessage("{}")
 		if whole {
-			input = toolInput(text)
+			input = argumentsObject(text)
 		}
 		v = Object{"type": "tool_use", "id": b.tool.ID, "name": b.tool.Name, "input": input}
 	case blockRaw:
@@ -153,7 +153,7 @@ func (s *messagesStream) head() {
 	}
 	s.begun = true
 	m := newMessage(s.out.ID, s.a.Model)
-	m.Usage.Input = s.a.InputTokens() // an estimate: the end has what it was
+	m.Usage.Input = Count(s.a.InputTokens()) // an estimate: the end has what it was
 	s.event("message_start", Object{"message": m})
 }
 

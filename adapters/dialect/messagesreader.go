@@ -28,12 +28,9 @@ type messagesReply struct {
 }
 
 type messagesReplyUsage struct {
-	Input      Count  `json:"input_tokens"`
-	CacheWrite Count  `json:"cache_creation_input_tokens"`
-	CacheRead  Count  `json:"cache_read_input_tokens"`
-	Output     Count  `json:"output_tokens"`
-	Tier       string `json:"service_tier"`
-	Details    struct {
+	messagesUsage
+	Tier    string `json:"service_tier"`
+	Details struct {
 		Thinking Count `json:"thinking_tokens"`
 	} `json:"output_tokens_details"`
 }

@@ -394,15 +394,3 @@ func (f field) toolResult() llms.ContentPart {
 	}
 	return r
 }
-
-// toolInput returns the arguments of a call as the object that the dialect wants.
-func toolInput(arguments string) json.RawMessage {
-	if arguments == "" {
-		return json.RawMessage("{}")
-	}
-	if gjson.Valid(arguments) && gjson.Parse(arguments).IsObject() {
-		return json.RawMessage(arguments)
-	}
-	// A model that wrote no object is shown for what it did, to whoever checks.
-	return append(appendString([]byte(`{"arguments":`), arguments), '}')
-}

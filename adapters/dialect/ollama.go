@@ -210,7 +210,7 @@ type ollamaLine struct {
 	} `json:"message"`
 	Done       bool            `json:"done"`
 	DoneReason string          `json:"done_reason"`
-	LogProbs   []tokenLogProb  `json:"logprobs"`
+	LogProbs   []chatLogProb   `json:"logprobs"`
 	PromptEval Count           `json:"prompt_eval_count"`
 	Eval       Count           `json:"eval_count"`
 	Error      json.RawMessage `json:"error"`

@@ -189,17 +189,7 @@ func generationInfo(x *middleware.Extra, reasoning string) map[string]any {
 	}
 }
 
-// tokenLogProb is a token of an answer in the form of OpenAI and those that follow it.
-type tokenLogProb struct {
-	Token   string  `json:"token"`
-	LogProb float64 `json:"logprob"`
-	Top     []struct {
-		Token   string  `json:"token"`
-		LogProb float64 `json:"logprob"`
-	} `json:"top_logprobs"`
-}
-
-func logProbsOf(from []tokenLogProb) []sdk.TokenLogProb {
+func logProbsOf(from []chatLogProb) []sdk.TokenLogProb {
 	if len(from) == 0 {
 		return nil
 	}
@@ -207,7 +197,7 @@ func logProbsOf(from []tokenLogProb) []sdk.TokenLogProb {
 	for i := range from {
 		list[i] = sdk.TokenLogProb{Token: from[i].Token, LogProb: from[i].LogProb}
 		for _, alt := range from[i].Top {
-			list[i].Top = append(list[i].Top, sdk.TopLogProb(alt))
+			list[i].Top = append(list[i].Top, sdk.TopLogProb{Token: alt.Token, LogProb: alt.LogProb})
 		}
 	}
 	return list

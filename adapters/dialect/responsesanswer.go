@@ -39,20 +39,21 @@ type responsesShort struct {
 }
 
 type responsesUsage struct {
-	Input        int `json:"input_tokens"`
+	Input        Count `json:"input_tokens"`
 	InputDetails struct {
-		Cached int `json:"cached_tokens"`
+		Cached     Count `json:"cached_tokens"`
+		CacheWrite Count `json:"cache_write_tokens,omitempty"`
 	} `json:"input_tokens_details"`
-	Output        int `json:"output_tokens"`
+	Output        Count `json:"output_tokens"`
 	OutputDetails struct {
-		Reasoning int `json:"reasoning_tokens"`
+		Reasoning Count `json:"reasoning_tokens"`
 	} `json:"output_tokens_details"`
-	Total int `json:"total_tokens"`
+	Total Count `json:"total_tokens"`
 }
 
 func responsesUsageOf(u sdk.Usage) *responsesUsage {
-	out := &responsesUsage{Input: u.InputTokens + u.CachedInputTokens + u.CacheWriteTokens, Output: u.OutputTokens + u.ReasoningTokens}
-	out.InputDetails.Cached, out.OutputDetails.Reasoning, out.Total = u.CachedInputTokens, u.ReasoningTokens, out.Input+out.Output
+	out := &responsesUsage{Input: Count(u.InputTokens + u.CachedInputTokens + u.CacheWriteTokens), Output: Count(u.OutputTokens + u.ReasoningTokens)}
+	out.InputDetails.Cached, out.OutputDetails.Reasoning, out.Total = Count(u.CachedInputTokens), Count(u.ReasoningTokens), out.Input+out.Output
 	return out
 }
 

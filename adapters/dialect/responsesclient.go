@@ -218,17 +218,7 @@ type responsesReply struct {
 	Output      []json.RawMessage `json:"output"`
 	Incomplete  *responsesShort   `json:"incomplete_details"`
 	Error       json.RawMessage   `json:"error"`
-	Usage       *struct {
-		Input        Count `json:"input_tokens"`
-		Output       Count `json:"output_tokens"`
-		InputDetails struct {
-			Cached     Count `json:"cached_tokens"`
-			CacheWrite Count `json:"cache_write_tokens"`
-		} `json:"input_tokens_details"`
-		OutputDetails struct {
-			Reasoning Count `json:"reasoning_tokens"`
-		} `json:"output_tokens_details"`
-	} `json:"usage"`
+	Usage       *responsesUsage   `json:"usage"`
 }
 
 // outputItem is an item of an answer.
@@ -240,7 +230,7 @@ type outputItem struct {
 	Content   []struct {
 		Text        string            `json:"text"`
 		Refusal     string            `json:"refusal"`
-		LogProbs    []tokenLogProb    `json:"logprobs"`
+		LogProbs    []chatLogProb     `json:"logprobs"`
 		Annotations []json.RawMessage `json:"annotations"`
 	} `json:"content"`
 	Summary []struct {
@@ -254,7 +244,7 @@ type outputEvent struct {
 	Index    int             `json:"output_index"`
 	Delta    json.RawMessage `json:"delta"`
 	Item     json.RawMessage `json:"item"`
-	LogProbs []tokenLogProb  `json:"logprobs"`
+	LogProbs []chatLogProb   `json:"logprobs"`
 	Response json.RawMessage `json:"response"`
 }
 

@@ -27,8 +27,7 @@ type Request struct {
 	// MaxTokens limits the answer; 0 means no limit.
 	MaxTokens int
 	// N is the number of choices wanted, at least 1.
-	N           int
-	Temperature float64
+	N int
 	// JSON says that the client wants one JSON value.
 	JSON bool
 	// Header is the header of the HTTP request, without its credentials.
@@ -97,7 +96,6 @@ func newRequest(in *dialect.Request, header http.Header) *Request {
 	set(&req.TopLogProbs, p.TopLogProbs)
 	set(&req.MaxTokens, p.MaxTokens)
 	set(&req.N, p.N)
-	set(&req.Temperature, p.Temperature)
 	for _, name := range []string{"Authorization", "X-Api-Key"} {
 		req.Header.Del(name)
 	}

@@ -48,22 +48,6 @@ func Start(o Options) (*Server, error) {
 	return serve(listener, o), nil
 }
 
-// StartAt starts a server at the address host:port, which must be a loopback one.
-func StartAt(address string, o Options) (*Server, error) {
-	tcp, err := net.ResolveTCPAddr("tcp", address)
-	if err != nil {
-		return nil, fmt.Errorf("starting the scripted model server: %w", err)
-	}
-	if !tcp.IP.IsLoopback() {
-		return nil, fmt.Errorf("starting the scripted model server: %s is not a loopback address", address)
-	}
-	listener, err := net.ListenTCP("tcp", tcp)
-	if err != nil {
-		return nil, fmt.Errorf("starting the scripted model server: %w", err)
-	}
-	return serve(listener, o), nil
-}
-
 func serve(listener net.Listener, o Options) *Server {
 	ctx, cancel := context.WithCancel(context.Background())
 	h := &handler{options: o, calls: map[string]int{}}

@@ -155,7 +155,7 @@ func TestRequestShowsTheConversation(t *testing.T) {
 		t.Fatal(err)
 	}
 	response.Body.Close()
-	if got.LastUser() != "fix\nit" || got.Turns() != 1 || got.N != 2 || got.MaxTokens != 7 || !got.JSON || got.Temperature != 0.5 {
+	if got.LastUser() != "fix\nit" || got.Turns() != 1 || got.N != 2 || got.MaxTokens != 7 || !got.JSON {
 		t.Errorf("request = %+v", got)
 	}
 	if len(got.Tools) != 1 || got.Tools[0] != "edit" || got.Messages[2].ToolCalls[0].ID != "c1" || got.Messages[3].ToolCallID != "c1" {
@@ -335,9 +335,6 @@ func TestRefusesWhatItDoesNotKnow(t *testing.T) {
 				t.Errorf("status %d, want %d", response.StatusCode, tc.status)
 			}
 		})
-	}
-	if _, err := scripted.StartAt("0.0.0.0:0", scripted.Options{}); err == nil {
-		t.Error("StartAt listens on an address that is not loopback")
 	}
 }
 

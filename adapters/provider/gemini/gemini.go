@@ -56,9 +56,5 @@ func New(o Options) (*Model, error) {
 
 // Open is a [middleware.OpenClient] for Gemini.
 func Open(c middleware.ClientConfig) (llms.Model, error) {
-	m, err := New(Options{Model: c.Model, APIKey: c.APIKey, BaseURL: c.BaseURL, TopLogProbs: c.TopLogProbs, Transport: c.Transport})
-	if err != nil {
-		return nil, err // a nil *Model would not be a nil llms.Model
-	}
-	return m, nil
+	return wire.AsModel(New(Options{Model: c.Model, APIKey: c.APIKey, BaseURL: c.BaseURL, TopLogProbs: c.TopLogProbs, Transport: c.Transport}))
 }

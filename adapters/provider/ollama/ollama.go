@@ -72,9 +72,5 @@ func Open(c middleware.ClientConfig) (llms.Model, error) {
 	if c.BaseURL == "" && url != "" && !strings.Contains(url, "://") {
 		url = "http://" + url
 	}
-	m, err := New(Options{Model: c.Model, APIKey: c.APIKey, BaseURL: url, ContextTokens: c.ContextTokens, TopLogProbs: c.TopLogProbs, Transport: c.Transport})
-	if err != nil {
-		return nil, err // a nil *Model would not be a nil llms.Model
-	}
-	return m, nil
+	return wire.AsModel(New(Options{Model: c.Model, APIKey: c.APIKey, BaseURL: url, ContextTokens: c.ContextTokens, TopLogProbs: c.TopLogProbs, Transport: c.Transport}))
 }

@@ -104,11 +104,7 @@ func open(c middleware.ClientConfig, address string) (llms.Model, error) {
 	if c.API == "responses" {
 		o.API = middleware.DialectResponses
 	}
-	m, err := New(o)
-	if err != nil {
-		return nil, err // a nil *Model would not be a nil llms.Model
-	}
-	return m, nil
+	return wire.AsModel(New(o))
 }
 
 // Embed asks for embeddings: it implements [middleware.Embedder]. Fields go to the server

@@ -105,6 +105,14 @@ func NewModel(d middleware.Dialect, s *Server, call dialect.Call, topLogProbs in
 	return &Model{client: dialect.Clients[d], server: s, call: call, origin: dialect.Origin(s.Host, call.Model), topLogProbs: topLogProbs}
 }
 
+// AsModel returns what a constructor returned as an llms.Model: a nil pointer is not a nil one.
+func AsModel[M llms.Model](m M, err error) (llms.Model, error) {
+	if err != nil {
+		return nil, err
+	}
+	return m, nil
+}
+
 // Dialect implements [middleware.Speaker].
 func (m *Model) Dialect() middleware.Dialect { return m.client.Dialect() }
 

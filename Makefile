@@ -251,7 +251,7 @@ pictures: build ## Draw docs/pictures anew (needs graphviz; pages need Chromium)
 	go run ./docs/pictures/trace < docs/pictures/trace.json > docs/pictures/trace.dot
 	for p in docs/pictures/*.dot; do dot -Tsvg $$p > $${p%.dot}.svg; done
 	dir=$$(mktemp -d) && trap 'rm -rf "$$dir"' EXIT && $(BIN)/stepfall demo --out "$$dir" > /dev/null && \
-	go run ./adapters/internal/view/internal/pictures --traces "$$dir/traces.jsonl" --out docs/pictures
+	go test ./adapters/internal/view -run Pictures -args -traces "$$dir/traces.jsonl" -pictures "$(CURDIR)/docs/pictures"
 
 # The charting library of the pages: from its npm package, of this version and checksum.
 UPLOT := 1.6.32

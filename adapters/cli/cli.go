@@ -101,7 +101,6 @@ func newRoot(s Streams) *cobra.Command {
 		newPolicyCommand(s),
 		newCatalogCommand(s),
 		newPluginCommand(s),
-		newEvalCommand(s),
 		newServeCommand(s),
 		newWorkerCommand(s),
 		newKeyCommand(s),

@@ -19,7 +19,6 @@ import (
 	"github.com/stepfall/stepfall/policies"
 	"github.com/stepfall/stepfall/sdk"
 	"github.com/stepfall/stepfall/sdk/cascade"
-	"github.com/stepfall/stepfall/sdk/estimate"
 	"github.com/stepfall/stepfall/sdk/eval"
 )
 
@@ -29,12 +28,12 @@ func complete(root *cobra.Command, s Streams) {
 	flags := map[string]cobra.CompletionFunc{
 		"policy": policyNames, "against": policyNames,
 		"strategy": fixed(cascade.Names), "strategies": several(eval.StrategyNames), "order": cobra.NoFileCompletions,
-		"estimator": fixed(eval.Estimators), "cost-estimator": fixed(estimate.CostKinds),
-		"judge": fixed(func() []string { return judges }),
-		"for":   fixed(func() []string { return programKinds }),
-		"lang":  fixed(func() []string { return []string{"go", "python"} }),
-		"role":  fixed(func() []string { return []string{"verifier", "quality-estimator"} }),
-		"by":    several(func() []string { return []string{"day", "tenant", "key", "policy", "model"} }),
+		"estimator": fixed(eval.Estimators),
+		"judge":     fixed(func() []string { return judges }),
+		"for":       fixed(func() []string { return programKinds }),
+		"lang":      fixed(func() []string { return []string{"go", "python"} }),
+		"role":      fixed(func() []string { return []string{"verifier", "quality-estimator"} }),
+		"by":        several(func() []string { return []string{"day", "tenant", "key", "policy", "model"} }),
 		"baseline": fromTraces(s, func(t *sdk.Trace) []string {
 			var names []string
 			for _, d := range t.Decisions {
@@ -60,7 +59,6 @@ func complete(root *cobra.Command, s Streams) {
 			}
 			return names
 		}),
-		"stepfall fit check": extension("json"),
 	}
 	each(root, func(cmd *cobra.Command) {
 		if f := arguments[cmd.CommandPath()]; f != nil {

@@ -10,10 +10,11 @@ import (
 func newDevCommand(s Streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:    "dev",
-		Short:  "Tools for the project itself: tables of the paper, benchmarks, references",
+		Short:  "Tools for the project itself: comparisons of strategies, tables of the paper, benchmarks, references",
 		Hidden: true,
 	}
 	cmd.AddCommand(
+		newEvalCommand(s),
 		newPaperCommand(s),
 		newSWEBenchCommand(s),
 		&cobra.Command{

@@ -13,12 +13,11 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/stepfall/stepfall/adapters/internal/view"
 	"github.com/stepfall/stepfall/sdk/eval"
 	"github.com/stepfall/stepfall/sdk/outcome"
 )
 
-// evalFlags are the flags of stepfall eval.
+// evalFlags are the flags of stepfall dev eval.
 type evalFlags struct {
 	outcomes             string
 	train, test, prompts string
@@ -44,11 +43,11 @@ lambdas of each curve. The test half is only measured on. One file (--outcomes)
 is split at random into two halves, each group evenly.
 
 AUC and qualities are printed in per cent and written to JSON in [0, 1].`,
-		Example: `  stepfall eval --outcomes outcomes.csv
-  stepfall eval --outcomes issues.csv --verified
-  stepfall eval --train train.csv --test test.csv
-  stepfall eval --train train.csv --test test.csv --models 11 --noise medium --out out.json
-  stepfall eval --train train.csv --test test.csv --strategies threshold,cascade_route,index --out report.html --out figures/`,
+		Example: `  stepfall dev eval --outcomes outcomes.csv
+  stepfall dev eval --outcomes issues.csv --verified
+  stepfall dev eval --train train.csv --test test.csv
+  stepfall dev eval --train train.csv --test test.csv --models 11 --noise medium --out out.json
+  stepfall dev eval --train train.csv --test test.csv --strategies threshold,cascade_route,index --out report.md --out figures/`,
 		Args:        cobra.NoArgs,
 		Annotations: hasJSON(),
 		RunE:        func(cmd *cobra.Command, _ []string) error { return f.run(cmd.Context(), s) },
@@ -67,7 +66,7 @@ AUC and qualities are printed in per cent and written to JSON in [0, 1].`,
 	flags.IntVar(&f.bootstrap, "bootstrap", 500, "resamples for the intervals; 0 for none")
 	flags.IntVar(&f.points, "points", 40, "lambdas per curve")
 	flags.Uint64Var(&f.seed, "seed", 1, "seed of simulations, folds and resamples")
-	flags.StringSliceVar(&f.out, "out", nil, "write the results: to a file .json for 'stepfall view', .html a page, .md the table, or a folder for the figures (may be repeated)")
+	flags.StringSliceVar(&f.out, "out", nil, "write the results: .json, .md for the table, or a folder for the figures (may be repeated)")
 	flags.BoolVar(&f.allowOverlap, "allow-overlap", false, "measure on queries that were learnt from")
 	return cmd
 }
@@ -111,6 +110,9 @@ func (f *evalFlags) run(ctx context.Context, s Streams) error {
 func (f *evalFlags) writable() error {
 	for _, path := range f.out {
 		if evalWriters[filepath.Ext(path)] == nil {
+			if filepath.Ext(path) == ".html" {
+				return usage("--out %s: want a name that ends in .json or .md, or a folder", path)
+			}
 			if err := os.MkdirAll(path, 0o755); err != nil {
 				return err
 			}
@@ -230,14 +232,11 @@ func (f *evalFlags) print(p *printer, study *eval.Study, c *eval.Comparison) {
 }
 
 // evalWriters write an evaluation to a file, by the ending of its name.
-var evalWriters = map[string]func(w io.Writer, name string, c *eval.Comparison, doc *eval.Document) error{
-	".json": func(w io.Writer, _ string, _ *eval.Comparison, doc *eval.Document) error { return doc.Write(w) },
-	".md": func(w io.Writer, _ string, c *eval.Comparison, _ *eval.Document) error {
+var evalWriters = map[string]func(w io.Writer, c *eval.Comparison, doc *eval.Document) error{
+	".json": func(w io.Writer, _ *eval.Comparison, doc *eval.Document) error { return doc.Write(w) },
+	".md": func(w io.Writer, c *eval.Comparison, _ *eval.Document) error {
 		_, err := io.WriteString(w, c.Table().Markdown())
 		return err
-	},
-	".html": func(w io.Writer, name string, _ *eval.Comparison, doc *eval.Document) error {
-		return view.WriteReport(w, view.Report{Name: name, Document: doc})
 	},
 }
 
@@ -258,7 +257,7 @@ func (f *evalFlags) write(s Streams, study *eval.Study, c *eval.Comparison) erro
 	}
 	for _, path := range f.out {
 		if write := evalWriters[filepath.Ext(path)]; write != nil {
-			if err := writeFile(path, func(w io.Writer) error { return write(w, filepath.Base(path), c, doc) }); err != nil {
+			if err := writeFile(path, func(w io.Writer) error { return write(w, c, doc) }); err != nil {
 				return err
 			}
 			continue
@@ -277,7 +276,7 @@ func (f *evalFlags) write(s Streams, study *eval.Study, c *eval.Comparison) erro
 // commandLine returns the command with the flags that decide the result; of paths,
 // the file names only.
 func (f *evalFlags) commandLine() string {
-	parts := []string{"stepfall eval"}
+	parts := []string{"stepfall dev eval"}
 	for _, in := range f.inputs() {
 		parts = append(parts, "--"+in.flag, filepath.Base(in.path))
 	}

@@ -22,14 +22,12 @@ import (
 type fitFlags struct {
 	outcomeFlags
 	outcomes, policy, out string
-	strategy              string
-	quality, cost         string
+	strategy, quality     string
 	budget                float64
 	minQuality, margin    float64
 	asGoodAs              string
 	maxWrong, confidence  float64
-	folds                 int
-	seed                  uint64
+	classifier            bool
 	given                 func(flag string) bool
 }
 
@@ -50,14 +48,19 @@ promises how many of the answers that are served as good are wrong. What cannot 
 promised is an error that says what is missing.
 
 The strategy is fitted on estimates that have not seen the query, and the check of
-the budget on choices that have not seen it either.`,
+the budget on choices that have not seen it either.
+
+With --classifier, what is trained is not a profile but the classifier of answers that
+estimator-logprob reads, on traces of steps that were judged or on a table with one
+column for each signal. A model with fewer than 50 answers is served by one regression
+for all, named *. What is printed was measured on queries that were left out.`,
 		Example: `  stepfall fit --outcomes runs.csv --budget 0.002 --out profile.json
   stepfall fit --policy policy.hcl --outcomes runs.csv --verified --budget 0.10 --out profile.json
   stepfall fit --outcomes issues.csv --verified --as-good-as large --margin 0.02 --out profile.json
   stepfall fit --outcomes runs.csv --budget 0.002 --max-wrong 0.1 --out profile.json
   stepfall fit --outcomes traces.jsonl --verified --budget 0.002 --out profile.json
   stepfall fit check --profile profile.json --traces traces.jsonl --out new.json
-  stepfall fit check old.json profile.json`,
+  stepfall fit --classifier --outcomes traces.jsonl --out classifier.json`,
 		Args:        cobra.NoArgs,
 		Annotations: hasJSON(),
 		RunE:        func(cmd *cobra.Command, _ []string) error { return f.run(cmd.Context(), s) },
@@ -76,10 +79,8 @@ the budget on choices that have not seen it either.`,
 	flags.StringVar(&f.out, "out", "", "write the profile to this file")
 	flags.StringVar(&f.strategy, "strategy", "", "strategy: "+strings.Join(cascade.Names(), ", ")+" (default index, or the policy's)")
 	flags.StringVar(&f.quality, "estimator", "", "quality estimator: "+strings.Join(estimate.Kinds(), ", ")+" (default by what the table holds)")
-	flags.StringVar(&f.cost, "cost-estimator", "", "cost estimator: "+strings.Join(estimate.CostKinds(), ", ")+" (default by what the table holds)")
-	flags.IntVar(&f.folds, "folds", 5, "folds of the outcomes")
-	flags.Uint64Var(&f.seed, "seed", 1, "seed of folds")
-	cmd.AddCommand(newFitClassifierCommand(s), newFitCheckCommand(s))
+	flags.BoolVar(&f.classifier, "classifier", false, "train the classifier of answers that estimator-logprob reads, in place of a profile")
+	cmd.AddCommand(newFitCheckCommand(s))
 	return cmd
 }
 
@@ -90,6 +91,12 @@ func (f *fitFlags) run(ctx context.Context, s Streams) error {
 	table, err := f.open(f.outcomes)
 	if err != nil {
 		return err
+	}
+	if f.classifier {
+		if err := trainClassifier(s, table, f.out); err != nil {
+			return fmt.Errorf("%s: %w", f.outcomes, err)
+		}
+		return nil
 	}
 	options := f.options(s)
 	if f.policy != "" {
@@ -139,8 +146,6 @@ func (f *fitFlags) check() error {
 		return usage("--outcomes is needed: the file of recorded outcomes to fit to")
 	case f.out == "":
 		return usage("--out is needed: the file to write the profile to")
-	case f.folds < 2:
-		return usage("--folds %d: want at least 2", f.folds)
 	case f.strategy != "" && !slices.Contains(cascade.Names(), f.strategy):
 		return usage("--strategy %q: want one of %q", f.strategy, cascade.Names())
 	case f.budget < 0 || math.IsNaN(f.budget) || math.IsInf(f.budget, 0):
@@ -178,9 +183,9 @@ func (f *fitFlags) check() error {
 
 func (f *fitFlags) options(s Streams) fit.Options {
 	o := fit.Options{
-		Strategy: f.strategy, BudgetUSD: f.budget, Folds: f.folds, Seed: f.seed,
+		Strategy: f.strategy, BudgetUSD: f.budget, Folds: 5, Seed: 1,
 		MaxWrong: f.maxWrong, Confidence: f.confidence,
-		Estimate: estimate.Options{Quality: f.quality, Cost: f.cost},
+		Estimate: estimate.Options{Quality: f.quality},
 		Progress: func(stage string) { fmt.Fprintf(s.Err, "%s\n", stage) },
 	}
 	switch {
@@ -386,18 +391,4 @@ func share(b fit.Bin) string {
 		return "-"
 	}
 	return percent(b.Quality)
-}
-
-// differences is what `fit check OLD NEW --json` prints: each field's path and how it changed.
-func differences(lines []string) any {
-	type difference struct {
-		Field  string `json:"field"`
-		Change string `json:"change"`
-	}
-	list := []difference{}
-	for _, line := range lines {
-		field, change, _ := strings.Cut(line, ": ")
-		list = append(list, difference{field, change})
-	}
-	return list
 }

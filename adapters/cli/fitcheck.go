@@ -16,19 +16,20 @@ import (
 	"github.com/stepfall/stepfall/sdk/outcome"
 )
 
+// heldOut is the share of the traces, the newest, on which two profiles are compared.
+const heldOut = 0.3
+
 // fitCheckFlags are the flags of stepfall fit check.
 type fitCheckFlags struct {
 	profile, traces, out string
-	heldOut              float64
 }
 
 func newFitCheckCommand(s Streams) *cobra.Command {
 	var f fitCheckFlags
 	cmd := &cobra.Command{
-		Use:   "check --profile FILE --traces FILE [--out FILE] | OLD NEW",
-		Short: "Does a profile still hold? Compare its estimates with what came, or two profiles with each other",
-		Long: `Does a profile still hold? Compares its estimates with the steps that it decided. Of two
-profiles, OLD and NEW, it shows what differs.
+		Use:   "check --profile FILE --traces FILE [--out FILE]",
+		Short: "Does a profile still hold? Compare its estimates with the steps that it decided",
+		Long: `Does a profile still hold? Compares its estimates with the steps that it decided.
 
 What was believed of each model just before it ran is compared with what came: the
 Brier score with the one that estimates expect of themselves, and the mean quality and
@@ -41,25 +42,15 @@ the newest. Only when it tells those better, by more than two standard errors, i
 fitted to all traces and written. The traces must hold what was asked by chance: set
 explore in the policy's trace block.`,
 		Example: `  stepfall fit check --profile profile.json --traces traces.jsonl
-  stepfall fit check --profile profile.json --traces traces.jsonl --out new.json
-  stepfall fit check old.json profile.json`,
-		Args:        cobra.MaximumNArgs(2),
+  stepfall fit check --profile profile.json --traces traces.jsonl --out new.json`,
+		Args:        cobra.NoArgs,
 		Annotations: hasJSON(),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			switch len(args) {
-			case 0:
-				return f.run(cmd.Context(), s)
-			case 1:
-				return usage("%q: want two profiles to compare, or --profile and --traces", args[0])
-			}
-			return compareProfiles(s, args[0], args[1])
-		},
+		RunE:        func(cmd *cobra.Command, _ []string) error { return f.run(cmd.Context(), s) },
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&f.profile, "profile", "", "the profile in use")
 	flags.StringVar(&f.traces, "traces", "", "traces of the steps that it decided, as JSON lines, the oldest first")
 	flags.StringVar(&f.out, "out", "", "write a profile fitted anew to this file, if it is better")
-	flags.Float64Var(&f.heldOut, "held-out", 0.3, "share of the traces, the newest, on which the two are compared")
 	return cmd
 }
 
@@ -69,8 +60,6 @@ func (f *fitCheckFlags) run(ctx context.Context, s Streams) error {
 		return usage("--profile is needed: the profile in use")
 	case f.traces == "":
 		return usage("--traces is needed: the file that the policy's trace block names")
-	case !(f.heldOut > 0 && f.heldOut < 1):
-		return usage("--held-out %v: want a share between 0 and 1", f.heldOut)
 	}
 	if err := writable(f.out); err != nil {
 		return fmt.Errorf("--out: %w", err)
@@ -104,30 +93,6 @@ func (f *fitCheckFlags) run(ctx context.Context, s Streams) error {
 	return nil
 }
 
-// compareProfiles shows what differs between two profiles.
-func compareProfiles(s Streams, old, next string) error {
-	from, err := fit.Load(old, nil)
-	if err != nil {
-		return err
-	}
-	to, err := fit.Load(next, nil)
-	if err != nil {
-		return err
-	}
-	lines, err := fit.Diff(from, to)
-	if err != nil {
-		return err
-	}
-	return s.render(differences(lines), func(p *printer) {
-		if len(lines) == 0 {
-			p.f("the profiles are the same\n")
-		}
-		for _, line := range lines {
-			p.f("%s\n", line)
-		}
-	})
-}
-
 func reportAssessment(w *printer, a *fit.Assessment) {
 	w.f("%d judged calls in %d traces: Brier score %.4f, and %.4f if estimates came true\n",
 		a.Calls, a.Traces, a.Quality.Brier, a.Quality.Reference)
@@ -150,7 +115,7 @@ func reportAssessment(w *printer, a *fit.Assessment) {
 
 // anew fits a profile to the older traces, and to all of them when it is better.
 func (f *fitCheckFlags) anew(ctx context.Context, s Streams, p *fit.Profile, traces []*sdk.Trace) error {
-	older := traces[:len(traces)-int(f.heldOut*float64(len(traces)))]
+	older := traces[:len(traces)-int(heldOut*float64(len(traces)))]
 	fresh, err := refit(ctx, p, older)
 	if err != nil {
 		return fmt.Errorf("fitting to the older traces: %w", err)

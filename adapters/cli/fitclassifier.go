@@ -2,79 +2,33 @@ package cli
 
 import (
 	"cmp"
-	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"maps"
 	"math"
-	"os"
 	"slices"
 	"strings"
-
-	"github.com/spf13/cobra"
 
 	"github.com/stepfall/stepfall/sdk/estimate/classifier"
 	"github.com/stepfall/stepfall/sdk/outcome"
 )
 
-func newFitClassifierCommand(s Streams) *cobra.Command {
-	var outcomes, out string
-	var options classifier.Options
-	cmd := &cobra.Command{
-		Use:   "classifier --outcomes FILE --out FILE",
-		Short: "Train the classifier of answers that estimator-logprob reads",
-		Long: `Train the classifier of answers that estimator-logprob reads.
-
-The outcomes are traces of steps that were judged, or a table with one column for
-each signal: the features of the tokens' log-probabilities, those of the arguments of
-tool calls with args_ before their names, and agreement with earlier answers. A
-model with fewer than 50 answers is served by one regression for all, named *.
-
-What is printed was measured on answers to queries that were left out.`,
-		Example: `  stepfall fit classifier --outcomes traces.jsonl --out classifier.json
-  stepfall fit classifier --outcomes runs.csv --signals mean_log_prob,args_min_log_prob --out classifier.json`,
-		Args:        cobra.NoArgs,
-		Annotations: hasJSON(),
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			return trainClassifier(cmd.Context(), s, outcomes, out, options)
-		},
-	}
-	flags := cmd.Flags()
-	flags.StringVar(&outcomes, "outcomes", "", "outcomes or traces to train on")
-	flags.StringVar(&out, "out", "", "write the classifier to this file")
-	flags.StringSliceVar(&options.Signals, "signals", nil, "signals to use (default all of the outcomes)")
-	flags.Float64Var(&options.Ridge, "ridge", 1, "penalty on squared weights, in answers")
-	return cmd
-}
-
-func trainClassifier(ctx context.Context, s Streams, from, to string, o classifier.Options) error {
-	switch {
-	case from == "":
-		return usage("--outcomes is needed: the file of traces or outcomes to train on")
-	case to == "":
-		return usage("--out is needed: the file to write the classifier to")
-	case !(o.Ridge > 0) || math.IsInf(o.Ridge, 0):
-		return usage("--ridge %v: want a positive number", o.Ridge)
-	}
-	if err := writable(to); err != nil {
-		return err
-	}
-	table, err := openTable(ctx, from, outcome.Options{LeftOut: leftOut(s.Err)})
+// trainClassifier writes the classifier that is trained on the table to a file.
+func trainClassifier(s Streams, table *outcome.Table, path string) error {
+	c, err := classifier.Train(table, classifier.Options{})
 	if err != nil {
 		return err
 	}
-	c, err := classifier.Train(table, o)
-	if err != nil {
-		return fmt.Errorf("%s: %w", from, err)
-	}
-	data, err := json.MarshalIndent(c, "", "  ")
+	err = writeFile(path, func(w io.Writer) error {
+		enc := json.NewEncoder(w)
+		enc.SetIndent("", "  ")
+		return enc.Encode(c)
+	})
 	if err != nil {
 		return fmt.Errorf("writing classifier: %w", err)
 	}
-	if err := os.WriteFile(to, append(data, '\n'), 0o644); err != nil {
-		return fmt.Errorf("writing classifier: %w", err)
-	}
-	return s.render(c, func(p *printer) { reportClassifier(p, c, to) })
+	return s.render(c, func(p *printer) { reportClassifier(p, c, path) })
 }
 
 // reportClassifier prints how good a classifier is and what it goes by.

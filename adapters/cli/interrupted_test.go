@@ -24,8 +24,7 @@ func TestInterrupted(t *testing.T) {
 	table := filepath.Join("..", "..", "examples", "fit-and-evaluate", "outcomes.csv")
 	for _, args := range [][]string{
 		{"fit", "--outcomes", table, "--budget", "0.005", "--out", filepath.Join(dir, "profile.json")},
-		{"eval", "--outcomes", table, "--json"},
-		{"policy", "plan", "--fit", "--outcomes", table, "--strategy", "index", "--json"},
+		{"dev", "eval", "--outcomes", table, "--json"},
 	} {
 		var out, said bytes.Buffer
 		code := Run(ctx, args, Streams{In: strings.NewReader(""), Out: &out, Err: &said})

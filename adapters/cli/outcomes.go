@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
 	"math"
@@ -55,14 +54,9 @@ func leftOut(warn io.Writer) func(file string, line int) {
 	}
 }
 
-// outcomesFlags are the flags of stepfall outcomes.
-type outcomesFlags struct {
-	outcomeFlags
-	out, like, promptsOut string
-}
-
 func newOutcomesCommand(s Streams) *cobra.Command {
-	var f outcomesFlags
+	var f outcomeFlags
+	var out string
 	cmd := &cobra.Command{
 		Use:   "outcomes FILE [--out CSV]",
 		Short: "What do recorded outcomes hold? Summarise a file, or write it as long CSV",
@@ -74,89 +68,33 @@ func newOutcomesCommand(s Streams) *cobra.Command {
 			"  stepfall outcomes 'reasoning-gym-eval/reasoninggym-paper-experiments/zero-shot/easy/*/*/*.json' --out reasoning_gym.csv",
 		Args:        cobra.ExactArgs(1),
 		Annotations: hasJSON(),
-		RunE:        func(_ *cobra.Command, args []string) error { return f.run(s, args[0]) },
+		RunE: func(_ *cobra.Command, args []string) error {
+			table, err := f.open(args[0])
+			if err != nil {
+				return err
+			}
+			if out == "" {
+				summary := table.Describe()
+				return s.render(newOutcomeSummary(summary), func(p *printer) { p.outcomes(args[0], summary) })
+			}
+			if err := writeFile(out, table.WriteCSV); err != nil {
+				return err
+			}
+			written := struct {
+				File    string `json:"file"`
+				Queries int    `json:"queries"`
+				Models  int    `json:"models"`
+			}{out, len(table.Queries), len(table.Models)}
+			return s.render(written, func(p *printer) { p.f("%s: %d queries by %d models\n", written.File, written.Queries, written.Models) })
+		},
 	}
 	f.add(cmd)
-	cmd.Flags().StringVar(&f.out, "out", "", "write the outcomes to this file, as long CSV")
-	cmd.Flags().StringVar(&f.like, "like", "", "outcomes whose queries are kept, and no others, in their order")
-	cmd.Flags().StringVar(&f.promptsOut, "prompts-out", "", "with --out, also write the prompts, as JSON lines that --prompts reads")
+	cmd.Flags().StringVar(&out, "out", "", "write the outcomes to this file, as long CSV")
 	return cmd
 }
 
-func (f *outcomesFlags) run(s Streams, path string) error {
-	table, err := f.openLike(path, f.like)
-	if err != nil {
-		return err
-	}
-	if f.out == "" {
-		if f.promptsOut != "" {
-			return usage("--prompts-out goes with --out: the file to write")
-		}
-		summary := table.Describe()
-		return s.render(described(summary), func(p *printer) { describe(p, path, summary) })
-	}
-	if f.promptsOut != "" && table.Prompts == nil {
-		return fmt.Errorf("--prompts-out: the outcomes have no prompts")
-	}
-	if err := writeFile(f.out, table.WriteCSV); err != nil {
-		return err
-	}
-	if f.promptsOut != "" {
-		if err := writeFile(f.promptsOut, func(w io.Writer) error { return writePrompts(w, table) }); err != nil {
-			return err
-		}
-	}
-	written := struct {
-		File    string `json:"file"`
-		Queries int    `json:"queries"`
-		Models  int    `json:"models"`
-	}{f.out, len(table.Queries), len(table.Models)}
-	return s.render(written, func(p *printer) { p.f("%s: %d queries by %d models\n", written.File, written.Queries, written.Models) })
-}
-
-// openLike opens outcomes, and keeps the queries of another file, in their order.
-func (f *outcomeFlags) openLike(path, like string) (*outcome.Table, error) {
-	table, err := f.open(path)
-	if err != nil || like == "" {
-		return table, err
-	}
-	other, err := openTable(f.cmd.Context(), like, outcome.Options{LeftOut: f.leftOut})
-	if err != nil {
-		return nil, err
-	}
-	at := map[string]int{}
-	for q, id := range table.Queries {
-		at[id] = q
-	}
-	rows := make([]int, 0, len(other.Queries))
-	for _, id := range other.Queries {
-		q, has := at[id]
-		if !has {
-			return nil, fmt.Errorf("%s: no outcomes of query %q, which %s has", path, id, like)
-		}
-		rows = append(rows, q)
-	}
-	return table.Rows(rows), nil
-}
-
-// writePrompts writes a line of JSON for each query.
-func writePrompts(w io.Writer, t *outcome.Table) error {
-	enc := json.NewEncoder(w)
-	enc.SetEscapeHTML(false)
-	for q, id := range t.Queries {
-		if err := enc.Encode(struct {
-			Query  string `json:"query_id"`
-			Group  string `json:"group,omitempty"`
-			Prompt string `json:"prompt"`
-		}{id, t.Group(q), t.Prompts[q]}); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// described is what `outcomes --json` prints.
-func described(d outcome.Summary) any {
+// newOutcomeSummary returns what `outcomes --json` prints.
+func newOutcomeSummary(d outcome.Summary) any {
 	known := func(x float64) *float64 {
 		if math.IsNaN(x) {
 			return nil
@@ -209,7 +147,8 @@ func columnsOf(d outcome.Summary) []string {
 	return append(has, d.Signals...)
 }
 
-func describe(p *printer, path string, d outcome.Summary) {
+// outcomes prints a summary.
+func (p *printer) outcomes(path string, d outcome.Summary) {
 	p.f("%s: %d queries by %d models; %d queries have every model\n", path, d.Queries, len(d.Models), d.Complete)
 	if len(d.Groups) > 1 || d.Groups[0].Name != "" {
 		names := make([]string, len(d.Groups))

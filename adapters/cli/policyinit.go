@@ -35,8 +35,8 @@ A cascade needs something that looks at answers, and what there is depends on wh
 program does (--for; the sources in this folder tell an agent from a chat). For an agent
 with tools two cheap models of different makers are asked before a large one, where the
 models at hand are cheap enough for that: where their calls agree the step ends. For
-patches the tests decide. Where the folder has a classifier.json (stepfall fit
-classifier), log-probabilities do. Otherwise the policy routes, one model for each query.
+patches the tests decide. Where the folder has a classifier.json (stepfall
+fit --classifier), log-probabilities do. Otherwise the policy routes, one model for each query.
 --judge model lets the cheapest model judge the answers of all but the dearest. The first
 line of the policy says what it is expected to save, or what would.`,
 		Args: cobra.NoArgs,
@@ -48,7 +48,7 @@ line of the policy says what it is expected to save, or what would.`,
 				return usage("--for %q: want one of %q", program, programKinds)
 			}
 			if _, err := os.Stat("classifier.json"); judge == "logprob" && err != nil {
-				return errors.New("--judge logprob needs a classifier.json in this folder: stepfall fit classifier makes one from recorded outcomes")
+				return errors.New("--judge logprob needs a classifier.json in this folder: stepfall fit --classifier makes one from recorded outcomes")
 			}
 			text, err := firstPolicy(cmd.Context(), os.Getenv, ".", program, judge)
 			if err != nil {
@@ -372,7 +372,7 @@ func firstLine(program, judge string, without error) string {
 	case program == programPatches || judge == "tests":
 		return "What it saves depends on how often a cheap model's patch passes the tests; stepfall swe says so after each batch."
 	case judge == "logprob":
-		return "What it saves depends on the classifier: stepfall fit classifier says how good it is."
+		return "What it saves depends on the classifier: stepfall fit --classifier says how good it is."
 	}
 	return "It saves nothing yet: nothing looks at the answers, so that every query goes to one model. What would: init --for agent (calls of tools are compared), --judge model, or a verifier of yours."
 }

@@ -22,24 +22,27 @@ import (
 	"github.com/stepfall/stepfall/sdk/step"
 )
 
+// How often each query is drawn from the beliefs, and the seed of the draws.
+const (
+	planDraws = 50
+	planSeed  = 1
+)
+
 // planFlags are the flags of stepfall policy plan.
 type planFlags struct {
 	policyFlags
 	outcomeFlags
-	replayFlags
 
 	against                   string
 	outcomes, traces, queries string
 	detailed                  bool
-	draws                     int
-	seed                      uint64
 }
 
 func newPolicyPlanCommand(s Streams) *cobra.Command {
 	var f planFlags
 	cmd := &cobra.Command{
 		Use:   "plan NEW [--against OLD]",
-		Short: "What would a policy do, and what would that cost? Beside the one in use, or after a fit",
+		Short: "What would a policy do, and what would that cost? Alone, or beside the one in use",
 		Long: `What would a policy do, and what would that cost? Shows, beside the policy in use, every
 setting that differs in effect, models run, expected cost and quality, caps met. Nothing
 is called.
@@ -53,30 +56,16 @@ not whether they are right.
 Traces and queries follow one another: caps of runs and tenants, sessions and pacing
 hold from one to the next, and calls that failed when they were recorded fail again.
 
-With --fit, estimators are fitted to one half of --outcomes (or to --train), and the policy,
-or --strategy in its place, decides on the other half, beside the single models; a policy
-with a fitted profile decides on the whole table. Qualities are verdicts where the policy
-has a verifier, costs follow its prices where the table has tokens.
-
 With --detailed-exitcode the exit code is 0 when nothing changes, 2 when something
 does, and 1 when the plan cannot be made.`,
 		Example: `  stepfall policy plan new.hcl --against policy.hcl --traces traces.jsonl
   stepfall policy plan new.hcl --against policy.hcl --outcomes outcomes.csv
   stepfall policy plan new.hcl --against policy.hcl --json --detailed-exitcode
-  stepfall policy plan --fit --outcomes swebench.csv policy.hcl --record traces.jsonl
-  stepfall policy plan --fit --outcomes swebench.csv --strategy index --lambda 2
   stepfall policy plan library:strict-budget`,
-		Args:        cobra.MaximumNArgs(1),
+		Args:        cobra.ExactArgs(1),
 		Annotations: hasJSON(),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			path := strings.Join(args, "")
-			if f.fit {
-				return f.replay(cmd.Context(), s, path)
-			}
-			if path == "" {
-				return usage("name the policy to plan\nSee '%s --help'", cmd.CommandPath())
-			}
-			err := f.run(cmd.Context(), s, path)
+			err := f.run(cmd.Context(), s, args[0])
 			if exit, ok := errors.AsType[*ExitError](err); ok && f.detailed && !errors.Is(err, errChanges) {
 				exit.Code = ExitFailure
 			}
@@ -85,15 +74,12 @@ does, and 1 when the plan cannot be made.`,
 	}
 	f.policyFlags.add(cmd)
 	f.outcomeFlags.add(cmd)
-	f.replayFlags.add(cmd)
 	flags := cmd.Flags()
 	flags.StringVar(&f.against, "against", "", "the policy in use")
 	flags.StringVar(&f.outcomes, "outcomes", "", "table of recorded outcomes")
 	flags.StringVar(&f.traces, "traces", "", "traces: JSON lines or SQLite")
 	flags.StringVar(&f.queries, "queries", "", "queries, as JSON lines")
-	flags.IntVar(&f.draws, "draws", 50, "how often each query is drawn from the beliefs")
 	flags.BoolVar(&f.detailed, "detailed-exitcode", false, "exit with 2 when something changes")
-	flags.Uint64Var(&f.seed, "seed", 1, "seed of the draws")
 	return cmd
 }
 
@@ -109,9 +95,6 @@ func (f *planFlags) run(ctx context.Context, s Streams, path string) error {
 	}
 	if f.detailed && f.against == "" {
 		return usage("--detailed-exitcode needs --against: the policy to compare with")
-	}
-	if f.draws < 1 {
-		return usage("--draws %d: want at least 1", f.draws)
 	}
 	next, err := f.load(s, path, policies.LoadOptions{Patches: f.verified})
 	if err != nil {
@@ -141,7 +124,7 @@ func (f *planFlags) run(ctx context.Context, s Streams, path string) error {
 		if table, ok := world.(*forecast.Table); ok {
 			account, record = replayed(table.Outcomes)
 		}
-		if results[i], err = forecast.New(ctx, p, world, forecast.Options{Seed: f.seed, Progress: bar.add, Traces: record}); err != nil {
+		if results[i], err = forecast.New(ctx, p, world, forecast.Options{Seed: planSeed, Progress: bar.add, Traces: record}); err != nil {
 			return kept(ctx, fmt.Errorf("policy %s: %w", p.Path, err), "a plan keeps nothing; the same command begins anew")
 		}
 	}
@@ -173,9 +156,9 @@ func (f *planFlags) world(ctx context.Context, s Streams, all []*policies.Policy
 		if err != nil {
 			return nil, "", err
 		}
-		return &forecast.Table{Outcomes: table, Seed: f.seed}, fmt.Sprintf("the recorded outcomes of %s", f.outcomes), nil
+		return &forecast.Table{Outcomes: table, Seed: planSeed}, fmt.Sprintf("the recorded outcomes of %s", f.outcomes), nil
 	case f.traces != "":
-		w := &forecast.Traces{Seed: f.seed}
+		w := &forecast.Traces{Seed: planSeed}
 		src, err := openTraces(ctx, s, f.traces)
 		if err != nil {
 			return nil, "", err
@@ -189,14 +172,14 @@ func (f *planFlags) world(ctx context.Context, s Streams, all []*policies.Policy
 		slices.SortStableFunc(w.Steps, func(a, b *sdk.Trace) int { return a.Start.Compare(b.Start) })
 		return w, fmt.Sprintf("the traces of %s; models that were not run are drawn from what was believed of them, at costs as far off as those of the models that ran", f.traces), err
 	}
-	w := &forecast.Beliefs{Queries: forecast.Sample(all...), Draws: f.draws, Seed: f.seed}
-	source := fmt.Sprintf("a sample of %s, %d draws each from the beliefs of the policies", count(len(w.Queries), "query"), f.draws)
+	w := &forecast.Beliefs{Queries: forecast.Sample(all...), Draws: planDraws, Seed: planSeed}
+	source := fmt.Sprintf("a sample of %s, %d draws each from the beliefs of the policies", count(len(w.Queries), "query"), planDraws)
 	if f.queries != "" {
 		var err error
 		if w.Queries, err = readQueries(f.queries); err != nil {
 			return nil, "", err
 		}
-		source = fmt.Sprintf("%s of %s, %d draws each from the beliefs of the policies", count(len(w.Queries), "query"), f.queries, f.draws)
+		source = fmt.Sprintf("%s of %s, %d draws each from the beliefs of the policies", count(len(w.Queries), "query"), f.queries, planDraws)
 	}
 	return w, source, nil
 }

@@ -58,9 +58,9 @@ func (p *servedPage) serve(ctx context.Context, s Streams, r *router.Router) (ad
 	} else if !addr.IP.IsLoopback() {
 		return "", nil, usage("--view %s can be reached by others: give the operator a key with --view-key", p.addr)
 	}
-	src, err := openSource(ctx, s, []string{tracesOf(r)})
+	src, err := openTraces(ctx, s, tracesOf(r))
 	if err != nil {
-		return "", nil, errors.Join(fmt.Errorf("--view shows what the policy records: %w", err), src.close())
+		return "", nil, fmt.Errorf("--view shows what the policy records: %w", err)
 	}
 	o := src.Options
 	o.Status = func(ctx context.Context) (*view.Status, error) { return statusOf(ctx, r, p.accounts, o.Traces) }

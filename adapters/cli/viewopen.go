@@ -16,11 +16,16 @@ import (
 // sqliteMagic begins every SQLite file.
 const sqliteMagic = "SQLite format 3\x00"
 
+// traceSource is where a page or a command reads traces.
+type traceSource struct {
+	view.Options
+	close func() error
+}
+
 // openTraces opens what holds traces: a file of JSON lines, which is followed while it
 // grows, a SQLite file, a store's URL, or - for standard input. Lines that are no trace,
 // such as one that a crash cut short, are named on the standard error and left out.
-func openTraces(ctx context.Context, s Streams, arg string) (*source, error) {
-	src := &source{}
+func openTraces(ctx context.Context, s Streams, arg string) (*traceSource, error) {
 	warn := func(name string) func(int) {
 		return func(line int) { fmt.Fprintf(s.Err, "%s:%d: left out: not a trace\n", say.Plain(name), line) }
 	}
@@ -29,16 +34,14 @@ func openTraces(ctx context.Context, s Streams, arg string) (*source, error) {
 		if err != nil {
 			return nil, err
 		}
-		src.Traces, src.LeftOut, src.closers = lines, lines.LeftOut, append(src.closers, lines.Close)
-		return src, nil
+		return &traceSource{view.Options{Traces: lines, LeftOut: lines.LeftOut, Source: "standard input"}, lines.Close}, nil
 	}
 	if strings.Contains(arg, "://") || isSQLite(arg) {
 		shared, err := full.OpenStore(ctx, arg, nil)
 		if err != nil {
 			return nil, err
 		}
-		src.Traces, src.closers = shared, append(src.closers, shared.Close)
-		return src, nil
+		return &traceSource{view.Options{Traces: shared, Source: withoutPassword(arg)}, shared.Close}, nil
 	}
 	lines, err := view.OpenLines(ctx, arg, warn(arg))
 	if errors.Is(err, os.ErrNotExist) {
@@ -47,8 +50,7 @@ func openTraces(ctx context.Context, s Streams, arg string) (*source, error) {
 	if err != nil {
 		return nil, err
 	}
-	src.Traces, src.LeftOut, src.closers = lines, lines.LeftOut, append(src.closers, lines.Close)
-	return src, nil
+	return &traceSource{view.Options{Traces: lines, LeftOut: lines.LeftOut, Source: arg}, lines.Close}, nil
 }
 
 // isSQLite reports whether a file is one of SQLite.

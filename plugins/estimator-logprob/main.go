@@ -1,8 +1,6 @@
 // Command estimator-logprob is a stepfall plugin: it estimates the quality of an
 // answer from the log-probabilities of its tokens, by a regression that was
 // trained on recorded outcomes.
-//
-// Called as estimator-logprob train FILE, it trains that regression.
 package main
 
 import (
@@ -19,21 +17,18 @@ import (
 
 // Config is the config block of the policy.
 type Config struct {
-	Classifier string   `stepfall:"classifier,required" doc:"What estimator-logprob train wrote: the path of the file, or its contents, as file(\"classifier.json\") gives them."`
+	Classifier string   `stepfall:"classifier,required" doc:"What stepfall fit --classifier wrote: the path of the file, or its contents, as file(\"classifier.json\") gives them."`
 	Classes    []string `stepfall:"classes" doc:"The classes of one-word answers: with them, the distribution over the classes and its Jensen-Shannon divergence from earlier answers are signals."`
 }
 
 func main() {
-	if len(os.Args) > 1 && os.Args[1] == "train" {
-		os.Exit(train(os.Args[2:], os.Stdout, os.Stderr))
-	}
 	plugin.Main(description())
 }
 
 func description() plugin.Plugin {
 	return plugin.Plugin{
 		Name: "estimator-logprob", Version: "1.0.0",
-		Doc:   "Estimates the quality of answers that have come from the log-probabilities of their tokens, the arguments of tool calls apart, and from their agreement with earlier answers. Abstains on models that have not run and on answers without log-probabilities. `estimator-logprob train OUTCOMES > classifier.json` makes the classifier.",
+		Doc:   "Estimates the quality of answers that have come from the log-probabilities of their tokens, the arguments of tool calls apart, and from their agreement with earlier answers. Abstains on models that have not run and on answers without log-probabilities. `stepfall fit --classifier` makes the classifier.",
 		Roles: []plugin.Role{plugin.QualityEstimator(open)},
 	}
 }

@@ -28,7 +28,7 @@ model "large" {
 estimator "confidence" {
   plugin = "estimator-logprob"
   config {
-    classifier = "classifier.json" # estimator-logprob train writes it
+    classifier = "classifier.json" # stepfall fit --classifier writes it
   }
 }
 

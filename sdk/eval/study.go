@@ -393,16 +393,3 @@ func (s *Study) sources(h *Halves, kind string) (*fittedSources, error) {
 	}
 	return src, nil
 }
-
-// Online returns the halves as the study sees them, and the kind of estimate that
-// knows most: the first dependent one unless there is none.
-func (s *Study) Online() (*Halves, string, error) {
-	h, k, err := s.plan()
-	if err != nil {
-		return nil, "", err
-	}
-	if len(k.dependent) > 0 {
-		return h, k.dependent[0], nil
-	}
-	return h, k.independent, nil
-}

@@ -138,7 +138,7 @@ func logProbs(ctx context.Context, b *Bench) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	if _, err := b.stepfall(ctx, "fit", "classifier", "--outcomes", traces, "--out", "classifier.json"); err != nil {
+	if _, err := b.stepfall(ctx, "fit", "--classifier", "--outcomes", traces, "--out", "classifier.json"); err != nil {
 		return "", err
 	}
 	return cascaded(plugin("estimator", "estimator-logprob", `classifier = file("classifier.json")`)), nil

@@ -34,7 +34,8 @@ type summed struct {
 
 func (s sums) add(r *row) {
 	own := counters{
-		bit(r.Mode != sdk.ModeVerdict), bit(r.Chosen == "" && r.Mode != sdk.ModeVerdict), bit(len(r.calls) > 1), int64(r.Calls), 0, 0, 0,
+		bit(r.Mode != sdk.ModeVerdict), bit(r.Chosen == "" && r.Mode != sdk.ModeVerdict), bit(len(r.calls) > 1), int64(r.Calls),
+		bit(r.Outcome == sdk.Passed.String()), bit(r.Outcome == sdk.Failed.String()), bit(r.Outcome == sdk.Inconclusive.String()),
 		int64(r.InputTokens), int64(r.OutputTokens), r.nano, int64(r.Duration), int64(r.Overhead),
 	}
 	at := r.Start.UnixNano()
@@ -44,7 +45,6 @@ func (s sums) add(r *row) {
 	}
 	for _, c := range r.calls {
 		part := counters{bit(c.model == r.Chosen), c.failed, 0, c.calls, c.passed, c.rejected, c.inconclusive, c.in, c.out, c.nano, c.duration, 0}
-		own[4], own[5], own[6] = own[4]+c.passed, own[5]+c.rejected, own[6]+c.inconclusive
 		s.put(sumKey{"sums", date, "", "", r.Policy, c.model}, part, at)
 		s.put(sumKey{"tenant_sums", date, r.Tenant, r.Key, r.Policy, c.model}, part, at)
 	}

@@ -16,15 +16,13 @@ import (
 	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/chromedp"
 
-	"github.com/stepfall/stepfall/adapters/internal/view/internal/browser"
-	"github.com/stepfall/stepfall/adapters/internal/view/internal/fleet"
 	"github.com/stepfall/stepfall/adapters/store"
 	"github.com/stepfall/stepfall/sdk"
 )
 
 // look opens an address in the browser, does the rest, and fails on anything that the
 // console shows, on requests elsewhere, and when a text of others ran as a script.
-func look(t *testing.T, b *browser.Browser, address string, do ...chromedp.Action) {
+func look(t *testing.T, b *browser, address string, do ...chromedp.Action) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(b.Context, 2*time.Minute)
 	defer cancel()
@@ -79,8 +77,8 @@ func TestPagesInABrowser(t *testing.T) {
 	if testing.Short() {
 		t.Skip("a browser takes its time")
 	}
-	b, err := browser.Start(t.Context())
-	if errors.Is(err, browser.ErrNone) {
+	b, err := startBrowser(t.Context())
+	if errors.Is(err, errNoBrowser) {
 		t.Skip(err)
 	}
 	if err != nil {
@@ -88,7 +86,7 @@ func TestPagesInABrowser(t *testing.T) {
 	}
 	defer b.Close()
 
-	traces := fleet.Traces(240, 1)
+	traces := fleetTraces(240, 1)
 	path := filepath.Join(t.TempDir(), "traces.jsonl")
 	if err := os.WriteFile(path, lines(t, traces[:200]), 0o600); err != nil {
 		t.Fatal(err)
@@ -100,7 +98,7 @@ func TestPagesInABrowser(t *testing.T) {
 	defer l.Close()
 	server := httptest.NewUnstartedServer(nil)
 	_, port, _ := net.SplitHostPort(server.Listener.Addr().String())
-	handler, token := Local(New(Options{Traces: l, Source: "traces.jsonl", Reports: []Report{report(0.7), report(0.8)}}), port)
+	handler, token := Local(New(Options{Traces: l, Source: "traces.jsonl"}), port)
 	server.Config.Handler = handler
 	server.Start()
 	defer server.Close()
@@ -165,25 +163,18 @@ func TestPagesInABrowser(t *testing.T) {
 	})
 	hostile := ""
 	for _, tr := range traces {
-		if strings.Contains(tr.Prompt, fleet.Script) {
+		if strings.Contains(tr.Prompt, fleetScript) {
 			hostile = tr.ID
 		}
 	}
 	for name, page := range map[string]string{
-		"runs": "/runs", "run": "/run?name=agent-003", "trust": "/trust", "compare": "/compare", "report": "/report", "hostile": "/step?id=" + hostile,
+		"runs": "/runs", "run": "/run?name=agent-003", "trust": "/trust", "compare": "/compare", "hostile": "/step?id=" + hostile,
 	} {
 		t.Run(name, func(t *testing.T) { look(t, b, server.URL+page) })
 	}
-	t.Run("budget", func(t *testing.T) {
-		var row string
-		look(t, b, server.URL+"/report", drawn, turn("#budget input[type=range]", "800"), textOfPage("#budget tbody tr", &row))
-		if !strings.Contains(row, "of queries") && !strings.Contains(row, "lambda") {
-			t.Errorf("at another budget: %q", row)
-		}
-	})
 	t.Run("fits", func(t *testing.T) {
 		for _, width := range []int64{390, 1200, 2000} {
-			for _, page := range []string{"/", "/steps", "/step?id=" + step[0].ID, "/trust", "/report"} {
+			for _, page := range []string{"/", "/steps", "/step?id=" + step[0].ID, "/trust"} {
 				var over int
 				resize(t, b, width)
 				look(t, b, server.URL+page,
@@ -204,7 +195,7 @@ func TestPagesInABrowser(t *testing.T) {
 		}
 	})
 	t.Run("labels", func(t *testing.T) {
-		for _, page := range []string{"/", "/steps", "/step?id=" + step[0].ID, "/report"} {
+		for _, page := range []string{"/", "/steps", "/step?id=" + step[0].ID} {
 			var bare []string
 			look(t, b, server.URL+page, chromedp.Evaluate(`[...document.querySelectorAll("input:not([type=hidden]),select,button,a")].filter(e => !(e.labels?.length || e.ariaLabel || e.textContent.trim())).map(e => e.outerHTML)`, &bare))
 			if len(bare) > 0 {
@@ -243,22 +234,10 @@ func TestPagesInABrowser(t *testing.T) {
 		look(t, b, "file://"+filepath.Join(dir, fileOf("step", step[0].ID)))
 		slider(t, b)
 	})
-	t.Run("a report alone", func(t *testing.T) {
-		path := filepath.Join(t.TempDir(), "report.html")
-		file, err := os.Create(path)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer file.Close()
-		if err := WriteReport(file, report(0.7)); err != nil {
-			t.Fatal(err)
-		}
-		look(t, b, "file://"+path, drawn, turn("#budget input[type=range]", "300"))
-	})
 }
 
 // resize makes the window that wide.
-func resize(t *testing.T, b *browser.Browser, width int64) {
+func resize(t *testing.T, b *browser, width int64) {
 	t.Helper()
 	if err := chromedp.Run(b.Context, emulation.SetDeviceMetricsOverride(width, 900, 1, false)); err != nil {
 		t.Fatal(err)
@@ -267,7 +246,7 @@ func resize(t *testing.T, b *browser.Browser, width int64) {
 
 // slider turns the second decision of the page at hand to a lambda at which nothing is
 // worth asking, and back.
-func slider(t *testing.T, b *browser.Browser) {
+func slider(t *testing.T, b *browser) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(b.Context, 2*time.Minute)
 	defer cancel()

@@ -7,26 +7,17 @@ import (
 	"math"
 	"net/http"
 	"slices"
-	"strings"
 
 	"github.com/stepfall/stepfall/adapters/store"
 	"github.com/stepfall/stepfall/sdk"
 )
 
-// Plan is what two policies do on the same steps.
-type Plan struct {
-	// Old and New name the policies, Source what they decided on.
-	Old, New, Source string
-	Pairs            []Pair
-}
-
-// Pair is one step under each policy.
-type Pair struct{ Old, New *sdk.Trace }
+// pair is one query's step in each of two runs.
+type pair struct{ Old, New *sdk.Trace }
 
 type comparePage struct {
 	frame
 	Sentence string
-	Note     string
 	// Empty says that nothing is compared, so that the page tells how to.
 	Empty bool
 	A, B  string
@@ -34,7 +25,6 @@ type comparePage struct {
 	// Same counts the rows that do not change, Left those that a page leaves out.
 	Same, Left int
 	Runs       []string
-	Evals      *evalsCompared
 	Order      []string
 }
 
@@ -64,19 +54,6 @@ func (v *viewer) compare(r *http.Request) (any, error) {
 
 func (v *viewer) makeCompare(ctx context.Context, a, b string) (*comparePage, error) {
 	p := &comparePage{frame: v.frame("compare", "Compare", false), A: a, B: b}
-	switch {
-	case v.o.Plan != nil && a == "":
-		p.plan(v.o.Plan)
-		return p, nil
-	case len(v.o.Reports) > 1:
-		p.evals(v.o.Reports[0], v.o.Reports[1])
-		return p, nil
-	case v.o.Traces == nil:
-		p.Sentence, p.Empty = "Nothing to compare.", true
-		return p, nil
-	case v.o.Other != nil:
-		return p, p.files(ctx)
-	}
 	return p, p.runs(ctx)
 }
 
@@ -104,7 +81,7 @@ func (p *comparePage) runs(ctx context.Context) error {
 		}
 		p.A, p.B = w.Dearest.Name, w.Best.Name
 	}
-	pairs, err := pairedSteps(ctx, [2]*sampler{p.v.sampler, p.v.sampler}, [2]store.Filter{{Run: p.A}, {Run: p.B}})
+	pairs, err := p.v.pairSteps(ctx, p.A, p.B)
 	if err != nil {
 		return err
 	}
@@ -112,30 +89,15 @@ func (p *comparePage) runs(ctx context.Context) error {
 		p.Sentence, p.Empty = "These runs have no query in common.", true
 		return nil
 	}
-	p.pairs(pairs, true)
+	p.pairs(pairs)
 	return nil
 }
 
-// files compares the steps of two files that had the same queries.
-func (p *comparePage) files(ctx context.Context) error {
-	p.A, p.B = p.v.o.Source, p.v.o.OtherSource
-	pairs, err := pairedSteps(ctx, [2]*sampler{p.v.sampler, {from: p.v.o.Other}}, [2]store.Filter{})
-	if err != nil {
-		return err
-	}
-	if len(pairs) == 0 {
-		p.Sentence, p.Empty = "The two files have no query in common: steps are paired by their query_id.", true
-		return nil
-	}
-	p.pairs(pairs, false)
-	return nil
-}
-
-// pairedSteps pairs the newest steps of two sources by their queries.
-func pairedSteps(ctx context.Context, from [2]*sampler, filters [2]store.Filter) ([]Pair, error) {
+// pairSteps pairs the newest steps of two runs by their queries.
+func (v *viewer) pairSteps(ctx context.Context, a, b string) ([]pair, error) {
 	var sides [2]map[string]*sdk.Trace
-	for i := range from {
-		traces, err := from[i].newest(ctx, filters[i], 2*mostQueries)
+	for i, run := range []string{a, b} {
+		traces, err := v.sampler.newest(ctx, store.Filter{Run: run}, 2*mostQueries)
 		if err != nil {
 			return nil, err
 		}
@@ -144,19 +106,14 @@ func pairedSteps(ctx context.Context, from [2]*sampler, filters [2]store.Filter)
 			sides[i][cmp.Or(t.QueryID, t.ID)] = t
 		}
 	}
-	var pairs []Pair
+	var pairs []pair
 	for q, t := range sides[0] {
 		if u := sides[1][q]; u != nil {
-			pairs = append(pairs, Pair{t, u})
+			pairs = append(pairs, pair{t, u})
 		}
 	}
-	slices.SortFunc(pairs, func(x, y Pair) int { return cmp.Compare(x.Old.QueryID, y.Old.QueryID) })
+	slices.SortFunc(pairs, func(x, y pair) int { return cmp.Compare(x.Old.QueryID, y.Old.QueryID) })
 	return pairs, nil
-}
-
-func (p *comparePage) plan(plan *Plan) {
-	p.A, p.B, p.Note = plan.Old, plan.New, plan.Source
-	p.pairs(plan.Pairs, false)
 }
 
 func sideOf(t *sdk.Trace) side {
@@ -177,9 +134,9 @@ func sideOf(t *sdk.Trace) side {
 }
 
 // pairs fills in the rows that change, and the sentence.
-func (p *comparePage) pairs(pairs []Pair, linked bool) {
+func (p *comparePage) pairs(pairs []pair) {
 	var models []*sdk.Trace
-	cost, costSquares, better, betterSquares := 0.0, 0.0, 0.0, 0.0
+	cost, better, betterSquares := 0.0, 0.0, 0.0
 	changed := 0
 	for i := range pairs {
 		a, b := sideOf(pairs[i].Old), sideOf(pairs[i].New)
@@ -188,18 +145,17 @@ func (p *comparePage) pairs(pairs []Pair, linked bool) {
 		if math.IsNaN(q) {
 			q = 0
 		}
-		cost, costSquares = cost+d, costSquares+d*d
+		cost += d
 		better, betterSquares = better+q, betterSquares+q*q
 		if slices.Equal(a.Asked, b.Asked) && a.Chosen == b.Chosen && a.Outcome == b.Outcome {
 			p.Same++
 			continue
 		}
 		changed++
-		row := comparedRow{Query: cmp.Or(pairs[i].Old.QueryID, short(pairs[i].Old.ID)), A: a, B: b, LessUSD: -d, Better: q > 0.005, Poorer: q < -0.005}
-		if linked {
-			row.LinkA, row.LinkB = pairs[i].Old.ID, pairs[i].New.ID
-		}
-		p.Rows = append(p.Rows, row)
+		p.Rows = append(p.Rows, comparedRow{
+			Query: cmp.Or(pairs[i].Old.QueryID, short(pairs[i].Old.ID)), A: a, B: b, LessUSD: -d, Better: q > 0.005, Poorer: q < -0.005,
+			LinkA: pairs[i].Old.ID, LinkB: pairs[i].New.ID,
+		})
 	}
 	n := float64(len(pairs))
 	half := func(sum, squares float64) float64 {
@@ -216,66 +172,5 @@ func (p *comparePage) pairs(pairs []Pair, linked bool) {
 		p.Rows = p.Rows[:mostCompared]
 	} else {
 		p.Left = 0
-	}
-	_ = costSquares
-}
-
-// evalsCompared is two evaluations side by side.
-type evalsCompared struct {
-	Rows []evalsRow
-	// Only names the strategies that one of them lacks.
-	Only []string
-}
-
-type evalsRow struct {
-	Name         string
-	A, B         *float64 // AUC
-	Difference   float64
-	Half         float64 // two sigma of the difference, taking the two as independent
-	CostA, CostB *float64
-}
-
-func (p *comparePage) evals(a, b Report) {
-	p.A, p.B = a.Name, b.Name
-	e := &evalsCompared{}
-	changed, top := 0, ""
-	largest := 0.0
-	for i := range a.Document.Strategies {
-		x := &a.Document.Strategies[i]
-		k := slices.IndexFunc(b.Document.Strategies, func(s strategyRow) bool { return s.Name == x.Name })
-		if k < 0 {
-			e.Only = append(e.Only, x.Name+" ("+a.Name+")")
-			continue
-		}
-		y := &b.Document.Strategies[k]
-		row := evalsRow{Name: x.Name, A: x.AUC, B: y.AUC, CostA: x.CostAtBest, CostB: y.CostAtBest}
-		if x.AUC != nil && y.AUC != nil {
-			row.Difference = *y.AUC - *x.AUC
-			if x.AUCLow != nil && y.AUCLow != nil {
-				row.Half = math.Hypot(*x.AUC-*x.AUCLow, *y.AUC-*y.AUCLow)
-			}
-			if math.Abs(row.Difference) > row.Half {
-				changed++
-			}
-			if math.Abs(row.Difference) > math.Abs(largest) {
-				largest, top = row.Difference, x.Name
-			}
-		}
-		e.Rows = append(e.Rows, row)
-	}
-	for i := range b.Document.Strategies {
-		name := b.Document.Strategies[i].Name
-		if !slices.ContainsFunc(a.Document.Strategies, func(s strategyRow) bool { return s.Name == name }) {
-			e.Only = append(e.Only, name+" ("+b.Name+")")
-		}
-	}
-	slices.SortStableFunc(e.Rows, func(x, y evalsRow) int { return cmp.Compare(math.Abs(y.Difference), math.Abs(x.Difference)) })
-	p.Evals = e
-	p.Sentence = fmt.Sprintf("%d of %d strategies differ by more than two sigma from %s to %s.", changed, len(e.Rows), plain(a.Name), plain(b.Name))
-	if top != "" {
-		p.Sentence += fmt.Sprintf(" The largest difference is that of %s: %+.2f points of AUC.", top, 100*largest)
-	}
-	if a.Document.Queries != b.Document.Queries || strings.Join(modelNames(a), ",") != strings.Join(modelNames(b), ",") {
-		p.Note = "The two were measured on other queries or other models: differences are of the data, too."
 	}
 }

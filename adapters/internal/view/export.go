@@ -51,21 +51,7 @@ func Export(ctx context.Context, dir string, o Options, e ExportOptions) (first 
 		}
 	}
 	first = filepath.Join(dir, "index.html")
-	if o.Traces == nil {
-		if err := v.save(dir, "index.html", "report", v.makeReport(&o.Reports[0], nan)); err != nil || !v.canCompare() {
-			return first, err
-		}
-		return first, v.saveCompare(ctx, dir)
-	}
 	return first, v.saveAll(ctx, dir, e)
-}
-
-func (v *viewer) saveCompare(ctx context.Context, dir string) error {
-	compare, err := v.makeCompare(ctx, "", "")
-	if err != nil {
-		return err
-	}
-	return v.save(dir, "compare.html", "compare", compare)
 }
 
 func (v *viewer) saveAll(ctx context.Context, dir string, e ExportOptions) error {
@@ -87,32 +73,17 @@ func (v *viewer) saveAll(ctx context.Context, dir string, e ExportOptions) error
 	if err := v.save(dir, "steps.html", "steps", steps); err != nil {
 		return err
 	}
-	overview, err := v.makeOverview(ctx, a)
-	if err != nil {
-		return err
-	}
-	if err := v.save(dir, "index.html", "overview", overview); err != nil {
-		return err
-	}
-	runs, err := v.makeRuns(ctx, "")
-	if err != nil {
-		return err
-	}
-	if err := v.save(dir, "runs.html", "runs", runs); err != nil {
-		return err
-	}
-	trust, err := v.makeTrust(ctx, a)
-	if err != nil {
-		return err
-	}
-	if err := v.save(dir, "trust.html", "trust", trust); err != nil {
-		return err
-	}
-	if err := v.saveCompare(ctx, dir); err != nil {
-		return err
-	}
-	if len(v.o.Reports) > 0 {
-		if err := v.save(dir, "report.html", "report", v.makeReport(&v.o.Reports[0], nan)); err != nil {
+	for name, make := range map[string]func() (any, error){
+		"overview": func() (any, error) { return v.makeOverview(ctx, a) },
+		"runs":     func() (any, error) { return v.makeRuns(ctx, "") },
+		"trust":    func() (any, error) { return v.makeTrust(ctx, a) },
+		"compare":  func() (any, error) { return v.makeCompare(ctx, "", "") },
+	} {
+		page, err := make()
+		if err != nil {
+			return err
+		}
+		if err := v.save(dir, v.pageLink(name), name, page); err != nil {
 			return err
 		}
 	}

@@ -21,7 +21,7 @@ var nan = math.NaN()
 func (v *viewer) funcs() template.FuncMap {
 	return template.FuncMap{
 		"clean": (*redact.Redactor)(nil).Text, // traces of other tools were not cleaned when they were written
-		"plain": plain, "dollars": dollars, "signedDollars": signedDollars, "whole": whole, "percent": percent, "percent2": percent2,
+		"plain": plain, "dollars": dollars, "signedDollars": signedDollars, "whole": whole, "percent": percent,
 		"quality": quality, "lambda": lambda, "duration": duration, "clock": clock, "short": short, "count": func(n any, noun string) string {
 			c, _ := strconv.ParseInt(fmt.Sprint(n), 10, 64)
 			return count(c, noun)
@@ -30,9 +30,8 @@ func (v *viewer) funcs() template.FuncMap {
 		"hue": hue, "join": func(list []string, by string) string { return plain(strings.Join(list, by)) },
 		"num": func(x float64) string { return strconv.FormatFloat(x, 'f', 2, 64) },
 		"raw": func(x float64) string { return strconv.FormatFloat(x, 'g', 10, 64) },
-		"add": func(a, b float64) float64 { return a + b }, "mul": func(a, b float64) float64 { return a * b }, "sub": func(a, b float64) float64 { return a - b },
-		"inc": func(n int) int { return n + 1 }, "minInt": func(a, b int) int { return min(a, b) },
-		"isNaN": math.IsNaN, "iso": func(t time.Time) string { return t.UTC().Format(time.RFC3339) },
+		"mul": func(a, b float64) float64 { return a * b }, "sub": func(a, b float64) float64 { return a - b },
+		"iso":  func(t time.Time) string { return t.UTC().Format(time.RFC3339) },
 		"mark": mark, "marked": func(passed, rejected, inconclusive int64) string {
 			return whole(passed) + " of " + whole(passed+rejected)
 		},
@@ -54,25 +53,11 @@ func (v *viewer) funcs() template.FuncMap {
 			}
 			return dollars(usd / float64(n))
 		},
-		"signedPercent": func(v float64) string { return fmt.Sprintf("%+.0f %%", 100*v) },
-		"signedPoints":  func(v float64) string { return fmt.Sprintf("%+.1f", 100*v) },
 		"deref": func(p *float64) float64 {
 			if p == nil {
 				return nan
 			}
 			return *p
-		},
-		"auc": func(p *float64) string {
-			if p == nil {
-				return "–"
-			}
-			return fmt.Sprintf("%.2f", 100**p)
-		},
-		"usdOf": func(p *float64) string {
-			if p == nil {
-				return "–"
-			}
-			return dollars(*p)
 		},
 		"verdictOf": func(c sdk.Call) string {
 			switch {
@@ -95,7 +80,6 @@ func (v *viewer) funcs() template.FuncMap {
 			}
 			return m
 		},
-		"unequal": func(a, b []string) bool { return !slices.Equal(a, b) },
 	}
 }
 
@@ -127,7 +111,7 @@ func mark(outcome string) string {
 
 func (v *viewer) pageLink(name string) string {
 	switch {
-	case v.export != nil && (name == "overview" || name == "report" && v.o.Traces == nil):
+	case v.export != nil && name == "overview":
 		return "index.html"
 	case v.export != nil:
 		return name + ".html"

@@ -29,11 +29,8 @@ type overviewPage struct {
 	Baselines []string
 	Ways      *ways
 	Failures  *failures
-	Changes   []change
-	Decided   int // steps that Changes and Curve rest on
-	Curve     *chart
 	Spending  *chart
-	ByDay     *bars
+	ByDay     *chart
 	Days      []store.Sum
 	Models    []store.Sum
 	Tenants   []store.Sum
@@ -118,9 +115,6 @@ func (v *viewer) makeOverview(ctx context.Context, a asked) (*overviewPage, erro
 	}
 	if p.Ways == nil {
 		p.Spending = spendingChart(account, traces, p.Result.Baseline)
-		soon, cancel := context.WithTimeout(ctx, curveTime)
-		p.change(soon, traces, account.CostRatio())
-		cancel()
 	}
 	if p.Example, err = v.exampleStep(ctx, a.Filter, p.Baselines, p.Ways); err != nil {
 		return nil, err
@@ -166,28 +160,30 @@ func (p *overviewPage) sums(ctx context.Context) error {
 	return nil
 }
 
-// days stacks what each model cost on each of the last 60 days.
-func (p *overviewPage) days(sums []store.Sum) *bars {
-	var days []string
-	cost := map[[2]string]float64{}
-	for i := range sums {
-		s := &sums[i]
-		if !slices.Contains(days, s.Day) {
-			days = append(days, s.Day)
-		}
-		cost[[2]string{s.Day, s.Model}] += s.CostUSD
-	}
+// days draws what each model cost on each of the last 60 days; nil where there are not two.
+func (p *overviewPage) days(sums []store.Sum) *chart {
+	days := p.Days[max(0, len(p.Days)-60):]
 	if len(days) < 2 {
 		return nil
 	}
-	slices.Sort(days)
-	days = days[max(0, len(days)-60):]
-	var models []string
-	for i := range p.Models {
-		models = append(models, p.Models[i].Model)
+	cost := map[[2]string]float64{}
+	for i := range sums {
+		cost[[2]string{sums[i].Day, sums[i].Model}] += sums[i].CostUSD
 	}
-	slices.Sort(models)
-	return stack(days, models, func(day, model string) float64 { return cost[[2]string{day, model}] }, dollars)
+	c := &chart{ID: "days", Title: "Spent by day", X: "day", Y: "US dollars", Time: true}
+	for i := range p.Models {
+		one := series{Name: plain(p.Models[i].Model), Kind: "line"}
+		for k := range days {
+			day, err := time.Parse(time.DateOnly, days[k].Day)
+			if err != nil {
+				continue
+			}
+			usd := cost[[2]string{days[k].Day, p.Models[i].Model}]
+			one.Points = append(one.Points, point{X: float64(day.Unix()), Y: usd, XText: days[k].Day, YText: dollars(usd)})
+		}
+		c.Series = append(c.Series, one)
+	}
+	return c
 }
 
 func (p *overviewPage) status(ctx context.Context) {
@@ -280,53 +276,5 @@ func spendingChart(account *savings.Account, traces []*sdk.Trace, baseline strin
 		return nil
 	}
 	c.Series = []series{would, spent}
-	return c
-}
-
-// curveTraces is how many traces decide anew for the curve of cost against quality,
-// curveTime how long a page waits for it.
-const (
-	curveTraces = 40
-	curveTime   = 150 * time.Millisecond
-)
-
-// change says what other policies are expected to do with the steps, for as long as ctx.
-func (p *overviewPage) change(ctx context.Context, traces []*sdk.Trace, costRatio float64) {
-	// Evenly over the sample.
-	var some []*sdk.Trace
-	for i := range min(curveTraces, len(traces)) {
-		some = append(some, traces[i*len(traces)/min(curveTraces, len(traces))])
-	}
-	qs := questionsOf(some)
-	if len(qs) == 0 {
-		return
-	}
-	curve, now, single := prospects(ctx, qs, costRatio)
-	if len(curve) == 0 {
-		return
-	}
-	p.Decided = len(qs)
-	p.Curve = curveChart(curve, now, single, len(qs))
-	p.Changes = changes(ctx, qs, now, costRatio)
-}
-
-func curveChart(curve []prospect, now *prospect, single []prospect, steps int) *chart {
-	c := &chart{
-		ID: "curve", Title: "Cost against quality, at other prices of quality", X: "US dollars per step", Y: "expected quality", PercentY: true,
-		Note: fmt.Sprintf("The strategy decides anew on %d of the steps, at a row of lambdas, by the beliefs in their traces, at costs set right by those of all calls. What it shows is as good as those beliefs: see Trust.", steps),
-	}
-	at := func(p prospect, label string) point {
-		return point{X: p.CostUSD, Y: p.Mean, Label: label, XText: dollars(p.CostUSD), YText: percent(p.Mean)}
-	}
-	line := series{Name: "by lambda", Kind: "line"}
-	for _, p := range curve {
-		line.Points = append(line.Points, at(p, "lambda "+lambda(p.Knob)))
-	}
-	models := series{Name: "one model, always", Kind: "points"}
-	for _, p := range single {
-		models.Points = append(models.Points, at(p, "always "+plain(p.Name)))
-	}
-	here := series{Name: "now", Kind: "points", Points: []point{at(*now, "now (lambda "+lambda(now.Knob)+")")}}
-	c.Series = []series{line, models, here}
 	return c
 }

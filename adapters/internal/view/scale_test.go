@@ -1,4 +1,4 @@
-package view_test
+package view
 
 import (
 	"context"
@@ -13,8 +13,6 @@ import (
 
 	"github.com/stepfall/stepfall/adapters/internal/pgtest"
 	"github.com/stepfall/stepfall/adapters/internal/storetest"
-	"github.com/stepfall/stepfall/adapters/internal/view"
-	"github.com/stepfall/stepfall/adapters/internal/view/internal/fleet"
 	"github.com/stepfall/stepfall/adapters/postgres"
 	"github.com/stepfall/stepfall/adapters/sqlite"
 	"github.com/stepfall/stepfall/adapters/store"
@@ -38,7 +36,7 @@ func TestScale(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer s.Close()
-		scale(t, s)
+		measureScale(t, s)
 	})
 	t.Run("postgres", func(t *testing.T) {
 		s, err := postgres.Open(t.Context(), pgtest.Start(t, "fsync=off").Database(t))
@@ -46,16 +44,16 @@ func TestScale(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer s.Close()
-		scale(t, s)
+		measureScale(t, s)
 	})
 }
 
-func scale(t *testing.T, s store.Traces) {
+func measureScale(t *testing.T, s store.Traces) {
 	began := time.Now()
 	ids := fill(t, s, *scaleSteps)
 	t.Logf("%d steps written, %.0f a second", *scaleSteps, float64(*scaleSteps)/time.Since(began).Seconds())
-	h := view.New(view.Options{Traces: s, Source: "test"})
-	day := fleet.Begin.AddDate(0, 0, 3).Format(time.DateOnly)
+	h := New(Options{Traces: s, Source: "test"})
+	day := fleetBegin.AddDate(0, 0, 3).Format(time.DateOnly)
 	for _, path := range []string{
 		"/", "/?tenant=blue-7", "/?since=" + day + "&until=" + day,
 		"/steps", "/steps?tenant=green-3", "/steps?model=pro", "/steps?model=none", "/steps?model=once", "/steps?chosen=pro", "/steps?failed=1", "/steps?escalated=1",
@@ -86,7 +84,7 @@ func scale(t *testing.T, s store.Traces) {
 // fill writes n steps of a made-up fleet over 30 days, of 60 tenants and a run for each
 // 14 steps, and returns some of their ids.
 func fill(t *testing.T, s store.Traces, n int) (ids []string) {
-	pattern := fleet.Traces(2000, 1)
+	pattern := fleetTraces(2000, 1)
 	gap := 30 * 24 * time.Hour / time.Duration(n)
 	for at := 0; at < n; {
 		var batch []*sdk.Trace
@@ -94,7 +92,7 @@ func fill(t *testing.T, s store.Traces, n int) (ids []string) {
 			one := *pattern[at%len(pattern)]
 			round := at / len(pattern)
 			one.ID = fmt.Sprintf("%016x", uint64(at)*0x9e3779b97f4a7c15)
-			one.Start = fleet.Begin.Add(time.Duration(at) * gap)
+			one.Start = fleetBegin.Add(time.Duration(at) * gap)
 			one.Tenant = fmt.Sprintf("%s-%d", one.Tenant, round%20)
 			one.Run = fmt.Sprintf("%s-%d", one.Run, round)
 			batch = append(batch, &one)
@@ -106,7 +104,7 @@ func fill(t *testing.T, s store.Traces, n int) (ids []string) {
 	}
 	// A model that was asked once, when half of the steps were there.
 	one := *pattern[0]
-	one.ID, one.Start, one.Calls = "once", fleet.Begin.Add(15*24*time.Hour), slices.Clone(one.Calls)
+	one.ID, one.Start, one.Calls = "once", fleetBegin.Add(15*24*time.Hour), slices.Clone(one.Calls)
 	for i := range one.Calls {
 		one.Calls[i].Model = "once"
 	}

@@ -17,12 +17,11 @@ import (
 	"time"
 
 	"github.com/stepfall/stepfall/adapters/store"
-	"github.com/stepfall/stepfall/sdk/eval"
 )
 
 // Options say what the pages show.
 type Options struct {
-	// Traces is where steps are found; nil when there is only a report.
+	// Traces is where steps are found.
 	Traces Reader
 	// Source names where they come from, for the head of the pages.
 	Source string
@@ -30,24 +29,9 @@ type Options struct {
 	LeftOut func() int
 	// Status is what a running router says of itself; nil where there is none.
 	Status func(ctx context.Context) (*Status, error)
-	// Reports are evaluations (stepfall eval --out), the first one shown as such, and
-	// two or more side by side.
-	Reports []Report
-	// Other is a second file of traces, whose steps are compared with those of Traces; nil
-	// where there is none. OtherSource names it.
-	Other       Reader
-	OtherSource string
-	// Plan compares two policies on the traces; nil where none were given.
-	Plan *Plan
 	// Sample is how many of the newest steps are read whole for what sums do not tell:
-	// savings, curves, reliability. 0 means 1000.
+	// savings, reliability. 0 means 1000.
 	Sample int
-}
-
-// Report is an evaluation with its name.
-type Report struct {
-	Name     string
-	Document *eval.Document
 }
 
 // Status is what a running router says of itself.
@@ -113,7 +97,7 @@ func newViewer(o Options) *viewer {
 	o.Sample = cmp.Or(o.Sample, 1000)
 	v := &viewer{o: o, sampler: &sampler{from: o.Traces}, pages: map[string]*template.Template{}, searching: searching}
 	v.ledger = &ledger{from: v.sampler}
-	for _, name := range []string{"overview", "steps", "step", "runs", "run", "trust", "compare", "report", "message"} {
+	for _, name := range []string{"overview", "steps", "step", "runs", "run", "trust", "compare", "message"} {
 		v.pages[name] = template.Must(template.New(name).Funcs(v.funcs()).ParseFS(files, "pages/layout.html", "pages/parts.html", "pages/"+name+".html"))
 	}
 	return v
@@ -135,23 +119,16 @@ func New(o Options) http.Handler {
 			v.write(w, http.StatusOK, name, content)
 		}
 	}
-	first := v.overview
-	if o.Traces == nil {
-		first = v.report
-		mux.HandleFunc("GET /{$}", page("report", first))
-	} else {
-		mux.HandleFunc("GET /{$}", page("overview", first))
-		go v.warm()
-		mux.HandleFunc("GET /steps", page("steps", v.steps))
-		mux.HandleFunc("GET /step", page("step", v.step))
-		mux.HandleFunc("GET /runs", page("runs", v.runs))
-		mux.HandleFunc("GET /run", page("run", v.run))
-		mux.HandleFunc("GET /trust", page("trust", v.trust))
-		mux.HandleFunc("GET /why.json", v.whyJSON)
-		mux.HandleFunc("GET /live", v.live)
-	}
+	go v.warm()
+	mux.HandleFunc("GET /{$}", page("overview", v.overview))
+	mux.HandleFunc("GET /steps", page("steps", v.steps))
+	mux.HandleFunc("GET /step", page("step", v.step))
+	mux.HandleFunc("GET /runs", page("runs", v.runs))
+	mux.HandleFunc("GET /run", page("run", v.run))
+	mux.HandleFunc("GET /trust", page("trust", v.trust))
 	mux.HandleFunc("GET /compare", page("compare", v.compare))
-	mux.HandleFunc("GET /report", page("report", v.report))
+	mux.HandleFunc("GET /why.json", v.whyJSON)
+	mux.HandleFunc("GET /live", v.live)
 	mux.HandleFunc("GET /assets/{name}", asset)
 	mux.HandleFunc("/", func(w http.ResponseWriter, _ *http.Request) {
 		v.fail(w, fmt.Errorf("no such page: %w", store.ErrNotFound))
@@ -223,29 +200,12 @@ func (f frame) Policy() string {
 	return strings.ReplaceAll(contentPolicy, "frame-ancestors 'none'; ", "")
 }
 
-// Inline is what a page that stands alone carries within; nil for all others.
-func (f frame) Inline() *inline { return nil }
-
 // Tabs are the pages that there are.
 func (f frame) Tabs() []tab {
-	var list []tab
-	if f.v.o.Traces != nil {
-		list = []tab{{"overview", "Overview"}, {"steps", "Steps"}, {"runs", "Runs"}, {"trust", "Trust"}}
-	}
-	if f.v.canCompare() {
-		list = append(list, tab{"compare", "Compare"})
-	}
-	if len(f.v.o.Reports) > 0 {
-		list = append(list, tab{"report", "Report"})
-	}
-	return list
+	return []tab{{"overview", "Overview"}, {"steps", "Steps"}, {"runs", "Runs"}, {"trust", "Trust"}, {"compare", "Compare"}}
 }
 
 type tab struct{ Name, Title string }
-
-func (v *viewer) canCompare() bool {
-	return v.o.Plan != nil || len(v.o.Reports) > 1 || v.o.Traces != nil
-}
 
 // write writes a page whole or, when it cannot be made, says why.
 func (v *viewer) write(w http.ResponseWriter, status int, name string, content any) {

@@ -23,11 +23,10 @@ import (
 	"golang.org/x/net/html"
 
 	"github.com/stepfall/stepfall/adapters/internal/storetest"
-	"github.com/stepfall/stepfall/adapters/internal/view/internal/fleet"
 	"github.com/stepfall/stepfall/adapters/sqlite"
 	"github.com/stepfall/stepfall/adapters/store"
 	"github.com/stepfall/stepfall/sdk"
-	"github.com/stepfall/stepfall/sdk/eval"
+	"github.com/stepfall/stepfall/sdk/cascade"
 )
 
 // lines are traces as the file has them.
@@ -66,7 +65,7 @@ func get(t testing.TB, h http.Handler, path string) string {
 // and its alternatives are worth what they were.
 func TestDecisionsAreTakenAgainAsTheyWere(t *testing.T) {
 	decisions := 0
-	for _, tr := range fleet.Traces(300, 1) {
+	for _, tr := range fleetTraces(300, 1) {
 		for n := range tr.Decisions {
 			d := &tr.Decisions[n]
 			q, err := ask(tr, n)
@@ -102,7 +101,7 @@ func TestDecisionsAreTakenAgainAsTheyWere(t *testing.T) {
 // On both sides of a flip the engine decides what the spans say.
 func TestFlipsAreWhereTheDecisionChanges(t *testing.T) {
 	flips := 0
-	for _, tr := range fleet.Traces(60, 2) {
+	for _, tr := range fleetTraces(60, 2) {
 		for n := range tr.Decisions {
 			q, err := ask(tr, n)
 			if err != nil {
@@ -132,40 +131,8 @@ func TestFlipsAreWhereTheDecisionChanges(t *testing.T) {
 	}
 }
 
-// curveOf is the chart of cost against quality of some traces.
-func curveOf(ctx context.Context, traces []*sdk.Trace) *chart {
-	p := &overviewPage{}
-	p.change(ctx, traces, accountOf(traces).CostRatio())
-	return p.Curve
-}
-
-// Where calls cost half of what was expected, so does all that the curve shows.
-func TestCurveHasRealCosts(t *testing.T) {
-	traces := fleet.Traces(60, 1)
-	before := curveOf(t.Context(), traces)
-	for _, t := range traces {
-		for i := range t.Decisions {
-			for k := range t.Decisions[i].Models {
-				t.Decisions[i].Models[k].CostUSD *= 2
-			}
-			t.Decisions[i].Lambda /= 2
-		}
-	}
-	after := curveOf(t.Context(), traces)
-	if before == nil || after == nil {
-		t.Fatal("no curve")
-	}
-	for i, s := range before.Series {
-		for k, p := range s.Points {
-			if q := after.Series[i].Points[k]; !(p.X > 0) || math.Abs(q.X-p.X) > 1e-9*p.X || math.Abs(q.Y-p.Y) > 1e-9 {
-				t.Errorf("%s: %v became %v", s.Name, p, q)
-			}
-		}
-	}
-}
-
 func TestDriftIsSeen(t *testing.T) {
-	v := newViewer(Options{Traces: reader(t, fleet.Traces(1200, 1))})
+	v := newViewer(Options{Traces: reader(t, fleetTraces(1200, 1))})
 	p, err := v.makeTrust(t.Context(), asked{})
 	if err != nil {
 		t.Fatal(err)
@@ -182,9 +149,9 @@ func TestDriftIsSeen(t *testing.T) {
 
 // Sums and lists are those of the traces, counted one by one.
 func TestLinesAddUp(t *testing.T) {
-	traces := fleet.Traces(400, 3)
+	traces := fleetTraces(400, 3)
 	l := reader(t, traces)
-	for _, f := range []store.Filter{{}, {Tenant: "blue"}, {Policy: "fleet.hcl@c41e08a9b2f6"}, {Since: fleet.Begin.AddDate(0, 0, 5).Truncate(24 * time.Hour)}} {
+	for _, f := range []store.Filter{{}, {Tenant: "blue"}, {Policy: "fleet.hcl@c41e08a9b2f6"}, {Since: fleetBegin.AddDate(0, 0, 5).Truncate(24 * time.Hour)}} {
 		want := store.Sum{}
 		for _, tr := range traces {
 			if f.Tenant != "" && tr.Tenant != f.Tenant || f.Policy != "" && tr.Policy != f.Policy || tr.Start.Before(f.Since) {
@@ -244,7 +211,7 @@ func TestLinesAddUp(t *testing.T) {
 
 // A search for a text leaves off, says how far it looked, and goes on from there.
 func TestSearchGoesOn(t *testing.T) {
-	traces := fleet.Traces(300, 3)
+	traces := fleetTraces(300, 3)
 	for i := range traces {
 		traces[i].Prompt = "nothing of it"
 		if i%40 == 1 {
@@ -286,7 +253,7 @@ func TestSearchGoesOn(t *testing.T) {
 
 // A file that grows is followed: over half a line, a renaming and lines that are none.
 func TestLinesFollowAFile(t *testing.T) {
-	traces := fleet.Traces(9, 4)
+	traces := fleetTraces(9, 4)
 	path := filepath.Join(t.TempDir(), "traces.jsonl")
 	write := func(data []byte) {
 		file, err := os.OpenFile(path, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
@@ -354,8 +321,8 @@ func TestLinesFollowAFile(t *testing.T) {
 
 // Texts of others are text: in no page is one of them markup.
 func TestHostileTextsAreText(t *testing.T) {
-	traces := fleet.Traces(120, 1)
-	hostile := []string{fleet.Script, `"><script>window.hacked=1</script>`, fleet.Bidi, "javascript:window.hacked=1", "{{.}}", "</script><script>window.hacked=1</script>", "' onmouseover='window.hacked=1"}
+	traces := fleetTraces(120, 1)
+	hostile := []string{fleetScript, `"><script>window.hacked=1</script>`, fleetBidi, "javascript:window.hacked=1", "{{.}}", "</script><script>window.hacked=1</script>", "' onmouseover='window.hacked=1"}
 	for i, tr := range traces[:40] {
 		h := hostile[i%len(hostile)]
 		tr.QueryID, tr.Run, tr.Tenant, tr.Session, tr.Group, tr.Policy, tr.Profile, tr.Mode = h+fmt.Sprint(i), h, h, h, h, h, h, h
@@ -383,15 +350,15 @@ func TestHostileTextsAreText(t *testing.T) {
 		}
 	}
 	l := reader(t, traces)
-	handler := New(Options{Traces: l, Source: fleet.Script, Status: func(context.Context) (*Status, error) {
-		return &Status{Caps: []Cap{{Name: fleet.Script}}, Circuits: []Circuit{{Model: fleet.Script}}, Unsupported: []Unsupported{{Model: fleet.Script, Parameter: fleet.Script}}, Plugins: []PluginStatus{{Name: fleet.Script, Error: fleet.Script}}}, nil
+	handler := New(Options{Traces: l, Source: fleetScript, Status: func(context.Context) (*Status, error) {
+		return &Status{Caps: []Cap{{Name: fleetScript}}, Circuits: []Circuit{{Model: fleetScript}}, Unsupported: []Unsupported{{Model: fleetScript, Parameter: fleetScript}}, Plugins: []PluginStatus{{Name: fleetScript, Error: fleetScript}}}, nil
 	}})
 	pages := []string{"/", "/steps", "/runs", "/trust", "/compare"}
 	for _, tr := range traces[:12] {
 		pages = append(pages, "/step?id="+tr.ID)
 	}
 	dir := t.TempDir()
-	if _, err := Export(t.Context(), dir, Options{Traces: l, Source: fleet.Script}, ExportOptions{Steps: 24}); err != nil {
+	if _, err := Export(t.Context(), dir, Options{Traces: l, Source: fleetScript}, ExportOptions{Steps: 24}); err != nil {
 		t.Fatal(err)
 	}
 	texts := map[string]string{}
@@ -418,7 +385,7 @@ func TestHostileTextsAreText(t *testing.T) {
 // credential is on no page.
 func TestAttackKeysInTraces(t *testing.T) {
 	const key = "sk-proj-abcdefghijklmnopqrstuvwxyz0123456789ABCD"
-	traces := fleet.Traces(20, 1)
+	traces := fleetTraces(20, 1)
 	for _, tr := range traces {
 		tr.Prompt, tr.Error, tr.Labels = "Authorization: Bearer "+key, "401: "+key, map[string]string{"note": key}
 		for k := range tr.Decisions {
@@ -460,36 +427,26 @@ func TestAttackKeysInTraces(t *testing.T) {
 
 // Each link of an export leads to one of its files.
 func TestExportedLinksLeadSomewhere(t *testing.T) {
-	report := Report{Document: &eval.Document{
-		Queries: 100, BestSingle: "large", Reference: "route", Models: []eval.DocumentModel{{Name: "small", Cost: 0.001, Quality: 0.5}, {Name: "large", Cost: 0.02, Quality: 0.8}},
-	}}
-	one, two := report, report
-	one.Name, two.Name = "one.json", "two.json"
-	steps, shown := reader(t, fleet.Traces(40, 3)), 6
+	steps, shown := reader(t, fleetTraces(40, 3)), 6
 	if testing.Short() {
 		shown = 2 // where a step's knob turns its decisions is computed
 	}
-	for name, o := range map[string]Options{
-		"a report": {Reports: []Report{one}}, "two reports": {Reports: []Report{one, two}},
-		"steps": {Traces: steps}, "steps and a report": {Traces: steps, Reports: []Report{one}},
-	} {
-		dir := t.TempDir()
-		if _, err := Export(t.Context(), dir, o, ExportOptions{Steps: shown}); err != nil {
+	dir := t.TempDir()
+	if _, err := Export(t.Context(), dir, Options{Traces: steps}, ExportOptions{Steps: shown}); err != nil {
+		t.Fatal(err)
+	}
+	pages, err := filepath.Glob(filepath.Join(dir, "*.html"))
+	if err != nil || len(pages) == 0 {
+		t.Fatalf("pages %v, %v", pages, err)
+	}
+	for _, page := range pages {
+		text, err := os.ReadFile(page)
+		if err != nil {
 			t.Fatal(err)
 		}
-		pages, err := filepath.Glob(filepath.Join(dir, "*.html"))
-		if err != nil || len(pages) == 0 {
-			t.Fatalf("%s: pages %v, %v", name, pages, err)
-		}
-		for _, page := range pages {
-			text, err := os.ReadFile(page)
-			if err != nil {
-				t.Fatal(err)
-			}
-			for _, link := range regexp.MustCompile(`(?:href|src|action)="([^"#?:]+)["#?]`).FindAllSubmatch(text, -1) {
-				if _, err := os.Stat(filepath.Join(dir, string(link[1]))); err != nil {
-					t.Errorf("%s: %s links to %s", name, filepath.Base(page), link[1])
-				}
+		for _, link := range regexp.MustCompile(`(?:href|src|action)="([^"#?:]+)["#?]`).FindAllSubmatch(text, -1) {
+			if _, err := os.Stat(filepath.Join(dir, string(link[1]))); err != nil {
+				t.Errorf("%s links to %s", filepath.Base(page), link[1])
 			}
 		}
 	}
@@ -498,7 +455,7 @@ func TestExportedLinksLeadSomewhere(t *testing.T) {
 // An exported page holds what the engine decides at each place of the slider, to the last
 // digit, in a few kilobytes.
 func TestExportedDecisionsAreSmall(t *testing.T) {
-	traces := fleet.Traces(40, 3)
+	traces := fleetTraces(40, 3)
 	dir, shown := t.TempDir(), 4
 	if _, err := Export(t.Context(), dir, Options{Traces: reader(t, traces)}, ExportOptions{Steps: shown}); err != nil {
 		t.Fatal(err)
@@ -601,7 +558,7 @@ func TestPagesStaySmall(t *testing.T) {
 	if testing.Short() {
 		t.Skip("computes for seconds")
 	}
-	handler := New(Options{Traces: reader(t, fleet.Traces(1500, 1))})
+	handler := New(Options{Traces: reader(t, fleetTraces(1500, 1))})
 	size := len(get(t, handler, "/"))
 	for _, a := range []string{"uplot.js", "uplot.css", "view.js", "view.css"} {
 		size += len(get(t, handler, "/assets/"+a))
@@ -615,7 +572,7 @@ func TestPagesStaySmall(t *testing.T) {
 }
 
 func TestHugeTextsAreCut(t *testing.T) {
-	tr := fleet.Traces(1, 1)[0]
+	tr := fleetTraces(1, 1)[0]
 	size := 1 << 20
 	if testing.Short() {
 		size = 1 << 18
@@ -634,7 +591,7 @@ func TestWaysAreCompared(t *testing.T) {
 	add := func(run string, cost float64, passes func(i int) bool, asked ...string) {
 		for i := range 10 {
 			tr := &sdk.Trace{
-				ID: fmt.Sprintf("%s-%d", run, i), Run: run, QueryID: fmt.Sprintf("task-%d", i), Start: fleet.Begin.Add(time.Duration(len(traces)) * time.Second),
+				ID: fmt.Sprintf("%s-%d", run, i), Run: run, QueryID: fmt.Sprintf("task-%d", i), Start: fleetBegin.Add(time.Duration(len(traces)) * time.Second),
 				CostUSD: cost, Chosen: asked[len(asked)-1], Stop: sdk.StopNotWorth, Strategy: "index",
 			}
 			for _, m := range asked {
@@ -646,7 +603,7 @@ func TestWaysAreCompared(t *testing.T) {
 			traces = append(traces, tr)
 		}
 	}
-	traces = append(traces, fleet.Traces(30, 1)...)
+	traces = append(traces, fleetTraces(30, 1)...)
 	add("always small", 0.001, func(i int) bool { return i < 4 }, "small")
 	add("always large", 0.02, func(i int) bool { return i < 9 }, "large")
 	add("cascade", 0.008, func(i int) bool { return i < 9 }, "small", "large")
@@ -661,65 +618,12 @@ func TestWaysAreCompared(t *testing.T) {
 	}
 }
 
-func TestPlanShowsWhatChanges(t *testing.T) {
-	old, next := fleet.Traces(50, 1), fleet.Traces(50, 1)
-	for i := range 12 {
-		next[i].Chosen, next[i].CostUSD = "other", next[i].CostUSD-0.01
-		next[i].Calls = []sdk.Call{{Model: "other", Quality: sdk.Estimate{Mean: 0.5}}}
-	}
-	plan := &Plan{Old: "old.hcl", New: "new.hcl"}
-	for i := range old {
-		plan.Pairs = append(plan.Pairs, Pair{old[i], next[i]})
-	}
-	text := get(t, New(Options{Traces: reader(t, old), Plan: plan}), "/compare")
-	if !strings.Contains(text, "12 of 50 steps change from old.hcl to new.hcl; -0.120 USD") {
-		t.Error(text[strings.Index(text, "<h1>"):][:300])
-	}
-	if n := strings.Count(text, "<tr><td class=\"clip\">"); n != 12 {
-		t.Errorf("%d rows, want the 12 that change", n)
-	}
-}
-
-func report(quality float64) Report {
-	number := func(v float64) *float64 { return &v }
-	d := &eval.Document{Queries: 100, BestSingle: "large", Reference: "route", Models: []eval.DocumentModel{{Name: "small", Cost: 0.001, Quality: 0.5}, {Name: "large", Cost: 0.02, Quality: 0.8}}}
-	for _, name := range []string{"route", "index"} {
-		d.Strategies = append(d.Strategies, eval.DocumentStrategy{
-			Name: name, AUC: number(quality), AUCLow: number(quality - 0.01), AUCHigh: number(quality + 0.01), CostAtBest: number(0.01),
-			Points: eval.Curve{{Cost: 0.001, Quality: 0.5, Lambda: 100, Steps: 1}, {Cost: 0.011, Quality: quality, Lambda: 10, Steps: 2}},
-		})
-		quality += 0.05
-	}
-	return Report{Name: fmt.Sprintf("report-%.2f.json", quality), Document: d}
-}
-
-// Halfway between two operating points a budget buys half of each.
-func TestReportSpendsABudget(t *testing.T) {
-	handler := New(Options{Reports: []Report{report(0.7), report(0.71)}})
-	text := get(t, handler, "/report?budget=0.006")
-	for _, want := range []string{"index reads best: as good as large, the best single model, for 50 % less", "62.50 %", "lambda 10 for 50 % of queries, 100 for the others"} {
-		if !strings.Contains(text, want) {
-			t.Errorf("the report does not say %q", want)
-		}
-	}
-	if text := get(t, handler, "/compare"); !strings.Contains(text, "0 of 2 strategies differ by more than two sigma") || strings.Count(text, "<tr><td>") != 2 {
-		t.Error(text[strings.Index(text, "<h1>"):][:300])
-	}
-	var alone bytes.Buffer
-	if err := WriteReport(&alone, report(0.7)); err != nil {
-		t.Fatal(err)
-	}
-	if strings.Contains(alone.String(), "src=") || alone.Len() > 300_000 {
-		t.Errorf("the report asks for other files, or is large: %d bytes", alone.Len())
-	}
-}
-
 func TestWrongAddressesAreRefused(t *testing.T) {
-	tr := fleet.Traces(1, 1)
+	tr := fleetTraces(1, 1)
 	handler := New(Options{Traces: reader(t, tr)})
 	for path, want := range map[string]int{
 		"/step?id=nobody": 404, "/run?name=nobody": 404, "/nothing": 404, "/?since=yesterday": 400, "/steps?before=x": 400,
-		"/step?n=99&knob=1&id=" + tr[0].ID: 400, "/step?n=1&knob=-1&id=" + tr[0].ID: 400, "/report": 400, "/assets/nothing": 404, "/assets/..%2fview.go": 404,
+		"/step?n=99&knob=1&id=" + tr[0].ID: 400, "/step?n=1&knob=-1&id=" + tr[0].ID: 400, "/report": 404, "/assets/nothing": 404, "/assets/..%2fview.go": 404,
 		"/why.json?n=1&knob=NaN&id=" + tr[0].ID: 400, "/why.json?n=1&knob=3&id=" + tr[0].ID: 200, "/step?n=1&knob=3&id=" + tr[0].ID: 200,
 	} {
 		w := httptest.NewRecorder()
@@ -736,7 +640,7 @@ func TestWrongAddressesAreRefused(t *testing.T) {
 // The overview shows what the command and the metrics show, of all steps and not of a
 // sample; refused steps save nothing.
 func TestOverviewShowsTheResultOfAllSteps(t *testing.T) {
-	traces := fleet.Traces(40, 1)
+	traces := fleetTraces(40, 1)
 	for range 60 {
 		refused := *traces[0]
 		refused.ID, refused.Calls, refused.Chosen, refused.CostUSD, refused.Stop = fmt.Sprintf("refused%d", len(traces)), nil, "", 0, sdk.StopBudget
@@ -758,7 +662,7 @@ func TestOverviewShowsTheResultOfAllSteps(t *testing.T) {
 
 // Where only the free checks look at answers, nothing is measured, and nothing drifts.
 func TestFreeChecksMeasureNothing(t *testing.T) {
-	traces := fleet.Traces(1200, 1)
+	traces := fleetTraces(1200, 1)
 	for _, tr := range traces {
 		for i := range tr.Calls {
 			if v := tr.Calls[i].Verdict; v != nil && v.Outcome == sdk.Failed {
@@ -779,7 +683,7 @@ func TestFreeChecksMeasureNothing(t *testing.T) {
 
 // The first page answers in order: is it worth it, where does it fail, what to change.
 func TestOverviewAnswers(t *testing.T) {
-	traces := fleet.Traces(200, 1)
+	traces := fleetTraces(200, 1)
 	for i := range 10 {
 		traces[i].Chosen, traces[i].Stop, traces[i].Error = "", sdk.StopBudget, "a cap leaves no room"
 	}
@@ -810,35 +714,9 @@ func TestOverviewAnswers(t *testing.T) {
 	}
 }
 
-// Each change is worth what its cost and quality say, the most first; a price of quality
-// that is turned costs more and answers better, or the other way round.
-func TestChangesAreWorthWhatTheySay(t *testing.T) {
-	traces := fleet.Traces(60, 1)
-	qs := questionsOf(traces)
-	now, ok := expected(qs, nil, "")
-	if !ok {
-		t.Fatal("nothing can be decided anew")
-	}
-	list := changes(t.Context(), qs, &now, 1)
-	if len(list) < 5 {
-		t.Fatalf("%d changes", len(list))
-	}
-	for i, c := range list {
-		if i > 0 && c.Value > list[i-1].Value {
-			t.Errorf("%s is worth more than %s before it", c.What, list[i-1].What)
-		}
-		if want := c.Points - now.Knob*(c.CostUSD-now.CostUSD); math.Abs(c.Value-want) > 1e-12 {
-			t.Errorf("%s: worth %v, want %v", c.What, c.Value, want)
-		}
-		if strings.HasPrefix(c.What, "lambda") && c.CostShare*c.Points < 0 {
-			t.Errorf("%s costs %+.3f and gains %+.3f", c.What, c.CostShare, c.Points)
-		}
-	}
-}
-
 // Runs of one name are told apart by their tenants.
 func TestRunsOfTenantsAreToldApart(t *testing.T) {
-	traces := fleet.Traces(6, 1)
+	traces := fleetTraces(6, 1)
 	for i, tr := range traces {
 		tr.Run, tr.Tenant = "nightly", []string{"blue", "green"}[i%2]
 	}
@@ -858,7 +736,7 @@ func TestRunsOfTenantsAreToldApart(t *testing.T) {
 
 // Steps can be had by cost, from some days.
 func TestStepsAreSorted(t *testing.T) {
-	traces := fleet.Traces(50, 1)
+	traces := fleetTraces(50, 1)
 	v := newViewer(Options{Traces: reader(t, traces)})
 	p, err := v.makeSteps(t.Context(), asked{Sort: "cost"}, 10)
 	if err != nil || len(p.Steps) != 10 || p.Sorted != 50 {
@@ -876,22 +754,50 @@ func TestStepsAreSorted(t *testing.T) {
 	}
 }
 
-// Two files are compared by their queries, and a page with nothing to compare says how.
-func TestFilesAreCompared(t *testing.T) {
-	before, after := fleet.Traces(20, 1), fleet.Traces(20, 1)
-	for _, tr := range after {
-		tr.CostUSD /= 2
-		tr.Chosen = "mini"
-	}
-	h := New(Options{Traces: reader(t, before), Source: "before", Other: reader(t, after), OtherSource: "after"})
-	if page := get(t, h, "/compare"); !strings.Contains(page, "of 20 steps change from before to after") {
-		t.Error("two files are not compared")
-	}
+// A page with nothing to compare says how, and an empty one how to fill it.
+func TestEmptyPagesSayHowToFillThem(t *testing.T) {
 	empty := get(t, New(Options{Traces: reader(t, nil)}), "/compare")
-	if !strings.Contains(empty, "stepfall view before.jsonl after.jsonl") || !strings.Contains(empty, "--against policy.hcl") {
+	if !strings.Contains(empty, "--against policy.hcl") {
 		t.Error("a page with nothing to compare does not say how to fill it")
 	}
 	if page := get(t, New(Options{Traces: reader(t, nil)}), "/"); !strings.Contains(page, "stepfall demo") {
 		t.Error("an empty page does not say how to fill it")
+	}
+}
+
+// A verdict that was reported on a run is no step of a list, and a rejected draft no
+// answer of its tenant or run.
+func TestSumsAndListsCountAnswers(t *testing.T) {
+	draft := sdk.Call{Model: "small", Answer: "a", Verdict: &sdk.Verdict{Verifier: "tests", Outcome: sdk.Failed}}
+	used := sdk.Call{Model: "large", Answer: "b", Verdict: &sdk.Verdict{Verifier: "tests", Outcome: sdk.Passed}}
+	traces := []*sdk.Trace{
+		{ID: "0a", Run: "r", Tenant: "blue", Start: fleetBegin, Chosen: "large", Calls: []sdk.Call{draft, used}},
+		{ID: "0b", Run: "r", Tenant: "blue", Start: fleetBegin.Add(time.Second), Mode: sdk.ModeVerdict, Verdict: &sdk.Verdict{Outcome: sdk.Passed}},
+	}
+	l := reader(t, traces)
+	listed, err := l.Steps(t.Context(), store.Filter{})
+	if err != nil || len(listed) != 1 || listed[0].ID != "0a" {
+		t.Errorf("listed %v, %v", listed, err)
+	}
+	runs, err := l.Runs(t.Context(), store.Filter{})
+	if err != nil || len(runs) != 1 || runs[0].Passed != 1 || runs[0].Rejected != 0 {
+		t.Errorf("the run has %+v, %v; want one answer that passed", runs, err)
+	}
+	models, err := l.Sums(t.Context(), []store.Dimension{store.ByModel}, store.Filter{Model: "small"})
+	if err != nil || len(models) != 1 || models[0].Rejected != 1 {
+		t.Errorf("the small model has %+v, %v; want one rejected draft", models, err)
+	}
+}
+
+// A trace that does not record how ties are decided is taken for one of the default.
+func TestOldTracesTakeTheCheapestOfTies(t *testing.T) {
+	for _, tr := range fleetTraces(40, 1) {
+		if len(tr.Decisions) == 0 || tr.Strategy == cascade.NameThreshold {
+			continue
+		}
+		tr.Setting.Coin, tr.Setting.Gamma = 0, 0
+		if q, err := ask(tr, 0); err != nil || !q.assumed || q.setting.Gamma != 1 {
+			t.Fatalf("%+v, %v", q, err)
+		}
 	}
 }

@@ -78,6 +78,9 @@ func ask(t *sdk.Trace, n int) (*question, error) {
 	if q.threshold {
 		q.setting.Lambdas = nil
 	}
+	if q.assumed {
+		q.setting.Gamma = 1 // the least cost of what ties, as policies have it that say nothing
+	}
 	names := make([]string, len(d.Models))
 	for i, b := range d.Models {
 		names[i] = b.Model

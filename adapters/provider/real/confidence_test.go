@@ -72,8 +72,8 @@ func labels(t *testing.T, model llms.Model) string {
 	table, trained := filepath.Join(t.TempDir(), "answers.csv"), filepath.Join(t.TempDir(), "classifier.json")
 	writeTable(t, table, answers[:split])
 	var out, errs bytes.Buffer
-	if code := cli.Run(t.Context(), []string{"fit", "classifier", "--outcomes", table, "--out", trained}, cli.Streams{Out: &out, Err: &errs}); code != 0 {
-		t.Fatalf("fit classifier: exit code %d: %s", code, &errs)
+	if code := cli.Run(t.Context(), []string{"fit", "--classifier", "--outcomes", table, "--out", trained}, cli.Streams{Out: &out, Err: &errs}); code != 0 {
+		t.Fatalf("fit --classifier: exit code %d: %s", code, &errs)
 	}
 	var c classifier.Classifier
 	data, err := os.ReadFile(trained)
@@ -91,7 +91,7 @@ func labels(t *testing.T, model llms.Model) string {
 		{"the majority class of the other texts", majority, nil, majority * (1 - majority)},
 		{"the label; confidence: how often labels were right on the other texts", nil, nil, nil},
 		{"the label; confidence: its probability as it comes", nil, nil, nil},
-		{"the label; confidence: `stepfall fit classifier`", nil, nil, nil},
+		{"the label; confidence: `stepfall fit --classifier`", nil, nil, nil},
 	}
 	for i, confidence := range []func(one) float64{
 		func(one) float64 { return base },

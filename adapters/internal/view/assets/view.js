@@ -290,40 +290,6 @@
     read();
   }
 
-  // ---- the budget of a report
-
-  function budget() {
-    const at = $("#budget");
-    if (!at) return;
-    const slider = $("input[type=range]", at), field = $("input[name=budget]", at);
-    const low = Number(at.dataset.low), high = Number(at.dataset.high), log = low > 0 && high / low > 10;
-    if (!(high > low)) return;
-    const lists = new Map();
-    for (const s of curves($("#curves"))) if (s.kind !== "points") lists.set(s.name, s.points.slice().sort((a, b) => a.x - b.x));
-    const ofSlider = () => { const t = Number(slider.value) / 1000; return log ? low * Math.pow(high / low, t) : low + t * (high - low); };
-    const toSlider = (v) => Math.round(1000 * (log ? Math.log(v / low) / Math.log(high / low) : (v - low) / (high - low)));
-    const show = (b) => {
-      for (const row of $$("tbody tr", at)) {
-        const list = lists.get(row.dataset.strategy) || [];
-        const i = list.findLastIndex((p) => p.x <= b);
-        const [, q, run, steps] = row.cells;
-        steps.textContent = "";
-        if (i < 0) { q.textContent = "–"; run.textContent = "costs more than that at its cheapest"; continue; }
-        const p = list[i], next = list[i + 1];
-        if (!next || next.x === p.x) { q.textContent = (100 * p.y).toFixed(2) + " %"; run.textContent = p.label; continue; }
-        const share = (b - p.x) / (next.x - p.x);
-        q.textContent = (100 * (p.y + share * (next.y - p.y))).toFixed(2) + " %";
-        run.textContent = next.label + " for " + percent(share) + " of queries, " + p.label.replace("lambda ", "") + " for the others";
-      }
-    };
-    slider.hidden = false;
-    slider.value = toSlider(Number(at.dataset.value));
-    slider.addEventListener("input", () => { const b = ofSlider(); field.value = three(b); slider.setAttribute("aria-valuetext", usd(b)); show(b); });
-    const typed = () => { const b = Number(field.value); if (b >= 0) { slider.value = toSlider(Math.max(b, low || 1e-12)); show(b); } };
-    field.addEventListener("input", typed);
-    $("form", at).addEventListener("submit", (e) => { e.preventDefault(); typed(); });
-  }
-
   // ---- updates: the server makes the page anew, and what differs takes its place
 
   function follow() {
@@ -388,7 +354,6 @@
   drawAll();
   for (const section of $$("section.why")) knob(section);
   filterHere();
-  budget();
   follow();
   addEventListener("resize", calm(drawAll));
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", drawAll);

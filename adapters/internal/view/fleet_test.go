@@ -1,4 +1,4 @@
-package fleet
+package view
 
 import (
 	"context"
@@ -14,16 +14,16 @@ import (
 	"github.com/stepfall/stepfall/sdk/step"
 )
 
-// Begin is when the first step begins.
-var Begin = time.Date(2026, 11, 9, 8, 0, 0, 0, time.UTC)
+// fleetBegin is when the first step begins.
+var fleetBegin = time.Date(2026, 11, 9, 8, 0, 0, 0, time.UTC)
 
-// Script is what a hostile text would run if a page let it.
-const Script = `<script>window.hacked=1</script><img src=x onerror="window.hacked=1"><a href="javascript:window.hacked=1">x</a>`
+// fleetScript is what a hostile text would run if a page let it.
+const fleetScript = `<script>window.hacked=1</script><img src=x onerror="window.hacked=1"><a href="javascript:window.hacked=1">x</a>`
 
-// Bidi turns the direction of writing, and hides characters.
-const Bidi = "safe \u202etxt.exe\u2066 \u200bhidden \u0007 مرحبا שלום"
+// fleetBidi turns the direction of writing, and hides characters.
+const fleetBidi = "safe \u202etxt.exe\u2066 \u200bhidden \u0007 مرحبا שלום"
 
-var models = []struct {
+var fleetModels = []struct {
 	name         string
 	price        sdk.Price
 	mean, skill  float64
@@ -35,7 +35,7 @@ var models = []struct {
 	{"pro", sdk.Price{Input: 3, CachedInput: 0.75, Output: 15}, 0.93, 2.8, 640, 4200},
 }
 
-type world struct {
+type fleetWorld struct {
 	rng    *rand.Rand
 	now    time.Time
 	number int
@@ -44,13 +44,13 @@ type world struct {
 	engine map[string]*step.Engine
 }
 
-// Traces returns the traces of n steps over two weeks, as they ended.
-func Traces(n int, seed uint64) []*sdk.Trace {
-	w := &world{rng: rand.New(rand.NewPCG(seed, 7)), now: Begin, engine: map[string]*step.Engine{}}
+// fleetTraces returns the traces of n steps over two weeks, as they ended.
+func fleetTraces(n int, seed uint64) []*sdk.Trace {
+	w := &fleetWorld{rng: rand.New(rand.NewPCG(seed, 7)), now: fleetBegin, engine: map[string]*step.Engine{}}
 	list := make([]*sdk.Trace, 0, n)
 	gap := 13 * 24 * time.Hour / time.Duration(max(n, 1))
 	for i := range n {
-		w.now = Begin.Add(time.Duration(i)*gap + time.Duration(w.rng.Int64N(int64(gap)+1)))
+		w.now = fleetBegin.Add(time.Duration(i)*gap + time.Duration(w.rng.Int64N(int64(gap)+1)))
 		w.number = i
 		w.drift = i > n*2/3
 		list = append(list, w.step(i, n))
@@ -59,7 +59,7 @@ func Traces(n int, seed uint64) []*sdk.Trace {
 }
 
 // step runs one step.
-func (w *world) step(i, n int) *sdk.Trace {
+func (w *fleetWorld) step(i, n int) *sdk.Trace {
 	w.hard = w.rng.NormFloat64()
 	policy := "fleet.hcl@1f0c92ab77d3"
 	strategy, lambdas := cascade.NameIndex, 30.0
@@ -81,7 +81,7 @@ func (w *world) step(i, n int) *sdk.Trace {
 	for k := range t.Calls {
 		c := &t.Calls[k]
 		c.Start = at
-		c.Latency = time.Duration(models[index(c.Model)].milliseconds * float64(time.Millisecond) * math.Exp(0.4*w.rng.NormFloat64()))
+		c.Latency = time.Duration(fleetModels[fleetIndex(c.Model)].milliseconds * float64(time.Millisecond) * math.Exp(0.4*w.rng.NormFloat64()))
 		at = at.Add(c.Latency)
 		if c.Verdict != nil {
 			c.Verdict.Duration = time.Duration(300+w.rng.IntN(900)) * time.Millisecond
@@ -93,21 +93,21 @@ func (w *world) step(i, n int) *sdk.Trace {
 	return t
 }
 
-func index(name string) int {
-	for i := range models {
-		if models[i].name == name {
+func fleetIndex(name string) int {
+	for i := range fleetModels {
+		if fleetModels[i].name == name {
 			return i
 		}
 	}
 	return 0
 }
 
-func (w *world) prompt(i int) string {
+func (w *fleetWorld) prompt(i int) string {
 	switch i % 97 {
 	case 11:
-		return "Say what this page does: " + Script
+		return "Say what this page does: " + fleetScript
 	case 12:
-		return Bidi
+		return fleetBidi
 	case 13:
 		return "A long one. " + strings.Repeat("All work and no play makes a long prompt. ", 4000)
 	}
@@ -115,7 +115,7 @@ func (w *world) prompt(i int) string {
 }
 
 // with returns the engine of a policy.
-func (w *world) with(policy, strategy string, lambda float64) *step.Engine {
+func (w *fleetWorld) with(policy, strategy string, lambda float64) *step.Engine {
 	key := policy + strategy
 	if e := w.engine[key]; e != nil {
 		return e
@@ -134,7 +134,7 @@ func (w *world) with(policy, strategy string, lambda float64) *step.Engine {
 			Applies: func(q *sdk.Query) bool { return q.Group != "chat" },
 		}},
 	}
-	for _, m := range models {
+	for _, m := range fleetModels {
 		c.Candidates = append(c.Candidates, step.Candidate{Model: sdk.Model{Name: m.name, Provider: "openai", Price: m.price}, OutputTokens: m.tokens})
 	}
 	e, err := step.New(c)
@@ -148,7 +148,7 @@ func (w *world) with(policy, strategy string, lambda float64) *step.Engine {
 func sigmoid(x float64) float64 { return 1 / (1 + math.Exp(-x)) }
 
 // believe sees the half of how hard a query is, and a failure for what it is.
-func (w *world) believe(_ context.Context, r *sdk.QualityRequest) (*sdk.QualityResponse, error) {
+func (w *fleetWorld) believe(_ context.Context, r *sdk.QualityRequest) (*sdk.QualityResponse, error) {
 	resp := &sdk.QualityResponse{}
 	failed := 0.0
 	answered := map[string]bool{}
@@ -159,7 +159,7 @@ func (w *world) believe(_ context.Context, r *sdk.QualityRequest) (*sdk.QualityR
 		}
 	}
 	for _, name := range r.Models {
-		mean := sigmoid(models[index(name)].skill - 0.8*w.hard - 0.7*failed)
+		mean := sigmoid(fleetModels[fleetIndex(name)].skill - 0.8*w.hard - 0.7*failed)
 		dev := 0.22
 		if answered[name] {
 			dev = 0.1
@@ -169,21 +169,21 @@ func (w *world) believe(_ context.Context, r *sdk.QualityRequest) (*sdk.QualityR
 	return resp, nil
 }
 
-func (w *world) call(_ context.Context, c *step.Call) (*sdk.Answer, error) {
+func (w *fleetWorld) call(_ context.Context, c *step.Call) (*sdk.Answer, error) {
 	if w.rng.Float64() < 0.004 {
 		return nil, errors.New("503 the server is busy")
 	}
 	text := "The export waits for a lock that a report holds. I moved the report to an hour later."
 	if w.number%97 == 11 {
-		text = "It runs this: " + Script
+		text = "It runs this: " + fleetScript
 	}
-	m := models[c.Index]
+	m := fleetModels[c.Index]
 	return &sdk.Answer{Text: text, Usage: sdk.Usage{InputTokens: c.Query.InputTokens, OutputTokens: int(float64(m.tokens) * math.Exp(0.3*w.rng.NormFloat64()))}}, nil
 }
 
-func (w *world) verify(_ context.Context, r *sdk.VerifyRequest) (*sdk.Verdict, error) {
-	i := index(r.Answer.Model)
-	p := sigmoid(models[i].skill - 0.9*w.hard)
+func (w *fleetWorld) verify(_ context.Context, r *sdk.VerifyRequest) (*sdk.Verdict, error) {
+	i := fleetIndex(r.Answer.Model)
+	p := sigmoid(fleetModels[i].skill - 0.9*w.hard)
 	if w.drift && i == 0 {
 		p *= 0.55 // the small model has become worse
 	}
@@ -192,7 +192,7 @@ func (w *world) verify(_ context.Context, r *sdk.VerifyRequest) (*sdk.Verdict, e
 	}
 	evidence := "3 of 14 tests failed\n--- FAIL: TestExport (0.02s)\n    export_test.go:41: got 17 rows, want 18"
 	if w.number%97 == 11 {
-		evidence += "\n" + Script
+		evidence += "\n" + fleetScript
 	}
 	return &sdk.Verdict{Verifier: "unit tests", Outcome: sdk.Failed, Score: 0.79, Confidence: 0.98, Evidence: evidence}, nil
 }

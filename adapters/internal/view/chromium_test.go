@@ -1,4 +1,4 @@
-package browser
+package view
 
 import (
 	"context"
@@ -15,11 +15,11 @@ import (
 	"github.com/chromedp/chromedp"
 )
 
-// ErrNone is returned where there is no Chromium.
-var ErrNone = errors.New("no chromium here: what pages do in a browser is not looked at")
+// errNoBrowser is returned where there is no Chromium.
+var errNoBrowser = errors.New("no chromium here: what pages do in a browser is not looked at")
 
-// Browser is a browser of its own, with a profile of its own.
-type Browser struct {
+// browser is a browser of its own, with a profile of its own.
+type browser struct {
 	// Context is for chromedp.Run.
 	Context context.Context
 	// Close ends the browser and removes its profile.
@@ -30,8 +30,8 @@ type Browser struct {
 	asked  []string
 }
 
-// Start starts Chromium without a screen.
-func Start(parent context.Context) (*Browser, error) {
+// startBrowser starts Chromium without a screen.
+func startBrowser(parent context.Context) (*browser, error) {
 	path := ""
 	for _, name := range []string{"chromium", "chromium-browser", "google-chrome"} {
 		if p, err := exec.LookPath(name); err == nil {
@@ -40,7 +40,7 @@ func Start(parent context.Context) (*Browser, error) {
 		}
 	}
 	if path == "" {
-		return nil, ErrNone
+		return nil, errNoBrowser
 	}
 	dir, err := os.MkdirTemp("", "stepfall-browser-*")
 	if err != nil {
@@ -53,14 +53,14 @@ func Start(parent context.Context) (*Browser, error) {
 	)
 	alloc, endAlloc := chromedp.NewExecAllocator(parent, opts...)
 	ctx, end := chromedp.NewContext(alloc)
-	b := &Browser{Context: ctx}
+	b := &browser{Context: ctx}
 	b.Close = func() {
 		_ = chromedp.Cancel(ctx)
 		end()
 		endAlloc()
 		_ = os.RemoveAll(dir)
 	}
-	chromedp.ListenTarget(ctx, b.hear)
+	chromedp.ListenTarget(ctx, b.record)
 	if err := chromedp.Run(ctx, network.Enable(), log.Enable(), runtime.Enable()); err != nil {
 		b.Close()
 		return nil, fmt.Errorf("starting the browser: %w", err)
@@ -68,7 +68,7 @@ func Start(parent context.Context) (*Browser, error) {
 	return b, nil
 }
 
-func (b *Browser) hear(event any) {
+func (b *browser) record(event any) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	switch e := event.(type) {
@@ -93,7 +93,7 @@ func (b *Browser) hear(event any) {
 
 // Faults returns what the console showed since the last call: errors, warnings,
 // violations of the content policy.
-func (b *Browser) Faults() []string {
+func (b *browser) Faults() []string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	list := b.faults
@@ -102,7 +102,7 @@ func (b *Browser) Faults() []string {
 }
 
 // Asked returns the addresses that were asked for since the last call.
-func (b *Browser) Asked() []string {
+func (b *browser) Asked() []string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	list := b.asked

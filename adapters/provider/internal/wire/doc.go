@@ -1,4 +1,4 @@
-// Package wire is what the providers share below their clients: one pool of
-// connections, bounded answers, errors with all that the server said, and the small
-// conversions that every dialect needs.
+// Package wire is the HTTP client of a dialect, which the providers are made of: where a
+// model is asked, one pool of connections, bounded answers, parameters that a server does
+// not support, and errors with all that it said.
 package wire

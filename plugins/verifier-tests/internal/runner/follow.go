@@ -54,7 +54,8 @@ var (
 	preloads = regexp.MustCompile(`^(-r|--require|--import|--loader|--experimental-loader|--env-file)$`)
 	// wrappers run the command that follows them.
 	wrappers = regexp.MustCompile(`^(env|exec|time|timeout|nice|nohup|command|sudo|xvfb-run|npx|uv|poetry|pipenv|run|coverage|bundle|stdbuf|setsid|builtin|xargs)$`)
-	// comparers look at what is written to them.
+	// comparers check what is written to them: the command before the pipe is tested, and
+	// may be changed even where it is the judge of something else.
 	comparers = regexp.MustCompile(`^(diff|cmp|grep)$`)
 )
 

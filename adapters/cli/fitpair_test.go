@@ -65,7 +65,7 @@ func TestFitToShadowedSteps(t *testing.T) {
 			t.Errorf("fit does not say %q:\n%s", want, got)
 		}
 	}
-	if got := run("eval", "--outcomes", "traces.jsonl", "--strategies", "threshold"); !strings.Contains(got, note) {
+	if got := run("dev", "eval", "--outcomes", "traces.jsonl", "--strategies", "threshold"); !strings.Contains(got, note) {
 		t.Errorf("eval does not say what it measures:\n%s", got)
 	}
 	if got := run("outcomes", "traces.jsonl"); !strings.Contains(got, note) {

@@ -41,7 +41,7 @@ strategy "route" { lambda = 1 }
 		{[]string{bad, "--against", old, "--detailed-exitcode"}, 1},
 		{[]string{other, "--detailed-exitcode"}, 1},
 		{[]string{other, "--against", old, "--detailed-exitcode", "--outcomes", "nothere.csv"}, 1},
-		{[]string{other, "--against", old, "--detailed-exitcode", "--draws", "0"}, 1},
+		{[]string{other, "--against", old, "--detailed-exitcode", "--traces", "nothere.jsonl"}, 1},
 	} {
 		var out bytes.Buffer
 		if got := cli.Run(t.Context(), append([]string{"policy", "plan"}, tt.args...), cli.Streams{Out: &out, Err: &out}); got != tt.want {

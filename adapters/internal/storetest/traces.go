@@ -153,7 +153,7 @@ func sums(t *testing.T, e Engine) {
 	total, err := s.Sums(t.Context(), nil, store.Filter{})
 	must(t, err)
 	want := store.Sum{
-		Steps: 48, Failed: 12, Escalated: 12, Calls: 60, Passed: 36, Rejected: 12, InputTokens: 480, OutputTokens: 96, CostUSD: 12,
+		Steps: 48, Failed: 12, Escalated: 12, Calls: 60, Passed: 36, InputTokens: 480, OutputTokens: 96, CostUSD: 12,
 		Duration: 48 * time.Second, Overhead: 48 * time.Millisecond,
 	}
 	if diff := cmp.Diff([]store.Sum{want}, total); diff != "" {

@@ -154,6 +154,9 @@ func TestPairsOfCallsWithoutOutcomes(t *testing.T) {
 		gap   = 0.08 // by how much the large model may be better than each cheap one
 		ratio = 5    // how many times dearer it is than each
 	)
+	if testing.Short() {
+		t.Skip("a measurement")
+	}
 	all := recordedCalls(t)
 	quality, cost := all.MeanQualities(), all.MeanCosts()
 	maker := func(m int) string {
@@ -167,9 +170,7 @@ func TestPairsOfCallsWithoutOutcomes(t *testing.T) {
 				if maker(a) == maker(b) || cost[l] < ratio*max(cost[a], cost[b]) || quality[l] < max(quality[a], quality[b]) || quality[l]-min(quality[a], quality[b]) > gap {
 					continue
 				}
-				if triples++; testing.Short() && triples%8 != 0 {
-					continue
-				}
+				triples++
 				q, c := pairOutcome(t, all, a, b, l)
 				gain += 100 * (q - quality[l])
 				share += c / cost[l]
@@ -180,9 +181,6 @@ func TestPairsOfCallsWithoutOutcomes(t *testing.T) {
 		}
 	}
 	n := float64(triples)
-	if testing.Short() {
-		n = float64(triples / 8)
-	}
 	t.Logf("%d triples: %+.2f points at %.2f of the large model's cost, %d worse by more than a point", triples, gain/n, share/n, worse)
 	if triples < 150 || float64(worse) > 0.02*n || gain/n < 1 || share/n > 0.6 {
 		t.Errorf("%d triples: %+.2f points at %.2f of the large model's cost, %d worse by more than a point", triples, gain/n, share/n, worse)
@@ -217,11 +215,11 @@ func pairOutcome(t *testing.T, all *outcome.Table, models ...int) (quality, cost
 // Nothing but what a reference model called on 100 or 200 steps chooses a pair before it
 // that costs well under half as much and is at least as often right, on steps not seen.
 func TestPairOfShadowedCalls(t *testing.T) {
-	table := recordedCalls(t, elevenCallers...)
-	halves := 20
 	if testing.Short() {
-		halves = 4
+		t.Skip("a measurement")
 	}
+	const halves = 20
+	table := recordedCalls(t, elevenCallers...)
 	for _, reference := range []string{"claude-3-5-sonnet-20240620", "gpt-4-turbo-2024-04-09", "gpt-4o-2024-05-13-FC"} {
 		r := table.Index(reference)
 		labelled := likeReference(table, r)

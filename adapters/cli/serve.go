@@ -150,13 +150,18 @@ func (f *serveFlags) run(ctx context.Context, s Streams) (err error) {
 	}
 	defer ended()
 	o := gateway.Options{Model: r, AnyModel: f.anyModel, Origins: f.origins, Hosts: f.hosts, MaxRequests: f.maxRequests, Logger: logger, Ready: r.Ready}
+	o.Observe = func(x *gateway.Exchange) {
+		if x.Refused != nil && x.Refused.Reason != "" {
+			telemetry.CountRefusal(context.WithoutCancel(ctx), x.Refused.Reason)
+		}
+	}
 	if f.open {
 		o.Hosts = []string{"*"}
 	}
 	if shared != nil {
 		o.Notes = shared
 	}
-	before := telemetry.Handler
+	before := func(g *gateway.Gateway) http.Handler { return telemetry.Handler(g) }
 	switch {
 	case len(keys) > 0:
 		if o.Authenticate, err = gateway.Keys(keys); err != nil {
@@ -227,7 +232,7 @@ func (f *serveFlags) judges(ctx context.Context, o *router.Options) (*submission
 }
 
 // guarded has the keys of a store let clients in.
-func guarded(shared *store.Shared, t *otel.Telemetry, o *gateway.Options) func(http.Handler) http.Handler {
+func guarded(shared *store.Shared, t *otel.Telemetry, o *gateway.Options) func(*gateway.Gateway) http.Handler {
 	guard := gatekeeper.NewGuard(shared.Store, shared.Leased)
 	o.Authenticate = func(ctx context.Context, _ string) (gateway.Client, error) {
 		k := store.KeyFrom(ctx)
@@ -236,8 +241,8 @@ func guarded(shared *store.Shared, t *otel.Telemetry, o *gateway.Options) func(h
 		}
 		return gateway.Client{Tenant: k.Tenant, Key: k.ID}, nil
 	}
-	return func(next http.Handler) http.Handler {
-		next = guard.Wrap(next)
+	return func(g *gateway.Gateway) http.Handler {
+		next := guard.Wrap(g, g.Refuse)
 		return t.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			if r.URL.Path == "/v1/spend" { // of what has been answered here, too
 				shared.Traces.Settle(r.Context())
@@ -267,7 +272,7 @@ func (f *serveFlags) readKeys() (map[string]string, error) {
 	return keys, nil
 }
 
-func (f *serveFlags) serve(ctx context.Context, s Streams, r *router.Router, addr *net.TCPAddr, o gateway.Options, before func(http.Handler) http.Handler) error {
+func (f *serveFlags) serve(ctx context.Context, s Streams, r *router.Router, addr *net.TCPAddr, o gateway.Options, before func(*gateway.Gateway) http.Handler) error {
 	o.Models = named(r)
 	o.Secrets = func() []string { return r.Policy().Secrets() }
 	g, err := gateway.New(o)

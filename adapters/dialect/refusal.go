@@ -22,6 +22,9 @@ type Refusal struct {
 	Details map[string]string
 	// Final says that asking again is of no use, however the status reads.
 	Final bool
+	// Reason is why a gateway itself turned the request away, for figures; "" where the
+	// request or an upstream is at fault.
+	Reason string
 }
 
 // Error returns the message.

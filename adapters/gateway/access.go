@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"errors"
@@ -49,20 +50,40 @@ func Keys(tenants map[string]string) (func(context.Context, string) (Client, err
 }
 
 // ErrUnknownKey is what Authenticate returns for a key that it does not know.
-var ErrUnknownKey error = dialect.Refuse(http.StatusUnauthorized, "invalid_api_key", "this gateway does not know the key that was sent")
+var ErrUnknownKey error = refuse(ReasonUnknownKey, http.StatusUnauthorized, "invalid_api_key", "this gateway does not know the key that was sent, or it is over")
 
-// keyOf returns the key of a request: a bearer token, or what clients of other
+// reasonOf returns the reason of a refusal that has only a status, "" for no reason of ours.
+func reasonOf(status int) string {
+	switch status {
+	case http.StatusUnauthorized:
+		return ReasonUnknownKey
+	case http.StatusForbidden:
+		return ReasonForbidden
+	case http.StatusTooManyRequests:
+		return ReasonRateLimit
+	}
+	return ""
+}
+
+// refuse returns a refusal with a reason of the gateway's own.
+func refuse(reason string, status int, code, format string, args ...any) *Refusal {
+	r := dialect.Refuse(status, code, format, args...)
+	r.Reason = reason
+	return r
+}
+
+// KeyOf returns the key of a request: a bearer token, or what clients of other
 // providers send.
-func keyOf(r *http.Request) string {
+func KeyOf(r *http.Request) string {
 	if scheme, token, ok := strings.Cut(r.Header.Get("Authorization"), " "); ok && strings.EqualFold(scheme, "bearer") {
 		return strings.TrimSpace(token)
 	}
-	for _, name := range [...]string{"X-Api-Key", "Api-Key"} {
+	for _, name := range [...]string{"X-Api-Key", "Api-Key", "X-Goog-Api-Key"} {
 		if key := r.Header.Get(name); key != "" {
 			return key
 		}
 	}
-	return ""
+	return r.URL.Query().Get("key")
 }
 
 // longestName bounds what a client names runs, sessions and the like by: they are kept.
@@ -78,10 +99,12 @@ func (g *Gateway) admit(x *exchange) *Refusal {
 	if g.o.Authenticate == nil {
 		x.client.Tenant = x.r.Header.Get(HeaderTenant)
 	} else {
-		client, err := g.o.Authenticate(x.r.Context(), keyOf(x.r))
+		client, err := g.o.Authenticate(x.r.Context(), KeyOf(x.r))
 		if err != nil {
 			if refused, ok := errors.AsType[*Refusal](err); ok {
-				return refused
+				own := *refused
+				own.Reason = cmp.Or(own.Reason, reasonOf(own.Status))
+				return &own
 			}
 			g.o.Logger.Error("a key could not be looked up", "request", x.ID, "error", g.clean(err.Error()))
 			return dialect.Refuse(http.StatusInternalServerError, "server_error", "the gateway could not look up the key")
@@ -97,7 +120,7 @@ func (g *Gateway) admit(x *exchange) *Refusal {
 	}
 	release, ok := g.underway.enter(x.client.Key+"\x00"+x.client.Tenant, limit)
 	if !ok {
-		refused := dialect.Refuse(http.StatusTooManyRequests, "rate_limit_exceeded", "%d requests of this client are under way already, which is its limit", limit)
+		refused := refuse(ReasonRateLimit, http.StatusTooManyRequests, "rate_limit_exceeded", "%d requests of this client are under way already, which is its limit", limit)
 		refused.RetryAfter = time.Second
 		return refused
 	}
@@ -137,7 +160,7 @@ func (g *Gateway) mayAsk(r *http.Request) *Refusal {
 		return nil
 	}
 	if addr, ok := r.Context().Value(http.LocalAddrContextKey).(net.Addr); ok && loopback(addr.String()) && !g.knownHost(r.Host) {
-		return dialect.Refuse(http.StatusForbidden, "forbidden", "this gateway is asked on the loopback and under its names only, not as %q", r.Host)
+		return refuse(ReasonForbidden, http.StatusForbidden, "forbidden", "this gateway is asked on the loopback and under its names only, not as %q", r.Host)
 	}
 	origin := r.Header.Get("Origin")
 	foreign := origin != "" && !sameOrigin(origin, r.Host)
@@ -146,7 +169,7 @@ func (g *Gateway) mayAsk(r *http.Request) *Refusal {
 		foreign = origin == "" && (site == "cross-site" || site == "same-site") && r.Header.Get("Sec-Fetch-Mode") != "navigate"
 	}
 	if foreign && !g.origins.allow(origin) {
-		return dialect.Refuse(http.StatusForbidden, "forbidden", "pages of %q may not ask this gateway", origin)
+		return refuse(ReasonForbidden, http.StatusForbidden, "forbidden", "pages of %q may not ask this gateway", origin)
 	}
 	return nil
 }

@@ -100,6 +100,13 @@ func (x *exchange) log() {
 	if !log.IsDebug() && (!failed || !log.IsWarn()) {
 		return
 	}
+	var omitted int
+	if failed && x.Refused.Reason != "" {
+		var ok bool
+		if omitted, ok = x.g.refusals.admit(x.caller()); !ok {
+			return
+		}
+	}
 	args := []any{"request", x.ID, "path", x.Path, "status", x.Status, "took", x.Duration}
 	if x.Model != "" {
 		args = append(args, "model", x.Model, "stream", x.Stream)
@@ -109,6 +116,12 @@ func (x *exchange) log() {
 	}
 	for _, t := range x.Steps {
 		args = append(args, "trace", t.ID, "cost_usd", t.CostUSD)
+	}
+	if failed && x.Refused.Reason != "" {
+		args = append(args, "reason", x.Refused.Reason, "key", x.client.Key, "from", x.address())
+	}
+	if omitted > 0 {
+		args = append(args, "left_out", omitted)
 	}
 	if failed {
 		log.Warn("a request failed", append(args, "code", x.Refused.Code, "error", x.Refused.Message)...)

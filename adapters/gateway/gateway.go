@@ -66,7 +66,8 @@ type Options struct {
 	// Observe is told of each request that was answered; nil is not.
 	Observe func(*Exchange)
 	// Logger hears about requests: those that fail as warnings, the others when it
-	// debugs. Nil is silence.
+	// debugs. Those that the gateway itself turns away ([Refusal].Reason) are one line a
+	// second for each key, which says how many were left out. Nil is silence.
 	Logger hclog.Logger
 }
 
@@ -97,6 +98,7 @@ type Gateway struct {
 	underway underway
 	answers  answers
 	retries  retries
+	refusals refusalLog
 	started  time.Time
 	draining atomic.Bool // requests should go elsewhere
 }
@@ -128,7 +130,7 @@ func New(o Options) (*Gateway, error) {
 	if err != nil {
 		return nil, fmt.Errorf("making the gateway: %w", err)
 	}
-	return &Gateway{o: o, origins: allowed, started: time.Now(), retries: retries{seed: maphash.MakeSeed()}}, nil
+	return &Gateway{o: o, origins: allowed, started: time.Now(), retries: retries{seed: maphash.MakeSeed()}, refusals: refusalLog{seed: maphash.MakeSeed()}}, nil
 }
 
 // ServeHTTP answers one request.
@@ -143,16 +145,32 @@ func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// serve finds out what is asked for and answers it, or says why not.
-func (g *Gateway) serve(x *exchange) *Refusal {
-	route, ok := g.route(x.r.URL.Path)
-	x.api = route.api
+// Refuse answers a request that whatever stands before the gateway turned away: in the
+// dialect of the request, logged and observed as the gateway's own.
+func (g *Gateway) Refuse(w http.ResponseWriter, r *http.Request, client Client, why *Refusal) {
+	x := g.begin(w, r)
+	defer x.end()
+	x.client = client
+	g.findRoute(x)
+	x.refuse(why)
+}
+
+// findRoute returns what the request's path stands for, and sets the dialect of the answer.
+func (g *Gateway) findRoute(x *exchange) (route, bool) {
+	found, ok := g.route(x.r.URL.Path)
+	x.api = found.api
 	if x.api == nil {
 		x.api = dialect.Chat
 		if x.r.Header.Get("Anthropic-Version") != "" {
 			x.api = dialect.Messages
 		}
 	}
+	return found, ok
+}
+
+// serve finds out what is asked for and answers it, or says why not.
+func (g *Gateway) serve(x *exchange) *Refusal {
+	route, ok := g.findRoute(x)
 	if headerBytes(x.r) > maxHeader {
 		return dialect.Refuse(http.StatusRequestHeaderFieldsTooLarge, "request_header_fields_too_large", "the header is larger than %d bytes", maxHeader)
 	}

@@ -74,7 +74,11 @@ func failure(ctx context.Context, err error) *Refusal {
 	if p, ok := errors.AsType[*middleware.ProviderError](err); ok && p.Status == http.StatusRequestEntityTooLarge {
 		r.Status, r.Code = p.Status, "request_too_large"
 	}
+	if errors.Is(err, sdk.ErrBudgetExhausted) {
+		r.Reason = ReasonBudget
+	}
 	if errors.Is(err, sdk.ErrStoreUnavailable) { // where it is concerns the operator alone
+		r.Reason = ReasonStore
 		r.Message = "the caps of this request cannot be checked now: " + sdk.ErrStoreUnavailable.Error()
 	}
 	if p, ok := errors.AsType[*middleware.ProviderError](err); ok && r.Status == http.StatusBadRequest {

@@ -17,6 +17,7 @@
 //   - stepfall.verdicts, by verifier and outcome
 //   - stepfall.steps, calls, tokens, spent, saved and escalations, by model and tenant, of
 //     which the first hundred have names of their own
+//   - stepfall.requests.refused, by reason, where a gateway says so: [Recorder.CountRefusal]
 //
 // A service has them at /metrics for Prometheus, and gauges of its store, circuits and
 // queue beside them: [Start].

@@ -15,18 +15,18 @@ import (
 
 // sums count what an operator adds up, by model and tenant.
 type sums struct {
-	steps, calls, tokens, escalations metric.Int64Counter
-	spent                             metric.Float64Counter
-	decision                          metric.Float64Histogram
-	tenants, models                   *bounded
-	accounts                          *tenantAccounts
+	steps, calls, tokens, escalations, refusals metric.Int64Counter
+	spent                                       metric.Float64Counter
+	decision                                    metric.Float64Histogram
+	tenants, models, reasons                    *bounded
+	accounts                                    *tenantAccounts
 }
 
 // maxLabels bounds the values of one label: a tenant or model beyond is "other".
 const maxLabels = 100
 
 func newSums(meter metric.Meter) (s sums, err error) {
-	s.tenants, s.models, s.accounts = &bounded{}, &bounded{}, &tenantAccounts{of: map[string]*savings.Account{}}
+	s.tenants, s.models, s.reasons, s.accounts = &bounded{}, &bounded{}, &bounded{}, &tenantAccounts{of: map[string]*savings.Account{}}
 	counter := func(into *metric.Int64Counter, name, unit, what string) {
 		if err == nil {
 			*into, err = meter.Int64Counter(name, metric.WithUnit(unit), metric.WithDescription(what))
@@ -36,6 +36,7 @@ func newSums(meter metric.Meter) (s sums, err error) {
 	counter(&s.calls, "stepfall.calls", "{call}", "Calls of models, by model, tenant and result: answer, error, or refused where the request was")
 	counter(&s.tokens, "stepfall.tokens", "{token}", "Tokens, by model, tenant and direction")
 	counter(&s.escalations, "stepfall.escalations", "{step}", "Steps that asked more than one model, by tenant")
+	counter(&s.refusals, "stepfall.requests.refused", "{request}", "Requests that the gateway itself turned away, by reason: unknown_key, forbidden, rate_limit, budget or store_unavailable")
 	if err == nil {
 		s.spent, err = meter.Float64Counter("stepfall.spent", metric.WithUnit("{USD}"), metric.WithDescription("US dollars, by model and tenant; verification has no model"))
 	}
@@ -85,6 +86,11 @@ func (s *sums) add(ctx context.Context, t *sdk.Trace) {
 		s.escalations.Add(ctx, 1, metric.WithAttributes(tenant))
 	}
 	s.accounts.tenant(tenant.Value.AsString()).Record(ctx, t)
+}
+
+// CountRefusal counts a request that a gateway turned away for the reason.
+func (s *sums) CountRefusal(ctx context.Context, reason string) {
+	s.refusals.Add(ctx, 1, metric.WithAttributes(attribute.String("reason", s.reasons.label(reason))))
 }
 
 // bounds observes an interval, where there is one.

@@ -47,7 +47,9 @@ func watched(t *testing.T, tenants int) string {
 	}); err != nil {
 		t.Fatal(err)
 	}
+	tel.CountRefusal(t.Context(), "budget")
 	for i := range tenants {
+		tel.CountRefusal(t.Context(), "r"+strconv.Itoa(i))
 		tel.Record(t.Context(), &sdk.Trace{
 			ID: "x", Tenant: "t" + strconv.Itoa(i), Chosen: "large", Stop: sdk.StopNotWorth, CostUSD: 0.03, Duration: time.Second, Overhead: time.Millisecond,
 			Decisions: []sdk.Decision{{Models: []sdk.Belief{{Model: "small", CostUSD: 0.01}, {Model: "large", CostUSD: 0.1}}}},
@@ -74,6 +76,7 @@ func TestMetricsSayWhatStepsCost(t *testing.T) {
 		`stepfall_calls_total{model="large",result="error",tenant="t0"} 1`,
 		`stepfall_tokens_total{direction="input",model="small",tenant="t0"} 5`,
 		`stepfall_escalations_total{tenant="t0"} 1`,
+		`stepfall_requests_refused_total{reason="budget"} 1`,
 		`stepfall_saved{tenant="t0"} -0.015`, `stepfall_quality{basis="measured",tenant="t0"} 1`,
 		`stepfall_account_reserved{account="tenant \"t0\""} 0.5`,
 		`stepfall_store_up 1`,
@@ -101,6 +104,9 @@ func TestLabelsAreBounded(t *testing.T) {
 	text := watched(t, 300)
 	if n := strings.Count(text, "stepfall_escalations_total{"); n != 101 {
 		t.Errorf("300 tenants are %d values of a label, want 100 and others", n)
+	}
+	if !strings.Contains(text, `stepfall_requests_refused_total{reason="other"} 201`) {
+		t.Error("reasons are not bounded")
 	}
 	if !strings.Contains(text, `stepfall_escalations_total{tenant="other"} 200`) {
 		t.Error("the others are not counted together")

@@ -2,7 +2,7 @@
 // gateway's handler, in each replica.
 //
 //	guard := keys.NewGuard(shared.Store, shared.Leased)
-//	http.ListenAndServe(":8080", guard.Wrap(gateway))
+//	http.ListenAndServe(":8080", guard.Wrap(g, g.Refuse))
 //
 // Keys are in a store, by the digest of their secret. One that is made, revoked or
 // changed is so in all replicas within a second. While the store is away, a key that

@@ -2,16 +2,13 @@ package keys
 
 import (
 	"context"
-	"crypto/rand"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"math"
 	"net/http"
-	"strings"
 	"sync"
 	"time"
 
+	"github.com/stepfall/stepfall/adapters/gateway"
 	"github.com/stepfall/stepfall/adapters/store"
 	"github.com/stepfall/stepfall/middleware"
 	"github.com/stepfall/stepfall/sdk"
@@ -50,13 +47,10 @@ func NewGuard(s store.Store, leased *store.LeasedAccounts) *Guard {
 	return &Guard{s: s, leased: leased, now: time.Now, known: map[[32]byte]known{}}
 }
 
-// errNoKey is for a secret that is unknown, over or revoked.
-var errNoKey = errors.New("this gateway does not know the key that was sent, or it is over")
-
 // find returns the key of a secret.
 func (g *Guard) find(ctx context.Context, secret string) (*store.Key, error) {
 	if secret == "" {
-		return nil, errNoKey
+		return nil, gateway.ErrUnknownKey
 	}
 	d := digest(secret)
 	g.mu.Lock()
@@ -82,44 +76,38 @@ func (g *Guard) find(ctx context.Context, secret string) (*store.Key, error) {
 		g.mu.Unlock()
 	}
 	if k.key == nil || !k.key.Valid(g.now()) {
-		return nil, errNoKey
+		return nil, gateway.ErrUnknownKey
 	}
 	return k.key, nil
 }
 
-// secretOf returns the key of a request, where the SDKs of the field put it.
-func secretOf(r *http.Request) string {
-	if scheme, secret, ok := strings.Cut(r.Header.Get("Authorization"), " "); ok && strings.EqualFold(scheme, "bearer") {
-		return strings.TrimSpace(secret)
-	}
-	for _, name := range [...]string{"X-Api-Key", "Api-Key", "X-Goog-Api-Key"} {
-		if secret := r.Header.Get(name); secret != "" {
-			return secret
-		}
-	}
-	return r.URL.Query().Get("key")
-}
+// RefuseFunc answers a request that has no way to the gateway, as [gateway.Gateway.Refuse].
+type RefuseFunc func(http.ResponseWriter, *http.Request, gateway.Client, *gateway.Refusal)
 
 // Wrap returns a handler that lets requests with a valid key through to next, which sees
 // the key's tenant in the header X-Stepfall-Tenant, whatever the client sent there. Only
-// GET /healthz, /livez and /readyz and a browser's OPTIONS need no key.
-func (g *Guard) Wrap(next http.Handler) http.Handler {
+// GET /healthz, /livez and /readyz and a browser's OPTIONS need no key. Other requests are
+// answered by refuse.
+func (g *Guard) Wrap(next http.Handler, refuse RefuseFunc) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if open := r.URL.Path == "/healthz" || r.URL.Path == "/livez" || r.URL.Path == "/readyz"; r.Method == http.MethodOptions || open && r.Method == http.MethodGet {
 			next.ServeHTTP(w, r)
 			return
 		}
-		key, err := g.find(r.Context(), secretOf(r))
-		switch {
-		case errors.Is(err, errNoKey):
-			refuse(w, r, http.StatusUnauthorized, "authentication_error", "invalid_api_key", err.Error(), 0)
-			return
-		case err != nil:
-			refuse(w, r, http.StatusServiceUnavailable, "api_error", "store_unavailable", "the keys cannot be looked up now", time.Second)
+		key, err := g.find(r.Context(), gateway.KeyOf(r))
+		if err != nil {
+			why, ok := errors.AsType[*gateway.Refusal](err)
+			if !ok {
+				why = storeDown("the keys")
+			}
+			refuse(w, r, gateway.Client{}, why)
 			return
 		}
+		client := gateway.Client{Tenant: key.Tenant, Key: key.ID}
 		if r.URL.Path == "/v1/spend" {
-			g.spend(w, r, key)
+			if why := g.spend(w, r, key); why != nil {
+				refuse(w, r, client, why)
+			}
 			return
 		}
 		r.Header.Set(headerTenant, key.Tenant)
@@ -128,8 +116,9 @@ func (g *Guard) Wrap(next http.Handler) http.Handler {
 			next.ServeHTTP(w, r.WithContext(ctx))
 			return
 		}
-		settle, ok := g.admit(ctx, w, r, key)
-		if !ok {
+		settle, why := g.admit(ctx, key, r.ContentLength)
+		if why != nil {
+			refuse(w, r, client, why)
 			return
 		}
 		ctx, report := middleware.WithReport(ctx)
@@ -139,10 +128,10 @@ func (g *Guard) Wrap(next http.Handler) http.Handler {
 }
 
 // admit takes a request from the key's limits. The returned function books what it used.
-func (g *Guard) admit(ctx context.Context, w http.ResponseWriter, r *http.Request, key *store.Key) (settle func(*middleware.Report), ok bool) {
-	limits := chargesOf(key, r.ContentLength)
+func (g *Guard) admit(ctx context.Context, key *store.Key, length int64) (settle func(*middleware.Report), why *gateway.Refusal) {
+	limits := chargesOf(key, length)
 	if len(limits) == 0 {
-		return func(*middleware.Report) {}, true
+		return func(*middleware.Report) {}, nil
 	}
 	charges := make([]store.Charge, len(limits))
 	for i := range limits {
@@ -157,15 +146,13 @@ func (g *Guard) admit(ctx context.Context, w http.ResponseWriter, r *http.Reques
 				if !full.Until.IsZero() {
 					wait = max(wait, full.Until.Sub(g.now()))
 				}
-				refuse(w, r, http.StatusTooManyRequests, "rate_limit_error", "rate_limit_exceeded",
+				return nil, refusal(gateway.ReasonRateLimit, http.StatusTooManyRequests, "rate_limit_exceeded",
 					fmt.Sprintf("the key %s may have %d %s", key.ID, l.Cap, l.what), wait)
-				return nil, false
 			}
 		}
 	}
 	if err != nil {
-		refuse(w, r, http.StatusServiceUnavailable, "api_error", "store_unavailable", "the key's limits cannot be looked up now", time.Second)
-		return nil, false
+		return nil, storeDown("the key's limits")
 	}
 	return func(report *middleware.Report) {
 		spent := make([]int64, len(limits))
@@ -174,7 +161,7 @@ func (g *Guard) admit(ctx context.Context, w http.ResponseWriter, r *http.Reques
 		}
 		// What cannot be settled now is settled later.
 		_ = held.Settle(context.WithoutCancel(ctx), spent...)
-	}, true
+	}, nil
 }
 
 // limit is a limit of a key.
@@ -206,24 +193,12 @@ func chargesOf(key *store.Key, length int64) []limit {
 	return list
 }
 
-// refuse answers with an error in a form that both OpenAI's and Anthropic's clients read.
-func refuse(w http.ResponseWriter, r *http.Request, status int, kind, code, message string, after time.Duration) {
-	if after > 0 {
-		w.Header().Set("Retry-After", fmt.Sprint(max(1, int(math.Ceil(after.Seconds())))))
-	}
-	// The gateway behind gives every other answer its id, in the same way.
-	id := r.Header.Get("X-Request-ID")
-	if id == "" || len(id) > 128 || strings.IndexFunc(id, func(c rune) bool { return c <= ' ' || c > '~' }) >= 0 {
-		id = "req_" + rand.Text()
-	}
-	w.Header().Set("X-Request-ID", id)
-	w.Header().Set("Request-Id", id) // Anthropic's name for it
-	reply(w, status, map[string]any{"type": "error", "error": map[string]any{"type": kind, "code": code, "message": message, "param": nil}})
+// refusal returns the answer to a request that has no way to the gateway.
+func refusal(reason string, status int, code, message string, after time.Duration) *gateway.Refusal {
+	return &gateway.Refusal{Reason: reason, Status: status, Code: code, Message: message, RetryAfter: after}
 }
 
-// reply sends v. A failure to write means that the client has gone.
-func reply(w http.ResponseWriter, status int, v any) {
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(status)
-	_ = json.NewEncoder(w).Encode(v)
+// storeDown is the answer while the store is away.
+func storeDown(what string) *gateway.Refusal {
+	return refusal(gateway.ReasonStore, http.StatusServiceUnavailable, "store_unavailable", what+" cannot be looked up now", time.Second)
 }

@@ -13,6 +13,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tmc/langchaingo/llms/fake"
+
+	"github.com/stepfall/stepfall/adapters/gateway"
 	"github.com/stepfall/stepfall/adapters/sqlite"
 	"github.com/stepfall/stepfall/adapters/store"
 	"github.com/stepfall/stepfall/sdk"
@@ -23,7 +26,7 @@ import (
 var ahead atomic.Int64
 
 // replica is a guard before a gateway that says who asks.
-func replica(t *testing.T, path string, gateway http.HandlerFunc) (*sqlite.Store, *Guard, *httptest.Server) {
+func replica(t *testing.T, path string, next http.HandlerFunc) (*sqlite.Store, *Guard, *httptest.Server) {
 	t.Helper()
 	s, err := sqlite.Open(t.Context(), path)
 	if err != nil {
@@ -32,7 +35,11 @@ func replica(t *testing.T, path string, gateway http.HandlerFunc) (*sqlite.Store
 	leased := store.NewLeasedAccounts(s, store.LeaseOptions{})
 	g := NewGuard(s, leased)
 	g.now = func() time.Time { return time.Now().Add(time.Duration(ahead.Load())) }
-	server := httptest.NewServer(g.Wrap(gateway))
+	behind, err := gateway.New(gateway.Options{Model: fake.NewFakeLLM(nil)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := httptest.NewServer(g.Wrap(next, behind.Refuse))
 	t.Cleanup(func() { server.Close(); leased.Close(); s.Close() })
 	return s, g, server
 }
@@ -222,6 +229,36 @@ func TestAKeySeesItsOwnSpending(t *testing.T) {
 	}
 	if got := ask(t, http.MethodGet, server.URL+"/v1/spend?by=weather", mine).StatusCode; got != 400 {
 		t.Errorf("spending by the weather gives %d", got)
+	}
+}
+
+// What the guard refuses is observed by the gateway behind it, with the key's name.
+func TestRefusalsAreObserved(t *testing.T) {
+	s, g, _ := replica(t, filepath.Join(t.TempDir(), "s.db"), sayTenant)
+	secret, err := Create(t.Context(), s, &store.Key{ID: "k", Tenant: "blue", RequestsPerMinute: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	seen := map[string]int{}
+	behind, err := gateway.New(gateway.Options{Model: fake.NewFakeLLM(nil), Observe: func(x *gateway.Exchange) {
+		seen[x.Refused.Reason+" "+x.Client.Key]++
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	h := g.Wrap(http.HandlerFunc(sayTenant), behind.Refuse)
+	for _, key := range []string{"nobody", secret, secret, secret} {
+		r := httptest.NewRequest(http.MethodPost, "/v1/messages", http.NoBody)
+		r.Header.Set("Authorization", "Bearer "+key)
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, r)
+		if w.Code != http.StatusOK && !strings.Contains(w.Body.String(), `"type":"error"`) {
+			t.Errorf("a refusal in no form of Messages: %s", w.Body)
+		}
+	}
+	// A minute may end between two of them.
+	if seen["unknown_key "] != 1 || seen["rate_limit k"] < 1 || len(seen) != 2 {
+		t.Errorf("observed %v", seen)
 	}
 }
 

@@ -1,38 +1,39 @@
 package keys
 
 import (
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"net/url"
 	"strings"
 	"time"
 
+	"github.com/stepfall/stepfall/adapters/gateway"
 	"github.com/stepfall/stepfall/adapters/store"
 )
 
-// spend answers GET /v1/spend.
-func (g *Guard) spend(w http.ResponseWriter, r *http.Request, key *store.Key) {
+// spend answers GET /v1/spend, or says why not.
+func (g *Guard) spend(w http.ResponseWriter, r *http.Request, key *store.Key) *gateway.Refusal {
 	if r.Method != http.MethodGet {
-		refuse(w, r, http.StatusMethodNotAllowed, "invalid_request_error", "method_not_allowed", "there is only GET /v1/spend", 0)
-		return
+		return refusal("", http.StatusMethodNotAllowed, "method_not_allowed", "there is only GET /v1/spend", 0)
 	}
 	by, f, err := Question(r.URL.Query())
 	if err != nil {
-		refuse(w, r, http.StatusBadRequest, "invalid_request_error", "invalid_request_error", err.Error(), 0)
-		return
+		return refusal("", http.StatusBadRequest, "invalid_request_error", err.Error(), 0)
 	}
 	if !key.Operator {
 		f.Key, f.Tenant = key.ID, ""
 	}
 	rows, err := g.s.Sums(r.Context(), by, f)
 	if err != nil {
-		refuse(w, r, http.StatusServiceUnavailable, "api_error", "store_unavailable", "the spending cannot be looked up now", time.Second)
-		return
+		return storeDown("the spending")
 	}
 	if rows == nil {
 		rows = []store.Sum{}
 	}
-	reply(w, http.StatusOK, map[string]any{"object": "list", "data": rows})
+	w.Header().Set("Content-Type", "application/json")
+	_ = json.NewEncoder(w).Encode(map[string]any{"object": "list", "data": rows}) // or the client has gone
+	return nil
 }
 
 // Question reads what sums are asked for: by, since, until, tenant, key, policy, model.

@@ -1,0 +1,91 @@
+package gateway
+
+import (
+	"hash/maphash"
+	"net"
+	"sync"
+	"time"
+)
+
+// Reasons for which a gateway itself turns a request away; see Refusal.Reason.
+const (
+	ReasonUnknownKey = "unknown_key"
+	ReasonForbidden  = "forbidden"
+	ReasonRateLimit  = "rate_limit"
+	ReasonBudget     = "budget"
+	ReasonStore      = "store_unavailable"
+)
+
+// refusalLog lets one line a second through for each key. Keys are remembered by their
+// hash. The zero value with a seed is ready.
+type refusalLog struct {
+	seed maphash.Seed
+
+	mu    sync.Mutex
+	lines map[uint64]loggedRefusal
+}
+
+// loggedRefusal is when a line was written last, and how many were left out since.
+type loggedRefusal struct {
+	at      time.Time
+	omitted int
+}
+
+const (
+	refusalInterval = time.Second
+	// maxRefusedKeys bounds the keys that are remembered. Those beyond share one line.
+	maxRefusedKeys = 1000
+)
+
+// admit reports whether a line may be written for the key now, and how many were left out
+// before it.
+func (l *refusalLog) admit(key string) (omitted int, ok bool) {
+	hash := maphash.String(l.seed, key)
+	now := time.Now()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	last, known := l.lines[hash]
+	if !known && len(l.lines) >= maxRefusedKeys {
+		for h, line := range l.lines {
+			if now.Sub(line.at) >= refusalInterval {
+				omitted += line.omitted
+				delete(l.lines, h)
+			}
+		}
+		if len(l.lines) >= maxRefusedKeys {
+			hash = 0
+			last, known = l.lines[hash]
+		}
+	}
+	if known && now.Sub(last.at) < refusalInterval {
+		last.omitted += omitted + 1
+		l.lines[hash] = last
+		return 0, false
+	}
+	if l.lines == nil {
+		l.lines = map[uint64]loggedRefusal{}
+	}
+	l.lines[hash] = loggedRefusal{at: now}
+	return omitted + last.omitted, true
+}
+
+// caller names a client for the refusal log: by its key's name, the key that it sent, or
+// its address.
+func (x *exchange) caller() string {
+	if x.client.Key != "" {
+		return x.client.Key
+	}
+	if key := KeyOf(x.r); key != "" {
+		return key
+	}
+	return x.address()
+}
+
+// address returns the host that the request came from.
+func (x *exchange) address() string {
+	host, _, err := net.SplitHostPort(x.r.RemoteAddr)
+	if err != nil {
+		return x.r.RemoteAddr
+	}
+	return host
+}

@@ -53,6 +53,7 @@ model "large" {
 // running is a "stepfall serve" at work.
 type running struct {
 	url       string
+	metrics   string
 	interrupt context.CancelFunc
 	policy    string
 	stopping  chan struct{} // closed when it says that it stops
@@ -88,14 +89,17 @@ func startServe(t *testing.T, policy string) *running {
 	r := &running{policy: path, interrupt: cancel, stopping: make(chan struct{}), swapped: make(chan struct{}, 100), code: make(chan int, 1)}
 	out, w := io.Pipe()
 	go func() {
-		r.code <- cli.Run(ctx, []string{"serve", "--policy", path, "--addr", "127.0.0.1:0", "--watch"}, cli.Streams{Out: w, Err: r})
+		r.code <- cli.Run(ctx, []string{"serve", "--policy", path, "--addr", "127.0.0.1:0", "--metrics", "127.0.0.1:0", "--watch"}, cli.Streams{Out: w, Err: r})
 		w.Close()
 	}()
-	line, err := bufio.NewReader(out).ReadString('\n')
-	if err != nil {
-		t.Fatalf("%v; exit code %d", err, <-r.code)
+	lines := bufio.NewReader(out)
+	for _, address := range []*string{&r.metrics, &r.url} {
+		line, err := lines.ReadString('\n')
+		if err != nil {
+			t.Fatalf("%v; exit code %d", err, <-r.code)
+		}
+		*address = regexp.MustCompile(`http://\S+`).FindString(line)
 	}
-	r.url = regexp.MustCompile(`http://\S+`).FindString(line)
 	return r
 }
 
@@ -148,6 +152,9 @@ func TestServe(t *testing.T) {
 	}
 	if status, body := chat(t, r.url, "run 1"); status != http.StatusTooManyRequests || !strings.Contains(body, "insufficient_quota") {
 		t.Errorf("status %d: %s", status, body)
+	}
+	if _, figures := page(t, http.DefaultClient, r.metrics); !strings.Contains(figures, `stepfall_requests_refused_total{reason="budget"} 1`) {
+		t.Error("the metrics do not count the request that the cap refused")
 	}
 	if status, body := chat(t, r.url, "run 2"); status != http.StatusOK {
 		t.Errorf("another run: status %d: %s", status, body)

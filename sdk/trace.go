@@ -45,6 +45,10 @@ const ModeEmbeddings = "embeddings"
 // holds the verdict; nothing was asked.
 const ModeVerdict = "verdict"
 
+// IsStep reports whether a trace of the mode records a step, as all do but those of
+// [ModeVerdict]. What counts, logs or lists steps goes by it.
+func IsStep(mode string) bool { return mode != ModeVerdict }
+
 // Trace is the full record of one step. It marshals to stable JSON; fields are
 // added, never renamed.
 type Trace struct {

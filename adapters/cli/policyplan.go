@@ -164,7 +164,7 @@ func (f *planFlags) world(ctx context.Context, s Streams, all []*policies.Policy
 			return nil, "", err
 		}
 		err = view.Each(ctx, src.Traces, store.Filter{}, func(t *sdk.Trace) {
-			if t.Mode != middleware.ShadowAlternative && t.Mode != sdk.ModeEmbeddings && t.Mode != sdk.ModeVerdict { // the baseline's step beside it is the query
+			if t.Mode != middleware.ShadowAlternative && t.Mode != sdk.ModeEmbeddings && sdk.IsStep(t.Mode) { // the baseline's step beside it is the query
 				w.Steps = append(w.Steps, t)
 			}
 		})

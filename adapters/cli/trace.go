@@ -99,7 +99,7 @@ func (f *traceFlags) recordVerdict(ctx context.Context, s Streams, run string, v
 	steps := 0
 	f.Run = run
 	err = view.Each(ctx, src.Traces, f.Filter, func(t *sdk.Trace) {
-		if t.Mode != sdk.ModeVerdict {
+		if sdk.IsStep(t.Mode) {
 			steps++
 		}
 	})
@@ -151,7 +151,7 @@ func (f *traceFlags) ls(ctx context.Context, s Streams) (err error) {
 	verifiers := verifierCounts{}
 	err = view.Each(ctx, src.Traces, f.Filter, func(t *sdk.Trace) {
 		account.Record(ctx, t)
-		if t.Mode == sdk.ModeVerdict { // on a run, which is no step
+		if !sdk.IsStep(t.Mode) {
 			return
 		}
 		verifiers.add(t)
@@ -309,8 +309,8 @@ func (f *traceFlags) find(ctx context.Context, s Streams, name string) (_ *sdk.T
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, src.close()) }()
-	var newest *store.Step
-	for last := int64(0); ; { // the newest is the one that was recorded last
+	newest := "" // the step that was recorded last
+	for last := int64(0); ; {
 		lines, err := src.Traces.Follow(ctx, last, store.Filter{Limit: 10_000})
 		if err != nil {
 			return nil, err
@@ -318,14 +318,17 @@ func (f *traceFlags) find(ctx context.Context, s Streams, name string) (_ *sdk.T
 		if len(lines) == 0 {
 			break
 		}
-		newest = &lines[len(lines)-1]
-		last = newest.Seq
-	}
-	if newest == nil {
-		return nil, fmt.Errorf("%s has no traces yet", f.file)
+		for i := range lines {
+			if sdk.IsStep(lines[i].Mode) {
+				newest = lines[i].ID
+			}
+			last = lines[i].Seq
+		}
 	}
 	if name == "last" {
-		name = newest.ID
+		if name = newest; name == "" {
+			return nil, fmt.Errorf("%s has no traces of steps yet", f.file)
+		}
 	}
 	t, err := src.Traces.Trace(ctx, name)
 	if errors.Is(err, store.ErrNotFound) {
@@ -351,6 +354,9 @@ func (f *traceFlags) show(ctx context.Context, s Streams, name string) error {
 
 func (p *printer) calls(t *sdk.Trace) {
 	p.head(t)
+	if !sdk.IsStep(t.Mode) {
+		return
+	}
 	tab := p.table(column{name: "call"}, column{name: "try", number: true}, column{name: "in", number: true}, column{name: "out", number: true},
 		column{name: "USD", number: true}, column{name: "time", number: true}, column{name: "quality", number: true}, column{name: "verdict"}, column{name: "judged in", number: true})
 	for _, c := range t.Calls {
@@ -387,15 +393,20 @@ func callSummary(c *sdk.Call) string {
 	if c.Error != "" {
 		return "error: " + oneLine(c.Error)
 	}
-	if c.Verdict == nil {
+	return verdictSummary(c.Verdict)
+}
+
+// verdictSummary is one line about a verdict, which may be nil.
+func verdictSummary(v *sdk.Verdict) string {
+	if v == nil {
 		return ""
 	}
-	text := c.Verdict.Outcome.String()
-	if c.Verdict.Verifier != "" {
-		text += " by " + c.Verdict.Verifier
+	text := v.Outcome.String()
+	if v.Verifier != "" {
+		text += " by " + v.Verifier
 	}
-	if c.Verdict.Evidence != "" {
-		text += ": " + oneLine(c.Verdict.Evidence)
+	if v.Evidence != "" {
+		text += ": " + oneLine(v.Evidence)
 	}
 	return text
 }

@@ -26,6 +26,9 @@ func (p *printer) head(t *sdk.Trace) {
 		p.f("left out: %s %s\n", i.Model, i.Reason)
 	}
 	switch {
+	case !sdk.IsStep(t.Mode):
+		p.f("verdict on the run: %s\n", verdictSummary(t.Verdict))
+		return
 	case t.Error != "":
 		p.f("no answer: %s\n", strings.ReplaceAll(t.Error, "\n", "; "))
 	default:

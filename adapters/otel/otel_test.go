@@ -86,6 +86,57 @@ func TestAStepBecomesASpanWithACallEach(t *testing.T) {
 	}
 }
 
+// A verdict on a run counts as no step: it leaves no span, and no instrument that counts
+// steps has it.
+func TestAVerdictOnARunIsNoStep(t *testing.T) {
+	spans, reader := tracetest.NewSpanRecorder(), sdkmetric.NewManualReader()
+	recorder, err := otel.New(otel.Config{
+		TracerProvider: sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(spans)), MeterProvider: sdkmetric.NewMeterProvider(sdkmetric.WithReader(reader)),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	recorder.Record(t.Context(), escalated(time.Now()))
+	was := len(spans.Ended())
+	recorder.Record(t.Context(), &sdk.Trace{ID: "v", Run: "r", Mode: sdk.ModeVerdict, Verdict: &sdk.Verdict{Outcome: sdk.Failed}})
+	if now := len(spans.Ended()); now != was {
+		t.Errorf("a verdict on a run left %d spans", now-was)
+	}
+	var out metricdata.ResourceMetrics
+	if err := reader.Collect(t.Context(), &out); err != nil {
+		t.Fatal(err)
+	}
+	seen := 0
+	for _, s := range out.ScopeMetrics {
+		for _, m := range s.Metrics {
+			var n int64
+			switch data := m.Data.(type) {
+			case metricdata.Histogram[float64]:
+				for _, p := range data.DataPoints {
+					n += int64(p.Count)
+				}
+			case metricdata.Histogram[int64]:
+				for _, p := range data.DataPoints {
+					n += int64(p.Count)
+				}
+			case metricdata.Sum[int64]:
+				for _, p := range data.DataPoints {
+					n += p.Value
+				}
+			}
+			switch m.Name {
+			case "stepfall.steps", "stepfall.step.cost", "stepfall.step.calls", "stepfall.step.duration", "stepfall.decision.duration":
+				if seen++; n != 1 {
+					t.Errorf("%s counts %d steps, want 1", m.Name, n)
+				}
+			}
+		}
+	}
+	if seen != 5 {
+		t.Errorf("%d of 5 instruments of steps", seen)
+	}
+}
+
 func TestMetricsCountCallsAndMoney(t *testing.T) {
 	reader := sdkmetric.NewManualReader()
 	recorder, err := otel.New(otel.Config{

@@ -54,10 +54,6 @@ func newSums(meter metric.Meter) (s sums, err error) {
 // add counts one step.
 func (s *sums) add(ctx context.Context, t *sdk.Trace) {
 	tenant := attribute.String("tenant", s.tenants.label(t.Tenant))
-	if t.Mode == sdk.ModeVerdict { // on a run, which is no step
-		s.accounts.tenant(tenant.Value.AsString()).Record(ctx, t)
-		return
-	}
 	s.steps.Add(ctx, 1, metric.WithAttributes(tenant, attribute.String("model", s.models.label(t.Chosen)),
 		attribute.String("stop", string(t.Stop)), attribute.String("mode", t.Mode)))
 	s.decision.Record(ctx, t.Overhead.Seconds())

@@ -46,7 +46,7 @@ type run struct {
 // holdout is left out: steps without a run, of policies without one, and those after a
 // fallback.
 func (a *Account) Record(_ context.Context, t *sdk.Trace) {
-	if t.Mode == sdk.ModeVerdict {
+	if !sdk.IsStep(t.Mode) {
 		a.judge(t)
 		return
 	}

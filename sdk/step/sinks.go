@@ -45,13 +45,14 @@ type Logger interface {
 const LogFailed = "step failed"
 
 // Log returns a sink that writes one line for each step: information when it gave
-// an answer or its caller gave it up, a warning when it failed. It writes no prompts
-// and no answers.
+// an answer or its caller gave it up, a warning when it failed. A verdict on a run is a
+// line with its outcome. No prompts, answers or evidence are written.
 func Log(l Logger) Sink {
 	return func(ctx context.Context, t *sdk.Trace) {
-		args := []any{
-			"trace", t.ID, "strategy", t.Strategy, "chosen", t.Chosen, "calls", len(t.Calls), "stop", string(t.Stop),
-			"cost_usd", t.CostUSD, "duration", t.Duration,
+		args := []any{"trace", t.ID}
+		if sdk.IsStep(t.Mode) {
+			args = append(args, "strategy", t.Strategy, "chosen", t.Chosen, "calls", len(t.Calls), "stop", string(t.Stop),
+				"cost_usd", t.CostUSD, "duration", t.Duration)
 		}
 		for _, known := range [...]struct{ key, value string }{{"run", t.Run}, {"session", t.Session}, {"tenant", t.Tenant}, {"mode", t.Mode}} {
 			if known.value != "" {
@@ -59,6 +60,11 @@ func Log(l Logger) Sink {
 			}
 		}
 		switch {
+		case !sdk.IsStep(t.Mode):
+			if t.Verdict != nil {
+				args = append(args, "outcome", t.Verdict.Outcome.String(), "verifier", t.Verdict.Verifier)
+			}
+			l.Info("verdict on a run", args...)
 		case t.Error == "":
 			l.Info("step", args...)
 		case errors.Is(ctx.Err(), context.Canceled):
@@ -246,8 +252,17 @@ func Redact(next Sink, r *redact.Redactor) Sink {
 		}
 		return own
 	}
+	verdict := func(v *sdk.Verdict) *sdk.Verdict {
+		if v == nil {
+			return nil
+		}
+		own := *v
+		own.Verifier, own.Way, own.Evidence, own.Isolation, own.IsolationMissing = clean(v.Verifier), clean(v.Way), clean(v.Evidence), all(v.Isolation), labels(v.IsolationMissing)
+		return &own
+	}
 	return func(ctx context.Context, t *sdk.Trace) {
 		own := *t
+		own.Verdict = verdict(t.Verdict)
 		for _, text := range [...]*string{&own.QueryID, &own.Group, &own.Run, &own.Session, &own.Tenant, &own.Prompt, &own.Error} {
 			*text = clean(*text)
 		}
@@ -264,12 +279,7 @@ func Redact(next Sink, r *redact.Redactor) Sink {
 		for i := range own.Calls {
 			c := &own.Calls[i]
 			c.Answer, c.Error, c.Served, c.StopReason = clean(c.Answer), clean(c.Error), clean(c.Served), clean(c.StopReason)
-			c.NotSent = all(c.NotSent)
-			if c.Verdict != nil {
-				v := *c.Verdict
-				v.Verifier, v.Way, v.Evidence, v.Isolation, v.IsolationMissing = clean(v.Verifier), clean(v.Way), clean(v.Evidence), all(v.Isolation), labels(v.IsolationMissing)
-				c.Verdict = &v
-			}
+			c.NotSent, c.Verdict = all(c.NotSent), verdict(c.Verdict)
 		}
 		next(ctx, &own)
 	}

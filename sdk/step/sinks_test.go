@@ -137,6 +137,7 @@ func TestRedactTakesSecretsOutOfACopy(t *testing.T) {
 				IsolationMissing: map[string]string{"hunter2-hunter2": "hunter2-hunter2"}}}},
 		Run: "hunter2-hunter2", Session: "hunter2-hunter2", Tenant: "hunter2-hunter2", QueryID: "hunter2-hunter2", Group: "hunter2-hunter2",
 		Labels: map[string]string{"hunter2-hunter2": "hunter2-hunter2"}, Tools: []string{"hunter2-hunter2"},
+		Verdict:    &sdk.Verdict{Verifier: "hunter2-hunter2", Evidence: "env: AKIAABCDEFGHIJKLMNOP"},
 		Decisions:  []sdk.Decision{{Note: "estimator: token=abcdef123456"}},
 		Infeasible: []sdk.Infeasible{{Model: "m", Reason: "password: s3cr3ts3cr3t"}},
 	}
@@ -178,6 +179,20 @@ func TestLogWritesOneLineWithoutTexts(t *testing.T) {
 	}
 	if step.Tee(nil, nil) != nil {
 		t.Error("no sinks are a sink")
+	}
+}
+
+// A verdict on a run is no step, and its line says what it was.
+func TestLogOfAVerdictOnARun(t *testing.T) {
+	var out bytes.Buffer
+	verdict, err := step.VerdictTrace("r1", "blue", &sdk.Verdict{Outcome: sdk.Failed, Verifier: "support", Evidence: "the wrong item"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	step.Log(slog.New(slog.NewTextHandler(&out, nil)))(t.Context(), verdict)
+	if line := out.String(); !strings.Contains(line, `msg="verdict on a run"`) || !strings.Contains(line, "run=r1 tenant=blue mode=verdict outcome=failed verifier=support") ||
+		strings.Contains(line, "calls=") || strings.Contains(line, "wrong item") {
+		t.Errorf("log %q", line)
 	}
 }
 

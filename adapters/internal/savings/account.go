@@ -35,10 +35,9 @@ const maxEnds = 100_000
 // sums are what an [Account] holds. Those of two accounts add up field by field.
 type sums struct {
 	steps, unanswered int
-	// spent is all of it; of that, shadowed went to shadow runs, and answered to embeddings
-	// and to steps that got an answer.
-	spent, shadowed, answered float64
-	shadows, embeddings       int
+	// spent is all of it; of that, shadowed went to shadow runs.
+	spent, shadowed     float64
+	shadows, embeddings int
 	// Of what was spent, discarded went to answers that were not returned, and verdicts to
 	// judges.
 	discarded, verdicts float64
@@ -73,9 +72,9 @@ type modelSums struct {
 	// believed has the costs that were expected of the model, quality the qualities.
 	believed, quality mean
 	// ran counts the steps that it ran in, at the cost real; failed those without an answer
-	// of any model, estimated the others. answered is what the steps with an answer cost.
+	// of any model, estimated the others. spent is what all of them cost.
 	ran, failed, estimated int
-	answered, real         float64
+	spent, real            float64
 	// Sums over the steps that it ran in, of expected and real cost and their products; and
 	// over those that it did not, of the expected cost.
 	e, a, ee, ea, aa float64
@@ -87,7 +86,7 @@ func (a *Account) Record(ctx context.Context, t *sdk.Trace) {
 	a.holdout.Record(ctx, t)
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if t.Mode == sdk.ModeVerdict {
+	if !sdk.IsStep(t.Mode) {
 		a.end(t)
 		return
 	}
@@ -99,14 +98,11 @@ func (a *Account) Record(ctx context.Context, t *sdk.Trace) {
 		return
 	case sdk.ModeEmbeddings:
 		a.embeddings++
-		a.answered += t.CostUSD
 		return
 	}
 	a.steps++
 	if t.Chosen == "" {
 		a.unanswered++
-	} else {
-		a.answered += t.CostUSD
 	}
 	a.judge(t)
 	a.waste(t)
@@ -157,6 +153,7 @@ func (a *Account) Compare(r Recorded) {
 	a.steps++
 	a.spent += r.SpentUSD
 	m := a.of(a.Baseline)
+	m.spent += r.SpentUSD
 	if !math.IsNaN(r.BaselineQuality) {
 		a.baselineRecorded.add(r.BaselineQuality)
 	}
@@ -189,7 +186,6 @@ func (a *Account) Add(b *Account) {
 	a.unanswered += b.unanswered
 	a.spent += b.spent
 	a.shadowed += b.shadowed
-	a.answered += b.answered
 	a.shadows += b.shadows
 	a.embeddings += b.embeddings
 	a.expected += b.expected
@@ -213,7 +209,7 @@ func (m *modelSums) merge(o *modelSums) {
 	m.believed.merge(&o.believed)
 	m.quality.merge(&o.quality)
 	m.ran, m.failed, m.estimated = m.ran+o.ran, m.failed+o.failed, m.estimated+o.estimated
-	m.answered, m.real = m.answered+o.answered, m.real+o.real
+	m.spent, m.real = m.spent+o.spent, m.real+o.real
 	m.e, m.a, m.ee, m.ea, m.aa = m.e+o.e, m.a+o.a, m.ee+o.ee, m.ea+o.ea, m.aa+o.aa
 	m.unseen, m.unseen2 = m.unseen+o.unseen, m.unseen2+o.unseen2
 }
@@ -305,9 +301,7 @@ func (m *modelSums) add(t *sdk.Trace, b *sdk.Belief, cost float64, answered bool
 	x := b.CostUSD
 	m.believed.add(x)
 	m.quality.add(b.Quality.Mean)
-	if t.Chosen != "" {
-		m.answered += t.CostUSD
-	}
+	m.spent += t.CostUSD
 	switch {
 	case answered:
 		m.ran++

@@ -10,8 +10,8 @@
 //
 // The baseline's cost of a step is known where the baseline ran in it. On a step that
 // nobody answered it is what the baseline's own calls cost, 0 where it was not called, so
-// that a refused step saves nothing. On an answered step that the baseline could not be
-// asked, and for embeddings, it is what was spent. Everywhere else it is what the first decision
+// that a refused step saves nothing. Steps that the baseline could not be asked, as where
+// an agent ran with another model alone, and embeddings have no part in the comparison: what they cost is spent, and on neither side of it. Everywhere else it is what the first decision
 // expected of it, times the ratio of real to expected cost where the baseline ran or, when
 // that is fewer than five steps, of all models together. The interval is two standard
 // errors: of that ratio, and of the single costs around it.

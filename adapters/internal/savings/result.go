@@ -27,8 +27,12 @@ type Result struct {
 	Shadows   int     `json:"shadow_runs,omitempty"`
 	// Baseline is the model that is compared with, "" where there is none.
 	Baseline string `json:"baseline,omitempty"`
-	// BaselineUSD is what always asking it would have cost: measured on Measured of the
-	// steps, and estimated on Estimated.
+	// Compared are the steps that could have been asked of it, and ComparedUSD is what they
+	// and the shadow runs cost.
+	Compared    int     `json:"compared,omitempty"`
+	ComparedUSD float64 `json:"compared_usd,omitempty"`
+	// BaselineUSD is what always asking it would have cost on those: measured on Measured
+	// of them, and estimated on Estimated.
 	BaselineUSD float64 `json:"baseline_usd,omitempty"`
 	Measured    int     `json:"measured,omitempty"`
 	Estimated   int     `json:"estimated,omitempty"`
@@ -107,16 +111,13 @@ func (a *Account) Beside(baseline string) Result {
 		return r
 	}
 	r.Measured, r.Estimated = m.ran, m.estimated
+	r.Compared, r.ComparedUSD = m.ran+m.estimated+m.failed, m.spent+a.shadowed
 	ratio := a.ratioOf(m)
 	if r.HasInterval = m.estimated == 0 || m.hasRatio(); m.estimated > 0 && r.HasInterval {
 		r.TwoStdErrorsUSD = m.twoStdErrors(ratio)
 	}
-	// What could not be asked of the baseline costs the same without routing.
 	r.BaselineUSD = m.real + ratio*m.unseen
-	if !a.tabled {
-		r.BaselineUSD += max(0, a.answered-m.answered)
-	}
-	r.SavedUSD = r.BaselineUSD - r.SpentUSD
+	r.SavedUSD = r.BaselineUSD - r.ComparedUSD
 	if r.BaselineQuality = a.baselineRecorded.measured("recorded outcomes"); r.BaselineQuality.N == 0 {
 		r.BaselineQuality = Quality{Mean: m.quality.value(), N: m.quality.n}
 	}
@@ -126,7 +127,7 @@ func (a *Account) Beside(baseline string) Result {
 // BaselineCost returns what the baseline would have cost in one of the steps, and whether
 // that is known or estimated at all.
 func (a *Account) BaselineCost(t *sdk.Trace, baseline string) (float64, bool) {
-	if t.Mode == middleware.ShadowAlternative || t.Mode == sdk.ModeEmbeddings || t.Mode == sdk.ModeVerdict || len(t.Decisions) == 0 {
+	if t.Mode == middleware.ShadowAlternative || t.Mode == sdk.ModeEmbeddings || !sdk.IsStep(t.Mode) || len(t.Decisions) == 0 {
 		return 0, false
 	}
 	a.mu.Lock()
@@ -240,7 +241,7 @@ func (r *Result) ShareTwoStdErrors() float64 {
 	if r.BaselineUSD == 0 {
 		return 0
 	}
-	return r.TwoStdErrorsUSD * r.SpentUSD / (r.BaselineUSD * r.BaselineUSD)
+	return r.TwoStdErrorsUSD * r.ComparedUSD / (r.BaselineUSD * r.BaselineUSD)
 }
 
 // IsMeasured reports whether the baseline's cost is known on every step, or on enough of
@@ -280,8 +281,8 @@ const (
 // Excess says that more was spent than always asking the baseline would have cost, and on
 // what; it is empty unless that is by more than 5 %, and beyond what is uncertain about it.
 func (r *Result) Excess() string {
-	over := r.SpentUSD - r.BaselineUSD
-	if r.Baseline == "" || r.BaselineUSD <= 0 || r.Steps < excessSteps || r.SpentUSD <= excess*r.BaselineUSD || over <= r.TwoStdErrorsUSD {
+	over := -r.SavedUSD
+	if r.Baseline == "" || r.BaselineUSD <= 0 || r.Compared < excessSteps || r.ComparedUSD <= excess*r.BaselineUSD || over <= r.TwoStdErrorsUSD {
 		return ""
 	}
 	var on []string
@@ -309,13 +310,20 @@ func (r *Result) comparison() string {
 	case r.Steps > 0 && r.Unanswered == r.Steps && r.Measured == 0:
 		return fmt.Sprintf("; no step got an answer, so that there is nothing to compare with always asking %s.", name)
 	}
-	word, by, share := "saved", r.SavedUSD, 100*r.Share()
-	if by < 0 {
-		word, by, share = "spent more", -by, -share
-	}
 	of := fmt.Sprintf("%d steps", r.Steps)
 	if r.Steps == 1 {
 		of = "step"
+	}
+	on := fmt.Sprintf("the same %s", of)
+	if r.Compared < r.Steps {
+		on = fmt.Sprintf("the %d of %s that could have asked it", r.Compared, of)
+	}
+	if math.Abs(r.SpentUSD-r.ComparedUSD) > 1e-12 {
+		on += fmt.Sprintf(", which cost %.6f", r.ComparedUSD)
+	}
+	word, by, share := "saved", r.SavedUSD, 100*r.Share()
+	if by < 0 {
+		word, by, share = "spent more", -by, -share
 	}
 	interval := ""
 	switch {
@@ -324,18 +332,18 @@ func (r *Result) comparison() string {
 	case r.Estimated > 0:
 		interval = fmt.Sprintf(", ± %.6f", r.TwoStdErrorsUSD)
 	}
-	return fmt.Sprintf("; always asking %s would have cost %.6f on the same %s: %s %.6f (%.0f %%%s). Its cost is %s%s.",
-		name, r.BaselineUSD, of, word, by, share, interval, r.basis(), r.unanswered(of))
+	return fmt.Sprintf("; always asking %s would have cost %.6f on %s: %s %.6f (%.0f %%%s). Its cost is %s%s.",
+		name, r.BaselineUSD, on, word, by, share, interval, r.basis(), r.unanswered(of))
 }
 
 // basis says on how many steps the baseline's cost is measured.
 func (r *Result) basis() string {
 	switch {
-	case r.Steps == 1 && r.Estimated == 1:
+	case r.Compared == 1 && r.Estimated == 1:
 		return "estimated"
-	case r.Steps == 1:
+	case r.Compared == 1:
 		return "measured"
-	case r.Measured == r.Steps:
+	case r.Measured == r.Compared:
 		return "measured on all of them"
 	case r.Estimated > 0:
 		return fmt.Sprintf("measured on %d of them and estimated on %d", r.Measured, r.Estimated)

@@ -103,9 +103,14 @@ func TestResult(t *testing.T) {
 			traces: []*sdk.Trace{only(step("small", call("small", 0.001)))},
 			spent:  0.001, judge: 1, quality: 0.75, says: "there is no other model to compare that with. Quality: guessed at 0.75",
 		},
-		"what large could not be asked costs the same": {
+		"what large could not be asked is not compared": {
 			traces: []*sdk.Trace{only(step("small", call("small", 2))), step("large", call("large", 10)), in(sdk.ModeEmbeddings, &sdk.Trace{CostUSD: 3})},
-			spent:  15, baseline: 15, measured: 1, judge: 2, quality: 0.75, says: "saved 0.000000 (0 %)",
+			spent:  15, baseline: 10, measured: 1, judge: 2, quality: 0.75, says: "would have cost 10.000000 on the 1 of 2 steps that could have asked it, which cost 10.000000: saved 0.000000 (0 %). Its cost is measured.",
+		},
+		"runs of each model alone beside those of the policy": {
+			traces: append(repeat(30, func() *sdk.Trace { return only(step("small", call("small", 1))) }),
+				step("large", call("small", 1), call("large", 10)), step("large", call("large", 10))),
+			spent: 51, baseline: 20, saved: -1, measured: 2, judge: 32, quality: 0.75, says: "on the 2 of 32 steps that could have asked it, which cost 21.000000: spent more 1.000000 (5 %). Its cost is measured on all of them.",
 		},
 		"free checks measure nothing": {
 			traces: repeat(18, func() *sdk.Trace { return step("small", check) }),

@@ -134,7 +134,7 @@ func (d *DB) Steps(ctx context.Context, f store.Filter) ([]store.Step, error) {
 	var c conditions
 	c.steps(&f, d.Blind)
 	if f.Mode == "" {
-		c.where = append(c.where, "mode <> '"+sdk.ModeVerdict+"'") // on a run, which is no step
+		c.where = append(c.where, "mode <> '"+sdk.ModeVerdict+"'") // as sdk.IsStep
 	}
 	if f.Before != nil {
 		c.add("(start_ns, seq) < ($, ", f.Before.Start.UnixNano())

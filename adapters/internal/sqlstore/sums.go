@@ -34,7 +34,7 @@ type summed struct {
 
 func (s sums) add(r *row) {
 	own := counters{
-		bit(r.Mode != sdk.ModeVerdict), bit(r.Chosen == "" && r.Mode != sdk.ModeVerdict), bit(len(r.calls) > 1), int64(r.Calls),
+		bit(sdk.IsStep(r.Mode)), bit(r.Chosen == "" && sdk.IsStep(r.Mode)), bit(len(r.calls) > 1), int64(r.Calls),
 		bit(r.Outcome == sdk.Passed.String()), bit(r.Outcome == sdk.Failed.String()), bit(r.Outcome == sdk.Inconclusive.String()),
 		int64(r.InputTokens), int64(r.OutputTokens), r.nano, int64(r.Duration), int64(r.Overhead),
 	}

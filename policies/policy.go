@@ -193,9 +193,12 @@ type Strategy struct {
 	// Models in the order in which they may run; others never run. Every model in
 	// the order of the file when absent (cascade_route: in any order).
 	Order []string `policy:"order" ref:"model" kinds:"threshold cascade cascade_route"`
-	// Asks two models at the same time where the second would be asked anyway if the answer of the
-	// first turned out as expected, as with a pair whose agreement counts: faster by one answer.
-	// Where a verifier may pass the first answer, one is asked after the other.
+	// Asks two models at the same time where the second would be asked anyway, also if the answer
+	// of the first turned out two standard deviations better than expected: always so with a pair
+	// of which only the agreement counts. Faster by one answer. Where the answer of the first may be
+	// enough, for a verifier or a profile that says something of one answer, one is asked after the
+	// other. In the rare step in which it is enough all the same the second call is cancelled: its
+	// server may bill it, and it counts as an answer of the expected length.
 	Parallel bool `policy:"parallel" kinds:"threshold cascade cascade_route index"`
 	// Which answer a cascade returns: the best of all, or the last.
 	Answer string `policy:"answer" oneof:"best last" default:"best" kinds:"threshold cascade"`

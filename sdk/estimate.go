@@ -42,6 +42,9 @@ type QualityResponse struct {
 	// Where they do not, such a verdict changes the estimate of the answer that it is of.
 	// Plugins say nothing here.
 	Weighs bool
+	// ByAgreement says that an estimate of an answer changes only as others agree with it or
+	// not: the first answer of a step moves none. Plugins say nothing here.
+	ByAgreement bool
 	// CostUSD is what making the estimates cost, by calls of models. It counts
 	// towards the step's cost.
 	CostUSD float64

@@ -34,7 +34,8 @@ const StopReasonRefused = "request_refused"
 
 // StopReasonCancelled is the stop reason of an answer that was cut off while it came,
 // since a check would have rejected it: its verdict says which. Its usage is counted by
-// what had come.
+// what had come. It is also that of a call that the step ended, since it had come to need
+// no answer: see [Call.Failed].
 const StopReasonCancelled = "cancelled"
 
 // ModeEmbeddings is the mode in the trace of a call that made embeddings: nothing was
@@ -207,3 +208,7 @@ type Call struct {
 	// Error is why the call gave no answer.
 	Error string `json:"error,omitempty"`
 }
+
+// Failed reports whether the call gave no answer by a fault of the model or the way to it.
+// One that the step ended itself has an Error and no answer too, but has not failed.
+func (c *Call) Failed() bool { return c.Error != "" && c.StopReason != StopReasonCancelled }

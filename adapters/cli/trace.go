@@ -390,7 +390,10 @@ func (p *printer) calls(t *sdk.Trace) {
 
 // callSummary says in a few words what came of a call.
 func callSummary(c *sdk.Call) string {
-	if c.Error != "" {
+	if c.Error != "" && !c.Failed() {
+		return "cancelled: its answer was not needed any more"
+	}
+	if c.Failed() {
 		return "error: " + oneLine(c.Error)
 	}
 	return verdictSummary(c.Verdict)

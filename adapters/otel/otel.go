@@ -169,7 +169,7 @@ func (r *Recorder) call(ctx context.Context, c *sdk.Call, stepEnd time.Time) {
 		span.SetAttributes(semconv.GenAIResponseFinishReasons(c.StopReason))
 	}
 	var failure []attribute.KeyValue
-	if c.Error != "" {
+	if c.Failed() {
 		span.SetStatus(codes.Error, c.Error)
 		failure = append(failure, errorType(c.Error))
 		span.SetAttributes(failure...)

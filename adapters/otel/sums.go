@@ -67,7 +67,9 @@ func (s *sums) add(ctx context.Context, t *sdk.Trace) {
 		switch {
 		case c.StopReason == sdk.StopReasonRefused:
 			result = "refused"
-		case c.Error != "":
+		case c.Error != "" && !c.Failed():
+			result = "cancelled"
+		case c.Failed():
 			result = "error"
 		}
 		s.calls.Add(ctx, 1, metric.WithAttributes(model, tenant, attribute.String("result", result)))

@@ -208,6 +208,11 @@ func (c *latentCursor) Beliefs(dst []cascade.Belief) {
 
 func (c *latentCursor) weighs() bool { return true }
 
+// byAgreement reports whether nothing of one answer alone says how good it is.
+func (c *latentCursor) byAgreement() bool {
+	return !c.Verified && c.Post == nil && c.noticed == nil && c.Lengths == nil && c.NoAnswer == nil
+}
+
 // clustered reports whether there are answers that can agree.
 func (c *latentCursor) clustered() bool { return c.clusters != nil && c.clusters.n > 0 }
 

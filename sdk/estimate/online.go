@@ -94,7 +94,8 @@ func (o *online) quality(_ context.Context, req *sdk.QualityRequest) (*sdk.Quali
 		offered[i] = sdk.Look{Signal: looks.Offered(m), StdDev: b.Look.StdDev, CostUSD: b.Look.CostUSD}
 	}
 	w, weighs := c.quality.(weigher)
-	return &sdk.QualityResponse{Estimates: estimates, Looks: offered, Weighs: weighs && w.weighs()}, nil
+	l, latent := c.quality.(*latentCursor)
+	return &sdk.QualityResponse{Estimates: estimates, Looks: offered, Weighs: weighs && w.weighs(), ByAgreement: latent && l.byAgreement()}, nil
 }
 
 func (o *online) costs(_ context.Context, req *sdk.CostRequest) (*sdk.CostResponse, error) {

@@ -102,6 +102,7 @@ func (r *run) believeQuality(ctx context.Context) {
 		r.state.Beliefs[i] = cascade.Belief{Mean: prior.Mean, StdDev: prior.StdDev}
 	}
 	clear(r.weighed)
+	clear(r.compared)
 	if len(r.e.c.Estimators) > 0 {
 		r.askEstimators(ctx)
 	}
@@ -132,6 +133,22 @@ func (r *run) expectedUsage(i int) sdk.Usage {
 		}
 	}
 	return sdk.Usage{InputTokens: r.q.InputTokens, OutputTokens: tokens, Estimated: true}
+}
+
+// billedUsage is the usage of a call whose bill nobody saw: an answer as long as the cost
+// estimator expects, where there is one.
+func (r *run) billedUsage(i int) sdk.Usage {
+	usage, price := r.expectedUsage(i), &r.e.models[i].Price
+	usd := r.state.Costs[i]
+	if i < len(r.req.CostOffsets) {
+		usd -= r.req.CostOffsets[i]
+	}
+	whole := price.CostUSD(usage)
+	prompt := price.CostUSD(sdk.Usage{InputTokens: usage.InputTokens})
+	if share := (usd - prompt) / (whole - prompt); r.e.c.Cost != nil && share < 1 {
+		usage.OutputTokens = max(1, int(math.Round(share*float64(usage.OutputTokens))))
+	}
+	return usage
 }
 
 func (r *run) priorCost(i int) float64 { return r.e.models[i].Price.CostUSD(r.expectedUsage(i)) }

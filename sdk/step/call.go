@@ -159,7 +159,7 @@ func (r *run) recordFailure(rec *sdk.Call, i int, err error, most *demand) (stan
 	if failed.Billed && rec.CostUSD == 0 {
 		stands = most.usd // what is reported of a call that broke off need not be all
 		if rec.Usage == (sdk.Usage{}) {
-			rec.Usage = r.expectedUsage(i)
+			rec.Usage = r.billedUsage(i)
 		}
 	}
 	if rec.CostUSD == 0 {

@@ -147,8 +147,8 @@ type Config struct {
 	// steps show nothing before their end.
 	Explore float64
 	// Parallel begins a step with two calls at once where the strategy would ask a second
-	// model if the first one's answer turned out as expected, and no verifier may end the
-	// step before: what waits for it waits for the slower one in place of both. The
+	// model however good the first one's answer is (up to two deviations above what is
+	// expected), and no verifier may end the step before: what waits for it waits for the slower one in place of both. The
 	// caller of such steps is called by two goroutines at once.
 	Parallel bool
 	// Explain records the alternatives of each decision, which takes far longer

@@ -76,7 +76,7 @@ func (r *run) askEstimators(ctx context.Context) {
 				estimate.StdDev = 0
 			}
 			r.state.Beliefs[i] = cascade.Belief{Mean: estimate.Mean, StdDev: estimate.StdDev}
-			r.weighed[i] = resp.Weighs
+			r.weighed[i], r.compared[i] = resp.Weighs, resp.ByAgreement
 			if k < len(resp.Looks) && r.e.sells {
 				r.offer(i, &resp.Looks[k])
 			}

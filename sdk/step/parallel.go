@@ -25,16 +25,15 @@ type earlyCall struct {
 }
 
 // callPair begins the calls of candidate i, which is to be asked first, and of the one that
-// the strategy would ask next if i's answer turned out as expected: with a pair whose
-// agreement is what counts, that is certain. Both worst cases are reserved before; where
-// there is no room for both, or a verifier may end the step after one answer, i is asked
-// alone.
+// the strategy would ask next also if i's answer turned out unusually good. Both worst
+// cases are reserved before; where there is no room for both, or i's answer alone may end
+// the step, i is asked alone.
 func (r *run) callPair(ctx context.Context, i int) {
 	if !r.parallel() || r.early != nil || len(r.state.Ran) > 0 || r.only >= 0 || r.judged[i] || r.req.Commit && r.final(i) {
 		return
 	}
 	next := r.after(i, r.state.Beliefs[i].Mean)
-	if next.Run == cascade.Stop || next.Look || next.Run == i {
+	if next.Run == cascade.Stop || next.Look || next.Run == i || r.after(i, r.bestAlone(i)).Run != next.Run {
 		return
 	}
 	first, second := r.demandOf(i), r.demandOf(next.Run)
@@ -55,6 +54,16 @@ func (r *run) callPair(ctx context.Context, i int) {
 	r.early = map[int]*earlyCall{i: r.begin(ctx, i, first, held), next.Run: r.begin(ctx, next.Run, second, other)}
 	last := &r.t.Decisions[len(r.t.Decisions)-1]
 	last.Note = strings.TrimPrefix(last.Note+"; asked at once with "+r.e.names[next.Run]+", which would be asked next", "; ")
+}
+
+// bestAlone is the quality that candidate i's answer will hardly exceed while it is the only
+// one: two deviations above the mean, or the mean where only agreement moves the belief.
+func (r *run) bestAlone(i int) float64 {
+	b := r.state.Beliefs[i]
+	if b.Unseen || r.compared[i] {
+		return b.Mean
+	}
+	return min(1, b.Mean+2*b.StdDev)
 }
 
 // parallel reports whether the step's strategy asks two models at once.
@@ -89,6 +98,9 @@ func (r *run) abandon(ctx context.Context) {
 		<-e.done
 		rec := r.newCall(i, 1)
 		rec.Start, rec.Latency = e.start, e.latency
+		if e.err != nil && errors.Is(e.err, context.Canceled) && ctx.Err() == nil {
+			rec.StopReason = sdk.StopReasonCancelled
+		}
 		r.book(ctx, &rec, i, e.answer, e.err, &e.most, e.held)
 	}
 	r.early = nil

@@ -132,28 +132,81 @@ func TestPairAtOnceHasItsConditions(t *testing.T) {
 	}
 }
 
-// A call that turns out not to be wanted is ended, and what it cost is the step's.
+// believing is an estimator that believes the first answer with the quality alone, and says
+// before that an answer alone moves its estimates by stdDev.
+func believing(alone, stdDev float64, byAgreement bool) step.Estimator {
+	return step.Estimator{Name: "believing", Estimator: sdk.QualityEstimatorFunc(func(_ context.Context, r *sdk.QualityRequest) (*sdk.QualityResponse, error) {
+		e := sdk.Estimate{Mean: 0.5, StdDev: stdDev}
+		if len(r.Attempts) > 0 {
+			e = sdk.Estimate{Mean: alone}
+		}
+		return &sdk.QualityResponse{Estimates: []sdk.Estimate{e, e, e}, ByAgreement: byAgreement}, nil
+	})}
+}
+
+// The second is asked early only where hardly any answer of the first would end the step.
+func TestPairAtOnceOnlyWhereCertain(t *testing.T) {
+	for _, test := range []struct {
+		name        string
+		stdDev      float64
+		byAgreement bool
+		calls       int
+	}{
+		{"an answer may well end the step", 0.3, false, 1},
+		{"hardly any answer ends the step", 0.19, false, 2},
+		{"only agreement moves the belief", 0.3, true, 2},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				e := pair(t, true, func(c *step.Config) { c.Estimators = []step.Estimator{believing(0.99, test.stdDev, test.byAgreement)} })
+				res, err := e.Run(t.Context(), step.Request{Query: query(), Caller: timedAnswers(map[string]string{"a": "x", "b": "x"})})
+				if err != nil || len(res.Trace.Calls) != test.calls {
+					t.Errorf("%+v, %v", res.Trace.Calls, err)
+				}
+			})
+		})
+	}
+}
+
+// A call that turns out not to be needed is ended. Its expected cost is the step's, its
+// worst case stands under the caps, and it is no failure of the model.
 func TestPairAtOnceInVain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
+		const expected = 20e-6 // USD: ten tokens in, ten out
 		memory := step.NewMemory(step.Caps{TenantUSD: 1})
-		sure := step.Estimator{Name: "sure", Estimator: sdk.QualityEstimatorFunc(func(_ context.Context, r *sdk.QualityRequest) (*sdk.QualityResponse, error) {
-			e := sdk.Estimate{Mean: 0.5, StdDev: 0.3}
-			if len(r.Attempts) > 0 {
-				e = sdk.Estimate{Mean: 0.99}
+		e := pair(t, true, func(c *step.Config) {
+			c.Estimators, c.Ledger = []step.Estimator{believing(0.99, 0, false)}, memory
+			c.Cost = sdk.CostEstimatorFunc(func(_ context.Context, r *sdk.CostRequest) (*sdk.CostResponse, error) {
+				return &sdk.CostResponse{Estimates: slices.Repeat([]sdk.Estimate{{Mean: expected}}, len(r.Models))}, nil
+			})
+		})
+		answers := timedAnswers(map[string]string{"a": "x", "b": "x"})
+		billed := step.CallerFunc(func(ctx context.Context, c *step.Call) (*sdk.Answer, error) {
+			answer, err := answers.Call(ctx, c)
+			if err != nil {
+				err = &step.CallError{Err: err, Billed: true}
 			}
-			return &sdk.QualityResponse{Estimates: []sdk.Estimate{e, e, e}}, nil
-		})}
-		e := pair(t, true, func(c *step.Config) { c.Estimators, c.Ledger = []step.Estimator{sure}, memory })
-		res, err := e.Run(t.Context(), step.Request{Query: query(), Caller: timedAnswers(map[string]string{"a": "x", "b": "x"})})
+			return answer, err
+		})
+		q := query()
+		q.InputTokens, q.MaxOutputTokens = 10, 300
+		res, err := e.Run(t.Context(), step.Request{Query: q, Caller: billed})
 		if err != nil {
 			t.Fatal(err)
 		}
 		calls := res.Trace.Calls
-		if res.Trace.Duration != time.Second || res.Trace.Chosen != "a" || len(calls) != 2 || calls[1].Model != "b" || calls[1].Error == "" || calls[1].Latency != time.Second {
-			t.Errorf("%v, chose %s: %+v", res.Trace.Duration, res.Trace.Chosen, calls)
+		if res.Trace.Duration != time.Second || res.Trace.Chosen != "a" || len(calls) != 2 {
+			t.Fatalf("%v, chose %s: %+v", res.Trace.Duration, res.Trace.Chosen, calls)
 		}
-		if _, spent := memory.SpentUSD("r", "t"); math.Abs(spent-res.Trace.CostUSD) > 1e-11 || spent == 0 {
-			t.Errorf("%v was booked and %v spent", spent, res.Trace.CostUSD)
+		c := calls[1]
+		if c.Model != "b" || c.Error == "" || c.Failed() || c.StopReason != sdk.StopReasonCancelled || c.Latency != time.Second {
+			t.Errorf("%+v", c)
+		}
+		if c.Usage != (sdk.Usage{InputTokens: 10, OutputTokens: 10, Estimated: true}) || math.Abs(c.CostUSD-expected) > 1e-12 {
+			t.Errorf("%+v for %v USD, want the expected length", c.Usage, c.CostUSD)
+		}
+		if _, stands := memory.SpentUSD("r", "t"); stands < 300e-6 {
+			t.Errorf("%v USD stands under the caps, the worst case is more than 300e-6", stands)
 		}
 	})
 }

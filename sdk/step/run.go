@@ -27,6 +27,7 @@ type run struct {
 	judged   []bool          // by candidate: a verifier will judge
 	rates    []cascade.Rates // by candidate: how often those who judge err
 	weighed  []bool          // by candidate: its belief takes verdicts that err into account
+	compared []bool          // by candidate: its answer alone will not change its belief
 	away     []bool          // by estimator: it could not be had when it was asked last; nil for none
 	mute     []bool          // by verifier: it could say nothing of an answer; nil for none
 	sellers  []*Verifier     // by candidate: from whom the look in its belief is bought; nil for none
@@ -92,10 +93,10 @@ type record struct {
 func (e *Engine) take(n int) *run {
 	r, ok := e.runs.Get().(*run)
 	if !ok {
-		floats, flags := make([]float64, n), make([]bool, 4*n)
+		floats, flags := make([]float64, n), make([]bool, 5*n)
 		return &run{
 			state: cascade.State{Beliefs: make([]cascade.Belief, n), Costs: floats, Infeasible: flags[:n:n], Ran: make([]int, 0, n)},
-			posts: make([]sdk.Estimate, n), rejected: flags[n : 2*n], judged: flags[2*n : 3*n], weighed: flags[3*n:], rates: make([]cascade.Rates, n), callOf: make([]int, 0, n),
+			posts: make([]sdk.Estimate, n), rejected: flags[n : 2*n], judged: flags[2*n : 3*n], weighed: flags[3*n : 4*n], compared: flags[4*n:], rates: make([]cascade.Rates, n), callOf: make([]int, 0, n),
 		}
 	}
 	return r
@@ -104,13 +105,13 @@ func (e *Engine) take(n int) *run {
 // give empties a run and puts it back into the pool.
 func (e *Engine) give(r *run) {
 	state, posts, rejected, callOf := r.state, r.posts, r.rejected, r.callOf[:0]
-	judged, weighed, rates := r.judged, r.weighed, r.rates
+	judged, weighed, compared, rates := r.judged, r.weighed, r.compared, r.rates
 	clear(state.Infeasible)
 	clear(rejected)
 	clear(posts)
 	state.Ran = state.Ran[:0]
 	clear(judged)
-	*r = run{state: state, posts: posts, rejected: rejected, callOf: callOf, judged: judged, weighed: weighed, rates: rates}
+	*r = run{state: state, posts: posts, rejected: rejected, callOf: callOf, judged: judged, weighed: weighed, compared: compared, rates: rates}
 	e.runs.Put(r)
 }
 

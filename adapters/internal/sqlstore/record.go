@@ -202,7 +202,7 @@ func rowOf(e store.Entry) (*row, error) {
 		}
 		s := &r.calls[at]
 		s.calls++
-		if c.Error != "" {
+		if c.Failed() {
 			s.failed++
 		}
 		if c.Verdict != nil {

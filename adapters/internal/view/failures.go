@@ -76,7 +76,9 @@ func failuresOf(traces []*sdk.Trace) *failures {
 			m := models[c.Model]
 			m.Calls++
 			switch {
-			case c.Error != "":
+			case c.Error != "" && !c.Failed():
+				continue
+			case c.Failed():
 				m.Errors++
 				f.Errors++
 				m.causes[begin(c.Error, 120)]++

@@ -61,7 +61,7 @@ func (v *viewer) funcs() template.FuncMap {
 		},
 		"verdictOf": func(c sdk.Call) string {
 			switch {
-			case c.Error != "":
+			case c.Failed():
 				return "error"
 			case c.Verdict != nil:
 				return c.Verdict.Outcome.String()

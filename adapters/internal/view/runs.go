@@ -107,7 +107,7 @@ func (v *viewer) makeRun(ctx context.Context, name, tenant string) (*runPage, er
 			lc := laneCall{Model: c.Model, X: x(at), Text: callText(c)}
 			lc.W = max(x(end)-lc.X, 1.5)
 			switch {
-			case c.Error != "":
+			case c.Failed():
 				lc.Verdict = "error"
 			case c.Verdict != nil:
 				lc.Verdict = c.Verdict.Outcome.String()
@@ -186,7 +186,9 @@ func (l *timeline) place(t time.Time) float64 {
 func callText(c *sdk.Call) string {
 	text := plain(c.Model)
 	switch {
-	case c.Error != "":
+	case c.Error != "" && !c.Failed():
+		text += ": cancelled"
+	case c.Failed():
 		text += ": no answer"
 	case c.Verdict != nil:
 		text += ": " + c.Verdict.Outcome.String()

@@ -197,7 +197,9 @@ func headlineOf(t *sdk.Trace) string {
 
 func becameOf(c *sdk.Call) string {
 	switch {
-	case c.Error != "":
+	case c.Error != "" && !c.Failed():
+		return "was cancelled: no answer was needed any more"
+	case c.Failed():
 		return "gave no answer"
 	case c.Verdict == nil:
 		return fmt.Sprintf("answered (taken to be right with %s)", percent(c.Quality.Mean))

@@ -92,7 +92,7 @@ race: ## Run the tests under the race detector, the long ones left out
 	$(GOTEST) -race -short -timeout 30m $(PACKAGES)
 
 .PHONY: chaos
-chaos: ## Kill replicas and workers and restart PostgreSQL for CHAOS (1m): no cap is passed, no job lost
+chaos: ## Kill replicas and workers, restart and hang PostgreSQL for CHAOS (1m): no cap is passed, no job lost
 	go test ./adapters/cli -run 'TestChaos$$' -count=1 -v -timeout 30m -args -chaos $(or $(CHAOS),1m)
 
 .PHONY: rates

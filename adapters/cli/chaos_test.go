@@ -175,17 +175,17 @@ type client struct {
 	codes map[int]int
 }
 
-func (c *client) ask(ctx context.Context, addr, tenant string) {
+func (c *client) ask(ctx context.Context, addr, tenant string) (code int, retryAfter string) {
 	body := fmt.Sprintf(`{"model":"stepfall","messages":[{"role":"user","content":"Is tenant %s right?"}],"max_tokens":100}`, tenant)
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, addr+"/v1/chat/completions", strings.NewReader(body))
 	if err != nil {
-		return
+		return 0, ""
 	}
 	req.Header.Set("Content-Type", "application/json")
 	req.Header.Set("X-Stepfall-Tenant", tenant)
 	resp, err := c.http.Do(req)
-	code := 0
 	if err == nil {
+		retryAfter = resp.Header.Get("Retry-After")
 		_, err = io.Copy(io.Discard, resp.Body)
 		resp.Body.Close()
 		if err == nil {
@@ -200,17 +200,19 @@ func (c *client) ask(ctx context.Context, addr, tenant string) {
 			c.steps[id] = true
 		}
 	}
+	return code, retryAfter
 }
 
-// TestChaos: replicas are killed and started again, the database is restarted and
-// crashes, connections are cut, clients hang up; and no cap is passed by the bill of
-// the upstream.
+// TestChaos: replicas are killed and started again, the database is restarted, crashes and
+// hangs, connections are cut, clients hang up; and no cap is passed by the bill of the
+// upstream.
 func TestChaos(t *testing.T) {
 	if *chaosTime == 0 {
 		t.Skip("make chaos runs it")
 	}
 	cluster := pgtest.Start(t, "fsync=off")
 	database := cluster.Database(t)
+	proxy, proxied := pgtest.StartProxy(t, database)
 	u := &upstream{bill: map[string]float64{}}
 	provider := httptest.NewServer(u)
 	defer provider.Close()
@@ -222,7 +224,7 @@ func TestChaos(t *testing.T) {
 	}
 	replicas := make([]*service, 3)
 	for i := range replicas {
-		replicas[i] = &service{args: []string{"serve", "--policy", policy, "--store", database, "--open", "--addr", "127.0.0.1:0", "--log-level", "error"}}
+		replicas[i] = &service{args: []string{"serve", "--policy", policy, "--store", proxied, "--open", "--addr", "127.0.0.1:0", "--log-level", "error"}}
 		if !replicas[i].start(t) {
 			t.Fatalf("a replica does not start: %s", replicas[i].log)
 		}
@@ -266,7 +268,9 @@ func TestChaos(t *testing.T) {
 		})
 	}
 	collected := jobs.collect(ctx, t)
-	counts := havoc(ctx, t, *chaosTime, cluster, database, append(slices.Clone(replicas), jobs.workers...))
+	h := &hang{proxy: proxy, client: c, replicas: replicas, database: database}
+	counts := havoc(ctx, t, *chaosTime, cluster, database, append(slices.Clone(replicas), jobs.workers...), h)
+	h.terminate(ctx, t)
 	stop()
 	clients.Wait()
 	<-collected
@@ -276,6 +280,7 @@ func TestChaos(t *testing.T) {
 		r.kill(syscall.SIGTERM)
 	}
 	judgeChaos(t, u, c, database, counts)
+	t.Logf("the database hung %d times: the slowest of %d requests that needed it took %v, the end by SIGTERM %v", h.times, h.requests, h.slowest, h.end)
 	jobs.judge(t, u)
 }
 
@@ -283,11 +288,11 @@ type havocCounts struct {
 	kills, restarts, crashes, cuts atomic.Int64
 }
 
-func havoc(ctx context.Context, t *testing.T, d time.Duration, cluster *pgtest.Cluster, database string, replicas []*service) *havocCounts {
+func havoc(ctx context.Context, t *testing.T, d time.Duration, cluster *pgtest.Cluster, database string, replicas []*service, h *hang) *havocCounts {
 	n := &havocCounts{}
 	for end := time.Now().Add(d); time.Now().Before(end); {
 		time.Sleep(time.Duration(1000+rand.IntN(1500)) * time.Millisecond)
-		switch rand.IntN(6) {
+		switch rand.IntN(7) {
 		case 0, 1, 2:
 			r := replicas[rand.IntN(len(replicas))]
 			r.kill(syscall.SIGKILL)
@@ -303,6 +308,9 @@ func havoc(ctx context.Context, t *testing.T, d time.Duration, cluster *pgtest.C
 			_, _ = s.Pool().Exec(ctx, "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid <> pg_backend_pid() AND datname = current_database()")
 			s.Close()
 			n.cuts.Add(1)
+		case 5:
+			h.refuse(ctx, t)
+			h.proxy.Resume()
 		default:
 			how, counter := syscall.SIGINT, &n.restarts
 			if rand.IntN(2) == 0 {

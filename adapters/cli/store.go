@@ -1,13 +1,17 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"os"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/stepfall/stepfall/adapters/full"
 	"github.com/stepfall/stepfall/adapters/internal/queue"
 	"github.com/stepfall/stepfall/adapters/postgres"
 	"github.com/stepfall/stepfall/adapters/store"
@@ -70,10 +74,16 @@ func (f *pruneFlags) prune(ctx context.Context, s Streams) (err error) {
 	if err != nil {
 		return err
 	}
-	shared, err := sharedStore(ctx, f.store, nil)
-	if err == nil && shared == nil {
-		err = usage("--store is needed, or %s", storeVariable)
+	address := cmp.Or(f.store, os.Getenv(storeVariable))
+	switch {
+	case address == "":
+		return usage("--store is needed, or %s", storeVariable)
+	case !strings.Contains(address, "://"):
+		if _, err := os.Stat(address); err != nil { // rather than make one, in which nothing is old
+			return err
+		}
 	}
+	shared, err := full.OpenStore(ctx, address, nil)
 	if err != nil {
 		return err
 	}

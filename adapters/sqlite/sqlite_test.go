@@ -450,6 +450,34 @@ func TestAStoreIsItsOwnersAlone(t *testing.T) {
 }
 
 // A file that another program holds locked holds nobody up, and serves again when it is free.
+// What retention deletes is in no byte of the file afterwards.
+func TestPrunedTextsAreOverwritten(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "a.db")
+	s := open(t, path)
+	const secret = "the order of a customer"
+	var entries []store.Entry
+	for i := range 50 {
+		text := strings.Repeat(secret, 1+100*(i%2)) // in one page, and over several
+		entries = append(entries, store.Entry{Trace: &sdk.Trace{ID: fmt.Sprintf("%04d", i), Start: time.Now().Add(-time.Hour), Prompt: text, Calls: []sdk.Call{{Model: "m", Answer: text}}}})
+	}
+	if err := s.Record(t.Context(), entries); err != nil {
+		t.Fatal(err)
+	}
+	if n, err := store.PruneAll(t.Context(), s, store.Retention{Traces: time.Minute}); err != nil || n.Traces != 50 {
+		t.Fatal(n, err)
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	data, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := strings.Count(string(data), secret); n > 0 {
+		t.Errorf("the file still has what was deleted, %d times", n)
+	}
+}
+
 func TestAFileThatAnotherProgramLocks(t *testing.T) {
 	t.Setenv("XDG_CACHE_HOME", t.TempDir())
 	path := filepath.Join(t.TempDir(), "s.db")

@@ -49,24 +49,34 @@ type Agent struct {
 type agentRuns struct {
 	agent  *Agent
 	name   string // of the model, or PolicyName
+	capped bool
 	router *router.Router
 	served *gateway.Gateway
 	file   *step.JSONLines
 
 	mu   sync.Mutex
 	rows map[string]*Outcome // by run: what its steps came to so far
+	cut  map[string]bool     // runs that had a step refused by a cap
 }
 
 // runner returns who has an agent do tasks with a model, or with the policy where model is
 // behind the last one.
-func (c *collector) runner(ctx context.Context, model int) (ask asker, done func(), err error) {
-	a := &agentRuns{agent: c.o.Agent, name: c.name(model), file: c.traces, rows: map[string]*Outcome{}}
+func (c *collector) runner(ctx context.Context, model int, ledger string) (ask asker, done func(), err error) {
+	a := &agentRuns{agent: c.o.Agent, name: c.name(model), capped: c.o.CapUSD > 0, file: c.traces, rows: map[string]*Outcome{}, cut: map[string]bool{}}
 	p := *c.o.Policy
 	if model < len(p.Models) {
 		p.Verifiers, p.Estimators = nil, nil
 		single(&p, model)
 	}
 	p.Mode, p.Trace, p.Holdout, p.Shadow = "enforce", policies.Trace{}, nil, nil
+	if c.o.CapUSD > 0 {
+		if p.Budget.StepUSD+p.Budget.RunUSD > 0 {
+			return nil, nil, errors.New("a cap of the collection and caps of the policy cannot be told apart where they cut a run short: set budget.step_usd and budget.run_usd to 0, or leave out the cap of the collection")
+		}
+		// The cap is that of the one tenant, without a name, of all runs, in a ledger that the
+		// routers share.
+		p.Budget.TenantUSD, p.Budget.TenantPeriod, p.Budget.Ledger = c.o.CapUSD-c.out.spentUSD, 0, ledger
+	}
 	o := c.o.Router
 	o.Traces = a.record
 	if a.router, err = router.New(ctx, &p, full.Complete(o)); err != nil {
@@ -95,6 +105,7 @@ func (a *agentRuns) record(ctx context.Context, t *sdk.Trace) {
 	if row == nil {
 		return
 	}
+	a.cut[t.Run] = a.cut[t.Run] || t.Stop == sdk.StopBudget
 	row.CostUSD += t.CostUSD
 	row.InputTokens += t.Usage.InputTokens + t.Usage.CachedInputTokens + t.Usage.CacheWriteTokens
 	row.OutputTokens += t.Usage.OutputTokens + t.Usage.ReasoningTokens
@@ -123,8 +134,13 @@ func (a *agentRuns) run(ctx context.Context, t *Task) (*answer, error) {
 	out, failed := a.command(ctx, t, a.agent.Command, dir, address, nil)
 	stop()
 	a.mu.Lock()
+	cut := a.cut[run]
 	delete(a.rows, run)
+	delete(a.cut, run)
 	a.mu.Unlock()
+	if a.capped && cut { // what it came to says nothing of the model
+		return &answer{Full: true, USD: row.CostUSD}, nil
+	}
 	row.LatencySeconds = time.Since(start).Seconds()
 	row.Answer = strings.TrimSpace(string(out))
 	if failed == nil {

@@ -123,10 +123,23 @@ func TestAgentsAreCollected(t *testing.T) {
 			t.Errorf("step %s of small has %v", id, steps.Quality[q][m])
 		}
 	}
-	o.CapUSD, o.Out = 0.001, filepath.Join(dir, "capped.jsonl")
-	if sum, err := collect.Run(t.Context(), o); err != nil || sum.New != 1 || !sum.CapReached {
-		t.Errorf("under a cap: %v, %+v", err, sum)
+	// A run that the cap cuts short is no outcome, what it spent counts, and the cap holds:
+	// twelve times what a call costs is reserved for it.
+	for _, c := range []struct {
+		usd  float64
+		runs int
+		paid float64
+	}{{0.001, 0, 0}, {0.0126, 0, 0.001}, {0.15, 3, 0.034}} {
+		o.CapUSD, o.Out = c.usd, filepath.Join(dir, fmt.Sprintf("capped%v.jsonl", c.usd))
+		if sum, err := collect.Run(t.Context(), o); err != nil || sum.New != c.runs || !sum.CapReached || sum.SpentUSD < c.paid || sum.SpentUSD > 1.01*c.paid {
+			t.Errorf("under a cap of %v: %v, %+v", c.usd, err, sum)
+		}
 	}
+	p.Budget.RunUSD = 1
+	if _, err := collect.Run(t.Context(), o); err == nil || !strings.Contains(err.Error(), "budget.run_usd") {
+		t.Errorf("caps of two kinds: %v", err)
+	}
+	p.Budget.RunUSD = 0
 	o.CapUSD, o.Out, o.Agent.Command = 0, filepath.Join(dir, "broken.jsonl"), []string{filepath.Join(dir, "nothing")}
 	if sum, err := collect.Run(t.Context(), o); err != nil || sum.New != 0 || sum.Failed != 6 || len(sum.Faults) == 0 {
 		t.Errorf("a program that is not there: %v, %+v", err, sum)

@@ -175,7 +175,7 @@ type asker func(ctx context.Context, t *Task) (*answer, error)
 // asker returns who asks a model: its router, or the workers of a queue.
 func (c *collector) asker(ctx context.Context, model int, ledger string) (ask asker, done func(), err error) {
 	if c.o.Agent != nil {
-		return c.runner(ctx, model)
+		return c.runner(ctx, model, ledger)
 	}
 	if q := c.o.Queue; q != nil {
 		name := c.o.Policy.Models[model].Name
@@ -290,6 +290,9 @@ func (c *collector) one(ctx context.Context, ask asker, t *Task, model string) e
 		return err
 	case a.Full:
 		c.full.Store(true)
+		c.mu.Lock()
+		c.sum.SpentUSD += a.USD
+		c.mu.Unlock()
 		return nil
 	case a.Outcome == nil:
 		return c.failed(model, a.Error, a.USD)

@@ -144,7 +144,7 @@ func (p *madePlan) print(w *printer, recorded, believed bool, next *policies.Pol
 			w.f("%s: what %s asks for verdicts is not in these costs, since nothing recorded says it; max_usd bounds each\n", r.Policy, strings.Join(r.Unpriced, ", "))
 		}
 		if r.Unknown > 0 {
-			w.f("%s: %s of models without recorded outcomes, taken from beliefs\n", r.Policy, count(r.Unknown, "call"))
+			w.f("%s: %s of models without recorded outcomes, taken from beliefs: the ± knows nothing of how far those are off\n", r.Policy, count(r.Unknown, "call"))
 		}
 	}
 	if next.Mode != string(middleware.Enforce) {

@@ -351,3 +351,52 @@ model "small" {
 		t.Errorf("judged %+v, guessed %+v, together %v", f.Judged, f.Guessed, f.Quality)
 	}
 }
+
+const agreeing = `
+model "a" {
+  provider = "openai"
+  served   = "gpt-4.1-mini"
+  quality { mean = 0.8 }
+}
+model "b" {
+  provider = "openai"
+  served   = "gpt-4.1-nano"
+  quality { mean = 0.8 }
+}
+model "large" {
+  provider = "openai"
+  served   = "gpt-4.1"
+  quality { mean = 0.89 }
+}
+estimator "pair" {
+  plugin = "agreement"
+}
+strategy "threshold" { threshold = 0.9 }
+`
+
+// The answers of models that were not asked agree as often as those of the beliefs do, and
+// what was recorded of the same query under another model is what it answers.
+func TestForecastDrawsAgreementOfWhoWasNotAsked(t *testing.T) {
+	p := parse(t, agreeing)
+	var pinned, whole []*sdk.Trace
+	for n := range 400 {
+		id := fmt.Sprint("q", n)
+		step := func(model, key string) *sdk.Trace {
+			return &sdk.Trace{ID: id + model, QueryID: id, InputTokens: 1000, Calls: []sdk.Call{{Model: model, Key: key, CostUSD: 0.001}}}
+		}
+		pinned = append(pinned, step("large", "k"))
+		second := "k"
+		if n%10 == 0 {
+			second = "other"
+		}
+		whole = append(whole, step("a", "k"), step("b", second), step("large", "k"))
+	}
+	beliefs := predict(t, p, &forecast.Beliefs{Queries: []*sdk.Query{{InputTokens: 1000}}, Draws: 4000, Seed: 1})
+	f := predict(t, p, &forecast.Traces{Steps: pinned, Seed: 1})
+	if math.Abs(f.Models[2].Ran-beliefs.Models[2].Ran) > 0.08 || f.Unknown == 0 {
+		t.Errorf("large is run for %v and in a world of beliefs for %v; %d unknown", f.Models[2].Ran, beliefs.Models[2].Ran, f.Unknown)
+	}
+	if f := predict(t, p, &forecast.Traces{Steps: whole, Seed: 1}); math.Abs(f.Models[2].Ran-0.1) > 1e-9 || f.Unknown != 0 {
+		t.Errorf("all answers are recorded: large is run for %v, want 0.1; %d unknown", f.Models[2].Ran, f.Unknown)
+	}
+}

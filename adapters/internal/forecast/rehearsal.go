@@ -44,6 +44,7 @@ type rehearsal struct {
 	sold map[string]map[string]float64
 	// priors are the mean qualities by which answers are compared; nil where they are not.
 	priors []float64
+	peers  []Model
 }
 
 // rehearse prepares the policy's engine.
@@ -64,6 +65,10 @@ func rehearse(p *policies.Policy, w World, f *Forecast, o *Options) (*rehearsal,
 			stated[i] = p.Models[i].Quality.Stated()
 		}
 		r.priors = estimate.PriorMeans(p.SDKModels(), stated)
+		for i := range p.Models {
+			m := &p.Models[i]
+			r.peers = append(r.peers, Model{Name: m.Name, Provider: m.Provider, Served: m.Served, Quality: sdk.Estimate{Mean: r.priors[i]}})
+		}
 	}
 	c := r.assembly.Step
 	if t, ok := w.(*Traces); ok && t.judgedByProgram() {
@@ -199,7 +204,7 @@ func (r *rehearsal) call(_ context.Context, c *step.Call) (*sdk.Answer, error) {
 	m := &r.policy.Models[c.Index]
 	who := Model{Name: m.Name, Provider: m.Provider, Served: m.Served, Quality: m.Quality.SDK(), Verified: r.policy.Verifies(c.Query, m.Name)}
 	if r.priors != nil {
-		who.Compared, who.Quality.Mean = true, r.priors[c.Index]
+		who.Compared, who.Quality.Mean, who.Peers = true, r.priors[c.Index], r.peers
 	}
 	o := r.world.Outcome(r.n, who)
 	servers := 1 + len(m.Deployments)

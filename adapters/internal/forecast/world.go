@@ -29,6 +29,8 @@ type Model struct {
 	// Compared says that the policy compares its answer with others, by the estimator that
 	// is built in: Quality is then how often it is right.
 	Compared bool
+	// Peers are the policy's models, where answers are compared.
+	Peers []Model
 }
 
 // Outcome is what a model does with a query.
@@ -258,14 +260,19 @@ func (t *Table) Outcome(n int, m Model) Outcome {
 	return out
 }
 
-// Traces is a world of recorded steps. What a trace does not have, because the
-// model was not run, is drawn from what was believed of it then.
+// Traces is a world of recorded steps. Steps of one query id are one query, as they are for
+// a fit: what one does not have another may. What none has, because the model was not run,
+// is drawn from what was believed of it then or, where answers are compared, from what is
+// usual of models that answer as those that ran did.
 type Traces struct {
 	Steps []*sdk.Trace
 	Seed  uint64
 
 	once  sync.Once
 	looks map[string]looks
+
+	index   sync.Once
+	ofQuery map[string][]*sdk.Trace
 }
 
 // looks are how often a verifier looked, and what that cost in all.
@@ -357,13 +364,54 @@ func believed(s *sdk.Trace, model string) (sdk.Estimate, bool) {
 // Outcome implements [World].
 func (t *Traces) Outcome(n int, m Model) Outcome {
 	s := t.Steps[n]
+	o := recorded(s, m)
+	if !o.Known {
+		for _, other := range t.sameQuery(s.QueryID) {
+			if found := recorded(other, m); found.Known {
+				found.Failures = o.Failures // those of the other step were its own
+				return found
+			}
+		}
+	}
+	if o.Known {
+		return o
+	}
+	belief, known := believed(s, m.Name)
+	if !known {
+		belief = m.Quality
+	}
+	drawn := Outcome{Quality: draw(t.Seed, n, m, belief), Known: known, Failures: o.Failures, CostRatio: costRatio(s)}
+	if m.Compared {
+		drawn.Quality, drawn.Text = t.compared(n, m)
+		drawn.Known = false
+	}
+	return drawn
+}
+
+// sameQuery returns the steps of a query.
+func (t *Traces) sameQuery(id string) []*sdk.Trace {
+	t.index.Do(func() {
+		t.ofQuery = map[string][]*sdk.Trace{}
+		for _, s := range t.Steps {
+			if s.QueryID != "" {
+				t.ofQuery[s.QueryID] = append(t.ofQuery[s.QueryID], s)
+			}
+		}
+	})
+	return t.ofQuery[id]
+}
+
+// recorded is what a model did in a step; it is not Known where the model gave no answer.
+func recorded(s *sdk.Trace, m Model) Outcome {
 	failures := 0
 	for _, c := range s.Calls {
 		if c.Model != m.Name && (c.Served == "" || c.Served != m.Served) {
 			continue
 		}
 		if c.Error != "" {
-			failures++
+			if c.Failed() {
+				failures++
+			}
 			continue
 		}
 		o := Outcome{
@@ -375,11 +423,68 @@ func (t *Traces) Outcome(n int, m Model) Outcome {
 		}
 		return o
 	}
-	belief, known := believed(s, m.Name)
-	if !known {
-		belief = m.Quality
+	return Outcome{Failures: failures}
+}
+
+// mostWorlds bounds how many worlds are drawn until one agrees with what was recorded.
+const mostWorlds = 100
+
+// compared draws what a model that was not run would have answered, and how good that is:
+// in the first world of [Beliefs] in which the models that ran agree with each other, and
+// are right and wrong, as they were. Where their answers cannot be compared, the draw
+// cannot be either, and has no text.
+func (t *Traces) compared(n int, m Model) (quality float64, text string) {
+	var peers []Model
+	var ran []Outcome
+	silent := false
+	for _, p := range m.Peers {
+		o := recorded(t.Steps[n], p)
+		for _, other := range t.sameQuery(t.Steps[n].QueryID) {
+			if !o.Known {
+				o = recorded(other, p)
+			}
+		}
+		silent = silent || o.Known && o.Text == ""
+		if o.Known && o.Text != "" {
+			peers, ran = append(peers, p), append(ran, o)
+		}
 	}
-	return Outcome{Quality: draw(t.Seed, n, m, belief), Known: known, Failures: failures, CostRatio: costRatio(s)}
+	var own Outcome
+	for try := range uint64(mostWorlds) {
+		world := Beliefs{Seed: t.Seed + try*0x9e3779b97f4a7c15}
+		own = world.compared(n, m)
+		text = own.Text
+		drawn := make([]Outcome, len(ran))
+		for i, p := range peers {
+			drawn[i] = world.compared(n, p)
+			if drawn[i].Text == own.Text {
+				text = ran[i].Text
+			}
+		}
+		if agrees(drawn, ran) {
+			break
+		}
+	}
+	if silent && len(ran) == 0 {
+		text = ""
+	}
+	return own.Quality, text
+}
+
+// agrees reports whether drawn answers are the same as each other, and right, where recorded
+// ones are.
+func agrees(drawn, recorded []Outcome) bool {
+	for i := range drawn {
+		if recorded[i].Judged && (recorded[i].Quality >= 0.5) != (drawn[i].Quality >= 0.5) {
+			return false
+		}
+		for k := range i {
+			if (drawn[i].Text == drawn[k].Text) != (recorded[i].Text == recorded[k].Text) {
+				return false
+			}
+		}
+	}
+	return true
 }
 
 // costRatio is what the answers of a step cost, over what was expected of them before.

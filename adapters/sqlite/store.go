@@ -30,7 +30,8 @@ type Store struct {
 	statements   map[string]*sql.Stmt
 	changes      int64 // of all processes, as run last saw it
 	jobs         chan *job
-	ended        chan struct{}
+	closed       chan struct{} // by Close: no further change is taken
+	ended        chan struct{} // by run: no further change is made
 	closing      sync.Once
 	// now is the clock.
 	now func() time.Time
@@ -40,7 +41,7 @@ var _ store.Store = (*Store)(nil)
 
 // Open opens the file, and makes it when it does not exist.
 func Open(ctx context.Context, path string) (*Store, error) {
-	s := &Store{path: path, statements: map[string]*sql.Stmt{}, jobs: make(chan *job, 256), ended: make(chan struct{}), now: time.Now}
+	s := &Store{path: path, statements: map[string]*sql.Stmt{}, jobs: make(chan *job, 256), closed: make(chan struct{}), ended: make(chan struct{}), now: time.Now}
 	if err := s.open(ctx); err != nil {
 		return nil, fmt.Errorf("opening %s: %w", path, err)
 	}
@@ -185,7 +186,7 @@ func (s *Store) same() error {
 func (s *Store) Close() error {
 	var err error
 	s.closing.Do(func() {
-		close(s.jobs)
+		close(s.closed)
 		<-s.ended
 		for _, st := range s.statements {
 			err = errors.Join(err, st.Close())

@@ -26,39 +26,55 @@ var errClosed = errors.New("the store is closed")
 
 // write makes a change that no other writer interleaves with. Changes that wait
 // together are written together, since what takes time is to wait for the disk.
-func (s *Store) write(ctx context.Context, do func(sqlstore.Tx) error) (err error) {
-	defer func() {
-		if recover() != nil { // the channel is closed
-			err = errClosed
-		}
-	}()
+func (s *Store) write(ctx context.Context, do func(sqlstore.Tx) error) error {
 	j := &job{ctx: ctx, do: do, done: make(chan struct{})}
 	select {
+	case <-s.closed:
+		return errClosed
+	default:
+	}
+	select {
 	case s.jobs <- j:
+	case <-s.closed:
+		return errClosed
 	case <-ctx.Done():
 		return ctx.Err()
 	}
 	// The change may be under way: what came of it must be known.
-	<-j.done
-	return fault(j.err)
+	select {
+	case <-j.done:
+		return fault(j.err)
+	case <-s.ended:
+	}
+	select {
+	case <-j.done:
+		return fault(j.err)
+	default:
+		return errClosed // it came too late to be made
+	}
 }
 
-// run makes the changes until Close.
+// run makes the changes until Close, those that wait by then included.
 func (s *Store) run() {
 	defer close(s.ended)
-	for first := range s.jobs {
-		batch := []*job{first}
+	for {
+		var batch []*job
+		select {
+		case j := <-s.jobs:
+			batch = append(batch, j)
+		case <-s.closed:
+		}
 	more:
 		for len(batch) < maxJobs {
 			select {
-			case j, open := <-s.jobs:
-				if !open {
-					break more
-				}
+			case j := <-s.jobs:
 				batch = append(batch, j)
 			default:
 				break more
 			}
+		}
+		if len(batch) == 0 {
+			return
 		}
 		s.commit(batch)
 		for _, j := range batch {

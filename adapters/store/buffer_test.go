@@ -144,11 +144,13 @@ func TestAnOutageLosesNothing(t *testing.T) {
 			time.Sleep(time.Second / perSecond)
 		}
 		time.Sleep(15 * time.Second)
+		s.mu.Lock()
 		for n := range perSecond * (outage + 2) {
 			if got := s.times[fmt.Sprint(n)]; got != 1 {
-				t.Fatalf("trace %d was written %d times", n, got)
+				t.Errorf("trace %d was written %d times", n, got)
 			}
 		}
+		s.mu.Unlock()
 		if written, waiting, dropped := b.Counts(); written != perSecond*(outage+2) || waiting != 0 || dropped != 0 {
 			t.Errorf("%d written, %d wait, %d dropped", written, waiting, dropped)
 		}

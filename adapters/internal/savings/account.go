@@ -25,12 +25,14 @@ type Account struct {
 	sums
 	// holdout is the policy beside runs that went the baseline's way.
 	holdout holdout.Account
-	// ends has, by run, whether the last verdict on it passed it.
-	ends map[string]bool
+	// runs are those of which a step was added, with the last verdict on each.
+	runs map[string]runVerdict
 }
 
-// maxEnds is how many verdicts on runs an account knows.
-const maxEnds = 100_000
+type runVerdict struct{ judged, passed bool }
+
+// maxRuns is how many runs an account knows.
+const maxRuns = 100_000
 
 // sums are what an [Account] holds. Those of two accounts add up field by field.
 type sums struct {
@@ -90,6 +92,7 @@ func (a *Account) Record(ctx context.Context, t *sdk.Trace) {
 		a.end(t)
 		return
 	}
+	a.begin(t)
 	a.spent += t.CostUSD
 	switch t.Mode {
 	case middleware.ShadowAlternative:
@@ -119,22 +122,33 @@ func (a *Account) Record(ctx context.Context, t *sdk.Trace) {
 	}
 }
 
-// end takes a verdict on a run. The last one stands; one that is inconclusive says nothing.
-func (a *Account) end(t *sdk.Trace) {
-	quality, judged := t.Verdict.Quality()
-	if !judged {
+// begin notes the run of a step, so that verdicts on it count.
+func (a *Account) begin(t *sdk.Trace) {
+	unit := holdout.Unit(t.Tenant, t.Run, "", "")
+	if _, known := a.runs[unit]; known || t.Run == "" {
 		return
 	}
-	if a.ends == nil {
-		a.ends = map[string]bool{}
+	if a.runs == nil {
+		a.runs = map[string]runVerdict{}
 	}
-	if len(a.ends) >= maxEnds { // one or another is forgotten
-		for name := range a.ends {
-			delete(a.ends, name)
+	if len(a.runs) >= maxRuns { // one or another is forgotten
+		for name := range a.runs {
+			delete(a.runs, name)
 			break
 		}
 	}
-	a.ends[holdout.Unit(t.Tenant, t.Run, "", "")] = quality >= 0.5
+	a.runs[unit] = runVerdict{}
+}
+
+// end takes a verdict on a run of which there is a step. The last one stands; one that is
+// inconclusive says nothing.
+func (a *Account) end(t *sdk.Trace) {
+	unit := holdout.Unit(t.Tenant, t.Run, "", "")
+	if quality, judged := t.Verdict.Quality(); judged {
+		if _, known := a.runs[unit]; known {
+			a.runs[unit] = runVerdict{judged: true, passed: quality >= 0.5}
+		}
+	}
 }
 
 // Recorded is a step of which a table of outcomes knows what the baseline does.
@@ -176,10 +190,14 @@ func (a *Account) Add(b *Account) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.holdout.Add(&b.holdout)
-	if a.ends == nil {
-		a.ends = map[string]bool{}
+	if a.runs == nil {
+		a.runs = map[string]runVerdict{}
 	}
-	maps.Copy(a.ends, b.ends)
+	for name, v := range b.runs {
+		if v.judged || !a.runs[name].judged {
+			a.runs[name] = v
+		}
+	}
 	a.discarded += b.discarded
 	a.verdicts += b.verdicts
 	a.steps += b.steps

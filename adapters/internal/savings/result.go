@@ -87,9 +87,12 @@ func (a *Account) Beside(baseline string) Result {
 	defer a.mu.Unlock()
 	r := Result{Steps: a.steps, Unanswered: a.unanswered, SpentUSD: a.spent, ShadowUSD: a.shadowed, Shadows: a.shadows, Embeddings: a.embeddings, Quality: a.quality(), DiscardedUSD: a.discarded, VerdictsUSD: a.verdicts}
 	var ends mean
-	for _, right := range a.ends {
+	for _, v := range a.runs {
+		if !v.judged {
+			continue
+		}
 		ends.n++
-		if right {
+		if v.passed {
 			ends.sum++
 		}
 	}

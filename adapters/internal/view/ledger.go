@@ -8,6 +8,7 @@ import (
 	"github.com/stepfall/stepfall/adapters/internal/savings"
 	"github.com/stepfall/stepfall/adapters/store"
 	"github.com/stepfall/stepfall/sdk"
+	"github.com/stepfall/stepfall/sdk/holdout"
 )
 
 // ledger reads all traces once, as they come, and keeps an account of them for each day,
@@ -18,7 +19,11 @@ type ledger struct {
 	mu       sync.Mutex
 	last     int64 // the sequence number of the newest step that was read
 	accounts map[ledgerKey]*savings.Account
+	runs     map[string]ledgerKey // the account of each run's last step
 }
+
+// maxRuns is how many runs a ledger knows.
+const maxRuns = 100_000
 
 type ledgerKey struct{ day, tenant, key, policy string }
 
@@ -59,10 +64,18 @@ func (l *ledger) readSome(ctx context.Context) (int, error) {
 		return 0, err
 	}
 	if l.accounts == nil {
-		l.accounts = map[ledgerKey]*savings.Account{}
+		l.accounts, l.runs = map[ledgerKey]*savings.Account{}, map[string]ledgerKey{}
 	}
+	byID := make(map[string]*sdk.Trace, len(traces))
 	for _, t := range traces {
-		k := keys[t.ID]
+		byID[t.ID] = t
+	}
+	for _, id := range ids { // as they came: a verdict after the steps of its run
+		t := byID[id]
+		if t == nil {
+			continue
+		}
+		k := l.keyOf(t, keys[id])
 		if l.accounts[k] == nil {
 			l.accounts[k] = &savings.Account{}
 		}
@@ -70,6 +83,29 @@ func (l *ledger) readSome(ctx context.Context) (int, error) {
 	}
 	l.last = lines[len(lines)-1].Seq
 	return len(lines), nil
+}
+
+// keyOf returns the key of the account that a trace belongs to: a verdict on a run goes to the
+// run's, whenever it comes and whoever reports it. l.mu is held.
+func (l *ledger) keyOf(t *sdk.Trace, own ledgerKey) ledgerKey {
+	if t.Run == "" {
+		return own
+	}
+	run := holdout.Unit(t.Tenant, t.Run, "", "")
+	if !sdk.IsStep(t.Mode) {
+		if of, known := l.runs[run]; known {
+			return of
+		}
+		return own
+	}
+	if len(l.runs) >= maxRuns { // one or another is forgotten
+		for name := range l.runs {
+			delete(l.runs, name)
+			break
+		}
+	}
+	l.runs[run] = own
+	return own
 }
 
 // account adds up the steps that the filter selects by whole days, tenant, key and policy.

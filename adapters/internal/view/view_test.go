@@ -801,3 +801,37 @@ func TestOldTracesTakeTheCheapestOfTies(t *testing.T) {
 		}
 	}
 }
+
+// The pages know each verdict on a run, whenever it comes and by whatever policy.
+func TestVerdictsOnRunsReachTheirAccount(t *testing.T) {
+	const runs = 60
+	var traces []*sdk.Trace
+	add := func(run int, mode string, start time.Time, policy string, verdict *sdk.Verdict) {
+		id := fmt.Sprintf("%016x", uint64(len(traces)+1)*0x9e3779b97f4a7c15)
+		traces = append(traces, &sdk.Trace{ID: id, Start: start, Mode: mode, Run: fmt.Sprint("run", run), Policy: policy, Verdict: verdict})
+	}
+	day := time.Date(2026, 3, 1, 23, 0, 0, 0, time.UTC)
+	for run := range runs {
+		for range 3 {
+			add(run, "", day, "a", nil)
+		}
+		add(run, sdk.ModeVerdict, day.Add(time.Duration(run%2)*2*time.Hour), "", &sdk.Verdict{Outcome: sdk.Passed})
+	}
+	add(runs, sdk.ModeVerdict, day, "", &sdk.Verdict{Outcome: sdk.Failed}) // a run that nobody made
+	path := filepath.Join(t.TempDir(), "traces.jsonl")
+	if err := os.WriteFile(path, lines(t, traces), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	l, err := OpenLines(t.Context(), path, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	a, err := (&ledger{from: &sampler{from: l}}).account(t.Context(), &store.Filter{}, int64(len(traces)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r := a.Result(); r.Runs.N != runs || r.Runs.Mean != 1 {
+		t.Errorf("%+v, want %d runs, all passed", r.Runs, runs)
+	}
+}

@@ -25,11 +25,11 @@ type Account struct {
 	sums
 	// holdout is the policy beside runs that went the baseline's way.
 	holdout holdout.Account
-	// runs are those of which a step was added, with the last verdict on each.
+	// runs are those of which a step or a verdict was added, with the last verdict on each.
 	runs map[string]runVerdict
 }
 
-type runVerdict struct{ judged, passed bool }
+type runVerdict struct{ hasStep, judged, passed bool }
 
 // maxRuns is how many runs an account knows.
 const maxRuns = 100_000
@@ -124,31 +124,39 @@ func (a *Account) Record(ctx context.Context, t *sdk.Trace) {
 
 // begin notes the run of a step, so that verdicts on it count.
 func (a *Account) begin(t *sdk.Trace) {
-	unit := holdout.Unit(t.Tenant, t.Run, "", "")
-	if _, known := a.runs[unit]; known || t.Run == "" {
-		return
+	if t.Run != "" {
+		a.note(t, runVerdict{hasStep: true})
 	}
+}
+
+// end takes a verdict on a run. The last one stands; one that is inconclusive says nothing.
+func (a *Account) end(t *sdk.Trace) {
+	if quality, judged := t.Verdict.Quality(); judged {
+		a.note(t, runVerdict{judged: true, passed: quality >= 0.5})
+	}
+}
+
+func (a *Account) note(t *sdk.Trace, v runVerdict) {
+	unit := holdout.Unit(t.Tenant, t.Run, "", "")
 	if a.runs == nil {
 		a.runs = map[string]runVerdict{}
 	}
-	if len(a.runs) >= maxRuns { // one or another is forgotten
+	if _, known := a.runs[unit]; !known && len(a.runs) >= maxRuns { // one or another is forgotten
 		for name := range a.runs {
 			delete(a.runs, name)
 			break
 		}
 	}
-	a.runs[unit] = runVerdict{}
+	a.runs[unit] = a.runs[unit].with(v)
 }
 
-// end takes a verdict on a run of which there is a step. The last one stands; one that is
-// inconclusive says nothing.
-func (a *Account) end(t *sdk.Trace) {
-	unit := holdout.Unit(t.Tenant, t.Run, "", "")
-	if quality, judged := t.Verdict.Quality(); judged {
-		if _, known := a.runs[unit]; known {
-			a.runs[unit] = runVerdict{judged: true, passed: quality >= 0.5}
-		}
+// with returns what v and a later w say of one run.
+func (v runVerdict) with(w runVerdict) runVerdict {
+	v.hasStep = v.hasStep || w.hasStep
+	if w.judged {
+		v.judged, v.passed = true, w.passed
 	}
+	return v
 }
 
 // Recorded is a step of which a table of outcomes knows what the baseline does.
@@ -194,9 +202,7 @@ func (a *Account) Add(b *Account) {
 		a.runs = map[string]runVerdict{}
 	}
 	for name, v := range b.runs {
-		if v.judged || !a.runs[name].judged {
-			a.runs[name] = v
-		}
+		a.runs[name] = a.runs[name].with(v)
 	}
 	a.discarded += b.discarded
 	a.verdicts += b.verdicts

@@ -88,7 +88,7 @@ func (a *Account) Beside(baseline string) Result {
 	r := Result{Steps: a.steps, Unanswered: a.unanswered, SpentUSD: a.spent, ShadowUSD: a.shadowed, Shadows: a.shadows, Embeddings: a.embeddings, Quality: a.quality(), DiscardedUSD: a.discarded, VerdictsUSD: a.verdicts}
 	var ends mean
 	for _, v := range a.runs {
-		if !v.judged {
+		if !v.judged || !v.hasStep {
 			continue
 		}
 		ends.n++

@@ -49,6 +49,8 @@ type Request struct {
 	Files []Source `json:"files"`
 	// Whole says that a file is a test, whatever functions it has.
 	Whole bool `json:"whole,omitempty"`
+	// Names are functions in Python that are tests by the settings of their framework.
+	Names []string `json:"names,omitempty"`
 }
 
 // Program alters the sources of a language.

@@ -46,8 +46,8 @@ def @end(f):
 
 
 class Alteration:
-    def __init__(self, text, way, rng, whole):
-        self.source, self.way, self.rng, self.whole = text.encode(), way, rng, whole
+    def __init__(self, text, way, rng, whole, names):
+        self.source, self.way, self.rng, self.whole, self.names = text.encode(), way, rng, whole, names
         self.tree = ast.parse(text)
         self.starts = [0]
         for line in self.source.splitlines(keepends=True):
@@ -153,7 +153,7 @@ class Alteration:
         for inner in node.body:
             if isinstance(inner, ast.ClassDef):
                 self.functions(inner, name + inner.name + ".")
-            elif isinstance(inner, (ast.FunctionDef, ast.AsyncFunctionDef)) and inner.name.startswith("test"):
+            elif isinstance(inner, (ast.FunctionDef, ast.AsyncFunctionDef)) and (inner.name.startswith("test") or inner.name in self.names):
                 before = len(self.edits)
                 if self.way == "end":
                     start = self.at(inner.lineno, inner.col_offset)
@@ -203,7 +203,7 @@ def main(request_file, report):
     rng, altered = random.Random(request["seed"]), []
     for file in request["files"]:
         try:
-            alteration = Alteration(file["text"], request["way"], rng, request.get("whole", False))
+            alteration = Alteration(file["text"], request["way"], rng, request.get("whole", False), request.get("names", []))
             text, count = alteration.make()
             compile(text, file["path"], "exec")
         except (SyntaxError, ValueError, RecursionError):

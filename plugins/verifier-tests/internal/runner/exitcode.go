@@ -2,6 +2,7 @@ package runner
 
 import (
 	"os/exec"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -36,8 +37,17 @@ func (e exitCode) Plan(argv []string, tree *Tree, _ string) (*Plan, error) {
 
 func (exitCode) Read(plan *Plan, result *jail.Result) *Report {
 	test := Test{Name: strings.Join(plan.Argv, " "), Status: Pass}
+	report := &Report{}
 	if result.ExitCode != 0 {
 		test.Status, test.Output = Fail, lastOutput(result)
+		report.Unfit = strings.TrimSpace(notInstalled.FindString(test.Output))
 	}
-	return &Report{Tests: []Test{test}}
+	report.Tests = []Test{test}
+	return report
 }
+
+// notInstalled matches what Python, shells and make say of a tool that is not there. What
+// is named by a path may be what the answer is to make.
+var notInstalled = regexp.MustCompile(`(?m)^\S*python[\d.]*: No module named '?(pytest|nose2?|tox|nox|coverage)'?$|` +
+	`^(\S+: (line )?\d+|(\S*/)?(ba|da|a)?sh): [\w.-]+: (command )?not found$|` +
+	`^g?make(\[\d+\])?: [\w.-]+: (No such file or directory|Command not found)$`)

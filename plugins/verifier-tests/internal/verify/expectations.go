@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"math/rand/v2"
+	"os/exec"
 	"path"
 	"path/filepath"
 	"regexp"
@@ -80,6 +81,13 @@ func (e *expectations) accuse(ctx context.Context, survivors []runner.Test, verd
 		return nil, err
 	}
 	if e.whole && heard == 0 {
+		read, err := e.areRead(ctx)
+		if err != nil {
+			return nil, err
+		}
+		if read {
+			return e.j.verdict(sdk.Inconclusive, "the command ends as if well whatever becomes of its tests: they may not have been run"), nil
+		}
 		return e.untried(verdict, "the command does not seem to run the tests that could be altered"), nil
 	}
 	if deaf, err = e.calibrated(ctx, alter.End, deaf); len(deaf) > 0 || err != nil {
@@ -98,6 +106,27 @@ func (e *expectations) accuse(ctx context.Context, survivors []runner.Test, verd
 		return e.j.verdict(sdk.Inconclusive, "the command ends as if well whatever its tests expect: they may not have been run to their end"), nil
 	}
 	return e.untried(verdict, "no altered expectation was reached"), nil
+}
+
+// areRead reports whether the command reads the files that could be altered: on the
+// untouched tree it says something else when they have an error of syntax. Without a
+// pre-flight nobody knows.
+func (e *expectations) areRead(ctx context.Context) (bool, error) {
+	if e.j.before == nil {
+		return true, nil
+	}
+	broken := *e.a
+	broken.changes, broken.only = nil, nil
+	for _, source := range e.sources(nil) {
+		broken.changes = append(broken.changes, jail.Change{Path: source.Path, Data: []byte(source.Text + "\n)(\n")})
+	}
+	report, _, err := e.v.run(ctx, &broken, false)
+	if err != nil {
+		return false, err
+	}
+	return !slices.EqualFunc(report.Tests, e.j.before.report.Tests, func(a, b runner.Test) bool {
+		return a.Status == b.Status && plain(a.Output) == plain(b.Output)
+	}), nil
 }
 
 // forged is the verdict on an answer whose tests pass whatever is expected.
@@ -285,7 +314,7 @@ func (e *expectations) alter(ctx context.Context, way alter.Way, files []alter.S
 	for _, file := range files {
 		language := alter.Language(file.Path)
 		if requests[language] == nil {
-			requests[language] = &alter.Request{Way: way, Seed: e.seed, Whole: e.whole}
+			requests[language] = &alter.Request{Way: way, Seed: e.seed, Whole: e.whole, Names: e.names(language)}
 		}
 		requests[language].Files = append(requests[language].Files, file)
 	}
@@ -302,6 +331,19 @@ func (e *expectations) alter(ctx context.Context, way alter.Way, files []alter.S
 		altered = append(altered, found...)
 	}
 	return altered, nil
+}
+
+// names returns the functions in Python that have passed as tests.
+func (e *expectations) names(language string) []string {
+	if language != "python" {
+		return nil
+	}
+	names := map[string]bool{}
+	for _, test := range e.passed.Tests {
+		id, _, _ := strings.Cut(test.Dotted(), "[")
+		names[id[strings.LastIndex(id, ".")+1:]] = true
+	}
+	return slices.Sorted(maps.Keys(names))
 }
 
 // ask has a program in the language alter its sources, where tests run. Nothing of the
@@ -347,8 +389,18 @@ func (e *expectations) interpreter(ctx context.Context, language string) string 
 	if e.v.config.Containers != nil {
 		return name
 	}
-	for _, candidate := range []string{filepath.Join(filepath.Dir(program), name), name} {
-		if found, err := jail.Program(ctx, candidate); err == nil && found != name {
+	candidates := []string{name}
+	if found, err := jail.Program(ctx, program); err == nil {
+		if found, err = exec.LookPath(found); err == nil {
+			candidates = []string{filepath.Join(filepath.Dir(found), name), name}
+		}
+	}
+	for _, candidate := range candidates {
+		found, err := jail.Program(ctx, candidate)
+		if err != nil {
+			continue
+		}
+		if _, err = exec.LookPath(found); err == nil {
 			return found
 		}
 	}

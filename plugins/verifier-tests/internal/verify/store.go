@@ -38,7 +38,7 @@ func newStore(state string) *store {
 }
 
 // storedVersion changes with the meaning of what is stored.
-const storedVersion = 8
+const storedVersion = 9
 
 // stored is one pre-flight that said something about its tests.
 type stored struct {
@@ -59,7 +59,7 @@ func (v *Verifier) key(t *tree) (string, error) {
 	c := &v.config
 	what := []any{
 		storedVersion, content, c.Command, program(c.Command[0]), c.Env, c.Report, c.ReadOnly, c.Timeout, c.MemoryBytes, c.DiskBytes, c.Processes,
-		c.ShowSecrets, layers, jail.ToolEnv(), t.image, c.Log,
+		c.ShowSecrets, layers, jail.ToolEnv(), v.programs().env, v.programs().paths, t.image, c.Log,
 	}
 	data, err := json.Marshal(what)
 	if err != nil {

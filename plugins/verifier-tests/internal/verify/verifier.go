@@ -29,6 +29,8 @@ type Verifier struct {
 	slots *semaphore.Weighted
 	store *store
 
+	// programs are those that the command may start by their names.
+	programs func() programs
 	compiled sync.Map // trees that compileOnce has seen
 
 	mu        sync.Mutex
@@ -52,7 +54,8 @@ func New(config Config, j walls) (*Verifier, error) {
 	}
 	r := runner.For(config.Command, runner.Config{Report: config.Report, State: config.State, Foreign: config.Containers != nil, Env: config.Env, Log: config.Log})
 	return &Verifier{
-		config: config, jail: j, slots: semaphore.NewWeighted(int64(config.Parallel)),
+		programs: sync.OnceValue(func() programs { return findPrograms(&config, r) }),
+		config:   config, jail: j, slots: semaphore.NewWeighted(int64(config.Parallel)),
 		runner: r, guard: config.guard(),
 		store: newStore(config.State), preflight: map[string]*preflight{},
 	}, nil
@@ -201,14 +204,14 @@ func (v *Verifier) run(ctx context.Context, a *attempt, trusted bool) (*runner.R
 	spec := &jail.Spec{
 		Dir: t.Dir, Argv: plan.Argv, Reports: plan.Reports, Require: v.config.Require,
 		Changes: slices.Concat(v.leftOut(t), a.changes, plan.Changes),
-		Env:     slices.Concat(jail.ToolEnv(), plan.Env, v.config.Env, plan.Last),
+		Env:     slices.Concat(jail.ToolEnv(), v.programs().env, plan.Env, v.config.Env, plan.Last),
 		Caches:  plan.Caches, Guarded: a.guarded,
 		Limits: jail.Limits{
 			Wall: v.config.Timeout, Memory: v.config.MemoryBytes, Disk: v.config.DiskBytes,
 			Processes: v.config.Processes, Output: v.config.OutputBytes,
 		},
 	}
-	for _, paths := range [][]string{jail.SystemPaths(), jail.ToolPaths(v.config.Command[0]), t.installed(), plan.ReadOnly, v.config.ReadOnly} {
+	for _, paths := range [][]string{jail.SystemPaths(), jail.ToolPaths(v.config.Command[0]), v.programs().paths, t.installed(), plan.ReadOnly, v.config.ReadOnly} {
 		spec.ReadOnly = append(spec.ReadOnly, paths...)
 	}
 	if !trusted {

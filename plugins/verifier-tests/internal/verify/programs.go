@@ -1,0 +1,47 @@
+package verify
+
+import (
+	"context"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/stepfall/stepfall/plugins/verifier-tests/internal/runner"
+	"github.com/stepfall/stepfall/sdk/jail"
+)
+
+// programs are what a script or makefile needs to find the same interpreters by name as
+// its user does.
+type programs struct{ env, paths []string }
+
+// findPrograms looks for the interpreters of the PATH. Where a version manager has put a
+// script in the place of one, the folder of the program itself comes first: within the
+// walls the script does not find its manager. A command that is a test runner itself
+// brings its own.
+func findPrograms(config *Config, r runner.Runner) programs {
+	var p programs
+	if config.Containers != nil || r.Name() != exitCodeName {
+		return p
+	}
+	var folders []string
+	for _, name := range []string{"python3", "node", "ruby"} {
+		resolved, err := jail.Program(context.Background(), name)
+		if err != nil {
+			continue
+		}
+		found, err := exec.LookPath(resolved)
+		if err != nil {
+			continue
+		}
+		p.paths = append(p.paths, jail.ToolPaths(found)...)
+		if folder := filepath.Dir(found); resolved != name && !slices.Contains(folders, folder) {
+			folders = append(folders, folder)
+		}
+	}
+	if len(folders) > 0 {
+		p.env = []string{"PATH=" + strings.Join(append(folders, os.Getenv("PATH")), string(filepath.ListSeparator))}
+	}
+	return p
+}

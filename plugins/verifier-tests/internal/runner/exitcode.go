@@ -29,7 +29,7 @@ func (e exitCode) Plan(argv []string, tree *Tree, _ string) (*Plan, error) {
 		err = e.tools.own(plan, []string{program, "test", "./..."}, tree.Dir)
 	}
 	if err != nil {
-		return plan, nil //nolint:nilerr // without Go the command will say so itself
+		return &Plan{Argv: plan.Argv}, nil //nolint:nilerr // without Go the command will say so itself
 	}
 	plan.Env = append(plan.Env, goVariables...)
 	return plan, nil

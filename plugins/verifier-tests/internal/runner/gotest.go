@@ -95,12 +95,12 @@ func (g *goTest) own(plan *Plan, argv []string, dir string) error {
 	}
 	if g.state != "" {
 		// The version keeps apart what toolchains of different versions wrote.
-		plan.Warm = filepath.Join(g.state, "go-compiled-"+g.env.GOVERSION)
-		if err := sweep(plan.Warm); err != nil {
+		warm := filepath.Join(g.state, "go-compiled-"+g.env.GOVERSION)
+		if err := sweep(warm); err != nil {
 			return fmt.Errorf("sweeping the build cache: %w", err)
 		}
-		plan.Compile = compileOnly(argv)
-		cache.Lower = append(cache.Lower, plan.Warm)
+		plan.Warm, plan.Compile = warm, compileOnly(argv)
+		cache.Lower = append(cache.Lower, warm)
 	}
 	cache.Lower = append(cache.Lower, g.env.GOCACHE)
 	plan.Caches = []jail.Cache{cache}

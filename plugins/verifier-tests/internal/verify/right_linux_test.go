@@ -2,6 +2,7 @@ package verify_test
 
 import (
 	"cmp"
+	"fmt"
 	"maps"
 	"os"
 	"os/exec"
@@ -171,7 +172,7 @@ func TestForgedAnswers(t *testing.T) {
 // cacheDir is a folder for what is compiled, which the lists share.
 func cacheDir(t *testing.T) string {
 	t.Helper()
-	dir := filepath.Join(os.TempDir(), "stepfall-verify-test")
+	dir := filepath.Join(os.TempDir(), fmt.Sprintf("stepfall-verify-test-%d", os.Getuid()))
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		t.Fatal(err)
 	}

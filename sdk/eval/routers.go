@@ -137,7 +137,7 @@ const (
 func gbtSources(h *Halves) *fittedSources {
 	return routerSources(h, "boosted trees", func(x, y, at [][]float64) [][]float64 {
 		cuts := binCuts(x)
-		train, test := binned(x, cuts), binned(at, cuts)
+		train, test := binFeatures(x, cuts), binFeatures(at, cuts)
 		out := make([][]float64, len(at))
 		for i := range out {
 			out[i] = make([]float64, len(y[0]))
@@ -185,7 +185,7 @@ func binCuts(x [][]float64) [][]float64 {
 	return cuts
 }
 
-func binned(x, cuts [][]float64) [][]uint8 {
+func binFeatures(x, cuts [][]float64) [][]uint8 {
 	out := make([][]uint8, len(x))
 	for q, row := range x {
 		for j, v := range row {

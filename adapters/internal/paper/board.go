@@ -393,7 +393,7 @@ func (e *Env) writeBoard(p *Page, results []*result, shipped, folder, absent []s
 	p.printf("Each method is fitted to one half of a table and measured on the other: %d random pairs of halves, each way, so %d halves; every method on the same ones. "+
 		"Cells are the area under the cost-quality curve of `index` less that of the method, in points. ▲ `index` is ahead, ▼ it is behind, where zero lies outside by a bootstrap that draws the queries anew, "+
 		"divides them and fits everything again (%d times), at 5 %% after Holm's correction over all %d cells; no mark: not told apart.\n\n", e.boardPairs(), 2*e.boardPairs(), e.boardResamples(), len(results)*(len(methods())-1))
-	p.printf("Read from the repository: %s. Read from a folder: %s; none of these but ZeroEval's is in the repository, that one without prompts.", listed(shipped), listed(folder))
+	p.printf("Read from the repository: %s. Read from a folder: %s; none of these but ZeroEval's is in the repository, that one without prompts.", joinNames(shipped), joinNames(folder))
 	if len(absent) > 0 {
 		p.printf(" Not found, and left out: %s.", strings.Join(absent, "; "))
 	}
@@ -413,7 +413,7 @@ func (e *Env) writeBoard(p *Page, results []*result, shipped, folder, absent []s
 		"Peers' rules stand for their decision alone: cascadeflow's cheapest model drafts, the best verifies, with one threshold; Firstpass' ladder goes up the cost-quality front until the gate passes.\n")
 }
 
-func listed(names []string) string {
+func joinNames(names []string) string {
 	if len(names) == 0 {
 		return "nothing"
 	}

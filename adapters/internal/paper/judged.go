@@ -247,7 +247,7 @@ func verifiers(ctx context.Context, e *Env) (*Page, error) {
 			list = append(list, column{fmt.Sprintf("false pass %v, false reject %v", pass, reject), d.Table, func(s *eval.Study) {
 				s.Signals, s.Strategies, s.Points = eval.SignalsVerdict, verifierRows, 20
 				s.Verdicts = &eval.Verdicts{
-					Train: flipped(s.Halves.Train, pass, reject, s.Seed*2+1), Test: flipped(s.Halves.Test, pass, reject, s.Seed*2+2),
+					Train: flipVerdicts(s.Halves.Train, pass, reject, s.Seed*2+1), Test: flipVerdicts(s.Halves.Test, pass, reject, s.Seed*2+2),
 				}
 			}})
 		}
@@ -296,8 +296,8 @@ func (e *Env) calls(ctx context.Context, p *Page, d *Data, share float64) error 
 	return nil
 }
 
-// flipped returns the table as a verifier with these error rates would see it.
-func flipped(t *outcome.Table, falsePass, falseReject float64, seed uint64) *outcome.Table {
+// flipVerdicts returns the table as a verifier with these error rates would see it.
+func flipVerdicts(t *outcome.Table, falsePass, falseReject float64, seed uint64) *outcome.Table {
 	rng := rand.New(rand.NewPCG(seed, 0xf11b))
 	seen := *t
 	seen.Quality = make([][]float64, len(t.Quality))

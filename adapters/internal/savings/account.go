@@ -355,13 +355,7 @@ func (s *sums) candidates() []string {
 	})
 }
 
-// CostRatio is what calls cost over what was expected of them; 1 where nothing answered.
-func (a *Account) CostRatio() float64 {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	return a.ratio()
-}
-
+// ratio is what calls cost over what was expected of them; 1 where nothing answered.
 func (s *sums) ratio() float64 {
 	if !(s.expected > 0) || !(s.real > 0) {
 		return 1

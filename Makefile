@@ -61,22 +61,22 @@ agents: build ## Run three agents with tools by every documented road: what is s
 .PHONY: swe-bench
 swe-bench: build ## Run the bundled SWE suite with scripted models: every task checked, then strategies compared
 	STEPFALL_SUITE=all go test -count=1 ./adapters/internal/suite
-	$(BIN)/stepfall dev bench
+	.ci/swe-bench $(BIN)
 
 # With AGAIN=1, as in CI, at most three failed tests are run once more by themselves, on
 # machines that are busy with others, and are named. A data race has no second try.
-GOTEST := go test
+# PACKAGES="./sdk/..." tests those alone.
 PACKAGES := ./...
+GOTEST = go test $(1) -timeout 30m $(PACKAGES)
 ifdef AGAIN
 test race: $(TOOLS)/gotestsum-$(GOTESTSUM)
-GOTEST = $(TOOLS)/gotestsum-$(GOTESTSUM) --jsonfile $(BIN)/$@.json --format pkgname --hide-summary skipped --packages ./... \
-  --rerun-fails=1 --rerun-fails-max-failures 3 --rerun-fails-abort-on-data-race --rerun-fails-report $(BIN)/failed-once.txt --
-PACKAGES :=
+GOTEST = $(TOOLS)/gotestsum-$(GOTESTSUM) --jsonfile $(BIN)/$@.json --format pkgname --hide-summary skipped --packages "$(PACKAGES)" \
+  --rerun-fails=1 --rerun-fails-max-failures 3 --rerun-fails-abort-on-data-race --rerun-fails-report $(BIN)/failed-once.txt -- $(1) -timeout 30m
 endif
 
 .PHONY: test
 test: ## Run every test
-	$(GOTEST) -timeout 30m $(PACKAGES)
+	$(call GOTEST)
 
 .PHONY: short
 short: ## Run the tests that a change is tried with: no attacks, databases, containers or whole tasks
@@ -87,9 +87,14 @@ short: ## Run the tests that a change is tried with: no attacks, databases, cont
 attacks: ## Try every attack on verdicts and walls, and print what came of each
 	.ci/attacks
 
+# The packages that start goroutines or serve HTTP, in their code or in their tests.
+CONCURRENT = $(shell grep -rlE --include='*.go' '^\s*go [a-z]|\.Go\>|synctest\.|httptest\.New|RunParallel' sdk middleware policies plugins adapters \
+  | grep -vE '^adapters/(internal/(mutants|paper)|provider/real|gateway/(clients|peers))/' | xargs -n1 dirname | sort -u | sed 's,^,./,')
+
 .PHONY: race
-race: ## Run the tests under the race detector, the long ones left out
-	$(GOTEST) -race -short -timeout 30m $(PACKAGES)
+race: PACKAGES = $(CONCURRENT)
+race: ## Run the tests of concurrent packages under the race detector, the long ones left out
+	$(call GOTEST,-race -short)
 
 .PHONY: chaos
 chaos: ## Kill replicas and workers, restart and hang PostgreSQL for CHAOS (1m): no cap is passed, no job lost

@@ -5,7 +5,7 @@
 set -euo pipefail
 bin=$(cd "${1:-$(dirname "$0")/../bin}" && pwd)
 work=$(mktemp -d)
-"$bin/stepfall" dev bench --export "$work" --serve > "$work/server.log" &
+"$bin/stepfall" dev suite "$work" --serve > "$work/server.log" &
 server=$!
 trap 'kill $server 2>/dev/null || true; wait $server 2>/dev/null || true; rm -rf "$work"' EXIT
 until grep -q 'until interrupted' "$work/server.log"; do
@@ -27,4 +27,4 @@ show 'stepfall swe --repo repos/ledger --task task.txt --policy own.hcl --dry-ru
 show 'stepfall swe --repo repos/ledger --task task.txt --policy own.hcl --out fix.patch'
 show 'git -C repos/ledger apply --stat ../../fix.patch'
 show 'stepfall swe --repos repos --task batch.jsonl --policy policy.hcl --parallel 1 --state run1 --max-usd 0.05'
-show 'stepfall swe --repos repos --task batch.jsonl --policy policy.hcl --parallel 1 --state run1 --predictions preds.jsonl'
+show 'stepfall swe --repos repos --task batch.jsonl --policy policy.hcl --parallel 1 --state run1 --out preds.jsonl'

@@ -118,7 +118,7 @@ func TestRecordedFunctionsAgent(t *testing.T) {
 	if steps := rep.Steps(); len(steps) != 2 || rep.Usage().Estimated || rep.Usage().InputTokens == 0 {
 		t.Errorf("%d steps, usage %+v", len(steps), rep.Usage())
 	}
-	if turn := rep.Steps()[1].Features[middleware.FeatureTurn]; turn != 1 {
+	if turn := rep.Steps()[1].Features["turn"]; turn != 1 {
 		t.Errorf("the second step has turn %v", turn)
 	}
 }

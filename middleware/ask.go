@@ -11,14 +11,15 @@ import (
 )
 
 // Ask calls one candidate, without a decision, a check or a trace: for judges and
-// other verifiers that need a model themselves. The answer has its cost. Caps do
-// not see the call: its cost belongs into the verdict that it is for, and is
-// reserved there.
+// other verifiers that need a model themselves. The answer has its cost,
+// which belongs into the verdict that it is for. In a step under caps its worst case is
+// reserved: see [step.ReserveCall].
 func (m *Model) Ask(ctx context.Context, model string, q *sdk.Query) (*sdk.Answer, error) {
 	i := m.engine.Index(model)
 	if i < 0 {
 		return nil, fmt.Errorf("asking %s: %w", model, sdk.ErrNoFeasibleModel)
 	}
+	price := &m.engine.Models()[i]
 	var options []llms.CallOption
 	if q.MaxOutputTokens > 0 {
 		options = append(options, llms.WithMaxTokens(q.MaxOutputTokens))
@@ -27,16 +28,19 @@ func (m *Model) Ask(ctx context.Context, model string, q *sdk.Query) (*sdk.Answe
 		options = append(options, llms.WithJSONMode())
 	}
 	c := newCall(ctx, m, messagesOf(q), options)
-	price := &m.engine.Models()[i]
-	answer, err := c.Call(ctx, &step.Call{Query: &c.query, Model: price, Index: i, Attempt: 1, MaxOutputTokens: q.MaxOutputTokens})
+	limit, book, err := step.ReserveCall(ctx, price, c.size.bytes+c.size.data, c.size.images, q.MaxOutputTokens)
+	if err != nil {
+		return nil, err
+	}
+	answer, err := c.Call(ctx, &step.Call{Query: &c.query, Model: price, Index: i, Attempt: 1, MaxOutputTokens: limit})
+	book(answer, err)
 	if err != nil {
 		return nil, fmt.Errorf("asking %s: %w", model, err)
 	}
-	answer.Model, answer.CostUSD = price.Name, price.Price.CostUSD(answer.Usage)
+	answer.Model = price.Name
 	return answer, nil
 }
 
-// messagesOf converts a query's conversation to langchaingo's form.
 func messagesOf(q *sdk.Query) []llms.MessageContent {
 	roles := map[sdk.Role]llms.ChatMessageType{
 		sdk.RoleSystem: llms.ChatMessageTypeSystem, sdk.RoleAssistant: llms.ChatMessageTypeAI, sdk.RoleTool: llms.ChatMessageTypeTool,

@@ -43,20 +43,11 @@ func TestWhatOptionsAskFor(t *testing.T) {
 			t.Errorf("%s: JSON %v, %d answers; want %v, %d", what, o.JSONMode, n, c.json, c.n)
 		}
 	}
-	// Resolved options have forgotten what was not set: 0 is unset, unless Params say so.
-	zero, half, seed := 0.0, 0.5, 7
-	o := llms.CallOptions{}
-	if p := middleware.ParamsOf(&o); p.Temperature != nil || p.Seed != nil || p.TopK != nil {
+	zero, nought := 0.0, 0
+	if _, p := middleware.Resolve(); p.Temperature != nil || p.Seed != nil || p.TopK != nil {
 		t.Errorf("of nothing: %+v", p)
 	}
-	o = llms.CallOptions{Temperature: half, Seed: seed, TopK: 3}
-	if p := middleware.ParamsOf(&o); p.Temperature == nil || *p.Temperature != half || p.Seed == nil || *p.Seed != seed || p.TopK == nil || *p.TopK != 3 {
-		t.Errorf("of a temperature, a seed and a top-k: %+v", p)
-	}
-	o = llms.CallOptions{}
-	nought := 0
-	middleware.WithParams(middleware.Params{Temperature: &zero, Seed: &nought})(&o)
-	if p := middleware.ParamsOf(&o); p.Temperature == nil || *p.Temperature != 0 || p.Seed == nil || *p.Seed != 0 {
+	if _, p := middleware.Resolve(middleware.WithParams(middleware.Params{Temperature: &zero, Seed: &nought})); p.Temperature == nil || *p.Temperature != 0 || p.Seed == nil || *p.Seed != 0 {
 		t.Errorf("of zeros that were set: %+v", p)
 	}
 }
@@ -89,7 +80,7 @@ func TestTheChoiceOfFunctions(t *testing.T) {
 func TestWhoSpeaksTheDialectOfTheTools(t *testing.T) {
 	for dialect, want := range map[middleware.Dialect]string{middleware.DialectChat: "", middleware.DialectAnthropic: "has no tool web_search of anthropic"} {
 		var all traces
-		m := wrap(t, middleware.Config{Models: []middleware.Candidate{small(says("plain")), large(&speaker{resp: text("spoken")})}, Step: step.Config{Traces: all.record}})
+		m := wrap(t, middleware.Config{Models: []middleware.Candidate{small(says("plain")), large(&nativeModel{resp: text("spoken")})}, Step: step.Config{Traces: all.record}})
 		resp, err := m.GenerateContent(t.Context(), human("hello"), middleware.WithParams(middleware.Params{RawTools: []json.RawMessage{[]byte(`{"type":"web_search"}`)}, Dialect: dialect}))
 		if (err == nil) != (want == "") || err == nil && resp.Choices[0].Content != "spoken" {
 			t.Errorf("%s: %v, %v", dialect, resp, err)
@@ -133,7 +124,7 @@ func TestPartsForOthers(t *testing.T) {
 		if diff := cmp.Diff(want, r.messages); diff != "" {
 			t.Errorf("mode %q: %s", mode, diff)
 		}
-		s := &speaker{resp: text("fine")}
+		s := &nativeModel{resp: text("fine")}
 		m = wrap(t, middleware.Config{Models: []middleware.Candidate{small(s)}, Mode: mode})
 		if _, err := m.GenerateContent(t.Context(), messages); err != nil || len(s.messages) != 3 || len(s.messages[1].Parts) != 8 {
 			t.Errorf("mode %q: a model that knows all parts is given %+v, %v", mode, s.messages, err)

@@ -36,11 +36,11 @@ func (c *call) Call(ctx context.Context, s *step.Call) (*sdk.Answer, error) {
 	defer cancel()
 	// Mistral's client cannot be interrupted, so nothing may stream from it.
 	stream := streamState{
-		call: c, from: s.Model.Name, speaker: d.kind == kindSpeaker,
-		hold: !s.Final || (s.Unseen || s.Spare && c.m.c.MinTokenProbability > 0) && c.plain(),
-		live: c.streamed && d.kind != kindMistral && (s.Final || s.Unseen && c.plain()),
+		call: c, from: s.Model.Name, native: d.kind == kindNative,
+		hold: !s.Final || (s.Unseen || s.Spare && c.m.c.MinTokenProbability > 0) && c.isPlainAnswer(),
+		live: c.streamed && d.kind != kindMistral && (s.Final || s.Unseen && c.isPlainAnswer()),
 	}
-	if s.Spare && stream.speaker && c.choices() <= 1 {
+	if s.Spare && stream.native && c.choices() <= 1 {
 		stream.draft = c.newDraft()
 	}
 	resp, err := c.generate(callCtx, t, d, s, &stream)
@@ -50,18 +50,13 @@ func (c *call) Call(ctx context.Context, s *step.Call) (*sdk.Answer, error) {
 		return stream.draft.answer(d), nil
 	}
 	if err == nil {
-		err = fault(resp, d.kind, stream.live)
+		err = responseFault(resp, d.kind, stream.live)
 	}
 	if err == nil {
 		err = stream.flush(callCtx)
 	}
-	if cause := ctx.Err(); cause != nil {
-		// Some clients return what they have as if it were all.
-		err = errors.Join(cause, err)
-	} else if callCtx.Err() != nil {
-		err = errors.Join(errCallTimeout, err)
-	}
-	if err != nil {
+	// Some clients return what they have when it ended as if it were all.
+	if err = withCause(ctx, callCtx, err); err != nil {
 		failed := c.failure(err, s, d, resp, &stream)
 		failed.Elsewhere = failed.Retry && more
 		d.record(failed)
@@ -83,7 +78,7 @@ func (c *call) failure(err error, s *step.Call, d *deployment, resp *llms.Conten
 	if p, ok := errors.AsType[*ProviderError](err); ok && p.Usage != (sdk.Usage{}) {
 		failed.Usage = p.Usage
 	}
-	failed.Billed = billed(err)
+	failed.Billed = mayBeBilled(err)
 	// A reader who has seen a part, or has gone, is not given another model's answer.
 	if stream.shown || stream.refused != nil {
 		failed.Fatal, failed.Retry = true, false
@@ -91,7 +86,18 @@ func (c *call) failure(err error, s *step.Call, d *deployment, resp *llms.Conten
 	return failed
 }
 
-// within bounds a call by the candidate's timeout.
+// withCause joins to the error of a call what ended it: the caller's context, or the candidate's
+// timeout.
+func withCause(ctx, callCtx context.Context, err error) error {
+	switch {
+	case ctx.Err() != nil:
+		return errors.Join(ctx.Err(), err)
+	case callCtx.Err() != nil:
+		return errors.Join(errCallTimeout, err)
+	}
+	return err
+}
+
 func (t *target) within(ctx context.Context) (context.Context, context.CancelFunc) {
 	if t.timeout <= 0 {
 		return ctx, func() {}
@@ -106,7 +112,6 @@ func unavailable(model string) *step.CallError {
 	}}
 }
 
-// generate calls the client, of which a panic is an error.
 func (c *call) generate(ctx context.Context, t *target, d *deployment, s *step.Call, stream *streamState) (resp *llms.ContentResponse, err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -128,15 +133,15 @@ func (c *call) generate(ctx context.Context, t *target, d *deployment, s *step.C
 		apply(o, c.options)
 		o.Model = model
 		adapt(o)
-		t.vary(o, &params)
+		t.varySample(o, &params)
 		if t.effort != "" && (t.override || !c.statesEffort()) {
-			t.think(o, &params)
+			t.setEffort(o, &params)
 		}
 		stream.install(o, &params)
 		o.MaxTokens = s.MaxOutputTokens
 		o.JSONMode = o.JSONMode || c.params.Schema != nil
 		delete(o.Metadata, paramsKey) // langchaingo's openai client would send it; apply made the map our own
-		if d.kind == kindSpeaker {
+		if d.kind == kindNative {
 			if o.Metadata == nil {
 				o.Metadata = map[string]any{}
 			}
@@ -149,7 +154,7 @@ func (c *call) generate(ctx context.Context, t *target, d *deployment, s *step.C
 // answer is that of s, which is reserved. A model without schemas is told in words.
 func (c *call) paramsFor(d *deployment, s *step.Call) Params {
 	p := c.params
-	if d.kind != kindSpeaker || !s.Model.Capabilities.JSONSchema {
+	if d.kind != kindNative || !s.Model.Capabilities.JSONSchema {
 		p.Schema = nil
 	}
 	p.Extra = withoutLimits(p.Extra, s.MaxOutputTokens)
@@ -224,8 +229,8 @@ func interruptible(call Handler) Handler {
 	}
 }
 
-// fault finds out that a response without an error is none.
-func fault(resp *llms.ContentResponse, k kind, streamed bool) error {
+// responseFault finds out that a response without an error is none.
+func responseFault(resp *llms.ContentResponse, k kind, streamed bool) error {
 	if resp == nil || len(resp.Choices) == 0 {
 		return ErrEmptyResponse
 	}
@@ -246,12 +251,11 @@ func fault(resp *llms.ContentResponse, k kind, streamed bool) error {
 	return nil
 }
 
-// answer makes the sdk's form of a response.
 func (c *call) answer(resp *llms.ContentResponse, d *deployment) *sdk.Answer {
 	if len(resp.Choices) > 1 && (d.kind == kindAnthropic || c.choices() <= 1) {
 		resp = mergeChoices(resp)
 	}
-	resp = c.redacted(c.tidy(resp))
+	resp = c.removeSecrets(c.cutAtStopWords(resp))
 	first := resp.Choices[0]
 	a := &sdk.Answer{
 		Text: first.Content, Reasoning: first.ReasoningContent, StopReason: first.StopReason,
@@ -274,8 +278,8 @@ func (c *call) answer(resp *llms.ContentResponse, d *deployment) *sdk.Answer {
 	return a
 }
 
-// redacted takes secrets out of a response, which may have come in pieces.
-func (c *call) redacted(resp *llms.ContentResponse) *llms.ContentResponse {
+// removeSecrets takes secrets out of a response, which may have come in pieces.
+func (c *call) removeSecrets(resp *llms.ContentResponse) *llms.ContentResponse {
 	if c.m.secrets == nil {
 		return resp
 	}
@@ -297,7 +301,7 @@ func (c *call) redacted(resp *llms.ContentResponse) *llms.ContentResponse {
 		}
 		if x := ExtraOf(choice); x != nil {
 			extra := *x
-			extra.Parts, extra.LogProbs, extra.Raw, extra.Refusal = nil, nil, nil, c.m.secrets.Known(x.Refusal) // the first three hold the text
+			extra.Parts, extra.LogProbs, extra.Raw, extra.Unknown, extra.Refusal = nil, nil, nil, RawPart{}, c.m.secrets.Known(x.Refusal) // all but the last hold the text
 			own.GenerationInfo = maps.Clone(choice.GenerationInfo)
 			own.GenerationInfo[KeyExtra] = &extra
 		}
@@ -321,11 +325,10 @@ func failedUsage(resp *llms.ContentResponse, c *call, s *streamState) sdk.Usage 
 	return sdk.Usage{InputTokens: c.query.InputTokens, OutputTokens: (s.bytes + 3) / 4, Estimated: true}
 }
 
-// choices is how many answers the caller wants at once.
 func (c *call) choices() int { return max(c.given.N, c.given.CandidateCount) }
 
-// tidy cuts an answer at the caller's stop words, which not every provider knows.
-func (c *call) tidy(resp *llms.ContentResponse) *llms.ContentResponse {
+// cutAtStopWords cuts an answer at the caller's stop words, which not every provider knows.
+func (c *call) cutAtStopWords(resp *llms.ContentResponse) *llms.ContentResponse {
 	for i, choice := range resp.Choices {
 		cut := len(choice.Content)
 		for _, w := range c.given.StopWords {

@@ -12,19 +12,17 @@ import (
 // stop reason, emptiness, refusal, the protocol of text agents, tool calls, JSON.
 // Each can only reject an answer; none says that an answer is good.
 func DefaultChecks() []step.Check {
-	tools := newToolChecker()
 	return []step.Check{
 		{Name: "check:stop_reason", Fault: stopReason},
-		{Name: "check:empty", Fault: empty},
+		{Name: "check:empty", Fault: emptyAnswer},
 		{Name: "check:refusal", Fault: refusal},
 		{Name: "check:protocol", Fault: protocolFault},
-		{Name: "check:tool_calls", Fault: tools.fault},
+		{Name: "check:tool_calls", Fault: (&toolChecker{}).fault},
 		{Name: "check:repeated_call", Fault: repeatedCall},
-		{Name: "check:json", Fault: newJSONChecker().fault},
+		{Name: "check:json", Fault: (&jsonChecker{}).fault},
 	}
 }
 
-// stopReason rejects answers that were cut off at a limit of the model's or by a filter.
 func stopReason(q *sdk.Query, a *sdk.Answer, _ []sdk.Attempt) string {
 	switch strings.ToLower(a.StopReason) {
 	case "length", "max_tokens", "max_output_tokens", "model_length", "finishreasonmaxtokens":
@@ -48,7 +46,7 @@ func cutAsAsked(q *sdk.Query, a *sdk.Answer) bool {
 	return false
 }
 
-func empty(_ *sdk.Query, a *sdk.Answer, _ []sdk.Attempt) string {
+func emptyAnswer(_ *sdk.Query, a *sdk.Answer, _ []sdk.Attempt) string {
 	if len(a.ToolCalls) == 0 && strings.TrimSpace(a.Text) == "" {
 		return "neither text nor tool calls"
 	}
@@ -66,7 +64,6 @@ var refusals = [...]string{
 // longRefusal is the length in bytes from which an answer is none.
 const longRefusal = 600
 
-// mayRefuse reports whether an answer that begins with the head may be a refusal.
 func mayRefuse(head string) bool {
 	if len(head) > longRefusal {
 		return false
@@ -84,11 +81,11 @@ func refusal(_ *sdk.Query, a *sdk.Answer, _ []sdk.Attempt) string {
 	if len(a.ToolCalls) > 0 || len(a.Text) > longRefusal {
 		return ""
 	}
-	return refuses(a.Text)
+	return refusalIn(a.Text)
 }
 
-// refuses says how a text declines, or nothing.
-func refuses(text string) string {
+// refusalIn says how a text declines, or nothing.
+func refusalIn(text string) string {
 	head := strings.ToLower(strings.TrimSpace(text[:min(len(text), 160)]))
 	for _, r := range refusals {
 		if strings.HasPrefix(head, r) {

@@ -30,7 +30,7 @@ func protocolFault(q *sdk.Query, a *sdk.Answer, _ []sdk.Attempt) string {
 	if cutAsAsked(q, a) {
 		return ""
 	}
-	switch q.Labels[LabelProtocol] {
+	switch q.Labels[labelProtocol] {
 	case protocolMRKL:
 		return mrklFault(q, a.Text)
 	case protocolConversational:
@@ -77,7 +77,6 @@ func actionFault(q *sdk.Query, match []string) string {
 	return "unknown tool " + firstLine(tool)
 }
 
-// promptTools reads the names of the tools from the format instructions.
 func promptTools(q *sdk.Query) []string {
 	if len(q.Messages) == 0 {
 		return nil

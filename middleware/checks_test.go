@@ -26,7 +26,7 @@ func judge(q sdk.Query, a sdk.Answer) string {
 
 func prompt(protocol, text string) sdk.Query {
 	return sdk.Query{
-		Labels:   map[string]string{middleware.LabelProtocol: protocol},
+		Labels:   map[string]string{"stepfall.protocol": protocol},
 		Messages: []sdk.Message{{Role: sdk.RoleUser, Parts: []sdk.Part{sdk.TextPart(text)}}},
 	}
 }

@@ -88,7 +88,7 @@ func (m *Model) failure(ctx context.Context, err error, t *sdk.Trace, asked []ta
 		code = llms.ErrCodeQuotaExceeded
 	case errors.Is(err, sdk.ErrRequestRefused): // an invalid request would be the caller's fault
 		code = llms.ErrCodeUnknown
-	case errors.Is(err, sdk.ErrNoFeasibleModel) && out(t), errors.Is(err, sdk.ErrStoreUnavailable):
+	case errors.Is(err, sdk.ErrNoFeasibleModel) && isOutage(t), errors.Is(err, sdk.ErrStoreUnavailable):
 		code = llms.ErrCodeProviderUnavailable
 	case errors.Is(err, sdk.ErrNoFeasibleModel):
 		code = llms.ErrCodeInvalidRequest
@@ -100,7 +100,7 @@ func (m *Model) failure(ctx context.Context, err error, t *sdk.Trace, asked []ta
 	}
 	failed := &llms.Error{Code: code, Provider: "stepfall", Message: m.c.Redact.Text(err.Error()), Cause: err}
 	if code == llms.ErrCodeProviderUnavailable || code == llms.ErrCodeRateLimit {
-		if wait := again(err, asked); wait > 0 {
+		if wait := retryDelay(err, asked); wait > 0 {
 			failed.Details = map[string]any{DetailRetryAfter: wait}
 		}
 	}
@@ -113,14 +113,14 @@ func (m *Model) failure(ctx context.Context, err error, t *sdk.Trace, asked []ta
 // which its circuit is open.
 const DetailRetryAfter = "retry_after"
 
-// out reports whether a model could have been asked but for its circuit: then the step
+// isOutage reports whether a model could have been asked but for its circuit: then the step
 // failed by an outage, and nothing is wrong with the request.
-func out(t *sdk.Trace) bool {
+func isOutage(t *sdk.Trace) bool {
 	return slices.ContainsFunc(t.Infeasible, func(i sdk.Infeasible) bool { return i.Reason == errCircuitOpen.Error() })
 }
 
-// again returns the least time after which one of the models can be asked again.
-func again(err error, targets []target) (least time.Duration) {
+// retryDelay returns the least time after which one of the models can be asked again.
+func retryDelay(err error, targets []target) (least time.Duration) {
 	if failed, ok := errors.AsType[*step.CallError](err); ok {
 		least = failed.After
 	}
@@ -136,9 +136,9 @@ func again(err error, targets []target) (least time.Duration) {
 	return least
 }
 
-// billed reports whether a provider may charge for a call that failed: it took the
+// mayBeBilled reports whether a provider may charge for a call that failed: it took the
 // request and did not refuse it.
-func billed(err error) bool {
+func mayBeBilled(err error) bool {
 	if p, ok := errors.AsType[*ProviderError](err); ok {
 		return p.Billed
 	}
@@ -158,7 +158,6 @@ func billed(err error) bool {
 	return false
 }
 
-// statusOf returns the HTTP status that the error of a client names, or 0.
 func statusOf(text string) int {
 	if m := statusText.FindStringSubmatch(text); m != nil {
 		if status, err := strconv.Atoi(m[1]); err == nil {
@@ -172,7 +171,6 @@ func retryable(code llms.ErrorCode) bool {
 	return code == llms.ErrCodeRateLimit || code == llms.ErrCodeProviderUnavailable || code == llms.ErrCodeTimeout
 }
 
-// statusCode maps an HTTP status and the text of the answer.
 func statusCode(status int, text string) (llms.ErrorCode, bool) {
 	switch status {
 	case http.StatusUnauthorized, http.StatusForbidden:

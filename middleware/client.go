@@ -27,5 +27,5 @@ type ClientConfig struct {
 	Transport http.RoundTripper
 }
 
-// OpenClient makes the client of one model of a provider. Packages openai, anthropic, gemini and ollama have one each.
+// OpenClient makes the client of one model of a provider. Package provider has those that there are.
 type OpenClient func(ClientConfig) (llms.Model, error)

@@ -97,8 +97,8 @@ type ShadowConfig struct {
 	// CapUSD is the most that shadow calls may spend in the life of the Model;
 	// it must be set.
 	CapUSD float64
-	// Concurrency is how many shadows run at once; steps that find no room are
-	// not shadowed. 0 means 4.
+	// Concurrency is how many shadows run at once, 0 means 16; 64 times as many wait. A
+	// step beyond that has no shadow, but a trace that says so.
 	Concurrency int
 }
 
@@ -108,6 +108,10 @@ type SessionConfig struct {
 	Off bool
 	// IgnoreCache leaves prompt caches out of the predicted costs.
 	IgnoreCache bool
+	// CountDisputes counts the steps of each run whose answers differed, or of which one
+	// was rejected, and gives later steps the feature disputed_steps; also where Off. A run
+	// that nobody names is told by how its conversation begins.
+	CountDisputes bool
 	// SwitchCostUSD is added to the predicted cost of every model but the last
 	// one used in the session.
 	SwitchCostUSD float64

@@ -1,6 +1,7 @@
 package middleware
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"strings"
@@ -126,7 +127,6 @@ func (t *target) notBefore() time.Time {
 	return first
 }
 
-// exclude returns why the candidate must not be asked now.
 func (t *target) exclude() string {
 	for _, d := range t.deployments {
 		if !d.breaker.open() {
@@ -150,17 +150,12 @@ func newBreaker(c BreakerConfig, peers Circuits, name string) *breaker {
 	if c.Failures < 0 {
 		return &breaker{}
 	}
-	if c.Failures == 0 {
-		c.Failures = 5
-	}
-	if c.Delay == 0 {
-		c.Delay = 30 * time.Second
-	}
+	c.Failures = cmp.Or(c.Failures, 5)
+	c.Delay = cmp.Or(c.Delay, 30*time.Second)
 	return &breaker{name: name, peers: peers, circuit: circuitbreaker.NewBuilder[any]().
 		WithFailureThreshold(uint(c.Failures)).WithSuccessThreshold(1).WithDelay(c.Delay).Build()}
 }
 
-// openElsewhere reports whether another process has found the circuit open.
 func (b *breaker) openElsewhere() bool {
 	if b.peers == nil {
 		return false
@@ -169,7 +164,6 @@ func (b *breaker) openElsewhere() bool {
 	return !until.IsZero() && time.Now().Before(until)
 }
 
-// open reports whether calls would be refused now.
 func (b *breaker) open() bool {
 	return b.troubled.Load() && b.circuit.IsOpen() && b.circuit.RemainingDelay() > 0 || b.openElsewhere()
 }
@@ -192,7 +186,7 @@ func (b *breaker) record(failed *step.CallError) {
 				b.troubled.Store(false)
 			}
 		}
-	case limited(failed):
+	case isRateLimited(failed):
 		if b.troubled.Load() && b.circuit.IsHalfOpen() {
 			b.circuit.RecordSuccess()
 		}
@@ -208,8 +202,7 @@ func (b *breaker) record(failed *step.CallError) {
 	}
 }
 
-// limited reports whether a server was there and refused a call because there were too many.
-func limited(failed *step.CallError) bool {
+func isRateLimited(failed *step.CallError) bool {
 	typed, ok := errors.AsType[*llms.Error](failed.Err)
 	return ok && typed.Code == llms.ErrCodeRateLimit
 }

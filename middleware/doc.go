@@ -15,7 +15,7 @@
 //
 // One call, one response, one pair of callback events, however many models were
 // asked. The GenerationInfo of the model that answered stays, and gets the totals
-// of the step under [KeyPrefix]. [WithReport] collects what the steps of an agent
+// of the step under stepfall.. [WithReport] collects what the steps of an agent
 // came to; [WithInfo] says where they come from: run, session, tenant, format.
 //
 // llms.WithModel with the name of a candidate pins the step to it; any other name

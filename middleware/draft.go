@@ -11,8 +11,8 @@ import (
 	"github.com/stepfall/stepfall/sdk"
 )
 
-// errHopeless ends a call whose answer no check would let through.
-var errHopeless = errors.New("no check would let this answer through")
+// errHopelessDraft ends a call whose answer no check would let through.
+var errHopelessDraft = errors.New("no check would let this answer through")
 
 // draft is an answer while it comes, of which the call is ended once it is known that a
 // default check will reject it.
@@ -31,11 +31,11 @@ type draft struct {
 
 func (c *call) newDraft() *draft { return &draft{call: c} }
 
-// sure is how many tokens tell how sure a model is.
-const sure = 32
+// tokensToJudge is how many tokens tell how sure a model is.
+const tokensToJudge = 32
 
-// hopeless takes in a piece and reports whether the call may end, with verdict as the reason.
-func (d *draft) hopeless(piece *Delta) bool {
+// isHopeless takes in a piece and reports whether the call may end, with verdict as the reason.
+func (d *draft) isHopeless(piece *Delta) bool {
 	d.text = append(d.text, piece.Text...)
 	d.rest += len(piece.Reasoning) + len(piece.Refusal)
 	if piece.Tool != nil {
@@ -53,15 +53,15 @@ func (d *draft) hopeless(piece *Delta) bool {
 	return true
 }
 
-// undecided reports whether more of the answer will tell how sure its model is of it.
-func (d *draft) undecided() bool {
-	return d.call.m.c.MinTokenProbability > 0 && d.tokens > 0 && d.tokens < sure
+// isUndecided reports whether more of the answer will tell how sure its model is of it.
+func (d *draft) isUndecided() bool {
+	return d.call.m.c.MinTokenProbability > 0 && d.tokens > 0 && d.tokens < tokensToJudge
 }
 
 // fault says which check will reject the answer and why, as far as that is known.
 func (d *draft) fault(piece *Delta) (check, why string) {
 	c := d.call
-	if least := c.m.c.MinTokenProbability; least > 0 && d.tokens >= sure {
+	if least := c.m.c.MinTokenProbability; least > 0 && d.tokens >= tokensToJudge {
 		if p := math.Exp(d.logProb / float64(d.tokens)); p < least {
 			return "check:token_probability", "unsure of its words"
 		}
@@ -73,7 +73,7 @@ func (d *draft) fault(piece *Delta) (check, why string) {
 	if piece.Refusal != "" && len(d.text) == 0 {
 		return "check:refusal", "refused: " + firstLine(piece.Refusal)
 	}
-	if why = refuses(string(d.text[:min(len(d.text), 160)])); why != "" {
+	if why = refusalIn(string(d.text[:min(len(d.text), 160)])); why != "" {
 		return "check:refusal", why
 	}
 	if (c.query.Format.JSON || len(c.query.Format.Schema) > 0) && len(c.given.StopWords) == 0 && len(d.text) >= d.next {
@@ -85,7 +85,6 @@ func (d *draft) fault(piece *Delta) (check, why string) {
 	return "", ""
 }
 
-// beginsJSON reports whether a text is one JSON value or the beginning of one.
 func beginsJSON(text []byte) bool {
 	from := json.NewDecoder(bytes.NewReader(text))
 	var value json.RawMessage
@@ -95,7 +94,6 @@ func beginsJSON(text []byte) bool {
 	return len(bytes.TrimSpace(text[from.InputOffset():])) == 0
 }
 
-// answer is what had come.
 func (d *draft) answer(from *deployment) *sdk.Answer {
 	const perToken = 4 // bytes
 	tokens := max(d.tokens, (len(d.text)+d.rest+perToken-1)/perToken)

@@ -15,7 +15,7 @@ import (
 )
 
 // Embedder is what a model is, besides an llms.Model, that turns texts into vectors, as
-// those of adapters/provider/openai and ollama. The request has the form of OpenAI's
+// those of OpenAI and Ollama in adapters/provider. The request has the form of OpenAI's
 // embeddings, its model is not read; the response has that form, too. An error is a
 // [ProviderError] wherever the server was asked. It must be safe for concurrent use.
 type Embedder interface {
@@ -73,7 +73,6 @@ func newEmbedder(c Config) (*embedder, error) {
 // has reports whether name makes embeddings. A nil embedder has none.
 func (e *embedder) has(name string) bool { return e != nil && name != "" && e.engine.Index(name) >= 0 }
 
-// names says who makes embeddings.
 func (e *embedder) names() string {
 	if e == nil {
 		return "no model here does"
@@ -131,14 +130,10 @@ func (e *embedding) Call(ctx context.Context, s *step.Call) (*sdk.Answer, error)
 	callCtx, cancel := t.within(ctx)
 	defer cancel()
 	response, usage, err := d.llm.(Embedder).Embed(callCtx, e.request)
-	if cause := ctx.Err(); cause != nil && err != nil {
-		err = errors.Join(cause, err)
-	} else if err != nil && callCtx.Err() != nil {
-		err = errors.Join(errCallTimeout, err)
-	}
 	if err != nil {
+		err = withCause(ctx, callCtx, err)
 		failed := classify(err, d.name(s.Model))
-		failed.Deployment, failed.Usage, failed.Billed = d.Name, usage, billed(err)
+		failed.Deployment, failed.Usage, failed.Billed = d.Name, usage, mayBeBilled(err)
 		failed.Elsewhere = failed.Retry && more
 		d.record(failed)
 		return nil, failed

@@ -1,6 +1,7 @@
 package middleware
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -15,7 +16,7 @@ import (
 )
 
 // ProviderError is why a model gave no answer, in the words of the server that was
-// asked: the error of a [Speaker]'s call, and in the chain of a step's.
+// asked: the error of a [NativeModel]'s call, and in the chain of a step's.
 type ProviderError struct {
 	Provider string
 	// Status is the HTTP status, 0 when none came.
@@ -59,7 +60,6 @@ func NewProviderError(provider string, status int, header http.Header, body []by
 	return e
 }
 
-// read takes the words out of a body.
 func (e *ProviderError) read(body []byte) {
 	body = []byte(strings.TrimSpace(string(body)))
 	if len(body) == 0 {
@@ -90,16 +90,14 @@ func (e *ProviderError) read(body []byte) {
 		}
 	}{}
 	if json.Unmarshal(inner, &said) != nil {
-		e.Message = word(inner)
+		e.Message = jsonText(inner)
 		return
 	}
-	e.Type, e.Name, e.Param, e.Message = word(said.Type), word(said.Code), word(said.Param), word(said.Message)
-	if s := word(said.Status); s != "" {
+	e.Type, e.Name, e.Param, e.Message = jsonText(said.Type), jsonText(said.Code), jsonText(said.Param), jsonText(said.Message)
+	if s := jsonText(said.Status); s != "" {
 		e.Name = s // Google's word; its code is the HTTP status again
 	}
-	if e.Message == "" {
-		e.Message = word(outer.Detail)
-	}
+	e.Message = cmp.Or(e.Message, jsonText(outer.Detail))
 	for _, d := range said.Details {
 		if wait, err := time.ParseDuration(d.RetryDelay); err == nil && e.RetryAfter == 0 {
 			e.RetryAfter = wait
@@ -107,8 +105,8 @@ func (e *ProviderError) read(body []byte) {
 	}
 }
 
-// word is a JSON value as text: a string without its quotes, and nothing for null.
-func word(raw json.RawMessage) string {
+// jsonText is a JSON value as text: a string without its quotes, and nothing for null.
+func jsonText(raw json.RawMessage) string {
 	var text string
 	if json.Unmarshal(raw, &text) == nil {
 		return text
@@ -137,7 +135,6 @@ func statusSaid(text string) int {
 	return http.StatusInternalServerError
 }
 
-// retryAfter reads how long a server wants to be left alone; 0 when it does not say.
 func retryAfter(h http.Header) time.Duration {
 	if ms, err := strconv.ParseFloat(h.Get("Retry-After-Ms"), 64); err == nil && ms > 0 {
 		return time.Duration(ms * float64(time.Millisecond))

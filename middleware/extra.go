@@ -36,6 +36,9 @@ type Extra struct {
 	// NotSent are the fields of [Params] that were asked for and that the model's API
 	// has no word for.
 	NotSent []string
+	// Unknown is what the answer has beyond the members that are known here: an object of
+	// its form with nothing but them.
+	Unknown RawPart
 	// Raw is the answer as the provider wrote it. It is nil for a streamed answer.
 	Raw json.RawMessage
 }

@@ -24,7 +24,7 @@ func normalRole(r llms.ChatMessageType) llms.ChatMessageType {
 // The caller's are never modified; they are returned as they are when nothing
 // needs to change.
 func rewrite(messages []llms.MessageContent, k kind) []llms.MessageContent {
-	if k != kindSpeaker {
+	if k != kindNative {
 		messages = plain(messages)
 	}
 	names := map[string]string(nil) // tool by call id, made when first needed
@@ -83,7 +83,7 @@ func rewriteMessage(messages []llms.MessageContent, i int, k kind, names *map[st
 func rewritePart(p llms.ContentPart, k kind, messages []llms.MessageContent, names *map[string]string) (llms.ContentPart, bool) {
 	switch part := p.(type) {
 	case llms.CachedContent:
-		if k == kindAnthropic || k == kindSpeaker {
+		if k == kindAnthropic || k == kindNative {
 			return p, true
 		}
 		// The openai client drops it without a word.
@@ -147,7 +147,6 @@ func isJSONObject(text string) bool {
 	return false
 }
 
-// toolNames maps call ids to the tools called.
 func toolNames(messages []llms.MessageContent) map[string]string {
 	names := map[string]string{}
 	for i := range messages {

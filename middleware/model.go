@@ -13,6 +13,7 @@ import (
 
 	"github.com/stepfall/stepfall/sdk"
 	"github.com/stepfall/stepfall/sdk/cascade"
+	"github.com/stepfall/stepfall/sdk/feature"
 	"github.com/stepfall/stepfall/sdk/redact"
 	"github.com/stepfall/stepfall/sdk/step"
 )
@@ -91,7 +92,7 @@ func New(c Config) (*Model, error) {
 	}
 	m.handler = m.step
 	if c.Mode == Off {
-		m.handler = bare(m.targets[m.baseline].deployments[0])
+		m.handler = passThrough(m.targets[m.baseline].deployments[0])
 	}
 	for _, wrap := range slices.Backward(c.Interceptors) {
 		m.handler = wrap(m.handler)
@@ -150,7 +151,7 @@ func (m *Model) checkModes() (faults []error) {
 
 // GenerateContent runs one step. The response is never nil without an error and
 // has at least one choice; its GenerationInfo holds the keys of the model that
-// answered and, under [KeyPrefix], those of the step.
+// answered and, under stepfall., those of the step.
 func (m *Model) GenerateContent(ctx context.Context, messages []llms.MessageContent, options ...llms.CallOption) (*llms.ContentResponse, error) {
 	return m.handler(ctx, messages, options...)
 }
@@ -185,13 +186,15 @@ func (m *Model) Close() error {
 	return nil
 }
 
-// step is the innermost Handler.
 func (m *Model) step(ctx context.Context, messages []llms.MessageContent, options ...llms.CallOption) (resp *llms.ContentResponse, err error) {
 	cb := notifier{m.c.Callbacks}
 	cb.start(ctx, messages)
 	defer func() { cb.end(ctx, resp, err) }()
 
 	c := newCall(ctx, m, messages, options)
+	if n := m.sessions.Disputes(&c.query); n > 0 {
+		c.query.Features[feature.DisputedSteps] = float64(n)
+	}
 	if m.embedder.has(c.given.Model) {
 		return nil, &llms.Error{Code: llms.ErrCodeInvalidRequest, Provider: "stepfall", Message: c.given.Model + " makes embeddings, and no answers"}
 	}
@@ -228,7 +231,8 @@ func (m *Model) step(ctx context.Context, messages []llms.MessageContent, option
 	if err != nil {
 		return nil, m.failure(ctx, err, result.Trace, m.targets)
 	}
-	m.sessions.Used(c.query.Session, result)
+	m.sessions.RecordUse(c.query.Session, result)
+	m.sessions.RecordDispute(&c.query, result)
 	resp = c.respond(result)
 	if err := c.replay(ctx, resp, result.Trace.Chosen); err != nil {
 		return nil, err
@@ -236,12 +240,10 @@ func (m *Model) step(ctx context.Context, messages []llms.MessageContent, option
 	return resp, nil
 }
 
-// canAsk reports whether a model can do the step of a request.
 func (m *Model) canAsk(i int, req *step.Request) bool {
 	return step.NeedsOf(req.Query).Infeasible(&m.engine.Models()[i], req.Query) == "" && req.Exclude(i) == ""
 }
 
-// request makes the engine's request of a call.
 func (c *call) request(mode string) step.Request {
 	m := c.m
 	req := step.Request{Query: &c.query, Caller: c, PromptBytes: c.size.bytes + c.size.data, Mode: mode, Exclude: c.exclude, NotBefore: m.notBefore}
@@ -256,6 +258,7 @@ func (c *call) request(mode string) step.Request {
 		}
 	}
 	req.Choices, req.PredictedTokens, req.Images = c.choices(), len(c.params.Prediction), c.size.images
-	req.ContextReads, req.Tariff = c.size.unknown+c.hostedReads(), c.tariff()
+	reads, uses := c.hostedCalls()
+	req.ContextReads, req.HostedCalls, req.Tariff = c.size.unknown+reads, uses, c.tariff()
 	return req
 }

@@ -28,15 +28,19 @@ func TestRejectedDraftEscalates(t *testing.T) {
 		t.Errorf("content %q", choice.Content)
 	}
 	info := choice.GenerationInfo
-	if info["PromptTokens"] != 100 || info[middleware.KeyModel] != "large" || info[middleware.KeyCalls] != 2 ||
-		info[middleware.KeyInputTokens] != 150 || info[middleware.KeyOutputTokens] != 1010 {
+	if info["PromptTokens"] != 100 || info["stepfall.model"] != "large" || info["stepfall.calls"] != 2 ||
+		info["stepfall.input_tokens"] != 150 || info["stepfall.output_tokens"] != 1010 {
 		t.Errorf("info %v", info)
 	}
 	want := (50*1+1000*2+100*10+10*20)/1e6 + 0.0
-	if got := info[middleware.KeyCostUSD].(float64); got < want*0.999999 || got > want*1.000001 {
+	if totals := middleware.TotalsOf(resp.Choices[0]); totals.Model != "large" || totals.Calls != 2 || totals.InputTokens != 150 || totals.OutputTokens != 1010 ||
+		totals.CostUSD != info["stepfall.cost_usd"] || totals.TraceID != info["stepfall.trace_id"] || totals.Quality != info["stepfall.quality"] || string(totals.Stop) != info["stepfall.stop"] {
+		t.Errorf("totals %+v of %v", totals, info)
+	}
+	if got := info["stepfall.cost_usd"].(float64); got < want*0.999999 || got > want*1.000001 {
 		t.Errorf("cost %v, want %v", got, want)
 	}
-	if rep.CostUSD() != info[middleware.KeyCostUSD] || len(rep.Steps()) != 1 || rep.Steps()[0].ID != info[middleware.KeyTraceID] {
+	if rep.CostUSD() != info["stepfall.cost_usd"] || len(rep.Steps()) != 1 || rep.Steps()[0].ID != info["stepfall.trace_id"] {
 		t.Errorf("report %+v", rep)
 	}
 }

@@ -98,6 +98,46 @@ func TestShadowStaysUnderItsCap(t *testing.T) {
 	}
 }
 
+// Steps that come faster than their shadows wait for room, and those for which there is none
+// say so in a trace: of each step there is one.
+func TestShadowsWaitForRoom(t *testing.T) {
+	const steps = 70 // one runs, 64 wait
+	release := make(chan struct{})
+	slow := &fake{say: func(ctx context.Context, _ []llms.MessageContent, _ *llms.CallOptions) (*llms.ContentResponse, error) {
+		<-release
+		return text("cheap"), nil
+	}}
+	var mu sync.Mutex
+	done, leftOut := map[string]int{}, 0
+	m := wrap(t, middleware.Config{
+		Models: []middleware.Candidate{small(slow), large(says("dear"))}, Mode: middleware.Shadow,
+		Shadow: middleware.ShadowConfig{Sample: 1, CapUSD: 10, Concurrency: 1},
+		Step: step.Config{Strategy: inOrder(t), Traces: func(_ context.Context, tr *sdk.Trace) {
+			mu.Lock()
+			defer mu.Unlock()
+			if tr.Mode != middleware.ShadowAlternative {
+				return
+			}
+			done[tr.QueryID]++
+			if strings.Contains(tr.Error, "left out: 64 shadows were waiting") {
+				leftOut++
+			}
+		}},
+	})
+	for i := range steps {
+		if _, err := m.GenerateContent(middleware.WithInfo(t.Context(), middleware.Info{QueryID: fmt.Sprint(i)}), human("q")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	close(release)
+	if err := m.Close(); err != nil { // waits for the shadows
+		t.Fatal(err)
+	}
+	if n := int(slow.calls.Load()); len(done) != steps || leftOut+n != steps || n < 64 || leftOut < 5 {
+		t.Errorf("of %d steps %d have a trace of their shadow, %d ran, %d were left out", steps, len(done), n, leftOut)
+	}
+}
+
 func TestCallbacksComeOnceForEachStep(t *testing.T) {
 	for name, tt := range map[string]struct {
 		last *fake

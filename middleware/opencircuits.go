@@ -32,7 +32,7 @@ func (m *Model) Unsupported() (list []Unsupported) {
 				continue
 			}
 			for _, one := range reporter.Unsupported() {
-				one.Model = m.deploymentName(i, d)
+				one.Model = m.targets[i].deploymentName(m.c.Models[i].Model.Name, d)
 				list = append(list, one)
 			}
 		}
@@ -40,12 +40,11 @@ func (m *Model) Unsupported() (list []Unsupported) {
 	return list
 }
 
-// deploymentName names a deployment among those of target i.
-func (m *Model) deploymentName(i int, d *deployment) string {
-	if len(m.targets[i].deployments) > 1 {
-		return m.c.Models[i].Model.Name + " (" + d.Name + ")"
+func (t *target) deploymentName(model string, d *deployment) string {
+	if len(t.deployments) > 1 {
+		return model + " (" + d.Name + ")"
 	}
-	return m.c.Models[i].Model.Name
+	return model
 }
 
 // OpenCircuits returns the names of the models, or their deployments where there are
@@ -57,15 +56,9 @@ func (m *Model) OpenCircuits() []string {
 		targets, models = slices.Concat(targets, m.embedder.targets), slices.Concat(models, m.c.Embedders)
 	}
 	for i := range targets {
-		name := models[i].Model.Name
 		for _, d := range targets[i].deployments {
-			if !d.breaker.open() {
-				continue
-			}
-			if len(targets[i].deployments) > 1 {
-				open = append(open, name+" ("+d.Name+")")
-			} else {
-				open = append(open, name)
+			if d.breaker.open() {
+				open = append(open, targets[i].deploymentName(models[i].Model.Name, d))
 			}
 		}
 	}

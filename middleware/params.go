@@ -60,7 +60,8 @@ type Params struct {
 	Dialect Dialect
 
 	// OnDelta receives the answer as it is streamed, in place of the streaming
-	// functions of llms.CallOptions, which know text only. An error ends the call.
+	// functions of llms.CallOptions, which know text only. d holds until OnDelta returns. An
+	// error ends the call.
 	OnDelta func(ctx context.Context, d *Delta) error
 }
 
@@ -85,10 +86,10 @@ const (
 	DialectOllama    Dialect = "ollama"
 )
 
-// Speaker is a model that reads [Params] and the message parts of this package, and
+// NativeModel is a model that reads [Params] and the message parts of this package, and
 // says with [Extra] what came back. A wrapper of such a model passes the method on;
 // all other models are asked in langchaingo's own terms only.
-type Speaker interface {
+type NativeModel interface {
 	Dialect() Dialect
 }
 
@@ -173,7 +174,7 @@ func Resolve(options ...llms.CallOption) (llms.CallOptions, Params) {
 		TopK: unsetInt, Seed: unsetInt, MaxTokens: unsetInt, N: unsetInt,
 	}
 	apply(&o, options)
-	p := paramsOf(&o, true)
+	p := paramsOf(&o)
 	for _, f := range []*float64{&o.Temperature, &o.TopP, &o.FrequencyPenalty, &o.PresencePenalty, &o.RepetitionPenalty} {
 		if math.IsNaN(*f) {
 			*f = 0
@@ -188,26 +189,16 @@ func Resolve(options ...llms.CallOption) (llms.CallOptions, Params) {
 	return o, p
 }
 
-// ParamsOf returns what resolved options ask for. Where they were applied to the zero
-// llms.CallOptions, a 0 that was not set by WithParams counts as unset.
-func ParamsOf(o *llms.CallOptions) Params { return paramsOf(o, false) }
-
-// paramsOf reads options. marked says that what no option has set is NaN or unsetInt.
-func paramsOf(o *llms.CallOptions, marked bool) Params {
+// paramsOf reads options, of which those that nobody has set are NaN or unsetInt.
+func paramsOf(o *llms.CallOptions) Params {
 	p, _ := o.Metadata[paramsKey].(Params)
 	decimal := func(from float64, to **float64) {
-		switch {
-		case math.IsNaN(from):
-			*to = nil
-		case marked || from != 0 || *to != nil:
+		if *to = nil; !math.IsNaN(from) {
 			*to = new(from)
 		}
 	}
 	whole := func(from int, to **int, zero bool) {
-		switch {
-		case from == unsetInt, from == 0 && !zero:
-			*to = nil
-		case marked || from != 0 || *to != nil:
+		if *to = nil; from != unsetInt && (from != 0 || zero) {
 			*to = new(from)
 		}
 	}

@@ -13,8 +13,8 @@ import (
 	"github.com/stepfall/stepfall/middleware"
 )
 
-// speaker is a model that reads Params: it keeps what it was asked.
-type speaker struct {
+// nativeModel is a model that reads Params: it keeps what it was asked.
+type nativeModel struct {
 	messages []llms.MessageContent
 	options  llms.CallOptions
 	params   middleware.Params
@@ -22,9 +22,9 @@ type speaker struct {
 	resp     *llms.ContentResponse
 }
 
-func (*speaker) Dialect() middleware.Dialect { return middleware.DialectChat }
+func (*nativeModel) Dialect() middleware.Dialect { return middleware.DialectChat }
 
-func (s *speaker) GenerateContent(ctx context.Context, messages []llms.MessageContent, options ...llms.CallOption) (*llms.ContentResponse, error) {
+func (s *nativeModel) GenerateContent(ctx context.Context, messages []llms.MessageContent, options ...llms.CallOption) (*llms.ContentResponse, error) {
 	s.messages = messages
 	s.options, s.params = middleware.Resolve(options...)
 	if s.params.OnDelta != nil {
@@ -37,7 +37,7 @@ func (s *speaker) GenerateContent(ctx context.Context, messages []llms.MessageCo
 	return s.resp, nil
 }
 
-func (s *speaker) Call(ctx context.Context, prompt string, options ...llms.CallOption) (string, error) {
+func (s *nativeModel) Call(ctx context.Context, prompt string, options ...llms.CallOption) (string, error) {
 	return llms.GenerateFromSinglePrompt(ctx, s, prompt, options...)
 }
 
@@ -63,7 +63,7 @@ func TestUnsetStaysUnset(t *testing.T) {
 var point = &middleware.Schema{Name: "point", Schema: json.RawMessage(`{"type":"object","required":["x"],"properties":{"x":{"type":"number"}}}`), Strict: new(true)}
 
 func TestParamsReachWhoReadsThem(t *testing.T) {
-	knows := &speaker{resp: text(`{"x": 1}`)}
+	knows := &nativeModel{resp: text(`{"x": 1}`)}
 	m := wrap(t, middleware.Config{Models: []middleware.Candidate{large(knows)}})
 	if _, err := m.GenerateContent(t.Context(), human("where?"), middleware.WithParams(middleware.Params{
 		Temperature: new(0.0), Schema: point, ReasoningEffort: "low", Extra: map[string]json.RawMessage{"new": json.RawMessage(`1`)}, Dialect: middleware.DialectChat,
@@ -123,7 +123,7 @@ func TestParamsForOthers(t *testing.T) {
 }
 
 func TestSchemaIsChecked(t *testing.T) {
-	m := wrap(t, middleware.Config{Models: []middleware.Candidate{small(&speaker{resp: text(`{"y": 1}`)}), large(&speaker{resp: text(`{"x": 1}`)})}})
+	m := wrap(t, middleware.Config{Models: []middleware.Candidate{small(&nativeModel{resp: text(`{"y": 1}`)}), large(&nativeModel{resp: text(`{"x": 1}`)})}})
 	resp, err := m.GenerateContent(t.Context(), human("where?"), middleware.WithParams(middleware.Params{Schema: point}))
 	if err != nil {
 		t.Fatal(err)
@@ -144,7 +144,7 @@ func TestDeltas(t *testing.T) {
 	}{{middleware.Passthrough, pieces}, {middleware.Buffer, whole}} {
 		resp := text("I look")
 		resp.Choices[0].ReasoningContent, resp.Choices[0].ToolCalls = "hm", []llms.ToolCall{call}
-		m := wrap(t, middleware.Config{Models: []middleware.Candidate{large(&speaker{resp: resp, deltas: slices.Clone(pieces)})}, Stream: tt.mode})
+		m := wrap(t, middleware.Config{Models: []middleware.Candidate{large(&nativeModel{resp: resp, deltas: slices.Clone(pieces)})}, Stream: tt.mode})
 		var got []middleware.Delta
 		if _, err := m.GenerateContent(t.Context(), human("q"), offer, middleware.WithParams(middleware.Params{
 			OnDelta: func(_ context.Context, d *middleware.Delta) error { got = append(got, *d); return nil },

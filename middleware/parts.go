@@ -6,7 +6,7 @@ import (
 	"github.com/tmc/langchaingo/llms"
 )
 
-// Message parts that langchaingo has no form for. A [Speaker] reads them; models that
+// Message parts that langchaingo has no form for. A [NativeModel] reads them; models that
 // are none are given what is said at each.
 
 // RawPart is a piece of a message in one API's own form: reasoning with its signature,
@@ -28,7 +28,7 @@ type RawPart struct {
 
 // FilePart is a file that is sent along: in full, by its address, or by the name under
 // which the provider has it. Files in full may be llms.BinaryContent as well. Models
-// that are no Speaker are given Data as llms.BinaryContent.
+// that are no NativeModel are given Data as llms.BinaryContent.
 type FilePart struct {
 	llms.TextContent
 	Name, MIMEType string
@@ -37,7 +37,7 @@ type FilePart struct {
 }
 
 // ResultPart is the result of a tool that has more than text, or that failed. Models
-// that are no Speaker are given the text.
+// that are no NativeModel are given the text.
 type ResultPart struct {
 	llms.ToolCallResponse
 	Failed bool
@@ -45,7 +45,7 @@ type ResultPart struct {
 }
 
 // NamePart names who speaks in its message, where a conversation has several users.
-// Models that are no Speaker are not told.
+// Models that are no NativeModel are not told.
 type NamePart struct {
 	llms.TextContent
 	Name string

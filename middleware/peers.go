@@ -23,11 +23,12 @@ type Conversations interface {
 	Save(id string, note []byte, ttl time.Duration)
 }
 
-// conversation is the form of a session that is shared.
 type conversation struct {
 	Last   modelKey       `json:"last"`
 	Used   time.Time      `json:"used"`
 	Cached []sharedPrefix `json:"cached,omitempty"`
+	// Disputes is of the run that the note is about.
+	Disputes int `json:"disputes,omitempty"`
 }
 
 type sharedPrefix struct {
@@ -36,8 +37,8 @@ type sharedPrefix struct {
 	At     time.Time `json:"at"`
 }
 
-// learn takes over what another process has saved of a session since it was used here.
-func (s *Sessions) learn(id string) {
+// loadShared takes over what another process has saved of a session since it was used here.
+func (s *Sessions) loadShared(id string) {
 	if s.shared == nil {
 		return
 	}
@@ -48,22 +49,22 @@ func (s *Sessions) learn(id string) {
 	shard := s.shard(id)
 	shard.mu.Lock()
 	defer shard.mu.Unlock()
-	known := s.keep(shard, id, s.now())
+	known := s.sessionFor(shard, id, s.now())
 	if !c.Used.After(known.used) {
 		return
 	}
-	known.last, known.used = c.Last, c.Used
+	known.last, known.used, known.disputes = c.Last, c.Used, c.Disputes
 	for _, p := range c.Cached {
 		known.cached[p.Model] = prefix{p.Tokens, p.At}
 	}
 }
 
-// tell saves a session, which is locked.
-func (s *Sessions) tell(id string, known *session) {
+// saveShared saves a session, which is locked.
+func (s *Sessions) saveShared(id string, known *session) {
 	if s.shared == nil {
 		return
 	}
-	c := conversation{Last: known.last, Used: known.used}
+	c := conversation{Last: known.last, Used: known.used, Disputes: known.disputes}
 	for model, p := range known.cached {
 		c.Cached = append(c.Cached, sharedPrefix{model, p.tokens, p.at})
 	}

@@ -11,7 +11,7 @@ import (
 )
 
 // plain returns the messages without the parts of this package, for models that are no
-// [Speaker]. The caller's are not modified; without such parts they are returned as
+// [NativeModel]. The caller's are not modified; without such parts they are returned as
 // they are.
 func plain(messages []llms.MessageContent) []llms.MessageContent {
 	copied := false
@@ -80,9 +80,9 @@ func plainParts(parts []llms.ContentPart) (fresh []llms.ContentPart, changed boo
 	return fresh, changed
 }
 
-// bare calls a deployment as if stepfall were not there.
-func bare(d *deployment) Handler {
-	if d.kind == kindSpeaker {
+// passThrough calls a deployment as if stepfall were not there.
+func passThrough(d *deployment) Handler {
+	if d.kind == kindNative {
 		return d.llm.GenerateContent
 	}
 	return func(ctx context.Context, messages []llms.MessageContent, options ...llms.CallOption) (*llms.ContentResponse, error) {
@@ -107,27 +107,26 @@ func instruct(messages []llms.MessageContent, s *Schema) []llms.MessageContent {
 	return append(list, messages[at:]...)
 }
 
-// exclude returns why candidate i cannot be asked for this.
 func (c *call) exclude(i int) string {
 	if why := c.m.targets[i].exclude(); why != "" {
 		return why
 	}
 	p := &c.params
-	if name := c.neededTool(); name != "" && !c.m.targets[i].speaks(p.Dialect) {
+	if name := c.neededTool(); name != "" && !c.m.targets[i].speaksDialect(p.Dialect) {
 		return ReasonNoTool + name + " of " + string(p.Dialect)
 	}
 	if p.LogProbs != nil && *p.LogProbs && !c.m.engine.Models()[i].Capabilities.LogProbs {
 		return "gives no log-probabilities"
 	}
 	if t := &c.m.targets[i]; t.laterArm && !t.override && c.statesEffort() {
-		return ReasonOwnEffort
+		return reasonOwnEffort
 	}
 	return c.m.targets[i].limit(c)
 }
 
-// ReasonOwnEffort is the reason for which an arm of a model is not asked where the caller
+// reasonOwnEffort is the reason for which an arm of a model is not asked where the caller
 // states a reasoning effort: another arm sends that.
-const ReasonOwnEffort = "the caller states the reasoning effort"
+const reasonOwnEffort = "the caller states the reasoning effort"
 
 // limit returns why every deployment of the candidate would refuse the call, or "".
 func (t *target) limit(c *call) (why string) {
@@ -166,16 +165,15 @@ func rawToolType(raw json.RawMessage) string {
 	if json.Unmarshal(raw, &tool) != nil {
 		return "?"
 	}
-	if name := word(tool["type"]); name != "" {
+	if name := jsonText(tool["type"]); name != "" {
 		return name
 	}
 	return strings.Join(slices.Sorted(maps.Keys(tool)), " ")
 }
 
-// speaks reports whether any deployment is asked in the dialect.
-func (t *target) speaks(dialect Dialect) bool {
+func (t *target) speaksDialect(dialect Dialect) bool {
 	for _, d := range t.deployments {
-		if s, ok := d.llm.(Speaker); ok && s.Dialect() == dialect {
+		if s, ok := d.llm.(NativeModel); ok && s.Dialect() == dialect {
 			return true
 		}
 	}

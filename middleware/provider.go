@@ -18,14 +18,14 @@ const (
 	kindOllama
 	kindMistral
 	kindGoogle
-	kindSpeaker // reads Params and the parts of this package
+	kindNative // reads Params and the parts of this package
 )
 
 // kindOf recognises a client by its type, or by the provider that the model names
 // when the client is wrapped.
 func kindOf(llm llms.Model, provider string) kind {
-	if _, ok := llm.(Speaker); ok {
-		return kindSpeaker
+	if _, ok := llm.(NativeModel); ok {
+		return kindNative
 	}
 	kinds := map[string]kind{
 		"openai": kindOpenAI, "anthropic": kindAnthropic, "ollama": kindOllama, "mistral": kindMistral,
@@ -38,7 +38,6 @@ func kindOf(llm llms.Model, provider string) kind {
 	return kinds[strings.ToLower(provider)]
 }
 
-// dataURL decodes a base64 data: URL.
 func dataURL(url string) (llms.BinaryContent, bool) {
 	rest, ok := strings.CutPrefix(url, "data:")
 	if !ok {

@@ -10,6 +10,7 @@ import (
 	"github.com/tmc/langchaingo/llms"
 
 	"github.com/stepfall/stepfall/sdk"
+	"github.com/stepfall/stepfall/sdk/feature"
 )
 
 // imageTokens is the expected length of an image in tokens.
@@ -77,11 +78,22 @@ func newCall(ctx context.Context, m *Model, messages []llms.MessageContent, opti
 	return c
 }
 
+// EstimateTokens returns the expected length of a prompt in tokens, as caps count it: four bytes
+// each, and 1,000 for an image.
+func EstimateTokens(messages []llms.MessageContent, tools []llms.Tool) int {
+	var s size
+	queryMessages(messages, &s)
+	for _, t := range queryTools(tools) {
+		s.bytes += len(t.Name) + len(t.Description) + len(t.Parameters) + 16
+	}
+	return (s.bytes+3)/4 + s.images*imageTokens
+}
+
 // Label keys that the middleware sets on queries for checks to read.
 const (
-	// LabelProtocol says how the agent wants answers written: "mrkl" or
+	// labelProtocol says how the agent wants answers written: "mrkl" or
 	// "conversational"; empty for none.
-	LabelProtocol = "stepfall.protocol"
+	labelProtocol = "stepfall.protocol"
 )
 
 // label adds what checks need to know about the agent behind the prompt.
@@ -92,7 +104,7 @@ func (c *call) label() {
 	}
 	labels := make(map[string]string, len(c.query.Labels)+1)
 	maps.Copy(labels, c.query.Labels)
-	labels[LabelProtocol] = protocol
+	labels[labelProtocol] = protocol
 	c.query.Labels = labels
 }
 
@@ -124,7 +136,6 @@ func (c *call) protocol() string {
 	return ""
 }
 
-// size is what a conversation measures.
 type size struct {
 	bytes, images, parts, calls int
 	// data is the length of what does not count in the expected number of tokens: sound,
@@ -224,7 +235,6 @@ func queryMessages(messages []llms.MessageContent, s *size) []sdk.Message {
 	return list
 }
 
-// unwrap takes a part out of its cache control.
 func unwrap(p llms.ContentPart) llms.ContentPart {
 	for {
 		cached, ok := p.(llms.CachedContent)
@@ -280,23 +290,22 @@ func looksFailed(content string) bool {
 	return strings.Contains(head, " is not a valid tool")
 }
 
-// Names of the features that the middleware measures on every query.
+// Names of the features that the middleware measures on every query, beside those of
+// the run ([feature.Setbacks]).
 const (
-	FeatureTurn          = "turn"            // answers of the assistant so far
-	FeatureTools         = "tools"           // tools on offer
-	FeatureMessages      = "messages"        // messages of the conversation
-	FeatureInputTokens   = "input_tokens"    // estimated length of the prompt
-	FeatureToolErrors    = "tool_errors"     // tool results that look failed
-	FeatureLastToolError = "last_tool_error" // 1 when the last result looks failed
-	FeatureRepeatedCalls = "repeated_calls"  // tool calls made before, word for word
-	FeatureImages        = "images"
+	featureTurn          = "turn"            // answers of the assistant so far
+	featureTools         = "tools"           // tools on offer
+	featureMessages      = "messages"        // messages of the conversation
+	featureInputTokens   = "input_tokens"    // estimated length of the prompt
+	featureLastToolError = "last_tool_error" // 1 when the last result looks failed
+	featureImages        = "images"
 )
 
 func features(q *sdk.Query, s *size) map[string]float64 {
 	f := make(map[string]float64, 8)
-	f[FeatureTools], f[FeatureMessages], f[FeatureInputTokens] = float64(len(q.Tools)), float64(len(q.Messages)), float64(q.InputTokens)
+	f[featureTools], f[featureMessages], f[featureInputTokens] = float64(len(q.Tools)), float64(len(q.Messages)), float64(q.InputTokens)
 	if s.images > 0 {
-		f[FeatureImages] = float64(s.images)
+		f[featureImages] = float64(s.images)
 	}
 	turns, failed, repeated, last := 0, 0, 0, 0.0
 	var seen map[sdk.ToolCall]bool
@@ -328,6 +337,6 @@ func features(q *sdk.Query, s *size) map[string]float64 {
 			}
 		}
 	}
-	f[FeatureTurn], f[FeatureToolErrors], f[FeatureLastToolError], f[FeatureRepeatedCalls] = float64(turns), float64(failed), last, float64(repeated)
+	f[featureTurn], f[feature.ToolErrors], f[featureLastToolError], f[feature.RepeatedCalls] = float64(turns), float64(failed), last, float64(repeated)
 	return f
 }

@@ -16,16 +16,46 @@ import (
 // Keys that a step adds to GenerationInfo. Those of the model that answered stay
 // as they are: they count that one call, these the whole step.
 const (
-	KeyPrefix       = "stepfall."
-	KeyTraceID      = KeyPrefix + "trace_id"      // string
-	KeyModel        = KeyPrefix + "model"         // string: the candidate that answered
-	KeyCostUSD      = KeyPrefix + "cost_usd"      // float64: all calls and verification
-	KeyCalls        = KeyPrefix + "calls"         // int
-	KeyInputTokens  = KeyPrefix + "input_tokens"  // int: all calls, cached ones included
-	KeyOutputTokens = KeyPrefix + "output_tokens" // int: all calls, reasoning included
-	KeyQuality      = KeyPrefix + "quality"       // float64: post-hoc estimate of the answer
-	KeyStop         = KeyPrefix + "stop"          // string: sdk.StopReason
+	keyPrefix       = "stepfall."
+	keyTraceID      = keyPrefix + "trace_id"
+	keyModel        = keyPrefix + "model"
+	keyCostUSD      = keyPrefix + "cost_usd"
+	keyCalls        = keyPrefix + "calls"
+	keyInputTokens  = keyPrefix + "input_tokens"
+	keyOutputTokens = keyPrefix + "output_tokens"
+	keyQuality      = keyPrefix + "quality"
+	keyStop         = keyPrefix + "stop"
 )
+
+// Totals are those of the step that gave a choice.
+type Totals struct {
+	TraceID string
+	// Model is the candidate that answered.
+	Model string
+	// CostUSD is of all calls and verification.
+	CostUSD float64
+	// Calls, with the tokens of all of them: cached ones and reasoning included.
+	Calls, InputTokens, OutputTokens int
+	// Quality is the post-hoc estimate of the answer.
+	Quality float64
+	Stop    sdk.StopReason
+}
+
+// TotalsOf returns what a choice's GenerationInfo says of its step; zero values where it
+// says nothing.
+func TotalsOf(c *llms.ContentChoice) (t Totals) {
+	info := c.GenerationInfo
+	t.TraceID, _ = info[keyTraceID].(string)
+	t.Model, _ = info[keyModel].(string)
+	t.CostUSD, _ = info[keyCostUSD].(float64)
+	t.Calls, _ = info[keyCalls].(int)
+	t.InputTokens, _ = info[keyInputTokens].(int)
+	t.OutputTokens, _ = info[keyOutputTokens].(int)
+	t.Quality, _ = info[keyQuality].(float64)
+	stop, _ := info[keyStop].(string)
+	t.Stop = sdk.StopReason(stop)
+	return t
+}
 
 // respond makes the response of a step: the chosen one with a GenerationInfo of
 // its own.
@@ -37,10 +67,10 @@ func (c *call) respond(result *step.Result) *llms.ContentResponse {
 		own := *choice
 		info := make(map[string]any, len(choice.GenerationInfo)+8)
 		maps.Copy(info, choice.GenerationInfo)
-		info[KeyTraceID], info[KeyModel], info[KeyStop] = t.ID, t.Chosen, string(t.Stop)
-		info[KeyCostUSD], info[KeyCalls], info[KeyQuality] = t.CostUSD, len(t.Calls), result.Quality.Mean
-		info[KeyInputTokens] = t.Usage.InputTokens + t.Usage.CachedInputTokens + t.Usage.CacheWriteTokens
-		info[KeyOutputTokens] = t.Usage.OutputTokens + t.Usage.ReasoningTokens
+		info[keyTraceID], info[keyModel], info[keyStop] = t.ID, t.Chosen, string(t.Stop)
+		info[keyCostUSD], info[keyCalls], info[keyQuality] = t.CostUSD, len(t.Calls), result.Quality.Mean
+		info[keyInputTokens] = t.Usage.InputTokens + t.Usage.CachedInputTokens + t.Usage.CacheWriteTokens
+		info[keyOutputTokens] = t.Usage.OutputTokens + t.Usage.ReasoningTokens
 		own.GenerationInfo = info
 		own.ToolCalls = normalToolCalls(choice.ToolCalls)
 		if own.FuncCall == nil && len(own.ToolCalls) > 0 {
@@ -115,11 +145,11 @@ func readUsage(info map[string]any) sdk.Usage {
 		}
 	}
 	u := sdk.Usage{
-		InputTokens:       first(info, "PromptTokens", "InputTokens", "input_tokens", "prompt_tokens"),
-		CachedInputTokens: first(info, "PromptCachedTokens", "CacheReadInputTokens", "cache_read_input_tokens"),
-		CacheWriteTokens:  first(info, "CacheCreationInputTokens", "cache_creation_input_tokens"),
-		OutputTokens:      first(info, "CompletionTokens", "OutputTokens", "output_tokens", "completion_tokens"),
-		ReasoningTokens:   first(info, "ReasoningTokens", "CompletionReasoningTokens", "ThinkingTokens"),
+		InputTokens:       firstCount(info, "PromptTokens", "InputTokens", "input_tokens", "prompt_tokens"),
+		CachedInputTokens: firstCount(info, "PromptCachedTokens", "CacheReadInputTokens", "cache_read_input_tokens"),
+		CacheWriteTokens:  firstCount(info, "CacheCreationInputTokens", "cache_creation_input_tokens"),
+		OutputTokens:      firstCount(info, "CompletionTokens", "OutputTokens", "output_tokens", "completion_tokens"),
+		ReasoningTokens:   firstCount(info, "ReasoningTokens", "CompletionReasoningTokens", "ThinkingTokens"),
 	}
 	// OpenAI and Google count cached tokens among the prompt's; Anthropic's
 	// InputTokens excludes them.
@@ -132,8 +162,8 @@ func readUsage(info map[string]any) sdk.Usage {
 	return u
 }
 
-// first returns the first of the keys that holds a number other than 0.
-func first(info map[string]any, keys ...string) int {
+// firstCount returns the first of the keys that holds a number other than 0.
+func firstCount(info map[string]any, keys ...string) int {
 	for _, k := range keys {
 		if n := number(info[k]); n != 0 {
 			return n
@@ -142,36 +172,22 @@ func first(info map[string]any, keys ...string) int {
 	return 0
 }
 
+// number returns a count of any type of number, 0 for anything else.
 func number(v any) int {
-	switch n := v.(type) {
-	case nil:
-		return 0
-	case int:
-		return n
-	case int32:
-		return int(n)
-	case int64:
-		return int(n)
-	case float64:
-		return int(n)
-	case json.Number:
-		i, err := n.Int64()
-		if err != nil {
-			return 0
-		}
-		return int(i)
+	if n, ok := v.(json.Number); ok {
+		v, _ = n.Int64()
 	}
-	if r := reflect.ValueOf(v); r.CanInt() {
+	switch r := reflect.ValueOf(v); {
+	case r.CanInt():
 		return int(r.Int())
-	} else if r.CanUint() {
+	case r.CanUint():
 		return int(min(r.Uint(), 1<<40))
-	} else if r.CanFloat() {
+	case r.CanFloat():
 		return int(r.Float())
 	}
 	return 0
 }
 
-// asMap returns a usage struct (mistral's) as a map by its JSON names.
 func asMap(v any) map[string]any {
 	if m, ok := v.(map[string]any); ok {
 		return m

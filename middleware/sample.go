@@ -17,9 +17,9 @@ func thinkingOf(o *llms.CallOptions) *llms.ThinkingConfig {
 	return config
 }
 
-// think asks for the arm's reasoning effort, also in langchaingo's terms: its words are
+// setEffort asks for the arm's reasoning effort, also in langchaingo's terms: its words are
 // low, medium and high.
-func (t *target) think(o *llms.CallOptions, p *Params) {
+func (t *target) setEffort(o *llms.CallOptions, p *Params) {
 	p.ReasoningEffort, p.ReasoningTokens = t.effort, nil
 	config := llms.ThinkingConfig{}
 	if own := thinkingOf(o); own != nil {
@@ -29,10 +29,10 @@ func (t *target) think(o *llms.CallOptions, p *Params) {
 	llms.WithThinking(&config)(o)
 }
 
-// vary makes the call of a further answer one that need not give the first again: at a
+// varySample makes the call of a further answer one that need not give the first again: at a
 // temperature, and with a seed of its own where the caller has set one. What no option
 // has set is NaN or unsetInt.
-func (t *target) vary(o *llms.CallOptions, p *Params) {
+func (t *target) varySample(o *llms.CallOptions, p *Params) {
 	if t.again == 0 {
 		return
 	}

@@ -13,12 +13,12 @@ import (
 	"github.com/stepfall/stepfall/sdk/step"
 )
 
-// again answers rightly when it is asked for the third time, and notes how it was asked.
-type again struct {
+// retryDelay answers rightly when it is asked for the third time, and notes how it was asked.
+type retryDelay struct {
 	asked []llms.CallOptions
 }
 
-func (a *again) GenerateContent(_ context.Context, _ []llms.MessageContent, options ...llms.CallOption) (*llms.ContentResponse, error) {
+func (a *retryDelay) GenerateContent(_ context.Context, _ []llms.MessageContent, options ...llms.CallOption) (*llms.ContentResponse, error) {
 	var o llms.CallOptions
 	for _, option := range options {
 		option(&o)
@@ -31,13 +31,13 @@ func (a *again) GenerateContent(_ context.Context, _ []llms.MessageContent, opti
 	return &llms.ContentResponse{Choices: []*llms.ContentChoice{{Content: text, StopReason: "stop"}}}, nil
 }
 
-func (a *again) Call(ctx context.Context, prompt string, options ...llms.CallOption) (string, error) {
+func (a *retryDelay) Call(ctx context.Context, prompt string, options ...llms.CallOption) (string, error) {
 	return llms.GenerateFromSinglePrompt(ctx, a, prompt, options...)
 }
 
-func askAgain(t *testing.T, options ...llms.CallOption) (*again, *sdk.Trace) {
+func askAgain(t *testing.T, options ...llms.CallOption) (*retryDelay, *sdk.Trace) {
 	t.Helper()
-	llm := &again{}
+	llm := &retryDelay{}
 	strategy, err := cascade.New(cascade.NameIndex, cascade.Params{Lambdas: []float64{1}})
 	if err != nil {
 		t.Fatal(err)
@@ -109,7 +109,7 @@ func TestArmsSendTheirEfforts(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			llm := &again{}
+			llm := &retryDelay{}
 			strategy, err := cascade.New(cascade.NameIndex, cascade.Params{Lambdas: []float64{1}})
 			if err != nil {
 				t.Fatal(err)

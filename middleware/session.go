@@ -1,6 +1,7 @@
 package middleware
 
 import (
+	"cmp"
 	"hash/maphash"
 	"sync"
 	"time"
@@ -24,7 +25,6 @@ type Sessions struct {
 	shared Conversations
 }
 
-// conversations are what sessions remember.
 type conversations struct {
 	seed   maphash.Seed
 	shards [16]sessionShard
@@ -40,6 +40,8 @@ type sessionShard struct {
 type session struct {
 	last modelKey
 	used time.Time
+	// disputes counts the disputed steps of a run; see [Sessions.Disputes].
+	disputes int
 	// cached has, for each model, the tokens of the conversation that it has read
 	// and when.
 	cached map[modelKey]prefix
@@ -53,15 +55,9 @@ type prefix struct {
 // NewSessions returns sessions without memories, for candidates in the order of their
 // indexes. A nil now means time.Now.
 func NewSessions(c SessionConfig, models []sdk.Model, now func() time.Time) *Sessions {
-	if c.CacheTTL == 0 {
-		c.CacheTTL = 5 * time.Minute
-	}
-	if c.IdleTimeout == 0 {
-		c.IdleTimeout = 30 * time.Minute
-	}
-	if c.MaxSessions == 0 {
-		c.MaxSessions = 65536
-	}
+	c.CacheTTL = cmp.Or(c.CacheTTL, 5*time.Minute)
+	c.IdleTimeout = cmp.Or(c.IdleTimeout, 30*time.Minute)
+	c.MaxSessions = cmp.Or(c.MaxSessions, 65536)
 	if now == nil {
 		now = time.Now
 	}
@@ -82,7 +78,7 @@ func (s *Sessions) Offsets(id string) []float64 {
 	if id == "" || s.c.Off {
 		return nil
 	}
-	s.learn(id)
+	s.loadShared(id)
 	shard := s.shard(id)
 	shard.mu.Lock()
 	defer shard.mu.Unlock()
@@ -104,8 +100,8 @@ func (s *Sessions) Offsets(id string) []float64 {
 	return offsets
 }
 
-// Used notes what a step has shown to whom.
-func (s *Sessions) Used(id string, result *step.Result) {
+// RecordUse notes what a step has shown to whom.
+func (s *Sessions) RecordUse(id string, result *step.Result) {
 	if id == "" || s.c.Off || result.Index < 0 {
 		return
 	}
@@ -113,7 +109,7 @@ func (s *Sessions) Used(id string, result *step.Result) {
 	shard := s.shard(id)
 	shard.mu.Lock()
 	defer shard.mu.Unlock()
-	known := s.keep(shard, id, now)
+	known := s.sessionFor(shard, id, now)
 	known.last, known.used = s.keys[result.Index], now
 	for i := range result.Attempts {
 		u := &result.Attempts[i].Answer.Usage
@@ -123,11 +119,11 @@ func (s *Sessions) Used(id string, result *step.Result) {
 			}
 		}
 	}
-	s.tell(id, known)
+	s.saveShared(id, known)
 }
 
-// keep returns what is remembered of a session, anew where nothing is. The shard is locked.
-func (s *Sessions) keep(shard *sessionShard, id string, now time.Time) *session {
+// sessionFor returns what is remembered of a session, anew where nothing is. The shard is locked.
+func (s *Sessions) sessionFor(shard *sessionShard, id string, now time.Time) *session {
 	known := shard.byID[id]
 	if known != nil {
 		return known

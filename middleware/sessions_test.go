@@ -52,7 +52,7 @@ func TestWhatAConversationChangesInCosts(t *testing.T) {
 	} {
 		now := time.Unix(1e9, 0)
 		s := middleware.NewSessions(c.config, models, func() time.Time { return now })
-		s.Used("c", answered(c.used...))
+		s.RecordUse("c", answered(c.used...))
 		now = now.Add(c.later)
 		got := s.Offsets("c")
 		if len(got) != len(c.want) {
@@ -69,7 +69,7 @@ func TestWhatAConversationChangesInCosts(t *testing.T) {
 		}
 	}
 	s := middleware.NewSessions(middleware.SessionConfig{}, models, nil)
-	s.Used("c", &step.Result{Index: -1})
+	s.RecordUse("c", &step.Result{Index: -1})
 	if s.Offsets("c") != nil {
 		t.Error("a step that failed is remembered")
 	}
@@ -91,7 +91,7 @@ func TestNoMoreConversationsThanMayBe(t *testing.T) {
 			return count
 		}
 		for i := range 2000 {
-			s.Used(fmt.Sprint("c", i), answered(0))
+			s.RecordUse(fmt.Sprint("c", i), answered(0))
 		}
 		if got := remembered("c", 2000); got != want {
 			t.Errorf("at most %d: %d are remembered, want %d", limit, got, want)
@@ -101,7 +101,7 @@ func TestNoMoreConversationsThanMayBe(t *testing.T) {
 		}
 		now = now.Add(time.Hour)
 		for i := range 32 {
-			s.Used(fmt.Sprint("new", i), answered(0))
+			s.RecordUse(fmt.Sprint("new", i), answered(0))
 		}
 		now = now.Add(time.Minute)
 		if got := remembered("c", 2000); got != 0 {

@@ -2,8 +2,12 @@ package middleware
 
 import (
 	"context"
+	crand "crypto/rand"
+	"encoding/hex"
+	"fmt"
 	"math/rand/v2"
 	"sync"
+	"time"
 
 	"github.com/stepfall/stepfall/sdk"
 	"github.com/stepfall/stepfall/sdk/step"
@@ -13,17 +17,21 @@ import (
 type shadow struct {
 	m       *Model
 	engine  *step.Engine
-	slots   chan struct{}
+	slots   chan struct{} // a shadow that runs holds one
+	queue   chan struct{} // and one that waits for it
 	spent   *step.Memory
 	running sync.WaitGroup
 }
+
+// waitingPerSlot is how many shadows may wait for each that runs.
+const waitingPerSlot = 64
 
 // newShadow returns the shadow of m, which goes on with the account of the Model
 // before, unless that is nil or had none.
 func newShadow(m, before *Model) (*shadow, error) {
 	n := m.c.Shadow.Concurrency
 	if n <= 0 {
-		n = 4
+		n = 16
 	}
 	caps := step.Caps{TenantUSD: m.c.Shadow.CapUSD}
 	spent := step.NewMemory(caps)
@@ -37,7 +45,7 @@ func newShadow(m, before *Model) (*shadow, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &shadow{m: m, engine: engine, slots: make(chan struct{}, n), spent: spent}, nil
+	return &shadow{m: m, engine: engine, slots: make(chan struct{}, n), queue: make(chan struct{}, waitingPerSlot*n), spent: spent}, nil
 }
 
 // shadowLedger books every query on one account.
@@ -47,22 +55,41 @@ func (l shadowLedger) Reserve(ctx context.Context, _ *sdk.Query, usd float64) (s
 	return l.Memory.Reserve(ctx, &sdk.Query{}, usd)
 }
 
-// maybe starts a shadow of the call if the sample and the slots say so. It does
-// not stream, fires no callbacks, and outlives the caller's context.
+// maybe has a shadow of the call run if the sample says so, as soon as there is a slot. It
+// does not stream, fires no callbacks, and outlives the caller's context. One for which
+// too many wait already is left out, which its trace says.
 func (s *shadow) maybe(ctx context.Context, c *call) {
 	if rand.Float64() >= s.m.c.Shadow.Sample {
 		return
 	}
 	select {
-	case s.slots <- struct{}{}:
+	case s.queue <- struct{}{}:
 	default:
+		s.leaveOut(ctx, &c.query)
 		return
 	}
 	own := *c
 	own.streamed = false
 	s.running.Go(func() {
+		s.slots <- struct{}{}
+		<-s.queue
 		defer func() { <-s.slots }()
 		// The result is in the trace; an error is too.
-		_, _ = s.engine.Run(context.WithoutCancel(ctx), own.request(ShadowAlternative))
+		result, _ := s.engine.Run(context.WithoutCancel(ctx), own.request(ShadowAlternative))
+		s.m.sessions.RecordDispute(&own.query, result)
+	})
+}
+
+// leaveOut records that a step has no shadow.
+func (s *shadow) leaveOut(ctx context.Context, q *sdk.Query) {
+	if s.m.c.Step.Traces == nil {
+		return
+	}
+	var id [16]byte
+	_, _ = crand.Read(id[:]) // it never fails
+	s.m.c.Step.Traces(context.WithoutCancel(ctx), &sdk.Trace{
+		ID: hex.EncodeToString(id[:]), Start: time.Now(), QueryID: q.ID, Group: q.Group, Run: q.Run, Session: q.Session, Tenant: q.Tenant,
+		Policy: s.m.c.Step.Policy, Mode: ShadowAlternative, Stop: sdk.StopError, InputTokens: q.InputTokens, Features: q.Features,
+		Error: fmt.Sprintf("left out: %d shadows were waiting; a smaller share in the shadow block leaves none out", cap(s.queue)),
 	})
 }

@@ -107,7 +107,7 @@ func TestTheLengthOfAPrompt(t *testing.T) {
 		if want := float64(c.bytes)/3 + 2000 + float64(10_000*c.images+200_000*c.unknown); math.Abs(got.usd-want) > 1e-9 {
 			t.Errorf("%s: at most %v tokens, want %v", what, got.usd, want)
 		}
-		if n, has := got.query.Features[middleware.FeatureImages]; n != float64(c.images) || has != (c.images > 0) {
+		if n, has := got.query.Features["images"]; n != float64(c.images) || has != (c.images > 0) {
 			t.Errorf("%s: %v images, want %d", what, n, c.images)
 		}
 	}
@@ -173,6 +173,7 @@ func TestTheWorstCaseOfWhatProvidersAdd(t *testing.T) {
 	c := small(says("fine"))
 	c.Model.Price, c.Model.MaxOutputTokens, c.Model.ContextTokens = sdk.Price{Input: 1, CacheWrite: 1.25, Output: 10}, 100, 50_000
 	const prompt, answer, context = (37.0/3 + 2000) * 1.25 / 1e6, 100 * 10 / 1e6, 50_000 * 1.25 / 1e6
+	const fee = 0.035 // of a search, where the price says none
 	raw := func(tools ...string) middleware.Params {
 		var p middleware.Params
 		for _, tool := range tools {
@@ -188,11 +189,11 @@ func TestTheWorstCaseOfWhatProvidersAdd(t *testing.T) {
 		params middleware.Params
 		want   float64
 	}{
-		"a search":             {raw(`{"type":"web_search_20250305"}`), bytes(30) + prompt + answer + 20*context},
-		"five searches":        {raw(`{"type":"web_search","max_uses":5}`), bytes(34) + prompt + answer + 6*context},
-		"bounded altogether":   {middleware.Params{RawTools: []json.RawMessage{[]byte(`{"type":"mcp"}`)}, Extra: map[string]json.RawMessage{"max_tool_calls": []byte("2")}}, bytes(15) + prompt + answer + 3*context},
+		"a search":             {raw(`{"type":"web_search_20250305"}`), bytes(30) + prompt + answer + 20*context + 20*fee},
+		"five searches":        {raw(`{"type":"web_search","max_uses":5}`), bytes(34) + prompt + answer + 6*context + 5*fee},
+		"bounded altogether":   {middleware.Params{RawTools: []json.RawMessage{[]byte(`{"type":"mcp"}`)}, Extra: map[string]json.RawMessage{"max_tool_calls": []byte("2")}}, bytes(15) + prompt + answer + 3*context + 2*fee},
 		"no hosted tool":       {raw(`{"type":"custom"}`), bytes(17) + prompt + answer},
-		"MCP servers":          {extra("mcp_servers", `[{}]`), bytes(4) + prompt + answer + 20*context},
+		"MCP servers":          {extra("mcp_servers", `[{}]`), bytes(4) + prompt + answer + 20*context + 20*fee},
 		"a stored prompt":      {extra("cachedContent", `"c/1"`), bytes(5) + prompt + answer + context},
 		"priority":             {middleware.Params{ServiceTier: "priority"}, 2 * (prompt + answer)},
 		"flex":                 {middleware.Params{ServiceTier: "flex"}, prompt + answer},
@@ -201,7 +202,7 @@ func TestTheWorstCaseOfWhatProvidersAdd(t *testing.T) {
 		"another model":        {extra("models", `["dear/one"]`), bytes(12) + prompt + answer},
 	} {
 		tt.params.Dialect = middleware.DialectChat
-		c.LLM = &speaker{resp: text("fine")}
+		c.LLM = &nativeModel{resp: text("fine")}
 		if got := look(t, c, human("hello"), middleware.WithParams(tt.params)); got.usd == 0 || math.Abs(got.usd-tt.want) > 1e-12 {
 			t.Errorf("%s: at most %v USD, want %v; %v", what, got.usd, tt.want, got.err)
 		}
@@ -269,8 +270,8 @@ func TestTextAgentsAreKnown(t *testing.T) {
 		"lost in the middle": {strings.Repeat("x", 20_000) + mrkl + strings.Repeat("x", 20_000), []string{"\nObservation:"}, ""},
 	} {
 		got := look(t, small(says("fine")), human(c.prompt), llms.WithStopWords(c.stop))
-		if got.query.Labels[middleware.LabelProtocol] != c.want {
-			t.Errorf("%s: %q, want %q", what, got.query.Labels[middleware.LabelProtocol], c.want)
+		if got.query.Labels["stepfall.protocol"] != c.want {
+			t.Errorf("%s: %q, want %q", what, got.query.Labels["stepfall.protocol"], c.want)
 		}
 	}
 }
@@ -309,8 +310,8 @@ func TestTheResponseCountsTheStep(t *testing.T) {
 		t.Fatal(err)
 	}
 	info := resp.Choices[0].GenerationInfo
-	if info[middleware.KeyCalls] != 2 || info[middleware.KeyInputTokens] != 2*230 || info[middleware.KeyOutputTokens] != 2*70 {
-		t.Errorf("%v calls, %v tokens in, %v out", info[middleware.KeyCalls], info[middleware.KeyInputTokens], info[middleware.KeyOutputTokens])
+	if info["stepfall.calls"] != 2 || info["stepfall.input_tokens"] != 2*230 || info["stepfall.output_tokens"] != 2*70 {
+		t.Errorf("%v calls, %v tokens in, %v out", info["stepfall.calls"], info["stepfall.input_tokens"], info["stepfall.output_tokens"])
 	}
 }
 
@@ -383,7 +384,7 @@ func TestAnAnswerAfterTheEndIsNone(t *testing.T) {
 // A model that reads Params is given the caller's metadata and nothing of another's.
 func TestMetadataReachesASpeaker(t *testing.T) {
 	for what, options := range map[string][]llms.CallOption{"none": nil, "some": {llms.WithMetadata(map[string]any{"a": 1})}} {
-		s := &speaker{resp: text("fine")}
+		s := &nativeModel{resp: text("fine")}
 		if _, err := one(t, small(s)).GenerateContent(t.Context(), human("hello"), options...); err != nil {
 			t.Fatal(what, err)
 		}

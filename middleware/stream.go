@@ -11,15 +11,14 @@ import (
 	"github.com/stepfall/stepfall/sdk/redact"
 )
 
-// streams reports whether the caller wants chunks.
 func (c *call) streams() bool { return c.streamed }
 
 // streamState watches the stream of one call.
 type streamState struct {
 	call *call
 	from string // the candidate
-	// speaker: the model streams by Params.OnDelta.
-	speaker bool
+	// native: the model streams by Params.OnDelta.
+	native bool
 	// live: chunks go to the caller. shown: some have gone.
 	live, shown bool
 	bytes       int
@@ -45,8 +44,8 @@ func (s *streamState) install(o *llms.CallOptions, p *Params) {
 	o.StreamingFunc, o.StreamingReasoningFunc, p.OnDelta = nil, nil, nil
 	if s.draft != nil {
 		p.OnDelta = func(ctx context.Context, d *Delta) error {
-			if !s.shown && s.draft.hopeless(d) {
-				return errHopeless
+			if !s.shown && s.draft.isHopeless(d) {
+				return errHopelessDraft
 			}
 			if !s.live {
 				return nil
@@ -59,10 +58,11 @@ func (s *streamState) install(o *llms.CallOptions, p *Params) {
 	if !s.live {
 		return
 	}
-	if s.speaker {
+	if s.native {
+		emit := s.call.emit // bound once: this is a hot path
 		p.OnDelta = func(ctx context.Context, d *Delta) error {
 			s.call.toolsShown = s.call.toolsShown || d.Tool != nil
-			return s.show(ctx, d, s.call.emit)
+			return s.show(ctx, d, emit)
 		}
 		return
 	}
@@ -107,7 +107,7 @@ func toolChunk(chunk []byte) bool {
 func (s *streamState) show(ctx context.Context, d *Delta, emit func(context.Context, *Delta) error) error {
 	if d.From = s.from; s.call.m.secrets != nil {
 		s.emit = emit
-		if d = s.redacted(d); d == nil {
+		if d = s.removeSecrets(d); d == nil {
 			return nil
 		}
 	}
@@ -127,7 +127,7 @@ func (s *streamState) show(ctx context.Context, d *Delta, emit func(context.Cont
 	held := append(s.held, *d)
 	if s.hold {
 		s.held, s.head = held, s.head+d.Text
-		if s.head += d.Refusal; d.Refusal != "" || mayRefuse(s.head) || s.draft != nil && s.draft.undecided() {
+		if s.head += d.Refusal; d.Refusal != "" || mayRefuse(s.head) || s.draft != nil && s.draft.isUndecided() {
 			return nil
 		}
 		s.hold = false
@@ -149,12 +149,11 @@ type secretKey struct {
 	kind         byte
 }
 
-// redacted returns a piece without secrets, or nil where all of it is held back.
-func (s *streamState) redacted(d *Delta) *Delta {
-	own, isChanged := *d, false
-	clean := func(kind byte, tool int, text *string) {
-		if *text == "" {
-			return
+// removeSecrets returns a piece without secrets, or nil where all of it is held back.
+func (s *streamState) removeSecrets(d *Delta) *Delta {
+	clean := func(kind byte, tool int, text string) string {
+		if text == "" {
+			return ""
 		}
 		key := secretKey{d.Choice, tool, kind}
 		if s.secrets == nil {
@@ -163,24 +162,24 @@ func (s *streamState) redacted(d *Delta) *Delta {
 		if s.secrets[key] == nil {
 			s.secrets[key] = s.call.m.secrets.Stream()
 		}
-		if shown := s.secrets[key].Next(*text); shown != *text {
-			*text, isChanged = shown, true
+		return s.secrets[key].Next(text)
+	}
+	text, reasoning, refusal := clean('t', 0, d.Text), clean('r', 0, d.Reasoning), clean('f', 0, d.Refusal)
+	isChanged := text != d.Text || reasoning != d.Reasoning || refusal != d.Refusal
+	tool := d.Tool
+	if tool != nil {
+		if arguments := clean('a', tool.Index, tool.Arguments); arguments != tool.Arguments {
+			isChanged, tool = true, &ToolDelta{Index: tool.Index, ID: tool.ID, Name: tool.Name, Arguments: arguments}
 		}
 	}
-	clean('t', 0, &own.Text)
-	clean('r', 0, &own.Reasoning)
-	clean('f', 0, &own.Refusal)
-	if d.Tool != nil {
-		tool := *d.Tool
-		clean('a', tool.Index, &tool.Arguments)
-		own.Tool = &tool
+	if !isChanged {
+		return d
 	}
-	if isChanged {
-		own.LogProbs = nil // they hold the text
-	}
-	if isChanged && own.Text+own.Reasoning+own.Refusal == "" && own.Raw == nil && (own.Tool == nil || own.Tool.ID+own.Tool.Name+own.Tool.Arguments == "") {
+	if text+reasoning+refusal == "" && d.Raw == nil && (tool == nil || tool.ID+tool.Name+tool.Arguments == "") {
 		return nil
 	}
+	own := *d
+	own.Text, own.Reasoning, own.Refusal, own.Tool, own.LogProbs = text, reasoning, refusal, tool, nil // which hold the text
 	return &own
 }
 
@@ -214,14 +213,13 @@ func (s *streamState) flush(ctx context.Context) error {
 	return nil
 }
 
-// plain reports whether the checks can find no fault in an answer that a look at its
+// isPlainAnswer reports whether the checks can find no fault in an answer that a look at its
 // beginning does not rule out, apart from how it ended.
-func (c *call) plain() bool {
+func (c *call) isPlainAnswer() bool {
 	return !c.m.ownChecks && len(c.query.Tools) == 0 && !c.query.Format.JSON && len(c.query.Format.Schema) == 0 &&
-		c.query.Labels[LabelProtocol] == "" && c.given.StreamingReasoningFunc == nil && c.choices() <= 1
+		c.query.Labels[labelProtocol] == "" && c.given.StreamingReasoningFunc == nil && c.choices() <= 1
 }
 
-// emit gives a piece of the answer to a caller that streams.
 func (c *call) emit(ctx context.Context, d *Delta) error {
 	if f := c.params.OnDelta; f != nil {
 		return f(ctx, d)
@@ -284,7 +282,6 @@ func rawPieces(parts []llms.ContentPart, whole *Delta, inTurn bool) (list []Delt
 	return list
 }
 
-// textOf is the text of a part of an answer.
 func textOf(p llms.ContentPart) string {
 	switch p := p.(type) {
 	case llms.TextContent:

@@ -236,7 +236,7 @@ func TestStreamsHaveNoSecrets(t *testing.T) {
 		for _, d := range c.deltas {
 			whole += d.Text
 		}
-		llm := &speaker{deltas: c.deltas, resp: text(whole)}
+		llm := &nativeModel{deltas: c.deltas, resp: text(whole)}
 		if whole == "" {
 			llm.resp.Choices[0].ToolCalls = []llms.ToolCall{{ID: "1", Type: "function", FunctionCall: &llms.FunctionCall{Name: "f", Arguments: `{"a":"` + key + `"}`}}}
 		}

@@ -12,10 +12,11 @@ import (
 // defaultReads is how often a call may read the context anew whose hosted tools have no limit.
 const defaultReads = 20
 
-// hostedReads returns how often a call may read the context anew because the provider runs
-// tools within it: its searches, fetches, code and MCP servers. A limit of the caller's on
-// their uses (Anthropic's max_uses, OpenAI's max_tool_calls) bounds it.
-func (c *call) hostedReads() int {
+// hostedCalls returns how often a call may read the context anew because the provider runs
+// tools within it, and how often it may run them: its searches, fetches, code and MCP
+// servers. A limit of the caller's on their uses (Anthropic's max_uses, OpenAI's
+// max_tool_calls) bounds it.
+func (c *call) hostedCalls() (reads, calls int) {
 	hosted, uses, unlimited := false, 0, false
 	for _, raw := range c.params.RawTools {
 		name := rawToolType(raw)
@@ -33,19 +34,19 @@ func (c *call) hostedReads() int {
 			hosted, unlimited = true, true
 		}
 	}
-	var calls int
 	if raw := c.params.Extra["max_tool_calls"]; raw != nil && json.Unmarshal(raw, &calls) == nil && calls > 0 {
 		uses, unlimited = calls, false
 	}
-	switch _, stored := c.params.Extra["cachedContent"]; {
-	case hosted && (unlimited || uses >= defaultReads):
-		return defaultReads
-	case hosted:
-		return uses + 1
-	case stored:
-		return 1
+	if unlimited {
+		uses = max(uses, defaultReads)
 	}
-	return 0
+	switch _, stored := c.params.Extra["cachedContent"]; {
+	case hosted:
+		return min(uses+1, defaultReads), uses
+	case stored:
+		return 1, 0
+	}
+	return 0, 0
 }
 
 // What requests pay more than a model's prices: OpenAI's and Google's priority tier up to
@@ -63,7 +64,7 @@ func (c *call) tariff() func(sdk.Price) sdk.Price {
 		factor = priorityFactor
 	}
 	for name, raw := range c.params.Extra {
-		value := strings.ToLower(word(raw))
+		value := strings.ToLower(jsonText(raw))
 		switch {
 		case name == "speed" && value == "fast":
 			factor *= fastFactor
@@ -84,6 +85,9 @@ func (c *call) tariff() func(sdk.Price) sdk.Price {
 		if hourly {
 			p.CacheWrite = max(p.CacheWrite, hourFactor*p.Input)
 		}
-		return sdk.Price{Input: factor * p.Input, CachedInput: factor * p.CachedInput, CacheWrite: factor * p.CacheWrite, Output: factor * p.Output, Reasoning: factor * p.Reasoning}
+		for _, usd := range [...]*float64{&p.Input, &p.CachedInput, &p.CacheWrite, &p.Output, &p.Reasoning} {
+			*usd *= factor
+		}
+		return p
 	}
 }

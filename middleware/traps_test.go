@@ -72,7 +72,7 @@ func TestModelNamesDoNotLeak(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if a.calls.Load() != before || resp.Choices[0].GenerationInfo[middleware.KeyModel] != "large" || b.options.Model != "provider-default" {
+	if a.calls.Load() != before || resp.Choices[0].GenerationInfo["stepfall.model"] != "large" || b.options.Model != "provider-default" {
 		t.Error("the name of a candidate does not pin the step to it")
 	}
 }
@@ -300,7 +300,7 @@ func TestModelsThatLackACapabilityAreSkipped(t *testing.T) {
 		},
 	} {
 		resp, err := run()
-		if err != nil || resp.Choices[0].GenerationInfo[middleware.KeyModel] != "large" || resp.Choices[0].GenerationInfo[middleware.KeyCalls] != 1 {
+		if err != nil || resp.Choices[0].GenerationInfo["stepfall.model"] != "large" || resp.Choices[0].GenerationInfo["stepfall.calls"] != 1 {
 			t.Errorf("%s: %v, %v", name, resp, err)
 		}
 	}

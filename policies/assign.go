@@ -5,10 +5,13 @@ import (
 	"math"
 	"reflect"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
 	"github.com/zclconf/go-cty/cty"
+
+	"github.com/stepfall/stepfall/sdk/plugin/schema"
 )
 
 // assign evaluates v into dst. It reports what does not fit and returns false.
@@ -56,9 +59,9 @@ func (l *loader) assignSecret(a *argument, v value, result cty.Value, secret *se
 		return false
 	}
 	if !secret.set {
-		s := Warning
+		s := schema.Warning
 		if l.o.RequireSecrets {
-			s = Error
+			s = schema.Error
 		}
 		if !l.o.WithoutSecrets && !l.unset[secret.name] {
 			l.unset[secret.name] = true
@@ -74,7 +77,7 @@ func (l *loader) assignSecret(a *argument, v value, result cty.Value, secret *se
 
 func (l *loader) assignNumber(a *argument, v value, result cty.Value, dst reflect.Value) bool {
 	n, _ := result.AsBigFloat().Float64()
-	if !l.within(a, v, n) {
+	if !l.checkRange(a, v, n) {
 		return false
 	}
 	if a.kind == kindNumber {
@@ -107,7 +110,7 @@ func (l *loader) assignMap(result cty.Value, dst reflect.Value, wrong func() boo
 
 func (l *loader) assignPlain(a *argument, v value, result cty.Value, seconds bool, dst reflect.Value) bool {
 	wrong := func() bool {
-		l.complain(v.at, fmt.Sprintf("%s takes %s", a.name, l.expects(a)), "This is "+typeName(result.Type())+".", a.unquoted(result))
+		l.complain(v.at, fmt.Sprintf("%s takes %s", a.name, l.expects(a)), "This is "+typeName(result.Type())+".", a.hintQuotes(result))
 		return false
 	}
 	switch t := result.Type(); a.kind {
@@ -146,7 +149,7 @@ func (l *loader) assignPlain(a *argument, v value, result cty.Value, seconds boo
 		if err != nil {
 			return wrong()
 		}
-		if !l.within(a, v, float64(size)) {
+		if !l.checkRange(a, v, float64(size)) {
 			return false
 		}
 		dst.SetInt(int64(size))
@@ -186,7 +189,7 @@ func (l *loader) assignDuration(a *argument, v value, result cty.Value, seconds 
 		l.complain(v.at, fmt.Sprintf("%s takes %s", a.name, l.expects(a)), "This is "+typeName(t)+".", "")
 		return false
 	}
-	if !l.within(a, v, d.Seconds()) {
+	if !l.checkRange(a, v, d.Seconds()) {
 		return false
 	}
 	dst.SetInt(int64(d))
@@ -227,7 +230,7 @@ func (l *loader) assignNumbers(a *argument, v value, result cty.Value, dst refle
 		}
 		n, _ := element.AsBigFloat().Float64()
 		list = append(list, n)
-		return l.within(a, v, n)
+		return l.checkRange(a, v, n)
 	}
 	if t := result.Type(); t.IsTupleType() || t.IsListType() {
 		for it := result.ElementIterator(); it.Next(); {
@@ -246,8 +249,7 @@ func (l *loader) assignNumbers(a *argument, v value, result cty.Value, dst refle
 	return true
 }
 
-// within reports a number outside the argument's limits.
-func (l *loader) within(a *argument, v value, n float64) bool {
+func (l *loader) checkRange(a *argument, v value, n float64) bool {
 	if math.IsInf(n, 0) || a.min != nil && n < *a.min || a.above != nil && n <= *a.above || a.max != nil && n > *a.max {
 		l.complain(v.at, fmt.Sprintf("%s lies outside its range", a.name), "It takes "+a.kind.article()+a.limits()+".", "")
 		return false
@@ -271,15 +273,10 @@ func typeName(t cty.Type) string {
 	return "something else"
 }
 
-// expects returns what an argument takes, with the choices and limits that it has.
 func (l *loader) expects(a *argument) string {
 	switch {
 	case len(a.oneOf) > 0 && a.kind == kindText:
-		quoted := make([]string, len(a.oneOf))
-		for i, n := range a.oneOf {
-			quoted[i] = fmt.Sprintf("%q", n)
-		}
-		return "one of " + strings.Join(quoted, ", ")
+		return "one of " + strings.Join(namesOf(a.oneOf, strconv.Quote), ", ")
 	case a.kind == kindDuration:
 		return `a duration such as "1.5s" or "2m"`
 	case a.kind == kindSize:
@@ -292,8 +289,8 @@ func (l *loader) expects(a *argument) string {
 	return a.kind.article() + a.limits()
 }
 
-// unquoted returns a hint for who put a number, or true and false, into quotes.
-func (a *argument) unquoted(given cty.Value) string {
+// hintQuotes returns a hint for who put a number, or true and false, into quotes.
+func (a *argument) hintQuotes(given cty.Value) string {
 	if given.Type() != cty.String || given.IsNull() {
 		return ""
 	}

@@ -19,8 +19,8 @@ import (
 var update = flag.Bool("update", false, "write the golden files anew")
 
 // schemas is the schema of the one plugin that the bad policies know.
-var schemas = policies.SchemaFunc(func(p policies.Plugin, role string) (*schema.Schema, error) {
-	if p.Name != "verifier-tests" || role != policies.RoleVerifier {
+var schemas = policies.SchemaSource(func(p policies.Plugin, role string) (*schema.Schema, error) {
+	if p.Name != "verifier-tests" || role != "verifier" {
 		return nil, policies.ErrNoPlugin
 	}
 	one := 1.0

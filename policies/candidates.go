@@ -89,7 +89,6 @@ func (p *Policy) candidateNames() []string {
 	return names
 }
 
-// candidates is how many answers can be asked for.
 func (p *Policy) candidates() int {
 	n := 0
 	for i := range p.Models {

@@ -5,31 +5,13 @@ import "fmt"
 // budget checks that the caps leave room for something.
 func (l *loader) budget(p *Policy) {
 	b := p.Budget
-	cheapest, cheapestWorst := "", ""
-	var expected, worst float64
-	for i := range p.Models {
-		m := &p.Models[i]
-		price := m.Price.SDK()
-		if m.Price.Free {
-			expected, worst, cheapest, cheapestWorst = 0, 0, m.Name, m.Name
-			break
-		}
-		if price.Output == 0 {
-			return // already complained about
-		}
-		if e := float64(m.ExpectedOutputTokens) * price.Output / 1e6; cheapest == "" || e < expected {
-			cheapest, expected = m.Name, e
-		}
-		if w := float64(m.MaxOutputTokens) * max(price.Output, price.Reasoning) / 1e6; cheapestWorst == "" || w < worst {
-			cheapestWorst, worst = m.Name, w
-		}
-	}
-	if cheapest == "" {
+	usual, worst, ok := cheapestAnswers(p)
+	if !ok {
 		return
 	}
-	if b.ExpectedUSD > 0 && b.ExpectedUSD < expected {
+	if b.ExpectedUSD > 0 && b.ExpectedUSD < usual.usd {
 		l.complain(l.place("budget", "expected_usd_per_query"), "the budget is below the cheapest model",
-			fmt.Sprintf("A usual answer of %q costs %s US dollars before its prompt is counted; the budget is %s.", cheapest, number(round(expected)), number(b.ExpectedUSD)),
+			fmt.Sprintf("A usual answer of %q costs %s US dollars before its prompt is counted; the budget is %s.", usual.model, number(round(usual.usd)), number(b.ExpectedUSD)),
 			"Raise the budget, add a cheaper model, or set expected_output_tokens of the model to what your answers are.")
 	}
 	caps := []struct {
@@ -40,9 +22,9 @@ func (l *loader) budget(p *Policy) {
 		if c.usd == 0 {
 			continue
 		}
-		if c.usd < worst {
+		if c.usd < worst.usd {
 			l.complain(l.place("budget", c.name), fmt.Sprintf("%s leaves no room for a single call", c.name),
-				fmt.Sprintf("The worst case of a call is reserved before it: the longest answer of %q, the cheapest there, costs %s US dollars.", cheapestWorst, number(round(worst))),
+				fmt.Sprintf("The worst case of a call is reserved before it: the longest answer of %q, the cheapest there, costs %s US dollars.", worst.model, number(round(worst.usd))),
 				"Raise the cap, or lower max_output_tokens of a model.")
 		}
 		for _, inner := range caps[:i] {
@@ -51,17 +33,44 @@ func (l *loader) budget(p *Policy) {
 			}
 		}
 	}
-	if b.StepUSD+b.RunUSD+b.TenantUSD > 0 || len(b.Tenants) > 0 {
+	if b.StepUSD+b.RunUSD+b.TenantUSD > 0 || len(b.Tenants) > 0 || p.Mode == "shadow" {
 		for _, m := range p.Models {
 			if m.MaxOutputTokens == 0 && !m.Price.Free && m.Provider != "" {
 				l.complain(l.blockOrigin([]string{"model", m.Name}), fmt.Sprintf("model %q has no longest answer", m.Name),
-					"A cap reserves the worst case of each call, which is unknown without it.", "Add max_output_tokens = ... to the model; calls then ask for no longer answer.")
+					"A cap, that of the shadow too, reserves the worst case of each call, which is unknown without it.", "Add max_output_tokens = ... to the model; calls then ask for no longer answer.")
 			}
 		}
 	}
 	if b.TenantPeriod > 0 && b.TenantUSD == 0 && len(b.Tenants) == 0 {
 		l.warn(l.place("budget", "tenant_period"), "tenant_period has no effect", "No tenant has a cap.", "Add tenant_usd = ... or a tenant block, or remove the line.")
 	}
+}
+
+type answerPrice struct {
+	model string
+	usd   float64
+}
+
+// cheapestAnswers returns the least that a usual answer costs, and that a longest one does;
+// false where a price is missing, which is complained about elsewhere.
+func cheapestAnswers(p *Policy) (usual, worst answerPrice, ok bool) {
+	for i := range p.Models {
+		m := &p.Models[i]
+		price := m.Price.SDK()
+		if m.Price.Free {
+			return answerPrice{model: m.Name}, answerPrice{model: m.Name}, true
+		}
+		if price.Output == 0 {
+			return usual, worst, false
+		}
+		if usd := float64(m.ExpectedOutputTokens) * price.Output / 1e6; i == 0 || usd < usual.usd {
+			usual = answerPrice{m.Name, usd}
+		}
+		if usd := float64(m.MaxOutputTokens) * max(price.Output, price.Reasoning) / 1e6; i == 0 || usd < worst.usd {
+			worst = answerPrice{m.Name, usd}
+		}
+	}
+	return usual, worst, len(p.Models) > 0
 }
 
 // round returns usd to three significant digits.

@@ -11,7 +11,6 @@ import (
 // they are: 18 months.
 const pricesLast = 548 * 24 * time.Hour
 
-// facts returns what the catalogue has about a model, or nil.
 func (p *Policy) facts(m *Model) *Catalog {
 	i := slices.IndexFunc(p.Catalog, func(c Catalog) bool {
 		_, served, _ := strings.Cut(c.Name, "/")
@@ -23,13 +22,12 @@ func (p *Policy) facts(m *Model) *Catalog {
 	return &p.Catalog[i]
 }
 
-// priced reports whether the policy itself has a price for a model.
-func (l *loader) priced(m *Model) bool {
+func (l *loader) hasPrice(m *Model) bool {
 	return l.header([]string{"model", m.Name, "price"}).first > 0
 }
 
-// dates checks the dates of the catalogue, and warns of old prices that are used.
-func (l *loader) dates(p *Policy) {
+// checkCatalogDates checks the dates of the catalogue, and warns of old prices that are used.
+func (l *loader) checkCatalogDates(p *Policy) {
 	for _, c := range p.Catalog {
 		if _, err := time.Parse(time.DateOnly, c.AsOf); err != nil && c.AsOf != "" {
 			l.complain(l.place("catalog", c.Name, "as_of"), fmt.Sprintf("%q is no day", c.AsOf), "", `Write year, month and day: as_of = "2026-01-31".`)
@@ -44,7 +42,7 @@ func (l *loader) dates(p *Policy) {
 	for i := range p.Models {
 		m := &p.Models[i]
 		c := p.facts(m)
-		if c == nil || l.priced(m) {
+		if c == nil || l.hasPrice(m) {
 			continue
 		}
 		day, err := time.Parse(time.DateOnly, c.AsOf)

@@ -1,36 +1,24 @@
 package policies
 
 import (
+	"cmp"
 	"fmt"
 	"net/url"
+	"reflect"
 	"slices"
 	"strings"
 )
 
 // model completes a model from the catalogue and checks it.
 func (l *loader) model(p *Policy, m *Model) {
-	if m.Served == "" {
-		m.Served = m.Name
-	}
+	m.Served = cmp.Or(m.Served, m.Name)
 	path := []string{"model", m.Name}
-	key := m.Provider + "/" + m.Served
 	facts := p.facts(m)
-	priced := l.priced(m)
+	priced := l.hasPrice(m)
 	if facts != nil {
 		l.complete(m, facts, priced, path)
 	} else if !priced && m.Provider != "" && !l.faulty[strings.Join(path, delim)] {
-		near := make([]string, 0, len(p.Catalog))
-		for _, c := range p.Catalog {
-			near = append(near, c.Name)
-		}
-		hint := "Add price { ... } to the model"
-		if m.Provider == "ollama" {
-			hint += ", with free = true when running it costs nothing"
-		}
-		if question := didYouMean(key, near); question != "" {
-			hint = strings.Replace(question, "?", " (its price is known)?", 1) + " Otherwise a" + strings.TrimPrefix(hint, "A")
-		}
-		l.complain(l.blockOrigin(path), fmt.Sprintf("model %q has no price", m.Name), fmt.Sprintf("The catalogue does not know %s.", key), hint+".")
+		l.unpricedModel(p, m, path)
 		return
 	}
 	at := append(slices.Clone(path), "price")
@@ -49,6 +37,22 @@ func (l *loader) model(p *Policy, m *Model) {
 	if m.Provider == "go" && (m.BaseURL != "" || m.APIKey.Name() != "") {
 		l.warn(l.blockOrigin(path), fmt.Sprintf("base_url and api_key of model %q are not used", m.Name), `A model with the provider "go" is handed over by the application.`, "Remove them, or name the provider that serves the model.")
 	}
+	l.addresses(m, path)
+}
+
+func (l *loader) unpricedModel(p *Policy, m *Model, path []string) {
+	key := m.Provider + "/" + m.Served
+	hint := "Add price { ... } to the model"
+	if m.Provider == "ollama" {
+		hint += ", with free = true when running it costs nothing"
+	}
+	if question := didYouMean(key, namesOf(p.Catalog, func(c Catalog) string { return c.Name })); question != "" {
+		hint = strings.Replace(question, "?", " (its price is known)?", 1) + " Otherwise a" + strings.TrimPrefix(hint, "A")
+	}
+	l.complain(l.blockOrigin(path), fmt.Sprintf("model %q has no price", m.Name), fmt.Sprintf("The catalogue does not know %s.", key), hint+".")
+}
+
+func (l *loader) addresses(m *Model, path []string) {
 	for _, d := range append([]Deployment{{BaseURL: m.BaseURL}}, m.Deployments...) {
 		where := append(slices.Clone(path), "base_url")
 		if d.Name != "" {
@@ -74,7 +78,7 @@ func (l *loader) prices(m *Model, path []string) {
 		usd  float64
 	}{{"input_usd_per_million", m.Price.Input}, {"output_usd_per_million", m.Price.Output}} {
 		at := append(slices.Clone(path), one.name)
-		_, given := l.places[strings.Join(at, delim)]
+		given := l.isGiven(path, one.name)
 		switch {
 		case one.usd > 0 || m.embeds() && one.name == "output_usd_per_million":
 		case given:
@@ -85,56 +89,30 @@ func (l *loader) prices(m *Model, path []string) {
 	}
 }
 
-// complete fills in what the policy leaves to the catalogue.
 func (l *loader) complete(m *Model, facts *Catalog, priced bool, path []string) {
 	origin := fmt.Sprintf("catalogue %s of %s", facts.Name, facts.AsOf)
 	add := func(value string, keys ...string) {
 		l.settings = append(l.settings, Setting{Path: append(slices.Clone(path), keys...), Value: value, Origin: origin})
 	}
-	has := func(argument string) bool {
-		_, ok := l.places[strings.Join(append(slices.Clone(path), argument), delim)]
-		return ok
-	}
-	if !has("context_tokens") && facts.ContextTokens > 0 {
+	if !l.isGiven(path, "context_tokens") && facts.ContextTokens > 0 {
 		m.ContextTokens = facts.ContextTokens
 		add(fmt.Sprint(m.ContextTokens), "context_tokens")
 	}
-	if !has("max_output_tokens") && facts.MaxOutputTokens > 0 {
+	if !l.isGiven(path, "max_output_tokens") && facts.MaxOutputTokens > 0 {
 		m.MaxOutputTokens = facts.MaxOutputTokens
 		if m.ContextTokens > 0 {
 			m.MaxOutputTokens = min(m.MaxOutputTokens, m.ContextTokens)
 		}
 		add(fmt.Sprint(m.MaxOutputTokens), "max_output_tokens")
 	}
-	if !has("capabilities") && len(facts.Capabilities) > 0 {
+	if !l.isGiven(path, "capabilities") && len(facts.Capabilities) > 0 {
 		m.Capabilities = facts.Capabilities
-		add(renderAny(anyList(m.Capabilities)), "capabilities")
+		add(render(reflect.ValueOf(m.Capabilities)), "capabilities")
 	}
 	if !priced {
 		m.Price = facts.Price
-		for _, one := range []struct {
-			name string
-			usd  float64
-		}{
-			{"input_usd_per_million", m.Price.Input},
-			{"cached_input_usd_per_million", m.Price.CachedInput},
-			{"cache_write_usd_per_million", m.Price.CacheWrite},
-			{"output_usd_per_million", m.Price.Output},
-			{"reasoning_usd_per_million", m.Price.Reasoning},
-			{"batch_input_usd_per_million", m.Price.BatchInput},
-			{"batch_output_usd_per_million", m.Price.BatchOutput},
-		} {
-			if one.usd > 0 {
-				add(number(one.usd), "price", one.name)
-			}
-		}
+		language().block("model").block("price").visit(reflect.ValueOf(facts.Price), []string{"price"}, func(keys []string, a *argument, v reflect.Value) {
+			add(render(v), keys...)
+		})
 	}
-}
-
-func anyList(texts []string) []any {
-	list := make([]any, len(texts))
-	for i, t := range texts {
-		list[i] = t
-	}
-	return list
 }

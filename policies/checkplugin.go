@@ -1,6 +1,7 @@
 package policies
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
@@ -9,7 +10,6 @@ import (
 	"strings"
 )
 
-// plugins checks the plugins and the config blocks for them.
 func (l *loader) plugins(p *Policy) {
 	for i := range p.Plugins {
 		g := &p.Plugins[i]
@@ -22,7 +22,7 @@ func (l *loader) plugins(p *Policy) {
 			}
 		}
 		if g.Checksum != "" && !isHash(g.Checksum) {
-			l.complain(l.place(append(path, "checksum")...), "this is no SHA-256 in hex", "It has 64 digits from 0 to 9 and a to f.", "sha256sum, or stepfall plugin lock, prints it.")
+			l.complain(l.place(append(path, "checksum")...), "this is no SHA-256 in hex", "It has 64 digits from 0 to 9 and a to f.", "sha256sum, or stepfall plugin check --lock, prints it.")
 		}
 	}
 	for _, e := range p.Estimators {
@@ -30,40 +30,38 @@ func (l *loader) plugins(p *Policy) {
 			l.builtIn(&e)
 			continue
 		}
-		role := RoleEstimator
+		role := roleEstimator
 		if e.Estimates == "cost" {
-			role = RoleCostEstimator
+			role = roleCostEstimator
 		}
 		l.pluginConfig(p, e.Plugin, role, e.Config, "estimator", e.Name)
 	}
 	for _, v := range p.Verifiers {
-		l.pluginConfig(p, v.Plugin, RoleVerifier, v.Config, "verifier", v.Name)
+		l.pluginConfig(p, v.Plugin, roleVerifier, v.Config, "verifier", v.Name)
 	}
 }
 
-// agreement is the estimator that is built in.
-const agreement = "agreement"
+// agreementPlugin is the estimator that is built in.
+const agreementPlugin = "agreement"
 
 // BuiltIn reports whether the estimator is no plugin, but that of the agreement of answers
 // (estimate.OfPriors).
-func (e *Estimator) BuiltIn() bool { return e.Plugin == agreement }
+func (e *Estimator) BuiltIn() bool { return e.Plugin == agreementPlugin }
 
-// builtIn checks an estimator that is built in.
 func (l *loader) builtIn(e *Estimator) {
 	if e.Estimates != "quality" || !e.Config.Empty() {
 		l.complain(l.blockOrigin([]string{"estimator", e.Name}), "the estimator \"agreement\" estimates quality and has no config", "It goes by the models' quality blocks, and by their prices where there are none.", "Remove estimates and config.")
 	}
 }
 
-// Stated returns the mean of the quality block, 0 where the policy does not state one.
-func (q Quality) Stated() float64 {
+// StatedMean returns the mean of the quality block, 0 where the policy does not state one.
+func (q Quality) StatedMean() float64 {
 	if q == (Quality{Mean: 0.5, StdDev: 0.25}) { // the default
 		return 0
 	}
 	return q.Mean
 }
 
-// absolute returns a path that the policy has, with its folder.
 func (l *loader) absolute(path string) string {
 	if path == "" {
 		return ""
@@ -93,18 +91,12 @@ func (l *loader) pluginConfig(p *Policy, plugin, role string, c Config, path ...
 	if l.o.Schemas == nil {
 		return
 	}
-	schema, err := l.o.Schemas.ConfigSchema(ref, role)
+	schema, err := l.o.Schemas(ref, role)
 	if err != nil {
 		at := l.place(append(slices.Clone(path), "plugin")...)
 		if errors.Is(err, ErrNoPlugin) {
-			names := make([]string, 0, len(p.Plugins))
-			for _, g := range p.Plugins {
-				names = append(names, g.Name)
-			}
-			hint := didYouMean(plugin, names)
-			if hint == "" {
-				hint = "stepfall plugin ls shows those that are found; a plugin block with a path adds one."
-			}
+			hint := cmp.Or(didYouMean(plugin, namesOf(p.Plugins, func(g Plugin) string { return g.Name })),
+				"stepfall plugin ls shows those that are found; a plugin block with a path adds one.")
 			detail := ""
 			if err.Error() != ErrNoPlugin.Error() {
 				detail = err.Error()

@@ -1,8 +1,8 @@
 package policies
 
 import (
-	"fmt"
 	"maps"
+	"reflect"
 	"slices"
 	"strings"
 
@@ -16,16 +16,20 @@ type Config struct {
 	places map[string]origin
 }
 
+// NewConfig returns a config block with these values, for [New]: what JSON can write, with
+// maps as nested blocks, and [Secret] values.
+func NewConfig(values map[string]any) Config { return Config{values: values} }
+
 // Values returns the config as JSON would have it: string, float64, bool, []any
 // and map[string]any; [Secret] where env() was used. The caller may modify it.
 func (c Config) Values() map[string]any {
-	return copied(c.values, func(s Secret) any { return s })
+	return copyConfig(c.values, func(s Secret) any { return s })
 }
 
 // Reveal returns the config with secrets as strings, for the plugin that it
 // belongs to and for nobody else.
 func (c Config) Reveal() map[string]any {
-	return copied(c.values, func(s Secret) any { return s.Reveal() })
+	return copyConfig(c.values, func(s Secret) any { return s.Reveal() })
 }
 
 // Empty reports whether nothing is configured.
@@ -49,12 +53,12 @@ func (c Config) has(path []string) bool {
 	return true
 }
 
-func copied(m map[string]any, secret func(Secret) any) map[string]any {
+func copyConfig(m map[string]any, secret func(Secret) any) map[string]any {
 	var one func(v any) any
 	one = func(v any) any {
 		switch v := v.(type) {
 		case map[string]any:
-			return copied(v, secret)
+			return copyConfig(v, secret)
 		case []any:
 			list := make([]any, len(v))
 			for i := range v {
@@ -73,7 +77,6 @@ func copied(m map[string]any, secret func(Secret) any) map[string]any {
 	return out
 }
 
-// config evaluates a config block.
 func (l *loader) config(tree map[string]any, path []string) Config {
 	c := Config{values: map[string]any{}, places: map[string]origin{"": l.blockOrigin(path)}}
 	l.configInto(tree, path, c.values, c.places, "")
@@ -102,7 +105,7 @@ func (l *loader) configInto(tree map[string]any, path []string, out map[string]a
 			continue
 		}
 		out[key] = plain(result)
-		l.settings = append(l.settings, Setting{Path: at, Value: renderAny(out[key]), Origin: l.originOf(v)})
+		l.settings = append(l.settings, Setting{Path: at, Value: render(reflect.ValueOf(out[key])), Origin: l.originOf(v)})
 	}
 }
 
@@ -149,30 +152,4 @@ func plain(v cty.Value) any {
 		return list
 	}
 	return nil
-}
-
-func renderAny(v any) string {
-	switch v := v.(type) {
-	case Secret:
-		return "env(" + quote(v.name) + ")"
-	case string:
-		return quote(v)
-	case float64:
-		return number(v)
-	case []any:
-		parts := make([]string, len(v))
-		for i := range v {
-			parts[i] = renderAny(v[i])
-		}
-		return "[" + strings.Join(parts, ", ") + "]"
-	case map[string]any:
-		parts := make([]string, 0, len(v))
-		for _, k := range sortedKeys(v) {
-			parts = append(parts, quote(k)+" = "+renderAny(v[k]))
-		}
-		return "{ " + strings.Join(parts, ", ") + " }"
-	case nil:
-		return "null"
-	}
-	return fmt.Sprint(v)
 }

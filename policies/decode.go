@@ -12,15 +12,14 @@ import (
 // Setting is one argument of the effective policy and where its value comes from.
 type Setting struct {
 	// Path names the argument: `model "small" price input_usd_per_million`.
-	Path []string
+	Path []string `json:"path"`
 	// Value is the value as it is written in a policy; secrets are env("NAME").
-	Value string
+	Value string `json:"value"`
 	// Origin says who set it: "policy.hcl:12", "env STEPFALL__...", "--set",
 	// "catalogue" or "default".
-	Origin string
+	Origin string `json:"origin"`
 }
 
-// decode fills dst, a struct, from the merged tree of its block.
 func (l *loader) decode(b *block, tree map[string]any, dst reflect.Value, path []string, label string) {
 	if b.free {
 		c := l.config(tree, path)
@@ -48,7 +47,7 @@ func (l *loader) decode(b *block, tree map[string]any, dst reflect.Value, path [
 		l.places[strings.Join(append(slices.Clone(path), a.name), delim)] = id
 		if l.assign(a, l.values[id], dst.Field(a.field)) {
 			l.settings = append(l.settings, Setting{
-				Path: append(slices.Clone(path), a.name), Value: l.render(a, dst.Field(a.field)), Origin: l.originOf(l.values[id]),
+				Path: append(slices.Clone(path), a.name), Value: render(dst.Field(a.field)), Origin: l.originOf(l.values[id]),
 			})
 		} else {
 			l.faulty[strings.Join(path, delim)] = true
@@ -76,7 +75,7 @@ func (l *loader) decodeBlock(sub *block, tree map[string]any, dst reflect.Value,
 		l.decode(sub, inner, dst, path, "")
 		return
 	}
-	labels := l.ordered(inner, path)
+	labels := l.orderLabels(inner, path)
 	if len(labels) == 0 {
 		if sub.required && !l.faulty[sub.name] {
 			l.complain(l.blockOrigin(path[:len(path)-1]), sub.name+" is missing", "", `Add strategy "cascade_route" { worth_usd = 0.05 }, or another kind: `+strings.Join(sub.labels, ", ")+".")
@@ -91,22 +90,21 @@ func (l *loader) decodeBlock(sub *block, tree map[string]any, dst reflect.Value,
 			dst.Set(reflect.New(sub.typ))
 			dst = dst.Elem()
 		}
-		l.decodeLabelled(sub, inner, dst, path, winner)
+		l.decodeLabel(sub, inner, dst, path, winner)
 		return
 	}
 	list := reflect.MakeSlice(reflect.SliceOf(sub.typ), len(labels), len(labels))
 	for i, label := range labels {
-		l.decodeLabelled(sub, inner, list.Index(i), path, label)
+		l.decodeLabel(sub, inner, list.Index(i), path, label)
 	}
 	dst.Set(list)
 }
 
-func (l *loader) decodeLabelled(sub *block, tree map[string]any, dst reflect.Value, path []string, label string) {
+func (l *loader) decodeLabel(sub *block, tree map[string]any, dst reflect.Value, path []string, label string) {
 	dst.Field(sub.label).SetString(label)
 	l.decode(sub, child(tree, label), dst, append(slices.Clone(path), label), label)
 }
 
-// defaults fills a block that nobody wrote.
 func (l *loader) defaults(b *block, dst reflect.Value, path []string) {
 	for i := range b.args {
 		l.fallback(&b.args[i], dst.Field(b.args[i].field), path)
@@ -148,7 +146,7 @@ func (l *loader) fallback(a *argument, dst reflect.Value, path []string) {
 	default:
 		panic("policies: no default for " + a.name)
 	}
-	l.settings = append(l.settings, Setting{Path: append(slices.Clone(path), a.name), Value: l.render(a, dst), Origin: "default"})
+	l.settings = append(l.settings, Setting{Path: append(slices.Clone(path), a.name), Value: render(dst), Origin: "default"})
 }
 
 func must(a *argument, err error) {
@@ -157,9 +155,9 @@ func must(a *argument, err error) {
 	}
 }
 
-// ordered returns the labels under path in the order in which they were first
+// orderLabels returns the labels under path in the order in which they were first
 // defined.
-func (l *loader) ordered(tree map[string]any, path []string) []string {
+func (l *loader) orderLabels(tree map[string]any, path []string) []string {
 	prefix := append(slices.Clone(path), "")
 	first := func(label string) int {
 		prefix[len(prefix)-1] = label
@@ -194,6 +192,15 @@ func (l *loader) place(path ...string) origin {
 		return l.values[id].at
 	}
 	return l.blockOrigin(path)
+}
+
+func (l *loader) placeIn(path []string, argument string) origin {
+	return l.place(append(slices.Clone(path), argument)...)
+}
+
+func (l *loader) isGiven(path []string, argument string) bool {
+	_, ok := l.places[strings.Join(append(slices.Clone(path), argument), delim)]
+	return ok
 }
 
 // element returns where the element i of the list at path was written, or the list.

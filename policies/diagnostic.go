@@ -12,29 +12,13 @@ import (
 	"unicode/utf8"
 
 	"github.com/hashicorp/hcl/v2"
+
+	"github.com/stepfall/stepfall/sdk/plugin/schema"
 )
 
-// Severity says whether a diagnostic stops a policy.
-type Severity int
-
-// The severities.
-const (
-	// Error: the policy cannot be used.
-	Error Severity = iota
-	// Warning: the policy can be used, and probably does not mean this.
-	Warning
-)
-
-// String returns "error" or "warning".
-func (s Severity) String() string {
-	if s == Warning {
-		return "warning"
-	}
-	return "error"
-}
-
-// MarshalText returns what String returns.
-func (s Severity) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
+// Severity says whether a diagnostic stops a policy: [schema.Error] does, and a policy with
+// [schema.Warning] can be used and probably means something else.
+type Severity = schema.Severity
 
 // A Diagnostic is one thing that is wrong with a policy. It holds no secrets.
 type Diagnostic struct {
@@ -140,7 +124,7 @@ func (d Diagnostics) Write(w io.Writer) error {
 
 func (d Diagnostics) count() (errors, warnings int) {
 	for _, one := range d {
-		if one.Severity == Warning {
+		if one.Severity == schema.Warning {
 			warnings++
 		} else {
 			errors++
@@ -156,8 +140,7 @@ func plural(n int, noun string) string {
 	return fmt.Sprintf("%d %ss", n, noun)
 }
 
-// sorted returns the diagnostics by severity, then place, without repetitions.
-func (d Diagnostics) sorted() Diagnostics {
+func (d Diagnostics) sort() Diagnostics {
 	slices.SortStableFunc(d, func(a, b Diagnostic) int {
 		return cmp.Or(
 			cmp.Compare(a.Severity, b.Severity),
@@ -167,20 +150,17 @@ func (d Diagnostics) sorted() Diagnostics {
 	return slices.Compact(d)
 }
 
-// origin is where a value or a block was written.
 type origin struct {
 	rng   hcl.Range
 	where string
 }
 
-// complain records an error at a place.
 func (l *loader) complain(at origin, summary, detail, hint string) {
-	l.report(Error, at, summary, detail, hint)
+	l.report(schema.Error, at, summary, detail, hint)
 }
 
-// warn records a warning at a place.
 func (l *loader) warn(at origin, summary, detail, hint string) {
-	l.report(Warning, at, summary, detail, hint)
+	l.report(schema.Warning, at, summary, detail, hint)
 }
 
 func (l *loader) report(s Severity, at origin, summary, detail, hint string) {
@@ -190,7 +170,7 @@ func (l *loader) report(s Severity, at origin, summary, detail, hint string) {
 		}
 		return
 	}
-	d := Diagnostic{Severity: s, Summary: clipped(summary), Detail: clipped(detail), Hint: clipped(hint), Where: clipped(at.where)}
+	d := Diagnostic{Severity: s, Summary: clip(summary), Detail: clip(detail), Hint: clip(hint), Where: clip(at.where)}
 	if at.rng.Filename != "" {
 		d.File = at.rng.Filename
 		if src, ok := l.sources[at.rng.Filename]; ok && at.rng.Start.Line > 0 {
@@ -203,8 +183,8 @@ func (l *loader) report(s Severity, at origin, summary, detail, hint string) {
 	l.diags = append(l.diags, d)
 }
 
-// clipped returns a text that is no longer than somebody reads.
-func clipped(text string) string {
+// clip returns a text that is no longer than somebody reads.
+func clip(text string) string {
 	const longest = 2000
 	if len(text) <= longest {
 		return text
@@ -267,7 +247,6 @@ func redact(text string, secrets []string) string {
 	return secretShape.ReplaceAllString(text, hidden)
 }
 
-// finish returns the diagnostics in order and without secrets.
 func (l *loader) finish() Diagnostics {
 	slices.SortFunc(l.secrets, func(a, b string) int { return cmp.Or(cmp.Compare(len(b), len(a)), cmp.Compare(a, b)) })
 	l.secrets = slices.Compact(l.secrets)
@@ -281,5 +260,5 @@ func (l *loader) finish() Diagnostics {
 			d.Column, d.Width = 0, 0
 		}
 	}
-	return l.diags.sorted()
+	return l.diags.sort()
 }

@@ -39,7 +39,7 @@ func Diff(before, after *Policy) []Change {
 	// Blocks are tried in the order in which they stand.
 	for _, block := range next.blocks {
 		was, is := old.labels[block], next.labels[block]
-		was, is = common(was, is), common(is, was)
+		was, is = commonNames(was, is), commonNames(is, was)
 		if !slices.Equal(was, is) {
 			list = append(list, Change{Path: "order of " + block + " blocks", Old: strings.Join(was, ", "), New: strings.Join(is, ", ")})
 		}
@@ -67,7 +67,7 @@ func (p *Policy) effective() effective {
 		if a := e.follow(s.Path); a != nil && a.fallback == "" && a.meansAbsent(s.Value) {
 			continue
 		}
-		path := dotted(s.Path)
+		path := settingPath(s.Path)
 		e.values[path] = s.Value
 		e.order = append(e.order, path)
 	}
@@ -85,7 +85,7 @@ func (e *effective) follow(path []string) *argument {
 		if b.label < 0 {
 			continue
 		}
-		kind := dotted(path[:i+1])
+		kind := settingPath(path[:i+1])
 		i++
 		if e.labels[kind] == nil {
 			e.blocks = append(e.blocks, kind)
@@ -110,8 +110,7 @@ func (a *argument) meansAbsent(value string) bool {
 	}
 }
 
-// dotted returns a path as --set takes it.
-func dotted(path []string) string {
+func settingPath(path []string) string {
 	var b strings.Builder
 	for i, element := range path {
 		switch {
@@ -126,8 +125,7 @@ func dotted(path []string) string {
 	return b.String()
 }
 
-// common returns those of list that are in other too.
-func common(list, other []string) []string {
+func commonNames(list, other []string) []string {
 	return slices.DeleteFunc(slices.Clone(list), func(s string) bool { return !slices.Contains(other, s) })
 }
 

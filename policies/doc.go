@@ -31,9 +31,7 @@
 // # Plugins
 //
 // This package starts no plugin. The caller says how the schema of a plugin's
-// config block is found ([LoadOptions.Schemas]); [CacheSchemas] remembers schemas
-// by the checksum of the plugin's binary, so that a second validation starts
-// nothing.
+// config block is found ([LoadOptions.Schemas]).
 //
 // # Concurrency
 //

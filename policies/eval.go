@@ -2,6 +2,7 @@ package policies
 
 import (
 	"fmt"
+	"maps"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -26,77 +27,65 @@ type secretMark struct {
 // secondsMark marks numbers that are seconds, as duration returns them.
 type secondsMark struct{}
 
-// functionNames are the functions of the language.
 func functionNames() []string { return []string{"env", "file", "duration", "min", "max"} }
 
 // maxFile is the most that file reads.
 const maxFile = 1 << 20
 
-// functions returns the functions for expressions of a file in dir.
 func (l *loader) functions(dir string) map[string]function.Function {
-	text := func(name string) []function.Parameter {
-		return []function.Parameter{{Name: name, Type: cty.String, AllowMarked: true}}
-	}
 	return map[string]function.Function{
-		"env": function.New(&function.Spec{
-			Params: text("name"),
-			Type:   function.StaticReturnType(cty.String),
-			Impl: func(args []cty.Value, _ cty.Type) (cty.Value, error) {
-				if args[0].IsMarked() {
-					return cty.NilVal, function.NewArgErrorf(0, "the name of a variable cannot be a secret itself")
-				}
-				name := args[0].AsString()
-				if name == "" || len(name) > maxName || strings.ContainsFunc(name, func(r rune) bool { return r == '=' || unicode.IsControl(r) }) {
-					return cty.NilVal, function.NewArgErrorf(0, "%.40q is no name of a variable", name)
-				}
-				v, ok := l.lookup(name)
-				if l.o.WithoutSecrets {
-					v, ok = "", false
-				}
-				if ok && v != "" {
-					l.secrets = append(l.secrets, v)
-				}
-				return cty.StringVal(v).Mark(secretMark{name: name, set: ok && v != ""}), nil
-			},
+		"env": textFunction("name", cty.String, "the name of a variable cannot be a secret itself", func(name string) (cty.Value, error) {
+			if name == "" || len(name) > maxName || strings.ContainsFunc(name, func(r rune) bool { return r == '=' || unicode.IsControl(r) }) {
+				return cty.NilVal, fmt.Errorf("%.40q is no name of a variable", name)
+			}
+			v := l.environ[name]
+			if l.o.WithoutSecrets {
+				v = ""
+			}
+			if v != "" {
+				l.secrets = append(l.secrets, v)
+			}
+			return cty.StringVal(v).Mark(secretMark{name: name, set: v != ""}), nil
 		}),
-		"file": function.New(&function.Spec{
-			Params: text("path"),
-			Type:   function.StaticReturnType(cty.String),
-			Impl: func(args []cty.Value, _ cty.Type) (cty.Value, error) {
-				if args[0].IsMarked() {
-					return cty.NilVal, function.NewArgErrorf(0, "the name of a file cannot be a secret")
-				}
-				path := resolve(dir, args[0].AsString())
-				content, err := l.read(path, maxFile, false)
-				if err != nil {
-					return cty.NilVal, function.NewArgErrorf(0, "%s", err)
-				}
-				if !utf8.Valid(content) {
-					return cty.NilVal, function.NewArgErrorf(0, "%s is not UTF-8 text", path)
-				}
-				return cty.StringVal(string(content)), nil
-			},
+		"file": textFunction("path", cty.String, "the name of a file cannot be a secret", func(path string) (cty.Value, error) {
+			path = resolve(dir, path)
+			content, err := l.read(path, maxFile, false)
+			if err == nil && !utf8.Valid(content) {
+				err = fmt.Errorf("%s is not UTF-8 text", path)
+			}
+			return cty.StringVal(string(content)), err
 		}),
-		"duration": function.New(&function.Spec{
-			Params: text("text"),
-			Type:   function.StaticReturnType(cty.Number),
-			Impl: func(args []cty.Value, _ cty.Type) (cty.Value, error) {
-				if args[0].IsMarked() {
-					return cty.NilVal, function.NewArgErrorf(0, "a duration cannot be a secret")
-				}
-				d, err := time.ParseDuration(args[0].AsString())
-				if err != nil {
-					return cty.NilVal, function.NewArgErrorf(0, "%q is no duration: write \"1.5s\", \"2m\" or \"1h30m\"", args[0].AsString())
-				}
-				return cty.NumberFloatVal(d.Seconds()).Mark(secondsMark{}), nil
-			},
+		"duration": textFunction("text", cty.Number, "a duration cannot be a secret", func(text string) (cty.Value, error) {
+			d, err := time.ParseDuration(text)
+			if err != nil {
+				return cty.NilVal, fmt.Errorf("%q is no duration: write \"1.5s\", \"2m\" or \"1h30m\"", text)
+			}
+			return cty.NumberFloatVal(d.Seconds()).Mark(secondsMark{}), nil
 		}),
 		"min": stdlib.MinFunc,
 		"max": stdlib.MaxFunc,
 	}
 }
 
-// resolve returns path, taken relative to dir.
+// textFunction returns a function of one text, which is refused with the message ifSecret
+// when it is one.
+func textFunction(parameter string, result cty.Type, ifSecret string, f func(text string) (cty.Value, error)) function.Function {
+	return function.New(&function.Spec{
+		Params: []function.Parameter{{Name: parameter, Type: cty.String, AllowMarked: true}},
+		Type:   function.StaticReturnType(result),
+		Impl: func(args []cty.Value, _ cty.Type) (cty.Value, error) {
+			if args[0].IsMarked() {
+				return cty.NilVal, function.NewArgErrorf(0, "%s", ifSecret)
+			}
+			v, err := f(args[0].AsString())
+			if err != nil {
+				return cty.NilVal, function.NewArgError(0, err)
+			}
+			return v, nil
+		},
+	})
+}
+
 func resolve(dir, path string) string {
 	if path == "" || filepath.IsAbs(path) || dir == "" {
 		return path
@@ -150,7 +139,6 @@ func (l *loader) evalLocals(tree map[string]any) {
 	l.localTree = tree
 }
 
-// localsOf returns the locals that an expression names.
 func localsOf(expr hcl.Expression) []string {
 	var names []string
 	for _, t := range expr.Variables() {
@@ -211,7 +199,7 @@ func (l *loader) eval(v value, locals map[string]any) (cty.Value, bool) {
 	scope.Variables["local"] = cty.ObjectVal(used)
 	result, diags := l.work.value(v.expr, scope)
 	if l.work.over != nil {
-		l.tooMuch(v.at.where)
+		l.reportLimit(v.at.where)
 		return cty.DynamicVal, false
 	}
 	if diags.HasErrors() {
@@ -259,18 +247,20 @@ func (l *loader) failedCall(d *hcl.Diagnostic, at origin) {
 	}
 	if called == "file" {
 		hint = "Paths are relative to the file that names them."
-		if strings.HasSuffix(why, outside("").Error()) {
+		if strings.HasSuffix(why, outsideError("").Error()) {
 			hint = hintOutside
 		}
 	}
 	l.complain(at, called+": "+strings.TrimSuffix(why, "."), "", hint)
 }
 
-func sortedKeys[V any](m map[string]V) []string {
-	keys := make([]string, 0, len(m))
-	for k := range m {
-		keys = append(keys, k)
+func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
+
+// namesOf returns the name of each element.
+func namesOf[E any](list []E, name func(E) string) []string {
+	names := make([]string, len(list))
+	for i, element := range list {
+		names[i] = name(element)
 	}
-	slices.Sort(keys)
-	return keys
+	return names
 }

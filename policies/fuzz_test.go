@@ -22,7 +22,7 @@ func seeds(f *testing.F) []string {
 		}
 		list = append(list, string(src))
 	}
-	for _, e := range policies.Examples() {
+	for _, e := range policies.BlockExamples() {
 		list = append(list, e.Text)
 	}
 	files, err := filepath.Glob("testdata/bad/*.txtar")

@@ -1,10 +1,13 @@
 package policies
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
+	"maps"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 
@@ -52,7 +55,6 @@ type header struct {
 
 var errReported = errors.New("reported as diagnostics")
 
-// fileParser is a koanf parser of one file.
 type fileParser struct {
 	l     *loader
 	name  string
@@ -91,20 +93,15 @@ func (p fileParser) tree(src []byte) (*hcl.File, hcl.Diagnostics) {
 	return parse(src, p.name)
 }
 
-// parse parses what may be parsed.
 func parse(src []byte, name string) (*hcl.File, hcl.Diagnostics) {
-	if d := bounded(src, name, hcl.InitialPos); d != nil {
+	if d := findExcess(src, name, hcl.InitialPos); d != nil {
 		return nil, hcl.Diagnostics{d}
 	}
 	return hclsyntax.ParseConfig(src, name, hcl.InitialPos)
 }
 
 var parsedCatalog = sync.OnceValues(func() (*hcl.File, hcl.Diagnostics) {
-	src, err := library.ReadFile("library/catalog.hcl")
-	if err != nil {
-		panic("policies: the catalogue is embedded: " + err.Error())
-	}
-	return hclsyntax.ParseConfig(src, catalogFile, hcl.InitialPos)
+	return hclsyntax.ParseConfig(catalogSource(), catalogFile, hcl.InitialPos)
 })
 
 func (p fileParser) add(expr hclsyntax.Expression, at origin) leaf {
@@ -172,19 +169,19 @@ func (p fileParser) walkBlock(blk *hclsyntax.Block, b *block, out map[string]any
 		inner = m
 	}
 	at.where = ""
-	if prev, dup := p.l.defined(full, at, p.name); dup {
+	if prev, dup := p.l.recordBlock(full, at, p.name); dup {
 		p.l.complain(at, "duplicate block "+here, fmt.Sprintf("It was begun at %s:%d already.", prev.Filename, prev.Start.Line),
 			"Put the arguments of both into one block.")
 	}
-	if prev := p.exclusive(sub, full); prev != nil {
+	if prev := p.excludedBy(sub, full); prev != nil {
 		p.l.complain(at, fmt.Sprintf("two %s blocks", blk.Type), fmt.Sprintf("The other one stands at %s:%d.", prev.Filename, prev.Start.Line),
 			"There is one strategy in a place; queries that need another get it by a match block.")
 	}
 	p.walk(blk.Body, sub, inner, full, here)
 }
 
-// exclusive returns the place of another block of the same file that excludes this one.
-func (p fileParser) exclusive(sub *block, full []string) *hcl.Range {
+// excludedBy returns the place of another block of the same file that excludes this one.
+func (p fileParser) excludedBy(sub *block, full []string) *hcl.Range {
 	if sub.many || sub.label < 0 {
 		return nil
 	}
@@ -220,7 +217,6 @@ func (p fileParser) walkLocals(blk *hclsyntax.Block, out map[string]any) {
 
 var labelPattern = regexp.MustCompile(`^[\p{L}\p{N}][\p{L}\p{N} ._/:@+-]*$`)
 
-// labels checks the labels of a block.
 func (p fileParser) labels(blk *hclsyntax.Block, sub *block, at origin) bool {
 	if sub.label < 0 {
 		if len(blk.Labels) > 0 {
@@ -255,9 +251,9 @@ func (p fileParser) labels(blk *hclsyntax.Block, sub *block, at origin) bool {
 	return true
 }
 
-// defined records the opening line of a block. It reports a definition of the
+// recordBlock records the opening line of a block. It reports a definition of the
 // same block in the same file.
-func (l *loader) defined(path []string, at origin, file string) (hcl.Range, bool) {
+func (l *loader) recordBlock(path []string, at origin, file string) (hcl.Range, bool) {
 	l.ordinal++
 	key := strings.Join(path, delim)
 	h := l.headers[key]
@@ -280,21 +276,15 @@ func (l *loader) unknownArgument(at origin, name string, b *block) {
 		l.complain(at, name+" is a block, not an argument", "", fmt.Sprintf("Write %s%s { ... } without an equals sign.", name, label))
 		return
 	}
-	hint := didYouMean(name, b.argNames())
-	if hint == "" {
-		hint = didYouMean(name, b.blockNames())
-	}
-	if hint == "" {
-		hint = elsewhere(name, b)
-	}
+	hint := cmp.Or(didYouMean(name, b.argNames()), didYouMean(name, b.blockNames()), topLevelHint(name, b))
 	if hint == "" && len(b.args) > 0 {
 		hint = "What there is here: " + strings.Join(b.argNames(), ", ") + "."
 	}
 	l.complain(at, fmt.Sprintf("unknown argument %q", name), "", hint)
 }
 
-// elsewhere returns a hint for what belongs to the top level, and stands in the block b.
-func elsewhere(name string, b *block) string {
+// topLevelHint returns a hint for what belongs to the top level, and stands in the block b.
+func topLevelHint(name string, b *block) string {
 	top := language()
 	if b == top || top.block(name) == nil && top.arg(name) == nil && name != "locals" {
 		return ""
@@ -317,9 +307,7 @@ func (l *loader) unknownBlock(at origin, name string, b *block) {
 			l.faulty[n] = true
 		}
 	}
-	if hint == "" {
-		hint = elsewhere(name, b)
-	}
+	hint = cmp.Or(hint, topLevelHint(name, b))
 	if hint == "" && len(names) > 0 {
 		hint = "Blocks that there are here: " + strings.Join(names, ", ") + "."
 	}
@@ -360,12 +348,7 @@ func (w *literals) Exit(n hclsyntax.Node) hcl.Diagnostics {
 }
 
 func attributes(body *hclsyntax.Body) []*hclsyntax.Attribute {
-	list := make([]*hclsyntax.Attribute, 0, len(body.Attributes))
-	for _, a := range body.Attributes {
-		list = append(list, a)
-	}
-	slices.SortFunc(list, func(a, b *hclsyntax.Attribute) int { return a.SrcRange.Start.Byte - b.SrcRange.Start.Byte })
-	return list
+	return slices.SortedFunc(maps.Values(body.Attributes), func(a, b *hclsyntax.Attribute) int { return a.SrcRange.Start.Byte - b.SrcRange.Start.Byte })
 }
 
 // name returns a block as it is written: model "small".
@@ -406,20 +389,13 @@ func didYouMean(given string, names []string) string {
 	return fmt.Sprintf("Did you mean %q?", best)
 }
 
-// choose returns a hint for a word that is none of a closed set.
 func choose(given string, names []string) string {
-	quoted := make([]string, len(names))
-	for i, n := range names {
-		quoted[i] = fmt.Sprintf("%q", n)
-	}
-	hint := "Choose among " + strings.Join(quoted, ", ") + "."
-	if near := didYouMean(given, names); near != "" && len(names) == 1 {
-		hint = near
-	} else if near != "" {
-		hint = near + " " + hint
-	}
 	if len(names) == 0 {
 		return "There is none."
 	}
-	return hint
+	hint, near := "Choose among "+strings.Join(namesOf(names, strconv.Quote), ", ")+".", didYouMean(given, names)
+	if near != "" && len(names) == 1 {
+		return near
+	}
+	return strings.TrimSpace(near + " " + hint)
 }

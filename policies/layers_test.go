@@ -10,7 +10,6 @@ import (
 
 	"github.com/stepfall/stepfall/policies"
 	"github.com/stepfall/stepfall/sdk"
-	"github.com/stepfall/stepfall/sdk/plugin/schema"
 )
 
 func TestDiagnosticPointsAtTheLayerThatWon(t *testing.T) {
@@ -155,39 +154,6 @@ func TestProfileIsCheckedByTheCaller(t *testing.T) {
 		return errors.New("must not be asked")
 	}}); err != nil {
 		t.Error(err)
-	}
-}
-
-// The plugin is asked once; after that its program's checksum is enough, until the
-// program changes.
-func TestSchemasAreCachedByChecksum(t *testing.T) {
-	dir := t.TempDir()
-	binary := filepath.Join(dir, "verifier-tests")
-	program := func(text string) {
-		if err := os.WriteFile(binary, []byte(text), 0o700); err != nil {
-			t.Fatal(err)
-		}
-	}
-	program("one")
-	starts := 0
-	source := policies.CacheSchemas(filepath.Join(dir, "cache"), func(policies.Plugin) (string, error) { return binary, nil },
-		policies.SchemaFunc(func(policies.Plugin, string) (*schema.Schema, error) {
-			starts++
-			return &schema.Schema{Fields: []schema.Field{{Name: "command", Type: "list(string)"}, {Name: "timeout", Type: "duration"}}}, nil
-		}))
-	for range 3 {
-		load(t, sample, policies.LoadOptions{Schemas: source})
-	}
-	if starts != 1 {
-		t.Errorf("started %d times for one program, want 1", starts)
-	}
-	program("two")
-	load(t, sample, policies.LoadOptions{Schemas: source})
-	if starts != 2 {
-		t.Errorf("started %d times for two programs, want 2", starts)
-	}
-	if _, err := tryLoad(t, strings.Replace(sample, "timeout =", "timeuot =", 1), policies.LoadOptions{Schemas: source}); err == nil || !strings.Contains(err.Error(), `"timeout"`) {
-		t.Errorf("a schema from the cache finds no typo: %v", err)
 	}
 }
 

@@ -14,6 +14,14 @@ const (
 	catalogFile   = libraryPrefix + "catalog"
 )
 
+func catalogSource() []byte {
+	src, err := LibrarySource("catalog")
+	if err != nil {
+		panic("policies: the catalogue is embedded: " + err.Error())
+	}
+	return src
+}
+
 // Library returns the names of the policies that ship with stepfall, sorted. They
 // are loaded and included as "library:NAME".
 func Library() []string {

@@ -72,7 +72,6 @@ func Parse(name string, src []byte, o LoadOptions) (*Policy, error) {
 	return l.policy(name)
 }
 
-// loader is the state of one Load.
 type loader struct {
 	o   LoadOptions
 	dir string
@@ -128,12 +127,6 @@ func newLoader(o LoadOptions) *loader {
 	return l
 }
 
-func (l *loader) lookup(name string) (string, bool) {
-	v, ok := l.environ[name]
-	return v, ok
-}
-
-// files loads the catalogue and then the policy's own files.
 func (l *loader) files(path string) {
 	l.catalog()
 	if info, err := os.Stat(path); err == nil && info.IsDir() {
@@ -153,7 +146,6 @@ func (l *loader) files(path string) {
 	l.include(path, origin{rng: hcl.Range{Filename: path}})
 }
 
-// filesOf are the policy files of a folder, in the order of their names.
 func filesOf(folder string) []string {
 	entries, _ := os.ReadDir(folder) // none when it cannot be read
 	var names []string
@@ -166,11 +158,7 @@ func filesOf(folder string) []string {
 }
 
 func (l *loader) catalog() {
-	src, err := library.ReadFile("library/catalog.hcl")
-	if err != nil {
-		panic("policies: the catalogue is embedded: " + err.Error())
-	}
-	l.source(catalogFile, "", src)
+	l.source(catalogFile, "", catalogSource())
 	l.loaded = nil
 }
 
@@ -197,7 +185,7 @@ func (l *loader) include(path string, at origin) {
 	src, err := l.read(path, maxSource, len(l.open) == 0)
 	if err != nil {
 		summary, hint := err.Error(), ""
-		if errors.As(err, new(outside)) {
+		if errors.As(err, new(outsideError)) {
 			hint = hintOutside
 		}
 		if errors.Is(err, fs.ErrNotExist) {
@@ -217,7 +205,6 @@ func (l *loader) include(path string, at origin) {
 	l.source(path, filepath.Dir(path), src)
 }
 
-// source merges one file.
 func (l *loader) source(name, dir string, src []byte) {
 	l.loaded = append(l.loaded, name)
 	l.sources[name] = src
@@ -247,7 +234,7 @@ func (p fileParser) includes(body *hclsyntax.Body) {
 	p.l.work.inside(a.Expr)
 	v, diags := p.l.work.value(a.Expr, nil)
 	if p.l.work.over != nil {
-		p.l.tooMuch("")
+		p.l.reportLimit("")
 		p.l.broken = true
 		return
 	}
@@ -274,18 +261,16 @@ func (p fileParser) includes(body *hclsyntax.Body) {
 // forTests is how long a verification of a patch may take, unless the policy says.
 const forTests = 10 * time.Minute
 
-// patience lets verifiers of patches take the time that tests do.
-func (l *loader) patience(p *Policy) {
+// extendTimeouts lets verifiers of patches take the time that tests do.
+func (l *loader) extendTimeouts(p *Policy) {
 	for i := range p.Verifiers {
 		v := &p.Verifiers[i]
-		_, limited := l.places[strings.Join([]string{"plugin", v.Plugin, "call_timeout"}, delim)]
-		if v.Timeout == 0 && v.MaxUSD == 0 && !limited {
+		if v.Timeout == 0 && v.MaxUSD == 0 && !l.isGiven([]string{"plugin", v.Plugin}, "call_timeout") {
 			v.Timeout = forTests
 		}
 	}
 }
 
-// policy merges the layers above the files, decodes and validates.
 func (l *loader) policy(path string) (*Policy, error) {
 	if len(l.values) > maxArguments {
 		l.complain(origin{rng: l.top}, "the policy is too large", fmt.Sprintf("It has more than %d arguments.", maxArguments), "")
@@ -320,7 +305,7 @@ func (l *loader) policy(path string) (*Policy, error) {
 	}
 	p.expandCandidates()
 	if l.o.Patches {
-		l.patience(p)
+		l.extendTimeouts(p)
 	}
 	l.arrange()
 	p.Warnings, p.settings = diags, l.settings

@@ -81,23 +81,23 @@ func (e *Estimator) mayLook(m *Model) bool {
 		(e.Plugin != "estimator-logprob" || slices.Contains(m.Capabilities, "log_probs"))
 }
 
-// looks warns of strategies for several models whose answers nothing looks at, or only
+// warnBlindStrategies warns of strategies for several models whose answers nothing looks at, or only
 // those to some queries without the policy saying so.
-func (l *loader) looks(p *Policy) {
-	l.unread(p)
+func (l *loader) warnBlindStrategies(p *Policy) {
+	l.warnUnreadSignals(p)
 	if p.Fit != nil || l.o.Looked || l.diags.HasErrors() {
 		return
 	}
-	l.blind(p, &p.Strategy, nil, When{}, []string{"strategy", p.Strategy.Kind})
+	l.warnRoutingOnly(p, &p.Strategy, nil, When{}, []string{"strategy", p.Strategy.Kind})
 	for i := range p.Matches {
 		if m := &p.Matches[i]; m.Strategy != nil {
-			l.blind(p, m.Strategy, m.Models, m.When, []string{"match", m.Name, "strategy", m.Strategy.Kind})
+			l.warnRoutingOnly(p, m.Strategy, m.Models, m.When, []string{"match", m.Name, "strategy", m.Strategy.Kind})
 		}
 	}
 }
 
-// unread warns of findings that are to be signals and that nobody reads or buys.
-func (l *loader) unread(p *Policy) {
+// warnUnreadSignals warns of findings that are to be signals and that nobody reads or buys.
+func (l *loader) warnUnreadSignals(p *Policy) {
 	for i := range p.Verifiers {
 		v := &p.Verifiers[i]
 		switch {
@@ -114,9 +114,9 @@ func (l *loader) unread(p *Policy) {
 	}
 }
 
-// blind warns when nothing looks at the answers among which a strategy chooses, for
+// warnRoutingOnly warns when nothing looks at the answers among which a strategy chooses, for
 // queries that meet when.
-func (l *loader) blind(p *Policy, s *Strategy, candidates []string, when When, path []string) {
+func (l *loader) warnRoutingOnly(p *Policy, s *Strategy, candidates []string, when When, path []string) {
 	if s.Kind == "route" || s.MaxDepth == 1 {
 		return
 	}
@@ -127,11 +127,11 @@ func (l *loader) blind(p *Policy, s *Strategy, candidates []string, when When, p
 			open = append(open, &p.Models[i])
 		}
 	}
-	all, some, said := l.lookedAt(p, open, when)
+	all, some, said := l.findJudge(p, open, when)
 	switch {
 	case all || len(open) < 2:
 	case some != nil:
-		l.partlyBlind(p, s, open, some, said)
+		l.warnPartlyJudged(p, s, open, some, said)
 	default:
 		other := ""
 		for i := range p.Verifiers {
@@ -146,10 +146,10 @@ func (l *loader) blind(p *Policy, s *Strategy, candidates []string, when When, p
 	}
 }
 
-// lookedAt reports whether something looks at answers of one of the models to all queries
+// findJudge reports whether something looks at answers of one of the models to all queries
 // that meet when. Where not, some is a verifier that judges those queries which have what
 // it needs, and said whether its block says so.
-func (l *loader) lookedAt(p *Policy, models []*Model, when When) (all bool, some *Verifier, said bool) {
+func (l *loader) findJudge(p *Policy, models []*Model, when When) (all bool, some *Verifier, said bool) {
 	patches := l.o.Patches || when.Checks != nil && *when.Checks
 	for _, m := range models {
 		for i := range p.Verifiers {
@@ -172,9 +172,9 @@ func (l *loader) lookedAt(p *Policy, models []*Model, when When) (all bool, some
 	return false, some, said
 }
 
-// partlyBlind says, of models whose answers only one verifier looks at, which it does not
+// warnPartlyJudged says, of models whose answers only one verifier looks at, which it does not
 // judge: as a warning, or in p where the verifier's block says so itself.
-func (l *loader) partlyBlind(p *Policy, s *Strategy, models []*Model, v *Verifier, said bool) {
+func (l *loader) warnPartlyJudged(p *Policy, s *Strategy, models []*Model, v *Verifier, said bool) {
 	judge := Judge(models)
 	if v.needs() == needsTests || said {
 		judge = strings.Replace(judge, "\n", "\n  when {\n    checks = false\n  }\n", 1)

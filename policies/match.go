@@ -8,21 +8,22 @@ import (
 
 	"github.com/stepfall/stepfall/sdk"
 	"github.com/stepfall/stepfall/sdk/cascade"
+	"github.com/stepfall/stepfall/sdk/feature"
 )
 
 // Empty reports whether there are no conditions.
 func (w When) Empty() bool {
-	return w.Groups == nil && w.Tools == nil && w.Tenants == nil && w.Labels == nil && w.Checks == nil
+	return w.Groups == nil && w.Tools == nil && w.Tenants == nil && w.Labels == nil && w.Checks == nil && w.Setbacks == 0
 }
 
 // Matches reports whether q meets every condition.
 func (w When) Matches(q *sdk.Query) bool {
-	return w.failing(q) == ""
+	return w.failingCondition(q) == ""
 }
 
 // Why returns which condition q does not meet, or "" when it meets all.
 func (w When) Why(q *sdk.Query) string {
-	switch which := w.failing(q); which {
+	switch which := w.failingCondition(q); which {
 	case "":
 		return ""
 	case "groups":
@@ -36,15 +37,17 @@ func (w When) Why(q *sdk.Query) string {
 			return "it names no tests that decide"
 		}
 		return "it names tests that decide"
+	case "setbacks":
+		return fmt.Sprintf("its run has had %v setbacks, fewer than %d", feature.Setbacks(q.Features), w.Setbacks)
 	default:
 		key := strings.TrimPrefix(which, "label ")
 		return fmt.Sprintf("its label %s is %q, not %q", key, q.Labels[key], w.Labels[key])
 	}
 }
 
-// failing returns the first condition that q does not meet: the argument's name, or
+// failingCondition returns the first condition that q does not meet: the argument's name, or
 // "label" and its name.
-func (w When) failing(q *sdk.Query) string {
+func (w When) failingCondition(q *sdk.Query) string {
 	switch {
 	case w.Groups != nil && !anyGlob(w.Groups, q.Group):
 		return "groups"
@@ -54,6 +57,8 @@ func (w When) failing(q *sdk.Query) string {
 		return "tools"
 	case w.Checks != nil && *w.Checks != (len(q.Checks.FailToPass)+len(q.Checks.PassToPass) > 0 || q.WorkDir != ""):
 		return "checks"
+	case feature.Setbacks(q.Features) < float64(w.Setbacks):
+		return "setbacks"
 	}
 	for _, key := range sortedKeys(w.Labels) {
 		if v, ok := q.Labels[key]; !ok || !glob(w.Labels[key], v) {
@@ -97,6 +102,13 @@ func (p *Policy) Choose(q *sdk.Query) Choice {
 		c.Candidates[i] = models == nil || slices.Contains(models, p.Models[i].Name)
 	}
 	return c
+}
+
+// CountsSetbacks reports whether any block is about queries by the setbacks of their runs.
+func (p *Policy) CountsSetbacks() bool {
+	return slices.ContainsFunc(p.Matches, func(m Match) bool { return m.When.Setbacks > 0 }) ||
+		slices.ContainsFunc(p.Verifiers, func(v Verifier) bool { return v.When.Setbacks > 0 }) ||
+		slices.ContainsFunc(p.Estimators, func(e Estimator) bool { return e.When.Setbacks > 0 })
 }
 
 // Verifies reports whether a verifier of the policy judges answers of model to q, and

@@ -74,21 +74,27 @@ type Arm struct {
 // block, prices come from the catalogue; a model that is in neither is an error.
 type Price struct {
 	// Prompt tokens.
-	Input float64 `policy:"input_usd_per_million" min:"0"`
+	Input float64 `policy:"input_usd_per_million" min:"0" json:"input,omitempty"`
 	// Prompt tokens that the provider had cached; the input price when absent.
-	CachedInput float64 `policy:"cached_input_usd_per_million" min:"0"`
+	CachedInput float64 `policy:"cached_input_usd_per_million" min:"0" json:"cached_input,omitempty"`
 	// Prompt tokens that the provider caches now; the input price when absent.
-	CacheWrite float64 `policy:"cache_write_usd_per_million" min:"0"`
+	CacheWrite float64 `policy:"cache_write_usd_per_million" min:"0" json:"cache_write,omitempty"`
 	// Tokens of the answer.
-	Output float64 `policy:"output_usd_per_million" min:"0"`
+	Output float64 `policy:"output_usd_per_million" min:"0" json:"output,omitempty"`
 	// Tokens of hidden reasoning; the output price when absent.
-	Reasoning float64 `policy:"reasoning_usd_per_million" min:"0"`
-	// Prompt tokens of a provider's batch API. For the record: stepfall makes no batch requests.
-	BatchInput float64 `policy:"batch_input_usd_per_million" min:"0"`
-	// Tokens of answers of a provider's batch API, for the record.
-	BatchOutput float64 `policy:"batch_output_usd_per_million" min:"0"`
+	Reasoning float64 `policy:"reasoning_usd_per_million" min:"0" json:"reasoning,omitempty"`
+	// Length of a prompt, in tokens, above which the whole request costs more; 0 is none.
+	LongContextTokens int `policy:"long_context_tokens" min:"0" json:"long_context_tokens,omitempty"`
+	// By how much the prices of the prompt are multiplied then; 2 when absent.
+	LongContextInputFactor float64 `policy:"long_context_input_factor" min:"0" json:"long_context_input_factor,omitempty"`
+	// By how much those of the answer are multiplied then; 2 when absent.
+	LongContextOutputFactor float64 `policy:"long_context_output_factor" min:"0" json:"long_context_output_factor,omitempty"`
+	// Fee of each request, in US dollars.
+	RequestUSD float64 `policy:"request_usd" min:"0" json:"request_usd,omitempty"`
+	// Fee of each use of a tool that the provider runs, such as a search, in US dollars; 0.035 when absent. Caps reserve it for each use that the request allows.
+	HostedCallUSD float64 `policy:"hosted_call_usd" min:"0" json:"hosted_call_usd,omitempty"`
 	// Says that the model really costs nothing. Prices of 0 are an error without it.
-	Free bool `policy:"free"`
+	Free bool `policy:"free" json:"free,omitempty"`
 }
 
 // Quality is the belief about a model's answers before a profile is fitted.
@@ -117,19 +123,19 @@ type Deployment struct {
 // served name, "openai/gpt-4o-mini". Those of the package have a date and a source
 // and are read first; a policy may change them or add its own.
 type Catalog struct {
-	Name string `policy:"name,label"`
+	Name string `policy:"name,label" json:"model"`
 	// The day on which the facts were right, as "2025-08-07".
-	AsOf string `policy:"as_of" required:"true"`
+	AsOf string `policy:"as_of" required:"true" json:"as_of"`
 	// Where the facts come from.
-	Source string `policy:"source" required:"true"`
+	Source string `policy:"source" required:"true" json:"source"`
 	// Longest prompt and answer together, in tokens; 0 is unknown.
-	ContextTokens int `policy:"context_tokens" min:"0"`
+	ContextTokens int `policy:"context_tokens" min:"0" json:"context_tokens,omitempty"`
 	// Longest answer, in tokens; 0 is unknown.
-	MaxOutputTokens int `policy:"max_output_tokens" min:"0"`
+	MaxOutputTokens int `policy:"max_output_tokens" min:"0" json:"max_output_tokens,omitempty"`
 	// What the model can do.
-	Capabilities []string `policy:"capabilities" oneof:"tools images json_mode json_schema log_probs reasoning embeddings"`
+	Capabilities []string `policy:"capabilities" oneof:"tools images json_mode json_schema log_probs reasoning embeddings" json:"capabilities,omitempty"`
 
-	Price Price `policy:"price,block"`
+	Price Price `policy:"price,block" json:"usd_per_million"`
 }
 
 // Further reports whether the candidate is a further answer of the one before it: NAME#2
@@ -151,7 +157,6 @@ func (m *Model) ReasoningEffort() string {
 	return m.Arms[m.arm-1].ReasoningEffort
 }
 
-// embeds reports whether the model makes embeddings, and no answers.
 func (m *Model) embeds() bool { return slices.Contains(m.Capabilities, "embeddings") }
 
 // SDK returns the model in the vocabulary of package sdk, with prices that follow
@@ -184,16 +189,16 @@ func (m *Model) SDK() sdk.Model {
 // SDK returns the price in the vocabulary of package sdk. A cached, cache-writing
 // or reasoning price of 0 is replaced by that of input or output.
 func (p Price) SDK() sdk.Price {
-	s := sdk.Price{Input: p.Input, CachedInput: p.CachedInput, CacheWrite: p.CacheWrite, Output: p.Output, Reasoning: p.Reasoning}
-	if s.CachedInput == 0 {
-		s.CachedInput = s.Input
+	s := sdk.Price{
+		Input: p.Input, CachedInput: p.CachedInput, CacheWrite: p.CacheWrite, Output: p.Output, Reasoning: p.Reasoning,
+		RequestUSD: p.RequestUSD, HostedCallUSD: p.HostedCallUSD,
 	}
-	if s.CacheWrite == 0 {
-		s.CacheWrite = s.Input
+	if p.LongContextTokens > 0 {
+		s.Long = sdk.LongContext{Tokens: p.LongContextTokens, InputFactor: cmp.Or(p.LongContextInputFactor, 2), OutputFactor: cmp.Or(p.LongContextOutputFactor, 2)}
 	}
-	if s.Reasoning == 0 {
-		s.Reasoning = s.Output
-	}
+	s.CachedInput = cmp.Or(s.CachedInput, s.Input)
+	s.CacheWrite = cmp.Or(s.CacheWrite, s.Input)
+	s.Reasoning = cmp.Or(s.Reasoning, s.Output)
 	return s
 }
 

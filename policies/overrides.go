@@ -29,7 +29,6 @@ func (l *loader) environment(name, text string) (string, any) {
 	return strings.Join(path, delim), l.overlayValue(arg, at, text)
 }
 
-// normal returns the form in which names are compared with environment variables.
 func normal(key string) string {
 	return strings.Map(func(r rune) rune {
 		if unicode.IsLetter(r) || unicode.IsDigit(r) {
@@ -48,7 +47,7 @@ func (l *loader) setting(text string) map[string]any {
 		l.complain(at, fmt.Sprintf("--set %s has no value", left), "", "Write --set budget.step_usd=0.05.")
 		return nil
 	}
-	if d := bounded([]byte(left), "--set", hcl.InitialPos); d != nil {
+	if d := findExcess([]byte(left), "--set", hcl.InitialPos); d != nil {
 		l.complain(at, d.Summary, d.Detail, "")
 		return nil
 	}
@@ -105,11 +104,11 @@ func (l *loader) overlayValue(arg *argument, at origin, text string) leaf {
 	v := value{at: at, dir: l.dir, layer: at.rng.Filename}
 	literal := &hclsyntax.LiteralValueExpr{Val: cty.StringVal(text), SrcRange: at.rng}
 	v.expr = literal // what is no expression is text, and refused where that does not fit
-	if arg == nil || !arg.textual() || strings.HasPrefix(text, `"`) {
-		if d := bounded([]byte(text), at.rng.Filename, at.rng.Start); d != nil {
+	if arg == nil || !arg.takesText() || strings.HasPrefix(text, `"`) {
+		if d := findExcess([]byte(text), at.rng.Filename, at.rng.Start); d != nil {
 			l.complain(at, d.Summary, d.Detail, "")
 			v.expr = &hclsyntax.LiteralValueExpr{Val: cty.DynamicVal, SrcRange: at.rng}
-		} else if expr, diags := hclsyntax.ParseExpression([]byte(text), at.rng.Filename, at.rng.Start); !diags.HasErrors() && !foreign(expr) {
+		} else if expr, diags := hclsyntax.ParseExpression([]byte(text), at.rng.Filename, at.rng.Start); !diags.HasErrors() && !namesForeign(expr) {
 			v.expr = expr
 		}
 	}
@@ -125,12 +124,11 @@ func (l *loader) overlayValue(arg *argument, at origin, text string) leaf {
 	return leaf(len(l.values) - 1)
 }
 
-// foreign reports whether an expression names anything but locals.
-func foreign(expr hclsyntax.Expression) bool {
+func namesForeign(expr hclsyntax.Expression) bool {
 	return slices.ContainsFunc(expr.Variables(), func(t hcl.Traversal) bool { return t.RootName() != "local" })
 }
 
-func (a *argument) textual() bool {
+func (a *argument) takesText() bool {
 	switch a.kind {
 	case kindText, kindDuration, kindSize:
 		return true
@@ -148,7 +146,7 @@ func (l *loader) find(tokens []string, at origin, same func(given, key string) b
 		token, last := tokens[i], i == len(tokens)-1
 		if b.free {
 			key := strings.ToLower(token)
-			if match := matching(slices.Collect(maps.Keys(tree)), token, same); len(match) == 1 {
+			if match := matchingKeys(slices.Collect(maps.Keys(tree)), token, same); len(match) == 1 {
 				key = match[0]
 			}
 			path = append(path, key)
@@ -158,13 +156,13 @@ func (l *loader) find(tokens []string, at origin, same func(given, key string) b
 			tree = child(tree, key)
 			continue
 		}
-		if match := matching(b.argNames(), token, same); last && len(match) == 1 {
+		if match := matchingKeys(b.argNames(), token, same); last && len(match) == 1 {
 			return append(path, match[0]), b.arg(match[0]), true
 		}
-		match := matching(b.blockNames(), token, same)
+		match := matchingKeys(b.blockNames(), token, same)
 		if len(match) == 0 {
 			names := append(b.argNames(), b.blockNames()...)
-			l.complain(at, fmt.Sprintf("%s has no %q", within(path), token), "", cmp.Or(didYouMean(token, names), "What there is here: "+strings.Join(names, ", ")+"."))
+			l.complain(at, fmt.Sprintf("%s has no %q", blockPath(path), token), "", cmp.Or(didYouMean(token, names), "What there is here: "+strings.Join(names, ", ")+"."))
 			return nil, nil, false
 		}
 		b = b.block(match[0])
@@ -176,7 +174,7 @@ func (l *loader) find(tokens []string, at origin, same func(given, key string) b
 			break
 		}
 		labels := slices.Sorted(maps.Keys(tree))
-		match = matching(labels, tokens[i], same)
+		match = matchingKeys(labels, tokens[i], same)
 		switch len(match) {
 		case 0:
 			hint := "There is none."
@@ -193,18 +191,18 @@ func (l *loader) find(tokens []string, at origin, same func(given, key string) b
 			return nil, nil, false
 		}
 	}
-	l.complain(at, within(path)+" is a block", "", "Name one of its arguments: "+strings.Join(b.argNames(), ", ")+".")
+	l.complain(at, blockPath(path)+" is a block", "", "Name one of its arguments: "+strings.Join(b.argNames(), ", ")+".")
 	return nil, nil, false
 }
 
-func within(path []string) string {
+func blockPath(path []string) string {
 	if len(path) == 0 {
 		return "a policy"
 	}
 	return strings.Join(path, " ")
 }
 
-func matching(keys []string, given string, same func(given, key string) bool) []string {
+func matchingKeys(keys []string, given string, same func(given, key string) bool) []string {
 	var found []string
 	for _, k := range keys {
 		if same(given, k) {

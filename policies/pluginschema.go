@@ -1,14 +1,8 @@
 package policies
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 
@@ -18,27 +12,19 @@ import (
 // ErrNoPlugin is what a SchemaSource's error wraps when there is no such plugin.
 var ErrNoPlugin = errors.New("no such plugin")
 
-// The roles in which a policy uses plugins.
+// The roles in which a policy uses plugins, by the names that plugins have for them.
 const (
-	RoleEstimator     = "estimator"
-	RoleCostEstimator = "cost estimator"
-	RoleVerifier      = "verifier"
+	roleEstimator     = "quality-estimator"
+	roleCostEstimator = "cost-estimator"
+	roleVerifier      = "verifier"
 )
 
-// SchemaSource finds the schema of a plugin's config block in a role. A nil schema
-// without an error means that anything goes. An error that wraps [ErrNoPlugin]
-// stops the policy; any other is a warning that the block was not checked.
-type SchemaSource interface {
-	ConfigSchema(p Plugin, role string) (*schema.Schema, error)
-}
+// SchemaSource finds the schema of a plugin's config block in a role: "verifier",
+// "quality-estimator" or "cost-estimator". A nil schema without an error means that
+// anything goes. An error that wraps [ErrNoPlugin] stops the policy; any other is a
+// warning that the block was not checked.
+type SchemaSource func(p Plugin, role string) (*schema.Schema, error)
 
-// SchemaFunc is a function that is a SchemaSource.
-type SchemaFunc func(p Plugin, role string) (*schema.Schema, error)
-
-// ConfigSchema calls f.
-func (f SchemaFunc) ConfigSchema(p Plugin, role string) (*schema.Schema, error) { return f(p, role) }
-
-// checkConfig reports where a config block does not fit its plugin's schema.
 func (l *loader) checkConfig(s *schema.Schema, c Config, plugin string) {
 	l.secretsIn(s.Fields, c.values, c.places, nil, plugin)
 	values, err := schema.Normalize(c.Reveal())
@@ -49,19 +35,15 @@ func (l *loader) checkConfig(s *schema.Schema, c Config, plugin string) {
 	_, found := s.Check(values)
 	for _, d := range found {
 		argument := strings.Join(d.Path, ".")
-		if _, refused := c.places[argument]; d.Severity == schema.Error && (near(found, d) || refused && !c.has(d.Path)) {
+		if _, refused := c.places[argument]; d.Severity == schema.Error && (followsMisspelling(found, d) || refused && !c.has(d.Path)) {
 			continue // it was given, and is complained about already
 		}
-		severity := Error
-		if d.Severity == schema.Warning {
-			severity = Warning
-		}
-		l.report(severity, placeOf(c.places, d.Path), fmt.Sprintf("%s of plugin %q: %s", argument, plugin, d.Summary), "", sentence(d.Detail))
+		l.report(d.Severity, placeOf(c.places, d.Path), fmt.Sprintf("%s of plugin %q: %s", argument, plugin, d.Summary), "", sentence(d.Detail))
 	}
 }
 
-// near reports whether d, a missing argument, only follows from a misspelt one.
-func near(found schema.Diagnostics, d schema.Diagnostic) bool {
+// followsMisspelling reports whether d, a missing argument, only follows from a misspelt one.
+func followsMisspelling(found schema.Diagnostics, d schema.Diagnostic) bool {
 	if len(d.Path) == 0 {
 		return false
 	}
@@ -81,7 +63,6 @@ func placeOf(places map[string]origin, path []string) origin {
 	return places[""]
 }
 
-// sentence returns text with a capital and a full stop.
 func sentence(text string) string {
 	if text == "" {
 		return ""
@@ -115,65 +96,4 @@ func (l *loader) secretsIn(fields []schema.Field, values map[string]any, places 
 			}
 		}
 	}
-}
-
-// CacheSchemas returns a source that remembers in dir, a folder that it makes,
-// what source says of each binary, by the binary's SHA-256. locate returns the
-// file of a plugin; its error is passed on.
-func CacheSchemas(dir string, locate func(p Plugin) (string, error), source SchemaSource) SchemaSource {
-	return SchemaFunc(func(p Plugin, role string) (*schema.Schema, error) {
-		binary, err := locate(p)
-		if err != nil {
-			return nil, err
-		}
-		sum, err := checksum(binary)
-		if err != nil {
-			return nil, fmt.Errorf("reading plugin %s: %w", p.Name, err)
-		}
-		file := filepath.Join(dir, sum+"-"+role+".json")
-		var s *schema.Schema
-		if text, err := os.ReadFile(file); err == nil && json.Unmarshal(text, &s) == nil {
-			return s, nil
-		}
-		if s, err = source.ConfigSchema(p, role); err != nil {
-			return nil, err
-		}
-		text, err := json.Marshal(s)
-		if err != nil {
-			return nil, err
-		}
-		return s, store(file, text)
-	})
-}
-
-// store writes a file so that readers see all of it or none.
-func store(file string, text []byte) error {
-	if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
-		return err
-	}
-	f, err := os.CreateTemp(filepath.Dir(file), ".schema-*")
-	if err != nil {
-		return err
-	}
-	_, err = f.Write(text)
-	if err = errors.Join(err, f.Close()); err == nil {
-		err = os.Rename(f.Name(), file)
-	}
-	if err != nil {
-		return errors.Join(err, os.Remove(f.Name()))
-	}
-	return nil
-}
-
-func checksum(file string) (string, error) {
-	f, err := os.Open(file)
-	if err != nil {
-		return "", err
-	}
-	defer f.Close()
-	h := sha256.New()
-	if _, err := io.Copy(h, f); err != nil {
-		return "", err
-	}
-	return hex.EncodeToString(h.Sum(nil)), nil
 }

@@ -1,6 +1,8 @@
 package policies
 
 import (
+	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/stepfall/stepfall/sdk"
@@ -165,6 +167,9 @@ type When struct {
 	Labels map[string]string `policy:"labels"`
 	// Whether the query names tests that decide, or a work tree for them; either when absent.
 	Checks *bool `policy:"checks"`
+	// Its run has had at least so many setbacks: each earlier step whose answers differed, or of which one
+	// was rejected, is one; an error of a tool and a call made again, word for word, are half of one.
+	Setbacks int `policy:"setbacks" min:"0"`
 }
 
 // A Strategy chooses which models are run. Its label is the kind: route, threshold,
@@ -355,7 +360,7 @@ type Trace struct {
 
 // Retention says how long databases keep what nobody needs any more: `trace.database`, `budget.ledger` and the store
 // of `stepfall serve --store`. It is deleted in small batches, every ten minutes by one of the processes, and by
-// `stepfall store prune`. 0s keeps it for ever, as everything but jobs is without the block.
+// `stepfall prune`. 0s keeps it for ever, as everything but jobs is without the block.
 type Retention struct {
 	// Records of steps, from when the step began. Sums by day stay.
 	Traces time.Duration `policy:"traces" min:"0" default:"2160h"`
@@ -376,4 +381,13 @@ func (p *Policy) SDKModels() []sdk.Model {
 		models[i] = p.Models[i].SDK()
 	}
 	return models
+}
+
+// Locate returns a path of the policy as seen from the process: relative ones begin in
+// the folder of the policy file.
+func (p *Policy) Locate(path string) string {
+	if filepath.IsAbs(path) || strings.HasPrefix(p.Path, libraryPrefix) {
+		return path
+	}
+	return filepath.Join(filepath.Dir(p.Path), path)
 }

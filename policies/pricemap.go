@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"maps"
 	"math"
+	"reflect"
 	"slices"
 	"strings"
 )
@@ -14,7 +15,10 @@ import (
 // PriceChange is a fact of the catalogue that a price map tells otherwise. Was is empty
 // for a model that the catalogue does not have.
 type PriceChange struct {
-	Model, Field, Was, Now string
+	Model string `json:"model"`
+	Field string `json:"field"`
+	Was   string `json:"was,omitempty"`
+	Now   string `json:"now"`
 }
 
 // priceEntry is a model in LiteLLM's price map. Prices are in US dollars per token.
@@ -28,8 +32,8 @@ type priceEntry struct {
 	CacheRead       float64 `json:"cache_read_input_token_cost"`
 	CacheWrite      float64 `json:"cache_creation_input_token_cost"`
 	Reasoning       float64 `json:"output_cost_per_reasoning_token"`
-	BatchInput      float64 `json:"input_cost_per_token_batches"`
-	BatchOutput     float64 `json:"output_cost_per_token_batches"`
+	LongInput       float64 `json:"input_cost_per_token_above_200k_tokens"`
+	LongOutput      float64 `json:"output_cost_per_token_above_200k_tokens"`
 	FunctionCalling bool    `json:"supports_function_calling"`
 	Vision          bool    `json:"supports_vision"`
 	Schema          bool    `json:"supports_response_schema"`
@@ -49,7 +53,7 @@ func UpdateCatalog(priceMap []byte, asOf, source string, add []string) ([]PriceC
 	if err := json.Unmarshal(priceMap, &entries); err != nil {
 		return nil, nil, fmt.Errorf("reading the price map: %w", err)
 	}
-	has, err := shipped()
+	has, err := embeddedCatalog()
 	if err != nil {
 		return nil, nil, err
 	}
@@ -82,7 +86,7 @@ func UpdateCatalog(priceMap []byte, asOf, source string, add []string) ([]PriceC
 	}
 	slices.Sort(names)
 	var changes []PriceChange
-	var blocks bytes.Buffer
+	var list []Catalog
 	for _, name := range names {
 		was, known := has[name]
 		now := told[name].catalog(was)
@@ -92,18 +96,18 @@ func UpdateCatalog(priceMap []byte, asOf, source string, add []string) ([]PriceC
 		}
 		changes = append(changes, differ...)
 		now.Name, now.AsOf, now.Source = name, asOf, source
-		writeCatalog(&blocks, &now)
+		list = append(list, now)
 	}
-	return changes, blocks.Bytes(), nil
+	blocks, err := catalogBlocks(list)
+	return changes, blocks, err
 }
 
-// shipped is the catalogue that no policy has changed, by name.
-func shipped() (map[string]Catalog, error) {
-	p, err := Parse("catalog.hcl", []byte(`model "m" {
-  provider = "go"
-  price { free = true }
-}
-strategy "route" { lambda = [0] }`), LoadOptions{Env: []string{}})
+// embeddedCatalog is the catalogue that no policy has changed, by name.
+func embeddedCatalog() (map[string]Catalog, error) {
+	p, err := New("catalog.hcl", &Policy{
+		Models:   []Model{{Name: "m", Provider: "go", Price: Price{Free: true}}},
+		Strategy: Strategy{Kind: "route", Lambda: []float64{0}},
+	}, LoadOptions{Env: []string{}})
 	if err != nil {
 		return nil, err
 	}
@@ -118,25 +122,22 @@ strategy "route" { lambda = [0] }`), LoadOptions{Env: []string{}})
 // the beginnings of them; without names all. They come in the order of their names, and as
 // blocks that a policy may hold.
 func ShowCatalog(names []string) ([]Catalog, []byte, error) {
-	has, err := shipped()
+	has, err := embeddedCatalog()
 	if err != nil {
 		return nil, nil, err
 	}
 	var list []Catalog
-	var blocks bytes.Buffer
 	for _, name := range slices.Sorted(maps.Keys(has)) {
 		if len(names) > 0 && !slices.ContainsFunc(names, func(begin string) bool { return strings.HasPrefix(name, begin) }) {
 			continue
 		}
-		c := has[name]
-		list = append(list, c)
-		writeCatalog(&blocks, &c)
+		list = append(list, has[name])
 	}
 	if len(list) == 0 {
 		return nil, nil, fmt.Errorf("the catalogue has no %s", strings.Join(names, ", "))
 	}
-	rendered, err := Format("catalog.hcl", bytes.TrimSuffix(blocks.Bytes(), []byte("\n")))
-	return list, rendered, err
+	blocks, err := catalogBlocks(list)
+	return list, blocks, err
 }
 
 // catalog is what the map says of a model, and what was known where it says nothing.
@@ -162,8 +163,11 @@ func (e priceEntry) catalog(was Catalog) Catalog {
 	price(&c.Price.CachedInput, e.CacheRead)
 	price(&c.Price.CacheWrite, e.CacheWrite)
 	price(&c.Price.Reasoning, e.Reasoning)
-	price(&c.Price.BatchInput, e.BatchInput)
-	price(&c.Price.BatchOutput, e.BatchOutput)
+	if e.LongInput > e.Input {
+		c.Price.LongContextTokens = 200_000
+		c.Price.LongContextInputFactor = math.Round(1e6*e.LongInput/e.Input) / 1e6
+		c.Price.LongContextOutputFactor = math.Round(1e6*max(e.LongOutput/e.Output, 1)) / 1e6
+	}
 	if was.Capabilities == nil {
 		for _, one := range []struct {
 			name string
@@ -178,22 +182,23 @@ func (e priceEntry) catalog(was Catalog) Catalog {
 }
 
 func differences(name string, was, now Catalog, known bool) (list []PriceChange) {
-	facts := func(c Catalog) map[string]float64 {
-		return map[string]float64{
-			"context_tokens": float64(c.ContextTokens), "max_output_tokens": float64(c.MaxOutputTokens),
-			"price.input_usd_per_million": c.Price.Input, "price.output_usd_per_million": c.Price.Output, "price.cached_input_usd_per_million": c.Price.CachedInput,
-			"price.cache_write_usd_per_million": c.Price.CacheWrite, "price.reasoning_usd_per_million": c.Price.Reasoning,
-			"price.batch_input_usd_per_million": c.Price.BatchInput, "price.batch_output_usd_per_million": c.Price.BatchOutput,
-		}
+	facts := func(c Catalog) map[string]string {
+		numbers := map[string]string{}
+		language().block("catalog").visit(reflect.ValueOf(c), nil, func(path []string, a *argument, v reflect.Value) {
+			if a != nil && (a.kind == kindNumber || a.kind == kindWhole) {
+				numbers[settingPath(path)] = render(v)
+			}
+		})
+		return numbers
 	}
-	before, after := facts(was), facts(now)
-	for field, v := range after {
+	before := facts(was)
+	for field, v := range facts(now) {
 		if v == before[field] {
 			continue
 		}
-		change := PriceChange{Model: name, Field: field, Now: number(v)}
+		change := PriceChange{Model: name, Field: field, Now: v}
 		if known {
-			change.Was = cmp.Or(number(before[field]), "0")
+			change.Was = cmp.Or(before[field], "0")
 		}
 		list = append(list, change)
 	}
@@ -201,29 +206,14 @@ func differences(name string, was, now Catalog, known bool) (list []PriceChange)
 	return list
 }
 
-// writeCatalog writes a catalog block.
-func writeCatalog(b *bytes.Buffer, c *Catalog) {
-	fmt.Fprintf(b, "catalog %s {\n  as_of  = %s\n  source = %s\n", renderAny(c.Name), renderAny(c.AsOf), renderAny(c.Source))
-	if c.ContextTokens > 0 {
-		fmt.Fprintf(b, "  context_tokens = %d\n", c.ContextTokens)
-	}
-	if c.MaxOutputTokens > 0 {
-		fmt.Fprintf(b, "  max_output_tokens = %d\n", c.MaxOutputTokens)
-	}
-	if len(c.Capabilities) > 0 {
-		fmt.Fprintf(b, "  capabilities = %s\n", renderAny(anyList(c.Capabilities)))
-	}
-	b.WriteString("  price {\n")
-	for _, one := range []struct {
-		name string
-		usd  float64
-	}{
-		{"input", c.Price.Input}, {"cached_input", c.Price.CachedInput}, {"cache_write", c.Price.CacheWrite}, {"output", c.Price.Output}, {"reasoning", c.Price.Reasoning},
-		{"batch_input", c.Price.BatchInput}, {"batch_output", c.Price.BatchOutput},
-	} {
-		if one.usd > 0 {
-			fmt.Fprintf(b, "    %s_usd_per_million = %s\n", one.name, number(one.usd))
+func catalogBlocks(list []Catalog) ([]byte, error) {
+	p := Policy{Catalog: list}
+	language().visit(reflect.ValueOf(p), nil, func(path []string, a *argument, v reflect.Value) {
+		if a != nil {
+			p.settings = append(p.settings, Setting{Path: path, Value: render(v)})
 		}
-	}
-	b.WriteString("  }\n}\n\n")
+	})
+	var out bytes.Buffer
+	err := p.Show(&out, ShowOptions{Catalog: true})
+	return out.Bytes(), err
 }

@@ -13,7 +13,7 @@ const priceMap = `{
 	"sample_spec": {"litellm_provider": "one of ...", "mode": "one of ...", "input_cost_per_token": 0, "max_input_tokens": "max input tokens"},
 	"gpt-4o": {"litellm_provider": "openai", "mode": "chat", "max_input_tokens": 128000, "max_output_tokens": 16384,
 		"input_cost_per_token": 2.5e-06, "output_cost_per_token": 1.2e-05, "cache_read_input_token_cost": 1.25e-06, "supports_vision": true,
-		"input_cost_per_token_batches": 1.25e-06, "output_cost_per_token_batches": 6e-06},
+		"input_cost_per_token_above_200k_tokens": 5e-06, "output_cost_per_token_above_200k_tokens": 1.8e-05},
 	"azure/eu/gpt-4o": {"litellm_provider": "azure", "mode": "chat", "input_cost_per_token": 9e-06, "output_cost_per_token": 9e-05},
 	"gemini/novel": {"litellm_provider": "gemini", "mode": "chat", "max_input_tokens": 1048576, "max_output_tokens": 65536, "input_cost_per_token": 3e-07,
 		"output_cost_per_token": 2.5e-06, "output_cost_per_reasoning_token": 3.5e-06, "cache_creation_input_token_cost": 3.75e-07, "supports_function_calling": true, "supports_reasoning": true},
@@ -29,7 +29,8 @@ func TestUpdateCatalog(t *testing.T) {
 		{"gemini/novel", "context_tokens", "", "1048576"}, {"gemini/novel", "max_output_tokens", "", "65536"},
 		{"gemini/novel", "price.cache_write_usd_per_million", "", "0.375"}, {"gemini/novel", "price.input_usd_per_million", "", "0.3"},
 		{"gemini/novel", "price.output_usd_per_million", "", "2.5"}, {"gemini/novel", "price.reasoning_usd_per_million", "", "3.5"},
-		{"openai/gpt-4o", "price.batch_output_usd_per_million", "5", "6"}, {"openai/gpt-4o", "price.output_usd_per_million", "10", "12"},
+		{"openai/gpt-4o", "price.long_context_input_factor", "0", "2"}, {"openai/gpt-4o", "price.long_context_output_factor", "0", "1.5"},
+		{"openai/gpt-4o", "price.long_context_tokens", "0", "200000"}, {"openai/gpt-4o", "price.output_usd_per_million", "10", "12"},
 	}
 	if d := cmp.Diff(want, changes); d != "" {
 		t.Error(d)

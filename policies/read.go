@@ -22,7 +22,7 @@ func (l *loader) read(path string, most int64, top bool) ([]byte, error) {
 	real, err := filepath.EvalSymlinks(path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return nil, missingFile(path)
+		return nil, missingFileError(path)
 	case err != nil:
 		return nil, fmt.Errorf("%s cannot be read: %w", path, reason(err))
 	}
@@ -32,13 +32,12 @@ func (l *loader) read(path string, most int64, top bool) ([]byte, error) {
 	if top {
 		l.roots = append(l.roots, filepath.Dir(real))
 	}
-	if !slices.ContainsFunc(l.roots, func(root string) bool { return below(root, real) }) || ofTheMachine(real) {
-		return nil, outside(path)
+	if !slices.ContainsFunc(l.roots, func(root string) bool { return isBelow(root, real) }) || isMachineFile(real) {
+		return nil, outsideError(path)
 	}
 	return readRegular(real, path, most)
 }
 
-// folder makes dir the folder of the policy.
 func (l *loader) folder(dir string) {
 	l.dir = dir
 	if real, err := filepath.EvalSymlinks(dir); err == nil {
@@ -49,14 +48,14 @@ func (l *loader) folder(dir string) {
 	}
 }
 
-type missingFile string
+type missingFileError string
 
-func (m missingFile) Error() string      { return "there is no file " + string(m) }
-func (missingFile) Is(target error) bool { return target == fs.ErrNotExist }
+func (m missingFileError) Error() string      { return "there is no file " + string(m) }
+func (missingFileError) Is(target error) bool { return target == fs.ErrNotExist }
 
-type outside string
+type outsideError string
 
-func (o outside) Error() string { return string(o) + " lies outside the folder of the policy" }
+func (o outsideError) Error() string { return string(o) + " lies outside the folder of the policy" }
 
 // hintOutside is the hint for it.
 const hintOutside = "What a policy names lies in its folder or below, whatever links lead there."
@@ -90,15 +89,14 @@ func reason(err error) error {
 	return err
 }
 
-// below reports whether path lies in the folder dir.
-func below(dir, path string) bool {
+func isBelow(dir, path string) bool {
 	rel, err := filepath.Rel(dir, path)
 	return err == nil && filepath.IsLocal(rel)
 }
 
-// ofTheMachine reports whether a path is one of those under which Linux shows its own
+// isMachineFile reports whether a path is one of those under which Linux shows its own
 // inside, the environment of processes for instance.
-func ofTheMachine(path string) bool {
+func isMachineFile(path string) bool {
 	return slices.ContainsFunc([]string{"/proc", "/sys", "/dev"}, func(dir string) bool {
 		return strings.HasPrefix(path, dir+string(filepath.Separator))
 	})

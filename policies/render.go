@@ -1,8 +1,10 @@
 package policies
 
 import (
+	"cmp"
 	"fmt"
 	"reflect"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -11,8 +13,10 @@ import (
 	"github.com/zclconf/go-cty/cty"
 )
 
-// render returns a decoded value as it is written in a policy.
-func (l *loader) render(a *argument, v reflect.Value) string {
+func render(v reflect.Value) string {
+	if !v.IsValid() {
+		return "null"
+	}
 	switch value := v.Interface().(type) {
 	case Secret:
 		return "env(" + quote(value.name) + ")"
@@ -20,35 +24,32 @@ func (l *loader) render(a *argument, v reflect.Value) string {
 		return quote(shortDuration(value))
 	case Bytes:
 		return quote(value.String())
-	case string:
-		return quote(value)
-	case []string:
-		quoted := make([]string, len(value))
-		for i, text := range value {
-			quoted[i] = quote(text)
+	}
+	switch v.Kind() {
+	case reflect.String:
+		return quote(v.String())
+	case reflect.Float64:
+		return number(v.Float())
+	case reflect.Pointer, reflect.Interface:
+		return render(v.Elem())
+	case reflect.Slice:
+		if v.Type().Elem().Kind() == reflect.Float64 && v.Len() == 1 {
+			return render(v.Index(0))
 		}
-		return "[" + strings.Join(quoted, ", ") + "]"
-	case []float64:
-		texts := make([]string, len(value))
-		for i, n := range value {
-			texts[i] = number(n)
+		parts := make([]string, v.Len())
+		for i := range parts {
+			parts[i] = render(v.Index(i))
 		}
-		if len(texts) == 1 {
-			return texts[0]
+		return "[" + strings.Join(parts, ", ") + "]"
+	case reflect.Map:
+		parts := make([]string, 0, v.Len())
+		keys := slices.SortedFunc(slices.Values(v.MapKeys()), func(a, b reflect.Value) int { return cmp.Compare(a.String(), b.String()) })
+		for _, key := range keys {
+			parts = append(parts, quote(key.String())+" = "+render(v.MapIndex(key)))
 		}
-		return "[" + strings.Join(texts, ", ") + "]"
-	case float64:
-		return number(value)
-	case map[string]string:
-		pairs := make([]string, 0, len(value))
-		for _, k := range sortedKeys(value) {
-			pairs = append(pairs, quote(k)+" = "+quote(value[k]))
-		}
-		return "{ " + strings.Join(pairs, ", ") + " }"
-	case *bool:
-		return strconv.FormatBool(*value)
+		return "{ " + strings.Join(parts, ", ") + " }"
 	default:
-		return fmt.Sprint(value)
+		return fmt.Sprint(v.Interface())
 	}
 }
 
@@ -66,7 +67,6 @@ func shortDuration(d time.Duration) string {
 
 func number(n float64) string { return strconv.FormatFloat(n, 'f', -1, 64) }
 
-// quote returns text as an HCL string.
 func quote(text string) string {
 	if !strings.ContainsFunc(text, func(r rune) bool { return r < ' ' || r > '~' || strings.ContainsRune("\"\\$%", r) }) {
 		return `"` + text + `"` // nearly always, and far faster

@@ -33,7 +33,6 @@ var kindNames = [...]string{
 
 func (k kind) String() string { return kindNames[k] }
 
-// article returns the kind with its article, for messages.
 func (k kind) article() string {
 	if k == kindBool || k == kindSecret {
 		return k.String()
@@ -41,7 +40,6 @@ func (k kind) article() string {
 	return "a " + k.String()
 }
 
-// argument describes one argument of a block.
 type argument struct {
 	name     string
 	field    int
@@ -56,7 +54,6 @@ type argument struct {
 	min, max, above *float64
 }
 
-// block describes one kind of block.
 type block struct {
 	name  string
 	field int
@@ -75,38 +72,25 @@ type block struct {
 }
 
 func (b *block) arg(name string) *argument {
-	for i := range b.args {
-		if b.args[i].name == name {
-			return &b.args[i]
-		}
+	if i := slices.IndexFunc(b.args, func(a argument) bool { return a.name == name }); i >= 0 {
+		return &b.args[i]
 	}
 	return nil
 }
 
 func (b *block) block(name string) *block {
-	for _, sub := range b.blocks {
-		if sub.name == name {
-			return sub
-		}
+	if i := slices.IndexFunc(b.blocks, func(sub *block) bool { return sub.name == name }); i >= 0 {
+		return b.blocks[i]
 	}
 	return nil
 }
 
-// argNames returns the names of the arguments, and blockNames those of the blocks.
 func (b *block) argNames() []string {
-	names := make([]string, len(b.args))
-	for i := range b.args {
-		names[i] = b.args[i].name
-	}
-	return names
+	return namesOf(b.args, func(a argument) string { return a.name })
 }
 
 func (b *block) blockNames() []string {
-	names := make([]string, len(b.blocks))
-	for i := range b.blocks {
-		names[i] = b.blocks[i].name
-	}
-	return names
+	return namesOf(b.blocks, func(sub *block) string { return sub.name })
 }
 
 // language returns the description of the whole language, read off the structs.

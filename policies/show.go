@@ -22,7 +22,7 @@ type ShowOptions struct {
 // Show writes the effective policy as one file, which loads to the same policy.
 // Secrets are written as the env() that they come from.
 func (p *Policy) Show(w io.Writer, o ShowOptions) error {
-	root := &shown{}
+	root := &blockWriter{}
 	for _, s := range p.settings {
 		if s.Path[0] == "catalog" && !o.Catalog || s.Origin == "default" && !o.Defaults || s.Path[0] == "include" {
 			continue
@@ -39,14 +39,13 @@ func (p *Policy) Show(w io.Writer, o ShowOptions) error {
 	return err
 }
 
-// shown is a block that Show writes.
-type shown struct {
+type blockWriter struct {
 	head   string
 	lines  []string
-	blocks []*shown
+	blocks []*blockWriter
 }
 
-func (s *shown) add(b *block, path []string, line string) {
+func (s *blockWriter) add(b *block, path []string, line string) {
 	if len(path) == 1 {
 		s.lines = append(s.lines, line)
 		return
@@ -66,12 +65,12 @@ func (s *shown) add(b *block, path []string, line string) {
 			return
 		}
 	}
-	inner := &shown{head: head}
+	inner := &blockWriter{head: head}
 	s.blocks = append(s.blocks, inner)
 	inner.add(sub, rest, line)
 }
 
-func (s *shown) write(b *strings.Builder) {
+func (s *blockWriter) write(b *strings.Builder) {
 	for _, line := range s.lines {
 		b.WriteString(line + "\n")
 	}

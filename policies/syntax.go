@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	"github.com/hashicorp/hcl/v2"
+
+	"github.com/stepfall/stepfall/sdk/plugin/schema"
 )
 
 // syntax records what HCL itself found wrong. What people do wrong most is said
@@ -24,7 +26,7 @@ func (l *loader) syntax(diags hcl.Diagnostics, where string) {
 	reported := map[int]bool{}
 	for _, d := range diags {
 		if d.Subject == nil {
-			l.report(severity(d), origin{where: where}, lower(d.Summary), d.Detail, "")
+			l.report(severity(d), origin{where: where}, lowerFirst(d.Summary), d.Detail, "")
 			continue
 		}
 		at := origin{rng: *d.Subject, where: where}
@@ -35,7 +37,7 @@ func (l *loader) syntax(diags hcl.Diagnostics, where string) {
 		reported[line] = true
 		summary, hint, last := l.inOurWords(d)
 		if summary == "" {
-			l.report(severity(d), at, lower(d.Summary), d.Detail, hint)
+			l.report(severity(d), at, lowerFirst(d.Summary), d.Detail, hint)
 		} else {
 			l.report(severity(d), at, summary, "", hint)
 		}
@@ -98,12 +100,12 @@ func curlyQuotes(d *hcl.Diagnostic) bool {
 
 func severity(d *hcl.Diagnostic) Severity {
 	if d.Severity == hcl.DiagWarning {
-		return Warning
+		return schema.Warning
 	}
-	return Error
+	return schema.Error
 }
 
-// lower returns a sentence of HCL's as ours begin.
-func lower(text string) string {
+// lowerFirst returns a sentence of HCL's as ours begin.
+func lowerFirst(text string) string {
 	return strings.ToLower(text[:min(1, len(text))]) + text[min(1, len(text)):]
 }

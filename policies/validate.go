@@ -13,30 +13,26 @@ import (
 // validate checks what no argument shows by itself: references, prices, budgets,
 // blocks without use.
 func (l *loader) validate(p *Policy) {
-	names := make([]string, len(p.Models))
-	for i := range p.Models {
-		names[i] = p.Models[i].Name
-	}
+	names := modelNames(p)
 	if len(names) == 0 && !l.faulty["model"] {
 		l.complain(origin{rng: l.top}, "there is no model", "", `Add model "NAME" { provider = "openai" ... }, or include a policy that has some.`)
 	}
 	for i := range p.Models {
 		l.model(p, &p.Models[i])
 	}
-	l.dates(p)
+	l.checkCatalogDates(p)
 	names = l.embedders(p, names)
 	l.references(p, p.candidateNames())
-	l.judges(p)
+	l.checkRates(p)
 	l.strategies(p, names)
 	l.budget(p)
 	l.fit(p)
 	l.mode(p)
 	l.plugins(p)
-	l.unused(p)
-	l.looks(p)
+	l.warnWithoutEffect(p)
+	l.warnBlindStrategies(p)
 }
 
-// embedders sets the models apart that make embeddings, and returns the names of the others.
 func (l *loader) embedders(p *Policy, names []string) []string {
 	for i := range p.Models {
 		if m := &p.Models[i]; m.embeds() {
@@ -57,7 +53,6 @@ func (l *loader) embedders(p *Policy, names []string) []string {
 	return names
 }
 
-// references checks the names of models everywhere.
 func (l *loader) references(p *Policy, names []string) {
 	check := func(given []string, path ...string) {
 		for i, g := range given {
@@ -82,27 +77,25 @@ func (l *loader) references(p *Policy, names []string) {
 	}
 }
 
-// judges checks what is said of how often verifiers err.
-func (l *loader) judges(p *Policy) {
+// checkRates checks what is said of how often verifiers err.
+func (l *loader) checkRates(p *Policy) {
 	for i := range p.Verifiers {
 		v := &p.Verifiers[i]
 		path := []string{"verifier", v.Name}
-		at := func(argument string) origin { return l.place(append(slices.Clone(path), argument)...) }
 		told := v.FalsePass > 0 || v.FalseReject > 0
 		switch rates := (cascade.Rates{FalsePass: v.FalsePass, FalseReject: v.FalseReject}); {
 		case !v.Judges() && (told || v.Learn):
 			l.complain(l.blockOrigin(path), fmt.Sprintf("verifier %q gives no verdicts that pass answers", v.Name), "Error rates are those of verdicts.",
 				"Remove false_pass, false_reject and learn, or say as = \"verdict\".")
 		case told && v.Learn:
-			l.complain(at("learn"), "error rates are both given and learned", "A value must have one source.", "Remove learn, or false_pass and false_reject.")
+			l.complain(l.placeIn(path, "learn"), "error rates are both given and learned", "A value must have one source.", "Remove learn, or false_pass and false_reject.")
 		case rates.Validate() != nil:
-			l.complain(at("false_pass"), "false_pass and false_reject are 1 or more together", "A pass of such a judge would say nothing for an answer, or speak against it.",
+			l.complain(l.placeIn(path, "false_pass"), "false_pass and false_reject are 1 or more together", "A pass of such a judge would say nothing for an answer, or speak against it.",
 				"Give the shares of wrong answers that it passes and of right ones that it rejects, such as 0.1 and 0.02.")
 		}
 	}
 }
 
-// strategies checks each strategy against the models that it chooses among.
 func (l *loader) strategies(p *Policy, names []string) {
 	l.strategy(p, &p.Strategy, names, []string{"strategy", p.Strategy.Kind})
 	everything := ""
@@ -131,28 +124,14 @@ func (l *loader) strategy(p *Policy, s *Strategy, candidates []string, path []st
 	if s.Kind == "" {
 		return
 	}
-	at := func(argument string) origin { return l.place(append(slices.Clone(path), argument)...) }
-	fitted := p.Fit != nil
-	for _, name := range []string{"worth_usd", "lambda", "threshold", "gamma", "scale"} {
-		_, given := l.places[strings.Join(append(slices.Clone(path), name), delim)]
-		if given && fitted && !l.o.WithoutProfile && len(path) == 2 {
-			l.complain(at(name), fmt.Sprintf("%s comes from the profile", name), fmt.Sprintf("The fit block names %s, and a value must have one source.", p.Fit.Profile),
-				fmt.Sprintf("Remove %s, or the fit block.", name))
-		}
-	}
-	if !fitted || len(path) > 2 {
-		_, lambda := l.places[strings.Join(append(slices.Clone(path), "lambda"), delim)]
-		_, threshold := l.places[strings.Join(append(slices.Clone(path), "threshold"), delim)]
-		switch {
-		case s.Kind == "threshold" && !threshold:
-			l.complain(l.blockOrigin(path), "threshold is missing", "", "Add threshold = 0.8 (good enough from there on), or fit { profile = ... }.")
-		case s.WorthUSD > 0 && lambda:
-			l.complain(at("lambda"), "lambda comes from worth_usd", "A value must have one source.", "Remove lambda, or worth_usd.")
-		case s.WorthUSD > 0:
-			s.Lambda = []float64{1 / s.WorthUSD}
-		case s.Kind != "threshold" && !lambda && !l.faulty[strings.Join(path, delim)]:
-			l.complain(l.blockOrigin(path), "worth_usd is missing", "It is what a right answer is worth; without it every model that might help is run.",
-				"Add worth_usd = 0.05 (five cents), lambda = 0 for quality at any cost, or fit { profile = ... }.")
+	if own := p.Fit == nil || len(path) > 2; own {
+		l.strategyNumbers(s, path)
+	} else if !l.o.WithoutProfile {
+		for _, name := range []string{"worth_usd", "lambda", "threshold", "gamma", "scale"} {
+			if l.isGiven(path, name) {
+				l.complain(l.placeIn(path, name), fmt.Sprintf("%s comes from the profile", name), fmt.Sprintf("The fit block names %s, and a value must have one source.", p.Fit.Profile),
+					fmt.Sprintf("Remove %s, or the fit block.", name))
+			}
 		}
 	}
 	for i, name := range s.Order {
@@ -166,24 +145,39 @@ func (l *loader) strategy(p *Policy, s *Strategy, candidates []string, path []st
 	if s.Order != nil {
 		models = len(s.Order)
 	}
-	if n := max(len(s.Lambda), len(s.Threshold)); n > models && models > 0 {
+	if models == 0 {
+		return
+	}
+	if n := max(len(s.Lambda), len(s.Threshold)); n > models {
 		argument := "lambda"
 		if len(s.Threshold) > 0 {
 			argument = "threshold"
 		}
-		l.warn(at(argument), fmt.Sprintf("%s has %d values for %s", argument, n, plural(models, "model")), "The last ones are never used.", "Remove them.")
+		l.warn(l.placeIn(path, argument), fmt.Sprintf("%s has %d values for %s", argument, n, plural(models, "model")), "The last ones are never used.", "Remove them.")
 	}
-	if s.MaxDepth > models && models > 0 {
-		l.warn(at("max_depth"), fmt.Sprintf("max_depth is %d, and there are %s", s.MaxDepth, plural(models, "model")), "", "Lower it, or leave the line out: there is no limit then.")
+	if s.MaxDepth > models {
+		l.warn(l.placeIn(path, "max_depth"), fmt.Sprintf("max_depth is %d, and there are %s", s.MaxDepth, plural(models, "model")), "", "Lower it, or leave the line out: there is no limit then.")
+	}
+}
+
+// strategyNumbers checks the numbers of a strategy that no profile has.
+func (l *loader) strategyNumbers(s *Strategy, path []string) {
+	hasLambda := l.isGiven(path, "lambda")
+	switch {
+	case s.Kind == "threshold" && !l.isGiven(path, "threshold"):
+		l.complain(l.blockOrigin(path), "threshold is missing", "", "Add threshold = 0.8 (good enough from there on), or fit { profile = ... }.")
+	case s.WorthUSD > 0 && hasLambda:
+		l.complain(l.placeIn(path, "lambda"), "lambda comes from worth_usd", "A value must have one source.", "Remove lambda, or worth_usd.")
+	case s.WorthUSD > 0:
+		s.Lambda = []float64{1 / s.WorthUSD}
+	case s.Kind != "threshold" && !hasLambda && !l.faulty[strings.Join(path, delim)]:
+		l.complain(l.blockOrigin(path), "worth_usd is missing", "It is what a right answer is worth; without it every model that might help is run.",
+			"Add worth_usd = 0.05 (five cents), lambda = 0 for quality at any cost, or fit { profile = ... }.")
 	}
 }
 
 func modelNames(p *Policy) []string {
-	names := make([]string, len(p.Models))
-	for i := range p.Models {
-		names[i] = p.Models[i].Name
-	}
-	return names
+	return namesOf(p.Models, func(m Model) string { return m.Name })
 }
 
 func (l *loader) fit(p *Policy) {
@@ -237,20 +231,11 @@ func (l *loader) mode(p *Policy) {
 	}
 }
 
-// unused warns of what has no effect.
-func (l *loader) unused(p *Policy) {
+func (l *loader) warnWithoutEffect(p *Policy) {
+	used := append(namesOf(p.Estimators, func(e Estimator) string { return e.Plugin }), namesOf(p.Verifiers, func(v Verifier) string { return v.Plugin })...)
 	for _, g := range p.Plugins {
-		used := slices.ContainsFunc(p.Estimators, func(e Estimator) bool { return e.Plugin == g.Name }) ||
-			slices.ContainsFunc(p.Verifiers, func(v Verifier) bool { return v.Plugin == g.Name })
-		if !used && !l.diags.HasErrors() {
-			names := make([]string, 0, len(p.Estimators)+len(p.Verifiers))
-			for _, e := range p.Estimators {
-				names = append(names, e.Plugin)
-			}
-			for _, v := range p.Verifiers {
-				names = append(names, v.Plugin)
-			}
-			l.warn(l.blockOrigin([]string{"plugin", g.Name}), fmt.Sprintf("plugin %q is not used", g.Name), "No estimator or verifier names it.", cmp.Or(didYouMean(g.Name, names), "Name it by plugin = ... of an estimator or verifier, or remove the block."))
+		if !slices.Contains(used, g.Name) && !l.diags.HasErrors() {
+			l.warn(l.blockOrigin([]string{"plugin", g.Name}), fmt.Sprintf("plugin %q is not used", g.Name), "No estimator or verifier names it.", cmp.Or(didYouMean(g.Name, used), "Name it by plugin = ... of an estimator or verifier, or remove the block."))
 		}
 	}
 	for _, name := range sortedKeys(l.localTree) {
@@ -259,7 +244,7 @@ func (l *loader) unused(p *Policy) {
 		}
 	}
 	for _, m := range p.Models {
-		if !l.diags.HasErrors() && !l.runs(p, m.Name) {
+		if !l.diags.HasErrors() && !l.canRun(p, m.Name) {
 			l.warn(l.blockOrigin([]string{"model", m.Name}), fmt.Sprintf("model %q can never run", m.Name), "No strategy has it among its candidates.", "Add it to order, or remove it.")
 		}
 	}
@@ -271,8 +256,7 @@ func (l *loader) unused(p *Policy) {
 	}
 }
 
-// runs reports whether any strategy can run the model.
-func (l *loader) runs(p *Policy, model string) bool {
+func (l *loader) canRun(p *Policy, model string) bool {
 	may := func(s *Strategy, candidates []string) bool {
 		return s != nil && (candidates == nil || slices.Contains(candidates, model)) && (s.Order == nil || slices.Contains(s.Order, model))
 	}

@@ -84,7 +84,6 @@ func (b Bytes) String() string {
 	return fmt.Sprintf("%dB", int64(b))
 }
 
-// parseBytes reads a size with its unit.
 func parseBytes(text string) (Bytes, error) {
 	for _, u := range byteUnits {
 		number, ok := strings.CutSuffix(text, u.name)

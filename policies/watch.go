@@ -1,10 +1,11 @@
 package policies
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
-	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 	"os/signal"
 	"path/filepath"
@@ -13,8 +14,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
-
-	"github.com/fsnotify/fsnotify"
 )
 
 // WatchOptions says how a policy is watched. The zero value watches files and
@@ -26,8 +25,9 @@ type WatchOptions struct {
 	// takes the place of the old one; an error keeps the old one. It is where the
 	// caller builds what the policy needs. It is not called for the first policy.
 	Accept func(old, next *Policy) error
-	// Settle is how long files must be quiet before they are read; 0 is 100 ms.
-	Settle time.Duration
+	// Interval is how often the files are looked at; what has changed is loaded when it is
+	// the same at the next look. 0 is 500 ms.
+	Interval time.Duration
 	// Logger hears what was loaded and what was refused, and why; nil is silence.
 	Logger Logger
 }
@@ -40,12 +40,6 @@ type Logger interface {
 	Error(msg string, args ...any)
 }
 
-type silence struct{}
-
-func (silence) Info(string, ...any)  {}
-func (silence) Warn(string, ...any)  {}
-func (silence) Error(string, ...any) {}
-
 // Watcher holds a policy and swaps it for a new one when its files change or
 // SIGHUP arrives. A new policy that has errors, or that is not accepted, changes
 // nothing. Who took a policy before the swap goes on with it: a step finishes
@@ -54,10 +48,7 @@ type Watcher struct {
 	path    string
 	o       WatchOptions
 	current atomic.Pointer[Policy]
-	fs      *fsnotify.Watcher
 	hangup  chan os.Signal
-	// followed are the files whose folders are watched. Run's alone.
-	followed []string
 
 	// mu is held while a policy is loaded and swapped in. read is the last policy that
 	// was loaded, in force or not, and seen what its files held.
@@ -66,18 +57,12 @@ type Watcher struct {
 	seen [sha256.Size]byte
 }
 
-// longestSettle is how many times Settle a change waits for quiet at most.
-const longestSettle = 10
-
-// NewWatcher loads the policy at path and watches it from then on; [Watcher.Run]
-// acts on what it sees. Its error is that of [Load], or says why nothing can be
-// watched. The caller runs the Watcher or closes it.
+// NewWatcher loads the policy at path; [Watcher.Run] loads it anew when it changes from then
+// on. Its error is that of [Load]. The caller runs the Watcher or closes it.
 func NewWatcher(path string, o WatchOptions) (*Watcher, error) {
-	if o.Settle == 0 {
-		o.Settle = 100 * time.Millisecond
-	}
+	o.Interval = cmp.Or(o.Interval, 500*time.Millisecond)
 	if o.Logger == nil {
-		o.Logger = silence{}
+		o.Logger = slog.New(slog.DiscardHandler)
 	}
 	w := &Watcher{path: path, o: o, hangup: make(chan os.Signal, 1)}
 	w.read = &Policy{}
@@ -86,21 +71,12 @@ func NewWatcher(path string, o WatchOptions) (*Watcher, error) {
 		return nil, err
 	}
 	w.current.Store(p)
-	if w.fs, err = fsnotify.NewWatcher(); err != nil {
-		return nil, fmt.Errorf("watching policy %s: %w", path, err)
-	}
-	if _, err := w.follow(); err != nil {
-		return nil, errors.Join(err, w.fs.Close())
-	}
 	notifyHangup(w.hangup)
 	return w, nil
 }
 
 // Close ends the watch. Run does so itself.
-func (w *Watcher) Close() error {
-	signal.Stop(w.hangup)
-	return w.fs.Close()
-}
+func (w *Watcher) Close() { signal.Stop(w.hangup) }
 
 // Policy returns the policy in force.
 func (w *Watcher) Policy() *Policy { return w.current.Load() }
@@ -137,99 +113,50 @@ func (w *Watcher) reload() error {
 		err = w.o.Accept(old, next)
 	}
 	if err != nil {
-		w.o.Logger.Error("policy refused, the old one stays in force", "policy", w.path, "checksum", short(old.Checksum), "error", old.Redact(err.Error()))
+		w.o.Logger.Error("policy refused, the old one stays in force", "policy", w.path, "checksum", shortChecksum(old.Checksum), "error", old.Redact(err.Error()))
 		return fmt.Errorf("reloading policy %s: %w", w.path, err)
 	}
 	w.current.Store(next)
 	for _, d := range next.Warnings {
 		w.o.Logger.Warn("policy", "policy", w.path, "warning", d.String())
 	}
-	w.o.Logger.Info("policy in force", "policy", w.path, "was", short(old.Checksum), "is", short(next.Checksum))
+	w.o.Logger.Info("policy in force", "policy", w.path, "was", shortChecksum(old.Checksum), "is", shortChecksum(next.Checksum))
 	return nil
 }
 
-// changed reloads when the content of a file differs from what was read last.
-func (w *Watcher) changed() {
+// poll reloads when the content of a file differs from what was read last, and is what it
+// was at the poll before. It returns that content, summed up.
+func (w *Watcher) poll(before [sha256.Size]byte) [sha256.Size]byte {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if fingerprint(w.files(w.read)) != w.seen {
+	now := fingerprint(w.files(w.read))
+	if now != w.seen && now == before {
 		_ = w.reload() // it is logged, and the old policy stays
 	}
+	return now
 }
 
-func short(checksum string) string { return checksum[:min(12, len(checksum))] }
+func shortChecksum(checksum string) string { return checksum[:min(12, len(checksum))] }
 
-// Run reloads the policy when it changes, until ctx ends; then it closes the Watcher
-// and returns nil. Folders are watched, not files, so that editors and mounts that
-// replace files are noticed.
-func (w *Watcher) Run(ctx context.Context) error {
+// Run reloads the policy when it changes, until ctx ends; then it closes the Watcher. The
+// content of files is compared, so that it does not matter how editors and mounts replace them.
+func (w *Watcher) Run(ctx context.Context) {
 	defer w.Close()
-	settle := time.NewTimer(w.o.Settle) // what changed before Run counts
-	defer settle.Stop()
-	var since time.Time // when the first of the changes came that are not yet read
-	changed := func() {
-		if since.IsZero() {
-			since = time.Now()
-		}
-		settle.Reset(max(0, min(w.o.Settle, time.Until(since.Add(longestSettle*w.o.Settle)))))
-	}
-	follow := func() {
-		// A folder that is gone is watched again once a policy names it; in a new one
-		// something may have changed before it was watched.
-		if more, _ := w.follow(); more {
-			changed()
-		}
-	}
+	tick := time.NewTicker(w.o.Interval)
+	defer tick.Stop()
+	var before [sha256.Size]byte
 	for {
 		select {
 		case <-ctx.Done():
-			return nil
+			return
 		case <-w.hangup:
 			_ = w.Reload() // it is logged, and the old policy stays
-			follow()
-		case <-settle.C:
-			since = time.Time{}
-			w.changed()
-			follow()
-		case event, ok := <-w.fs.Events:
-			if !ok {
-				return fmt.Errorf("watching policy %s: closed", w.path)
-			}
-			// Traces and ledgers may be written next to the policy, all the time.
-			if !event.Has(fsnotify.Write) || slices.Contains(w.followed, filepath.Clean(event.Name)) {
-				changed()
-			}
-		case err, ok := <-w.fs.Errors:
-			if !ok {
-				return fmt.Errorf("watching policy %s: closed", w.path)
-			}
-			w.o.Logger.Warn("watching policy", "policy", w.path, "error", err)
-			changed() // events may have been lost
+		case <-tick.C:
+			before = w.poll(before)
 		}
 	}
 }
 
-// follow watches the folders of all files of the policy that was loaded last, and
-// reports whether there are new ones among them.
-func (w *Watcher) follow() (more bool, err error) {
-	w.mu.Lock()
-	w.followed = w.files(w.read)
-	w.mu.Unlock()
-	var faults []error
-	for _, file := range w.followed {
-		dir := filepath.Dir(file)
-		if !slices.Contains(w.fs.WatchList(), dir) {
-			if err := w.fs.Add(dir); err != nil {
-				faults = append(faults, fmt.Errorf("watching %s: %w", dir, err))
-				continue
-			}
-			more = true
-		}
-	}
-	return more, errors.Join(faults...)
-}
-
-// files returns the files that a policy depends on.
 func (w *Watcher) files(p *Policy) []string {
 	list := []string{}
 	if info, err := os.Stat(w.path); err == nil && info.IsDir() {
@@ -257,7 +184,6 @@ func (w *Watcher) files(p *Policy) []string {
 // largest of what a policy is made of.
 const maxWatched = 64 << 20
 
-// fingerprint sums up the contents of files.
 func fingerprint(files []string) [sha256.Size]byte {
 	sum := sha256.New()
 	for _, file := range files {

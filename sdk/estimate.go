@@ -3,6 +3,8 @@ package sdk
 import (
 	"context"
 	"math"
+
+	"github.com/stepfall/stepfall/sdk/cascade"
 )
 
 // Estimate is what is believed about one number: a quality in [0, 1] or a cost
@@ -42,12 +44,24 @@ type QualityResponse struct {
 	// Where they do not, such a verdict changes the estimate of the answer that it is of.
 	// Plugins say nothing here.
 	Weighs bool
+	// Judge is nil where what is known of a judge's errors does not change within a step.
+	// Plugins say nothing here.
+	Judge *JudgeRates
 	// ByAgreement says that an estimate of an answer changes only as others agree with it or
 	// not: the first answer of a step moves none. Plugins say nothing here.
 	ByAgreement bool
 	// CostUSD is what making the estimates cost, by calls of models. It counts
 	// towards the step's cost.
 	CostUSD float64
+}
+
+// JudgeRates are how often a judge errs whose errors on one query go together: after it was
+// believed to have misread the query, its verdicts on further answers say less.
+type JudgeRates struct {
+	// Usual are its rates over all queries.
+	Usual cascade.Rates
+	// Next has its rates on the answer that each of the request's models would give.
+	Next []cascade.Rates
 }
 
 // Look is a number about an answer that can be bought, such as a judge's score. The zero

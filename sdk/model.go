@@ -34,6 +34,20 @@ type Price struct {
 	CacheWrite  float64 `json:"cache_write_usd_per_million"`
 	Output      float64 `json:"output_usd_per_million"`
 	Reasoning   float64 `json:"reasoning_usd_per_million"`
+	// Long is what prompts cost that are longer than most.
+	Long LongContext `json:"long_context,omitzero"`
+	// RequestUSD is charged for each request, HostedCallUSD for each use of a tool that
+	// the provider runs, such as a search; both in US dollars.
+	RequestUSD    float64 `json:"request_usd,omitempty"`
+	HostedCallUSD float64 `json:"hosted_call_usd,omitempty"`
+}
+
+// LongContext says by what the prices of a request are multiplied whose prompt has more
+// than Tokens tokens. Tokens of 0 is never.
+type LongContext struct {
+	Tokens       int     `json:"tokens"`
+	InputFactor  float64 `json:"input_factor"`
+	OutputFactor float64 `json:"output_factor"`
 }
 
 // Usage counts the tokens of one call. The counts do not overlap:
@@ -61,11 +75,17 @@ func (u Usage) Add(v Usage) Usage {
 	}
 }
 
-// CostUSD returns what u costs at price p, in US dollars.
+// CostUSD returns what a request with usage u costs at price p, in US dollars, without the
+// tools that the provider ran. Without tokens it is 0.
 func (p Price) CostUSD(u Usage) float64 {
-	return (float64(u.InputTokens)*p.Input +
-		float64(u.CachedInputTokens)*p.CachedInput +
-		float64(u.CacheWriteTokens)*p.CacheWrite +
-		float64(u.OutputTokens)*p.Output +
-		float64(u.ReasoningTokens)*p.Reasoning) / 1e6
+	input := float64(u.InputTokens)*p.Input + float64(u.CachedInputTokens)*p.CachedInput + float64(u.CacheWriteTokens)*p.CacheWrite
+	output := float64(u.OutputTokens)*p.Output + float64(u.ReasoningTokens)*p.Reasoning
+	if p.Long.Tokens > 0 && u.InputTokens+u.CachedInputTokens+u.CacheWriteTokens > p.Long.Tokens {
+		input, output = input*p.Long.InputFactor, output*p.Long.OutputFactor
+	}
+	usd := (input + output) / 1e6
+	if p.RequestUSD > 0 && u != (Usage{Estimated: u.Estimated}) {
+		usd += p.RequestUSD
+	}
+	return usd
 }

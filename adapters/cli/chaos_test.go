@@ -224,7 +224,7 @@ func TestChaos(t *testing.T) {
 	}
 	replicas := make([]*service, 3)
 	for i := range replicas {
-		replicas[i] = &service{args: []string{"serve", "--policy", policy, "--store", proxied, "--open", "--addr", "127.0.0.1:0", "--log-level", "error"}}
+		replicas[i] = &service{args: []string{"serve", "--policy", policy, "--store", proxied, "--open", "--addr", "127.0.0.1:0", "--log", "error"}}
 		if !replicas[i].start(t) {
 			t.Fatalf("a replica does not start: %s", replicas[i].log)
 		}

@@ -62,7 +62,7 @@ func newChaosJobs(t *testing.T, dir, database, policy string) *chaosJobs {
 	}
 	for i := range 2 {
 		w := &service{args: []string{
-			"worker", "--queue", database, "--cache", filepath.Join(dir, "cache"), "--name", fmt.Sprintf("w%d", i), "--swe", "0", "--log-level", "error", "--grace", "2s",
+			"worker", "--queue", database, "--cache", filepath.Join(dir, "cache"), "--name", fmt.Sprintf("w%d", i), "--work", "collect=4,verify=2", "--log", "error", "--grace", "2s",
 		}}
 		if !w.start(t) {
 			t.Fatalf("a worker does not start: %s", w.log)

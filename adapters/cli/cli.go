@@ -28,24 +28,25 @@ type Streams struct {
 	Out, Err io.Writer
 
 	json *bool // the flag --json, once there are commands
+	log  *logFlag
 }
 
-// ExitError carries an exit code other than ExitFailure through a command's error.
-type ExitError struct {
+// exitError carries an exit code other than ExitFailure through a command's error.
+type exitError struct {
 	Code int
 	Err  error
 }
 
 // Error returns the message of the wrapped error.
-func (e *ExitError) Error() string { return e.Err.Error() }
+func (e *exitError) Error() string { return e.Err.Error() }
 
 // Unwrap returns the wrapped error.
-func (e *ExitError) Unwrap() error { return e.Err }
+func (e *exitError) Unwrap() error { return e.Err }
 
 // Run runs the stepfall command with the arguments after the program's name and
 // returns its exit code. It ends early, cleaned up, when ctx ends.
 func Run(ctx context.Context, args []string, s Streams) int {
-	out := &checked{w: s.Out}
+	out := &errorWriter{w: s.Out}
 	s.Out = out
 	root := newRoot(s)
 	root.SetArgs(args)
@@ -66,7 +67,7 @@ func Run(ctx context.Context, args []string, s Streams) int {
 		text = strings.ReplaceAll(text, context.Canceled.Error(), "interrupted")
 	}
 	fmt.Fprintf(s.Err, "stepfall: %s\n", text)
-	if exit, ok := errors.AsType[*ExitError](err); ok {
+	if exit, ok := errors.AsType[*exitError](err); ok {
 		return exit.Code
 	}
 	if interrupted {
@@ -86,6 +87,8 @@ func newRoot(s Streams) *cobra.Command {
 		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	s.json = root.PersistentFlags().Bool("json", false, "print what the command finds as JSON")
+	s.log = new(logFlag)
+	root.PersistentFlags().Var(s.log, "log", "log at this level: debug, info, warn or error; as lines of JSON with info,json (default as the command needs)")
 	root.PersistentPreRunE = func(cmd *cobra.Command, _ []string) error {
 		if *s.json && cmd.Annotations[printsJSON] == "" {
 			return usage("%s has nothing to print as JSON", cmd.CommandPath())
@@ -104,17 +107,18 @@ func newRoot(s Streams) *cobra.Command {
 		newServeCommand(s),
 		newWorkerCommand(s),
 		newKeyCommand(s),
-		newStoreCommand(s),
+		newPruneCommand(s),
 		newTraceCommand(s),
 		newViewCommand(s),
 		newOutcomesCommand(s),
 		newCollectCommand(s),
 		newFitCommand(s),
+		newCompletionCommand(s),
 		newDevCommand(s),
 	)
-	root.InitDefaultCompletionCmd() // now, so that it too says what it does not know
+	root.CompletionOptions.DisableDefaultCmd = true
 	explainHelp(root)
 	explainUsage(root)
-	complete(root, s)
+	complete(root)
 	return root
 }

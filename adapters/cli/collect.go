@@ -33,31 +33,19 @@ func newCollectCommand(s Streams) *cobra.Command {
 	var f collectFlags
 	cmd := &cobra.Command{
 		Use:   "collect --policy FILE --tasks FILE --out FILE",
-		Short: "Run every model of a policy on sample tasks and record the outcomes",
+		Short: "How good is each model at my tasks? Run every model of a policy on sample tasks and record the outcomes",
 		Long: `Run every model of a policy on sample tasks and record the outcomes.
 
 A task is a line of JSON: query_id and prompt; and, where they matter, group, system,
 labels, work_dir, fail_to_pass, pass_to_pass and schema. The policy's verifiers judge
 every answer. Outcomes are appended as they come; a second run does what is missing.
-On an interrupt, calls under way have two seconds to end, since they are paid for.
-
-With --repeat N every model is asked N times about every task, the further answers at
-the model's sample_temperature. They are outcomes of NAME#2 and so on, from which a fit
-learns what it is worth to ask a model again ("samples" in the policy).
-
-The cap counts what the file's outcomes have cost and what this run spends. A call
-without a verdict is not recorded; it is tried, and paid, again by the next run.
+The cap counts what the file's outcomes have cost and what this run spends.
 
 With --agent a program does each task: once with every model, and then with the policy.
-{task} among its arguments is the prompt, {id} the query_id. It finds its model at a
-gateway on a free port, by OPENAI_BASE_URL or ANTHROPIC_BASE_URL, and runs in the task's
-work_dir or in an empty folder. --check is a command that judges the end by its exit code,
-with what the program printed on its standard input. Runs go to --out, their steps and
-verdicts beside it to NAME.traces.jsonl: fit and plan read these.
-
-With --queue the calls are made by workers ("stepfall worker"), which have the
-providers' keys and the plugins; what they need besides is sent to them. The file, the
-cap and a second run are as without it; OUT.queue names the run until it is complete.`,
+{task} among its arguments is the prompt, {id} the query_id. It finds its model by
+OPENAI_BASE_URL or ANTHROPIC_BASE_URL. --check judges the end by its exit code, with what
+the program printed on its standard input. Steps and verdicts go to NAME.traces.jsonl
+beside --out. docs/estimators-and-fit.md has the rest.`,
 		Example: `  stepfall collect --policy policy.hcl --tasks tasks.jsonl --out outcomes.jsonl --cap 5`,
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -87,7 +75,7 @@ cap and a second run are as without it; OUT.queue names the run until it is comp
 
 func (f *collectFlags) run(ctx context.Context, s Streams) (err error) {
 	if f.capUSD < 0 || f.parallel < 1 {
-		return &ExitError{Code: ExitUsage, Err: fmt.Errorf("--cap must not be negative and --parallel must be at least 1")}
+		return &exitError{Code: ExitUsage, Err: fmt.Errorf("--cap must not be negative and --parallel must be at least 1")}
 	}
 	if f.repeat < 0 {
 		return usage("--repeat must not be negative")
@@ -133,12 +121,8 @@ func (f *collectFlags) run(ctx context.Context, s Streams) (err error) {
 	bar.finish()
 	fmt.Fprintf(s.Out, "%d of %d outcomes: %d were there, %d are new; %.6f USD spent\n",
 		sum.Had+sum.New, sum.Total, sum.Had, sum.New, sum.SpentUSD)
-	if err == nil && sum.Had+sum.New > 0 {
-		summarize := f.saved
-		if f.agent != "" {
-			summarize = f.compared
-		}
-		if err := summarize(s); err != nil {
+	if err == nil && f.agent != "" && sum.Had+sum.New > 0 {
+		if err := f.printComparison(s); err != nil {
 			return err
 		}
 	}
@@ -147,7 +131,7 @@ func (f *collectFlags) run(ctx context.Context, s Streams) (err error) {
 	}
 	switch {
 	case err != nil:
-		return kept(ctx, err, "outcomes until now are in %s; the same command does what is missing", f.out)
+		return addResumeHint(ctx, err, "outcomes until now are in %s; the same command does what is missing", f.out)
 	case sum.CapReached:
 		return fmt.Errorf("the cap of %v USD is reached; a higher --cap goes on", f.capUSD)
 	case sum.Failed > 0:
@@ -186,7 +170,7 @@ func (f *collectFlags) submit(ctx context.Context, s Streams, o *collect.Options
 	if err != nil {
 		return nil, nil, err
 	}
-	o.Queue = &collect.Queued{Queue: jobs.queue, Policy: jobs.policy}
+	o.Queue = &collect.Job{Queue: jobs.queue, Policy: jobs.policy}
 	if f.capUSD > 0 {
 		// With nothing left, the run itself says so.
 		o.Queue.CapUSD = max(f.capUSD-spent, 1e-9)
@@ -198,42 +182,8 @@ func (f *collectFlags) submit(ctx context.Context, s Streams, o *collect.Options
 	return jobs, forget, nil
 }
 
-// saved says what always asking the dearest model would have cost in place of collecting.
-func (f *collectFlags) saved(s Streams) error {
-	table, err := outcome.Open(f.out, outcome.Options{})
-	if err != nil {
-		return err
-	}
-	dearest := dearestOf(table)
-	tasks, spent, would := 0, 0.0, 0.0
-	for q := range table.Queries {
-		alone := outcome.At(table.CostUSD, q, dearest)
-		if math.IsNaN(alone) {
-			continue
-		}
-		tasks++
-		would += alone
-		for m := range table.Models {
-			if usd := outcome.At(table.CostUSD, q, m); !math.IsNaN(usd) {
-				spent += usd
-			}
-		}
-	}
-	if len(table.Models) < 2 || tasks == 0 {
-		return nil
-	}
-	share := ""
-	if would > 0 {
-		share = fmt.Sprintf(" (%.0f %%)", 100*(spent-would)/would)
-	}
-	p := &printer{w: s.Out}
-	p.f("the outcomes of %s that %s answered cost %.6f USD; %s alone would have cost %.6f: to know the others too, which is what collecting is for, took %.6f more%s. All of it is measured.\n",
-		count(tasks, "task"), gist(table.Models[dearest]), spent, gist(table.Models[dearest]), would, spent-would, share)
-	return p.err
-}
-
-// compared says what the runs of an agent came to with each model and with the policy.
-func (f *collectFlags) compared(s Streams) error {
+// printComparison says what the runs of an agent came to with each model and with the policy.
+func (f *collectFlags) printComparison(s Streams) error {
 	table, err := outcome.Open(f.out, outcome.Options{})
 	if err != nil {
 		return err
@@ -262,9 +212,9 @@ func dearestOf(table *outcome.Table) int {
 	return dearest
 }
 
-// replayed returns an account of steps that are replayed on the table, beside its dearest
+// replaySavings returns an account of steps that are replayed on the table, beside its dearest
 // model, and what records them.
-func replayed(table *outcome.Table) (*savings.Account, step.Sink) {
+func replaySavings(table *outcome.Table) (*savings.Account, step.Sink) {
 	dearest := dearestOf(table)
 	account := &savings.Account{Baseline: table.Models[dearest]}
 	rows := map[string]int{}
@@ -278,7 +228,7 @@ func replayed(table *outcome.Table) (*savings.Account, step.Sink) {
 				if chosen := table.Index(t.Chosen); chosen >= 0 {
 					quality = outcome.At(table.Quality, q, chosen)
 				}
-				account.Compare(savings.Recorded{
+				account.Compare(savings.StoredTraces{
 					SpentUSD: t.CostUSD, BaselineUSD: would, Answered: t.Chosen != "",
 					Quality: quality, BaselineQuality: outcome.At(table.Quality, q, dearest),
 				})

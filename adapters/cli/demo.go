@@ -17,25 +17,23 @@ import (
 	"github.com/stepfall/stepfall/adapters/internal/demo"
 	"github.com/stepfall/stepfall/adapters/internal/say"
 	"github.com/stepfall/stepfall/adapters/internal/tasks"
+	"github.com/stepfall/stepfall/adapters/scripted"
 	"github.com/stepfall/stepfall/policies"
 	"github.com/stepfall/stepfall/sdk"
-	"github.com/stepfall/stepfall/sdk/jail"
 )
 
 type demoFlags struct {
 	policy   string
 	out      string
-	models   []string
 	parallel int
 	limit    int
-	verbose  bool
 }
 
 func newDemoCommand(s Streams) *cobra.Command {
 	var f demoFlags
 	cmd := &cobra.Command{
 		Use:   "demo",
-		Short: "Learn from some repair tasks how to solve others, and see what that saves",
+		Short: "What does a cascade save? Learn from some repair tasks how to solve others",
 		Long: `Solve the bundled repair tasks, small Go packages with a defect, as stepfall is meant
 to be used. Every model answers every task once, and real unit tests judge the answers,
 in a plugin. To the outcomes of one half of the tasks a threshold cascade, cascade
@@ -43,8 +41,8 @@ routing and index are fitted, for several budgets; they solve the other half, an
 other way round. Beside them: always asking one model.
 
 Without a key the models are scripted: their answers are fixed, wrong ones included.
-With OPENAI_API_KEY, OPENAI_BASE_URL or OLLAMA_HOST, or a policy, they are real, and
-each is paid once for each task.`,
+With a key that policy init knows, OLLAMA_HOST, or a policy, they are real, and each is
+paid once for each task.`,
 		Args:        cobra.NoArgs,
 		Annotations: hasJSON(),
 		RunE:        func(cmd *cobra.Command, _ []string) error { return f.run(cmd.Context(), s) },
@@ -52,10 +50,8 @@ each is paid once for each task.`,
 	flags := cmd.Flags()
 	flags.StringVar(&f.policy, "policy", "", "use the models and the verifier of this policy")
 	flags.StringVar(&f.out, "out", "demo-out", "folder for the cost-quality picture, the traces and the report")
-	flags.StringSliceVar(&f.models, "models", nil, "names of two or three real models, cheapest first")
 	flags.IntVar(&f.parallel, "parallel", 2, "answers asked for and tested at one time")
 	flags.IntVar(&f.limit, "tasks", 0, "solve only so many tasks; 0 means all, and of fewer than 40 nothing is learnt")
-	flags.BoolVar(&f.verbose, "verbose", false, "show the plugin's log")
 	return cmd
 }
 
@@ -76,47 +72,37 @@ func (f *demoFlags) run(ctx context.Context, s Streams) (err error) {
 	if s.wantsJSON() {
 		screen = s.Err
 	}
-	o := demo.Options{Policy: f.policy, Tasks: list, Parallel: f.parallel}
-	if f.verbose {
-		o.Logger = hclog.New(&hclog.LoggerOptions{Name: "stepfall", Output: s.Err, Level: hclog.Info})
-	}
+	o := demo.Options{Policy: f.policy, Tasks: list, Parallel: f.parallel, Logger: s.logger("stepfall", hclog.Off)}
 	about := "the models of " + f.policy
 	if f.policy == "" {
-		models, err := chooseDemoModels(f.models, list)
-		if err != nil {
+		var dir string
+		if dir, err = os.MkdirTemp("", "stepfall-demo-*"); err != nil {
 			return err
 		}
-		dir, tempErr := os.MkdirTemp("", "stepfall-demo-*")
-		defer func() { err = errors.Join(err, models.close(), os.RemoveAll(dir)) }()
-		if tempErr != nil {
-			return tempErr
-		}
-		if o.Policy, err = models.write(dir); err != nil {
+		defer os.RemoveAll(dir)
+		o.Policy = filepath.Join(dir, "policy.hcl")
+		var stop func() error
+		if about, stop, err = writeDemoPolicy(ctx, o.Policy, list); err != nil {
 			return err
 		}
-		about = models.about
+		defer func() { err = errors.Join(err, stop()) }()
 	}
 	policy, err := policies.Load(o.Policy, policies.LoadOptions{})
 	if err != nil {
 		return err
 	}
-	outcomes, fits := demo.Work(len(list), len(policy.Models))
 	start := time.Now()
-	bar := newProgress(s.Err, outcomes+fits, "collecting")
-	o.Collected = func(usd float64) {
-		bar.describef("answers, tested, %.6f USD", usd)
-		bar.add(1)
-	}
-	o.Fitted = func(strategy string) {
-		bar.describef("answers; now fitting %s and solving", strategy)
+	bar := newProgress(s.Err, demo.Units(len(list), len(policy.Models)), "collecting")
+	o.Progress = func(doing string) {
+		bar.describef("%s", doing)
 		bar.add(1)
 	}
 	report, err := demo.Run(ctx, o)
 	bar.finish()
 	if err != nil {
-		return kept(ctx, err, "nothing is written; the demo begins anew each time")
+		return addResumeHint(ctx, err, "nothing is written; the demo begins anew each time")
 	}
-	fmt.Fprintf(screen, "%d repair tasks, %s.\n", len(list), about)
+	fmt.Fprintf(screen, "%d repair tasks, %s.\n", report.Tasks, about)
 	if report.Learnt {
 		fmt.Fprintf(screen, "What is learnt from one half of the tasks solves the other, and the other way round: nothing is solved by what it taught.\n")
 	} else {
@@ -187,8 +173,7 @@ func (p *printer) demo(report *demo.Report, out string, took time.Duration) {
 	if report.Learnt {
 		p.f("budget: the most that a task may cost on average, as a share of what %s costs, fitted on the other half.\n\n%s\n", dearest.Strategy, report.Summary())
 	}
-	p.walls(report)
-	if trace := telling(report); trace != nil {
+	if trace := longestSolved(report); trace != nil {
 		p.f("\nOne step of %s, task %s:\n", trace.Run, trace.QueryID)
 		for i, c := range trace.Calls {
 			p.f("  %d. %-8s %5d tokens in, %4d out, %s USD: %s\n", i+1, c.Model, c.Usage.InputTokens, c.Usage.OutputTokens, usd(c.CostUSD), callSummary(&c))
@@ -196,37 +181,19 @@ func (p *printer) demo(report *demo.Report, out string, took time.Duration) {
 				p.f("       %s\n", b)
 			}
 		}
-		p.f("  answer of %s, stopped because %s; %s USD, %s in stepfall itself\n", trace.Chosen, say.Because(trace.Stop), usd(trace.CostUSD), short(trace.Overhead))
+		p.f("  answer of %s, stopped because %s; %s USD\n", trace.Chosen, say.Because(trace.Stop), usd(trace.CostUSD))
 	}
 	traces := filepath.Join(out, "traces.jsonl")
-	p.f("\nThe picture is in %s (PNG and SVG), each step without a budget in %s. Took %s.\nWhy a step went as it did: stepfall trace show --why -f %s\nAll of it in the browser: stepfall view %s\n",
+	p.f("\nThe picture is in %s (PNG and SVG), each step without a budget in %s. Took %s.\nWhy a step went as it did: stepfall trace --why -f %s\nAll of it in the browser: stepfall view %s\n",
 		filepath.Join(out, "cost-quality.png"), traces, took.Round(100*time.Millisecond), traces, traces)
 }
 
-// walls says which layers of isolation the tests had to do without.
-func (p *printer) walls(report *demo.Report) {
-	for _, row := range report.Rows {
-		for _, t := range row.Points[0].Traces {
-			for _, c := range t.Calls {
-				if c.Verdict == nil || len(c.Verdict.Isolation) == 0 {
-					continue
-				}
-				if lacks := jail.Lacks([]string{jail.LayerNetwork, "filesystem", jail.LayerPID, "memory"}, c.Verdict.Isolation); len(lacks) > 0 {
-					p.f("tests ran with fewer walls than usual (%s):\n", strings.Join(c.Verdict.Isolation, ", "))
-					p.missing(c.Verdict.IsolationMissing)
-				}
-				return
-			}
-		}
-	}
-}
-
-// telling returns a step of the last strategy that escalated and was solved.
-func telling(report *demo.Report) *sdk.Trace {
+// longestSolved returns the step of the last strategy that took the most calls and was solved.
+func longestSolved(report *demo.Report) *sdk.Trace {
 	var best *sdk.Trace
 	last := report.Rows[len(report.Rows)-1]
 	for _, t := range last.Points[len(last.Points)-1].Traces {
-		if demo.Solved(t) && (best == nil || len(t.Calls) > len(best.Calls)) {
+		if demo.IsSolved(t) && (best == nil || len(t.Calls) > len(best.Calls)) {
 			best = t
 		}
 	}
@@ -234,15 +201,55 @@ func telling(report *demo.Report) *sdk.Trace {
 }
 
 // beliefs says what was believed when call i was decided.
-func beliefs(t *sdk.Trace, i int) []string {
+func beliefs(t *sdk.Trace, i int) (lines []string) {
 	if i >= len(t.Decisions) {
 		return nil
 	}
-	var lines []string
 	for _, b := range t.Decisions[i].Models {
 		if !b.Ran {
 			lines = append(lines, fmt.Sprintf("%s was expected to pass with probability %.2f, for %s USD", b.Model, b.Quality.Mean, usd(b.CostUSD)))
 		}
 	}
 	return lines
+}
+
+// writeDemoPolicy writes a policy with the models that the environment offers or, where there
+// are fewer than two, with scripted ones, which stop ends. about says what the models are.
+func writeDemoPolicy(ctx context.Context, path string, list []tasks.Task) (about string, stop func() error, err error) {
+	models, stop := offers(ctx, os.Getenv), func() error { return nil }
+	about = "models that the environment offers"
+	if len(models) < 2 {
+		server, err := scripted.Start(scripted.Options{Models: tasks.Models(), Respond: tasks.Script(list)})
+		if err != nil {
+			return "", nil, err
+		}
+		models, stop = nil, server.Close
+		about = "SCRIPTED models (no key found): their answers are fixed, wrong ones included; the tests that judge them are real"
+		for i, name := range tasks.Models() {
+			models = append(models, offer{name: name, provider: "openai", served: name, url: server.URL(), free: true, longest: 16384, mean: []float64{0.4, 0.7, 0.9}[i]})
+		}
+	}
+	var b strings.Builder
+	for i, m := range models {
+		if m.free { // at the prices of three sizes of one family
+			m.free, m.inputUSD = false, []float64{0.1, 0.4, 2}[min(i, 2)]
+		}
+		m.write(&b)
+	}
+	b.WriteString(`verifier "tests" {
+  plugin = "verifier-tests"
+  config {
+    command   = ["go", "test", "-vet=off", "-timeout=8s", "./..."]
+    timeout   = "60s"
+    preflight = false # the bundled tasks are known to fail for the right reason
+    reruns    = 0     # and not to be flaky
+  }
+  on_unavailable = "fail"
+}
+
+strategy "cascade_route" {
+  lambda = 50 # a solved task is worth two cents
+}
+`)
+	return about, stop, os.WriteFile(path, []byte(b.String()), 0o644)
 }

@@ -10,20 +10,16 @@ import (
 func newDevCommand(s Streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:    "dev",
-		Short:  "Tools for the project itself: comparisons of strategies, tables of the paper, benchmarks, references",
+		Short:  "Tools for the project itself: comparisons of strategies, tables of the paper, tasks to try, references",
 		Hidden: true,
 	}
 	cmd.AddCommand(
 		newEvalCommand(s),
 		newPaperCommand(s),
-		newSWEBenchCommand(s),
+		newSuiteCommand(s),
 		&cobra.Command{
 			Use: "reference", Short: "Print the reference of the policy language, as Markdown", Args: cobra.NoArgs,
 			RunE: func(*cobra.Command, []string) error { return policies.WriteReference(s.Out) },
-		},
-		&cobra.Command{
-			Use: "schema", Short: "Print a JSON Schema of the policy language, for editors and other tools", Args: cobra.NoArgs,
-			RunE: func(*cobra.Command, []string) error { return policies.WriteSchema(s.Out) },
 		},
 	)
 	return cmd

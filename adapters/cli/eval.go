@@ -2,8 +2,6 @@ package cli
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
@@ -101,7 +99,7 @@ func (f *evalFlags) run(ctx context.Context, s Streams) error {
 	result, err := until(ctx, func() (*eval.Comparison, error) { return study.Run(ctx) })
 	bar.finish()
 	if err != nil {
-		return kept(ctx, err, "nothing is written; the same command begins anew")
+		return addResumeHint(ctx, err, "nothing is written; the same command begins anew")
 	}
 	return f.write(s, study, result)
 }
@@ -126,16 +124,6 @@ func (f *evalFlags) writable() error {
 		}
 	}
 	return nil
-}
-
-type evalInput struct{ flag, path string }
-
-// inputs returns the files of outcomes and the flags that named them.
-func (f *evalFlags) inputs() []evalInput {
-	if f.outcomes != "" {
-		return []evalInput{{"outcomes", f.outcomes}}
-	}
-	return []evalInput{{"train", f.train}, {"test", f.test}}
 }
 
 // tables reads the table to learn from and the one to measure on.
@@ -169,15 +157,8 @@ func (f *evalFlags) study(ctx context.Context, warn io.Writer) (*eval.Study, err
 		}
 		return nil, err
 	}
-	dropped := []int{halves.DroppedTrain, halves.DroppedTest}
-	inputs := f.inputs()
-	if len(inputs) == 1 {
-		dropped = []int{halves.DroppedTrain + halves.DroppedTest}
-	}
-	for i, in := range inputs {
-		if dropped[i] > 0 {
-			fmt.Fprintf(warn, "stepfall: %s: left out %d queries on which not every model has a quality and a cost\n", in.path, dropped[i])
-		}
+	if dropped := halves.DroppedTrain + halves.DroppedTest; dropped > 0 {
+		fmt.Fprintf(warn, "stepfall: left out %d queries on which not every model has a quality and a cost\n", dropped)
 	}
 	noise, err := eval.ParseNoise(f.noise)
 	if err != nil {
@@ -188,7 +169,7 @@ func (f *evalFlags) study(ctx context.Context, warn io.Writer) (*eval.Study, err
 		Strategies: f.strategies, Points: f.points, Bootstrap: f.bootstrap, Seed: f.seed,
 	}
 	if err := study.Validate(); err != nil {
-		return nil, &ExitError{Code: ExitUsage, Err: err}
+		return nil, &exitError{Code: ExitUsage, Err: err}
 	}
 	if f.verified && study.Signals == eval.SignalsFeatures {
 		return nil, usage("--verified says that a check judges answers, --signals features that none does")
@@ -242,16 +223,8 @@ var evalWriters = map[string]func(w io.Writer, c *eval.Comparison, doc *eval.Doc
 
 // write prints the results and writes the files that were asked for.
 func (f *evalFlags) write(s Streams, study *eval.Study, c *eval.Comparison) error {
-	data := map[string]string{}
-	for _, in := range f.inputs() {
-		sum, err := fileHash(in.path)
-		if err != nil {
-			return err
-		}
-		data[in.flag] = filepath.Base(in.path) + " sha256:" + sum
-	}
 	doc := c.Document()
-	doc.Command, doc.Data, doc.Setup = f.commandLine(), data, study.Setup()
+	doc.Setup = study.Setup()
 	if err := s.render(doc, func(p *printer) { f.print(p, study, c) }); err != nil {
 		return err
 	}
@@ -271,39 +244,6 @@ func (f *evalFlags) write(s Streams, study *eval.Study, c *eval.Comparison) erro
 		}
 	}
 	return nil
-}
-
-// commandLine returns the command with the flags that decide the result; of paths,
-// the file names only.
-func (f *evalFlags) commandLine() string {
-	parts := []string{"stepfall dev eval"}
-	for _, in := range f.inputs() {
-		parts = append(parts, "--"+in.flag, filepath.Base(in.path))
-	}
-	parts = append(parts, "--models", f.models, "--signals", f.signals, "--estimator", f.estimator)
-	if f.verified {
-		parts = append(parts, "--verified")
-	}
-	if f.noise != "" {
-		parts = append(parts, "--noise", f.noise)
-	}
-	if len(f.strategies) > 0 {
-		parts = append(parts, "--strategies", strings.Join(f.strategies, ","))
-	}
-	return strings.Join(append(parts, fmt.Sprintf("--points %d --bootstrap %d --seed %d", f.points, f.bootstrap, f.seed)), " ")
-}
-
-func fileHash(path string) (string, error) {
-	file, err := os.Open(path)
-	if err != nil {
-		return "", err
-	}
-	defer file.Close()
-	h := sha256.New()
-	if _, err := io.Copy(h, file); err != nil {
-		return "", err
-	}
-	return hex.EncodeToString(h.Sum(nil)), nil
 }
 
 // writeFile writes a file by the function, making its folder.

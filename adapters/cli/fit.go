@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/stepfall/stepfall/adapters/internal/forecast"
 	"github.com/stepfall/stepfall/policies"
 	"github.com/stepfall/stepfall/sdk/cascade"
 	"github.com/stepfall/stepfall/sdk/estimate"
@@ -28,14 +29,15 @@ type fitFlags struct {
 	asGoodAs              string
 	maxWrong, confidence  float64
 	classifier            bool
+	profile               string // to check
 	given                 func(flag string) bool
 }
 
 func newFitCommand(s Streams) *cobra.Command {
 	var f fitFlags
 	cmd := &cobra.Command{
-		Use:   "fit --outcomes FILE --budget USD --out FILE",
-		Short: "Which numbers should a policy go by? Fit estimators and a strategy to outcomes, for a budget",
+		Use:   "fit --outcomes FILE [--check PROFILE] --out FILE",
+		Short: "Which numbers should a policy go by, and do they still hold? Fit a profile to outcomes, or check one",
 		Long: `Fit estimators and a strategy to recorded outcomes, for a budget.
 
 The budget is the largest mean cost of one query in US dollars; without it the
@@ -53,13 +55,23 @@ the budget on choices that have not seen it either.
 With --classifier, what is trained is not a profile but the classifier of answers that
 estimator-logprob reads, on traces of steps that were judged or on a table with one
 column for each signal. A model with fewer than 50 answers is served by one regression
-for all, named *. What is printed was measured on queries that were left out.`,
+for all, named *. What is printed was measured on queries that were left out.
+
+With --check, what the profile believed of each model just before it ran is compared with
+what came: the Brier score with the one that estimates expect of themselves, and the mean
+quality and cost of every model, the quality in every group and the share of queries of new
+groups with how far estimates were off in the fit. A drift is told with a chance of 1 % that
+there is none. When there is one, the command says so and exits with 1. With --out too, a
+profile is fitted to the older traces and compared with the one in use on the newest. Only
+when it tells those better, by more than two standard errors, is one fitted to all traces
+and written. The traces must hold what was asked by chance: set explore in the policy's
+trace block.`,
 		Example: `  stepfall fit --outcomes runs.csv --budget 0.002 --out profile.json
   stepfall fit --policy policy.hcl --outcomes runs.csv --verified --budget 0.10 --out profile.json
   stepfall fit --outcomes issues.csv --verified --as-good-as large --margin 0.02 --out profile.json
   stepfall fit --outcomes runs.csv --budget 0.002 --max-wrong 0.1 --out profile.json
   stepfall fit --outcomes traces.jsonl --verified --budget 0.002 --out profile.json
-  stepfall fit check --profile profile.json --traces traces.jsonl --out new.json
+  stepfall fit --check profile.json --outcomes traces.jsonl --out new.json
   stepfall fit --classifier --outcomes traces.jsonl --out classifier.json`,
 		Args:        cobra.NoArgs,
 		Annotations: hasJSON(),
@@ -79,8 +91,8 @@ for all, named *. What is printed was measured on queries that were left out.`,
 	flags.StringVar(&f.out, "out", "", "write the profile to this file")
 	flags.StringVar(&f.strategy, "strategy", "", "strategy: "+strings.Join(cascade.Names(), ", ")+" (default index, or the policy's)")
 	flags.StringVar(&f.quality, "estimator", "", "quality estimator: "+strings.Join(estimate.Kinds(), ", ")+" (default by what the table holds)")
+	flags.StringVar(&f.profile, "check", "", "compare the estimates of this profile with the steps in --outcomes that it decided")
 	flags.BoolVar(&f.classifier, "classifier", false, "train the classifier of answers that estimator-logprob reads, in place of a profile")
-	cmd.AddCommand(newFitCheckCommand(s))
 	return cmd
 }
 
@@ -88,9 +100,12 @@ func (f *fitFlags) run(ctx context.Context, s Streams) error {
 	if err := f.check(); err != nil {
 		return err
 	}
+	if f.profile != "" {
+		return f.assess(ctx, s)
+	}
 	table, err := f.open(f.outcomes)
 	if err != nil {
-		return err
+		return addLabelHint(err)
 	}
 	if f.classifier {
 		if err := trainClassifier(s, table, f.out); err != nil {
@@ -99,8 +114,9 @@ func (f *fitFlags) run(ctx context.Context, s Streams) error {
 		return nil
 	}
 	options := f.options(s)
+	var policy *policies.Policy
 	if f.policy != "" {
-		if table, err = f.follow(table, &options); err != nil {
+		if policy, table, err = f.follow(table, &options); err != nil {
 			return err
 		}
 	}
@@ -110,15 +126,80 @@ func (f *fitFlags) run(ctx context.Context, s Streams) error {
 	}
 	p, err := until(ctx, func() (*fit.Profile, error) { return how(ctx, table, options) })
 	if err != nil {
-		return kept(ctx, err, "no profile is written; the same command begins anew")
+		return addResumeHint(ctx, addLabelHint(err), "no profile is written; the same command begins anew")
 	}
-	if err := missed(p); err != nil {
-		return errors.Join(f.report(s, p, "no profile"), fmt.Errorf("%w: %s is not written", err, f.out))
+	if err := checkPromises(p); err != nil {
+		return errors.Join(f.report(s, p, "no profile", nil), fmt.Errorf("%w: %s is not written", err, f.out))
 	}
 	if err := p.Save(f.out); err != nil {
 		return err
 	}
-	return f.report(s, p, f.out)
+	rival, err := rivalOf(ctx, p, policy, table)
+	return errors.Join(err, f.report(s, p, f.out, rival))
+}
+
+// addLabelHint says where qualities and outcomes of all models come from, where an error is that
+// there are none, or too few.
+func addLabelHint(err error) error {
+	switch fault, ok := errors.AsType[*outcome.Error](err); {
+	case ok && fault.Column == "quality" && fault.Row == 0:
+		return fmt.Errorf("%w: nothing says how good an answer is. A verifier block in the policy judges answers, stepfall trace --run RUN --verdict tells how runs ended, "+
+			"mode \"shadow\" asks further models to compare with, and stepfall collect asks all of them, with --agent COMMAND --check COMMAND for whole runs", err)
+	case errors.Is(err, fit.ErrTooFew):
+		return fmt.Errorf("%w. In use mode \"shadow\" asks the models that the policy leaves out, or explore in the trace block; stepfall collect asks all of them, with --agent COMMAND --check COMMAND for whole runs", err)
+	}
+	return err
+}
+
+// policyRival is what the policy does without the profile, on the outcomes that it was fitted to.
+type policyRival struct {
+	Policy         string  `json:"policy"`
+	CostUSD        float64 `json:"cost_usd"`
+	Quality        float64 `json:"quality"`
+	QualityStdErr  float64 `json:"quality_std_error"`
+	RecommendsThis bool    `json:"recommended"` // the policy as it is, in place of the profile
+	// Labels is what the qualities are where nothing judged the answers: then they recommend
+	// neither, since who asks the reference model more often agrees with it more often.
+	Labels string `json:"labels,omitempty"`
+}
+
+// rivalOf compares a profile with the policy that it is for, where the policy has something of its
+// own that looks at answers: a comparison of them. The profile is better where it costs at least
+// 3 % less at no less quality, or is better by two standard errors for no more.
+func rivalOf(ctx context.Context, p *fit.Profile, policy *policies.Policy, t *outcome.Table) (*policyRival, error) {
+	if policy == nil || t.Answers == nil || !slices.ContainsFunc(policy.Estimators, func(e policies.Estimator) bool { return e.BuiltIn() }) {
+		return nil, nil
+	}
+	own, err := forecast.New(ctx, policy, &forecast.Table{Outcomes: t.Complete()}, forecast.Options{})
+	if err != nil || own.Queries == 0 {
+		return nil, err
+	}
+	r := &policyRival{Policy: policy.Path, CostUSD: own.CostUSD, Quality: own.Quality, QualityStdErr: own.QualityStdError, Labels: t.Labels}
+	if t.Labels != "" {
+		return r, nil
+	}
+	usd, quality := p.Expected.CostUSD, p.Expected.Quality
+	if h := p.HeldOut; h != nil {
+		usd, quality = h.CostUSD, h.Quality
+	}
+	isCheaper := usd <= 0.97*r.CostUSD && quality >= r.Quality
+	isBetter := quality > r.Quality+2*r.QualityStdErr && usd <= r.CostUSD
+	isOver := p.Budget.USD > 0 && r.CostUSD > p.Budget.USD*(1+fit.Tolerance) || p.Kept != nil || p.Served != nil
+	r.RecommendsThis = !isCheaper && !isBetter && !isOver
+	return r, nil
+}
+
+// print says which of the two to use.
+func (r *policyRival) print(w *printer, profile string) {
+	what := fmt.Sprintf("%s without a profile costs %s USD a query at %s %% on the same queries", r.Policy, dollars(r.CostUSD), percent(r.Quality))
+	switch {
+	case r.Labels != "":
+		w.f("%s (%s)\nWHICH OF THE TWO IS RIGHT MORE OFTEN these labels do not tell: whoever asks the reference model more often agrees with it more often. Verdicts on runs do (stepfall trace --run RUN --verdict passed), and a holdout of the policy in use\n", what, r.Labels)
+	case r.RecommendsThis:
+		w.f("%s: KEEP IT AS IT IS, %s is not expected to be better\n", what, profile)
+	default:
+		w.f("%s: %s is expected to be better, or keeps what was asked for\n", what, profile)
+	}
 }
 
 // wantsPair reports whether the outcomes tell only what a reference model did, and nothing
@@ -127,8 +208,8 @@ func (f *fitFlags) wantsPair(t *outcome.Table) bool {
 	return t.Reference != "" && t.Index(t.Reference) >= 0 && len(t.Models) > 2 && f.strategy == "" && f.budget == 0 && f.minQuality == 0 && f.asGoodAs == "" && f.maxWrong == 0
 }
 
-// missed says what was asked for and is not kept by a profile, which then is not written.
-func missed(p *fit.Profile) error {
+// checkPromises returns what was asked for and a profile, which then is not written, does not keep.
+func checkPromises(p *fit.Profile) error {
 	switch {
 	case p.Budget.Over:
 		return fmt.Errorf("the budget of %s USD a query cannot be met", dollars(p.Budget.USD))
@@ -143,7 +224,9 @@ func (f *fitFlags) check() error {
 	floor := f.minQuality != 0 || f.asGoodAs != ""
 	switch {
 	case f.outcomes == "":
-		return usage("--outcomes is needed: the file of recorded outcomes to fit to")
+		return usage("--outcomes is needed: the file of recorded outcomes to fit to, or the traces to check a profile by")
+	case f.profile != "":
+		return f.checkAlone()
 	case f.out == "":
 		return usage("--out is needed: the file to write the profile to")
 	case f.strategy != "" && !slices.Contains(cascade.Names(), f.strategy):
@@ -181,6 +264,16 @@ func (f *fitFlags) check() error {
 	return nil
 }
 
+// checkAlone refuses flags that say what to fit for where a profile is to be checked.
+func (f *fitFlags) checkAlone() error {
+	for _, flag := range []string{"policy", "budget", "min-quality", "as-good-as", "margin", "max-wrong", "confidence", "strategy", "estimator", "classifier", "models", "prompts", "verified"} {
+		if f.given(flag) {
+			return usage("--check goes with --outcomes and --out: a profile that is fitted anew is for what the old one is for, without --%s", flag)
+		}
+	}
+	return nil
+}
+
 func (f *fitFlags) options(s Streams) fit.Options {
 	o := fit.Options{
 		Strategy: f.strategy, BudgetUSD: f.budget, Folds: 5, Seed: 1,
@@ -198,27 +291,34 @@ func (f *fitFlags) options(s Streams) fit.Options {
 }
 
 // report prints what a profile promises.
-func (f *fitFlags) report(s Streams, p *fit.Profile, path string) error {
-	return s.render(promised{Profile: p, Written: missed(p) == nil, Path: path}, func(w *printer) { reportFit(w, p, path) })
+func (f *fitFlags) report(s Streams, p *fit.Profile, path string, rival *policyRival) error {
+	return s.render(fitResult{Profile: p, Written: checkPromises(p) == nil, Path: path, Rival: rival}, func(w *printer) {
+		reportFit(w, p, path)
+		if rival != nil {
+			rival.print(w, path)
+		}
+	})
 }
 
-// promised is what `fit --json` prints: a profile without its estimator and curve, which
+// fitResult is what `fit --json` prints: a profile without its estimator and curve, which
 // are in the file.
-type promised struct {
+type fitResult struct {
 	*fit.Profile
 
 	Curve     *struct{} `json:"curve,omitempty"`
 	Estimator *struct{} `json:"estimator,omitempty"`
 	Written   bool      `json:"written"`
 	Path      string    `json:"path"`
+	// Rival is the policy without the profile, where it compares answers.
+	Rival *policyRival `json:"without_profile,omitempty"`
 }
 
 // follow takes models, prices and strategy from the policy, and returns the table of
 // the policy's models.
-func (f *fitFlags) follow(table *outcome.Table, o *fit.Options) (*outcome.Table, error) {
+func (f *fitFlags) follow(table *outcome.Table, o *fit.Options) (*policies.Policy, *outcome.Table, error) {
 	policy, err := policies.Load(f.policy, policies.LoadOptions{WithoutProfile: true})
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	o.Models = policy.SDKModels()
 	names := make([]string, len(o.Models))
@@ -226,18 +326,18 @@ func (f *fitFlags) follow(table *outcome.Table, o *fit.Options) (*outcome.Table,
 		names[i] = m.Name
 	}
 	if table, err = table.Select(names...); err != nil {
-		return nil, fmt.Errorf("policy %s: %w: stepfall collect asks each model; in production mode \"shadow\", or explore in the trace block, does", f.policy, err)
+		return nil, nil, fmt.Errorf("policy %s: %w: stepfall collect asks each model; in production mode \"shadow\", or explore in the trace block, does", f.policy, err)
 	}
 	table = judgesOf(policy, table, o)
 	if o.Strategy != "" {
-		return table, nil
+		return policy, table, nil
 	}
 	setting := policy.Strategy.Setting()
 	o.Strategy = setting.Name
 	if o.Params, err = setting.Params(names); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	return table, nil
+	return policy, table, nil
 }
 
 // enoughLabels is how many steps with every model's answer it takes until agreement with
@@ -295,6 +395,11 @@ func reportFit(w *printer, p *fit.Profile, path string) {
 	if p.Data.Labels != "" {
 		quality = p.Data.Labels + " %"
 		w.f("fitted to %s, which measures no quality\n", p.Data.Labels)
+		for _, m := range p.Models {
+			if m.Right > 0 {
+				w.f("%s is right in about %.0f %% (by agreement alone, within some 7 points)\n", m.Name, 100*m.Right)
+			}
+		}
 		if more := enoughLabels - p.Data.Complete; more > 0 {
 			w.f("such labels settle by about %d shadowed steps which model is best: %d more are wanted\n", enoughLabels, more)
 		}

@@ -74,8 +74,59 @@ func TestFitToShadowedSteps(t *testing.T) {
 	if _, err := os.Stat(filepath.Join(".", "profile.json")); err != nil {
 		t.Error(err)
 	}
-	run("trace", "verdict", "r3", "failed")
+	// With a budget the labels are how all answers agree, the reference being one that may err.
+	if got := run("fit", "--outcomes", "traces.jsonl", "--budget", "0.05", "--out", "index.json"); !strings.Contains(got, "fitted to how the answers of all models agree, which measures no quality") ||
+		!strings.Contains(got, "flash is right in about 8") {
+		t.Errorf("fit with a budget:\n%s", got)
+	}
+	// A policy that asks large agrees with it by that: only truth tells whether a profile is better.
+	policy := "estimator \"pair\" {\n  plugin = \"agreement\"\n}\nstrategy \"threshold\" {\n  order = [\"mini\", \"flash\", \"large\"]\n  threshold = 0.9\n}\n"
+	for i, name := range []string{"large", "mini", "flash"} {
+		policy += fmt.Sprintf("model %q {\n  provider = \"openai\"\n  price {\n    input_usd_per_million = %d\n    output_usd_per_million = 1\n  }\n}\n", name, 10-4*i)
+	}
+	var truth strings.Builder
+	for q := range 60 {
+		for m, name := range []string{"mini", "flash", "large"} {
+			answer, quality := "x", 1
+			if m < 2 && (q+m)%8 == 0 {
+				answer, quality = name, 0
+			}
+			fmt.Fprintf(&truth, "{\"query_id\": \"q%d\", \"model\": %q, \"quality\": %d, \"cost_usd\": %v, \"answer\": %q}\n", q, name, quality, []float64{0.001, 0.002, 0.1}[m], answer)
+		}
+	}
+	for file, text := range map[string]string{"policy.hcl": policy, "truth.jsonl": truth.String()} {
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for file, want := range map[string]string{
+		"traces.jsonl": "WHICH OF THE TWO IS RIGHT MORE OFTEN these labels do not tell",
+		"truth.jsonl":  "KEEP IT AS IT IS, profile.json is not expected to be better",
+	} {
+		if got := run("fit", "--policy", "policy.hcl", "--outcomes", file, "--out", "profile.json"); !strings.Contains(got, want) {
+			t.Errorf("fit to %s does not say %q:\n%s", file, want, got)
+		}
+	}
+	run("trace", "--run", "r3", "--verdict", "failed")
 	if got := run("outcomes", "traces.jsonl"); !strings.Contains(got, `"quality" is verdicts on runs, else agreement with large here`) {
 		t.Errorf("after a verdict:\n%s", got)
+	}
+}
+
+// An error of a fit that lacks labels or outcomes says where they come from.
+func TestFitSaysWhereLabelsComeFrom(t *testing.T) {
+	t.Chdir(t.TempDir())
+	row := `{"query_id": "q%d", "model": %q, "cost_usd": 0.1, "quality": 1, "answer": "x"}` + "\n"
+	for name, c := range map[string]struct{ rows, want string }{
+		"none judged": {`{"id": "a", "mode": "observe", "decisions": [], "calls": [{"model": "large"}]}`, "mode \"shadow\" asks further models to compare with, and stepfall collect asks all of them, with --agent"},
+		"too few":     {fmt.Sprintf(row, 1, "large") + fmt.Sprintf(row, 2, "mini"), "In use mode \"shadow\" asks the models that the policy leaves out, or explore"},
+	} {
+		if err := os.WriteFile("rows.jsonl", []byte(c.rows), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		var out bytes.Buffer
+		if code := cli.Run(t.Context(), []string{"fit", "--outcomes", "rows.jsonl", "--out", "p.json"}, cli.Streams{In: strings.NewReader(""), Out: &out, Err: &out}); code == 0 || !strings.Contains(out.String(), c.want) {
+			t.Errorf("%s: exit %d without %q:\n%s", name, code, c.want, &out)
+		}
 	}
 }

@@ -104,9 +104,6 @@ strategy "cascade_route" {
 	if code := Run(t.Context(), args, Streams{In: strings.NewReader(""), Out: &out, Err: &said}); code != 0 || !strings.Contains(out.String(), fmt.Sprintf("8 of 8 outcomes: %d were there, %d are new", had, 8-had)) {
 		t.Fatalf("exit code %d, %s%s", code, &out, &said)
 	}
-	if text := out.String(); !strings.Contains(text, "the outcomes of 4 tasks that ") || !strings.Contains(text, " alone would have cost ") || !strings.Contains(text, "which is what collecting is for") || strings.Contains(text, "spent more") {
-		t.Errorf("what was spent is told as %q", text)
-	}
 	if n := outcomes(t, dir); n != 8 || asked.Load() != int64(3+8-had) {
 		t.Errorf("%d outcomes, %d calls after %d were there", n, asked.Load(), had)
 	}

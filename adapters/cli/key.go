@@ -8,6 +8,8 @@ import (
 	"math"
 	"net/url"
 	"os"
+	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -35,23 +37,26 @@ func sharedStore(ctx context.Context, flag string, logger hclog.Logger) (*store.
 	return full.OpenStore(ctx, address, logger)
 }
 
+// keyFlags are the flags of the commands of stepfall key.
 type keyFlags struct {
 	store          string
 	key            store.Key
+	cap, limit     string
 	expires, grace time.Duration
-	by             []string
-	tenant, id     string
-	since, until   string
-	policy, model  string
-	withStore      func(ctx context.Context, do func(*store.Shared) error) error
+	release        bool
+	rotate, revoke bool
+
+	by           []string
+	only         map[string]string
+	since, until string
 }
 
 func newKeyCommand(s Streams) *cobra.Command {
 	var f keyFlags
 	cmd := &cobra.Command{
 		Use:   "key",
-		Short: "Make, change, list, revoke and rotate the keys of a gateway; see what they spent",
-		Long: `Make, change, list, revoke and rotate the keys of a gateway, and see what they spent.
+		Short: "Who may use a gateway, and what did they spend? Make, change and list keys",
+		Long: `Who may use a gateway, and what did they spend? Makes, changes and lists keys.
 
 Keys are in a store, by a digest: a secret is shown once. What is changed is in force in
 every replica of "stepfall serve --store" within a second.`,
@@ -59,141 +64,212 @@ every replica of "stepfall serve --store" within a second.`,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	cmd.PersistentFlags().StringVar(&f.store, "store", "", storeUsage)
-	f.withStore = func(ctx context.Context, do func(*store.Shared) error) error {
-		shared, err := sharedStore(ctx, f.store, nil)
-		if err == nil && shared == nil {
-			return usage("--store is needed, or %s", storeVariable)
-		}
-		if err != nil {
-			return err
-		}
-		return errors.Join(do(shared), shared.Close())
-	}
-	cmd.AddCommand(f.create(s), f.set(s), f.list(s), f.revoke(s), f.rotate(s), f.spend(s))
-	return cmd
-}
-
-func (f *keyFlags) create(s Streams) *cobra.Command {
-	cmd := &cobra.Command{
-		Use: "create", Short: "Make a key and print its secret, once", Args: cobra.NoArgs,
-		Example: `  stepfall key create --store fleet.db --tenant blue --cap 20 --cap-period 24h --requests 60`,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			k := &f.key
-			if k.Tenant == "" && !k.Operator {
-				return usage("--tenant is needed: whose key it is")
-			}
-			if err := f.check(k); err != nil {
-				return err
-			}
-			return f.withStore(cmd.Context(), func(shared *store.Shared) error {
-				secret, err := keys.Create(cmd.Context(), shared, k)
-				if err != nil {
-					return err
-				}
-				of := ""
-				if k.Tenant != "" {
-					of = fmt.Sprintf(" of tenant %q", k.Tenant)
-				}
-				fmt.Fprintf(s.Err, "key %s%s; its secret is shown this once:\n", k.ID, of)
-				fmt.Fprintln(s.Out, secret)
-				return nil
-			})
+	create := &cobra.Command{
+		Use: "create [KEY]", Short: "Make a key and print its secret, once", Args: cobra.MaximumNArgs(1), Annotations: hasJSON(),
+		Example: `  stepfall key create agents --store fleet.db --tenant blue --cap 20/24h --limit requests=60`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			f.key.ID = strings.Join(args, "") // made up when absent
+			return f.create(cmd.Context(), s)
 		},
 	}
-	flags, k := cmd.Flags(), &f.key
-	flags.StringVar(&k.ID, "id", "", "name of the key; made up when absent")
-	flags.StringVar(&k.Tenant, "tenant", "", "whose key it is")
-	flags.BoolVar(&k.Operator, "operator", false, "the key may read the spending of everybody")
-	f.limits(flags, k)
-	return cmd
-}
-
-// limits are the flags of what can be changed of a key.
-func (f *keyFlags) limits(flags *pflag.FlagSet, k *store.Key) {
-	flags.StringVar(&k.Note, "note", "", "what it is for")
-	flags.DurationVar(&f.expires, "expires", 0, "after how long it ends, as 720h; 0 never")
-	flags.Float64Var(&k.CapUSD, "cap", 0, "most that it may spend, in US dollars; 0 is no cap")
-	flags.DurationVar(&k.CapPeriod, "cap-period", 0, "after how long the cap begins anew; 0 never")
-	flags.Int64Var(&k.RequestsPerMinute, "requests", 0, "requests a minute; 0 is no limit")
-	flags.Int64Var(&k.TokensPerMinute, "tokens", 0, "tokens a minute; 0 is no limit")
-	flags.Int64Var(&k.Streams, "streams", 0, "requests under way at once, streamed or not; 0 is no limit")
-}
-
-// check refuses limits that are none, and sets when the key ends.
-func (f *keyFlags) check(k *store.Key) error {
-	if !(k.CapUSD >= 0) || math.IsInf(k.CapUSD, 0) || k.RequestsPerMinute < 0 || k.TokensPerMinute < 0 || k.Streams < 0 || f.expires < 0 || k.CapPeriod < 0 {
-		return usage("limits must be numbers that are not negative")
-	}
-	if k.Expires = (time.Time{}); f.expires > 0 {
-		k.Expires = time.Now().Add(f.expires).UTC().Truncate(time.Second)
-	}
-	return nil
-}
-
-// set changes the limits of a key that are given, and releases what it holds.
-func (f *keyFlags) set(s Streams) *cobra.Command {
-	var to store.Key
-	var release bool
-	cmd := &cobra.Command{
-		Use: "set KEY", Short: "Change a key's limits or note, or release what killed processes hold of its cap", Args: cobra.ExactArgs(1),
+	create.Flags().StringVar(&f.key.Tenant, "tenant", "", "whose key it is")
+	create.Flags().BoolVar(&f.key.Operator, "operator", false, "the key may read the spending of everybody")
+	f.limits(create.Flags())
+	set := &cobra.Command{
+		Use: "set KEY", Short: "Change, revoke or rotate a key, or release what killed processes hold of its cap", Args: cobra.ExactArgs(1),
 		Annotations: hasJSON(),
-		Long: `Change the limits or the note of a key; what is not given stays.
+		Long: `Change the limits or the note of a key, give it a new secret, or revoke it. What is not
+given stays.
 
 What a killed process had leased of a key's cap comes back by itself after a minute, but
 for what it may have spent: that counts as spent. With --release it does not, where you
 know that nothing more was billed. A bill that comes after all is booked all the same.`,
-		Example: `  stepfall key set agents --cap 50 --requests 120
-  stepfall key set agents --release`,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			changed := false
-			cmd.LocalNonPersistentFlags().VisitAll(func(own *pflag.Flag) { changed = changed || own.Changed })
-			if !changed {
-				return usage("nothing is to be changed: give a limit, --note or --release")
-			}
-			if err := f.check(&to); err != nil {
-				return err
-			}
-			return f.withStore(cmd.Context(), func(shared *store.Shared) error {
-				k, err := keys.Change(cmd.Context(), shared, args[0], func(k *store.Key) {
-					for name, change := range map[string]func(){
-						"note": func() { k.Note = to.Note }, "expires": func() { k.Expires = to.Expires }, "cap": func() { k.CapUSD = to.CapUSD },
-						"cap-period": func() { k.CapPeriod = to.CapPeriod }, "requests": func() { k.RequestsPerMinute = to.RequestsPerMinute },
-						"tokens": func() { k.TokensPerMinute = to.TokensPerMinute }, "streams": func() { k.Streams = to.Streams },
-					} {
-						if cmd.Flags().Changed(name) {
-							change()
-						}
-					}
-				})
-				if err == nil && release {
-					err = shared.Release(cmd.Context(), store.KeyAccount(k.ID))
-				}
-				if err != nil {
-					return err
-				}
-				return s.render([]store.Key{*k}, func(p *printer) { p.keys([]store.Key{*k}) })
-			})
-		},
+		Example: `  stepfall key set agents --cap 50 --limit requests=120
+  stepfall key set agents --rotate --grace 24h
+  stepfall key set agents --revoke`,
+		RunE: func(cmd *cobra.Command, args []string) error { return f.set(cmd, s, args[0]) },
 	}
-	f.limits(cmd.Flags(), &to)
-	cmd.Flags().BoolVar(&release, "release", false, "what was set aside and never settled of the key's cap counts as not spent")
+	f.limits(set.Flags())
+	set.Flags().BoolVar(&f.release, "release", false, "what was set aside and never settled of the key's cap counts as not spent")
+	set.Flags().BoolVar(&f.rotate, "rotate", false, "give the key a new secret and print it, once")
+	set.Flags().DurationVar(&f.grace, "grace", time.Hour, "with --rotate, for how long the secret before goes on")
+	set.Flags().BoolVar(&f.revoke, "revoke", false, "end the key")
+	ls := &cobra.Command{
+		Use: "ls", Short: "List the keys, or with --by what was spent", Args: cobra.NoArgs, Annotations: hasJSON(),
+		Example: `  stepfall key ls --store fleet.db
+  stepfall key ls --store fleet.db --by day,model --only tenant=blue --since 2026-11-01`,
+		RunE: func(cmd *cobra.Command, _ []string) error { return f.list(cmd, s) },
+	}
+	ls.Flags().StringSliceVar(&f.by, "by", nil, "what was spent, in a row for each day, tenant, key, policy, model, or several of them")
+	ls.Flags().StringToStringVar(&f.only, "only", nil, "with --by, only this: tenant=NAME, key=NAME, policy=NAME, model=NAME")
+	ls.Flags().StringVar(&f.since, "since", "", "with --by, from this day on, as 2026-11-21 (UTC)")
+	ls.Flags().StringVar(&f.until, "until", "", "with --by, before this day")
+	cmd.AddCommand(create, set, ls)
 	return cmd
 }
 
-func (f *keyFlags) list(s Streams) *cobra.Command {
-	cmd := &cobra.Command{
-		Use: "list", Aliases: []string{"ls"}, Short: "List the keys", Args: cobra.NoArgs, Annotations: hasJSON(),
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			return f.withStore(cmd.Context(), func(shared *store.Shared) error {
-				list, err := shared.ListKeys(cmd.Context(), "")
-				if err != nil {
-					return err
-				}
-				return s.render(list, func(p *printer) { p.keys(list) })
-			})
-		},
+// withStore opens the store for as long as do runs.
+func (f *keyFlags) withStore(ctx context.Context, do func(*store.Shared) error) error {
+	shared, err := sharedStore(ctx, f.store, nil)
+	if err == nil && shared == nil {
+		return usage("--store is needed, or %s", storeVariable)
 	}
-	return cmd
+	if err != nil {
+		return err
+	}
+	return errors.Join(do(shared), shared.Close())
+}
+
+// limits adds the flags of what can be changed of a key.
+func (f *keyFlags) limits(flags *pflag.FlagSet) {
+	flags.StringVar(&f.key.Note, "note", "", "what it is for")
+	flags.DurationVar(&f.expires, "expires", 0, "after how long it ends, as 720h; 0 never")
+	flags.StringVar(&f.cap, "cap", "", "most that it may spend, in US dollars; 20/24h begins anew every 24 hours, 20/0s never; without a period the key's stays; 0 is no cap")
+	flags.StringVar(&f.limit, "limit", "", "most of each, as requests=60,tokens=90000,streams=4: requests and tokens a minute, requests under way at once; 0 is no limit")
+}
+
+// change sets what the flags say of a key.
+func (f *keyFlags) change(k *store.Key, given func(flag string) bool) error {
+	if given("note") {
+		k.Note = f.key.Note
+	}
+	if given("expires") {
+		if f.expires < 0 {
+			return usage("--expires is negative")
+		}
+		if k.Expires = (time.Time{}); f.expires > 0 {
+			k.Expires = time.Now().Add(f.expires).UTC().Truncate(time.Second)
+		}
+	}
+	if given("cap") {
+		amount, period, hasPeriod := strings.Cut(f.cap, "/")
+		if !hasPeriod {
+			period = k.CapPeriod.String()
+		}
+		usd, err := strconv.ParseFloat(amount, 64)
+		every, periodErr := time.ParseDuration(period)
+		if err != nil || periodErr != nil || !(usd >= 0) || math.IsInf(usd, 0) || every < 0 {
+			return usage("--cap %s: want US dollars that are not negative, and after how long they begin anew, as 20 or 20/24h", f.cap)
+		}
+		k.CapUSD, k.CapPeriod = usd, every
+	}
+	if !given("limit") {
+		return nil
+	}
+	limits := map[string]*int64{"requests": &k.RequestsPerMinute, "tokens": &k.TokensPerMinute, "streams": &k.Streams}
+	for pair := range strings.SplitSeq(f.limit, ",") {
+		name, value, _ := strings.Cut(pair, "=")
+		n, err := strconv.ParseInt(value, 10, 64)
+		if limits[name] == nil || err != nil || n < 0 {
+			return usage("--limit %s: want requests, tokens or streams and a number that is not negative, as requests=60,streams=4", pair)
+		}
+		*limits[name] = n
+	}
+	return nil
+}
+
+func (f *keyFlags) create(ctx context.Context, s Streams) error {
+	k := &f.key
+	if k.Tenant == "" && !k.Operator {
+		return usage("--tenant is needed: whose key it is")
+	}
+	given := map[string]bool{"expires": true, "cap": f.cap != "", "limit": f.limit != ""}
+	if err := f.change(k, func(flag string) bool { return given[flag] }); err != nil {
+		return err
+	}
+	return f.withStore(ctx, func(shared *store.Shared) error {
+		secret, err := keys.Create(ctx, shared, k)
+		if err != nil {
+			return err
+		}
+		owner := ""
+		if k.Tenant != "" {
+			owner = fmt.Sprintf(" of tenant %q", k.Tenant)
+		}
+		fmt.Fprintf(s.Err, "key %s%s; its secret is shown this once:\n", k.ID, owner)
+		return s.renderSecret(k.ID, secret)
+	})
+}
+
+// set changes what the flags give of a key, releases what it holds, and rotates or revokes it.
+func (f *keyFlags) set(cmd *cobra.Command, s Streams, id string) error {
+	ctx, given := cmd.Context(), cmd.Flags().Changed
+	changes := given("note") || given("expires") || given("cap") || given("limit")
+	switch {
+	case f.grace < 0:
+		return usage("--grace is negative")
+	case f.rotate && (changes || f.release || f.revoke) || f.revoke && (changes || f.release):
+		return usage("--rotate and --revoke go alone")
+	case !changes && !f.release && !f.rotate && !f.revoke:
+		return usage("nothing is to be changed: give a limit, --note, --release, --rotate or --revoke")
+	}
+	if err := f.change(new(store.Key), given); err != nil {
+		return err
+	}
+	return f.withStore(ctx, func(shared *store.Shared) (err error) {
+		switch {
+		case f.rotate:
+			secret, err := keys.Rotate(ctx, shared, id, f.grace)
+			if err != nil {
+				return err
+			}
+			fmt.Fprintf(s.Err, "the secret before ends in %v; the new one is shown this once:\n", f.grace)
+			return s.renderSecret(id, secret)
+		case f.revoke:
+			err = keys.Revoke(ctx, shared, id)
+		default:
+			_, err = keys.Change(ctx, shared, id, func(k *store.Key) { _ = f.change(k, given) })
+		}
+		if err == nil && f.release {
+			err = shared.Release(ctx, store.KeyAccount(id))
+		}
+		if err != nil {
+			return err
+		}
+		list, err := shared.ListKeys(ctx, id)
+		if err != nil {
+			return err
+		}
+		return s.render(list, func(p *printer) { p.keys(list) })
+	})
+}
+
+// renderSecret prints the secret of a key.
+func (s Streams) renderSecret(id, secret string) error {
+	return s.render(map[string]string{"key": id, "secret": secret}, func(p *printer) { p.raw(secret + "\n") })
+}
+
+// list prints the keys, or what was spent with them.
+func (f *keyFlags) list(cmd *cobra.Command, s Streams) error {
+	ctx := cmd.Context()
+	question := url.Values{"by": {strings.Join(f.by, ",")}, "since": {f.since}, "until": {f.until}}
+	for name, value := range f.only {
+		question.Set(name, value)
+		if !slices.Contains([]string{"tenant", "key", "policy", "model"}, name) {
+			return usage("--only %s: want tenant, key, policy or model", name)
+		}
+	}
+	by, filter, err := keys.Question(question)
+	if err != nil {
+		return usage("%v", err)
+	}
+	if len(f.by) == 0 && (len(f.only) > 0 || f.since != "" || f.until != "") {
+		return usage("--only, --since and --until choose what was spent: give --by, as --by key")
+	}
+	return f.withStore(ctx, func(shared *store.Shared) error {
+		if len(f.by) == 0 {
+			list, err := shared.ListKeys(ctx, "")
+			if err != nil {
+				return err
+			}
+			return s.render(list, func(p *printer) { p.keys(list) })
+		}
+		rows, err := shared.Sums(ctx, by, filter)
+		if err != nil {
+			return err
+		}
+		return s.render(rows, func(p *printer) { p.spend(by, rows) })
+	})
 }
 
 func (p *printer) keys(list []store.Key) {
@@ -201,7 +277,7 @@ func (p *printer) keys(list []store.Key) {
 		column{name: "requests/min", number: true}, column{name: "tokens/min", number: true}, column{name: "at once", number: true}, column{name: "note"})
 	for i := range list {
 		k := &list[i]
-		t.row(k.ID, k.Tenant, stateOf(k), limitOf(k.CapUSD), limitOf(float64(k.RequestsPerMinute)),
+		t.row(k.ID, k.Tenant, stateOf(k), capOf(k), limitOf(float64(k.RequestsPerMinute)),
 			limitOf(float64(k.TokensPerMinute)), limitOf(float64(k.Streams)), k.Note)
 	}
 	t.print()
@@ -219,79 +295,18 @@ func stateOf(k *store.Key) string {
 	return "valid"
 }
 
+func capOf(k *store.Key) string {
+	if k.CapUSD == 0 || k.CapPeriod == 0 {
+		return limitOf(k.CapUSD)
+	}
+	return fmt.Sprintf("%g/%s", k.CapUSD, k.CapPeriod)
+}
+
 func limitOf(x float64) string {
 	if x == 0 {
 		return "none"
 	}
 	return fmt.Sprintf("%g", x)
-}
-
-func (f *keyFlags) revoke(s Streams) *cobra.Command {
-	return &cobra.Command{
-		Use: "revoke KEY", Short: "End a key", Args: cobra.ExactArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			return f.withStore(cmd.Context(), func(shared *store.Shared) error {
-				if err := keys.Revoke(cmd.Context(), shared, args[0]); err != nil {
-					return err
-				}
-				fmt.Fprintf(s.Out, "key %s is revoked\n", args[0])
-				return nil
-			})
-		},
-	}
-}
-
-func (f *keyFlags) rotate(s Streams) *cobra.Command {
-	cmd := &cobra.Command{
-		Use: "rotate KEY", Short: "Give a key a new secret and print it, once", Args: cobra.ExactArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if f.grace < 0 {
-				return usage("--grace is negative")
-			}
-			return f.withStore(cmd.Context(), func(shared *store.Shared) error {
-				secret, err := keys.Rotate(cmd.Context(), shared, args[0], f.grace)
-				if err != nil {
-					return err
-				}
-				fmt.Fprintf(s.Err, "the secret before ends in %v; the new one is shown this once:\n", f.grace)
-				fmt.Fprintln(s.Out, secret)
-				return nil
-			})
-		},
-	}
-	cmd.Flags().DurationVar(&f.grace, "grace", time.Hour, "for how long the secret before goes on")
-	return cmd
-}
-
-func (f *keyFlags) spend(s Streams) *cobra.Command {
-	cmd := &cobra.Command{
-		Use: "spend", Short: "Show what was spent, by key, tenant, policy, model and day", Args: cobra.NoArgs, Annotations: hasJSON(),
-		Example: `  stepfall key spend --store fleet.db --by day,model --tenant blue --since 2026-11-01`,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			by, filter, err := keys.Question(url.Values{
-				"by": {strings.Join(f.by, ",")}, "since": {f.since}, "until": {f.until}, "tenant": {f.tenant}, "key": {f.id}, "policy": {f.policy}, "model": {f.model},
-			})
-			if err != nil {
-				return usage("%v", err)
-			}
-			return f.withStore(cmd.Context(), func(shared *store.Shared) error {
-				rows, err := shared.Sums(cmd.Context(), by, filter)
-				if err != nil {
-					return err
-				}
-				return s.render(rows, func(p *printer) { p.spend(by, rows) })
-			})
-		},
-	}
-	flags := cmd.Flags()
-	flags.StringSliceVar(&f.by, "by", []string{"key"}, "a row for each day, tenant, key, policy, model, or several of them")
-	flags.StringVar(&f.tenant, "tenant", "", "only this tenant")
-	flags.StringVar(&f.id, "key", "", "only this key")
-	flags.StringVar(&f.policy, "policy", "", "only this policy")
-	flags.StringVar(&f.model, "model", "", "only this model")
-	flags.StringVar(&f.since, "since", "", "from this day on, as 2026-11-21 (UTC)")
-	flags.StringVar(&f.until, "until", "", "before this day")
-	return cmd
 }
 
 func (p *printer) spend(by []store.Dimension, rows []store.Sum) {

@@ -64,8 +64,7 @@ func newOutcomesCommand(s Streams) *cobra.Command {
 			"With --out, outcomes of any format are written as long CSV.",
 		Example: "  stepfall outcomes runs.csv\n  stepfall outcomes traces.jsonl --models small,large\n" +
 			"  stepfall outcomes leaderboards.json --out swebench.csv\n" +
-			"  stepfall outcomes 'openhands-index-results/results/*/instance_results/swe-bench.json' --out openhands_swe.csv\n" +
-			"  stepfall outcomes 'reasoning-gym-eval/reasoninggym-paper-experiments/zero-shot/easy/*/*/*.json' --out reasoning_gym.csv",
+			"  stepfall outcomes 'openhands-index-results/results/*/instance_results/swe-bench.json' --out openhands_swe.csv",
 		Args:        cobra.ExactArgs(1),
 		Annotations: hasJSON(),
 		RunE: func(_ *cobra.Command, args []string) error {

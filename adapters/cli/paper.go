@@ -56,7 +56,7 @@ func newPaperCommand(s Streams) *cobra.Command {
 func (f *paperFlags) run(ctx context.Context, s Streams, names []string) error {
 	presets, err := selectPresets(names)
 	if err != nil {
-		return &ExitError{Code: ExitUsage, Err: err}
+		return &exitError{Code: ExitUsage, Err: err}
 	}
 	if f.trainShare < 0 || f.trainShare >= 1 {
 		return usage("--train-share %v: want a share between 0 and 1", f.trainShare)
@@ -74,7 +74,7 @@ func (f *paperFlags) run(ctx context.Context, s Streams, names []string) error {
 	}
 	stamp := env.Stamp()
 	presets = slices.DeleteFunc(presets, func(p paper.Preset) bool {
-		if f.keep && paper.Written(f.out, p.Name, stamp) {
+		if f.keep && paper.IsCurrent(f.out, p.Name, stamp) {
 			fmt.Fprintf(s.Out, "%s: kept as it is\n", p.Name)
 			return true
 		}

@@ -19,27 +19,22 @@ import (
 func newPluginCommand(s Streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "plugin",
-		Short: "Make, check, list and pin plugins",
+		Short: "Which estimators and verifiers can a policy name, and do they work? List, check and make plugins",
 		Args:  cobra.NoArgs,
 		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	cmd.AddCommand(
 		newPluginNewCommand(s),
 		newPluginListCommand(s),
-		newPluginDoctorCommand(s),
-		newPluginLockCommand(s),
-		newPluginConformanceCommand(s),
+		newPluginCheckCommand(s),
 	)
 	return cmd
 }
 
 // pluginHost returns a host that finds the plugin named by the argument, which is
 // a name to search for or a path, and the plugin's name.
-func pluginHost(s Streams, argument string, verbose bool) (*host.Host, string, error) {
-	cfg := host.Config{Logger: hclog.New(&hclog.LoggerOptions{Name: "plugin", Level: hclog.Off})}
-	if verbose {
-		cfg.Logger = hclog.New(&hclog.LoggerOptions{Name: "plugin", Level: hclog.Debug, Output: s.Err})
-	}
+func pluginHost(s Streams, argument string) (*host.Host, string, error) {
+	cfg := host.Config{Logger: s.logger("plugin", hclog.Off)}
 	if info, ok := debug.ReadBuildInfo(); ok {
 		cfg.Version = info.Main.Version
 	}
@@ -78,8 +73,8 @@ func newPluginListCommand(s Streams) *cobra.Command {
 	}
 }
 
-// listed is one line of `plugin ls`.
-type listed struct {
+// pluginRow is one line of `plugin ls`.
+type pluginRow struct {
 	Name    string   `json:"name"`
 	Path    string   `json:"path"`
 	Version string   `json:"version,omitempty"`
@@ -88,9 +83,9 @@ type listed struct {
 }
 
 func listPlugins(ctx context.Context, s Streams, found []host.Found) error {
-	rows := make([]listed, len(found))
+	rows := make([]pluginRow, len(found))
 	for n, f := range found {
-		rows[n] = listed{Name: f.Name, Path: f.Path}
+		rows[n] = pluginRow{Name: f.Name, Path: f.Path}
 		info, err := ask(ctx, s, f.Path)
 		if err != nil {
 			rows[n].Error, _, _ = strings.Cut(err.Error(), "\n")
@@ -105,7 +100,7 @@ func listPlugins(ctx context.Context, s Streams, found []host.Found) error {
 		t := p.table(column{name: "plugin"}, column{name: "version"}, column{name: "roles"}, column{name: "program"})
 		for _, r := range rows {
 			if r.Error != "" {
-				t.row(r.Name, "-", "no answer: see stepfall plugin doctor", r.Path)
+				t.row(r.Name, "-", "no answer: see stepfall plugin check", r.Path)
 				continue
 			}
 			t.row(r.Name, r.Version, strings.Join(r.Roles, ", "), r.Path)
@@ -116,12 +111,12 @@ func listPlugins(ctx context.Context, s Streams, found []host.Found) error {
 
 // ask starts a program, asks what it is and stops it.
 func ask(ctx context.Context, s Streams, path string) (info *wire.Info, err error) {
-	h, name, err := pluginHost(s, path, false)
+	h, name, err := pluginHost(s, path)
 	if err != nil {
 		return nil, err
 	}
 	defer h.Close()
-	const enough = 10 * time.Second
+	const enough = 15 * time.Second
 	ctx, cancel := context.WithTimeout(ctx, enough)
 	defer cancel()
 	return h.Info(ctx, name)
@@ -129,7 +124,7 @@ func ask(ctx context.Context, s Streams, path string) (info *wire.Info, err erro
 
 // describePlugin shows what a plugin is for and which arguments it takes.
 func describePlugin(ctx context.Context, s Streams, argument string) error {
-	h, name, err := pluginHost(s, argument, false)
+	h, name, err := pluginHost(s, argument)
 	if err != nil {
 		return err
 	}

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -22,8 +23,8 @@ import (
 func newPolicyCommand(s Streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "policy",
-		Short: "Check, format, compare and explain policy files",
-		Long: `Check, format, compare and explain policy files.
+		Short: "What will be asked when? Write, check and try out policy files",
+		Long: `What will be asked when? Writes, checks and tries out policy files.
 
 A policy is a file, a folder of .hcl files, or "library:NAME", one of those that
 ship with stepfall. Environment variables that begin with STEPFALL__ change it, and
@@ -31,9 +32,7 @@ ship with stepfall. Environment variables that begin with STEPFALL__ change it, 
 	}
 	cmd.AddCommand(
 		newPolicyValidateCommand(s),
-		newPolicyFormatCommand(s),
 		newPolicyPlanCommand(s),
-		newPolicyExplainCommand(s),
 		newPolicyShowCommand(s),
 		newPolicyInitCommand(s),
 	)
@@ -75,120 +74,133 @@ func checkProfile(path string, p *policies.Policy) error {
 	return err
 }
 
+// validateFlags are the flags of stepfall policy validate.
+type validateFlags struct {
+	policyFlags
+
+	strict, secrets, noPlugins bool
+	format, diff               bool
+}
+
 func newPolicyValidateCommand(s Streams) *cobra.Command {
-	var f policyFlags
-	var strict, secrets, noPlugins bool
+	var f validateFlags
 	cmd := &cobra.Command{
 		Use:   "validate POLICY...",
-		Short: "Say everything that is wrong with policies",
-		Long: `Say everything that is wrong with policies, with file, line and a way to mend it.
+		Short: "What is wrong with policies? Say all of it, with file and line; or put files into the usual layout",
+		Long: `What is wrong with policies? Says all of it, with file, line and a way to mend it.
 
 Config blocks are checked against the schemas of their plugins. A plugin is started
 to ask for its schema once; the answer is kept by the checksum of its program, so
-that nothing is started when nothing changed.`,
+that nothing is started when nothing changed.
+
+With --fmt, files are put into the usual layout instead: two spaces a level, equals signs
+in one column. They are rewritten in place; one that cannot be parsed is left as it is.
+With --diff nothing is written: the lines that would change are printed, and it is a
+failure if there are any.`,
 		Example: `  stepfall policy validate policy.hcl
-  stepfall policy validate --strict --json policies/*.hcl`,
+  stepfall policy validate --strict --json policies/*.hcl
+  stepfall policy validate --fmt policies/*.hcl`,
 		Args:        cobra.MinimumNArgs(1),
 		Annotations: hasJSON(),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			var all policies.Diagnostics
-			notes := map[string]string{}
-			bad := 0
-			for _, path := range args {
-				o := policies.LoadOptions{Sets: f.sets, CheckProfile: checkProfile, RequireSecrets: secrets, Today: time.Now()}
-				if !noPlugins {
-					o.Schemas = full.Schemas(cmd.Context(), path)
-				}
-				p, err := policies.Load(path, o)
-				var found policies.Diagnostics
-				switch {
-				case err == nil:
-					found = p.Warnings
-				case !errors.As(err, &found):
-					return err
-				}
-				all = append(all, found...)
-				if found.HasErrors() || strict && len(found) > 0 {
-					bad++
-				} else if !s.wantsJSON() {
-					fmt.Fprintf(s.Out, "%s: valid: %s, strategy %s, %s\n", path, count(len(p.Models), "model"), p.Strategy.Kind, count(len(found), "warning"))
-				}
-				if err == nil && p.Unjudged != "" {
-					notes[path] = p.Unjudged
-				}
+			if f.format || f.diff {
+				return f.layOut(s, args)
 			}
-			err := s.render(map[string]any{"valid": bad == 0, "diagnostics": append(policies.Diagnostics{}, all...), "notes": notes}, func(p *printer) {
-				p.err = all.Write(s.Err)
-				for _, path := range slices.Sorted(maps.Keys(notes)) {
-					fmt.Fprintf(s.Err, "note on %s: %s\n", path, notes[path])
-				}
-			})
-			if err != nil {
-				return err
-			}
-			if bad > 0 {
-				return &ExitError{Code: ExitFailure, Err: fmt.Errorf("%d of %s cannot be used", bad, count(len(args), "policy"))}
-			}
-			return nil
+			return f.run(cmd.Context(), s, args)
 		},
 	}
 	f.add(cmd)
-	cmd.Flags().BoolVar(&noPlugins, "no-plugins", false, "do not check config blocks against their plugins")
-	cmd.Flags().BoolVar(&strict, "strict", false, "count warnings as errors")
-	cmd.Flags().BoolVar(&secrets, "require-secrets", false, "an environment variable that env() names and that is not set is an error")
+	cmd.Flags().BoolVar(&f.noPlugins, "no-plugins", false, "do not check config blocks against their plugins")
+	cmd.Flags().BoolVar(&f.strict, "strict", false, "count warnings as errors")
+	cmd.Flags().BoolVar(&f.secrets, "require-secrets", false, "an environment variable that env() names and that is not set is an error")
+	cmd.Flags().BoolVar(&f.format, "fmt", false, "put the files into the usual layout")
+	cmd.Flags().BoolVar(&f.diff, "diff", false, "print what --fmt would change, and fail if that is anything")
 	return cmd
+}
+
+// validation is what policy validate finds.
+type validation struct {
+	Valid       bool                 `json:"valid"`
+	Diagnostics policies.Diagnostics `json:"diagnostics"`
+	Notes       map[string]string    `json:"notes"`
+}
+
+func (f *validateFlags) run(ctx context.Context, s Streams, paths []string) error {
+	all := validation{Diagnostics: policies.Diagnostics{}, Notes: map[string]string{}}
+	bad := 0
+	for _, path := range paths {
+		o := policies.LoadOptions{Sets: f.sets, CheckProfile: checkProfile, RequireSecrets: f.secrets, Today: time.Now()}
+		if !f.noPlugins {
+			o.Schemas = full.Schemas(ctx, path)
+		}
+		p, err := policies.Load(path, o)
+		var found policies.Diagnostics
+		switch {
+		case err == nil:
+			found = p.Warnings
+		case !errors.As(err, &found):
+			return err
+		}
+		all.Diagnostics = append(all.Diagnostics, found...)
+		if found.HasErrors() || f.strict && len(found) > 0 {
+			bad++
+		} else if !s.wantsJSON() {
+			fmt.Fprintf(s.Out, "%s: valid: %s, strategy %s, %s\n", path, count(len(p.Models), "model"), p.Strategy.Kind, count(len(found), "warning"))
+		}
+		if err == nil && p.Unjudged != "" {
+			all.Notes[path] = p.Unjudged
+		}
+	}
+	all.Valid = bad == 0
+	err := s.render(all, func(p *printer) {
+		p.err = all.Diagnostics.Write(s.Err)
+		for _, path := range slices.Sorted(maps.Keys(all.Notes)) {
+			fmt.Fprintf(s.Err, "note on %s: %s\n", path, all.Notes[path])
+		}
+	})
+	if err == nil && bad > 0 {
+		err = &exitError{Code: ExitFailure, Err: fmt.Errorf("%d of %s cannot be used", bad, count(len(paths), "policy"))}
+	}
+	return err
+}
+
+// layOut puts files into the usual layout or, with --diff, prints the lines that would change.
+func (f *validateFlags) layOut(s Streams, paths []string) error {
+	changed := []string{}
+	for _, path := range paths {
+		src, err := readPolicy(path)
+		if err != nil {
+			return err
+		}
+		out, err := policies.Format(path, src)
+		if err != nil {
+			return err
+		}
+		if string(out) == string(src) {
+			continue
+		}
+		changed = append(changed, path)
+		if !s.wantsJSON() {
+			fmt.Fprintln(s.Out, path)
+			if f.diff {
+				printDiff(s, string(src), string(out))
+			}
+		}
+		if !f.diff {
+			if err := replaceFile(path, out); err != nil {
+				return err
+			}
+		}
+	}
+	err := s.render(map[string][]string{"changed": changed}, func(*printer) {})
+	if err == nil && f.diff && len(changed) > 0 {
+		err = fmt.Errorf("%s not in the usual layout: see stepfall policy validate --fmt", count(len(changed), "file"))
+	}
+	return err
 }
 
 // count returns a number with its noun.
 func count(n int, noun string) string { return say.Count(int64(n), noun) }
-
-func newPolicyFormatCommand(s Streams) *cobra.Command {
-	var check, diff bool
-	cmd := &cobra.Command{
-		Use:   "fmt FILE...",
-		Short: "Put policy files into the usual layout",
-		Long: `Put policy files into the usual layout: two spaces a level, equals signs in one
-column. Files are rewritten in place; a file that cannot be parsed is left as it is.
-With --check nothing is written, and the exit code says whether something would be.`,
-		Example: `  stepfall policy fmt policy.hcl
-  stepfall policy fmt --check policies/*.hcl`,
-		Args: cobra.MinimumNArgs(1),
-		RunE: func(_ *cobra.Command, args []string) error {
-			changed := 0
-			for _, path := range args {
-				src, err := readPolicy(path)
-				if err != nil {
-					return err
-				}
-				out, err := policies.Format(path, src)
-				if err != nil {
-					return err
-				}
-				if string(out) == string(src) {
-					continue
-				}
-				changed++
-				fmt.Fprintln(s.Out, path)
-				if diff {
-					printDiff(s, string(src), string(out))
-				}
-				if check || diff {
-					continue
-				}
-				if err := replaceFile(path, out); err != nil {
-					return err
-				}
-			}
-			if check && changed > 0 {
-				return fmt.Errorf("%s not formatted: run stepfall policy fmt", count(changed, "file"))
-			}
-			return nil
-		},
-	}
-	cmd.Flags().BoolVar(&check, "check", false, "write nothing, and fail when a file is not formatted")
-	cmd.Flags().BoolVar(&diff, "diff", false, "write nothing, and print the lines that would change")
-	return cmd
-}
 
 // readPolicy reads a policy's file, no more of it than shows that it is too large; what
 // has no end is not waited for.
@@ -253,42 +265,35 @@ func newPolicyShowCommand(s Streams) *cobra.Command {
 	var list bool
 	cmd := &cobra.Command{
 		Use:   "show [POLICY]",
-		Short: "Print the effective policy and where each value comes from",
-		Long: `Print the effective policy: includes, environment and --set merged into one file
-that loads to the same. Secrets are printed as the env() that they come from.`,
+		Short: "What is in force, and where does each value come from? Print the effective policy",
+		Long: `What is in force, and where does each value come from? Prints the policy with includes, environment and --set merged into
+one file that loads to the same. Secrets are printed as the env() that they come from.`,
 		Example: `  stepfall policy show --origins policy.hcl
   stepfall policy show library:swe > policy.hcl
-  stepfall policy show --library
-  stepfall policy show --catalog`,
+  stepfall policy show --library`,
 		Args:        cobra.MaximumNArgs(1),
 		Annotations: hasJSON(),
 		RunE: func(_ *cobra.Command, args []string) error {
-			switch {
-			case list:
+			if list {
 				return showLibrary(s)
-			case len(args) == 0 && o.Catalog && s.wantsJSON():
-				return usage("--catalog alone is printed as it is written; --json wants a policy beside it")
-			case len(args) == 0 && o.Catalog:
-				src, err := policies.LibrarySource("catalog")
-				if err != nil {
-					return err
-				}
-				_, err = s.Out.Write(src)
-				return err
-			case len(args) == 0:
-				return usage("name a policy, or --library for those that ship with stepfall, or --catalog for its models and prices")
 			}
+			if len(args) == 0 {
+				return usage("name a policy, or --library for those that ship with stepfall")
+			}
+			o.Catalog = o.Defaults
 			p, err := f.load(s, args[0], policies.LoadOptions{})
 			if err != nil {
 				return err
 			}
-			return s.render(settingsOf(p, o), func(w *printer) { w.err = p.Show(s.Out, o) })
+			settings := slices.DeleteFunc(slices.Clone(p.Settings()), func(s policies.Setting) bool {
+				return s.Path[0] == "catalog" && !o.Catalog || s.Origin == "default" && !o.Defaults
+			})
+			return s.render(settings, func(w *printer) { w.err = p.Show(s.Out, o) })
 		},
 	}
 	f.add(cmd)
-	cmd.Flags().BoolVar(&o.Defaults, "defaults", false, "also what has its default")
+	cmd.Flags().BoolVar(&o.Defaults, "defaults", false, "also what has its default, and the catalogue's models")
 	cmd.Flags().BoolVar(&o.Origins, "origins", false, "say of each value where it comes from")
-	cmd.Flags().BoolVar(&o.Catalog, "catalog", false, "also the catalogue of models and prices; without a policy, that alone")
 	cmd.Flags().BoolVar(&list, "library", false, "list the policies that ship with stepfall")
 	return cmd
 }
@@ -310,23 +315,6 @@ func showLibrary(s Streams) error {
 		}
 		t.print()
 	})
-}
-
-// settingsOf is what `policy show --json` prints.
-func settingsOf(p *policies.Policy, o policies.ShowOptions) any {
-	type setting struct {
-		Path   []string `json:"path"`
-		Value  string   `json:"value"`
-		Origin string   `json:"origin"`
-	}
-	all := []setting{}
-	for _, s := range p.Settings() {
-		if s.Path[0] == "catalog" && !o.Catalog || s.Origin == "default" && !o.Defaults {
-			continue
-		}
-		all = append(all, setting{s.Path, s.Value, s.Origin})
-	}
-	return all
 }
 
 // purpose returns the first sentence of the comment that a library policy begins with.

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"math"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -75,6 +76,17 @@ func programOf(dir string) (program, file string) {
 // this share, and are then right as often as the large one.
 const agreeShare = 0.73
 
+// runSteps is how many steps a run is taken to have.
+const runSteps = 5
+
+// cascadeCost is what the cascade of a pair that costs such a share of the large model is
+// expected to cost, as a share of it: both and, where they differ, the large model, until
+// they differ for the first time in a run, and the large model alone after that.
+func cascadeCost(pair float64) float64 {
+	together := (1 - math.Pow(agreeShare, runSteps)) / (1 - agreeShare) / runSteps
+	return together*(pair+1-agreeShare) + 1 - together
+}
+
 // leastSaving is the expected share that is worth a cascade.
 const leastSaving = 0.15
 
@@ -112,7 +124,7 @@ func trioOf(list []offer) (trio, error) {
 			if a.maker() == b.maker() {
 				continue
 			}
-			if cost := (perStep(a)+perStep(b))/perStep(best.large) + 1 - agreeShare; cost < best.cost {
+			if cost := cascadeCost((perStep(a) + perStep(b)) / perStep(best.large)); cost < best.cost {
 				best.cheap, best.cost = [2]offer{a, b}, cost
 			}
 		}
@@ -175,7 +187,7 @@ func pricesOf(list []offer) (map[string]policies.Price, error) {
 // what that rests.
 func (t *trio) headline() string {
 	return fmt.Sprintf("Expected: about %.0f %% saved of always asking %s. It rests on their prices, and on 1,700 recorded function calls where such models agreed on %.0f %% "+
-		"and were then right as often as the large one; the holdout measures it on your runs.", 100*(1-t.cost), t.large.served, 100*agreeShare)
+		"and were then right as often as the large one, in runs of %d steps; the holdout measures it on yours.", 100*(1-t.cost), t.large.served, 100*agreeShare, runSteps)
 }
 
 // blocks are what the policy has besides the models.
@@ -189,6 +201,18 @@ strategy "threshold" {
   order     = [%[1]q, %[2]q, %[3]q]
   threshold = 0.9
   parallel  = true
+}
+
+# After a step whose answers differed, or two errors of tools or repeated calls, a run is a hard
+# one: the large model does the rest of it.
+match "hard" {
+  models = [%[3]q]
+  when {
+    setbacks = 1
+  }
+  strategy "route" {
+    worth_usd = 1
+  }
 }
 
 # One run in twenty asks the large model alone, so that savings are measured: name runs in

@@ -21,7 +21,7 @@ func TestTrioOf(t *testing.T) {
 		t.Fatal(err)
 	}
 	// mistral-small 5 * 0.1 + 0.3, gpt-4.1-mini 5 * 0.4 + 1.6, claude-sonnet-4-5 5 * 3 + 15.
-	if got := three.cheap[0].name + " " + three.cheap[1].name + " " + three.large.name; got != "mistral-small gpt-small claude-large" || math.Abs(three.cost-(4.4/30+0.27)) > 1e-9 {
+	if got := three.cheap[0].name + " " + three.cheap[1].name + " " + three.large.name; got != "mistral-small gpt-small claude-large" || math.Abs(three.cost-cascadeCost(4.4/30)) > 1e-9 {
 		t.Errorf("%s at %v of the cost", got, three.cost)
 	}
 	for name, list := range map[string][]offer{
@@ -34,5 +34,35 @@ func TestTrioOf(t *testing.T) {
 		if three, err := trioOf(list); err == nil {
 			t.Errorf("%s: %+v", name, three)
 		}
+	}
+}
+
+// The cost of the cascade of a run is that of a walk through all runs: each step agrees or not,
+// and after the first that does not the large model goes on alone.
+func TestCascadeCost(t *testing.T) {
+	const pair = 0.15
+	want := 0.0
+	for way := range 1 << runSteps {
+		chance, cost, hard := 1.0, 0.0, false
+		for i := range runSteps {
+			agrees := way>>i&1 == 1
+			if agrees {
+				chance *= agreeShare
+			} else {
+				chance *= 1 - agreeShare
+			}
+			switch {
+			case hard:
+				cost++
+			case agrees:
+				cost += pair
+			default:
+				cost, hard = cost+pair+1, true
+			}
+		}
+		want += chance * cost / runSteps
+	}
+	if got := cascadeCost(pair); math.Abs(got-want) > 1e-12 {
+		t.Errorf("%v, want %v", got, want)
 	}
 }

@@ -2,64 +2,83 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math"
+	"os"
 	"slices"
 	"strconv"
 	"strings"
 
-	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/stepfall/stepfall/adapters/internal/forecast"
+	"github.com/stepfall/stepfall/adapters/internal/savings"
 	"github.com/stepfall/stepfall/adapters/internal/say"
 	"github.com/stepfall/stepfall/policies"
 	"github.com/stepfall/stepfall/sdk"
+	"github.com/stepfall/stepfall/sdk/feature"
 )
 
-// explainFlags are the flags of stepfall policy explain.
-type explainFlags struct {
-	policyFlags
-
-	text, group, tenant string
-	tokens              int
-	tools, labels       []string
-	suppose             []string
-	checks, wantsJSON   bool
+// queryFlags describe the one query that a plan explains.
+type queryFlags struct {
+	text          string
+	with, suppose []string
 }
 
-func newPolicyExplainCommand(s Streams) *cobra.Command {
-	var f explainFlags
-	cmd := &cobra.Command{
-		Use:   "explain POLICY",
-		Short: "Why would a policy ask which models for a query?",
-		Long: `Why would a policy ask which models for a query? Shows which match block applies, which models are out and why, and each decision with what it rests on. Nothing is
-called: each answer is supposed to be as good as the policy expects of its model,
-unless --suppose says otherwise.`,
-		Example: `  stepfall policy explain policy.hcl --query "Fix the failing test" --tool edit --tokens 4000
-  stepfall policy explain policy.hcl --group code/go --suppose small=0.2`,
-		Args:        cobra.ExactArgs(1),
-		Annotations: hasJSON(),
-		RunE:        func(cmd *cobra.Command, args []string) error { return f.run(cmd.Context(), s, args[0]) },
+func (f *queryFlags) add(flags *pflag.FlagSet) {
+	flags.StringVar(&f.text, "query", "", "explain the decisions on a query of this text; or a file of queries to plan for, as JSON lines")
+	flags.StringArrayVar(&f.with, "with", nil, "explain a query with group=NAME, tenant=NAME, tokens=4000, tool=NAME, json=true, checks=true (it names tests that decide), setbacks=1 (of its run), or a label, as label.KEY=VALUE (may be repeated)")
+	flags.StringSliceVar(&f.suppose, "suppose", nil, "explain with a model's answer of this quality, as model=0.2 (may be repeated)")
+}
+
+// explains reports whether one query is to be explained. The text may name a file of many.
+func (f *queryFlags) explains() bool {
+	if len(f.with) > 0 || len(f.suppose) > 0 {
+		return true
 	}
-	f.add(cmd)
-	flags := cmd.Flags()
-	flags.StringVar(&f.text, "query", "", "text of the query")
-	flags.IntVar(&f.tokens, "tokens", 0, "length of the prompt in tokens (default: by the text, at least 1000 without one)")
-	flags.StringVar(&f.group, "group", "", "group of the query")
-	flags.StringVar(&f.tenant, "tenant", "", "tenant of the query")
-	flags.StringSliceVar(&f.tools, "tool", nil, "tool that the query offers (may be repeated)")
-	flags.StringSliceVar(&f.labels, "label", nil, "label of the query, as key=value (may be repeated)")
-	flags.BoolVar(&f.checks, "checks", false, "the query names tests that decide")
-	flags.BoolVar(&f.wantsJSON, "json-format", false, "the query asks for JSON")
-	flags.StringSliceVar(&f.suppose, "suppose", nil, "suppose that a model's answer has this quality, as model=0.2 (may be repeated)")
-	return cmd
+	info, err := os.Stat(f.text)
+	return f.text != "" && (err != nil || info.IsDir())
 }
 
-func (f *explainFlags) query() (*sdk.Query, error) {
-	q := &sdk.Query{ID: "explained", Group: f.group, Tenant: f.tenant, InputTokens: f.tokens, Labels: map[string]string{}}
-	q.Format.JSON = f.wantsJSON
+// query returns the query that the flags describe.
+func (f *queryFlags) query() (*sdk.Query, error) {
+	q := &sdk.Query{ID: "explained", Labels: map[string]string{}, Features: map[string]float64{}}
 	if f.text != "" {
 		q.Messages = []sdk.Message{{Role: sdk.RoleUser, Parts: []sdk.Part{sdk.TextPart(f.text)}}}
+	}
+	for _, pair := range f.with {
+		key, value, ok := strings.Cut(pair, "=")
+		label, isLabel := strings.CutPrefix(key, "label.")
+		var err error
+		isTrue := false
+		switch {
+		case !ok:
+			err = errors.New("want key=value")
+		case isLabel:
+			q.Labels[label] = value
+		case key == "group":
+			q.Group = value
+		case key == "tenant":
+			q.Tenant = value
+		case key == "tool":
+			q.Tools = append(q.Tools, sdk.Tool{Name: value})
+		case key == "setbacks":
+			q.Features[feature.DisputedSteps], err = strconv.ParseFloat(value, 64)
+		case key == "tokens":
+			q.InputTokens, err = strconv.Atoi(value)
+		case key == "json":
+			q.Format.JSON, err = strconv.ParseBool(value)
+		case key == "checks":
+			if isTrue, err = strconv.ParseBool(value); isTrue {
+				q.Checks.FailToPass = []string{"given"}
+			}
+		default:
+			err = errors.New("want group, tenant, tokens, tool, json, checks, setbacks or label.KEY")
+		}
+		if err != nil {
+			return nil, usage("--with %s: %w", pair, err)
+		}
 	}
 	if q.InputTokens == 0 {
 		q.InputTokens = (len(f.text) + 3) / 4
@@ -67,24 +86,13 @@ func (f *explainFlags) query() (*sdk.Query, error) {
 			q.InputTokens = 1000
 		}
 	}
-	for _, name := range f.tools {
-		q.Tools = append(q.Tools, sdk.Tool{Name: name})
-	}
-	for _, pair := range f.labels {
-		key, v, ok := strings.Cut(pair, "=")
-		if !ok {
-			return nil, usage("--label %s: want key=value", pair)
-		}
-		q.Labels[key] = v
-	}
-	if f.checks {
-		q.Checks.FailToPass = []string{"given"}
-	}
 	return q, nil
 }
 
-func (f *explainFlags) run(ctx context.Context, s Streams, path string) error {
-	q, err := f.query()
+// explain shows which match block applies to the query of the flags, which models are out
+// and why, and each decision with what it rests on.
+func (f *planFlags) explain(ctx context.Context, s Streams, path string) error {
+	q, err := f.query.query()
 	if err != nil {
 		return err
 	}
@@ -93,7 +101,7 @@ func (f *explainFlags) run(ctx context.Context, s Streams, path string) error {
 		return err
 	}
 	world := &forecast.Beliefs{Queries: []*sdk.Query{q}, Suppose: map[string]float64{}}
-	for _, pair := range f.suppose {
+	for _, pair := range f.query.suppose {
 		name, text, _ := strings.Cut(pair, "=")
 		v, err := strconv.ParseFloat(text, 64)
 		if err != nil || !(v >= 0 && v <= 1) {
@@ -111,7 +119,7 @@ func (f *explainFlags) run(ctx context.Context, s Streams, path string) error {
 	return s.render(why(p, q, result.Traces), func(w *printer) { w.explanation(p, q, result.Traces) })
 }
 
-// why is what `policy explain --json` prints.
+// why is what `policy plan --query TEXT --json` prints.
 func why(p *policies.Policy, q *sdk.Query, traces []*sdk.Trace) any {
 	type reason struct {
 		Name string `json:"name"`
@@ -159,7 +167,7 @@ func (p *printer) explanation(policy *policies.Policy, q *sdk.Query, traces []*s
 	if len(traces) == 0 {
 		p.f("no model can be asked:\n")
 	} else {
-		p.f("%s%s", beliefsLegend, assumed(policy))
+		p.f("%s%s", beliefsLegend, assumedLengths(policy))
 	}
 	for _, t := range traces {
 		for _, i := range t.Infeasible {
@@ -167,7 +175,7 @@ func (p *printer) explanation(policy *policies.Policy, q *sdk.Query, traces []*s
 		}
 		for n, d := range t.Decisions {
 			p.decision(n+1, t, &d)
-			p.beliefs(&d)
+			p.beliefs(t, &d)
 			p.alternatives(d.Alternatives)
 			if d.Run == "" {
 				continue
@@ -186,8 +194,8 @@ func (p *printer) explanation(policy *policies.Policy, q *sdk.Query, traces []*s
 	}
 }
 
-// assumed says on what lengths of answers expected costs rest.
-func assumed(p *policies.Policy) string {
+// assumedLengths says on what lengths of answers expected costs rest.
+func assumedLengths(p *policies.Policy) string {
 	var lengths, models []string
 	for i := range p.Models {
 		m := &p.Models[i]
@@ -208,11 +216,14 @@ func assumed(p *policies.Policy) string {
 }
 
 // beliefs prints what a decision rests on.
-func (p *printer) beliefs(d *sdk.Decision) {
+func (p *printer) beliefs(t *sdk.Trace, d *sdk.Decision) {
 	tab := newTable(p.w, column{name: "model"}, column{name: "quality", number: true}, column{name: "±", number: true},
 		column{name: "USD", number: true}, column{name: "price in quality", number: true}, column{name: ""})
 	for _, b := range d.Models {
-		state, price := "", fmt.Sprintf("%.4f", d.Lambda*b.CostUSD)
+		state, price, cost := "", fmt.Sprintf("%.4f", d.Lambda*b.CostUSD), b.CostUSD
+		if b.Ran {
+			cost, _ = savings.CostOf(t, b.Model)
+		}
 		switch {
 		case b.Ran && b.Model == d.Answer:
 			state, price = "answered, best so far", "paid"
@@ -225,7 +236,7 @@ func (p *printer) beliefs(d *sdk.Decision) {
 		if b.Judged && !b.Ran {
 			look = math.Sqrt(b.Quality.Mean * (1 - b.Quality.Mean)) // a verdict is yes or no
 		}
-		tab.row(b.Model, fmt.Sprintf("%.4f", b.Quality.Mean), fmt.Sprintf("%.4f", look), usd(b.CostUSD), price, state)
+		tab.row(b.Model, fmt.Sprintf("%.4f", b.Quality.Mean), fmt.Sprintf("%.4f", look), usd(cost), price, state)
 	}
 	tab.print()
 }

@@ -25,7 +25,7 @@ func newPolicyInitCommand(s Streams) *cobra.Command {
 	var force bool
 	cmd := &cobra.Command{
 		Use:   "init",
-		Short: "Write a first policy from the models that the environment offers",
+		Short: "What policy should I begin with? Write one from the models that the environment offers",
 		Long: `Write a first policy, with comments, from the models that the environment offers:
 OPENAI_API_KEY (with OPENAI_BASE_URL for a compatible server), ANTHROPIC_API_KEY,
 GEMINI_API_KEY, MISTRAL_API_KEY, and OLLAMA_HOST, which is asked for the models that it has. Keys
@@ -82,12 +82,14 @@ line of the policy says what it is expected to save, or what would.`,
 				fmt.Fprintln(s.Out, strings.TrimPrefix(line, "# "))
 			}
 			if len(offers(cmd.Context(), os.Getenv)) == 0 {
-				fmt.Fprintln(s.Out, "the environment offers no model, so these two stand for yours: set OPENAI_API_KEY, or another key that --help names")
+				fmt.Fprintf(s.Out, "THE ENVIRONMENT OFFERS NO MODEL, so these two stand for yours. Next: set OPENAI_API_KEY, or another key that --help names,\n"+
+					"and write the policy anew with stepfall policy init --force; or put your models into %s\n", out)
+				return nil
 			}
 			if name := judgedBy[judge]; name != "" && !pluginFound(name) {
 				fmt.Fprintf(s.Out, "the plugin %s, which it needs, is not found here: stepfall plugin ls says where plugins are looked for\n", name)
 			}
-			fmt.Fprintf(s.Out, "next: stepfall policy plan %s\n", quoted(out))
+			fmt.Fprintf(s.Out, "next: stepfall policy plan %s\n", quoteForShell(out))
 			return nil
 		},
 	}
@@ -123,8 +125,8 @@ func pluginFound(name string) bool {
 	return slices.ContainsFunc(host.List(host.SearchPath()), func(f host.Found) bool { return f.Name == name })
 }
 
-// quoted is a path as a shell takes it for one word.
-func quoted(path string) string {
+// quoteForShell is a path as a shell takes it for one word.
+func quoteForShell(path string) string {
 	if strings.ContainsAny(path, " \t\n'\"\\$`&|;<>()*?[]#~!") {
 		return "'" + strings.ReplaceAll(path, "'", `'\''`) + "'"
 	}
@@ -249,6 +251,12 @@ type offer struct {
 	name, provider, served, key, url, note string
 	free                                   bool
 	mean                                   float64
+	// inputUSD is the price of a million tokens in, a quarter of that of those out; the
+	// catalogue knows it where it is 0.
+	inputUSD float64
+	// longest is the longest answer of a model of which the catalogue does not know it.
+	longest int
+	timeout string
 }
 
 // offers returns the models that the environment offers, cheap to dear for each
@@ -285,8 +293,8 @@ func offers(ctx context.Context, getenv func(string) string) []offer {
 	}
 	if getenv("MISTRAL_API_KEY") != "" {
 		list = append(list,
-			offer{name: "mistral-small", provider: "mistral", served: "mistral-small-latest", key: "MISTRAL_API_KEY", mean: 0.5},
-			offer{name: "mistral-large", provider: "mistral", served: "mistral-large-latest", key: "MISTRAL_API_KEY", mean: 0.65})
+			offer{name: "mistral-small", provider: "mistral", served: "mistral-small-latest", key: "MISTRAL_API_KEY", mean: 0.5, longest: 8192},
+			offer{name: "mistral-large", provider: "mistral", served: "mistral-large-latest", key: "MISTRAL_API_KEY", mean: 0.65, longest: 8192})
 	}
 	return list
 }
@@ -382,7 +390,7 @@ func (t *trio) policy(found string) ([]byte, error) {
 	var b strings.Builder
 	fmt.Fprintf(&b, "# %s\n%s# The language: docs/policies.md, or stepfall dev reference.\n\n", t.headline(), found)
 	for _, o := range []offer{t.cheap[0], t.cheap[1], t.large} {
-		o.mean = 0 // its price says what is usual
+		o.mean, o.timeout = 0, "60s" // its price says what is usual; steps of an agent are short
 		o.write(&b)
 	}
 	b.WriteString(t.blocks() + policyEnd)
@@ -413,8 +421,17 @@ func (o offer) write(b *strings.Builder) {
 	if o.key != "" {
 		fmt.Fprintf(b, "  api_key = env(%q)\n", o.key)
 	}
+	if o.longest > 0 {
+		fmt.Fprintf(b, "  max_output_tokens = %d # the catalogue does not know it; caps need it\n", o.longest)
+	}
+	if !o.free {
+		fmt.Fprintf(b, "  timeout = %q # a call that hangs ends then, and another model is asked\n", cmp.Or(o.timeout, "2m"))
+	}
 	if o.free {
 		b.WriteString("  price {\n    free = true # it runs on a machine of yours\n  }\n  capabilities = [\"json_mode\"]\n")
+	}
+	if o.inputUSD > 0 {
+		fmt.Fprintf(b, "  price {\n    input_usd_per_million = %g\n    output_usd_per_million = %g\n  }\n", o.inputUSD, 4*o.inputUSD)
 	}
 	if o.mean > 0 {
 		fmt.Fprintf(b, "  quality { # a guess, until stepfall fit has seen outcomes\n    mean = %v\n  }\n", o.mean)

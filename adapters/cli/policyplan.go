@@ -33,9 +33,10 @@ type planFlags struct {
 	policyFlags
 	outcomeFlags
 
-	against                   string
-	outcomes, traces, queries string
-	detailed                  bool
+	query            queryFlags
+	against          string
+	outcomes, traces string
+	detailed         bool
 }
 
 func newPolicyPlanCommand(s Streams) *cobra.Command {
@@ -49,24 +50,25 @@ is called.
 
 The step engine decides as it would online. What models answer comes from recorded
 outcomes (--outcomes), from traces of the policy in use (--traces), or, for a file
-of queries (--queries, JSON lines) or a built-in sample, from the beliefs that the
-policies and their profiles state; such a plan shows what follows from the beliefs,
-not whether they are right.
+of queries (--query FILE, JSON lines) or a built-in sample, from the beliefs that the
+policies and their profiles state.
 
-Traces and queries follow one another: caps of runs and tenants, sessions and pacing
-hold from one to the next, and calls that failed when they were recorded fail again.
+With --query TEXT, --with or --suppose, one query is explained: which match block applies,
+which models are out and why, and each decision with what it rests on.
 
 With --detailed-exitcode the exit code is 0 when nothing changes, 2 when something
 does, and 1 when the plan cannot be made.`,
 		Example: `  stepfall policy plan new.hcl --against policy.hcl --traces traces.jsonl
   stepfall policy plan new.hcl --against policy.hcl --outcomes outcomes.csv
   stepfall policy plan new.hcl --against policy.hcl --json --detailed-exitcode
-  stepfall policy plan library:strict-budget`,
+  stepfall policy plan library:strict-budget
+  stepfall policy plan policy.hcl --query "Fix the failing test" --with tool=edit --with tokens=4000
+  stepfall policy plan policy.hcl --with group=code/go --suppose small=0.2`,
 		Args:        cobra.ExactArgs(1),
 		Annotations: hasJSON(),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			err := f.run(cmd.Context(), s, args[0])
-			if exit, ok := errors.AsType[*ExitError](err); ok && f.detailed && !errors.Is(err, errChanges) {
+			if exit, ok := errors.AsType[*exitError](err); ok && f.detailed && !errors.Is(err, errChanges) {
 				exit.Code = ExitFailure
 			}
 			return err
@@ -78,23 +80,29 @@ does, and 1 when the plan cannot be made.`,
 	flags.StringVar(&f.against, "against", "", "the policy in use")
 	flags.StringVar(&f.outcomes, "outcomes", "", "table of recorded outcomes")
 	flags.StringVar(&f.traces, "traces", "", "traces: JSON lines or SQLite")
-	flags.StringVar(&f.queries, "queries", "", "queries, as JSON lines")
+	f.query.add(flags)
 	flags.BoolVar(&f.detailed, "detailed-exitcode", false, "exit with 2 when something changes")
 	return cmd
 }
 
 func (f *planFlags) run(ctx context.Context, s Streams, path string) error {
 	given := 0
-	for _, source := range []string{f.outcomes, f.traces, f.queries} {
+	for _, source := range []string{f.outcomes, f.traces, f.query.text} {
 		if source != "" {
 			given++
 		}
 	}
 	if given > 1 {
-		return usage("--outcomes, --traces and --queries exclude one another")
+		return usage("--outcomes, --traces and --query exclude one another")
 	}
 	if f.detailed && f.against == "" {
 		return usage("--detailed-exitcode needs --against: the policy to compare with")
+	}
+	if f.query.explains() {
+		if given > 1 || f.query.text == "" && given > 0 || f.against != "" {
+			return usage("a query is explained by one policy alone: leave out --against, --outcomes and --traces")
+		}
+		return f.explain(ctx, s, path)
 	}
 	next, err := f.load(s, path, policies.LoadOptions{Patches: f.verified})
 	if err != nil {
@@ -122,10 +130,10 @@ func (f *planFlags) run(ctx context.Context, s Streams, path string) error {
 	for i, p := range all {
 		var record step.Sink
 		if table, ok := world.(*forecast.Table); ok {
-			account, record = replayed(table.Outcomes)
+			account, record = replaySavings(table.Outcomes)
 		}
 		if results[i], err = forecast.New(ctx, p, world, forecast.Options{Seed: planSeed, Progress: bar.add, Traces: record}); err != nil {
-			return kept(ctx, fmt.Errorf("policy %s: %w", p.Path, err), "a plan keeps nothing; the same command begins anew")
+			return addResumeHint(ctx, fmt.Errorf("policy %s: %w", p.Path, err), "a plan keeps nothing; the same command begins anew")
 		}
 	}
 	bar.finish()
@@ -134,11 +142,11 @@ func (f *planFlags) run(ctx context.Context, s Streams, path string) error {
 		made.print(p, f.outcomes != "", f.outcomes == "" && f.traces == "", next)
 		if account != nil {
 			saved := account.Result()
-			p.saved(&saved)
+			p.printSavings(&saved)
 		}
 	})
 	if err == nil && f.detailed && made.Changed {
-		err = &ExitError{Code: exitChanges, Err: errChanges}
+		err = &exitError{Code: exitChanges, Err: errChanges}
 	}
 	return err
 }
@@ -164,7 +172,10 @@ func (f *planFlags) world(ctx context.Context, s Streams, all []*policies.Policy
 			return nil, "", err
 		}
 		err = view.Each(ctx, src.Traces, store.Filter{}, func(t *sdk.Trace) {
-			if t.Mode != middleware.ShadowAlternative && t.Mode != sdk.ModeEmbeddings && sdk.IsStep(t.Mode) { // the baseline's step beside it is the query
+			switch {
+			case t.Mode == middleware.ShadowAlternative:
+				w.Shadows = append(w.Shadows, t)
+			case t.Mode != sdk.ModeEmbeddings && sdk.IsStep(t.Mode):
 				w.Steps = append(w.Steps, t)
 			}
 		})
@@ -174,12 +185,12 @@ func (f *planFlags) world(ctx context.Context, s Streams, all []*policies.Policy
 	}
 	w := &forecast.Beliefs{Queries: forecast.Sample(all...), Draws: planDraws, Seed: planSeed}
 	source := fmt.Sprintf("a sample of %s, %d draws each from the beliefs of the policies", count(len(w.Queries), "query"), planDraws)
-	if f.queries != "" {
+	if f.query.text != "" {
 		var err error
-		if w.Queries, err = readQueries(f.queries); err != nil {
+		if w.Queries, err = readQueries(f.query.text); err != nil {
 			return nil, "", err
 		}
-		source = fmt.Sprintf("%s of %s, %d draws each from the beliefs of the policies", count(len(w.Queries), "query"), f.queries, planDraws)
+		source = fmt.Sprintf("%s of %s, %d draws each from the beliefs of the policies", count(len(w.Queries), "query"), f.query.text, planDraws)
 	}
 	return w, source, nil
 }

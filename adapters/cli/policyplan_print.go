@@ -58,103 +58,101 @@ func (p *madePlan) printSettings(w *printer) {
 	w.f("\n")
 }
 
+// planRow is one line of a plan's table. One that is optional is left out where it is 0 for
+// every policy; stdError is that of the value, or nil.
+type planRow struct {
+	name, format    string
+	optional        bool
+	value, stdError func(*forecast.Forecast) float64
+}
+
+// rows returns the lines of the table, in order.
+func (p *madePlan) rows() []planRow {
+	list := []planRow{
+		{"USD per query", "%.6f", false, func(r *forecast.Forecast) float64 { return r.CostUSD }, func(r *forecast.Forecast) float64 { return r.CostStdError }},
+		{"of it for verdicts", "%.6f", true, func(r *forecast.Forecast) float64 { return r.VerdictsUSD }, nil},
+		{"of it for models drawn for the record", "%.6f", true, func(r *forecast.Forecast) float64 { return r.ExploreUSD }, nil},
+		{"USD per query beside the baseline", "%.6f", true, func(r *forecast.Forecast) float64 { return r.ShadowUSD }, nil},
+	}
+	for i, name := range []string{"quality, judged", "quality, guessed"} {
+		score := func(r *forecast.Forecast) forecast.Score { return []forecast.Score{r.Judged, r.Guessed}[i] }
+		if slices.ContainsFunc(p.Policies, func(r *forecast.Forecast) bool { return score(r).Answers > 0 }) {
+			list = append(list,
+				planRow{name, "%.4f", false, func(r *forecast.Forecast) float64 { return score(r).Mean }, func(r *forecast.Forecast) float64 { return score(r).StdError }},
+				planRow{"  answers", "%.0f", false, func(r *forecast.Forecast) float64 { return float64(score(r).Answers) }, nil})
+		}
+	}
+	list = append(list,
+		planRow{"models run per query", "%.2f", false, func(r *forecast.Forecast) float64 { return r.Steps }, nil},
+		planRow{"failed calls per query", "%.3f", true, func(r *forecast.Forecast) float64 { return r.FailedCalls }, nil},
+		planRow{"moves within a session", "%.1f %%", true, func(r *forecast.Forecast) float64 { return 100 * r.Moves }, nil})
+	for _, name := range modelsOf(p.Policies) {
+		list = append(list, modelRows(name, p.Policies[0].Compared > 0 || p.Policies[0].Unknown > 0)...)
+	}
+	for _, name := range matchesOf(p.Policies) {
+		list = append(list, planRow{"match " + name, "%.0f", false, func(r *forecast.Forecast) float64 { return float64(r.Matches[name]) }, nil})
+	}
+	return append(list,
+		planRow{"stopped by a cap", "%.0f", false, func(r *forecast.Forecast) float64 { return float64(r.Capped) }, nil},
+		planRow{"no answer because of a cap", "%.0f", false, func(r *forecast.Forecast) float64 { return float64(r.Refused) }, nil},
+		planRow{"no model could be asked", "%.0f", false, func(r *forecast.Forecast) float64 { return float64(r.Infeasible) }, nil},
+		planRow{"no answer because calls failed", "%.0f", true, func(r *forecast.Forecast) float64 { return float64(r.Unanswered) }, nil})
+}
+
+// modelRows are the lines about one model.
+func modelRows(name string, withError bool) []planRow {
+	use := func(get func(forecast.ModelUse) float64) func(*forecast.Forecast) float64 {
+		return func(r *forecast.Forecast) float64 {
+			if i := slices.IndexFunc(r.Models, func(m forecast.ModelUse) bool { return m.Model == name }); i >= 0 {
+				return 100 * get(r.Models[i])
+			}
+			return 0
+		}
+	}
+	ran := planRow{name + " run for", "%.1f %%", false, use(func(m forecast.ModelUse) float64 { return m.Ran }), nil}
+	if withError {
+		ran.stdError = use(func(m forecast.ModelUse) float64 { return m.RanStdError })
+	}
+	return []planRow{ran, {name + " answers", "%.1f %%", false, use(func(m forecast.ModelUse) float64 { return m.Chosen }), nil}}
+}
+
 func (p *madePlan) print(w *printer, recorded, believed bool, next *policies.Policy) {
-	results := p.Policies
 	p.printSettings(w)
-	w.f("%s answered by %s\n\n", count(results[0].Queries, "query"), p.Source)
+	w.f("%s answered by %s\n\n", count(p.Policies[0].Queries, "query"), p.Source)
 	columns := []column{{name: ""}}
-	for _, r := range results {
+	for _, r := range p.Policies {
 		columns = append(columns, column{name: r.Policy, number: true})
 	}
-	if len(results) == 2 {
+	isPair := len(p.Policies) == 2
+	if isPair {
 		columns = append(columns, column{name: "change", number: true})
 	}
 	t := w.table(columns...)
-	row := func(name string, format string, value func(*forecast.Forecast) float64) {
-		cells := []any{name}
-		for _, r := range results {
-			cells = append(cells, fmt.Sprintf(format, value(r)))
-		}
-		if len(results) == 2 {
-			if from, to := value(results[0]), value(results[1]); strings.Contains(format, "%%") && from != to {
-				cells = append(cells, fmt.Sprintf("%+.1f", to-from))
-			} else {
-				cells = append(cells, change(from, to))
-			}
-		}
-		t.row(cells...)
-	}
-	within := func(format string, stdError float64) {
-		if len(results) == 1 {
-			t.row("  2 sigma of other queries", fmt.Sprintf("± "+format, 2*stdError))
-		}
-	}
-	row("USD per query", "%.6f", func(r *forecast.Forecast) float64 { return r.CostUSD })
-	within("%.6f", results[0].CostStdError)
-	some := func(name, format string, value func(*forecast.Forecast) float64) {
-		if slices.ContainsFunc(results, func(r *forecast.Forecast) bool { return value(r) != 0 }) {
-			row(name, format, value)
-		}
-	}
-	some("of it for verdicts", "%.6f", func(r *forecast.Forecast) float64 { return r.VerdictsUSD })
-	some("of it for models drawn for the record", "%.6f", func(r *forecast.Forecast) float64 { return r.ExploreUSD })
-	some("USD per query beside the baseline", "%.6f", func(r *forecast.Forecast) float64 { return r.ShadowUSD })
-	for _, kind := range []struct {
-		name  string
-		score func(*forecast.Forecast) forecast.Score
-	}{
-		{"quality, judged", func(r *forecast.Forecast) forecast.Score { return r.Judged }},
-		{"quality, guessed", func(r *forecast.Forecast) forecast.Score { return r.Guessed }},
-	} {
-		if !slices.ContainsFunc(results, func(r *forecast.Forecast) bool { return kind.score(r).Answers > 0 }) {
+	for _, row := range p.rows() {
+		if row.optional && !slices.ContainsFunc(p.Policies, func(r *forecast.Forecast) bool { return row.value(r) != 0 }) {
 			continue
 		}
-		row(kind.name, "%.4f", func(r *forecast.Forecast) float64 { return kind.score(r).Mean })
-		within("%.4f", kind.score(results[0]).StdError)
-		row("  answers", "%.0f", func(r *forecast.Forecast) float64 { return float64(kind.score(r).Answers) })
-	}
-	row("models run per query", "%.2f", func(r *forecast.Forecast) float64 { return r.Steps })
-	some("failed calls per query", "%.3f", func(r *forecast.Forecast) float64 { return r.FailedCalls })
-	some("moves within a session", "%.1f %%", func(r *forecast.Forecast) float64 { return 100 * r.Moves })
-	for _, name := range modelsOf(results) {
-		use := func(get func(forecast.ModelUse) float64) func(*forecast.Forecast) float64 {
-			return func(r *forecast.Forecast) float64 {
-				if i := slices.IndexFunc(r.Models, func(m forecast.ModelUse) bool { return m.Model == name }); i >= 0 {
-					return 100 * get(r.Models[i])
-				}
-				return 0
-			}
+		cells := []any{row.name}
+		for _, r := range p.Policies {
+			cells = append(cells, fmt.Sprintf(row.format, row.value(r)))
 		}
-		row(name+" run for", "%.1f %%", use(func(m forecast.ModelUse) float64 { return m.Ran }))
-		row(name+" answers", "%.1f %%", use(func(m forecast.ModelUse) float64 { return m.Chosen }))
+		if isPair {
+			cells = append(cells, change(row.value(p.Policies[0]), row.value(p.Policies[1]), strings.Contains(row.format, "%%")))
+		}
+		t.row(cells...)
+		if !isPair && row.stdError != nil {
+			t.row("  2 sigma of other queries", fmt.Sprintf("± "+row.format, 2*row.stdError(p.Policies[0])))
+		}
 	}
-	for _, name := range matchesOf(results) {
-		row("match "+name, "%.0f", func(r *forecast.Forecast) float64 { return float64(r.Matches[name]) })
-	}
-	row("stopped by a cap", "%.0f", func(r *forecast.Forecast) float64 { return float64(r.Capped) })
-	row("no answer because of a cap", "%.0f", func(r *forecast.Forecast) float64 { return float64(r.Refused) })
-	row("no model could be asked", "%.0f", func(r *forecast.Forecast) float64 { return float64(r.Infeasible) })
-	some("no answer because calls failed", "%.0f", func(r *forecast.Forecast) float64 { return float64(r.Unanswered) })
 	t.print()
 	if believed {
-		w.f("%s", assumed(next))
+		w.f("%s", assumedLengths(next))
 	}
-	for _, r := range results {
-		if len(r.Unpriced) > 0 {
-			w.f("%s: what %s asks for verdicts is not in these costs, since nothing recorded says it; max_usd bounds each\n", r.Policy, strings.Join(r.Unpriced, ", "))
-		}
-		if r.Unknown > 0 {
-			w.f("%s: %s of models without recorded outcomes, taken from beliefs: the ± knows nothing of how far those are off\n", r.Policy, count(r.Unknown, "call"))
-		}
-	}
-	if next.Mode != string(middleware.Enforce) {
-		w.f("%s has the mode %s: every query goes to %s. --set mode=enforce shows what its strategy would do\n", next.Path, next.Mode, next.Baseline)
-	}
+	p.printNotes(w, next)
 	if recorded && next.Fit == nil && len(next.Verifiers) == 0 {
 		w.f("%s has neither a profile nor a verifier: nothing tells it good answers from bad ones\n", next.Path)
 	}
-	if b := next.Budget.ExpectedUSD; b > 0 {
-		r := results[len(results)-1]
+	if b, r := next.Budget.ExpectedUSD, p.Policies[len(p.Policies)-1]; b > 0 {
 		verdict := "within"
 		if r.CostUSD > b {
 			verdict = "ABOVE"
@@ -163,11 +161,39 @@ func (p *madePlan) print(w *printer, recorded, believed bool, next *policies.Pol
 	}
 }
 
-func change(from, to float64) string {
-	switch from {
-	case to:
+// printNotes says what the figures leave out.
+func (p *madePlan) printNotes(w *printer, next *policies.Policy) {
+	compares := slices.ContainsFunc(next.Estimators, func(e policies.Estimator) bool { return e.BuiltIn() })
+	for _, r := range p.Policies {
+		if len(r.Unpriced) > 0 {
+			w.f("%s: what %s asks for verdicts is not in these costs, since nothing recorded says it; max_usd bounds each\n", r.Policy, strings.Join(r.Unpriced, ", "))
+		}
+		if r.Unknown == 0 {
+			continue
+		}
+		note, ofError := " of models without recorded outcomes, taken from beliefs", ": the ± knows nothing of how far those are off"
+		if compares {
+			note = fmt.Sprintf(" of models that were not asked, drawn as answers agree on %s with several recorded, else as usual", count(r.Compared, "query"))
+			ofError = "; the ± includes how far that is known"
+		}
+		if len(p.Policies) > 1 {
+			ofError = "" // a comparison prints no ±
+		}
+		w.f("%s: %s%s%s\n", r.Policy, count(r.Unknown, "call"), note, ofError)
+	}
+	if next.Mode != string(middleware.Enforce) {
+		w.f("%s has the mode %s: every query goes to %s. --set mode=enforce shows what its strategy would do\n", next.Path, next.Mode, next.Baseline)
+	}
+}
+
+// change is how far a value is from another: in per cent of it, or in points where both are shares.
+func change(from, to float64, isShare bool) string {
+	switch {
+	case from == to:
 		return ""
-	case 0:
+	case isShare:
+		return fmt.Sprintf("%+.1f", to-from)
+	case from == 0:
 		return fmt.Sprintf("%+.4g", to)
 	}
 	return fmt.Sprintf("%+.1f %%", 100*(to-from)/from)

@@ -55,7 +55,7 @@ func TestRates(t *testing.T) {
 	}
 	database := cluster.Database(t)
 	start := func(args ...string) *service {
-		s := &service{args: append([]string{"serve", "--open", "--addr", "127.0.0.1:0", "--log-level", "error", "--policy"}, args...)}
+		s := &service{args: append([]string{"serve", "--open", "--addr", "127.0.0.1:0", "--log", "error", "--policy"}, args...)}
 		if !s.start(t) {
 			t.Fatalf("no gateway: %s", s.log)
 		}

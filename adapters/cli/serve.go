@@ -42,34 +42,25 @@ type serveFlags struct {
 	grace, drain   time.Duration
 	page           servedPage
 
-	origins, hosts              []string
-	maxRequests, maxConnections int
-	tlsCert, tlsKey             string
-	logFormat, logLevel         string
+	origins, hosts []string
+	limits         map[string]int
+	tls            []string
 }
 
 func newServeCommand(s Streams) *cobra.Command {
 	var f serveFlags
 	cmd := &cobra.Command{
 		Use:   "serve --policy FILE",
-		Short: "Serve a policy to programs that speak OpenAI's or Anthropic's API",
+		Short: "How does a program in any language use a policy? Serve it in the APIs of OpenAI and Anthropic",
 		Long: `Serve a policy to programs that speak chat completions, Responses or Messages, in
 any language: set their base URL to the one that is printed (Anthropic's clients want
 it without /v1). The model "stepfall" lets the policy choose; a candidate's name pins a
 request to it.
 
-A key belongs to a tenant and is read from an environment variable, so that it never
-stands on a command line. An address that others can reach needs keys, or --open.
-
-With --store, replicas share caps, open circuits, conversations and traces, and its
-keys ("stepfall key create") let clients in. Metrics for Prometheus are at the address
-of --metrics; the usual OTEL_ variables send spans and metrics elsewhere.
-
-With --watch a policy that changes takes the place of the old one between steps; one
-that is bad is refused, and the log says why.
-
-On an interrupt, or a SIGHUP without --watch, no further request is accepted and
-running steps may end. On a SIGTERM, requests are accepted for --drain longer while /readyz says 503.`,
+An address that others can reach needs keys, or --open. With --store, replicas share
+caps, open circuits, conversations and traces, and its keys ("stepfall key create") let
+clients in. With --watch a policy that changes takes the place of the old one between
+steps. docs/gateway.md and docs/operating.md have the rest.`,
 		Example: `  stepfall serve --policy policy.hcl
   BLUE_KEY=... stepfall serve --policy policy.hcl --addr :8080 --key blue=BLUE_KEY`,
 		Args: cobra.NoArgs,
@@ -89,12 +80,8 @@ running steps may end. On a SIGTERM, requests are accepted for --drain longer wh
 	flags.DurationVar(&f.drain, "drain", 5*time.Second, "how long requests are still accepted after a SIGTERM, while /readyz is 503")
 	flags.StringArrayVar(&f.origins, "origin", nil, "let this origin's pages ask from a browser, as https://app.example; * is all")
 	flags.StringArrayVar(&f.hosts, "host", nil, "a further name under which a gateway without keys is asked on the loopback; * is all")
-	flags.IntVar(&f.maxRequests, "max-requests", 0, "how many requests of one client may be under way at once; 0 is no limit")
-	flags.IntVar(&f.maxConnections, "max-connections", 0, "how many connections are held at once; 0 is no limit")
-	flags.StringVar(&f.tlsCert, "tls-cert", "", "file with a certificate chain in PEM: serve HTTPS. It is read anew when it changes")
-	flags.StringVar(&f.tlsKey, "tls-key", "", "file with the certificate's key in PEM")
-	flags.StringVar(&f.logFormat, "log-format", "text", "how the log is written: text or json")
-	flags.StringVar(&f.logLevel, "log-level", "info", "least level that is logged: debug (each request), info, warn or error")
+	flags.StringToIntVar(&f.limits, "limit", nil, "most at once, as requests=8,connections=200: requests of one client, connections in all; none when absent")
+	flags.StringSliceVar(&f.tls, "tls", nil, "serve HTTPS: files with a certificate chain and its key in PEM, as cert.pem,key.pem. They are read anew when they change")
 	f.page.add(flags)
 	flags.DurationVar(&f.grace, "grace", 30*time.Second, "how long running steps may go on after an interrupt")
 	return cmd
@@ -111,7 +98,7 @@ func (f *serveFlags) run(ctx context.Context, s Streams) (err error) {
 		ctx = hangup
 	}
 	heap.Roomy()
-	logger := hclog.New(&hclog.LoggerOptions{Name: "stepfall", Output: s.Err, Level: hclog.LevelFromString(f.logLevel), JSONFormat: f.logFormat == "json"})
+	logger := s.logger("stepfall", hclog.Info)
 	shared, err := sharedStore(ctx, f.store, logger)
 	if err != nil {
 		return err
@@ -149,7 +136,7 @@ func (f *serveFlags) run(ctx context.Context, s Streams) (err error) {
 		return err
 	}
 	defer ended()
-	o := gateway.Options{Model: r, AnyModel: f.anyModel, Origins: f.origins, Hosts: f.hosts, MaxRequests: f.maxRequests, Logger: logger, Ready: r.Ready}
+	o := gateway.Options{Model: r, AnyModel: f.anyModel, Origins: f.origins, Hosts: f.hosts, MaxRequests: f.limits["requests"], Logger: logger, Ready: r.Ready}
 	o.Observe = func(x *gateway.Exchange) {
 		if x.Refused != nil && x.Refused.Reason != "" {
 			telemetry.CountRefusal(context.WithoutCancel(ctx), x.Refused.Reason)
@@ -168,7 +155,7 @@ func (f *serveFlags) run(ctx context.Context, s Streams) (err error) {
 			return err
 		}
 	case shared != nil && !f.open:
-		before = guarded(shared, telemetry, &o)
+		before = guardByKeys(shared, telemetry, &o)
 	}
 	if shared != nil {
 		f.page.accounts = shared
@@ -194,16 +181,26 @@ func (f *serveFlags) check() (addr *net.TCPAddr, keys map[string]string, err err
 	}
 	stored := cmp.Or(f.store, os.Getenv(storeVariable)) != ""
 	switch {
-	case hclog.LevelFromString(f.logLevel) == hclog.NoLevel || (f.logFormat != "text" && f.logFormat != "json"):
-		err = usage("--log-level wants debug, info, warn or error, and --log-format text or json")
-	case (f.tlsCert == "") != (f.tlsKey == ""):
-		err = usage("--tls-cert and --tls-key go together")
+	case len(f.limits) > 0 && !isLimit(f.limits):
+		err = usage("--limit wants numbers for requests and connections, as requests=8,connections=200")
+	case len(f.tls) != 0 && len(f.tls) != 2:
+		err = usage("--tls wants the certificate and the key, as cert.pem,key.pem")
 	case stored && len(keys) > 0:
 		err = usage("--key and --store: the keys of a store are made with 'stepfall key create'")
 	case !stored && len(keys) == 0 && !f.open && !addr.IP.IsLoopback():
 		err = usage("--addr %s can be reached by others: give them keys with --key or --store, or say --open", f.addr)
 	}
 	return addr, keys, err
+}
+
+// isLimit reports whether limits are on what is limited.
+func isLimit(limits map[string]int) bool {
+	for name, n := range limits {
+		if n < 0 || name != "requests" && name != "connections" {
+			return false
+		}
+	}
+	return true
 }
 
 // judges has the policy's verifiers asked on the workers of a queue, where one is given.
@@ -231,8 +228,8 @@ func (f *serveFlags) judges(ctx context.Context, o *router.Options) (*submission
 	return jobs, nil
 }
 
-// guarded has the keys of a store let clients in.
-func guarded(shared *store.Shared, t *otel.Telemetry, o *gateway.Options) func(*gateway.Gateway) http.Handler {
+// guardByKeys has the keys of a store let clients in.
+func guardByKeys(shared *store.Shared, t *otel.Telemetry, o *gateway.Options) func(*gateway.Gateway) http.Handler {
 	guard := gatekeeper.NewGuard(shared.Store, shared.Leased)
 	o.Authenticate = func(ctx context.Context, _ string) (gateway.Client, error) {
 		k := store.KeyFrom(ctx)
@@ -273,20 +270,20 @@ func (f *serveFlags) readKeys() (map[string]string, error) {
 }
 
 func (f *serveFlags) serve(ctx context.Context, s Streams, r *router.Router, addr *net.TCPAddr, o gateway.Options, before func(*gateway.Gateway) http.Handler) error {
-	o.Models = named(r)
+	o.Models = modelNames(r)
 	o.Secrets = func() []string { return r.Policy().Secrets() }
 	g, err := gateway.New(o)
 	if err != nil {
 		return err
 	}
 	serving := gateway.Serving{
-		MaxConnections: f.maxConnections, Drain: f.drain, Grace: f.grace, Handler: before(g),
+		MaxConnections: f.limits["connections"], Drain: f.drain, Grace: f.grace, Handler: before(g),
 		Stopping: func() { fmt.Fprintln(s.Err, "stopping: running steps may end") },
 	}
 	scheme := "http"
-	if f.tlsCert != "" {
+	if len(f.tls) > 0 {
 		scheme = "https"
-		if serving.TLS, err = g.Certificates(f.tlsCert, f.tlsKey); err != nil {
+		if serving.TLS, err = g.Certificates(f.tls[0], f.tls[1]); err != nil {
 			return err
 		}
 	}
@@ -294,7 +291,7 @@ func (f *serveFlags) serve(ctx context.Context, s Streams, r *router.Router, add
 	if err != nil {
 		return err
 	}
-	pages, stopPages, err := f.page.serve(ctx, s, r)
+	pages, stopPages, err := f.page.serve(ctx, s, r, f.sets)
 	if err != nil {
 		return errors.Join(err, listener.Close())
 	}
@@ -306,19 +303,19 @@ func (f *serveFlags) serve(ctx context.Context, s Streams, r *router.Router, add
 	return g.Serve(ctx, listener, serving)
 }
 
-// named returns the names of the policy's models, as long as that policy is at work.
-func named(r *router.Router) func() []string {
-	type named struct {
+// modelNames returns the names of the policy's models, as long as that policy is at work.
+func modelNames(r *router.Router) func() []string {
+	type namesOfPolicy struct {
 		policy *policies.Policy
 		names  []string
 	}
-	var last atomic.Pointer[named]
+	var last atomic.Pointer[namesOfPolicy]
 	return func() []string {
 		p := r.Policy()
 		if have := last.Load(); have != nil && have.policy == p {
 			return have.names
 		}
-		fresh := &named{policy: p}
+		fresh := &namesOfPolicy{policy: p}
 		for _, m := range slices.Concat(p.Models, p.Embedders) {
 			if !m.Further() {
 				fresh.names = append(fresh.names, m.Name)

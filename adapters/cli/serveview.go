@@ -28,41 +28,39 @@ import (
 
 // servedPage is the operator's page beside a gateway.
 type servedPage struct {
-	addr, key string
+	view string // the address and, after an equals sign, the variable with the key
 	// accounts are shared with other processes; nil where those of this process count.
 	accounts store.Accounts
 }
 
 func (p *servedPage) add(flags *pflag.FlagSet) {
-	flags.StringVar(&p.addr, "view", "", "serve the operator's pages (see stepfall view) at this address, as 127.0.0.1:8081")
-	flags.StringVar(&p.key, "view-key", "", "environment variable with the operator's key to those pages; needed where others reach the address")
+	flags.StringVar(&p.view, "view", "", "serve the operator's pages (see stepfall view) at this address, as 127.0.0.1:8081; as :8081=VARIABLE with the key in that environment variable, which is needed where others reach the address")
 }
 
 // serve begins to serve the pages, if they are asked for, and returns what ends them.
-func (p *servedPage) serve(ctx context.Context, s Streams, r *router.Router) (address string, stop func(), err error) {
-	if p.addr == "" {
-		if p.key != "" {
-			return "", nil, usage("--view-key goes with --view: the address of the pages")
-		}
+func (p *servedPage) serve(ctx context.Context, s Streams, r *router.Router, sets []string) (address string, stop func(), err error) {
+	if p.view == "" {
 		return "", func() {}, nil
 	}
-	addr, err := net.ResolveTCPAddr("tcp", p.addr)
+	host, variable, keyed := strings.Cut(p.view, "=")
+	addr, err := net.ResolveTCPAddr("tcp", host)
 	if err != nil {
 		return "", nil, usage("--view: %v", err)
 	}
 	key := ""
-	if p.key != "" {
-		if key = os.Getenv(p.key); len(key) < 8 {
-			return "", nil, usage("--view-key %s: the environment has no such key of at least 8 characters", p.key)
+	if keyed {
+		if key = os.Getenv(variable); len(key) < 8 {
+			return "", nil, usage("--view %s: the environment has no such key of at least 8 characters", p.view)
 		}
 	} else if !addr.IP.IsLoopback() {
-		return "", nil, usage("--view %s can be reached by others: give the operator a key with --view-key", p.addr)
+		return "", nil, usage("--view %s can be reached by others: give the operator a key, as %s=VARIABLE", p.view, p.view)
 	}
 	src, err := openTraces(ctx, s, tracesOf(r))
 	if err != nil {
 		return "", nil, fmt.Errorf("--view shows what the policy records: %w", err)
 	}
 	o := src.Options
+	o.Policy = policyLoader(r.Policy().Path, sets...)
 	o.Status = func(ctx context.Context) (*view.Status, error) { return statusOf(ctx, r, p.accounts, o.Traces) }
 	listener, err := net.ListenTCP("tcp", addr)
 	if err != nil {
@@ -72,7 +70,7 @@ func (p *servedPage) serve(ctx context.Context, s Streams, r *router.Router) (ad
 	address = "http://" + listener.Addr().String()
 	if key != "" {
 		digest := sha256.Sum256([]byte(key))
-		handler = view.Keyed(view.New(o), func(_ *http.Request, given string) bool {
+		handler = view.RequireKey(view.New(o), func(_ *http.Request, given string) bool {
 			other := sha256.Sum256([]byte(given))
 			return subtle.ConstantTimeCompare(digest[:], other[:]) == 1
 		})
@@ -120,7 +118,7 @@ func statusOf(ctx context.Context, r *router.Router, accounts store.Accounts, tr
 		if u.Value != "" {
 			name += " = " + u.Value
 		}
-		s.Unsupported = append(s.Unsupported, view.Unsupported{Model: u.Model, Parameter: name, Until: u.Until})
+		s.Unsupported = append(s.Unsupported, view.UnsupportedParameter{Model: u.Model, Parameter: name, Until: u.Until})
 	}
 	for _, p := range full.PluginStats(r) {
 		s.Plugins = append(s.Plugins, view.PluginStatus{

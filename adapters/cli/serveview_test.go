@@ -89,7 +89,7 @@ func TestServeView(t *testing.T) {
 	for _, database := range []string{`file = "traces.jsonl"`, `database = "traces.db"`} {
 		policy := strings.Replace(fmt.Sprintf(servedPolicy, models.URL()), "run_usd = 0.0035", "tenant_usd = 4", 1) + dearer + "trace { " + database + " }\n"
 		t.Run(database, func(t *testing.T) {
-			gateway, pages := serveWithPages(t, policy, "--view-key", "OPERATOR_KEY")
+			gateway, pages := serveWithPages(t, policy, "--view", "127.0.0.1:0=OPERATOR_KEY")
 			if status, body := chat(t, gateway, "run-1"); status != http.StatusOK {
 				t.Fatalf("%d %s", status, body)
 			}
@@ -132,12 +132,11 @@ func TestServeView(t *testing.T) {
 		t.Fatal(err)
 	}
 	for flags, want := range map[string]string{
-		"--view-key OPERATOR_KEY":                         "goes with --view",
-		"--view 127.0.0.1:0 --view-key NO_KEY":            "the environment has no such key",
-		"--view 127.0.0.1:0 --view-key SHORT_KEY":         "at least 8 characters",
-		"--view 0.0.0.0:0":                                "give the operator a key",
-		"--view nowhere":                                  "--view: ",
-		"--view 127.0.0.1:0 --view-key OPERATOR_KEY -v=5": "-v",
+		"--view 127.0.0.1:0=NO_KEY":            "the environment has no such key",
+		"--view 127.0.0.1:0=SHORT_KEY":         "at least 8 characters",
+		"--view 0.0.0.0:0":                     "give the operator a key",
+		"--view nowhere":                       "--view: ",
+		"--view 127.0.0.1:0=OPERATOR_KEY -v=5": "-v",
 	} {
 		var said bytes.Buffer
 		args := append([]string{"serve", "--policy", path, "--addr", "127.0.0.1:0"}, strings.Fields(flags)...)

@@ -38,8 +38,7 @@ type sweFlags struct {
 	dryRun, json                    bool
 	maxUSD                          float64
 	maxTurns, parallel              int
-	state, out, predictions, name   string
-	verbose                         bool
+	state, out, name                string
 	image                           string
 	engine                          []string
 	queue                           string
@@ -49,7 +48,7 @@ func newSWECommand(s Streams) *cobra.Command {
 	var f sweFlags
 	cmd := &cobra.Command{
 		Use:   "swe --repo DIR --task FILE|TEXT --policy POLICY",
-		Short: "Mend a repository by the cheapest models whose patch the tests accept",
+		Short: "What is the cheapest patch that the tests accept? Mend a repository",
 		Long: `Mend a repository with a coding agent. Each model makes an attempt in a clean work
 tree, in the order in which the policy's strategy wants them, until the policy's
 verifier accepts a patch; or, where the policy says trajectory { unit = "step" }, one
@@ -58,10 +57,6 @@ attempt is made each call of which is routed. The repository itself is not touch
 A task is text, a file of text, or a file of tasks in SWE-bench's format (JSON lines
 or a list), of which many run together. With --state, a run that was interrupted or
 killed goes on where it was.
-
-With --queue, workers ("stepfall worker") do the tasks; they have the toolchains, the
-plugins and the providers' keys, and are sent the repositories, or fetch those that are
-named by URL. Results, --state and --max-usd are as without it.
 
 Exit codes: 0 every task is solved, 3 not all are, 4 the money is spent, 130
 interrupted, 1 failure (nothing could be tried), 2 usage.`,
@@ -92,12 +87,10 @@ interrupted, 1 failure (nothing could be tried), 2 usage.`,
 	flags.IntVar(&f.parallel, "parallel", 2, "tasks at work together; with --queue, in the queue together")
 	flags.StringVar(&f.queue, "queue", "", queueUsage)
 	flags.StringVar(&f.state, "state", "", "folder that keeps the run, so that it can go on")
-	flags.StringVar(&f.out, "out", "", "write the patch of a single task to this file")
-	flags.StringVar(&f.predictions, "predictions", "", "write the leaderboard's predictions to this file")
+	flags.StringVar(&f.out, "out", "", "write the patch of a single task, or of a file of tasks the leaderboard's predictions, to this file")
 	flags.StringVar(&f.name, "model-name", "stepfall", "model_name_or_path in the predictions")
 	flags.StringVar(&f.image, "image", "", "run what models ask for in containers of this image (Docker or Podman)")
 	flags.StringSliceVar(&f.engine, "engine", nil, "command of the container engine with its global options; podman or docker when absent")
-	flags.BoolVar(&f.verbose, "verbose", false, "tell what happens, and show the plugins' log")
 	return cmd
 }
 
@@ -146,13 +139,11 @@ func (f *sweFlags) check() error {
 	want(f.maxUSD >= 0, "--max-usd: want a number of US dollars from 0 up")
 	want(f.parallel > 0, "--parallel is not positive")
 	// What cannot be written is found before a model is paid for it.
-	for flag, path := range map[string]string{"--out": f.out, "--predictions": f.predictions} {
-		if err := writable(path); err != nil {
-			faults = append(faults, fmt.Errorf("%s: %w", flag, err))
-		}
+	if err := writable(f.out); err != nil {
+		faults = append(faults, fmt.Errorf("--out: %w", err))
 	}
 	if len(faults) > 0 {
-		return &ExitError{Code: ExitUsage, Err: errors.Join(faults...)}
+		return &exitError{Code: ExitUsage, Err: errors.Join(faults...)}
 	}
 	return nil
 }
@@ -206,19 +197,19 @@ func (f *sweFlags) run(ctx context.Context, s Streams) (err error) {
 		defer bar.finish()
 	}
 	if f.repo != "" {
-		if changed, err := swe.Uncommitted(ctx, f.repo); err == nil && changed > 0 {
+		if changed, err := swe.CountUncommitted(ctx, f.repo); err == nil && changed > 0 {
 			fmt.Fprintf(s.Err, "%s has %d uncommitted changes; attempts begin at the commit, without them\n", f.repo, changed)
 		}
 	}
-	if !single && f.state == "" && f.predictions == "" && !f.json {
-		fmt.Fprintln(s.Err, "patches are not kept: that takes --state, --predictions or --json")
+	if !single && f.state == "" && f.out == "" && !f.json {
+		fmt.Fprintln(s.Err, "patches are not kept: that takes --state, --out or --json")
 	}
 	results, runErr := b.Run(ctx, list)
 	if results == nil {
 		return runErr
 	}
-	if f.predictions != "" {
-		if err := swe.WritePredictions(f.predictions, f.name, results); err != nil {
+	if f.out != "" && !single {
+		if err := swe.WritePredictions(f.out, f.name, results); err != nil {
 			return err
 		}
 	}
@@ -227,7 +218,7 @@ func (f *sweFlags) run(ctx context.Context, s Streams) (err error) {
 	}
 	// What a policy expects of an attempt is a guess: without calls of the baseline nothing is claimed.
 	if result := account.Result(); !f.json && result.IsMeasured() {
-		(&printer{w: s.Out}).saved(&result)
+		(&printer{w: s.Out}).printSavings(&result)
 	}
 	return f.exit(ctx, results, runErr, solver)
 }
@@ -238,7 +229,7 @@ func (f *sweFlags) batch(ctx context.Context, s Streams, single bool, account *s
 		return f.submit(ctx, s, single)
 	}
 	mode := ""
-	r, err := full.Open(ctx, f.policy, full.Options{Load: policies.LoadOptions{Sets: f.sets, Patches: true}, Logger: f.logger(s), Traces: func(ctx context.Context, t *sdk.Trace) {
+	r, err := full.Open(ctx, f.policy, full.Options{Load: policies.LoadOptions{Sets: f.sets, Patches: true, WithoutSecrets: f.dryRun}, Logger: sweLogger(s), Traces: func(ctx context.Context, t *sdk.Trace) {
 		// Where attempts are cascaded, the calls within them chose nothing.
 		if (mode == string(swe.WholeTrajectory)) == (t.Mode == mode) {
 			account.Record(ctx, t)
@@ -260,11 +251,10 @@ func (f *sweFlags) batch(ctx context.Context, s Streams, single bool, account *s
 	return b, func() error { return errors.Join(end(), r.Close()) }, nil
 }
 
-// logger is silent about single steps that fail: what came of an attempt is printed.
-func (f *sweFlags) logger(s Streams) hclog.Logger {
-	o := &hclog.LoggerOptions{Name: "stepfall", Output: s.Err, Level: hclog.Info}
-	if !f.verbose {
-		o.Level = hclog.Warn
+// sweLogger returns a logger that is silent about single steps that fail: what came of an attempt is printed.
+func sweLogger(s Streams) hclog.Logger {
+	o := s.logOptions(hclog.Warn)
+	if o.Level > hclog.Info {
 		o.Exclude = func(_ hclog.Level, message string, _ ...any) bool { return message == step.LogFailed }
 	}
 	return hclog.New(o)
@@ -291,9 +281,9 @@ func (f *sweFlags) solver(ctx context.Context, s Streams, r *router.Router, sing
 	return solver, trees, done, err
 }
 
-// progress tells what happens, where somebody wants to know it.
+// progress tells what happens, of a single task and where --log is info or more.
 func (f *sweFlags) progress(s Streams, single bool) func(instance, event string) {
-	if !f.verbose && !single {
+	if s.logOptions(hclog.Warn).Level > hclog.Info && !single {
 		return nil
 	}
 	var mu sync.Mutex

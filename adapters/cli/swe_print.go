@@ -74,7 +74,7 @@ func (f *sweFlags) print(s Streams, list []swe.Task, results []*swe.Result, sing
 			}
 		}
 	}
-	why := swe.Unjudged(results)
+	why := swe.NotJudged(results)
 	if why != "" && !f.json {
 		p.f("NO VERDICT could be had, so nothing says whether a patch is right: %s\n", gist(why))
 	}
@@ -210,20 +210,20 @@ func (f *sweFlags) exit(ctx context.Context, results []*swe.Result, err error, s
 		if f.state != "" {
 			ended += "; the same command goes on from there"
 		}
-		return &ExitError{Code: exitInterrupted, Err: errors.New("interrupted: " + ended)}
+		return &exitError{Code: exitInterrupted, Err: errors.New("interrupted: " + ended)}
 	case errors.Is(err, sdk.ErrBudgetExhausted):
 		if f.state != "" {
 			ended += "; the same command with a higher --max-usd goes on from there"
 		}
-		return &ExitError{Code: exitSpent, Err: fmt.Errorf("%w\n%s", err, ended)}
+		return &exitError{Code: exitSpent, Err: fmt.Errorf("%w\n%s", err, ended)}
 	case err != nil:
 		return err
 	case sum.Errors == sum.Tasks && sum.Calls == 0:
 		return errors.New("no task could be tried")
-	case swe.Unjudged(results) != "":
-		return fmt.Errorf("no verdict could be had: %s", gist(swe.Unjudged(results)))
+	case swe.NotJudged(results) != "":
+		return fmt.Errorf("no verdict could be had: %s", gist(swe.NotJudged(results)))
 	case sum.Solved < sum.Tasks:
-		return &ExitError{Code: exitUnsolved, Err: fmt.Errorf("%d of %d tasks are not solved", sum.Tasks-sum.Solved, sum.Tasks)}
+		return &exitError{Code: exitUnsolved, Err: fmt.Errorf("%d of %d tasks are not solved", sum.Tasks-sum.Solved, sum.Tasks)}
 	}
 	return nil
 }

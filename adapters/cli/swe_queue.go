@@ -31,24 +31,24 @@ func (f *sweFlags) submit(ctx context.Context, s Streams, single bool) (_ *swe.B
 		return nil, nil, errors.Join(err, end())
 	}
 	done = func() error { return errors.Join(jobs.close(ctx), end()) }
-	q := &swe.Queued{
+	q := &swe.Job{
 		Queue: jobs.queue, Policy: jobs.policy, Journal: solver.Journal, Spend: solver.Spend,
 		MaxTurns: f.maxTurns, TestCommand: f.command, Image: f.image, Engine: f.engine, Progress: f.progress(s, single),
 	}
 	known, queuedUSD := map[int64]bool(nil), 0.0
 	if solver.Journal != nil {
-		known, queuedUSD = solver.Journal.Queued()
+		known, queuedUSD = solver.Journal.QueuedRuns()
 	}
 	if f.maxUSD > 0 {
 		// What the run has spent without the queue is not in the queue's account.
 		q.CapUSD = f.maxUSD - (solver.Spend.SpentUSD() - queuedUSD)
 		if q.CapUSD <= 0 {
-			return nil, nil, errors.Join(&ExitError{Code: exitSpent, Err: fmt.Errorf("%.6g USD spent, cap %.6g: %w", solver.Spend.SpentUSD(), f.maxUSD, sdk.ErrBudgetExhausted)}, done())
+			return nil, nil, errors.Join(&exitError{Code: exitSpent, Err: fmt.Errorf("%.6g USD spent, cap %.6g: %w", solver.Spend.SpentUSD(), f.maxUSD, sdk.ErrBudgetExhausted)}, done())
 		}
 	}
 	id, err := f.runID()
 	if err == nil {
-		err = jobs.begin(ctx, id, queue.RunOptions{Heard: q.Heard, Known: known, Warn: jobs.warn(s)})
+		err = jobs.begin(ctx, id, queue.RunOptions{OnRecord: q.Heard, Known: known, Warn: jobs.warn(s)})
 	}
 	if err != nil {
 		return nil, nil, errors.Join(err, done())

@@ -108,7 +108,7 @@ func exportSuite(t *testing.T, env *testscript.Env, plugins string) error {
 	}
 	env.Values[hanging{}] = hung
 	env.Defer(func() { server.Close() })
-	list, err := loaded.Materialise(t.Context(), filepath.Join(env.WorkDir, "repos"))
+	list, err := loaded.Export(t.Context(), env.WorkDir, server.URL())
 	if err != nil {
 		return err
 	}
@@ -121,7 +121,6 @@ func exportSuite(t *testing.T, env *testscript.Env, plugins string) error {
 			return err
 		}
 	}
-	policy := loaded.Policy(server.URL(), `strategy "cascade_route" { lambda = 5 }`)
 	// Caches of the user's own: those of the scripts would be cold.
 	for _, name := range []string{"HOME", "GOCACHE", "XDG_CACHE_HOME"} {
 		if value, ok := os.LookupEnv(name); ok {
@@ -129,5 +128,5 @@ func exportSuite(t *testing.T, env *testscript.Env, plugins string) error {
 		}
 	}
 	env.Setenv("STEPFALL_PLUGIN_PATH", plugins)
-	return os.WriteFile(filepath.Join(env.WorkDir, "policy.hcl"), []byte(policy), 0o600)
+	return nil
 }

@@ -170,7 +170,7 @@ func (g *grid) list(most int) {
 
 // terminalOf returns the terminal that w writes to, nil where it is none.
 func terminalOf(w io.Writer) *os.File {
-	if c, ok := w.(*checked); ok {
+	if c, ok := w.(*errorWriter); ok {
 		w = c.w
 	}
 	file, ok := w.(*os.File)

@@ -65,20 +65,20 @@ func TestTracesFitTheTerminal(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, width := range []uint16{40, 80, 120} {
-		for _, verb := range []string{"ls", "show"} {
+		for _, which := range [][]string{nil, {"last"}} {
 			out, read := terminal(t, width)
-			code := cli.Run(context.Background(), []string{"trace", verb, "-f", file}, cli.Streams{Out: out, Err: out})
+			code := cli.Run(context.Background(), append([]string{"trace", "-f", file}, which...), cli.Streams{Out: out, Err: out})
 			text := read()
 			if code != 0 {
 				t.Fatal(text)
 			}
 			if strings.ContainsRune(text, '\x1b') {
-				t.Errorf("trace %s at %d: an escape of the model's reaches the terminal: %q", verb, width, text)
+				t.Errorf("trace %s at %d: an escape of the model's reaches the terminal: %q", which, width, text)
 			}
 			for line := range strings.Lines(text) {
 				inTable := strings.ContainsAny(line, "│┌└├─") || strings.HasPrefix(line, "verdict")
 				if n := utf8.RuneCountInString(strings.TrimRight(line, "\n")); inTable && n > int(width) {
-					t.Errorf("trace %s: %d wide on a terminal of %d: %s", verb, n, width, line)
+					t.Errorf("trace %s: %d wide on a terminal of %d: %s", which, n, width, line)
 				}
 			}
 		}

@@ -21,74 +21,67 @@ import (
 	"github.com/stepfall/stepfall/sdk/step"
 )
 
-// traceFlags are the flags of stepfall trace and its commands.
+// traceFlags are the flags of stepfall trace.
 type traceFlags struct {
 	store.Filter
 
-	file     string
-	limit    int
-	why      bool
-	baseline string
+	file, baseline string
+	limit          int
+	why            bool
+	verdict        string
 }
 
 func newTraceCommand(s Streams) *cobra.Command {
 	var f traceFlags
 	cmd := &cobra.Command{
-		Use:   "trace",
-		Short: "What was asked, decided and spent? Look at the records of steps",
-		Long: `What was asked, decided and spent? Looks at the records of steps.
+		Use:   "trace [TRACE]",
+		Short: "What was asked, decided and spent? List steps, show one of them, or record how a run ended",
+		Long: `What was asked, decided and spent? Lists the newest steps, the newest last, and what they
+come to. With TRACE, an id or the beginning of one, or "last", it shows the calls, costs
+and verdicts of that step; with --why, what each decision rests on.
 
-A trace file is what the policy's trace block names: JSON lines, SQLite or a store's URL.
-Traces are named by their id or the beginning of it, the last one by "last".`,
-		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
-	}
-	cmd.PersistentFlags().StringVarP(&f.file, "file", "f", "traces.jsonl", "the trace file, - for standard input")
+The trace file is what the policy's trace block names: JSON lines, SQLite or a store's URL.
 
-	ls := &cobra.Command{
-		Use: "ls", Short: "List steps, the newest last, and what they come to", Args: cobra.NoArgs, Annotations: hasJSON(),
-		RunE: func(cmd *cobra.Command, _ []string) error { return f.ls(cmd.Context(), s) },
-	}
-	ls.Flags().StringVar(&f.Run, "run", "", "only this run")
-	ls.Flags().StringVar(&f.Session, "session", "", "only this session")
-	ls.Flags().StringVar(&f.Tenant, "tenant", "", "only this tenant")
-	ls.Flags().BoolVar(&f.Failed, "failed", false, "only steps without an answer")
-	ls.Flags().StringVar(&f.baseline, "baseline", "", "the model to compare the spending with: the dearest when absent")
-	ls.Flags().IntVarP(&f.limit, "limit", "n", 20, "at most so many, 0 for all")
-
-	show := &cobra.Command{
-		Use:   "show [TRACE]",
-		Short: "Show the calls, costs and verdicts of one step, by default the last, or why each decision was taken",
-		Args:  cobra.MaximumNArgs(1), Annotations: hasJSON(),
-		RunE: func(cmd *cobra.Command, args []string) error { return f.show(cmd.Context(), s, traceName(args)) },
-	}
-	show.Flags().BoolVar(&f.why, "why", false, "say why each decision was taken, with what it rests on")
-
-	var v sdk.Verdict
-	verdict := &cobra.Command{
-		Use:   "verdict RUN passed|failed|inconclusive",
-		Short: "Record how a run ended, when that is known",
-		Long: `Records how a run ended, when that is known, as Router.Report and POST /v1/verdicts do.
-
-The verdict is a trace of its own. The last one on a run stands; fit, summaries and pages
-take it from there.`,
-		Args: cobra.ExactArgs(2), Annotations: hasJSON(),
+With --verdict it records how the run of --run ended, when that is known, as Router.Report
+and POST /v1/verdicts do. The verdict is a trace of its own. The last one on a run stands;
+fit, summaries and pages take it from there.`,
+		Example: `  stepfall trace
+  stepfall trace last --why
+  stepfall trace --run order-17 --verdict "failed: the wrong item"`,
+		Args: cobra.MaximumNArgs(1), Annotations: hasJSON(),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := v.Outcome.UnmarshalText([]byte(args[1])); err != nil {
-				return usage("%v: want passed, failed or inconclusive", err)
+			switch {
+			case f.verdict != "" && (len(args) > 0 || f.Run == ""):
+				return usage("--verdict is on a run: name it with --run")
+			case f.verdict != "":
+				return f.recordVerdict(cmd.Context(), s)
+			case len(args) > 0 || f.why:
+				return f.show(cmd.Context(), s, strings.Join(args, ""))
 			}
-			return f.recordVerdict(cmd.Context(), s, args[0], &v)
+			return f.list(cmd.Context(), s)
 		},
 	}
-	verdict.Flags().StringVar(&f.Tenant, "tenant", "", "whose run it is")
-	verdict.Flags().StringVar(&v.Evidence, "evidence", "", "why, for those who read it")
-	cmd.AddCommand(ls, show, verdict)
+	flags := cmd.Flags()
+	flags.StringVarP(&f.file, "file", "f", "traces.jsonl", "the trace file, - for standard input")
+	flags.StringVar(&f.Run, "run", "", "only this run")
+	flags.StringVar(&f.Session, "session", "", "only this session")
+	flags.StringVar(&f.Tenant, "tenant", "", "only this tenant; with --verdict, whose run it is")
+	flags.BoolVar(&f.Failed, "failed", false, "only steps without an answer")
+	flags.StringVar(&f.baseline, "baseline", "", "the model to compare the spending with: the dearest when absent")
+	flags.IntVarP(&f.limit, "limit", "n", 20, "at most so many, 0 for all")
+	flags.BoolVar(&f.why, "why", false, "say why each decision was taken, with what it rests on")
+	flags.StringVar(&f.verdict, "verdict", "", "how the run of --run ended, as passed, failed or inconclusive, and why, as in \"failed: the wrong item\"")
 	return cmd
 }
 
 // recordVerdict adds a verdict on a run to the traces.
-func (f *traceFlags) recordVerdict(ctx context.Context, s Streams, run string, v *sdk.Verdict) (err error) {
-	t, err := step.VerdictTrace(run, f.Tenant, v)
+func (f *traceFlags) recordVerdict(ctx context.Context, s Streams) (err error) {
+	ending, evidence, _ := strings.Cut(f.verdict, ":")
+	v := &sdk.Verdict{Evidence: strings.TrimSpace(evidence)}
+	if err := v.Outcome.UnmarshalText([]byte(ending)); err != nil {
+		return usage("--verdict: %v: want passed, failed or inconclusive", err)
+	}
+	t, err := step.VerdictTrace(f.Run, f.Tenant, v)
 	if err != nil {
 		return usage("%v", err)
 	}
@@ -97,7 +90,6 @@ func (f *traceFlags) recordVerdict(ctx context.Context, s Streams, run string, v
 		return err
 	}
 	steps := 0
-	f.Run = run
 	err = view.Each(ctx, src.Traces, f.Filter, func(t *sdk.Trace) {
 		if sdk.IsStep(t.Mode) {
 			steps++
@@ -110,6 +102,8 @@ func (f *traceFlags) recordVerdict(ctx context.Context, s Streams, run string, v
 		return err
 	case f.file == "-":
 		return usage("--file -: a verdict is added to a file or a store")
+	case steps == 0:
+		return fmt.Errorf("no step of a run %s is recorded in %s, so that no verdict is recorded either", say.Plain(f.Run), f.file)
 	case isStore:
 		step.Redact(shared.Record, nil)(ctx, t)
 	default:
@@ -122,22 +116,11 @@ func (f *traceFlags) recordVerdict(ctx context.Context, s Streams, run string, v
 			return err
 		}
 	}
-	if steps == 0 {
-		fmt.Fprintf(s.Err, "no step of a run %s is recorded in %s yet\n", say.Plain(run), f.file)
-	}
-	return s.render(t, func(p *printer) { p.f("run %s %s: recorded in %s\n", say.Plain(run), v.Outcome, f.file) })
+	return s.render(t, func(p *printer) { p.f("run %s %s: recorded in %s\n", f.Run, v.Outcome, f.file) })
 }
 
-// traceName returns the trace that the arguments name.
-func traceName(args []string) string {
-	if len(args) == 0 {
-		return "last"
-	}
-	return args[0]
-}
-
-// ls lists the newest steps that the flags select, and says what all of them come to.
-func (f *traceFlags) ls(ctx context.Context, s Streams) (err error) {
+// list lists the newest steps that the flags select, and says what all of them come to.
+func (f *traceFlags) list(ctx context.Context, s Streams) (err error) {
 	if f.limit < 0 {
 		return usage("--limit %d is negative", f.limit)
 	}
@@ -156,12 +139,15 @@ func (f *traceFlags) ls(ctx context.Context, s Streams) (err error) {
 		}
 		verifiers.add(t)
 		listed.Total++
-		listed.Steps = append(listed.Steps, listedOf(cleaned(ctx, t)))
+		listed.Steps = append(listed.Steps, listedOf(redactTrace(ctx, t)))
 		if f.limit > 0 && len(listed.Steps) > f.limit {
 			listed.Steps = listed.Steps[1:]
 		}
 	})
 	if err != nil {
+		return err
+	}
+	if err := src.checkTraces(listed.Total); err != nil {
 		return err
 	}
 	listed.Savings = account.Result()
@@ -179,11 +165,11 @@ func (f *traceFlags) ls(ctx context.Context, s Streams) (err error) {
 		tab.print()
 		p.f("%d of %d steps, %s USD in all\n", len(listed.Steps), listed.Total, usd(listed.CostUSD))
 		verifiers.print(p)
-		p.saved(&listed.Savings)
+		p.printSavings(&listed.Savings)
 	})
 }
 
-// traceList is what trace ls finds.
+// traceList is what stepfall trace lists.
 type traceList struct {
 	Steps   []listedStep   `json:"steps"`
 	Total   int            `json:"total"`
@@ -207,7 +193,7 @@ type listedStep struct {
 }
 
 func listedOf(t *sdk.Trace) listedStep {
-	s := listedStep{t.ID, t.Start, []string{}, t.Chosen, t.Stop, t.Error, t.CostUSD, t.Duration, asked(t)}
+	s := listedStep{t.ID, t.Start, []string{}, t.Chosen, t.Stop, t.Error, t.CostUSD, t.Duration, modelsAsked(t)}
 	for k := range t.Calls {
 		s.Asked = append(s.Asked, t.Calls[k].Model)
 	}
@@ -255,16 +241,16 @@ func (m verifierCounts) print(p *printer) {
 	}
 }
 
-// saved closes a summary.
-func (p *printer) saved(result *savings.Result) {
+// printSavings ends a summary with what was saved.
+func (p *printer) printSavings(result *savings.Result) {
 	if text := result.String(); text != "" {
 		p.f("%s\n", text)
 	}
 }
 
-// asked names the models of a step in the order of the calls, with the number of
+// modelsAsked names the models of a step in the order of the calls, with the number of
 // tries where it is not one.
-func asked(t *sdk.Trace) string {
+func modelsAsked(t *sdk.Trace) string {
 	var b strings.Builder
 	for i := 0; i < len(t.Calls); {
 		tries := i
@@ -295,14 +281,14 @@ func short(d time.Duration) string {
 	return d.Round(100 * time.Nanosecond).String()
 }
 
-// cleaned returns a trace without what looks like a key: those that other tools wrote
+// redactTrace returns a trace without what looks like a key: those that other tools wrote
 // were not cleaned when they were made.
-func cleaned(ctx context.Context, t *sdk.Trace) (clean *sdk.Trace) {
+func redactTrace(ctx context.Context, t *sdk.Trace) (clean *sdk.Trace) {
 	step.Redact(func(_ context.Context, own *sdk.Trace) { clean = own }, nil)(ctx, t)
 	return clean
 }
 
-// find returns the trace that the name means, cleaned.
+// find returns the trace that the name means, by default the last step, without secrets.
 func (f *traceFlags) find(ctx context.Context, s Streams, name string) (_ *sdk.Trace, err error) {
 	src, err := openTraces(ctx, s, f.file)
 	if err != nil {
@@ -325,19 +311,19 @@ func (f *traceFlags) find(ctx context.Context, s Streams, name string) (_ *sdk.T
 			last = lines[i].Seq
 		}
 	}
-	if name == "last" {
+	if name == "last" || name == "" {
 		if name = newest; name == "" {
 			return nil, fmt.Errorf("%s has no traces of steps yet", f.file)
 		}
 	}
 	t, err := src.Traces.Trace(ctx, name)
 	if errors.Is(err, store.ErrNotFound) {
-		return nil, fmt.Errorf("%s has no trace %s; see 'stepfall trace ls'", f.file, name)
+		return nil, fmt.Errorf("%s has no trace %s; see 'stepfall trace'", f.file, name)
 	}
 	if err != nil {
 		return nil, err
 	}
-	return cleaned(ctx, t), nil
+	return redactTrace(ctx, t), nil
 }
 
 // show prints the calls of a step, or its decisions.
@@ -347,7 +333,7 @@ func (f *traceFlags) show(ctx context.Context, s Streams, name string) error {
 		return err
 	}
 	if f.why {
-		return s.render(explained(t), func(p *printer) { p.explain(t) })
+		return s.render(decisionsOf(t), func(p *printer) { p.explain(t) })
 	}
 	return s.render(t, func(p *printer) { p.calls(t) })
 }

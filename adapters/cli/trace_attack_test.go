@@ -34,7 +34,7 @@ func TestAttackTraceOfAnotherTool(t *testing.T) {
 	if err := os.WriteFile(file, append(line, '\n'), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	for _, command := range []string{"ls", "ls --json", "show", "show --json", "show --why", "show --why --json"} {
+	for _, command := range []string{"", "--json", "last", "last --json", "--why", "--why --json"} {
 		var out bytes.Buffer
 		args := append([]string{"trace", "--file", file}, strings.Fields(command)...)
 		if code := cli.Run(t.Context(), args, cli.Streams{In: strings.NewReader(""), Out: &out, Err: &out}); code != 0 {

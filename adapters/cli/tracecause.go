@@ -36,7 +36,7 @@ func (p *printer) causes(t *sdk.Trace) {
 	if n := len(t.Decisions) - 1; n >= next && t.Decisions[n].Run == "" {
 		stop = decisionBasis(t, n)
 	} else if stop == "" {
-		stop = say.Because(t.Stop) + stopDetail(t)
+		stop = say.Because(t.Stop)
 	}
 	p.f("stop: %s\n", oneLine(stop))
 }
@@ -95,28 +95,5 @@ func callReason(t *sdk.Trace, i int) string {
 	case i > 0 && t.Calls[i-1].Verdict != nil && t.Calls[i-1].Verdict.Outcome == sdk.Failed:
 		return "routed anew, since the answer before was rejected"
 	}
-	for _, d := range t.Decisions {
-		if d.Run != c.Model && d.Note != "" {
-			return d.Note
-		}
-	}
-	if t.Mode != "" {
-		return "asked because of the mode " + t.Mode
-	}
 	return "asked beside what the strategy chose"
-}
-
-// stopDetail says what the last answer had to do with it that nothing was decided after it.
-func stopDetail(t *sdk.Trace) string {
-	if len(t.Calls) == 0 {
-		return ""
-	}
-	switch c := &t.Calls[len(t.Calls)-1]; {
-	case c.Verdict == nil || t.Stop != sdk.StopNotWorth:
-		return ""
-	case c.Verdict.Outcome == sdk.Passed:
-		return ": the answer of " + c.Model + " passed"
-	default:
-		return ", whatever was said of the answer of " + c.Model
-	}
 }

@@ -49,7 +49,7 @@ func (p *printer) explain(t *sdk.Trace) {
 	}
 	for n, d := range t.Decisions {
 		p.decision(n+1, t, &d)
-		p.beliefs(&d)
+		p.beliefs(t, &d)
 		p.alternatives(d.Alternatives)
 	}
 }
@@ -57,11 +57,11 @@ func (p *printer) explain(t *sdk.Trace) {
 // beliefsLegend says what the columns of beliefs mean.
 const beliefsLegend = `
 ±: the standard deviation of the quality; of a model that has not run, how far a look at its answer would move it (0: nothing looks).
-USD: of a model that has not run, what it was expected to cost.
+USD: of a model that has not run, what it was expected to cost; of one that has, what its calls in this step cost.
 `
 
-// explained is what `trace show --why --json` prints.
-func explained(t *sdk.Trace) any {
+// decisionsOf returns what `trace --why --json` prints.
+func decisionsOf(t *sdk.Trace) any {
 	type decision struct {
 		*sdk.Decision
 

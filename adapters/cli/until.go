@@ -35,9 +35,9 @@ func openTable(ctx context.Context, path string, o outcome.Options) (*outcome.Ta
 	return until(ctx, func() (*outcome.Table, error) { return outcome.Open(path, o) })
 }
 
-// kept says of a command that was interrupted what it leaves and how to go on. Other
+// addResumeHint adds to the error of an interrupted command what it leaves and how to go on. Other
 // errors stay as they are.
-func kept(ctx context.Context, err error, format string, args ...any) error {
+func addResumeHint(ctx context.Context, err error, format string, args ...any) error {
 	if err == nil || ctx.Err() == nil {
 		return err
 	}

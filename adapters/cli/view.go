@@ -4,25 +4,23 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"net/http"
 	"net/url"
 	"os"
-	"os/exec"
-	"runtime"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/stepfall/stepfall/adapters/internal/view"
 	"github.com/stepfall/stepfall/adapters/store"
+	"github.com/stepfall/stepfall/policies"
 )
 
 // viewFlags are the flags of stepfall view.
 type viewFlags struct {
 	addr   string
-	open   bool
 	export string
 	steps  int
 }
@@ -30,23 +28,23 @@ type viewFlags struct {
 func newViewCommand(s Streams) *cobra.Command {
 	var f viewFlags
 	cmd := &cobra.Command{
-		Use:   "view [TRACES]",
-		Short: "Open pages that show what was decided, spent and saved, and why",
+		Use:   "view [TRACES [POLICY]]",
+		Short: "What was decided, spent and saved, and why? Open pages that show it",
 		Long: `Open pages that show what was decided, spent and saved, and why.
 
 TRACES is a file of traces (JSON lines, followed while it grows, or SQLite) or
-- for standard input; without one, traces.jsonl.
+- for standard input; without one, traces.jsonl. With the policy in use, other settings
+are tried on the newest steps, and the page says which are expected to pay.
 
 The page is served on this machine only. Its address works once, in one browser.
 --export writes the pages as files instead, which open without a server.`,
-		Example: `  stepfall view traces.jsonl
+		Example: `  stepfall view traces.jsonl policy.hcl
   stepfall view traces.db --export pages`,
-		Args: cobra.MaximumNArgs(1),
+		Args: cobra.MaximumNArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error { return f.run(cmd.Context(), s, args) },
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&f.addr, "addr", "127.0.0.1:0", "address of this machine to serve at; port 0 takes a free one")
-	flags.BoolVar(&f.open, "open", true, "open the page in the browser, where there is one")
 	flags.StringVar(&f.export, "export", "", "write the pages to this folder instead of serving them")
 	flags.IntVar(&f.steps, "steps", 1000, "with --export, how many of the newest steps get a page")
 	return cmd
@@ -71,8 +69,14 @@ func (f *viewFlags) run(ctx context.Context, s Streams, args []string) (err erro
 	if err != nil {
 		return err
 	}
-	if len(first) == 0 && src.LeftOut != nil && src.LeftOut() > 0 {
-		return fmt.Errorf("%s holds no traces", path)
+	if err := src.checkTraces(len(first)); err != nil {
+		return err
+	}
+	if len(args) > 1 {
+		src.Policy = policyLoader(args[1])
+		if _, err := src.Policy(); err != nil {
+			return err
+		}
 	}
 	if f.export != "" {
 		first, err := view.Export(ctx, f.export, src.Options, view.ExportOptions{Steps: f.steps})
@@ -82,6 +86,13 @@ func (f *viewFlags) run(ctx context.Context, s Streams, args []string) (err erro
 		return err
 	}
 	return f.serve(ctx, s, src.Options)
+}
+
+// policyLoader loads a policy for replays: no model is called.
+func policyLoader(path string, given ...string) func(sets ...string) (*policies.Policy, error) {
+	return func(sets ...string) (*policies.Policy, error) {
+		return policies.Load(path, policies.LoadOptions{Sets: slices.Concat(given, sets), WithoutSecrets: true, Patches: true})
+	}
 }
 
 // withoutPassword returns an argument as pages may show it.
@@ -106,9 +117,6 @@ func (f *viewFlags) serve(ctx context.Context, s Streams, o view.Options) error 
 	}
 	handler, address := localPage(o, listener)
 	fmt.Fprintf(s.Out, "%s\nOpen it in a browser; it works once. Ctrl-C ends.\n", address)
-	if f.open {
-		openBrowser(s, address)
-	}
 	return servePage(ctx, handler, listener)
 }
 
@@ -138,28 +146,4 @@ func servePage(ctx context.Context, handler http.Handler, listener net.Listener)
 		return server.Close()
 	}
 	return nil
-}
-
-// openBrowser opens the page where a person sits before the terminal and there is a
-// browser to open it with. Whoever has none has the address.
-func openBrowser(s Streams, address string) {
-	if terminalOf(s.Out) == nil {
-		return
-	}
-	var cmd *exec.Cmd
-	switch runtime.GOOS {
-	case "darwin":
-		cmd = exec.Command("open", address)
-	case "windows":
-		cmd = exec.Command("rundll32", "url.dll,FileProtocolHandler", address)
-	default:
-		if os.Getenv("DISPLAY") == "" && os.Getenv("WAYLAND_DISPLAY") == "" {
-			return
-		}
-		cmd = exec.Command("xdg-open", address)
-	}
-	cmd.Stdout, cmd.Stderr = io.Discard, io.Discard
-	if cmd.Start() == nil {
-		go func() { _ = cmd.Wait() }()
-	}
 }

@@ -53,6 +53,14 @@ func openTraces(ctx context.Context, s Streams, arg string) (*traceSource, error
 	return &traceSource{view.Options{Traces: lines, LeftOut: lines.LeftOut, Source: arg}, lines.Close}, nil
 }
 
+// checkTraces is an error for a source with lines of which none was a trace.
+func (t *traceSource) checkTraces(read int) error {
+	if read == 0 && t.LeftOut != nil && t.LeftOut() > 0 {
+		return fmt.Errorf("%s holds no traces", t.Source)
+	}
+	return nil
+}
+
 // isSQLite reports whether a file is one of SQLite.
 func isSQLite(path string) bool {
 	file, err := os.Open(path)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/hashicorp/go-hclog"
@@ -22,28 +23,22 @@ import (
 )
 
 type workerFlags struct {
-	queue, cache, name  string
-	swe, collect        int
-	verify              int
-	metrics             string
-	grace               time.Duration
-	logFormat, logLevel string
+	queue, cache, name string
+	work               map[string]int
+	metrics            string
+	grace              time.Duration
 }
 
 func newWorkerCommand(s Streams) *cobra.Command {
 	var f workerFlags
 	cmd := &cobra.Command{
 		Use:   "worker --queue URL",
-		Short: "Do what swe, collect and serve put into a queue, on this machine",
+		Short: "How do more machines help? Do what swe, collect and serve put into a queue",
 		Long: `Do what swe, collect and serve put into a queue, on this machine: tasks, calls and
 verifications. Any number of workers may share a queue, which is a PostgreSQL database.
 
 A worker needs what the work needs: the plugins, the toolchains of the repositories, and
-the providers' keys in its environment, under the names that the policies use. Policies,
-inputs and repositories are sent to it through the queue, or fetched by git.
-
-The work of a worker that is lost is taken up by others. On an interrupt no further work
-is begun; what is at work may go on for --grace, and then is left to others.
+the providers' keys in its environment, under the names that the policies use.
 
 Who can write to the database decides what workers run.`,
 		Example: `  OPENAI_API_KEY=... stepfall worker --queue postgres://stepfall@db/stepfall`,
@@ -54,13 +49,9 @@ Who can write to the database decides what workers run.`,
 	flags.StringVar(&f.queue, "queue", "", "postgres:// URL of the queue; $"+storeVariable+" when absent")
 	flags.StringVar(&f.cache, "cache", "", "folder for what is fetched; one of the user's when absent")
 	flags.StringVar(&f.name, "name", "", "what results call this worker; the machine's name when absent")
-	flags.IntVar(&f.swe, "swe", 2, "tasks at work at once; 0 leaves them to others")
-	flags.IntVar(&f.collect, "collect", 4, "calls for collections at work at once")
-	flags.IntVar(&f.verify, "verify", 2, "verifications at work at once")
+	flags.StringToIntVar(&f.work, "work", map[string]int{"swe": 2, "collect": 4, "verify": 2}, "how many tasks of swe, calls of collect and verifications are at work at once; what is not named is left to others")
 	flags.StringVar(&f.metrics, "metrics", "", "address of /metrics, as 127.0.0.1:9465; none when absent")
 	flags.DurationVar(&f.grace, "grace", 30*time.Second, "how long work may go on after an interrupt")
-	flags.StringVar(&f.logFormat, "log-format", "text", "how the log is written: text or json")
-	flags.StringVar(&f.logLevel, "log-level", "info", "least level that is logged: debug, info (each job), warn or error")
 	return cmd
 }
 
@@ -68,16 +59,19 @@ func (f *workerFlags) run(ctx context.Context, s Streams) (err error) {
 	if f.queue == "" {
 		f.queue = os.Getenv(storeVariable)
 	}
-	level := hclog.LevelFromString(f.logLevel)
-	switch {
-	case f.queue == "":
+	if f.queue == "" {
 		return usage("--queue is needed: the database that work comes from")
-	case f.swe < 0 || f.collect < 0 || f.verify < 0 || f.swe+f.collect+f.verify == 0:
-		return usage("--swe, --collect and --verify say how much is at work at once, and one of them is more than 0")
-	case level == hclog.NoLevel || (f.logFormat != "text" && f.logFormat != "json"):
-		return usage("--log-level wants debug, info, warn or error, and --log-format text or json")
 	}
-	logger := hclog.New(&hclog.LoggerOptions{Name: "stepfall", Output: s.Err, Level: level, JSONFormat: f.logFormat == "json"})
+	total := 0
+	for kind, n := range f.work {
+		if total += n; n < 0 || !slices.Contains([]string{"swe", "collect", "verify"}, kind) {
+			return usage("--work %s=%d: want a number for swe, collect or verify, as swe=2,verify=4", kind, n)
+		}
+	}
+	if total == 0 {
+		return usage("--work leaves everything to others")
+	}
+	logger := s.logger("stepfall", hclog.Info)
 	if f.cache == "" {
 		base, err := os.UserCacheDir()
 		if err != nil {
@@ -126,7 +120,7 @@ func (f *workerFlags) run(ctx context.Context, s Streams) (err error) {
 	return q.Work(ctx, queue.WorkerOptions{
 		Name: f.name, Grace: f.grace, Logger: logger, Redact: routers.Redact,
 		Kinds: map[string]queue.Kind{
-			swe.QueueKind: hands.Kind(f.swe), collect.QueueKind: collect.Kind(routers, cache, f.collect), queue.VerifyKind: routers.Verify(f.verify),
+			swe.QueueKind: hands.Kind(f.work["swe"]), collect.QueueKind: collect.Kind(routers, cache, f.work["collect"]), queue.VerifyKind: routers.Verify(f.work["verify"]),
 		},
 		Ready: func(name string) { fmt.Fprintf(s.Out, "worker %s waits for work\n", name) },
 	})
@@ -134,7 +128,7 @@ func (f *workerFlags) run(ctx context.Context, s Streams) (err error) {
 
 // hands are those that do tasks; done removes what they leave.
 func (f *workerFlags) hands(ctx context.Context, routers *queue.RouterCache, cache *queue.Cache, shared *store.Shared) (hands *swe.QueueWorker, done func() error, err error) {
-	if f.swe == 0 {
+	if f.work["swe"] == 0 {
 		return &swe.QueueWorker{}, func() error { return nil }, nil
 	}
 	walls, err := swe.NewJail(ctx)

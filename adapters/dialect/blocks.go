@@ -11,7 +11,6 @@ import (
 	"github.com/stepfall/stepfall/middleware"
 )
 
-// blockKind is what a block of an answer holds.
 type blockKind int
 
 const (
@@ -31,9 +30,7 @@ type block struct {
 	logprobs []chatLogProb
 	tool     middleware.ToolDelta // its index, id and name
 	raw      middleware.RawPart
-	// annotations are those of a text.
-	annotations []json.RawMessage
-	members     []byte // that it has beside those known here
+	members  []byte // that it has beside those known here
 }
 
 // blockWriter writes blocks: one at a time, from its start to its stop.
@@ -69,7 +66,7 @@ func (s *sequence) Delta(d *middleware.Delta) {
 		return // these dialects have one
 	}
 	switch {
-	case d.Raw != nil && d.Raw.Dialect == s.dialect && d.Raw.Text != "" && s.open != nil && s.open.kind == blockText:
+	case d.Raw != nil && d.Raw.Dialect == s.dialect && d.Raw.Text != "" && s.open != nil && (s.open.kind == blockText || s.open.kind == blockRefusal):
 		s.open.raw = *d.Raw // its text has been written
 		s.close()
 	case d.Raw != nil && d.Raw.Dialect == s.dialect:
@@ -105,8 +102,9 @@ func (s *sequence) begin(b *block) *block {
 	s.release()
 	s.close()
 	b.index = len(s.blocks)
-	if b.kind == blockTool {
+	if b.kind == blockTool || b.kind == blockText {
 		b.members = s.members[b.tool.ID]
+		delete(s.members, b.tool.ID)
 	}
 	s.blocks = append(s.blocks, b)
 	s.open = b
@@ -146,7 +144,7 @@ func (s *sequence) own(p middleware.RawPart) {
 		if s.members == nil {
 			s.members = map[string][]byte{}
 		}
-		s.members[members.Get("id").Str] = appendUnknown(nil, members, "id")
+		s.members[members.Get("id").Str+members.Get("call_id").Str] = newKnown("type id call_id").members(members)
 		return
 	}
 	s.note(blockRaw)
@@ -277,12 +275,12 @@ func (s *sequence) parts(parts []llms.ContentPart, refusal string) {
 	}
 }
 
-// silent is the writer of answers that are not streamed.
-type silent struct{}
+// noEvents is the writer of answers that are not streamed.
+type noEvents struct{}
 
-func (silent) start(*block)                            {}
-func (silent) piece(*block, string, *middleware.Delta) {}
-func (silent) stop(*block)                             {}
+func (noEvents) start(*block)                            {}
+func (noEvents) piece(*block, string, *middleware.Delta) {}
+func (noEvents) stop(*block)                             {}
 
 // stop words of providers, by what they mean.
 type stopKind int

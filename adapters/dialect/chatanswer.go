@@ -12,14 +12,13 @@ import (
 	"github.com/stepfall/stepfall/sdk"
 )
 
-// chatCompletion is a response of chat completions.
 type chatCompletion struct {
 	ID          string       `json:"id"`
 	Object      string       `json:"object"`
 	Created     int64        `json:"created"`
 	Model       string       `json:"model"`
 	Choices     []chatChoice `json:"choices"`
-	Usage       *chatUsage   `json:"usage,omitempty"`
+	Usage       Object       `json:"usage,omitempty"`
 	ServiceTier string       `json:"service_tier,omitempty"`
 	Fingerprint string       `json:"system_fingerprint,omitempty"`
 	Step        any          `json:"stepfall,omitempty"`
@@ -51,22 +50,6 @@ type chatToolCall struct {
 	Extra json.RawMessage `json:"extra_content,omitempty"`
 }
 
-type chatUsage struct {
-	PromptTokens     int `json:"prompt_tokens"`
-	CompletionTokens int `json:"completion_tokens"`
-	TotalTokens      int `json:"total_tokens"`
-	PromptDetails    struct {
-		Cached int `json:"cached_tokens"`
-		Audio  int `json:"audio_tokens"`
-	} `json:"prompt_tokens_details"`
-	CompletionDetails struct {
-		Reasoning int `json:"reasoning_tokens"`
-		Audio     int `json:"audio_tokens"`
-		Accepted  int `json:"accepted_prediction_tokens"`
-		Rejected  int `json:"rejected_prediction_tokens"`
-	} `json:"completion_tokens_details"`
-}
-
 type chatLogProbs struct {
 	Content []chatLogProb `json:"content"`
 	Refusal []chatLogProb `json:"refusal"`
@@ -84,7 +67,7 @@ type chatTopLogProb struct {
 }
 
 func (chat) Answer(a *Request, o *Answer) any {
-	c := chatCompletion{ID: "chatcmpl-" + o.ID, Object: "chat.completion", Created: o.Created, Model: o.Model, Usage: chatUsageOf(o.Usage), Step: o.Step,
+	c := chatCompletion{ID: "chatcmpl-" + o.ID, Object: "chat.completion", Created: o.Created, Model: o.Model, Usage: chatUsage.write(o.Usage), Step: o.Step,
 		Choices: make([]chatChoice, len(o.Choices))}
 	for i, choice := range o.Choices {
 		c.Choices[i] = chatChoice{Index: i, Message: chatMessageOf(choice), LogProbs: chatLogProbsOf(a, choice), FinishReason: chatFinish(choice)}
@@ -92,16 +75,15 @@ func (chat) Answer(a *Request, o *Answer) any {
 			c.ServiceTier, c.Fingerprint = x.ServiceTier, x.Fingerprint
 		}
 	}
-	return c
+	return withUnknown(c, middleware.DialectChat, o.Choices[0])
 }
 
-// chatMessageOf writes the message of a choice, with what the provider's own has besides.
 func chatMessageOf(choice *llms.ContentChoice) json.RawMessage {
 	x := middleware.ExtraOf(choice)
 	state := chatStateOf(x)
 	m := chatMessage{Role: "assistant", Reasoning: choice.ReasoningContent, Details: state.details, ToolCalls: chatCallsOf(choice)}
 	for i := range m.ToolCalls {
-		m.ToolCalls[i].ID, m.ToolCalls[i].Extra = Tag(state.origin, m.ToolCalls[i].ID), state.extras[m.ToolCalls[i].ID]
+		m.ToolCalls[i].ID, m.ToolCalls[i].Extra = tag(state.origin, m.ToolCalls[i].ID), state.extras[m.ToolCalls[i].ID]
 	}
 	refused := x != nil && x.Refusal != ""
 	if refused {
@@ -129,7 +111,9 @@ func chatStateOf(x *middleware.Extra) (s chatState) {
 	if x == nil {
 		return s
 	}
-	s.extras = map[string]json.RawMessage{}
+	if len(x.Parts) > 0 {
+		s.extras = map[string]json.RawMessage{}
+	}
 	for i, p := range x.Parts {
 		own, ok := p.(middleware.RawPart)
 		if !ok || own.Model == "" || own.Text != "" {
@@ -164,10 +148,9 @@ func next(parts []llms.ContentPart, i int) llms.ContentPart {
 	return nil
 }
 
-// chatExtra tags the signature of a call.
 func chatExtra(origin string, call gjson.Result) json.RawMessage {
 	if signature := call.Get(signaturePath).Str; signature != "" {
-		return json.RawMessage(`{"google":{"thought_signature":` + string(appendString(nil, Tag(origin, signature))) + `}}`)
+		return json.RawMessage(`{"google":{"thought_signature":` + string(appendString(nil, tag(origin, signature))) + `}}`)
 	}
 	return json.RawMessage(call.Get("extra_content").Raw)
 }
@@ -192,17 +175,6 @@ func callID(id string) string {
 	return id
 }
 
-func chatUsageOf(u sdk.Usage) *chatUsage {
-	out := &chatUsage{
-		PromptTokens:     u.InputTokens + u.CachedInputTokens + u.CacheWriteTokens,
-		CompletionTokens: u.OutputTokens + u.ReasoningTokens,
-	}
-	out.TotalTokens = out.PromptTokens + out.CompletionTokens
-	out.PromptDetails.Cached, out.CompletionDetails.Reasoning = u.CachedInputTokens, u.ReasoningTokens
-	return out
-}
-
-// chatLogProbsOf returns the log-probabilities of a choice where they were asked for.
 func chatLogProbsOf(a *Request, choice *llms.ContentChoice) *chatLogProbs {
 	x := middleware.ExtraOf(choice)
 	if x == nil || a.Params.LogProbs == nil || !*a.Params.LogProbs {
@@ -230,7 +202,6 @@ func byteList(s string) []int {
 	return list
 }
 
-// chatFinish returns why the model stopped, in OpenAI's words.
 func chatFinish(choice *llms.ContentChoice) string {
 	switch stopKindOf(choice) {
 	case stopLength:

@@ -2,10 +2,10 @@ package dialect
 
 import (
 	"cmp"
-	"encoding/base64"
 	"encoding/json"
 	"strings"
 
+	"github.com/tidwall/gjson"
 	"github.com/tmc/langchaingo/llms"
 
 	"github.com/stepfall/stepfall/middleware"
@@ -52,35 +52,23 @@ func (chat) Write(c *Call) (Object, error) {
 		b["response_format"] = Object{"type": "json_object"}
 	}
 	b.tools(c, middleware.DialectChat, func(f *llms.FunctionDefinition) Object {
-		function := Object{"name": f.Name}
-		function.text("description", f.Description)
-		if f.Parameters != nil {
-			function["parameters"] = f.Parameters
-		}
-		if f.Strict {
-			function["strict"] = true
-		}
-		return Object{"type": "function", "function": function}
+		return Object{"type": "function", "function": functionObject(f, "parameters", nil)}
 	})
-	switch mode, function, other := toolChoice(o); {
-	case function != "":
-		b["tool_choice"] = Object{"type": "function", "function": Object{"name": function}}
-	case other != nil:
-		b["tool_choice"] = other
-	default:
-		b.text("tool_choice", mode)
+	b.toolChoice(o, func(name string) Object { return Object{"type": "function", "function": Object{"name": name}} })
+	if c.Stream {
+		b["stream_options"] = Object{"include_usage": true}
 	}
 	b.extra(p, middleware.DialectChat)
 	delete(b, "stream")
-	delete(b, "stream_options")
 	if c.Stream {
-		b["stream"], b["stream_options"] = true, Object{"include_usage": true}
+		b["stream"] = true
+	} else {
+		delete(b, "stream_options")
 	}
 	c.NotSent = append(c.NotSent, fields.missing(p, middleware.DialectChat, "MaxTokens", "Schema")...)
 	return b, nil
 }
 
-// schemaObject is an answer's schema as OpenAI's APIs have it.
 func schemaObject(s *middleware.Schema) Object {
 	o := Object{"name": cmp.Or(s.Name, "answer"), "schema": s.Schema}
 	o.text("description", s.Description)
@@ -111,7 +99,6 @@ func chatMessages(messages []llms.MessageContent) (list []Object, err error) {
 	return list, nil
 }
 
-// appendSpeech adds a message of a system or of a user.
 func appendSpeech(list []Object, role string, parts []llms.ContentPart) ([]Object, error) {
 	message := Object{"role": role}
 	var content []any
@@ -129,7 +116,7 @@ func appendSpeech(list []Object, role string, parts []llms.ContentPart) ([]Objec
 			list, err = appendResults(list, []llms.ContentPart{p})
 			return err
 		default:
-			one, err := chatPart(p)
+			one, err := chatParts.write(p)
 			if err != nil {
 				return err
 			}
@@ -155,49 +142,6 @@ func chatContent(parts []any) any {
 	return parts
 }
 
-// chatPart is a part of what a user says.
-func chatPart(p llms.ContentPart) (Object, error) {
-	image := func(url, detail string) Object {
-		o := Object{"url": url}
-		o.text("detail", detail)
-		return Object{"type": "image_url", "image_url": o}
-	}
-	switch p := p.(type) {
-	case llms.TextContent:
-		return Object{"type": "text", "text": p.Text}, nil
-	case llms.ImageURLContent:
-		return image(p.URL, p.Detail), nil
-	case llms.BinaryContent:
-		return chatPart(middleware.FilePart{MIMEType: p.MIMEType, Data: p.Data})
-	case middleware.FilePart:
-		switch {
-		case strings.HasPrefix(p.MIMEType, "image/") && p.Data != nil:
-			return image(dataURL(p.MIMEType, p.Data), ""), nil
-		case strings.HasPrefix(p.MIMEType, "image/") && p.URL != "":
-			return image(p.URL, ""), nil
-		case strings.HasPrefix(p.MIMEType, "audio/") && p.Data != nil:
-			format := strings.TrimPrefix(strings.TrimPrefix(p.MIMEType, "audio/"), "x-")
-			if format == "mpeg" {
-				format = "mp3"
-			}
-			return Object{"type": "input_audio", "input_audio": Object{"data": base64.StdEncoding.EncodeToString(p.Data), "format": format}}, nil
-		}
-		file := Object{}
-		file.text("filename", p.Name)
-		switch {
-		case p.ID != "":
-			file["file_id"] = p.ID
-		case p.Data != nil:
-			file["file_data"] = dataURL(p.MIMEType, p.Data)
-		default:
-			return nil, refuseCall("chat completions take no file by its address: %s", p.URL)
-		}
-		return Object{"type": "file", "file": file}, nil
-	}
-	return nil, refusePart(p)
-}
-
-// appendAssistant adds a message of the model.
 func appendAssistant(list []Object, parts []llms.ContentPart) ([]Object, error) {
 	message, text, calls := Object{"role": "assistant"}, "", []any(nil)
 	var content []any // where its parts have members of their own
@@ -226,6 +170,10 @@ func appendAssistant(list []Object, parts []llms.ContentPart) ([]Object, error) 
 			message["name"] = p.Name
 		case middleware.RawPart:
 			if unknown.take(p) {
+				break
+			}
+			if gjson.GetBytes(p.Raw, "type").Str == "refusal" {
+				content = append(content, p.Raw)
 				break
 			}
 			text += p.Text
@@ -264,8 +212,8 @@ func appendAssistant(list []Object, parts []llms.ContentPart) ([]Object, error) 
 func appendResults(list []Object, parts []llms.ContentPart) ([]Object, error) {
 	var more []llms.ContentPart
 	var unknown memberWriter
-	add := func(id, text string) {
-		list = append(list, unknown.addToMessage(Object{"role": "tool", "tool_call_id": id, "content": text}))
+	add := func(id string, content any) {
+		list = append(list, unknown.addToMessage(Object{"role": "tool", "tool_call_id": id, "content": content}))
 	}
 	err := eachPart(parts, func(p llms.ContentPart, _ *llms.CacheControl) error {
 		switch p := p.(type) {
@@ -277,15 +225,24 @@ func appendResults(list []Object, parts []llms.ContentPart) ([]Object, error) {
 			add(p.ToolCallID, p.Content)
 		case middleware.ResultPart:
 			var own strings.Builder
+			var texts []any
+			isPlain := true
 			_ = eachPart(p.Parts, func(inner llms.ContentPart, _ *llms.CacheControl) error { // fails for none
-				if t, ok := inner.(llms.TextContent); ok {
+				if raw, ok := inner.(middleware.RawPart); ok && unknown.take(raw) {
+					isPlain = false
+				} else if t, ok := inner.(llms.TextContent); ok {
 					own.WriteString(t.Text)
+					texts = append(texts, unknown.addTo(Object{"type": "text", "text": t.Text}))
 				} else {
 					more = append(more, inner)
 				}
 				return nil
 			})
-			add(p.ToolCallID, cmp.Or(own.String(), p.Content))
+			if isPlain || texts == nil {
+				add(p.ToolCallID, cmp.Or(own.String(), p.Content))
+			} else {
+				add(p.ToolCallID, texts)
+			}
 		default:
 			return refuseCall("a %T is no result of a tool", p)
 		}

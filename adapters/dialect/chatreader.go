@@ -7,6 +7,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/tidwall/gjson"
 	"github.com/tmc/langchaingo/llms"
@@ -15,33 +16,6 @@ import (
 	"github.com/stepfall/stepfall/sdk"
 )
 
-// readChatUsage is what an answer used.
-func readChatUsage(u gjson.Result) sdk.Usage {
-	broken := false
-	count := func(path string) int {
-		var n Count
-		if v := u.Get(path); v.Exists() {
-			_ = n.UnmarshalJSON([]byte(v.Raw)) // it takes everything
-		}
-		broken = broken || AnyBroken(n)
-		return int(n)
-	}
-	cached := max(count("prompt_tokens_details.cached_tokens"), count("prompt_cache_hit_tokens")) // OpenAI, DeepSeek
-	prompt, written, completion, reasoning := count("prompt_tokens"), count("prompt_tokens_details.cache_write_tokens"), count("completion_tokens"), count("completion_tokens_details.reasoning_tokens")
-	if broken {
-		return BrokenUsage
-	}
-	out := completion - reasoning
-	if reasoning > 0 && count("total_tokens") == prompt+completion+reasoning {
-		out = completion // xAI counts reasoning beside the completion
-	}
-	return sdk.Usage{
-		InputTokens: max(0, prompt-cached-written), CachedInputTokens: cached, CacheWriteTokens: written,
-		OutputTokens: max(0, out), ReasoningTokens: reasoning,
-	}
-}
-
-// chatText is a string, or what a list of parts has of text.
 func chatText(v gjson.Result) string {
 	if !v.IsArray() {
 		return v.Str
@@ -54,7 +28,6 @@ func chatText(v gjson.Result) string {
 	return b.String()
 }
 
-// chatTokens are the tokens of an answer with their log-probabilities.
 func chatTokens(v gjson.Result) []sdk.TokenLogProb {
 	var list []chatLogProb
 	if !v.IsArray() || json.Unmarshal([]byte(v.Raw), &list) != nil {
@@ -140,6 +113,9 @@ func (c *chatReply) detail(raw json.RawMessage) {
 
 // state is what the message has for its own model, of which nothing more comes.
 func (c *chatReply) state(origin string) *middleware.RawPart {
+	if !c.hasState {
+		return nil
+	}
 	members := map[string]any{}
 	if c.reasoning.Len() > 0 {
 		members["reasoning_content"] = c.reasoning.String()
@@ -151,17 +127,20 @@ func (c *chatReply) state(origin string) *middleware.RawPart {
 		members["tool_calls"] = c.extras
 	}
 	raw, err := json.Marshal(members)
-	if err != nil || !c.hasState || len(members) == 0 {
+	if err != nil || len(members) == 0 {
 		return nil
 	}
 	return &middleware.RawPart{Dialect: middleware.DialectChat, Model: origin, Raw: raw}
 }
 
-// chatReader reads an answer of chat completions.
 type chatReader struct {
 	*Reply
 
 	choices []*chatReply
+	last    textPiece
+	news    int    // how many members the messages of the current event have
+	text    string // the last of them, as JSON has it
+	said    middleware.Delta
 }
 
 func (chat) Reader(r *Reply) Reader { return &chatReader{Reply: r} }
@@ -171,6 +150,14 @@ func (s *chatReader) Whole(data []byte) error {
 	return s.Event(data)
 }
 
+// knownOfCompletion are the members of answers and of their events that have another form.
+// Those of messages are parts of the answer.
+var knownOfCompletion = newKnown("error id object created model system_fingerprint service_tier obfuscation choices.index choices.finish_reason choices.logprobs " +
+	"choices.message.* choices.message.tool_calls.index choices.message.tool_calls.id choices.message.tool_calls.type choices.message.tool_calls.extra_content " +
+	"choices.message.tool_calls.function.name choices.message.tool_calls.function.arguments choices.delta.* choices.delta.tool_calls.index " +
+	"choices.delta.tool_calls.id choices.delta.tool_calls.type choices.delta.tool_calls.extra_content choices.delta.tool_calls.function.name " +
+	"choices.delta.tool_calls.function.arguments usage.prompt_cache_miss_tokens" + chatUsage.known("usage"))
+
 func (s *chatReader) End(isMarked bool) error {
 	hasEnded := len(s.choices) > 0
 	for _, c := range s.choices {
@@ -178,9 +165,6 @@ func (s *chatReader) End(isMarked bool) error {
 		var first []llms.ContentPart
 		if state := c.state(s.Origin); state != nil {
 			first = append(first, *state)
-		}
-		if id := audioID(c.unknown["audio"]); id != nil { // audio goes back by its id
-			c.unknown["audio"] = id
 		}
 		if len(c.unknown) > 0 {
 			raw, err := c.unknown.JSON()
@@ -205,27 +189,27 @@ func (s *chatReader) End(isMarked bool) error {
 	return nil
 }
 
-// audioID is what of an answer in sound a later turn sends, nil for none.
-func audioID(audio any) any {
-	raw, _ := audio.(json.RawMessage)
-	if id := gjson.GetBytes(raw, "id").Str; id != "" {
-		return Object{"id": id}
-	}
-	return nil
-}
-
 var errNotJSON = errors.New("not a JSON object")
 
 // Event takes in an answer or an event of its stream, which is a hot path.
 func (s *chatReader) Event(data []byte) (err error) {
+	if d := s.last.match(data); d != nil {
+		return s.add(d)
+	}
 	if !gjson.ValidBytes(data) {
 		return errNotJSON
 	}
-	in := gjson.Parse(strings.ToValidUTF8(string(data), "\ufffd"))
+	text := string(data)
+	if !utf8.ValidString(text) {
+		text = strings.ToValidUTF8(text, "\ufffd")
+	}
+	in := gjson.Parse(text)
 	if !in.IsObject() {
 		return errNotJSON
 	}
+	s.addUnknown(middleware.DialectChat, knownOfCompletion.unknown(in))
 	h := &s.Extra
+	s.news, s.said = 0, middleware.Delta{}
 	in.ForEach(func(name, v gjson.Result) bool {
 		switch name.Str {
 		case "error":
@@ -244,7 +228,7 @@ func (s *chatReader) Event(data []byte) (err error) {
 			h.Created = cmp.Or(int64(v.Float()), h.Created)
 		case "usage":
 			if v.IsObject() {
-				h.Usage = readChatUsage(v)
+				h.Usage = chatUsage.read(v)
 			}
 		case "choices":
 			v.ForEach(func(_, choice gjson.Result) bool {
@@ -254,10 +238,12 @@ func (s *chatReader) Event(data []byte) (err error) {
 		}
 		return err == nil
 	})
+	if s.news == 1 && err == nil && s.Extra.Raw == nil {
+		s.last.keep(data, s.text, &s.said)
+	}
 	return err
 }
 
-// choice takes in what an event says of a choice.
 func (s *chatReader) choice(in gjson.Result) error {
 	var index, finish, logProbs, message, delta gjson.Result
 	in.ForEach(func(name, v gjson.Result) bool {
@@ -300,12 +286,15 @@ func (s *chatReader) choice(in gjson.Result) error {
 	return nil
 }
 
-// piece takes in a message, or a piece of one.
 func (s *chatReader) piece(c *chatReply, in gjson.Result, probs []sdk.TokenLogProb) error {
 	d := middleware.Delta{Choice: c.index, LogProbs: probs}
 	var calls gjson.Result
 	var unknown Object
+	s.news += len(probs)
 	in.ForEach(func(name, v gjson.Result) bool {
+		if v.Type != gjson.Null && v.Raw != `""` && v.Raw != "[]" && name.Str != "role" {
+			s.news, s.text = s.news+1, v.Raw
+		}
 		switch name.Str {
 		case "content":
 			d.Text = chatText(v)
@@ -335,6 +324,9 @@ func (s *chatReader) piece(c *chatReply, in gjson.Result, probs []sdk.TokenLogPr
 		}
 		return true
 	})
+	if d.Text != "" || d.Reasoning != "" {
+		s.said = d
+	}
 	if err := s.add(&d); err != nil {
 		return err
 	}
@@ -355,7 +347,6 @@ func (s *chatReader) piece(c *chatReply, in gjson.Result, probs []sdk.TokenLogPr
 	return err
 }
 
-// emitMembers gives members of a message to who receives the stream.
 func (s *chatReader) emitMembers(choice int, members Object) error {
 	raw, err := members.JSON()
 	if err != nil {
@@ -365,7 +356,6 @@ func (s *chatReader) emitMembers(choice int, members Object) error {
 	return s.Emit(&middleware.Delta{Choice: choice, Raw: &p})
 }
 
-// call takes in a piece of a tool call.
 func (s *chatReader) call(c *chatReply, in gjson.Result) error {
 	id, name, arguments := in.Get("id").Str, in.Get("function.name").Str, in.Get("function.arguments").String()
 	at := c.position(in.Get("index"), id, name)

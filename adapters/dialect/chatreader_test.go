@@ -1,6 +1,7 @@
 package dialect
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -17,31 +18,54 @@ func FuzzEvents(f *testing.F) {
 		`{"choices":[],"usage":{"prompt_tokens":20.0,"completion_tokens":"20","total_tokens":40}}`, `{"choices":{"index":0},"usage":[1],"created":"x"}`, `[{"error":{}}]`, `{"error":{"message":"no"}}`, `nothing`,
 	} {
 		f.Add([]byte(event), []byte(event))
+		f.Add([]byte(event), []byte(strings.ReplaceAll(event, "word", `w\"`)))
+		f.Add([]byte(event), []byte(strings.ReplaceAll(event, "word", "\xff\n")))
+		f.Add([]byte(event), []byte(strings.ReplaceAll(event, "word", `another","content":"word`)))
 	}
 	f.Fuzz(func(t *testing.T, a, b []byte) {
-		said := map[int]string{}
-		arguments := map[[2]int]string{}
-		s := &chatReader{Reply: &Reply{Emit: func(d *middleware.Delta) error {
-			said[d.Choice] += d.Text
-			if d.Tool != nil {
-				arguments[[2]int{d.Choice, d.Tool.Index}] += d.Tool.Arguments
-			}
-			return nil
-		}}}
-		for _, event := range [][]byte{a, b, a} {
-			if s.Event(event) != nil {
-				break
-			}
-		}
-		for i, c := range s.choices {
-			if c.content.String() != said[i] || strings.ToValidUTF8(said[i], "") != said[i] {
-				t.Errorf("choice %d is %q, streamed %q", i, c.content.String(), said[i])
-			}
-			for k, call := range c.calls {
-				if call.FunctionCall.Arguments != arguments[[2]int{i, k}] {
-					t.Errorf("call %d of %d has %q, streamed %q", k, i, call.FunctionCall.Arguments, arguments[[2]int{i, k}])
-				}
-			}
+		events := [][]byte{a, b, a, b}
+		whole, again := readEvents(t, events, true), readEvents(t, events, false)
+		if whole != again {
+			t.Errorf("%q, with each event parsed %q", again, whole)
 		}
 	})
+}
+
+// readEvents reads events up to the first fault and returns what was said. Where it forgets,
+// no event is known by its form.
+func readEvents(t *testing.T, events [][]byte, forgets bool) string {
+	said := map[int]string{}
+	thought := map[int]string{}
+	arguments := map[[2]int]string{}
+	s := &chatReader{Reply: &Reply{Emit: func(d *middleware.Delta) error {
+		said[d.Choice] += d.Text
+		thought[d.Choice] += d.Reasoning
+		if d.Tool != nil {
+			arguments[[2]int{d.Choice, d.Tool.Index}] += d.Tool.Arguments
+		}
+		return nil
+	}}}
+	var err error
+	for _, event := range events {
+		if err = s.Event(event); err != nil {
+			break
+		}
+		if forgets {
+			s.last = textPiece{}
+		}
+	}
+	for i, c := range s.choices {
+		if c.content.String() != said[i] || strings.ToValidUTF8(said[i], "") != said[i] {
+			t.Errorf("choice %d is %q, streamed %q", i, c.content.String(), said[i])
+		}
+		if c.reasoning.String() != thought[i] {
+			t.Errorf("choice %d thought %q, streamed %q", i, c.reasoning.String(), thought[i])
+		}
+		for k, call := range c.calls {
+			if call.FunctionCall.Arguments != arguments[[2]int{i, k}] {
+				t.Errorf("call %d of %d has %q, streamed %q", k, i, call.FunctionCall.Arguments, arguments[[2]int{i, k}])
+			}
+		}
+	}
+	return fmt.Sprint(said, thought, arguments, s.Extra, err != nil)
 }

@@ -3,7 +3,6 @@ package dialect
 import (
 	"encoding/json"
 	"net/http"
-	"strings"
 
 	"github.com/tidwall/gjson"
 	"github.com/tmc/langchaingo/llms"
@@ -11,7 +10,6 @@ import (
 	"github.com/stepfall/stepfall/middleware"
 )
 
-// chat is OpenAI's chat completions.
 type chat struct{}
 
 func (chat) Read(body gjson.Result, _ http.Header) (*Request, *Refusal) {
@@ -25,6 +23,7 @@ func (chat) Read(body gjson.Result, _ http.Header) (*Request, *Refusal) {
 			return
 		}
 		a.chatParam(name, f)
+		a.keepUnknown(middleware.DialectChat, name, f, knownOfChat)
 	})
 	if fault == nil && (!said || len(a.Messages) == 0) {
 		fault = Invalid("messages", "messages: there are none")
@@ -32,7 +31,15 @@ func (chat) Read(body gjson.Result, _ http.Header) (*Request, *Refusal) {
 	return a, fault
 }
 
-// chatParam reads one parameter of a request.
+// What has another form, of parameters, tools, messages, their calls and parts.
+var (
+	knownOfChat = newKnown("stream_options.include_usage response_format.type response_format.json_schema.name response_format.json_schema.description " +
+		"response_format.json_schema.schema response_format.json_schema.strict tool_choice.type tool_choice.function.name")
+	knownOfChatTool    = newKnown("type function.name function.description function.parameters function.strict")
+	knownOfChatMessage = newKnown("role content name refusal tool_calls tool_call_id reasoning_content reasoning_details function_call")
+	knownOfChatCall    = newKnown("id type index extra_content function.name function.arguments")
+)
+
 func (a *Request) chatParam(name string, f field) {
 	p := &a.Params
 	switch name {
@@ -51,11 +58,11 @@ func (a *Request) chatParam(name string, f field) {
 	case "stop":
 		a.stop(f)
 	case "response_format":
-		a.chatFormat(f)
+		a.format(f, f.get("json_schema"))
 	case "tools":
-		f.each(func(f field) { a.chatTool(f) })
+		a.readTools(middleware.DialectChat, f, knownOfChatTool, a.chatTool)
 	case "tool_choice":
-		a.chatChoice(f)
+		a.choice(middleware.DialectChat, f, "function.name")
 	case "functions", "function_call":
 		f.refusef("deprecated and not read here: send tools")
 	case "audio":
@@ -86,13 +93,14 @@ func (a *Request) stop(f field) {
 	}
 }
 
-func (a *Request) chatFormat(f field) {
+// format reads what the answer must look like. schema is where a schema would be.
+func (a *Request) format(f, schema field) {
 	switch kind := f.get("type").text(); kind {
 	case "", "text":
 	case "json_object":
 		a.add(llms.WithJSONMode())
 	case "json_schema":
-		a.schema(f.get("json_schema"))
+		a.schema(schema)
 	default:
 		f.get("type").refusef("is %q: want text, json_object or json_schema", kind)
 	}
@@ -115,7 +123,7 @@ func (a *Request) schema(f field) {
 func (a *Request) chatTool(f field) {
 	switch kind := f.get("type").text(); kind {
 	case "function":
-		a.tool(f.get("function"))
+		a.tool(f.get("function"), "parameters")
 	case "custom":
 		rawTool(&a.Params, middleware.DialectChat, f)
 	default:
@@ -123,15 +131,15 @@ func (a *Request) chatTool(f field) {
 	}
 }
 
-// tool reads a function that models may call.
-func (a *Request) tool(f field) {
+// tool reads a function that models may call, whose schema has that name.
+func (a *Request) tool(f field, schema string) {
 	t := llms.Tool{Type: "function", Function: &llms.FunctionDefinition{
 		Name: f.get("name").optional(), Description: f.get("description").optional(), Strict: f.get("strict").value.Bool(),
 	}}
 	if t.Function.Name == "" {
 		f.get("name").refusef("a tool has no name")
 	}
-	if p := f.get("parameters"); p.exists() {
+	if p := f.get(schema); p.exists() {
 		if !p.value.IsObject() {
 			p.refusef("want a JSON schema")
 		}
@@ -140,42 +148,41 @@ func (a *Request) tool(f field) {
 	a.Tools = append(a.Tools, t)
 }
 
-func (a *Request) chatChoice(f field) {
-	if f.value.Type == gjson.String {
+// choice reads a choice of tools in one of OpenAI's APIs: a word, or a function by its name.
+func (a *Request) choice(d middleware.Dialect, f field, name string) {
+	switch {
+	case f.value.Type == gjson.String:
 		a.add(llms.WithToolChoice(f.value.Str))
-		return
+	case f.get("type").text() == "function":
+		a.add(llms.WithToolChoice(llms.ToolChoice{Type: "function", Function: &llms.FunctionReference{Name: f.get(name).text()}}))
+	default:
+		extra(&a.Params, d, "tool_choice", f)
 	}
-	if f.get("type").text() == "function" {
-		a.add(llms.WithToolChoice(llms.ToolChoice{Type: "function", Function: &llms.FunctionReference{Name: f.get("function").get("name").text()}}))
-		return
-	}
-	extra(&a.Params, middleware.DialectChat, "tool_choice", f)
 }
 
-// chatMessage reads one message.
 func (a *Request) chatMessage(f field) {
 	m := llms.MessageContent{}
 	if name := f.get("name"); name.exists() && f.get("role").value.Str != "tool" {
 		m.Parts = append(m.Parts, middleware.NamePart{Name: name.text()})
 	}
-	if p, ok := f.unknown(middleware.DialectChat, messageMembers, "role content name refusal tool_calls tool_call_id reasoning_content reasoning_details function_call"); ok {
+	if p, ok := f.unknown(middleware.DialectChat, messageMembers, knownOfChatMessage); ok {
 		m.Parts = append(m.Parts, p)
 	}
 	content := f.get("content")
 	switch role := f.get("role").text(); role {
 	case "system", "developer":
 		m.Role = llms.ChatMessageTypeSystem
-		m.Parts = append(m.Parts, content.chatParts()...)
+		m.Parts = append(m.Parts, chatParts.read(content)...)
 	case "user":
 		m.Role = llms.ChatMessageTypeHuman
-		m.Parts = append(m.Parts, content.chatParts()...)
+		m.Parts = append(m.Parts, chatParts.read(content)...)
 	case "assistant":
 		m.Role = llms.ChatMessageTypeAI
 		state, calls := f.chatState()
 		m.Parts = append(m.Parts, state...)
-		m.Parts = append(m.Parts, content.chatParts()...)
+		m.Parts = append(m.Parts, chatParts.read(content)...)
 		if r := f.get("refusal"); r.exists() {
-			m.Parts = append(m.Parts, refusalPart(r))
+			m.Parts = append(m.Parts, middleware.RawPart{TextContent: llms.TextContent{Text: r.text()}, Dialect: middleware.DialectChat, Raw: json.RawMessage(`{"refusal":` + r.value.Raw + `}`)})
 		}
 		if list := f.get("tool_calls"); list.exists() {
 			list.each(func(f field) {
@@ -183,7 +190,7 @@ func (a *Request) chatMessage(f field) {
 				if p, ok := calls[call.ID]; ok {
 					m.Parts = append(m.Parts, p)
 				}
-				if p, ok := f.unknown(middleware.DialectChat, partMembers, "id type index extra_content function.name function.arguments"); ok {
+				if p, ok := f.unknown(middleware.DialectChat, partMembers, knownOfChatCall); ok {
 					m.Parts = append(m.Parts, p)
 				}
 				m.Parts = append(m.Parts, call)
@@ -196,22 +203,11 @@ func (a *Request) chatMessage(f field) {
 			f.get("tool_call_id").refusef("a message of the role tool needs one")
 		}
 		_, id, _ = Untag(id)
-		m.Parts = append(m.Parts, llms.ToolCallResponse{ToolCallID: id, Name: f.get("name").optional(), Content: content.onlyText()})
+		m.Parts = append(m.Parts, content.chatResult(llms.ToolCallResponse{ToolCallID: id, Name: f.get("name").optional()}))
 	default:
 		f.get("role").refusef("is %q: want system, developer, user, assistant or tool", role)
 	}
 	a.Messages = append(a.Messages, m)
-}
-
-// member returns an object of one member.
-func member(name string, f field) []byte {
-	raw := appendString(append(make([]byte, 0, len(name)+len(f.value.Raw)+8), '{'), name)
-	return append(append(append(raw, ':'), f.value.Raw...), '}')
-}
-
-// refusalPart is what a model said when it declined: text to models of other APIs.
-func refusalPart(f field) llms.ContentPart {
-	return middleware.RawPart{TextContent: llms.TextContent{Text: f.text()}, Dialect: middleware.DialectChat, Raw: member("refusal", f)}
 }
 
 // signaturePath is where Google's chat completions have the signature of a call.
@@ -285,55 +281,22 @@ func (f field) chatCall() llms.ToolCall {
 	}}
 }
 
-// onlyText reads the content of a message that holds nothing but text.
-func (f field) onlyText() string {
-	var text strings.Builder
-	for _, p := range f.chatParts() {
+// chatResult reads the content of a tool's result, which is text only.
+func (f field) chatResult(r llms.ToolCallResponse) llms.ContentPart {
+	parts := chatParts.read(f)
+	isPlain := true
+	for _, p := range parts {
 		switch p := p.(type) {
 		case llms.TextContent:
-			text.WriteString(p.Text)
-		case middleware.RawPart: // members of a text, which is one with the others
+			r.Content += p.Text
+		case middleware.RawPart:
+			isPlain = false
 		default:
 			f.refusef("want text only")
 		}
 	}
-	return text.String()
-}
-
-// chatParts reads a message's content: a string, a list of parts, or nothing.
-func (f field) chatParts() (parts []llms.ContentPart) {
-	f.content(&parts, func(f field) {
-		if p, ok := f.unknown(middleware.DialectChat, partMembers, "type text refusal image_url.url image_url.detail file.filename file.file_data file.file_id"); ok {
-			parts = append(parts, p)
-		}
-		switch kind := f.get("type").text(); kind {
-		case "text":
-			parts = append(parts, llms.TextContent{Text: f.get("text").text()})
-		case "refusal":
-			parts = append(parts, refusalPart(f.get("refusal")))
-		case "image_url":
-			url := f.get("image_url").get("url")
-			parts = append(parts, url.image(url.optional(), f.get("image_url").get("detail").optional()))
-		case "file":
-			parts = append(parts, f.get("file").file("filename", "file_data", "file_id", ""))
-		default:
-			f.get("type").refusef("is %q: want text, image_url or file", kind)
-		}
-	})
-	return parts
-}
-
-// file reads a file that is sent along, whose members have these names.
-func (f field) file(name, data, id, url string) llms.ContentPart {
-	p := middleware.FilePart{Name: f.get(name).optional(), ID: f.get(id).optional()}
-	if url != "" {
-		p.URL = f.get(url).optional()
+	if isPlain {
+		return r
 	}
-	if d := f.get(data); d.exists() {
-		p.MIMEType, p.Data = d.decoded("application/pdf")
-	}
-	if p.Data == nil && p.ID == "" && p.URL == "" {
-		f.refusef("a file without its content")
-	}
-	return p
+	return middleware.ResultPart{ToolCallResponse: r, Parts: parts}
 }

@@ -9,7 +9,6 @@ import (
 	"github.com/stepfall/stepfall/middleware"
 )
 
-// chatStream writes the events of chat completions.
 type chatStream struct {
 	a        *Request
 	out      *Events
@@ -137,7 +136,7 @@ func (s *chatStream) call(choice int, t *middleware.ToolDelta) {
 		buf = append(buf, `"tool_calls":[{"index":`...)
 		buf = strconv.AppendInt(buf, int64(t.Index), 10)
 		if !begun {
-			buf = appendString(append(buf, `,"id":`...), Tag(progress.origin, callID(t.ID)))
+			buf = appendString(append(buf, `,"id":`...), tag(progress.origin, callID(t.ID)))
 			buf = append(buf, `,"type":"function","function":{"name":`...)
 			buf = append(appendString(buf, t.Name), `,"arguments":`...)
 		} else {
@@ -186,15 +185,30 @@ func (s *chatStream) Finish(o *Answer) {
 			return buf
 		})
 	}
+	s.unknown(o)
 	s.out.append(func(buf []byte) []byte {
 		if s.a.Usage {
-			if usage, err := json.Marshal(chatUsageOf(o.Usage)); err == nil {
+			if usage, err := json.Marshal(chatUsage.write(o.Usage)); err == nil {
 				head := s.head[:len(s.head)-len(`{"index":`)]
 				buf = append(append(append(append(buf, head...), `],"usage":`...), usage...), "}\n\n"...)
 			}
 		}
 		return append(buf, "data: [DONE]\n\n"...)
 	})
+}
+
+// unknown writes what the model's events had besides, in one event.
+func (s *chatStream) unknown(o *Answer) {
+	if x := middleware.ExtraOf(o.Choices[0]); x == nil || x.Unknown.Dialect != middleware.DialectChat || x.Unknown.Raw == nil {
+		return
+	}
+	event := Object{"id": "chatcmpl-" + s.out.ID, "object": "chat.completion.chunk", "created": s.out.Created, "model": s.a.Model}
+	var choices []Object
+	for i := range o.Choices {
+		choices = append(choices, Object{"index": i, "delta": Object{}, "finish_reason": nil})
+	}
+	event["choices"] = choices
+	s.out.data(withUnknown(event, middleware.DialectChat, o.Choices[0]))
 }
 
 // state writes what the client sends back for the model, after all the rest.

@@ -23,7 +23,8 @@
 //
 // # Unknown members
 //
-// What a message or a part has beyond what is known here stands in a part before it, goes to
+// What a message or a part has beyond what is known here stands in a part before it, what
+// parameters and tools have in Params.Extra, and what answers have in Extra.Unknown. It goes to
 // models of the same API, and comes back from them.
 //
 // # State of a model

@@ -48,7 +48,6 @@ func members(v gjson.Result, path string, fault **Refusal, do func(name string, 
 
 func (f field) members(do func(name string, f field)) { members(f.value, f.path, f.fault, do) }
 
-// each calls do for each element of a list.
 func (f field) each(do func(f field)) {
 	if !f.value.IsArray() {
 		f.refusef("want a list")
@@ -81,7 +80,6 @@ func (f field) text() string {
 	return f.value.Str
 }
 
-// optional is the text of a field that may be missing.
 func (f field) optional() string {
 	if !f.exists() {
 		return ""
@@ -152,7 +150,6 @@ func rawTool(p *middleware.Params, d middleware.Dialect, f field) {
 	p.RawTools, p.Dialect = append(p.RawTools, f.raw()), d
 }
 
-// image returns an image that is given by its URL, which may hold it.
 func (f field) image(url, detail string) llms.ContentPart {
 	if url == "" {
 		f.refusef("an image without a URL")
@@ -160,8 +157,8 @@ func (f field) image(url, detail string) llms.ContentPart {
 	return llms.ImageURLWithDetailPart(url, detail)
 }
 
-// decoded returns the bytes of a data: URL, or of base64 without one.
-func (f field) decoded(fallback string) (mime string, data []byte) {
+// decodeData returns the bytes of a data: URL, or of base64 without one.
+func (f field) decodeData(fallback string) (mime string, data []byte) {
 	text := f.text()
 	if strings.HasPrefix(text, "data:") {
 		mime, data, ok := parseDataURL(text)
@@ -177,7 +174,6 @@ func (f field) decoded(fallback string) (mime string, data []byte) {
 	return fallback, data
 }
 
-// appendString appends s as JSON writes it.
 func appendString(buf []byte, s string) []byte { return gjson.AppendJSONString(buf, s) }
 
 // content reads a message's content: a string, which is a text, or a list, each part of

@@ -2,8 +2,11 @@ package dialect
 
 import (
 	"encoding/json"
+	"maps"
 	"reflect"
 	"slices"
+
+	"github.com/tidwall/gjson"
 
 	"github.com/stepfall/stepfall/middleware"
 )
@@ -102,6 +105,18 @@ func (list paramFields) write(b Object, p *middleware.Params) {
 	}
 }
 
+// foreign names what a field holds for another API: the request's members, or the types of
+// tools.
+func foreign(p *middleware.Params, field string) (names []string) {
+	if field == "Extra" {
+		return slices.Sorted(maps.Keys(p.Extra))
+	}
+	for _, raw := range p.RawTools {
+		names = append(names, "tool "+gjson.GetBytes(raw, "type").Str)
+	}
+	return names
+}
+
 // missing names the fields that are set and that the API has neither a member for nor
 // another word, which words are names of.
 func (list paramFields) missing(p *middleware.Params, d middleware.Dialect, words ...string) (names []string) {
@@ -114,7 +129,7 @@ func (list paramFields) missing(p *middleware.Params, d middleware.Dialect, word
 		case "OnDelta", "Dialect":
 		case "Extra", "RawTools":
 			if p.Dialect != d {
-				names = append(names, name)
+				names = append(names, foreign(p, name)...)
 			}
 		default:
 			if !slices.Contains(words, name) {

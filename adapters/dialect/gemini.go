@@ -16,7 +16,6 @@ import (
 	"github.com/stepfall/stepfall/sdk"
 )
 
-// gemini is the Gemini API.
 type gemini struct{}
 
 // geminiConfig are the parameters of a request's generationConfig, geminiFields those
@@ -80,7 +79,7 @@ func geminiThinking(model string, p *middleware.Params) Object {
 	case p.ReasoningTokens != nil:
 		thinking["thinkingBudget"] = *p.ReasoningTokens
 	case p.ReasoningEffort == "none" || strings.Contains(model, "gemini-2"):
-		if tokens, known := ThinkingBudget[p.ReasoningEffort]; known {
+		if tokens, known := thinkingBudget[p.ReasoningEffort]; known {
 			thinking["thinkingBudget"] = tokens
 		}
 	default:
@@ -91,11 +90,8 @@ func geminiThinking(model string, p *middleware.Params) Object {
 
 func (o Object) geminiTools(c *Call) {
 	o.tools(c, middleware.DialectGemini, func(f *llms.FunctionDefinition) Object {
-		function := Object{"name": f.Name}
-		function.text("description", f.Description)
-		if f.Parameters != nil {
-			function["parametersJsonSchema"] = f.Parameters
-		}
+		function := functionObject(f, "parametersJsonSchema", nil)
+		delete(function, "strict")
 		return function
 	})
 	if list, _ := o["tools"].([]any); list != nil {
@@ -281,7 +277,6 @@ func geminiResult(p middleware.ResultPart, names map[string]string) (Object, err
 // inventedID begins the ids of calls to which the API gave none.
 const inventedID = "stepfall_call_"
 
-// geminiStops are the API's words for the end of an answer, in those of the others.
 var geminiStops = map[string]string{
 	"STOP": "stop", "MAX_TOKENS": "length", "SAFETY": "content_filter", "RECITATION": "content_filter", "BLOCKLIST": "content_filter",
 	"PROHIBITED_CONTENT": "content_filter", "SPII": "content_filter", "IMAGE_SAFETY": "content_filter",
@@ -289,16 +284,10 @@ var geminiStops = map[string]string{
 
 // geminiReply is an answer, or a piece of one.
 type geminiReply struct {
-	ResponseID    string    `json:"responseId"`
-	ModelVersion  string    `json:"modelVersion"`
-	CreateTime    time.Time `json:"createTime"`
-	UsageMetadata *struct {
-		Prompt     Count `json:"promptTokenCount"`
-		ToolPrompt Count `json:"toolUsePromptTokenCount"`
-		Cached     Count `json:"cachedContentTokenCount"`
-		Candidates Count `json:"candidatesTokenCount"`
-		Thoughts   Count `json:"thoughtsTokenCount"`
-	} `json:"usageMetadata"`
+	ResponseID     string          `json:"responseId"`
+	ModelVersion   string          `json:"modelVersion"`
+	CreateTime     time.Time       `json:"createTime"`
+	UsageMetadata  json.RawMessage `json:"usageMetadata"`
 	PromptFeedback struct {
 		BlockReason        string `json:"blockReason"`
 		BlockReasonMessage string `json:"blockReasonMessage"`
@@ -326,7 +315,6 @@ type geminiToken struct {
 	LogProb float64 `json:"logProbability"`
 }
 
-// geminiReader reads an answer of Gemini.
 type geminiReader struct {
 	*Reply
 
@@ -354,12 +342,8 @@ func (s *geminiReader) Event(data []byte) error {
 	if !in.CreateTime.IsZero() {
 		x.Created = in.CreateTime.Unix()
 	}
-	if u := in.UsageMetadata; u != nil && AnyBroken(u.Prompt, u.ToolPrompt, u.Cached, u.Candidates, u.Thoughts) {
-		x.Usage = BrokenUsage
-	} else if u != nil {
-		x.Usage = sdk.Usage{
-			InputTokens: int(u.Prompt + u.ToolPrompt - u.Cached), CachedInputTokens: int(u.Cached), OutputTokens: int(u.Candidates), ReasoningTokens: int(u.Thoughts),
-		}
+	if len(in.UsageMetadata) > 0 {
+		x.Usage = geminiUsage.read(gjson.ParseBytes(in.UsageMetadata))
 	}
 	if f := in.PromptFeedback; f.BlockReason != "" {
 		s.isBlocked = true
@@ -403,6 +387,8 @@ func (s *geminiReader) candidate(in *geminiCandidate) error {
 	return s.add(&middleware.Delta{Choice: in.Index, LogProbs: tokens})
 }
 
+var knownOfGeminiPart = newKnown("text thought thoughtSignature")
+
 // part takes in a part: its text is put into d.
 func (s *geminiReader) part(c *replyChoice, d *middleware.Delta, raw json.RawMessage) error {
 	var p struct {
@@ -437,7 +423,7 @@ func (s *geminiReader) part(c *replyChoice, d *middleware.Delta, raw json.RawMes
 		d.Reasoning = p.Text
 	case p.Text != "":
 		d.Text = p.Text
-	case appendUnknown(nil, gjson.ParseBytes(raw), "text thought thoughtSignature") != nil:
+	case knownOfGeminiPart.unknown(gjson.ParseBytes(raw)) != nil:
 		c.addPart(middleware.RawPart{Dialect: middleware.DialectGemini, Raw: raw})
 	}
 	return nil

@@ -49,11 +49,23 @@ type Limits struct {
 	// Effort maps words for how much to think, and Tier service tiers. What is mapped to
 	// nothing is not sent; what is not mapped goes as it is.
 	Effort, Tier map[string]string
-	// AdaptiveBudget is the budget of tokens that stands for thinking of the type adaptive,
-	// where a model does not know that type.
-	AdaptiveBudget int
-	// Images are the media types of images.
-	Images []string
+	// Thinking maps types of thinking in Messages; what is mapped to nothing is not sent.
+	Thinking map[string]string
+	// ToolEffort is the only effort that the model takes together with tools; "" is any.
+	ToolEffort string
+	// NoForcedTool is set for a model that is not made to call a tool.
+	NoForcedTool bool
+	// EndsWithUser is set for a model that continues no answer of its own.
+	EndsWithUser bool
+	// StoredMetadata is set where metadata are taken only with store.
+	StoredMetadata bool
+	// Images are the media types of images, Files those of files. A file of another type
+	// goes as a text where it is one.
+	Images, Files []string
+	// NoFileURL and NoImageURL are set where files and images do not go by their address.
+	NoFileURL, NoImageURL bool
+	// FileID begins the names of files that are stored at the vendor.
+	FileID string
 	// UserFirst wants a message of the user: the last of nothing but system messages
 	// becomes one.
 	UserFirst bool
@@ -73,15 +85,47 @@ func (l *Limits) Exclude(messages []llms.MessageContent, o *llms.CallOptions, p 
 			return fmt.Sprintf("takes no tool by the name %.80q", f.Name)
 		}
 	}
-	if l.Images == nil {
-		return ""
+	if mode, function, _ := toolChoice(o); l.NoForcedTool && (mode == "required" || function != "") {
+		return "cannot be made to call a tool"
 	}
-	for i := range messages {
-		for _, part := range messages[i].Parts {
-			if kind := imageType(part); kind != "" && !slices.Contains(l.Images, kind) {
-				return "takes no " + kind
+	if n := len(messages); l.EndsWithUser && n > 0 && messages[n-1].Role == llms.ChatMessageTypeAI {
+		return "takes no conversation that ends with an answer"
+	}
+	for _, m := range messages {
+		why := ""
+		walk(m.Parts, func(part llms.ContentPart) {
+			if w := l.excludePart(part); w != "" {
+				why = w
 			}
+		})
+		if why != "" {
+			return why
 		}
+	}
+	return ""
+}
+
+// excludePart returns why a part cannot be sent, or "".
+func (l *Limits) excludePart(p llms.ContentPart) string {
+	switch p := p.(type) {
+	case middleware.FilePart:
+		switch isImage := strings.HasPrefix(p.MIMEType, "image/"); {
+		case p.ID != "" && (!strings.HasPrefix(p.ID, l.FileID) || l.Files != nil && len(l.Files) == 0):
+			return fmt.Sprintf("does not have the file %.80q", p.ID)
+		case p.Data == nil && p.ID == "" && (isImage && l.NoImageURL || !isImage && l.NoFileURL):
+			return "takes no file by its address"
+		}
+	case llms.ImageURLContent:
+		if l.NoImageURL && !strings.HasPrefix(p.URL, "data:") {
+			return "takes no image by its address"
+		}
+	}
+	kind := fileType(p)
+	isImage := strings.HasPrefix(kind, "image/")
+	switch {
+	case kind == "", strings.HasSuffix(kind, "/*"), strings.HasPrefix(kind, "audio/"):
+	case isImage && l.Images != nil && !slices.Contains(l.Images, kind), !isImage && l.Files != nil && !slices.Contains(l.Files, kind) && !strings.HasPrefix(kind, "text/"):
+		return "takes no " + kind
 	}
 	return ""
 }
@@ -93,12 +137,9 @@ func isWord(s string, most int, signs string) bool {
 	}) < 0
 }
 
-// imageType is the media type of an image that is sent in full, "" for anything else.
-func imageType(p llms.ContentPart) string {
-	kind := ""
+// fileType is the media type of a file that is sent in full, "" for anything else.
+func fileType(p llms.ContentPart) (kind string) {
 	switch p := p.(type) {
-	case llms.CachedContent:
-		return imageType(p.ContentPart)
 	case llms.BinaryContent:
 		kind = p.MIMEType
 	case middleware.FilePart:
@@ -108,14 +149,13 @@ func imageType(p llms.ContentPart) string {
 	case llms.ImageURLContent:
 		head, _, _ := strings.Cut(p.URL, ";")
 		kind, _ = strings.CutPrefix(head, "data:")
+		if kind == head {
+			return ""
+		}
 	}
-	if kind = mediaType(kind); !strings.HasPrefix(kind, "image/") || kind == "image/*" {
-		return ""
-	}
-	return kind
+	return mediaType(kind)
 }
 
-// mediaType is the registered name of a media type.
 func mediaType(kind string) string {
 	if kind == "image/jpg" {
 		return "image/jpeg"
@@ -140,12 +180,24 @@ func (l *Limits) Fit(messages []llms.MessageContent, o *llms.CallOptions, p *mid
 	if p.MaxTokens != nil && *p.MaxTokens < l.MinTokens {
 		p.MaxTokens = &l.MinTokens
 	}
-	if l.UserID > 0 && len(p.User) > l.UserID {
-		sum := sha256.Sum256([]byte(p.User))
-		p.User = hex.EncodeToString(sum[:])
+	for _, id := range []*string{&p.User, &p.SafetyIdentifier} {
+		if l.UserID > 0 && len(*id) > l.UserID {
+			sum := sha256.Sum256([]byte(*id))
+			*id = hex.EncodeToString(sum[:])
+		}
+	}
+	if l.StoredMetadata && p.Metadata != nil && (p.Store == nil || !*p.Store) {
+		p.Metadata = nil
+		notSent = append(notSent, "Metadata")
 	}
 	notSent = append(notSent, mapWord(&p.ReasoningEffort, l.Effort, "ReasoningEffort")...)
 	notSent = append(notSent, mapWord(&p.ServiceTier, l.Tier, "ServiceTier")...)
+	if l.ToolEffort != "" && len(o.Tools) > 0 && p.ReasoningEffort != l.ToolEffort {
+		if p.ReasoningEffort != "" {
+			notSent = append(notSent, "ReasoningEffort")
+		}
+		p.ReasoningEffort = l.ToolEffort
+	}
 	o.StopWords = l.stopWords(o.StopWords)
 	if l.ToolProperties || p.Dialect != "" {
 		l.fitTools(o, p)
@@ -158,7 +210,6 @@ func (l *Limits) Fit(messages []llms.MessageContent, o *llms.CallOptions, p *mid
 	return l.fitMessages(messages), notSent
 }
 
-// mapWord maps a word, and names it where it is not sent.
 func mapWord(word *string, to map[string]string, name string) []string {
 	mapped, ok := to[*word]
 	if !ok {
@@ -271,70 +322,43 @@ func closeObjects(v any) {
 
 // fitMessages maps ids and media types, and makes a message of the user where one is needed.
 func (l *Limits) fitMessages(messages []llms.MessageContent) []llms.MessageContent {
-	copied := false
-	change := func(i int) *llms.MessageContent {
-		if !copied {
-			messages, copied = slices.Clone(messages), true
-		}
-		return &messages[i]
-	}
-	system := 0
-	for i := range messages {
-		if messages[i].Role == llms.ChatMessageTypeSystem {
-			system++
-		}
-		own := false
-		for j, p := range messages[i].Parts {
-			fresh, changed := l.fitPart(p)
-			if !changed {
-				continue
-			}
-			if m := change(i); !own {
-				m.Parts, own = slices.Clone(m.Parts), true
-			}
-			messages[i].Parts[j] = fresh
-		}
-	}
-	if n := len(messages); l.UserFirst && system == n && n > 0 {
-		change(n - 1).Role = llms.ChatMessageTypeHuman
+	messages = rewrite(messages, l.fitPart)
+	isSaid := func(m llms.MessageContent) bool { return m.Role != llms.ChatMessageTypeSystem }
+	if n := len(messages); l.UserFirst && n > 0 && !slices.ContainsFunc(messages, isSaid) {
+		messages = slices.Clone(messages)
+		messages[n-1].Role = llms.ChatMessageTypeHuman
 	}
 	return messages
 }
 
-func (l *Limits) fitPart(p llms.ContentPart) (fitting llms.ContentPart, changed bool) {
+func (l *Limits) fitPart(p llms.ContentPart) (fitting llms.ContentPart, isChanged bool) {
 	switch p := p.(type) {
-	case llms.CachedContent:
-		p.ContentPart, changed = l.fitPart(p.ContentPart)
-		return p, changed
 	case llms.ToolCall:
-		p.ID, changed = l.callID(p.ID)
-		return p, changed
+		p.ID, isChanged = l.callID(p.ID)
+		return p, isChanged
 	case llms.ToolCallResponse:
-		p.ToolCallID, changed = l.callID(p.ToolCallID)
-		return p, changed
+		p.ToolCallID, isChanged = l.callID(p.ToolCallID)
+		return p, isChanged
 	case middleware.ResultPart:
-		p.ToolCallID, changed = l.callID(p.ToolCallID)
-		for j, inner := range p.Parts {
-			if fresh, differs := l.fitPart(inner); differs {
-				p.Parts, changed = slices.Clone(p.Parts), true
-				p.Parts[j] = fresh
-			}
-		}
-		return p, changed
+		p.ToolCallID, isChanged = l.callID(p.ToolCallID)
+		return p, isChanged
 	case llms.BinaryContent:
 		was := p.MIMEType
 		p.MIMEType = mediaType(was)
 		return p, p.MIMEType != was
 	case middleware.FilePart:
+		if p.Data != nil && l.Files != nil && strings.HasPrefix(p.MIMEType, "text/") && !slices.Contains(l.Files, p.MIMEType) {
+			return llms.TextContent{Text: strings.TrimPrefix(p.Name+"\n\n"+string(p.Data), "\n\n")}, true
+		}
 		was := p.MIMEType
 		p.MIMEType = mediaType(was)
 		return p, p.MIMEType != was
 	case llms.ImageURLContent:
-		rest, jpg := strings.CutPrefix(p.URL, "data:image/jpg;")
-		if jpg {
+		rest, isJPG := strings.CutPrefix(p.URL, "data:image/jpg;")
+		if isJPG {
 			p.URL = "data:image/jpeg;" + rest
 		}
-		return p, jpg
+		return p, isJPG
 	}
 	return p, false
 }

@@ -23,7 +23,10 @@ func tool(name, schema string) llms.Tool {
 
 // What a vendor would refuse is known before it is asked.
 func TestExclude(t *testing.T) {
-	claude := dialect.Anthropic("claude-sonnet-4-5")
+	claude, opus := dialect.Anthropic("claude-sonnet-4-5"), dialect.Anthropic("claude-opus-5-5")
+	file := func(p middleware.FilePart) []llms.MessageContent {
+		return []llms.MessageContent{{Role: llms.ChatMessageTypeHuman, Parts: []llms.ContentPart{p}}}
+	}
 	long := strings.Repeat("a", 65)
 	image := func(kind string) []llms.MessageContent {
 		return []llms.MessageContent{{Role: llms.ChatMessageTypeHuman, Parts: []llms.ContentPart{llms.CachedContent{ContentPart: llms.BinaryContent{MIMEType: kind, Data: []byte("x")}}}}}
@@ -47,6 +50,16 @@ func TestExclude(t *testing.T) {
 		{limits: &dialect.Gemini, messages: image("image/heic")},
 		{limits: &chat, messages: []llms.MessageContent{{Parts: []llms.ContentPart{llms.ImageURLContent{URL: "data:image/tiff;base64,AA=="}}}}, want: "takes no image/tiff"},
 		{limits: &chat, messages: []llms.MessageContent{{Parts: []llms.ContentPart{llms.ImageURLContent{URL: "https://x/y.tiff"}}}}},
+		{limits: &claude, messages: []llms.MessageContent{{Parts: []llms.ContentPart{middleware.ResultPart{Parts: []llms.ContentPart{llms.BinaryContent{MIMEType: "image/bmp", Data: []byte("x")}}}}}}, want: "takes no image/bmp"},
+		{limits: &chat, messages: file(middleware.FilePart{MIMEType: "application/zip", Data: []byte("x")}), want: "takes no application/zip"},
+		{limits: &responses, messages: file(middleware.FilePart{MIMEType: "application/zip", Data: []byte("x")})},
+		{limits: &chat, messages: file(middleware.FilePart{MIMEType: "text/csv", Data: []byte("x")})},
+		{limits: &chat, messages: file(middleware.FilePart{ID: "file_011"}), want: `does not have the file "file_011"`},
+		{limits: &claude, messages: file(middleware.FilePart{ID: "file_011"})},
+		{limits: &opus, o: llms.CallOptions{ToolChoice: "required"}, want: "cannot be made to call a tool"},
+		{limits: &claude, o: llms.CallOptions{ToolChoice: "required"}},
+		{limits: &opus, messages: []llms.MessageContent{{Role: llms.ChatMessageTypeAI}}, want: "takes no conversation that ends with an answer"},
+		{limits: &claude, messages: []llms.MessageContent{{Role: llms.ChatMessageTypeAI}}},
 		{limits: &dialect.Limits{}, messages: image("image/heic"), o: llms.CallOptions{Tools: []llms.Tool{tool(long, `{}`)}}},
 	} {
 		if got := tt.limits.Exclude(tt.messages, &tt.o, &tt.p); got != tt.want {
@@ -58,7 +71,7 @@ func TestExclude(t *testing.T) {
 // What is beyond a limit is made to fit or left out, by name, and the caller's own is as
 // it was.
 func TestFit(t *testing.T) {
-	claude, plain := dialect.Anthropic("claude-opus-4-6"), dialect.Anthropic("claude-sonnet-4-5")
+	claude, plain, opus := dialect.Anthropic("claude-opus-4-6"), dialect.Anthropic("claude-sonnet-4-5"), dialect.Anthropic("claude-opus-5-5")
 	for name, tt := range map[string]struct {
 		limits  *dialect.Limits
 		p, want middleware.Params
@@ -67,6 +80,9 @@ func TestFit(t *testing.T) {
 		"hot":             {&claude, middleware.Params{Temperature: new(1.5)}, middleware.Params{Temperature: new(1.0)}, []string{"Temperature above 1"}},
 		"beyond all":      {&claude, middleware.Params{Temperature: new(7.0)}, middleware.Params{Temperature: new(7.0)}, nil},
 		"short":           {&responses, middleware.Params{MaxTokens: new(1)}, middleware.Params{MaxTokens: new(16)}, nil},
+		"metadata":        {&chat, middleware.Params{Metadata: map[string]string{"a": "b"}, SafetyIdentifier: strings.Repeat("u", 65)}, middleware.Params{SafetyIdentifier: "f20e249d15fa4b9f44ba21d154f62e1efa76ddfdce5d25139a33a4787cee5a8b"}, []string{"Metadata"}},
+		"stored":          {&chat, middleware.Params{Metadata: map[string]string{"a": "b"}, Store: new(true)}, middleware.Params{Metadata: map[string]string{"a": "b"}, Store: new(true)}, nil},
+		"new sampling":    {&opus, middleware.Params{Temperature: new(0.2), TopK: new(3), ReasoningEffort: "xhigh"}, middleware.Params{ReasoningEffort: "xhigh"}, []string{"Temperature", "TopK"}},
 		"effort":          {&claude, middleware.Params{ReasoningEffort: "xhigh"}, middleware.Params{ReasoningEffort: "high"}, nil},
 		"no effort":       {&plain, middleware.Params{ReasoningEffort: "high"}, middleware.Params{}, []string{"ReasoningEffort"}},
 		"none":            {&plain, middleware.Params{ReasoningEffort: "none"}, middleware.Params{ReasoningEffort: "none"}, nil},
@@ -83,6 +99,38 @@ func TestFit(t *testing.T) {
 		if _, notSent := tt.limits.Fit(nil, &o, &tt.p); !cmp.Equal(tt.p, tt.want) || !cmp.Equal(notSent, tt.notSent) {
 			t.Errorf("%s: %s; not sent %q", name, cmp.Diff(tt.want, tt.p), notSent)
 		}
+	}
+}
+
+// Which words for how much to think a model has depends on its version.
+func TestEffortOfVersions(t *testing.T) {
+	for model, want := range map[string]string{ // of none, minimal, xhigh and max
+		"o3": "low low high high", "gpt-5": "minimal minimal high high", "gpt-5-mini": "minimal minimal high high", "gpt-5-codex": "low low high high", "gpt-5.1": "none low high high",
+		"gpt-5.1-codex-max": "low low xhigh xhigh", "gpt-5.2": "none low xhigh xhigh", "gpt-5.4-mini": "none low xhigh xhigh", "gpt-5.6-terra": "none low xhigh max", "gpt-4.1": "   ",
+		"claude-haiku-4-5": "none   ", "claude-sonnet-4-5-20250929": "none   ", "claude-3-7-sonnet-latest": "none   ", "claude-opus-4-20250514": "none   ", "claude-opus-4-5": "none low high max",
+		"claude-sonnet-4-6": "none low high max", "claude-opus-4-8": "none low xhigh max", "claude-haiku-5-5": "none low xhigh max", "llama3": "none low high max",
+	} {
+		l := dialect.OpenAI(middleware.DialectResponses, "api.openai.com", model)
+		switch {
+		case strings.HasPrefix(model, "claude"):
+			l = dialect.Anthropic(model)
+		case model == "llama3":
+			l = dialect.Ollama
+		}
+		var got []string
+		for _, word := range []string{"none", "minimal", "xhigh", "max"} {
+			p := middleware.Params{ReasoningEffort: word}
+			l.Fit(nil, &llms.CallOptions{}, &p)
+			got = append(got, p.ReasoningEffort)
+		}
+		if strings.Join(got, " ") != want {
+			t.Errorf("%s: %q, want %q", model, got, want)
+		}
+	}
+	l := dialect.OpenAI(middleware.DialectChat, "api.openai.com", "gpt-5.6")
+	p := middleware.Params{ReasoningEffort: "high"}
+	if _, notSent := l.Fit(nil, &llms.CallOptions{Tools: []llms.Tool{tool("look", `{}`)}}, &p); p.ReasoningEffort != "none" || !cmp.Equal(notSent, []string{"ReasoningEffort"}) {
+		t.Errorf("with tools: %q, not sent %q", p.ReasoningEffort, notSent)
 	}
 }
 

@@ -1,11 +1,13 @@
 package dialect
 
 import (
+	"bytes"
 	"encoding/json"
 	"slices"
 	"strings"
 
 	"github.com/tidwall/gjson"
+	"github.com/tmc/langchaingo/llms"
 
 	"github.com/stepfall/stepfall/middleware"
 )
@@ -18,53 +20,196 @@ const (
 	messageMembers = "members_of_message"
 )
 
-// unknown returns the part for what an object has beyond the members that are known: a list
-// with spaces, in which a.b is the member b of a. ok is false where there is nothing.
-func (f field) unknown(d middleware.Dialect, kind, known string) (p middleware.RawPart, ok bool) {
-	rest := appendUnknown(nil, f.value, known)
+// memberSet is the members of an object that are known here, with those of each that holds
+// objects or lists of them. The member * stands for all.
+type memberSet map[string]memberSet
+
+// newKnown returns the members of a list with spaces, in which a.b is the member b of a.
+func newKnown(list string) memberSet {
+	root := memberSet{}
+	for path := range strings.FieldsSeq(list) {
+		at := root
+		for name := range strings.SplitSeq(path, ".") {
+			if at[name] == nil {
+				at[name] = memberSet{}
+			}
+			at = at[name]
+		}
+	}
+	return root
+}
+
+// unknown returns what a value has beyond the members that are known, at their places: nil
+// for nothing. An element of a list that has an index stands there.
+func (k memberSet) unknown(v gjson.Result) any {
+	if v.IsArray() {
+		var list []any
+		i := 0
+		v.ForEach(func(_, element gjson.Result) bool {
+			at := i
+			i++
+			if rest := k.unknown(element); rest != nil {
+				if index := element.Get("index"); index.Type == gjson.Number && index.Num >= 0 && index.Num < maxChoices {
+					at = int(index.Num)
+				}
+				for len(list) <= at {
+					list = append(list, nil)
+				}
+				list[at] = rest
+			}
+			return true
+		})
+		if list == nil {
+			return nil
+		}
+		return list
+	}
+	var object Object
+	v.ForEach(func(name, v gjson.Result) bool {
+		var rest any
+		switch inner, isKnown := k[name.Str]; {
+		case v.Type == gjson.Null, v.Raw == "[]":
+		case len(inner) > 0:
+			rest = inner.unknown(v)
+		case !isKnown && k["*"] == nil:
+			rest = json.RawMessage(v.Raw)
+		}
+		if rest != nil {
+			if object == nil {
+				object = Object{}
+			}
+			object[name.Str] = rest
+		}
+		return true
+	})
+	if object == nil {
+		return nil
+	}
+	return object
+}
+
+// members returns what an object has beyond the members that are known, as JSON has it
+// between braces; nil for nothing.
+func (k memberSet) members(object gjson.Result) []byte {
+	rest, ok := k.unknown(object).(Object)
+	if !ok {
+		return nil
+	}
+	raw, err := rest.JSON()
+	if err != nil {
+		return nil // what was JSON is
+	}
+	return raw[1 : len(raw)-1]
+}
+
+// merge adds to a value what another one has at the same places and it does not.
+func merge(to, from any) any {
+	switch from := from.(type) {
+	case map[string]any:
+		own, ok := to.(map[string]any)
+		if !ok {
+			break
+		}
+		for name, v := range from {
+			own[name] = merge(own[name], v)
+		}
+	case []any:
+		own, ok := to.([]any)
+		if !ok {
+			break
+		}
+		for i, v := range from {
+			if i < len(own) {
+				own[i] = merge(own[i], v)
+			} else {
+				own = append(own, v)
+			}
+		}
+		return own
+	}
+	if to == nil {
+		return from
+	}
+	return to
+}
+
+func decode(v any) (tree any) {
+	raw, err := json.Marshal(v)
+	if err != nil {
+		return nil // our own plain structs cannot fail
+	}
+	d := json.NewDecoder(bytes.NewReader(raw))
+	d.UseNumber()
+	_ = d.Decode(&tree) // it was written above
+	return tree
+}
+
+// addUnknown notes what an answer, or an event of it, has beyond the members that are known.
+func (r *Reply) addUnknown(d middleware.Dialect, rest any) {
+	if rest == nil {
+		return
+	}
+	all := decode(rest)
+	if r.Extra.Unknown.Raw != nil {
+		all = merge(decode(r.Extra.Unknown.Raw), all)
+	}
+	raw, err := json.Marshal(all)
+	if err == nil {
+		r.Extra.Unknown = middleware.RawPart{Dialect: d, Raw: raw}
+	}
+}
+
+// withUnknown returns an answer with what the model's own had besides, for a client of the
+// model's API.
+func withUnknown(answer any, d middleware.Dialect, choice *llms.ContentChoice) any {
+	if x := middleware.ExtraOf(choice); x != nil && x.Unknown.Dialect == d && x.Unknown.Raw != nil {
+		return merge(decode(answer), decode(x.Unknown.Raw))
+	}
+	return answer
+}
+
+// unknown returns the part for what an object has beyond the members that are known. ok is
+// false where there is nothing.
+func (f field) unknown(d middleware.Dialect, kind string, k memberSet) (p middleware.RawPart, ok bool) {
+	rest := k.members(f.value)
 	if rest == nil {
 		return p, false
 	}
 	return newMembers(d, kind, rest), true
 }
 
-// appendUnknown appends the members that are not known, as JSON has them between braces.
-func appendUnknown(buf []byte, object gjson.Result, known string) []byte {
-	object.ForEach(func(name, v gjson.Result) bool {
-		value, isKnown := []byte(nil), isListed(known, name.Str)
-		if inner := membersOf(known, name.Str); inner != "" {
-			isKnown = true
-			if v.IsObject() {
-				value = appendUnknown(nil, v, inner)
-			}
+// keepUnknown keeps what a parameter has beyond the members that are known, for models of
+// the same API: with its type, where nothing else of it may be sent.
+func (a *Request) keepUnknown(d middleware.Dialect, name string, f field, k memberSet) {
+	inner := k[name]
+	if inner == nil || !f.value.IsObject() || a.Params.Extra[name] != nil {
+		return
+	}
+	if rest := inner.members(f.value); rest != nil {
+		if kind := f.get("type"); kind.exists() {
+			rest = append(append(rest, `,"type":`...), kind.value.Raw...)
 		}
-		switch {
-		case v.Type == gjson.Null, v.Raw == "[]", isKnown && value == nil:
-			return true
-		case isKnown:
-			value = append(append([]byte("{"), value...), '}')
-		default:
-			value = []byte(v.Raw)
-		}
-		if buf != nil {
-			buf = append(buf, ',')
-		}
-		buf = append(append(appendString(buf, name.Str), ':'), value...)
-		return true
-	})
-	return buf
+		extra(&a.Params, d, name, field{value: gjson.Parse("{" + string(rest) + "}")})
+	}
 }
 
-// membersOf returns those of a list of known members that are inside a member.
-func membersOf(known, name string) (inside string) {
-	for known != "" {
-		var k string
-		k, known, _ = strings.Cut(known, " ")
-		if head, inner, ok := strings.Cut(k, "."); ok && head == name {
-			inside += inner + " "
+// readTools reads a list of tools. What functions have beyond the members that are known is
+// kept by their names, for models of the same API.
+func (a *Request) readTools(d middleware.Dialect, f field, k memberSet, read func(f field)) {
+	unknown := map[string]json.RawMessage{}
+	f.each(func(f field) {
+		n := len(a.Tools)
+		read(f)
+		if len(a.Tools) == n {
+			return
 		}
+		if rest := k.members(f.value); rest != nil {
+			unknown[a.Tools[n].Function.Name] = json.RawMessage("{" + string(rest) + "}")
+		}
+	})
+	if raw, err := json.Marshal(unknown); err == nil && len(unknown) > 0 {
+		extra(&a.Params, d, "tools", field{value: gjson.ParseBytes(raw)})
 	}
-	return inside
 }
 
 // newMembers returns the part for members as JSON has them between braces.
@@ -92,17 +237,6 @@ func withMembers(object json.RawMessage, members []byte) json.RawMessage {
 	return slices.Concat(object[:len(object)-1], []byte(","), members, []byte("}"))
 }
 
-// isListed reports whether a word is in a list with spaces.
-func isListed(list, word string) bool {
-	for list != "" {
-		var known string
-		if known, list, _ = strings.Cut(list, " "); known == word {
-			return true
-		}
-	}
-	return false
-}
-
 // memberWriter puts members where they belong while a message is written.
 type memberWriter struct{ part, message gjson.Result }
 
@@ -117,14 +251,12 @@ func (w *memberWriter) take(p middleware.RawPart) bool {
 	return false
 }
 
-// addTo gives a part what came before it for it.
 func (w *memberWriter) addTo(o Object) Object {
 	o.addMembers(w.part)
 	w.part = gjson.Result{}
 	return o
 }
 
-// addToMessage gives a message its members.
 func (w *memberWriter) addToMessage(o Object) Object {
 	o.addMembers(w.message)
 	w.message = gjson.Result{}

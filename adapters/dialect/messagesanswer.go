@@ -3,6 +3,7 @@ package dialect
 import (
 	"encoding/json"
 	"net/http"
+	"strings"
 
 	"github.com/tidwall/gjson"
 	"github.com/tmc/langchaingo/llms"
@@ -11,7 +12,6 @@ import (
 	"github.com/stepfall/stepfall/sdk"
 )
 
-// messagesAnswer is a response of Messages.
 type messagesAnswer struct {
 	ID           string            `json:"id"`
 	Type         string            `json:"type"`
@@ -20,29 +20,17 @@ type messagesAnswer struct {
 	Content      []json.RawMessage `json:"content"`
 	StopReason   *string           `json:"stop_reason"`
 	StopSequence *string           `json:"stop_sequence"`
-	Usage        messagesUsage     `json:"usage"`
+	Usage        Object            `json:"usage"`
 	Step         any               `json:"stepfall,omitempty"`
 }
 
-type messagesUsage struct {
-	Input      Count `json:"input_tokens"`
-	CacheWrite Count `json:"cache_creation_input_tokens"`
-	CacheRead  Count `json:"cache_read_input_tokens"`
-	Output     Count `json:"output_tokens"`
-}
-
-func messagesUsageOf(u sdk.Usage) messagesUsage {
-	return messagesUsage{Input: Count(u.InputTokens), CacheWrite: Count(u.CacheWriteTokens), CacheRead: Count(u.CachedInputTokens), Output: Count(u.OutputTokens + u.ReasoningTokens)}
-}
-
-// newMessage returns an answer without content.
 func newMessage(id, model string) messagesAnswer {
-	return messagesAnswer{ID: "msg_" + id, Type: "message", Role: "assistant", Model: model, Content: []json.RawMessage{}}
+	return messagesAnswer{ID: "msg_" + id, Type: "message", Role: "assistant", Model: model, Content: []json.RawMessage{}, Usage: messagesUsage.write(sdk.Usage{})}
 }
 
 func (messages) Answer(a *Request, o *Answer) any {
 	m := newMessage(o.ID, o.Model)
-	s := messagesSequence(a, silent{})
+	s := messagesSequence(a, noEvents{})
 	s.whole(o.Choices[0])
 	for _, b := range s.blocks {
 		if raw := messagesBlock(a, b, true); raw != nil {
@@ -50,8 +38,14 @@ func (messages) Answer(a *Request, o *Answer) any {
 		}
 	}
 	m.StopReason, m.StopSequence = messagesStop(o.Choices[0])
-	m.Usage, m.Step = messagesUsageOf(o.Usage), o.Step
-	return m
+	m.Usage, m.Step = messagesUsage.write(o.Usage), o.Step
+	answer := withUnknown(m, middleware.DialectAnthropic, o.Choices[0])
+	if members, ok := answer.(map[string]any); ok { // those of the end of a stream stand in it
+		delta := members["delta"]
+		delete(members, "delta")
+		return merge(members, delta)
+	}
+	return answer
 }
 
 func messagesSequence(a *Request, to blockWriter) *sequence {
@@ -68,7 +62,6 @@ func messagesSequence(a *Request, to blockWriter) *sequence {
 	}}
 }
 
-// messagesStop returns why the model stopped, in Anthropic's words.
 func messagesStop(choice *llms.ContentChoice) (reason, sequence *string) {
 	x := middleware.ExtraOf(choice)
 	word := "end_turn"
@@ -131,7 +124,6 @@ func messagesBlock(a *Request, b *block, whole bool) json.RawMessage {
 	return withMembers(raw, b.members)
 }
 
-// messagesStream writes the events of Messages.
 type messagesStream struct {
 	*sequence
 	a     *Request
@@ -153,7 +145,7 @@ func (s *messagesStream) head() {
 	}
 	s.begun = true
 	m := newMessage(s.out.ID, s.a.Model)
-	m.Usage.Input = Count(s.a.InputTokens()) // an estimate: the end has what it was
+	m.Usage = messagesUsage.write(sdk.Usage{InputTokens: s.a.InputTokens()}) // an estimate: the end has what it was
 	s.event("message_start", Object{"message": m})
 }
 
@@ -168,7 +160,6 @@ func (s *messagesStream) start(b *block) {
 	s.event("content_block_start", Object{"index": s.shown[b.index], "content_block": s.opening(b, opening)})
 }
 
-// event writes an event that is no piece of a block.
 func (s *messagesStream) event(kind string, v Object) {
 	v["type"] = kind
 	s.out.event(kind, v)
@@ -232,11 +223,12 @@ func (s *messagesStream) Finish(o *Answer) {
 	s.head()
 	s.whole(o.Choices[0])
 	reason, sequence := messagesStop(o.Choices[0])
-	last := Object{"delta": Object{"stop_reason": reason, "stop_sequence": sequence}, "usage": messagesUsageOf(o.Usage)}
+	last := Object{"delta": Object{"stop_reason": reason, "stop_sequence": sequence}, "usage": messagesUsage.write(o.Usage)}
 	if o.Step != nil {
 		last["stepfall"] = o.Step
 	}
-	s.event("message_delta", last)
+	last["type"] = "message_delta"
+	s.out.event("message_delta", withUnknown(last, middleware.DialectAnthropic, o.Choices[0]))
 	s.event("message_stop", Object{})
 }
 
@@ -246,6 +238,11 @@ func (s *messagesStream) Fail(r *Refusal) {
 
 func (messages) Error(r *Refusal, requestID string) any {
 	e := Object{"message": r.Message}
+	// Coding agents compact a conversation on these words of Anthropic's.
+	const tooLong = "prompt is too long"
+	if r.Code == "context_length_exceeded" && !strings.Contains(strings.ToLower(r.Message), tooLong) {
+		e["message"] = tooLong + ": " + r.Message
+	}
 	if r.Details != nil {
 		e["details"] = r.Details
 	}

@@ -13,7 +13,6 @@ import (
 	"github.com/stepfall/stepfall/middleware"
 )
 
-// messagesFields are the parameters of Messages.
 var messagesFields = newParamFields("max_tokens", "MaxTokens", "temperature", "Temperature", "top_p", "TopP", "top_k", "TopK", "service_tier", "ServiceTier")
 
 func (messages) Dialect() middleware.Dialect { return middleware.DialectAnthropic }
@@ -44,15 +43,7 @@ func (messages) Write(c *Call) (Object, error) {
 		b["output_config"] = config
 	}
 	b.tools(c, middleware.DialectAnthropic, func(f *llms.FunctionDefinition) Object {
-		tool := Object{"name": f.Name, "input_schema": f.Parameters}
-		if f.Parameters == nil {
-			tool["input_schema"] = Object{"type": "object"}
-		}
-		tool.text("description", f.Description)
-		if f.Strict {
-			tool["strict"] = true
-		}
-		return tool
+		return functionObject(f, "input_schema", Object{"type": "object"})
 	})
 	choice := Object{}
 	switch mode, function, other := toolChoice(o); {
@@ -109,18 +100,30 @@ func takeBetas(b Object, o *llms.CallOptions) []string {
 
 // settle takes out of a request what the API refuses together, and names it.
 func settle(b Object, c *Call) (notSent []string) {
-	if b["temperature"] != nil && b["top_p"] != nil && IsOneSampler(c.Model) {
+	if b["temperature"] != nil && b["top_p"] != nil && isOneSampler(c.Model) {
 		delete(b, "top_p")
 		notSent = append(notSent, "TopP")
 	}
 	raw, err := json.Marshal(b["thinking"])
-	kind := gjson.GetBytes(raw, "type").Str
-	room := leastBudget
-	if budget := c.Limits.AdaptiveBudget; kind == "adaptive" && budget > 0 {
-		room = min(budget, answerTokens(b)-1)
-		kind, b["thinking"] = "enabled", Object{"type": "enabled", "budget_tokens": room}
+	if err != nil {
+		return notSent
 	}
-	if err != nil || kind != "enabled" && kind != "adaptive" {
+	kind, room := gjson.GetBytes(raw, "type").Str, leastBudget
+	if mapped, ok := c.Limits.Thinking[kind]; ok {
+		switch kind = mapped; kind {
+		case "":
+			delete(b, "thinking")
+			return append(notSent, "Thinking")
+		case "enabled":
+			room = min(defaultBudget, answerTokens(b)-1)
+			b["thinking"] = Object{"type": kind, "budget_tokens": room}
+		default:
+			thinking := Object{"type": kind}
+			thinking.text("display", gjson.GetBytes(raw, "display").Str)
+			b["thinking"] = thinking
+		}
+	}
+	if kind != "enabled" && kind != "adaptive" {
 		return notSent
 	} else if isForced(b["tool_choice"]) || kind == "enabled" && !mayThink(b) || room < leastBudget {
 		b["thinking"] = Object{"type": "disabled"}
@@ -143,7 +146,10 @@ func settle(b Object, c *Call) (notSent []string) {
 // https://platform.claude.com/docs/en/build-with-claude/extended-thinking
 const leastBudget = 1024
 
-// answerTokens returns the longest answer that a request allows.
+// defaultBudget is the budget that stands for thinking of the type adaptive, where a model
+// does not know that type.
+const defaultBudget = 10_000
+
 func answerTokens(b Object) int {
 	raw, err := json.Marshal(b["max_tokens"])
 	if err != nil {
@@ -194,7 +200,8 @@ func writeTurns(b Object, messages []llms.MessageContent) error {
 		if err != nil {
 			return err
 		}
-		blocks, err := blocksOf(messages[i].Parts)
+		var unknown memberWriter
+		blocks, err := blocksOf(messages[i].Parts, &unknown)
 		if err != nil {
 			return err
 		}
@@ -211,10 +218,10 @@ func writeTurns(b Object, messages []llms.MessageContent) error {
 		}
 		if n := len(list); n > 0 && list[n-1]["role"] == name {
 			before, _ := list[n-1]["content"].([]any)
-			list[n-1]["content"] = append(before, blocks...)
+			unknown.addToMessage(list[n-1])["content"] = append(before, blocks...)
 			continue
 		}
-		list = append(list, Object{"role": name, "content": blocks})
+		list = append(list, unknown.addToMessage(Object{"role": name, "content": blocks}))
 	}
 	if system != nil {
 		b["system"] = system
@@ -223,9 +230,8 @@ func writeTurns(b Object, messages []llms.MessageContent) error {
 	return nil
 }
 
-// blocksOf are the parts of a message.
-func blocksOf(parts []llms.ContentPart) (list []any, err error) {
-	var unknown memberWriter
+// blocksOf are the parts of a message, whose own members are left to unknown.
+func blocksOf(parts []llms.ContentPart, unknown *memberWriter) (list []any, err error) {
 	err = eachPart(parts, func(p llms.ContentPart, cache *llms.CacheControl) error {
 		if raw, ok := p.(middleware.RawPart); ok {
 			if !unknown.take(raw) {
@@ -282,11 +288,13 @@ func blockOf(p llms.ContentPart) (Object, error) {
 			o["is_error"] = true
 		}
 		if len(p.Parts) > 0 {
-			blocks, err := blocksOf(p.Parts)
+			blocks, err := blocksOf(p.Parts, &memberWriter{})
 			if err != nil {
 				return nil, err
 			}
-			o["content"] = blocks
+			if blocks != nil { // there may be nothing but empty texts
+				o["content"] = blocks
+			}
 		}
 		return o, nil
 	case middleware.NamePart:

@@ -1,6 +1,8 @@
 package dialect
 
 import (
+	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"strings"
@@ -12,7 +14,6 @@ import (
 	"github.com/stepfall/stepfall/sdk"
 )
 
-// messagesReply is an answer of Messages, or how it ends.
 type messagesReply struct {
 	ID           string            `json:"id"`
 	Model        string            `json:"model"`
@@ -23,24 +24,15 @@ type messagesReply struct {
 		Category    string `json:"category"`
 		Explanation string `json:"explanation"`
 	} `json:"stop_details"`
-	Usage *messagesReplyUsage `json:"usage"`
-	Error json.RawMessage     `json:"error"`
+	Usage json.RawMessage `json:"usage"`
+	Error json.RawMessage `json:"error"`
 }
 
-type messagesReplyUsage struct {
-	messagesUsage
-	Tier    string `json:"service_tier"`
-	Details struct {
-		Thinking Count `json:"thinking_tokens"`
-	} `json:"output_tokens_details"`
-}
-
-// messagesEvent is an event of a stream.
 type messagesEvent struct {
-	Type         string                     `json:"type"`
-	Index        int                        `json:"index"`
-	Message      json.RawMessage            `json:"message"`
-	ContentBlock map[string]json.RawMessage `json:"content_block"`
+	Type         string          `json:"type"`
+	Index        int             `json:"index"`
+	Message      json.RawMessage `json:"message"`
+	ContentBlock json.RawMessage `json:"content_block"`
 	Delta        struct {
 		Type        string          `json:"type"`
 		Text        string          `json:"text"`
@@ -50,7 +42,7 @@ type messagesEvent struct {
 		Citation    json.RawMessage `json:"citation"`
 		messagesReply
 	} `json:"delta"`
-	Usage *messagesReplyUsage `json:"usage"`
+	Usage json.RawMessage `json:"usage"`
 }
 
 // blockReply is a content block as it grows.
@@ -61,14 +53,14 @@ type blockReply struct {
 	citations                         []json.RawMessage
 	call                              int             // its index among the calls of tools
 	raw                               json.RawMessage // of a block that came whole
-	hasEnded                          bool
+	hasUnknown, hasEnded              bool
 }
 
-// messagesReader reads an answer of Messages.
 type messagesReader struct {
 	*Reply
 
 	blocks   []*blockReply
+	last     textPiece // of the last block
 	calls    int
 	hasEnded bool
 }
@@ -79,6 +71,15 @@ func (s *messagesReader) Whole(data []byte) error {
 	s.Extra.Raw, s.hasEnded = data, true
 	return s.message(data)
 }
+
+// knownOfMessage are the members of answers that have another form.
+var knownOfMessage = newKnown("id type role model content stop_reason stop_sequence stop_details error usage.service_tier" + messagesUsage.known("usage"))
+
+// knownOfMessageDelta are those of the event at the end of a stream.
+var knownOfMessageDelta = memberSet{"type": nil, "delta": knownOfMessage, "usage": knownOfMessage["usage"]}
+
+// knownOfReplyBlock are those of blocks that stand in an answer's own form.
+var knownOfReplyBlock = newKnown("type text thinking signature data citations id name input")
 
 // message reads an answer, whole or as it begins.
 func (s *messagesReader) message(data []byte) error {
@@ -93,12 +94,9 @@ func (s *messagesReader) message(data []byte) error {
 		return middleware.ErrEmptyResponse
 	}
 	s.Extra.ID, s.Extra.Served = in.ID, in.Model
+	s.addUnknown(middleware.DialectAnthropic, knownOfMessage.unknown(gjson.ParseBytes(data)))
 	for _, raw := range in.Content {
-		var members map[string]json.RawMessage
-		if err := json.Unmarshal(raw, &members); err != nil {
-			return err
-		}
-		if err := s.begin(members); err != nil {
+		if err := s.begin(raw); err != nil {
 			return err
 		}
 		b := s.blocks[len(s.blocks)-1]
@@ -120,34 +118,31 @@ func (s *messagesReader) close(in *messagesReply) {
 			s.Extra.Refusal = in.StopDetails.Explanation
 		}
 	}
-	u := in.Usage
-	if u == nil {
-		return
-	}
-	to := &s.Extra.Usage
+	v := gjson.ParseBytes(in.Usage)
+	u, to := messagesUsage.read(v), &s.Extra.Usage
 	// The numbers of a stream are totals; those that do not change are left out.
 	for _, one := range []struct {
 		to   *int
-		from Count
-	}{{&to.InputTokens, u.Input}, {&to.CacheWriteTokens, u.CacheWrite}, {&to.CachedInputTokens, u.CacheRead}} {
+		from int
+	}{{&to.InputTokens, u.InputTokens}, {&to.CacheWriteTokens, u.CacheWriteTokens}, {&to.CachedInputTokens, u.CachedInputTokens}} {
 		if one.from != 0 {
-			*one.to = int(one.from)
+			*one.to = one.from
 		}
 	}
-	if u.Output != 0 {
-		to.ReasoningTokens = int(min(u.Details.Thinking, u.Output))
-		to.OutputTokens = int(u.Output) - to.ReasoningTokens
+	if u.OutputTokens+u.ReasoningTokens != 0 {
+		to.OutputTokens, to.ReasoningTokens = u.OutputTokens, u.ReasoningTokens
 	}
-	if u.Tier != "" {
-		s.Extra.ServiceTier = u.Tier
-	}
+	s.Extra.ServiceTier = cmp.Or(v.Get("service_tier").Str, s.Extra.ServiceTier)
 }
 
-var errNoBlock = errors.New("a piece of a block that has not begun")
+var errNoBlock = errors.New("a block that is none, or a piece of one that has not begun")
 
 // Event takes in a piece of a stream.
 func (s *messagesReader) Event(data []byte) error {
-	if len(strings.TrimSpace(string(data))) == 0 {
+	if d := s.last.match(data); d != nil {
+		return s.addText(s.blocks[len(s.blocks)-1], d)
+	}
+	if len(bytes.TrimSpace(data)) == 0 {
 		return nil
 	}
 	var e messagesEvent
@@ -161,11 +156,12 @@ func (s *messagesReader) Event(data []byte) error {
 		return s.message(e.Message)
 	case "message_delta":
 		e.Delta.Usage = e.Usage
+		s.addUnknown(middleware.DialectAnthropic, knownOfMessageDelta.unknown(gjson.ParseBytes(data)))
 		s.close(&e.Delta.messagesReply)
 	case "message_stop":
 		s.hasEnded = true
 	case "content_block_start":
-		if e.Index != len(s.blocks) || e.ContentBlock == nil {
+		if e.Index != len(s.blocks) || len(e.ContentBlock) == 0 {
 			return errNoBlock
 		}
 		return s.begin(e.ContentBlock)
@@ -176,62 +172,62 @@ func (s *messagesReader) Event(data []byte) error {
 		if e.Type == "content_block_stop" {
 			return s.finish(s.blocks[e.Index])
 		}
-		return s.grow(s.blocks[e.Index], &e)
+		return s.grow(s.blocks[e.Index], &e, data)
 	}
 	return nil
 }
 
+func (s *messagesReader) addText(b *blockReply, d *middleware.Delta) error {
+	b.text.WriteString(d.Text)
+	b.thinking.WriteString(d.Reasoning)
+	return s.add(d)
+}
+
 // begin takes in a block, whole or as it begins.
-func (s *messagesReader) begin(members map[string]json.RawMessage) error {
+func (s *messagesReader) begin(raw json.RawMessage) error {
+	var members map[string]json.RawMessage
+	if err := json.Unmarshal(raw, &members); err != nil {
+		return err
+	}
+	if members == nil {
+		return errNoBlock
+	}
 	b := &blockReply{kind: stringOf(members["type"]), members: members}
-	s.blocks = append(s.blocks, b)
+	unknown := knownOfReplyBlock.members(gjson.ParseBytes(raw))
+	b.hasUnknown = unknown != nil
+	s.blocks, s.last = append(s.blocks, b), textPiece{}
 	c := s.choice(0)
 	c.coverText()
 	switch b.kind {
 	case "tool_use":
 		b.call = s.calls
 		s.calls++
-		if unknown := b.unknown("name", "input"); unknown != nil && gjson.GetBytes(unknown.Raw, partMembers+".@keys.#").Int() > 1 {
-			c.parts, c.isSpecial = append(c.parts, *unknown), true
-			if err := s.Emit(&middleware.Delta{Raw: unknown}); err != nil {
+		if b.hasUnknown {
+			p := newMembers(middleware.DialectAnthropic, partMembers, appendString(append(unknown, `,"id":`...), stringOf(members["id"])))
+			c.parts, c.isSpecial = append(c.parts, p), true
+			if err := s.Emit(&middleware.Delta{Raw: &p}); err != nil {
 				return err
 			}
 		}
 		return s.Emit(&middleware.Delta{Tool: &middleware.ToolDelta{Index: b.call, ID: stringOf(members["id"]), Name: stringOf(members["name"])}})
 	case "text", "thinking":
-		b.text.WriteString(stringOf(members["text"]))
-		b.thinking.WriteString(stringOf(members["thinking"]))
-		return s.add(&middleware.Delta{Text: b.text.String(), Reasoning: b.thinking.String()})
+		if b.hasUnknown && b.kind == "text" {
+			p := newMembers(middleware.DialectAnthropic, partMembers, unknown)
+			if err := s.Emit(&middleware.Delta{Raw: &p}); err != nil {
+				return err
+			}
+		}
+		return s.addText(b, &middleware.Delta{Text: stringOf(members["text"]), Reasoning: stringOf(members["thinking"])})
 	}
 	return nil
 }
 
-// unknown returns the members of a block beside its type and those that are known, or nil.
-func (b *blockReply) unknown(known ...string) *middleware.RawPart {
-	rest := Object{}
-	for name, v := range b.members {
-		if name != "type" && string(v) != "null" {
-			rest[name] = v
-		}
-	}
-	for _, name := range known {
-		delete(rest, name)
-	}
-	raw, err := rest.JSON()
-	if err != nil || len(rest) == 0 {
-		return nil
-	}
-	return new(newMembers(middleware.DialectAnthropic, partMembers, raw[1:len(raw)-1]))
-}
-
-func (s *messagesReader) grow(b *blockReply, e *messagesEvent) error {
+func (s *messagesReader) grow(b *blockReply, e *messagesEvent, data []byte) error {
 	d := middleware.Delta{}
 	switch e.Delta.Type {
 	case "text_delta":
-		b.text.WriteString(e.Delta.Text)
 		d.Text = e.Delta.Text
 	case "thinking_delta":
-		b.thinking.WriteString(e.Delta.Thinking)
 		d.Reasoning = e.Delta.Thinking
 	case "signature_delta":
 		b.signature.WriteString(e.Delta.Signature)
@@ -243,7 +239,10 @@ func (s *messagesReader) grow(b *blockReply, e *messagesEvent) error {
 			return s.Emit(&middleware.Delta{Tool: &middleware.ToolDelta{Index: b.call, Arguments: e.Delta.PartialJSON}})
 		}
 	}
-	return s.add(&d)
+	if text := gjson.GetBytes(data, "delta.text").Raw + gjson.GetBytes(data, "delta.thinking").Raw; text != "" && e.Index == len(s.blocks)-1 {
+		s.last.keep(data, text, &d)
+	}
+	return s.addText(b, &d)
 }
 
 // finish makes a part of a block that has come. What only its own form holds is given to
@@ -281,7 +280,7 @@ func (s *messagesReader) finish(b *blockReply) error {
 	}
 	switch b.kind {
 	case "text":
-		if cited := string(b.members["citations"]); cited == "[]" || b.unknown("text") == nil {
+		if cited := b.members["citations"]; !b.hasUnknown && (len(cited) == 0 || string(cited) == "[]" || string(cited) == "null") {
 			c.coverText()
 			return nil
 		}

@@ -12,7 +12,6 @@ import (
 	"github.com/stepfall/stepfall/middleware"
 )
 
-// messages is Anthropic's Messages.
 type messages struct{}
 
 // messagesEcho is what an answer of Messages depends on.
@@ -34,6 +33,7 @@ func (messages) Read(body gjson.Result, h http.Header) (*Request, *Refusal) {
 			echo.thinking = a.thinking(f)
 		default:
 			a.messagesParam(name, f)
+			a.keepUnknown(middleware.DialectAnthropic, name, f, knownOfMessages)
 		}
 	})
 	switch {
@@ -49,6 +49,16 @@ func (messages) Read(body gjson.Result, h http.Header) (*Request, *Refusal) {
 	}
 	return a, fault
 }
+
+// What has another form, of parameters, tools, messages and their blocks.
+var (
+	knownOfMessages = newKnown("metadata.user_id output_config.effort output_config.format.type output_config.format.schema tool_choice.type tool_choice.name " +
+		"tool_choice.disable_parallel_tool_use")
+	knownOfMessagesTool = newKnown("type name description input_schema strict")
+	knownOfTurn         = newKnown("role content")
+	knownOfBlocks       = newKnown("type text citations title context content id name input tool_use_id is_error cache_control.type cache_control.ttl " +
+		"source.type source.media_type source.data source.url source.file_id")
+)
 
 func (a *Request) messagesParam(name string, f field) {
 	p := &a.Params
@@ -66,7 +76,7 @@ func (a *Request) messagesParam(name string, f field) {
 			p.User = id.text()
 		}
 	case "tools":
-		a.messagesTools(f)
+		a.readTools(middleware.DialectAnthropic, f, knownOfMessagesTool, a.messagesTool)
 	case "tool_choice":
 		a.messagesChoice(f)
 	case "output_format": // the beta's name for output_config.format
@@ -116,9 +126,6 @@ func (a *Request) outputConfig(f field) {
 	if format := f.get("format"); format.exists() {
 		a.outputFormat(format)
 	}
-	if rest := appendUnknown(nil, f.value, "effort format"); rest != nil {
-		extra(&a.Params, middleware.DialectAnthropic, "output_config", field{value: gjson.Parse("{" + string(rest) + "}")})
-	}
 }
 
 func (a *Request) outputFormat(f field) {
@@ -144,43 +151,13 @@ func (a *Request) thinking(f field) (on bool) {
 	return on
 }
 
-// messagesTools reads tools. Where one has more than langchaingo's form holds, a mark
-// for the cache for instance, Anthropic's own models get the list as it is.
-func (a *Request) messagesTools(f field) {
-	whole := true
-	f.each(func(f field) {
-		if kind := f.get("type").optional(); kind != "" && kind != "custom" {
-			rawTool(&a.Params, middleware.DialectAnthropic, f)
-			whole = false
-			return
-		}
-		t := llms.Tool{Type: "function", Function: &llms.FunctionDefinition{}}
-		f.members(func(name string, m field) {
-			switch name {
-			case "name":
-				t.Function.Name = m.text()
-			case "description":
-				t.Function.Description = m.text()
-			case "input_schema":
-				if !m.value.IsObject() {
-					m.refusef("want a JSON schema")
-				}
-				t.Function.Parameters = m.raw()
-			case "strict":
-				t.Function.Strict = m.truth()
-			case "type":
-			default:
-				whole = false
-			}
-		})
-		if t.Function.Name == "" {
-			f.get("name").refusef("a tool has no name")
-		}
-		a.Tools = append(a.Tools, t)
-	})
-	if !whole {
-		extra(&a.Params, middleware.DialectAnthropic, "tools", f)
+// messagesTool reads a tool. Those of Anthropic's own are for its models.
+func (a *Request) messagesTool(f field) {
+	if kind := f.get("type").optional(); kind != "" && kind != "custom" {
+		rawTool(&a.Params, middleware.DialectAnthropic, f)
+		return
 	}
+	a.tool(f, "input_schema")
 }
 
 func (a *Request) messagesChoice(f field) {
@@ -203,11 +180,15 @@ func (a *Request) messagesChoice(f field) {
 // langchaingo's form.
 func (a *Request) message(f field) {
 	content := f.get("content")
+	var first []llms.ContentPart
+	if p, ok := f.unknown(middleware.DialectAnthropic, messageMembers, knownOfTurn); ok {
+		first = append(first, p)
+	}
 	switch role := f.get("role").text(); role {
 	case "assistant":
-		a.Messages = append(a.Messages, llms.MessageContent{Role: llms.ChatMessageTypeAI, Parts: content.blocks(nil)})
+		a.Messages = append(a.Messages, llms.MessageContent{Role: llms.ChatMessageTypeAI, Parts: append(first, content.blocks(nil)...)})
 	case "system": // the API takes them in the middle of a conversation, too
-		a.Messages = append(a.Messages, llms.MessageContent{Role: llms.ChatMessageTypeSystem, Parts: content.blocks(nil)})
+		a.Messages = append(a.Messages, llms.MessageContent{Role: llms.ChatMessageTypeSystem, Parts: append(first, content.blocks(nil)...)})
 	case "user":
 		from := len(a.Messages)
 		content.blocks(func(p llms.ContentPart, result bool) {
@@ -219,7 +200,7 @@ func (a *Request) message(f field) {
 				a.Messages = append(a.Messages, llms.MessageContent{Role: kind})
 			}
 			m := &a.Messages[len(a.Messages)-1]
-			m.Parts = append(m.Parts, p)
+			m.Parts, first = append(append(m.Parts, first...), p), nil
 		})
 	default:
 		f.get("role").refusef("is %q: want user or assistant", role)
@@ -255,10 +236,6 @@ func (f field) blocks(take func(p llms.ContentPart, result bool)) (parts []llms.
 	})
 	return parts
 }
-
-// knownOfBlocks are the members of blocks that have another form.
-const knownOfBlocks = "type text citations title context content id name input tool_use_id is_error cache_control.type cache_control.ttl " +
-	"source.type source.media_type source.data source.url source.file_id"
 
 func ttl(s string) time.Duration {
 	d, err := time.ParseDuration(s)
@@ -349,12 +326,11 @@ func (f field) inlineText() llms.ContentPart {
 	return llms.TextContent{Text: strings.Join(append(heads, text), "\n\n")}
 }
 
-// source reads an image or a document.
 func (f field) source(document bool) llms.ContentPart {
 	mime := f.get("media_type").optional()
 	switch kind := f.get("type").text(); kind {
 	case "base64":
-		_, data := f.get("data").decoded(mime)
+		_, data := f.get("data").decodeData(mime)
 		if !document {
 			return llms.BinaryContent{MIMEType: mime, Data: data}
 		}
@@ -367,7 +343,11 @@ func (f field) source(document bool) llms.ContentPart {
 		}
 		return middleware.FilePart{URL: f.get("url").text()}
 	case "file":
-		return middleware.FilePart{ID: f.get("file_id").text()}
+		file := middleware.FilePart{ID: f.get("file_id").text()}
+		if !document {
+			file.MIMEType = "image/*"
+		}
+		return file
 	default:
 		f.get("type").refusef("is %q: want base64, url, text or file", kind)
 		return nil

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/tidwall/gjson"
 	"github.com/tmc/langchaingo/llms"
 
 	"github.com/stepfall/stepfall/middleware"
@@ -22,11 +23,25 @@ func setValue[T any](o Object, name string, v *T) {
 	}
 }
 
-// text sets name to a text that is not empty.
 func (o Object) text(name, text string) {
 	if text != "" {
 		o[name] = text
 	}
+}
+
+// setPath sets the member at the end of a path of names with points between them.
+func (o Object) setPath(path string, v any) {
+	name, rest, isNested := strings.Cut(path, ".")
+	if !isNested {
+		o[name] = v
+		return
+	}
+	inner, _ := o[name].(Object)
+	if inner == nil {
+		inner = Object{}
+		o[name] = inner
+	}
+	inner.setPath(rest, v)
 }
 
 // JSON writes the object.
@@ -47,26 +62,38 @@ func (o Object) extra(p *middleware.Params, d middleware.Dialect) {
 		return
 	}
 	for name, raw := range p.Extra {
-		own, has := o[name].(Object)
-		var members map[string]json.RawMessage
-		if !has || json.Unmarshal(raw, &members) != nil {
+		value := gjson.ParseBytes(raw)
+		switch own, has := o[name].(Object); {
+		case has && value.IsObject():
+			own.addMembers(value)
+		case name == "tools" && value.IsObject(): // see Object.tools
+		default:
 			o[name] = raw
-			continue
-		}
-		for member, value := range members {
-			if _, known := own[member]; !known {
-				own[member] = value
-			}
 		}
 	}
 }
 
-// refuseCall is the error of a call that cannot be made.
 func refuseCall(format string, args ...any) error {
 	return &middleware.ProviderError{Code: llms.ErrCodeInvalidRequest, Message: fmt.Sprintf(format, args...)}
 }
 
 func refusePart(p llms.ContentPart) error { return refuseCall("a %T cannot be sent in a message", p) }
+
+// functionObject is a function as an API has it whose name for the schema of arguments is
+// given. Without a schema it is empty, or left out.
+func functionObject(f *llms.FunctionDefinition, schema string, empty any) Object {
+	o := Object{"name": f.Name}
+	o.text("description", f.Description)
+	if f.Parameters != nil {
+		o[schema] = f.Parameters
+	} else if empty != nil {
+		o[schema] = empty
+	}
+	if f.Strict {
+		o["strict"] = true
+	}
+	return o
+}
 
 // functions are the tools of the options, the deprecated functions among them.
 func functions(o *llms.CallOptions) []*llms.FunctionDefinition {
@@ -87,8 +114,14 @@ func functions(o *llms.CallOptions) []*llms.FunctionDefinition {
 // tools sets the tools: the functions, as write writes each, and those of the dialect.
 func (o Object) tools(c *Call, d middleware.Dialect, write func(f *llms.FunctionDefinition) Object) {
 	var list []any
+	var members map[string]json.RawMessage // that functions have beside those known here
+	if c.Params.Dialect == d {
+		_ = json.Unmarshal(c.Params.Extra["tools"], &members) // a list is the caller's own
+	}
 	for _, f := range functions(c.Options) {
-		list = append(list, write(f))
+		tool := write(f)
+		tool.addMembers(gjson.ParseBytes(members[f.Name]))
+		list = append(list, tool)
 	}
 	if c.Params.Dialect == d {
 		for _, raw := range c.Params.RawTools {
@@ -128,15 +161,24 @@ func toolChoice(o *llms.CallOptions) (mode, function string, other any) {
 	return "", "", nil
 }
 
-// isJSON reports whether an answer in JSON is asked for without a schema.
+// toolChoice sets a choice of tools of one of OpenAI's APIs, that of a function as write writes it.
+func (o Object) toolChoice(options *llms.CallOptions, write func(name string) Object) {
+	switch mode, function, other := toolChoice(options); {
+	case function != "":
+		o["tool_choice"] = write(function)
+	case other != nil:
+		o["tool_choice"] = other
+	default:
+		o.text("tool_choice", mode)
+	}
+}
+
 func isJSON(o *llms.CallOptions) bool { return o.JSONMode || o.ResponseMIMEType == "application/json" }
 
-// dataURL is data as a URL.
 func dataURL(mime string, data []byte) string {
 	return "data:" + mime + ";base64," + base64.StdEncoding.EncodeToString(data)
 }
 
-// parseDataURL takes a data: URL apart.
 func parseDataURL(url string) (mime string, data []byte, ok bool) {
 	rest, ok := strings.CutPrefix(url, "data:")
 	if !ok {
@@ -154,19 +196,35 @@ func parseDataURL(url string) (mime string, data []byte, ok bool) {
 // hands to each.
 func eachPart(parts []llms.ContentPart, do func(p llms.ContentPart, cache *llms.CacheControl) error) error {
 	for _, p := range parts {
-		var cache *llms.CacheControl
-		for {
-			cached, ok := p.(llms.CachedContent)
-			if !ok {
-				break
-			}
-			p, cache = cached.ContentPart, cached.CacheControl
-		}
+		p, cache := unwrap(p)
 		if err := do(p, cache); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// walk calls do for each part, those that results of tools hold among them.
+func walk(parts []llms.ContentPart, do func(p llms.ContentPart)) {
+	for _, p := range parts {
+		p, _ = unwrap(p)
+		do(p)
+		if result, ok := p.(middleware.ResultPart); ok {
+			walk(result.Parts, do)
+		}
+	}
+}
+
+// unwrap takes a part out of its cache controls, of which the innermost counts.
+func unwrap(p llms.ContentPart) (llms.ContentPart, *llms.CacheControl) {
+	var cache *llms.CacheControl
+	for {
+		cached, ok := p.(llms.CachedContent)
+		if !ok {
+			return p, cache
+		}
+		p, cache = cached.ContentPart, cached.CacheControl
+	}
 }
 
 // roleOf maps the roles of other libraries to langchaingo's four.

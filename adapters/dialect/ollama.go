@@ -14,10 +14,8 @@ import (
 	"github.com/tmc/langchaingo/llms"
 
 	"github.com/stepfall/stepfall/middleware"
-	"github.com/stepfall/stepfall/sdk"
 )
 
-// ollama is Ollama's chat API.
 type ollama struct{}
 
 // ollamaOptions are the parameters of a request's options, ollamaFields those beside them.
@@ -56,11 +54,8 @@ func (ollama) Write(c *Call) (Object, error) {
 		b["think"] = p.ReasoningEffort
 	}
 	b.tools(c, middleware.DialectOllama, func(f *llms.FunctionDefinition) Object {
-		function := Object{"name": f.Name, "parameters": f.Parameters}
-		if f.Parameters == nil {
-			function["parameters"] = Object{"type": "object", "properties": Object{}}
-		}
-		function.text("description", f.Description)
+		function := functionObject(f, "parameters", Object{"type": "object", "properties": Object{}})
+		delete(function, "strict")
 		return Object{"type": "function", "function": function}
 	})
 	c.NotSent = append(c.NotSent, slices.Concat(ollamaOptions, ollamaFields).missing(p, middleware.DialectOllama, "Schema", "ReasoningEffort")...)
@@ -193,7 +188,6 @@ func (t *ollamaWriter) result(p llms.ToolCallResponse) {
 	t.list = append(t.list, o)
 }
 
-// ollamaLine is a line of an answer.
 type ollamaLine struct {
 	Model     string    `json:"model"`
 	CreatedAt time.Time `json:"created_at"`
@@ -211,12 +205,9 @@ type ollamaLine struct {
 	Done       bool            `json:"done"`
 	DoneReason string          `json:"done_reason"`
 	LogProbs   []chatLogProb   `json:"logprobs"`
-	PromptEval Count           `json:"prompt_eval_count"`
-	Eval       Count           `json:"eval_count"`
 	Error      json.RawMessage `json:"error"`
 }
 
-// ollamaReader reads an answer of Ollama.
 type ollamaReader struct {
 	*Reply
 
@@ -250,7 +241,7 @@ func (s *ollamaReader) Event(data []byte) error {
 	}
 	if in.Done {
 		s.hasEnded, c.stop = true, cmp.Or(in.DoneReason, "stop")
-		x.Usage = sdk.Usage{InputTokens: int(in.PromptEval), OutputTokens: int(in.Eval)}
+		x.Usage = ollamaUsage.read(gjson.ParseBytes(data))
 	}
 	return nil
 }

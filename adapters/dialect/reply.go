@@ -1,12 +1,8 @@
 package dialect
 
 import (
-	"bytes"
 	"cmp"
 	"errors"
-	"math"
-	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/tmc/langchaingo/llms"
@@ -114,7 +110,6 @@ func (r *Reply) choice(i int) *replyChoice {
 	return r.choices[i]
 }
 
-// add takes in a piece of text, reasoning or a refusal.
 func (r *Reply) add(d *middleware.Delta) error {
 	c := r.choice(d.Choice)
 	c.content.WriteString(d.Text)
@@ -135,7 +130,6 @@ func (c *replyChoice) coverText() {
 	}
 }
 
-// addCall takes in a whole call.
 func (r *Reply) addCall(i int, id, name, arguments string) error {
 	c := r.choice(i)
 	call := llms.ToolCall{ID: id, Type: "function", FunctionCall: &llms.FunctionCall{Name: name, Arguments: arguments}}
@@ -201,35 +195,4 @@ func logProbsOf(from []chatLogProb) []sdk.TokenLogProb {
 		}
 	}
 	return list
-}
-
-// Count is a number of tokens as servers tell it: some write 12.0, 1.2e1 or "12". What
-// is no whole number, or below 0, is -1: no answer is lost for its bill, and the engine
-// sees that the bill cannot be right. null is 0.
-type Count int
-
-// AnyBroken reports whether one of the counts is no number of tokens. A usage with such a
-// count is [BrokenUsage].
-func AnyBroken(counts ...Count) bool {
-	return slices.ContainsFunc(counts, func(c Count) bool { return c < 0 })
-}
-
-// BrokenUsage is a usage that the engine does not believe.
-var BrokenUsage = sdk.Usage{InputTokens: -1}
-
-// UnmarshalJSON implements json.Unmarshaler.
-func (c *Count) UnmarshalJSON(data []byte) error {
-	if string(data) == "null" {
-		return nil
-	}
-	n, err := strconv.ParseFloat(string(bytes.Trim(data, `"`)), 64)
-	const most = 1 << 50
-	switch {
-	case math.IsInf(n, 1), n > most: // also too large for a float
-		n = most
-	case err != nil, !(n >= 0), n != math.Trunc(n):
-		n = -1
-	}
-	*c = Count(n)
-	return nil
 }

@@ -60,10 +60,8 @@ func (e *Events) append(add func(buf []byte) []byte) {
 	e.Write(e.buf)
 }
 
-// data appends an event without a name.
 func (e *Events) data(v any) { e.event("", v) }
 
-// event appends an event with a name, where it has one.
 func (e *Events) event(name string, v any) {
 	data, err := json.Marshal(v)
 	if err != nil {
@@ -110,63 +108,20 @@ type Answer struct {
 // elsewhere: of the model that the request is pinned to, or else of one that has the name
 // which was asked for.
 func (a *Request) Settle(pinned bool) {
-	for _, m := range a.Messages {
-		for i, p := range m.Parts {
-			raw, ok := p.(middleware.RawPart)
-			if !ok || raw.Model != Unknown {
-				continue
-			}
-			if raw.Model = a.Model; pinned {
-				raw.Model = ""
-			}
-			m.Parts[i] = raw
+	a.Messages = rewrite(a.Messages, func(p llms.ContentPart) (llms.ContentPart, bool) {
+		raw, ok := p.(middleware.RawPart)
+		if !ok || raw.Model != Unknown {
+			return p, false
 		}
-	}
+		if raw.Model = a.Model; pinned {
+			raw.Model = ""
+		}
+		return raw, true
+	})
 }
 
-// InputTokens estimates the tokens of a prompt: four bytes each, and an image as many
-// as the middleware expects.
-func (a *Request) InputTokens() int {
-	const image, frame = 1000, 16
-	bytes, images := 0, 0
-	var count func(parts []llms.ContentPart)
-	count = func(parts []llms.ContentPart) {
-		for _, p := range parts {
-			bytes += frame
-			if cached, ok := p.(llms.CachedContent); ok {
-				p = cached.ContentPart
-			}
-			switch p := p.(type) {
-			case llms.TextContent:
-				bytes += len(p.Text)
-			case llms.ToolCall:
-				bytes += len(p.FunctionCall.Name) + len(p.FunctionCall.Arguments)
-			case llms.ToolCallResponse:
-				bytes += len(p.Content)
-			case middleware.ResultPart:
-				count(p.Parts)
-				if len(p.Parts) == 0 {
-					bytes += len(p.Content)
-				}
-			case middleware.RawPart:
-				bytes += len(p.Raw)
-			case llms.ImageURLContent, llms.BinaryContent, middleware.FilePart:
-				images++
-			}
-		}
-	}
-	for _, m := range a.Messages {
-		bytes += frame
-		count(m.Parts)
-	}
-	for _, t := range a.Tools {
-		bytes += len(t.Function.Name) + len(t.Function.Description) + frame
-		if schema, ok := t.Function.Parameters.(json.RawMessage); ok {
-			bytes += len(schema)
-		}
-	}
-	return (bytes+3)/4 + images*image
-}
+// InputTokens estimates the tokens of a prompt, as caps count them.
+func (a *Request) InputTokens() int { return middleware.EstimateTokens(a.Messages, a.Tools) }
 
 const deepest = 256
 

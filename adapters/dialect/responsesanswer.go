@@ -8,64 +8,27 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/stepfall/stepfall/middleware"
-	"github.com/stepfall/stepfall/sdk"
 )
-
-// responsesAnswer is a response of Responses.
-type responsesAnswer struct {
-	ID         string            `json:"id"`
-	Object     string            `json:"object"`
-	CreatedAt  int64             `json:"created_at"`
-	Status     string            `json:"status"`
-	Background bool              `json:"background"`
-	Error      *responsesFault   `json:"error"`
-	Incomplete *responsesShort   `json:"incomplete_details"`
-	Model      string            `json:"model"`
-	Output     []json.RawMessage `json:"output"`
-	Previous   *string           `json:"previous_response_id"`
-	Tier       string            `json:"service_tier,omitempty"`
-	Usage      *responsesUsage   `json:"usage"`
-	Step       any               `json:"stepfall,omitempty"`
-	*responsesEcho
-}
-
-type responsesFault struct {
-	Code    string `json:"code"`
-	Message string `json:"message"`
-}
 
 type responsesShort struct {
 	Reason string `json:"reason"`
 }
 
-type responsesUsage struct {
-	Input        Count `json:"input_tokens"`
-	InputDetails struct {
-		Cached     Count `json:"cached_tokens"`
-		CacheWrite Count `json:"cache_write_tokens,omitempty"`
-	} `json:"input_tokens_details"`
-	Output        Count `json:"output_tokens"`
-	OutputDetails struct {
-		Reasoning Count `json:"reasoning_tokens"`
-	} `json:"output_tokens_details"`
-	Total Count `json:"total_tokens"`
-}
-
-func responsesUsageOf(u sdk.Usage) *responsesUsage {
-	out := &responsesUsage{Input: Count(u.InputTokens + u.CachedInputTokens + u.CacheWriteTokens), Output: Count(u.OutputTokens + u.ReasoningTokens)}
-	out.InputDetails.Cached, out.OutputDetails.Reasoning, out.Total = Count(u.CachedInputTokens), Count(u.ReasoningTokens), out.Input+out.Output
-	return out
-}
-
-func newResponse(a *Request, id string, created int64) responsesAnswer {
-	echo, _ := a.echo.(*responsesEcho)
-	return responsesAnswer{ID: "resp_" + id, Object: "response", CreatedAt: created, Status: "in_progress", Model: a.Model, Output: []json.RawMessage{}, responsesEcho: echo}
+func newResponse(a *Request, id string, created int64) Object {
+	r := Object{"id": "resp_" + id, "object": "response", "created_at": created, "status": "in_progress", "background": false, "error": nil, "incomplete_details": nil,
+		"model": a.Model, "output": []json.RawMessage{}, "previous_response_id": nil, "usage": nil}
+	if echo, ok := a.echo.(responsesEcho); ok {
+		for name, v := range echo {
+			r[name] = v
+		}
+	}
+	return r
 }
 
 func (responses) Answer(a *Request, o *Answer) any {
-	s := responsesSequence(a, o.ID, silent{})
+	s := responsesSequence(a, o.ID, noEvents{})
 	s.whole(o.Choices[0])
-	return responsesWhole(a, o, s)
+	return withUnknown(responsesWhole(a, o, s), middleware.DialectResponses, o.Choices[0])
 }
 
 func responsesSequence(a *Request, id string, to blockWriter) *sequence {
@@ -89,28 +52,31 @@ func responsesSequence(a *Request, id string, to blockWriter) *sequence {
 }
 
 // responsesWhole is the response when all is said.
-func responsesWhole(a *Request, o *Answer, s *sequence) responsesAnswer {
+func responsesWhole(a *Request, o *Answer, s *sequence) Object {
 	r := newResponse(a, o.ID, o.Created)
-	r.Status, r.Model, r.Usage, r.Step = "completed", o.Model, responsesUsageOf(o.Usage), o.Step
+	r["status"], r["model"], r["usage"] = "completed", o.Model, responsesUsage.write(o.Usage)
+	if o.Step != nil {
+		r["stepfall"] = o.Step
+	}
 	choice := o.Choices[0]
-	switch stopKindOf(choice) {
-	case stopLength:
-		r.Status, r.Incomplete = "incomplete", &responsesShort{"max_output_tokens"}
-	case stopFilter:
-		if x := middleware.ExtraOf(choice); x == nil || x.Refusal == "" {
-			r.Status, r.Incomplete = "incomplete", &responsesShort{"content_filter"}
-		}
-	}
 	x := middleware.ExtraOf(choice)
-	if x != nil {
-		r.Tier = x.ServiceTier
+	switch kind := stopKindOf(choice); {
+	case kind == stopLength:
+		r["status"], r["incomplete_details"] = "incomplete", responsesShort{"max_output_tokens"}
+	case kind == stopFilter && (x == nil || x.Refusal == ""):
+		r["status"], r["incomplete_details"] = "incomplete", responsesShort{"content_filter"}
 	}
+	if x != nil {
+		r.text("service_tier", x.ServiceTier)
+	}
+	output := []json.RawMessage{}
 	for _, b := range s.blocks {
 		if b.kind == blockText && b.logprobs == nil && x != nil && a.Params.LogProbs != nil {
 			b.logprobs = chatLogProbList(x.LogProbs)
 		}
-		r.Output = append(r.Output, responsesItem(o.ID, b, true))
+		output = append(output, responsesItem(o.ID, b, true))
 	}
+	r["output"] = output
 	return r
 }
 
@@ -135,14 +101,14 @@ func responsesItem(id string, b *block, whole bool) json.RawMessage {
 	default:
 		v = Object{"id": itemID("msg", id, b), "type": "message", "status": status, "role": "assistant", "content": []responsesPart{}}
 		if whole {
-			v["content"] = []responsesPart{contentPart(b, text)}
+			v["content"] = []any{contentPart(b, text)}
 		}
 	}
 	raw, err := json.Marshal(v)
 	if err != nil {
 		return json.RawMessage("{}")
 	}
-	return raw
+	return withMembers(raw, b.members)
 }
 
 func itemID(prefix, id string, b *block) string {
@@ -158,19 +124,10 @@ type responsesPart struct {
 	LogProbs    *[]chatLogProb     `json:"logprobs,omitempty"`
 }
 
-// takeAnnotations returns the annotations of a text whose item the provider has given, and
-// which goes on under the id that it began with.
-func (b *block) takeAnnotations() []json.RawMessage {
-	for _, list := range gjson.GetBytes(b.raw.Raw, "content.#.annotations").Array() {
-		for _, one := range list.Array() {
-			b.annotations = append(b.annotations, json.RawMessage(one.Raw))
-		}
+func contentPart(b *block, text string) any {
+	if part := gjson.GetBytes(b.raw.Raw, "content.0").Raw; part != "" {
+		return json.RawMessage(part)
 	}
-	b.raw = middleware.RawPart{}
-	return b.annotations
-}
-
-func contentPart(b *block, text string) responsesPart {
 	if b.kind == blockRefusal {
 		return responsesPart{Type: "refusal", Refusal: &text}
 	}
@@ -178,14 +135,9 @@ func contentPart(b *block, text string) responsesPart {
 	if probs == nil {
 		probs = []chatLogProb{}
 	}
-	annotations := b.annotations
-	if annotations == nil {
-		annotations = []json.RawMessage{}
-	}
-	return responsesPart{Type: "output_text", Text: &text, Annotations: &annotations, LogProbs: &probs}
+	return responsesPart{Type: "output_text", Text: &text, Annotations: &[]json.RawMessage{}, LogProbs: &probs}
 }
 
-// responsesStream writes the events of Responses.
 type responsesStream struct {
 	*sequence
 	a     *Request
@@ -200,14 +152,12 @@ func (responses) Stream(a *Request, out *Events) Stream {
 	return s
 }
 
-// send writes an event that is no delta.
 func (s *responsesStream) send(kind string, e Object) {
 	e["type"], e["sequence_number"] = kind, s.seq
 	s.seq++
 	s.out.event(kind, e)
 }
 
-// about sends an event about a block.
 func (s *responsesStream) about(b *block, kind string, e Object) {
 	e["output_index"], e["item_id"] = b.index, s.id(b)
 	s.send(kind, e)
@@ -282,17 +232,23 @@ func (s *responsesStream) piece(b *block, text string, d *middleware.Delta) {
 
 func (s *responsesStream) stop(b *block) {
 	text := b.text.String()
+	if b.raw.Raw != nil && (b.kind == blockText || b.kind == blockRefusal) { // it goes on under the id that it began with
+		b.raw.Raw = withMember(b.raw.Raw, "id", itemID("msg", s.out.ID, b))
+	}
 	switch b.kind {
 	case blockThought:
 		s.about(b, "response.reasoning_summary_text.done", Object{"summary_index": 0, "text": text})
 		s.about(b, "response.reasoning_summary_part.done", Object{"summary_index": 0, "part": responsesPart{Type: "summary_text", Text: &text}})
 	case blockText:
-		for i, annotation := range b.takeAnnotations() {
-			s.about(b, "response.output_text.annotation.added", Object{"content_index": 0, "annotation_index": i, "annotation": annotation})
+		for i, annotation := range gjson.GetBytes(b.raw.Raw, "content.0.annotations").Array() {
+			s.about(b, "response.output_text.annotation.added", Object{"content_index": 0, "annotation_index": i, "annotation": json.RawMessage(annotation.Raw)})
 		}
-		part := contentPart(b, text)
-		s.about(b, "response.output_text.done", Object{"content_index": 0, "text": text, "logprobs": part.LogProbs})
-		s.about(b, "response.content_part.done", Object{"content_index": 0, "part": part})
+		probs := b.logprobs
+		if probs == nil {
+			probs = []chatLogProb{}
+		}
+		s.about(b, "response.output_text.done", Object{"content_index": 0, "text": text, "logprobs": probs})
+		s.about(b, "response.content_part.done", Object{"content_index": 0, "part": contentPart(b, text)})
 	case blockRefusal:
 		s.about(b, "response.refusal.done", Object{"content_index": 0, "refusal": text})
 		s.about(b, "response.content_part.done", Object{"content_index": 0, "part": contentPart(b, text)})
@@ -306,13 +262,14 @@ func (s *responsesStream) Finish(o *Answer) {
 	s.head()
 	s.whole(o.Choices[0])
 	r := responsesWhole(s.a, o, s.sequence)
-	s.send("response."+r.Status, Object{"response": r})
+	status, _ := r["status"].(string)
+	s.send("response."+status, Object{"response": withUnknown(r, middleware.DialectResponses, o.Choices[0])})
 }
 
 func (s *responsesStream) Fail(r *Refusal) {
 	s.head()
 	failed := newResponse(s.a, s.out.ID, s.out.Created)
-	failed.Status, failed.Error = "failed", &responsesFault{Code: r.Code, Message: r.Message}
+	failed["status"], failed["error"] = "failed", Object{"code": r.Code, "message": r.Message}
 	s.send("response.failed", Object{"response": failed})
 	e := openAIError(r)
 	s.send("error", Object{"code": r.Code, "message": r.Message, "param": e["param"], "error": e})

@@ -8,10 +8,8 @@ import (
 	"github.com/tmc/langchaingo/llms"
 
 	"github.com/stepfall/stepfall/middleware"
-	"github.com/stepfall/stepfall/sdk"
 )
 
-// responsesFields are the parameters of Responses.
 var responsesFields = append(newParamFields("max_output_tokens", "MaxTokens"), commonFields...)
 
 func (responses) Dialect() middleware.Dialect { return middleware.DialectResponses }
@@ -59,18 +57,11 @@ func (responses) Write(c *Call) (Object, error) {
 	}
 	b.tools(c, middleware.DialectResponses, func(f *llms.FunctionDefinition) Object {
 		// Without strict the API takes it for true, and changes the schema.
-		tool := Object{"type": "function", "name": f.Name, "strict": f.Strict, "parameters": f.Parameters}
-		tool.text("description", f.Description)
+		tool := functionObject(f, "parameters", json.RawMessage("null"))
+		tool["type"], tool["strict"] = "function", f.Strict
 		return tool
 	})
-	switch mode, function, other := toolChoice(o); {
-	case function != "":
-		b["tool_choice"] = Object{"type": "function", "name": function}
-	case other != nil:
-		b["tool_choice"] = other
-	default:
-		b.text("tool_choice", mode)
-	}
+	b.toolChoice(o, func(name string) Object { return Object{"type": "function", "name": name} })
 	b.extra(p, middleware.DialectResponses)
 	delete(b, "stream")
 	if c.Stream {
@@ -83,7 +74,6 @@ func (responses) Write(c *Call) (Object, error) {
 	return b, nil
 }
 
-// items are a conversation as the API's input.
 func items(messages []llms.MessageContent) (list []any, err error) {
 	for i := range messages {
 		role, err := roleOf(messages[i].Role)
@@ -120,7 +110,7 @@ func items(messages []llms.MessageContent) (list []any, err error) {
 				}
 				switch kind := gjson.GetBytes(p.Raw, "type").Str; {
 				case unknown.take(p):
-				case strings.HasPrefix(kind, "input_"):
+				case strings.HasPrefix(kind, "input_"), kind == "refusal":
 					content = append(content, p.Raw)
 				default:
 					flush()
@@ -143,7 +133,7 @@ func items(messages []llms.MessageContent) (list []any, err error) {
 				}
 				add(output)
 			default:
-				one, err := inputPart(p)
+				one, err := responsesParts.write(p)
 				if err != nil {
 					return err
 				}
@@ -159,56 +149,19 @@ func items(messages []llms.MessageContent) (list []any, err error) {
 	return list, nil
 }
 
-// inputParts are the parts of a tool's result.
 func inputParts(parts []llms.ContentPart) (list []any, err error) {
 	var unknown memberWriter
 	err = eachPart(parts, func(p llms.ContentPart, _ *llms.CacheControl) error {
 		if raw, ok := p.(middleware.RawPart); ok && unknown.take(raw) {
 			return nil
 		}
-		one, err := inputPart(p)
+		one, err := responsesParts.write(p)
 		list = append(list, unknown.addTo(one))
 		return err
 	})
 	return list, err
 }
 
-// inputPart is a part of what a user says.
-func inputPart(p llms.ContentPart) (Object, error) {
-	switch p := p.(type) {
-	case llms.TextContent:
-		return Object{"type": "input_text", "text": p.Text}, nil
-	case llms.ImageURLContent:
-		o := Object{"type": "input_image", "image_url": p.URL}
-		o.text("detail", p.Detail)
-		return o, nil
-	case llms.BinaryContent:
-		return inputPart(middleware.FilePart{MIMEType: p.MIMEType, Data: p.Data})
-	case middleware.FilePart:
-		url := p.URL
-		if p.Data != nil {
-			url = dataURL(p.MIMEType, p.Data)
-		}
-		if strings.HasPrefix(p.MIMEType, "image/") {
-			o := Object{"type": "input_image"}
-			o.text("image_url", url)
-			o.text("file_id", p.ID)
-			return o, nil
-		}
-		o := Object{"type": "input_file"}
-		o.text("file_id", p.ID)
-		o.text("filename", p.Name)
-		if p.Data != nil {
-			o["file_data"] = url
-		} else {
-			o.text("file_url", url)
-		}
-		return o, nil
-	}
-	return nil, refusePart(p)
-}
-
-// responsesReply is an answer of Responses.
 type responsesReply struct {
 	ID          string            `json:"id"`
 	Model       string            `json:"model"`
@@ -218,27 +171,24 @@ type responsesReply struct {
 	Output      []json.RawMessage `json:"output"`
 	Incomplete  *responsesShort   `json:"incomplete_details"`
 	Error       json.RawMessage   `json:"error"`
-	Usage       *responsesUsage   `json:"usage"`
+	Usage       json.RawMessage   `json:"usage"`
 }
 
-// outputItem is an item of an answer.
 type outputItem struct {
 	Type      string `json:"type"`
 	CallID    string `json:"call_id"`
 	Name      string `json:"name"`
 	Arguments string `json:"arguments"`
 	Content   []struct {
-		Text        string            `json:"text"`
-		Refusal     string            `json:"refusal"`
-		LogProbs    []chatLogProb     `json:"logprobs"`
-		Annotations []json.RawMessage `json:"annotations"`
+		Text     string        `json:"text"`
+		Refusal  string        `json:"refusal"`
+		LogProbs []chatLogProb `json:"logprobs"`
 	} `json:"content"`
 	Summary []struct {
 		Text string `json:"text"`
 	} `json:"summary"`
 }
 
-// outputEvent is an event of a stream.
 type outputEvent struct {
 	Type     string          `json:"type"`
 	Index    int             `json:"output_index"`
@@ -248,7 +198,6 @@ type outputEvent struct {
 	Response json.RawMessage `json:"response"`
 }
 
-// responsesReader reads an answer of Responses.
 type responsesReader struct {
 	*Reply
 
@@ -285,10 +234,11 @@ func (s *responsesReader) Event(data []byte) error {
 			return err
 		}
 		s.calls[e.Index] = len(s.calls)
+		d.Raw = it.members(e.Item)
 		d.Tool = &middleware.ToolDelta{Index: s.calls[e.Index], ID: it.CallID, Name: it.Name, Arguments: it.Arguments}
 	case "response.output_item.done":
 		it, err := readItem(e.Item)
-		if err != nil || it.Type == "" || it.Type == "function_call" || it.Type == "message" && !it.isAnnotated() {
+		if err != nil || it.Type == "" || it.Type == "function_call" || it.Type == "message" && knownOfMessageItem.unknown(gjson.ParseBytes(e.Item)) == nil {
 			return err // text and calls have been given as they came
 		}
 		d.Raw = new(s.part(&it, e.Item))
@@ -320,16 +270,18 @@ func (s *responsesReader) part(it *outputItem, raw json.RawMessage) middleware.R
 	return p
 }
 
-func (it *outputItem) isAnnotated() bool {
-	for _, c := range it.Content {
-		if len(c.Annotations) > 0 {
-			return true
-		}
+// knownOfMessageItem are the members of a message that come in other events too.
+var knownOfMessageItem = newKnown("type id status role content.type content.text content.refusal content.logprobs")
+
+// members returns the part for what a call has beyond the members that are known, or nil.
+func (it *outputItem) members(raw json.RawMessage) *middleware.RawPart {
+	rest := knownOfItem.members(gjson.ParseBytes(raw))
+	if rest == nil {
+		return nil
 	}
-	return false
+	return new(newMembers(middleware.DialectResponses, partMembers, appendString(append(rest, `,"call_id":`...), it.CallID)))
 }
 
-// readItem reads an item of the output, or none.
 func readItem(raw json.RawMessage) (it outputItem, err error) {
 	if len(raw) > 0 {
 		err = json.Unmarshal(raw, &it)
@@ -343,25 +295,24 @@ func stringOf(raw json.RawMessage) (text string) {
 	return text
 }
 
+// knownOfResponse are the members of answers that have another form, or are repeated of the
+// request.
+var knownOfResponse = newKnown("id object created_at status background error incomplete_details model output previous_response_id service_tier " +
+	"instructions max_output_tokens max_tool_calls parallel_tool_calls reasoning store temperature text tool_choice tools top_p truncation user metadata" + responsesUsage.known("usage"))
+
 func (s *responsesReader) Whole(data []byte) error {
 	var in responsesReply
 	if err := json.Unmarshal(data, &in); err != nil {
 		return err
 	}
 	s.hasEnded = true
+	s.addUnknown(middleware.DialectResponses, knownOfResponse.unknown(gjson.ParseBytes(data)))
 	x := &s.Extra
 	x.ID, x.Served, x.ServiceTier, x.StopReason, x.Raw = in.ID, in.Model, in.ServiceTier, in.Status, data
 	if n, err := in.CreatedAt.Float64(); err == nil {
 		x.Created = int64(n)
 	}
-	if u := in.Usage; u != nil && AnyBroken(u.Input, u.Output, u.InputDetails.Cached, u.InputDetails.CacheWrite, u.OutputDetails.Reasoning) {
-		x.Usage = BrokenUsage
-	} else if u != nil {
-		x.Usage = sdk.Usage{
-			InputTokens: int(max(0, u.Input-u.InputDetails.Cached-u.InputDetails.CacheWrite)), CachedInputTokens: int(u.InputDetails.Cached), CacheWriteTokens: int(u.InputDetails.CacheWrite),
-			OutputTokens: int(max(0, u.Output-u.OutputDetails.Reasoning)), ReasoningTokens: int(u.OutputDetails.Reasoning),
-		}
-	}
+	x.Usage = responsesUsage.read(gjson.ParseBytes(in.Usage))
 	if len(in.Error) > 0 && string(in.Error) != "null" {
 		return ServerError(data)
 	}
@@ -375,6 +326,9 @@ func (s *responsesReader) Whole(data []byte) error {
 			return err
 		}
 		if it.Type == "function_call" {
+			if p := it.members(raw); p != nil {
+				c.parts = append(c.parts, *p)
+			}
 			call := llms.ToolCall{ID: it.CallID, Type: "function", FunctionCall: &llms.FunctionCall{Name: it.Name, Arguments: it.Arguments}}
 			c.calls, c.parts = append(c.calls, call), append(c.parts, call)
 			continue

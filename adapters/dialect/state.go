@@ -30,84 +30,101 @@ const Unknown = "?"
 // What [Own] took out, as [middleware.Extra.NotSent] names it.
 const (
 	NotSentState   = "another model's reasoning"
-	NotSentContent = "content of another API"
+	notSentContent = "content of another API"
 )
 
 // Own returns the messages as a model of the dialect and of these names can be told them:
 // without the state of other models, and with what stands there instead of the parts of
 // other dialects. notSent names what was lost by it. The caller's messages are not modified.
 func Own(messages []llms.MessageContent, d middleware.Dialect, names ...string) (own []llms.MessageContent, notSent []string) {
-	var dropped ownParts
-	isOurs := func(p middleware.RawPart) bool {
-		return p.Dialect == d && (p.Model == "" || slices.Contains(names, p.Model))
+	own = rewrite(messages, func(p llms.ContentPart) (llms.ContentPart, bool) {
+		raw, ok := p.(middleware.RawPart)
+		lost := notSentContent
+		switch {
+		case !ok || raw.Dialect == d && (raw.Model == "" || slices.Contains(names, raw.Model)):
+			return p, false
+		case raw.Instead != nil:
+			return raw.Instead, true
+		case raw.Text != "":
+			return raw.TextContent, true
+		case raw.Model != "":
+			lost = NotSentState
+		}
+		if !slices.Contains(notSent, lost) {
+			notSent = append(notSent, lost)
+		}
+		return nil, true
+	})
+	return own, notSent
+}
+
+// Foreign returns the type of something that a user or a tool says in the form of another
+// API and that a model of this one cannot be told, or "".
+func Foreign(messages []llms.MessageContent, d middleware.Dialect) (kind string) {
+	for _, m := range messages {
+		if m.Role == llms.ChatMessageTypeAI {
+			continue // what a vendor's own tools did
+		}
+		walk(m.Parts, func(p llms.ContentPart) {
+			raw, ok := p.(middleware.RawPart)
+			if ok && raw.Dialect != d && raw.Model == "" && raw.Text == "" && raw.Instead == nil {
+				if name := gjson.GetBytes(raw.Raw, "type").Str; name != "" {
+					kind = name
+				}
+			}
+		})
 	}
+	return kind
+}
+
+// rewrite returns messages with each part as do makes it, nil for none, those within results
+// of tools among them. The caller's messages are not modified.
+func rewrite(messages []llms.MessageContent, do func(p llms.ContentPart) (own llms.ContentPart, isChanged bool)) (own []llms.MessageContent) {
 	for i, m := range messages {
-		parts, changed := dropped.parts(m.Parts, isOurs)
-		if changed && own == nil {
+		parts, isChanged := rewriteParts(m.Parts, do)
+		if isChanged && own == nil {
 			own = append(make([]llms.MessageContent, 0, len(messages)), messages[:i]...)
 		}
-		if m.Parts = parts; own != nil && (!changed || len(parts) > 0) {
+		if m.Parts = parts; own != nil && (!isChanged || len(parts) > 0) {
 			own = append(own, m)
 		}
 	}
 	if own == nil {
-		own = messages
+		return messages
 	}
-	if dropped.state {
-		notSent = append(notSent, NotSentState)
-	}
-	if dropped.content {
-		notSent = append(notSent, NotSentContent)
-	}
-	return own, notSent
+	return own
 }
 
-// ownParts notes what was taken out of parts.
-type ownParts struct{ state, content bool }
-
-func (o *ownParts) parts(parts []llms.ContentPart, isOurs func(middleware.RawPart) bool) (own []llms.ContentPart, changed bool) {
+func rewriteParts(parts []llms.ContentPart, do func(p llms.ContentPart) (llms.ContentPart, bool)) (own []llms.ContentPart, isChanged bool) {
 	for i, p := range parts {
-		fresh, differs := o.part(p, isOurs)
-		if differs && !changed {
-			own, changed = append(make([]llms.ContentPart, 0, len(parts)), parts[:i]...), true
+		fresh, differs := rewritePart(p, do)
+		if differs && !isChanged {
+			own, isChanged = append(make([]llms.ContentPart, 0, len(parts)), parts[:i]...), true
 		}
-		if changed && fresh != nil {
+		if isChanged && fresh != nil {
 			own = append(own, fresh)
 		}
 	}
-	if !changed {
+	if !isChanged {
 		return parts, false
 	}
 	return own, true
 }
 
-func (o *ownParts) part(p llms.ContentPart, isOurs func(middleware.RawPart) bool) (own llms.ContentPart, changed bool) {
+func rewritePart(p llms.ContentPart, do func(p llms.ContentPart) (llms.ContentPart, bool)) (own llms.ContentPart, isChanged bool) {
 	switch p := p.(type) {
 	case llms.CachedContent:
-		p.ContentPart, changed = o.part(p.ContentPart, isOurs)
-		if p.ContentPart == nil {
-			return nil, changed
+		if p.ContentPart, isChanged = rewritePart(p.ContentPart, do); p.ContentPart == nil {
+			return nil, isChanged
 		}
-		return p, changed
+		return p, isChanged
 	case middleware.ResultPart:
-		p.Parts, changed = o.parts(p.Parts, isOurs)
-		return p, changed
-	case middleware.RawPart:
-		switch {
-		case isOurs(p):
-			return p, false
-		case p.Instead != nil:
-			return p.Instead, true
-		case p.Text != "":
-			return p.TextContent, true
-		case p.Model != "":
-			o.state = true
-		default:
-			o.content = true
-		}
-		return nil, true
+		var differs bool
+		p.Parts, differs = rewriteParts(p.Parts, do)
+		own, isChanged = do(p)
+		return own, isChanged || differs
 	}
-	return p, false
+	return do(p)
 }
 
 // A tag stands before an opaque text of a model (a signature, encrypted content, an id):
@@ -118,8 +135,8 @@ const (
 	tagWrapped = 'w' // a whole part of another dialect follows, in base64
 )
 
-// Tag returns an opaque text that says whose it is. Clients send it back unchanged.
-func Tag(origin, text string) string {
+// tag returns an opaque text that says whose it is. Clients send it back unchanged.
+func tag(origin, text string) string {
 	if origin == "" {
 		return text
 	}
@@ -177,7 +194,7 @@ func Seal(origin string, object json.RawMessage) json.RawMessage {
 			break
 		}
 	}
-	return withMember(object, name, Tag(origin, gjson.GetBytes(object, name).Str))
+	return withMember(object, name, tag(origin, gjson.GetBytes(object, name).Str))
 }
 
 // Open takes the tag off an object that [Seal] tagged, or returns the part that stands in

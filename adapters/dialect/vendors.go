@@ -1,8 +1,9 @@
 package dialect
 
 import (
+	"cmp"
 	"regexp"
-	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/stepfall/stepfall/middleware"
@@ -10,6 +11,19 @@ import (
 
 // What the vendors take, as far as requests for other APIs go beyond it. Each limit has
 // where it is from.
+
+// LimitsOf returns the limits of a model of the server at a host.
+func LimitsOf(api middleware.Dialect, host, model string) Limits {
+	switch api {
+	case middleware.DialectAnthropic:
+		return Anthropic(model)
+	case middleware.DialectGemini:
+		return Gemini
+	case middleware.DialectOllama:
+		return Ollama
+	}
+	return OpenAI(api, host, model)
+}
 
 // OpenAI returns the limits of chat completions or Responses for a model of the server at
 // a host: OpenAI's own, DeepSeek's, or of one that is like them, of which less is known.
@@ -24,6 +38,10 @@ func OpenAI(api middleware.Dialect, host, model string) Limits {
 		// Anthropic's word, which no other has; https://platform.claude.com/docs/en/api/service-tiers
 		Tier: map[string]string{"standard_only": ""},
 	}
+	if api == middleware.DialectChat {
+		// "Expected a base64-encoded data URL with an application/pdf MIME type"; https://github.com/trpc-group/trpc-agent-go/issues/1816
+		l.Files, l.NoFileURL = []string{"application/pdf"}, true
+	}
 	switch {
 	case isHost(host, "api.deepseek.com"):
 		// https://api-docs.deepseek.com/api/create-chat-completion
@@ -31,6 +49,8 @@ func OpenAI(api middleware.Dialect, host, model string) Limits {
 		// "Missing `reasoning_content` field in the assistant message"; clients that keep
 		// none send it empty: https://github.com/continuedev/continue/issues/11285
 		l.Thoughts = true
+		// "unknown variant `image_url`, expected `text`"; https://github.com/nextcloud/integration_openai/issues/284
+		l.Files = []string{}
 		return l
 	case !IsOpenAI(host):
 		return l
@@ -43,18 +63,22 @@ func OpenAI(api middleware.Dialect, host, model string) Limits {
 	// "string too long. Expected a string with maximum length 64", of user and
 	// safety_identifier; https://platform.openai.com/docs/guides/safety-best-practices
 	l.UserID = 64
-	// https://platform.openai.com/docs/api-reference/chat/create#chat-create-reasoning_effort
-	l.Effort = map[string]string{"max": "high"}
+	version := versionOf(gptVersion, model)
+	l.Effort = gptEffort(model, version)
 	// https://platform.openai.com/docs/api-reference/chat/create#chat-create-service_tier;
 	// Anthropic's standard_only is OpenAI's default.
 	l.Tier = map[string]string{"standard_only": "default"}
+	if host == "api.openai.com" { // Azure has prefixes of its own
+		// "file-abc123"; https://platform.openai.com/docs/api-reference/files/object
+		l.FileID = "file-"
+	}
 	// https://platform.openai.com/docs/guides/images-vision#image-input-requirements
 	l.Images = []string{"image/png", "image/jpeg", "image/webp", "image/gif"}
 	switch {
 	case knowsNoEffort.MatchString(model):
 		// "Unrecognized request argument supplied: reasoning_effort"; https://github.com/coroot/coroot/issues/698
 		l.Lacks = []string{"ReasoningEffort", "ReasoningSummary"}
-	case isUnsampled.MatchString(model):
+	case isUnsampled.MatchString(model), version >= 56:
 		// "Unsupported parameter: 'temperature' is not supported with this model", and
 		// "stop: Not supported with latest reasoning models"; https://platform.openai.com/docs/guides/latest-model#gpt-5-parameter-compatibility
 		l.Lacks, l.StopWords = []string{"Temperature", "TopP", "PresencePenalty", "FrequencyPenalty"}, -1
@@ -68,8 +92,54 @@ func OpenAI(api middleware.Dialect, host, model string) Limits {
 		l.Choices = 1
 		// https://platform.openai.com/docs/guides/reasoning#encrypted-reasoning-items
 		l.Sealed = reasons.MatchString(model) && !knowsNoEffort.MatchString(model)
+		return l
+	}
+	// "The 'metadata' parameter is only allowed when 'store' is enabled"; https://github.com/tmc/langchaingo/issues/1484
+	l.StoredMetadata = true
+	if version >= 54 {
+		// "Function tools with reasoning_effort are not supported ... in /v1/chat/completions ... or
+		// set reasoning_effort to 'none'", without any effort too; https://github.com/BerriAI/litellm/pull/34569
+		l.ToolEffort = "none"
 	}
 	return l
+}
+
+// gptEffort maps the words for how much to think that a model of OpenAI lacks.
+// https://platform.openai.com/docs/api-reference/chat/create#chat-create-reasoning_effort,
+// https://github.com/anomalyco/opencode/issues/4451
+func gptEffort(model string, version int) map[string]string {
+	words := map[string]string{"minimal": "low", "xhigh": "high", "max": "high"}
+	switch {
+	case version == 50 && !strings.Contains(model, "codex"):
+		words = map[string]string{"none": "minimal", "xhigh": "high", "max": "high"}
+	case version >= 56:
+		words = map[string]string{"minimal": "low"}
+	case version >= 52, strings.Contains(model, "codex-max"):
+		words = map[string]string{"minimal": "low", "max": "xhigh"}
+	}
+	if version < 50 || strings.Contains(model, "codex") {
+		words["none"] = "low"
+	}
+	return words
+}
+
+// gptVersion and claudeVersion find the two numbers of a model's version.
+var (
+	gptVersion    = regexp.MustCompile(`^gpt-(\d)(?:\.(\d))?`)
+	claudeVersion = regexp.MustCompile(`claude-(?:(?:opus|sonnet|haiku|fable)-)?(\d)(?:[-.](\d))?(?:[-.]|$)`)
+)
+
+// versionOf returns a version as a number, of 5.4 as 54; 0 is none that is known.
+func versionOf(in *regexp.Regexp, model string) int {
+	found := in.FindStringSubmatch(model)
+	if found == nil {
+		return 0
+	}
+	n, err := strconv.Atoi(found[1] + cmp.Or(found[2], "0"))
+	if err != nil {
+		return 0 // they are digits
+	}
+	return n
 }
 
 var (
@@ -82,8 +152,6 @@ var (
 func IsOpenAI(host string) bool { return isHost(host, "api.openai.com") || isHost(host, "azure.com") }
 
 func isHost(host, name string) bool { return host == name || strings.HasSuffix(host, "."+name) }
-
-var beforeAdaptive = regexp.MustCompile(`claude-(3|instant|2|(opus|sonnet|haiku)-4(-[0-5](-|$)|-20|$))`)
 
 // Anthropic returns the limits of Messages for a model.
 func Anthropic(model string) Limits {
@@ -106,6 +174,8 @@ func Anthropic(model string) Limits {
 		Tier: map[string]string{"default": "standard_only", "flex": "", "priority": "", "scale": ""},
 		// https://platform.claude.com/docs/en/build-with-claude/vision
 		Images: []string{"image/jpeg", "image/png", "image/gif", "image/webp"},
+		// "file_011CNha8iCJcU1wXNR6q4V8w"; https://platform.claude.com/docs/en/build-with-claude/files
+		FileID: "file_",
 		// "messages: at least one message is required"; https://platform.claude.com/docs/en/api/messages/create
 		UserFirst: true,
 		// "tools.0.custom.input_schema.type: Field required"; https://platform.claude.com/docs/en/api/messages/create
@@ -114,25 +184,43 @@ func Anthropic(model string) Limits {
 		// https://platform.claude.com/docs/en/build-with-claude/structured-outputs#json-schema-limitations
 		ClosedSchema: true,
 	}
-	// "This model does not support the effort parameter"; https://platform.claude.com/docs/en/build-with-claude/effort
-	for _, without := range []string{"claude-3", "claude-haiku-4-5", "claude-sonnet-4-5", "claude-sonnet-4-0", "claude-sonnet-4-2025", "claude-opus-4-0", "claude-opus-4-1", "claude-opus-4-2025"} {
-		if strings.Contains(model, without) {
-			l.Effort = map[string]string{"minimal": "", "low": "", "medium": "", "high": "", "xhigh": "", "max": ""}
-		}
+	version, isOpus := versionOf(claudeVersion, model), strings.Contains(model, "opus")
+	if version == 0 {
+		return l
 	}
-	// Adaptive thinking begins with Claude 4.6; https://platform.claude.com/docs/en/build-with-claude/adaptive-thinking
-	if beforeAdaptive.MatchString(model) {
-		l.AdaptiveBudget = 10_000
+	// "This model does not support the effort parameter"; https://platform.claude.com/docs/en/build-with-claude/effort
+	if version < 45 || version == 45 && !isOpus {
+		l.Effort = map[string]string{"minimal": "", "low": "", "medium": "", "high": "", "xhigh": "", "max": ""}
+	}
+	if version < 46 {
+		// Adaptive thinking begins with Claude 4.6; https://platform.claude.com/docs/en/build-with-claude/adaptive-thinking
+		l.Thinking = map[string]string{"adaptive": "enabled", "between_tools": "disabled"}
+		return l
+	}
+	// "This model does not support assistant message prefill"; https://platform.claude.com/docs/en/about-claude/models/migration-guide
+	l.EndsWithUser = true
+	if version < 47 {
+		return l
+	}
+	// Sampling parameters and budgets return 400 from Opus 4.7 on; https://platform.claude.com/docs/en/about-claude/models/migration-guide
+	l.Lacks = []string{"Temperature", "TopP", "TopK"}
+	l.Effort, l.Thinking = map[string]string{"minimal": "low"}, map[string]string{"enabled": "adaptive", "between_tools": "disabled"}
+	switch {
+	case strings.Contains(model, "sonnet") && version >= 55:
+		// https://platform.claude.com/docs/en/models/sonnet-5-5/whats-new-sonnet-5-5
+		l.Thinking, l.NoForcedTool = map[string]string{"enabled": "adaptive", "disabled": "between_tools"}, true
+	case isOpus && version >= 55, strings.Contains(model, "fable"):
+		// https://platform.claude.com/docs/en/models/opus-5-5/whats-new-opus-5-5
+		l.Thinking, l.NoForcedTool = map[string]string{"enabled": "adaptive", "disabled": "", "between_tools": ""}, true
 	}
 	return l
 }
 
-// IsOneSampler reports whether a Claude takes temperature or top_p, and not both.
+// isOneSampler reports whether a Claude takes temperature or top_p, and not both.
 // https://platform.claude.com/docs/en/about-claude/models/migration-guide
-func IsOneSampler(model string) bool {
-	return !slices.ContainsFunc([]string{"claude-3", "claude-sonnet-4-0", "claude-sonnet-4-2025", "claude-opus-4-0", "claude-opus-4-2025"}, func(older string) bool {
-		return strings.Contains(model, older)
-	})
+func isOneSampler(model string) bool {
+	version := versionOf(claudeVersion, model)
+	return version == 0 || version > 40
 }
 
 // Gemini has the limits of the Gemini API.
@@ -152,15 +240,19 @@ var Gemini = Limits{
 	Images: []string{"image/png", "image/jpeg", "image/webp", "image/heic", "image/heif"},
 	// "contents is not specified"; https://ai.google.dev/api/generate-content
 	UserFirst: true,
+	// "The resource name"; https://ai.google.dev/api/files#File
+	FileID: "files/",
 }
 
 // Ollama has the limits of Ollama's chat API.
 var Ollama = Limits{
-	// https://docs.ollama.com/capabilities/thinking
-	Effort:  map[string]string{"xhigh": "high", "max": "high"},
+	// "must be "high", "medium", "low", "max", true, or false"; https://github.com/ollama/ollama/issues/17837
+	Effort:  map[string]string{"minimal": "low", "xhigh": "high"},
 	Choices: 1,
+	// Images are all that goes along; https://docs.ollama.com/api/chat
+	Files: []string{}, NoFileURL: true, NoImageURL: true,
 }
 
-// ThinkingBudget is the number of tokens for a word, for Gemini models before 3, which
+// thinkingBudget is the number of tokens for a word, for Gemini models before 3, which
 // know no words; https://ai.google.dev/gemini-api/docs/openai#thinking
-var ThinkingBudget = map[string]int{"none": 0, "minimal": 1024, "low": 1024, "medium": 8192, "high": 24576}
+var thinkingBudget = map[string]int{"none": 0, "minimal": 1024, "low": 1024, "medium": 8192, "high": 24576}

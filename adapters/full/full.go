@@ -15,14 +15,10 @@ import (
 	"github.com/hashicorp/go-hclog"
 
 	"github.com/stepfall/stepfall/adapters/postgres"
-	"github.com/stepfall/stepfall/adapters/provider/anthropic"
-	"github.com/stepfall/stepfall/adapters/provider/gemini"
-	"github.com/stepfall/stepfall/adapters/provider/ollama"
-	"github.com/stepfall/stepfall/adapters/provider/openai"
+	"github.com/stepfall/stepfall/adapters/provider"
 	"github.com/stepfall/stepfall/adapters/router"
 	"github.com/stepfall/stepfall/adapters/sqlite"
 	"github.com/stepfall/stepfall/adapters/store"
-	"github.com/stepfall/stepfall/middleware"
 )
 
 // Options are those of package router.
@@ -36,9 +32,7 @@ func Open(ctx context.Context, path string, o Options) (*router.Router, error) {
 // Complete returns o with what it leaves open among providers, plugins and stores.
 func Complete(o Options) Options {
 	if o.Providers == nil {
-		o.Providers = map[string]middleware.OpenClient{
-			"openai": openai.Open, "mistral": openai.OpenMistral, "anthropic": anthropic.Open, "gemini": gemini.Open, "ollama": ollama.Open,
-		}
+		o.Providers = provider.Clients()
 	}
 	if o.PluginHosts == nil {
 		o.PluginHosts = pluginHosts{}

@@ -16,7 +16,6 @@ import (
 	"github.com/stepfall/stepfall/sdk/plugin/wire"
 )
 
-// pluginHosts implements [router.PluginHosts] by package host.
 type pluginHosts struct{}
 
 // Host implements [router.PluginHosts].
@@ -34,13 +33,13 @@ func (pluginHosts) Host(p *policies.Policy, ask func(ctx context.Context, model 
 // start, has no schema: what then happens is a matter of on_unavailable.
 func (pluginHosts) Schemas(ctx context.Context, policy string) policies.SchemaSource {
 	source := Schemas(ctx, policy)
-	return policies.SchemaFunc(func(p policies.Plugin, role string) (*schema.Schema, error) {
-		s, err := source.ConfigSchema(p, role)
+	return func(p policies.Plugin, role string) (*schema.Schema, error) {
+		s, err := source(p, role)
 		if err != nil {
 			return nil, nil
 		}
 		return s, nil
-	})
+	}
 }
 
 // PluginStats returns how the plugins of the policy at work fare; nil when it has none,
@@ -52,7 +51,6 @@ func PluginStats(r *router.Router) []host.Stats {
 	return nil
 }
 
-// hostConfig turns a policy's plugin blocks into the host's settings.
 func hostConfig(p *policies.Policy) host.Config {
 	c := host.Config{Plugins: map[string]host.PluginConfig{}}
 	if !strings.HasPrefix(p.Path, "library:") {
@@ -62,7 +60,7 @@ func hostConfig(p *policies.Policy) host.Config {
 		b := &p.Plugins[i]
 		settings := host.PluginConfig{
 			PassEnv: b.Env, SHA256: b.Checksum, StartTimeout: b.StartTimeout, CallTimeout: b.CallTimeout, VerifyTimeout: verifyTimeout(p, b),
-			Isolation: host.Isolation(b.Isolation), Memory: int64(b.Memory), Require: b.Require,
+			Isolation: b.Isolation, Memory: int64(b.Memory), Require: b.Require,
 			Models: wire.ModelLimits{Calls: b.ModelCalls, CostUSD: b.ModelUSD, Timeout: b.ModelTimeout},
 		}
 		if b.Path != "" {

@@ -2,6 +2,7 @@ package full
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -19,27 +20,50 @@ import (
 // and remembers the answers in the user's cache folder: a plugin is started to be asked
 // once, until its program changes.
 func Schemas(ctx context.Context, policy string) policies.SchemaSource {
-	findPlugin := func(p policies.Plugin) (string, error) {
+	dir, err := os.UserCacheDir()
+	if err == nil {
+		dir = filepath.Join(dir, "stepfall", "schemas")
+	}
+	return func(p policies.Plugin, role string) (*schema.Schema, error) {
 		if p.Path != "" && !filepath.IsAbs(p.Path) && !strings.HasPrefix(policy, "library:") {
 			p.Path = filepath.Join(filepath.Dir(policy), p.Path)
 		}
-		return findPlugin(p)
-	}
-	source := policies.SchemaFunc(func(p policies.Plugin, role string) (*schema.Schema, error) {
-		path, err := findPlugin(p)
+		program, err := findPlugin(p)
 		if err != nil {
 			return nil, err
 		}
-		return askPlugin(ctx, p, path, role)
-	})
-	dir, err := os.UserCacheDir()
-	if err != nil {
-		return source // without a cache folder plugins are started each time
+		return cacheSchema(dir, program, role, func() (*schema.Schema, error) { return askPlugin(ctx, p, program, role) })
 	}
-	return policies.CacheSchemas(filepath.Join(dir, "stepfall", "schemas"), findPlugin, source)
 }
 
-// findPlugin returns the program of a plugin.
+// cacheSchema returns what dir has of the program and role, or what ask says, which it
+// remembers. An empty dir remembers nothing.
+func cacheSchema(dir, program, role string, ask func() (*schema.Schema, error)) (*schema.Schema, error) {
+	if dir == "" {
+		return ask()
+	}
+	sum, err := host.Checksum(program)
+	if err != nil {
+		return nil, fmt.Errorf("reading plugin %s: %w", program, err)
+	}
+	file := filepath.Join(dir, sum+"-"+role+".json")
+	var s *schema.Schema
+	if text, err := os.ReadFile(file); err == nil && json.Unmarshal(text, &s) == nil {
+		return s, nil
+	}
+	if s, err = ask(); err != nil {
+		return nil, err
+	}
+	text, err := json.Marshal(s)
+	if err != nil {
+		return nil, err
+	}
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, err
+	}
+	return s, os.WriteFile(file, text, 0o600) // half of it is no JSON, and not believed
+}
+
 func findPlugin(p policies.Plugin) (string, error) {
 	if p.Path != "" {
 		if info, err := os.Stat(p.Path); err != nil || info.IsDir() {
@@ -55,7 +79,6 @@ func findPlugin(p policies.Plugin) (string, error) {
 	return found[i].Path, nil
 }
 
-// askPlugin starts a plugin, asks for a schema and stops it.
 func askPlugin(ctx context.Context, p policies.Plugin, path, role string) (_ *schema.Schema, err error) {
 	h, err := host.New(host.Config{Plugins: map[string]host.PluginConfig{
 		p.Name: {Path: path, SHA256: p.Checksum, PassEnv: p.Env, StartTimeout: p.StartTimeout},
@@ -64,7 +87,5 @@ func askPlugin(ctx context.Context, p policies.Plugin, path, role string) (_ *sc
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, h.Close()) }()
-	return h.Schema(ctx, p.Name, map[string]wire.Role{
-		policies.RoleVerifier: wire.Verifier, policies.RoleCostEstimator: wire.CostEstimator, policies.RoleEstimator: wire.QualityEstimator,
-	}[role])
+	return h.Schema(ctx, p.Name, wire.Role(role))
 }

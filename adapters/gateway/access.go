@@ -128,7 +128,6 @@ func (g *Gateway) admit(x *exchange) *Refusal {
 	return nil
 }
 
-// underway counts requests by client.
 type underway struct {
 	mu     sync.Mutex
 	counts map[string]int

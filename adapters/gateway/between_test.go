@@ -10,8 +10,7 @@ import (
 	"github.com/tmc/langchaingo/llms"
 
 	"github.com/stepfall/stepfall/adapters/gateway"
-	"github.com/stepfall/stepfall/adapters/provider/anthropic"
-	"github.com/stepfall/stepfall/adapters/provider/openai"
+	"github.com/stepfall/stepfall/adapters/provider"
 	"github.com/stepfall/stepfall/middleware"
 	"github.com/stepfall/stepfall/sdk"
 )
@@ -23,11 +22,11 @@ func askBoth(t *testing.T, path, body string) (claude, gpt string) {
 		"claude": {whole: `{"id":"a","type":"message","role":"assistant","model":"m","stop_reason":"end_turn","content":[{"type":"text","text":"hi"}],"usage":{"input_tokens":9,"output_tokens":5}}`},
 		"gpt":    {whole: `{"id":"c","object":"chat.completion","model":"m","choices":[{"index":0,"finish_reason":"stop","message":{"role":"assistant","content":"hi"}}],"usage":{"prompt_tokens":9,"completion_tokens":5}}`},
 	}
-	one, err := anthropic.New(anthropic.Options{Model: "claude-opus-4-6", BaseURL: "http://claude", Transport: up["claude"]})
+	one, err := provider.New(provider.Options{API: middleware.DialectAnthropic, Model: "claude-opus-4-6", BaseURL: "http://claude", Transport: up["claude"]})
 	if err != nil {
 		t.Fatal(err)
 	}
-	other, err := openai.New(openai.Options{Model: "gpt-1", Transport: up["gpt"]})
+	other, err := provider.New(provider.Options{Model: "gpt-1", Transport: up["gpt"]})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -73,6 +72,36 @@ func TestDocumentsAndResultsReachEveryModel(t *testing.T) {
 	}
 }
 
+// What a user says in a form that a model's API lacks is never left out: that model is not
+// asked.
+func TestForeignContentExcludes(t *testing.T) {
+	up := &vendor{whole: `{"id":"c","object":"chat.completion","model":"m","choices":[{"index":0,"finish_reason":"stop","message":{"role":"assistant","content":"hi"}}]}`}
+	llm, err := provider.New(provider.Options{Model: "gpt-1", Transport: up})
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, err := middleware.New(middleware.Config{Models: []middleware.Candidate{{Model: sdk.Model{Name: "gpt", Capabilities: sdk.Capabilities{Tools: true, Images: true}}, LLM: llm}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer m.Close()
+	const image = `{"source":{"file_id":"file_1","type":"file"},"type":"image"}`
+	for _, block := range []string{`{"type":"document","source":{"type":"content","content":[` + image + `]},"citations":{"enabled":true}}`, `{"type":"container_upload","file_id":"file_1"}`} {
+		w := post(newGateway(t, gateway.Options{Model: m}), messagesPath, `{"max_tokens":9,"messages":[{"role":"user","content":[`+block+`,{"type":"text","text":"hi"}]}]}`)
+		if w.Code != http.StatusBadRequest || up.asked != "" || !strings.Contains(w.Body.String(), "of another API") {
+			t.Errorf("%s: status %d: %s; asked %s", block, w.Code, w.Body, up.asked)
+		}
+	}
+	const text = `{"type":"document","title":"T","source":{"type":"text","media_type":"text/plain","data":"said"}}`
+	claude, gpt := askBoth(t, messagesPath, `{"max_tokens":9,"messages":[{"role":"user","content":[`+text+`]}]}`)
+	if got := gjson.Get(claude, "messages.0.content.0.source.data").Str; got != "said" {
+		t.Errorf("Claude is sent %s", claude)
+	}
+	if got := gjson.Get(gpt, "messages.0.content").Str; got != "T\n\nsaid" {
+		t.Errorf("GPT is sent %s", gpt)
+	}
+}
+
 // A stream says from its first event which model answers, and about what it was asked.
 func TestStreamsNameTheirModel(t *testing.T) {
 	llm := says(llms.ContentChoice{Content: "fine"})
@@ -91,7 +120,7 @@ func TestStreamsNameTheirModel(t *testing.T) {
 		if strings.Contains(got, `"model":"stepfall"`) || !strings.Contains(got, `"model":"large"`) {
 			t.Errorf("%s: %s", path, got)
 		}
-		if path == messagesPath && (!strings.Contains(got, `"usage":{"input_tokens":`) || strings.Contains(got, `"usage":{"input_tokens":0,"cache_creation_input_tokens":0,"cache_read_input_tokens":0,"output_tokens":0}`)) {
+		if path == messagesPath && strings.Contains(got, `"usage":{"cache_creation_input_tokens":0,"cache_read_input_tokens":0,"input_tokens":0,"output_tokens":0}`) {
 			t.Errorf("no estimate: %s", got)
 		}
 	}
@@ -111,6 +140,7 @@ func TestErrorsKeepTheirMeaning(t *testing.T) {
 	}{
 		middleware.NewProviderError("anthropic", 400, nil, []byte(`{"type":"error","error":{"type":"invalid_request_error","message":"prompt is too long: 210000 tokens > 200000 maximum"}}`), nil): {400, "context_length_exceeded"},
 		middleware.NewProviderError("anthropic", 413, nil, []byte(`{"type":"error","error":{"type":"request_too_large","message":"Request exceeds the maximum size"}}`), nil):                       {413, "request_too_large"},
+		middleware.NewProviderError("openai", 400, nil, []byte(`{"error":{"message":"This model's maximum context length is 8192 tokens.","code":"context_length_exceeded"}}`), nil):                {400, "context_length_exceeded"},
 	} {
 		m, err := middleware.New(middleware.Config{Models: []middleware.Candidate{{Model: sdk.Model{Name: "large"}, LLM: &recorder{answer: func(context.Context, *middleware.Params) (*llms.ContentResponse, error) { return nil, said }}}}})
 		if err != nil {
@@ -119,6 +149,10 @@ func TestErrorsKeepTheirMeaning(t *testing.T) {
 		w := post(newGateway(t, gateway.Options{Model: m}), chatPath, `{"messages":[{"role":"user","content":"hi"}]}`)
 		if got := gjson.Get(w.Body.String(), "error.code").Str; w.Code != want.status || got != want.code {
 			t.Errorf("%v: status %d: %s", said, w.Code, w.Body)
+		}
+		w = post(newGateway(t, gateway.Options{Model: m}), messagesPath, `{"max_tokens":9,"messages":[{"role":"user","content":"hi"}]}`)
+		if got := gjson.Get(w.Body.String(), "error.message").Str; w.Code != want.status || strings.Contains(got, "prompt is too long") != (want.status == 400) {
+			t.Errorf("%v: Anthropic's clients are told %s", said, got)
 		}
 		m.Close()
 	}

@@ -12,7 +12,6 @@ import (
 	"github.com/stepfall/stepfall/middleware"
 )
 
-// stepInfo is the member "stepfall" of an answer.
 type stepInfo struct {
 	Model   string  `json:"model"`
 	TraceID string  `json:"trace_id"`
@@ -22,17 +21,19 @@ type stepInfo struct {
 	Stop    string  `json:"stop"`
 }
 
-// step answers a request by a step of the model.
 func (g *Gateway) step(x *exchange) *Refusal {
 	var a *dialect.Request
-	if refused := x.body(func(body []byte) (refused *Refusal) {
-		a, refused = g.decode(x, body)
+	if refused := x.body(func(body []byte) *Refusal {
 		x.digest = g.retries.digest(&x.client, x.Path, body)
+		root, refused := dialect.Parse(body)
+		if refused == nil {
+			a, refused = x.api.Read(root, x.r.Header)
+		}
 		return refused
 	}); refused != nil {
 		return refused
 	}
-	again, early := g.retries.repeated(x.digest)
+	again, early := g.retries.find(x.digest)
 	if early != nil {
 		x.digest = 0 // it knows already
 		return early
@@ -63,15 +64,6 @@ func (g *Gateway) step(x *exchange) *Refusal {
 	}
 	x.json(http.StatusOK, x.api.Answer(a, x.outcome(a, resp)))
 	return nil
-}
-
-// decode reads a request.
-func (g *Gateway) decode(x *exchange, body []byte) (*dialect.Request, *Refusal) {
-	root, refused := dialect.Parse(body)
-	if refused != nil {
-		return nil, refused
-	}
-	return x.api.Read(root, x.r.Header)
 }
 
 // choose pins the request to the model that it names, if it names one.
@@ -120,7 +112,7 @@ func (x *exchange) outcome(a *dialect.Request, resp *llms.ContentResponse) *dial
 	t := x.Steps[len(x.Steps)-1]
 	o.Model, o.Usage = t.Chosen, t.Usage
 	step := &stepInfo{Model: t.Chosen, TraceID: t.ID, CostUSD: t.CostUSD, Calls: len(t.Calls), Stop: string(t.Stop)}
-	step.Quality, _ = resp.Choices[0].GenerationInfo[middleware.KeyQuality].(float64)
+	step.Quality = middleware.TotalsOf(resp.Choices[0]).Quality
 	o.Step = step
 	return o
 }

@@ -110,7 +110,6 @@ func (e *events) send(out []byte) error {
 	return x.conn.Flush()
 }
 
-// append adds whole events to what is pending.
 func (e *events) append(data []byte) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -128,8 +127,8 @@ func (e *events) append(data []byte) {
 	}
 }
 
-// failed returns the error of the last write: the client has gone.
-func (e *events) failed() error {
+// failure returns the error of the last write: the client has gone.
+func (e *events) failure() error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return e.err
@@ -180,7 +179,7 @@ func newStreaming(x *exchange, a *dialect.Request) *streaming {
 var errClientGone = errors.New("the client has gone")
 
 func (s *streaming) delta(_ context.Context, d *middleware.Delta) error {
-	if err := s.out.failed(); err != nil {
+	if err := s.out.failure(); err != nil {
 		return errors.Join(errClientGone, err)
 	}
 	s.mu.Lock()
@@ -206,7 +205,7 @@ func (s *streaming) end(ctx context.Context, resp *llms.ContentResponse, err err
 	} else {
 		why = failure(ctx, err)
 		if begun {
-			s.x.Refused = s.x.cleaned(why)
+			s.x.Refused = s.x.withoutSecrets(why)
 			s.to.Fail(s.x.Refused)
 			why = nil
 		}

@@ -39,7 +39,6 @@ type Exchange struct {
 	Steps []*sdk.Trace
 }
 
-// exchange is an Exchange while it goes on.
 type exchange struct {
 	Exchange
 	g       *Gateway
@@ -52,7 +51,8 @@ type exchange struct {
 	digest  uint64 // of the request of a step, by which its repetitions are known; 0 for none
 	// noDeadline is set where the server cannot bound a write.
 	noDeadline bool
-	unread     bool // a part of the request's body may still come
+	hurried    time.Time // when a write was bounded last
+	unread     bool      // a part of the request's body may still come
 	// answerID is what ids in the answer are made of. It is never the client's: two
 	// requests with one id have two answers.
 	answerID string
@@ -130,10 +130,8 @@ func (x *exchange) log() {
 	log.Debug("a request was answered", args...)
 }
 
-// buffers hold bodies while they are read.
 var buffers = sync.Pool{New: func() any { return new(bytes.Buffer) }}
 
-// largestKept is the largest buffer that is kept for the next request.
 const largestKept = 1 << 20
 
 // body reads the request and gives it to take, which must keep nothing of it.
@@ -162,14 +160,14 @@ func (x *exchange) body(take func(body []byte) *Refusal) *Refusal {
 	return take(buf.Bytes())
 }
 
-// hurry bounds the next write, where the server can do that.
+// hurry bounds the next write, where the server can do that. Writes that follow each other
+// at once share a bound.
 func (x *exchange) hurry() {
-	if !x.noDeadline {
-		x.noDeadline = x.conn.SetWriteDeadline(time.Now().Add(x.g.o.Patience)) != nil
+	if now := time.Now(); !x.noDeadline && now.Sub(x.hurried) > x.g.o.Patience/16 {
+		x.hurried, x.noDeadline = now, x.conn.SetWriteDeadline(now.Add(x.g.o.Patience)) != nil
 	}
 }
 
-// head sends the status.
 func (x *exchange) head(status int) {
 	if x.unread {
 		x.w.Header().Set("Connection", "close") // or the server would wait for the rest
@@ -197,19 +195,18 @@ func (x *exchange) json(status int, v any) {
 	x.send(status, append(data, '\n'))
 }
 
-// refuse says why there is no answer.
 func (x *exchange) refuse(why *Refusal) {
-	why = x.cleaned(why)
+	why = x.withoutSecrets(why)
 	x.Refused = why
 	if x.digest != 0 {
-		x.g.retries.told(x.digest, why)
+		x.g.retries.remember(x.digest, why)
 	}
 	why.SetHeader(x.w.Header())
 	x.json(why.Status, x.api.Error(why, x.ID))
 }
 
-// cleaned is a refusal that holds no secret.
-func (x *exchange) cleaned(why *Refusal) *Refusal {
+// withoutSecrets returns a refusal that holds no secret.
+func (x *exchange) withoutSecrets(why *Refusal) *Refusal {
 	own := *why
 	own.Message, own.Param = x.g.clean(why.Message), x.g.clean(why.Param)
 	return &own
@@ -222,20 +219,20 @@ func (x *exchange) describe() {
 	}
 	h := x.w.Header()
 	t := x.Steps[len(x.Steps)-1]
-	h[HeaderTraceID] = []string{t.ID}
-	h[HeaderCostUSD] = []string{dollars(t.CostUSD)}
-	if t.Chosen != "" {
-		h[HeaderModel] = []string{t.Chosen}
-	}
-	if notSent := notSentTo(t); len(notSent) > 0 {
-		h[HeaderNotSent] = []string{strings.Join(notSent, ", ")}
-	}
-	if len(t.Calls) > 0 {
-		asked := make([]string, len(t.Calls))
-		for i := range t.Calls {
-			asked[i] = t.Calls[i].Model
+	asked := ""
+	for i := range t.Calls {
+		switch model := t.Calls[i].Model; {
+		case i == 0:
+			asked = model
+		case model != t.Calls[i-1].Model:
+			asked += ", " + model
 		}
-		h[HeaderModels] = []string{strings.Join(slices.Compact(asked), ", ")}
+	}
+	values := []string{t.ID, dollars(t.CostUSD), t.Chosen, asked, strings.Join(notSentTo(t), ", ")}
+	for i, name := range []string{HeaderTraceID, HeaderCostUSD, HeaderModel, HeaderModels, HeaderNotSent} {
+		if values[i] != "" {
+			h[name] = values[i : i+1 : i+1]
+		}
 	}
 }
 
@@ -249,7 +246,6 @@ func notSentTo(t *sdk.Trace) []string {
 	return nil
 }
 
-// trailers are the headers of describe.
 var trailers = []string{strings.Join([]string{HeaderTraceID, HeaderCostUSD, HeaderModel, HeaderModels, HeaderNotSent}, ", ")}
 
 // dollars writes an amount for people and programs: to the millionth of a millionth, and

@@ -96,7 +96,6 @@ type Gateway struct {
 	o        Options
 	origins  origins
 	underway underway
-	answers  answers
 	retries  retries
 	refusals refusalLog
 	started  time.Time
@@ -125,6 +124,9 @@ func New(o Options) (*Gateway, error) {
 	o.KeepAlive = cmp.Or(o.KeepAlive, 10*time.Second)
 	if o.Logger == nil {
 		o.Logger = hclog.NewNullLogger()
+	}
+	if o.Notes == nil {
+		o.Notes = &memoryNotes{}
 	}
 	allowed, err := newOrigins(o.Origins)
 	if err != nil {
@@ -214,7 +216,6 @@ func headerBytes(r *http.Request) int {
 	return n
 }
 
-// route is what a path stands for.
 type route struct {
 	method string
 	api    dialect.API

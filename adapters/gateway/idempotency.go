@@ -38,7 +38,7 @@ type Notes interface {
 const (
 	kindAnswer = "answer"
 	// answerTTL is how long an answer is kept, claimTTL how long the claim of a replica
-	// holds that has gone. A replica that waits for another one asks every claimPoll.
+	// holds that has gone. Who waits for another request asks every claimPoll.
 	answerTTL = time.Hour
 	claimTTL  = time.Minute
 	claimPoll = 200 * time.Millisecond
@@ -56,55 +56,70 @@ type answer struct {
 	Body    []byte      `json:"body,omitempty"`
 }
 
-// pendingAnswer is an answer that is kept, or will be once done is closed; it stays nil
-// where the request failed.
-type pendingAnswer struct {
-	request []byte
-	done    chan struct{}
-	answer  *answer
-	until   time.Time
+// memoryNotes are the Notes of one process. The zero value is ready.
+type memoryNotes struct {
+	mu    sync.Mutex
+	notes map[string]memoryNote
+	order []string // of the answers among them, oldest first
+	bytes int
 }
 
-// answers are kept by the names of their requests. The zero value is ready.
-type answers struct {
-	mu     sync.Mutex
-	byName map[string]*pendingAnswer
-	order  []string // of those that are there, oldest first
-	bytes  int
+type memoryNote struct {
+	data  []byte
+	until time.Time
 }
 
-// begin returns what is kept under a name, or else a new one, which is the caller's to end.
-func (a *answers) begin(name string, request []byte) (p *pendingAnswer, mine bool) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	for len(a.order) > 0 && (a.bytes > mostAnswers || !a.byName[a.order[0]].until.After(time.Now())) {
-		a.bytes -= len(a.byName[a.order[0]].answer.Body)
-		delete(a.byName, a.order[0])
-		a.order = a.order[1:]
+// Claim implements Notes.
+func (m *memoryNotes) Claim(_ context.Context, _, name string, note []byte, ttl time.Duration) (bool, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.notes[name].until.After(time.Now()) {
+		return false, nil
 	}
-	if p = a.byName[name]; p != nil {
-		return p, false
-	}
-	if a.byName == nil {
-		a.byName = map[string]*pendingAnswer{}
-	}
-	p = &pendingAnswer{request: request, done: make(chan struct{})}
-	a.byName[name] = p
-	return p, true
+	m.put(name, note, ttl)
+	return true, nil
 }
 
-// end keeps an answer, or nothing where there is none.
-func (a *answers) end(name string, p *pendingAnswer, got *answer) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if got == nil {
-		delete(a.byName, name)
-	} else {
-		p.answer, p.until = got, time.Now().Add(answerTTL)
-		a.order = append(a.order, name)
-		a.bytes += len(got.Body)
+// Post implements Notes.
+func (m *memoryNotes) Post(_ context.Context, _, name string, note []byte, ttl time.Duration) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if ttl <= 0 {
+		m.drop(name)
+		return nil
 	}
-	close(p.done)
+	if m.put(name, note, ttl); ttl > claimTTL {
+		m.order = append(m.order, name)
+	}
+	for len(m.order) > 0 && (m.bytes > mostAnswers || !m.notes[m.order[0]].until.After(time.Now())) {
+		m.drop(m.order[0])
+		m.order = m.order[1:]
+	}
+	return nil
+}
+
+// Note implements Notes.
+func (m *memoryNotes) Note(_ context.Context, _, name string) ([]byte, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if note := m.notes[name]; note.until.After(time.Now()) {
+		return note.data, nil
+	}
+	return nil, nil
+}
+
+func (m *memoryNotes) put(name string, note []byte, ttl time.Duration) {
+	m.drop(name)
+	if m.notes == nil {
+		m.notes = map[string]memoryNote{}
+	}
+	m.notes[name] = memoryNote{note, time.Now().Add(ttl)}
+	m.bytes += len(note)
+}
+
+func (m *memoryNotes) drop(name string) {
+	m.bytes -= len(m.notes[name].data)
+	delete(m.notes, name)
 }
 
 // once answers a request, and one that names itself by an Idempotency-Key only the first
@@ -127,29 +142,18 @@ func (g *Gateway) once(x *exchange, serve func(*exchange) *Refusal) *Refusal {
 	}); refused != nil {
 		return refused
 	}
-	request := hash.Sum(nil)
+	running, _ := json.Marshal(&answer{Request: hash.Sum(nil)}) // plain fields
 	sum := sha256.Sum256([]byte(x.client.Key + "\x00" + x.client.Tenant + "\x00" + key))
 	name := fmt.Sprintf("%x", sum)
-	for {
-		p, mine := g.answers.begin(name, request)
-		if mine {
-			got, refused := g.answerOnce(x, name, request, serve)
-			g.answers.end(name, p, got)
-			return refused
-		}
-		if !bytes.Equal(p.request, request) {
-			return reusedKey(key)
-		}
-		select {
-		case <-p.done:
-		case <-x.r.Context().Done():
-			return clientGone()
-		}
-		if p.answer != nil {
-			x.replay(p.answer)
-			return nil
-		}
+	got, refused := g.claim(x, name, hash.Sum(nil), running)
+	switch {
+	case refused != nil:
+		return refused
+	case got != nil:
+		x.replay(got)
+		return nil
 	}
+	return g.answerOnce(x, name, hash.Sum(nil), running, serve)
 }
 
 func clientGone() *Refusal {
@@ -162,16 +166,8 @@ func reusedKey(key string) *Refusal {
 	return r
 }
 
-// answerOnce answers a request unless another replica does, and returns the answer.
-func (g *Gateway) answerOnce(x *exchange, name string, request []byte, serve func(*exchange) *Refusal) (*answer, *Refusal) {
-	if g.o.Notes != nil {
-		if got, refused := g.claim(x, name, request); got != nil || refused != nil {
-			if got != nil {
-				x.replay(got)
-			}
-			return got, refused
-		}
-	}
+// answerOnce answers a request whose name is claimed, and keeps the answer.
+func (g *Gateway) answerOnce(x *exchange, name string, request, running []byte, serve func(*exchange) *Refusal) *Refusal {
 	// The step goes on when its client goes: a repetition would pay for it again.
 	outer := x.r
 	ctx, cancel := context.WithCancelCause(context.WithoutCancel(outer.Context()))
@@ -184,9 +180,7 @@ func (g *Gateway) answerOnce(x *exchange, name string, request []byte, serve fun
 	if p, ok := x.w.(*pipe); ok {
 		close(p.alone)
 	}
-	if g.o.Notes != nil {
-		go g.renew(ctx, name, request)
-	}
+	go g.renew(ctx, name, running)
 	w := &recorder{ResponseWriter: x.w}
 	x.w, x.conn = w, http.NewResponseController(w)
 	x.r = outer.WithContext(ctx)
@@ -201,17 +195,14 @@ func (g *Gateway) answerOnce(x *exchange, name string, request []byte, serve fun
 		}
 		got = &answer{Request: request, Status: x.Status, Header: h, Body: w.body.Bytes()}
 	}
-	if g.o.Notes != nil {
-		g.publish(outer.Context(), name, got)
-	}
-	return got, refused
+	g.publish(outer.Context(), name, got)
+	return refused
 }
 
-// claim takes a name for this replica. It waits while another one has it and returns that
+// claim takes a name for this request. It waits while another one has it and returns that
 // one's answer.
-func (g *Gateway) claim(x *exchange, name string, request []byte) (*answer, *Refusal) {
+func (g *Gateway) claim(x *exchange, name string, request, running []byte) (*answer, *Refusal) {
 	ctx := x.r.Context()
-	running, _ := json.Marshal(&answer{Request: request}) // plain fields
 	for {
 		mine, err := g.o.Notes.Claim(ctx, kindAnswer, name, running, claimTTL)
 		var note []byte
@@ -248,8 +239,7 @@ func (g *Gateway) claim(x *exchange, name string, request []byte) (*answer, *Ref
 }
 
 // renew keeps a claim until ctx ends.
-func (g *Gateway) renew(ctx context.Context, name string, request []byte) {
-	running, _ := json.Marshal(&answer{Request: request}) // plain fields
+func (g *Gateway) renew(ctx context.Context, name string, running []byte) {
 	again := time.NewTicker(claimTTL / 3)
 	defer again.Stop()
 	for {
@@ -278,7 +268,6 @@ func (g *Gateway) publish(ctx context.Context, name string, got *answer) {
 	}
 }
 
-// replay sends what was answered before.
 func (x *exchange) replay(a *answer) {
 	h := x.w.Header()
 	maps.Copy(h, a.Header)

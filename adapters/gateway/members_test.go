@@ -1,6 +1,7 @@
 package gateway_test
 
 import (
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"strings"
@@ -9,106 +10,252 @@ import (
 	"github.com/tmc/langchaingo/llms"
 
 	"github.com/stepfall/stepfall/adapters/gateway"
-	"github.com/stepfall/stepfall/adapters/provider/anthropic"
-	"github.com/stepfall/stepfall/adapters/provider/openai"
+	"github.com/stepfall/stepfall/adapters/provider"
 	"github.com/stepfall/stepfall/middleware"
 	"github.com/stepfall/stepfall/sdk"
 )
 
-// What nobody here knows of a message, a part or what is within one goes from a client to a
-// model of the same API, and from the model to the client.
-func TestUnknownMembersSurvive(t *testing.T) {
-	const (
-		chatCall = `"tool_calls":[{"index":0,"id":"c1","type":"function","novel_call":1,"function":{"name":"look","arguments":"{}","novel_inner":1}}]`
-		chatEnd  = `"finish_reason":"stop"}],"usage":{"prompt_tokens":1,"completion_tokens":1}}`
-		tool     = `{"type":"tool_use","id":"t1","name":"look","input":{},"caller":{"type":"direct"}}`
-		started  = `{"type":"message_start","message":{"id":"a","type":"message","role":"assistant","content":[],"usage":{"input_tokens":1,"output_tokens":1}}}`
-	)
-	for name, tt := range map[string]struct {
-		path string
-		up   upstream
-		open func(http.RoundTripper) (llms.Model, error)
-		body string   // %v is whether it streams
-		sent []string // to the model, once each
-		got  []string // by the client
-	}{
-		"chat": {
-			chatPath, upstream{
-				whole: `{"id":"a","object":"chat.completion","choices":[{"index":0,"message":{"role":"assistant","content":"hi","annotations":[{"type":"url_citation"}]},` + chatEnd,
-				streamed: sse(`{"id":"a","choices":[{"index":0,"delta":{"role":"assistant","content":"hi"}}]}`,
-					`{"id":"a","choices":[{"index":0,"delta":{"annotations":[{"type":"url_citation"}]}}]}`, `{"id":"a","choices":[{"index":0,"delta":{},`+chatEnd, "[DONE]"),
-			},
-			func(up http.RoundTripper) (llms.Model, error) {
-				return openai.New(openai.Options{Model: "m", BaseURL: "http://upstream/v1", Transport: up})
-			},
-			`{"stream":%v,"messages":[{"role":"system","content":"be","novel_system":1},
-				{"role":"user","content":[{"type":"text","text":"a","novel_text":{"x":[1]}},{"type":"image_url","image_url":{"url":"https://example.com/a.png","novel_url":2},"novel_image":1}]},
-				{"role":"assistant","content":[{"type":"text","text":"b","novel_said":1}],"novel_message":1,` + chatCall + `},
-				{"role":"tool","tool_call_id":"c1","content":"done","novel_result":1}]}`,
-			[]string{`"novel_system":1`, `"novel_text":{"x":[1]}`, `"novel_url":2`, `"novel_image":1`, `"novel_said":1`, `"novel_message":1`, `"novel_call":1`, `"novel_inner":1`, `"novel_result":1`},
-			[]string{`"annotations":[{"type":"url_citation"}]`},
+// exampleAPI is an API with a request, an answer and the events of a stream that have all
+// objects which a client and a model may write members in that nobody here knows.
+type exampleAPI struct {
+	path, request, answer string
+	events                []string
+	open                  func(http.RoundTripper) (llms.Model, error)
+}
+
+var exampleAPIs = map[string]exampleAPI{
+	"chat": {
+		path: chatPath,
+		request: `{"model":"m","stream":true,"reasoning_effort":"low","stream_options":{"include_usage":true},"metadata":{},
+			"response_format":{"type":"json_schema","json_schema":{"name":"answer","schema":{"type":"object"},"strict":true}},
+			"tools":[{"type":"function","function":{"name":"look","description":"d","parameters":{"type":"object","properties":{}},"strict":false}},{"type":"custom","custom":{"name":"free"}}],
+			"tool_choice":{"type":"function","function":{"name":"look"}},
+			"messages":[{"role":"system","content":[{"type":"text","text":"be"}]},
+				{"role":"user","name":"u","content":[{"type":"text","text":"a"},{"type":"image_url","image_url":{"url":"https://example.com/a.png","detail":"low"}},{"type":"file","file":{"filename":"f.pdf","file_data":"data:application/pdf;base64,AAE="}}]},
+				{"role":"assistant","content":[{"type":"text","text":"b"}],"tool_calls":[{"id":"c1","type":"function","function":{"name":"look","arguments":"{}"}}]},
+				{"role":"tool","tool_call_id":"c1","content":[{"type":"text","text":"done"}]},
+				{"role":"assistant","content":[{"type":"refusal","refusal":"c"}]},{"role":"user","content":"d"}]}`,
+		answer: `{"id":"a","object":"chat.completion","created":1,"model":"m","choices":[{"index":0,"finish_reason":"tool_calls","logprobs":null,
+			"message":{"role":"assistant","content":"hi","tool_calls":[{"id":"c1","type":"function","function":{"name":"look","arguments":"{}"}}]}}],
+			"usage":{"prompt_tokens":3,"completion_tokens":4,"total_tokens":7,"prompt_tokens_details":{"cached_tokens":1},"completion_tokens_details":{"reasoning_tokens":1}}}`,
+		events: []string{`{"id":"a","object":"chat.completion.chunk","choices":[{"index":0,"delta":{"role":"assistant","content":"h"}}]}`, `{"id":"a","object":"chat.completion.chunk","choices":[{"index":0,"delta":{"content":"i"}}]}`,
+			`{"id":"a","choices":[{"index":0,"delta":{"tool_calls":[{"index":0,"id":"c1","type":"function","function":{"name":"look","arguments":"{}"}}]}}]}`,
+			`{"id":"a","choices":[{"index":0,"delta":{},"finish_reason":"tool_calls"}]}`, `{"id":"a","choices":[],"usage":{"prompt_tokens":3,"completion_tokens":4,"prompt_tokens_details":{"cached_tokens":1}}}`},
+		open: func(up http.RoundTripper) (llms.Model, error) {
+			return provider.New(provider.Options{Model: "m", BaseURL: "http://upstream/v1", Transport: up})
 		},
-		"Messages": {
-			messagesPath, upstream{
-				whole: `{"id":"a","type":"message","role":"assistant","stop_reason":"tool_use","content":[` + tool + `],"usage":{"input_tokens":1,"output_tokens":1}}`,
-				streamed: sse(started, `{"type":"content_block_start","index":0,"content_block":`+tool+`}`, `{"type":"content_block_stop","index":0}`,
-					`{"type":"message_delta","delta":{"stop_reason":"tool_use"},"usage":{"output_tokens":5}}`, `{"type":"message_stop"}`),
-			},
-			func(up http.RoundTripper) (llms.Model, error) {
-				return anthropic.New(anthropic.Options{Model: "m", BaseURL: "http://upstream", Transport: up})
-			},
-			`{"stream":%v,"max_tokens":9,"tools":[{"name":"look","input_schema":{"type":"object"}}],"messages":[
-				{"role":"user","content":[{"type":"text","text":"a","novel_text":{"x":[1]}},{"type":"image","source":{"type":"url","url":"https://example.com/a.png","novel_source":1},"novel_image":1}]},
-				{"role":"assistant","content":[{"type":"tool_use","id":"t1","name":"look","input":{},"caller":{"type":"direct"}}]},
-				{"role":"user","content":[{"type":"tool_result","tool_use_id":"t1","content":[{"type":"text","text":"done","novel_done":1}],"novel_result":1,"cache_control":{"type":"ephemeral","scope":"global"}}]}]}`,
-			[]string{`"novel_text":{"x":[1]}`, `"novel_source":1`, `"novel_image":1`, `"caller":{"type":"direct"}`, `"novel_done":1`, `"novel_result":1`, `"scope":"global"`},
-			[]string{`"caller":{"type":"direct"}`},
+	},
+	"Messages": {
+		path: messagesPath,
+		request: `{"model":"m","max_tokens":2000,"metadata":{"user_id":"u"},"thinking":{"type":"enabled","budget_tokens":1024},"output_config":{"effort":"low","format":{"type":"json_schema","schema":{"type":"object","additionalProperties":false}}},
+			"tools":[{"name":"look","description":"d","input_schema":{"type":"object","properties":{}}},{"type":"web_search_20250305","name":"web_search","user_location":{"type":"approximate"}}],"tool_choice":{"type":"auto"},
+			"system":[{"type":"text","text":"be","cache_control":{"type":"ephemeral"}}],
+			"messages":[{"role":"user","content":[{"type":"text","text":"a"},{"type":"image","source":{"type":"url","url":"https://example.com/a.png"}},{"type":"image","source":{"type":"file","file_id":"file_1"}},{"type":"document","title":"t","source":{"type":"base64","media_type":"application/pdf","data":"AAE="}}]},
+				{"role":"assistant","content":[{"type":"thinking","thinking":"hm","signature":"s"},{"type":"text","text":"b"},{"type":"tool_use","id":"t1","name":"look","input":{}}]},
+				{"role":"user","content":[{"type":"tool_result","tool_use_id":"t1","content":[{"type":"text","text":"done"}],"cache_control":{"type":"ephemeral"}}]},
+				{"role":"assistant","content":"c"},{"role":"user","content":"d"}]}`,
+		answer: `{"id":"a","type":"message","role":"assistant","model":"m","stop_reason":"tool_use","content":[{"type":"thinking","thinking":"hm","signature":"s"},{"type":"text","text":"hi"},
+			{"type":"tool_use","id":"t1","name":"look","input":{}},{"type":"server_tool_use","id":"s1","name":"web_search","input":{}}],"usage":{"input_tokens":3,"output_tokens":4}}`,
+		events: []string{`{"type":"message_start","message":{"id":"a","type":"message","role":"assistant","model":"m","content":[],"usage":{"input_tokens":3,"output_tokens":1}}}`,
+			`{"type":"content_block_start","index":0,"content_block":{"type":"text","text":""}}`, `{"type":"content_block_delta","index":0,"delta":{"type":"text_delta","text":"hi"}}`, `{"type":"content_block_stop","index":0}`,
+			`{"type":"content_block_start","index":1,"content_block":{"type":"tool_use","id":"t1","name":"look","input":{}}}`, `{"type":"content_block_delta","index":1,"delta":{"type":"input_json_delta","partial_json":"{}"}}`, `{"type":"content_block_stop","index":1}`,
+			`{"type":"message_delta","delta":{"stop_reason":"tool_use"},"usage":{"output_tokens":4}}`, `{"type":"message_stop"}`},
+		open: func(up http.RoundTripper) (llms.Model, error) {
+			return provider.New(provider.Options{API: middleware.DialectAnthropic, Model: "m", BaseURL: "http://upstream", Transport: up})
 		},
-		"Responses": {
-			responsesPath, upstream{
-				whole:    `{"id":"r","object":"response","status":"completed","output":[{"type":"message","id":"msg_1","phase":"final","role":"assistant","status":"completed","content":[{"type":"output_text","text":"hi","annotations":[]}]}]}`,
-				streamed: "",
-			},
-			func(up http.RoundTripper) (llms.Model, error) {
-				return openai.New(openai.Options{Model: "m", API: middleware.DialectResponses, BaseURL: "http://upstream/v1", Transport: up})
-			},
-			`{"stream":%v,"input":[{"role":"user","content":[{"type":"input_text","text":"a","novel_text":{"x":[1]}}],"novel_item":1},
-				{"type":"message","role":"assistant","phase":"commentary","content":[{"type":"output_text","text":"b","annotations":[]}]},
-				{"type":"function_call","call_id":"c1","name":"look","arguments":"{}","novel_call":1},{"type":"function_call_output","call_id":"c1","output":"done","novel_result":1}]}`,
-			[]string{`"novel_text":{"x":[1]}`, `"novel_item":1`, `"phase":"commentary"`, `"novel_call":1`, `"novel_result":1`},
-			[]string{`"phase":"final"`},
+	},
+	"Responses": {
+		path: responsesPath,
+		request: `{"model":"m","reasoning":{"effort":"low"},"text":{"verbosity":"low","format":{"type":"json_schema","name":"answer","schema":{"type":"object"},"strict":true}},"metadata":{},
+			"tools":[{"type":"function","name":"look","description":"d","parameters":{"type":"object","properties":{}},"strict":false},{"type":"web_search","filters":{"allowed_domains":["x"]}}],"tool_choice":{"type":"function","name":"look"},
+			"input":[{"type":"message","role":"developer","content":[{"type":"input_text","text":"be"}]},
+				{"role":"user","content":[{"type":"input_text","text":"a"},{"type":"input_image","image_url":"https://example.com/a.png","detail":"low"},{"type":"input_file","filename":"f.pdf","file_data":"data:application/pdf;base64,AAE="}]},
+				{"type":"reasoning","id":"rs_1","summary":[{"type":"summary_text","text":"hm"}],"encrypted_content":"e"},
+				{"type":"message","role":"assistant","content":[{"type":"output_text","text":"b","annotations":[]},{"type":"refusal","refusal":"no"}]},
+				{"type":"function_call","call_id":"c1","name":"look","arguments":"{}"},{"type":"function_call_output","call_id":"c1","output":"done"},{"role":"user","content":"d"}]}`,
+		answer: `{"id":"r","object":"response","created_at":1,"status":"completed","model":"m","output":[{"type":"reasoning","id":"rs_1","summary":[{"type":"summary_text","text":"hm"}]},
+			{"type":"message","id":"msg_1","role":"assistant","status":"completed","content":[{"type":"output_text","text":"hi","annotations":[]}]},{"type":"function_call","id":"fc_1","call_id":"c1","name":"look","arguments":"{}","status":"completed"}],
+			"usage":{"input_tokens":3,"output_tokens":4,"total_tokens":7,"input_tokens_details":{"cached_tokens":1},"output_tokens_details":{"reasoning_tokens":1}}}`,
+		events: []string{`{"type":"response.created","response":{"id":"r","object":"response","status":"in_progress","output":[]}}`,
+			`{"type":"response.output_item.added","output_index":0,"item":{"type":"message","id":"msg_1","role":"assistant","status":"in_progress","content":[]}}`,
+			`{"type":"response.output_text.delta","output_index":0,"item_id":"msg_1","content_index":0,"delta":"hi"}`,
+			`{"type":"response.output_item.done","output_index":0,"item":{"type":"message","id":"msg_1","role":"assistant","status":"completed","content":[{"type":"output_text","text":"hi","annotations":[]}]}}`,
+			`{"type":"response.completed","response":{"id":"r","object":"response","status":"completed","model":"m","output":[{"type":"message","id":"msg_1","role":"assistant","status":"completed","content":[{"type":"output_text","text":"hi","annotations":[]}]}],"usage":{"input_tokens":3,"output_tokens":4}}}`},
+		open: func(up http.RoundTripper) (llms.Model, error) {
+			return provider.New(provider.Options{Model: "m", API: middleware.DialectResponses, BaseURL: "http://upstream/v1", Transport: up})
 		},
-	} {
-		for _, streamed := range []bool{false, true} {
-			if streamed && tt.up.streamed == "" {
-				continue
+	},
+}
+
+// isOpaque says of members that they hold JSON of the caller's own, or nothing but names.
+func isOpaque(name string) bool {
+	switch name {
+	case "schema", "parameters", "input_schema", "metadata", "properties":
+		return true
+	}
+	return false
+}
+
+const novel = "novel_member"
+
+// withNovel calls do with a text for each of its objects, to which a member was added.
+func withNovel(t *testing.T, text string, do func(path, text string)) {
+	t.Helper()
+	var root any
+	if err := json.Unmarshal([]byte(text), &root); err != nil {
+		t.Fatal(err, text)
+	}
+	var walk func(path string, v any)
+	walk = func(path string, v any) {
+		switch v := v.(type) {
+		case []any:
+			for i := range v {
+				walk(fmt.Sprintf("%s.%d", path, i), v[i])
 			}
-			t.Run(fmt.Sprintf("%s/%v", name, streamed), func(t *testing.T) {
-				up := &seen{upstream: tt.up}
-				llm, err := tt.open(up)
-				if err != nil {
-					t.Fatal(err)
+		case map[string]any:
+			v[novel] = map[string]any{"deep": []any{"a", 1.5}}
+			data, err := json.Marshal(root)
+			if err != nil {
+				t.Fatal(err)
+			}
+			delete(v, novel)
+			do(strings.TrimPrefix(path, "."), string(data))
+			for name, inner := range v {
+				if kind, _ := v["type"].(string); !isOpaque(name) && (name != "input" || !strings.HasSuffix(kind, "tool_use")) {
+					walk(path+"."+name, inner)
 				}
-				m, err := middleware.New(middleware.Config{Lambda: 1, Models: []middleware.Candidate{{Model: sdk.Model{Name: "m", Capabilities: sdk.Capabilities{Tools: true, Images: true}}, LLM: llm}}})
-				if err != nil {
-					t.Fatal(err)
-				}
-				defer m.Close()
-				w := post(newGateway(t, gateway.Options{Model: m}), tt.path, fmt.Sprintf(tt.body, streamed))
-				if w.Code != http.StatusOK {
-					t.Fatalf("status %d: %s; sent %s", w.Code, w.Body, up.body)
-				}
-				for _, want := range tt.sent {
-					if strings.Count(up.body, want) != 1 {
-						t.Errorf("%s is there %d times in what was sent: %s", want, strings.Count(up.body, want), up.body)
-					}
-				}
-				for _, want := range tt.got {
-					if !strings.Contains(w.Body.String(), want) {
-						t.Errorf("%s is not in the answer: %s", want, w.Body)
-					}
-				}
-			})
+			}
 		}
 	}
+	walk("", root)
+}
+
+// novelIn returns the paths of the novel member in a text.
+func novelIn(text string) (paths []string) {
+	var root any
+	if json.Unmarshal([]byte(text), &root) != nil {
+		return nil
+	}
+	var walk func(path string, v any)
+	walk = func(path string, v any) {
+		switch v := v.(type) {
+		case []any:
+			for i := range v {
+				walk(fmt.Sprintf("%s.%d", path, i), v[i])
+			}
+		case map[string]any:
+			if fmt.Sprint(v[novel]) == "map[deep:[a 1.5]]" {
+				paths = append(paths, strings.TrimPrefix(path, "."))
+			}
+			for name, inner := range v {
+				walk(path+"."+name, inner)
+			}
+		}
+	}
+	walk("", root)
+	return paths
+}
+
+// What nobody here knows of a request goes to a model of the same API, at the same place.
+func TestUnknownMembersOfRequests(t *testing.T) {
+	for name, api := range exampleAPIs {
+		t.Run(name, func(t *testing.T) {
+			withNovel(t, api.request, func(path, request string) {
+				up, w := askExample(t, api, request, upstream{whole: api.answer, streamed: sse(api.events...)})
+				if w.code != http.StatusOK {
+					t.Errorf("%s: status %d: %s", path, w.code, w.body)
+					return
+				}
+				if got := novelIn(up.body); len(got) != 1 || got[0] != path {
+					t.Errorf("%s: is at %q in %s", path, got, up.body)
+				}
+			})
+		})
+	}
+}
+
+// What nobody here knows of an answer goes to a client of the same API, at the same place.
+func TestUnknownMembersOfAnswers(t *testing.T) {
+	for name, api := range exampleAPIs {
+		t.Run(name, func(t *testing.T) {
+			withNovel(t, api.answer, func(path, answer string) {
+				_, w := askExample(t, api, asked[api.path], upstream{whole: answer})
+				if got := novelIn(w.body); len(got) != 1 || got[0] != path {
+					t.Errorf("%s: is at %q in %s", path, got, w.body)
+				}
+			})
+		})
+	}
+}
+
+// So it is with the events of a stream; what is said of the whole may come at its end. What
+// stands around a piece of an answer in Messages and Responses is the event's and not the
+// answer's. An item of Responses stands in its own event and in the answer at the end.
+func TestUnknownMembersOfEvents(t *testing.T) {
+	for name, api := range exampleAPIs {
+		t.Run(name, func(t *testing.T) {
+			for i, event := range api.events {
+				withNovel(t, event, func(path, changed string) {
+					if strings.HasPrefix(event, `{"type":"content_block_`) && path != "content_block" || strings.HasPrefix(event, `{"type":"message_st`) && path == "" {
+						return
+					}
+					want := 1
+					if strings.HasPrefix(event, `{"type":"response.`) {
+						if want = 2; !strings.HasPrefix(event, `{"type":"response.output_item.done`) || path == "" {
+							return
+						}
+					}
+					events := append(append(append([]string(nil), api.events[:i]...), changed), api.events[i+1:]...)
+					_, w := askExample(t, api, strings.Replace(asked[api.path], "%v", "true", 1), upstream{streamed: sse(events...)})
+					found := 0
+					for line := range strings.Lines(w.body) {
+						found += len(novelIn(strings.TrimPrefix(line, "data: ")))
+					}
+					if found < want {
+						t.Errorf("event %d, %s: is there %d times in %s", i, path, found, w.body)
+					}
+				})
+			}
+		})
+	}
+}
+
+// What a model of another API is not told is named.
+func TestUnknownMembersAreNamed(t *testing.T) {
+	chat, claude := exampleAPIs["chat"], exampleAPIs["Messages"]
+	for want, api := range map[string]exampleAPI{
+		"context_management, tools": {path: messagesPath, open: chat.open, answer: chat.answer, request: `{"max_tokens":9,"messages":[{"role":"user","content":"hi"}],"context_management":{"edits":[]},
+			"tools":[{"name":"look","input_schema":{"type":"object"},"cache_control":{"type":"ephemeral"}}]}`},
+		"response_format, web_search_options": {path: chatPath, open: claude.open, answer: claude.answer, request: `{"messages":[{"role":"user","content":"hi"}],"web_search_options":{},
+			"response_format":{"type":"json_schema","novel":1,"json_schema":{"name":"a","schema":{"type":"object"}}}}`},
+		"content of another API": {path: chatPath, open: claude.open, answer: claude.answer, request: `{"messages":[{"role":"user","content":[{"type":"text","text":"hi","novel":1}]}]}`},
+	} {
+		_, w := askExample(t, api, api.request, upstream{whole: api.answer})
+		if got := w.header.Get(gateway.HeaderNotSent); w.code != http.StatusOK || got != want {
+			t.Errorf("%q is not sent, want %q; status %d: %s", got, want, w.code, w.body)
+		}
+	}
+}
+
+type clientAnswer struct {
+	header http.Header
+	code   int
+	body   string
+}
+
+// askExample asks a gateway before one model of an API, and returns what that one was asked.
+func askExample(t *testing.T, api exampleAPI, request string, answers upstream) (*seen, clientAnswer) {
+	t.Helper()
+	up := &seen{upstream: answers}
+	llm, err := api.open(up)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, err := middleware.New(middleware.Config{Lambda: 1, Stream: middleware.Passthrough, Models: []middleware.Candidate{{Model: sdk.Model{Name: "m", Capabilities: sdk.Capabilities{Tools: true, Images: true, JSONMode: true, JSONSchema: true}}, LLM: llm}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer m.Close()
+	w := post(newGateway(t, gateway.Options{Model: m, Models: named("m")}), api.path, strings.Replace(request, "%v", "false", 1))
+	return up, clientAnswer{w.Header(), w.Code, w.Body.String()}
 }

@@ -26,7 +26,6 @@ func (g *Gateway) entry(name string) modelEntry {
 	return modelEntry{ID: name, Object: "model", Created: at.Unix(), OwnedBy: "stepfall", Type: "model", DisplayName: name, CreatedAt: at}
 }
 
-// names are the models that a client may ask for.
 func (g *Gateway) names(x *exchange) []string {
 	names := append([]string{g.o.Name}, g.o.Models()...)
 	if allowed := x.client.Models; allowed != nil {
@@ -53,7 +52,6 @@ func (g *Gateway) models(x *exchange) *Refusal {
 	return nil
 }
 
-// modelPath returns the model that a path names.
 func modelPath(path string) (string, bool) {
 	rest, ok := strings.CutPrefix(path, "/v1/models/")
 	if !ok || rest == "" {

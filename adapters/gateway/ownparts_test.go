@@ -11,8 +11,7 @@ import (
 	"github.com/tmc/langchaingo/llms"
 
 	"github.com/stepfall/stepfall/adapters/gateway"
-	"github.com/stepfall/stepfall/adapters/provider/anthropic"
-	"github.com/stepfall/stepfall/adapters/provider/openai"
+	"github.com/stepfall/stepfall/adapters/provider"
 	"github.com/stepfall/stepfall/middleware"
 	"github.com/stepfall/stepfall/sdk"
 )
@@ -66,7 +65,7 @@ func TestOwnPartsOfProviders(t *testing.T) {
 	done := func(i int, item string) string {
 		return fmt.Sprintf(`{"type":"response.output_item.done","output_index":%d,"item":%s}`, i, item)
 	}
-	claude, err := anthropic.New(anthropic.Options{Model: "m", BaseURL: "http://upstream", Transport: upstream{
+	claude, err := provider.New(provider.Options{API: middleware.DialectAnthropic, Model: "m", BaseURL: "http://upstream", Transport: upstream{
 		whole: `{"id":"a","type":"message","role":"assistant","model":"m","stop_reason":"end_turn","content":[` + strings.Join([]string{thinking, redacted, `{"type":"text","text":"I look. "}`, search, cited}, ",") + `],` + usage + `}`,
 		streamed: sse(`{"type":"message_start","message":{"id":"a","type":"message","role":"assistant","model":"m","content":[],`+usage+`}}`,
 			block(0, `{"type":"thinking","thinking":"","signature":""}`, `{"type":"thinking_delta","thinking":"hm"}`+"}\n\ndata: "+`{"type":"content_block_delta","index":0,"delta":{"type":"signature_delta","signature":"sig"}`),
@@ -80,7 +79,7 @@ func TestOwnPartsOfProviders(t *testing.T) {
 	}
 	gpt := func(last string, said ...string) llms.Model {
 		events := append([]string{`{"type":"response.reasoning_summary_text.delta","output_index":0,"delta":"hm"}`, done(0, reasoning), done(1, hunt)}, said...)
-		m, err := openai.New(openai.Options{Model: "m", API: middleware.DialectResponses, BaseURL: "http://upstream/v1", Transport: upstream{
+		m, err := provider.New(provider.Options{Model: "m", API: middleware.DialectResponses, BaseURL: "http://upstream/v1", Transport: upstream{
 			whole:    response(reasoning, hunt, last),
 			streamed: sse(append(events, done(2, last), `{"type":"response.completed","response":`+response(reasoning, hunt, last)+`}`)...),
 		}})
@@ -163,7 +162,7 @@ func (u *seen) RoundTrip(r *http.Request) (*http.Response, error) {
 // wants reaches Anthropic's models.
 func TestBetasReachAnthropic(t *testing.T) {
 	up := &seen{upstream: upstream{whole: `{"id":"a","type":"message","role":"assistant","stop_reason":"end_turn","content":[{"type":"text","text":"hi"}]}`}}
-	claude, err := anthropic.New(anthropic.Options{Model: "m", BaseURL: "http://upstream", Transport: up})
+	claude, err := provider.New(provider.Options{API: middleware.DialectAnthropic, Model: "m", BaseURL: "http://upstream", Transport: up})
 	if err != nil {
 		t.Fatal(err)
 	}

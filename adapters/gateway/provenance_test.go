@@ -12,9 +12,7 @@ import (
 	"github.com/tmc/langchaingo/llms"
 
 	"github.com/stepfall/stepfall/adapters/gateway"
-	"github.com/stepfall/stepfall/adapters/provider/anthropic"
-	"github.com/stepfall/stepfall/adapters/provider/gemini"
-	"github.com/stepfall/stepfall/adapters/provider/openai"
+	"github.com/stepfall/stepfall/adapters/provider"
 	"github.com/stepfall/stepfall/middleware"
 	"github.com/stepfall/stepfall/sdk"
 )
@@ -60,13 +58,13 @@ func TestStateGoesBackToItsModelOnly(t *testing.T) {
 		var err error
 		switch name {
 		case "claude":
-			llm, err = anthropic.New(anthropic.Options{Model: "claude-1", BaseURL: "http://claude", Transport: v})
+			llm, err = provider.New(provider.Options{API: middleware.DialectAnthropic, Model: "claude-1", BaseURL: "http://claude", Transport: v})
 		case "gpt":
-			llm, err = openai.New(openai.Options{Model: "gpt-1", API: middleware.DialectResponses, BaseURL: "http://gpt/v1", Transport: v})
+			llm, err = provider.New(provider.Options{Model: "gpt-1", API: middleware.DialectResponses, BaseURL: "http://gpt/v1", Transport: v})
 		case "gemini":
-			llm, err = gemini.New(gemini.Options{Model: "gemini-3-pro", BaseURL: "http://gemini", Transport: v})
+			llm, err = provider.New(provider.Options{API: middleware.DialectGemini, Model: "gemini-3-pro", BaseURL: "http://gemini", Transport: v})
 		default:
-			llm, err = openai.New(openai.Options{Model: "m", BaseURL: "http://" + name + "/v1", Transport: v})
+			llm, err = provider.New(provider.Options{Model: "m", BaseURL: "http://" + name + "/v1", Transport: v})
 		}
 		if err != nil {
 			t.Fatal(err)
@@ -144,7 +142,7 @@ func TestStateGoesBackToItsModelOnly(t *testing.T) {
 func TestStateWithoutATag(t *testing.T) {
 	for model, want := range map[string]bool{"claude-1": true, "claude-2": false} {
 		v := &vendor{whole: `{"id":"a","type":"message","role":"assistant","model":"m","stop_reason":"end_turn","content":[{"type":"text","text":"hi"}]}`}
-		llm, err := anthropic.New(anthropic.Options{Model: "claude-1", BaseURL: "http://claude", Transport: v})
+		llm, err := provider.New(provider.Options{API: middleware.DialectAnthropic, Model: "claude-1", BaseURL: "http://claude", Transport: v})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -185,7 +183,7 @@ func TestStateIsStreamed(t *testing.T) {
 		whole: `{"id":"c","object":"chat.completion","model":"m","choices":[{"index":0,"finish_reason":"tool_calls","message":{"role":"assistant","content":null,"reasoning_content":"hm",
 			"reasoning_details":[{"type":"reasoning.text","text":"hello","signature":"sig","index":0}],
 			"tool_calls":[{"id":"c1","type":"function","function":{"name":"look","arguments":"{}"},"extra_content":{"google":{"thought_signature":"ture"}}}]}}]}`}
-	llm, err := openai.New(openai.Options{Model: "m", BaseURL: "http://upstream/v1", Transport: up})
+	llm, err := provider.New(provider.Options{Model: "m", BaseURL: "http://upstream/v1", Transport: up})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"hash/maphash"
+	"maps"
 	"net"
 	"sync"
 	"time"
@@ -44,20 +45,20 @@ func (l *refusalLog) admit(key string) (omitted int, ok bool) {
 	now := time.Now()
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	last, known := l.lines[hash]
-	if !known && len(l.lines) >= maxRefusedKeys {
-		for h, line := range l.lines {
-			if now.Sub(line.at) >= refusalInterval {
+	if _, known := l.lines[hash]; !known && len(l.lines) >= maxRefusedKeys {
+		maps.DeleteFunc(l.lines, func(_ uint64, line loggedRefusal) bool {
+			isOver := now.Sub(line.at) >= refusalInterval
+			if isOver {
 				omitted += line.omitted
-				delete(l.lines, h)
 			}
-		}
+			return isOver
+		})
 		if len(l.lines) >= maxRefusedKeys {
 			hash = 0
-			last, known = l.lines[hash]
 		}
 	}
-	if known && now.Sub(last.at) < refusalInterval {
+	last := l.lines[hash]
+	if now.Sub(last.at) < refusalInterval {
 		last.omitted += omitted + 1
 		l.lines[hash] = last
 		return 0, false
@@ -81,7 +82,6 @@ func (x *exchange) caller() string {
 	return x.address()
 }
 
-// address returns the host that the request came from.
 func (x *exchange) address() string {
 	host, _, err := net.SplitHostPort(x.r.RemoteAddr)
 	if err != nil {

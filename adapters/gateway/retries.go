@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"hash/maphash"
+	"maps"
 	"net/http"
 	"sync"
 	"time"
@@ -14,11 +15,11 @@ type retries struct {
 	seed maphash.Seed
 
 	mu    sync.Mutex
-	until map[uint64]toldToWait
+	until map[uint64]waitingRequest
 }
 
-// toldToWait is when a request may come again, and what it was told.
-type toldToWait struct {
+// waitingRequest is when a request may come again, and what it was told.
+type waitingRequest struct {
 	at  time.Time
 	why *Refusal
 }
@@ -41,8 +42,8 @@ func (s *retries) digest(c *Client, path string, body []byte) uint64 {
 	return h.Sum64()
 }
 
-// told remembers what a request was told.
-func (s *retries) told(digest uint64, why *Refusal) {
+// remember notes what a request was told.
+func (s *retries) remember(digest uint64, why *Refusal) {
 	if why.RetryAfter <= 0 || why.Final || why.Status != http.StatusTooManyRequests && why.Status != http.StatusServiceUnavailable {
 		return
 	}
@@ -50,23 +51,19 @@ func (s *retries) told(digest uint64, why *Refusal) {
 	defer s.mu.Unlock()
 	now := time.Now()
 	if len(s.until) >= mostWaiting {
-		for d, w := range s.until {
-			if now.Sub(w.at) > 0 {
-				delete(s.until, d)
-			}
-		}
+		maps.DeleteFunc(s.until, func(_ uint64, w waitingRequest) bool { return now.After(w.at) })
 	}
 	if s.until == nil {
-		s.until = map[uint64]toldToWait{}
+		s.until = map[uint64]waitingRequest{}
 	}
 	if len(s.until) < mostWaiting {
-		s.until[digest] = toldToWait{now.Add(why.RetryAfter), why}
+		s.until[digest] = waitingRequest{now.Add(why.RetryAfter), why}
 	}
 }
 
-// repeated reports whether a request was told to come again, and what it is told anew
+// find reports whether a request was told to come again, and what it is told anew
 // where it comes too early.
-func (s *retries) repeated(digest uint64) (again bool, early *Refusal) {
+func (s *retries) find(digest uint64) (again bool, early *Refusal) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	w, known := s.until[digest]

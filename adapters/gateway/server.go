@@ -1,18 +1,20 @@
 package gateway
 
 import (
+	"bytes"
 	"context"
 	"crypto/tls"
 	"errors"
 	"fmt"
 	"net"
 	"net/http"
-	"os"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
 	"time"
 
+	"github.com/hashicorp/go-hclog"
 	"golang.org/x/net/netutil"
 )
 
@@ -73,7 +75,7 @@ func (g *Gateway) Serve(ctx context.Context, l net.Listener, o Serving) error {
 	if o.Stopping != nil {
 		o.Stopping()
 	}
-	if o.Drain > 0 && terminated(ctx) {
+	if o.Drain > 0 && isTerminated(ctx) {
 		select {
 		case err := <-failed:
 			return err
@@ -92,8 +94,8 @@ func (g *Gateway) Serve(ctx context.Context, l net.Listener, o Serving) error {
 	return errors.Join(fmt.Errorf("%w after %v", errCutOff, o.Grace), server.Shutdown(last), server.Close())
 }
 
-// terminated reports whether a SIGTERM ended the context.
-func terminated(ctx context.Context) bool {
+// isTerminated reports whether a SIGTERM ended the context.
+func isTerminated(ctx context.Context) bool {
 	cause := context.Cause(ctx)
 	return cause != nil && strings.Contains(cause.Error(), syscall.SIGTERM.String())
 }
@@ -102,61 +104,45 @@ func terminated(ctx context.Context) bool {
 // in PEM, which are read anew when they change. Files that are bad then leave the last
 // good pair in force, and the log says why.
 func (g *Gateway) Certificates(certFile, keyFile string) (*tls.Config, error) {
-	c := &certificates{g: g, cert: certFile, key: keyFile}
-	if err := c.load(); err != nil {
-		return nil, err
+	pair, err := tls.LoadX509KeyPair(certFile, keyFile)
+	if err != nil {
+		return nil, fmt.Errorf("reading the TLS files: %w", err)
 	}
+	c := &certificates{log: g.o.Logger, cert: certFile, key: keyFile, looked: time.Now(), pair: &pair}
 	return &tls.Config{MinVersion: tls.VersionTLS12, GetCertificate: c.get}, nil
 }
 
 type certificates struct {
-	g         *Gateway
+	log       hclog.Logger
 	cert, key string
 
 	mu     sync.Mutex
 	looked time.Time
-	stamp  string
+	fault  string // of the files, which was logged
 	pair   *tls.Certificate
 }
 
-// lookEvery is how often the files are looked at.
+// lookEvery is how often the files are read.
 const lookEvery = time.Second
 
 func (c *certificates) get(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if time.Since(c.looked) >= lookEvery {
-		c.looked = time.Now()
-		if stamp := stampOf(c.cert, c.key); stamp != c.stamp {
-			if err := c.load(); err != nil {
-				c.g.o.Logger.Error("the TLS files are bad: the last good ones stay in force", "error", err)
-			} else {
-				c.g.o.Logger.Info("TLS certificate in force", "file", c.cert)
-			}
-			c.stamp = stamp
-		}
+	if time.Since(c.looked) < lookEvery {
+		return c.pair, nil
 	}
-	return c.pair, nil
-}
-
-// load reads the files. c.mu is held, or nobody else has c yet.
-func (c *certificates) load() error {
-	stamp := stampOf(c.cert, c.key)
+	c.looked = time.Now()
 	pair, err := tls.LoadX509KeyPair(c.cert, c.key)
 	if err != nil {
-		return fmt.Errorf("reading the TLS files: %w", err)
-	}
-	c.pair, c.stamp, c.looked = &pair, stamp, time.Now()
-	return nil
-}
-
-// stampOf changes when one of the files does.
-func stampOf(files ...string) string {
-	var b strings.Builder
-	for _, f := range files {
-		if info, err := os.Stat(f); err == nil {
-			fmt.Fprint(&b, info.ModTime().UnixNano(), info.Size(), ";")
+		if err.Error() != c.fault {
+			c.log.Error("the TLS files are bad: the last good ones stay in force", "error", err)
 		}
+		c.fault = err.Error()
+		return c.pair, nil
 	}
-	return b.String()
+	if !slices.EqualFunc(pair.Certificate, c.pair.Certificate, bytes.Equal) {
+		c.log.Info("TLS certificate in force", "file", c.cert)
+	}
+	c.fault, c.pair = "", &pair
+	return c.pair, nil
 }

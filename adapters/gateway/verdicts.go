@@ -17,7 +17,6 @@ type Reporter interface {
 	Report(ctx context.Context, run string, v sdk.Verdict) error
 }
 
-// runVerdict is how a run ended, as a client says it.
 type runVerdict struct {
 	Run        string      `json:"run"`
 	Outcome    sdk.Outcome `json:"outcome"`

@@ -117,7 +117,7 @@ func (r *Recorder) Record(ctx context.Context, t *sdk.Trace) {
 		attribute.Int("stepfall.calls", len(t.Calls)),
 		attribute.Float64("stepfall.overhead_s", t.Overhead.Seconds()),
 	))
-	span.SetAttributes(known(
+	span.SetAttributes(knownAttributes(
 		attribute.String("stepfall.policy", t.Policy), attribute.String("stepfall.profile", t.Profile),
 		attribute.String("stepfall.mode", t.Mode), attribute.String("stepfall.group", t.Group),
 		attribute.String("stepfall.run", t.Run), attribute.String("stepfall.tenant", t.Tenant),
@@ -164,7 +164,7 @@ func (r *Recorder) call(ctx context.Context, c *sdk.Call, stepEnd time.Time) {
 			attribute.Int("stepfall.attempt", c.Attempt),
 			attribute.Float64("stepfall.cost_usd", c.CostUSD),
 		))
-	span.SetAttributes(known(attribute.String("stepfall.deployment", c.Deployment))...)
+	span.SetAttributes(knownAttributes(attribute.String("stepfall.deployment", c.Deployment))...)
 	if c.StopReason != "" {
 		span.SetAttributes(semconv.GenAIResponseFinishReasons(c.StopReason))
 	}
@@ -210,8 +210,8 @@ func errorType(text string) attribute.KeyValue {
 	return semconv.ErrorTypeOther
 }
 
-// known leaves out the attributes whose value is empty.
-func known(attributes ...attribute.KeyValue) []attribute.KeyValue {
+// knownAttributes leaves out the attributes whose value is empty.
+func knownAttributes(attributes ...attribute.KeyValue) []attribute.KeyValue {
 	kept := attributes[:0]
 	for _, a := range attributes {
 		if a.Value.AsString() != "" {

@@ -18,7 +18,7 @@ type sums struct {
 	steps, calls, tokens, escalations, refusals metric.Int64Counter
 	spent                                       metric.Float64Counter
 	decision                                    metric.Float64Histogram
-	tenants, models, reasons                    *bounded
+	tenants, models, reasons                    *boundedSet
 	accounts                                    *tenantAccounts
 }
 
@@ -26,7 +26,7 @@ type sums struct {
 const maxLabels = 100
 
 func newSums(meter metric.Meter) (s sums, err error) {
-	s.tenants, s.models, s.reasons, s.accounts = &bounded{}, &bounded{}, &bounded{}, &tenantAccounts{of: map[string]*savings.Account{}}
+	s.tenants, s.models, s.reasons, s.accounts = &boundedSet{}, &boundedSet{}, &boundedSet{}, &tenantAccounts{of: map[string]*savings.Account{}}
 	counter := func(into *metric.Int64Counter, name, unit, what string) {
 		if err == nil {
 			*into, err = meter.Int64Counter(name, metric.WithUnit(unit), metric.WithDescription(what))
@@ -169,13 +169,13 @@ func (a *tenantAccounts) tenant(name string) *savings.Account {
 	return a.of[name]
 }
 
-// bounded keeps the values of a label few.
-type bounded struct {
+// boundedSet keeps the values of a label few.
+type boundedSet struct {
 	mu   sync.RWMutex
 	seen map[string]bool
 }
 
-func (b *bounded) label(value string) string {
+func (b *boundedSet) label(value string) string {
 	b.mu.RLock()
 	known := b.seen[value]
 	full := len(b.seen) >= maxLabels

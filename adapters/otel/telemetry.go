@@ -57,7 +57,7 @@ func Start(ctx context.Context, service string) (*Telemetry, error) {
 	}
 	metrics := []sdkmetric.Option{sdkmetric.WithReader(pull), sdkmetric.WithResource(about)}
 	c := Config{}
-	if wanted("METRICS") {
+	if isEnabled("METRICS") {
 		push, err := autoexport.NewMetricReader(ctx)
 		if err != nil {
 			return nil, describe("the exporter of metrics", err)
@@ -66,7 +66,7 @@ func Start(ctx context.Context, service string) (*Telemetry, error) {
 	}
 	meters := sdkmetric.NewMeterProvider(metrics...)
 	c.MeterProvider, t.ends = meters, append(t.ends, meters.Shutdown)
-	if wanted("TRACES") {
+	if isEnabled("TRACES") {
 		spans, err := autoexport.NewSpanExporter(ctx)
 		if err != nil {
 			return nil, errors.Join(describe("the exporter of spans", err), t.Close(ctx))
@@ -84,8 +84,8 @@ func Start(ctx context.Context, service string) (*Telemetry, error) {
 	return t, nil
 }
 
-// wanted says whether the environment asks for a signal to be exported.
-func wanted(signal string) bool {
+// isEnabled says whether the environment asks for a signal to be exported.
+func isEnabled(signal string) bool {
 	if strings.EqualFold(os.Getenv("OTEL_SDK_DISABLED"), "true") {
 		return false
 	}

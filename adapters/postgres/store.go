@@ -51,7 +51,7 @@ func open(ctx context.Context, url string, known int) (*Store, error) {
 	s := &Store{pool: pool, db: stdlib.OpenDBFromPool(pool), closed: make(chan struct{})}
 	s.db.SetMaxIdleConns(0) // the pool keeps them
 	s.DB = sqlstore.DB{
-		Read: s.db, Write: s.write, Prefix: "stepfall.", Accounts: "stepfall.accounts", Rows: 1000, Refused: refused, Fault: fault,
+		Read: s.db, Write: s.write, Prefix: "stepfall.", Accounts: "stepfall.accounts", Rows: 1000, Refused: isRefused, Fault: fault,
 		// The types are asked for once, so that bytes go over as bytes; the server keeps nothing.
 		Arrays:  []any{pgx.QueryExecModeCacheDescribe},
 		Ordered: "SELECT set_config('lock_timeout', '4s', true), pg_advisory_xact_lock(7316054)",
@@ -93,7 +93,7 @@ func fault(err error) error {
 	if err == nil || errors.Is(err, sdk.ErrStoreUnavailable) {
 		return err
 	}
-	if away(err) {
+	if isAway(err) {
 		return fmt.Errorf("%w: %w", sdk.ErrStoreUnavailable, err)
 	}
 	if pg, ok := errors.AsType[*pgconn.PgError](err); ok {
@@ -105,17 +105,17 @@ func fault(err error) error {
 	return err
 }
 
-// refused says that values were no such values, against what the tables hold, or larger
+// isRefused says that values were no such values, against what the tables hold, or larger
 // than the engine's limits.
-func refused(err error) bool {
+func isRefused(err error) bool {
 	pg, ok := errors.AsType[*pgconn.PgError](err)
 	return ok && slices.Contains([]string{"22", "23", "54"}, class(pg))
 }
 
 func class(err *pgconn.PgError) string { return err.Code[:min(2, len(err.Code))] }
 
-// away says of an error that the engine, not what was asked of it, is at fault.
-func away(err error) bool {
+// isAway says of an error that the engine, not what was asked of it, is at fault.
+func isAway(err error) bool {
 	if pg, ok := errors.AsType[*pgconn.PgError](err); ok {
 		// Connections, resources, an operator's intervention; a lock that was not had;
 		// PgBouncer's own, which has no class.
@@ -147,7 +147,7 @@ func (s *Store) again(ctx context.Context, do func(ctx context.Context) error) e
 		}
 		switch pg, ok := errors.AsType[*pgconn.PgError](err); {
 		case ok && (pg.Code == "40P01" || pg.Code == "40001"):
-		case away(err) && !errors.Is(err, context.DeadlineExceeded):
+		case isAway(err) && !errors.Is(err, context.DeadlineExceeded):
 			// After a restart of the database all connections are dead.
 			s.pool.Reset()
 		default:

@@ -83,7 +83,6 @@ func build(root, to string, packages ...string) error {
 	return nil
 }
 
-// cloneRoot returns the folder of go.mod.
 func cloneRoot() (string, error) {
 	cmd := exec.Command("go", "env", "GOMOD")
 	cmd.Env = environ

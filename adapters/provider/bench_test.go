@@ -10,7 +10,7 @@ import (
 	"github.com/tmc/langchaingo/llms"
 	old "github.com/tmc/langchaingo/llms/openai"
 
-	"github.com/stepfall/stepfall/adapters/provider/openai"
+	"github.com/stepfall/stepfall/adapters/provider"
 )
 
 // A call by our client beside one by langchaingo's, of the same loopback server, with
@@ -28,7 +28,7 @@ func BenchmarkCall(b *testing.B) {
 			_, _ = io.WriteString(w, answer)
 		}))
 		b.Cleanup(server.Close)
-		ours, err := openai.New(openai.Options{Model: "m", APIKey: "k", BaseURL: server.URL})
+		ours, err := provider.New(provider.Options{Model: "m", APIKey: "k", BaseURL: server.URL})
 		if err != nil {
 			b.Fatal(err)
 		}

@@ -11,10 +11,7 @@ import (
 
 	"github.com/tmc/langchaingo/llms"
 
-	"github.com/stepfall/stepfall/adapters/provider/anthropic"
-	"github.com/stepfall/stepfall/adapters/provider/gemini"
-	"github.com/stepfall/stepfall/adapters/provider/ollama"
-	"github.com/stepfall/stepfall/adapters/provider/openai"
+	"github.com/stepfall/stepfall/adapters/provider"
 	"github.com/stepfall/stepfall/middleware"
 	"github.com/stepfall/stepfall/sdk"
 )
@@ -37,7 +34,7 @@ var dialects = []dialect{
 	{
 		name: "chat",
 		make: func(url string, limit int64) (llms.Model, error) {
-			return openai.New(openai.Options{Model: "m", APIKey: "k", BaseURL: url + "/v1", MaxAnswer: limit})
+			return provider.New(provider.Options{Model: "m", APIKey: "k", BaseURL: url + "/v1", MaxAnswer: limit})
 		},
 		whole: `{"id":"chatcmpl-1","object":"chat.completion","created":1767225600,"model":"m-2026","system_fingerprint":"fp","service_tier":"default",
 			"choices":[{"index":0,"finish_reason":"tool_calls","logprobs":{"content":[{"token":"Hello","logprob":-0.1,"bytes":[72],"top_logprobs":[{"token":"Hello","logprob":-0.1,"bytes":null}]}],"refusal":null},
@@ -62,7 +59,7 @@ var dialects = []dialect{
 	{
 		name: "Responses",
 		make: func(url string, limit int64) (llms.Model, error) {
-			return openai.New(openai.Options{Model: "m", APIKey: "k", BaseURL: url + "/v1", API: middleware.DialectResponses, MaxAnswer: limit})
+			return provider.New(provider.Options{Model: "m", APIKey: "k", BaseURL: url + "/v1", API: middleware.DialectResponses, MaxAnswer: limit})
 		},
 		whole: response,
 		stream: chunks(
@@ -82,7 +79,7 @@ var dialects = []dialect{
 	{
 		name: "Anthropic",
 		make: func(url string, limit int64) (llms.Model, error) {
-			return anthropic.New(anthropic.Options{Model: "m", APIKey: "k", BaseURL: url, MaxAnswer: limit})
+			return provider.New(provider.Options{API: middleware.DialectAnthropic, Model: "m", APIKey: "k", BaseURL: url, MaxAnswer: limit})
 		},
 		whole: `{"id":"msg_1","type":"message","role":"assistant","model":"m-2026","content":[{"type":"thinking","thinking":"hm","signature":"c2ln"},{"type":"text","text":"Hello there"},
 			{"type":"tool_use","id":"call_1","name":"look","input":{"at":1}}],"stop_reason":"tool_use","stop_sequence":null,
@@ -113,7 +110,7 @@ var dialects = []dialect{
 	{
 		name: "Gemini",
 		make: func(url string, limit int64) (llms.Model, error) {
-			return gemini.New(gemini.Options{Model: "m", APIKey: "k", BaseURL: url, MaxAnswer: limit})
+			return provider.New(provider.Options{API: middleware.DialectGemini, Model: "m", APIKey: "k", BaseURL: url, MaxAnswer: limit})
 		},
 		whole: `{"candidates":[{"index":0,"finishReason":"STOP","content":{"role":"model","parts":[{"text":"hm","thought":true},{"text":"Hello there"},{"functionCall":{"id":"call_1","name":"look","args":{"at":1}},"thoughtSignature":"c2ln"}]},
 			"logprobsResult":{"chosenCandidates":[{"token":"Hello","logProbability":-0.1}],"topCandidates":[{"candidates":[{"token":"Hello","logProbability":-0.1}]}]}}],
@@ -131,7 +128,7 @@ var dialects = []dialect{
 	{
 		name: "Ollama",
 		make: func(url string, limit int64) (llms.Model, error) {
-			return ollama.New(ollama.Options{Model: "m", APIKey: "k", BaseURL: url, MaxAnswer: limit})
+			return provider.New(provider.Options{API: middleware.DialectOllama, Model: "m", APIKey: "k", BaseURL: url, MaxAnswer: limit})
 		},
 		whole: `{"model":"m-2026","created_at":"2026-01-01T00:00:00Z","message":{"role":"assistant","content":"Hello there","thinking":"hm","tool_calls":[{"id":"call_1","function":{"name":"look","arguments":{"at":1}}}]},` +
 			`"logprobs":[{"token":"Hello","logprob":-0.1,"top_logprobs":[{"token":"Hello","logprob":-0.1}]}],"done":true,"done_reason":"stop","prompt_eval_count":100,"eval_count":30}`,

@@ -11,8 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/tmc/langchaingo/llms"
 
-	"github.com/stepfall/stepfall/adapters/provider/ollama"
-	"github.com/stepfall/stepfall/adapters/provider/openai"
+	"github.com/stepfall/stepfall/adapters/provider"
 	"github.com/stepfall/stepfall/middleware"
 	"github.com/stepfall/stepfall/sdk"
 )
@@ -32,15 +31,15 @@ func embedders(t *testing.T, answer func(w http.ResponseWriter, path string, ask
 		answer(w, r.URL.Path, asked)
 	}))
 	t.Cleanup(server.Close)
-	one, err := openai.New(openai.Options{Model: "m", APIKey: "k", BaseURL: server.URL + "/v1"})
+	one, err := provider.New(provider.Options{Model: "m", APIKey: "k", BaseURL: server.URL + "/v1"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	other, err := ollama.New(ollama.Options{Model: "m", APIKey: "k", BaseURL: server.URL, ContextTokens: 99})
+	other, err := provider.New(provider.Options{API: middleware.DialectOllama, Model: "m", APIKey: "k", BaseURL: server.URL, ContextTokens: 99})
 	if err != nil {
 		t.Fatal(err)
 	}
-	return map[string]middleware.Embedder{"openai": one, "ollama": other}
+	return map[string]middleware.Embedder{"openai": one.(middleware.Embedder), "ollama": other.(middleware.Embedder)}
 }
 
 func TestEmbeddingsArriveWhole(t *testing.T) {
@@ -106,7 +105,7 @@ func TestEmbeddingsThatFail(t *testing.T) {
 		"no request":   {http.StatusOK, `{}`, llms.ErrCodeInvalidRequest, `[]`, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			for provider, e := range embedders(t, func(w http.ResponseWriter, _ string, _ map[string]any) {
+			for maker, e := range embedders(t, func(w http.ResponseWriter, _ string, _ map[string]any) {
 				w.WriteHeader(c.status)
 				fmt.Fprint(w, c.body)
 			}) {
@@ -116,8 +115,8 @@ func TestEmbeddingsThatFail(t *testing.T) {
 				}
 				_, _, err := e.Embed(t.Context(), json.RawMessage(request))
 				told, ok := errors.AsType[*middleware.ProviderError](err)
-				if !ok || told.Code != c.code || told.Provider != provider || told.Billed != c.billed {
-					t.Errorf("%s: got %+v", provider, err)
+				if !ok || told.Code != c.code || told.Provider != maker || told.Billed != c.billed {
+					t.Errorf("%s: got %+v", maker, err)
 				}
 			}
 		})

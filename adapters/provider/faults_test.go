@@ -21,11 +21,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/tmc/langchaingo/llms"
 
-	"github.com/stepfall/stepfall/adapters/provider/anthropic"
-	"github.com/stepfall/stepfall/adapters/provider/gemini"
-	"github.com/stepfall/stepfall/adapters/provider/internal/wire"
-	"github.com/stepfall/stepfall/adapters/provider/ollama"
-	"github.com/stepfall/stepfall/adapters/provider/openai"
+	"github.com/stepfall/stepfall/adapters/provider"
 	"github.com/stepfall/stepfall/middleware"
 	"github.com/stepfall/stepfall/sdk"
 )
@@ -164,19 +160,19 @@ func TestAttackKeyInError(t *testing.T) {
 			}))
 			for maker, m := range map[string]func() (llms.Model, error){
 				"openai": func() (llms.Model, error) {
-					return openai.New(openai.Options{Model: "m", APIKey: key, BaseURL: server.URL})
+					return provider.New(provider.Options{Model: "m", APIKey: key, BaseURL: server.URL})
 				},
 				"responses": func() (llms.Model, error) {
-					return openai.New(openai.Options{Model: "m", APIKey: key, BaseURL: server.URL, API: middleware.DialectResponses})
+					return provider.New(provider.Options{Model: "m", APIKey: key, BaseURL: server.URL, API: middleware.DialectResponses})
 				},
 				"anthropic": func() (llms.Model, error) {
-					return anthropic.New(anthropic.Options{Model: "m", APIKey: key, BaseURL: server.URL})
+					return provider.New(provider.Options{API: middleware.DialectAnthropic, Model: "m", APIKey: key, BaseURL: server.URL})
 				},
 				"gemini": func() (llms.Model, error) {
-					return gemini.New(gemini.Options{Model: "m", APIKey: key, BaseURL: server.URL})
+					return provider.New(provider.Options{API: middleware.DialectGemini, Model: "m", APIKey: key, BaseURL: server.URL})
 				},
 				"ollama": func() (llms.Model, error) {
-					return ollama.New(ollama.Options{Model: "m", APIKey: key, BaseURL: server.URL})
+					return provider.New(provider.Options{API: middleware.DialectOllama, Model: "m", APIKey: key, BaseURL: server.URL})
 				},
 			} {
 				model, err := m()
@@ -373,7 +369,7 @@ func TestAnswersAreBounded(t *testing.T) {
 				runtime.ReadMemStats(&before)
 				_, err = m.GenerateContent(t.Context(), human("hi"), options...)
 				runtime.ReadMemStats(&after)
-				if !errors.Is(err, wire.ErrTooLarge) {
+				if !errors.Is(err, provider.ErrTooLarge) {
 					t.Errorf("got %v", err)
 				}
 				if took := after.TotalAlloc - before.TotalAlloc; took > 40<<20 {

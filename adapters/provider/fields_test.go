@@ -112,7 +112,7 @@ func TestEveryFieldOfTheTable(t *testing.T) {
 		d := &dialects[slices.IndexFunc(dialects, func(d dialect) bool { return d.name == column })]
 		u := d.serve(t)
 		m := u.model(t)
-		speaks := m.(middleware.Speaker).Dialect()
+		speaks := m.(middleware.NativeModel).Dialect()
 		if _, err := m.GenerateContent(t.Context(), human("hi")); err != nil {
 			t.Fatal(err)
 		}

@@ -143,9 +143,8 @@ func (a *Assembly) decide(p *policies.Policy, seed uint64) (learned map[string]c
 	return learned, nil
 }
 
-// plug sets the verifiers and estimators that are plugins.
 func (a *Assembly) plug(p *policies.Policy, plugins Plugins) error {
-	as := map[string]step.As{"signal": step.AsSignal, "bought": step.AsBought}
+	as := map[string]step.VerifierUse{"signal": step.AsSignal, "bought": step.AsBought}
 	unavailable := map[string]step.Unavailable{"fail": step.UnavailableFail, "accept": step.UnavailableAccept}
 	for i := range p.Verifiers {
 		v := &p.Verifiers[i]
@@ -157,10 +156,10 @@ func (a *Assembly) plug(p *policies.Policy, plugins Plugins) error {
 			continue
 		}
 		if v.MaxUSD > 0 {
-			plugin = budgeted{plugin, v.MaxUSD}
+			plugin = budgetVerifier{plugin, v.MaxUSD}
 		}
 		a.Step.Verifiers = append(a.Step.Verifiers, step.Verifier{
-			Name: v.Name, Verifier: plugin, Models: v.Models, MaxCostUSD: v.MaxUSD, Timeout: v.Timeout,
+			Name: v.Name, Verifier: plugin, Models: v.Models, MaxCostUSD: v.MaxUSD, CallsModels: true, Timeout: v.Timeout,
 			Applies: v.Applies, Rejects: v.Rejects(), As: as[v.As], OnUnavailable: unavailable[v.OnUnavailable],
 		})
 	}
@@ -187,7 +186,7 @@ func (a *Assembly) plug(p *policies.Policy, plugins Plugins) error {
 			continue
 		}
 		a.Step.Estimators = append(a.Step.Estimators, step.Estimator{
-			Name: e.Name, Estimator: plugin, Models: e.Models, Timeout: e.Timeout,
+			Name: e.Name, Estimator: plugin, Models: e.Models, CallsModels: !e.BuiltIn(), Timeout: e.Timeout,
 			Applies: e.When.Matches, OnUnavailable: unavailable[e.OnUnavailable],
 			Looks: func(q *sdk.Query, model string) bool {
 				i := slices.IndexFunc(p.Models, func(m policies.Model) bool { return m.Name == model })
@@ -205,7 +204,7 @@ func qualityEstimator(p *policies.Policy, e *policies.Estimator, plugins Plugins
 	}
 	stated := make([]float64, len(p.Models))
 	for i := range p.Models {
-		stated[i] = p.Models[i].Quality.Stated()
+		stated[i] = p.Models[i].Quality.StatedMean()
 	}
 	return estimate.OfPriors(p.SDKModels(), stated).QualityEstimator(), nil
 }
@@ -245,15 +244,14 @@ func newCoin(seed uint64) func() float64 {
 	}
 }
 
-// sessions is what a policy says of conversations.
 func sessions(p *policies.Policy) middleware.SessionConfig {
-	if p.Session == nil {
-		return middleware.SessionConfig{Off: true}
+	c := middleware.SessionConfig{Off: p.Session == nil, CountDisputes: p.CountsSetbacks()}
+	if s := p.Session; s != nil {
+		c.SwitchCostUSD, c.IdleTimeout, c.IgnoreCache = s.SwitchUSD, s.IdleTimeout, !s.CacheAware
 	}
-	return middleware.SessionConfig{SwitchCostUSD: p.Session.SwitchUSD, IdleTimeout: p.Session.IdleTimeout, IgnoreCache: !p.Session.CacheAware}
+	return c
 }
 
-// caps are a policy's caps of runs and tenants, and whether there are any.
 func caps(p *policies.Policy) (caps step.Caps, capped bool) {
 	caps = step.Caps{RunUSD: p.Budget.RunUSD, TenantUSD: p.Budget.TenantUSD, TenantPeriod: p.Budget.TenantPeriod}
 	for _, t := range p.Budget.Tenants {

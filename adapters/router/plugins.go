@@ -44,26 +44,25 @@ type PluginHosts interface {
 // plugins returns what gives out the policy's plugins: the caller's, or a host of its
 // own.
 func (s *setup) plugins(o *Options) (Plugins, error) {
-	inner, err := s.hosted(o)
+	inner, err := s.openPlugins(o)
 	if err != nil || o.Verifiers == nil {
 		return inner, err
 	}
-	return judged{inner, o.Verifiers}, nil
+	return replacedVerifiers{inner, o.Verifiers}, nil
 }
 
-// judged are plugins of which others judge.
-type judged struct {
+// replacedVerifiers are plugins of which others judge.
+type replacedVerifiers struct {
 	Plugins
 	verifiers func(block string) sdk.Verifier
 }
 
 // Verifier implements [Plugins].
-func (j judged) Verifier(name, _ string, _ map[string]any) (sdk.Verifier, error) {
+func (j replacedVerifiers) Verifier(name, _ string, _ map[string]any) (sdk.Verifier, error) {
 	return j.verifiers(name), nil
 }
 
-// hosted returns the plugins that the program handed in, or those of a host for this policy.
-func (s *setup) hosted(o *Options) (Plugins, error) {
+func (s *setup) openPlugins(o *Options) (Plugins, error) {
 	isPlugin := func(e policies.Estimator) bool { return !e.BuiltIn() }
 	if o.Plugins != nil || len(s.policy.Verifiers) == 0 && !slices.ContainsFunc(s.policy.Estimators, isPlugin) {
 		return o.Plugins, nil
@@ -86,13 +85,13 @@ func (s *setup) ask(ctx context.Context, model string, q *sdk.Query) (*sdk.Answe
 	return s.model.Ask(ctx, model, q)
 }
 
-// budgeted keeps the model calls of a verification within its max_usd.
-type budgeted struct {
+// budgetVerifier keeps the model calls of a verification within its max_usd.
+type budgetVerifier struct {
 	sdk.Verifier
 	usd float64
 }
 
 // Verify implements [sdk.Verifier].
-func (b budgeted) Verify(ctx context.Context, req *sdk.VerifyRequest) (*sdk.Verdict, error) {
+func (b budgetVerifier) Verify(ctx context.Context, req *sdk.VerifyRequest) (*sdk.Verdict, error) {
 	return b.Verifier.Verify(sdk.WithModelBudget(ctx, b.usd), req)
 }

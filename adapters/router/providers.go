@@ -11,7 +11,6 @@ import (
 	"github.com/stepfall/stepfall/policies"
 )
 
-// deployments returns the model's own server and the others, in order.
 func (s *setup) deployments(m *policies.Model, o *Options) ([]middleware.Deployment, error) {
 	if m.Provider == "go" {
 		llm := o.Models[m.Name]
@@ -33,7 +32,6 @@ func (s *setup) deployments(m *policies.Model, o *Options) ([]middleware.Deploym
 	return list, nil
 }
 
-// provider makes the client of one deployment of a model.
 func (s *setup) provider(m *policies.Model, d *policies.Deployment, o *Options) (llms.Model, error) {
 	open := o.Providers[m.Provider]
 	if open == nil {

@@ -203,10 +203,9 @@ func (r *Router) Start(ctx context.Context) error {
 // Close ends the watch, waits for work in the background, stops the plugins and
 // closes the files.
 func (r *Router) Close() error {
-	var fault error
 	if r.follower != nil {
-		fault = r.follower.stop()
+		r.follower.stop()
 	}
 	r.retiring.Wait()
-	return errors.Join(append(r.faults, fault, r.now.close())...)
+	return errors.Join(append(r.faults, r.now.close())...)
 }

@@ -49,7 +49,6 @@ func (r *Router) newSetup(ctx context.Context, p *policies.Policy, before *setup
 	return s, nil
 }
 
-// startPlugins starts the setup's own plugins.
 func (s *setup) startPlugins(ctx context.Context) error {
 	if s.host == nil {
 		return nil
@@ -60,13 +59,11 @@ func (s *setup) startPlugins(ctx context.Context) error {
 	return nil
 }
 
-// close waits for the steps that use the setup and closes what was opened for it.
 func (s *setup) close() error {
 	s.steps.Wait()
 	return errors.Join(s.model.Close(), s.release())
 }
 
-// release closes what was opened, the last first.
 func (s *setup) release() error {
 	var faults []error
 	for _, closeIt := range slices.Backward(s.closers) {
@@ -76,7 +73,6 @@ func (s *setup) release() error {
 	return errors.Join(faults...)
 }
 
-// configure turns the policy into the middleware's configuration.
 func (s *setup) configure(ctx context.Context, r *Router) (middleware.Config, error) {
 	p, o := s.policy, &r.o
 	c := middleware.Config{
@@ -161,23 +157,23 @@ func (s *setup) ledger(ctx context.Context, r *Router, a *Assembly) (step.Ledger
 	return shared.Ledger(a.Caps), nil
 }
 
-// traces opens the trace files.
 func (s *setup) traces(ctx context.Context, r *Router) (step.Sink, error) {
 	p, o := s.policy, &r.o
-	s.watch = &watch{policy: p, logger: o.Logger}
+	log := newOnceLogger(o.Logger)
+	s.watch = &watch{policy: p, log: log}
 	sinks := []step.Sink{o.Traces, s.watch.record}
 	if o.Logger != nil {
 		sinks = append(sinks, step.Log(o.Logger))
 	}
 	if p.Unjudged != "" {
-		sinks = append(sinks, unjudged(o.Logger, p))
+		sinks = append(sinks, warnUnjudged(log, p))
 	}
 	if p.Trace.File != "" {
 		path := s.path(p.Trace.File)
 		lines, err := use(s, r, path, func() (*step.JSONLines, error) {
 			lines, err := step.OpenJSONLines(path, int64(p.Trace.MaxSize), p.Trace.MaxFiles)
 			if err == nil {
-				lines.Fault = func(err error) { lost(o.Logger, err) }
+				lines.Fault = func(err error) { logTo(o.Logger).Error("traces are lost", "error", err) }
 			}
 			return lines, err
 		})
@@ -198,7 +194,7 @@ func (s *setup) traces(ctx context.Context, r *Router) (step.Sink, error) {
 		sinks = append(sinks, shared.Record)
 	}
 	secrets := redact.New(s.secrets()...)
-	refused := warnLeftOut(o.Logger, secrets)
+	refused := warnLeftOut(log, secrets)
 	if all := step.Tee(sinks...); all != nil {
 		return step.Tee(refused, step.Redact(all, secrets)), nil
 	}
@@ -221,7 +217,6 @@ func (s *setup) store(ctx context.Context, r *Router, address string) (Store, er
 	return opened, err
 }
 
-// retain has a store pruned as the policy says.
 func (s *setup) retain(opened Store) {
 	if r := s.policy.Retention; r != nil {
 		s.closers = append(s.closers, opened.Retain(r.Traces, r.Accounts, r.Sessions))

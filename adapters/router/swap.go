@@ -3,6 +3,7 @@ package router
 import (
 	"context"
 	"fmt"
+	"sync"
 
 	"github.com/stepfall/stepfall/policies"
 )
@@ -37,7 +38,6 @@ func (r *Router) Swap(ctx context.Context, p *policies.Policy) error {
 	return nil
 }
 
-// retire closes a setup after its last step.
 func (r *Router) retire(s *setup) {
 	err := s.close()
 	if err == nil {
@@ -52,13 +52,11 @@ func (r *Router) retire(s *setup) {
 	r.faults = append(r.faults, err)
 }
 
-// follower keeps a router at the policy that its files hold.
 type follower struct {
-	cancel context.CancelFunc
-	ended  chan error
+	cancel  context.CancelFunc
+	running sync.WaitGroup
 }
 
-// follow opens the policy at path and watches it.
 func follow(ctx context.Context, path string, o Options) (*Router, error) {
 	watching, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	var r *Router
@@ -73,15 +71,15 @@ func follow(ctx context.Context, path string, o Options) (*Router, error) {
 	}
 	if r, err = New(ctx, w.Policy(), o); err != nil {
 		cancel()
-		_ = w.Close() // nothing was watched yet
+		w.Close()
 		return nil, err
 	}
-	r.follower = &follower{cancel: cancel, ended: make(chan error, 1)}
-	go func() { r.follower.ended <- w.Run(watching) }()
+	r.follower = &follower{cancel: cancel}
+	r.follower.running.Go(func() { w.Run(watching) })
 	return r, nil
 }
 
-func (f *follower) stop() error {
+func (f *follower) stop() {
 	f.cancel()
-	return <-f.ended
+	f.running.Wait()
 }

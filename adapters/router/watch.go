@@ -2,12 +2,9 @@ package router
 
 import (
 	"context"
-	"log/slog"
 	"math/rand/v2"
 	"sync"
 	"sync/atomic"
-
-	"github.com/hashicorp/go-hclog"
 
 	"github.com/stepfall/stepfall/adapters/internal/savings"
 	"github.com/stepfall/stepfall/middleware"
@@ -21,18 +18,17 @@ import (
 // once when the policy is seen to do harm, and once when it costs more than its baseline.
 type watch struct {
 	policy *policies.Policy
-	logger hclog.Logger
+	log    *onceLogger
 	spent  savings.Account
 	// harmful is set when the holdout shows harm, for the policy's fallback.
 	harmful atomic.Bool
 
-	mu     sync.Mutex
-	steps  int
-	warned map[string]bool
+	mu    sync.Mutex
+	steps int
 }
 
-// between is after how many steps, or verdicts, the account is looked at.
-const between = 20
+// stepsBetweenChecks is after how many steps, or verdicts, the account is looked at.
+const stepsBetweenChecks = 20
 
 // assign says which way the run of a query goes. A query that belongs to no run and no
 // conversation is drawn by itself.
@@ -50,12 +46,11 @@ func (w *watch) assign(q *sdk.Query) *sdk.Holdout {
 	return h
 }
 
-// record is a sink of traces.
 func (w *watch) record(ctx context.Context, t *sdk.Trace) {
 	w.spent.Record(ctx, t)
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.steps++; w.steps%between != 0 {
+	if w.steps++; w.steps%stepsBetweenChecks != 0 {
 		return
 	}
 	r := w.spent.Result()
@@ -70,20 +65,8 @@ func (w *watch) record(ctx context.Context, t *sdk.Trace) {
 	}
 }
 
-// warn says something once. The lock is held.
 func (w *watch) warn(what, detail string) {
-	if w.warned[what] {
-		return
-	}
-	if w.warned == nil {
-		w.warned = map[string]bool{}
-	}
-	w.warned[what] = true
-	if w.logger != nil {
-		w.logger.Warn(what+"; that is said once", "policy", w.policy.Path, "detail", detail)
-		return
-	}
-	slog.Warn("stepfall: "+what+" (said once)", "policy", w.policy.Path, "detail", detail)
+	w.log.warn(what, what+"; that is said once", "policy", w.policy.Path, "detail", detail)
 }
 
 // Report records how a run ended, as its program, its user or a check found later. The run is

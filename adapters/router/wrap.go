@@ -10,7 +10,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
 
 	"github.com/hashicorp/go-hclog"
 	"github.com/tmc/langchaingo/llms"
@@ -18,25 +17,25 @@ import (
 	"github.com/stepfall/stepfall/middleware"
 	"github.com/stepfall/stepfall/policies"
 	"github.com/stepfall/stepfall/sdk"
+	"github.com/stepfall/stepfall/sdk/cascade"
 	"github.com/stepfall/stepfall/sdk/redact"
 	"github.com/stepfall/stepfall/sdk/step"
 )
 
 // Wrap puts models to work that the program has in hand, without a policy file. They
 // are Options.Models, by the names under which providers serve them: prices, limits and
-// capabilities come from the catalogue ("stepfall policy show --catalog" lists it).
+// capabilities come from the catalogue ("stepfall catalog" lists it).
 // WorthUSD is what a right answer is worth, in US dollars. Options.Verify tells right
 // answers from wrong ones, and makes it a cascade from the cheapest model up; without it
 // each query goes to one model, unless a free check rejects its answer, and a warning
 // says so. Dearer models are believed to answer better; what is known better goes into a
 // policy.
 func Wrap(ctx context.Context, worthUSD float64, o Options) (*Router, error) {
-	var text strings.Builder
+	value := policies.Policy{Strategy: policies.Strategy{Kind: cascade.NameCascadeRoute, WorthUSD: worthUSD}}
 	for _, name := range slices.Sorted(maps.Keys(o.Models)) {
-		fmt.Fprintf(&text, "model %q {\n  provider = \"go\"\n}\n", name)
+		value.Models = append(value.Models, policies.Model{Name: name, Provider: "go"})
 	}
-	fmt.Fprintf(&text, "strategy \"cascade_route\" {\n  worth_usd = %v\n}\n", worthUSD)
-	p, err := policies.Parse("wrapped models", []byte(text.String()), o.load())
+	p, err := policies.New("wrapped models", &value, o.load())
 	if err != nil {
 		return nil, fmt.Errorf("wrapping models: %w\nWhat the catalogue does not know goes into a policy: provider = \"go\" and a price block", err)
 	}
@@ -68,54 +67,52 @@ func warn(logger hclog.Logger, p *policies.Policy) {
 	}
 }
 
-// lost tells of traces that could not be written.
-func lost(logger hclog.Logger, err error) {
+// logTo returns the logger, or the process's own log where there is none.
+func logTo(logger hclog.Logger) policies.Logger {
 	if logger != nil {
-		logger.Error("traces are lost", "error", err)
-		return
+		return logger
 	}
-	slog.Error("stepfall: traces are lost", "error", err)
+	return slog.With("by", "stepfall")
 }
 
-// unjudged tells of the first step whose answers nothing looked at, where the policy's
+// onceLogger logs a warning once for each key.
+type onceLogger struct {
+	log policies.Logger
+
+	mu     sync.Mutex
+	logged map[string]bool
+}
+
+func newOnceLogger(logger hclog.Logger) *onceLogger {
+	return &onceLogger{log: logTo(logger), logged: map[string]bool{}}
+}
+
+func (o *onceLogger) warn(key, message string, args ...any) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if !o.logged[key] && len(o.logged) < maxReasons {
+		o.logged[key] = true
+		o.log.Warn(message, args...)
+	}
+}
+
+// warnUnjudged tells of the first step whose answers nothing looked at, where the policy's
 // verifiers are only for other queries than it gets.
-func unjudged(logger hclog.Logger, p *policies.Policy) step.Sink {
-	var told atomic.Bool
+func warnUnjudged(log *onceLogger, p *policies.Policy) step.Sink {
 	return func(ctx context.Context, t *sdk.Trace) {
-		if ctx.Value(choosing{}) == nil || len(t.Calls) == 0 || slices.ContainsFunc(t.Calls, func(c sdk.Call) bool { return c.Verdict != nil || c.Error != "" }) || told.Swap(true) {
+		if ctx.Value(choosingKey{}) == nil || len(t.Calls) == 0 || slices.ContainsFunc(t.Calls, func(c sdk.Call) bool { return c.Verdict != nil || c.Error != "" }) {
 			return
 		}
-		if logger != nil {
-			logger.Warn("nothing looked at the answer of a step; that is said once", "policy", p.Path, "trace", t.ID, "detail", p.Unjudged)
-			return
-		}
-		slog.Warn("stepfall: nothing looked at the answer of a step (said once): "+p.Unjudged, "policy", p.Path, "trace", t.ID)
+		log.warn("unjudged", "nothing looked at the answer of a step; that is said once", "policy", p.Path, "trace", t.ID, "detail", p.Unjudged)
 	}
 }
 
 // warnLeftOut returns a sink that logs once, for each model and reason, that a server
 // refused the request of a step, or that a model was not asked since it lacks a tool; and
 // once for each estimator and verifier that it could not be had.
-func warnLeftOut(logger hclog.Logger, secrets *redact.Redactor) step.Sink {
-	var mu sync.Mutex
-	logged := map[string]bool{}
-	warn := func(key, message, once string, args ...any) {
-		mu.Lock()
-		known := logged[key] || len(logged) >= maxReasons
-		if !known {
-			logged[key] = true
-		}
-		mu.Unlock()
-		switch {
-		case known:
-		case logger != nil:
-			logger.Warn(message+"; that is said once"+once, args...)
-		default:
-			slog.Warn("stepfall: "+message+" (said once"+once+")", args...)
-		}
-	}
+func warnLeftOut(log *onceLogger, secrets *redact.Redactor) step.Sink {
 	leftOut := func(message string, t *sdk.Trace, model, reason string) {
-		warn(model+" "+digits.ReplaceAllString(reason, "0"), message, " for each model and reason", "model", model, "reason", secrets.Text(reason), "trace", t.ID)
+		log.warn(model+" "+digits.ReplaceAllString(reason, "0"), message+"; that is said once for each model and reason", "model", model, "reason", secrets.Text(reason), "trace", t.ID)
 	}
 	return func(_ context.Context, t *sdk.Trace) {
 		for i := range t.Calls {
@@ -131,7 +128,7 @@ func warnLeftOut(logger hclog.Logger, secrets *redact.Redactor) step.Sink {
 		for i := range t.Decisions {
 			for note := range strings.SplitSeq(t.Decisions[i].Note, "; ") {
 				if who, _, isAway := strings.Cut(note, " unavailable"); isAway {
-					warn(who, who+" cannot be had, and steps are decided without it", "", "reason", secrets.Text(note), "trace", t.ID)
+					log.warn(who, who+" cannot be had, and steps are decided without it; that is said once", "reason", secrets.Text(note), "trace", t.ID)
 				}
 			}
 		}
@@ -144,10 +141,10 @@ var digits = regexp.MustCompile(`[0-9]+|\(request [^)]*\)`)
 // maxReasons bounds how many reasons are told apart.
 const maxReasons = 1000
 
-// choosing is the key that a context has in a step whose model the policy chooses.
-type choosing struct{}
+// choosingKey is the key that a context has in a step whose model the policy chooses.
+type choosingKey struct{}
 
-// choosing marks the context of a step that is not pinned to a model: one that is, as
+// choosingKey marks the context of a step that is not pinned to a model: one that is, as
 // those of swe's attempts are, would come to no other answer by a look.
 func (s *setup) choosing(ctx context.Context, options []llms.CallOption) context.Context {
 	if s.policy.Unjudged == "" {
@@ -160,5 +157,5 @@ func (s *setup) choosing(ctx context.Context, options []llms.CallOption) context
 	if slices.ContainsFunc(s.policy.Models, func(m policies.Model) bool { return m.Name == o.Model }) {
 		return ctx
 	}
-	return context.WithValue(ctx, choosing{}, true)
+	return context.WithValue(ctx, choosingKey{}, true)
 }

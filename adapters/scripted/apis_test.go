@@ -7,8 +7,7 @@ import (
 
 	"github.com/tmc/langchaingo/llms"
 
-	"github.com/stepfall/stepfall/adapters/provider/anthropic"
-	"github.com/stepfall/stepfall/adapters/provider/openai"
+	"github.com/stepfall/stepfall/adapters/provider"
 	"github.com/stepfall/stepfall/adapters/scripted"
 	"github.com/stepfall/stepfall/middleware"
 )
@@ -25,11 +24,11 @@ func TestEveryAPI(t *testing.T) {
 		}
 		return reply
 	}})
-	responses, err := openai.New(openai.Options{Model: "m", APIKey: "k", API: middleware.DialectResponses, BaseURL: server.URL(), Transport: client.Transport})
+	responses, err := provider.New(provider.Options{Model: "m", APIKey: "k", API: middleware.DialectResponses, BaseURL: server.URL(), Transport: client.Transport})
 	if err != nil {
 		t.Fatal(err)
 	}
-	claude, err := anthropic.New(anthropic.Options{Model: "m", APIKey: "k", BaseURL: server.URL(), Transport: client.Transport})
+	claude, err := provider.New(provider.Options{API: middleware.DialectAnthropic, Model: "m", APIKey: "k", BaseURL: server.URL(), Transport: client.Transport})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -18,7 +18,7 @@
 //
 // # Tokens
 //
-// A token is a word, a run of spaces or a sign, cut at eight bytes; both usage and log-probabilities
+// A token is a word, a run of spaces or a sign, cut at eight characters; both usage and log-probabilities
 // count these, so that costs computed from them agree with each other. A reply
 // may state its own usage instead.
 //

@@ -4,10 +4,9 @@ import (
 	"hash/fnv"
 	"math"
 	"math/rand/v2"
+	"regexp"
 	"strconv"
 	"time"
-	"unicode"
-	"unicode/utf8"
 
 	"github.com/stepfall/stepfall/sdk"
 )
@@ -45,10 +44,8 @@ type FaultKind int
 
 // The kinds of fault.
 const (
-	// NoFault: the reply is sent whole.
-	NoFault FaultKind = iota
 	// FaultStatus: the HTTP status Fault.Status with an error object.
-	FaultStatus
+	FaultStatus FaultKind = iota + 1
 	// FaultGarbage: status 200 and bytes that are no JSON.
 	FaultGarbage
 	// FaultClose: the connection is closed without an answer.
@@ -75,42 +72,11 @@ type Fault struct {
 	Message string
 }
 
-// tokens cuts text into words, runs of spaces and signs, each of at most eight
-// bytes. Joined, they are the text again.
-func tokens(text string) []string {
-	const longest = 8
-	var list []string
-	start, kind := 0, rune(0)
-	for i, r := range text {
-		next := class(r)
-		if i > start && (next != kind || next == sign || i-start+utf8.RuneLen(r) > longest) {
-			list = append(list, text[start:i])
-			start = i
-		}
-		kind = next
-	}
-	if start < len(text) {
-		list = append(list, text[start:])
-	}
-	return list
-}
+// tokenPattern matches words, runs of spaces and signs, each of at most eight characters.
+var tokenPattern = regexp.MustCompile(`[\pL\pN_]{1,8}|[\pZ\s]{1,8}|(?s:.)`)
 
-// The classes of characters that tokens keeps together.
-const (
-	word rune = iota
-	space
-	sign
-)
-
-func class(r rune) rune {
-	switch {
-	case unicode.IsSpace(r):
-		return space
-	case unicode.IsLetter(r), unicode.IsDigit(r), r == '_', r == utf8.RuneError:
-		return word
-	}
-	return sign
-}
+// tokens cuts text into tokens. Joined, they are the text again.
+func tokens(text string) []string { return tokenPattern.FindAllString(text, -1) }
 
 // CountTokens returns the number of tokens of text as the server counts them.
 func CountTokens(text string) int { return len(tokens(text)) }

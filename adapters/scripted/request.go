@@ -87,7 +87,6 @@ func (r *Request) Text() string {
 	return b.String()
 }
 
-// newRequest returns what was asked for in the terms of this package.
 func newRequest(in *dialect.Request, header http.Header) *Request {
 	o, p := middleware.Resolve(in.Options...)
 	req := &Request{Model: in.Model, Stream: in.Stream, N: 1, JSON: o.JSONMode || p.Schema != nil || in.Params.Schema != nil, Header: header.Clone(), in: in}

@@ -16,7 +16,6 @@ import (
 	"github.com/stepfall/stepfall/sdk"
 )
 
-// exchange is one request in its API.
 type exchange struct {
 	w   http.ResponseWriter
 	r   *http.Request
@@ -77,7 +76,6 @@ func (x *exchange) sendStatus(f Fault) {
 	x.refuse(status, kind, cmp.Or(f.Message, http.StatusText(status)))
 }
 
-// refuse sends an error.
 func (x *exchange) refuse(status int, code, message string) {
 	writeJSON(x.w, status, x.api.Error(&dialect.Refusal{Status: status, Code: code, Message: message}, ""))
 }
@@ -99,7 +97,6 @@ func limit(req *Request, reply *Reply) {
 
 func answerID(req *Request) string { return fmt.Sprintf("%s-%d", req.Model, req.Seq) }
 
-// answer is the whole answer to a request.
 func answer(req *Request, reply *Reply) *dialect.Answer {
 	u := usage(req, reply, req.N)
 	a := &dialect.Answer{ID: answerID(req), Created: time.Now().Unix(), Model: req.Model, Usage: sdk.Usage{

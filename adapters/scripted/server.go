@@ -32,11 +32,14 @@ type Options struct {
 
 // Server is a running model server. Its methods are safe for concurrent use.
 type Server struct {
+	options Options
 	url     string
 	http    *http.Server
 	closing context.CancelFunc
 	done    chan struct{}
-	handler *handler
+
+	mu    sync.Mutex
+	calls map[string]int
 }
 
 // Start starts a server on a free port of the loopback interface.
@@ -45,29 +48,15 @@ func Start(o Options) (*Server, error) {
 	if err != nil {
 		return nil, fmt.Errorf("starting the scripted model server: %w", err)
 	}
-	return serve(listener, o), nil
-}
-
-func serve(listener net.Listener, o Options) *Server {
 	ctx, cancel := context.WithCancel(context.Background())
-	h := &handler{options: o, calls: map[string]int{}}
-	s := &Server{
-		url:     "http://" + listener.Addr().String() + "/v1",
-		closing: cancel,
-		done:    make(chan struct{}),
-		handler: h,
-		http: &http.Server{
-			Handler:           h,
-			ReadHeaderTimeout: 10 * time.Second,
-			BaseContext:       func(net.Listener) context.Context { return ctx },
-		},
-	}
+	s := &Server{options: o, url: "http://" + listener.Addr().String() + "/v1", closing: cancel, done: make(chan struct{}), calls: map[string]int{}}
+	s.http = &http.Server{Handler: http.HandlerFunc(s.serve), ReadHeaderTimeout: 10 * time.Second, BaseContext: func(net.Listener) context.Context { return ctx }}
 	go func() {
 		defer close(s.done)
 		// Serve returns when Close is called; its error says only that.
 		_ = s.http.Serve(listener)
 	}()
-	return s
+	return s, nil
 }
 
 // URL returns the base URL for clients, with the path /v1.
@@ -75,7 +64,11 @@ func (s *Server) URL() string { return s.url }
 
 // Calls returns the number of chat completions asked of a model so far, those
 // that were answered with a fault included.
-func (s *Server) Calls(model string) int { return s.handler.count(model) }
+func (s *Server) Calls(model string) int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.calls[model]
+}
 
 // Close ends open answers, stops listening and waits until the server has ended.
 // Calls after the first do nothing.
@@ -89,33 +82,11 @@ func (s *Server) Close() error {
 	return err
 }
 
-type handler struct {
-	options Options
-
-	mu    sync.Mutex
-	calls map[string]int
-}
-
-func (h *handler) count(model string) int {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return h.calls[model]
-}
-
-// next counts a call of model and returns the number of those before it.
-func (h *handler) next(model string) int {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.calls[model]++
-	return h.calls[model] - 1
-}
-
-// ServeHTTP answers one request.
-func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 	x := &exchange{w: w, r: r, api: dialect.Chat}
 	switch r.Method + " " + r.URL.Path {
 	case "GET /v1/models":
-		h.models(w)
+		s.models(w)
 		return
 	case "POST /v1/chat/completions":
 	case "POST /v1/messages":
@@ -126,24 +97,19 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		x.refuse(http.StatusNotFound, "not_found", "no "+r.Method+" "+r.URL.Path+" here")
 		return
 	}
-	h.answer(x)
+	s.answer(x)
 }
 
-func (h *handler) models(w http.ResponseWriter) {
-	type entry struct {
-		ID      string `json:"id"`
-		Object  string `json:"object"`
-		OwnedBy string `json:"owned_by"`
+func (s *Server) models(w http.ResponseWriter) {
+	list := []dialect.Object{}
+	for _, name := range s.options.Models {
+		list = append(list, dialect.Object{"id": name, "object": "model", "owned_by": "scripted"})
 	}
-	list := []entry{}
-	for _, name := range h.options.Models {
-		list = append(list, entry{ID: name, Object: "model", OwnedBy: "scripted"})
-	}
-	writeJSON(w, http.StatusOK, map[string]any{"object": "list", "data": list})
+	writeJSON(w, http.StatusOK, dialect.Object{"object": "list", "data": list})
 }
 
-func (h *handler) answer(x *exchange) {
-	if key := h.options.Key; key != "" && x.r.Header.Get("Authorization") != "Bearer "+key && x.r.Header.Get("X-Api-Key") != key {
+func (s *Server) answer(x *exchange) {
+	if key := s.options.Key; key != "" && x.r.Header.Get("Authorization") != "Bearer "+key && x.r.Header.Get("X-Api-Key") != key {
 		x.refuse(http.StatusUnauthorized, "invalid_api_key", "incorrect API key provided")
 		return
 	}
@@ -162,32 +128,22 @@ func (h *handler) answer(x *exchange) {
 		return
 	}
 	req := newRequest(in, x.r.Header)
-	if known := h.options.Models; len(known) > 0 && !slices.Contains(known, req.Model) {
+	if known := s.options.Models; len(known) > 0 && !slices.Contains(known, req.Model) {
 		x.refuse(http.StatusNotFound, "model_not_found", fmt.Sprintf("the model %q does not exist", req.Model))
 		return
 	}
-	req.Seq = h.next(req.Model)
+	s.mu.Lock()
+	req.Seq = s.calls[req.Model]
+	s.calls[req.Model]++
+	s.mu.Unlock()
 	var reply Reply
-	if h.options.Respond != nil {
-		reply = h.options.Respond(x.r.Context(), req)
+	if s.options.Respond != nil {
+		reply = s.options.Respond(x.r.Context(), req)
 	}
-	if wait(x.r.Context(), reply.Delay) {
-		x.send(req, &reply)
-	}
-}
-
-// wait returns false when ctx ended before d had passed.
-func wait(ctx context.Context, d time.Duration) bool {
-	if d <= 0 {
-		return ctx.Err() == nil
-	}
-	timer := time.NewTimer(d)
-	defer timer.Stop()
 	select {
-	case <-ctx.Done():
-		return false
-	case <-timer.C:
-		return true
+	case <-x.r.Context().Done():
+	case <-time.After(reply.Delay):
+		x.send(req, &reply)
 	}
 }
 

@@ -75,7 +75,7 @@ func (s *Store) open(ctx context.Context) error {
 	if s.read, err = connect(s.path, 4); err != nil {
 		return errors.Join(err, s.writer.Close())
 	}
-	s.DB = sqlstore.DB{Read: s.read, Write: s.write, Accounts: "accounts2", Rows: 1, Blind: true, Refused: refused, Fault: fault}
+	s.DB = sqlstore.DB{Read: s.read, Write: s.write, Accounts: "accounts2", Rows: 1, Blind: true, Refused: isRefused, Fault: fault}
 	err = migrate(ctx, s.writer)
 	if err == nil {
 		s.file, err = os.Stat(s.path)
@@ -135,8 +135,8 @@ func create(ctx context.Context, path string) error {
 	return os.Rename(fresh, path) // where there are no links
 }
 
-// refused says that a value was too big, or against what the tables hold.
-func refused(err error) bool {
+// isRefused says that a value was too big, or against what the tables hold.
+func isRefused(err error) bool {
 	fault, ok := errors.AsType[*driver.Error](err)
 	if !ok {
 		return false

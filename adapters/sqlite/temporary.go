@@ -38,7 +38,7 @@ func NewTemporary(ctx context.Context) (*Temporary, error) {
 	if t.conn, err = db.Conn(context.WithoutCancel(ctx)); err != nil {
 		return nil, errors.Join(err, db.Close())
 	}
-	t.DB = sqlstore.DB{Read: t.conn, Write: t.write, Rows: 1, Blind: true, Refused: refused, Fault: fault}
+	t.DB = sqlstore.DB{Read: t.conn, Write: t.write, Rows: 1, Blind: true, Refused: isRefused, Fault: fault}
 	return t, nil
 }
 
@@ -49,7 +49,7 @@ func (t *Temporary) write(ctx context.Context, do func(sqlstore.Tx) error) error
 	if _, err := t.conn.ExecContext(ctx, "BEGIN"); err != nil {
 		return err
 	}
-	if err := do(prepared{t}); err != nil {
+	if err := do(temporaryStatement{t}); err != nil {
 		_, undo := t.conn.ExecContext(context.WithoutCancel(ctx), "ROLLBACK")
 		return errors.Join(err, undo)
 	}
@@ -66,10 +66,10 @@ func (t *Temporary) Close() error {
 	return errors.Join(append(faults, t.conn.Close(), t.db.Close())...)
 }
 
-// prepared runs statements that are prepared once.
-type prepared struct{ t *Temporary }
+// temporaryStatement runs statements that are prepared once.
+type temporaryStatement struct{ t *Temporary }
 
-func (p prepared) statement(ctx context.Context, query string) (*sql.Stmt, error) {
+func (p temporaryStatement) statement(ctx context.Context, query string) (*sql.Stmt, error) {
 	if s := p.t.statements[query]; s != nil {
 		return s, nil
 	}
@@ -81,7 +81,7 @@ func (p prepared) statement(ctx context.Context, query string) (*sql.Stmt, error
 }
 
 // ExecContext implements [sqlstore.Tx].
-func (p prepared) ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error) {
+func (p temporaryStatement) ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error) {
 	s, err := p.statement(ctx, query)
 	if err != nil {
 		return nil, err
@@ -90,7 +90,7 @@ func (p prepared) ExecContext(ctx context.Context, query string, args ...any) (s
 }
 
 // QueryContext implements [sqlstore.Tx].
-func (p prepared) QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error) {
+func (p temporaryStatement) QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error) {
 	s, err := p.statement(ctx, query)
 	if err != nil {
 		return nil, err
@@ -99,6 +99,6 @@ func (p prepared) QueryContext(ctx context.Context, query string, args ...any) (
 }
 
 // QueryRowContext implements [sqlstore.Tx].
-func (p prepared) QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row {
+func (p temporaryStatement) QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row {
 	return p.t.conn.QueryRowContext(ctx, query, args...)
 }

@@ -23,11 +23,11 @@ const (
 	closeDeadline = 3 * time.Second
 )
 
-// bounded is a store whose operations end in time, also where the engine hangs: after the
+// deadlineStore is a store whose operations end in time, also where the engine hangs: after the
 // deadline, or at once while its circuit is open. The circuit opens when an operation takes
 // too long or its engine is away, and closes when a probe in the background succeeds. The
 // errors wrap sdk.ErrStoreUnavailable. What reads traces is the engine's own.
-type bounded struct {
+type deadlineStore struct {
 	Store
 	logger hclog.Logger
 
@@ -38,13 +38,13 @@ type bounded struct {
 	closing chan struct{}
 }
 
-func newBounded(engine Store, logger hclog.Logger) *bounded {
-	return &bounded{Store: engine, logger: logger, closing: make(chan struct{})}
+func newBounded(engine Store, logger hclog.Logger) *deadlineStore {
+	return &deadlineStore{Store: engine, logger: logger, closing: make(chan struct{})}
 }
 
-// within runs an operation of the engine that must end by the deadline. One that does not is
+// runWithin runs an operation of the engine that must end by the deadline. One that does not is
 // left behind: its context has ended, and what it comes to is known to nobody.
-func within[T any](ctx context.Context, b *bounded, limit time.Duration, do func(context.Context) (T, error)) (none T, err error) {
+func runWithin[T any](ctx context.Context, b *deadlineStore, limit time.Duration, do func(context.Context) (T, error)) (none T, err error) {
 	if err := b.unavailable(); err != nil {
 		return none, err
 	}
@@ -84,20 +84,20 @@ func within[T any](ctx context.Context, b *bounded, limit time.Duration, do func
 }
 
 // change is within for an operation that returns nothing.
-func (b *bounded) change(ctx context.Context, limit time.Duration, do func(context.Context) error) error {
-	_, err := within(ctx, b, limit, func(ctx context.Context) (struct{}, error) { return struct{}{}, do(ctx) })
+func (b *deadlineStore) change(ctx context.Context, limit time.Duration, do func(context.Context) error) error {
+	_, err := runWithin(ctx, b, limit, func(ctx context.Context) (struct{}, error) { return struct{}{}, do(ctx) })
 	return err
 }
 
 // unavailable returns why the circuit is open, or nil.
-func (b *bounded) unavailable() error {
+func (b *deadlineStore) unavailable() error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.away
 }
 
 // open opens the circuit until a probe succeeds.
-func (b *bounded) open(why error) {
+func (b *deadlineStore) open(why error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.away != nil || b.closed {
@@ -112,7 +112,7 @@ func (b *bounded) open(why error) {
 }
 
 // probe tries the engine until it answers, and closes the circuit. One that hangs is waited for.
-func (b *bounded) probe() {
+func (b *deadlineStore) probe() {
 	for {
 		ctx, cancel := context.WithTimeout(context.Background(), deadline)
 		err := b.writeNothing(ctx)
@@ -133,26 +133,30 @@ func (b *bounded) probe() {
 }
 
 // writeNothing makes a change of nothing, for which the engine must be able to write.
-func (b *bounded) writeNothing(ctx context.Context) error { return b.Store.Settle(ctx, newID(), nil) }
+func (b *deadlineStore) writeNothing(ctx context.Context) error {
+	return b.Store.Settle(ctx, newID(), nil)
+}
 
 // Ready returns what keeps the store from being used, within the deadline.
-func (b *bounded) Ready(ctx context.Context) error { return b.change(ctx, deadline, b.writeNothing) }
+func (b *deadlineStore) Ready(ctx context.Context) error {
+	return b.change(ctx, deadline, b.writeNothing)
+}
 
 // Ping implements [Store].
-func (b *bounded) Ping(ctx context.Context) error { return b.change(ctx, deadline, b.Store.Ping) }
+func (b *deadlineStore) Ping(ctx context.Context) error { return b.change(ctx, deadline, b.Store.Ping) }
 
 // Reserve implements [Accounts].
-func (b *bounded) Reserve(ctx context.Context, id int64, charges []Charge, ttl time.Duration) error {
+func (b *deadlineStore) Reserve(ctx context.Context, id int64, charges []Charge, ttl time.Duration) error {
 	return b.change(ctx, deadline, func(ctx context.Context) error { return b.Store.Reserve(ctx, id, charges, ttl) })
 }
 
 // Lease implements [Accounts].
-func (b *bounded) Lease(ctx context.Context, id int64, c Charge, least int64, ttl time.Duration) (int64, time.Time, error) {
+func (b *deadlineStore) Lease(ctx context.Context, id int64, c Charge, least int64, ttl time.Duration) (int64, time.Time, error) {
 	type lease struct {
 		amount int64
 		until  time.Time
 	}
-	l, err := within(ctx, b, deadline, func(ctx context.Context) (l lease, err error) {
+	l, err := runWithin(ctx, b, deadline, func(ctx context.Context) (l lease, err error) {
 		l.amount, l.until, err = b.Store.Lease(ctx, id, c, least, ttl)
 		return l, err
 	})
@@ -160,57 +164,57 @@ func (b *bounded) Lease(ctx context.Context, id int64, c Charge, least int64, tt
 }
 
 // Settle implements [Accounts].
-func (b *bounded) Settle(ctx context.Context, id int64, spent map[string]int64) error {
+func (b *deadlineStore) Settle(ctx context.Context, id int64, spent map[string]int64) error {
 	return b.change(ctx, deadline, func(ctx context.Context) error { return b.Store.Settle(ctx, id, spent) })
 }
 
 // Extend implements [Accounts].
-func (b *bounded) Extend(ctx context.Context, handedOut map[int64]int64, ttl time.Duration) ([]int64, error) {
-	return within(ctx, b, deadline, func(ctx context.Context) ([]int64, error) { return b.Store.Extend(ctx, handedOut, ttl) })
+func (b *deadlineStore) Extend(ctx context.Context, handedOut map[int64]int64, ttl time.Duration) ([]int64, error) {
+	return runWithin(ctx, b, deadline, func(ctx context.Context) ([]int64, error) { return b.Store.Extend(ctx, handedOut, ttl) })
 }
 
 // Record implements [Traces].
-func (b *bounded) Record(ctx context.Context, entries []Entry) error {
+func (b *deadlineStore) Record(ctx context.Context, entries []Entry) error {
 	return b.change(ctx, recordDeadline, func(ctx context.Context) error { return b.Store.Record(ctx, entries) })
 }
 
 // Prune implements [Store].
-func (b *bounded) Prune(ctx context.Context, r Retention, most int) (Pruned, error) {
-	return within(ctx, b, recordDeadline, func(ctx context.Context) (Pruned, error) { return b.Store.Prune(ctx, r, most) })
+func (b *deadlineStore) Prune(ctx context.Context, r Retention, most int) (PruneCounts, error) {
+	return runWithin(ctx, b, recordDeadline, func(ctx context.Context) (PruneCounts, error) { return b.Store.Prune(ctx, r, most) })
 }
 
 // KeyByDigest implements [Keys].
-func (b *bounded) KeyByDigest(ctx context.Context, digest []byte) (*Key, error) {
-	return within(ctx, b, deadline, func(ctx context.Context) (*Key, error) { return b.Store.KeyByDigest(ctx, digest) })
+func (b *deadlineStore) KeyByDigest(ctx context.Context, digest []byte) (*Key, error) {
+	return runWithin(ctx, b, deadline, func(ctx context.Context) (*Key, error) { return b.Store.KeyByDigest(ctx, digest) })
 }
 
 // Post implements [Notes].
-func (b *bounded) Post(ctx context.Context, kind, name string, note []byte, ttl time.Duration) error {
+func (b *deadlineStore) Post(ctx context.Context, kind, name string, note []byte, ttl time.Duration) error {
 	return b.change(ctx, deadline, func(ctx context.Context) error { return b.Store.Post(ctx, kind, name, note, ttl) })
 }
 
 // Claim implements [Notes].
-func (b *bounded) Claim(ctx context.Context, kind, name string, note []byte, ttl time.Duration) (bool, error) {
-	return within(ctx, b, deadline, func(ctx context.Context) (bool, error) { return b.Store.Claim(ctx, kind, name, note, ttl) })
+func (b *deadlineStore) Claim(ctx context.Context, kind, name string, note []byte, ttl time.Duration) (bool, error) {
+	return runWithin(ctx, b, deadline, func(ctx context.Context) (bool, error) { return b.Store.Claim(ctx, kind, name, note, ttl) })
 }
 
 // Note implements [Notes].
-func (b *bounded) Note(ctx context.Context, kind, name string) ([]byte, error) {
-	return within(ctx, b, deadline, func(ctx context.Context) ([]byte, error) { return b.Store.Note(ctx, kind, name) })
+func (b *deadlineStore) Note(ctx context.Context, kind, name string) ([]byte, error) {
+	return runWithin(ctx, b, deadline, func(ctx context.Context) ([]byte, error) { return b.Store.Note(ctx, kind, name) })
 }
 
 // Notes implements [Notes].
-func (b *bounded) Notes(ctx context.Context, kind string) (map[string][]byte, error) {
-	return within(ctx, b, deadline, func(ctx context.Context) (map[string][]byte, error) { return b.Store.Notes(ctx, kind) })
+func (b *deadlineStore) Notes(ctx context.Context, kind string) (map[string][]byte, error) {
+	return runWithin(ctx, b, deadline, func(ctx context.Context) (map[string][]byte, error) { return b.Store.Notes(ctx, kind) })
 }
 
 // Add implements [Notes].
-func (b *bounded) Add(ctx context.Context, kind, name string, delta []float64) ([]float64, error) {
-	return within(ctx, b, deadline, func(ctx context.Context) ([]float64, error) { return b.Store.Add(ctx, kind, name, delta) })
+func (b *deadlineStore) Add(ctx context.Context, kind, name string, delta []float64) ([]float64, error) {
+	return runWithin(ctx, b, deadline, func(ctx context.Context) ([]float64, error) { return b.Store.Add(ctx, kind, name, delta) })
 }
 
 // Close closes the engine. One that hangs is left behind.
-func (b *bounded) Close() error {
+func (b *deadlineStore) Close() error {
 	b.mu.Lock()
 	again := b.closed
 	b.closed = true

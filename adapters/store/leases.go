@@ -281,7 +281,7 @@ func (t *LeasedAccounts) draw(ctx context.Context, c *Charge) (shares []share, l
 		}
 	}
 	// More is fetched before this is used up.
-	if a.hot() && a.asking == nil && a.room(now) < a.need()/(2*LeaseShare) {
+	if a.hot() && a.asking == nil && a.room(now) < a.leaseSize()/(2*LeaseShare) {
 		t.refill(a, c, now)
 	}
 	return shares, left
@@ -309,8 +309,8 @@ func (a *leasedAccount) observe(c *Charge, now time.Time) {
 
 func (a *leasedAccount) hot() bool { return a.count >= hotAt || a.rate >= hotAt }
 
-// need is how much to lease: what a second needs.
-func (a *leasedAccount) need() int64 { return max(1, a.mean) * int64(max(a.count, a.rate, 32)) }
+// leaseSize is how much to lease: what a second needs.
+func (a *leasedAccount) leaseSize() int64 { return max(1, a.mean) * int64(max(a.count, a.rate, 32)) }
 
 func (a *leasedAccount) room(now time.Time) (sum int64) {
 	for _, l := range a.leases {
@@ -320,7 +320,7 @@ func (a *leasedAccount) room(now time.Time) (sum int64) {
 }
 
 // headroom is how far the mark of a lease stands above what is in use.
-func (a *leasedAccount) headroom(l *lease) int64 { return min(a.need(), l.amount) / LeaseShare }
+func (a *leasedAccount) headroom(l *lease) int64 { return min(a.leaseSize(), l.amount) / LeaseShare }
 
 // refill has the mark of a lease raised, or another lease fetched, in the background; it
 // returns nil where neither can be. The account is locked.
@@ -337,14 +337,14 @@ func (t *LeasedAccounts) refill(a *leasedAccount, c *Charge, now time.Time) chan
 		return nil
 	}
 	one := *c
-	one.Amount = max(a.need(), c.Amount)
+	one.Amount = max(a.leaseSize(), c.Amount)
 	a.asking = make(chan struct{})
 	go t.lease(a, one, max(1, c.Amount), a.asking)
 	return a.asking
 }
 
-// answered ends an exchange with the store. The account is locked.
-func (a *leasedAccount) answered(done chan struct{}) {
+// finish ends an exchange with the store. The account is locked.
+func (a *leasedAccount) finish(done chan struct{}) {
 	a.asking = nil
 	close(done)
 }
@@ -360,7 +360,7 @@ func (t *LeasedAccounts) raise(a *leasedAccount, l *lease, mark int64, done chan
 	ended, err := t.s.Extend(context.Background(), map[int64]int64{l.id: mark}, t.o.LeaseTTL)
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	defer a.answered(done)
+	defer a.finish(done)
 	switch now := time.Now(); {
 	case err != nil:
 		a.failed = now.Add(retryAfter)
@@ -376,7 +376,7 @@ func (t *LeasedAccounts) lease(a *leasedAccount, c Charge, least int64, done cha
 	amount, until, err := t.s.Lease(context.Background(), l.id, c, least, t.o.LeaseTTL)
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	defer a.answered(done)
+	defer a.finish(done)
 	now := time.Now()
 	if err != nil {
 		// Little is left, or the store is away: what is asked for next is reserved
@@ -387,7 +387,7 @@ func (t *LeasedAccounts) lease(a *leasedAccount, c Charge, least int64, done cha
 		}
 		return
 	}
-	if amount < a.need()/8 {
+	if amount < a.leaseSize()/8 {
 		a.tight = now.Add(tightPause)
 	}
 	l.amount, l.mark, l.until, l.extended = amount, HandedOut(amount, least), until, now

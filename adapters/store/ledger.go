@@ -46,7 +46,11 @@ func (l *Ledger) Reserve(ctx context.Context, q *sdk.Query, usd float64) (step.R
 		if fault != nil {
 			err = fault
 		}
-		charges = append(charges, Charge{Account: account, Amount: amount, Cap: max(limit, 1), Period: period})
+		c := Charge{Account: account, Amount: amount, Cap: max(limit, 1), Period: period}
+		if amount == 0 {
+			c.Cap = 0 // what is spent already is booked above a cap, too
+		}
+		charges = append(charges, c)
 	}
 	if k := KeyFrom(ctx); k != nil && k.CapUSD > 0 {
 		add(KeyAccount(k.ID), k.CapUSD, k.CapPeriod)

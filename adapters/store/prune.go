@@ -12,8 +12,8 @@ type Retention struct {
 	Traces, Accounts, Sessions time.Duration
 }
 
-// Pruned counts what was deleted.
-type Pruned struct {
+// PruneCounts counts what was deleted.
+type PruneCounts struct {
 	Traces   int64 `json:"traces"`
 	Accounts int64 `json:"accounts"`
 	Sessions int64 `json:"sessions"`
@@ -30,12 +30,12 @@ const (
 
 // PruneAll deletes all that is older than is to be kept, in small batches with pauses that
 // are longer than they, so that others are not held up.
-func PruneAll(ctx context.Context, s Store, r Retention) (total Pruned, err error) {
+func PruneAll(ctx context.Context, s Store, r Retention) (total PruneCounts, err error) {
 	for {
 		began := time.Now()
 		some, err := s.Prune(ctx, r, pruneBatch)
 		total.Traces, total.Accounts, total.Sessions = total.Traces+some.Traces, total.Accounts+some.Accounts, total.Sessions+some.Sessions
-		if err != nil || some == (Pruned{}) {
+		if err != nil || some == (PruneCounts{}) {
 			return total, err
 		}
 		pause := time.NewTimer(2 * time.Since(began))

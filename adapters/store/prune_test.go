@@ -24,12 +24,12 @@ func (s *pruned) Claim(context.Context, string, string, []byte, time.Duration) (
 	return !s.taken, nil
 }
 
-func (s *pruned) Prune(_ context.Context, _ store.Retention, most int) (store.Pruned, error) {
+func (s *pruned) Prune(_ context.Context, _ store.Retention, most int) (store.PruneCounts, error) {
 	s.calls = append(s.calls, time.Now())
 	time.Sleep(10 * time.Millisecond) // what the work takes
 	n := min(s.rows, int64(most))
 	s.rows -= n
-	return store.Pruned{Traces: n}, nil
+	return store.PruneCounts{Traces: n}, nil
 }
 
 func (s *pruned) Close() error { return nil }
@@ -43,6 +43,7 @@ func TestRetain(t *testing.T) {
 		shared := store.Share(s, "retain.db", nil)
 		stop := shared.Retain(time.Hour, 0, 0)
 		time.Sleep(time.Minute)
+		synctest.Wait()
 		if s.rows != 0 || len(s.calls) != 6 {
 			t.Fatalf("%d rows are left after %d batches", s.rows, len(s.calls))
 		}
@@ -53,11 +54,13 @@ func TestRetain(t *testing.T) {
 		}
 		s.rows = 10
 		time.Sleep(10 * time.Minute)
+		synctest.Wait()
 		if s.rows != 0 {
 			t.Error("it was not pruned again")
 		}
 		s.rows, s.taken = 10, true
 		time.Sleep(10 * time.Minute)
+		synctest.Wait()
 		s.taken = false
 		if err := stop(); err != nil {
 			t.Error(err)

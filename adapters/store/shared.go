@@ -60,7 +60,7 @@ func Share(engine Store, address string, logger hclog.Logger) *Shared {
 func (s *Shared) Ledger(caps step.Caps) step.Ledger { return s.Leased.Ledger(caps) }
 
 // Ready returns what keeps the store from being used, if anything, within seconds.
-func (s *Shared) Ready(ctx context.Context) error { return s.Store.(*bounded).Ready(ctx) }
+func (s *Shared) Ready(ctx context.Context) error { return s.Store.(*deadlineStore).Ready(ctx) }
 
 // Record is a [step.Sink]: it has a trace written in the background.
 func (s *Shared) Record(ctx context.Context, t *sdk.Trace) { s.Traces.Record(ctx, t) }

@@ -36,8 +36,8 @@ type spoolFile struct {
 	size int
 }
 
-// spooled is a line of the file.
-type spooled struct {
+// spoolStore is a line of the file.
+type spoolStore struct {
 	Key   string     `json:"key,omitempty"`
 	Trace *sdk.Trace `json:"trace"`
 }
@@ -99,7 +99,7 @@ func (s *spool) setAside(e Entry) error {
 		}
 	}
 	if s.aside == nil {
-		used, err := s.used()
+		used, err := s.size()
 		if err == nil && used+spoolSize > s.room {
 			err = fmt.Errorf("%w: %d MB in %s", errFull, used>>20, s.dir)
 		}
@@ -125,8 +125,8 @@ func (s *spool) release() error {
 	return file.Close()
 }
 
-// used is how much the folder holds, of all processes.
-func (s *spool) used() (sum int64, err error) {
+// size is how much the folder holds, of all processes.
+func (s *spool) size() (sum int64, err error) {
 	entries, err := os.ReadDir(s.dir)
 	if errors.Is(err, os.ErrNotExist) {
 		return 0, nil
@@ -275,7 +275,7 @@ func bring(ctx context.Context, file *os.File, batch int, write func([]Entry) er
 			if ended = errors.Is(err, io.EOF); err != nil && !ended {
 				return lost, err
 			}
-			var one spooled
+			var one spoolStore
 			switch {
 			case json.Unmarshal(line, &one) == nil && one.Trace != nil:
 				entries = append(entries, Entry{Trace: one.Trace, Key: one.Key})

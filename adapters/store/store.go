@@ -20,7 +20,7 @@ type Store interface {
 	Notes
 	// Prune deletes what is older than is to be kept, at most so many of each kind, and
 	// returns how many it deleted. Sums by day stay, and so does what a cap may still go by.
-	Prune(ctx context.Context, r Retention, most int) (Pruned, error)
+	Prune(ctx context.Context, r Retention, most int) (PruneCounts, error)
 	// Ping returns what keeps the engine from being used, if anything.
 	Ping(ctx context.Context) error
 	// Close lets go of the engine. What was written stays.

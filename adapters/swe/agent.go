@@ -144,7 +144,7 @@ func (a *Agent) run(ctx context.Context, model llms.Model, hands *tools, task st
 			return t, err
 		}
 		t.Turns++
-		text, calls := joined(response)
+		text, calls := joinChoices(response)
 		t.Summary = text
 		said := llms.MessageContent{Role: llms.ChatMessageTypeAI}
 		if text != "" {
@@ -192,9 +192,9 @@ func (a *Agent) run(ctx context.Context, model llms.Model, hands *tools, task st
 	return t, nil
 }
 
-// joined returns the text and the tool calls of all choices: some providers give
+// joinChoices returns the text and the tool calls of all choices: some providers give
 // each block of one message as a choice of its own.
-func joined(r *llms.ContentResponse) (string, []llms.ToolCall) {
+func joinChoices(r *llms.ContentResponse) (string, []llms.ToolCall) {
 	var texts []string
 	var calls []llms.ToolCall
 	for _, c := range r.Choices {

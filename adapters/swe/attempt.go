@@ -53,7 +53,7 @@ func (w *work) attempt(ctx context.Context, c *step.Call) (*sdk.Answer, error) {
 	accepted := func(ctx context.Context) bool {
 		// What cannot be read now is told when the attempt is over.
 		patch, err = tree.Diff(ctx)
-		return err == nil && w.accepted(ctx, patch, c.Model.Name)
+		return err == nil && w.isAccepted(ctx, patch, c.Model.Name)
 	}
 	agent := w.s.Agent
 	if most := c.Model.MaxOutputTokens; w.spend.hasCap() && w.s.Mode != PerStep && most > 0 && (agent.MaxOutputTokens <= 0 || agent.MaxOutputTokens > most) {
@@ -124,13 +124,8 @@ func (w *work) charge(ctx context.Context, m *sdk.Model, answer *sdk.Answer) Cha
 		}
 		return func(r *llms.ContentResponse, err error) error {
 			usage, usd := sdk.Usage{}, sdk.SpentUSD(err)
-			switch {
-			case r == nil || err != nil:
-			case w.s.Setup.Cost != nil:
-				usage, usd = w.s.Setup.Cost(r)
-			default:
-				usage = Usage(r)
-				usd = m.Price.CostUSD(usage)
+			if r != nil && err == nil {
+				usage, usd = w.s.Setup.Cost(m, r)
 			}
 			settle(usd)
 			answer.Usage = answer.Usage.Add(usage)

@@ -29,7 +29,7 @@ type Batch struct {
 	// Done, when not nil, is told of each finished task, one at a time.
 	Done func(*Result)
 	// Queue, when not nil, has the tasks done elsewhere, in place of the solver.
-	Queue *Queued
+	Queue *Job
 }
 
 // Run runs tasks and returns their results in the order of the tasks, nil for those
@@ -170,9 +170,9 @@ type Summary struct {
 	ByModel map[string]int `json:"attempts_by_model"`
 }
 
-// Unjudged says why no verdict could be had on any of the finished tasks; it is
+// NotJudged says why no verdict could be had on any of the finished tasks; it is
 // empty when there is one, and when nothing is finished.
-func Unjudged(results []*Result) string {
+func NotJudged(results []*Result) string {
 	why := ""
 	for _, r := range results {
 		if r == nil || r.Unfinished {

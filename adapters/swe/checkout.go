@@ -58,9 +58,9 @@ func OpenRepository(ctx context.Context, dir, trees string) (*Repository, error)
 	return r, nil
 }
 
-// Uncommitted returns how many files of the work tree at dir are not as in its
+// CountUncommitted returns how many files of the work tree at dir are not as in its
 // commit, new ones included.
-func Uncommitted(ctx context.Context, dir string) (int, error) {
+func CountUncommitted(ctx context.Context, dir string) (int, error) {
 	out, err := git(ctx, dir, "status", "--porcelain")
 	if err != nil {
 		return 0, err

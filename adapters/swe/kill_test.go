@@ -70,7 +70,7 @@ func runBatch(dir, url string) error {
 	}
 	setup := swe.Setup{
 		Step:   step.Config{Strategy: inOrder{}, Verifiers: []step.Verifier{{Name: "known", Verifier: sdk.VerifierFunc(verify)}}},
-		Models: map[string]llms.Model{},
+		Models: map[string]llms.Model{}, Cost: costOf,
 	}
 	for _, name := range suite.ModelNames() {
 		model, err := openai.New(openai.WithBaseURL(url), openai.WithToken("none"), openai.WithModel(name))
@@ -142,7 +142,7 @@ func TestKilledInALoopLosesNothingAndPaysOnce(t *testing.T) {
 	random := rand.New(rand.NewPCG(7, 7))
 	kills := 0
 	seen := 0 // finished attempts in the journal: they never get fewer
-	for limit := 40 * time.Millisecond; ; limit += 15 * time.Millisecond {
+	for limit := 40 * time.Millisecond; ; limit += 60 * time.Millisecond {
 		ctx, cancel := context.WithTimeout(t.Context(), limit/2+rand.N(limit))
 		cmd := exec.CommandContext(ctx, os.Args[0])
 		cmd.Env = append(os.Environ(), batchEnv+"="+dir, batchServer+"="+server.URL())
@@ -285,7 +285,7 @@ func TestReadTasks(t *testing.T) {
 		}
 	}
 	for text, want := range map[string]string{
-		"":                              "empty",
+		"":                              "no tasks",
 		"[]":                            "no tasks",
 		"{\"instance_id\":\"a\"}\n{x":   "task 2",
 		"{\"problem_statement\":\"p\"}": "no instance_id",

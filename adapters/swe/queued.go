@@ -20,10 +20,10 @@ import (
 // QueueKind is the kind of a queue's work that is a task.
 const QueueKind = "swe"
 
-// Queued has the tasks of a [Batch] done by the workers of a queue, see [QueueWorker]. A
+// Job has the tasks of a [Batch] done by the workers of a queue, see [QueueWorker]. A
 // repository in a folder is sent through the queue's database, once for the commits
 // that the tasks begin at; of one that is a URL, workers fetch them by git.
-type Queued struct {
+type Job struct {
 	Run    *queue.Run
 	Queue  *queue.Queue
 	Policy queue.Policy
@@ -73,7 +73,7 @@ func remote(repo string) bool {
 
 // send makes the repositories of the tasks known to workers, and the tasks' commits
 // full names.
-func (q *Queued) send(ctx context.Context, repos map[string]*Repository, tasks []Task) ([]Task, error) {
+func (q *Job) send(ctx context.Context, repos map[string]*Repository, tasks []Task) ([]Task, error) {
 	tasks = slices.Clone(tasks)
 	q.sources, q.names = map[string]source{}, map[string]string{}
 	commits := map[string]map[string]bool{}
@@ -108,7 +108,7 @@ func (q *Queued) send(ctx context.Context, repos map[string]*Repository, tasks [
 	return tasks, nil
 }
 
-func (*Queued) commit(ctx context.Context, repo *Repository, t *Task) (string, error) {
+func (*Job) commit(ctx context.Context, repo *Repository, t *Task) (string, error) {
 	if repo != nil {
 		return repo.Commit(ctx, t.BaseCommit)
 	}
@@ -129,14 +129,14 @@ func (*Queued) commit(ctx context.Context, repo *Repository, t *Task) (string, e
 
 // bundle sends the commits with all that led to them. The parcel is named by the
 // commits, which are hashes of what they hold.
-func (q *Queued) bundle(ctx context.Context, repo *Repository, commits []string) (string, error) {
+func (q *Job) bundle(ctx context.Context, repo *Repository, commits []string) (string, error) {
 	sum := sha256.Sum256([]byte(strings.Join(commits, " ")))
 	name := "git-" + hex.EncodeToString(sum[:])
 	return name, q.Queue.Send(ctx, name, func(w io.Writer) error { return repo.bundle(ctx, commits, w) })
 }
 
 // solve has one task done.
-func (q *Queued) solve(ctx context.Context, repo *Repository, t *Task) (*Result, error) {
+func (q *Job) solve(ctx context.Context, repo *Repository, t *Task) (*Result, error) {
 	r := &Result{InstanceID: t.InstanceID}
 	var err error
 	// The worker's repository gives the same: the commit is a full name by now.
@@ -185,7 +185,7 @@ func (q *Queued) solve(ctx context.Context, repo *Repository, t *Task) (*Result,
 }
 
 // Heard takes what a worker has recorded; it goes to the run's options.
-func (q *Queued) Heard(rec queue.Record) {
+func (q *Job) Heard(rec queue.Record) {
 	var line record
 	if json.Unmarshal(rec.Data, &line) != nil {
 		return // of another version: it is the worker's own to read
@@ -209,9 +209,9 @@ func (q *Queued) Heard(rec queue.Record) {
 	}
 }
 
-// Queued returns the numbers of the records that came from a queue, and what was spent
+// QueuedRuns returns the numbers of the records that came from a queue, and what was spent
 // by them.
-func (j *Journal) Queued() (known map[int64]bool, usd float64) {
+func (j *Journal) QueuedRuns() (known map[int64]bool, usd float64) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	return maps.Clone(j.queued), j.queuedUSD

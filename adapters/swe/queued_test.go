@@ -170,11 +170,11 @@ func (f *fleet) solve(state, run string, capUSD float64, names ...string) ([]*sw
 		f.t.Fatal(err)
 	}
 	defer journal.Close()
-	known, _ := journal.Queued()
+	known, _ := journal.QueuedRuns()
 	spend := &swe.Spend{}
 	spend.Add(journal.SpentUSD())
-	queued := &swe.Queued{Queue: q, Policy: sent, Journal: journal, Spend: spend, CapUSD: capUSD}
-	if queued.Run, err = q.Begin(f.t.Context(), run, queue.RunOptions{Heard: queued.Heard, Known: known}); err != nil {
+	queued := &swe.Job{Queue: q, Policy: sent, Journal: journal, Spend: spend, CapUSD: capUSD}
+	if queued.Run, err = q.Begin(f.t.Context(), run, queue.RunOptions{OnRecord: queued.Heard, Known: known}); err != nil {
 		f.t.Fatal(err)
 	}
 	defer queued.Run.Close(f.t.Context())

@@ -39,7 +39,7 @@ func NewScratch(base string) (*Scratch, error) {
 	if err != nil {
 		return nil, fmt.Errorf("making a folder for work trees: %w", err)
 	}
-	lock, err := hold(dir)
+	lock, err := lockFolder(dir)
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("making a folder for work trees: %w", err), os.RemoveAll(dir))
 	}
@@ -53,7 +53,7 @@ func abandon(dir string) {
 	if _, err := os.Lstat(path); err != nil {
 		return
 	}
-	lock, err := hold(dir)
+	lock, err := lockFolder(dir)
 	if err != nil {
 		return
 	}
@@ -62,8 +62,8 @@ func abandon(dir string) {
 	_ = removeAll(dir)
 }
 
-// hold takes the folder's lock, which the kernel gives back when the process ends.
-func hold(dir string) (*os.File, error) {
+// lockFolder takes the folder's lock, which the kernel gives back when the process ends.
+func lockFolder(dir string) (*os.File, error) {
 	lock, err := os.OpenFile(filepath.Join(dir, lockName), os.O_CREATE|os.O_RDWR|filelock.NoFollow, 0o600)
 	if err != nil {
 		return nil, err

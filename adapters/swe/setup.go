@@ -18,10 +18,10 @@ import (
 // trajectories pinned to one model, and for single steps as the strategy decides.
 func FromRouter(r *router.Router) Setup {
 	c := r.Config()
-	s := Setup{TestCommand: verifiedBy(r.Policy()), Step: c.Step, Route: c.Route, Models: map[string]llms.Model{}, Routed: metered{inner: r}, Cost: routedCost}
+	s := Setup{TestCommand: verifiedBy(r.Policy()), Step: c.Step, Route: c.Route, Models: map[string]llms.Model{}, Routed: meteredModel{inner: r}, Cost: routedCost}
 	s.Step.Cost = newTrajectoryCosts()
 	for _, m := range c.Models {
-		s.Models[m.Model.Name] = metered{inner: r, pin: m.Model.Name}
+		s.Models[m.Model.Name] = meteredModel{inner: r, pin: m.Model.Name}
 	}
 	return s
 }
@@ -44,15 +44,15 @@ func verifiedBy(p *policies.Policy) []string {
 	return nil
 }
 
-// metered is the router whose errors say what the failed calls cost. A model may be
+// meteredModel is the router whose errors say what the failed calls cost. A model may be
 // pinned.
-type metered struct {
+type meteredModel struct {
 	inner llms.Model
 	pin   string
 }
 
 // GenerateContent implements [llms.Model].
-func (m metered) GenerateContent(ctx context.Context, messages []llms.MessageContent, options ...llms.CallOption) (*llms.ContentResponse, error) {
+func (m meteredModel) GenerateContent(ctx context.Context, messages []llms.MessageContent, options ...llms.CallOption) (*llms.ContentResponse, error) {
 	if m.pin != "" {
 		options = append(slices.Clip(options), llms.WithModel(m.pin))
 	}
@@ -65,7 +65,7 @@ func (m metered) GenerateContent(ctx context.Context, messages []llms.MessageCon
 }
 
 // Call implements [llms.Model].
-func (m metered) Call(ctx context.Context, prompt string, options ...llms.CallOption) (string, error) {
+func (m meteredModel) Call(ctx context.Context, prompt string, options ...llms.CallOption) (string, error) {
 	return llms.GenerateFromSinglePrompt(ctx, m, prompt, options...)
 }
 
@@ -82,15 +82,12 @@ func (e *spentError) Unwrap() error { return e.error }
 func (e *spentError) SpentUSD() float64 { return e.usd }
 
 // routedCost reads what the middleware reports about a step.
-func routedCost(r *llms.ContentResponse) (sdk.Usage, float64) {
+func routedCost(_ *sdk.Model, r *llms.ContentResponse) (sdk.Usage, float64) {
 	if len(r.Choices) == 0 {
 		return sdk.Usage{}, 0
 	}
-	info := r.Choices[0].GenerationInfo
-	usd, _ := info[middleware.KeyCostUSD].(float64)
-	input, _ := info[middleware.KeyInputTokens].(int)
-	output, _ := info[middleware.KeyOutputTokens].(int)
-	return sdk.Usage{InputTokens: input, OutputTokens: output}, usd
+	t := middleware.TotalsOf(r.Choices[0])
+	return sdk.Usage{InputTokens: t.InputTokens, OutputTokens: t.OutputTokens}, t.CostUSD
 }
 
 // What an attempt is expected to use before any has been seen, in tokens.

@@ -40,9 +40,8 @@ type Setup struct {
 	Models map[string]llms.Model
 	// Routed is the model that routes each call, for PerStep.
 	Routed llms.Model
-	// Cost says what a response cost, failed calls before it included; nil means
-	// its usage at the model's price.
-	Cost func(*llms.ContentResponse) (sdk.Usage, float64)
+	// Cost says what a model's response cost, failed calls before it included.
+	Cost func(*sdk.Model, *llms.ContentResponse) (sdk.Usage, float64)
 }
 
 // Solver mends tasks of repositories. It is safe for concurrent use.
@@ -226,7 +225,7 @@ func (s *Solver) Check(ctx context.Context, repo *Repository, t *Task) (notes []
 		return nil, err
 	}
 	defer w.judged.Close()
-	return w.untouched(ctx, s.Setup.Step.Verifiers)
+	return w.checkUntouched(ctx, s.Setup.Step.Verifiers)
 }
 
 func (w *work) solve(ctx context.Context, r *Result) (err error) {
@@ -234,7 +233,7 @@ func (w *work) solve(ctx context.Context, r *Result) (err error) {
 		return err
 	}
 	defer w.judged.Close()
-	if r.Notes, err = w.untouched(ctx, w.s.Setup.Step.Verifiers); err != nil {
+	if r.Notes, err = w.checkUntouched(ctx, w.s.Setup.Step.Verifiers); err != nil {
 		return err
 	}
 	if left := w.judged.LeftOut; len(left) > 0 {

@@ -96,6 +96,18 @@ func checksums(s *suite.Suite, task *suite.Task) []string {
 
 var prices = map[string]sdk.Price{"small": {Input: 0.1, Output: 0.4}, "medium": {Input: 0.4, Output: 1.6}, "large": {Input: 2, Output: 8}}
 
+// costOf prices the usage that a scripted model reports; a routed call costs what large asks.
+func costOf(m *sdk.Model, r *llms.ContentResponse) (sdk.Usage, float64) {
+	in, _ := r.Choices[0].GenerationInfo["PromptTokens"].(int)
+	out, _ := r.Choices[0].GenerationInfo["CompletionTokens"].(int)
+	u := sdk.Usage{InputTokens: in, OutputTokens: out}
+	price, known := prices[m.Name]
+	if !known {
+		price = prices["large"]
+	}
+	return u, price.CostUSD(u)
+}
+
 // inOrder runs all candidates in order until one passes.
 type inOrder struct{}
 
@@ -146,7 +158,7 @@ func newBench(t *testing.T) *bench {
 		models[name] = model
 		config.Candidates = append(config.Candidates, step.Candidate{Model: sdk.Model{Name: name, Price: prices[name], MaxOutputTokens: 4096}})
 	}
-	b.solver = &swe.Solver{Setup: swe.Setup{Step: config, Models: models}, Mode: swe.WholeTrajectory, Jail: newJail(t), Spend: &swe.Spend{}}
+	b.solver = &swe.Solver{Setup: swe.Setup{Step: config, Models: models, Cost: costOf}, Mode: swe.WholeTrajectory, Jail: newJail(t), Spend: &swe.Spend{}}
 	return b
 }
 
@@ -374,10 +386,6 @@ func TestPerStep(t *testing.T) {
 	b := newBench(t)
 	b.solver.Mode = swe.PerStep
 	b.solver.Setup.Routed = b.solver.Setup.Models["large"]
-	b.solver.Setup.Cost = func(r *llms.ContentResponse) (sdk.Usage, float64) {
-		u := swe.Usage(r)
-		return u, prices["large"].CostUSD(u)
-	}
 	r := b.solve(t, "ledger-04")
 	if !r.Solved || len(r.Attempts) != 1 || r.CostUSD <= 0 {
 		t.Errorf("solved %t, attempts %d, cost %g: %s", r.Solved, len(r.Attempts), r.CostUSD, r.Error)

@@ -1,7 +1,7 @@
 package swe
 
 import (
-	"bufio"
+	"bytes"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -82,30 +82,23 @@ func (n *Names) UnmarshalJSON(data []byte) error {
 // ReadTasks reads tasks as JSON lines or as one JSON list. The error names every
 // faulty task.
 func ReadTasks(r io.Reader) ([]Task, error) {
-	in := bufio.NewReader(r)
-	first, err := firstByte(in)
+	data, err := io.ReadAll(r)
 	if err != nil {
 		return nil, err
 	}
 	var tasks []Task
 	var faults []error
-	decoder := json.NewDecoder(in)
-	if first == '[' {
-		if err := decoder.Decode(&tasks); err != nil {
-			return nil, fmt.Errorf("reading tasks: %w", err)
-		}
-	} else {
-		for number := 1; ; number++ {
-			var t Task
-			err := decoder.Decode(&t)
-			if errors.Is(err, io.EOF) {
-				break
-			}
-			if err != nil {
-				return nil, fmt.Errorf("reading task %d: %w", number, err)
-			}
-			tasks = append(tasks, t)
-		}
+	decoder := json.NewDecoder(bytes.NewReader(data))
+	if bytes.HasPrefix(bytes.TrimSpace(data), []byte("[")) {
+		err = decoder.Decode(&tasks)
+	}
+	for err == nil && decoder.More() {
+		var t Task
+		err = decoder.Decode(&t)
+		tasks = append(tasks, t)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("reading task %d: %w", max(1, len(tasks)), err)
 	}
 	seen := map[string]int{}
 	for i, t := range tasks {
@@ -124,22 +117,6 @@ func ReadTasks(r io.Reader) ([]Task, error) {
 		faults = append(faults, errors.New("no tasks"))
 	}
 	return tasks, errors.Join(faults...)
-}
-
-// firstByte returns the first byte that is no white space, without consuming it.
-func firstByte(in *bufio.Reader) (byte, error) {
-	for {
-		b, err := in.ReadByte()
-		if errors.Is(err, io.EOF) {
-			return 0, errors.New("no tasks: the file is empty")
-		}
-		if err != nil {
-			return 0, err
-		}
-		if strings.IndexByte(" \t\r\n", b) < 0 {
-			return b, in.UnreadByte()
-		}
-	}
 }
 
 // Prediction is one line of the leaderboard's predictions file.

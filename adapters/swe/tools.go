@@ -136,38 +136,6 @@ func (t *tools) command(ctx context.Context, args ...string) (string, error) {
 	return result.Output, nil
 }
 
-// inside returns the path of a file in the tree, links to folders followed, and
-// refuses what lies outside or belongs to git.
-func (t *tools) inside(path string) (string, error) {
-	clean := filepath.Clean(filepath.FromSlash(path))
-	if path == "" || filepath.IsAbs(clean) || !filepath.IsLocal(clean) {
-		return "", fmt.Errorf("%w: %q is no path in the repository", errTool, path)
-	}
-	if first, _, _ := strings.Cut(filepath.ToSlash(clean), "/"); strings.EqualFold(first, ".git") {
-		return "", fmt.Errorf("%w: %q belongs to git", errTool, path)
-	}
-	full := filepath.Join(t.dir, clean)
-	root, err := filepath.EvalSymlinks(t.dir)
-	if err != nil {
-		return "", err
-	}
-	// The nearest folder that exists must lie in the tree after following links.
-	for dir := full; ; dir = filepath.Dir(dir) {
-		real, err := filepath.EvalSymlinks(dir)
-		if errors.Is(err, fs.ErrNotExist) && dir != t.dir {
-			continue
-		}
-		if err != nil {
-			return "", fmt.Errorf("%w: %w", errTool, err)
-		}
-		rel, err := filepath.Rel(root, real)
-		if err != nil || !filepath.IsLocal(rel) {
-			return "", fmt.Errorf("%w: %q leads out of the repository", errTool, path)
-		}
-		return filepath.Join(rel, strings.TrimPrefix(full, dir)), nil
-	}
-}
-
 // file reads a file of the tree.
 func (t *tools) file(root *os.Root, path, name string) (string, fs.FileInfo, error) {
 	file, info, err := regular.Open(root.OpenFile, name)
@@ -185,11 +153,15 @@ func (t *tools) file(root *os.Root, path, name string) (string, fs.FileInfo, err
 	return string(data), info, err
 }
 
-// at calls do with the tree and the path in it of a file.
+// at calls do with the tree, which links do not lead out of, and the path in it of a file. What
+// belongs to git is refused.
 func (t *tools) at(path string, do func(root *os.Root, name string) (string, error)) (string, error) {
-	name, err := t.inside(path)
-	if err != nil {
-		return "", err
+	name := filepath.Clean(filepath.FromSlash(path))
+	if path == "" || !filepath.IsLocal(name) {
+		return "", fmt.Errorf("%w: %q is no path in the repository", errTool, path)
+	}
+	if first, _, _ := strings.Cut(filepath.ToSlash(name), "/"); strings.EqualFold(first, ".git") {
+		return "", fmt.Errorf("%w: %q belongs to git", errTool, path)
 	}
 	root, err := os.OpenRoot(t.dir)
 	if err != nil {

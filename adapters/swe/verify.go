@@ -12,10 +12,10 @@ import (
 	"github.com/stepfall/stepfall/sdk/step"
 )
 
-// untouched asks the verifiers about an empty answer before a model is paid. It is
+// checkUntouched asks the verifiers about an empty answer before a model is paid. It is
 // an error when none of them can judge here. The notes are for a person to read.
 // Verifiers that cost money are not asked.
-func (w *work) untouched(ctx context.Context, verifiers []step.Verifier) (notes []string, err error) {
+func (w *work) checkUntouched(ctx context.Context, verifiers []step.Verifier) (notes []string, err error) {
 	asked, failing := 0, 0
 	var faults []error
 	for _, v := range verifiers {
@@ -50,10 +50,10 @@ func (w *work) untouched(ctx context.Context, verifiers []step.Verifier) (notes 
 	return notes, nil
 }
 
-// accepted reports whether every verifier that judges the model's patches passes
+// isAccepted reports whether every verifier that judges the model's patches passes
 // the patch. Verifiers that cost money are not asked before the attempt is
 // over, and those that cannot be asked accept nothing.
-func (w *work) accepted(ctx context.Context, patch, model string) bool {
+func (w *work) isAccepted(ctx context.Context, patch, model string) bool {
 	passed := false
 	for _, v := range w.verifiers {
 		if (v.Models != nil && !slices.Contains(v.Models, model)) || !w.applies(v) {

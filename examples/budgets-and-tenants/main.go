@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -13,15 +14,18 @@ import (
 
 	"github.com/stepfall/stepfall/adapters/full"
 	"github.com/stepfall/stepfall/adapters/scripted"
-	"github.com/stepfall/stepfall/examples/internal/offline"
 	"github.com/stepfall/stepfall/middleware"
 	"github.com/stepfall/stepfall/sdk"
 )
 
-func main() { offline.Must(run(context.Background())) }
+func main() {
+	if err := run(context.Background()); err != nil {
+		log.Fatal(err)
+	}
+}
 
 func run(ctx context.Context) error {
-	stop, err := offline.Start(answer)
+	stop, err := scripted.WithoutKey(answer)
 	if err != nil {
 		return err
 	}

@@ -5,6 +5,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"log"
 	"net/http"
 
 	"charm.land/fantasy"
@@ -12,13 +13,17 @@ import (
 
 	"github.com/stepfall/stepfall/adapters/full"
 	"github.com/stepfall/stepfall/adapters/gateway"
-	"github.com/stepfall/stepfall/examples/internal/offline"
+	"github.com/stepfall/stepfall/adapters/scripted"
 )
 
-func main() { offline.Must(run(context.Background())) }
+func main() {
+	if err := run(context.Background()); err != nil {
+		log.Fatal(err)
+	}
+}
 
 func run(ctx context.Context) error {
-	stop, err := offline.Start(offline.Agent)
+	stop, err := scripted.WithoutKey(scripted.Weather)
 	if err != nil {
 		return err
 	}

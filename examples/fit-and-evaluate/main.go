@@ -5,14 +5,18 @@ package main
 import (
 	"context"
 	"fmt"
+	"log"
 
-	"github.com/stepfall/stepfall/examples/internal/offline"
 	"github.com/stepfall/stepfall/sdk/eval"
 	"github.com/stepfall/stepfall/sdk/fit"
 	"github.com/stepfall/stepfall/sdk/outcome"
 )
 
-func main() { offline.Must(run(context.Background())) }
+func main() {
+	if err := run(context.Background()); err != nil {
+		log.Fatal(err)
+	}
+}
 
 // budgetUSD is what a query may cost on average: always asking the large model costs 0.01.
 const budgetUSD = 0.004

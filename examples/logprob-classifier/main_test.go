@@ -8,14 +8,14 @@ import (
 	"testing"
 
 	"github.com/stepfall/stepfall/adapters/programs"
-	"github.com/stepfall/stepfall/examples/internal/offline"
 	"github.com/stepfall/stepfall/sdk/estimate/classifier"
 	"github.com/stepfall/stepfall/sdk/outcome"
 )
 
 // TestMain builds the plugin, as the README says.
 func TestMain(m *testing.M) {
-	offline.Unset()
+	os.Unsetenv("OPENAI_API_KEY") // the examples never ask real models here
+	os.Unsetenv("OPENAI_BASE_URL")
 	if err := programs.Into("bin", "estimator-logprob"); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)

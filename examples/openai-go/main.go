@@ -5,6 +5,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"log"
 	"net/http"
 	"strings"
 
@@ -14,13 +15,16 @@ import (
 	"github.com/stepfall/stepfall/adapters/full"
 	"github.com/stepfall/stepfall/adapters/gateway"
 	"github.com/stepfall/stepfall/adapters/scripted"
-	"github.com/stepfall/stepfall/examples/internal/offline"
 )
 
-func main() { offline.Must(run(context.Background())) }
+func main() {
+	if err := run(context.Background()); err != nil {
+		log.Fatal(err)
+	}
+}
 
 func run(ctx context.Context) error {
-	stop, err := offline.Start(answer)
+	stop, err := scripted.WithoutKey(answer)
 	if err != nil {
 		return err
 	}

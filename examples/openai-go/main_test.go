@@ -4,12 +4,11 @@ import (
 	"context"
 	"os"
 	"testing"
-
-	"github.com/stepfall/stepfall/examples/internal/offline"
 )
 
 func TestMain(m *testing.M) {
-	offline.Unset()
+	os.Unsetenv("OPENAI_API_KEY") // the examples never ask real models here
+	os.Unsetenv("OPENAI_BASE_URL")
 	os.Exit(m.Run())
 }
 

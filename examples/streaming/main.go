@@ -4,19 +4,23 @@ package main
 import (
 	"context"
 	"fmt"
+	"log"
 	"strings"
 
 	"github.com/tmc/langchaingo/llms"
 
 	"github.com/stepfall/stepfall/adapters/full"
 	"github.com/stepfall/stepfall/adapters/scripted"
-	"github.com/stepfall/stepfall/examples/internal/offline"
 )
 
-func main() { offline.Must(run(context.Background())) }
+func main() {
+	if err := run(context.Background()); err != nil {
+		log.Fatal(err)
+	}
+}
 
 func run(ctx context.Context) error {
-	stop, err := offline.Start(answer)
+	stop, err := scripted.WithoutKey(answer)
 	if err != nil {
 		return err
 	}

@@ -5,6 +5,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"log"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -13,17 +14,18 @@ import (
 	"github.com/stepfall/stepfall/adapters/full"
 	"github.com/stepfall/stepfall/adapters/scripted"
 	"github.com/stepfall/stepfall/adapters/swe"
-	"github.com/stepfall/stepfall/examples/internal/offline"
 	"github.com/stepfall/stepfall/sdk/jail"
 )
 
 func main() {
 	jail.Main() // what models run is run by this program, jailed
-	offline.Must(run(context.Background()))
+	if err := run(context.Background()); err != nil {
+		log.Fatal(err)
+	}
 }
 
 func run(ctx context.Context) error {
-	stop, err := offline.Start(answer)
+	stop, err := scripted.WithoutKey(answer)
 	if err != nil {
 		return err
 	}

@@ -89,7 +89,7 @@ func TestCloseInEveryState(t *testing.T) {
 		e := estimator(t, h, nil)
 		failed := make(chan error, 1)
 		go func() { failed <- ask(within(t, 2*time.Minute), e, "") }()
-		waitFor(t, func() bool { return h.Stats()[0].State == host.Starting })
+		waitFor(t, func() bool { return h.Stats()[0].State == "starting" })
 		closesInTime(t, h)
 		if err := <-failed; err == nil {
 			t.Error("the call succeeded")
@@ -121,7 +121,7 @@ func TestCloseInEveryState(t *testing.T) {
 		closesInTime(t, h, pid)
 	})
 	for _, kind := range []string{"child", "escaped child"} {
-		for _, isolation := range []host.Isolation{host.IsolationNone, host.IsolationProcess} {
+		for _, isolation := range []string{"none", "process"} {
 			t.Run(fmt.Sprintf("%s holds the pipes, isolation %s", kind, isolation), func(t *testing.T) {
 				h := newHost(t, host.Config{Plugins: map[string]host.PluginConfig{"test": {Isolation: isolation}}})
 				config := map[string]any{"file": filepath.Join(t.TempDir(), "started")}
@@ -133,7 +133,7 @@ func TestCloseInEveryState(t *testing.T) {
 				if len(child) != 1 {
 					t.Fatalf("children %v", child)
 				}
-				if kind == "escaped child" && isolation == host.IsolationNone {
+				if kind == "escaped child" && isolation == "none" {
 					defer syscall.Kill(child[0], syscall.SIGKILL)
 					pids = pids[:1] // as documented, the child lives on
 				}
@@ -189,7 +189,7 @@ func TestCircuitBreaker(t *testing.T) {
 		if err == nil {
 			t.Fatal("a crash is no answer")
 		}
-		return h.Stats()[0].State == host.Open
+		return h.Stats()[0].State == "open"
 	})
 	err := ask(ctx, e, "")
 	var u *host.UnavailableError
@@ -197,7 +197,7 @@ func TestCircuitBreaker(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 	// Nothing was started for it, nor waited for.
-	if s := h.Stats()[0]; s.Starts != 5 || s.Crashes != 5 || s.State != host.Open {
+	if s := h.Stats()[0]; s.Starts != 5 || s.Crashes != 5 || s.State != "open" {
 		t.Errorf("stats: %+v", s)
 	}
 }
@@ -327,7 +327,7 @@ func TestTheCallersDeadlineHolds(t *testing.T) {
 	// The plugin would never answer: that this returns is the caller's doing, and the
 	// host takes none of it for its own deadline.
 	err := ask(within(t, 100*time.Millisecond), e, "stuck")
-	if !errors.Is(err, context.DeadlineExceeded) || host.PluginError(err) {
+	if !errors.Is(err, context.DeadlineExceeded) || errors.Is(err, sdk.ErrPluginUnavailable) {
 		t.Errorf("got %v", err)
 	}
 	if s := h.Stats()[0]; s.Crashes != 0 || s.Starts != 1 {

@@ -15,6 +15,32 @@ import (
 	"github.com/stepfall/stepfall/sdk/redact"
 )
 
+func (i *instance) verify(ctx context.Context, req *sdk.VerifyRequest) (*sdk.Verdict, error) {
+	out, err := askPlugin(ctx, i, i.settings.VerifyTimeout, false, req, (*wire.Client).Verify)
+	if err != nil {
+		return nil, err
+	}
+	i.overrideClaims(out)
+	return out, nil
+}
+
+func (i *instance) estimateQuality(ctx context.Context, req *sdk.QualityRequest) (*sdk.QualityResponse, error) {
+	return askPlugin(ctx, i, i.settings.CallTimeout, true, req, (*wire.Client).EstimateQuality)
+}
+
+func (i *instance) estimateCost(ctx context.Context, req *sdk.CostRequest) (*sdk.CostResponse, error) {
+	return askPlugin(ctx, i, i.settings.CallTimeout, true, req, (*wire.Client).EstimateCost)
+}
+
+// askPlugin makes one call of a method of the plugin's client; see [instance.call].
+func askPlugin[Q, A any](ctx context.Context, i *instance, timeout time.Duration, idempotent bool, req Q, method func(*wire.Client, context.Context, Q) (A, error)) (out A, err error) {
+	err = i.call(ctx, timeout, idempotent, func(ctx context.Context, s *session) (err error) {
+		out, err = method(s.Client(), ctx, req)
+		return err
+	})
+	return out, err
+}
+
 // call runs one call of the plugin: it gets a process, waits for a free slot,
 // sets the deadline, counts, and repeats an idempotent call once when the process
 // is lost, unless money was spent.
@@ -23,22 +49,21 @@ func (i *instance) call(ctx context.Context, timeout time.Duration, idempotent b
 	callCtx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	retried := false
-	err := i.once(ctx, callCtx, do)
-	if idempotent && lost(err) && callCtx.Err() == nil && sdk.SpentUSD(err) == 0 {
+	err := i.tryCall(ctx, callCtx, do)
+	if idempotent && isConnectionLost(err) && callCtx.Err() == nil && sdk.SpentUSD(err) == 0 {
 		retried = true
-		err = i.once(ctx, callCtx, do)
+		err = i.tryCall(ctx, callCtx, do)
 	}
 	i.count(begun, retried, err)
 	return err
 }
 
-// lost reports whether a call failed because its process went away under it.
-func lost(err error) bool {
+func isConnectionLost(err error) bool {
 	u, ok := errors.AsType[*UnavailableError](err)
 	return ok && u.Until.IsZero() && (status.Code(u.Err) == codes.Unavailable || status.Code(u.Err) == codes.Canceled)
 }
 
-func (i *instance) once(ctx, callCtx context.Context, do func(context.Context, *session) error) error {
+func (i *instance) tryCall(ctx, callCtx context.Context, do func(context.Context, *session) error) error {
 	s, err := i.acquire(callCtx)
 	if err != nil {
 		return i.explain(ctx, nil, err)
@@ -51,13 +76,9 @@ func (i *instance) once(ctx, callCtx context.Context, do func(context.Context, *
 			return i.explain(ctx, nil, callCtx.Err())
 		}
 	}
-	s.mu.Lock()
-	s.calls++
-	s.mu.Unlock()
+	s.calls.Add(1)
 	err = do(callCtx, s)
-	s.mu.Lock()
-	s.calls--
-	s.mu.Unlock()
+	s.calls.Add(-1)
 	return i.explain(ctx, s, err)
 }
 
@@ -71,7 +92,7 @@ const clockSlack = 50 * time.Millisecond
 func (i *instance) explain(ctx context.Context, s *session, err error) error {
 	if err == nil {
 		if s != nil {
-			i.answered(s)
+			s.overruns.Store(0)
 		}
 		return nil
 	}
@@ -90,13 +111,13 @@ func (i *instance) explain(ctx context.Context, s *session, err error) error {
 		return ended
 	}
 	var unavailable *UnavailableError
-	if errors.As(err, &unavailable) || permanent(err) || errors.Is(err, ErrClosed) {
+	if errors.As(err, &unavailable) || isPermanent(err) || errors.Is(err, errClosed) {
 		return err
 	}
 	switch code {
 	case codes.DeadlineExceeded:
 		if s != nil {
-			i.overran(s)
+			i.countOverrun(s)
 		}
 		return &UnavailableError{Instance: i.name, Plugin: i.plugin, Reason: "it did not answer in time", Err: err}
 	case codes.Unavailable, codes.Canceled:
@@ -104,14 +125,14 @@ func (i *instance) explain(ctx context.Context, s *session, err error) error {
 		return &UnavailableError{Instance: i.name, Plugin: i.plugin, Reason: s.lostReason(), Err: err}
 	}
 	if s != nil {
-		i.answered(s)
+		s.overruns.Store(0)
 	}
 	message := err.Error()
 	var malformed *wire.MalformedError
 	if st, ok := status.FromError(err); ok && !errors.As(err, &malformed) {
 		message = st.Message()
 	}
-	return &CallError{Instance: i.name, Plugin: i.plugin, Code: code, Message: i.clean(message), Err: err}
+	return &CallError{Instance: i.name, Plugin: i.plugin, Code: code, Message: i.redactMessage(message), Err: err}
 }
 
 // lostReason waits for the end of a process whose connection was lost, which is a
@@ -129,15 +150,15 @@ func (s *session) lostReason() string {
 		s.kill("its connection was lost")
 		<-s.Done()
 	}
-	if reason := s.killed(); reason != "" {
+	if reason := s.killReason(); reason != "" {
 		return reason
 	}
 	return "its process ended with " + s.Exit()
 }
 
-// clean cuts a plugin's message to a length that a log can bear and hides what
+// redactMessage cuts a plugin's message to a length that a log can bear and hides what
 // the config says is secret.
-func (i *instance) clean(message string) string {
+func (i *instance) redactMessage(message string) string {
 	i.host.mu.Lock()
 	info := i.host.infos[i.plugin]
 	i.host.mu.Unlock()
@@ -154,21 +175,10 @@ func (i *instance) clean(message string) string {
 	return message
 }
 
-// answered notes that the process answered, whatever it said.
-func (i *instance) answered(s *session) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.overruns = 0
-}
-
-// overran notes that a call missed the host's deadline, and has a process killed
+// countOverrun notes that a call missed the host's deadline, and has a process killed
 // that seems to hang.
-func (i *instance) overran(s *session) {
-	s.mu.Lock()
-	s.overruns++
-	n := s.overruns
-	s.mu.Unlock()
-	if n >= overruns {
+func (i *instance) countOverrun(s *session) {
+	if n := s.overruns.Add(1); n >= overruns {
 		s.kill(fmt.Sprintf("it missed %d deadlines in a row and was killed", n))
 		return
 	}

@@ -1,6 +1,7 @@
 package host
 
 import (
+	"cmp"
 	"time"
 
 	"github.com/hashicorp/go-hclog"
@@ -26,9 +27,6 @@ type Config struct {
 	Dir string
 	// TempDir is where sockets and scratch folders are made; empty means the system's.
 	TempDir string
-	// Observe, when not nil, is told of every call and every change of state. It
-	// must be fast and safe for concurrent use, and must not call the host.
-	Observe func(Event)
 	// Version of the application, told to plugins for their logs.
 	Version string
 }
@@ -44,8 +42,11 @@ type PluginConfig struct {
 	PassEnv []string
 	// SHA256, when not empty, is the checksum in hexadecimal that the program must have.
 	SHA256 string
-	// Isolation says what the plugin may touch; empty means [IsolationProcess].
-	Isolation Isolation
+	// Isolation says what the plugin may touch. "none": anything; what leaves its process
+	// group lives on. "process", the default: all that it starts ends with it. "sandbox":
+	// also no network, and no files but the system's, its program's, those of Config.Dir
+	// and of Read.
+	Isolation string
 	// Memory is the most that the plugin and what it starts may hold, in bytes; 0
 	// is no limit. It requires "memory".
 	Memory int64
@@ -82,9 +83,7 @@ func (c PluginConfig) withDefaults() PluginConfig {
 	set(&c.VerifyTimeout, 10*time.Minute)
 	set(&c.StopGrace, time.Second)
 	set(&c.Models.Timeout, time.Minute)
-	if c.Models.Calls == 0 {
-		c.Models.Calls = 20
-	}
+	c.Models.Calls = cmp.Or(c.Models.Calls, 20)
 	return c
 }
 

@@ -69,7 +69,6 @@ func List(dirs []string) []Found {
 	return out
 }
 
-// find returns the program of a plugin.
 func (h *Host) find(plugin string) (string, error) {
 	if path := h.cfg.Plugins[plugin].Path; path != "" {
 		path, err := filepath.Abs(path)
@@ -124,15 +123,15 @@ func executable(path string) error {
 	if who := writable(path, info); who != "" {
 		return fmt.Errorf("%s may be written by %s; chmod go-w it first", path, who)
 	}
-	return trusted(path)
+	return checkFolders(path)
 }
 
 // otherOwner is said of what belongs to another user than this one and root.
 const otherOwner = "its owner, who is another user"
 
-// trusted reports why another user could put another program in the place of path: a
+// checkFolders reports why another user could put another program in the place of path: a
 // folder on the way to it lets them, or one on the way that links lead.
-func trusted(path string) error {
+func checkFolders(path string) error {
 	path, err := filepath.Abs(path)
 	if err != nil {
 		return err

@@ -17,7 +17,6 @@ var allowedEnv = []string{
 	"SYSTEMROOT", "USERPROFILE", "TEMP", "TMP",
 }
 
-// environment returns the whole environment of a plugin.
 func environment(c PluginConfig) []string {
 	var env []string
 	for _, name := range slices.Concat(allowedEnv, c.PassEnv) {

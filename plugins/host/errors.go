@@ -18,16 +18,14 @@ var (
 	ErrNotFound = errors.New("plugin not found")
 	// ErrChecksum means that the program is not the one that the operator pinned.
 	ErrChecksum = errors.New("plugin checksum mismatch")
-	// ErrIsolation means that a plugin cannot be confined as it must be.
-	ErrIsolation = jail.ErrLacks
-	// ErrClosed means that the host is closed.
-	ErrClosed = errors.New("plugin host closed")
+	// errClosed means that the host is closed.
+	errClosed = errors.New("plugin host closed")
 )
 
-// permanent reports whether an error stays however often a plugin is started.
-func permanent(err error) bool {
+// isPermanent reports whether an error stays however often a plugin is started.
+func isPermanent(err error) bool {
 	var config *ConfigError
-	return errors.As(err, &config) || errors.Is(err, ErrChecksum) || errors.Is(err, ErrIsolation)
+	return errors.As(err, &config) || errors.Is(err, ErrChecksum) || errors.Is(err, jail.ErrLacks)
 }
 
 // UnavailableError says that an instance cannot be called now. It is

@@ -29,15 +29,15 @@ func writable(path string, info fs.FileInfo) string {
 		return "its group"
 	case mode.Perm()&0o020 != 0 && accessList(path):
 		return "others on its access list"
-	case s.Uid != 0 && s.Uid != uint32(os.Getuid()) && !unmapped(s.Uid):
+	case s.Uid != 0 && s.Uid != uint32(os.Getuid()) && !isOverflowUser(s.Uid):
 		return otherOwner
 	}
 	return ""
 }
 
-// unmapped reports whether uid stands for all that a user namespace does not know,
+// isOverflowUser reports whether uid stands for all that a user namespace does not know,
 // the system's root for one: nobody in it can be that user.
-func unmapped(uid uint32) bool {
+func isOverflowUser(uid uint32) bool {
 	const overflow, everybody = 65534, 4294967295
 	data, err := os.ReadFile("/proc/self/uid_map")
 	var inside, outside, count uint64
@@ -47,5 +47,4 @@ func unmapped(uid uint32) bool {
 	return uid == overflow && count < everybody
 }
 
-// alive reports whether there is a process pid.
 func alive(pid int) bool { return syscall.Kill(pid, 0) != syscall.ESRCH }

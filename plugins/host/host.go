@@ -3,6 +3,7 @@ package host
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -104,27 +105,27 @@ func (h *Host) Verifier(name, plugin string, config map[string]any) (sdk.Verifie
 	if err != nil {
 		return nil, err
 	}
-	return &Verifier{i: i}, nil
+	return sdk.VerifierFunc(i.verify), nil
 }
 
 // QualityEstimator returns the instance name of a plugin as a quality estimator,
-// like Verifier. The result is a *[QualityEstimator].
+// like Verifier.
 func (h *Host) QualityEstimator(name, plugin string, config map[string]any) (sdk.QualityEstimator, error) {
 	i, err := h.instance(name, plugin, wire.QualityEstimator, config)
 	if err != nil {
 		return nil, err
 	}
-	return &QualityEstimator{i: i}, nil
+	return sdk.QualityEstimatorFunc(i.estimateQuality), nil
 }
 
 // CostEstimator returns the instance name of a plugin as a cost estimator, like
-// Verifier. The result is a *[CostEstimator].
+// Verifier.
 func (h *Host) CostEstimator(name, plugin string, config map[string]any) (sdk.CostEstimator, error) {
 	i, err := h.instance(name, plugin, wire.CostEstimator, config)
 	if err != nil {
 		return nil, err
 	}
-	return &CostEstimator{i: i}, nil
+	return sdk.CostEstimatorFunc(i.estimateCost), nil
 }
 
 func (h *Host) instance(name, plugin string, role wire.Role, config map[string]any) (*instance, error) {
@@ -148,7 +149,7 @@ func (h *Host) instance(name, plugin string, role wire.Role, config map[string]a
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.closed {
-		return nil, ErrClosed
+		return nil, errClosed
 	}
 	h.instances = append(h.instances, i)
 	return i, nil
@@ -161,7 +162,7 @@ func (h *Host) Info(ctx context.Context, plugin string) (*wire.Info, error) {
 	info, closed := h.infos[plugin], h.closed
 	h.mu.Unlock()
 	if closed {
-		return nil, ErrClosed
+		return nil, errClosed
 	}
 	if info != nil {
 		return info, nil
@@ -207,19 +208,6 @@ func (h *Host) Schema(ctx context.Context, plugin string, role wire.Role) (*sche
 	return s, nil
 }
 
-// Check checks a config against the plugin's schema, without configuring it.
-func (h *Host) Check(ctx context.Context, plugin string, role wire.Role, config map[string]any) (schema.Diagnostics, error) {
-	s, err := h.Schema(ctx, plugin, role)
-	if err != nil {
-		return nil, err
-	}
-	if config, err = schema.Normalize(config); err != nil {
-		return nil, err
-	}
-	_, ds := s.Check(config)
-	return ds, nil
-}
-
 // connection is a process, or something like it.
 type connection interface {
 	Client() *wire.Client
@@ -262,7 +250,14 @@ func (h *Host) connect(ctx context.Context, plugin string, settings PluginConfig
 	if err := h.confine(&spec, settings, own); err != nil {
 		return nil, fmt.Errorf("plugin %s: %w", plugin, err)
 	}
-	return started(ctx, spec)
+	p, err := process.Start(ctx, spec)
+	if err != nil {
+		return nil, err
+	}
+	if c := p.Isolation(); c != nil {
+		log.Debug("plugin is confined", "layers", strings.Join(c.Layers, ", "))
+	}
+	return p, nil
 }
 
 // Start starts every instance that is not running, all at once, and returns what
@@ -277,7 +272,7 @@ func (h *Host) Start(ctx context.Context) error {
 		wg.Go(func() { _, errs[n] = i.acquire(ctx) })
 	}
 	wg.Wait()
-	return joined(errs)
+	return errors.Join(errs...)
 }
 
 // Close ends every plugin and waits until nothing of them is left. It takes a

@@ -14,7 +14,6 @@ import (
 
 	"github.com/stepfall/stepfall/plugins/host"
 	"github.com/stepfall/stepfall/sdk"
-	"github.com/stepfall/stepfall/sdk/plugin/wire"
 )
 
 // exitAtOnce is the variable for programs built with the race detector, which sleep
@@ -96,23 +95,13 @@ func TestEstimateCost(t *testing.T) {
 	}
 }
 
-func TestVerifyWithEvents(t *testing.T) {
-	v, ok := verifier(t, newHost(t, host.Config{}), nil).(*host.Verifier)
-	if !ok {
-		t.Fatal("not a *host.Verifier")
-	}
-	var events []wire.Event
-	got, err := v.VerifyWith(within(t, 2*time.Minute), &sdk.VerifyRequest{Query: query("q"), Answer: &sdk.Answer{Text: "good"}},
-		func(e wire.Event) { events = append(events, e) })
+func TestVerify(t *testing.T) {
+	got, err := verifier(t, newHost(t, host.Config{}), nil).Verify(within(t, 2*time.Minute), &sdk.VerifyRequest{Query: query("q"), Answer: &sdk.Answer{Text: "good"}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	if got.Outcome != sdk.Passed || got.Score != 1 || got.Confidence != 0.9 || got.Verifier != "check" || got.Duration <= 0 {
 		t.Errorf("got %+v", got)
-	}
-	want := []wire.Event{{Done: 1, Total: 3, Message: "check"}, {Done: 2, Total: 3, Message: "check"}, {Done: 3, Total: 3, Message: "check"}, {Log: "a line"}}
-	if diff := cmp.Diff(want, events); diff != "" {
-		t.Error(diff)
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/hashicorp/go-hclog"
@@ -22,20 +23,19 @@ type State string
 // The states.
 const (
 	// Stopped: not started yet, or ended; the next call starts it.
-	Stopped  State = "stopped"
-	Starting State = "starting"
-	Ready    State = "ready"
-	// Paused: it crashed; no start is tried for a while.
-	Paused State = "paused"
-	// Open: it crashed too often; no start is tried for a longer while.
-	Open State = "open"
-	// Refused: it cannot work with its config, or its program may not be run.
-	Refused State = "refused"
-	// Closed: the host is closed.
-	Closed State = "closed"
+	Stopped       State = "stopped"
+	stateStarting State = "starting"
+	Ready         State = "ready"
+	// statePaused: it crashed; no start is tried for a while.
+	statePaused State = "paused"
+	// stateOpen: it crashed too often; no start is tried for a longer while.
+	stateOpen State = "open"
+	// stateRefused: it cannot work with its config, or its program may not be run.
+	stateRefused State = "refused"
+	// stateClosed: the host is closed.
+	stateClosed State = "closed"
 )
 
-// instance is one role of one plugin with one config.
 type instance struct {
 	host     *Host
 	name     string
@@ -64,14 +64,13 @@ type start struct {
 	err     error
 }
 
-// acquire returns the running session, starting one if need be and allowed.
 func (i *instance) acquire(ctx context.Context) (*session, error) {
 	i.mu.Lock()
 	if s := i.session; s != nil && i.state == Ready {
 		select {
 		case <-s.Done():
 			// Its end is about to be recorded; whoever comes first does it.
-			i.ended(s)
+			i.recordEnd(s)
 		default:
 			i.mu.Unlock()
 			return s, nil
@@ -85,7 +84,7 @@ func (i *instance) acquire(ctx context.Context) (*session, error) {
 		}
 		st = &start{done: make(chan struct{})}
 		i.starting = st
-		i.setState(Starting)
+		i.state = stateStarting
 		i.host.wg.Go(func() { i.start(st) })
 	}
 	i.mu.Unlock()
@@ -100,11 +99,11 @@ func (i *instance) acquire(ctx context.Context) (*session, error) {
 // mayStart returns why no start is to be tried now. i.mu is held.
 func (i *instance) mayStart() error {
 	switch i.state {
-	case Closed:
-		return ErrClosed
-	case Refused:
+	case stateClosed:
+		return errClosed
+	case stateRefused:
 		return i.last
-	case Paused, Open:
+	case statePaused, stateOpen:
 		if time.Now().Before(i.until) {
 			return i.unavailable("it is down after crashes", i.until, i.last)
 		}
@@ -132,46 +131,46 @@ func (i *instance) start(st *start) {
 	defer i.mu.Unlock()
 	i.starting = nil
 	i.stats.Starts++
-	if i.state == Closed && err == nil {
+	if i.state == stateClosed && err == nil {
 		s.stop()
-		err = ErrClosed
+		err = errClosed
 	}
 	if err != nil {
-		st.err = i.startFailed(err)
+		st.err = i.recordFailedStart(err)
 		return
 	}
 	i.log.Debug("plugin started", "pid", s.PID(), "version", s.info.Version, "took", time.Since(begun))
 	i.session, st.session = s, s
-	i.setState(Ready)
+	i.state = Ready
 	i.host.wg.Go(func() { i.watch(s) })
 }
 
-// startFailed records a failed start and returns the error for those who wait.
+// recordFailedStart records a failed start and returns the error for those who wait.
 // i.mu is held.
-func (i *instance) startFailed(err error) error {
-	if i.state == Closed || i.host.ctx.Err() != nil {
-		return ErrClosed // the host ended the start
+func (i *instance) recordFailedStart(err error) error {
+	if i.state == stateClosed || i.host.ctx.Err() != nil {
+		return errClosed // the host ended the start
 	}
-	if permanent(err) {
+	if isPermanent(err) {
 		// Trying again would change nothing.
 		i.last = err
-		i.setState(Refused)
+		i.state = stateRefused
 		i.log.Error("plugin cannot be used", "error", err)
 		return err
 	}
 	i.log.Error("plugin did not start", "error", err)
-	i.crashed(i.unavailable("it did not start", time.Time{}, err))
+	i.recordCrash(i.unavailable("it did not start", time.Time{}, err))
 	return i.last
 }
 
-// ended records that a session's process ended without being asked to. i.mu is held.
-func (i *instance) ended(s *session) {
-	if i.session != s || i.state == Closed {
+// recordEnd records that a session's process ended without being asked to. i.mu is held.
+func (i *instance) recordEnd(s *session) {
+	if i.session != s || i.state == stateClosed {
 		return
 	}
 	i.session = nil
 	reason := "its process ended with " + s.Exit()
-	if why := s.killed(); why != "" {
+	if why := s.killReason(); why != "" {
 		reason = why
 	}
 	i.log.Error("plugin is down", "reason", reason, "lived", time.Since(s.begun))
@@ -179,11 +178,11 @@ func (i *instance) ended(s *session) {
 		i.crashes, i.pauses = nil, 0
 	}
 	i.stats.Crashes++
-	i.crashed(i.unavailable(reason, time.Time{}, nil))
+	i.recordCrash(i.unavailable(reason, time.Time{}, nil))
 }
 
-// crashed decides when the next start may be tried. i.mu is held.
-func (i *instance) crashed(err error) {
+// recordCrash decides when the next start may be tried. i.mu is held.
+func (i *instance) recordCrash(err error) {
 	now := time.Now()
 	i.last = err
 	recent := i.crashes[:0]
@@ -196,11 +195,11 @@ func (i *instance) crashed(err error) {
 	i.pauses++
 	if len(i.crashes) >= breakerCrashes {
 		i.until = now.Add(breakerPause)
-		i.setState(Open)
+		i.state = stateOpen
 		return
 	}
 	i.until = now.Add(pause(i.pauses))
-	i.setState(Paused)
+	i.state = statePaused
 }
 
 // pause is the time before the nth start in a row: none before the first, then
@@ -216,23 +215,11 @@ func pause(n int) time.Duration {
 	return d - time.Duration(rand.Int64N(int64(d)/4+1))
 }
 
-// setState changes the state and tells the observer. i.mu is held.
-func (i *instance) setState(s State) {
-	if i.state == s {
-		return
-	}
-	i.state = s
-	if i.host.cfg.Observe != nil {
-		i.host.cfg.Observe(Event{Instance: i.name, Plugin: i.plugin, State: s})
-	}
-}
-
-// close ends the instance for good.
 func (i *instance) close() {
 	i.mu.Lock()
 	s := i.session
 	i.session = nil
-	i.setState(Closed)
+	i.state = stateClosed
 	i.mu.Unlock()
 	if s != nil {
 		s.stop()
@@ -250,13 +237,11 @@ type session struct {
 	cancel context.CancelFunc
 	once   sync.Once
 
-	mu       sync.Mutex
-	calls    int // under way
-	overruns int // calls in a row that missed the host's deadline
-	reason   string
+	calls    atomic.Int32 // under way
+	overruns atomic.Int32 // calls in a row that missed the host's deadline
+	reason   atomic.Value // the string for which it was killed
 }
 
-// newSession starts, describes and configures a process.
 func (i *instance) newSession(ctx context.Context) (_ *session, err error) {
 	h := i.host
 	s := &session{begun: time.Now(), cancel: func() {}}
@@ -342,16 +327,13 @@ func (s *session) stop() {
 
 // kill kills a process that does not answer.
 func (s *session) kill(reason string) {
-	s.mu.Lock()
-	s.reason = reason
-	s.mu.Unlock()
+	s.reason.Store(reason)
 	s.Kill()
 }
 
-func (s *session) killed() string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.reason
+func (s *session) killReason() string {
+	reason, _ := s.reason.Load().(string)
+	return reason
 }
 
 // watch checks an idle process now and then, and cleans up when it ends.
@@ -363,19 +345,12 @@ func (i *instance) watch(s *session) {
 		select {
 		case <-s.Done():
 			i.mu.Lock()
-			i.ended(s)
+			i.recordEnd(s)
 			i.mu.Unlock()
 			s.stop()
 			return
 		case <-ticker.C:
-			s.mu.Lock()
-			busy := s.calls > 0
-			s.mu.Unlock()
-			if busy {
-				failures = 0
-				continue
-			}
-			if i.healthy(s) {
+			if s.calls.Load() > 0 || i.healthy(s) {
 				failures = 0
 			} else if failures++; failures == 2 {
 				s.kill("it did not answer two health checks and was killed")

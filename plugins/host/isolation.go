@@ -1,7 +1,6 @@
 package host
 
 import (
-	"context"
 	"fmt"
 	"path/filepath"
 	"slices"
@@ -12,30 +11,26 @@ import (
 	"github.com/stepfall/stepfall/sdk/plugin/process"
 )
 
-// Isolation says what a plugin may touch.
-type Isolation string
-
-// The levels. At every one of them a plugin gets a clean environment and leads a
-// process group of its own.
+// The levels of isolation. At every one of them a plugin gets a clean environment and
+// leads a process group of its own.
 const (
-	// IsolationNone adds nothing: what leaves the process group lives on.
-	IsolationNone Isolation = "none"
-	// IsolationProcess holds a plugin and all that it starts together, so that all
+	// isolationNone adds nothing: what leaves the process group lives on.
+	isolationNone = "none"
+	// isolationProcess holds a plugin and all that it starts together, so that all
 	// of it ends with the plugin or the host. It needs a program that calls
-	// [jail.Main]; without, it is IsolationNone, and the log says so.
-	IsolationProcess Isolation = "process"
-	// IsolationSandbox also takes away the network, and all files but those of the
+	// [jail.Main]; without, it is isolationNone, and the log says so.
+	isolationProcess = "process"
+	// isolationSandbox also takes away the network, and all files but those of the
 	// system, of the plugin's program, of Config.Dir and of PluginConfig.Read.
-	IsolationSandbox Isolation = "sandbox"
+	isolationSandbox = "sandbox"
 )
 
 // sandboxRequires is what a sandbox must have when the operator names nothing else.
 var sandboxRequires = []string{"filesystem", jail.LayerNetwork, "processes"}
 
-// requires returns the layers and aims without which the plugin is not started.
 func (c PluginConfig) requires() []string {
 	required := slices.Clone(c.Require)
-	if len(required) == 0 && c.Isolation == IsolationSandbox {
+	if len(required) == 0 && c.Isolation == isolationSandbox {
 		required = slices.Clone(sandboxRequires)
 	}
 	if c.Memory > 0 && !slices.Contains(required, "memory") {
@@ -44,10 +39,9 @@ func (c PluginConfig) requires() []string {
 	return required
 }
 
-// checkIsolation reports settings that make no sense.
 func (c PluginConfig) checkIsolation() error {
 	switch c.Isolation {
-	case "", IsolationNone, IsolationProcess, IsolationSandbox:
+	case "", isolationNone, isolationProcess, isolationSandbox:
 	default:
 		return fmt.Errorf("isolation is %q: it must be none, process or sandbox", c.Isolation)
 	}
@@ -59,8 +53,8 @@ func (c PluginConfig) checkIsolation() error {
 			return fmt.Errorf("require has %q: known are %s", name, strings.Join(names, ", "))
 		}
 	}
-	if required := c.requires(); c.Isolation == IsolationNone && len(required) > 0 {
-		return fmt.Errorf("%w: isolation is none, and %s is required", ErrIsolation, strings.Join(required, ", "))
+	if required := c.requires(); c.Isolation == isolationNone && len(required) > 0 {
+		return fmt.Errorf("%w: isolation is none, and %s is required", jail.ErrLacks, strings.Join(required, ", "))
 	}
 	return nil
 }
@@ -88,7 +82,7 @@ func (h *Host) openJail() (*jail.Jail, error) {
 // confine adds to the spec what the settings ask for. own is the plugin's folder,
 // which it may write to.
 func (h *Host) confine(spec *process.Spec, settings PluginConfig, own string) error {
-	if settings.Isolation == IsolationNone {
+	if settings.Isolation == isolationNone {
 		h.log.Warn("plugin runs without isolation: it can read this program's environment, keys included, through /proc", "program", spec.Path)
 		return nil
 	}
@@ -96,13 +90,13 @@ func (h *Host) confine(spec *process.Spec, settings PluginConfig, own string) er
 	j, err := h.jail()
 	if err != nil {
 		if len(required) > 0 {
-			return fmt.Errorf("%w: %s required: %w", ErrIsolation, strings.Join(required, ", "), err)
+			return fmt.Errorf("%w: %s required: %w", jail.ErrLacks, strings.Join(required, ", "), err)
 		}
 		return nil
 	}
 	spec.Jail = j
 	spec.Confinement = &jail.Confinement{Level: jail.Held, Limits: jail.Limits{Memory: settings.Memory}, Require: required}
-	if settings.Isolation == IsolationSandbox {
+	if settings.Isolation == isolationSandbox {
 		spec.Confinement.Level = jail.Sandboxed
 		spec.Confinement.Writable = []string{own}
 		spec.Confinement.ReadOnly = append(jail.ToolPaths(spec.Path), append([]string{filepath.Dir(spec.Path)}, settings.Read...)...)
@@ -113,10 +107,10 @@ func (h *Host) confine(spec *process.Spec, settings PluginConfig, own string) er
 	return nil
 }
 
-// attest puts the host's word in place of the plugin's where that is the host's to
+// overrideClaims puts the host's word in place of the plugin's where that is the host's to
 // say: the name is that of the policy, and of the layers that held a plugin's own
 // runs only those stand that the host itself finds on this machine.
-func (i *instance) attest(verdict *sdk.Verdict) {
+func (i *instance) overrideClaims(verdict *sdk.Verdict) {
 	verdict.Verifier = i.name
 	if len(verdict.Isolation) == 0 {
 		return
@@ -129,16 +123,4 @@ func (i *instance) attest(verdict *sdk.Verdict) {
 		// A group of its own may be had by a plugin that was given one.
 		return claim != jail.LayerCgroup && !slices.Contains(layers, claim)
 	})
-}
-
-// started starts a process and says which layers hold it.
-func started(ctx context.Context, spec process.Spec) (connection, error) {
-	p, err := process.Start(ctx, spec)
-	if err != nil {
-		return nil, err
-	}
-	if c := p.Confined(); c != nil && spec.Log != nil {
-		spec.Log.Debug("plugin is confined", "layers", strings.Join(c.Layers, ", "))
-	}
-	return p, nil
 }

@@ -43,7 +43,7 @@ func TestSandboxedPlugin(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	h := newHost(t, host.Config{Dir: own, Plugins: map[string]host.PluginConfig{"test": {Isolation: host.IsolationSandbox, Read: []string{allowed}}}})
+	h := newHost(t, host.Config{Dir: own, Plugins: map[string]host.PluginConfig{"test": {Isolation: "sandbox", Read: []string{allowed}}}})
 	for _, c := range []struct {
 		act, file string
 		works     bool
@@ -83,7 +83,7 @@ func TestIsolationThatCannotBeHad(t *testing.T) {
 	}{
 		"level":      {host.PluginConfig{Isolation: "total"}, "must be none, process or sandbox"},
 		"name":       {host.PluginConfig{Require: []string{"walls"}}, "known are cgroup, filesystem"},
-		"none":       {host.PluginConfig{Isolation: host.IsolationNone, Memory: 1 << 30}, "isolation is none, and memory is required"},
+		"none":       {host.PluginConfig{Isolation: "none", Memory: 1 << 30}, "isolation is none, and memory is required"},
 		"no network": {host.PluginConfig{Require: []string{jail.LayerNetwork}}, "required isolation is not to be had here: network"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -91,7 +91,7 @@ func TestIsolationThatCannotBeHad(t *testing.T) {
 			e, err := h.QualityEstimator("quality", "test", nil)
 			if err == nil {
 				err = ask(within(t, 2*time.Minute), e, "")
-				if !errors.Is(err, host.ErrIsolation) || !host.PluginError(err) || h.Stats()[0].State != host.Refused {
+				if !errors.Is(err, jail.ErrLacks) || h.Stats()[0].State != "refused" {
 					t.Errorf("got %v, %+v", err, h.Stats()[0])
 				}
 			}
@@ -115,7 +115,7 @@ func TestIsolationNeedsJailMain(t *testing.T) {
 	}{
 		{host.PluginConfig{}, "answered"},
 		{host.PluginConfig{Memory: 1 << 30}, "jail.Main"},
-		{host.PluginConfig{Isolation: host.IsolationSandbox}, "jail.Main"},
+		{host.PluginConfig{Isolation: "sandbox"}, "jail.Main"},
 	} {
 		var out syncBuffer
 		startApplication(t, "unjailed", &out, &applicationOrder{

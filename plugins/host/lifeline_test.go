@@ -65,14 +65,14 @@ func exists(file string) bool {
 // would, so that there is none of others there.
 func TestNothingOutlivesAKilledHost(t *testing.T) {
 	dir := pluginDir(t)
-	for _, isolation := range []host.Isolation{host.IsolationNone, host.IsolationProcess} {
+	for _, isolation := range []string{"none", "process"} {
 		for state, text := range map[string]string{
 			"starting": "", "idle": "children", "in a call": "children and stuck", "stopped by a signal": "children",
 		} {
-			if isolation == host.IsolationNone && text == "children" {
+			if isolation == "none" && text == "children" {
 				text = "child"
 			}
-			if isolation == host.IsolationNone && (state == "in a call" || state == "starting") {
+			if isolation == "none" && (state == "in a call" || state == "starting") {
 				continue // the plugin is as it is when idle, and its children leave the group
 			}
 			t.Run(fmt.Sprintf("%s, isolation %s", state, isolation), func(t *testing.T) {
@@ -121,7 +121,7 @@ func pythonPlugin(t *testing.T, role string) string {
 
 func TestNoPythonPluginOutlivesAKilledHost(t *testing.T) {
 	program := pythonPlugin(t, "quality-estimator")
-	for _, isolation := range []host.Isolation{host.IsolationNone, host.IsolationProcess} {
+	for _, isolation := range []string{"none", "process"} {
 		for _, stopped := range []bool{false, true} {
 			t.Run(fmt.Sprintf("isolation %s, stopped %t", isolation, stopped), func(t *testing.T) {
 				settings := host.PluginConfig{Path: program, Isolation: isolation}

@@ -20,11 +20,11 @@ const LockName = "stepfall-plugins.lock"
 // Lock records which programs an operator trusts, by plugin name. It is kept in
 // a file that belongs in version control.
 type Lock struct {
-	Plugins map[string]Locked `json:"plugins"`
+	Plugins map[string]LockEntry `json:"plugins"`
 }
 
-// Locked is one plugin of a [Lock].
-type Locked struct {
+// LockEntry is one plugin of a [Lock].
+type LockEntry struct {
 	Version string `json:"version,omitempty"`
 	// SHA256 are the checksums of the program in hexadecimal, by platform
 	// ("linux/amd64").
@@ -61,15 +61,14 @@ func (l *Lock) Write(path string) error {
 	return os.WriteFile(path, append(data, '\n'), 0o644)
 }
 
-// sum returns the checksum that a plugin must have on this platform.
 func (l *Lock) sum(plugin string) (string, error) {
 	locked, ok := l.Plugins[plugin]
 	if !ok {
-		return "", fmt.Errorf("%w: %s is not in the lock file; `stepfall plugin lock` adds it", ErrChecksum, plugin)
+		return "", fmt.Errorf("%w: %s is not in the lock file; `stepfall plugin check --lock` adds it", ErrChecksum, plugin)
 	}
 	sum, ok := locked.SHA256[Platform()]
 	if !ok {
-		return "", fmt.Errorf("%w: the lock file has %s not for %s; `stepfall plugin lock` adds it", ErrChecksum, plugin, Platform())
+		return "", fmt.Errorf("%w: the lock file has %s not for %s; `stepfall plugin check --lock` adds it", ErrChecksum, plugin, Platform())
 	}
 	return sum, nil
 }
@@ -106,7 +105,6 @@ func (p *program) close() {
 	}
 }
 
-// open opens the program of a plugin and checks it when it is pinned.
 func (h *Host) open(plugin string) (*program, error) {
 	path, err := h.find(plugin)
 	if err != nil {

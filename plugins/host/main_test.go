@@ -23,7 +23,6 @@ import (
 	"github.com/stepfall/stepfall/sdk/jail"
 	"github.com/stepfall/stepfall/sdk/plugin"
 	"github.com/stepfall/stepfall/sdk/plugin/schema"
-	"github.com/stepfall/stepfall/sdk/plugin/wire"
 )
 
 // TestMain lets the test binary double as a plugin that does what it is told. It
@@ -236,13 +235,6 @@ func (v *testVerifier) Verify(ctx context.Context, req *sdk.VerifyRequest) (*sdk
 	if err := v.act(ctx, req.Answer.Text); err != nil {
 		return nil, err
 	}
-	for req.Answer.Text == "endless" && ctx.Err() == nil {
-		plugin.LogLine(ctx, "\x1b[2J"+strings.Repeat("e", 100<<10))
-	}
-	for i := range 3 {
-		plugin.Progress(ctx, i+1, 3, "check")
-	}
-	plugin.LogLine(ctx, "a line")
 	out := &sdk.Verdict{Outcome: sdk.Failed, Score: 0.25, Confidence: 0.9, Evidence: "TestX failed", Isolation: []string{"network"}}
 	if req.Answer.Text == "good" {
 		out.Outcome, out.Score = sdk.Passed, 1
@@ -262,7 +254,7 @@ func (v *testVerifier) Verify(ctx context.Context, req *sdk.VerifyRequest) (*sdk
 		out.CostUSD = 0.5
 	}
 	if req.Answer.Text == "huge" {
-		out.Evidence = strings.Repeat("x", wire.MaxMessageBytes)
+		out.Evidence = strings.Repeat("x", 64<<20)
 	}
 	if req.Answer.Text == "nothing" {
 		return nil, nil

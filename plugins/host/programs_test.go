@@ -41,7 +41,7 @@ func TestProgramsThatCannotBePlugins(t *testing.T) {
 			return os.WriteFile(p, fmt.Appendf(nil, "#!/bin/sh\nhead -c %d /dev/urandom\n", noise), 0o755)
 		}, "it ended before the handshake"},
 	} {
-		for _, isolation := range []host.Isolation{host.IsolationNone, host.IsolationProcess} {
+		for _, isolation := range []string{"none", "process"} {
 			t.Run(name+", isolation "+string(isolation), func(t *testing.T) {
 				path := filepath.Join(t.TempDir(), "test")
 				if err := c.make(path); err != nil {
@@ -70,7 +70,7 @@ func TestALockedProgramThatChangesIsNotRestarted(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	lock := &host.Lock{Plugins: map[string]host.Locked{"test": {SHA256: map[string]string{host.Platform(): sum}}}}
+	lock := &host.Lock{Plugins: map[string]host.LockEntry{"test": {SHA256: map[string]string{host.Platform(): sum}}}}
 	h := newHost(t, host.Config{SearchPath: []string{dir}, Lock: lock})
 	e := estimator(t, h, nil)
 	if err := ask(within(t, 2*time.Minute), e, ""); err != nil {
@@ -92,7 +92,7 @@ func TestALockedProgramThatChangesIsNotRestarted(t *testing.T) {
 	if err := ask(within(t, 2*time.Minute), e, ""); !errors.Is(err, host.ErrChecksum) {
 		t.Errorf("got %v", err)
 	}
-	if s := h.Stats()[0]; s.State != host.Refused || exists(filepath.Join(dir, "started")) {
+	if s := h.Stats()[0]; s.State != "refused" || exists(filepath.Join(dir, "started")) {
 		t.Errorf("state %s", s.State)
 	}
 }
@@ -108,16 +108,16 @@ func TestLockFiles(t *testing.T) {
 		lock *host.Lock
 		want string
 	}{
-		"no entry":         {&host.Lock{Plugins: map[string]host.Locked{}}, "test is not in the lock file; `stepfall plugin lock` adds it"},
-		"another platform": {&host.Lock{Plugins: map[string]host.Locked{"test": {SHA256: map[string]string{"plan9/mips": sum}}}}, "has test not for " + host.Platform()},
-		"another program":  {&host.Lock{Plugins: map[string]host.Locked{"test": {SHA256: map[string]string{host.Platform(): "00"}}}}, "pinned is 00"},
+		"no entry":         {&host.Lock{Plugins: map[string]host.LockEntry{}}, "test is not in the lock file; `stepfall plugin check --lock` adds it"},
+		"another platform": {&host.Lock{Plugins: map[string]host.LockEntry{"test": {SHA256: map[string]string{"plan9/mips": sum}}}}, "has test not for " + host.Platform()},
+		"another program":  {&host.Lock{Plugins: map[string]host.LockEntry{"test": {SHA256: map[string]string{host.Platform(): "00"}}}}, "pinned is 00"},
 	} {
 		err := ask(within(t, 2*time.Minute), estimator(t, newHost(t, host.Config{SearchPath: []string{dir}, Lock: c.lock}), nil), "")
 		if !errors.Is(err, host.ErrChecksum) || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	lock := &host.Lock{Plugins: map[string]host.Locked{
+	lock := &host.Lock{Plugins: map[string]host.LockEntry{
 		"b": {Version: "1.0.0", SHA256: map[string]string{"linux/arm64": "2", "linux/amd64": "1"}}, "a": {SHA256: map[string]string{"linux/amd64": "0"}},
 	}}
 	file := filepath.Join(t.TempDir(), host.LockName)

@@ -1,25 +1,13 @@
 package host
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"time"
 
 	"github.com/stepfall/stepfall/sdk"
 )
-
-// Event tells an observer of a change of state, or of a call when State is empty.
-type Event struct {
-	Instance, Plugin string
-	// State is the new state.
-	State State
-	// Duration is that of the call, waiting and retry included.
-	Duration time.Duration
-	// Retried is true when the call was repeated.
-	Retried bool
-	// Err is how the call failed.
-	Err error
-}
 
 // Stats counts what an instance did.
 type Stats struct {
@@ -65,9 +53,7 @@ func (i *instance) snapshot() Stats {
 	defer i.mu.Unlock()
 	s := i.stats
 	s.Instance, s.Plugin, s.State = i.name, i.plugin, i.state
-	if s.State == "" {
-		s.State = Stopped
-	}
+	s.State = cmp.Or(s.State, Stopped)
 	if i.session != nil {
 		s.PID = i.session.PID()
 	}
@@ -80,6 +66,7 @@ func (i *instance) snapshot() Stats {
 func (i *instance) count(begun time.Time, retried bool, err error) {
 	took := time.Since(begun)
 	i.mu.Lock()
+	defer i.mu.Unlock()
 	i.stats.Calls++
 	i.stats.Time += took
 	i.stats.Longest = max(i.stats.Longest, took)
@@ -92,13 +79,8 @@ func (i *instance) count(begun time.Time, retried bool, err error) {
 			i.stats.Unavailable++
 		}
 	}
-	i.mu.Unlock()
-	if i.host.cfg.Observe != nil {
-		i.host.cfg.Observe(Event{Instance: i.name, Plugin: i.plugin, Duration: took, Retried: retried, Err: err})
-	}
 }
 
-// callModel calls a model for the plugin and counts it.
 func (i *instance) callModel(ctx context.Context, model string, query *sdk.Query) (*sdk.Answer, error) {
 	answer, err := i.host.cfg.Models.CallModel(ctx, model, query)
 	i.mu.Lock()
@@ -109,6 +91,3 @@ func (i *instance) callModel(ctx context.Context, model string, query *sdk.Query
 	}
 	return answer, err
 }
-
-// joined returns the errors as one, nil when there are none.
-func joined(errs []error) error { return errors.Join(errs...) }

@@ -39,7 +39,7 @@ func TestLock(t *testing.T) {
 		t.Fatal(err)
 	}
 	file := filepath.Join(t.TempDir(), host.LockName)
-	lock := &host.Lock{Plugins: map[string]host.Locked{"test": {Version: "0.1.0", SHA256: map[string]string{host.Platform(): sum}}}}
+	lock := &host.Lock{Plugins: map[string]host.LockEntry{"test": {Version: "0.1.0", SHA256: map[string]string{host.Platform(): sum}}}}
 	if err := lock.Write(file); err != nil {
 		t.Fatal(err)
 	}

@@ -53,7 +53,7 @@ func (r *run) apply(answer *sdk.Answer) (*sdk.Verdict, error) {
 func (r *run) spec(argv []string, wall time.Duration) *jail.Spec {
 	c := &r.v.config
 	spec := &jail.Spec{
-		Dir: r.dir, Argv: argv, Require: required(c.Require), Changes: slices.Clone(r.changes), Env: jail.ToolEnv(),
+		Dir: r.dir, Argv: argv, Require: requiredLayers(c.Require), Changes: slices.Clone(r.changes), Env: jail.ToolEnv(),
 		Limits: jail.Limits{Wall: wall, Memory: c.MemoryMiB << 20, Disk: c.DiskMiB << 20, Processes: c.Processes, Output: c.OutputKiB << 10},
 	}
 	for name, value := range c.Env {
@@ -76,7 +76,7 @@ func (r *run) start(ctx context.Context, spec *jail.Spec) (*jail.Result, error) 
 			continue // it is not there
 		}
 		for _, source := range r.sources {
-			if within(real, source) || within(source, real) {
+			if isBelow(real, source) || isBelow(source, real) {
 				return nil, fmt.Errorf("the cases in %s lie in %s, where an answer could read them", source, mount)
 			}
 		}
@@ -84,8 +84,8 @@ func (r *run) start(ctx context.Context, spec *jail.Spec) (*jail.Result, error) 
 	return r.walls.Run(ctx, spec)
 }
 
-// within reports whether a path is a folder or lies below it.
-func within(folder, path string) bool {
+// isBelow reports whether a path is a folder or lies below it.
+func isBelow(folder, path string) bool {
 	inside, err := filepath.Rel(folder, path)
 	return err == nil && filepath.IsLocal(inside)
 }
@@ -141,8 +141,8 @@ func (r *run) verdict(outcome sdk.Outcome, evidence string) *sdk.Verdict {
 	return verdict
 }
 
-// ended is what came of one case.
-type ended struct {
+// exitState is what came of one case.
+type exitState struct {
 	ran    bool
 	wrong  string // what is wrong; "" is right
 	unfit  string // why it says nothing about the answer
@@ -153,7 +153,7 @@ type ended struct {
 func (r *run) cases(ctx context.Context, list []cases.Case) (*sdk.Verdict, error) {
 	inner, stop := context.WithCancel(ctx)
 	defer stop()
-	came := make([]ended, len(list))
+	came := make([]exitState, len(list))
 	faults := make([]error, len(list))
 	var wait sync.WaitGroup
 	for i := range list {
@@ -186,7 +186,7 @@ func (r *run) cases(ctx context.Context, list []cases.Case) (*sdk.Verdict, error
 	return r.decide(list, came), nil
 }
 
-func (r *run) decide(list []cases.Case, came []ended) *sdk.Verdict {
+func (r *run) decide(list []cases.Case, came []exitState) *sdk.Verdict {
 	passed := 0
 	var wrong []string
 	for i := range came {
@@ -231,7 +231,7 @@ func name(number int, c *cases.Case) string {
 
 // describe says what is wrong with a case. Of a hidden one nothing is told that was
 // read from it, by the program or by a checker: evidence goes to the next model.
-func describe(number int, c *cases.Case, e *ended) string {
+func describe(number int, c *cases.Case, e *exitState) string {
 	text := name(number, c) + ": "
 	if !c.Public {
 		why, stopped := ends[e.result.End]
@@ -268,19 +268,19 @@ var ends = map[jail.End]string{
 }
 
 // try runs one case.
-func (r *run) try(ctx context.Context, c *cases.Case) (ended, error) {
+func (r *run) try(ctx context.Context, c *cases.Case) (exitState, error) {
 	plan, err := c.Plan(r.v.config.Command, r.v.config.File)
 	if err != nil {
-		return ended{}, err
+		return exitState{}, err
 	}
 	spec := r.spec(plan.Argv, r.v.config.Timeout)
 	spec.ReadOnly = slices.Concat(spec.ReadOnly, jail.ToolPaths(r.v.config.Command[0]), plan.ReadOnly)
 	spec.Changes, spec.Reports = append(spec.Changes, plan.Changes...), plan.Reports
 	result, err := r.start(ctx, spec)
 	if err != nil {
-		return ended{}, err
+		return exitState{}, err
 	}
-	e := ended{ran: true, result: result}
+	e := exitState{ran: true, result: result}
 	if why, ok := ends[result.End]; ok {
 		e.wrong = why
 		return e, nil
@@ -347,7 +347,7 @@ func (r *run) fault(ctx context.Context, argv []string) (string, error) {
 }
 
 // check has the checker compare, in a jail in which nothing of the answer runs.
-func (r *run) check(ctx context.Context, c *cases.Case, out *cases.Output, e *ended) error {
+func (r *run) check(ctx context.Context, c *cases.Case, out *cases.Output, e *exitState) error {
 	if c.Expect.Stdout == nil {
 		e.wrong = c.Check(out, cases.Compare{By: r.v.config.Compare, Tolerance: r.v.config.Tolerance})
 		return nil

@@ -60,7 +60,7 @@ func (v *verifier) verify(ctx context.Context, req *sdk.VerifyRequest) (*sdk.Ver
 		return nil, err
 	}
 	layers, missing := walls.Layers()
-	if lacks := jail.Lacks(required(v.config.Require), layers); len(lacks) > 0 {
+	if lacks := jail.Lacks(requiredLayers(v.config.Require), layers); len(lacks) > 0 {
 		return &sdk.Verdict{Evidence: "required isolation is not to be had here: " + strings.Join(lacks, ", "), IsolationMissing: missing}, nil
 	}
 	if req.Answer == nil {
@@ -133,6 +133,6 @@ func (v *verifier) casesOf(query string) (*cases.Set, error) {
 	return set, nil
 }
 
-// required adds to the layers that a policy asks for the one without which an answer
+// requiredLayers adds to the layers that a policy asks for the one without which an answer
 // reads the cases wherever they are.
-func required(layers []string) []string { return append(slices.Clip(layers), "filesystem") }
+func requiredLayers(layers []string) []string { return append(slices.Clip(layers), "filesystem") }

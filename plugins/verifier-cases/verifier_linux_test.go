@@ -189,6 +189,9 @@ func TestBuild(t *testing.T) {
 
 // A service has no home: go then has no build cache of its own, and no folder of modules.
 func TestBuildWithoutAHome(t *testing.T) {
+	if os.Getenv("STEPFALL_ATTACKS") != "all" {
+		t.Skip("STEPFALL_ATTACKS is not all") // it compiles the standard library
+	}
 	find(t, "go", "version")
 	for _, name := range []string{"HOME", "XDG_CACHE_HOME", "GOCACHE", "GOMODCACHE", "GOPATH"} {
 		t.Setenv(name, "")

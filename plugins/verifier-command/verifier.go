@@ -11,14 +11,12 @@ import (
 	"os/exec"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/stepfall/stepfall/sdk"
 	"github.com/stepfall/stepfall/sdk/jail"
 )
 
-// verifier runs a program for each verdict.
 type verifier struct {
 	config Config
 	path   string
@@ -27,14 +25,12 @@ type verifier struct {
 	jail   *jail.Jail
 }
 
-// question is what the program reads.
 type question struct {
 	Query   *sdk.Query    `json:"query"`
 	Answer  *sdk.Answer   `json:"answer"`
 	Earlier []sdk.Attempt `json:"earlier,omitempty"`
 }
 
-// reply is what it writes.
 type reply struct {
 	Outcome    *sdk.Outcome `json:"outcome"`
 	Score      *float64     `json:"score"`
@@ -73,7 +69,6 @@ func (v *verifier) Verify(ctx context.Context, req *sdk.VerifyRequest) (*sdk.Ver
 	return verdict, nil
 }
 
-// run runs the program once. The verdict that comes with an error has the isolation alone.
 func (v *verifier) run(ctx context.Context, req *sdk.VerifyRequest) (*sdk.Verdict, error) {
 	input, err := json.Marshal(question{req.Query, req.Answer, req.Earlier})
 	if err != nil {
@@ -95,8 +90,8 @@ func (v *verifier) run(ctx context.Context, req *sdk.VerifyRequest) (*sdk.Verdic
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
 	limit := v.config.OutputKiB << 10
-	stdout := &bounded{limit: limit, full: func() { stop(errLoud) }}
-	stderr := &bounded{limit: limit, full: func() { stop(errLoud) }}
+	stdout := &jail.Output{Limit: limit, Most: limit, Full: func() { stop(errLoud) }}
+	stderr := &jail.Output{Limit: limit, Most: limit, Full: func() { stop(errLoud) }}
 
 	command := exec.Command(v.path, v.config.Command[1:]...)
 	command.Args[0] = v.config.Command[0]
@@ -143,7 +138,7 @@ func (v *verifier) confinement(dir, temp string) *jail.Confinement {
 }
 
 // read reads the verdict of a program that has ended so.
-func (v *verifier) read(ctx context.Context, err error, stdout, stderr *bounded) (*sdk.Verdict, error) {
+func (v *verifier) read(ctx context.Context, err error, stdout, stderr *jail.Output) (*sdk.Verdict, error) {
 	if cause := context.Cause(ctx); errors.Is(cause, errSlow) || errors.Is(cause, errLoud) {
 		return nil, cause
 	}
@@ -154,7 +149,7 @@ func (v *verifier) read(ctx context.Context, err error, stdout, stderr *bounded)
 		return byExitCode(err, stdout, stderr)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("%w: %s", err, stderr.tail())
+		return nil, fmt.Errorf("%w: %s", err, lastWords(stderr))
 	}
 	return parse(stdout.Bytes())
 }
@@ -164,8 +159,8 @@ var (
 	errLoud = errors.New("it wrote too much")
 )
 
-func byExitCode(err error, stdout, stderr *bounded) (*sdk.Verdict, error) {
-	evidence := strings.TrimSpace(stdout.tail() + "\n" + stderr.tail())
+func byExitCode(err error, stdout, stderr *jail.Output) (*sdk.Verdict, error) {
+	evidence := strings.TrimSpace(lastWords(stdout) + "\n" + lastWords(stderr))
 	failure, ok := errors.AsType[*exec.ExitError](err)
 	switch {
 	case err == nil:
@@ -203,33 +198,8 @@ func parse(output []byte) (*sdk.Verdict, error) {
 	return verdict, nil
 }
 
-// bounded is a buffer that calls full when more is written than it may hold.
-type bounded struct {
-	mu    sync.Mutex
-	data  bytes.Buffer
-	limit int
-	full  func()
-}
-
-func (b *bounded) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.data.Len()+len(p) > b.limit {
-		b.full()
-		return len(p), nil
-	}
-	return b.data.Write(p)
-}
-
-// Bytes returns what was written.
-func (b *bounded) Bytes() []byte {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.data.Bytes()
-}
-
-// tail returns the end of what was written, for a person.
-func (b *bounded) tail() string {
+// lastWords returns the end of what was written, for a person.
+func lastWords(b *jail.Output) string {
 	const enough = 2 << 10
 	data := bytes.TrimSpace(b.Bytes())
 	if len(data) > enough {

@@ -3,6 +3,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"os"
 	"strings"
@@ -49,9 +50,7 @@ func open(_ context.Context, c Config) (sdk.Verifier, error) {
 		}
 		text, at = string(data), "prompt_file"
 	}
-	if text == "" {
-		text = builtIn
-	}
+	text = cmp.Or(text, builtIn)
 	prompt, err := template.New("prompt").Option("missingkey=error").Parse(text)
 	if err != nil {
 		return nil, schema.Errorf([]string{at}, "%v", err)

@@ -17,7 +17,6 @@ import (
 	"github.com/stepfall/stepfall/sdk/plugin"
 )
 
-// verifier asks a judge.
 type verifier struct {
 	config Config
 	prompt *template.Template
@@ -94,7 +93,7 @@ const acceptable = "The answer is acceptable: correct and complete."
 // ask asks once. Swapped, the options, and in a comparison the answers, change places.
 func (v *verifier) ask(ctx context.Context, req *sdk.VerifyRequest, other *sdk.Answer, swapped bool) (ballot, error) {
 	see := view{
-		Task: v.cut(task(req.Query)), Answer: v.cut(said(req.Answer)), Criteria: v.config.Criteria,
+		Task: v.cut(task(req.Query)), Answer: v.cut(textAndCalls(req.Answer)), Criteria: v.config.Criteria,
 		Options: [2]string{acceptable, "The answer is not acceptable."},
 		Mark:    rand.Text(),
 		Calls:   len(req.Answer.ToolCalls) > 0 || other != nil && len(other.ToolCalls) > 0,
@@ -105,7 +104,7 @@ func (v *verifier) ask(ctx context.Context, req *sdk.VerifyRequest, other *sdk.A
 	// letterFor is the reply that speaks for the answer.
 	letterFor := "A"
 	if other != nil {
-		see.Other = v.cut(said(other))
+		see.Other = v.cut(textAndCalls(other))
 		see.Options = [2]string{"Answer 1 is better.", "Answer 2 is better."}
 	}
 	if swapped {
@@ -177,7 +176,6 @@ func article(before, after string) bool {
 	return begins && strings.HasPrefix(after, " ") && word != "" && unicode.IsLower(rune(word[0])) && !verb
 }
 
-// task is the conversation, as text.
 func task(query *sdk.Query) string {
 	if query == nil {
 		return ""
@@ -200,8 +198,8 @@ func task(query *sdk.Query) string {
 	return strings.TrimSpace(b.String())
 }
 
-// said is what an answer says, its tool calls included.
-func said(answer *sdk.Answer) string {
+// textAndCalls is what an answer says, its tool calls included.
+func textAndCalls(answer *sdk.Answer) string {
 	var b strings.Builder
 	b.WriteString(answer.Text)
 	for _, call := range answer.ToolCalls {
@@ -210,7 +208,6 @@ func said(answer *sdk.Answer) string {
 	return strings.TrimSpace(b.String())
 }
 
-// cut leaves out the middle of a long text.
 func (v *verifier) cut(s string) string {
 	if len(s) <= v.config.MaxChars {
 		return s

@@ -35,7 +35,7 @@ func description() plugin.Plugin {
 }
 
 func open(_ context.Context, c Config) (sdk.Verifier, error) {
-	v := &verifier{config: c, schemas: newSchemas()}
+	v := &verifier{config: c}
 	var at string
 	switch {
 	case c.Schema != nil && c.SchemaFile != "":
@@ -59,7 +59,7 @@ func open(_ context.Context, c Config) (sdk.Verifier, error) {
 		v.schema = data
 	}
 	if v.schema != nil {
-		if _, err := v.schemas.compile(v.schema); err != nil {
+		if err := v.schemas.Compile(v.schema); err != nil {
 			return nil, schema.Errorf([]string{at}, "%v", err)
 		}
 	}

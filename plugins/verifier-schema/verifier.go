@@ -8,16 +8,15 @@ import (
 	"strings"
 
 	"github.com/stepfall/stepfall/sdk"
+	"github.com/stepfall/stepfall/sdk/jsonschema"
 )
 
-// verifier checks form.
 type verifier struct {
 	config  Config
 	schema  []byte
-	schemas *schemas
+	schemas jsonschema.Schemas
 }
 
-// finding is the result of the checks of one answer.
 type finding struct {
 	checks, passed int
 	faults         []string
@@ -64,7 +63,7 @@ func (v *verifier) verdict(f *finding) *sdk.Verdict {
 	verdict := &sdk.Verdict{Score: float64(f.passed) / float64(f.checks)}
 	switch {
 	case len(f.faults) > 0:
-		verdict.Outcome, verdict.Evidence = sdk.Failed, listed(f.faults)
+		verdict.Outcome, verdict.Evidence = sdk.Failed, joinFaults(f.faults)
 	case v.config.MayPass:
 		verdict.Outcome, verdict.Evidence = sdk.Passed, "the form is right"
 	default:
@@ -76,7 +75,7 @@ func (v *verifier) verdict(f *finding) *sdk.Verdict {
 // maxFaults bounds the faults that are listed: a long array can have as many.
 const maxFaults = 20
 
-func listed(faults []string) string {
+func joinFaults(faults []string) string {
 	if len(faults) > maxFaults {
 		faults = append(slices.Clone(faults[:maxFaults]), fmt.Sprintf("... and %d more", len(faults)-maxFaults))
 	}
@@ -108,7 +107,7 @@ func (v *verifier) call(f *finding, query *sdk.Query, call *sdk.ToolCall) error 
 		f.check()
 		return nil
 	}
-	faults, err := v.schemas.violations(tool.Parameters, arguments)
+	faults, err := v.schemas.Violations(tool.Parameters, arguments)
 	if err != nil {
 		return fmt.Errorf("tool %q: %w", call.Name, err)
 	}
@@ -119,7 +118,6 @@ func (v *verifier) call(f *finding, query *sdk.Query, call *sdk.ToolCall) error 
 	return nil
 }
 
-// text checks a text that must be JSON.
 func (v *verifier) text(f *finding, query *sdk.Query, text string) error {
 	schema := v.schema
 	if schema == nil {
@@ -129,12 +127,12 @@ func (v *verifier) text(f *finding, query *sdk.Query, text string) error {
 		return nil
 	}
 	if v.config.Extract {
-		text = unfenced(text)
+		text = stripFence(text)
 	}
 	if len(schema) == 0 {
 		schema = []byte("true")
 	}
-	faults, err := v.schemas.violations(schema, []byte(text))
+	faults, err := v.schemas.Violations(schema, []byte(text))
 	if err != nil {
 		return err
 	}
@@ -142,8 +140,8 @@ func (v *verifier) text(f *finding, query *sdk.Query, text string) error {
 	return nil
 }
 
-// unfenced returns what is inside a code fence when the text is one.
-func unfenced(text string) string {
+// stripFence returns what is inside a code fence when the text is one.
+func stripFence(text string) string {
 	trimmed := strings.TrimSpace(text)
 	inner, ok := strings.CutPrefix(trimmed, "```")
 	if !ok {

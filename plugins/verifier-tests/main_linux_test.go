@@ -16,7 +16,7 @@ import (
 // TestMain lets the test binary double as the plugin.
 func TestMain(m *testing.M) {
 	jail.Main()
-	if os.Getenv(wire.CookieKey) == wire.CookieValue {
+	if wire.IsStartedByHost() {
 		main() // started by a host, and not by the kit
 	}
 	plugintest.Main(m, main)

@@ -12,8 +12,6 @@ catalog "openai/gpt-4o" {
     input_usd_per_million        = 2.5
     cached_input_usd_per_million = 1.25
     output_usd_per_million       = 10
-    batch_input_usd_per_million  = 1.25
-    batch_output_usd_per_million = 5
   }
 }
 
@@ -27,8 +25,6 @@ catalog "openai/gpt-4o-mini" {
     input_usd_per_million        = 0.15
     cached_input_usd_per_million = 0.075
     output_usd_per_million       = 0.6
-    batch_input_usd_per_million  = 0.075
-    batch_output_usd_per_million = 0.3
   }
 }
 
@@ -42,8 +38,6 @@ catalog "openai/gpt-4.1" {
     input_usd_per_million        = 2
     cached_input_usd_per_million = 0.5
     output_usd_per_million       = 8
-    batch_input_usd_per_million  = 1
-    batch_output_usd_per_million = 4
   }
 }
 
@@ -57,8 +51,6 @@ catalog "openai/gpt-4.1-mini" {
     input_usd_per_million        = 0.4
     cached_input_usd_per_million = 0.1
     output_usd_per_million       = 1.6
-    batch_input_usd_per_million  = 0.2
-    batch_output_usd_per_million = 0.8
   }
 }
 
@@ -72,8 +64,6 @@ catalog "openai/gpt-4.1-nano" {
     input_usd_per_million        = 0.1
     cached_input_usd_per_million = 0.025
     output_usd_per_million       = 0.4
-    batch_input_usd_per_million  = 0.05
-    batch_output_usd_per_million = 0.2
   }
 }
 
@@ -87,8 +77,6 @@ catalog "openai/gpt-5" {
     input_usd_per_million        = 1.25
     cached_input_usd_per_million = 0.125
     output_usd_per_million       = 10
-    batch_input_usd_per_million  = 0.625
-    batch_output_usd_per_million = 5
   }
 }
 
@@ -102,8 +90,6 @@ catalog "openai/gpt-5-mini" {
     input_usd_per_million        = 0.25
     cached_input_usd_per_million = 0.025
     output_usd_per_million       = 2
-    batch_input_usd_per_million  = 0.125
-    batch_output_usd_per_million = 1
   }
 }
 
@@ -117,8 +103,6 @@ catalog "openai/gpt-5-nano" {
     input_usd_per_million        = 0.05
     cached_input_usd_per_million = 0.005
     output_usd_per_million       = 0.4
-    batch_input_usd_per_million  = 0.025
-    batch_output_usd_per_million = 0.2
   }
 }
 
@@ -132,8 +116,6 @@ catalog "openai/o4-mini" {
     input_usd_per_million        = 1.1
     cached_input_usd_per_million = 0.275
     output_usd_per_million       = 4.4
-    batch_input_usd_per_million  = 0.55
-    batch_output_usd_per_million = 2.2
   }
 }
 
@@ -148,8 +130,6 @@ catalog "anthropic/claude-3-5-haiku-latest" {
     cached_input_usd_per_million = 0.08
     cache_write_usd_per_million  = 1
     output_usd_per_million       = 4
-    batch_input_usd_per_million  = 0.4
-    batch_output_usd_per_million = 2
   }
 }
 
@@ -164,8 +144,6 @@ catalog "anthropic/claude-haiku-4-5" {
     cached_input_usd_per_million = 0.1
     cache_write_usd_per_million  = 1.25
     output_usd_per_million       = 5
-    batch_input_usd_per_million  = 0.5
-    batch_output_usd_per_million = 2.5
   }
 }
 
@@ -180,8 +158,6 @@ catalog "anthropic/claude-sonnet-4-5" {
     cached_input_usd_per_million = 0.3
     cache_write_usd_per_million  = 3.75
     output_usd_per_million       = 15
-    batch_input_usd_per_million  = 1.5
-    batch_output_usd_per_million = 7.5
   }
 }
 
@@ -196,8 +172,6 @@ catalog "anthropic/claude-opus-4-1" {
     cached_input_usd_per_million = 1.5
     cache_write_usd_per_million  = 18.75
     output_usd_per_million       = 75
-    batch_input_usd_per_million  = 7.5
-    batch_output_usd_per_million = 37.5
   }
 }
 

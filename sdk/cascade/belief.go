@@ -102,7 +102,7 @@ func (b Belief) law(scale float64) law {
 		}
 		return law{mean: b.Mean, dev: dev}
 	}
-	return b.judged(scale)
+	return b.judgedLaw(scale)
 }
 
 // cdf returns P(X <= x).

@@ -29,7 +29,7 @@ func (q *search) settle() {
 	for _, i := range q.best {
 		q.pick += q.items[i].cost
 	}
-	if !q.must && q.floor >= q.least && preferred(q.cheap, 0, q.pick) {
+	if !q.must && q.floor >= q.least && isPreferred(q.cheap, 0, q.pick) {
 		q.best, q.pick = q.best[:0], 0
 	}
 	q.branch()
@@ -40,7 +40,7 @@ func (q *search) settle() {
 func (q *search) offer(tau, cost float64) {
 	switch {
 	case q.second:
-		if tau < q.least || !preferred(q.cheap, cost, q.pick) {
+		if tau < q.least || !isPreferred(q.cheap, cost, q.pick) {
 			return
 		}
 		q.pick = cost

@@ -157,7 +157,7 @@ func TestCascadeRouteIsTheBruteForceOptimum(t *testing.T) {
 		for set := range tau {
 			switch {
 			case tau[set] >= top-1e-10:
-				if pick < 0 || preferred(p.Gamma == 1, newCost(s, set), newCost(s, pick)) {
+				if pick < 0 || isPreferred(p.Gamma == 1, newCost(s, set), newCost(s, pick)) {
 					pick = set
 				}
 			case tau[set] >= top-1e-6:

@@ -35,7 +35,7 @@ func NewCascade(p Params) (*Cascade, error) {
 func (c *Cascade) Tune(lambdas []float64, gamma float64) (Strategy, error) {
 	t := *c
 	var err error
-	if t.common, err = c.tuned(lambdas, gamma); err != nil {
+	if t.common, err = c.withLambdas(lambdas, gamma); err != nil {
 		return nil, err
 	}
 	return &t, nil
@@ -123,7 +123,7 @@ func (c *Cascade) among(s *State) int {
 	c.ahead(s, func(added []int) {
 		a := c.value(s, lambda, added)
 		none := run == Stop && len(s.Ran) == 0
-		if none || a.Tau > best.Tau+tieTolerance || a.Tau >= best.Tau-tieTolerance && preferred(cheap, a.Cost, best.Cost) {
+		if none || a.Tau > best.Tau+tieTolerance || a.Tau >= best.Tau-tieTolerance && isPreferred(cheap, a.Cost, best.Cost) {
 			run, best = added[0], a
 		}
 	})

@@ -69,7 +69,7 @@ func NewCascadeRoute(p Params, search Search) (*CascadeRoute, error) {
 func (r *CascadeRoute) Tune(lambdas []float64, gamma float64) (Strategy, error) {
 	t := *r
 	var err error
-	if t.common, err = r.tuned(lambdas, gamma); err != nil {
+	if t.common, err = r.withLambdas(lambdas, gamma); err != nil {
 		return nil, err
 	}
 	return &t, nil

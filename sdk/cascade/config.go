@@ -168,8 +168,8 @@ func newCommon(name string, p Params) (common, error) {
 	return c, errors.Join(faults...)
 }
 
-// tuned returns c with other lambdas and gamma.
-func (c common) tuned(lambdas []float64, gamma float64) (common, error) {
+// withLambdas returns c with other lambdas and gamma.
+func (c common) withLambdas(lambdas []float64, gamma float64) (common, error) {
 	t, err := newCommon(c.name, Params{Lambdas: lambdas, Gamma: gamma})
 	c.lambdas, c.gamma = t.lambdas, t.gamma
 	return c, err

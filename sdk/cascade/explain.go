@@ -90,7 +90,7 @@ func (r *Route) Explain(s *State) Explanation {
 		e.Alternatives = append(e.Alternatives, Alternative{Models: []int{i}, ExpectedMax: b.Mean, Cost: s.Costs[i], Tau: b.Mean - p})
 		e.Options = append(e.Options, Option{Model: i, Price: p, Gain: b.Mean, Chosen: i == e.Decision.Run})
 	}
-	return e.ranked(byTau)
+	return e.sortBy(byTau)
 }
 
 // Explain implements [Explainer]: there is nothing to show but the threshold.
@@ -116,7 +116,7 @@ func (c *Cascade) Explain(s *State) Explanation {
 		e.Alternatives = append(e.Alternatives, a)
 		e.Options = append(e.Options, Option{Model: i, Price: price(e.Lambda, s.Costs[i]), Gain: a.ExpectedMax - before, Chosen: i == e.Decision.Run})
 	})
-	return e.ranked(byTau)
+	return e.sortBy(byTau)
 }
 
 // value returns the alternative that adds the models, valued by the answer rule.
@@ -172,7 +172,7 @@ func (r *CascadeRoute) Explain(s *State) Explanation {
 	for _, set := range sets {
 		e.Alternatives = append(e.Alternatives, r.weigh(s, e.Lambda, set))
 	}
-	return e.ranked(byTau)
+	return e.sortBy(byTau)
 }
 
 // Explain implements [Explainer]: the alternatives are the single models with
@@ -194,13 +194,13 @@ func (x *Index) Explain(s *State) Explanation {
 		}
 		e.Options = append(e.Options, Option{Model: i, Price: price(e.Lambda, s.Costs[i]), Gain: gain, Chosen: i == e.Decision.Run})
 	}
-	return e.ranked(func(a, b Alternative) int {
+	return e.sortBy(func(a, b Alternative) int {
 		return cmp.Or(cmp.Compare(b.Reservation, a.Reservation), cmp.Compare(a.Cost, b.Cost))
 	})
 }
 
-// ranked sorts the alternatives and keeps the best.
-func (e Explanation) ranked(order func(a, b Alternative) int) Explanation {
+// sortBy sorts the alternatives and keeps the best.
+func (e Explanation) sortBy(order func(a, b Alternative) int) Explanation {
 	slices.SortStableFunc(e.Alternatives, order)
 	e.Alternatives = e.Alternatives[:min(len(e.Alternatives), shown)]
 	return e

@@ -29,7 +29,7 @@ func NewIndex(p Params) (*Index, error) {
 
 // Tune implements [Tunable].
 func (x *Index) Tune(lambdas []float64, gamma float64) (Strategy, error) {
-	c, err := x.tuned(lambdas, gamma)
+	c, err := x.withLambdas(lambdas, gamma)
 	if err != nil {
 		return nil, err
 	}
@@ -65,7 +65,7 @@ func (x *Index) Decide(s *State) Decision {
 		}
 		p := price(lambda, s.Costs[i])
 		l := s.Beliefs[i].law(x.scale)
-		looks := s.Beliefs[i].Look.offered()
+		looks := s.Beliefs[i].Look.isOffered()
 		if !looks && x.curve.below(&l, least, p) {
 			continue
 		}
@@ -76,7 +76,7 @@ func (x *Index) Decide(s *State) Decision {
 		switch {
 		case d.Run == Stop || r > top+tieTolerance:
 			d.Run, top, cost = i, r, s.Costs[i]
-		case r >= top-tieTolerance && preferred(cheap, s.Costs[i], cost):
+		case r >= top-tieTolerance && isPreferred(cheap, s.Costs[i], cost):
 			d.Run, top, cost = i, max(r, top), s.Costs[i]
 		}
 		least = max(least, r-tieTolerance)

@@ -30,8 +30,8 @@ func (d Decision) Mark(seen []int, n int) int {
 	return mark
 }
 
-// offered reports whether there is something to buy.
-func (l *Look) offered() bool { return l.StdDev > 0 }
+// isOffered reports whether there is something to buy.
+func (l *Look) isOffered() bool { return l.StdDev > 0 }
 
 // box returns the law of a model that has not run, and its reservation value: with the
 // look if that is worth its price when it is bought at once, else without.
@@ -39,7 +39,7 @@ func (x *Index) box(s *State, i int, lambda float64) (law, float64) {
 	b := &s.Beliefs[i]
 	plain := b.law(x.scale)
 	r := x.curve.reservation(&plain, price(lambda, s.Costs[i]))
-	if !b.Look.offered() || b.Unseen || b.Bernoulli {
+	if !b.Look.isOffered() || b.Unseen || b.Bernoulli {
 		return plain, r
 	}
 	looked := plain
@@ -74,11 +74,11 @@ func (x *Index) look(s *State, lambda float64) int {
 		dev := x.scale * look.StdDev
 		p := price(lambda, look.CostUSD)
 		// The gain is at most half the mean distance of X from its mean.
-		if !look.offered() || dev*invSqrt2Pi <= p+most {
+		if !look.isOffered() || dev*invSqrt2Pi <= p+most {
 			continue
 		}
 		if closed == nil {
-			closed = x.closed(s, lambda)
+			closed = x.closedBoxes(s, lambda)
 		}
 		beside := negInf
 		for m, j := range s.Ran {
@@ -99,8 +99,8 @@ type box struct {
 	reservation float64
 }
 
-// closed returns the boxes of the models that may still be run.
-func (x *Index) closed(s *State, lambda float64) []box {
+// closedBoxes returns the boxes of the models that may still be run.
+func (x *Index) closedBoxes(s *State, lambda float64) []box {
 	list := []box{}
 	if x.DepthReached(s) {
 		return list

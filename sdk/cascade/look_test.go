@@ -66,7 +66,7 @@ func TestWhatALookGains(t *testing.T) {
 		for _, i := range c.state.Ran[1:] {
 			beside = max(beside, c.state.Beliefs[i].Mean)
 		}
-		got := x.lookGain(c.state.Beliefs[0].Mean, c.dev, beside, x.closed(&c.state, lambda))
+		got := x.lookGain(c.state.Beliefs[0].Mean, c.dev, beside, x.closedBoxes(&c.state, lambda))
 		if want := with - without; math.Abs(got-want) > 0.006 {
 			t.Errorf("%s: a look is said to gain %.4f, and playing on gains %.4f", c.name, got, want)
 		}

@@ -19,8 +19,8 @@ const (
 	PriorFalseReject = 0.05
 )
 
-// PriorWeight is how many wrong, and right, answers the prior rates count for.
-const PriorWeight = 10
+// priorWeight is how many wrong, and right, answers the prior rates count for.
+const priorWeight = 10
 
 // Validate reports rates that are no probabilities, or with which a pass would say as
 // much against an answer as for it.
@@ -75,13 +75,13 @@ func Posterior(p, ifRight, ifWrong float64) float64 {
 // passed, and how many right ones it has seen and rejected, drawn to the prior's.
 func LearnRates(wrong, passed, right, rejected float64) Rates {
 	return Rates{
-		FalsePass:   (passed + PriorWeight*PriorFalsePass) / (wrong + PriorWeight),
-		FalseReject: (rejected + PriorWeight*PriorFalseReject) / (right + PriorWeight),
+		FalsePass:   (passed + priorWeight*PriorFalsePass) / (wrong + priorWeight),
+		FalseReject: (rejected + priorWeight*PriorFalseReject) / (right + priorWeight),
 	}
 }
 
-// judged is the law of an answer's estimate after a verdict.
-func (b *Belief) judged(scale float64) law {
+// judgedLaw is the law of an answer's estimate after a verdict.
+func (b *Belief) judgedLaw(scale float64) law {
 	p := b.Mean
 	if scale == 0 || p <= 0 || p >= 1 {
 		return law{mean: p}

@@ -11,7 +11,7 @@ const pairwise = 40
 func (q *search) reduce() {
 	pivot := q.singles()
 	if len(q.items) > 1 && pivot >= 0 {
-		q.dominated(pivot)
+		q.removeDominated(pivot)
 	}
 	if len(q.items) > 2 {
 		q.thresholds()
@@ -65,9 +65,9 @@ func covers(a, b *item) bool {
 	return a.mean >= b.mean && a.dev >= b.dev
 }
 
-// dominated drops the items that the pivot covers and that are not worth their
+// removeDominated drops the items that the pivot covers and that are not worth their
 // price beside it, and raises the bar by pairs with the pivot.
-func (q *search) dominated(pivot int) {
+func (q *search) removeDominated(pivot int) {
 	p := q.items[pivot]
 	keep := q.items[:0]
 	for i := range q.items {
@@ -165,7 +165,7 @@ func (q *search) few() bool {
 		cost := [...]float64{a.cost, b.cost, a.cost + b.cost}
 		least, pick := max(tau[0], tau[1], tau[2])-tieTolerance, -1
 		for k := range tau {
-			if tau[k] >= least && (pick < 0 || preferred(q.cheap, cost[k], cost[pick])) {
+			if tau[k] >= least && (pick < 0 || isPreferred(q.cheap, cost[k], cost[pick])) {
 				pick = k
 			}
 		}

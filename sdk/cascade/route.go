@@ -18,7 +18,7 @@ func NewRoute(p Params) (*Route, error) {
 
 // Tune implements [Tunable].
 func (r *Route) Tune(lambdas []float64, gamma float64) (Strategy, error) {
-	c, err := r.tuned(lambdas, gamma)
+	c, err := r.withLambdas(lambdas, gamma)
 	if err != nil {
 		return nil, err
 	}
@@ -43,15 +43,15 @@ func (r *Route) Decide(s *State) Decision {
 		if !s.open(i) || b.Mean-price(lambda, s.Costs[i]) < top-tieTolerance {
 			continue
 		}
-		if run == Stop || preferred(cheap, s.Costs[i], s.Costs[run]) {
+		if run == Stop || isPreferred(cheap, s.Costs[i], s.Costs[run]) {
 			run = i
 		}
 	}
 	return Decision{Run: run, Answer: None}
 }
 
-// preferred reports whether of two tied costs the first is to be taken.
-func preferred(cheap bool, cost, than float64) bool {
+// isPreferred reports whether of two tied costs the first is to be taken.
+func isPreferred(cheap bool, cost, than float64) bool {
 	if cheap {
 		return cost < than
 	}

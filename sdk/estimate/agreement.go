@@ -218,7 +218,7 @@ func (x *latentCursor) agreementDev(j int, mean float64) float64 {
 			}
 			joins := float64(c.size[joined-1]) / (float64(n) + a.Spread)
 			if own != nil {
-				if same, any := x.copied(own, c.order, joined-1, h-1); any {
+				if same, any := x.copyShare(own, c.order, joined-1, h-1); any {
 					joins = a.Repeat*same + (1-a.Repeat)*joins
 				}
 			}

@@ -18,10 +18,6 @@ type Query struct {
 	// that the estimator was fitted to; nil or NaN when there is none.
 	Ante []float64
 
-	// Trouble counts what happened in the run before that says that it is stuck. No fit
-	// knows it of the queries of a table.
-	Trouble float64
-
 	// text remembers what one estimator predicts from the words of the prompt, as the
 	// bits of a number, 0 while it does not; nil remembers nothing.
 	text *atomic.Uint64
@@ -57,11 +53,11 @@ type Quality interface {
 	// Signals names the post-hoc signals that it reads.
 	Signals() []string
 	// Cursor returns a new cursor.
-	Cursor() QualityCursor
+	Cursor() qualityCursor
 }
 
-// QualityCursor follows one query at a time.
-type QualityCursor interface {
+// qualityCursor follows one query at a time.
+type qualityCursor interface {
 	// Begin starts a query, none run. The query must stay unchanged until the next.
 	Begin(q *Query)
 	// Observe takes in what running a model has shown. A model is observed once
@@ -93,7 +89,7 @@ type Cost interface {
 	Cursor() CostCursor
 }
 
-// CostCursor follows one query at a time, like [QualityCursor].
+// CostCursor follows one query at a time, like [qualityCursor].
 type CostCursor interface {
 	// Begin starts a query, none run.
 	Begin(q *Query)

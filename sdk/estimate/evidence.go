@@ -55,7 +55,7 @@ func signalNames(t *outcome.Table) (free, bought []string) {
 	price := map[string]float64{}
 	for _, name := range t.SignalNames() {
 		switch {
-		case strings.HasPrefix(name, SignalClass), name == feature.SignalAgreement, isPrice(t, name):
+		case strings.HasPrefix(name, signalClass), name == feature.SignalAgreement, isPrice(t, name):
 		case t.Signals[name+sdk.SignalCostUSD] != nil:
 			var m moments
 			for _, row := range t.Signals[name+sdk.SignalCostUSD] {
@@ -100,8 +100,8 @@ func (e *evidence) check(models int) bool {
 	return ok
 }
 
-// scaled brings a number to the common scale, NaN if it is unknown.
-func (e *evidence) scaled(k int, x float64) float64 {
+// scale brings a number to the common scale, NaN if it is unknown.
+func (e *evidence) scale(k int, x float64) float64 {
 	if math.IsInf(x, 0) || math.IsNaN(x) {
 		return math.NaN()
 	}
@@ -230,7 +230,7 @@ func (e *evidence) fit(f *latentFit, models int) bool {
 					continue
 				}
 				for k, name := range e.Names {
-					x[k] = e.scaled(k, f.t.Signals[name][q][i])
+					x[k] = e.scale(k, f.t.Signals[name][q][i])
 				}
 				visit(f.triesOf(i)[0], v, x)
 			}
@@ -290,8 +290,8 @@ func (e *evidence) fit(f *latentFit, models int) bool {
 	return true
 }
 
-// noticed is what a cursor has seen of the numbers of each model's answer.
-type noticed struct {
+// evidenceCursor is what a cursor has seen of the numbers of each model's answer.
+type evidenceCursor struct {
 	*evidence
 	x      [][]float64 // model, signal
 	log    []float64   // by model: log odds so far
@@ -300,8 +300,8 @@ type noticed struct {
 	next   []float64   // by model: the further distance that the next signal brings
 }
 
-func newNoticed(e *evidence, models int) *noticed {
-	return &noticed{
+func newNoticed(e *evidence, models int) *evidenceCursor {
+	return &evidenceCursor{
 		evidence: e, x: square2(models, len(e.Names)), log: make([]float64, models), apart: make([]float64, models),
 		bought: make([]int, models), next: make([]float64, models),
 	}
@@ -325,7 +325,7 @@ func (e *evidence) prepare() {
 	}
 }
 
-func (n *noticed) begin() {
+func (n *evidenceCursor) begin() {
 	for i := range n.x {
 		n.log[i], n.apart[i], n.bought[i], n.next[i] = 0, 0, 0, 0
 		for k := range n.x[i] {
@@ -335,11 +335,11 @@ func (n *noticed) begin() {
 }
 
 // see takes in the number of a signal and returns by how much the log odds change.
-func (n *noticed) see(model, from, to int, signals []float64) float64 {
+func (n *evidenceCursor) see(model, from, to int, signals []float64) float64 {
 	for k := from; k < to; k++ {
 		n.x[model][k] = math.NaN()
 		if k < len(signals) {
-			n.x[model][k] = n.scaled(k, signals[k])
+			n.x[model][k] = n.scale(k, signals[k])
 		}
 	}
 	was := n.log[model]

@@ -75,7 +75,7 @@ var ErrNoOutcomes = errors.New("no outcomes to fit to")
 
 // Fit fits estimators to a table.
 func Fit(t *outcome.Table, o Options) (*Estimator, error) {
-	t = keyed(t)
+	t = withKeys(t)
 	e, err := fit(t, o.Resolve(t))
 	if err != nil {
 		return nil, err
@@ -115,7 +115,7 @@ func fitQuality(t *outcome.Table, o Options) (Quality, error) {
 	case KindGaussian:
 		return fitGaussian(t)
 	case KindLatent:
-		return fitLatent(t, o.Seed), nil
+		return fitLatent(t, o), nil
 	case KindLinear:
 		return fitRegression(t, linkLinear, o.Features, o.Seed)
 	case KindLogistic:
@@ -175,8 +175,8 @@ type file struct {
 	Order   []string                 `json:"judge_order,omitempty"`
 }
 
-// kinded is an estimator as JSON.
-type kinded struct {
+// kindOption is an estimator as JSON.
+type kindOption struct {
 	Kind   string          `json:"kind"`
 	Params json.RawMessage `json:"params"`
 }
@@ -199,7 +199,7 @@ func marshalKind(kind string, params any) (json.RawMessage, error) {
 	if err != nil {
 		return nil, fmt.Errorf("writing estimator %s: %w", kind, err)
 	}
-	return json.Marshal(kinded{kind, body})
+	return json.Marshal(kindOption{kind, body})
 }
 
 // checker is an estimator that can tell whether what was read fits n models.
@@ -214,7 +214,7 @@ func (e *Estimator) UnmarshalJSON(data []byte) error {
 	if len(f.Models) == 0 {
 		return errors.New("reading an estimator: no models")
 	}
-	var k kinded
+	var k kindOption
 	if err := json.Unmarshal(f.Quality, &k); err != nil {
 		return fmt.Errorf("reading a quality estimator: %w", err)
 	}
@@ -225,7 +225,7 @@ func (e *Estimator) UnmarshalJSON(data []byte) error {
 	if err != nil {
 		return err
 	}
-	k = kinded{}
+	k = kindOption{}
 	if err := json.Unmarshal(f.Cost, &k); err != nil {
 		return fmt.Errorf("reading a cost estimator: %w", err)
 	}
@@ -245,7 +245,7 @@ func (e *Estimator) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-func unmarshalKind(k kinded, into any, models int) error {
+func unmarshalKind(k kindOption, into any, models int) error {
 	if err := json.Unmarshal(k.Params, into); err != nil {
 		return fmt.Errorf("reading estimator %s: %w", k.Kind, err)
 	}

@@ -87,8 +87,8 @@ func (g *gains) scale() float64 {
 	return gainGrid[k-1] + share*(gainGrid[k]-gainGrid[k-1])
 }
 
-// gained is an estimator whose deviations a gainScale corrects.
-type gained interface {
+// gainEstimator is an estimator whose deviations a gainScale corrects.
+type gainEstimator interface {
 	Quality
 	// setGain sets the scale.
 	setGain(s *gainScale)
@@ -99,7 +99,7 @@ type gained interface {
 
 // ownGain fits the scale of an estimator to the table that it was fitted to.
 func (e *Estimator) ownGain(t *outcome.Table) error {
-	g, ok := e.Quality.(gained)
+	g, ok := e.Quality.(gainEstimator)
 	if !ok || !g.looks() {
 		return nil
 	}
@@ -148,7 +148,7 @@ func fitGainScale(r *Replay) *gainScale {
 // query draws from one query: up to three models when nothing has run, and up to two
 // when one or two have. The sets of a round do not overlap, so that every model has its
 // turn.
-func (f *gainFit) query(x *Reading, rng *rand.Rand, n int, into *[2]gains) {
+func (f *gainFit) query(x *reading, rng *rand.Rand, n int, into *[2]gains) {
 	x.Believe(nil, f.start, f.costs)
 	size := min(3, n)
 	for range gainRounds {

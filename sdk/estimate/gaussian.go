@@ -158,7 +158,7 @@ func (e *gaussian) check(models int) error {
 	return nil
 }
 
-func (e *gaussian) Cursor() QualityCursor {
+func (e *gaussian) Cursor() qualityCursor {
 	n := len(e.Correlation)
 	return &gaussianCursor{
 		gaussian: e, mean: make([]float64, 2*n), cov: square(2 * n), gainOf: make([]float64, 2*n),

@@ -49,17 +49,17 @@ func fitGaussian(t *outcome.Table) (*gaussian, error) {
 	return e, nil
 }
 
-// centred is a matrix less the means of its groups.
-type centred struct {
+// centredMatrix is a matrix less the means of its groups.
+type centredMatrix struct {
 	means    [][]float64 // group (the last: all), model
 	residual [][]float64
 }
 
 // centre draws the means of groups to the mean of all where outcomes are few.
-func centre(matrix [][]float64, group []int, groups int) centred {
+func centre(matrix [][]float64, group []int, groups int) centredMatrix {
 	n := len(matrix[0])
 	overall := columnMean(matrix, n)
-	c := centred{means: square2(groups, n), residual: square2(len(matrix), n)}
+	c := centredMatrix{means: square2(groups, n), residual: square2(len(matrix), n)}
 	counts := square2(groups, n)
 	for q, row := range matrix {
 		for i, v := range row {
@@ -88,7 +88,7 @@ func centre(matrix [][]float64, group []int, groups int) centred {
 
 // deviations returns the standard deviations of the residuals, by group (the last:
 // all) and model, those of groups drawn to that of all.
-func (c *centred) deviations(group []int) [][]float64 {
+func (c *centredMatrix) deviations(group []int) [][]float64 {
 	last, n := len(c.means)-1, len(c.means[0])
 	sums, counts := square2(last+1, n), square2(last+1, n)
 	for q, row := range c.residual {
@@ -125,8 +125,8 @@ func columnMean(matrix [][]float64, n int) []float64 {
 	return out
 }
 
-// explained is a signal as a line in the quality plus an error.
-type explained struct {
+// signalLine is a signal as a line in the quality plus an error.
+type signalLine struct {
 	means  [][]float64
 	slope  []float64
 	errors [][]float64 // covariance
@@ -134,9 +134,9 @@ type explained struct {
 
 // explain regresses each model's signal on its quality. A nil matrix is a signal
 // that tells nothing.
-func explain(matrix [][]float64, quality centred, group []int, groups int, models []string) (explained, error) {
+func explain(matrix [][]float64, quality centredMatrix, group []int, groups int, models []string) (signalLine, error) {
 	n := len(models)
-	x := explained{means: square2(groups, n), slope: make([]float64, n), errors: square(n)}
+	x := signalLine{means: square2(groups, n), slope: make([]float64, n), errors: square(n)}
 	for i := range n {
 		x.errors[i][i] = 1
 	}

@@ -281,7 +281,7 @@ func signalled() *outcome.Table {
 }
 
 // columns of a matrix of two, less their means, and the means.
-func centred(matrix [][]float64) (a, b []float64, meanA, meanB float64) {
+func centredMatrix(matrix [][]float64) (a, b []float64, meanA, meanB float64) {
 	n := float64(len(matrix))
 	for _, row := range matrix {
 		meanA, meanB = meanA+row[0]/n, meanB+row[1]/n
@@ -318,7 +318,7 @@ func TestGoldenGaussianFit(t *testing.T) {
 	table := signalled()
 	var p gaussianParams
 	fitParams(t, table, estimate.Options{Quality: estimate.KindGaussian}, &p, nil)
-	a, b, meanA, meanB := centred(table.Quality)
+	a, b, meanA, meanB := centredMatrix(table.Quality)
 	n := float64(len(a))
 	check := func(what string, got, want float64) {
 		t.Helper()
@@ -341,7 +341,7 @@ func TestGoldenGaussianFit(t *testing.T) {
 		slope  []float64
 		errors [][]float64
 	}{{"ante", table.Ante, p.AnteMean, p.AnteSlope, p.AnteErrors}, {"post", table.Post, p.PostMean, p.PostSlope, p.PostErrors}} {
-		x, y, meanX, meanY := centred(s.matrix)
+		x, y, meanX, meanY := centredMatrix(s.matrix)
 		slopeX, slopeY := inner(a, x)/inner(a, a), inner(b, y)/inner(b, b)
 		check(s.what+" mean of a", s.mean[0][0], meanX)
 		check(s.what+" mean of b", s.mean[0][1], meanY)
@@ -390,7 +390,7 @@ func least(n int, f func(c []float64) float64) []float64 {
 func TestGoldenRegressions(t *testing.T) {
 	table := signalled()
 	table.Post = nil
-	x, y, meanX, meanY := centred(table.Ante)
+	x, y, meanX, meanY := centredMatrix(table.Ante)
 	n := float64(len(x))
 	devX, devY := math.Sqrt(inner(x, x)/(n-1)), math.Sqrt(inner(y, y)/(n-1))
 	predict := map[string]func(v float64) float64{

@@ -22,22 +22,12 @@ func fitJudges(t *outcome.Table, known map[string]cascade.Rates) map[string]casc
 			judges[name] = rates
 			continue
 		}
-		var wrong, passed, right, rejected float64
+		var all verdictCounts
 		for q, row := range t.Quality {
-			for m, v := range row {
-				verdict := verdicts[q][m]
-				if math.IsNaN(v) || math.IsNaN(verdict) {
-					continue
-				}
-				right, wrong = right+v, wrong+1-v
-				if verdict >= 0.5 {
-					passed += 1 - v
-				} else {
-					rejected += v
-				}
-			}
+			own := countVerdicts(row, verdicts[q])
+			all.add(&own, 1)
 		}
-		judges[name] = cascade.LearnRates(wrong, passed, right, rejected)
+		judges[name] = all.rates()
 	}
 	return judges
 }
@@ -106,8 +96,8 @@ func (p *panel) likelihoods(query, model int) (ifRight, ifWrong float64) {
 	return ifRight, ifWrong
 }
 
-// rejected reports whether one of the judges rejects an answer.
-func rejected(judges []juror, query, model int) bool {
+// isRejected reports whether one of the judges rejects an answer.
+func isRejected(judges []juror, query, model int) bool {
 	return slices.ContainsFunc(judges, func(j juror) bool { return j.verdicts[query][model] < 0.5 })
 }
 
@@ -117,7 +107,7 @@ func rejected(judges []juror, query, model int) bool {
 func (p *panel) rates(query, model int, ran []int) (together cascade.Rates, judged bool) {
 	for k, j := range p.judges {
 		silent := slices.ContainsFunc(ran, func(m int) bool {
-			return j.judges[m] && math.IsNaN(j.verdicts[query][m]) && !rejected(p.judges[:k], query, m)
+			return j.judges[m] && math.IsNaN(j.verdicts[query][m]) && !isRejected(p.judges[:k], query, m)
 		})
 		switch {
 		case !j.judges[model] || silent:

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stepfall/stepfall/sdk"
 	"github.com/stepfall/stepfall/sdk/cascade"
 	"github.com/stepfall/stepfall/sdk/estimate"
 	"github.com/stepfall/stepfall/sdk/outcome"
@@ -71,5 +72,78 @@ func TestErrorRatesAreLearned(t *testing.T) {
 	known := map[string]cascade.Rates{"gate": {FalsePass: 0.3}}
 	if e, err := estimate.Fit(table, estimate.Options{Judges: known}); err != nil || e.Judges["gate"] != known["gate"] {
 		t.Errorf("rates that are known do not stand: %v", err)
+	}
+}
+
+// A judge that misreads queries, and then errs on all answers to them, is found out: each
+// answer that it rejects of those that are usually right makes it more probable, what it
+// says of further ones counts for less, and a judge whose errors are independent is taken
+// for nothing of the kind. Live estimates are those of the fit.
+func TestMisreadQueriesAreRecognized(t *testing.T) {
+	for _, shared := range []bool{true, false} {
+		rng := rand.New(rand.NewPCG(7, 3))
+		table := &outcome.Table{Models: []string{"m0", "m1", "m2"}, Verdicts: map[string][][]float64{"gate": nil}}
+		for q := range 400 {
+			misread := shared && rng.Float64() < 0.1
+			quality, cost, verdicts := make([]float64, 3), []float64{0.001, 0.002, 0.003}, make([]float64, 3)
+			for m := range quality {
+				if rng.Float64() < 0.8 {
+					quality[m] = 1
+				}
+				verdicts[m] = quality[m]
+				if misread || !shared && rng.Float64() < 0.1 {
+					verdicts[m] = 1 - quality[m]
+				}
+			}
+			if q == 0 {
+				verdicts = []float64{0, 0, 0}
+			}
+			table.Queries = append(table.Queries, fmt.Sprint("q", q))
+			table.Quality, table.CostUSD = append(table.Quality, quality), append(table.CostUSD, cost)
+			table.Verdicts["gate"] = append(table.Verdicts["gate"], verdicts)
+		}
+		e, err := estimate.Fit(table, estimate.Options{Quality: estimate.KindLatent})
+		if err != nil {
+			t.Fatal(err)
+		}
+		replay, err := e.On(table)
+		if err != nil {
+			t.Fatal(err)
+		}
+		usual := e.Judges["gate"]
+		says := func(r cascade.Rates) float64 { return 1 - r.FalsePass - r.FalseReject }
+		beliefs, costs := make([]cascade.Belief, 3), make([]float64, 3)
+		replay.Start(0).Believe([]int{0, 1}, beliefs, costs)
+		if shared && !(says(beliefs[2].Judge) < says(usual)/2 && beliefs[2].Mean > 0.7) {
+			t.Errorf("after two answers that are usually right were rejected, of a third %+v is believed", beliefs[2])
+		}
+		if !shared && beliefs[2].Judge != usual {
+			t.Errorf("errors are independent, and rates after two verdicts are %+v where %+v is usual", beliefs[2].Judge, usual)
+		}
+		data, err := e.MarshalJSON()
+		if err != nil {
+			t.Fatal(err)
+		}
+		var read estimate.Estimator
+		if err := read.UnmarshalJSON(data); err != nil {
+			t.Fatal(err)
+		}
+		right, wrong := usual.Likelihoods(false)
+		var attempts []sdk.Attempt
+		for _, m := range table.Models[:2] {
+			attempts = append(attempts, sdk.Attempt{Answer: sdk.Answer{Model: m}, Verdict: &sdk.Verdict{Outcome: sdk.Failed, IfRight: right, IfWrong: wrong}})
+		}
+		resp, err := read.QualityEstimator().EstimateQuality(t.Context(), &sdk.QualityRequest{Query: &sdk.Query{}, Models: table.Models, Attempts: attempts})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for m, b := range beliefs {
+			if math.Abs(resp.Estimates[m].Mean-b.Mean) > 1e-12 {
+				t.Errorf("live %v is believed of %s, in the fit %v", resp.Estimates[m].Mean, table.Models[m], b.Mean)
+			}
+		}
+		if shared && (resp.Judge == nil || resp.Judge.Usual != usual || resp.Judge.Next[2] != beliefs[2].Judge) {
+			t.Errorf("live the judge errs at %+v, in the fit at %+v", resp.Judge, beliefs[2].Judge)
+		}
 	}
 }

@@ -28,12 +28,13 @@ type latent struct {
 	Base    []float64   `json:"base"`
 	Slope   []float64   `json:"slope"`
 	Shift   [][]float64 `json:"shift"` // group, model
-	// PerTrouble is the ease added by each unit of trouble that a query's run is in.
-	PerTrouble float64 `json:"per_trouble,omitempty"`
 	// Family names for each model the first of its family, and Shared is the share of the
 	// family's factor in whether it is right, given the ease; nil where all are alone.
 	Family []int     `json:"family,omitempty"`
 	Shared []float64 `json:"shared,omitempty"`
+	// Misreads describes a judge whose errors on one query go together; nil where they do
+	// not. The second half of the nodes then stands for the queries that it misreads.
+	Misreads *misreads `json:"misreads,omitempty"`
 	// Verified: a check judges the answers.
 	Verified bool `json:"verified,omitempty"`
 	// Ante and Post are how the signals are distributed; nil when there are none.
@@ -104,6 +105,8 @@ func (e *latent) check(models int) error {
 		e.Evidence != nil && !e.Evidence.check(models),
 		e.Lengths != nil && len(e.Lengths) != models, e.NoAnswer != nil && (len(e.NoAnswer) != models || len(e.Empty) != groups):
 		return fmt.Errorf("parameters do not fit %d models", models)
+	case e.Misreads != nil && (len(e.Nodes)%2 != 0 || !(e.Misreads.Share > 0 && e.Misreads.Share < 1)):
+		return fmt.Errorf("%d nodes with a share of %v misread queries", len(e.Nodes), e.Misreads.Share)
 	case len(e.Nodes) == 0, len(e.Mean) != groups, len(e.PerLength) != groups, e.Agree != nil && len(e.Agree) != groups,
 		e.Change != nil && len(e.Change) != groups:
 		return fmt.Errorf("parameters do not fit %d groups", groups-1)
@@ -179,7 +182,7 @@ func (e *latent) ease(g int, inputTokens float64) float64 {
 // prior fills in the log weights of the nodes around a mean ease.
 func (e *latent) prior(dst []float64, mean float64) {
 	for k, z := range e.Nodes {
-		dst[k] = -(z - mean) * (z - mean) / 2
+		dst[k] = -(z-mean)*(z-mean)/2 + e.Misreads.logShare(k >= len(e.Nodes)/2)
 	}
 }
 

@@ -10,7 +10,7 @@ import (
 // certain keeps a verdict from ruling out every node.
 const certain = 1e-6
 
-func (e *latent) Cursor() QualityCursor {
+func (e *latent) Cursor() qualityCursor {
 	n, k := len(e.Base), len(e.Nodes)
 	c := &latentCursor{
 		latent: e, state: make([]float64, (1+3*n)*k), weight: make([]float64, k), ran: make([]bool, n), verdict: make([]float64, n),
@@ -49,10 +49,10 @@ type latentCursor struct {
 	right, wrong [][]float64 // model, node
 	taken        [][]float64 // model, node: what is in the log weights of the model
 	ran          []bool
-	verdict      []float64 // NaN where there is none
-	noticed      *noticed  // nil without evidence
-	clusters     *clusters // nil without agreement
-	partitions   []float64 // hypothesis
+	verdict      []float64       // NaN where there is none
+	noticed      *evidenceCursor // nil without evidence
+	clusters     *clusters       // nil without agreement
+	partitions   []float64       // hypothesis
 	jointRight   []float64
 	jointWrong   []float64
 	shares       []float64 // of a family's members
@@ -61,7 +61,7 @@ type latentCursor struct {
 
 func (c *latentCursor) Begin(q *Query) {
 	c.group = c.groupOf(q.Group)
-	ease := c.ease(c.group, q.InputTokens) + c.PerTrouble*q.Trouble
+	ease := c.ease(c.group, q.InputTokens)
 	if c.text != nil {
 		ease += c.PerText[c.group] * c.text.at(q)
 	}
@@ -155,7 +155,7 @@ func (c *latentCursor) Observe(model int, r *Run) {
 		return
 	}
 	if r.IfRight > 0 || r.IfWrong > 0 {
-		c.scale(model, r.IfRight, r.IfWrong)
+		c.updateMisread(model, r.IfRight, r.IfWrong)
 	}
 	if c.Post != nil {
 		right, wrong := c.Post[model].likelihoods(r.Post)
@@ -190,7 +190,7 @@ func (c *latentCursor) Observe(model int, r *Run) {
 
 func (c *latentCursor) Beliefs(dst []cascade.Belief) {
 	c.means(dst)
-	clustered := c.clustered()
+	clustered := c.hasClusters()
 	scale := c.Gain.at(slices.Contains(c.ran, true))
 	for i := range dst {
 		if c.Verified || !math.IsNaN(c.verdict[i]) {
@@ -213,12 +213,12 @@ func (c *latentCursor) byAgreement() bool {
 	return !c.Verified && c.Post == nil && c.noticed == nil && c.Lengths == nil && c.NoAnswer == nil
 }
 
-// clustered reports whether there are answers that can agree.
-func (c *latentCursor) clustered() bool { return c.clusters != nil && c.clusters.n > 0 }
+// hasClusters reports whether there are answers that can agree.
+func (c *latentCursor) hasClusters() bool { return c.clusters != nil && c.clusters.n > 0 }
 
 // means is Beliefs without deviations and looks.
 func (c *latentCursor) means(dst []cascade.Belief) {
-	clustered := c.clustered()
+	clustered := c.hasClusters()
 	if clustered {
 		c.weigh()
 	} else {
@@ -286,7 +286,7 @@ func (c *latentCursor) Offered(model int) string {
 }
 
 // look is what can be bought next of a model's answer, whose estimate is mean.
-func (n *noticed) look(model int, mean float64, ran bool) cascade.Look {
+func (n *evidenceCursor) look(model int, mean float64, ran bool) cascade.Look {
 	at, apart := n.bought[model], n.first[model]
 	if ran {
 		apart = n.next[model]

@@ -248,9 +248,9 @@ func (c *latentCursor) inClusters(i int) bool {
 	return false
 }
 
-// copied returns the share of the family's wrong answers so far that are in a cluster,
+// copyShare returns the share of the family's wrong answers so far that are in a cluster,
 // those of the right cluster left out, and whether there are any.
-func (c *latentCursor) copied(f *family, before []int, cluster, right int) (share float64, any bool) {
+func (c *latentCursor) copyShare(f *family, before []int, cluster, right int) (share float64, any bool) {
 	n, same := 0.0, 0.0
 	for _, j := range before {
 		of := c.clusters.of[j]
@@ -287,7 +287,7 @@ func (c *latentCursor) partitionFamilies(a *agreement, right int) float64 {
 		}
 		p /= n + a.Spread
 		if f := c.tables.family(i); f != nil {
-			if same, any := c.copied(f, c.clusters.order[:at], cluster, right); any {
+			if same, any := c.copyShare(f, c.clusters.order[:at], cluster, right); any {
 				p = a.Repeat*same + (1-a.Repeat)*p
 			}
 		}

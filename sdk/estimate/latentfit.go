@@ -29,7 +29,7 @@ const (
 
 // fitLatent fits by expectation maximisation: the weights of the nodes given all
 // outcomes of a query, then each model's logistic regression on the nodes.
-func fitLatent(t *outcome.Table, seed uint64) *latent {
+func fitLatent(t *outcome.Table, o Options) *latent {
 	n := len(t.Models)
 	e := &latent{Base: make([]float64, n), Slope: make([]float64, n), Verified: t.Judged()}
 	for k := range latentNodes {
@@ -90,11 +90,19 @@ func fitLatent(t *outcome.Table, seed uint64) *latent {
 		}
 	}
 	if t.Prompts != nil {
-		f.fitText(seed)
+		f.fitText(o.Seed)
 	}
 	if !t.Judged() {
 		f.fitSignals()
 		f.Evidence = f.fitEvidence()
+	}
+	for name, verdicts := range t.Verdicts {
+		if _, known := o.Judges[name]; known || len(t.Verdicts) > 1 {
+			continue
+		}
+		if e.Misreads = fitMisreads(t, verdicts); e.Misreads != nil {
+			e.Nodes = append(e.Nodes, e.Nodes...)
+		}
 	}
 	e.prepare()
 	if !t.Judged() {

@@ -48,7 +48,7 @@ func fitMean(t *outcome.Table) *mean {
 
 func (e *mean) Kind() string      { return KindMean }
 func (e *mean) Signals() []string { return nil }
-func (e *mean) Cursor() QualityCursor {
+func (e *mean) Cursor() qualityCursor {
 	return &meanCursor{mean: e, now: make([]cascade.Belief, len(e.Overall))}
 }
 

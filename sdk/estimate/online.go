@@ -51,7 +51,7 @@ type online struct {
 }
 
 type onlineCursor struct {
-	quality QualityCursor
+	quality qualityCursor
 	cost    CostCursor
 	beliefs []cascade.Belief
 	costs   []float64
@@ -83,7 +83,7 @@ func (o *online) quality(_ context.Context, req *sdk.QualityRequest) (*sdk.Quali
 			estimates[i] = sdk.Abstain()
 			continue
 		}
-		b := told(c.beliefs[m])
+		b := forStrategy(c.beliefs[m])
 		estimates[i] = sdk.Estimate{Mean: b.Mean, StdDev: b.StdDev}
 		if b.Look == (cascade.Look{}) {
 			continue
@@ -94,8 +94,27 @@ func (o *online) quality(_ context.Context, req *sdk.QualityRequest) (*sdk.Quali
 		offered[i] = sdk.Look{Signal: looks.Offered(m), StdDev: b.Look.StdDev, CostUSD: b.Look.CostUSD}
 	}
 	w, weighs := c.quality.(weigher)
-	l, latent := c.quality.(*latentCursor)
-	return &sdk.QualityResponse{Estimates: estimates, Looks: offered, Weighs: weighs && w.weighs(), ByAgreement: latent && l.byAgreement()}, nil
+	resp := &sdk.QualityResponse{Estimates: estimates, Looks: offered, Weighs: weighs && w.weighs()}
+	if l, ok := c.quality.(*latentCursor); ok {
+		resp.ByAgreement, resp.Judge = l.byAgreement(), o.judge(l, req.Models)
+	}
+	return resp, nil
+}
+
+// judge returns how often a judge errs whose errors go together; nil for no such judge.
+func (o *online) judge(c *latentCursor, models []string) *sdk.JudgeRates {
+	if c.Misreads == nil {
+		return nil
+	}
+	usual := c.Misreads.Usual
+	next := make([]cascade.Rates, len(models))
+	for i, name := range models {
+		next[i] = usual
+		if m := slices.Index(o.estimator.Models, name); m >= 0 {
+			next[i] = c.judgeRates(m, usual)
+		}
+	}
+	return &sdk.JudgeRates{Usual: usual, Next: next}
 }
 
 func (o *online) costs(_ context.Context, req *sdk.CostRequest) (*sdk.CostResponse, error) {
@@ -124,7 +143,6 @@ func (o *online) query(from *sdk.Query) Query {
 		return q
 	}
 	q.Group, q.Prompt, q.InputTokens = from.Group, from.LastUserText(), float64(from.InputTokens)
-	q.Trouble = trouble(from.Features)
 	for m, name := range o.estimator.Models {
 		v, known := from.Features[FeatureAnte+name]
 		if !known {

@@ -17,20 +17,6 @@ const (
 	usualDiffer = 0.03
 )
 
-// usualTrouble is by how much a run that is in trouble is harder, in deviations of the
-// ease of queries, and mostTrouble bounds it.
-const (
-	usualTrouble = 0.5
-	mostTrouble  = 3
-)
-
-// trouble counts what says that the run of a query is stuck, as the middleware measures
-// it: an error of the last tool, others before it at half, and calls made again.
-func trouble(features map[string]float64) float64 {
-	last := features["last_tool_error"]
-	return min(last+max(features["tool_errors"]-last, 0)/2+features["repeated_calls"], mostTrouble)
-}
-
 // Qualities that are believed of models of which nothing is said: that of the cheapest,
 // what each doubling of the price adds, and the most: less than what agreement of two is
 // worth, so that no answer is believed alone for its price.
@@ -41,15 +27,12 @@ const (
 )
 
 // OfPriors returns the latent estimator of what is believed of models before there is
-// any outcome: only the agreement of their answers moves its estimates, and what happened
-// before in the run: errors of tools and calls made again say that the next step is a hard
-// one, for which a large model is worth more and agreement of two cheap ones says less. A mean
-// quality of 0 stands for what is usual at the model's price. It knows no costs.
+// any outcome: only the agreement of their answers moves its estimates. A mean quality of
+// 0 stands for what is usual at the model's price. It knows no costs.
 func OfPriors(models []sdk.Model, quality []float64) *Estimator {
 	e := &latent{
 		Groups: []string{}, Mean: []float64{0}, PerLength: []perLength{{}}, Shift: [][]float64{make([]float64, len(models))},
-		PerTrouble: -usualTrouble,
-		Agree:      []agreement{{Spread: usualSpread, Differ: usualDiffer}},
+		Agree: []agreement{{Spread: usualSpread, Differ: usualDiffer}},
 	}
 	for k := range latentNodes {
 		e.Nodes = append(e.Nodes, latentSpan*(2*float64(k)/(latentNodes-1)-1))

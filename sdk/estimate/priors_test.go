@@ -50,18 +50,6 @@ func TestPriorsOfAgreement(t *testing.T) {
 	if !(second[1].Mean > 0.8 && second[1].Mean > second[0].Mean) {
 		t.Errorf("two of three: %v", second)
 	}
-	stuck := func(features map[string]float64, attempts ...sdk.Attempt) []sdk.Estimate {
-		resp, err := e.EstimateQuality(t.Context(), &sdk.QualityRequest{Query: &sdk.Query{Features: features}, Models: []string{"a", "b", "large"}, Attempts: attempts})
-		if err != nil {
-			t.Fatal(err)
-		}
-		return resp.Estimates
-	}
-	once := stuck(map[string]float64{"last_tool_error": 1, "tool_errors": 1}, call("a", "1"), call("b", "1"))
-	again := stuck(map[string]float64{"last_tool_error": 1, "tool_errors": 2, "repeated_calls": 1}, call("a", "1"), call("b", "1"))
-	if !(once[0].Mean < agreed[0].Mean && again[0].Mean < 0.9 && again[2].Mean-again[0].Mean > agreed[2].Mean-agreed[0].Mean) {
-		t.Errorf("two that agree in a run that is stuck: %v, %v", once, again)
-	}
 	stated := estimate.OfPriors(models, []float64{0.6, 0, 0}).QualityEstimator()
 	resp, err := stated.EstimateQuality(t.Context(), &sdk.QualityRequest{Models: []string{"a", "none"}})
 	if err != nil || math.Abs(resp.Estimates[0].Mean-0.6) > 0.02 || !resp.Estimates[1].Abstains() {

@@ -61,7 +61,7 @@ func situation(ran []int, target int) int {
 
 // input appends the features of a target given the models that have run, in
 // ascending order.
-func (e *regression) input(x []float64, s *seen, ran []int, target int) []float64 {
+func (e *regression) input(x []float64, s *setFits, ran []int, target int) []float64 {
 	x = s.base(x, target)
 	switch {
 	case len(ran) == 0:
@@ -69,7 +69,7 @@ func (e *regression) input(x []float64, s *seen, ran []int, target int) []float6
 	case e.Exact != nil:
 		return s.each(x, ran)
 	}
-	return s.pooled(x, ran, target)
+	return s.pool(x, ran, target)
 }
 
 // coefficients returns those for a target given the models that have run.
@@ -81,9 +81,9 @@ func (e *regression) coefficients(ran []int, target int) []float64 {
 }
 
 // estimate is the quality of a target given the models that have run; x is scratch.
-func (e *regression) estimate(x []float64, s *seen, ran []int, target int) float64 {
+func (e *regression) estimate(x []float64, s *setFits, ran []int, target int) float64 {
 	x = e.input(x[:0], s, ran, target)
-	return min(max(linked(e.Link, dot(e.coefficients(ran, target), x)), 0), 1)
+	return min(max(applyLink(e.Link, dot(e.coefficients(ran, target), x)), 0), 1)
 }
 
 // context is the row of StdDev for the models that have run.
@@ -128,14 +128,14 @@ func (e *regression) check(models int) error {
 	if e.Exact != nil && models > exactModels {
 		return fmt.Errorf("a regression for each set of %d models", models)
 	}
-	if !e.shaped(models) {
+	if !e.hasShape(models) {
 		return fmt.Errorf("coefficients do not fit %d models", models)
 	}
 	return e.checkLengths(models)
 }
 
-// shaped reports whether there are coefficients and deviations for all that may have run.
-func (e *regression) shaped(models int) bool {
+// hasShape reports whether there are coefficients and deviations for all that may have run.
+func (e *regression) hasShape(models int) bool {
 	coefficients, kinds, contexts := e.Pooled, situations, deepest+1
 	if e.Exact != nil {
 		coefficients, kinds, contexts = e.Exact, 1<<models, 1<<models
@@ -183,14 +183,14 @@ func allSets(n int) [][]int {
 	return out
 }
 
-func (e *regression) Cursor() QualityCursor {
+func (e *regression) Cursor() qualityCursor {
 	n := len(e.Features.Trust[0])
 	return &regressionCursor{regression: e, seen: e.Features.newSeen(n), ran: make([]int, 0, n), verdict: make([]float64, n), x: make([]float64, 0, 64)}
 }
 
 type regressionCursor struct {
 	*regression
-	seen    *seen
+	seen    *setFits
 	ran     []int // ascending
 	verdict []float64
 	x       []float64
@@ -220,7 +220,7 @@ func (c *regressionCursor) Beliefs(dst []cascade.Belief) {
 			continue
 		}
 		c.x = c.input(c.x[:0], c.seen, c.ran, i)
-		b := cascade.Belief{Mean: min(max(linked(c.Link, dot(c.coefficients(c.ran, i), c.x)), 0), 1)}
+		b := cascade.Belief{Mean: min(max(applyLink(c.Link, dot(c.coefficients(c.ran, i), c.x)), 0), 1)}
 		if !slices.Contains(c.ran, i) {
 			b.Bernoulli = c.Verified
 			if !c.Verified {

@@ -11,50 +11,50 @@ import (
 	"github.com/stepfall/stepfall/sdk/outcome"
 )
 
-// Features that a regression can use; see [Options].Features.
+// features that a regression can use; see [Options].Features.
 const (
 	// FeatureGroup is the group of the query, one-hot: its source or repository.
 	FeatureGroup = "group"
-	// FeatureLength is the length of the prompt.
-	FeatureLength = "length"
-	// FeatureText is what the words of the prompt tell of the quality.
-	FeatureText = "text"
+	// featureLength is the length of the prompt.
+	featureLength = "length"
+	// featureText is what the words of the prompt tell of the quality.
+	featureText = "text"
 	// FeatureSignal is the model's ex-ante and post-hoc signals.
 	FeatureSignal = "signal"
-	// FeatureVerdict is the verdicts on the models that have run.
-	FeatureVerdict = "verdict"
-	// FeatureTokens is the length of answers against what is usual for the model,
+	// featureVerdict is the verdicts on the models that have run.
+	featureVerdict = "verdict"
+	// featureTokens is the length of answers against what is usual for the model,
 	// and whether there is an answer at all.
-	FeatureTokens = "tokens"
-	// FeatureLogProbs is the table's further signals, such as the perplexity of an
+	featureTokens = "tokens"
+	// featureLogProbs is the table's further signals, such as the perplexity of an
 	// answer and the quantiles of its log-probabilities.
-	FeatureLogProbs = "log_probs"
-	// FeatureClasses is what the probabilities of the classes say, which are the
-	// signals that begin with [SignalClass]: top probability, entropy, and the
+	featureLogProbs = "log_probs"
+	// featureClasses is what the probabilities of the classes say, which are the
+	// signals that begin with [signalClass]: top probability, entropy, and the
 	// Jensen-Shannon divergence of two models.
-	FeatureClasses = "classes"
-	// FeatureAgreement is whether answers agree.
-	FeatureAgreement = "agreement"
+	featureClasses = "classes"
+	// featureAgreement is whether answers agree.
+	featureAgreement = "agreement"
 )
 
-// SignalClass begins the names of the signals that hold the probabilities of
+// signalClass begins the names of the signals that hold the probabilities of
 // classes: "class:A".
-const SignalClass = "class:"
+const signalClass = "class:"
 
-// Features returns the features that a regression can use.
-func Features() []string {
+// features returns the features that a regression can use.
+func features() []string {
 	return []string{
-		FeatureGroup, FeatureLength, FeatureText, FeatureSignal, FeatureVerdict, FeatureTokens, FeatureLogProbs, FeatureClasses, FeatureAgreement,
+		FeatureGroup, featureLength, featureText, FeatureSignal, featureVerdict, featureTokens, featureLogProbs, featureClasses, featureAgreement,
 	}
 }
 
 // FeatureSets returns the paper's sets of features by the kind of answers.
 func FeatureSets() map[string][]string {
 	return map[string][]string{
-		"classification": {FeatureGroup, FeatureClasses, FeatureAgreement},
-		"open_form":      {FeatureGroup, FeatureTokens, FeatureLogProbs, FeatureAgreement},
-		"math_code":      {FeatureGroup, FeatureLength, FeatureTokens, FeatureAgreement},
-		"swe_bench":      {FeatureGroup, FeatureLength, FeatureVerdict},
+		"classification": {FeatureGroup, featureClasses, featureAgreement},
+		"open_form":      {FeatureGroup, featureTokens, featureLogProbs, featureAgreement},
+		"math_code":      {FeatureGroup, featureLength, featureTokens, featureAgreement},
+		"swe_bench":      {FeatureGroup, featureLength, featureVerdict},
 	}
 }
 
@@ -147,8 +147,8 @@ func scaleOf(m moments) scale {
 // newFeatureLayout fits the layout to a table.
 func newFeatureLayout(t *outcome.Table, wanted []string, seed uint64) (*featureLayout, error) {
 	for _, name := range wanted {
-		if !slices.Contains(Features(), name) {
-			return nil, fmt.Errorf("unknown feature %q; there are %s", name, strings.Join(Features(), ", "))
+		if !slices.Contains(features(), name) {
+			return nil, fmt.Errorf("unknown feature %q; there are %s", name, strings.Join(features(), ", "))
 		}
 	}
 	uses := func(name string) bool { return wanted == nil || slices.Contains(wanted, name) }
@@ -171,10 +171,10 @@ func newFeatureLayout(t *outcome.Table, wanted []string, seed uint64) (*featureL
 	}
 	groups := len(l.Groups) + 1
 	l.Trust = centre(t.Quality, group, groups).means
-	if uses(FeatureLength) {
+	if uses(featureLength) {
 		l.Length = scaleOf(lengths)
 	}
-	if uses(FeatureText) && t.Prompts != nil {
+	if uses(featureText) && t.Prompts != nil {
 		l.fitText(t, group, seed)
 	}
 	if uses(FeatureSignal) && t.Ante != nil {
@@ -189,21 +189,21 @@ func newFeatureLayout(t *outcome.Table, wanted []string, seed uint64) (*featureL
 	if t.Answers != nil {
 		l.Empty = emptyAnswers(t, group, groups)
 	}
-	l.Agreement = uses(FeatureAgreement) && t.Answers != nil
+	l.Agreement = uses(featureAgreement) && t.Answers != nil
 	names := t.SignalNames()
-	if uses(FeatureClasses) {
+	if uses(featureClasses) {
 		for _, name := range names {
-			if strings.HasPrefix(name, SignalClass) {
+			if strings.HasPrefix(name, signalClass) {
 				l.Signals = append(l.Signals, name)
 			}
 		}
 		l.Classes = len(l.Signals)
 	}
-	if uses(FeatureLogProbs) {
+	if uses(featureLogProbs) {
 		for _, name := range names {
 			// How far answers agree depends on which are there; that is measured here.
 			// What has a price is not there for nothing.
-			if !strings.HasPrefix(name, SignalClass) && name != feature.SignalAgreement && !isBought(t, name) && !isPrice(t, name) {
+			if !strings.HasPrefix(name, signalClass) && name != feature.SignalAgreement && !isBought(t, name) && !isPrice(t, name) {
 				l.Signals = append(l.Signals, name)
 			}
 		}
@@ -236,10 +236,10 @@ func (l *featureLayout) addRunFeatures(t *outcome.Table, uses func(string) bool)
 			l.Run = append(l.Run, runFeature{Kind: kind})
 		}
 	}
-	add(runVerdict, uses(FeatureVerdict) && t.Verified)
+	add(runVerdict, uses(featureVerdict) && t.Verified)
 	add(runPost, uses(FeatureSignal) && t.Post != nil)
-	add(runLength, uses(FeatureTokens) && t.OutputTokens != nil)
-	add(runNoAnswer, uses(FeatureTokens) && t.Answers != nil)
+	add(runLength, uses(featureTokens) && t.OutputTokens != nil)
+	add(runNoAnswer, uses(featureTokens) && t.Answers != nil)
 	add(runTop, l.Classes > 0)
 	add(runEntropy, l.Classes > 0)
 	for i := l.Classes; i < len(l.Signals); i++ {
@@ -299,18 +299,18 @@ func (l *featureLayout) raw(f, group int, r *Run) float64 {
 	case runSignal:
 		return r.Signals[l.Run[f].Signal]
 	case runTop:
-		if p := r.Signals[:l.Classes]; known(p) {
+		if p := r.Signals[:l.Classes]; isKnown(p) {
 			return slices.Max(p)
 		}
 	case runEntropy:
-		if p := r.Signals[:l.Classes]; known(p) {
+		if p := r.Signals[:l.Classes]; isKnown(p) {
 			return feature.Entropy(p)
 		}
 	}
 	return math.NaN()
 }
 
-func known(p []float64) bool { return !slices.ContainsFunc(p, math.IsNaN) }
+func isKnown(p []float64) bool { return !slices.ContainsFunc(p, math.IsNaN) }
 
 // logTokens is the logarithm of a number of tokens, NaN when unknown.
 func logTokens(n float64) float64 {

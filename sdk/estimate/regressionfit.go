@@ -18,7 +18,7 @@ const sampledSets = 6
 // regressionFit holds what is known of the queries of a table, all models run.
 type regressionFit struct {
 	t    *outcome.Table
-	seen []*seen
+	seen []*setFits
 	sets [][][]int // query: the sets of models on which it teaches, or is measured
 }
 

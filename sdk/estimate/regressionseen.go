@@ -7,9 +7,9 @@ import (
 	"github.com/stepfall/stepfall/sdk/feature"
 )
 
-// seen is what is known of one query and of the models that have run on it, as
+// setFits is what is known of one query and of the models that have run on it, as
 // numbers.
-type seen struct {
+type setFits struct {
 	*featureLayout
 	group   int
 	length  float64
@@ -32,8 +32,8 @@ type vote struct {
 	weight float64
 }
 
-func (l *featureLayout) newSeen(models int) *seen {
-	s := &seen{
+func (l *featureLayout) newSeen(models int) *setFits {
+	s := &setFits{
 		featureLayout: l, ante: make([]float64, models), run: square2(models, len(l.Run)),
 		answers: make([]string, models), tally: make([]vote, 0, models),
 	}
@@ -49,7 +49,7 @@ func (l *featureLayout) newSeen(models int) *seen {
 	return s
 }
 
-func (s *seen) begin(q *Query) {
+func (s *setFits) begin(q *Query) {
 	s.group = s.groupOf(q.Group)
 	s.length = s.Length.of(logTokens(q.InputTokens))
 	if s.reader != nil {
@@ -66,7 +66,7 @@ func (s *seen) begin(q *Query) {
 }
 
 // observe takes in a run; ran are the models that ran before.
-func (s *seen) observe(model int, r *Run, ran []int) {
+func (s *setFits) observe(model int, r *Run, ran []int) {
 	for f := range s.Run {
 		at := scale{s.Run[f].Mean[s.group][model], s.Run[f].StdDev[model]}
 		s.run[model][f] = at.of(s.raw(f, s.group, r))
@@ -85,7 +85,7 @@ func (s *seen) observe(model int, r *Run, ran []int) {
 		}
 		if s.apart != nil {
 			v := 0.0
-			if known(s.classes[model]) && known(s.classes[other]) {
+			if isKnown(s.classes[model]) && isKnown(s.classes[other]) {
 				v = feature.JensenShannon(s.classes[model], s.classes[other])
 			}
 			s.apart[model][other], s.apart[other][model] = v, v
@@ -94,7 +94,7 @@ func (s *seen) observe(model int, r *Run, ran []int) {
 }
 
 // base appends what is known of a target before any model has run.
-func (s *seen) base(x []float64, target int) []float64 {
+func (s *setFits) base(x []float64, target int) []float64 {
 	x = append(x, 1)
 	for g := range s.Groups {
 		v := 0.0
@@ -114,7 +114,7 @@ func (s *seen) base(x []float64, target int) []float64 {
 }
 
 // each appends the numbers of each model that has run, and of each pair.
-func (s *seen) each(x []float64, ran []int) []float64 {
+func (s *setFits) each(x []float64, ran []int) []float64 {
 	for _, m := range ran {
 		x = append(x, s.run[m]...)
 	}
@@ -131,10 +131,10 @@ func (s *seen) each(x []float64, ran []int) []float64 {
 	return x
 }
 
-// pooled appends what sums up the models that have run, whichever they are: the
+// pool appends what sums up the models that have run, whichever they are: the
 // target's own numbers if it has run, the mean of the others', and how the answers
 // agree, by the trust in those that gave them.
-func (s *seen) pooled(x []float64, ran []int, target int) []float64 {
+func (s *setFits) pool(x []float64, ran []int, target int) []float64 {
 	has := slices.Contains(ran, target)
 	others := float64(len(ran))
 	if has {
@@ -169,7 +169,7 @@ func (s *seen) pooled(x []float64, ran []int, target int) []float64 {
 // votes appends the trust in the target's answer, in the answer that has most of it
 // but that, and in the rest; without an answer of the target, the first two answers
 // and the rest.
-func (s *seen) votes(x []float64, ran []int, target int, has bool) []float64 {
+func (s *setFits) votes(x []float64, ran []int, target int, has bool) []float64 {
 	s.tally = s.tally[:0]
 	own, total := 0.0, 0.0
 	for _, m := range ran {

@@ -31,7 +31,7 @@ type Replay struct {
 // On returns the replay of e over a table, whose models must be those of e, in the
 // same order.
 func (e *Estimator) On(t *outcome.Table) (*Replay, error) {
-	return newReplay(keyed(t), nil, e)
+	return newReplay(withKeys(t), nil, e)
 }
 
 // FitFolds is [Fit] that also returns a replay of the table's complete queries in
@@ -40,7 +40,7 @@ func (e *Estimator) On(t *outcome.Table) (*Replay, error) {
 // estimates were fitted to. All of them share one scale of deviations, fitted on that
 // replay, so that what is chosen on it serves the estimator of all queries too.
 func FitFolds(t *outcome.Table, k int, o Options) (*Estimator, *Replay, error) {
-	t = keyed(t)
+	t = withKeys(t)
 	complete := t.Complete()
 	if k < 2 || len(complete.Queries) < k {
 		return nil, nil, fmt.Errorf("%d folds of %d queries", k, len(complete.Queries))
@@ -74,10 +74,10 @@ func FitFolds(t *outcome.Table, k int, o Options) (*Estimator, *Replay, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	if e, ok := whole.Quality.(gained); ok && e.looks() {
+	if e, ok := whole.Quality.(gainEstimator); ok && e.looks() {
 		scale := fitGainScale(replay)
 		for _, e := range estimators {
-			if g, ok := e.Quality.(gained); ok {
+			if g, ok := e.Quality.(gainEstimator); ok {
 				g.setGain(scale)
 			}
 		}
@@ -113,9 +113,9 @@ func columnsOf(t *outcome.Table, names []string) [][][]float64 {
 // promptTokens returns the length of a query's prompt.
 func promptTokens(t *outcome.Table, query int) float64 { return float64(t.PromptTokens(query)) }
 
-// keyed returns the table with its answers in the form in which the step engine
+// withKeys returns the table with its answers in the form in which the step engine
 // compares those that it gets.
-func keyed(t *outcome.Table) *outcome.Table {
+func withKeys(t *outcome.Table) *outcome.Table {
 	if t.Answers == nil {
 		return t
 	}
@@ -176,10 +176,10 @@ func (r *Replay) of(query int) int {
 	return r.fold[query]
 }
 
-// Reading is one query of a replay. It belongs to one goroutine.
-type Reading struct {
+// reading is one query of a replay. It belongs to one goroutine.
+type reading struct {
 	replay  *Replay
-	quality QualityCursor
+	quality qualityCursor
 	cost    CostCursor
 	row     int
 	query   Query
@@ -189,9 +189,9 @@ type Reading struct {
 }
 
 // Start returns a reading of a query of the table, none run.
-func (r *Replay) Start(query int) *Reading {
+func (r *Replay) Start(query int) *reading {
 	e := r.estimators[r.of(query)]
-	x := &Reading{replay: r, quality: e.Quality.Cursor(), cost: e.Cost.Cursor(), row: query, query: r.query(query)}
+	x := &reading{replay: r, quality: e.Quality.Cursor(), cost: e.Cost.Cursor(), row: query, query: r.query(query)}
 	x.query.text = &r.texts[query]
 	x.run.Signals = make([]float64, len(r.signals[r.of(query)]))
 	x.ran = make([]int, 0, len(r.table.Models))
@@ -209,7 +209,7 @@ func (s source) Start(query int) replay.Cursor { return s.Replay.Start(query) }
 
 // LookUSD returns what a look cost that is called as in [Reading.Believe]: as the table has
 // it, and else what it usually costs.
-func (x *Reading) LookUSD(look int) float64 {
+func (x *reading) LookUSD(look int) float64 {
 	n := len(x.replay.table.Models)
 	e := x.replay.estimators[x.replay.of(x.row)].Quality.(*latent).Evidence
 	model, bought := look%n, look/n-1
@@ -220,7 +220,7 @@ func (x *Reading) LookUSD(look int) float64 {
 	return usd
 }
 
-func (x *Reading) restart() {
+func (x *reading) restart() {
 	if c, ok := x.quality.(rewinder); ok && x.begun {
 		c.again()
 	} else {
@@ -240,7 +240,7 @@ type meaner interface{ means(dst []cascade.Belief) }
 // Believe fills in the beliefs and predicted costs given the models that have run,
 // in order. Of n models, n·k + m among them is the k-th look at model m's answer. It is
 // incremental when ran continues that of the last call.
-func (x *Reading) Believe(ran []int, beliefs []cascade.Belief, costs []float64) {
+func (x *reading) Believe(ran []int, beliefs []cascade.Belief, costs []float64) {
 	x.see(ran)
 	x.quality.Beliefs(beliefs)
 	x.cost.Costs(costs)
@@ -249,7 +249,7 @@ func (x *Reading) Believe(ran []int, beliefs []cascade.Belief, costs []float64) 
 
 // Means is [Reading.Believe] for those who want no more than the means of the beliefs:
 // their deviations and what can be bought may be left out.
-func (x *Reading) Means(ran []int, beliefs []cascade.Belief) {
+func (x *reading) Means(ran []int, beliefs []cascade.Belief) {
 	x.see(ran)
 	if c, ok := x.quality.(meaner); ok {
 		c.means(beliefs)
@@ -260,7 +260,7 @@ func (x *Reading) Means(ran []int, beliefs []cascade.Belief) {
 }
 
 // see shows the cursors what models showed that have run since the last call.
-func (x *Reading) see(ran []int) {
+func (x *reading) see(ran []int) {
 	if len(ran) < len(x.ran) || !slices.Equal(ran[:len(x.ran)], x.ran) {
 		x.restart()
 	}
@@ -280,9 +280,9 @@ func (x *Reading) see(ran []int) {
 }
 
 // tell makes of beliefs what they are to those who decide.
-func (x *Reading) tell(beliefs []cascade.Belief) {
+func (x *reading) tell(beliefs []cascade.Belief) {
 	for i, b := range beliefs {
-		beliefs[i] = told(b)
+		beliefs[i] = forStrategy(b)
 	}
 	switch r := x.replay; {
 	case r.table.Verified:
@@ -295,7 +295,7 @@ func (x *Reading) tell(beliefs []cascade.Belief) {
 // weigh makes of beliefs what they are where judges that err look at every answer: of a
 // model that has not run the probability that it is right, with how often they err; of
 // one that has, what is left of that after their verdicts.
-func (x *Reading) weigh(p *panel, beliefs []cascade.Belief) {
+func (x *reading) weigh(p *panel, beliefs []cascade.Belief) {
 	w, weighs := x.quality.(weigher)
 	weighs = weighs && w.weighs()
 	for i, b := range beliefs {
@@ -303,6 +303,9 @@ func (x *Reading) weigh(p *panel, beliefs []cascade.Belief) {
 		rates, judged := p.rates(x.row, i, x.models())
 		switch ran := slices.Contains(x.ran, i); {
 		case !ran && judged:
+			if c, ok := x.quality.(*latentCursor); ok {
+				rates = c.judgeRates(i, rates)
+			}
 			beliefs[i] = cascade.Belief{Mean: mean, Bernoulli: true, Judge: rates}
 		case ran:
 			right, wrong := p.likelihoods(x.row, i)
@@ -318,7 +321,7 @@ func (x *Reading) weigh(p *panel, beliefs []cascade.Belief) {
 }
 
 // models returns the models that have run, without looks at their answers.
-func (x *Reading) models() []int {
+func (x *reading) models() []int {
 	n := len(x.replay.table.Models)
 	if !slices.ContainsFunc(x.ran, func(mark int) bool { return mark >= n }) {
 		return x.ran
@@ -329,7 +332,7 @@ func (x *Reading) models() []int {
 // judge makes of beliefs what they are where a check judges every answer: of a model
 // that has run its verdict, of others the probability that they pass. Where the check
 // is not certain of an answer that it passed, a further pass is worth no more.
-func (x *Reading) judge(beliefs []cascade.Belief) {
+func (x *reading) judge(beliefs []cascade.Belief) {
 	passed := 0.0
 	for _, m := range x.ran {
 		if v := outcome.At(x.replay.table.Quality, x.row, m); v >= 0.5 {
@@ -348,10 +351,10 @@ func (x *Reading) judge(beliefs []cascade.Belief) {
 	}
 }
 
-// told is a belief as it goes to who decides: a mean hardly beyond the range of
+// forStrategy is a belief as it goes to who decides: a mean hardly beyond the range of
 // qualities, and a deviation. What only a verdict would tell of an answer is no
 // deviation: there may be no verdict.
-func told(b cascade.Belief) cascade.Belief {
+func forStrategy(b cascade.Belief) cascade.Belief {
 	b.Mean = min(max(b.Mean, -0.5), 1.5)
 	if b.Bernoulli || !(b.StdDev >= 0) || math.IsInf(b.StdDev, 0) {
 		b.StdDev = 0

@@ -66,7 +66,7 @@ func (r *ridge) system(c, grad []float64, hess [][]float64) {
 		hess[j][j] = precision
 	}
 	for i, x := range r.x {
-		p := linked(r.link, dot(c, x))
+		p := applyLink(r.link, dot(c, x))
 		rest, curve := r.weight[i]*(r.y[i]-p), r.weight[i]
 		if r.link == linkLogistic {
 			curve *= p * (1 - p)
@@ -84,8 +84,8 @@ func (r *ridge) system(c, grad []float64, hess [][]float64) {
 	}
 }
 
-// linked is the quality at a value of the linear predictor.
-func linked(link string, x float64) float64 {
+// applyLink is the quality at a value of the linear predictor.
+func applyLink(link string, x float64) float64 {
 	if link == linkLogistic {
 		return sigmoid(x)
 	}

@@ -100,7 +100,7 @@ func fitSignal(t *outcome.Table) (*signal, error) {
 
 func (e *signal) Kind() string      { return KindSignal }
 func (e *signal) Signals() []string { return nil }
-func (e *signal) Cursor() QualityCursor {
+func (e *signal) Cursor() qualityCursor {
 	return &signalCursor{e, make([]cascade.Belief, len(e.Means))}
 }
 

@@ -25,8 +25,8 @@ type bootstrap struct {
 	Costs []float64
 }
 
-// resampled holds, for each row and resample, what intervals are made of.
-type resampled struct {
+// resample holds, for each row and resample, what intervals are made of.
+type resample struct {
 	auc, costAtBest, qualityAtBestCost [][]float64
 	// quality[row][cost][resample]
 	quality [][][]float64
@@ -44,7 +44,7 @@ func (b *bootstrap) weights(i, n int) []float64 {
 
 // run computes every row on every resample. The frame is that of the resample: the
 // limits of the AUC vary with the queries as the curves do.
-func (b *bootstrap) run(ctx context.Context, models *Sample, rows []row, done func(int)) (*resampled, error) {
+func (b *bootstrap) run(ctx context.Context, models *Sample, rows []row, done func(int)) (*resample, error) {
 	queries := len(models.Cost[0])
 	table := func() [][]float64 {
 		t := make([][]float64, len(rows))
@@ -53,7 +53,7 @@ func (b *bootstrap) run(ctx context.Context, models *Sample, rows []row, done fu
 		}
 		return t
 	}
-	out := &resampled{auc: table(), costAtBest: table(), qualityAtBestCost: table()}
+	out := &resample{auc: table(), costAtBest: table(), qualityAtBestCost: table()}
 	for range rows {
 		perCost := make([][]float64, len(b.Costs))
 		for c := range perCost {

@@ -4,6 +4,7 @@ import (
 	"compress/gzip"
 	"encoding/csv"
 	"errors"
+	"fmt"
 	"io/fs"
 	"math"
 	"os"
@@ -105,16 +106,25 @@ var elevenCallers = []string{
 // of its price: fitted to the truth, and, less so, to nothing but what the reference did.
 func TestFittedToCallsThatCanBeCompared(t *testing.T) {
 	table := recordedCalls(t, elevenCallers...)
-	halves := 20
-	if testing.Short() {
-		halves = 4
-	}
+	const halves = 5
 	likeSonnet := likeReference(table, table.Index("claude-3-5-sonnet-20240620"))
+	likeSonnet.Reference, likeSonnet.Labels = "claude-3-5-sonnet-20240620", "agreement with claude-3-5-sonnet-20240620"
+	likeAll, err := estimate.Consensus(likeSonnet)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// How often models are right is told within seven points, without any truth.
+	told, truth := likeAll.MeanQualities(), table.MeanQualities()
+	for m, name := range table.Models {
+		if math.Abs(told[m]-truth[m]) > 0.07 {
+			t.Errorf("%s: %.3f by agreement, %.3f in truth", name, told[m], truth[m])
+		}
+	}
 	for _, test := range []struct {
 		name        string
 		labels      *outcome.Table
 		gain, share float64
-	}{{"truth", nil, 1.8, 0.2}, {"reference", likeSonnet, 0.4, 0.3}} {
+	}{{"truth", nil, 1.8, 0.2}, {"reference", likeAll, 1.5, 0.25}} {
 		gain, share := 0.0, 0.0
 		for seed := range uint64(halves) {
 			train, test1 := table.SplitRows(0.5, seed+1)
@@ -267,4 +277,34 @@ func walked(t *outcome.Table, beliefs *estimate.Replay, s cascade.Strategy) (qua
 		cost += step.CostUSD / float64(len(t.Queries))
 	}
 	return quality, cost
+}
+
+// Verdict columns beside the qualities are what strategies see, and qualities what they
+// are measured by.
+func TestVerdictColumns(t *testing.T) {
+	table := &outcome.Table{Models: []string{"small", "large"}, Verdicts: map[string][][]float64{"gate": nil}}
+	for q := range 200 {
+		small := float64(min(q%3, 1))
+		table.Queries = append(table.Queries, fmt.Sprint("q", q))
+		table.Quality, table.CostUSD = append(table.Quality, []float64{small, 1}), append(table.CostUSD, []float64{1, 10})
+		table.Verdicts["gate"] = append(table.Verdicts["gate"], []float64{small, 1})
+	}
+	train, test := table.Split(0.5, 1)
+	h, err := eval.NewHalves(train, test, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &eval.Study{Halves: h, Strategies: []string{eval.LinearInterpolation, "index"}}
+	c, err := s.Run(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	index := c.Rows[slices.IndexFunc(c.Rows, named("index"))]
+	// The judge is right: the large model is asked where the small one fails, on a third.
+	if want := 1 + 10.0/3; math.Abs(index.CostAtBest-want) > 0.5 {
+		t.Errorf("the large model's quality at a cost of %v, want %v", index.CostAtBest, want)
+	}
+	if note := s.Setup()["estimates"]; !strings.Contains(note, "gate") || !strings.Contains(note, estimate.KindLatent) {
+		t.Errorf("estimates by %q", note)
+	}
 }

@@ -57,9 +57,7 @@ type Comparison struct {
 	// Reference is the name of the row that differences are taken to.
 	Reference string
 	// Costs are the costs of the bands.
-	Costs []float64
-	// CostUnit names the unit of costs; "" is US dollars.
-	CostUnit  string
+	Costs     []float64
 	Queries   int
 	Resamples int
 	Seed      uint64
@@ -130,10 +128,10 @@ func Measure(ctx context.Context, o *Outcomes, players []*Player, samples []*Sam
 	}
 	for i, p := range players {
 		n, took := p.Decisions()
-		add(&Row{Name: p.Name, Note: p.Note, Decisions: n, DecisionTime: took}, sampled(samples[i]))
+		add(&Row{Name: p.Name, Note: p.Note, Decisions: n, DecisionTime: took}, sampleRow(samples[i]))
 	}
 	if wanted(Oracle) {
-		add(&Row{Name: Oracle, Note: "knows every outcome, runs one model"}, sampled(oracle(o, oracleLambdas(&c.Frame))))
+		add(&Row{Name: Oracle, Note: "knows every outcome, runs one model"}, sampleRow(oracle(o, oracleLambdas(&c.Frame))))
 	}
 	if c.Reference == "" && len(players) > 0 {
 		c.Reference = players[0].Name
@@ -153,8 +151,8 @@ func Measure(ctx context.Context, o *Outcomes, players []*Player, samples []*Sam
 	return c, nil
 }
 
-// sampled is the row of a replayed sample.
-func sampled(s *Sample) row { return func(w []float64, _ *Frame) Curve { return s.Curve(w) } }
+// sampleRow is the row of a replayed sample.
+func sampleRow(s *Sample) row { return func(w []float64, _ *Frame) Curve { return s.Curve(w) } }
 
 // oracleLambdas covers every trade-off between the models' costs.
 func oracleLambdas(f *Frame) []float64 {
@@ -179,7 +177,7 @@ func logSpaced(low, high float64, n int, zero bool) []float64 {
 }
 
 // fill sets the metrics and intervals of the rows.
-func (c *Comparison) fill(rows []row, re *resampled) {
+func (c *Comparison) fill(rows []row, re *resample) {
 	reference := slices.IndexFunc(c.Rows, func(r *Row) bool { return r.Name == c.Reference })
 	for i, r := range c.Rows {
 		r.Curve = rows[i](nil, &c.Frame)

@@ -10,12 +10,8 @@ func (c *Comparison) CurvesFigure(name, title string, rows ...string) (*Figure, 
 		rows = headline()
 	}
 	low, high := c.Frame.costRange()
-	unit := c.CostUnit
-	if unit == "" {
-		unit = "US dollars"
-	}
 	axes := Axes{
-		Title: title, X: "mean cost per query, " + unit, Y: "mean quality, per cent",
+		Title: title, X: "mean cost per query, US dollars", Y: "mean quality, per cent",
 		LogX: low > 0 && high/low > 30,
 	}
 	if axes.LogX {

@@ -70,7 +70,7 @@ func spreadLambdas(ctx context.Context, o *Outcomes, source replay.Source, rule 
 		points = append(points, more...)
 		slices.SortFunc(points, func(a, b Point) int { return cmp.Compare(a.Lambda, b.Lambda) })
 		points = slices.CompactFunc(points, func(a, b Point) bool { return a.Lambda == b.Lambda })
-		points = unrepeated(points)
+		points = dropRepeats(points)
 		lambdas = lambdas[:0]
 		for _, p := range points {
 			lambdas = append(lambdas, p.Lambda)
@@ -79,8 +79,8 @@ func spreadLambdas(ctx context.Context, o *Outcomes, source replay.Source, rule 
 	return lambdas, nil
 }
 
-// unrepeated drops the points that lie within a run of equal ones.
-func unrepeated(points []Point) []Point {
+// dropRepeats drops the points that lie within a run of equal ones.
+func dropRepeats(points []Point) []Point {
 	same := func(a, b Point) bool { return a.Cost == b.Cost && a.Quality == b.Quality }
 	var out []Point
 	for i, p := range points {

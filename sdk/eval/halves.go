@@ -32,10 +32,10 @@ func (e *OverlapError) Error() string {
 // NewHalves pairs two tables for a comparison: the same models in the same order,
 // only queries with every outcome, and no query in both unless overlap is allowed.
 func NewHalves(train, test *outcome.Table, allowOverlap bool) (*Halves, error) {
-	if missing := without(train.Models, test.Models); len(missing) > 0 {
+	if missing := minus(train.Models, test.Models); len(missing) > 0 {
 		return nil, fmt.Errorf("models of the train half that the test half lacks: %s", few(missing))
 	}
-	if missing := without(test.Models, train.Models); len(missing) > 0 {
+	if missing := minus(test.Models, train.Models); len(missing) > 0 {
 		return nil, fmt.Errorf("models of the test half that the train half lacks: %s", few(missing))
 	}
 	test, err := test.Select(train.Models...)
@@ -69,8 +69,8 @@ func NewHalves(train, test *outcome.Table, allowOverlap bool) (*Halves, error) {
 	return h, nil
 }
 
-// without returns the names of a that are not in b.
-func without(a, b []string) []string {
+// minus returns the names of a that are not in b.
+func minus(a, b []string) []string {
 	var out []string
 	for _, name := range a {
 		if !slices.Contains(b, name) {

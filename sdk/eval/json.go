@@ -9,31 +9,29 @@ import (
 // Document is the machine-readable form of a comparison. Qualities and AUC are in
 // [0, 1], costs in US dollars per query; what is undefined is null.
 type Document struct {
-	Command string            `json:"command,omitempty"`
-	Data    map[string]string `json:"data,omitempty"`
-	Units   map[string]string `json:"units"`
-	Setup   map[string]string `json:"setup,omitempty"`
+	Units map[string]string `json:"units"`
+	Setup map[string]string `json:"setup,omitempty"`
 
 	Queries    int             `json:"queries"`
 	Bootstrap  int             `json:"bootstrap"`
 	Seed       uint64          `json:"seed"`
 	Reference  string          `json:"reference"`
-	Models     []DocumentModel `json:"models"`
+	Models     []documentModel `json:"models"`
 	BestSingle string          `json:"best_single"`
 	// PickedSingle was the best model of the train half.
 	PickedSingle string             `json:"picked_single,omitempty"`
-	Strategies   []DocumentStrategy `json:"strategies"`
+	Strategies   []documentStrategy `json:"strategies"`
 }
 
-// DocumentModel is one single model.
-type DocumentModel struct {
+// documentModel is one single model.
+type documentModel struct {
 	Name    string  `json:"name"`
 	Cost    float64 `json:"cost"`
 	Quality float64 `json:"quality"`
 }
 
-// DocumentStrategy is one row.
-type DocumentStrategy struct {
+// documentStrategy is one row.
+type documentStrategy struct {
 	Name    string   `json:"name"`
 	Note    string   `json:"note,omitempty"`
 	AUC     *float64 `json:"auc"`
@@ -84,10 +82,10 @@ func (c *Comparison) Document() *Document {
 		d.PickedSingle = c.Models[c.Picked]
 	}
 	for i, p := range c.Frame.Models {
-		d.Models = append(d.Models, DocumentModel{c.Models[i], p.Cost, p.Quality})
+		d.Models = append(d.Models, documentModel{c.Models[i], p.Cost, p.Quality})
 	}
 	for _, r := range c.Rows {
-		s := DocumentStrategy{
+		s := documentStrategy{
 			Name: r.Name, Note: r.Note,
 			AUC: optional(r.AUC), AUCLow: optional(r.AUCInterval.Low), AUCHigh: optional(r.AUCInterval.High),
 			Difference: optional(r.Difference.Value), DifferenceLow: optional(r.Difference.Low),

@@ -78,15 +78,15 @@ func Replay(ctx context.Context, o *Outcomes, players []*Player, seed uint64, do
 	return samples, nil
 }
 
-// timed measures the decisions of a strategy.
-type timed struct {
+// timedStrategy measures the decisions of a strategy.
+type timedStrategy struct {
 	cascade.Strategy
 	decisions int64
 	spent     time.Duration
 }
 
 // Decide implements [cascade.Strategy].
-func (t *timed) Decide(s *cascade.State) cascade.Decision {
+func (t *timedStrategy) Decide(s *cascade.State) cascade.Decision {
 	start := time.Now()
 	d := t.Strategy.Decide(s)
 	t.spent += time.Since(start)
@@ -96,7 +96,7 @@ func (t *timed) Decide(s *cascade.State) cascade.Decision {
 
 // play replays one query at every lambda.
 func (p *Player) play(q int, w *replay.Walker, coin float64, s *Sample) {
-	var clock timed
+	var clock timedStrategy
 	for l, strategy := range p.Strategies {
 		clock.Strategy = strategy
 		step := w.Walk(&clock, coin, nil)

@@ -366,7 +366,7 @@ func TestLadders(t *testing.T) {
 		o.CostUSD = append(o.CostUSD, []float64{1, 2, 10})
 	}
 	l := &ladders{Outcomes: o, own: o.Quality, levels: []float64{0, 1}}
-	if got := l.pruned(0.01).Order; !slices.Equal(got, []int{0, 2}) {
+	if got := l.prune(0.01).Order; !slices.Equal(got, []int{0, 2}) {
 		t.Errorf("pruned: %v, want the useless one left out", got)
 	}
 	if got := l.passesPerDollar(0.01).Order; !slices.Equal(got, []int{0, 2}) {
@@ -378,7 +378,7 @@ func TestLadders(t *testing.T) {
 	if got := l.draftAndVerify(0.01); !slices.Equal(got.Order, []int{0, 2}) || got.Thresholds[0] != 1 || got.Answer != cascade.Last {
 		t.Errorf("draft and verify: %+v", got)
 	}
-	if got := l.gated(0.01); !slices.Equal(got.Order, []int{0, 2}) || got.Answer != cascade.Last {
+	if got := l.gate(0.01); !slices.Equal(got.Order, []int{0, 2}) || got.Answer != cascade.Last {
 		t.Errorf("gated ladder: %+v", got)
 	}
 }

@@ -38,10 +38,10 @@ func rivals() []entry {
 		{name: CascadePublished, note: "algorithm 2 over all models, returns the last answer", rule: fullCascade(cascade.Last)},
 		{name: CascadeBest, note: "algorithm 2 over all models, returns the best answer", rule: fullCascade(cascade.Best)},
 		{name: CascadeRoutePublished, note: "algorithm 3 as in the published code", rule: publishedRule},
-		{name: Pruned, note: "cheapest first, models removed greedily", rule: ladderRule((*ladders).pruned)},
+		{name: Pruned, note: "cheapest first, models removed greedily", rule: ladderRule((*ladders).prune)},
 		{name: PassesPerDollar, note: "most passes for the money first", rule: ladderRule((*ladders).passesPerDollar)},
 		{name: DraftAndVerify, note: "the cheapest drafts, the best verifies, one threshold", rule: ladderRule((*ladders).draftAndVerify)},
-		{name: GatedLadder, note: "up the cost-quality front until the gate passes", rule: ladderRule((*ladders).gated)},
+		{name: GatedLadder, note: "up the cost-quality front until the gate passes", rule: ladderRule((*ladders).gate)},
 		{name: RouteKNN, note: "one model, by nearest neighbours", sources: knnSources, rule: byName(cascade.NameRoute, cascade.Params{})},
 		{name: RouteGBT, note: "one model, by boosted trees", sources: gbtSources, rule: byName(cascade.NameRoute, cascade.Params{})},
 	}
@@ -58,15 +58,15 @@ func fullCascade(answer cascade.AnswerRule) func(context.Context, *problem, *fit
 		if err != nil {
 			return nil, err
 		}
-		return tuned(base)
+		return atLambda(base)
 	}
 }
 
-// published decides as the paper's code does.
-type published struct{ *cascade.CascadeRoute }
+// publishedCascadeRoute decides as the paper's code does.
+type publishedCascadeRoute struct{ *cascade.CascadeRoute }
 
 // Decide implements [cascade.Strategy].
-func (p published) Decide(s *cascade.State) cascade.Decision {
+func (p publishedCascadeRoute) Decide(s *cascade.State) cascade.Decision {
 	seen := *s
 	seen.Beliefs = slices.Clone(s.Beliefs)
 	for i := range seen.Beliefs {
@@ -87,7 +87,7 @@ func (p published) Decide(s *cascade.State) cascade.Decision {
 func publishedRule(context.Context, *problem, *fittedSources) (strategyAt, error) {
 	return func(lambda float64) (cascade.Strategy, error) {
 		base, err := cascade.NewCascadeRoute(cascade.Params{Lambdas: []float64{lambda}, Gamma: 1}, cascade.Exact)
-		return published{base}, err
+		return publishedCascadeRoute{base}, err
 	}, nil
 }
 
@@ -164,7 +164,7 @@ func (l *ladders) bestOf(orders [][]int, thresholds []float64, lambda float64, a
 	return params
 }
 
-func (l *ladders) pruned(lambda float64) cascade.Params {
+func (l *ladders) prune(lambda float64) cascade.Params {
 	best := l.bestOf(costOrders(l.Outcomes)[:1], l.levels, lambda, cascade.Best)
 	value := l.climb(best.Order, best.Thresholds[0], lambda, cascade.Best)
 	for len(best.Order) > 1 {
@@ -237,7 +237,7 @@ func (l *ladders) draftAndVerify(lambda float64) cascade.Params {
 	return l.bestOf([][]int{pair}, append(slices.Clone(l.levels), never), lambda, cascade.Last)
 }
 
-func (l *ladders) gated(lambda float64) cascade.Params {
+func (l *ladders) gate(lambda float64) cascade.Params {
 	orders := costOrders(l.Outcomes)
 	return l.bestOf(prefixesOf(orders[len(orders)-1]), []float64{0.5}, lambda, cascade.Last)
 }

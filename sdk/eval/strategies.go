@@ -19,7 +19,7 @@ const (
 	// Pairs is the upper envelope of all cascades of two models, and RouteDependent a
 	// router that knows before the call what the dependent estimates know.
 	Pairs          = "pairs"
-	RouteDependent = "route_dependent"
+	routeDependent = "route_dependent"
 )
 
 // fittedSources are the beliefs on both halves of a data set by one kind of estimator.
@@ -61,12 +61,12 @@ func byName(name string, params cascade.Params) func(context.Context, *problem, 
 		if err != nil {
 			return nil, err
 		}
-		return tuned(base)
+		return atLambda(base)
 	}
 }
 
-// tuned returns the rule that sets the lambda of a strategy.
-func tuned(base cascade.Strategy) (strategyAt, error) {
+// atLambda returns the rule that sets the lambda of a strategy.
+func atLambda(base cascade.Strategy) (strategyAt, error) {
 	tunable, ok := base.(cascade.Tunable)
 	if !ok {
 		return nil, fmt.Errorf("%T cannot be tuned", base)
@@ -79,7 +79,7 @@ func tuned(base cascade.Strategy) (strategyAt, error) {
 func catalogue() []entry {
 	return append([]entry{
 		{name: cascade.NameRoute, note: "one model per query (paper, algorithm 1)", rule: byName(cascade.NameRoute, cascade.Params{})},
-		{name: RouteDependent, note: "one model per query, on", dependent: true, rule: byName(cascade.NameRoute, cascade.Params{})},
+		{name: routeDependent, note: "one model per query, on", dependent: true, rule: byName(cascade.NameRoute, cascade.Params{})},
 		{
 			name: Pairs, note: "upper envelope of all cascades of two models, thresholds fitted",
 			rule: func(ctx context.Context, p *problem, s *fittedSources) (strategyAt, error) {
@@ -125,8 +125,8 @@ type preparation struct {
 	Progress func(units int)
 }
 
-// selected returns the catalogue's entries that are wanted.
-func (prep *preparation) selected(p *problem) ([]entry, error) {
+// selectEntries returns the catalogue's entries that are wanted.
+func (prep *preparation) selectEntries(p *problem) ([]entry, error) {
 	for _, name := range prep.Strategies {
 		if !slices.Contains(StrategyNames(), name) {
 			return nil, fmt.Errorf("unknown strategy %q; there are %s", name, strings.Join(StrategyNames(), ", "))
@@ -149,7 +149,7 @@ func (prep *preparation) selected(p *problem) ([]entry, error) {
 // prepare makes a player of each strategy: whatever it has to learn, and the
 // lambdas of its curve, come from the train half.
 func prepare(ctx context.Context, p *problem, prep preparation) ([]*Player, error) {
-	chosen, err := prep.selected(p)
+	chosen, err := prep.selectEntries(p)
 	if err != nil {
 		return nil, err
 	}
@@ -203,14 +203,14 @@ func (o *Outcomes) head(s replay.Source, n int) (*Outcomes, replay.Source) {
 	for i := range places {
 		places[i] = i * len(o.Queries) / n
 	}
-	return o.rows(places), &placed{s, places}
+	return o.rows(places), &subSource{s, places}
 }
 
-// placed is a source of some of another's queries.
-type placed struct {
+// subSource is a source of some of another's queries.
+type subSource struct {
 	replay.Source
 	places []int
 }
 
 // Start starts the query at that place.
-func (p *placed) Start(q int) replay.Cursor { return p.Source.Start(p.places[q]) }
+func (p *subSource) Start(q int) replay.Cursor { return p.Source.Start(p.places[q]) }

@@ -20,7 +20,7 @@ type Signals string
 const (
 	// SignalsAuto: verdict where the train half says that a check judged it
 	// (outcome.Table.Verified), features elsewhere.
-	SignalsAuto Signals = "auto"
+	signalsAuto Signals = "auto"
 	// SignalsVerdict: the quality itself, by a check such as unit tests.
 	SignalsVerdict Signals = "verdict"
 	// SignalsFeatures: what the table says of query and answer (group, lengths,
@@ -28,16 +28,16 @@ const (
 	SignalsFeatures Signals = "features"
 )
 
-// EstimatorAuto and EstimatorNone are the dependent estimates beside the kinds of
+// estimatorAuto and EstimatorNone are the dependent estimates beside the kinds of
 // package estimate: chosen by what is seen, and left out.
 const (
-	EstimatorAuto = "auto"
-	EstimatorNone = "none"
+	estimatorAuto = "auto"
+	estimatorNone = "none"
 )
 
 // Estimators returns what [Study].Estimator may be.
 func Estimators() []string {
-	return append([]string{EstimatorAuto, EstimatorNone}, estimate.Kinds()...)
+	return append([]string{estimatorAuto, estimatorNone}, estimate.Kinds()...)
 }
 
 // Noise is a simulation of estimates as the truth plus Gaussian noise: standard
@@ -84,8 +84,6 @@ type Study struct {
 	// strategies learn and decide by these qualities, and are measured by those of
 	// Halves.
 	Verdicts *Verdicts
-	// CostUnit names the unit of the costs in figures; "" is US dollars.
-	CostUnit string
 	// Strategies are the rows wanted; nil means all that suit the models.
 	Strategies []string
 	// Points is the number of lambdas of a curve, 0 meaning 40; Bootstrap the
@@ -102,7 +100,7 @@ type Study struct {
 
 // Validate reports settings that do not exist.
 func (s *Study) Validate() error {
-	if !slices.Contains([]Signals{"", SignalsAuto, SignalsVerdict, SignalsFeatures}, s.Signals) {
+	if !slices.Contains([]Signals{"", signalsAuto, SignalsVerdict, SignalsFeatures}, s.Signals) {
 		return fmt.Errorf("unknown signals %q; there are auto, verdict, features", s.Signals)
 	}
 	if known := Estimators(); s.Estimator != "" && !slices.Contains(known, s.Estimator) {
@@ -127,10 +125,10 @@ const prepareUnits = 50
 func (s *Study) entries() []entry {
 	prep := preparation{Strategies: s.Strategies}
 	dependent := &fittedSources{}
-	if s.Estimator == EstimatorNone {
+	if s.Estimator == estimatorNone {
 		dependent = nil
 	}
-	chosen, err := prep.selected(&problem{Train: OutcomesOf(s.Halves.Train), Independent: &fittedSources{}, Dependent: dependent})
+	chosen, err := prep.selectEntries(&problem{Train: OutcomesOf(s.Halves.Train), Independent: &fittedSources{}, Dependent: dependent})
 	if err != nil {
 		return nil
 	}
@@ -253,12 +251,7 @@ func (s *Study) measure(ctx context.Context, o *Outcomes, players []*Player, sam
 	if slices.ContainsFunc(players, func(p *Player) bool { return p.Name == cascade.NameCascadeRoute }) {
 		opts.Reference = cascade.NameCascadeRoute
 	}
-	c, err := Measure(ctx, o, players, samples, opts)
-	if err != nil {
-		return nil, err
-	}
-	c.CostUnit = s.CostUnit
-	return c, nil
+	return Measure(ctx, o, players, samples, opts)
 }
 
 // problem fits the estimates that the wanted strategies need.
@@ -335,11 +328,11 @@ func (s *Study) plan() (*Halves, kinds, error) {
 		k.independent, k.dependent = estimate.KindSignal, []string{estimate.KindLatent}
 		k.note = fmt.Sprintf("simulated: truth plus noise of %v before and %v after a model has run", s.Noise.Ante, s.Noise.Post)
 	case signals == SignalsVerdict:
-		h.Train, h.Test = verified(h.Train), verified(h.Test)
+		h.Train, h.Test = keepVerdicts(h.Train), keepVerdicts(h.Test)
 		k.independent, k.dependent = estimate.KindMean, []string{estimate.KindLatent}
 		k.note = "a check judges every answer (quality is its verdict)"
 	default:
-		h.Train, h.Test = unverified(h.Train), unverified(h.Test)
+		h.Train, h.Test = dropVerdicts(h.Train), dropVerdicts(h.Test)
 		shared := estimate.Options{Seed: s.Seed}.Resolve(h.Train).Quality
 		k.independent, k.dependent = shared, []string{shared}
 		if len(h.Train.Models) <= historyModels {
@@ -347,10 +340,15 @@ func (s *Study) plan() (*Halves, kinds, error) {
 			k.dependent = slices.Compact([]string{estimate.KindLogistic, shared})
 		}
 		k.note = "features of queries and answers; no check"
+		if judges := h.Train.Judges(); len(judges) > 0 {
+			// What judges say of one answer is evidence on others by the latent ease alone.
+			k.dependent = []string{shared}
+			k.note = "features, and verdicts that may err of " + strings.Join(judges, ", ")
+		}
 	}
 	switch s.Estimator {
-	case "", EstimatorAuto:
-	case EstimatorNone:
+	case "", estimatorAuto:
+	case estimatorNone:
 		k.dependent = nil
 	default:
 		k.dependent = []string{s.Estimator}
@@ -360,7 +358,7 @@ func (s *Study) plan() (*Halves, kinds, error) {
 
 // signals resolves SignalsAuto.
 func (s *Study) signals() Signals {
-	if s.Signals != "" && s.Signals != SignalsAuto {
+	if s.Signals != "" && s.Signals != signalsAuto {
 		return s.Signals
 	}
 	if s.Halves.Train.Verified {
@@ -369,13 +367,13 @@ func (s *Study) signals() Signals {
 	return SignalsFeatures
 }
 
-func verified(t *outcome.Table) *outcome.Table {
+func keepVerdicts(t *outcome.Table) *outcome.Table {
 	c := *t
 	c.Verified = true
 	return &c
 }
 
-func unverified(t *outcome.Table) *outcome.Table {
+func dropVerdicts(t *outcome.Table) *outcome.Table {
 	c := *t
 	c.Verified = false
 	return &c

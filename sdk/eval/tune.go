@@ -104,15 +104,15 @@ func (s *fittedSources) fittedScale(ctx context.Context, train *Outcomes) (float
 	return scales[best], nil
 }
 
-func indexRule(scale float64) (strategyAt, error) { return scaled(cascade.NameIndex, scale) }
+func indexRule(scale float64) (strategyAt, error) { return withScale(cascade.NameIndex, scale) }
 
-// scaled returns the rule of a strategy with its deviations multiplied by a factor.
-func scaled(name string, scale float64) (strategyAt, error) {
+// withScale returns the rule of a strategy with its deviations multiplied by a factor.
+func withScale(name string, scale float64) (strategyAt, error) {
 	base, err := cascade.New(name, cascade.Params{Scale: scale, NoExpect: scale == 0})
 	if err != nil {
 		return nil, err
 	}
-	return tuned(base)
+	return atLambda(base)
 }
 
 // scaledRule is the rule of a strategy at the fitted scale.
@@ -122,7 +122,7 @@ func scaledRule(name string) func(context.Context, *problem, *fittedSources) (st
 		if err != nil {
 			return nil, err
 		}
-		return scaled(name, scale)
+		return withScale(name, scale)
 	}
 }
 
@@ -135,7 +135,7 @@ func cascadeRule(ctx context.Context, p *problem, s *fittedSources) (strategyAt,
 		if err != nil {
 			return nil, err
 		}
-		rule, err := tuned(base)
+		rule, err := atLambda(base)
 		if err != nil {
 			return nil, err
 		}

@@ -49,7 +49,7 @@ func AnswerKey(a *sdk.Answer) string {
 		}
 		key = inner
 	}
-	return stated(key)
+	return statedFacts(key)
 }
 
 // HashKey returns what traces keep of a key: 64 bits in hexadecimal, which is its own
@@ -84,7 +84,7 @@ func finalAnswer(text string) string {
 		}
 	}
 	if i := strings.LastIndex(text, `\boxed{`); i >= 0 {
-		return balanced(text[i+len(`\boxed{`):])
+		return firstObject(text[i+len(`\boxed{`):])
 	}
 	if i := afterLast(text, "answer:"); i >= 0 {
 		line, _, _ := strings.Cut(text[i:], "\n")
@@ -122,8 +122,8 @@ func jsonObject(text string) (map[string]json.RawMessage, bool) {
 	return object, true
 }
 
-// balanced returns text up to the brace that closes one opened before it.
-func balanced(text string) string {
+// firstObject returns text up to the brace that closes one opened before it.
+func firstObject(text string) string {
 	depth := 0
 	for i, c := range text {
 		switch c {
@@ -218,10 +218,10 @@ func canonicalNumber(text string) string {
 // longText is the number of words from which a text is compared by what it states.
 const longText = 12
 
-// stated returns the numbers and identifiers of a long canonical text, sorted, after
+// statedFacts returns the numbers and identifiers of a long canonical text, sorted, after
 // "not" where it negates; a short one, and one that states none, is returned as it is,
 // but for the form of a number.
-func stated(text string) string {
+func statedFacts(text string) string {
 	switch n := strings.Count(text, " ") + 1; { // one space between two words
 	case n == 1:
 		if fact := canonicalAmount(text); isNumber(fact) {

@@ -18,12 +18,12 @@ func Classes(tokens []sdk.TokenLogProb, classes []string) ([]float64, bool) {
 		if len(alts) == 0 {
 			alts = []sdk.TopLogProb{{Token: t.Token, LogProb: t.LogProb}}
 		}
-		if len(named(t.Token, classes)) == 0 {
+		if len(classesOf(t.Token, classes)) == 0 {
 			continue
 		}
 		p, sum := make([]float64, len(classes)), 0.0
 		for _, alt := range alts {
-			hit := named(alt.Token, classes)
+			hit := classesOf(alt.Token, classes)
 			for _, c := range hit {
 				share := math.Exp(min(alt.LogProb, 0)) / float64(len(hit))
 				p[c] += share
@@ -41,8 +41,8 @@ func Classes(tokens []sdk.TokenLogProb, classes []string) ([]float64, bool) {
 	return nil, false
 }
 
-// named returns the classes that a token names.
-func named(token string, classes []string) []int {
+// classesOf returns the classes that a token names.
+func classesOf(token string, classes []string) []int {
 	token = strings.ToLower(strings.TrimSpace(token))
 	if token == "" {
 		return nil

@@ -8,7 +8,7 @@
 //     mean entropy and mean top probability, for answers in open form
 //   - [Classes]: the distribution over the classes of a one-token answer, with its
 //     [Entropy] and top probability, for classification
-//   - [Within]: the tokens of one part of the answer, for instance the arguments
+//   - within: the tokens of one part of the answer, for instance the arguments
 //     of a tool call, to be weighted on their own
 //
 // From several answers to one query:

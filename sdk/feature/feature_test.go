@@ -3,7 +3,6 @@ package feature_test
 import (
 	"fmt"
 	"math"
-	"strings"
 	"testing"
 
 	"github.com/stepfall/stepfall/sdk"
@@ -62,26 +61,6 @@ func TestTokensThatAreNoneAreRefused(t *testing.T) {
 	f, ok := feature.OfTokens([]sdk.TokenLogProb{{LogProb: math.Inf(-1)}})
 	if !ok || math.IsInf(f.Perplexity, 0) || math.IsNaN(f.MeanEntropy) {
 		t.Errorf("probability zero gave %+v", f)
-	}
-}
-
-func TestWithin(t *testing.T) {
-	tokens := []sdk.TokenLogProb{{Token: "call add("}, {Token: `{"a":`}, {Token: " 1}"}, {Token: ")"}}
-	spell := func(ts []sdk.TokenLogProb) string {
-		var b strings.Builder
-		for _, t := range ts {
-			b.WriteString(t.Token)
-		}
-		return b.String()
-	}
-	if got := spell(feature.Within(tokens, `{"a": 1}`)); got != `{"a": 1}` {
-		t.Errorf("got %q", got)
-	}
-	if got := spell(feature.Within(tokens, `add({"a"`)); got != `call add({"a":` {
-		t.Errorf("a part that ends inside tokens gives %q", got)
-	}
-	if feature.Within(tokens, "mul") != nil || feature.Within(tokens, "") != nil {
-		t.Error("a part that is not there has tokens")
 	}
 }
 

@@ -9,8 +9,8 @@ import (
 	"github.com/stepfall/stepfall/sdk"
 )
 
-// Quantiles are the levels at which the log-probabilities of an answer are read.
-var Quantiles = [...]float64{0.01, 0.05, 0.1, 0.25, 0.5, 0.75}
+// quantiles are the levels at which the log-probabilities of an answer are read.
+var quantiles = [...]float64{0.01, 0.05, 0.1, 0.25, 0.5, 0.75}
 
 // Tokens are the features of an answer's log-probabilities.
 type Tokens struct {
@@ -21,9 +21,9 @@ type Tokens struct {
 	MeanLogProb, Perplexity float64
 	// MinLogProb is the lowest log-probability.
 	MinLogProb float64
-	// Quantile has the log-probability at each of Quantiles, linear between
+	// Quantile has the log-probability at each of quantiles, linear between
 	// neighbours.
-	Quantile [len(Quantiles)]float64
+	Quantile [len(quantiles)]float64
 	// MeanEntropy is the mean entropy in nats over the alternatives that the
 	// provider reports, what is missing to 1 counted as one more alternative.
 	MeanEntropy float64
@@ -55,7 +55,7 @@ func OfTokens(tokens []sdk.TokenLogProb) (Tokens, bool) {
 	slices.Sort(sorted)
 	f.MinLogProb = sorted[0]
 	f.Perplexity = math.Exp(-f.MeanLogProb)
-	for i, q := range Quantiles {
+	for i, q := range quantiles {
 		f.Quantile[i] = quantile(sorted, q)
 	}
 	return f, true
@@ -108,7 +108,7 @@ func quantile(sorted []float64, q float64) float64 {
 // Names returns the names of the features, in the order of [Tokens.Values].
 func Names() []string {
 	names := []string{"tokens_log", "mean_log_prob", "perplexity_log", "min_log_prob"}
-	for _, q := range Quantiles {
+	for _, q := range quantiles {
 		names = append(names, fmt.Sprintf("log_prob_q%02.0f", 100*q))
 	}
 	return append(names, "mean_entropy", "mean_top_prob", "mean_margin")
@@ -122,9 +122,9 @@ func (t *Tokens) Values(dst []float64) []float64 {
 	return append(dst, t.MeanEntropy, t.MeanTop, t.MeanMargin)
 }
 
-// Within returns the tokens that spell the last occurrence of part in the
+// tokensOf returns the tokens that spell the last occurrence of part in the
 // answer, whole tokens at both ends, or nil when the tokens do not spell it.
-func Within(tokens []sdk.TokenLogProb, part string) []sdk.TokenLogProb {
+func tokensOf(tokens []sdk.TokenLogProb, part string) []sdk.TokenLogProb {
 	if part == "" {
 		return nil
 	}

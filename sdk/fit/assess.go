@@ -193,17 +193,17 @@ func (a *assessor) conclude(traces int) {
 }
 
 // usually is how far off a mean was in the fit.
-func (a *assessor) usually(of string) (Usual, bool) {
-	i := slices.IndexFunc(a.p.Usual, func(u Usual) bool { return u.Of == of })
+func (a *assessor) usually(of string) (Offset, bool) {
+	i := slices.IndexFunc(a.p.Usual, func(u Offset) bool { return u.Of == of })
 	if i < 0 {
-		return Usual{}, false
+		return Offset{}, false
 	}
 	return a.p.Usual[i], true
 }
 
 // differ is Welch's test of two means: by how many standard deviations the first is
 // above the second, and how likely chance takes them as far apart.
-func differ(now, then Usual) (Drift, float64) {
+func differ(now, then Offset) (Drift, float64) {
 	const rounding = 1e-18 // the least variance: costs may follow from prices exactly
 	if min(now.Count, then.Count) < leastDrift {
 		// So few may be alike by chance: both vary as much as the one that varies more.

@@ -36,7 +36,7 @@ func judgedTraces(n int, group string, believe func() (p, usd float64), came fun
 
 func assessed(t *testing.T, traces []*sdk.Trace) *Assessment {
 	t.Helper()
-	p := &Profile{Models: []Model{{Name: "m"}}, Data: Data{Complete: 500, Groups: []string{"g"}}, Usual: []Usual{
+	p := &Profile{Models: []Model{{Name: "m"}}, Data: Data{Complete: 500, Groups: []string{"g"}}, Usual: []Offset{
 		// Of probabilities between 0 and 1, and of costs between nothing and twice the
 		// estimate, all as likely.
 		{"quality of m", 500, 0, 1. / 6}, {"cost of m", 500, math.Log(2) - 1, 1}, {"quality in group g", 500, 0, 1. / 6},
@@ -249,7 +249,7 @@ func TestAssessTellsAPriceCutFromFewCalls(t *testing.T) {
 				x := off()
 				then.add(1, math.Exp(x), x, 0, 1)
 			}
-			p := &Profile{Models: []Model{{Name: "m"}}, Data: Data{Groups: []string{"g"}}, Usual: []Usual{then.usual(ofCost + "m")}}
+			p := &Profile{Models: []Model{{Name: "m"}}, Data: Data{Groups: []string{"g"}}, Usual: []Offset{then.usual(ofCost + "m")}}
 			a, err := Assess(p, judgedTraces(n, "g", func() (float64, float64) { return 0.5, 1 }, func(float64, float64) (bool, float64) {
 				return rng.Float64() < 0.5, price * math.Exp(off())
 			}))

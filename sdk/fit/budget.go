@@ -136,9 +136,9 @@ func (f *fitter) play(s cascade.Strategy) (Point, error) {
 	return results[0].point(0), nil
 }
 
-// mixed replays the candidate at the given values, both sides of the coin, in the
+// mix replays the candidate at the given values, both sides of the coin, in the
 // shares that gamma gives them.
-func (f *fitter) mixed(values []float64, gamma float64) (Point, error) {
+func (f *fitter) mix(values []float64, gamma float64) (Point, error) {
 	cheap, err := f.at(values, 1)
 	if err != nil || gamma == 1 {
 		return cheap, err
@@ -156,7 +156,7 @@ func (f *fitter) mixed(values []float64, gamma float64) (Point, error) {
 
 // settle writes values and gamma into the profile, with what they do.
 func (f *fitter) settle(values []float64, gamma float64) error {
-	p, err := f.mixed(values, gamma)
+	p, err := f.mix(values, gamma)
 	if err != nil {
 		return err
 	}
@@ -167,6 +167,6 @@ func (f *fitter) settle(values []float64, gamma float64) error {
 	} else {
 		s.Lambdas = values
 	}
-	f.profile.Expected = Expected{CostUSD: p.CostUSD, Quality: p.Quality, Steps: p.Steps}
+	f.profile.Expected = Expectation{CostUSD: p.CostUSD, Quality: p.Quality, Steps: p.Steps}
 	return nil
 }

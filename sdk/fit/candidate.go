@@ -17,7 +17,7 @@ type candidate struct {
 	// values are those that it was replayed at, in order, and results what it did
 	// at each, on the validation rows.
 	values  []float64
-	results []replayed
+	results []replayRow
 	// usual says that the deviations are the estimators' own, and nothing else limited.
 	usual bool
 }
@@ -47,20 +47,20 @@ func candidates(name string, fixed cascade.Params, t *outcome.Table) ([]*candida
 	case cascade.NameCascade:
 		for _, order := range orders(fixed, t) {
 			for _, scale := range scales() {
-				p := scaled(fixed, scale)
+				p := withScale(fixed, scale)
 				p.Order = order
 				params = append(params, p)
 			}
 		}
 	default:
 		for _, scale := range scales() {
-			params = append(params, scaled(fixed, scale))
+			params = append(params, withScale(fixed, scale))
 		}
 		// One model a query and two: where answers tell little about themselves,
 		// going on is not worth it.
 		for _, depth := range []int{1, 2} {
 			if fixed.MaxDepth == 0 || depth < fixed.MaxDepth {
-				p := scaled(fixed, []float64{0, 1}[depth-1])
+				p := withScale(fixed, []float64{0, 1}[depth-1])
 				p.MaxDepth = depth
 				params = append(params, p)
 			}
@@ -89,7 +89,7 @@ func newCandidate(name string, p cascade.Params) (*candidate, error) {
 	return &candidate{params: p, base: base}, nil
 }
 
-func scaled(p cascade.Params, scale float64) cascade.Params {
+func withScale(p cascade.Params, scale float64) cascade.Params {
 	p.Scale, p.NoExpect = scale, scale == 0
 	return p
 }

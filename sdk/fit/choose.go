@@ -104,10 +104,10 @@ func qualityAt(sorted []Point, budget float64) float64 {
 	return sorted[len(sorted)-1].Quality
 }
 
-// best returns the candidate of greatest merit on the points that pointsOf gives.
+// chooseBest returns the candidate of greatest merit on the points that pointsOf gives.
 // The estimators' own deviations stand unless another candidate is better by more
 // than chance.
-func best(t *outcome.Table, candidates []*candidate, budget float64, pointsOf func(*candidate) []Point) *candidate {
+func chooseBest(t *outcome.Table, candidates []*candidate, budget float64, pointsOf func(*candidate) []Point) *candidate {
 	var chosen *candidate
 	top := math.Inf(-1)
 	for _, c := range candidates {

@@ -16,7 +16,7 @@ import (
 // be drawn.
 var ErrDrawn = errors.New("no promise of quality can be made of outcomes that were not met")
 
-// filled returns a table of outcomes met in use with those of models that were not asked
+// fillTable returns a table of outcomes met in use with those of models that were not asked
 // drawn, and how many were. Which model was asked depends on what was believed of it, so
 // that the outcomes met are not those of all queries. Estimators fitted to them believe
 // something of the ones that are missing, given the outcomes of the same query; how far
@@ -25,12 +25,12 @@ var ErrDrawn = errors.New("no promise of quality can be made of outcomes that we
 // what is believed, corrected by that. The mean quality and cost of every model is
 // without bias so, whatever the estimators got wrong (the augmented inverse-propensity
 // estimator of Robins, Rotnitzky and Zhao, 1994).
-func filled(t *outcome.Table, o estimate.Options, seed uint64) (*outcome.Table, int, error) {
+func fillTable(t *outcome.Table, o estimate.Options, seed uint64) (*outcome.Table, int, error) {
 	fitted, err := estimate.Fit(t, o)
 	if err != nil {
 		return nil, 0, err
 	}
-	full := copied(t)
+	full := copyTable(t)
 	replay, err := fitted.On(full)
 	if err != nil {
 		return nil, 0, err
@@ -47,7 +47,7 @@ func filled(t *outcome.Table, o estimate.Options, seed uint64) (*outcome.Table, 
 	return full, drawn, nil
 }
 
-func copied(t *outcome.Table) *outcome.Table {
+func copyTable(t *outcome.Table) *outcome.Table {
 	c := *t
 	c.Quality, c.CostUSD, c.Propensity = nil, nil, nil
 	for q := range t.Queries {
@@ -114,7 +114,7 @@ func (f *filler) correct() error {
 			if slices.Contains(ran, m) {
 				continue
 			}
-			mean := bounded(f.beliefs[m].Mean)
+			mean := clampShare(f.beliefs[m].Mean)
 			believed[m] = append(believed[m], mean)
 			p, v := outcome.At(f.met.Propensity, q, m), f.met.Quality[q][m]
 			chance[m] = chance[m] || p < 1
@@ -152,10 +152,10 @@ func (f *filler) correct() error {
 	return nil
 }
 
-// bounded keeps odds finite.
-func bounded(p float64) float64 { return min(max(p, 1e-3), 1-1e-3) }
+// clampShare keeps odds finite.
+func clampShare(p float64) float64 { return min(max(p, 1e-3), 1-1e-3) }
 
-func shifted(p, by float64) float64 {
+func shiftLogit(p, by float64) float64 {
 	return 1 / (1 + math.Exp(-(math.Log(p/(1-p)) + by)))
 }
 
@@ -166,7 +166,7 @@ func shiftTo(p []float64, mean float64) float64 {
 	for range 50 {
 		middle, sum := (low+high)/2, 0.0
 		for _, x := range p {
-			sum += shifted(x, middle)
+			sum += shiftLogit(x, middle)
 		}
 		if sum < mean*float64(len(p)) {
 			low = middle
@@ -193,7 +193,7 @@ func (f *filler) draw(q int, rng *rand.Rand) (drawn int) {
 		}
 		x.Believe(ran, f.beliefs, f.costs)
 		f.full.Quality[q][m] = 0
-		if rng.Float64() < shifted(bounded(f.beliefs[m].Mean), f.shift[m]) {
+		if rng.Float64() < shiftLogit(clampShare(f.beliefs[m].Mean), f.shift[m]) {
 			f.full.Quality[q][m] = 1
 		}
 		if math.IsNaN(f.full.CostUSD[q][m]) {

@@ -51,7 +51,7 @@ func TestDrawnOutcomesHaveNoBias(t *testing.T) {
 	var off, plain moment
 	for seed := range uint64(times) {
 		met, dear := inUse(n, 0.15, seed)
-		full, drawn, err := filled(met, estimate.Options{Quality: estimate.KindMean}, seed)
+		full, drawn, err := fillTable(met, estimate.Options{Quality: estimate.KindMean}, seed)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -143,7 +143,7 @@ func TestAskedByChanceAndNotJudged(t *testing.T) {
 			met.Propensity[q][1] = math.Nextafter(1, 0)
 		}
 	}
-	if _, _, err := filled(met, estimate.Options{Quality: estimate.KindMean}, 1); err != nil {
+	if _, _, err := fillTable(met, estimate.Options{Quality: estimate.KindMean}, 1); err != nil {
 		t.Errorf("with shadowed steps beside: %v", err)
 	}
 }

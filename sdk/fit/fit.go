@@ -66,7 +66,16 @@ func Fit(ctx context.Context, t *outcome.Table, o Options) (*Profile, error) {
 	if err != nil {
 		return nil, err
 	}
-	t, drawn, err := o.filled(t)
+	hash, reference := t.Hash(), t.Labels
+	if t, err = estimate.Consensus(t); err != nil {
+		return nil, err
+	}
+	if t.Labels != reference {
+		for i, right := range t.MeanQualities() {
+			models[i].Right = right
+		}
+	}
+	t, drawn, err := o.fill(t)
 	if err != nil {
 		return nil, err
 	}
@@ -105,15 +114,15 @@ func Fit(ctx context.Context, t *outcome.Table, o Options) (*Profile, error) {
 		return nil, err
 	}
 	p := &Profile{
-		Version: Version,
+		Version: version,
 		Data: Data{
-			SHA256: t.Hash(), Queries: len(t.Queries), Complete: len(complete.Queries),
+			SHA256: hash, Queries: len(t.Queries), Complete: len(complete.Queries),
 			Verified: t.Verified, Folds: o.Folds, Seed: o.Seed, Drawn: drawn, Labels: t.Labels,
 			Groups: slices.Compact(slices.Sorted(slices.Values(t.Groups))),
 		},
 		Models: models, Estimator: estimator,
 	}
-	chosen := best(complete, list, o.BudgetUSD, (*candidate).points)
+	chosen := chooseBest(complete, list, o.BudgetUSD, (*candidate).points)
 	p.Strategy = cascade.SettingOf(cascade.Description{Name: o.Strategy, Params: chosen.params}, complete.Models)
 	f := &fitter{ctx: ctx, stage: all, options: o, candidate: chosen, profile: p}
 	if o.Floor != nil {
@@ -133,7 +142,7 @@ func Fit(ctx context.Context, t *outcome.Table, o Options) (*Profile, error) {
 	if err != nil {
 		return nil, err
 	}
-	aside.Go(func() { p.Usual = usual(strategy, complete, held) })
+	aside.Go(func() { p.Usual = tallyErrors(strategy, complete, held) })
 	if o.MaxWrong > 0 {
 		if err := f.serve(); err != nil {
 			return nil, err
@@ -174,8 +183,8 @@ func (o *Options) check(ctx context.Context, t *outcome.Table) error {
 	return ctx.Err()
 }
 
-// filled returns the table with what is missing drawn, if it is one of outcomes met in use.
-func (o *Options) filled(t *outcome.Table) (full *outcome.Table, drawn int, err error) {
+// fill returns the table with what is missing drawn, if it is one of outcomes met in use.
+func (o *Options) fill(t *outcome.Table) (full *outcome.Table, drawn int, err error) {
 	if t.Propensity == nil || t.CostUSD == nil {
 		return t, 0, nil
 	}
@@ -188,7 +197,7 @@ func (o *Options) filled(t *outcome.Table) (full *outcome.Table, drawn int, err 
 	o.Progress("drawing the outcomes of models that were not asked")
 	options := o.Estimate
 	options.Seed, options.Models = o.Seed, o.Models
-	if full, drawn, err = filled(t, options, o.Seed); err != nil {
+	if full, drawn, err = fillTable(t, options, o.Seed); err != nil {
 		return nil, 0, err
 	}
 	if drawn > 0 && (o.Floor != nil || o.MaxWrong > 0) {

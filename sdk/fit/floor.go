@@ -42,8 +42,8 @@ func (f *Floor) validate(t *outcome.Table) error {
 	return nil
 }
 
-// Kept is the promise of a [Floor].
-type Kept struct {
+// FloorPromise is the promise of a [Floor].
+type FloorPromise struct {
 	Floor
 	// Confidence is the probability with which the mean quality of as many new queries
 	// as were fitted to keeps the floor, if they come from where those came from.
@@ -107,7 +107,7 @@ func newFloorTest(f Floor, t *outcome.Table) floorTest {
 	return test
 }
 
-func (t *floorTest) values(r *replayed) []float64 {
+func (t *floorTest) values(r *replayRow) []float64 {
 	out := slices.Clone(r.quality)
 	for q, v := range t.against {
 		out[q] -= v
@@ -135,7 +135,7 @@ func (f *fitter) meetFloor(list []*candidate) (*candidate, error) {
 	test := newFloorTest(*o.Floor, f.stage.table)
 	level := (1 - o.Confidence) / float64(len(list))
 	n := len(f.stage.rows)
-	kept := Kept{Floor: *o.Floor, Confidence: o.Confidence}
+	kept := FloorPromise{Floor: *o.Floor, Confidence: o.Confidence}
 	var chosen *candidate
 	value, cost := 0.0, math.Inf(1)
 	for _, c := range list {

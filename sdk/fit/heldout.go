@@ -31,7 +31,7 @@ type HeldOut struct {
 	// does: one lambda for all queries does not know what they will cost.
 	Paced float64 `json:"paced"`
 	// Promise says what it takes for the budget to hold with a probability of at
-	// least [Level].
+	// least 0.9.
 	Promise Promise `json:"promise"`
 	// From is the number of new queries from which on Promise would be PromiseAlways;
 	// 0 when these outcomes are too few to promise that for any number.
@@ -42,7 +42,7 @@ type HeldOut struct {
 // the probability of that from which a fit promises it.
 const (
 	Tolerance = 0.05
-	Level     = 0.9
+	level     = 0.9
 )
 
 // Promise is what a fit promises of its budget over as many new queries as it has seen.
@@ -61,11 +61,11 @@ const (
 // promise fills in what can be promised: low is the least mean cost that counts as
 // holding a budget of up to high.
 func (h *HeldOut) promise(low, high float64, queries int) {
-	h.Confidence = within(low, high, *h)
+	h.Confidence = overlap(low, high, *h)
 	switch {
-	case h.Confidence >= Level:
+	case h.Confidence >= level:
 		h.Promise = PromiseAlways
-	case h.Paced >= Level:
+	case h.Paced >= level:
 		h.Promise = PromisePaced
 	default:
 		h.Promise = PromiseNone
@@ -80,7 +80,7 @@ func fromQueries(low, high float64, h HeldOut, queries int) int {
 		// The mean is known to CostStdError, and theirs varies by as much times the
 		// root of queries/n.
 		dev := h.CostStdError * math.Sqrt(1+float64(queries)/n)
-		return between(low, high, h.CostUSD, dev) >= Level
+		return between(low, high, h.CostUSD, dev) >= level
 	}
 	const most = 1e7
 	if !holds(most) {
@@ -184,7 +184,7 @@ func heldOut(t *outcome.Table, candidates []*candidate, budget float64, fold []i
 			}
 		}
 		pointsOf := func(c *candidate) []Point { return c.pointsOn(rest) }
-		c := best(t.Rows(rest), candidates, budget, pointsOf)
+		c := chooseBest(t.Rows(rest), candidates, budget, pointsOf)
 		m := meet(c.pointsOn(rest), budget)
 		for q := range fold {
 			if fold[q] == f {
@@ -205,9 +205,9 @@ func heldOut(t *outcome.Table, candidates []*candidate, budget float64, fold []i
 	return h
 }
 
-// within is the probability that the mean cost of as many new queries lies between
+// overlap is the probability that the mean cost of as many new queries lies between
 // two amounts: both this mean and theirs vary by the standard error.
-func within(low, high float64, h HeldOut) float64 {
+func overlap(low, high float64, h HeldOut) float64 {
 	return between(low, high, h.CostUSD, h.CostStdError*math.Sqrt2)
 }
 

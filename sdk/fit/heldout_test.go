@@ -37,7 +37,7 @@ func TestPromiseIsWhatNewQueriesDo(t *testing.T) {
 	if h.Promise != PromisePaced || h.From <= queries {
 		t.Errorf("promise %q from %d on, confidence %.2f", h.Promise, h.From, h.Confidence)
 	}
-	if got := within(float64(h.From)); math.Abs(got-Level) > 0.015 {
+	if got := within(float64(h.From)); math.Abs(got-level) > 0.015 {
 		t.Errorf("from %d on it holds in %.3f", h.From, got)
 	}
 	h.CostStdError = 0.01

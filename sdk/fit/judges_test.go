@@ -17,11 +17,12 @@ import (
 )
 
 var judges = struct {
-	halves               *int
+	halves, first        *int
 	share                *float64
 	tables, noises, rows *string
 }{
 	flag.Int("judges", 0, "number of halves on which to measure judges that err"),
+	flag.Int("judgefirst", 0, "seed of the first half"),
 	flag.Float64("judgeshare", 0.5, "share of the queries to fit to"),
 	flag.String("judgetables", "swebench,mcpmark,openhands_swe.csv,openhands_swt.csv", "tables"),
 	flag.String("judgenoises", "none,independent,shared", "errors of the judge"),
@@ -39,7 +40,8 @@ func TestMeasureJudges(t *testing.T) {
 	for name := range strings.SplitSeq(*judges.tables, ",") {
 		for noise := range strings.SplitSeq(*judges.noises, ",") {
 			gains, linears := map[string][]float64{}, []float64{}
-			for seed := range uint64(*judges.halves) {
+			for half := range uint64(*judges.halves) {
+				seed := half + uint64(*judges.first)
 				table := judgedTable(t, name, noise, seed)
 				train, test := table.Split(*judges.share, seed)
 				linear := linearArea(test)
@@ -74,9 +76,9 @@ func judgedTable(t *testing.T, name, noise string, seed uint64) *outcome.Table {
 	case "swebench":
 		table = outcometest.Swebench(t)
 	case "mcpmark":
-		table = binary(outcometest.Named(t, "mcpmark.csv"), seed)
+		table = binary(outcometest.Load(t, "mcpmark.csv"), seed)
 	default:
-		table = outcometest.Named(t, name)
+		table = outcometest.Load(t, name)
 	}
 	table.Verified, table.Signals, table.InputTokens, table.OutputTokens = false, nil, nil, nil
 	rng := rand.New(rand.NewPCG(seed, 0x6a7d))
@@ -176,7 +178,8 @@ func TestMeasureFirstpass(t *testing.T) {
 		t.Skip("measures on demand")
 	}
 	sums := make([][4]float64, 0)
-	for seed := range uint64(*judges.halves) {
+	for half := range uint64(*judges.halves) {
+		seed := half + uint64(*judges.first)
 		table := outcometest.Firstpass(t)
 		train, test := table.Split(0.5, seed)
 		dear := test.Index("claude-opus-4-8")

@@ -59,7 +59,7 @@ func TestUsualIsMomentsOfWeights(t *testing.T) {
 	if len(all) != 3 {
 		t.Errorf("what is not known is counted: %v", all)
 	}
-	for _, want := range []Usual{
+	for _, want := range []Offset{
 		{ofQuality + "m" + byChance, 1, 0.7, 0.3 * 0.7},
 		{ofCost + "m" + byChance, 1, math.Ln2, 0},
 		{ofGroup + "g", 1, 0.4, 0.1},
@@ -193,14 +193,14 @@ func TestWelch(t *testing.T) {
 		}
 		return 2 * (0.5 - sum*h/3)
 	}
-	d, p := differ(Usual{Count: 40, Off: 3, Variance: 8}, Usual{Count: 30, Off: 1, Variance: 27})
+	d, p := differ(Offset{Count: 40, Off: 3, Variance: 8}, Offset{Count: 30, Off: 1, Variance: 27})
 	x := 2 / math.Sqrt(0.2+0.9)
 	is(t, "deviations", d.Deviations, x)
 	if want := tail(x, 1.1*1.1/(0.2*0.2/39+0.9*0.9/29)); math.Abs(p-want) > 1e-9 {
 		t.Errorf("chance %v, want %v", p, want)
 	}
 	// Of few, both vary as the one that varies more.
-	d, p = differ(Usual{Count: 4, Off: -1, Variance: 1}, Usual{Count: 12, Off: 0, Variance: 12})
+	d, p = differ(Offset{Count: 4, Off: -1, Variance: 1}, Offset{Count: 12, Off: 0, Variance: 12})
 	is(t, "deviations of few", d.Deviations, -0.5)
 	if want := tail(0.5, 16/(9.0/3+1.0/11)); math.Abs(p-want) > 1e-9 {
 		t.Errorf("chance of few %v, want %v", p, want)
@@ -219,7 +219,7 @@ func TestOnlyWhatIsBetterByMoreThanChanceIsChosen(t *testing.T) {
 	} {
 		quality := map[*candidate]float64{own: c.own, other: c.other, third: c.third}
 		for _, list := range [][]*candidate{{own, other, third}, {other, third, own}} {
-			got := best(table, list, 1, func(c *candidate) []Point { return []Point{{CostUSD: 0.1, Quality: quality[c]}} })
+			got := chooseBest(table, list, 1, func(c *candidate) []Point { return []Point{{CostUSD: 0.1, Quality: quality[c]}} })
 			if got != c.want {
 				t.Errorf("%+v: chose the one of quality %v", c, quality[got])
 			}

@@ -29,33 +29,33 @@ func (p *Point) costOf(group string) float64 {
 	return p.CostUSD
 }
 
-// replayed is what one strategy did on every row: the tally of its steps.
-type replayed struct {
+// replayRow is what one strategy did on every row: the tally of its steps.
+type replayRow struct {
 	cost, quality []float64
 	steps         []float64 // the number of models run
 	estimate      []float64 // of the answer
 	path          []path
 }
 
-func newReplayed(rows int) replayed {
-	return replayed{
+func newReplayed(rows int) replayRow {
+	return replayRow{
 		cost: make([]float64, rows), quality: make([]float64, rows),
 		steps: make([]float64, rows), estimate: make([]float64, rows), path: make([]path, rows),
 	}
 }
 
 // same takes over what was done at another value.
-func (r *replayed) same(place int, as *replayed) {
+func (r *replayRow) same(place int, as *replayRow) {
 	r.cost[place], r.quality[place], r.steps[place], r.path[place] = as.cost[place], as.quality[place], as.steps[place], as.path[place]
 	r.estimate[place] = as.estimate[place]
 }
 
-func (r *replayed) point(value float64) Point {
+func (r *replayRow) point(value float64) Point {
 	return Point{Value: value, CostUSD: average(r.cost), Quality: average(r.quality), Steps: average(r.steps)}
 }
 
 // pointOn is point on some of the rows only.
-func (r *replayed) pointOn(value float64, rows []int) Point {
+func (r *replayRow) pointOn(value float64, rows []int) Point {
 	p := Point{Value: value}
 	n := float64(len(rows))
 	for _, q := range rows {

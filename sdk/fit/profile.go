@@ -15,8 +15,8 @@ import (
 	"github.com/stepfall/stepfall/sdk/estimate"
 )
 
-// Version is the version of the profile's format that this package writes and reads.
-const Version = 1
+// version is the version of the profile's format that this package writes and reads.
+const version = 1
 
 // Profile is what was fitted: a strategy with its numbers, the estimators, what they
 // were fitted to, and what is to be expected of them. It is read only.
@@ -26,16 +26,16 @@ type Profile struct {
 	Models   []Model         `json:"models"`
 	Strategy cascade.Setting `json:"strategy"`
 	Budget   Budget          `json:"budget"`
-	// Expected is what the strategy does on the validation rows.
-	Expected Expected `json:"expected"`
+	// Expectation is what the strategy does on the validation rows.
+	Expected Expectation `json:"expected"`
 	// HeldOut is nil without a budget.
 	HeldOut *HeldOut `json:"held_out,omitempty"`
-	// Kept is nil without a floor, and Served without a share of wrong answers to hold.
-	Kept        *Kept       `json:"kept,omitempty"`
-	Served      *Served     `json:"served,omitempty"`
-	Calibration Calibration `json:"calibration"`
-	// Usual is how far estimates were off on the strategy's own steps; see [Assess].
-	Usual     []Usual             `json:"usual,omitempty"`
+	// FloorPromise is nil without a floor, and Served without a share of wrong answers to hold.
+	Kept        *FloorPromise  `json:"kept,omitempty"`
+	Served      *ServedPromise `json:"served,omitempty"`
+	Calibration Calibration    `json:"calibration"`
+	// Offset is how far estimates were off on the strategy's own steps; see [Assess].
+	Usual     []Offset            `json:"usual,omitempty"`
 	Curve     []Point             `json:"curve"`
 	Estimator *estimate.Estimator `json:"estimator"`
 }
@@ -63,10 +63,14 @@ type Data struct {
 type Model struct {
 	Name  string     `json:"name"`
 	Price *sdk.Price `json:"price,omitempty"`
+	// Right is how often its answers are right as the agreement of all models tells, where
+	// nothing else does ([estimate.Consensus]): a report, within some 7 points, that no
+	// operating point is chosen by.
+	Right float64 `json:"right,omitempty"`
 }
 
-// Expected is a mean cost, quality and number of models run.
-type Expected struct {
+// Expectation is a mean cost, quality and number of models run.
+type Expectation struct {
 	CostUSD float64 `json:"cost_usd"`
 	Quality float64 `json:"quality"`
 	Steps   float64 `json:"steps"`
@@ -125,8 +129,8 @@ func readProfile(path string) ([]byte, error) {
 }
 
 func (p *Profile) valid() error {
-	if p.Version != Version {
-		return fmt.Errorf("%w %d; this is version %d", ErrVersion, p.Version, Version)
+	if p.Version != version {
+		return fmt.Errorf("%w %d; this is version %d", ErrVersion, p.Version, version)
 	}
 	if p.Estimator == nil {
 		return errors.New("no estimator")

@@ -52,7 +52,7 @@ func Compare(old, fresh *Profile, traces []*sdk.Trace) (*Rival, error) {
 		if err != nil {
 			return nil, err
 		}
-		if losses[k], errs[k], err = told(p, own, traces); err != nil {
+		if losses[k], errs[k], err = lossesOf(p, own, traces); err != nil {
 			return nil, err
 		}
 	}
@@ -62,9 +62,9 @@ func Compare(old, fresh *Profile, traces []*sdk.Trace) (*Rival, error) {
 	return r, nil
 }
 
-// told returns what a profile loses on every judged call, and how far off it is on the
+// lossesOf returns what a profile loses on every judged call, and how far off it is on the
 // cost of every call that was paid for.
-func told(p *Profile, t *outcome.Table, traces []*sdk.Trace) (losses, errs []float64, err error) {
+func lossesOf(p *Profile, t *outcome.Table, traces []*sdk.Trace) (losses, errs []float64, err error) {
 	replay, err := p.Estimator.On(t)
 	if err != nil {
 		return nil, nil, err
@@ -90,7 +90,7 @@ func told(p *Profile, t *outcome.Table, traces []*sdk.Trace) (losses, errs []flo
 			x.Believe(ran, beliefs, costs)
 			ran = append(ran, m)
 			if v, ok := call.Verdict.Quality(); ok {
-				mean := bounded(beliefs[m].Mean)
+				mean := clampShare(beliefs[m].Mean)
 				losses = append(losses, -v*math.Log(mean)-(1-v)*math.Log(1-mean))
 			}
 			if call.CostUSD > 0 && costs[m] > 0 {

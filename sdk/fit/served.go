@@ -8,10 +8,10 @@ import (
 	"github.com/stepfall/stepfall/sdk/cascade"
 )
 
-// Served is the promise on the other side of a [Floor]: among the answers that are
+// ServedPromise is the promise on the other side of a [Floor]: among the answers that are
 // served as good, those with an estimate of at least Estimate, at most MaxWrong are
 // wrong.
-type Served struct {
+type ServedPromise struct {
 	MaxWrong   float64 `json:"max_wrong"`
 	Confidence float64 `json:"confidence"`
 	// Estimate is the least estimate of an answer that is served as good; above 1
@@ -24,7 +24,7 @@ type Served struct {
 }
 
 // Good reports whether an answer with such an estimate is served as good.
-func (s *Served) Good(estimate float64) bool { return estimate >= s.Estimate }
+func (s *ServedPromise) Good(estimate float64) bool { return estimate >= s.Estimate }
 
 // servedStarts are the shares of answers at which the search for the largest share
 // that keeps the promise begins; each has its part of the chance.
@@ -47,7 +47,7 @@ func (f *fitter) serve() error {
 	for i, a := range answers {
 		good[i] = a.quality
 	}
-	s := Served{MaxWrong: o.MaxWrong, Confidence: o.Confidence, Estimate: 2}
+	s := ServedPromise{MaxWrong: o.MaxWrong, Confidence: o.Confidence, Estimate: 2}
 	level := (1 - o.Confidence) / float64(len(servedStarts))
 	most := 0
 	for _, start := range servedStarts {

@@ -28,8 +28,8 @@ func newStage(t *outcome.Table, r *estimate.Replay) *stage {
 	return s
 }
 
-// thinned returns a stage of n of the rows at equal distances.
-func (s *stage) thinned(n int) *stage {
+// thin returns a stage of n of the rows at equal distances.
+func (s *stage) thin(n int) *stage {
 	out := &stage{table: s.table, replay: s.replay, rows: make([]int, n)}
 	for i := range out.rows {
 		out.rows[i] = s.rows[i*len(s.rows)/n]
@@ -61,8 +61,8 @@ func (s *stage) walker(row int) *walker {
 
 // play replays every strategy on every row. Gamma plays a part only at 0, where ties
 // go to the dearest; else they go to the cheapest.
-func (s *stage) play(ctx context.Context, strategies []cascade.Strategy) ([]replayed, error) {
-	out := make([]replayed, len(strategies))
+func (s *stage) play(ctx context.Context, strategies []cascade.Strategy) ([]replayRow, error) {
+	out := make([]replayRow, len(strategies))
 	for i := range out {
 		out[i] = newReplayed(len(s.rows))
 	}
@@ -144,9 +144,9 @@ type walker struct {
 }
 
 // step replays one step and writes down what it did.
-func (w *walker) step(s cascade.Strategy, place int, into *replayed) {
+func (w *walker) step(s cascade.Strategy, place int, into *replayRow) {
 	own := &into.path[place]
-	step := w.Walk(planned{s, w, own}, 0, nil)
+	step := w.Walk(planRow{s, w, own}, 0, nil)
 	for _, mark := range step.Seen {
 		*own = own.and(mark)
 	}
@@ -160,15 +160,15 @@ type planner interface {
 	Plan(s *cascade.State, plan []int) (cascade.Decision, []int)
 }
 
-// planned is a strategy that writes what it plans into the path.
-type planned struct {
+// planRow is a strategy that writes what it plans into the path.
+type planRow struct {
 	cascade.Strategy
 	walker *walker
 	path   *path
 }
 
 // Decide implements [cascade.Strategy].
-func (p planned) Decide(s *cascade.State) cascade.Decision {
+func (p planRow) Decide(s *cascade.State) cascade.Decision {
 	planning, ok := p.Strategy.(planner)
 	if !ok {
 		return p.Strategy.Decide(s)

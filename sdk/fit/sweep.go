@@ -27,7 +27,7 @@ const (
 // their points lie furthest apart. It returns the ones that it kept, best first.
 func sweep(ctx context.Context, s *stage, name string, list []*candidate, budget float64) ([]*candidate, error) {
 	if len(s.rows) > manyRows && len(list) > keptCandidates {
-		thin := s.thinned(screenRows)
+		thin := s.thin(screenRows)
 		if err := thin.grid(ctx, name, list, screenValues); err != nil {
 			return nil, err
 		}

@@ -91,12 +91,12 @@ func TestTargets(t *testing.T) {
 // swept is what a strategy did on some rows, at each value.
 type swept struct {
 	rows    []int
-	results []replayed
+	results []replayRow
 }
 
 func (s swept) and(o swept) swept {
 	if s.results == nil {
-		s.results = make([]replayed, len(o.results))
+		s.results = make([]replayRow, len(o.results))
 	}
 	s.rows = append(s.rows, o.rows...)
 	for i := range o.results {

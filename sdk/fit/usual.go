@@ -11,11 +11,11 @@ import (
 	"github.com/stepfall/stepfall/sdk/replay"
 )
 
-// Usual is how far estimates were off where nothing had changed: on the steps that the
+// Offset is how far estimates were off where nothing had changed: on the steps that the
 // fitted strategy takes over the outcomes of the fit, estimated by estimators that had
 // not seen them. A strategy asks those models of which it believes much, so that on its
 // steps even good estimates are off by a little, and always in the same way.
-type Usual struct {
+type Offset struct {
 	// Of is what: "quality of m", "cost of m" or "quality in group g", and with "asked by
 	// chance" those of models that the strategy left out.
 	Of string `json:"of"`
@@ -51,10 +51,10 @@ func (t *tally) add(expected, observed, off, aside, weight float64) {
 	t.off, t.offSquared, t.aside = t.off+weight*off, t.offSquared+weight*off*off, t.aside+weight*aside
 }
 
-func (t *tally) usual(of string) Usual {
+func (t *tally) usual(of string) Offset {
 	mean := t.off / t.weights
 	// What estimates say of their own variance counts where few outcomes show less.
-	return Usual{of, t.weights * t.weights / t.squares, mean, max(t.offSquared/t.weights-mean*mean, t.aside/t.weights)}
+	return Offset{of, t.weights * t.weights / t.squares, mean, max(t.offSquared/t.weights-mean*mean, t.aside/t.weights)}
 }
 
 // tallies are by what they are of.
@@ -88,8 +88,8 @@ func (t tallies) step(group string, mean, quality, spread, judged float64) {
 // spread is the variance of an outcome that is believed to come with a probability.
 func spread(p float64) float64 { return min(max(p, 0.01), 0.99) * (1 - min(max(p, 0.01), 0.99)) }
 
-// usual walks a fitted strategy over outcomes and returns how far estimates are off.
-func usual(s cascade.Strategy, t *outcome.Table, r *estimate.Replay) []Usual {
+// tallyErrors walks a fitted strategy over outcomes and returns how far estimates are off.
+func tallyErrors(s cascade.Strategy, t *outcome.Table, r *estimate.Replay) []Offset {
 	all := tallies{}
 	for q := range t.Queries {
 		var mean, quality, spreads float64
@@ -114,11 +114,11 @@ func usual(s cascade.Strategy, t *outcome.Table, r *estimate.Replay) []Usual {
 	return all.usual()
 }
 
-func (t tallies) usual() []Usual {
-	var out []Usual
+func (t tallies) usual() []Offset {
+	var out []Offset
 	for of, tally := range t {
 		out = append(out, tally.usual(of))
 	}
-	slices.SortFunc(out, func(a, b Usual) int { return cmp.Compare(a.Of, b.Of) })
+	slices.SortFunc(out, func(a, b Offset) int { return cmp.Compare(a.Of, b.Of) })
 	return out
 }

@@ -142,7 +142,7 @@ type Comparison struct {
 	Baseline Arm `json:"baseline"`
 	Policy   Arm `json:"policy"`
 	// Saved is the share of the baseline's cost of a run that the policy saves; its interval is
-	// not there before each arm has [MinRuns].
+	// not there before each arm has 50 runs.
 	Saved *Interval `json:"saved,omitempty"`
 	// Success is by how much the policy's share of right runs is above the baseline's; it is not
 	// there where an arm has no verdicts.
@@ -158,7 +158,7 @@ func (a *Account) Compare() Comparison {
 
 func compare(base, policy Arm) Comparison {
 	c := Comparison{Baseline: base, Policy: policy}
-	if base.Runs >= MinRuns && policy.Runs >= MinRuns && base.USD > 0 && policy.USD > 0 {
+	if base.Runs >= minRuns && policy.Runs >= minRuns && base.USD > 0 && policy.USD > 0 {
 		b, p := Mean(base.Runs, base.USD, base.Squares, Alpha/2), Mean(policy.Runs, policy.USD, policy.Squares, Alpha/2)
 		c.Saved = &Interval{Estimate: 1 - p.Estimate/b.Estimate, Low: 1 - p.High/b.Low, High: 1 - p.Low/b.High}
 	}
@@ -177,7 +177,7 @@ func (c *Comparison) String() string {
 	text := fmt.Sprintf("Measured by a holdout, %d runs by the policy beside %d that went the baseline's way: ", c.Policy.Runs, c.Baseline.Runs)
 	switch {
 	case c.Saved == nil:
-		text += fmt.Sprintf("%d of each are needed for a figure.", MinRuns)
+		text += fmt.Sprintf("%d of each are needed for a figure.", minRuns)
 	case c.Saved.Estimate < 0:
 		text += fmt.Sprintf("it costs %.0f %% more (%.0f to %.0f %%).", -100*c.Saved.Estimate, -100*c.Saved.High, -100*c.Saved.Low)
 	default:

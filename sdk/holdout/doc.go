@@ -21,7 +21,7 @@
 // Costs have no bound, and for them [Mean] is asymptotic: the sequence of Waudby-Smith,
 // Arbour, Sinha, Kennedy and Ramdas, "Time-uniform central limit theory and asymptotic
 // confidence sequences" (Annals of Statistics, 2024), theorem 2.2, on the scale of
-// logarithms. It begins with [MinRuns] of an arm.
+// logarithms. It begins with 50 runs of an arm.
 //
 // A comparison of two arms takes half of alpha for each.
 package holdout

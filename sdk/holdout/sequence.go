@@ -9,9 +9,9 @@ type Interval struct {
 	High     float64 `json:"high"`
 }
 
-// MinRuns is from how many runs on the mean of costs has an interval: the variance of
+// minRuns is from how many runs on the mean of costs has an interval: the variance of
 // fewer is not known well enough.
-const MinRuns = 50
+const minRuns = 50
 
 // narrowest is the number of runs at which the interval of a mean is narrowest for what
 // it promises.
@@ -30,7 +30,7 @@ const narrowest = 50
 // where it does by 1.2.
 func Mean(n int, sum, squares, alpha float64) Interval {
 	mean := sum / math.Max(float64(n), 1)
-	if n < MinRuns || !(mean > 0) {
+	if n < minRuns || !(mean > 0) {
 		return Interval{mean, 0, math.Inf(1)}
 	}
 	t := float64(n)

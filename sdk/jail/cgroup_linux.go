@@ -13,6 +13,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/stepfall/stepfall/sdk/internal/processes"
 )
 
 // hierarchy is a folder of cgroup v2 in which this program may make groups with
@@ -87,7 +89,6 @@ func candidates(mounts, own string) ([]string, error) {
 	return nil, errors.New("the program is in no group of cgroup v2")
 }
 
-// try makes a group and removes it.
 func (h *hierarchy) try() error {
 	enabled, err := os.ReadFile(filepath.Join(h.dir, "cgroup.subtree_control"))
 	if err != nil {
@@ -106,7 +107,6 @@ func (h *hierarchy) try() error {
 	return nil
 }
 
-// removeStale removes the groups of programs that were killed.
 func (h *hierarchy) removeStale() {
 	dirs, err := filepath.Glob(filepath.Join(h.dir, groupPrefix+"*"))
 	if err != nil {
@@ -115,7 +115,7 @@ func (h *hierarchy) removeStale() {
 	for _, dir := range dirs {
 		number, _, _ := strings.Cut(strings.TrimPrefix(filepath.Base(dir), groupPrefix), "-")
 		pid, err := strconv.Atoi(number)
-		if err == nil && errors.Is(syscall.Kill(pid, 0), syscall.ESRCH) {
+		if err == nil && !processes.Exists(pid) {
 			_ = h.rmdir(dir) // it fails while something lives in it
 		}
 	}
@@ -133,7 +133,7 @@ func (j *Jail) newGroup(o *order) (*group, string) {
 		return nil, ""
 	}
 	files := int64(0)
-	if o.Namespaces && !o.held() {
+	if o.Namespaces && !o.isHeld() {
 		files = o.Limits.Disk // written files are memory of the group
 	}
 	g, err := j.groups.make(o.Limits, files)
@@ -195,14 +195,12 @@ func (g *group) add(pid int) error {
 	return writeControl(filepath.Join(g.dir, "cgroup.procs"), strconv.Itoa(pid))
 }
 
-// kill kills all that is in the group, wherever it has got to.
 func (g *group) kill() {
 	if g != nil {
 		_ = writeControl(filepath.Join(g.dir, "cgroup.kill"), "1")
 	}
 }
 
-// ranOutOfMemory reports whether the kernel killed something of the group for it.
 func (g *group) ranOutOfMemory() bool {
 	if g == nil {
 		return false

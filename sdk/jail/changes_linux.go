@@ -2,6 +2,7 @@ package jail
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -34,11 +35,6 @@ func fillCaches(o *order) error {
 		}
 		if !o.Namespaces {
 			if err := fillCache(o, cache, path); err != nil {
-				return err
-			}
-		}
-		if !o.Namespaces && o.UID >= 0 {
-			if err := os.Chown(path, o.UID, o.GID); err != nil {
 				return err
 			}
 		}
@@ -84,8 +80,8 @@ func fillCache(o *order, cache Cache, to string) error {
 			most, links, pool = maxKeptCopy, maxKeptLinks, dir+linkPool
 		}
 		large := func(u usage) bool { return u.Bytes > most }
-		fill := func() error { return copyTree(dir, to, o.UID, o.GID) }
-		if !cache.Deep && o.canLink(dir, to) {
+		fill := func() error { return copyTree(dir, to, -1, -1) }
+		if !cache.Deep && canLink(dir, to) {
 			large = func(u usage) bool { return u.Files > links }
 			fill = func() error { return o.linkTree(dir, to, pool) }
 		}
@@ -104,12 +100,9 @@ func fillCache(o *order, cache Cache, to string) error {
 // it, which runs are given further names of. File systems make names faster than files.
 const linkPool = ".links"
 
-// link lets the command read a file, and not write to it: by name, which Landlock confines
-// to reading, or, where the command has a uid of its own that may not reach it, as it is.
-func (o *order) link(from, to, pooled string) error {
-	if o.UID >= 0 {
-		return os.Link(from, to)
-	}
+// link lets the command read a file by another name, and not write to it: Landlock confines
+// it to reading.
+func link(from, to, pooled string) error {
 	if pooled == "" {
 		return os.Symlink(from, to)
 	}
@@ -128,8 +121,7 @@ func (o *order) link(from, to, pooled string) error {
 	return nil
 }
 
-// canLink tries a link to any one file that others may read.
-func (o *order) canLink(from, to string) bool {
+func canLink(from, to string) bool {
 	if _, err := ll.LandlockGetABIVersion(); err != nil {
 		return false
 	}
@@ -138,10 +130,7 @@ func (o *order) canLink(from, to string) bool {
 		if err != nil || !entry.Type().IsRegular() {
 			return err
 		}
-		const others = 0o004
-		if info, err := entry.Info(); err == nil && (o.UID < 0 || info.Mode()&others != 0) {
-			ok = o.link(path, name, "") == nil && os.Remove(name) == nil
-		}
+		ok = link(path, name, "") == nil && os.Remove(name) == nil
 		return fs.SkipAll
 	})
 	return ok
@@ -150,19 +139,13 @@ func (o *order) canLink(from, to string) bool {
 // linkTree makes the folders of from in to, and a link to each thing in them. Links are
 // nothing that the run wrote.
 func (o *order) linkTree(from, to, pool string) error {
-	link := func(name string, entry fs.DirEntry) error {
-		if info, err := entry.Info(); err == nil {
-			if stat, ok := info.Sys().(*syscall.Stat_t); ok && o.UID >= 0 {
-				const block = 512
-				o.Before.Bytes += stat.Blocks * block
-			}
-		}
+	add := func(name string) error {
 		o.Before.Files++
 		pooled := ""
 		if pool != "" {
 			pooled = filepath.Join(pool, name)
 		}
-		return o.link(filepath.Join(from, name), filepath.Join(to, name), pooled)
+		return link(filepath.Join(from, name), filepath.Join(to, name), pooled)
 	}
 	folders, err := os.ReadDir(from)
 	if err != nil {
@@ -170,7 +153,7 @@ func (o *order) linkTree(from, to, pool string) error {
 	}
 	for _, folder := range folders {
 		if !folder.IsDir() {
-			if err := link(folder.Name(), folder); err != nil {
+			if err := add(folder.Name()); err != nil {
 				return err
 			}
 			continue
@@ -179,20 +162,12 @@ func (o *order) linkTree(from, to, pool string) error {
 		if err := os.Mkdir(own, 0o755); err != nil {
 			return err
 		}
-		if o.UID >= 0 {
-			if err := os.Chown(own, o.UID, o.GID); err != nil {
-				return err
-			}
-		}
 		entries, err := os.ReadDir(filepath.Join(from, folder.Name()))
 		if err != nil {
 			return err
 		}
 		for _, entry := range entries {
-			if entry.IsDir() && o.UID >= 0 {
-				continue // has no second name
-			}
-			if err := link(filepath.Join(folder.Name(), entry.Name()), entry); err != nil {
+			if err := add(filepath.Join(folder.Name(), entry.Name())); err != nil {
 				return err
 			}
 		}
@@ -225,9 +200,7 @@ func applyChanges(dir string, o *order) error {
 			return err
 		}
 		mode := change.Mode.Perm()
-		if mode == 0 {
-			mode = 0o644
-		}
+		mode = cmp.Or(mode, 0o644)
 		if err := root.WriteFile(name, change.Data, mode); err != nil {
 			return fmt.Errorf("writing %s: %w", change.Path, err)
 		}
@@ -293,7 +266,7 @@ func readReports(dir string, names []string) map[string][]byte {
 	defer root.Close()
 	found := map[string][]byte{}
 	room := int64(maxReport * max(len(names), 4)) // of what patterns find, all together
-	for _, name := range matching(root.FS(), names) {
+	for _, name := range matchPatterns(root.FS(), names) {
 		file, _, err := regular.Open(root.OpenFile, filepath.FromSlash(name))
 		if err != nil {
 			continue
@@ -311,8 +284,8 @@ func readReports(dir string, names []string) map[string][]byte {
 // maxReports bounds the files that patterns of reports find.
 const maxReports = 10_000
 
-// matching returns the names with those of files in the place of patterns.
-func matching(tree fs.FS, names []string) []string {
+// matchPatterns returns the names with those of files in the place of patterns.
+func matchPatterns(tree fs.FS, names []string) []string {
 	patterns := slices.DeleteFunc(slices.Clone(names), func(name string) bool { return !strings.Contains(name, "*") })
 	if len(patterns) == 0 {
 		return names

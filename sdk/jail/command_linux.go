@@ -12,7 +12,6 @@ import (
 	"time"
 )
 
-// run starts the command, watches it and reaps until nothing is left.
 func run(o *order, r *report, dir string) error {
 	command := &exec.Cmd{Args: o.Argv, Dir: dir, Env: o.Env, Stdout: os.Stdout, Stderr: os.Stderr}
 	home, temp := "/tmp/home", "/tmp"
@@ -21,11 +20,6 @@ func run(o *order, r *report, dir string) error {
 		for _, path := range []string{home, temp} {
 			if err := os.Mkdir(path, 0o755); err != nil {
 				return err
-			}
-			if o.UID >= 0 {
-				if err := os.Chown(path, o.UID, o.GID); err != nil {
-					return err
-				}
 			}
 		}
 	}

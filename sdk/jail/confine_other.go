@@ -8,32 +8,38 @@ import (
 	"os"
 	"os/exec"
 	"strings"
+
+	"github.com/stepfall/stepfall/sdk/internal/processes"
 )
 
-// Confined is a program that was started within walls; here there are none.
-type Confined struct {
+// ConfinedProgram is a program that was started within walls; here there are none.
+type ConfinedProgram struct {
 	Layers  []string
 	Missing map[string]string
 
-	kill func()
+	pid int // that leads the group
 }
 
 // Start starts the command as it is, unless something is required.
-func (j *Jail) Start(_ context.Context, command *exec.Cmd, c *Confinement) (*Confined, error) {
-	confined := &Confined{}
+func (j *Jail) Start(_ context.Context, command *exec.Cmd, c *Confinement) (*ConfinedProgram, error) {
+	confined := &ConfinedProgram{}
 	confined.Layers, confined.Missing = j.Layers()
 	if lacks := Lacks(c.Require, confined.Layers); len(lacks) > 0 {
 		return nil, fmt.Errorf("%w: %s", ErrLacks, strings.Join(lacks, ", "))
 	}
-	confined.kill = ownGroup(command)
-	return confined, command.Start()
+	processes.OwnGroup(command)
+	if err := command.Start(); err != nil {
+		return nil, err
+	}
+	confined.pid = command.Process.Pid
+	return confined, nil
 }
 
 // Kill ends the program and its process group.
-func (c *Confined) Kill(process *os.Process) {
-	c.kill()
+func (c *ConfinedProgram) Kill(process *os.Process) {
+	c.Close()
 	_ = process.Kill()
 }
 
 // Close ends what is left of the process group.
-func (c *Confined) Close() { c.kill() }
+func (c *ConfinedProgram) Close() { processes.KillGroup(c.pid) }

@@ -72,8 +72,8 @@ func copyFile(root *os.Root, from, to string, mode fs.FileMode) (err error) {
 	return err
 }
 
-// heavy are directories that tests read and do not write to.
-var heavy = map[string]bool{".git": true, "node_modules": true, "vendor": true, ".hg": true, ".svn": true}
+// heavyFolders are directories that tests read and do not write to.
+var heavyFolders = map[string]bool{".git": true, "node_modules": true, "vendor": true, ".hg": true, ".svn": true}
 
 // ownTree lets uid write to the directories of an overlay whose lower directory
 // belongs to another: it makes the directories in upper, and copies the files
@@ -97,7 +97,7 @@ func ownTree(lower, upper string, uid, gid int) error {
 			return err
 		}
 		switch {
-		case entry.IsDir() && heavy[entry.Name()] && info.Mode().Perm()&0o005 == 0o005:
+		case entry.IsDir() && heavyFolders[entry.Name()] && info.Mode().Perm()&0o005 == 0o005:
 			return fs.SkipDir
 		case entry.IsDir():
 			if err := os.Mkdir(target, info.Mode().Perm()|0o700); err != nil {

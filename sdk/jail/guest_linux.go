@@ -20,9 +20,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Confined is a program that was started within walls. Its command is waited for
+// ConfinedProgram is a program that was started within walls. Its command is waited for
 // as always; then Close.
-type Confined struct {
+type ConfinedProgram struct {
 	// Layers hold; Missing could not be had, with the reason.
 	Layers  []string
 	Missing map[string]string
@@ -41,7 +41,7 @@ type Confined struct {
 // Files, standard streams, environment, folder and process group are those that
 // the command says. A command whose path is an open file (/proc/self/fd/N) is run
 // from that file.
-func (j *Jail) Start(ctx context.Context, command *exec.Cmd, c *Confinement) (*Confined, error) {
+func (j *Jail) Start(ctx context.Context, command *exec.Cmd, c *Confinement) (*ConfinedProgram, error) {
 	if command.Err != nil {
 		return nil, command.Err
 	}
@@ -90,16 +90,11 @@ func (j *Jail) Start(ctx context.Context, command *exec.Cmd, c *Confinement) (*C
 	if program != nil {
 		command.ExtraFiles = append(command.ExtraFiles, program)
 	}
-	group, noGroup := j.newGroup(o)
-	if err := command.Start(); err != nil {
-		group.end()
-		return nil, fmt.Errorf("starting the jail: %w", err)
+	group, noGroup, err := j.launch(command, o)
+	if err != nil {
+		return nil, err
 	}
-	if err := group.add(command.Process.Pid); err != nil {
-		group, noGroup = group.end(), err.Error()
-	}
-	o.Group = group != nil
-	confined := &Confined{lifeline: p.orders, group: group, namespaces: j.namespaces}
+	confined := &ConfinedProgram{lifeline: p.orders, group: group, namespaces: j.namespaces}
 	stop := context.AfterFunc(ctx, func() { confined.Kill(command.Process) })
 	defer stop()
 	r, err := p.exchange(o)
@@ -121,7 +116,7 @@ func (j *Jail) Start(ctx context.Context, command *exec.Cmd, c *Confinement) (*C
 		return nil, err
 	}
 	p.orders = nil // it is the lifeline now
-	confined.Layers, confined.Missing = j.held(r, noGroup)
+	confined.Layers, confined.Missing = j.layersOf(r, noGroup)
 	return confined, nil
 }
 
@@ -129,7 +124,7 @@ func (j *Jail) Start(ctx context.Context, command *exec.Cmd, c *Confinement) (*C
 const killGrace = 300 * time.Millisecond
 
 // Kill ends the program and all that it started. It does not wait.
-func (c *Confined) Kill(process *os.Process) {
+func (c *ConfinedProgram) Kill(process *os.Process) {
 	c.group.kill()
 	c.lifeline.Close()
 	if c.namespaces {
@@ -140,7 +135,7 @@ func (c *Confined) Kill(process *os.Process) {
 }
 
 // Close releases what the confinement holds; the program ends when it has not.
-func (c *Confined) Close() {
+func (c *ConfinedProgram) Close() {
 	c.lifeline.Close()
 	c.group.end()
 }
@@ -161,9 +156,9 @@ type guest struct {
 // programDescriptor is out of the way of those that are passed on.
 const programDescriptor = 100
 
-// host is the first process of a guest: it starts it, reports, and stays until
+// runGuest is the first process of a guest: it starts it, reports, and stays until
 // it ends.
-func host(o *order, r *report, reports io.WriteCloser) (code int, err error) {
+func runGuest(o *order, r *report, reports io.WriteCloser) (code int, err error) {
 	g := o.Guest
 	if g.FromFile {
 		if g.program, err = unix.FcntlInt(uintptr(3+g.Files+2), unix.F_DUPFD_CLOEXEC, programDescriptor); err != nil {
@@ -171,7 +166,7 @@ func host(o *order, r *report, reports io.WriteCloser) (code int, err error) {
 		}
 		unix.Close(3 + g.Files + 2)
 	}
-	if _, err := build(o, r); err != nil {
+	if _, err := buildWalls(o, r); err != nil {
 		return 0, err
 	}
 	command := &exec.Cmd{Path: g.Path, Args: o.Argv, Dir: g.Dir, Env: o.Env, Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr}
@@ -184,7 +179,7 @@ func host(o *order, r *report, reports io.WriteCloser) (code int, err error) {
 	}
 	handOver := func() error { return nil }
 	if o.Namespaces {
-		if err := restrict(o, r); err != nil || lacking(o, r) {
+		if err := restrict(o, r); err != nil || recordLacks(o, r) {
 			return 0, err
 		}
 	} else if handOver, err = throughInner(command, o, r); err != nil {
@@ -206,11 +201,11 @@ func host(o *order, r *report, reports io.WriteCloser) (code int, err error) {
 		return 0, err
 	}
 	reports.Close()
-	return attend(o, command.Process.Pid, signals), nil
+	return waitForGuest(o, command.Process.Pid, signals), nil
 }
 
-// attend passes signals on until the guest has ended, and returns its exit code.
-func attend(o *order, pid int, signals <-chan os.Signal) int {
+// waitForGuest passes signals on until the guest has ended, and returns its exit code.
+func waitForGuest(o *order, pid int, signals <-chan os.Signal) int {
 	go func() {
 		for s := range signals {
 			if number, ok := s.(syscall.Signal); ok {

@@ -36,7 +36,7 @@ func both(t *testing.T, test func(t *testing.T, j *jail.Jail)) {
 }
 
 // guest starts this binary as a hostile guest and waits for it.
-func guest(t *testing.T, j *jail.Jail, c *jail.Confinement, arguments ...string) (exit int, output string, confined *jail.Confined) {
+func guest(t *testing.T, j *jail.Jail, c *jail.Confinement, arguments ...string) (exit int, output string, confined *jail.ConfinedProgram) {
 	t.Helper()
 	self, err := os.Executable()
 	if err != nil {

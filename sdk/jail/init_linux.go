@@ -28,9 +28,9 @@ func Main() {
 	}
 	switch os.Args[0] {
 	case helperName:
-		os.Exit(first())
+		os.Exit(runFirst())
 	case innerName:
-		os.Exit(inner())
+		os.Exit(runInner())
 	case probeName:
 		os.Exit(0)
 	}
@@ -54,8 +54,7 @@ func descriptors() (orders, reports *os.File) {
 	return os.NewFile(uintptr(fd), "orders"), os.NewFile(uintptr(fd+1), "reports")
 }
 
-// first is the first process. It returns the exit code.
-func first() int {
+func runFirst() int {
 	// What is restricted below is restricted for this thread and for what it starts.
 	runtime.LockOSThread()
 	orders, reports := descriptors()
@@ -66,11 +65,11 @@ func first() int {
 		go lifeline(orders, &o)
 		if o.Guest != nil {
 			var code int
-			if code, err = host(&o, r, reports); err == nil && len(r.Lacks) == 0 {
+			if code, err = runGuest(&o, r, reports); err == nil && len(r.Lacks) == 0 {
 				return code
 			}
 		} else {
-			err = serve(&o, r)
+			err = runOrder(&o, r)
 		}
 	}
 	if err != nil {
@@ -96,8 +95,7 @@ func lifeline(orders *os.File, o *order) {
 	os.Exit(1)
 }
 
-// build builds the walls that stand round this process.
-func build(o *order, r *report) (*tree, error) {
+func buildWalls(o *order, r *report) (*tree, error) {
 	// Nobody with the same uid may look into this process.
 	if err := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0); err != nil {
 		return nil, fmt.Errorf("hiding: %w", err)
@@ -118,7 +116,7 @@ func build(o *order, r *report) (*tree, error) {
 	} else {
 		r.Missing[LayerUser] = "it keeps the uid of root, to write in place"
 	}
-	if o.held() {
+	if o.isHeld() {
 		r.Layers = append(r.Layers, LayerPID)
 		return nil, ownProc()
 	}
@@ -134,15 +132,14 @@ func build(o *order, r *report) (*tree, error) {
 	return t, nil
 }
 
-// lacking notes what the order requires and the walls do not reach.
-func lacking(o *order, r *report) bool {
+// recordLacks notes what the order requires and the walls do not reach.
+func recordLacks(o *order, r *report) bool {
 	r.Lacks = Lacks(o.Require, r.Layers)
 	return len(r.Lacks) > 0
 }
 
-// serve builds the walls, runs the command and fills in the report.
-func serve(o *order, r *report) error {
-	t, err := build(o, r)
+func runOrder(o *order, r *report) error {
+	t, err := buildWalls(o, r)
 	if err != nil {
 		return err
 	}
@@ -165,7 +162,7 @@ func serve(o *order, r *report) error {
 		guarded = identify(dir, o.Guarded)
 	}
 	if o.Namespaces {
-		if err := restrict(o, r); err != nil || lacking(o, r) {
+		if err := restrict(o, r); err != nil || recordLacks(o, r) {
 			return err
 		}
 	}
@@ -178,41 +175,43 @@ func serve(o *order, r *report) error {
 		}
 	}
 	r.Reports = readReports(dir, o.Reports)
-	if t == nil && r.End == EndExit {
-		for i, cache := range o.Caches {
-			if cache.Keep == "" {
-				continue
-			}
-			if err := errors.Join(os.MkdirAll(cache.Keep, 0o755), mergeNew(filepath.Join(o.Temp, fmt.Sprintf("cache%d", i)), cache.Keep, cache.Deep)); err != nil {
-				return fmt.Errorf("keeping the cache: %w", err)
-			}
-		}
+	if r.End != EndExit {
+		return nil
 	}
-	if t != nil && r.End == EndExit {
-		for _, k := range t.kept {
-			if err := mergeNew(k.upper, k.keep, k.deep); err != nil {
-				return fmt.Errorf("keeping the cache: %w", err)
-			}
+	for _, k := range keptCaches(o, t) {
+		if err := errors.Join(os.MkdirAll(k.keep, 0o755), mergeNew(k.upper, k.keep, k.deep)); err != nil {
+			return fmt.Errorf("keeping the cache: %w", err)
 		}
 	}
 	return nil
 }
 
+// keptCaches returns the caches whose new files stay; t is nil without a mount namespace.
+func keptCaches(o *order, t *tree) []keptCache {
+	if t != nil {
+		return t.kept
+	}
+	var list []keptCache
+	for i, cache := range o.Caches {
+		if cache.Keep != "" {
+			list = append(list, keptCache{filepath.Join(o.Temp, fmt.Sprintf("cache%d", i)), cache.Keep, cache.Deep})
+		}
+	}
+	return list
+}
+
 // ownCopy returns the directory of the command where there is no mount namespace:
 // a copy of the tree, unless it works in place.
 func ownCopy(o *order) (string, error) {
-	dir := o.Dir
-	if o.Dir != "" && !o.InPlace {
-		dir = filepath.Join(o.Temp, "tree")
-		if err := os.Mkdir(dir, 0o755); err != nil {
-			return "", err
-		}
-		if err := copyTree(o.Dir, dir, o.UID, o.GID); err != nil {
-			return "", fmt.Errorf("copying %s: %w", o.Dir, err)
-		}
+	if o.Dir == "" || o.InPlace {
+		return o.Dir, nil
 	}
-	if o.UID >= 0 {
-		return dir, os.Chown(o.Temp, o.UID, o.GID)
+	dir := filepath.Join(o.Temp, "tree")
+	if err := os.Mkdir(dir, 0o755); err != nil {
+		return "", err
+	}
+	if err := copyTree(o.Dir, dir, -1, -1); err != nil {
+		return "", fmt.Errorf("copying %s: %w", o.Dir, err)
 	}
 	return dir, nil
 }

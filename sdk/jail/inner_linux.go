@@ -23,47 +23,30 @@ type innerOrder struct {
 	Layers []string
 }
 
-// innerReport is what it writes to descriptor 4 before it becomes the command.
-type innerReport struct {
-	Error   string
-	Layers  []string
-	Lacks   []string
-	Missing map[string]string
-}
-
 // throughInner makes the command start by way of the inner process, which
 // restricts itself and then becomes the command. Without namespaces the first
 // process must stay outside of the Landlock domain, or the command could kill it.
 // The function that is returned hands over the order once the process has started.
 func throughInner(command *exec.Cmd, o *order, r *report) (handOver func() error, err error) {
-	orders, ordersWriter, err := os.Pipe()
+	p, err := openPipes()
 	if err != nil {
 		return nil, err
-	}
-	reports, reportsWriter, err := os.Pipe()
-	if err != nil {
-		return nil, errors.Join(err, orders.Close(), ordersWriter.Close())
 	}
 	in := innerOrder{Order: *o, Path: command.Path, Argv: command.Args, Layers: r.Layers}
 	in.Order.Changes = nil
 	files := command.ExtraFiles
 	command.Path, command.Args = "/proc/self/exe", []string{innerName, strconv.Itoa(3 + len(files))}
-	command.ExtraFiles = append(slices.Clip(files), orders, reportsWriter)
+	command.ExtraFiles = append(slices.Clip(files), p.theirs()...)
 	if o.Guest != nil && o.Guest.FromFile {
 		command.ExtraFiles = append(command.ExtraFiles, os.NewFile(uintptr(o.Guest.program), "program"))
 	}
 	return func() error {
-		orders.Close()
-		reportsWriter.Close()
-		sent := json.NewEncoder(ordersWriter).Encode(in)
-		ordersWriter.Close()
-		var got innerReport
-		err := json.NewDecoder(reports).Decode(&got)
-		_, _ = io.Copy(io.Discard, reports)
-		reports.Close()
+		defer p.close()
+		got, err := p.exchange(in)
+		_, _ = io.Copy(io.Discard, p.reports) // until it has become the command
 		switch {
-		case sent != nil || err != nil:
-			return fmt.Errorf("the inner process said nothing: %w", errors.Join(sent, err))
+		case err != nil:
+			return fmt.Errorf("the inner process said nothing: %w", err)
 		case got.Error != "":
 			return errors.New(got.Error)
 		}
@@ -73,9 +56,9 @@ func throughInner(command *exec.Cmd, o *order, r *report) (handOver func() error
 	}, nil
 }
 
-// inner restricts this process and becomes the command. It returns only when it
+// runInner restricts this process and becomes the command. It returns only when it
 // cannot, or for a probe.
-func inner() int {
+func runInner() int {
 	runtime.LockOSThread()
 	orders, reports := descriptors()
 	r := &report{Missing: map[string]string{}}
@@ -88,14 +71,13 @@ func inner() int {
 			in.Path = "/proc/self/fd/" + strconv.Itoa(guest.program)
 		}
 		if err = restrict(&in.Order, r); err == nil {
-			lacking(&in.Order, r)
+			recordLacks(&in.Order, r)
 		}
 	}
-	out := innerReport{Layers: r.Layers, Lacks: r.Lacks, Missing: r.Missing}
 	if err != nil {
-		out.Error = err.Error()
+		r.Error = err.Error()
 	}
-	if json.NewEncoder(reports).Encode(out) != nil || err != nil || len(r.Lacks) > 0 {
+	if json.NewEncoder(reports).Encode(r) != nil || err != nil || len(r.Lacks) > 0 {
 		return 126
 	}
 	// HOME and TMPDIR are in this process's own environment already.

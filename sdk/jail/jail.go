@@ -1,6 +1,7 @@
 package jail
 
 import (
+	"cmp"
 	"io/fs"
 	"slices"
 	"sort"
@@ -101,31 +102,16 @@ type Limits struct {
 	Output    int           // bytes kept of each of stdout and stderr; default 4 MiB
 }
 
-func (l Limits) withDefaults() Limits {
-	if l.Wall <= 0 {
-		l.Wall = time.Minute
-	}
-	if l.CPU <= 0 {
-		l.CPU = 4 * l.Wall
-	}
-	if l.Memory <= 0 {
-		l.Memory = 4 << 30
-	}
-	if l.Disk <= 0 {
-		l.Disk = 2 << 30
-	}
-	if l.Files <= 0 {
-		l.Files = 100_000
-	}
-	if l.Processes <= 0 {
-		l.Processes = 512
-	}
-	if l.OpenFiles <= 0 {
-		l.OpenFiles = 4096
-	}
-	if l.Output <= 0 {
-		l.Output = 4 << 20
-	}
+// WithDefaults returns the limits with the default in place of zero.
+func (l Limits) WithDefaults() Limits {
+	l.Wall = cmp.Or(max(l.Wall, 0), time.Minute)
+	l.CPU = cmp.Or(max(l.CPU, 0), 4*l.Wall)
+	l.Memory = cmp.Or(max(l.Memory, 0), 4<<30)
+	l.Disk = cmp.Or(max(l.Disk, 0), 2<<30)
+	l.Files = cmp.Or(max(l.Files, 0), 100_000)
+	l.Processes = cmp.Or(max(l.Processes, 0), 512)
+	l.OpenFiles = cmp.Or(max(l.OpenFiles, 0), 4096)
+	l.Output = cmp.Or(max(l.Output, 0), 4<<20)
 	return l
 }
 
@@ -181,13 +167,13 @@ const (
 	LayerLandlock = "landlock"
 	LayerSeccomp  = "seccomp"
 	LayerRlimits  = "rlimits"
-	LayerWatchdog = "watchdog"
+	layerWatchdog = "watchdog"
 	LayerCgroup   = "cgroup"
 )
 
 var layers = []string{
 	LayerUser, LayerPID, LayerMount, LayerNetwork, LayerIPC,
-	LayerLandlock, LayerSeccomp, LayerRlimits, LayerWatchdog, LayerCgroup,
+	LayerLandlock, LayerSeccomp, LayerRlimits, layerWatchdog, LayerCgroup,
 }
 
 // aims are the names that a policy may require besides the layers: each is
@@ -195,7 +181,7 @@ var layers = []string{
 var aims = map[string][]string{
 	"filesystem": {LayerMount, LayerLandlock},
 	"processes":  {LayerPID, LayerCgroup},
-	"memory":     {LayerCgroup, LayerWatchdog},
+	"memory":     {LayerCgroup, layerWatchdog},
 }
 
 // Names returns every name that can be required: the layers and the aims
@@ -213,11 +199,7 @@ func Names() []string {
 func Lacks(required, layers []string) []string {
 	var lacks []string
 	for _, name := range required {
-		reached := slices.Contains(layers, name)
-		for _, layer := range aims[name] {
-			reached = reached || slices.Contains(layers, layer)
-		}
-		if !reached {
+		if !slices.ContainsFunc(append(slices.Clip(aims[name]), name), func(layer string) bool { return slices.Contains(layers, layer) }) {
 			lacks = append(lacks, name)
 		}
 	}

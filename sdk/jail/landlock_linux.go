@@ -18,7 +18,6 @@ const (
 	firstRights = ll.AccessFSMakeSym<<1 - 1
 )
 
-// ruleset is a Landlock ruleset being built for the kernel at hand.
 type ruleset struct {
 	fd     int
 	rights uint64
@@ -126,7 +125,6 @@ func (r *ruleset) allow(path string, rights uint64) error {
 	return nil
 }
 
-// allowFile gives the rights to an open file or directory.
 func (r *ruleset) allowFile(fd int, rights uint64) error {
 	var stat unix.Stat_t
 	if err := unix.Fstat(fd, &stat); err != nil {

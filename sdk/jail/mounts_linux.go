@@ -27,11 +27,11 @@ type tree struct {
 	// lower and upper directories of the overlays, out of the command's sight.
 	root, layers string
 	overlays     int
-	kept         []kept
+	kept         []keptCache
 }
 
-// kept is a cache whose upper directory goes into another in the end.
-type kept struct {
+// keptCache is a cache whose upper directory goes into another in the end.
+type keptCache struct {
 	upper, keep string
 	deep        bool
 }
@@ -118,7 +118,6 @@ func (t *tree) directories() error {
 	return nil
 }
 
-// etcFiles are what programs look up about users and hosts.
 func (t *tree) etcFiles() map[string]string {
 	id := max(t.order.UID, 0)
 	return map[string]string{
@@ -129,7 +128,6 @@ func (t *tree) etcFiles() map[string]string {
 	}
 }
 
-// bindReadOnly shows the read-only paths, parents before children.
 func (t *tree) bindReadOnly() error {
 	paths := append([]string(nil), t.order.ReadOnly...)
 	sort.Strings(paths)
@@ -242,7 +240,6 @@ func (t *tree) devices() error {
 	return nil
 }
 
-// enter makes the new root the root, and drops the old one.
 func (t *tree) enter() error {
 	if err := os.Chdir(t.root); err != nil {
 		return err

@@ -1,62 +1,65 @@
 package jail
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 )
 
 var errTooMuchOutput = errors.New("far too much output")
 
-// More than floodFactor times the kept output, and than floodLeast bytes, is more
-// than any test prints.
-const (
-	floodFactor = 16
-	floodLeast  = 32 << 20
-)
-
-// capped keeps the first half and the last half of what is written to it.
-type capped struct {
-	limit   int
-	tooMuch func()
+// Output keeps the first half and the last half of what is written to it. It is safe for
+// concurrent use.
+type Output struct {
+	// Limit is how many bytes are kept.
+	Limit int
+	// Most is how many bytes may be written before Full is called: 0 means more than any
+	// test prints, 16 times Limit and at least 32 MiB.
+	Most int
+	Full func()
 
 	mu         sync.Mutex
 	head, tail []byte
 	total      int
 }
 
-func (c *capped) Write(p []byte) (int, error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	n, half := len(p), c.limit/2
-	c.total += n
-	if c.total > max(floodFactor*c.limit, floodLeast) {
-		c.tooMuch()
+// Write implements [io.Writer]. It never fails.
+func (o *Output) Write(p []byte) (int, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	n, half := len(p), o.Limit/2
+	o.total += n
+	if o.total > cmp.Or(o.Most, max(16*o.Limit, 32<<20)) {
+		o.Full()
 	}
-	if room := half - len(c.head); room > 0 {
+	if room := half - len(o.head); room > 0 {
 		take := min(room, len(p))
-		c.head, p = append(c.head, p[:take]...), p[take:]
+		o.head, p = append(o.head, p[:take]...), p[take:]
 	}
-	c.tail = append(c.tail, p...)
-	if len(c.tail) > 2*half {
-		c.tail = append(c.tail[:0], c.tail[len(c.tail)-half:]...)
+	o.tail = append(o.tail, p...)
+	if len(o.tail) > 2*half {
+		o.tail = append(o.tail[:0], o.tail[len(o.tail)-half:]...)
 	}
 	return n, nil
 }
 
-func (c *capped) cut() bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.total > c.limit
+// Truncated reports whether more was written than is kept.
+func (o *Output) Truncated() bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.total > o.Limit
 }
 
-func (c *capped) bytes() []byte {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.total <= c.limit {
-		return append(c.head, c.tail...)
+// Bytes returns what is kept, with a line between the halves of what was truncated.
+func (o *Output) Bytes() []byte {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.total <= o.Limit {
+		return slices.Concat(o.head, o.tail)
 	}
-	tail := c.tail[max(0, len(c.tail)-c.limit/2):]
-	gap := fmt.Sprintf("\n[... %d bytes left out ...]\n", c.total-len(c.head)-len(tail))
-	return append(append(c.head, gap...), tail...)
+	tail := o.tail[max(0, len(o.tail)-o.Limit/2):]
+	gap := fmt.Sprintf("\n[... %d bytes left out ...]\n", o.total-len(o.head)-len(tail))
+	return slices.Concat(o.head, []byte(gap), tail)
 }

@@ -51,7 +51,7 @@ func (t *tree) caches() error {
 		if err != nil {
 			// An empty cache is slow, and right.
 			upper = filepath.Join(t.root, cache.Path)
-			if err := t.makeOwned(upper); err != nil {
+			if err := t.makeForCommand(upper); err != nil {
 				return err
 			}
 		}
@@ -62,13 +62,12 @@ func (t *tree) caches() error {
 		if err != nil {
 			return err
 		}
-		t.kept = append(t.kept, kept{strings.TrimPrefix(upper, t.root), keep, cache.Deep})
+		t.kept = append(t.kept, keptCache{strings.TrimPrefix(upper, t.root), keep, cache.Deep})
 	}
 	return nil
 }
 
-// makeOwned makes a directory that belongs to the command.
-func (t *tree) makeOwned(dir string) error {
+func (t *tree) makeForCommand(dir string) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil || t.order.UID < 0 {
 		return err
 	}
@@ -108,7 +107,7 @@ func (t *tree) overlay(at string, lower []string, own func(upper string) error) 
 		names = append(names, empty)
 	}
 	if t.order.UID >= 0 {
-		if err := errors.Join(t.makeOwned(upper), own(upper)); err != nil {
+		if err := errors.Join(t.makeForCommand(upper), own(upper)); err != nil {
 			return "", err
 		}
 	}

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// pipes join this process and the first one of a run: an order goes there, a
-// report comes back. The order's end stays open: when it closes, the run ends.
+// pipes join a process and the one that it starts: an order goes there, a report comes
+// back. The order's end of the first one of a run stays open: when it closes, the run ends.
 type pipes struct {
 	orders, reports             *os.File
 	ordersTheirs, reportsTheirs *os.File
@@ -31,11 +31,6 @@ func openPipes() (*pipes, error) {
 // theirs are the ends of the first process, in the order of its descriptors.
 func (p *pipes) theirs() []*os.File { return []*os.File{p.ordersTheirs, p.reportsTheirs} }
 
-func (p *pipes) closeTheirs() {
-	p.ordersTheirs.Close()
-	p.reportsTheirs.Close()
-}
-
 func (p *pipes) close() {
 	for _, file := range []*os.File{p.orders, p.reports, p.ordersTheirs, p.reportsTheirs} {
 		if file != nil {
@@ -45,11 +40,12 @@ func (p *pipes) close() {
 }
 
 // exchange sends the order and waits for the report, or for the end of the process.
-func (p *pipes) exchange(o *order) (*report, error) {
-	p.closeTheirs()
+func (p *pipes) exchange(order any) (*report, error) {
+	p.ordersTheirs.Close()
+	p.reportsTheirs.Close()
 	// Both ends may be at work: an order may be longer than a pipe.
 	sent := make(chan error, 1)
-	go func() { sent <- json.NewEncoder(p.orders).Encode(o) }()
+	go func() { sent <- json.NewEncoder(p.orders).Encode(order) }()
 	var r report
 	err := json.NewDecoder(io.LimitReader(p.reports, 64<<20)).Decode(&r)
 	if err != nil {

@@ -23,7 +23,7 @@ func restrict(o *order, r *report) error {
 		}
 		r.Layers = append(r.Layers, layer)
 	}
-	if !o.held() && (o.Namespaces || os.Getuid() == 0) {
+	if !o.isHeld() && (o.Namespaces || os.Getuid() == 0) {
 		if err := dropCapabilities(); err != nil {
 			return err
 		}
@@ -33,8 +33,8 @@ func restrict(o *order, r *report) error {
 	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
 		return fmt.Errorf("no_new_privs: %w", err)
 	}
-	note(LayerWatchdog, nil)
-	if o.held() {
+	note(layerWatchdog, nil)
+	if o.isHeld() {
 		return nil
 	}
 	note(LayerLandlock, restrictPaths(o))

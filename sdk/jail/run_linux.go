@@ -2,6 +2,7 @@ package jail
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -46,8 +47,8 @@ var errNoMain = errors.New("the program does not call jail.Main before anything 
 // probeTimeout bounds a probe, which takes milliseconds.
 const probeTimeout = 10 * time.Second
 
-// nobody is what commands run as when the program runs as root and the uids are few.
-const nobody = 65534
+// nobodyUID is what commands run as when the program runs as root and the uids are few.
+const nobodyUID = 65534
 
 // unusedUID returns a uid that nobody has, where there are as many: limits on
 // processes are counted by uid, and one run must not use up those of another.
@@ -55,11 +56,11 @@ func unusedUID() int {
 	const first, many = 0x60000000, 0x0fffffff
 	data, err := os.ReadFile("/proc/self/uid_map")
 	if err != nil {
-		return nobody
+		return nobodyUID
 	}
 	var inside, outside, count int64
 	if n, _ := fmt.Sscan(string(data), &inside, &outside, &count); n != 3 || inside > first || inside+count < first+many {
-		return nobody
+		return nobodyUID
 	}
 	return first + rand.IntN(many)
 }
@@ -75,9 +76,7 @@ func Open(ctx context.Context, options Options) (*Jail, error) {
 		return nil, fmt.Errorf("finding the own program: %w", err)
 	}
 	j := &Jail{self: self, temp: options.Temp, missing: map[string]string{}}
-	if j.temp == "" {
-		j.temp = os.TempDir()
-	}
+	j.temp = cmp.Or(j.temp, os.TempDir())
 	removeStale(j.temp)
 	noGroup := error(nil)
 	if j.groups, noGroup = findHierarchy(options.Cgroup); noGroup != nil {
@@ -157,7 +156,7 @@ func (j *Jail) Run(ctx context.Context, spec *Spec) (*Result, error) {
 
 func (j *Jail) start(ctx context.Context, o *order) (*Result, error) {
 	begin := time.Now()
-	o.Limits = o.Limits.withDefaults()
+	o.Limits = o.Limits.WithDefaults()
 	o.Namespaces, o.UserNamespace, o.UID, o.GID = j.namespaces, j.userNamespace, -1, -1
 	if j.asNobody && !o.InPlace {
 		o.UID = unusedUID()
@@ -187,8 +186,8 @@ func (j *Jail) start(ctx context.Context, o *order) (*Result, error) {
 	}
 	defer p.close()
 	tooMuch := func() { cancel(errTooMuchOutput) }
-	stdout := &capped{limit: o.Limits.Output, tooMuch: tooMuch}
-	stderr := &capped{limit: o.Limits.Output, tooMuch: tooMuch}
+	stdout := &Output{Limit: o.Limits.Output, Full: tooMuch}
+	stderr := &Output{Limit: o.Limits.Output, Full: tooMuch}
 	command := exec.CommandContext(ctx, j.self)
 	command.Args = []string{helperName}
 	command.Env = []string{"GOMAXPROCS=2", "GOGC=off", "GOMEMLIMIT=256MiB", exitAtOnce}
@@ -206,53 +205,31 @@ func (j *Jail) start(ctx context.Context, o *order) (*Result, error) {
 		// The first process ends its run when its pipe closes: killed, it could not.
 		command.Cancel = p.orders.Close
 	}
-	group, noGroup := j.newGroup(o)
-	defer func() { group.end() }()
-
 	// The kernel sends the death signal when the thread ends that started the
 	// process, so this goroutine keeps its thread until then.
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
-	if err := command.Start(); err != nil {
-		return nil, fmt.Errorf("starting the jail: %w", err)
+	group, noGroup, err := j.launch(command, o)
+	if err != nil {
+		return nil, err
 	}
-	if err := group.add(command.Process.Pid); err != nil {
-		group, noGroup = group.end(), err.Error()
-	}
-	o.Group = group != nil
+	defer group.end()
 	r, said := p.exchange(o)
 	if said != nil && ctx.Err() == nil {
 		cancel(said)
 	}
 	waited := command.Wait()
 	result := &Result{
-		End: r.End, ExitCode: r.ExitCode, Stdout: stdout.bytes(), Stderr: stderr.bytes(),
-		Truncated: stdout.cut() || stderr.cut(), Reports: r.Reports, Touched: r.Touched, LeftOver: r.LeftOver,
+		End: r.End, ExitCode: r.ExitCode, Stdout: stdout.Bytes(), Stderr: stderr.Bytes(),
+		Truncated: stdout.Truncated() || stderr.Truncated(), Reports: r.Reports, Touched: r.Touched, LeftOver: r.LeftOver,
 		Command: r.Command, Duration: time.Since(begin),
 	}
 	if state := command.ProcessState; state != nil {
 		result.CPU = state.UserTime() + state.SystemTime()
 	}
-	result.Layers, result.Missing = j.held(r, noGroup)
-	switch {
-	case errors.Is(context.Cause(ctx), errTooLong):
-		result.End, result.ExitCode = EndTimeout, -1
-		result.Layers, result.Missing = j.layers, j.missing
-	case errors.Is(context.Cause(ctx), errTooMuchOutput):
-		result.End, result.ExitCode = EndOutput, -1
-		result.Layers, result.Missing = j.layers, j.missing
-	case said != nil && errors.Is(context.Cause(ctx), said):
-		if o.Probe || !errors.Is(said, io.EOF) && !errors.Is(said, io.ErrUnexpectedEOF) {
-			return nil, fmt.Errorf("the jail said nothing: %w (%w) %s", said, waited, result.Stderr)
-		}
-		result.End, result.ExitCode = EndLost, -1
-		result.Layers, result.Missing = j.layers, j.missing
-	case ctx.Err() != nil:
-		return nil, ctx.Err()
-	case r.Error != "":
-		return nil, errors.New(r.Error)
-	case len(r.Lacks) > 0:
-		result.End, result.ExitCode, result.Lacks = EndRefused, -1, r.Lacks
+	result.Layers, result.Missing = j.layersOf(r, noGroup)
+	if err := j.conclude(ctx, o, r, result, said, waited); err != nil {
+		return nil, err
 	}
 	if group.ranOutOfMemory() {
 		result.End = EndMemory
@@ -260,8 +237,50 @@ func (j *Jail) start(ctx context.Context, o *order) (*Result, error) {
 	return result, nil
 }
 
-// held returns the layers of a run, and those that it did without.
-func (j *Jail) held(r *report, noGroup string) ([]string, map[string]string) {
+// launch starts the first process of an order in a group of its own, or says why there is no
+// group.
+func (j *Jail) launch(command *exec.Cmd, o *order) (g *group, noGroup string, err error) {
+	g, noGroup = j.newGroup(o)
+	if err := command.Start(); err != nil {
+		g.end()
+		return nil, "", fmt.Errorf("starting the jail: %w", err)
+	}
+	if err := g.add(command.Process.Pid); err != nil {
+		g, noGroup = g.end(), err.Error()
+	}
+	o.Group = g != nil
+	return g, noGroup, nil
+}
+
+// conclude puts into the result how a run ended that did not end by itself. said is why
+// its report did not come, waited how its first process ended.
+func (j *Jail) conclude(ctx context.Context, o *order, r *report, result *Result, said, waited error) error {
+	cutOff := func(end End) {
+		result.End, result.ExitCode = end, -1
+		result.Layers, result.Missing = j.layers, j.missing
+	}
+	switch cause := context.Cause(ctx); {
+	case errors.Is(cause, errTooLong):
+		cutOff(EndTimeout)
+	case errors.Is(cause, errTooMuchOutput):
+		cutOff(EndOutput)
+	case said != nil && errors.Is(cause, said):
+		if o.Probe || !errors.Is(said, io.EOF) && !errors.Is(said, io.ErrUnexpectedEOF) {
+			return fmt.Errorf("the jail said nothing: %w (%w) %s", said, waited, result.Stderr)
+		}
+		cutOff(EndLost)
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case r.Error != "":
+		return errors.New(r.Error)
+	case len(r.Lacks) > 0:
+		result.End, result.ExitCode, result.Lacks = EndRefused, -1, r.Lacks
+	}
+	return nil
+}
+
+// layersOf returns the layers of a run, and those that it did without.
+func (j *Jail) layersOf(r *report, noGroup string) ([]string, map[string]string) {
 	missing := maps.Clone(j.missing)
 	if noGroup != "" {
 		missing[LayerCgroup] = noGroup
@@ -273,13 +292,12 @@ func (j *Jail) held(r *report, noGroup string) ([]string, map[string]string) {
 	return r.Layers, missing
 }
 
-// unshare asks for the namespaces of an order.
 func (j *Jail) unshare(attributes *syscall.SysProcAttr, o *order) {
 	if !o.Namespaces {
 		return
 	}
 	attributes.Cloneflags |= syscall.CLONE_NEWNS | syscall.CLONE_NEWPID
-	if !o.held() {
+	if !o.isHeld() {
 		attributes.Cloneflags |= syscall.CLONE_NEWNET | syscall.CLONE_NEWIPC | syscall.CLONE_NEWUTS
 	}
 	if o.UserNamespace {

@@ -7,6 +7,8 @@ import (
 	"errors"
 	"os/exec"
 	"time"
+
+	"github.com/stepfall/stepfall/sdk/internal/processes"
 )
 
 // Main does nothing: there are no walls to build.
@@ -36,28 +38,36 @@ func (j *Jail) Run(ctx context.Context, spec *Spec) (*Result, error) {
 	if !spec.InPlace || len(spec.Changes) > 0 || len(spec.Reports) > 0 {
 		return nil, errNotLinux
 	}
-	limits, begin := spec.Limits.withDefaults(), time.Now()
+	limits, begin := spec.Limits.WithDefaults(), time.Now()
 	timed, cancel := context.WithTimeout(ctx, limits.Wall)
 	defer cancel()
 	timed, stop := context.WithCancelCause(timed)
 	defer stop(nil)
 	tooMuch := func() { stop(errTooMuchOutput) }
-	stdout := &capped{limit: limits.Output, tooMuch: tooMuch}
-	stderr := &capped{limit: limits.Output, tooMuch: tooMuch}
+	stdout := &Output{Limit: limits.Output, Full: tooMuch}
+	stderr := &Output{Limit: limits.Output, Full: tooMuch}
 	command := exec.CommandContext(timed, spec.Argv[0], spec.Argv[1:]...)
 	command.Dir, command.Env, command.Stdout, command.Stderr = spec.Dir, spec.Env, stdout, stderr
 	if spec.CombineOutput {
 		command.Stderr = stdout
 	}
 	command.WaitDelay = time.Second
-	kill := ownGroup(command)
+	processes.OwnGroup(command)
+	end := func() error {
+		if command.Process == nil {
+			return nil
+		}
+		processes.KillGroup(command.Process.Pid)
+		return command.Process.Kill()
+	}
+	command.Cancel = end
 	err := command.Run()
-	kill()
+	_ = end() // what the command left behind
 	if ctx.Err() != nil {
 		return nil, ctx.Err()
 	}
 	result := &Result{
-		End: EndExit, Stdout: stdout.bytes(), Stderr: stderr.bytes(), Truncated: stdout.cut() || stderr.cut(),
+		End: EndExit, Stdout: stdout.Bytes(), Stderr: stderr.Bytes(), Truncated: stdout.Truncated() || stderr.Truncated(),
 		Duration: time.Since(begin), Command: time.Since(begin),
 	}
 	_, result.Missing = j.Layers()

@@ -9,8 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// denied are the system calls that no test needs and many escapes do.
-var denied = []uint32{
+// deniedCalls are the system calls that no test needs and many escapes do.
+var deniedCalls = []uint32{
 	unix.SYS_PTRACE, unix.SYS_PROCESS_VM_READV, unix.SYS_PROCESS_VM_WRITEV, unix.SYS_PIDFD_GETFD, unix.SYS_KCMP,
 	unix.SYS_MOUNT, unix.SYS_UMOUNT2, unix.SYS_PIVOT_ROOT, unix.SYS_CHROOT, unix.SYS_MOVE_MOUNT, unix.SYS_OPEN_TREE,
 	unix.SYS_FSOPEN, unix.SYS_FSMOUNT, unix.SYS_FSCONFIG, unix.SYS_FSPICK, unix.SYS_MOUNT_SETATTR,
@@ -200,8 +200,8 @@ func restrictSyscalls(o *order) error {
 		filter = append(filter, unix.SockFilter{Code: eq, K: family, Jt: uint8(len(families) - i)})
 	}
 	filter = append(filter, unix.SockFilter{Code: ret, K: refuse}, unix.SockFilter{Code: ret, K: allow})
-	for i, number := range denied {
-		filter = append(filter, unix.SockFilter{Code: eq, K: number, Jt: uint8(len(denied) - i)})
+	for i, number := range deniedCalls {
+		filter = append(filter, unix.SockFilter{Code: eq, K: number, Jt: uint8(len(deniedCalls) - i)})
 	}
 	filter = append(filter, unix.SockFilter{Code: ret, K: allow}, unix.SockFilter{Code: ret, K: refuse})
 

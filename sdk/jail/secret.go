@@ -19,7 +19,7 @@ func LooksSecret(name string) bool {
 			return true
 		}
 	}
-	if slices.ContainsFunc(folders, madeUp) {
+	if slices.ContainsFunc(folders, isMadeUp) {
 		return false
 	}
 	// A copy is as secret as what it is a copy of.
@@ -72,9 +72,9 @@ var (
 	harmlessEnvironments = []string{"example", "sample", "template", "dist", "test", "tests", "testing", "ci", "defaults", "schema"}
 )
 
-// madeUp reports whether a folder is one of tests, fixtures or examples, or of
+// isMadeUp reports whether a folder is one of tests, fixtures or examples, or of
 // packages of others: one of its words says so. "docker" and "latest" do not.
-func madeUp(folder string) bool {
+func isMadeUp(folder string) bool {
 	if slices.Contains(packageFolders, folder) {
 		return true
 	}

@@ -36,7 +36,7 @@ func Program(ctx context.Context, name string) (string, error) {
 		which := exec.CommandContext(ctx, command, "which", name)
 		which.Env = os.Environ()
 		if variable := strings.ToUpper(manager) + "_ROOT"; strings.HasSuffix(manager, "env") && os.Getenv(variable) == "" {
-			which.Env = append(which.Env, variable+"="+managed(root, manager))
+			which.Env = append(which.Env, variable+"="+managerFolder(root, manager))
 		}
 		out, err := which.Output()
 		if real := strings.TrimSpace(string(out)); err == nil && filepath.IsAbs(real) && exists(real) {
@@ -54,7 +54,7 @@ func Program(ctx context.Context, name string) (string, error) {
 // ownCommand returns the command of the manager to which a folder with shims belongs;
 // "" when it is another's.
 func ownCommand(root, manager string) string {
-	for _, folder := range []string{filepath.Join(root, "bin"), filepath.Join(root, "libexec"), filepath.Join(managed(root, manager), "bin")} {
+	for _, folder := range []string{filepath.Join(root, "bin"), filepath.Join(root, "libexec"), filepath.Join(managerFolder(root, manager), "bin")} {
 		if command := filepath.Join(folder, manager); exists(command) {
 			return command
 		}
@@ -69,8 +69,7 @@ func ownCommand(root, manager string) string {
 	return command
 }
 
-// managed returns the manager's own folder: shims may lie in one of its plugins.
-func managed(root, manager string) string {
+func managerFolder(root, manager string) string {
 	if plugins := filepath.Dir(root); filepath.Base(plugins) == "plugins" {
 		return filepath.Dir(plugins)
 	}

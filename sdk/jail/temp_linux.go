@@ -28,7 +28,6 @@ func newTemp(parent string) (dir string, unlock func(), err error) {
 	return dir, func() { lock.Close() }, nil
 }
 
-// removeStale removes the directories whose run is over.
 func removeStale(parent string) {
 	dirs, err := filepath.Glob(filepath.Join(parent, tempPrefix+"*"))
 	if err != nil {

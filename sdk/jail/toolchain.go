@@ -95,7 +95,6 @@ func system(folder string) bool {
 	return false
 }
 
-// private reports whether a folder holds more than programs: the root, homes.
 func private(folder string) bool {
 	user := os.Getenv("HOME")
 	return folder == "/" || folder == user || folder == filepath.Dir(user)
@@ -168,7 +167,6 @@ func VenvPaths(dir string) []string {
 	return paths
 }
 
-// pyenv are the parts of pyenv that its programs need.
 func pyenv(root string) []string {
 	var parts []string
 	for _, part := range []string{"bin", "libexec", "pyenv.d", "plugins", "shims", "versions", "version", "completions"} {

@@ -19,13 +19,12 @@ type usage struct {
 	Files int
 }
 
-// over reports whether there is more than before by more than the limits.
 func (u usage) over(before usage, l *Limits) bool {
 	return u.Bytes-before.Bytes > l.Disk || u.Files-before.Files > l.Files
 }
 
-// hidden is the usage of a tree that is too deep to be walked.
-const hidden = 1 << 60
+// hiddenBytes is the usage of a tree that is too deep to be walked.
+const hiddenBytes = 1 << 60
 
 // measureTrees adds up what is below the folders, until it is enough. What cannot be
 // read counts as nothing; what lies deeper than a path can say, as more than anybody
@@ -35,7 +34,7 @@ func measureTrees(dirs []string, enough func(usage) bool) usage {
 	for _, dir := range dirs {
 		_ = filepath.WalkDir(dir, func(_ string, entry fs.DirEntry, err error) error {
 			if errors.Is(err, unix.ENAMETOOLONG) {
-				sum.Bytes = hidden
+				sum.Bytes = hiddenBytes
 				return fs.SkipAll
 			}
 			if err != nil {
@@ -57,9 +56,9 @@ func measureTrees(dirs []string, enough func(usage) bool) usage {
 	return sum
 }
 
-// unnamed adds up the files without a name that processes hold open: no folder shows
+// bytesWithoutName adds up the files without a name that processes hold open: no folder shows
 // them, and they take their space all the same.
-func unnamed(pids []int) int64 {
+func bytesWithoutName(pids []int) int64 {
 	type file struct{ device, inode uint64 }
 	seen := map[file]bool{}
 	sum := int64(0)
@@ -83,9 +82,9 @@ func unnamed(pids []int) int64 {
 	return sum
 }
 
-// grown are the folders on disk that a run writes to. Where a run writes to memory,
+// writtenFolders are the folders on disk that a run writes to. Where a run writes to memory,
 // the kernel holds the bounds.
-func (o *order) grown() []string {
+func (o *order) writtenFolders() []string {
 	switch {
 	case o.Guest != nil:
 		return nil
@@ -102,7 +101,7 @@ func (o *order) grown() []string {
 // watchTrees ends the run when what it writes to disk exceeds what is allowed. It
 // rests for so long that it takes a small part of a processor.
 func watchTrees(o *order, end *atomic.Value, stop <-chan struct{}) {
-	dirs := o.grown()
+	dirs := o.writtenFolders()
 	if len(dirs) == 0 {
 		return
 	}
@@ -117,7 +116,7 @@ func watchTrees(o *order, end *atomic.Value, stop <-chan struct{}) {
 		}
 		begun := time.Now()
 		used := measureTrees(dirs, over)
-		used.Bytes += unnamed(members(o.Namespaces))
+		used.Bytes += bytesWithoutName(members(o.Namespaces))
 		if over(used) {
 			end.CompareAndSwap(nil, EndDisk)
 			killAll(o.Namespaces)

@@ -99,23 +99,23 @@ func measure(o *order) (processes int, bytesHeld int64) {
 			shared += kilobytes(filepath.Join(dir, "smaps_rollup"), "Pss_Shmem:")
 		}
 	}
-	if o.Namespaces && !o.held() {
+	if o.Namespaces && !o.isHeld() {
 		// Those that a process has mapped and never looked at are in no process's count.
 		shared = max(shared, sysv("shm", 14)) + sysv("msg", 3)
 	}
-	if limit := o.Limits.Memory; limit > 0 && !o.Group && o.hides(pids, limit) {
+	if limit := o.Limits.Memory; limit > 0 && !o.Group && o.hidesMemory(pids, limit) {
 		return processes, limit + 1
 	}
 	return processes, bytesHeld + shared
 }
 
-// hides reports whether processes of the run have filled shared memory and let go of
+// hidesMemory reports whether processes of the run have filled shared memory and let go of
 // its pages, which then are in the count of no process and no file system: the machine
 // has more of such memory than before the run, by more than the limit and what the run
 // has written to files in memory, and a process of it has some of that kind mapped.
 // A group of its own (cgroup) would count it; there this is not asked.
-func (o *order) hides(pids []int, limit int64) bool {
-	if o.held() || kilobytes("/proc/meminfo", "Shmem:")-o.shmem <= limit+o.inMemory() {
+func (o *order) hidesMemory(pids []int, limit int64) bool {
+	if o.isHeld() || kilobytes("/proc/meminfo", "Shmem:")-o.shmem <= limit+o.inMemory() {
 		return false
 	}
 	for _, pid := range pids {
@@ -151,7 +151,7 @@ func (o *order) inMemory() int64 {
 	if o.Namespaces && unix.Statfs("/", &stat) == nil && stat.Type == unix.TMPFS_MAGIC {
 		sum += int64(stat.Blocks-stat.Bfree) * stat.Bsize
 	}
-	for _, dir := range o.grown() {
+	for _, dir := range o.writtenFolders() {
 		if unix.Statfs(dir, &stat) == nil && stat.Type == unix.TMPFS_MAGIC {
 			return sum + o.Limits.Disk
 		}
@@ -181,7 +181,6 @@ func sysv(kind string, column int) int64 {
 	return sum
 }
 
-// members lists the processes of the run, this one apart.
 func members(namespaces bool) []int {
 	self := os.Getpid()
 	if !namespaces {
@@ -220,16 +219,7 @@ func allProcesses() []int {
 func descendants(pid int) []int {
 	children := map[int][]int{}
 	for _, p := range allProcesses() {
-		stat, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(p), "stat"))
-		if err != nil {
-			continue
-		}
-		// The name, in parentheses, may hold anything.
-		fields := bytes.Fields(stat[bytes.LastIndexByte(stat, ')')+1:])
-		if len(fields) < 2 {
-			continue
-		}
-		if parent, err := strconv.Atoi(string(fields[1])); err == nil {
+		if _, parent, ok := processState(p); ok {
 			children[parent] = append(children[parent], p)
 		}
 	}
@@ -277,10 +267,20 @@ func killAll(namespaces bool) int {
 }
 
 func zombie(pid int) bool {
+	state, _, ok := processState(pid)
+	return !ok || state == 'Z' || state == 'X'
+}
+
+func processState(pid int) (state byte, parent int, ok bool) {
 	stat, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "stat"))
 	if err != nil {
-		return true
+		return 0, 0, false
 	}
+	// The name, in parentheses, may hold anything.
 	fields := bytes.Fields(stat[bytes.LastIndexByte(stat, ')')+1:])
-	return len(fields) == 0 || fields[0][0] == 'Z' || fields[0][0] == 'X'
+	if len(fields) < 2 {
+		return 0, 0, false
+	}
+	parent, err = strconv.Atoi(string(fields[1]))
+	return fields[0][0], parent, err == nil
 }

@@ -27,8 +27,8 @@ type order struct {
 	shmem int64
 }
 
-// held reports whether the guest is to see the machine as it is.
-func (o *order) held() bool { return o.Guest != nil && o.Guest.Level == Held }
+// isHeld reports whether the guest is to see the machine as it is.
+func (o *order) isHeld() bool { return o.Guest != nil && o.Guest.Level == Held }
 
 // report is what it writes to the second one: in the end, or when its guest runs.
 type report struct {

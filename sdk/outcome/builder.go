@@ -316,7 +316,7 @@ func (b *builder) table(file string) (*Table, error) {
 		t.Answers = b.answers
 	}
 	for column := range b.numbers {
-		if known(column) {
+		if isColumn(column) {
 			continue
 		}
 		into, name := &t.Signals, column
@@ -331,8 +331,8 @@ func (b *builder) table(file string) (*Table, error) {
 	return t, nil
 }
 
-// known reports whether a column has a meaning of its own.
-func known(column string) bool {
+// isColumn reports whether a column has a meaning of its own.
+func isColumn(column string) bool {
 	switch column {
 	case colQuery, colGroup, colModel, colQuality, colCost, colInput, colOutput, colLatency,
 		colAnswer, colPrompt, colAnte, colPost, colLogProb, colPropensity, colSample:

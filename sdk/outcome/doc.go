@@ -19,9 +19,8 @@
 // signal), RouterBench's wide CSV, the SWE-bench leaderboard's JSON and stepfall's
 // own traces, each also compressed by gzip. It tells them apart by what they
 // contain. A path with a star, such as results/*/instance_results/swe-bench.json,
-// names the files of the OpenHands index, one for each model; with several stars, such as
-// zero-shot/easy/*/*/*.json, those of reasoning-gym's evaluations, in which every model
-// answered several times. Rows are read as a stream; errors name the file, the row and the column.
+// names the files of the OpenHands index, one for each model. Rows are read as a stream;
+// errors name the file, the row and the column.
 //
 // # Units
 //

@@ -82,7 +82,7 @@ func (b *builder) readCSV(r *bufio.Reader, name string) error {
 					continue
 				}
 				v, err := number(strings.TrimSpace(value))
-				if !known(column) && !decided[column] && value != "" {
+				if !isColumn(column) && !decided[column] && value != "" {
 					decided[column], skip[column] = true, err != nil
 				}
 				if skip[column] {
@@ -207,7 +207,7 @@ func cellOf(raw map[string]json.RawMessage) (*cell, *fault) {
 				return nil, f
 			}
 		case map[string]any:
-			if known(column) {
+			if isColumn(column) {
 				return nil, &fault{column, fmt.Errorf("a %T where a number is wanted", value)}
 			}
 			if column != colSignals {
@@ -215,13 +215,13 @@ func cellOf(raw map[string]json.RawMessage) (*cell, *fault) {
 			}
 			for name, x := range v {
 				number, ok := x.(float64)
-				if !ok || known(name) {
+				if !ok || isColumn(name) {
 					return nil, &fault{column, fmt.Errorf("%q: %v is no number of a signal", name, x)}
 				}
 				c.numbers[name] = number
 			}
 		default:
-			if known(column) {
+			if isColumn(column) {
 				return nil, &fault{column, fmt.Errorf("a %T where a number is wanted", value)}
 			}
 		}

@@ -33,9 +33,6 @@ func Open(path string, o Options) (*Table, error) {
 	if strings.Contains(path, "*") {
 		read = func() error { return b.readEach(path) }
 	}
-	if strings.Count(path, "*") > 1 {
-		read = func() error { return b.readGym(path) }
-	}
 	if err := read(); err != nil {
 		return nil, err
 	}

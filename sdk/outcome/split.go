@@ -22,7 +22,7 @@ func (t *Table) SplitRows(share float64, seed uint64) (first, second []int) {
 		second = append(second, members[cut:]...)
 	}
 	var alone []int
-	for _, members := range t.shuffled(seed) {
+	for _, members := range t.shuffleGroups(seed) {
 		if len(members) == 1 {
 			alone = append(alone, members[0])
 			continue
@@ -42,7 +42,7 @@ func (t *Table) SplitRows(share float64, seed uint64) (first, second []int) {
 func (t *Table) Folds(k int, seed uint64) []int {
 	folds := make([]int, len(t.Queries))
 	next := 0
-	for _, members := range t.shuffled(seed) {
+	for _, members := range t.shuffleGroups(seed) {
 		for _, q := range members {
 			folds[q] = next % k
 			next++
@@ -51,9 +51,9 @@ func (t *Table) Folds(k int, seed uint64) []int {
 	return folds
 }
 
-// shuffled returns the queries of each group in random order, groups in order of
+// shuffleGroups returns the queries of each group in random order, groups in order of
 // their names.
-func (t *Table) shuffled(seed uint64) [][]int {
+func (t *Table) shuffleGroups(seed uint64) [][]int {
 	members := map[string][]int{}
 	for q := range t.Queries {
 		members[t.Group(q)] = append(members[t.Group(q)], q)

@@ -150,12 +150,12 @@ func (t *Table) Widen(models ...string) *Table {
 	return t.derive(
 		all,
 		func(column []string) []string { return column },
-		func(m [][]float64) [][]float64 { return widened(m, more, math.NaN()) },
-		func(m [][]string) [][]string { return widened(m, more, "") },
+		func(m [][]float64) [][]float64 { return widen(m, more, math.NaN()) },
+		func(m [][]string) [][]string { return widen(m, more, "") },
 	)
 }
 
-func widened[T any](matrix [][]T, by int, unknown T) [][]T {
+func widen[T any](matrix [][]T, by int, unknown T) [][]T {
 	out := make([][]T, len(matrix))
 	for i, row := range matrix {
 		out[i] = append(slices.Clone(row), slices.Repeat([]T{unknown}, by)...)
@@ -188,11 +188,11 @@ func (t *Table) derive(models []string, column func([]string) []string, numbers 
 	if t.Answers != nil {
 		d.Answers = texts(t.Answers)
 	}
-	d.Signals, d.Verdicts = mapped(t.Signals, matrix), mapped(t.Verdicts, matrix)
+	d.Signals, d.Verdicts = mapMatrices(t.Signals, matrix), mapMatrices(t.Verdicts, matrix)
 	return d
 }
 
-func mapped(matrices map[string][][]float64, f func([][]float64) [][]float64) map[string][][]float64 {
+func mapMatrices(matrices map[string][][]float64, f func([][]float64) [][]float64) map[string][][]float64 {
 	if matrices == nil {
 		return nil
 	}

@@ -85,7 +85,7 @@ func (b *builder) addSteps(t *sdk.Trace) *fault {
 			c.numbers[colOutput] = float64(out)
 		}
 		for name, v := range call.Signals {
-			if !known(name) || name == colPost {
+			if !isColumn(name) || name == colPost {
 				c.numbers[name] = v
 			}
 		}

@@ -31,7 +31,7 @@ func Apply(tree fs.FS, edits []Edit) ([]File, error) {
 	if len(edits) == 0 {
 		return nil, &Error{Reason: "the answer holds no edit: no file, no diff, no search/replace block; or it is longer than 8 MiB"}
 	}
-	a := &applied{tree: tree, files: map[string]*File{}}
+	a := &appliedHunk{tree: tree, files: map[string]*File{}}
 	for _, edit := range edits {
 		if err := a.edit(edit); err != nil {
 			return nil, err
@@ -72,14 +72,14 @@ func ApplyToMap(files map[string]string, edits []Edit) (map[string]string, error
 	return after, nil
 }
 
-type applied struct {
+type appliedHunk struct {
 	tree  fs.FS
 	work  work
 	files map[string]*File
 	order []string
 }
 
-func (a *applied) edit(edit Edit) error {
+func (a *appliedHunk) edit(edit Edit) error {
 	for _, name := range []string{edit.Path, edit.From} {
 		if name == "" && edit.Path != "" {
 			continue
@@ -137,7 +137,7 @@ func likeBefore(old, content string) string {
 }
 
 // change returns the content of a file after a diff or a search/replace block.
-func (a *applied) change(edit Edit, old string, exists bool) (string, error) {
+func (a *appliedHunk) change(edit Edit, old string, exists bool) (string, error) {
 	if err := a.work.add(len(old)); err != nil { // it was read, and will be written
 		return "", err
 	}
@@ -191,7 +191,7 @@ func checkPath(name string) error {
 }
 
 // read returns the content of a file as the edits so far have left it.
-func (a *applied) read(name string) (content string, exists bool, err error) {
+func (a *appliedHunk) read(name string) (content string, exists bool, err error) {
 	if file, ok := a.files[name]; ok {
 		return string(file.Content), !file.Delete, nil
 	}
@@ -219,7 +219,7 @@ func (a *applied) read(name string) (content string, exists bool, err error) {
 	return string(data), true, nil
 }
 
-func (a *applied) set(name, content string, remove bool) error {
+func (a *appliedHunk) set(name, content string, remove bool) error {
 	if len(content) > maxFile {
 		return &Error{Path: name, Reason: "becomes too large"}
 	}

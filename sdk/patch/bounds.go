@@ -49,7 +49,7 @@ func checkLength(name string) error {
 	parts := strings.Split(name, "/")
 	long := slices.ContainsFunc(parts, func(part string) bool { return len(part) > maxName })
 	if len(name) > maxPath || len(parts) > maxDepth || long {
-		return &Error{Path: shortened(name), Reason: fmt.Sprintf("is too long a path: %d bytes, %d folders", len(name), len(parts)-1)}
+		return &Error{Path: shorten(name), Reason: fmt.Sprintf("is too long a path: %d bytes, %d folders", len(name), len(parts)-1)}
 	}
 	hidden := func(r rune) bool { return unicode.IsControl(r) || unicode.Is(unicode.Cf, r) }
 	if !utf8.ValidString(name) || strings.ContainsFunc(name, hidden) {
@@ -67,8 +67,8 @@ func ownFolder(part string) bool {
 	return strings.EqualFold(part, ".git") || strings.EqualFold(part, "git~1")
 }
 
-// shortened is text for a message.
-func shortened(text string) string {
+// shorten is text for a message.
+func shorten(text string) string {
 	const enough = 400
 	if len(text) <= enough {
 		return text

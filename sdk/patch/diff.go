@@ -18,8 +18,10 @@ func isDiffStart(lines []string, i int) bool {
 
 // parseDiff reads the diff of one file at line i and returns the line after it.
 func parseDiff(lines []string, i int) ([]Edit, int) {
-	edit := Edit{Kind: Diff}
-	if rest, ok := strings.CutPrefix(lines[i], "diff --git "); ok {
+	edit := Edit{Kind: diff}
+	old := ""
+	rest, git := strings.CutPrefix(lines[i], "diff --git ")
+	if git {
 		if _, to, ok := strings.Cut(rest, ` "b/`); ok {
 			edit.Path = diffPath(`"b/` + to)
 		} else if _, to, ok := strings.Cut(rest, " b/"); ok {
@@ -50,16 +52,16 @@ func parseDiff(lines []string, i int) ([]Edit, int) {
 		case strings.HasPrefix(line, "deleted file mode"):
 			edit.Delete = true
 		case strings.HasPrefix(line, "--- "):
-			if diffPath(line[4:]) == "" {
+			if old = diffPath(line[4:]); old == "" {
 				edit.New = true
 			} else if edit.Path == "" {
-				edit.Path = diffPath(line[4:])
+				edit.Path = old
 			}
 		case strings.HasPrefix(line, "+++ "):
 			if to := diffPath(line[4:]); to == "" {
 				edit.Delete = true
-			} else {
-				edit.Path = to
+			} else if edit.Path = to; !git {
+				edit.Path = withoutFolders(old, to)
 			}
 		case strings.HasPrefix(line, "index "), strings.HasPrefix(line, "similarity "),
 			strings.HasPrefix(line, "old mode"), strings.HasPrefix(line, "dissimilarity "):
@@ -90,6 +92,17 @@ func diffPath(s string) string {
 		s = rest
 	}
 	return cleanPath(s)
+}
+
+// withoutFolders returns the path of the second file of a diff of two folders, as diff -r
+// writes it, within its folder.
+func withoutFolders(old, path string) string {
+	before, oldRest, _ := strings.Cut(old, "/")
+	now, rest, inFolder := strings.Cut(path, "/")
+	if inFolder && before != now && oldRest == rest {
+		return rest
+	}
+	return path
 }
 
 // unquote returns a path that git has put between quotes, as it does with those that are

@@ -12,7 +12,7 @@ type Kind string
 const (
 	Whole   Kind = "whole file"
 	Replace Kind = "search/replace"
-	Diff    Kind = "diff"
+	diff    Kind = "diff"
 )
 
 // Edit is one edit to one file, as the answer states it.

@@ -13,7 +13,7 @@ var envelopeFile = regexp.MustCompile(`^\*\*\* (Add|Update|Delete) File: (.+)$`)
 // parseEnvelope reads the edit of one file at line i and returns the line after it.
 func parseEnvelope(lines []string, i int) (Edit, int) {
 	match := envelopeFile.FindStringSubmatch(lines[i])
-	edit := Edit{Kind: Diff, Path: cleanPath(match[2]), Delete: match[1] == "Delete", New: match[1] == "Add"}
+	edit := Edit{Kind: diff, Path: cleanPath(match[2]), Delete: match[1] == "Delete", New: match[1] == "Add"}
 	i++
 	for i < len(lines) && !isPlainFence(lines[i]) && !envelopeFile.MatchString(lines[i]) {
 		line := lines[i]

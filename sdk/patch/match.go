@@ -27,14 +27,14 @@ func (w *work) replaceOnce(old, search, content string) (string, error) {
 	case n == 1:
 		return strings.Replace(old, search, content, 1), nil
 	case n > 1:
-		return "", &Error{Reason: fmt.Sprintf("the passage to replace occurs %d times:\n%s", n, shortened(search))}
+		return "", &Error{Reason: fmt.Sprintf("the passage to replace occurs %d times:\n%s", n, shorten(search))}
 	}
 	lines, tail := splitLines(old)
 	want, _ := splitLines(search)
 	have, _ := splitLines(content)
 	at, err := find(lines, want, 0)
 	if err != nil {
-		return "", &Error{Reason: fmt.Sprintf("the passage to replace %v:\n%s", err, shortened(search))}
+		return "", &Error{Reason: fmt.Sprintf("the passage to replace %v:\n%s", err, shorten(search))}
 	}
 	lines = slices.Concat(lines[:at], reindent(have, want, lines[at:at+len(want)]), lines[at+len(want):])
 	return strings.Join(lines, "\n") + tail, nil
@@ -57,7 +57,7 @@ func (w *work) applyHunks(edit Edit, old string) (string, error) {
 		if len(hunk.Old) > 0 {
 			var err error
 			if at, err = w.locate(lines, hunk, from, shift); err != nil {
-				return "", &Error{Path: edit.Path, Reason: fmt.Sprintf("hunk %d %v:\n%s", n+1, err, shortened(strings.Join(hunk.Old, "\n")))}
+				return "", &Error{Path: edit.Path, Reason: fmt.Sprintf("hunk %d %v:\n%s", n+1, err, shorten(strings.Join(hunk.Old, "\n")))}
 			}
 		} else if hunk.Line > 0 {
 			at = min(max(hunk.Line+shift, from), len(lines))

@@ -21,7 +21,10 @@ func Parse(answer *sdk.Answer, defaultFile string) []Edit {
 	if length > maxAnswer {
 		return nil
 	}
-	edits := parseText(answer.Text)
+	edits := parseText(afterThinking(answer.Text))
+	if len(edits) == 0 {
+		edits = parseText(answer.Text)
+	}
 	for _, call := range answer.ToolCalls {
 		edits = append(edits, parseToolCall(call)...)
 	}
@@ -31,6 +34,22 @@ func Parse(answer *sdk.Answer, defaultFile string) []Edit {
 		}
 	}
 	return edits
+}
+
+var thinkingEnd = regexp.MustCompile(`(?m)</think(?:ing)?>[ \t\r]*$`)
+
+// afterThinking returns what follows a model's thoughts, which may hold drafts.
+func afterThinking(text string) string {
+	end := thinkingEnd.FindStringIndex(text)
+	if end == nil {
+		return text
+	}
+	before := textLines(text[:end[0]])
+	fences := len(slices.DeleteFunc(slices.Clone(before), func(line string) bool { return !isFence(line) }))
+	if !strings.HasPrefix(strings.TrimSpace(text), "<think") && fences%2 == 1 {
+		return text // it stands in a block
+	}
+	return text[end[1]:]
 }
 
 func parseToolCall(call sdk.ToolCall) []Edit {
@@ -76,6 +95,8 @@ var (
 	pathLine = regexp.MustCompile("^(?:#{1,6}\\s+|[-*]\\s+|\\d+\\.\\s+)?(?:\\*\\*)?(?:(?i:file|path|filename)\\s*:\\s*)?(?:\\*\\*)?`?([\\w@+.\\-/ \\[\\]()]*[\\w\\])])`?(?:\\*\\*)?\\s*:?(?:\\*\\*)?\\s*(?:\\([\\w ,-]+\\))?\\s*$")
 	// A sentence that says what is written to the one file that it names.
 	pathSentence = regexp.MustCompile("^(?i:please |now |then |next, |first, )*(?i:replace|update|create|rewrite|change|modify|edit|save|put|write|overwrite)\\b[^`]*`([^`\\s]+)`[^`]*:$")
+	// A file between tags.
+	fileTag = regexp.MustCompile(`^<file (?:path|name)="([^"]+)">\s*$`)
 	// A path in a comment on the first line of a block.
 	pathComment = regexp.MustCompile(`^\s*(?://|#|--|;|/\*|<!--)\s*(?:(?i:file|path|filename)\s*:\s*)?([\w@+.\-/]+\.\w+|[\w.\-]+/[\w@+.\-/]+)\s*(?:\([\w ,-]+\))?\s*(?:\*/|-->)?\s*$`)
 )
@@ -107,16 +128,23 @@ func parseText(text string) []Edit {
 			end := closingFence(lines, i)
 			body := unindent(lines[i+1:end], indent(line))
 			edits = append(edits, parseBlock(line, body, lastPath)...)
-			if path, ok := edited(edits); ok && hasSearch(body) {
+			if path, ok := joinEdits(edits); ok && hasSearch(body) {
 				lastPath = path
 			} else {
 				lastPath = ""
 			}
 			i = end + 1
+		case fileTag.MatchString(line):
+			end := i + 1
+			for end < len(lines) && strings.TrimSpace(lines[end]) != "</file>" {
+				end++
+			}
+			edits = append(edits, Edit{Kind: Whole, Path: cleanPath(fileTag.FindStringSubmatch(line)[1]), Content: joinLines(lines[i+1 : end])})
+			i = min(end+1, len(lines))
 		case isEdit(lines, i):
 			found, next := parseEdits(lines, i, lastPath)
 			edits = append(edits, found...)
-			if path, ok := edited(found); ok {
+			if path, ok := joinEdits(found); ok {
 				lastPath = path
 			}
 			i = next
@@ -132,7 +160,7 @@ func parseText(text string) []Edit {
 	return edits
 }
 
-func edited(edits []Edit) (string, bool) {
+func joinEdits(edits []Edit) (string, bool) {
 	if len(edits) == 0 {
 		return "", false
 	}
@@ -157,7 +185,7 @@ func parseBlock(fence string, body []string, before string) []Edit {
 	if name == "" && len(body) > 0 {
 		if match := pathComment.FindStringSubmatch(body[0]); match != nil && looksLikePath(match[1]) {
 			name = cleanPath(match[1])
-		} else if titled(body) {
+		} else if hasTitle(body) {
 			name, body = cleanPath(strings.TrimSuffix(strings.TrimSpace(body[0]), ":")), body[1:]
 		}
 	}
@@ -309,9 +337,9 @@ var languages = map[string][]string{
 	".rb": {"ruby"}, ".cc": {"cpp", "c++"}, ".cpp": {"c++"}, ".cs": {"csharp", "c#"}, ".kt": {"kotlin"}, ".hs": {"haskell"}, ".pl": {"perl"}, ".sh": {"bash", "shell"},
 }
 
-// titled reports whether the first line of a block is the path of what follows. A list
+// hasTitle reports whether the first line of a block is the path of what follows. A list
 // of paths is none.
-func titled(body []string) bool {
+func hasTitle(body []string) bool {
 	return bareName.MatchString(body[0]) && slices.ContainsFunc(body[1:], func(line string) bool { return strings.TrimSpace(line) != "" && !bareName.MatchString(line) })
 }
 

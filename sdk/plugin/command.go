@@ -104,22 +104,13 @@ func exampleValue(f *schema.Field) string {
 	if v == nil && len(f.Enum) > 0 {
 		v = f.Enum[0]
 	}
+	if v == nil && f.Min != nil && (f.Type == "number" || f.Type == "integer") {
+		v = *f.Min
+	}
 	if v == nil {
-		switch kind, _, _ := strings.Cut(f.Type, "("); kind {
-		case "number", "integer":
-			v = 0.0
-			if f.Min != nil {
-				v = *f.Min
-			}
-		case "bool":
-			v = false
-		case "list":
-			v = []any{}
-		case "map", "object":
-			v = map[string]any{}
-		case "duration":
-			v = "10s"
-		default:
+		kind, _, _ := strings.Cut(f.Type, "(")
+		examples := map[string]any{"number": 0, "integer": 0, "bool": false, "list": []any{}, "map": struct{}{}, "object": struct{}{}, "duration": "10s"}
+		if v = examples[kind]; v == nil {
 			v = "..."
 		}
 	}

@@ -14,15 +14,14 @@ type environmentKey struct{}
 type environment struct {
 	log     *slog.Logger
 	models  wire.ModelCaller
-	name    string
 	scratch string
 }
 
-func (e *environment) in(ctx context.Context) context.Context {
+func (e *environment) contextWith(ctx context.Context) context.Context {
 	return context.WithValue(ctx, environmentKey{}, e)
 }
 
-func from(ctx context.Context) *environment {
+func environmentOf(ctx context.Context) *environment {
 	if e, ok := ctx.Value(environmentKey{}).(*environment); ok {
 		return e
 	}
@@ -32,7 +31,7 @@ func from(ctx context.Context) *environment {
 // Log returns the logger of the plugin; its entries appear in the host's log
 // with their level and attributes. Outside a plugin it returns one that discards.
 func Log(ctx context.Context) *slog.Logger {
-	if log := from(ctx).log; log != nil {
+	if log := environmentOf(ctx).log; log != nil {
 		return log
 	}
 	return slog.New(slog.DiscardHandler)
@@ -51,7 +50,7 @@ type ModelCaller = wire.ModelCaller
 // [wire.ErrNoModelCalls] when the host offers no models, and [ErrModelLimit] when
 // the policy allows no more calls during this one.
 func Models(ctx context.Context) ModelCaller {
-	if m := from(ctx).models; m != nil {
+	if m := environmentOf(ctx).models; m != nil {
 		return m
 	}
 	return wire.ModelCallerFunc(func(context.Context, string, *sdk.Query) (*sdk.Answer, error) {
@@ -59,19 +58,6 @@ func Models(ctx context.Context) ModelCaller {
 	})
 }
 
-// InstanceName returns the name of the instance in the policy.
-func InstanceName(ctx context.Context) string { return from(ctx).name }
-
 // ScratchDir returns a folder that the plugin may write to; the host removes it
 // after the plugin has ended. Empty means that there is none.
-func ScratchDir(ctx context.Context) string { return from(ctx).scratch }
-
-// Progress says how far a verification is: done of total checks (0: unknown),
-// and what runs now. Elsewhere it does nothing.
-func Progress(ctx context.Context, done, total int, message string) {
-	wire.Report(ctx, wire.Event{Done: done, Total: total, Message: message})
-}
-
-// LogLine passes on a line of output of what is being verified. Elsewhere it does
-// nothing.
-func LogLine(ctx context.Context, line string) { wire.Report(ctx, wire.Event{Log: line}) }
+func ScratchDir(ctx context.Context) string { return environmentOf(ctx).scratch }

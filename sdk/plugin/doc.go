@@ -23,7 +23,7 @@
 //
 // Its config, checked and with defaults, as a struct (package schema has the
 // tags). In every context: [Log] for structured logs, [Models] to ask a model
-// through the host, [Progress] and [LogLine] to say how far a verification is.
+// through the host.
 // The host gives every call a deadline; pass ctx on and return when it ends.
 //
 // # What happens when it goes wrong

@@ -21,7 +21,7 @@ import (
 // Main runs the plugin program and exits. Started by a host it serves; started by
 // hand it is a small command that describes the plugin.
 func Main(p Plugin) {
-	if os.Getenv(wire.CookieKey) == wire.CookieValue {
+	if wire.IsStartedByHost() {
 		os.Exit(serve(&p))
 	}
 	os.Exit(command(&p, os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
@@ -36,7 +36,6 @@ const (
 // closeGrace is how long a plugin may take to close its instance.
 const closeGrace = 700 * time.Millisecond
 
-// serve serves until the host says that it is over.
 func serve(p *Plugin) int {
 	log := logTo(os.Stderr)
 	if err := claimStdout(); err != nil {
@@ -66,10 +65,8 @@ func serve(p *Plugin) int {
 }
 
 func serveConfig(server *wire.Server, test *goplugin.ServeTestConfig) *goplugin.ServeConfig {
-	handshake := wire.Handshake()
-	handshake.ProtocolVersion = 0
 	return &goplugin.ServeConfig{
-		HandshakeConfig:  handshake,
+		HandshakeConfig:  wire.Handshake(),
 		VersionedPlugins: map[int]goplugin.PluginSet{wire.ProtocolVersion: {"stepfall": &wirePlugin{server: server}}},
 		GRPCServer: func(opts []grpc.ServerOption) *grpc.Server {
 			return grpc.NewServer(append(opts, server.ServerOptions()...)...)
@@ -81,7 +78,6 @@ func serveConfig(server *wire.Server, test *goplugin.ServeTestConfig) *goplugin.
 
 var _ goplugin.GRPCPlugin = (*wirePlugin)(nil)
 
-// wirePlugin registers the services with go-plugin's server.
 type wirePlugin struct {
 	goplugin.NetRPCUnsupportedPlugin
 	server *wire.Server

@@ -33,11 +33,11 @@ type Plugin struct {
 type Role struct {
 	kind   wire.Role
 	schema func() (*schema.Schema, error)
-	build  func(ctx context.Context, config map[string]any) (*built, schema.Diagnostics)
+	build  func(ctx context.Context, config map[string]any) (*builtInstance, schema.Diagnostics)
 }
 
-// built is an instance and what closes it.
-type built struct {
+// builtInstance is an instance and what closes it.
+type builtInstance struct {
 	wire.Instance
 	close func() error
 }
@@ -63,7 +63,7 @@ func role[C, V any](kind wire.Role, newInstance func(context.Context, C) (V, err
 	return Role{
 		kind:   kind,
 		schema: schema.For[C],
-		build: func(ctx context.Context, config map[string]any) (*built, schema.Diagnostics) {
+		build: func(ctx context.Context, config map[string]any) (*builtInstance, schema.Diagnostics) {
 			var c C
 			ds := schema.Decode(config, &c)
 			if ds.HasErrors() {
@@ -82,7 +82,7 @@ func role[C, V any](kind wire.Role, newInstance func(context.Context, C) (V, err
 			if any(v) == nil {
 				return nil, append(ds, schema.Diagnostic{Summary: "the plugin made no " + string(kind)})
 			}
-			b := &built{}
+			b := &builtInstance{}
 			set(&b.Instance, v)
 			if c, ok := any(v).(io.Closer); ok {
 				b.close = c.Close

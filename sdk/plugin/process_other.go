@@ -5,5 +5,4 @@ package plugin
 // claimStdout does nothing: there is no portable way to move a handle.
 func claimStdout() error { return nil }
 
-// killOwnGroup does nothing; the caller exits.
 func killOwnGroup() {}

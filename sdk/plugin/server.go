@@ -37,7 +37,7 @@ func NewServer(p Plugin, log *slog.Logger) (server *wire.Server, closeAll func()
 func (i *instances) context(ctx context.Context) context.Context {
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	return i.env.in(ctx)
+	return i.env.contextWith(ctx)
 }
 
 func (i *instances) configure(ctx context.Context, req *wire.ConfigureRequest, models wire.ModelCaller) (instance *wire.Instance, ds schema.Diagnostics) {
@@ -45,7 +45,7 @@ func (i *instances) configure(ctx context.Context, req *wire.ConfigureRequest, m
 	if !ok {
 		return nil, schema.Errorf(nil, "%s has no role %s", i.plugin.Name, req.Role)
 	}
-	env := &environment{log: i.env.log.With("instance", req.Instance), name: req.Instance, scratch: req.ScratchDir}
+	env := &environment{log: i.env.log.With("instance", req.Instance), scratch: req.ScratchDir}
 	if i.plugin.CallsModels {
 		env.models = models
 	}
@@ -55,7 +55,7 @@ func (i *instances) configure(ctx context.Context, req *wire.ConfigureRequest, m
 			instance, ds = nil, schema.Errorf(nil, "the plugin panicked while it was configured: %v", v)
 		}
 	}()
-	b, ds := r.build(env.in(ctx), req.Config)
+	b, ds := r.build(env.contextWith(ctx), req.Config)
 	if b == nil {
 		return nil, ds
 	}

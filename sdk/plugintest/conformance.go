@@ -1,6 +1,7 @@
 package plugintest
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -61,12 +62,34 @@ func Main(m *testing.M, program func()) {
 // would start itself again and again.
 var errRecursion = errors.New("the program under test runs the conformance kit itself: let its TestMain call plugintest.Main")
 
-// run is one run of the kit.
 type run struct {
 	Options
 	tempDir string
 	info    *wire.Info
 	report  *Report
+}
+
+// check is one promise that a plugin keeps.
+type check struct {
+	name  string
+	needs start
+	run   func(ctx context.Context, t *trial) error
+}
+
+// start is the process that a check gets.
+type start int
+
+const (
+	startNothing start = iota
+	startProcess
+	startConfigured // for the role
+)
+
+// trial is one check under way. p is stopped after it.
+type trial struct {
+	*run
+	role wire.RoleInfo // of the checks of a role
+	p    *process.Process
 }
 
 // errSkip ends a check that does not apply.
@@ -97,9 +120,7 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 	// A program that was built with the race detector sleeps a second at its end,
 	// unless it is told not to.
 	o.Env = append(slices.Clip(o.Env), underTest+"=1", "GORACE=atexit_sleep_ms=0")
-	if o.CallTimeout == 0 {
-		o.CallTimeout = 20 * time.Second
-	}
+	o.CallTimeout = cmp.Or(o.CallTimeout, 20*time.Second)
 	if o.Models == nil {
 		o.Models = wire.ModelCallerFunc(func(context.Context, string, *sdk.Query) (*sdk.Answer, error) {
 			return &sdk.Answer{Text: "yes"}, nil
@@ -111,21 +132,21 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 	}
 	defer os.RemoveAll(r.tempDir)
 	for _, c := range processChecks() {
-		r.do(ctx, c.name, func(ctx context.Context) error { return c.check(ctx, r) })
+		r.do(ctx, c.name, c, wire.RoleInfo{})
 		if r.info == nil && c.name == "info" {
 			return r.report, nil // nothing else can be asked
 		}
 	}
 	for _, role := range r.info.Roles {
 		for _, c := range roleChecks(role.Role) {
-			r.do(ctx, string(role.Role)+"/"+c.name, func(ctx context.Context) error { return c.check(ctx, r, role) })
+			r.do(ctx, string(role.Role)+"/"+c.name, c, role)
 		}
 	}
 	return r.report, ctx.Err()
 }
 
 // do runs one check with a limit, and makes a panic in it a failure.
-func (r *run) do(ctx context.Context, name string, check func(context.Context) error) {
+func (r *run) do(ctx context.Context, name string, c check, role wire.RoleInfo) {
 	if ctx.Err() != nil {
 		return
 	}
@@ -139,7 +160,7 @@ func (r *run) do(ctx context.Context, name string, check func(context.Context) e
 				err = fmt.Errorf("the check panicked: %v\n%s", v, debug.Stack())
 			}
 		}()
-		return check(ctx)
+		return r.try(ctx, c, role)
 	}()
 	result := Result{Name: name, Status: Passed, Duration: time.Since(begun)}
 	var skip *errSkip
@@ -182,44 +203,41 @@ func (r *run) spec() process.Spec {
 	}
 }
 
-// start starts the plugin; stop ends it.
-func (r *run) start(ctx context.Context) (p *process.Process, stop func(), err error) {
-	p, err = process.Start(ctx, r.spec())
-	if err != nil {
-		return nil, nil, err
+func (r *run) try(ctx context.Context, c check, role wire.RoleInfo) (err error) {
+	t := &trial{run: r, role: role}
+	if c.needs == startNothing {
+		return c.run(ctx, t)
 	}
-	return p, p.Stop, nil
-}
-
-// configured starts the plugin and configures it for the role.
-func (r *run) configured(ctx context.Context, role wire.RoleInfo) (p *process.Process, stop func(), err error) {
-	config, err := r.config(role)
-	if err != nil {
-		return nil, nil, err
+	if t.p, err = process.Start(ctx, r.spec()); err != nil {
+		return err
 	}
-	if p, err = process.Start(ctx, r.spec()); err != nil {
-		return nil, nil, err
-	}
-	modelsCtx, cancel := context.WithCancel(context.Background())
-	stop = func() {
-		cancel()
-		p.Stop()
-	}
-	if r.info.Has(wire.FeatureModelCalls) {
-		if _, err := p.Client().ServeModels(modelsCtx, r.Models, wire.ModelLimits{}); err != nil {
-			stop()
-			return nil, nil, fmt.Errorf("opening the stream for model calls: %w", err)
+	defer func() { t.p.Stop() }()
+	if c.needs == startConfigured {
+		modelsCtx, cancel := context.WithCancel(context.Background())
+		defer cancel()
+		if err := t.prepare(ctx, modelsCtx); err != nil {
+			return err
 		}
 	}
-	ds, err := r.configure(ctx, p, role, config)
+	return c.run(ctx, t)
+}
+
+// prepare answers the process's model calls until modelsCtx ends, and configures it.
+func (t *trial) prepare(ctx, modelsCtx context.Context) error {
+	config, err := t.config(t.role)
+	if err != nil {
+		return err
+	}
+	if t.info.Has(wire.FeatureModelCalls) {
+		if _, err := t.p.Client().ServeModels(modelsCtx, t.Models, wire.ModelLimits{}); err != nil {
+			return fmt.Errorf("opening the stream for model calls: %w", err)
+		}
+	}
+	ds, err := t.configure(ctx, t.p, t.role, config)
 	if err == nil && ds.HasErrors() {
 		err = fmt.Errorf("a good config is refused: %w", ds)
 	}
-	if err != nil {
-		stop()
-		return nil, nil, err
-	}
-	return p, stop, nil
+	return err
 }
 
 func (r *run) configure(ctx context.Context, p *process.Process, role wire.RoleInfo, config map[string]any) (schema.Diagnostics, error) {
@@ -232,7 +250,6 @@ func (r *run) configure(ctx context.Context, p *process.Process, role wire.RoleI
 	return p.Client().Configure(ctx, &wire.ConfigureRequest{Instance: "conformance", Role: role.Role, Config: config, ScratchDir: scratch})
 }
 
-// config returns a working config of the role.
 func (r *run) config(role wire.RoleInfo) (map[string]any, error) {
 	if config, ok := r.Config[role.Role]; ok {
 		return schema.Normalize(config)

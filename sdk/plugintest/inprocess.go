@@ -16,58 +16,43 @@ import (
 )
 
 // Verifier serves p until the test ends and returns it as a verifier. It fails
-// the test when the plugin refuses the config.
-func Verifier(t testing.TB, p plugin.Plugin, config map[string]any) sdk.Verifier {
+// the test when the plugin refuses the config. A plugin that calls models gets them from
+// models.
+func Verifier(t testing.TB, p plugin.Plugin, config map[string]any, models ...wire.ModelCaller) sdk.Verifier {
 	t.Helper()
-	client := configured(t, p, wire.Verifier, config, nil)
-	return verifier{client}
-}
-
-// VerifierWithModels is Verifier for a plugin that calls models.
-func VerifierWithModels(t testing.TB, p plugin.Plugin, config map[string]any, models wire.ModelCaller) sdk.Verifier {
-	t.Helper()
-	return verifier{configured(t, p, wire.Verifier, config, models)}
-}
-
-type verifier struct{ client *wire.Client }
-
-// Verify asks the plugin.
-func (v verifier) Verify(ctx context.Context, req *sdk.VerifyRequest) (*sdk.Verdict, error) {
-	return v.client.Verify(ctx, req, nil)
+	return sdk.VerifierFunc(serveConfigured(t, p, wire.Verifier, config, models...).Verify)
 }
 
 // QualityEstimator serves p until the test ends and returns it as a quality estimator.
 func QualityEstimator(t testing.TB, p plugin.Plugin, config map[string]any) sdk.QualityEstimator {
 	t.Helper()
-	client := configured(t, p, wire.QualityEstimator, config, nil)
-	return sdk.QualityEstimatorFunc(client.EstimateQuality)
+	return sdk.QualityEstimatorFunc(serveConfigured(t, p, wire.QualityEstimator, config).EstimateQuality)
 }
 
 // CostEstimator serves p until the test ends and returns it as a cost estimator.
 func CostEstimator(t testing.TB, p plugin.Plugin, config map[string]any) sdk.CostEstimator {
 	t.Helper()
-	client := configured(t, p, wire.CostEstimator, config, nil)
-	return sdk.CostEstimatorFunc(client.EstimateCost)
+	return sdk.CostEstimatorFunc(serveConfigured(t, p, wire.CostEstimator, config).EstimateCost)
 }
 
 // Configure serves p, configures it and returns its diagnostics, for tests of
 // what a plugin says about a bad config.
 func Configure(t testing.TB, p plugin.Plugin, role wire.Role, config map[string]any) schema.Diagnostics {
 	t.Helper()
-	_, ds := configure(t, p, role, config, nil)
+	_, ds := serve(t, p, role, config)
 	return ds
 }
 
-func configured(t testing.TB, p plugin.Plugin, role wire.Role, config map[string]any, models wire.ModelCaller) *wire.Client {
+func serveConfigured(t testing.TB, p plugin.Plugin, role wire.Role, config map[string]any, models ...wire.ModelCaller) *wire.Client {
 	t.Helper()
-	client, ds := configure(t, p, role, config, models)
+	client, ds := serve(t, p, role, config, models...)
 	if ds.HasErrors() {
 		t.Fatalf("the plugin refuses its config: %v", ds)
 	}
 	return client
 }
 
-func configure(t testing.TB, p plugin.Plugin, role wire.Role, config map[string]any, models wire.ModelCaller) (*wire.Client, schema.Diagnostics) {
+func serve(t testing.TB, p plugin.Plugin, role wire.Role, config map[string]any, models ...wire.ModelCaller) (*wire.Client, schema.Diagnostics) {
 	t.Helper()
 	server, closeAll, err := plugin.NewServer(p, nil)
 	if err != nil {
@@ -98,8 +83,8 @@ func configure(t testing.TB, p plugin.Plugin, role wire.Role, config map[string]
 			t.Errorf("closing the plugin: %v", err)
 		}
 	})
-	if models != nil {
-		if _, err := client.ServeModels(ctx, models, wire.ModelLimits{}); err != nil {
+	for _, caller := range models {
+		if _, err := client.ServeModels(ctx, caller, wire.ModelLimits{}); err != nil {
 			t.Fatal(err)
 		}
 	}

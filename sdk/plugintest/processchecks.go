@@ -21,24 +21,18 @@ import (
 	"github.com/stepfall/stepfall/sdk/plugin/wire"
 )
 
-type processCheck struct {
-	name  string
-	check func(ctx context.Context, r *run) error
-}
-
-// processChecks need no config.
-func processChecks() []processCheck {
-	return []processCheck{
-		{"info", checkInfo},
-		{"health", checkHealth},
-		{"cookie", checkCookie},
-		{"versions", checkVersions},
-		{"mutual-tls", checkMutualTLS},
-		{"stdout", checkStdout},
-		{"describe", checkDescribe},
-		{"shutdown", checkShutdown},
-		{"lifeline", checkLifeline},
-		{"crash", checkCrash},
+func processChecks() []check {
+	return []check{
+		{"info", startProcess, checkInfo},
+		{"health", startProcess, checkHealth},
+		{"cookie", startNothing, checkCookie},
+		{"versions", startNothing, checkVersions},
+		{"mutual-tls", startProcess, checkMutualTLS},
+		{"stdout", startProcess, checkStdout},
+		{"describe", startNothing, checkDescribe},
+		{"shutdown", startProcess, checkShutdown},
+		{"lifeline", startProcess, checkLifeline},
+		{"crash", startProcess, checkCrash},
 	}
 }
 
@@ -46,22 +40,17 @@ var semver = regexp.MustCompile(`^v?\d+\.\d+\.\d+([-+].*)?$`)
 
 // checkInfo: GetInfo answers without Configure, twice the same, with a usable
 // name, version and schema.
-func checkInfo(ctx context.Context, r *run) error {
-	p, stop, err := r.start(ctx)
+func checkInfo(ctx context.Context, t *trial) error {
+	info, err := t.p.Client().Info(ctx, "conformance")
 	if err != nil {
 		return err
 	}
-	defer stop()
-	info, err := p.Client().Info(ctx, "conformance")
+	again, err := t.p.Client().Info(ctx, "conformance")
 	if err != nil {
 		return err
 	}
-	again, err := p.Client().Info(ctx, "conformance")
-	if err != nil {
-		return err
-	}
-	r.info = info
-	r.report.Plugin, r.report.Version = info.Name, info.Version
+	t.info = info
+	t.report.Plugin, t.report.Version = info.Name, info.Version
 	if !reflect.DeepEqual(info, again) {
 		return errors.New("GetInfo does not answer the same twice")
 	}
@@ -108,21 +97,16 @@ func checkFields(fields []schema.Field, path []string) error {
 }
 
 // checkHealth: the standard health service serves "plugin".
-func checkHealth(ctx context.Context, r *run) error {
-	p, stop, err := r.start(ctx)
-	if err != nil {
-		return err
-	}
-	defer stop()
+func checkHealth(ctx context.Context, t *trial) error {
 	ctx, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()
-	return p.Client().Healthy(ctx)
+	return t.p.Client().Healthy(ctx)
 }
 
 // checkCookie: without the cookie the program does not serve but ends, and not
 // with success, since it was asked nothing.
-func checkCookie(ctx context.Context, r *run) error {
-	spec := r.spec()
+func checkCookie(ctx context.Context, t *trial) error {
+	spec := t.spec()
 	spec.WithoutCookie, spec.StartTimeout = true, 10*time.Second
 	p, err := process.Start(ctx, spec)
 	if err == nil {
@@ -140,9 +124,9 @@ func checkCookie(ctx context.Context, r *run) error {
 }
 
 // checkVersions: it takes the common version of several, and none when there is none.
-func checkVersions(ctx context.Context, r *run) error {
+func checkVersions(ctx context.Context, t *trial) error {
 	const future = 999
-	spec := r.spec()
+	spec := t.spec()
 	spec.ProtocolVersions = []int{wire.ProtocolVersion, future}
 	p, err := process.Start(ctx, spec)
 	if err != nil {
@@ -162,18 +146,13 @@ func checkVersions(ctx context.Context, r *run) error {
 }
 
 // checkMutualTLS: somebody else on this machine cannot talk to it.
-func checkMutualTLS(ctx context.Context, r *run) error {
-	if r.Insecure {
+func checkMutualTLS(ctx context.Context, t *trial) error {
+	if t.Insecure {
 		return skipf("mutual TLS is off")
 	}
-	p, stop, err := r.start(ctx)
-	if err != nil {
-		return err
-	}
-	defer stop()
-	target := "passthrough:///" + p.Addr().String()
-	if p.Addr().Network() == "unix" {
-		target = "unix://" + p.Addr().String()
+	target := "passthrough:///" + t.p.Addr().String()
+	if t.p.Addr().Network() == "unix" {
+		target = "unix://" + t.p.Addr().String()
 	}
 	conn, err := grpc.NewClient(target, grpc.WithTransportCredentials(insecure.NewCredentials()))
 	if err != nil {
@@ -189,26 +168,22 @@ func checkMutualTLS(ctx context.Context, r *run) error {
 }
 
 // checkStdout: nothing but the handshake is written to standard output.
-func checkStdout(ctx context.Context, r *run) error {
-	p, stop, err := r.start(ctx)
+func checkStdout(ctx context.Context, t *trial) error {
+	_, err := t.p.Client().Info(ctx, "conformance")
+	t.p.Stop()
 	if err != nil {
 		return err
 	}
-	_, err = p.Client().Info(ctx, "conformance")
-	stop()
-	if err != nil {
-		return err
-	}
-	if lines := p.StrayOutput(); len(lines) > 0 {
+	if lines := t.p.StrayOutput(); len(lines) > 0 {
 		return fmt.Errorf("it writes to standard output, which is for the handshake: %q", lines)
 	}
 	return nil
 }
 
 // checkDescribe: run by hand, it describes itself as it does to hosts.
-func checkDescribe(ctx context.Context, r *run) error {
-	cmd := exec.CommandContext(ctx, r.Path, append(append([]string(nil), r.Args...), "describe")...)
-	cmd.Env = r.Env
+func checkDescribe(ctx context.Context, t *trial) error {
+	cmd := exec.CommandContext(ctx, t.Path, append(append([]string(nil), t.Args...), "describe")...)
+	cmd.Env = t.Env
 	out, err := cmd.Output()
 	if err != nil {
 		return fmt.Errorf("`describe`: %w", err)
@@ -220,39 +195,30 @@ func checkDescribe(ctx context.Context, r *run) error {
 	if err := json.Unmarshal(out, &described); err != nil {
 		return fmt.Errorf("`describe` does not print JSON: %w", err)
 	}
-	if described.Name != r.info.Name || described.Version != r.info.Version {
-		return fmt.Errorf("`describe` says %s %s, GetInfo says %s %s", described.Name, described.Version, r.info.Name, r.info.Version)
+	if described.Name != t.info.Name || described.Version != t.info.Version {
+		return fmt.Errorf("`describe` says %s %s, GetInfo says %s %s", described.Name, described.Version, t.info.Name, t.info.Version)
 	}
 	return nil
 }
 
 // checkShutdown: asked to end, it does within a second, by itself.
-func checkShutdown(ctx context.Context, r *run) error {
-	p, stop, err := r.start(ctx)
-	if err != nil {
-		return err
-	}
+func checkShutdown(ctx context.Context, t *trial) error {
 	begun := time.Now()
-	stop()
+	t.p.Stop()
 	if took := time.Since(begun); took > time.Second {
 		return fmt.Errorf("it took %v to end after it was asked to", took.Round(time.Millisecond))
 	}
-	if exit := p.Exit(); exit != "exit status 0" {
+	if exit := t.p.Exit(); exit != "exit status 0" {
 		return fmt.Errorf("asked to end, it ended with %s", exit)
 	}
 	return nil
 }
 
 // checkLifeline: it ends within a second after the host is gone.
-func checkLifeline(ctx context.Context, r *run) error {
-	p, stop, err := r.start(ctx)
-	if err != nil {
-		return err
-	}
-	defer stop()
-	p.DropLifeline()
+func checkLifeline(ctx context.Context, t *trial) error {
+	t.p.DropLifeline()
 	select {
-	case <-p.Done():
+	case <-t.p.Done():
 		return nil
 	case <-time.After(time.Second):
 		return fmt.Errorf("it lives on after the host has gone: it must end when the file descriptor %s is at its end", wire.LifelineEnv)
@@ -260,24 +226,19 @@ func checkLifeline(ctx context.Context, r *run) error {
 }
 
 // checkCrash: killed, it leaves nothing that keeps it from starting again.
-func checkCrash(ctx context.Context, r *run) error {
-	p, stop, err := r.start(ctx)
-	if err != nil {
-		return err
-	}
-	p.Kill()
-	<-p.Done()
-	stop()
-	p, stop, err = r.start(ctx)
+func checkCrash(ctx context.Context, t *trial) error {
+	t.p.Kill()
+	<-t.p.Done()
+	t.p.Stop()
+	p, err := process.Start(ctx, t.spec())
 	if err != nil {
 		return fmt.Errorf("after a crash it does not start: %w", err)
 	}
-	defer stop()
+	defer p.Stop()
 	_, err = p.Client().Info(ctx, "conformance")
 	return err
 }
 
-// wantStatus reports whether err has the code.
 func wantStatus(err error, want codes.Code, what string) error {
 	if got := status.Code(err); got != want {
 		return fmt.Errorf("%s: the status is %v (%w), not %v", what, got, err, want)

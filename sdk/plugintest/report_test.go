@@ -67,7 +67,7 @@ func judge() plugin.Plugin {
 }
 
 func TestVerifierWithModels(t *testing.T) {
-	v := plugintest.VerifierWithModels(t, judge(), nil, wire.ModelCallerFunc(func(_ context.Context, model string, _ *sdk.Query) (*sdk.Answer, error) {
+	v := plugintest.Verifier(t, judge(), nil, wire.ModelCallerFunc(func(_ context.Context, model string, _ *sdk.Query) (*sdk.Answer, error) {
 		return &sdk.Answer{Text: "asked " + model, CostUSD: 0.125}, nil
 	}))
 	got, err := v.Verify(t.Context(), &sdk.VerifyRequest{Query: &sdk.Query{}, Answer: &sdk.Answer{}})

@@ -11,60 +11,46 @@ import (
 
 	"google.golang.org/grpc/codes"
 
+	"github.com/stepfall/stepfall/sdk/plugin/process"
 	"github.com/stepfall/stepfall/sdk/plugin/schema"
 	"github.com/stepfall/stepfall/sdk/plugin/wire"
 )
 
-type roleCheck struct {
-	name  string
-	check func(ctx context.Context, r *run, role wire.RoleInfo) error
-}
-
-// roleChecks are run for each role of the plugin.
-func roleChecks(role wire.Role) []roleCheck {
-	checks := []roleCheck{
-		{"unconfigured", checkUnconfigured},
-		{"unknown-argument", checkUnknownArgument},
-		{"missing-argument", checkMissingArgument},
-		{"wrong-type", checkWrongType},
-		{"bounds", checkBounds},
-		{"configure-twice", checkConfigureTwice},
-		{"answers", checkAnswers},
-		{"odd-input", checkOddInput},
-		{"large-input", checkLargeInput},
-		{"concurrency", checkConcurrency},
-		{"cancellation", checkCancellation},
-		{"deadline", checkDeadline},
-		{"stop-while-busy", checkStopWhileBusy},
+func roleChecks(role wire.Role) []check {
+	checks := []check{
+		{"unconfigured", startProcess, checkUnconfigured},
+		{"unknown-argument", startNothing, checkRefusal("no argument is known", func(f *schema.Field) (any, bool) { return true, f.Type == "" })},
+		{"missing-argument", startNothing, checkRefusal("no argument is required", func(f *schema.Field) (any, bool) { return nil, f.Required })},
+		{"wrong-type", startNothing, checkRefusal("no argument has a type", valueOfWrongType)},
+		{"bounds", startNothing, checkRefusal("no number has bounds", valueOutOfBounds)},
+		{"configure-twice", startConfigured, checkConfigureTwice},
+		{"answers", startConfigured, checkAnswers},
+		{"odd-input", startConfigured, checkOddInput},
+		{"large-input", startConfigured, checkLargeInput},
+		{"concurrency", startConfigured, checkConcurrency},
+		{"cancellation", startConfigured, checkCancellation},
+		{"deadline", startConfigured, checkDeadline},
+		{"stop-while-busy", startConfigured, checkStopWhileBusy},
 	}
 	if role != wire.Verifier {
-		checks = append(checks,
-			roleCheck{"same-query-again", checkSameQuery},
-		)
+		checks = append(checks, check{"same-query-again", startConfigured, checkSameQuery})
 	}
 	return checks
 }
 
 // checkUnconfigured: a call before Configure fails with FAILED_PRECONDITION.
-func checkUnconfigured(ctx context.Context, r *run, role wire.RoleInfo) error {
-	p, stop, err := r.start(ctx)
-	if err != nil {
-		return err
-	}
-	defer stop()
-	ctx, cancel := context.WithTimeout(ctx, r.CallTimeout)
-	defer cancel()
-	return wantStatus(call(ctx, p.Client(), role.Role, []sample{plain(0)}), codes.FailedPrecondition, "called before it is configured")
+func checkUnconfigured(ctx context.Context, t *trial) error {
+	return wantStatus(t.ask(ctx, plain(0)), codes.FailedPrecondition, "called before it is configured")
 }
 
 // refuses checks that a config is refused with a diagnostic at the path.
-func (r *run) refuses(ctx context.Context, role wire.RoleInfo, config map[string]any, path ...string) error {
-	p, stop, err := r.start(ctx)
+func (t *trial) refuses(ctx context.Context, config map[string]any, path ...string) error {
+	p, err := process.Start(ctx, t.spec())
 	if err != nil {
 		return err
 	}
-	defer stop()
-	ds, err := r.configure(ctx, p, role, config)
+	defer p.Stop()
+	ds, err := t.configure(ctx, p, t.role, config)
 	if err != nil {
 		return fmt.Errorf("a bad config must give diagnostics, not a status: %w", err)
 	}
@@ -76,121 +62,75 @@ func (r *run) refuses(ctx context.Context, role wire.RoleInfo, config map[string
 			if d.Summary == "" {
 				return errors.New("the diagnostic says nothing")
 			}
-			return wantStatus(call(ctx, p.Client(), role.Role, []sample{plain(0)}), codes.FailedPrecondition, "called after its config was refused")
+			return wantStatus(call(ctx, p.Client(), t.role.Role, []sample{plain(0)}), codes.FailedPrecondition, "called after its config was refused")
 		}
 	}
 	return fmt.Errorf("no diagnostic has the path %s: %w", strings.Join(path, "."), ds)
 }
 
-// with returns a working config with one argument set, or removed by nil.
-func (r *run) with(role wire.RoleInfo, name string, value any) (map[string]any, error) {
-	config, err := r.config(role)
-	if err != nil {
-		return nil, err
+// checkRefusal: a config with a faulty argument is refused, with an error at its path. fault
+// returns the faulty value of a field, nil to leave it out; the field without a type is one
+// that the plugin does not know.
+func checkRefusal(none string, fault func(*schema.Field) (value any, ok bool)) func(context.Context, *trial) error {
+	return func(ctx context.Context, t *trial) error {
+		const enough = 2 // each takes a process
+		tried := 0
+		for _, f := range append(slices.Clone(t.role.Config.Fields), schema.Field{Name: "surely_unknown"}) {
+			value, ok := fault(&f)
+			if !ok || tried == enough {
+				continue
+			}
+			tried++
+			config, err := t.config(t.role)
+			if err != nil {
+				return err
+			}
+			if config[f.Name] = value; value == nil {
+				delete(config, f.Name)
+			}
+			if err := t.refuses(ctx, config, f.Name); err != nil {
+				return err
+			}
+		}
+		if tried == 0 {
+			return skipf("%s", none)
+		}
+		return nil
 	}
-	if value == nil {
-		delete(config, name)
-	} else {
-		config[name] = value
-	}
-	return config, nil
 }
 
-// checkUnknownArgument: a misspelt argument is an error at its path.
-func checkUnknownArgument(ctx context.Context, r *run, role wire.RoleInfo) error {
-	const name = "surely_unknown"
-	config, err := r.with(role, name, true)
-	if err != nil {
-		return err
+func valueOfWrongType(f *schema.Field) (any, bool) {
+	kind, _, _ := strings.Cut(f.Type, "(")
+	if kind == "map" || kind == "object" {
+		return "surely wrong", true
 	}
-	return r.refuses(ctx, role, config, name)
+	return map[string]any{"surely": "wrong"}, kind != "any" && kind != ""
 }
 
-// checkMissingArgument: so is a required one that is missing.
-func checkMissingArgument(ctx context.Context, r *run, role wire.RoleInfo) error {
-	checked := false
-	for _, f := range role.Config.Fields {
-		if !f.Required {
-			continue
-		}
-		checked = true
-		config, err := r.with(role, f.Name, nil)
-		if err != nil {
-			return err
-		}
-		if err := r.refuses(ctx, role, config, f.Name); err != nil {
-			return err
-		}
+func valueOutOfBounds(f *schema.Field) (any, bool) {
+	switch {
+	case f.Type != "number" && f.Type != "integer" || f.Min == nil && f.Max == nil:
+		return nil, false
+	case f.Min != nil:
+		return *f.Min - 1, true
 	}
-	if !checked {
-		return skipf("no argument is required")
-	}
-	return nil
-}
-
-// checkWrongType: so is a value of another type.
-func checkWrongType(ctx context.Context, r *run, role wire.RoleInfo) error {
-	for _, f := range role.Config.Fields {
-		var wrong any = map[string]any{"surely": "wrong"}
-		if kind, _, _ := strings.Cut(f.Type, "("); kind == "map" || kind == "object" {
-			wrong = "surely wrong"
-		} else if kind == "any" {
-			continue
-		}
-		config, err := r.with(role, f.Name, wrong)
-		if err != nil {
-			return err
-		}
-		return r.refuses(ctx, role, config, f.Name)
-	}
-	return skipf("no argument has a type")
-}
-
-// checkBounds: so is a number out of its bounds.
-func checkBounds(ctx context.Context, r *run, role wire.RoleInfo) error {
-	for _, f := range role.Config.Fields {
-		if f.Type != "number" && f.Type != "integer" || f.Min == nil && f.Max == nil {
-			continue
-		}
-		value := 0.0
-		if f.Min != nil {
-			value = *f.Min - 1
-		} else {
-			value = *f.Max + 1
-		}
-		config, err := r.with(role, f.Name, value)
-		if err != nil {
-			return err
-		}
-		return r.refuses(ctx, role, config, f.Name)
-	}
-	return skipf("no number has bounds")
+	return *f.Max + 1, true
 }
 
 // checkConfigureTwice: a process serves one config.
-func checkConfigureTwice(ctx context.Context, r *run, role wire.RoleInfo) error {
-	p, stop, err := r.configured(ctx, role)
+func checkConfigureTwice(ctx context.Context, t *trial) error {
+	config, err := t.config(t.role)
 	if err != nil {
 		return err
 	}
-	defer stop()
-	config, err := r.config(role)
-	if err != nil {
-		return err
-	}
-	_, err = r.configure(ctx, p, role, config)
+	_, err = t.configure(ctx, t.p, t.role, config)
 	return wantStatus(err, codes.FailedPrecondition, "configured twice")
 }
 
 // checkAnswers: the simplest call gives a well-formed answer, and again.
-func checkAnswers(ctx context.Context, r *run, role wire.RoleInfo) error {
-	p, stop, err := r.configured(ctx, role)
-	if err != nil {
-		return err
-	}
-	defer stop()
+func checkAnswers(ctx context.Context, t *trial) error {
 	for n := range 3 {
-		if err := r.ask(ctx, p.Client(), role.Role, plain(n)); err != nil {
+		if err := t.ask(ctx, plain(n)); err != nil {
 			return err
 		}
 	}
@@ -198,56 +138,41 @@ func checkAnswers(ctx context.Context, r *run, role wire.RoleInfo) error {
 }
 
 // checkOddInput: unusual queries may fail one by one, but nothing breaks.
-func checkOddInput(ctx context.Context, r *run, role wire.RoleInfo) error {
-	p, stop, err := r.configured(ctx, role)
-	if err != nil {
-		return err
-	}
-	defer stop()
+func checkOddInput(ctx context.Context, t *trial) error {
 	for _, s := range oddities() {
-		err := r.ask(ctx, p.Client(), role.Role, s)
+		err := t.ask(ctx, s)
 		if broken(err) {
 			return fmt.Errorf("%s: %w", s.what, err)
 		}
-		if exit := p.Exit(); exit != "" {
+		if exit := t.p.Exit(); exit != "" {
 			return fmt.Errorf("%s: it ended with %s", s.what, exit)
 		}
 	}
-	return r.ask(ctx, p.Client(), role.Role, plain(1))
+	return t.ask(ctx, plain(1))
 }
 
 // checkLargeInput: 20 MiB in one call, far over gRPC's usual limit.
-func checkLargeInput(ctx context.Context, r *run, role wire.RoleInfo) error {
-	p, stop, err := r.configured(ctx, role)
-	if err != nil {
-		return err
-	}
-	defer stop()
+func checkLargeInput(ctx context.Context, t *trial) error {
 	s := plain(0)
 	s.query.Messages[0].Parts[0].Text = strings.Repeat("long ", 4<<20)
-	if err := r.ask(ctx, p.Client(), role.Role, s); broken(err) {
+	if err := t.ask(ctx, s); broken(err) {
 		return fmt.Errorf("a request of 20 MiB: %w", err)
 	}
 	return nil
 }
 
 // checkConcurrency: calls at the same time all get their own answers.
-func checkConcurrency(ctx context.Context, r *run, role wire.RoleInfo) error {
-	p, stop, err := r.configured(ctx, role)
-	if err != nil {
-		return err
-	}
-	defer stop()
+func checkConcurrency(ctx context.Context, t *trial) error {
 	parallel := 16
-	if r.info.MaxConcurrency > 0 {
-		parallel = min(parallel, r.info.MaxConcurrency)
+	if t.info.MaxConcurrency > 0 {
+		parallel = min(parallel, t.info.MaxConcurrency)
 	}
 	errs := make([]error, parallel)
 	var wg sync.WaitGroup
 	for n := range parallel {
 		wg.Go(func() {
 			for k := range 4 {
-				if err := r.ask(ctx, p.Client(), role.Role, plain(n+k)); err != nil {
+				if err := t.ask(ctx, plain(n+k)); err != nil {
 					errs[n] = err
 					return
 				}
@@ -260,58 +185,44 @@ func checkConcurrency(ctx context.Context, r *run, role wire.RoleInfo) error {
 
 // checkCancellation: a call that its caller gives up does not keep the plugin
 // from answering the next one within a second.
-func checkCancellation(ctx context.Context, r *run, role wire.RoleInfo) error {
-	p, stop, err := r.configured(ctx, role)
-	if err != nil {
-		return err
-	}
-	defer stop()
-	calls := max(1, r.info.MaxConcurrency)
+func checkCancellation(ctx context.Context, t *trial) error {
+	calls := max(1, t.info.MaxConcurrency)
 	for range calls {
 		callCtx, cancel := context.WithCancel(ctx)
 		timer := time.AfterFunc(20*time.Millisecond, cancel)
-		_ = call(callCtx, p.Client(), role.Role, many(64)) // it may be done before
+		_ = call(callCtx, t.p.Client(), t.role.Role, many(64)) // it may be done before
 		timer.Stop()
 		cancel()
 	}
 	healthCtx, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()
-	if err := p.Client().Healthy(healthCtx); err != nil {
+	if err := t.p.Client().Healthy(healthCtx); err != nil {
 		return fmt.Errorf("a second after a call was given up it is not healthy: %w", err)
 	}
-	return r.ask(ctx, p.Client(), role.Role, plain(0))
+	return t.ask(ctx, plain(0))
 }
 
 // checkDeadline: a deadline that has all but passed is met or reported, not ignored.
-func checkDeadline(ctx context.Context, r *run, role wire.RoleInfo) error {
-	p, stop, err := r.configured(ctx, role)
-	if err != nil {
-		return err
-	}
-	defer stop()
+func checkDeadline(ctx context.Context, t *trial) error {
 	begun := time.Now()
 	short, cancel := context.WithTimeout(ctx, time.Millisecond)
 	defer cancel()
-	_ = call(short, p.Client(), role.Role, many(64))
+	_ = call(short, t.p.Client(), t.role.Role, many(64))
 	if took := time.Since(begun); took > time.Second {
 		return fmt.Errorf("a call with a deadline of 1 ms took %v", took)
 	}
-	return r.ask(ctx, p.Client(), role.Role, plain(0))
+	return t.ask(ctx, plain(0))
 }
 
 // checkStopWhileBusy: a call under way does not keep it from ending.
-func checkStopWhileBusy(ctx context.Context, r *run, role wire.RoleInfo) error {
-	p, stop, err := r.configured(ctx, role)
-	if err != nil {
-		return err
-	}
+func checkStopWhileBusy(ctx context.Context, t *trial) error {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		_ = call(ctx, p.Client(), role.Role, many(64)) // it ends with the process at the latest
+		_ = call(ctx, t.p.Client(), t.role.Role, many(64)) // it ends with the process at the latest
 	}()
 	begun := time.Now()
-	stop()
+	t.p.Stop()
 	<-done
 	if took := time.Since(begun); took > 2*time.Second {
 		return fmt.Errorf("it took %v to end while it was busy", took.Round(time.Millisecond))
@@ -321,40 +232,35 @@ func checkStopWhileBusy(ctx context.Context, r *run, role wire.RoleInfo) error {
 
 // checkSameQuery: a long query that was sent before, and is only named now, is
 // answered as at first; so is one that the plugin has had time to forget.
-func checkSameQuery(ctx context.Context, r *run, role wire.RoleInfo) error {
-	p, stop, err := r.configured(ctx, role)
-	if err != nil {
-		return err
-	}
-	defer stop()
-	ctx, cancel := context.WithTimeout(ctx, r.CallTimeout)
+func checkSameQuery(ctx context.Context, t *trial) error {
+	ctx, cancel := context.WithTimeout(ctx, t.CallTimeout)
 	defer cancel()
 	long := func(n int) sample {
 		s := plain(n)
 		s.query.Messages[0].Parts[0].Text += strings.Repeat(" Think of it again.", 300)
 		return s
 	}
-	first, err := estimate(ctx, p.Client(), role.Role, long(0))
+	first, err := estimate(ctx, t.p.Client(), t.role.Role, long(0))
 	if err != nil {
 		return err
 	}
-	second, err := estimate(ctx, p.Client(), role.Role, long(0))
+	second, err := estimate(ctx, t.p.Client(), t.role.Role, long(0))
 	if err != nil {
 		return err
 	}
-	if !same(first, second) {
+	if !sameEstimates(first, second) {
 		return skipf("the plugin does not answer alike")
 	}
 	for n := range 300 {
-		if _, err := estimate(ctx, p.Client(), role.Role, long(n+1)); err != nil {
+		if _, err := estimate(ctx, t.p.Client(), t.role.Role, long(n+1)); err != nil {
 			return fmt.Errorf("query %d: %w", n, err)
 		}
 	}
-	again, err := estimate(ctx, p.Client(), role.Role, long(0))
+	again, err := estimate(ctx, t.p.Client(), t.role.Role, long(0))
 	if err != nil {
 		return err
 	}
-	if !same(first, again) {
+	if !sameEstimates(first, again) {
 		return fmt.Errorf("the same query gave %v, and later %v", first, again)
 	}
 	return nil

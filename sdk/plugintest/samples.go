@@ -88,12 +88,11 @@ func oddities() []sample {
 	return []sample{empty, none, parts, probs, text, missing}
 }
 
-// call asks about samples, one after the other, and returns how the calls went.
 func call(ctx context.Context, c *wire.Client, role wire.Role, samples []sample) error {
 	for _, s := range samples {
 		var err error
 		if role == wire.Verifier {
-			_, err = c.Verify(ctx, &sdk.VerifyRequest{Query: s.query, Answer: s.answer, Earlier: s.attempts}, nil)
+			_, err = c.Verify(ctx, &sdk.VerifyRequest{Query: s.query, Answer: s.answer, Earlier: s.attempts})
 		} else {
 			_, err = estimate(ctx, c, role, s)
 		}
@@ -104,11 +103,10 @@ func call(ctx context.Context, c *wire.Client, role wire.Role, samples []sample)
 	return nil
 }
 
-// ask asks about samples with the usual deadline.
-func (r *run) ask(ctx context.Context, c *wire.Client, role wire.Role, samples ...sample) error {
-	ctx, cancel := context.WithTimeout(ctx, r.CallTimeout)
+func (t *trial) ask(ctx context.Context, samples ...sample) error {
+	ctx, cancel := context.WithTimeout(ctx, t.CallTimeout)
 	defer cancel()
-	return call(ctx, c, role, samples)
+	return call(ctx, t.p.Client(), t.role.Role, samples)
 }
 
 func estimate(ctx context.Context, c *wire.Client, role wire.Role, s sample) ([]sdk.Estimate, error) {
@@ -146,7 +144,7 @@ func broken(err error) bool {
 	return true
 }
 
-func same(a, b []sdk.Estimate) bool {
+func sameEstimates(a, b []sdk.Estimate) bool {
 	return slices.EqualFunc(a, b, func(x, y sdk.Estimate) bool {
 		return x.Abstains() && y.Abstains() || math.Abs(x.Mean-y.Mean) <= 1e-12 && math.Abs(x.StdDev-y.StdDev) <= 1e-12
 	})

@@ -1,6 +1,7 @@
 package redact
 
 import (
+	"math/rand/v2"
 	"strings"
 	"testing"
 )
@@ -16,5 +17,34 @@ func TestTheWorkIsLinear(t *testing.T) {
 		if small, large := work(1<<12), work(1<<15); large > 9*small+1<<12 || small > 400<<12 {
 			t.Errorf("%s: %d bytes are looked at for 4 KB, %d for 32 KB", name, small, large)
 		}
+	}
+}
+
+// A text in which nothing may be encoded has no view but itself, so that it need not be walked.
+func TestPlainTextsHaveOneView(t *testing.T) {
+	r := New("sk-proj-R3dact/Me+Please_2026", "short", "R3dact99")
+	random := rand.New(rand.NewPCG(1, 2))
+	plain := 0
+	for range 20_000 {
+		text := make([]byte, random.IntN(60))
+		for i := range text {
+			text[i] = "aZ09+/-_  \n\r.,:{\"%\\&="[random.IntN(21)]
+		}
+		for _, run := range []int{6, r.run} {
+			if r.isEncoded(string(text), run) {
+				continue
+			}
+			plain++
+			for _, isTail := range []bool{false, true} {
+				r.walk(view{text: string(text), isTail: isTail}, run, nested, func(v *view) {
+					if v.source != nil || v.text != string(text) {
+						t.Fatalf("%q of %q", v.text, text)
+					}
+				})
+			}
+		}
+	}
+	if plain < 1000 {
+		t.Errorf("%d texts were plain", plain)
 	}
 }

@@ -72,7 +72,7 @@ func (r *Redactor) Known(s string) string { return mask(s, 0, len(s), r.find(s))
 
 // find returns where in s secrets stand, in order and apart.
 func (r *Redactor) find(s string) (found []span) {
-	if r == nil || len(s) < shortest || len(r.secrets) == 0 {
+	if r == nil || len(s) < shortest || len(r.secrets) == 0 || !r.isEncoded(s, r.run) && !slices.ContainsFunc(r.secrets, func(secret string) bool { return strings.Contains(s, secret) }) {
 		return nil
 	}
 	r.walk(view{text: s}, r.run, nested, func(v *view) {
@@ -100,6 +100,26 @@ func (r *Redactor) find(s string) (found []span) {
 		}
 	}
 	return apart
+}
+
+// isEncoded reports whether something in s may be an escape, or a run of base64 of so many
+// digits.
+func (r *Redactor) isEncoded(s string, run int) bool {
+	digits := 0
+	for i := range len(s) {
+		switch c := s[i]; {
+		case strings.IndexByte(openers, c) >= 0:
+			return true
+		case sextets[c] < 64:
+			digits++
+		case c != '\n' && c != '\r':
+			digits = 0
+		}
+		if run > 0 && digits >= run {
+			return true
+		}
+	}
+	return false
 }
 
 // mask returns s[from:to] with the mark in place of what was found.
@@ -130,18 +150,45 @@ func (r *Redactor) pending(s string, least int) int {
 	}
 	const longest = 4 << 10
 	begin := max(0, len(s)-min(longest, 12*r.window))
-	at := len(s)
-	r.walk(view{text: s[begin:], isTail: true}, base64.RawStdEncoding.EncodedLen(max(least, 2)), nested, func(v *view) {
+	at, run := len(s), base64.RawStdEncoding.EncodedLen(max(least, 2))
+	if !r.isEncoded(s[begin:], run) && !slices.ContainsFunc(r.secrets, func(secret string) bool { return endsWithin(s[begin:], secret, min(least, len(secret)/2)) > 0 }) {
+		return at
+	}
+	r.walk(view{text: s[begin:], isTail: true}, run, nested, func(v *view) {
 		for _, secret := range r.secrets {
-			for n := min(len(secret)-1, len(v.text)); v.isTail && n >= min(least, len(secret)/2); n-- {
-				if strings.HasSuffix(v.text, secret[:n]) {
-					at = min(at, begin+v.start(len(v.text)-n))
-					break
-				}
+			if n := endsWithin(v.text, secret, min(least, len(secret)/2)); v.isTail && n > 0 {
+				at = min(at, begin+v.start(len(v.text)-n))
 			}
 		}
 	})
 	return at
+}
+
+// openEscapes returns where the last word of s begins if it is mostly escapes, which may lie
+// in one another: only its end says what they stand for. len(s) is nowhere.
+func openEscapes(s string) int {
+	const longest, perEscape = 16 << 10, 12
+	at := strings.LastIndexAny(s, " \t\n") + 1
+	n := 0
+	for i := at; i < len(s); i++ {
+		if strings.IndexByte(openers, s[i]) >= 0 {
+			n++
+		}
+	}
+	if n < 2 || n*perEscape < len(s)-at || len(s)-at > longest {
+		return len(s)
+	}
+	return at
+}
+
+// endsWithin returns how many bytes of a secret, at least so many and not all, end a text.
+func endsWithin(text, secret string, least int) int {
+	for n := min(len(secret)-1, len(text)); n >= max(least, 1); n-- {
+		if strings.HasSuffix(text, secret[:n]) {
+			return n
+		}
+	}
+	return 0
 }
 
 // Text returns the text without secrets and without what looks like one.
@@ -149,7 +196,7 @@ func (r *Redactor) Text(s string) string {
 	if s == "" {
 		return s
 	}
-	return unshaped(r.Known(s))
+	return withoutShape(r.Known(s))
 }
 
 // Split returns the beginning of a longer text without secrets, and its end, where that
@@ -190,7 +237,11 @@ func (r *Redactor) Stream() *Stream {
 // Next takes the next piece and returns what can be shown.
 func (s *Stream) Next(piece string) string {
 	const least = 4
-	return s.take(piece, func(text string) int { return s.r.pending(text, least) })
+	if text := s.seen + s.held + piece; openEscapes(text) <= len(s.seen) {
+		s.held += piece
+		return ""
+	}
+	return s.take(piece, func(text string) int { return min(s.r.pending(text, least), openEscapes(text)) })
 }
 
 // End returns what was held.

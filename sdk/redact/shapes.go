@@ -53,8 +53,8 @@ var shapes = func() (table [256][]shape) {
 	return table
 }()
 
-// unshaped returns the text without what has the shape of a credential.
-func unshaped(s string) string {
+// withoutShape returns the text without what has the shape of a credential.
+func withoutShape(s string) string {
 	var b strings.Builder
 	done := 0
 	for i := 0; i < len(s); i++ {

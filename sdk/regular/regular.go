@@ -15,12 +15,12 @@ import (
 	"syscall"
 )
 
-// Opener is [os.OpenFile], or the method of that name of an [os.Root].
-type Opener = func(name string, flag int, perm fs.FileMode) (*os.File, error)
+// opener is [os.OpenFile], or the method of that name of an [os.Root].
+type opener = func(name string, flag int, perm fs.FileMode) (*os.File, error)
 
 // Open opens a regular file for reading. Its errors are of [*fs.PathError]; what is
 // no regular file is [fs.ErrInvalid].
-func Open(open Opener, name string) (*os.File, fs.FileInfo, error) {
+func Open(open opener, name string) (*os.File, fs.FileInfo, error) {
 	file, err := open(name, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
 		return nil, nil, err
@@ -38,7 +38,7 @@ func Open(open Opener, name string) (*os.File, fs.FileInfo, error) {
 
 // Read returns the content of a regular file of at most most bytes; a larger one is
 // [fs.ErrInvalid], also when it grows while it is read.
-func Read(open Opener, name string, most int64) ([]byte, error) {
+func Read(open opener, name string, most int64) ([]byte, error) {
 	file, _, err := Open(open, name)
 	if err != nil {
 		return nil, err

@@ -78,7 +78,7 @@ func (r *run) recall() bool {
 		return false
 	}
 	for _, i := range r.state.Ran {
-		if !r.rejected[i] && !r.looked(i) && !r.judged[i] {
+		if !r.rejected[i] && !r.isLookedAt(i) && !r.judged[i] {
 			return false
 		}
 	}

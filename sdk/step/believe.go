@@ -10,9 +10,9 @@ import (
 	"github.com/stepfall/stepfall/sdk/cascade"
 )
 
-// looked reports whether an estimator will look at candidate i's answer: one that could be
+// isLookedAt reports whether an estimator will look at candidate i's answer: one that could be
 // had when it was asked last.
-func (r *run) looked(i int) bool {
+func (r *run) isLookedAt(i int) bool {
 	for k := range r.e.c.Estimators {
 		s := &r.e.c.Estimators[k]
 		if (r.away == nil || !r.away[k]) && s.speaksOf(r.q, r.e.names[i]) && (s.Looks == nil || s.Looks(r.q, r.e.names[i])) {
@@ -27,7 +27,7 @@ func (r *run) looked(i int) bool {
 func (r *run) believe(ctx context.Context) {
 	r.believeQuality(ctx)
 	r.believeCost(ctx)
-	passed := r.passed()
+	passed := r.passConfidence()
 	for i := range r.state.Beliefs {
 		if r.ran(i) {
 			r.postHoc(i)
@@ -38,20 +38,24 @@ func (r *run) believe(ctx context.Context) {
 		// nothing where nobody looks: not an operator's doubt about a prior.
 		switch {
 		case r.judged[i]:
-			*b = cascade.Belief{Mean: min(max(b.Mean, 0), 1), Bernoulli: true, Judge: r.rates[i]}
+			rates := r.rates[i]
+			if b.Judge != (cascade.Rates{}) {
+				rates = b.Judge // given its verdicts so far
+			}
+			*b = cascade.Belief{Mean: min(max(b.Mean, 0), 1), Bernoulli: true, Judge: rates}
 			if passed > 0 && passed < 1 {
 				// A pass of the same judge would be worth no more than the one that is there.
 				*b = cascade.Belief{Mean: passed * b.Mean}
 			}
-		case !r.looked(i):
+		case !r.isLookedAt(i):
 			*b = cascade.Belief{Mean: b.Mean, Unseen: true}
 		}
 	}
 }
 
-// passed returns the greatest confidence of an answer that a free verifier passed which
+// passConfidence returns the greatest confidence of an answer that a free verifier passed which
 // is taken at its word; 0 when none has passed.
-func (r *run) passed() float64 {
+func (r *run) passConfidence() float64 {
 	best := 0.0
 	for i := range r.e.models {
 		if v := r.verdict(i); r.ran(i) && v != nil && v.Outcome == sdk.Passed && v.CostUSD == 0 && !v.Errs() {
@@ -85,9 +89,9 @@ func (r *run) postHoc(i int) {
 	r.posts[i] = sdk.Estimate{Mean: b.Mean, StdDev: b.StdDev}
 }
 
-// asked returns the candidates that an estimator is asked about: those that ran
+// askedModels returns the candidates that an estimator is asked about: those that ran
 // and those that may be run.
-func (r *run) asked() []int {
+func (r *run) askedModels() []int {
 	list := make([]int, 0, len(r.e.models))
 	for i, out := range r.state.Infeasible {
 		if !out || r.ran(i) {
@@ -154,7 +158,7 @@ func (r *run) billedUsage(i int) sdk.Usage {
 func (r *run) priorCost(i int) float64 { return r.e.models[i].Price.CostUSD(r.expectedUsage(i)) }
 
 func (r *run) askCost(ctx context.Context) {
-	asked := r.asked()
+	asked := r.askedModels()
 	models := make([]sdk.Model, len(asked))
 	for k, i := range asked {
 		models[k] = r.e.models[i]

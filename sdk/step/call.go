@@ -129,7 +129,7 @@ func (r *run) book(ctx context.Context, rec *sdk.Call, i int, answer *sdk.Answer
 	rec.CostUSD = round(rec.CostUSD)
 	r.t.Usage = r.t.Usage.Add(rec.Usage)
 	r.t.Calls = append(r.t.Calls, *rec)
-	if stands > rec.CostUSD && r.e.capped() {
+	if stands > rec.CostUSD && r.e.hasCap() {
 		r.say(fmt.Sprintf("the bill of %s is not known: its worst case of %.6g USD stands under the caps", rec.Model, stands))
 	}
 	if fault := r.settle(ctx, held, rec.CostUSD, stands); fault != nil {
@@ -185,7 +185,7 @@ func (r *run) recordAnswer(rec *sdk.Call, i int, answer *sdk.Answer, most *deman
 	if rec.UsageDoubt = most.refute(answer.Usage, ended); rec.UsageDoubt != "" {
 		r.say(m.Name + ": estimated: " + rec.UsageDoubt)
 		answer.Usage = r.estimateUsage(answer)
-		if answer.CostUSD == 0 && r.e.capped() {
+		if answer.CostUSD == 0 && r.e.hasCap() {
 			answer.CostUSD = most.usd
 		}
 	}
@@ -194,6 +194,9 @@ func (r *run) recordAnswer(rec *sdk.Call, i int, answer *sdk.Answer, most *deman
 	}
 	rec.Usage, rec.CostUSD, rec.StopReason, rec.Deployment = answer.Usage, answer.CostUSD, answer.StopReason, answer.Deployment
 	rec.NotSent = answer.NotSent
+	if most.hosted > 0 { // servers bill their tools' uses, and not all report them
+		stands = min(rec.CostUSD+most.hosted, max(rec.CostUSD, most.usd))
+	}
 	if r.cut != nil {
 		answer.StopReason, rec.StopReason = sdk.StopReasonCancelled, sdk.StopReasonCancelled
 		if answer.Usage.Estimated {
@@ -208,8 +211,13 @@ func (r *run) recordAnswer(rec *sdk.Call, i int, answer *sdk.Answer, most *deman
 
 // reserve sets usd aside under the step's cap and in the ledger.
 func (r *run) reserve(ctx context.Context, usd float64) (Reservation, error) {
-	if limit := r.e.c.StepCapUSD; limit > 0 && near(r.spent+r.standing)+up(usd) > near(limit) {
-		return nil, fmt.Errorf("step: %.6g USD spent, up to %.6g more for the next call, cap %.6g: %w", r.spent+r.standing, usd, limit, sdk.ErrBudgetExhausted)
+	return r.reserveMore(ctx, 0, usd)
+}
+
+// reserveMore sets usd aside beside what is reserved for what is under way.
+func (r *run) reserveMore(ctx context.Context, reserved, usd float64) (Reservation, error) {
+	if limit, gone := r.e.c.StepCapUSD, r.spent+r.standing+reserved; limit > 0 && near(gone)+up(usd) > near(limit) {
+		return nil, fmt.Errorf("step: %.6g USD spent, up to %.6g more for the next call, cap %.6g: %w", gone, usd, limit, sdk.ErrBudgetExhausted)
 	}
 	if r.e.c.Ledger == nil {
 		return nil, nil

@@ -29,15 +29,15 @@ func (r *run) spare(i int, worst float64) bool {
 // none of them has given a better one.
 func (r *run) whole(ctx context.Context, stop sdk.StopReason, i int) (sdk.StopReason, int, error) {
 	if err := ctx.Err(); err != nil {
-		return sdk.StopDeadline, -1, r.failed(err)
+		return sdk.StopDeadline, -1, r.stopFailed(err)
 	}
 	r.req.Cancel = false
 	answer, err := r.call(ctx, i, false)
 	if err != nil {
 		if r.capped != nil {
-			return sdk.StopBudget, -1, r.failed(r.capped)
+			return sdk.StopBudget, -1, r.stopFailed(r.capped)
 		}
-		return sdk.StopError, -1, r.failed(err)
+		return sdk.StopError, -1, r.stopFailed(err)
 	}
 	r.rejected[i] = false
 	verdict, err := r.assess(ctx, i, answer)
@@ -48,6 +48,6 @@ func (r *run) whole(ctx context.Context, stop sdk.StopReason, i int) (sdk.StopRe
 	if err != nil {
 		return sdk.StopError, -1, err
 	}
-	r.settled(ctx)
+	r.settleBeliefs(ctx)
 	return stop, i, nil
 }

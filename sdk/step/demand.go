@@ -18,6 +18,8 @@ type demand struct {
 	// price is that of the request, usd what the demand costs by it.
 	price sdk.Price
 	usd   float64
+	// hosted is what the provider's own tools can cost of it.
+	hosted float64
 }
 
 // Tokens that servers add to a prompt.
@@ -51,12 +53,13 @@ func (r *run) demandOf(i int) demand {
 		completion = cmp.Or(float64(m.ContextTokens), unknownTokens)
 	}
 	d.output = float64(max(r.req.Choices, 1)) * completion
-	d.usd = worstCost(d.price, d.input, d.output)
+	d.hosted = float64(r.req.HostedCalls) * d.price.HostedCallUSD
+	d.usd = worstCost(d.price, d.input, d.output) + d.hosted
 	switch {
 	case r.req.PromptBytes == 0: // any number of completions, which their caller accounts for
 		d.input = max(float64(m.ContextTokens), unknownTokens)
 		d.output = d.input
-	case !r.e.capped() && r.req.Images > 0:
+	case !r.e.hasCap() && r.req.Images > 0:
 		d.input = max(d.input, float64(m.ContextTokens))
 	}
 	return d
@@ -72,9 +75,10 @@ func (r *run) inputDemand(m *sdk.Model) float64 {
 		input = promptDemand(r.req.PromptBytes, len(r.q.Tools) > 0)
 	}
 	context := cmp.Or(float64(m.ContextTokens), unknownContext)
-	image := max(imageTokens, imageUSD*1e6/m.Price.Input)
-	return input + min(float64(r.req.Images)*image, context) + float64(r.req.ContextReads)*context
+	return input + min(float64(r.req.Images)*imageDemand(m), context) + float64(r.req.ContextReads)*context
 }
+
+func imageDemand(m *sdk.Model) float64 { return max(imageTokens, imageUSD*1e6/m.Price.Input) }
 
 // promptDemand returns the most tokens that a conversation can have: one for each byte,
 // three times as many as tokenizers make, which leaves room for what a server adds except
@@ -93,7 +97,7 @@ func promptDemand(promptBytes int, hasTools bool) float64 {
 func (r *run) outputLimit(i int) int {
 	m := &r.e.models[i]
 	limit := max(r.q.MaxOutputTokens, 0)
-	if limit == 0 && !r.e.capped() {
+	if limit == 0 && !r.e.hasCap() {
 		return 0
 	}
 	if most := m.MaxOutputTokens; most > 0 && (limit == 0 || limit > most) {
@@ -106,8 +110,8 @@ func (r *run) outputLimit(i int) int {
 	return limit
 }
 
-// capped reports whether calls are made under a reservation.
-func (e *Engine) capped() bool { return e.c.StepCapUSD > 0 || e.c.Ledger != nil }
+// hasCap reports whether calls are made under a reservation.
+func (e *Engine) hasCap() bool { return e.c.StepCapUSD > 0 || e.c.Ledger != nil }
 
 // refute returns why a call that demands d cannot have used u, or "". The answer is nil where
 // the call did not end.
@@ -163,7 +167,11 @@ func WorstCostUSD(m *sdk.Model, promptBytes, maxOutputTokens int) float64 {
 }
 
 func worstCost(p sdk.Price, input, output float64) float64 {
-	return (input*max(p.Input, p.CachedInput, p.CacheWrite) + output*max(p.Output, p.Reasoning)) / 1e6
+	in, out := input*max(p.Input, p.CachedInput, p.CacheWrite), output*max(p.Output, p.Reasoning)
+	if p.Long.Tokens > 0 && input > float64(p.Long.Tokens) {
+		in, out = in*max(p.Long.InputFactor, 1), out*max(p.Long.OutputFactor, 1)
+	}
+	return (in+out)/1e6 + p.RequestUSD
 }
 
 // money is an amount that somebody else says was spent; what is none is 0.

@@ -267,3 +267,44 @@ func TestAJudgeWithoutAPriceStaysUnderTheCap(t *testing.T) {
 		t.Errorf("%d verdicts, %v USD", judged, spent)
 	}
 }
+
+// Fees that are not for tokens, and what long prompts cost more, stay under a cap.
+func TestFeesAndLongPromptsAreReserved(t *testing.T) {
+	const usdCap = 1.0
+	model := sdk.Model{Name: "m", MaxOutputTokens: 1000, Price: sdk.Price{
+		Input: 1, Output: 10, RequestUSD: 0.02, HostedCallUSD: 0.05, Long: sdk.LongContext{Tokens: 10_000, InputFactor: 2, OutputFactor: 1.5},
+	}}
+	for name, c := range map[string]struct {
+		prompt, hosted int
+		usage          sdk.Usage
+		usd            float64 // what the trace says
+	}{
+		"a fee for each request": {300, 0, sdk.Usage{InputTokens: 100, OutputTokens: 1000}, 0.0001 + 0.01 + 0.02},
+		"a long prompt":          {20_000, 0, sdk.Usage{InputTokens: 20_000, OutputTokens: 1000}, 2*0.02 + 1.5*0.01 + 0.02},
+		"a prompt at the bound":  {20_000, 0, sdk.Usage{InputTokens: 10_000, OutputTokens: 1000}, 0.01 + 0.01 + 0.02},
+		"searches":               {300, 4, sdk.Usage{InputTokens: 100, OutputTokens: 1000}, 0.0001 + 0.01 + 0.02},
+	} {
+		billed, calls := 0.0, 0
+		ledger := step.NewMemory(step.Caps{RunUSD: usdCap})
+		e := engine(t, step.Config{Candidates: []step.Candidate{{Model: model}}, Strategy: index(t, 1), Ledger: ledger})
+		for range 100 {
+			res, err := e.Run(t.Context(), step.Request{Query: query(), PromptBytes: c.prompt, HostedCalls: c.hosted, Caller: step.CallerFunc(func(context.Context, *step.Call) (*sdk.Answer, error) {
+				billed += model.Price.CostUSD(c.usage) + 0.05*float64(c.hosted)
+				calls++
+				return &sdk.Answer{Text: "ok", Usage: c.usage}, nil
+			})})
+			if err != nil {
+				if !errors.Is(err, sdk.ErrBudgetExhausted) {
+					t.Fatal(name, err)
+				}
+				break
+			}
+			if math.Abs(res.Trace.CostUSD-c.usd) > 1e-12 {
+				t.Errorf("%s: %v USD in the trace, want %v", name, res.Trace.CostUSD, c.usd)
+			}
+		}
+		if billed > usdCap || billed < usdCap/2 || calls == 100 {
+			t.Errorf("%s: %d calls billed %v USD under a cap of %v", name, calls, billed, usdCap)
+		}
+	}
+}

@@ -46,12 +46,12 @@ const (
 	UnavailableAccept
 )
 
-// As says what is made of what a verifier finds.
-type As int
+// VerifierUse says what is made of what a verifier finds.
+type VerifierUse int
 
 const (
 	// AsVerdict takes it for true: it accepts or rejects the answer.
-	AsVerdict As = iota
+	AsVerdict VerifierUse = iota
 	// AsSignal takes it for a number about the answer, which the estimators read under
 	// the verifier's name: the probability that the answer is right. It is had of every
 	// answer.
@@ -72,8 +72,8 @@ type Verifier struct {
 	// Rejects says that it finds faults and passes nothing: of an answer in which it
 	// finds none it has nothing to say. Like a check, it is expected to tell nothing.
 	Rejects bool
-	// As says what is made of what it finds; the zero value is a verdict.
-	As As
+	// VerifierUse says what is made of what it finds; the zero value is a verdict.
+	As VerifierUse
 	// Rates are how often its verdicts err: then they are evidence, and move what is
 	// believed of an answer. Nil takes them at their word, with their confidence; zero
 	// rates, with certainty.
@@ -83,6 +83,9 @@ type Verifier struct {
 	// MaxCostUSD is the most that one verification costs; it is reserved before. 0 reserves
 	// the most that one has cost so far.
 	MaxCostUSD float64
+	// CallsModels says that it asks models of the program, whose worst cases are reserved
+	// where MaxCostUSD does not cover them: see [ReserveCall].
+	CallsModels bool
 	// Timeout bounds one verification; 0 is no bound but the caller's.
 	Timeout time.Duration
 }
@@ -290,8 +293,12 @@ func (e *Engine) Models() []sdk.Model { return e.models }
 // Index returns the index of the model with that name, or -1.
 func (e *Engine) Index(name string) int { return slices.Index(e.names, name) }
 
+// hostedCallUSD is the dearest published price of one search within a call: Google's, and
+// more than Anthropic's and OpenAI's.
+const hostedCallUSD = 0.035
+
 // withPrices fills in the prices that follow from others: cached and cache-writing
-// input from input, reasoning from output.
+// input from input, reasoning from output, and tools of providers.
 func withPrices(m sdk.Model) sdk.Model {
 	if m.Price.CachedInput == 0 {
 		m.Price.CachedInput = m.Price.Input
@@ -302,11 +309,14 @@ func withPrices(m sdk.Model) sdk.Model {
 	if m.Price.Reasoning == 0 {
 		m.Price.Reasoning = m.Price.Output
 	}
+	if m.Price.HostedCallUSD == 0 && m.Price.Output > 0 {
+		m.Price.HostedCallUSD = hostedCallUSD
+	}
 	return m
 }
 
 func validPrice(p sdk.Price) bool {
-	for _, usd := range [...]float64{p.Input, p.CachedInput, p.CacheWrite, p.Output, p.Reasoning} {
+	for _, usd := range [...]float64{p.Input, p.CachedInput, p.CacheWrite, p.Output, p.Reasoning, p.RequestUSD, p.HostedCallUSD, p.Long.InputFactor, p.Long.OutputFactor} {
 		if !(usd >= 0) || math.IsInf(usd, 0) {
 			return false
 		}

@@ -25,6 +25,8 @@ type Estimator struct {
 	Looks func(q *sdk.Query, model string) bool
 	// OnUnavailable says what an error of the estimator means: to abstain, or to fail.
 	OnUnavailable Unavailable
+	// CallsModels says that it asks models of the program, by [ReserveCall].
+	CallsModels bool
 	// Timeout bounds one call; 0 is no bound but the caller's.
 	Timeout time.Duration
 }
@@ -37,7 +39,7 @@ func (s *Estimator) speaksOf(q *sdk.Query, model string) bool {
 // askEstimators asks the estimators in order. Of each model the first that does not
 // abstain counts.
 func (r *run) askEstimators(ctx context.Context) {
-	asked := r.asked()
+	asked := r.askedModels()
 	names := make([]string, len(asked))
 	for k, i := range asked {
 		names[k] = r.e.names[i]
@@ -77,6 +79,9 @@ func (r *run) askEstimators(ctx context.Context) {
 			}
 			r.state.Beliefs[i] = cascade.Belief{Mean: estimate.Mean, StdDev: estimate.StdDev}
 			r.weighed[i], r.compared[i] = resp.Weighs, resp.ByAgreement
+			if j := resp.Judge; j != nil && k < len(j.Next) && j.Usual == r.rates[i] && j.Next[k].Validate() == nil {
+				r.state.Beliefs[i].Judge = j.Next[k]
+			}
 			if k < len(resp.Looks) && r.e.sells {
 				r.offer(i, &resp.Looks[k])
 			}
@@ -88,26 +93,29 @@ func (r *run) askEstimators(ctx context.Context) {
 
 // askEstimator asks one estimator; nil when it could not be had, which the trace notes.
 func (r *run) askEstimator(ctx context.Context, s *Estimator, p *patience, req *sdk.QualityRequest) *sdk.QualityResponse {
-	askCtx := ctx
 	if left := p.left(r.e.c.Now()); left > 0 && s.OnUnavailable != UnavailableFail {
 		r.say(fmt.Sprintf("estimator %s is left alone for %s: it missed its deadline %d times in a row, abstained", s.Name, left.Round(time.Second), misses))
 		return nil
 	}
+	askCtx, own := ctx, (*purse)(nil)
+	if s.CallsModels && r.e.hasCap() {
+		askCtx, own = r.openPurse(ctx, 0)
+	}
 	if s.Timeout > 0 {
 		var cancel context.CancelFunc
-		askCtx, cancel = context.WithTimeout(ctx, s.Timeout)
+		askCtx, cancel = context.WithTimeout(askCtx, s.Timeout)
 		defer cancel()
 	}
 	from := r.e.c.Now()
 	resp, err := guard(func() (*sdk.QualityResponse, error) { return s.Estimator.EstimateQuality(askCtx, req) })
 	r.waited += r.e.c.Now().Sub(from)
 	if ctx.Err() == nil {
-		p.ended(r.e.c.Now(), askCtx.Err() == nil)
+		p.observe(r.e.c.Now(), askCtx.Err() == nil)
 	}
 	if err == nil && (resp == nil || len(resp.Estimates) != len(req.Models)) {
 		err = fmt.Errorf("want %d estimates", len(req.Models))
 	}
-	r.charge(ctx, resp, err)
+	r.charge(ctx, own, resp, err)
 	if err == nil {
 		return resp
 	}
@@ -122,15 +130,12 @@ func (r *run) askEstimator(ctx context.Context, s *Estimator, p *patience, req *
 }
 
 // charge books what an estimator has spent, also when it failed.
-func (r *run) charge(ctx context.Context, resp *sdk.QualityResponse, err error) {
+func (r *run) charge(ctx context.Context, own *purse, resp *sdk.QualityResponse, err error) {
 	usd := money(sdk.SpentUSD(err))
 	if resp != nil {
 		usd += money(resp.CostUSD)
 	}
-	if usd == 0 {
-		return
-	}
-	if fault := r.settle(ctx, nil, usd, 0); fault != nil {
+	if fault := r.settlePurse(ctx, own, nil, usd, 0); fault != nil {
 		r.say("settling: " + fault.Error())
 	}
 }

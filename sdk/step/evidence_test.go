@@ -72,3 +72,32 @@ func TestZeroRatesAreCertainty(t *testing.T) {
 		t.Error("a judge that passes everything is taken")
 	}
 }
+
+// Rates that an estimator gives for a judge whose errors go together stand for its usual
+// ones, and only for those of that judge.
+func TestRatesFollowWhatAJudgeSaid(t *testing.T) {
+	usual, next := cascade.Rates{FalsePass: 0.1, FalseReject: 0.2}, cascade.Rates{FalsePass: 0.4, FalseReject: 0.5}
+	estimator := sdk.QualityEstimatorFunc(func(_ context.Context, req *sdk.QualityRequest) (*sdk.QualityResponse, error) {
+		resp := &sdk.QualityResponse{Weighs: true, Judge: &sdk.JudgeRates{Usual: usual}}
+		for range req.Models {
+			resp.Estimates, resp.Judge.Next = append(resp.Estimates, sdk.Estimate{Mean: 0.5}), append(resp.Judge.Next, next)
+		}
+		return resp, nil
+	})
+	for _, rates := range []cascade.Rates{usual, {FalsePass: 0.2}} {
+		want := next
+		if rates != usual {
+			want = rates
+		}
+		res, err := engine(t, step.Config{
+			Candidates: candidates(), Strategy: route(t), Estimators: []step.Estimator{{Name: "e", Estimator: estimator}},
+			Verifiers: []step.Verifier{{Name: "judge", Verifier: rejects(), Rates: &rates}},
+		}).Run(t.Context(), step.Request{Query: query(), Caller: says()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := res.Trace.Decisions[0].Models[0].Judge; got != want {
+			t.Errorf("a judge with the rates %+v is believed to err at %+v", rates, got)
+		}
+	}
+}

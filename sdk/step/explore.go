@@ -26,7 +26,7 @@ func (r *run) explore(ctx context.Context, answer int) int {
 	}
 	r.believe(ctx)
 	if d := r.strategy.Decide(&r.state); d.Answer >= 0 {
-		return r.preferred(d.Answer)
+		return r.prefer(d.Answer)
 	}
 	return answer
 }

@@ -16,10 +16,10 @@ func (v *Verifier) judges(q *sdk.Query, model string) bool {
 	return (v.Models == nil || slices.Contains(v.Models, model)) && (v.Applies == nil || v.Applies(q))
 }
 
-// whoIsJudged finds the candidates whose answers a verifier will judge: one that
+// findJudges finds the candidates whose answers a verifier will judge: one that
 // applies, unless it could say nothing of an answer of this step, or says nothing of most
 // answers to such queries.
-func (r *run) whoIsJudged() {
+func (r *run) findJudges() {
 	clear(r.judged)
 	if !r.looks() {
 		return
@@ -121,7 +121,7 @@ func (r *run) verify(ctx context.Context, answer *sdk.Answer) (*sdk.Verdict, err
 				r.mute = make([]bool, len(r.e.c.Verifiers))
 			}
 			r.mute[k] = true
-			r.whoIsJudged()
+			r.findJudges()
 		}
 		if verdict.Outcome == sdk.Failed {
 			break
@@ -184,8 +184,8 @@ func (v *Verifier) weigh(verdict *sdk.Verdict) {
 	}
 }
 
-// malformed says what no verdict can be.
-func malformed(v *sdk.Verdict) error {
+// checkVerdict says what no verdict can be.
+func checkVerdict(v *sdk.Verdict) error {
 	switch {
 	case v.Outcome < sdk.Inconclusive || v.Outcome > sdk.Failed:
 		return fmt.Errorf("a verdict with the unknown outcome %d", v.Outcome)
@@ -233,9 +233,13 @@ func (r *run) ask(ctx context.Context, v *Verifier, answer *sdk.Answer) (*sdk.Ve
 			return &sdk.Verdict{Verifier: v.Name, Evidence: err.Error()}, nil
 		}
 	}
-	verifyCtx, cancel := ctx, context.CancelFunc(nil)
+	verifyCtx, own := ctx, (*purse)(nil)
+	if v.CallsModels && r.e.hasCap() {
+		verifyCtx, own = r.openPurse(ctx, worst)
+	}
 	if v.Timeout > 0 {
-		verifyCtx, cancel = context.WithTimeout(ctx, v.Timeout)
+		var cancel context.CancelFunc
+		verifyCtx, cancel = context.WithTimeout(verifyCtx, v.Timeout)
 		defer cancel()
 	}
 	from := r.e.c.Now()
@@ -249,11 +253,11 @@ func (r *run) ask(ctx context.Context, v *Verifier, answer *sdk.Answer) (*sdk.Ve
 	}
 	usd := 0.0
 	if err == nil {
-		own := *verdict
-		verdict = &own
+		copied := *verdict
+		verdict = &copied
 		verdict.CostUSD = money(verdict.CostUSD)
 		usd = verdict.CostUSD
-		err = malformed(verdict)
+		err = checkVerdict(verdict)
 	}
 	if err != nil {
 		verdict = &sdk.Verdict{Evidence: "unavailable: " + err.Error(), CostUSD: usd + money(sdk.SpentUSD(err))}
@@ -270,7 +274,7 @@ func (r *run) ask(ctx context.Context, v *Verifier, answer *sdk.Answer) (*sdk.Ve
 		stands = worst
 	}
 	known.raise(verdict.CostUSD)
-	if fault := r.settle(ctx, held, verdict.CostUSD, stands); fault != nil {
+	if fault := r.settlePurse(ctx, own, held, verdict.CostUSD, stands); fault != nil {
 		r.say("settling: " + fault.Error())
 	}
 	if err == nil {

@@ -75,7 +75,7 @@ func (r *run) forSale() bool {
 func (r *run) buy(ctx context.Context, i int) error {
 	k := slices.Index(r.state.Ran, i)
 	if k < 0 || r.state.Beliefs[i].Look == (cascade.Look{}) {
-		return r.failed(fmt.Errorf("strategy %s wanted a look at the answer of %s, which is not offered", r.t.Strategy, r.e.names[i]))
+		return r.stopFailed(fmt.Errorf("strategy %s wanted a look at the answer of %s, which is not offered", r.t.Strategy, r.e.names[i]))
 	}
 	v, answer := r.sellers[i], &r.attempts[k].Answer
 	verdict, err := r.ask(ctx, v, answer)

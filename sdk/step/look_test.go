@@ -39,7 +39,7 @@ func TestALookIsBoughtWhereItIsWorthItsPrice(t *testing.T) {
 		name    string
 		usd     float64
 		verdict sdk.Verdict
-		as      step.As
+		as      step.VerifierUse
 		asked   int
 		called  string
 		quality float64

@@ -93,7 +93,7 @@ func toPico(x float64) int64 {
 func (a *account) take(amount, limit int64) bool {
 	for {
 		taken := a.taken.Load()
-		if taken+amount > limit {
+		if amount > 0 && taken+amount > limit {
 			return false
 		}
 		if a.taken.CompareAndSwap(taken, taken+amount) {

@@ -95,21 +95,6 @@ func TestSettlingLessGivesTheRestBack(t *testing.T) {
 	}
 }
 
-func TestNestedReservesInAllOrNone(t *testing.T) {
-	wide, narrow := step.NewMemory(step.Caps{RunUSD: 10}), step.NewMemory(step.Caps{RunUSD: 1})
-	both := step.Nested(nil, wide, narrow)
-	q := &sdk.Query{Run: "r"}
-	if _, err := both.Reserve(t.Context(), q, 5); !errors.Is(err, sdk.ErrBudgetExhausted) {
-		t.Fatalf("narrow cap of 1 let 5 through: %v", err)
-	}
-	if _, err := wide.Reserve(t.Context(), q, 10); err != nil {
-		t.Errorf("the refused reservation was not taken back: %v", err)
-	}
-	if step.Nested(nil, nil) != nil {
-		t.Error("nothing nested is not nil")
-	}
-}
-
 func TestAccountsThatAreOverAreForgotten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ledger := step.NewMemory(step.Caps{TenantUSD: 1, TenantPeriod: time.Minute})

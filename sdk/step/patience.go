@@ -29,8 +29,8 @@ func (p *patience) left(now time.Time) time.Duration {
 	return p.until.Sub(now)
 }
 
-// ended notes how a call ended.
-func (p *patience) ended(now time.Time, inTime bool) {
+// observe notes how a call ended.
+func (p *patience) observe(now time.Time, inTime bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if inTime {

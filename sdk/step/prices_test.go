@@ -72,8 +72,8 @@ func TestOpenPricesFollow(t *testing.T) {
 		{Model: sdk.Model{Name: "given", Price: sdk.Price{Input: 3, Output: 7, CachedInput: 1, CacheWrite: 4, Reasoning: 9}}},
 	}})
 	for i, want := range []sdk.Price{
-		{Input: 3, Output: 7, CachedInput: 3, CacheWrite: 3, Reasoning: 7},
-		{Input: 3, Output: 7, CachedInput: 1, CacheWrite: 4, Reasoning: 9},
+		{Input: 3, Output: 7, CachedInput: 3, CacheWrite: 3, Reasoning: 7, HostedCallUSD: 0.035},
+		{Input: 3, Output: 7, CachedInput: 1, CacheWrite: 4, Reasoning: 9, HostedCallUSD: 0.035},
 	} {
 		if got := e.Models()[i].Price; got != want {
 			t.Errorf("prices %+v, want %+v", got, want)

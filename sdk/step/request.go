@@ -71,6 +71,9 @@ type Request struct {
 	// context besides the prompt: once for a file whose tokens only the server can count,
 	// more often where it runs tools of its own.
 	ContextReads int
+	// HostedCalls is how often within a call the provider may run tools of its own, each for
+	// the model's HostedCallUSD.
+	HostedCalls int
 	// Tariff, when not nil, returns what a model's prices are for this request: another
 	// service tier has others.
 	Tariff func(sdk.Price) sdk.Price

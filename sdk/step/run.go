@@ -61,7 +61,7 @@ func (e *Engine) Run(ctx context.Context, req Request) (*Result, error) {
 	r := e.start(&req, start)
 	stop, answer, err := r.loop(ctx)
 	if err == nil && r.refusals > 0 && r.isRejected(answer) {
-		stop, answer, err = sdk.StopRefused, -1, r.failed(sdk.ErrRequestRefused)
+		stop, answer, err = sdk.StopRefused, -1, r.stopFailed(sdk.ErrRequestRefused)
 	}
 	if err == nil && slices.Contains(r.partial, answer) {
 		stop, answer, err = r.whole(ctx, stop, answer)
@@ -161,7 +161,7 @@ func (e *Engine) start(req *Request, now time.Time) *run {
 	if req.NotBefore != nil && r.only < 0 {
 		r.putAside(now)
 	}
-	r.whoIsJudged()
+	r.findJudges()
 	return r
 }
 
@@ -179,18 +179,18 @@ func (r *run) loop(ctx context.Context) (sdk.StopReason, int, error) {
 	}
 	for {
 		if err := ctx.Err(); err != nil {
-			return r.interrupted(err)
+			return r.stopInterrupted(err)
 		}
 		open := r.anyOpen()
 		if !open && r.recall() {
 			continue
 		}
 		if !open && !r.e.sells {
-			return r.exhausted()
+			return r.stopExhausted()
 		}
 		r.believe(ctx)
 		if !open && (r.only >= 0 || !r.forSale()) {
-			return r.exhausted()
+			return r.stopExhausted()
 		}
 		if r.fatal != nil && r.only < 0 {
 			return sdk.StopError, -1, r.fatal
@@ -212,11 +212,11 @@ func (r *run) loop(ctx context.Context) (sdk.StopReason, int, error) {
 			continue
 		}
 		if d.Run == cascade.Stop {
-			return r.stopped(d.Answer)
+			return r.stop(d.Answer)
 		}
 		if r.state.Infeasible[d.Run] || slices.Contains(r.state.Ran, d.Run) {
 			// Nothing would change: a faulty strategy must not turn the loop for ever.
-			return sdk.StopError, -1, r.failed(fmt.Errorf("strategy %s chose %s, which has run or cannot be asked", r.t.Strategy, r.e.names[d.Run]))
+			return sdk.StopError, -1, r.stopFailed(fmt.Errorf("strategy %s chose %s, which has run or cannot be asked", r.t.Strategy, r.e.names[d.Run]))
 		}
 		r.callPair(ctx, d.Run)
 		if ended, stop, answer, err := r.turn(ctx, d.Run); ended {
@@ -232,7 +232,7 @@ func (r *run) turn(ctx context.Context, i int) (ended bool, stop sdk.StopReason,
 	answer, err := r.call(ctx, i, final)
 	if err != nil {
 		if fatal, ok := errors.AsType[*CallError](err); ok && fatal.Fatal {
-			return true, sdk.StopError, -1, r.failed(err)
+			return true, sdk.StopError, -1, r.stopFailed(err)
 		}
 		return false, "", -1, nil
 	}
@@ -247,24 +247,24 @@ func (r *run) turn(ctx context.Context, i int) (ended bool, stop sdk.StopReason,
 	default:
 		return false, "", -1, nil
 	}
-	r.settled(ctx)
+	r.settleBeliefs(ctx)
 	return true, stop, i, nil
 }
 
-// stopped ends a step whose strategy asks nobody else.
-func (r *run) stopped(answer int) (sdk.StopReason, int, error) {
+// stop ends a step whose strategy asks nobody else.
+func (r *run) stop(answer int) (sdk.StopReason, int, error) {
 	if len(r.attempts) == 0 {
-		return sdk.StopError, -1, r.failed(sdk.ErrNoFeasibleModel)
+		return sdk.StopError, -1, r.stopFailed(sdk.ErrNoFeasibleModel)
 	}
 	if s, ok := r.strategy.(depthLimited); ok && s.DepthReached(&r.state) {
-		return sdk.StopDepth, r.preferred(answer), nil
+		return sdk.StopDepth, r.prefer(answer), nil
 	}
-	return sdk.StopNotWorth, r.preferred(answer), nil
+	return sdk.StopNotWorth, r.prefer(answer), nil
 }
 
-// settled works out the post-hoc estimates of a step that ends without a further
+// settleBeliefs works out the post-hoc estimates of a step that ends without a further
 // decision: nothing has to be decided, but the trace should tell them.
-func (r *run) settled(ctx context.Context) {
+func (r *run) settleBeliefs(ctx context.Context) {
 	if r.looks() {
 		r.believeQuality(ctx)
 	}

@@ -3,6 +3,7 @@ package step_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"math"
 	"testing"
 
@@ -82,5 +83,76 @@ func TestMalformedVerdicts(t *testing.T) {
 		if _, err := json.Marshal(res.Trace); err != nil {
 			t.Errorf("%+v: %v", v, err)
 		}
+	}
+}
+
+// A judge without a price reserves what each of its model calls can cost, from its first
+// verdict on, and a call that a cap has no room for is not made.
+func TestModelCallsOfPluginsAreReserved(t *testing.T) {
+	judge := sdk.Model{Name: "judge", Price: sdk.Price{Input: 1, Output: 10}, MaxOutputTokens: 1000}
+	const worst = (2000+400/3.0)*1e-6 + 1000*10e-6
+	for name, c := range map[string]struct {
+		capUSD float64
+		usage  sdk.Usage
+		err    error
+		calls  int
+		usd    float64 // of the judge, under the cap
+	}{
+		"room for two":   {2.5 * worst, sdk.Usage{InputTokens: 100, OutputTokens: 1000}, nil, 2, 2 * 0.0101},
+		"room for none":  {0.5 * worst, sdk.Usage{InputTokens: 100, OutputTokens: 100}, nil, 0, 0},
+		"no usage":       {2.5 * worst, sdk.Usage{}, nil, 2, 2 * worst},
+		"billed and cut": {2.5 * worst, sdk.Usage{}, &step.CallError{Err: context.Canceled, Billed: true}, 2, 2 * worst},
+		"not billed":     {2.5 * worst, sdk.Usage{}, &step.CallError{Err: context.Canceled}, 5, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			calls := 0
+			verifier := step.Verifier{Name: "judge", CallsModels: true, Verifier: sdk.VerifierFunc(func(ctx context.Context, _ *sdk.VerifyRequest) (*sdk.Verdict, error) {
+				verdict := &sdk.Verdict{Outcome: sdk.Passed, Score: 1}
+				for range 5 {
+					limit, book, err := step.ReserveCall(ctx, &judge, 400, 0, 0)
+					if err != nil {
+						if !errors.Is(err, sdk.ErrBudgetExhausted) {
+							t.Error(err)
+						}
+						return verdict, nil
+					}
+					if calls++; limit != judge.MaxOutputTokens {
+						t.Errorf("the limit is %d tokens", limit)
+					}
+					answer := &sdk.Answer{Text: "yes", Usage: c.usage}
+					if book(answer, c.err); c.err == nil {
+						verdict.CostUSD += answer.CostUSD
+					}
+				}
+				return verdict, nil
+			})}
+			free := candidates()[:1]
+			free[0].Model.Price = sdk.Price{}
+			ledger := step.NewMemory(step.Caps{RunUSD: c.capUSD})
+			if _, err := engine(t, step.Config{Candidates: free, Strategy: index(t, 1), Verifiers: []step.Verifier{verifier}, Ledger: ledger}).Run(t.Context(), step.Request{Query: query(), Caller: says()}); err != nil {
+				t.Fatal(err)
+			}
+			booked, _ := ledger.SpentUSD("r", "t")
+			if calls != c.calls || math.Abs(booked-c.usd) > 1e-9 || booked > c.capUSD {
+				t.Errorf("%d calls, %v USD of %v were booked, want %d and %v", calls, booked, c.capUSD, c.calls, c.usd)
+			}
+		})
+	}
+}
+
+// What is spent without a reservation is booked, also where it passes the cap.
+func TestSpendAboveACapIsBooked(t *testing.T) {
+	ledger := step.NewMemory(step.Caps{RunUSD: 0.3, TenantUSD: 0.3})
+	broken := step.Verifier{Name: "broken", Verifier: sdk.VerifierFunc(func(context.Context, *sdk.VerifyRequest) (*sdk.Verdict, error) {
+		return nil, spentError{}
+	})}
+	e := engine(t, step.Config{Candidates: candidates()[:1], Strategy: index(t, 1), Ledger: ledger, Verifiers: []step.Verifier{broken, broken}})
+	res, err := e.Run(t.Context(), step.Request{Query: query(), Caller: says()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	run, tenant := ledger.SpentUSD("r", "t")
+	if math.Abs(run-res.Trace.CostUSD) > 1e-9 || run < 1 || tenant != run {
+		t.Errorf("%v USD were spent, %v and %v booked", res.Trace.CostUSD, run, tenant)
 	}
 }

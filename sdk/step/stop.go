@@ -12,9 +12,9 @@ import (
 	"github.com/stepfall/stepfall/sdk/cascade"
 )
 
-// preferred returns the answer to return where the strategy chose i: among equal
+// prefer returns the answer to return where the strategy chose i: among equal
 // posteriors, one that is whole, and then the one that passed the greater share of checks.
-func (r *run) preferred(i int) int {
+func (r *run) prefer(i int) int {
 	best := i
 	for k, ran := range r.state.Ran {
 		if r.state.Beliefs[ran].Mean != r.state.Beliefs[i].Mean || slices.Contains(r.partial, ran) {
@@ -57,31 +57,31 @@ func (r *run) best() int {
 			best = i
 		}
 	}
-	return r.preferred(best)
+	return r.prefer(best)
 }
 
-// interrupted ends the step because the context ended: a deadline returns the best
+// stopInterrupted ends the step because the context ended: a deadline returns the best
 // answer so far, a cancellation nothing.
-func (r *run) interrupted(err error) (sdk.StopReason, int, error) {
+func (r *run) stopInterrupted(err error) (sdk.StopReason, int, error) {
 	if len(r.attempts) > 0 && errors.Is(err, context.DeadlineExceeded) {
 		return sdk.StopDeadline, r.best(), nil
 	}
-	return sdk.StopDeadline, -1, r.failed(err)
+	return sdk.StopDeadline, -1, r.stopFailed(err)
 }
 
-// exhausted ends the step because nothing is left to call.
-func (r *run) exhausted() (sdk.StopReason, int, error) {
+// stopExhausted ends the step because nothing is left to call.
+func (r *run) stopExhausted() (sdk.StopReason, int, error) {
 	switch {
 	case len(r.attempts) == 0 && r.capped != nil:
-		return sdk.StopBudget, -1, r.failed(r.capped)
+		return sdk.StopBudget, -1, r.stopFailed(r.capped)
 	case len(r.attempts) == 0 && len(r.failures) == 0:
 		return sdk.StopError, -1, r.infeasible()
 	case len(r.attempts) == 0 && r.refusals == len(r.failures):
-		return sdk.StopRefused, -1, r.failed(nil)
+		return sdk.StopRefused, -1, r.stopFailed(nil)
 	case len(r.attempts) == 0:
-		return sdk.StopError, -1, r.failed(nil)
+		return sdk.StopError, -1, r.stopFailed(nil)
 	case r.capped != nil && r.e.c.FailAtCap:
-		return sdk.StopBudget, -1, r.failed(r.capped)
+		return sdk.StopBudget, -1, r.stopFailed(r.capped)
 	case r.capped != nil:
 		return sdk.StopBudget, r.strategyAnswer(), nil
 	}
@@ -96,11 +96,11 @@ func (r *run) strategyAnswer() int {
 	if d.Answer == cascade.None {
 		return r.best()
 	}
-	return r.preferred(d.Answer)
+	return r.prefer(d.Answer)
 }
 
-// failed joins the error that ended the step with those of the calls.
-func (r *run) failed(err error) error {
+// stopFailed joins the error that ended the step with those of the calls.
+func (r *run) stopFailed(err error) error {
 	var list []error
 	known := func(err error) bool {
 		for _, f := range r.failures {

@@ -26,7 +26,7 @@ import (
 	"github.com/tmc/langchaingo/llms/openai"
 
 	"github.com/stepfall/stepfall/adapters/gateway"
-	"github.com/stepfall/stepfall/adapters/provider/ollama"
+	"github.com/stepfall/stepfall/adapters/provider"
 	"github.com/stepfall/stepfall/middleware"
 	"github.com/stepfall/stepfall/sdk"
 )
@@ -36,7 +36,7 @@ var (
 	update = flag.Bool("update", false, "write the table into docs/gateway.md")
 )
 
-// actor is a model that does what the clients' scripts ask of it. It is a Speaker of
+// actor is a model that does what the clients' scripts ask of it. It is a NativeModel of
 // every dialect, so what is passed through reaches it.
 type actor struct{}
 
@@ -175,7 +175,7 @@ func vectors(t *testing.T) llms.Model {
 		fmt.Fprint(w, `{"model":"m","embeddings":[[0.5,-1],[2,0]],"prompt_eval_count":7}`)
 	}))
 	t.Cleanup(server.Close)
-	m, err := ollama.New(ollama.Options{Model: "m", BaseURL: server.URL})
+	m, err := provider.New(provider.Options{API: middleware.DialectOllama, Model: "m", BaseURL: server.URL})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -19,8 +19,7 @@ import (
 	"github.com/tmc/langchaingo/llms"
 
 	"github.com/stepfall/stepfall/adapters/gateway"
-	"github.com/stepfall/stepfall/adapters/provider/anthropic"
-	"github.com/stepfall/stepfall/adapters/provider/openai"
+	"github.com/stepfall/stepfall/adapters/provider"
 	"github.com/stepfall/stepfall/middleware"
 	"github.com/stepfall/stepfall/sdk"
 	"github.com/stepfall/stepfall/sdk/cascade"
@@ -73,11 +72,11 @@ func (m *vendorModel) open(t *testing.T, u *upstream) (llm llms.Model) {
 	var err error
 	switch m.api {
 	case messagesAPI:
-		llm, err = anthropic.New(anthropic.Options{Model: m.name, BaseURL: m.baseURL, Transport: u})
+		llm, err = provider.New(provider.Options{API: middleware.DialectAnthropic, Model: m.name, BaseURL: m.baseURL, Transport: u})
 	case responsesAPI:
-		llm, err = openai.New(openai.Options{Model: m.name, BaseURL: m.baseURL, API: middleware.DialectResponses, Transport: u})
+		llm, err = provider.New(provider.Options{Model: m.name, BaseURL: m.baseURL, API: middleware.DialectResponses, Transport: u})
 	default:
-		llm, err = openai.New(openai.Options{Model: m.name, BaseURL: m.baseURL, Transport: u})
+		llm, err = provider.New(provider.Options{Model: m.name, BaseURL: m.baseURL, Transport: u})
 	}
 	if err != nil {
 		t.Fatal(err)

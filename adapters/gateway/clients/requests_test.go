@@ -104,7 +104,20 @@ var oddRequests = []oddRequest{
 	{name: "an open schema", change: map[string]func(q object){
 		chatAPI:      set("reasoning_effort", nil, "tools", nil, "response_format", object{"type": "json_schema", "json_schema": object{"name": "city", "schema": cityFormat}}),
 		responsesAPI: set("reasoning", nil, "tools", nil, "text", object{"format": object{"type": "json_schema", "name": "city", "schema": cityFormat, "strict": false}})}},
-	{name: "a forced tool and effort", change: map[string]func(q object){chatAPI: set("tool_choice", "required"), responsesAPI: set("tool_choice", "required")}},
+	{name: "a PDF", excludes: true, change: map[string]func(q object){messagesAPI: both(noThinking, func(q object) {
+		push(q, "messages", object{"role": "user", "content": []any{object{"type": "document", "source": object{"type": "base64", "media_type": "application/pdf", "data": "AAE="}}}})
+	})}},
+	{name: "a file of text", change: map[string]func(q object){messagesAPI: both(noThinking, func(q object) {
+		push(q, "messages", object{"role": "user", "content": []any{object{"type": "document", "title": "notes", "source": object{"type": "text", "media_type": "text/plain", "data": "a fact"}}}})
+	}), responsesAPI: both(set("reasoning", nil), func(q object) {
+		push(q, "input", object{"role": "user", "content": []any{object{"type": "input_file", "filename": "a.md", "file_data": "data:text/markdown;base64,aGk="}}})
+	})}},
+	{name: "a file of the vendor's", excludes: true, change: map[string]func(q object){messagesAPI: both(noThinking, func(q object) {
+		push(q, "messages", object{"role": "user", "content": []any{object{"type": "document", "title": "notes", "source": object{"type": "file", "file_id": "file_011"}}}})
+	}), responsesAPI: both(set("reasoning", nil), func(q object) {
+		push(q, "input", object{"role": "user", "content": []any{object{"type": "input_file", "file_id": "file-1"}, object{"type": "input_file", "file_url": "https://example.com/a.pdf"}}})
+	})}},
+	{name: "a forced tool and effort", excludes: true, change: map[string]func(q object){chatAPI: set("tool_choice", "required"), responsesAPI: set("tool_choice", "required")}},
 	{name: "only a system message", change: map[string]func(q object){
 		chatAPI:      set("reasoning_effort", nil, "messages", []any{object{"role": "system", "content": "Say hello."}}),
 		responsesAPI: set("reasoning", nil, "instructions", nil, "input", []any{object{"role": "system", "content": "Say hello."}})}},

@@ -115,9 +115,33 @@ var messagesRules = []rule{
 		}
 		return nil
 	}},
-	{messagesAPI, "adaptive thinking", "https://platform.claude.com/docs/en/build-with-claude/adaptive-thinking", func(_ *upstream, _ *vendorModel, q gjson.Result) *refusal {
-		if q.Get("thinking.type").Str == "adaptive" { // both models are older than Claude 4.6
+	{messagesAPI, "adaptive thinking", "https://platform.claude.com/docs/en/models/opus-5-5/whats-new-opus-5-5", func(_ *upstream, m *vendorModel, q gjson.Result) *refusal {
+		kind := q.Get("thinking.type").Str
+		switch {
+		case isHaiku(m) && kind == "adaptive": // it is older than Claude 4.6
 			return claude("adaptive thinking is not supported on this model")
+		case !isHaiku(m) && kind != "" && kind != "adaptive":
+			return claude("\"thinking.type.%s\" is not supported for this model. Use \"thinking.type.adaptive\" and \"output_config.effort\" to control thinking behavior.", kind)
+		}
+		return nil
+	}},
+	{messagesAPI, "forced tools", "https://platform.claude.com/docs/en/models/opus-5-5/whats-new-opus-5-5#forced-tool-use-is-not-supported", func(_ *upstream, m *vendorModel, q gjson.Result) *refusal {
+		if kind := q.Get("tool_choice.type").Str; !isHaiku(m) && (kind == "any" || kind == "tool") {
+			return claude("tool_choice.type: forced tool use is not supported on this model")
+		}
+		return nil
+	}},
+	{messagesAPI, "sampling", "https://platform.claude.com/docs/en/about-claude/models/migration-guide", func(_ *upstream, m *vendorModel, q gjson.Result) *refusal {
+		for _, name := range []string{"temperature", "top_p", "top_k"} {
+			if !isHaiku(m) && q.Get(name).Exists() {
+				return claude("`%s` is deprecated for this model.", name)
+			}
+		}
+		return nil
+	}},
+	{messagesAPI, "prefill", "https://platform.claude.com/docs/en/about-claude/models/migration-guide", func(_ *upstream, m *vendorModel, q gjson.Result) *refusal {
+		if list := q.Get("messages").Array(); !isHaiku(m) && len(list) > 0 && list[len(list)-1].Get("role").Str == "assistant" {
+			return claude("This model does not support assistant message prefill. The conversation must end with a user message.")
 		}
 		return nil
 	}},
@@ -128,8 +152,8 @@ var messagesRules = []rule{
 			return nil
 		case !m.effort:
 			return claude("This model does not support the effort parameter.")
-		case !slices.Contains([]string{"low", "medium", "high"}, effort.Str):
-			return claude("output_config.effort: Input should be 'low', 'medium' or 'high'")
+		case !slices.Contains([]string{"low", "medium", "high", "xhigh", "max"}, effort.Str):
+			return claude("output_config.effort: Input should be 'low', 'medium', 'high', 'xhigh' or 'max'")
 		}
 		return nil
 	}},
@@ -190,7 +214,7 @@ var messagesRules = []rule{
 	}},
 	{messagesAPI, "blocks", "https://github.com/CommandCodeAI/command-code/issues/323", messagesBlocks},
 	{messagesAPI, "results follow their calls", "https://platform.claude.com/docs/en/agents-and-tools/tool-use/implement-tool-use", messagesPairs},
-	{messagesAPI, "thinking comes first", "https://github.com/anomalyco/opencode/issues/3077", func(_ *upstream, _ *vendorModel, q gjson.Result) *refusal {
+	{messagesAPI, "thinking comes first", "https://github.com/anomalyco/opencode/issues/3077", func(_ *upstream, m *vendorModel, q gjson.Result) *refusal {
 		list := q.Get("messages").Array()
 		i := lastAssistant(list)
 		if i < 0 || list[len(list)-1].Get("role").Str == "user" && len(blocks(list[len(list)-1], "tool_result")) == 0 {
@@ -199,9 +223,9 @@ var messagesRules = []rule{
 		first := list[i].Get("content.0.type").Str
 		own := first == "thinking" || first == "redacted_thinking"
 		switch {
-		case thinkingOn(q) && !own && len(blocks(list[i], "tool_use")) > 0:
+		case isHaiku(m) && thinkingOn(q) && !own && len(blocks(list[i], "tool_use")) > 0:
 			return claude("messages.%d.content.0.type: Expected `thinking` or `redacted_thinking`, but found `%s`. When `thinking` is enabled, a final `assistant` message must start with a thinking block (preceeding the lastmost set of `tool_use` and `tool_result` blocks). We recommend you include thinking blocks from previous turns. To avoid this requirement, disable `thinking`. Please consult our documentation at %s", i, first, thinkingDocs) //nolint:misspell // as the vendor writes it
-		case !thinkingOn(q) && own:
+		case isHaiku(m) && !thinkingOn(q) && own:
 			// https://github.com/tailcallhq/forgecode/issues/1853
 			return claude("messages.%d.content.0: When thinking is disabled, an `assistant` message in the final position cannot contain `thinking`. To use thinking blocks, enable `thinking` in your request.", i)
 		}
@@ -314,6 +338,8 @@ func open(schema gjson.Result) bool {
 	return schema.Get("type").Str == "object" && schema.Get("additionalProperties").Raw != "false"
 }
 
+func isHaiku(m *vendorModel) bool { return strings.HasPrefix(m.name, "claude-haiku-4") }
+
 func isDeepSeek(m *vendorModel) bool { return strings.HasPrefix(m.name, "deepseek") }
 
 var chatRules = []rule{
@@ -349,6 +375,35 @@ var chatRules = []rule{
 	{chatAPI, "reasoning_effort of models that do not reason", "https://github.com/coroot/coroot/issues/698", func(_ *upstream, m *vendorModel, q gjson.Result) *refusal {
 		if q.Get("reasoning_effort").Exists() && !m.effort {
 			return gpt("", "", "Unrecognized request argument supplied: reasoning_effort")
+		}
+		return nil
+	}},
+	{chatAPI, "metadata", "https://github.com/tmc/langchaingo/issues/1484", func(_ *upstream, m *vendorModel, q gjson.Result) *refusal {
+		if q.Get("metadata").Exists() && !q.Get("store").Bool() && !isDeepSeek(m) {
+			return gpt("metadata", "", "The 'metadata' parameter is only allowed when 'store' is enabled.")
+		}
+		return nil
+	}},
+	{chatAPI, "files", "https://github.com/trpc-group/trpc-agent-go/issues/1816", func(_ *upstream, m *vendorModel, q gjson.Result) *refusal {
+		for _, file := range q.Get("messages.#.content.#.file").Array() {
+			for _, one := range file.Array() {
+				if isDeepSeek(m) { // https://github.com/nextcloud/integration_openai/issues/284
+					return gpt("", "invalid_request_error", "Failed to deserialize the JSON body into the target type: messages[1]: unknown variant `file`, expected `text`")
+				}
+				if data := one.Get("file_data"); data.Exists() && (!strings.HasPrefix(data.Str, "data:application/pdf;") || one.Get("filename").Str == "") {
+					return gpt("messages", "invalid_value", "Invalid file data: 'file_data'. Expected a base64-encoded data URL with an application/pdf MIME type, and a filename")
+				}
+			}
+		}
+		return nil
+	}},
+	{responsesAPI, "files", "https://github.com/langchain-ai/langchainjs/pull/9887", func(_ *upstream, _ *vendorModel, q gjson.Result) *refusal {
+		for _, list := range q.Get("input.#.content").Array() {
+			for _, part := range list.Array() {
+				if hasName := part.Get("filename").Exists(); part.Get("type").Str == "input_file" && hasName != part.Get("file_data").Exists() {
+					return gpt("input", "", "Mutually exclusive parameters, or a missing one: filename goes with file_data and with nothing else")
+				}
+			}
 		}
 		return nil
 	}},

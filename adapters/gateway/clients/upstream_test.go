@@ -42,7 +42,7 @@ var vendorModels = []vendorModel{
 	{name: "claude-haiku-4-5", api: messagesAPI, baseURL: "https://api.anthropic.com", small: true, maxTokens: 64000, temperature: true},
 	{name: "gpt-4.1", api: chatAPI, baseURL: "https://api.openai.com/v1", maxTokens: 32768, temperature: true},
 	{name: "gpt-5", api: responsesAPI, baseURL: "https://api.openai.com/v1", maxTokens: 128000, effort: true},
-	{name: "claude-opus-4-5", api: messagesAPI, baseURL: "https://api.anthropic.com", maxTokens: 64000, effort: true, temperature: true},
+	{name: "claude-opus-5-5", api: messagesAPI, baseURL: "https://api.anthropic.com", maxTokens: 128000, effort: true},
 }
 
 func modelOf(name string) *vendorModel {

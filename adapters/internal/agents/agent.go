@@ -202,9 +202,9 @@ func texts(list ...string) []Move {
 // pick returns one of a list.
 func pick[T any](r *rand.Rand, list []T) T { return list[r.IntN(len(list))] }
 
-// decoded reads JSON that a tool returned. What is none leaves the zero value, as a model
+// decode reads JSON that a tool returned. What is none leaves the zero value, as a model
 // that reads nonsense is left with nothing.
-func decoded[T any](text string) (value T) {
+func decode[T any](text string) (value T) {
 	_ = json.Unmarshal([]byte(text), &value)
 	return value
 }

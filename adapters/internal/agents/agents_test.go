@@ -33,9 +33,9 @@ func open(t *testing.T, tasks int) *Bench {
 
 // Whoever errs nowhere does every task right in three to ten turns.
 func TestTasksAreSolved(t *testing.T) {
-	n := 120
-	if testing.Short() {
-		n = 6
+	n := 6
+	if os.Getenv("STEPFALL_ATTACKS") == "all" {
+		n = 120
 	}
 	for _, a := range open(t, n).Agents {
 		for _, task := range a.Tasks {
@@ -111,7 +111,7 @@ func TestErrorsAreDependent(t *testing.T) {
 		}
 		return list
 	}
-	a, b, big := errs(served("gpt-4.1-mini")), errs(served("mistral-small-latest")), errs(served("gpt-4.1"))
+	a, b, big := errs(findModel("gpt-4.1-mini")), errs(findModel("mistral-small-latest")), errs(findModel("gpt-4.1"))
 	var inA, inB, both, large float64
 	for i := range a {
 		inA, inB, both, large = inA+a[i], inB+b[i], both+a[i]*b[i], large+big[i]
@@ -130,9 +130,9 @@ func TestRoadsRepeat(t *testing.T) {
 		t.Setenv(key, "scripted")
 	}
 	b := open(t, 6)
-	always := single(served("claude-sonnet-4-5"))
+	always := single(findModel("claude-sonnet-4-5"))
 	var rows []*Row
-	for _, road := range []Road{always, always, verified("truth", "", truth)} {
+	for _, road := range []Road{always, always, verifiedRoad("truth", "", truth)} {
 		row, err := b.Measure(t.Context(), road)
 		if err != nil || row.Refused != "" {
 			t.Fatal(err, row.Refused)

@@ -158,7 +158,7 @@ func (s *shop) query(ctx context.Context, text string) (string, error) {
 
 // Right compares the answer with that of the query that the question was made from.
 func (q *question) Right(answer string) bool {
-	got := decoded[struct{ Answer any }](answer).Answer
+	got := decode[struct{ Answer any }](answer).Answer
 	if x, err := strconv.ParseFloat(q.want, 64); err == nil {
 		y, ok := got.(float64)
 		return ok && x == y
@@ -168,7 +168,7 @@ func (q *question) Right(answer string) bool {
 
 // first returns the n-th value of the first row, or 0.
 func first(rows string, n int) any {
-	if list := decoded[[][]any](rows); len(list) > 0 && n < len(list[0]) {
+	if list := decode[[][]any](rows); len(list) > 0 && n < len(list[0]) {
 		return list[0][n]
 	}
 	return 0
@@ -290,11 +290,11 @@ func (s *shop) solve(ctx context.Context, list []ask, compare bool) (string, err
 		}
 		rows = append(rows, got)
 	}
-	return fmt.Sprint(concluded(rows, compare)), nil
+	return fmt.Sprint(resultOf(rows, compare)), nil
 }
 
-// concluded is the answer that follows from the results of the queries.
-func concluded(rows []string, compare bool) any {
+// resultOf is the answer that follows from the results of the queries.
+func resultOf(rows []string, compare bool) any {
 	last := first(rows[len(rows)-1], 0)
 	if !compare {
 		if last == nil {
@@ -339,7 +339,7 @@ func queryTables(s *Conversation, looks []string, list []ask, compare bool) {
 		}
 		rows = append(rows, got)
 	}
-	value := concluded(rows, compare)
+	value := resultOf(rows, compare)
 	wrong := []any{0, "unknown", len(rows[0])}
 	switch v := value.(type) {
 	case float64:
@@ -347,14 +347,14 @@ func queryTables(s *Conversation, looks []string, list []ask, compare bool) {
 	case string:
 		wrong = append(wrong, cities[(slices.Index(cities, v)+1)%len(cities)])
 	}
-	step := Step{Kind: Answer, Name: "answer", Right: texts(answered(value))}
+	step := Step{Kind: Answer, Name: "answer", Right: texts(textOf(value))}
 	for _, w := range wrong {
-		step.Wrong = append(step.Wrong, Move{Text: answered(w)})
+		step.Wrong = append(step.Wrong, Move{Text: textOf(w)})
 	}
 	s.do(step)
 }
 
-func answered(value any) string {
+func textOf(value any) string {
 	data, err := json.Marshal(map[string]any{"answer": value})
 	if err != nil {
 		panic(err) // it was JSON before

@@ -214,14 +214,14 @@ func ordersOf(s *Conversation, mail string) []order {
 		Kind: Look, Name: "customer", Right: calls("find_customer", args{"email": mail}),
 		Wrong: calls("find_customer", args{"email": first + "@" + host}, args{"email": first + number + "@" + host}, args{"email": user}),
 	})
-	id := decoded[struct {
+	id := decode[struct {
 		ID string `json:"customer_id"`
 	}](found).ID
 	listed, _ := s.do(Step{
 		Kind: Look, Name: "orders", Right: calls("list_orders", args{"customer_id": id}),
 		Wrong: calls("list_orders", args{"customer_id": mail}, args{"customer_id": strings.TrimPrefix(id, "C")}, args{"customer_id": "C" + number}),
 	})
-	return decoded[[]order](listed)
+	return decode[[]order](listed)
 }
 
 // settleOrders looks at each order and does what the rules say of it.
@@ -244,7 +244,7 @@ func settleOrders(s *Conversation, mail string, about []string, damaged bool) {
 		if !done {
 			return
 		}
-		o := decoded[order](shown)
+		o := decode[order](shown)
 		after := o
 		after.settle(damaged)
 		cancel, full := calls("cancel_order", args{"order_id": o.ID}), calls("refund", args{"order_id": o.ID, "amount_usd": o.USD})
@@ -278,7 +278,7 @@ func moveOrders(s *Conversation, mail, address string) {
 		if !done {
 			return
 		}
-		now := decoded[order](shown)
+		now := decode[order](shown)
 		if now.Status != "placed" {
 			continue
 		}

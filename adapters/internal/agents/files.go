@@ -221,14 +221,14 @@ func commands(list ...string) []Move {
 	return moves
 }
 
-// listed does the first step and returns the paths.
-func listed(s *Conversation) []string {
+// listFiles does the first step and returns the paths.
+func listFiles(s *Conversation) []string {
 	paths, _ := s.do(Step{Kind: Look, Name: "list", Right: calls("list_files", args{}), Wrong: calls("read_file", args{"path": "."}, args{"path": "README.md"}, args{"path": "/"})})
 	return strings.Fields(paths)
 }
 
 func setWorkers(s *Conversation, workers int) {
-	paths := listed(s)
+	paths := listFiles(s)
 	var prod []string
 	for _, path := range paths {
 		text, done := s.do(Step{
@@ -264,7 +264,7 @@ func setWorkers(s *Conversation, workers int) {
 }
 
 func countErrors(s *Conversation) {
-	paths := listed(s)
+	paths := listFiles(s)
 	var report strings.Builder
 	for _, path := range paths {
 		if !strings.HasPrefix(path, "logs/") {
@@ -290,7 +290,7 @@ func countErrors(s *Conversation) {
 }
 
 func renameNotes(s *Conversation) {
-	listed(s)
+	listFiles(s)
 	s.do(Step{
 		Kind: Write, Name: "rename",
 		Right: commands("for f in notes/*.txt; do mv \"$f\" \"${f%.txt}.md\"; done", "cd notes && for f in *.txt; do mv $f ${f%.txt}.md; done"),

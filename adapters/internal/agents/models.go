@@ -90,15 +90,18 @@ func source(key string) *rand.Rand {
 // A Cast is the scripted models at one road: it answers for all of them, and knows of
 // each answer whether it was right.
 type Cast struct {
-	tasks map[string]*Task
-	mu    sync.Mutex
+	models []Model
+	tasks  map[string]*Task
+	// salt tells casts apart that err in other steps.
+	salt string
+	mu   sync.Mutex
 	// said has, by task and answer, whether it was right when it was last given.
 	said map[string]bool
 }
 
 // NewCast returns models that know the tasks of the agents.
 func NewCast(agents ...*Agent) *Cast {
-	c := &Cast{tasks: map[string]*Task{}, said: map[string]bool{}}
+	c := &Cast{models: Models, tasks: map[string]*Task{}, said: map[string]bool{}}
 	for _, a := range agents {
 		for _, t := range a.Tasks {
 			c.tasks[t.ID] = t
@@ -109,7 +112,7 @@ func NewCast(agents ...*Agent) *Cast {
 
 // Respond answers a request as the model that it names.
 func (c *Cast) Respond(_ context.Context, req *scripted.Request) scripted.Reply {
-	at := slices.IndexFunc(Models, func(m Model) bool { return m.Served == req.Model })
+	at := slices.IndexFunc(c.models, func(m Model) bool { return m.Served == req.Model })
 	text := req.Text()
 	_, rest, _ := strings.Cut(text, "[")
 	id, _, _ := strings.Cut(rest, "]")
@@ -117,7 +120,7 @@ func (c *Cast) Respond(_ context.Context, req *scripted.Request) scripted.Reply 
 	if at < 0 || task == nil {
 		return scripted.Reply{Fault: scripted.Fault{Kind: scripted.FaultStatus, Status: 404}}
 	}
-	m := &Models[at]
+	m := &c.models[at]
 	if len(req.Tools) == 0 {
 		return c.judge(m, id, text)
 	}
@@ -131,14 +134,14 @@ func (c *Cast) Respond(_ context.Context, req *scripted.Request) scripted.Reply 
 		}
 	}
 	task.Solve(s)
-	move, right := m.move(id, &s.Next)
+	move, right := m.move(c.salt+id, &s.Next)
 	sure := 0.95 + 0.03*normal(id+move.Call.Name+move.Call.Arguments+move.Text+m.Served)
 	if !right {
 		sure -= 0.05
 	}
 	reply := scripted.Reply{Text: move.Text, Confidence: min(max(sure, 0.6), 0.995)}
 	if move.Call.Name != "" {
-		reply.ToolCalls = []scripted.ToolCall{{ID: fmt.Sprintf("call%d", len(s.Calls)), Name: move.Call.Name, Arguments: m.spelled(move.Call.Arguments)}}
+		reply.ToolCalls = []scripted.ToolCall{{ID: fmt.Sprintf("call%d", len(s.Calls)), Name: move.Call.Name, Arguments: m.spelling(move.Call.Arguments)}}
 	}
 	c.record(id, saidBy(reply), right)
 	return reply
@@ -154,8 +157,8 @@ func saidBy(r scripted.Reply) string {
 
 func asJudged(name, arguments string) string { return "calls " + name + " " + arguments }
 
-// spelled writes arguments as the model's maker does: as they are, or with space.
-func (m *Model) spelled(arguments string) string {
+// spelling writes arguments as the model's maker does: as they are, or with space.
+func (m *Model) spelling(arguments string) string {
 	if m.Maker == "mistral" && strings.HasPrefix(arguments, `{"`) {
 		return `{ "` + strings.TrimPrefix(arguments, `{"`)
 	}

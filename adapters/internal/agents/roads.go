@@ -36,28 +36,31 @@ var (
 )
 
 // agreeing asks two cheap models, and the large one where their answers differ.
-var agreeing = unstated(small) + unstated(model("other", "mistral", "mistral-small-latest", 0.6)) + unstated(large) +
+var agreeing = withoutQuality(small) + withoutQuality(model("other", "mistral", "mistral-small-latest", 0.6)) + withoutQuality(large) +
 	"estimator \"agreement\" {\n  plugin = \"agreement\"\n}\nstrategy \"threshold\" {\n  order = [\"small\", \"other\", \"large\"]\n  threshold = 0.9\n  parallel = true\n}\n"
 
-// unstated takes the quality block out of a model block.
-func unstated(block string) string {
+// hard has the large model do the rest of a run with a setback, as `stepfall policy init` writes it.
+const hard = "match \"hard\" {\n  models = [\"large\"]\n  when {\n    setbacks = 1\n  }\n  strategy \"route\" {\n    worth_usd = 1\n  }\n}\n"
+
+// withoutQuality takes the quality block out of a model block.
+func withoutQuality(block string) string {
 	head, _, _ := strings.Cut(block, "  quality {")
 	return head + "}\n"
 }
 
-// cascaded is a policy of the two models with what looks at the answers.
-func cascaded(look string) string {
+// cascadePolicy is a policy of the two models with what looks at the answers.
+func cascadePolicy(look string) string {
 	return small + large + look + "strategy \"cascade_route\" {\n  worth_usd = 0.05\n}\n"
 }
 
-// fixed makes a road of a policy that is known beforehand.
-func fixed(name, page, policy string) Road {
+// fixedRoad makes a road of a policy that is known beforehand.
+func fixedRoad(name, page, policy string) Road {
 	return Road{Name: name, Page: page, Make: func(context.Context, *Bench) (string, error) { return policy, nil }}
 }
 
 // single makes a road that always asks one model.
 func single(m *Model) Road {
-	return fixed("always "+m.Served, "", model("only", m.Maker, m.Served, 0.7)+"strategy \"route\" {\n  worth_usd = 1\n}\n")
+	return fixedRoad("always "+m.Served, "", model("only", m.Maker, m.Served, 0.7)+"strategy \"route\" {\n  worth_usd = 1\n}\n")
 }
 
 // firstPolicy makes the road of the policy that `stepfall policy init` writes.
@@ -81,28 +84,28 @@ var judgedBySmall = strings.Replace(plugin("verifier", "verifier-judge", `model 
 // Roads returns all that are measured, the first being what the others are compared with.
 func Roads(isReal bool) []Road {
 	roads := []Road{
-		single(served("claude-sonnet-4-5")),
-		single(served("gpt-4.1-mini")),
-		single(served("mistral-small-latest")),
+		single(findModel("claude-sonnet-4-5")),
+		single(findModel("gpt-4.1-mini")),
+		single(findModel("mistral-small-latest")),
 		firstPolicy("`policy init` as it comes", "docs/start.md"),
 		firstPolicy("`policy init --judge model`", "docs/start.md", "--judge", "model"),
-		fixed("verifier-schema", "docs/first-party-plugins.md", cascaded(plugin("verifier", "verifier-schema", "require_tool_call = false"))),
-		fixed("verifier-schema, `may_pass`", "docs/first-party-plugins.md", cascaded(plugin("verifier", "verifier-schema", "may_pass = true"))),
-		fixed("verifier-judge, the small model judges", "docs/first-party-plugins.md", cascaded(judgedBySmall)),
-		fixed("agreement of gpt-4.1-mini and mistral-small-latest", "docs/first-party-plugins.md", agreeing),
+		fixedRoad("verifier-schema", "docs/first-party-plugins.md", cascadePolicy(plugin("verifier", "verifier-schema", "require_tool_call = false"))),
+		fixedRoad("verifier-schema, `may_pass`", "docs/first-party-plugins.md", cascadePolicy(plugin("verifier", "verifier-schema", "may_pass = true"))),
+		fixedRoad("verifier-judge, the small model judges", "docs/first-party-plugins.md", cascadePolicy(judgedBySmall)),
+		fixedRoad("agreement of gpt-4.1-mini and mistral-small-latest", "docs/first-party-plugins.md", agreeing),
 		{Name: "estimator-logprob, trained on steps that a model judged", Page: "docs/first-party-plugins.md", Make: logProbs},
-		verified("`Wrap` with a `Verify` that looks at final answers", "docs/middleware.md", finalAnswers),
-		{Name: "shadow, fit, enforce; a model judges", Page: "docs/operating.md", Make: fitted},
+		verifiedRoad("`Wrap` with a `Verify` that looks at final answers", "docs/middleware.md", finalAnswers),
+		{Name: "shadow, fit, enforce; a model judges", Page: "docs/operating.md", Make: verdictsPolicy},
 		fittedPair("shadow, fit, enforce; nothing judges", false),
 		fittedPair("shadow, fit, enforce; verdicts on the runs, `--as-good-as large --margin 0.05`", true, "--as-good-as", "large", "--margin", "0.05"),
 	}
 	if !isReal { // real models do not know when they err
-		roads = append(roads, verified("a judge that knows each step's truth", "", truth))
+		roads = append(roads, verifiedRoad("a judge that knows each step's truth", "", truth))
 	}
 	return roads
 }
 
-func served(name string) *Model {
+func findModel(name string) *Model {
 	for i := range Models {
 		if Models[i].Served == name {
 			return &Models[i]
@@ -125,8 +128,8 @@ func (b *Bench) stepfall(ctx context.Context, args ...string) (string, error) {
 	return string(out), nil
 }
 
-// recorded runs the tasks for learning under a policy and returns the file of its traces.
-func (b *Bench) recorded(ctx context.Context, name, policy string, reported bool) (string, error) {
+// recordTraces runs the tasks for learning under a policy and returns the file of its traces.
+func (b *Bench) recordTraces(ctx context.Context, name, policy string, reported bool) (string, error) {
 	file := name + ".jsonl"
 	_, err := b.run(ctx, policy+fmt.Sprintf("trace {\n  file = %q\n}\n", file), nil, tasks{learning: true, reported: reported})
 	return file, err
@@ -134,26 +137,26 @@ func (b *Bench) recorded(ctx context.Context, name, policy string, reported bool
 
 // logProbs trains the classifier on traces of steps that a model judged.
 func logProbs(ctx context.Context, b *Bench) (string, error) {
-	traces, err := b.recorded(ctx, "judged", cascaded(judgedBySmall), false)
+	traces, err := b.recordTraces(ctx, "judged", cascadePolicy(judgedBySmall), false)
 	if err != nil {
 		return "", err
 	}
 	if _, err := b.stepfall(ctx, "fit", "--classifier", "--outcomes", traces, "--out", "classifier.json"); err != nil {
 		return "", err
 	}
-	return cascaded(plugin("estimator", "estimator-logprob", `classifier = file("classifier.json")`)), nil
+	return cascadePolicy(plugin("estimator", "estimator-logprob", `classifier = file("classifier.json")`)), nil
 }
 
 // shadowing is the mode in which the models beside the large one are asked for the record.
 const shadowing = "mode = \"shadow\"\nbaseline = \"large\"\nshadow {\n  share = 1\n  max_usd = 100\n}\n"
 
-// fitted shadows, fits a profile to the traces for half of what the large model costs, and enforces it.
-func fitted(ctx context.Context, b *Bench) (string, error) {
-	traces, err := b.recorded(ctx, "shadow", shadowing+cascaded(judgedBySmall), false)
+// verdictsPolicy shadows, fits a profile to the traces for half of what the large model costs, and enforces it.
+func verdictsPolicy(ctx context.Context, b *Bench) (string, error) {
+	traces, err := b.recordTraces(ctx, "shadow", shadowing+cascadePolicy(judgedBySmall), false)
 	if err != nil {
 		return "", err
 	}
-	return b.enforced(ctx, "shadow", traces, strings.Replace(cascaded(judgedBySmall), "cascade_route", "index", 1), "--verified", "--budget", "0.0007")
+	return b.fitProfile(ctx, "shadow", traces, strings.Replace(cascadePolicy(judgedBySmall), "cascade_route", "index", 1), "--verified", "--budget", "0.0007")
 }
 
 // fittedPair makes a road that has four models asked in the shadow, which nothing judges, and
@@ -164,21 +167,21 @@ func fittedPair(name string, reported bool, flags ...string) Road {
 		file = "reported"
 	}
 	// The shadow's cap needs to know the longest answer, which the catalogue has of the others.
-	other := strings.Replace(unstated(model("other", "mistral", "mistral-small-latest", 0.6)), "served", "max_output_tokens = 8192\n  served", 1)
-	models := unstated(small) + other + unstated(model("haiku", "anthropic", "claude-haiku-4-5", 0.6)) + unstated(large) +
+	other := strings.Replace(withoutQuality(model("other", "mistral", "mistral-small-latest", 0.6)), "served", "max_output_tokens = 8192\n  served", 1)
+	models := withoutQuality(small) + other + withoutQuality(model("haiku", "anthropic", "claude-haiku-4-5", 0.6)) + withoutQuality(large) +
 		"estimator \"agreement\" {\n  plugin = \"agreement\"\n}\n"
 	return Road{Name: name, Page: "docs/operating.md", Make: func(ctx context.Context, b *Bench) (string, error) {
 		// No estimate reaches 1, so that all are asked.
-		traces, err := b.recorded(ctx, file, shadowing+models+"strategy \"threshold\" {\n  threshold = 1\n}\n", reported)
+		traces, err := b.recordTraces(ctx, file, shadowing+models+"strategy \"threshold\" {\n  threshold = 1\n}\n", reported)
 		if err != nil {
 			return "", err
 		}
-		return b.enforced(ctx, file, traces, models+"strategy \"index\" {\n  worth_usd = 0.05\n  parallel = true\n}\n", flags...)
+		return b.fitProfile(ctx, file, traces, models+"strategy \"index\" {\n  worth_usd = 0.05\n  parallel = true\n}\n"+hard, flags...)
 	}}
 }
 
-// enforced fits a policy to traces, and returns it with the profile.
-func (b *Bench) enforced(ctx context.Context, name, traces, policy string, flags ...string) (string, error) {
+// fitProfile fits a policy to traces, and returns it with the profile.
+func (b *Bench) fitProfile(ctx context.Context, name, traces, policy string, flags ...string) (string, error) {
 	file, profile := name+".hcl", name+".json"
 	if err := os.WriteFile(filepath.Join(b.Dir, file), []byte(policy), 0o600); err != nil {
 		return "", err
@@ -187,9 +190,9 @@ func (b *Bench) enforced(ctx context.Context, name, traces, policy string, flags
 	return strings.Replace(policy, "worth_usd = 0.05", "", 1) + fmt.Sprintf("fit {\n  profile = %q\n}\n", profile), err
 }
 
-// verified makes a road of a func that judges.
-func verified(name, page string, verify func(*Cast) sdk.VerifierFunc) Road {
-	road := fixed(name, page, cascaded(""))
+// verifiedRoad makes a road of a func that judges.
+func verifiedRoad(name, page string, verify func(*Cast) sdk.VerifierFunc) Road {
+	road := fixedRoad(name, page, cascadePolicy(""))
 	road.Verify = verify
 	return road
 }

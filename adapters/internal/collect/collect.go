@@ -44,7 +44,7 @@ type Options struct {
 	// concurrent use.
 	Progress func(s Summary)
 	// Queue, when not nil, has the calls made by workers, in place of this process.
-	Queue *Queued
+	Queue *Job
 	// Agent, when not nil, does each task as a whole, with each model and then with the
 	// policy; its check judges in place of the policy's verifiers.
 	Agent *Agent
@@ -64,7 +64,7 @@ type Summary struct {
 }
 
 // ErrNoVerifier means that the policy has no verifier to tell the quality by.
-var ErrNoVerifier = errors.New("the policy has no verifier: nothing tells the quality of an answer")
+var ErrNoVerifier = errors.New("the policy has no verifier: nothing tells the quality of an answer; add a verifier block, or have --agent COMMAND do whole runs that --check COMMAND judges")
 
 // grace is how long calls that are under way may go on when the context ends, since they
 // are paid for.
@@ -112,31 +112,32 @@ func Run(ctx context.Context, o Options) (Summary, error) {
 	if o.Parallel == 0 {
 		group.SetLimit(4)
 	}
-	for i := range models {
-		if ctx.Err() != nil {
-			break
-		}
+	asks := make([]asker, models)
+	for i := range asks {
 		ask, done, err := c.asker(ctx, i, filepath.Join(scratch, "ledger.db"))
 		if err != nil {
-			return c.sum, errors.Join(err, group.Wait())
+			return c.sum, err
 		}
 		defer done()
-		for t := range o.Tasks {
-			task, model := &o.Tasks[t], c.name(i)
-			if out.done[key{task.QueryID, model}] {
-				c.sum.Had++
-				continue
-			}
-			group.Go(func() error {
-				if ctx.Err() != nil || c.full.Load() || c.hopeless.Load() {
-					return nil
-				}
-				if o.Queue != nil {
-					return c.one(ctx, ask, task, model) // the workers finish what they have begun
-				}
-				return c.one(calls, ask, task, model)
-			})
+		asks[i] = ask
+	}
+	for at := range c.sum.Total { // task by task, so that models can be compared on what a cap leaves
+		task, model := &o.Tasks[at/models], at%models
+		if out.done[key{task.QueryID, c.name(model)}] {
+			c.mu.Lock()
+			c.sum.Had++
+			c.mu.Unlock()
+			continue
 		}
+		group.Go(func() error {
+			if ctx.Err() != nil || c.full.Load() || c.hopeless.Load() {
+				return nil
+			}
+			if o.Queue != nil {
+				return c.one(ctx, asks[model], task, c.name(model)) // the workers finish what they have begun
+			}
+			return c.one(calls, asks[model], task, c.name(model))
+		})
 	}
 	err = errors.Join(group.Wait(), ctx.Err())
 	return c.summary(), err
@@ -295,7 +296,7 @@ func (c *collector) one(ctx context.Context, ask asker, t *Task, model string) e
 		c.mu.Unlock()
 		return nil
 	case a.Outcome == nil:
-		return c.failed(model, a.Error, a.USD)
+		return c.recordFailure(model, a.Error, a.USD)
 	}
 	if err := c.out.add(a.Outcome); err != nil {
 		return fmt.Errorf("recording an outcome: %w", err)
@@ -339,9 +340,9 @@ func (o *Outcome) judge(report *middleware.Report) error {
 	return nil
 }
 
-// failed counts a call that gave no outcome; it may have cost something. It ends
+// recordFailure counts a call that gave no outcome; it may have cost something. It ends
 // the collection when one after the other is paid for in vain.
-func (c *collector) failed(model, why string, usd float64) error {
+func (c *collector) recordFailure(model, why string, usd float64) error {
 	c.mu.Lock()
 	c.sum.SpentUSD += usd
 	c.sum.Failed++

@@ -217,13 +217,18 @@ func TestARunThatWasKilledGoesOn(t *testing.T) {
 func TestTheCapHoldsOverRuns(t *testing.T) {
 	b := newBench(t)
 	// The worst case of a small call is 10 tokens of output, a cent, and 0.2 cents for what a
-	// server may add to the prompt; it costs a tenth of a cent.
-	b.options.CapUSD = 0.0138
+	// server may add to the prompt; it costs a tenth of a cent. A large one is ten times as dear.
+	b.options.CapUSD = 0.112
 	sum := b.run(t)
-	if !sum.CapReached || sum.New != 2 || sum.SpentUSD > b.options.CapUSD {
+	if !sum.CapReached || sum.New != 3 || sum.SpentUSD > b.options.CapUSD {
 		t.Fatalf("%+v", sum)
 	}
-	if again := b.run(t); !again.CapReached || again.New != 0 || again.Had != 2 {
+	// It goes task by task, so that what is left can be compared.
+	table, err := outcome.Open(b.options.Out, outcome.Options{})
+	if err != nil || len(table.Complete().Queries) != 1 {
+		t.Errorf("%v, %d tasks are done with both models", err, len(table.Complete().Queries))
+	}
+	if again := b.run(t); !again.CapReached || again.New != 0 || again.Had != 3 {
 		t.Errorf("a second run under the same cap: %+v", again)
 	}
 }

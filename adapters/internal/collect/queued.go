@@ -21,9 +21,9 @@ import (
 // QueueKind is the kind of a queue's work that is one call of a collection.
 const QueueKind = "collect"
 
-// Queued has the calls of a collection made by the workers of a queue, see [Kind].
+// Job has the calls of a collection made by the workers of a queue, see [Kind].
 // Folders that tasks name are sent along.
-type Queued struct {
+type Job struct {
 	Run    *queue.Run
 	Queue  *queue.Queue
 	Policy queue.Policy
@@ -44,7 +44,7 @@ type callArgs struct {
 	CapUSD float64 `json:"cap_usd,omitempty"`
 }
 
-func (q *Queued) ask(ctx context.Context, t *Task, model string) (*answer, error) {
+func (q *Job) ask(ctx context.Context, t *Task, model string) (*answer, error) {
 	args := callArgs{Policy: q.Policy, Model: model, Task: *t, CapUSD: q.CapUSD}
 	var err error
 	if args.Tree, err = q.tree(ctx, t.WorkDir); err != nil {
@@ -77,7 +77,7 @@ func (q *Queued) ask(ctx context.Context, t *Task, model string) (*answer, error
 }
 
 // tree sends a folder, each once.
-func (q *Queued) tree(ctx context.Context, dir string) (string, error) {
+func (q *Job) tree(ctx context.Context, dir string) (string, error) {
 	if dir == "" {
 		return "", nil
 	}
@@ -99,7 +99,7 @@ func (q *Queued) tree(ctx context.Context, dir string) (string, error) {
 
 // Kind returns the work of making calls for collections, so many at once.
 func Kind(routers *queue.RouterCache, cache *queue.Cache, parallel int) queue.Kind {
-	return queue.Kind{Parallel: parallel, Ahead: parallel, Do: func(ctx context.Context, j *queue.Job) (queue.Outcome, error) {
+	return queue.Kind{Parallel: parallel, Do: func(ctx context.Context, j *queue.Job) (queue.Outcome, error) {
 		var a callArgs
 		if err := j.Decode(&a); err != nil {
 			return queue.Outcome{}, err

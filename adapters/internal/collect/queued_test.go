@@ -108,7 +108,7 @@ func TestCallsAreMadeByWorkers(t *testing.T) {
 		}
 		defer run.Close(t.Context())
 		return collect.Run(t.Context(), collect.Options{
-			Policy: policy, Tasks: tasks, Out: out, CapUSD: capUSD, Queue: &collect.Queued{Run: run, Queue: q, Policy: sent, CapUSD: capUSD},
+			Policy: policy, Tasks: tasks, Out: out, CapUSD: capUSD, Queue: &collect.Job{Run: run, Queue: q, Policy: sent, CapUSD: capUSD},
 		})
 	}
 	// A call of the large model may cost a tenth of a dollar, and costs a hundredth.

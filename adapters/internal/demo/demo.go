@@ -8,15 +8,21 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
+	"sync"
 
 	"github.com/hashicorp/go-hclog"
 
+	"github.com/stepfall/stepfall/adapters/internal/collect"
+	"github.com/stepfall/stepfall/adapters/internal/forecast"
 	"github.com/stepfall/stepfall/adapters/internal/tasks"
 	"github.com/stepfall/stepfall/adapters/router"
-	"github.com/stepfall/stepfall/adapters/swe"
 	"github.com/stepfall/stepfall/plugins/host"
 	"github.com/stepfall/stepfall/policies"
 	"github.com/stepfall/stepfall/sdk"
+	"github.com/stepfall/stepfall/sdk/cascade"
+	"github.com/stepfall/stepfall/sdk/fit"
+	"github.com/stepfall/stepfall/sdk/outcome"
 )
 
 // Options say what to run.
@@ -26,20 +32,29 @@ type Options struct {
 	Tasks  []tasks.Task
 	// Parallel bounds the calls under way while outcomes are collected; 0 means 2.
 	Parallel int
-	// Logger hears about the plugin; nil is silence.
+	// Logger logs what the plugin does; nil logs nothing.
 	Logger hclog.Logger
-	// Collected, when not nil, is told of each outcome that was collected, and Fitted
-	// of each fit; they are called one at a time.
-	Collected func(costUSD float64)
-	Fitted    func(strategy string)
+	// Progress, when not nil, is called after each outcome and each fit, one at a time.
+	Progress func(doing string)
 }
 
-// Work returns how often Collected and Fitted are called for so many tasks and models.
-func Work(tasks, models int) (outcomes, fits int) {
-	if tasks >= enough {
-		fits = len(kinds) * len(shares) * 2
+// Units returns how often Progress is called for so many tasks and models.
+func Units(tasks, models int) int {
+	if tasks < enough {
+		return tasks * models
 	}
-	return tasks * models, fits
+	return tasks*models + len(kinds)*len(shares)*2
+}
+
+// enough is how many tasks it takes to learn from one half.
+const enough = 40
+
+// shares are the budgets, as shares of what the dearest model costs; 0 is none.
+var shares = []float64{0.1, 0.2, 0.35, 0.5, 0}
+
+// kinds are the strategies that are compared.
+var kinds = []struct{ name, kind string }{
+	{"threshold cascade", cascade.NameThreshold}, {"cascade routing", cascade.NameCascadeRoute}, {"index", cascade.NameIndex},
 }
 
 // Row is what one strategy came to: one point, or one for each budget.
@@ -54,21 +69,20 @@ type Row struct {
 type Point struct {
 	// Budget is the share that was allowed of what the dearest model costs; 0 is no
 	// budget.
-	Budget  float64 `json:"budget,omitempty"`
-	Solved  int     `json:"solved"`
-	CostUSD float64 `json:"cost_usd"`
-	Calls   int     `json:"calls"`
-	// Errors counts the tasks that gave no answer at all.
-	Errors int          `json:"errors,omitempty"`
-	Traces []*sdk.Trace `json:"-"`
+	Budget  float64      `json:"budget,omitempty"`
+	Solved  int          `json:"solved"`
+	CostUSD float64      `json:"cost_usd"`
+	Calls   int          `json:"calls"`
+	Traces  []*sdk.Trace `json:"-"`
 }
 
 // Report is what the demo found.
 type Report struct {
 	// Models are the models, cheapest first.
 	Models []string `json:"models"`
-	Tasks  int      `json:"tasks"`
-	// Learnt says whether the strategies were fitted; of few tasks nothing can be
+	// Tasks is the number of tasks that every model answered.
+	Tasks int `json:"tasks"`
+	// Learnt says whether the strategies were fitted; from few tasks nothing can be
 	// learnt, and the policy's beliefs decide.
 	Learnt bool  `json:"learnt"`
 	Rows   []Row `json:"rows"`
@@ -78,13 +92,13 @@ type Report struct {
 
 // demo is a run.
 type demo struct {
-	o       *Options
-	policy  *policies.Policy
-	models  []sdk.Model // cheapest first
-	plugins router.Plugins
-	asked   *answers
-	work    string
-	report  *Report
+	o        *Options
+	policy   *policies.Policy
+	models   []sdk.Model // cheapest first
+	work     string
+	outcomes *outcome.Table
+	calls    map[[2]string]sdk.Call // by task and model
+	report   *Report
 }
 
 // Run collects, fits and solves.
@@ -105,35 +119,26 @@ func Run(ctx context.Context, o Options) (_ *Report, err error) {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, plugins.Close()) }()
-	return run(ctx, &o, policy, swe.Remember(plugins))
+	return run(ctx, &o, policy, plugins)
 }
 
 // run is Run with the plugins at hand.
 func run(ctx context.Context, o *Options, policy *policies.Policy, plugins router.Plugins) (_ *Report, err error) {
-	d := &demo{o: o, policy: policy, plugins: plugins, asked: &answers{}, report: &Report{Tasks: len(o.Tasks)}}
-	if d.work, err = os.MkdirTemp("", "stepfall-demo-*"); err != nil {
-		return nil, err
-	}
-	defer func() { err = errors.Join(err, os.RemoveAll(d.work)) }()
-	for i := range o.Tasks {
-		dir := d.folder(i)
-		if err := os.Mkdir(dir, 0o755); err != nil {
-			return nil, err
-		}
-		if err := o.Tasks[i].Write(dir); err != nil {
-			return nil, err
-		}
-	}
-	d.models = d.policy.SDKModels()
+	d := &demo{o: o, policy: policy, models: policy.SDKModels(), calls: map[[2]string]sdk.Call{}, report: &Report{}}
 	slices.SortStableFunc(d.models, func(a, b sdk.Model) int { return cmp.Compare(a.Price.Output, b.Price.Output) })
 	for _, m := range d.models {
 		d.report.Models = append(d.report.Models, m.Name)
 	}
-	halves, err := d.collect(ctx)
-	if err != nil {
+	if d.work, err = os.MkdirTemp("", "stepfall-demo-*"); err != nil {
 		return nil, err
 	}
-	if err := d.solve(ctx, halves); err != nil {
+	defer func() { err = errors.Join(err, os.RemoveAll(d.work)) }()
+	if err := d.collect(ctx, plugins); err != nil {
+		return nil, err
+	}
+	d.report.Tasks = len(d.outcomes.Queries)
+	d.report.Learnt = d.report.Tasks >= enough
+	if err := d.solve(ctx); err != nil {
 		return nil, err
 	}
 	if d.report.Learnt {
@@ -142,15 +147,189 @@ func run(ctx context.Context, o *Options, policy *policies.Policy, plugins route
 	return d.report, err
 }
 
-// folder is where the files of task i are.
-func (d *demo) folder(i int) string { return filepath.Join(d.work, d.o.Tasks[i].Name) }
-
-// Solved reports whether the answer of a step passed its tests.
-func Solved(t *sdk.Trace) bool {
-	for i := range t.Calls {
-		if c := &t.Calls[i]; c.Model == t.Chosen && c.Verdict != nil && c.Verdict.Outcome == sdk.Passed {
-			return true
+// collect asks every model about every task, and has the answers judged.
+func (d *demo) collect(ctx context.Context, plugins router.Plugins) error {
+	list := make([]collect.Task, len(d.o.Tasks))
+	for i := range d.o.Tasks {
+		t := &d.o.Tasks[i]
+		dir := filepath.Join(d.work, t.Name)
+		if err := errors.Join(os.Mkdir(dir, 0o755), t.Write(dir)); err != nil {
+			return err
+		}
+		list[i] = collect.Task{QueryID: t.Name, Group: t.Group(), Prompt: t.Prompt(), WorkDir: dir}
+	}
+	var mu sync.Mutex
+	reported := 0
+	file := filepath.Join(d.work, "outcomes.jsonl")
+	sum, err := collect.Run(ctx, collect.Options{
+		Policy: d.policy, Tasks: list, Out: file, Parallel: cmp.Or(d.o.Parallel, 2),
+		Router: router.Options{Plugins: plugins, Logger: d.o.Logger, Traces: func(_ context.Context, t *sdk.Trace) {
+			mu.Lock()
+			defer mu.Unlock()
+			for i := range t.Calls {
+				d.calls[[2]string{t.QueryID, t.Calls[i].Model}] = t.Calls[i]
+			}
+		}},
+		Progress: func(s collect.Summary) {
+			mu.Lock()
+			defer mu.Unlock()
+			for ; reported < s.New+s.Failed && d.o.Progress != nil; reported++ {
+				d.o.Progress(fmt.Sprintf("answers, tested, %.6f USD", s.SpentUSD))
+			}
+		},
+	})
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	if sum.New == 0 && len(sum.Faults) > 0 {
+		_, why, _ := strings.Cut(sum.Faults[0], "inconclusive: ")
+		return fmt.Errorf("no verdict could be had on any task, so there is nothing to compare: %s", cmp.Or(why, sum.Faults[0]))
+	}
+	if err != nil && !errors.Is(err, collect.ErrWasted) {
+		return err
+	}
+	table, err := outcome.Open(file, outcome.Options{Verified: true})
+	if err == nil {
+		table, err = table.Select(d.report.Models...)
+	}
+	if err != nil {
+		return err
+	}
+	// The file has them in the order in which they came; the same tasks give the same fit.
+	var rows []int
+	for _, t := range list {
+		if row := slices.Index(table.Queries, t.QueryID); row >= 0 {
+			rows = append(rows, row)
 		}
 	}
-	return false
+	d.outcomes = table.Rows(rows).Complete()
+	return nil
+}
+
+// solve makes the rows: each model alone, and the strategies.
+func (d *demo) solve(ctx context.Context) error {
+	for _, name := range d.report.Models {
+		p, err := d.point(ctx, "always "+name, 0, func(*outcome.Table) (policies.Strategy, string, error) {
+			return policies.Strategy{Kind: cascade.NameThreshold, Threshold: []float64{0}, Order: []string{name}, Answer: "best"}, "", nil
+		})
+		if err != nil {
+			return err
+		}
+		d.report.Rows = append(d.report.Rows, Row{Strategy: "always " + name, Single: true, Points: []Point{*p}})
+	}
+	budgets := shares
+	if !d.report.Learnt {
+		budgets = []float64{0}
+	}
+	for _, k := range kinds {
+		row := Row{Strategy: k.name}
+		for _, share := range budgets {
+			p, err := d.point(ctx, k.name, share, func(other *outcome.Table) (policies.Strategy, string, error) {
+				if !d.report.Learnt {
+					return d.strategyOfBeliefs(k.kind), "", nil
+				}
+				profile, err := d.learn(ctx, k.name, k.kind, share, other)
+				return policies.Strategy{Kind: k.kind}, profile, err
+			})
+			if errors.Is(err, errOverBudget) {
+				continue
+			}
+			if err != nil {
+				return fmt.Errorf("%s: %w", k.name, err)
+			}
+			row.Points = append(row.Points, *p)
+		}
+		d.report.Rows = append(d.report.Rows, row)
+	}
+	return nil
+}
+
+// point solves each half with the strategy, and the file of its profile, that choose makes of
+// the other.
+func (d *demo) point(ctx context.Context, name string, share float64, choose func(other *outcome.Table) (policies.Strategy, string, error)) (*Point, error) {
+	p := &Point{Budget: share, Traces: make([]*sdk.Trace, d.report.Tasks)}
+	for h := range 2 {
+		var own, other []int
+		for row := range p.Traces {
+			if row%2 == h {
+				own = append(own, row)
+			} else {
+				other = append(other, row)
+			}
+		}
+		policy := *d.policy
+		strategy, profile, err := choose(d.outcomes.Rows(other))
+		if err != nil {
+			return nil, err
+		}
+		policy.Strategy, policy.Matches, policy.Fit = strategy, nil, nil
+		// The budget is the fit's; pacing would hold it by what this half has cost so far.
+		policy.Budget.HoldOver = 0
+		if profile != "" {
+			policy.Fit = &policies.Fit{Profile: profile}
+		}
+		f, err := forecast.New(ctx, &policy, &forecast.Table{Outcomes: d.outcomes.Rows(own)}, forecast.Options{Keep: true, Explain: true, Seed: 1})
+		if err != nil {
+			return nil, err
+		}
+		for i, t := range f.Traces {
+			t.Run = name
+			d.complete(t)
+			p.Traces[own[i]] = t
+			p.CostUSD += t.CostUSD
+			p.Calls += len(t.Calls)
+			p.Solved += int(quality(IsSolved(t)))
+		}
+	}
+	return p, nil
+}
+
+// complete gives a trace's calls the times, texts and evidence that were recorded.
+func (d *demo) complete(t *sdk.Trace) {
+	for i := range t.Calls {
+		c := &t.Calls[i]
+		if recorded, ok := d.calls[[2]string{t.QueryID, c.Model}]; ok {
+			recorded.CostUSD, recorded.Quality = c.CostUSD, c.Quality
+			*c = recorded
+		}
+		t.Duration += c.Latency
+	}
+}
+
+// strategyOfBeliefs returns a strategy that goes by the policy's beliefs.
+func (d *demo) strategyOfBeliefs(kind string) policies.Strategy {
+	if kind == cascade.NameThreshold {
+		return policies.Strategy{Kind: kind, Threshold: []float64{0.5}, Order: d.report.Models, Answer: "best"}
+	}
+	lambda := d.policy.Strategy.Lambda
+	if len(lambda) == 0 {
+		lambda = []float64{50}
+	}
+	return policies.Strategy{Kind: kind, Variant: "exact", Lambda: lambda, Scale: 1}
+}
+
+// errOverBudget says that a strategy costs more than the budget at its cheapest.
+var errOverBudget = errors.New("the budget cannot be met")
+
+// learn fits a strategy to outcomes and returns the file of the profile.
+func (d *demo) learn(ctx context.Context, name, kind string, share float64, from *outcome.Table) (string, error) {
+	profile, err := fit.Fit(ctx, from, fit.Options{Strategy: kind, BudgetUSD: share * slices.Max(from.MeanCosts()), Models: d.models, Seed: 1})
+	if err != nil {
+		return "", err
+	}
+	if d.o.Progress != nil {
+		d.o.Progress("answers; now fitting " + name + " and solving")
+	}
+	if profile.Budget.Over {
+		return "", errOverBudget
+	}
+	file := filepath.Join(d.work, "profile.json")
+	return file, profile.Save(file)
+}
+
+// IsSolved reports whether the answer of a step passed its tests.
+func IsSolved(t *sdk.Trace) bool {
+	return slices.ContainsFunc(t.Calls, func(c sdk.Call) bool {
+		return c.Model == t.Chosen && c.Verdict != nil && c.Verdict.Outcome == sdk.Passed
+	})
 }

@@ -50,7 +50,7 @@ func (r *Report) compare(ctx context.Context) error {
 		for l, p := range row.Points {
 			for q, t := range p.Traces {
 				samples[k].Cost[l][q], samples[k].Steps[l][q] = t.CostUSD, float64(len(t.Calls))
-				samples[k].Quality[l][q] = quality(Solved(t))
+				samples[k].Quality[l][q] = quality(IsSolved(t))
 			}
 		}
 	}
@@ -58,7 +58,7 @@ func (r *Report) compare(ctx context.Context) error {
 		costs, qualities := make([]float64, len(r.Models)), make([]float64, len(r.Models))
 		for m := range r.Models {
 			t := r.Rows[m].Points[0].Traces[q]
-			costs[m], qualities[m] = t.CostUSD, quality(Solved(t))
+			costs[m], qualities[m] = t.CostUSD, quality(IsSolved(t))
 		}
 		singles.Queries = append(singles.Queries, fmt.Sprint(q))
 		singles.CostUSD, singles.Quality = append(singles.CostUSD, costs), append(singles.Quality, qualities)
@@ -140,7 +140,11 @@ func (r *Report) Summary() string {
 		if g.Strategy != kinds[len(kinds)-1].name {
 			continue
 		}
-		fmt.Fprintf(&b, ":\n%s is %s the threshold cascade by %.1f points (%.1f to %.1f)", g.Strategy, side(g.Over), 100*math.Abs(g.Over), 100*g.OverLow, 100*g.OverHigh)
+		side := "above"
+		if g.Over < 0 {
+			side = "below"
+		}
+		fmt.Fprintf(&b, ":\n%s is %s the threshold cascade by %.1f points (%.1f to %.1f)", g.Strategy, side, 100*math.Abs(g.Over), 100*g.OverLow, 100*g.OverHigh)
 		if g.OverLow <= 0 && g.OverHigh >= 0 {
 			fmt.Fprintf(&b, ", which %d tasks do not tell from chance", r.Tasks)
 		}
@@ -149,9 +153,29 @@ func (r *Report) Summary() string {
 	return b.String()
 }
 
-func side(difference float64) string {
-	if difference < 0 {
-		return "below"
+// Figure draws what each strategy solved over what it cost, a curve over its budgets,
+// with the line between the strategies that always ask one model.
+func (r *Report) Figure() (*eval.Figure, error) {
+	var labels []eval.Label
+	var curves []eval.Series
+	line := eval.Series{Name: "one model, mixed"}
+	for _, row := range r.Rows {
+		points := make([]eval.Point, len(row.Points))
+		for i, p := range row.Points {
+			points[i] = eval.Point{Cost: 100 * p.CostUSD / float64(max(r.Tasks, 1)), Quality: 100 * float64(p.Solved) / float64(max(r.Tasks, 1))}
+		}
+		if row.Single {
+			line.X, line.Y = append(line.X, points[0].Cost), append(line.Y, points[0].Quality)
+			labels = append(labels, eval.Label{Name: row.Strategy, X: points[0].Cost, Y: points[0].Quality})
+			continue
+		}
+		curve := eval.Series{Name: row.Strategy}
+		for _, p := range eval.NewCurve(points) {
+			curve.X, curve.Y = append(curve.X, p.Cost), append(curve.Y, p.Quality)
+		}
+		curves = append(curves, curve)
 	}
-	return "above"
+	return eval.Lines("cost-quality", eval.Axes{
+		Title: "Repair tasks: what is solved, and what it costs", X: "cost per task (US cents)", Y: "tasks solved (%)", Percent: true,
+	}, append([]eval.Series{line}, curves...), labels)
 }

@@ -24,7 +24,8 @@ type Forecast struct {
 	CostUSD float64 `json:"cost_usd"`
 	Quality float64 `json:"quality,omitempty"`
 	// CostStdError and QualityStdError are the standard errors of those means over the
-	// queries: how far another sample of as many queries would lie from this one.
+	// queries: how far another sample of as many queries would lie from this one. Queries of
+	// one run count as one, and what is not known of how answers agree is in them.
 	CostStdError    float64 `json:"cost_std_error"`
 	QualityStdError float64 `json:"quality_std_error,omitempty"`
 	// Judged is the quality of the returned answers of which a verdict or a table's quality
@@ -59,12 +60,22 @@ type Forecast struct {
 	Infeasible int `json:"infeasible"`
 	Unanswered int `json:"unanswered"`
 	// Unknown counts calls of models of which the world knows nothing; they were
-	// taken from beliefs.
-	Unknown int `json:"unknown"`
+	// taken from beliefs. Where answers are compared, Compared counts the queries with
+	// answers of several models, from which it is learnt how often such answers agree.
+	Unknown  int `json:"unknown"`
+	Compared int `json:"compared,omitempty"`
 	// Traces are those of each query, in order, when Options.Keep is set.
 	Traces []*sdk.Trace `json:"-"`
 
-	costSquares, qualitySquares float64
+	samples []sample
+}
+
+// sample is what one query came to.
+type sample struct {
+	trial, cluster     int
+	usd, quality       float64
+	answered, isJudged bool
+	ran                []bool // by model
 }
 
 // Score is a mean quality over some of the answers.
@@ -72,21 +83,6 @@ type Score struct {
 	Answers  int     `json:"answers"`
 	Mean     float64 `json:"mean"`
 	StdError float64 `json:"std_error"`
-
-	squares float64
-}
-
-func (s *Score) add(quality float64) {
-	s.Answers++
-	s.Mean += quality
-	s.squares += quality * quality
-}
-
-// finish turns the sum into the mean.
-func (s *Score) finish() {
-	n := float64(max(1, s.Answers))
-	s.StdError = stdError(s.Mean, s.squares, n)
-	s.Mean /= n
 }
 
 // ModelUse is how a model is used.
@@ -96,6 +92,8 @@ type ModelUse struct {
 	// gave the answer.
 	Ran    float64 `json:"ran"`
 	Chosen float64 `json:"chosen"`
+	// RanStdError is the standard error of Ran.
+	RanStdError float64 `json:"ran_std_error"`
 	// CostUSD is what it cost per query, on average over all queries.
 	CostUSD float64 `json:"cost_usd"`
 }
@@ -125,26 +123,30 @@ func New(ctx context.Context, p *policies.Policy, w World, o Options) (*Forecast
 	if err != nil {
 		return nil, err
 	}
-	f.Unpriced = unpriced(p, w)
-	for n := range w.Len() {
-		if err := r.one(ctx, n); err != nil {
-			return nil, err
-		}
-		if o.Progress != nil {
-			o.Progress(1)
+	f.Unpriced = unpricedVerifiers(p, w)
+	clusters := r.clusters()
+	done := 0
+	for r.trial = range r.trials() {
+		for n := range w.Len() {
+			if err := r.one(ctx, n, clusters(n)); err != nil {
+				return nil, err
+			}
+			if done++; o.Progress != nil && done%r.trials() == 0 {
+				o.Progress(1)
+			}
 		}
 	}
-	f.mean()
+	f.mean(r.trials())
 	return f, nil
 }
 
-// unpriced names the verifiers that may cost something, of which the world does not know
+// unpricedVerifiers names the verifiers that may cost something, of which the world does not know
 // what they did.
-func unpriced(p *policies.Policy, w World) (names []string) {
+func unpricedVerifiers(p *policies.Policy, w World) (names []string) {
 	for i := range p.Verifiers {
 		v := &p.Verifiers[i]
 		known := false
-		if j, ok := w.(Judged); ok && w.Len() > 0 {
+		if j, ok := w.(VerdictCosts); ok && w.Len() > 0 {
 			_, known = j.VerdictUSD(0, v.Name, "")
 		}
 		if v.MaxUSD > 0 && v.Judges() && !known {
@@ -154,37 +156,96 @@ func unpriced(p *policies.Policy, w World) (names []string) {
 	return names
 }
 
-func (f *Forecast) mean() {
+// mean turns sums over the queries of all trials into means.
+func (f *Forecast) mean(trials int) {
 	n := float64(max(1, f.Queries))
-	f.CostStdError, f.QualityStdError = stdError(f.CostUSD, f.costSquares, n), stdError(f.Quality, f.qualitySquares, n)
-	for _, sum := range []*float64{&f.CostUSD, &f.Quality, &f.ShadowUSD, &f.ExploreUSD, &f.VerdictsUSD, &f.Steps, &f.FailedCalls, &f.Moves} {
+	for _, sum := range []*float64{&f.ShadowUSD, &f.ExploreUSD, &f.VerdictsUSD, &f.Steps, &f.FailedCalls, &f.Moves} {
 		*sum /= n
 	}
-	f.Judged.finish()
-	f.Guessed.finish()
+	f.CostUSD, f.CostStdError, _ = f.figure(func(s *sample) (float64, bool) { return s.usd, true })
+	f.Quality, f.QualityStdError, _ = f.figure(func(s *sample) (float64, bool) { return s.quality, true })
+	judged := func(s *sample) (float64, bool) { return s.quality, s.answered && s.isJudged }
+	guessed := func(s *sample) (float64, bool) { return s.quality, s.answered && !s.isJudged }
+	f.Judged.Mean, f.Judged.StdError, f.Judged.Answers = f.figure(judged)
+	f.Guessed.Mean, f.Guessed.StdError, f.Guessed.Answers = f.figure(guessed)
 	if f.Judged.Answers > 0 && f.Guessed.Answers > 0 {
 		f.Quality, f.QualityStdError = 0, 0
 	}
 	for i := range f.Models {
 		m := &f.Models[i]
-		m.Ran, m.Chosen, m.CostUSD = m.Ran/n, m.Chosen/n, m.CostUSD/n
+		m.Chosen, m.CostUSD = m.Chosen/n, m.CostUSD/n
+		m.Ran, m.RanStdError, _ = f.figure(func(s *sample) (float64, bool) {
+			if s.ran[i] {
+				return 1, true
+			}
+			return 0, true
+		})
+	}
+	counts := []*int{&f.Queries, &f.Judged.Answers, &f.Guessed.Answers, &f.Capped, &f.Refused, &f.Infeasible, &f.Unanswered, &f.Unknown}
+	for _, count := range counts {
+		*count = (*count + trials/2) / trials
+	}
+	for name, count := range f.Matches {
+		f.Matches[name] = count / trials
 	}
 }
 
-// stdError is the standard error of the mean of n numbers, 0 where one number does not
-// tell.
-func stdError(sum, squares, n float64) float64 {
-	if n < 2 {
-		return 0
+// figure returns the mean of a value over the samples that have it, their number, and the
+// standard error: that over clusters, which are independent, and between trials.
+func (f *Forecast) figure(value func(*sample) (v float64, counts bool)) (mean, stdError float64, n int) {
+	var sums, counts []float64 // by trial
+	for i := range f.samples {
+		s := &f.samples[i]
+		for len(sums) <= s.trial {
+			sums, counts = append(sums, 0), append(counts, 0)
+		}
+		if v, ok := value(s); ok {
+			sums[s.trial] += v
+			counts[s.trial]++
+			mean += v
+			n++
+		}
 	}
-	return math.Sqrt(max(0, squares-sum*sum/n) / (n - 1) / n)
+	if n == 0 {
+		return 0, 0, 0
+	}
+	mean /= float64(n)
+	var rests []float64 // in the order of the samples, so that sums are the same each time
+	at := map[[2]int]int{}
+	for i := range f.samples {
+		s := &f.samples[i]
+		if v, ok := value(s); ok {
+			key := [2]int{s.trial, s.cluster}
+			if _, ok := at[key]; !ok {
+				at[key] = len(rests)
+				rests = append(rests, 0)
+			}
+			rests[at[key]] += v - sums[s.trial]/counts[s.trial]
+		}
+	}
+	within, clusters := 0.0, float64(len(rests))/float64(len(sums))
+	for _, rest := range rests {
+		within += rest * rest
+	}
+	if clusters <= 1 {
+		return mean, 0, n // one does not tell
+	}
+	perTrial := float64(n) / float64(len(sums))
+	within *= clusters / (clusters - 1) / float64(len(sums)) / (perTrial * perTrial)
+	between := 0.0
+	for t := range sums {
+		if counts[t] > 0 {
+			between += (sums[t]/counts[t] - mean) * (sums[t]/counts[t] - mean)
+		}
+	}
+	return mean, math.Sqrt(within + between/float64(max(len(sums)-1, 1))), n
 }
 
 // add counts what a step came to.
-func (f *Forecast) add(res *step.Result, truth map[string]Outcome, err error) error {
+func (f *Forecast) add(s sample, res *step.Result, truth map[string]Outcome, err error) error {
 	f.Queries++
-	f.CostUSD += res.Trace.CostUSD
-	f.costSquares += res.Trace.CostUSD * res.Trace.CostUSD
+	s.usd, s.ran = res.Trace.CostUSD, make([]bool, len(f.Models))
+	defer func() { f.samples = append(f.samples, s) }()
 	for _, call := range res.Trace.Calls {
 		if call.Propensity > 0 && call.Propensity < 1 {
 			f.ExploreUSD += call.CostUSD
@@ -198,7 +259,7 @@ func (f *Forecast) add(res *step.Result, truth map[string]Outcome, err error) er
 		}
 		f.Steps++
 		if i := slices.IndexFunc(f.Models, func(m ModelUse) bool { return m.Model == call.Model }); i >= 0 {
-			f.Models[i].Ran++
+			s.ran[i] = true
 			f.Models[i].CostUSD += call.CostUSD
 		}
 	}
@@ -206,14 +267,7 @@ func (f *Forecast) add(res *step.Result, truth map[string]Outcome, err error) er
 	case err == nil && res.Answer != nil:
 		f.Models[res.Index].Chosen++
 		o := truth[res.Trace.Chosen]
-		quality := o.Quality
-		if o.Judged {
-			f.Judged.add(quality)
-		} else {
-			f.Guessed.add(quality)
-		}
-		f.Quality += quality
-		f.qualitySquares += quality * quality
+		s.quality, s.answered, s.isJudged = o.Quality, true, o.Judged
 		if res.Trace.Stop == sdk.StopBudget {
 			f.Capped++
 		}

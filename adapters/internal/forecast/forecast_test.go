@@ -162,11 +162,14 @@ func TestForecastFromTraces(t *testing.T) {
 	if large.Models[1].Ran != 1 || large.Quality != 0.9 {
 		t.Errorf("the model that was not run: %+v", large)
 	}
-	// The answer of small cost half of what was expected of it: so would that of large.
-	trace.Decisions[0].Models[0].CostUSD = 0.006
+	// The answer of small cost half of what was expected of it: so would that of large. Where
+	// nothing was expected of large, its answer is as long as that of small.
+	trace.Decisions[0].Models[0].CostUSD, trace.Decisions[0].Models[1].CostUSD = 0.006, 0.03
 	half := predict(t, parse(t, estimated+"strategy \"route\" {\n  lambda = 0\n}\n"), w)
-	if !(large.CostUSD > 0) || math.Abs(half.CostUSD-large.CostUSD/2) > 1e-12 {
-		t.Errorf("%v USD, and where answers are half as dear %v", large.CostUSD, half.CostUSD)
+	trace.Decisions[0].Models[1].CostUSD, trace.Calls[0].Usage = 0, sdk.Usage{InputTokens: 900, OutputTokens: 10}
+	short := predict(t, parse(t, estimated+"strategy \"route\" {\n  lambda = 0\n}\n"), w)
+	if math.Abs(half.CostUSD-0.015) > 1e-12 || math.Abs(short.CostUSD-(900*2+10*8)/1e6) > 1e-12 {
+		t.Errorf("%v USD where answers are half as dear, and %v where they are short", half.CostUSD, short.CostUSD)
 	}
 }
 

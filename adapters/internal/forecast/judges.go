@@ -47,7 +47,7 @@ func (j judges) truth(verifier string) sdk.Verifier {
 
 // verdictUSD is what a verdict costs in the world, 0 where that is not recorded.
 func (r *rehearsal) verdictUSD(verifier, model string) float64 {
-	w, ok := r.world.(Judged)
+	w, ok := r.world.(VerdictCosts)
 	if !ok {
 		return 0
 	}
@@ -91,7 +91,7 @@ func (j judges) estimate(_ context.Context, req *sdk.QualityRequest) (*sdk.Quali
 	resp := &sdk.QualityResponse{Estimates: make([]sdk.Estimate, len(req.Models))}
 	for i, name := range req.Models {
 		resp.Estimates[i] = sdk.Abstain()
-		if believed, ok := j.r.world.Believed(j.r.n, name); ok {
+		if believed, ok := j.r.world.Belief(j.r.n, name); ok {
 			resp.Estimates[i] = believed
 		}
 		for k := range req.Attempts {

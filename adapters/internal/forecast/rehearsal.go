@@ -15,6 +15,7 @@ import (
 	"github.com/stepfall/stepfall/policies"
 	"github.com/stepfall/stepfall/sdk"
 	"github.com/stepfall/stepfall/sdk/estimate"
+	"github.com/stepfall/stepfall/sdk/feature"
 	"github.com/stepfall/stepfall/sdk/step"
 )
 
@@ -42,9 +43,10 @@ type rehearsal struct {
 	truth map[string]Outcome
 	// sold are the signals of the answers, by model, that verifiers find in them.
 	sold map[string]map[string]float64
-	// priors are the mean qualities by which answers are compared; nil where they are not.
-	priors []float64
-	peers  []Model
+	// agreement says how answers agree; nil where they are not compared. trial is which of its
+	// trials is under way.
+	agreement *agreement
+	trial     int
 }
 
 // rehearse prepares the policy's engine.
@@ -62,12 +64,18 @@ func rehearse(p *policies.Policy, w World, f *Forecast, o *Options) (*rehearsal,
 	if slices.ContainsFunc(p.Estimators, func(e policies.Estimator) bool { return e.BuiltIn() }) {
 		stated := make([]float64, len(p.Models))
 		for i := range p.Models {
-			stated[i] = p.Models[i].Quality.Stated()
+			stated[i] = p.Models[i].Quality.StatedMean()
 		}
-		r.priors = estimate.PriorMeans(p.SDKModels(), stated)
-		for i := range p.Models {
+		models := make([]Model, len(p.Models))
+		for i, mean := range estimate.PriorMeans(p.SDKModels(), stated) {
 			m := &p.Models[i]
-			r.peers = append(r.peers, Model{Name: m.Name, Provider: m.Provider, Served: m.Served, Quality: sdk.Estimate{Mean: r.priors[i]}})
+			models[i] = Model{Name: m.Name, Provider: m.Provider, Served: m.Served, Quality: sdk.Estimate{Mean: mean}}
+		}
+		if t, ok := w.(*Traces); ok {
+			r.agreement = t.agreement(models)
+			f.Compared = r.agreement.queries
+		} else {
+			r.agreement = newAgreement(models, 0)
 		}
 	}
 	c := r.assembly.Step
@@ -118,6 +126,7 @@ func (r *rehearsal) begin(n int) {
 	if h, ok := r.world.(History); ok {
 		round, at = h.When(n)
 	}
+	round += r.trial * r.world.Len()
 	r.n, r.clock = n, at
 	if round == r.round {
 		return
@@ -129,10 +138,34 @@ func (r *rehearsal) begin(n int) {
 	r.last = map[string]string{}
 }
 
-// one runs query n and adds it to the forecast.
-func (r *rehearsal) one(ctx context.Context, n int) error {
+// trials is how often all queries are run: as often as it is drawn how answers agree.
+func (r *rehearsal) trials() int {
+	if r.agreement == nil {
+		return 1
+	}
+	return len(r.agreement.shifts)
+}
+
+// clusters returns a func that tells which queries are not independent of each other.
+func (r *rehearsal) clusters() func(n int) int {
+	if t, ok := r.world.(*Traces); ok {
+		of := t.clusters()
+		return func(n int) int { return of[n] }
+	}
+	return func(n int) int { return n }
+}
+
+// one runs query n, of a cluster, and adds it to the forecast.
+func (r *rehearsal) one(ctx context.Context, n, cluster int) error {
 	r.begin(n)
 	q := r.world.Query(n)
+	if disputes := r.sessions.Disputes(q); disputes > 0 {
+		own := *q
+		own.Features = map[string]float64{}
+		maps.Copy(own.Features, q.Features)
+		own.Features[feature.DisputedSteps] = float64(disputes)
+		q = &own
+	}
 	clear(r.truth)
 	clear(r.sold)
 	req := step.Request{Query: q, Caller: step.CallerFunc(r.call), CostOffsets: r.sessions.Offsets(q.Session)}
@@ -154,18 +187,19 @@ func (r *rehearsal) one(ctx context.Context, n int) error {
 	if res == nil || res.Trace == nil {
 		return fmt.Errorf("query %d: %w", n, err)
 	}
-	if err := r.f.add(res, r.truth, err); err != nil {
+	if err := r.f.add(sample{trial: r.trial, cluster: cluster}, res, r.truth, err); err != nil {
 		return fmt.Errorf("query %d: %w", n, err)
 	}
 	r.f.Matches[route.Match]++
+	r.sessions.RecordDispute(q, res)
 	if q.Session != "" && res.Answer != nil {
-		r.sessions.Used(q.Session, res)
+		r.sessions.RecordUse(q.Session, res)
 		if before, known := r.last[q.Session]; known && before != res.Trace.Chosen {
 			r.f.Moves++
 		}
 		r.last[q.Session] = res.Trace.Chosen
 	}
-	if r.keep {
+	if r.keep && r.trial == 0 {
 		r.f.Traces = append(r.f.Traces, res.Trace)
 	}
 	return r.beside(ctx, req)
@@ -203,8 +237,8 @@ func (r *rehearsal) call(_ context.Context, c *step.Call) (*sdk.Answer, error) {
 	defer r.mu.Unlock()
 	m := &r.policy.Models[c.Index]
 	who := Model{Name: m.Name, Provider: m.Provider, Served: m.Served, Quality: m.Quality.SDK(), Verified: r.policy.Verifies(c.Query, m.Name)}
-	if r.priors != nil {
-		who.Compared, who.Quality.Mean, who.Peers = true, r.priors[c.Index], r.peers
+	if a := r.agreement; a != nil {
+		who.Compared, who.Trial, who.Quality.Mean = a, r.trial, a.models[c.Index].Quality.Mean
 	}
 	o := r.world.Outcome(r.n, who)
 	servers := 1 + len(m.Deployments)
@@ -222,10 +256,9 @@ func (r *rehearsal) call(_ context.Context, c *step.Call) (*sdk.Answer, error) {
 	switch {
 	case o.Free:
 		cost = nothingUSD
-	case cost == 0:
+	case cost == 0: // the tokens are priced
 		usage.InputTokens = cmp.Or(usage.InputTokens, c.Query.InputTokens)
 		usage.OutputTokens = cmp.Or(usage.OutputTokens, m.ExpectedOutputTokens)
-		cost = c.Model.Price.CostUSD(usage) * o.CostRatio // where that is 0, the tokens are priced
 	}
 	return &sdk.Answer{Model: m.Name, Text: o.Text, CostUSD: cost, Signals: r.unsold(m.Name, o.Signals), Usage: usage}, nil
 }

@@ -33,18 +33,18 @@ type Guard struct {
 	now    func() time.Time
 
 	mu    sync.Mutex
-	known map[[32]byte]known
+	known map[[32]byte]knownKey
 }
 
-// known is what the store said of a digest, and when; a nil key is one that it has not.
-type known struct {
+// knownKey is what the store said of a digest, and when; a nil key is one that it has not.
+type knownKey struct {
 	key *store.Key
 	at  time.Time
 }
 
 // NewGuard returns a guard over the keys of a store, whose limits are taken from the accounts.
 func NewGuard(s store.Store, leased *store.LeasedAccounts) *Guard {
-	return &Guard{s: s, leased: leased, now: time.Now, known: map[[32]byte]known{}}
+	return &Guard{s: s, leased: leased, now: time.Now, known: map[[32]byte]knownKey{}}
 }
 
 // find returns the key of a secret.
@@ -67,7 +67,7 @@ func (g *Guard) find(ctx context.Context, secret string) (*store.Key, error) {
 		case err != nil:
 			return nil, err
 		}
-		k = known{key, now}
+		k = knownKey{key, now}
 		g.mu.Lock()
 		if len(g.known) >= maxKnown {
 			clear(g.known)

@@ -3,150 +3,231 @@
 //
 //	go run ./adapters/internal/mutants ./sdk/step
 //
-// A mutant is the code with one change: < for <=, < for >=, == for !=, + for -, * for /,
-// % for *, ++ for --, -x for x, and each the other way round. These are those that
-// gremlins makes by default. It is covered when a test evaluates the changed expression,
-// killed when a test fails or does not end, and lives otherwise. Constants are changed
-// where they are expressions of a type with a name of the language; declared constants
-// are not.
-//
-// gremlins was used before, and its figures were wrong here. The time that it allows a
-// mutant comes from a run that go answers from its cache, so that whatever had to be
-// compiled and passed was out of time and left out of the ratio: every package had 100 %.
-// A mutant that does not compile counted as killed. It builds and links the tests anew
-// for each mutant, which takes twenty times as long as running them. Here all mutants of
-// a package are compiled into one binary of its tests, and a variable of the environment
-// says which one is on; a change that does not compile is no mutant.
+// A mutant is the code with one operator replaced: < by <= and >=, == by !=, + by -, * by /,
+// % by *, ++ by --, and each the other way round. It is covered when a test runs its line's
+// block, killed when a test fails or does not end, and lives otherwise. A change that does not
+// compile is no mutant.
 package main
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
 	"io"
 	"math/rand/v2"
 	"os"
+	"os/exec"
 	"os/signal"
-	"sort"
-	"sync"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	"golang.org/x/tools/cover"
 )
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	err := run(ctx, os.Args[1:], os.Stdout)
 	stop()
-	if errors.Is(err, flag.ErrHelp) {
-		os.Exit(2)
-	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "mutants:", err)
 		os.Exit(1)
 	}
 }
 
+// replacements are the operators that take the place of one.
+var replacements = map[token.Token][]token.Token{
+	token.LSS: {token.LEQ, token.GEQ}, token.LEQ: {token.LSS, token.GTR}, token.GTR: {token.GEQ, token.LEQ}, token.GEQ: {token.GTR, token.LSS},
+	token.EQL: {token.NEQ}, token.NEQ: {token.EQL}, token.ADD: {token.SUB}, token.SUB: {token.ADD},
+	token.MUL: {token.QUO}, token.QUO: {token.MUL}, token.REM: {token.MUL}, token.INC: {token.DEC}, token.DEC: {token.INC},
+}
+
+type mutant struct {
+	at       token.Position
+	from, to token.Token
+	result   string // "killed", "lives", "does not compile", or empty while it is not tried
+}
+
+// pkg is the package under test.
+type pkg struct {
+	Dir, ImportPath string
+	GoFiles         []string
+	short           bool
+	timeout         time.Duration
+}
+
 func run(ctx context.Context, args []string, out io.Writer) error {
 	flags := flag.NewFlagSet("mutants", flag.ContinueOnError)
-	flags.Usage = func() {
-		fmt.Fprintln(flags.Output(), "mutants [flags] PACKAGE")
-		flags.PrintDefaults()
-	}
 	sample := flags.Int("sample", 0, "try so many of the covered mutants, drawn at random; 0 tries all")
 	seed := flags.Uint64("seed", 1, "the seed of the draw")
-	all := flags.Bool("all", false, "run also the tests that -short leaves out: for coverage, and where a mutant lives through the others")
+	all := flags.Bool("all", false, "run also the tests that -short leaves out")
 	workers := flags.Int("workers", 2, "how many mutants are tried at once")
-	if err := flags.Parse(args); err != nil {
-		return err
-	}
-	if flags.NArg() != 1 {
-		flags.Usage()
-		return flag.ErrHelp
+	if err := flags.Parse(args); err != nil || flags.NArg() != 1 {
+		return errors.Join(err, errors.New("usage: mutants [flags] PACKAGE"))
 	}
 	tmp, err := os.MkdirTemp("", "mutants-")
 	if err != nil {
 		return err
 	}
 	defer os.RemoveAll(tmp)
-	p, err := load(ctx, flags.Arg(0))
+	listed, err := exec.CommandContext(ctx, "go", "list", "-json", flags.Arg(0)).Output()
+	if err != nil {
+		return fmt.Errorf("listing %s: %w", flags.Arg(0), err)
+	}
+	p := &pkg{short: !*all}
+	if err := json.Unmarshal(listed, p); err != nil {
+		return err
+	}
+	mutants, err := p.mutants()
 	if err != nil {
 		return err
 	}
-	tests, err := build(ctx, p, tmp)
-	if err != nil {
+	total := len(mutants)
+	if mutants, err = p.covered(ctx, tmp, mutants, out); err != nil {
 		return err
 	}
-	tests.all = *all
-	covered, err := tests.baseline(ctx)
-	if err != nil {
+	covered := len(mutants)
+	rand.New(rand.NewPCG(*seed, 0)).Shuffle(covered, func(i, k int) { mutants[i], mutants[k] = mutants[k], mutants[i] })
+	if *sample > 0 {
+		mutants = mutants[:min(*sample, covered)]
+	}
+	var group errgroup.Group
+	group.SetLimit(max(*workers, 1))
+	for i := range mutants {
+		group.Go(func() (err error) {
+			if ctx.Err() == nil { // those tried before an interrupt count
+				err = p.try(ctx, filepath.Join(tmp, fmt.Sprint(i)), &mutants[i])
+			}
+			return err
+		})
+	}
+	if err := group.Wait(); err != nil && ctx.Err() == nil {
 		return err
 	}
-	var reached []*mutant
-	for _, m := range tests.mutants {
-		if covered[m.id] {
-			reached = append(reached, m)
-		} else {
-			fmt.Fprintf(out, "%s: not covered\n", m)
+	results := map[string]int{}
+	for _, m := range mutants {
+		if results[m.result]++; m.result == "lives" {
+			fmt.Fprintf(out, "%s:%d:%d: %s for %s: lives\n", filepath.Base(m.at.Filename), m.at.Line, m.at.Column, m.to, m.from)
 		}
 	}
-	if len(reached) == 0 {
-		return fmt.Errorf("the tests of %s reach none of its %d mutants", p.ImportPath, len(tests.mutants))
-	}
-	drawn := draw(reached, *sample, *seed)
-	drawn = tests.try(ctx, drawn, *workers) // what has been tried when it is interrupted
-	if len(drawn) == 0 {
-		return ctx.Err()
-	}
-	killed, late := 0, 0
-	for _, m := range drawn {
-		switch m.end {
-		case lives:
-			fmt.Fprintf(out, "%s: lives\n", m)
-		case outOfTime:
-			late++
-		case fails:
-			killed++
-		}
-	}
-	fmt.Fprintf(out, "%s: %d mutants, %d covered (%.1f %%), %d tried, %d killed (%.1f %%; %d of them did not end), %d live\n",
-		flags.Arg(0), len(tests.mutants), len(reached), percent(len(reached), len(tests.mutants)),
-		len(drawn), killed+late, percent(killed+late, len(drawn)), late, len(drawn)-killed-late)
+	tried := results["killed"] + results["lives"]
+	fmt.Fprintf(out, "%s: %d changes, %d covered (%.1f %%), %d tried, %d killed (%.1f %%), %d live, %d do not compile\n",
+		flags.Arg(0), total, covered, percent(covered, total), tried, results["killed"], percent(results["killed"], tried), results["lives"], results["does not compile"])
 	return ctx.Err()
 }
 
-func percent(part, whole int) float64 { return 100 * float64(part) / float64(whole) }
+func percent(part, whole int) float64 { return 100 * float64(part) / float64(max(whole, 1)) }
 
-// draw returns n of the mutants in their order, all of them where n is 0 or more than
-// there are.
-func draw(all []*mutant, n int, seed uint64) []*mutant {
-	if n <= 0 || n >= len(all) {
-		return all
+// mutants returns the changes of all files of the package.
+func (p *pkg) mutants() (list []mutant, err error) {
+	fset := token.NewFileSet()
+	add := func(pos token.Pos, op token.Token) {
+		for _, to := range replacements[op] {
+			list = append(list, mutant{at: fset.Position(pos), from: op, to: to})
+		}
 	}
-	at := rand.New(rand.NewPCG(seed, 0)).Perm(len(all))[:n]
-	sort.Ints(at)
-	drawn := make([]*mutant, n)
-	for k, i := range at {
-		drawn[k] = all[i]
-	}
-	return drawn
-}
-
-// each calls f for every mutant, with so many of them at once, until ctx ends.
-func each(ctx context.Context, list []*mutant, workers int, f func(*mutant)) {
-	var wg sync.WaitGroup
-	next := make(chan *mutant)
-	for range max(workers, 1) {
-		wg.Go(func() {
-			for m := range next {
-				f(m)
+	for _, name := range p.GoFiles {
+		file, err := parser.ParseFile(fset, filepath.Join(p.Dir, name), nil, 0)
+		if err != nil {
+			return nil, err
+		}
+		ast.Inspect(file, func(n ast.Node) bool {
+			switch n := n.(type) {
+			case *ast.GenDecl:
+				return n.Tok != token.CONST
+			case *ast.BinaryExpr:
+				add(n.OpPos, n.Op)
+			case *ast.IncDecStmt:
+				add(n.TokPos, n.Tok)
+			case *ast.UnaryExpr:
+				if n.Op == token.SUB {
+					add(n.OpPos, n.Op)
+				}
 			}
+			return true
 		})
 	}
-	for _, m := range list {
-		if ctx.Err() != nil {
-			break
-		}
-		next <- m
+	return list, nil
+}
+
+// covered runs the tests without a mutant, which have to pass, sets how long a mutant may take,
+// and returns the mutants in blocks that the tests run.
+func (p *pkg) covered(ctx context.Context, tmp string, list []mutant, out io.Writer) (covered []mutant, err error) {
+	profile, binary := filepath.Join(tmp, "profile"), filepath.Join(tmp, "tests")
+	if text, err := exec.CommandContext(ctx, "go", "test", "-c", "-vet=off", "-cover", "-o", binary, p.ImportPath).CombinedOutput(); err != nil {
+		return nil, fmt.Errorf("building the tests of %s: %w\n%s", p.ImportPath, err, text)
 	}
-	close(next)
-	wg.Wait()
+	start := time.Now()
+	if text, err := p.command(ctx, binary, "-test.coverprofile="+profile).CombinedOutput(); err != nil {
+		return nil, fmt.Errorf("the tests of %s fail without a mutant, so that nothing can be said of them: %w\n%s", p.ImportPath, err, text)
+	}
+	p.timeout = 10*time.Second + 5*time.Since(start)
+	profiles, err := cover.ParseProfiles(profile)
+	if err != nil {
+		return nil, err
+	}
+	for _, m := range list {
+		isCovered := slices.ContainsFunc(profiles, func(f *cover.Profile) bool {
+			return filepath.Base(f.FileName) == filepath.Base(m.at.Filename) && slices.ContainsFunc(f.Blocks, func(b cover.ProfileBlock) bool {
+				return b.Count > 0 && !before(m.at.Line, m.at.Column, b.StartLine, b.StartCol) && before(m.at.Line, m.at.Column, b.EndLine, b.EndCol)
+			})
+		})
+		if isCovered {
+			covered = append(covered, m)
+		} else {
+			fmt.Fprintf(out, "%s:%d:%d: %s for %s: not covered\n", filepath.Base(m.at.Filename), m.at.Line, m.at.Column, m.to, m.from)
+		}
+	}
+	return covered, nil
+}
+
+func before(line, column, otherLine, otherColumn int) bool {
+	return line < otherLine || line == otherLine && column < otherColumn
+}
+
+// try builds and runs the tests with one mutant.
+func (p *pkg) try(ctx context.Context, dir string, m *mutant) error {
+	source, err := os.ReadFile(m.at.Filename)
+	if err != nil {
+		return err
+	}
+	file, overlay, binary := filepath.Join(dir, "mutant.go"), filepath.Join(dir, "overlay.json"), filepath.Join(dir, "tests")
+	changed := slices.Concat(source[:m.at.Offset], []byte(m.to.String()), source[m.at.Offset+len(m.from.String()):])
+	config, err := json.Marshal(map[string]any{"Replace": map[string]string{m.at.Filename: file}})
+	if err := errors.Join(err, os.Mkdir(dir, 0o700), os.WriteFile(file, changed, 0o600), os.WriteFile(overlay, config, 0o600)); err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir)
+	text, err := exec.CommandContext(ctx, "go", "test", "-c", "-vet=off", "-ldflags=-w", "-overlay", overlay, "-o", binary, p.ImportPath).CombinedOutput()
+	if err != nil {
+		if m.result = "does not compile"; ctx.Err() != nil || !bytes.Contains(text, []byte("mutant.go")) && !strings.Contains(string(text), filepath.Base(m.at.Filename)) {
+			return fmt.Errorf("building a mutant: %w\n%s", err, text)
+		}
+		return nil
+	}
+	limited, cancel := context.WithTimeout(ctx, p.timeout)
+	defer cancel()
+	if err := p.command(limited, binary, "-test.failfast").Run(); ctx.Err() != nil {
+		return ctx.Err()
+	} else if m.result = "lives"; err != nil {
+		m.result = "killed"
+	}
+	return nil
+}
+
+// command is a run of the tests, as go test makes it. A mutant that fills the memory is
+// stopped before the machine is out of it.
+func (p *pkg) command(ctx context.Context, binary string, args ...string) *exec.Cmd {
+	args = append([]string{"-c", `ulimit -v 8000000 2>/dev/null; exec "$@"`, "sh", binary, fmt.Sprintf("-test.short=%t", p.short), "-test.paniconexit0"}, args...)
+	cmd := exec.CommandContext(ctx, "sh", args...)
+	cmd.Dir, cmd.WaitDelay = p.Dir, time.Second
+	return cmd
 }

@@ -66,7 +66,7 @@ func contests() []contest {
 		{"OH-MM", "SWE-bench Multimodal, OpenHands", "openhands_swemm.csv", true, withoutSignals, judged, "The tests judge every answer; 35 issues only."},
 		{"MCP", "MCPMark, every effort an arm", "mcpmark.csv", true, oneRun, judged, "The check judges every answer. Of up to four runs of each arm one is drawn for each pair of halves; costs are means."},
 		{"MCP-1", "MCPMark, one arm a model", "mcpmark.csv", true, oneArm, judged, "As above, with the middle effort of each model."},
-		{"MBPP", "Firstpass' MBPP", "firstpass_mbpp3.csv", false, gated, eval.Study{Signals: eval.SignalsFeatures, Estimator: estimate.KindLatent}, "A real gate judges every answer, and lets wrong ones pass; the truth is measured."},
+		{"MBPP", "Firstpass' MBPP", "firstpass_mbpp3.csv", false, applyGate, eval.Study{Signals: eval.SignalsFeatures, Estimator: estimate.KindLatent}, "A real gate judges every answer, and lets wrong ones pass; the truth is measured."},
 		{"BFCL", "BFCL, eleven models", "bfcl_calls.csv.gz", false, callers, features, "Nothing judges: calls that agree support one another. One call in two."},
 		{"Llama", "MMLU-Pro, Llama 2 to 3.1", "mmlu_pro_open.csv.gz", false, family(12, "Llama"), features, "Nothing judges: letters that agree do. Costs are parameters met times tokens (characters over four). One question in twelve."},
 		{"Mistral", "MMLU-Pro, Mistral and Mixtral", "mmlu_pro_open.csv.gz", false, family(12, "istral", "Mixtral", "mathstral"), features, "As above."},
@@ -88,7 +88,7 @@ func withoutSignals(t *outcome.Table, _ uint64) (*outcome.Table, error) {
 
 // oneRun draws one of the runs that a quality is the mean of.
 func oneRun(t *outcome.Table, seed uint64) (*outcome.Table, error) {
-	c := cloned(t)
+	c := clone(t)
 	c.Signals, c.InputTokens, c.OutputTokens = nil, nil, nil
 	rng := rand.New(rand.NewPCG(seed, 0xb1))
 	for _, row := range c.Quality {
@@ -122,8 +122,8 @@ func oneArm(t *outcome.Table, seed uint64) (*outcome.Table, error) {
 	return oneRun(c, seed)
 }
 
-// gated takes what a gate said for its verdicts.
-func gated(t *outcome.Table, _ uint64) (*outcome.Table, error) {
+// applyGate takes what a gate said for its verdicts.
+func applyGate(t *outcome.Table, _ uint64) (*outcome.Table, error) {
 	c := *t
 	c.Verdicts, c.Signals = map[string][][]float64{"gate": t.Signals["gate_pass"]}, nil
 	return &c, nil
@@ -132,7 +132,7 @@ func gated(t *outcome.Table, _ uint64) (*outcome.Table, error) {
 func callers(t *outcome.Table, _ uint64) (*outcome.Table, error) {
 	c := *t
 	c.Signals = nil
-	return thinned(&c, 2).Select("gpt-4o-mini-2024-07-18-FC", "gpt-4o-mini-2024-07-18", "gemini-1.5-flash-preview-0514", "open-mistral-nemo-2407-FC-Auto", "gpt-3.5-turbo-0125-FC", "claude-3-haiku-20240307",
+	return thin(&c, 2).Select("gpt-4o-mini-2024-07-18-FC", "gpt-4o-mini-2024-07-18", "gemini-1.5-flash-preview-0514", "open-mistral-nemo-2407-FC-Auto", "gpt-3.5-turbo-0125-FC", "claude-3-haiku-20240307",
 		"gemini-1.5-pro-preview-0514", "gpt-4o-2024-08-06-FC", "gpt-4o-2024-05-13-FC", "claude-3-5-sonnet-20240620", "gpt-4-turbo-2024-04-09")
 }
 
@@ -153,7 +153,7 @@ func family(n int, words ...string) func(*outcome.Table, uint64) (*outcome.Table
 		if err != nil {
 			return nil, err
 		}
-		c = thinned(c, n)
+		c = thin(c, n)
 		c.CostUSD, c.OutputTokens = nil, nil
 		for q := range c.Queries {
 			var cost, output []float64
@@ -172,8 +172,8 @@ func family(n int, words ...string) func(*outcome.Table, uint64) (*outcome.Table
 	}
 }
 
-// thinned keeps one query in n, so that the board takes minutes.
-func thinned(t *outcome.Table, n int) *outcome.Table {
+// thin keeps one query in n, so that the board takes minutes.
+func thin(t *outcome.Table, n int) *outcome.Table {
 	var rows []int
 	for q := 0; q < len(t.Queries); q += n {
 		rows = append(rows, q)
@@ -183,7 +183,7 @@ func thinned(t *outcome.Table, n int) *outcome.Table {
 
 // subset takes a set of models on one query in n.
 func subset(name string, n int) func(*outcome.Table, uint64) (*outcome.Table, error) {
-	return func(t *outcome.Table, _ uint64) (*outcome.Table, error) { return thinned(t, n).Subset(name) }
+	return func(t *outcome.Table, _ uint64) (*outcome.Table, error) { return thin(t, n).Subset(name) }
 }
 
 // inSeconds has seconds for costs, of the arms that have them.
@@ -258,7 +258,7 @@ func (e *Env) compete(ctx context.Context, c *contest, d *Data) (*result, error)
 		}
 		a, b := t.SplitRows(0.5, own)
 		if i >= pairs {
-			a, b = drawn(a, b, own)
+			a, b = drawHalves(a, b, own)
 		}
 		if both[0], err = c.compare(ctx, t, a, b, own, i < pairs); err == nil {
 			both[1], err = c.compare(ctx, t, b, a, own, i < pairs)
@@ -303,8 +303,8 @@ func btoi(b bool) int {
 	return 0
 }
 
-// drawn resamples the queries of two halves together; copies of a query stay in its half.
-func drawn(a, b []int, seed uint64) (first, second []int) {
+// drawHalves resamples the queries of two halves together; copies of a query stay in its half.
+func drawHalves(a, b []int, seed uint64) (first, second []int) {
 	rng := rand.New(rand.NewPCG(seed, 0xb007))
 	n := len(a)
 	all := slices.Concat(a, b)

@@ -41,13 +41,13 @@ func driftWorlds() []world {
 		{"nothing changes", same, same},
 		{"price cut: the dearest model costs a third", same, cheaper},
 		{"the cheapest model is right a third less often", same, worse},
-		{"a new kind of query: one group is met in use only", without, same},
+		{"a new kind of query: one group is met in use only", withoutModel, same},
 	}
 }
 
 // cheaper cuts the price of the dearest model.
 func cheaper(t *outcome.Table, _ *rand.Rand) *outcome.Table {
-	c := cloned(t)
+	c := clone(t)
 	dearest := eval.NewFrame(t.MeanCosts(), t.MeanQualities()).Dearest
 	for q := range c.CostUSD {
 		c.CostUSD[q][dearest] /= 3
@@ -57,7 +57,7 @@ func cheaper(t *outcome.Table, _ *rand.Rand) *outcome.Table {
 
 // worse takes from the cheapest model a third of what it does right.
 func worse(t *outcome.Table, rng *rand.Rand) *outcome.Table {
-	c := cloned(t)
+	c := clone(t)
 	cheapest := eval.NewFrame(t.MeanCosts(), t.MeanQualities()).Cheapest
 	for q := range c.Quality {
 		if rng.Float64() < 1./3 {
@@ -67,8 +67,8 @@ func worse(t *outcome.Table, rng *rand.Rand) *outcome.Table {
 	return c
 }
 
-// without leaves one group out: the last by name.
-func without(t *outcome.Table, _ *rand.Rand) *outcome.Table {
+// withoutModel leaves one group out: the last by name.
+func withoutModel(t *outcome.Table, _ *rand.Rand) *outcome.Table {
 	last := ""
 	for q := range t.Queries {
 		last = max(last, t.Group(q))
@@ -82,7 +82,7 @@ func without(t *outcome.Table, _ *rand.Rand) *outcome.Table {
 	return t.Rows(keep)
 }
 
-func cloned(t *outcome.Table) *outcome.Table {
+func clone(t *outcome.Table) *outcome.Table {
 	c := *t
 	c.Quality, c.CostUSD = nil, nil
 	for q := range t.Queries {
@@ -113,7 +113,7 @@ func inUse(t *outcome.Table, p *fit.Profile, share float64, rng *rand.Rand) ([]*
 			}
 			trace.Calls = append(trace.Calls, sdk.Call{Model: t.Models[m], CostUSD: t.CostUSD[q][m], Verdict: verdict, Propensity: propensity})
 		}
-		replay.NewWalker(beliefs.Start(q), t.Quality[q], t.CostUSD[q]).Walk(coined{s, rng}, 0, func(turn *replay.Turn) {
+		replay.NewWalker(beliefs.Start(q), t.Quality[q], t.CostUSD[q]).Walk(coinStrategy{s, rng}, 0, func(turn *replay.Turn) {
 			rec := sdk.Decision{}
 			for m, b := range turn.State.Beliefs {
 				rec.Models = append(rec.Models, sdk.Belief{
@@ -140,14 +140,14 @@ func inUse(t *outcome.Table, p *fit.Profile, share float64, rng *rand.Rand) ([]*
 	return traces, nil
 }
 
-// coined is a strategy with a coin of its own for each decision.
-type coined struct {
+// coinStrategy is a strategy with a coin of its own for each decision.
+type coinStrategy struct {
 	cascade.Strategy
 	rng *rand.Rand
 }
 
 // Decide implements [cascade.Strategy].
-func (c coined) Decide(s *cascade.State) cascade.Decision {
+func (c coinStrategy) Decide(s *cascade.State) cascade.Decision {
 	own := *s
 	own.Coin = c.rng.Float64()
 	return c.Strategy.Decide(&own)
@@ -161,7 +161,7 @@ type driftResult struct {
 	cost, quality [3]float64
 }
 
-// drift shows what fit check tells and does when the world changes.
+// drift shows what fit --check tells and does when the world changes.
 func drift(ctx context.Context, e *Env) (*Page, error) {
 	p := newPage("drift", "When estimates no longer hold")
 	t := *e.Questions.Table
@@ -172,7 +172,7 @@ func drift(ctx context.Context, e *Env) (*Page, error) {
 	}
 	table.Verified = true
 	p.printf("A profile (`index`, budget 0.0005 USD) is fitted to a third of the questions, with a check that judges every answer, and used on another third, with a share of %v of the steps that ask one further model for the record. "+
-		"`fit check` looks at the traces of that, and fits anew to seven tenths of them where that tells the rest better. What is in place then is measured on the last third, beside the profile in use and one fitted to all outcomes of all models in the changed world. "+
+		"`fit --check` looks at the traces of that, and fits anew to seven tenths of them where that tells the rest better. What is in place then is measured on the last third, beside the profile in use and one fitted to all outcomes of all models in the changed world. "+
 		"Means over %d random splits; ± is two standard deviations over them. The test allows one false alarm in a hundred.\n\nData: %s, 5 models.\n", driftExplore, e.driftSplits(), e.Questions)
 	out := &eval.Table{Header: []string{"what happens", "told on", "fitted anew on", "cost in use, USD", "after the check", "all known", "quality in use, %", "after the check", "all known"}}
 	for _, w := range driftWorlds() {
@@ -338,7 +338,7 @@ func driftOnce(ctx context.Context, t *outcome.Table, w world, seed uint64) (d d
 	return d, nil
 }
 
-// anew is what fit check does: the profile in place, or one fitted to the traces where
+// anew is what fit --check does: the profile in place, or one fitted to the traces where
 // that tells the newest better.
 func anew(inPlace *fit.Profile, traces []*sdk.Trace, models []string, fitTo func(*outcome.Table) (*fit.Profile, error)) (*fit.Profile, bool, error) {
 	over := func(traces []*sdk.Trace) (*fit.Profile, error) {

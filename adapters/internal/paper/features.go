@@ -52,7 +52,7 @@ func (e *Env) features(ctx context.Context, p *Page, d *Data, list []modelSet, f
 		if err != nil {
 			return err
 		}
-		whole, err := e.grouped(ctx, t, share, estimate.FeatureSets()[features])
+		whole, err := e.groupGrid(ctx, t, share, estimate.FeatureSets()[features])
 		if err != nil {
 			return fmt.Errorf("models %s: %w", set.name, err)
 		}
@@ -65,9 +65,9 @@ func (e *Env) features(ctx context.Context, p *Page, d *Data, list []modelSet, f
 	return nil
 }
 
-// grouped runs the studies of a table and measures them on all test queries and on
+// groupGrid runs the studies of a table and measures them on all test queries and on
 // each group's.
-func (e *Env) grouped(ctx context.Context, t *outcome.Table, share float64, features []string) (*grid, error) {
+func (e *Env) groupGrid(ctx context.Context, t *outcome.Table, share float64, features []string) (*grid, error) {
 	whole := &cell{}
 	byGroup := map[string]*cell{}
 	for i := range e.splits() {
@@ -151,7 +151,7 @@ func openform(ctx context.Context, e *Env) (*Page, error) {
 
 func ablation(ctx context.Context, e *Env) (*Page, error) {
 	p := newPage("ablation", "Ablation: pruning, looking ahead, expecting")
-	data, share := e.simulated()
+	data, share := e.simulate()
 	p.printf("Variants of cascade routing: slow (no pruning), greedy (one model ahead), no_expect (estimates taken as certain), at most three models, "+
 		"and deviations scaled by a fitted number. Medium noise; train share %.0f %%. Data: %s. "+
 		"Decision times are those of this machine while it computed the table on all cores.\n\n", 100*share, data[0])

@@ -90,10 +90,10 @@ func dearestFirst(t *outcome.Table, rng *rand.Rand) []int {
 	return rows
 }
 
-// paced is what came of streams under budgets: how far the mean cost was from the
+// pacingLosses is what came of streams under budgets: how far the mean cost was from the
 // budget, relative to it, and by how much the quality was below that of the lambda that
 // spends the budget on the very same queries, and of the one that spends what was spent.
-type paced struct{ off, lost, lostSpent []float64 }
+type pacingLosses struct{ off, lost, lostSpent []float64 }
 
 // track is what the operating points of a pacer do on every query of a table.
 type track struct {
@@ -176,7 +176,7 @@ func (w *way) pacer(points []fit.Point, budget float64, seed uint64) (*fit.Pacer
 }
 
 // spend spends budgets on streams of one order.
-func (t *track) spend(o order, w way, seed uint64) (p paced, err error) {
+func (t *track) spend(o order, w way, seed uint64) (p pacingLosses, err error) {
 	cheapest, dearest := t.points[0].CostUSD, t.points[len(t.points)-1].CostUSD
 	n := float64(len(t.table.Queries))
 	for _, share := range pacingShares() {

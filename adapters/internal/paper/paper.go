@@ -90,8 +90,8 @@ func (p *Page) Write(dir, stamp string) error {
 	return os.WriteFile(filepath.Join(dir, p.Name+".md"), []byte(text), 0o644)
 }
 
-// Written reports whether dir has the page of an experiment with this stamp.
-func Written(dir, name, stamp string) bool {
+// IsCurrent reports whether dir has the page of an experiment with this stamp.
+func IsCurrent(dir, name, stamp string) bool {
 	text, err := os.ReadFile(filepath.Join(dir, name+".md"))
 	return err == nil && strings.HasSuffix(strings.TrimSpace(string(text)), comment(stamp))
 }
@@ -139,7 +139,6 @@ func Presets() []Preset {
 		{"pacing", "Budgets held on queries to come, in any order", false, questions, pacing},
 		{"drift", "When estimates no longer hold", false, questions, drift},
 		{"swebench", "SWE-bench: tests that decide", false, verified, swebench},
-		{"verifiers", "Imperfect verifiers, and calls in place of money", false, verified, verifiers},
 		{"mathcode", "Mathematics and code", false, questions, mathcode},
 		{"classification", "Answers that can be compared", false, questions, classification},
 		{"openform", "Open-form answers", false, questions, openform},

@@ -99,12 +99,11 @@ var rowsOf = map[string][]string{
 		"cascade_route", "cascade_route_slow", "cascade_route_greedy", "cascade_route_no_expect", "cascade_route_depth3",
 		"cascade_route_scaled", "index_independent",
 	},
-	"verifiers": {"false reject 0 %", "false reject 2 %", "false reject 5 %", "false reject 10 %", "false reject 20 %", "false reject 30 %"},
-	"runtime":   {"2", "11", "80"},
-	"heatmap":   nil,
-	"drift":     {"nothing changes", "price cut: the dearest model costs a third", "a new kind of query: one group is met in use only"},
-	"pacing":    {"random", "sorted: one group after the other", "bursts of 25 of one group"},
-	"promises":  {"quality of the best model less 5 points", "as good as the best model to within 2 points", "at most 10 % of the answers served as good are wrong"},
+	"runtime":  {"2", "11", "80"},
+	"heatmap":  nil,
+	"drift":    {"nothing changes", "price cut: the dearest model costs a third", "a new kind of query: one group is met in use only"},
+	"pacing":   {"random", "sorted: one group after the other", "bursts of 25 of one group"},
+	"promises": {"quality of the best model less 5 points", "as good as the best model to within 2 points", "at most 10 % of the answers served as good are wrong"},
 }
 
 // headsOf has what must stand at the head of a table.
@@ -116,7 +115,6 @@ var headsOf = map[string][]string{
 	"openform":       {"all", "proofs", "sums"},
 	"ablation":       {"3 models: AUC %", "time of a decision"},
 	"runtime":        {"slow, µs", "max depth 3, µs", "greedy, µs", "no_expect, µs"},
-	"verifiers":      {"false pass 30 %"},
 	"curves":         {"AUC %", "CPT50 %"},
 }
 
@@ -143,12 +141,12 @@ func TestPresets(t *testing.T) {
 			if p.Name != "runtime" && p.Name != "board" && !regexp.MustCompile(fmt.Sprintf(`\.csv \((%d|40) queries, `, queries[p.Name])).MatchString(body) {
 				t.Errorf("the page does not say which data it is of:\n%s", body)
 			}
-			drawn(t, page)
+			drawHalves(t, page)
 			if p.Name == "runtime" {
 				return // nothing but times
 			}
 			// The others run their studies one after the other, as swebench does.
-			if !slices.Contains([]string{"swebench", "drift", "pacing", "promises"}, p.Name) {
+			if !slices.Contains([]string{"swebench", "pacing"}, p.Name) {
 				return
 			}
 			if again := run(t, p, 4).Body.String(); times.ReplaceAllString(again, "") != times.ReplaceAllString(body, "") {
@@ -158,14 +156,14 @@ func TestPresets(t *testing.T) {
 	}
 }
 
-// drawn writes the page and decodes its figures.
-func drawn(t *testing.T, page *paper.Page) {
+// drawHalves writes the page and decodes its figures.
+func drawHalves(t *testing.T, page *paper.Page) {
 	t.Helper()
 	dir := t.TempDir()
 	if err := page.Write(dir, "made of a"); err != nil {
 		t.Fatal(err)
 	}
-	if !paper.Written(dir, page.Name, "made of a") || paper.Written(dir, page.Name, "made of b") {
+	if !paper.IsCurrent(dir, page.Name, "made of a") || paper.IsCurrent(dir, page.Name, "made of b") {
 		t.Error("a page is not known by its stamp")
 	}
 	for _, f := range page.Figures {
@@ -232,7 +230,7 @@ func TestBoard(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		drawn(t, page)
+		drawHalves(t, page)
 		bodies = append(bodies, page.Body.String())
 	}
 	if bodies[0] != bodies[1] {

@@ -67,9 +67,9 @@ func spread(t *outcome.Table, n int) []string {
 	return models
 }
 
-// simulated are the tables with simulated estimates and their train share: the user's
+// simulate are the tables with simulated estimates and their train share: the user's
 // own, or questions.
-func (e *Env) simulated() ([]*Data, float64) {
+func (e *Env) simulate() ([]*Data, float64) {
 	if len(e.Own) > 0 {
 		return e.Own, e.share(0.05)
 	}
@@ -105,7 +105,7 @@ func routerbench(ctx context.Context, e *Env) (*Page, error) {
 		"(before and after the model has run: low 0.6 and 0.3, medium 1.6 and 0.8, high 2.4 and 1.2), mapped by a straight line. " +
 		"The best row of each column is bold, the oracle left out. `cascade_published` is algorithm 2 as its code has it, over all models with the last answer, `cascade_best` the same with the best answer; " +
 		"`cascade_route_published` is algorithm 3 with [the slip](../theory.md#when-models-fail-together) of the published code.\n\n")
-	data, share := e.simulated()
+	data, share := e.simulate()
 	if len(e.Own) == 0 {
 		p.printf("RouterBench itself is not bundled and cannot be had offline: this table is of the ZeroEval outcomes. " +
 			"With a copy of its published files, `stepfall dev paper routerbench --outcomes routerbench_0shot.csv --outcomes routerbench_5shot.csv` " +
@@ -182,7 +182,7 @@ var heatMaps = []struct{ key, title, caption, row, less string }{
 
 func heatmap(ctx context.Context, e *Env) (*Page, error) {
 	p := newPage("heatmap", "Noise heat maps")
-	data, share := e.simulated()
+	data, share := e.simulate()
 	d := data[0]
 	all := sets(d.Table, paperSizes...)
 	panels := slices.Compact([]int{min(2, len(all)-1), min(1, len(all)-1)})

@@ -36,14 +36,14 @@ func BenchmarkTenMilliseconds(b *testing.B) {
 	for range 4 {
 		q := opened(b, url)
 		workers.Go(func() {
-			_ = q.Work(ctx, WorkerOptions{Kinds: map[string]Kind{"k": {Parallel: 1, Ahead: 8, Do: func(context.Context, *Job) (Outcome, error) {
+			_ = q.Work(ctx, WorkerOptions{Kinds: map[string]Kind{"k": {Parallel: 1, Do: func(context.Context, *Job) (Outcome, error) {
 				work()
 				return Outcome{}, nil
 			}}}})
 		})
 	}
 	q := opened(b, url)
-	q.t = usual()
+	q.t = defaultTiming()
 	r, err := q.Begin(ctx, "bench", RunOptions{})
 	if err != nil {
 		b.Fatal(err)

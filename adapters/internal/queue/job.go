@@ -3,8 +3,12 @@ package queue
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 )
 
 // Kind is one kind of work.
@@ -12,29 +16,26 @@ type Kind struct {
 	// Parallel is how many jobs of the kind are done at once; 0 leaves the kind to
 	// other workers.
 	Parallel int
-	// Ahead is how many more are fetched, and wait here for one to end: for work that
-	// takes no longer than a look at the database or two.
-	Ahead int
-	// Poll is how often jobs are asked for where there are none; 0 means 500 ms.
+	// Poll is the interval at which an idle worker asks for jobs; 0 means 500 ms.
 	Poll time.Duration
 	// Do does a job. An error means that it could not be done here and now: it is
 	// tried again, perhaps elsewhere. Its context ends when the worker stops, when
-	// nobody waits for the job any more, and when the worker may have been given up.
+	// nobody waits for the job any more, and when other workers may have taken it.
 	Do func(ctx context.Context, j *Job) (Outcome, error)
 }
 
-// Outcome is what came of a job that was done.
+// Outcome is the result of a job.
 type Outcome struct {
 	// Output is returned to the submitter, as JSON.
 	Output any
-	// Again says that a run of the same id has it done once more.
+	// Again makes a later run of the same id repeat the job.
 	Again bool
 }
 
-// Job is a job at work.
+// Job is one attempt at a ticket.
 type Job struct {
 	Run, Name string
-	// Worker is who does it, Try how often it was begun, from 1.
+	// Worker is the name of the worker, Try the number of the attempt, from 1.
 	Worker string
 	Try    int
 
@@ -50,13 +51,65 @@ func (j *Job) Decode(into any) error {
 	return nil
 }
 
-// Record writes something down for whoever takes the job over, and for the submitter.
-// It does so also when ctx has ended: what was paid for is not forgotten.
-func (j *Job) Record(ctx context.Context, data []byte) error {
-	return j.q.write(ctx, j.Run, j.Name, j.Worker, kindNote, data)
+// Record is a note of a job.
+type Record struct {
+	// N is its number in the database; later records need not have higher ones.
+	N int64
+	// Job is the ticket's name.
+	Job, Worker string
+	Data        []byte
+	at          time.Time
 }
 
-// Records returns what was written down about the job.
+// Record keeps data for the next attempt and for the submitter. It does so also when
+// ctx has ended: what was paid for is not lost.
+func (j *Job) Record(ctx context.Context, data []byte) error {
+	return persist(ctx, func(ctx context.Context) error {
+		_, err := j.q.pool.Exec(ctx, "INSERT INTO stepfall_queue.records (run, job, worker, data) VALUES ($1, $2, $3, $4)", j.Run, j.Name, j.Worker, data)
+		return err
+	})
+}
+
+// Records returns what all attempts at the job have recorded.
 func (j *Job) Records(ctx context.Context) ([]Record, error) {
-	return j.q.records(ctx, "run = $1 AND job = $2 AND kind = $3", j.Run, j.Name, kindNote)
+	return j.q.records(ctx, "run = $1 AND job = $2", j.Run, j.Name)
+}
+
+func (q *Queue) records(ctx context.Context, where string, args ...any) ([]Record, error) {
+	rows, err := q.pool.Query(ctx, "SELECT n, job, worker, data, at FROM stepfall_queue.records WHERE "+where+" ORDER BY n", args...)
+	if err != nil {
+		return nil, fmt.Errorf("reading records: %w", err)
+	}
+	return pgx.CollectRows(rows, func(row pgx.CollectableRow) (r Record, err error) {
+		err = row.Scan(&r.N, &r.Job, &r.Worker, &r.Data, &r.at)
+		return r, err
+	})
+}
+
+// persist repeats a write for up to 15 seconds, also after ctx has ended, so that a
+// restart of the database loses nothing. Violated constraints are not repeated.
+func persist(ctx context.Context, write func(context.Context) error) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 15*time.Second)
+	defer cancel()
+	for {
+		err := write(ctx)
+		if err == nil {
+			return nil
+		}
+		if pg, ok := errors.AsType[*pgconn.PgError](err); ok && pg.Code[:2] == "23" || !pause(ctx, 200*time.Millisecond) {
+			return fmt.Errorf("recording: %w", err)
+		}
+	}
+}
+
+// pause waits and reports whether ctx has not ended.
+func pause(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-timer.C:
+		return true
+	}
 }

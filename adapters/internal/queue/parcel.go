@@ -1,6 +1,7 @@
 package queue
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"fmt"
@@ -19,62 +20,38 @@ const partSize = 4 << 20
 // name tells it from all others: by a hash of what it holds, or of what it is made of.
 // pack writes it.
 func (q *Queue) Send(ctx context.Context, name string, pack func(io.Writer) error) error {
-	tag, err := q.pool.Exec(ctx, "UPDATE stepfall_queue.parcels SET used_at = now() WHERE name = $1", name)
-	if err != nil {
-		return fmt.Errorf("sending %s: %w", name, err)
-	}
-	if tag.RowsAffected() > 0 {
-		return nil
-	}
-	w := &sending{ctx: ctx, q: q, name: name}
-	err = pack(w)
-	if err == nil {
-		err = w.flush()
-	}
-	if err == nil {
-		_, err = q.pool.Exec(ctx, "INSERT INTO stepfall_queue.parcels (name, parts) VALUES ($1, $2) ON CONFLICT (name) DO UPDATE SET used_at = now()", name, w.part)
-	}
+	err := pgx.BeginFunc(ctx, q.pool, func(tx pgx.Tx) error {
+		w := &partWriter{ctx: ctx, tx: tx, name: name}
+		err := tx.QueryRow(ctx, "INSERT INTO stepfall_queue.parcels (name) VALUES ($1) ON CONFLICT (name) DO UPDATE SET used_at = now() RETURNING parts", name).Scan(&w.parts)
+		if err != nil || w.parts > 0 {
+			return err
+		}
+		buffered := bufio.NewWriterSize(w, partSize)
+		if err := errors.Join(pack(buffered), buffered.Flush()); err != nil {
+			return err
+		}
+		_, err = tx.Exec(ctx, "UPDATE stepfall_queue.parcels SET parts = $2 WHERE name = $1", name, w.parts)
+		return err
+	})
 	if err != nil {
 		return fmt.Errorf("sending %s: %w", name, err)
 	}
 	return nil
 }
 
-// sending writes a parcel part by part.
-type sending struct {
-	ctx  context.Context
-	q    *Queue
-	name string
-	part int
-	held []byte
+// partWriter writes each piece as a part of a parcel.
+type partWriter struct {
+	ctx   context.Context
+	tx    pgx.Tx
+	name  string
+	parts int
 }
 
 // Write implements [io.Writer].
-func (w *sending) Write(data []byte) (int, error) {
-	for n := len(data); n > 0; n = len(data) {
-		take := min(n, partSize-len(w.held))
-		w.held = append(w.held, data[:take]...)
-		data = data[take:]
-		if len(w.held) == partSize {
-			if err := w.flush(); err != nil {
-				return 0, err
-			}
-		}
-		if len(data) == 0 {
-			return n, nil
-		}
-	}
-	return 0, nil
-}
-
-func (w *sending) flush() error {
-	if len(w.held) == 0 {
-		return nil
-	}
-	_, err := w.q.pool.Exec(w.ctx, "INSERT INTO stepfall_queue.parts (name, part, data) VALUES ($1, $2, $3) ON CONFLICT (name, part) DO UPDATE SET data = excluded.data", w.name, w.part, w.held)
-	w.part++
-	w.held = w.held[:0]
-	return err
+func (w *partWriter) Write(data []byte) (int, error) {
+	_, err := w.tx.Exec(w.ctx, "INSERT INTO stepfall_queue.parts (name, part, data) VALUES ($1, $2, $3) ON CONFLICT (name, part) DO UPDATE SET data = excluded.data", w.name, w.parts, data)
+	w.parts++
+	return len(data), err
 }
 
 // receive writes a parcel to w.
@@ -96,8 +73,8 @@ func (q *Queue) receive(ctx context.Context, name string, w io.Writer) error {
 	return nil
 }
 
-// Cache is a folder of what a worker has fetched. Workers of one user may share it. It
-// is safe for concurrent use.
+// Cache is a folder of fetched parcels. Workers of one user may share it. It is safe for
+// concurrent use.
 type Cache struct {
 	// Dir is the folder; it is made when it is not there.
 	Dir string
@@ -107,10 +84,10 @@ type Cache struct {
 // Cache returns the cache in a folder.
 func (q *Queue) Cache(dir string) *Cache { return &Cache{Dir: dir, q: q} }
 
-// unused is for how long what is fetched is kept after its last use.
-const unused = 14 * 24 * time.Hour
+// cacheAge is for how long what is fetched is kept after its last use.
+const cacheAge = 14 * 24 * time.Hour
 
-// Fetch returns the folder of a name, which make fills when there is none. Nobody
+// Fetch returns the folder of a name, which fill makes when there is none. Nobody
 // writes to it afterwards.
 func (c *Cache) Fetch(name string, fill func(dir string) error) (string, error) {
 	dir := filepath.Join(c.Dir, name)
@@ -130,23 +107,18 @@ func (c *Cache) Fetch(name string, fill func(dir string) error) (string, error) 
 	if err := fill(making); err != nil {
 		return "", err
 	}
-	if err := os.Rename(making, dir); err != nil {
-		if _, there := os.Stat(dir); there == nil {
-			return dir, nil // another was quicker
-		}
-		return "", err
+	err = os.Rename(making, dir)
+	if _, missing := os.Stat(dir); missing == nil {
+		return dir, nil // perhaps another's, who was quicker
 	}
-	return dir, nil
+	return "", err
 }
 
 // sweep removes what was not used for long, or not finished by a worker that was killed.
 func (c *Cache) sweep(now time.Time) {
-	entries, err := os.ReadDir(c.Dir)
-	if err != nil {
-		return
-	}
+	entries, _ := os.ReadDir(c.Dir) // an unreadable folder fails where it is used
 	for _, e := range entries {
-		if info, err := e.Info(); err == nil && now.Sub(info.ModTime()) > unused {
+		if info, err := e.Info(); err == nil && now.Sub(info.ModTime()) > cacheAge {
 			_ = os.RemoveAll(filepath.Join(c.Dir, e.Name())) // it is tried again
 		}
 	}
@@ -158,7 +130,7 @@ func (c *Cache) Tree(ctx context.Context, name string) (string, error) {
 		r, w := io.Pipe()
 		go func() { _ = w.CloseWithError(c.q.receive(ctx, name, w)) }() // the reader has the error
 		defer r.Close()
-		return unpack(r, dir, name)
+		return unpack(r, dir)
 	})
 }
 

@@ -15,7 +15,7 @@ import (
 	"github.com/riverqueue/river/rivermigrate"
 )
 
-// schema is where River's tables and those of this package are.
+// schema holds River's tables and those of this package.
 const schema = "stepfall_queue"
 
 //go:embed queue.sql
@@ -31,16 +31,16 @@ type Queue struct {
 // timing is how long things may take; all but the polls by the database's clock.
 type timing struct {
 	beat   time.Duration // between a worker's signs of life, and a submitter's
-	fence  time.Duration // without the database, after which a worker ends its jobs
-	lost   time.Duration // without a sign of life, after which a worker's jobs are others'
+	fence  time.Duration // without the database, after which a worker cancels its jobs
+	lost   time.Duration // without a sign of life, after which a job is another worker's
 	orphan time.Duration // the same of a submitter
 	keep   time.Duration // how long what no run needs is kept
-	poll   time.Duration // between looks at what came
-	// firstRetry is the pause before a job that failed is tried again; it doubles.
+	poll   time.Duration // between a submitter's looks at its jobs
+	// firstRetry is the pause before a failed job is tried again; it doubles.
 	firstRetry time.Duration
 }
 
-func usual() timing {
+func defaultTiming() timing {
 	return timing{
 		beat: 2 * time.Second, fence: 12 * time.Second, lost: 20 * time.Second, orphan: time.Minute, keep: 7 * 24 * time.Hour,
 		poll: 200 * time.Millisecond, firstRetry: time.Second,
@@ -53,15 +53,12 @@ func Open(ctx context.Context, pool *pgxpool.Pool) (*Queue, error) {
 	if err := migrate(ctx, pool); err != nil {
 		return nil, fmt.Errorf("opening the queue: %w", err)
 	}
-	client, err := river.NewClient(riverpgxv5.New(pool), &river.Config{Schema: schema, Logger: silent()})
+	client, err := river.NewClient(riverpgxv5.New(pool), &river.Config{Schema: schema, Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		return nil, fmt.Errorf("opening the queue: %w", err)
 	}
-	return &Queue{pool: pool, client: client, t: usual()}, nil
+	return &Queue{pool: pool, client: client, t: defaultTiming()}, nil
 }
-
-// silent is the log of a client that works on nothing: its errors are returned.
-func silent() *slog.Logger { return slog.New(slog.DiscardHandler) }
 
 func migrate(ctx context.Context, pool *pgxpool.Pool) error {
 	// The lock's transaction does nothing else: River's migrations want their own.
@@ -72,7 +69,7 @@ func migrate(ctx context.Context, pool *pgxpool.Pool) error {
 		if _, err := pool.Exec(ctx, "CREATE SCHEMA IF NOT EXISTS "+schema); err != nil {
 			return err
 		}
-		m, err := rivermigrate.New(riverpgxv5.New(pool), &rivermigrate.Config{Schema: schema, Logger: silent()})
+		m, err := rivermigrate.New(riverpgxv5.New(pool), &rivermigrate.Config{Schema: schema, Logger: slog.New(slog.DiscardHandler)})
 		if err != nil {
 			return err
 		}
@@ -84,39 +81,29 @@ func migrate(ctx context.Context, pool *pgxpool.Pool) error {
 	})
 }
 
-// Counts returns how many jobs there are that are not at their end, by state:
-// available (they wait), running, and retryable or scheduled (they are tried again
-// later). States without jobs are there, too.
+// Counts returns the number of unfinished jobs by state: available (they wait),
+// running, and retryable or scheduled (they are tried again later). States without jobs
+// are there, too.
 func (q *Queue) Counts(ctx context.Context) (map[string]int64, error) {
 	counts := map[string]int64{"available": 0, "running": 0, "retryable": 0, "scheduled": 0}
-	rows, err := q.pool.Query(ctx, `SELECT state::text, count(*) FROM stepfall_queue.river_job
-		WHERE state IN ('available', 'running', 'retryable', 'scheduled') GROUP BY 1`)
+	rows, err := q.pool.Query(ctx, "SELECT state::text, count(*) FROM stepfall_queue.river_job WHERE finalized_at IS NULL GROUP BY 1")
 	if err != nil {
 		return nil, fmt.Errorf("counting jobs: %w", err)
 	}
-	defer rows.Close()
-	for rows.Next() {
-		var state string
-		var n int64
-		if err := rows.Scan(&state, &n); err != nil {
-			return nil, fmt.Errorf("counting jobs: %w", err)
-		}
-		counts[state] = n
-	}
-	return counts, rows.Err()
+	var state string
+	var n int64
+	_, err = pgx.ForEachRow(rows, []any{&state, &n}, func() error { counts[state] = n; return nil })
+	return counts, err
 }
 
-// Workers returns the names of the workers that are alive.
-func (q *Queue) Workers(ctx context.Context) ([]string, error) {
-	rows, err := q.pool.Query(ctx, "SELECT id FROM stepfall_queue.workers WHERE seen_at > now() - $1::interval ORDER BY id", q.t.lost)
-	if err != nil {
-		return nil, fmt.Errorf("looking for workers: %w", err)
-	}
-	return pgx.CollectRows(rows, pgx.RowTo[string])
+// hasWorkers reports whether some worker is alive.
+func (q *Queue) hasWorkers(ctx context.Context) (some bool, err error) {
+	err = q.pool.QueryRow(ctx, "SELECT EXISTS (SELECT FROM stepfall_queue.workers WHERE seen_at > now() - $1::interval)", q.t.lost).Scan(&some)
+	return some, err
 }
 
 // Prune deletes the runs that nobody has waited for in that time, with the results of
-// their jobs, and what was sent for them.
+// their jobs and the parcels that nobody uses.
 func (q *Queue) Prune(ctx context.Context, keep time.Duration) (runs int64, err error) {
 	tag, err := q.pool.Exec(ctx, "DELETE FROM stepfall_queue.runs WHERE seen_at < now() - $1::interval", keep)
 	if err == nil {
@@ -125,31 +112,18 @@ func (q *Queue) Prune(ctx context.Context, keep time.Duration) (runs int64, err 
 	return tag.RowsAffected(), err
 }
 
-// sweep removes what no run has needed for long.
+// sweep removes what no run needs any more.
 func (q *Queue) sweep(ctx context.Context) error {
-	_, err := q.pool.Exec(ctx, "DELETE FROM stepfall_queue.runs WHERE keep > '0' AND seen_at < now() - keep")
-	faults := []error{err}
+	var faults []error
 	for _, statement := range []string{
-		"DELETE FROM stepfall_queue.parcels WHERE used_at < now() - $1::interval",
-		// The parts of a parcel come before its name.
-		"DELETE FROM stepfall_queue.parts p WHERE NOT EXISTS (SELECT 1 FROM stepfall_queue.parcels o WHERE o.name = p.name) AND p.at < now() - $1::interval",
+		"DELETE FROM stepfall_queue.runs WHERE keep > '0' AND seen_at < now() - keep",
+		"DELETE FROM stepfall_queue.river_job WHERE state <> 'running' AND NOT EXISTS (SELECT FROM stepfall_queue.runs r WHERE r.id = args ->> 'run')",
+		"DELETE FROM stepfall_queue.workers WHERE seen_at < now() - interval '1 hour'",
+		fmt.Sprintf("DELETE FROM stepfall_queue.parcels WHERE used_at < now() - interval '%d seconds'", int(q.t.keep.Seconds())),
+		"DELETE FROM stepfall_queue.parts p WHERE NOT EXISTS (SELECT FROM stepfall_queue.parcels o WHERE o.name = p.name)",
 	} {
-		_, err := q.pool.Exec(ctx, statement, q.t.keep)
+		_, err := q.pool.Exec(ctx, statement)
 		faults = append(faults, err)
 	}
 	return errors.Join(faults...)
 }
-
-// ticket is the job as River keeps it. Its arguments are bytes, which a jsonb column
-// takes whatever they hold.
-type ticket struct {
-	Run  string `json:"run" river:"unique"`
-	Name string `json:"name" river:"unique"`
-	Args []byte `json:"args"`
-}
-
-// Kind implements [river.JobArgs].
-func (ticket) Kind() string { return "stepfall" }
-
-// maxTries bounds how often a job is begun.
-const maxTries = 8

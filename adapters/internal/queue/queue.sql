@@ -13,18 +13,21 @@ CREATE TABLE IF NOT EXISTS stepfall_queue.records (
 	n bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
 	run text NOT NULL REFERENCES stepfall_queue.runs ON DELETE CASCADE,
 	job text NOT NULL,
-	kind smallint NOT NULL,
 	worker text NOT NULL,
 	at timestamptz NOT NULL DEFAULT now(),
 	data bytea NOT NULL
 );
-CREATE INDEX IF NOT EXISTS records_run ON stepfall_queue.records (run, n);
-CREATE INDEX IF NOT EXISTS records_job ON stepfall_queue.records (run, job, kind);
+-- Results were records once.
+ALTER TABLE stepfall_queue.records DROP COLUMN IF EXISTS kind;
+CREATE INDEX IF NOT EXISTS records_at ON stepfall_queue.records (run, at);
+CREATE INDEX IF NOT EXISTS records_run_job ON stepfall_queue.records (run, job);
+DROP INDEX IF EXISTS stepfall_queue.records_run;
 CREATE TABLE IF NOT EXISTS stepfall_queue.parcels (
 	name text PRIMARY KEY,
-	parts int NOT NULL,
+	parts int NOT NULL DEFAULT 0,
 	used_at timestamptz NOT NULL DEFAULT now()
 );
+ALTER TABLE stepfall_queue.parcels ALTER COLUMN parts SET DEFAULT 0;
 CREATE TABLE IF NOT EXISTS stepfall_queue.parts (
 	name text NOT NULL,
 	part int NOT NULL,

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -22,7 +23,7 @@ import (
 
 // hasty is the usual timing, ten times as fast and more.
 func hasty() timing {
-	u := usual()
+	u := defaultTiming()
 	return timing{u.beat / 20, u.fence / 10, u.lost / 10, u.orphan / 10, u.keep, u.poll / 10, u.firstRetry / 40}
 }
 
@@ -94,8 +95,8 @@ func TestJobs(t *testing.T) {
 
 // TestJobsBehindAPooler does the same where each transaction has another connection.
 func TestJobsBehindAPooler(t *testing.T) {
-	if testing.Short() {
-		t.Skip("long")
+	if os.Getenv("STEPFALL_ATTACKS") != "all" {
+		t.Skip("STEPFALL_ATTACKS is not all: TestJobs asks the same without a pooler")
 	}
 	c := pgtest.Start(t, "fsync=off")
 	pooled := c.Pooler(t)
@@ -174,7 +175,7 @@ func jobs(t *testing.T, q *Queue) {
 		defer stop()
 		_, err := begun(t, q, "never", RunOptions{}).Do(t.Context(), Ticket{Kind: "k", Name: "1", Args: 1})
 		failed, ok := errors.AsType[*FailedError](err)
-		if !ok || failed.Tries != maxTries || !strings.Contains(failed.Last, "broken pipe") {
+		if !ok || failed.Tries != maxAttempts || !strings.Contains(failed.Last, "broken pipe") {
 			t.Errorf("got %v", err)
 		}
 	})
@@ -270,7 +271,7 @@ func TestWorkersThatAreLost(t *testing.T) {
 		return Outcome{}, ctx.Err()
 	})
 	var heard []string
-	r := begun(t, q, "run", RunOptions{Heard: func(rec Record) { heard = append(heard, string(rec.Data)) }})
+	r := begun(t, q, "run", RunOptions{OnRecord: func(rec Record) { heard = append(heard, string(rec.Data)) }})
 	result := make(chan *Done)
 	go func() { result <- double(t, r, 21) }()
 	<-stuck
@@ -315,7 +316,7 @@ func TestARunThatIsBegunAgain(t *testing.T) {
 	defer stop()
 	known := map[int64]bool{}
 	heard := 0
-	o := RunOptions{Known: known, Heard: func(rec Record) { known[rec.N] = true; heard++ }}
+	o := RunOptions{Known: known, OnRecord: func(rec Record) { known[rec.N] = true; heard++ }}
 	r := begun(t, q, "run", o)
 	double(t, r, 1)
 	double(t, r, 2)
@@ -421,4 +422,97 @@ func TestNobodyWorks(t *testing.T) {
 	stop := working(t, q, echo)
 	defer stop()
 	<-result
+}
+
+// TestWhatIsKept: results last as long as their run, and those of transient jobs until
+// they have arrived.
+func TestWhatIsKept(t *testing.T) {
+	c := pgtest.Start(t, "fsync=off")
+	q := opened(t, c.Database(t))
+	stop := working(t, q, echo)
+	defer stop()
+	rows := func() (n int) {
+		if err := q.pool.QueryRow(t.Context(), "SELECT count(*) FROM stepfall_queue.river_job").Scan(&n); err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	r := begun(t, q, "run", RunOptions{})
+	double(t, r, 1)
+	if _, err := r.Do(t.Context(), Ticket{Kind: "k", Name: "2", Args: 2, Transient: true}); err != nil {
+		t.Fatal(err)
+	}
+	if err := r.Close(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if n := rows(); n != 1 {
+		t.Errorf("%d jobs, of which one was to be kept", n)
+	}
+	if n, err := q.Prune(t.Context(), time.Hour); err != nil || n != 0 || rows() != 1 {
+		t.Errorf("%d runs were deleted before their time, %d jobs are left: %v", n, rows(), err)
+	}
+	if n, err := q.Prune(t.Context(), 0); err != nil || n != 1 || rows() != 0 {
+		t.Errorf("%d runs were deleted, %d jobs are left: %v", n, rows(), err)
+	}
+}
+
+// TestResultsThatArriveMeanwhile: a submitter that went away, and whose job ended after the
+// next one began, does not have it done twice.
+func TestResultsThatArriveMeanwhile(t *testing.T) {
+	c := pgtest.Start(t, "fsync=off")
+	q := opened(t, c.Database(t))
+	var calls atomic.Int64
+	begin, end := make(chan bool), make(chan bool)
+	stop := working(t, q, func(ctx context.Context, j *Job) (Outcome, error) {
+		calls.Add(1)
+		begin <- true
+		<-end
+		return echo(ctx, j)
+	})
+	defer stop()
+	first := begun(t, q, "run", RunOptions{})
+	ctx, cancel := context.WithCancel(t.Context())
+	var wg sync.WaitGroup
+	wg.Go(func() { first.Do(ctx, Ticket{Kind: "k", Name: "5", Args: 5}) })
+	<-begin
+	second := begun(t, q, "run", RunOptions{})
+	cancel()
+	wg.Wait()
+	end <- true
+	for open := true; open; {
+		if err := q.pool.QueryRow(t.Context(), "SELECT count(*) > 0 FROM stepfall_queue.river_job WHERE finalized_at IS NULL").Scan(&open); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if done := double(t, second, 5); !done.Recorded || calls.Load() != 1 {
+		t.Errorf("recorded: %v, done %d times", done.Recorded, calls.Load())
+	}
+}
+
+// TestGrace: jobs that go on after an interrupt stay the worker's.
+func TestGrace(t *testing.T) {
+	c := pgtest.Start(t, "fsync=off")
+	q := opened(t, c.Database(t))
+	begin := make(chan bool, 8)
+	ctx, interrupt := context.WithCancel(context.Background())
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		_ = q.Work(ctx, WorkerOptions{Name: "w", Grace: time.Minute, Kinds: map[string]Kind{"k": {Parallel: 1, Do: func(ctx context.Context, j *Job) (Outcome, error) {
+			begin <- true
+			if !pause(ctx, 2*q.t.lost) {
+				return Outcome{}, context.Cause(ctx)
+			}
+			return echo(ctx, j)
+		}}}})
+	})
+	r := begun(t, q, "run", RunOptions{})
+	wg.Go(func() { double(t, r, 6) })
+	<-begin
+	interrupt()
+	other := working(t, q, func(context.Context, *Job) (Outcome, error) {
+		t.Error("another worker has the job during the grace")
+		return Outcome{}, nil
+	})
+	wg.Wait()
+	other()
 }

@@ -13,13 +13,9 @@ import (
 	"path"
 	"path/filepath"
 	"slices"
-	"strings"
 
 	"github.com/stepfall/stepfall/sdk/regular"
 )
-
-// treePrefix begins the names of parcels that are folders; the SHA-256 of the archive follows.
-const treePrefix = "tree-"
 
 // SendTree sends the files and folders at paths, which are below dir and relative to
 // it; without paths, all of dir. What is neither a file, a folder nor a link that
@@ -32,7 +28,7 @@ func (q *Queue) SendTree(ctx context.Context, dir string, paths ...string) (name
 	if err := pack(sum, dir, paths); err != nil {
 		return "", fmt.Errorf("sending %s: %w", dir, err)
 	}
-	name = treePrefix + hex.EncodeToString(sum.Sum(nil))
+	name = "tree-" + hex.EncodeToString(sum.Sum(nil))
 	return name, q.Send(ctx, name, func(w io.Writer) error { return pack(w, dir, paths) })
 }
 
@@ -45,12 +41,8 @@ func pack(w io.Writer, dir string, paths []string) error {
 	defer root.Close()
 	var names []string
 	for _, p := range paths {
-		err := filepath.WalkDir(filepath.Join(dir, p), func(full string, _ fs.DirEntry, err error) error {
-			if err != nil {
-				return err
-			}
-			name, err := filepath.Rel(dir, full)
-			names = append(names, filepath.ToSlash(name))
+		err := fs.WalkDir(root.FS(), filepath.ToSlash(p), func(name string, _ fs.DirEntry, err error) error {
+			names = append(names, name)
 			return err
 		})
 		if err != nil {
@@ -97,45 +89,36 @@ func packOne(out *tar.Writer, root *os.Root, name string) error {
 	if err := out.WriteHeader(h); err != nil {
 		return err
 	}
-	if n, err := io.Copy(out, io.LimitReader(file, h.Size)); err != nil || n != h.Size {
-		return errors.Join(fmt.Errorf("%s changes while it is read", name), err)
+	if _, err := io.CopyN(out, file, h.Size); err != nil {
+		return fmt.Errorf("%s changes while it is read: %w", name, err)
 	}
 	return nil
 }
 
-// unpack makes the tree of an archive in dir, when it is the one of that name.
-func unpack(r io.Reader, dir, name string) error {
+// unpack makes the tree of an archive in dir.
+func unpack(r io.Reader, dir string) error {
 	root, err := os.OpenRoot(dir)
 	if err != nil {
 		return err
 	}
 	defer root.Close()
-	sum := sha256.New()
-	hashed := io.TeeReader(r, sum)
-	in := tar.NewReader(hashed)
+	in := tar.NewReader(r)
 	for {
 		h, err := in.Next()
 		if errors.Is(err, io.EOF) {
-			break
+			return nil
+		}
+		if err == nil {
+			err = unpackOne(root, in, h)
 		}
 		if err != nil {
-			return err
-		}
-		if err := unpackOne(root, in, h); err != nil {
-			return fmt.Errorf("%s: %w", h.Name, err)
+			return fmt.Errorf("unpacking: %w", err)
 		}
 	}
-	if _, err := io.Copy(io.Discard, hashed); err != nil {
-		return err
-	}
-	if got := treePrefix + hex.EncodeToString(sum.Sum(nil)); got != name {
-		return fmt.Errorf("%s came as %s", name, got)
-	}
-	return nil
 }
 
 func unpackOne(root *os.Root, in io.Reader, h *tar.Header) error {
-	name := strings.TrimSuffix(h.Name, "/")
+	name := path.Clean(h.Name)
 	mode := fs.FileMode(h.Mode).Perm()
 	if h.Typeflag == tar.TypeDir {
 		return root.MkdirAll(name, mode|0o700)

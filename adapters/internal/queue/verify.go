@@ -13,7 +13,7 @@ import (
 // VerifyKind is the kind of work that judges answers.
 const VerifyKind = "verify"
 
-// verifyArgs are what a worker is told of an answer.
+// verifyArgs are the arguments of a job that judges an answer.
 type verifyArgs struct {
 	Policy Policy `json:"policy"`
 	// Block is the name of the verifier's block.
@@ -25,8 +25,8 @@ type verifyArgs struct {
 	Tree string `json:"tree,omitempty"`
 }
 
-// verified is what came of it.
-type verified struct {
+// verifyResult is the output of such a job.
+type verifyResult struct {
 	Verdict *sdk.Verdict `json:"verdict,omitempty"`
 	// Error is the verifier's own, and what it has cost all the same.
 	Error string  `json:"error,omitempty"`
@@ -47,11 +47,11 @@ func (r *Run) Verifiers(p Policy) func(block string) sdk.Verifier {
 					return nil, err
 				}
 			}
-			done, err := r.Do(ctx, Ticket{Kind: VerifyKind, Name: "answer-" + strconv.FormatInt(n.Add(1), 10), Args: args})
+			done, err := r.Do(ctx, Ticket{Kind: VerifyKind, Name: "answer-" + strconv.FormatInt(n.Add(1), 10), Args: args, Transient: true})
 			if err != nil {
 				return nil, err
 			}
-			var v verified
+			var v verifyResult
 			if err := done.Decode(&v); err != nil {
 				return nil, err
 			}
@@ -73,16 +73,16 @@ type paidError struct {
 func (e *paidError) SpentUSD() float64 { return e.usd }
 
 // Verify returns the work of judging answers, so many at once.
-func (d *RouterCache) Verify(parallel int) Kind {
-	return Kind{Parallel: parallel, Poll: d.cache.q.t.poll / 2, Do: d.verify}
+func (c *RouterCache) Verify(parallel int) Kind {
+	return Kind{Parallel: parallel, Poll: c.cache.q.t.poll / 2, Do: c.verify}
 }
 
-func (d *RouterCache) verify(ctx context.Context, j *Job) (Outcome, error) {
+func (c *RouterCache) verify(ctx context.Context, j *Job) (Outcome, error) {
 	var a verifyArgs
 	if err := j.Decode(&a); err != nil {
 		return Outcome{}, err
 	}
-	r, done, err := d.Use(ctx, a.Policy, "", nil)
+	r, done, err := c.Use(ctx, a.Policy, "", nil)
 	if err != nil {
 		return Outcome{}, err
 	}
@@ -91,7 +91,7 @@ func (d *RouterCache) verify(ctx context.Context, j *Job) (Outcome, error) {
 		a.Query.WorkDir = ""
 	}
 	if a.Tree != "" {
-		if a.Query.WorkDir, err = d.cache.Tree(ctx, a.Tree); err != nil {
+		if a.Query.WorkDir, err = c.cache.Tree(ctx, a.Tree); err != nil {
 			return Outcome{}, err
 		}
 	}
@@ -104,9 +104,9 @@ func (d *RouterCache) verify(ctx context.Context, j *Job) (Outcome, error) {
 			return Outcome{}, ctx.Err()
 		}
 		if err != nil {
-			return Outcome{Output: verified{Error: err.Error(), USD: sdk.SpentUSD(err)}}, nil
+			return Outcome{Output: verifyResult{Error: err.Error(), USD: sdk.SpentUSD(err)}}, nil
 		}
-		return Outcome{Output: verified{Verdict: verdict}}, nil
+		return Outcome{Output: verifyResult{Verdict: verdict}}, nil
 	}
 	return Outcome{}, fmt.Errorf("the policy has no verifier %s", strconv.Quote(a.Block))
 }

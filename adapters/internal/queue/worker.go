@@ -4,27 +4,30 @@ import (
 	"cmp"
 	"context"
 	"crypto/rand"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
+	"maps"
 	"os"
 	"runtime/debug"
+	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/hashicorp/go-hclog"
+	"github.com/jackc/pgx/v5"
 	"github.com/riverqueue/river"
 	"github.com/riverqueue/river/riverdriver/riverpgxv5"
-	"github.com/riverqueue/river/rivertype"
 
 	"github.com/stepfall/stepfall/sdk/redact"
 )
 
 // WorkerOptions configure a worker.
 type WorkerOptions struct {
-	// Name is what results call the worker; the machine's name when empty. Something
-	// that tells it from others of the name is added.
+	// Name is what results call the worker; the machine's name when empty. A suffix
+	// tells it from others of the name.
 	Name string
 	// Kinds are what it does, by name.
 	Kinds map[string]Kind
@@ -32,16 +35,36 @@ type WorkerOptions struct {
 	Grace time.Duration
 	// Logger hears about jobs; nil is silence.
 	Logger hclog.Logger
-	// Redact takes secrets out of what a job's error says, before it is logged, kept in
-	// the queue and told to the submitter. Nil takes out what looks like one.
+	// Redact takes secrets out of a job's error before it is logged, kept in the queue
+	// and returned to the submitter. Nil takes out what looks like one.
 	Redact func(string) string
 	// Ready, when not nil, is called with the worker's name when it begins to work.
 	Ready func(name string)
 }
 
-// Work does jobs until ctx ends, and then returns nil. A worker that could not reach
-// the database for so long that others may have taken its jobs begins anew, under
-// another name.
+var (
+	// errLost is the cause of the end of a job that another worker may have.
+	errLost = errors.New("the queue could not be reached, and others may have taken the job")
+	// ErrNotWaitedFor is the cause of the end of a job whose run has ended.
+	ErrNotWaitedFor = errors.New("nobody waits for the job any more")
+)
+
+// worker does River's jobs.
+type worker struct {
+	river.WorkerDefaults[jobArgs]
+	q    *Queue
+	o    *WorkerOptions
+	name string
+	// ahead is how far the database's clock is ahead of this machine's, in nanoseconds.
+	ahead atomic.Int64
+
+	mu   sync.Mutex
+	jobs map[int64]*runningJob // by River's number
+}
+
+type runningJob struct{ cancel context.CancelCauseFunc }
+
+// Work does jobs until ctx ends, and then returns nil.
 func (q *Queue) Work(ctx context.Context, o WorkerOptions) error {
 	if o.Logger == nil {
 		o.Logger = hclog.NewNullLogger()
@@ -53,219 +76,204 @@ func (q *Queue) Work(ctx context.Context, o WorkerOptions) error {
 		o.Name, _ = os.Hostname() // its absence is a name, too
 		o.Name = cmp.Or(o.Name, "worker")
 	}
-	for {
-		err := q.work(ctx, &o)
-		if !errors.Is(err, errLost) {
-			return err
-		}
-		o.Logger.Warn("the queue could not be reached; beginning anew")
-	}
-}
-
-// workerSession is a worker from its beginning until it ends or is lost.
-type workerSession struct {
-	q    *Queue
-	o    *WorkerOptions
-	name string
-
-	mu sync.Mutex
-	// lost is why no job is done any more.
-	lost error
-	// jobs are those at work, and those that ended a moment ago, by River's number.
-	jobs map[int64]*runningJob
-	// ahead is how far the database's clock is ahead of this machine's.
-	ahead time.Duration
-	// slots are as many as jobs of a kind may be at work.
-	slots map[string]chan struct{}
-	// waited is when a run was last known to have a submitter.
-	waited map[string]time.Time
-}
-
-// runningJob is a job of this worker.
-type runningJob struct {
-	run    string
-	cancel context.CancelCauseFunc
-	ended  time.Time
-}
-
-func (q *Queue) work(ctx context.Context, o *WorkerOptions) error {
-	tag := make([]byte, 4)
-	_, _ = rand.Read(tag) // it does not fail
-	s := &workerSession{q: q, o: o, name: fmt.Sprintf("%s-%d-%s", o.Name, os.Getpid(), hex.EncodeToString(tag)), jobs: map[int64]*runningJob{}, waited: map[string]time.Time{}, slots: map[string]chan struct{}{}}
-	if err := s.enrol(ctx); err != nil {
-		return err
-	}
-	inside, end := context.WithCancel(context.WithoutCancel(ctx))
-	defer end()
-	workers := river.NewWorkers()
-	river.AddWorker(workers, &handler{s: s})
+	w := &worker{q: q, o: &o, name: fmt.Sprintf("%s-%d-%s", o.Name, os.Getpid(), rand.Text()[:6]), jobs: map[int64]*runningJob{}}
 	queues := map[string]river.QueueConfig{}
 	for name, k := range o.Kinds {
 		if k.Parallel > 0 {
-			s.slots[name] = make(chan struct{}, k.Parallel)
-			queues[name] = river.QueueConfig{MaxWorkers: k.Parallel + k.Ahead, FetchCooldown: 2 * time.Millisecond, FetchPollInterval: cmp.Or(k.Poll, 500*time.Millisecond)}
+			queues[name] = river.QueueConfig{MaxWorkers: k.Parallel, FetchCooldown: 2 * time.Millisecond, FetchPollInterval: cmp.Or(k.Poll, 500*time.Millisecond)}
 		}
 	}
 	if len(queues) == 0 {
 		return errors.New("a worker that does nothing")
 	}
+	workers := river.NewWorkers()
+	river.AddWorker(workers, w)
 	client, err := river.NewClient(riverpgxv5.New(q.pool), &river.Config{
-		ID: s.name, Schema: schema, Logger: silent(), Workers: workers, Queues: queues, PollOnly: true,
-		// Lost workers are found by their signs of life, not by the age of their jobs.
-		JobTimeout: -1, RescueStuckJobsAfter: 10 * 365 * 24 * time.Hour,
-		MaxAttempts: maxTries, RetryPolicy: (*retries)(s), SoftStopTimeout: max(o.Grace, time.Millisecond),
+		ID: w.name, Schema: schema, Logger: slog.New(slog.DiscardHandler), Workers: workers, Queues: queues, PollOnly: true,
+		JobTimeout: -1, MaxAttempts: maxAttempts, SoftStopTimeout: max(o.Grace, time.Millisecond),
+		// Finished jobs are the results of runs, which [Queue.sweep] deletes.
+		CompletedJobRetentionPeriod: -1, CancelledJobRetentionPeriod: -1, DiscardedJobRetentionPeriod: -1,
 	})
+	if err == nil {
+		err = w.beat(ctx)
+	}
+	if err == nil {
+		err = client.Start(context.WithoutCancel(ctx))
+	}
 	if err != nil {
 		return fmt.Errorf("starting a worker: %w", err)
 	}
-	if err := client.Start(inside); err != nil {
-		return fmt.Errorf("starting a worker: %w", err)
-	}
-	o.Logger.Info("working", "worker", s.name)
+	o.Logger.Info("working", "worker", w.name)
 	if o.Ready != nil {
-		o.Ready(s.name)
+		o.Ready(w.name)
 	}
-	lost := s.live(ctx)
-	if lost != nil {
-		s.drop(lost) // at once, whatever the grace
-	}
-	// It returns when the last job has.
+	alive, end := context.WithCancel(context.WithoutCancel(ctx))
+	var loop sync.WaitGroup
+	loop.Go(func() { w.keepAlive(alive) })
+	<-ctx.Done()
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), o.Grace+20*time.Second)
 	defer cancel()
-	fault := client.Stop(ctx)
-	s.leave(ctx)
-	return cmp.Or(lost, fault)
+	err = client.Stop(ctx) // when the last job has returned
+	end()
+	loop.Wait()
+	_, _ = q.pool.Exec(ctx, "DELETE FROM stepfall_queue.workers WHERE id = $1", w.name) // else its time runs out
+	return err
 }
 
-// drop ends all jobs.
-func (s *workerSession) drop(why error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.lost = why
-	for _, h := range s.jobs {
-		h.cancel(why)
+// keepAlive gives signs of life until ctx ends. Where the database cannot be reached
+// for so long that others may take the jobs, it cancels them.
+func (w *worker) keepAlive(ctx context.Context) {
+	last, swept := time.Now(), time.Time{}
+	for pause(ctx, w.q.t.beat) {
+		now := time.Now()
+		err := w.beat(ctx)
+		switch {
+		case err != nil:
+			w.o.Logger.Debug("the queue cannot be reached", "error", err)
+			if time.Since(last) > w.q.t.fence {
+				w.cancelAll()
+			}
+			continue
+		case now.Sub(swept) > time.Hour:
+			swept = now
+			err = w.q.sweep(ctx)
+		}
+		last = now
+		if err = errors.Join(err, w.q.rescue(ctx)); err != nil {
+			w.o.Logger.Debug("looking after the queue", "error", err)
+		}
 	}
 }
 
-// retries says when a job that failed is tried again. It implements
-// [river.ClientRetryPolicy].
-type retries workerSession
-
-// NextRetry returns a time of the database's clock.
-func (s *retries) NextRetry(job *rivertype.JobRow) time.Time {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	wait := s.q.t.firstRetry << min(max(job.Attempt-1, 0), 4)
-	return time.Now().Add(s.ahead + wait)
+func (w *worker) cancelAll() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, j := range w.jobs {
+		j.cancel(errLost)
+	}
 }
 
-// handler does River's jobs.
-type handler struct {
-	river.WorkerDefaults[ticket]
-	s *workerSession
+// waited is a condition of SQL on a job: its run has a submitter, who was last heard of
+// less than $1 ago.
+const waited = "EXISTS (SELECT FROM stepfall_queue.runs r WHERE r.id = args ->> 'run' AND NOT r.ended AND r.seen_at > now() - $1::interval)"
+
+// beat gives a sign of life for the worker and for each of its jobs, and cancels those
+// that are not the worker's any more or that nobody waits for.
+func (w *worker) beat(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, w.q.t.fence/2)
+	defer cancel()
+	w.mu.Lock()
+	jobs := maps.Clone(w.jobs)
+	w.mu.Unlock()
+	sent := time.Now()
+	var clock time.Time
+	err := w.q.pool.QueryRow(ctx, "INSERT INTO stepfall_queue.workers (id) VALUES ($1) ON CONFLICT (id) DO UPDATE SET seen_at = now() RETURNING now()", w.name).Scan(&clock)
+	if err != nil {
+		return err
+	}
+	w.ahead.Store(int64(clock.Sub(sent)))
+	if len(jobs) == 0 {
+		return nil
+	}
+	rows, err := w.q.pool.Query(ctx, `UPDATE stepfall_queue.river_job SET attempted_at = now()
+		WHERE id = ANY ($2) AND state = 'running' AND attempted_by[array_upper(attempted_by, 1)] = $3 RETURNING id, `+waited,
+		w.q.t.orphan, slices.Collect(maps.Keys(jobs)), w.name)
+	if err != nil {
+		return err
+	}
+	var id int64
+	var isWaitedFor bool
+	_, err = pgx.ForEachRow(rows, []any{&id, &isWaitedFor}, func() error {
+		if !isWaitedFor {
+			jobs[id].cancel(ErrNotWaitedFor)
+		}
+		delete(jobs, id)
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	for _, j := range jobs {
+		j.cancel(errLost)
+	}
+	return nil
+}
+
+// rescue makes the jobs of lost workers available to others, and those whose pause
+// after a failure is over, which River does by the clock of one of the workers.
+func (q *Queue) rescue(ctx context.Context) error {
+	_, err := q.pool.Exec(ctx, `UPDATE stepfall_queue.river_job SET
+		state = (CASE WHEN attempt >= max_attempts THEN 'discarded' ELSE 'available' END)::stepfall_queue.river_job_state,
+		finalized_at = CASE WHEN attempt >= max_attempts THEN now() END,
+		scheduled_at = now(),
+		errors = array_append(errors, jsonb_build_object('at', now(), 'attempt', attempt, 'error', 'worker ' || attempted_by[array_upper(attempted_by, 1)] || ' was lost', 'trace', ''))
+		WHERE state = 'running' AND attempted_at < now() - $1::interval`, q.t.lost)
+	if err == nil {
+		_, err = q.pool.Exec(ctx, "UPDATE stepfall_queue.river_job SET state = 'available' WHERE state IN ('retryable', 'scheduled') AND scheduled_at <= now()")
+	}
+	return err
+}
+
+// NextRetry returns a time of the database's clock.
+func (w *worker) NextRetry(job *river.Job[jobArgs]) time.Time {
+	return time.Now().Add(time.Duration(w.ahead.Load()) + w.q.t.firstRetry<<min(max(job.Attempt-1, 0), 4))
 }
 
 // Work does one job.
-func (h *handler) Work(ctx context.Context, job *river.Job[ticket]) error {
-	s := h.s
+func (w *worker) Work(ctx context.Context, job *river.Job[jobArgs]) error {
+	if job.Output() != nil {
+		return nil // an earlier attempt got so far and was lost
+	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	own := &runningJob{run: job.Args.Run, cancel: cancel}
-	s.mu.Lock()
-	s.jobs[job.ID] = own
-	if s.lost != nil {
-		cancel(s.lost)
-	}
-	s.mu.Unlock()
+	own := &runningJob{cancel}
+	w.mu.Lock()
+	w.jobs[job.ID] = own
+	w.mu.Unlock()
 	defer func() {
-		s.mu.Lock()
-		own.ended = time.Now()
-		s.mu.Unlock()
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		if w.jobs[job.ID] == own {
+			delete(w.jobs, job.ID)
+		}
 	}()
-	log := s.o.Logger.With("job", job.Args.Name, "run", job.Args.Run, "try", job.Attempt)
-	err := s.do(ctx, job, log)
+	log := w.o.Logger.With("job", job.Args.Name, "run", job.Args.Run, "try", job.Attempt)
+	began := time.Now()
+	err := w.do(ctx, job, log)
 	if err == nil {
+		log.Info("done", "took", time.Since(began).Round(time.Millisecond))
 		return nil
 	}
-	if cause := context.Cause(ctx); cause != nil && ctx.Err() != nil {
-		err = errors.Join(cause, err)
+	if ctx.Err() != nil {
+		err = errors.Join(context.Cause(ctx), err)
 	}
 	if errors.Is(err, ErrNotWaitedFor) {
 		log.Info("ended: nobody waits for it")
-		return river.JobCancel(err)
+		return river.JobCancel(ErrNotWaitedFor)
 	}
-	err = &rewordedError{err, s.o.Redact(err.Error())}
+	err = errors.New(w.o.Redact(err.Error()))
 	log.Warn("not done, to be tried again", "error", err)
 	return err
 }
 
-// rewordedError is an error in other words.
-type rewordedError struct {
-	error
-	words string
-}
-
-func (e *rewordedError) Error() string { return e.words }
-
-func (e *rewordedError) Unwrap() error { return e.error }
-
-// wanted returns ErrNotWaitedFor for a run that nobody waits for. What is known from
-// less than a sign of life ago is taken for true.
-func (s *workerSession) wanted(ctx context.Context, run string) error {
-	now := time.Now()
-	s.mu.Lock()
-	known := now.Sub(s.waited[run]) < s.q.t.beat
-	if len(s.waited) > 1000 {
-		clear(s.waited)
-	}
-	s.mu.Unlock()
-	if known {
-		return nil
-	}
-	gone, err := s.q.orphaned(ctx, []string{run})
+func (w *worker) do(ctx context.Context, job *river.Job[jobArgs], log hclog.Logger) error {
+	var isWaitedFor bool
+	err := w.q.pool.QueryRow(ctx, "SELECT "+waited+" FROM stepfall_queue.river_job WHERE id = $2", w.q.t.orphan, job.ID).Scan(&isWaitedFor)
 	if err != nil {
 		return err
 	}
-	if gone[run] {
+	if !isWaitedFor {
 		return ErrNotWaitedFor
 	}
-	s.mu.Lock()
-	s.waited[run] = now
-	s.mu.Unlock()
-	return nil
-}
-
-func (s *workerSession) do(ctx context.Context, job *river.Job[ticket], log hclog.Logger) error {
-	if ctx.Err() != nil {
-		return ctx.Err()
-	}
-	if err := s.wanted(ctx, job.Args.Run); err != nil {
-		return err
-	}
-	j := &Job{Run: job.Args.Run, Name: job.Args.Name, Worker: s.name, Try: job.Attempt, q: s.q, args: job.Args.Args}
-	if j.Try > 1 {
-		// Who had it before may have been lost after its last word.
-		done, err := s.q.records(ctx, "run = $1 AND job = $2 AND kind = $3", j.Run, j.Name, kindResult)
-		if err != nil || len(done) > 0 {
-			return err
-		}
-	}
-	slot := s.slots[job.Queue]
-	select {
-	case slot <- struct{}{}:
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-	began := time.Now()
+	j := &Job{Run: job.Args.Run, Name: job.Args.Name, Worker: w.name, Try: job.Attempt, q: w.q, args: job.Args.Args}
 	out, err := func() (out Outcome, err error) {
 		defer func() {
-			<-slot
 			if p := recover(); p != nil {
 				err = fmt.Errorf("panic: %v", p) // River would keep it as it is
-				log.Error("a job panicked", "stack", s.o.Redact(string(debug.Stack())))
+				log.Error("a job panicked", "stack", w.o.Redact(string(debug.Stack())))
 			}
 		}()
-		return s.o.Kinds[job.Queue].Do(ctx, j)
+		return w.o.Kinds[job.Queue].Do(ctx, j)
 	}()
 	if err != nil {
 		return err
@@ -274,13 +282,13 @@ func (s *workerSession) do(ctx context.Context, job *river.Job[ticket], log hclo
 	if err != nil {
 		return fmt.Errorf("the result of job %s: %w", j.Name, err)
 	}
-	kind := kindResult
-	if out.Again {
-		kind = kindFailure
-	}
-	if err := s.q.write(ctx, j.Run, j.Name, j.Worker, kind, data); err != nil {
+	if err := river.RecordOutput(ctx, jobOutput{Worker: w.name, Data: data, Again: out.Again}); err != nil {
 		return err
 	}
-	log.Info("done", "took", time.Since(began).Round(time.Millisecond))
-	return nil
+	return persist(ctx, func(ctx context.Context) error {
+		return pgx.BeginFunc(ctx, w.q.pool, func(tx pgx.Tx) error {
+			_, err := river.JobCompleteTx[*riverpgxv5.Driver](ctx, tx, job)
+			return err
+		})
+	})
 }

@@ -159,8 +159,8 @@ func (v runVerdict) with(w runVerdict) runVerdict {
 	return v
 }
 
-// Recorded is a step of which a table of outcomes knows what the baseline does.
-type Recorded struct {
+// StoredTraces is a step of which a table of outcomes knows what the baseline does.
+type StoredTraces struct {
 	SpentUSD, BaselineUSD    float64
 	Answered                 bool
 	Quality, BaselineQuality float64
@@ -168,7 +168,7 @@ type Recorded struct {
 
 // Compare adds a step of which the baseline's part is recorded; Baseline is set.
 // Qualities that are not known are NaN.
-func (a *Account) Compare(r Recorded) {
+func (a *Account) Compare(r StoredTraces) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.tabled = true

@@ -96,7 +96,7 @@ func (a *Account) Beside(baseline string) Result {
 			ends.sum++
 		}
 	}
-	r.Runs = ends.measured("reported verdicts")
+	r.Runs = ends.quality("reported verdicts")
 	if c := a.holdout.Compare(); c.Baseline.Runs > 0 {
 		r.Holdout = &c
 	}
@@ -121,7 +121,7 @@ func (a *Account) Beside(baseline string) Result {
 	}
 	r.BaselineUSD = m.real + ratio*m.unseen
 	r.SavedUSD = r.BaselineUSD - r.ComparedUSD
-	if r.BaselineQuality = a.baselineRecorded.measured("recorded outcomes"); r.BaselineQuality.N == 0 {
+	if r.BaselineQuality = a.baselineRecorded.quality("recorded outcomes"); r.BaselineQuality.N == 0 {
 		r.BaselineQuality = Quality{Mean: m.quality.value(), N: m.quality.n}
 	}
 	return r
@@ -173,7 +173,7 @@ func (m *modelSums) twoStdErrors(ratio float64) float64 {
 
 // quality is measured where anything measured it.
 func (s *sums) quality() Quality {
-	if q := s.recorded.measured("recorded outcomes"); q.N > 0 {
+	if q := s.recorded.quality("recorded outcomes"); q.N > 0 {
 		return q
 	}
 	var passed mean
@@ -191,7 +191,7 @@ func (s *sums) quality() Quality {
 		passed.sum += float64(v.passed)
 	}
 	if passed.n > 0 {
-		return passed.measured(by...)
+		return passed.quality(by...)
 	}
 	return Quality{Mean: s.guessed.value(), N: s.guessed.n}
 }
@@ -210,8 +210,8 @@ func (a *Account) Measures(verifier string) bool {
 	return v == nil && !IsCheck(verifier) || v != nil && v.measure()
 }
 
-// measured is the mean with its interval.
-func (m *mean) measured(by ...string) Quality {
+// quality is the mean with its interval.
+func (m *mean) quality(by ...string) Quality {
 	if m.n == 0 {
 		return Quality{}
 	}
@@ -283,16 +283,17 @@ const (
 
 // Excess says that more was spent than always asking the baseline would have cost, and on
 // what; it is empty unless that is by more than 5 %, and beyond what is uncertain about it.
+// What shadow runs cost was asked for, and is no reason for a warning.
 func (r *Result) Excess() string {
-	over := -r.SavedUSD
-	if r.Baseline == "" || r.BaselineUSD <= 0 || r.Compared < excessSteps || r.ComparedUSD <= excess*r.BaselineUSD || over <= r.TwoStdErrorsUSD {
+	over := -r.SavedUSD - r.ShadowUSD
+	if r.Baseline == "" || r.BaselineUSD <= 0 || r.Compared < excessSteps || r.ComparedUSD-r.ShadowUSD <= excess*r.BaselineUSD || over <= r.TwoStdErrorsUSD {
 		return ""
 	}
 	var on []string
 	for _, part := range []struct {
 		usd  float64
 		what string
-	}{{r.DiscardedUSD, "on answers that were not returned"}, {r.VerdictsUSD, "on judging answers"}, {r.ShadowUSD, "on shadow runs"}} {
+	}{{r.DiscardedUSD, "on answers that were not returned"}, {r.VerdictsUSD, "on judging answers"}} {
 		if part.usd > over/10 {
 			on = append(on, fmt.Sprintf("%.6f %s", part.usd, part.what))
 		}
@@ -336,7 +337,7 @@ func (r *Result) comparison() string {
 		interval = fmt.Sprintf(", ± %.6f", r.TwoStdErrorsUSD)
 	}
 	return fmt.Sprintf("; always asking %s would have cost %.6f on %s: %s %.6f (%.0f %%%s). Its cost is %s%s.",
-		name, r.BaselineUSD, on, word, by, share, interval, r.basis(), r.unanswered(of))
+		name, r.BaselineUSD, on, word, by, share, interval, r.basis(), r.explainMissing(of))
 }
 
 // basis says on how many steps the baseline's cost is measured.
@@ -354,7 +355,7 @@ func (r *Result) basis() string {
 	return fmt.Sprintf("measured on %d of them", r.Measured)
 }
 
-func (r *Result) unanswered(of string) string {
+func (r *Result) explainMissing(of string) string {
 	switch {
 	case r.Unanswered == 0:
 		return ""

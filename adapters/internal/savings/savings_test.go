@@ -234,12 +234,12 @@ func TestIntervalCoversTheTruth(t *testing.T) {
 	}
 }
 
-// Recorded outcomes measure both costs and both qualities.
+// StoredTraces outcomes measure both costs and both qualities.
 func TestCompare(t *testing.T) {
 	a := &savings.Account{Baseline: "large"}
-	a.Compare(savings.Recorded{SpentUSD: 1, BaselineUSD: 10, Answered: true, Quality: 1, BaselineQuality: 1})
-	a.Compare(savings.Recorded{SpentUSD: 2, BaselineUSD: 10, Answered: true, Quality: 0, BaselineQuality: 1})
-	a.Compare(savings.Recorded{SpentUSD: 1, BaselineUSD: 10, Quality: math.NaN(), BaselineQuality: 1})
+	a.Compare(savings.StoredTraces{SpentUSD: 1, BaselineUSD: 10, Answered: true, Quality: 1, BaselineQuality: 1})
+	a.Compare(savings.StoredTraces{SpentUSD: 2, BaselineUSD: 10, Answered: true, Quality: 0, BaselineQuality: 1})
+	a.Compare(savings.StoredTraces{SpentUSD: 1, BaselineUSD: 10, Quality: math.NaN(), BaselineQuality: 1})
 	r := a.Result()
 	if r.BaselineUSD != 20 || r.SavedUSD != 16 || r.Quality.Mean != 0.5 || r.BaselineQuality.Mean != 1 || !r.IsMeasured() || !r.BaselineQuality.IsMeasured() {
 		t.Errorf("%+v", r)
@@ -253,7 +253,7 @@ func TestCompare(t *testing.T) {
 func TestLongName(t *testing.T) {
 	for _, answered := range []bool{true, false} {
 		a := &savings.Account{Baseline: strings.Repeat("m", 3_000_000)}
-		a.Compare(savings.Recorded{SpentUSD: 1, BaselineUSD: 2, Answered: answered})
+		a.Compare(savings.StoredTraces{SpentUSD: 1, BaselineUSD: 2, Answered: answered})
 		r := a.Result()
 		if text := r.String(); len(text) > 1000 || !strings.Contains(text, "mmm…") {
 			t.Errorf("answered %v: %d bytes", answered, len(text))
@@ -279,6 +279,13 @@ func TestExcess(t *testing.T) {
 		s.CostUSD += 14
 		return s
 	}
+	n := 0
+	shadowed := func() *sdk.Trace { // every other step is the run beside the one before
+		if n++; n%2 == 0 {
+			return in(middleware.ShadowAlternative, step("small", call("small", 6, sdk.Passed)))
+		}
+		return step("large", call("large", 10))
+	}
 	for _, tt := range []struct {
 		name string
 		n    int
@@ -290,6 +297,7 @@ func TestExcess(t *testing.T) {
 		{"a little", 30, func() *sdk.Trace { return step("large", call("small", 0.3), call("large", 10)) }, ""},
 		{"saves", 30, func() *sdk.Trace { return step("small", call("small", 1)) }, ""},
 		{"judges", 30, judged, "Warning: this costs 50 % more than always asking large: 420.000000 on judging answers."},
+		{"shadow runs", 60, shadowed, ""},
 	} {
 		var traces []*sdk.Trace
 		for range tt.n {

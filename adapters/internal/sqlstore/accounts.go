@@ -26,14 +26,14 @@ func (d *DB) Release(ctx context.Context, tx Tx, account string) error {
 			WHERE account = $1 AND expired GROUP BY period) AS h WHERE a.account = $1 AND a.period = h.period`,
 		"UPDATE @holds SET returns = amount WHERE account = $1",
 	} {
-		_, err := named{tx, d.Prefix}.ExecContext(ctx, query, account)
+		_, err := namedStatement{tx, d.Prefix}.ExecContext(ctx, query, account)
 		faults = append(faults, err)
 	}
 	return d.fault(errors.Join(faults...))
 }
 
 // Prune implements [store.Store].
-func (d *DB) Prune(ctx context.Context, r store.Retention, most int) (n store.Pruned, err error) {
+func (d *DB) Prune(ctx context.Context, r store.Retention, most int) (n store.PruneCounts, err error) {
 	now := time.Now()
 	for _, one := range [...]struct {
 		keep    time.Duration

@@ -45,31 +45,31 @@ type DB struct {
 	Fault func(error) error
 }
 
-// named puts the prefix before the names of tables, which queries mark with @.
-type named struct {
+// namedStatement puts the prefix before the names of tables, which queries mark with @.
+type namedStatement struct {
 	Tx
 	prefix string
 }
 
-func (n named) name(query string) string { return strings.ReplaceAll(query, "@", n.prefix) }
+func (n namedStatement) name(query string) string { return strings.ReplaceAll(query, "@", n.prefix) }
 
 // ExecContext implements [Tx].
-func (n named) ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error) {
+func (n namedStatement) ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error) {
 	return n.Tx.ExecContext(ctx, n.name(query), args...)
 }
 
 // QueryContext implements [Tx].
-func (n named) QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error) {
+func (n namedStatement) QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error) {
 	return n.Tx.QueryContext(ctx, n.name(query), args...)
 }
 
 // QueryRowContext implements [Tx].
-func (n named) QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row {
+func (n namedStatement) QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row {
 	return n.Tx.QueryRowContext(ctx, n.name(query), args...)
 }
 
-func (d *DB) read() Tx { return named{d.Read, d.Prefix} }
+func (d *DB) read() Tx { return namedStatement{d.Read, d.Prefix} }
 
 func (d *DB) write(ctx context.Context, do func(Tx) error) error {
-	return d.Write(ctx, func(tx Tx) error { return do(named{tx, d.Prefix}) })
+	return d.Write(ctx, func(tx Tx) error { return do(namedStatement{tx, d.Prefix}) })
 }

@@ -38,9 +38,9 @@ func (c *conditions) equal(column, value string) {
 	}
 }
 
-// indexed is equal for a column whose index leaves out empty values: the engine does not
+// addIndexed is equal for a column whose index leaves out empty values: the engine does not
 // know that the value is none.
-func (c *conditions) indexed(column, value string) {
+func (c *conditions) addIndexed(column, value string) {
 	if value != "" {
 		c.equal(column, value)
 		c.where = append(c.where, column+" <> ''")
@@ -195,7 +195,7 @@ func (c *conditions) steps(f *store.Filter, blind bool) {
 		case blind && len(c.where) > 0:
 			c.equal("+"+one.column, one.value)
 		case one.partial:
-			c.indexed(one.column, one.value)
+			c.addIndexed(one.column, one.value)
 		default:
 			c.equal(one.column, one.value)
 		}

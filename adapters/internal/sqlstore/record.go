@@ -159,13 +159,13 @@ var stepColumns = []string{
 
 func (r *row) values() []any {
 	return []any{
-		r.ID, r.Start.UnixNano(), r.Policy, r.Mode, r.Strategy, r.Tenant, r.Key, r.Run, r.Session, r.Query, asked(r.Asked), r.Chosen, string(r.Stop),
+		r.ID, r.Start.UnixNano(), r.Policy, r.Mode, r.Strategy, r.Tenant, r.Key, r.Run, r.Session, r.Query, modelList(r.Asked), r.Chosen, string(r.Stop),
 		r.Outcome, r.Error, r.Prompt, int64(r.Calls), int64(r.InputTokens), int64(r.OutputTokens), r.nano, int64(r.Duration), int64(r.Overhead), bit(len(r.Asked) > 1),
 	}
 }
 
-// asked joins the names of models so that each stands between two line breaks.
-func asked(models []string) string {
+// modelList joins the names of models so that each stands between two line breaks.
+func modelList(models []string) string {
 	if len(models) == 0 {
 		return ""
 	}

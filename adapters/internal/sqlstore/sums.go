@@ -25,9 +25,9 @@ var counterColumns = []string{
 	"steps", "failed", "escalated", "calls", "passed", "rejected", "inconclusive", "input_tokens", "output_tokens", "cost_nanousd", "duration_ns", "overhead_ns",
 }
 
-type sums map[sumKey]*summed
+type sums map[sumKey]*sumRow
 
-type summed struct {
+type sumRow struct {
 	counters
 	first, last int64
 }
@@ -65,7 +65,7 @@ func bit(b bool) int64 {
 func (s sums) put(k sumKey, c counters, at int64) {
 	have := s[k]
 	if have == nil {
-		have = &summed{first: at, last: at}
+		have = &sumRow{first: at, last: at}
 		s[k] = have
 	}
 	for i := range c {

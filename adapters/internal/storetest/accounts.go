@@ -15,7 +15,7 @@ import (
 	"github.com/stepfall/stepfall/sdk"
 )
 
-func refused(t testing.TB, err error) *store.RefusedError {
+func requireRefused(t testing.TB, err error) *store.RefusedError {
 	t.Helper()
 	full, ok := errors.AsType[*store.RefusedError](err)
 	if !ok || !errors.Is(err, sdk.ErrBudgetExhausted) {
@@ -59,7 +59,7 @@ func capsHold(t *testing.T, e Engine) {
 
 func allOrNothing(t *testing.T, e Engine) {
 	s := e.Open(t)
-	full := refused(t, s.Reserve(t.Context(), 1, []store.Charge{{Account: "a wide", Amount: 50, Cap: 100}, {Account: "b narrow", Amount: 50, Cap: 7}}, time.Hour))
+	full := requireRefused(t, s.Reserve(t.Context(), 1, []store.Charge{{Account: "a wide", Amount: 50, Cap: 100}, {Account: "b narrow", Amount: 50, Cap: 7}}, time.Hour))
 	if full.Account != "b narrow" || full.Left != 7 || full.Asked != 50 {
 		t.Errorf("got %+v", full)
 	}
@@ -73,7 +73,7 @@ func settling(t *testing.T, e Engine) {
 	s := e.Open(t)
 	one := []store.Charge{{Account: "a", Amount: 90, Cap: 100}}
 	must(t, s.Reserve(t.Context(), 1, one, time.Hour))
-	_ = refused(t, s.Reserve(t.Context(), 2, one, time.Hour))
+	_ = requireRefused(t, s.Reserve(t.Context(), 2, one, time.Hour))
 	for range 3 {
 		must(t, s.Settle(t.Context(), 1, map[string]int64{"a": 5}))
 	}
@@ -104,7 +104,7 @@ func expiry(t *testing.T, e Engine) {
 	if spent, reserved := balance(t, s, "a"); spent != 75 || reserved != 0 {
 		t.Errorf("spent %d, reserved %d: the worst case must stand", spent, reserved)
 	}
-	_ = refused(t, s.Reserve(t.Context(), 2, one, time.Hour))
+	_ = requireRefused(t, s.Reserve(t.Context(), 2, one, time.Hour))
 	// The bill comes late, twice.
 	for range 2 {
 		must(t, s.Settle(t.Context(), 1, map[string]int64{"a": 20}))
@@ -137,7 +137,7 @@ func periods(t *testing.T, e Engine) {
 	e.Clock(t, s, noon)
 	one := []store.Charge{{Account: "a", Amount: 100, Cap: 100, Period: time.Minute}}
 	must(t, s.Reserve(t.Context(), 1, one, time.Hour))
-	full := refused(t, s.Reserve(t.Context(), 2, one, time.Hour))
+	full := requireRefused(t, s.Reserve(t.Context(), 2, one, time.Hour))
 	if want := noon.Add(30 * time.Second); !full.Until.Equal(want) {
 		t.Errorf("it begins anew at %v, want %v", full.Until, want)
 	}
@@ -145,9 +145,9 @@ func periods(t *testing.T, e Engine) {
 	must(t, s.Reserve(t.Context(), 3, one, time.Hour))
 	// The clock goes back: the minute before does not come again.
 	e.Clock(t, s, noon.Add(-5*time.Minute))
-	_ = refused(t, s.Reserve(t.Context(), 4, one, time.Hour))
+	_ = requireRefused(t, s.Reserve(t.Context(), 4, one, time.Hour))
 	must(t, s.Settle(t.Context(), 1, map[string]int64{"a": 1}))
-	_ = refused(t, s.Reserve(t.Context(), 5, one, time.Hour))
+	_ = requireRefused(t, s.Reserve(t.Context(), 5, one, time.Hour))
 }
 
 // What nobody settles comes back when the operator says that it was not spent, and a bill
@@ -192,15 +192,15 @@ func pruning(t *testing.T, e Engine) {
 	must(t, s.Post(t.Context(), "session", "new", []byte("x"), time.Hour))
 	must(t, s.Post(t.Context(), "session", "old", []byte("x"), -time.Hour)) // last, since one post in 64 sweeps
 	none, err := s.Prune(t.Context(), store.Retention{}, 10)
-	if must(t, err); none != (store.Pruned{}) {
+	if must(t, err); none != (store.PruneCounts{}) {
 		t.Errorf("pruned %+v, want nothing without a limit", none)
 	}
 	one, err := s.Prune(t.Context(), store.Retention{Accounts: 90 * day, Sessions: time.Minute}, 1)
-	if must(t, err); one != (store.Pruned{Accounts: 1, Sessions: 1}) {
+	if must(t, err); one != (store.PruneCounts{Accounts: 1, Sessions: 1}) {
 		t.Errorf("pruned %+v, want one of each", one)
 	}
 	all, err := store.PruneAll(t.Context(), s, store.Retention{Accounts: 90 * day, Sessions: time.Minute})
-	if must(t, err); all != (store.Pruned{Accounts: 1}) {
+	if must(t, err); all != (store.PruneCounts{Accounts: 1}) {
 		t.Errorf("pruned %+v, want the other account", all)
 	}
 	list, err := s.Balances(t.Context(), "")
@@ -254,7 +254,7 @@ func badText(t *testing.T, e Engine) {
 	}
 }
 
-func cancelled(t *testing.T, e Engine) {
+func testCancel(t *testing.T, e Engine) {
 	s := e.Open(t)
 	leased := store.NewLeasedAccounts(s, store.LeaseOptions{Direct: true})
 	defer leased.Close()

@@ -26,7 +26,7 @@ func leases(t *testing.T, e Engine) {
 	for id := int64(2); ; id++ {
 		amount, _, err := s.Lease(t.Context(), id, c, 10, time.Hour)
 		if err != nil {
-			_ = refused(t, err)
+			_ = requireRefused(t, err)
 			break
 		}
 		if amount > max(10, (800-sum)/store.LeaseShare) {
@@ -65,7 +65,7 @@ func (k *killable) Settle(ctx context.Context, id int64, spent map[string]int64)
 
 // The leases of a process that was killed end after a minute: what counts as spent then is
 // what was spent, what was held, and at most an eighth of the leases.
-func killed(t *testing.T, e Engine) {
+func testKill(t *testing.T, e Engine) {
 	const limit, price = 100_000, 50
 	s := &killable{Store: e.Open(t)}
 	leased := store.NewLeasedAccounts(s, store.LeaseOptions{})
@@ -164,7 +164,7 @@ func everyCent(t *testing.T, e Engine) {
 	for i := range 1000 {
 		held, err := leased.Take(t.Context(), []store.Charge{{Account: "hot", Amount: 3, Cap: 1001}})
 		if err != nil {
-			_ = refused(t, err)
+			_ = requireRefused(t, err)
 			if i != 333 {
 				t.Errorf("refused after %d calls of 3 under a cap of 1001", i)
 			}
@@ -195,15 +195,22 @@ func ledger(t *testing.T, e Engine) {
 	if _, err := l.Reserve(t.Context(), q, 0.01); !errors.Is(err, sdk.ErrBudgetExhausted) {
 		t.Errorf("the run's cap does not hold: %v", err)
 	}
+	// What was spent without a reservation is booked, also above the caps.
+	r, err := l.Reserve(keyed, q, 0)
+	must(t, err)
+	must(t, r.Settle(t.Context(), 0.25))
+	if spent, _ := balance(t, s, store.RunAccount("blue", "agent-7")); spent != 0.75*store.NanoUSD {
+		t.Errorf("the run spent %d", spent)
+	}
 	// Another tenant's run of the same name is another run.
 	red := &sdk.Query{Run: "agent-7", Tenant: "red"}
-	r, err := l.Reserve(t.Context(), red, 0.5)
+	r, err = l.Reserve(t.Context(), red, 0.5)
 	must(t, err)
 	must(t, r.Settle(t.Context(), 0.5))
-	if _, err := l.Reserve(keyed, &sdk.Query{Tenant: "red"}, 0.2); refused(t, err).Account != store.KeyAccount("k") {
+	if _, err := l.Reserve(keyed, &sdk.Query{Tenant: "red"}, 0.2); requireRefused(t, err).Account != store.KeyAccount("k") {
 		t.Errorf("the key's cap does not hold: %v", err)
 	}
-	if spent, _ := balance(t, s, store.TenantAccount("blue")); spent != 0.5*store.NanoUSD {
+	if spent, _ := balance(t, s, store.TenantAccount("blue")); spent != 0.75*store.NanoUSD {
 		t.Errorf("the tenant spent %d", spent)
 	}
 	for _, usd := range []float64{math.NaN(), -0.01, math.Inf(1)} {

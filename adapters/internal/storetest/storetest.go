@@ -30,7 +30,7 @@ func Run(t *testing.T, fresh func(t testing.TB) Engine) {
 		"LeasesOfManyProcessesHoldACap":           processesShare,
 		"LeasesThatAreNotUsedAreGivenBack":        idle,
 		"LeasesUseEveryCent":                      everyCent,
-		"LeasesOfAKilledProcessComeBack":          killed,
+		"LeasesOfAKilledProcessComeBack":          testKill,
 		"WhatIsReleasedComesBack":                 releasing,
 		"WhatIsOldIsPruned":                       pruning,
 		"TracesComeBack":                          traces,
@@ -47,7 +47,7 @@ func Run(t *testing.T, fresh func(t testing.TB) Engine) {
 		"WhatCannotBeWrittenLeavesTheRest":        unwritable,
 		"AbsurdNumbersLeaveSumsThatCanBeRead":     absurd,
 		"LongNamesAreFoundAgain":                  longNames,
-		"ACallThatIsCancelledLeavesNothingBehind": cancelled,
+		"ACallThatIsCancelledLeavesNothingBehind": testCancel,
 	} {
 		t.Run(name, func(t *testing.T) { test(t, fresh(t)) })
 	}

@@ -33,15 +33,15 @@ func (s *Suite) Materialise(ctx context.Context, dir string) ([]swe.Task, error)
 		}
 		tasks = append(tasks, swe.Task{
 			InstanceID: t.ID, Repo: t.Repo, BaseCommit: commits[t.ID], ProblemStatement: t.Statement,
-			FailToPass: s.qualified(t.Repo, t.FailToPass), PassToPass: s.qualified(t.Repo, t.PassToPass), TestCommand: s.Repos[t.Repo].TestCommand(),
+			FailToPass: s.qualifyTests(t.Repo, t.FailToPass), PassToPass: s.qualifyTests(t.Repo, t.PassToPass), TestCommand: s.Repos[t.Repo].TestCommand(),
 		})
 	}
 	return tasks, nil
 }
 
-// qualified returns the names of tests as test commands report them: for Go
+// qualifyTests returns the names of tests as test commands report them: for Go
 // "example.com/repo/folder.TestName".
-func (s *Suite) qualified(repo string, names []string) []string {
+func (s *Suite) qualifyTests(repo string, names []string) []string {
 	if s.Repos[repo].Language != "go" {
 		return names
 	}

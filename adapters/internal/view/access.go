@@ -83,14 +83,14 @@ func home(w http.ResponseWriter, r *http.Request) {
 	_, _ = w.Write([]byte(`<!DOCTYPE html><html lang="en"><link rel="icon" href="data:,"><title>stepfall</title><p>Opening.</p></html>`))
 }
 
-// Keyed asks for one of the operator's keys: in a form that sets a cookie for the
+// RequireKey asks for one of the operator's keys: in a form that sets a cookie for the
 // browser's session, or as a bearer's.
-func Keyed(next http.Handler, valid func(r *http.Request, key string) bool) http.Handler {
-	k := &keyed{next: secureOnly(next), valid: valid, sessions: map[string]bool{}}
+func RequireKey(next http.Handler, valid func(r *http.Request, key string) bool) http.Handler {
+	k := &keyGuard{next: secureOnly(next), valid: valid, sessions: map[string]bool{}}
 	return k
 }
 
-type keyed struct {
+type keyGuard struct {
 	next  http.Handler
 	valid func(*http.Request, string) bool
 
@@ -101,7 +101,7 @@ type keyed struct {
 const keyedCookie = "stepfall-view"
 
 // ServeHTTP implements http.Handler.
-func (k *keyed) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+func (k *keyGuard) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if !sameOrigin(r) {
 		refuse(w, http.StatusForbidden, "This page does not answer to other pages.")
 		return
@@ -134,7 +134,7 @@ func (k *keyed) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	login(w, http.StatusUnauthorized, "")
 }
 
-func (k *keyed) known(session string) bool {
+func (k *keyGuard) known(session string) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return k.sessions[session]

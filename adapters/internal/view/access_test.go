@@ -67,7 +67,7 @@ func TestLocalOpensOnceForThisMachine(t *testing.T) {
 
 func TestKeyedAsksForTheOperatorsKey(t *testing.T) {
 	secret := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("secret")) })
-	handler := Keyed(secret, func(_ *http.Request, key string) bool { return key == "operator" })
+	handler := RequireKey(secret, func(_ *http.Request, key string) bool { return key == "operator" })
 	ask := func(r *http.Request) *httptest.ResponseRecorder {
 		w := httptest.NewRecorder()
 		handler.ServeHTTP(w, r)

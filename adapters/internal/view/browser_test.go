@@ -9,6 +9,8 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -41,7 +43,7 @@ func look(t *testing.T, b *browser, address string, do ...chromedp.Action) {
 	here, _ := url.Parse(address)
 	for _, asked := range b.Asked() {
 		u, err := url.Parse(asked)
-		if err != nil || u.Scheme != "data" && (u.Scheme != here.Scheme || u.Host != here.Host) {
+		if err != nil || u.Scheme != "data" && u.Scheme != "blob" && (u.Scheme != here.Scheme || u.Host != here.Host) {
 			t.Errorf("%s: asked for %s", address, asked)
 		}
 	}
@@ -173,11 +175,16 @@ func TestPagesInABrowser(t *testing.T) {
 		t.Run(name, func(t *testing.T) { look(t, b, server.URL+page) })
 	}
 	t.Run("fits", func(t *testing.T) {
+		changed := New(Options{Traces: reader(t, changeTraces(100, 1, 1)), Policy: changePolicy(t, 10)})
+		for strings.Contains(get(t, changed, "/"), "are being replayed") {
+		}
+		changes := httptest.NewServer(changed)
+		defer changes.Close()
 		for _, width := range []int64{390, 1200, 2000} {
-			for _, page := range []string{"/", "/steps", "/step?id=" + step[0].ID, "/trust"} {
+			for _, page := range []string{changes.URL + "/", server.URL + "/", server.URL + "/steps", server.URL + "/step?id=" + step[0].ID, server.URL + "/trust", server.URL + "/compare", server.URL + "/runs"} {
 				var over int
 				resize(t, b, width)
-				look(t, b, server.URL+page,
+				look(t, b, page,
 					chromedp.Evaluate(`document.documentElement.scrollWidth - innerWidth`, &over))
 				if over > 0 {
 					t.Errorf("%s is %d pixels wider than a window of %d", page, over, width)
@@ -187,7 +194,7 @@ func TestPagesInABrowser(t *testing.T) {
 				}
 				// A table is read without moving it sideways.
 				var cut []string
-				look(t, b, server.URL+page, chromedp.Evaluate(`[...document.querySelectorAll(".wide")].filter(e => e.checkVisibility() && e.querySelector("table") && e.scrollWidth > e.clientWidth + 1).map(e => e.ariaLabel)`, &cut))
+				look(t, b, page, chromedp.Evaluate(`[...document.querySelectorAll(".wide")].filter(e => e.checkVisibility() && e.querySelector("table") && e.scrollWidth > e.clientWidth + 1).map(e => e.ariaLabel)`, &cut))
 				if len(cut) > 0 {
 					t.Errorf("%s: tables are cut in a window of %d: %q", page, width, cut)
 				}
@@ -219,7 +226,7 @@ func TestPagesInABrowser(t *testing.T) {
 	t.Run("export", func(t *testing.T) {
 		dir := t.TempDir()
 		_ = b.Asked() // by the pages without scripts
-		first, err := Export(t.Context(), dir, Options{Traces: l}, ExportOptions{Steps: 30, Filter: store.Filter{Chosen: "pro", Outcome: sdk.Passed.String()}})
+		first, err := Export(t.Context(), dir, Options{Traces: l}, ExportOptions{Steps: 120})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -231,8 +238,28 @@ func TestPagesInABrowser(t *testing.T) {
 		if shown > 0 {
 			t.Errorf("%d rows of other tenants are shown", shown)
 		}
-		look(t, b, "file://"+filepath.Join(dir, fileOf("step", step[0].ID)))
+		look(t, b, "file://"+filepath.Join(dir, "index.html"), drawn, chromedp.Click(".lead a", chromedp.ByQuery), chromedp.WaitVisible("section.why"))
+		exported, err := l.Steps(t.Context(), store.Filter{Limit: 120})
+		if err != nil {
+			t.Fatal(err)
+		}
+		at := slices.IndexFunc(exported, func(s store.Step) bool { return s.ID == step[0].ID })
+		var trace, neighbour string
+		look(t, b, "file://"+filepath.Join(dir, packedLink(stepFile, at)), textOfPage("dl.facts code", &trace))
+		if trace != step[0].ID {
+			t.Errorf("the page of %s shows %s", step[0].ID, trace)
+		}
 		slider(t, b)
+		look(t, b, "file://"+filepath.Join(dir, packedLink(stepFile, at+1)), chromedp.Click("a[rel=next]", chromedp.ByQuery),
+			becomes(`location.search === "?page=`+strconv.Itoa(at)+`" && document.querySelector("dl.facts code")`), textOfPage("dl.facts code", &neighbour))
+		if neighbour != step[0].ID {
+			t.Errorf("after %s comes %s", exported[at+1].ID, neighbour)
+		}
+		var lanes int
+		look(t, b, "file://"+filepath.Join(dir, "run-0.html"), chromedp.Evaluate(`document.querySelectorAll(".lane").length`, &lanes))
+		if lanes == 0 {
+			t.Error("the page of a run has no steps")
+		}
 	})
 }
 

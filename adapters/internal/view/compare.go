@@ -166,7 +166,7 @@ func (p *comparePage) pairs(pairs []pair) {
 	}
 	p.Order = candidates(models)
 	p.Sentence = fmt.Sprintf("%s of %s change from %s to %s; %s; quality %+.1f ± %.1f points.",
-		whole(changed), count(int64(len(pairs)), "step"), plain(p.A), plain(p.B), signedDollars(cost), 100*better/n, 100*half(better, betterSquares))
+		formatWhole(changed), count(int64(len(pairs)), "step"), plain(p.A), plain(p.B), signedDollars(cost), 100*better/n, 100*half(better, betterSquares))
 	slices.SortStableFunc(p.Rows, func(a, b comparedRow) int { return cmp.Compare(math.Abs(b.LessUSD), math.Abs(a.LessUSD)) })
 	if p.Left = len(p.Rows) - mostCompared; p.Left > 0 {
 		p.Rows = p.Rows[:mostCompared]

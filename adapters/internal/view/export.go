@@ -3,23 +3,32 @@ package view
 import (
 	"bytes"
 	"cmp"
+	"compress/gzip"
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
+	"encoding/base64"
+	"errors"
 	"fmt"
+	"html"
 	"io/fs"
+	"net/url"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 
 	"github.com/stepfall/stepfall/adapters/store"
 )
 
-// exporter says which pages an export has.
+// exporter holds the places of the pages that an export has, by their order.
 type exporter struct {
-	steps map[string]bool
-	runs  map[runID]bool
+	steps map[string]int
+	runs  map[runID]int
+	// texts are the long texts of the file that is being written.
+	texts map[string]int
 }
+
+// pagesPerFile is how many steps or runs share a file, whose compression finds what they repeat.
+const pagesPerFile = 50
 
 // ExportOptions bound an export.
 type ExportOptions struct {
@@ -33,7 +42,7 @@ type ExportOptions struct {
 // a server. It returns the path of the first page.
 func Export(ctx context.Context, dir string, o Options, e ExportOptions) (first string, err error) {
 	v := newViewer(o)
-	v.export = &exporter{steps: map[string]bool{}, runs: map[runID]bool{}}
+	v.export = &exporter{steps: map[string]int{}, runs: map[runID]int{}}
 	if err := os.MkdirAll(filepath.Join(dir, "assets"), 0o755); err != nil {
 		return "", err
 	}
@@ -51,28 +60,29 @@ func Export(ctx context.Context, dir string, o Options, e ExportOptions) (first 
 		}
 	}
 	first = filepath.Join(dir, "index.html")
-	return first, v.saveAll(ctx, dir, e)
+	return first, v.exportPages(ctx, dir, e)
 }
 
-func (v *viewer) saveAll(ctx context.Context, dir string, e ExportOptions) error {
+func (v *viewer) exportPages(ctx context.Context, dir string, e ExportOptions) error {
 	if err := v.ledger.read(ctx); err != nil {
 		return err
 	}
-	a := asked{Filter: e.Filter}
+	a := pageQuery{Filter: e.Filter}
 	steps, err := v.makeSteps(ctx, a, cmp.Or(e.Steps, 1000))
 	if err != nil {
 		return err
 	}
+	var runs []runID
 	for i := range steps.Steps {
-		v.export.steps[steps.Steps[i].ID] = true
-		if s := &steps.Steps[i]; s.Run != "" && len(v.export.runs) < 200 {
-			v.export.runs[runID{s.Run, s.Tenant}] = true
+		s := &steps.Steps[i]
+		v.export.steps[s.ID] = i
+		id := runID{s.Run, s.Tenant}
+		if _, known := v.export.runs[id]; !known && s.Run != "" && len(runs) < 200 {
+			v.export.runs[id] = len(runs)
+			runs = append(runs, id)
 		}
 	}
 	steps.Filtered = false
-	if err := v.save(dir, "steps.html", "steps", steps); err != nil {
-		return err
-	}
 	for name, make := range map[string]func() (any, error){
 		"overview": func() (any, error) { return v.makeOverview(ctx, a) },
 		"runs":     func() (any, error) { return v.makeRuns(ctx, "") },
@@ -80,47 +90,96 @@ func (v *viewer) saveAll(ctx context.Context, dir string, e ExportOptions) error
 		"compare":  func() (any, error) { return v.makeCompare(ctx, "", "") },
 	} {
 		page, err := make()
-		if err != nil {
-			return err
+		if err == nil {
+			err = v.save(filepath.Join(dir, v.pageLink(name)), name, page)
 		}
-		if err := v.save(dir, v.pageLink(name), name, page); err != nil {
+		if err != nil {
 			return err
 		}
 	}
-	for run := range v.export.runs {
-		page, err := v.makeRun(ctx, run.name, run.tenant)
+	return errors.Join(
+		v.saveArchive(dir, "steps", 1, func(int) string { return "steps.html" }, func(int) (any, error) { return steps, nil }),
+		v.saveArchive(dir, "run", len(runs), runFile, func(i int) (any, error) { return v.makeRun(ctx, runs[i].name, runs[i].tenant) }),
+		v.saveArchive(dir, "step", len(steps.Steps), stepFile, func(i int) (any, error) { return v.makeStep(ctx, steps.Steps[i].ID) }),
+	)
+}
+
+func stepFile(i int) string { return fmt.Sprintf("step-%d.html", i/pagesPerFile) }
+
+func runFile(i int) string { return fmt.Sprintf("run-%d.html", i/pagesPerFile) }
+
+// packedLink returns the address of the i-th page of packed files.
+func packedLink(file func(int) string, i int) string {
+	return file(i) + "?" + url.Values{"page": {strconv.Itoa(i)}}.Encode()
+}
+
+type packedPage struct {
+	frame
+	// Packed is a document with an article for each page: gzip in base64, "-" in place of "+".
+	Packed string
+}
+
+// saveArchive writes n pages of a kind into the files that they share, one file at a time.
+func (v *viewer) saveArchive(dir, kind string, n int, file func(int) string, page func(int) (any, error)) error {
+	for i := 0; i < n; {
+		var b bytes.Buffer
+		zip, err := gzip.NewWriterLevel(&b, gzip.BestCompression)
 		if err != nil {
 			return err
 		}
-		if err := v.save(dir, run.file(), "run", page); err != nil {
+		v.export.texts = map[string]int{}
+		for name := file(i); i < n && file(i) == name; i++ {
+			content, err := page(i)
+			if err != nil {
+				return err
+			}
+			titled := content.(interface{ title() string })
+			fmt.Fprintf(zip, "<article data-page=\"%d\" data-title=\"%s\">", i, html.EscapeString(plain(titled.title())))
+			if err := v.pages[kind].ExecuteTemplate(zip, "content", content); err != nil {
+				return fmt.Errorf("making page %d of %s: %w", i, name, err)
+			}
+			fmt.Fprint(zip, "</article>")
+		}
+		if err := zip.Close(); err != nil {
 			return err
 		}
-	}
-	for id := range v.export.steps {
-		page, err := v.makeStep(ctx, id)
-		if err != nil {
-			return err
+		at := "steps"
+		if kind == "run" {
+			at = "runs"
 		}
-		if err := v.save(dir, fileOf("step", id), "step", page); err != nil {
+		packed := strings.ReplaceAll(base64.StdEncoding.EncodeToString(b.Bytes()), "+", "-")
+		if err := v.save(filepath.Join(dir, file(i-1)), "packed", packedPage{v.frame(at, strings.ToUpper(at[:1])+at[1:], false), packed}); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (v *viewer) save(dir, name, page string, content any) error {
+func (v *viewer) save(path, page string, content any) error {
 	var b bytes.Buffer
 	if err := v.pages[page].ExecuteTemplate(&b, "layout", content); err != nil {
-		return fmt.Errorf("making %s: %w", name, err)
+		return fmt.Errorf("making %s: %w", filepath.Base(path), err)
 	}
-	return os.WriteFile(filepath.Join(dir, name), b.Bytes(), 0o644)
+	return os.WriteFile(path, b.Bytes(), 0o644)
 }
 
-// fileOf names the file of a step or run: names of others make no paths.
-func fileOf(kind, name string) string {
-	if len(name) <= 64 && strings.Trim(name, "0123456789abcdef") == "" && name != "" {
-		return kind + "-" + name + ".html"
+// textPlace is where a file of an export has a text.
+type textPlace struct {
+	ID       int
+	Repeated bool
+}
+
+// place returns where the file that is being written has a text that is long enough to
+// be worth a reference, and nil for others and on a server.
+func (v *viewer) place(s string) *textPlace {
+	const long = 200
+	if v.export == nil || v.export.texts == nil || len(s) < long {
+		return nil
 	}
-	sum := sha256.Sum256([]byte(name))
-	return kind + "-" + hex.EncodeToString(sum[:8]) + ".html"
+	id, known := v.export.texts[s]
+	if !known {
+		id = len(v.export.texts)
+		v.export.texts[s] = id
+	}
+	return &textPlace{id, known}
 }

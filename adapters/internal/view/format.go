@@ -19,7 +19,7 @@ func dollars(v float64) string {
 	case math.IsNaN(v) || math.IsInf(v, 0):
 		return "unknown"
 	case a >= 1000:
-		return grouped(v, 0) + " USD"
+		return groupDigits(v, 0) + " USD"
 	case a >= 1:
 		return fmt.Sprintf("%.2f USD", v)
 	case a == 0:
@@ -39,8 +39,8 @@ func signedDollars(v float64) string {
 	return dollars(v)
 }
 
-// grouped writes a number with its thousands apart.
-func grouped(v float64, digits int) string {
+// groupDigits writes a number with its thousands apart.
+func groupDigits(v float64, digits int) string {
 	text := strconv.FormatFloat(math.Abs(v), 'f', digits, 64)
 	whole, rest, has := strings.Cut(text, ".")
 	var b strings.Builder
@@ -59,14 +59,14 @@ func grouped(v float64, digits int) string {
 	return b.String()
 }
 
-func whole(n any) string {
+func formatWhole(n any) string {
 	switch n := n.(type) {
 	case int:
-		return grouped(float64(n), 0)
+		return groupDigits(float64(n), 0)
 	case int64:
-		return grouped(float64(n), 0)
+		return groupDigits(float64(n), 0)
 	case float64:
-		return grouped(math.Round(n), 0)
+		return groupDigits(math.Round(n), 0)
 	}
 	return fmt.Sprint(n)
 }

@@ -21,19 +21,21 @@ var nan = math.NaN()
 func (v *viewer) funcs() template.FuncMap {
 	return template.FuncMap{
 		"clean": (*redact.Redactor)(nil).Text, // traces of other tools were not cleaned when they were written
-		"plain": plain, "dollars": dollars, "signedDollars": signedDollars, "whole": whole, "percent": percent,
+		"plain": plain, "dollars": dollars, "signedDollars": signedDollars, "whole": formatWhole, "percent": percent,
 		"quality": quality, "lambda": lambda, "duration": duration, "clock": clock, "short": short, "count": func(n any, noun string) string {
 			c, _ := strconv.ParseInt(fmt.Sprint(n), 10, 64)
 			return count(c, noun)
 		},
 		"because": because, "page": v.pageLink, "stepLink": v.stepLink, "runLink": v.runLink, "stepsWith": v.stepsLink,
 		"hue": hue, "join": func(list []string, by string) string { return plain(strings.Join(list, by)) },
-		"num": func(x float64) string { return strconv.FormatFloat(x, 'f', 2, 64) },
-		"raw": func(x float64) string { return strconv.FormatFloat(x, 'g', 10, 64) },
-		"mul": func(a, b float64) float64 { return a * b }, "sub": func(a, b float64) float64 { return a - b },
+		"num":           func(x float64) string { return strconv.FormatFloat(x, 'f', 2, 64) },
+		"raw":           func(x float64) string { return strconv.FormatFloat(x, 'g', 10, 64) },
+		"signedPercent": func(v float64) string { return fmt.Sprintf("%+.0f %%", 100*v) }, "signedPoints": func(v float64) string { return fmt.Sprintf("%+.1f", 100*v) },
+		"subInt": func(a, b int) int { return a - b },
+		"mul":    func(a, b float64) float64 { return a * b }, "sub": func(a, b float64) float64 { return a - b },
 		"iso":  func(t time.Time) string { return t.UTC().Format(time.RFC3339) },
-		"mark": mark, "marked": func(passed, rejected, inconclusive int64) string {
-			return whole(passed) + " of " + whole(passed+rejected)
+		"mark": mark, "isStep": sdk.IsStep, "marked": func(passed, rejected, inconclusive int64) string {
+			return formatWhole(passed) + " of " + formatWhole(passed+rejected)
 		},
 		"per": func(d time.Duration, n int64) string {
 			if n == 0 {
@@ -72,7 +74,7 @@ func (v *viewer) funcs() template.FuncMap {
 			data, _ := json.Marshal(s.Points)
 			return string(data)
 		},
-		"exported": func() bool { return v.export != nil },
+		"exported": func() bool { return v.export != nil }, "place": v.place,
 		"dict": func(pairs ...any) map[string]any {
 			m := map[string]any{}
 			for i := 0; i+1 < len(pairs); i += 2 {
@@ -122,11 +124,11 @@ func (v *viewer) pageLink(name string) string {
 }
 
 func (v *viewer) stepLink(id string) string {
-	switch {
-	case v.export == nil:
+	if v.export == nil {
 		return "step?" + url.Values{"id": {id}}.Encode()
-	case v.export.steps[id]:
-		return fileOf("step", id)
+	}
+	if i, has := v.export.steps[id]; has {
+		return packedLink(stepFile, i)
 	}
 	return "steps.html"
 }
@@ -138,21 +140,15 @@ func (v *viewer) runLink(name, tenant string) string {
 		return "run?" + url.Values{"name": {name}}.Encode()
 	case v.export == nil:
 		return "run?" + url.Values{"name": {name}, "tenant": {tenant}}.Encode()
-	case v.export.runs[id]:
-		return id.file()
+	}
+	if i, has := v.export.runs[id]; has {
+		return packedLink(runFile, i)
 	}
 	return "runs.html"
 }
 
 // runID tells runs apart: two tenants may name theirs the same.
 type runID struct{ name, tenant string }
-
-func (id runID) file() string {
-	if id.tenant == "" {
-		return fileOf("run", id.name)
-	}
-	return fileOf("run", id.tenant+"\x00"+id.name)
-}
 
 func (v *viewer) stepsLink(name, value string) string {
 	if v.export != nil {

@@ -18,7 +18,7 @@ import (
 
 type overviewPage struct {
 	frame
-	Asked    asked
+	Asked    pageQuery
 	Headline string
 	Total    store.Sum
 	// Result is what the steps come to: spent, saved and how good the answers were.
@@ -29,6 +29,8 @@ type overviewPage struct {
 	Baselines []string
 	Ways      *ways
 	Failures  *failures
+	// Changes are nil while they are being found, or where the policy is not known.
+	Changes   *changes
 	Spending  *chart
 	ByDay     *chart
 	Days      []store.Sum
@@ -43,8 +45,8 @@ type overviewPage struct {
 	Order   []string // of the models, for their colours
 }
 
-// asked is what the address of a page asks for.
-type asked struct {
+// pageQuery is what the address of a page asks for.
+type pageQuery struct {
 	store.Filter
 	Baseline string
 	SinceDay string
@@ -52,9 +54,9 @@ type asked struct {
 	Sort     string
 }
 
-func read(r *http.Request) (asked, error) {
+func read(r *http.Request) (pageQuery, error) {
 	q := r.URL.Query()
-	a := asked{Baseline: q.Get("baseline"), SinceDay: q.Get("since"), UntilDay: q.Get("until"), Sort: q.Get("sort")}
+	a := pageQuery{Baseline: q.Get("baseline"), SinceDay: q.Get("since"), UntilDay: q.Get("until"), Sort: q.Get("sort")}
 	a.Filter = store.Filter{
 		Run: q.Get("run"), Session: q.Get("session"), Tenant: q.Get("tenant"), Key: q.Get("key"), Policy: q.Get("policy"), Mode: q.Get("mode"),
 		Query: q.Get("query"), Chosen: q.Get("chosen"), Model: q.Get("model"), Stop: sdk.StopReason(q.Get("stop")), Outcome: q.Get("outcome"),
@@ -85,7 +87,7 @@ func (v *viewer) overview(r *http.Request) (any, error) {
 	return v.makeOverview(r.Context(), a)
 }
 
-func (v *viewer) makeOverview(ctx context.Context, a asked) (*overviewPage, error) {
+func (v *viewer) makeOverview(ctx context.Context, a pageQuery) (*overviewPage, error) {
 	p := &overviewPage{frame: v.frame("overview", "Overview", true), Asked: a}
 	var traces []*sdk.Trace
 	reading, within := errgroup.WithContext(ctx)
@@ -120,6 +122,13 @@ func (v *viewer) makeOverview(ctx context.Context, a asked) (*overviewPage, erro
 		return nil, err
 	}
 	p.Failures = failuresOf(traces)
+	if v.o.Policy != nil && len(traces) > 0 {
+		wait := replayWait
+		if v.export != nil {
+			wait = time.Minute
+		}
+		p.Changes = v.replay.changes(v.o.Policy, fmt.Sprintf("%+v", a.Filter), traces, wait)
+	}
 	p.status(ctx)
 	p.Headline = p.headline()
 	return p, nil
@@ -221,15 +230,18 @@ func (p *overviewPage) headline() string {
 	return text + "; quality: " + plain(r.Quality.String()) + "."
 }
 
-// Answered is the share of steps that got an answer.
-func (p *overviewPage) Answered() string {
+// KnowsPolicy reports whether changes of the policy can be tried.
+func (p *overviewPage) KnowsPolicy() bool { return p.v.o.Policy != nil }
+
+// AnsweredShare is the share of steps that got an answer.
+func (p *overviewPage) AnsweredShare() string {
 	if p.Result.Steps == 0 {
 		return "–"
 	}
 	return percent(1 - float64(p.Result.Unanswered)/float64(p.Result.Steps))
 }
 
-func count(n int64, noun string) string { return whole(n) + " " + say.Plural(n, noun) }
+func count(n int64, noun string) string { return formatWhole(n) + " " + say.Plural(n, noun) }
 
 // exampleStep finds a step that was escalated to the dearest model and answered by it.
 func (v *viewer) exampleStep(ctx context.Context, f store.Filter, models []string, w *ways) (*store.Step, error) {
@@ -268,8 +280,8 @@ func spendingChart(account *savings.Account, traces []*sdk.Trace, baseline strin
 		}
 		a, b, n = a+t.CostUSD, b+usd, n+1
 		if n%every == 0 || i == len(traces)-1 {
-			spent.Points = append(spent.Points, point{X: float64(n), Y: a, XText: whole(n), YText: dollars(a)})
-			would.Points = append(would.Points, point{X: float64(n), Y: b, XText: whole(n), YText: dollars(b)})
+			spent.Points = append(spent.Points, point{X: float64(n), Y: a, XText: formatWhole(n), YText: dollars(a)})
+			would.Points = append(would.Points, point{X: float64(n), Y: b, XText: formatWhole(n), YText: dollars(b)})
 		}
 	}
 	if len(spent.Points) < 3 {

@@ -30,10 +30,12 @@ func (v *viewer) makeRuns(ctx context.Context, tenant string) (*runsPage, error)
 
 type runPage struct {
 	frame
-	Name  string
-	Sum   store.Sum
-	Lanes []lane
-	Order []string
+	Name string
+	Sum  store.Sum
+	// Report is the newest verdict that was reported on the run; nil where there is none.
+	Report *sdk.Trace
+	Lanes  []lane
+	Order  []string
 	// Until is the length of the time line.
 	Until time.Duration
 	Left  int64
@@ -86,6 +88,13 @@ func (v *viewer) makeRun(ctx context.Context, name, tenant string) (*runPage, er
 		return nil, err
 	}
 	traces = slices.DeleteFunc(traces, func(t *sdk.Trace) bool { return t.Tenant != tenant })
+	reports, err := v.sampler.newest(ctx, store.Filter{Run: name, Tenant: tenant, Mode: sdk.ModeVerdict}, 1)
+	if err != nil {
+		return nil, err
+	}
+	if len(reports) > 0 && reports[0].Tenant == tenant && reports[0].Verdict != nil {
+		p.Report = reports[0]
+	}
 	p.Left = sums[0].Steps - int64(len(traces))
 	p.Order = candidates(traces)
 	if len(traces) == 0 {

@@ -1,12 +1,8 @@
 package view
 
 import (
-	"bytes"
-	"compress/gzip"
 	"context"
-	"encoding/base64"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"math"
 	"net/http"
@@ -78,8 +74,7 @@ type decisionView struct {
 	Flips     string
 	// Asked is the lambda that the address asks for, for pages without scripts.
 	Asked *float64
-	// Points are answers at each value of the scale, for pages without a server: JSON, by gzip
-	// and base64, since they differ in little.
+	// Points are the answers at each value of the scale in JSON, for pages without a server.
 	Points string
 	Order  []string
 	// Open says that a model could be asked: with none left there is nothing to turn.
@@ -158,6 +153,16 @@ func pairs[V any](m map[string]V, text func(V) string) [][2]string {
 
 // headlineOf says in a sentence what became of the step, and why it cost that.
 func headlineOf(t *sdk.Trace) string {
+	if !sdk.IsStep(t.Mode) && t.Verdict != nil {
+		text := "The run " + plain(t.Run) + " was reported as " + t.Verdict.Outcome.String()
+		if t.Verdict.Verifier != "" {
+			text += " by " + plain(t.Verdict.Verifier)
+		}
+		if t.Verdict.Evidence != "" {
+			text += ": " + plain(begin(t.Verdict.Evidence, 300))
+		}
+		return text + "."
+	}
 	if len(t.Calls) == 0 {
 		return "No model was asked: " + plain(begin(t.Error, 300))
 	}
@@ -258,11 +263,7 @@ func (v *viewer) decisionOf(t *sdk.Trace, n int, order []string) decisionView {
 			d.Differs = "stop"
 		}
 	}
-	points := scalePoints
-	if len(d.Decision.Models) > 6 {
-		points = 41
-	}
-	d.Scale = q.scale(points)
+	d.Scale = q.scale(v.scalePoints(len(d.Decision.Models)))
 	if d.Spans, err = q.spans(&d.Scale); err != nil {
 		d.Fault = err.Error()
 	}
@@ -277,21 +278,26 @@ func (v *viewer) decisionOf(t *sdk.Trace, n int, order []string) decisionView {
 			}
 			points = append(points, a)
 		}
-		if d.Points, err = packed(points); err != nil {
+		data, err := json.Marshal(points)
+		if err != nil {
 			d.Fault = err.Error()
 		}
+		d.Points = string(data)
 	}
 	return d
 }
 
-// packed returns a value as JSON, by gzip and base64.
-func packed(v any) (string, error) {
-	var b bytes.Buffer
-	zip, err := gzip.NewWriterLevel(&b, gzip.BestCompression)
-	if err == nil {
-		err = errors.Join(json.NewEncoder(zip).Encode(v), zip.Close())
+const exportedPoints = 13
+
+// scalePoints returns how many places a slider has. An export holds what the engine says at each.
+func (v *viewer) scalePoints(models int) int {
+	switch {
+	case v.export != nil:
+		return exportedPoints
+	case models > 6:
+		return 41
 	}
-	return base64.StdEncoding.EncodeToString(b.Bytes()), err
+	return 97
 }
 
 // flips says in words where the decision would change.

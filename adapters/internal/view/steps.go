@@ -18,7 +18,7 @@ import (
 
 type stepsPage struct {
 	frame
-	Asked asked
+	Asked pageQuery
 	Steps []store.Step
 	Next  string // the address of the next page
 	// Back is how far a search for a text looked, where it left off.
@@ -73,7 +73,7 @@ func (v *viewer) steps(r *http.Request) (any, error) {
 	return p, nil
 }
 
-func (v *viewer) makeSteps(ctx context.Context, a asked, limit int) (*stepsPage, error) {
+func (v *viewer) makeSteps(ctx context.Context, a pageQuery, limit int) (*stepsPage, error) {
 	p := &stepsPage{
 		frame: v.frame("steps", "Steps", a.Before == nil), Asked: a, Earlier: a.Before != nil,
 		Stops: allStops, Sorts: slices.Sorted(maps.Keys(stepOrders)), Outcomes: []string{sdk.Passed.String(), sdk.Failed.String(), sdk.Inconclusive.String()},

@@ -92,8 +92,8 @@ type window struct {
 	From, To time.Time
 }
 
-// Drifted says that the newest window is off.
-func (r *reliability) Drifted() bool {
+// IsOff reports whether the newest window is off.
+func (r *reliability) IsOff() bool {
 	return len(r.Windows) > 1 && r.Windows[len(r.Windows)-1].Off()
 }
 

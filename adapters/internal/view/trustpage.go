@@ -14,7 +14,7 @@ type trustPage struct {
 	Models   []*reliability
 	Order    []string
 	Drift    *chart
-	Asked    asked
+	Asked    pageQuery
 }
 
 func (v *viewer) trust(r *http.Request) (any, error) {
@@ -25,7 +25,7 @@ func (v *viewer) trust(r *http.Request) (any, error) {
 	return v.makeTrust(r.Context(), a)
 }
 
-func (v *viewer) makeTrust(ctx context.Context, a asked) (*trustPage, error) {
+func (v *viewer) makeTrust(ctx context.Context, a pageQuery) (*trustPage, error) {
 	p := &trustPage{frame: v.frame("trust", "Trust", true), Asked: a}
 	traces, err := v.sampler.newest(ctx, a.Filter, 2*v.o.Sample)
 	if err != nil {
@@ -62,7 +62,7 @@ func (p *trustPage) headline() string {
 	}
 	for _, r := range p.Models {
 		switch {
-		case r.Drifted():
+		case r.IsOff():
 			add(&drifted, r.Model)
 		case r.All.Off():
 			add(&off, r.Model)

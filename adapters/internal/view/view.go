@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/stepfall/stepfall/adapters/store"
+	"github.com/stepfall/stepfall/policies"
 )
 
 // Options say what the pages show.
@@ -29,8 +30,11 @@ type Options struct {
 	LeftOut func() int
 	// Status is what a running router says of itself; nil where there is none.
 	Status func(ctx context.Context) (*Status, error)
+	// Policy loads the policy in use, changed by sets as those of --set; nil where it is not
+	// known. What changes would pay is found by a replay of steps.
+	Policy func(sets ...string) (*policies.Policy, error)
 	// Sample is how many of the newest steps are read whole for what sums do not tell:
-	// savings, reliability. 0 means 1000.
+	// savings, reliability, replays. 0 means 1000.
 	Sample int
 }
 
@@ -39,12 +43,12 @@ type Status struct {
 	Caps     []Cap
 	Circuits []Circuit
 	// Unsupported are the parameters that servers said they do not support.
-	Unsupported []Unsupported
+	Unsupported []UnsupportedParameter
 	Plugins     []PluginStatus
 }
 
-// Unsupported is a parameter that is not sent to a model for a while.
-type Unsupported struct {
+// UnsupportedParameter is a parameter that is not sent to a model for a while.
+type UnsupportedParameter struct {
 	Model, Parameter string
 	Until            time.Time
 }
@@ -86,6 +90,7 @@ type viewer struct {
 	o       Options
 	sampler *sampler
 	ledger  *ledger
+	replay  replayer
 	pages   map[string]*template.Template
 	export  *exporter // nil on a server
 	ways    waysCache
@@ -97,7 +102,7 @@ func newViewer(o Options) *viewer {
 	o.Sample = cmp.Or(o.Sample, 1000)
 	v := &viewer{o: o, sampler: &sampler{from: o.Traces}, pages: map[string]*template.Template{}, searching: searching}
 	v.ledger = &ledger{from: v.sampler}
-	for _, name := range []string{"overview", "steps", "step", "runs", "run", "trust", "compare", "message"} {
+	for _, name := range []string{"overview", "steps", "step", "runs", "run", "trust", "compare", "message", "packed"} {
 		v.pages[name] = template.Must(template.New(name).Funcs(v.funcs()).ParseFS(files, "pages/layout.html", "pages/parts.html", "pages/"+name+".html"))
 	}
 	return v
@@ -192,12 +197,15 @@ func (f frame) LeftOut() int {
 	return f.v.o.LeftOut()
 }
 
-// Policy is the content policy of a page that no server sends; "" with a server.
+func (f frame) title() string { return f.Title }
+
+// Policy is the content policy of a page that no server sends; "" with a server. Such
+// pages unpack themselves into blobs.
 func (f frame) Policy() string {
 	if f.v.export == nil {
 		return ""
 	}
-	return strings.ReplaceAll(contentPolicy, "frame-ancestors 'none'; ", "")
+	return strings.NewReplacer("frame-ancestors 'none'; ", "", "connect-src 'self'", "connect-src 'self' blob:").Replace(contentPolicy)
 }
 
 // Tabs are the pages that there are.

@@ -9,7 +9,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
+	"maps"
 	"math"
+	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -27,6 +30,7 @@ import (
 	"github.com/stepfall/stepfall/adapters/store"
 	"github.com/stepfall/stepfall/sdk"
 	"github.com/stepfall/stepfall/sdk/cascade"
+	"github.com/stepfall/stepfall/sdk/step"
 )
 
 // lines are traces as the file has them.
@@ -107,7 +111,7 @@ func TestFlipsAreWhereTheDecisionChanges(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			s := q.scale(scalePoints)
+			s := q.scale(97)
 			if s.Here < 0 || s.Points[s.Here] != q.knob() {
 				t.Fatalf("the recorded lambda %v is not on the scale", q.knob())
 			}
@@ -133,12 +137,12 @@ func TestFlipsAreWhereTheDecisionChanges(t *testing.T) {
 
 func TestDriftIsSeen(t *testing.T) {
 	v := newViewer(Options{Traces: reader(t, fleetTraces(1200, 1))})
-	p, err := v.makeTrust(t.Context(), asked{})
+	p, err := v.makeTrust(t.Context(), pageQuery{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, r := range p.Models {
-		if got, want := r.Drifted(), r.Model == "mini"; got != want {
+		if got, want := r.IsOff(), r.Model == "mini"; got != want {
 			t.Errorf("%s drifted: %v", r.Model, got)
 		}
 	}
@@ -351,7 +355,7 @@ func TestHostileTextsAreText(t *testing.T) {
 	}
 	l := reader(t, traces)
 	handler := New(Options{Traces: l, Source: fleetScript, Status: func(context.Context) (*Status, error) {
-		return &Status{Caps: []Cap{{Name: fleetScript}}, Circuits: []Circuit{{Model: fleetScript}}, Unsupported: []Unsupported{{Model: fleetScript, Parameter: fleetScript}}, Plugins: []PluginStatus{{Name: fleetScript, Error: fleetScript}}}, nil
+		return &Status{Caps: []Cap{{Name: fleetScript}}, Circuits: []Circuit{{Model: fleetScript}}, Unsupported: []UnsupportedParameter{{Model: fleetScript, Parameter: fleetScript}}, Plugins: []PluginStatus{{Name: fleetScript, Error: fleetScript}}}, nil
 	}})
 	pages := []string{"/", "/steps", "/runs", "/trust", "/compare"}
 	for _, tr := range traces[:12] {
@@ -365,14 +369,7 @@ func TestHostileTextsAreText(t *testing.T) {
 	for _, p := range pages {
 		texts[p] = get(t, handler, p)
 	}
-	written, _ := filepath.Glob(filepath.Join(dir, "*.html"))
-	for _, p := range written {
-		data, err := os.ReadFile(p)
-		if err != nil {
-			t.Fatal(err)
-		}
-		texts[filepath.Base(p)] = string(data)
-	}
+	maps.Copy(texts, exportedPages(t, dir))
 	if len(texts) < 40 {
 		t.Errorf("only %d pages", len(texts))
 	}
@@ -407,14 +404,7 @@ func TestAttackKeysInTraces(t *testing.T) {
 	for _, page := range []string{"/", "/steps", "/runs", "/trust", "/step?id=" + traces[0].ID} {
 		texts[page] = get(t, handler, page)
 	}
-	written, _ := filepath.Glob(filepath.Join(dir, "*.html"))
-	for _, name := range written {
-		data, err := os.ReadFile(name)
-		if err != nil {
-			t.Fatal(err)
-		}
-		texts[filepath.Base(name)] = string(data)
-	}
+	maps.Copy(texts, exportedPages(t, dir))
 	if len(texts) < 20 || !strings.Contains(texts["/step?id="+traces[0].ID], "[redacted]") {
 		t.Errorf("%d pages, of which none was cleaned", len(texts))
 	}
@@ -435,82 +425,134 @@ func TestExportedLinksLeadSomewhere(t *testing.T) {
 	if _, err := Export(t.Context(), dir, Options{Traces: steps}, ExportOptions{Steps: shown}); err != nil {
 		t.Fatal(err)
 	}
-	pages, err := filepath.Glob(filepath.Join(dir, "*.html"))
-	if err != nil || len(pages) == 0 {
-		t.Fatalf("pages %v, %v", pages, err)
-	}
-	for _, page := range pages {
-		text, err := os.ReadFile(page)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, link := range regexp.MustCompile(`(?:href|src|action)="([^"#?:]+)["#?]`).FindAllSubmatch(text, -1) {
-			if _, err := os.Stat(filepath.Join(dir, string(link[1]))); err != nil {
-				t.Errorf("%s links to %s", filepath.Base(page), link[1])
+	pages := exportedPages(t, dir)
+	for name, text := range pages {
+		for _, link := range regexp.MustCompile(`(?:href|src|action)="([^"#:]+)["#]`).FindAllStringSubmatch(text, -1) {
+			if _, has := pages[link[1]]; has {
+				continue
+			}
+			if _, err := os.Stat(filepath.Join(dir, link[1])); err != nil {
+				t.Errorf("%s links to %s", name, link[1])
 			}
 		}
 	}
 }
 
-// An exported page holds what the engine decides at each place of the slider, to the last
-// digit, in a few kilobytes.
-func TestExportedDecisionsAreSmall(t *testing.T) {
+// exportedPages returns the pages of an export by their addresses: files as they are, and
+// each page that they hold.
+func exportedPages(t *testing.T, dir string) map[string]string {
+	t.Helper()
+	names, err := filepath.Glob(filepath.Join(dir, "*.html"))
+	if err != nil || len(names) == 0 {
+		t.Fatalf("pages %v, %v", names, err)
+	}
+	pages := map[string]string{}
+	packed := regexp.MustCompile(`data-gzip="([^"]+)"`)
+	for _, path := range names {
+		data, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		name := filepath.Base(path)
+		pages[name] = string(data)
+		own := packed.FindStringSubmatch(pages[name])
+		if own == nil {
+			continue
+		}
+		zip, err := gzip.NewReader(base64.NewDecoder(base64.StdEncoding, strings.NewReader(strings.ReplaceAll(own[1], "-", "+"))))
+		if err != nil {
+			t.Fatal(err)
+		}
+		all, err := io.ReadAll(zip)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, page := range regexp.MustCompile(`(?s)<article data-page="(\d+)".*?</article>`).FindAllSubmatch(all, -1) {
+			pages[name+"?page="+string(page[1])] = string(page[0])
+		}
+	}
+	return pages
+}
+
+// An exported page holds what the engine decides at each place of the slider.
+func TestExportedDecisions(t *testing.T) {
 	traces := fleetTraces(40, 3)
 	dir, shown := t.TempDir(), 4
 	if _, err := Export(t.Context(), dir, Options{Traces: reader(t, traces)}, ExportOptions{Steps: shown}); err != nil {
 		t.Fatal(err)
 	}
-	found, size, plain := 0, 0, 0
+	pages, found := exportedPages(t, dir), 0
 	for _, tr := range traces {
-		text, err := os.ReadFile(filepath.Join(dir, fileOf("step", tr.ID)))
-		if err != nil {
-			continue // it has no page
-		}
-		size += len(text)
-		for _, own := range regexp.MustCompile(`(?s)class="why"[^>]* data-n="(\d+)"(.*?)</section>`).FindAllSubmatch(text, -1) {
-			n, err := strconv.Atoi(string(own[1]))
-			if err != nil {
-				t.Fatal(err)
+		for address, text := range pages {
+			if !strings.HasPrefix(address, "step-") || !strings.Contains(text, "<code>"+tr.ID+"</code>") {
+				continue
 			}
-			stored := regexp.MustCompile(`data-gzip="([^"]+)"`).FindSubmatch(own[2])
-			if stored == nil {
-				continue // there is nothing to turn
-			}
-			zip, err := gzip.NewReader(base64.NewDecoder(base64.StdEncoding, strings.NewReader(html.UnescapeString(string(stored[1])))))
-			if err != nil {
-				t.Fatal(err)
-			}
-			got, err := io.ReadAll(zip)
-			if err != nil {
-				t.Fatal(err)
-			}
-			q, err := ask(tr, n-1)
-			if err != nil {
-				t.Fatal(err)
-			}
-			points := scalePoints
-			if len(q.decision.Models) > 6 {
-				points = 41
-			}
-			var want []*answer
-			for _, p := range q.scale(points).Points {
-				a, err := q.explain(p)
+			for _, own := range regexp.MustCompile(`(?s)class="why"[^>]* data-n="(\d+)"(.*?)</section>`).FindAllStringSubmatch(text, -1) {
+				stored := regexp.MustCompile(`data-points="([^"]+)"`).FindStringSubmatch(own[2])
+				if stored == nil {
+					continue // there is nothing to turn
+				}
+				n, err := strconv.Atoi(own[1])
 				if err != nil {
 					t.Fatal(err)
 				}
-				want = append(want, a)
+				q, err := ask(tr, n-1)
+				if err != nil {
+					t.Fatal(err)
+				}
+				var want []*answer
+				for _, p := range q.scale(exportedPoints).Points {
+					a, err := q.explain(p)
+					if err != nil {
+						t.Fatal(err)
+					}
+					want = append(want, a)
+				}
+				data, err := json.Marshal(want)
+				if err != nil || html.UnescapeString(stored[1]) != string(data) {
+					t.Errorf("%s, decision %d: not what the engine decides: %v", tr.ID, n, err)
+				}
+				found++
 			}
-			data, err := json.Marshal(want)
-			if err != nil || strings.TrimSpace(string(got)) != string(data) {
-				t.Errorf("%s, decision %d: not what the engine decides: %v", tr.ID, n, err)
-			}
-			found++
-			plain += len(data)
 		}
 	}
-	t.Logf("%d decisions: %d bytes of decisions in pages of %d bytes", found, plain, size)
-	if found < shown || size > plain/2 {
-		t.Errorf("%d decisions of %d bytes in pages of %d bytes", found, plain, size)
+	if found < shown {
+		t.Errorf("%d decisions in %d steps", found, shown)
+	}
+}
+
+// An export writes once what its pages repeat, also a prompt that is longer than what a
+// compressor looks back at.
+func TestExportsAreSmall(t *testing.T) {
+	if testing.Short() {
+		t.Skip("computes for seconds")
+	}
+	traces := fleetTraces(360, 1)
+	noise := rand.New(rand.NewPCG(1, 2))
+	task := make([]byte, 40<<10)
+	for i := range task {
+		task[i] = byte('a' + noise.IntN(26))
+	}
+	for _, tr := range traces[100:160] {
+		tr.Prompt = string(task)
+	}
+	dir, size := t.TempDir(), int64(0)
+	if _, err := Export(t.Context(), dir, Options{Traces: reader(t, traces)}, ExportOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	err := filepath.WalkDir(dir, func(_ string, d fs.DirEntry, err error) error {
+		if err == nil && !d.IsDir() {
+			info, infoErr := d.Info()
+			if infoErr != nil {
+				return infoErr
+			}
+			size += info.Size()
+		}
+		return err
+	})
+	t.Logf("360 steps take %d bytes", size)
+	if err != nil || size > 2_000_000 {
+		t.Errorf("360 steps take %d bytes, %v", size, err)
 	}
 }
 
@@ -647,7 +689,7 @@ func TestOverviewShowsTheResultOfAllSteps(t *testing.T) {
 		traces = append(traces, &refused)
 	}
 	v := newViewer(Options{Traces: reader(t, traces), Sample: 5})
-	p, err := v.makeOverview(t.Context(), asked{})
+	p, err := v.makeOverview(t.Context(), pageQuery{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -689,7 +731,7 @@ func TestOverviewAnswers(t *testing.T) {
 	}
 	traces[50].Calls = append(traces[50].Calls, sdk.Call{Model: "pro", Error: "529 overloaded", Latency: time.Second})
 	v := newViewer(Options{Traces: reader(t, traces)})
-	p, err := v.makeOverview(t.Context(), asked{})
+	p, err := v.makeOverview(t.Context(), pageQuery{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -738,7 +780,7 @@ func TestRunsOfTenantsAreToldApart(t *testing.T) {
 func TestStepsAreSorted(t *testing.T) {
 	traces := fleetTraces(50, 1)
 	v := newViewer(Options{Traces: reader(t, traces)})
-	p, err := v.makeSteps(t.Context(), asked{Sort: "cost"}, 10)
+	p, err := v.makeSteps(t.Context(), pageQuery{Sort: "cost"}, 10)
 	if err != nil || len(p.Steps) != 10 || p.Sorted != 50 {
 		t.Fatal(len(p.Steps), p.Sorted, err)
 	}
@@ -833,5 +875,37 @@ func TestVerdictsOnRunsReachTheirAccount(t *testing.T) {
 	}
 	if r := a.Result(); r.Runs.N != runs || r.Runs.Mean != 1 {
 		t.Errorf("%+v, want %d runs, all passed", r.Runs, runs)
+	}
+}
+
+// A run's page, and that of the report itself, say what was reported: the outcome, by whom and why.
+func TestARunsPageShowsItsVerdict(t *testing.T) {
+	traces := fleetTraces(30, 1)
+	run, tenant := traces[0].Run, traces[0].Tenant
+	for i, v := range []*sdk.Verdict{{Outcome: sdk.Failed, Verifier: "ci"}, {Outcome: sdk.Passed, Verifier: "ada", Evidence: "the export <b>came</b> in time"}} {
+		report, err := step.VerdictTrace(run, tenant, v)
+		if err != nil {
+			t.Fatal(err)
+		}
+		report.Start = fleetBegin.Add(time.Duration(1000+i) * time.Hour)
+		traces = append(traces, report)
+	}
+	other, err := step.VerdictTrace(run, "another", &sdk.Verdict{Outcome: sdk.Failed, Verifier: "stranger"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	handler := New(Options{Traces: reader(t, append(traces, other))})
+	page := get(t, handler, "/run?name="+run+"&tenant="+tenant)
+	for _, want := range []string{"Reported of the run:", "passed</span>", "by <bdi>ada</bdi>", "the export &lt;b&gt;came&lt;/b&gt; in time"} {
+		if !strings.Contains(page, want) {
+			t.Errorf("the run's page lacks %q", want)
+		}
+	}
+	if strings.Contains(page, "stranger") {
+		t.Error("the run's page shows the verdict on another tenant's run")
+	}
+	page = get(t, handler, "/step?id="+traces[len(traces)-1].ID)
+	if !strings.Contains(page, "was reported as passed by ada: the export") || strings.Contains(page, "No model was asked") {
+		t.Error("the page of the report does not say what it is")
 	}
 }

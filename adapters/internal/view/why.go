@@ -140,23 +140,25 @@ type candidate struct {
 	Mean    float64 `json:"-"`
 	StdDev  float64 `json:"-"`
 	Judged  bool    `json:"-"`
-	Ran     bool    `json:"ran"`
+	Ran     bool    `json:"-"`
 	CostUSD float64 `json:"-"`
 	// Price is lambda times the cost, Gain what running the model adds to the
 	// expected quality.
-	Price float64 `json:"price"`
+	Price float64 `json:"-"`
 	Gain  float64 `json:"-"`
 	// Value is the reservation value (index) or tau of the model on its own.
-	Value    float64 `json:"value"`
-	HasValue bool    `json:"has_value"`
-	Next     bool    `json:"next"`
+	Value float64 `json:"-"`
+	// PriceText and ValueText are what pages show of them, "" where there is nothing.
+	PriceText string `json:"price"`
+	ValueText string `json:"value"`
+	Next      bool   `json:"next"`
 	// State says in words what becomes of it.
 	State string `json:"state"`
 }
 
 // answer is what the engine says at one lambda.
 type answer struct {
-	Knob       float64     `json:"knob"`
+	Knob       float64     `json:"-"`
 	Run        string      `json:"run"`
 	Sentence   string      `json:"sentence"`
 	Candidates []candidate `json:"candidates"`
@@ -195,13 +197,16 @@ func (q *question) value(c *candidate, i int, e *cascade.Explanation) {
 		if len(alt.Models) != len(q.state.Ran)+1 || alt.Models[len(alt.Models)-1] != i {
 			continue
 		}
-		c.Value, c.HasValue = alt.Tau, true
+		c.Value = alt.Tau
 		if q.trace.Strategy == cascade.NameIndex {
 			c.Value = alt.Reservation
 		}
+		if !math.IsInf(c.Value, 0) {
+			c.ValueText = quality(c.Value)
+		}
 	}
-	if math.IsInf(c.Value, 0) {
-		c.Value, c.HasValue = 0, false
+	if !c.Ran {
+		c.PriceText = quality(c.Price)
 	}
 	var option *cascade.Option
 	for k := range e.Options {
@@ -215,11 +220,11 @@ func (q *question) value(c *candidate, i int, e *cascade.Explanation) {
 	case c.Next:
 		c.State = "asked next"
 	case option != nil && option.Pruned:
-		c.State = fmt.Sprintf("pruned: at best it adds less than its price of %s", quality(c.Price))
+		c.State = "pruned: at best it adds less than its price"
 	case option != nil && option.Chosen:
 		c.State = "in the plan, after cheaper ones"
 	case option != nil && option.Gain < option.Price:
-		c.State = fmt.Sprintf("would add %s for a price of %s", quality(option.Gain), quality(option.Price))
+		c.State = fmt.Sprintf("would add %s, less than its price", quality(option.Gain))
 	case option != nil:
 		c.State = "others are worth more"
 	case q.threshold:
@@ -287,8 +292,6 @@ type scale struct {
 	Here   int
 	Log    bool
 }
-
-const scalePoints = 97
 
 // scale returns the values around the recorded one, out to where nothing more
 // changes: a dollar worth next to nothing, and one worth far more than any answer.

@@ -19,7 +19,7 @@ import (
 	"github.com/tmc/langchaingo/llms"
 
 	"github.com/stepfall/stepfall/adapters/cli"
-	"github.com/stepfall/stepfall/adapters/provider/openai"
+	"github.com/stepfall/stepfall/adapters/provider"
 	"github.com/stepfall/stepfall/middleware"
 	"github.com/stepfall/stepfall/sdk"
 	"github.com/stepfall/stepfall/sdk/estimate/classifier"
@@ -28,7 +28,7 @@ import (
 
 const head = `# A real model
 
-SmolLM2-135M-Instruct (4 bits, 98 MB) behind llama.cpp's own server on loopback, asked through adapters/provider/openai. Whether an answer is right is
+SmolLM2-135M-Instruct (4 bits, 98 MB) behind llama.cpp's own server on loopback, asked through adapters/provider. Whether an answer is right is
 foretold in several ways: "accuracy" is the share of right answers, "AUROC" how well the confidence puts right answers before wrong ones (50 % is a coin),
 "Brier" the mean square of confidence less right or wrong. All figures are of texts and questions that nothing was trained on.
 ` + "`make real`" + ` measures this page.
@@ -38,7 +38,7 @@ foretold in several ways: "accuracy" is the share of right answers, "AUROC" how 
 // the command that users have; and so does agreement among samples.
 func TestConfidence(t *testing.T) {
 	url := serve(t)
-	model, err := openai.New(openai.Options{Model: "smollm2", BaseURL: url, TopLogProbs: 20})
+	model, err := provider.New(provider.Options{Model: "smollm2", BaseURL: url, TopLogProbs: 20})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -16,7 +16,7 @@ import (
 	lc "github.com/tmc/langchaingo/llms/openai"
 
 	"github.com/stepfall/stepfall/adapters/full"
-	"github.com/stepfall/stepfall/adapters/provider/openai"
+	"github.com/stepfall/stepfall/adapters/provider"
 	"github.com/stepfall/stepfall/middleware"
 )
 
@@ -57,7 +57,7 @@ func TestClients(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ours, err := openai.New(openai.Options{Model: "smollm2", BaseURL: url})
+	ours, err := provider.New(provider.Options{Model: "smollm2", BaseURL: url})
 	if err != nil {
 		t.Fatal(err)
 	}

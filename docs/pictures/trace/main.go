@@ -1,5 +1,5 @@
 // Command trace draws the record of one step: it reads a trace as JSON (from
-// `stepfall trace show --json`) and writes a graph in the language of Graphviz.
+// `stepfall trace --json`) and writes a graph in the language of Graphviz.
 package main
 
 import (

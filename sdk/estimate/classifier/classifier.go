@@ -12,8 +12,8 @@ import (
 // Any is the name of the regression for models that have none of their own.
 const Any = "*"
 
-// Version is the version of the file format that this package writes and reads.
-const Version = 1
+// version is the version of the file format that this package writes and reads.
+const version = 1
 
 // Classifier predicts the quality of answers. It is safe for concurrent use as
 // long as nobody changes it.
@@ -123,8 +123,8 @@ func Read(r io.Reader) (*Classifier, error) {
 // Validate returns all that is wrong with the classifier.
 func (c *Classifier) Validate() error {
 	var wrong []error
-	if c.Version != Version {
-		wrong = append(wrong, fmt.Errorf("version %d is not %d", c.Version, Version))
+	if c.Version != version {
+		wrong = append(wrong, fmt.Errorf("version %d is not %d", c.Version, version))
 	}
 	if len(c.Models) == 0 {
 		wrong = append(wrong, errors.New("it has no models"))

@@ -53,7 +53,7 @@ func Train(t *outcome.Table, o Options) (*Classifier, error) {
 			return nil, fmt.Errorf("the outcomes have no signal %q", name)
 		}
 	}
-	c := &Classifier{Version: Version, Models: map[string]*Regression{}}
+	c := &Classifier{Version: version, Models: map[string]*Regression{}}
 	var all []row
 	for m, model := range t.Models {
 		rows := rowsOf(t, m, names)
@@ -136,7 +136,7 @@ func train(rows []row, names []string, o Options) (*Regression, error) {
 		}
 		single := &Classifier{Models: map[string]*Regression{Any: part}}
 		for _, row := range out {
-			p, ok := single.Predict(Any, named(names, row.x))
+			p, ok := single.Predict(Any, namedFeatures(names, row.x))
 			if ok {
 				held = append(held, row0(row, logit(p)))
 			}
@@ -161,7 +161,7 @@ func train(rows []row, names []string, o Options) (*Regression, error) {
 
 func row0(r row, x float64) row { return row{query: r.query, x: []float64{x}, y: r.y} }
 
-func named(names []string, x []float64) map[string]float64 {
+func namedFeatures(names []string, x []float64) map[string]float64 {
 	m := make(map[string]float64, len(names))
 	for i, name := range names {
 		m[name] = x[i]

@@ -16,6 +16,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/stepfall/stepfall/sdk/internal/processes"
 	"github.com/stepfall/stepfall/sdk/jail"
 )
 
@@ -34,8 +35,8 @@ type Options struct {
 	Runtime string
 }
 
-// ErrNoEngine says that neither podman nor docker can be run here.
-var ErrNoEngine = errors.New("no container engine here: neither podman nor docker")
+// errNoEngine says that neither podman nor docker can be run here.
+var errNoEngine = errors.New("no container engine here: neither podman nor docker")
 
 // Engine runs commands in containers. It is safe for concurrent use.
 type Engine struct {
@@ -64,7 +65,7 @@ func Open(ctx context.Context, options Options) (*Engine, error) {
 		}
 	}
 	if len(options.Command) == 0 {
-		return nil, ErrNoEngine
+		return nil, errNoEngine
 	}
 	if program := options.Command[0]; strings.ContainsRune(program, filepath.Separator) {
 		if program, err := filepath.Abs(program); err == nil { // it is not always run from here
@@ -76,7 +77,7 @@ func Open(ctx context.Context, options Options) (*Engine, error) {
 	defer cancel()
 	info, err := e.do(ctx, "info")
 	if err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrNoEngine, err)
+		return nil, fmt.Errorf("%w: %w", errNoEngine, err)
 	}
 	switch {
 	case options.Runtime != "":
@@ -127,7 +128,7 @@ func (e *Engine) command(ctx context.Context, arguments ...string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, e.options.Command[0], all...)
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
 	cmd.WaitDelay = 10 * time.Second
-	ownGroup(cmd)
+	processes.OwnGroup(cmd)
 	return cmd
 }
 
@@ -142,7 +143,6 @@ func (e *Engine) runtimeOption(arguments []string) []string {
 
 func (e *Engine) docker() bool { return strings.Contains(e.options.Command[0], "docker") }
 
-// do runs a command of the engine and returns what it wrote.
 func (e *Engine) do(ctx context.Context, arguments ...string) (string, error) {
 	var out, errs bytes.Buffer
 	cmd := e.command(ctx, arguments...)
@@ -165,7 +165,6 @@ func owner() string {
 	return host + "/" + strconv.Itoa(os.Getpid())
 }
 
-// newName is that of a container.
 func newName() string { return "stepfall-" + strings.ToLower(rand.Text()) }
 
 // sweep removes the containers of processes of this machine that are gone.
@@ -178,7 +177,7 @@ func (e *Engine) sweep(ctx context.Context) {
 	for line := range strings.Lines(list) {
 		id, made, _ := strings.Cut(strings.TrimSpace(line), " ")
 		where, pid, ok := strings.Cut(made, "/")
-		if number, err := strconv.Atoi(pid); ok && err == nil && where == host && !alive(number) {
+		if number, err := strconv.Atoi(pid); ok && err == nil && where == host && !processes.Exists(number) {
 			_, _ = e.do(ctx, "rm", "--force", "--volumes", id)
 		}
 	}

@@ -15,7 +15,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/stepfall/stepfall/sdk/jail"
@@ -60,7 +59,7 @@ func (e *Engine) Run(ctx context.Context, spec *jail.Spec) (result *jail.Result,
 	}
 	defer tree.file.Close()
 	copyIn := e.command(ctx, "cp", "-", name+":/")
-	copyIn.Stdin = tree.reader()
+	copyIn.Stdin = tree.file
 	if out, err := copyIn.CombinedOutput(); err != nil {
 		return nil, fmt.Errorf("copying the tree in: %w: %s", cmp.Or(ctx.Err(), err), bytes.TrimSpace(out))
 	}
@@ -89,26 +88,9 @@ func (e *Engine) order(spec *jail.Spec) *order {
 	if e.options.Dir != "" {
 		o.at = e.options.Dir
 	}
-	if o.at == "" {
-		o.at = "/work"
-	}
-	o.limits.Wall = max(o.limits.Wall, 0)
-	if o.limits.Wall == 0 {
-		o.limits.Wall = time.Minute
-	}
-	for _, field := range []struct {
-		value *int64
-		usual int64
-	}{{&o.limits.Memory, 4 << 30}, {&o.limits.Disk, 2 << 30}} {
-		if *field.value <= 0 {
-			*field.value = field.usual
-		}
-	}
-	if o.limits.Processes <= 0 {
+	o.at = cmp.Or(o.at, "/work")
+	if o.limits = o.limits.WithDefaults(); spec.Limits.Processes <= 0 {
 		o.limits.Processes = maxTasks
-	}
-	if o.limits.Output <= 0 {
-		o.limits.Output = 4 << 20
 	}
 	for _, argument := range spec.Argv {
 		if spec.Dir != "" && (argument == spec.Dir || strings.HasPrefix(argument, spec.Dir+string(filepath.Separator))) {
@@ -119,7 +101,6 @@ func (e *Engine) order(spec *jail.Spec) *order {
 	return o
 }
 
-// create are the arguments that make the container.
 func (o *order) create(e *Engine, name string) []string {
 	memory := strconv.FormatInt(o.limits.Memory, 10)
 	arguments := []string{
@@ -156,14 +137,17 @@ func (o *order) create(e *Engine, name string) []string {
 
 var errTooMuch = errors.New("too much output")
 
+// farMore is how often the limit a command may write before it is stopped.
+const farMore = 4
+
 // attend starts the container and waits until its command has ended or must.
 func (e *Engine) attend(ctx context.Context, name string, o *order) (*jail.Result, error) {
 	inner, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
 	timed, cancel := context.WithTimeoutCause(inner, o.limits.Wall, context.DeadlineExceeded)
 	defer cancel()
-	stdout := &capped{limit: o.limits.Output, full: func() { stop(errTooMuch) }}
-	stderr := &capped{limit: o.limits.Output, full: func() { stop(errTooMuch) }}
+	stdout := &jail.Output{Limit: o.limits.Output, Most: farMore * o.limits.Output, Full: func() { stop(errTooMuch) }}
+	stderr := &jail.Output{Limit: o.limits.Output, Most: farMore * o.limits.Output, Full: func() { stop(errTooMuch) }}
 	// The engine's watcher makes files where it is started, not in somebody's repository.
 	dir, err := os.MkdirTemp("", "stepfall-container-")
 	if err != nil {
@@ -184,7 +168,7 @@ func (e *Engine) attend(ctx context.Context, name string, o *order) (*jail.Resul
 	begin := time.Now()
 	ran := e.start(timed, cmd, name, lifeline)
 	result := &jail.Result{
-		End: jail.EndExit, ExitCode: -1, Stdout: stdout.bytes(), Stderr: stderr.bytes(), Truncated: stdout.cut || stderr.cut, Command: time.Since(begin),
+		End: jail.EndExit, ExitCode: -1, Stdout: stdout.Bytes(), Stderr: stderr.Bytes(), Truncated: stdout.Truncated() || stderr.Truncated(), Command: time.Since(begin),
 	}
 	ending, done := context.WithTimeout(context.WithoutCancel(ctx), time.Minute)
 	defer done()
@@ -272,40 +256,4 @@ func (e *Engine) state(ctx context.Context, name string, ran error, result *jail
 		result.End = jail.EndLost
 	}
 	return nil
-}
-
-// capped keeps the beginning of what is written, and calls full when far more comes.
-type capped struct {
-	mu    sync.Mutex
-	data  bytes.Buffer
-	limit int
-	total int
-	cut   bool
-	full  func()
-}
-
-// farMore is how often the limit a command may write before it is stopped.
-const farMore = 4
-
-// Write keeps what fits.
-func (c *capped) Write(p []byte) (int, error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.total += len(p)
-	if room := c.limit - c.data.Len(); room < len(p) {
-		c.cut = true
-		c.data.Write(p[:max(room, 0)])
-	} else {
-		c.data.Write(p)
-	}
-	if c.total > farMore*c.limit {
-		c.full()
-	}
-	return len(p), nil
-}
-
-func (c *capped) bytes() []byte {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return bytes.Clone(c.data.Bytes())
 }

@@ -3,6 +3,7 @@ package container
 import (
 	"archive/tar"
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"errors"
@@ -20,21 +21,17 @@ import (
 	"github.com/stepfall/stepfall/sdk/regular"
 )
 
-// packed is a work tree on its way into a container.
-type packed struct {
+type archivedTree struct {
 	file *os.File
 	// sums are those of the guarded files, by path.
 	sums map[string][sha256.Size]byte
 }
 
-// reader reads the archive, which is gone when it is read.
-func (p *packed) reader() io.Reader { return p.file }
-
 // epoch is the time of all files that are copied in: what has another was written.
 var epoch = time.Unix(1_700_000_000, 0)
 
 // pack writes the tree, with the changes made, into a temporary archive.
-func (o *order) pack() (_ *packed, err error) {
+func (o *order) pack() (_ *archivedTree, err error) {
 	file, err := os.CreateTemp("", "stepfall-tree-")
 	if err != nil {
 		return nil, err
@@ -43,7 +40,7 @@ func (o *order) pack() (_ *packed, err error) {
 	if err := os.Remove(file.Name()); err != nil {
 		return nil, errors.Join(err, file.Close())
 	}
-	p := &packed{file: file, sums: map[string][sha256.Size]byte{}}
+	p := &archivedTree{file: file, sums: map[string][sha256.Size]byte{}}
 	w := &writer{tar.NewWriter(file), o, p, map[string]bool{}, map[string]bool{}}
 	for _, name := range o.Guarded {
 		w.guarded[name] = true
@@ -60,7 +57,7 @@ func (o *order) pack() (_ *packed, err error) {
 type writer struct {
 	*tar.Writer
 	o *order
-	p *packed
+	p *archivedTree
 	// folders that are in the archive.
 	folders map[string]bool
 	guarded map[string]bool
@@ -87,9 +84,7 @@ func (w *writer) all() error {
 			return fmt.Errorf("%s is outside of the work tree", change.Path)
 		}
 		mode := change.Mode.Perm()
-		if mode == 0 {
-			mode = 0o644
-		}
+		mode = cmp.Or(mode, 0o644)
 		if err := w.content(path.Join(w.o.at, change.Path), mode, change.Data); err != nil {
 			return err
 		}
@@ -105,7 +100,6 @@ func (w *writer) all() error {
 // largest is the size of a file that is put into a container, in bytes.
 const largest = 1 << 30
 
-// tree adds the files of the work tree, less those that are changed.
 func (w *writer) tree(changed map[string]bool) error {
 	root, err := os.OpenRoot(w.o.Dir)
 	if err != nil {
@@ -194,8 +188,7 @@ func inArchive(at string) string { return strings.TrimPrefix(at, "/") }
 // maxReport bounds a report.
 const maxReport = 16 << 20
 
-// collect copies out the reports and looks at the guarded files.
-func (e *Engine) collect(ctx context.Context, name string, o *order, tree *packed, result *jail.Result) error {
+func (e *Engine) collect(ctx context.Context, name string, o *order, tree *archivedTree, result *jail.Result) error {
 	defer tree.file.Close()
 	if len(o.Reports) == 0 && len(tree.sums) == 0 {
 		return nil

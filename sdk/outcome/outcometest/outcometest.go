@@ -16,7 +16,7 @@ func File(t testing.TB, name string) string {
 	t.Helper()
 	folder := os.Getenv(envData)
 	if folder == "" {
-		folder = beside(t)
+		folder = dataFolder(t)
 	}
 	path := filepath.Join(folder, name)
 	if _, err := os.Stat(path); err != nil {
@@ -25,8 +25,8 @@ func File(t testing.TB, name string) string {
 	return path
 }
 
-// beside returns ../shared/data relative to the folder of go.mod.
-func beside(t testing.TB) string {
+// dataFolder returns ../shared/data relative to the folder of go.mod.
+func dataFolder(t testing.TB) string {
 	folder, err := os.Getwd()
 	if err != nil {
 		t.Fatal(err)
@@ -80,8 +80,8 @@ func Firstpass(t testing.TB) *outcome.Table {
 	return table
 }
 
-// Named returns the outcomes of a file.
-func Named(t testing.TB, name string) *outcome.Table {
+// Load returns the outcomes of a file.
+func Load(t testing.TB, name string) *outcome.Table {
 	t.Helper()
 	return open(t, File(t, name), outcome.Options{})
 }

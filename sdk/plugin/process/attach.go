@@ -10,9 +10,9 @@ import (
 	"github.com/stepfall/stepfall/sdk/plugin/wire"
 )
 
-// Attached is a connection to a plugin that somebody else started, a debugger for
+// attachment is a connection to a plugin that somebody else started, a debugger for
 // instance. Stop closes the connection and leaves the plugin alone.
-type Attached struct {
+type attachment struct {
 	conn *grpc.ClientConn
 	wire *wire.Client
 	done chan struct{}
@@ -20,7 +20,7 @@ type Attached struct {
 }
 
 // Attach connects to a plugin that was started with its debug command.
-func Attach(to wire.Reattach) (*Attached, error) {
+func Attach(to wire.Reattach) (*attachment, error) {
 	target := "passthrough:///" + to.Address
 	if to.Network == "unix" {
 		target = "unix://" + to.Address
@@ -29,26 +29,26 @@ func Attach(to wire.Reattach) (*Attached, error) {
 	if err != nil {
 		return nil, fmt.Errorf("attaching to %s: %w", to.Address, err)
 	}
-	return &Attached{conn: conn, wire: wire.NewClient(conn), done: make(chan struct{})}, nil
+	return &attachment{conn: conn, wire: wire.NewClient(conn), done: make(chan struct{})}, nil
 }
 
 // Client returns the client of the connection.
-func (a *Attached) Client() *wire.Client { return a.wire }
+func (a *attachment) Client() *wire.Client { return a.wire }
 
 // PID returns 0: the process is not ours.
-func (a *Attached) PID() int { return 0 }
+func (a *attachment) PID() int { return 0 }
 
 // Done is closed by Stop.
-func (a *Attached) Done() <-chan struct{} { return a.done }
+func (a *attachment) Done() <-chan struct{} { return a.done }
 
 // Exit says that nothing is known.
-func (a *Attached) Exit() string { return "detached" }
+func (a *attachment) Exit() string { return "detached" }
 
 // Kill does what Stop does.
-func (a *Attached) Kill() { a.Stop() }
+func (a *attachment) Kill() { a.Stop() }
 
 // Stop closes the connection.
-func (a *Attached) Stop() {
+func (a *attachment) Stop() {
 	a.once.Do(func() {
 		a.conn.Close()
 		close(a.done)

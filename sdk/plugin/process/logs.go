@@ -49,20 +49,19 @@ func newLogSink(log hclog.Logger, secrets []string) *logSink {
 		log = hclog.NewNullLogger()
 	}
 	s := &logSink{log: log}
-	s.hide(secrets)
+	s.addSecrets(secrets)
 	return s
 }
 
-// hide adds secrets to be replaced from now on.
-func (s *logSink) hide(secrets []string) {
+func (s *logSink) addSecrets(secrets []string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.secrets = append(s.secrets, secrets...)
 	s.redact = redact.New(s.secrets...)
 }
 
-// show returns text as it may be shown outside of the log.
-func (s *logSink) show(text string) string {
+// cleanText returns text as it may be shown outside of the log.
+func (s *logSink) cleanText(text string) string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.clean(text)
@@ -74,8 +73,7 @@ func (s *logSink) clean(text string) string {
 	return redact.Visible(s.redact.Known(text))
 }
 
-// allow counts a line and says whether it may be shown.
-func (s *logSink) allow(bytes int) bool {
+func (s *logSink) admitLine(bytes int) bool {
 	now := time.Now()
 	if now.Sub(s.second) >= time.Second {
 		if s.dropped > 0 {
@@ -100,7 +98,7 @@ func (s *logSink) line(raw, label string, cut bool) {
 	if cut {
 		raw = s.redact.Cut(raw)
 	}
-	if strings.TrimSpace(raw) == "" || !s.allow(len(raw)) {
+	if strings.TrimSpace(raw) == "" || !s.admitLine(len(raw)) {
 		return
 	}
 	if label != "" {
@@ -132,19 +130,9 @@ func (s *logSink) remember(text string) {
 // levelOf guesses the level of a line that is no structured entry. What follows
 // the start of a crash report belongs to it.
 func (s *logSink) levelOf(line string) hclog.Level {
-	prefixes := []struct {
-		text  string
-		level hclog.Level
-	}{
-		{"[TRACE]", hclog.Trace},
-		{"[DEBUG]", hclog.Debug},
-		{"[INFO]", hclog.Info},
-		{"[WARN]", hclog.Warn},
-		{"[ERROR]", hclog.Error},
-	}
-	for _, p := range prefixes {
-		if strings.HasPrefix(line, p.text) {
-			return p.level
+	if name, _, ok := strings.Cut(strings.TrimPrefix(line, "["), "]"); ok && line[0] == '[' && strings.ToUpper(name) == name {
+		if level := hclog.LevelFromString(name); level != hclog.NoLevel && level != hclog.Off {
+			return level
 		}
 	}
 	for _, start := range []string{"panic: ", "fatal error: ", "Traceback (most recent call last)"} {
@@ -228,7 +216,6 @@ func (s *logSink) withoutSecrets(v any) any {
 	return v
 }
 
-// lastLines returns what the plugin said last, for an error message.
 func (s *logSink) lastLines() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()

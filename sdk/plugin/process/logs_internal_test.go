@@ -18,10 +18,10 @@ func TestSecretsAreHiddenWherePluginsPutThem(t *testing.T) {
 	var wg sync.WaitGroup
 	wg.Go(func() {
 		for range 100 {
-			s.show("stray")
+			s.cleanText("stray")
 		}
 	})
-	s.hide([]string{secret})
+	s.addSecrets([]string{secret})
 	wg.Wait()
 	s.line(`{"@message": "at pass&\"word\"<1>", "@level": "warn", "deep": {"list": ["pass&\"word\"<1>"], "pass&\"word\"<1>": 1}}`, "", false)
 	s.line("plain "+secret, "stdout", false)

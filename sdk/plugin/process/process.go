@@ -1,6 +1,7 @@
 package process
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -60,25 +61,20 @@ func (e *StartError) Unwrap() error { return e.Err }
 // program cannot be run, is no plugin, or does not answer in time; nothing of it
 // is left then.
 func Start(ctx context.Context, spec Spec) (*Process, error) {
-	if spec.StartTimeout == 0 {
-		spec.StartTimeout = defaultStartTimeout
-	}
-	if spec.StopGrace == 0 {
-		spec.StopGrace = defaultStopGrace
-	}
+	spec.StartTimeout = cmp.Or(spec.StartTimeout, defaultStartTimeout)
+	spec.StopGrace = cmp.Or(spec.StopGrace, defaultStopGrace)
 	ctx, cancel := context.WithTimeout(ctx, spec.StartTimeout)
 	defer cancel()
 	sink := newLogSink(spec.Log, spec.Redact)
 	p := &Process{spec: spec, runner: newRunner(&spec, sink)}
 	sets := map[int]goplugin.PluginSet{}
-	for _, v := range spec.ProtocolVersions {
-		sets[v] = pluginSet()
+	if len(spec.ProtocolVersions) == 0 {
+		spec.ProtocolVersions = []int{wire.ProtocolVersion}
 	}
-	if len(sets) == 0 {
-		sets[wire.ProtocolVersion] = pluginSet()
+	for _, v := range spec.ProtocolVersions {
+		sets[v] = goplugin.PluginSet{} // the connection is all that is needed
 	}
 	handshake := wire.Handshake()
-	handshake.ProtocolVersion = 0
 	if spec.WithoutCookie {
 		handshake.MagicCookieKey, handshake.MagicCookieValue = "STEPFALL_NO_COOKIE", "1"
 	}
@@ -110,9 +106,6 @@ func Start(ctx context.Context, spec Spec) (*Process, error) {
 	}
 	return p, nil
 }
-
-// pluginSet is what go-plugin dispenses: nothing, since the connection is all we need.
-func pluginSet() goplugin.PluginSet { return goplugin.PluginSet{} }
 
 func (p *Process) connect() error {
 	protocol, err := p.client.Client()
@@ -154,7 +147,7 @@ func (p *Process) startError(err error, sink *logSink) error {
 }
 
 // Redact adds secrets to be replaced in all that is logged from now on.
-func (p *Process) Redact(secrets []string) { p.runner.sink.hide(secrets) }
+func (p *Process) Redact(secrets []string) { p.runner.sink.addSecrets(secrets) }
 
 // Client returns the client of the connection.
 func (p *Process) Client() *wire.Client { return p.wire }
@@ -165,8 +158,8 @@ func (p *Process) Conn() *grpc.ClientConn { return p.conn }
 // PID returns the process's id.
 func (p *Process) PID() int { return p.pid }
 
-// Confined returns what confines the process; nil when nothing does.
-func (p *Process) Confined() *jail.Confined {
+// Isolation returns what confines the process; nil when nothing does.
+func (p *Process) Isolation() *jail.ConfinedProgram {
 	p.runner.mu.Lock()
 	defer p.runner.mu.Unlock()
 	return p.runner.confined

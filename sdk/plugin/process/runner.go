@@ -1,6 +1,7 @@
 package process
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -15,6 +16,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/stepfall/stepfall/sdk/internal/processes"
 	"github.com/stepfall/stepfall/sdk/jail"
 	"github.com/stepfall/stepfall/sdk/plugin/wire"
 )
@@ -37,8 +39,8 @@ type runner struct {
 	cancel         context.CancelFunc // ends a start that is under way
 
 	mu       sync.Mutex
-	confined *jail.Confined // nil without a jail
-	begun    bool           // Start was called, so that finished will be closed
+	confined *jail.ConfinedProgram // nil without a jail
+	begun    bool                  // Start was called, so that finished will be closed
 	killed   bool
 	pid      int // 0 before the start and after the process was reaped
 	waitErr  error
@@ -52,7 +54,7 @@ func newRunner(spec *Spec, sink *logSink) *runner {
 	}
 	cmd := exec.Command(path, spec.Args...)
 	cmd.Args[0] = spec.Path
-	ownGroup(cmd)
+	processes.OwnGroup(cmd)
 	r := &runner{spec: spec, cmd: cmd, sink: sink, finished: make(chan struct{})}
 	r.handshake, r.handshakeIn = io.Pipe()
 	r.starting, r.cancel = context.WithCancel(context.Background())
@@ -65,9 +67,7 @@ func (r *runner) prepare(env []string, dir string) {
 	r.sockets = dir
 	r.cmd.Env = append(append([]string{}, r.spec.Env...), env...)
 	r.cmd.Dir = r.spec.Dir
-	if r.cmd.Dir == "" {
-		r.cmd.Dir = dir
-	}
+	r.cmd.Dir = cmp.Or(r.cmd.Dir, dir)
 }
 
 var errKilled = errors.New("killed before it started")
@@ -114,22 +114,15 @@ func (r *runner) startCommand() (err error) {
 }
 
 func (r *runner) openFiles() error {
-	var outW, errW, lifeR *os.File
-	var err error
-	if r.stdout, outW, err = os.Pipe(); err != nil {
+	var outErr, errErr, lifeErr error
+	r.theirs = make([]*os.File, 3)
+	r.stdout, r.theirs[0], outErr = os.Pipe()
+	r.stderr, r.theirs[1], errErr = os.Pipe()
+	r.theirs[2], r.lifeline, lifeErr = os.Pipe()
+	if err := errors.Join(outErr, errErr, lifeErr); err != nil {
 		return err
 	}
-	r.theirs = append(r.theirs, outW)
-	if r.stderr, errW, err = os.Pipe(); err != nil {
-		return err
-	}
-	r.theirs = append(r.theirs, errW)
-	if lifeR, r.lifeline, err = os.Pipe(); err != nil {
-		return err
-	}
-	r.theirs = append(r.theirs, lifeR)
-	r.cmd.Stdout, r.cmd.Stderr = outW, errW
-	r.cmd.ExtraFiles = []*os.File{lifeR}
+	r.cmd.Stdout, r.cmd.Stderr, r.cmd.ExtraFiles = r.theirs[0], r.theirs[1], r.theirs[2:]
 	r.cmd.Env = append(r.cmd.Env, wire.LifelineEnv+"=3")
 	return nil
 }
@@ -156,7 +149,7 @@ func (r *runner) pumpStdout() {
 		const enough = 10
 		r.mu.Lock()
 		if len(r.stray) < enough { // noise without end is not made fit to show
-			r.stray = append(r.stray, r.sink.show(line))
+			r.stray = append(r.stray, r.sink.cleanText(line))
 		}
 		r.mu.Unlock()
 		r.sink.line(line, "stdout", cut)
@@ -176,12 +169,11 @@ func isHandshake(line string) bool {
 	return true
 }
 
-// reap waits for the process, then ends what is left of its group and its pipes.
 func (r *runner) reap(pid int) {
 	awaitExit(pid)
 	// The leader is still unreaped, so that the group's number cannot belong to
 	// anybody else.
-	killGroup(pid)
+	processes.KillGroup(pid)
 	err := r.cmd.Wait()
 	if r.confined != nil {
 		r.confined.Close()
@@ -197,7 +189,6 @@ func (r *runner) reap(pid int) {
 	close(r.finished)
 }
 
-// dropLifeline closes our end of the lifeline, as our death would.
 func (r *runner) dropLifeline() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -236,7 +227,8 @@ func (r *runner) Kill(context.Context) error {
 	if r.confined != nil {
 		r.confined.Kill(r.cmd.Process)
 	} else {
-		killGroup(r.pid)
+		processes.KillGroup(r.pid)
+		_ = r.cmd.Process.Kill()
 	}
 	return nil
 }
@@ -279,7 +271,7 @@ func (r *runner) PluginToHost(network, addr string) (string, string, error) {
 	if err != nil || info.Mode()&fs.ModeSocket == 0 {
 		return "", "", fmt.Errorf("the plugin names %q, which is no socket", addr)
 	}
-	if names(info) != 1 {
+	if linkCount(info) != 1 {
 		return "", "", fmt.Errorf("the plugin names %q, a socket that has another name too", addr)
 	}
 	return network, addr, nil

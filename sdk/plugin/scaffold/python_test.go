@@ -133,7 +133,7 @@ func debugged(t *testing.T, at wire.Reattach) {
 		t.Fatal(err, ds)
 	}
 	ask := func(text string) (*sdk.Verdict, error) {
-		return client.Verify(t.Context(), &sdk.VerifyRequest{Query: &sdk.Query{}, Answer: &sdk.Answer{Model: "m", Text: text}}, nil)
+		return client.Verify(t.Context(), &sdk.VerifyRequest{Query: &sdk.Query{}, Answer: &sdk.Answer{Model: "m", Text: text}})
 	}
 	if v, err := ask("two words"); err != nil || v.Outcome != sdk.Passed {
 		t.Errorf("got %+v, %v", v, err)

@@ -1,6 +1,7 @@
 package scaffold
 
 import (
+	"cmp"
 	"embed"
 	"errors"
 	"fmt"
@@ -55,9 +56,7 @@ func Write(o Options) ([]string, error) {
 	if !validName.MatchString(o.Name) {
 		return nil, fmt.Errorf("%q is no name for a plugin: use small letters, digits and dashes, as in verifier-length", o.Name)
 	}
-	if o.Dir == "" {
-		o.Dir = o.Name
-	}
+	o.Dir = cmp.Or(o.Dir, o.Name)
 	switch o.Role {
 	case "":
 		o.Role = "verifier"
@@ -80,9 +79,7 @@ func Write(o Options) ([]string, error) {
 		Name, Module, Block, Python string
 		Verifier                    bool
 	}{o.Name, module, "estimator", o.Python, o.Role == "verifier"}
-	if data.Python == "" {
-		data.Python = "/usr/bin/env python3"
-	}
+	data.Python = cmp.Or(data.Python, "/usr/bin/env python3")
 	if data.Verifier {
 		data.Block = "verifier"
 	}
@@ -159,15 +156,14 @@ func writeModule(o Options, written *[]string) error {
 	if !ok || !strings.HasPrefix(string(mod), "module "+module) {
 		return fmt.Errorf("%s is no clone of stepfall", source)
 	}
-	text := fmt.Sprintf("module example.com/%s\n%s\nrequire %s v0.0.0\n\nreplace %s => %s\n", o.Name, requirements, module, module, quoted(source))
+	text := fmt.Sprintf("module example.com/%s\n%s\nrequire %s v0.0.0\n\nreplace %s => %s\n", o.Name, requirements, module, module, quoteModPath(source))
 	if err := write(o.Dir, "go.mod", []byte(text), 0o644, written); err != nil {
 		return err
 	}
 	return write(o.Dir, "go.sum", sum, 0o644, written)
 }
 
-// quoted returns a path as go.mod wants it.
-func quoted(path string) string {
+func quoteModPath(path string) string {
 	if strings.ContainsAny(path, " \t\"'`") {
 		return fmt.Sprintf("%q", path)
 	}

@@ -1,6 +1,7 @@
 package schema
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"math"
@@ -85,7 +86,7 @@ func checkObject(fields []Field, config map[string]any, path []string) (map[stri
 	slices.Sort(names)
 	for _, name := range names {
 		d := Diagnostic{Path: append(slices.Clip(path), name), Summary: "unknown argument"}
-		if near := nearest(name, fields); near != "" {
+		if near := nearestName(name, fields); near != "" {
 			d.Detail = fmt.Sprintf("did you mean %q?", near)
 		} else {
 			d.Detail = "known are: " + strings.Join(fieldNames(fields), ", ")
@@ -103,7 +104,7 @@ func fieldNames(fields []Field) []string {
 	return names
 }
 
-func nearest(name string, fields []Field) string {
+func nearestName(name string, fields []Field) string {
 	best, at := 3, ""
 	for _, f := range fields {
 		if d := levenshtein.Distance(name, f.Name, nil); d < best && d < len(f.Name) {
@@ -124,21 +125,11 @@ func (f *Field) hint() string {
 
 // example says what is written for a type.
 func example(typ string) string {
-	switch typ {
-	case "string":
-		return "a text in quotes"
-	case "bool":
-		return "true or false"
-	case "integer":
-		return "a whole number"
-	case "duration":
-		return `a duration such as "1.5s"`
-	case "list(string)":
-		return `a list such as ["a", "b"]`
-	case "map(string)":
-		return `a map such as { name = "a" }`
+	examples := map[string]string{
+		"string": "a text in quotes", "bool": "true or false", "integer": "a whole number", "duration": `a duration such as "1.5s"`,
+		"list(string)": `a list such as ["a", "b"]`, "map(string)": `a map such as { name = "a" }`,
 	}
-	return article(typ) + " " + typ
+	return cmp.Or(examples[typ], article(typ)+" "+typ)
 }
 
 func article(typ string) string {
@@ -157,7 +148,6 @@ func (f *Field) check(v any, path []string) (any, Diagnostics) {
 	return checked, append(ds, f.checkBounds(checked, path)...)
 }
 
-// checkEnum checks a value, or each element of a list, against the allowed values.
 func (f *Field) checkEnum(v any, path []string) Diagnostics {
 	if len(f.Enum) == 0 {
 		return nil
@@ -228,78 +218,66 @@ func (f *Field) checkBounds(v any, path []string) Diagnostics {
 }
 
 func (f *Field) checkType(typ string, v any, path []string) (any, Diagnostics) {
-	wrong := func() (any, Diagnostics) {
-		return v, Diagnostics{{Path: path, Summary: fmt.Sprintf("%s is not %s %s", f.show(v), article(typ), typ), Detail: "it takes " + f.hint()}}
-	}
-	if elem, ok := inner(typ, "list("); ok {
-		list, ok := v.([]any)
-		if !ok {
-			return wrong()
-		}
-		out := make([]any, len(list))
-		var ds Diagnostics
-		for i, e := range list {
-			var more Diagnostics
-			out[i], more = f.checkType(elem, e, append(slices.Clip(path), strconv.Itoa(i)))
-			ds = append(ds, more...)
-		}
-		return out, ds
-	}
-	if elem, ok := inner(typ, "map("); ok {
-		m, ok := v.(map[string]any)
-		if !ok {
-			return wrong()
-		}
-		out := make(map[string]any, len(m))
-		var ds Diagnostics
-		for k, e := range m {
-			var more Diagnostics
-			out[k], more = f.checkType(elem, e, append(slices.Clip(path), k))
-			ds = append(ds, more...)
-		}
-		return out, ds
-	}
-	switch typ {
-	case "any":
-		return v, nil
-	case "string":
-		if _, ok := v.(string); !ok {
-			return wrong()
-		}
-	case "bool":
-		if _, ok := v.(bool); !ok {
-			return wrong()
-		}
-	case "number", "integer":
-		x, ok := v.(float64)
-		if !ok || typ == "integer" && (x != math.Trunc(x) || math.Abs(x) > 1<<53) {
-			return wrong()
-		}
-	case "duration":
-		switch d := v.(type) {
-		case float64:
-			return strconv.FormatFloat(d, 'f', -1, 64) + "s", nil
-		case string:
-			if _, err := time.ParseDuration(d); err != nil {
-				return wrong()
+	switch given := v.(type) {
+	case []any:
+		if elem, ok := elementType(typ, "list("); ok {
+			var ds, more Diagnostics
+			out := make([]any, len(given))
+			for i, e := range given {
+				out[i], more = f.checkType(elem, e, append(slices.Clip(path), strconv.Itoa(i)))
+				ds = append(ds, more...)
 			}
-		default:
-			return wrong()
+			return out, ds
 		}
-	case "object":
-		m, ok := v.(map[string]any)
-		if !ok {
-			return wrong()
+	case map[string]any:
+		if typ == "object" {
+			return checkObject(f.Fields, given, path)
 		}
-		return checkObject(f.Fields, m, path)
-	default:
+		if elem, ok := elementType(typ, "map("); ok {
+			var ds, more Diagnostics
+			out := make(map[string]any, len(given))
+			for k, e := range given {
+				out[k], more = f.checkType(elem, e, append(slices.Clip(path), k))
+				ds = append(ds, more...)
+			}
+			return out, ds
+		}
+	case float64:
+		if typ == "duration" {
+			return strconv.FormatFloat(given, 'f', -1, 64) + "s", nil
+		}
+	}
+	if !isKnownType(typ) {
 		return v, Diagnostics{{Path: path, Summary: "the schema has the unknown type " + strconv.Quote(typ)}}
+	}
+	if typ != "any" && !isScalar(typ, v) {
+		return v, Diagnostics{{Path: path, Summary: fmt.Sprintf("%s is not %s %s", f.show(v), article(typ), typ), Detail: "it takes " + f.hint()}}
 	}
 	return v, nil
 }
 
-// inner returns T for typ "list(T)" when open is "list(".
-func inner(typ, open string) (string, bool) {
+func isKnownType(typ string) bool {
+	_, isList := elementType(typ, "list(")
+	_, isMap := elementType(typ, "map(")
+	return isList || isMap || slices.Contains([]string{"string", "number", "integer", "bool", "duration", "object", "any"}, typ)
+}
+
+// isScalar reports whether v is a value of a type that holds no others.
+func isScalar(typ string, v any) bool {
+	switch given := v.(type) {
+	case string:
+		_, err := time.ParseDuration(given)
+		return typ == "string" || typ == "duration" && err == nil
+	case bool:
+		return typ == "bool"
+	case float64:
+		return typ == "number" || typ == "integer" && given == math.Trunc(given) && math.Abs(given) <= 1<<53
+	}
+	return false
+}
+
+// elementType returns T for typ "list(T)" when open is "list(".
+func elementType(typ, open string) (string, bool) {
 	if rest, ok := strings.CutPrefix(typ, open); ok {
 		return strings.CutSuffix(rest, ")")
 	}

@@ -43,53 +43,34 @@ func (s *Schema) Sensitive(config map[string]any) []string {
 
 func sensitive(fields []Field, config map[string]any, out []string) []string {
 	for _, f := range fields {
-		v, ok := config[f.Name]
-		if !ok {
-			continue
-		}
-		if f.Sensitive {
-			out = stringsIn(v, out)
-			continue
-		}
-		for _, object := range objectsIn(v) {
-			out = sensitive(f.Fields, object, out)
-		}
-	}
-	return out
-}
-
-func stringsIn(v any, out []string) []string {
-	switch v := v.(type) {
-	case string:
-		return append(out, v)
-	case []any:
-		for _, e := range v {
-			out = stringsIn(e, out)
-		}
-	case map[string]any:
-		for _, e := range v {
-			out = stringsIn(e, out)
+		for _, v := range flatten(config[f.Name], nil) {
+			switch v := v.(type) {
+			case string:
+				if f.Sensitive {
+					out = append(out, v)
+				}
+			case map[string]any:
+				out = sensitive(f.Fields, v, out)
+			}
 		}
 	}
 	return out
 }
 
-func objectsIn(v any) []map[string]any {
+// flatten returns a value and all that is in it.
+func flatten(v any, out []any) []any {
+	out = append(out, v)
 	switch v := v.(type) {
-	case map[string]any:
-		out := []map[string]any{v}
-		for _, e := range v {
-			out = append(out, objectsIn(e)...)
-		}
-		return out
 	case []any:
-		var out []map[string]any
 		for _, e := range v {
-			out = append(out, objectsIn(e)...)
+			out = flatten(e, out)
 		}
-		return out
+	case map[string]any:
+		for _, e := range v {
+			out = flatten(e, out)
+		}
 	}
-	return nil
+	return out
 }
 
 // Severity says how bad a Diagnostic is.

@@ -12,7 +12,7 @@ import (
 )
 
 type limits struct {
-	Memory int8 `stepfall:"memory,default=100"`
+	Memory int `stepfall:"memory,default=100"`
 }
 
 type config struct {
@@ -59,7 +59,6 @@ func TestDiagnostics(t *testing.T) {
 		"enum in a list": {map[string]any{"command": []any{"x"}, "checks": []any{"vet", "lint"}}, `checks.1: "lint" is not one`},
 		"deprecated":     {map[string]any{"command": []any{"x"}, "old": true}, "old: argument is deprecated (use mode)"},
 		"nested":         {map[string]any{"command": []any{"x"}, "limits": map[string]any{"memry": 1.0}}, "limits.memry: unknown argument"},
-		"overflow":       {map[string]any{"command": []any{"x"}, "limits": map[string]any{"memory": 1000.0}}, "limits.memory: 1000 does not fit into int8"},
 		"secret is kept": {map[string]any{"command": []any{"x"}, "token": "hunter2"}, "token: the value is too small"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -78,7 +77,7 @@ func TestDiagnostics(t *testing.T) {
 func TestMeaninglessTags(t *testing.T) {
 	for _, err := range []error{
 		second(schema.For[struct {
-			A chan int `stepfall:"a"`
+			A int8 `stepfall:"a"`
 		}]()),
 		second(schema.For[struct {
 			A int `stepfall:"a,requird"`

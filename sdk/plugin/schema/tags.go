@@ -115,7 +115,7 @@ func (f *Field) set(option string) error {
 		}
 	case "enum":
 		for word := range strings.SplitSeq(value, "|") {
-			elem, ok := inner(f.Type, "list(")
+			elem, ok := elementType(f.Type, "list(")
 			if !ok {
 				elem = f.Type
 			}
@@ -153,10 +153,9 @@ func typeOf(t reflect.Type, outer []reflect.Type) (string, []Field, error) {
 		return "string", nil, nil
 	case reflect.Bool:
 		return "bool", nil, nil
-	case reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64,
-		reflect.Uint, reflect.Uint8, reflect.Uint16, reflect.Uint32, reflect.Uint64:
+	case reflect.Int, reflect.Int64:
 		return "integer", nil, nil
-	case reflect.Float32, reflect.Float64:
+	case reflect.Float64:
 		return "number", nil, nil
 	case reflect.Interface:
 		if t.NumMethod() == 0 {

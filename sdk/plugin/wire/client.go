@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"strconv"
+	"sync"
 	"sync/atomic"
 
 	goplugin "github.com/hashicorp/go-plugin"
@@ -27,7 +28,7 @@ type Client struct {
 	cost    pb.CostEstimatorServiceClient
 	verify  pb.VerifierServiceClient
 	health  grpc_health_v1.HealthClient
-	calls   calls
+	calls   sync.Map // id -> *openCall
 	nextID  atomic.Uint64
 }
 
@@ -91,8 +92,9 @@ func (c *Client) Configure(ctx context.Context, req *ConfigureRequest) (schema.D
 
 // begin registers a call, so that model calls of the plugin find its context.
 func (c *Client) begin(ctx context.Context) (string, *openCall) {
-	id := strconv.FormatUint(c.nextID.Add(1), 36)
-	return id, c.calls.begin(ctx, id)
+	id, call := strconv.FormatUint(c.nextID.Add(1), 36), &openCall{ctx: ctx}
+	c.calls.Store(id, call)
+	return id, call
 }
 
 // SpentError is an error of a call during which models were called.
@@ -111,8 +113,7 @@ func (e *SpentError) Unwrap() error { return e.Err }
 // SpentUSD returns what was spent all the same.
 func (e *SpentError) SpentUSD() float64 { return e.CostUSD }
 
-// failed returns the error of the call, with what it has cost.
-func (o *openCall) failed(err error) error {
+func (o *openCall) withCost(err error) error {
 	if usd := o.spent(); usd > 0 {
 		return &SpentError{Err: err, CostUSD: usd}
 	}
@@ -122,16 +123,16 @@ func (o *openCall) failed(err error) error {
 // EstimateQuality asks for the quality of the request's models.
 func (c *Client) EstimateQuality(ctx context.Context, req *sdk.QualityRequest) (*sdk.QualityResponse, error) {
 	id, call := c.begin(ctx)
-	defer c.calls.end(id)
-	reply, err := c.quality.EstimateQuality(ctx, &pb.EstimateQualityRequest{
-		Query: queryToWire(req.Query), Models: utf8All(req.Models), Attempts: attemptsToWire(req.Attempts), CallId: id,
-	})
+	defer c.calls.Delete(id)
+	message := toWire[pb.EstimateQualityRequest](req)
+	message.CallId = id
+	reply, err := c.quality.EstimateQuality(ctx, message)
 	if err != nil {
-		return nil, call.failed(err)
+		return nil, call.withCost(err)
 	}
 	estimates, err := estimatesFromWire(reply.GetEstimates(), len(req.Models), 1)
 	if err != nil {
-		return nil, call.failed(err)
+		return nil, call.withCost(err)
 	}
 	return &sdk.QualityResponse{Estimates: estimates, CostUSD: call.spent()}, nil
 }
@@ -139,14 +140,10 @@ func (c *Client) EstimateQuality(ctx context.Context, req *sdk.QualityRequest) (
 // EstimateCost asks what the request's models would cost.
 func (c *Client) EstimateCost(ctx context.Context, req *sdk.CostRequest) (*sdk.CostResponse, error) {
 	id, _ := c.begin(ctx)
-	defer c.calls.end(id)
-	models := make([]*pb.Model, len(req.Models))
-	for i := range req.Models {
-		models[i] = modelToWire(&req.Models[i])
-	}
-	reply, err := c.cost.EstimateCost(ctx, &pb.EstimateCostRequest{
-		Query: queryToWire(req.Query), Models: models, Attempts: attemptsToWire(req.Attempts), CallId: id,
-	})
+	defer c.calls.Delete(id)
+	message := toWire[pb.EstimateCostRequest](req)
+	message.CallId = id
+	reply, err := c.cost.EstimateCost(ctx, message)
 	if err != nil {
 		return nil, err
 	}
@@ -157,34 +154,27 @@ func (c *Client) EstimateCost(ctx context.Context, req *sdk.CostRequest) (*sdk.C
 	return &sdk.CostResponse{Estimates: estimates}, nil
 }
 
-// Event is news of a verification under way. Either Log is set or the others are.
-type Event struct {
-	Done, Total int
-	Message     string
-	Log         string
-}
-
 // Verify asks for a verdict. The cost of model calls that the host made for the
-// plugin meanwhile is added to the verdict's. Events, when not nil, is called for
-// each event before Verify returns, from one goroutine.
-func (c *Client) Verify(ctx context.Context, req *sdk.VerifyRequest, events func(Event)) (*sdk.Verdict, error) {
+// plugin meanwhile is added to the verdict's.
+func (c *Client) Verify(ctx context.Context, req *sdk.VerifyRequest) (*sdk.Verdict, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	id, call := c.begin(ctx)
-	defer c.calls.end(id)
-	out, err := c.verdict(ctx, id, req, events)
+	defer c.calls.Delete(id)
+	out, err := c.verdict(ctx, id, req)
 	if err != nil {
-		return nil, call.failed(err)
+		return nil, call.withCost(err)
 	}
 	out.CostUSD += call.spent()
 	return out, nil
 }
 
-// verdict reads a verification's events up to its verdict.
-func (c *Client) verdict(ctx context.Context, id string, req *sdk.VerifyRequest, events func(Event)) (*sdk.Verdict, error) {
-	stream, err := c.verify.Verify(ctx, &pb.VerifyRequest{
-		Query: queryToWire(req.Query), Answer: answerToWire(req.Answer), Earlier: attemptsToWire(req.Earlier), CallId: id,
-	})
+// verdict reads a verification's events up to its verdict. Of how far it is, which plugins
+// may tell, nothing is made.
+func (c *Client) verdict(ctx context.Context, id string, req *sdk.VerifyRequest) (*sdk.Verdict, error) {
+	message := toWire[pb.VerifyRequest](req)
+	message.CallId = id
+	stream, err := c.verify.Verify(ctx, message)
 	if err != nil {
 		return nil, err
 	}
@@ -200,18 +190,7 @@ func (c *Client) verdict(ctx context.Context, id string, req *sdk.VerifyRequest,
 		if verdict != nil {
 			return nil, malformedf("an event after the verdict")
 		}
-		switch e := reply.GetEvent().(type) {
-		case *pb.VerifyResponse_Verdict:
-			verdict = e.Verdict
-		case *pb.VerifyResponse_Progress:
-			if events != nil {
-				events(Event{Done: int(e.Progress.GetDone()), Total: int(e.Progress.GetTotal()), Message: visible(e.Progress.GetMessage(), maxMessage)})
-			}
-		case *pb.VerifyResponse_Log:
-			if events != nil {
-				events(Event{Log: visible(e.Log.GetText(), maxMessage)})
-			}
-		}
+		verdict = reply.GetVerdict()
 	}
 	if verdict == nil {
 		return nil, malformedf("no verdict")

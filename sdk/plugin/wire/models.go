@@ -48,14 +48,9 @@ type ModelLimits struct {
 	Timeout time.Duration
 }
 
-// calls are the host's calls into the plugin that are under way. A model call
+// openCall is a call of the host into the plugin that is under way. A model call
 // of the plugin runs in the context of the one it belongs to, so that deadlines
 // hold and budgets are charged to the right step.
-type calls struct {
-	mu   sync.Mutex
-	open map[string]*openCall
-}
-
 type openCall struct {
 	ctx     context.Context
 	mu      sync.Mutex
@@ -79,29 +74,6 @@ func (o *openCall) admit(limits ModelLimits) error {
 	}
 	o.made++
 	return nil
-}
-
-func (c *calls) begin(ctx context.Context, id string) *openCall {
-	call := &openCall{ctx: ctx}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.open == nil {
-		c.open = map[string]*openCall{}
-	}
-	c.open[id] = call
-	return call
-}
-
-func (c *calls) end(id string) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	delete(c.open, id)
-}
-
-func (c *calls) get(id string) *openCall {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.open[id]
 }
 
 func (o *openCall) spent() float64 {
@@ -142,7 +114,7 @@ func (c *Client) ServeModels(ctx context.Context, models ModelCaller, limits Mod
 }
 
 type modelServer struct {
-	calls  *calls
+	calls  *sync.Map // those of the Client
 	models ModelCaller
 	limits ModelLimits
 	wg     sync.WaitGroup
@@ -161,8 +133,9 @@ func (s *modelServer) handle(ctx context.Context, q *pb.ConnectResponse) {
 		}
 		return
 	}
-	call := s.calls.get(q.GetCallId())
-	if call == nil || q.GetModelCall() == nil {
+	known, _ := s.calls.Load(q.GetCallId())
+	call, ok := known.(*openCall)
+	if !ok || q.GetModelCall() == nil {
 		s.reply(&pb.ConnectRequest{Id: q.GetId(), Error: "a model may be called during a call of the host only, and with its context"})
 		return
 	}
@@ -182,7 +155,7 @@ func (s *modelServer) handle(ctx context.Context, q *pb.ConnectResponse) {
 		defer stop()
 		defer cancel()
 		reply := &pb.ConnectRequest{Id: q.GetId()}
-		answer, err := s.models.CallModel(callCtx, q.GetModelCall().GetModel(), queryFromWire(q.GetModelCall().GetQuery()))
+		answer, err := s.models.CallModel(callCtx, q.GetModelCall().GetModel(), fromWire[sdk.Query](q.GetModelCall().GetQuery(), keepText))
 		switch {
 		case err != nil:
 			reply.Error = utf8(err.Error())
@@ -192,7 +165,7 @@ func (s *modelServer) handle(ctx context.Context, q *pb.ConnectResponse) {
 			call.mu.Lock()
 			call.costUSD += answer.CostUSD
 			call.mu.Unlock()
-			reply.Answer = answerToWire(answer)
+			reply.Answer = toWire[pb.Answer](answer)
 		}
 		s.reply(reply)
 	})
@@ -205,7 +178,6 @@ func (s *modelServer) reply(r *pb.ConnectRequest) {
 	_ = s.stream.Send(r) // a broken stream shows in Recv
 }
 
-// asker is the plugin's end of Connect.
 type asker struct {
 	next atomic.Uint64
 
@@ -214,7 +186,6 @@ type asker struct {
 	waiting map[uint64]chan *pb.ConnectRequest
 }
 
-// serve delivers the host's answers until the stream ends.
 func (a *asker) serve(stream grpc.BidiStreamingServer[pb.ConnectRequest, pb.ConnectResponse]) error {
 	a.mu.Lock()
 	a.stream, a.waiting = stream, map[uint64]chan *pb.ConnectRequest{}
@@ -250,7 +221,7 @@ func (a *asker) CallModel(ctx context.Context, model string, query *sdk.Query) (
 	id := a.next.Add(1)
 	ch := make(chan *pb.ConnectRequest, 1)
 	if err := a.send(&pb.ConnectResponse{
-		Id: id, CallId: callID(ctx), ModelCall: &pb.ModelCall{Model: utf8(model), Query: queryToWire(query)},
+		Id: id, CallId: callID(ctx), ModelCall: &pb.ModelCall{Model: utf8(model), Query: toWire[pb.Query](query)},
 	}, ch); err != nil {
 		return nil, err
 	}
@@ -265,8 +236,7 @@ func (a *asker) CallModel(ctx context.Context, model string, query *sdk.Query) (
 		if reply.GetError() != "" {
 			return nil, errors.New(reply.GetError())
 		}
-		answer := answerFromWire(reply.GetAnswer())
-		return &answer, nil
+		return fromWire[sdk.Answer](reply.GetAnswer(), keepText), nil
 	case <-ctx.Done():
 		a.mu.Lock()
 		defer a.mu.Unlock()

@@ -1,16 +1,19 @@
 package wire
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
 	"runtime/debug"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/types/known/durationpb"
 
 	"github.com/stepfall/stepfall/sdk"
 	pb "github.com/stepfall/stepfall/sdk/plugin/internal/pluginv1"
@@ -57,20 +60,20 @@ func (s *Server) Register(g grpc.ServiceRegistrar) {
 // the status INTERNAL.
 func (s *Server) ServerOptions() []grpc.ServerOption {
 	return []grpc.ServerOption{
-		grpc.MaxRecvMsgSize(MaxMessageBytes),
-		grpc.MaxSendMsgSize(MaxMessageBytes),
+		grpc.MaxRecvMsgSize(maxMessageBytes),
+		grpc.MaxSendMsgSize(maxMessageBytes),
 		grpc.ChainUnaryInterceptor(func(ctx context.Context, req any, info *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (reply any, err error) {
-			defer s.recovered(info.FullMethod, &err)
+			defer s.recoverPanic(info.FullMethod, &err)
 			return handler(ctx, req)
 		}),
 		grpc.ChainStreamInterceptor(func(srv any, stream grpc.ServerStream, info *grpc.StreamServerInfo, handler grpc.StreamHandler) (err error) {
-			defer s.recovered(info.FullMethod, &err)
+			defer s.recoverPanic(info.FullMethod, &err)
 			return handler(srv, stream)
 		}),
 	}
 }
 
-func (s *Server) recovered(method string, err *error) {
+func (s *Server) recoverPanic(method string, err *error) {
 	v := recover()
 	if v == nil {
 		return
@@ -91,13 +94,12 @@ type server struct {
 	models asker
 
 	configuring sync.Mutex
-	mu          sync.RWMutex
-	instance    *Instance
+	instance    atomic.Pointer[Instance]
 }
 
 // GetInfo answers with the plugin's info.
 func (s *server) GetInfo(context.Context, *pb.GetInfoRequest) (*pb.GetInfoResponse, error) {
-	return infoToWire(s.Info)
+	return toWire[pb.GetInfoResponse](s.Info), nil
 }
 
 // Connect keeps the stream for model calls.
@@ -109,7 +111,7 @@ func (s *server) Connect(stream grpc.BidiStreamingServer[pb.ConnectRequest, pb.C
 func (s *server) Configure(ctx context.Context, req *pb.ConfigureRequest) (*pb.ConfigureResponse, error) {
 	s.configuring.Lock()
 	defer s.configuring.Unlock()
-	if s.configured() != nil && !s.Reconfigurable {
+	if s.instance.Load() != nil && !s.Reconfigurable {
 		return nil, status.Error(codes.FailedPrecondition, "the process is configured already")
 	}
 	role := roleFromWire(req.GetRole())
@@ -120,25 +122,30 @@ func (s *server) Configure(ctx context.Context, req *pb.ConfigureRequest) (*pb.C
 		Instance: req.GetInstance(), Role: role, Config: req.GetConfig().AsMap(), ScratchDir: req.GetScratchDir(),
 	}, &s.models)
 	if !ds.HasErrors() {
-		s.mu.Lock()
-		s.instance = instance
-		s.mu.Unlock()
+		s.instance.Store(instance)
 	}
-	return &pb.ConfigureResponse{Diagnostics: diagnosticsToWire(ds)}, nil
+	return &pb.ConfigureResponse{Diagnostics: *toWire[[]*pb.Diagnostic](ds)}, nil
 }
 
-func (s *server) configured() *Instance {
-	s.mu.RLock()
-	defer s.mu.RUnlock()
-	return s.instance
-}
+// current returns the instance, the zero one before the plugin is configured.
+func (s *server) current() Instance { return *cmp.Or(s.instance.Load(), &Instance{}) }
 
-// callContext is the context of one call of a role.
 func (s *server) callContext(ctx context.Context, id string) context.Context {
 	if s.Context != nil {
 		ctx = s.Context(ctx)
 	}
 	return withCallID(ctx, id)
+}
+
+type callIDKey struct{}
+
+func withCallID(ctx context.Context, id string) context.Context {
+	return context.WithValue(ctx, callIDKey{}, id)
+}
+
+func callID(ctx context.Context) string {
+	id, _ := ctx.Value(callIDKey{}).(string)
+	return id
 }
 
 func notConfigured(role Role) error {
@@ -147,45 +154,38 @@ func notConfigured(role Role) error {
 
 // EstimateQuality estimates several models.
 func (s *server) EstimateQuality(ctx context.Context, req *pb.EstimateQualityRequest) (*pb.EstimateQualityResponse, error) {
-	instance := s.configured()
-	if instance == nil || instance.Quality == nil {
+	estimator := s.current().Quality
+	if estimator == nil {
 		return nil, notConfigured(QualityEstimator)
 	}
-	ctx = s.callContext(ctx, req.GetCallId())
-	reply, err := instance.Quality.EstimateQuality(ctx, &sdk.QualityRequest{Query: queryFromWire(req.GetQuery()), Models: req.GetModels(), Attempts: attemptsFromWire(req.GetAttempts())})
-	if err != nil {
-		return nil, statusOf(ctx, err)
-	}
-	if reply == nil {
-		return nil, errNoResponse
-	}
-	return &pb.EstimateQualityResponse{Estimates: estimatesToWire(reply.Estimates)}, nil
+	request := fromWire[sdk.QualityRequest](req, keepText)
+	request.Query = cmp.Or(request.Query, &sdk.Query{})
+	return estimateBy[pb.EstimateQualityResponse](s.callContext(ctx, req.GetCallId()), request, estimator.EstimateQuality)
 }
 
 // EstimateCost estimates several models.
 func (s *server) EstimateCost(ctx context.Context, req *pb.EstimateCostRequest) (*pb.EstimateCostResponse, error) {
-	instance := s.configured()
-	if instance == nil || instance.Cost == nil {
+	estimator := s.current().Cost
+	if estimator == nil {
 		return nil, notConfigured(CostEstimator)
 	}
-	ctx = s.callContext(ctx, req.GetCallId())
-	models := make([]sdk.Model, len(req.GetModels()))
-	for i, m := range req.GetModels() {
-		models[i] = modelFromWire(m)
-	}
-	reply, err := instance.Cost.EstimateCost(ctx, &sdk.CostRequest{Query: queryFromWire(req.GetQuery()), Models: models, Attempts: attemptsFromWire(req.GetAttempts())})
+	request := fromWire[sdk.CostRequest](req, keepText)
+	request.Query = cmp.Or(request.Query, &sdk.Query{})
+	return estimateBy[pb.EstimateCostResponse](s.callContext(ctx, req.GetCallId()), request, estimator.EstimateCost)
+}
+
+// estimateBy returns an estimator's response as the message M.
+func estimateBy[M, Q, R any](ctx context.Context, request *Q, estimate func(context.Context, *Q) (*R, error)) (*M, error) {
+	reply, err := estimate(ctx, request)
 	if err != nil {
 		return nil, statusOf(ctx, err)
 	}
 	if reply == nil {
-		return nil, errNoResponse
+		return nil, status.Error(codes.Internal, "the estimator returned neither a response nor an error")
 	}
-	return &pb.EstimateCostResponse{Estimates: estimatesToWire(reply.Estimates)}, nil
+	return toWire[M](reply), nil
 }
 
-var errNoResponse = status.Error(codes.Internal, "the estimator returned neither a response nor an error")
-
-// statusOf gives an error of the plugin a status code.
 func statusOf(ctx context.Context, err error) error {
 	if _, ok := status.FromError(err); ok {
 		return err
@@ -198,28 +198,24 @@ func statusOf(ctx context.Context, err error) error {
 
 // Verify sends the events of a verification and its verdict.
 func (s *server) Verify(req *pb.VerifyRequest, stream grpc.ServerStreamingServer[pb.VerifyResponse]) error {
-	instance := s.configured()
-	if instance == nil || instance.Verifier == nil {
+	verifier := s.current().Verifier
+	if verifier == nil {
 		return notConfigured(Verifier)
 	}
-	r := &reporter{stream: stream}
-	defer r.close()
-	ctx := withReporter(s.callContext(stream.Context(), req.GetCallId()), r)
-	answer := answerFromWire(req.GetAnswer())
+	ctx := s.callContext(stream.Context(), req.GetCallId())
+	request := fromWire[sdk.VerifyRequest](req, keepText)
+	request.Query, request.Answer = cmp.Or(request.Query, &sdk.Query{}), cmp.Or(request.Answer, &sdk.Answer{})
 	start := time.Now()
-	verdict, err := instance.Verifier.Verify(ctx, &sdk.VerifyRequest{
-		Query: queryFromWire(req.GetQuery()), Answer: &answer, Earlier: attemptsFromWire(req.GetEarlier()),
-	})
+	verdict, err := verifier.Verify(ctx, request)
 	if err != nil {
 		return statusOf(ctx, err)
 	}
 	if verdict == nil {
 		return status.Error(codes.Internal, "the verifier returned neither a verdict nor an error")
 	}
-	out := verdictToWire(verdict)
+	out := toWire[pb.Verdict](verdict)
 	if verdict.Duration == 0 {
-		out.Duration = durationToWire(time.Since(start))
+		out.Duration = durationpb.New(time.Since(start))
 	}
-	r.close()
 	return stream.Send(&pb.VerifyResponse{Event: &pb.VerifyResponse_Verdict{Verdict: out}})
 }

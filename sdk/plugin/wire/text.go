@@ -16,22 +16,21 @@ const (
 	maxFields      = 2000 // of all roles
 )
 
-// visible makes a plugin's text safe to show, and cuts it at limit bytes.
-func visible(text string, limit int) string {
+// showable makes a plugin's text safe to show, and cuts it at limit bytes.
+func showable(text string, limit int) string {
 	if len(text) > limit {
 		text = strings.ToValidUTF8(text[:limit], "") + "..."
 	}
 	return redact.Visible(text)
 }
 
-// visibleAll makes names safe to show.
-func visibleAll(names []string) []string {
+func showableNames(names []string) []string {
 	if len(names) > maxNames {
 		names = names[:maxNames]
 	}
 	var out []string
 	for _, name := range names {
-		out = append(out, visible(name, maxName))
+		out = append(out, showable(name, maxName))
 	}
 	return out
 }

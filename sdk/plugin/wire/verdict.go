@@ -7,46 +7,18 @@ import (
 	pb "github.com/stepfall/stepfall/sdk/plugin/internal/pluginv1"
 )
 
-func verdictToWire(v *sdk.Verdict) *pb.Verdict {
-	if v == nil {
-		return nil
-	}
-	out := &pb.Verdict{
-		Verifier: utf8(v.Verifier), Score: v.Score, Confidence: v.Confidence, Evidence: utf8(v.Evidence),
-		Isolation: utf8All(v.Isolation), IsolationMissing: stringsMap(v.IsolationMissing),
-		CostUsd: v.CostUSD, Duration: durationToWire(v.Duration), Way: utf8(v.Way), Altered: int32(v.Altered), Noticed: int32(v.Noticed),
-	}
-	switch v.Outcome {
-	case sdk.Passed:
-		out.Outcome = pb.Outcome_OUTCOME_PASSED
-	case sdk.Failed:
-		out.Outcome = pb.Outcome_OUTCOME_FAILED
-	default:
-		out.Outcome = pb.Outcome_OUTCOME_INCONCLUSIVE
-	}
-	return out
-}
-
+// verdictFromWire returns a plugin's verdict with no more than people read.
 func verdictFromWire(v *pb.Verdict) *sdk.Verdict {
-	out := &sdk.Verdict{
-		Verifier: visible(v.GetVerifier(), maxName), Score: v.GetScore(), Confidence: v.GetConfidence(), Evidence: visible(v.GetEvidence(), maxEvidence),
-		Isolation: visibleAll(v.GetIsolation()),
-		CostUSD:   v.GetCostUsd(), Duration: v.GetDuration().AsDuration(),
-		Way: visible(v.GetWay(), maxName), Altered: int(v.GetAltered()), Noticed: int(v.GetNoticed()),
-	}
+	out := fromWire[sdk.Verdict](v, func(text string) string { return showable(text, maxEvidence) })
+	out.Verifier, out.Way = showable(v.GetVerifier(), maxName), showable(v.GetWay(), maxName)
+	out.Isolation, out.IsolationMissing = showableNames(v.GetIsolation()), nil
 	for layer, reason := range v.GetIsolationMissing() {
 		if out.IsolationMissing == nil {
 			out.IsolationMissing = map[string]string{}
 		}
 		if len(out.IsolationMissing) < maxNames {
-			out.IsolationMissing[visible(layer, maxName)] = visible(reason, maxMessage)
+			out.IsolationMissing[showable(layer, maxName)] = showable(reason, maxMessage)
 		}
-	}
-	switch v.GetOutcome() {
-	case pb.Outcome_OUTCOME_PASSED:
-		out.Outcome = sdk.Passed
-	case pb.Outcome_OUTCOME_FAILED:
-		out.Outcome = sdk.Failed
 	}
 	return out
 }
@@ -58,9 +30,9 @@ func checkVerdict(v *pb.Verdict) error {
 		return malformedf("a verdict without an outcome")
 	case v.GetOutcome() < 0 || v.GetOutcome() > pb.Outcome_OUTCOME_INCONCLUSIVE:
 		return malformedf("a verdict with the unknown outcome %d", v.GetOutcome())
-	case !unit(v.GetScore()):
+	case !isUnit(v.GetScore()):
 		return malformedf("a verdict with the score %v, which is not in [0, 1]", v.GetScore())
-	case !unit(v.GetConfidence()):
+	case !isUnit(v.GetConfidence()):
 		return malformedf("a verdict with the confidence %v, which is not in [0, 1]", v.GetConfidence())
 	case v.GetAltered() < 0 || v.GetNoticed() < 0 || v.GetNoticed() > v.GetAltered():
 		return malformedf("a verdict with %d of %d altered tests", v.GetNoticed(), v.GetAltered())
@@ -74,19 +46,14 @@ func checkVerdict(v *pb.Verdict) error {
 // is larger would be no numbers any more.
 const maxUSD = 1e6
 
-// unit reports whether x lies in [0, 1]; NaN does not.
-func unit(x float64) bool { return x >= 0 && x <= 1 }
+// isUnit reports whether x lies in [0, 1]; NaN does not.
+func isUnit(x float64) bool { return x >= 0 && x <= 1 }
 
-func estimatesToWire(in []sdk.Estimate) []*pb.Estimate {
-	values, out := make([]pb.Estimate, len(in)), make([]*pb.Estimate, len(in))
-	for i, e := range in {
-		if !e.Abstains() {
-			mean := e.Mean
-			values[i].Mean, values[i].StdDev = &mean, e.StdDev
-		}
-		out[i] = &values[i]
+func estimateToWire(e sdk.Estimate) *pb.Estimate {
+	if e.Abstains() {
+		return &pb.Estimate{}
 	}
-	return out
+	return &pb.Estimate{Mean: &e.Mean, StdDev: e.StdDev}
 }
 
 // estimatesFromWire checks the estimates of a plugin: as many as models, and numbers

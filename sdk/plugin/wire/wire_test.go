@@ -5,12 +5,17 @@ import (
 	"errors"
 	"io"
 	"math"
+	"net"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/status"
+	"google.golang.org/grpc/test/bufconn"
 	"google.golang.org/protobuf/proto"
 
 	"github.com/stepfall/stepfall/sdk"
@@ -58,27 +63,27 @@ func fullAnswer() sdk.Answer {
 }
 
 func TestNothingIsLost(t *testing.T) {
-	if diff := cmp.Diff(fullQuery(), queryFromWire(over(t, queryToWire(fullQuery()), &pb.Query{}))); diff != "" {
+	if diff := cmp.Diff(fullQuery(), fromWire[sdk.Query](over(t, toWire[pb.Query](fullQuery()), &pb.Query{}), keepText)); diff != "" {
 		t.Error(diff)
 	}
 	answer := fullAnswer()
-	if diff := cmp.Diff(answer, answerFromWire(over(t, answerToWire(&answer), &pb.Answer{}))); diff != "" {
+	if diff := cmp.Diff(&answer, fromWire[sdk.Answer](over(t, toWire[pb.Answer](&answer), &pb.Answer{}), keepText)); diff != "" {
 		t.Error(diff)
 	}
 	model := sdk.Model{
 		Name: "m", Provider: "p", Served: "s", Price: sdk.Price{Input: 1, CachedInput: 2, CacheWrite: 3, Output: 4, Reasoning: 5},
 		ContextTokens: 6, MaxOutputTokens: 7, Capabilities: sdk.Capabilities{Tools: true, JSONSchema: true, Reasoning: true},
 	}
-	if diff := cmp.Diff(model, modelFromWire(over(t, modelToWire(&model), &pb.Model{}))); diff != "" {
+	if diff := cmp.Diff(&model, fromWire[sdk.Model](over(t, toWire[pb.Model](&model), &pb.Model{}), keepText)); diff != "" {
 		t.Error(diff)
 	}
 	attempts := []sdk.Attempt{{Answer: answer, Verdict: &sdk.Verdict{
 		Verifier: "v", Outcome: sdk.Failed, Score: 0.5, Confidence: 0.9, Evidence: "e", Isolation: []string{"network"},
 		IsolationMissing: map[string]string{"cgroup": "none"}, CostUSD: 1, Way: "cases", Altered: 3, Noticed: 2, Duration: time.Minute,
 	}}, {}}
-	for i, a := range attemptsToWire(attempts) {
-		got := attemptsFromWire([]*pb.Attempt{over(t, a, &pb.Attempt{})})
-		if diff := cmp.Diff(attempts[i:i+1], got); diff != "" {
+	for i := range attempts {
+		got := fromWire[sdk.Attempt](over(t, toWire[pb.Attempt](&attempts[i]), &pb.Attempt{}), keepText)
+		if diff := cmp.Diff(&attempts[i], got); diff != "" {
 			t.Error(diff)
 		}
 	}
@@ -87,7 +92,7 @@ func TestNothingIsLost(t *testing.T) {
 // Bytes that are not UTF-8 do not make a request unsendable.
 func TestBrokenTextIsSent(t *testing.T) {
 	q := &sdk.Query{ID: "\xff", Labels: map[string]string{"\xfe": "\xfd"}, Messages: []sdk.Message{{Role: "\xfc", Parts: []sdk.Part{sdk.TextPart("a\xffb")}}}}
-	got := queryFromWire(over(t, queryToWire(q), &pb.Query{}))
+	got := fromWire[sdk.Query](over(t, toWire[pb.Query](q), &pb.Query{}), keepText)
 	if text := got.Messages[0].Text(); text != "a\uFFFDb" {
 		t.Errorf("got %q", text)
 	}
@@ -125,11 +130,44 @@ func TestMalformedStreams(t *testing.T) {
 		"an event after the verdict": {verdict, verdict},
 	} {
 		c := &Client{verify: &script{events: events}}
-		_, err := c.Verify(t.Context(), &sdk.VerifyRequest{Query: &sdk.Query{}, Answer: &sdk.Answer{}}, nil)
+		_, err := c.Verify(t.Context(), &sdk.VerifyRequest{Query: &sdk.Query{}, Answer: &sdk.Answer{}})
 		var malformed *MalformedError
 		if (err == nil) != (want == "") || err != nil && (!errors.As(err, &malformed) || !strings.Contains(err.Error(), want)) {
 			t.Errorf("%q: got %v", want, err)
 		}
+	}
+}
+
+// endless is a verifier that tells for ever how far it is.
+type endless struct {
+	pb.UnimplementedVerifierServiceServer
+}
+
+func (endless) Verify(_ *pb.VerifyRequest, stream grpc.ServerStreamingServer[pb.VerifyResponse]) error {
+	for {
+		if err := stream.Send(&pb.VerifyResponse{Event: &pb.VerifyResponse_Log{Log: &pb.LogLine{Text: strings.Repeat("e", 100<<10)}}}); err != nil {
+			return err
+		}
+	}
+}
+
+// TestAttackEndlessEvents: a verification that never ends takes the time of a call.
+func TestAttackEndlessEvents(t *testing.T) {
+	listener := bufconn.Listen(1 << 20)
+	g := grpc.NewServer()
+	pb.RegisterVerifierServiceServer(g, endless{})
+	go func() { _ = g.Serve(listener) }() // ends with Stop
+	defer g.Stop()
+	conn, err := grpc.NewClient("passthrough:///endless", grpc.WithTransportCredentials(insecure.NewCredentials()),
+		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return listener.DialContext(ctx) }))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+	defer cancel()
+	if _, err := NewClient(conn).Verify(ctx, &sdk.VerifyRequest{Query: &sdk.Query{}, Answer: &sdk.Answer{}}); status.Code(err) != codes.DeadlineExceeded {
+		t.Errorf("got %v", err)
 	}
 }
 

@@ -21,10 +21,6 @@
     return v.toFixed(Math.min(12, 2 - Math.floor(Math.log10(a)))) + " USD";
   };
   const percent = (v) => (Math.abs(v) < 0.0995 && v !== 0 ? (100 * v).toFixed(1) : (100 * v).toFixed(0)) + " %";
-  const number = (v) => {
-    const a = Math.abs(v);
-    return (a !== 0 && a < 0.001) || a >= 1000 ? v.toExponential(1) : v.toFixed(3);
-  };
   const three = (v) => (v === 0 ? "0" : String(Number(v.toPrecision(3))));
 
   // ---- curves
@@ -208,21 +204,17 @@
     const scale = JSON.parse(slider.dataset.scale), out = $("output", section), sentence = $(".sentence", section), reset = $(".reset", section);
     const recorded = { sentence: sentence.textContent, out: out.textContent };
     const stored = $(".points", section);
-    let answers = null, asking = null, wanted = 0;
-    const unpack = (text) => {
-      const zip = new Blob([Uint8Array.from(atob(text), (c) => c.charCodeAt(0))]).stream();
-      return new Response(zip.pipeThrough(new DecompressionStream("gzip"))).json();
-    };
+    const answers = stored && JSON.parse(stored.dataset.points);
+    let asking = null, wanted = 0;
     const show = (a) => {
-      out.textContent = three(a.knob);
-      slider.setAttribute("aria-valuetext", three(a.knob) + ": " + (a.run ? "ask " + a.run : "stop"));
+      slider.setAttribute("aria-valuetext", out.textContent + ": " + (a.run ? "ask " + a.run : "stop"));
       if (sentence.textContent !== a.sentence) sentence.textContent = a.sentence;
       for (const c of a.candidates) {
         const row = $$(".candidates tbody tr", section).find((r) => r.dataset.model === c.model);
         if (!row) continue;
         row.classList.toggle("best", c.next);
-        $("[data-cell=price]", row).textContent = c.ran ? "" : number(c.price);
-        $("[data-cell=value]", row).textContent = c.has_value ? number(c.value) : "";
+        $("[data-cell=price]", row).textContent = c.price;
+        $("[data-cell=value]", row).textContent = c.value;
         $("[data-cell=state]", row).textContent = c.state;
       }
     };
@@ -231,11 +223,7 @@
       reset.hidden = i === Number(slider.dataset.here);
       out.textContent = three(scale[i]);
       const mine = ++wanted;
-      if (stored) {
-        answers ??= await unpack(stored.dataset.gzip);
-        if (mine === wanted) show(answers[i]);
-        return;
-      }
+      if (answers) { show(answers[i]); return; }
       asking?.abort();
       asking = new AbortController();
       try {
@@ -350,11 +338,37 @@
     }
   }
 
-  stack(document);
-  drawAll();
-  for (const section of $$("section.why")) knob(section);
-  filterHere();
-  follow();
+  // ---- pages of an export share files: the one that the address names is unpacked
+
+  async function unpack() {
+    const packed = $("#packed");
+    if (!packed) return;
+    const bytes = Uint8Array.from(atob(packed.dataset.gzip.replaceAll("-", "+")), (c) => c.charCodeAt(0));
+    const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"));
+    const address = URL.createObjectURL(await new Response(stream, { headers: { "Content-Type": "text/html; charset=utf-8" } }).blob());
+    const all = await new Promise((done, failed) => {
+      const r = new XMLHttpRequest();
+      r.open("GET", address);
+      r.responseType = "document";
+      r.onload = () => done(r.response);
+      r.onerror = () => failed(new Error("the page could not be unpacked"));
+      r.send();
+    });
+    URL.revokeObjectURL(address);
+    const page = $(`[data-page="${CSS.escape(new URLSearchParams(location.search).get("page") ?? "")}"]`, all) ?? $("article", all);
+    for (const text of $$("[data-same]", page)) text.textContent = $(`[data-text="${text.dataset.same}"]`, all).textContent;
+    document.title = page.dataset.title + " · stepfall";
+    packed.replaceWith(document.importNode(page, true));
+    if (location.hash.startsWith("#call-") || location.hash.startsWith("#why-")) $(location.hash)?.scrollIntoView();
+  }
+
+  unpack().then(() => {
+    stack(document);
+    drawAll();
+    for (const section of $$("section.why")) knob(section);
+    filterHere();
+    follow();
+  });
   addEventListener("resize", calm(drawAll));
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", drawAll);
 })();

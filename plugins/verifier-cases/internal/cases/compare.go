@@ -40,7 +40,7 @@ func (c Compare) Texts(want, got string) string {
 	case "words", "numbers":
 		return c.words(strings.Fields(want), strings.Fields(got))
 	}
-	wanted, have := trimmed(want), trimmed(got)
+	wanted, have := trimLines(want), trimLines(got)
 	if c.By == "any_order" {
 		slices.Sort(wanted)
 		slices.Sort(have)
@@ -72,7 +72,7 @@ func (c Compare) words(want, got []string) string {
 }
 
 func (c Compare) close(want, got string) bool {
-	if whole(want) && whole(got) {
+	if isWhole(want) && isWhole(got) {
 		return sameWhole(want, got)
 	}
 	w, err := strconv.ParseFloat(want, 64)
@@ -80,7 +80,7 @@ func (c Compare) close(want, got string) bool {
 		return false
 	}
 	g, err := strconv.ParseFloat(got, 64)
-	return err == nil && near(w, g, c.Tolerance) && (!whole(want) || rounds(want, got))
+	return err == nil && near(w, g, c.Tolerance) && (!isWhole(want) || rounds(want, got))
 }
 
 // rounds reports whether a number is nearer to an expected integer than to any other:
@@ -99,9 +99,9 @@ func rounds(want, got string) bool {
 	return apart.Abs(apart).Cmp(big.NewFloat(0.5)) < 0
 }
 
-// whole reports whether a number is written as an integer. Two of them are equal or
+// isWhole reports whether a number is written as an integer. Two of them are equal or
 // not, whatever the tolerance: one off by one is wrong, also where a float cannot tell.
-func whole(number string) bool {
+func isWhole(number string) bool {
 	digits := strings.TrimPrefix(number, "+")
 	if digits == number {
 		digits = strings.TrimPrefix(number, "-")
@@ -125,8 +125,8 @@ func near(want, got, tolerance float64) bool {
 	return want == got || math.Abs(want-got) <= tolerance*max(1, math.Abs(want)) && !math.IsInf(want, 0)
 }
 
-// trimmed are the lines without space at their ends and blank ones at the end.
-func trimmed(text string) []string {
+// trimLines are the lines without space at their ends and blank ones at the end.
+func trimLines(text string) []string {
 	lines := strings.Split(strings.ReplaceAll(text, "\r\n", "\n"), "\n")
 	for i := range lines {
 		lines[i] = strings.TrimRight(lines[i], " \t\r")
@@ -137,8 +137,8 @@ func trimmed(text string) []string {
 	return lines
 }
 
-// decoded is one JSON value, numbers as they are written.
-func decoded(text string) (value any, ok bool) {
+// decodeJSON is one JSON value, numbers as they are written.
+func decodeJSON(text string) (value any, ok bool) {
 	if !json.Valid([]byte(text)) {
 		return nil, false
 	}
@@ -149,8 +149,8 @@ func decoded(text string) (value any, ok bool) {
 }
 
 func sameJSON(want, got string, tolerance float64) bool {
-	w, ok := decoded(want)
-	g, also := decoded(got)
+	w, ok := decodeJSON(want)
+	g, also := decodeJSON(got)
 	return ok && also && sameValue(w, g, tolerance)
 }
 

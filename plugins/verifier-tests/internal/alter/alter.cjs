@@ -10,9 +10,14 @@ let seed = Number(BigInt(request.seed) % 2147483647n) || 1;
 const draw = (n) => (seed = (seed * 48271) % 2147483647) % n;
 const word = () => Array.from({ length: 6 }, () => "abcdefghijklmnopqrstuvwxyz"[draw(26)]).join("");
 
-const EQUAL = new Set(["equal", "strictEqual", "deepEqual", "deepStrictEqual", "same", "is", "eq", "eql"]);
+const EQUAL = /^((not)?(Deep)?(Strict)?Equal|equals?|strictEqual|deepEqual|deepStrictEqual|partialDeepStrictEqual|same|is|eq|eql|include|toBe|toEqual|toStrictEqual|toContain|toHaveLength|toMatchObject|toBeCloseTo)$/;
+const COMPARER = /^_*(is)?(eq|equals?|equalTo|same|sameAs|identical|isDeepStrictEqual|startsWith|endsWith|includes)$/i;
 const INVERSE = { notEqual: "equal", notStrictEqual: "strictEqual", notDeepEqual: "deepEqual", notDeepStrictEqual: "deepStrictEqual", match: "doesNotMatch", doesNotMatch: "match" };
 const RAISES = new Set(["throws", "rejects"]);
+const READS = /^(read|load|open)/i;
+const MACHINE = /\b(argv|env|platform|version|versions)\b/;
+// The kinds of alterations, the best first, as in alter.py.
+const LITERAL = 0, DATA = 1, VALUE = 2, TRUTH = 3;
 
 function parse(text) {
   const options = { ecmaVersion: "latest", allowHashBang: true, allowReturnOutsideFunction: true, allowAwaitOutsideFunction: true };
@@ -23,70 +28,191 @@ function parse(text) {
   }
 }
 
+function nameOf({ callee }) {
+  return (callee.type === "MemberExpression" && !callee.computed ? callee.property.name : callee.name) || "";
+}
+
+function some(node, holds) {
+  let found = false;
+  walk.full(node, (inner) => (found ||= holds(inner)));
+  return found;
+}
+
 function alter({ path, text }) {
   const tree = parse(text);
   const prefix = "_" + word() + "_";
-  const edits = [];
-  const put = (start, end, to) => edits.push([start, end, to]);
   const fail = prefix + "fail()";
   const source = (node) => text.slice(node.start, node.end);
-  const reach = request.way === "reach";
+  const nodes = [];
+  walk.full(tree, (node) => nodes.push(node));
 
-  function expected(node) {
-    if (reach) return put(node.start, node.end, fail);
-    if (node.type === "Literal" && typeof node.value === "number") return put(node.start, node.end, String(node.value + 1 + draw(97)));
-    put(node.start, node.end, `${prefix}mut(${source(node)})`);
+  // Where values come from.
+
+  // literals are those that an expression is made of.
+  function literals(node) {
+    switch (node && node.type) {
+      case "Literal":
+        return node.value === null || node.regex || node.bigint ? [] : [node];
+      case "TemplateLiteral":
+        return node.expressions.length === 0 && node.quasis[0].value.raw ? [node] : [];
+      case "UnaryExpression":
+        return node.operator === "-" ? literals(node.argument) : [];
+      case "ArrayExpression":
+        return node.elements.flatMap(literals);
+      case "ObjectExpression":
+        return node.properties.flatMap((p) => literals(p.value));
+      case "NewExpression":
+        return node.arguments.flatMap(literals);
+    }
+    return [];
   }
-  function assertion(node) {
-    const callee = node.callee;
-    const name = callee.type === "MemberExpression" && !callee.computed ? callee.property.name : callee.name;
-    const [first, second] = node.arguments;
-    if (!first && !/^to[A-Z]/.test(name || "")) return;
-    if (EQUAL.has(name) && second && second.type !== "SpreadElement") return expected(second);
-    if (name === "ok" || name === "assert") return put(first.start, first.end, reach ? fail : `!(${source(first)})`);
-    if (RAISES.has(name)) return put(first.start, first.end, reach ? fail : name === "throws" ? "() => {}" : "Promise.resolve()");
-    if (callee.type !== "MemberExpression") {
-      if (!/^(assert|check|expect|same|equal)/i.test(name || "") || node.arguments.length < 2) return;
-      return node.arguments.filter((a) => a.type === "Literal" && a.value !== null).forEach(expected);
-    }
-    if (INVERSE[name]) return reach ? put(first.start, first.end, fail) : put(callee.property.start, callee.property.end, INVERSE[name]);
-    if (/^to[A-Z]/.test(name || "") && /\bexpect\(/.test(source(callee.object))) {
-      const inverted = callee.object.property && callee.object.property.name === "not";
-      if (reach) return put(callee.object.start, callee.object.start, fail + ",");
-      return inverted ? put(callee.object.object.end, callee.object.end, "") : put(callee.object.end, callee.object.end, ".not");
-    }
+  // bound are the expressions that give a name its values, in the test or else outside of
+  // all tests.
+  let scope = tree;
+  const found = [];
+  const within = (node, { start, end }) => start <= node.start && node.end <= end;
+  function bound(name) {
+    const local = boundIn(name, nodes.filter((n) => within(n, scope)));
+    return local.length > 0 ? local : boundIn(name, nodes.filter((n) => !found.some(({ node }) => within(n, node))));
   }
-  // The tests that calls lie in, outermost first.
-  const tests = [];
-  walk.full(tree, (node) => {
-    if (node.type !== "CallExpression") return;
-    const callee = node.callee.type === "MemberExpression" ? node.callee.object : node.callee;
-    const body = node.arguments.findLast((a) => /Function/.test(a.type));
-    const title = node.arguments[0];
-    if (body && title.type === "Literal" && /^(test|it)$/.test(callee.name || "")) tests.push({ name: String(title.value), body });
-  });
-  const names = new Set();
-  if (request.way === "end" && !request.whole) {
-    for (const { name, body } of tests) {
-      if (body.params.length > 1) continue;
-      put(body.start, body.start, prefix + "end(");
-      put(body.end, body.end, ")");
-      names.add(name);
-    }
-  } else if (request.way === "end") {
-    const start = text.startsWith("#!") ? text.indexOf("\n") + 1 : 0;
-    put(start, start, `${fail};`);
-  } else {
-    walk.full(tree, (node) => {
-      if (node.type !== "CallExpression") return;
-      const within = tests.filter(({ body }) => body.start <= node.start && node.end <= body.end);
-      if (!request.whole && within.length === 0) return;
-      const before = edits.length;
-      assertion(node);
-      if (edits.length > before) for (const { name } of within) names.add(name);
+  function boundIn(name, nodes) {
+    return nodes.flatMap((node) => {
+      if (node.type === "VariableDeclarator" && node.init) return members(node.id, name, () => [node.init]);
+      if (node.type === "ForOfStatement" && node.left.type === "VariableDeclaration") return members(node.left.declarations[0].id, name, () => items(node.right));
+      if (node.type === "CallExpression" && nameOf(node) === "forEach" && node.arguments[0] && node.arguments[0].params) {
+        return node.arguments[0].params.slice(0, 1).flatMap((target) => members(target, name, () => items(node.callee.object)));
+      }
+      return [];
     });
   }
-  if (edits.length === 0) return;
+  // members are what of the values a name in a pattern takes.
+  function members(target, name, values) {
+    if (target.type === "Identifier") return target.name === name ? values() : [];
+    if (target.type === "ArrayPattern") return target.elements.flatMap((inner, i) => (inner ? members(inner, name, () => values().map((v) => v.elements && v.elements[i]).filter(Boolean)) : []));
+    if (target.type !== "ObjectPattern") return [];
+    return target.properties.flatMap((p) => (p.value ? members(p.value, name, () => values().flatMap((v) => property(v, p.key.name))) : []));
+  }
+  function property(node, name) {
+    return (node.properties || []).filter((p) => p.key && (p.key.name || p.key.value) === name).map((p) => p.value);
+  }
+  function items(node) {
+    if (node.type === "ArrayExpression") return node.elements.filter(Boolean);
+    if (node.type === "Identifier") return bound(node.name).filter((v) => v.type !== "Identifier").flatMap(items);
+    if (node.type !== "CallExpression" || nameOf(node) !== "entries" || !node.arguments[0]) return [];
+    const maps = node.arguments[0].type === "Identifier" ? bound(node.arguments[0].name) : [node.arguments[0]];
+    return maps.flatMap((m) => (m.properties || []).map((p) => ({ elements: [p.key, p.value] })));
+  }
+  // sources are the expressions behind the expected one, where they are it alone.
+  const sites = new Set();
+  function sources(node) {
+    if (node.type === "MemberExpression" && !node.computed && node.object.type === "Identifier") return bound(node.object.name).flatMap((v) => property(v, node.property.name));
+    if (node.type !== "Identifier") return [node];
+    const values = bound(node.name);
+    const others = nodes.filter((n) => within(n, scope) || !found.some(({ node }) => within(n, node)));
+    const tells = (n) => n.type === "TemplateLiteral" || (n.type === "CallExpression" && /^(log|error|warn|push|fail)$/.test(nameOf(n)));
+    const given = new Set(nodes.flatMap((n) => (n.type === "VariableDeclarator" ? [n.id] : n.type === "Property" ? [n.key, n.value] : n.type === "ArrayPattern" ? n.elements : n.type === "ObjectPattern" ? n.properties.map((p) => p.value) : n.params || [])));
+    for (const n of nodes.filter(tells)) walk.full(n, (inner) => given.add(inner));
+    for (const n of nodes.filter((n) => n.type === "CallExpression" && /^(test|it)$/.test(nameOf(n)) && n.arguments[0])) walk.full(n.arguments[0], (inner) => given.add(inner));
+    return others.some((n) => n.type === "Identifier" && n.name === node.name && !given.has(n) && !sites.has(n.start)) ? [] : values;
+  }
+
+  // What is altered.
+
+  let kinds;
+  function put(kind, site, ...edits) {
+    if (request.way === "reach") edits = [[site.start, site.end, fail]];
+    kinds[kind].push(...edits);
+  }
+  function other(node) {
+    if (typeof node.value === "number") return String(node.value + 1 + draw(97));
+    if (typeof node.value === "boolean") return String(!node.value);
+    const old = source(node);
+    const added = /^.\d+.$/.test(old) ? String(1 + draw(97)) : /^.[A-Z]+.$/.test(old) ? word().toUpperCase() : word();
+    return old.slice(0, -1) + added + old.slice(-1);
+  }
+  function expected(node) {
+    sites.add(node.start);
+    const values = sources(node);
+    const leaves = values.flatMap(literals);
+    if (leaves.length > 0) return put(LITERAL, node, ...leaves.map((leaf) => [leaf.start, leaf.end, other(leaf)]));
+    const reads = values.some((v) => v.start !== undefined && some(v, (n) => n.type === "CallExpression" && READS.test(nameOf(n))));
+    put(reads && request.data ? DATA : VALUE, node, [node.start, node.end, `${prefix}mut(${source(node)})`]);
+  }
+  const calls = (node) => (node.type === "Identifier" ? bound(node.name) : [node]).some((v) => v.start !== undefined && some(v, (n) => n.type === "CallExpression"));
+  // oneOf alters the side of a comparison that is not the result of a call.
+  function oneOf(left, right) {
+    expected(calls(right) && !calls(left) ? left : right);
+  }
+  function truth(node) {
+    if (node.type === "LogicalExpression") return [node.left, node.right].forEach(truth);
+    if (node.type === "BinaryExpression" && /^===?$/.test(node.operator)) return oneOf(node.left, node.right);
+    if (node.type === "CallExpression" && COMPARER.test(nameOf(node)) && node.arguments.length > 0) {
+      const [first, second] = node.arguments;
+      return second ? oneOf(first, second) : node.callee.object ? oneOf(node.callee.object, first) : expected(first);
+    }
+    put(TRUTH, node, [node.start, node.end, `!(${source(node)})`]);
+  }
+  function assertion(node) {
+    const name = nameOf(node);
+    const [first, second] = node.arguments;
+    const object = node.callee.object;
+    if (object && /^to[A-Z]/.test(name) && /\bexpect\(/.test(source(object))) {
+      const inverted = object.property && object.property.name === "not";
+      if (first && EQUAL.test(name) && !inverted) return expected(first);
+      const edit = inverted ? [object.object.end, object.end, ""] : [object.end, object.end, ".not"];
+      return kinds[TRUTH].push(request.way === "reach" ? [object.start, object.start, fail + ","] : edit);
+    }
+    if (!first) return;
+    if (INVERSE[name] && object) return put(TRUTH, first, [node.callee.property.start, node.callee.property.end, INVERSE[name]]);
+    if (EQUAL.test(name) && second && second.type !== "SpreadElement") return oneOf(first, second);
+    if (name === "ok" || name === "assert") return truth(first);
+    if (RAISES.has(name)) return put(VALUE, first, [first.start, first.end, name === "throws" ? "() => {}" : "Promise.resolve()"]);
+    if (object || !/^(assert|check|expect|same|equal)/i.test(name) || !second) return;
+    for (const argument of node.arguments) {
+      if ((argument.type === "Identifier" ? bound(argument.name) : [argument]).some((v) => literals(v).length > 0)) expected(argument);
+    }
+  }
+  // condition alters what makes a test fail when it is true.
+  function condition(node) {
+    if (node.type === "BinaryExpression" && /^!==?$/.test(node.operator) && !MACHINE.test(source(node)) && (!request.whole || calls(node.left) || calls(node.right))) oneOf(node.left, node.right);
+    if (node.type === "UnaryExpression" && node.operator === "!") truth(node.argument);
+  }
+  function body(node) {
+    kinds = [[], [], [], []];
+    sites.clear();
+    scope = node;
+    walk.full(node, (inner) => {
+      if (inner.type === "CallExpression") assertion(inner);
+      if (inner.type === "IfStatement" && (request.whole || some(inner.consequent, (n) => n.type === "ThrowStatement"))) condition(inner.test);
+    });
+    return kinds.findIndex((edits) => edits.length > 0);
+  }
+
+  // The tests; one whose title is computed is any test of its file.
+  if (request.whole) found.push({ name: "", node: tree });
+  for (const node of request.whole ? [] : nodes) {
+    if (node.type !== "CallExpression") continue;
+    const callee = node.callee.type === "MemberExpression" ? (node.callee.property.name === "test" ? node.callee.property : node.callee.object) : node.callee;
+    const last = node.arguments.findLast((a) => /Function/.test(a.type));
+    if (last && /^(test|it)$/.test(callee.name || "")) found.push({ name: node.arguments[0].type === "Literal" ? String(node.arguments[0].value) : "*", node: last });
+  }
+  const edits = [], tests = [], truths = [], data = [];
+  const start = text.startsWith("#!") ? text.indexOf("\n") + 1 : 0;
+  for (const { name, node } of found) {
+    if (request.way === "end") {
+      if (!request.whole && node.params.length > 1) continue;
+      if (request.whole) edits.push([start, start, fail + ";"]);
+      else edits.push([node.start, node.start, prefix + "end("], [node.end, node.end, ")"]);
+    } else {
+      const kind = body(node);
+      if (kind === DATA) data.push(name);
+      if (kind < 0 || kind === DATA || (request.truths && kind !== TRUTH)) continue;
+      if (kind === TRUTH) truths.push(name);
+      edits.push(...kinds[kind]);
+    }
+    tests.push(name);
+  }
+  if (edits.length + data.length === 0) return;
   edits.sort((a, b) => a[0] - b[0] || b[1] - a[1]);
   let out = "";
   let at = 0;
@@ -97,7 +223,8 @@ function alter({ path, text }) {
     at = end;
     count++;
   }
-  const helpers = `
+  out += text.slice(at);
+  if (out.includes(prefix)) out += `
 function ${prefix}mut(v) {
   if (typeof v === "number") return Number.isFinite(v) ? 2 * v + ${3 + draw(97)} : 0;
   if (typeof v === "string") return v + "${word()}";
@@ -107,7 +234,7 @@ function ${prefix}mut(v) {
 function ${prefix}fail() { throw new Error("${word()}"); }
 function ${prefix}end(f) { return async function (...a) { try { return await f.apply(this, a); } finally { ${fail}; } }; }
 `;
-  return { path, text: out + text.slice(at) + helpers, tests: request.whole ? [""] : [...names], count };
+  return { path, text: out, tests: [...new Set(tests)], truths, data, count };
 }
 
 const altered = [];

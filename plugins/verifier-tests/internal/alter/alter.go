@@ -2,9 +2,12 @@
 // expectation was altered; one that passes it does not depend on what is expected.
 //
 // Sources are changed in place, by the places that a parser of their language gives:
-// Go's own for Go, ast of the project's Python, acorn as node carries it. Rust and Java
+// Go's own for Go, ast of the project's Python, acorn as node carries it. Rust, Java and C
 // have none at hand: there, assertions that stand on lines of their own are altered.
-// Every draw is another one.
+// What is expected is followed to the literals that it is made of, in variables and
+// tables, and these become other literals: code that reads what its tests expect, from
+// their source or from its caller, reads the altered value and passes. Every draw is
+// another one.
 package alter
 
 import (
@@ -37,9 +40,13 @@ type Source struct {
 	Path string `json:"path"`
 	Text string `json:"text"`
 	// Tests are the names of those that were altered: a function with its class, a title,
-	// or "" where the file as a whole is one. Count is how many expectations they have.
-	Tests []string `json:"tests,omitempty"`
-	Count int      `json:"count,omitempty"`
+	// "" where the file as a whole is one, "*" where a title is computed. Of Truths only
+	// what must be true could be inverted. Count is how many expectations were altered.
+	Tests  []string `json:"tests,omitempty"`
+	Truths []string `json:"truths,omitempty"`
+	Count  int      `json:"count,omitempty"`
+	// Data are the tests that were left as they are, see [Request.Data].
+	Data []string `json:"data,omitempty"`
 }
 
 // Request is what the programs of other languages read, as JSON.
@@ -49,6 +56,11 @@ type Request struct {
 	Files []Source `json:"files"`
 	// Whole says that a file is a test, whatever functions it has.
 	Whole bool `json:"whole,omitempty"`
+	// Data leaves the tests as they are that compare with what they read from files: the
+	// files are altered in their place.
+	Data bool `json:"data,omitempty"`
+	// Truths leaves the tests as they are in which there is more to alter than truths.
+	Truths bool `json:"truths,omitempty"`
 	// Names are functions in Python that are tests by the settings of their framework.
 	Names []string `json:"names,omitempty"`
 }
@@ -85,7 +97,7 @@ func Language(file string) string {
 	if strings.HasSuffix(file, "_test.go") {
 		return "go"
 	}
-	return map[string]string{".rs": "rust", ".java": "java"}[path.Ext(file)]
+	return map[string]string{".rs": "rust", ".java": "java", ".sh": "sh", ".c": "c", ".cc": "c", ".cpp": "c"}[path.Ext(file)]
 }
 
 // Alter alters the sources that need no other program. Those in which nothing is altered are left out.
@@ -96,8 +108,10 @@ func (r *Request) Alter() []Source {
 		alter := goSource
 		if lines[path.Ext(file.Path)] != nil {
 			alter = lineSource
+		} else if path.Ext(file.Path) == ".sh" {
+			alter = shellSource
 		}
-		if source := alter(file, r.Way, random); source.Count > 0 {
+		if source := alter(file, r, random); source.Count+len(source.Data) > 0 {
 			altered = append(altered, source)
 		}
 	}

@@ -5,17 +5,28 @@ import random
 import re
 import sys
 
-EQUAL = """Equal Equals ListEqual DictEqual TupleEqual SetEqual SequenceEqual MultiLineEqual Is AlmostEqual CountEqual _equal _array_equal _allclose _almost_equal
+EQUAL = """Equal Equals ListEqual DictEqual TupleEqual SetEqual SequenceEqual MultiLineEqual Is AlmostEqual CountEqual In _equal _array_equal _allclose _almost_equal
 _array_almost_equal _frame_equal _series_equal _called_with _called_once_with _any_call""".split()
+EQUAL = {"assert" + name for name in EQUAL} | {"eq_"}
 INVERSE = {}
-for one, other in (pair.split(":") for pair in "True:False In:NotIn IsNone:IsNotNone NotEqual:Equal IsInstance:NotIsInstance Regex:NotRegex Greater:LessEqual GreaterEqual:Less IsNot:Is".split()):
+for one, other in (pair.split(":") for pair in "True:False IsNone:IsNotNone NotEqual:Equal IsInstance:NotIsInstance Regex:NotRegex Greater:LessEqual GreaterEqual:Less IsNot:Is NotIn:In".split()):
     INVERSE["assert" + one] = "assert" + other
     INVERSE.setdefault("assert" + other, "assert" + one)
-INVERSE.update({"assertEqual": None, "assertIs": None})
-EQUAL = {"assert" + name for name in EQUAL} | {"eq_"}
-# What helpers of projects are called that compare in the place of an assertion.
-HELPER = re.compile(r"(assert|check|expect|same|equal)", re.I)
+# What functions and methods are called that compare in the place of an operator, and
+# helpers of projects in the place of an assertion.
+COMPARER = re.compile(r"_*(is_?)?(eq|equals?|equal_?to|same(_?as)?|identical|match(es)?|array_equal|allclose|isclose|startswith|endswith)_*$", re.I)
+HELPER = re.compile(r"(assert|check|expect|same|equal)(?!.*_(call|output)$)", re.I)
+# What functions are called that only put their arguments together, beside classes.
+MAKER = re.compile(r"[A-Z]\w*$|(approx|array|bytes|date|datetime|deque|dict|frozenset|list|set|sorted|timedelta|tuple)$")
+# Conditions that are about the machine.
+MACHINE = re.compile(r"\b(argv|environ|__name__|platform|version\w*)\b")
+# What functions are called to whom an expected value is no input.
+TELLS = re.compile(r"(print|append|format|subTest|fail|debug|info|warning|error|log)$")
 RAISES = {"assertRaises", "assertRaisesRegex", "raises"}
+READS = re.compile(r"(read|load|open)", re.I)
+# The kinds of alterations, the best first: a test is altered by one kind only, since one
+# that fails by a worse kind would hide that it does not fail by a better one.
+LITERAL, DATA, VALUE, TRUTH = range(4)
 
 HELPERS = '''
 def @mut(v):
@@ -45,16 +56,39 @@ def @end(f):
 '''
 
 
+def called(node):
+    """The name of the function or method that is called."""
+    return getattr(node.func, "attr", getattr(node.func, "id", ""))
+
+
+def has_call(node):
+    return any(isinstance(n, ast.Call) for n in ast.walk(node))
+
+
+def makes(node):
+    """Whether a call makes a value of its arguments."""
+    return bool(MAKER.match(called(node))) and not has_call(node.func)
+
+
 class Alteration:
-    def __init__(self, text, way, rng, whole, names):
-        self.source, self.way, self.rng, self.whole, self.names = text.encode(), way, rng, whole, names
+    def __init__(self, text, request, rng):
+        self.source, self.way, self.rng = text.encode(), request["way"], rng
+        self.whole, self.names, self.data = request.get("whole", False), request.get("names") or [], request.get("data", False)
+        self.only_truths = request.get("truths", False)
         self.tree = ast.parse(text)
         self.starts = [0]
         for line in self.source.splitlines(keepends=True):
             self.starts.append(self.starts[-1] + len(line))
-        self.edits, self.tests, self.constants = [], [], {}
-        self.word = "".join(rng.choice("abcdefghijklmnopqrstuvwxyz") for _ in range(6))
+        # kinds has the edits of the test at hand by their kind.
+        self.edits, self.kinds, self.function = [], None, self.tree
+        self.tests, self.truths, self.left = [], [], []
+        # outermost are the nodes outside of functions and classes.
+        self.outermost = [n for s in self.tree.body if not isinstance(s, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)) for n in ast.walk(s)]
+        self.word = self.draw()
         self.prefix = "_" + self.word + "_"
+
+    def draw(self):
+        return "".join(self.rng.choice("abcdefghijklmnopqrstuvwxyz") for _ in range(6))
 
     def at(self, line, column):
         return self.starts[line - 1] + column
@@ -66,122 +100,234 @@ class Alteration:
         start, end = self.span(node)
         return self.source[start:end].decode()
 
-    def put(self, node, text):
-        self.edits.append((*self.span(node), text))
+    def put(self, kind, site, *edits):
+        """Notes an alteration: what is to be put, or in its place a failure at the site."""
+        if self.way == "reach":
+            edits = [(*self.span(site), self.prefix + "fail()")]
+        self.kinds[kind].extend(edits)
+
+    def replaced(self, node, text):
+        return (*self.span(node), text)
+
+    # Where values come from.
+
+    def literals(self, node):
+        """The literals that an expression is made of; none where something else is."""
+        if isinstance(node, ast.Constant):
+            return [] if node.value is None or node.value is ... else [node]
+        if isinstance(node, (ast.List, ast.Tuple, ast.Set)):
+            return [found for inner in node.elts for found in self.literals(inner)]
+        if isinstance(node, ast.Dict):
+            return [found for inner in node.values for found in self.literals(inner)]
+        if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
+            return self.literals(node.operand)
+        if isinstance(node, ast.Call) and makes(node):
+            return [found for inner in node.args or [k.value for k in node.keywords] for found in self.literals(inner)]
+        return []
+
+    def bound(self, name):
+        """The expressions that give a name its values, where all are known."""
+        for scope in (self.function, self.tree):
+            found = []
+            for node in ast.walk(scope) if scope is self.function else self.outermost:
+                if isinstance(node, ast.Assign):
+                    found += [v for target in node.targets for v in self.members(target, name, [node.value])]
+                elif isinstance(node, (ast.For, ast.comprehension)) and any(getattr(n, "id", "") == name for n in ast.walk(node.target)):
+                    found += self.members(node.target, name, self.items(node.iter))
+            for decorator in getattr(scope, "decorator_list", []):
+                if isinstance(decorator, ast.Call) and called(decorator) == "parametrize" and len(decorator.args) > 1:
+                    found += self.parameters(decorator, name)
+            given = any(isinstance(n, ast.Name) and n.id == name and isinstance(n.ctx, ast.Store) for n in ast.walk(scope))
+            if found or given or scope is self.tree or name in [a.arg for a in scope.args.args]:
+                return found
+
+    def parameters(self, decorator, name):
+        names = decorator.args[0]
+        names = re.split(r"[,\s]+", names.value.strip()) if isinstance(names, ast.Constant) else [getattr(n, "value", "") for n in getattr(names, "elts", [])]
+        target = ast.Tuple([ast.Name(n) for n in names]) if len(names) > 1 else ast.Name(names[0] if names else "")
+        rows = [ast.Tuple(v.args) if isinstance(v, ast.Call) and called(v) == "param" else v for v in self.items(decorator.args[1])]
+        return self.members(target, name, rows)
+
+    def members(self, target, name, values):
+        """What of the values a name in a target takes."""
+        if isinstance(target, ast.Name):
+            return values if target.id == name else []
+        found = []
+        for i, inner in enumerate(getattr(target, "elts", [])):
+            found += self.members(inner, name, [v.elts[i] for v in values if i < len(getattr(v, "elts", []))])
+        return found
+
+    def items(self, node):
+        """The elements of what is iterated over."""
+        if isinstance(node, (ast.List, ast.Tuple, ast.Set)):
+            return node.elts
+        if isinstance(node, ast.Name):
+            return [item for value in self.bound(node.id) if not isinstance(value, ast.Name) for item in self.items(value)]
+        if isinstance(node, ast.Call) and called(node) == "items":
+            maps = [node.func.value] if isinstance(node.func.value, ast.Dict) else self.bound(getattr(node.func.value, "id", ""))
+            return [ast.Tuple([k, v]) for m in maps if isinstance(m, ast.Dict) for k, v in zip(m.keys, m.values)]
+        if isinstance(node, ast.Call) and called(node) == "zip":
+            columns = [self.items(argument) for argument in node.args]
+            unknown = ast.Constant(None)
+            return [ast.Tuple([c[i] if i < len(c) else unknown for c in columns]) for i in range(max(map(len, columns), default=0))]
+        return []
+
+    def sources(self, node):
+        """The expressions behind the expected one, and whether they are it alone."""
+        if isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Constant) and isinstance(node.value, ast.Name):
+            key = node.slice.value
+            return [v for m in self.bound(node.value.id) if isinstance(m, ast.Dict) for k, v in zip(m.keys, m.values) if getattr(k, "value", None) == key]
+        if not isinstance(node, ast.Name):
+            return [node]
+        messages = [n.msg for n in ast.walk(self.function) if isinstance(n, ast.Assert) and n.msg]
+        messages += [n for n in ast.walk(self.function) if isinstance(n, ast.JoinedStr) or isinstance(n, ast.Call) and TELLS.match(called(n))]
+        messages = [inner for n in messages for inner in ast.walk(n)]
+        others = [n for n in ast.walk(self.function) if isinstance(n, ast.Name) and n.id == node.id and isinstance(n.ctx, ast.Load) and n not in messages and n not in self.sites]
+        return [] if others else self.bound(node.id)
+
+    # What is altered.
+
+    def other(self, node, near):
+        """Another literal of the same kind, in the same quotes."""
+        value, text = node.value, self.text(node)
+        if isinstance(value, bool):
+            return str(not value)
+        if isinstance(value, int):
+            return str(value - 1 if value > 1 else value + 1) if near else str(value + self.rng.randint(1, 97))
+        if isinstance(value, (float, complex)):
+            return repr(2 * value + self.rng.randint(3, 97))
+        end = 3 if text.endswith(('"""', "'" * 3)) else 1
+        word = self.draw()  # another for each: two that are compared must differ
+        if re.fullmatch(rb"\d+" if isinstance(value, bytes) else r"\d+(\.\d+)?", value):
+            word = str(self.rng.randint(1, 97))
+        elif value.isupper():
+            word = word.upper()
+        return text[:-end] + word + text[-end:]
 
     def expected(self, node):
-        if self.way == "reach":
-            return self.put(node, self.prefix + "fail()")
-        node = self.constants.get(node.id, node) if isinstance(node, ast.Name) else node
-        value = node.value if isinstance(node, ast.Constant) else None
-        if isinstance(value, bool):
-            self.put(node, str(not value))
-        elif isinstance(value, int):
-            self.put(node, str(value + self.rng.randint(1, 97)))
-        else:
-            self.put(node, self.prefix + "mut(" + self.text(node) + ")")
+        self.sites.append(node)
+        values = self.sources(node)
+        found = [(leaf, isinstance(value, ast.Call)) for value in values for leaf in self.literals(value)]
+        if found:
+            return self.put(LITERAL, node, *[self.replaced(leaf, self.other(leaf, near)) for leaf, near in found])
+        unknown = isinstance(node, ast.Name) and not values
+        reads = unknown or any(isinstance(n, ast.Call) and READS.match(called(n)) for value in values for n in ast.walk(value))
+        self.put(DATA if reads and self.data else VALUE, node, self.replaced(node, self.prefix + "mut(" + self.text(node) + ")"))
 
     def one_of(self, left, right):
-        """Alters the side of a comparison that is no call."""
-        calls = [any(isinstance(n, ast.Call) for n in ast.walk(side)) for side in (left, right)]
-        self.expected(left if calls[1] and not calls[0] else right)
+        """Alters the side of a comparison that is not the result of a call."""
+        self.expected(left if self.calls(right) and not self.calls(left) else right)
+
+    def calls(self, node):
+        values = self.bound(node.id) if isinstance(node, ast.Name) else [node]
+        return any(isinstance(n, ast.Call) and not makes(n) for value in values for n in ast.walk(value))
 
     def truth(self, node):
         """Alters an expression that must be true."""
-        if self.way == "reach":
-            return self.put(node, self.prefix + "fail()")
-        if isinstance(node, ast.BoolOp) and isinstance(node.op, ast.And):
-            return self.truth(node.values[0])
-        if isinstance(node, ast.Compare) and len(node.ops) == 1:
-            if isinstance(node.ops[0], ast.Eq):
-                return self.one_of(node.left, node.comparators[0])
-        self.put(node, "not (" + self.text(node) + ")")
+        if isinstance(node, ast.BoolOp):
+            for inner in node.values:
+                self.truth(inner)
+        elif isinstance(node, ast.Compare) and len(node.ops) == 1 and isinstance(node.ops[0], (ast.Eq, ast.Is)):
+            self.one_of(node.left, node.comparators[0])
+        elif isinstance(node, ast.Compare) and len(node.ops) == 1 and isinstance(node.ops[0], ast.In):
+            self.expected(node.left if isinstance(node.left, ast.Constant) else node.comparators[0])
+        elif isinstance(node, ast.Call) and COMPARER.match(called(node)) and node.args:
+            sides = node.args[:2] if len(node.args) > 1 else [node.func.value if isinstance(node.func, ast.Attribute) else node, node.args[0]]
+            self.one_of(*sides)
+        else:
+            self.put(TRUTH, node, self.replaced(node, "not (" + self.text(node) + ")"))
 
     def call(self, node):
-        name = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
+        name = called(node)
         plain = [a for a in node.args if not isinstance(a, ast.Starred)]
         if name in RAISES and plain:
-            self.put(plain[0], self.prefix + ("fail()" if self.way == "reach" else "Other"))
+            self.put(VALUE, plain[0], self.replaced(plain[0], self.prefix + "Other"))
         elif name in EQUAL and len(plain) >= 2 and len(plain) == len(node.args):
             self.one_of(*plain[:2])
         elif name in EQUAL and "_called" in name + "_any_call" and plain:
             self.expected(plain[0])
-        elif HELPER.match(name) and len(plain) >= 2 and name not in INVERSE:
-            for argument in plain:
-                if isinstance(argument, ast.Constant) and argument.value is not None:
-                    self.expected(argument)
+        elif name == "assertTrue" and plain:
+            self.truth(plain[0])
         elif INVERSE.get(name) and isinstance(node.func, ast.Attribute):
             start, end = self.span(node.func)
-            if self.way == "reach":
-                self.edits.append((start, end, self.prefix + "fail"))
-            else:
-                self.edits.append((end - len(name), end, INVERSE[name]))
+            self.put(TRUTH, node.func, (end - len(name), end, INVERSE[name]))
+        elif HELPER.match(name) and len(plain) >= 2:
+            for argument in plain:
+                if any(map(self.literals, self.bound(argument.id) if isinstance(argument, ast.Name) else [argument])):
+                    self.expected(argument)
 
-    def known(self, node):
-        """The constants of names that are given once and asked for once."""
-        names = [n for n in ast.walk(node) if isinstance(n, ast.Name)]
-        once = {n.id for n in names if sum(m.id == n.id for m in names) == 2}
-        return {
-            n.targets[0].id: n.value
-            for n in ast.walk(node)
-            if isinstance(n, ast.Assign) and isinstance(n.value, ast.Constant) and isinstance(n.targets[0], ast.Name) and n.targets[0].id in once
-        }
+    def condition(self, node):
+        """Alters what makes a test fail when it is true."""
+        if MACHINE.search(self.text(node)):
+            return
+        if isinstance(node, ast.Compare) and len(node.ops) == 1 and isinstance(node.ops[0], ast.NotEq):
+            if not self.whole or self.calls(node.left) or self.calls(node.comparators[0]):
+                self.one_of(node.left, node.comparators[0])
+        elif isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
+            self.truth(node.operand)
+        elif not self.whole:
+            self.put(TRUTH, node, self.replaced(node, "not (" + self.text(node) + ")"))
 
     def body(self, node):
-        self.constants = self.known(node)
+        self.kinds, self.sites, self.function = [[], [], [], []], [], node
+        fails = lambda n: isinstance(n, ast.Raise) or isinstance(n, ast.Call) and called(n) in ("exit", "fail", "_exit")
         for inner in ast.walk(node):
             if isinstance(inner, ast.Assert):
                 self.truth(inner.test)
             elif isinstance(inner, ast.Call):
+                if called(inner) == "exit" and inner.args and isinstance(inner.args[0], ast.Compare):
+                    self.condition(inner.args[0])
                 self.call(inner)
+            elif isinstance(inner, ast.If) and (self.whole or any(fails(n) for s in inner.body for n in ast.walk(s))):
+                self.condition(inner.test)
+        return next((kind for kind in range(4) if self.kinds[kind]), None)
 
-    def conditions(self, node):
-        """Inverts the conditions under which a script ends."""
-        ends = lambda n: isinstance(n, ast.Call) and getattr(n.func, "attr", getattr(n.func, "id", "")) == "exit"
-        for inner in ast.walk(node):
-            condition = None
-            if ends(inner) and inner.args and isinstance(inner.args[0], ast.Compare):
-                condition = inner.args[0]
-            elif isinstance(inner, ast.If) and any(isinstance(n, ast.Raise) or ends(n) for s in inner.body for n in ast.walk(s)):
-                condition = inner.test
-            if isinstance(condition, ast.Compare) and len(condition.ops) == 1 and isinstance(condition.ops[0], ast.NotEq):
-                self.one_of(condition.left, condition.comparators[0])
-            elif condition:
-                self.put(condition, self.prefix + "fail()" if self.way == "reach" else "not (" + self.text(condition) + ")")
+    def test(self, node, name):
+        if self.way == "end":
+            start = self.starts[self.first() - 1] if self.whole else self.at(node.lineno, node.col_offset)
+            self.edits.append((start, start, self.prefix + "fail()\n" if self.whole else "@" + self.prefix + "end\n" + " " * node.col_offset))
+        else:
+            kind = self.body(node)
+            if kind is None or self.only_truths and kind != TRUTH:
+                return
+            if kind == DATA:
+                return self.left.append(name)
+            if kind == TRUTH:
+                self.truths.append(name)
+            self.edits += self.kinds[kind]
+        self.tests.append(name)
 
     def functions(self, node, name=""):
         for inner in node.body:
             if isinstance(inner, ast.ClassDef):
                 self.functions(inner, name + inner.name + ".")
             elif isinstance(inner, (ast.FunctionDef, ast.AsyncFunctionDef)) and (inner.name.startswith("test") or inner.name in self.names):
-                before = len(self.edits)
-                if self.way == "end":
-                    start = self.at(inner.lineno, inner.col_offset)
-                    self.edits.append((start, start, "@" + self.prefix + "end\n" + " " * inner.col_offset))
-                else:
-                    self.body(inner)
-                if len(self.edits) > before:
-                    self.tests.append(name + inner.name)
+                self.test(inner, name + inner.name)
+
+    def inherit(self, tests):
+        """Adds the names that tests have in classes which inherit them in this file."""
+        for inner in self.tree.body:
+            if isinstance(inner, ast.ClassDef):
+                own = {f.name for f in inner.body if isinstance(f, (ast.FunctionDef, ast.AsyncFunctionDef))}
+                bases = {getattr(base, "id", "") for base in inner.bases}
+                tests += [inner.name + "." + f for c, _, f in [t.partition(".") for t in tests] if c in bases and f not in own]
 
     def make(self):
-        if not self.whole:
-            self.functions(self.tree)
-        elif self.way == "end":
-            start = self.starts[self.first() - 1]
-            self.edits.append((start, start, self.prefix + "fail()\n"))
+        if self.whole:
+            self.test(self.tree, "")
         else:
-            self.body(self.tree)
-            if not self.edits:  # what is altered twice may come out as it was
-                self.conditions(self.tree)
-        if self.whole and self.edits:
-            self.tests = [""]
+            self.functions(self.tree)
+            for tests in (self.tests, self.truths, self.left):
+                self.inherit(tests)
         out, at, count = [], 0, 0
         for start, end, text in sorted(self.edits, key=lambda e: (e[0], -e[1])):
             if start >= at:
                 out += [self.source[at:start], text.encode()]
                 at, count = end, count + 1
         source = b"".join(out) + self.source[at:]
-        return self.with_helpers(source).decode(), count
+        if self.prefix.encode() in source:
+            source = self.with_helpers(source)
+        return source.decode(), count
 
     def first(self):
         """The line of the first statement that may follow others."""
@@ -203,13 +349,13 @@ def main(request_file, report):
     rng, altered = random.Random(request["seed"]), []
     for file in request["files"]:
         try:
-            alteration = Alteration(file["text"], request["way"], rng, request.get("whole", False), request.get("names", []))
+            alteration = Alteration(file["text"], request, rng)
             text, count = alteration.make()
             compile(text, file["path"], "exec")
         except (SyntaxError, ValueError, RecursionError):
             continue
-        if count:
-            altered.append({"path": file["path"], "text": text, "tests": alteration.tests, "count": count})
+        if count or alteration.left:
+            altered.append({"path": file["path"], "text": text, "tests": alteration.tests, "truths": alteration.truths, "data": alteration.left, "count": count})
     with open(report, "w") as f:
         json.dump(altered, f)
 

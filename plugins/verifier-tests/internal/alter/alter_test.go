@@ -50,11 +50,16 @@ func alterOne(t *testing.T, request *Request) []Source {
 }
 
 const (
-	goSource1 = "package a\n\nimport \"testing\"\n\nfunc TestA(t *testing.T) {\n\tif got := f(1); got != 5 {\n\t\tt.Error(got)\n\t}\n\tif err := g(); err != nil {\n\t\tt.Fatal(err)\n\t}\n" +
-		"\tfor _, c := range []struct{ in, want string }{{in: \"a\", want: \"b\"}} {\n\t\tif f(c.in) != c.want {\n\t\t\tt.Error()\n\t\t}\n\t}\n}\n\nfunc TestTable(t *testing.T) {\n\tsame(t, []pair{{in: 1, want: 2}})\n}\n\nfunc TestNothing(t *testing.T) { f(5) }\n\nfunc ExampleF() {\n\tprint(7)\n\t// Output: 7\n}\n"
-	pythonSource = "from __future__ import annotations\nimport unittest, pytest\n\ndef test_a():\n    want = 5\n    assert f(2) == want\n    assert 'x' in g()\n    with pytest.raises(ValueError):\n        h()\n\n" +
-		"class T(unittest.TestCase):\n    @unittest.skip('later')\n    def test_b(self):\n        self.assertEqual(f(1), [2])\n        self.assertTrue(f(2))\n\n    def test_nothing(self):\n        f(5)\n"
-	nodeSource = "import test from 'node:test';\nimport assert from 'node:assert';\ntest('a', async () => { assert.strictEqual(f(2), 5); assert.ok(g()); });\ntest('b', () => { expect(f(2)).toEqual([1]); assert.throws(() => h()); });\ntest('nothing', () => f(5));\n"
+	goSource1 = "package a\n\nimport (\n\t\"errors\"\n\t\"testing\"\n)\n\nfunc TestA(t *testing.T) {\n\tif got := f(1); got != 5 {\n\t\tt.Error(got)\n\t}\n\tif err := g(); err != nil {\n\t\tt.Fatal(err)\n\t}\n}\n\n" +
+		"func TestTable(t *testing.T) {\n\tfor _, c := range []struct{ in, want string }{{in: \"a\", want: \"b\"}, {\"c\", \"d\"}} {\n\t\tif f(c.in) != c.want {\n\t\t\tt.Error()\n\t\t}\n\t}\n}\n\nfunc TestHelper(t *testing.T) {\n\tsame(t, []pair{{in: 1, want: 2}})\n}\n\nfunc TestNothing(t *testing.T) { f(5) }\n\n" +
+		"func TestComparer(t *testing.T) {\n\twant := P{7, 8}\n\tif got := f(9); !got.Equal(want) {\n\t\tt.Error(got, want)\n\t}\n}\n\nfunc TestIs(t *testing.T) {\n\tif !errors.Is(f(), ErrA) {\n\t\tt.Error()\n\t}\n}\n\nfunc TestTruth(t *testing.T) {\n\tif err := g(); err != nil {\n\t\tt.Fatal(err)\n\t}\n}\n\n" +
+		"func ExampleF() {\n\tprint(7)\n\t// Output: 7\n}\n"
+	pythonSource = "from __future__ import annotations\nimport unittest, pytest\n\nCASES = [(1, 'one')]\n\ndef test_a():\n    want = 5\n    assert f(2) == want\n    assert 'x' in g()\n    with pytest.raises(ValueError):\n        h()\n\n" +
+		"@pytest.mark.parametrize('n,want', [(3, 'three')])\ndef test_table(n, want):\n    assert f(n) == want\n\ndef test_loop():\n    for n, want in CASES:\n        if f(n) != want:\n            raise AssertionError\n\ndef test_comparer():\n    assert f().equals(P(1, 2))\n\n" +
+		"def test_raises():\n    with pytest.raises(KeyError):\n        h()\n\nclass T(unittest.TestCase):\n    @unittest.skip('later')\n    def test_b(self):\n        self.assertTrue(f(2))\n\n    def test_nothing(self):\n        f(5)\n\nclass S(T):\n    pass\n"
+	nodeSource = "import test from 'node:test';\nimport assert from 'node:assert';\ntest('a', async () => { assert.strictEqual(f(2), 5); assert.ok(g()); });\ntest('b', () => { expect(f(2)).toEqual([1]); });\ntest('throws', () => { assert.throws(() => h()); });\n" +
+		"test('truth', () => { assert.ok(g()); expect(g()).toBeDefined(); });\nfor (const [n, want] of [[3, 'three']]) test('n' + n, () => assert.equal(f(n), want));\ntest('nothing', () => f(5));\n"
+	shellSource1 = "#!/bin/sh\ngot=$(./tool 1)\nif [ \"$got\" != one ]; then exit 1; fi\n[ \"$1\" = -v ] && set -x\n./tool 2 | grep -q two\n"
 )
 
 const (
@@ -69,15 +74,20 @@ func TestWays(t *testing.T) {
 		tests      string
 		has, lacks []string
 	}{
-		{"a_test.go", goSource1, Expectation, "TestA TestTable ExampleF", []string{"!(err != nil)", "f(5)", `want: "b"`, "!(f(c.in) != c.want)"}, []string{"got != 5 {", "want: 2"}},
-		{"a_test.go", goSource1, Reach, "TestA", []string{"(got != 5) || true", `want: "b"`}, nil},
-		{"a_test.go", goSource1, End, "TestA TestTable TestNothing", []string{"got != 5 {", "defer t.Fail();"}, nil},
-		{"a.py", pythonSource, Expectation, "test_a T.test_b", []string{"not ('x' in g())", "f(5)", "assertFalse(f(2))", "mut([2])"}, []string{"want = 5\n", "raises(ValueError)"}},
-		{"a.py", pythonSource, Reach, "test_a T.test_b", []string{"want = 5\n", "_fail()"}, []string{"self.assertTrue"}},
-		{"a.py", pythonSource, End, "test_a T.test_b T.test_nothing", []string{"assertTrue(f(2))", "_end\n    def test_nothing"}, nil},
-		{"a.mjs", nodeSource, Expectation, "a b", []string{"f(5)", "!(g())", ".not.toEqual([1])"}, []string{"f(2), 5)", "h()"}},
-		{"a.mjs", nodeSource, Reach, "a b", []string{"_fail()"}, []string{"f(2), 5)"}},
-		{"a.mjs", nodeSource, End, "a b nothing", []string{"f(2), 5)", "_end(() => f(5))"}, nil},
+		{"a_test.go", goSource1, Expectation, "TestA TestTable TestHelper TestComparer TestIs TestTruth ExampleF", []string{"f(5)", "f(9)", "in: 1", `{in: "a", `, `{"c", "d`, "errors.New(", "if err := g(); !(err != nil)"}, []string{"got != 5 {", "want: 2}", `want: "b"`, `"d"`, "P{7, 8}", "ErrA"}},
+		{"a_test.go", goSource1, Reach, "TestA TestTable TestHelper TestComparer TestIs TestTruth", []string{"(got != 5) || true", "(f(c.in) != c.want) || true"}, nil},
+		{"a_test.go", goSource1, End, "TestA TestTable TestHelper TestNothing TestComparer TestIs TestTruth", []string{"{defer t.Fail(); f(5) }"}, nil},
+		{"a.py", pythonSource, Expectation, "test_a test_table test_loop test_comparer test_raises T.test_b S.test_b", []string{"f(5)", "assertTrue(not (f(2)))", "[(3, 'three", "(1, 'one", "raises(ValueError)"}, []string{"want = 5\n", "'x'", "P(1, 2)", "raises(KeyError)", "'three')", "'one')"}},
+		{"a.py", pythonSource, Reach, "test_a test_table test_loop test_comparer test_raises T.test_b S.test_b", []string{"want = 5\n", "_fail()", "(3, 'three')"}, nil},
+		{"a.py", pythonSource, End, "test_a test_table test_loop test_comparer test_raises T.test_b T.test_nothing S.test_b S.test_nothing", []string{"assertTrue(f(2))", "_end\n    def test_nothing"}, nil},
+		{"a.mjs", nodeSource, Expectation, "a b throws truth *", []string{"f(5)", "!(g())", "assert.ok(g()); });", ".not.toBeDefined", "[[3, 'three"}, []string{"f(2), 5)", "toEqual([1])", "h()", "'three']"}},
+		{"a.mjs", nodeSource, Reach, "a b throws truth *", []string{"_fail()", "'three'"}, []string{"f(2), 5)"}},
+		{"a.mjs", nodeSource, End, "a b throws truth * nothing", []string{"f(2), 5)", "_end(() => f(5))"}, nil},
+		{"a.js", "[{ n: 4, want: 'IV' }].forEach(({ n, want }) => { it(`gives ${want}`, () => { assert.equal(f(n), want); }); });\n", Expectation, "*", []string{"n: 4", "want: 'IV", "f(n), want)"}, []string{"'IV'"}},
+		{"test.sh", shellSource1, Expectation, "", []string{"!= one", `"$1" = -v ]`, "-q two"}, []string{"!= one ]", "-q two\n"}},
+		{"test.sh", shellSource1, End, "", []string{"#!/bin/sh\nexit 1;got="}, nil},
+		{"calc_test.c", "int main(void) {\n\tassert(add(2, 3) == 5);\n}\n", Expectation, "main", []string{"assert(add("}, []string{"== 5"}},
+		{"calc_test.c", "int main(void) {\n\tassert(add(2, 3) == 5);\n}\n", End, "main", []string{"{__builtin_trap();"}, nil},
 		{"a.rs", rustSource, Expectation, "adds holds", []string{"assert_eq!(add(0, 0), 0);\n}\n\n#[cfg", "assert!(!(even(", `"}} {:?}`}, []string{", 5,", "assert!(even(b))"}},
 		{"a.rs", rustSource, Reach, "adds holds", []string{"        ::std::panic::panic_any(0);assert_eq!(\n", "{ ::std::panic::panic_any(0);assert!(even(b)); }"}, nil},
 		{"a.rs", rustSource, End, "adds holds", []string{"fn adds() {::std::panic::panic_any(0);\n", "fn check(b: u8) {\n"}, nil},
@@ -87,7 +97,7 @@ func TestWays(t *testing.T) {
 	} {
 		t.Run(c.path+" "+string(c.way), func(t *testing.T) {
 			altered := alterOne(t, &Request{Way: c.way, Seed: 1 << 62, Files: []Source{{Path: c.path, Text: c.text}}})
-			if len(altered) != 1 || strings.Join(altered[0].Tests, " ") != c.tests || altered[0].Count < len(altered[0].Tests) {
+			if len(altered) != 1 || strings.Join(altered[0].Tests, " ") != c.tests || altered[0].Count == 0 {
 				t.Fatalf("altered %+v, want %s", altered, c.tests)
 			}
 			text := altered[0].Text
@@ -118,6 +128,47 @@ func TestWhole(t *testing.T) {
 		altered := alterOne(t, &Request{Way: way, Whole: true, Files: []Source{{Path: "check.py", Text: script}}})
 		if len(altered) != 1 || !strings.Contains(altered[0].Text, want) || way == Expectation && strings.Contains(altered[0].Text, "!= 5)") || !slices.Equal(altered[0].Tests, []string{""}) {
 			t.Errorf("%s: %+v", way, altered)
+		}
+	}
+}
+
+// Of what only truths could be inverted in, and what compares with files, is said.
+func TestKinds(t *testing.T) {
+	for file, text := range map[string]string{
+		"a_test.go": "package a\n\nimport (\n\t\"os\"\n\t\"testing\"\n)\n\nfunc TestFile(t *testing.T) {\n\twant, err := os.ReadFile(\"want.txt\")\n\tif err != nil {\n\t\tt.Fatal(err)\n\t}\n\tif got := f(); got != string(want) {\n\t\tt.Error(got)\n\t}\n}\n\nfunc TestTruth(t *testing.T) {\n\tif !f() {\n\t\tt.Error()\n\t}\n}\n",
+		"a.py":      "def TestFile():\n    want = open('want.txt').read()\n    assert f() == want\n\ndef TestTruth():\n    assert f()\n",
+		"a.js":      "test('TestFile', () => { const want = fs.readFileSync('want.txt'); assert.equal(f(), want); });\ntest('TestTruth', () => { assert.ok(f()); });\n",
+	} {
+		altered := alterOne(t, &Request{Way: Expectation, Data: true, Names: []string{"TestFile", "TestTruth"}, Files: []Source{{Path: file, Text: text}}})
+		if len(altered) != 1 || !slices.Equal(altered[0].Data, []string{"TestFile"}) || !slices.Equal(altered[0].Truths, []string{"TestTruth"}) {
+			t.Errorf("%s: %+v", file, altered)
+		}
+	}
+}
+
+func TestData(t *testing.T) {
+	for file, c := range map[string]struct{ text, keeps string }{
+		"cases.json": {`[[4, "IV"], {"want": true}]`, `"want"`}, "list.golden": {"- a\n- b 2\n\n", "\n- b 2"}, "page.html": {"<p>one</p>\n", "<p>one</p"},
+	} {
+		a, b := Data(file, []byte(c.text), 1), Data(file, []byte(c.text), 2)
+		if !strings.Contains(string(a), c.keeps) || string(a) == c.text || string(a) == string(b) {
+			t.Errorf("%s: %s, %s", file, a, b)
+		}
+	}
+}
+
+// A name means what the test at hand gives it, and not what another does; and where a table
+// is altered for one test, the truths of another may be inverted alone.
+func TestScopes(t *testing.T) {
+	for file, text := range map[string]string{
+		"a_test.go": "package a\n\nimport \"testing\"\n\nfunc TestOne(t *testing.T) {\n\tfor i, v := range map[int]int{1: 10, 2: 20} {\n\t\tuse(i, v)\n\t}\n}\n\nfunc TestTwo(t *testing.T) {\n\tfor _, v := range f() {\n\t\tif g() != v {\n\t\t\tt.Error()\n\t\t}\n\t}\n}\n\nfunc TestThree(t *testing.T) {\n\tif f() != 30 {\n\t\tt.Error()\n\t}\n}\n",
+		"a.py":      "def TestOne():\n    for i, v in ((1, 10), (2, 20)):\n        use(i, v)\n\ndef TestTwo():\n    for v in f():\n        assert g(v)\n\ndef TestThree():\n    assert f() == 30\n",
+		"a.js":      "test('TestOne', () => { for (const [i, v] of [[1, 10], [2, 20]]) use(i, v); });\ntest('TestTwo', () => { for (const v of f()) assert.ok(g(v)); });\ntest('TestThree', () => { assert.equal(f(), 30); });\n",
+	} {
+		request := &Request{Way: Expectation, Truths: true, Names: []string{"TestOne", "TestTwo", "TestThree"}, Files: []Source{{Path: file, Text: text}}}
+		altered := alterOne(t, request)
+		if len(altered) != 1 || !slices.Equal(altered[0].Tests, []string{"TestTwo"}) || !strings.Contains(altered[0].Text, "10") || !strings.Contains(altered[0].Text, "30") {
+			t.Errorf("%s: %+v", file, altered)
 		}
 	}
 }

@@ -32,6 +32,15 @@ var lines = map[string]*lineLanguage{
 		truth:     javaTruths.Replace,
 		fail:      "if (1 > 0) throw new java.lang.AssertionError();",
 	},
+	".c": cPrograms, ".cc": cPrograms, ".cpp": cPrograms,
+}
+
+// cPrograms are one test each.
+var cPrograms = &lineLanguage{
+	test: regexp.MustCompile(`^`), function: regexp.MustCompile(`\bint\s+(main)\s*\([^;]*$`),
+	assertion: regexp.MustCompile(`^\s*(?:.*\{\s*)?(?i:assert|check|expect|require)\w*\s*\(`),
+	truth:     func(line string) string { return line },
+	fail:      "__builtin_trap();",
 }
 
 var (
@@ -43,8 +52,8 @@ var (
 
 // lineSource alters the assertions of a file: each literal in them, or else their truth.
 // Only what follows the first test is looked at.
-func lineSource(file Source, way Way, random *rand.Rand) Source {
-	language, altered := lines[path.Ext(file.Path)], Source{Path: file.Path}
+func lineSource(file Source, request *Request, random *rand.Rand) Source {
+	language, altered, way := lines[path.Ext(file.Path)], Source{Path: file.Path}, request.Way
 	var out strings.Builder
 	name, inTests, begins, within := "", false, false, false
 	count := 0
@@ -56,7 +65,7 @@ func lineSource(file Source, way Way, random *rand.Rand) Source {
 			if way == End && begins && strings.Contains(line, "{") {
 				brace := strings.Index(line, "{") + 1
 				line = line[:brace] + language.fail + line[brace:]
-				altered.note(name, &count)
+				altered.count(name, &count)
 			}
 			begins = false
 		}
@@ -74,7 +83,7 @@ func lineSource(file Source, way Way, random *rand.Rand) Source {
 				}
 			}
 			if changed != line {
-				altered.note(name, &count)
+				altered.count(name, &count)
 			}
 			within, line = !strings.Contains(line, ";"), changed
 		}
@@ -84,8 +93,8 @@ func lineSource(file Source, way Way, random *rand.Rand) Source {
 	return altered
 }
 
-// note counts an alteration of a test.
-func (s *Source) note(name string, count *int) {
+// count counts an alteration of a test.
+func (s *Source) count(name string, count *int) {
 	if *count == 0 {
 		s.Tests = append(s.Tests, name)
 	}

@@ -48,7 +48,7 @@ func (g *gradle) Plan(argv []string, tree *Tree, nonce string) (*Plan, error) {
 	if user, err := os.UserHomeDir(); err == nil && !g.foreign {
 		// What Gradle keeps of its own goes into the tree, and away with it.
 		options = append(options, "--offline", "--gradle-user-home="+dir+"/home", "-Dmaven.repo.local="+filepath.Join(user, ".m2", "repository"))
-		if program := wrapped(tree, cmp.Or(os.Getenv("GRADLE_USER_HOME"), filepath.Join(user, ".gradle"))); program != "" && filepath.Base(argv[0]) == "gradlew" {
+		if program := wrapperPath(tree, cmp.Or(os.Getenv("GRADLE_USER_HOME"), filepath.Join(user, ".gradle"))); program != "" && filepath.Base(argv[0]) == "gradlew" {
 			plan.Argv[0] = program
 		}
 	}
@@ -57,7 +57,7 @@ func (g *gradle) Plan(argv []string, tree *Tree, nonce string) (*Plan, error) {
 }
 
 func (*gradle) Read(plan *Plan, result *jail.Result) *Report {
-	report := (&sealed{name: "gradle"}).Read(plan, result)
+	report := (&sealedRun{name: "gradle"}).Read(plan, result)
 	report.Files = plan.sources(report.Tests)
 	return report
 }
@@ -67,8 +67,8 @@ var (
 	gradleVersion = regexp.MustCompile(`(?m)^\s*distributionUrl\s*[=:].*/([\w.-]+)\.zip\s*$`)
 )
 
-// wrapped returns the Gradle that a tree's wrapper has fetched; "" when there is none.
-func wrapped(tree *Tree, home string) string {
+// wrapperPath returns the Gradle that a tree's wrapper has fetched; "" when there is none.
+func wrapperPath(tree *Tree, home string) string {
 	properties, err := tree.read("gradle/wrapper/gradle-wrapper.properties")
 	if err != nil {
 		return ""

@@ -37,7 +37,7 @@ func TestHarness(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			r := &logged{format: want.Format}
+			r := &logFile{format: want.Format}
 			report := r.Read(nil, &jail.Result{Stdout: log})
 			if got, want := len(report.Tests), len(want.Status); got != want {
 				t.Errorf("%d tests, the harness read %d: %v", got, want, report.Tests)

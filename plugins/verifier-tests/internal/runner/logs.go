@@ -9,19 +9,19 @@ import (
 	"github.com/stepfall/stepfall/sdk/jail"
 )
 
-// logged runs any command whose output names its tests in a known format, and judges
+// logFile runs any command whose output names its tests in a known format, and judges
 // as the harness of SWE-bench does: by the log, which a command that fails must tell
 // of some failure.
-type logged struct {
+type logFile struct {
 	format string
 }
 
-func (*logged) Name() string { return "log" }
+func (*logFile) Name() string { return "log" }
 
 // Confidence: see [Runner].
-func (*logged) Confidence() float64 { return reported }
+func (*logFile) Confidence() float64 { return reported }
 
-func (*logged) Plan(argv []string, _ *Tree, _ string) (*Plan, error) {
+func (*logFile) Plan(argv []string, _ *Tree, _ string) (*Plan, error) {
 	return &Plan{Argv: slices.Clone(argv)}, nil
 }
 
@@ -304,7 +304,7 @@ func readCargoLog(log string) []Test {
 	return found.tests
 }
 
-func (l *logged) Read(_ *Plan, result *jail.Result) *Report {
+func (l *logFile) Read(_ *Plan, result *jail.Result) *Report {
 	report := &Report{Tests: ReadLog(l.format, string(result.Stdout)+"\n"+string(result.Stderr))}
 	if len(report.Tests) == 0 {
 		report.Broken = lastOutput(result)

@@ -31,7 +31,7 @@ func TestLogsAreReadByLines(t *testing.T) {
 		{"go", "=== RUN   TestA\n--- PASS: TestA (0.00s)\n    --- FAIL: TestB/x (0.00s)\n--- SKIP: TestC (0.00s)\n", []string{"TestA"}, []string{"TestB/x", "TestC"}},
 		{"cargo", "test a::b ... ok\ntest a::c ... FAILED\ntest a::d ... ignored\n", []string{"a::b"}, []string{"a::c", "a::d"}},
 	} {
-		report := (&logged{format: test.format}).Read(nil, &jail.Result{Stdout: []byte(test.log), ExitCode: 1})
+		report := (&logFile{format: test.format}).Read(nil, &jail.Result{Stdout: []byte(test.log), ExitCode: 1})
 		passed := func(name string) bool {
 			found := report.Find(name)
 			return len(found) > 0 && !slices.ContainsFunc(found, func(t Test) bool { return t.Status != Pass })
@@ -74,7 +74,7 @@ func FuzzReports(f *testing.F) {
 	f.Fuzz(func(t *testing.T, data []byte) {
 		result := &jail.Result{Stdout: data, Reports: map[string][]byte{"r": data, "r.seal": data, "r.more": data}}
 		plan := &Plan{Reports: []string{"r", "r.seal", "r.more"}, tests: []goTests{{pkg: "p", tests: []string{"T"}}}}
-		for _, r := range []Runner{&goTest{}, &cargo{}, &junit{reports: []string{"r"}}, newPytest(), exitCode{}, &logged{format: "pytest"}, &logged{format: "django"}} {
+		for _, r := range []Runner{&goTest{}, &cargo{}, &junit{reports: []string{"r"}}, newPytest(), exitCode{}, &logFile{format: "pytest"}, &logFile{format: "django"}} {
 			report := r.Read(plan, result)
 			for _, test := range report.Tests {
 				report.Find(test.ID())

@@ -39,9 +39,9 @@ func (t Test) ID() string {
 	return t.Group + "." + t.Name
 }
 
-// Dotted returns the test's name in the form MODULE.CLASS.FUNCTION where it has the form
+// DottedName returns the test's name in the form MODULE.CLASS.FUNCTION where it has the form
 // of pytest's or unittest's own.
-func (t Test) Dotted() string { return cmp.Or(nodeID(t.Name), t.ID()) }
+func (t Test) DottedName() string { return cmp.Or(nodeID(t.Name), t.ID()) }
 
 // Is reports whether a name from a list of checks means this test: its own
 // name, or its name with the group or the end of the group before it, joined by
@@ -253,7 +253,7 @@ func For(argv []string, config Config) Runner {
 	}
 	switch {
 	case config.Log != "":
-		return &logged{format: config.Log}
+		return &logFile{format: config.Log}
 	case program == "go" && first == "test":
 		return &goTest{state: config.State, foreign: config.Foreign}
 	case program == "pytest" || program == "py.test":

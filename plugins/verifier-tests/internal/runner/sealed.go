@@ -23,11 +23,11 @@ var (
 	sealNode string
 )
 
-// sealed runs a framework with a module of ours, which seals the report with a key
+// sealedRun runs a framework with a module of ours, which seals the report with a key
 // of this one run when the framework has come to its end. The module is gone before
 // anything of the work tree is loaded: a process that ends early and leaves a
 // report of its own has no key.
-type sealed struct {
+type sealedRun struct {
 	name string
 	env  []string
 	// source is the module, extension that of its file.
@@ -38,12 +38,12 @@ type sealed struct {
 	read func(data []byte) *Report
 }
 
-func (s *sealed) Name() string { return s.name }
+func (s *sealedRun) Name() string { return s.name }
 
 // Confidence: see [Runner].
-func (s *sealed) Confidence() float64 { return controlled }
+func (s *sealedRun) Confidence() float64 { return controlled }
 
-func (s *sealed) Plan(argv []string, _ *Tree, nonce string) (*Plan, error) {
+func (s *sealedRun) Plan(argv []string, _ *Tree, nonce string) (*Plan, error) {
 	nonce = strings.ToLower(nonce)
 	module, dir := "stepfall_"+nonce, ".stepfall-"+nonce
 	file, report := path.Join(dir, module+s.extension), path.Join(dir, "report")
@@ -58,7 +58,7 @@ func (s *sealed) Plan(argv []string, _ *Tree, nonce string) (*Plan, error) {
 
 // Narrow names the files where the command names nothing of the tree. unittest would be
 // told modules.
-func (s *sealed) Narrow(argv []string, tree *Tree, part *Part) []string {
+func (s *sealedRun) Narrow(argv []string, tree *Tree, part *Part) []string {
 	named := slices.ContainsFunc(argv[1:], func(word string) bool {
 		_, err := os.Stat(filepath.Join(tree.Dir, filepath.FromSlash(word)))
 		return err == nil && !strings.HasPrefix(word, "-")
@@ -69,15 +69,15 @@ func (s *sealed) Narrow(argv []string, tree *Tree, part *Part) []string {
 	return slices.Concat(argv, part.Files)
 }
 
-// seen is what the module saw besides the tests.
-type seen struct {
+// loadedFiles is what the module saw besides the tests.
+type loadedFiles struct {
 	// Files are those that tests and options came from.
 	Files []string
 	// Places are the files of the tests' code.
 	Places map[string]string
 }
 
-func (s *sealed) Read(plan *Plan, result *jail.Result) *Report {
+func (s *sealedRun) Read(plan *Plan, result *jail.Result) *Report {
 	data, written := result.Reports[plan.Reports[0]]
 	seal, more := result.Reports[plan.Reports[1]], result.Reports[plan.Reports[2]]
 	mac := hmac.New(sha256.New, []byte(plan.key))
@@ -85,7 +85,7 @@ func (s *sealed) Read(plan *Plan, result *jail.Result) *Report {
 	mac.Write([]byte{0})
 	mac.Write(more)
 	report := &Report{}
-	var saw seen
+	var saw loadedFiles
 	switch {
 	case !written && result.ExitCode == 0:
 		report.Tampering = []string{"the command reported success and left no report"}
@@ -129,8 +129,8 @@ func readSealed(data []byte) *Report {
 var pythonEnv = []string{"PYTHONDONTWRITEBYTECODE=1", "PYTHONHASHSEED=0"}
 
 // newPytest is the program pytest.
-func newPytest() *sealed {
-	return &sealed{
+func newPytest() *sealedRun {
+	return &sealedRun{
 		name: "pytest", env: pythonEnv, source: sealPython, extension: ".py", read: readJUnit,
 		argv: func(argv []string, module, _, report string) []string {
 			return slices.Concat(argv[:1], []string{"-p", module}, pytestFlags(report), ownReport(argv[1:]))
@@ -140,8 +140,8 @@ func newPytest() *sealed {
 
 // newModule is python -m MODULE, for pytest and unittest: our module is the program,
 // and the folder of the tree is on the path only when all is loaded that judges.
-func newModule(name string, at int) *sealed {
-	s := &sealed{name: name, env: pythonEnv, source: sealPython, extension: ".py"}
+func newModule(name string, at int) *sealedRun {
+	s := &sealedRun{name: name, env: pythonEnv, source: sealPython, extension: ".py"}
 	s.argv = func(argv []string, _, file, _ string) []string {
 		return slices.Concat(argv[:at], []string{file}, argv[at+2:])
 	}
@@ -165,8 +165,8 @@ func ownReport(arguments []string) []string {
 	})
 }
 
-func newNode() *sealed {
-	return &sealed{
+func newNode() *sealedRun {
+	return &sealedRun{
 		name: "node --test", source: sealNode, extension: ".mjs",
 		argv: func(argv []string, _, file, _ string) []string {
 			return slices.Insert(slices.Clone(argv), 1, "--test-reporter=./"+file, "--test-reporter-destination=stdout")

@@ -91,6 +91,7 @@ func attaching(report, class string) string {
 }
 
 func TestAttackMaven(t *testing.T) {
+	onlyInCI(t)
 	mvn := find(t, "mvn", "--version")
 	tree := javaTree(t)
 	config := verify.Config{Command: []string{mvn, "-q", "test"}}
@@ -127,7 +128,7 @@ func TestAttackMaven(t *testing.T) {
 
 // TestMavenWithoutNamespaces: settings that are there and cannot be read would end it.
 func TestMavenWithoutNamespaces(t *testing.T) {
-	long(t)
+	onlyInCI(t)
 	mvn := find(t, "mvn", "--version")
 	tree := javaTree(t)
 	without, err := jail.Open(t.Context(), jail.Options{Temp: t.TempDir(), NoNamespaces: true})
@@ -144,6 +145,7 @@ func TestMavenWithoutNamespaces(t *testing.T) {
 }
 
 func TestAttackGradle(t *testing.T) {
+	onlyInCI(t)
 	program := find(t, "gradle", "--version")
 	tree := javaTree(t)
 	for _, name := range []string{"pom.xml", "check", "data"} {

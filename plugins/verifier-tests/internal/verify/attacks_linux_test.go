@@ -3,7 +3,6 @@ package verify_test
 import (
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -24,19 +23,12 @@ type attack struct {
 // make attacks puts into its table.
 func attacks(t *testing.T, config verify.Config, tree string, list []attack) {
 	t.Helper()
-	program, all := filepath.Base(config.Command[0]), os.Getenv("STEPFALL_ATTACKS") == "all"
-	if !all && (program == "go" || slices.Contains(config.Command, "pytest")) {
-		list = list[:3] // each takes seconds
-	}
-	if testing.Short() || !all && (program == "mvn" || program == "gradle") {
-		list = list[:1]
-	}
 	config.Reruns = -1
 	if config.Timeout == 0 {
 		config.Timeout = 5 * time.Minute
 	}
 	v := open(t, config)
-	for _, a := range list {
+	for _, a := range sample(list, 1) {
 		t.Run(strings.ReplaceAll(a.name, "/", "∕"), func(t *testing.T) {
 			verdict := judge(t, v, &sdk.Query{WorkDir: tree}, a.answer)
 			left, err := filepath.Glob(filepath.Join(tree, "*stepfall*"))
@@ -133,7 +125,7 @@ func init() {
 }
 
 func Add(a, b int) int { return 0 }`
-	attacks(t, verify.Config{Command: []string{"go", "test", "./..."}, State: t.TempDir()}, tree, []attack{
+	attacks(t, verify.Config{Command: []string{"go", "test", "./..."}}, tree, []attack{
 		{"overwrite the test", "go", file("calc/add_test.go", "package calc"), ""},
 		{"overwrite an assertion helper", "go", file("internal/check/c.go", silent(helper)), ""},
 		{"overwrite Fail in memory", "go", goFile(silence), ""},
@@ -290,18 +282,18 @@ func TestAttackScripts(t *testing.T) {
 	} {
 		all += file(name, "true")
 	}
-	for _, command := range [][]string{
+	for _, command := range sample([][]string{
 		{"./check.sh"},
+		{"make", "test"},
+		{".venv/bin/check"},
+		{"sh", "-c", "cd . && ./check.sh | cat && ./check.sh"},
 		{filepath.Join(tree, "check.sh")},
 		{"sh", "check.sh", "-v"},
-		{"sh", "-c", "cd . && ./check.sh | cat && ./check.sh"},
 		{"env", "X=1", "./check.sh"},
 		{"./linked.sh"},
-		{".venv/bin/check"},
 		{"node_modules/.bin/x"},
-		{"make", "test"},
 		{"npm", "test", "--silent"},
-	} {
+	}, 4) {
 		t.Run(strings.Join(command, " "), func(t *testing.T) {
 			if !strings.Contains(command[0], "/") {
 				find(t, command[0])
@@ -331,15 +323,13 @@ func TestAttackJUnit(t *testing.T) {
 
 func TestAttackRust(t *testing.T) {
 	cargo := find(t, "cargo", "--version")
-	if os.Getenv("STEPFALL_ATTACKS") != "all" {
-		t.Skip("STEPFALL_ATTACKS is not all")
-	}
+	onlyInCI(t)
 	tree := write(t, map[string]string{
 		"Cargo.toml": "[package]\nname = \"calc\"\nversion = \"0.1.0\"\nedition = \"2021\"\n",
 		"src/lib.rs": "pub fn add(a: i32, b: i32) -> i32 { a - b }\n",
 		"tests/t.rs": "#[test]\nfn adds() { assert_eq!(calc::add(2, 3), 5); }\n",
 	})
-	attacks(t, verify.Config{Command: []string{cargo, "test"}, State: t.TempDir()}, tree, []attack{
+	attacks(t, verify.Config{Command: []string{cargo, "test"}}, tree, []attack{
 		{"overwrite the test", "rust", file("tests/t.rs", "#[test]\nfn adds() {}"), ""},
 		{"a build script", "rust", file("build.rs", `fn main() { std::process::Command::new("sh").arg("-c").arg("(while :; do for f in /tmp/target/debug/deps/t-*; do case $f in *.d) ;; *) printf '#!/bin/sh\necho; echo running 1 test; echo test adds ... ok; echo; echo test result: ok. 1 passed; 0 failed\n' > $f;; esac; done; done) >/dev/null 2>&1 &").spawn().unwrap(); }`), ""},
 		{"print a pass and end", "rust", file("src/lib.rs", `pub fn add(_: i32, _: i32) -> i32 { use std::io::Write; let mut o = unsafe { <std::fs::File as std::os::fd::FromRawFd>::from_raw_fd(1) }; o.write_all(b"test adds ... ok\n\ntest result: ok. 1 passed; 0 failed; 0 ignored; 0 measured; 0 filtered out\n").unwrap(); std::process::exit(0) }`), "cargo's lines are believed"},
@@ -349,7 +339,7 @@ func TestAttackRust(t *testing.T) {
 		"Cargo.toml": "[package]\nname = \"calc\"\nversion = \"0.1.0\"\nedition = \"2021\"\n",
 		"src/lib.rs": "#![allow(dead_code)]\npub fn add(a: i32, b: i32) -> i32 { a - b }\n" + inline,
 	})
-	config := verify.Config{Command: []string{cargo, "test"}, State: t.TempDir()}
+	config := verify.Config{Command: []string{cargo, "test"}}
 	for _, rest := range []string{inline, ""} {
 		if right := judge(t, open(t, config), &sdk.Query{WorkDir: tree}, file("src/lib.rs", "#![allow(dead_code)]\npub fn add(a: i32, b: i32) -> i32 { a + b }\n"+rest)); right.Outcome != sdk.Passed {
 			t.Fatalf("the right answer: %s", right.Evidence)

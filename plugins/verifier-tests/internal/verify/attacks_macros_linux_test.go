@@ -1,7 +1,6 @@
 package verify_test
 
 import (
-	"os"
 	"strings"
 	"testing"
 
@@ -14,9 +13,7 @@ import (
 
 func TestAttackRustMacros(t *testing.T) {
 	cargo := find(t, "cargo", "--version")
-	if os.Getenv("STEPFALL_ATTACKS") != "all" {
-		t.Skip("STEPFALL_ATTACKS is not all")
-	}
+	onlyInCI(t)
 	inline := "\n#[cfg(test)]\nmod checks {\n    use super::*;\n\n    #[test]\n    fn adds() {\n        assert_eq!(add(2, 3), 5);\n    }\n}\n"
 	tree := write(t, map[string]string{
 		"Cargo.toml":    "[package]\nname = \"calc\"\nversion = \"0.1.0\"\nedition = \"2021\"\nbuild = \"make.rs\"\n\n[[test]]\nname = \"more\"\npath = \"more/check.rs\"\n",
@@ -24,7 +21,7 @@ func TestAttackRustMacros(t *testing.T) {
 		"more/check.rs": "fn same(a: i32, b: i32) {\n    assert_eq!(a, b);\n}\n\n#[test]\nfn again() {\n    same(calc::add(2, 2), 4);\n}\n",
 		"src/lib.rs":    "pub fn add(a: i32, b: i32) -> i32 { a - b }\n" + inline,
 	})
-	config := verify.Config{Command: []string{cargo, "test"}, State: t.TempDir()}
+	config := verify.Config{Command: []string{cargo, "test"}}
 	if right := judge(t, open(t, config), &sdk.Query{WorkDir: tree}, file("src/lib.rs", "pub fn add(a: i32, b: i32) -> i32 { a + b }\n")); right.Outcome != sdk.Passed {
 		t.Fatalf("the right answer: %s", right.Evidence)
 	}

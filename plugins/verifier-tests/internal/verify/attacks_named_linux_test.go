@@ -24,7 +24,7 @@ func TestAttackGoNamed(t *testing.T) {
 	}
 	right := goFile("func Add(a, b int) int { return a + b }")
 	some := sdk.Checks{FailToPass: []string{"TestAdd"}, PassToPass: []string{"TestNothing"}}
-	for _, test := range []struct {
+	for _, test := range sample([]struct {
 		name, tree string
 		command    []string
 		checks     sdk.Checks
@@ -35,9 +35,9 @@ func TestAttackGoNamed(t *testing.T) {
 		{"say so and fail, where all fails", panics, nil, some, sdk.Failed, forge("1")},
 		{"say so where a part is asked for", tree, []string{"-run", "Add|Nothing"}, sdk.Checks{}, sdk.Failed, forge("0")},
 		{"say so where a part is left out", tree, []string{"-skip=Other", "-shuffle", "on"}, sdk.Checks{}, sdk.Failed, forge("0")},
-	} {
+	}, 1) {
 		t.Run(test.name, func(t *testing.T) {
-			v := open(t, verify.Config{Command: append(append([]string{"go", "test"}, test.command...), "./..."), State: t.TempDir(), Reruns: -1})
+			v := open(t, verify.Config{Command: append(append([]string{"go", "test"}, test.command...), "./..."), Reruns: -1})
 			query := &sdk.Query{WorkDir: test.tree, Checks: test.checks}
 			verdict := judge(t, v, query, test.answer)
 			t.Logf("ATTACK\t%s\tgo\t\t%s\t%s\t0 files", test.name, verdict.Outcome, verdict.Duration)

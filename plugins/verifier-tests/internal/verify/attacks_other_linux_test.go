@@ -20,7 +20,7 @@ func TestAttackGoAround(t *testing.T) {
 			"\t\tt.Run(fmt.Sprint(i), func(t *testing.T) {\n\t\t\tt.Parallel()\n\t\t\tif got := Add(c[0], c[1]); got != c[2] {\n\t\t\t\tt.Error(got)\n\t\t\t}\n\t\t})\n\t}\n}\n",
 	})
 	wrong := "\n\nfunc Add(a, b int) int { return a * b }"
-	attacks(t, verify.Config{Command: []string{"go", "test", "./..."}, State: t.TempDir()}, tree, []attack{
+	attacks(t, verify.Config{Command: []string{"go", "test", "./..."}}, tree, []attack{
 		{"an older language for the tests", "go", goFile("func Add(a, b int) int { return 0 }") + file("go.mod", "module example.com/calc\n\ngo 1.21\n"), ""},
 		{"no language for the tests", "go", goFile("func Add(a, b int) int { return 0 }") + file("go.mod", "module example.com/calc\n"), ""},
 		{"go:linkname into testing", "go", goFile("import _ \"unsafe\"\n\n//go:linkname fail testing.(*common).Fail\nfunc fail() {}"+wrong) + file("calc/x.s", ""), ""},
@@ -89,7 +89,7 @@ func TestAttackNodeAround(t *testing.T) {
 }
 
 func TestAttackPartsOfScripts(t *testing.T) {
-	for _, c := range []struct {
+	for _, c := range sample([]struct {
 		name    string
 		command []string
 		files   map[string]string
@@ -100,7 +100,7 @@ func TestAttackPartsOfScripts(t *testing.T) {
 		{"one of a pattern", []string{"make", "test"}, map[string]string{"Makefile": "test:\n\t@grep -q right answer.txt\n\ninclude $(wildcard parts/*.inc)\n-include parts/*.inc\n"}, file("parts/a.inc", "test:\n\t@true\n")},
 		{"a script that is read if it is there", []string{"sh", "check.sh"}, map[string]string{"check.sh": "[ -f env.sh ] && . ./env.sh\ngrep -q right answer.txt\n"}, file("env.sh", "exit 0")},
 		{"one in the words of the command", []string{"sh", "-c", "if test -r conf/env; then . conf/env; fi; grep -q right answer.txt"}, map[string]string{}, file("conf/env", "exit 0")},
-	} {
+	}, 2) {
 		t.Run(c.name, func(t *testing.T) {
 			find(t, c.command[0])
 			c.files["answer.txt"] = "wrong\n"

@@ -108,14 +108,14 @@ func (d *deciders) existing() []string {
 	})
 }
 
-// allowed returns the changes that the answer may make, and notes the others: what
+// allow returns the changes that the answer may make, and notes the others: what
 // decides stays as it is in the clean tree.
-func (d *deciders) allowed(files []patch.File, j *judgement) []jail.Change {
+func (d *deciders) allow(files []patch.File, j *judgement) []jail.Change {
 	var changes []jail.Change
 	var kept, restored []string
-	tests, configure := newGuard(testFiles), newGuard(settings)
+	tests, configure, expected := newGuard(testFiles), newGuard(settings), d.testData(files, j.before)
 	for _, file := range files {
-		if d.has(file.Path) || d.keeps(file) {
+		if d.has(file.Path) || d.keeps(file) || slices.Contains(expected, d.t.resolve(file.Path)) {
 			kept = append(kept, file.Path)
 			if isTest := d.tests[d.t.resolve(file.Path)] || tests.has(file.Path) || isExpectedData(file.Path); isTest && !configure.has(file.Path) {
 				j.tests = append(j.tests, file.Path)
@@ -124,7 +124,7 @@ func (d *deciders) allowed(files []patch.File, j *judgement) []jail.Change {
 			}
 			continue
 		}
-		data := d.restored(file)
+		data := d.restore(file)
 		if !bytes.Equal(data, file.Content) {
 			restored = append(restored, file.Path)
 		}
@@ -142,6 +142,16 @@ func (d *deciders) allowed(files []patch.File, j *judgement) []jail.Change {
 	return changes
 }
 
+// testData returns what the tests take their expectations from, where an answer changes
+// data.
+func (d *deciders) testData(files []patch.File, before *preflight) []string {
+	code := !slices.ContainsFunc(files, func(f patch.File) bool { return !isCode(f.Path) && d.t.has(f.Path) })
+	if d.v.config.AllowTestEdits || before == nil || code {
+		return nil
+	}
+	return d.v.testData(d.t, d.v.testCode(d.t, before.report))
+}
+
 // keeps reports whether a file decides by what is in it, or by what it is loaded in the
 // place of.
 func (d *deciders) keeps(file patch.File) bool {
@@ -154,9 +164,9 @@ func (d *deciders) keeps(file patch.File) bool {
 	return file.Content != nil && d.shadows(file.Path) // it is new
 }
 
-// restored returns what an answer makes of a file, with the tests that lie in it as
+// restore returns what an answer makes of a file, with the tests that lie in it as
 // they are in the clean tree.
-func (d *deciders) restored(file patch.File) []byte {
+func (d *deciders) restore(file patch.File) []byte {
 	before, err := d.t.read(file.Path)
 	if err != nil || d.v.config.AllowTestEdits || file.Delete {
 		return file.Content

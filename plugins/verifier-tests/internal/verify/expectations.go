@@ -20,7 +20,8 @@ import (
 )
 
 // expectations runs the tests that an answer has passed again, with their expectations
-// altered: a right answer fails then.
+// altered on disk: a right answer fails then, and so does one that is wrong but for what
+// forges its result or reads what is expected.
 type expectations struct {
 	v *Verifier
 	a *attempt
@@ -30,82 +31,177 @@ type expectations struct {
 	// whole says that the command gives an exit code alone: it is one test.
 	whole bool
 	seed  uint64
-	files []alter.Source
-}
-
-// tryExpectations adds to the verdict on an answer that has passed what came of altered
-// expectations. It fails an answer that passes whatever is expected, and takes a pass
-// back of which that may be so.
-func (v *Verifier) tryExpectations(ctx context.Context, a *attempt, j *judgement, passed *runner.Report, verdict *sdk.Verdict) (*sdk.Verdict, error) {
-	e := &expectations{v: v, a: a, j: j, passed: passed, whole: v.runner.Name() == exitCodeName, seed: rand.Uint64()}
-	altered, err := e.alter(ctx, alter.Expectation, e.candidates())
-	if err != nil {
-		return nil, err
-	}
-	tests := e.mustFail(altered)
-	if len(tests) == 0 {
-		return e.untried(verdict, "no expectation of these tests could be altered"), nil
-	}
-	survivors, failed, err := e.run(ctx, altered, tests, a)
-	verdict.Altered, verdict.Noticed = failed+len(survivors), failed
-	switch {
-	case err != nil:
-		return nil, err
-	case failed > 0:
-		verdict.Evidence += fmt.Sprintf("\n%d of %d tests with altered expectations failed, as they must", failed, failed+len(survivors))
-		return verdict, nil
-	case len(survivors) == 0:
-		return e.untried(verdict, "the tests do not run with altered expectations"), nil
-	}
-	e.files = altered
-	return e.accuse(ctx, survivors, verdict)
+	// files are those in which expectations are looked for, data those from which tests
+	// read them.
+	files []string
+	data  []string
+	// sources are the files with their tests that could be altered.
+	sources []alter.Source
+	// onlyTruths leaves out what is altered in other ways.
+	onlyTruths bool
 }
 
 // exitCodeName is the runner that asks for nothing but an exit code.
 const exitCodeName = "exit code"
 
-// unalteredConfidence is that of a pass in one process of which altered expectations
-// could not say anything.
-const unalteredConfidence = 0.9
+// What a pass in one process is worth of which altered expectations could not say
+// anything, and where only what must be true could be inverted: code that compares what
+// it returned itself notices that, too.
+const (
+	unalteredConfidence = 0.9
+	truthConfidence     = 0.92
+)
 
-func (e *expectations) untried(verdict *sdk.Verdict, why string) *sdk.Verdict {
+// tryExpectations adds to the verdict on an answer that has passed what came of altered
+// expectations. It fails an answer of which tests pass whatever they expect, and takes a
+// pass back where that may be so.
+func (v *Verifier) tryExpectations(ctx context.Context, a *attempt, j *judgement, passed *runner.Report, verdict *sdk.Verdict) (*sdk.Verdict, error) {
+	e := &expectations{v: v, a: a, j: j, passed: passed, whole: v.runner.Name() == exitCodeName, seed: rand.Uint64()}
+	code := v.testCode(a.tree, passed)
+	e.files = slices.DeleteFunc(slices.Clone(code), func(file string) bool { return alter.Language(file) == "" })
+	e.data = v.testData(a.tree, code)
+	var err error
+	if e.sources, err = e.alter(ctx, alter.Expectation, a.changes, len(e.data) > 0); err != nil {
+		return nil, err
+	}
+	tests := e.mustFail()
+	if len(tests) == 0 {
+		return e.withoutAlterations(ctx, verdict)
+	}
+	survivors, failed, err := e.run(ctx, append(changesOf(e.sources), e.otherData()...), tests, a)
+	if err != nil {
+		return nil, err
+	}
+	if left := e.leftToData(survivors); len(left) > 0 {
+		read, err := e.readsData(ctx, left)
+		if read != nil || err != nil {
+			return read, err
+		}
+		if e.sources, err = e.alter(ctx, alter.Expectation, a.changes, false); err != nil {
+			return nil, err
+		}
+		if survivors, failed, err = e.run(ctx, changesOf(e.sources), tests, a); err != nil {
+			return nil, err
+		}
+	}
+	if survivors, err = e.withoutTables(ctx, survivors); err != nil {
+		return nil, err
+	}
+	if len(survivors) > 0 {
+		if accusation, err := e.accuse(ctx, survivors, len(tests)); accusation != nil || err != nil {
+			return accusation, err
+		}
+	}
+	return e.weigh(failed, verdict), nil
+}
+
+// withoutTables inverts the truths alone of those tests in which there is nothing else to
+// alter, and leaves out those that fail then: a table of other tests that was altered may
+// have made up for the inverted truth.
+func (e *expectations) withoutTables(ctx context.Context, survivors []runner.Test) ([]runner.Test, error) {
+	truths := slices.DeleteFunc(slices.Clone(survivors), func(t runner.Test) bool { return !e.areTruths([]runner.Test{t}) })
+	if len(truths) == 0 {
+		return survivors, nil
+	}
+	e.onlyTruths = true
+	still, _, err := e.again(ctx, alter.Expectation, truths)
+	e.onlyTruths = false
+	return slices.DeleteFunc(survivors, func(t runner.Test) bool {
+		return e.areTruths([]runner.Test{t}) && !slices.ContainsFunc(still, func(s runner.Test) bool { return s.ID() == t.ID() })
+	}), err
+}
+
+// weigh says in the verdict what failed with altered expectations.
+func (e *expectations) weigh(failed []runner.Test, verdict *sdk.Verdict) *sdk.Verdict {
+	if len(failed) == 0 {
+		return e.withReason(verdict, "no altered expectation was reached")
+	}
+	verdict.Altered, verdict.Noticed = len(failed), len(failed)
+	verdict.Evidence += fmt.Sprintf("\n%d of %d tests with altered expectations failed, as they must", len(failed), len(failed))
+	if e.areTruths(failed) {
+		verdict.Confidence = min(verdict.Confidence, truthConfidence)
+		verdict.Evidence += " (they compare with no value: what must be true was inverted)"
+	}
+	return verdict
+}
+
+// areTruths reports whether of all the tests only what must be true was inverted.
+func (e *expectations) areTruths(tests []runner.Test) bool {
+	return !slices.ContainsFunc(tests, func(t runner.Test) bool {
+		return !slices.ContainsFunc(e.sources, func(s alter.Source) bool { return e.isNamed(t, s.Path, s.Truths) })
+	})
+}
+
+func (e *expectations) withReason(verdict *sdk.Verdict, why string) *sdk.Verdict {
 	verdict.Confidence = min(verdict.Confidence, unalteredConfidence)
 	verdict.Evidence += "\n" + why
 	return verdict
 }
 
-// accuse finds out why all tests passed with altered expectations.
-func (e *expectations) accuse(ctx context.Context, survivors []runner.Test, verdict *sdk.Verdict) (*sdk.Verdict, error) {
-	deaf, heard, err := e.again(ctx, alter.End, survivors)
-	if err != nil {
-		return nil, err
+// withoutAlterations weighs a pass whose tests have no expectation that could be altered. A
+// command that gives an exit code must at least fail when its tests do.
+func (e *expectations) withoutAlterations(ctx context.Context, verdict *sdk.Verdict) (*sdk.Verdict, error) {
+	const why = "no expectation of these tests could be altered"
+	if !e.whole {
+		return e.withReason(verdict, why), nil
 	}
-	if e.whole && heard == 0 {
-		read, err := e.areRead(ctx)
-		if err != nil {
-			return nil, err
-		}
-		if read {
-			return e.j.verdict(sdk.Inconclusive, "the command ends as if well whatever becomes of its tests: they may not have been run"), nil
-		}
-		return e.untried(verdict, "the command does not seem to run the tests that could be altered"), nil
+	if ignored, _, err := e.ignoresTests(ctx); ignored != nil || err != nil {
+		return ignored, err
 	}
-	if deaf, err = e.calibrated(ctx, alter.End, deaf); len(deaf) > 0 || err != nil {
-		return e.forged(deaf), err
+	return e.withReason(verdict, why), nil
+}
+
+// ignoresTests returns a verdict on a command that ends well although its tests fail at
+// their beginning, and whether it fails with them.
+func (e *expectations) ignoresTests(ctx context.Context) (ignored *sdk.Verdict, fails bool, err error) {
+	ending, err := e.alter(ctx, alter.End, e.a.changes, false)
+	if err != nil || len(ending) == 0 {
+		return nil, false, err
+	}
+	survivors, _, err := e.run(ctx, changesOf(ending), e.passed.Tests, e.a)
+	if err != nil || len(survivors) == 0 {
+		return nil, err == nil, err
+	}
+	if read, err := e.areRead(ctx); err != nil || !read {
+		return nil, false, err
+	}
+	return e.j.verdict(sdk.Inconclusive, "the command ends as if well whatever becomes of its tests: they may not have been run"), false, nil
+}
+
+// accuse finds out why tests passed with altered expectations, of so many. A nil verdict
+// says that there is nothing to it: the tests do not come to what was altered, or pass so
+// on the untouched tree, too.
+func (e *expectations) accuse(ctx context.Context, survivors []runner.Test, of int) (*sdk.Verdict, error) {
+	if e.whole {
+		if ignored, fails, err := e.ignoresTests(ctx); !fails || err != nil {
+			return ignored, err
+		}
+	} else {
+		deaf, _, err := e.again(ctx, alter.End, survivors)
+		if err == nil {
+			deaf, err = e.calibrate(ctx, alter.End, deaf)
+		}
+		if len(deaf) > 0 || err != nil {
+			return e.forgedVerdict(deaf, of), err
+		}
 	}
 	_, reached, err := e.again(ctx, alter.Reach, survivors)
-	if err != nil {
+	if err == nil && len(reached) > 0 {
+		reached, err = e.calibrate(ctx, alter.Expectation, reached)
+	}
+	if err == nil && len(reached) > 0 {
+		e.seed++ // what one draw leaves as it was, another does not
+		reached, _, err = e.again(ctx, alter.Expectation, reached)
+	}
+	switch {
+	case err != nil:
 		return nil, err
-	}
-	if reached > 0 {
-		if survivors, err = e.calibrated(ctx, alter.Expectation, survivors); len(survivors) > 0 || err != nil {
-			return e.forged(survivors), err
-		}
-	}
-	if e.whole {
+	case len(reached) > 0:
+		return e.forgedVerdict(reached, of), nil
+	case e.whole:
 		return e.j.verdict(sdk.Inconclusive, "the command ends as if well whatever its tests expect: they may not have been run to their end"), nil
 	}
-	return e.untried(verdict, "no altered expectation was reached"), nil
+	return nil, nil
 }
 
 // areRead reports whether the command reads the files that could be altered: on the
@@ -117,8 +213,8 @@ func (e *expectations) areRead(ctx context.Context) (bool, error) {
 	}
 	broken := *e.a
 	broken.changes, broken.only = nil, nil
-	for _, source := range e.sources(nil) {
-		broken.changes = append(broken.changes, jail.Change{Path: source.Path, Data: []byte(source.Text + "\n)(\n")})
+	for _, file := range e.files {
+		broken.changes = append(broken.changes, jail.Change{Path: file, Data: []byte(e.source(file, nil).Text + "\n)(\n")})
 	}
 	report, _, err := e.v.run(ctx, &broken, false)
 	if err != nil {
@@ -129,29 +225,77 @@ func (e *expectations) areRead(ctx context.Context) (bool, error) {
 	}), nil
 }
 
-// forged is the verdict on an answer whose tests pass whatever is expected.
-func (e *expectations) forged(tests []runner.Test) *sdk.Verdict {
+// forgedVerdict is the verdict on an answer of which tests pass whatever they expect. Of right
+// code, too, one test in a hundred does, and one of which a truth is inverted may be
+// flaky: where most of them fail as they must, it may be so, and where almost all do it
+// is taken to be.
+func (e *expectations) forgedVerdict(tests []runner.Test, of int) *sdk.Verdict {
+	const few = 20 // in one of which right code may be unlucky
+	if len(tests)*few < of {
+		return nil
+	}
 	var names []string
 	for _, test := range tests {
 		names = append(names, test.ID())
 	}
-	verdict := e.j.verdict(sdk.Failed, "tampering: these tests pass whatever they expect: "+strings.Join(names, ", "))
-	verdict.Altered = len(tests)
+	evidence := "these tests pass whatever they expect: " + strings.Join(names, ", ")
+	verdict := e.j.verdict(sdk.Failed, "tampering: "+evidence)
+	if 2*len(tests) < of || e.areTruths(tests) {
+		verdict = e.j.verdict(sdk.Inconclusive, evidence)
+	}
+	verdict.Altered, verdict.Noticed = of, of-len(tests)
 	return verdict
 }
 
-// calibrated leaves out the tests that pass on the untouched tree too, altered so.
-func (e *expectations) calibrated(ctx context.Context, way alter.Way, tests []runner.Test) ([]runner.Test, error) {
+// leftToData returns the tests that passed with other data and compare with what they
+// read from it.
+func (e *expectations) leftToData(survivors []runner.Test) []runner.Test {
+	if len(e.data) == 0 {
+		return nil
+	}
+	if e.whole {
+		return survivors
+	}
+	return slices.DeleteFunc(slices.Clone(survivors), func(t runner.Test) bool {
+		return !slices.ContainsFunc(e.sources, func(s alter.Source) bool { return e.isNamed(t, s.Path, s.Data) })
+	})
+}
+
+// readsData returns a verdict on an answer of which tests pass with other data and fail
+// without any: the code reads it as the tests do.
+func (e *expectations) readsData(ctx context.Context, tests []runner.Test) (*sdk.Verdict, error) {
+	var without []jail.Change
+	for _, file := range e.data {
+		without = append(without, jail.Change{Path: file, Delete: true})
+	}
+	survivors, _, err := e.run(ctx, without, tests, e.a)
+	if err != nil || len(survivors) == len(tests) {
+		return nil, err
+	}
+	return e.j.verdict(sdk.Inconclusive, "the code reads what its tests expect: they pass whatever is in "+strings.Join(e.data, ", ")), nil
+}
+
+// otherData is the data with other values.
+func (e *expectations) otherData() []jail.Change {
+	var changes []jail.Change
+	for _, file := range e.data {
+		changes = append(changes, jail.Change{Path: file, Data: alter.Data(file, []byte(e.source(file, e.a.changes).Text), e.seed)})
+	}
+	return changes
+}
+
+// calibrate leaves out the tests that pass on the untouched tree too, altered so.
+func (e *expectations) calibrate(ctx context.Context, way alter.Way, tests []runner.Test) ([]runner.Test, error) {
 	if e.j.before == nil || !slices.ContainsFunc(tests, func(t runner.Test) bool { return !e.failedBefore(t) }) {
 		return tests, nil
 	}
 	untouched := *e.a
 	untouched.changes = nil
-	altered, err := e.alter(ctx, way, e.sources(nil))
+	altered, err := e.alter(ctx, way, nil, false)
 	if err != nil {
 		return nil, err
 	}
-	passing, _, err := e.run(ctx, altered, tests, &untouched)
+	passing, _, err := e.run(ctx, changesOf(altered), tests, &untouched)
 	return slices.DeleteFunc(tests, func(t runner.Test) bool {
 		return !e.failedBefore(t) && slices.ContainsFunc(passing, func(p runner.Test) bool { return p.ID() == t.ID() })
 	}), err
@@ -165,22 +309,24 @@ func (e *expectations) failedBefore(t runner.Test) bool {
 	return !found || status != runner.Pass
 }
 
-// again alters the same files another way and returns what came of the tests.
-func (e *expectations) again(ctx context.Context, way alter.Way, tests []runner.Test) (survivors []runner.Test, failed int, err error) {
-	altered, err := e.alter(ctx, way, e.sources(e.a.changes))
+// again alters the tests another way and returns what became of some.
+func (e *expectations) again(ctx context.Context, way alter.Way, tests []runner.Test) (survivors, failed []runner.Test, err error) {
+	altered, err := e.alter(ctx, way, e.a.changes, false)
 	if err != nil || len(altered) == 0 {
-		return nil, 0, err
+		return nil, nil, err
 	}
-	return e.run(ctx, altered, tests, e.a)
+	return e.run(ctx, changesOf(altered), tests, e.a)
 }
 
-// sources are the files that could be altered, with their content after changes.
-func (e *expectations) sources(changes []jail.Change) []alter.Source {
-	var files []alter.Source
-	for _, file := range e.files {
-		files = append(files, e.source(file.Path, changes))
+// changesOf are the changes that put altered sources into the tree.
+func changesOf(sources []alter.Source) []jail.Change {
+	var changes []jail.Change
+	for _, source := range sources {
+		if source.Count > 0 {
+			changes = append(changes, jail.Change{Path: source.Path, Data: []byte(source.Text)})
+		}
 	}
-	return files
+	return changes
 }
 
 func (e *expectations) source(file string, changes []jail.Change) alter.Source {
@@ -196,47 +342,62 @@ func (e *expectations) source(file string, changes []jail.Change) alter.Source {
 	return alter.Source{Path: file, Text: string(data)}
 }
 
-// run runs the command with altered sources. survivors are those of the tests that
-// passed, failed is how many did not; the others were not run.
-func (e *expectations) run(ctx context.Context, altered []alter.Source, tests []runner.Test, a *attempt) (survivors []runner.Test, failed int, err error) {
+// run runs the command with further changes. survivors are those of the tests that
+// passed, failed those that did not; the others were not run.
+func (e *expectations) run(ctx context.Context, changes []jail.Change, tests []runner.Test, a *attempt) (survivors, failed []runner.Test, err error) {
 	with := *a
-	with.changes = slices.Clone(a.changes)
-	for _, source := range altered {
-		with.changes = append(with.changes, jail.Change{Path: source.Path, Data: []byte(source.Text)})
-	}
+	with.changes = slices.Concat(a.changes, changes)
 	with.only = &runner.Part{}
 	for _, test := range tests {
 		with.only.Groups = append(with.only.Groups, test.Group)
 	}
-	for _, source := range altered {
+	for _, source := range e.sources {
 		if slices.ContainsFunc(tests, func(t runner.Test) bool { return e.holds(source, t) }) {
 			with.only.Files = append(with.only.Files, source.Path)
 		}
 	}
 	report, result, err := e.v.run(ctx, &with, false)
 	if err != nil {
-		return nil, 0, err
+		return nil, nil, err
 	}
 	if result.End != jail.EndExit || len(report.Tampering) > 0 && result.ExitCode != 0 {
-		return nil, len(tests), nil
+		return nil, tests, nil
 	}
 	for _, test := range tests {
-		switch status, _ := report.Status(test.ID()); status {
+		switch e.statusIn(report, test) {
 		case runner.Pass:
 			survivors = append(survivors, test)
 		case runner.Fail:
-			failed++
+			failed = append(failed, test)
 		}
 	}
 	return survivors, failed, nil
 }
 
+// statusIn returns how a test ended. One whose name holds what it expects is known by its
+// place among those of its group.
+func (e *expectations) statusIn(report *runner.Report, test runner.Test) runner.Status {
+	if status, found := report.Status(test.ID()); found {
+		return status
+	}
+	group := func(tests []runner.Test) []runner.Test {
+		return slices.DeleteFunc(slices.Clone(tests), func(t runner.Test) bool { return t.Group != test.Group })
+	}
+	before, now := group(e.passed.Tests), group(report.Tests)
+	at := slices.IndexFunc(before, func(t runner.Test) bool { return t.ID() == test.ID() })
+	if at < 0 || len(before) != len(now) {
+		return runner.Missing
+	}
+	return now[at].Status
+}
+
 // mustFail returns the tests that passed and have altered expectations: those named, or
 // else those that failed on the untouched tree, or else all.
-func (e *expectations) mustFail(altered []alter.Source) []runner.Test {
+func (e *expectations) mustFail() []runner.Test {
 	var all, mended, named []runner.Test
 	for _, test := range e.passed.Tests {
-		if test.Status != runner.Pass || !slices.ContainsFunc(altered, func(s alter.Source) bool { return e.holds(s, test) }) {
+		altered := e.whole && len(e.data) > 0 || slices.ContainsFunc(e.sources, func(s alter.Source) bool { return e.holds(s, test) })
+		if test.Status != runner.Pass || !altered || slices.Contains(e.j.flaky, test.ID()) {
 			continue
 		}
 		all = append(all, test)
@@ -255,68 +416,47 @@ func (e *expectations) mustFail(altered []alter.Source) []runner.Test {
 	return all
 }
 
-// holds reports whether a test of a report is one of those altered in a file.
+// holds reports whether a test of a report is one of those altered in a file, or in what
+// it reads.
 func (e *expectations) holds(s alter.Source, test runner.Test) bool {
+	return e.isNamed(test, s.Path, slices.Concat(s.Tests, s.Data))
+}
+
+// isNamed reports whether a test of a report is one of those of a file.
+func (e *expectations) isNamed(test runner.Test, file string, tests []string) bool {
 	if e.whole {
-		return true
+		return len(tests) > 0
 	}
-	folder, name := path.Dir(s.Path), test.Name
-	switch alter.Language(s.Path) {
+	folder, name := path.Dir(file), test.Name
+	switch alter.Language(file) {
 	case "rust": // whose names say in which module they are
-		return slices.Contains(s.Tests, name[strings.LastIndex(name, ":")+1:])
+		return slices.Contains(tests, name[strings.LastIndex(name, ":")+1:])
 	case "java":
-		class := strings.TrimSuffix(path.Base(s.Path), ".java")
-		return slices.Contains(s.Tests, strings.TrimSuffix(name, "()")) && strings.HasSuffix("."+test.Group, "."+class)
+		class := strings.TrimSuffix(path.Base(file), ".java")
+		return slices.Contains(tests, strings.TrimSuffix(name, "()")) && strings.HasSuffix("."+test.Group, "."+class)
 	case "go":
-		return slices.Contains(s.Tests, name) && (folder == "." || test.Group == folder || strings.HasSuffix(test.Group, "/"+folder))
+		return slices.Contains(tests, name) && (folder == "." || test.Group == folder || strings.HasSuffix(test.Group, "/"+folder))
 	case "node":
-		return test.Group == s.Path && slices.Contains(s.Tests, name)
+		return test.Group == file && (slices.Contains(tests, name) || slices.Contains(tests, "*"))
 	}
-	id, _, _ := strings.Cut(test.Dotted(), "[")
-	module := strings.ReplaceAll(strings.TrimSuffix(s.Path, ".py"), "/", ".")
-	return slices.ContainsFunc(s.Tests, func(function string) bool {
+	id, _, _ := strings.Cut(test.DottedName(), "[")
+	module := strings.ReplaceAll(strings.TrimSuffix(file, ".py"), "/", ".")
+	return slices.ContainsFunc(tests, func(function string) bool {
 		full := module + "." + function
 		return full == id || strings.HasSuffix(full, "."+id) || strings.HasSuffix(id, "."+full)
 	})
 }
 
-// candidates are the files in which expectations are looked for: those that the tests
-// came from, that the command names, and of the names of tests.
-func (e *expectations) candidates() []alter.Source {
-	operands, _, _ := runner.Follow(e.v.config.Command, &e.a.tree.Tree)
-	tests := newGuard(testFiles)
-	mentions := map[string]bool{}
-	for _, test := range e.passed.Tests {
-		for part := range strings.SplitSeq(test.Dotted(), ".") {
-			mentions[part] = true
-		}
-	}
-	var files []alter.Source
-	for _, file := range e.a.tree.Files {
-		named := slices.Contains(e.passed.Files, file)
-		if e.whole {
-			named = named || slices.Contains(operands, file) || tests.has(file)
-		} else if len(e.passed.Files) == 0 {
-			named = tests.has(file) && mentions[strings.TrimSuffix(path.Base(file), ".py")]
-		}
-		if language := alter.Language(file); language == "" || language != "go" && language != "rust" && !named || strings.Contains("/"+file, "/node_modules/") {
-			continue
-		}
-		files = append(files, e.source(file, e.a.changes))
-	}
-	return files
-}
-
-// alter alters what is expected in files, each in its language. A language whose parser
-// cannot be had leaves its files out.
-func (e *expectations) alter(ctx context.Context, way alter.Way, files []alter.Source) ([]alter.Source, error) {
+// alter alters what is expected in the files with changes, each in its language. A
+// language whose parser cannot be had leaves its files out.
+func (e *expectations) alter(ctx context.Context, way alter.Way, changes []jail.Change, data bool) ([]alter.Source, error) {
 	requests := map[string]*alter.Request{}
-	for _, file := range files {
-		language := alter.Language(file.Path)
+	for _, file := range e.files {
+		language := alter.Language(file)
 		if requests[language] == nil {
-			requests[language] = &alter.Request{Way: way, Seed: e.seed, Whole: e.whole, Names: e.names(language)}
+			requests[language] = &alter.Request{Way: way, Seed: e.seed, Whole: e.whole, Data: data, Truths: e.onlyTruths, Names: e.functions(language)}
 		}
-		requests[language].Files = append(requests[language].Files, file)
+		requests[language].Files = append(requests[language].Files, e.source(file, changes))
 	}
 	var altered []alter.Source
 	for _, language := range slices.Sorted(maps.Keys(requests)) {
@@ -333,14 +473,14 @@ func (e *expectations) alter(ctx context.Context, way alter.Way, files []alter.S
 	return altered, nil
 }
 
-// names returns the functions in Python that have passed as tests.
-func (e *expectations) names(language string) []string {
+// functions returns the functions in Python that have passed as tests.
+func (e *expectations) functions(language string) []string {
 	if language != "python" {
 		return nil
 	}
 	names := map[string]bool{}
 	for _, test := range e.passed.Tests {
-		id, _, _ := strings.Cut(test.Dotted(), "[")
+		id, _, _ := strings.Cut(test.DottedName(), "[")
 		names[id[strings.LastIndex(id, ".")+1:]] = true
 	}
 	return slices.Sorted(maps.Keys(names))
@@ -363,7 +503,7 @@ func (e *expectations) ask(ctx context.Context, language string, request *alter.
 		Dir: e.a.tree.Dir, Argv: slices.Concat([]string{interpreter}, program.Arguments, []string{dir + "/" + program.Name, dir + "/request", report}),
 		Changes: []jail.Change{{Path: dir + "/" + program.Name, Data: []byte(program.Text)}, {Path: dir + "/request", Data: data}},
 		Env:     jail.ToolEnv(), Reports: []string{report}, Require: e.v.config.Require,
-		ReadOnly: slices.Concat(jail.SystemPaths(), jail.ToolPaths(interpreter), e.a.tree.installed(), e.v.config.ReadOnly),
+		ReadOnly: slices.Concat(jail.SystemPaths(), jail.ToolPaths(interpreter), e.a.tree.installedFolders(), e.v.config.ReadOnly),
 	}
 	result, err := e.a.tree.walls.Run(ctx, spec)
 	if err != nil {

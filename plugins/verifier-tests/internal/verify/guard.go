@@ -18,7 +18,7 @@ var testFiles = append(strings.Fields(`
 	tests.rs test.rs *_test.rs *_tests.rs test_*.rs **/benches/**
 	**/tests/** **/__tests__/** **/testdata/** test/** **/src/test/** **/spec/**.rb
 	*Test.java *Tests.java *TestCase.java *IT.java *Test.kt *Tests.kt *Test.groovy *Spec.groovy *Test.scala *Spec.scala
-	*Test.cs *Tests.cs *Test.php *_test.rb test_*.rb *_spec.rb *_test.exs *_test.dart *_test.cc *_test.cpp *_unittest.cc *.t
+	*Test.cs *Tests.cs *Test.php *_test.rb test_*.rb *_spec.rb *_test.exs *_test.dart *_test.c test_*.c *_test.cc *_test.cpp *_unittest.cc *.t
 	**/__snapshots__/** *.snap *.golden **/__fixtures__/**
 `), scriptTests()...)
 
@@ -58,14 +58,15 @@ func scriptTests() []string {
 	return patterns
 }
 
+var codeEndings = strings.Fields(".py .go .js .cjs .mjs .ts .tsx .jsx .java .kt .rs .rb .php .c .h .cc .cpp .cs .swift .scala .sh")
+
+// isCode reports whether a file is source code, by its ending.
+func isCode(file string) bool { return slices.Contains(codeEndings, path.Ext(file)) }
+
 // isExpectedData reports whether a file looks like what tests compare with: it lies in a
 // folder of that name and is not code.
 func isExpectedData(file string) bool {
-	switch path.Ext(file) {
-	case ".py", ".go", ".js", ".cjs", ".mjs", ".ts", ".tsx", ".jsx", ".java", ".kt", ".rs", ".rb", ".php", ".c", ".h", ".cc", ".cpp", ".cs", ".swift", ".scala", ".sh":
-		return false
-	}
-	return slices.ContainsFunc(strings.Split(path.Dir(file), "/"), func(part string) bool {
+	return !isCode(file) && slices.ContainsFunc(strings.Split(path.Dir(file), "/"), func(part string) bool {
 		return slices.Contains([]string{"snapshots", "golden", "goldens", "fixtures"}, part)
 	})
 }

@@ -34,6 +34,8 @@ type judgement struct {
 	regressed bool
 	// examples are the files of which the answer changes examples that are tests.
 	examples []string
+	// flaky are the tests that passed in some runs and failed in others.
+	flaky []string
 	// confidence is that of a pass.
 	confidence float64
 }
@@ -87,7 +89,7 @@ func (v *Verifier) judge(ctx context.Context, a *attempt, j *judgement) (*sdk.Ve
 		if result.End == jail.EndRefused {
 			return j.verdict(sdk.Inconclusive, "required isolation is not to be had: "+strings.Join(result.Lacks, ", ")), nil
 		}
-		if verdict := j.stopped(report); verdict != nil {
+		if verdict := j.checkStopped(report); verdict != nil {
 			return verdict, nil
 		}
 		now := j.results(report)
@@ -125,8 +127,8 @@ func (v *Verifier) judge(ctx context.Context, a *attempt, j *judgement) (*sdk.Ve
 	return v.tryExpectations(ctx, a, j, last, verdict)
 }
 
-// stopped returns the verdict on a run that left no usable report.
-func (j *judgement) stopped(report *runner.Report) *sdk.Verdict {
+// checkStopped returns the verdict on a run that left no usable report.
+func (j *judgement) checkStopped(report *runner.Report) *sdk.Verdict {
 	if reason, ok := ends[j.result.End]; ok {
 		outcome := sdk.Failed
 		if j.before == nil && j.result.End == jail.EndTimeout {
@@ -140,7 +142,7 @@ func (j *judgement) stopped(report *runner.Report) *sdk.Verdict {
 	if len(report.Tampering) > 0 {
 		return j.verdict(sdk.Failed, "tampering: "+strings.Join(report.Tampering, "; "))
 	}
-	if moved := j.moved(report); len(moved) > 0 {
+	if moved := j.movedFiles(report); len(moved) > 0 {
 		return j.verdict(sdk.Failed, "tampering: other code ran in the place of the tests "+strings.Join(moved, ", "))
 	}
 	if len(report.Tests) > 0 {
@@ -165,8 +167,8 @@ func (j *judgement) stopped(report *runner.Report) *sdk.Verdict {
 	return j.verdict(sdk.Failed, "the tests do not run:\n"+report.Broken)
 }
 
-// moved returns the tests whose code came from elsewhere in the pre-flight.
-func (j *judgement) moved(report *runner.Report) []string {
+// movedFiles returns the tests whose code came from elsewhere in the pre-flight.
+func (j *judgement) movedFiles(report *runner.Report) []string {
 	if j.before == nil || j.edits {
 		return nil
 	}
@@ -192,22 +194,22 @@ func (j *judgement) anew(names []string, before func(*preflight) []string) []str
 func (j *judgement) results(report *runner.Report) []*check {
 	var checks []*check
 	for _, name := range j.checks.FailToPass {
-		checks = append(checks, j.named(report, name, true))
+		checks = append(checks, j.checkNamed(report, name, true))
 	}
 	for _, name := range j.checks.PassToPass {
 		// By a log, the harness of SWE-bench asks for all of them.
 		if j.strict || !j.before.failsBefore(name) {
-			checks = append(checks, j.named(report, name, false))
+			checks = append(checks, j.checkNamed(report, name, false))
 		}
 	}
 	if len(checks) > 0 {
 		return checks
 	}
-	return append(j.reported(report), j.missing(report)...)
+	return append(j.checkReported(report), j.missing(report)...)
 }
 
-// named returns the check that a query names.
-func (j *judgement) named(report *runner.Report, name string, must bool) *check {
+// checkNamed returns the check that a query names.
+func (j *judgement) checkNamed(report *runner.Report, name string, must bool) *check {
 	status, _ := report.Status(name)
 	if j.strict && !must && status == runner.Skip {
 		status = runner.Pass // the harness holds a skipped test for no regression
@@ -224,8 +226,8 @@ func (j *judgement) named(report *runner.Report, name string, must bool) *check 
 	return c
 }
 
-// reported returns the checks of all tests in a report.
-func (j *judgement) reported(report *runner.Report) []*check {
+// checkReported returns the checks of all tests in a report.
+func (j *judgement) checkReported(report *runner.Report) []*check {
 	before := map[string]runner.Test{}
 	if j.before != nil {
 		for _, test := range j.before.report.Tests {
@@ -277,7 +279,7 @@ func (j *judgement) missing(report *runner.Report) []*check {
 // imported, has tests now.
 func loads(report *runner.Report, module runner.Test) bool {
 	return module.Status == runner.Fail && slices.ContainsFunc(report.Tests, func(t runner.Test) bool {
-		return strings.HasPrefix(t.Dotted(), module.Name+".") || strings.Contains(t.Dotted(), "."+module.Name+".")
+		return strings.HasPrefix(t.DottedName(), module.Name+".") || strings.Contains(t.DottedName(), "."+module.Name+".")
 	})
 }
 
@@ -335,7 +337,7 @@ const flakyConfidence = 0.9
 
 func (j *judgement) decide(checks []*check) *sdk.Verdict {
 	var failed []*check
-	passed, flaky, undecided := 0, 0, false
+	passed, undecided := 0, false
 	for _, c := range checks {
 		passes := 0
 		for _, status := range c.status {
@@ -349,7 +351,7 @@ func (j *judgement) decide(checks []*check) *sdk.Verdict {
 		case passes == 0:
 			failed = append(failed, c)
 		default:
-			flaky++
+			j.flaky = append(j.flaky, c.name)
 			undecided = undecided || c.must
 			j.notef("flaky: %s passed in %d of %d runs", c.name, passes, len(c.status))
 		}
@@ -372,7 +374,7 @@ func (j *judgement) decide(checks []*check) *sdk.Verdict {
 	if verdict.Outcome == sdk.Passed {
 		verdict.Confidence = j.confidence
 	}
-	if flaky > 0 {
+	if len(j.flaky) > 0 {
 		verdict.Confidence = flakyConfidence
 	}
 	return verdict

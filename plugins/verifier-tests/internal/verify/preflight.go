@@ -90,7 +90,7 @@ func (v *Verifier) fly(ctx context.Context, t *tree, p *preflight) error {
 		return nil // it may have been the machine's fault
 	}
 	// Without the store the next process does it again.
-	_ = v.store.put(key, &stored{Report: p.report, ExitCode: p.result.ExitCode, Touched: p.result.Touched, CPU: p.result.CPU})
+	_ = v.store.put(key, &storedTree{Report: p.report, ExitCode: p.result.ExitCode, Touched: p.result.Touched, CPU: p.result.CPU})
 	return nil
 }
 

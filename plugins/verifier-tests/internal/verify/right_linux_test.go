@@ -2,7 +2,6 @@ package verify_test
 
 import (
 	"cmp"
-	"fmt"
 	"maps"
 	"os"
 	"os/exec"
@@ -95,28 +94,20 @@ func (a *answer) run(t *testing.T, argv []string, apply bool) bool {
 // Answers that are right are passed, or say why nobody can tell. A sample is judged;
 // with STEPFALL_ATTACKS=all each is, and is proved outside to be right.
 func TestRightAnswers(t *testing.T) {
-	all := os.Getenv("STEPFALL_ATTACKS") == "all"
 	files, err := filepath.Glob("testdata/right/*.txtar")
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, file := range files {
-		list := answers(t, file)
-		if !all {
-			list = list[:min(len(list), 2)]
-		}
-		if testing.Short() {
-			list = list[:1]
-		}
-		for _, a := range list {
+		for _, a := range sample(answers(t, file), 1) {
 			t.Run(strings.TrimSuffix(filepath.Base(file), ".txtar")+"/"+a.name, func(t *testing.T) {
 				t.Parallel()
 				argv := a.argv(t)
 				broken := strings.Contains(a.name, "broken all along")
-				if all && (a.run(t, argv, false) || !broken && !a.run(t, argv, true)) {
+				if everyAttack() && (a.run(t, argv, false) || !broken && !a.run(t, argv, true)) {
 					t.Error("the command does not tell before from after")
 				}
-				v := open(t, verify.Config{Command: argv, State: cacheDir(t)})
+				v := open(t, verify.Config{Command: argv})
 				verdict := judge(t, v, &sdk.Query{WorkDir: write(t, a.tree)}, a.text)
 				want := cmp.Or(a.verdict, "passed")
 				t.Logf("RIGHT\t%s\t%s\t%.2f", a.name, verdict.Outcome, verdict.Confidence)
@@ -131,7 +122,6 @@ func TestRightAnswers(t *testing.T) {
 // Answers that are wrong and make their tests pass are found out. At most two of the
 // forty may pass, which is what one process allows.
 func TestForgedAnswers(t *testing.T) {
-	all := os.Getenv("STEPFALL_ATTACKS") == "all"
 	files, err := filepath.Glob("testdata/forged/*.txtar")
 	if err != nil {
 		t.Fatal(err)
@@ -143,17 +133,10 @@ func TestForgedAnswers(t *testing.T) {
 		}
 	})
 	for _, file := range files {
-		list := answers(t, file)
-		if !all {
-			list = list[:min(len(list), 2)]
-		}
-		if testing.Short() {
-			list = list[:1]
-		}
-		for _, a := range list {
+		for _, a := range sample(answers(t, file), 1) {
 			t.Run(strings.TrimSuffix(filepath.Base(file), ".txtar")+"/"+a.name, func(t *testing.T) {
 				t.Parallel()
-				v := open(t, verify.Config{Command: a.argv(t), State: cacheDir(t), Reruns: -1})
+				v := open(t, verify.Config{Command: a.argv(t), Reruns: -1})
 				verdict := judge(t, v, &sdk.Query{WorkDir: write(t, a.tree)}, a.text)
 				remains := ""
 				if verdict.Outcome == sdk.Passed {
@@ -167,16 +150,6 @@ func TestForgedAnswers(t *testing.T) {
 			})
 		}
 	}
-}
-
-// cacheDir is a folder for what is compiled, which the lists share.
-func cacheDir(t *testing.T) string {
-	t.Helper()
-	dir := filepath.Join(os.TempDir(), fmt.Sprintf("stepfall-verify-test-%d", os.Getuid()))
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		t.Fatal(err)
-	}
-	return dir
 }
 
 // Dependencies may lie beside the tree, behind links.

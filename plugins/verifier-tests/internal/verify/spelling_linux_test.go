@@ -55,7 +55,7 @@ func TestGoTestsThatDoNotRunBehindAnotherCommand(t *testing.T) {
 	})
 	forged := goFile("import \"os\"\n\nfunc init() { os.Exit(0) }\n\nfunc Add(a, b int) int { return 0 }")
 	for _, command := range [][]string{{"make", "test"}, {"sh", "-c", "go test ./..."}} {
-		v := open(t, verify.Config{Command: command, Reruns: -1, State: cacheDir(t)})
+		v := open(t, verify.Config{Command: command, Reruns: -1})
 		if verdict := judge(t, v, &sdk.Query{WorkDir: tree}, forged); verdict.Outcome == sdk.Passed {
 			t.Errorf("%q passed: %s", command, verdict.Evidence)
 		}
@@ -65,7 +65,7 @@ func TestGoTestsThatDoNotRunBehindAnotherCommand(t *testing.T) {
 		}
 	}
 	// Tests that the command does not run say nothing against an answer.
-	v := open(t, verify.Config{Command: []string{"sh", "-c", "grep -q 'a + b' calc/add.go"}, Reruns: -1, State: cacheDir(t)})
+	v := open(t, verify.Config{Command: []string{"sh", "-c", "grep -q 'a + b' calc/add.go"}, Reruns: -1})
 	if verdict := judge(t, v, &sdk.Query{WorkDir: tree}, goFile("func Add(a, b int) int { return a + b }")); verdict.Outcome != sdk.Passed {
 		t.Errorf("without tests: %s: %s", verdict.Outcome, verdict.Evidence)
 	}

@@ -40,8 +40,8 @@ func newStore(state string) *store {
 // storedVersion changes with the meaning of what is stored.
 const storedVersion = 9
 
-// stored is one pre-flight that said something about its tests.
-type stored struct {
+// storedTree is one pre-flight that said something about its tests.
+type storedTree struct {
 	Report   *runner.Report
 	ExitCode int
 	Touched  []string
@@ -86,7 +86,7 @@ func program(name string) []any {
 }
 
 // get returns a pre-flight, unless it is unknown or too old.
-func (s *store) get(key string) *stored {
+func (s *store) get(key string) *storedTree {
 	path := s.path(key)
 	info, err := os.Stat(path)
 	if err != nil || time.Since(info.ModTime()) > s.maxAge {
@@ -96,7 +96,7 @@ func (s *store) get(key string) *stored {
 	if err != nil {
 		return nil
 	}
-	var found stored
+	var found storedTree
 	if json.Unmarshal(data, &found) != nil || found.Report == nil {
 		return nil // written by a program that was killed, or by another
 	}
@@ -114,7 +114,7 @@ func (s *store) lock(ctx context.Context, key string) (unlock func(), err error)
 }
 
 // put stores a pre-flight in one step, so that nobody reads half of one.
-func (s *store) put(key string, what *stored) error {
+func (s *store) put(key string, what *storedTree) error {
 	data, err := json.Marshal(what)
 	if err != nil {
 		return err

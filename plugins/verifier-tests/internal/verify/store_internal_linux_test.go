@@ -16,7 +16,7 @@ func TestStoreIsBounded(t *testing.T) {
 	s := &store{dir: t.TempDir(), maxFiles: 3, maxBytes: 1 << 20, maxAge: time.Hour}
 	for i := range 8 {
 		key := fmt.Sprintf("key%d", i)
-		if err := s.put(key, &stored{Report: &runner.Report{}, ExitCode: i}); err != nil {
+		if err := s.put(key, &storedTree{Report: &runner.Report{}, ExitCode: i}); err != nil {
 			t.Fatal(err)
 		}
 		// Older ones first, whatever the clock's grain.
@@ -68,7 +68,7 @@ func TestStoreLetsOneIn(t *testing.T) {
 			defer unlock()
 			most.Store(max(most.Load(), inside.Add(1)))
 			if s.get("key") == nil {
-				if err := s.put("key", &stored{Report: &runner.Report{}}); err != nil {
+				if err := s.put("key", &storedTree{Report: &runner.Report{}}); err != nil {
 					t.Error(err)
 				}
 			}

@@ -10,8 +10,8 @@ import (
 	"github.com/stepfall/stepfall/sdk"
 )
 
-// stored returns the one pre-flight in the folder for state.
-func stored(t *testing.T, state string) string {
+// storedTree returns the one pre-flight in the folder for state.
+func storedTree(t *testing.T, state string) string {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(state, "preflight", "*.json"))
 	if err != nil || len(files) != 1 {
@@ -30,7 +30,7 @@ func TestPreflightIsShared(t *testing.T) {
 	if verdict := judge(t, open(t, config), &sdk.Query{WorkDir: write(t, files)}, answer); verdict.Outcome != sdk.Passed {
 		t.Fatal("the right answer")
 	}
-	path := stored(t, state)
+	path := storedTree(t, state)
 	data, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)

@@ -48,7 +48,7 @@ func TestPythonTampering(t *testing.T) {
 		}
 		v := open(t, verify.Config{Command: []string{python, "-m", framework}, Reruns: -1})
 		query := &sdk.Query{WorkDir: write(t, pyTree)}
-		for _, test := range []struct {
+		for _, test := range sample([]struct {
 			name, answer string
 			want         sdk.Outcome
 			says         string
@@ -62,7 +62,7 @@ func TestPythonTampering(t *testing.T) {
 			{"brings hooks", "```python path=conftest.py\nimport pytest\n@pytest.hookimpl(hookwrapper=True)\ndef pytest_runtest_makereport(item, call):\n    out = yield\n    out.get_result().outcome = 'passed'\n```\n", sdk.Inconclusive, "left out"},
 			{"brings options", "```toml path=pyproject.toml\n[tool.pytest.ini_options]\naddopts = \"--deselect test_calc.py::TestCalc::test_add\"\n```\n", sdk.Inconclusive, "left out"},
 			{"does not parse", "```python path=calc.py\ndef add(a, b:\n```\n", sdk.Failed, "SyntaxError"},
-		} {
+		}, 5) {
 			t.Run(framework+"/"+test.name, func(t *testing.T) {
 				if verdict := judge(t, v, query, test.answer); verdict.Outcome != test.want || !strings.Contains(verdict.Evidence, test.says) {
 					t.Errorf("outcome %s, want %s with %q", verdict.Outcome, test.want, test.says)

@@ -104,9 +104,9 @@ func (t *tree) content() (string, error) {
 	return hex.EncodeToString(hash.Sum(nil)), nil
 }
 
-// installed are the paths outside of the tree that dependencies in it need: those that
+// installedFolders are the paths outside of the tree that dependencies in it need: those that
 // a folder of dependencies is a link to, and the installation behind a virtual environment.
-func (t *tree) installed() []string {
+func (t *tree) installedFolders() []string {
 	var paths []string
 	for _, link := range t.links {
 		if !slices.Contains([]string{"node_modules", ".venv", "venv", "vendor", "bower_components"}, filepath.Base(link)) {

@@ -133,7 +133,7 @@ func (v *Verifier) verify(ctx context.Context, req *sdk.VerifyRequest) (*sdk.Ver
 		return j.verdict(sdk.Inconclusive, untouched+reason), nil
 	}
 	deciders := v.decidersOf(t, j.before)
-	changes := deciders.allowed(files, j)
+	changes := deciders.allow(files, j)
 	return v.judge(ctx, &attempt{tree: t, changes: changes, guarded: deciders.existing(), compile: v.worthCompiling(j.before)}, j)
 }
 
@@ -211,7 +211,7 @@ func (v *Verifier) run(ctx context.Context, a *attempt, trusted bool) (*runner.R
 			Processes: v.config.Processes, Output: v.config.OutputBytes,
 		},
 	}
-	for _, paths := range [][]string{jail.SystemPaths(), jail.ToolPaths(v.config.Command[0]), v.programs().paths, t.installed(), plan.ReadOnly, v.config.ReadOnly} {
+	for _, paths := range [][]string{jail.SystemPaths(), jail.ToolPaths(v.config.Command[0]), v.programs().paths, t.installedFolders(), plan.ReadOnly, v.config.ReadOnly} {
 		spec.ReadOnly = append(spec.ReadOnly, paths...)
 	}
 	if !trusted {

@@ -1,6 +1,7 @@
 package verify_test
 
 import (
+	"cmp"
 	"os"
 	"path/filepath"
 	"testing"
@@ -10,9 +11,39 @@ import (
 	"github.com/stepfall/stepfall/sdk/jail"
 )
 
+// state is the folder for pre-flights and what is compiled of verifiers that name none:
+// a tree that several of them judge has one pre-flight.
+var state string
+
 func TestMain(m *testing.M) {
 	jail.Main()
-	os.Exit(m.Run())
+	var err error
+	if state, err = os.MkdirTemp("", "verify"); err != nil {
+		panic(err)
+	}
+	code := m.Run()
+	_ = os.RemoveAll(state)
+	os.Exit(code)
+}
+
+// everyAttack reports whether every row of the attacks is tried, as in CI, and not a sample
+// of each kind.
+func everyAttack() bool { return os.Getenv("STEPFALL_ATTACKS") == "all" }
+
+// sample returns the first n attacks of a kind, or all of them where every attack is tried.
+func sample[T any](list []T, n int) []T {
+	if everyAttack() {
+		return list
+	}
+	return list[:min(n, len(list))]
+}
+
+// onlyInCI skips a test that takes many seconds where not every attack is tried.
+func onlyInCI(t *testing.T) {
+	t.Helper()
+	if !everyAttack() {
+		t.Skip("STEPFALL_ATTACKS is not all")
+	}
 }
 
 // write makes a work tree of the files.
@@ -33,6 +64,7 @@ func write(t testing.TB, files map[string]string) string {
 
 func open(t *testing.T, config verify.Config) *verify.Verifier {
 	t.Helper()
+	config.State = cmp.Or(config.State, state)
 	j, err := jail.Open(t.Context(), jail.Options{Temp: t.TempDir()})
 	if err != nil {
 		t.Fatal(err)

@@ -1,7 +1,6 @@
 package verify_test
 
 import (
-	"os"
 	"testing"
 
 	"github.com/stepfall/stepfall/plugins/verifier-tests/internal/verify"
@@ -19,14 +18,14 @@ func TestGoProgramsOfAllKinds(t *testing.T) {
 		"cover": {"1.22", []string{"-cover"}, true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if test.long && os.Getenv("STEPFALL_ATTACKS") != "all" {
-				t.Skip("STEPFALL_ATTACKS is not all")
+			if test.long {
+				onlyInCI(t)
 			}
 			tree := write(t, map[string]string{
 				"go.mod": "module example.com/calc\n\ngo " + test.version + "\n", "calc/add.go": "package calc\n\nvar bytes, os, strings = 1, 2, 3\n\nfunc Add(a, b int) int { return a - b }\n",
 				"calc/add_test.go": "package calc\n\nimport \"testing\"\n\nfunc TestAdd(t *testing.T) {\n\tif Add(2, 3) != 5 {\n\t\tt.Fail()\n\t}\n}\n",
 			})
-			v := open(t, verify.Config{Command: append(append([]string{"go", "test"}, test.flags...), "./..."), State: t.TempDir()})
+			v := open(t, verify.Config{Command: append(append([]string{"go", "test"}, test.flags...), "./...")})
 			verdict := judge(t, v, &sdk.Query{WorkDir: tree}, goFile("var bytes, os, strings = 1, 2, 3\n\nfunc Add(a, b int) int { return a + b }"))
 			if verdict.Outcome != sdk.Passed {
 				t.Errorf("%s: %s", verdict.Outcome, verdict.Evidence)

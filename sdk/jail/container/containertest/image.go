@@ -60,7 +60,6 @@ func Image(t testing.TB) (command []string, name string) {
 	return command, name
 }
 
-// archive is the root of the image.
 func archive() ([]byte, error) {
 	var out bytes.Buffer
 	w := tar.NewWriter(&out)

@@ -1,0 +1,33 @@
+package cli
+
+import (
+	"io"
+	"sync"
+)
+
+// errorWriter remembers the first error of writing, so that output which is lost, on a full
+// disk for instance, is a failure of the command whoever printed it. It is safe for
+// concurrent use.
+type errorWriter struct {
+	w io.Writer
+
+	mu  sync.Mutex
+	err error
+}
+
+// Write writes to the writer below.
+func (c *errorWriter) Write(p []byte) (int, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	n, err := c.w.Write(p)
+	if c.err == nil {
+		c.err = err
+	}
+	return n, err
+}
+
+func (c *errorWriter) fault() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.err
+}

@@ -1,0 +1,258 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/stepfall/stepfall/plugins/host"
+	"github.com/stepfall/stepfall/sdk/jail"
+	"github.com/stepfall/stepfall/sdk/plugin/wire"
+)
+
+func newPluginCheckCommand(s Streams) *cobra.Command {
+	var c conformanceFlags
+	var lockFile string
+	var lock, conformance bool
+	cmd := &cobra.Command{
+		Use:   "check [PLUGIN...] | --conformance PROGRAM [ARGUMENT...]",
+		Short: "Does a plugin work here? Start plugins, pin their checksums, or check that a program keeps to the protocol",
+		Long: `Does a plugin work here? Looks at the folders of plugins and starts each plugin: whether
+it answers, how fast, whether it is the one in the lock file; and which layers of isolation
+plugins can have on this machine. With --lock their checksums are recorded in the lock file:
+a host starts only programs that are in it. With --conformance one program, in any language,
+is started many times and checked for what the protocol asks of it.`,
+		Example: `  stepfall plugin check
+  stepfall plugin check --lock verifier-tests ./my-plugin
+  stepfall plugin check --conformance ./verifier-command --config config.json --junit report.xml`,
+		Annotations: hasJSON(),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if conformance {
+				if len(args) == 0 {
+					return usage("--conformance: name the program")
+				}
+				return c.run(cmd.Context(), s, args)
+			}
+			d := &doctor{s: s, write: lock, findings: newListing[finding](s)}
+			return d.run(cmd.Context(), lockFile, args)
+		},
+	}
+	flags := cmd.Flags()
+	flags.BoolVar(&lock, "lock", false, "record the checksums of the plugins in the lock file")
+	flags.StringVar(&lockFile, "lock-file", host.LockName, "the lock file, if there is one")
+	flags.BoolVar(&conformance, "conformance", false, "check that a program keeps to the protocol")
+	flags.StringVar(&c.config, "config", "", "with --conformance, a JSON file with a working config")
+	flags.StringVar(&c.junit, "junit", "", "with --conformance, write the results to this file as JUnit XML")
+	flags.BoolVar(&c.insecure, "insecure", false, "with --conformance, without mutual TLS")
+	return cmd
+}
+
+// run looks at everything, and at the plugins that the arguments name or all of them.
+func (d *doctor) run(ctx context.Context, lockFile string, args []string) error {
+	d.folders()
+	d.lockFile(lockFile)
+	d.isolation()
+	found := host.List(host.SearchPath())
+	if len(args) > 0 {
+		found = nil
+		for _, argument := range args {
+			found = append(found, d.find(argument)...)
+		}
+	} else if len(found) == 0 {
+		d.line("-", "plugins", "none found")
+	}
+	for _, f := range found {
+		d.plugin(ctx, f)
+	}
+	if d.write && d.problems == 0 {
+		if len(found) == 0 {
+			return fmt.Errorf("there are no plugins to lock in %s", strings.Join(host.SearchPath(), ", "))
+		}
+		if err := d.lock.Write(lockFile); err != nil {
+			return err
+		}
+	}
+	err := d.s.render(d.findings.rows, func(p *printer) {
+		if d.problems == 0 {
+			p.f("Nothing is wrong.\n")
+		}
+	})
+	if err == nil && d.problems > 0 {
+		err = fmt.Errorf("%d things are wrong", d.problems)
+		if d.write {
+			err = fmt.Errorf("%w: %s is not written", err, lockFile)
+		}
+	}
+	return err
+}
+
+type doctor struct {
+	s        Streams
+	write    bool // the lock file, with what is found
+	lock     *host.Lock
+	problems int
+	findings *listing[finding]
+}
+
+// finding is one thing that doctor looked at.
+type finding struct {
+	// Mark is "ok", "BAD", or "-" for what is worth knowing and not wrong.
+	Mark    string `json:"mark"`
+	Subject string `json:"subject"`
+	Text    string `json:"text"`
+}
+
+func (d *doctor) line(mark, subject, text string) {
+	if mark == "BAD" {
+		d.problems++
+	}
+	d.findings.add(finding{mark, subject, text}, fmt.Sprintf("%-4s %s: %s", mark, subject, text))
+}
+
+func (d *doctor) folders() {
+	for _, dir := range host.SearchPath() {
+		info, err := os.Stat(dir)
+		switch {
+		case errors.Is(err, os.ErrNotExist):
+			d.line("-", "folder "+dir, "not there")
+		case err != nil:
+			d.line("BAD", "folder "+dir, err.Error())
+		case !info.IsDir():
+			d.line("BAD", "folder "+dir, "is a file")
+		case info.Mode().Perm()&0o002 != 0:
+			d.line("BAD", "folder "+dir, "anybody may put programs there, so that none of it is started; chmod o-w it")
+		case info.Mode().Perm()&0o020 != 0:
+			d.line("-", "folder "+dir, "its group may put programs there: unless that is your own, none of it is started; chmod g-w it")
+		default:
+			d.line("ok", "folder "+dir, "searched")
+		}
+	}
+}
+
+func (d *doctor) lockFile(path string) {
+	lock, err := host.ReadLock(path)
+	switch {
+	case errors.Is(err, os.ErrNotExist) && d.write:
+		d.lock = &host.Lock{Plugins: map[string]host.LockEntry{}}
+	case errors.Is(err, os.ErrNotExist):
+		d.line("-", "lock", "no "+path+"; --lock writes one")
+	case err != nil:
+		d.line("BAD", "lock", err.Error())
+	default:
+		d.lock = lock
+		d.line("ok", "lock", fmt.Sprintf("%s has %d plugins", path, len(lock.Plugins)))
+	}
+}
+
+// isolation says what can confine plugins here.
+func (d *doctor) isolation() {
+	h, _, err := pluginHost(d.s, "")
+	if err != nil {
+		d.line("BAD", "isolation", err.Error())
+		return
+	}
+	defer h.Close()
+	layers, missing, err := h.Isolation()
+	if err != nil {
+		d.line("-", "isolation", err.Error())
+		return
+	}
+	d.line("ok", "isolation", strings.Join(layers, ", "))
+	for _, layer := range slices.Sorted(maps.Keys(missing)) {
+		d.line("-", "isolation", "no "+layer+": "+missing[layer])
+	}
+	if !slices.Contains(layers, jail.LayerPID) {
+		d.line("-", "isolation", "without pid, and with isolation = none anywhere, a plugin can read this program's environment, keys included, through /proc")
+		d.line("-", "isolation", "without pid, a plugin's children end with it as long as they do not fight it")
+	}
+}
+
+func (d *doctor) find(argument string) []host.Found {
+	if isPath(argument) {
+		return []host.Found{{Name: strings.TrimSuffix(filepath.Base(argument), ".exe"), Path: argument}}
+	}
+	for _, f := range host.List(host.SearchPath()) {
+		if f.Name == argument {
+			return []host.Found{f}
+		}
+	}
+	d.line("BAD", argument, "not found in any folder, or not executable")
+	return nil
+}
+
+func (d *doctor) plugin(ctx context.Context, f host.Found) {
+	// The checksum comes first: what then answers is what was recorded, or is refused.
+	sum, err := host.Checksum(f.Path)
+	if err != nil {
+		d.line("BAD", f.Name, err.Error())
+		return
+	}
+	if d.lock != nil && !d.write {
+		d.compare(f.Name, sum)
+	}
+	info, err := d.ask(ctx, f)
+	if err != nil {
+		d.line("BAD", f.Name, err.Error())
+		return
+	}
+	if info.Name != f.Name {
+		d.line("BAD", f.Name, fmt.Sprintf("calls itself %q: the program must have the plugin's name", info.Name))
+		return
+	}
+	if !d.write || d.lock == nil {
+		return
+	}
+	entry, change := d.lock.Plugins[f.Name], "the same"
+	if entry.SHA256 == nil {
+		entry.SHA256, change = map[string]string{}, "new"
+	} else if entry.SHA256[host.Platform()] != sum {
+		change = "changed"
+	}
+	entry.Version, entry.SHA256[host.Platform()] = info.Version, sum
+	d.lock.Plugins[f.Name] = entry
+	d.line("ok", f.Name, "locked, "+change+": "+sum)
+}
+
+// compare looks for a program's checksum in the lock file.
+func (d *doctor) compare(name, sum string) {
+	locked, known := d.lock.Plugins[name]
+	switch {
+	case !known:
+		d.line("BAD", name, "is not in the lock file; hosts that use it will not start it")
+	case locked.SHA256[host.Platform()] != sum:
+		d.line("BAD", name, "is not the program that was locked; run `stepfall plugin check --lock "+name+"` if you changed it yourself")
+	default:
+		d.line("ok", name, "is the program that was locked")
+	}
+}
+
+// ask starts a plugin and reports what it says it is.
+func (d *doctor) ask(ctx context.Context, f host.Found) (*wire.Info, error) {
+	begun := time.Now()
+	info, err := ask(ctx, d.s, absolute(f.Path))
+	if err != nil {
+		return nil, err
+	}
+	roles := make([]string, len(info.Roles))
+	for i, r := range info.Roles {
+		roles[i] = string(r.Role)
+	}
+	d.line("ok", f.Name, fmt.Sprintf("%s %s, %s, answered within %d ms", info.Name, info.Version, strings.Join(roles, ", "), time.Since(begun).Milliseconds()))
+	return info, nil
+}
+
+// absolute makes a path that is taken for one.
+func absolute(path string) string {
+	if abs, err := filepath.Abs(path); err == nil {
+		return abs
+	}
+	return path
+}

@@ -1,0 +1,107 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/stepfall/stepfall/adapters/full"
+	"github.com/stepfall/stepfall/adapters/internal/queue"
+	"github.com/stepfall/stepfall/adapters/postgres"
+	"github.com/stepfall/stepfall/adapters/store"
+	"github.com/stepfall/stepfall/policies"
+)
+
+// pruneFlags are the flags of stepfall prune.
+type pruneFlags struct {
+	store, policy string
+	older         time.Duration
+}
+
+func newPruneCommand(s Streams) *cobra.Command {
+	var f pruneFlags
+	cmd := &cobra.Command{
+		Use:   "prune",
+		Short: "What does a store hold for longer than it has to? Delete old traces, accounts, conversations and jobs",
+		Long: `What does a store hold for longer than it has to? Deletes traces, accounts, conversations
+and jobs that are older than the policy's retention block keeps them, in small batches
+beside what is at work. "stepfall serve" does the same by itself. Sums by day stay, and so
+does what a cap may still go by.`,
+		Example: `  stepfall prune --store fleet.db --policy policy.hcl
+  stepfall prune --store fleet.db --older 720h`,
+		Args: cobra.NoArgs, Annotations: hasJSON(),
+		RunE: func(cmd *cobra.Command, _ []string) error { return f.prune(cmd.Context(), s) },
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&f.store, "store", "", storeUsage)
+	flags.StringVar(&f.policy, "policy", "", "policy whose retention block says how long what is kept")
+	flags.DurationVar(&f.older, "older", 0, "delete all that is older, as 720h, in place of the policy")
+	return cmd
+}
+
+// keep returns how long what is kept.
+func (f *pruneFlags) keep() (*policies.Retention, error) {
+	switch {
+	case f.older < 0 || f.older == 0 && f.policy == "" || f.older > 0 && f.policy != "":
+		return nil, usage("either --policy or --older says what is old")
+	case f.older > 0:
+		return &policies.Retention{Traces: f.older, Accounts: f.older, Sessions: f.older, Jobs: f.older}, nil
+	}
+	p, err := policies.Load(f.policy, policies.LoadOptions{WithoutSecrets: true})
+	if err == nil && p.Retention == nil {
+		err = fmt.Errorf("%s has no retention block, and so keeps everything for ever", f.policy)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return p.Retention, nil
+}
+
+func (f *pruneFlags) prune(ctx context.Context, s Streams) (err error) {
+	keep, err := f.keep()
+	if err != nil {
+		return err
+	}
+	address := cmp.Or(f.store, os.Getenv(storeVariable))
+	switch {
+	case address == "":
+		return usage("--store is needed, or %s", storeVariable)
+	case !strings.Contains(address, "://"):
+		if _, err := os.Stat(address); err != nil { // rather than make one, in which nothing is old
+			return err
+		}
+	}
+	shared, err := full.OpenStore(ctx, address, nil)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, shared.Close()) }()
+	var pruned struct {
+		store.PruneCounts
+
+		Runs int64 `json:"runs"`
+	}
+	pruned.PruneCounts, err = store.PruneAll(ctx, shared.Store, store.Retention{Traces: keep.Traces, Accounts: keep.Accounts, Sessions: keep.Sessions})
+	if err != nil {
+		return err
+	}
+	if database, ok := shared.Engine.(*postgres.Store); ok && keep.Jobs > 0 {
+		q, err := queue.Open(ctx, database.Pool())
+		if err != nil {
+			return err
+		}
+		if pruned.Runs, err = q.Prune(ctx, keep.Jobs); err != nil {
+			return err
+		}
+	}
+	return s.render(pruned, func(p *printer) {
+		p.f("deleted %s, %s, %s and %s\n", count(int(pruned.Traces), "trace"), count(int(pruned.Accounts), "account"),
+			count(int(pruned.Sessions), "shared note"), count(int(pruned.Runs), "queued run"))
+	})
+}

@@ -1,0 +1,127 @@
+package dialect
+
+import (
+	"cmp"
+	"encoding/base64"
+	"slices"
+	"strings"
+
+	"github.com/tmc/langchaingo/llms"
+
+	"github.com/stepfall/stepfall/middleware"
+)
+
+// partForm is how an API of OpenAI's writes what a message is made of: the types of parts, and
+// the paths of their members.
+type partForm struct {
+	dialect                 middleware.Dialect
+	texts                   []string // the types of texts; the first is written
+	image, url, detail      string
+	imageID                 string // "" where an image is stored as any file
+	file, name, data, id    string
+	address                 string // of a file; "" where it takes none
+	known                   memberSet
+	audio, sound, soundForm string
+}
+
+var (
+	chatParts = partForm{
+		dialect: middleware.DialectChat, texts: []string{"text"}, image: "image_url", url: "image_url.url", detail: "image_url.detail",
+		file: "file", name: "file.filename", data: "file.file_data", id: "file.file_id", audio: "input_audio", sound: "input_audio.data", soundForm: "input_audio.format",
+		known: newKnown("type text refusal image_url.url image_url.detail file.filename file.file_data file.file_id"),
+	}
+	responsesParts = partForm{
+		dialect: middleware.DialectResponses, texts: []string{"input_text", "output_text", "text"}, image: "input_image", url: "image_url", detail: "detail", imageID: "file_id",
+		file: "input_file", name: "filename", data: "file_data", id: "file_id", address: "file_url",
+		known: newKnown("type text logprobs refusal detail image_url filename file_data file_id file_url"),
+	}
+)
+
+// read reads the content of a message: a string, a list of parts, or nothing.
+func (form *partForm) read(f field) (parts []llms.ContentPart) {
+	f.content(&parts, func(f field) {
+		kind := f.get("type").text()
+		if p, ok := f.unknown(form.dialect, partMembers, form.known); ok && kind != "refusal" {
+			parts = append(parts, p)
+		}
+		switch {
+		case slices.Contains(form.texts, kind):
+			parts = append(parts, llms.TextContent{Text: f.get("text").text()})
+		case kind == "refusal": // text to models of other APIs
+			parts = append(parts, middleware.RawPart{TextContent: llms.TextContent{Text: f.get("refusal").text()}, Dialect: form.dialect, Raw: f.raw()})
+		case kind == form.image && form.imageID != "" && f.get(form.imageID).exists():
+			parts = append(parts, middleware.FilePart{ID: f.get(form.imageID).text(), MIMEType: "image/*"})
+		case kind == form.image:
+			url := f.get(form.url)
+			parts = append(parts, url.image(url.optional(), f.get(form.detail).optional()))
+		case kind == form.file:
+			parts = append(parts, form.readFile(f))
+		default:
+			f.get("type").refusef("is %q: want %s, %s or %s", kind, form.texts[0], form.image, form.file)
+		}
+	})
+	return parts
+}
+
+func (form *partForm) readFile(f field) llms.ContentPart {
+	p := middleware.FilePart{Name: f.get(form.name).optional(), ID: f.get(form.id).optional()}
+	if form.address != "" {
+		p.URL = f.get(form.address).optional()
+	}
+	if d := f.get(form.data); d.exists() {
+		p.MIMEType, p.Data = d.decodeData("application/pdf")
+	}
+	if p.Data == nil && p.ID == "" && p.URL == "" {
+		f.refusef("a file without its content")
+	}
+	return p
+}
+
+// write writes a part of what a user says.
+func (form *partForm) write(p llms.ContentPart) (Object, error) {
+	switch p := p.(type) {
+	case llms.TextContent:
+		return Object{"type": form.texts[0], "text": p.Text}, nil
+	case llms.ImageURLContent:
+		return newPart(form.image, form.url, p.URL, form.detail, p.Detail), nil
+	case llms.BinaryContent:
+		return form.write(middleware.FilePart{MIMEType: p.MIMEType, Data: p.Data})
+	case middleware.FilePart:
+		url, isImage := p.URL, strings.HasPrefix(p.MIMEType, "image/")
+		if p.Data != nil {
+			url = dataURL(p.MIMEType, p.Data)
+		}
+		sound, isAudio := strings.CutPrefix(p.MIMEType, "audio/")
+		switch {
+		case isImage && url != "":
+			return newPart(form.image, form.url, url), nil
+		case isImage && form.imageID != "":
+			return newPart(form.image, form.imageID, p.ID), nil
+		case isAudio && form.audio != "" && p.Data != nil:
+			if sound = strings.TrimPrefix(sound, "x-"); sound == "mpeg" {
+				sound = "mp3"
+			}
+			return newPart(form.audio, form.sound, base64.StdEncoding.EncodeToString(p.Data), form.soundForm, sound), nil
+		case p.ID != "":
+			return newPart(form.file, form.id, p.ID), nil
+		case p.Data != nil: // a name goes with nothing else, and this with no other
+			return newPart(form.file, form.name, cmp.Or(p.Name, "file.pdf"), form.data, url), nil
+		case form.address != "":
+			return newPart(form.file, form.address, url), nil
+		}
+		return nil, refuseCall("the API takes no file by its address: %s", p.URL)
+	}
+	return nil, refusePart(p)
+}
+
+// newPart returns a part of a type with pairs of a path and a text, those with an empty text
+// left out.
+func newPart(kind string, pairs ...string) Object {
+	o := Object{"type": kind}
+	for pair := range slices.Chunk(pairs, 2) {
+		if pair[1] != "" {
+			o.setPath(pair[0], pair[1])
+		}
+	}
+	return o
+}

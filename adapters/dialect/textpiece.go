@@ -1,0 +1,53 @@
+package dialect
+
+import (
+	"bytes"
+	"unicode/utf8"
+
+	"github.com/stepfall/stepfall/middleware"
+)
+
+// textPiece is the form of the last event that held one piece of text. Most events of a
+// stream differ from the one before in that text alone, and need not be parsed: what else
+// they say has been read.
+type textPiece struct {
+	event      []byte // without the text
+	head, tail []byte // of event, before and after the text
+	delta      middleware.Delta
+}
+
+// match returns the piece of an event that differs from the last one in its text alone. It
+// holds until the next call.
+func (p *textPiece) match(event []byte) *middleware.Delta {
+	if len(p.head) == 0 || len(event) <= len(p.head)+len(p.tail) || !bytes.HasPrefix(event, p.head) || !bytes.HasSuffix(event, p.tail) {
+		return nil
+	}
+	text := event[len(p.head) : len(event)-len(p.tail)]
+	for _, c := range text {
+		if c < ' ' || c == '"' || c == '\\' {
+			return nil
+		}
+	}
+	if !utf8.Valid(text) {
+		return nil
+	}
+	if p.delta.Text != "" {
+		p.delta.Text = string(text)
+	} else {
+		p.delta.Reasoning = string(text)
+	}
+	return &p.delta
+}
+
+// keep remembers the form of an event that holds d and nothing else that is new. text is
+// the text of d as JSON has it; the form is not known where the event has that twice.
+func (p *textPiece) keep(event []byte, text string, d *middleware.Delta) {
+	p.head = nil
+	at := bytes.Index(event, []byte(text))
+	if (d.Text == "") == (d.Reasoning == "") || text[0] != '"' || at < 0 || bytes.Contains(event[at+1:], []byte(text)) {
+		return
+	}
+	p.event = append(append(p.event[:0], event[:at+1]...), event[at+len(text)-1:]...)
+	p.head, p.tail = p.event[:at+1], p.event[at+1:]
+	p.delta = middleware.Delta{Choice: d.Choice, Text: d.Text, Reasoning: d.Reasoning}
+}

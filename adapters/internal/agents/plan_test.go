@@ -1,0 +1,250 @@
+package agents
+
+import (
+	"context"
+	"crypto/sha256"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/hashicorp/go-hclog"
+	"github.com/tmc/langchaingo/llms"
+
+	"github.com/stepfall/stepfall/adapters/full"
+	"github.com/stepfall/stepfall/adapters/internal/forecast"
+	"github.com/stepfall/stepfall/adapters/router"
+	"github.com/stepfall/stepfall/adapters/scripted"
+	"github.com/stepfall/stepfall/middleware"
+	"github.com/stepfall/stepfall/policies"
+	"github.com/stepfall/stepfall/sdk"
+)
+
+// stage is where an agent's tasks are done by a cast.
+type stage struct {
+	agent *Agent
+	cast  *Cast
+	tasks []*Task
+}
+
+// newStage returns an agent's tasks with models that are easier or harder put to it than those of
+// the bench, and err elsewhere.
+func newStage(agent *Agent, n, seed int, ease float64) *stage {
+	s := &stage{agent: agent, cast: NewCast(agent), tasks: agent.Tasks[:n]}
+	s.cast.salt, s.cast.models = fmt.Sprint(seed, "/"), slices.Clone(Models)
+	for m := range s.cast.models {
+		for k := range s.cast.models[m].Skill {
+			s.cast.models[m].Skill[k] += ease
+		}
+	}
+	return s
+}
+
+// keyed gives the steps of a run the name of their conversation, as `stepfall collect` does.
+type keyed struct {
+	*router.Router
+	task, run string
+}
+
+func (k keyed) GenerateContent(ctx context.Context, messages []llms.MessageContent, o ...llms.CallOption) (*llms.ContentResponse, error) {
+	var said strings.Builder
+	for _, m := range messages[1:] {
+		for _, p := range m.Parts {
+			switch p := p.(type) {
+			case llms.ToolCall:
+				fmt.Fprint(&said, p.FunctionCall.Name, strings.ReplaceAll(p.FunctionCall.Arguments, " ", ""))
+			case llms.ToolCallResponse:
+				said.WriteString(p.Content)
+			default:
+				fmt.Fprint(&said, p)
+			}
+		}
+	}
+	key := sha256.Sum256([]byte(said.String()))
+	ctx = middleware.WithInfo(ctx, middleware.Info{Run: k.run, QueryID: fmt.Sprintf("%s/%x", k.task, key[:8])})
+	return k.Router.GenerateContent(ctx, messages, o...)
+}
+
+// play does the tasks under a policy, and returns its steps and the share of runs that were right.
+func (s *stage) play(t *testing.T, text, name string) (steps []*sdk.Trace, right float64) {
+	t.Helper()
+	p, err := policies.Parse(filepath.Join(t.TempDir(), "policy.hcl"), []byte(text), policies.LoadOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	server, err := scripted.Start(scripted.Options{Respond: s.cast.Respond})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer server.Close()
+	for i := range p.Models {
+		m := &p.Models[i]
+		m.Provider, m.API, m.BaseURL = "openai", "chat", server.URL()
+	}
+	var mu sync.Mutex
+	o := router.Options{Seed: 1, Logger: hclog.NewNullLogger(), Traces: func(_ context.Context, trace *sdk.Trace) {
+		mu.Lock()
+		defer mu.Unlock()
+		steps = append(steps, trace)
+	}}
+	model, err := router.New(t.Context(), p, full.Complete(o))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, task := range s.tasks {
+		var asked llms.Model = keyed{model, task.ID, task.ID + "/" + name}
+		ok, err := s.agent.Run(t.Context(), asked, task)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if ok {
+			right += 1 / float64(len(s.tasks))
+		}
+	}
+	if err := model.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return steps, right
+}
+
+// planned returns what a plan from steps says of a policy.
+func planned(t *testing.T, policy string, steps []*sdk.Trace) *forecast.Forecast {
+	t.Helper()
+	p, err := policies.Parse("policy.hcl", []byte(policy), policies.LoadOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := &forecast.Traces{Seed: 1}
+	for _, s := range steps {
+		if s.Mode == middleware.ShadowAlternative {
+			w.Shadows = append(w.Shadows, s)
+		} else {
+			w.Steps = append(w.Steps, s)
+		}
+	}
+	f, err := forecast.New(t.Context(), p, w, forecast.Options{Seed: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return f
+}
+
+// What `plan` says of two cheap models before a large one, from steps that were recorded in any
+// of the documented ways, covers what then happens.
+func TestPlansOfAgreementCoverWhatFollows(t *testing.T) {
+	t.Setenv("OPENAI_API_KEY", "scripted")
+	t.Setenv("ANTHROPIC_API_KEY", "scripted")
+	t.Setenv("MISTRAL_API_KEY", "scripted")
+	seeds, n := 2, 30
+	if os.Getenv("STEPFALL_ATTACKS") == "all" {
+		seeds, n = 6, 60 // of 20, each way covers 18 to 20
+	}
+	policy := strings.ReplaceAll(agreeing+hard, "\n  served", "\n  max_output_tokens = 8192\n  served")
+	models := make([]string, 3)
+	for i, block := range strings.SplitAfter(policy, "}\n")[:3] {
+		models[i] = block + "strategy \"route\" {\n  worth_usd = 1\n}\n"
+	}
+	for name, record := range map[string]func(*testing.T, *stage) []*sdk.Trace{
+		"observed": func(t *testing.T, s *stage) []*sdk.Trace {
+			steps, _ := s.play(t, "mode = \"observe\"\nbaseline = \"large\"\n"+policy, "observed")
+			return steps
+		},
+		"shadowed": func(t *testing.T, s *stage) []*sdk.Trace {
+			steps, _ := s.play(t, shadowing+policy, "shadowed")
+			return steps
+		},
+		"some shadowed": func(t *testing.T, s *stage) []*sdk.Trace {
+			steps, _ := s.play(t, strings.Replace(shadowing, "share = 1", "share = 0.3", 1)+policy, "shadowed")
+			return steps
+		},
+		"pinned": func(t *testing.T, s *stage) (steps []*sdk.Trace) {
+			for i, text := range models {
+				more, _ := s.play(t, text, fmt.Sprint("pinned", i))
+				steps = append(steps, more...)
+			}
+			return steps
+		},
+		"collected": func(t *testing.T, s *stage) (steps []*sdk.Trace) {
+			for i, text := range append(slices.Clone(models), policy) {
+				more, _ := s.play(t, text, fmt.Sprint("pinned", i))
+				steps = append(steps, more...)
+			}
+			return steps
+		},
+	} {
+		t.Run(strings.ReplaceAll(name, " ", "_"), func(t *testing.T) {
+			covered, z, width := 0, 0.0, 0.0
+			for seed := range seeds {
+				s := newStage(OrderDesk(n), n, seed, []float64{-0.4, 0, 0.4}[seed%3])
+				live, right := s.play(t, policy, "live")
+				usd, large := 0.0, 0.0
+				for _, step := range live {
+					usd += step.CostUSD / float64(len(live))
+					for _, c := range step.Calls {
+						if c.Model == "large" {
+							large += 1 / float64(len(live))
+						}
+					}
+				}
+				f := planned(t, policy, record(t, s))
+				ran := f.Models[2]
+				off := (f.CostUSD - usd) / f.CostStdError
+				if math.Abs(off) <= 2 && math.Abs(ran.Ran-large) <= 2*ran.RanStdError+1e-9 {
+					covered++
+				}
+				z, width = z+off/float64(seeds), width+2*f.CostStdError/usd/float64(seeds)
+				t.Logf("%d: %.0f %% right; %.6f USD with large for %.1f %%; plan: %.6f ± %.6f, %.1f ± %.1f %%", seed, 100*right, usd, 100*large, f.CostUSD, 2*f.CostStdError, 100*ran.Ran, 200*ran.RanStdError)
+			}
+			t.Logf("%d of %d covered; off by %.2f on average, ± %.0f %%", covered, seeds, z, 100*width)
+			if covered < seeds-1 {
+				t.Errorf("%d of %d plans cover what follows", covered, seeds)
+			}
+		})
+	}
+}
+
+// The policy that `stepfall policy init` writes for agents saves at least 40 % with success within
+// 2 points of always asking the large model, whoever errs where: the draws differ in where models err,
+// and in how often, each in each kind of step.
+func TestFirstPolicyOnOtherDraws(t *testing.T) {
+	t.Setenv("OPENAI_API_KEY", "scripted")
+	t.Setenv("ANTHROPIC_API_KEY", "scripted")
+	t.Setenv("MISTRAL_API_KEY", "scripted")
+	draws := 1
+	if os.Getenv("STEPFALL_ATTACKS") == "all" {
+		draws = 10 // -0.8 points at 53 %, and without the match block -1.8 at 39
+	}
+	b := open(t, 80)
+	texts := [...]string{large + "strategy \"route\" {\n  worth_usd = 1\n}\n", agreeing, agreeing + hard}
+	var usd, right [len(texts)]float64
+	for seed := range draws {
+		rng := rand.New(rand.NewPCG(uint64(seed+10), 7))
+		for _, a := range b.Agents {
+			s := newStage(a, 120, seed+10, 0)
+			for m := range s.cast.models {
+				shift := 0.6*rng.Float64() - 0.3
+				for k := range s.cast.models[m].Skill {
+					s.cast.models[m].Skill[k] += shift + 0.3*rng.Float64() - 0.15
+				}
+			}
+			for i, text := range texts {
+				steps, share := s.play(t, text, "draw")
+				right[i] += 100 * share / float64(draws*len(b.Agents))
+				for _, step := range steps {
+					usd[i] += step.CostUSD
+				}
+			}
+		}
+	}
+	points, cost := right[2]-right[0], usd[2]/usd[0]
+	t.Logf("large %.1f %% right; the pair %+.1f points at %.0f %% of the cost; with the large model for hard runs %+.1f at %.0f %%",
+		right[0], right[1]-right[0], 100*usd[1]/usd[0], points, 100*cost)
+	if points < -2 || cost > 0.6 || right[2] < right[1] {
+		t.Errorf("%+.1f points at %.0f %% of the cost of always asking the large model; without the match block %+.1f", points, 100*cost, right[1]-right[0])
+	}
+}

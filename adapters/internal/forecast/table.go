@@ -1,0 +1,92 @@
+package forecast
+
+import (
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/stepfall/stepfall/sdk"
+	"github.com/stepfall/stepfall/sdk/estimate"
+	"github.com/stepfall/stepfall/sdk/outcome"
+)
+
+// Table is a world of recorded outcomes. A model is found by the policy's name of
+// it, or by its served name.
+type Table struct {
+	Outcomes *outcome.Table
+	Seed     uint64
+}
+
+// Len implements [World].
+func (t *Table) Len() int { return len(t.Outcomes.Queries) }
+
+// Query implements [World].
+func (t *Table) Query(n int) *sdk.Query {
+	o := t.Outcomes
+	q := &sdk.Query{ID: o.Queries[n], Group: o.Group(n), Features: map[string]float64{}}
+	if text := o.Prompt(n); text != "" {
+		q.Messages = []sdk.Message{{Role: sdk.RoleUser, Parts: []sdk.Part{sdk.TextPart(text)}}}
+	}
+	q.InputTokens = o.PromptTokens(n)
+	for i, name := range o.Models {
+		if v := outcome.At(o.Ante, n, i); !math.IsNaN(v) {
+			q.Features[estimate.FeatureAnte+name] = v
+		}
+	}
+	if o.Judged() {
+		q.Checks.FailToPass = []string{"recorded"}
+	}
+	return q
+}
+
+// Estimates implements [World]: no table records what a plugin would say.
+func (t *Table) Estimates() bool { return false }
+
+// Belief implements [World].
+func (t *Table) Belief(int, string) (sdk.Estimate, bool) { return sdk.Estimate{}, false }
+
+// Outcome implements [World].
+func (t *Table) Outcome(n int, m Model) Outcome {
+	o := t.Outcomes
+	i := o.Index(m.Name)
+	if i < 0 {
+		served := m.Served
+		if base, number, further := strings.Cut(m.Name, "#"); further && base != "" {
+			served += "#" + number // the second answer is not the first
+		}
+		i = slices.IndexFunc(o.Models, func(name string) bool { return name == served || strings.HasSuffix(name, "/"+served) })
+	}
+	if i < 0 || math.IsNaN(outcome.At(o.Quality, n, i)) {
+		return Outcome{Quality: draw(t.Seed, n, m, m.Quality)}
+	}
+	out := Outcome{Quality: o.Quality[n][i], Judged: true, Known: true, Text: o.Answer(n, i), Signals: map[string]float64{}}
+	switch c := outcome.At(o.CostUSD, n, i); {
+	case c > 0:
+		out.CostUSD = c
+	case c == 0:
+		out.Free = true
+	}
+	if v := outcome.At(o.InputTokens, n, i); v > 0 {
+		out.InputTokens = int(math.Round(v))
+	}
+	if v := outcome.At(o.OutputTokens, n, i); v > 0 {
+		out.OutputTokens = int(math.Round(v))
+	}
+	if v := outcome.At(o.Post, n, i); !math.IsNaN(v) {
+		out.Signals[estimate.SignalPost] = v
+	}
+	if o.Verdicts != nil {
+		out.Verdicts = map[string]float64{}
+	}
+	for judge, matrix := range o.Verdicts {
+		if v := matrix[n][i]; !math.IsNaN(v) {
+			out.Verdicts[judge] = v
+		}
+	}
+	for name, matrix := range o.Signals {
+		if v := outcome.At(matrix, n, i); !math.IsNaN(v) {
+			out.Signals[name] = v
+		}
+	}
+	return out
+}

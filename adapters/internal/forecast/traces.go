@@ -1,0 +1,288 @@
+package forecast
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/stepfall/stepfall/adapters/internal/savings"
+	"github.com/stepfall/stepfall/adapters/router"
+	"github.com/stepfall/stepfall/sdk"
+	"github.com/stepfall/stepfall/sdk/feature"
+)
+
+// Traces is a world of recorded steps. Steps of one query id are one query, as they are for
+// a fit: what one does not have another may. What none has, because the model was not run,
+// is drawn from what was believed of it then or, where answers are compared, from an
+// agreement that is learnt from the answers that are recorded.
+type Traces struct {
+	Steps []*sdk.Trace
+	// Shadows are steps of the mode shadow_alternative: they are of the same queries as
+	// some of the steps.
+	Shadows []*sdk.Trace
+	Seed    uint64
+
+	once  sync.Once
+	looks map[string]looks
+
+	index   sync.Once
+	ofQuery map[string][]*sdk.Trace
+}
+
+// looks are how often a verifier looked, and what that cost in all.
+type looks struct {
+	n   int
+	usd float64
+}
+
+// VerdictUSD implements [VerdictCosts].
+func (t *Traces) VerdictUSD(n int, verifier, model string) (float64, bool) {
+	t.once.Do(func() {
+		t.looks = map[string]looks{}
+		for _, s := range t.Steps {
+			for i := range s.Calls {
+				if v := s.Calls[i].Verdict; v != nil {
+					l := t.looks[v.Verifier]
+					t.looks[v.Verifier] = looks{l.n + 1, l.usd + v.CostUSD}
+				}
+			}
+		}
+	})
+	for i := range t.Steps[n].Calls {
+		if c := &t.Steps[n].Calls[i]; c.Model == model && c.Verdict != nil && c.Verdict.Verifier == verifier {
+			return c.Verdict.CostUSD, true
+		}
+	}
+	l := t.looks[verifier]
+	return l.usd / float64(max(1, l.n)), l.n > 0
+}
+
+// Len implements [World].
+func (t *Traces) Len() int { return len(t.Steps) }
+
+// Query implements [World].
+func (t *Traces) Query(n int) *sdk.Query {
+	s := t.Steps[n]
+	q := &sdk.Query{ID: s.ID, Group: s.Group, Run: s.Run, Session: s.Session, Tenant: s.Tenant, InputTokens: s.InputTokens, Features: maps.Clone(s.Features), Labels: s.Labels}
+	delete(q.Features, feature.DisputedSteps) // how the policy at hand's own steps go decides
+	for _, name := range s.Tools {
+		q.Tools = append(q.Tools, sdk.Tool{Name: name})
+	}
+	if s.Prompt != "" {
+		q.Messages = []sdk.Message{{Role: sdk.RoleUser, Parts: []sdk.Part{sdk.TextPart(s.Prompt)}}}
+	}
+	for _, c := range s.Calls {
+		if c.Verdict != nil {
+			q.Checks.FailToPass = []string{"recorded"}
+		}
+	}
+	return q
+}
+
+// judgedByProgram reports whether the program whose steps these are judged answers
+// itself, beside its policy.
+func (t *Traces) judgedByProgram() bool {
+	return slices.ContainsFunc(t.Steps, func(s *sdk.Trace) bool {
+		return slices.ContainsFunc(s.Calls, func(c sdk.Call) bool { return c.Verdict != nil && c.Verdict.Verifier == router.VerifyName })
+	})
+}
+
+// When implements [History]: the steps are those of one round.
+func (t *Traces) When(n int) (int, time.Time) {
+	if at := t.Steps[n].Start; !at.IsZero() {
+		return 0, at
+	}
+	return 0, time.Unix(0, 0)
+}
+
+// Estimates implements [World].
+func (t *Traces) Estimates() bool { return true }
+
+// Belief implements [World].
+func (t *Traces) Belief(n int, model string) (sdk.Estimate, bool) {
+	b, ok := firstBelief(t.Steps[n], model)
+	return b.Quality, ok
+}
+
+// firstBelief returns what was believed of a model before anything ran.
+func firstBelief(s *sdk.Trace, model string) (sdk.Belief, bool) {
+	if len(s.Decisions) == 0 {
+		return sdk.Belief{}, false
+	}
+	for _, b := range s.Decisions[0].Models {
+		if b.Model == model && !b.Ran {
+			return b, true
+		}
+	}
+	return sdk.Belief{}, false
+}
+
+// Outcome implements [World].
+func (t *Traces) Outcome(n int, m Model) Outcome {
+	s := t.Steps[n]
+	o := t.answer(n, m)
+	if o.Known {
+		return o
+	}
+	belief, known := firstBelief(s, m.Name)
+	drawn := Outcome{Quality: draw(t.Seed, n, m, m.Quality)}
+	if known {
+		drawn.Quality = draw(t.Seed, n, m, belief.Quality)
+	}
+	if a := m.Compared; a != nil {
+		answers, isSilent := t.answers(n, a.models)
+		drawn = a.draw(t.Seed, n, m.Trial, a.index(m.Name), answers)
+		if isSilent {
+			drawn.Text = "" // what cannot be compared with the others' answers
+		}
+	} else {
+		drawn.Known = known
+	}
+	drawn.Failures = o.Failures
+	// Its cost is as far off from what was expected as that of the models that ran, else it
+	// has their lengths.
+	ratio := costRatio(s)
+	if known && belief.CostUSD > 0 && ratio > 0 {
+		drawn.CostUSD = belief.CostUSD * ratio
+		return drawn
+	}
+	for i := range s.Calls {
+		if c := &s.Calls[i]; c.Error == "" && drawn.OutputTokens == 0 {
+			drawn.InputTokens, drawn.OutputTokens = c.Usage.InputTokens+c.Usage.CachedInputTokens+c.Usage.CacheWriteTokens, c.Usage.OutputTokens
+		}
+	}
+	return drawn
+}
+
+// answer returns what a model did with query n, in its step or in another one of the query;
+// it is not Known where the model gave no answer.
+func (t *Traces) answer(n int, m Model) Outcome {
+	o := callOutcome(t.Steps[n], m)
+	if o.Known {
+		return o
+	}
+	for _, other := range t.sameQuery(t.Steps[n].QueryID) {
+		if found := callOutcome(other, m); found.Known {
+			found.Failures = o.Failures // those of the other step were its own
+			return found
+		}
+	}
+	return o
+}
+
+// answers returns what models did with query n. Answers are silent where some are known and
+// none has a text to compare.
+func (t *Traces) answers(n int, models []Model) (list []Outcome, areSilent bool) {
+	known, texts := false, false
+	for _, m := range models {
+		o := t.answer(n, m)
+		known, texts = known || o.Known, texts || o.Text != ""
+		list = append(list, o)
+	}
+	return list, known && !texts
+}
+
+// agreement learns from the steps how the answers of models agree.
+func (t *Traces) agreement(models []Model) *agreement {
+	var queries [][]Outcome
+	var of []int
+	seen, clusters := map[string]bool{}, t.clusters()
+	for n, s := range t.Steps {
+		if s.QueryID != "" && seen[s.QueryID] {
+			continue
+		}
+		seen[s.QueryID] = true
+		answers, _ := t.answers(n, models)
+		queries, of = append(queries, answers), append(of, clusters[n])
+	}
+	return learn(models, queries, of)
+}
+
+// clusters numbers the steps that are not independent alike: those of one run, of one query,
+// and of runs that have a query in common.
+func (t *Traces) clusters() []int {
+	of, first := make([]int, len(t.Steps)), map[[2]string]int{}
+	root := func(n int) int {
+		for of[n] != n {
+			of[n] = of[of[n]]
+			n = of[n]
+		}
+		return n
+	}
+	for n, s := range t.Steps {
+		of[n] = n
+		for _, name := range [][2]string{{"run", s.Run}, {"query", s.QueryID}} {
+			if name[1] == "" {
+				continue
+			}
+			if before, ok := first[name]; ok {
+				of[root(n)] = root(before)
+			} else {
+				first[name] = n
+			}
+		}
+	}
+	for n := range of {
+		of[n] = root(n)
+	}
+	return of
+}
+
+// sameQuery returns the steps of a query.
+func (t *Traces) sameQuery(id string) []*sdk.Trace {
+	t.index.Do(func() {
+		t.ofQuery = map[string][]*sdk.Trace{}
+		for _, s := range slices.Concat(t.Steps, t.Shadows) {
+			if s.QueryID != "" {
+				t.ofQuery[s.QueryID] = append(t.ofQuery[s.QueryID], s)
+			}
+		}
+	})
+	return t.ofQuery[id]
+}
+
+// callOutcome is what a model did in a step; it is not Known where the model gave no answer.
+func callOutcome(s *sdk.Trace, m Model) Outcome {
+	failures := 0
+	for _, c := range s.Calls {
+		if c.Model != m.Name && (c.Served == "" || c.Served != m.Served) {
+			continue
+		}
+		if c.Error != "" {
+			if c.Failed() {
+				failures++
+			}
+			continue
+		}
+		o := Outcome{
+			Quality: c.Quality.Mean, CostUSD: c.CostUSD, Known: true, Signals: c.Signals, Text: cmp.Or(c.Key, c.Answer), Failures: failures,
+			InputTokens: c.Usage.InputTokens, OutputTokens: c.Usage.OutputTokens,
+		}
+		if q, ok := c.Verdict.Quality(); ok {
+			o.Quality, o.Judged = q, !savings.IsCheck(c.Verdict.Verifier)
+		}
+		return o
+	}
+	return Outcome{Failures: failures}
+}
+
+// costRatio is what the answers of a step cost, over what was expected of them before.
+func costRatio(s *sdk.Trace) float64 {
+	if len(s.Decisions) == 0 {
+		return 0
+	}
+	real, expected := 0.0, 0.0
+	for _, b := range s.Decisions[0].Models {
+		for i := range s.Calls {
+			if c := &s.Calls[i]; c.Model == b.Model && c.Error == "" {
+				real, expected = real+c.CostUSD, expected+b.CostUSD
+			}
+		}
+	}
+	if !(expected > 0) {
+		return 0
+	}
+	return real / expected
+}

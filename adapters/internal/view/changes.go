@@ -1,0 +1,238 @@
+package view
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/stepfall/stepfall/adapters/internal/forecast"
+	"github.com/stepfall/stepfall/middleware"
+	"github.com/stepfall/stepfall/policies"
+	"github.com/stepfall/stepfall/sdk"
+)
+
+// changes are what a replay of steps expects of changes of the policy.
+type changes struct {
+	Policy string // its path
+	Steps  int
+	At     time.Time
+	// Judged counts the steps whose answers have a verdict under every policy that was tried.
+	Judged int
+	// USD is what a step costs under the policy as it is.
+	USD float64
+	// List are the changes that are expected to pay, the most first; Others is how many
+	// were tried besides.
+	List   []policyChange
+	Others int
+	Fitted bool
+	Err    string
+}
+
+// policyChange is one change, as --set has it.
+type policyChange struct {
+	Sets []string
+	forecast.Difference
+	// Share is the difference in cost beside today's.
+	Share float64
+}
+
+// Flags are the arguments of stepfall policy plan that make the change.
+func (c *policyChange) Flags() string {
+	return "--set '" + strings.Join(c.Sets, "' --set '") + "'"
+}
+
+// Kind says what the change is expected to bring.
+func (c *policyChange) Kind() string {
+	switch {
+	case c.Quality > 2*c.QualityStdError && c.USD < 0:
+		return "better and cheaper"
+	case c.Quality > 2*c.QualityStdError:
+		return "better"
+	}
+	return "cheaper"
+}
+
+// pays reports whether the change is expected to be cheaper at about the same quality, or better;
+// both by more than chance.
+func (c *policyChange) pays() bool {
+	const point = 0.01
+	low := c.Quality - 2*c.QualityStdError
+	return c.USD < -2*c.USDStdError && c.Quality > -point/2 && low > -2*point || low > 0 && c.Quality > point/2
+}
+
+// mostChanges is how many changes a page shows.
+const mostChanges = 5
+
+// changesTried returns the settings that a replay tries: acting where the policy does not, other
+// prices of quality, one model for each step, and each model left out.
+func changesTried(p *policies.Policy) (tried [][]string) {
+	var enforce []string
+	if p.Mode != string(middleware.Enforce) {
+		enforce = []string{"mode=" + string(middleware.Enforce)}
+		tried = append(tried, enforce)
+	}
+	add := func(name string, value any) {
+		sets := append(slices.Clone(enforce), fmt.Sprintf("strategy.%s.%s=%v", p.Strategy.Kind, name, value))
+		if !slices.ContainsFunc(tried, func(other []string) bool { return slices.Equal(other, sets) }) {
+			tried = append(tried, sets)
+		}
+	}
+	s := &p.Strategy
+	for _, factor := range []float64{0.25, 0.5, 2, 4} {
+		switch {
+		case p.Fit != nil:
+		case s.WorthUSD > 0:
+			add("worth_usd", rounded(s.WorthUSD*factor))
+		case len(s.Lambda) > 0 && slices.Max(s.Lambda) > 0:
+			add("lambda", listOf(s.Lambda, func(v float64) float64 { return v * factor }))
+		}
+	}
+	for _, shift := range []float64{-0.2, -0.1, 0.1, 0.2} {
+		if p.Fit == nil && len(s.Threshold) > 0 {
+			add("threshold", listOf(s.Threshold, func(v float64) float64 { return min(max(v+shift, 0), 1) }))
+		}
+	}
+	if s.MaxDepth != 1 && s.Kind != "route" {
+		add("max_depth", 1)
+	}
+	names := s.Order
+	if len(names) == 0 {
+		for i := range p.Models {
+			names = append(names, p.Models[i].Name)
+		}
+	}
+	if slices.Contains([]string{"threshold", "cascade", "cascade_route"}, s.Kind) && len(names) > 2 && len(names) <= 6 && p.Fit == nil {
+		for i := range names {
+			var rest []string
+			for _, name := range slices.Delete(slices.Clone(names), i, i+1) {
+				rest = append(rest, strconv.Quote(name))
+			}
+			add("order", "["+strings.Join(rest, ", ")+"]")
+		}
+	}
+	return tried
+}
+
+func rounded(v float64) string { return strconv.FormatFloat(v, 'g', 3, 64) }
+
+// listOf writes a list of settings after a change of each.
+func listOf(values []float64, change func(float64) float64) string {
+	texts := make([]string, len(values))
+	for i, v := range values {
+		texts[i] = rounded(change(v))
+	}
+	if len(texts) == 1 {
+		return texts[0]
+	}
+	return "[" + strings.Join(texts, ", ") + "]"
+}
+
+// tryChanges replays the steps among the traces under the policy and under each change.
+func tryChanges(ctx context.Context, load func(sets ...string) (*policies.Policy, error), traces []*sdk.Trace) *changes {
+	c := &changes{At: time.Now()}
+	w := &forecast.Traces{Seed: 1}
+	for _, t := range traces {
+		switch {
+		case t.Mode == middleware.ShadowAlternative:
+			w.Shadows = append(w.Shadows, t)
+		case t.Mode != sdk.ModeEmbeddings && sdk.IsStep(t.Mode):
+			w.Steps = append(w.Steps, t)
+		}
+	}
+	c.Steps = len(w.Steps)
+	p, err := load()
+	var base *forecast.Forecast
+	if err == nil {
+		c.Policy, c.Fitted = p.Path, p.Fit != nil
+		base, err = forecast.New(ctx, p, w, forecast.Options{Seed: 1})
+	}
+	if err != nil {
+		c.Err = err.Error()
+		return c
+	}
+	c.USD, c.Judged = base.CostUSD, c.Steps
+	for _, sets := range changesTried(p) {
+		c.Others++
+		other, err := load(sets...)
+		if err != nil {
+			continue // the policy and the setting do not go together
+		}
+		f, err := forecast.New(ctx, other, w, forecast.Options{Seed: 1})
+		if err != nil {
+			c.Err = err.Error()
+			return c
+		}
+		one := policyChange{Sets: sets, Difference: f.Minus(base)}
+		c.Judged = min(c.Judged, one.Judged)
+		if base.CostUSD > 0 {
+			one.Share = one.USD / base.CostUSD
+		}
+		if one.pays() {
+			c.List = append(c.List, one)
+		}
+	}
+	// Cheaper ones first, by what they save, then those that are better, by how much.
+	slices.SortStableFunc(c.List, func(a, b policyChange) int {
+		if a.USD < 0 || b.USD < 0 {
+			return cmp.Compare(a.USD, b.USD)
+		}
+		return cmp.Compare(b.Quality, a.Quality)
+	})
+	c.List = c.List[:min(len(c.List), mostChanges)]
+	c.Others -= len(c.List)
+	return c
+}
+
+// replayer tries changes beside the pages, for one filter at a time, at most once a minute.
+type replayer struct {
+	mu   sync.Mutex
+	key  string
+	last *changes
+	done chan struct{} // closed when the replay under way has ended; nil when none is
+}
+
+const (
+	// replayAge is for how long a replay stands for newer steps, too.
+	replayAge = time.Minute
+	// replayWait is how long a page waits for a replay: the next look has it.
+	replayWait = 300 * time.Millisecond
+)
+
+// changes returns what a replay of the traces expects, the newest result for the key, or nil while
+// there is none. wait is for those that have to have it.
+func (r *replayer) changes(load func(sets ...string) (*policies.Policy, error), key string, traces []*sdk.Trace, wait time.Duration) *changes {
+	r.mu.Lock()
+	if r.key != key && r.done == nil {
+		r.key, r.last = key, nil
+	}
+	if r.key == key && r.done == nil && (r.last == nil || time.Since(r.last.At) > replayAge) {
+		done := make(chan struct{})
+		r.done = done
+		go func() {
+			result := tryChanges(context.Background(), load, traces)
+			r.mu.Lock()
+			defer r.mu.Unlock()
+			r.last, r.done = result, nil
+			close(done)
+		}()
+	}
+	done, stale := r.done, r.last
+	r.mu.Unlock()
+	if done != nil && stale == nil {
+		select {
+		case <-done:
+		case <-time.After(wait):
+		}
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.key != key {
+		return nil
+	}
+	return r.last
+}

@@ -1,0 +1,126 @@
+package provider
+
+import (
+	"context"
+	"encoding/base64"
+	"encoding/binary"
+	"encoding/json"
+	"fmt"
+
+	"github.com/tmc/langchaingo/llms"
+
+	"github.com/stepfall/stepfall/adapters/dialect"
+	"github.com/stepfall/stepfall/middleware"
+	"github.com/stepfall/stepfall/sdk"
+)
+
+// embeddingModel is a model whose server makes embeddings.
+type embeddingModel struct {
+	*model
+
+	address string
+}
+
+// embeddings is an answer: OpenAI's, or Ollama's with the vectors alone.
+type embeddings struct {
+	Data    []json.RawMessage `json:"data"`
+	Vectors [][]float32       `json:"embeddings"`
+}
+
+// Embed asks for embeddings: it implements [middleware.Embedder]. Fields go to the server
+// as they are, but for the model. Ollama knows input (texts, and no tokens), dimensions, and
+// its own keep_alive and options; a text that is longer than its context is an error instead
+// of losing its end.
+func (m *embeddingModel) Embed(ctx context.Context, request json.RawMessage) (json.RawMessage, sdk.Usage, error) {
+	var body dialect.Object
+	if err := json.Unmarshal(request, &body); err != nil || body == nil {
+		return nil, sdk.Usage{}, m.refuse("", "the request is no JSON object: %v", err)
+	}
+	isOllama := m.Dialect() == middleware.DialectOllama
+	encoding, texts := body["encoding_format"], 0
+	if isOllama {
+		var err error
+		if body, texts, err = m.ollamaRequest(body); err != nil {
+			return nil, sdk.Usage{}, err
+		}
+	}
+	body["model"] = m.call.Model
+	x := &exchange{provider: m.provider}
+	resp, err := m.post(ctx, x, m.address, m.header, body)
+	if err != nil {
+		return nil, sdk.Usage{}, x.fail(ctx, err)
+	}
+	defer resp.Body.Close()
+	answer, err := readAll(resp.Body)
+	var in embeddings
+	if err == nil {
+		err = json.Unmarshal(answer, &in)
+	}
+	if err == nil && in.Data == nil && in.Vectors == nil { // some servers say 200 to an error
+		err = dialect.ServerError(answer)
+	}
+	if err == nil && isOllama && len(in.Vectors) != texts {
+		err = fmt.Errorf("%d vectors for %d texts", len(in.Vectors), texts)
+	}
+	if err != nil {
+		return nil, sdk.Usage{}, x.fail(ctx, err)
+	}
+	used := dialect.EmbeddingUsage(m.Dialect(), answer)
+	if isOllama {
+		if answer, err = m.openAIAnswer(in.Vectors, max(0, used.InputTokens), encoding == "base64"); err != nil {
+			return nil, sdk.Usage{}, fmt.Errorf("writing the embeddings: %w", err)
+		}
+	}
+	return answer, used, nil
+}
+
+// refuse is the error of a request that is not sent for one of its fields.
+func (m *embeddingModel) refuse(field, format string, args ...any) error {
+	return &middleware.ProviderError{Provider: m.provider, Code: llms.ErrCodeInvalidRequest, Param: field, Message: fmt.Sprintf(format, args...)}
+}
+
+// ollamaRequest is a request in Ollama's form, and how many texts it has.
+func (m *embeddingModel) ollamaRequest(in dialect.Object) (body dialect.Object, texts int, err error) {
+	list, isList := in["input"].([]any)
+	if !isList {
+		list = []any{in["input"]}
+	}
+	for _, text := range list {
+		if _, isText := text.(string); !isText {
+			return nil, 0, m.refuse("input", "input: Ollama embeds texts, and no tokens")
+		}
+	}
+	switch in["encoding_format"] {
+	case nil, "float", "base64":
+	default:
+		return nil, 0, m.refuse("encoding_format", "encoding_format: want float or base64")
+	}
+	body = dialect.Object{"input": list, "truncate": false}
+	if m.call.ContextTokens > 0 {
+		body["options"] = dialect.Object{"num_ctx": m.call.ContextTokens}
+	}
+	for _, name := range []string{"dimensions", "keep_alive", "options"} {
+		if v := in[name]; v != nil {
+			body[name] = v
+		}
+	}
+	return body, len(list), nil
+}
+
+// openAIAnswer is an answer of Ollama's in OpenAI's form, its vectors in base64 as float32,
+// the lowest byte first, where they are wanted so.
+func (m *embeddingModel) openAIAnswer(vectors [][]float32, tokens int, isPacked bool) ([]byte, error) {
+	data := []dialect.Object{}
+	for i, v := range vectors {
+		one := dialect.Object{"object": "embedding", "index": i, "embedding": v}
+		if isPacked {
+			packed, err := binary.Append(nil, binary.LittleEndian, v)
+			if err != nil {
+				return nil, err
+			}
+			one["embedding"] = base64.StdEncoding.EncodeToString(packed)
+		}
+		data = append(data, one)
+	}
+	return json.Marshal(dialect.Object{"object": "list", "model": m.call.Model, "data": data, "usage": dialect.Object{"prompt_tokens": tokens, "total_tokens": tokens}})
+}

@@ -1,0 +1,252 @@
+package provider
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptrace"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/tmc/langchaingo/llms"
+
+	"github.com/stepfall/stepfall/adapters/dialect"
+	"github.com/stepfall/stepfall/adapters/internal/pool"
+	"github.com/stepfall/stepfall/middleware"
+	"github.com/stepfall/stepfall/sdk/redact"
+)
+
+// maxAnswer is the most that is read of one answer, in bytes, where nobody says
+// otherwise. A line of a stream may be as long.
+const maxAnswer = 32 << 20
+
+const maxError = 1 << 20
+
+// ErrTooLarge says that an answer is longer than is read of one.
+var ErrTooLarge = errors.New("the answer is too large")
+
+// ErrSilent says that a server has said nothing for ten minutes.
+var ErrSilent = errors.New("the server went silent")
+
+// newClient returns a client that does not follow a redirect to another server, which would
+// get the prompt and the key. Without a transport it has the pool that all providers share.
+func newClient(transport http.RoundTripper) *http.Client {
+	if transport == nil {
+		transport = pool.Shared()
+	}
+	return &http.Client{Transport: transport, CheckRedirect: func(req *http.Request, via []*http.Request) error {
+		if from := via[0].URL; len(via) >= 10 || req.URL.Host != from.Host || req.URL.Scheme != from.Scheme {
+			return http.ErrUseLastResponse
+		}
+		return nil
+	}}
+}
+
+const userAgent = "stepfall"
+
+// post sends a request to an address of the server's, with a header that many requests may
+// share. Only a response of success is returned; its body is the caller's to close.
+func (m *model) post(ctx context.Context, x *exchange, address string, header http.Header, request dialect.Object) (*http.Response, error) {
+	data, err := request.JSON()
+	if err != nil {
+		return nil, err
+	}
+	secrets := keys(header)
+	x.secrets = redact.New(secrets...)
+	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
+		WroteRequest: func(info httptrace.WroteRequestInfo) { x.sent.Store(info.Err == nil) },
+	})
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, address, bytes.NewReader(data))
+	if err != nil {
+		return nil, err
+	}
+	req.Header = header
+	resp, err := m.http.Do(req)
+	if err != nil {
+		return nil, err
+	}
+	x.status, x.header = resp.StatusCode, resp.Header
+	resp.Body = &body{ReadCloser: resp.Body, left: m.maxAnswer, tooLarge: &x.tooLarge}
+	if resp.StatusCode >= 300 {
+		defer resp.Body.Close()
+		if resp.StatusCode >= 400 {
+			if x.said, err = io.ReadAll(io.LimitReader(resp.Body, maxError)); err != nil && len(x.said) == 0 {
+				return nil, fmt.Errorf("reading the server's error: %w", err)
+			}
+		}
+		return nil, fmt.Errorf("the server answered %d %s", resp.StatusCode, http.StatusText(resp.StatusCode))
+	}
+	x.isAnswered = true
+	const shortest = 16 // a word that stands for a key, as local servers take, may be in an answer
+	if long := slices.DeleteFunc(secrets, func(key string) bool { return len(key) < shortest }); len(long) > 0 {
+		resp.Body = &redactedBody{ReadCloser: resp.Body, secrets: redact.New(long...)}
+	}
+	return resp, nil
+}
+
+// body ends with ErrTooLarge after so many bytes, and with ErrSilent when the server
+// sends none for long.
+type body struct {
+	io.ReadCloser
+	left     int64
+	tooLarge *atomic.Bool
+	watch    *time.Timer
+	start    time.Time    // of the first read
+	reading  atomic.Int64 // how long after it the read that goes on began; 0 for none
+	silent   atomic.Bool
+}
+
+// Read implements io.Reader.
+func (b *body) Read(p []byte) (int, error) {
+	if b.left <= 0 {
+		// An answer of just the limit has ended here.
+		n, err := b.ReadCloser.Read(p[:min(len(p), 1)])
+		if n > 0 {
+			b.tooLarge.Store(true)
+			return 0, ErrTooLarge
+		}
+		return 0, err
+	}
+	if b.watch == nil {
+		b.start = time.Now()
+		b.reading.Store(1)
+		b.watch = time.AfterFunc(pool.Silence, b.look)
+	} else {
+		b.reading.Store(int64(time.Since(b.start)))
+	}
+	n, err := b.ReadCloser.Read(p[:min(int64(len(p)), b.left)])
+	b.reading.Store(0)
+	b.left -= int64(n)
+	if err != nil {
+		b.watch.Stop()
+		if b.silent.Load() {
+			err = ErrSilent
+		}
+	}
+	return n, err
+}
+
+// look ends the body when a read has waited for too long, and looks again otherwise.
+func (b *body) look() {
+	rest := pool.Silence
+	if since := b.reading.Load(); since != 0 {
+		rest -= time.Since(b.start) - time.Duration(since)
+	}
+	if rest > time.Second {
+		b.watch.Reset(rest)
+		return
+	}
+	b.silent.Store(true)
+	_ = b.ReadCloser.Close()
+}
+
+// Close implements io.Closer.
+func (b *body) Close() error {
+	if b.watch != nil {
+		b.watch.Stop()
+	}
+	return b.ReadCloser.Close()
+}
+
+// exchange is what was seen of one call's requests, of the last where there were
+// several.
+type exchange struct {
+	provider   string
+	status     int
+	header     http.Header
+	isAnswered bool // by a response of success
+	sent       atomic.Bool
+	// tooLarge: the answer was left after the bound, whatever its client made of that.
+	tooLarge atomic.Bool
+	said     []byte           // by a server that refused
+	secrets  *redact.Redactor // the keys that were sent
+}
+
+// requestID is the server's name for the request.
+func (x *exchange) requestID() string {
+	for _, name := range []string{"X-Request-Id", "Request-Id", "X-Goog-Request-Id"} {
+		if id := x.header.Get(name); id != "" {
+			return id
+		}
+	}
+	return ""
+}
+
+// fail makes the error of a call: what the server said where it said something, or
+// else what became of the call. Keys are taken out of it here, so that no caller, log,
+// trace or client of a gateway can be told one.
+func (x *exchange) fail(ctx context.Context, err error) error {
+	if x.tooLarge.Load() && !errors.Is(err, ErrTooLarge) {
+		err = ErrTooLarge
+	}
+	said, isSaid := errors.AsType[dialect.ServerError](err)
+	e, isKnown := errors.AsType[*middleware.ProviderError](err)
+	isOver := ctx.Err() != nil || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
+	switch {
+	case isKnown:
+		e.Provider = x.provider
+	case isSaid:
+		e = middleware.NewProviderError(x.provider, x.status, x.header, x.clean(said), nil)
+		e.Billed = true
+	case x.isAnswered && !isOver && !errors.Is(err, ErrTooLarge):
+		why := x.clean([]byte(err.Error()))
+		e = &middleware.ProviderError{
+			Provider: x.provider, Status: x.status, Code: llms.ErrCodeProviderUnavailable, Retry: true, Billed: true,
+			Message: "the answer cannot be read: " + string(why[:min(len(why), 200)]), Err: fmt.Errorf("%w: %w", middleware.ErrTruncatedStream, err),
+		}
+	default:
+		e = middleware.NewProviderError(x.provider, x.status, x.header, x.clean(x.said), err)
+		e.Billed = x.sent.Load() && x.status < 300
+	}
+	e.RequestID = cmp.Or(e.RequestID, x.requestID())
+	for _, text := range []*string{&e.Type, &e.Name, &e.Param, &e.Message, &e.RequestID} {
+		*text = string(x.clean([]byte(*text)))
+	}
+	if e.Err != nil {
+		if text := string(x.clean([]byte(e.Err.Error()))); text != e.Err.Error() {
+			e.Err = &cleanedError{text, e.Err}
+		}
+	}
+	return e
+}
+
+// clean takes the keys that were sent out of a text, before anything is cut.
+func (x *exchange) clean(text []byte) []byte {
+	if x.secrets == nil {
+		return text
+	}
+	return []byte(x.secrets.Known(string(text)))
+}
+
+// keys are the values of a request's headers that nobody else may see.
+func keys(h http.Header) []string {
+	var list []string
+	for _, name := range []string{"Authorization", "X-Api-Key", "X-Goog-Api-Key"} {
+		for _, value := range h.Values(name) {
+			list = append(list, value)
+			if _, key, ok := strings.Cut(value, " "); ok { // Bearer KEY
+				list = append(list, key)
+			}
+		}
+	}
+	return list
+}
+
+// cleanedError is an error with another text. What it stands for can be asked of it, and not
+// be had.
+type cleanedError struct {
+	text string
+	err  error
+}
+
+// Error returns the text without keys.
+func (c *cleanedError) Error() string { return c.text }
+
+// Is reports whether the error that it stands for is target.
+func (c *cleanedError) Is(target error) bool { return errors.Is(c.err, target) }

@@ -1,0 +1,207 @@
+package provider
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/tmc/langchaingo/llms"
+
+	"github.com/stepfall/stepfall/adapters/dialect"
+	"github.com/stepfall/stepfall/middleware"
+)
+
+type model struct {
+	client   dialect.Client
+	call     dialect.Call // what all calls have in common
+	provider string       // the vendor's name, in errors
+	origin   string       // of the state that the model is given back
+	// topLogProbs are asked for where the caller says nothing of them.
+	topLogProbs int
+
+	url, streamURL string // the one for streams where that is another
+	header         http.Header
+	hasLines       bool // a stream is lines of JSON instead of events
+	http           *http.Client
+	maxAnswer      int64
+
+	unsupported unsupportedSet
+}
+
+// Dialect implements [middleware.NativeModel].
+func (m *model) Dialect() middleware.Dialect { return m.client.Dialect() }
+
+// Exclude implements [middleware.Limiter].
+func (m *model) Exclude(messages []llms.MessageContent, o *llms.CallOptions, p *middleware.Params) string {
+	if kind := dialect.Foreign(messages, m.Dialect()); kind != "" {
+		return "takes no " + kind + " of another API"
+	}
+	return m.call.Limits.Exclude(messages, o, p)
+}
+
+// Call answers a single prompt.
+//
+// Deprecated: llms.Model asks for it. Use GenerateContent.
+func (m *model) Call(ctx context.Context, prompt string, options ...llms.CallOption) (string, error) {
+	return llms.GenerateFromSinglePrompt(ctx, m, prompt, options...)
+}
+
+// GenerateContent makes one request and returns its answer. An error is a
+// [middleware.ProviderError] wherever the server was asked.
+func (m *model) GenerateContent(ctx context.Context, messages []llms.MessageContent, options ...llms.CallOption) (*llms.ContentResponse, error) {
+	o, p := middleware.Resolve(options...)
+	readThinking(&o, &p)
+	c := m.call
+	c.Options, c.Params = &o, &p
+	messages, lost := dialect.Own(messages, m.Dialect(), m.origin, c.Model)
+	messages, unfit := c.Limits.Fit(messages, &o, &p)
+	c.Messages, c.NotSent = messages, slices.Concat(lost, unfit)
+	ownLogProbs := p.LogProbs == nil && m.topLogProbs > 0
+	if ownLogProbs {
+		p.LogProbs, p.TopLogProbs = new(true), new(min(m.topLogProbs, 20))
+	}
+	x := &exchange{provider: m.provider}
+	emit, streams := receiver(ctx, &o, &p)
+	c.Stream = streams
+	body, err := m.client.Write(&c)
+	if err != nil {
+		if e, ok := errors.AsType[*middleware.ProviderError](err); ok {
+			e.Provider = m.provider
+		}
+		return nil, err
+	}
+	resp, err := m.ask(ctx, x, &c, body, ownLogProbs)
+	if err != nil {
+		return nil, err
+	}
+	defer resp.Body.Close()
+	var stopped error // of who receives the stream
+	reply := &dialect.Reply{Origin: m.origin, Extra: middleware.Extra{NotSent: c.NotSent, RequestID: x.requestID()}, Emit: func(d *middleware.Delta) error {
+		stopped = emit(d)
+		return stopped
+	}}
+	err = m.read(resp, m.client.Reader(reply), streams)
+	var out *llms.ContentResponse
+	if err == nil {
+		out, err = reply.Response()
+	}
+	if err == nil {
+		return out, nil
+	}
+	if err = x.fail(ctx, err); stopped != nil {
+		err = stopped
+	}
+	if e, ok := errors.AsType[*middleware.ProviderError](err); ok { // what the answer has cost so far
+		e.Usage = reply.Extra.Usage
+	}
+	if ctx.Err() != nil {
+		err = errors.Join(ctx.Err(), err)
+	}
+	return nil, err
+}
+
+// ask sends a request, again without what the server says that it does not support.
+func (m *model) ask(ctx context.Context, x *exchange, c *dialect.Call, body dialect.Object, ownLogProbs bool) (resp *http.Response, err error) {
+	address, header := m.url, m.header
+	if c.Stream && m.streamURL != "" {
+		address = m.streamURL
+	}
+	if len(c.Betas) > 0 {
+		header = header.Clone()
+		header["Anthropic-Beta"] = c.Betas
+	}
+	c.NotSent = append(c.NotSent, m.unsupported.take(body)...)
+	for range 4 {
+		if resp, err = m.post(ctx, x, address, header, body); err == nil {
+			return resp, nil
+		}
+		err = x.fail(ctx, err)
+		dropped, again := m.unsupported.learn(err, body, ownLogProbs)
+		if !again {
+			break
+		}
+		c.NotSent = append(c.NotSent, dropped...)
+	}
+	return nil, err
+}
+
+// errMarked says that the mark at the end of a stream has come.
+var errMarked = errors.New("the end is marked")
+
+func (m *model) read(resp *http.Response, to dialect.Reader, streams bool) error {
+	hasLines := m.hasLines
+	if !streams || !hasLines && !isStream(resp) {
+		data, err := readAll(resp.Body)
+		if err == nil {
+			err = to.Whole(data)
+		}
+		if err != nil {
+			return err
+		}
+		return to.End(true)
+	}
+	err := events(resp.Body, hasLines, func(data []byte) error {
+		if !hasLines && bytes.HasPrefix(data, []byte("[DONE]")) {
+			return errMarked
+		}
+		return to.Event(data)
+	})
+	isMarked := errors.Is(err, errMarked)
+	if isMarked {
+		drain(resp.Body)
+	} else if err != nil {
+		return err
+	}
+	return to.End(isMarked)
+}
+
+// isStream reports whether an answer comes in events. Servers that say something else than
+// that it does are believed by how it begins.
+func isStream(resp *http.Response) bool {
+	if strings.HasPrefix(resp.Header.Get("Content-Type"), "text/event-stream") {
+		return true
+	}
+	from := bufio.NewReader(resp.Body)
+	resp.Body = &peekedBody{from, resp.Body}
+	for {
+		first, err := from.Peek(1)
+		if err != nil || !slices.Contains([]byte(" \t\r\n"), first[0]) {
+			return err == nil && first[0] != '{' && first[0] != '['
+		}
+		_, _ = from.Discard(1) // it is there
+	}
+}
+
+type peekedBody struct {
+	io.Reader
+	io.Closer
+}
+
+// drain reads to the end of a stream whose last event has come, so that its connection
+// serves the next request too. A server that does not end it is not waited for.
+func drain(body io.ReadCloser) {
+	const patience, most = 50 * time.Millisecond, 4 << 10
+	tooLong := time.AfterFunc(patience, func() { body.Close() })
+	defer tooLong.Stop()
+	_, _ = io.CopyN(io.Discard, body, most) // whatever comes says nothing more
+}
+
+// readThinking reads langchaingo's own way to ask for reasoning, where p does not.
+func readThinking(o *llms.CallOptions, p *middleware.Params) {
+	config, ok := o.Metadata["thinking_config"].(*llms.ThinkingConfig)
+	if !ok || config == nil {
+		return
+	}
+	if p.ReasoningEffort == "" && config.Mode != llms.ThinkingModeAuto {
+		p.ReasoningEffort = string(config.Mode)
+	}
+	if p.ReasoningTokens == nil && config.BudgetTokens > 0 {
+		p.ReasoningTokens = &config.BudgetTokens
+	}
+}

@@ -1,0 +1,100 @@
+package provider
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"io"
+	"math"
+	"sync"
+
+	"github.com/tmc/langchaingo/llms"
+
+	"github.com/stepfall/stepfall/middleware"
+)
+
+// receiver returns who wants the pieces of the answer, and whether anybody does.
+func receiver(ctx context.Context, o *llms.CallOptions, p *middleware.Params) (emit func(d *middleware.Delta) error, streams bool) {
+	switch {
+	case p.OnDelta != nil:
+		return func(d *middleware.Delta) error { return p.OnDelta(ctx, d) }, true
+	case o.StreamingFunc == nil && o.StreamingReasoningFunc == nil:
+		return func(*middleware.Delta) error { return nil }, false
+	}
+	return func(d *middleware.Delta) error {
+		if d.Choice > 0 {
+			return nil
+		}
+		if f := o.StreamingReasoningFunc; f != nil && d.Reasoning+d.Text != "" {
+			if err := f(ctx, []byte(d.Reasoning), []byte(d.Text)); err != nil {
+				return err
+			}
+		}
+		if f := o.StreamingFunc; f != nil && d.Text != "" {
+			return f(ctx, []byte(d.Text))
+		}
+		return nil
+	}, true
+}
+
+var lineBuffers = sync.Pool{New: func() any { return new([4096]byte) }}
+
+// events calls each with the data of the server-sent events of r, or of its lines where it is
+// lines of JSON. The last needs no end. Data may be as long as r is, and are each's only while
+// it runs.
+func events(r io.Reader, hasLines bool, each func(data []byte) error) error {
+	buf, _ := lineBuffers.Get().(*[4096]byte)
+	defer lineBuffers.Put(buf)
+	lines := bufio.NewScanner(r)
+	lines.Buffer(buf[:], math.MaxInt)
+	var data []byte
+	isFirst, hasData := true, false
+	for lines.Scan() && lines.Err() == nil { // what was cut off is no line
+		line := lines.Bytes()
+		if isFirst {
+			line, isFirst = bytes.TrimPrefix(line, []byte("\ufeff")), false
+		}
+		value, isData := bytes.CutPrefix(line, []byte("data:"))
+		value = bytes.TrimPrefix(value, []byte(" "))
+		switch {
+		case hasLines:
+			data = append(data[:0], bytes.TrimSpace(line)...)
+			hasData = len(data) > 0
+		case isData && hasData:
+			data = append(append(data, '\n'), value...)
+			continue
+		case isData:
+			data, hasData = append(data[:0], value...), true
+			continue
+		case len(line) > 0: // a comment, or a name that the data repeat
+			continue
+		}
+		if hasData {
+			if err := each(data); err != nil {
+				return err
+			}
+			hasData = false
+		}
+	}
+	if err := lines.Err(); err != nil || !hasData {
+		return err
+	}
+	return each(data)
+}
+
+var buffers = sync.Pool{New: func() any { return new(bytes.Buffer) }}
+
+const largestKept = 1 << 20
+
+// readAll is io.ReadAll with memory for no more than the answer.
+func readAll(r io.Reader) ([]byte, error) {
+	buf, _ := buffers.Get().(*bytes.Buffer)
+	defer func() {
+		if buf.Cap() <= largestKept {
+			buf.Reset()
+			buffers.Put(buf)
+		}
+	}()
+	_, err := buf.ReadFrom(r)
+	return bytes.Clone(buf.Bytes()), err
+}

@@ -1,0 +1,149 @@
+package provider
+
+import (
+	"encoding/json"
+	"errors"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/stepfall/stepfall/adapters/dialect"
+	"github.com/stepfall/stepfall/middleware"
+)
+
+// unsupportedFor is how long a server's word that it does not support a parameter is taken.
+const unsupportedFor = time.Hour
+
+// unsupportedSet are the parameters that a server said its model does not support: with the error
+// code unsupported_parameter, or unsupported_value for one value. Nothing is learned from any
+// other refusal, which is an answer to one client's request. It is safe for concurrent use.
+type unsupportedSet struct {
+	mu    sync.Mutex
+	facts []fact
+}
+
+// fact is a parameter, and the value that it does not take; empty is any.
+type fact struct {
+	name, value string
+	until       time.Time
+}
+
+// maxFacts bounds what clients can make a model learn; the oldest is forgotten.
+const maxFacts = 64
+
+// renamed are the parameters that go by another name where they are not supported.
+var renamed = map[string]string{"max_tokens": "max_completion_tokens", "max_completion_tokens": "max_tokens"}
+
+// optional are the parameters that a model may answer without: what the caller asked for
+// changes in degree, not in kind.
+var optional = []string{"temperature", "top_p", "presence_penalty", "frequency_penalty", "reasoning_effort", "verbosity", "stop", "stream_options", "parallel_tool_calls"}
+
+// learn reads a refusal, takes the parameter that it names out of the body, or spells it
+// otherwise, and reports whether to ask again. A refusal that names a parameter which the
+// caller did not ask for needs no code, but is learned from only with it.
+func (u *unsupportedSet) learn(err error, body dialect.Object, ownLogProbs bool) (dropped []string, again bool) {
+	e, ok := errors.AsType[*middleware.ProviderError](err)
+	if !ok || e.Status != http.StatusBadRequest && e.Status != http.StatusUnprocessableEntity {
+		return nil, false
+	}
+	own := ownParameter(e, body, ownLogProbs)
+	name, known := e.Param, e.Name == "unsupported_parameter" || e.Name == "unsupported_value"
+	if own != "" {
+		name = own
+	}
+	value, sent := body[name]
+	switch {
+	case !sent, !known && own == "", renamed[name] == "" && !slices.Contains(optional, name) && own == "":
+		return nil, false
+	case known:
+		f := fact{name: name, until: time.Now().Add(unsupportedFor)}
+		if e.Name == "unsupported_value" && !strings.Contains(strings.ToLower(e.Message), "only the default") {
+			f.value = jsonOf(value)
+		}
+		u.add(f)
+	}
+	return removeParameter(body, name), true
+}
+
+// ownParameter returns the parameter of the body that we added and that a refusal names, or "".
+func ownParameter(e *middleware.ProviderError, body dialect.Object, ownLogProbs bool) string {
+	names := []string{"stream_options"}
+	if ownLogProbs {
+		names = append(names, "top_logprobs", "logprobs")
+	}
+	said := strings.ToLower(e.Message)
+	for _, name := range names {
+		if _, sent := body[name]; sent && (e.Param == name || strings.Contains(said, name)) {
+			if name == "top_logprobs" {
+				return "logprobs" // they go together
+			}
+			return name
+		}
+	}
+	return ""
+}
+
+func (u *unsupportedSet) add(f fact) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.facts = slices.DeleteFunc(u.facts, func(old fact) bool { return old.name == f.name && old.value == f.value })
+	if len(u.facts) >= maxFacts {
+		u.facts = slices.Delete(u.facts, 0, 1)
+	}
+	u.facts = append(u.facts, f)
+}
+
+// current returns the facts that still hold.
+func (u *unsupportedSet) current() []fact {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if len(u.facts) == 0 {
+		return nil
+	}
+	now := time.Now()
+	u.facts = slices.DeleteFunc(u.facts, func(f fact) bool { return !f.until.After(now) })
+	return slices.Clone(u.facts)
+}
+
+// take takes out of a body what is known not to be supported, and returns the names.
+func (u *unsupportedSet) take(body dialect.Object) (dropped []string) {
+	for _, f := range u.current() {
+		if value, sent := body[f.name]; sent && (f.value == "" || f.value == jsonOf(value)) {
+			dropped = append(dropped, removeParameter(body, f.name)...)
+		}
+	}
+	return dropped
+}
+
+// removeParameter takes a parameter out of a body, or gives it its other name, and returns the names of
+// what is not sent.
+func removeParameter(body dialect.Object, name string) (dropped []string) {
+	value := body[name]
+	delete(body, name)
+	if other := renamed[name]; other != "" {
+		body[other] = value
+		return nil
+	}
+	if name == "logprobs" {
+		delete(body, "top_logprobs")
+	}
+	return []string{name}
+}
+
+func jsonOf(value any) string {
+	text, err := json.Marshal(value)
+	if err != nil {
+		return ""
+	}
+	return string(text)
+}
+
+// Unsupported implements [middleware.UnsupportedReporter].
+func (m *model) Unsupported() (list []middleware.Unsupported) {
+	for _, f := range m.unsupported.current() {
+		list = append(list, middleware.Unsupported{Parameter: f.name, Value: f.value, Until: f.until})
+	}
+	return list
+}

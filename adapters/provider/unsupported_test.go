@@ -1,0 +1,129 @@
+package provider_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/tmc/langchaingo/llms"
+
+	"github.com/stepfall/stepfall/adapters/provider"
+	"github.com/stepfall/stepfall/middleware"
+)
+
+// picky is a server that refuses what refuse names, and counts requests.
+type picky struct {
+	refuse func(body map[string]any) string // the error as JSON, or ""
+	bodies []map[string]any
+}
+
+func (p *picky) RoundTrip(req *http.Request) (*http.Response, error) {
+	var body map[string]any
+	if err := json.NewDecoder(req.Body).Decode(&body); err != nil {
+		return nil, err
+	}
+	p.bodies = append(p.bodies, body)
+	status, said := http.StatusOK, `{"id": "1", "choices": [{"index": 0, "message": {"role": "assistant", "content": "ok"}, "finish_reason": "stop"}], "usage": {"prompt_tokens": 1, "completion_tokens": 1}}`
+	if refused := p.refuse(body); refused != "" {
+		status, said = http.StatusBadRequest, `{"error": `+refused+`}`
+	}
+	return &http.Response{StatusCode: status, Header: http.Header{"Content-Type": {"application/json"}}, Body: io.NopCloser(strings.NewReader(said)), Request: req}, nil
+}
+
+// What one tenant asks for wrongly changes nothing for another; what the model does not support
+// is not sent to it for an hour, and told.
+func TestOnlyUnsupportedParametersAreLearned(t *testing.T) {
+	refusal := func(code, param, message string) string {
+		return fmt.Sprintf(`{"type": "invalid_request_error", "code": %q, "param": %q, "message": %q}`, code, param, message)
+	}
+	for what, c := range map[string]struct {
+		refusal    string
+		first      float64 // the first tenant's temperature
+		answered   bool    // the first tenant is answered
+		taught     string
+		other      float64
+		otherKeeps bool
+	}{
+		"out of range":          {refusal("decimal_above_max_value", "temperature", "Invalid 'temperature': decimal above maximum value. Expected a value <= 2, but got 7 instead."), 7, false, "", 0.5, true},
+		"no code":               {refusal("", "temperature", "'temperature' must be at most 2"), 7, false, "", 0.5, true},
+		"another parameter":     {refusal("unsupported_parameter", "messages[0].audio", "'temperature' is fine"), 7, false, "", 0.5, true},
+		"not supported":         {refusal("unsupported_parameter", "temperature", "Unsupported parameter: 'temperature' is not supported with this model."), 7, true, "temperature", 0.5, false},
+		"only the default":      {refusal("unsupported_value", "temperature", "Unsupported value: 'temperature' does not support 7 with this model. Only the default (1) value is supported."), 7, true, "temperature", 0.5, false},
+		"one value unsupported": {refusal("unsupported_value", "temperature", "Unsupported value: 'temperature' does not support 7 with this model."), 7, true, "temperature=7", 0.5, true},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			server := &picky{}
+			m, err := provider.New(provider.Options{Model: "m", Transport: server})
+			if err != nil {
+				t.Fatal(err)
+			}
+			ask := func(tenant string, temperature float64) (sent []any, err error) {
+				from := len(server.bodies)
+				ctx := middleware.WithInfo(t.Context(), middleware.Info{Tenant: tenant})
+				_, err = m.GenerateContent(ctx, []llms.MessageContent{llms.TextParts(llms.ChatMessageTypeHuman, "hi")}, llms.WithTemperature(temperature))
+				for _, body := range server.bodies[from:] {
+					sent = append(sent, body["temperature"])
+				}
+				return sent, err
+			}
+			server.refuse = func(body map[string]any) string {
+				if body["temperature"] == c.first {
+					return c.refusal
+				}
+				return ""
+			}
+			if _, err := ask("one", c.first); (err == nil) != c.answered {
+				t.Errorf("%s: %v", what, err)
+			}
+			taught := ""
+			for _, fact := range m.(middleware.UnsupportedReporter).Unsupported() {
+				taught = fact.Parameter
+				if fact.Value != "" {
+					taught += "=" + fact.Value
+				}
+			}
+			if taught != c.taught {
+				t.Errorf("%s: taught %q, want %q", what, taught, c.taught)
+			}
+			sent, err := ask("two", c.other)
+			if err != nil || len(sent) != 1 || (sent[0] == c.other) != c.otherKeeps {
+				t.Errorf("%s: the other tenant's request had %v (%v)", what, sent, err)
+			}
+			if sent, _ := ask("one", c.first); c.answered && (len(sent) != 1 || sent[0] != nil) {
+				t.Errorf("%s: asked again with %v", what, sent)
+			}
+			time.Sleep(time.Hour)
+			if sent, _ := ask("two", c.other); len(sent) != 1 || sent[0] != c.other || len(m.(middleware.UnsupportedReporter).Unsupported()) != 0 {
+				t.Errorf("%s: an hour later %v is sent", what, sent)
+			}
+		})
+	}
+}
+
+// What we add ourselves is left out of a request whose server wants none of it, whatever the code.
+func TestOwnParametersAreLeftOut(t *testing.T) {
+	server := &picky{refuse: func(body map[string]any) string {
+		if body["logprobs"] != nil || body["stream_options"] != nil {
+			return `{"message": "Unknown fields: logprobs, top_logprobs, stream_options"}`
+		}
+		return ""
+	}}
+	m, err := provider.New(provider.Options{Model: "m", Transport: server, TopLogProbs: 5})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, options := range [][]llms.CallOption{nil, {llms.WithStreamingFunc(func(context.Context, []byte) error { return nil })}} {
+		if _, err := m.GenerateContent(t.Context(), []llms.MessageContent{llms.TextParts(llms.ChatMessageTypeHuman, "hi")}, options...); err != nil {
+			t.Error(err)
+		}
+	}
+	if facts := m.(middleware.UnsupportedReporter).Unsupported(); len(facts) > 0 {
+		t.Errorf("learned %+v of a refusal without a code", facts)
+	}
+}

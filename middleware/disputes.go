@@ -1,0 +1,96 @@
+package middleware
+
+import (
+	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
+	"strconv"
+
+	"github.com/stepfall/stepfall/sdk"
+	"github.com/stepfall/stepfall/sdk/feature"
+	"github.com/stepfall/stepfall/sdk/step"
+)
+
+// Disputes returns how many earlier steps of the query's run had answers that differed, or
+// one that was rejected. It is 0 unless [SessionConfig.CountDisputes] is set.
+func (s *Sessions) Disputes(q *sdk.Query) int {
+	if !s.c.CountDisputes {
+		return 0
+	}
+	run, isFirst := runKey(q)
+	if run == "" || isFirst {
+		return 0
+	}
+	s.loadShared(run)
+	shard := s.shard(run)
+	shard.mu.Lock()
+	defer shard.mu.Unlock()
+	known := shard.byID[run]
+	if known == nil || s.now().Sub(known.used) > s.c.IdleTimeout {
+		return 0
+	}
+	return known.disputes
+}
+
+// RecordDispute counts the step of a query if its answers differed, or one was rejected.
+func (s *Sessions) RecordDispute(q *sdk.Query, result *step.Result) {
+	if !s.c.CountDisputes {
+		return
+	}
+	run, isFirst := runKey(q)
+	disputed := isDisputed(result)
+	if run == "" || !disputed && !isFirst {
+		return
+	}
+	now := s.now()
+	shard := s.shard(run)
+	shard.mu.Lock()
+	defer shard.mu.Unlock()
+	if shard.byID[run] == nil && !disputed {
+		return
+	}
+	known := s.sessionFor(shard, run, now)
+	known.used = now
+	if isFirst {
+		known.disputes = 0
+	}
+	if disputed {
+		known.disputes++
+	}
+	s.saveShared(run, known)
+}
+
+func isDisputed(result *step.Result) bool {
+	for i := range result.Attempts {
+		a := &result.Attempts[i]
+		if a.Verdict != nil && a.Verdict.Outcome == sdk.Failed || feature.AnswerKey(&a.Answer) != feature.AnswerKey(&result.Attempts[0].Answer) {
+			return true
+		}
+	}
+	return false
+}
+
+// runKey names the run of a query: as its caller does or, where nobody names it, by how
+// its conversation begins, which isFirst reports to be all of it. It is empty for a query
+// without messages.
+func runKey(q *sdk.Query) (key string, isFirst bool) {
+	tenant := strconv.Quote(q.Tenant)
+	if name := cmp.Or(q.Run, q.Session); name != "" {
+		return "run " + tenant + " " + name, false
+	}
+	if len(q.Messages) == 0 {
+		return "", false
+	}
+	sum, isFirst := sha256.New(), true
+	for i := range q.Messages {
+		if q.Messages[i].Role == sdk.RoleAssistant {
+			isFirst = false
+			break
+		}
+		for _, p := range q.Messages[i].Parts {
+			sum.Write([]byte(p.Text[:min(len(p.Text), window)]))
+			sum.Write([]byte(strconv.Itoa(len(p.Text)) + "\n"))
+		}
+	}
+	return "conversation " + tenant + " " + hex.EncodeToString(sum.Sum(nil)[:16]), isFirst
+}

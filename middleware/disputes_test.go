@@ -1,0 +1,132 @@
+package middleware_test
+
+import (
+	"context"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/tmc/langchaingo/llms"
+
+	"github.com/stepfall/stepfall/middleware"
+	"github.com/stepfall/stepfall/sdk"
+	"github.com/stepfall/stepfall/sdk/cascade"
+	"github.com/stepfall/stepfall/sdk/feature"
+	"github.com/stepfall/stepfall/sdk/step"
+)
+
+// both is a config whose steps ask both models, whose answers differ as differs says.
+func both(t *testing.T, differs *atomic.Bool) middleware.Config {
+	t.Helper()
+	s, err := cascade.New(cascade.NameThreshold, cascade.Params{Thresholds: []float64{1}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	first := &fake{say: func(context.Context, []llms.MessageContent, *llms.CallOptions) (*llms.ContentResponse, error) {
+		if differs.Load() {
+			return text("other"), nil
+		}
+		return text("same"), nil
+	}}
+	agree := sdk.QualityEstimatorFunc(func(_ context.Context, req *sdk.QualityRequest) (*sdk.QualityResponse, error) {
+		return &sdk.QualityResponse{Estimates: make([]sdk.Estimate, len(req.Models))}, nil
+	})
+	return middleware.Config{
+		Models: []middleware.Candidate{small(first), large(says("same"))}, Session: middleware.SessionConfig{Off: true, CountDisputes: true},
+		Step: step.Config{Strategy: s, Estimators: []step.Estimator{{Name: "none", Estimator: agree}}},
+	}
+}
+
+func TestDisputedStepsOfARun(t *testing.T) {
+	var differs atomic.Bool
+	shared := &notes{byID: map[string][]byte{}}
+	model := func() (m *middleware.Model, last func() float64) {
+		c := both(t, &differs)
+		c.Conversations = shared
+		var seen float64
+		c.Step.Traces = func(_ context.Context, tr *sdk.Trace) { seen = tr.Features[feature.DisputedSteps] }
+		return wrap(t, c), func() float64 { return seen }
+	}
+	m, last := model()
+	other, otherLast := model() // another process
+	ask := func(m *middleware.Model, last func() float64, info middleware.Info, disputed bool, messages []llms.MessageContent) float64 {
+		t.Helper()
+		differs.Store(disputed)
+		if _, err := m.GenerateContent(middleware.WithInfo(t.Context(), info), messages); err != nil {
+			t.Fatal(err)
+		}
+		return last()
+	}
+	first := human("book a flight")
+	later := append(human("book a flight"), llms.TextParts(llms.ChatMessageTypeAI, "I look"), llms.TextParts(llms.ChatMessageTypeHuman, "go on"))
+	a, b := middleware.Info{Run: "a"}, middleware.Info{Run: "a", Tenant: "b"}
+	for i, step := range []struct {
+		what     string
+		got      func() float64
+		disputes float64
+	}{
+		{"a run begins, and its answers differ", func() float64 { return ask(m, last, a, true, first) }, 0},
+		{"its next step, whose answers agree", func() float64 { return ask(m, last, a, false, later) }, 1},
+		{"the run elsewhere", func() float64 { return ask(other, otherLast, a, true, later) }, 1},
+		{"and back", func() float64 { return ask(m, last, a, false, later) }, 2},
+		{"another tenant's of that name", func() float64 { return ask(m, last, b, false, later) }, 0},
+		{"a run that nobody names", func() float64 { return ask(m, last, middleware.Info{}, true, first) }, 0},
+		{"its next step", func() float64 { return ask(m, last, middleware.Info{}, false, later) }, 1},
+		{"the same task anew", func() float64 { return ask(m, last, middleware.Info{}, false, first) }, 0},
+		{"its next step", func() float64 { return ask(m, last, middleware.Info{}, false, later) }, 0},
+		{"a conversation that begins otherwise", func() float64 { return ask(m, last, middleware.Info{}, true, human("book a train")) }, 0},
+		{"the one before", func() float64 { return ask(m, last, middleware.Info{}, false, later) }, 0},
+	} {
+		if got := step.got(); got != step.disputes {
+			t.Errorf("%d, %s: %v disputed steps, want %v", i, step.what, got, step.disputes)
+		}
+	}
+}
+
+// What a policy in the shadow would have seen of a run is what its later shadows go by.
+func TestShadowsCountDisputes(t *testing.T) {
+	var differs atomic.Bool
+	differs.Store(true)
+	c := both(t, &differs)
+	c.Mode, c.Baseline, c.Shadow = middleware.Shadow, "large", middleware.ShadowConfig{Sample: 1, CapUSD: 1}
+	var seen []float64
+	c.Step.Traces = func(_ context.Context, tr *sdk.Trace) {
+		if tr.Mode == middleware.ShadowAlternative {
+			seen = append(seen, tr.Features[feature.DisputedSteps])
+		}
+	}
+	m := wrap(t, c)
+	for range 3 {
+		if _, err := m.GenerateContent(middleware.WithInfo(t.Context(), middleware.Info{Run: "a"}), human("q")); err != nil {
+			t.Fatal(err)
+		}
+		if err := m.Close(); err != nil { // waits for the shadow
+			t.Fatal(err)
+		}
+	}
+	if len(seen) != 3 || seen[0] != 0 || seen[1] != 1 || seen[2] != 2 {
+		t.Errorf("shadows knew of %v disputed steps, want 0, 1, 2", seen)
+	}
+}
+
+// A rejected answer disputes a step as well, and an idle run is forgotten.
+func TestRejectedAnswersDispute(t *testing.T) {
+	now := time.Unix(1e9, 0)
+	s := middleware.NewSessions(middleware.SessionConfig{CountDisputes: true}, nil, func() time.Time { return now })
+	q := &sdk.Query{Run: "a"}
+	s.RecordDispute(q, &step.Result{Attempts: []sdk.Attempt{{Verdict: &sdk.Verdict{Outcome: sdk.Passed}}}})
+	if n := s.Disputes(q); n != 0 {
+		t.Errorf("%d after an answer that passed", n)
+	}
+	s.RecordDispute(q, &step.Result{Attempts: []sdk.Attempt{{Verdict: &sdk.Verdict{Outcome: sdk.Failed}}}})
+	if n := s.Disputes(q); n != 1 {
+		t.Errorf("%d after a rejected answer, want 1", n)
+	}
+	if n := s.Disputes(&sdk.Query{}); n != 0 {
+		t.Errorf("%d of a query of which nothing is known", n)
+	}
+	now = now.Add(time.Hour)
+	if n := s.Disputes(q); n != 0 {
+		t.Errorf("%d after an hour", n)
+	}
+}

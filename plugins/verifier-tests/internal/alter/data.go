@@ -1,0 +1,54 @@
+package alter
+
+import (
+	"bytes"
+	"encoding/json"
+	"math/rand/v2"
+	"path"
+	"regexp"
+)
+
+// Data returns the content of a data file with other values: those of JSON, and the last
+// word of each line of other files.
+func Data(file string, content []byte, seed uint64) []byte {
+	random := rand.New(rand.NewPCG(seed, uint64(len(file))))
+	var tree any
+	decoder := json.NewDecoder(bytes.NewReader(content))
+	decoder.UseNumber()
+	if path.Ext(file) == ".json" && decoder.Decode(&tree) == nil {
+		if altered, err := json.Marshal(otherJSON(tree, random)); err == nil {
+			return append(altered, '\n')
+		}
+	}
+	return lastWord.ReplaceAllFunc(content, func(end []byte) []byte {
+		other := word(random)
+		if end[0] >= '0' && end[0] <= '9' {
+			other = otherWord("1", random)
+		}
+		return append([]byte{end[0]}, append([]byte(other), end[1:]...)...)
+	})
+}
+
+// lastWord matches the last letter of a line, and what follows it there.
+var lastWord = regexp.MustCompile(`(?m)[\pL\pN][^\pL\pN\n]*$`)
+
+// otherJSON returns a tree with other values at its leaves.
+func otherJSON(tree any, random *rand.Rand) any {
+	switch v := tree.(type) {
+	case map[string]any:
+		for key := range v {
+			v[key] = otherJSON(v[key], random)
+		}
+	case []any:
+		for i := range v {
+			v[i] = otherJSON(v[i], random)
+		}
+	case string:
+		return v + word(random)
+	case json.Number:
+		return json.Number(otherWord(v.String(), random))
+	case bool:
+		return !v
+	}
+	return tree
+}

@@ -1,0 +1,86 @@
+package verify
+
+import (
+	"bytes"
+	"path"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/stepfall/stepfall/plugins/verifier-tests/internal/alter"
+	"github.com/stepfall/stepfall/plugins/verifier-tests/internal/runner"
+)
+
+// expectedFile matches paths of files that hold what is expected.
+var expectedFile = regexp.MustCompile(`(?i)(want|expect|golden|snap|baseline|\bcases?\b|\.out$|\.ref$)`)
+
+// testCode are the files in which expectations, and the names of files that hold them,
+// are looked for: those that the tests came from, that the command names, and of the
+// names of tests.
+func (v *Verifier) testCode(t *tree, report *runner.Report) []string {
+	operands, _, _ := runner.Follow(v.config.Command, &t.Tree)
+	tests, whole := newGuard(testFiles), v.runner.Name() == exitCodeName
+	mentions := map[string]bool{}
+	for _, test := range report.Tests {
+		for part := range strings.SplitSeq(test.DottedName(), ".") {
+			mentions[part] = true
+		}
+	}
+	return slices.DeleteFunc(slices.Clone(t.Files), func(file string) bool {
+		if strings.Contains("/"+file, "/node_modules/") {
+			return true
+		}
+		switch language := alter.Language(file); {
+		case slices.Contains(report.Files, file), language == "rust":
+			return false
+		case language == "go":
+			return !strings.HasSuffix(file, "_test.go")
+		case whole && slices.Contains(operands, file):
+			return !isCode(file) && path.Ext(file) != "" && path.Ext(file) != ".mk" && path.Base(file) != "package.json"
+		case whole:
+			return !isCode(file) || !tests.has(file)
+		}
+		return len(report.Files) > 0 || !tests.has(file) || !mentions[strings.TrimSuffix(path.Base(file), ".py")]
+	})
+}
+
+// testData returns the data files of a tree that its test code names and no other code
+// does: what the tests take their expectations from. A script names what it tests, too,
+// so that there the name must tell.
+func (v *Verifier) testData(t *tree, testCode []string) []string {
+	tests, rest, byName := t.textOf(testCode), []byte(nil), v.runner.Name() == exitCodeName
+	named := slices.DeleteFunc(slices.Clone(t.Files), func(file string) bool {
+		return isCode(file) || slices.Contains(testCode, file) || toolSettings.has(file) || !mentions(tests, file) ||
+			byName && !expectedFile.MatchString(file)
+	})
+	if len(named) > 0 {
+		rest = t.textOf(slices.DeleteFunc(slices.Clone(t.Files), func(file string) bool {
+			return !isCode(file) || slices.Contains(testCode, file)
+		}))
+	}
+	return slices.DeleteFunc(named, func(file string) bool { return mentions(rest, file) })
+}
+
+// toolSettings are never data.
+var toolSettings = newGuard(settings)
+
+// mentions reports whether code names a file: by its name, or by its folder and ending.
+func mentions(code []byte, file string) bool {
+	folder, ending := path.Base(path.Dir(file)), path.Ext(file)
+	return bytes.Contains(code, []byte(path.Base(file))) ||
+		folder != "." && ending != "" && bytes.Contains(code, []byte(ending)) && regexp.MustCompile(`\b`+regexp.QuoteMeta(folder)+`["'/]`).Match(code)
+}
+
+// maxCode bounds the code that is searched for the names of files, in bytes.
+const maxCode = 16 << 20
+
+// textOf returns what is in files, one after the other.
+func (t *tree) textOf(files []string) []byte {
+	var all []byte
+	for _, file := range files {
+		if data, err := t.read(file); err == nil && len(all) < maxCode {
+			all = append(append(all, data...), '\n')
+		}
+	}
+	return all
+}

@@ -1,0 +1,298 @@
+package policies
+
+import (
+	"fmt"
+	"math/big"
+	"time"
+
+	"github.com/hashicorp/hcl/v2"
+	"github.com/hashicorp/hcl/v2/hclsyntax"
+	"github.com/zclconf/go-cty/cty"
+)
+
+// What a policy may hold. Nobody who writes a policy comes near; who sends one to
+// bring down the process that reads it does. The parser recurses, so that nesting
+// is looked at before it begins.
+const (
+	// maxSource is the size of one file, maxSources of all of a policy.
+	maxSource  = 1 << 20
+	maxSources = 4 << 20
+	// maxFiles is the number of files that a policy is made of.
+	maxFiles = 256
+	// maxNesting is how deep brackets, templates and operators lie in one another.
+	maxNesting = 128
+	// maxParts is how many lines and insertions one text has: what the parser does with
+	// them grows with their square.
+	maxParts = 2000
+	// maxName is the length of a name or a label in bytes, maxNumber that of a number.
+	maxName   = 256
+	maxNumber = 400
+	// maxDiagnostics is how many things are complained about.
+	maxDiagnostics = 100
+	// maxArguments is the number of arguments in all files and overrides.
+	maxArguments = 10_000
+	// maxWork is how many values the expressions of a policy may make, what is made on
+	// the way counted each time, and a text of textUnit bytes as one.
+	maxWork  = 50_000
+	textUnit = 256
+	// maxTime is how long they may take: work is bounded before; this is for what
+	// nobody thought of.
+	maxTime = 20 * time.Second
+	// maxExponent bounds numbers, in powers of two: beyond what a float64 holds there is
+	// nothing to configure, and written out such a number fills the memory.
+	maxExponent = 1100
+)
+
+// findExcess reports what in src is too large to be parsed: the diagnostic is that of
+// the first such thing, and nil when there is none.
+func findExcess(src []byte, name string, start hcl.Pos) *hcl.Diagnostic {
+	if len(src) > maxSource {
+		return limitDiagnostic(hcl.Range{Filename: name}, fmt.Sprintf("%s is larger than %s", name, Bytes(maxSource)), "")
+	}
+	tokens, _ := hclsyntax.LexConfig(src, name, start) // the parser says what is wrong with them
+	n := nesting{frames: []frame{{}}}
+	for _, t := range tokens {
+		switch {
+		case t.Type == hclsyntax.TokenIdent && len(t.Bytes) > maxName:
+			return limitDiagnostic(t.Range, fmt.Sprintf("a name of %d bytes", len(t.Bytes)), "")
+		case t.Type == hclsyntax.TokenNumberLit && len(t.Bytes) > maxNumber:
+			return limitDiagnostic(t.Range, fmt.Sprintf("a number of %d digits", len(t.Bytes)), "")
+		}
+		n.take(t)
+		if n.depth > maxNesting {
+			return limitDiagnostic(t.Range, "nested too deep", fmt.Sprintf("Brackets, templates and operators may lie %d deep in one another.", maxNesting))
+		}
+		if n.frames[len(n.frames)-1].parts > maxParts {
+			return limitDiagnostic(t.Range, "a text of too many parts", fmt.Sprintf("A text may have %d lines and insertions. file() reads longer ones.", maxParts))
+		}
+	}
+	return nil
+}
+
+func limitDiagnostic(at hcl.Range, summary, detail string) *hcl.Diagnostic {
+	return &hcl.Diagnostic{Severity: hcl.DiagError, Summary: summary, Detail: detail, Subject: &at}
+}
+
+// nesting follows tokens and knows an upper bound of how deep the parser's stack and
+// the syntax tree are: brackets and templates that are open, and operators that wait
+// for what is on their right or hold what is on their left.
+type nesting struct {
+	frames []frame
+	depth  int
+}
+
+// frame is an open bracket, quote or template; chain counts the operators since the
+// last separator in it, parts the lines and insertions of a text.
+type frame struct {
+	closes hclsyntax.TokenType
+	lines  bool // a line's end is a separator
+	chain  int
+	parts  int
+}
+
+// closing has the end of what opens.
+var closing = map[hclsyntax.TokenType]hclsyntax.TokenType{
+	hclsyntax.TokenOParen: hclsyntax.TokenCParen, hclsyntax.TokenOBrack: hclsyntax.TokenCBrack, hclsyntax.TokenOBrace: hclsyntax.TokenCBrace,
+	hclsyntax.TokenOQuote: hclsyntax.TokenCQuote, hclsyntax.TokenOHeredoc: hclsyntax.TokenCHeredoc,
+	hclsyntax.TokenTemplateInterp: hclsyntax.TokenTemplateSeqEnd, hclsyntax.TokenTemplateControl: hclsyntax.TokenTemplateSeqEnd,
+}
+
+func (n *nesting) take(t hclsyntax.Token) {
+	top := &n.frames[len(n.frames)-1]
+	switch t.Type {
+	case hclsyntax.TokenStringLit, hclsyntax.TokenQuotedLit, hclsyntax.TokenTemplateInterp, hclsyntax.TokenTemplateControl:
+		top.parts++
+	default:
+	}
+	if t.Type == hclsyntax.TokenTemplateControl { // what follows may lie in it
+		top.chain++
+		n.depth++
+	}
+	if end, ok := closing[t.Type]; ok {
+		n.frames = append(n.frames, frame{closes: end, lines: t.Type == hclsyntax.TokenOBrace})
+		n.depth++
+		return
+	}
+	switch t.Type {
+	case top.closes:
+		n.depth -= 1 + top.chain
+		n.frames = n.frames[:len(n.frames)-1]
+		if t.Type == hclsyntax.TokenCBrack { // an index holds what it is an index of
+			n.frames[len(n.frames)-1].chain++
+			n.depth++
+		}
+	case hclsyntax.TokenComma:
+		n.restart(top)
+	case hclsyntax.TokenNewline:
+		if top.lines || len(n.frames) == 1 {
+			n.restart(top)
+		}
+	case hclsyntax.TokenPlus, hclsyntax.TokenMinus, hclsyntax.TokenStar, hclsyntax.TokenSlash, hclsyntax.TokenPercent, hclsyntax.TokenBang,
+		hclsyntax.TokenAnd, hclsyntax.TokenOr, hclsyntax.TokenQuestion, hclsyntax.TokenEqualOp, hclsyntax.TokenNotEqual,
+		hclsyntax.TokenLessThan, hclsyntax.TokenLessThanEq, hclsyntax.TokenGreaterThan, hclsyntax.TokenGreaterThanEq:
+		top.chain++
+		n.depth++
+	default:
+	}
+}
+
+func (n *nesting) restart(f *frame) {
+	n.depth -= f.chain
+	f.chain = 0
+}
+
+type meter struct {
+	left  int
+	until time.Time
+	// over is what was too much; nil as long as nothing was. What is evaluated
+	// afterwards is not looked at any more.
+	over     *hcl.Diagnostic
+	reported bool
+}
+
+func newMeter() *meter { return &meter{left: maxWork, until: time.Now().Add(maxTime)} }
+
+// value evaluates an expression on account.
+func (m *meter) value(expr hcl.Expression, ctx *hcl.EvalContext) (cty.Value, hcl.Diagnostics) {
+	if !m.spend(expr, 1) {
+		return cty.DynamicVal, hcl.Diagnostics{m.over}
+	}
+	v, diags := expr.Value(ctx)
+	n, beyond := weigh(v, m.left)
+	if beyond && m.over == nil {
+		m.over = limitDiagnostic(expr.Range(), "a number beyond all bounds", "No number of a policy is as large as 1e308, or as near to 0.")
+	}
+	if !m.spend(expr, n) {
+		return cty.DynamicVal, hcl.Diagnostics{m.over}
+	}
+	return v, diags
+}
+
+// spend takes n off what is left and reports whether that was enough.
+func (m *meter) spend(expr hcl.Expression, n int) bool {
+	m.left -= n
+	switch {
+	case m.over != nil:
+	case m.left < 0:
+		m.over = limitDiagnostic(expr.Range(), "the expressions take too much work", fmt.Sprintf("All that they make, on the way too, may be %d values, of which a text is one for each %d bytes.", maxWork, textUnit))
+	case time.Now().After(m.until):
+		m.over = limitDiagnostic(expr.Range(), "the expressions take too long", fmt.Sprintf("They are given %s.", maxTime))
+	}
+	return m.over == nil
+}
+
+// weigh returns how many values v is made of, or something above most when they are
+// more than that, and whether a number in it is out of all bounds.
+func weigh(v cty.Value, most int) (n int, faulty bool) {
+	v, _ = v.Unmark()
+	n = 1
+	if v.IsNull() || !v.IsKnown() {
+		return n, false
+	}
+	switch t := v.Type(); {
+	case t == cty.String:
+		n += len(v.AsString()) / textUnit
+	case t == cty.Number:
+		return n, outOfBounds(v.AsBigFloat())
+	case v.CanIterateElements():
+		for it := v.ElementIterator(); it.Next() && n <= most; {
+			key, element := it.Element()
+			if key.Type() == cty.String && !key.IsMarked() {
+				n += len(key.AsString()) / textUnit
+			}
+			inner, bad := weigh(element, most-n)
+			n, faulty = n+inner, faulty || bad
+		}
+	}
+	return n, faulty
+}
+
+func outOfBounds(n *big.Float) bool {
+	return n.IsInf() || n.Sign() != 0 && (n.MantExp(nil) > maxExponent || n.MantExp(nil) < -maxExponent)
+}
+
+// countedExpression is an expression within another that is evaluated on account.
+type countedExpression struct {
+	hclsyntax.Expression
+	m *meter
+}
+
+// Value implements hcl.Expression.
+func (e countedExpression) Value(ctx *hcl.EvalContext) (cty.Value, hcl.Diagnostics) {
+	return e.m.value(e.Expression, ctx)
+}
+
+// inside puts all that expr is made of on account. Expr itself stays what it is, for
+// those who look at its type, and is evaluated by [meter.value].
+func (m *meter) inside(expr hclsyntax.Expression) {
+	switch e := expr.(type) {
+	case *hclsyntax.ParenthesesExpr:
+		m.wrap(&e.Expression)
+	case *hclsyntax.RelativeTraversalExpr:
+		m.wrap(&e.Source)
+	case *hclsyntax.FunctionCallExpr:
+		m.wrapAll(e.Args)
+	case *hclsyntax.ConditionalExpr:
+		m.wrap(&e.Condition, &e.TrueResult, &e.FalseResult)
+	case *hclsyntax.IndexExpr:
+		m.wrap(&e.Collection, &e.Key)
+	case *hclsyntax.TupleConsExpr:
+		m.wrapAll(e.Exprs)
+	case *hclsyntax.ObjectConsExpr:
+		for i := range e.Items {
+			m.inside(e.Items[i].KeyExpr)
+			m.wrap(&e.Items[i].ValueExpr)
+		}
+	case *hclsyntax.ObjectConsKeyExpr:
+		if e.ForceNonLiteral { // else it may be a name, as its type says
+			m.wrap(&e.Wrapped)
+		} else {
+			m.inside(e.Wrapped)
+		}
+	case *hclsyntax.ForExpr:
+		m.wrap(&e.CollExpr, &e.KeyExpr, &e.ValExpr, &e.CondExpr)
+	case *hclsyntax.SplatExpr:
+		m.wrap(&e.Source, &e.Each)
+	case *hclsyntax.BinaryOpExpr:
+		m.wrap(&e.LHS, &e.RHS)
+	case *hclsyntax.UnaryOpExpr:
+		m.wrap(&e.Val)
+	case *hclsyntax.TemplateExpr:
+		m.wrapAll(e.Parts)
+	case *hclsyntax.TemplateJoinExpr:
+		m.wrap(&e.Tuple)
+	case *hclsyntax.TemplateWrapExpr:
+		m.wrap(&e.Wrapped)
+	default: // literals and names have nothing in them
+	}
+}
+
+func (m *meter) wrapAll(list []hclsyntax.Expression) {
+	for i := range list {
+		m.wrap(&list[i])
+	}
+}
+
+func (m *meter) wrap(places ...*hclsyntax.Expression) {
+	for _, at := range places {
+		switch e := (*at).(type) {
+		case nil:
+		case *hclsyntax.LiteralValueExpr:
+			if e.Val.Type() == cty.Number && !e.Val.IsNull() && outOfBounds(e.Val.AsBigFloat()) {
+				*at = countedExpression{Expression: e, m: m}
+			}
+		default:
+			m.inside(e)
+			// HCL finds names by walking from what holds them, so that they stay one level below.
+			*at = countedExpression{Expression: &hclsyntax.ParenthesesExpr{Expression: e, SrcRange: e.Range()}, m: m}
+		}
+	}
+}
+
+// reportLimit reports, once, what ended the evaluation.
+func (l *loader) reportLimit(where string) {
+	if !l.work.reported {
+		l.work.reported = true
+		l.complain(origin{rng: *l.work.over.Subject, where: where}, l.work.over.Summary, l.work.over.Detail, "Write down what they come to.")
+	}
+}

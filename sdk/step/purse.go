@@ -1,0 +1,116 @@
+package step
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/stepfall/stepfall/sdk"
+)
+
+// purse is what is reserved for one estimate or verification: an amount beforehand, and
+// more for each model call that it makes and that the rest would not pay.
+type purse struct {
+	r *run
+
+	mu       sync.Mutex // model calls come from other goroutines
+	held     []Reservation
+	reserved float64
+	used     float64 // what model calls have cost, and may cost that are under way
+	closed   bool
+}
+
+type purseKey struct{}
+
+// openPurse returns a context in which [ReserveCall] reserves under the caps of the step,
+// beside the usd that are reserved already.
+func (r *run) openPurse(ctx context.Context, usd float64) (context.Context, *purse) {
+	p := &purse{r: r, reserved: usd}
+	return context.WithValue(ctx, purseKey{}, p), p
+}
+
+// settlePurse books what was spent, as settle does, and lets no model call begin after it.
+// A nil purse is that of who calls no models.
+func (r *run) settlePurse(ctx context.Context, p *purse, held Reservation, usd, stands float64) error {
+	if p == nil {
+		return r.settle(ctx, held, usd, stands)
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.closed = true
+	if held == nil && len(p.held) > 0 {
+		held, p.held = p.held[0], p.held[1:]
+	}
+	err := r.settle(ctx, held, usd, max(stands, p.used))
+	for _, more := range p.held {
+		err = errors.Join(err, more.Settle(context.WithoutCancel(ctx), 0))
+	}
+	return err
+}
+
+// ReserveCall reserves the most that a model call can cost which an estimator or verifier
+// makes within a step, under that step's caps; where there is none, nothing. The call is
+// made with the limit on its answer that it returns. book takes how the call ended, and
+// sets what the answer costs: what was reserved where the reported usage cannot be.
+func ReserveCall(ctx context.Context, m *sdk.Model, promptBytes, images, maxOutputTokens int) (limit int, book func(*sdk.Answer, error), err error) {
+	p, ok := ctx.Value(purseKey{}).(*purse)
+	if !ok {
+		return maxOutputTokens, func(a *sdk.Answer, err error) {
+			if err == nil {
+				a.CostUSD = m.Price.CostUSD(a.Usage)
+			}
+		}, nil
+	}
+	limit = maxOutputTokens
+	if most := m.MaxOutputTokens; limit <= 0 || most > 0 && most < limit {
+		limit = most
+	}
+	d := demand{limit: limit, input: promptDemand(promptBytes, false) + float64(images)*imageDemand(m), output: float64(limit), price: m.Price}
+	d.usd = worstCost(d.price, d.input, d.output)
+	if err := p.reserve(ctx, d.usd); err != nil {
+		return 0, nil, fmt.Errorf("asking %s: %w", m.Name, err)
+	}
+	return limit, func(a *sdk.Answer, err error) { p.release(d.usd - d.costOf(a, err)) }, nil
+}
+
+// costOf sets and returns what a call has cost.
+func (d *demand) costOf(a *sdk.Answer, err error) float64 {
+	if err != nil {
+		if failed, ok := errors.AsType[*CallError](err); ok && !failed.Billed {
+			return d.price.CostUSD(failed.Usage)
+		}
+		return d.usd
+	}
+	a.CostUSD = d.price.CostUSD(a.Usage)
+	if d.refute(a.Usage, a) != "" {
+		a.CostUSD = d.usd
+	}
+	return a.CostUSD
+}
+
+func (p *purse) reserve(ctx context.Context, usd float64) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.closed {
+		return errors.New("the verification or estimate has ended")
+	}
+	if more := p.used + usd - p.reserved; more > 0 {
+		held, err := p.r.reserveMore(ctx, p.reserved, more)
+		if err != nil {
+			return err
+		}
+		p.reserved += more
+		if held != nil {
+			p.held = append(p.held, held)
+		}
+	}
+	p.used += usd
+	return nil
+}
+
+func (p *purse) release(usd float64) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.used -= usd
+}

@@ -306,12 +306,12 @@ func (r *Run) poll(ctx context.Context) (some bool, err error) {
 		if done == nil {
 			got.err = &FailedError{Name: w.t.Name, Tries: job.Tries, Last: job.Last}
 		}
+		if w.t.Transient { // before the result is out, after which Close may end ctx
+			_, _ = r.q.client.JobDelete(ctx, job.ID) // else it goes with the run
+		}
 		select {
 		case w.result <- got:
 		default: // it has one
-		}
-		if w.t.Transient {
-			_, _ = r.q.client.JobDelete(ctx, job.ID) // else it goes with the run
 		}
 	}
 	return len(ended) > 0, nil

@@ -177,8 +177,8 @@ clients: ## Ask the gateway with the official clients of npm, PyPI and Go, Claud
 	go test -tags clients ./adapters/gateway/clients -count=1 -v -timeout 30m -clients
 
 .PHONY: modules
-modules: ## Test the examples that are modules of their own: eino, fantasy, genkit
-	@for name in eino fantasy genkit; do (dir=$$(mktemp -d) && trap 'rm -rf "$$dir"' EXIT && cd examples/$$name && cp go.mod go.sum "$$dir" && \
+modules: ## Test the examples that are modules of their own
+	@for name in $(notdir $(patsubst %/go.mod,%,$(wildcard examples/*/go.mod))); do (dir=$$(mktemp -d) && trap 'rm -rf "$$dir"' EXIT && cd examples/$$name && cp go.mod go.sum "$$dir" && \
 	{ go mod download -modfile="$$dir/go.mod" >/dev/null 2>&1 || { echo "the modules of $$name cannot be had: not tested"; exit 0; }; \
 	go test -mod=mod -modfile="$$dir/go.mod" .; }) || exit 1; done
 

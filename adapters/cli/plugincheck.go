@@ -32,7 +32,7 @@ a host starts only programs that are in it. With --conformance one program, in a
 is started many times and checked for what the protocol asks of it.`,
 		Example: `  stepfall plugin check
   stepfall plugin check --lock verifier-tests ./my-plugin
-  stepfall plugin check --conformance ./verifier-command --config config.json --junit report.xml`,
+  stepfall plugin check --conformance ./verifier-command --config config.json`,
 		Annotations: hasJSON(),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if conformance {
@@ -50,7 +50,6 @@ is started many times and checked for what the protocol asks of it.`,
 	flags.StringVar(&lockFile, "lock-file", host.LockName, "the lock file, if there is one")
 	flags.BoolVar(&conformance, "conformance", false, "check that a program keeps to the protocol")
 	flags.StringVar(&c.config, "config", "", "with --conformance, a JSON file with a working config")
-	flags.StringVar(&c.junit, "junit", "", "with --conformance, write the results to this file as JUnit XML")
 	flags.BoolVar(&c.insecure, "insecure", false, "with --conformance, without mutual TLS")
 	return cmd
 }

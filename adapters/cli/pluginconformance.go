@@ -15,8 +15,8 @@ import (
 
 // conformanceFlags are the flags of stepfall plugin check --conformance.
 type conformanceFlags struct {
-	config, junit string
-	insecure      bool
+	config   string
+	insecure bool
 }
 
 // run starts a program many times and checks what the protocol asks of it.
@@ -41,11 +41,6 @@ func (f *conformanceFlags) run(ctx context.Context, s Streams, args []string) er
 	report, err := plugintest.Run(ctx, o)
 	if err != nil {
 		return err
-	}
-	if f.junit != "" {
-		if err := writeFile(f.junit, report.WriteJUnit); err != nil {
-			return err
-		}
 	}
 	err = s.render(struct {
 		Plugin   string        `json:"plugin"`

@@ -2,7 +2,6 @@ package host
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -27,7 +26,6 @@ type Host struct {
 	cfg        Config
 	log        hclog.Logger
 	searchPath []string
-	reattach   map[string]wire.Reattach
 	dir        string // for sockets and scratch folders, removed by Close
 	dirs       atomic.Int64
 	jail       func() (*jail.Jail, error) // opened when it is first asked for
@@ -50,11 +48,6 @@ func New(cfg Config) (*Host, error) {
 	}
 	if h.searchPath == nil {
 		h.searchPath = SearchPath()
-	}
-	if text := os.Getenv(wire.ReattachEnv); text != "" {
-		if err := json.Unmarshal([]byte(text), &h.reattach); err != nil {
-			return nil, fmt.Errorf("reading %s: %w", wire.ReattachEnv, err)
-		}
 	}
 	var err error
 	if h.dir, err = makeDir(cfg.TempDir); err != nil {
@@ -133,10 +126,8 @@ func (h *Host) instance(name, plugin string, role wire.Role, config map[string]a
 	if err != nil {
 		return nil, fmt.Errorf("config of %s: %w", name, err)
 	}
-	if _, ok := h.reattach[plugin]; !ok {
-		if _, err := h.find(plugin); err != nil {
-			return nil, err
-		}
+	if _, err := h.find(plugin); err != nil {
+		return nil, err
 	}
 	if err := h.cfg.Plugins[plugin].checkIsolation(); err != nil {
 		return nil, fmt.Errorf("plugin %s: %w", plugin, err)
@@ -208,27 +199,14 @@ func (h *Host) Schema(ctx context.Context, plugin string, role wire.Role) (*sche
 	return s, nil
 }
 
-// connection is a process, or something like it.
-type connection interface {
-	Client() *wire.Client
-	PID() int
-	Done() <-chan struct{}
-	Exit() string
-	Kill()
-	Stop()
-}
-
 // ownDir makes a folder for one process. Its name is short, as sockets need it.
 func (h *Host) ownDir() (string, error) {
 	dir := filepath.Join(h.dir, fmt.Sprintf("p%d", h.dirs.Add(1)))
 	return dir, os.Mkdir(dir, 0o700)
 }
 
-// connect starts the plugin's process, with a folder of its own, or attaches to one.
-func (h *Host) connect(ctx context.Context, plugin string, settings PluginConfig, own string, redact []string, log hclog.Logger) (connection, error) {
-	if to, ok := h.reattach[plugin]; ok {
-		return process.Attach(to)
-	}
+// connect starts the plugin's process, with a folder of its own.
+func (h *Host) connect(ctx context.Context, plugin string, settings PluginConfig, own string, redact []string, log hclog.Logger) (*process.Process, error) {
 	program, err := h.open(plugin)
 	if err != nil {
 		return nil, err

@@ -228,7 +228,7 @@ func (i *instance) close() {
 
 // session is one process of an instance, configured.
 type session struct {
-	connection
+	*process.Process
 	info   *wire.Info
 	begun  time.Time
 	slots  chan struct{}   // as many as calls may run; nil means no limit
@@ -266,8 +266,7 @@ func (i *instance) newSession(ctx context.Context) (_ *session, err error) {
 			redact = schema.Sensitive(i.config)
 		}
 	}
-	if s.connection, err = h.connect(ctx, i.plugin, i.settings, s.dir, redact, i.log); err != nil {
-		s.connection = nil
+	if s.Process, err = h.connect(ctx, i.plugin, i.settings, s.dir, redact, i.log); err != nil {
 		return nil, err
 	}
 	client := s.Client()
@@ -279,9 +278,7 @@ func (i *instance) newSession(ctx context.Context) (_ *session, err error) {
 	if !ok {
 		return nil, &ConfigError{Instance: i.name, Plugin: i.plugin, Diagnostics: schema.Errorf(nil, "it is no %s", i.role)}
 	}
-	if p, ok := s.connection.(*process.Process); ok {
-		p.Redact(config.Sensitive(i.config))
-	}
+	s.Redact(config.Sensitive(i.config))
 	if s.info.MaxConcurrency > 0 {
 		s.slots = make(chan struct{}, s.info.MaxConcurrency)
 	}
@@ -315,7 +312,7 @@ func (i *instance) newSession(ctx context.Context) (_ *session, err error) {
 func (s *session) stop() {
 	s.once.Do(func() {
 		s.cancel()
-		if s.connection != nil {
+		if s.Process != nil {
 			s.Stop()
 		}
 		if s.models != nil {

@@ -3,18 +3,14 @@
 package host_test
 
 import (
-	"bufio"
 	"errors"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
 	"github.com/stepfall/stepfall/plugins/host"
-	"github.com/stepfall/stepfall/sdk/plugin/wire"
 )
 
 // copyOfPlugin returns a folder with a copy of the test binary, to be changed.
@@ -88,43 +84,5 @@ func TestDiscovery(t *testing.T) {
 	}
 	if _, err := h.Verifier("v", "test", nil); err == nil || !strings.Contains(err.Error(), "may be written by anybody") {
 		t.Errorf("a program that anybody may write to: %v", err)
-	}
-}
-
-func TestReattach(t *testing.T) {
-	cmd := exec.Command(filepath.Join(pluginDir(t), "test"), "debug")
-	stderr, err := cmd.StderrPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	defer func() {
-		if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
-			t.Error(err)
-		}
-		if err := cmd.Wait(); err != nil {
-			t.Errorf("interrupted, the plugin ended with %v", err)
-		}
-	}()
-	for lines := bufio.NewScanner(stderr); lines.Scan(); {
-		if value, ok := strings.CutPrefix(lines.Text(), wire.ReattachEnv+"='"); ok {
-			t.Setenv(wire.ReattachEnv, strings.TrimSuffix(value, "'"))
-			break
-		}
-	}
-	// Twice, as somebody who debugs would.
-	for range 2 {
-		h := newHost(t, host.Config{SearchPath: []string{}})
-		if err := ask(within(t, 2*time.Minute), estimator(t, h, nil), ""); err != nil {
-			t.Fatal(err)
-		}
-		if err := h.Close(); err != nil {
-			t.Error(err)
-		}
-	}
-	if !processExists(cmd.Process.Pid) {
-		t.Error("the host ended a plugin that it had not started")
 	}
 }

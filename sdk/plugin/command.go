@@ -7,11 +7,7 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/signal"
 	"strings"
-	"syscall"
-
-	goplugin "github.com/hashicorp/go-plugin"
 
 	"github.com/stepfall/stepfall/sdk/plugin/schema"
 	"github.com/stepfall/stepfall/sdk/plugin/wire"
@@ -20,11 +16,9 @@ import (
 const usage = `%s %s is a stepfall plugin: a policy names it and stepfall starts it.
 
 Usage:
-  %[1]s describe             what it is, as JSON
-  %[1]s schema               the schema of its config, as JSON
+  %[1]s describe             what it is and the schemas of its configs, as JSON
   %[1]s docs                 its documentation, as Markdown
   %[1]s check [ROLE] FILE    check a config in JSON; - reads standard input
-  %[1]s debug                serve until interrupted, for a debugger
 `
 
 // command answers a person. It never reads the config of a policy, so that it
@@ -42,19 +36,11 @@ func command(p *Plugin, args []string, in io.Reader, out, errOut io.Writer) int 
 	switch {
 	case verb == "describe" && len(args) == 1:
 		return printJSON(out, info)
-	case verb == "schema" && len(args) == 1:
-		schemas := map[wire.Role]*schema.Schema{}
-		for _, r := range info.Roles {
-			schemas[r.Role] = r.Config
-		}
-		return printJSON(out, schemas)
 	case verb == "docs" && len(args) == 1:
 		fmt.Fprint(out, Docs(info))
 		return exitOK
 	case verb == "check" && (len(args) == 2 || len(args) == 3):
 		return check(p, info, args[1:], in, out, errOut)
-	case verb == "debug" && len(args) == 1:
-		return debug(p, info, errOut)
 	case verb == "help", verb == "--help", verb == "-h":
 		fmt.Fprintf(out, usage, p.Name, p.Version)
 		return exitOK
@@ -155,30 +141,5 @@ func check(p *Plugin, info *wire.Info, args []string, in io.Reader, out, errOut 
 	}
 	_ = closeAll()
 	fmt.Fprintln(out, "the config is good")
-	return exitOK
-}
-
-// debug serves without a host having started the process, so that a debugger
-// can. Stop ends it.
-func debug(p *Plugin, info *wire.Info, errOut io.Writer) int {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	server, closeAll, err := NewServer(*p, logTo(errOut))
-	if err != nil {
-		fmt.Fprintln(errOut, err)
-		return exitFailure
-	}
-	server.Reconfigurable = true
-	address := make(chan *goplugin.ReattachConfig, 1)
-	closed := make(chan struct{})
-	go goplugin.Serve(serveConfig(server, &goplugin.ServeTestConfig{Context: ctx, ReattachConfigCh: address, CloseCh: closed}))
-	select {
-	case r := <-address:
-		text, _ := json.Marshal(map[string]wire.Reattach{info.Name: {Network: r.Addr.Network(), Address: r.Addr.String()}})
-		fmt.Fprintf(errOut, "Serving. Set this where stepfall runs; interrupt to stop:\n\n%s='%s'\n\n", wire.ReattachEnv, text)
-		<-closed
-	case <-closed:
-	}
-	_ = closeAll()
 	return exitOK
 }

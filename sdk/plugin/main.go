@@ -50,7 +50,7 @@ func serve(p *Plugin) int {
 	if fd, err := strconv.Atoi(os.Getenv(wire.LifelineEnv)); err == nil {
 		go dieWith(fd)
 	}
-	goplugin.Serve(serveConfig(server, nil))
+	goplugin.Serve(serveConfig(server))
 	closed := make(chan error, 1)
 	go func() { closed <- closeAll() }()
 	select {
@@ -64,7 +64,7 @@ func serve(p *Plugin) int {
 	return exitOK
 }
 
-func serveConfig(server *wire.Server, test *goplugin.ServeTestConfig) *goplugin.ServeConfig {
+func serveConfig(server *wire.Server) *goplugin.ServeConfig {
 	return &goplugin.ServeConfig{
 		HandshakeConfig:  wire.Handshake(),
 		VersionedPlugins: map[int]goplugin.PluginSet{wire.ProtocolVersion: {"stepfall": &wirePlugin{server: server}}},
@@ -72,7 +72,6 @@ func serveConfig(server *wire.Server, test *goplugin.ServeTestConfig) *goplugin.
 			return grpc.NewServer(append(opts, server.ServerOptions()...)...)
 		},
 		Logger: hclog.New(&hclog.LoggerOptions{Level: hclog.Warn, Output: os.Stderr, JSONFormat: true}),
-		Test:   test,
 	}
 }
 

@@ -61,9 +61,6 @@ func (i *instances) configure(ctx context.Context, req *wire.ConfigureRequest, m
 	}
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	if i.close != nil {
-		_ = i.close() // debug sessions configure the process again
-	}
 	i.env, i.close = env, b.close
 	return &b.Instance, ds
 }

@@ -1,39 +1,17 @@
 package plugintest_test
 
 import (
-	"bytes"
 	"context"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stepfall/stepfall/sdk"
 	"github.com/stepfall/stepfall/sdk/plugin"
 	"github.com/stepfall/stepfall/sdk/plugin/wire"
 	"github.com/stepfall/stepfall/sdk/plugintest"
 )
-
-func TestJUnit(t *testing.T) {
-	r := plugintest.Report{Plugin: "p", Results: []plugintest.Result{
-		{Name: "a", Status: plugintest.Passed, Duration: time.Second},
-		{Name: "b", Status: plugintest.Failed, Message: `it "broke" <here>`},
-		{Name: "c", Status: plugintest.Skipped, Message: "no need"},
-	}}
-	if r.OK() {
-		t.Error("a failure is not OK")
-	}
-	var out bytes.Buffer
-	if err := r.WriteJUnit(&out); err != nil {
-		t.Fatal(err)
-	}
-	for _, want := range []string{`tests="3" failures="1" skipped="1" time="1.000"`, `<failure message="it &#34;broke&#34; &lt;here&gt;">`, `<skipped message="no need">`} {
-		if !strings.Contains(out.String(), want) {
-			t.Errorf("the report lacks %s:\n%s", want, &out)
-		}
-	}
-}
 
 // A program that speaks nonsense fails, and the report says why.
 func TestAProgramThatIsNoPlugin(t *testing.T) {

@@ -1,16 +1,15 @@
 package scaffold_test
 
 import (
-	"bufio"
 	"cmp"
-	"encoding/json"
-	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/hashicorp/go-hclog"
 
 	"github.com/stepfall/stepfall/sdk"
 	"github.com/stepfall/stepfall/sdk/plugin/process"
@@ -68,77 +67,32 @@ func TestPythonAnswersAPerson(t *testing.T) {
 	}
 }
 
-// With debug it serves whoever attaches, again and again, and an exception is in its log
-// with the line that raised it.
-func TestPythonDebugs(t *testing.T) {
-	path := pythonProgram(t)
-	cmd := exec.Command(path, "debug")
-	said, err := cmd.StderrPipe()
+// An exception in a plugin is an error of the call, and in its log with the line that raised it.
+func TestPythonLogsExceptions(t *testing.T) {
+	var log strings.Builder
+	p, err := process.Start(t.Context(), process.Spec{
+		Path: pythonProgram(t), Env: []string{"PATH=" + os.Getenv("PATH"), "HOME=" + os.Getenv("HOME")}, StartTimeout: time.Minute,
+		Log: hclog.New(&hclog.LoggerOptions{Output: &log, Level: hclog.Debug}),
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	late := time.AfterFunc(time.Minute, func() { _ = cmd.Process.Kill() })
-	defer late.Stop()
-	lines := bufio.NewReader(said)
-	var place map[string]wire.Reattach
-	for place == nil {
-		line, err := lines.ReadString('\n')
-		if err != nil {
-			t.Fatal("the program ended without saying where it serves")
-		}
-		if text, ok := strings.CutPrefix(line, wire.ReattachEnv+"='"); ok {
-			if err := json.Unmarshal([]byte(strings.TrimSuffix(strings.TrimSpace(text), "'")), &place); err != nil {
-				t.Fatal(err)
-			}
-		}
-	}
-	for range 2 {
-		debugged(t, place["verifier-words"])
-	}
-	if err := cmd.Process.Signal(os.Interrupt); err != nil {
-		t.Fatal(err)
-	}
-	rest, err := io.ReadAll(lines)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Wait(); err != nil {
-		t.Errorf("an interrupt ends it with %v", err)
-	}
-	if !strings.Contains(string(rest), `raise KeyError(\"boom\")`) || !strings.Contains(string(rest), "verifier-words") {
-		t.Errorf("the log has no traceback:\n%s", rest)
-	}
-	if _, err := os.Stat(place["verifier-words"].Address); err == nil {
-		t.Error("its socket is left behind")
-	}
-}
-
-// debugged has the plugin at an address judge a good answer and raise for another.
-func debugged(t *testing.T, at wire.Reattach) {
-	t.Helper()
-	attached, err := process.Attach(at)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer attached.Stop()
-	client := attached.Client()
-	if _, err := client.Info(t.Context(), "test"); err != nil {
-		t.Fatal(err)
-	}
-	ds, err := client.Configure(t.Context(), &wire.ConfigureRequest{Instance: "words", Role: wire.Verifier, Config: map[string]any{"words": 2.0}})
+	defer p.Stop()
+	ds, err := p.Client().Configure(t.Context(), &wire.ConfigureRequest{Instance: "words", Role: wire.Verifier, Config: map[string]any{"words": 2.0}})
 	if err != nil || ds.HasErrors() {
 		t.Fatal(err, ds)
 	}
 	ask := func(text string) (*sdk.Verdict, error) {
-		return client.Verify(t.Context(), &sdk.VerifyRequest{Query: &sdk.Query{}, Answer: &sdk.Answer{Model: "m", Text: text}})
+		return p.Client().Verify(t.Context(), &sdk.VerifyRequest{Query: &sdk.Query{}, Answer: &sdk.Answer{Model: "m", Text: text}})
 	}
 	if v, err := ask("two words"); err != nil || v.Outcome != sdk.Passed {
 		t.Errorf("got %+v, %v", v, err)
 	}
 	if _, err := ask("boom"); err == nil || !strings.Contains(err.Error(), "KeyError('boom')") {
 		t.Errorf("an exception came as %v", err)
+	}
+	p.Stop()
+	if !strings.Contains(log.String(), "raise KeyError") || !strings.Contains(log.String(), "verifier-words") {
+		t.Errorf("the log has no traceback:\n%s", log.String())
 	}
 }

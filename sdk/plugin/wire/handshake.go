@@ -16,18 +16,9 @@ const (
 	LifelineEnv = "STEPFALL_PLUGIN_LIFELINE_FD"
 	// maxMessageBytes is the largest message in either direction.
 	maxMessageBytes = 64 << 20
-	// ReattachEnv names the environment variable that makes hosts use plugins that
-	// run already: a JSON object from names of plugins to [Reattach].
-	ReattachEnv = "STEPFALL_REATTACH_PLUGINS"
 	// FeatureModelCalls is the feature of a plugin that asks the host to call models.
 	FeatureModelCalls = "model_calls"
 )
-
-// Reattach says where a plugin listens that runs under a debugger.
-type Reattach struct {
-	Network string `json:"network"`
-	Address string `json:"address"`
-}
 
 // Handshake returns what go-plugin needs on both sides to recognise a stepfall plugin. The
 // cookie tells a program that a host started it; it is no secret.

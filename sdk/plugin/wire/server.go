@@ -35,8 +35,6 @@ type Server struct {
 	Configure func(ctx context.Context, req *ConfigureRequest, models ModelCaller) (*Instance, schema.Diagnostics)
 	// Context, when not nil, adds to the context of every call of a role.
 	Context func(context.Context) context.Context
-	// Reconfigurable allows Configure to succeed more than once, for debugging.
-	Reconfigurable bool
 	// Log gets panics; nil discards them.
 	Log *slog.Logger
 }
@@ -111,7 +109,7 @@ func (s *server) Connect(stream grpc.BidiStreamingServer[pb.ConnectRequest, pb.C
 func (s *server) Configure(ctx context.Context, req *pb.ConfigureRequest) (*pb.ConfigureResponse, error) {
 	s.configuring.Lock()
 	defer s.configuring.Unlock()
-	if s.instance.Load() != nil && !s.Reconfigurable {
+	if s.instance.Load() != nil {
 		return nil, status.Error(codes.FailedPrecondition, "the process is configured already")
 	}
 	role := roleFromWire(req.GetRole())

@@ -25,7 +25,6 @@ import datetime
 import json
 import os
 import queue
-import shutil
 import signal
 import sys
 import tempfile
@@ -221,11 +220,9 @@ def log(level, message, **values):
 USAGE = """{0} {1} is a stepfall plugin: a policy names it and stepfall starts it.
 
 Usage:
-  {0} describe             what it is, as JSON
-  {0} schema               the schema of its config, as JSON
+  {0} describe             what it is and the schemas of its configs, as JSON
   {0} docs                 its documentation, as Markdown
-  {0} check [ROLE] FILE    check a config in JSON; - reads standard input
-  {0} debug                serve until interrupted, for a debugger"""
+  {0} check [ROLE] FILE    check a config in JSON; - reads standard input"""
 
 
 def main(plugin):
@@ -236,14 +233,10 @@ def main(plugin):
     verb, rest = "".join(sys.argv[1:2]), sys.argv[2:]
     if verb == "describe" and not rest:
         print(json.dumps(plugin.describe(), indent=2))
-    elif verb == "schema" and not rest:
-        print(json.dumps({r["role"]: r["config"] for r in plugin.describe()["roles"]}, indent=2))
     elif verb == "docs" and not rest:
         print(docs(plugin))
     elif verb == "check" and len(rest) in (1, 2):
         sys.exit(check(plugin, rest))
-    elif verb == "debug" and not rest:
-        serve(plugin, debug=True)
     elif verb in ("help", "--help", "-h"):
         print(USAGE.format(plugin.name, plugin.version))
     else:
@@ -324,14 +317,13 @@ def failed(what, problem):
     log("error", what, error=repr(problem), traceback="".join(traceback.format_exception(type(problem), problem, problem.__traceback__)))
 
 
-def serve(plugin, debug=False):
-    """Serves until the host says that it is over, or, for a debugger, until interrupted."""
+def serve(plugin):
+    """Serves until the host says that it is over."""
     # Whatever libraries print must not disturb the handshake, which has standard output for itself.
     handshake = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
-    if not debug:
-        watch_lifeline()
-        signal.signal(signal.SIGINT, signal.SIG_IGN)
+    watch_lifeline()
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
 
     try:
         import cryptography
@@ -345,10 +337,9 @@ def serve(plugin, debug=False):
         futures.ThreadPoolExecutor(max_workers=32),
         options=[("grpc.max_receive_message_length", LARGEST), ("grpc.max_send_message_length", LARGEST), ("grpc.so_reuseport", 0)],
     )
-    for handler in host_services(grpc, stop) + plugin_services(grpc, plugin, debug):
+    for handler in host_services(grpc, stop) + plugin_services(grpc, plugin):
         server.add_generic_rpc_handlers((handler,))
-    folder = tempfile.mkdtemp(prefix="stepfall") if debug else os.environ.get("PLUGIN_UNIX_SOCKET_DIR")
-    path = tempfile.mktemp(prefix="plugin", dir=folder)
+    path = tempfile.mktemp(prefix="plugin", dir=os.environ.get("PLUGIN_UNIX_SOCKET_DIR"))
     client_cert = os.environ.get("PLUGIN_CLIENT_CERT")
     certificate = ""
     if client_cert:
@@ -357,15 +348,6 @@ def serve(plugin, debug=False):
     else:
         server.add_insecure_port("unix:" + path)
     server.start()
-    if debug:
-        for number in (signal.SIGINT, signal.SIGTERM):
-            signal.signal(number, lambda *_: stop.set())
-        place = json.dumps({plugin.name: {"network": "unix", "address": path}})
-        print("Serving. Set this where stepfall runs; interrupt to stop:\n\nSTEPFALL_REATTACH_PLUGINS='%s'\n" % place, file=sys.stderr, flush=True)
-        stop.wait()
-        server.stop(0.2).wait()
-        shutil.rmtree(folder, ignore_errors=True)
-        os._exit(0)
 
     offered = [int(v) for v in os.environ.get("PLUGIN_PROTOCOL_VERSIONS", "1").split(",") if v.strip().isdigit()]
     common = sorted(set(offered) & set(VERSIONS))
@@ -448,8 +430,8 @@ def host_services(grpc, stop):
     ]
 
 
-def plugin_services(grpc, plugin, reconfigurable):
-    """The services of stepfall's protocol. A process under a debugger is configured again and again."""
+def plugin_services(grpc, plugin):
+    """The services of stepfall's protocol."""
     import plugin_pb2 as pb
     from google.protobuf import json_format
 
@@ -475,7 +457,7 @@ def plugin_services(grpc, plugin, reconfigurable):
 
     def configure(request, context):
         with lock:
-            if instance and not reconfigurable:
+            if instance:
                 context.abort(grpc.StatusCode.FAILED_PRECONDITION, "the process is configured already")
             cls = plugin.roles.get(request.role)
             if cls is None:

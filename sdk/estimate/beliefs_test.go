@@ -8,7 +8,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/stepfall/stepfall/sdk"
 	"github.com/stepfall/stepfall/sdk/estimate"
 	"github.com/stepfall/stepfall/sdk/outcome"
 )
@@ -21,10 +20,6 @@ var update = flag.Bool("update", false, "write testdata/beliefs.txt anew")
 func TestBeliefsDoNotChangeUnseen(t *testing.T) {
 	const file = "testdata/beliefs.txt"
 	plain := madeUp(40)
-	var models []sdk.Model
-	for i, name := range plain.Models {
-		models = append(models, sdk.Model{Name: name, Price: sdk.Price{Input: 1, Output: math.Pow(4, float64(i))}})
-	}
 	noisy := estimate.Simulate(plain, estimate.NoiseLevels()["medium"], 1)
 	words := worded(60, 1)
 	var cases []string
@@ -37,7 +32,7 @@ func TestBeliefsDoNotChangeUnseen(t *testing.T) {
 		add("quality "+kind, noisy, estimate.Options{Quality: kind, Cost: estimate.KindCostMean})
 	}
 	for _, kind := range estimate.CostKinds() {
-		add("cost "+kind, noisy, estimate.Options{Quality: estimate.KindMean, Cost: kind, Models: models})
+		add("cost "+kind, noisy, estimate.Options{Quality: estimate.KindMean, Cost: kind})
 	}
 	add("answers alone", plain, estimate.Options{Quality: estimate.KindLatent, Cost: estimate.KindCostLatent})
 	add("words", words, estimate.Options{Quality: estimate.KindLatent, Cost: estimate.KindCostMean})

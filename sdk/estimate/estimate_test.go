@@ -54,14 +54,10 @@ func TestEveryKind(t *testing.T) {
 	long(t)
 	plain := madeUp(300)
 	signals := estimate.Simulate(plain, estimate.NoiseLevels()["low"], 1)
-	var models []sdk.Model
-	for i, name := range plain.Models {
-		models = append(models, sdk.Model{Name: name, Price: sdk.Price{Input: 1, Output: math.Pow(4, float64(i))}})
-	}
 	for _, quality := range estimate.Kinds() {
 		for _, cost := range estimate.CostKinds() {
 			t.Run(quality+"/"+cost, func(t *testing.T) {
-				e, err := estimate.Fit(signals, estimate.Options{Quality: quality, Cost: cost, Models: models})
+				e, err := estimate.Fit(signals, estimate.Options{Quality: quality, Cost: cost})
 				if err != nil {
 					t.Fatal(err)
 				}

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"math"
 
-	"github.com/stepfall/stepfall/sdk"
 	"github.com/stepfall/stepfall/sdk/cascade"
 	"github.com/stepfall/stepfall/sdk/outcome"
 )
@@ -37,9 +36,6 @@ const (
 	// KindCostLatent is the mean by group and length of the prompt, given what the models
 	// that have run cost and whether they were right, through one shared factor.
 	KindCostLatent = "latent"
-	// KindCostTokens is the tokens of the prompt and the expected tokens of the
-	// answer, each times its price.
-	KindCostTokens = "tokens"
 )
 
 // Kinds returns the kinds of quality estimators.
@@ -49,15 +45,13 @@ func Kinds() []string {
 
 // CostKinds returns the kinds of cost estimators.
 func CostKinds() []string {
-	return []string{KindCostMean, KindCostLatent, KindCostTokens}
+	return []string{KindCostMean, KindCostLatent}
 }
 
 // Options say what to fit. The zero value chooses.
 type Options struct {
 	// Quality and Cost are kinds; "" is chosen by [Options.Resolve].
 	Quality, Cost string
-	// Models have the prices, which KindCostTokens needs.
-	Models []sdk.Model
 	// Features are what KindLinear and KindLogistic use, of the constants that begin
 	// with Feature; nil is all that the table has. [FeatureSets] has the paper's.
 	Features []string
@@ -130,8 +124,6 @@ func fitCost(t *outcome.Table, o Options) (Cost, error) {
 		return &costMean{CostUSD: meanCosts(t)}, nil
 	case "", KindCostLatent:
 		return fitCostFactor(t), nil
-	case KindCostTokens:
-		return fitCostTokens(t, o.Models)
 	}
 	return nil, fmt.Errorf("unknown cost estimator %q", o.Cost)
 }
@@ -160,8 +152,6 @@ func newCost(kind string) (Cost, error) {
 		return &costMean{}, nil
 	case KindCostLatent:
 		return &costFactor{}, nil
-	case KindCostTokens:
-		return &costTokens{}, nil
 	}
 	return nil, fmt.Errorf("unknown cost estimator %q", kind)
 }

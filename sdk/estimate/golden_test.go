@@ -7,7 +7,6 @@ import (
 	"math/rand/v2"
 	"testing"
 
-	"github.com/stepfall/stepfall/sdk"
 	"github.com/stepfall/stepfall/sdk/cascade"
 	"github.com/stepfall/stepfall/sdk/estimate"
 	"github.com/stepfall/stepfall/sdk/outcome"
@@ -700,37 +699,6 @@ func TestGoldenFactorFit(t *testing.T) {
 				t.Errorf("covariance of %d and %d: %v, of the table %v", i, j, got, sums[i][j])
 			}
 		}
-	}
-}
-
-// Tokens cost their price: those of the prompt as they are, those of the answer as many
-// as there are on average, or as the answers of others tell.
-func TestGoldenCostByTokens(t *testing.T) {
-	table := costTable()
-	for q := range table.Queries {
-		table.OutputTokens = append(table.OutputTokens, []float64{100, 300 * float64(1+q%2)})
-		table.InputTokens = append(table.InputTokens, []float64{1000, 1000})
-	}
-	models := []sdk.Model{{Name: "b", Price: sdk.Price{Input: 5, Output: 20}}, {Name: "a", Price: sdk.Price{Input: 1, Output: 2}}}
-	e := fitParams(t, table, estimate.Options{Quality: estimate.KindMean, Cost: estimate.KindCostTokens, Models: models}, nil, nil)
-	for tokens, want := range map[float64][2]float64{
-		0:    {(1000*1 + 100*2) / 1e6, (1000*5 + 450*20) / 1e6}, // the mean length of the table's prompts
-		1000: {(1000*1 + 100*2) / 1e6, (1000*5 + 450*20) / 1e6},
-	} {
-		got := costs(e, &estimate.Query{InputTokens: tokens}, nil)
-		if math.Abs(got[0]-want[0]) > 1e-9 || math.Abs(got[1]-want[1]) > 1e-9 {
-			t.Errorf("%v tokens: %v, want %v", tokens, got, want)
-		}
-	}
-	got := costs(e, &estimate.Query{InputTokens: 3000}, nil)
-	if change := got[0] - (1000*1+100*2)/1e6; math.Abs(change-2000*1/1e6) > 1e-9 {
-		t.Errorf("2,000 more tokens of the prompt cost %v more", change)
-	}
-	got = costs(e, &estimate.Query{}, func(c estimate.CostCursor) {
-		c.Observe(1, shown(func(r *estimate.Run) { r.CostUSD, r.OutputTokens = 0.5, 600 }))
-	})
-	if got[1] != 0.5 || math.Abs(got[0]-(1000*1+100*2)/1e6) > 1e-6 {
-		t.Errorf("b has cost 0.5: %v", got)
 	}
 }
 

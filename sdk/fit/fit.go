@@ -91,7 +91,7 @@ func Fit(ctx context.Context, t *outcome.Table, o Options) (*Profile, error) {
 	if n := len(complete.Queries); n < minQueries {
 		return nil, fmt.Errorf("%w: %d queries have outcomes of all %d models, of %d in all; %d are needed", ErrTooFew, n, len(t.Models), len(t.Queries), minQueries)
 	}
-	o.Estimate.Seed, o.Estimate.Models = o.Seed, o.Models
+	o.Estimate.Seed = o.Seed
 	o.Estimate = o.Estimate.Resolve(complete)
 
 	o.Progress("fitting estimators, fold by fold and to all outcomes")
@@ -196,7 +196,7 @@ func (o *Options) fill(t *outcome.Table) (full *outcome.Table, drawn int, err er
 	}
 	o.Progress("drawing the outcomes of models that were not asked")
 	options := o.Estimate
-	options.Seed, options.Models = o.Seed, o.Models
+	options.Seed = o.Seed
 	if full, drawn, err = fillTable(t, options, o.Seed); err != nil {
 		return nil, 0, err
 	}

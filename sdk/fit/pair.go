@@ -41,7 +41,7 @@ func Pair(ctx context.Context, t *outcome.Table, o Options) (*Profile, error) {
 	if n := len(complete.Queries); n < minQueries {
 		return nil, fmt.Errorf("%w: %d steps have answers of all %d models, of %d in all; %d are needed", ErrTooFew, n, len(t.Models), len(t.Queries), minQueries)
 	}
-	o.Estimate.Seed, o.Estimate.Models = o.Seed, o.Models
+	o.Estimate.Seed = o.Seed
 	o.Estimate.Quality = estimate.KindMean // only its costs are taken
 	fitted, err := estimate.Fit(t, o.Estimate)
 	if err != nil {

@@ -199,13 +199,9 @@ func spread(n, k int) []int {
 
 func decideAlike(t *testing.T, table *outcome.Table, kinds []string, cost string) {
 	t.Helper()
-	var models []sdk.Model
-	for i, name := range table.Models {
-		models = append(models, sdk.Model{Name: name, Price: sdk.Price{Input: 0.1 * float64(i+1), Output: 0.4 * float64(i+1)}})
-	}
 	train, test := table.Split(0.5, 1)
 	for _, kind := range kinds {
-		e, err := estimate.Fit(train, estimate.Options{Quality: kind, Cost: cost, Models: models})
+		e, err := estimate.Fit(train, estimate.Options{Quality: kind, Cost: cost})
 		if err != nil {
 			t.Fatal(err)
 		}

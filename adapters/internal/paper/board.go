@@ -468,3 +468,13 @@ func (r *result) table() *eval.Table {
 	}
 	return t
 }
+
+func clone(t *outcome.Table) *outcome.Table {
+	c := *t
+	c.Quality, c.CostUSD = nil, nil
+	for q := range t.Queries {
+		c.Quality = append(c.Quality, append([]float64(nil), t.Quality[q]...))
+		c.CostUSD = append(c.CostUSD, append([]float64(nil), t.CostUSD[q]...))
+	}
+	return &c
+}

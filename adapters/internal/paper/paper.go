@@ -137,7 +137,6 @@ func Presets() []Preset {
 		{"heatmap", "Noise heat maps", false, questions, heatmap},
 		{"promises", "Promises of quality, kept or broken", false, []need{anyTable}, promises},
 		{"pacing", "Budgets held on queries to come, in any order", false, questions, pacing},
-		{"drift", "When estimates no longer hold", false, questions, drift},
 		{"swebench", "SWE-bench: tests that decide", false, verified, swebench},
 		{"mathcode", "Mathematics and code", false, questions, mathcode},
 		{"classification", "Answers that can be compared", false, questions, classification},

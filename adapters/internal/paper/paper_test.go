@@ -58,9 +58,8 @@ func made(n int) *outcome.Table {
 	return t
 }
 
-// queries are those of presets that fit for many settings, and of drift, which fits
-// to parts of a third. The others have 40.
-var queries = map[string]int{"heatmap": 16, "routerbench": 24, "mathcode": 24, "drift": 120}
+// queries are those of presets that fit for many settings. The others have 40.
+var queries = map[string]int{"heatmap": 16, "routerbench": 24, "mathcode": 24}
 
 func env(preset string) *paper.Env {
 	n := cmp.Or(queries[preset], 40)
@@ -101,7 +100,6 @@ var rowsOf = map[string][]string{
 	},
 	"runtime":  {"2", "11", "80"},
 	"heatmap":  nil,
-	"drift":    {"nothing changes", "price cut: the dearest model costs a third", "a new kind of query: one group is met in use only"},
 	"pacing":   {"random", "sorted: one group after the other", "bursts of 25 of one group"},
 	"promises": {"quality of the best model less 5 points", "as good as the best model to within 2 points", "at most 10 % of the answers served as good are wrong"},
 }

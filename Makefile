@@ -253,7 +253,6 @@ $(TOOLS)/go-licenses-$(GO_LICENSES):
 
 .PHONY: pictures
 pictures: build ## Draw docs/pictures anew (needs graphviz; pages need Chromium)
-	go run ./docs/pictures/trace < docs/pictures/trace.json > docs/pictures/trace.dot
 	for p in docs/pictures/*.dot; do dot -Tsvg $$p > $${p%.dot}.svg; done
 	dir=$$(mktemp -d) && trap 'rm -rf "$$dir"' EXIT && $(BIN)/stepfall demo --out "$$dir" > /dev/null && \
 	go test ./adapters/internal/view -run Pictures -args -traces "$$dir/traces.jsonl" -pictures "$(CURDIR)/docs/pictures"

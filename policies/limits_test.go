@@ -174,6 +174,9 @@ func TestErrorRatesOfVerifiers(t *testing.T) {
 		{policies.Verifier{Name: "judge"}, learned, &cascade.Rates{FalsePass: 0.3, FalseReject: 0.1}},
 		{policies.Verifier{Name: "judge", FalsePass: 0.2}, learned, &cascade.Rates{FalsePass: 0.2}},
 		{policies.Verifier{Name: "judge", Learn: true}, nil, &cascade.Rates{FalsePass: cascade.PriorFalsePass, FalseReject: cascade.PriorFalseReject}},
+		{policies.Verifier{Name: "judge", Plugin: "verifier-judge"}, nil, &cascade.Rates{FalsePass: cascade.PriorFalsePass, FalseReject: cascade.PriorFalseReject}},
+		{policies.Verifier{Name: "judge", Plugin: "verifier-judge"}, learned, &cascade.Rates{FalsePass: 0.3, FalseReject: 0.1}},
+		{policies.Verifier{Name: "judge", Plugin: "verifier-judge", FalsePass: 0.2}, nil, &cascade.Rates{FalsePass: 0.2}},
 		{policies.Verifier{Name: "judge", As: "signal"}, learned, nil},
 	} {
 		if got := c.verifier.Rates(c.learned); !reflect.DeepEqual(got, c.want) {

@@ -52,22 +52,45 @@ func (v *Verifier) Rejects() bool {
 // Judges reports whether what the verifier finds is a verdict that may accept an answer.
 func (v *Verifier) Judges() bool { return !v.Rejects() && (v.As == "" || v.As == "verdict") }
 
-// Rates returns how often the verifier's verdicts err: what the policy says, or else what
-// was learned of it. It is nil where they are taken at their word.
-func (v *Verifier) Rates(learned map[string]cascade.Rates) *cascade.Rates {
-	rates, known := learned[v.Name]
-	switch {
-	case !v.Judges():
-		return nil
-	case v.FalsePass > 0 || v.FalseReject > 0:
-		rates = cascade.Rates{FalsePass: v.FalsePass, FalseReject: v.FalseReject}
-	case known:
-	case v.Learn:
-		rates = cascade.Rates{FalsePass: cascade.PriorFalsePass, FalseReject: cascade.PriorFalseReject}
-	default:
+// StatedRates returns how often the policy says that the verifier's verdicts err, nil where
+// it does not say.
+func (v *Verifier) StatedRates() *cascade.Rates {
+	if !v.Judges() || v.FalsePass == 0 && v.FalseReject == 0 {
 		return nil
 	}
-	return &rates
+	return &cascade.Rates{FalsePass: v.FalsePass, FalseReject: v.FalseReject}
+}
+
+// Rates returns how often the verifier's verdicts err: what the policy says, or else what
+// was learned of it, or else what is usual where a model judges. It is nil where they are
+// taken at their word.
+func (v *Verifier) Rates(learned map[string]cascade.Rates) *cascade.Rates {
+	stated := v.StatedRates()
+	rates, known := learned[v.Name]
+	switch {
+	case !v.Judges() || stated != nil:
+		return stated
+	case known:
+		return &rates
+	case v.Learn || v.asksModel():
+		return &cascade.Rates{FalsePass: cascade.PriorFalsePass, FalseReject: cascade.PriorFalseReject}
+	}
+	return nil
+}
+
+// asksModel reports whether a model judges: one that the plugin's config names.
+func (v *Verifier) asksModel() bool { return v.Plugin == "verifier-judge" || v.Config.has([]string{"model"}) }
+
+// UncheckedJudges returns the verifiers whose verdicts are evidence at rates that no
+// outcomes have shown.
+func (p *Policy) UncheckedJudges(learned map[string]cascade.Rates) (names []string) {
+	for i := range p.Verifiers {
+		v := &p.Verifiers[i]
+		if _, known := learned[v.Name]; !known && v.Rates(nil) != nil {
+			names = append(names, v.Name)
+		}
+	}
+	return names
 }
 
 // Looks reports whether the estimator will have a word on the model's answer to q, as far

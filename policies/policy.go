@@ -140,7 +140,8 @@ type Verifier struct {
 	// Share of the right answers that it rejects.
 	FalseReject float64 `policy:"false_reject" min:"0" max:"1"`
 	// Takes how often it errs from the profile, which learns it from outcomes with its verdict beside the
-	// truth; until there is one, false_pass = 0.15 and false_reject = 0.05.
+	// truth; until there is one, false_pass = 0.15 and false_reject = 0.05. Where a model judges (verifier-judge,
+	// or a config that names a model) this is so anyway.
 	Learn bool `policy:"learn"`
 	// When the plugin cannot be had. abstain: the estimators decide. fail: the step
 	// fails. accept: the answer counts as passed.

@@ -129,13 +129,13 @@ func (f *fitFlags) run(ctx context.Context, s Streams) error {
 		return addResumeHint(ctx, addLabelHint(err), "no profile is written; the same command begins anew")
 	}
 	if err := checkPromises(p); err != nil {
-		return errors.Join(f.report(s, p, "no profile", nil), fmt.Errorf("%w: %s is not written", err, f.out))
+		return errors.Join(f.report(s, p, "no profile", policy, nil), fmt.Errorf("%w: %s is not written", err, f.out))
 	}
 	if err := p.Save(f.out); err != nil {
 		return err
 	}
 	rival, err := rivalOf(ctx, p, policy, table)
-	return errors.Join(err, f.report(s, p, f.out, rival))
+	return errors.Join(err, f.report(s, p, f.out, policy, rival))
 }
 
 // addLabelHint says where qualities and outcomes of all models come from, where an error is that
@@ -291,9 +291,14 @@ func (f *fitFlags) options(s Streams) fit.Options {
 }
 
 // report prints what a profile promises.
-func (f *fitFlags) report(s Streams, p *fit.Profile, path string, rival *policyRival) error {
-	return s.render(fitResult{Profile: p, Written: checkPromises(p) == nil, Path: path, Rival: rival}, func(w *printer) {
-		reportFit(w, p, path)
+func (f *fitFlags) report(s Streams, p *fit.Profile, path string, policy *policies.Policy, rival *policyRival) error {
+	result := fitResult{Profile: p, Written: checkPromises(p) == nil, Path: path, Rival: rival}
+	if policy != nil {
+		result.Unchecked = policy.UncheckedJudges(p.Estimator.Judges)
+	}
+	return s.render(result, func(w *printer) {
+		reportFit(w, p, path, p.Data.Labels != "" || result.Unchecked != nil)
+		w.unchecked(f.policy, result.Unchecked)
 		if rival != nil {
 			rival.print(w, path)
 		}
@@ -309,6 +314,8 @@ type fitResult struct {
 	Estimator *struct{} `json:"estimator,omitempty"`
 	Written   bool      `json:"written"`
 	Path      string    `json:"path"`
+	// Unchecked names the policy's judges whose errors these outcomes do not show.
+	Unchecked []string `json:"unchecked_judges,omitempty"`
 	// Rival is the policy without the profile, where it compares answers.
 	Rival *policyRival `json:"without_profile,omitempty"`
 }
@@ -362,7 +369,7 @@ func judgesOf(p *policies.Policy, t *outcome.Table, o *fit.Options) *outcome.Tab
 		}
 		own.Verdicts[v.Name] = verdicts
 		o.Estimate.JudgeOrder = append(o.Estimate.JudgeOrder, v.Name)
-		if rates := v.Rates(nil); rates != nil && !v.Learn {
+		if rates := v.StatedRates(); rates != nil {
 			o.Estimate.Judges[v.Name] = *rates
 		}
 	}
@@ -370,8 +377,9 @@ func judgesOf(p *policies.Policy, t *outcome.Table, o *fit.Options) *outcome.Tab
 	return &own
 }
 
-// reportFit prints what a profile promises and how far it can be believed.
-func reportFit(w *printer, p *fit.Profile, path string) {
+// reportFit prints what a profile promises and how far it can be believed. Of labels that may
+// err nothing is promised.
+func reportFit(w *printer, p *fit.Profile, path string, mayErr bool) {
 	st := &p.Strategy
 	values := st.Lambdas
 	knob := "lambda"
@@ -425,7 +433,7 @@ func reportFit(w *printer, p *fit.Profile, path string) {
 	if h := p.HeldOut; h != nil && !p.Budget.Over {
 		reportPromise(w, h, p.Data.Complete, p.Budget.Reached)
 	}
-	reportQuality(w, p)
+	reportQuality(w, p, mayErr)
 	for _, judge := range slices.Sorted(maps.Keys(p.Estimator.Judges)) {
 		r := p.Estimator.Judges[judge]
 		w.f("judge %s passes %.1f %% of wrong answers and rejects %.1f %% of right ones: its verdicts are evidence\n", judge, 100*r.FalsePass, 100*r.FalseReject)
@@ -442,14 +450,18 @@ func reportFit(w *printer, p *fit.Profile, path string) {
 }
 
 // reportQuality says what is promised of quality.
-func reportQuality(w *printer, p *fit.Profile) {
+func reportQuality(w *printer, p *fit.Profile, mayErr bool) {
+	promised := "PROMISED"
+	if mayErr {
+		promised = "no promise, since these labels may err, but by them,"
+	}
 	if k := p.Kept; k != nil {
 		difference := ""
 		if k.AsGoodAs != "" {
 			difference = " above it"
 		}
-		w.f("PROMISED with confidence %.2g over %d new queries: %s; on queries not seen it was %.2f points%s\n",
-			k.Confidence, p.Data.Complete, k.String(), 100*k.Quality, difference)
+		w.f("%s with confidence %.2g over %d new queries: %s; on queries not seen it was %.2f points%s\n",
+			promised, k.Confidence, p.Data.Complete, k.String(), 100*k.Quality, difference)
 	}
 	v := p.Served
 	switch {
@@ -457,8 +469,8 @@ func reportQuality(w *printer, p *fit.Profile) {
 	case v.Estimate > 1:
 		w.f("AT MOST %.3g %% WRONG CANNOT BE PROMISED of any part of the answers, by these outcomes\n", 100*v.MaxWrong)
 	default:
-		w.f("PROMISED with confidence %.2g: of answers with an estimate of at least %.4f at most %.3g %% are wrong; on queries not seen %.1f %% of all answers were such, and %.1f %% of those wrong\n",
-			v.Confidence, v.Estimate, 100*v.MaxWrong, 100*v.Share, 100*v.Wrong)
+		w.f("%s with confidence %.2g: of answers with an estimate of at least %.4f at most %.3g %% are wrong; on queries not seen %.1f %% of all answers were such, and %.1f %% of those wrong\n",
+			promised, v.Confidence, v.Estimate, 100*v.MaxWrong, 100*v.Share, 100*v.Wrong)
 	}
 }
 

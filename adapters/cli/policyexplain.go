@@ -116,11 +116,14 @@ func (f *planFlags) explain(ctx context.Context, s Streams, path string) error {
 	if err != nil {
 		return err
 	}
-	return s.render(why(p, q, result.Traces), func(w *printer) { w.explanation(p, q, result.Traces) })
+	return s.render(why(p, q, result), func(w *printer) {
+		w.explanation(p, q, result.Traces)
+		w.unchecked(p.Path, result.Unchecked)
+	})
 }
 
 // why is what `policy plan --query TEXT --json` prints.
-func why(p *policies.Policy, q *sdk.Query, traces []*sdk.Trace) any {
+func why(p *policies.Policy, q *sdk.Query, result *forecast.Forecast) any {
 	type reason struct {
 		Name string `json:"name"`
 		// Not is why it does not apply; empty when it does.
@@ -133,7 +136,8 @@ func why(p *policies.Policy, q *sdk.Query, traces []*sdk.Trace) any {
 		Matches   []reason     `json:"matches"`
 		Verifiers []reason     `json:"verifiers"`
 		Steps     []*sdk.Trace `json:"steps"`
-	}{choice.Match, choice.Strategy.Kind, []reason{}, []reason{}, append([]*sdk.Trace{}, traces...)}
+		Unchecked []string     `json:"unchecked_judges,omitempty"`
+	}{choice.Match, choice.Strategy.Kind, []reason{}, []reason{}, append([]*sdk.Trace{}, result.Traces...), result.Unchecked}
 	for i := range p.Matches {
 		out.Matches = append(out.Matches, reason{p.Matches[i].Name, p.Matches[i].When.Why(q)})
 	}

@@ -34,6 +34,8 @@ type Assembly struct {
 	// Caps are those of runs and tenants; Capped says whether there are any.
 	Caps   step.Caps
 	Capped bool
+	// Learned is how often verifiers err by the policy's profile.
+	Learned map[string]cascade.Rates
 
 	costs costEstimators
 	// pacer holds the mean cost at a budget; nil where there is none to hold.
@@ -63,11 +65,10 @@ func Assemble(p *policies.Policy, seed uint64, now func() time.Time, plugins Plu
 	if err := a.plug(p, plugins); err != nil {
 		return nil, err
 	}
-	learned, err := a.decide(p, seed)
-	if err != nil {
+	if err := a.decide(p, seed); err != nil {
 		return nil, err
 	}
-	SetRates(a.Step.Verifiers, p, learned)
+	SetRates(a.Step.Verifiers, p, a.Learned)
 	if len(a.costs) > 0 {
 		a.Step.Cost = append(a.costs, costEstimator{&policies.Estimator{}, a.Step.Cost})
 	}
@@ -87,8 +88,8 @@ func SetRates(verifiers []step.Verifier, p *policies.Policy, learned map[string]
 }
 
 // decide sets the strategies: the policy's own or its profile's, those of match blocks,
-// and those of a paced budget. It returns what the profile has learned of judges.
-func (a *Assembly) decide(p *policies.Policy, seed uint64) (learned map[string]cascade.Rates, err error) {
+// and those of a paced budget.
+func (a *Assembly) decide(p *policies.Policy, seed uint64) (err error) {
 	models := p.SDKModels()
 	names := make([]string, len(models))
 	for i := range models {
@@ -96,34 +97,34 @@ func (a *Assembly) decide(p *policies.Policy, seed uint64) (learned map[string]c
 	}
 	setting := p.Strategy.Setting()
 	if a.Step.Strategy, err = setting.Strategy(names); err != nil {
-		return nil, err
+		return err
 	}
 	var next func() middleware.Route
 	if p.Fit != nil {
 		profile, err := fit.Load(p.Locate(p.Fit.Profile), models)
 		if err != nil {
-			return nil, err
+			return err
 		}
 		if a.Step.Strategy, err = profile.NewStrategy(names); err != nil {
-			return nil, err
+			return err
 		}
 		if next, a.pacer, err = pace(p, profile, names, seed); err != nil {
-			return nil, err
+			return err
 		}
-		learned = profile.Estimator.Judges
+		a.Learned = profile.Estimator.Judges
 		a.Step.Profile = filepath.Base(p.Fit.Profile)
 		a.Step.Estimators = append(a.Step.Estimators, step.Estimator{Name: a.Step.Profile, Estimator: profile.Estimator.QualityEstimator()})
 		a.Step.Cost = profile.Estimator.CostEstimator()
 	}
 	if len(p.Matches) == 0 && next == nil {
-		return learned, nil
+		return nil
 	}
 	matched := map[*policies.Strategy]cascade.Strategy{}
 	for i := range p.Matches {
 		if s := p.Matches[i].Strategy; s != nil {
 			setting := s.Setting()
 			if matched[s], err = setting.Strategy(names); err != nil {
-				return nil, fmt.Errorf("match %s: %w", p.Matches[i].Name, err)
+				return fmt.Errorf("match %s: %w", p.Matches[i].Name, err)
 			}
 		}
 	}
@@ -140,7 +141,7 @@ func (a *Assembly) decide(p *policies.Policy, seed uint64) (learned map[string]c
 		route.Models, route.Match = choice.Candidates, choice.Match
 		return route
 	}
-	return learned, nil
+	return nil
 }
 
 func (a *Assembly) plug(p *policies.Policy, plugins Plugins) error {

@@ -132,6 +132,7 @@ func (s *setup) configure(ctx context.Context, r *Router) (middleware.Config, er
 		}
 	}
 	c.Step.Traces, err = s.traces(ctx, r)
+	s.watch.pacer = a.pacer
 	if p.Holdout != nil {
 		c.Holdout = s.watch.assign
 	}

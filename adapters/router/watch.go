@@ -2,6 +2,7 @@ package router
 
 import (
 	"context"
+	"fmt"
 	"math/rand/v2"
 	"sync"
 	"sync/atomic"
@@ -10,16 +11,19 @@ import (
 	"github.com/stepfall/stepfall/middleware"
 	"github.com/stepfall/stepfall/policies"
 	"github.com/stepfall/stepfall/sdk"
+	"github.com/stepfall/stepfall/sdk/fit"
 	"github.com/stepfall/stepfall/sdk/holdout"
 	"github.com/stepfall/stepfall/sdk/step"
 )
 
 // watch follows what a policy saves while it is at work: it draws the holdout, and warns
-// once when the policy is seen to do harm, and once when it costs more than its baseline.
+// once when the policy is seen to do harm, once when it costs more than its baseline, and once
+// when costs are no longer those of its profile.
 type watch struct {
 	policy *policies.Policy
 	log    *onceLogger
 	spent  savings.Account
+	pacer  *fit.Pacer // nil where none holds a budget
 	// harmful is set when the holdout shows harm, for the policy's fallback.
 	harmful atomic.Bool
 
@@ -62,6 +66,13 @@ func (w *watch) record(ctx context.Context, t *sdk.Trace) {
 	}
 	if text := r.Excess(); text != "" {
 		w.warn("the policy costs more than its baseline", text)
+	}
+	if w.pacer == nil {
+		return
+	}
+	if ratio, hasDrifted := w.pacer.Drift(); hasDrifted {
+		w.warn("the budget is passed: queries cost far more than the profile expects",
+			fmt.Sprintf("%.1f times as much; fit anew to what they cost now. Until then the operating point of the budget stays", ratio))
 	}
 }
 

@@ -108,6 +108,9 @@ func Fit(ctx context.Context, t *outcome.Table, o Options) (*Profile, error) {
 	if err != nil {
 		return nil, err
 	}
+	if o.Floor != nil {
+		list = []*candidate{unchosen(list, &o.Params)}
+	}
 	all := newStage(complete, held)
 	list, err = sweep(ctx, all, o.Strategy, list, o.BudgetUSD)
 	if err != nil {
@@ -127,7 +130,7 @@ func Fit(ctx context.Context, t *outcome.Table, o Options) (*Profile, error) {
 	f := &fitter{ctx: ctx, stage: all, options: o, candidate: chosen, profile: p}
 	if o.Floor != nil {
 		o.Progress("meeting the floor")
-		if chosen, err = f.meetFloor(list); err != nil {
+		if err := f.meetFloor(chosen); err != nil {
 			return nil, err
 		}
 	} else {

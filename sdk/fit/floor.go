@@ -115,74 +115,71 @@ func (t *floorTest) values(r *replayRow) []float64 {
 	return out
 }
 
+// unchosen returns the candidate that no outcome has chosen: of all models, at the estimators' own
+// deviations, as deep as the fixed parameters allow.
+func unchosen(list []*candidate, fixed *cascade.Params) *candidate {
+	last := list[len(list)-1]
+	for _, c := range list {
+		if p := &c.params; p.Scale == 1 && len(p.Order) == len(last.params.Order) && p.MaxDepth == fixed.MaxDepth {
+			return c
+		}
+	}
+	return last
+}
+
 // meetFloor takes the cheapest operating point that keeps the floor. From the dearest
 // point on, one after the other is tested, and the first that fails ends the search:
 // so the chance that a bad one passes is that of one test (fixed-sequence testing, as
-// in learn-then-test). Candidates share the chance.
-func (f *fitter) meetFloor(list []*candidate) (*candidate, error) {
+// in learn-then-test). The sequence is that of one candidate, fixed before any outcome is
+// seen: others, or one that outcomes have chosen, would have to share the chance.
+func (f *fitter) meetFloor(c *candidate) error {
 	o := &f.options
 	values := startValues(o.Strategy, f.stage.table, floorValues)
 	if o.Strategy == cascade.NameThreshold {
 		slices.Reverse(values)
 	}
-	grids := make([][]float64, len(list))
-	for i := range grids {
-		grids[i] = values
-	}
-	if err := f.stage.extend(f.ctx, list, grids); err != nil {
-		return nil, err
+	if err := f.stage.extend(f.ctx, []*candidate{c}, [][]float64{values}); err != nil {
+		return err
 	}
 	test := newFloorTest(*o.Floor, f.stage.table)
-	level := (1 - o.Confidence) / float64(len(list))
-	n := len(f.stage.rows)
 	kept := FloorPromise{Floor: *o.Floor, Confidence: o.Confidence}
-	var chosen *candidate
 	value, cost := 0.0, math.Inf(1)
-	for _, c := range list {
-		for _, v := range values {
-			at, _ := slices.BinarySearch(c.values, v)
-			r := &c.results[at]
-			of := test.values(r)
-			chance := breakChance(of, test.low, test.least, n)
-			if chance > level {
-				break
-			}
-			if p := r.point(v); p.CostUSD < cost {
-				chosen, value, cost = c, v, p.CostUSD
-				kept.Quality, kept.Chance = average(of), chance
-			}
+	for _, v := range values {
+		at, _ := slices.BinarySearch(c.values, v)
+		r := &c.results[at]
+		of := test.values(r)
+		chance := breakChance(of, test.low, test.least, len(of))
+		if chance > 1-o.Confidence {
+			break
+		}
+		if p := r.point(v); p.CostUSD < cost {
+			value, cost = v, p.CostUSD
+			kept.Quality, kept.Chance = average(of), chance
 		}
 	}
-	if chosen == nil {
-		return nil, f.floorError(list, values[0], &test, level)
+	if math.IsInf(cost, 1) {
+		at, _ := slices.BinarySearch(c.values, values[0])
+		return test.missing(&c.results[at], o.Confidence)
 	}
-	f.candidate, f.profile.Kept = chosen, &kept
-	f.profile.Strategy = cascade.SettingOf(cascade.Description{Name: o.Strategy, Params: chosen.params}, f.stage.table.Models)
-	return chosen, f.settle([]float64{value}, 1)
+	f.profile.Kept = &kept
+	return f.settle([]float64{value}, 1)
 }
 
-// floorError works out what is missing.
-func (f *fitter) floorError(list []*candidate, value float64, test *floorTest, level float64) *FloorError {
-	e := &FloorError{Floor: test.floor, Confidence: f.options.Confidence, Quality: math.Inf(-1)}
-	var best []float64
-	for _, c := range list {
-		at, _ := slices.BinarySearch(c.values, value)
-		if of := test.values(&c.results[at]); average(of) > e.Quality {
-			best, e.Quality = of, average(of)
-		}
-	}
+// missing works out what is missing of a promise, by the dearest point.
+func (t *floorTest) missing(dearest *replayRow, confidence float64) *FloorError {
+	best := t.values(dearest)
 	n := len(best)
-	e.Promised = test.low
-	for low, high := test.low, e.Quality; high-low > 1e-4; {
+	e := &FloorError{Floor: t.floor, Confidence: confidence, Quality: average(best), Promised: t.low}
+	for low, high := t.low, e.Quality; high-low > 1e-4; {
 		middle := (low + high) / 2
-		if breakChance(best, test.low, middle, n) <= level {
+		if breakChance(best, t.low, middle, n) <= 1-confidence {
 			low, e.Promised = middle, middle
 		} else {
 			high = middle
 		}
 	}
 	// The gap that can be told shrinks with the root of the number.
-	if gap := e.Quality - test.least; gap > 1e-9 {
+	if gap := e.Quality - t.least; gap > 1e-9 {
 		times := (e.Quality - e.Promised) / gap
 		e.Queries = int(math.Ceil(float64(n) * times * times))
 	}

@@ -35,6 +35,10 @@ import (
 // the paper meets a budget between two. Savings are limited to H·B, so that a quiet night
 // does not become a dear morning.
 //
+// Where queries cost far more than expected ([Pacer.Drift]), the curve is no longer that of
+// these models: cheaper operating points would not make up for that, and give worse
+// answers. The pacer then holds the point that the budget was fitted to, and passes the budget.
+//
 // A Pacer is safe for concurrent use.
 type Pacer struct {
 	points []Point
@@ -98,8 +102,12 @@ func (p *Pacer) Points() []Point { return p.points }
 func (p *Pacer) Next() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	saved := min(p.queries*p.budget+p.lent()-p.spent, p.over*p.budget)
-	i, share := p.place((p.budget + saved/p.over) / p.ratio())
+	usd := p.budget
+	if ratio := p.ratio(); ratio < drifted {
+		saved := min(p.queries*p.budget+p.lent()-p.spent, p.over*p.budget)
+		usd = (p.budget + saved/p.over) / ratio
+	}
+	i, share := p.place(usd)
 	if share > 0 && p.rng.Float64() < share {
 		return i + 1
 	}
@@ -110,6 +118,18 @@ func (p *Pacer) Next() int {
 func (p *Pacer) lent() float64 {
 	beyond := max(math.Abs(p.mixture)-drawnLike*math.Sqrt(p.squares), 0)
 	return math.Copysign(min(beyond, mostLent*p.over*p.budget), p.mixture)
+}
+
+// drifted is the ratio of real to expected cost from which on the curve is given up.
+const drifted = 1.6
+
+// Drift returns the ratio of real to expected cost so far, and whether it is so great that
+// the pacer makes up for nothing any more.
+func (p *Pacer) Drift() (ratio float64, hasDrifted bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	ratio = p.ratio()
+	return ratio, ratio >= drifted
 }
 
 // ratio is that of real to expected cost so far, which begins at 1.

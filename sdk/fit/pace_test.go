@@ -45,11 +45,33 @@ func stream(p *Pacer, n int, factor float64, rng *rand.Rand) (mean float64) {
 }
 
 func TestPacerHoldsTheBudget(t *testing.T) {
-	for _, factor := range []float64{0.5, 1, 1.5, 2} {
+	for _, factor := range []float64{0.5, 1, 1.5} {
 		rng := rand.New(rand.NewPCG(7, 7))
-		if mean := stream(newPacer(t, 0.05, 50), 3000, factor, rng); math.Abs(mean/0.05-1) > 0.03 {
+		p := newPacer(t, 0.05, 50)
+		if mean := stream(p, 3000, factor, rng); math.Abs(mean/0.05-1) > 0.03 {
 			t.Errorf("costs %v times the fitted ones: a mean of %.4f USD under a budget of 0.05", factor, mean)
 		}
+		if ratio, hasDrifted := p.Drift(); hasDrifted {
+			t.Errorf("costs %v times the fitted ones: a drift by %v", factor, ratio)
+		}
+	}
+}
+
+// Where models cost twice what the curve says, the operating point of the budget stays:
+// answers do not become worse for a budget that no longer fits.
+func TestPacerHoldsItsPointWhereCostsDrift(t *testing.T) {
+	rng := rand.New(rand.NewPCG(7, 7))
+	p := newPacer(t, 0.05, 50)
+	stream(p, 1000, 2, rng)
+	if ratio, hasDrifted := p.Drift(); !hasDrifted || ratio < 1.8 {
+		t.Errorf("a drift of %v after 1000 queries at twice the cost", ratio)
+	}
+	if mean := stream(p, 1000, 2, rng); math.Abs(mean/0.1-1) > 0.1 {
+		t.Errorf("a mean of %.4f USD, want twice the budget", mean)
+	}
+	stream(p, 3000, 1, rng)
+	if _, hasDrifted := p.Drift(); hasDrifted {
+		t.Error("a drift is never over")
 	}
 }
 

@@ -41,6 +41,9 @@ type Forecast struct {
 	// they count as free.
 	VerdictsUSD float64  `json:"verdicts_usd"`
 	Unpriced    []string `json:"unpriced_verifiers,omitempty"`
+	// Unchecked names the verifiers whose verdicts are evidence at rates that no outcomes
+	// have shown.
+	Unchecked []string `json:"unchecked_judges,omitempty"`
 	// Steps is the mean number of models run, and FailedCalls that of calls that gave
 	// no answer, as recorded ones did.
 	Steps       float64 `json:"models_run"`
@@ -123,7 +126,7 @@ func New(ctx context.Context, p *policies.Policy, w World, o Options) (*Forecast
 	if err != nil {
 		return nil, err
 	}
-	f.Unpriced = unpricedVerifiers(p, w)
+	f.Unpriced, f.Unchecked = unpricedVerifiers(p, w), r.uncheckedJudges(&o)
 	clusters := r.clusters()
 	done := 0
 	for r.trial = range r.trials() {

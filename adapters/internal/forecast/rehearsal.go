@@ -102,6 +102,17 @@ func rehearse(p *policies.Policy, w World, f *Forecast, o *Options) (*rehearsal,
 	return r, err
 }
 
+// uncheckedJudges names the verifiers that err at rates which neither the policy's profile has
+// learned nor the world's outcomes show.
+func (r *rehearsal) uncheckedJudges(o *Options) []string {
+	learned := r.assembly.Learned
+	if o.Estimator != nil {
+		learned = o.Estimator.Judges
+	}
+	t, ok := r.world.(*Table)
+	return slices.DeleteFunc(r.policy.UncheckedJudges(learned), func(judge string) bool { return ok && t.Outcomes.Verdicts[judge] != nil })
+}
+
 func (r *rehearsal) now() time.Time { return r.clock }
 
 // ledger is the round's ledger.

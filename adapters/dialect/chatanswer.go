@@ -72,7 +72,7 @@ func (chat) Answer(a *Request, o *Answer) any {
 	for i, choice := range o.Choices {
 		c.Choices[i] = chatChoice{Index: i, Message: chatMessageOf(choice), LogProbs: chatLogProbsOf(a, choice), FinishReason: chatFinish(choice)}
 		if x := middleware.ExtraOf(choice); x != nil {
-			c.ServiceTier, c.Fingerprint = x.ServiceTier, x.Fingerprint
+			c.ServiceTier, c.Fingerprint = openAITier(x.ServiceTier), x.Fingerprint
 		}
 	}
 	return withUnknown(c, middleware.DialectChat, o.Choices[0])
@@ -213,6 +213,18 @@ func chatFinish(choice *llms.ContentChoice) string {
 		return "tool_calls"
 	}
 	return "stop"
+}
+
+// openAITier is the service tier of an answer in OpenAI's words, where Anthropic has others:
+// https://platform.claude.com/docs/en/api/service-tiers.
+func openAITier(tier string) string {
+	switch tier {
+	case "standard":
+		return "default"
+	case "batch":
+		return ""
+	}
+	return tier
 }
 
 func (chat) Error(r *Refusal, _ string) any { return Object{"error": openAIError(r)} }

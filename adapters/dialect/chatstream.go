@@ -219,7 +219,7 @@ func (s *chatStream) state(i int, choice *llms.ContentChoice, state chatState) {
 	}{Details: state.details}
 	for k, call := range choice.ToolCalls {
 		if extra := state.extras[call.ID]; extra != nil {
-			v.Calls = append(v.Calls, chatStreamedExtra{k, extra})
+			v.Calls = append(v.Calls, chatStreamedExtra{Index: k, Extra: extra})
 		}
 	}
 	if raw, err := json.Marshal(v); err == nil && len(raw) > len("{}") {
@@ -228,7 +228,10 @@ func (s *chatStream) state(i int, choice *llms.ContentChoice, state chatState) {
 }
 
 type chatStreamedExtra struct {
-	Index int             `json:"index"`
+	Index    int      `json:"index"`
+	Function struct { // openai-python wants one in each piece of a call
+		Arguments string `json:"arguments"`
+	} `json:"function"`
 	Extra json.RawMessage `json:"extra_content"`
 }
 

@@ -77,7 +77,11 @@ func geminiThinking(model string, p *middleware.Params) Object {
 	}
 	switch {
 	case p.ReasoningTokens != nil:
-		thinking["thinkingBudget"] = *p.ReasoningTokens
+		most := thinkingBudget["high"]
+		if strings.Contains(model, "pro") {
+			most = proBudget
+		}
+		thinking["thinkingBudget"] = min(*p.ReasoningTokens, most)
 	case p.ReasoningEffort == "none" || strings.Contains(model, "gemini-2"):
 		if tokens, known := thinkingBudget[p.ReasoningEffort]; known {
 			thinking["thinkingBudget"] = tokens

@@ -1,11 +1,11 @@
 package dialect
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
-	"maps"
 	"reflect"
 	"slices"
 	"strings"
@@ -24,8 +24,9 @@ type Limits struct {
 	Temperature float64
 	// Lacks are fields of [middleware.Params] that the model does not take.
 	Lacks []string
-	// Sealed is set for a model that gives its reasoning encrypted to who asks for that.
-	Sealed bool
+	// Sealed is set for a model that gives its reasoning encrypted to who asks for that,
+	// Unsealed for one that refuses to be asked.
+	Sealed, Unsealed bool
 	// Thoughts is set for a model that wants a reasoning_content, be it empty, with each
 	// tool call of its own.
 	Thoughts bool
@@ -34,9 +35,11 @@ type Limits struct {
 	// MinTokens is the least limit of an answer.
 	MinTokens int
 	// StopWords is the largest number of stop words; those beyond are looked for in the
-	// answer by the middleware; below 0 it takes none. StopText leaves out stop words of nothing but white space.
+	// answer by the middleware; below 0 it takes none.
 	StopWords int
-	StopText  bool
+	// NoBlank is set where texts of nothing but white space are refused: such stop words are
+	// left out, and the user says something.
+	NoBlank bool
 	// ToolName is the longest name of a tool, which has letters, digits and the signs
 	// of ToolSigns.
 	ToolName  int
@@ -71,7 +74,8 @@ type Limits struct {
 	UserFirst bool
 	// ToolProperties wants the schema of a tool to be one of an object with properties.
 	ToolProperties bool
-	// ClosedSchema wants the objects of an answer's schema to allow no further properties.
+	// ClosedSchema wants the objects of a schema that an answer is made by to allow no further
+	// properties, and takes no bounds of numbers, texts and lists.
 	ClosedSchema bool
 }
 
@@ -85,11 +89,19 @@ func (l *Limits) Exclude(messages []llms.MessageContent, o *llms.CallOptions, p 
 			return fmt.Sprintf("takes no tool by the name %.80q", f.Name)
 		}
 	}
-	if mode, function, _ := toolChoice(o); l.NoForcedTool && (mode == "required" || function != "") {
+	mode, function, _ := toolChoice(o)
+	allowedMode, _ := allowedTools(p)
+	if l.NoForcedTool && (cmp.Or(mode, allowedMode) == "required" || function != "") {
 		return "cannot be made to call a tool"
 	}
-	if n := len(messages); l.EndsWithUser && n > 0 && messages[n-1].Role == llms.ChatMessageTypeAI {
-		return "takes no conversation that ends with an answer"
+	if n := len(messages); n > 0 {
+		text, isText := textOf(messages[n-1].Parts)
+		switch role := messages[n-1].Role; {
+		case l.EndsWithUser && role == llms.ChatMessageTypeAI:
+			return "takes no conversation that ends with an answer"
+		case l.NoBlank && role == llms.ChatMessageTypeHuman && isText && strings.TrimSpace(text) == "":
+			return "takes no empty message"
+		}
 	}
 	for _, m := range messages {
 		why := ""
@@ -199,6 +211,9 @@ func (l *Limits) Fit(messages []llms.MessageContent, o *llms.CallOptions, p *mid
 		p.ReasoningEffort = l.ToolEffort
 	}
 	o.StopWords = l.stopWords(o.StopWords)
+	if len(o.Tools)+len(o.Functions)+len(p.RawTools) == 0 { // what is said about tools goes with some
+		o.ToolChoice, o.FunctionCallBehavior, p.ParallelToolCalls = nil, "", nil
+	}
 	if l.ToolProperties || p.Dialect != "" {
 		l.fitTools(o, p)
 	}
@@ -222,7 +237,7 @@ func mapWord(word *string, to map[string]string, name string) []string {
 }
 
 func (l *Limits) stopWords(words []string) []string {
-	if l.StopText {
+	if l.NoBlank {
 		words = slices.DeleteFunc(slices.Clone(words), func(w string) bool { return strings.TrimSpace(w) == "" })
 	}
 	if l.StopWords != 0 && len(words) > l.StopWords {
@@ -234,19 +249,9 @@ func (l *Limits) stopWords(words []string) []string {
 // fitTools mends the schemas of tools, and offers only those that are allowed where the
 // choice of tools has the form of another API.
 func (l *Limits) fitTools(o *llms.CallOptions, p *middleware.Params) {
-	choice := gjson.ParseBytes(p.Extra["tool_choice"])
-	allowed := choice.Get("allowed_tools")
-	if !allowed.Exists() {
-		allowed = choice
-	}
-	var names []string
-	if choice.Get("type").Str == "allowed_tools" {
-		for _, tool := range allowed.Get("tools").Array() {
-			names = append(names, tool.Get("name").Str+tool.Get("function.name").Str)
-		}
-		if o.ToolChoice == nil {
-			o.ToolChoice = allowed.Get("mode").Str
-		}
+	mode, names := allowedTools(p)
+	if mode != "" && o.ToolChoice == nil {
+		o.ToolChoice = mode
 	}
 	tools := make([]llms.Tool, 0, len(o.Tools))
 	for _, tool := range o.Tools {
@@ -255,7 +260,10 @@ func (l *Limits) fitTools(o *llms.CallOptions, p *middleware.Params) {
 		}
 		if raw, ok := tool.Function.Parameters.(json.RawMessage); ok && l.ToolProperties {
 			own := *tool.Function
-			own.Parameters = objectSchema(raw)
+			if raw = objectSchema(raw); own.Strict && l.ClosedSchema {
+				raw = closedSchema(raw)
+			}
+			own.Parameters = raw
 			tool.Function = &own
 		}
 		tools = append(tools, tool)
@@ -263,6 +271,22 @@ func (l *Limits) fitTools(o *llms.CallOptions, p *middleware.Params) {
 	if len(o.Tools) > 0 {
 		o.Tools = tools
 	}
+}
+
+// allowedTools returns the names of the tools that may be called of those that are offered,
+// and whether one has to be, where the choice of tools says so.
+func allowedTools(p *middleware.Params) (mode string, names []string) {
+	choice := gjson.ParseBytes(p.Extra["tool_choice"])
+	if choice.Get("type").Str != "allowed_tools" {
+		return "", nil
+	}
+	if inner := choice.Get("allowed_tools"); inner.Exists() {
+		choice = inner
+	}
+	for _, tool := range choice.Get("tools").Array() {
+		names = append(names, tool.Get("name").Str+tool.Get("function.name").Str)
+	}
+	return choice.Get("mode").Str, names
 }
 
 // objectSchema is a schema of a tool's arguments that says that it is one of an object.
@@ -291,31 +315,49 @@ func marshal(v any, otherwise json.RawMessage) json.RawMessage {
 }
 
 // closedSchema says of each object of a schema that it has no further properties, where
-// the schema does not say anything about it.
+// the schema does not say anything about it, and moves bounds into descriptions.
 func closedSchema(schema json.RawMessage) json.RawMessage {
-	if strings.Count(string(schema), `"object"`) <= strings.Count(string(schema), `"additionalProperties"`) {
-		return schema
-	}
 	var v any
 	if json.Unmarshal(schema, &v) != nil {
 		return schema
 	}
-	closeObjects(v)
+	closeSchema(v)
 	return marshal(v, schema)
 }
 
-func closeObjects(v any) {
+// bounds are the keywords that Claude's schemas lack, of minItems those above 1.
+// https://platform.claude.com/docs/en/build-with-claude/structured-outputs#json-schema-limitations
+var bounds = strings.Fields("minimum maximum exclusiveMinimum exclusiveMaximum multipleOf minLength maxLength minItems maxItems uniqueItems minProperties maxProperties")
+
+func closeSchema(v any) {
 	switch v := v.(type) {
 	case []any:
 		for _, inner := range v {
-			closeObjects(inner)
+			closeSchema(inner)
 		}
 	case map[string]any:
 		if _, said := v["additionalProperties"]; v["type"] == "object" && !said {
 			v["additionalProperties"] = false
 		}
-		for inner := range maps.Values(v) {
-			closeObjects(inner)
+		for _, name := range bounds {
+			bound, said := v[name]
+			if n, isNumber := bound.(float64); !said || name == "minItems" && isNumber && n <= 1 {
+				continue
+			}
+			delete(v, name)
+			text, _ := v["description"].(string)
+			v["description"] = strings.TrimPrefix(fmt.Sprintf("%s; %s: %v", text, name, bound), "; ")
+		}
+		for name, inner := range v {
+			switch members, isObject := inner.(map[string]any); {
+			case name == "enum", name == "const", name == "default", name == "examples": // they are no schemas
+			case isObject && (name == "properties" || name == "$defs" || name == "definitions"):
+				for _, schema := range members {
+					closeSchema(schema)
+				}
+			default:
+				closeSchema(inner)
+			}
 		}
 	}
 }

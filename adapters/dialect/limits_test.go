@@ -58,6 +58,9 @@ func TestExclude(t *testing.T) {
 		{limits: &claude, messages: file(middleware.FilePart{ID: "file_011"})},
 		{limits: &opus, o: llms.CallOptions{ToolChoice: "required"}, want: "cannot be made to call a tool"},
 		{limits: &claude, o: llms.CallOptions{ToolChoice: "required"}},
+		{limits: &opus, p: middleware.Params{Extra: map[string]json.RawMessage{"tool_choice": json.RawMessage(`{"type":"allowed_tools","mode":"required","tools":[]}`)}}, want: "cannot be made to call a tool"},
+		{limits: &claude, messages: []llms.MessageContent{llms.TextParts(llms.ChatMessageTypeHuman, " \n")}, want: "takes no empty message"},
+		{limits: &chat, messages: []llms.MessageContent{llms.TextParts(llms.ChatMessageTypeHuman, " ")}},
 		{limits: &opus, messages: []llms.MessageContent{{Role: llms.ChatMessageTypeAI}}, want: "takes no conversation that ends with an answer"},
 		{limits: &claude, messages: []llms.MessageContent{{Role: llms.ChatMessageTypeAI}}},
 		{limits: &dialect.Limits{}, messages: image("image/heic"), o: llms.CallOptions{Tools: []llms.Tool{tool(long, `{}`)}}},
@@ -93,7 +96,10 @@ func TestFit(t *testing.T) {
 		"sampling":        {&responses, middleware.Params{Temperature: new(0.2), TopP: new(0.5), ReasoningEffort: "max"}, middleware.Params{ReasoningEffort: "high"}, []string{"Temperature", "TopP"}},
 		"user":            {&chat, middleware.Params{User: strings.Repeat("u", 65)}, middleware.Params{User: "f20e249d15fa4b9f44ba21d154f62e1efa76ddfdce5d25139a33a4787cee5a8b"}, nil},
 		"schema":          {&claude, middleware.Params{Schema: &middleware.Schema{Schema: json.RawMessage(`{"type":"object","properties":{"a":{"type":"object"}}}`)}}, middleware.Params{Schema: &middleware.Schema{Schema: json.RawMessage(`{"additionalProperties":false,"properties":{"a":{"additionalProperties":false,"type":"object"}},"type":"object"}`)}}, nil},
-		"open by purpose": {&claude, middleware.Params{Schema: &middleware.Schema{Schema: json.RawMessage(`{"type":"object","additionalProperties":true}`)}}, middleware.Params{Schema: &middleware.Schema{Schema: json.RawMessage(`{"type":"object","additionalProperties":true}`)}}, nil},
+		"bounds":          {&claude, middleware.Params{Schema: &middleware.Schema{Schema: json.RawMessage(`{"properties":{"minimum":{"minimum":1,"description":"a"},"b":{"minItems":1,"maxItems":3,"items":{"maxLength":4}}},"default":{"maxLength":1}}`)}}, middleware.Params{Schema: &middleware.Schema{Schema: json.RawMessage(`{"default":{"maxLength":1},"properties":{"b":{"description":"maxItems: 3","items":{"description":"maxLength: 4"},"minItems":1},"minimum":{"description":"a; minimum: 1"}}}`)}}, nil},
+		"no tools":        {&chat, middleware.Params{ParallelToolCalls: new(true)}, middleware.Params{}, nil},
+		"words":           {&chat, middleware.Params{Verbosity: "low"}, middleware.Params{}, []string{"Verbosity"}},
+		"open by purpose": {&claude, middleware.Params{Schema: &middleware.Schema{Schema: json.RawMessage(`{"type":"object","additionalProperties":true}`)}}, middleware.Params{Schema: &middleware.Schema{Schema: json.RawMessage(`{"additionalProperties":true,"type":"object"}`)}}, nil},
 	} {
 		var o llms.CallOptions
 		if _, notSent := tt.limits.Fit(nil, &o, &tt.p); !cmp.Equal(tt.p, tt.want) || !cmp.Equal(notSent, tt.notSent) {
@@ -193,5 +199,38 @@ func TestFitMessages(t *testing.T) {
 	}
 	if same, _ := chat.Fit(given[:1], &llms.CallOptions{}, &middleware.Params{}); same[0].Role != llms.ChatMessageTypeSystem {
 		t.Errorf("OpenAI: %v", same)
+	}
+}
+
+// A model that gives no encrypted reasoning is not asked for it, whoever wants it, and no budget
+// of thinking is larger than the model takes.
+func TestRequestsWithinLimits(t *testing.T) {
+	write := func(d middleware.Dialect, model string, p middleware.Params) string {
+		t.Helper()
+		p.Dialect = d
+		c := &dialect.Call{Model: model, Options: &llms.CallOptions{}, Params: &p, Limits: dialect.LimitsOf(d, "api.openai.com", model), Messages: []llms.MessageContent{llms.TextParts(llms.ChatMessageTypeHuman, "hi")}}
+		o, err := dialect.Clients[d].Write(c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		body, err := o.JSON()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(body)
+	}
+	stateless := middleware.Params{Store: new(false), Extra: map[string]json.RawMessage{"include": json.RawMessage(`["reasoning.encrypted_content","message.input_image.image_url"]`)}}
+	for model, want := range map[string]string{"gpt-4.1": `["message.input_image.image_url"]`, "gpt-5": string(stateless.Extra["include"])} {
+		if got := write(middleware.DialectResponses, model, stateless); !strings.Contains(got, `"include":`+want) {
+			t.Errorf("%s: %s", model, got)
+		}
+	}
+	if got := write(middleware.DialectResponses, "gpt-4.1", middleware.Params{Store: new(false)}); strings.Contains(got, "include") {
+		t.Errorf("gpt-4.1: %s", got)
+	}
+	for model, want := range map[string]string{"gemini-2.5-flash": "24576", "gemini-2.5-pro": "32768"} {
+		if got := write(middleware.DialectGemini, model, middleware.Params{ReasoningTokens: new(60000)}); !strings.Contains(got, `"thinkingBudget":`+want) {
+			t.Errorf("%s: %s", model, got)
+		}
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"slices"
 	"strings"
+	"unicode"
 
 	"github.com/tidwall/gjson"
 	"github.com/tmc/langchaingo/llms"
@@ -222,6 +223,14 @@ func writeTurns(b Object, messages []llms.MessageContent) error {
 			continue
 		}
 		list = append(list, unknown.addToMessage(Object{"role": name, "content": blocks}))
+	}
+	if n := len(list); n > 0 && list[n-1]["role"] == "assistant" {
+		blocks, _ := list[n-1]["content"].([]any)
+		if last, ok := blocks[len(blocks)-1].(Object); ok && last["type"] == "text" {
+			// "final assistant content cannot end with trailing whitespace"; https://github.com/tailcallhq/forgecode/issues/1872
+			text, _ := last["text"].(string)
+			last["text"] = strings.TrimRightFunc(text, unicode.IsSpace)
+		}
 	}
 	if system != nil {
 		b["system"] = system

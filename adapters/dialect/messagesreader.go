@@ -263,6 +263,9 @@ func (s *messagesReader) finish(b *blockReply) error {
 		call := llms.ToolCall{ID: stringOf(b.members["id"]), Type: "function", FunctionCall: &llms.FunctionCall{
 			Name: stringOf(b.members["name"]), Arguments: string(argumentsObject(string(b.members["input"])))}}
 		c.calls, c.parts = append(c.calls, call), append(c.parts, call)
+		if b.inputs.Len() == 0 { // a call without arguments has no piece, or an empty one
+			return s.Emit(&middleware.Delta{Tool: &middleware.ToolDelta{Index: b.call, Arguments: call.FunctionCall.Arguments}})
+		}
 		return nil
 	}
 	p := middleware.RawPart{Dialect: middleware.DialectAnthropic, TextContent: llms.TextContent{Text: b.text.String()}}

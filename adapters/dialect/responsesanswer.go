@@ -67,7 +67,7 @@ func responsesWhole(a *Request, o *Answer, s *sequence) Object {
 		r["status"], r["incomplete_details"] = "incomplete", responsesShort{"content_filter"}
 	}
 	if x != nil {
-		r.text("service_tier", x.ServiceTier)
+		r.text("service_tier", openAITier(x.ServiceTier))
 	}
 	output := []json.RawMessage{}
 	for _, b := range s.blocks {

@@ -2,6 +2,7 @@ package dialect
 
 import (
 	"encoding/json"
+	"slices"
 	"strings"
 
 	"github.com/tidwall/gjson"
@@ -30,17 +31,19 @@ func (responses) Write(c *Call) (Object, error) {
 		b["reasoning"] = reasoning
 	}
 	var include []string
-	if c.Limits.Sealed || p.Store != nil && !*p.Store {
+	if p.Dialect == middleware.DialectResponses {
+		_ = json.Unmarshal(p.Extra["include"], &include) // what is no list is the server's to refuse
+	}
+	if sealed := "reasoning.encrypted_content"; c.Limits.Unsealed {
+		include = slices.DeleteFunc(include, func(word string) bool { return word == sealed })
+	} else if include == nil && (c.Limits.Sealed || p.Store != nil && !*p.Store) {
 		// What a server need not have stored is sent back whole by a later turn.
-		include = append(include, "reasoning.encrypted_content")
+		include = append(include, sealed)
 	}
-	if p.LogProbs != nil && *p.LogProbs {
-		include = append(include, "message.output_text.logprobs")
-	} else {
+	if probs := "message.output_text.logprobs"; p.LogProbs == nil || !*p.LogProbs {
 		delete(b, "top_logprobs")
-	}
-	if include != nil {
-		b["include"] = include
+	} else if !slices.Contains(include, probs) {
+		include = append(include, probs)
 	}
 	text := Object{}
 	text.text("verbosity", p.Verbosity)
@@ -64,6 +67,9 @@ func (responses) Write(c *Call) (Object, error) {
 	b.toolChoice(o, func(name string) Object { return Object{"type": "function", "name": name} })
 	b.extra(p, middleware.DialectResponses)
 	delete(b, "stream")
+	if delete(b, "include"); len(include) > 0 {
+		b["include"] = include
+	}
 	if c.Stream {
 		b["stream"] = true
 	}

@@ -46,14 +46,18 @@ func Own(messages []llms.MessageContent, d middleware.Dialect, names ...string) 
 		case raw.Instead != nil:
 			return raw.Instead, true
 		case raw.Text != "":
-			return raw.TextContent, true
+			if p = raw.TextContent; !gjson.GetBytes(raw.Raw, "citations").Exists() {
+				return p, true
+			}
 		case raw.Model != "":
-			lost = NotSentState
+			p, lost = nil, NotSentState
+		default:
+			p = nil
 		}
 		if !slices.Contains(notSent, lost) {
 			notSent = append(notSent, lost)
 		}
-		return nil, true
+		return p, true
 	})
 	return own, notSent
 }

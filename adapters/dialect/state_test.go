@@ -73,3 +73,12 @@ func TestOwn(t *testing.T) {
 		t.Errorf("%v, %v", lost, own)
 	}
 }
+
+// What a text cites is named where only the text remains.
+func TestOwnNamesCitations(t *testing.T) {
+	cited := middleware.RawPart{TextContent: llms.TextContent{Text: "so"}, Dialect: middleware.DialectAnthropic, Raw: json.RawMessage(`{"type":"text","text":"so","citations":[{"cited_text":"said"}]}`)}
+	own, lost := dialect.Own([]llms.MessageContent{{Role: llms.ChatMessageTypeAI, Parts: []llms.ContentPart{cited}}}, middleware.DialectChat)
+	if want := []llms.MessageContent{llms.TextParts(llms.ChatMessageTypeAI, "so")}; !cmp.Equal(own, want) || !cmp.Equal(lost, []string{"content of another API"}) {
+		t.Errorf("%v, not sent %q", own, lost)
+	}
+}

@@ -102,9 +102,8 @@ func (f *usageFields) write(u sdk.Usage) Object {
 		in += u.CachedInputTokens + u.CacheWriteTokens
 		set(f.total, in+out)
 		set(f.reasoning, u.ReasoningTokens)
-	} else {
-		set(f.written, u.CacheWriteTokens)
 	}
+	set(f.written, u.CacheWriteTokens)
 	set(f.input, in)
 	set(f.cached, u.CachedInputTokens)
 	set(f.output, out)

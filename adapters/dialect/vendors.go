@@ -77,11 +77,17 @@ func OpenAI(api middleware.Dialect, host, model string) Limits {
 	switch {
 	case knowsNoEffort.MatchString(model):
 		// "Unrecognized request argument supplied: reasoning_effort"; https://github.com/coroot/coroot/issues/698
-		l.Lacks = []string{"ReasoningEffort", "ReasoningSummary"}
+		// "Unsupported value: 'low' is not supported with the 'gpt-4.1' model. Supported values are: 'medium'", of
+		// verbosity; https://github.com/google-deepmind/concordia/issues/164. "Encrypted content is not supported with this
+		// model"; https://github.com/pydantic/pydantic-ai/issues/2865
+		l.Lacks, l.Unsealed = []string{"ReasoningEffort", "ReasoningSummary", "Verbosity"}, true
 	case isUnsampled.MatchString(model), version >= 56:
 		// "Unsupported parameter: 'temperature' is not supported with this model", and
 		// "stop: Not supported with latest reasoning models"; https://platform.openai.com/docs/guides/latest-model#gpt-5-parameter-compatibility
-		l.Lacks, l.StopWords = []string{"Temperature", "TopP", "PresencePenalty", "FrequencyPenalty"}, -1
+		l.Lacks, l.StopWords = []string{"Temperature", "TopP", "PresencePenalty", "FrequencyPenalty", "LogitBias"}, -1
+		if version == 0 { // verbosity begins with gpt-5; https://platform.openai.com/docs/guides/latest-model#verbosity
+			l.Lacks = append(l.Lacks, "Verbosity")
+		}
 	}
 	if api == middleware.DialectResponses {
 		// "Expected a value >= 16", of max_output_tokens; https://platform.openai.com/docs/api-reference/responses/create
@@ -160,8 +166,9 @@ func Anthropic(model string) Limits {
 		Temperature: 1,
 		// One answer to a request; https://platform.claude.com/docs/en/api/openai-sdk
 		Choices: 1,
-		// "each stop sequence must contain non-whitespace"; https://platform.claude.com/docs/en/api/messages/create
-		StopText: true,
+		// "each stop sequence must contain non-whitespace", "text content blocks must contain non-whitespace
+		// text"; https://platform.claude.com/docs/en/api/messages/create
+		NoBlank: true,
 		// ^[a-zA-Z0-9_-]{1,128}$; https://platform.claude.com/docs/en/agents-and-tools/tool-use/implement-tool-use
 		ToolName: 128, ToolSigns: "-_",
 		// ^[a-zA-Z0-9_-]+$, of tool_use.id; https://platform.claude.com/docs/en/api/messages/create
@@ -180,7 +187,7 @@ func Anthropic(model string) Limits {
 		UserFirst: true,
 		// "tools.0.custom.input_schema.type: Field required"; https://platform.claude.com/docs/en/api/messages/create
 		ToolProperties: true,
-		// "additionalProperties must be explicitly set to false";
+		// "additionalProperties must be explicitly set to false", "For 'integer' type, property 'minimum' is not supported";
 		// https://platform.claude.com/docs/en/build-with-claude/structured-outputs#json-schema-limitations
 		ClosedSchema: true,
 	}
@@ -256,3 +263,7 @@ var Ollama = Limits{
 // thinkingBudget is the number of tokens for a word, for Gemini models before 3, which
 // know no words; https://ai.google.dev/gemini-api/docs/openai#thinking
 var thinkingBudget = map[string]int{"none": 0, "minimal": 1024, "low": 1024, "medium": 8192, "high": 24576}
+
+// proBudget is the largest of the Pro models, that of others is for the word high;
+// https://ai.google.dev/gemini-api/docs/thinking#set-budget
+const proBudget = 32768

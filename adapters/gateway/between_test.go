@@ -3,6 +3,7 @@ package gateway_test
 import (
 	"context"
 	"net/http"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -122,6 +123,46 @@ func TestStreamsNameTheirModel(t *testing.T) {
 		}
 		if path == messagesPath && strings.Contains(got, `"usage":{"cache_creation_input_tokens":0,"cache_read_input_tokens":0,"input_tokens":0,"output_tokens":0}`) {
 			t.Errorf("no estimate: %s", got)
+		}
+	}
+}
+
+// A call of Claude's without arguments has those of an empty object in other APIs, streamed
+// too, and its service tier has their word.
+func TestClaudeAnswersClientsOfOthers(t *testing.T) {
+	const usage = `"usage":{"input_tokens":9,"output_tokens":5,"service_tier":"standard"}`
+	up := upstream{
+		whole: `{"id":"a","type":"message","role":"assistant","model":"m","stop_reason":"tool_use","content":[{"type":"tool_use","id":"c1","name":"now","input":{}}],` + usage + `}`,
+		streamed: sse(`{"type":"message_start","message":{"id":"a","role":"assistant","model":"m","content":[],`+usage+`}}`,
+			`{"type":"content_block_start","index":0,"content_block":{"type":"tool_use","id":"c1","name":"now","input":{}}}`,
+			`{"type":"content_block_delta","index":0,"delta":{"type":"input_json_delta","partial_json":""}}`, `{"type":"content_block_stop","index":0}`,
+			`{"type":"message_delta","delta":{"stop_reason":"tool_use"},"usage":{"output_tokens":5}}`, `{"type":"message_stop"}`),
+	}
+	llm, err := provider.New(provider.Options{API: middleware.DialectAnthropic, Model: "claude-opus-4-6", BaseURL: "http://claude", Transport: up})
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, err := middleware.New(middleware.Config{Stream: middleware.Passthrough, Models: []middleware.Candidate{{Model: sdk.Model{Name: "claude", Capabilities: sdk.Capabilities{Tools: true}}, LLM: llm}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer m.Close()
+	g := newGateway(t, gateway.Options{Model: m})
+	for path, body := range map[string]string{
+		chatPath:      `"messages":[{"role":"user","content":"hi"}],"tools":[{"type":"function","function":{"name":"now"}}]`,
+		responsesPath: `"input":"hi","tools":[{"type":"function","name":"now"}]`,
+	} {
+		for _, streamed := range []string{"false", "true"} {
+			got := post(g, path, `{"stream":`+streamed+`,`+body+`}`).Body.String()
+			arguments := ""
+			for _, line := range regexp.MustCompile(`"(?:arguments|delta)":"([^"]*)"`).FindAllStringSubmatch(got, -1) {
+				if arguments += line[1]; path == responsesPath && arguments != "" {
+					break // events at the end say it all once more
+				}
+			}
+			if arguments != "{}" || strings.Contains(got, `"service_tier":"standard"`) {
+				t.Errorf("%s, streamed %s: arguments %q in %s", path, streamed, arguments, got)
+			}
 		}
 	}
 }

@@ -199,7 +199,7 @@ func TestStateIsStreamed(t *testing.T) {
 			t.Errorf("%s: %d tags in\n%s", mode, n, got)
 		}
 		got = tag.ReplaceAllString(got, "")
-		for _, want := range []string{`"id":"c1"`, `"text":"hello"`, `"signature":"sig"`, `{"index":0,"extra_content":{"google":{"thought_signature":"ture"}}}`} {
+		for _, want := range []string{`"id":"c1"`, `"text":"hello"`, `"signature":"sig"`, `{"index":0,"function":{"arguments":""},"extra_content":{"google":{"thought_signature":"ture"}}}`} {
 			if strings.Count(got, want) != 1 {
 				t.Errorf("%s: %s is not there once in\n%s", mode, want, got)
 			}

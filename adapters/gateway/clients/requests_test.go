@@ -63,6 +63,9 @@ func both(list ...func(q object)) func(q object) {
 // cityFormat is a schema of an answer that leaves additionalProperties open.
 var cityFormat = raw(`{"type":"object","properties":{"city":{"type":"string"}},"required":["city"]}`)
 
+// boundFormat is a schema of an answer that bounds a number and names a member as a bound.
+var boundFormat = raw(`{"type":"object","properties":{"city":{"type":"string"},"people":{"type":"integer","minimum":1}}}`)
+
 func image(media string) map[string]func(q object) {
 	return map[string]func(q object){
 		chatAPI: func(q object) {
@@ -104,6 +107,22 @@ var oddRequests = []oddRequest{
 	{name: "an open schema", change: map[string]func(q object){
 		chatAPI:      set("reasoning_effort", nil, "tools", nil, "response_format", object{"type": "json_schema", "json_schema": object{"name": "city", "schema": cityFormat}}),
 		responsesAPI: set("reasoning", nil, "tools", nil, "text", object{"format": object{"type": "json_schema", "name": "city", "schema": cityFormat, "strict": false}})}},
+	{name: "a schema with bounds", change: map[string]func(q object){
+		chatAPI:      set("reasoning_effort", nil, "tools", nil, "response_format", object{"type": "json_schema", "json_schema": object{"name": "city", "schema": boundFormat}}),
+		responsesAPI: set("reasoning", nil, "tools", nil, "text", object{"format": object{"type": "json_schema", "name": "city", "schema": boundFormat, "strict": false}})}},
+	{name: "a choice of no tools", change: map[string]func(q object){
+		chatAPI:      set("reasoning_effort", nil, "tools", nil, "tool_choice", "auto", "parallel_tool_calls", true),
+		responsesAPI: set("reasoning", nil, "tools", []any{}, "tool_choice", "auto", "parallel_tool_calls", true)}},
+	{name: "one of some tools", excludes: true, change: map[string]func(q object){
+		chatAPI:      set("reasoning_effort", nil, "tool_choice", object{"type": "allowed_tools", "allowed_tools": object{"mode": "required", "tools": []any{object{"type": "function", "function": object{"name": "lookup"}}}}}),
+		responsesAPI: set("reasoning", nil, "tool_choice", object{"type": "allowed_tools", "mode": "required", "tools": []any{object{"type": "function", "name": "lookup"}}})}},
+	{name: "an answer to go on with", excludes: true, change: map[string]func(q object){
+		chatAPI: both(set("reasoning_effort", nil), func(q object) { push(q, "messages", object{"role": "assistant", "content": "The answer is "}) })}},
+	{name: "a question of white space", excludes: true, change: map[string]func(q object){
+		chatAPI: both(set("reasoning_effort", nil), func(q object) {
+			push(q, "messages", object{"role": "assistant", "content": "Hm."}, object{"role": "user", "content": " "})
+		})}},
+	{name: "verbosity", change: map[string]func(q object){chatAPI: set("reasoning_effort", nil, "verbosity", "low"), responsesAPI: set("reasoning", nil, "text", object{"verbosity": "low"})}},
 	{name: "a PDF", excludes: true, change: map[string]func(q object){messagesAPI: both(noThinking, func(q object) {
 		push(q, "messages", object{"role": "user", "content": []any{object{"type": "document", "source": object{"type": "base64", "media_type": "application/pdf", "data": "AAE="}}}})
 	})}},

@@ -145,6 +145,18 @@ var messagesRules = []rule{
 		}
 		return nil
 	}},
+	{messagesAPI, "prefill ends with a word", "https://github.com/tailcallhq/forgecode/issues/1872", func(_ *upstream, _ *vendorModel, q gjson.Result) *refusal {
+		list := q.Get("messages").Array()
+		if len(list) == 0 || list[len(list)-1].Get("role").Str != "assistant" {
+			return nil
+		}
+		for _, b := range list[len(list)-1].Get("content").Array() {
+			if text := b.Get("text").Str; text != strings.TrimSpace(text) {
+				return claude("messages: final assistant content cannot end with trailing whitespace")
+			}
+		}
+		return nil
+	}},
 	{messagesAPI, "effort", "https://github.com/Oaklight/llm-rosetta/pull/289", func(_ *upstream, m *vendorModel, q gjson.Result) *refusal {
 		effort := q.Get("output_config.effort")
 		switch {
@@ -154,6 +166,12 @@ var messagesRules = []rule{
 			return claude("This model does not support the effort parameter.")
 		case !slices.Contains([]string{"low", "medium", "high", "xhigh", "max"}, effort.Str):
 			return claude("output_config.effort: Input should be 'low', 'medium', 'high', 'xhigh' or 'max'")
+		}
+		return nil
+	}},
+	{messagesAPI, "schemas have no bounds", "https://github.com/laravel/ai/issues/715", func(_ *upstream, _ *vendorModel, q gjson.Result) *refusal {
+		if schema := q.Get("output_config.format.schema").Raw; strings.Contains(schema, `"minimum":`) {
+			return claude("output_config.format.schema: For 'integer' type, property 'minimum' is not supported")
 		}
 		return nil
 	}},
@@ -375,6 +393,12 @@ var chatRules = []rule{
 	{chatAPI, "reasoning_effort of models that do not reason", "https://github.com/coroot/coroot/issues/698", func(_ *upstream, m *vendorModel, q gjson.Result) *refusal {
 		if q.Get("reasoning_effort").Exists() && !m.effort {
 			return gpt("", "", "Unrecognized request argument supplied: reasoning_effort")
+		}
+		return nil
+	}},
+	{chatAPI, "verbosity", "https://github.com/google-deepmind/concordia/issues/164", func(_ *upstream, m *vendorModel, q gjson.Result) *refusal {
+		if v := q.Get("verbosity"); v.Exists() && !m.effort {
+			return gpt("verbosity", "unsupported_value", "Unsupported value: 'verbosity' does not support '%s' with this model. Supported values are: 'medium'.", v.Str)
 		}
 		return nil
 	}},

@@ -111,7 +111,7 @@ func appendSpeech(list []Object, role string, parts []llms.ContentPart) ([]Objec
 			if !unknown.take(p) {
 				content = append(content, p.Raw)
 			}
-		case llms.ToolCallResponse, middleware.ResultPart:
+		case middleware.ResultPart:
 			var err error
 			list, err = appendResults(list, []llms.ContentPart{p})
 			return err
@@ -156,16 +156,14 @@ func appendAssistant(list []Object, parts []llms.ContentPart) ([]Object, error) 
 			}
 			text += p.Text
 		case llms.ToolCall:
-			if p.FunctionCall != nil {
-				call := unknown.addTo(Object{"id": p.ID, "type": "function", "function": Object{
-					"name": p.FunctionCall.Name, "arguments": string(argumentsObject(p.FunctionCall.Arguments))}})
-				for _, x := range extras {
-					if x.ID == p.ID {
-						call["extra_content"] = x.Extra
-					}
+			call := unknown.addTo(Object{"id": p.ID, "type": "function", "function": Object{
+				"name": p.FunctionCall.Name, "arguments": string(argumentsObject(p.FunctionCall.Arguments))}})
+			for _, x := range extras {
+				if x.ID == p.ID {
+					call["extra_content"] = x.Extra
 				}
-				calls = append(calls, call)
 			}
+			calls = append(calls, call)
 		case middleware.NamePart:
 			message["name"] = p.Name
 		case middleware.RawPart:
@@ -212,17 +210,12 @@ func appendAssistant(list []Object, parts []llms.ContentPart) ([]Object, error) 
 func appendResults(list []Object, parts []llms.ContentPart) ([]Object, error) {
 	var more []llms.ContentPart
 	var unknown memberWriter
-	add := func(id string, content any) {
-		list = append(list, unknown.addToMessage(Object{"role": "tool", "tool_call_id": id, "content": content}))
-	}
 	err := eachPart(parts, func(p llms.ContentPart, _ *llms.CacheControl) error {
 		switch p := p.(type) {
 		case middleware.RawPart:
 			if !unknown.take(p) {
 				return refusePart(p)
 			}
-		case llms.ToolCallResponse:
-			add(p.ToolCallID, p.Content)
 		case middleware.ResultPart:
 			var own strings.Builder
 			var texts []any
@@ -238,11 +231,11 @@ func appendResults(list []Object, parts []llms.ContentPart) ([]Object, error) {
 				}
 				return nil
 			})
+			message := Object{"role": "tool", "tool_call_id": p.ToolCallID, "content": texts}
 			if isPlain || texts == nil {
-				add(p.ToolCallID, cmp.Or(own.String(), p.Content))
-			} else {
-				add(p.ToolCallID, texts)
+				message["content"] = cmp.Or(own.String(), p.Content)
 			}
+			list = append(list, unknown.addToMessage(message))
 		default:
 			return refuseCall("a %T is no result of a tool", p)
 		}

@@ -208,31 +208,16 @@ func geminiPart(p llms.ContentPart, names map[string]string) (Object, error) {
 	case llms.TextContent:
 		return Object{"text": p.Text}, nil
 	case llms.ImageURLContent:
-		if mime, data, ok := parseDataURL(p.URL); ok {
-			return inlineData(mime, data), nil
-		}
-		return Object{"fileData": Object{"fileUri": p.URL}}, nil
-	case llms.BinaryContent:
-		return inlineData(p.MIMEType, p.Data), nil
+		return geminiFile(imageFile(p)), nil
 	case middleware.FilePart:
-		if p.Data != nil {
-			return inlineData(p.MIMEType, p.Data), nil
-		}
-		file := Object{"fileUri": cmp.Or(p.URL, p.ID)}
-		file.text("mimeType", p.MIMEType)
-		return Object{"fileData": file}, nil
+		return geminiFile(p), nil
 	case llms.ToolCall:
-		if p.FunctionCall == nil {
-			return nil, nil
-		}
 		names[p.ID] = p.FunctionCall.Name
 		call := Object{"name": p.FunctionCall.Name, "args": argumentsObject(p.FunctionCall.Arguments)}
 		if !strings.HasPrefix(p.ID, inventedID) {
 			call.text("id", p.ID)
 		}
 		return Object{"functionCall": call}, nil
-	case llms.ToolCallResponse:
-		return geminiResult(middleware.ResultPart{ToolCallResponse: p}, names)
 	case middleware.ResultPart:
 		return geminiResult(p, names)
 	case middleware.NamePart:
@@ -241,8 +226,15 @@ func geminiPart(p llms.ContentPart, names map[string]string) (Object, error) {
 	return nil, refusePart(p)
 }
 
-func inlineData(mime string, data []byte) Object {
-	return Object{"inlineData": Object{"mimeType": mime, "data": data}}
+func geminiFile(p middleware.FilePart) Object {
+	if p.Data != nil {
+		return Object{"inlineData": Object{"mimeType": p.MIMEType, "data": p.Data}}
+	}
+	file := Object{"fileUri": cmp.Or(p.URL, p.ID)}
+	if !strings.HasSuffix(p.MIMEType, "/*") {
+		file.text("mimeType", p.MIMEType)
+	}
+	return Object{"fileData": file}
 }
 
 func geminiResult(p middleware.ResultPart, names map[string]string) (Object, error) {
@@ -258,8 +250,10 @@ func geminiResult(p middleware.ResultPart, names map[string]string) (Object, err
 	var files []Object
 	err := eachPart(p.Parts, func(inner llms.ContentPart, _ *llms.CacheControl) error {
 		switch inner := inner.(type) {
-		case llms.BinaryContent:
-			files = append(files, inlineData(inner.MIMEType, inner.Data))
+		case llms.ImageURLContent:
+			files = append(files, geminiFile(imageFile(inner)))
+		case middleware.FilePart:
+			files = append(files, geminiFile(inner))
 		case llms.TextContent:
 			text.WriteString(inner.Text)
 		}

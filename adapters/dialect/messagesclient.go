@@ -276,21 +276,11 @@ func blockOf(p llms.ContentPart) (Object, error) {
 		}
 		return Object{"type": "text", "text": p.Text}, nil
 	case llms.ImageURLContent:
-		if mime, data, ok := parseDataURL(p.URL); ok {
-			return blockOf(middleware.FilePart{MIMEType: mime, Data: data})
-		}
-		return Object{"type": "image", "source": Object{"type": "url", "url": p.URL}}, nil
-	case llms.BinaryContent:
-		return blockOf(middleware.FilePart{MIMEType: p.MIMEType, Data: p.Data})
+		return fileBlock(imageFile(p))
 	case middleware.FilePart:
 		return fileBlock(p)
 	case llms.ToolCall:
-		if p.FunctionCall == nil {
-			return nil, nil
-		}
 		return Object{"type": "tool_use", "id": p.ID, "name": p.FunctionCall.Name, "input": argumentsObject(p.FunctionCall.Arguments)}, nil
-	case llms.ToolCallResponse:
-		return Object{"type": "tool_result", "tool_use_id": p.ToolCallID, "content": p.Content}, nil
 	case middleware.ResultPart:
 		o := Object{"type": "tool_result", "tool_use_id": p.ToolCallID, "content": p.Content}
 		if p.Failed {

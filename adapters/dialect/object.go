@@ -192,11 +192,30 @@ func parseDataURL(url string) (mime string, data []byte, ok bool) {
 	return mime, data, err == nil
 }
 
+// imageFile is an image as a file: with its content, where the address holds it.
+func imageFile(p llms.ImageURLContent) middleware.FilePart {
+	if mime, data, ok := parseDataURL(p.URL); ok {
+		return middleware.FilePart{MIMEType: mime, Data: data}
+	}
+	return middleware.FilePart{MIMEType: "image/*", URL: p.URL}
+}
+
 // eachPart calls do for the parts of a message without their cache controls, which it
-// hands to each.
+// hands to each. Of two forms for one thing it gives the one that says more: files that are
+// no addresses are a [middleware.FilePart], results of tools a [middleware.ResultPart].
 func eachPart(parts []llms.ContentPart, do func(p llms.ContentPart, cache *llms.CacheControl) error) error {
 	for _, p := range parts {
 		p, cache := unwrap(p)
+		switch own := p.(type) {
+		case llms.BinaryContent:
+			p = middleware.FilePart{MIMEType: own.MIMEType, Data: own.Data}
+		case llms.ToolCallResponse:
+			p = middleware.ResultPart{ToolCallResponse: own}
+		case llms.ToolCall:
+			if own.FunctionCall == nil {
+				continue
+			}
+		}
 		if err := do(p, cache); err != nil {
 			return err
 		}

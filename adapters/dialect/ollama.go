@@ -136,33 +136,24 @@ func (t *ollamaWriter) part(p llms.ContentPart, _ *llms.CacheControl) error {
 	case middleware.NamePart: // the API has no names
 	case llms.TextContent:
 		t.text, t.hasText = t.text+p.Text, true
-	case llms.BinaryContent:
-		return t.image(p.MIMEType, p.Data)
 	case llms.ImageURLContent:
-		mime, data, ok := parseDataURL(p.URL)
-		if !ok {
-			return refuseCall("the API takes no image by its address: %s", p.URL)
-		}
-		return t.image(mime, data)
+		return t.image(imageFile(p))
 	case middleware.FilePart:
-		if p.Data == nil {
-			return refuseCall("the API takes no file by its address or name")
-		}
-		return t.image(p.MIMEType, p.Data)
+		return t.image(p)
 	case llms.ToolCall:
-		if p.FunctionCall != nil {
-			t.names[p.ID] = p.FunctionCall.Name
-			t.calls = append(t.calls, Object{"id": p.ID, "function": Object{"name": p.FunctionCall.Name, "arguments": argumentsObject(p.FunctionCall.Arguments)}})
-		}
-	case llms.ToolCallResponse:
-		t.result(p)
+		t.names[p.ID] = p.FunctionCall.Name
+		t.calls = append(t.calls, Object{"id": p.ID, "function": Object{"name": p.FunctionCall.Name, "arguments": argumentsObject(p.FunctionCall.Arguments)}})
 	case middleware.ResultPart:
-		t.result(p.ToolCallResponse)
-		return eachPart(p.Parts, func(inner llms.ContentPart, _ *llms.CacheControl) error {
-			if b, ok := inner.(llms.BinaryContent); ok {
-				return t.image(b.MIMEType, b.Data)
+		text, _ := textOf(p.Parts)
+		o := Object{"role": "tool", "content": cmp.Or(p.Content, text)}
+		o.text("tool_name", cmp.Or(p.Name, t.names[p.ToolCallID]))
+		o.text("tool_call_id", p.ToolCallID)
+		t.list = append(t.list, o)
+		return eachPart(p.Parts, func(inner llms.ContentPart, cache *llms.CacheControl) error {
+			if _, isText := inner.(llms.TextContent); isText {
+				return nil // the result's content has it
 			}
-			return nil
+			return t.part(inner, cache)
 		})
 	case middleware.RawPart: // members of the message
 		t.message.addMembers(gjson.ParseBytes(p.Raw))
@@ -173,19 +164,15 @@ func (t *ollamaWriter) part(p llms.ContentPart, _ *llms.CacheControl) error {
 	return nil
 }
 
-func (t *ollamaWriter) image(mime string, data []byte) error {
-	if !strings.HasPrefix(mime, "image/") {
-		return refuseCall("the API takes images, and no %s", mime)
+func (t *ollamaWriter) image(p middleware.FilePart) error {
+	switch {
+	case p.Data == nil:
+		return refuseCall("the API takes no file by its address or name: %s", cmp.Or(p.URL, p.ID))
+	case !strings.HasPrefix(p.MIMEType, "image/"):
+		return refuseCall("the API takes images, and no %s", p.MIMEType)
 	}
-	t.images = append(t.images, base64.StdEncoding.EncodeToString(data))
+	t.images = append(t.images, base64.StdEncoding.EncodeToString(p.Data))
 	return nil
-}
-
-func (t *ollamaWriter) result(p llms.ToolCallResponse) {
-	o := Object{"role": "tool", "content": p.Content}
-	o.text("tool_name", cmp.Or(p.Name, t.names[p.ToolCallID]))
-	o.text("tool_call_id", p.ToolCallID)
-	t.list = append(t.list, o)
 }
 
 type ollamaLine struct {

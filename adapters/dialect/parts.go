@@ -84,8 +84,6 @@ func (form *partForm) write(p llms.ContentPart) (Object, error) {
 		return Object{"type": form.texts[0], "text": p.Text}, nil
 	case llms.ImageURLContent:
 		return newPart(form.image, form.url, p.URL, form.detail, p.Detail), nil
-	case llms.BinaryContent:
-		return form.write(middleware.FilePart{MIMEType: p.MIMEType, Data: p.Data})
 	case middleware.FilePart:
 		url, isImage := p.URL, strings.HasPrefix(p.MIMEType, "image/")
 		if p.Data != nil {

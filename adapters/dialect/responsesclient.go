@@ -123,11 +123,7 @@ func items(messages []llms.MessageContent) (list []any, err error) {
 					list = append(list, p.Raw)
 				}
 			case llms.ToolCall:
-				if p.FunctionCall != nil {
-					add(Object{"type": "function_call", "call_id": p.ID, "name": p.FunctionCall.Name, "arguments": string(argumentsObject(p.FunctionCall.Arguments))})
-				}
-			case llms.ToolCallResponse:
-				add(Object{"type": "function_call_output", "call_id": p.ToolCallID, "output": p.Content})
+				add(Object{"type": "function_call", "call_id": p.ID, "name": p.FunctionCall.Name, "arguments": string(argumentsObject(p.FunctionCall.Arguments))})
 			case middleware.ResultPart:
 				output := Object{"type": "function_call_output", "call_id": p.ToolCallID, "output": p.Content}
 				if len(p.Parts) > 0 {

@@ -1,5 +1,7 @@
 package sdk
 
+import "math"
+
 // Model is a candidate: what is known about a model without calling it.
 type Model struct {
 	// Name is the model's name in the policy, unique there.
@@ -30,10 +32,10 @@ type Capabilities struct {
 // of 0 as Input and a Reasoning of 0 as Output; CostUSD takes them as they are.
 type Price struct {
 	Input       float64 `json:"input_usd_per_million"`
-	CachedInput float64 `json:"cached_input_usd_per_million"`
-	CacheWrite  float64 `json:"cache_write_usd_per_million"`
+	CachedInput float64 `json:"cached_input_usd_per_million,omitempty"`
+	CacheWrite  float64 `json:"cache_write_usd_per_million,omitempty"`
 	Output      float64 `json:"output_usd_per_million"`
-	Reasoning   float64 `json:"reasoning_usd_per_million"`
+	Reasoning   float64 `json:"reasoning_usd_per_million,omitempty"`
 	// Long is what prompts cost that are longer than most.
 	Long LongContext `json:"long_context,omitzero"`
 	// RequestUSD is charged for each request, HostedCallUSD for each use of a tool that
@@ -58,6 +60,8 @@ type Usage struct {
 	CacheWriteTokens  int `json:"cache_write_tokens,omitempty"`
 	OutputTokens      int `json:"output_tokens"`
 	ReasoningTokens   int `json:"reasoning_tokens,omitempty"`
+	// HostedCalls are uses of tools that the provider ran within the call, such as searches.
+	HostedCalls int `json:"hosted_calls,omitempty"`
 	// Estimated is true when the provider reported no usage and the counts
 	// were estimated from the texts.
 	Estimated bool `json:"estimated,omitempty"`
@@ -71,21 +75,32 @@ func (u Usage) Add(v Usage) Usage {
 		CacheWriteTokens:  u.CacheWriteTokens + v.CacheWriteTokens,
 		OutputTokens:      u.OutputTokens + v.OutputTokens,
 		ReasoningTokens:   u.ReasoningTokens + v.ReasoningTokens,
+		HostedCalls:       u.HostedCalls + v.HostedCalls,
 		Estimated:         u.Estimated || v.Estimated,
 	}
 }
 
-// CostUSD returns what a request with usage u costs at price p, in US dollars, without the
-// tools that the provider ran. Without tokens it is 0.
+// CostUSD returns what a request with usage u costs at price p, in US dollars. Without usage
+// it is 0.
 func (p Price) CostUSD(u Usage) float64 {
 	input := float64(u.InputTokens)*p.Input + float64(u.CachedInputTokens)*p.CachedInput + float64(u.CacheWriteTokens)*p.CacheWrite
 	output := float64(u.OutputTokens)*p.Output + float64(u.ReasoningTokens)*p.Reasoning
 	if p.Long.Tokens > 0 && u.InputTokens+u.CachedInputTokens+u.CacheWriteTokens > p.Long.Tokens {
 		input, output = input*p.Long.InputFactor, output*p.Long.OutputFactor
 	}
-	usd := (input + output) / 1e6
+	usd := (input+output)/1e6 + float64(u.HostedCalls)*p.HostedCallUSD
 	if p.RequestUSD > 0 && u != (Usage{Estimated: u.Estimated}) {
 		usd += p.RequestUSD
 	}
 	return usd
+}
+
+// RoundUSD returns an amount to the nearest 1e-12 dollars: sums of prices times tokens end
+// in digits that mean nothing.
+func RoundUSD(usd float64) float64 {
+	const parts, many = 1e12, 1e3
+	if math.Abs(usd) >= many {
+		return usd
+	}
+	return math.Round(usd*parts) / parts
 }

@@ -151,7 +151,9 @@ type Belief struct {
 	Model   string   `json:"model"`
 	Quality Estimate `json:"quality"`
 	CostUSD float64  `json:"cost_usd"`
-	Ran     bool     `json:"ran,omitempty"`
+	// Price is what the model's tokens cost in this step; the first decision says it.
+	Price *Price `json:"price,omitempty"`
+	Ran   bool   `json:"ran,omitempty"`
 	// Judged says of a model that has not run that a verifier will judge its answer:
 	// Quality.Mean is then the probability that it is right.
 	Judged bool `json:"judged,omitempty"`

@@ -341,7 +341,12 @@ func (s *geminiReader) Event(data []byte) error {
 		x.Created = in.CreateTime.Unix()
 	}
 	if len(in.UsageMetadata) > 0 {
+		hosted := x.Usage.HostedCalls
 		x.Usage = geminiUsage.read(gjson.ParseBytes(in.UsageMetadata))
+		x.Usage.HostedCalls = hosted
+	}
+	if n := len(gjson.GetBytes(data, "candidates.#.groundingMetadata.webSearchQueries|@flatten").Array()); n > 0 {
+		x.Usage.HostedCalls = n
 	}
 	if f := in.PromptFeedback; f.BlockReason != "" {
 		s.isBlocked = true

@@ -132,6 +132,7 @@ func (s *messagesReader) close(in *messagesReply) {
 	if u.OutputTokens+u.ReasoningTokens != 0 {
 		to.OutputTokens, to.ReasoningTokens = u.OutputTokens, u.ReasoningTokens
 	}
+	to.HostedCalls = max(to.HostedCalls, u.HostedCalls)
 	s.Extra.ServiceTier = cmp.Or(v.Get("service_tier").Str, s.Extra.ServiceTier)
 }
 

@@ -291,6 +291,19 @@ func readItem(raw json.RawMessage) (it outputItem, err error) {
 	return it, err
 }
 
+// isBilled reports whether an item is a use of a hosted tool with a fee: of what a web search
+// does, opening a page and looking for something in it cost nothing.
+func (it *outputItem) isBilled(raw json.RawMessage) bool {
+	switch it.Type {
+	case "file_search_call", "code_interpreter_call":
+		return true
+	case "web_search_call":
+		action := gjson.GetBytes(raw, "action.type").Str
+		return action == "" || action == "search"
+	}
+	return false
+}
+
 // stringOf returns a text; what is no text is none.
 func stringOf(raw json.RawMessage) (text string) {
 	_ = json.Unmarshal(raw, &text)
@@ -346,6 +359,9 @@ func (s *responsesReader) Whole(data []byte) error {
 			c.content.WriteString(one.Text)
 			c.refusal.WriteString(one.Refusal)
 			c.logProbs = append(c.logProbs, logProbsOf(one.LogProbs)...)
+		}
+		if it.isBilled(raw) {
+			x.Usage.HostedCalls++
 		}
 		c.addPart(s.part(&it, raw))
 	}

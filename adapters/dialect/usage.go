@@ -16,6 +16,7 @@ import (
 type usageFields struct {
 	input, cached, written, output, reasoning, total string
 	more                                             string // input that is counted apart
+	hosted                                           string // uses of tools that the server ran
 	// inputAll is set where the input counts what is cached, too, outputAll where the output
 	// counts the reasoning.
 	inputAll, outputAll bool
@@ -25,7 +26,7 @@ type usageFields struct {
 var (
 	chatUsage = usageFields{
 		input: "prompt_tokens", cached: "prompt_tokens_details.cached_tokens prompt_cache_hit_tokens", written: "prompt_tokens_details.cache_write_tokens",
-		output: "completion_tokens", reasoning: "completion_tokens_details.reasoning_tokens", total: "total_tokens", inputAll: true, outputAll: true,
+		output: "completion_tokens", reasoning: "completion_tokens_details.reasoning_tokens", total: "total_tokens", hosted: "num_sources_used", inputAll: true, outputAll: true,
 		zeros: "prompt_tokens_details.audio_tokens completion_tokens_details.audio_tokens completion_tokens_details.accepted_prediction_tokens completion_tokens_details.rejected_prediction_tokens",
 	}
 	responsesUsage = usageFields{
@@ -33,7 +34,7 @@ var (
 		output: "output_tokens", reasoning: "output_tokens_details.reasoning_tokens", total: "total_tokens", inputAll: true, outputAll: true,
 	}
 	messagesUsage = usageFields{
-		input: "input_tokens", cached: "cache_read_input_tokens", written: "cache_creation_input_tokens", output: "output_tokens", reasoning: "output_tokens_details.thinking_tokens", outputAll: true,
+		input: "input_tokens", cached: "cache_read_input_tokens", written: "cache_creation_input_tokens", output: "output_tokens", reasoning: "output_tokens_details.thinking_tokens", hosted: "server_tool_use.web_search_requests", outputAll: true,
 	}
 	geminiUsage = usageFields{
 		input: "promptTokenCount", more: "toolUsePromptTokenCount", cached: "cachedContentTokenCount", output: "candidatesTokenCount", reasoning: "thoughtsTokenCount", inputAll: true,
@@ -54,7 +55,8 @@ func EmbeddingUsage(api middleware.Dialect, answer []byte) sdk.Usage {
 func (f *usageFields) read(v gjson.Result) sdk.Usage {
 	in, more, cached, written := tokensAt(v, f.input), tokensAt(v, f.more), tokensAt(v, f.cached), tokensAt(v, f.written)
 	out, reasoning, total := tokensAt(v, f.output), tokensAt(v, f.reasoning), tokensAt(v, f.total)
-	if min(in, more, cached, written, out, reasoning, total) < 0 {
+	hosted := tokensAt(v, f.hosted)
+	if min(in, more, cached, written, out, reasoning, total, hosted) < 0 {
 		return sdk.Usage{InputTokens: -1}
 	}
 	isBeside := reasoning > 0 && total == in+out+reasoning // xAI counts reasoning beside the output
@@ -65,7 +67,7 @@ func (f *usageFields) read(v gjson.Result) sdk.Usage {
 		reasoning = min(reasoning, out)
 		out -= reasoning
 	}
-	return sdk.Usage{InputTokens: in, CachedInputTokens: cached, CacheWriteTokens: written, OutputTokens: out, ReasoningTokens: reasoning}
+	return sdk.Usage{InputTokens: in, CachedInputTokens: cached, CacheWriteTokens: written, OutputTokens: out, ReasoningTokens: reasoning, HostedCalls: hosted}
 }
 
 // tokensAt returns a number of tokens, the largest of several. Some servers write 12.0, 1.2e1 or
@@ -107,6 +109,9 @@ func (f *usageFields) write(u sdk.Usage) Object {
 	set(f.input, in)
 	set(f.cached, u.CachedInputTokens)
 	set(f.output, out)
+	if u.HostedCalls > 0 && f.hosted != "" {
+		set(f.hosted, u.HostedCalls)
+	}
 	for path := range strings.FieldsSeq(f.zeros) {
 		set(path, 0)
 	}
@@ -116,7 +121,7 @@ func (f *usageFields) write(u sdk.Usage) Object {
 // known returns the paths of a usage below a name, for [newKnown].
 func (f *usageFields) known(name string) string {
 	var b strings.Builder
-	for path := range strings.FieldsSeq(strings.Join([]string{f.input, f.cached, f.written, f.output, f.reasoning, f.total, f.zeros}, " ")) {
+	for path := range strings.FieldsSeq(strings.Join([]string{f.input, f.cached, f.written, f.output, f.reasoning, f.total, f.hosted, f.zeros}, " ")) {
 		b.WriteString(" " + name + "." + path)
 	}
 	return b.String()

@@ -126,7 +126,7 @@ func (r *run) book(ctx context.Context, rec *sdk.Call, i int, answer *sdk.Answer
 	} else {
 		stands = r.recordAnswer(rec, i, answer, most)
 	}
-	rec.CostUSD = round(rec.CostUSD)
+	rec.CostUSD = sdk.RoundUSD(rec.CostUSD)
 	r.t.Usage = r.t.Usage.Add(rec.Usage)
 	r.t.Calls = append(r.t.Calls, *rec)
 	if stands > rec.CostUSD && r.e.hasCap() {
@@ -194,7 +194,7 @@ func (r *run) recordAnswer(rec *sdk.Call, i int, answer *sdk.Answer, most *deman
 	}
 	rec.Usage, rec.CostUSD, rec.StopReason, rec.Deployment = answer.Usage, answer.CostUSD, answer.StopReason, answer.Deployment
 	rec.NotSent = answer.NotSent
-	if most.hosted > 0 { // servers bill their tools' uses, and not all report them
+	if most.hosted > 0 && rec.Usage.HostedCalls == 0 { // servers bill their tools' uses, and not all report them
 		stands = min(rec.CostUSD+most.hosted, max(rec.CostUSD, most.usd))
 	}
 	if r.cut != nil {

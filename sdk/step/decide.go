@@ -84,7 +84,7 @@ func (r *run) explain() []sdk.Alternative {
 	why := explainer.Explain(&r.state)
 	list := make([]sdk.Alternative, len(why.Alternatives))
 	for i, a := range why.Alternatives {
-		list[i] = sdk.Alternative{ExpectedMax: finite(a.ExpectedMax), CostUSD: round(a.Cost), Tau: finite(a.Tau), Reservation: finite(a.Reservation)}
+		list[i] = sdk.Alternative{ExpectedMax: finite(a.ExpectedMax), CostUSD: sdk.RoundUSD(a.Cost), Tau: finite(a.Tau), Reservation: finite(a.Reservation)}
 		for _, m := range a.Models {
 			list[i].Models = append(list[i].Models, r.e.names[m])
 		}
@@ -116,14 +116,27 @@ func (r *run) record() []sdk.Belief {
 			dev = r.posts[i].StdDev
 		}
 		rec := sdk.Belief{
-			Model: r.e.names[i], Quality: sdk.Estimate{Mean: b.Mean, StdDev: dev}, CostUSD: round(r.state.Costs[i]), Ran: ran, Judged: b.Bernoulli && !ran, Judge: b.Judge,
+			Model: r.e.names[i], Quality: sdk.Estimate{Mean: b.Mean, StdDev: dev}, CostUSD: sdk.RoundUSD(r.state.Costs[i]), Ran: ran, Judged: b.Bernoulli && !ran, Judge: b.Judge,
+		}
+		if len(r.t.Decisions) == 0 {
+			rec.Price = r.priceOf(i)
 		}
 		if b.Look != (cascade.Look{}) {
-			rec.Look = &sdk.Look{Signal: r.sellers[i].Name, StdDev: b.Look.StdDev, CostUSD: b.Look.CostUSD}
+			rec.Look = &sdk.Look{Signal: r.sellers[i].Name, StdDev: b.Look.StdDev, CostUSD: sdk.RoundUSD(b.Look.CostUSD)}
 		}
 		r.beliefs = append(r.beliefs, rec)
 	}
 	return r.beliefs[from:len(r.beliefs):len(r.beliefs)]
+}
+
+// priceOf returns what candidate i's tokens cost in this request.
+func (r *run) priceOf(i int) *sdk.Price {
+	p := &r.e.models[i].Price
+	if r.req.Tariff != nil {
+		own := r.req.Tariff(*p)
+		return &own
+	}
+	return p
 }
 
 func (r *run) ran(i int) bool {

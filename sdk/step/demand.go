@@ -3,7 +3,6 @@ package step
 import (
 	"cmp"
 	"fmt"
-	"math"
 
 	"github.com/stepfall/stepfall/sdk"
 )
@@ -18,8 +17,9 @@ type demand struct {
 	// price is that of the request, usd what the demand costs by it.
 	price sdk.Price
 	usd   float64
-	// hosted is what the provider's own tools can cost of it.
-	hosted float64
+	// hostedCalls is how often the provider's own tools can run, and hosted what that costs.
+	hostedCalls int
+	hosted      float64
 }
 
 // Tokens that servers add to a prompt.
@@ -44,16 +44,14 @@ const (
 // demandOf returns what one call of candidate i can use.
 func (r *run) demandOf(i int) demand {
 	m := &r.e.models[i]
-	d := demand{limit: r.outputLimit(i), input: r.inputDemand(m), price: m.Price}
-	if r.req.Tariff != nil {
-		d.price = r.req.Tariff(d.price)
-	}
+	d := demand{limit: r.outputLimit(i), input: r.inputDemand(m), price: *r.priceOf(i)}
 	completion := float64(d.limit + r.req.PredictedTokens)
 	if d.limit == 0 {
 		completion = cmp.Or(float64(m.ContextTokens), unknownTokens)
 	}
 	d.output = float64(max(r.req.Choices, 1)) * completion
-	d.hosted = float64(r.req.HostedCalls) * d.price.HostedCallUSD
+	d.hostedCalls = r.req.HostedCalls
+	d.hosted = float64(d.hostedCalls) * d.price.HostedCallUSD
 	d.usd = worstCost(d.price, d.input, d.output) + d.hosted
 	switch {
 	case r.req.PromptBytes == 0: // any number of completions, which their caller accounts for
@@ -116,7 +114,7 @@ func (e *Engine) hasCap() bool { return e.c.StepCapUSD > 0 || e.c.Ledger != nil 
 // refute returns why a call that demands d cannot have used u, or "". The answer is nil where
 // the call did not end.
 func (d *demand) refute(u sdk.Usage, answer *sdk.Answer) string {
-	for _, n := range [...]int{u.InputTokens, u.CachedInputTokens, u.CacheWriteTokens, u.OutputTokens, u.ReasoningTokens} {
+	for _, n := range [...]int{u.InputTokens, u.CachedInputTokens, u.CacheWriteTokens, u.OutputTokens, u.ReasoningTokens, u.HostedCalls} {
 		if n < 0 {
 			return "the reported usage has a count below zero or a broken one"
 		}
@@ -128,6 +126,8 @@ func (d *demand) refute(u sdk.Usage, answer *sdk.Answer) string {
 		return fmt.Sprintf("%.0f input tokens are reported of a request that can cause %.0f", input, d.input)
 	case output > d.output:
 		return fmt.Sprintf("%.0f output tokens are reported of a request for %.0f", output, d.output)
+	case u.HostedCalls > d.hostedCalls:
+		return fmt.Sprintf("%d uses of the provider's tools are reported of a request that can cause %d", u.HostedCalls, d.hostedCalls)
 	case answer != nil && (u.Estimated || u == (sdk.Usage{})):
 		return "no usage is reported"
 	case answer != nil && output == 0 && answerBytes(answer) > 0:
@@ -178,17 +178,7 @@ func worstCost(p sdk.Price, input, output float64) float64 {
 func money(usd float64) float64 {
 	const most = 1e6
 	if usd > 0 && usd <= most {
-		return usd
+		return sdk.RoundUSD(usd)
 	}
 	return 0
-}
-
-// round returns an amount to the nearest 1e-12 dollars, for traces: sums of prices times
-// tokens end in digits that mean nothing.
-func round(usd float64) float64 {
-	const parts, many = 1e12, 1e3
-	if usd >= many {
-		return usd
-	}
-	return math.Round(usd*parts) / parts
 }

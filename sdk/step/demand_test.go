@@ -282,14 +282,15 @@ func TestFeesAndLongPromptsAreReserved(t *testing.T) {
 		"a fee for each request": {300, 0, sdk.Usage{InputTokens: 100, OutputTokens: 1000}, 0.0001 + 0.01 + 0.02},
 		"a long prompt":          {20_000, 0, sdk.Usage{InputTokens: 20_000, OutputTokens: 1000}, 2*0.02 + 1.5*0.01 + 0.02},
 		"a prompt at the bound":  {20_000, 0, sdk.Usage{InputTokens: 10_000, OutputTokens: 1000}, 0.01 + 0.01 + 0.02},
-		"searches":               {300, 4, sdk.Usage{InputTokens: 100, OutputTokens: 1000}, 0.0001 + 0.01 + 0.02},
+		"searches not reported":  {300, 4, sdk.Usage{InputTokens: 100, OutputTokens: 1000}, 0.0001 + 0.01 + 0.02},
+		"searches":               {300, 4, sdk.Usage{InputTokens: 100, OutputTokens: 1000, HostedCalls: 4}, 0.0001 + 0.01 + 0.02 + 4*0.05},
 	} {
 		billed, calls := 0.0, 0
 		ledger := step.NewMemory(step.Caps{RunUSD: usdCap})
 		e := engine(t, step.Config{Candidates: []step.Candidate{{Model: model}}, Strategy: index(t, 1), Ledger: ledger})
 		for range 100 {
 			res, err := e.Run(t.Context(), step.Request{Query: query(), PromptBytes: c.prompt, HostedCalls: c.hosted, Caller: step.CallerFunc(func(context.Context, *step.Call) (*sdk.Answer, error) {
-				billed += model.Price.CostUSD(c.usage) + 0.05*float64(c.hosted)
+				billed += model.Price.CostUSD(c.usage) + 0.05*float64(c.hosted-c.usage.HostedCalls)
 				calls++
 				return &sdk.Answer{Text: "ok", Usage: c.usage}, nil
 			})})

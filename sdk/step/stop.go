@@ -147,7 +147,7 @@ func (r *run) finish(stop sdk.StopReason, answer int, err error, start time.Time
 			r.t.Chosen = r.e.names[i]
 		}
 	}
-	r.t.CostUSD = round(r.spent)
+	r.t.CostUSD = sdk.RoundUSD(r.spent)
 	r.t.Duration = r.e.c.Now().Sub(start)
 	r.t.Overhead = r.t.Duration - r.waited
 	return result

@@ -106,7 +106,7 @@ func (a *agentRuns) record(ctx context.Context, t *sdk.Trace) {
 		return
 	}
 	a.cut[t.Run] = a.cut[t.Run] || t.Stop == sdk.StopBudget
-	row.CostUSD += t.CostUSD
+	row.CostUSD = sdk.RoundUSD(row.CostUSD + t.CostUSD)
 	row.InputTokens += t.Usage.InputTokens + t.Usage.CachedInputTokens + t.Usage.CacheWriteTokens
 	row.OutputTokens += t.Usage.OutputTokens + t.Usage.ReasoningTokens
 }

@@ -333,7 +333,7 @@ func (o *Outcome) judge(report *middleware.Report) error {
 		o.Quality, o.Signals = quality, call.Signals
 		for name, usd := range call.Signals {
 			if strings.HasSuffix(name, sdk.SignalCostUSD) {
-				o.CostUSD -= usd // the signal's, which may be bought or not
+				o.CostUSD = sdk.RoundUSD(o.CostUSD - usd) // the signal's, which may be bought or not
 			}
 		}
 	}

@@ -43,9 +43,7 @@ type sums struct {
 	// Of what was spent, discarded went to answers that were not returned, and verdicts to
 	// judges.
 	discarded, verdicts float64
-	// expected and real are over all models that answered: what was expected and what it cost.
-	expected, real float64
-	models         map[string]*modelSums
+	models              map[string]*modelSums
 	// judged are verdicts on answers that were returned, by verifier; guessed is the mean
 	// estimate of returned answers that have none.
 	judged  map[string]*verdicts
@@ -77,10 +75,17 @@ type modelSums struct {
 	// of any model, estimated the others. spent is what all of them cost.
 	ran, failed, estimated int
 	spent, real            float64
-	// Sums over the steps that it ran in, of expected and real cost and their products; and
-	// over those that it did not, of the expected cost.
-	e, a, ee, ea, aa float64
-	unseen, unseen2  float64
+	// Of real, cold was paid for prompts that would have been cached. unpriced of the
+	// estimated steps do not say the model's prices: believedMissing is what was expected.
+	cold, believedMissing float64
+	unpriced              int
+	// input and output are the tokens of its own answers: of a prompt over what the step
+	// counted of it, and of an answer. cached is how many were, prompts what they cost, and
+	// coldPrompts what they would have without.
+	input, output        ratio
+	cached               int
+	prompts, coldPrompts float64
+	references           map[string]*reference
 }
 
 // Record adds a step. It is a sink of traces.
@@ -98,6 +103,7 @@ func (a *Account) Record(ctx context.Context, t *sdk.Trace) {
 	case middleware.ShadowAlternative:
 		a.shadows++
 		a.shadowed += t.CostUSD
+		a.compare(t)
 		return
 	case sdk.ModeEmbeddings:
 		a.embeddings++
@@ -112,13 +118,22 @@ func (a *Account) Record(ctx context.Context, t *sdk.Trace) {
 	if len(t.Decisions) == 0 {
 		return
 	}
-	for _, b := range t.Decisions[0].Models {
-		cost, answered := CostOf(t, b.Model)
-		if answered {
-			a.expected += b.CostUSD
-			a.real += cost
+	for i := range t.Decisions[0].Models {
+		b := &t.Decisions[0].Models[i]
+		a.of(b.Model).add(t, b)
+	}
+}
+
+// compare adds what a step that nobody waited for tells of the tokens of models.
+func (s *sums) compare(t *sdk.Trace) {
+	if len(t.Decisions) == 0 {
+		return
+	}
+	for i := range t.Decisions[0].Models {
+		b := &t.Decisions[0].Models[i]
+		if own := answerOf(t, b.Model); own != nil && b.Price != nil {
+			s.of(b.Model).compare(t, b.Price, own)
 		}
-		a.of(b.Model).add(t, &b, cost, answered)
 	}
 }
 
@@ -212,8 +227,6 @@ func (a *Account) Add(b *Account) {
 	a.shadowed += b.shadowed
 	a.shadows += b.shadows
 	a.embeddings += b.embeddings
-	a.expected += b.expected
-	a.real += b.real
 	a.tabled = a.tabled || b.tabled
 	for _, m := range [][2]*mean{{&a.guessed, &b.guessed}, {&a.recorded, &b.recorded}, {&a.baselineRecorded, &b.baselineRecorded}} {
 		m[0].merge(m[1])
@@ -234,8 +247,13 @@ func (m *modelSums) merge(o *modelSums) {
 	m.quality.merge(&o.quality)
 	m.ran, m.failed, m.estimated = m.ran+o.ran, m.failed+o.failed, m.estimated+o.estimated
 	m.spent, m.real = m.spent+o.spent, m.real+o.real
-	m.e, m.a, m.ee, m.ea, m.aa = m.e+o.e, m.a+o.a, m.ee+o.ee, m.ea+o.ea, m.aa+o.aa
-	m.unseen, m.unseen2 = m.unseen+o.unseen, m.unseen2+o.unseen2
+	m.cold, m.believedMissing, m.unpriced = m.cold+o.cold, m.believedMissing+o.believedMissing, m.unpriced+o.unpriced
+	m.input.merge(&o.input)
+	m.output.merge(&o.output)
+	m.cached, m.prompts, m.coldPrompts = m.cached+o.cached, m.prompts+o.prompts, m.coldPrompts+o.coldPrompts
+	for name, r := range o.references {
+		m.beside(name).merge(r)
+	}
 }
 
 // of returns the sums of a model.
@@ -320,24 +338,32 @@ func CostOf(t *sdk.Trace, model string) (usd float64, answered bool) {
 	return usd, answered
 }
 
-// add counts a step in which b was believed of the model, whose calls cost so much.
-func (m *modelSums) add(t *sdk.Trace, b *sdk.Belief, cost float64, answered bool) {
-	x := b.CostUSD
-	m.believed.add(x)
+// add counts a step in which b was believed of the model.
+func (m *modelSums) add(t *sdk.Trace, b *sdk.Belief) {
+	m.believed.add(b.CostUSD)
 	m.quality.add(b.Quality.Mean)
 	m.spent += t.CostUSD
-	switch {
-	case answered:
+	own := answerOf(t, b.Model)
+	if own != nil && b.Price != nil {
+		m.compare(t, b.Price, own)
+	}
+	switch usd, _ := CostOf(t, b.Model); {
+	case own != nil:
 		m.ran++
-		m.real += cost
-		m.e, m.a = m.e+x, m.a+cost
-		m.ee, m.ea, m.aa = m.ee+x*x, m.ea+x*cost, m.aa+cost*cost
+		m.real += usd
 	case t.Chosen == "":
 		m.failed++
-		m.real += cost
+		m.real += usd
 	default:
 		m.estimated++
-		m.unseen, m.unseen2 = m.unseen+x, m.unseen2+x*x
+		if c := ChosenCall(t); c != nil && b.Price != nil {
+			e, r := estimateOf(b.Price, &c.Usage), m.beside(c.Model)
+			r.missing++
+			r.estimate.merge(&e)
+			return
+		}
+		m.unpriced++
+		m.believedMissing += b.CostUSD
 	}
 }
 
@@ -353,12 +379,4 @@ func (s *sums) candidates() []string {
 	return slices.SortedFunc(maps.Keys(s.models), func(a, b string) int {
 		return cmp.Or(cmp.Compare(s.models[a].believed.value(), s.models[b].believed.value()), cmp.Compare(a, b))
 	})
-}
-
-// ratio is what calls cost over what was expected of them; 1 where nothing answered.
-func (s *sums) ratio() float64 {
-	if !(s.expected > 0) || !(s.real > 0) {
-		return 1
-	}
-	return s.real / s.expected
 }

@@ -11,10 +11,21 @@
 // The baseline's cost of a step is known where the baseline ran in it. On a step that
 // nobody answered it is what the baseline's own calls cost, 0 where it was not called, so
 // that a refused step saves nothing. Steps that the baseline could not be asked, as where
-// an agent ran with another model alone, and embeddings have no part in the comparison: what they cost is spent, and on neither side of it. Everywhere else it is what the first decision
-// expected of it, times the ratio of real to expected cost where the baseline ran or, when
-// that is fewer than five steps, of all models together. The interval is two standard
-// errors: of that ratio, and of the single costs around it.
+// an agent ran with another model alone, and embeddings have no part in the comparison:
+// what they cost is spent, and on neither side of it.
+//
+// Everywhere else the baseline's cost is that of the tokens of the answer that was returned,
+// at the baseline's prices of that step. Prompts and answers are each multiplied by the
+// ratio of the baseline's tokens to the other model's, on the steps where both answered;
+// where those are fewer than five, by the ratio of what each used on its own. So it does
+// not matter that the baseline is asked where prompts are long. A prompt is the one that
+// was sent: what another answer would have changed in later steps is not counted.
+//
+// Who is always asked finds its prompts cached. A baseline that was seen to cache is taken
+// to find as much cached as the model that was asked, and where both were asked it is not
+// charged for having come late.
+//
+// The interval is two standard errors: of the ratios, and of single steps round them.
 //
 // Where steps had one model to choose from there is no baseline, and nothing is saved.
 //

@@ -71,10 +71,6 @@ type Quality struct {
 // IsMeasured reports whether quality was measured rather than guessed.
 func (q *Quality) IsMeasured() bool { return len(q.By) > 0 }
 
-// enoughRuns is on how many steps the baseline must have run before its own costs set its
-// expected ones right.
-const enoughRuns = 5
-
 // Result returns what the steps so far come to.
 func (a *Account) Result() Result { return a.Beside(a.Baseline) }
 
@@ -82,10 +78,10 @@ func (a *Account) Result() Result { return a.Beside(a.Baseline) }
 //
 // What a holdout of runs measures is beside it, and does not depend on the baseline that
 // is asked for.
-func (a *Account) Beside(baseline string) Result {
+func (a *Account) Beside(baseline string) (r Result) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	r := Result{Steps: a.steps, Unanswered: a.unanswered, SpentUSD: a.spent, ShadowUSD: a.shadowed, Shadows: a.shadows, Embeddings: a.embeddings, Quality: a.quality(), DiscardedUSD: a.discarded, VerdictsUSD: a.verdicts}
+	r = Result{Steps: a.steps, Unanswered: a.unanswered, SpentUSD: a.spent, ShadowUSD: a.shadowed, Shadows: a.shadows, Embeddings: a.embeddings, Quality: a.quality(), DiscardedUSD: a.discarded, VerdictsUSD: a.verdicts}
 	var ends mean
 	for _, v := range a.runs {
 		if !v.judged || !v.hasStep {
@@ -100,6 +96,7 @@ func (a *Account) Beside(baseline string) Result {
 	if c := a.holdout.Compare(); c.Baseline.Runs > 0 {
 		r.Holdout = &c
 	}
+	defer r.round()
 	names := a.candidates()
 	if len(names) == 0 || len(names) < 2 && !a.tabled {
 		return r
@@ -115,16 +112,19 @@ func (a *Account) Beside(baseline string) Result {
 	}
 	r.Measured, r.Estimated = m.ran, m.estimated
 	r.Compared, r.ComparedUSD = m.ran+m.estimated+m.failed, m.spent+a.shadowed
-	ratio := a.ratioOf(m)
-	if r.HasInterval = m.estimated == 0 || m.hasRatio(); m.estimated > 0 && r.HasInterval {
-		r.TwoStdErrorsUSD = m.twoStdErrors(ratio)
-	}
-	r.BaselineUSD = m.real + ratio*m.unseen
+	r.BaselineUSD, r.TwoStdErrorsUSD, r.HasInterval = a.baselineCost(m, m)
 	r.SavedUSD = r.BaselineUSD - r.ComparedUSD
 	if r.BaselineQuality = a.baselineRecorded.quality("recorded outcomes"); r.BaselineQuality.N == 0 {
 		r.BaselineQuality = Quality{Mean: m.quality.value(), N: m.quality.n}
 	}
 	return r
+}
+
+// round lets no amount end in digits that mean nothing.
+func (r *Result) round() {
+	for _, usd := range [...]*float64{&r.SpentUSD, &r.ShadowUSD, &r.ComparedUSD, &r.BaselineUSD, &r.TwoStdErrorsUSD, &r.SavedUSD, &r.DiscardedUSD, &r.VerdictsUSD} {
+		*usd = sdk.RoundUSD(*usd)
+	}
 }
 
 // BaselineCost returns what the baseline would have cost in one of the steps, and whether
@@ -135,40 +135,14 @@ func (a *Account) BaselineCost(t *sdk.Trace, baseline string) (float64, bool) {
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	cost, answered := CostOf(t, baseline)
-	for _, b := range t.Decisions[0].Models {
-		switch {
-		case b.Model != baseline:
-		case answered || t.Chosen == "":
-			return cost, true
-		default:
-			return a.ratioOf(a.of(baseline)) * b.CostUSD, true
-		}
+	i := slices.IndexFunc(t.Decisions[0].Models, func(b sdk.Belief) bool { return b.Model == baseline })
+	if i < 0 {
+		return 0, false
 	}
-	return 0, false
-}
-
-// ratioOf is what the model cost over what was expected of it, or that of all models where
-// it did not run often enough.
-func (s *sums) ratioOf(m *modelSums) float64 {
-	if m.hasRatio() {
-		return m.a / m.e
-	}
-	return s.ratio()
-}
-
-func (m *modelSums) hasRatio() bool { return m.ran >= enoughRuns && m.e > 0 }
-
-// twoStdErrors is the half width of the interval round ratio times the expected costs of
-// the steps that the model did not run in.
-func (m *modelSums) twoStdErrors(ratio float64) float64 {
-	// The variance of a real cost around ratio times the expected one.
-	residual := max(0, m.aa-2*ratio*m.ea+ratio*ratio*m.ee) * float64(m.ran) / float64(m.ran-1)
-	singles := 0.0
-	if m.ee > 0 {
-		singles = residual / m.ee * m.unseen2
-	}
-	return 2 * math.Sqrt(residual/(m.e*m.e)*m.unseen*m.unseen+singles)
+	var one modelSums
+	one.add(t, &t.Decisions[0].Models[i])
+	usd, _, _ := a.baselineCost(a.of(baseline), &one)
+	return usd, true
 }
 
 // quality is measured where anything measured it.

@@ -1,0 +1,25 @@
+package dialect
+
+import "testing"
+
+// Uses of tools that a server ran are counted where it bills them.
+func TestHostedCallsAreCounted(t *testing.T) {
+	for name, c := range map[string]struct {
+		read  func(*Reply) Reader
+		whole string
+		want  int
+	}{
+		"chat":      {chat{}.Reader, `{"choices":[{"message":{"content":"a"}}],"usage":{"prompt_tokens":1,"completion_tokens":1,"num_sources_used":3}}`, 3},
+		"messages":  {messages{}.Reader, `{"type":"message","content":[{"type":"text","text":"a"}],"stop_reason":"end_turn","usage":{"input_tokens":1,"output_tokens":1,"server_tool_use":{"web_search_requests":2}}}`, 2},
+		"responses": {responses{}.Reader, `{"status":"completed","output":[{"type":"web_search_call","action":{"type":"search"}},{"type":"web_search_call","action":{"type":"open_page"}},{"type":"file_search_call"},{"type":"message","content":[{"type":"output_text","text":"a"}]}],"usage":{"input_tokens":1,"output_tokens":1}}`, 2},
+		"gemini":    {gemini{}.Reader, `{"candidates":[{"content":{"parts":[{"text":"a"}]},"finishReason":"STOP","groundingMetadata":{"webSearchQueries":["a","b"]}}],"usageMetadata":{"promptTokenCount":1,"candidatesTokenCount":1}}`, 2},
+	} {
+		r := &Reply{}
+		if err := c.read(r).Whole([]byte(c.whole)); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		if u := r.Extra.Usage; u.HostedCalls != c.want || u.InputTokens != 1 {
+			t.Errorf("%s: %+v, want %d uses", name, u, c.want)
+		}
+	}
+}

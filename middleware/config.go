@@ -100,6 +100,8 @@ type ShadowConfig struct {
 	// Concurrency is how many shadows run at once, 0 means 16; 64 times as many wait. A
 	// step beyond that has no shadow, but a trace that says so.
 	Concurrency int
+	// Coin returns a number in [0, 1) that decides whether a step is shadowed; nil means random.
+	Coin func() float64
 }
 
 // SessionConfig is about staying with the model of a conversation.

@@ -17,6 +17,7 @@ import (
 type shadow struct {
 	m       *Model
 	engine  *step.Engine
+	coin    func() float64
 	slots   chan struct{} // a shadow that runs holds one
 	queue   chan struct{} // and one that waits for it
 	spent   *step.Memory
@@ -41,11 +42,16 @@ func newShadow(m, before *Model) (*shadow, error) {
 	c := m.c.Step
 	// One account for all shadows, apart from the caps of the application.
 	c.Ledger, c.CapWait, c.FailAtCap = shadowLedger{spent}, 0, false
+	c.Coin = nil // what shadows draw, in whatever order they end, changes no draw of the application's steps
 	engine, err := step.New(c)
 	if err != nil {
 		return nil, err
 	}
-	return &shadow{m: m, engine: engine, slots: make(chan struct{}, n), queue: make(chan struct{}, waitingPerSlot*n), spent: spent}, nil
+	coin := m.c.Shadow.Coin
+	if coin == nil {
+		coin = rand.Float64
+	}
+	return &shadow{m: m, engine: engine, coin: coin, slots: make(chan struct{}, n), queue: make(chan struct{}, waitingPerSlot*n), spent: spent}, nil
 }
 
 // shadowLedger books every query on one account.
@@ -59,7 +65,7 @@ func (l shadowLedger) Reserve(ctx context.Context, _ *sdk.Query, usd float64) (s
 // does not stream, fires no callbacks, and outlives the caller's context. One for which
 // too many wait already is left out, which its trace says.
 func (s *shadow) maybe(ctx context.Context, c *call) {
-	if rand.Float64() >= s.m.c.Shadow.Sample {
+	if s.coin() >= s.m.c.Shadow.Sample {
 		return
 	}
 	select {

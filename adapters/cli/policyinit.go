@@ -341,9 +341,9 @@ func firstPolicy(ctx context.Context, getenv func(string) string, dir, program, 
 	}
 	var without error
 	if program == programAgent && judge == "auto" {
-		three, err := trioOf(list)
+		pair, err := pairOf(list)
 		if err == nil {
-			return three.policy(found)
+			return pairPolicy(pair, list, found)
 		}
 		without = err
 	}
@@ -385,15 +385,16 @@ func firstLine(program, judge string, without error) string {
 	return "It saves nothing yet: nothing looks at the answers, so that every query goes to one model. What would: init --for agent (calls of tools are compared), --judge model, or a verifier of yours."
 }
 
-// policy returns the whole policy of a trio.
-func (t *trio) policy(found string) ([]byte, error) {
+// pairPolicy returns the whole policy of a pair among the models that the environment offers.
+func pairPolicy(pair *policies.Pair, list []offer, found string) ([]byte, error) {
 	var b strings.Builder
-	fmt.Fprintf(&b, "# %s\n%s# The language: docs/policies.md, or stepfall dev reference.\n\n", t.headline(), found)
-	for _, o := range []offer{t.cheap[0], t.cheap[1], t.large} {
+	fmt.Fprintf(&b, "# Expected: %s; the holdout measures it on yours.\n%s# The language: docs/policies.md, or stepfall dev reference.\n\n", pair.Expectation(), found)
+	for _, m := range append(pair.Cheap[:], pair.Large) {
+		o := list[slices.IndexFunc(list, func(o offer) bool { return o.name == m.Name })]
 		o.mean, o.timeout = 0, "60s" // its price says what is usual; steps of an agent are short
 		o.write(&b)
 	}
-	b.WriteString(t.blocks() + policyEnd)
+	b.WriteString(pairBlocks(pair) + policyEnd)
 	return policies.Format("policy.hcl", []byte(b.String()))
 }
 

@@ -83,6 +83,9 @@ type Options struct {
 	Callbacks    callbacks.Handler
 	Interceptors []func(middleware.Handler) middleware.Handler
 	Checks       []step.Check
+
+	// guesses are the mean qualities that Wrap believes in where nothing looks, by model of the policy.
+	guesses []float64
 }
 
 // Router is a policy at work: an llms.Model. It is safe for concurrent use.

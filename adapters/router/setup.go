@@ -84,14 +84,15 @@ func (s *setup) configure(ctx context.Context, r *Router) (middleware.Config, er
 	if p.Retry.BreakAfter == 0 {
 		c.Breaker.Failures = -1
 	}
+	seed := cmp.Or(o.Seed, rand.Uint64())
 	if p.Shadow != nil {
-		c.Shadow = middleware.ShadowConfig{Sample: p.Shadow.Share, CapUSD: p.Shadow.MaxUSD}
+		c.Shadow = middleware.ShadowConfig{Sample: p.Shadow.Share, CapUSD: p.Shadow.MaxUSD, Coin: newCoin(^seed)}
 	}
 	plugins, err := s.plugins(o)
 	if err != nil {
 		return c, err
 	}
-	a, err := Assemble(p, cmp.Or(r.o.Seed, rand.Uint64()), time.Now, plugins)
+	a, err := Assemble(p, seed, time.Now, plugins)
 	if err != nil {
 		return c, err
 	}
@@ -102,6 +103,9 @@ func (s *setup) configure(ctx context.Context, r *Router) (middleware.Config, er
 	}
 	for i, candidate := range a.Step.Candidates {
 		m := &p.Models[i]
+		if o.guesses != nil {
+			candidate.Quality.Mean = o.guesses[i]
+		}
 		var servers []middleware.Deployment
 		if !m.Shares() {
 			if servers, err = s.deployments(m, o); err != nil {

@@ -26,25 +26,61 @@ import (
 // are Options.Models, by the names under which providers serve them: prices, limits and
 // capabilities come from the catalogue ("stepfall catalog" lists it).
 // WorthUSD is what a right answer is worth, in US dollars. Options.Verify tells right
-// answers from wrong ones, and makes it a cascade from the cheapest model up; without it
-// each query goes to one model, unless a free check rejects its answer, and a warning
-// says so. Dearer models are believed to answer better; what is known better goes into a
-// policy.
+// answers from wrong ones, and makes it a cascade from the cheapest model up. Without it,
+// where tools are offered, two cheap models of different makers are asked before the dearest
+// one, if there are any that are cheap enough ([policies.Policy.CheapPair]): where their
+// answers are the same the step ends, and after one where they differ the dearest does the
+// rest of the run. Any other query goes to one model, unless a free check rejects its
+// answer, and a warning says so. Dearer models are believed to answer better; what is known
+// better goes into a policy.
 func Wrap(ctx context.Context, worthUSD float64, o Options) (*Router, error) {
 	value := policies.Policy{Strategy: policies.Strategy{Kind: cascade.NameCascadeRoute, WorthUSD: worthUSD}}
 	for _, name := range slices.Sorted(maps.Keys(o.Models)) {
 		value.Models = append(value.Models, policies.Model{Name: name, Provider: "go"})
 	}
-	p, err := policies.New("wrapped models", &value, o.load())
+	load := func() (*policies.Policy, error) {
+		p, err := policies.New("wrapped models", &value, o.load())
+		if err != nil {
+			return nil, fmt.Errorf("wrapping models: %w\nWhat the catalogue does not know goes into a policy: provider = \"go\" and a price block", err)
+		}
+		return p, nil
+	}
+	p, err := load()
 	if err != nil {
-		return nil, fmt.Errorf("wrapping models: %w\nWhat the catalogue does not know goes into a policy: provider = \"go\" and a price block", err)
+		return nil, err
+	}
+	if pair, err := p.CheapPair(); err == nil && o.Verify == nil {
+		comparePair(&value, pair)
+		routed := p.Warnings
+		if p, err = load(); err != nil {
+			return nil, err
+		}
+		for _, d := range routed {
+			if !slices.Contains(p.Warnings, d) {
+				d.Summary = "queries without tools: " + d.Summary
+				p.Warnings = append(p.Warnings, d)
+			}
+		}
 	}
 	slices.SortFunc(p.Models, func(a, b policies.Model) int { return cmp.Compare(a.Price.Output, b.Price.Output) })
 	for i := range p.Models {
-		p.Models[i].Quality.Mean = 0.55 + 0.2*float64(i)/float64(max(1, len(p.Models)-1))
+		o.guesses = append(o.guesses, 0.55+0.2*float64(i)/float64(max(1, len(p.Models)-1)))
 	}
 	warn(o.Logger, p)
 	return New(ctx, p, o)
+}
+
+// comparePair has the answers of a pair compared in steps that offer tools, as `stepfall
+// policy init` does.
+func comparePair(p *policies.Policy, pair *policies.Pair) {
+	tools := []string{"*"}
+	p.Estimators = []policies.Estimator{{Name: "agreement", Plugin: "agreement", When: policies.When{Tools: tools}}}
+	p.Matches = []policies.Match{
+		{Name: "hard", Models: []string{pair.Large.Name}, When: policies.When{Tools: tools, Setbacks: 1}, Strategy: &p.Strategy},
+		{Name: "tools", When: policies.When{Tools: tools}, Strategy: &policies.Strategy{
+			Kind: cascade.NameThreshold, Order: []string{pair.Cheap[0].Name, pair.Cheap[1].Name, pair.Large.Name}, Threshold: []float64{0.9}, Parallel: true,
+		}},
+	}
 }
 
 // load returns how a policy is loaded for a router: keys that it names must be there.

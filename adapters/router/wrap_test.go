@@ -4,12 +4,17 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"fmt"
 	"log/slog"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
+	"sync"
 	"testing"
 
+	"github.com/hashicorp/go-hclog"
 	"github.com/tmc/langchaingo/llms"
 
 	"github.com/stepfall/stepfall/adapters/full"
@@ -197,4 +202,106 @@ type unasked struct{ t *testing.T }
 func (u unasked) Verify(context.Context, *sdk.VerifyRequest) (*sdk.Verdict, error) {
 	u.t.Error("the verifier is asked about a chat")
 	return &sdk.Verdict{}, nil
+}
+
+// Of two cheap models of different makers and a large one, calls of tools are compared: the
+// large one is asked where they differ, and in the rest of such a run. Queries without tools,
+// and those of a program that judges for itself, go as before.
+func TestWrapCompares(t *testing.T) {
+	o := router.Options{Seed: 1, Models: map[string]llms.Model{
+		"gpt-4.1-mini": caller(`{"n": 1, "s": "a"}`), "mistral-small-latest": caller(`{"s": " a ", "n": 1.0}`), "claude-sonnet-4-5": caller(`{"n": 3}`),
+	}}
+	tools := []llms.CallOption{llms.WithTools([]llms.Tool{{Type: "function", Function: &llms.FunctionDefinition{Name: "find", Parameters: map[string]any{"type": "object"}}}})}
+	ask := func(t *testing.T, model llms.Model, run string, options ...llms.CallOption) string {
+		t.Helper()
+		ctx, report := middleware.WithReport(middleware.WithInfo(t.Context(), middleware.Info{Run: run}))
+		if _, err := model.GenerateContent(ctx, []llms.MessageContent{llms.TextParts(llms.ChatMessageTypeHuman, "find a")}, options...); err != nil {
+			t.Fatal(err)
+		}
+		var asked []string
+		for _, call := range report.Steps()[0].Calls {
+			asked = append(asked, call.Model)
+		}
+		slices.Sort(asked)
+		return strings.Join(asked, " ")
+	}
+	const both, all, large = "gpt-4.1-mini mistral-small-latest", "claude-sonnet-4-5 gpt-4.1-mini mistral-small-latest", "claude-sonnet-4-5"
+	var model *router.Router
+	log := logged(t, func() {
+		var err error
+		if model, err = router.Wrap(t.Context(), 0.05, o); err != nil {
+			t.Fatal(err)
+		}
+	})
+	defer model.Close()
+	if !strings.Contains(log, "queries without tools: nothing looks at the answers") {
+		t.Errorf("the log says %q", log)
+	}
+	if got := ask(t, model, "1", tools...) + ", " + ask(t, model, "1", tools...); got != both+", "+both {
+		t.Errorf("asked %s where two agree", got)
+	}
+	chat, err := router.Wrap(t.Context(), 0.05, router.Options{Models: map[string]llms.Model{"gpt-4.1-mini": says("a"), "mistral-small-latest": says("b"), "claude-sonnet-4-5": says("c")}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer chat.Close()
+	if got := ask(t, chat, "1"); strings.Contains(got, " ") {
+		t.Errorf("asked %s without tools", got)
+	}
+	o.Models["mistral-small-latest"] = caller(`{"n": 2}`)
+	differing, err := router.Wrap(t.Context(), 0.05, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer differing.Close()
+	if got := ask(t, differing, "1", tools...) + ", " + ask(t, differing, "1", tools...) + ", " + ask(t, differing, "2", tools...); got != all+", "+large+", "+all {
+		t.Errorf("asked %s where two differ", got)
+	}
+	o.Verify = func(context.Context, *sdk.VerifyRequest) (*sdk.Verdict, error) {
+		return &sdk.Verdict{Outcome: sdk.Passed}, nil
+	}
+	judged, err := router.Wrap(t.Context(), 0.05, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer judged.Close()
+	if got := ask(t, judged, "1", tools...); strings.Contains(got, " ") {
+		t.Errorf("asked %s though the first answer passed", got)
+	}
+}
+
+// Which steps are shadowed follows the seed.
+func TestShadowsFollowTheSeed(t *testing.T) {
+	shadowed := func() (drawn string) {
+		p, err := policies.Parse("policy.hcl", []byte("mode = \"shadow\"\nbaseline = \"large\"\nshadow {\n  share = 0.5\n  max_usd = 100\n}\n"+strings.ReplaceAll(pairPolicy, "\n  price", "\n  max_output_tokens = 100\n  price")), policies.LoadOptions{WithoutSecrets: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var mu sync.Mutex
+		byID := map[string]bool{}
+		model, err := router.New(t.Context(), p, router.Options{Seed: 7, Logger: hclog.NewNullLogger(), Traces: func(_ context.Context, trace *sdk.Trace) {
+			mu.Lock()
+			defer mu.Unlock()
+			byID[trace.QueryID] = byID[trace.QueryID] || trace.Mode == middleware.ShadowAlternative
+		}, Models: map[string]llms.Model{"mini": says("a"), "flash": says("b"), "large": says("c")}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := range 40 {
+			ctx := middleware.WithInfo(t.Context(), middleware.Info{QueryID: fmt.Sprintf("%02d", i)})
+			if _, err := llms.GenerateFromSinglePrompt(ctx, model, "q"); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := model.Close(); err != nil {
+			t.Fatal(err)
+		}
+		for _, id := range slices.Sorted(maps.Keys(byID)) {
+			drawn += map[bool]string{true: "s", false: "."}[byID[id]]
+		}
+		return drawn
+	}
+	if a, b := shadowed(), shadowed(); a != b || strings.Count(a, "s") < 8 || strings.Count(a, "s") > 32 {
+		t.Errorf("%s, then %s", a, b)
+	}
 }

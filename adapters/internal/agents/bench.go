@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"github.com/hashicorp/go-hclog"
+	"github.com/tmc/langchaingo/llms"
 
 	"github.com/stepfall/stepfall/adapters/full"
 	"github.com/stepfall/stepfall/adapters/router"
@@ -48,9 +49,9 @@ type Bench struct {
 // ended is reported.
 type tasks struct{ learning, reported bool }
 
-// run does tasks of the agents under a policy.
-func (b *Bench) run(ctx context.Context, text string, verify func(*Cast) sdk.VerifierFunc, which tasks) ([]Run, error) {
-	p, err := policies.Parse(filepath.Join(b.Dir, "policy.hcl"), []byte(text), policies.LoadOptions{Looked: verify != nil})
+// run does tasks of the agents at a road, under its policy.
+func (b *Bench) run(ctx context.Context, road *Road, text string, which tasks) ([]Run, error) {
+	p, err := policies.Parse(filepath.Join(b.Dir, "policy.hcl"), []byte(text), policies.LoadOptions{Looked: road.Verify != nil})
 	if err != nil {
 		return nil, err
 	}
@@ -69,16 +70,39 @@ func (b *Bench) run(ctx context.Context, text string, verify func(*Cast) sdk.Ver
 			m.Provider, m.API, m.BaseURL = "openai", "chat", server.URL()
 		}
 	}
-	o := router.Options{Seed: 1, Logger: hclog.NewNullLogger()}
-	if verify != nil {
-		o.Verify = verify(cast)
+	o := full.Complete(router.Options{Seed: 1, Logger: hclog.NewNullLogger()})
+	if road.Verify != nil {
+		o.Verify = road.Verify(cast)
 	}
-	model, err := router.New(ctx, p, full.Complete(o))
+	open := func() (*router.Router, error) { return router.New(ctx, p, o) }
+	if road.Wrap {
+		if o.Models, err = clients(p, o.Providers); err != nil {
+			return nil, err
+		}
+		for _, m := range p.Models {
+			served[m.Served] = m.Served
+		}
+		open = func() (*router.Router, error) { return router.Wrap(ctx, 0.05, o) }
+	}
+	model, err := open()
 	if err != nil {
 		return nil, err
 	}
 	runs, err := b.do(ctx, model, served, which)
 	return runs, errors.Join(err, model.Close())
+}
+
+// clients returns the models of a policy as a program has them in hand.
+func clients(p *policies.Policy, providers map[string]middleware.OpenClient) (map[string]llms.Model, error) {
+	models := map[string]llms.Model{}
+	for _, m := range p.Models {
+		model, err := providers[m.Provider](middleware.ClientConfig{Model: m.Served, BaseURL: m.BaseURL, API: m.API, APIKey: "scripted", MaxOutputTokens: m.MaxOutputTokens})
+		if err != nil {
+			return nil, err
+		}
+		models[m.Served] = model
+	}
+	return models, nil
 }
 
 func (b *Bench) do(ctx context.Context, model *router.Router, served map[string]string, which tasks) ([]Run, error) {
@@ -283,7 +307,7 @@ func (b *Bench) Measure(ctx context.Context, road Road) (*Row, error) {
 	row := &Row{Road: road}
 	policy, err := road.Make(ctx, b)
 	if err == nil {
-		row.Runs, err = b.run(ctx, policy, road.Verify, tasks{})
+		row.Runs, err = b.run(ctx, &road, policy, tasks{})
 	}
 	if ctx.Err() != nil {
 		return nil, ctx.Err()

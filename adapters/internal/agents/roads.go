@@ -22,6 +22,9 @@ type Road struct {
 	// Verify, when not nil, is what the program adds to the policy: it judges answers, and may know
 	// the truth from the models.
 	Verify func(*Cast) sdk.VerifierFunc
+	// Wrap says that the program hands the models of the policy to router.Wrap, and that
+	// nothing else of the policy counts.
+	Wrap bool
 }
 
 // model writes a policy's model block as `stepfall policy init` does.
@@ -94,6 +97,7 @@ func Roads(isReal bool) []Road {
 		fixedRoad("verifier-judge, the small model judges", "docs/first-party-plugins.md", cascadePolicy(judgedBySmall)),
 		fixedRoad("agreement of gpt-4.1-mini and mistral-small-latest", "docs/first-party-plugins.md", agreeing),
 		{Name: "estimator-logprob, trained on steps that a model judged", Page: "docs/first-party-plugins.md", Make: logProbs},
+		wrappedRoad(),
 		verifiedRoad("`Wrap` with a `Verify` that looks at final answers", "docs/middleware.md", finalAnswers),
 		{Name: "shadow, fit, enforce; a model judges", Page: "docs/operating.md", Make: verdictsPolicy},
 		fittedPair("shadow, fit, enforce; nothing judges", false),
@@ -131,7 +135,7 @@ func (b *Bench) stepfall(ctx context.Context, args ...string) (string, error) {
 // recordTraces runs the tasks for learning under a policy and returns the file of its traces.
 func (b *Bench) recordTraces(ctx context.Context, name, policy string, reported bool) (string, error) {
 	file := name + ".jsonl"
-	_, err := b.run(ctx, policy+fmt.Sprintf("trace {\n  file = %q\n}\n", file), nil, tasks{learning: true, reported: reported})
+	_, err := b.run(ctx, &Road{}, policy+fmt.Sprintf("trace {\n  file = %q\n}\n", file), tasks{learning: true, reported: reported})
 	return file, err
 }
 
@@ -188,6 +192,13 @@ func (b *Bench) fitProfile(ctx context.Context, name, traces, policy string, fla
 	}
 	_, err := b.stepfall(ctx, append([]string{"fit", "--policy", file, "--outcomes", traces, "--out", profile}, flags...)...)
 	return strings.Replace(policy, "worth_usd = 0.05", "", 1) + fmt.Sprintf("fit {\n  profile = %q\n}\n", profile), err
+}
+
+// wrappedRoad hands three models to router.Wrap, without a policy and without a judge.
+func wrappedRoad() Road {
+	road := fixedRoad("`Wrap` of gpt-4.1-mini, mistral-small-latest and claude-sonnet-4-5", "docs/middleware.md", agreeing)
+	road.Wrap = true
+	return road
 }
 
 // verifiedRoad makes a road of a func that judges.

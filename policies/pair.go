@@ -1,0 +1,95 @@
+package policies
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+)
+
+// A Pair is two cheap models of different makers before a large one: where the calls of the
+// two are the same the step of an agent ends, else the large one is asked.
+type Pair struct {
+	Cheap [2]*Model
+	Large *Model
+	// Cost is what is expected of the cascade, as a share of always asking the large model.
+	Cost float64
+}
+
+const (
+	// agreeShare is on how many of 1,700 recorded function calls (BFCL) two cheap models of
+	// different makers agree. They are then right as often as the large one.
+	agreeShare = 0.73
+	// runSteps is how many steps a run is taken to have.
+	runSteps = 5
+	// leastSaving is the expected share that is worth a cascade.
+	leastSaving = 0.15
+)
+
+// ErrNoPair is why there is no [Pair]: two cheap models of different makers are missing.
+var ErrNoPair = errors.New("that takes two cheap models of different makers before a large one")
+
+// CheapPair returns the two cheap models of different makers that are expected to cost least
+// before the dearest model of all, or the reason why there are none. Models without tools, and
+// those that cost nothing, are left out: nothing says how far the latter are below the large one.
+func (p *Policy) CheapPair() (*Pair, error) {
+	var list []*Model
+	for i := range p.Models {
+		if m := &p.Models[i]; slices.Contains(m.Capabilities, "tools") && stepPrice(m) > 0 {
+			list = append(list, m)
+		}
+	}
+	if len(list) == 0 {
+		return nil, ErrNoPair
+	}
+	slices.SortStableFunc(list, func(a, b *Model) int { return cmp.Compare(stepPrice(a), stepPrice(b)) })
+	dearest := len(list) - 1
+	best := Pair{Large: list[dearest], Cost: math.Inf(1)}
+	for i, a := range list[:dearest] {
+		for _, b := range list[i+1 : dearest] {
+			if p.maker(a) == p.maker(b) {
+				continue
+			}
+			if cost := pairCost((stepPrice(a) + stepPrice(b)) / stepPrice(best.Large)); cost < best.Cost {
+				best.Cheap, best.Cost = [2]*Model{a, b}, cost
+			}
+		}
+	}
+	switch {
+	case best.Cheap[0] == nil:
+		return nil, ErrNoPair
+	case best.Cost > 1-leastSaving:
+		return nil, fmt.Errorf("%s and %s are not cheap enough beside %s: %.0f %% of its cost is expected; a cheaper model of each maker would do",
+			best.Cheap[0].Served, best.Cheap[1].Served, best.Large.Served, 100*best.Cost)
+	}
+	return &best, nil
+}
+
+// Expectation says what the pair is expected to save, and on what that rests.
+func (pair *Pair) Expectation() string {
+	return fmt.Sprintf("about %.0f %% saved of always asking %s. It rests on their prices, and on 1,700 recorded function calls where such models agreed on %.0f %% "+
+		"and were then right as often as the large one, in runs of %d steps", 100*(1-pair.Cost), pair.Large.Served, 100*agreeShare, runSteps)
+}
+
+// stepPrice orders models by what a step costs: a prompt is some five times as long as a call.
+func stepPrice(m *Model) float64 { return 5*m.Price.Input + m.Price.Output }
+
+// maker returns who made a model: who serves it and where or, where the program hands it
+// over, who serves it by the catalogue.
+func (p *Policy) maker(m *Model) string {
+	if facts := p.facts(m); m.Provider == "go" && facts != nil {
+		who, _, _ := strings.Cut(facts.Name, "/")
+		return who
+	}
+	return m.Provider + " " + m.BaseURL
+}
+
+// pairCost is what the cascade of a pair that costs such a share of the large model is
+// expected to cost, as a share of it: both and, where they differ, the large model, until
+// they differ for the first time in a run, and the large model alone after that.
+func pairCost(pair float64) float64 {
+	together := (1 - math.Pow(agreeShare, runSteps)) / (1 - agreeShare) / runSteps
+	return together*(pair+1-agreeShare) + 1 - together
+}

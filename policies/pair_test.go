@@ -1,0 +1,92 @@
+package policies
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"strings"
+	"testing"
+)
+
+// Of all pairs the two that cost least are taken, of different makers, before the dearest; what
+// costs nothing is left out. Prices are the catalogue's: 5 tokens in for each one out.
+func TestCheapPair(t *testing.T) {
+	const free = "ollama/home"
+	pairOf := func(t *testing.T, models ...string) (*Pair, error) {
+		t.Helper()
+		var text strings.Builder
+		text.WriteString("strategy \"route\" {\n  worth_usd = 1\n}\n")
+		for _, name := range models {
+			provider, served, _ := strings.Cut(name, "/")
+			price := ""
+			if name == free {
+				price = "  capabilities = [\"tools\"]\n  price {\n    free = true\n  }\n"
+			}
+			fmt.Fprintf(&text, "model %q {\n  provider = %q\n%s}\n", served, provider, price)
+		}
+		p, err := Parse("policy.hcl", []byte(text.String()), LoadOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return p.CheapPair()
+	}
+	mini, openai, haiku, sonnet, mistral := "openai/gpt-4.1-mini", "openai/gpt-4.1", "anthropic/claude-haiku-4-5", "anthropic/claude-sonnet-4-5", "mistral/mistral-small-latest"
+	for name, models := range map[string][]string{
+		"all":         {mini, openai, haiku, sonnet, mistral, free},
+		"handed over": {"go/gpt-4.1-mini", "go/claude-sonnet-4-5", "go/mistral-small-latest"},
+	} {
+		// mistral-small 5 * 0.1 + 0.3, gpt-4.1-mini 5 * 0.4 + 1.6, claude-sonnet-4-5 5 * 3 + 15.
+		pair, err := pairOf(t, models...)
+		if err != nil {
+			t.Fatal(name, err)
+		}
+		if got := pair.Cheap[0].Name + " " + pair.Cheap[1].Name + " " + pair.Large.Name; got != "mistral-small-latest gpt-4.1-mini claude-sonnet-4-5" || math.Abs(pair.Cost-pairCost(4.4/30)) > 1e-9 {
+			t.Errorf("%s: %s at %v of the cost", name, got, pair.Cost)
+		}
+	}
+	for name, models := range map[string][]string{
+		"one maker":        {mini, openai},
+		"free":             {free},
+		"two of a maker":   {mini, openai, free},
+		"one maker, go":    {"go/gpt-4.1-mini", "go/gpt-4.1-nano", "go/gpt-4.1"},
+		"embeddings alone": {mini, "openai/text-embedding-3-small", sonnet},
+	} {
+		if pair, err := pairOf(t, models...); !errors.Is(err, ErrNoPair) {
+			t.Errorf("%s: %+v, %v", name, pair, err)
+		}
+	}
+	// gpt-4.1-mini and claude-haiku-4-5 before gpt-4.1: 13.6 of 18.
+	if pair, err := pairOf(t, mini, openai, haiku); err == nil || !strings.Contains(err.Error(), "not cheap enough") {
+		t.Errorf("%+v, %v", pair, err)
+	}
+}
+
+// The cost of the cascade of a run is that of a walk through all runs: each step agrees or not,
+// and after the first that does not the large model goes on alone.
+func TestPairCost(t *testing.T) {
+	const pair = 0.15
+	want := 0.0
+	for way := range 1 << runSteps {
+		chance, cost, hard := 1.0, 0.0, false
+		for i := range runSteps {
+			agrees := way>>i&1 == 1
+			if agrees {
+				chance *= agreeShare
+			} else {
+				chance *= 1 - agreeShare
+			}
+			switch {
+			case hard:
+				cost++
+			case agrees:
+				cost += pair
+			default:
+				cost, hard = cost+pair+1, true
+			}
+		}
+		want += chance * cost / runSteps
+	}
+	if got := pairCost(pair); math.Abs(got-want) > 1e-12 {
+		t.Errorf("%v, want %v", got, want)
+	}
+}

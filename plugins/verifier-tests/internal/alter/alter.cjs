@@ -12,12 +12,26 @@ const word = () => Array.from({ length: 6 }, () => "abcdefghijklmnopqrstuvwxyz"[
 
 const EQUAL = /^((not)?(Deep)?(Strict)?Equal|equals?|strictEqual|deepEqual|deepStrictEqual|partialDeepStrictEqual|same|is|eq|eql|include|toBe|toEqual|toStrictEqual|toContain|toHaveLength|toMatchObject|toBeCloseTo)$/;
 const COMPARER = /^_*(is)?(eq|equals?|equalTo|same|sameAs|identical|isDeepStrictEqual|startsWith|endsWith|includes)$/i;
+// What functions are called that return nothing, or 0, where their arguments are the same.
+const DIFFERENCE = /^_*(\w+_)?(cmp|compare(To)?|diff(erence|erences)?|mismatch(es)?)_*$/i;
 const INVERSE = { notEqual: "equal", notStrictEqual: "strictEqual", notDeepEqual: "deepEqual", notDeepStrictEqual: "deepStrictEqual", match: "doesNotMatch", doesNotMatch: "match" };
 const RAISES = new Set(["throws", "rejects"]);
 const READS = /^(read|load|open)/i;
 const MACHINE = /\b(argv|env|platform|version|versions)\b/;
 // The kinds of alterations, the best first, as in alter.py.
 const LITERAL = 0, DATA = 1, VALUE = 2, TRUTH = 3;
+
+// otherText returns another text of the same form, as in text.go.
+function otherText(text) {
+  const pick = (from) => from[draw(from.length)];
+  const digits = text.match(/[0-9]/g) || [];
+  const escapes = text.includes("\\");
+  if (digits.length > 1 && !escapes) return text.replace(/[0-9]/g, (d) => pick("123456789".replace(d, "")));
+  const own = text.match(/[a-z]/gi) || (digits.length > 0 ? digits : "abcdefghijklmnopqrstuvwxyz");
+  const last = escapes ? -1 : text.search(/[a-z0-9][^a-z0-9]*$/i);
+  const end = last < 0 ? text.length : last + 1;
+  return text.slice(0, end) + Array.from({ length: 3 + draw(3) }, () => pick(own)).join("") + text.slice(end);
+}
 
 function parse(text) {
   const options = { ecmaVersion: "latest", allowHashBang: true, allowReturnOutsideFunction: true, allowAwaitOutsideFunction: true };
@@ -78,6 +92,7 @@ function alter({ path, text }) {
   function boundIn(name, nodes) {
     return nodes.flatMap((node) => {
       if (node.type === "VariableDeclarator" && node.init) return members(node.id, name, () => [node.init]);
+      if (node.type === "AssignmentExpression" && node.operator === "=") return members(node.left, name, () => [node.right]);
       if (node.type === "ForOfStatement" && node.left.type === "VariableDeclaration") return members(node.left.declarations[0].id, name, () => items(node.right));
       if (node.type === "CallExpression" && nameOf(node) === "forEach" && node.arguments[0] && node.arguments[0].params) {
         return node.arguments[0].params.slice(0, 1).flatMap((target) => members(target, name, () => items(node.callee.object)));
@@ -110,7 +125,7 @@ function alter({ path, text }) {
     const values = bound(node.name);
     const others = nodes.filter((n) => within(n, scope) || !found.some(({ node }) => within(n, node)));
     const tells = (n) => n.type === "TemplateLiteral" || (n.type === "CallExpression" && /^(log|error|warn|push|fail)$/.test(nameOf(n)));
-    const given = new Set(nodes.flatMap((n) => (n.type === "VariableDeclarator" ? [n.id] : n.type === "Property" ? [n.key, n.value] : n.type === "ArrayPattern" ? n.elements : n.type === "ObjectPattern" ? n.properties.map((p) => p.value) : n.params || [])));
+    const given = new Set(nodes.flatMap((n) => (n.type === "VariableDeclarator" ? [n.id] : n.type === "AssignmentExpression" ? [n.left] : n.type === "Property" ? [n.key, n.value] : n.type === "ArrayPattern" ? n.elements : n.type === "ObjectPattern" ? n.properties.map((p) => p.value) : n.params || [])));
     for (const n of nodes.filter(tells)) walk.full(n, (inner) => given.add(inner));
     for (const n of nodes.filter((n) => n.type === "CallExpression" && /^(test|it)$/.test(nameOf(n)) && n.arguments[0])) walk.full(n.arguments[0], (inner) => given.add(inner));
     return others.some((n) => n.type === "Identifier" && n.name === node.name && !given.has(n) && !sites.has(n.start)) ? [] : values;
@@ -127,8 +142,7 @@ function alter({ path, text }) {
     if (typeof node.value === "number") return String(node.value + 1 + draw(97));
     if (typeof node.value === "boolean") return String(!node.value);
     const old = source(node);
-    const added = /^.\d+.$/.test(old) ? String(1 + draw(97)) : /^.[A-Z]+.$/.test(old) ? word().toUpperCase() : word();
-    return old.slice(0, -1) + added + old.slice(-1);
+    return old[0] + otherText(old.slice(1, -1)) + old.slice(-1);
   }
   function expected(node) {
     sites.add(node.start);
@@ -145,26 +159,41 @@ function alter({ path, text }) {
   }
   function truth(node) {
     if (node.type === "LogicalExpression") return [node.left, node.right].forEach(truth);
+    if (compares(node)) return;
     if (node.type === "BinaryExpression" && /^===?$/.test(node.operator)) return oneOf(node.left, node.right);
-    if (node.type === "CallExpression" && COMPARER.test(nameOf(node)) && node.arguments.length > 0) {
-      const [first, second] = node.arguments;
-      return second ? oneOf(first, second) : node.callee.object ? oneOf(node.callee.object, first) : expected(first);
-    }
     put(TRUTH, node, [node.start, node.end, `!(${source(node)})`]);
   }
+  // compares alters what a call compares that must be true, or whose result must be so.
+  function compares(node) {
+    let names = COMPARER;
+    if (node.type === "UnaryExpression" && node.operator === "!") [names, node] = [DIFFERENCE, node.argument];
+    else if (node.type === "BinaryExpression" && /^===?$/.test(node.operator)) {
+      const [result, call] = node.left.type === "Literal" ? [node.left, node.right] : [node.right, node.left];
+      if (result.type !== "Literal" || (result.value && result.value !== true)) return false;
+      [names, node] = [result.value ? COMPARER : DIFFERENCE, call];
+    }
+    if (node.type !== "CallExpression" || !names.test(nameOf(node)) || node.arguments.length === 0) return false;
+    const [first, second] = node.arguments;
+    if (second) oneOf(first, second);
+    else if (node.callee.object) oneOf(node.callee.object, first);
+    else expected(first);
+    return true;
+  }
+  const equality = (left, right) => ({ type: "BinaryExpression", operator: "===", left, right });
   function assertion(node) {
     const name = nameOf(node);
     const [first, second] = node.arguments;
     const object = node.callee.object;
     if (object && /^to[A-Z]/.test(name) && /\bexpect\(/.test(source(object))) {
       const inverted = object.property && object.property.name === "not";
-      if (first && EQUAL.test(name) && !inverted) return expected(first);
+      const actual = object.arguments && object.arguments[0];
+      if (first && EQUAL.test(name) && !inverted) return (actual && compares(equality(actual, first))) || expected(first);
       const edit = inverted ? [object.object.end, object.end, ""] : [object.end, object.end, ".not"];
       return kinds[TRUTH].push(request.way === "reach" ? [object.start, object.start, fail + ","] : edit);
     }
     if (!first) return;
     if (INVERSE[name] && object) return put(TRUTH, first, [node.callee.property.start, node.callee.property.end, INVERSE[name]]);
-    if (EQUAL.test(name) && second && second.type !== "SpreadElement") return oneOf(first, second);
+    if (EQUAL.test(name) && second && second.type !== "SpreadElement") return compares(equality(first, second)) || oneOf(first, second);
     if (name === "ok" || name === "assert") return truth(first);
     if (RAISES.has(name)) return put(VALUE, first, [first.start, first.end, name === "throws" ? "() => {}" : "Promise.resolve()"]);
     if (object || !/^(assert|check|expect|same|equal)/i.test(name) || !second) return;
@@ -227,7 +256,7 @@ function alter({ path, text }) {
   if (out.includes(prefix)) out += `
 function ${prefix}mut(v) {
   if (typeof v === "number") return Number.isFinite(v) ? 2 * v + ${3 + draw(97)} : 0;
-  if (typeof v === "string") return v + "${word()}";
+  if (typeof v === "string") return v + (v.replace(/\\W/g, "").slice(-3) || "${word()}");
   if (typeof v === "boolean") return !v;
   return { ${word()}: v };
 }

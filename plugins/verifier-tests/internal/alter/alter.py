@@ -15,6 +15,8 @@ for one, other in (pair.split(":") for pair in "True:False IsNone:IsNotNone NotE
 # What functions and methods are called that compare in the place of an operator, and
 # helpers of projects in the place of an assertion.
 COMPARER = re.compile(r"_*(is_?)?(eq|equals?|equal_?to|same(_?as)?|identical|match(es)?|array_equal|allclose|isclose|startswith|endswith)_*$", re.I)
+# What functions are called that return nothing, or 0, where their arguments are the same.
+DIFFERENCE = re.compile(r"_*(\w+_)?(cmp|compare(_?to)?|diff(erence|erences)?|mismatch(es)?)_*$", re.I)
 HELPER = re.compile(r"(assert|check|expect|same|equal)(?!.*_(call|output)$)", re.I)
 # What functions are called that only put their arguments together, beside classes.
 MAKER = re.compile(r"[A-Z]\w*$|(approx|array|bytes|date|datetime|deque|dict|frozenset|list|set|sorted|timedelta|tuple)$")
@@ -32,8 +34,8 @@ HELPERS = '''
 def @mut(v):
     if isinstance(v, bool): return not v
     if isinstance(v, (int, float, complex)): return 2 * v + @number if v == v and v - v == 0 else 0
-    if isinstance(v, str): return v + "@word"
-    if isinstance(v, bytes): return v + b"@word"
+    if isinstance(v, str): return v + "".join(c for c in v if c.isalnum())[-3:] + ("" if any(map(str.isalnum, v)) else "@word")
+    if isinstance(v, bytes): return v + (v.strip()[-3:] or b"@word")
     if type(v) in (list, tuple) and v: return type(v)([@mut(v[0]), *v[1:]])
     if type(v) is dict and v: return {**v, next(iter(v)): @mut(v[next(iter(v))])}
     if isinstance(v, (list, set, frozenset, tuple, dict)): return [*v, object()]
@@ -137,9 +139,26 @@ class Alteration:
             for decorator in getattr(scope, "decorator_list", []):
                 if isinstance(decorator, ast.Call) and called(decorator) == "parametrize" and len(decorator.args) > 1:
                     found += self.parameters(decorator, name)
+            if scope is not self.tree and name in [a.arg for a in scope.args.args]:
+                found += self.fixture(name)
             given = any(isinstance(n, ast.Name) and n.id == name and isinstance(n.ctx, ast.Store) for n in ast.walk(scope))
             if found or given or scope is self.tree or name in [a.arg for a in scope.args.args]:
                 return found
+
+    def fixture(self, name):
+        """What a fixture of the file gives the tests that ask for it."""
+        for node in self.tree.body:
+            if isinstance(node, ast.FunctionDef) and node.name == name and any("fixture" in self.text(d) for d in node.decorator_list):
+                return [n.value for n in ast.walk(node) if isinstance(n, (ast.Return, ast.Yield)) and n.value]
+        return []
+
+    def attribute(self, name):
+        """What the attribute of a test's class is given."""
+        found = []
+        for node in ast.walk(self.tree):
+            inner = node.body if isinstance(node, ast.ClassDef) else [node]
+            found += [n.value for n in inner if isinstance(n, ast.Assign) for t in n.targets if getattr(t, "attr" if n is node else "id", "") == name]
+        return found
 
     def parameters(self, decorator, name):
         names = decorator.args[0]
@@ -166,8 +185,10 @@ class Alteration:
         if isinstance(node, ast.Call) and called(node) == "items":
             maps = [node.func.value] if isinstance(node.func.value, ast.Dict) else self.bound(getattr(node.func.value, "id", ""))
             return [ast.Tuple([k, v]) for m in maps if isinstance(m, ast.Dict) for k, v in zip(m.keys, m.values)]
-        if isinstance(node, ast.Call) and called(node) == "zip":
+        if isinstance(node, ast.Call) and called(node) in ("zip", "enumerate"):
             columns = [self.items(argument) for argument in node.args]
+            if called(node) == "enumerate":
+                columns.insert(0, [])
             unknown = ast.Constant(None)
             return [ast.Tuple([c[i] if i < len(c) else unknown for c in columns]) for i in range(max(map(len, columns), default=0))]
         return []
@@ -177,6 +198,9 @@ class Alteration:
         if isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Constant) and isinstance(node.value, ast.Name):
             key = node.slice.value
             return [v for m in self.bound(node.value.id) if isinstance(m, ast.Dict) for k, v in zip(m.keys, m.values) if getattr(k, "value", None) == key]
+        if isinstance(node, ast.Attribute) and self.text(node.value) in ("self", "cls"):
+            uses = [n for n in ast.walk(self.function) if isinstance(n, ast.Attribute) and n.attr == node.attr]
+            return len(uses) == 1 and self.attribute(node.attr) or [node]
         if not isinstance(node, ast.Name):
             return [node]
         messages = [n.msg for n in ast.walk(self.function) if isinstance(n, ast.Assert) and n.msg]
@@ -197,12 +221,18 @@ class Alteration:
         if isinstance(value, (float, complex)):
             return repr(2 * value + self.rng.randint(3, 97))
         end = 3 if text.endswith(('"""', "'" * 3)) else 1
-        word = self.draw()  # another for each: two that are compared must differ
-        if re.fullmatch(rb"\d+" if isinstance(value, bytes) else r"\d+(\.\d+)?", value):
-            word = str(self.rng.randint(1, 97))
-        elif value.isupper():
-            word = word.upper()
-        return text[:-end] + word + text[-end:]
+        start = re.match(r"\w*", text).end() + end
+        return text[:start] + self.other_text(text[start:-end]) + text[-end:]
+
+    def other_text(self, text):
+        """Another text of the same form, as in text.go."""
+        digits = re.findall("[0-9]", text)
+        if len(digits) > 1 and "\\" not in text:
+            return re.sub("[0-9]", lambda m: self.rng.choice("123456789".replace(m[0], "")), text)
+        own = re.findall("[a-zA-Z]", text) or digits or "abcdefghijklmnopqrstuvwxyz"
+        last = re.search("[a-zA-Z0-9](?=[^a-zA-Z0-9]*$)", text)
+        end = last.end() if last and "\\" not in text else len(text)
+        return text[:end] + "".join(self.rng.choice(own) for _ in range(self.rng.randint(3, 5))) + text[end:]
 
     def expected(self, node):
         self.sites.append(node)
@@ -227,15 +257,31 @@ class Alteration:
         if isinstance(node, ast.BoolOp):
             for inner in node.values:
                 self.truth(inner)
+        elif self.compares(node):
+            pass
         elif isinstance(node, ast.Compare) and len(node.ops) == 1 and isinstance(node.ops[0], (ast.Eq, ast.Is)):
             self.one_of(node.left, node.comparators[0])
         elif isinstance(node, ast.Compare) and len(node.ops) == 1 and isinstance(node.ops[0], ast.In):
             self.expected(node.left if isinstance(node.left, ast.Constant) else node.comparators[0])
-        elif isinstance(node, ast.Call) and COMPARER.match(called(node)) and node.args:
-            sides = node.args[:2] if len(node.args) > 1 else [node.func.value if isinstance(node.func, ast.Attribute) else node, node.args[0]]
-            self.one_of(*sides)
         else:
             self.put(TRUTH, node, self.replaced(node, "not (" + self.text(node) + ")"))
+
+    def compares(self, node):
+        """Alters what a call compares that must be true, or whose result must be so."""
+        names = COMPARER
+        if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
+            names, node = DIFFERENCE, node.operand
+        elif isinstance(node, ast.Compare) and len(node.ops) == 1 and isinstance(node.ops[0], (ast.Eq, ast.Is)):
+            node, result = node.left, node.comparators[0]
+            if isinstance(node, ast.Constant):
+                node, result = result, node
+            if not isinstance(result, ast.Constant) or result.value and result.value is not True:
+                return False
+            names = COMPARER if result.value else DIFFERENCE
+        if not isinstance(node, ast.Call) or not names.match(called(node)) or not node.args:
+            return False
+        self.one_of(*(node.args[:2] if len(node.args) > 1 else [node.func.value if isinstance(node.func, ast.Attribute) else node, node.args[0]]))
+        return True
 
     def call(self, node):
         name = called(node)
@@ -243,11 +289,14 @@ class Alteration:
         if name in RAISES and plain:
             self.put(VALUE, plain[0], self.replaced(plain[0], self.prefix + "Other"))
         elif name in EQUAL and len(plain) >= 2 and len(plain) == len(node.args):
-            self.one_of(*plain[:2])
+            if not self.compares(ast.Compare(plain[0], [ast.Eq()], [plain[1]])):
+                self.one_of(*plain[:2])
         elif name in EQUAL and "_called" in name + "_any_call" and plain:
             self.expected(plain[0])
         elif name == "assertTrue" and plain:
             self.truth(plain[0])
+        elif name == "assertFalse" and plain and self.compares(ast.UnaryOp(ast.Not(), plain[0])):
+            pass
         elif INVERSE.get(name) and isinstance(node.func, ast.Attribute):
             start, end = self.span(node.func)
             self.put(TRUTH, node.func, (end - len(name), end, INVERSE[name]))

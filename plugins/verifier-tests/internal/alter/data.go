@@ -20,17 +20,11 @@ func Data(file string, content []byte, seed uint64) []byte {
 			return append(altered, '\n')
 		}
 	}
-	return lastWord.ReplaceAllFunc(content, func(end []byte) []byte {
-		other := word(random)
-		if end[0] >= '0' && end[0] <= '9' {
-			other = otherWord("1", random)
-		}
-		return append([]byte{end[0]}, append([]byte(other), end[1:]...)...)
-	})
+	return lastWord.ReplaceAllFunc(content, func(word []byte) []byte { return []byte(otherText(string(word), random)) })
 }
 
-// lastWord matches the last letter of a line, and what follows it there.
-var lastWord = regexp.MustCompile(`(?m)[\pL\pN][^\pL\pN\n]*$`)
+// lastWord matches the last word of a line, and what follows it there.
+var lastWord = regexp.MustCompile(`(?m)[\pL\pN]+[^\pL\pN\n]*$`)
 
 // otherJSON returns a tree with other values at its leaves.
 func otherJSON(tree any, random *rand.Rand) any {
@@ -44,7 +38,7 @@ func otherJSON(tree any, random *rand.Rand) any {
 			v[i] = otherJSON(v[i], random)
 		}
 	case string:
-		return v + word(random)
+		return otherText(v, random)
 	case json.Number:
 		return json.Number(otherWord(v.String(), random))
 	case bool:

@@ -564,8 +564,8 @@ func otherLiteral(v *ast.BasicLit, random *rand.Rand) string {
 		}
 		return strconv.FormatFloat(2*n+1.5+random.Float64(), 'g', -1, 64)
 	case token.STRING:
-		quote := v.Value[len(v.Value)-1:]
-		return strings.TrimSuffix(v.Value, quote) + word(random) + quote
+		last := len(v.Value) - 1
+		return v.Value[:1] + otherText(v.Value[1:last], random) + v.Value[last:]
 	case token.CHAR:
 		if r, _, _, err := strconv.UnquoteChar(strings.Trim(v.Value, "'"), '\''); err == nil && r < 'z' {
 			return strconv.QuoteRune(r + 1)
@@ -574,22 +574,15 @@ func otherLiteral(v *ast.BasicLit, random *rand.Rand) string {
 	return ""
 }
 
-// word returns some letters.
-func word(random *rand.Rand) string {
-	letters := make([]byte, 3+random.IntN(3))
-	for i := range letters {
-		letters[i] = byte('a' + random.IntN(26))
-	}
-	return string(letters)
-}
-
 var outputLine = regexp.MustCompile(`(?i)^//\s*(unordered )?output:`)
 
 // example alters the output that an example expects.
 func (g *goTest) example() {
 	for _, group := range g.file.Comments {
 		if group.Pos() > g.function.Body.Lbrace && group.End() < g.function.Body.Rbrace && outputLine.MatchString(group.List[0].Text) {
-			g.insert(byLiteral, group.End(), " "+word(g.random))
+			at := g.offset(group.Pos()) + len(outputLine.FindString(g.text(group)))
+			text := g.source[at:g.offset(group.End())]
+			g.edits[byLiteral] = append(g.edits[byLiteral], edit{at, at + len(text), otherText(text, g.random)})
 		}
 	}
 }

@@ -105,7 +105,7 @@ func (s *Source) count(name string, count *int) {
 // otherWord returns another literal of the same kind.
 func otherWord(literal string, random *rand.Rand) string {
 	if strings.HasPrefix(literal, `"`) {
-		return strings.TrimSuffix(literal, `"`) + word(random) + `"`
+		return `"` + otherText(literal[1:len(literal)-1], random) + `"`
 	}
 	whole, fraction, _ := strings.Cut(literal, ".")
 	n, err := strconv.ParseInt(whole, 10, 64)

@@ -101,9 +101,5 @@ func otherOperand(text string, random *rand.Rand) string {
 	if plain == "" || strings.ContainsAny(plain, "$`\\*\"'") {
 		return ""
 	}
-	other := word(random)
-	if strings.Trim(plain, "0123456789") == "" {
-		other = otherWord("1", random)
-	}
-	return strings.Replace(text, plain, plain+other, 1)
+	return strings.Replace(text, plain, otherText(plain, random), 1)
 }

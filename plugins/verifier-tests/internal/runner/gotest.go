@@ -59,8 +59,12 @@ func (g *goTest) Plan(argv []string, tree *Tree, _ string) (*Plan, error) {
 	return plan, nil
 }
 
-// Narrow asks for the packages of the groups where the command asks for all.
+// Narrow asks for the packages of the groups where the command asks for all, and leaves
+// out what go vet says of them, which the whole run has asked.
 func (g *goTest) Narrow(argv []string, tree *Tree, part *Part) []string {
+	if !hasFlag(argv, "vet") {
+		argv = slices.Insert(slices.Clone(argv), 2, "-vet=off")
+	}
 	at := slices.Index(argv, "./...")
 	if at < 0 {
 		return argv

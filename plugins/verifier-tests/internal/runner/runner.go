@@ -158,6 +158,9 @@ type Plan struct {
 	Last    []string
 	Changes []jail.Change
 	Reports []string
+	// Guarded are files that must be the same when the run has ended, by their paths from
+	// the tree.
+	Guarded []string
 	// ReadOnly and Caches are what the toolchain needs of the machine.
 	ReadOnly []string
 	Caches   []jail.Cache

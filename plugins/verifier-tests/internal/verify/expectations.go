@@ -37,6 +37,8 @@ type expectations struct {
 	data  []string
 	// sources are the files with their tests that could be altered.
 	sources []alter.Source
+	// wrote are the data files that the last run wrote to.
+	wrote []string
 	// onlyTruths leaves out what is altered in other ways.
 	onlyTruths bool
 }
@@ -71,6 +73,9 @@ func (v *Verifier) tryExpectations(ctx context.Context, a *attempt, j *judgement
 	survivors, failed, err := e.run(ctx, append(changesOf(e.sources), e.otherData()...), tests, a)
 	if err != nil {
 		return nil, err
+	}
+	if len(e.wrote) > 0 {
+		return e.j.verdict(sdk.Inconclusive, "the run writes to what its tests expect: "+strings.Join(e.wrote, ", ")), nil
 	}
 	if left := e.leftToData(survivors); len(left) > 0 {
 		read, err := e.readsData(ctx, left)
@@ -116,12 +121,14 @@ func (e *expectations) weigh(failed []runner.Test, verdict *sdk.Verdict) *sdk.Ve
 	if len(failed) == 0 {
 		return e.withReason(verdict, "no altered expectation was reached")
 	}
-	verdict.Altered, verdict.Noticed = len(failed), len(failed)
-	verdict.Evidence += fmt.Sprintf("\n%d of %d tests with altered expectations failed, as they must", len(failed), len(failed))
-	if e.areTruths(failed) {
+	values := slices.DeleteFunc(failed, func(t runner.Test) bool { return e.areTruths([]runner.Test{t}) })
+	if len(values) == 0 {
 		verdict.Confidence = min(verdict.Confidence, truthConfidence)
-		verdict.Evidence += " (they compare with no value: what must be true was inverted)"
+		verdict.Evidence += "\nno value is compared with in these tests: they failed where what must be true was inverted, which proves little"
+		return verdict
 	}
+	verdict.Altered, verdict.Noticed = len(values), len(values)
+	verdict.Evidence += fmt.Sprintf("\n%d of %d tests with altered expectations failed, as they must", len(values), len(values))
 	return verdict
 }
 
@@ -346,7 +353,9 @@ func (e *expectations) source(file string, changes []jail.Change) alter.Source {
 // passed, failed those that did not; the others were not run.
 func (e *expectations) run(ctx context.Context, changes []jail.Change, tests []runner.Test, a *attempt) (survivors, failed []runner.Test, err error) {
 	with := *a
+	with.open = true // what reads its tests is to read the altered ones
 	with.changes = slices.Concat(a.changes, changes)
+	with.guarded = slices.Concat(a.guarded, e.data)
 	with.only = &runner.Part{}
 	for _, test := range tests {
 		with.only.Groups = append(with.only.Groups, test.Group)
@@ -360,6 +369,9 @@ func (e *expectations) run(ctx context.Context, changes []jail.Change, tests []r
 	if err != nil {
 		return nil, nil, err
 	}
+	e.wrote = slices.DeleteFunc(slices.Clone(e.data), func(file string) bool {
+		return slices.Contains(a.guarded, file) || !slices.Contains(result.Touched, file)
+	})
 	if result.End != jail.EndExit || len(report.Tampering) > 0 && result.ExitCode != 0 {
 		return nil, tests, nil
 	}

@@ -14,7 +14,9 @@ import (
 
 // preflight is the run on an untouched tree.
 type preflight struct {
-	once   sync.Once
+	once sync.Once
+	// key is its name in the store, "" where it has none.
+	key    string
 	report *runner.Report
 	result *jail.Result
 	err    error
@@ -79,7 +81,9 @@ func (v *Verifier) fly(ctx context.Context, t *tree, p *preflight) error {
 		return run() // a store that cannot be written to is none
 	}
 	defer unlock()
-	if found := v.store.get(key); found != nil {
+	p.key = key
+	var found storedTree
+	if v.store.get(key, &found) && found.Report != nil {
 		p.report, p.result = found.Report, &jail.Result{End: jail.EndExit, ExitCode: found.ExitCode, Touched: found.Touched, CPU: found.CPU}
 		return nil
 	}

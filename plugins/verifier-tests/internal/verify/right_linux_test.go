@@ -85,7 +85,7 @@ func (a *answer) run(t *testing.T, argv []string, apply bool) bool {
 	}
 	command := exec.Command(argv[0], argv[1:]...)
 	command.Dir = write(t, tree)
-	command.Env = append(os.Environ(), "PYTHONDONTWRITEBYTECODE=1")
+	command.Env = append(os.Environ(), "PYTHONDONTWRITEBYTECODE=1", "GOFLAGS=-buildvcs=false")
 	out, err := command.CombinedOutput()
 	t.Logf("outside, applied %v: %v\n%s", apply, err, out)
 	return err == nil

@@ -19,8 +19,8 @@ import (
 	"github.com/stepfall/stepfall/sdk/jail"
 )
 
-// store keeps pre-flights on disk, for other work trees of the same content and
-// for later processes. Several processes may use it at once.
+// store keeps pre-flights and verdicts on disk, for other work trees of the same content
+// and for later processes. Several processes may use it at once.
 type store struct {
 	dir string
 	// maxFiles, maxBytes and maxAge bound it; the oldest go first.
@@ -38,7 +38,7 @@ func newStore(state string) *store {
 }
 
 // storedVersion changes with the meaning of what is stored.
-const storedVersion = 9
+const storedVersion = 10
 
 // storedTree is one pre-flight that said something about its tests.
 type storedTree struct {
@@ -61,6 +61,11 @@ func (v *Verifier) key(t *tree) (string, error) {
 		storedVersion, content, c.Command, program(c.Command[0]), c.Env, c.Report, c.ReadOnly, c.Timeout, c.MemoryBytes, c.DiskBytes, c.Processes,
 		c.ShowSecrets, layers, jail.ToolEnv(), v.programs().env, v.programs().paths, t.image, c.Log,
 	}
+	return hashOf(what)
+}
+
+// hashOf returns a name for what can be written as JSON.
+func hashOf(what any) (string, error) {
 	data, err := json.Marshal(what)
 	if err != nil {
 		return "", err
@@ -85,22 +90,15 @@ func program(name string) []any {
 	return []any{path, info.Size(), info.ModTime().UnixNano()}
 }
 
-// get returns a pre-flight, unless it is unknown or too old.
-func (s *store) get(key string) *storedTree {
+// get reads what is stored under a key, unless it is unknown or too old.
+func (s *store) get(key string, into any) bool {
 	path := s.path(key)
 	info, err := os.Stat(path)
 	if err != nil || time.Since(info.ModTime()) > s.maxAge {
-		return nil
+		return false
 	}
 	data, err := os.ReadFile(path)
-	if err != nil {
-		return nil
-	}
-	var found storedTree
-	if json.Unmarshal(data, &found) != nil || found.Report == nil {
-		return nil // written by a program that was killed, or by another
-	}
-	return &found
+	return err == nil && json.Unmarshal(data, into) == nil // else written by a program that was killed, or by another
 }
 
 func (s *store) path(key string) string { return filepath.Join(s.dir, key+".json") }
@@ -113,8 +111,8 @@ func (s *store) lock(ctx context.Context, key string) (unlock func(), err error)
 	return lockFile(ctx, filepath.Join(s.dir, key+".lock"))
 }
 
-// put stores a pre-flight in one step, so that nobody reads half of one.
-func (s *store) put(key string, what *storedTree) error {
+// put stores something in one step, so that nobody reads half of it.
+func (s *store) put(key string, what any) error {
 	data, err := json.Marshal(what)
 	if err != nil {
 		return err

@@ -32,17 +32,18 @@ func TestStoreIsBounded(t *testing.T) {
 	if err != nil || len(files) != 3 {
 		t.Errorf("%d files are left: %v", len(files), err)
 	}
-	if found := s.get("key7"); found == nil || found.ExitCode != 7 {
+	var found storedTree
+	if !s.get("key7", &found) || found.ExitCode != 7 {
 		t.Errorf("the newest is %v", found)
 	}
-	if s.get("key0") != nil {
+	if s.get("key0", &found) {
 		t.Error("the oldest is still there")
 	}
 	old := time.Now().Add(-2 * time.Hour)
 	if err := os.Chtimes(s.path("key7"), old, old); err != nil {
 		t.Fatal(err)
 	}
-	if s.get("key7") != nil {
+	if s.get("key7", &found) {
 		t.Error("one that is too old was used")
 	}
 	s.maxBytes = 1
@@ -67,7 +68,7 @@ func TestStoreLetsOneIn(t *testing.T) {
 			}
 			defer unlock()
 			most.Store(max(most.Load(), inside.Add(1)))
-			if s.get("key") == nil {
+			if !s.get("key", &storedTree{}) {
 				if err := s.put("key", &storedTree{Report: &runner.Report{}}); err != nil {
 					t.Error(err)
 				}

@@ -2,6 +2,7 @@ package verify_test
 
 import (
 	"bytes"
+	"errors"
 	"os"
 	"path/filepath"
 	"testing"
@@ -10,14 +11,39 @@ import (
 	"github.com/stepfall/stepfall/sdk"
 )
 
-// storedTree returns the one pre-flight in the folder for state.
-func storedTree(t *testing.T, state string) string {
+// stored returns the one file in the folder for state that says so.
+func stored(t *testing.T, state, what string) (path string, data []byte) {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(state, "preflight", "*.json"))
-	if err != nil || len(files) != 1 {
-		t.Fatalf("stored pre-flights: %v %v", files, err)
+	for _, file := range files {
+		text, readErr := os.ReadFile(file)
+		if err = errors.Join(err, readErr); bytes.Contains(text, []byte(what)) {
+			path, data = file, text
+		}
 	}
-	return files[0]
+	if err != nil || path == "" {
+		t.Fatalf("stored: %v %v", files, err)
+	}
+	return path, data
+}
+
+// TestVerdictIsShared: by the same changes to trees of one content, also in later
+// processes; other changes have their own.
+func TestVerdictIsShared(t *testing.T) {
+	config := verify.Config{Command: []string{"grep", "right", "answer.txt"}, State: t.TempDir()}
+	files := map[string]string{"answer.txt": "wrong\n"}
+	right, other := file("answer.txt", "right"), file("answer.txt", "right, too")
+	first := judge(t, open(t, config), &sdk.Query{WorkDir: write(t, files)}, right)
+	path, data := stored(t, config.State, `"outcome":"passed"`)
+	if err := os.WriteFile(path, bytes.Replace(data, []byte("passed"), []byte("failed"), 1), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if again := judge(t, open(t, config), &sdk.Query{WorkDir: write(t, files)}, right); first.Outcome != sdk.Passed || again.Outcome != sdk.Failed || again.Evidence != first.Evidence {
+		t.Errorf("judged anew: %+v", again)
+	}
+	if verdict := judge(t, open(t, config), &sdk.Query{WorkDir: write(t, files)}, other); verdict.Outcome != sdk.Passed {
+		t.Errorf("another answer is not judged: %+v", verdict)
+	}
 }
 
 // TestPreflightIsShared: by trees of one content, whatever their path, and by
@@ -30,11 +56,7 @@ func TestPreflightIsShared(t *testing.T) {
 	if verdict := judge(t, open(t, config), &sdk.Query{WorkDir: write(t, files)}, answer); verdict.Outcome != sdk.Passed {
 		t.Fatal("the right answer")
 	}
-	path := storedTree(t, state)
-	data, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	path, data := stored(t, state, `"ExitCode":1`)
 	forged := bytes.Replace(data, []byte(`"ExitCode":1`), []byte(`"ExitCode":127`), 1)
 	if err := os.WriteFile(path, forged, 0o600); err != nil {
 		t.Fatal(err)

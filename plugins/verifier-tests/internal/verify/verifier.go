@@ -134,7 +134,30 @@ func (v *Verifier) verify(ctx context.Context, req *sdk.VerifyRequest) (*sdk.Ver
 	}
 	deciders := v.decidersOf(t, j.before)
 	changes := deciders.allow(files, j)
-	return v.judge(ctx, &attempt{tree: t, changes: changes, guarded: deciders.existing(), compile: v.worthCompiling(j.before)}, j)
+	a := &attempt{tree: t, changes: changes, guarded: deciders.existing(), compile: v.worthCompiling(j.before)}
+	if j.before == nil || j.before.key == "" {
+		return v.judge(ctx, a, j)
+	}
+	return v.judgeOnce(ctx, a, j, files)
+}
+
+// judgeOnce takes the verdict from the store, where the same changes to such a tree were
+// judged already, or judges them and stores it. A run that was stopped, and one with flaky
+// tests, may go otherwise another time.
+func (v *Verifier) judgeOnce(ctx context.Context, a *attempt, j *judgement, files []patch.File) (*sdk.Verdict, error) {
+	key, err := hashOf([]any{j.before.key, files, j.checks, v.config.Reruns, v.config.AllowTestEdits, v.config.Protect})
+	if err != nil {
+		return nil, err
+	}
+	verdict := &sdk.Verdict{}
+	if v.store.get(key, verdict) {
+		return verdict, nil
+	}
+	verdict, err = v.judge(ctx, a, j)
+	if err == nil && verdict.Outcome != sdk.Inconclusive && j.result.End == jail.EndExit && len(j.flaky) == 0 {
+		_ = v.store.put(key, verdict) // without the store it is judged again
+	}
+	return verdict, err
 }
 
 // wayOf returns how verdicts by a runner are reached.
@@ -164,6 +187,8 @@ type attempt struct {
 	only *runner.Part
 	// compile says that the tree's packages are compiled first, where they were not yet.
 	compile bool
+	// open says that the code under test may see the sources of its tests.
+	open bool
 }
 
 // walls are those that a query's tests run behind, and the image when they are a
@@ -201,11 +226,14 @@ func (v *Verifier) run(ctx context.Context, a *attempt, trusted bool) (*runner.R
 	if err != nil {
 		return nil, nil, err
 	}
+	if hider, ok := v.runner.(runner.Hider); ok && !a.open && !v.config.AllowTestEdits && mounts(t.walls) {
+		hider.Hide(plan, &t.Tree)
+	}
 	spec := &jail.Spec{
 		Dir: t.Dir, Argv: plan.Argv, Reports: plan.Reports, Require: v.config.Require,
 		Changes: slices.Concat(v.leftOut(t), a.changes, plan.Changes),
 		Env:     slices.Concat(jail.ToolEnv(), v.programs().env, plan.Env, v.config.Env, plan.Last),
-		Caches:  plan.Caches, Guarded: a.guarded,
+		Caches:  plan.Caches, Guarded: slices.Concat(a.guarded, plan.Guarded),
 		Limits: jail.Limits{
 			Wall: v.config.Timeout, Memory: v.config.MemoryBytes, Disk: v.config.DiskBytes,
 			Processes: v.config.Processes, Output: v.config.OutputBytes,
@@ -279,7 +307,7 @@ func (v *Verifier) compile(ctx context.Context, spec *jail.Spec, plan *runner.Pl
 	warm := *spec
 	const enough = 5 * time.Minute // with nothing compiled yet, on a slow machine
 	warm.Limits.Wall = max(warm.Limits.Wall, enough)
-	warm.Argv, warm.Changes, warm.Reports, warm.Guarded = plan.Compile, nil, nil, nil
+	warm.Argv, warm.Changes, warm.Reports, warm.Guarded = plan.Compile, plan.Changes, nil, nil
 	warm.Caches = slices.Clone(spec.Caches)
 	warm.Caches[0].Keep = plan.Warm
 	_, err := v.jail.Run(ctx, &warm)

@@ -25,9 +25,9 @@ const (
 // block is one block of an answer in a dialect whose answers are lists of them.
 type block struct {
 	kind     blockKind
-	index    int             // among the blocks
-	text     strings.Builder // or the arguments of a tool
-	logprobs []chatLogProb
+	index    int                  // among the blocks
+	text     strings.Builder      // or the arguments of a tool
+	logprobs []chatLogProb        // not nil
 	tool     middleware.ToolDelta // its index, id and name
 	raw      middleware.RawPart
 	members  []byte // that it has beside those known here
@@ -101,7 +101,7 @@ func (s *sequence) note(k blockKind) {
 func (s *sequence) begin(b *block) *block {
 	s.release()
 	s.close()
-	b.index = len(s.blocks)
+	b.index, b.logprobs = len(s.blocks), []chatLogProb{}
 	if b.kind == blockTool || b.kind == blockText {
 		b.members = s.members[b.tool.ID]
 		delete(s.members, b.tool.ID)

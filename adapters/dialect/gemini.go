@@ -120,60 +120,33 @@ func (o Object) geminiTools(c *Call) {
 	o["toolConfig"] = Object{"functionCallingConfig": calling}
 }
 
-// geminiContents writes the messages: the system's apart, and those of one role together.
+// geminiContents writes the messages.
 func (o Object) geminiContents(c *Call) error {
-	var system []any
-	var list []Object
 	names := map[string]string{} // tool by call
-	for i := range c.Messages {
-		role, err := roleOf(c.Messages[i].Role)
-		if err != nil {
-			return err
-		}
-		var parts []any
-		var next memberWriter // what the part that follows has
-		err = eachPart(c.Messages[i].Parts, func(p llms.ContentPart, _ *llms.CacheControl) error {
+	system, list, err := turns(c.Messages, "model", "parts", func(from []llms.ContentPart, next *memberWriter, isModel bool) (parts []any, err error) {
+		err = eachPart(from, func(p llms.ContentPart, _ *llms.CacheControl) error {
 			if raw, ok := p.(middleware.RawPart); ok {
-				if next.takeSignature(raw.Raw) {
-					return nil
+				if !next.takeSignature(raw.Raw) {
+					parts = append(parts, raw.Raw)
 				}
-				parts = append(parts, raw.Raw)
 				return nil
 			}
 			one, err := geminiPart(p, names)
-			if err != nil || one == nil {
-				return err
+			if err == nil && one != nil {
+				parts = append(parts, next.addTo(one))
 			}
-			parts = append(parts, next.addTo(one))
-			return nil
-		})
-		name := "user"
-		switch {
-		case err != nil:
 			return err
-		case len(parts) == 0:
-			continue
-		case role == llms.ChatMessageTypeSystem && len(list) == 0:
-			system = append(system, parts...)
-			continue
-		case role == llms.ChatMessageTypeAI:
-			name = "model"
-			if strings.Contains(c.Model, "gemini-3") {
-				signCalls(parts)
-			}
+		})
+		if isModel && strings.Contains(c.Model, "gemini-3") {
+			signCalls(parts)
 		}
-		if n := len(list); n > 0 && list[n-1]["role"] == name {
-			before, _ := list[n-1]["parts"].([]any)
-			list[n-1]["parts"] = append(before, parts...)
-			continue
-		}
-		list = append(list, Object{"role": name, "parts": parts})
-	}
+		return parts, err
+	})
 	if system != nil {
 		o["systemInstruction"] = Object{"parts": system}
 	}
 	o["contents"] = list
-	return nil
+	return err
 }
 
 // takeSignature keeps a signature, which is a part without anything else.
@@ -291,7 +264,7 @@ type geminiReply struct {
 		BlockReasonMessage string `json:"blockReasonMessage"`
 	} `json:"promptFeedback"`
 	Candidates []geminiCandidate `json:"candidates"`
-	Error      json.RawMessage   `json:"error"`
+	Error      *json.RawMessage  `json:"error"`
 }
 
 type geminiCandidate struct {
@@ -332,7 +305,7 @@ func (s *geminiReader) Event(data []byte) error {
 	if err := json.Unmarshal(data, &in); err != nil {
 		return err
 	}
-	if len(in.Error) > 0 && string(in.Error) != "null" {
+	if in.Error != nil {
 		return ServerError(data)
 	}
 	x := &s.Extra

@@ -192,37 +192,13 @@ func isThinking(block any) bool {
 	return ok && strings.HasSuffix(gjson.GetBytes(raw, "type").Str, "thinking")
 }
 
-// writeTurns writes the messages: the system's apart, and those of one role together.
+// writeTurns writes the messages, of which the last may be an answer that is gone on with.
 func writeTurns(b Object, messages []llms.MessageContent) error {
-	var system []any
-	var list []Object
-	for i := range messages {
-		role, err := roleOf(messages[i].Role)
-		if err != nil {
-			return err
-		}
-		var unknown memberWriter
-		blocks, err := blocksOf(messages[i].Parts, &unknown)
-		if err != nil {
-			return err
-		}
-		name := "user"
-		switch {
-		case role == llms.ChatMessageTypeSystem && len(list) == 0: // the API has none within a conversation
-			system = append(system, blocks...)
-			continue
-		case role == llms.ChatMessageTypeAI:
-			name = "assistant"
-		}
-		if len(blocks) == 0 {
-			continue
-		}
-		if n := len(list); n > 0 && list[n-1]["role"] == name {
-			before, _ := list[n-1]["content"].([]any)
-			unknown.addToMessage(list[n-1])["content"] = append(before, blocks...)
-			continue
-		}
-		list = append(list, unknown.addToMessage(Object{"role": name, "content": blocks}))
+	system, list, err := turns(messages, "assistant", "content", func(parts []llms.ContentPart, unknown *memberWriter, _ bool) ([]any, error) {
+		return blocksOf(parts, unknown)
+	})
+	if err != nil {
+		return err
 	}
 	if n := len(list); n > 0 && list[n-1]["role"] == "assistant" {
 		blocks, _ := list[n-1]["content"].([]any)

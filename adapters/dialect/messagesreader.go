@@ -24,8 +24,8 @@ type messagesReply struct {
 		Category    string `json:"category"`
 		Explanation string `json:"explanation"`
 	} `json:"stop_details"`
-	Usage json.RawMessage `json:"usage"`
-	Error json.RawMessage `json:"error"`
+	Usage json.RawMessage  `json:"usage"`
+	Error *json.RawMessage `json:"error"`
 }
 
 type messagesEvent struct {
@@ -87,7 +87,7 @@ func (s *messagesReader) message(data []byte) error {
 	if err := json.Unmarshal(data, &in); err != nil {
 		return err
 	}
-	if len(in.Error) > 0 && string(in.Error) != "null" {
+	if in.Error != nil {
 		return ServerError(data)
 	}
 	if in.ID == "" && in.Content == nil {

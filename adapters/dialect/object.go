@@ -223,6 +223,36 @@ func eachPart(parts []llms.ContentPart, do func(p llms.ContentPart, cache *llms.
 	return nil
 }
 
+// turns writes a conversation for an API that has what the system says apart and turns of a
+// user and a model: those of one role together, in a member of that name.
+func turns(messages []llms.MessageContent, model, member string, write func(parts []llms.ContentPart, unknown *memberWriter, isModel bool) ([]any, error)) (system []any, list []Object, err error) {
+	for i := range messages {
+		role, err := roleOf(messages[i].Role)
+		if err != nil {
+			return nil, nil, err
+		}
+		name, isModel := "user", role == llms.ChatMessageTypeAI
+		if isModel {
+			name = model
+		}
+		var unknown memberWriter
+		parts, err := write(messages[i].Parts, &unknown, isModel)
+		switch n := len(list); {
+		case err != nil:
+			return nil, nil, err
+		case role == llms.ChatMessageTypeSystem && n == 0: // the APIs have none within a conversation
+			system = append(system, parts...)
+		case len(parts) == 0:
+		case n > 0 && list[n-1]["role"] == name:
+			before, _ := list[n-1][member].([]any)
+			unknown.addToMessage(list[n-1])[member] = append(before, parts...)
+		default:
+			list = append(list, unknown.addToMessage(Object{"role": name, member: parts}))
+		}
+	}
+	return system, list, nil
+}
+
 // walk calls do for each part, those that results of tools hold among them.
 func walk(parts []llms.ContentPart, do func(p llms.ContentPart)) {
 	for _, p := range parts {

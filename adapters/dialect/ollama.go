@@ -189,10 +189,10 @@ type ollamaLine struct {
 			} `json:"function"`
 		} `json:"tool_calls"`
 	} `json:"message"`
-	Done       bool            `json:"done"`
-	DoneReason string          `json:"done_reason"`
-	LogProbs   []chatLogProb   `json:"logprobs"`
-	Error      json.RawMessage `json:"error"`
+	Done       bool             `json:"done"`
+	DoneReason string           `json:"done_reason"`
+	LogProbs   []chatLogProb    `json:"logprobs"`
+	Error      *json.RawMessage `json:"error"`
 }
 
 type ollamaReader struct {
@@ -211,7 +211,7 @@ func (s *ollamaReader) Event(data []byte) error {
 	if err := json.Unmarshal(data, &in); err != nil {
 		return err
 	}
-	if len(in.Error) > 0 && string(in.Error) != "null" {
+	if in.Error != nil {
 		return ServerError(data)
 	}
 	x := &s.Extra

@@ -71,7 +71,7 @@ func responsesWhole(a *Request, o *Answer, s *sequence) Object {
 	}
 	output := []json.RawMessage{}
 	for _, b := range s.blocks {
-		if b.kind == blockText && b.logprobs == nil && x != nil && a.Params.LogProbs != nil {
+		if b.kind == blockText && len(b.logprobs) == 0 && x != nil && a.Params.LogProbs != nil {
 			b.logprobs = chatLogProbList(x.LogProbs)
 		}
 		output = append(output, responsesItem(o.ID, b, true))
@@ -92,18 +92,19 @@ func responsesItem(id string, b *block, whole bool) json.RawMessage {
 	var v Object
 	switch b.kind {
 	case blockThought:
-		v = Object{"id": itemID("rs", id, b), "type": "reasoning", "summary": []responsesPart{}, "status": status}
+		v = Object{"type": "reasoning", "summary": []responsesPart{}, "status": status}
 		if whole {
 			v["summary"] = []responsesPart{{Type: "summary_text", Text: &text}}
 		}
 	case blockTool:
-		v = Object{"id": itemID("fc", id, b), "type": "function_call", "status": status, "call_id": b.tool.ID, "name": b.tool.Name, "arguments": text}
+		v = Object{"type": "function_call", "status": status, "call_id": b.tool.ID, "name": b.tool.Name, "arguments": text}
 	default:
-		v = Object{"id": itemID("msg", id, b), "type": "message", "status": status, "role": "assistant", "content": []responsesPart{}}
+		v = Object{"type": "message", "status": status, "role": "assistant", "content": []responsesPart{}}
 		if whole {
 			v["content"] = []any{contentPart(b, text)}
 		}
 	}
+	v["id"] = itemID(id, b)
 	raw, err := json.Marshal(v)
 	if err != nil {
 		return json.RawMessage("{}")
@@ -111,7 +112,17 @@ func responsesItem(id string, b *block, whole bool) json.RawMessage {
 	return withMembers(raw, b.members)
 }
 
-func itemID(prefix, id string, b *block) string {
+// itemID is the id of an item: the provider's own, or one that is made here.
+func itemID(id string, b *block) string {
+	prefix := "msg"
+	switch {
+	case b.raw.Raw != nil:
+		return gjson.GetBytes(b.raw.Raw, "id").Str
+	case b.kind == blockThought:
+		prefix = "rs"
+	case b.kind == blockTool:
+		prefix = "fc"
+	}
 	return prefix + ownItem + id + "_" + strconv.Itoa(b.index)
 }
 
@@ -131,11 +142,7 @@ func contentPart(b *block, text string) any {
 	if b.kind == blockRefusal {
 		return responsesPart{Type: "refusal", Refusal: &text}
 	}
-	probs := b.logprobs
-	if probs == nil {
-		probs = []chatLogProb{}
-	}
-	return responsesPart{Type: "output_text", Text: &text, Annotations: &[]json.RawMessage{}, LogProbs: &probs}
+	return responsesPart{Type: "output_text", Text: &text, Annotations: &[]json.RawMessage{}, LogProbs: &b.logprobs}
 }
 
 type responsesStream struct {
@@ -159,7 +166,7 @@ func (s *responsesStream) send(kind string, e Object) {
 }
 
 func (s *responsesStream) about(b *block, kind string, e Object) {
-	e["output_index"], e["item_id"] = b.index, s.id(b)
+	e["output_index"], e["item_id"] = b.index, itemID(s.out.ID, b)
 	s.send(kind, e)
 }
 
@@ -171,18 +178,6 @@ func (s *responsesStream) head() {
 	r := newResponse(s.a, s.out.ID, s.out.Created)
 	s.send("response.created", Object{"response": r})
 	s.send("response.in_progress", Object{"response": r})
-}
-
-func (s *responsesStream) id(b *block) string {
-	switch {
-	case b.raw.Raw != nil:
-		return gjson.GetBytes(b.raw.Raw, "id").Str
-	case b.kind == blockThought:
-		return itemID("rs", s.out.ID, b)
-	case b.kind == blockTool:
-		return itemID("fc", s.out.ID, b)
-	}
-	return itemID("msg", s.out.ID, b)
 }
 
 func (s *responsesStream) start(b *block) {
@@ -223,7 +218,7 @@ func (s *responsesStream) piece(b *block, text string, d *middleware.Delta) {
 	s.out.append(func(buf []byte) []byte {
 		buf = append(append(append(buf, "event: "...), kind...), "\ndata: {\"type\":\""...)
 		buf = appendInt(append(append(buf, kind...), `","sequence_number":`...), seq)
-		buf = appendString(append(buf, `,"item_id":`...), s.id(b))
+		buf = appendString(append(buf, `,"item_id":`...), itemID(s.out.ID, b))
 		buf = appendInt(append(buf, `,"output_index":`...), b.index)
 		buf = append(append(buf, where...), probs...)
 		return append(appendString(append(buf, `,"delta":`...), text), "}\n\n"...)
@@ -233,7 +228,7 @@ func (s *responsesStream) piece(b *block, text string, d *middleware.Delta) {
 func (s *responsesStream) stop(b *block) {
 	text := b.text.String()
 	if b.raw.Raw != nil && (b.kind == blockText || b.kind == blockRefusal) { // it goes on under the id that it began with
-		b.raw.Raw = withMember(b.raw.Raw, "id", itemID("msg", s.out.ID, b))
+		b.raw.Raw = withMember(b.raw.Raw, "id", itemID(s.out.ID, &block{kind: b.kind, index: b.index}))
 	}
 	switch b.kind {
 	case blockThought:
@@ -243,11 +238,7 @@ func (s *responsesStream) stop(b *block) {
 		for i, annotation := range gjson.GetBytes(b.raw.Raw, "content.0.annotations").Array() {
 			s.about(b, "response.output_text.annotation.added", Object{"content_index": 0, "annotation_index": i, "annotation": json.RawMessage(annotation.Raw)})
 		}
-		probs := b.logprobs
-		if probs == nil {
-			probs = []chatLogProb{}
-		}
-		s.about(b, "response.output_text.done", Object{"content_index": 0, "text": text, "logprobs": probs})
+		s.about(b, "response.output_text.done", Object{"content_index": 0, "text": text, "logprobs": b.logprobs})
 		s.about(b, "response.content_part.done", Object{"content_index": 0, "part": contentPart(b, text)})
 	case blockRefusal:
 		s.about(b, "response.refusal.done", Object{"content_index": 0, "refusal": text})

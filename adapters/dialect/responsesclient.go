@@ -172,7 +172,7 @@ type responsesReply struct {
 	ServiceTier string            `json:"service_tier"`
 	Output      []json.RawMessage `json:"output"`
 	Incomplete  *responsesShort   `json:"incomplete_details"`
-	Error       json.RawMessage   `json:"error"`
+	Error       *json.RawMessage  `json:"error"`
 	Usage       json.RawMessage   `json:"usage"`
 }
 
@@ -328,7 +328,7 @@ func (s *responsesReader) Whole(data []byte) error {
 		x.Created = int64(n)
 	}
 	x.Usage = responsesUsage.read(gjson.ParseBytes(in.Usage))
-	if len(in.Error) > 0 && string(in.Error) != "null" {
+	if in.Error != nil {
 		return ServerError(data)
 	}
 	if len(in.Output) == 0 && in.Incomplete == nil {

@@ -44,6 +44,28 @@ func (o Object) setPath(path string, v any) {
 	inner.setPath(rest, v)
 }
 
+// At returns the member at the end of a path, where there is one.
+func (o Object) At(path string) (v any, ok bool) {
+	name, rest, isNested := strings.Cut(path, ".")
+	v, ok = o[name]
+	if !isNested {
+		return v, ok
+	}
+	inner, _ := v.(Object)
+	return inner.At(rest)
+}
+
+// Remove takes the member at the end of a path out, and each object that is empty then.
+func (o Object) Remove(path string) {
+	name, rest, isNested := strings.Cut(path, ".")
+	if inner, _ := o[name].(Object); isNested && len(inner) > 0 {
+		if inner.Remove(rest); len(inner) > 0 {
+			return
+		}
+	}
+	delete(o, name)
+}
+
 // JSON writes the object.
 func (o Object) JSON() ([]byte, error) {
 	var b bytes.Buffer

@@ -38,7 +38,10 @@ var renamed = map[string]string{"max_tokens": "max_completion_tokens", "max_comp
 
 // optional are the parameters that a model may answer without: what the caller asked for
 // changes in degree, not in kind.
-var optional = []string{"temperature", "top_p", "presence_penalty", "frequency_penalty", "reasoning_effort", "verbosity", "stop", "stream_options", "parallel_tool_calls"}
+var optional = []string{
+	"temperature", "top_p", "presence_penalty", "frequency_penalty", "reasoning_effort", "verbosity", "stop", "stream_options", "parallel_tool_calls",
+	"reasoning.effort", "reasoning.summary", "text.verbosity", // as Responses has them
+}
 
 // learn reads a refusal, takes the parameter that it names out of the body, or spells it
 // otherwise, and reports whether to ask again. A refusal that names a parameter which the
@@ -53,7 +56,7 @@ func (u *unsupportedSet) learn(err error, body dialect.Object, ownLogProbs bool)
 	if own != "" {
 		name = own
 	}
-	value, sent := body[name]
+	value, sent := body.At(name)
 	switch {
 	case !sent, !known && own == "", renamed[name] == "" && !slices.Contains(optional, name) && own == "":
 		return nil, false
@@ -110,7 +113,7 @@ func (u *unsupportedSet) current() []fact {
 // take takes out of a body what is known not to be supported, and returns the names.
 func (u *unsupportedSet) take(body dialect.Object) (dropped []string) {
 	for _, f := range u.current() {
-		if value, sent := body[f.name]; sent && (f.value == "" || f.value == jsonOf(value)) {
+		if value, sent := body.At(f.name); sent && (f.value == "" || f.value == jsonOf(value)) {
 			dropped = append(dropped, removeParameter(body, f.name)...)
 		}
 	}
@@ -120,8 +123,8 @@ func (u *unsupportedSet) take(body dialect.Object) (dropped []string) {
 // removeParameter takes a parameter out of a body, or gives it its other name, and returns the names of
 // what is not sent.
 func removeParameter(body dialect.Object, name string) (dropped []string) {
-	value := body[name]
-	delete(body, name)
+	value, _ := body.At(name)
+	body.Remove(name)
 	if other := renamed[name]; other != "" {
 		body[other] = value
 		return nil

@@ -1,11 +1,13 @@
 package provider_test
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -20,6 +22,7 @@ import (
 // picky is a server that refuses what refuse names, and counts requests.
 type picky struct {
 	refuse func(body map[string]any) string // the error as JSON, or ""
+	answer string                           // "" is one of chat completions
 	bodies []map[string]any
 }
 
@@ -30,6 +33,7 @@ func (p *picky) RoundTrip(req *http.Request) (*http.Response, error) {
 	}
 	p.bodies = append(p.bodies, body)
 	status, said := http.StatusOK, `{"id": "1", "choices": [{"index": 0, "message": {"role": "assistant", "content": "ok"}, "finish_reason": "stop"}], "usage": {"prompt_tokens": 1, "completion_tokens": 1}}`
+	said = cmp.Or(p.answer, said)
 	if refused := p.refuse(body); refused != "" {
 		status, said = http.StatusBadRequest, `{"error": `+refused+`}`
 	}
@@ -125,5 +129,29 @@ func TestOwnParametersAreLeftOut(t *testing.T) {
 	}
 	if facts := m.(middleware.UnsupportedReporter).Unsupported(); len(facts) > 0 {
 		t.Errorf("learned %+v of a refusal without a code", facts)
+	}
+}
+
+// What a model of Responses does not support has its path there.
+func TestUnsupportedParametersHavePaths(t *testing.T) {
+	server := &picky{refuse: func(body map[string]any) string {
+		if text, _ := body["text"].(map[string]any); text["verbosity"] != nil {
+			return `{"code": "unsupported_value", "param": "text.verbosity", "message": "Unsupported value: 'low' is not supported with the 'm' model. Supported values are: 'medium'."}`
+		}
+		return ""
+	}, answer: `{"id":"r","status":"completed","output":[{"type":"message","role":"assistant","content":[{"type":"output_text","text":"ok"}]}]}`}
+	m, err := provider.New(provider.Options{API: middleware.DialectResponses, Model: "m", Transport: server})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []int{2, 1} { // requests
+		server.bodies = nil
+		resp, err := m.GenerateContent(t.Context(), []llms.MessageContent{llms.TextParts(llms.ChatMessageTypeHuman, "hi")}, middleware.WithParams(middleware.Params{Verbosity: "low"}))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if notSent := middleware.ExtraOf(resp.Choices[0]).NotSent; len(server.bodies) != want || server.bodies[want-1]["text"] != nil || !slices.Equal(notSent, []string{"text.verbosity"}) {
+			t.Errorf("asked with %v, not sent %q", server.bodies, notSent)
+		}
 	}
 }

@@ -1,6 +1,10 @@
 package dialect
 
-import "testing"
+import (
+	"testing"
+
+	"github.com/stepfall/stepfall/middleware"
+)
 
 // Uses of tools that a server ran are counted where it bills them.
 func TestHostedCallsAreCounted(t *testing.T) {
@@ -14,7 +18,7 @@ func TestHostedCallsAreCounted(t *testing.T) {
 		"responses": {responses{}.Reader, `{"status":"completed","output":[{"type":"web_search_call","action":{"type":"search"}},{"type":"web_search_call","action":{"type":"open_page"}},{"type":"file_search_call"},{"type":"message","content":[{"type":"output_text","text":"a"}]}],"usage":{"input_tokens":1,"output_tokens":1}}`, 2},
 		"gemini":    {gemini{}.Reader, `{"candidates":[{"content":{"parts":[{"text":"a"}]},"finishReason":"STOP","groundingMetadata":{"webSearchQueries":["a","b"]}}],"usageMetadata":{"promptTokenCount":1,"candidatesTokenCount":1}}`, 2},
 	} {
-		r := &Reply{}
+		r := &Reply{Emit: func(*middleware.Delta) error { return nil }}
 		if err := c.read(r).Whole([]byte(c.whole)); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}

@@ -32,7 +32,7 @@ func (c *call) Call(ctx context.Context, s *step.Call) (*sdk.Answer, error) {
 	if d == nil {
 		return nil, unavailable(s.Model.Name)
 	}
-	callCtx, cancel := t.within(ctx)
+	callCtx, cancel := t.withTimeout(ctx)
 	defer cancel()
 	// Mistral's client cannot be interrupted, so nothing may stream from it.
 	stream := streamState{
@@ -98,7 +98,7 @@ func withCause(ctx, callCtx context.Context, err error) error {
 	return err
 }
 
-func (t *target) within(ctx context.Context) (context.Context, context.CancelFunc) {
+func (t *target) withTimeout(ctx context.Context) (context.Context, context.CancelFunc) {
 	if t.timeout <= 0 {
 		return ctx, func() {}
 	}

@@ -127,7 +127,7 @@ func (e *embedding) Call(ctx context.Context, s *step.Call) (*sdk.Answer, error)
 	if d == nil {
 		return nil, unavailable(s.Model.Name)
 	}
-	callCtx, cancel := t.within(ctx)
+	callCtx, cancel := t.withTimeout(ctx)
 	defer cancel()
 	response, usage, err := d.llm.(Embedder).Embed(callCtx, e.request)
 	if err != nil {

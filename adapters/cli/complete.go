@@ -37,7 +37,7 @@ func complete(root *cobra.Command) {
 			return names
 		}),
 	}
-	each(root, func(cmd *cobra.Command) {
+	visitCommands(root, func(cmd *cobra.Command) {
 		if f := arguments[cmd.CommandPath()]; f != nil {
 			cmd.ValidArgsFunction = f
 		} else if cmd.ValidArgsFunction == nil && cmd.ValidArgs == nil && cmd.Args != nil && cmd.ValidateArgs([]string{"x"}) != nil {
@@ -53,11 +53,11 @@ func complete(root *cobra.Command) {
 	})
 }
 
-// each calls do for every command of the tree.
-func each(cmd *cobra.Command, do func(*cobra.Command)) {
+// visitCommands calls do for every command of the tree.
+func visitCommands(cmd *cobra.Command, do func(*cobra.Command)) {
 	do(cmd)
 	for _, sub := range cmd.Commands() {
-		each(sub, do)
+		visitCommands(sub, do)
 	}
 }
 

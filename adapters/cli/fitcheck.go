@@ -32,7 +32,7 @@ func (f *fitFlags) assess(ctx context.Context, s Streams) error {
 		return err
 	}
 	var traces []*sdk.Trace
-	err = view.Each(ctx, src.Traces, store.Filter{}, func(t *sdk.Trace) { traces = append(traces, t) })
+	err = view.EachTrace(ctx, src.Traces, store.Filter{}, func(t *sdk.Trace) { traces = append(traces, t) })
 	if err := errors.Join(err, src.close()); err != nil {
 		return err
 	}

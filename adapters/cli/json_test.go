@@ -14,7 +14,7 @@ func TestCommandsPrintJSON(t *testing.T) {
 		"stepfall dev paper", "stepfall dev reference", "stepfall dev suite",
 	}
 	root := newRoot(Streams{})
-	each(root, func(cmd *cobra.Command) {
+	visitCommands(root, func(cmd *cobra.Command) {
 		path := cmd.CommandPath()
 		if cmd.HasSubCommands() || !cmd.IsAvailableCommand() && cmd.Parent() != root || slices.Contains([]string{"completion", "help"}, cmd.Name()) {
 			return

@@ -82,7 +82,7 @@ type pluginRow struct {
 	Error   string   `json:"error,omitempty"`
 }
 
-func listPlugins(ctx context.Context, s Streams, found []host.Found) error {
+func listPlugins(ctx context.Context, s Streams, found []host.PluginFile) error {
 	rows := make([]pluginRow, len(found))
 	for n, f := range found {
 		rows[n] = pluginRow{Name: f.Name, Path: f.Path}

@@ -174,20 +174,20 @@ func (d *doctor) isolation() {
 	}
 }
 
-func (d *doctor) find(argument string) []host.Found {
+func (d *doctor) find(argument string) []host.PluginFile {
 	if isPath(argument) {
-		return []host.Found{{Name: strings.TrimSuffix(filepath.Base(argument), ".exe"), Path: argument}}
+		return []host.PluginFile{{Name: strings.TrimSuffix(filepath.Base(argument), ".exe"), Path: argument}}
 	}
 	for _, f := range host.List(host.SearchPath()) {
 		if f.Name == argument {
-			return []host.Found{f}
+			return []host.PluginFile{f}
 		}
 	}
 	d.line("BAD", argument, "not found in any folder, or not executable")
 	return nil
 }
 
-func (d *doctor) plugin(ctx context.Context, f host.Found) {
+func (d *doctor) plugin(ctx context.Context, f host.PluginFile) {
 	// The checksum comes first: what then answers is what was recorded, or is refused.
 	sum, err := host.Checksum(f.Path)
 	if err != nil {
@@ -234,7 +234,7 @@ func (d *doctor) compare(name, sum string) {
 }
 
 // ask starts a plugin and reports what it says it is.
-func (d *doctor) ask(ctx context.Context, f host.Found) (*wire.Info, error) {
+func (d *doctor) ask(ctx context.Context, f host.PluginFile) (*wire.Info, error) {
 	begun := time.Now()
 	info, err := ask(ctx, d.s, absolute(f.Path))
 	if err != nil {

@@ -122,7 +122,7 @@ var judges = []string{"auto", "tests", "logprob", "model", "none"}
 var judgedBy = map[string]string{"tests": "verifier-tests", "logprob": "estimator-logprob", "model": "verifier-judge"}
 
 func pluginFound(name string) bool {
-	return slices.ContainsFunc(host.List(host.SearchPath()), func(f host.Found) bool { return f.Name == name })
+	return slices.ContainsFunc(host.List(host.SearchPath()), func(f host.PluginFile) bool { return f.Name == name })
 }
 
 // quoteForShell is a path as a shell takes it for one word.
@@ -219,7 +219,7 @@ func look(dir, kind, judge string, list []offer) (block, strategy string, use []
 // policy would not look for it: beside this command.
 func program(plugin string) string {
 	found := host.List(host.SearchPath())
-	i := slices.IndexFunc(found, func(f host.Found) bool { return f.Name == plugin })
+	i := slices.IndexFunc(found, func(f host.PluginFile) bool { return f.Name == plugin })
 	self, err := os.Executable()
 	if i < 0 || err != nil || !strings.HasPrefix(found[i].Path, filepath.Dir(self)+string(filepath.Separator)) {
 		return ""

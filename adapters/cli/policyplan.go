@@ -171,7 +171,7 @@ func (f *planFlags) world(ctx context.Context, s Streams, all []*policies.Policy
 		if err != nil {
 			return nil, "", err
 		}
-		err = view.Each(ctx, src.Traces, store.Filter{}, func(t *sdk.Trace) {
+		err = view.EachTrace(ctx, src.Traces, store.Filter{}, func(t *sdk.Trace) {
 			switch {
 			case t.Mode == middleware.ShadowAlternative:
 				w.Shadows = append(w.Shadows, t)

@@ -32,7 +32,7 @@ func (f *sweFlags) plan(ctx context.Context, s Streams, list []swe.Task, solver 
 		p.f("verifier %s\n", v.Name)
 	}
 	p.f("agent's commands run %s\n", isolation(solver.Jail.Layers))
-	p.missing(solver.Jail.Missing)
+	p.missingLayers(solver.Jail.Missing)
 	if f.maxUSD > 0 {
 		p.f("at most %.6g USD, %.6g of it spent\n", f.maxUSD, solver.Spend.SpentUSD())
 	}
@@ -45,8 +45,8 @@ func (f *sweFlags) plan(ctx context.Context, s Streams, list []swe.Task, solver 
 	return p.err
 }
 
-// missing names the layers of isolation that could not be had, and why.
-func (p *printer) missing(layers map[string]string) {
+// missingLayers names the layers of isolation that could not be had, and why.
+func (p *printer) missingLayers(layers map[string]string) {
 	for _, layer := range slices.Sorted(maps.Keys(layers)) {
 		p.f("  without %s: %s\n", layer, layers[layer])
 	}
@@ -170,7 +170,7 @@ func (p *printer) result(r *swe.Result, out string) {
 		}
 		p.f("agent's commands ran %s\n", isolation(r.Isolation))
 	}
-	p.missing(r.Missing)
+	p.missingLayers(r.Missing)
 	for _, note := range r.Notes {
 		p.f("note: %s\n", note)
 	}

@@ -90,7 +90,7 @@ func (f *traceFlags) recordVerdict(ctx context.Context, s Streams) (err error) {
 		return err
 	}
 	steps := 0
-	err = view.Each(ctx, src.Traces, f.Filter, func(t *sdk.Trace) {
+	err = view.EachTrace(ctx, src.Traces, f.Filter, func(t *sdk.Trace) {
 		if sdk.IsStep(t.Mode) {
 			steps++
 		}
@@ -132,7 +132,7 @@ func (f *traceFlags) list(ctx context.Context, s Streams) (err error) {
 	account := &savings.Account{Baseline: f.baseline}
 	listed := traceList{Steps: []listedStep{}}
 	verifiers := verifierCounts{}
-	err = view.Each(ctx, src.Traces, f.Filter, func(t *sdk.Trace) {
+	err = view.EachTrace(ctx, src.Traces, f.Filter, func(t *sdk.Trace) {
 		account.Record(ctx, t)
 		if !sdk.IsStep(t.Mode) {
 			return

@@ -107,7 +107,7 @@ func (f *workerFlags) run(ctx context.Context, s Streams) (err error) {
 	cache := q.Cache(f.cache)
 	routers := queue.NewRouterCache(cache, router.Options{Logger: logger, Store: shared, Traces: telemetry.Record, Transport: telemetry.Transport(nil)})
 	defer func() { err = errors.Join(err, routers.Close()) }()
-	hands, done, err := f.hands(ctx, routers, cache, shared)
+	tasks, done, err := f.taskWorker(ctx, routers, cache, shared)
 	if err != nil {
 		return err
 	}
@@ -120,14 +120,14 @@ func (f *workerFlags) run(ctx context.Context, s Streams) (err error) {
 	return q.Work(ctx, queue.WorkerOptions{
 		Name: f.name, Grace: f.grace, Logger: logger, Redact: routers.Redact,
 		Kinds: map[string]queue.Kind{
-			swe.QueueKind: hands.Kind(f.work["swe"]), collect.QueueKind: collect.Kind(routers, cache, f.work["collect"]), queue.VerifyKind: routers.Verify(f.work["verify"]),
+			swe.QueueKind: tasks.Kind(f.work["swe"]), collect.QueueKind: collect.Kind(routers, cache, f.work["collect"]), queue.VerifyKind: routers.Verify(f.work["verify"]),
 		},
 		Ready: func(name string) { fmt.Fprintf(s.Out, "worker %s waits for work\n", name) },
 	})
 }
 
-// hands are those that do tasks; done removes what they leave.
-func (f *workerFlags) hands(ctx context.Context, routers *queue.RouterCache, cache *queue.Cache, shared *store.Shared) (hands *swe.QueueWorker, done func() error, err error) {
+// taskWorker returns the worker that does tasks; done removes what it leaves.
+func (f *workerFlags) taskWorker(ctx context.Context, routers *queue.RouterCache, cache *queue.Cache, shared *store.Shared) (tasks *swe.QueueWorker, done func() error, err error) {
 	if f.work["swe"] == 0 {
 		return &swe.QueueWorker{}, func() error { return nil }, nil
 	}
@@ -139,6 +139,6 @@ func (f *workerFlags) hands(ctx context.Context, routers *queue.RouterCache, cac
 	if err != nil {
 		return nil, nil, err
 	}
-	hands = &swe.QueueWorker{Routers: routers, Cache: cache, Accounts: shared.Leased, Jail: walls, Trees: filepath.Join(scratch.Dir, "trees")}
-	return hands, func() error { return errors.Join(hands.Close(), scratch.Close()) }, nil
+	tasks = &swe.QueueWorker{Routers: routers, Cache: cache, Accounts: shared.Leased, Jail: walls, Trees: filepath.Join(scratch.Dir, "trees")}
+	return tasks, func() error { return errors.Join(tasks.Close(), scratch.Close()) }, nil
 }

@@ -72,7 +72,7 @@ func findPlugin(p policies.Plugin) (string, error) {
 		return p.Path, nil
 	}
 	found := host.List(host.SearchPath())
-	i := slices.IndexFunc(found, func(f host.Found) bool { return f.Name == p.Name })
+	i := slices.IndexFunc(found, func(f host.PluginFile) bool { return f.Name == p.Name })
 	if i < 0 {
 		return "", policies.ErrNoPlugin
 	}

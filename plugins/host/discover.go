@@ -39,17 +39,17 @@ func SearchPath() []string {
 	return dirs
 }
 
-// Found is a program that looks like a plugin.
-type Found struct {
+// PluginFile is a program that looks like a plugin.
+type PluginFile struct {
 	Name string
 	Path string
 }
 
 // List returns every program in the folders, the first of each name, sorted by
 // name. Folders that do not exist are skipped.
-func List(dirs []string) []Found {
+func List(dirs []string) []PluginFile {
 	seen := map[string]bool{}
-	var out []Found
+	var out []PluginFile
 	for _, dir := range dirs {
 		entries, err := os.ReadDir(dir)
 		if err != nil {
@@ -62,10 +62,10 @@ func List(dirs []string) []Found {
 				continue
 			}
 			seen[name] = true
-			out = append(out, Found{Name: name, Path: path})
+			out = append(out, PluginFile{Name: name, Path: path})
 		}
 	}
-	slices.SortFunc(out, func(a, b Found) int { return strings.Compare(a.Name, b.Name) })
+	slices.SortFunc(out, func(a, b PluginFile) int { return strings.Compare(a.Name, b.Name) })
 	return out
 }
 

@@ -76,7 +76,7 @@ func TestDiscovery(t *testing.T) {
 	if _, err := h.Verifier("v", "test", nil); err != nil {
 		t.Error(err)
 	}
-	if got := host.List([]string{"/nonexistent", dir}); len(got) != 1 || got[0] != (host.Found{Name: "test", Path: program}) {
+	if got := host.List([]string{"/nonexistent", dir}); len(got) != 1 || got[0] != (host.PluginFile{Name: "test", Path: program}) {
 		t.Errorf("got %v", got)
 	}
 	if err := os.Chmod(program, 0o757); err != nil {

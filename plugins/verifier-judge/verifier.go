@@ -126,7 +126,7 @@ func (v *verifier) ask(ctx context.Context, req *sdk.VerifyRequest, other *sdk.A
 	if err != nil {
 		return ballot{}, err
 	}
-	letter, err := chosen(reply.Text)
+	letter, err := parseLetter(reply.Text)
 	if err != nil {
 		return ballot{}, err
 	}
@@ -142,9 +142,9 @@ func (v *verifier) ask(ctx context.Context, req *sdk.VerifyRequest, other *sdk.A
 
 var standsAlone = regexp.MustCompile(`\b[AB]\b`)
 
-// chosen returns the letter that a reply chooses: the only one that its last line
+// parseLetter returns the letter that a reply chooses: the only one that its last line
 // with a letter has. The article, at the beginning of a sentence, is no letter.
-func chosen(reply string) (string, error) {
+func parseLetter(reply string) (string, error) {
 	if strings.TrimSpace(reply) == "" {
 		return "", errors.New("its reply is empty")
 	}

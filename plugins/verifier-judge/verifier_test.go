@@ -200,7 +200,7 @@ func TestChosen(t *testing.T) {
 		"A careful look shows an error. B": "B", "A is tempting, yet wrong.\nB": "B", "First A, then B.\n\nSo: B": "B", "Both fit.\nA\n\nDone.": "A",
 		"A or B": "", "Either. A and B are fine.": "", "neither": "", "": "", "Abba": "", "A dog.": "", "a": "",
 	} {
-		got, err := chosen(reply)
+		got, err := parseLetter(reply)
 		if got != want || (err == nil) != (want != "") {
 			t.Errorf("%q: %q, %v", reply, got, err)
 		}

@@ -25,8 +25,8 @@ type agentRun struct {
 	Cost     *float64 `json:"cost"`
 }
 
-// known reports whether the cost was recorded.
-func (r agentRun) known() bool { return r.Cost != nil && *r.Cost != 0 && !math.IsNaN(*r.Cost) }
+// hasCost reports whether the cost was recorded.
+func (r agentRun) hasCost() bool { return r.Cost != nil && *r.Cost != 0 && !math.IsNaN(*r.Cost) }
 
 // readEach reads the files that a pattern with one star names, one for each model,
 // which is what the star stands for. A cost that is missing or 0 is the model's mean, a missing
@@ -68,7 +68,7 @@ func (b *builder) readEach(pattern string) error {
 		for _, id := range all {
 			c := cell{query: id, group: repository(id), model: model, numbers: map[string]float64{colQuality: 0, colCost: mean}}
 			run := runs[id]
-			if run.known() {
+			if run.hasCost() {
 				c.numbers[colCost] = *run.Cost
 			}
 			if run.Resolved {
@@ -89,7 +89,7 @@ func (b *builder) readEach(pattern string) error {
 func meanCost(runs map[string]agentRun) (float64, bool) {
 	sum, n := 0.0, 0.0
 	for _, id := range slices.Sorted(maps.Keys(runs)) {
-		if run := runs[id]; run.known() {
+		if run := runs[id]; run.hasCost() {
 			sum, n = sum+*run.Cost, n+1
 		}
 	}

@@ -106,7 +106,7 @@ func find(lines, want []string, from int) (int, error) {
 	for _, as := range []func(string) string{nil, trimmedRight, strings.TrimSpace} {
 		text, passage := lines, want
 		if as != nil {
-			text, passage = each(lines, as), each(want, as)
+			text, passage = mapLines(lines, as), mapLines(want, as)
 		}
 		switch first, count := occurrences(text, passage, from); count {
 		case 0:
@@ -119,7 +119,7 @@ func find(lines, want []string, from int) (int, error) {
 	return 0, fmt.Errorf("is not in the file")
 }
 
-func each(lines []string, as func(string) string) []string {
+func mapLines(lines []string, as func(string) string) []string {
 	out := make([]string, len(lines))
 	for i, line := range lines {
 		out[i] = as(line)

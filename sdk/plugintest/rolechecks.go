@@ -40,7 +40,7 @@ func roleChecks(role wire.Role) []check {
 
 // checkUnconfigured: a call before Configure fails with FAILED_PRECONDITION.
 func checkUnconfigured(ctx context.Context, t *trial) error {
-	return wantStatus(t.ask(ctx, plain(0)), codes.FailedPrecondition, "called before it is configured")
+	return wantStatus(t.ask(ctx, plainSample(0)), codes.FailedPrecondition, "called before it is configured")
 }
 
 // refuses checks that a config is refused with a diagnostic at the path.
@@ -62,7 +62,7 @@ func (t *trial) refuses(ctx context.Context, config map[string]any, path ...stri
 			if d.Summary == "" {
 				return errors.New("the diagnostic says nothing")
 			}
-			return wantStatus(call(ctx, p.Client(), t.role.Role, []sample{plain(0)}), codes.FailedPrecondition, "called after its config was refused")
+			return wantStatus(call(ctx, p.Client(), t.role.Role, []sample{plainSample(0)}), codes.FailedPrecondition, "called after its config was refused")
 		}
 	}
 	return fmt.Errorf("no diagnostic has the path %s: %w", strings.Join(path, "."), ds)
@@ -130,7 +130,7 @@ func checkConfigureTwice(ctx context.Context, t *trial) error {
 // checkAnswers: the simplest call gives a well-formed answer, and again.
 func checkAnswers(ctx context.Context, t *trial) error {
 	for n := range 3 {
-		if err := t.ask(ctx, plain(n)); err != nil {
+		if err := t.ask(ctx, plainSample(n)); err != nil {
 			return err
 		}
 	}
@@ -141,21 +141,21 @@ func checkAnswers(ctx context.Context, t *trial) error {
 func checkOddInput(ctx context.Context, t *trial) error {
 	for _, s := range oddities() {
 		err := t.ask(ctx, s)
-		if broken(err) {
+		if isDefect(err) {
 			return fmt.Errorf("%s: %w", s.what, err)
 		}
 		if exit := t.p.Exit(); exit != "" {
 			return fmt.Errorf("%s: it ended with %s", s.what, exit)
 		}
 	}
-	return t.ask(ctx, plain(1))
+	return t.ask(ctx, plainSample(1))
 }
 
 // checkLargeInput: 20 MiB in one call, far over gRPC's usual limit.
 func checkLargeInput(ctx context.Context, t *trial) error {
-	s := plain(0)
+	s := plainSample(0)
 	s.query.Messages[0].Parts[0].Text = strings.Repeat("long ", 4<<20)
-	if err := t.ask(ctx, s); broken(err) {
+	if err := t.ask(ctx, s); isDefect(err) {
 		return fmt.Errorf("a request of 20 MiB: %w", err)
 	}
 	return nil
@@ -172,7 +172,7 @@ func checkConcurrency(ctx context.Context, t *trial) error {
 	for n := range parallel {
 		wg.Go(func() {
 			for k := range 4 {
-				if err := t.ask(ctx, plain(n+k)); err != nil {
+				if err := t.ask(ctx, plainSample(n+k)); err != nil {
 					errs[n] = err
 					return
 				}
@@ -190,7 +190,7 @@ func checkCancellation(ctx context.Context, t *trial) error {
 	for range calls {
 		callCtx, cancel := context.WithCancel(ctx)
 		timer := time.AfterFunc(20*time.Millisecond, cancel)
-		_ = call(callCtx, t.p.Client(), t.role.Role, many(64)) // it may be done before
+		_ = call(callCtx, t.p.Client(), t.role.Role, plainSamples(64)) // it may be done before
 		timer.Stop()
 		cancel()
 	}
@@ -199,7 +199,7 @@ func checkCancellation(ctx context.Context, t *trial) error {
 	if err := t.p.Client().Healthy(healthCtx); err != nil {
 		return fmt.Errorf("a second after a call was given up it is not healthy: %w", err)
 	}
-	return t.ask(ctx, plain(0))
+	return t.ask(ctx, plainSample(0))
 }
 
 // checkDeadline: a deadline that has all but passed is met or reported, not ignored.
@@ -207,11 +207,11 @@ func checkDeadline(ctx context.Context, t *trial) error {
 	begun := time.Now()
 	short, cancel := context.WithTimeout(ctx, time.Millisecond)
 	defer cancel()
-	_ = call(short, t.p.Client(), t.role.Role, many(64))
+	_ = call(short, t.p.Client(), t.role.Role, plainSamples(64))
 	if took := time.Since(begun); took > time.Second {
 		return fmt.Errorf("a call with a deadline of 1 ms took %v", took)
 	}
-	return t.ask(ctx, plain(0))
+	return t.ask(ctx, plainSample(0))
 }
 
 // checkStopWhileBusy: a call under way does not keep it from ending.
@@ -219,7 +219,7 @@ func checkStopWhileBusy(ctx context.Context, t *trial) error {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		_ = call(ctx, t.p.Client(), t.role.Role, many(64)) // it ends with the process at the latest
+		_ = call(ctx, t.p.Client(), t.role.Role, plainSamples(64)) // it ends with the process at the latest
 	}()
 	begun := time.Now()
 	t.p.Stop()
@@ -236,7 +236,7 @@ func checkSameQuery(ctx context.Context, t *trial) error {
 	ctx, cancel := context.WithTimeout(ctx, t.CallTimeout)
 	defer cancel()
 	long := func(n int) sample {
-		s := plain(n)
+		s := plainSample(n)
 		s.query.Messages[0].Parts[0].Text += strings.Repeat(" Think of it again.", 300)
 		return s
 	}

@@ -25,9 +25,9 @@ type sample struct {
 	attempts []sdk.Attempt
 }
 
-// plain returns the nth ordinary sample. Neighbours ask about different numbers
+// plainSample returns the nth ordinary sample. Neighbours ask about different numbers
 // of models.
-func plain(n int) sample {
+func plainSample(n int) sample {
 	s := sample{
 		what: "an ordinary query",
 		query: &sdk.Query{
@@ -50,10 +50,10 @@ func plain(n int) sample {
 	return s
 }
 
-func many(n int) []sample {
+func plainSamples(n int) []sample {
 	out := make([]sample, n)
 	for i := range out {
-		out[i] = plain(i)
+		out[i] = plainSample(i)
 	}
 	return out
 }
@@ -61,9 +61,9 @@ func many(n int) []sample {
 // oddities are inputs that a plugin meets sooner or later.
 func oddities() []sample {
 	empty := sample{what: "an empty query", query: &sdk.Query{}, models: []string{"m"}, answer: &sdk.Answer{}}
-	none := plain(0)
+	none := plainSample(0)
 	none.what, none.models = "no models", nil
-	parts := plain(1)
+	parts := plainSample(1)
 	parts.what = "every kind of part"
 	parts.query.Messages = append(parts.query.Messages, sdk.Message{Role: sdk.RoleAssistant, Parts: []sdk.Part{
 		{Kind: sdk.PartImageURL, URL: "https://example.org/a.png"},
@@ -75,14 +75,14 @@ func oddities() []sample {
 	}})
 	parts.query.Tools = []sdk.Tool{{Name: "search", Parameters: []byte(`not a schema`)}}
 	parts.answer = &sdk.Answer{ToolCalls: []sdk.ToolCall{{Name: "unknown", Arguments: "["}}}
-	probs := plain(1)
+	probs := plainSample(1)
 	probs.what = "strange log-probabilities"
 	probs.answer.LogProbs = []sdk.TokenLogProb{{Token: "\xf0\x9f", LogProb: math.Inf(-1)}, {LogProb: math.NaN()}, {Token: "x", LogProb: 3}}
 	probs.attempts = []sdk.Attempt{{Answer: *probs.answer}, {Answer: *probs.answer, Verdict: &sdk.Verdict{Outcome: sdk.Failed}}}
-	text := plain(0)
+	text := plainSample(0)
 	text.what = "an answer that is no plain text"
 	text.answer.Text = "\x00\x1b[31m" + strings.Repeat("{", 10000) + "\xff"
-	missing := plain(0)
+	missing := plainSample(0)
 	missing.what = "a work tree that does not exist"
 	missing.query.WorkDir, missing.query.Checks = "/nonexistent/tree", sdk.Checks{FailToPass: []string{"TestNothing"}}
 	return []sample{empty, none, parts, probs, text, missing}
@@ -128,9 +128,9 @@ func estimate(ctx context.Context, c *wire.Client, role wire.Role, s sample) ([]
 	return reply.Estimates, nil
 }
 
-// broken reports whether err is a defect rather than a plugin's word that it
+// isDefect reports whether err is a defect rather than a plugin's word that it
 // cannot do something.
-func broken(err error) bool {
+func isDefect(err error) bool {
 	if err == nil {
 		return false
 	}

@@ -142,9 +142,9 @@ func mask(s string, from, to int, found []span) string {
 	return b.String()
 }
 
-// pending returns where the beginning of a secret stands, of at least so many bytes, that
+// pendingStart returns where the beginning of a secret stands, of at least so many bytes, that
 // may go on after the end of s; len(s) is nowhere.
-func (r *Redactor) pending(s string, least int) int {
+func (r *Redactor) pendingStart(s string, least int) int {
 	if r == nil || len(r.secrets) == 0 {
 		return len(s)
 	}
@@ -202,7 +202,7 @@ func (r *Redactor) Text(s string) string {
 // Split returns the beginning of a longer text without secrets, and its end, where that
 // may be the beginning of one: it belongs before what comes next.
 func (r *Redactor) Split(s string) (clean, rest string) {
-	found, at := r.find(s), r.pending(s, 1)
+	found, at := r.find(s), r.pendingStart(s, 1)
 	if n := len(found); n > 0 {
 		at = max(at, found[n-1].to)
 	}
@@ -241,7 +241,7 @@ func (s *Stream) Next(piece string) string {
 		s.held += piece
 		return ""
 	}
-	return s.take(piece, func(text string) int { return min(s.r.pending(text, least), openEscapes(text)) })
+	return s.take(piece, func(text string) int { return min(s.r.pendingStart(text, least), openEscapes(text)) })
 }
 
 // End returns what was held.

@@ -91,7 +91,7 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 		return err
 	}
 	total := len(mutants)
-	if mutants, err = p.covered(ctx, tmp, mutants, out); err != nil {
+	if mutants, err = p.findCovered(ctx, tmp, mutants, out); err != nil {
 		return err
 	}
 	covered := len(mutants)
@@ -158,9 +158,9 @@ func (p *pkg) mutants() (list []mutant, err error) {
 	return list, nil
 }
 
-// covered runs the tests without a mutant, which have to pass, sets how long a mutant may take,
+// findCovered runs the tests without a mutant, which have to pass, sets how long a mutant may take,
 // and returns the mutants in blocks that the tests run.
-func (p *pkg) covered(ctx context.Context, tmp string, list []mutant, out io.Writer) (covered []mutant, err error) {
+func (p *pkg) findCovered(ctx context.Context, tmp string, list []mutant, out io.Writer) (covered []mutant, err error) {
 	profile, binary := filepath.Join(tmp, "profile"), filepath.Join(tmp, "tests")
 	if text, err := exec.CommandContext(ctx, "go", "test", "-c", "-vet=off", "-cover", "-o", binary, p.ImportPath).CombinedOutput(); err != nil {
 		return nil, fmt.Errorf("building the tests of %s: %w\n%s", p.ImportPath, err, text)
@@ -177,7 +177,7 @@ func (p *pkg) covered(ctx context.Context, tmp string, list []mutant, out io.Wri
 	for _, m := range list {
 		isCovered := slices.ContainsFunc(profiles, func(f *cover.Profile) bool {
 			return filepath.Base(f.FileName) == filepath.Base(m.at.Filename) && slices.ContainsFunc(f.Blocks, func(b cover.ProfileBlock) bool {
-				return b.Count > 0 && !before(m.at.Line, m.at.Column, b.StartLine, b.StartCol) && before(m.at.Line, m.at.Column, b.EndLine, b.EndCol)
+				return b.Count > 0 && !isBefore(m.at.Line, m.at.Column, b.StartLine, b.StartCol) && isBefore(m.at.Line, m.at.Column, b.EndLine, b.EndCol)
 			})
 		})
 		if isCovered {
@@ -189,7 +189,7 @@ func (p *pkg) covered(ctx context.Context, tmp string, list []mutant, out io.Wri
 	return covered, nil
 }
 
-func before(line, column, otherLine, otherColumn int) bool {
+func isBefore(line, column, otherLine, otherColumn int) bool {
 	return line < otherLine || line == otherLine && column < otherColumn
 }
 

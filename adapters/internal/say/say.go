@@ -36,7 +36,7 @@ func Plain(text string) string {
 	text = strings.ReplaceAll(text, "\r\n", "\n")
 	clean := true
 	for _, r := range text {
-		if hidden(r) {
+		if isHidden(r) {
 			clean = false
 			break
 		}
@@ -46,7 +46,7 @@ func Plain(text string) string {
 	}
 	var b strings.Builder
 	for _, r := range text {
-		if hidden(r) {
+		if isHidden(r) {
 			fmt.Fprintf(&b, "⟨%04X⟩", r)
 		} else {
 			b.WriteRune(r)
@@ -55,9 +55,9 @@ func Plain(text string) string {
 	return b.String()
 }
 
-// hidden says whether a character is no plain text. Line breaks and tabs are, and so
+// isHidden says whether a character is no plain text. Line breaks and tabs are, and so
 // are the joiners that scripts and emoji need.
-func hidden(r rune) bool {
+func isHidden(r rune) bool {
 	switch r {
 	case '\n', '\t', '\u200c', '\u200d':
 		return false

@@ -82,7 +82,7 @@ type Suite struct {
 // Load reads the bundled suite.
 func Load() (*Suite, error) {
 	s := &Suite{Repos: map[string]*Repo{}}
-	err := each("repos/*.txtar", func(name string, archive *txtar.Archive) error {
+	err := readArchives("repos/*.txtar", func(name string, archive *txtar.Archive) error {
 		r := &Repo{Name: name, About: strings.TrimSpace(string(archive.Comment)), Language: "go", Files: map[string]string{}}
 		for _, f := range archive.Files {
 			r.Files[f.Name] = string(f.Data)
@@ -99,7 +99,7 @@ func Load() (*Suite, error) {
 	if err != nil {
 		return nil, err
 	}
-	err = each("tasks/*.txtar", func(name string, archive *txtar.Archive) error {
+	err = readArchives("tasks/*.txtar", func(name string, archive *txtar.Archive) error {
 		t, err := s.task(name, archive)
 		if err == nil {
 			s.Tasks = append(s.Tasks, t)
@@ -109,7 +109,7 @@ func Load() (*Suite, error) {
 	return s, err
 }
 
-func each(pattern string, do func(name string, archive *txtar.Archive) error) error {
+func readArchives(pattern string, do func(name string, archive *txtar.Archive) error) error {
 	files, err := fs.Glob(embedded, pattern)
 	if err != nil {
 		return err

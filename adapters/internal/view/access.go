@@ -110,7 +110,7 @@ func (k *keyGuard) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		k.next.ServeHTTP(w, r)
 		return
 	}
-	if c, err := r.Cookie(keyedCookie); err == nil && k.known(c.Value) {
+	if c, err := r.Cookie(keyedCookie); err == nil && k.hasSession(c.Value) {
 		k.next.ServeHTTP(w, r)
 		return
 	}
@@ -134,7 +134,7 @@ func (k *keyGuard) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	login(w, http.StatusUnauthorized, "")
 }
 
-func (k *keyGuard) known(session string) bool {
+func (k *keyGuard) hasSession(session string) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return k.sessions[session]

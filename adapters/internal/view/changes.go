@@ -87,7 +87,7 @@ func changesTried(p *policies.Policy) (tried [][]string) {
 		switch {
 		case p.Fit != nil:
 		case s.WorthUSD > 0:
-			add("worth_usd", rounded(s.WorthUSD*factor))
+			add("worth_usd", formatRounded(s.WorthUSD*factor))
 		case len(s.Lambda) > 0 && slices.Max(s.Lambda) > 0:
 			add("lambda", listOf(s.Lambda, func(v float64) float64 { return v * factor }))
 		}
@@ -118,13 +118,13 @@ func changesTried(p *policies.Policy) (tried [][]string) {
 	return tried
 }
 
-func rounded(v float64) string { return strconv.FormatFloat(v, 'g', 3, 64) }
+func formatRounded(v float64) string { return strconv.FormatFloat(v, 'g', 3, 64) }
 
 // listOf writes a list of settings after a change of each.
 func listOf(values []float64, change func(float64) float64) string {
 	texts := make([]string, len(values))
 	for i, v := range values {
-		texts[i] = rounded(change(v))
+		texts[i] = formatRounded(change(v))
 	}
 	if len(texts) == 1 {
 		return texts[0]

@@ -27,7 +27,7 @@ type overviewPage struct {
 	// traces are kept no longer.
 	Unread    int64
 	Baselines []string
-	Ways      *ways
+	Ways      *runComparison
 	Failures  *failures
 	// Changes are nil while they are being found, or where the policy is not known.
 	Changes   *changes
@@ -244,7 +244,7 @@ func (p *overviewPage) AnsweredShare() string {
 func count(n int64, noun string) string { return formatWhole(n) + " " + say.Plural(n, noun) }
 
 // exampleStep finds a step that was escalated to the dearest model and answered by it.
-func (v *viewer) exampleStep(ctx context.Context, f store.Filter, models []string, w *ways) (*store.Step, error) {
+func (v *viewer) exampleStep(ctx context.Context, f store.Filter, models []string, w *runComparison) (*store.Step, error) {
 	f.Escalated, f.Limit = true, 20
 	if w != nil {
 		f.Run = w.Best.Name

@@ -34,9 +34,9 @@ type SumReader interface {
 	Runs(ctx context.Context, f store.Filter) ([]store.Sum, error)
 }
 
-// Each calls yield with every step that the filter selects, whole, in the order in which
+// EachTrace calls yield with every step that the filter selects, whole, in the order in which
 // they were recorded.
-func Each(ctx context.Context, r StepReader, f store.Filter, yield func(*sdk.Trace)) error {
+func EachTrace(ctx context.Context, r StepReader, f store.Filter, yield func(*sdk.Trace)) error {
 	const page = 500
 	f.Limit = page
 	for last := int64(0); ; {

@@ -29,7 +29,7 @@ type sampler struct {
 const remembered = 4000
 
 func (s *sampler) trace(ctx context.Context, id string) (*sdk.Trace, error) {
-	if t := s.known(id); t != nil {
+	if t := s.fromCache(id); t != nil {
 		return t, nil
 	}
 	t, err := s.from.Trace(ctx, id)
@@ -40,8 +40,8 @@ func (s *sampler) trace(ctx context.Context, id string) (*sdk.Trace, error) {
 	return t, nil
 }
 
-// known returns a trace that was read, and keeps it for longer; nil when it was not.
-func (s *sampler) known(id string) *sdk.Trace {
+// fromCache returns a trace that was read, and keeps it for longer; nil when it was not.
+func (s *sampler) fromCache(id string) *sdk.Trace {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	t := s.traces[id]
@@ -78,7 +78,7 @@ func (s *sampler) newest(ctx context.Context, f store.Filter, n int) ([]*sdk.Tra
 	have := make(map[string]*sdk.Trace, len(lines))
 	var missing []string
 	for _, line := range lines {
-		if have[line.ID] = s.known(line.ID); have[line.ID] == nil {
+		if have[line.ID] = s.fromCache(line.ID); have[line.ID] == nil {
 			missing = append(missing, line.ID)
 		}
 	}

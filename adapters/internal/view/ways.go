@@ -13,20 +13,20 @@ import (
 	"github.com/stepfall/stepfall/sdk"
 )
 
-// ways are runs that had the same queries: what differs between them is how they were
+// runComparison compares runs that had the same queries: what differs between them is how they were
 // answered, so that they can be compared query by query.
-type ways struct {
+type runComparison struct {
 	Queries  int
-	List     []way
-	Best     *way
-	Dearest  *way
+	List     []comparedRun
+	Best     *comparedRun
+	Dearest  *comparedRun
 	Sentence string
 	Chart    *chart
 	// With names the models, for their colours.
 }
 
-// way is one of them, over the queries that all have.
-type way struct {
+// comparedRun is one of the runs, over the queries that all have.
+type comparedRun struct {
 	Name, Tenant   string
 	Calls          int
 	CostUSD        float64
@@ -44,7 +44,7 @@ type way struct {
 type waysCache struct {
 	mu   sync.Mutex
 	key  string
-	ways *ways
+	ways *runComparison
 }
 
 const (
@@ -53,7 +53,7 @@ const (
 )
 
 // findWays looks whether at least two of the runs had the same queries.
-func (v *viewer) findWays(ctx context.Context, runs []store.Sum) (*ways, error) {
+func (v *viewer) findWays(ctx context.Context, runs []store.Sum) (*runComparison, error) {
 	var key strings.Builder
 	var some []store.Sum
 	for i := range runs {
@@ -71,9 +71,9 @@ func (v *viewer) findWays(ctx context.Context, runs []store.Sum) (*ways, error) 
 	if v.ways.key == key.String() {
 		return v.ways.ways, nil
 	}
-	var list []way
+	var list []comparedRun
 	for i := range some {
-		w := way{Name: some[i].Run, Tenant: some[i].Tenant, Steps: map[string]*store.Step{}}
+		w := comparedRun{Name: some[i].Run, Tenant: some[i].Tenant, Steps: map[string]*store.Step{}}
 		steps, err := v.o.Traces.Steps(ctx, store.Filter{Run: w.Name, Tenant: some[i].Tenant, Limit: mostQueries})
 		if err != nil {
 			return nil, err
@@ -95,14 +95,14 @@ func (v *viewer) findWays(ctx context.Context, runs []store.Sum) (*ways, error) 
 
 // compareWays returns the ways that share their queries with the largest of them, nil
 // when there are no two.
-func compareWays(list []way) *ways {
+func compareWays(list []comparedRun) *runComparison {
 	if len(list) < 2 {
 		return nil
 	}
-	var same []way
-	var most *way
+	var same []comparedRun
+	var most *comparedRun
 	for i := range list {
-		group := slices.DeleteFunc(slices.Clone(list), func(w way) bool { return !sameQueries(&list[i], &w) })
+		group := slices.DeleteFunc(slices.Clone(list), func(w comparedRun) bool { return !sameQueries(&list[i], &w) })
 		if len(group) > len(same) {
 			same, most = group, &list[i]
 		}
@@ -112,7 +112,7 @@ func compareWays(list []way) *ways {
 	}
 	var queries []string
 	for q := range most.Steps {
-		if !slices.ContainsFunc(same, func(w way) bool { return w.Steps[q] == nil }) {
+		if !slices.ContainsFunc(same, func(w comparedRun) bool { return w.Steps[q] == nil }) {
 			queries = append(queries, q)
 		}
 	}
@@ -120,7 +120,7 @@ func compareWays(list []way) *ways {
 		return nil
 	}
 	slices.Sort(queries)
-	w := &ways{Queries: len(queries), List: same}
+	w := &runComparison{Queries: len(queries), List: same}
 	for i := range w.List {
 		one := &w.List[i]
 		for _, q := range queries {
@@ -138,7 +138,7 @@ func compareWays(list []way) *ways {
 			}
 		}
 	}
-	slices.SortStableFunc(w.List, func(a, b way) int { return cmp.Compare(a.CostUSD, b.CostUSD) })
+	slices.SortStableFunc(w.List, func(a, b comparedRun) int { return cmp.Compare(a.CostUSD, b.CostUSD) })
 	w.Dearest = &w.List[len(w.List)-1]
 	// The best is the cheapest of those that solve as much as any, or nearly.
 	top := 0
@@ -151,7 +151,7 @@ func compareWays(list []way) *ways {
 		}
 	}
 	for i := range w.List {
-		w.List[i].beside(w.Dearest, queries)
+		w.List[i].setSavings(w.Dearest, queries)
 	}
 	w.Sentence = w.sentence()
 	w.Chart = w.chart()
@@ -160,7 +160,7 @@ func compareWays(list []way) *ways {
 
 // sameQueries says whether two ways have at least four in five of their queries in
 // common.
-func sameQueries(a, b *way) bool {
+func sameQueries(a, b *comparedRun) bool {
 	common := 0
 	for q := range a.Steps {
 		if b.Steps[q] != nil {
@@ -170,8 +170,8 @@ func sameQueries(a, b *way) bool {
 	return common >= 3 && 10*common >= 8*max(len(a.Steps), len(b.Steps))
 }
 
-// beside sets what the way saves beside another.
-func (w *way) beside(other *way, queries []string) {
+// setSavings sets what the run saves beside another.
+func (w *comparedRun) setSavings(other *comparedRun, queries []string) {
 	sum, squares := 0.0, 0.0
 	for _, q := range queries {
 		d := other.Steps[q].CostUSD - w.Steps[q].CostUSD
@@ -185,8 +185,8 @@ func (w *way) beside(other *way, queries []string) {
 	}
 }
 
-func (w *ways) sentence() string {
-	solved := func(x *way) string {
+func (w *runComparison) sentence() string {
+	solved := func(x *comparedRun) string {
 		if x.Judged == 0 {
 			return fmt.Sprintf("%s answered for %s", plain(x.Name), dollars(x.CostUSD))
 		}
@@ -199,7 +199,7 @@ func (w *ways) sentence() string {
 	return text + fmt.Sprintf("; %s. That is %s less.", solved(w.Dearest), percent(1-w.Best.Share))
 }
 
-func (w *ways) chart() *chart {
+func (w *runComparison) chart() *chart {
 	c := &chart{ID: "ways", Title: "What each way solved, and what it cost", X: "US dollars for all tasks", Y: "tasks solved", PercentY: true}
 	s := series{Name: "ways", Kind: "points"}
 	for i := range w.List {

@@ -301,7 +301,7 @@ func (q *question) scale(points int) scale {
 		for i := range points {
 			s.Points = append(s.Points, float64(i)/float64(points-1))
 		}
-		return s.with(q.knob())
+		return s.replaceNearest(q.knob())
 	}
 	low, high := math.Inf(1), 0.0
 	for i := range q.state.Costs {
@@ -320,11 +320,11 @@ func (q *question) scale(points int) scale {
 	for i := range points {
 		s.Points = append(s.Points, from*math.Pow(to/from, float64(i)/float64(points-1)))
 	}
-	return s.with(q.knob())
+	return s.replaceNearest(q.knob())
 }
 
-// with puts the recorded value in place of the point next to it.
-func (s scale) with(v float64) scale {
+// replaceNearest puts the recorded value in place of the point next to it.
+func (s scale) replaceNearest(v float64) scale {
 	near := 0
 	for i, p := range s.Points {
 		if math.Abs(s.place(p)-s.place(v)) < math.Abs(s.place(s.Points[near])-s.place(v)) {

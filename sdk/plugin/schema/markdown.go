@@ -29,12 +29,12 @@ func rows(b *strings.Builder, fields []Field, prefix string) {
 			data, _ := json.Marshal(f.Default)
 			standard = "`" + string(data) + "`"
 		}
-		fmt.Fprintf(b, "| `%s%s` | %s | %s | %s |\n", prefix, f.Name, f.Type, standard, strings.ReplaceAll(f.meaning(), "|", "\\|"))
+		fmt.Fprintf(b, "| `%s%s` | %s | %s | %s |\n", prefix, f.Name, f.Type, standard, strings.ReplaceAll(f.description(), "|", "\\|"))
 		rows(b, f.Fields, prefix+f.Name+".")
 	}
 }
 
-func (f *Field) meaning() string {
+func (f *Field) description() string {
 	parts := []string{}
 	if f.Doc != "" {
 		parts = append(parts, f.Doc)

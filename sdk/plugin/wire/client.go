@@ -114,7 +114,7 @@ func (e *SpentError) Unwrap() error { return e.Err }
 func (e *SpentError) SpentUSD() float64 { return e.CostUSD }
 
 func (o *openCall) withCost(err error) error {
-	if usd := o.spent(); usd > 0 {
+	if usd := o.spentUSD(); usd > 0 {
 		return &SpentError{Err: err, CostUSD: usd}
 	}
 	return err
@@ -134,7 +134,7 @@ func (c *Client) EstimateQuality(ctx context.Context, req *sdk.QualityRequest) (
 	if err != nil {
 		return nil, call.withCost(err)
 	}
-	return &sdk.QualityResponse{Estimates: estimates, CostUSD: call.spent()}, nil
+	return &sdk.QualityResponse{Estimates: estimates, CostUSD: call.spentUSD()}, nil
 }
 
 // EstimateCost asks what the request's models would cost.
@@ -165,7 +165,7 @@ func (c *Client) Verify(ctx context.Context, req *sdk.VerifyRequest) (*sdk.Verdi
 	if err != nil {
 		return nil, call.withCost(err)
 	}
-	out.CostUSD += call.spent()
+	out.CostUSD += call.spentUSD()
 	return out, nil
 }
 

@@ -76,7 +76,7 @@ func (o *openCall) admit(limits ModelLimits) error {
 	return nil
 }
 
-func (o *openCall) spent() float64 {
+func (o *openCall) spentUSD() float64 {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return o.costUSD

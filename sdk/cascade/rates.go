@@ -51,6 +51,15 @@ func (r Rates) Look(p float64) (pass, passed, failed float64) {
 	return pass, passed, Posterior(p, right, wrong)
 }
 
+// Gain returns by how much a look is expected to raise the best of two answers, one that is
+// right with probability p and is looked at, and one of that quality beside it:
+//
+//	pass·max(passed, beside) + (1 - pass)·max(failed, beside) - max(p, beside).
+func (r Rates) Gain(p, beside float64) float64 {
+	pass, passed, failed := r.Look(p)
+	return pass*max(passed, beside) + (1-pass)*max(failed, beside) - max(p, beside)
+}
+
 // Likelihoods returns how probable a verdict is where the answer is right, and where it
 // is wrong.
 func (r Rates) Likelihoods(passed bool) (ifRight, ifWrong float64) {

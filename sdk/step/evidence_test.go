@@ -3,6 +3,7 @@ package step_test
 import (
 	"context"
 	"math"
+	"strings"
 	"testing"
 
 	"github.com/stepfall/stepfall/sdk"
@@ -49,6 +50,45 @@ func TestVerdictsThatErrMoveTheBelief(t *testing.T) {
 	}
 	if v := res.Trace.Calls[0].Verdict; v.IfRight != 0.2 || v.IfWrong != 0.9 {
 		t.Errorf("the verdict says %v where the answer is right and %v where it is wrong", v.IfRight, v.IfWrong)
+	}
+}
+
+// A further judge whose rates are known is asked where its verdict is expected to gain more
+// than it costs. The trace has both figures; who is free is always asked.
+func TestASecondJudgeIsAskedWhereItIsWorthItsPrice(t *testing.T) {
+	first, second := cascade.Rates{FalsePass: 0.3, FalseReject: 0.05}, cascade.Rates{FalsePass: 0.05, FalseReject: 0.05}
+	for _, c := range []struct {
+		usd, quality float64
+		rates        *cascade.Rates
+		asked        int
+		note         string
+	}{
+		{0.0001, 0.5, &second, 1, "verifier second is asked, too: its verdict is expected to gain "},
+		{0.5, 0.5, &second, 0, "verifier second is not asked: its verdict is expected to gain "},
+		{0.0001, 0.999, &second, 0, "verifier second is not asked: its verdict is expected to gain 0.0000 and costs 0.0010 in quality"},
+		{0, 0.999, &second, 1, ""},
+		{0.5, 0.5, nil, 1, ""},
+	} {
+		list := candidates()
+		for i := range list {
+			list[i].Quality = sdk.Estimate{Mean: c.quality}
+		}
+		var asked []string
+		passes := sdk.Verdict{Outcome: sdk.Passed, Score: 1}
+		a, b := finds("first", passes, &[]string{}), finds("second", passes, &asked)
+		a.As, b.As, a.Rates, b.Rates, b.MaxCostUSD = step.AsVerdict, step.AsVerdict, &first, c.rates, c.usd
+		res, err := engine(t, step.Config{Candidates: list, Strategy: index(t, 10), Verifiers: []step.Verifier{a, b}}).
+			Run(t.Context(), step.Request{Query: query(), Caller: says()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		note := ""
+		for _, d := range res.Trace.Decisions {
+			note += d.Note
+		}
+		if len(asked) != c.asked*len(res.Attempts) || !strings.Contains(note, c.note) || c.note == "" && strings.Contains(note, "expected to gain") {
+			t.Errorf("at %v USD and a quality of %v: asked %d times for %d answers, %q; want %d, %q", c.usd, c.quality, len(asked), len(res.Attempts), note, c.asked, c.note)
+		}
 	}
 }
 

@@ -74,7 +74,7 @@ func (r *run) assess(ctx context.Context, i int, answer *sdk.Answer) (*sdk.Verdi
 	if verdict != nil || !r.looks() {
 		return verdict, nil
 	}
-	verdict, err := r.verify(ctx, answer)
+	verdict, err := r.verify(ctx, i, answer)
 	if r.only >= 0 {
 		err = nil // noted where it happened
 	}
@@ -97,13 +97,17 @@ func (r *run) check(i int, answer *sdk.Answer) *sdk.Verdict {
 	return nil
 }
 
-// verify asks the verifiers in order until one rejects the answer. All that pass
-// together are one verdict with the least of their confidences.
-func (r *run) verify(ctx context.Context, answer *sdk.Answer) (*sdk.Verdict, error) {
+// verify asks the verifiers in order until one rejects candidate i's answer. All that pass
+// together are one verdict with the least of their confidences. A further one is asked where
+// that is expected to be worth its price.
+func (r *run) verify(ctx context.Context, i int, answer *sdk.Answer) (*sdk.Verdict, error) {
 	var merged *sdk.Verdict
 	for k := range r.e.c.Verifiers {
 		v := &r.e.c.Verifiers[k]
 		if v.As == AsBought || !v.judges(r.q, answer.Model) {
+			continue
+		}
+		if v.As == AsVerdict && merged != nil && merged.Outcome == sdk.Passed && !r.isWorthAsking(v, i, merged) {
 			continue
 		}
 		verdict, err := r.ask(ctx, v, answer)
@@ -128,6 +132,41 @@ func (r *run) verify(ctx context.Context, answer *sdk.Answer) (*sdk.Verdict, err
 		}
 	}
 	return merged, nil
+}
+
+// isWorthAsking reports whether the verdict of a further verifier on candidate i's answer, which
+// others passed, is expected to gain more than it costs, and notes both figures. One that is
+// free, whose errors are not known, or whose strategy has no price of cost, is always asked.
+func (r *run) isWorthAsking(v *Verifier, i int, before *sdk.Verdict) bool {
+	usd := r.e.verdictCost(v).load()
+	if usd == 0 {
+		usd = v.MaxCostUSD
+	}
+	lambda := r.lambda()
+	if usd == 0 || v.Rates == nil || lambda == 0 || r.only >= 0 {
+		return true
+	}
+	ifRight, ifWrong := likelihoods(before)
+	belief := cascade.Posterior(min(max(r.state.Beliefs[i].Mean, 0), 1), ifRight, ifWrong)
+	// What else there is: another answer, or the chance to ask another model.
+	beside := 0.0
+	for k, b := range r.state.Beliefs {
+		switch {
+		case k == i:
+		case r.ran(k):
+			beside = max(beside, r.posts[k].Mean)
+		case !r.state.Infeasible[k]:
+			beside = max(beside, min(cascade.ReservationValue(b, lambda*r.state.Costs[k]), 1))
+		}
+	}
+	gain, price := v.Rates.Gain(belief, beside), lambda*usd
+	isWorth := gain > price
+	does := "is not asked"
+	if isWorth {
+		does = "is asked, too"
+	}
+	r.say(fmt.Sprintf("verifier %s %s: its verdict is expected to gain %.4f and costs %.4f in quality", v.Name, does, gain, price))
+	return isWorth
 }
 
 // merge joins the verdicts of two verifiers. Costs and durations add up.

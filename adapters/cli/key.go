@@ -128,6 +128,23 @@ func (f *keyFlags) limits(flags *pflag.FlagSet) {
 	flags.StringVar(&f.limit, "limit", "", "most of each, as requests=60,tokens=90000,streams=4: requests and tokens a minute, requests under way at once; 0 is no limit")
 }
 
+// leastPeriod is the shortest period of a cap: calls last longer than a shorter one, and each
+// would be charged to another.
+const leastPeriod = time.Minute
+
+// longestText bounds the name, tenant and note of a key, in bytes.
+const longestText = 500
+
+// checkTexts returns what is too long of a key.
+func checkTexts(k *store.Key) error {
+	for _, text := range [...]struct{ what, is string }{{"KEY", k.ID}, {"--tenant", k.Tenant}, {"--note", k.Note}} {
+		if n := len(text.is); n > longestText {
+			return usage("%s has %d bytes: want at most %d", text.what, n, longestText)
+		}
+	}
+	return nil
+}
+
 // change sets what the flags say of a key.
 func (f *keyFlags) change(k *store.Key, given func(flag string) bool) error {
 	if given("note") {
@@ -151,6 +168,12 @@ func (f *keyFlags) change(k *store.Key, given func(flag string) bool) error {
 		if err != nil || periodErr != nil || !(usd >= 0) || math.IsInf(usd, 0) || every < 0 {
 			return usage("--cap %s: want US dollars that are not negative, and after how long they begin anew, as 20 or 20/24h", f.cap)
 		}
+		if usd > store.MostUSD {
+			return usage("--cap %s: want at most %g US dollars, or 0 for no cap", f.cap, float64(store.MostUSD))
+		}
+		if every > 0 && every < leastPeriod {
+			return usage("--cap %s: want a period of at least %v, as 20/24h; 20/0s never begins anew", f.cap, leastPeriod)
+		}
 		k.CapUSD, k.CapPeriod = usd, every
 	}
 	if !given("limit") {
@@ -172,6 +195,9 @@ func (f *keyFlags) create(ctx context.Context, s Streams) error {
 	k := &f.key
 	if k.Tenant == "" && !k.Operator {
 		return usage("--tenant is needed: whose key it is")
+	}
+	if err := checkTexts(k); err != nil {
+		return err
 	}
 	given := map[string]bool{"expires": true, "cap": f.cap != "", "limit": f.limit != ""}
 	if err := f.change(k, func(flag string) bool { return given[flag] }); err != nil {
@@ -203,7 +229,7 @@ func (f *keyFlags) set(cmd *cobra.Command, s Streams, id string) error {
 	case !changes && !f.release && !f.rotate && !f.revoke:
 		return usage("nothing is to be changed: give a limit, --note, --release, --rotate or --revoke")
 	}
-	if err := f.change(new(store.Key), given); err != nil {
+	if err := errors.Join(checkTexts(&f.key), f.change(new(store.Key), given)); err != nil {
 		return err
 	}
 	return f.withStore(ctx, func(shared *store.Shared) (err error) {
@@ -230,7 +256,11 @@ func (f *keyFlags) set(cmd *cobra.Command, s Streams, id string) error {
 		if err != nil {
 			return err
 		}
-		return s.render(list, func(p *printer) { p.keys(list) })
+		balances, err := keyBalances(ctx, shared, list)
+		if err != nil {
+			return err
+		}
+		return s.render(balances, func(p *printer) { p.keys(balances) })
 	})
 }
 
@@ -262,7 +292,11 @@ func (f *keyFlags) list(cmd *cobra.Command, s Streams) error {
 			if err != nil {
 				return err
 			}
-			return s.render(list, func(p *printer) { p.keys(list) })
+			balances, err := keyBalances(ctx, shared, list)
+			if err != nil {
+				return err
+			}
+			return s.render(balances, func(p *printer) { p.keys(balances) })
 		}
 		rows, err := shared.Sums(ctx, by, filter)
 		if err != nil {
@@ -272,12 +306,39 @@ func (f *keyFlags) list(cmd *cobra.Command, s Streams) error {
 	})
 }
 
-func (p *printer) keys(list []store.Key) {
-	t := p.table(column{name: "key"}, column{name: "tenant"}, column{name: "state"}, column{name: "cap USD", number: true},
+// keyBalance is a key with what its cap's account holds in the present period.
+type keyBalance struct {
+	store.Key
+
+	SpentUSD    float64 `json:"spent_usd"`
+	ReservedUSD float64 `json:"reserved_usd"`
+}
+
+// keyBalances returns keys with what of their caps is spent, and what is reserved for calls
+// under way and leased by servers.
+func keyBalances(ctx context.Context, shared *store.Shared, list []store.Key) ([]keyBalance, error) {
+	accounts, err := shared.Balances(ctx, "key ")
+	if err != nil {
+		return nil, err
+	}
+	of := make(map[string]store.Balance, len(accounts))
+	for _, b := range accounts {
+		of[b.Account] = b
+	}
+	balances := make([]keyBalance, len(list))
+	for i := range list {
+		b := of[store.KeyAccount(list[i].ID)]
+		balances[i] = keyBalance{list[i], float64(b.Spent) / store.NanoUSD, float64(b.Reserved) / store.NanoUSD}
+	}
+	return balances, nil
+}
+
+func (p *printer) keys(list []keyBalance) {
+	t := p.table(column{name: "key"}, column{name: "tenant"}, column{name: "state"}, column{name: "cap USD", number: true}, column{name: "spent", number: true}, column{name: "reserved", number: true},
 		column{name: "requests/min", number: true}, column{name: "tokens/min", number: true}, column{name: "at once", number: true}, column{name: "note"})
 	for i := range list {
 		k := &list[i]
-		t.row(k.ID, k.Tenant, stateOf(k), capOf(k), limitOf(float64(k.RequestsPerMinute)),
+		t.row(k.ID, k.Tenant, stateOf(&k.Key), capOf(&k.Key), usd(k.SpentUSD), usd(k.ReservedUSD), limitOf(float64(k.RequestsPerMinute)),
 			limitOf(float64(k.TokensPerMinute)), limitOf(float64(k.Streams)), k.Note)
 	}
 	t.print()

@@ -20,8 +20,7 @@ import (
 
 // pruneFlags are the flags of stepfall prune.
 type pruneFlags struct {
-	store, policy string
-	older         time.Duration
+	store, policy, older string
 }
 
 func newPruneCommand(s Streams) *cobra.Command {
@@ -41,17 +40,21 @@ does what a cap may still go by.`,
 	flags := cmd.Flags()
 	flags.StringVar(&f.store, "store", "", storeUsage)
 	flags.StringVar(&f.policy, "policy", "", "policy whose retention block says how long what is kept")
-	flags.DurationVar(&f.older, "older", 0, "delete all that is older, as 720h, in place of the policy")
+	flags.StringVar(&f.older, "older", "", "delete all that is older, as 720h, in place of the policy")
 	return cmd
 }
 
 // keep returns how long what is kept.
 func (f *pruneFlags) keep() (*policies.Retention, error) {
-	switch {
-	case f.older < 0 || f.older == 0 && f.policy == "" || f.older > 0 && f.policy != "":
+	if (f.older == "") == (f.policy == "") {
 		return nil, usage("either --policy or --older says what is old")
-	case f.older > 0:
-		return &policies.Retention{Traces: f.older, Accounts: f.older, Sessions: f.older, Jobs: f.older}, nil
+	}
+	if f.older != "" {
+		older, err := time.ParseDuration(f.older)
+		if err != nil || older <= 0 {
+			return nil, usage("--older %s: want hours, minutes or seconds, as 720h for thirty days", f.older)
+		}
+		return &policies.Retention{Traces: older, Accounts: older, Sessions: older, Jobs: older}, nil
 	}
 	p, err := policies.Load(f.policy, policies.LoadOptions{WithoutSecrets: true})
 	if err == nil && p.Retention == nil {

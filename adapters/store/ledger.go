@@ -42,7 +42,7 @@ func (l *Ledger) Reserve(ctx context.Context, q *sdk.Query, usd float64) (step.R
 	}
 	charges := make([]Charge, 0, 3)
 	add := func(account string, capUSD float64, period time.Duration) {
-		limit, fault := nano(min(capUSD, mostUSD)) // more is as good as none
+		limit, fault := nano(min(capUSD, MostUSD)) // more is as good as none
 		if fault != nil {
 			err = fault
 		}

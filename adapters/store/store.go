@@ -108,12 +108,12 @@ var (
 // NanoUSD is the unit in which accounts of money count: 1e9 to the dollar.
 const NanoUSD = 1e9
 
-// mostUSD is more than anybody spends, and far from where nano-dollars overflow.
-const mostUSD = 1e9
+// MostUSD is more than anybody spends, and far from where nano-dollars overflow.
+const MostUSD = 1e9
 
 // nano turns US dollars into billionths, rounded up: a cap is never passed by rounding.
 func nano(usd float64) (int64, error) {
-	if math.IsNaN(usd) || usd < 0 || usd > mostUSD {
+	if math.IsNaN(usd) || usd < 0 || usd > MostUSD {
 		return 0, fmt.Errorf("%v US dollars is no amount to charge", usd)
 	}
 	// What a sum of floats adds below a millionth of the unit is no money.

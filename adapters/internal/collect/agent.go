@@ -191,7 +191,10 @@ func (a *agentRuns) serve(run string) (address string, stop func(), err error) {
 	if err != nil {
 		return "", nil, err
 	}
+	var underWay sync.RWMutex // read by each request: one settles what it cost after its answer
 	server := &http.Server{ReadHeaderTimeout: time.Minute, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		underWay.RLock()
+		defer underWay.RUnlock()
 		r.Header.Set(gateway.HeaderRun, run)
 		if body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, 32<<20)); err == nil {
 			r.Header.Set(gateway.HeaderQuery, conversationKey(run[:strings.LastIndexByte(run, '/')], body))
@@ -200,7 +203,11 @@ func (a *agentRuns) serve(run string) (address string, stop func(), err error) {
 		a.served.ServeHTTP(w, r)
 	})}
 	go func() { _ = server.Serve(l) }() // it ends by Close
-	return "http://" + l.Addr().String(), func() { server.Close() }, nil
+	return "http://" + l.Addr().String(), func() {
+		server.Close()
+		underWay.Lock() // until all is settled
+		underWay.Unlock()
+	}, nil
 }
 
 // conversationKey names the step of a task that a request asks for by what was said so far:

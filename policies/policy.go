@@ -257,8 +257,8 @@ type Tenant struct {
 
 // Fit names what `stepfall fit` found.
 type Fit struct {
-	// The profile, relative to the policy file. It replaces lambda, threshold, gamma
-	// and scale of the strategy, which must then be absent.
+	// The profile, relative to the policy file. It replaces worth_usd, lambda, threshold,
+	// gamma and scale of the strategy.
 	Profile string `policy:"profile" required:"true"`
 }
 

@@ -129,8 +129,7 @@ func (l *loader) strategy(p *Policy, s *Strategy, candidates []string, path []st
 	} else if !l.o.WithoutProfile {
 		for _, name := range []string{"worth_usd", "lambda", "threshold", "gamma", "scale"} {
 			if l.isGiven(path, name) {
-				l.complain(l.placeIn(path, name), fmt.Sprintf("%s comes from the profile", name), fmt.Sprintf("The fit block names %s, and a value must have one source.", p.Fit.Profile),
-					fmt.Sprintf("Remove %s, or the fit block.", name))
+				l.warn(l.placeIn(path, name), fmt.Sprintf("%s is not read: it comes from the profile", name), fmt.Sprintf("The fit block names %s; without the block the policy goes by this %s.", p.Fit.Profile, name), "")
 			}
 		}
 	}

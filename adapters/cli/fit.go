@@ -2,10 +2,14 @@ package cli
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"math"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -129,13 +133,17 @@ func (f *fitFlags) run(ctx context.Context, s Streams) error {
 		return addResumeHint(ctx, addLabelHint(err), "no profile is written; the same command begins anew")
 	}
 	if err := checkPromises(p); err != nil {
-		return errors.Join(f.report(s, p, "no profile", policy, nil), fmt.Errorf("%w: %s is not written", err, f.out))
+		return errors.Join(f.report(s, p, "no profile", policy, nil, nil), fmt.Errorf("%w: %s is not written", err, f.out))
 	}
 	if err := p.Save(f.out); err != nil {
 		return err
 	}
+	inUse, err := f.inUse(ctx, s, policy)
+	if err != nil {
+		return err
+	}
 	rival, err := rivalOf(ctx, p, policy, table)
-	return errors.Join(err, f.report(s, p, f.out, policy, rival))
+	return errors.Join(err, f.report(s, p, f.out, policy, rival, inUse))
 }
 
 // addLabelHint says where qualities and outcomes of all models come from, where an error is that
@@ -149,6 +157,39 @@ func addLabelHint(err error) error {
 		return fmt.Errorf("%w. In use mode \"shadow\" asks the models that the policy leaves out, or explore in the trace block; stepfall collect asks all of them, with --agent COMMAND --check COMMAND for whole runs", err)
 	}
 	return err
+}
+
+// inUse returns what `policy plan --traces` says of the policy with the profile, where match
+// blocks or a holdout have a part of the steps go another way than the profile's: only traces
+// tell which, by their runs. It is nil otherwise.
+func (f *fitFlags) inUse(ctx context.Context, s Streams, policy *policies.Policy) (*forecast.Forecast, error) {
+	if policy == nil || len(policy.Matches) == 0 && policy.Holdout == nil || !isTraces(f.outcomes) {
+		return nil, nil
+	}
+	profile, err := filepath.Abs(f.out)
+	if err != nil {
+		return nil, err
+	}
+	enforced := *policy
+	enforced.Mode, enforced.Fit = "enforce", &policies.Fit{Profile: profile}
+	world, err := readTraces(ctx, s, f.outcomes)
+	if err != nil {
+		return nil, err
+	}
+	return forecast.New(ctx, &enforced, world, forecast.Options{Seed: planSeed})
+}
+
+// isTraces reports whether a file begins with a trace in place of a table's rows.
+func isTraces(path string) bool {
+	file, err := os.Open(path)
+	if err != nil {
+		return false
+	}
+	defer file.Close()
+	var first struct {
+		Decisions []json.RawMessage `json:"decisions"`
+	}
+	return json.NewDecoder(io.LimitReader(file, 16<<20)).Decode(&first) == nil && first.Decisions != nil
 }
 
 // policyRival is what the policy does without the profile, on the outcomes that it was fitted to.
@@ -291,14 +332,18 @@ func (f *fitFlags) options(s Streams) fit.Options {
 }
 
 // report prints what a profile promises.
-func (f *fitFlags) report(s Streams, p *fit.Profile, path string, policy *policies.Policy, rival *policyRival) error {
-	result := fitResult{Profile: p, Written: checkPromises(p) == nil, Path: path, Rival: rival}
+func (f *fitFlags) report(s Streams, p *fit.Profile, path string, policy *policies.Policy, rival *policyRival, inUse *forecast.Forecast) error {
+	result := fitResult{Profile: p, Written: checkPromises(p) == nil, Path: path, Rival: rival, InUse: inUse}
 	if policy != nil {
 		result.Unchecked = policy.UncheckedJudges(p.Estimator.Judges)
 	}
 	return s.render(result, func(w *printer) {
 		reportFit(w, p, path, p.Data.Labels != "" || result.Unchecked != nil)
 		w.unchecked(f.policy, result.Unchecked)
+		if inUse != nil {
+			w.f("IN USE a query costs %s ± %s USD: %s with its match blocks and holdout, on the runs of these traces, as stepfall policy plan --traces has it\n",
+				dollars(inUse.CostUSD), dollars(2*inUse.CostStdError), inUse.Policy)
+		}
 		if rival != nil {
 			rival.print(w, path)
 		}
@@ -318,6 +363,8 @@ type fitResult struct {
 	Unchecked []string `json:"unchecked_judges,omitempty"`
 	// Rival is the policy without the profile, where it compares answers.
 	Rival *policyRival `json:"without_profile,omitempty"`
+	// InUse is the policy with the profile, where match blocks or a holdout count besides.
+	InUse *forecast.Forecast `json:"in_use,omitempty"`
 }
 
 // follow takes models, prices and strategy from the policy, and returns the table of

@@ -130,3 +130,66 @@ func TestFitSaysWhereLabelsComeFrom(t *testing.T) {
 		}
 	}
 }
+
+// A policy with a match block and a holdout costs what `policy plan` says of it with the
+// profile, also where it states numbers of its own, and fit says that figure.
+func TestFitSaysWhatThePolicyCostsInUse(t *testing.T) {
+	t.Chdir(t.TempDir())
+	var lines bytes.Buffer
+	for q := range 60 {
+		step := func(mode, model, key string, usd float64) {
+			line, err := json.Marshal(&sdk.Trace{
+				ID: fmt.Sprint(mode, q, model), QueryID: fmt.Sprint("q", q), Run: fmt.Sprint("r", q/4), Mode: mode, Chosen: model, Decisions: []sdk.Decision{},
+				Calls: []sdk.Call{{Model: model, Key: key, CostUSD: usd}}, CostUSD: usd,
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			lines.Write(append(line, '\n'))
+		}
+		step("shadow", "large", "x", 0.1)
+		for m, name := range []string{"mini", "flash"} {
+			key := "x"
+			if (q+m)%8 == 0 {
+				key = name
+			}
+			step("shadow_alternative", name, key, 0.001*float64(m+1))
+		}
+	}
+	policy := "estimator \"agreement\" {\n  plugin = \"agreement\"\n}\nstrategy \"threshold\" {\n  order = [\"mini\", \"flash\", \"large\"]\n  threshold = 0.9\n}\n" +
+		"match \"hard\" {\n  models = [\"large\"]\n  when {\n    setbacks = 1\n  }\n  strategy \"route\" {\n    worth_usd = 1\n  }\n}\n"
+	for i, name := range []string{"large", "mini", "flash"} {
+		policy += fmt.Sprintf("model %q {\n  provider = \"openai\"\n  price {\n    input_usd_per_million = %d\n    output_usd_per_million = 1\n  }\n}\n", name, 10-4*i)
+	}
+	for name, text := range map[string]string{"traces.jsonl": lines.String(), "policy.hcl": policy, "used.hcl": policy + "fit {\n  profile = \"profile.json\"\n}\n"} {
+		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	run := func(args ...string) []byte {
+		t.Helper()
+		var out, log bytes.Buffer
+		if code := cli.Run(t.Context(), args, cli.Streams{In: strings.NewReader(""), Out: &out, Err: &log}); code != 0 {
+			t.Fatalf("%v: exit %d\n%s%s", args, code, &out, &log)
+		}
+		return out.Bytes()
+	}
+	var fitted struct {
+		InUse struct {
+			CostUSD float64 `json:"cost_usd"`
+		} `json:"in_use"`
+		Expected struct {
+			CostUSD float64 `json:"cost_usd"`
+		} `json:"expected"`
+	}
+	if err := json.Unmarshal(run("fit", "--policy", "policy.hcl", "--outcomes", "traces.jsonl", "--out", "profile.json", "--json"), &fitted); err != nil {
+		t.Fatal(err)
+	}
+	planned := string(run("policy", "plan", "used.hcl", "--traces", "traces.jsonl", "--json"))
+	if want := fmt.Sprintf("\"cost_usd\": %v", fitted.InUse.CostUSD); !strings.Contains(planned, want) || fitted.InUse.CostUSD < 1.2*fitted.Expected.CostUSD {
+		t.Errorf("fit says %+v, and the plan\n%s", fitted, planned)
+	}
+	if got := string(run("fit", "--policy", "policy.hcl", "--outcomes", "traces.jsonl", "--out", "profile.json")); !strings.Contains(got, "IN USE a query costs") {
+		t.Errorf("fit does not say it:\n%s", got)
+	}
+}

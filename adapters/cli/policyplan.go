@@ -166,21 +166,7 @@ func (f *planFlags) world(ctx context.Context, s Streams, all []*policies.Policy
 		}
 		return &forecast.Table{Outcomes: table, Seed: planSeed}, fmt.Sprintf("the recorded outcomes of %s", f.outcomes), nil
 	case f.traces != "":
-		w := &forecast.Traces{Seed: planSeed}
-		src, err := openTraces(ctx, s, f.traces)
-		if err != nil {
-			return nil, "", err
-		}
-		err = view.EachTrace(ctx, src.Traces, store.Filter{}, func(t *sdk.Trace) {
-			switch {
-			case t.Mode == middleware.ShadowAlternative:
-				w.Shadows = append(w.Shadows, t)
-			case t.Mode != sdk.ModeEmbeddings && sdk.IsStep(t.Mode):
-				w.Steps = append(w.Steps, t)
-			}
-		})
-		err = errors.Join(err, src.close())
-		slices.SortStableFunc(w.Steps, func(a, b *sdk.Trace) int { return a.Start.Compare(b.Start) })
+		w, err := readTraces(ctx, s, f.traces)
 		return w, fmt.Sprintf("the traces of %s; models that were not run are drawn from what was believed of them, at costs as far off as those of the models that ran", f.traces), err
 	}
 	w := &forecast.Beliefs{Queries: forecast.Sample(all...), Draws: planDraws, Seed: planSeed}
@@ -193,6 +179,25 @@ func (f *planFlags) world(ctx context.Context, s Streams, all []*policies.Policy
 		source = fmt.Sprintf("%s of %s, %d draws each from the beliefs of the policies", count(len(w.Queries), "query"), f.query.text, planDraws)
 	}
 	return w, source, nil
+}
+
+// readTraces returns the recorded steps of what holds traces, the oldest first.
+func readTraces(ctx context.Context, s Streams, from string) (*forecast.Traces, error) {
+	w := &forecast.Traces{Seed: planSeed}
+	src, err := openTraces(ctx, s, from)
+	if err != nil {
+		return nil, err
+	}
+	err = view.EachTrace(ctx, src.Traces, store.Filter{}, func(t *sdk.Trace) {
+		switch {
+		case t.Mode == middleware.ShadowAlternative:
+			w.Shadows = append(w.Shadows, t)
+		case t.Mode != sdk.ModeEmbeddings && sdk.IsStep(t.Mode):
+			w.Steps = append(w.Steps, t)
+		}
+	})
+	slices.SortStableFunc(w.Steps, func(a, b *sdk.Trace) int { return a.Start.Compare(b.Start) })
+	return w, errors.Join(err, src.close())
 }
 
 // readQueries reads queries as JSON lines.

@@ -178,7 +178,7 @@ func worstCost(p sdk.Price, input, output float64) float64 {
 func money(usd float64) float64 {
 	const most = 1e6
 	if usd > 0 && usd <= most {
-		return sdk.RoundUSD(usd)
+		return usd
 	}
 	return 0
 }

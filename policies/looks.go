@@ -79,7 +79,9 @@ func (v *Verifier) Rates(learned map[string]cascade.Rates) *cascade.Rates {
 }
 
 // asksModel reports whether a model judges: one that the plugin's config names.
-func (v *Verifier) asksModel() bool { return v.Plugin == "verifier-judge" || v.Config.has([]string{"model"}) }
+func (v *Verifier) asksModel() bool {
+	return v.Plugin == "verifier-judge" || v.Config.has([]string{"model"})
+}
 
 // UncheckedJudges returns the verifiers whose verdicts are evidence at rates that no
 // outcomes have shown.

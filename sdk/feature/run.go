@@ -6,9 +6,10 @@ const (
 	// DisputedSteps counts the earlier steps whose answers differed, or of which one was
 	// rejected.
 	DisputedSteps = "disputed_steps"
-	// ToolErrors counts the results of tools that look failed, RepeatedCalls the calls of
-	// tools that were made before, word for word.
-	ToolErrors, RepeatedCalls = "tool_errors", "repeated_calls"
+	// ToolErrors counts the results of tools that look failed.
+	ToolErrors = "tool_errors"
+	// RepeatedCalls counts the calls of tools that were made before, word for word.
+	RepeatedCalls = "repeated_calls"
 )
 
 // Setbacks sums up what a query's features tell of its run: each disputed step is a

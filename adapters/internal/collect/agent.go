@@ -205,8 +205,8 @@ func (a *agentRuns) serve(run string) (address string, stop func(), err error) {
 	go func() { _ = server.Serve(l) }() // it ends by Close
 	return "http://" + l.Addr().String(), func() {
 		server.Close()
-		underWay.Lock() // until all is settled
-		underWay.Unlock()
+		underWay.Lock() // waits until all is settled
+		defer underWay.Unlock()
 	}, nil
 }
 

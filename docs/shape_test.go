@@ -41,7 +41,7 @@ func TestBenchIsQuoted(t *testing.T) {
 		{"docs/start.md", "`policy init` as it comes", ""},
 		{"docs/start.md", "`policy init --judge model`", ""},
 		{"docs/middleware.md", "`Wrap` with a `Verify` that looks at final answers", ""},
-		{"docs/operating.md", "shadow, fit, enforce; a model judges", "12.2 points"},
+		{"docs/operating.md", "shadow, fit, enforce; a model judges", "7.8 points"},
 		{"docs/first-party-plugins.md", "verifier-schema", ""},
 		{"docs/first-party-plugins.md", "verifier-schema, `may_pass`", "10.6 points"},
 		{"docs/first-party-plugins.md", "verifier-judge, the small model judges", ""},

@@ -133,17 +133,17 @@ func (f *fitFlags) run(ctx context.Context, s Streams) error {
 		return addResumeHint(ctx, addLabelHint(err), "no profile is written; the same command begins anew")
 	}
 	if err := checkPromises(p); err != nil {
-		return errors.Join(f.report(s, p, "no profile", policy, nil, nil), fmt.Errorf("%w: %s is not written", err, f.out))
+		return errors.Join(f.report(s, p, "no profile", policy, nil, use{}), fmt.Errorf("%w: %s is not written", err, f.out))
 	}
 	if err := p.Save(f.out); err != nil {
 		return err
 	}
-	inUse, err := f.inUse(ctx, s, policy)
+	use, err := f.forecastUse(ctx, s, policy)
 	if err != nil {
 		return err
 	}
 	rival, err := rivalOf(ctx, p, policy, table)
-	return errors.Join(err, f.report(s, p, f.out, policy, rival, inUse))
+	return errors.Join(err, f.report(s, p, f.out, policy, rival, use))
 }
 
 // addLabelHint says where qualities and outcomes of all models come from, where an error is that
@@ -159,24 +159,34 @@ func addLabelHint(err error) error {
 	return err
 }
 
-// inUse returns what `policy plan --traces` says of the policy with the profile, where match
-// blocks or a holdout have a part of the steps go another way than the profile's: only traces
-// tell which, by their runs. It is nil otherwise.
-func (f *fitFlags) inUse(ctx context.Context, s Streams, policy *policies.Policy) (*forecast.Forecast, error) {
+// use is what `policy plan --traces` says of a policy with its profile and without one.
+type use struct {
+	With    *forecast.Forecast `json:"in_use,omitempty"`
+	Without *forecast.Forecast `json:"in_use_without_profile,omitempty"`
+}
+
+// forecastUse fills a use where match blocks or a holdout have a part of the steps go another
+// way than the profile's: only traces tell which, by their runs. It is empty otherwise.
+func (f *fitFlags) forecastUse(ctx context.Context, s Streams, policy *policies.Policy) (u use, err error) {
 	if policy == nil || len(policy.Matches) == 0 && policy.Holdout == nil || !isTraces(f.outcomes) {
-		return nil, nil
+		return u, nil
 	}
 	profile, err := filepath.Abs(f.out)
 	if err != nil {
-		return nil, err
+		return u, err
 	}
-	enforced := *policy
-	enforced.Mode, enforced.Fit = "enforce", &policies.Fit{Profile: profile}
 	world, err := readTraces(ctx, s, f.outcomes)
 	if err != nil {
-		return nil, err
+		return u, err
 	}
-	return forecast.New(ctx, &enforced, world, forecast.Options{Seed: planSeed})
+	enforced := *policy
+	enforced.Mode, enforced.Fit = "enforce", nil
+	if u.Without, err = forecast.New(ctx, &enforced, world, forecast.Options{Seed: planSeed}); err != nil {
+		return u, err
+	}
+	enforced.Fit = &policies.Fit{Profile: profile}
+	u.With, err = forecast.New(ctx, &enforced, world, forecast.Options{Seed: planSeed})
+	return u, err
 }
 
 // isTraces reports whether a file begins with a trace in place of a table's rows.
@@ -232,7 +242,7 @@ func rivalOf(ctx context.Context, p *fit.Profile, policy *policies.Policy, t *ou
 
 // print says which of the two to use.
 func (r *policyRival) print(w *printer, profile string) {
-	what := fmt.Sprintf("%s without a profile costs %s USD a query at %s %% on the same queries", r.Policy, dollars(r.CostUSD), percent(r.Quality))
+	what := fmt.Sprintf("%s without a profile costs %s USD a query at %s %% on the same queries, each by itself", r.Policy, dollars(r.CostUSD), percent(r.Quality))
 	switch {
 	case r.Labels != "":
 		w.f("%s (%s)\nWHICH OF THE TWO IS RIGHT MORE OFTEN these labels do not tell: whoever asks the reference model more often agrees with it more often. Verdicts on runs do (stepfall trace --run RUN --verdict passed), and a holdout of the policy in use\n", what, r.Labels)
@@ -332,17 +342,17 @@ func (f *fitFlags) options(s Streams) fit.Options {
 }
 
 // report prints what a profile promises.
-func (f *fitFlags) report(s Streams, p *fit.Profile, path string, policy *policies.Policy, rival *policyRival, inUse *forecast.Forecast) error {
-	result := fitResult{Profile: p, Written: checkPromises(p) == nil, Path: path, Rival: rival, InUse: inUse}
+func (f *fitFlags) report(s Streams, p *fit.Profile, path string, policy *policies.Policy, rival *policyRival, u use) error {
+	result := fitResult{Profile: p, Written: checkPromises(p) == nil, Path: path, Rival: rival, use: u}
 	if policy != nil {
 		result.Unchecked = policy.UncheckedJudges(p.Estimator.Judges)
 	}
 	return s.render(result, func(w *printer) {
 		reportFit(w, p, path, p.Data.Labels != "" || result.Unchecked != nil)
 		w.unchecked(f.policy, result.Unchecked)
-		if inUse != nil {
-			w.f("IN USE a query costs %s ± %s USD: %s with its match blocks and holdout, on the runs of these traces, as stepfall policy plan --traces has it\n",
-				dollars(inUse.CostUSD), dollars(2*inUse.CostStdError), inUse.Policy)
+		if u.With != nil {
+			w.f("IN USE a query costs %s ± %s USD, and %s ± %s without the profile: %s with its match blocks and holdout, on the runs of these traces, as stepfall policy plan --traces has it\n",
+				dollars(u.With.CostUSD), dollars(2*u.With.CostStdError), dollars(u.Without.CostUSD), dollars(2*u.Without.CostStdError), u.With.Policy)
 		}
 		if rival != nil {
 			rival.print(w, path)
@@ -363,8 +373,7 @@ type fitResult struct {
 	Unchecked []string `json:"unchecked_judges,omitempty"`
 	// Rival is the policy without the profile, where it compares answers.
 	Rival *policyRival `json:"without_profile,omitempty"`
-	// InUse is the policy with the profile, where match blocks or a holdout count besides.
-	InUse *forecast.Forecast `json:"in_use,omitempty"`
+	use
 }
 
 // follow takes models, prices and strategy from the policy, and returns the table of

@@ -178,6 +178,9 @@ func TestFitSaysWhatThePolicyCostsInUse(t *testing.T) {
 		InUse struct {
 			CostUSD float64 `json:"cost_usd"`
 		} `json:"in_use"`
+		Without struct {
+			CostUSD float64 `json:"cost_usd"`
+		} `json:"in_use_without_profile"`
 		Expected struct {
 			CostUSD float64 `json:"cost_usd"`
 		} `json:"expected"`
@@ -188,6 +191,10 @@ func TestFitSaysWhatThePolicyCostsInUse(t *testing.T) {
 	planned := string(run("policy", "plan", "used.hcl", "--traces", "traces.jsonl", "--json"))
 	if want := fmt.Sprintf("\"cost_usd\": %v", fitted.InUse.CostUSD); !strings.Contains(planned, want) || fitted.InUse.CostUSD < 1.2*fitted.Expected.CostUSD {
 		t.Errorf("fit says %+v, and the plan\n%s", fitted, planned)
+	}
+	planned = string(run("policy", "plan", "policy.hcl", "--traces", "traces.jsonl", "--json"))
+	if want := fmt.Sprintf("\"cost_usd\": %v", fitted.Without.CostUSD); fitted.Without.CostUSD == 0 || !strings.Contains(planned, want) {
+		t.Errorf("fit says %+v without the profile, and the plan\n%s", fitted, planned)
 	}
 	if got := string(run("fit", "--policy", "policy.hcl", "--outcomes", "traces.jsonl", "--out", "profile.json")); !strings.Contains(got, "IN USE a query costs") {
 		t.Errorf("fit does not say it:\n%s", got)

@@ -155,7 +155,7 @@ func (a *Agent) run(ctx context.Context, model llms.Model, hands *tools, task st
 		}
 		messages = append(messages, said)
 		if len(calls) == 0 {
-			// Models without tools answer with search/replace blocks.
+			// A model that calls no tool may answer with search/replace blocks.
 			// A whole file may be no more than a quotation here.
 			for _, e := range patch.Parse(&sdk.Answer{Text: text}, "") {
 				if e.Kind != patch.Replace {

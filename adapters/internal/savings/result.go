@@ -303,15 +303,15 @@ func (r *Result) comparison() string {
 	if by < 0 {
 		word, by, share = "spent more", -by, -share
 	}
-	interval := ""
+	interval, missing := "", ""
 	switch {
 	case r.Estimated > 0 && !r.HasInterval:
-		interval = ", no interval: too few steps asked it"
+		missing = ", no interval: too few steps asked it"
 	case r.Estimated > 0:
-		interval = fmt.Sprintf(", ± %.6f", r.TwoStdErrorsUSD)
+		interval = fmt.Sprintf(" ± %.6f", r.TwoStdErrorsUSD)
 	}
-	return fmt.Sprintf("; always asking %s would have cost %.6f on %s: %s %.6f (%.0f %%%s). Its cost is %s%s.",
-		name, r.BaselineUSD, on, word, by, share, interval, r.basis(), r.explainMissing(of))
+	return fmt.Sprintf("; always asking %s would have cost %.6f on %s: %s %.6f%s (%.0f %%%s). Its cost is %s%s.",
+		name, r.BaselineUSD, on, word, by, interval, share, missing, r.basis(), r.explainMissing(of))
 }
 
 // basis says on how many steps the baseline's cost is measured.
@@ -324,7 +324,7 @@ func (r *Result) basis() string {
 	case r.Measured == r.Compared:
 		return "measured on all of them"
 	case r.Estimated > 0:
-		return fmt.Sprintf("measured on %d of them and estimated on %d", r.Measured, r.Estimated)
+		return fmt.Sprintf("measured on %d of them and estimated on %d, by the prompts that were sent", r.Measured, r.Estimated)
 	}
 	return fmt.Sprintf("measured on %d of them", r.Measured)
 }

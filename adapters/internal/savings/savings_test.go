@@ -88,11 +88,11 @@ func TestResult(t *testing.T) {
 		},
 		"its tokens beside small's, from five steps on": {
 			traces: append(repeat(5, func() *sdk.Trace { return step("large", call("small", 2), call("large", 5)) }), step("small", call("small", 4))),
-			spent:  39, baseline: 35, saved: -4, measured: 5, estimated: 1, judge: 6, quality: 0.75, says: "(11 %, ± 0.000000)",
+			spent:  39, baseline: 35, saved: -4, measured: 5, estimated: 1, judge: 6, quality: 0.75, says: " ± 0.000000 (11 %)",
 		},
 		"its tokens elsewhere, from five steps on": {
 			traces: append(repeat(5, func() *sdk.Trace { return step("large", call("large", 5)) }), step("small", call("small", 1))),
-			spent:  26, baseline: 30, saved: 4, measured: 5, estimated: 1, judge: 6, quality: 0.75, says: "(13 %, ± 0.000000)",
+			spent:  26, baseline: 30, saved: 4, measured: 5, estimated: 1, judge: 6, quality: 0.75, says: " ± 0.000000 (13 %)",
 		},
 		"refused steps save nothing": {
 			traces: append(repeat(9, func() *sdk.Trace { return step("") }), step("small", call("small", 1, sdk.Passed))),
@@ -248,7 +248,7 @@ func ExampleAccount() {
 	a.Record(context.Background(), step("large", call("small", 1, sdk.Failed), call("large", 10, sdk.Passed)))
 	r := a.Result()
 	fmt.Println(r.String())
-	// Output: spent 12.000000 USD; always asking large would have cost 15.000000 on the same 2 steps: saved 3.000000 (20 %, no interval: too few steps asked it). Its cost is measured on 1 of them and estimated on 1. Quality: 100 % of 2 judged answers right (33 to 100 %) by unit tests; large is guessed at 0.90.
+	// Output: spent 12.000000 USD; always asking large would have cost 15.000000 on the same 2 steps: saved 3.000000 (20 %, no interval: too few steps asked it). Its cost is measured on 1 of them and estimated on 1, by the prompts that were sent. Quality: 100 % of 2 judged answers right (33 to 100 %) by unit tests; large is guessed at 0.90.
 }
 
 // What costs more than the baseline by over 5 % is said, with what it went to; less, or a few steps,

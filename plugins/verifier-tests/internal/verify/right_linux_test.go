@@ -152,6 +152,22 @@ func TestForgedAnswers(t *testing.T) {
 	}
 }
 
+// What the tree was earlier, in git's folder or as Python compiled it, tells what the tests
+// expect whatever they are altered to.
+func TestEarlierVersionsAreNotSeen(t *testing.T) {
+	find(t, python, "-c", "import unittest")
+	for _, earlier := range []string{".git/expected", "sub/.git/expected", "__pycache__/test_calc.pyc"} {
+		verdict := judge(t, open(t, verify.Config{Command: []string{python, "-m", "unittest"}}), &sdk.Query{WorkDir: write(t, map[string]string{
+			"calc.py":      "def add(a, b):\n    return a - b\n",
+			"test_calc.py": "import unittest\nimport calc\n\nclass T(unittest.TestCase):\n    def test_add(self):\n        self.assertEqual(calc.add(2, 3), 5)\n",
+			earlier:        "5",
+		})}, file("calc.py", "def add(a, b):\n    return int(open('"+earlier+"').read())\n"))
+		if verdict.Outcome != sdk.Failed {
+			t.Errorf("%s: %s: %s", earlier, verdict.Outcome, verdict.Evidence)
+		}
+	}
+}
+
 // Dependencies may lie beside the tree, behind links.
 func TestLinkedDependencies(t *testing.T) {
 	elsewhere := write(t, map[string]string{"node_modules/left/index.js": "exports.pad = (s) => ' ' + s;\n"})

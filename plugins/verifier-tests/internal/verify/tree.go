@@ -23,6 +23,9 @@ type tree struct {
 	runner.Tree
 	// links are the paths of its symbolic links, sorted.
 	links []string
+	// earlier are folders that hold its files as they were before: git's, and what Python
+	// compiled. They are no part of what is judged, and runs do not see them.
+	earlier []string
 	// hash changes when a file is added, removed, written or replaced.
 	hash string
 	root *os.Root
@@ -51,14 +54,15 @@ func openTree(dir string) (*tree, error) {
 		if err != nil {
 			return err
 		}
-		if entry.IsDir() && entry.Name() == ".git" {
+		name := filepath.ToSlash(strings.TrimPrefix(path, dir+string(filepath.Separator)))
+		if entry.IsDir() && (entry.Name() == ".git" || entry.Name() == "__pycache__" && !strings.Contains(name, "-packages/")) {
+			t.earlier = append(t.earlier, name)
 			return fs.SkipDir
 		}
 		info, err := entry.Info()
 		if err != nil {
 			return err
 		}
-		name := filepath.ToSlash(strings.TrimPrefix(path, dir+string(filepath.Separator)))
 		if info.Mode().IsRegular() {
 			t.Files = append(t.Files, name)
 		} else if info.IsDir() {

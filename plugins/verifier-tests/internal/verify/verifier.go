@@ -260,19 +260,25 @@ func (v *Verifier) run(ctx context.Context, a *attempt, trusted bool) (*runner.R
 	return v.runner.Read(plan, result), result, nil
 }
 
-// leftOut removes the files that look like secrets from the view of the tree, before
-// the answer's own changes: what tests print becomes evidence, which goes to models.
+// leftOut removes from the view of the tree, before the answer's own changes, what it was
+// earlier, where an answer could read what unaltered tests expect, and files that look like
+// secrets: what tests print becomes evidence, which goes to models.
 func (v *Verifier) leftOut(t *tree) []jail.Change {
-	if v.config.ShowSecrets {
-		return nil
+	names := slices.Clone(t.earlier)
+	if !v.config.ShowSecrets {
+		names = slices.AppendSeq(names, func(yield func(string) bool) {
+			for _, name := range slices.Concat(t.Files, t.links) {
+				if jail.LooksSecret(name) && !yield(name) {
+					return
+				}
+			}
+		})
 	}
-	var out []jail.Change
-	for _, name := range slices.Concat(t.Files, t.links) {
-		if jail.LooksSecret(name) {
-			out = append(out, jail.Change{Path: name, Delete: true})
-		}
+	changes := make([]jail.Change, len(names))
+	for i, name := range names {
+		changes[i] = jail.Change{Path: name, Delete: true}
 	}
-	return out
+	return changes
 }
 
 // worthCompiling reports whether the packages of a tree are compiled before answers to

@@ -349,7 +349,7 @@ func (f *fitFlags) report(s Streams, p *fit.Profile, path string, policy *polici
 	}
 	return s.render(result, func(w *printer) {
 		reportFit(w, p, path, p.Data.Labels != "" || result.Unchecked != nil)
-		w.unchecked(f.policy, result.Unchecked)
+		w.warnUnchecked(f.policy, result.Unchecked)
 		if u.With != nil {
 			w.f("IN USE a query costs %s ± %s USD, and %s ± %s without the profile: %s with its match blocks and holdout, on the runs of these traces, as stepfall policy plan --traces has it\n",
 				dollars(u.With.CostUSD), dollars(2*u.With.CostStdError), dollars(u.Without.CostUSD), dollars(2*u.Without.CostStdError), u.With.Policy)

@@ -118,7 +118,7 @@ func (f *planFlags) explain(ctx context.Context, s Streams, path string) error {
 	}
 	return s.render(why(p, q, result), func(w *printer) {
 		w.explanation(p, q, result.Traces)
-		w.unchecked(p.Path, result.Unchecked)
+		w.warnUnchecked(p.Path, result.Unchecked)
 	})
 }
 

@@ -168,7 +168,7 @@ func (p *madePlan) printNotes(w *printer, next *policies.Policy) {
 		if len(r.Unpriced) > 0 {
 			w.f("%s: what %s asks for verdicts is not in these costs, since nothing recorded says it; max_usd bounds each\n", r.Policy, strings.Join(r.Unpriced, ", "))
 		}
-		w.unchecked(r.Policy, r.Unchecked)
+		w.warnUnchecked(r.Policy, r.Unchecked)
 		if r.Unknown == 0 {
 			continue
 		}
@@ -187,8 +187,8 @@ func (p *madePlan) printNotes(w *printer, next *policies.Policy) {
 	}
 }
 
-// unchecked says that nobody has measured how often judges err.
-func (p *printer) unchecked(what string, judges []string) {
+// warnUnchecked says that nobody has measured how often judges err.
+func (p *printer) warnUnchecked(what string, judges []string) {
 	if len(judges) > 0 {
 		p.f("%s: NOTHING HAS BEEN CHECKED of what %s finds: how often it errs is taken to be as the policy says, or as is usual where a model judges; "+
 			"fit learns it from outcomes with a column verdict_%s beside the truth\n", what, strings.Join(judges, ", "), judges[0])

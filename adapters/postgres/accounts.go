@@ -23,7 +23,7 @@ func (s *Store) Reserve(ctx context.Context, id int64, charges []store.Charge, t
 		accounts[i], amounts[i], caps[i], periods[i], returns[i] = c.Account, c.Amount, c.Cap, int64(c.Period), c.Returns
 	}
 	var refused, left, until int64
-	err := s.again(ctx, func(ctx context.Context) error {
+	err := s.retry(ctx, func(ctx context.Context) error {
 		err := s.pool.QueryRow(ctx, "SELECT refused, remains, until_ns FROM stepfall.reserve($1, $2, $3, $4, $5, $6, $7, $8)",
 			s.id, id, accounts, amounts, caps, periods, returns, int64(ttl)).Scan(&refused, &left, &until)
 		if pg, ok := errors.AsType[*pgconn.PgError](err); ok && pg.Code == "23505" {
@@ -49,7 +49,7 @@ func refusal(c *store.Charge, left, until int64) error {
 func (s *Store) Lease(ctx context.Context, id int64, c store.Charge, least int64, ttl time.Duration) (amount int64, until time.Time, err error) {
 	var refused, left, end, now int64
 	var asked time.Time
-	err = s.again(ctx, func(ctx context.Context) error {
+	err = s.retry(ctx, func(ctx context.Context) error {
 		asked = time.Now()
 		return s.pool.QueryRow(ctx, "SELECT refused, remains, until_ns, granted, now_ns FROM stepfall.lease_part($1, $2, $3, $4, $5, $6, $7, $8, $9)",
 			s.id, id, c.Account, c.Amount, least, c.Cap, int64(c.Period), int64(store.LeaseShare), int64(ttl)).Scan(&refused, &left, &end, &amount, &now)
@@ -71,7 +71,7 @@ func (s *Store) Settle(ctx context.Context, id int64, spent map[string]int64) er
 	for name, amount := range spent {
 		accounts, amounts = append(accounts, name), append(amounts, amount)
 	}
-	err := s.again(context.WithoutCancel(ctx), func(ctx context.Context) error {
+	err := s.retry(context.WithoutCancel(ctx), func(ctx context.Context) error {
 		_, err := s.pool.Exec(ctx, "SELECT stepfall.settle($1, $2, $3)", id, accounts, amounts)
 		return err
 	})
@@ -87,7 +87,7 @@ func (s *Store) Extend(ctx context.Context, handedOut map[int64]int64, ttl time.
 	for id, amount := range handedOut {
 		ids, amounts = append(ids, id), append(amounts, amount)
 	}
-	err = s.again(ctx, func(ctx context.Context) error {
+	err = s.retry(ctx, func(ctx context.Context) error {
 		rows, err := s.pool.Query(ctx, "SELECT stepfall.extend($1, $2, $3)", ids, amounts, int64(ttl))
 		if err == nil {
 			ended, err = pgx.CollectRows(rows, pgx.RowTo[int64])
@@ -99,7 +99,7 @@ func (s *Store) Extend(ctx context.Context, handedOut map[int64]int64, ttl time.
 
 // Release implements [store.Accounts].
 func (s *Store) Release(ctx context.Context, account string) error {
-	if err := s.again(ctx, s.expire); err != nil {
+	if err := s.retry(ctx, s.expire); err != nil {
 		return err
 	}
 	return s.write(ctx, func(tx sqlstore.Tx) error { return s.DB.Release(ctx, tx, account) })
@@ -107,7 +107,7 @@ func (s *Store) Release(ctx context.Context, account string) error {
 
 // Balances implements [store.Accounts].
 func (s *Store) Balances(ctx context.Context, prefix string) ([]store.Balance, error) {
-	if err := s.again(ctx, s.expire); err != nil {
+	if err := s.retry(ctx, s.expire); err != nil {
 		return nil, fmt.Errorf("reading balances: %w", err)
 	}
 	return s.DB.Balances(ctx, prefix)

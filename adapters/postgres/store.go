@@ -134,9 +134,9 @@ func isAway(err error) bool {
 // tries is how often an operation is tried that changes nothing the second time.
 const tries = 3
 
-// once more runs an operation that may be repeated: its connection may have been cut,
+// retry runs an operation that may be repeated: its connection may have been cut,
 // or it may have met another in a deadlock.
-func (s *Store) again(ctx context.Context, do func(ctx context.Context) error) error {
+func (s *Store) retry(ctx context.Context, do func(ctx context.Context) error) error {
 	var err error
 	for try := range tries {
 		bounded, cancel := context.WithTimeout(ctx, patience)
@@ -166,7 +166,7 @@ func (s *Store) again(ctx context.Context, do func(ctx context.Context) error) e
 }
 
 func (s *Store) write(ctx context.Context, do func(sqlstore.Tx) error) error {
-	return s.again(ctx, func(ctx context.Context) error {
+	return s.retry(ctx, func(ctx context.Context) error {
 		tx, err := s.db.BeginTx(ctx, nil)
 		if err != nil {
 			return err
@@ -185,7 +185,7 @@ func (s *Store) Pool() *pgxpool.Pool { return s.pool }
 
 // Ping implements [store.Store].
 func (s *Store) Ping(ctx context.Context) error {
-	return s.again(ctx, func(ctx context.Context) error {
+	return s.retry(ctx, func(ctx context.Context) error {
 		var id int64
 		if err := s.pool.QueryRow(ctx, "SELECT id FROM stepfall.store").Scan(&id); err != nil {
 			return err

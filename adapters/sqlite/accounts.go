@@ -62,8 +62,8 @@ func (s *Store) hold(id int64, c *store.Charge, amount, returns int64, ttl time.
 		id, c.Account, a.period, amount, returns, s.now().Add(ttl).UnixNano())
 }
 
-// held says whether the reservation is there already.
-func (s *Store) held(id int64) (bool, error) {
+// isReserved says whether the reservation is there already.
+func (s *Store) isReserved(id int64) (bool, error) {
 	st, err := s.statement("SELECT EXISTS (SELECT 1 FROM holds WHERE id = $1)")
 	if err != nil {
 		return false, err
@@ -75,14 +75,14 @@ func (s *Store) held(id int64) (bool, error) {
 
 // Reserve implements [store.Accounts].
 func (s *Store) Reserve(ctx context.Context, id int64, charges []store.Charge, ttl time.Duration) error {
-	if err := s.same(); err != nil {
+	if err := s.checkFile(); err != nil {
 		return err
 	}
 	err := s.write(ctx, func(sqlstore.Tx) error {
 		if err := s.expire(); err != nil {
 			return err
 		}
-		if there, err := s.held(id); err != nil || there {
+		if there, err := s.isReserved(id); err != nil || there {
 			return err
 		}
 		for i := range charges {
@@ -101,7 +101,7 @@ func (s *Store) Reserve(ctx context.Context, id int64, charges []store.Charge, t
 
 // Lease implements [store.Accounts].
 func (s *Store) Lease(ctx context.Context, id int64, c store.Charge, least int64, ttl time.Duration) (amount int64, until time.Time, err error) {
-	if err := s.same(); err != nil {
+	if err := s.checkFile(); err != nil {
 		return 0, time.Time{}, err
 	}
 	err = s.write(ctx, func(sqlstore.Tx) error {
@@ -189,7 +189,7 @@ func (s *Store) Release(ctx context.Context, account string) error {
 
 // Balances implements [store.Accounts].
 func (s *Store) Balances(ctx context.Context, prefix string) ([]store.Balance, error) {
-	if err := s.same(); err != nil {
+	if err := s.checkFile(); err != nil {
 		return nil, err
 	}
 	if err := s.write(ctx, func(sqlstore.Tx) error { return s.expire() }); err != nil {

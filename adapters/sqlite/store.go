@@ -164,14 +164,14 @@ func fault(err error) error {
 
 // Ping implements [store.Store].
 func (s *Store) Ping(ctx context.Context) error {
-	if err := s.same(); err != nil {
+	if err := s.checkFile(); err != nil {
 		return err
 	}
 	return s.read.PingContext(ctx)
 }
 
-// same returns an error when the file at the path is not the one that was opened.
-func (s *Store) same() error {
+// checkFile returns an error when the file at the path is not the one that was opened.
+func (s *Store) checkFile() error {
 	info, err := os.Stat(s.path)
 	if err != nil {
 		return fmt.Errorf("%w: %w", store.ErrReplaced, err)

@@ -89,7 +89,7 @@ func (s *Store) commit(batch []*job) {
 		if err := s.exec("BEGIN IMMEDIATE"); err != nil {
 			return err
 		}
-		if err := s.known(); err != nil {
+		if err := s.checkWritten(); err != nil {
 			return errors.Join(err, s.exec("ROLLBACK"))
 		}
 		changed := s.changes
@@ -122,9 +122,9 @@ func (s *Store) commit(batch []*job) {
 	}
 }
 
-// known returns an error when the file has forgotten what this process has written or
+// checkWritten returns an error when the file has forgotten what this process has written or
 // read, as it does when somebody empties its -wal. It counts all processes' changes.
-func (s *Store) known() error {
+func (s *Store) checkWritten() error {
 	st, err := s.statement("SELECT coalesce(max(value), 0) FROM meta WHERE name = 'changes'")
 	if err != nil {
 		return err

@@ -347,7 +347,7 @@ func (b *Buffer) settle(batch []*waiting) (err error) {
 	for _, w := range batch {
 		close(w.done)
 		if w.file != nil {
-			err = errors.Join(err, b.spool.written(w.file))
+			err = errors.Join(err, b.spool.markStored(w.file))
 		}
 	}
 	return err

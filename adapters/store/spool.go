@@ -187,8 +187,8 @@ func stillThere(file *os.File) bool {
 	return err == nil && os.SameFile(here, there)
 }
 
-// written says that a trace of the file is in the store.
-func (s *spool) written(f *spoolFile) error {
+// markStored says that a trace of the file is in the store.
+func (s *spool) markStored(f *spoolFile) error {
 	if f.left--; f.left > 0 {
 		return nil
 	}

@@ -130,13 +130,13 @@ func (w *work) charge(ctx context.Context, m *sdk.Model, answer *sdk.Answer) Cha
 			settle(usd)
 			answer.Usage = answer.Usage.Add(usage)
 			answer.CostUSD += usd
-			return w.paid(usd)
+			return w.recordSpend(usd)
 		}, nil
 	}
 }
 
-// paid records money that is gone, whatever becomes of the attempt.
-func (w *work) paid(usd float64) error {
+// recordSpend records money that is gone, whatever becomes of the attempt.
+func (w *work) recordSpend(usd float64) error {
 	if w.s.Journal == nil || usd == 0 {
 		return nil
 	}

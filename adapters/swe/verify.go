@@ -95,7 +95,7 @@ func (w *work) verifier(v *step.Verifier) sdk.Verifier {
 		}
 		settle(usd)
 		w.judgedUSD += usd
-		if err := errors.Join(err, w.paid(usd)); err != nil {
+		if err := errors.Join(err, w.recordSpend(usd)); err != nil {
 			return nil, err
 		}
 		if verdict.Outcome == sdk.Passed && v.MaxCostUSD == 0 {

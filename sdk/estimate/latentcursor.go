@@ -82,8 +82,8 @@ func (c *latentCursor) Begin(q *Query) {
 	c.clear()
 }
 
-// again goes back to where Begin left off.
-func (c *latentCursor) again() {
+// rewind goes back to where Begin left off.
+func (c *latentCursor) rewind() {
 	copy(c.state, c.start)
 	c.clear()
 }

@@ -149,9 +149,9 @@ func (f *family) given(g, k int, seen func(i int) (right, wrong float64)) (at [f
 	return at, all
 }
 
-// seen returns how likely what was seen of model i's answer is, if right and if wrong,
+// likelihood returns how likely what was seen of model i's answer is, if right and if wrong,
 // under a hypothesis on which cluster is right, -1 for none of them at all.
-func (c *latentCursor) seen(i, hypothesis, k int) (right, wrong float64) {
+func (c *latentCursor) likelihood(i, hypothesis, k int) (right, wrong float64) {
 	right, wrong = c.right[i][k], c.wrong[i][k]
 	if hypothesis < 0 || c.clusters.of[i] < 0 {
 		return right, wrong
@@ -174,19 +174,19 @@ func (c *latentCursor) together(f *family, hypothesis, k int) float64 {
 	if c.unseen(f) {
 		return 1
 	}
-	_, all := f.given(c.group, k, func(i int) (float64, float64) { return c.seen(i, hypothesis, k) })
+	_, all := f.given(c.group, k, func(i int) (float64, float64) { return c.likelihood(i, hypothesis, k) })
 	return all
 }
 
 // addShares adds, times a weight, the probability that each member's answer is right,
 // given the ease and a hypothesis.
 func (c *latentCursor) addShares(dst []float64, f *family, hypothesis, k int, weight float64) {
-	at, all := f.given(c.group, k, func(i int) (float64, float64) { return c.seen(i, hypothesis, k) })
+	at, all := f.given(c.group, k, func(i int) (float64, float64) { return c.likelihood(i, hypothesis, k) })
 	if all == 0 {
 		return
 	}
 	for a, i := range f.members {
-		right, wrong := c.seen(i, hypothesis, k)
+		right, wrong := c.likelihood(i, hypothesis, k)
 		sum := 0.0
 		for m, p := range &f.chance[c.group][a][k] {
 			if x := p * right; x > 0 {

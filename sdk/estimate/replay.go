@@ -222,7 +222,7 @@ func (x *reading) LookUSD(look int) float64 {
 
 func (x *reading) restart() {
 	if c, ok := x.quality.(rewinder); ok && x.begun {
-		c.again()
+		c.rewind()
 	} else {
 		x.quality.Begin(&x.query)
 	}
@@ -232,7 +232,7 @@ func (x *reading) restart() {
 
 // rewinder is a cursor that can go back to before any model had run for less than it
 // takes to begin.
-type rewinder interface{ again() }
+type rewinder interface{ rewind() }
 
 // meaner is a cursor that can tell the means of its beliefs for less than all of them.
 type meaner interface{ means(dst []cascade.Belief) }

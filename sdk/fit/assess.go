@@ -168,7 +168,7 @@ func (a *assessor) conclude(traces int) {
 			continue
 		}
 		a.out.Tests++
-		d, p := differ(now.usual(of), then)
+		d, p := differ(now.offset(of), then)
 		n := now.n
 		d.Of, d.Count, d.Expected, d.Observed = of, int(n), now.expected/n, now.observed/n
 		if strings.HasPrefix(of, ofCost) {

@@ -249,7 +249,7 @@ func TestAssessTellsAPriceCutFromFewCalls(t *testing.T) {
 				x := off()
 				then.add(1, math.Exp(x), x, 0, 1)
 			}
-			p := &Profile{Models: []Model{{Name: "m"}}, Data: Data{Groups: []string{"g"}}, Usual: []Offset{then.usual(ofCost + "m")}}
+			p := &Profile{Models: []Model{{Name: "m"}}, Data: Data{Groups: []string{"g"}}, Usual: []Offset{then.offset(ofCost + "m")}}
 			a, err := Assess(p, judgedTraces(n, "g", func() (float64, float64) { return 0.5, 1 }, func(float64, float64) (bool, float64) {
 				return rng.Float64() < 0.5, price * math.Exp(off())
 			}))

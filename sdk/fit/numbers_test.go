@@ -43,12 +43,12 @@ func TestUsualIsMomentsOfWeights(t *testing.T) {
 	of := &tally{}
 	of.add(0, 0, 1, 0.1, 1)
 	of.add(0, 0, 3, 0.1, 3)
-	u := of.usual("x")
+	u := of.offset("x")
 	is(t, "count", u.Count, 16.0/10)
 	is(t, "off", u.Off, 2.5)
 	is(t, "variance", u.Variance, 28.0/4-6.25)
 	of.add(0, 0, 2.5, 4, 4)
-	is(t, "variance of its own account", of.usual("x").Variance, (0.1+0.3+16)/8)
+	is(t, "variance of its own account", of.offset("x").Variance, (0.1+0.3+16)/8)
 
 	all := tallies{}
 	all.call("m", byChance, 0.3, 1, 2, 4, 2)
@@ -64,7 +64,7 @@ func TestUsualIsMomentsOfWeights(t *testing.T) {
 		{ofCost + "m" + byChance, 1, math.Ln2, 0},
 		{ofGroup + "g", 1, 0.4, 0.1},
 	} {
-		u := all.of(want.Of).usual(want.Of)
+		u := all.of(want.Of).offset(want.Of)
 		is(t, want.Of+" count", u.Count, want.Count)
 		is(t, want.Of+" off", u.Off, want.Off)
 		is(t, want.Of+" variance", u.Variance, want.Variance)

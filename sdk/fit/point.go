@@ -44,8 +44,8 @@ func newReplayed(rows int) replayRow {
 	}
 }
 
-// same takes over what was done at another value.
-func (r *replayRow) same(place int, as *replayRow) {
+// copyFrom takes over what was done at another value.
+func (r *replayRow) copyFrom(place int, as *replayRow) {
 	r.cost[place], r.quality[place], r.steps[place], r.path[place] = as.cost[place], as.quality[place], as.steps[place], as.path[place]
 	r.estimate[place] = as.estimate[place]
 }

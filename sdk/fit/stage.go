@@ -95,7 +95,7 @@ func (s *stage) extend(ctx context.Context, list []*candidate, values [][]float6
 				if task.left >= 0 && task.right >= 0 {
 					left, right := &c.results[task.left], &c.results[task.right]
 					if left.path[place] == right.path[place] && c.near(task) {
-						r.same(place, left)
+						r.copyFrom(place, left)
 						continue
 					}
 				}

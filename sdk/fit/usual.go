@@ -51,7 +51,7 @@ func (t *tally) add(expected, observed, off, aside, weight float64) {
 	t.off, t.offSquared, t.aside = t.off+weight*off, t.offSquared+weight*off*off, t.aside+weight*aside
 }
 
-func (t *tally) usual(of string) Offset {
+func (t *tally) offset(of string) Offset {
 	mean := t.off / t.weights
 	// What estimates say of their own variance counts where few outcomes show less.
 	return Offset{of, t.weights * t.weights / t.squares, mean, max(t.offSquared/t.weights-mean*mean, t.aside/t.weights)}
@@ -111,13 +111,13 @@ func tallyErrors(s cascade.Strategy, t *outcome.Table, r *estimate.Replay) []Off
 			}
 		})
 	}
-	return all.usual()
+	return all.offset()
 }
 
-func (t tallies) usual() []Offset {
+func (t tallies) offset() []Offset {
 	var out []Offset
 	for of, tally := range t {
-		out = append(out, tally.usual(of))
+		out = append(out, tally.offset(of))
 	}
 	slices.SortFunc(out, func(a, b Offset) int { return cmp.Compare(a.Of, b.Of) })
 	return out

@@ -24,11 +24,11 @@ const (
 // Schemas compiles schemas and keeps them. It is safe for concurrent use; the zero value is
 // ready.
 type Schemas struct {
-	known sync.Map // text -> compiled
+	known sync.Map // text -> compiledSchema
 	size  atomic.Int64
 }
 
-type compiled struct {
+type compiledSchema struct {
 	schema *jsonschema.Schema
 	err    error
 }
@@ -57,15 +57,15 @@ func (s *Schemas) Violations(schema, text []byte) ([]string, error) {
 	return nil, nil
 }
 
-func (s *Schemas) compile(text []byte) compiled {
+func (s *Schemas) compile(text []byte) compiledSchema {
 	if c, ok := s.known.Load(string(text)); ok {
-		return c.(compiled)
+		return c.(compiledSchema)
 	}
 	schema, err := compile(text)
 	if err != nil {
 		err = fmt.Errorf("the schema: %w", err)
 	}
-	c := compiled{schema, err}
+	c := compiledSchema{schema, err}
 	if s.size.Add(int64(len(text))) <= maxKept {
 		s.known.Store(string(text), c)
 	}

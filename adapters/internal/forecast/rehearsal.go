@@ -213,11 +213,11 @@ func (r *rehearsal) one(ctx context.Context, n, cluster int) error {
 	if r.keep && r.trial == 0 {
 		r.f.Traces = append(r.f.Traces, res.Trace)
 	}
-	return r.beside(ctx, req)
+	return r.runShadow(ctx, req)
 }
 
-// beside runs the strategy's choice on the share of queries that the mode shadow takes.
-func (r *rehearsal) beside(ctx context.Context, req step.Request) error {
+// runShadow runs the strategy's choice on the share of queries that the mode shadow takes.
+func (r *rehearsal) runShadow(ctx context.Context, req step.Request) error {
 	share := 0.0
 	if r.shadow != nil {
 		share = r.policy.Shadow.Share

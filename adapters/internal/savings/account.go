@@ -252,7 +252,7 @@ func (m *modelSums) merge(o *modelSums) {
 	m.output.merge(&o.output)
 	m.cached, m.prompts, m.coldPrompts = m.cached+o.cached, m.prompts+o.prompts, m.coldPrompts+o.coldPrompts
 	for name, r := range o.references {
-		m.beside(name).merge(r)
+		m.reference(name).merge(r)
 	}
 }
 
@@ -357,7 +357,7 @@ func (m *modelSums) add(t *sdk.Trace, b *sdk.Belief) {
 	default:
 		m.estimated++
 		if c := ChosenCall(t); c != nil && b.Price != nil {
-			e, r := estimateOf(b.Price, &c.Usage), m.beside(c.Model)
+			e, r := estimateOf(b.Price, &c.Usage), m.reference(c.Model)
 			r.missing++
 			r.estimate.merge(&e)
 			return

@@ -154,7 +154,7 @@ func (m *modelSums) compare(t *sdk.Trace, p *sdk.Price, own *sdk.Call) {
 		if c.Model == own.Model || c.Error != "" {
 			continue
 		}
-		r := m.beside(c.Model)
+		r := m.reference(c.Model)
 		r.input.add(in, float64(inputTokens(&c.Usage)))
 		r.output.add(out, float64(c.Usage.OutputTokens+c.Usage.ReasoningTokens))
 		cold = max(cold, coldUSD(p, &own.Usage, &c.Usage))
@@ -162,7 +162,7 @@ func (m *modelSums) compare(t *sdk.Trace, p *sdk.Price, own *sdk.Call) {
 	m.cold += cold
 }
 
-func (m *modelSums) beside(other string) *reference {
+func (m *modelSums) reference(other string) *reference {
 	if m.references == nil {
 		m.references = map[string]*reference{}
 	}

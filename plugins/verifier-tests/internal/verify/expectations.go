@@ -109,7 +109,7 @@ func (e *expectations) withoutTables(ctx context.Context, survivors []runner.Tes
 		return survivors, nil
 	}
 	e.onlyTruths = true
-	still, _, err := e.again(ctx, alter.Expectation, truths)
+	still, _, err := e.rerun(ctx, alter.Expectation, truths)
 	e.onlyTruths = false
 	return slices.DeleteFunc(survivors, func(t runner.Test) bool {
 		return e.areTruths([]runner.Test{t}) && !slices.ContainsFunc(still, func(s runner.Test) bool { return s.ID() == t.ID() })
@@ -184,7 +184,7 @@ func (e *expectations) accuse(ctx context.Context, survivors []runner.Test, of i
 			return ignored, err
 		}
 	} else {
-		deaf, _, err := e.again(ctx, alter.End, survivors)
+		deaf, _, err := e.rerun(ctx, alter.End, survivors)
 		if err == nil {
 			deaf, err = e.calibrate(ctx, alter.End, deaf)
 		}
@@ -192,13 +192,13 @@ func (e *expectations) accuse(ctx context.Context, survivors []runner.Test, of i
 			return e.forgedVerdict(deaf, of), err
 		}
 	}
-	_, reached, err := e.again(ctx, alter.Reach, survivors)
+	_, reached, err := e.rerun(ctx, alter.Reach, survivors)
 	if err == nil && len(reached) > 0 {
 		reached, err = e.calibrate(ctx, alter.Expectation, reached)
 	}
 	if err == nil && len(reached) > 0 {
 		e.seed++ // what one draw leaves as it was, another does not
-		reached, _, err = e.again(ctx, alter.Expectation, reached)
+		reached, _, err = e.rerun(ctx, alter.Expectation, reached)
 	}
 	switch {
 	case err != nil:
@@ -316,8 +316,8 @@ func (e *expectations) failedBefore(t runner.Test) bool {
 	return !found || status != runner.Pass
 }
 
-// again alters the tests another way and returns what became of some.
-func (e *expectations) again(ctx context.Context, way alter.Way, tests []runner.Test) (survivors, failed []runner.Test, err error) {
+// rerun alters the tests another way and returns what became of some.
+func (e *expectations) rerun(ctx context.Context, way alter.Way, tests []runner.Test) (survivors, failed []runner.Test, err error) {
 	altered, err := e.alter(ctx, way, e.a.changes, false)
 	if err != nil || len(altered) == 0 {
 		return nil, nil, err

@@ -1,0 +1,178 @@
+package cli
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/stepfall/stepfall/policies"
+	"github.com/stepfall/stepfall/sdk/fit"
+)
+
+// report prints what a profile promises.
+func (f *fitFlags) report(s Streams, p *fit.Profile, path string, policy *policies.Policy, rival *policyRival, u use) error {
+	result := fitResult{Profile: p, Written: checkPromises(p) == nil, Path: path, Rival: rival, use: u}
+	if policy != nil {
+		result.Unchecked = policy.UncheckedJudges(p.Estimator.Judges)
+	}
+	return s.render(result, func(w *printer) {
+		reportFit(w, p, path, p.Data.Labels != "" || result.Unchecked != nil)
+		w.warnUnchecked(f.policy, result.Unchecked)
+		if u.With != nil {
+			w.f("IN USE a query costs %s ± %s USD, and %s ± %s without the profile: %s with its match blocks and holdout, on the runs of these traces, as stepfall policy plan --traces has it\n",
+				dollars(u.With.CostUSD), dollars(2*u.With.CostStdError), dollars(u.Without.CostUSD), dollars(2*u.Without.CostStdError), u.With.Policy)
+		}
+		if rival != nil {
+			rival.print(w, path)
+		}
+	})
+}
+
+// fitResult is what `fit --json` prints: a profile without its estimator and curve, which
+// are in the file.
+type fitResult struct {
+	*fit.Profile
+
+	Curve     *struct{} `json:"curve,omitempty"`
+	Estimator *struct{} `json:"estimator,omitempty"`
+	Written   bool      `json:"written"`
+	Path      string    `json:"path"`
+	// Unchecked names the policy's judges whose errors these outcomes do not show.
+	Unchecked []string `json:"unchecked_judges,omitempty"`
+	// Rival is the policy without the profile, where it compares answers.
+	Rival *policyRival `json:"without_profile,omitempty"`
+	use
+}
+
+// reportFit prints what a profile promises and how far it can be believed. Of labels that may
+// err nothing is promised.
+func reportFit(w *printer, p *fit.Profile, path string, mayErr bool) {
+	st := &p.Strategy
+	values := st.Lambdas
+	knob := "lambda"
+	if values == nil {
+		values, knob = st.Thresholds, "threshold"
+	}
+	w.f("%s: strategy %s, %s %.6g, gamma %.3g", path, st.Name, knob, values, st.Gamma)
+	if st.Scale != 0 || st.NoExpect {
+		w.f(", scale %.2g", st.Scale)
+	}
+	if st.MaxDepth > 0 {
+		w.f(", at most %d models a query", st.MaxDepth)
+	}
+	w.f("\nfitted to %d queries (%d with every model), estimators %s and %s\n",
+		p.Data.Queries, p.Data.Complete, p.Estimator.Quality.Kind(), p.Estimator.Cost.Kind())
+	if p.Data.Drawn > 0 {
+		w.f("%d of %d outcomes are of models that were not asked: drawn, with the means that those asked by chance tell\n", p.Data.Drawn, p.Data.Queries*len(p.Models))
+	}
+
+	quality := "quality %"
+	if p.Data.Labels != "" {
+		quality = p.Data.Labels + " %"
+		w.f("fitted to %s, which measures no quality\n", p.Data.Labels)
+		for _, m := range p.Models {
+			if m.Right > 0 {
+				w.f("%s is right in about %.0f %% (by agreement alone, within some 7 points)\n", m.Name, 100*m.Right)
+			}
+		}
+		if more := enoughLabels - p.Data.Complete; more > 0 {
+			w.f("such labels settle by about %d shadowed steps which model is best: %d more are wanted\n", enoughLabels, more)
+		}
+	}
+	if n := len(st.Order); p.Data.Labels != "" && p.Budget.USD == 0 && p.Kept == nil && n == 3 {
+		w.f("%s and %s are asked, and %s where their answers differ: of all pairs the cheapest whose cascade gives its answer on 93 %% of the steps\n", st.Order[0], st.Order[1], st.Order[2])
+	}
+	table := w.table(column{name: ""}, column{"USD per query", true}, column{quality, true}, column{"models run", true})
+	if p.Budget.USD > 0 {
+		table.row("budget", dollars(p.Budget.USD), "", "")
+	}
+	table.row("fitted", dollars(p.Expected.CostUSD), percent(p.Expected.Quality), fmt.Sprintf("%.2f", p.Expected.Steps))
+	if h := p.HeldOut; h != nil {
+		table.row("held out", dollars(h.CostUSD)+" ± "+dollars(2*h.CostStdError), percent(h.Quality), "")
+	}
+	table.print()
+	switch {
+	case p.Budget.Over:
+		w.f("THE BUDGET CANNOT BE MET: at its cheapest the strategy spends %s USD a query\n", dollars(p.Expected.CostUSD))
+	case p.Budget.USD > 0 && !p.Budget.Reached:
+		w.f("the budget is not used up: %s USD a query is the most that is worth spending\n", dollars(p.Expected.CostUSD))
+	}
+	if h := p.HeldOut; h != nil && !p.Budget.Over {
+		reportPromise(w, h, p.Data.Complete, p.Budget.Reached)
+	}
+	reportQuality(w, p, mayErr)
+	for _, judge := range slices.Sorted(maps.Keys(p.Estimator.Judges)) {
+		r := p.Estimator.Judges[judge]
+		w.f("judge %s passes %.1f %% of wrong answers and rejects %.1f %% of right ones: its verdicts are evidence\n", judge, 100*r.FalsePass, 100*r.FalseReject)
+	}
+	c := &p.Calibration
+	w.f("Brier score of estimates (of each model's mean alone): ex-ante %.4f (%.4f), post-hoc %.4f (%.4f)\n",
+		c.Ante.Brier, c.Ante.Reference, c.Post.Brier, c.Post.Reference)
+	bins := w.table(column{name: "estimate"}, column{"ex-ante", true}, column{"quality %", true}, column{"post-hoc", true}, column{"quality %", true})
+	for i := range c.Ante.Bins {
+		a, b := c.Ante.Bins[i], c.Post.Bins[i]
+		bins.row(fmt.Sprintf("%.1f to %.1f", float64(i)/10, float64(i+1)/10), a.Count, share(a), b.Count, share(b))
+	}
+	bins.print()
+}
+
+// reportQuality says what is promised of quality.
+func reportQuality(w *printer, p *fit.Profile, mayErr bool) {
+	promised := "PROMISED"
+	if mayErr {
+		promised = "no promise, since these labels may err, but by them,"
+	}
+	if k := p.Kept; k != nil {
+		difference := ""
+		if k.AsGoodAs != "" {
+			difference = " above it"
+		}
+		w.f("%s with confidence %.2g over %d new queries: %s; on queries not seen it was %.2f points%s\n",
+			promised, k.Confidence, p.Data.Complete, k.String(), 100*k.Quality, difference)
+	}
+	v := p.Served
+	switch {
+	case v == nil:
+	case v.Estimate > 1:
+		w.f("AT MOST %.3g %% WRONG CANNOT BE PROMISED of any part of the answers, by these outcomes\n", 100*v.MaxWrong)
+	default:
+		w.f("%s with confidence %.2g: of answers with an estimate of at least %.4f at most %.3g %% are wrong; on queries not seen %.1f %% of all answers were such, and %.1f %% of those wrong\n",
+			promised, v.Confidence, v.Estimate, 100*v.MaxWrong, 100*v.Share, 100*v.Wrong)
+	}
+}
+
+// reportPromise says whether the budget held on queries not seen, and what can be
+// promised of those to come.
+func reportPromise(w *printer, h *fit.HeldOut, queries int, reached bool) {
+	verdict := "held"
+	if !h.Held {
+		verdict = "DID NOT HOLD"
+	}
+	w.f("on queries not seen the budget %s to within %.0f %%\n", verdict, 100*fit.Tolerance)
+	paced := ""
+	if reached { // else there is nothing to pace: the router never comes up to it
+		paced = fmt.Sprintf(" by the fitted numbers alone, %.2f when a router paces them", h.Paced)
+	}
+	w.f("%d new queries stay within %.0f %% of it with probability %.2f%s\n", queries, 100*fit.Tolerance, h.Confidence, paced)
+	switch h.Promise {
+	case fit.PromiseAlways:
+		w.f("the budget is promised\n")
+		return
+	case fit.PromisePaced:
+		w.f("the budget is promised where spending is paced, as routers do with a profile (hold_over in the budget block)\n")
+	case fit.PromiseNone:
+		w.f("THE BUDGET CANNOT BE PROMISED for %d queries: costs differ too much from query to query\n", queries)
+	}
+	if h.From > 0 {
+		w.f("by the fitted numbers alone it would be from %d queries on\n", h.From)
+	} else {
+		w.f("by the fitted numbers alone it cannot be for any number of queries: %d outcomes say too little about costs\n", queries)
+	}
+}
+
+func share(b fit.Bin) string {
+	if b.Count == 0 {
+		return "-"
+	}
+	return percent(b.Quality)
+}

@@ -1,0 +1,110 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"github.com/stepfall/stepfall/adapters/internal/forecast"
+	"github.com/stepfall/stepfall/policies"
+	"github.com/stepfall/stepfall/sdk/fit"
+	"github.com/stepfall/stepfall/sdk/outcome"
+)
+
+// use is what `policy plan --traces` says of a policy with its profile and without one.
+type use struct {
+	With    *forecast.Forecast `json:"in_use,omitempty"`
+	Without *forecast.Forecast `json:"in_use_without_profile,omitempty"`
+}
+
+// forecastUse fills a use where match blocks or a holdout have a part of the steps go another
+// way than the profile's: only traces tell which, by their runs. It is empty otherwise.
+func (f *fitFlags) forecastUse(ctx context.Context, s Streams, policy *policies.Policy) (u use, err error) {
+	if policy == nil || len(policy.Matches) == 0 && policy.Holdout == nil || !isTraces(f.outcomes) {
+		return u, nil
+	}
+	profile, err := filepath.Abs(f.out)
+	if err != nil {
+		return u, err
+	}
+	world, err := readTraces(ctx, s, f.outcomes)
+	if err != nil {
+		return u, err
+	}
+	enforced := *policy
+	enforced.Mode, enforced.Fit = "enforce", nil
+	if u.Without, err = forecast.New(ctx, &enforced, world, forecast.Options{Seed: planSeed}); err != nil {
+		return u, err
+	}
+	enforced.Fit = &policies.Fit{Profile: profile}
+	u.With, err = forecast.New(ctx, &enforced, world, forecast.Options{Seed: planSeed})
+	return u, err
+}
+
+// isTraces reports whether a file begins with a trace in place of a table's rows.
+func isTraces(path string) bool {
+	file, err := os.Open(path)
+	if err != nil {
+		return false
+	}
+	defer file.Close()
+	var first struct {
+		Decisions []json.RawMessage `json:"decisions"`
+	}
+	return json.NewDecoder(io.LimitReader(file, 16<<20)).Decode(&first) == nil && first.Decisions != nil
+}
+
+// policyRival is what the policy does without the profile, on the outcomes that it was fitted to.
+type policyRival struct {
+	Policy         string  `json:"policy"`
+	CostUSD        float64 `json:"cost_usd"`
+	Quality        float64 `json:"quality"`
+	QualityStdErr  float64 `json:"quality_std_error"`
+	RecommendsThis bool    `json:"recommended"` // the policy as it is, in place of the profile
+	// Labels is what the qualities are where nothing judged the answers: then they recommend
+	// neither, since who asks the reference model more often agrees with it more often.
+	Labels string `json:"labels,omitempty"`
+}
+
+// rivalOf compares a profile with the policy that it is for, where the policy has something of its
+// own that looks at answers: a comparison of them. The profile is better where it costs at least
+// 3 % less at no less quality, or is better by two standard errors for no more.
+func rivalOf(ctx context.Context, p *fit.Profile, policy *policies.Policy, t *outcome.Table) (*policyRival, error) {
+	if policy == nil || t.Answers == nil || !slices.ContainsFunc(policy.Estimators, func(e policies.Estimator) bool { return e.BuiltIn() }) {
+		return nil, nil
+	}
+	own, err := forecast.New(ctx, policy, &forecast.Table{Outcomes: t.Complete()}, forecast.Options{})
+	if err != nil || own.Queries == 0 {
+		return nil, err
+	}
+	r := &policyRival{Policy: policy.Path, CostUSD: own.CostUSD, Quality: own.Quality, QualityStdErr: own.QualityStdError, Labels: t.Labels}
+	if t.Labels != "" {
+		return r, nil
+	}
+	usd, quality := p.Expected.CostUSD, p.Expected.Quality
+	if h := p.HeldOut; h != nil {
+		usd, quality = h.CostUSD, h.Quality
+	}
+	isCheaper := usd <= 0.97*r.CostUSD && quality >= r.Quality
+	isBetter := quality > r.Quality+2*r.QualityStdErr && usd <= r.CostUSD
+	isOver := p.Budget.USD > 0 && r.CostUSD > p.Budget.USD*(1+fit.Tolerance) || p.Kept != nil || p.Served != nil
+	r.RecommendsThis = !isCheaper && !isBetter && !isOver
+	return r, nil
+}
+
+// print says which of the two to use.
+func (r *policyRival) print(w *printer, profile string) {
+	what := fmt.Sprintf("%s without a profile costs %s USD a query at %s %% on the same queries, each by itself", r.Policy, dollars(r.CostUSD), percent(r.Quality))
+	switch {
+	case r.Labels != "":
+		w.f("%s (%s)\nWHICH OF THE TWO IS RIGHT MORE OFTEN these labels do not tell: whoever asks the reference model more often agrees with it more often. Verdicts on runs do (stepfall trace --run RUN --verdict passed), and a holdout of the policy in use\n", what, r.Labels)
+	case r.RecommendsThis:
+		w.f("%s: KEEP IT AS IT IS, %s is not expected to be better\n", what, profile)
+	default:
+		w.f("%s: %s is expected to be better, or keeps what was asked for\n", what, profile)
+	}
+}

@@ -1,0 +1,117 @@
+package verify
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/stepfall/stepfall/plugins/verifier-tests/internal/alter"
+	"github.com/stepfall/stepfall/sdk/jail"
+)
+
+// alter alters what is expected in the files with changes, each in its language. A
+// language whose parser cannot be had leaves its files out.
+func (e *expectations) alter(ctx context.Context, way alter.Way, changes []jail.Change, data bool) ([]alter.Source, error) {
+	requests := map[string]*alter.Request{}
+	for _, file := range e.files {
+		language := alter.Language(file)
+		if requests[language] == nil {
+			requests[language] = &alter.Request{Way: way, Seed: e.seed, Whole: e.whole, Data: data, Truths: e.onlyTruths, Names: e.functions(language)}
+		}
+		requests[language].Files = append(requests[language].Files, e.source(file, changes))
+	}
+	var altered []alter.Source
+	for _, language := range slices.Sorted(maps.Keys(requests)) {
+		if alter.Languages[language].Text == "" {
+			altered = append(altered, requests[language].Alter()...)
+			continue
+		}
+		found, err := e.ask(ctx, language, requests[language])
+		if err != nil {
+			return nil, err
+		}
+		altered = append(altered, found...)
+	}
+	return altered, nil
+}
+
+// functions returns the functions in Python that have passed as tests.
+func (e *expectations) functions(language string) []string {
+	if language != "python" {
+		return nil
+	}
+	names := map[string]bool{}
+	for _, test := range e.passed.Tests {
+		id, _, _ := strings.Cut(test.DottedName(), "[")
+		names[id[strings.LastIndex(id, ".")+1:]] = true
+	}
+	return slices.Sorted(maps.Keys(names))
+}
+
+// ask has a program in the language alter its sources, where tests run. Nothing of the
+// tree is loaded.
+func (e *expectations) ask(ctx context.Context, language string, request *alter.Request) ([]alter.Source, error) {
+	interpreter := e.interpreter(ctx, language)
+	if interpreter == "" {
+		return nil, nil
+	}
+	data, err := json.Marshal(request)
+	if err != nil {
+		return nil, err
+	}
+	program, dir := alter.Languages[language], fmt.Sprintf(".stepfall-%x", rand.Uint64())
+	report := dir + "/altered"
+	spec := &jail.Spec{
+		Dir: e.a.tree.Dir, Argv: slices.Concat([]string{interpreter}, program.Arguments, []string{dir + "/" + program.Name, dir + "/request", report}),
+		Changes: []jail.Change{{Path: dir + "/" + program.Name, Data: []byte(program.Text)}, {Path: dir + "/request", Data: data}},
+		Env:     jail.ToolEnv(), Reports: []string{report}, Require: e.v.config.Require,
+		ReadOnly: slices.Concat(jail.SystemPaths(), jail.ToolPaths(interpreter), e.a.tree.installedFolders(), e.v.config.ReadOnly),
+	}
+	result, err := e.a.tree.walls.Run(ctx, spec)
+	if err != nil {
+		return nil, err
+	}
+	var altered []alter.Source
+	if json.Unmarshal(result.Reports[report], &altered) != nil {
+		return nil, nil
+	}
+	return altered, nil
+}
+
+var interpreters = map[string]*regexp.Regexp{"python": regexp.MustCompile(`^(python|pypy)[\d.]*$`), "node": regexp.MustCompile(`^node$`)}
+
+// interpreter returns the program of a language: the command's own, one beside it, or
+// that of the PATH; "" when there is none.
+func (e *expectations) interpreter(ctx context.Context, language string) string {
+	program := e.v.config.Command[0]
+	if interpreters[language].MatchString(filepath.Base(program)) {
+		return program
+	}
+	name := map[string]string{"python": "python3", "node": "node"}[language]
+	if e.v.config.Containers != nil {
+		return name
+	}
+	candidates := []string{name}
+	if found, err := jail.Program(ctx, program); err == nil {
+		if found, err = exec.LookPath(found); err == nil {
+			candidates = []string{filepath.Join(filepath.Dir(found), name), name}
+		}
+	}
+	for _, candidate := range candidates {
+		found, err := jail.Program(ctx, candidate)
+		if err != nil {
+			continue
+		}
+		if _, err = exec.LookPath(found); err == nil {
+			return found
+		}
+	}
+	return ""
+}

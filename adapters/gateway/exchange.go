@@ -15,7 +15,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/stepfall/stepfall/adapters/dialect"
+	"github.com/stepfall/stepfall/adapters/internal/dialect"
 	"github.com/stepfall/stepfall/sdk"
 )
 

@@ -13,7 +13,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/stepfall/stepfall/adapters/dialect"
+	"github.com/stepfall/stepfall/adapters/internal/dialect"
 )
 
 // HeaderIdempotencyKey names a request that is answered once, however often it is sent.

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/stepfall/stepfall/adapters/dialect"
+	"github.com/stepfall/stepfall/adapters/internal/dialect"
 )
 
 // modelEntry is a model in the form of OpenAI, with what Anthropic's clients read.

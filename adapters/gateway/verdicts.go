@@ -7,7 +7,7 @@ import (
 	"io"
 	"net/http"
 
-	"github.com/stepfall/stepfall/adapters/dialect"
+	"github.com/stepfall/stepfall/adapters/internal/dialect"
 	"github.com/stepfall/stepfall/middleware"
 	"github.com/stepfall/stepfall/sdk"
 )

@@ -9,7 +9,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/stepfall/stepfall/adapters/dialect"
+	"github.com/stepfall/stepfall/adapters/internal/dialect"
 	"github.com/stepfall/stepfall/middleware"
 )
 

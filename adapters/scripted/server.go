@@ -12,7 +12,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/stepfall/stepfall/adapters/dialect"
+	"github.com/stepfall/stepfall/adapters/internal/dialect"
 )
 
 // maxBody is the largest request that is read.

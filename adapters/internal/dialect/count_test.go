@@ -3,7 +3,7 @@ package dialect_test
 import (
 	"testing"
 
-	"github.com/stepfall/stepfall/adapters/dialect"
+	"github.com/stepfall/stepfall/adapters/internal/dialect"
 	"github.com/stepfall/stepfall/middleware"
 )
 

@@ -228,6 +228,8 @@ func TestUnknownMembersAreNamed(t *testing.T) {
 			"tools":[{"name":"look","input_schema":{"type":"object"},"cache_control":{"type":"ephemeral"}}]}`},
 		"response_format, web_search_options": {path: chatPath, open: claude.open, answer: claude.answer, request: `{"messages":[{"role":"user","content":"hi"}],"web_search_options":{},
 			"response_format":{"type":"json_schema","novel":1,"json_schema":{"name":"a","schema":{"type":"object"}}}}`},
+		"":                       {path: responsesPath, open: claude.open, answer: claude.answer, request: `{"input":"hi","include":["reasoning.encrypted_content"]}`},
+		"include":                {path: responsesPath, open: chat.open, answer: chat.answer, request: `{"input":"hi","include":["reasoning.encrypted_content","file_search_call.results"]}`},
 		"content of another API": {path: chatPath, open: claude.open, answer: claude.answer, request: `{"messages":[{"role":"user","content":[{"type":"text","text":"hi","novel":1}]}]}`},
 	} {
 		_, w := askExample(t, api, api.request, upstream{whole: api.answer})

@@ -106,10 +106,15 @@ func (list paramFields) write(b Object, p *middleware.Params) {
 }
 
 // foreign names what a field holds for another API: the request's members, or the types of
-// tools.
+// tools. What the gateway includes itself, whatever model answers, is not among them.
 func foreign(p *middleware.Params, field string) (names []string) {
 	if field == "Extra" {
-		return slices.Sorted(maps.Keys(p.Extra))
+		for _, name := range slices.Sorted(maps.Keys(p.Extra)) {
+			if name != "include" || !includesOnlyOwn(p.Extra[name]) {
+				names = append(names, name)
+			}
+		}
+		return names
 	}
 	for _, raw := range p.RawTools {
 		names = append(names, "tool "+gjson.GetBytes(raw, "type").Str)

@@ -75,6 +75,7 @@ func TestExclude(t *testing.T) {
 // it was.
 func TestFit(t *testing.T) {
 	claude, plain, opus := dialect.Anthropic("claude-opus-4-6"), dialect.Anthropic("claude-sonnet-4-5"), dialect.Anthropic("claude-opus-5-5")
+	codex := dialect.OpenAI(middleware.DialectResponses, "api.openai.com", "gpt-5.1-codex-max")
 	for name, tt := range map[string]struct {
 		limits  *dialect.Limits
 		p, want middleware.Params
@@ -99,6 +100,7 @@ func TestFit(t *testing.T) {
 		"bounds":          {&claude, middleware.Params{Schema: &middleware.Schema{Schema: json.RawMessage(`{"properties":{"minimum":{"minimum":1,"description":"a"},"b":{"minItems":1,"maxItems":3,"items":{"maxLength":4}}},"default":{"maxLength":1}}`)}}, middleware.Params{Schema: &middleware.Schema{Schema: json.RawMessage(`{"default":{"maxLength":1},"properties":{"b":{"description":"maxItems: 3","items":{"description":"maxLength: 4"},"minItems":1},"minimum":{"description":"a; minimum: 1"}}}`)}}, nil},
 		"no tools":        {&chat, middleware.Params{ParallelToolCalls: new(true)}, middleware.Params{}, nil},
 		"words":           {&chat, middleware.Params{Verbosity: "low"}, middleware.Params{}, []string{"Verbosity"}},
+		"codex's words":   {&codex, middleware.Params{Verbosity: "low"}, middleware.Params{}, []string{"Verbosity"}},
 		"open by purpose": {&claude, middleware.Params{Schema: &middleware.Schema{Schema: json.RawMessage(`{"type":"object","additionalProperties":true}`)}}, middleware.Params{Schema: &middleware.Schema{Schema: json.RawMessage(`{"additionalProperties":true,"type":"object"}`)}}, nil},
 	} {
 		var o llms.CallOptions

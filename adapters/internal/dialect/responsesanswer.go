@@ -34,7 +34,7 @@ func (responses) Answer(a *Request, o *Answer) any {
 func responsesSequence(a *Request, id string, to blockWriter) *sequence {
 	n := 0
 	return &sequence{to: to, dialect: middleware.DialectResponses, holdThoughts: true, carry: func(p middleware.RawPart, reasoning string) json.RawMessage {
-		if !bytes.Contains(a.Params.Extra["include"], []byte(`"reasoning.encrypted_content"`)) {
+		if !bytes.Contains(a.Params.Extra["include"], []byte(`"`+includeSealed+`"`)) {
 			return nil
 		}
 		n++

@@ -34,16 +34,16 @@ func (responses) Write(c *Call) (Object, error) {
 	if p.Dialect == middleware.DialectResponses {
 		_ = json.Unmarshal(p.Extra["include"], &include) // what is no list is the server's to refuse
 	}
-	if sealed := "reasoning.encrypted_content"; c.Limits.Unsealed {
-		include = slices.DeleteFunc(include, func(word string) bool { return word == sealed })
+	if c.Limits.Unsealed {
+		include = slices.DeleteFunc(include, func(word string) bool { return word == includeSealed })
 	} else if include == nil && (c.Limits.Sealed || p.Store != nil && !*p.Store) {
 		// What a server need not have stored is sent back whole by a later turn.
-		include = append(include, sealed)
+		include = append(include, includeSealed)
 	}
-	if probs := "message.output_text.logprobs"; p.LogProbs == nil || !*p.LogProbs {
+	if p.LogProbs == nil || !*p.LogProbs {
 		delete(b, "top_logprobs")
-	} else if !slices.Contains(include, probs) {
-		include = append(include, probs)
+	} else if !slices.Contains(include, includeLogProbs) {
+		include = append(include, includeLogProbs)
 	}
 	text := Object{}
 	text.text("verbosity", p.Verbosity)

@@ -3,6 +3,7 @@ package dialect
 import (
 	"encoding/json"
 	"net/http"
+	"slices"
 	"strings"
 
 	"github.com/tidwall/gjson"
@@ -94,7 +95,7 @@ func (a *Request) responsesParam(name string, f field) {
 		}
 	case "include":
 		for _, word := range f.words() {
-			if word == "message.output_text.logprobs" {
+			if word == includeLogProbs {
 				p.LogProbs = new(true)
 			}
 		}
@@ -111,6 +112,20 @@ func (a *Request) responsesParam(name string, f field) {
 		}
 		a.Labels = p.Metadata
 	}
+}
+
+// What a request of Responses has included in its answer, as far as the gateway does that
+// for any model: a model of another API is asked for log-probabilities in its own words, and
+// what it signs goes out as an encrypted item.
+const (
+	includeLogProbs = "message.output_text.logprobs"
+	includeSealed   = "reasoning.encrypted_content"
+)
+
+func includesOnlyOwn(list json.RawMessage) bool {
+	var words []string
+	return json.Unmarshal(list, &words) == nil &&
+		!slices.ContainsFunc(words, func(word string) bool { return word != includeLogProbs && word != includeSealed })
 }
 
 func (a *Request) input(f field) {

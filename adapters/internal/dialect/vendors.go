@@ -89,6 +89,11 @@ func OpenAI(api middleware.Dialect, host, model string) Limits {
 			l.Lacks = append(l.Lacks, "Verbosity")
 		}
 	}
+	if version <= 51 && strings.Contains(model, "codex") {
+		// "Unsupported value: 'low' is not supported with the 'gpt-5.1-codex-max' model. Supported values are: 'medium'", of
+		// text.verbosity; https://github.com/openai/codex/issues/9035
+		l.Lacks = append(l.Lacks, "Verbosity")
+	}
 	if api == middleware.DialectResponses {
 		// "Expected a value >= 16", of max_output_tokens; https://platform.openai.com/docs/api-reference/responses/create
 		l.MinTokens = 16

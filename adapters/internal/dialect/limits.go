@@ -84,6 +84,9 @@ func (l *Limits) Exclude(messages []llms.MessageContent, o *llms.CallOptions, p 
 	if l.Choices > 0 && p.N != nil && *p.N > l.Choices {
 		return fmt.Sprintf("takes no n above %d", l.Choices)
 	}
+	if l.ClosedSchema && p.Schema != nil && isOpen(p.Schema.Schema) {
+		return "takes no schema of an answer whose objects may have further properties"
+	}
 	for i := range o.Tools {
 		if f := o.Tools[i].Function; f != nil && l.ToolName > 0 && !isWord(f.Name, l.ToolName, l.ToolSigns) {
 			return fmt.Sprintf("takes no tool by the name %.80q", f.Name)
@@ -321,42 +324,58 @@ func closedSchema(schema json.RawMessage) json.RawMessage {
 	if json.Unmarshal(schema, &v) != nil {
 		return schema
 	}
-	closeSchema(v)
+	eachSchema(v, func(object map[string]any) {
+		if _, said := object["additionalProperties"]; object["type"] == "object" && !said {
+			object["additionalProperties"] = false
+		}
+		for _, name := range bounds {
+			bound, said := object[name]
+			if n, isNumber := bound.(float64); !said || name == "minItems" && isNumber && n <= 1 {
+				continue
+			}
+			delete(object, name)
+			text, _ := object["description"].(string)
+			object["description"] = strings.TrimPrefix(fmt.Sprintf("%s; %s: %v", text, name, bound), "; ")
+		}
+	})
 	return marshal(v, schema)
+}
+
+// isOpen reports whether an object of a schema may have properties that it does not name.
+func isOpen(schema json.RawMessage) (open bool) {
+	var v any
+	if json.Unmarshal(schema, &v) != nil {
+		return false
+	}
+	eachSchema(v, func(object map[string]any) {
+		further, said := object["additionalProperties"]
+		open = open || said && further != false
+	})
+	return open
 }
 
 // bounds are the keywords that Claude's schemas lack, of minItems those above 1.
 // https://platform.claude.com/docs/en/build-with-claude/structured-outputs#json-schema-limitations
 var bounds = strings.Fields("minimum maximum exclusiveMinimum exclusiveMaximum multipleOf minLength maxLength minItems maxItems uniqueItems minProperties maxProperties")
 
-func closeSchema(v any) {
+// eachSchema calls visit for a schema and those within it.
+func eachSchema(v any, visit func(map[string]any)) {
 	switch v := v.(type) {
 	case []any:
 		for _, inner := range v {
-			closeSchema(inner)
+			eachSchema(inner, visit)
 		}
 	case map[string]any:
-		if _, said := v["additionalProperties"]; v["type"] == "object" && !said {
-			v["additionalProperties"] = false
-		}
-		for _, name := range bounds {
-			bound, said := v[name]
-			if n, isNumber := bound.(float64); !said || name == "minItems" && isNumber && n <= 1 {
-				continue
-			}
-			delete(v, name)
-			text, _ := v["description"].(string)
-			v["description"] = strings.TrimPrefix(fmt.Sprintf("%s; %s: %v", text, name, bound), "; ")
-		}
+		visit(v)
 		for name, inner := range v {
 			switch members, isObject := inner.(map[string]any); {
 			case name == "enum", name == "const", name == "default", name == "examples": // they are no schemas
 			case isObject && (name == "properties" || name == "$defs" || name == "definitions"):
 				for _, schema := range members {
-					closeSchema(schema)
+					eachSchema(schema, visit)
 				}
 			default:
-				closeSchema(inner)
+				eachSchema(inner, visit)
 			}
 		}
 	}

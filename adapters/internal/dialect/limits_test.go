@@ -28,6 +28,7 @@ func TestExclude(t *testing.T) {
 		return []llms.MessageContent{{Role: llms.ChatMessageTypeHuman, Parts: []llms.ContentPart{p}}}
 	}
 	long := strings.Repeat("a", 65)
+	open := &middleware.Schema{Schema: json.RawMessage(`{"type":"object","properties":{"a":{"type":"object","additionalProperties":{"type":"integer"}}}}`)}
 	image := func(kind string) []llms.MessageContent {
 		return []llms.MessageContent{{Role: llms.ChatMessageTypeHuman, Parts: []llms.ContentPart{llms.CachedContent{ContentPart: llms.BinaryContent{MIMEType: kind, Data: []byte("x")}}}}}
 	}
@@ -41,6 +42,9 @@ func TestExclude(t *testing.T) {
 		{limits: &claude, p: middleware.Params{N: new(2)}, want: "takes no n above 1"},
 		{limits: &claude, p: middleware.Params{N: new(1)}},
 		{limits: &chat, p: middleware.Params{N: new(2)}},
+		{limits: &claude, p: middleware.Params{Schema: open}, want: "takes no schema of an answer whose objects may have further properties"},
+		{limits: &chat, p: middleware.Params{Schema: open}},
+		{limits: &claude, p: middleware.Params{Schema: &middleware.Schema{Schema: json.RawMessage(`{"type":"object","properties":{"additionalProperties":{"type":"string"}},"additionalProperties":false}`)}}},
 		{limits: &chat, o: llms.CallOptions{Tools: []llms.Tool{tool(long, `{}`)}}, want: `takes no tool by the name "` + long + `"`},
 		{limits: &claude, o: llms.CallOptions{Tools: []llms.Tool{tool(long, `{}`)}}},
 		{limits: &claude, o: llms.CallOptions{Tools: []llms.Tool{tool("a.b", `{}`)}}, want: `takes no tool by the name "a.b"`},
@@ -81,27 +85,26 @@ func TestFit(t *testing.T) {
 		p, want middleware.Params
 		notSent []string
 	}{
-		"hot":             {&claude, middleware.Params{Temperature: new(1.5)}, middleware.Params{Temperature: new(1.0)}, []string{"Temperature above 1"}},
-		"beyond all":      {&claude, middleware.Params{Temperature: new(7.0)}, middleware.Params{Temperature: new(7.0)}, nil},
-		"short":           {&responses, middleware.Params{MaxTokens: new(1)}, middleware.Params{MaxTokens: new(16)}, nil},
-		"metadata":        {&chat, middleware.Params{Metadata: map[string]string{"a": "b"}, SafetyIdentifier: strings.Repeat("u", 65)}, middleware.Params{SafetyIdentifier: "f20e249d15fa4b9f44ba21d154f62e1efa76ddfdce5d25139a33a4787cee5a8b"}, []string{"Metadata"}},
-		"stored":          {&chat, middleware.Params{Metadata: map[string]string{"a": "b"}, Store: new(true)}, middleware.Params{Metadata: map[string]string{"a": "b"}, Store: new(true)}, nil},
-		"new sampling":    {&opus, middleware.Params{Temperature: new(0.2), TopK: new(3), ReasoningEffort: "xhigh"}, middleware.Params{ReasoningEffort: "xhigh"}, []string{"Temperature", "TopK"}},
-		"effort":          {&claude, middleware.Params{ReasoningEffort: "xhigh"}, middleware.Params{ReasoningEffort: "high"}, nil},
-		"no effort":       {&plain, middleware.Params{ReasoningEffort: "high"}, middleware.Params{}, []string{"ReasoningEffort"}},
-		"none":            {&plain, middleware.Params{ReasoningEffort: "none"}, middleware.Params{ReasoningEffort: "none"}, nil},
-		"tier":            {&claude, middleware.Params{ServiceTier: "default"}, middleware.Params{ServiceTier: "standard_only"}, nil},
-		"foreign tier":    {&claude, middleware.Params{ServiceTier: "flex"}, middleware.Params{}, []string{"ServiceTier"}},
-		"a tier to come":  {&chat, middleware.Params{ServiceTier: "turbo"}, middleware.Params{ServiceTier: "turbo"}, nil},
-		"Anthropic's":     {&chat, middleware.Params{ServiceTier: "standard_only", ReasoningEffort: "max"}, middleware.Params{ServiceTier: "default"}, []string{"ReasoningEffort"}},
-		"sampling":        {&responses, middleware.Params{Temperature: new(0.2), TopP: new(0.5), ReasoningEffort: "max"}, middleware.Params{ReasoningEffort: "high"}, []string{"Temperature", "TopP"}},
-		"user":            {&chat, middleware.Params{User: strings.Repeat("u", 65)}, middleware.Params{User: "f20e249d15fa4b9f44ba21d154f62e1efa76ddfdce5d25139a33a4787cee5a8b"}, nil},
-		"schema":          {&claude, middleware.Params{Schema: &middleware.Schema{Schema: json.RawMessage(`{"type":"object","properties":{"a":{"type":"object"}}}`)}}, middleware.Params{Schema: &middleware.Schema{Schema: json.RawMessage(`{"additionalProperties":false,"properties":{"a":{"additionalProperties":false,"type":"object"}},"type":"object"}`)}}, nil},
-		"bounds":          {&claude, middleware.Params{Schema: &middleware.Schema{Schema: json.RawMessage(`{"properties":{"minimum":{"minimum":1,"description":"a"},"b":{"minItems":1,"maxItems":3,"items":{"maxLength":4}}},"default":{"maxLength":1}}`)}}, middleware.Params{Schema: &middleware.Schema{Schema: json.RawMessage(`{"default":{"maxLength":1},"properties":{"b":{"description":"maxItems: 3","items":{"description":"maxLength: 4"},"minItems":1},"minimum":{"description":"a; minimum: 1"}}}`)}}, nil},
-		"no tools":        {&chat, middleware.Params{ParallelToolCalls: new(true)}, middleware.Params{}, nil},
-		"words":           {&chat, middleware.Params{Verbosity: "low"}, middleware.Params{}, []string{"Verbosity"}},
-		"codex's words":   {&codex, middleware.Params{Verbosity: "low"}, middleware.Params{}, []string{"Verbosity"}},
-		"open by purpose": {&claude, middleware.Params{Schema: &middleware.Schema{Schema: json.RawMessage(`{"type":"object","additionalProperties":true}`)}}, middleware.Params{Schema: &middleware.Schema{Schema: json.RawMessage(`{"additionalProperties":true,"type":"object"}`)}}, nil},
+		"hot":            {&claude, middleware.Params{Temperature: new(1.5)}, middleware.Params{Temperature: new(1.0)}, []string{"Temperature above 1"}},
+		"beyond all":     {&claude, middleware.Params{Temperature: new(7.0)}, middleware.Params{Temperature: new(7.0)}, nil},
+		"short":          {&responses, middleware.Params{MaxTokens: new(1)}, middleware.Params{MaxTokens: new(16)}, nil},
+		"metadata":       {&chat, middleware.Params{Metadata: map[string]string{"a": "b"}, SafetyIdentifier: strings.Repeat("u", 65)}, middleware.Params{SafetyIdentifier: "f20e249d15fa4b9f44ba21d154f62e1efa76ddfdce5d25139a33a4787cee5a8b"}, []string{"Metadata"}},
+		"stored":         {&chat, middleware.Params{Metadata: map[string]string{"a": "b"}, Store: new(true)}, middleware.Params{Metadata: map[string]string{"a": "b"}, Store: new(true)}, nil},
+		"new sampling":   {&opus, middleware.Params{Temperature: new(0.2), TopK: new(3), ReasoningEffort: "xhigh"}, middleware.Params{ReasoningEffort: "xhigh"}, []string{"Temperature", "TopK"}},
+		"effort":         {&claude, middleware.Params{ReasoningEffort: "xhigh"}, middleware.Params{ReasoningEffort: "high"}, nil},
+		"no effort":      {&plain, middleware.Params{ReasoningEffort: "high"}, middleware.Params{}, []string{"ReasoningEffort"}},
+		"none":           {&plain, middleware.Params{ReasoningEffort: "none"}, middleware.Params{ReasoningEffort: "none"}, nil},
+		"tier":           {&claude, middleware.Params{ServiceTier: "default"}, middleware.Params{ServiceTier: "standard_only"}, nil},
+		"foreign tier":   {&claude, middleware.Params{ServiceTier: "flex"}, middleware.Params{}, []string{"ServiceTier"}},
+		"a tier to come": {&chat, middleware.Params{ServiceTier: "turbo"}, middleware.Params{ServiceTier: "turbo"}, nil},
+		"Anthropic's":    {&chat, middleware.Params{ServiceTier: "standard_only", ReasoningEffort: "max"}, middleware.Params{ServiceTier: "default"}, []string{"ReasoningEffort"}},
+		"sampling":       {&responses, middleware.Params{Temperature: new(0.2), TopP: new(0.5), ReasoningEffort: "max"}, middleware.Params{ReasoningEffort: "high"}, []string{"Temperature", "TopP"}},
+		"user":           {&chat, middleware.Params{User: strings.Repeat("u", 65)}, middleware.Params{User: "f20e249d15fa4b9f44ba21d154f62e1efa76ddfdce5d25139a33a4787cee5a8b"}, nil},
+		"schema":         {&claude, middleware.Params{Schema: &middleware.Schema{Schema: json.RawMessage(`{"type":"object","properties":{"a":{"type":"object"}}}`)}}, middleware.Params{Schema: &middleware.Schema{Schema: json.RawMessage(`{"additionalProperties":false,"properties":{"a":{"additionalProperties":false,"type":"object"}},"type":"object"}`)}}, nil},
+		"bounds":         {&claude, middleware.Params{Schema: &middleware.Schema{Schema: json.RawMessage(`{"properties":{"minimum":{"minimum":1,"description":"a"},"b":{"minItems":1,"maxItems":3,"items":{"maxLength":4}}},"default":{"maxLength":1}}`)}}, middleware.Params{Schema: &middleware.Schema{Schema: json.RawMessage(`{"default":{"maxLength":1},"properties":{"b":{"description":"maxItems: 3","items":{"description":"maxLength: 4"},"minItems":1},"minimum":{"description":"a; minimum: 1"}}}`)}}, nil},
+		"no tools":       {&chat, middleware.Params{ParallelToolCalls: new(true)}, middleware.Params{}, nil},
+		"words":          {&chat, middleware.Params{Verbosity: "low"}, middleware.Params{}, []string{"Verbosity"}},
+		"codex's words":  {&codex, middleware.Params{Verbosity: "low"}, middleware.Params{}, []string{"Verbosity"}},
 	} {
 		var o llms.CallOptions
 		if _, notSent := tt.limits.Fit(nil, &o, &tt.p); !cmp.Equal(tt.p, tt.want) || !cmp.Equal(notSent, tt.notSent) {

@@ -284,7 +284,8 @@ func (d *demo) point(ctx context.Context, name string, share float64, choose fun
 	return p, nil
 }
 
-// complete gives a trace's calls the times, texts and evidence that were recorded.
+// complete gives a trace's calls the times, texts and evidence that were recorded: the step
+// begins when its first answer was asked for.
 func (d *demo) complete(t *sdk.Trace) {
 	for i := range t.Calls {
 		c := &t.Calls[i]
@@ -293,6 +294,9 @@ func (d *demo) complete(t *sdk.Trace) {
 			*c = recorded
 		}
 		t.Duration += c.Latency
+	}
+	if len(t.Calls) > 0 {
+		t.Start = t.Calls[0].Start
 	}
 }
 

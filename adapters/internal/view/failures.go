@@ -132,15 +132,17 @@ func percentiles(took []time.Duration) (p50, p95 time.Duration) {
 	return sorted[(len(sorted)-1)/2], sorted[(len(sorted)-1)*95/100]
 }
 
-// latencyChart draws the percentiles of the time of steps, over equal numbers of steps.
+// latencyChart draws the percentiles of the time of steps, over equal numbers of steps; nil
+// where there are few of them, or no time went by between them.
 func latencyChart(traces []*sdk.Trace) *chart {
 	const most, least = 24, 10
 	parts := min(most, len(traces)/least)
-	if parts < 2 {
+	if parts < 2 || traces[len(traces)-1].Start.Sub(traces[0].Start) < time.Second {
 		return nil
 	}
 	c := &chart{ID: "latency", Title: "Time of steps", X: "time", Y: "seconds", Time: true, Note: "Each point is an equal number of steps: half of them, and 95 of 100, took at most so long."}
 	half, most95 := series{Name: "half of the steps", Kind: "line"}, series{Name: "95 of 100", Kind: "line"}
+	longest := time.Duration(0)
 	for k := range parts {
 		part := traces[k*len(traces)/parts : (k+1)*len(traces)/parts]
 		took := make([]time.Duration, len(part))
@@ -148,11 +150,20 @@ func latencyChart(traces []*sdk.Trace) *chart {
 			took[i] = t.Duration
 		}
 		p50, p95 := percentiles(took)
+		longest = max(longest, p95)
 		at := part[len(part)/2].Start
 		x := float64(at.UnixMilli()) / 1000
 		half.Points = append(half.Points, point{X: x, Y: p50.Seconds(), XText: clock(at), YText: duration(p50)})
 		most95.Points = append(most95.Points, point{X: x, Y: p95.Seconds(), XText: clock(at), YText: duration(p95)})
 	}
 	c.Series = []series{half, most95}
+	if longest < time.Second {
+		c.Y = "milliseconds"
+		for _, s := range c.Series {
+			for i := range s.Points {
+				s.Points[i].Y *= 1000
+			}
+		}
+	}
 	return c
 }

@@ -21,7 +21,7 @@ var nan = math.NaN()
 func (v *viewer) funcs() template.FuncMap {
 	return template.FuncMap{
 		"clean": (*redact.Redactor)(nil).Text, // traces of other tools were not cleaned when they were written
-		"plain": plain, "dollars": dollars, "signedDollars": signedDollars, "whole": formatWhole, "percent": percent,
+		"plain": plain, "dollars": dollars, "amount": func(v float64) string { return strings.TrimSuffix(dollars(v), " USD") }, "signedDollars": signedDollars, "whole": formatWhole, "percent": percent,
 		"quality": quality, "lambda": lambda, "duration": duration, "clock": clock, "short": short, "count": func(n any, noun string) string {
 			c, _ := strconv.ParseInt(fmt.Sprint(n), 10, 64)
 			return count(c, noun)

@@ -268,7 +268,7 @@ func (v *viewer) exampleStep(ctx context.Context, f store.Filter, models []strin
 func spendingChart(account *savings.Account, traces []*sdk.Trace, baseline string) *chart {
 	c := &chart{
 		ID: "spending", Title: "Spent, and what the baseline would have cost", X: "step", Y: "US dollars, added up",
-		Note: "Where " + plain(baseline) + " was not asked, its cost is that of its prices for the tokens of the answer, set right by the tokens of both elsewhere.",
+		Note: "The newest " + formatWhole(len(traces)) + " steps, added up from the oldest of them. Where " + plain(baseline) + " was not asked, its cost is that of its prices for the tokens of the answer, set right by the tokens of both elsewhere.",
 	}
 	spent, would := series{Name: "spent", Kind: "line"}, series{Name: "always " + plain(baseline), Kind: "line"}
 	a, b, n := 0.0, 0.0, 0

@@ -193,6 +193,18 @@ func (f *fitFlags) check() error {
 	case f.given("confidence") && !floor && !f.given("max-wrong"):
 		return usage("--confidence is that of a promise: give --min-quality, --as-good-as or --max-wrong, too")
 	}
+	if err := f.checkShares(); err != nil {
+		return err
+	}
+	// What cannot be written is found before minutes are spent.
+	if err := writable(f.out); err != nil {
+		return fmt.Errorf("--out: %w", err)
+	}
+	return nil
+}
+
+// checkShares checks the flags that are parts of a whole.
+func (f *fitFlags) checkShares() error {
 	for _, share := range []struct {
 		flag  string
 		value float64
@@ -207,10 +219,6 @@ func (f *fitFlags) check() error {
 		if !share.ok {
 			return usage("--%s %v: want a number %s", share.flag, share.value, share.want)
 		}
-	}
-	// What cannot be written is found before minutes are spent.
-	if err := writable(f.out); err != nil {
-		return fmt.Errorf("--out: %w", err)
 	}
 	return nil
 }

@@ -190,27 +190,31 @@ func newFeatureLayout(t *outcome.Table, wanted []string, seed uint64) (*featureL
 		l.Empty = emptyAnswers(t, group, groups)
 	}
 	l.Agreement = uses(featureAgreement) && t.Answers != nil
-	names := t.SignalNames()
-	if uses(featureClasses) {
-		for _, name := range names {
-			if strings.HasPrefix(name, signalClass) {
-				l.Signals = append(l.Signals, name)
-			}
-		}
-		l.Classes = len(l.Signals)
-	}
-	if uses(featureLogProbs) {
-		for _, name := range names {
-			// How far answers agree depends on which are there; that is measured here.
-			// What has a price is not there for nothing.
-			if !strings.HasPrefix(name, signalClass) && name != feature.SignalAgreement && !isBought(t, name) && !isPrice(t, name) {
-				l.Signals = append(l.Signals, name)
-			}
-		}
-	}
+	l.addSignals(t, uses)
 	l.addRunFeatures(t, uses)
 	l.fitRunFeatures(t, group)
 	return l, nil
+}
+
+// addSignals adds the signals of the table that are wanted, those of classes first.
+func (l *featureLayout) addSignals(t *outcome.Table, uses func(string) bool) {
+	var classes, others []string
+	for _, name := range t.SignalNames() {
+		switch {
+		case strings.HasPrefix(name, signalClass):
+			classes = append(classes, name)
+		// How far answers agree depends on which are there; that is measured here.
+		// What has a price is not there for nothing.
+		case name != feature.SignalAgreement && !isBought(t, name) && !isPrice(t, name):
+			others = append(others, name)
+		}
+	}
+	if uses(featureClasses) {
+		l.Signals, l.Classes = classes, len(classes)
+	}
+	if uses(featureLogProbs) {
+		l.Signals = append(l.Signals, others...)
+	}
 }
 
 // textScale brings what the words predict to a deviation of about 1.

@@ -27,18 +27,8 @@ func (b *builder) readCSV(r *bufio.Reader, name string) error {
 	if err != nil {
 		return &Error{File: name, Row: 1, Err: err}
 	}
-	if len(header) > maxColumns {
-		return &Error{File: name, Row: 1, Err: fmt.Errorf("%d columns, more than %d", len(header), maxColumns)}
-	}
-	if strings.Contains(strings.TrimSpace(strings.Join(header, ",")), "\r") {
-		return &Error{File: name, Row: 1, Err: errors.New("a header over several lines, or lines that end in a carriage return alone: want line feeds")}
-	}
-	header = slices.Clone(header)
-	for i, column := range header {
-		header[i] = strings.TrimSpace(column)
-		if header[i] != "" && slices.Contains(header[:i], header[i]) {
-			return &Error{File: name, Row: 1, Column: header[i], Err: errors.New("named twice")}
-		}
+	if header, err = columnNames(header, name); err != nil {
+		return err
 	}
 	if isRouterBench(header) {
 		return b.readRouterBench(rows, header, name)
@@ -49,10 +39,7 @@ func (b *builder) readCSV(r *bufio.Reader, name string) error {
 		}
 	}
 	c := cell{numbers: map[string]float64{}}
-	// A column that is not known by name is a signal if its first value is a
-	// number, and is skipped otherwise.
-	skip := map[string]bool{}
-	decided := map[string]bool{}
+	signals := map[string]bool{}
 	for {
 		record, err := rows.Read()
 		if err == io.EOF {
@@ -65,39 +52,66 @@ func (b *builder) readCSV(r *bufio.Reader, name string) error {
 		c.query, c.group, c.prompt, c.model, c.answer = "", "", "", "", ""
 		clear(c.numbers)
 		for i, column := range header {
-			value := record[i]
-			switch column {
-			case colQuery:
-				c.query = value
-			case colGroup:
-				c.group = value
-			case colPrompt:
-				c.prompt = value
-			case colModel:
-				c.model = value
-			case colAnswer:
-				c.answer = value
-			default:
-				if skip[column] {
-					continue
-				}
-				v, err := number(strings.TrimSpace(value))
-				if !isColumn(column) && !decided[column] && value != "" {
-					decided[column], skip[column] = true, err != nil
-				}
-				if skip[column] {
-					continue
-				}
-				if err != nil {
-					return &Error{File: name, Row: line, Column: column, Err: err}
-				}
-				c.numbers[column] = v
+			if err := c.set(column, record[i], signals); err != nil {
+				return &Error{File: name, Row: line, Column: column, Err: err}
 			}
 		}
 		if f := b.add(&c); f != nil {
 			return &Error{File: name, Row: line, Column: f.column, Err: f.err}
 		}
 	}
+}
+
+// columnNames returns the columns of a header without the white space around them.
+func columnNames(header []string, file string) ([]string, error) {
+	if len(header) > maxColumns {
+		return nil, &Error{File: file, Row: 1, Err: fmt.Errorf("%d columns, more than %d", len(header), maxColumns)}
+	}
+	if strings.Contains(strings.TrimSpace(strings.Join(header, ",")), "\r") {
+		return nil, &Error{File: file, Row: 1, Err: errors.New("a header over several lines, or lines that end in a carriage return alone: want line feeds")}
+	}
+	names := make([]string, len(header))
+	for i, column := range header {
+		names[i] = strings.TrimSpace(column)
+		if names[i] != "" && slices.Contains(names[:i], names[i]) {
+			return nil, &Error{File: file, Row: 1, Column: names[i], Err: errors.New("named twice")}
+		}
+	}
+	return names, nil
+}
+
+// set takes the value of a column. One that is not known by name is a signal if its first
+// value is a number, which signals remembers, and is skipped otherwise.
+func (c *cell) set(column, value string, signals map[string]bool) error {
+	switch column {
+	case colQuery:
+		c.query = value
+	case colGroup:
+		c.group = value
+	case colPrompt:
+		c.prompt = value
+	case colModel:
+		c.model = value
+	case colAnswer:
+		c.answer = value
+	default:
+		isSignal, decided := signals[column]
+		if decided && !isSignal {
+			return nil
+		}
+		v, err := number(strings.TrimSpace(value))
+		if !isColumn(column) && !decided && value != "" {
+			signals[column] = err == nil
+			if err != nil {
+				return nil
+			}
+		}
+		if err != nil {
+			return err
+		}
+		c.numbers[column] = v
+	}
+	return nil
 }
 
 // readJSON reads one JSON object for each line, a row of outcomes or a trace, or the

@@ -71,31 +71,8 @@ func (b *builder) addSteps(t *sdk.Trace) *fault {
 			cells[call.Model] = c
 			order = append(order, call.Model)
 		}
-		// Every try at the model was paid for; the answer is that of the last.
-		c.numbers[colCost] += call.CostUSD
-		c.numbers[colLatency] += call.Latency.Seconds()
-		if call.Error != "" {
-			continue
-		}
-		c.answer = cmp.Or(call.Key, call.Answer)
-		if in := call.Usage.InputTokens + call.Usage.CachedInputTokens + call.Usage.CacheWriteTokens; in > 0 && !call.Usage.Estimated {
-			c.numbers[colInput] = float64(in)
-		}
-		if out := call.Usage.OutputTokens + call.Usage.ReasoningTokens; out > 0 && !call.Usage.Estimated {
-			c.numbers[colOutput] = float64(out)
-		}
-		for name, v := range call.Signals {
-			if !isColumn(name) || name == colPost {
-				c.numbers[name] = v
-			}
-		}
-		if quality, judged := call.Verdict.Quality(); judged {
-			c.numbers[colQuality] = quality
-		}
-		switch {
-		case call.Propensity > 0:
-			c.numbers[colPropensity] = call.Propensity
-		case t.Mode == "" || t.Mode == "enforce":
+		c.addCall(call)
+		if call.Error == "" && call.Propensity == 0 && (t.Mode == "" || t.Mode == "enforce") {
 			c.numbers[colPropensity] = 1 // a strategy asked it, and not chance
 		}
 	}
@@ -121,6 +98,33 @@ func (b *builder) addSteps(t *sdk.Trace) *fault {
 		}
 	}
 	return nil
+}
+
+// addCall adds a try at the model: every one was paid for, and the answer is that of the last.
+func (c *cell) addCall(call *sdk.Call) {
+	c.numbers[colCost] += call.CostUSD
+	c.numbers[colLatency] += call.Latency.Seconds()
+	if call.Error != "" {
+		return
+	}
+	c.answer = cmp.Or(call.Key, call.Answer)
+	if in := call.Usage.InputTokens + call.Usage.CachedInputTokens + call.Usage.CacheWriteTokens; in > 0 && !call.Usage.Estimated {
+		c.numbers[colInput] = float64(in)
+	}
+	if out := call.Usage.OutputTokens + call.Usage.ReasoningTokens; out > 0 && !call.Usage.Estimated {
+		c.numbers[colOutput] = float64(out)
+	}
+	for name, v := range call.Signals {
+		if !isColumn(name) || name == colPost {
+			c.numbers[name] = v
+		}
+	}
+	if quality, judged := call.Verdict.Quality(); judged {
+		c.numbers[colQuality] = quality
+	}
+	if call.Propensity > 0 {
+		c.numbers[colPropensity] = call.Propensity
+	}
 }
 
 // isTrace tells a trace from a row of outcomes by its fields.

@@ -196,6 +196,11 @@ func escape(s string) (decoded string, n int) {
 	case '&':
 		return entity(s)
 	}
+	return backslash(s)
+}
+
+// backslash is escape where s begins with one.
+func backslash(s string) (decoded string, n int) {
 	if len(s) < 2 {
 		return "", 0
 	}

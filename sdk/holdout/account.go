@@ -172,22 +172,27 @@ func compare(base, policy Arm) Comparison {
 // Dearer reports whether the policy is seen to cost more than the baseline.
 func (c *Comparison) Dearer() bool { return c.Saved != nil && c.Saved.High < 0 }
 
-// String says what is measured in a sentence or two.
+// String says what is measured in a sentence or two, "" before there is a figure for costs or
+// the policy is seen to do harm.
 func (c *Comparison) String() string {
-	text := fmt.Sprintf("Measured by a holdout, %d runs by the policy beside %d that went the baseline's way: ", c.Policy.Runs, c.Baseline.Runs)
+	harm := c.Harm()
+	if c.Saved == nil && harm == "" {
+		return ""
+	}
+	text := fmt.Sprintf("Measured by a holdout, %d runs by the policy beside %d that went the baseline's way", c.Policy.Runs, c.Baseline.Runs)
 	switch {
 	case c.Saved == nil:
-		text += fmt.Sprintf("%d of each are needed for a figure.", minRuns)
+		text += "."
 	case c.Saved.Estimate < 0:
-		text += fmt.Sprintf("it costs %.0f %% more (%.0f to %.0f %%).", -100*c.Saved.Estimate, -100*c.Saved.High, -100*c.Saved.Low)
+		text += fmt.Sprintf(": it costs %.0f %% more (%.0f to %.0f %%).", -100*c.Saved.Estimate, -100*c.Saved.High, -100*c.Saved.Low)
 	default:
-		text += fmt.Sprintf("it saves %.0f %% (%.0f to %.0f %%).", 100*c.Saved.Estimate, 100*c.Saved.Low, 100*c.Saved.High)
+		text += fmt.Sprintf(": it saves %.0f %% (%.0f to %.0f %%).", 100*c.Saved.Estimate, 100*c.Saved.Low, 100*c.Saved.High)
 	}
 	if c.Success != nil {
 		text += fmt.Sprintf(" Right are %.0f %% of %d runs beside %.0f %% of %d: %+.1f points (%+.1f to %+.1f).", 100*share(c.Policy), c.Policy.Judged,
 			100*share(c.Baseline), c.Baseline.Judged, 100*c.Success.Estimate, 100*c.Success.Low, 100*c.Success.High)
 	}
-	if harm := c.Harm(); harm != "" {
+	if harm != "" {
 		text += " Warning: the policy " + harm + "."
 	}
 	return text

@@ -27,6 +27,8 @@ type Account struct {
 	holdout holdout.Account
 	// runs are those of which a step or a verdict was added, with the last verdict on each.
 	runs map[string]runVerdict
+	// histories are what runs that go on have said so far.
+	histories histories
 }
 
 type runVerdict struct{ hasStep, judged, passed bool }
@@ -82,7 +84,8 @@ type modelSums struct {
 	// input and output are the tokens of its own answers: of a prompt over what the step
 	// counted of it, and of an answer. cached is how many were, prompts what they cost, and
 	// coldPrompts what they would have without.
-	input, output        ratio
+	input                ratio
+	answers              answers
 	cached               int
 	prompts, coldPrompts float64
 	references           map[string]*reference
@@ -118,10 +121,13 @@ func (a *Account) Record(ctx context.Context, t *sdk.Trace) {
 	if len(t.Decisions) == 0 {
 		return
 	}
+	said := a.histories.begin(t)
 	for i := range t.Decisions[0].Models {
 		b := &t.Decisions[0].Models[i]
 		a.of(b.Model).add(t, b)
+		said.add(a.of(b.Model), t, b)
 	}
+	said.answer(t)
 }
 
 // compare adds what a step that nobody waited for tells of the tokens of models.
@@ -249,7 +255,7 @@ func (m *modelSums) merge(o *modelSums) {
 	m.spent, m.real = m.spent+o.spent, m.real+o.real
 	m.cold, m.believedMissing, m.unpriced = m.cold+o.cold, m.believedMissing+o.believedMissing, m.unpriced+o.unpriced
 	m.input.merge(&o.input)
-	m.output.merge(&o.output)
+	m.answers.merge(&o.answers)
 	m.cached, m.prompts, m.coldPrompts = m.cached+o.cached, m.prompts+o.prompts, m.coldPrompts+o.coldPrompts
 	for name, r := range o.references {
 		m.reference(name).merge(r)
@@ -359,7 +365,7 @@ func (m *modelSums) add(t *sdk.Trace, b *sdk.Belief) {
 		if c := ChosenCall(t); c != nil && b.Price != nil {
 			e, r := estimateOf(b.Price, &c.Usage), m.reference(c.Model)
 			r.missing++
-			r.estimate.merge(&e)
+			r.estimate.add(&e)
 			return
 		}
 		m.unpriced++

@@ -4,22 +4,37 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"strings"
 	"testing"
 
 	"github.com/stepfall/stepfall/adapters/internal/savings"
 	"github.com/stepfall/stepfall/sdk"
 )
 
-// An agentWorld draws runs of an agent: turns whose prompts grow, with two cheap models that
-// err more often the later it is, and a large one that is asked where they differ.
+// An agentWorld draws runs of an agent: turns whose prompts grow by what was answered, with
+// two cheap models that err more often the harder a turn is, and a large one that is asked
+// where they differ.
 type agentWorld struct {
 	rng *rand.Rand
+	// runs is how many there are; 0 is 40.
+	runs int
 	// caches says that prompts are cached from one call of a model in a run to its next.
 	caches bool
-	// holdout is the share of runs that always ask the large model.
-	holdout float64
+	// holdout is the share of runs that always ask the large model, explore that of the steps
+	// without it in which it is asked by chance.
+	holdout, explore float64
 	// alone says that a run asks one cheap model, and the large one where that one is wrong.
 	alone bool
+	// talk is how many words the cheap models make of one of the large model's.
+	talk float64
+	// hard is the power of a turn's length by which errors grow.
+	hard float64
+	// free says that a wrong answer is as long as any other turn's, not as this one's.
+	free bool
+	// setbacks says that the large model does the rest of a run in which answers differed.
+	setbacks bool
+	// prose says that no two answers are worded alike; those of cheap models still agree.
+	prose bool
 }
 
 // agentModel makes tokens of words, and thinks so many words for each that it says.
@@ -49,13 +64,18 @@ func (w *agentWorld) task() []turn {
 	turns := make([]turn, 4+w.rng.IntN(9))
 	for i := range turns {
 		n := &turns[i]
-		size := func() float64 { return (40 + 12*float64(i)) * math.Exp(0.5*w.rng.NormFloat64()) }
+		usual := 40 + 12*float64(i)
+		size := func() float64 { return usual * math.Exp(0.5*w.rng.NormFloat64()) }
 		n.words, n.result = size(), 150*math.Exp(0.6*w.rng.NormFloat64())
 		n.isWrong, n.says = map[string]bool{}, map[string]float64{}
 		for _, m := range []agentModel{mini, flash, large} {
 			words := n.words
-			if n.isWrong[m.name] = w.rng.Float64() < m.errs*float64(i)*difficulty; n.isWrong[m.name] {
+			n.isWrong[m.name] = w.rng.Float64() < m.errs*float64(i)*difficulty*math.Pow(n.words/usual, w.hard)
+			if n.isWrong[m.name] && w.free {
 				words = size()
+			}
+			if m.name != large.name && w.talk > 0 {
+				words *= w.talk
 			}
 			n.says[m.name] = words * math.Exp(0.15*w.rng.NormFloat64())
 		}
@@ -71,7 +91,11 @@ func (w *agentWorld) call(m *agentModel, n *turn, prompt, cached float64) sdk.Ca
 		u.CachedInputTokens = int(m.tokens * cached)
 		u.InputTokens -= u.CachedInputTokens
 	}
-	return sdk.Call{Model: m.name, Usage: u, CostUSD: m.price.CostUSD(u)}
+	c := sdk.Call{Model: m.name, Usage: u, CostUSD: m.price.CostUSD(u), Propensity: 1, Key: "right"}
+	if n.isWrong[m.name] || w.prose {
+		c.Key = fmt.Sprint(w.rng.Uint64())
+	}
+	return c
 }
 
 // play runs a task and returns its steps, and what they cost.
@@ -79,7 +103,7 @@ func (w *agentWorld) play(run string, task []turn, policy bool) (steps []*sdk.Tr
 	prompt, cached := 400.0, map[string]float64{}
 	for i := range task {
 		n := &task[i]
-		t := &sdk.Trace{Run: run, InputTokens: int(1.3 * prompt)}
+		t := &sdk.Trace{ID: fmt.Sprint(run, "-", i), Run: run, InputTokens: int(1.3 * prompt)}
 		for _, m := range []agentModel{mini, flash, large} {
 			price := m.price
 			t.Decisions = []sdk.Decision{{Models: append(firstBeliefs(t), sdk.Belief{
@@ -92,19 +116,20 @@ func (w *agentWorld) play(run string, task []turn, policy bool) (steps []*sdk.Tr
 			t.Chosen = m.name
 			cached[m.name] = prompt
 		}
-		switch {
-		case !policy:
-			ask(&large)
-		case w.alone:
-			if ask(&mini); n.isWrong[mini.name] {
-				ask(&large)
-			}
-		default:
+		disputed := n.isWrong[mini.name] || n.isWrong[flash.name] && !w.alone
+		if !w.alone && policy {
 			ask(&flash)
-			if ask(&mini); n.isWrong[mini.name] || n.isWrong[flash.name] {
-				ask(&large)
+		}
+		if policy {
+			ask(&mini)
+		}
+		if explored := w.rng.Float64() < w.explore; disputed || explored || !policy {
+			ask(&large)
+			if !disputed && policy {
+				t.Calls[len(t.Calls)-1].Propensity = w.explore
 			}
 		}
+		policy = policy && !(disputed && w.setbacks)
 		usd += t.CostUSD
 		steps = append(steps, t)
 		prompt += n.says[t.Chosen] + n.result
@@ -120,22 +145,46 @@ func firstBeliefs(t *sdk.Trace) []sdk.Belief {
 }
 
 // What always asking the large model would have cost is what it does cost when it is asked
-// always, on the same tasks: although it is asked in late turns alone, with their longer
-// prompts and answers, counts tokens in its own way, and its prices are others. In the
-// mean the estimate is right to 1 %, and the interval has the truth in it as often as it
-// says.
+// always, on the same tasks and with its own answers in its prompts. Where the data say so,
+// the mean of the estimates is right to half a percent; where they do not (bias 0 below),
+// as where the large model is asked on wrong answers alone whose length says nothing, the
+// interval has the truth in it all the same, and it is said that no step was drawn.
 func TestAgentsBaseline(t *testing.T) {
-	for name, w := range map[string]agentWorld{
-		"two cheap models":  {},
-		"one cheap model":   {alone: true},
-		"prompt caches":     {caches: true},
-		"beside a holdout":  {holdout: 0.1},
-		"caches, a holdout": {caches: true, holdout: 0.1},
+	for _, tt := range []struct {
+		name string
+		w    agentWorld
+		bias float64
+	}{
+		{"two cheap models", agentWorld{}, 0.005},
+		{"one cheap model", agentWorld{alone: true}, 0.005},
+		{"prompt caches", agentWorld{caches: true}, 0.005},
+		{"beside a holdout", agentWorld{holdout: 0.1}, 0.005},
+		{"caches, a holdout", agentWorld{caches: true, holdout: 0.1}, 0.005},
+		{"cheap ones talk more", agentWorld{talk: 1.8}, 0.005},
+		{"cheap ones talk more, caches", agentWorld{talk: 1.8, caches: true}, 0.005},
+		{"cheap ones talk less", agentWorld{talk: 0.5}, 0.005},
+		{"cheap ones talk less, caches", agentWorld{talk: 0.5, caches: true}, 0.005},
+		{"disputed steps are longer", agentWorld{hard: 1, free: true}, 0.005},
+		{"disputed steps are longer, and cheap ones talk more", agentWorld{hard: 1, free: true, talk: 1.8}, 0.005},
+		{"the rest of a run goes to the large model", agentWorld{setbacks: true, talk: 1.8, caches: true}, 0.005},
+		{"disputed steps are longer, prose", agentWorld{hard: 1, free: true, prose: true}, 0},
+		{"disputed steps are longer, one cheap model", agentWorld{hard: 1, alone: true}, 0.005},
+		{"disputed steps are longer, one cheap model whose errors are not", agentWorld{hard: 1, free: true, alone: true}, 0},
+		{"the same, some drawn", agentWorld{hard: 1, free: true, alone: true, explore: 0.1, runs: 200}, 0.005},
+		{"the same, a holdout", agentWorld{hard: 1, free: true, alone: true, holdout: 0.1}, 0},
+		{"many runs", agentWorld{talk: 1.8, hard: 1, free: true, runs: 600}, 0.005},
+		{"few runs", agentWorld{talk: 0.5, hard: 1, free: true, runs: 12}, 0.01},
 	} {
+		w := tt.w
 		w.rng = rand.New(rand.NewPCG(5, 6))
-		const worlds, runs = 60, 40
-		covered, estimated, measured, bias := 0, 0, 0, 0.0
-		for range worlds {
+		runs, draws := w.runs, 60
+		if runs == 0 {
+			runs = 40
+		} else if runs > 40 {
+			draws = 24
+		}
+		covered, estimated, measured, bias, width := 0, 0, 0, 0.0, 0.0
+		for range draws {
 			var a savings.Account
 			truth := 0.0
 			for i := range runs {
@@ -148,16 +197,20 @@ func TestAgentsBaseline(t *testing.T) {
 				}
 			}
 			r := a.Beside("large")
-			bias += (r.BaselineUSD/truth - 1) / worlds
+			bias += (r.BaselineUSD/truth - 1) / float64(draws)
+			width += r.TwoStdErrorsUSD / truth / float64(draws)
 			if math.Abs(r.BaselineUSD-truth) <= r.TwoStdErrorsUSD {
 				covered++
 			}
 			estimated, measured = estimated+r.Estimated, measured+r.Measured
+			if bias := strings.Contains(r.String(), "± allows for a bias"); bias != (w.explore == 0) {
+				t.Errorf("%s: %s", tt.name, r.String())
+			}
 		}
-		share := float64(covered) / worlds
-		t.Logf("%s: bias %+.2f %%, covered %.1f %%, estimated on %d of %d steps", name, 100*bias, 100*share, estimated, estimated+measured)
-		if math.Abs(bias) > 0.01 || share < 0.9 || share > 0.99 {
-			t.Errorf("%s: the estimate is off by %+.2f %%, and the interval covers the truth in %.1f %% of worlds", name, 100*bias, 100*share)
+		share := float64(covered) / float64(draws)
+		t.Logf("%-62s bias %+.2f %%, ± %.2f %%, covered %.1f %%, estimated on %d of %d steps", tt.name, 100*bias, 100*width, 100*share, estimated, estimated+measured)
+		if tt.bias > 0 && math.Abs(bias) > tt.bias || share < 0.9 {
+			t.Errorf("%s: the estimate is off by %+.2f %%, and the interval covers the truth in %.1f %% of draws", tt.name, 100*bias, 100*share)
 		}
 	}
 }

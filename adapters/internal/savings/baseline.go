@@ -8,50 +8,24 @@ import (
 	"github.com/stepfall/stepfall/sdk"
 )
 
-// ratio compares numbers y with numbers x, as a ratio of their sums. Ratios add up.
-type ratio struct {
-	n          int
-	y, x       float64
-	yy, xy, xx float64
-}
+// answers compares what two models say on the same steps: output with all that is paid for
+// as such, visible with what goes on in later prompts.
+type answers struct{ output, visible ratio }
 
-func (r *ratio) add(y, x float64) {
-	r.n, r.y, r.x = r.n+1, r.y+y, r.x+x
-	r.yy, r.xy, r.xx = r.yy+y*y, r.xy+x*y, r.xx+x*x
-}
-
-func (r *ratio) merge(o *ratio) {
-	r.n, r.y, r.x = r.n+o.n, r.y+o.y, r.x+o.x
-	r.yy, r.xy, r.xx = r.yy+o.yy, r.xy+o.xy, r.xx+o.xx
-}
-
-// factor is a ratio that is estimated: relative to it, the variance of its mean and that of
-// a single number round it.
-type factor struct{ value, mean, single float64 }
-
-// factor returns the ratio; 1 where nothing was added.
-func (r *ratio) factor() factor {
-	if !(r.x > 0) || !(r.y > 0) {
-		return factor{value: 1}
-	}
-	f := factor{value: r.y / r.x}
-	if r.n > 1 {
-		residual := max(0, r.yy-2*f.value*r.xy+f.value*f.value*r.xx) * float64(r.n) / float64(r.n-1)
-		f.mean, f.single = residual/(r.y*r.y), residual/(f.value*f.value*r.xx)
-	}
-	return f
-}
-
-// over divides by a factor that other steps gave.
-func (f factor) over(g factor) factor {
-	return factor{value: f.value / g.value, mean: f.mean + g.mean, single: f.single}
+func (a *answers) merge(o *answers) {
+	a.output.merge(&o.output)
+	a.visible.merge(&o.visible)
 }
 
 // reference is what is known of a model beside another one, whose answers are there where
 // its own are missing.
 type reference struct {
-	// input and output compare the tokens of the two where both answered.
-	input, output ratio
+	// input compares the tokens that the two make of one prompt.
+	input ratio
+	// The answers of steps in which the strategy asked both: same are those that say the
+	// same. In drawn ones it was chance that asked; each stands for as many steps as it
+	// takes until chance asks.
+	chosen, same, drawn answers
 	// missing counts the steps where the model's own answer is, and estimate adds up what it
 	// would have cost there with the other one's tokens.
 	missing  int
@@ -60,22 +34,43 @@ type reference struct {
 
 func (r *reference) merge(o *reference) {
 	r.input.merge(&o.input)
-	r.output.merge(&o.output)
+	r.chosen.merge(&o.chosen)
+	r.same.merge(&o.same)
+	r.drawn.merge(&o.drawn)
 	r.missing += o.missing
-	r.estimate.merge(&o.estimate)
+	r.estimate.add(&o.estimate)
+}
+
+// compare adds a step that both answered.
+func (r *reference) compare(group int, p *sdk.Price, own, other *sdk.Call) {
+	r.input.add(group, float64(inputTokens(&own.Usage)), float64(inputTokens(&other.Usage)))
+	weight, to := 1.0, []*answers{&r.chosen}
+	switch {
+	case own.Propensity > 0 && own.Propensity < 1:
+		weight, to[0] = 1/own.Propensity, &r.drawn
+	case own.Key != "" && own.Key == other.Key:
+		to = append(to, &r.same)
+	}
+	for _, a := range to {
+		a.output.add(group, weight*outputTokens(p, &own.Usage), weight*float64(other.Usage.OutputTokens+other.Usage.ReasoningTokens))
+		a.visible.add(group, weight*float64(own.Usage.OutputTokens), weight*float64(other.Usage.OutputTokens))
+	}
 }
 
 // estimate adds up what a model's calls would cost with the tokens of another's, in US
 // dollars: fees that do not depend on tokens, the prompt without and with what the other
-// had cached of it, and the answer. The squares are those of single steps.
+// had cached of it, and the answer; and how many tokens these are. The history is what of
+// the prompts of steps, also those that the model was asked in, were answers of the other.
 type estimate struct {
 	fees, cold, warm, output float64
-	cold2, warm2, output2    float64
+	input, answer            float64
+	coldHistory, warmHistory float64
 }
 
-func (e *estimate) merge(o *estimate) {
+func (e *estimate) add(o *estimate) {
 	e.fees, e.cold, e.warm, e.output = e.fees+o.fees, e.cold+o.cold, e.warm+o.warm, e.output+o.output
-	e.cold2, e.warm2, e.output2 = e.cold2+o.cold2, e.warm2+o.warm2, e.output2+o.output2
+	e.input, e.answer = e.input+o.input, e.answer+o.answer
+	e.coldHistory, e.warmHistory = e.coldHistory+o.coldHistory, e.warmHistory+o.warmHistory
 }
 
 // estimateOf returns what usage u would cost at the price.
@@ -85,13 +80,12 @@ func estimateOf(p *sdk.Price, u *sdk.Usage) estimate {
 	answer.OutputTokens = u.OutputTokens + u.ReasoningTokens
 	whole := answer
 	whole.HostedCalls = u.HostedCalls
-	e := estimate{
+	return estimate{
 		fees: p.RequestUSD + p.CostUSD(whole) - p.CostUSD(answer),
 		cold: p.CostUSD(cold) - p.RequestUSD, warm: p.CostUSD(warm) - p.RequestUSD,
 		output: p.CostUSD(answer) - p.CostUSD(cold),
+		input:  float64(cold.InputTokens), answer: float64(answer.OutputTokens),
 	}
-	e.cold2, e.warm2, e.output2 = e.cold*e.cold, e.warm*e.warm, e.output*e.output
-	return e
 }
 
 // promptOf returns the part of a usage that is the prompt.
@@ -141,9 +135,10 @@ func answerOf(t *sdk.Trace, model string) *sdk.Call {
 // compare adds what a step tells of the tokens of a model that answered in it: beside the
 // count of the prompt that the step began with, and beside the other models.
 func (m *modelSums) compare(t *sdk.Trace, p *sdk.Price, own *sdk.Call) {
-	in, out := float64(inputTokens(&own.Usage)), outputTokens(p, &own.Usage)
-	m.input.add(in, float64(t.InputTokens))
-	m.output.add(out, 1)
+	group := groupOf(t)
+	m.input.add(group, float64(inputTokens(&own.Usage)), float64(t.InputTokens))
+	m.answers.output.add(group, outputTokens(p, &own.Usage), 1)
+	m.answers.visible.add(group, float64(own.Usage.OutputTokens), 1)
 	m.cached += own.Usage.CachedInputTokens
 	e := estimateOf(p, &own.Usage)
 	m.prompts += e.warm
@@ -154,9 +149,7 @@ func (m *modelSums) compare(t *sdk.Trace, p *sdk.Price, own *sdk.Call) {
 		if c.Model == own.Model || c.Error != "" {
 			continue
 		}
-		r := m.reference(c.Model)
-		r.input.add(in, float64(inputTokens(&c.Usage)))
-		r.output.add(out, float64(c.Usage.OutputTokens+c.Usage.ReasoningTokens))
+		m.reference(c.Model).compare(group, p, own, c)
 		cold = max(cold, coldUSD(p, &own.Usage, &c.Usage))
 	}
 	m.cold += cold
@@ -176,65 +169,186 @@ func (m *modelSums) reference(other string) *reference {
 // estimated by the other's.
 const enoughRuns = 5
 
+// selection is by how much the mean of steps that were chosen may be off that of others, in
+// standard deviations of single steps: no data say it where none was drawn.
+const selection = 0.15
+
+// factor is by what tokens of one model are multiplied for those of another.
+type factor struct {
+	// ratio is that of steps that both answered. Where other is not nil it is that of all of
+	// one's steps, and other that of the other's.
+	ratio, other *ratio
+	// drawn is the ratio of steps that were drawn, and weight, in [0, 1], what it counts for.
+	drawn  *ratio
+	weight float64
+	// bias is, relative to the factor, by how much steps that were chosen may be off.
+	bias float64
+}
+
+// factorOf weighs steps that were drawn against those that were chosen by their variances.
+func factorOf(chosen, other, drawn *ratio) factor {
+	f := factor{ratio: chosen, other: other, bias: selection * chosen.deviation()}
+	variance := chosen.variance() + f.bias*f.bias
+	if other != nil {
+		f.bias = math.Hypot(f.bias, selection*other.deviation())
+		variance = chosen.variance() + other.variance() + f.bias*f.bias
+	}
+	switch {
+	case drawn == nil || drawn.n < enoughRuns:
+		return f
+	case chosen.n < enoughRuns:
+		f.weight = 1
+	case variance > 0:
+		f.weight = variance / (variance + drawn.variance())
+	}
+	f.drawn = drawn
+	f.bias *= 1 - f.weight
+	return f
+}
+
+// leaveOut returns the factor where a group of runs is left out.
+func (f *factor) leaveOut(group int) float64 {
+	value := f.ratio.leaveOut(group)
+	if f.other != nil {
+		value /= f.other.leaveOut(group)
+	}
+	if f.drawn != nil {
+		value += f.weight * (f.drawn.leaveOut(group) - value)
+	}
+	return value
+}
+
+// stepVariance returns the variance of usd dollars that single steps make of x tokens.
+func (f *factor) stepVariance(usd, x float64) float64 {
+	r := f.ratio
+	if f.weight > 0.5 {
+		r = f.drawn
+	}
+	if f.other != nil {
+		x /= f.other.leaveOut(everyone)
+	}
+	return usd * usd * r.residual() * r.all.x / x
+}
+
+// factors are those of a prompt, of an answer, and of what of an answer is visible.
+type factors struct{ input, output, visible factor }
+
 // factors returns by what the prompts and answers of another model are multiplied for those
-// of m, and whether that was measured: on the steps where both answered, or else by
-// what each of them used on its own. 1 is as good as any where m was hardly ever asked.
-func (s *sums) factors(m *modelSums, other string) (input, output factor, measured bool) {
-	if r := m.references[other]; r != nil && r.output.n >= enoughRuns {
-		return r.input.factor(), r.output.factor(), true
+// of m, and whether that was measured: on the steps where both answered, those that said
+// the same where there are enough, or else by what each of them used on its own. The zero
+// ratio, 1, is as good as any where m was hardly ever asked.
+func (s *sums) factors(m *modelSums, other string) (f factors, measured bool) {
+	if r := m.references[other]; r != nil {
+		chosen := &r.chosen
+		if r.same.output.n >= enoughRuns {
+			chosen = &r.same
+		}
+		if max(chosen.output.n, r.drawn.output.n) >= enoughRuns {
+			return factors{factor{ratio: &r.input}, factorOf(&chosen.output, nil, &r.drawn.output), factorOf(&chosen.visible, nil, &r.drawn.visible)}, true
+		}
 	}
 	o := s.models[other]
-	if o == nil || o.output.n == 0 || m.output.n < enoughRuns {
-		return factor{value: 1}, factor{value: 1}, false
+	if o == nil || o.answers.output.n == 0 || m.answers.output.n < enoughRuns {
+		none := factor{ratio: &ratio{}}
+		return factors{none, none, none}, false
 	}
-	return m.input.factor().over(o.input.factor()), m.output.factor().over(o.output.factor()), true
+	return factors{factor{ratio: &m.input, other: &o.input}, factorOf(&m.answers.output, &o.answers.output, nil), factorOf(&m.answers.visible, &o.answers.visible, nil)}, true
 }
 
-// prompt returns the part of an estimate that is the prompt, and its square. A model that was
-// seen to cache finds as much cached as the one that was asked or, where that is more, as
-// it found itself elsewhere.
-func (m *modelSums) prompt(e *estimate) (usd, squares float64) {
-	if m.cached == 0 || !(m.coldPrompts > 0) {
-		return e.cold, e.cold2
+// prompt returns the part of an estimate that is the prompt, and what of it is history. A model
+// that was seen to cache finds as much cached as the one that was asked or, where that one
+// does not cache, as it found itself elsewhere.
+func (m *modelSums) prompt(e *estimate) (usd, history float64) {
+	switch {
+	case m.cached == 0 || !(m.coldPrompts > 0):
+		return e.cold, e.coldHistory
+	case e.warm < e.cold:
+		return e.warm, e.warmHistory
 	}
-	if own := m.prompts / m.coldPrompts; own*e.cold < e.warm {
-		return own * e.cold, own * own * e.cold2
-	}
-	return e.warm, e.warm2
+	return m.prompts / m.coldPrompts * e.cold, e.warmHistory
 }
 
-// estimate returns what m would have cost on the steps of e, and the variance of that.
-func (m *modelSums) estimate(e *estimate, input, output factor) (usd, shared, single float64) {
-	prompt, squares := m.prompt(e)
-	in, out := input.value*prompt, output.value*e.output
-	shared = in*in*input.mean + out*out*output.mean
-	single = input.value*input.value*squares*input.single + output.value*output.value*e.output2*output.single
-	return e.fees + in + out, shared, single
+// missingAnswers are those of a model, estimated by the answers of another.
+type missingAnswers struct {
+	factors
+	e               *estimate
+	prompt, history float64
 }
 
-// baselineCost returns what always asking m would have cost on steps, half the width of the
-// interval of two standard errors, and whether there is one.
-func (s *sums) baselineCost(m, steps *modelSums) (usd, twoStdErrors float64, hasInterval bool) {
-	usd, hasInterval = steps.real+steps.believedMissing, steps.unpriced == 0
+// cost returns what the model would have cost in place of the other, with a group of runs
+// left out of the factors. Its own answers take the place of the other's in later prompts.
+func (p *missingAnswers) cost(group int) float64 {
+	input := p.input.leaveOut(group)
+	return p.e.fees + input*(p.prompt-p.history) + p.output.leaveOut(group)*p.e.output + p.visible.leaveOut(group)*p.history
+}
+
+// spread returns the bias that steps that were chosen may have, and the variance that single
+// steps have round what the factors expect.
+func (p *missingAnswers) spread() (bias, variance float64) {
+	output := p.output.leaveOut(everyone) * p.e.output
+	bias = p.output.bias*output + p.visible.bias*p.visible.leaveOut(everyone)*math.Abs(p.history)
+	if p.e.answer > 0 {
+		variance = p.output.stepVariance(output, p.e.answer)
+	}
+	if p.e.input > 0 {
+		variance += p.input.stepVariance(p.input.leaveOut(everyone)*p.prompt, p.e.input)
+	}
+	return bias, variance
+}
+
+// baselineCost is what always asking a model would have cost on some steps.
+type baselineCost struct {
+	fixed   float64
+	missing []missingAnswers
+	// hasInterval says that there is one, and drawn that all that is missing is estimated by
+	// steps that were drawn.
+	hasInterval, drawn bool
+}
+
+func (s *sums) baselineCost(m, steps *modelSums) *baselineCost {
+	c := &baselineCost{fixed: steps.real + steps.believedMissing, hasInterval: steps.unpriced == 0, drawn: true}
 	if m.cached > 0 {
-		usd -= steps.cold
+		c.fixed -= steps.cold
 	}
-	deviation, singles := 0.0, 0.0
 	for _, other := range slices.Sorted(maps.Keys(steps.references)) {
 		r := steps.references[other]
-		if r.missing == 0 {
+		if r.missing == 0 && r.estimate.coldHistory == 0 {
 			continue
 		}
-		input, output, measured := s.factors(m, other)
-		cost, shared, single := m.estimate(&r.estimate, input, output)
-		usd += cost
-		// The same answers of m are in all of its factors: their errors go one way.
-		deviation += math.Sqrt(shared)
-		singles += single
-		hasInterval = hasInterval && measured
+		f, measured := s.factors(m, other)
+		p := missingAnswers{factors: f, e: &r.estimate}
+		p.prompt, p.history = m.prompt(p.e)
+		c.missing = append(c.missing, p)
+		c.hasInterval = c.hasInterval && (measured || r.missing == 0)
+		c.drawn = c.drawn && f.output.weight > 0
 	}
-	if !hasInterval {
-		return usd, 0, false
+	return c
+}
+
+func (c *baselineCost) usd(group int) float64 {
+	usd := c.fixed
+	for i := range c.missing {
+		usd += c.missing[i].cost(group)
 	}
-	return usd, 2 * math.Sqrt(deviation*deviation+singles), true
+	return usd
+}
+
+// twoStdErrors is half the width of the interval of two standard errors: of the factors by
+// the jackknife over groups of runs, of single steps, and of what the steps that were
+// chosen leave open, all in one direction.
+func (c *baselineCost) twoStdErrors() float64 {
+	if !c.hasInterval {
+		return 0
+	}
+	all, bias, variance := c.usd(everyone), 0.0, 0.0
+	for group := range groups {
+		d := c.usd(group) - all
+		variance += d * d * (groups - 1) / groups
+	}
+	for i := range c.missing {
+		b, v := c.missing[i].spread()
+		bias += b
+		variance += v
+	}
+	return 2 * math.Sqrt(variance+bias*bias)
 }

@@ -40,7 +40,10 @@ type Result struct {
 	// means nothing where HasInterval is false: too few steps asked the baseline.
 	TwoStdErrorsUSD float64 `json:"two_std_errors_usd,omitempty"`
 	HasInterval     bool    `json:"has_interval,omitempty"`
-	SavedUSD        float64 `json:"saved_usd"`
+	// Drawn says that what is estimated is estimated by steps in which chance asked the
+	// baseline. Otherwise they are not a fair sample, and the interval allows for that.
+	Drawn    bool    `json:"drawn,omitempty"`
+	SavedUSD float64 `json:"saved_usd"`
 	// Quality is that of the answers that were returned, BaselineQuality what the baseline's
 	// would be.
 	Quality         Quality `json:"quality"`
@@ -112,7 +115,9 @@ func (a *Account) Beside(baseline string) (r Result) {
 	}
 	r.Measured, r.Estimated = m.ran, m.estimated
 	r.Compared, r.ComparedUSD = m.ran+m.estimated+m.failed, m.spent+a.shadowed
-	r.BaselineUSD, r.TwoStdErrorsUSD, r.HasInterval = a.baselineCost(m, m)
+	cost := a.baselineCost(m, m)
+	r.BaselineUSD, r.TwoStdErrorsUSD = cost.usd(everyone), cost.twoStdErrors()
+	r.HasInterval, r.Drawn = cost.hasInterval, cost.drawn && r.Estimated > 0
 	r.SavedUSD = r.BaselineUSD - r.ComparedUSD
 	if r.BaselineQuality = a.baselineRecorded.quality("recorded outcomes"); r.BaselineQuality.N == 0 {
 		r.BaselineQuality = Quality{Mean: m.quality.value(), N: m.quality.n}
@@ -141,8 +146,7 @@ func (a *Account) BaselineCost(t *sdk.Trace, baseline string) (float64, bool) {
 	}
 	var one modelSums
 	one.add(t, &t.Decisions[0].Models[i])
-	usd, _, _ := a.baselineCost(a.of(baseline), &one)
-	return usd, true
+	return a.baselineCost(a.of(baseline), &one).usd(everyone), true
 }
 
 // quality is measured where anything measured it.
@@ -243,7 +247,7 @@ func (r *Result) String() string {
 		text += " " + warning
 	}
 	if r.Holdout != nil {
-		text = r.Holdout.String() + " " + text
+		text = strings.TrimSpace(r.Holdout.String() + " " + text)
 	}
 	return text
 }
@@ -307,15 +311,16 @@ func (r *Result) comparison() string {
 	switch {
 	case r.Estimated > 0 && !r.HasInterval:
 		missing = ", no interval: too few steps asked it"
-	case r.Estimated > 0:
+	case r.Estimated > 0 || r.TwoStdErrorsUSD > 0:
 		interval = fmt.Sprintf(" ± %.6f", r.TwoStdErrorsUSD)
 	}
 	return fmt.Sprintf("; always asking %s would have cost %.6f on %s: %s %.6f%s (%.0f %%%s). Its cost is %s%s.",
-		name, r.BaselineUSD, on, word, by, interval, share, missing, r.basis(), r.explainMissing(of))
+		name, r.BaselineUSD, on, word, by, interval, share, missing, r.Basis(), r.explainMissing(of))
 }
 
-// basis says on how many steps the baseline's cost is measured.
-func (r *Result) basis() string {
+// Basis says on how many steps the baseline's cost is measured, and by what it is estimated
+// on the others.
+func (r *Result) Basis() string {
 	switch {
 	case r.Compared == 1 && r.Estimated == 1:
 		return "estimated"
@@ -324,7 +329,11 @@ func (r *Result) basis() string {
 	case r.Measured == r.Compared:
 		return "measured on all of them"
 	case r.Estimated > 0:
-		return fmt.Sprintf("measured on %d of them and estimated on %d, by the prompts that were sent", r.Measured, r.Estimated)
+		text := fmt.Sprintf("measured on %d of them and estimated on %d", r.Measured, r.Estimated)
+		if r.HasInterval && !r.Drawn {
+			text += " by steps that were chosen, not drawn at random: ± allows for a bias"
+		}
+		return text
 	}
 	return fmt.Sprintf("measured on %d of them", r.Measured)
 }

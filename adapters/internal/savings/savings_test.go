@@ -16,10 +16,14 @@ import (
 // Prices of a million tokens of an answer.
 var smallPrice, largePrice = sdk.Price{Output: 1}, sdk.Price{Output: 5}
 
+// steps counts those that were made.
+var steps int
+
 // step is a step that could have asked small, expected to cost 1 and to be right with 0.6,
 // or large, 10 and 0.9, at what its calls cost.
 func step(chosen string, calls ...sdk.Call) *sdk.Trace {
-	t := &sdk.Trace{Chosen: chosen, Calls: calls, Decisions: []sdk.Decision{{Models: []sdk.Belief{
+	steps++
+	t := &sdk.Trace{ID: fmt.Sprint(steps), Chosen: chosen, Calls: calls, Decisions: []sdk.Decision{{Models: []sdk.Belief{
 		{Model: "small", CostUSD: 1, Price: &smallPrice, Quality: sdk.Estimate{Mean: 0.6}}, {Model: "large", CostUSD: 10, Price: &largePrice, Quality: sdk.Estimate{Mean: 0.9}},
 	}}}}
 	for i := range calls {
@@ -248,7 +252,7 @@ func ExampleAccount() {
 	a.Record(context.Background(), step("large", call("small", 1, sdk.Failed), call("large", 10, sdk.Passed)))
 	r := a.Result()
 	fmt.Println(r.String())
-	// Output: spent 12.000000 USD; always asking large would have cost 15.000000 on the same 2 steps: saved 3.000000 (20 %, no interval: too few steps asked it). Its cost is measured on 1 of them and estimated on 1, by the prompts that were sent. Quality: 100 % of 2 judged answers right (33 to 100 %) by unit tests; large is guessed at 0.90.
+	// Output: spent 12.000000 USD; always asking large would have cost 15.000000 on the same 2 steps: saved 3.000000 (20 %, no interval: too few steps asked it). Its cost is measured on 1 of them and estimated on 1. Quality: 100 % of 2 judged answers right (33 to 100 %) by unit tests; large is guessed at 0.90.
 }
 
 // What costs more than the baseline by over 5 % is said, with what it went to; less, or a few steps,
@@ -303,6 +307,11 @@ func TestHoldoutIsFirst(t *testing.T) {
 	}
 	var traces []*sdk.Trace
 	for i := range 120 {
+		if i == 98 {
+			if r := resultOf(traces...); !strings.HasPrefix(r.String(), "spent ") || r.Holdout == nil {
+				t.Errorf("before 50 runs of each kind it says %s", r.String())
+			}
+		}
 		run := fmt.Sprint(i)
 		traces = append(traces, of(run, i%2 == 0), &sdk.Trace{Mode: sdk.ModeVerdict, Run: run, Verdict: &sdk.Verdict{Outcome: sdk.Passed}})
 	}

@@ -1,0 +1,89 @@
+package savings
+
+import (
+	"github.com/stepfall/stepfall/sdk"
+	"github.com/stepfall/stepfall/sdk/holdout"
+)
+
+// maxHistories is how many runs are known that may go on. The next step of one that was
+// forgotten is taken for a first one.
+const maxHistories = 10_000
+
+// histories are what has been said in runs, by run.
+type histories map[string]*history
+
+// history is what models said in a run so far, as far as it is in its next prompt.
+type history struct {
+	// said has the tokens of each model's answers; those of last, the newest, are fresh.
+	said  map[string]int
+	last  string
+	fresh int
+	// prompt is how long the prompt was before that answer.
+	prompt int
+}
+
+// begin returns the history of a step, nil where it has no run or conversation. A prompt
+// that has become shorter begins anew; one that has grown by less than the last answer, as
+// where a program asks single questions, goes on without it.
+func (h *histories) begin(t *sdk.Trace) *history {
+	if t.Run == "" && t.Session == "" {
+		return nil
+	}
+	unit := holdout.Unit(t.Tenant, t.Run, t.Session, "")
+	own := (*h)[unit]
+	if own == nil {
+		own = &history{said: map[string]int{}}
+		if *h == nil {
+			*h = histories{}
+		}
+		if len(*h) >= maxHistories { // one or another is forgotten
+			for name := range *h {
+				delete(*h, name)
+				break
+			}
+		}
+		(*h)[unit] = own
+	}
+	switch growth := t.InputTokens - own.prompt; {
+	case growth < 0:
+		clear(own.said)
+		own.fresh = 0
+	case 2*growth < own.fresh:
+		own.fresh = 0
+	default:
+		own.said[own.last] += own.fresh
+	}
+	own.prompt = t.InputTokens
+	return own
+}
+
+// add adds what of a step's prompt were answers of others to what is known of a model.
+func (h *history) add(m *modelSums, t *sdk.Trace, b *sdk.Belief) {
+	if h == nil || b.Price == nil || t.Chosen == "" {
+		return
+	}
+	for other, tokens := range h.said {
+		if other == b.Model || tokens == 0 {
+			continue
+		}
+		fresh := 0
+		if other == h.last {
+			fresh = h.fresh
+		}
+		cold, warm := sdk.Usage{InputTokens: tokens}, sdk.Usage{InputTokens: fresh, CachedInputTokens: tokens - fresh}
+		m.reference(other).estimate.add(&estimate{
+			coldHistory: b.Price.CostUSD(cold) - b.Price.RequestUSD, warmHistory: b.Price.CostUSD(warm) - b.Price.RequestUSD,
+		})
+	}
+}
+
+// answer notes what a step answered.
+func (h *history) answer(t *sdk.Trace) {
+	if h == nil {
+		return
+	}
+	h.last, h.fresh = t.Chosen, 0
+	if c := ChosenCall(t); c != nil {
+		h.fresh = c.Usage.OutputTokens
+	}
+}

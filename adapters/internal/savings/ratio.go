@@ -1,0 +1,124 @@
+package savings
+
+import (
+	"hash/fnv"
+	"math"
+
+	"github.com/stepfall/stepfall/sdk"
+	"github.com/stepfall/stepfall/sdk/holdout"
+)
+
+// groups is into how many parts runs are divided at random. An estimate that leaves one of
+// them out differs from the whole by what the runs in it happened to be: the jackknife of
+// Quenouille and Tukey, by group, for which sums are enough.
+const groups = 32
+
+// everyone leaves no group out.
+const everyone = -1
+
+// groupOf returns the group of a step's run; where it has none, of its conversation or of
+// the step alone. All steps of a run are in one group: they resemble each other.
+func groupOf(t *sdk.Trace) int {
+	h := fnv.New64a()
+	_, _ = h.Write([]byte(holdout.Unit(t.Tenant, t.Run, t.Session, t.ID))) // it never fails
+	return int(h.Sum64() % groups)
+}
+
+// sumPair is a sum of numbers y beside one of numbers x.
+type sumPair struct{ y, x float64 }
+
+func (s *sumPair) add(o sumPair) { s.y, s.x = s.y+o.y, s.x+o.x }
+
+// groupSum is what one group has of a sum.
+type groupSum struct {
+	group int
+	sumPair
+}
+
+// ratio compares numbers y with numbers x, as a ratio of their sums. Ratios add up.
+type ratio struct {
+	n          int
+	all        sumPair
+	yy, xy, xx float64
+	byGroup    []groupSum // of the groups that something was added in
+}
+
+func (r *ratio) add(group int, y, x float64) {
+	sum := sumPair{y, x}
+	r.merge(&ratio{n: 1, all: sum, yy: y * y, xy: x * y, xx: x * x, byGroup: []groupSum{{group, sum}}})
+}
+
+func (r *ratio) merge(o *ratio) {
+	r.n += o.n
+	r.all.add(o.all)
+	r.yy, r.xy, r.xx = r.yy+o.yy, r.xy+o.xy, r.xx+o.xx
+	for _, s := range o.byGroup {
+		if own := r.of(s.group); own != nil {
+			own.add(s.sumPair)
+		} else {
+			r.byGroup = append(r.byGroup, s)
+		}
+	}
+}
+
+// of returns the sum of a group, nil where it has none.
+func (r *ratio) of(group int) *sumPair {
+	for i := range r.byGroup {
+		if s := &r.byGroup[i]; s.group == group {
+			return &s.sumPair
+		}
+	}
+	return nil
+}
+
+// isKnown reports whether there is anything to compare.
+func (r *ratio) isKnown() bool { return r.all.x > 0 && r.all.y > 0 }
+
+// leaveOut returns the ratio where a group is left out; 1 where nothing was added.
+func (r *ratio) leaveOut(group int) float64 {
+	if !r.isKnown() {
+		return 1
+	}
+	s := r.all
+	if own := r.of(group); own != nil {
+		s.add(sumPair{-own.y, -own.x})
+	}
+	// Rounding leaves a little where all is in one group.
+	if s.y < 1e-9*r.all.y || s.x < 1e-9*r.all.x {
+		return r.all.y / r.all.x
+	}
+	return s.y / s.x
+}
+
+// deviation returns, relative to the mean number y, the standard deviation of single ones
+// round those that the ratio expects.
+func (r *ratio) deviation() float64 {
+	if !r.isKnown() {
+		return 0
+	}
+	value := r.all.y / r.all.x
+	residual := max(0, r.yy-2*value*r.xy+value*value*r.xx)
+	return math.Sqrt(residual*float64(r.n)) / r.all.y
+}
+
+// variance returns, relative to the ratio, that of its estimate.
+func (r *ratio) variance() float64 {
+	if !r.isKnown() {
+		return 0
+	}
+	return r.residual() * float64(r.n) / max(1, float64(r.n-1))
+}
+
+// residual returns, relative to the sum of the numbers y, the variance of that sum round
+// what the ratio expects, counted by group.
+func (r *ratio) residual() (sum float64) {
+	if !r.isKnown() {
+		return 0
+	}
+	value := r.all.y / r.all.x
+	for _, s := range r.byGroup {
+		u := (s.y - value*s.x) / r.all.y
+		sum += u * u
+	}
+	return sum
+}

@@ -70,27 +70,34 @@ func isDisputed(result *step.Result) bool {
 	return false
 }
 
-// runKey names the run of a query: as its caller does or, where nobody names it, by how
-// its conversation begins, which isFirst reports to be all of it. It is empty for a query
+// runKey names the run of a query: as its caller does or, where nobody names it, by its
+// conversation, of which isFirst reports that nothing was answered yet. It is empty for a query
 // without messages.
 func runKey(q *sdk.Query) (key string, isFirst bool) {
 	tenant := strconv.Quote(q.Tenant)
-	if name := cmp.Or(q.Run, q.Session); name != "" {
+	switch name := cmp.Or(q.Run, q.Session); {
+	case name != "":
 		return "run " + tenant + " " + name, false
+	case q.Conversation != "":
+		return "conversation " + tenant + " " + q.Conversation, q.Features[featureTurn] == 0
 	}
-	if len(q.Messages) == 0 {
-		return "", false
+	return "", false
+}
+
+// conversationDigest returns a digest of the messages before the first answer; "" without any.
+func conversationDigest(list []sdk.Message) string {
+	if len(list) == 0 {
+		return ""
 	}
-	sum, isFirst := sha256.New(), true
-	for i := range q.Messages {
-		if q.Messages[i].Role == sdk.RoleAssistant {
-			isFirst = false
+	sum := sha256.New()
+	for i := range list {
+		if list[i].Role == sdk.RoleAssistant {
 			break
 		}
-		for _, p := range q.Messages[i].Parts {
+		for _, p := range list[i].Parts {
 			sum.Write([]byte(p.Text[:min(len(p.Text), window)]))
 			sum.Write([]byte(strconv.Itoa(len(p.Text)) + "\n"))
 		}
 	}
-	return "conversation " + tenant + " " + hex.EncodeToString(sum.Sum(nil)[:16]), isFirst
+	return hex.EncodeToString(sum.Sum(nil)[:16])
 }

@@ -74,6 +74,9 @@ func newCall(ctx context.Context, m *Model, messages []llms.MessageContent, opti
 		size.data += len(raw)
 	}
 	q.Features = features(q, size)
+	if q.Run == "" && q.Session == "" && (len(q.Tools) > 0 || m.c.Session.CountDisputes) {
+		q.Conversation = conversationDigest(q.Messages)
+	}
 	c.label()
 	return c
 }

@@ -94,7 +94,7 @@ func (s *shadow) leaveOut(ctx context.Context, q *sdk.Query) {
 	var id [16]byte
 	_, _ = crand.Read(id[:]) // it never fails
 	s.m.c.Step.Traces(context.WithoutCancel(ctx), &sdk.Trace{
-		ID: hex.EncodeToString(id[:]), Start: time.Now(), QueryID: q.ID, Group: q.Group, Run: q.Run, Session: q.Session, Tenant: q.Tenant,
+		ID: hex.EncodeToString(id[:]), Start: time.Now(), QueryID: q.ID, Group: q.Group, Run: q.Run, Session: q.Session, Tenant: q.Tenant, Conversation: q.Conversation,
 		Policy: s.m.c.Step.Policy, Mode: ShadowAlternative, Stop: sdk.StopError, InputTokens: q.InputTokens, Features: q.Features,
 		Error: fmt.Sprintf("left out: %d shadows were waiting; a smaller share in the shadow block leaves none out", cap(s.queue)),
 	})

@@ -22,10 +22,14 @@ type Query struct {
 	InputTokens int `json:"input_tokens,omitempty"`
 
 	// Run, Session and Tenant say whose budget and whose conversation this is.
-	Run     string            `json:"run,omitempty"`
-	Session string            `json:"session,omitempty"`
-	Tenant  string            `json:"tenant,omitempty"`
-	Labels  map[string]string `json:"labels,omitempty"`
+	Run     string `json:"run,omitempty"`
+	Session string `json:"session,omitempty"`
+	Tenant  string `json:"tenant,omitempty"`
+	// Conversation tells, where neither Run nor Session does, which queries belong together: a
+	// digest of how their conversation begins.
+	Conversation string `json:"conversation,omitempty"`
+
+	Labels map[string]string `json:"labels,omitempty"`
 	// Features are numbers known before any model runs, by name: turn of the
 	// conversation, tools offered, repeated calls.
 	Features map[string]float64 `json:"features,omitempty"`

@@ -60,6 +60,8 @@ type Trace struct {
 	Run     string    `json:"run,omitempty"`
 	Session string    `json:"session,omitempty"`
 	Tenant  string    `json:"tenant,omitempty"`
+	// Conversation is the query's, where neither Run nor Session says what it belongs to.
+	Conversation string `json:"conversation,omitempty"`
 
 	Policy   string `json:"policy,omitempty"`
 	Profile  string `json:"profile,omitempty"`

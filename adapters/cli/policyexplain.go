@@ -216,7 +216,7 @@ func assumedLengths(p *policies.Policy) string {
 	if len(slices.Compact(lengths)) == 1 {
 		text = lengths[0]
 	}
-	return fmt.Sprintf("Costs ASSUME answers of so many tokens: %s. Say better in expected_output_tokens; recorded outcomes, traces and profiles know it.\n", text)
+	return fmt.Sprintf("Costs ASSUME answers of so many tokens: %s. Say better in expected_output_tokens (--set model.%s.expected_output_tokens=60); recorded outcomes, traces and profiles know it.\n", text, p.Models[0].Name)
 }
 
 // beliefs prints what a decision rests on.

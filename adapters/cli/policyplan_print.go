@@ -2,6 +2,7 @@ package cli
 
 import (
 	"fmt"
+	"math"
 	"reflect"
 	"slices"
 	"strings"
@@ -18,6 +19,8 @@ type madePlan struct {
 	Settings []policies.Change    `json:"settings"`
 	Source   string               `json:"source"`
 	Policies []*forecast.Forecast `json:"policies"`
+	// assumed is the mean length of answers that costs rest on, in tokens; 0 where lengths are recorded.
+	assumed float64
 }
 
 func newPlan(source string, all []*policies.Policy, results []*forecast.Forecast) *madePlan {
@@ -59,26 +62,38 @@ func (p *madePlan) printSettings(w *printer) {
 }
 
 // planRow is one line of a plan's table. One that is optional is left out where it is 0 for
-// every policy; stdError is that of the value, or nil.
+// every policy; interval, where there is one, is that of as many further queries.
 type planRow struct {
-	name, format    string
-	optional        bool
-	value, stdError func(*forecast.Forecast) float64
+	name, format string
+	optional     bool
+	value        func(*forecast.Forecast) float64
+	interval     func(*forecast.Forecast) (low, high float64)
+}
+
+// around returns an interval of two standard errors for as many further queries.
+func around(mean, stdError float64) (low, high float64) {
+	return mean - 2*math.Sqrt2*stdError, mean + 2*math.Sqrt2*stdError
 }
 
 // rows returns the lines of the table, in order.
 func (p *madePlan) rows() []planRow {
 	list := []planRow{
-		{"USD per query", "%.6f", false, func(r *forecast.Forecast) float64 { return r.CostUSD }, func(r *forecast.Forecast) float64 { return r.CostStdError }},
+		{"USD per query", "%.6f", false, func(r *forecast.Forecast) float64 { return r.CostUSD }, func(r *forecast.Forecast) (low, high float64) { return forecast.Further(r.CostUSD, r.CostStdError) }},
 		{"of it for verdicts", "%.6f", true, func(r *forecast.Forecast) float64 { return r.VerdictsUSD }, nil},
 		{"of it for models drawn for the record", "%.6f", true, func(r *forecast.Forecast) float64 { return r.ExploreUSD }, nil},
 		{"USD per query beside the baseline", "%.6f", true, func(r *forecast.Forecast) float64 { return r.ShadowUSD }, nil},
+	}
+	list = append(list, p.alwaysRows()...)
+	if p.assumed > 0 {
+		list = append(list,
+			planRow{"tokens of a prompt, on average", "%.0f", false, func(r *forecast.Forecast) float64 { return r.InputTokens }, nil},
+			planRow{"tokens of an answer, assumed", "%.0f", false, func(*forecast.Forecast) float64 { return p.assumed }, nil})
 	}
 	for i, name := range []string{"quality, judged", "quality, guessed"} {
 		score := func(r *forecast.Forecast) forecast.Score { return []forecast.Score{r.Judged, r.Guessed}[i] }
 		if slices.ContainsFunc(p.Policies, func(r *forecast.Forecast) bool { return score(r).Answers > 0 }) {
 			list = append(list,
-				planRow{name, "%.4f", false, func(r *forecast.Forecast) float64 { return score(r).Mean }, func(r *forecast.Forecast) float64 { return score(r).StdError }},
+				planRow{name, "%.4f", false, func(r *forecast.Forecast) float64 { return score(r).Mean }, func(r *forecast.Forecast) (low, high float64) { return around(score(r).Mean, score(r).StdError) }},
 				planRow{"  answers", "%.0f", false, func(r *forecast.Forecast) float64 { return float64(score(r).Answers) }, nil})
 		}
 	}
@@ -99,6 +114,28 @@ func (p *madePlan) rows() []planRow {
 		planRow{"no answer because calls failed", "%.0f", true, func(r *forecast.Forecast) float64 { return float64(r.Unanswered) }, nil})
 }
 
+// alwaysRows are the lines about always asking one model.
+func (p *madePlan) alwaysRows() []planRow {
+	last := p.Policies[len(p.Policies)-1].Always
+	if last == nil {
+		return nil
+	}
+	of := func(get func(*forecast.Always) float64) func(*forecast.Forecast) float64 {
+		return func(r *forecast.Forecast) float64 {
+			if r.Always == nil {
+				return 0
+			}
+			return get(r.Always)
+		}
+	}
+	return []planRow{
+		{"always " + last.Model, "%.6f", false, of(func(a *forecast.Always) float64 { return a.CostUSD }), nil},
+		{"share of that", "%.1f %%", false, of(func(a *forecast.Always) float64 { return 100 * a.Share }), func(r *forecast.Forecast) (low, high float64) {
+			return forecast.Further(100*r.Always.Share, 100*r.Always.ShareStdError)
+		}},
+	}
+}
+
 // modelRows are the lines about one model.
 func modelRows(name string, withError bool) []planRow {
 	use := func(get func(forecast.ModelUse) float64) func(*forecast.Forecast) float64 {
@@ -111,13 +148,22 @@ func modelRows(name string, withError bool) []planRow {
 	}
 	ran := planRow{name + " run for", "%.1f %%", false, use(func(m forecast.ModelUse) float64 { return m.Ran }), nil}
 	if withError {
-		ran.stdError = use(func(m forecast.ModelUse) float64 { return m.RanStdError })
+		stdError := use(func(m forecast.ModelUse) float64 { return m.RanStdError })
+		ran.interval = func(r *forecast.Forecast) (low, high float64) {
+			low, high = around(ran.value(r), stdError(r))
+			return max(low, 0), min(high, 100)
+		}
 	}
 	return []planRow{ran, {name + " answers", "%.1f %%", false, use(func(m forecast.ModelUse) float64 { return m.Chosen }), nil}}
 }
 
 func (p *madePlan) print(w *printer, recorded, believed bool, next *policies.Policy) {
 	p.printSettings(w)
+	if believed {
+		for i := range next.Models {
+			p.assumed += float64(next.Models[i].ExpectedOutputTokens) / float64(len(next.Models))
+		}
+	}
 	w.f("%s answered by %s\n\n", count(p.Policies[0].Queries, "query"), p.Source)
 	columns := []column{{name: ""}}
 	for _, r := range p.Policies {
@@ -140,13 +186,20 @@ func (p *madePlan) print(w *printer, recorded, believed bool, next *policies.Pol
 			cells = append(cells, change(row.value(p.Policies[0]), row.value(p.Policies[1]), strings.Contains(row.format, "%%")))
 		}
 		t.row(cells...)
-		if !isPair && row.stdError != nil {
-			t.row("  2 sigma of other queries", fmt.Sprintf("± "+row.format, 2*row.stdError(p.Policies[0])))
+		if !isPair && row.interval != nil {
+			low, high := row.interval(p.Policies[0])
+			t.row("  2 sigma of as many others", fmt.Sprintf(strings.TrimSuffix(row.format, " %%")+" to "+row.format, low, high))
 		}
 	}
 	t.print()
 	if believed {
 		w.f("%s", assumedLengths(next))
+		if p.Policies[0].Always != nil {
+			w.f("Lengths of prompts: --query FILE (input_tokens). The share of always asking %s depends little on lengths.\n", p.Policies[0].Always.Model)
+		}
+	}
+	if !isPair {
+		w.f("2 sigma: what as many further queries come to lies there in 95 of 100 cases; queries of one run count as one.\n")
 	}
 	p.printNotes(w, next)
 	if recorded && next.Fit == nil && len(next.Verifiers) == 0 {
@@ -172,13 +225,13 @@ func (p *madePlan) printNotes(w *printer, next *policies.Policy) {
 		if r.Unknown == 0 {
 			continue
 		}
-		note, ofError := " of models without recorded outcomes, taken from beliefs", ": the ± knows nothing of how far those are off"
+		note, ofError := " of models without recorded outcomes, taken from beliefs", ": 2 sigma knows nothing of how far those are off"
 		if compares {
 			note = fmt.Sprintf(" of models that were not asked, drawn as answers agree on %s with several recorded, else as usual", count(r.Compared, "query"))
-			ofError = "; the ± includes how far that is known"
+			ofError = "; 2 sigma includes how far that is known"
 		}
 		if len(p.Policies) > 1 {
-			ofError = "" // a comparison prints no ±
+			ofError = "" // a comparison prints none
 		}
 		w.f("%s: %s%s%s\n", r.Policy, count(r.Unknown, "call"), note, ofError)
 	}

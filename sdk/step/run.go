@@ -134,7 +134,7 @@ func (e *Engine) start(req *Request, now time.Time) *run {
 	rec := &record{}
 	r.t = &rec.trace
 	*r.t = sdk.Trace{
-		ID: newID(), Start: now, QueryID: q.ID, Group: q.Group, Run: q.Run, Session: q.Session, Tenant: q.Tenant,
+		ID: newID(), Start: now, QueryID: q.ID, Group: q.Group, Run: q.Run, Session: q.Session, Tenant: q.Tenant, Conversation: q.Conversation,
 		Policy: e.c.Policy, Profile: e.c.Profile, Mode: req.Mode, Holdout: req.Holdout, Strategy: about.Name, Setting: sdk.Setting{Setting: cascade.SettingOf(about, e.names), Coin: r.state.Coin},
 		InputTokens: q.InputTokens, Features: q.Features, Labels: q.Labels, Tools: toolNames(q),
 		Decisions: rec.decisions[:0], Calls: rec.calls[:0],

@@ -30,6 +30,8 @@ type stage struct {
 	agent *Agent
 	cast  *Cast
 	tasks []*Task
+	// anonymous says that nobody names runs and queries.
+	anonymous bool
 }
 
 // newStage returns an agent's tasks with models that are easier or harder put to it than those of
@@ -98,6 +100,9 @@ func (s *stage) play(t *testing.T, text, name string) (steps []*sdk.Trace, right
 	}
 	for _, task := range s.tasks {
 		var asked llms.Model = keyed{model, task.ID, task.ID + "/" + name}
+		if s.anonymous {
+			asked = model
+		}
 		ok, err := s.agent.Run(t.Context(), asked, task)
 		if err != nil {
 			t.Fatal(err)
@@ -208,6 +213,44 @@ func TestPlansOfAgreementCoverWhatFollows(t *testing.T) {
 	}
 }
 
+// What `plan` says from a policy's own traces is what was paid, whether or not the program names
+// its runs, and its interval covers what as many further runs cost.
+func TestPlansFromOwnTracesCoverFurtherRuns(t *testing.T) {
+	t.Setenv("OPENAI_API_KEY", "scripted")
+	t.Setenv("ANTHROPIC_API_KEY", "scripted")
+	t.Setenv("MISTRAL_API_KEY", "scripted")
+	const draws, n = 24, 40
+	paid := func(steps []*sdk.Trace) (usd float64) {
+		for _, s := range steps {
+			usd += s.CostUSD / float64(len(steps))
+		}
+		return usd
+	}
+	covered, ratio := 0, 0.0
+	for seed := range draws {
+		s := newStage(OrderDesk(2*n), 2*n, seed, 0)
+		s.anonymous = seed%2 == 1
+		all := slices.Clone(s.tasks)
+		rand.New(rand.NewPCG(uint64(seed), 3)).Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
+		s.tasks = all[:n]
+		first, _ := s.play(t, agreeing+hard, "first")
+		s.tasks = all[n:]
+		further, _ := s.play(t, agreeing+hard, "further")
+		f, usd := planned(t, agreeing+hard, first), paid(further)
+		if own := paid(first); math.Abs(f.CostUSD/own-1) > 1e-9 {
+			t.Errorf("draw %d: %.6f USD were paid, and the plan says %.6f", seed, own, f.CostUSD)
+		}
+		if low, high := forecast.Further(f.CostUSD, f.CostStdError); low <= usd && usd <= high {
+			covered++
+		}
+		ratio += usd / f.CostUSD / draws
+	}
+	t.Logf("%d of %d covered; further runs cost %.2f times what was foretold", covered, draws, ratio)
+	if covered < draws*9/10 || math.Abs(ratio-1) > 0.1 {
+		t.Errorf("%d of %d plans cover what further runs cost, which is %.2f times as much", covered, draws, ratio)
+	}
+}
+
 // The policy that `stepfall policy init` writes for agents saves at least 40 % with success within
 // 2 points of always asking the large model, whoever errs where: the draws differ in where models err,
 // and in how often, each in each kind of step.
@@ -222,7 +265,7 @@ func TestFirstPolicyOnOtherDraws(t *testing.T) {
 	b := open(t, 80)
 	texts := [...]string{large + "strategy \"route\" {\n  worth_usd = 1\n}\n", agreeing, agreeing + hard}
 	var usd, right [len(texts)]float64
-	for seed := range draws {
+	for seed := range 100 {
 		rng := rand.New(rand.NewPCG(uint64(seed+10), 7))
 		for _, a := range b.Agents {
 			s := newStage(a, 120, seed+10, 0)

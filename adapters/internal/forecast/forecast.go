@@ -24,10 +24,15 @@ type Forecast struct {
 	CostUSD float64 `json:"cost_usd"`
 	Quality float64 `json:"quality,omitempty"`
 	// CostStdError and QualityStdError are the standard errors of those means over the
-	// queries: how far another sample of as many queries would lie from this one. Queries of
+	// queries. [Further] is how far as many further queries may lie from these. Queries of
 	// one run count as one, and what is not known of how answers agree is in them.
 	CostStdError    float64 `json:"cost_std_error"`
 	QualityStdError float64 `json:"quality_std_error,omitempty"`
+	// Always is what always asking the baseline costs, or the dearest model where the policy
+	// has none; nil where that is what the policy does.
+	Always *Always `json:"always,omitempty"`
+	// InputTokens is the mean length of the prompts.
+	InputTokens float64 `json:"input_tokens"`
 	// Judged is the quality of the returned answers of which a verdict or a table's quality
 	// is recorded, Guessed that of the others, as they were estimated or drawn from beliefs.
 	Judged  Score `json:"judged"`
@@ -140,7 +145,8 @@ func New(ctx context.Context, p *policies.Policy, w World, o Options) (*Forecast
 		}
 	}
 	f.mean(r.trials())
-	return f, nil
+	f.Always, err = f.always(ctx, p, w, o)
+	return f, err
 }
 
 // unpricedVerifiers names the verifiers that may cost something, of which the world does not know
@@ -162,7 +168,7 @@ func unpricedVerifiers(p *policies.Policy, w World) (names []string) {
 // mean turns sums over the queries of all trials into means.
 func (f *Forecast) mean(trials int) {
 	n := float64(max(1, f.Queries))
-	for _, sum := range []*float64{&f.ShadowUSD, &f.ExploreUSD, &f.VerdictsUSD, &f.Steps, &f.FailedCalls, &f.Moves} {
+	for _, sum := range []*float64{&f.InputTokens, &f.ShadowUSD, &f.ExploreUSD, &f.VerdictsUSD, &f.Steps, &f.FailedCalls, &f.Moves} {
 		*sum /= n
 	}
 	f.CostUSD, f.CostStdError, _ = f.figure(func(s *sample) (float64, bool) { return s.usd, true })

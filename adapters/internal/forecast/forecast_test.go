@@ -106,6 +106,38 @@ d,large,1,0.01
 	if f.Models[0].Chosen != 0.75 || f.Models[1].Ran != 0.25 || f.Models[1].Chosen != 0.25 {
 		t.Errorf("%+v", f.Models)
 	}
+	if a := f.Always; a == nil || a.Model != "large" || a.CostUSD != 0.01 || math.Abs(a.Share-0.35) > 1e-12 || !(a.ShareStdError > 0) {
+		t.Errorf("beside always asking the large model: %+v", f.Always)
+	}
+}
+
+// A holdout takes whole runs, and its share of them.
+func TestHoldoutTakesRuns(t *testing.T) {
+	p := parse(t, two+"baseline = \"large\"\nholdout {\n  share = 0.25\n}\nstrategy \"route\" {\n  lambda = 1000\n}\n")
+	w := &forecast.Traces{}
+	for run := range 8 {
+		for range 5 {
+			w.Steps = append(w.Steps, &sdk.Trace{Run: fmt.Sprint(run), InputTokens: 100})
+		}
+	}
+	f, err := forecast.New(t.Context(), p, w, forecast.Options{Keep: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	asked := map[string]int{}
+	for _, s := range f.Traces {
+		if s.Chosen == "large" {
+			asked[s.Run]++
+		}
+	}
+	if len(asked) != 2 || f.Models[1].Ran != 0.25 {
+		t.Errorf("of 8 runs of 5 steps, the large model did %v", asked)
+	}
+	for run, steps := range asked {
+		if steps != 5 {
+			t.Errorf("run %s asked it in %d of 5 steps", run, steps)
+		}
+	}
 }
 
 // In a world of beliefs the mean quality of one model alone is what is believed of

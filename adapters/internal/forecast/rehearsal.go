@@ -16,6 +16,7 @@ import (
 	"github.com/stepfall/stepfall/sdk"
 	"github.com/stepfall/stepfall/sdk/estimate"
 	"github.com/stepfall/stepfall/sdk/feature"
+	"github.com/stepfall/stepfall/sdk/holdout"
 	"github.com/stepfall/stepfall/sdk/step"
 )
 
@@ -36,6 +37,8 @@ type rehearsal struct {
 	sessions *middleware.Sessions
 	last     map[string]string // the model that each session was with
 	clock    time.Time
+	// held tells, of each run of all rounds, whether it goes the baseline's way.
+	held map[string]bool
 	// n is the query at hand, and truth what the models do with it. Calls under way at once
 	// write under mu.
 	mu    sync.Mutex
@@ -51,7 +54,7 @@ type rehearsal struct {
 
 // rehearse prepares the policy's engine.
 func rehearse(p *policies.Policy, w World, f *Forecast, o *Options) (*rehearsal, error) {
-	r := &rehearsal{policy: p, world: w, f: f, keep: o.Keep, round: -1, truth: map[string]Outcome{}, sold: map[string]map[string]float64{}}
+	r := &rehearsal{policy: p, world: w, f: f, keep: o.Keep, round: -1, truth: map[string]Outcome{}, sold: map[string]map[string]float64{}, held: map[string]bool{}}
 	if o.Estimator != nil && p.Fit != nil {
 		own := *p
 		own.Fit = nil
@@ -185,8 +188,8 @@ func (r *rehearsal) one(ctx context.Context, n, cluster int) error {
 		route = r.assembly.Route(q)
 		req.Strategy, req.Parallel, req.Done, req.Exclude = route.Strategy, route.Parallel, route.Done, route.Exclude
 	}
-	if h := r.policy.Holdout; h != nil && int(float64(n+1)*h.Share) > int(float64(n)*h.Share) {
-		req.Only = r.policy.Baseline // every 1/share-th query
+	if h := r.policy.Holdout; h != nil && r.holdsOut(q, h.Share) {
+		req.Only = r.policy.Baseline
 	}
 	if mode := middleware.Mode(r.policy.Mode); mode != "" && mode != middleware.Enforce {
 		req.Only, req.Observe = r.policy.Baseline, true
@@ -202,6 +205,7 @@ func (r *rehearsal) one(ctx context.Context, n, cluster int) error {
 		return fmt.Errorf("query %d: %w", n, err)
 	}
 	r.f.Matches[route.Match]++
+	r.f.InputTokens += float64(q.InputTokens)
 	r.sessions.RecordDispute(q, res)
 	if q.Session != "" && res.Answer != nil {
 		r.sessions.RecordUse(q.Session, res)
@@ -214,6 +218,18 @@ func (r *rehearsal) one(ctx context.Context, n, cluster int) error {
 		r.f.Traces = append(r.f.Traces, res.Trace)
 	}
 	return r.runShadow(ctx, req)
+}
+
+// holdsOut reports whether the run of a query goes the baseline's way, as every 1/share-th does.
+func (r *rehearsal) holdsOut(q *sdk.Query, share float64) bool {
+	unit := fmt.Sprint(r.round, " ", holdout.Unit(q.Tenant, q.Run, q.Session, fmt.Sprint(r.n)))
+	isHeld, known := r.held[unit]
+	if !known {
+		n := float64(len(r.held))
+		isHeld = int((n+1)*share) > int(n*share)
+		r.held[unit] = isHeld
+	}
+	return isHeld
 }
 
 // runShadow runs the strategy's choice on the share of queries that the mode shadow takes.

@@ -65,7 +65,7 @@ func (t *Traces) Len() int { return len(t.Steps) }
 // Query implements [World].
 func (t *Traces) Query(n int) *sdk.Query {
 	s := t.Steps[n]
-	q := &sdk.Query{ID: s.ID, Group: s.Group, Run: s.Run, Session: s.Session, Tenant: s.Tenant, InputTokens: s.InputTokens, Features: maps.Clone(s.Features), Labels: s.Labels}
+	q := &sdk.Query{ID: s.ID, Group: s.Group, Run: s.Run, Session: s.Session, Tenant: s.Tenant, Conversation: s.Conversation, InputTokens: s.InputTokens, Features: maps.Clone(s.Features), Labels: s.Labels}
 	delete(q.Features, feature.DisputedSteps) // how the policy at hand's own steps go decides
 	for _, name := range s.Tools {
 		q.Tools = append(q.Tools, sdk.Tool{Name: name})
@@ -200,8 +200,8 @@ func (t *Traces) agreement(models []Model) *agreement {
 	return learn(models, queries, of)
 }
 
-// clusters numbers the steps that are not independent alike: those of one run, of one query,
-// and of runs that have a query in common.
+// clusters numbers the steps that are not independent alike: those of one run or conversation,
+// of one query, and of runs that have a query in common.
 func (t *Traces) clusters() []int {
 	of, first := make([]int, len(t.Steps)), map[[2]string]int{}
 	root := func(n int) int {
@@ -213,7 +213,7 @@ func (t *Traces) clusters() []int {
 	}
 	for n, s := range t.Steps {
 		of[n] = n
-		for _, name := range [][2]string{{"run", s.Run}, {"query", s.QueryID}} {
+		for _, name := range [][2]string{{"run", s.Run}, {"session", s.Session}, {"conversation", s.Conversation}, {"query", s.QueryID}} {
 			if name[1] == "" {
 				continue
 			}

@@ -1,0 +1,75 @@
+package forecast
+
+import (
+	"cmp"
+	"context"
+	"math"
+	"slices"
+
+	"github.com/stepfall/stepfall/middleware"
+	"github.com/stepfall/stepfall/policies"
+)
+
+// Always is what always asking one model costs on the same queries.
+type Always struct {
+	Model string `json:"model"`
+	// CostUSD is per query that the model could be asked.
+	CostUSD float64 `json:"cost_usd"`
+	// Share is what the policy costs on those queries, as a share of that, and ShareStdError
+	// its standard error.
+	Share         float64 `json:"share"`
+	ShareStdError float64 `json:"share_std_error"`
+}
+
+// Further returns the interval of two standard deviations in which the mean cost of as many further
+// queries lies, whose mean is as uncertain as this one. It is one of the logarithm: costs are skewed.
+func Further(usd, stdError float64) (low, high float64) {
+	if usd <= 0 {
+		return 0, 0
+	}
+	factor := math.Exp(2 * math.Sqrt2 * stdError / usd)
+	return usd / factor, usd * factor
+}
+
+// always compares f with always asking p's baseline, or else its dearest model; nil where
+// there is nothing to compare.
+func (f *Forecast) always(ctx context.Context, p *policies.Policy, w World, o Options) (*Always, error) {
+	if len(p.Models) < 2 || p.Mode == string(middleware.Off) {
+		return nil, nil
+	}
+	own := *p
+	own.Mode, own.Holdout, own.Budget = string(middleware.Off), nil, policies.Budget{}
+	if own.Baseline == "" {
+		own.Baseline = slices.MaxFunc(p.Models, func(a, b policies.Model) int {
+			return cmp.Or(cmp.Compare(a.Price.Output, b.Price.Output), cmp.Compare(a.Price.Input, b.Price.Input))
+		}).Name
+	}
+	base, err := New(ctx, &own, w, Options{Estimator: o.Estimator, Seed: o.Seed})
+	if err != nil {
+		return nil, err
+	}
+	a := &Always{Model: own.Baseline}
+	answered := func(i int) bool { return base.samples[i].answered }
+	usd, n := 0.0, 0
+	for i := range f.samples {
+		if answered(i) {
+			a.CostUSD += base.samples[i].usd
+			usd += f.samples[i].usd
+			n++
+		}
+	}
+	if !(a.CostUSD > 0) {
+		return nil, nil
+	}
+	a.Share = usd / a.CostUSD
+	a.CostUSD /= float64(n)
+	rests := Forecast{samples: slices.Clone(f.samples)}
+	for i := range rests.samples {
+		s := &rests.samples[i]
+		s.answered = answered(i)
+		s.usd -= a.Share * base.samples[i].usd
+	}
+	_, rest, _ := rests.figure(func(s *sample) (float64, bool) { return s.usd, s.answered })
+	a.ShareStdError = rest / a.CostUSD
+	return a, nil
+}

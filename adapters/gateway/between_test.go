@@ -65,7 +65,7 @@ func TestDocumentsAndResultsReachEveryModel(t *testing.T) {
 		}
 	}
 	for path, want := range map[string]string{
-		"messages.0.content.0.text": "T\n\nsaid", "messages.0.content.1.file.filename": "P", "messages.2.content": "a catX\n\nhttps://x\n\na fact",
+		"messages.0.content.0.text": "T\n\nsaid", "messages.0.content.1.file.filename": "P.pdf", "messages.2.content": "a cat\nX\n\nhttps://x\n\na fact",
 	} {
 		if got := gjson.Get(gpt, path).Str; got != want {
 			t.Errorf("GPT's %s is %q, in %s", path, got, gpt)

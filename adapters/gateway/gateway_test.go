@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -122,7 +123,7 @@ func TestErrorsOfTheStep(t *testing.T) {
 					t.Errorf("%s: Retry-After is %q", code, got)
 				}
 				// The official clients would ask twice more for what a cap refuses.
-				if got := w.Header().Get("X-Should-Retry"); (got == "false") != (code == llms.ErrCodeQuotaExceeded) {
+				if got := w.Header().Get("X-Should-Retry"); (got == "false") != slices.Contains([]llms.ErrorCode{llms.ErrCodeQuotaExceeded, llms.ErrCodeAuthentication, llms.ErrCodeResourceNotFound}, code) {
 					t.Errorf("%s: X-Should-Retry is %q", code, got)
 				}
 				if got := w.Header().Get("X-Request-ID"); got != "mine-1" {

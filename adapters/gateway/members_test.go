@@ -206,7 +206,7 @@ func TestUnknownMembersOfEvents(t *testing.T) {
 						}
 					}
 					events := append(append(append([]string(nil), api.events[:i]...), changed), api.events[i+1:]...)
-					_, w := askExample(t, api, strings.Replace(asked[api.path], "%v", "true", 1), upstream{streamed: sse(events...)})
+					_, w := askExample(t, api, strings.Replace(asked[api.path], "%v", `true, "stream_options": {"include_usage": true}`, 1), upstream{streamed: sse(events...)})
 					found := 0
 					for line := range strings.Lines(w.body) {
 						found += len(novelIn(strings.TrimPrefix(line, "data: ")))
@@ -228,9 +228,15 @@ func TestUnknownMembersAreNamed(t *testing.T) {
 			"tools":[{"name":"look","input_schema":{"type":"object"},"cache_control":{"type":"ephemeral"}}]}`},
 		"response_format, web_search_options": {path: chatPath, open: claude.open, answer: claude.answer, request: `{"messages":[{"role":"user","content":"hi"}],"web_search_options":{},
 			"response_format":{"type":"json_schema","novel":1,"json_schema":{"name":"a","schema":{"type":"object"}}}}`},
-		"":                       {path: responsesPath, open: claude.open, answer: claude.answer, request: `{"input":"hi","include":["reasoning.encrypted_content"]}`},
-		"include":                {path: responsesPath, open: chat.open, answer: chat.answer, request: `{"input":"hi","include":["reasoning.encrypted_content","file_search_call.results"]}`},
-		"content of another API": {path: chatPath, open: claude.open, answer: claude.answer, request: `{"messages":[{"role":"user","content":[{"type":"text","text":"hi","novel":1}]}]}`},
+		"": {path: responsesPath, open: claude.open, answer: claude.answer, request: `{"input":"hi","include":["reasoning.encrypted_content"],
+			"tools":[{"type":"function","name":"look","parameters":{"type":"object","properties":{}}}],"tool_choice":{"type":"allowed_tools","mode":"auto","tools":[{"type":"function","name":"look"}]}}`},
+		"include": {path: responsesPath, open: chat.open, answer: chat.answer, request: `{"input":"hi","include":["reasoning.encrypted_content","file_search_call.results"]}`},
+		"citations, context of a document, is_error": {path: messagesPath, open: chat.open, answer: chat.answer, request: `{"max_tokens":9,"messages":[
+			{"role":"user","content":[{"type":"document","context":"c","citations":{"enabled":true},"source":{"type":"base64","media_type":"application/pdf","data":"AAE="}}]},
+			{"role":"assistant","content":[{"type":"tool_use","id":"c1","name":"look","input":{}}]},
+			{"role":"user","content":[{"type":"tool_result","tool_use_id":"c1","is_error":true,"content":"boom"}]}],"tools":[{"name":"look","input_schema":{"type":"object"}}]}`},
+		"system role within the conversation": {path: chatPath, open: claude.open, answer: claude.answer, request: `{"messages":[{"role":"user","content":"hi"},{"role":"system","content":"be brief"},{"role":"user","content":"go on"}]}`},
+		"content of another API":              {path: chatPath, open: claude.open, answer: claude.answer, request: `{"messages":[{"role":"user","content":[{"type":"text","text":"hi","novel":1}]}]}`},
 	} {
 		_, w := askExample(t, api, api.request, upstream{whole: api.answer})
 		if got := w.header.Get(gateway.HeaderNotSent); w.code != http.StatusOK || got != want {

@@ -54,6 +54,8 @@ func failure(ctx context.Context, err error) *Refusal {
 		r.Status, r.Code = http.StatusBadRequest, "context_length_exceeded"
 	case llms.ErrCodeContentFilter:
 		r.Status, r.Code = http.StatusBadRequest, "content_filter"
+	case llms.ErrCodeAuthentication, llms.ErrCodeResourceNotFound: // of our own keys and names: asking again changes nothing
+		r.Final = true
 	case llms.ErrCodeQuotaExceeded:
 		r.Status, r.Code, r.Final = http.StatusTooManyRequests, "insufficient_quota", true
 	case llms.ErrCodeRateLimit:

@@ -217,14 +217,14 @@ func appendResults(list []Object, parts []llms.ContentPart) ([]Object, error) {
 				return refusePart(p)
 			}
 		case middleware.ResultPart:
-			var own strings.Builder
+			var own []string
 			var texts []any
 			isPlain := true
 			_ = eachPart(p.Parts, func(inner llms.ContentPart, _ *llms.CacheControl) error { // fails for none
 				if raw, ok := inner.(middleware.RawPart); ok && unknown.take(raw) {
 					isPlain = false
 				} else if t, ok := inner.(llms.TextContent); ok {
-					own.WriteString(t.Text)
+					own = append(own, t.Text)
 					texts = append(texts, unknown.addTo(Object{"type": "text", "text": t.Text}))
 				} else {
 					more = append(more, inner)
@@ -233,7 +233,7 @@ func appendResults(list []Object, parts []llms.ContentPart) ([]Object, error) {
 			})
 			message := Object{"role": "tool", "tool_call_id": p.ToolCallID, "content": texts}
 			if isPlain || texts == nil {
-				message["content"] = cmp.Or(own.String(), p.Content)
+				message["content"] = cmp.Or(strings.Join(own, "\n"), p.Content)
 			}
 			list = append(list, unknown.addToMessage(message))
 		default:

@@ -185,10 +185,10 @@ func (s *chatStream) Finish(o *Answer) {
 			return buf
 		})
 	}
-	s.unknown(o)
+	beside := s.unknown(o)
 	s.out.append(func(buf []byte) []byte {
 		if s.a.Usage {
-			if usage, err := json.Marshal(chatUsage.write(o.Usage)); err == nil {
+			if usage, err := json.Marshal(merge(decode(chatUsage.write(o.Usage)), beside)); err == nil {
 				head := s.head[:len(s.head)-len(`{"index":`)]
 				buf = append(append(append(append(buf, head...), `],"usage":`...), usage...), "}\n\n"...)
 			}
@@ -197,10 +197,17 @@ func (s *chatStream) Finish(o *Answer) {
 	})
 }
 
-// unknown writes what the model's events had besides, in one event.
-func (s *chatStream) unknown(o *Answer) {
-	if x := middleware.ExtraOf(o.Choices[0]); x == nil || x.Unknown.Dialect != middleware.DialectChat || x.Unknown.Raw == nil {
-		return
+// unknown writes what the model's events had besides, in one event, and returns what the
+// usage had.
+func (s *chatStream) unknown(o *Answer) (usage any) {
+	x := middleware.ExtraOf(o.Choices[0])
+	if x == nil || x.Unknown.Dialect != middleware.DialectChat || x.Unknown.Raw == nil {
+		return nil
+	}
+	rest, _ := decode(x.Unknown.Raw).(map[string]any)
+	usage = rest["usage"]
+	if delete(rest, "usage"); len(rest) == 0 {
+		return usage
 	}
 	event := Object{"id": "chatcmpl-" + s.out.ID, "object": "chat.completion.chunk", "created": s.out.Created, "model": s.a.Model}
 	var choices []Object
@@ -208,7 +215,8 @@ func (s *chatStream) unknown(o *Answer) {
 		choices = append(choices, Object{"index": i, "delta": Object{}, "finish_reason": nil})
 	}
 	event["choices"] = choices
-	s.out.data(withUnknown(event, middleware.DialectChat, o.Choices[0]))
+	s.out.data(merge(decode(event), rest))
+	return usage
 }
 
 // state writes what the client sends back for the model, after all the rest.

@@ -110,7 +110,12 @@ func (list paramFields) write(b Object, p *middleware.Params) {
 func foreign(p *middleware.Params, field string) (names []string) {
 	if field == "Extra" {
 		for _, name := range slices.Sorted(maps.Keys(p.Extra)) {
-			if name != "include" || !includesOnlyOwn(p.Extra[name]) {
+			isOwn := name == "include" && includesOnlyOwn(p.Extra[name])
+			if name == "tool_choice" { // the tools that it allows are all that is offered, see Limits.fitTools
+				_, allowed := allowedTools(p)
+				isOwn = allowed != nil
+			}
+			if !isOwn {
 				names = append(names, name)
 			}
 		}

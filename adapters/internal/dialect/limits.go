@@ -3,9 +3,11 @@ package dialect
 import (
 	"cmp"
 	"crypto/sha256"
+	"encoding/base64"
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"net/http"
 	"reflect"
 	"slices"
 	"strings"
@@ -40,10 +42,23 @@ type Limits struct {
 	// NoBlank is set where texts of nothing but white space are refused: such stop words are
 	// left out, and the user says something.
 	NoBlank bool
+	// Tools is the largest number of tools.
+	Tools int
 	// ToolName is the longest name of a tool, which has letters, digits and the signs
 	// of ToolSigns.
 	ToolName  int
 	ToolSigns string
+	// PropertyName is the longest name of an argument of a tool, which has letters, digits and
+	// the signs of PropertySigns.
+	PropertyName  int
+	PropertySigns string
+	// ResultsFollow wants the results of a turn's calls right after it, UniqueCalls each id of a
+	// call in one turn only.
+	ResultsFollow, UniqueCalls bool
+	// SystemFirst is set where what the system says within a conversation goes as the user's.
+	SystemFirst bool
+	// NoFailures is set where results of tools have no word for failures.
+	NoFailures bool
 	// CallID is the longest id of a call, which has letters, digits, - and _. Others are
 	// mapped.
 	CallID int
@@ -70,9 +85,11 @@ type Limits struct {
 	// FileID begins the names of files that are stored at the vendor.
 	FileID string
 	// UserFirst wants a message of the user: the last of nothing but system messages
-	// becomes one.
-	UserFirst bool
-	// ToolProperties wants the schema of a tool to be one of an object with properties.
+	// becomes one. UserBegins wants it before any answer: one is put before an answer that is the
+	// first.
+	UserFirst, UserBegins bool
+	// ToolProperties wants the schema of a tool to be one of an object with properties, which
+	// has no alternatives at its top.
 	ToolProperties bool
 	// ClosedSchema wants the objects of a schema that an answer is made by to allow no further
 	// properties, and takes no bounds of numbers, texts and lists.
@@ -87,10 +104,8 @@ func (l *Limits) Exclude(messages []llms.MessageContent, o *llms.CallOptions, p 
 	if l.ClosedSchema && p.Schema != nil && isOpen(p.Schema.Schema) {
 		return "takes no schema of an answer whose objects may have further properties"
 	}
-	for i := range o.Tools {
-		if f := o.Tools[i].Function; f != nil && l.ToolName > 0 && !isWord(f.Name, l.ToolName, l.ToolSigns) {
-			return fmt.Sprintf("takes no tool by the name %.80q", f.Name)
-		}
+	if why := l.excludeTools(o, p); why != "" {
+		return why
 	}
 	mode, function, _ := toolChoice(o)
 	allowedMode, _ := allowedTools(p)
@@ -112,6 +127,35 @@ func (l *Limits) Exclude(messages []llms.MessageContent, o *llms.CallOptions, p 
 			if w := l.excludePart(part); w != "" {
 				why = w
 			}
+		})
+		if why != "" {
+			return why
+		}
+	}
+	return ""
+}
+
+// excludeTools returns why the tools cannot be offered, or "".
+func (l *Limits) excludeTools(o *llms.CallOptions, p *middleware.Params) (why string) {
+	if n := len(o.Tools) + len(p.RawTools); l.Tools > 0 && n > l.Tools {
+		return fmt.Sprintf("takes no more than %d tools", l.Tools)
+	}
+	for i := range o.Tools {
+		f := o.Tools[i].Function
+		switch {
+		case f == nil:
+			continue
+		case l.ToolName > 0 && !isWord(f.Name, l.ToolName, l.ToolSigns):
+			return fmt.Sprintf("takes no tool by the name %.80q", f.Name)
+		case l.PropertyName == 0:
+			continue
+		}
+		schema, _ := f.Parameters.(json.RawMessage)
+		gjson.GetBytes(schema, "properties").ForEach(func(name, _ gjson.Result) bool {
+			if !isWord(name.Str, l.PropertyName, l.PropertySigns) {
+				why = fmt.Sprintf("takes no argument of a tool by the name %.80q", name.Str)
+			}
+			return why == ""
 		})
 		if why != "" {
 			return why
@@ -153,25 +197,44 @@ func isWord(s string, most int, signs string) bool {
 }
 
 // fileType is the media type of a file that is sent in full, "" for anything else.
-func fileType(p llms.ContentPart) (kind string) {
+func fileType(p llms.ContentPart) string {
 	switch p := p.(type) {
 	case llms.BinaryContent:
-		kind = p.MIMEType
+		return mediaType(p.MIMEType, p.Data)
 	case middleware.FilePart:
 		if p.Data != nil {
-			kind = p.MIMEType
+			return mediaType(p.MIMEType, p.Data)
 		}
 	case llms.ImageURLContent:
-		head, _, _ := strings.Cut(p.URL, ";")
-		kind, _ = strings.CutPrefix(head, "data:")
-		if kind == head {
-			return ""
+		if kind, rest, isData := cutDataURL(p.URL); isData {
+			text := strings.TrimPrefix(rest, "base64,")
+			head, _ := base64.StdEncoding.DecodeString(text[:min(len(text), 64)/4*4]) // as far as it is base64
+			return mediaType(kind, head)
 		}
 	}
-	return mediaType(kind)
+	return ""
 }
 
-func mediaType(kind string) string {
+// cutDataURL returns the media type of a data URL and what follows it.
+func cutDataURL(url string) (kind, rest string, isData bool) {
+	if url, isData = strings.CutPrefix(url, "data:"); !isData {
+		return "", "", false
+	}
+	kind, rest, _ = strings.Cut(url, ";")
+	return kind, rest, true
+}
+
+// mediaType returns the media type of an image by how its data begin, where that is known:
+// clients go by the names of files, and vendors look. Others have the type that is given.
+// "specified using the image/jpeg media type, but the image appears to be a image/png image";
+// https://github.com/vybestack/llxprt-code/issues/2130
+func mediaType(kind string, data []byte) string {
+	if !strings.HasPrefix(kind, "image/") || strings.HasSuffix(kind, "/*") {
+		return kind
+	}
+	if found := http.DetectContentType(data); strings.HasPrefix(found, "image/") {
+		return found
+	}
 	if kind == "image/jpg" {
 		return "image/jpeg"
 	}
@@ -225,7 +288,26 @@ func (l *Limits) Fit(messages []llms.MessageContent, o *llms.CallOptions, p *mid
 		own.Schema = closedSchema(own.Schema)
 		p.Schema = &own
 	}
+	if l.NoFailures && hasFailure(messages) {
+		notSent = append(notSent, "is_error")
+	}
+	isSystem := func(m llms.MessageContent) bool { return isRole(m, llms.ChatMessageTypeSystem) }
+	if first := slices.IndexFunc(messages, func(m llms.MessageContent) bool { return !isSystem(m) }); l.SystemFirst && first >= 0 && slices.ContainsFunc(messages[first:], isSystem) {
+		notSent = append(notSent, "system role within the conversation")
+	}
 	return l.fitMessages(messages), notSent
+}
+
+// hasFailure reports whether the result of a tool says that it failed.
+func hasFailure(messages []llms.MessageContent) (failed bool) {
+	for _, m := range messages {
+		for _, p := range m.Parts {
+			p, _ = unwrap(p)
+			result, ok := p.(middleware.ResultPart)
+			failed = failed || ok && result.Failed
+		}
+	}
+	return failed
 }
 
 func mapWord(word *string, to map[string]string, name string) []string {
@@ -292,20 +374,39 @@ func allowedTools(p *middleware.Params) (mode string, names []string) {
 	return choice.Get("mode").Str, names
 }
 
-// objectSchema is a schema of a tool's arguments that says that it is one of an object.
+// objectSchema is a schema of a tool's arguments that says that it is one of an object. The
+// arguments of alternatives at its top are all of them allowed, and the description has
+// what they were.
 func objectSchema(schema json.RawMessage) json.RawMessage {
 	root := gjson.ParseBytes(schema)
-	if !root.IsObject() || root.Get("type").Exists() && (root.Get("type").Str != "object" || root.Get("properties").Exists()) || root.Get("$ref").Exists() {
+	kind := root.Get("type")
+	isObject := !kind.Exists() || kind.Str == "object" || strings.Contains(kind.Raw, `"object"`)
+	alternatives := root.Get("anyOf").Exists() || root.Get("oneOf").Exists() || root.Get("allOf").Exists()
+	if !root.IsObject() || !isObject || root.Get("$ref").Exists() || kind.Str == "object" && root.Get("properties").Exists() && !alternatives {
 		return schema
 	}
-	members := map[string]json.RawMessage{}
+	members, properties := map[string]json.RawMessage{}, map[string]json.RawMessage{}
 	if json.Unmarshal(schema, &members) != nil {
 		return schema
 	}
-	members["type"] = json.RawMessage(`"object"`)
-	if members["properties"] == nil {
-		members["properties"] = json.RawMessage("{}")
+	_ = json.Unmarshal(members["properties"], &properties) // what are none are left out
+	description := root.Get("description").Str
+	for _, word := range []string{"allOf", "anyOf", "oneOf"} {
+		for _, alternative := range root.Get(word).Array() {
+			alternative.Get("properties").ForEach(func(name, property gjson.Result) bool {
+				if properties[name.Str] == nil {
+					properties[name.Str] = json.RawMessage(property.Raw)
+				}
+				return true
+			})
+		}
+		if members[word] != nil {
+			description = strings.TrimPrefix(description+"; "+word+": "+string(members[word]), "; ")
+			members["description"] = marshal(description, nil)
+			delete(members, word)
+		}
 	}
+	members["type"], members["properties"] = json.RawMessage(`"object"`), marshal(properties, json.RawMessage("{}"))
 	return marshal(members, schema)
 }
 
@@ -383,14 +484,24 @@ func eachSchema(v any, visit func(map[string]any)) {
 
 // fitMessages maps ids and media types, and makes a message of the user where one is needed.
 func (l *Limits) fitMessages(messages []llms.MessageContent) []llms.MessageContent {
+	if l.ResultsFollow {
+		messages = pairCalls(messages, l.UniqueCalls)
+	}
 	messages = rewrite(messages, l.fitPart)
-	isSaid := func(m llms.MessageContent) bool { return m.Role != llms.ChatMessageTypeSystem }
-	if n := len(messages); l.UserFirst && n > 0 && !slices.ContainsFunc(messages, isSaid) {
+	switch first := slices.IndexFunc(messages, func(m llms.MessageContent) bool { return !isRole(m, llms.ChatMessageTypeSystem) }); {
+	case len(messages) == 0:
+	case first < 0 && l.UserFirst:
 		messages = slices.Clone(messages)
-		messages[n-1].Role = llms.ChatMessageTypeHuman
+		messages[len(messages)-1].Role = llms.ChatMessageTypeHuman
+	case first >= 0 && l.UserBegins && isRole(messages[first], llms.ChatMessageTypeAI):
+		messages = slices.Insert(slices.Clone(messages), first, llms.TextParts(llms.ChatMessageTypeHuman, noQuestion))
 	}
 	return messages
 }
+
+// noQuestion is what the user says before an answer that begins a conversation: the shortest
+// text that is not blank.
+const noQuestion = "."
 
 func (l *Limits) fitPart(p llms.ContentPart) (fitting llms.ContentPart, isChanged bool) {
 	switch p := p.(type) {
@@ -405,21 +516,22 @@ func (l *Limits) fitPart(p llms.ContentPart) (fitting llms.ContentPart, isChange
 		return p, isChanged
 	case llms.BinaryContent:
 		was := p.MIMEType
-		p.MIMEType = mediaType(was)
+		p.MIMEType = mediaType(was, p.Data)
 		return p, p.MIMEType != was
 	case middleware.FilePart:
 		if p.Data != nil && l.Files != nil && strings.HasPrefix(p.MIMEType, "text/") && !slices.Contains(l.Files, p.MIMEType) {
 			return llms.TextContent{Text: strings.TrimPrefix(p.Name+"\n\n"+string(p.Data), "\n\n")}, true
 		}
 		was := p.MIMEType
-		p.MIMEType = mediaType(was)
+		p.MIMEType = mediaType(was, p.Data)
 		return p, p.MIMEType != was
 	case llms.ImageURLContent:
-		rest, isJPG := strings.CutPrefix(p.URL, "data:image/jpg;")
-		if isJPG {
-			p.URL = "data:image/jpeg;" + rest
+		kind, rest, isData := cutDataURL(p.URL)
+		if !isData || kind == fileType(p) {
+			return p, false
 		}
-		return p, isJPG
+		p.URL = "data:" + fileType(p) + ";" + rest
+		return p, true
 	}
 	return p, false
 }

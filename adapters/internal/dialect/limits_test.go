@@ -2,6 +2,7 @@ package dialect_test
 
 import (
 	"encoding/json"
+	"slices"
 	"strings"
 	"testing"
 
@@ -42,6 +43,10 @@ func TestExclude(t *testing.T) {
 		{limits: &claude, p: middleware.Params{N: new(2)}, want: "takes no n above 1"},
 		{limits: &claude, p: middleware.Params{N: new(1)}},
 		{limits: &chat, p: middleware.Params{N: new(2)}},
+		{limits: &chat, o: llms.CallOptions{Tools: slices.Repeat([]llms.Tool{tool("look", `{}`)}, 129)}, want: "takes no more than 128 tools"},
+		{limits: &chat, o: llms.CallOptions{Tools: slices.Repeat([]llms.Tool{tool("look", `{}`)}, 128)}},
+		{limits: &claude, o: llms.CallOptions{Tools: []llms.Tool{tool("look", `{"properties":{"$filter":{"type":"string"}}}`)}}, want: `takes no argument of a tool by the name "$filter"`},
+		{limits: &claude, o: llms.CallOptions{Tools: []llms.Tool{tool("look", `{"properties":{"a.b":{"properties":{"$filter":{}}}}}`)}}},
 		{limits: &claude, p: middleware.Params{Schema: open}, want: "takes no schema of an answer whose objects may have further properties"},
 		{limits: &chat, p: middleware.Params{Schema: open}},
 		{limits: &claude, p: middleware.Params{Schema: &middleware.Schema{Schema: json.RawMessage(`{"type":"object","properties":{"additionalProperties":{"type":"string"}},"additionalProperties":false}`)}}},
@@ -50,6 +55,7 @@ func TestExclude(t *testing.T) {
 		{limits: &claude, o: llms.CallOptions{Tools: []llms.Tool{tool("a.b", `{}`)}}, want: `takes no tool by the name "a.b"`},
 		{limits: &dialect.Gemini, o: llms.CallOptions{Tools: []llms.Tool{tool("a.b", `{}`)}}},
 		{limits: &claude, messages: image("image/jpg")},
+		{limits: &claude, messages: []llms.MessageContent{{Parts: []llms.ContentPart{llms.BinaryContent{MIMEType: "image/jpeg", Data: []byte("BM")}}}}, want: "takes no image/bmp"},
 		{limits: &claude, messages: image("image/heic"), want: "takes no image/heic"},
 		{limits: &dialect.Gemini, messages: image("image/heic")},
 		{limits: &chat, messages: []llms.MessageContent{{Parts: []llms.ContentPart{llms.ImageURLContent{URL: "data:image/tiff;base64,AA=="}}}}, want: "takes no image/tiff"},
@@ -118,7 +124,7 @@ func TestEffortOfVersions(t *testing.T) {
 	for model, want := range map[string]string{ // of none, minimal, xhigh and max
 		"o3": "low low high high", "gpt-5": "minimal minimal high high", "gpt-5-mini": "minimal minimal high high", "gpt-5-codex": "low low high high", "gpt-5.1": "none low high high",
 		"gpt-5.1-codex-max": "low low xhigh xhigh", "gpt-5.2": "none low xhigh xhigh", "gpt-5.4-mini": "none low xhigh xhigh", "gpt-5.6-terra": "none low xhigh max", "gpt-4.1": "   ",
-		"claude-haiku-4-5": "none   ", "claude-sonnet-4-5-20250929": "none   ", "claude-3-7-sonnet-latest": "none   ", "claude-opus-4-20250514": "none   ", "claude-opus-4-5": "none low high max",
+		"claude-haiku-4-5": "none   ", "claude-sonnet-4-5-20250929": "none   ", "claude-3-7-sonnet-latest": "none   ", "claude-opus-4-20250514": "none   ", "claude-opus-4-5": "none low high high",
 		"claude-sonnet-4-6": "none low high max", "claude-opus-4-8": "none low xhigh max", "claude-haiku-5-5": "none low xhigh max", "llama3": "none low high max",
 	} {
 		l := dialect.OpenAI(middleware.DialectResponses, "api.openai.com", model)
@@ -159,6 +165,19 @@ func TestFitOptions(t *testing.T) {
 	if len(o.Tools) != 1 || o.ToolChoice != "required" || string(o.Tools[0].Function.Parameters.(json.RawMessage)) != `{"properties":{},"type":"object"}` {
 		t.Errorf("tools %+v, choice %v", o.Tools, o.ToolChoice)
 	}
+	for schema, want := range map[string]string{
+		`{"type":["object","null"],"properties":{"a":{}}}`:     `{"properties":{"a":{}},"type":"object"}`,
+		`{"type":"object","properties":{"a":{}}}`:              `{"type":"object","properties":{"a":{}}}`,
+		`{"$ref":"#/$defs/a"}`:                                 `{"$ref":"#/$defs/a"}`,
+		`{"type":"string"}`:                                    `{"type":"string"}`,
+		`{"description":"d","anyOf":[{"properties":{"a":1}}]}`: `{"description":"d; anyOf: [{\"properties\":{\"a\":1}}]","properties":{"a":1},"type":"object"}`,
+		`{"type":"object","properties":{"a":1},"oneOf":[{"required":["a"]},{"properties":{"a":2,"b":3}}]}`: `{"description":"oneOf: [{\"required\":[\"a\"]},{\"properties\":{\"a\":2,\"b\":3}}]","properties":{"a":1,"b":3},"type":"object"}`,
+	} {
+		o := llms.CallOptions{Tools: []llms.Tool{tool("look", schema)}}
+		if claude.Fit(nil, &o, &middleware.Params{}); string(o.Tools[0].Function.Parameters.(json.RawMessage)) != want {
+			t.Errorf("%s becomes %s, want %s", schema, o.Tools[0].Function.Parameters, want)
+		}
+	}
 	if string(given.Parameters.(json.RawMessage)) != `{}` {
 		t.Errorf("the caller's tool is %s", given.Parameters)
 	}
@@ -179,7 +198,8 @@ func TestFitMessages(t *testing.T) {
 			middleware.ResultPart{ToolCallResponse: llms.ToolCallResponse{ToolCallID: "a:b"}, Parts: []llms.ContentPart{llms.CachedContent{ContentPart: llms.BinaryContent{MIMEType: "image/jpg"}}}},
 			llms.ToolCallResponse{ToolCallID: "fine"},
 		}},
-		{Role: llms.ChatMessageTypeHuman, Parts: []llms.ContentPart{llms.ImageURLContent{URL: "data:image/jpg;base64,AA=="}, middleware.FilePart{MIMEType: "image/jpg"}}},
+		{Role: llms.ChatMessageTypeHuman, Parts: []llms.ContentPart{llms.ImageURLContent{URL: "data:image/jpg;base64,AA=="}, middleware.FilePart{MIMEType: "image/jpg"},
+			llms.ImageURLContent{URL: "data:image/jpeg;base64,iVBORw0KGgoAAAANSUhEUg=="}, llms.BinaryContent{MIMEType: "image/png", Data: []byte("GIF89a")}}},
 	}
 	const mapped = "call_6783a31eabf68ccc0660f935"
 	got, _ := claude.Fit(given, &llms.CallOptions{}, &middleware.Params{})
@@ -190,7 +210,8 @@ func TestFitMessages(t *testing.T) {
 			middleware.ResultPart{ToolCallResponse: llms.ToolCallResponse{ToolCallID: mapped}, Parts: []llms.ContentPart{llms.CachedContent{ContentPart: llms.BinaryContent{MIMEType: "image/jpeg"}}}},
 			llms.ToolCallResponse{ToolCallID: "fine"},
 		}},
-		{Role: llms.ChatMessageTypeHuman, Parts: []llms.ContentPart{llms.ImageURLContent{URL: "data:image/jpeg;base64,AA=="}, middleware.FilePart{MIMEType: "image/jpeg"}}},
+		{Role: llms.ChatMessageTypeHuman, Parts: []llms.ContentPart{llms.ImageURLContent{URL: "data:image/jpeg;base64,AA=="}, middleware.FilePart{MIMEType: "image/jpeg"},
+			llms.ImageURLContent{URL: "data:image/png;base64,iVBORw0KGgoAAAANSUhEUg=="}, llms.BinaryContent{MIMEType: "image/gif", Data: []byte("GIF89a")}}},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
@@ -201,6 +222,9 @@ func TestFitMessages(t *testing.T) {
 	alone, _ := claude.Fit(given[:1], &llms.CallOptions{}, &middleware.Params{})
 	if alone[0].Role != llms.ChatMessageTypeHuman || given[0].Role != llms.ChatMessageTypeSystem {
 		t.Errorf("alone: %v, given %v", alone, given[0].Role)
+	}
+	if begun, _ := dialect.Gemini.Fit(given[:2], &llms.CallOptions{}, &middleware.Params{}); len(begun) != 3 || begun[1].Role != llms.ChatMessageTypeHuman {
+		t.Errorf("Gemini: %v", begun)
 	}
 	if same, _ := chat.Fit(given[:1], &llms.CallOptions{}, &middleware.Params{}); same[0].Role != llms.ChatMessageTypeSystem {
 		t.Errorf("OpenAI: %v", same)

@@ -72,8 +72,9 @@ func (s *messagesReader) Whole(data []byte) error {
 	return s.message(data)
 }
 
-// knownOfMessage are the members of answers that have another form.
-var knownOfMessage = newKnown("id type role model content stop_reason stop_sequence stop_details error usage.service_tier" + messagesUsage.known("usage"))
+// knownOfMessage are the members of answers that have another form: clients of the API get the
+// others as they are.
+var knownOfMessage = newKnown("id type role model content stop_reason stop_sequence error" + messagesUsage.known("usage"))
 
 // knownOfMessageDelta are those of the event at the end of a stream.
 var knownOfMessageDelta = memberSet{"type": nil, "delta": knownOfMessage, "usage": knownOfMessage["usage"]}

@@ -315,13 +315,15 @@ func (f field) inlineText() llms.ContentPart {
 	}
 	text := content.value.Str
 	if content.value.IsArray() {
-		parts := content.blocks(nil)
-		text, _ = textOf(parts)
-		for _, p := range parts {
-			if _, isText := p.(llms.TextContent); !isText {
+		var texts []string
+		for _, p := range content.blocks(nil) {
+			one, isText := p.(llms.TextContent)
+			if !isText {
 				return nil // an image within a document has no place in a text
 			}
+			texts = append(texts, one.Text)
 		}
+		text = strings.Join(texts, "\n\n")
 	}
 	return llms.TextContent{Text: strings.Join(append(heads, text), "\n\n")}
 }

@@ -3,6 +3,7 @@ package dialect
 import (
 	"cmp"
 	"encoding/base64"
+	"path"
 	"slices"
 	"strings"
 
@@ -103,7 +104,11 @@ func (form *partForm) write(p llms.ContentPart) (Object, error) {
 		case p.ID != "":
 			return newPart(form.file, form.id, p.ID), nil
 		case p.Data != nil: // a name goes with nothing else, and this with no other
-			return newPart(form.file, form.name, cmp.Or(p.Name, "file.pdf"), form.data, url), nil
+			name := cmp.Or(p.Name, "file")
+			if path.Ext(name) == "" && (p.MIMEType == "application/pdf" || p.Name == "") {
+				name += ".pdf"
+			}
+			return newPart(form.file, form.name, name, form.data, url), nil
 		case form.address != "":
 			return newPart(form.file, form.address, url), nil
 		}

@@ -29,8 +29,10 @@ const Unknown = "?"
 
 // What [Own] took out, as [middleware.Extra.NotSent] names it.
 const (
-	NotSentState   = "another model's reasoning"
-	notSentContent = "content of another API"
+	NotSentState     = "another model's reasoning"
+	notSentContent   = "content of another API"
+	notSentCitations = "citations"
+	notSentContext   = "context of a document"
 )
 
 // Own returns the messages as a model of the dialect and of these names can be told them:
@@ -44,6 +46,7 @@ func Own(messages []llms.MessageContent, d middleware.Dialect, names ...string) 
 		case !ok || raw.Dialect == d && (raw.Model == "" || slices.Contains(names, raw.Model)):
 			return p, false
 		case raw.Instead != nil:
+			notSent = addNew(notSent, lostInstead(&raw)...)
 			return raw.Instead, true
 		case raw.Text != "":
 			if p = raw.TextContent; !gjson.GetBytes(raw.Raw, "citations").Exists() {
@@ -54,12 +57,31 @@ func Own(messages []llms.MessageContent, d middleware.Dialect, names ...string) 
 		default:
 			p = nil
 		}
-		if !slices.Contains(notSent, lost) {
-			notSent = append(notSent, lost)
-		}
+		notSent = addNew(notSent, lost)
 		return p, true
 	})
 	return own, notSent
+}
+
+func addNew(list []string, words ...string) []string {
+	for _, word := range words {
+		if !slices.Contains(list, word) {
+			list = append(list, word)
+		}
+	}
+	return list
+}
+
+// lostInstead names what is not in the part that stands for another: sources that are to be
+// cited, and what is said about a file that goes as it is.
+func lostInstead(raw *middleware.RawPart) (words []string) {
+	if gjson.GetBytes(raw.Raw, "citations.enabled").Bool() {
+		words = append(words, notSentCitations)
+	}
+	if _, isText := raw.Instead.(llms.TextContent); !isText && gjson.GetBytes(raw.Raw, "context").Str != "" {
+		words = append(words, notSentContext)
+	}
+	return words
 }
 
 // Foreign returns the type of something that a user or a tool says in the form of another

@@ -16,7 +16,11 @@ import (
 func LimitsOf(api middleware.Dialect, host, model string) Limits {
 	switch api {
 	case middleware.DialectAnthropic:
-		return Anthropic(model)
+		l := Anthropic(model)
+		// Bedrock's "first message must use the "user" role", which Anthropic does not say;
+		// https://github.com/anthropics/anthropic-sdk-typescript/issues/622
+		l.UserBegins = host != "api.anthropic.com"
+		return l
 	case middleware.DialectGemini:
 		return Gemini
 	case middleware.DialectOllama:
@@ -35,12 +39,17 @@ func OpenAI(api middleware.Dialect, host, model string) Limits {
 		CallID: 40,
 		// "object schema missing properties"; https://platform.openai.com/docs/guides/function-calling
 		ToolProperties: true,
+		// Results are texts; https://platform.openai.com/docs/api-reference/chat/create#chat-create-messages
+		NoFailures: true,
 		// Anthropic's word, which no other has; https://platform.claude.com/docs/en/api/service-tiers
 		Tier: map[string]string{"standard_only": ""},
 	}
 	if api == middleware.DialectChat {
 		// "Expected a base64-encoded data URL with an application/pdf MIME type"; https://github.com/trpc-group/trpc-agent-go/issues/1816
 		l.Files, l.NoFileURL = []string{"application/pdf"}, true
+		// "An assistant message with 'tool_calls' must be followed by tool messages responding to each 'tool_call_id'";
+		// https://github.com/evalstate/fast-agent/issues/314
+		l.ResultsFollow = true
 	}
 	switch {
 	case isHost(host, "api.deepseek.com"):
@@ -63,6 +72,8 @@ func OpenAI(api middleware.Dialect, host, model string) Limits {
 	// "string too long. Expected a string with maximum length 64", of user and
 	// safety_identifier; https://platform.openai.com/docs/guides/safety-best-practices
 	l.UserID = 64
+	// "Invalid 'tools': array too long. Expected an array with maximum length 128"; https://github.com/musistudio/claude-code-router/issues/686
+	l.Tools = 128
 	version := versionOf(gptVersion, model)
 	l.Effort = gptEffort(model, version)
 	// https://platform.openai.com/docs/api-reference/chat/create#chat-create-service_tier;
@@ -190,7 +201,14 @@ func Anthropic(model string) Limits {
 		FileID: "file_",
 		// "messages: at least one message is required"; https://platform.claude.com/docs/en/api/messages/create
 		UserFirst: true,
+		// "`tool_use` ids were found without `tool_result` blocks immediately after"; https://github.com/anthropics/claude-code/issues/7929.
+		// "`tool_use` ids must be unique"; https://github.com/anthropics/claude-code/issues/21317
+		ResultsFollow: true, UniqueCalls: true, SystemFirst: true,
+		// "Property keys should match pattern '^[a-zA-Z0-9_.-]{1,64}$'", of those at the top alone;
+		// https://github.com/beautyfree/appstore-connect-mcp/issues/2
+		PropertyName: 64, PropertySigns: "_.-",
 		// "tools.0.custom.input_schema.type: Field required"; https://platform.claude.com/docs/en/api/messages/create
+		// "input_schema does not support oneOf, allOf, or anyOf at the top level"; https://github.com/anthropics/claude-code/issues/5973
 		ToolProperties: true,
 		// "additionalProperties must be explicitly set to false", "For 'integer' type, property 'minimum' is not supported";
 		// https://platform.claude.com/docs/en/build-with-claude/structured-outputs#json-schema-limitations
@@ -203,6 +221,8 @@ func Anthropic(model string) Limits {
 	// "This model does not support the effort parameter"; https://platform.claude.com/docs/en/build-with-claude/effort
 	if version < 45 || version == 45 && !isOpus {
 		l.Effort = map[string]string{"minimal": "", "low": "", "medium": "", "high": "", "xhigh": "", "max": ""}
+	} else if version == 45 { // max begins with Claude 4.6
+		l.Effort = map[string]string{"minimal": "low", "xhigh": "high", "max": "high"}
 	}
 	if version < 46 {
 		// Adaptive thinking begins with Claude 4.6; https://platform.claude.com/docs/en/build-with-claude/adaptive-thinking
@@ -250,6 +270,10 @@ var Gemini = Limits{
 	Tier: map[string]string{"auto": "", "default": "standard", "standard_only": "standard", "scale": ""},
 	// https://ai.google.dev/gemini-api/docs/image-understanding#supported-formats
 	Images: []string{"image/png", "image/jpeg", "image/webp", "image/heic", "image/heif"},
+	// "function response turn comes immediately after a function call turn"; https://github.com/langchain-ai/langchain/issues/27799
+	ResultsFollow: true, SystemFirst: true,
+	// "function call turn comes immediately after a user turn", also at the beginning; https://github.com/google-gemini/gemini-cli/issues/11814
+	UserBegins: true,
 	// "contents is not specified"; https://ai.google.dev/api/generate-content
 	UserFirst: true,
 	// "The resource name"; https://ai.google.dev/api/files#File

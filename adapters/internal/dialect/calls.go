@@ -1,0 +1,145 @@
+package dialect
+
+import (
+	"slices"
+	"strconv"
+
+	"github.com/tmc/langchaingo/llms"
+
+	"github.com/stepfall/stepfall/middleware"
+)
+
+// pairCalls returns the messages with the results of each turn's calls right after it, and,
+// where isUnique is set, with each id of a call in one turn only. The caller's messages are
+// not modified, and are returned where nothing is to be done.
+func pairCalls(messages []llms.MessageContent, isUnique bool) []llms.MessageContent {
+	if isPaired(messages, isUnique) {
+		return messages
+	}
+	rest := make([]llms.MessageContent, len(messages)) // what has not been moved
+	for i, m := range messages {
+		rest[i] = m
+		rest[i].Parts = slices.Clone(m.Parts)
+	}
+	var own []llms.MessageContent
+	used := map[string]int{}
+	for i := range rest {
+		m := rest[i]
+		if len(m.Parts) == 0 && len(messages[i].Parts) > 0 {
+			continue // all of it has been moved
+		}
+		own = append(own, m)
+		if !isRole(m, llms.ChatMessageTypeAI) {
+			continue
+		}
+		results := llms.MessageContent{Role: llms.ChatMessageTypeTool}
+		for j, p := range m.Parts {
+			call, ok := p.(llms.ToolCall)
+			if !ok {
+				continue
+			}
+			id := call.ID
+			if used[id]++; isUnique && used[id] > 1 {
+				call.ID += "_" + strconv.Itoa(used[id])
+			}
+			m.Parts[j] = call
+			results.Parts = append(results.Parts, takeResult(rest[i+1:], id, call.ID)...)
+		}
+		if len(results.Parts) > 0 {
+			own = append(own, results)
+		}
+	}
+	return own
+}
+
+// isPaired reports whether [pairCalls] has nothing to do.
+func isPaired(messages []llms.MessageContent, isUnique bool) bool {
+	used := map[string]bool{}
+	for i, m := range messages {
+		if !isRole(m, llms.ChatMessageTypeAI) {
+			continue
+		}
+		for _, p := range m.Parts {
+			call, ok := p.(llms.ToolCall)
+			if !ok {
+				continue
+			}
+			if isUnique && used[call.ID] {
+				return false
+			}
+			used[call.ID] = true
+			if at := resultOf(messages[i+1:], call.ID); at >= 0 && slices.ContainsFunc(messages[i+1:i+1+at], func(m llms.MessageContent) bool { return !isRole(m, llms.ChatMessageTypeTool) }) {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// takeResult takes the first result of a call, with what stands before it of its members, out
+// of the messages that follow the call, and names it anew.
+func takeResult(messages []llms.MessageContent, id, name string) (parts []llms.ContentPart) {
+	for i := range messages {
+		m := &messages[i]
+		at := slices.IndexFunc(m.Parts, func(p llms.ContentPart) bool { return isResultOf(p, id) })
+		if at < 0 {
+			continue
+		}
+		from := at
+		if from > 0 {
+			if raw, ok := m.Parts[from-1].(middleware.RawPart); ok && membersIn(raw, partMembers) != nil {
+				from--
+			}
+		}
+		parts = slices.Clone(m.Parts[from : at+1])
+		last := len(parts) - 1
+		parts[last], _ = rewritePart(parts[last], func(p llms.ContentPart) (llms.ContentPart, bool) { return nameResult(p, name), true })
+		m.Parts = slices.Delete(m.Parts, from, at+1)
+		return parts
+	}
+	return nil
+}
+
+func isRole(m llms.MessageContent, role llms.ChatMessageType) bool {
+	own, err := roleOf(m.Role)
+	return err == nil && own == role
+}
+
+// resultOf returns which message has the result of a call that they follow; -1 is none before
+// the next call of that id.
+func resultOf(messages []llms.MessageContent, id string) int {
+	for i, m := range messages {
+		for _, p := range m.Parts {
+			if isResultOf(p, id) {
+				return i
+			}
+			if call, ok := p.(llms.ToolCall); ok && call.ID == id {
+				return -1
+			}
+		}
+	}
+	return -1
+}
+
+func isResultOf(p llms.ContentPart, id string) bool {
+	p, _ = unwrap(p)
+	switch p := p.(type) {
+	case llms.ToolCallResponse:
+		return p.ToolCallID == id
+	case middleware.ResultPart:
+		return p.ToolCallID == id
+	}
+	return false
+}
+
+func nameResult(p llms.ContentPart, id string) llms.ContentPart {
+	switch p := p.(type) {
+	case llms.ToolCallResponse:
+		p.ToolCallID = id
+		return p
+	case middleware.ResultPart:
+		p.ToolCallID = id
+		return p
+	}
+	return p
+}

@@ -127,7 +127,7 @@ func (f *fitFlags) run(ctx context.Context, s Streams) error {
 		return addResumeHint(ctx, addLabelHint(err), "no profile is written; the same command begins anew")
 	}
 	if err := checkPromises(p); err != nil {
-		return errors.Join(f.report(s, p, "no profile", policy, nil, use{}), fmt.Errorf("%w: %s is not written", err, f.out))
+		return errors.Join(f.report(s, p, "no profile", policy, nil, use{}, nil), fmt.Errorf("%w: %s is not written", err, f.out))
 	}
 	if err := p.Save(f.out); err != nil {
 		return err
@@ -136,8 +136,9 @@ func (f *fitFlags) run(ctx context.Context, s Streams) error {
 	if err != nil {
 		return err
 	}
-	rival, err := rivalOf(ctx, p, policy, table)
-	return errors.Join(err, f.report(s, p, f.out, policy, rival, use))
+	rival, err := rivalOf(ctx, p, policy, table, use)
+	saved := benefitOf(p, f.out, policy, table, rival, use)
+	return errors.Join(err, f.report(s, p, f.out, policy, rival, use, &saved))
 }
 
 // addLabelHint says where qualities and outcomes of all models come from, where an error is that

@@ -131,6 +131,64 @@ func TestFitSaysWhereLabelsComeFrom(t *testing.T) {
 	}
 }
 
+// A fit whose profile costs about as much as the large model, or more than the policy without it,
+// says so in its first line and its last, and what to do.
+func TestFitSaysThatItSavesNothing(t *testing.T) {
+	t.Chdir(t.TempDir())
+	var lines bytes.Buffer
+	write := func(trace *sdk.Trace) {
+		line, err := json.Marshal(trace)
+		if err != nil {
+			t.Fatal(err)
+		}
+		lines.Write(append(line, '\n'))
+	}
+	for q := range 240 {
+		run := fmt.Sprint("r", q/4)
+		step := func(mode, model, key string, usd float64) {
+			write(&sdk.Trace{
+				ID: fmt.Sprint(mode, q, model), QueryID: fmt.Sprint("q", q), Run: run, Mode: mode, Chosen: model, Decisions: []sdk.Decision{},
+				Calls: []sdk.Call{{Model: model, Key: key, CostUSD: usd}}, CostUSD: usd,
+			})
+		}
+		// The cheap ones agree on half of the steps, where each errs as often as not.
+		keys := []string{"x", "x"}
+		if q%2 == 1 {
+			keys = []string{"a", "b"}
+		} else if q%4 == 0 {
+			keys = []string{"wrong", "wrong"}
+		}
+		step("shadow", "large", "x", 0.01)
+		step("shadow_alternative", "mini", keys[0], 0.001)
+		step("shadow_alternative", "flash", keys[1], 0.0012)
+		if q%4 == 3 {
+			write(&sdk.Trace{ID: "v" + run, Run: run, Mode: sdk.ModeVerdict, Verdict: &sdk.Verdict{Outcome: sdk.Passed}})
+		}
+	}
+	policy := "baseline = \"large\"\nestimator \"agreement\" {\n  plugin = \"agreement\"\n}\nstrategy \"threshold\" {\n  order = [\"mini\", \"flash\", \"large\"]\n  threshold = 0.9\n}\n"
+	for i, name := range []string{"large", "mini", "flash"} {
+		policy += fmt.Sprintf("model %q {\n  provider = \"openai\"\n  price {\n    input_usd_per_million = %d\n    output_usd_per_million = 1\n  }\n}\n", name, 10-4*i)
+	}
+	for name, text := range map[string]string{"traces.jsonl": lines.String(), "policy.hcl": policy} {
+		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, flags := range [][]string{{"--as-good-as", "large", "--margin", "0.05"}, {"--as-good-as", "large", "--margin", "0.05", "--strategy", "index"}} {
+		var out, log bytes.Buffer
+		args := append([]string{"fit", "--policy", "policy.hcl", "--outcomes", "traces.jsonl", "--out", "profile.json"}, flags...)
+		if code := cli.Run(t.Context(), args, cli.Streams{In: strings.NewReader(""), Out: &out, Err: &log}); code != 0 {
+			t.Fatalf("%v: exit %d\n%s%s", args, code, &out, &log)
+		}
+		text := strings.Split(strings.TrimSpace(out.String()), "\n")
+		for _, line := range []string{text[0], text[len(text)-1]} {
+			if !strings.HasPrefix(line, "profile.json SAVES NOTHING: ") || !strings.Contains(line, "of always asking large") || !strings.Contains(line, "labelled runs") {
+				t.Errorf("%v: %s", flags, line)
+			}
+		}
+	}
+}
+
 // A policy with a match block and a holdout costs what `policy plan` says of it with the
 // profile, also where it states numbers of its own, and fit says that figure.
 func TestFitSaysWhatThePolicyCostsInUse(t *testing.T) {

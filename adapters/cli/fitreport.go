@@ -9,13 +9,20 @@ import (
 	"github.com/stepfall/stepfall/sdk/fit"
 )
 
-// report prints what a profile promises.
-func (f *fitFlags) report(s Streams, p *fit.Profile, path string, policy *policies.Policy, rival *policyRival, u use) error {
-	result := fitResult{Profile: p, Written: checkPromises(p) == nil, Path: path, Rival: rival, use: u}
+// report prints what a profile promises, before it and after it whether it saves nothing.
+func (f *fitFlags) report(s Streams, p *fit.Profile, path string, policy *policies.Policy, rival *policyRival, u use, saved *benefit) error {
+	result := fitResult{Profile: p, Written: checkPromises(p) == nil, Path: path, Rival: rival, Benefit: saved, use: u}
 	if policy != nil {
 		result.Unchecked = policy.UncheckedJudges(p.Estimator.Judges)
 	}
 	return s.render(result, func(w *printer) {
+		fault := ""
+		if saved != nil {
+			fault = saved.String()
+		}
+		if fault != "" {
+			w.f("%s\n", fault)
+		}
 		reportFit(w, p, path, p.Data.Labels != "" || result.Unchecked != nil)
 		w.warnUnchecked(f.policy, result.Unchecked)
 		if u.With != nil {
@@ -24,6 +31,9 @@ func (f *fitFlags) report(s Streams, p *fit.Profile, path string, policy *polici
 		}
 		if rival != nil {
 			rival.print(w, path)
+		}
+		if fault != "" {
+			w.f("%s\n", fault)
 		}
 	})
 }
@@ -41,6 +51,8 @@ type fitResult struct {
 	Unchecked []string `json:"unchecked_judges,omitempty"`
 	// Rival is the policy without the profile, where it compares answers.
 	Rival *policyRival `json:"without_profile,omitempty"`
+	// Benefit says what it saves; nil where no profile is written.
+	Benefit *benefit `json:"benefit,omitempty"`
 	use
 }
 

@@ -72,8 +72,9 @@ type policyRival struct {
 
 // rivalOf compares a profile with the policy that it is for, where the policy has something of its
 // own that looks at answers: a comparison of them. The profile is better where it costs at least
-// 3 % less at no less quality, or is better by two standard errors for no more.
-func rivalOf(ctx context.Context, p *fit.Profile, policy *policies.Policy, t *outcome.Table) (*policyRival, error) {
+// 3 % less at no less quality, or is better by two standard errors for no more; never where it costs
+// more than the policy, in use or on these outcomes, which is then as good within two standard errors.
+func rivalOf(ctx context.Context, p *fit.Profile, policy *policies.Policy, t *outcome.Table, u use) (*policyRival, error) {
 	if policy == nil || t.Answers == nil || !slices.ContainsFunc(policy.Estimators, func(e policies.Estimator) bool { return e.BuiltIn() }) {
 		return nil, nil
 	}
@@ -92,7 +93,8 @@ func rivalOf(ctx context.Context, p *fit.Profile, policy *policies.Policy, t *ou
 	isCheaper := usd <= 0.97*r.CostUSD && quality >= r.Quality
 	isBetter := quality > r.Quality+2*r.QualityStdErr && usd <= r.CostUSD
 	isOver := p.Budget.USD > 0 && r.CostUSD > p.Budget.USD*(1+fit.Tolerance) || p.Kept != nil || p.Served != nil
-	r.RecommendsThis = !isCheaper && !isBetter && !isOver
+	isDearer := usd > (1+little)*r.CostUSD || u.With != nil && u.With.CostUSD > (1+little)*u.Without.CostUSD
+	r.RecommendsThis = !isBetter && (isDearer && r.Quality+2*r.QualityStdErr >= quality || !isCheaper && !isOver)
 	return r, nil
 }
 

@@ -1,0 +1,80 @@
+package cli
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/stepfall/stepfall/policies"
+	"github.com/stepfall/stepfall/sdk/fit"
+	"github.com/stepfall/stepfall/sdk/outcome"
+)
+
+// benefit is what a query costs with a profile, beside always asking one model and beside the
+// policy without the profile: in use where that is known, else on the outcomes fitted to.
+type benefit struct {
+	CostUSD   float64 `json:"cost_usd"`
+	Model     string  `json:"always"`
+	AlwaysUSD float64 `json:"always_usd"`
+	// WithoutUSD is that of the policy without the profile; 0 where it is not known.
+	WithoutUSD float64 `json:"without_profile_usd,omitempty"`
+
+	profile, policy string
+	isPolicyWorse   bool // where truth is recorded
+	queries         int
+}
+
+// little is the share by which costs have to differ to be worth a word.
+const little = 0.02
+
+func benefitOf(p *fit.Profile, path string, policy *policies.Policy, t *outcome.Table, rival *policyRival, u use) benefit {
+	b := benefit{CostUSD: p.Expected.CostUSD, profile: path, queries: p.Data.Complete}
+	if p.HeldOut != nil {
+		b.CostUSD = p.HeldOut.CostUSD
+	}
+	for m, usd := range t.MeanCosts() {
+		if isBaseline := policy != nil && policy.Baseline == t.Models[m]; isBaseline || usd > b.AlwaysUSD {
+			b.Model, b.AlwaysUSD = t.Models[m], usd
+			if isBaseline {
+				break
+			}
+		}
+	}
+	if policy != nil {
+		b.policy = policy.Path
+	}
+	if rival != nil {
+		b.WithoutUSD, b.isPolicyWorse = rival.CostUSD, rival.Labels == "" && !rival.RecommendsThis
+	}
+	if u.With != nil {
+		b.CostUSD, b.WithoutUSD = u.With.CostUSD, u.Without.CostUSD
+		if a := u.With.Always; a != nil {
+			b.Model, b.AlwaysUSD = a.Model, a.CostUSD
+		}
+	}
+	return b
+}
+
+// savesNothing reports whether a query costs about as much as with one model, or more.
+func (b *benefit) savesNothing() bool { return b.CostUSD >= (1-little)*b.AlwaysUSD }
+
+// isDearer reports whether a query costs more than without the profile.
+func (b *benefit) isDearer() bool {
+	return !b.isPolicyWorse && b.WithoutUSD > 0 && b.CostUSD > (1+little)*b.WithoutUSD
+}
+
+// String says what the profile does not save, and what would; it is empty where it saves.
+func (b *benefit) String() string {
+	if !b.savesNothing() && !b.isDearer() {
+		return ""
+	}
+	text := fmt.Sprintf("a query costs %s USD, %.0f %% of always asking %s", dollars(b.CostUSD), 100*b.CostUSD/b.AlwaysUSD, b.Model)
+	if b.savesNothing() {
+		text = b.profile + " SAVES NOTHING: " + text
+	} else {
+		text = b.profile + " SAVES LESS THAN THE POLICY WITHOUT IT: " + text
+	}
+	if !b.isPolicyWorse && b.WithoutUSD > 0 && b.WithoutUSD < (1-little)*math.Min(b.CostUSD, b.AlwaysUSD) {
+		text += fmt.Sprintf(". Keep %s as it is: %s USD, %.0f %%", b.policy, dollars(b.WithoutUSD), 100*b.WithoutUSD/b.AlwaysUSD)
+	}
+	return text + fmt.Sprintf(". More labelled runs may change that (these are %s with every model's answer), and so may a budget below that", count(b.queries, "query"))
+}

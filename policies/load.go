@@ -107,6 +107,10 @@ type loader struct {
 	// work is what expressions may still do, and size what the files held.
 	work *meter
 	size int
+	// isValue says that the policy is a value in a Go program: environment variables that
+	// are for policies in files may be there as well, and those that find nothing are ignored.
+	isValue bool
+	ignored []string
 }
 
 func newLoader(o LoadOptions) *loader {
@@ -286,6 +290,9 @@ func (l *loader) policy(path string) (*Policy, error) {
 		Prefix: envPrefix, TransformFunc: l.environment, EnvironFunc: func() []string { return slices.Sorted(slices.Values(l.o.Env)) },
 	}), nil); err != nil {
 		return nil, fmt.Errorf("merging the environment: %w", err)
+	}
+	if len(l.ignored) > 0 {
+		l.warn(origin{rng: l.top}, "environment variables without effect", strings.Join(l.ignored, ", ")+": this policy is a value in a Go program, and has no such argument.", "")
 	}
 	for _, text := range l.o.Sets {
 		if m := l.setting(text); m != nil {

@@ -21,6 +21,7 @@ import (
 // its folder. The value itself is not modified.
 func New(name string, value *Policy, o LoadOptions) (*Policy, error) {
 	l := newLoader(o)
+	l.isValue = true
 	l.folder(filepath.Dir(name))
 	l.catalog()
 	l.loaded, l.top = []string{name}, hcl.Range{Filename: name}

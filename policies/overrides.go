@@ -22,7 +22,11 @@ const envPrefix = "STEPFALL__"
 func (l *loader) environment(name, text string) (string, any) {
 	at := l.overlay("env "+name, name, text)
 	tokens := strings.Split(strings.TrimPrefix(name, envPrefix), "__")
-	path, arg, ok := l.find(tokens, at, func(given, key string) bool { return given == normal(key) })
+	complain := l.complain
+	if l.isValue {
+		complain = func(origin, string, string, string) { l.ignored = append(l.ignored, name) }
+	}
+	path, arg, ok := l.find(tokens, at, complain, func(given, key string) bool { return given == normal(key) })
 	if !ok {
 		return "", nil
 	}
@@ -72,7 +76,7 @@ func (l *loader) setting(text string) map[string]any {
 			tokens = append(tokens, step.Key.AsString())
 		}
 	}
-	path, arg, ok := l.find(tokens, at, func(given, key string) bool { return given == key })
+	path, arg, ok := l.find(tokens, at, l.complain, func(given, key string) bool { return given == key })
 	if !ok {
 		return nil
 	}
@@ -138,8 +142,9 @@ func (a *argument) takesText() bool {
 }
 
 // find follows the tokens of an override through the language and the labels
-// that the files have. The argument is nil within a plugin's config.
-func (l *loader) find(tokens []string, at origin, same func(given, key string) bool) ([]string, *argument, bool) {
+// that the files have, and complains once where they lead nowhere. The argument is nil
+// within a plugin's config.
+func (l *loader) find(tokens []string, at origin, complain func(at origin, summary, detail, hint string), same func(given, key string) bool) ([]string, *argument, bool) {
 	b, tree := language(), l.tree
 	var path []string
 	for i := 0; i < len(tokens); i++ {
@@ -162,7 +167,7 @@ func (l *loader) find(tokens []string, at origin, same func(given, key string) b
 		match := matchingKeys(b.blockNames(), token, same)
 		if len(match) == 0 {
 			names := append(b.argNames(), b.blockNames()...)
-			l.complain(at, fmt.Sprintf("%s has no %q", blockPath(path), token), "", cmp.Or(didYouMean(token, names), "What there is here: "+strings.Join(names, ", ")+"."))
+			complain(at, fmt.Sprintf("%s has no %q", blockPath(path), token), "", cmp.Or(didYouMean(token, names), "What there is here: "+strings.Join(names, ", ")+"."))
 			return nil, nil, false
 		}
 		b = b.block(match[0])
@@ -181,17 +186,17 @@ func (l *loader) find(tokens []string, at origin, same func(given, key string) b
 			if len(labels) > 0 {
 				hint = choose(tokens[i], labels)
 			}
-			l.complain(at, fmt.Sprintf("no %s is called %q", b.name, tokens[i]), "An override changes what the files have; it adds nothing.", hint)
+			complain(at, fmt.Sprintf("no %s is called %q", b.name, tokens[i]), "An override changes what the files have; it adds nothing.", hint)
 			return nil, nil, false
 		case 1:
 			path, tree = append(path, match[0]), child(tree, match[0])
 		default:
-			l.complain(at, fmt.Sprintf("%q could be %s %q or %q", tokens[i], b.name, match[0], match[1]), "",
+			complain(at, fmt.Sprintf("%q could be %s %q or %q", tokens[i], b.name, match[0], match[1]), "",
 				"Use --set, where names are written as they are.")
 			return nil, nil, false
 		}
 	}
-	l.complain(at, blockPath(path)+" is a block", "", "Name one of its arguments: "+strings.Join(b.argNames(), ", ")+".")
+	complain(at, blockPath(path)+" is a block", "", "Name one of its arguments: "+strings.Join(b.argNames(), ", ")+".")
 	return nil, nil, false
 }
 

@@ -95,9 +95,9 @@ func pairOf(list []offer) (*policies.Pair, error) {
 // otherKeys names the keys of makers that offer nothing yet.
 func otherKeys(list []offer) string {
 	var keys []string
-	for _, key := range []string{"OPENAI_API_KEY", "ANTHROPIC_API_KEY", "GEMINI_API_KEY", "MISTRAL_API_KEY"} {
-		if !slices.ContainsFunc(list, func(o offer) bool { return o.key == key }) {
-			keys = append(keys, key)
+	for _, m := range makers {
+		if !slices.ContainsFunc(list, func(o offer) bool { return o.key == m.key }) {
+			keys = append(keys, m.key)
 		}
 	}
 	if len(keys) == 0 {

@@ -16,6 +16,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/stepfall/stepfall/adapters/provider"
 	"github.com/stepfall/stepfall/plugins/host"
 	"github.com/stepfall/stepfall/policies"
 )
@@ -27,9 +28,10 @@ func newPolicyInitCommand(s Streams) *cobra.Command {
 		Use:   "init",
 		Short: "What policy should I begin with? Write one from the models that the environment offers",
 		Long: `Write a first policy, with comments, from the models that the environment offers:
-OPENAI_API_KEY (with OPENAI_BASE_URL for a compatible server), ANTHROPIC_API_KEY,
-GEMINI_API_KEY, MISTRAL_API_KEY, and OLLAMA_HOST, which is asked for the models that it has. Keys
-are named in the policy, never written into it.
+OPENAI_API_KEY, ANTHROPIC_API_KEY, GEMINI_API_KEY, MISTRAL_API_KEY, and OLLAMA_HOST, which is
+asked for the models that it has. Keys are named in the policy, never written into it.
+For a compatible server OPENAI_BASE_URL, ANTHROPIC_BASE_URL, GOOGLE_GEMINI_BASE_URL and
+MISTRAL_BASE_URL are written as the models' addresses.
 
 A cascade needs something that looks at answers, and what there is depends on what the
 program does (--for; the sources in this folder tell an agent from a chat). For an agent
@@ -271,32 +273,36 @@ func offers(ctx context.Context, getenv func(string) string) []offer {
 			list = append(list, offer{name: name, provider: "ollama", served: name, url: host, free: true, mean: 0.5})
 		}
 	}
-	if getenv("OPENAI_API_KEY") != "" {
-		url := getenv("OPENAI_BASE_URL")
-		note := ""
-		if url != "" {
-			note = "served by OPENAI_BASE_URL: put in the names that this server has, and its prices"
+	for _, m := range makers {
+		if getenv(m.key) == "" {
+			continue
 		}
-		list = append(list,
-			offer{name: "gpt-small", provider: "openai", served: "gpt-4.1-mini", key: "OPENAI_API_KEY", url: url, note: note, mean: 0.6},
-			offer{name: "gpt-large", provider: "openai", served: "gpt-4.1", key: "OPENAI_API_KEY", url: url, note: note, mean: 0.75})
-	}
-	if getenv("ANTHROPIC_API_KEY") != "" {
-		list = append(list,
-			offer{name: "claude-small", provider: "anthropic", served: "claude-haiku-4-5", key: "ANTHROPIC_API_KEY", mean: 0.65},
-			offer{name: "claude-large", provider: "anthropic", served: "claude-sonnet-4-5", key: "ANTHROPIC_API_KEY", mean: 0.8})
-	}
-	if getenv("GEMINI_API_KEY") != "" {
-		list = append(list,
-			offer{name: "gemini-small", provider: "gemini", served: "gemini-2.5-flash", key: "GEMINI_API_KEY", mean: 0.6},
-			offer{name: "gemini-large", provider: "gemini", served: "gemini-2.5-pro", key: "GEMINI_API_KEY", mean: 0.75})
-	}
-	if getenv("MISTRAL_API_KEY") != "" {
-		list = append(list,
-			offer{name: "mistral-small", provider: "mistral", served: "mistral-small-latest", key: "MISTRAL_API_KEY", mean: 0.5, longest: 8192},
-			offer{name: "mistral-large", provider: "mistral", served: "mistral-large-latest", key: "MISTRAL_API_KEY", mean: 0.65, longest: 8192})
+		variable := provider.AddressVariable(m.provider)
+		for _, o := range m.models {
+			o.provider, o.key, o.url = m.provider, m.key, getenv(variable)
+			if o.url != "" {
+				o.note = "served by " + variable + ": put in the names that this server has, and its prices"
+			}
+			list = append(list, o)
+		}
 	}
 	return list
+}
+
+// maker is who makes models that init knows, and the variable that has the key.
+type maker struct {
+	provider, key string
+	models        []offer
+}
+
+// makers are the makers, with their models from cheap to dear.
+var makers = []maker{
+	{"openai", "OPENAI_API_KEY", []offer{{name: "gpt-small", served: "gpt-4.1-mini", mean: 0.6}, {name: "gpt-large", served: "gpt-4.1", mean: 0.75}}},
+	{"anthropic", "ANTHROPIC_API_KEY", []offer{{name: "claude-small", served: "claude-haiku-4-5", mean: 0.65}, {name: "claude-large", served: "claude-sonnet-4-5", mean: 0.8}}},
+	{"gemini", "GEMINI_API_KEY", []offer{{name: "gemini-small", served: "gemini-2.5-flash", mean: 0.6}, {name: "gemini-large", served: "gemini-2.5-pro", mean: 0.75}}},
+	{"mistral", "MISTRAL_API_KEY", []offer{
+		{name: "mistral-small", served: "mistral-small-latest", mean: 0.5, longest: 8192}, {name: "mistral-large", served: "mistral-large-latest", mean: 0.65, longest: 8192},
+	}},
 }
 
 // ollamaModels asks an Ollama server which models it has; none when it is silent.

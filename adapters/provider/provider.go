@@ -114,20 +114,32 @@ func New(o Options) (llms.Model, error) {
 	return m, nil
 }
 
+// opener is how a provider's models are opened: its API, the variable that the provider's own
+// programs read an address from, and the address without that, where the API's is another.
+type opener struct {
+	api           middleware.Dialect
+	variable, url string
+}
+
+var openers = map[string]opener{
+	"openai":    {middleware.DialectChat, "OPENAI_BASE_URL", ""},
+	"mistral":   {middleware.DialectChat, "MISTRAL_BASE_URL", "https://api.mistral.ai/v1"},
+	"anthropic": {middleware.DialectAnthropic, "ANTHROPIC_BASE_URL", ""},
+	"gemini":    {middleware.DialectGemini, "GOOGLE_GEMINI_BASE_URL", ""},
+	"ollama":    {middleware.DialectOllama, "OLLAMA_HOST", ""},
+}
+
+// AddressVariable returns the environment variable that a provider's own programs read its
+// address from.
+func AddressVariable(provider string) string { return openers[provider].variable }
+
 // Clients are what opens the models of policies, by the provider that they name. Where the
-// configuration has no address, it is the one of the variable that the provider's own
-// programs read.
+// configuration has no address, it is the one of [AddressVariable].
 func Clients() map[string]middleware.OpenClient {
 	list := map[string]middleware.OpenClient{}
-	for name, p := range map[string]struct {
-		api           middleware.Dialect
-		variable, url string
-	}{
-		"openai": {middleware.DialectChat, "OPENAI_BASE_URL", ""}, "mistral": {middleware.DialectChat, "", "https://api.mistral.ai/v1"},
-		"anthropic": {middleware.DialectAnthropic, "ANTHROPIC_BASE_URL", ""}, "gemini": {middleware.DialectGemini, "", ""}, "ollama": {middleware.DialectOllama, "OLLAMA_HOST", ""},
-	} {
+	for name, p := range openers {
 		list[name] = func(c middleware.ClientConfig) (llms.Model, error) {
-			address := cmp.Or(p.url, os.Getenv(p.variable))
+			address := cmp.Or(os.Getenv(p.variable), p.url)
 			if name == "ollama" && address != "" && !strings.Contains(address, "://") {
 				address = "http://" + address // Ollama's own programs take a host
 			}

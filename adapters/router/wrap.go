@@ -66,8 +66,22 @@ func Wrap(ctx context.Context, worthUSD float64, o Options) (*Router, error) {
 	for i := range p.Models {
 		o.guesses = append(o.guesses, 0.55+0.2*float64(i)/float64(max(1, len(p.Models)-1)))
 	}
-	warn(o.Logger, p)
+	warnWrapped(logTo(o.Logger), p)
 	return New(ctx, p, o)
+}
+
+// warnWrapped logs a line for each doubt about wrapped models; what a policy file could say
+// about it is left out. Where there is any, a line says what a program can do.
+func warnWrapped(log policies.Logger, p *policies.Policy) {
+	for _, d := range p.Warnings {
+		if !strings.Contains(d.Detail, "\n") {
+			d.Summary += ": " + d.Detail
+		}
+		log.Warn("stepfall: " + d.Summary)
+	}
+	if len(p.Warnings) > 0 && p.Trace.File == "" && p.Trace.Database == "" {
+		log.Warn("stepfall: Options.Verify judges answers; Options.Traces, or STEPFALL__TRACE__FILE=traces.jsonl in the environment, keeps what each step did")
+	}
 }
 
 // comparePair has the answers of a pair compared in steps that offer tools, as `stepfall

@@ -115,8 +115,34 @@ func TestWrapWithoutVerifyRoutesAndSaysSo(t *testing.T) {
 			t.Errorf("the catalogue was not read: %+v", p.Models)
 		}
 	})
-	if !strings.Contains(log, "nothing looks at the answers") || !strings.Contains(log, "verifier-judge") {
+	if !strings.Contains(log, "nothing looks at the answers") || !strings.Contains(log, "Options.Verify judges answers") || strings.Count(log, "\n") != 2 || len(log) > 500 {
 		t.Errorf("the log says %q", log)
+	}
+}
+
+// Variables are for policies in files as well: those that find nothing among wrapped models are
+// named in a warning, and the others count, as the one that keeps traces does.
+func TestWrapAndTheEnvironment(t *testing.T) {
+	t.Chdir(t.TempDir())
+	t.Setenv("STEPFALL__MODEL__GPT_SMALL__BASE_URL", "http://127.0.0.1:1")
+	t.Setenv("STEPFALL__TRACE__FILE", "traces.jsonl")
+	log := logged(t, func() {
+		model, err := router.Wrap(t.Context(), 0.01, router.Options{Models: map[string]llms.Model{"gpt-4.1-mini": says("a"), "gpt-4.1": says("b")}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := llms.GenerateFromSinglePrompt(t.Context(), model, "q"); err != nil {
+			t.Error(err)
+		}
+		if err := model.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	if strings.Count(log, "environment variables without effect: STEPFALL__MODEL__GPT_SMALL__BASE_URL") != 1 || strings.Contains(log, "Options.Traces") {
+		t.Errorf("the log says %q", log)
+	}
+	if data, err := os.ReadFile("traces.jsonl"); err != nil || len(data) == 0 {
+		t.Errorf("%d bytes of traces, %v", len(data), err)
 	}
 }
 

@@ -44,17 +44,20 @@ The trace file is what the policy's trace block names: JSON lines, SQLite or a s
 
 With --verdict it records how the run of --run ended, when that is known, as Router.Report
 and POST /v1/verdicts do. The verdict is a trace of its own. The last one on a run stands;
-fit, summaries and pages take it from there.`,
+fit, summaries and pages take it from there. --verdict - reads many from standard input, one
+a line: the run, a space (or a tab, for names with spaces) and the verdict. Lines that are
+wrong are named, and the others recorded.`,
 		Example: `  stepfall trace
   stepfall trace last --why
-  stepfall trace --run order-17 --verdict "failed: the wrong item"`,
+  stepfall trace --run order-17 --verdict "failed: the wrong item"
+  stepfall trace --verdict - < verdicts.txt  # order-17 failed: the wrong item`,
 		Args: cobra.MaximumNArgs(1), Annotations: hasJSON(),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			switch {
-			case f.verdict != "" && (len(args) > 0 || f.Run == ""):
-				return usage("--verdict is on a run: name it with --run")
+			case f.verdict != "" && (len(args) > 0 || (f.Run == "") != (f.verdict == "-")):
+				return usage("--verdict is on a run: name it with --run, or each on a line of standard input with --verdict -")
 			case f.verdict != "":
-				return f.recordVerdict(cmd.Context(), s)
+				return f.recordVerdicts(cmd.Context(), s)
 			case len(args) > 0 || f.why:
 				return f.show(cmd.Context(), s, strings.Join(args, ""))
 			}
@@ -70,53 +73,8 @@ fit, summaries and pages take it from there.`,
 	flags.StringVar(&f.baseline, "baseline", "", "the model to compare the spending with: the dearest when absent")
 	flags.IntVarP(&f.limit, "limit", "n", 20, "at most so many, 0 for all")
 	flags.BoolVar(&f.why, "why", false, "say why each decision was taken, with what it rests on")
-	flags.StringVar(&f.verdict, "verdict", "", "how the run of --run ended, as passed, failed or inconclusive, and why, as in \"failed: the wrong item\"")
+	flags.StringVar(&f.verdict, "verdict", "", "how the run of --run ended, as passed, failed or inconclusive, and why, as in \"failed: the wrong item\"; - reads lines of a run and that from standard input")
 	return cmd
-}
-
-// recordVerdict adds a verdict on a run to the traces.
-func (f *traceFlags) recordVerdict(ctx context.Context, s Streams) (err error) {
-	ending, evidence, _ := strings.Cut(f.verdict, ":")
-	v := &sdk.Verdict{Evidence: strings.TrimSpace(evidence)}
-	if err := v.Outcome.UnmarshalText([]byte(ending)); err != nil {
-		return usage("--verdict: %v: want passed, failed or inconclusive", err)
-	}
-	t, err := step.VerdictTrace(f.Run, f.Tenant, v)
-	if err != nil {
-		return usage("%v", err)
-	}
-	src, err := openTraces(ctx, s, f.file)
-	if err != nil {
-		return err
-	}
-	steps := 0
-	err = view.EachTrace(ctx, src.Traces, f.Filter, func(t *sdk.Trace) {
-		if sdk.IsStep(t.Mode) {
-			steps++
-		}
-	})
-	shared, isStore := src.Traces.(*store.Shared)
-	defer func() { err = errors.Join(err, src.close()) }()
-	switch {
-	case err != nil:
-		return err
-	case f.file == "-":
-		return usage("--file -: a verdict is added to a file or a store")
-	case steps == 0:
-		return fmt.Errorf("no step of a run %s is recorded in %s, so that no verdict is recorded either", say.Plain(f.Run), f.file)
-	case isStore:
-		step.Redact(shared.Record, nil)(ctx, t)
-	default:
-		lines, err := step.OpenJSONLines(f.file, 0, 0)
-		if err != nil {
-			return err
-		}
-		step.Redact(lines.Record, nil)(ctx, t)
-		if err := lines.Close(); err != nil {
-			return err
-		}
-	}
-	return s.render(t, func(p *printer) { p.f("run %s %s: recorded in %s\n", f.Run, v.Outcome, f.file) })
 }
 
 // list lists the newest steps that the flags select, and says what all of them come to.

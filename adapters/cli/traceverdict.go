@@ -1,0 +1,138 @@
+package cli
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/stepfall/stepfall/adapters/internal/say"
+	"github.com/stepfall/stepfall/adapters/internal/view"
+	"github.com/stepfall/stepfall/adapters/store"
+	"github.com/stepfall/stepfall/sdk"
+	"github.com/stepfall/stepfall/sdk/step"
+)
+
+// reportedVerdict is a verdict on a run, as the command line or a line of standard input says it.
+type reportedVerdict struct {
+	where string // the line, for faults
+	trace *sdk.Trace
+}
+
+// verdictTrace returns the trace of a verdict that is written as "failed: the wrong item".
+func (f *traceFlags) verdictTrace(run, text string) (*sdk.Trace, error) {
+	ending, evidence, _ := strings.Cut(text, ":")
+	v := &sdk.Verdict{Evidence: strings.TrimSpace(evidence)}
+	if err := v.Outcome.UnmarshalText([]byte(strings.TrimSpace(ending))); err != nil {
+		return nil, fmt.Errorf("%w: want passed, failed or inconclusive", err)
+	}
+	return step.VerdictTrace(run, f.Tenant, v)
+}
+
+// readVerdicts reads lines of a run and a verdict. Faults are those of single lines.
+func (f *traceFlags) readVerdicts(s Streams) (list []reportedVerdict, faults []error, err error) {
+	lines := bufio.NewScanner(s.In)
+	lines.Buffer(nil, 1<<20)
+	for n := 1; lines.Scan(); n++ {
+		line := strings.TrimSpace(lines.Text())
+		if line == "" {
+			continue
+		}
+		run, text, hasTab := strings.Cut(line, "\t")
+		if !hasTab {
+			run, text, _ = strings.Cut(line, " ")
+		}
+		where := fmt.Sprintf("line %d: ", n)
+		t, err := f.verdictTrace(strings.TrimSpace(run), text)
+		if err != nil {
+			faults = append(faults, fmt.Errorf("%s%s: %w", where, say.Plain(line), err))
+			continue
+		}
+		list = append(list, reportedVerdict{where, t})
+	}
+	return list, faults, lines.Err()
+}
+
+// recordVerdicts adds verdicts on runs to the traces. Those that are wrong, or on runs of which
+// nothing is recorded, are an error after the others were recorded.
+func (f *traceFlags) recordVerdicts(ctx context.Context, s Streams) (err error) {
+	if f.file == "-" {
+		return usage("--file -: a verdict is added to a file or a store")
+	}
+	var list []reportedVerdict
+	var faults []error
+	if f.verdict == "-" {
+		if list, faults, err = f.readVerdicts(s); err != nil {
+			return fmt.Errorf("reading verdicts: %w", err)
+		}
+	} else {
+		t, err := f.verdictTrace(f.Run, f.verdict)
+		if err != nil {
+			return usage("--verdict: %v", err)
+		}
+		list = append(list, reportedVerdict{"", t})
+	}
+	recorded, unknown, err := f.addVerdicts(ctx, s, list)
+	if err != nil {
+		return err
+	}
+	faults = append(faults, unknown...)
+	if len(recorded) > 0 {
+		var value any = recorded
+		if f.verdict != "-" {
+			value = recorded[0]
+		}
+		err = s.render(value, func(p *printer) {
+			if len(recorded) == 1 {
+				p.f("run %s %s: recorded in %s\n", recorded[0].Run, recorded[0].Verdict.Outcome, f.file)
+				return
+			}
+			p.f("%s recorded in %s\n", count(len(recorded), "verdict"), f.file)
+		})
+	}
+	if len(faults) > 0 && len(list) > 1 {
+		faults = append(faults, fmt.Errorf("%s not recorded: mend these lines and give them alone", count(len(faults), "line")))
+	}
+	return errors.Join(append([]error{err}, faults...)...)
+}
+
+// addVerdicts records those verdicts that are on runs with steps, and returns them.
+func (f *traceFlags) addVerdicts(ctx context.Context, s Streams, list []reportedVerdict) (recorded []*sdk.Trace, unknown []error, err error) {
+	src, err := openTraces(ctx, s, f.file)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer func() { err = errors.Join(err, src.close()) }()
+	hasSteps := map[string]bool{}
+	if err = view.EachTrace(ctx, src.Traces, f.Filter, func(t *sdk.Trace) {
+		hasSteps[t.Run] = hasSteps[t.Run] || sdk.IsStep(t.Mode)
+	}); err != nil {
+		return nil, nil, err
+	}
+	for _, v := range list {
+		if hasSteps[v.trace.Run] {
+			recorded = append(recorded, v.trace)
+			continue
+		}
+		unknown = append(unknown, fmt.Errorf("%sno step of a run %s is recorded in %s, so that no verdict is recorded either", v.where, say.Plain(v.trace.Run), f.file))
+	}
+	if len(recorded) == 0 {
+		return nil, unknown, nil
+	}
+	var record step.Sink
+	if shared, isStore := src.Traces.(*store.Shared); isStore {
+		record = shared.Record
+	} else {
+		lines, err := step.OpenJSONLines(f.file, 0, 0)
+		if err != nil {
+			return nil, nil, err
+		}
+		defer func() { err = errors.Join(err, lines.Close()) }()
+		record = lines.Record
+	}
+	for _, t := range recorded {
+		step.Redact(record, nil)(ctx, t)
+	}
+	return recorded, unknown, nil
+}

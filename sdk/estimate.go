@@ -73,6 +73,8 @@ type Look struct {
 	// model that has not run beyond that of running it. CostUSD is what it costs.
 	StdDev  float64 `json:"std_dev"`
 	CostUSD float64 `json:"cost_usd"`
+	// Judge, when not nil, says that it is a verdict, and how often that errs.
+	Judge *cascade.Rates `json:"judge,omitempty"`
 }
 
 // QualityEstimator says how good answers will be (before a model has run) or are

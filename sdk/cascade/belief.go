@@ -64,8 +64,8 @@ func (b Belief) validate() error {
 	switch {
 	case !finite(b.Mean):
 		return fmt.Errorf("mean quality %v", b.Mean)
-	case !(b.Look.StdDev >= 0 && finite(b.Look.StdDev) && b.Look.CostUSD >= 0 && finite(b.Look.CostUSD)):
-		return fmt.Errorf("a look of deviation %v for %v", b.Look.StdDev, b.Look.CostUSD)
+	case b.Look.validate() != nil:
+		return b.Look.validate()
 	case b.Unseen:
 		return nil
 	case b.Bernoulli && (b.Mean < 0 || b.Mean > 1):

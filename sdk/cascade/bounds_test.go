@@ -80,16 +80,19 @@ func TestCurveIsAsCloseAsItSays(t *testing.T) {
 		for k := range closed {
 			closed[k] = box{[]law{{mean: rng.Float64(), dev: 0.3 * rng.Float64()}, {two: true, lo: 0.1, hi: 0.9, p: rng.Float64()}, {mean: rng.Float64()}}[rng.IntN(3)], rng.Float64()}
 		}
-		mean, dev, beside := rng.Float64(), 0.05+0.3*rng.Float64(), 1.2*rng.Float64()-0.3
-		if got, want := x.lookGain(mean, dev, beside, closed), gainOnGrid(mean, dev, beside, closed); math.Abs(got-want) > 2e-4 {
-			t.Errorf("a look of N(%.3f, %.3f) beside %.3f and %v gains %.5f, want %.5f", mean, dev, beside, closed, got, want)
+		mean, beside := rng.Float64(), 1.2*rng.Float64()-0.3
+		number, verdict := Look{StdDev: 0.05 + 0.3*rng.Float64()}, Look{Bernoulli: true, Judge: Rates{0.4 * rng.Float64(), 0.4 * rng.Float64()}}
+		for _, after := range []law{number.law(mean, 1), verdict.law(mean, 1), verdict.law(mean, 0.6)} {
+			if got, want := x.lookGain(&after, beside, closed), gainOnGrid(&after, beside, closed); math.Abs(got-want) > 2e-4 {
+				t.Errorf("a look that makes %.3f %+v beside %.3f and %v gains %.5f, want %.5f", mean, after, beside, closed, got, want)
+			}
 		}
 	}
 }
 
 // gainOnGrid is lookGain by its definition: what is expected to be had in the end, with
 // the estimate after the look and with that before.
-func gainOnGrid(mean, dev, beside float64, closed []box) float64 {
+func gainOnGrid(after *law, beside float64, closed []box) float64 {
 	const n, low, high = 40_000, -3.0, 4.0
 	const step = (high - low) / n
 	worth := make([]float64, n+1) // of holding low + i·step, with the boxes still closed
@@ -105,10 +108,13 @@ func gainOnGrid(mean, dev, beside float64, closed []box) float64 {
 		worth[i] = worth[i+1] - step*none
 	}
 	of := func(v float64) float64 { return worth[int(math.Round((max(v, beside)-low)/step))] }
-	gain := -of(mean)
+	gain := -of(after.mean)
+	if after.two {
+		return gain + after.p*of(after.hi) + (1-after.p)*of(after.lo)
+	}
 	for i := range n {
-		z := (at(i) + step/2 - mean) / dev
-		gain += step / dev * math.Exp(-z*z/2) / math.Sqrt(2*math.Pi) * of(at(i)+step/2)
+		z := (at(i) + step/2 - after.mean) / after.dev
+		gain += step / after.dev * math.Exp(-z*z/2) / math.Sqrt(2*math.Pi) * of(at(i)+step/2)
 	}
 	return gain
 }

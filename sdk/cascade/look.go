@@ -1,6 +1,9 @@
 package cascade
 
-import "math"
+import (
+	"fmt"
+	"math"
+)
 
 // A Look is something more that can be bought about an answer, such as the score of a
 // judge. The zero Look is none.
@@ -13,6 +16,36 @@ type Look struct {
 	StdDev float64
 	// CostUSD is what it costs, in the unit of State.Costs.
 	CostUSD float64
+	// Bernoulli says that the look is a verdict, and Judge how often it errs: the estimate
+	// becomes one of two, by [Rates.Look]. StdDev is not read then, where nothing but the
+	// look tells of the answer.
+	Bernoulli bool
+	Judge     Rates
+}
+
+// LookOf returns a look: a verdict where judge, how often that errs, is not nil.
+func LookOf(stdDev, costUSD float64, judge *Rates) Look {
+	l := Look{StdDev: stdDev, CostUSD: costUSD}
+	if judge != nil {
+		l.Bernoulli, l.Judge = true, *judge
+	}
+	return l
+}
+
+// law returns the distribution of an estimate after the look, before which it is mean.
+func (l *Look) law(mean, scale float64) law {
+	if l.Bernoulli {
+		b := Belief{Mean: min(max(mean, 0), 1), Judge: l.Judge}
+		return b.judgedLaw(scale)
+	}
+	return law{mean: mean, dev: scale * l.StdDev}
+}
+
+func (l *Look) validate() error {
+	if !(l.StdDev >= 0 && finite(l.StdDev) && l.CostUSD >= 0 && finite(l.CostUSD)) {
+		return fmt.Errorf("a look of deviation %v for %v", l.StdDev, l.CostUSD)
+	}
+	return l.Judge.Validate()
 }
 
 // Mark returns how what d asks for is called in a list of what a step has seen so far, of n
@@ -31,7 +64,7 @@ func (d Decision) Mark(seen []int, n int) int {
 }
 
 // isOffered reports whether there is something to buy.
-func (l *Look) isOffered() bool { return l.StdDev > 0 }
+func (l *Look) isOffered() bool { return l.StdDev > 0 || l.Bernoulli }
 
 // box returns the law of a model that has not run, and its reservation value: with the
 // look if that is worth its price when it is bought at once, else without.
@@ -42,8 +75,10 @@ func (x *Index) box(s *State, i int, lambda float64) (law, float64) {
 	if !b.Look.isOffered() || b.Unseen || b.Bernoulli {
 		return plain, r
 	}
-	looked := plain
-	looked.dev = math.Hypot(plain.dev, x.scale*b.Look.StdDev)
+	looked := b.Look.law(b.Mean, x.scale)
+	if plain.dev > 0 {
+		looked = law{mean: b.Mean, dev: math.Hypot(plain.dev, x.scale*b.Look.StdDev)}
+	}
 	if with := x.curve.reservation(&looked, price(lambda, s.Costs[i]+b.Look.CostUSD)); with > r {
 		return looked, with
 	}
@@ -70,11 +105,14 @@ func (x *Index) look(s *State, lambda float64) int {
 	best, most := None, tieTolerance
 	var closed []box
 	for n, i := range s.Ran {
-		look := s.Beliefs[i].Look
-		dev := x.scale * look.StdDev
+		look := &s.Beliefs[i].Look
 		p := price(lambda, look.CostUSD)
+		if !look.isOffered() {
+			continue
+		}
+		after := look.law(s.Beliefs[i].Mean, x.scale)
 		// The gain is at most half the mean distance of X from its mean.
-		if !look.isOffered() || dev*invSqrt2Pi <= p+most {
+		if after.excess(after.mean) <= p+most {
 			continue
 		}
 		if closed == nil {
@@ -86,7 +124,7 @@ func (x *Index) look(s *State, lambda float64) int {
 				beside = max(beside, s.Beliefs[j].Mean)
 			}
 		}
-		if gain := x.lookGain(s.Beliefs[i].Mean, dev, beside, closed) - p; gain > most {
+		if gain := x.lookGain(&after, beside, closed) - p; gain > most {
 			best, most = i, gain
 		}
 	}
@@ -117,13 +155,17 @@ func (x *Index) closedBoxes(s *State, lambda float64) []box {
 // lookReach is how many deviations a look may move an estimate.
 const lookReach = 4.5
 
-// lookGain returns what replacing an estimate by one that is normal around it gains.
-func (x *Index) lookGain(mean, dev, beside float64, closed []box) float64 {
-	lo, hi := max(mean-lookReach*dev, beside), mean+lookReach*dev
+// lookGain returns what replacing an estimate by one that is distributed around it gains.
+func (x *Index) lookGain(after *law, beside float64, closed []box) float64 {
+	mean, width := after.mean, after.dev
+	lo, hi := mean-lookReach*width, mean+lookReach*width
+	if after.two {
+		lo, hi, width = after.lo, after.hi, (after.hi-after.lo)/4
+	}
 	gain := 0.0
-	for a := lo; a < hi; {
+	for a := max(lo, beside); a < hi; {
 		// No part goes over a point where something jumps.
-		b := min(hi, a+dev)
+		b := min(hi, a+width)
 		cut := func(at float64) {
 			if at > a && at < b {
 				b = at
@@ -142,7 +184,7 @@ func (x *Index) lookGain(mean, dev, beside float64, closed []box) float64 {
 		c, h := 0.5*(a+b), 0.5*(b-a)
 		for _, g := range gauss12 {
 			for _, t := range [...]float64{c - h*g.x, c + h*g.x} {
-				f := x.curve.upper((t - mean) / dev)
+				f := x.curve.upperAt(after, t)
 				if t < mean {
 					f--
 				}

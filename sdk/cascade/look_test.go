@@ -66,7 +66,7 @@ func TestWhatALookGains(t *testing.T) {
 		for _, i := range c.state.Ran[1:] {
 			beside = max(beside, c.state.Beliefs[i].Mean)
 		}
-		got := x.lookGain(c.state.Beliefs[0].Mean, c.dev, beside, x.closedBoxes(&c.state, lambda))
+		got := x.lookGain(&law{mean: c.state.Beliefs[0].Mean, dev: c.dev}, beside, x.closedBoxes(&c.state, lambda))
 		if want := with - without; math.Abs(got-want) > 0.006 {
 			t.Errorf("%s: a look is said to gain %.4f, and playing on gains %.4f", c.name, got, want)
 		}
@@ -99,5 +99,31 @@ func TestALookBeforeTheRun(t *testing.T) {
 	s.Beliefs[0].Look.CostUSD = 0.5
 	if d := x.Decide(&s); d.Run != 1 {
 		t.Errorf("with a dear look: %+v, want the sure model", d)
+	}
+}
+
+// A verdict is bought where one of its outcomes leads elsewhere, and not where both lead to
+// the same, however much it would move the estimate.
+func TestAVerdictThatDecidesNothingIsNotBought(t *testing.T) {
+	x, err := NewIndex(Params{Lambdas: []float64{1}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	judge := Look{CostUSD: 0.01, Bernoulli: true, Judge: Rates{FalsePass: 0.1, FalseReject: 0.1}}
+	for _, c := range []struct {
+		name  string
+		other Belief
+		cost  float64
+		want  bool
+	}{
+		// After a fail 0.14 is believed, after a pass 0.93.
+		{"another model is worth its price after a fail", Belief{Mean: 0.7}, 0.3, true},
+		{"nor is it after a fail", Belief{Mean: 0.7}, 0.6, false},
+		{"the verdict is too dear", Belief{Mean: 0.7}, 0.54, false},
+	} {
+		s := State{Beliefs: []Belief{{Mean: 0.6, Look: judge}, c.other}, Costs: []float64{0, c.cost}, Ran: []int{0}}
+		if d := x.Decide(&s); d.Look != c.want {
+			t.Errorf("%s: %+v", c.name, d)
+		}
 	}
 }

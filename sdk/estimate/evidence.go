@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/stepfall/stepfall/sdk"
+	"github.com/stepfall/stepfall/sdk/cascade"
 	"github.com/stepfall/stepfall/sdk/feature"
 	"github.com/stepfall/stepfall/sdk/outcome"
 )
@@ -25,6 +26,9 @@ type evidence struct {
 	// CostUSD is the mean price of each signal that is bought, by model; there are as
 	// many rows as signals that are bought.
 	CostUSD [][]float64 `json:"cost_usd,omitempty"`
+	// Verdicts has for each signal that is bought how to read it as a verdict, nil for a
+	// number that takes more than two values; it is nil where none is one.
+	Verdicts []*boughtVerdict `json:"verdicts,omitempty"`
 	// Mean and StdDev bring each signal to a common scale.
 	Mean   []float64 `json:"mean"`
 	StdDev []float64 `json:"std_dev"`
@@ -34,6 +38,50 @@ type evidence struct {
 	Covariance [][]float64 `json:"covariance"`
 
 	first []float64 // by model: the further distance of the first signal that is bought
+}
+
+// boughtVerdict is a signal of two values, the verdict of a judge: above Cut it is a pass.
+// Given whether the answer is right it is taken to be independent of the other signals.
+type boughtVerdict struct {
+	Cut float64 `json:"cut"`
+	cascade.Rates
+}
+
+// verdict returns how signal k is read as a verdict, nil where it is none.
+func (e *evidence) verdict(k int) *boughtVerdict {
+	if at := k - e.free(); e.Verdicts != nil && at >= 0 {
+		return e.Verdicts[at]
+	}
+	return nil
+}
+
+// fitVerdict returns how to read a signal as a verdict, and how often it errs over all
+// models; nil where it does not take two values.
+func fitVerdict(quality, signal [][]float64) *boughtVerdict {
+	low, high := math.Inf(1), math.Inf(-1)
+	for _, row := range signal {
+		for _, v := range row {
+			if !math.IsNaN(v) {
+				low, high = min(low, v), max(high, v)
+			}
+		}
+	}
+	verdicts := make([]float64, len(signal[0]))
+	var all verdictCounts
+	for q, row := range signal {
+		for i, v := range row {
+			if low < v && v < high {
+				return nil
+			}
+			verdicts[i] = v
+			if v == low || v == high {
+				verdicts[i] = (v - low) / (high - low)
+			}
+		}
+		own := countVerdicts(quality[q], verdicts)
+		all.add(&own, 1)
+	}
+	return &boughtVerdict{Cut: (low + high) / 2, Rates: all.rates()}
 }
 
 // Bounds of evidence.
@@ -88,7 +136,7 @@ func (e *evidence) free() int { return len(e.Names) - len(e.CostUSD) }
 // check reports whether what was read from a profile fits.
 func (e *evidence) check(models int) bool {
 	n := len(e.Names)
-	ok := n > 0 && len(e.CostUSD) <= n && len(e.Mean) == n && len(e.StdDev) == n && len(e.Right) == models && len(e.Wrong) == models && len(e.Covariance) == n
+	ok := n > 0 && len(e.CostUSD) <= n && (e.Verdicts == nil || len(e.Verdicts) == len(e.CostUSD)) && len(e.Mean) == n && len(e.StdDev) == n && len(e.Right) == models && len(e.Wrong) == models && len(e.Covariance) == n
 	for _, rows := range [][][]float64{e.Right, e.Wrong, e.Covariance} {
 		for _, row := range rows {
 			ok = ok && len(row) == n
@@ -97,13 +145,19 @@ func (e *evidence) check(models int) bool {
 	for _, row := range e.CostUSD {
 		ok = ok && len(row) == models
 	}
+	for _, v := range e.Verdicts {
+		ok = ok && (v == nil || v.Validate() == nil)
+	}
 	return ok
 }
 
-// scale brings a number to the common scale, NaN if it is unknown.
+// scale brings a number to the common scale, NaN if it is unknown; verdicts are 1 and -1.
 func (e *evidence) scale(k int, x float64) float64 {
 	if math.IsInf(x, 0) || math.IsNaN(x) {
 		return math.NaN()
+	}
+	if v := e.verdict(k); v != nil {
+		return math.Copysign(1, x-v.Cut)
 	}
 	return min(max((x-e.Mean[k])/e.StdDev[k], -evidenceFar), evidenceFar)
 }
@@ -114,12 +168,17 @@ func (e *evidence) scale(k int, x float64) float64 {
 func (e *evidence) odds(model int, x []float64) (log, apart float64) {
 	var seen []int
 	for k, v := range x {
-		if !math.IsNaN(v) {
+		switch verdict := e.verdict(k); {
+		case math.IsNaN(v):
+		case verdict != nil:
+			right, wrong := verdict.Likelihoods(v > 0)
+			log += math.Log(right / wrong)
+		default:
 			seen = append(seen, k)
 		}
 	}
 	if len(seen) == 0 {
-		return 0, 0
+		return log, 0
 	}
 	a, d := square(len(seen)), make([]float64, len(seen))
 	for i, k := range seen {
@@ -130,7 +189,7 @@ func (e *evidence) odds(model int, x []float64) (log, apart float64) {
 	}
 	w := solve(a, d)
 	if w == nil {
-		return 0, 0
+		return log, 0
 	}
 	for i, k := range seen {
 		log += w[i] * (x[k] - (e.Right[model][k]+e.Wrong[model][k])/2)
@@ -187,8 +246,14 @@ func (f *latentFit) fitEvidence() *evidence {
 	free = e.Names
 	keep(bought)
 	bought = e.Names[len(free):]
-	for _, name := range bought {
+	for at, name := range bought {
 		e.CostUSD = append(e.CostUSD, f.prices(t.Signals[name+sdk.SignalCostUSD]))
+		if v := fitVerdict(t.Quality, t.Signals[name]); v != nil {
+			if e.Verdicts == nil {
+				e.Verdicts = make([]*boughtVerdict, len(bought))
+			}
+			e.Verdicts[at] = v
+		}
 	}
 	if len(e.Names) == 0 || !e.fit(f, n) {
 		return nil

@@ -39,6 +39,48 @@ func judged(n int) *outcome.Table {
 	return t
 }
 
+// A bought signal of two values is a verdict: after it there is believed what the judge's
+// rates say, and nothing else was expected of it.
+func TestAVerdictThatIsBought(t *testing.T) {
+	table := judged(1500)
+	rng := rand.New(rand.NewPCG(3, 4))
+	for q, row := range table.Signals["judge"] {
+		for m := range row {
+			row[m] = table.Quality[q][m]
+			if rng.Float64() < 0.1 {
+				row[m] = 1 - row[m]
+			}
+		}
+	}
+	delete(table.Signals, "free")
+	e, err := estimate.Fit(table, estimate.Options{Quality: estimate.KindLatent})
+	if err != nil {
+		t.Fatal(err)
+	}
+	replay, err := e.On(table)
+	if err != nil {
+		t.Fatal(err)
+	}
+	before, after, costs := make([]cascade.Belief, 2), make([]cascade.Belief, 2), make([]float64, 2)
+	for q := range 50 {
+		x := replay.Start(q)
+		x.Believe([]int{0}, before, costs)
+		look := before[0].Look
+		if !look.Bernoulli || math.Abs(look.Judge.FalsePass-0.1) > 0.03 || math.Abs(look.Judge.FalseReject-0.1) > 0.03 || look.CostUSD != 0.001 {
+			t.Fatalf("offered is %+v, want a verdict that errs in a tenth for 0.001", look)
+		}
+		x.Believe([]int{0, 2}, after, costs)
+		_, passed, failed := look.Judge.Look(before[0].Mean)
+		want := failed
+		if table.Signals["judge"][q][0] == 1 {
+			want = passed
+		}
+		if math.Abs(after[0].Mean-want) > 1e-9 {
+			t.Errorf("query %d: believed is %v after the verdict, want %v", q, after[0].Mean, want)
+		}
+	}
+}
+
 // What is believed with and without the score agrees with how often answers are right,
 // and the change that a look makes is as great as was said before.
 func TestASignalThatIsBought(t *testing.T) {

@@ -294,7 +294,13 @@ func (n *evidenceCursor) look(model int, mean float64, ran bool) cascade.Look {
 	if at == len(n.CostUSD) {
 		return cascade.Look{}
 	}
-	return cascade.Look{StdDev: oddsSpread(mean, apart), CostUSD: n.CostUSD[at][model]}
+	look := cascade.Look{StdDev: oddsSpread(mean, apart), CostUSD: n.CostUSD[at][model]}
+	if v := n.verdict(n.free() + at); v != nil {
+		pass, passed, failed := v.Look(min(max(mean, 0), 1))
+		look.StdDev = math.Sqrt(pass*(1-pass)) * (passed - failed)
+		look.Bernoulli, look.Judge = true, v.Rates
+	}
+	return look
 }
 
 // deviation is the predictive deviation of a model that has not run.

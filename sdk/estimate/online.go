@@ -92,6 +92,10 @@ func (o *online) quality(_ context.Context, req *sdk.QualityRequest) (*sdk.Quali
 			offered = make([]sdk.Look, len(req.Models))
 		}
 		offered[i] = sdk.Look{Signal: looks.Offered(m), StdDev: b.Look.StdDev, CostUSD: b.Look.CostUSD}
+		if b.Look.Bernoulli {
+			judge := b.Look.Judge
+			offered[i].Judge = &judge
+		}
 	}
 	w, weighs := c.quality.(weigher)
 	resp := &sdk.QualityResponse{Estimates: estimates, Looks: offered, Weighs: weighs && w.weighs()}

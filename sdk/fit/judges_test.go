@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stepfall/stepfall/sdk"
 	"github.com/stepfall/stepfall/sdk/cascade"
 	"github.com/stepfall/stepfall/sdk/outcome"
 	"github.com/stepfall/stepfall/sdk/outcome/outcometest"
@@ -66,6 +67,63 @@ func TestMeasureJudges(t *testing.T) {
 			fmt.Println()
 		}
 	}
+}
+
+// TestMeasureFirstLooks prints the mean AUC on test halves, over the mix of single models, of index
+// where a verdict has a price, a share of what the dearest model costs: asked of every answer, and
+// bought where it is worth that.
+//
+//	go test ./sdk/fit -v -timeout 1h -run MeasureFirstLooks -args -judges 10 -judgenoises independent
+func TestMeasureFirstLooks(t *testing.T) {
+	if *judges.halves == 0 {
+		t.Skip("measures on demand")
+	}
+	for name := range strings.SplitSeq(*judges.tables, ",") {
+		for noise := range strings.SplitSeq(*judges.noises, ",") {
+			for _, share := range []float64{0.03, 0.1, 0.3} {
+				var always, bought []float64
+				for half := range uint64(*judges.halves) {
+					seed := half + uint64(*judges.first)
+					table := judgedTable(t, name, noise, seed)
+					train, test := table.Split(*judges.share, seed)
+					usd, linear := share*slices.Max(table.MeanCosts()), linearArea(test)
+					points := fittedPoints(t, priced(train, usd), priced(test, usd), "auto", cascade.NameIndex, seed)
+					always = append(always, area(test, points)-linear)
+					points = fittedPoints(t, forSale(train, usd), forSale(test, usd), "auto", cascade.NameIndex, seed)
+					bought = append(bought, area(test, points)-linear)
+				}
+				more, stdError := gain(bought, always)
+				fmt.Printf("%s, errors %s, a verdict at %.2f of the dearest model: always %+.2f, bought %+.2f (%+.2f ± %.2f over always)\n",
+					name, noise, share, 100*average(always), 100*average(bought), 100*more, 200*stdError)
+			}
+		}
+	}
+}
+
+// priced adds what a verdict costs to what the answers cost.
+func priced(t *outcome.Table, usd float64) *outcome.Table {
+	own := *t
+	own.CostUSD = nil
+	for _, row := range t.CostUSD {
+		row = slices.Clone(row)
+		for m := range row {
+			row[m] += usd
+		}
+		own.CostUSD = append(own.CostUSD, row)
+	}
+	return &own
+}
+
+// forSale makes of the verdicts ones that can be bought.
+func forSale(t *outcome.Table, usd float64) *outcome.Table {
+	own := *t
+	prices := make([][]float64, len(t.Queries))
+	for q := range prices {
+		prices[q] = slices.Repeat([]float64{usd}, len(t.Models))
+	}
+	own.Verdicts = nil
+	own.Signals = map[string][][]float64{"judge": t.Verdicts["judge"], "judge" + sdk.SignalCostUSD: prices}
+	return &own
 }
 
 // judgedTable returns outcomes with the verdicts of a judge that errs.

@@ -123,6 +123,10 @@ func (r *run) record() []sdk.Belief {
 		}
 		if b.Look != (cascade.Look{}) {
 			rec.Look = &sdk.Look{Signal: r.sellers[i].Name, StdDev: b.Look.StdDev, CostUSD: sdk.RoundUSD(b.Look.CostUSD)}
+			if b.Look.Bernoulli {
+				judge := b.Look.Judge
+				rec.Look.Judge = &judge
+			}
 		}
 		r.beliefs = append(r.beliefs, rec)
 	}

@@ -51,7 +51,7 @@ func (r *run) offer(i int, look *sdk.Look) {
 		r.sellers = make([]*Verifier, len(r.e.names))
 	}
 	r.sellers[i] = v
-	r.state.Beliefs[i].Look = cascade.Look{StdDev: look.StdDev, CostUSD: look.CostUSD}
+	r.state.Beliefs[i].Look = cascade.LookOf(look.StdDev, look.CostUSD, look.Judge)
 }
 
 // has reports whether candidate i has run and its answer has the signal, so that it

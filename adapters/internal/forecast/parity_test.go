@@ -177,6 +177,20 @@ func TestOnlineAndOfflineDecideAlike(t *testing.T) {
 	t.Run("a judge whose score is bought", func(t *testing.T) {
 		decideAlike(t, priced(withSignals(made(120, 4))), []string{estimate.KindLatent}, estimate.KindCostLatent)
 	})
+	t.Run("a judge whose verdicts are bought", func(t *testing.T) {
+		table := priced(withSignals(made(120, 4)))
+		for _, row := range table.Signals["judge"] {
+			for m, v := range row {
+				row[m] = math.Round(v)
+			}
+		}
+		decideAlike(t, table, []string{estimate.KindLatent}, estimate.KindCostLatent)
+		// Of an answer nothing else is seen than its verdicts.
+		table.InputTokens, table.OutputTokens, table.Answers, table.Ante = nil, nil, nil, nil
+		delete(table.Signals, "mean_log_prob")
+		delete(table.Signals, "agreement")
+		decideAlike(t, table, []string{estimate.KindLatent}, estimate.KindCostLatent)
+	})
 	t.Run("wordless", func(t *testing.T) {
 		table := withSignals(made(90, 4))
 		table.InputTokens, table.OutputTokens, table.Signals = nil, nil, nil

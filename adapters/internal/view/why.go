@@ -59,7 +59,7 @@ func ask(t *sdk.Trace, n int) (*question, error) {
 			q.state.Beliefs[i].Judge = b.Judge
 		}
 		if b.Look != nil {
-			q.state.Beliefs[i].Look = cascade.Look{StdDev: b.Look.StdDev, CostUSD: b.Look.CostUSD}
+			q.state.Beliefs[i].Look = cascade.LookOf(b.Look.StdDev, b.Look.CostUSD, b.Look.Judge)
 		}
 		q.state.Costs = append(q.state.Costs, b.CostUSD)
 	}

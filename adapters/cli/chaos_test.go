@@ -335,7 +335,7 @@ func judgeChaos(t *testing.T, u *upstream, c *client, database string, n *havocC
 		t.Fatal(err)
 	}
 	defer s.Close()
-	list, err := s.Balances(t.Context(), "tenant ")
+	list, err := s.Balances(t.Context(), "tenant ", 0)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -99,7 +99,7 @@ func (h *hang) terminate(ctx context.Context, t *testing.T) {
 func (h *hang) booked(ctx context.Context, s store.Store) (list []store.Balance, err error) {
 	for i := 1; i < len(h.replicas); i++ {
 		for n := range 3 {
-			found, err := s.Balances(ctx, store.TenantAccount(h.tenant(i, n)))
+			found, err := s.Balances(ctx, store.TenantAccount(h.tenant(i, n)), 0)
 			if err != nil {
 				return nil, err
 			}

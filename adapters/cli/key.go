@@ -81,9 +81,10 @@ every replica of "stepfall serve --store" within a second.`,
 		Long: `Change the limits or the note of a key, give it a new secret, or revoke it. What is not
 given stays.
 
-What a killed process had leased of a key's cap comes back by itself after a minute, but
-for what it may have spent: that counts as spent. With --release it does not, where you
-know that nothing more was billed. A bill that comes after all is booked all the same.`,
+What a killed process had leased of a key's cap comes back by itself after a minute. What
+its calls under way may cost does not, since the provider may bill it: it is "reserved" for
+15 minutes, and then "unsettled", a part of what is spent. With --release it is free again,
+where you know that nothing was billed. A bill that comes after all is booked all the same.`,
 		Example: `  stepfall key set agents --cap 50 --limit requests=120
   stepfall key set agents --rotate --grace 24h
   stepfall key set agents --revoke`,
@@ -95,7 +96,12 @@ know that nothing more was billed. A bill that comes after all is booked all the
 	set.Flags().DurationVar(&f.grace, "grace", time.Hour, "with --rotate, for how long the secret before goes on")
 	set.Flags().BoolVar(&f.revoke, "revoke", false, "end the key")
 	ls := &cobra.Command{
-		Use: "ls", Short: "List the keys, or with --by what was spent", Args: cobra.NoArgs, Annotations: hasJSON(),
+		Use: "ls", Short: "List the keys, or with --by what was spent",
+		Long: `List the keys, or with --by what was spent.
+
+Spent and reserved count against the cap of a key: reserved is what calls under way may
+cost, and what servers lease. Unsettled is what of spent was reserved for calls whose
+process died: nobody knows whether it was billed, and "key set KEY --release" takes it back.`, Args: cobra.NoArgs, Annotations: hasJSON(),
 		Example: `  stepfall key ls --store fleet.db
   stepfall key ls --store fleet.db --by day,model --only tenant=blue --since 2026-11-01`,
 		RunE: func(cmd *cobra.Command, _ []string) error { return f.list(cmd, s) },
@@ -312,12 +318,14 @@ type keyBalance struct {
 
 	SpentUSD    float64 `json:"spent_usd"`
 	ReservedUSD float64 `json:"reserved_usd"`
+	// UnsettledUSD of what is spent was reserved by processes that died.
+	UnsettledUSD float64 `json:"unsettled_usd"`
 }
 
 // keyBalances returns keys with what of their caps is spent, and what is reserved for calls
 // under way and leased by servers.
 func keyBalances(ctx context.Context, shared *store.Shared, list []store.Key) ([]keyBalance, error) {
-	accounts, err := shared.Balances(ctx, "key ")
+	accounts, err := shared.Balances(ctx, "key ", 0)
 	if err != nil {
 		return nil, err
 	}
@@ -328,17 +336,17 @@ func keyBalances(ctx context.Context, shared *store.Shared, list []store.Key) ([
 	balances := make([]keyBalance, len(list))
 	for i := range list {
 		b := of[store.KeyAccount(list[i].ID)]
-		balances[i] = keyBalance{list[i], float64(b.Spent) / store.NanoUSD, float64(b.Reserved) / store.NanoUSD}
+		balances[i] = keyBalance{list[i], float64(b.Spent) / store.NanoUSD, float64(b.Reserved) / store.NanoUSD, float64(b.Unsettled) / store.NanoUSD}
 	}
 	return balances, nil
 }
 
 func (p *printer) keys(list []keyBalance) {
-	t := p.table(column{name: "key"}, column{name: "tenant"}, column{name: "state"}, column{name: "cap USD", number: true}, column{name: "spent", number: true}, column{name: "reserved", number: true},
+	t := p.table(column{name: "key"}, column{name: "tenant"}, column{name: "state"}, column{name: "cap USD", number: true}, column{name: "spent", number: true}, column{name: "reserved", number: true}, column{name: "unsettled", number: true},
 		column{name: "requests/min", number: true}, column{name: "tokens/min", number: true}, column{name: "at once", number: true}, column{name: "note"})
 	for i := range list {
 		k := &list[i]
-		t.row(k.ID, k.Tenant, stateOf(&k.Key), capOf(&k.Key), usd(k.SpentUSD), usd(k.ReservedUSD), limitOf(float64(k.RequestsPerMinute)),
+		t.row(k.ID, k.Tenant, stateOf(&k.Key), capOf(&k.Key), usd(k.SpentUSD), usd(k.ReservedUSD), usd(k.UnsettledUSD), limitOf(float64(k.RequestsPerMinute)),
 			limitOf(float64(k.TokensPerMinute)), limitOf(float64(k.Streams)), k.Note)
 	}
 	t.print()

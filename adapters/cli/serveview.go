@@ -158,7 +158,7 @@ func capsOf(ctx context.Context, r *router.Router, accounts store.Accounts, trac
 			continue
 		}
 		if accounts != nil {
-			balances, err := accounts.Balances(ctx, store.TenantAccount(name))
+			balances, err := accounts.Balances(ctx, store.TenantAccount(name), 0)
 			if err != nil {
 				return nil, err
 			}

@@ -144,9 +144,10 @@ type Gauges struct {
 const (
 	look     = 2 * time.Second
 	accounts = 100
-	// stale is after how long the accounts are read anew, in the background: reading all
-	// of many takes long.
+	// The accounts are read anew in the background, after stale or, where there are so many
+	// that reading takes long, after rest times as long as that took.
 	stale = 10 * time.Second
+	rest  = 100
 )
 
 // Watch has the gauges collected.
@@ -200,7 +201,7 @@ func (t *Telemetry) Watch(g Gauges) error {
 type largestAccounts struct {
 	mu      sync.Mutex
 	list    []store.Balance
-	read    time.Time
+	next    time.Time // when they are read anew
 	reading bool
 }
 
@@ -222,12 +223,12 @@ func (l *largestAccounts) observe(ctx context.Context, o metric.Observer, s stor
 func (l *largestAccounts) get(ctx context.Context, s store.Accounts) []store.Balance {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	begun := time.Now()
 	switch {
-	case l.reading || time.Since(l.read) < stale:
-	case l.read.IsZero():
-		if list, err := store.Largest(ctx, s, accounts); err == nil {
-			l.list, l.read = list, time.Now()
-		}
+	case l.reading || begun.Before(l.next):
+	case l.next.IsZero():
+		list, err := store.Largest(ctx, s, accounts)
+		l.replace(begun, list, err)
 	default:
 		l.reading = true
 		go func() {
@@ -236,12 +237,20 @@ func (l *largestAccounts) get(ctx context.Context, s store.Accounts) []store.Bal
 			list, err := store.Largest(ctx, s, accounts)
 			l.mu.Lock()
 			defer l.mu.Unlock()
-			if l.reading, l.read = false, time.Now(); err == nil {
-				l.list = list
-			}
+			l.replace(begun, list, err)
 		}()
 	}
 	return l.list
+}
+
+// replace takes what was read since begun for the list, and says when to read again. The
+// lock is held.
+func (l *largestAccounts) replace(begun time.Time, list []store.Balance, err error) {
+	now := time.Now()
+	l.reading, l.next = false, now.Add(max(stale, rest*now.Sub(begun)))
+	if err == nil {
+		l.list = list
+	}
 }
 
 // Close writes what waits to be exported.

@@ -280,7 +280,7 @@ type manyAccounts struct {
 
 func (*manyAccounts) Ping(context.Context) error { return nil }
 
-func (m *manyAccounts) Balances(_ context.Context, prefix string) ([]store.Balance, error) {
+func (m *manyAccounts) Balances(_ context.Context, prefix string, _ int) ([]store.Balance, error) {
 	m.reads.Add(1)
 	list := make([]store.Balance, m.n)
 	for i := range list {

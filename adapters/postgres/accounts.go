@@ -106,11 +106,11 @@ func (s *Store) Release(ctx context.Context, account string) error {
 }
 
 // Balances implements [store.Accounts].
-func (s *Store) Balances(ctx context.Context, prefix string) ([]store.Balance, error) {
+func (s *Store) Balances(ctx context.Context, prefix string, most int) ([]store.Balance, error) {
 	if err := s.retry(ctx, s.expire); err != nil {
 		return nil, fmt.Errorf("reading balances: %w", err)
 	}
-	return s.DB.Balances(ctx, prefix)
+	return s.DB.Balances(ctx, prefix, most)
 }
 
 // expire counts the reservations as spent, or as given back, whose time is over.

@@ -87,7 +87,7 @@ func TestAFullDiskIsTheStores(t *testing.T) {
 		t.Fatal(err)
 	}
 	right := func() bool {
-		list, err := shared.Balances(t.Context(), store.RunAccount("", "r"))
+		list, err := shared.Balances(t.Context(), store.RunAccount("", "r"), 0)
 		return err == nil && len(list) == 1 && list[0].Spent == 0.25*store.NanoUSD && list[0].Reserved == 0
 	}
 	for until := time.Now().Add(20 * time.Second); !right(); time.Sleep(50 * time.Millisecond) {

@@ -72,7 +72,7 @@ func TestReplicasThatStartTogetherMigrateOnce(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	if list, err := opened(t, url).Balances(t.Context(), ""); err != nil || len(list) != 1 || list[0].Reserved != 6 {
+	if list, err := opened(t, url).Balances(t.Context(), "", 0); err != nil || len(list) != 1 || list[0].Reserved != 6 {
 		t.Errorf("got %v, %v", list, err)
 	}
 }
@@ -175,7 +175,7 @@ func TestADatabaseThatIsAwayOrReplaced(t *testing.T) {
 
 func balanceOf(t testing.TB, s *Store, account string) (spent, reserved int64) {
 	t.Helper()
-	list, err := s.Balances(t.Context(), account)
+	list, err := s.Balances(t.Context(), account, 0)
 	if err != nil || len(list) == 0 {
 		t.Fatal(list, err)
 	}

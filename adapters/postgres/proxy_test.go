@@ -36,7 +36,7 @@ func TestADatabaseThatGoesSilent(t *testing.T) {
 	}
 	proxy.Resume()
 	spent := func() (sum store.Balance) {
-		all, err := shared.Balances(t.Context(), "run ")
+		all, err := shared.Balances(t.Context(), "run ", 0)
 		if err != nil && !errors.Is(err, io.EOF) {
 			t.Log(err)
 		}

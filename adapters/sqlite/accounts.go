@@ -188,12 +188,12 @@ func (s *Store) Release(ctx context.Context, account string) error {
 }
 
 // Balances implements [store.Accounts].
-func (s *Store) Balances(ctx context.Context, prefix string) ([]store.Balance, error) {
+func (s *Store) Balances(ctx context.Context, prefix string, most int) ([]store.Balance, error) {
 	if err := s.checkFile(); err != nil {
 		return nil, err
 	}
 	if err := s.write(ctx, func(sqlstore.Tx) error { return s.expire() }); err != nil {
 		return nil, err
 	}
-	return s.DB.Balances(ctx, prefix)
+	return s.DB.Balances(ctx, prefix, most)
 }

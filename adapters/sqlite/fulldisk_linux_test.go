@@ -64,7 +64,7 @@ func TestAFullDiskIsTheStores(t *testing.T) {
 	want := int64(0.25 * store.NanoUSD)
 	var got store.Balance
 	for until := time.Now().Add(20 * time.Second); got.Spent != want && time.Now().Before(until); time.Sleep(50 * time.Millisecond) {
-		list, err := shared.Balances(t.Context(), store.RunAccount("", "r"))
+		list, err := shared.Balances(t.Context(), store.RunAccount("", "r"), 0)
 		if err == nil && len(list) > 0 {
 			got = list[0]
 		}

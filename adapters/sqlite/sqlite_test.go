@@ -247,7 +247,7 @@ func TestProcessesThatBeginTogetherMakeOneFile(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	list, err := open(t, path).Balances(t.Context(), "")
+	list, err := open(t, path).Balances(t.Context(), "", 0)
 	if err != nil || len(list) != 1 || list[0].Reserved != 6 {
 		t.Errorf("got %v, %v", list, err)
 	}
@@ -282,7 +282,7 @@ func TestAFileOfVersion1IsTakenOver(t *testing.T) {
 	}
 	db.Close()
 	s := open(t, path)
-	list, err := s.Balances(t.Context(), "")
+	list, err := s.Balances(t.Context(), "", 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -351,7 +351,7 @@ func TestAFileOfVersion2IsTakenOver(t *testing.T) {
 		t.Fatal(err)
 	}
 	db.Close()
-	list, err := open(t, path).Balances(t.Context(), "a")
+	list, err := open(t, path).Balances(t.Context(), "a", 0)
 	if err != nil || len(list) != 2 || list[0].Spent != 8 || list[1].Spent != 0 {
 		t.Errorf("got %v, %v", list, err)
 	}
@@ -405,7 +405,7 @@ func TestLeasesOfAKilledProcess(t *testing.T) {
 	}
 	_ = cmd.Wait() // it was killed
 	balance := func() store.Balance {
-		list, err := s.Balances(t.Context(), "hot")
+		list, err := s.Balances(t.Context(), "hot", 0)
 		if err != nil || len(list) != 1 {
 			t.Fatalf("got %v, %v", list, err)
 		}

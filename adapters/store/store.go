@@ -53,8 +53,9 @@ type Accounts interface {
 	// spent. What is settled after all is booked all the same.
 	Release(ctx context.Context, account string) error
 	// Balances returns the accounts whose names begin with prefix, by name: the
-	// present period of each.
-	Balances(ctx context.Context, prefix string) ([]Balance, error)
+	// present period of each. Where most is not 0 these are at most so many, those that
+	// hold most, the largest first.
+	Balances(ctx context.Context, prefix string, most int) ([]Balance, error)
 }
 
 // Charge is what one call may cost one account at most.
@@ -75,6 +76,9 @@ type Charge struct {
 type Balance struct {
 	Account         string
 	Spent, Reserved int64
+	// Unsettled is what of Spent was reserved and never settled: nobody knows whether it
+	// was billed.
+	Unsettled int64
 }
 
 // RefusedError says which account leaves no room. It is sdk.ErrBudgetExhausted.
@@ -138,7 +142,7 @@ func RunAccount(tenant, run string) string { return fmt.Sprintf("run %q %q", ten
 func Largest(ctx context.Context, a Accounts, n int) ([]Balance, error) {
 	var list []Balance
 	for _, prefix := range [...]string{"tenant ", "key "} {
-		some, err := a.Balances(ctx, prefix)
+		some, err := a.Balances(ctx, prefix, n)
 		if err != nil {
 			return nil, err
 		}

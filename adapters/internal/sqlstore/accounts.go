@@ -80,9 +80,16 @@ func (d *DB) Prune(ctx context.Context, r store.Retention, most int) (n store.Pr
 }
 
 // Balances implements [store.Accounts], where what is over has been marked so.
-func (d *DB) Balances(ctx context.Context, prefix string) ([]store.Balance, error) {
-	rows, err := d.read().QueryContext(ctx, "SELECT account, spent, reserved FROM "+d.Accounts+` AS a WHERE account >= $1 AND account < $2
-		AND period = (SELECT max(period) FROM `+d.Accounts+" AS n WHERE n.account = a.account) ORDER BY account", prefix, prefix+above)
+func (d *DB) Balances(ctx context.Context, prefix string, most int) ([]store.Balance, error) {
+	order, arguments := "a.account", []any{prefix, prefix + above}
+	if most > 0 {
+		order, arguments = "spent + reserved DESC, a.account LIMIT $3", append(arguments, most)
+	}
+	query := `SELECT a.account, spent, reserved, coalesce(unsettled, 0) FROM # AS a
+		LEFT JOIN (SELECT account, period, CAST(sum(amount - returns) AS bigint) AS unsettled FROM @holds WHERE expired GROUP BY account, period) AS h
+			ON h.account = a.account AND h.period = a.period
+		WHERE a.account >= $1 AND a.account < $2 AND a.period = (SELECT max(period) FROM # AS n WHERE n.account = a.account) ORDER BY `
+	rows, err := d.read().QueryContext(ctx, strings.ReplaceAll(query, "#", d.Accounts)+order, arguments...)
 	if err != nil {
 		return nil, fmt.Errorf("reading balances: %w", d.fault(err))
 	}
@@ -90,7 +97,7 @@ func (d *DB) Balances(ctx context.Context, prefix string) ([]store.Balance, erro
 	var list []store.Balance
 	for rows.Next() {
 		var b store.Balance
-		if err := rows.Scan(&b.Account, &b.Spent, &b.Reserved); err != nil {
+		if err := rows.Scan(&b.Account, &b.Spent, &b.Reserved, &b.Unsettled); err != nil {
 			return nil, fmt.Errorf("reading balances: %w", err)
 		}
 		list = append(list, b)

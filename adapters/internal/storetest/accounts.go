@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -156,6 +157,15 @@ func releasing(t *testing.T, e Engine) {
 	s := e.Open(t)
 	must(t, s.Reserve(t.Context(), 1, []store.Charge{{Account: "a", Amount: 30, Cap: 100}, {Account: "b", Amount: 30, Cap: 100}}, -time.Second))
 	must(t, s.Reserve(t.Context(), 2, []store.Charge{{Account: "a", Amount: 50, Cap: 100}}, time.Hour))
+	for most, want := range [][]store.Balance{
+		{{Account: "a", Spent: 30, Reserved: 50, Unsettled: 30}, {Account: "b", Spent: 30, Unsettled: 30}},
+		{{Account: "a", Spent: 30, Reserved: 50, Unsettled: 30}},
+	} {
+		list, err := s.Balances(t.Context(), "", most)
+		if must(t, err); !slices.Equal(list, want) {
+			t.Errorf("at most %d: %+v, want %+v", most, list, want)
+		}
+	}
 	must(t, s.Release(t.Context(), "a"))
 	if spent, reserved := balance(t, s, "a"); spent != 0 || reserved != 50 {
 		t.Errorf("spent %d, reserved %d, want what is over back and the rest held", spent, reserved)
@@ -203,7 +213,7 @@ func pruning(t *testing.T, e Engine) {
 	if must(t, err); all != (store.PruneCounts{Accounts: 1}) {
 		t.Errorf("pruned %+v, want the other account", all)
 	}
-	list, err := s.Balances(t.Context(), "")
+	list, err := s.Balances(t.Context(), "", 0)
 	must(t, err)
 	var left []string
 	for _, b := range list {

@@ -29,7 +29,32 @@ func Bench(b *testing.B, fresh func(t testing.TB) Engine) {
 	b.Run("cold/10000", func(b *testing.B) {
 		reserveAll(b, fresh(b), 1, 16, func(i int64) string { return fmt.Sprint("cold", i*7919%10000) }, store.LeaseOptions{})
 	})
+	for _, n := range []int{50_000, 500_000} {
+		b.Run(fmt.Sprint("largest/", n), func(b *testing.B) { readLargest(b, fresh(b).Open(b), n) })
+	}
 	b.Run("traces", func(b *testing.B) { recordAll(b, fresh(b)) })
+}
+
+// readLargest reads the accounts that hold most of n.
+func readLargest(b *testing.B, s store.Store, n int) {
+	const part = 1000
+	for i := range n / part {
+		charges := make([]store.Charge, part)
+		for k := range charges {
+			charges[k] = store.Charge{Account: store.TenantAccount(fmt.Sprintf("%08d", i*part+k)), Amount: int64(1 + i*7919%1000)}
+		}
+		if err := s.Reserve(b.Context(), int64(i+1), charges, time.Hour); err != nil {
+			b.Fatal(err)
+		}
+		if err := s.Settle(b.Context(), int64(i+1), nil); err != nil {
+			b.Fatal(err)
+		}
+	}
+	for b.Loop() {
+		if list, err := store.Largest(b.Context(), s, 100); err != nil || len(list) != 100 {
+			b.Fatal(len(list), err)
+		}
+	}
 }
 
 func reserveAll(b *testing.B, e Engine, processes, callers int, account func(int64) string, o store.LeaseOptions) {

@@ -55,7 +55,7 @@ func Run(t *testing.T, fresh func(t testing.TB) Engine) {
 
 func balance(t testing.TB, s store.Store, account string) (spent, reserved int64) {
 	t.Helper()
-	list, err := s.Balances(context.Background(), account)
+	list, err := s.Balances(context.Background(), account, 0)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,0 +1,99 @@
+//go:build unix
+
+package cli_test
+
+import (
+	"database/sql"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// A call under way when its server is killed is reserved until its time is over, and then
+// spent and unsettled, which the operator may take back.
+func TestCallOfAKilledServer(t *testing.T) {
+	var isCalled atomic.Bool
+	end := make(chan struct{})
+	upstream := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		isCalled.Store(true)
+		<-end
+	}))
+	defer upstream.Close()
+	defer close(end)
+	dir := t.TempDir()
+	policy, path := filepath.Join(dir, "policy.hcl"), filepath.Join(dir, "fleet.db")
+	if err := os.WriteFile(policy, fmt.Appendf(nil, servedPolicy, upstream.URL), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	run := func(args ...string) []byte {
+		cmd := exec.Command(os.Args[0], append(args, "--store", path)...)
+		cmd.Args[0] = "stepfall"
+		out, err := cmd.Output()
+		if err != nil {
+			t.Fatal(args, err)
+		}
+		return out
+	}
+	type amounts struct {
+		Spent     float64 `json:"spent_usd"`
+		Reserved  float64 `json:"reserved_usd"`
+		Unsettled float64 `json:"unsettled_usd"`
+	}
+	balance := func(args ...string) amounts {
+		var list []amounts
+		if err := json.Unmarshal(run(append(args, "--json")...), &list); err != nil || len(list) != 1 {
+			t.Fatal(list, err)
+		}
+		return list[0]
+	}
+	secret := strings.TrimSpace(string(run("key", "create", "agents", "--tenant", "blue", "--cap", "1")))
+	s := &service{args: []string{"serve", "--addr", "127.0.0.1:0", "--policy", policy, "--store", path}}
+	if !s.start(t) {
+		t.Fatalf("no gateway: %s", s.log)
+	}
+	defer s.kill(syscall.SIGKILL)
+	go func() {
+		req, err := http.NewRequest(http.MethodPost, s.address()+"/v1/chat/completions", strings.NewReader(`{"model":"stepfall","messages":[{"role":"user","content":"Is it?"}]}`))
+		if err != nil {
+			return
+		}
+		req.Header.Set("Authorization", "Bearer "+secret)
+		if resp, err := http.DefaultClient.Do(req); err == nil { // it ends with the server
+			resp.Body.Close()
+		}
+	}()
+	for until := time.Now().Add(20 * time.Second); !isCalled.Load(); time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(until) {
+			t.Fatalf("the model is not asked: %s", s.log)
+		}
+	}
+	s.kill(syscall.SIGKILL)
+	held := balance("key", "ls").Reserved
+	if got := balance("key", "ls"); held == 0 || got != (amounts{Reserved: held}) {
+		t.Errorf("after the kill %+v, want something reserved", got)
+	}
+	db, err := sql.Open("sqlite", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const quarter = 15 * time.Minute
+	if _, err := db.Exec("UPDATE holds SET until_ns = until_ns - $1", int64(quarter)); err != nil {
+		t.Fatal(err)
+	}
+	db.Close()
+	if got := balance("key", "ls"); got != (amounts{Spent: held, Unsettled: held}) {
+		t.Errorf("15 minutes later %+v, want %v spent and unsettled", got, held)
+	}
+	if got := balance("key", "set", "agents", "--release"); got != (amounts{}) {
+		t.Errorf("released %+v, want nothing", got)
+	}
+}

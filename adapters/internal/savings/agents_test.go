@@ -129,7 +129,7 @@ func (w *agentWorld) play(run string, task []turn, policy bool) (steps []*sdk.Tr
 				t.Calls[len(t.Calls)-1].Propensity = w.explore
 			}
 		}
-		policy = policy && !(disputed && w.setbacks)
+		policy = policy && (!disputed || !w.setbacks)
 		usd += t.CostUSD
 		steps = append(steps, t)
 		prompt += n.says[t.Chosen] + n.result

@@ -256,28 +256,58 @@ func (c *call) replay(ctx context.Context, resp *llms.ContentResponse, from stri
 	return nil
 }
 
-// rawPieces are the parts that only their API's own form holds: before the text, or in
-// their place, inTurn, where the parts are all the text there is. What they say of the
-// whole is taken from it.
-func rawPieces(parts []llms.ContentPart, whole *Delta, inTurn bool) (list []Delta) {
+// pieces are the parts of a choice in their order, each as a stream would have given it. The
+// text stands in turn where the parts are all the text there is; else it comes whole before the
+// first call. What has no part follows.
+func (w *Delta) pieces(parts []llms.ContentPart, calls []llms.ToolCall) (list []Delta) {
 	var said strings.Builder
 	for _, p := range parts {
 		said.WriteString(textOf(p))
 	}
-	inTurn = inTurn && said.String() == whole.Text
+	inTurn := w.LogProbs == nil && w.Refusal == "" && said.String() == w.Text
+	add := func(d Delta) {
+		d.Choice = w.Choice
+		list = append(list, d)
+	}
+	rest := func() {
+		if w.Text+w.Reasoning+w.Refusal != "" {
+			list = append(list, *w)
+		}
+		*w = Delta{Choice: w.Choice}
+	}
+	call := 0
+	next := func() {
+		if t := calls[call]; t.FunctionCall != nil {
+			add(Delta{Tool: &ToolDelta{Index: call, ID: t.ID, Name: t.FunctionCall.Name, Arguments: t.FunctionCall.Arguments}})
+		}
+		call++
+	}
 	for _, p := range parts {
-		raw, ok := p.(RawPart)
+		raw, isRaw := p.(RawPart)
+		_, isCall := p.(llms.ToolCall)
 		switch text := textOf(p); {
 		case text != "" && inTurn:
-			list = append(list, Delta{Choice: whole.Choice, Text: text, Reasoning: whole.Reasoning})
-			whole.Text, whole.Reasoning = "", ""
-			if ok { // citations
-				list = append(list, Delta{Choice: whole.Choice, Raw: &raw})
+			add(Delta{Text: text, Reasoning: w.Reasoning})
+			w.Text, w.Reasoning = strings.TrimPrefix(w.Text, text), ""
+			if isRaw { // citations
+				add(Delta{Raw: &raw})
 			}
-		case text == "" && ok:
-			list = append(list, Delta{Choice: whole.Choice, Reasoning: whole.Reasoning, Raw: &raw})
-			whole.Reasoning = ""
+		case text == "" && isRaw:
+			add(Delta{Reasoning: w.Reasoning, Raw: &raw})
+			w.Reasoning = ""
+		case isCall && call < len(calls):
+			if !inTurn {
+				rest()
+			} else if w.Reasoning != "" {
+				add(Delta{Reasoning: w.Reasoning})
+				w.Reasoning = ""
+			}
+			next()
 		}
+	}
+	rest()
+	for call < len(calls) {
+		next()
 	}
 	return list
 }
@@ -293,27 +323,24 @@ func textOf(p llms.ContentPart) string {
 }
 
 // pieces are a choice as a stream would have given it, without what it has.
-func (c *call) pieces(i int, choice *llms.ContentChoice) (list []Delta) {
-	whole := Delta{Choice: i, Text: choice.Content, Reasoning: choice.ReasoningContent}
-	if x := ExtraOf(choice); x != nil && x.Refusal != choice.Content {
-		whole.Refusal = x.Refusal
-	}
-	if x := ExtraOf(choice); x != nil && !c.live && c.params.OnDelta != nil {
-		list = rawPieces(x.Parts, &whole, c.params.LogProbs == nil && whole.Refusal == "")
-	}
-	if !c.live && whole.Text+whole.Reasoning+whole.Refusal != "" {
-		if x := ExtraOf(choice); x != nil && c.params.LogProbs != nil {
+func (c *call) pieces(i int, choice *llms.ContentChoice) []Delta {
+	whole, x := Delta{Choice: i}, ExtraOf(choice)
+	var parts []llms.ContentPart
+	if !c.live {
+		whole.Text, whole.Reasoning = choice.Content, choice.ReasoningContent
+		if x != nil && x.Refusal != choice.Content {
+			whole.Refusal = x.Refusal
+		}
+		if x != nil && c.params.LogProbs != nil {
 			whole.LogProbs = x.LogProbs
 		}
-		list = append(list, whole)
-	}
-	if c.params.OnDelta == nil {
-		return list
-	}
-	for k, t := range choice.ToolCalls {
-		if t.FunctionCall != nil {
-			list = append(list, Delta{Choice: i, Tool: &ToolDelta{Index: k, ID: t.ID, Name: t.FunctionCall.Name, Arguments: t.FunctionCall.Arguments}})
+		if x != nil && c.params.OnDelta != nil {
+			parts = x.Parts
 		}
 	}
-	return list
+	calls := choice.ToolCalls
+	if c.params.OnDelta == nil {
+		calls = nil
+	}
+	return whole.pieces(parts, calls)
 }

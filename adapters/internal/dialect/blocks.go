@@ -97,10 +97,14 @@ func (s *sequence) note(k blockKind) {
 	s.wrote[k] = true
 }
 
-// begin stops the open block and starts another.
+// begin stops the open block and starts another. Calls that came before a block of another
+// kind stand before it.
 func (s *sequence) begin(b *block) *block {
 	s.release()
 	s.close()
+	if b.kind != blockTool {
+		s.writePending()
+	}
 	b.index, b.logprobs = len(s.blocks), []chatLogProb{}
 	if b.kind == blockTool || b.kind == blockText {
 		b.members = s.members[b.tool.ID]
@@ -238,14 +242,19 @@ func (s *sequence) whole(choice *llms.ContentChoice) {
 		}
 	}
 	s.close()
-	for _, b := range s.pending {
+	s.writePending()
+}
+
+func (s *sequence) writePending() {
+	pending := s.pending
+	s.pending = nil
+	for _, b := range pending {
 		arguments := b.text.String()
 		b.text.Reset()
 		s.begin(b)
 		s.add(b, &middleware.ToolDelta{Arguments: arguments}, nil)
 		s.close()
 	}
-	s.pending = nil
 }
 
 // parts writes an answer in the order in which the provider gave it, without the

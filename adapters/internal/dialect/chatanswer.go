@@ -114,8 +114,16 @@ func chatStateOf(x *middleware.Extra) (s chatState) {
 	if len(x.Parts) > 0 {
 		s.extras = map[string]json.RawMessage{}
 	}
+	// Details stand before the text and the calls: the state of a model that thought between
+	// them would come back in another order, which it refuses.
+	begins := true
 	for i, p := range x.Parts {
 		own, ok := p.(middleware.RawPart)
+		isState := ok && own.Model != "" && own.Text == ""
+		if begins = begins && isState; isState && !begins && own.Dialect != middleware.DialectChat && own.Dialect != middleware.DialectGemini {
+			s.details = nil
+			break
+		}
 		if !ok || own.Model == "" || own.Text != "" {
 			if own.Dialect == middleware.DialectChat {
 				s.members = membersIn(own, messageMembers)

@@ -1,0 +1,67 @@
+package gateway_test
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/tidwall/gjson"
+
+	"github.com/stepfall/stepfall/adapters/gateway"
+	"github.com/stepfall/stepfall/middleware"
+	"github.com/stepfall/stepfall/sdk"
+)
+
+// What a model thinks between its texts and calls stands there, in a stream of an answer that
+// was held back until it was chosen as in one that is not streamed: the model refuses its
+// turn in another order. A client of chat completions, whose messages have no order, sends
+// no such state back.
+func TestReasoningStaysInOrder(t *testing.T) {
+	const (
+		claude = `{"id":"a","type":"message","role":"assistant","model":"m","stop_reason":"tool_use","content":[{"type":"thinking","thinking":"A","signature":"s1"},{"type":"text","text":"hi"},
+			{"type":"thinking","thinking":"B","signature":"s2"},{"type":"tool_use","id":"t1","name":"look","input":{}},{"type":"tool_use","id":"t2","name":"look","input":{}},
+			{"type":"thinking","thinking":"C","signature":"s3"},{"type":"tool_use","id":"t3","name":"look","input":{}}],"usage":{"input_tokens":3,"output_tokens":4}}`
+		gpt = `{"id":"a","object":"response","status":"completed","model":"m","output":[{"type":"reasoning","id":"r1","summary":[],"encrypted_content":"e1"},
+			{"type":"message","id":"m1","role":"assistant","content":[{"type":"output_text","text":"hi"}]},{"type":"reasoning","id":"r2","summary":[],"encrypted_content":"e2"},
+			{"type":"function_call","call_id":"t1","name":"look","arguments":"{}"},{"type":"reasoning","id":"r3","summary":[],"encrypted_content":"e3"},{"type":"function_call","call_id":"t2","name":"look","arguments":"{}"}],
+			"usage":{"input_tokens":3,"output_tokens":4}}`
+	)
+	ask := func(api, path, answer, request string) string {
+		llm, err := exampleAPIs[api].open(&seen{upstream: upstream{whole: answer}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		m, err := middleware.New(middleware.Config{Lambda: 1, Models: []middleware.Candidate{{Model: sdk.Model{Name: "m", Capabilities: sdk.Capabilities{Tools: true}}, LLM: llm}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer m.Close()
+		w := post(newGateway(t, gateway.Options{Model: m, Models: named("m")}), path, request)
+		if w.Code != http.StatusOK {
+			t.Fatalf("status %d: %s", w.Code, w.Body)
+		}
+		return w.Body.String()
+	}
+	kinds := func(stream, event, path string) string {
+		var list []string
+		for line := range strings.Lines(stream) {
+			if data, ok := strings.CutPrefix(line, "data: "); ok && gjson.Get(data, "type").Str == event {
+				list = append(list, gjson.Get(data, path).Str)
+			}
+		}
+		return strings.Join(list, " ")
+	}
+	const tools = `"tools":[{"name":"look","type":"function","input_schema":{"type":"object"},"parameters":{"type":"object"}}]`
+	got := ask("Messages", messagesPath, claude, `{"stream":true,"max_tokens":4000,"thinking":{"type":"enabled","budget_tokens":2000},"messages":[{"role":"user","content":"hi"}],`+strings.Replace(tools, `"type":"function",`, "", 1)+`}`)
+	if order := kinds(got, "content_block_start", "content_block.type"); order != "thinking text thinking tool_use tool_use thinking tool_use" {
+		t.Errorf("Messages: %s in %s", order, got)
+	}
+	got = ask("Responses", responsesPath, gpt, `{"stream":true,"input":"hi","include":["reasoning.encrypted_content"],`+tools+`}`)
+	if order := kinds(got, "response.output_item.done", "item.type"); order != "reasoning message reasoning function_call reasoning function_call" {
+		t.Errorf("Responses: %s in %s", order, got)
+	}
+	chat := `{"messages":[{"role":"user","content":"hi"}],"tools":[{"type":"function","function":{"name":"look","parameters":{"type":"object"}}}]}`
+	if got = ask("Messages", chatPath, claude, chat); gjson.Get(got, "choices.0.message.reasoning_details").Exists() || len(gjson.Get(got, "choices.0.message.tool_calls").Array()) != 3 {
+		t.Errorf("chat: %s", got)
+	}
+}

@@ -49,6 +49,11 @@ func TestResultsFollowCalls(t *testing.T) {
 			t.Errorf("%s: the caller's messages are others", name)
 		}
 	}
+	long := []llms.MessageContent{{Role: llms.ChatMessageTypeAI, Parts: []llms.ContentPart{llms.ToolCall{ID: "a", FunctionCall: &llms.FunctionCall{Name: "srv.täg"}}}}}
+	named := dialect.Limits{ToolName: 6, ToolSigns: "_"}
+	if got, _ := named.Fit(long, &llms.CallOptions{}, &middleware.Params{}); got[0].Parts[0].(llms.ToolCall).FunctionCall.Name != "srv_t_" || long[0].Parts[0].(llms.ToolCall).FunctionCall.Name != "srv.täg" {
+		t.Errorf("a name of the history: %+v, given %+v", got, long)
+	}
 	given := []llms.MessageContent{calls("a"), user, results("a")}
 	if got, _ := new(dialect.Limits).Fit(given, &llms.CallOptions{}, &middleware.Params{}); !cmp.Equal(got, given) {
 		t.Errorf("without limits: %v", got)

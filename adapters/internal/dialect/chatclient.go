@@ -42,6 +42,9 @@ func (chat) Write(c *Call) (Object, error) {
 	}
 	fields.write(b, p)
 	setValue(b, c.MaxTokensField, p.MaxTokens)
+	if p.LogProbs == nil || !*p.LogProbs { // "only allowed when 'logprobs' is enabled"
+		delete(b, "top_logprobs")
+	}
 	if len(o.StopWords) > 0 {
 		b["stop"] = o.StopWords
 	}

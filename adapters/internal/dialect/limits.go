@@ -1,6 +1,7 @@
 package dialect
 
 import (
+	"bytes"
 	"cmp"
 	"crypto/sha256"
 	"encoding/base64"
@@ -91,6 +92,11 @@ type Limits struct {
 	// ToolProperties wants the schema of a tool to be one of an object with properties, which
 	// has no alternatives at its top.
 	ToolProperties bool
+	// ArrayItems wants the schema of a tool to say what its lists hold.
+	ArrayItems bool
+	// StrictRequired wants the schema of a strict tool to require all its properties and no
+	// others.
+	StrictRequired bool
 	// ClosedSchema wants the objects of a schema that an answer is made by to allow no further
 	// properties, and takes no bounds of numbers, texts and lists.
 	ClosedSchema bool
@@ -103,6 +109,9 @@ func (l *Limits) Exclude(messages []llms.MessageContent, o *llms.CallOptions, p 
 	}
 	if l.ClosedSchema && p.Schema != nil && isOpen(p.Schema.Schema) {
 		return "takes no schema of an answer whose objects may have further properties"
+	}
+	if l.ClosedSchema && p.Schema != nil && isRecursive(p.Schema.Schema) {
+		return "takes no schema of an answer that has itself within"
 	}
 	if why := l.excludeTools(o, p); why != "" {
 		return why
@@ -281,7 +290,7 @@ func (l *Limits) Fit(messages []llms.MessageContent, o *llms.CallOptions, p *mid
 		o.ToolChoice, o.FunctionCallBehavior, p.ParallelToolCalls = nil, "", nil
 	}
 	if l.ToolProperties || p.Dialect != "" {
-		l.fitTools(o, p)
+		notSent = append(notSent, l.fitTools(o, p)...)
 	}
 	if l.ClosedSchema && p.Schema != nil {
 		own := *p.Schema
@@ -333,7 +342,7 @@ func (l *Limits) stopWords(words []string) []string {
 
 // fitTools mends the schemas of tools, and offers only those that are allowed where the
 // choice of tools has the form of another API.
-func (l *Limits) fitTools(o *llms.CallOptions, p *middleware.Params) {
+func (l *Limits) fitTools(o *llms.CallOptions, p *middleware.Params) (notSent []string) {
 	mode, names := allowedTools(p)
 	if mode != "" && o.ToolChoice == nil {
 		o.ToolChoice = mode
@@ -345,8 +354,15 @@ func (l *Limits) fitTools(o *llms.CallOptions, p *middleware.Params) {
 		}
 		if raw, ok := tool.Function.Parameters.(json.RawMessage); ok && l.ToolProperties {
 			own := *tool.Function
-			if raw = objectSchema(raw); own.Strict && l.ClosedSchema {
+			raw = objectSchema(raw)
+			switch {
+			case own.Strict && l.ClosedSchema:
 				raw = closedSchema(raw)
+			case own.Strict && l.StrictRequired && !requiresAll(raw):
+				own.Strict, notSent = false, addNew(notSent, "strict")
+			}
+			if l.ArrayItems {
+				raw = withItems(raw)
 			}
 			own.Parameters = raw
 			tool.Function = &own
@@ -356,6 +372,7 @@ func (l *Limits) fitTools(o *llms.CallOptions, p *middleware.Params) {
 	if len(o.Tools) > 0 {
 		o.Tools = tools
 	}
+	return notSent
 }
 
 // allowedTools returns the names of the tools that may be called of those that are offered,
@@ -410,6 +427,49 @@ func objectSchema(schema json.RawMessage) json.RawMessage {
 	return marshal(members, schema)
 }
 
+// requiresAll reports whether each object of a schema requires all its properties and allows no
+// others.
+func requiresAll(schema json.RawMessage) bool {
+	var v any
+	all := json.Unmarshal(schema, &v) == nil
+	eachSchema(v, func(object map[string]any) {
+		properties, _ := object["properties"].(map[string]any)
+		required, _ := object["required"].([]any)
+		all = all && (!isObjectSchema(object) || object["additionalProperties"] == false)
+		for name := range properties {
+			all = all && slices.Contains(required, any(name))
+		}
+	})
+	return all
+}
+
+// withItems lets lists of which a schema does not say what they hold hold anything.
+func withItems(schema json.RawMessage) json.RawMessage {
+	var v any
+	if !bytes.Contains(schema, []byte(`"array"`)) || json.Unmarshal(schema, &v) != nil {
+		return schema
+	}
+	isChanged := false
+	eachSchema(v, func(object map[string]any) {
+		if isOfType(object, "array") && object["items"] == nil && object["prefixItems"] == nil {
+			object["items"], isChanged = map[string]any{}, true
+		}
+	})
+	if !isChanged {
+		return schema
+	}
+	return marshal(v, schema)
+}
+
+func isObjectSchema(schema map[string]any) bool {
+	return isOfType(schema, "object") || schema["type"] == nil && schema["properties"] != nil
+}
+
+func isOfType(schema map[string]any, kind string) bool {
+	kinds, _ := schema["type"].([]any)
+	return schema["type"] == kind || slices.Contains(kinds, any(kind))
+}
+
 func marshal(v any, otherwise json.RawMessage) json.RawMessage {
 	raw, err := json.Marshal(v)
 	if err != nil {
@@ -426,8 +486,12 @@ func closedSchema(schema json.RawMessage) json.RawMessage {
 		return schema
 	}
 	eachSchema(v, func(object map[string]any) {
-		if _, said := object["additionalProperties"]; object["type"] == "object" && !said {
+		if _, said := object["additionalProperties"]; isObjectSchema(object) && !said {
 			object["additionalProperties"] = false
+		}
+		if object["oneOf"] != nil && object["anyOf"] == nil { // Claude has the one word
+			object["anyOf"] = object["oneOf"]
+			delete(object, "oneOf")
 		}
 		for _, name := range bounds {
 			bound, said := object[name]
@@ -453,6 +517,48 @@ func isOpen(schema json.RawMessage) (open bool) {
 		open = open || said && further != false
 	})
 	return open
+}
+
+// isRecursive reports whether a schema refers to one that it is within.
+func isRecursive(schema json.RawMessage) bool {
+	var root any
+	return json.Unmarshal(schema, &root) == nil && refersBack(root, root, nil)
+}
+
+// refersBack reports whether a part of a schema refers to the whole or to one of the schemas
+// that it is within. Definitions are looked at from where they are used.
+func refersBack(v, root any, within []string) bool {
+	switch v := v.(type) {
+	case []any:
+		return slices.ContainsFunc(v, func(inner any) bool { return refersBack(inner, root, within) })
+	case map[string]any:
+		if to, ok := v["$ref"].(string); ok {
+			return to == "#" || slices.Contains(within, to) || refersBack(resolve(root, to), root, append(within, to))
+		}
+		for name, inner := range v {
+			switch name {
+			case "enum", "const", "default", "examples", "$defs", "definitions":
+			default:
+				if refersBack(inner, root, within) {
+					return true
+				}
+			}
+		}
+	}
+	return false
+}
+
+// resolve returns what a reference such as #/$defs/a stands for; nil for what is elsewhere.
+func resolve(root any, reference string) any {
+	path, isLocal := strings.CutPrefix(reference, "#/")
+	if !isLocal {
+		return nil
+	}
+	for name := range strings.SplitSeq(path, "/") {
+		members, _ := root.(map[string]any)
+		root = members[name]
+	}
+	return root
 }
 
 // bounds are the keywords that Claude's schemas lack, of minItems those above 1.
@@ -507,6 +613,11 @@ func (l *Limits) fitPart(p llms.ContentPart) (fitting llms.ContentPart, isChange
 	switch p := p.(type) {
 	case llms.ToolCall:
 		p.ID, isChanged = l.callID(p.ID)
+		if f := p.FunctionCall; f != nil && l.ToolName > 0 && !isWord(f.Name, l.ToolName, l.ToolSigns) {
+			own := *f
+			own.Name, isChanged = l.toolName(f.Name), true
+			p.FunctionCall = &own
+		}
 		return p, isChanged
 	case llms.ToolCallResponse:
 		p.ToolCallID, isChanged = l.callID(p.ToolCallID)
@@ -519,7 +630,7 @@ func (l *Limits) fitPart(p llms.ContentPart) (fitting llms.ContentPart, isChange
 		p.MIMEType = mediaType(was, p.Data)
 		return p, p.MIMEType != was
 	case middleware.FilePart:
-		if p.Data != nil && l.Files != nil && strings.HasPrefix(p.MIMEType, "text/") && !slices.Contains(l.Files, p.MIMEType) {
+		if p.Data != nil && l.Files != nil && strings.HasPrefix(p.MIMEType, "text/") && !slices.Contains(l.Files, p.MIMEType) && !slices.Contains(l.Files, "text/plain") {
 			return llms.TextContent{Text: strings.TrimPrefix(p.Name+"\n\n"+string(p.Data), "\n\n")}, true
 		}
 		was := p.MIMEType
@@ -534,6 +645,18 @@ func (l *Limits) fitPart(p llms.ContentPart) (fitting llms.ContentPart, isChange
 		return p, true
 	}
 	return p, false
+}
+
+// toolName is the name of a tool that was called, as the vendor takes it: of a conversation that
+// another model began, it is only read.
+func (l *Limits) toolName(name string) string {
+	name = strings.Map(func(c rune) rune {
+		if isWord(string(c), l.ToolName, l.ToolSigns) {
+			return c
+		}
+		return '_'
+	}, name)
+	return cmp.Or(name[:min(len(name), l.ToolName)], "_")
 }
 
 // callID is the id of a call as the vendor takes it: the same for the same one.

@@ -47,6 +47,10 @@ func TestExclude(t *testing.T) {
 		{limits: &chat, o: llms.CallOptions{Tools: slices.Repeat([]llms.Tool{tool("look", `{}`)}, 128)}},
 		{limits: &claude, o: llms.CallOptions{Tools: []llms.Tool{tool("look", `{"properties":{"$filter":{"type":"string"}}}`)}}, want: `takes no argument of a tool by the name "$filter"`},
 		{limits: &claude, o: llms.CallOptions{Tools: []llms.Tool{tool("look", `{"properties":{"a.b":{"properties":{"$filter":{}}}}}`)}}},
+		{limits: &claude, messages: file(middleware.FilePart{MIMEType: "application/vnd.ms-excel", Data: []byte("x")}), want: "takes no application/vnd.ms-excel"},
+		{limits: &claude, messages: file(middleware.FilePart{MIMEType: "text/csv", Data: []byte("x")})},
+		{limits: &claude, p: middleware.Params{Schema: &middleware.Schema{Schema: json.RawMessage(`{"$defs":{"n":{"type":"object","properties":{"next":{"$ref":"#/$defs/n"}}}},"$ref":"#/$defs/n"}`)}}, want: "takes no schema of an answer that has itself within"},
+		{limits: &claude, p: middleware.Params{Schema: &middleware.Schema{Schema: json.RawMessage(`{"$defs":{"n":{"type":"string"}},"properties":{"a":{"$ref":"#/$defs/n"},"b":{"$ref":"#/$defs/n"}}}`)}}},
 		{limits: &claude, p: middleware.Params{Schema: open}, want: "takes no schema of an answer whose objects may have further properties"},
 		{limits: &chat, p: middleware.Params{Schema: open}},
 		{limits: &claude, p: middleware.Params{Schema: &middleware.Schema{Schema: json.RawMessage(`{"type":"object","properties":{"additionalProperties":{"type":"string"}},"additionalProperties":false}`)}}},
@@ -107,9 +111,10 @@ func TestFit(t *testing.T) {
 		"sampling":       {&responses, middleware.Params{Temperature: new(0.2), TopP: new(0.5), ReasoningEffort: "max"}, middleware.Params{ReasoningEffort: "high"}, []string{"Temperature", "TopP"}},
 		"user":           {&chat, middleware.Params{User: strings.Repeat("u", 65)}, middleware.Params{User: "f20e249d15fa4b9f44ba21d154f62e1efa76ddfdce5d25139a33a4787cee5a8b"}, nil},
 		"schema":         {&claude, middleware.Params{Schema: &middleware.Schema{Schema: json.RawMessage(`{"type":"object","properties":{"a":{"type":"object"}}}`)}}, middleware.Params{Schema: &middleware.Schema{Schema: json.RawMessage(`{"additionalProperties":false,"properties":{"a":{"additionalProperties":false,"type":"object"}},"type":"object"}`)}}, nil},
-		"bounds":         {&claude, middleware.Params{Schema: &middleware.Schema{Schema: json.RawMessage(`{"properties":{"minimum":{"minimum":1,"description":"a"},"b":{"minItems":1,"maxItems":3,"items":{"maxLength":4}}},"default":{"maxLength":1}}`)}}, middleware.Params{Schema: &middleware.Schema{Schema: json.RawMessage(`{"default":{"maxLength":1},"properties":{"b":{"description":"maxItems: 3","items":{"description":"maxLength: 4"},"minItems":1},"minimum":{"description":"a; minimum: 1"}}}`)}}, nil},
+		"bounds":         {&claude, middleware.Params{Schema: &middleware.Schema{Schema: json.RawMessage(`{"properties":{"minimum":{"minimum":1,"description":"a"},"b":{"minItems":1,"maxItems":3,"items":{"maxLength":4}}},"default":{"maxLength":1}}`)}}, middleware.Params{Schema: &middleware.Schema{Schema: json.RawMessage(`{"additionalProperties":false,"default":{"maxLength":1},"properties":{"b":{"description":"maxItems: 3","items":{"description":"maxLength: 4"},"minItems":1},"minimum":{"description":"a; minimum: 1"}}}`)}}, nil},
 		"no tools":       {&chat, middleware.Params{ParallelToolCalls: new(true)}, middleware.Params{}, nil},
 		"words":          {&chat, middleware.Params{Verbosity: "low"}, middleware.Params{}, []string{"Verbosity"}},
+		"a union":        {&claude, middleware.Params{Schema: &middleware.Schema{Schema: json.RawMessage(`{"oneOf":[{"type":"string"}]}`)}}, middleware.Params{Schema: &middleware.Schema{Schema: json.RawMessage(`{"anyOf":[{"type":"string"}]}`)}}, nil},
 		"codex's words":  {&codex, middleware.Params{Verbosity: "low"}, middleware.Params{}, []string{"Verbosity"}},
 	} {
 		var o llms.CallOptions
@@ -176,6 +181,16 @@ func TestFitOptions(t *testing.T) {
 		o := llms.CallOptions{Tools: []llms.Tool{tool("look", schema)}}
 		if claude.Fit(nil, &o, &middleware.Params{}); string(o.Tools[0].Function.Parameters.(json.RawMessage)) != want {
 			t.Errorf("%s becomes %s, want %s", schema, o.Tools[0].Function.Parameters, want)
+		}
+	}
+	const optional = `{"type":"object","properties":{"a":{"type":"array"},"b":{"type":"string"}},"required":["a"],"additionalProperties":false}`
+	for schema, want := range map[string]bool{optional: false, strings.Replace(optional, `["a"]`, `["a","b"]`, 1): true} {
+		strict := tool("look", schema)
+		strict.Function.Strict = true
+		o := llms.CallOptions{Tools: []llms.Tool{strict}}
+		_, notSent := chat.Fit(nil, &o, &middleware.Params{})
+		if f := o.Tools[0].Function; f.Strict != want || slices.Contains(notSent, "strict") == want || !strings.Contains(string(f.Parameters.(json.RawMessage)), `"items":{}`) || !strict.Function.Strict {
+			t.Errorf("%s: strict %t, not sent %q, %s", schema, f.Strict, notSent, f.Parameters)
 		}
 	}
 	if string(given.Parameters.(json.RawMessage)) != `{}` {

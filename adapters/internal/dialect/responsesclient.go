@@ -36,7 +36,7 @@ func (responses) Write(c *Call) (Object, error) {
 	}
 	if c.Limits.Unsealed {
 		include = slices.DeleteFunc(include, func(word string) bool { return word == includeSealed })
-	} else if include == nil && (c.Limits.Sealed || p.Store != nil && !*p.Store) {
+	} else if (c.Limits.Sealed || p.Store != nil && !*p.Store) && !slices.Contains(include, includeSealed) {
 		// What a server need not have stored is sent back whole by a later turn.
 		include = append(include, includeSealed)
 	}

@@ -72,6 +72,9 @@ func OpenAI(api middleware.Dialect, host, model string) Limits {
 	// "string too long. Expected a string with maximum length 64", of user and
 	// safety_identifier; https://platform.openai.com/docs/guides/safety-best-practices
 	l.UserID = 64
+	// "array schema missing items", "'required' is required to be supplied and to be an array including every key in
+	// properties"; https://platform.openai.com/docs/guides/structured-outputs#supported-schemas
+	l.ArrayItems, l.StrictRequired = true, true
 	// "Invalid 'tools': array too long. Expected an array with maximum length 128"; https://github.com/musistudio/claude-code-router/issues/686
 	l.Tools = 128
 	version := versionOf(gptVersion, model)
@@ -197,6 +200,8 @@ func Anthropic(model string) Limits {
 		Tier: map[string]string{"default": "standard_only", "flex": "", "priority": "", "scale": ""},
 		// https://platform.claude.com/docs/en/build-with-claude/vision
 		Images: []string{"image/jpeg", "image/png", "image/gif", "image/webp"},
+		// Of documents; a text of any type goes as a plain one; https://platform.claude.com/docs/en/build-with-claude/pdf-support
+		Files: []string{"application/pdf", "text/plain"},
 		// "file_011CNha8iCJcU1wXNR6q4V8w"; https://platform.claude.com/docs/en/build-with-claude/files
 		FileID: "file_",
 		// "messages: at least one message is required"; https://platform.claude.com/docs/en/api/messages/create

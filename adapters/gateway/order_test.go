@@ -46,7 +46,7 @@ func TestReasoningStaysInOrder(t *testing.T) {
 		var list []string
 		for line := range strings.Lines(stream) {
 			if data, ok := strings.CutPrefix(line, "data: "); ok && gjson.Get(data, "type").Str == event {
-				list = append(list, gjson.Get(data, path).Str)
+				list = append(list, gjson.Get(data, path).String())
 			}
 		}
 		return strings.Join(list, " ")
@@ -59,6 +59,19 @@ func TestReasoningStaysInOrder(t *testing.T) {
 	got = ask("Responses", responsesPath, gpt, `{"stream":true,"input":"hi","include":["reasoning.encrypted_content"],`+tools+`}`)
 	if order := kinds(got, "response.output_item.done", "item.type"); order != "reasoning message reasoning function_call reasoning function_call" {
 		t.Errorf("Responses: %s in %s", order, got)
+	}
+	// What a server of chat completions wants back with its calls goes out to a client that did not
+	// ask for thinking, in a form that it does not read, and comes back.
+	const deep = `{"id":"c","object":"chat.completion","model":"m","choices":[{"index":0,"finish_reason":"tool_calls","message":{"role":"assistant","content":null,"reasoning_content":"hm","tool_calls":[{"id":"t1","type":"function","function":{"name":"look","arguments":"{}"}}]}}]}`
+	if got = ask("chat", messagesPath, deep, `{"max_tokens":40,"messages":[{"role":"user","content":"hi"}],"tools":[{"name":"look","input_schema":{"type":"object"}}]}`); gjson.Get(got, "content.#.type").Raw != `["redacted_thinking","tool_use"]` {
+		t.Errorf("without thinking: %s", got)
+	}
+	if got = ask("chat", messagesPath, deep, `{"max_tokens":40,"messages":[{"role":"user","content":"hi"}]}`); gjson.Get(got, "content.0.type").Str != "tool_use" {
+		t.Errorf("without tools: %s", got)
+	}
+	got = ask("chat", messagesPath, deep, `{"stream":true,"max_tokens":40,"messages":[{"role":"user","content":"hi"}],"tools":[{"name":"look","input_schema":{"type":"object"}}]}`)
+	if order := kinds(got, "content_block_start", "content_block.type") + " " + kinds(got, "content_block_start", "index"); order != "redacted_thinking tool_use 0 1" {
+		t.Errorf("streamed without thinking: %q in %s", order, got)
 	}
 	chat := `{"messages":[{"role":"user","content":"hi"}],"tools":[{"type":"function","function":{"name":"look","parameters":{"type":"object"}}}]}`
 	if got = ask("Messages", chatPath, claude, chat); gjson.Get(got, "choices.0.message.reasoning_details").Exists() || len(gjson.Get(got, "choices.0.message.tool_calls").Array()) != 3 {

@@ -60,6 +60,9 @@ func (m *model) GenerateContent(ctx context.Context, messages []llms.MessageCont
 	c := m.call
 	c.Options, c.Params = &o, &p
 	messages, lost := dialect.Own(messages, m.Dialect(), m.origin, c.Model)
+	if p.Dialect != m.Dialect() && len(o.Tools)+len(o.Functions) == 0 { // tools of another API are not sent
+		o.ToolChoice, o.FunctionCallBehavior, p.ParallelToolCalls = nil, "", nil
+	}
 	messages, unfit := c.Limits.Fit(messages, &o, &p)
 	c.Messages, c.NotSent = messages, slices.Concat(lost, unfit)
 	ownLogProbs := p.LogProbs == nil && m.topLogProbs > 0

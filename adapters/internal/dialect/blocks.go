@@ -48,6 +48,8 @@ type sequence struct {
 	// holdThoughts keeps reasoning back until it is known whether the provider's own
 	// form of it follows, which then takes its place.
 	holdThoughts bool
+	// hidesThoughts says that the client does not see reasoning.
+	hidesThoughts bool
 	// carry returns a block of the dialect that carries the state of a model of another
 	// one with the reasoning text that it stands for, nil where the client has no use
 	// for it.
@@ -158,7 +160,7 @@ func (s *sequence) own(p middleware.RawPart) {
 	}
 	p.Raw = Seal(p.Model, p.Raw)
 	s.held.Reset()
-	if s.open != nil && s.open.kind == blockThought {
+	if s.open != nil && s.open.kind == blockThought && !s.hidesThoughts {
 		s.open.raw = p
 		s.close()
 		return

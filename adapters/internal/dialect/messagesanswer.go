@@ -49,12 +49,16 @@ func (messages) Answer(a *Request, o *Answer) any {
 }
 
 func messagesSequence(a *Request, to blockWriter) *sequence {
-	return &sequence{to: to, dialect: middleware.DialectAnthropic, carry: func(p middleware.RawPart, reasoning string) json.RawMessage {
-		if echo, ok := a.echo.(*messagesEcho); !ok || !echo.thinking {
+	echo, ok := a.echo.(*messagesEcho)
+	thinks := ok && echo.thinking
+	return &sequence{to: to, dialect: middleware.DialectAnthropic, hidesThoughts: !thinks, carry: func(p middleware.RawPart, reasoning string) json.RawMessage {
+		// A server that gives reasoning_content may want it back with the calls of its turn, also
+		// from a client that did not ask for any: "Missing reasoning_content field".
+		if !thinks && (p.Dialect != middleware.DialectChat || len(a.Tools) == 0) {
 			return nil
 		}
 		v := map[string]string{"type": "redacted_thinking", "data": Wrap(p)}
-		if reasoning != "" {
+		if thinks && reasoning != "" {
 			v = map[string]string{"type": "thinking", "thinking": reasoning, "signature": Wrap(p)}
 		}
 		raw, _ := json.Marshal(v) // of strings

@@ -209,7 +209,7 @@ func TestRefusalsNameTheField(t *testing.T) {
 		{responsesPath, `{}`, "there is none", "input", 400},
 		{responsesPath, `{"input": "hi", "previous_response_id": "resp_1"}`, "keeps no state", "previous_response_id", 400},
 		{responsesPath, `{"input": "hi", "background": true}`, "keeps no state", "background", 400},
-		{responsesPath, `{"input": [{"type": "item_reference", "id": "x"}]}`, "send the item", "input[0]", 400},
+		{responsesPath, `{"input": [{"type": "item_reference", "id": "x"}]}`, "Send the items", "input[0]", 400},
 		{messagesPath, `{"messages": [{"role": "user", "content": "hi"}]}`, "Field required", "", 400},
 		{messagesPath, `{"max_tokens": 1, "messages": [{"role": "robot", "content": "hi"}]}`, "robot", "", 400},
 		{"/v1/embeddings", `{"input": "hi"}`, "makes embeddings", "model", 400},

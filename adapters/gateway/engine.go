@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"context"
+	"encoding/json"
 	"net/http"
 	"slices"
 	"strings"
@@ -27,6 +28,9 @@ func (g *Gateway) step(x *exchange) *Refusal {
 		x.digest = g.retries.digest(&x.client, x.Path, body)
 		root, refused := dialect.Parse(body)
 		if refused == nil {
+			root, refused = g.withItems(x, root)
+		}
+		if refused == nil {
 			a, refused = x.api.Read(root, x.r.Header)
 		}
 		return refused
@@ -39,6 +43,7 @@ func (g *Gateway) step(x *exchange) *Refusal {
 		return early
 	}
 	x.Model, x.Stream = a.Model, a.Stream
+	a.OnItem = func(id string, item json.RawMessage) { g.keepItem(x, id, item) }
 	if refused := g.choose(x, a); refused != nil {
 		return refused
 	}

@@ -97,6 +97,7 @@ type Gateway struct {
 	origins  origins
 	underway underway
 	retries  retries
+	items    memoryNotes // of answers of Responses
 	refusals refusalLog
 	started  time.Time
 	draining atomic.Bool // requests should go elsewhere

@@ -86,6 +86,8 @@ type Request struct {
 	Stream   bool
 	// Usage is set where the stream ends with what was used.
 	Usage bool
+	// OnItem is told of each item of an answer of Responses, by its id.
+	OnItem func(id string, item json.RawMessage)
 
 	// echo is what an answer repeats of the request.
 	echo any

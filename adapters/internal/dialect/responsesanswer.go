@@ -74,7 +74,10 @@ func responsesWhole(a *Request, o *Answer, s *sequence) Object {
 		if b.kind == blockText && len(b.logprobs) == 0 && x != nil && a.Params.LogProbs != nil {
 			b.logprobs = chatLogProbList(x.LogProbs)
 		}
-		output = append(output, responsesItem(o.ID, b, true))
+		item := responsesItem(o.ID, b, true)
+		if output = append(output, item); a.OnItem != nil {
+			a.OnItem(itemID(o.ID, b), item)
+		}
 	}
 	r["output"] = output
 	return r

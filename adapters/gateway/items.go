@@ -1,0 +1,52 @@
+package gateway
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"github.com/tidwall/gjson"
+
+	"github.com/stepfall/stepfall/adapters/internal/dialect"
+)
+
+const kindItem = "item"
+
+// itemName is under what an item of an answer is kept: its client's alone.
+func (x *exchange) itemName(id string) string {
+	return fmt.Sprintf("%x", sha256.Sum256([]byte(x.client.Key+"\x00"+x.client.Tenant+"\x00"+id)))
+}
+
+// keepItem keeps an item of an answer of Responses for an hour, in memory: some clients send
+// its id in the next turn in place of the item, unless they are told not to.
+func (g *Gateway) keepItem(x *exchange, id string, item json.RawMessage) {
+	if id != "" && len(item) <= mostAnswer {
+		_ = g.items.Post(context.Background(), kindItem, x.itemName(id), item, answerTTL) // fails for none
+	}
+}
+
+// withItems puts items in the place of references to them.
+func (g *Gateway) withItems(x *exchange, body gjson.Result) (gjson.Result, *dialect.Refusal) {
+	input := body.Get("input")
+	if x.api != dialect.Responses || !input.IsArray() || !strings.Contains(input.Raw, `"item_reference"`) {
+		return body, nil
+	}
+	var list []string
+	for i, item := range input.Array() {
+		if item.Get("type").Str != "item_reference" {
+			list = append(list, item.Raw)
+			continue
+		}
+		id := item.Get("id").Str
+		kept, err := g.items.Note(context.Background(), kindItem, x.itemName(id))
+		if err != nil || kept == nil {
+			return body, dialect.Invalid(fmt.Sprintf("input[%d]", i), "item with id %.80q not found: this process keeps the items of its answers for an hour. "+
+				"Send the items themselves (the npm package ai does with providerOptions.openai.store = false)", id)
+		}
+		list = append(list, string(kept))
+	}
+	at := input.Index - body.Index
+	return gjson.Parse(body.Raw[:at] + "[" + strings.Join(list, ",") + "]" + body.Raw[at+len(input.Raw):]), nil
+}

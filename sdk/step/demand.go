@@ -3,6 +3,7 @@ package step
 import (
 	"cmp"
 	"fmt"
+	"strings"
 
 	"github.com/stepfall/stepfall/sdk"
 )
@@ -132,8 +133,26 @@ func (d *demand) refute(u sdk.Usage, answer *sdk.Answer) string {
 		return "no usage is reported"
 	case answer != nil && output == 0 && answerBytes(answer) > 0:
 		return "no output tokens are reported beside an answer"
+	case answer != nil && hasMoreWords(answer.Text, maxWords*output+spareWords):
+		return fmt.Sprintf("%.0f output tokens are reported beside an answer of more than %.0f words", output, maxWords*output+spareWords)
 	}
 	return ""
+}
+
+// Tokenizers divide texts where words begin, so that none makes fewer tokens than words; half
+// of that, and a few words, are left to those that are unlike them.
+const maxWords, spareWords = 2, 16
+
+// hasMoreWords reports whether a text has more than n words.
+func hasMoreWords(s string, n float64) bool {
+	if float64(len(s)) < 2*n {
+		return false
+	}
+	words := 0.0
+	for range strings.FieldsSeq(s) {
+		words++
+	}
+	return words > n
 }
 
 // estimateUsage estimates what a call has used by the length of what went in and came out.

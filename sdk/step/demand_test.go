@@ -159,11 +159,16 @@ func TestHonestUsageIsBelieved(t *testing.T) {
 		"and a prediction":          {step.Request{Query: query(), PromptBytes: 40, PredictedTokens: 50}, sdk.Usage{InputTokens: 10, OutputTokens: 5050}, 1, ""},
 		"many calls, of an agent":   {step.Request{Query: query()}, sdk.Usage{InputTokens: 3_000_000, OutputTokens: 70_000}, 1, ""},
 		"nothing of a free prompt":  {step.Request{Query: query(), PromptBytes: 40}, sdk.Usage{OutputTokens: 5}, 1, ""},
+		"fewer tokens than words":   {step.Request{Query: query(), PromptBytes: 40, Choices: 2}, sdk.Usage{InputTokens: 10, OutputTokens: 3}, 1, "3 output tokens are reported beside an answer of more than 22 words"},
 		"nothing at all, of a text": {step.Request{Query: query(), PromptBytes: 40}, sdk.Usage{}, 1, "no usage"},
 	} {
 		e := engine(t, step.Config{Candidates: []step.Candidate{{Model: m}}, Strategy: index(t, 1), StepCapUSD: c.cap})
 		c.req.Caller = step.CallerFunc(func(context.Context, *step.Call) (*sdk.Answer, error) {
-			return &sdk.Answer{Text: "ok", Usage: c.usage}, nil
+			text := "ok"
+			if c.req.Choices == 2 {
+				text = strings.Repeat("yes ", 23)
+			}
+			return &sdk.Answer{Text: text, Usage: c.usage}, nil
 		})
 		res, err := e.Run(t.Context(), c.req)
 		if err != nil {

@@ -167,7 +167,7 @@ func (f *planFlags) world(ctx context.Context, s Streams, all []*policies.Policy
 		return &forecast.Table{Outcomes: table, Seed: planSeed}, fmt.Sprintf("the recorded outcomes of %s", f.outcomes), nil
 	case f.traces != "":
 		w, err := readTraces(ctx, s, f.traces)
-		return w, fmt.Sprintf("the traces of %s; models that were not run are drawn from what was believed of them, at costs as far off as those of the models that ran", f.traces), err
+		return w, fmt.Sprintf("the traces of %s; models that were not run are drawn from what was believed of them, with prompts and answers as long as those of the models that ran", f.traces), err
 	}
 	w := &forecast.Beliefs{Queries: forecast.Sample(all...), Draws: planDraws, Seed: planSeed}
 	source := fmt.Sprintf("a sample of %s, %d draws each from the beliefs of the policies", count(len(w.Queries), "query"), planDraws)

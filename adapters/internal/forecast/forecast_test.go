@@ -111,6 +111,25 @@ d,large,1,0.01
 	}
 }
 
+// What always asking a model would have cost goes by its tokens where it answered beside another
+// one, and by the other's tokens elsewhere, whatever was expected of lengths.
+func TestAlwaysGoesByRecordedLengths(t *testing.T) {
+	p := parse(t, two+"strategy \"route\" {\n  lambda = 1000\n}\n")
+	w := &forecast.Traces{}
+	for n := range 20 {
+		s := &sdk.Trace{Run: fmt.Sprint(n), InputTokens: 1000, Decisions: []sdk.Decision{{Models: []sdk.Belief{{Model: "small", CostUSD: 0.001}, {Model: "large", CostUSD: 0.006}}}}}
+		s.Calls = append(s.Calls, sdk.Call{Model: "small", CostUSD: 0.0005, Usage: sdk.Usage{InputTokens: 1000, OutputTokens: 30}})
+		if n < 10 {
+			s.Calls = append(s.Calls, sdk.Call{Model: "large", CostUSD: 0.00268, Usage: sdk.Usage{InputTokens: 1100, OutputTokens: 60}})
+		}
+		w.Steps = append(w.Steps, s)
+	}
+	f := predict(t, p, w)
+	if f.Always == nil || math.Abs(f.Always.CostUSD-0.00268) > 1e-9 {
+		t.Errorf("%+v, want (1100*2 + 60*8)/1e6", f.Always)
+	}
+}
+
 // A holdout takes whole runs, and its share of them.
 func TestHoldoutTakesRuns(t *testing.T) {
 	p := parse(t, two+"baseline = \"large\"\nholdout {\n  share = 0.25\n}\nstrategy \"route\" {\n  lambda = 1000\n}\n")

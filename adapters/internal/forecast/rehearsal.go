@@ -39,6 +39,8 @@ type rehearsal struct {
 	clock    time.Time
 	// held tells, of each run of all rounds, whether it goes the baseline's way.
 	held map[string]bool
+	// expected are the expected lengths of answers, by model.
+	expected map[string]int
 	// n is the query at hand, and truth what the models do with it. Calls under way at once
 	// write under mu.
 	mu    sync.Mutex
@@ -54,7 +56,10 @@ type rehearsal struct {
 
 // rehearse prepares the policy's engine.
 func rehearse(p *policies.Policy, w World, f *Forecast, o *Options) (*rehearsal, error) {
-	r := &rehearsal{policy: p, world: w, f: f, keep: o.Keep, round: -1, truth: map[string]Outcome{}, sold: map[string]map[string]float64{}, held: map[string]bool{}}
+	r := &rehearsal{policy: p, world: w, f: f, keep: o.Keep, round: -1, truth: map[string]Outcome{}, sold: map[string]map[string]float64{}, held: map[string]bool{}, expected: map[string]int{}}
+	for i := range p.Models {
+		r.expected[p.Models[i].Name] = p.Models[i].ExpectedOutputTokens
+	}
 	if o.Estimator != nil && p.Fit != nil {
 		own := *p
 		own.Fit = nil
@@ -263,7 +268,7 @@ func (r *rehearsal) call(_ context.Context, c *step.Call) (*sdk.Answer, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	m := &r.policy.Models[c.Index]
-	who := Model{Name: m.Name, Provider: m.Provider, Served: m.Served, Quality: m.Quality.SDK(), Verified: r.policy.Verifies(c.Query, m.Name)}
+	who := Model{Name: m.Name, Provider: m.Provider, Served: m.Served, Quality: m.Quality.SDK(), Verified: r.policy.Verifies(c.Query, m.Name), Expected: r.expected}
 	if a := r.agreement; a != nil {
 		who.Compared, who.Trial, who.Quality.Mean = a, r.trial, a.models[c.Index].Quality.Mean
 	}

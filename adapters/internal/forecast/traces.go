@@ -3,6 +3,7 @@ package forecast
 import (
 	"cmp"
 	"maps"
+	"math"
 	"slices"
 	"sync"
 	"time"
@@ -26,6 +27,9 @@ type Traces struct {
 
 	once  sync.Once
 	looks map[string]looks
+	// compared has the lengths of pairs of models.
+	mu       sync.Mutex
+	compared map[[2]string]lengths
 
 	index   sync.Once
 	ofQuery map[string][]*sdk.Trace
@@ -141,19 +145,78 @@ func (t *Traces) Outcome(n int, m Model) Outcome {
 		drawn.Known = known
 	}
 	drawn.Failures = o.Failures
-	// Its cost is as far off from what was expected as that of the models that ran, else it
-	// has their lengths.
+	// A profile knows its costs, which are as far off from what was expected as those of the
+	// models that ran; else its lengths are as theirs.
 	ratio := costRatio(s)
-	if known && belief.CostUSD > 0 && ratio > 0 {
+	if s.Profile != "" && known && belief.CostUSD > 0 && ratio > 0 {
 		drawn.CostUSD = belief.CostUSD * ratio
 		return drawn
 	}
 	for i := range s.Calls {
-		if c := &s.Calls[i]; c.Error == "" && drawn.OutputTokens == 0 {
-			drawn.InputTokens, drawn.OutputTokens = c.Usage.InputTokens+c.Usage.CachedInputTokens+c.Usage.CacheWriteTokens, c.Usage.OutputTokens
+		if c := &s.Calls[i]; c.Error == "" && c.Usage.OutputTokens > 0 {
+			in, out := promptTokens(c), float64(c.Usage.OutputTokens)
+			f := t.lengths(m, c.Model)
+			drawn.InputTokens, drawn.OutputTokens = int(math.Round(f.input*in)), int(math.Round(f.output*out))
+			return drawn
 		}
 	}
+	if known && belief.CostUSD > 0 && ratio > 0 {
+		drawn.CostUSD = belief.CostUSD * ratio
+	}
 	return drawn
+}
+
+// lengths are by what the tokens of one model are multiplied for those of another: as sums of
+// steps where both answered or, where there are few, as the policy expects.
+type lengths struct{ input, output float64 }
+
+// enoughSteps is on how many steps two models must have answered for their lengths to be compared.
+const enoughSteps = 5
+
+func (t *Traces) lengths(m Model, other string) lengths {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	key := [2]string{m.Name, other}
+	if f, ok := t.compared[key]; ok {
+		return f
+	}
+	var own, theirs lengths
+	n := 0
+	for _, s := range t.Steps {
+		a, b := answerOf(s, m.Name), answerOf(s, other)
+		if a == nil || b == nil {
+			continue
+		}
+		n++
+		own.input, own.output = own.input+promptTokens(a), own.output+float64(a.Usage.OutputTokens)
+		theirs.input, theirs.output = theirs.input+promptTokens(b), theirs.output+float64(b.Usage.OutputTokens)
+	}
+	f := lengths{own.input / theirs.input, own.output / theirs.output}
+	if n < enoughSteps || !(theirs.input > 0 && theirs.output > 0) {
+		f = lengths{1, 1}
+		if a, b := m.Expected[m.Name], m.Expected[other]; a > 0 && b > 0 {
+			f.output = float64(a) / float64(b)
+		}
+	}
+	if t.compared == nil {
+		t.compared = map[[2]string]lengths{}
+	}
+	t.compared[key] = f
+	return f
+}
+
+func promptTokens(c *sdk.Call) float64 {
+	return float64(c.Usage.InputTokens + c.Usage.CachedInputTokens + c.Usage.CacheWriteTokens)
+}
+
+// answerOf returns the call of a model that gave an answer, nil where none did.
+func answerOf(s *sdk.Trace, model string) *sdk.Call {
+	for i := range s.Calls {
+		if c := &s.Calls[i]; c.Model == model && c.Error == "" {
+			return c
+		}
+	}
+	return nil
 }
 
 // answer returns what a model did with query n, in its step or in another one of the query;

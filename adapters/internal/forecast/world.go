@@ -19,6 +19,8 @@ type Model struct {
 	// of the policy judges its answer to the query at hand.
 	Quality  sdk.Estimate
 	Verified bool
+	// Expected has the expected lengths of answers in tokens, by the policy's names.
+	Expected map[string]int
 	// Compared, where the policy compares answers by the estimator that is built in, is how
 	// they agree, and Trial which of its trials is under way. Quality then is how often the
 	// model is right.

@@ -2,6 +2,7 @@ package middleware_test
 
 import (
 	"context"
+	"slices"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -83,8 +84,9 @@ func TestDisputedStepsOfARun(t *testing.T) {
 	}
 }
 
-// What a policy in the shadow would have seen of a run is what its later shadows go by.
-func TestShadowsCountDisputes(t *testing.T) {
+// Answers that differ in a shadow make no hard run of one that the baseline does: the shadows of
+// its later steps ask whom they would ask of a first one, and not the baseline alone once more.
+func TestShadowsCountNoDisputes(t *testing.T) {
 	var differs atomic.Bool
 	differs.Store(true)
 	c := both(t, &differs)
@@ -104,8 +106,8 @@ func TestShadowsCountDisputes(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if len(seen) != 3 || seen[0] != 0 || seen[1] != 1 || seen[2] != 2 {
-		t.Errorf("shadows knew of %v disputed steps, want 0, 1, 2", seen)
+	if len(seen) != 3 || slices.Max(seen) != 0 {
+		t.Errorf("shadows knew of %v disputed steps, want none", seen)
 	}
 }
 

@@ -88,7 +88,7 @@ func reportFit(w *printer, p *fit.Profile, path string, mayErr bool) {
 			}
 		}
 		if more := enoughLabels - p.Data.Complete; more > 0 {
-			w.f("such labels settle by about %d shadowed steps which model is best: %d more are wanted\n", enoughLabels, more)
+			w.f("such labels settle by about %d shadowed steps which model is best: %d more are wanted (one step in ten is shadowed unless share in the shadow block, or STEPFALL__SHADOW__SHARE, says otherwise)\n", enoughLabels, more)
 		}
 	}
 	if n := len(st.Order); p.Data.Labels != "" && p.Budget.USD == 0 && p.Kept == nil && n == 3 {

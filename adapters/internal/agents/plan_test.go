@@ -265,7 +265,7 @@ func TestFirstPolicyOnOtherDraws(t *testing.T) {
 	b := open(t, 80)
 	texts := [...]string{large + "strategy \"route\" {\n  worth_usd = 1\n}\n", agreeing, agreeing + hard}
 	var usd, right [len(texts)]float64
-	for seed := range 100 {
+	for seed := range draws {
 		rng := rand.New(rand.NewPCG(uint64(seed+10), 7))
 		for _, a := range b.Agents {
 			s := newStage(a, 120, seed+10, 0)

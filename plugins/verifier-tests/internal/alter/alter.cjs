@@ -21,14 +21,35 @@ const MACHINE = /\b(argv|env|platform|version|versions)\b/;
 // The kinds of alterations, the best first, as in alter.py.
 const LITERAL = 0, DATA = 1, VALUE = 2, TRUTH = 3;
 
-// otherText returns another text of the same form, as in text.go.
-function otherText(text) {
-  const pick = (from) => from[draw(from.length)];
-  const digits = text.match(/[0-9]/g) || [];
-  const escapes = text.includes("\\");
-  if (digits.length > 1 && !escapes) return text.replace(/[0-9]/g, (d) => pick("123456789".replace(d, "")));
-  const own = text.match(/[a-z]/gi) || (digits.length > 0 ? digits : "abcdefghijklmnopqrstuvwxyz");
-  const last = escapes ? -1 : text.search(/[a-z0-9][^a-z0-9]*$/i);
+// What is called that compares with a part, or with what is near.
+const PART = /(include|contain|startsWith|endsWith|match|closeTo)/i;
+const ESCAPE = /\\(x[0-9a-f]{2}|u[0-9a-f]{4}|u\{\w+\}|[^])|%[a-z]/gi;
+const pick = (from) => from[draw(from.length)];
+const shifted = (by) => (c) => String.fromCharCode(c.charCodeAt(0) + by(c));
+
+// nearText returns another text of the same length with the same classes of characters, as
+// in text.go.
+function nearText(text) {
+  const plain = text.replace(ESCAPE, (e) => "\0".repeat(e.length));
+  for (const [pattern, change] of [
+    [/([2-9])/g, shifted(() => -1)],
+    [/([01])/g, shifted(() => 1)],
+    [/(?=([a-z]{2}|[A-Z]{2}))(?!(.)\2)/g, (pair) => pair[1] + pair[0]],
+    [/([a-z])/gi, shifted((c) => (/a/i.test(c) ? 1 : -1))],
+  ]) {
+    const found = [...plain.matchAll(pattern)];
+    if (found.length === 0) continue;
+    const one = pick(found);
+    const changed = change(one[1]);
+    return text.slice(0, one.index) + changed + text.slice(one.index + changed.length);
+  }
+  return text + word();
+}
+
+// longerText returns a text that is longer by some of its own letters.
+function longerText(text) {
+  const own = text.replace(ESCAPE, "").match(/[a-z0-9]/gi) || "abcdefghijklmnopqrstuvwxyz";
+  const last = text.includes("\\") ? -1 : text.search(/[a-z0-9][^a-z0-9]*$/i);
   const end = last < 0 ? text.length : last + 1;
   return text.slice(0, end) + Array.from({ length: 3 + draw(3) }, () => pick(own)).join("") + text.slice(end);
 }
@@ -138,24 +159,44 @@ function alter({ path, text }) {
     if (request.way === "reach") edits = [[site.start, site.end, fail]];
     kinds[kind].push(...edits);
   }
-  function other(node) {
-    if (typeof node.value === "number") return String(node.value + 1 + draw(97));
+  function otherNumber(node, part) {
+    const value = node.value;
+    if (part) return String(value + 1 + draw(97));
+    if (!Number.isInteger(value)) return source(node).replace(/^(0?\.?0*[1-9]|\d)/, nearText);
+    return String(pick([value - 1, value + 1].filter((n) => n > 0 && String(n).length === String(value).length)));
+  }
+  function other(node, part) {
+    if (typeof node.value === "number") return otherNumber(node, part);
     if (typeof node.value === "boolean") return String(!node.value);
     const old = source(node);
-    return old[0] + otherText(old.slice(1, -1)) + old.slice(-1);
+    return old[0] + (part ? longerText : nearText)(old.slice(1, -1)) + old.slice(-1);
   }
-  function expected(node) {
+  // others puts another expected value of the file in the place of one, or changes it.
+  const pool = {};
+  let collects = false, borrows = false;
+  function others(value, part) {
+    const plain = !some(value, (n) => /^(Identifier|CallExpression|.*Function.*)$/.test(n.type)) && typeof value.value !== "boolean";
+    const key = value.type + typeof value.value;
+    const text = source(value);
+    if (plain && collects && !part) (pool[key] ||= new Set()).add(text);
+    const found = plain ? [...(pool[key] || [])].filter((o) => o.replace(/["'`\s]/g, "") !== text.replace(/["'`\s]/g, "")) : [];
+    if (borrows && !part && found.length > 0) return [[value.start, value.end, pick(found)]];
+    return literals(value).map((leaf) => [leaf.start, leaf.end, other(leaf, part)]);
+  }
+  // expected alters an expected value, which is compared with by what has the name.
+  function expected(node, name = "") {
     sites.add(node.start);
     const values = sources(node);
-    const leaves = values.flatMap(literals);
-    if (leaves.length > 0) return put(LITERAL, node, ...leaves.map((leaf) => [leaf.start, leaf.end, other(leaf)]));
+    const part = PART.test(name);
+    const edits = values.filter((v) => literals(v).length > 0).flatMap((v) => others(v, part));
+    if (edits.length > 0) return put(LITERAL, node, ...edits);
     const reads = values.some((v) => v.start !== undefined && some(v, (n) => n.type === "CallExpression" && READS.test(nameOf(n))));
-    put(reads && request.data ? DATA : VALUE, node, [node.start, node.end, `${prefix}mut(${source(node)})`]);
+    put(reads && request.data ? DATA : VALUE, node, [node.start, node.end, `${prefix}mut(${source(node)}${part ? ", true" : ""})`]);
   }
   const calls = (node) => (node.type === "Identifier" ? bound(node.name) : [node]).some((v) => v.start !== undefined && some(v, (n) => n.type === "CallExpression"));
   // oneOf alters the side of a comparison that is not the result of a call.
-  function oneOf(left, right) {
-    expected(calls(right) && !calls(left) ? left : right);
+  function oneOf(left, right, name) {
+    expected(calls(right) && !calls(left) ? left : right, name);
   }
   function truth(node) {
     if (node.type === "LogicalExpression") return [node.left, node.right].forEach(truth);
@@ -174,9 +215,9 @@ function alter({ path, text }) {
     }
     if (node.type !== "CallExpression" || !names.test(nameOf(node)) || node.arguments.length === 0) return false;
     const [first, second] = node.arguments;
-    if (second) oneOf(first, second);
-    else if (node.callee.object) oneOf(node.callee.object, first);
-    else expected(first);
+    if (second) oneOf(first, second, nameOf(node));
+    else if (node.callee.object) oneOf(node.callee.object, first, nameOf(node));
+    else expected(first, nameOf(node));
     return true;
   }
   const equality = (left, right) => ({ type: "BinaryExpression", operator: "===", left, right });
@@ -187,13 +228,13 @@ function alter({ path, text }) {
     if (object && /^to[A-Z]/.test(name) && /\bexpect\(/.test(source(object))) {
       const inverted = object.property && object.property.name === "not";
       const actual = object.arguments && object.arguments[0];
-      if (first && EQUAL.test(name) && !inverted) return (actual && compares(equality(actual, first))) || expected(first);
+      if (first && EQUAL.test(name) && !inverted) return (actual && compares(equality(actual, first))) || expected(first, name);
       const edit = inverted ? [object.object.end, object.end, ""] : [object.end, object.end, ".not"];
       return kinds[TRUTH].push(request.way === "reach" ? [object.start, object.start, fail + ","] : edit);
     }
     if (!first) return;
     if (INVERSE[name] && object) return put(TRUTH, first, [node.callee.property.start, node.callee.property.end, INVERSE[name]]);
-    if (EQUAL.test(name) && second && second.type !== "SpreadElement") return compares(equality(first, second)) || oneOf(first, second);
+    if (EQUAL.test(name) && second && second.type !== "SpreadElement") return compares(equality(first, second)) || oneOf(first, second, name);
     if (name === "ok" || name === "assert") return truth(first);
     if (RAISES.has(name)) return put(VALUE, first, [first.start, first.end, name === "throws" ? "() => {}" : "Promise.resolve()"]);
     if (object || !/^(assert|check|expect|same|equal)/i.test(name) || !second) return;
@@ -227,7 +268,11 @@ function alter({ path, text }) {
   }
   const edits = [], tests = [], truths = [], data = [];
   const start = text.startsWith("#!") ? text.indexOf("\n") + 1 : 0;
-  for (const { name, node } of found) {
+  collects = true;
+  for (const { node } of found) body(node);
+  collects = false;
+  for (const [i, { name, node }] of found.entries()) {
+    borrows = (Number(BigInt(request.seed) % 2n) + i) % 2 === 0;
     if (request.way === "end") {
       if (!request.whole && node.params.length > 1) continue;
       if (request.whole) edits.push([start, start, fail + ";"]);
@@ -254,7 +299,9 @@ function alter({ path, text }) {
   }
   out += text.slice(at);
   if (out.includes(prefix)) out += `
-function ${prefix}mut(v) {
+function ${prefix}mut(v, part) {
+  if (Number.isInteger(v) && !part) return v + 1;
+  if (typeof v === "string" && !part && /[a-z0-9]/i.test(v)) return v.replace(/[a-z0-9](?=[^a-z0-9]*$)/i, (c) => String.fromCharCode(c.charCodeAt(0) + (/[0a]/i.test(c) ? 1 : -1)));
   if (typeof v === "number") return Number.isFinite(v) ? 2 * v + ${3 + draw(97)} : 0;
   if (typeof v === "string") return v + (v.replace(/\\W/g, "").slice(-3) || "${word()}");
   if (typeof v === "boolean") return !v;
@@ -263,7 +310,7 @@ function ${prefix}mut(v) {
 function ${prefix}fail() { throw new Error("${word()}"); }
 function ${prefix}end(f) { return async function (...a) { try { return await f.apply(this, a); } finally { ${fail}; } }; }
 `;
-  return { path, text: out, tests: [...new Set(tests)], truths, data, count };
+  return { path, text: out, tests: [...new Set(tests)], truths, data, count, borrows: Object.values(pool).some((values) => values.size > 1) };
 }
 
 const altered = [];

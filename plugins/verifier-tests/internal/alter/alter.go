@@ -45,6 +45,8 @@ type Source struct {
 	Tests  []string `json:"tests,omitempty"`
 	Truths []string `json:"truths,omitempty"`
 	Count  int      `json:"count,omitempty"`
+	// Borrows says that some may expect what others of the file do.
+	Borrows bool `json:"borrows,omitempty"`
 	// Data are the tests that were left as they are, see [Request.Data].
 	Data []string `json:"data,omitempty"`
 }
@@ -64,6 +66,10 @@ type Request struct {
 	// Names are functions in Python that are tests by the settings of their framework.
 	Names []string `json:"names,omitempty"`
 }
+
+// borrows reports whether a test, by its place in the file, is to expect what another does.
+// The next seed has it the other way round.
+func (r *Request) borrows(place int) bool { return (r.Seed+uint64(place))%2 == 0 } //nolint:gosec // places are small
 
 // Program alters the sources of a language.
 type Program struct {

@@ -25,15 +25,21 @@ MACHINE = re.compile(r"\b(argv|environ|__name__|platform|version\w*)\b")
 # What functions are called to whom an expected value is no input.
 TELLS = re.compile(r"(print|append|format|subTest|fail|debug|info|warning|error|log)$")
 RAISES = {"assertRaises", "assertRaisesRegex", "raises"}
+# What is called that compares with a part, or with what is near.
+PART = re.compile(r"(In|startswith|endswith|matche?s?|_any_call|allclose|isclose|almost\w*|approx)_*$", re.I)
+ESCAPE = re.compile(r"\\(x[0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|U[0-9a-fA-F]{8}|[0-7]{1,3}|.)|%[a-z]", re.S)
 READS = re.compile(r"(read|load|open)", re.I)
 # The kinds of alterations, the best first: a test is altered by one kind only, since one
 # that fails by a worse kind would hide that it does not fail by a better one.
 LITERAL, DATA, VALUE, TRUTH = range(4)
 
 HELPERS = '''
-def @mut(v):
+def @mut(v, part=False):
     if isinstance(v, bool): return not v
+    if isinstance(v, int) and not part: return v + 1
     if isinstance(v, (int, float, complex)): return 2 * v + @number if v == v and v - v == 0 else 0
+    at = next((i for i in reversed(range(len(v))) if v[i].isascii() and v[i].isalnum()), -1) if isinstance(v, str) else -1
+    if at >= 0 and not part: return v[:at] + chr(ord(v[at]) + (1 if v[at] in "0aA" else -1)) + v[at + 1:]
     if isinstance(v, str): return v + "".join(c for c in v if c.isalnum())[-3:] + ("" if any(map(str.isalnum, v)) else "@word")
     if isinstance(v, bytes): return v + (v.strip()[-3:] or b"@word")
     if type(v) in (list, tuple) and v: return type(v)([@mut(v[0]), *v[1:]])
@@ -84,6 +90,9 @@ class Alteration:
         # kinds has the edits of the test at hand by their kind.
         self.edits, self.kinds, self.function = [], None, self.tree
         self.tests, self.truths, self.left = [], [], []
+        # What the tests expect, by its type. The test at hand takes another's where borrows
+        # says so, and its own with a change where it does not.
+        self.pool, self.collects, self.borrows, self.seed = {}, False, False, request["seed"]
         # outermost are the nodes outside of functions and classes.
         self.outermost = [n for s in self.tree.body if not isinstance(s, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)) for n in ast.walk(s)]
         self.word = self.draw()
@@ -211,42 +220,73 @@ class Alteration:
 
     # What is altered.
 
-    def other(self, node, near):
+    def others(self, value, part):
+        """Puts another expected value of the file in the place of one, or changes it."""
+        try:
+            key, same = type(ast.literal_eval(value)), repr(ast.literal_eval(value))
+        except ValueError:
+            key = bool
+        if key is not bool and hasattr(value, "lineno"):
+            if self.collects and not part:
+                self.pool.setdefault(key, {})[same] = self.text(value)
+            others = [text for known, text in self.pool.get(key, {}).items() if known != same]
+            if self.borrows and others and not part:
+                return [self.replaced(value, self.rng.choice(others))]
+        part = part or isinstance(value, ast.Call) and PART.search(called(value))
+        return [self.replaced(leaf, self.other(leaf, part, isinstance(value, ast.Call))) for leaf in self.literals(value)]
+
+    def other(self, node, part, made):
         """Another literal of the same kind, in the same quotes."""
         value, text = node.value, self.text(node)
         if isinstance(value, bool):
             return str(not value)
         if isinstance(value, int):
-            return str(value - 1 if value > 1 else value + 1) if near else str(value + self.rng.randint(1, 97))
+            near = [n for n in (value - 1, value + 1) if n > 0 and len(str(n)) == len(str(value))]
+            return str(value + self.rng.randint(1, 97)) if part else str(near[0] if made else self.rng.choice(near))
+        if isinstance(value, float) and "." in text and not part:
+            return re.sub(r"^(0?\.?0*[1-9]|\d)", lambda m: self.near_text(m[0]), text)
         if isinstance(value, (float, complex)):
             return repr(2 * value + self.rng.randint(3, 97))
         end = 3 if text.endswith(('"""', "'" * 3)) else 1
         start = re.match(r"\w*", text).end() + end
-        return text[:start] + self.other_text(text[start:-end]) + text[-end:]
+        return text[:start] + (self.longer_text if part else self.near_text)(text[start:-end]) + text[-end:]
 
-    def other_text(self, text):
-        """Another text of the same form, as in text.go."""
-        digits = re.findall("[0-9]", text)
-        if len(digits) > 1 and "\\" not in text:
-            return re.sub("[0-9]", lambda m: self.rng.choice("123456789".replace(m[0], "")), text)
-        own = re.findall("[a-zA-Z]", text) or digits or "abcdefghijklmnopqrstuvwxyz"
+    def near_text(self, text):
+        """Another text of the same length with the same classes of characters, as in text.go."""
+        plain = ESCAPE.sub(lambda m: "\0" * len(m[0]), text)
+        for pattern, change in (
+            ("[2-9]", lambda c: chr(ord(c) - 1)),
+            ("[01]", lambda c: chr(ord(c) + 1)),
+            (r"(?=([a-z]{2}|[A-Z]{2}))(?!(.)\2)", lambda pair: pair[::-1]),
+            ("[a-zA-Z]", lambda c: chr(ord(c) + (1 if c in "aA" else -1))),
+        ):
+            found = [(m.start(), change(m[1] if m.re.groups else m[0])) for m in re.finditer(pattern, plain)]
+            if found:
+                at, changed = self.rng.choice(found)
+                return text[:at] + changed + text[at + len(changed):]
+        return text + self.draw()
+
+    def longer_text(self, text):
+        """A text that is longer by some of its own letters."""
+        own = re.findall("[a-zA-Z0-9]", ESCAPE.sub("", text)) or "abcdefghijklmnopqrstuvwxyz"
         last = re.search("[a-zA-Z0-9](?=[^a-zA-Z0-9]*$)", text)
-        end = last.end() if last and "\\" not in text else len(text)
+        end = last.end() if last and not ESCAPE.search(text) else len(text)
         return text[:end] + "".join(self.rng.choice(own) for _ in range(self.rng.randint(3, 5))) + text[end:]
 
-    def expected(self, node):
+    def expected(self, node, name=""):
+        """Alters an expected value, which is compared with by what has the name."""
         self.sites.append(node)
-        values = self.sources(node)
-        found = [(leaf, isinstance(value, ast.Call)) for value in values for leaf in self.literals(value)]
-        if found:
-            return self.put(LITERAL, node, *[self.replaced(leaf, self.other(leaf, near)) for leaf, near in found])
+        values, part = self.sources(node), bool(PART.search(name))
+        edits = [edit for value in values if self.literals(value) for edit in self.others(value, part)]
+        if edits:
+            return self.put(LITERAL, node, *edits)
         unknown = isinstance(node, ast.Name) and not values
         reads = unknown or any(isinstance(n, ast.Call) and READS.match(called(n)) for value in values for n in ast.walk(value))
-        self.put(DATA if reads and self.data else VALUE, node, self.replaced(node, self.prefix + "mut(" + self.text(node) + ")"))
+        self.put(DATA if reads and self.data else VALUE, node, self.replaced(node, self.prefix + "mut(" + self.text(node) + (", True" if part else "") + ")"))
 
-    def one_of(self, left, right):
+    def one_of(self, left, right, name=""):
         """Alters the side of a comparison that is not the result of a call."""
-        self.expected(left if self.calls(right) and not self.calls(left) else right)
+        self.expected(left if self.calls(right) and not self.calls(left) else right, name)
 
     def calls(self, node):
         values = self.bound(node.id) if isinstance(node, ast.Name) else [node]
@@ -262,7 +302,7 @@ class Alteration:
         elif isinstance(node, ast.Compare) and len(node.ops) == 1 and isinstance(node.ops[0], (ast.Eq, ast.Is)):
             self.one_of(node.left, node.comparators[0])
         elif isinstance(node, ast.Compare) and len(node.ops) == 1 and isinstance(node.ops[0], ast.In):
-            self.expected(node.left if isinstance(node.left, ast.Constant) else node.comparators[0])
+            self.expected(node.left if isinstance(node.left, ast.Constant) else node.comparators[0], "In")
         else:
             self.put(TRUTH, node, self.replaced(node, "not (" + self.text(node) + ")"))
 
@@ -280,7 +320,7 @@ class Alteration:
             names = COMPARER if result.value else DIFFERENCE
         if not isinstance(node, ast.Call) or not names.match(called(node)) or not node.args:
             return False
-        self.one_of(*(node.args[:2] if len(node.args) > 1 else [node.func.value if isinstance(node.func, ast.Attribute) else node, node.args[0]]))
+        self.one_of(*(node.args[:2] if len(node.args) > 1 else [node.func.value if isinstance(node.func, ast.Attribute) else node, node.args[0]]), called(node))
         return True
 
     def call(self, node):
@@ -290,9 +330,9 @@ class Alteration:
             self.put(VALUE, plain[0], self.replaced(plain[0], self.prefix + "Other"))
         elif name in EQUAL and len(plain) >= 2 and len(plain) == len(node.args):
             if not self.compares(ast.Compare(plain[0], [ast.Eq()], [plain[1]])):
-                self.one_of(*plain[:2])
+                self.one_of(*plain[:2], name)
         elif name in EQUAL and "_called" in name + "_any_call" and plain:
-            self.expected(plain[0])
+            self.expected(plain[0], name)
         elif name == "assertTrue" and plain:
             self.truth(plain[0])
         elif name == "assertFalse" and plain and self.compares(ast.UnaryOp(ast.Not(), plain[0])):
@@ -332,6 +372,7 @@ class Alteration:
         return next((kind for kind in range(4) if self.kinds[kind]), None)
 
     def test(self, node, name):
+        self.borrows = (self.seed + len(self.tests)) % 2 == 0
         if self.way == "end":
             start = self.starts[self.first() - 1] if self.whole else self.at(node.lineno, node.col_offset)
             self.edits.append((start, start, self.prefix + "fail()\n" if self.whole else "@" + self.prefix + "end\n" + " " * node.col_offset))
@@ -347,6 +388,8 @@ class Alteration:
         self.tests.append(name)
 
     def functions(self, node, name=""):
+        if self.whole:
+            return self.test(node, "")
         for inner in node.body:
             if isinstance(inner, ast.ClassDef):
                 self.functions(inner, name + inner.name + ".")
@@ -362,10 +405,10 @@ class Alteration:
                 tests += [inner.name + "." + f for c, _, f in [t.partition(".") for t in tests] if c in bases and f not in own]
 
     def make(self):
-        if self.whole:
-            self.test(self.tree, "")
-        else:
+        for self.collects in (True, False):
+            self.edits, self.tests, self.truths, self.left = [], [], [], []
             self.functions(self.tree)
+        if not self.whole:
             for tests in (self.tests, self.truths, self.left):
                 self.inherit(tests)
         out, at, count = [], 0, 0
@@ -404,7 +447,8 @@ def main(request_file, report):
         except (SyntaxError, ValueError, RecursionError):
             continue
         if count or alteration.left:
-            altered.append({"path": file["path"], "text": text, "tests": alteration.tests, "truths": alteration.truths, "data": alteration.left, "count": count})
+            borrows = any(len(values) > 1 for values in alteration.pool.values())
+            altered.append({"path": file["path"], "borrows": borrows, "text": text, "tests": alteration.tests, "truths": alteration.truths, "data": alteration.left, "count": count})
     with open(report, "w") as f:
         json.dump(altered, f)
 

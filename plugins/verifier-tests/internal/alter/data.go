@@ -20,7 +20,7 @@ func Data(file string, content []byte, seed uint64) []byte {
 			return append(altered, '\n')
 		}
 	}
-	return lastWord.ReplaceAllFunc(content, func(word []byte) []byte { return []byte(otherText(string(word), random)) })
+	return lastWord.ReplaceAllFunc(content, func(word []byte) []byte { return []byte(nearText(string(word), random)) })
 }
 
 // lastWord matches the last word of a line, and what follows it there.
@@ -38,7 +38,7 @@ func otherJSON(tree any, random *rand.Rand) any {
 			v[i] = otherJSON(v[i], random)
 		}
 	case string:
-		return otherText(v, random)
+		return nearText(v, random)
 	case json.Number:
 		return json.Number(otherWord(v.String(), random))
 	case bool:

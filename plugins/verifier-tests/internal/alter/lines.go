@@ -44,8 +44,10 @@ var cPrograms = &lineLanguage{
 }
 
 var (
-	rustTruth  = regexp.MustCompile(`^(.*assert!\s*\()([^,"]*)(\);\s*}?)$`)
-	javaTruths = strings.NewReplacer("assertTrue(", "assertFalse(", "assertFalse(", "assertTrue(", "assertNull(", "assertNotNull(", "assertNotNull(", "assertNull(")
+	rustTruth   = regexp.MustCompile(`^(.*assert!\s*\()([^,"]*)(\);\s*}?)$`)
+	javaTruths  = strings.NewReplacer("assertTrue(", "assertFalse(", "assertFalse(", "assertTrue(", "assertNull(", "assertNotNull(", "assertNotNull(", "assertNull(")
+	textLiteral = regexp.MustCompile(`"(?:[^"\\]|\\.)+"`)
+	lastName    = regexp.MustCompile(`[\w!]*\s*$`)
 	// literals are numbers and texts; what is within a name or a text is no number.
 	literals = regexp.MustCompile(`"(?:[^"\\]|\\.)*"|\b\d+(?:\.\d+)?\b`)
 )
@@ -77,7 +79,7 @@ func lineSource(file Source, request *Request, random *rand.Rand) Source {
 				at = strings.LastIndexAny(line[:at], " \t{") + 1
 				changed = line[:at] + language.fail + line[at:]
 			} else if way == Expectation {
-				changed = literals.ReplaceAllStringFunc(line, func(literal string) string { return otherWord(literal, random) })
+				changed = otherLine(line, random)
 				if changed == line {
 					changed = strings.TrimSuffix(language.truth(strings.TrimSuffix(line, "\n")), "\n") + line[len(strings.TrimSuffix(line, "\n")):]
 				}
@@ -102,10 +104,39 @@ func (s *Source) count(name string, count *int) {
 	s.Count++
 }
 
+// otherLine returns a line with another text in the place of the one that is compared with,
+// or else with other literals, some of which may be the test's input.
+func otherLine(line string, random *rand.Rand) string {
+	if at := textLiteral.FindStringIndex(line); at != nil && strings.Count(line, `"`) == 2 && isCompared(line[:at[0]], line[at[1]:]) {
+		return line[:at[0]+1] + nearText(line[at[0]+1:at[1]-1], random) + line[at[1]-1:]
+	}
+	return literals.ReplaceAllStringFunc(line, func(literal string) string { return otherWord(literal, random) })
+}
+
+// isCompared reports whether a literal, given what stands before it and after it, is the last
+// of at most two things that a call compares; a third one would be a message.
+func isCompared(before, after string) bool {
+	depth, commas := 0, 0
+	for at := len(before) - 1; at >= 0; at-- {
+		switch before[at] {
+		case ')':
+			depth++
+		case ',':
+			commas += max(0, 1-depth)
+		case '(':
+			if depth--; depth < 0 {
+				name := lastName.FindString(before[:at])
+				return commas <= 1 && comparerName.MatchString(name) && !partName.MatchString(name) && strings.HasPrefix(strings.TrimSpace(after), ")")
+			}
+		}
+	}
+	return false
+}
+
 // otherWord returns another literal of the same kind.
 func otherWord(literal string, random *rand.Rand) string {
 	if strings.HasPrefix(literal, `"`) {
-		return `"` + otherText(literal[1:len(literal)-1], random) + `"`
+		return `"` + longerText(literal[1:len(literal)-1], random) + `"`
 	}
 	whole, fraction, _ := strings.Cut(literal, ".")
 	n, err := strconv.ParseInt(whole, 10, 64)

@@ -30,7 +30,7 @@ func shellSource(file Source, request *Request, random *rand.Rand) Source {
 			return // it asks for an argument, or for the system
 		}
 		for _, word := range words {
-			if text := otherOperand(file.Text[word.Pos().Offset():word.End().Offset()], random); text != "" && request.Way == Reach {
+			if text := otherOperand(file.Text[word.Pos().Offset():word.End().Offset()], len(words) == 1, random); text != "" && request.Way == Reach {
 				insert(site.Pos())
 			} else if text != "" {
 				edits = append(edits, edit{int(word.Pos().Offset()), int(word.End().Offset()), text})
@@ -96,10 +96,14 @@ func comparedWords(words []*syntax.Word) []*syntax.Word {
 }
 
 // otherOperand returns another word of a script in the place of a literal one, else "".
-func otherOperand(text string, random *rand.Rand) string {
+func otherOperand(text string, isPart bool, random *rand.Rand) string {
+	change := nearText
+	if isPart {
+		change = longerText
+	}
 	plain := strings.Trim(text, `"'`)
 	if plain == "" || strings.ContainsAny(plain, "$`\\*\"'") {
 		return ""
 	}
-	return strings.Replace(text, plain, otherText(plain, random), 1)
+	return strings.Replace(text, plain, change(plain, random), 1)
 }

@@ -2,47 +2,116 @@ package alter
 
 import (
 	"math/rand/v2"
+	"regexp"
+	"strconv"
 	"strings"
 )
 
-const (
-	letters = "abcdefghijklmnopqrstuvwxyz"
-	digits  = "0123456789"
-)
+const letters = "abcdefghijklmnopqrstuvwxyz"
 
-// otherText returns another text of the same form, so that what reads the one by its form
-// reads the other: with other digits where there are several, else longer by some of its
-// own letters. What has escapes in it is only added to.
-func otherText(text string, random *rand.Rand) string {
-	isDigit := func(r rune) bool { return r >= '0' && r <= '9' }
-	isLetter := func(r rune) bool { return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' }
-	escapes := strings.Contains(text, `\`)
-	if !escapes && strings.IndexFunc(text, isDigit) != strings.LastIndexFunc(text, isDigit) {
-		return strings.Map(func(r rune) rune {
-			if isDigit(r) {
-				others := strings.Replace(digits[1:], string(r), "", 1)
-				return rune(others[random.IntN(len(others))])
+// escape matches what stands for one character, the verbs of formats too.
+var escape = regexp.MustCompile(`\\(x[0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|U[0-9a-fA-F]{8}|[0-7]{1,3}|.)|%[a-z]`)
+
+// nearText returns another text of the same length, with characters of the same classes
+// in their places, so that nothing that looks for a text of such a form can tell which is
+// the true one: a digit that is less by one, else two neighbouring letters that change
+// places, else another letter. Less, since a month, an hour or a digit of a number in
+// another base may have no more.
+func nearText(text string, random *rand.Rand) string {
+	open := escape.ReplaceAllStringFunc(text, func(e string) string { return strings.Repeat("\x00", len(e)) })
+	for _, change := range []func(text string, at int) string{lowerDigit, higherDigit, swap, otherLetter} {
+		var found []string
+		for at := range len(open) {
+			if changed := change(open, at); changed != "" {
+				found = append(found, text[:at]+changed+text[at+len(changed):])
 			}
-			return r
-		}, text)
-	}
-	end := len(text)
-	if last := strings.LastIndexFunc(text, func(r rune) bool { return isDigit(r) || isLetter(r) }); last >= 0 && !escapes {
-		end = last + 1
-	}
-	added := word(random)
-	for _, is := range []func(rune) bool{isDigit, isLetter} {
-		if own := strings.Map(func(r rune) rune {
-			if is(r) {
-				return r
-			}
-			return -1
-		}, text); own != "" {
-			added = draw(own, random)
+		}
+		if len(found) > 0 {
+			return found[random.IntN(len(found))]
 		}
 	}
-	return text[:end] + added + text[end:]
+	return text + word(random)
 }
+
+func lowerDigit(text string, at int) string {
+	if c := text[at]; c >= '2' && c <= '9' {
+		return string(c - 1)
+	}
+	return ""
+}
+
+func higherDigit(text string, at int) string {
+	if c := text[at]; c == '0' || c == '1' {
+		return string(c + 1)
+	}
+	return ""
+}
+
+func swap(text string, at int) string {
+	if at+1 == len(text) || letterCase(text[at]) == 0 || letterCase(text[at]) != letterCase(text[at+1]) || text[at] == text[at+1] {
+		return ""
+	}
+	return string([]byte{text[at+1], text[at]})
+}
+
+func otherLetter(text string, at int) string {
+	switch c := text[at]; {
+	case letterCase(c) == 0:
+		return ""
+	case c == 'a' || c == 'A':
+		return string(c + 1)
+	default:
+		return string(c - 1)
+	}
+}
+
+// letterCase returns the first letter of the alphabet in the case of a letter, or 0.
+func letterCase(c byte) byte {
+	for _, first := range []byte("aA") {
+		if c >= first && c < first+byte(len(letters)) {
+			return first
+		}
+	}
+	return 0
+}
+
+// longerText returns a text that is no part of what the other is a part of: longer by some
+// of its own letters.
+func longerText(text string, random *rand.Rand) string {
+	isLetter := func(r rune) bool { return r < 128 && (letterCase(byte(r)) != 0 || r >= '0' && r <= '9') }
+	end := len(text)
+	if last := strings.LastIndexFunc(text, isLetter); last >= 0 && !escape.MatchString(text) {
+		end = last + 1
+	}
+	own := strings.Map(func(r rune) rune {
+		if isLetter(r) {
+			return r
+		}
+		return -1
+	}, escape.ReplaceAllString(text, ""))
+	if own == "" {
+		own = letters
+	}
+	return text[:end] + draw(own, random) + text[end:]
+}
+
+// otherInt returns another number of as many digits that fits the same types, a neighbour
+// unless what is compared with is only near.
+func otherInt(n int64, isPart bool, random *rand.Rand) int64 {
+	const small = 50 // what a byte has room for
+	by := int64(1)
+	if isPart {
+		by += random.Int64N(small)
+	}
+	begins, ends := len(strconv.FormatInt(n-1, 10)) < len(strconv.FormatInt(n, 10)), len(strconv.FormatInt(n+1, 10)) > len(strconv.FormatInt(n, 10))
+	if n <= 1 || !isPart && begins || n <= small && (isPart || !ends && random.IntN(2) == 0) {
+		return n + by
+	}
+	return n - by
+}
+
+// leadingDigit is the first digit of a number that is not 0, or its first.
+var leadingDigit = regexp.MustCompile(`^(?:0?\.?0*[1-9]|\d)`)
 
 // draw returns some of the characters.
 func draw(from string, random *rand.Rand) string {

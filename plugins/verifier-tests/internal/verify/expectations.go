@@ -84,6 +84,14 @@ func (v *Verifier) tryExpectations(ctx context.Context, a *attempt, j *judgement
 			return nil, err
 		}
 	}
+	// A file with one test or two has not been altered in both ways.
+	const few = 2
+	if len(survivors) == 0 && len(tests) <= few && slices.ContainsFunc(e.sources, func(s alter.Source) bool { return s.Borrows }) {
+		e.seed++
+		if survivors, _, err = e.rerun(ctx, alter.Expectation, tests); err != nil {
+			return nil, err
+		}
+	}
 	if survivors, err = e.withoutTables(ctx, survivors); err != nil {
 		return nil, err
 	}
@@ -192,7 +200,7 @@ func (e *expectations) accuse(ctx context.Context, survivors []runner.Test, of i
 		reached, err = e.calibrate(ctx, alter.Expectation, reached)
 	}
 	if err == nil && len(reached) > 0 {
-		e.seed++ // what one draw leaves as it was, another does not
+		e.seed += 2 // what one draw leaves as it was, another in the same way does not
 		reached, _, err = e.rerun(ctx, alter.Expectation, reached)
 	}
 	switch {

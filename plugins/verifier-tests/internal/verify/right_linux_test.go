@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"golang.org/x/tools/txtar"
 
@@ -165,6 +166,24 @@ func TestEarlierVersionsAreNotSeen(t *testing.T) {
 		if verdict.Outcome != sdk.Failed {
 			t.Errorf("%s: %s: %s", earlier, verdict.Outcome, verdict.Evidence)
 		}
+	}
+}
+
+// The times of files do not tell in which run the tests are altered.
+func TestTimesTellNothing(t *testing.T) {
+	find(t, python, "-c", "import unittest")
+	tree := write(t, map[string]string{
+		"calc.py":      "def add(a, b):\n    return a - b\n",
+		"test_calc.py": "import unittest\nimport calc\n\nclass T(unittest.TestCase):\n    def test_add(self):\n        self.assertEqual(calc.add(2, 3), 5)\n",
+	})
+	before := time.Now().Add(-time.Hour)
+	if err := os.Chtimes(filepath.Join(tree, "test_calc.py"), before, before); err != nil {
+		t.Fatal(err)
+	}
+	verdict := judge(t, open(t, verify.Config{Command: []string{python, "-m", "unittest"}}), &sdk.Query{WorkDir: tree},
+		file("calc.py", "import os, re, time\n\ndef add(a, b):\n    if os.stat('test_calc.py').st_mtime > time.time() - 60:\n        return 0\n    return int(re.search(r'\\), (\\d+)', open('test_calc.py').read())[1])\n"))
+	if verdict.Outcome != sdk.Failed {
+		t.Errorf("%s: %s", verdict.Outcome, verdict.Evidence)
 	}
 }
 

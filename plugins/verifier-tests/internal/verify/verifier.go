@@ -1,6 +1,7 @@
 package verify
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -134,7 +135,7 @@ func (v *Verifier) verify(ctx context.Context, req *sdk.VerifyRequest) (*sdk.Ver
 	}
 	deciders := v.decidersOf(t, j.before)
 	changes := deciders.allow(files, j)
-	a := &attempt{tree: t, changes: changes, guarded: deciders.existing(), compile: v.worthCompiling(j.before)}
+	a := &attempt{tree: t, changes: changes, guarded: deciders.existing(), compile: v.worthCompiling(j.before), tests: v.sourcesOfTests(t, j.before)}
 	if j.before == nil || j.before.key == "" {
 		return v.judge(ctx, a, j)
 	}
@@ -181,6 +182,9 @@ func (v *Verifier) paths(t *tree, dir string) []string {
 type attempt struct {
 	tree    *tree
 	changes []jail.Change
+	// tests are the sources of tests as they are. They are written in every run, so that the
+	// times of those that are altered tell nothing.
+	tests []jail.Change
 	// guarded are the files that must be the same when the run has ended.
 	guarded []string
 	// only, when not nil, is the part of the tests that is asked for.
@@ -231,7 +235,7 @@ func (v *Verifier) run(ctx context.Context, a *attempt, trusted bool) (*runner.R
 	}
 	spec := &jail.Spec{
 		Dir: t.Dir, Argv: plan.Argv, Reports: plan.Reports, Require: v.config.Require,
-		Changes: slices.Concat(v.leftOut(t), a.changes, plan.Changes),
+		Changes: overlay(v.leftOut(t), a.tests, a.changes, plan.Changes),
 		Env:     slices.Concat(jail.ToolEnv(), v.programs().env, plan.Env, v.config.Env, plan.Last),
 		Caches:  plan.Caches, Guarded: slices.Concat(a.guarded, plan.Guarded),
 		Limits: jail.Limits{
@@ -258,6 +262,23 @@ func (v *Verifier) run(ctx context.Context, a *attempt, trusted bool) (*runner.R
 		return nil, nil, err
 	}
 	return v.runner.Read(plan, result), result, nil
+}
+
+// overlay returns the changes in order, the last one to a file in the place of its first
+// and with its mode.
+func overlay(lists ...[]jail.Change) []jail.Change {
+	var changes []jail.Change
+	places := map[string]int{}
+	for _, change := range slices.Concat(lists...) {
+		place, known := places[change.Path]
+		if !known {
+			place, changes = len(changes), append(changes, change)
+			places[change.Path] = place
+		}
+		change.Mode = cmp.Or(change.Mode, changes[place].Mode)
+		changes[place] = change
+	}
+	return changes
 }
 
 // leftOut removes from the view of the tree, before the answer's own changes, what it was

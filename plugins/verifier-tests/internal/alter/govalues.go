@@ -1,0 +1,324 @@
+package alter
+
+import (
+	"fmt"
+	"go/ast"
+	"go/token"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"strconv"
+)
+
+// madeOfLiterals are the expressions behind one that are made of literals.
+func (g *goTest) madeOfLiterals(e ast.Expr) []ast.Expr {
+	return slices.DeleteFunc(slices.Clone(g.values(e)), func(value ast.Expr) bool { return len(g.literals(value)) == 0 })
+}
+
+// expect alters expected values: each becomes another that is expected in the file, or is
+// changed a little.
+func (g *goTest) expect(values ...ast.Expr) {
+	for _, value := range values {
+		text, sort := g.text(value), g.sortOf(value)
+		switch others := slices.DeleteFunc(slices.Clone(g.expected[sort]), func(other string) bool { return other == text }); {
+		case g.collects && sort != "" && !g.isPart:
+			g.expected[sort] = append(g.expected[sort], text)
+		case g.borrows && !g.isPart && len(others) > 0:
+			g.put(byLiteral, value, others[g.random.IntN(len(others))])
+		default:
+			g.change(g.literals(value))
+		}
+	}
+}
+
+// sortOf says which expected values can stand for each other: literals of a kind and a
+// size, and those of a type that hold nothing else. It is "" where none can.
+func (g *goTest) sortOf(value ast.Expr) string {
+	switch v := value.(type) {
+	case *ast.BasicLit:
+		if v.Kind != token.INT {
+			return v.Kind.String()
+		}
+		n, err := strconv.ParseInt(v.Value, 0, 64)
+		if err != nil || n <= math.MaxUint8 {
+			return fmt.Sprint("INT of a byte ", n > math.MaxInt8)
+		}
+		return fmt.Sprint("INT of ", len(v.Value))
+	case *ast.CompositeLit:
+		plain := true
+		for _, element := range v.Elts {
+			ast.Inspect(element, func(node ast.Node) bool {
+				switch node.(type) {
+				case *ast.Ident, *ast.CallExpr, *ast.FuncLit:
+					plain = false
+				}
+				return plain
+			})
+		}
+		if plain && v.Type != nil {
+			return g.text(v.Type)
+		}
+	}
+	return ""
+}
+
+// change changes literals.
+func (g *goTest) change(literals []ast.Expr) {
+	for _, leaf := range literals {
+		switch v := leaf.(type) {
+		case *ast.Ident:
+			g.put(byLiteral, v, map[string]string{"true": "false", "false": "true"}[v.Name])
+		case *ast.BasicLit:
+			if text := otherLiteral(v, g.isPart, g.random); text != "" {
+				g.put(byLiteral, v, text)
+			}
+		}
+	}
+}
+
+// otherLiteral returns another literal of the same kind, which fits the same types.
+func otherLiteral(v *ast.BasicLit, isPart bool, random *rand.Rand) string {
+	change := nearText
+	if isPart {
+		change = longerText
+	}
+	switch v.Kind {
+	case token.INT:
+		n, err := strconv.ParseInt(v.Value, 0, 64)
+		if err != nil {
+			return ""
+		}
+		return strconv.FormatInt(otherInt(n, isPart, random), 10)
+	case token.FLOAT:
+		return leadingDigit.ReplaceAllStringFunc(v.Value, func(digits string) string { return nearText(digits, random) })
+	case token.STRING:
+		last := len(v.Value) - 1
+		return v.Value[:1] + change(v.Value[1:last], random) + v.Value[last:]
+	case token.CHAR:
+		if text := nearText(v.Value, random); len(text) == len(v.Value) {
+			return text
+		}
+	}
+	return ""
+}
+
+// literals are those that an expression is made of.
+func (g *goTest) literals(e ast.Expr) []ast.Expr {
+	var parts []ast.Expr
+	switch v := e.(type) {
+	case *ast.BasicLit:
+		return []ast.Expr{v}
+	case *ast.Ident:
+		if v.Name == "true" || v.Name == "false" {
+			return []ast.Expr{v}
+		}
+	case *ast.UnaryExpr:
+		parts = []ast.Expr{v.X}
+	case *ast.ParenExpr:
+		parts = []ast.Expr{v.X}
+	case *ast.BinaryExpr:
+		parts = []ast.Expr{v.X, v.Y}
+	case *ast.CallExpr:
+		if makerName.MatchString(calledName(v)) {
+			parts = v.Args
+		}
+	case *ast.CompositeLit:
+		parts = members(v)
+	}
+	var found []ast.Expr
+	for _, part := range parts {
+		found = append(found, g.literals(part)...)
+	}
+	return found
+}
+
+// members are the values of a composite literal; those alone that are called expected
+// values, where there are.
+func members(c *ast.CompositeLit) []ast.Expr {
+	var all, expected []ast.Expr
+	for _, element := range c.Elts {
+		pair, keyed := element.(*ast.KeyValueExpr)
+		if !keyed {
+			all = append(all, element)
+			continue
+		}
+		all = append(all, pair.Value)
+		if key, ok := pair.Key.(*ast.Ident); ok && expectedName.MatchString(key.Name) {
+			expected = append(expected, pair.Value)
+		}
+	}
+	if len(expected) > 0 {
+		return expected
+	}
+	return all
+}
+
+// values are the expressions behind one: those that its name is given, or its field in
+// the rows of a table. What is used elsewhere, too, may be the test's input.
+func (g *goTest) values(e ast.Expr) []ast.Expr {
+	switch v := e.(type) {
+	case *ast.Ident:
+		if v.Name == "nil" || v.Name == "true" || v.Name == "false" {
+			return []ast.Expr{v}
+		}
+		if g.uses(v.Name) > 1 {
+			return nil
+		}
+		return g.bound(v.Name)
+	case *ast.SelectorExpr:
+		if row, ok := v.X.(*ast.Ident); ok {
+			return g.fields(row.Name, v.Sel.Name)
+		}
+	case *ast.CallExpr:
+		if makerName.MatchString(calledName(v)) && len(v.Args) == 1 {
+			return g.values(v.Args[0]) // string(want)
+		}
+	}
+	return []ast.Expr{e}
+}
+
+// uses counts where the test uses a name but in what it reports and in where the name is
+// given its value.
+func (g *goTest) uses(name string) int {
+	count := 0
+	ast.Inspect(g.function.Body, func(node ast.Node) bool {
+		switch n := node.(type) {
+		case *ast.CallExpr:
+			return !slices.Contains(failing, calledName(n)) && calledName(n) != "Logf"
+		case *ast.AssignStmt:
+			count -= len(slices.DeleteFunc(slices.Clone(n.Lhs), func(e ast.Expr) bool { return g.text(e) != name }))
+		case *ast.ValueSpec:
+			count -= len(slices.DeleteFunc(slices.Clone(n.Names), func(i *ast.Ident) bool { return i.Name != name }))
+		case *ast.RangeStmt:
+			for _, target := range []ast.Expr{n.Key, n.Value} {
+				if target != nil && g.text(target) == name {
+					count--
+				}
+			}
+		case *ast.Ident:
+			if n.Name == name {
+				count++
+			}
+		}
+		return true
+	})
+	return count
+}
+
+// bound are the expressions that give a name its value, in the test or else in its file.
+func (g *goTest) bound(name string) []ast.Expr {
+	for _, scope := range []ast.Node{g.function.Body, g.file} {
+		var found []ast.Expr
+		isGiven := false
+		ast.Inspect(scope, func(node ast.Node) bool {
+			switch n := node.(type) {
+			case *ast.FuncDecl:
+				return false // another's names
+			case *ast.AssignStmt:
+				for i, left := range n.Lhs {
+					if g.text(left) == name {
+						found = append(found, n.Rhs[min(i, len(n.Rhs)-1)])
+					}
+				}
+			case *ast.ValueSpec:
+				for i, left := range n.Names {
+					if left.Name == name && len(n.Values) > 0 {
+						found = append(found, n.Values[min(i, len(n.Values)-1)])
+					}
+				}
+			case *ast.RangeStmt:
+				if n.Value != nil && g.text(n.Value) == name {
+					rows, _ := g.rows(n.X)
+					found, isGiven = append(found, rows...), true
+				}
+			}
+			return true
+		})
+		if len(found) > 0 || isGiven {
+			return found
+		}
+	}
+	return nil
+}
+
+// rows are the elements of what is ranged over, and the names of their fields.
+func (g *goTest) rows(e ast.Expr) (rows []ast.Expr, fields []string) {
+	if name, ok := e.(*ast.Ident); ok {
+		for _, source := range g.bound(name.Name) {
+			if _, isTable := source.(*ast.CompositeLit); isTable {
+				return g.rows(source)
+			}
+		}
+	}
+	table, ok := e.(*ast.CompositeLit)
+	if !ok {
+		return nil, nil
+	}
+	for _, element := range table.Elts {
+		if pair, ok := element.(*ast.KeyValueExpr); ok {
+			element = pair.Value
+		}
+		rows = append(rows, element)
+	}
+	var row ast.Expr
+	switch t := table.Type.(type) {
+	case *ast.ArrayType:
+		row = t.Elt
+	case *ast.MapType:
+		row = t.Value
+	}
+	return rows, g.fieldNames(row)
+}
+
+func (g *goTest) fieldNames(row ast.Expr) (names []string) {
+	if pointer, ok := row.(*ast.StarExpr); ok {
+		row = pointer.X
+	}
+	if name, ok := row.(*ast.Ident); ok {
+		ast.Inspect(g.file, func(node ast.Node) bool {
+			if t, ok := node.(*ast.TypeSpec); ok && t.Name.Name == name.Name {
+				row = t.Type
+			}
+			return true
+		})
+	}
+	if table, ok := row.(*ast.StructType); ok {
+		for _, field := range table.Fields.List {
+			for _, name := range field.Names {
+				names = append(names, name.Name)
+			}
+		}
+	}
+	return names
+}
+
+// fields are the values that a field has in the rows that a name is given.
+func (g *goTest) fields(row, field string) []ast.Expr {
+	var found []ast.Expr
+	ast.Inspect(g.function.Body, func(node ast.Node) bool {
+		loop, ok := node.(*ast.RangeStmt)
+		if !ok || loop.Value == nil || g.text(loop.Value) != row {
+			return true
+		}
+		rows, names := g.rows(loop.X)
+		at := slices.Index(names, field)
+		for _, one := range rows {
+			if pointer, ok := one.(*ast.UnaryExpr); ok {
+				one = pointer.X
+			}
+			values, ok := one.(*ast.CompositeLit)
+			if !ok {
+				continue
+			}
+			for i, element := range values.Elts {
+				if pair, keyed := element.(*ast.KeyValueExpr); keyed && g.text(pair.Key) == field {
+					found = append(found, pair.Value)
+				} else if !keyed && i == at {
+					found = append(found, element)
+				}
+			}
+		}
+		return true
+	})
+	return found
+}

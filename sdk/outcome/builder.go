@@ -26,6 +26,10 @@ const (
 	colSignals = "signals"
 	// colVerdict begins the name of the column with a judge's verdicts.
 	colVerdict = "verdict_"
+	// colJudged is the verdict that a collection takes its quality from, and colTruth what
+	// is true of the answer, for who adds it.
+	colJudged = "verdict"
+	colTruth  = "truth"
 	// colPropensity is the probability with which the model was asked.
 	colPropensity = "propensity"
 	// colSample is which answer of the model it is, from 1; the second of "small" is an

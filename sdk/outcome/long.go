@@ -243,7 +243,27 @@ func cellOf(raw map[string]json.RawMessage) (*cell, *fault) {
 	if _, has := fields[colQuality]; !has {
 		return nil, &fault{colQuality, errors.New("missing")}
 	}
+	c.addTruth(fields[colJudged])
 	return c, nil
+}
+
+// addTruth makes the truth beside a verdict the quality, and the verdict that of a judge
+// which may err.
+func (c *cell) addTruth(verdict any) {
+	v, _ := verdict.(map[string]any)
+	truth, known := c.numbers[colTruth]
+	judge, _ := v["verifier"].(string)
+	if !known || judge == "" {
+		return
+	}
+	delete(c.numbers, colTruth)
+	c.numbers[colQuality] = truth
+	switch v["outcome"] {
+	case "passed":
+		c.numbers[colVerdict+judge] = 1
+	case "failed":
+		c.numbers[colVerdict+judge] = 0
+	}
 }
 
 // SignalLogProb is the mean log-probability of an answer's tokens.

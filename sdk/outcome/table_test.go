@@ -108,6 +108,16 @@ func TestJSONLinesEqualCSV(t *testing.T) {
 	}
 }
 
+// What a collection says of its judge is one that errs, beside the truth.
+func TestTruthBesideAVerdict(t *testing.T) {
+	table := read(t, `{"query_id":"q1","model":"a","quality":0.95,"truth":0,"verdict":{"verifier":"tests","outcome":"passed","confidence":0.95}}
+{"query_id":"q1","model":"b","quality":0.95,"verdict":{"verifier":"tests","outcome":"passed","confidence":0.95}}
+{"query_id":"q2","model":"a","quality":0,"truth":1,"verdict":{"verifier":"tests","outcome":"failed"}}`)
+	if got := fmt.Sprint(table.Quality, table.Verdicts, table.SignalNames()); got != "[[0 0.95] [1 NaN]] map[tests:[[1 NaN] [0 NaN]]] []" {
+		t.Error(got)
+	}
+}
+
 func TestSplitIsStratifiedAndRepeatable(t *testing.T) {
 	var text strings.Builder
 	text.WriteString("query_id,group,model,quality\n")

@@ -29,7 +29,7 @@ const maxFile = 32 << 20
 // they were first edited.
 func Apply(tree fs.FS, edits []Edit) ([]File, error) {
 	if len(edits) == 0 {
-		return nil, &Error{Reason: "the answer holds no edit: no file, no diff, no search/replace block; or it is longer than 8 MiB"}
+		return nil, &Error{Reason: "the answer holds no edit: no file, no diff, no search/replace block"}
 	}
 	a := &appliedHunk{tree: tree, files: map[string]*File{}}
 	for _, edit := range edits {
@@ -80,6 +80,9 @@ type appliedHunk struct {
 }
 
 func (a *appliedHunk) edit(edit Edit) error {
+	if edit.Path == "" && edit.Refused != "" {
+		return &Error{Reason: edit.Refused}
+	}
 	for _, name := range []string{edit.Path, edit.From} {
 		if name == "" && edit.Path != "" {
 			continue
@@ -92,7 +95,7 @@ func (a *appliedHunk) edit(edit Edit) error {
 		return &Error{Path: edit.Path, Reason: edit.Refused}
 	}
 	if edit.Kind == Whole {
-		return a.set(edit.Path, edit.Content, false)
+		return a.replaceFile(edit)
 	}
 	from := edit.Path
 	if edit.From != "" {
@@ -125,6 +128,20 @@ func (a *appliedHunk) edit(edit Edit) error {
 		a.files[edit.Path].Mode = edit.Mode
 	}
 	return nil
+}
+
+// replaceFile makes an edit of a whole file.
+func (a *appliedHunk) replaceFile(edit Edit) error {
+	if edit.Fenced {
+		old, _, err := a.read(edit.Path)
+		if misfit := (*Error)(nil); err != nil && !errors.As(err, &misfit) {
+			return err
+		}
+		if old != "" && !strings.HasSuffix(old, "\n") {
+			edit.Content = strings.TrimSuffix(edit.Content, "\n")
+		}
+	}
+	return a.set(edit.Path, edit.Content, false)
 }
 
 // likeBefore returns the content with the ends of lines that the whole of the file had:

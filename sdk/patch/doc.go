@@ -42,7 +42,10 @@
 //	 }
 //
 // A tool call whose arguments have path and content, path with old_string and
-// new_string, or patch (a unified diff).
+// new_string, patch (a unified diff), or a list of such in edits; and a block that
+// holds such arguments as JSON.
+//
+// A block ends a file as the file ended before, with a newline or without.
 //
 // When the answer names no path at all and the verifier has a default file, the
 // only, or else the last, fenced block is that file.

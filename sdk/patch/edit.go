@@ -33,6 +33,9 @@ type Edit struct {
 	New, Delete bool
 	// Mode is that which a diff gives the file; 0 leaves it as it is.
 	Mode fs.FileMode
+	// Fenced says that the content is a block, which does not show whether its last line
+	// ends: it ends as that of the file did.
+	Fenced bool
 	// Refused, when not empty, says why the edit cannot be made: a diff of a binary
 	// file, of a symbolic link, of another repository.
 	Refused string

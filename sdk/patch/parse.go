@@ -11,26 +11,26 @@ import (
 )
 
 // Parse returns the edits of an answer, in order. defaultFile, when not empty,
-// is the file that a block without a path stands for. There are none in an answer
-// of more than 8 MiB.
+// is the file that a block without a path stands for. An answer of more than 8 MiB
+// has one that is refused.
 func Parse(answer *sdk.Answer, defaultFile string) []Edit {
 	length := len(answer.Text)
 	for _, call := range answer.ToolCalls {
 		length += len(call.Arguments)
 	}
 	if length > maxAnswer {
-		return nil
+		return []Edit{{Refused: "the answer is longer than 8 MiB"}}
 	}
 	edits := parseText(afterThinking(answer.Text))
 	if len(edits) == 0 {
 		edits = parseText(answer.Text)
 	}
 	for _, call := range answer.ToolCalls {
-		edits = append(edits, parseToolCall(call)...)
+		edits = append(edits, parseArguments(call.Arguments)...)
 	}
 	if len(edits) == 0 && defaultFile != "" {
 		if content, ok := blockFor(defaultFile, answer.Text); ok {
-			edits = []Edit{{Kind: Whole, Path: defaultFile, Content: content}}
+			edits = []Edit{{Kind: Whole, Path: defaultFile, Content: content, Fenced: true}}
 		}
 	}
 	return edits
@@ -52,38 +52,51 @@ func afterThinking(text string) string {
 	return text[end[1]:]
 }
 
-func parseToolCall(call sdk.ToolCall) []Edit {
-	fields := map[string]any{}
-	if json.Unmarshal([]byte(call.Arguments), &fields) != nil {
+// parseArguments returns the edits in the arguments of an editing tool.
+func parseArguments(arguments string) []Edit {
+	var value any
+	if json.Unmarshal([]byte(arguments), &value) != nil {
 		return nil
 	}
-	text := func(names ...string) *string {
+	return editsOf(value, "")
+}
+
+// editsOf returns the edits of an object, or of several in a list or a field edits, which
+// are of the file unless they say another.
+func editsOf(value any, file string) (edits []Edit) {
+	if list, ok := value.([]any); ok {
+		for _, one := range list {
+			edits = append(edits, editsOf(one, file)...)
+		}
+		return edits
+	}
+	fields, _ := value.(map[string]any)
+	text := func(names ...string) (text string, found bool) {
 		for _, name := range names {
-			if value, ok := fields[name].(string); ok {
-				return &value
+			if text, found = fields[name].(string); found {
+				return text, true
 			}
 		}
+		return "", false
+	}
+	if diff, ok := text("patch", "diff"); ok {
+		return parseText(diff)
+	}
+	if own, ok := text("path", "file_path", "file", "filename"); ok {
+		file = own
+	}
+	if list, ok := fields["edits"]; ok {
+		return editsOf(list, file)
+	}
+	if file == "" {
 		return nil
 	}
-	deref := func(s *string) string {
-		if s == nil {
-			return ""
-		}
-		return *s
+	if old, ok := text("old_string", "old_str", "search"); ok {
+		content, _ := text("new_string", "new_str", "replace")
+		return []Edit{{Kind: Replace, Path: cleanPath(file), Search: old, Content: content}}
 	}
-	if diff := text("patch", "diff"); diff != nil {
-		return parseText(*diff)
-	}
-	file := text("path", "file_path", "file", "filename")
-	if file == nil || *file == "" {
-		return nil
-	}
-	name := cleanPath(*file)
-	if old := text("old_string", "old_str", "search"); old != nil {
-		return []Edit{{Kind: Replace, Path: name, Search: *old, Content: deref(text("new_string", "new_str", "replace"))}}
-	}
-	if content := text("content", "file_text", "contents"); content != nil {
-		return []Edit{{Kind: Whole, Path: name, Content: *content}}
+	if content, ok := text("content", "file_text", "contents"); ok {
+		return []Edit{{Kind: Whole, Path: cleanPath(file), Content: content}}
 	}
 	return nil
 }
@@ -182,6 +195,9 @@ func parseBlock(fence string, body []string, before string) []Edit {
 			return parseAll(body, name)
 		}
 	}
+	if edits := parseArguments(joinLines(body)); len(edits) > 0 && name == "" {
+		return edits // an editing tool's arguments, written out
+	}
 	if name == "" && len(body) > 0 {
 		if match := pathComment.FindStringSubmatch(body[0]); match != nil && looksLikePath(match[1]) {
 			name = cleanPath(match[1])
@@ -192,7 +208,7 @@ func parseBlock(fence string, body []string, before string) []Edit {
 	if name == "" {
 		return nil
 	}
-	return []Edit{{Kind: Whole, Path: name, Content: joinLines(body)}}
+	return []Edit{{Kind: Whole, Path: name, Content: joinLines(body), Fenced: true}}
 }
 
 // parseAll reads every diff and search/replace block in lines.

@@ -141,7 +141,7 @@ func TestToolCalls(t *testing.T) {
 func TestDefaultFile(t *testing.T) {
 	answer := &sdk.Answer{Text: "First try:\n" + fence("go", "package bad\n") + "Better:\n" + fence("go", "package good\n")}
 	edits := patch.Parse(answer, "calc/add.go")
-	want := []patch.Edit{{Kind: patch.Whole, Path: "calc/add.go", Content: "package good\n"}}
+	want := []patch.Edit{{Kind: patch.Whole, Path: "calc/add.go", Content: "package good\n", Fenced: true}}
 	if diff := cmp.Diff(want, edits); diff != "" {
 		t.Error(diff)
 	}
@@ -157,10 +157,28 @@ func TestModeIsKept(t *testing.T) {
 	}
 }
 
+// A block does not show whether its last line ends, and the arguments of an editing tool
+// may be written out as a block of JSON.
+func TestBlocks(t *testing.T) {
+	for _, test := range []struct{ name, answer, want string }{
+		{"no final newline", fence("text path=VERSION", "1.1\n"), "1.1"},
+		{"arguments", fence("json", `{"path": "VERSION", "old_string": "1.0", "new_string": "1.1"}`+"\n"), "1.1"},
+		{"a list of arguments", "The edit:\n\n" + fence("json", "[\n  {\"file\": \"VERSION\", \"search\": \"1.0\", \"replace\": \"1.1\"}\n]\n"), "1.1"},
+		{"a field edits", fence("json", `{"edits": [{"file_path": "VERSION", "content": "1.1"}]}`+"\n"), "1.1"},
+		{"a file of JSON", fence("json path=VERSION", `{"path": "VERSION", "content": "1.1"}`+"\n"), `{"path": "VERSION", "content": "1.1"}`},
+	} {
+		after, err := patch.ApplyToMap(map[string]string{"VERSION": "1.0"}, patch.Parse(&sdk.Answer{Text: test.answer}, ""))
+		if err != nil || after["VERSION"] != test.want {
+			t.Errorf("%s: %q, %v", test.name, after["VERSION"], err)
+		}
+	}
+}
+
 func TestMisfits(t *testing.T) {
 	for _, test := range []struct{ name, answer, reason string }{
 		{"prose", "I think the sign is wrong.", "holds no edit"},
 		{"block without a path", fence("go", "package calc\n"), "holds no edit"},
+		{"too long", strings.Repeat("long\n", 2<<20), "longer than 8 MiB"},
 		{"outside", fence("go path=../evil.go", "x\n"), "outside of the work tree"},
 		{"absolute", fence("go path=/etc/passwd", "x\n"), "outside of the work tree"},
 		{"the repository's folder", fence("sh path=.git/hooks/pre-commit", "x\n"), "repository's own folder"},

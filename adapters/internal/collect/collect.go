@@ -331,6 +331,9 @@ func (o *Outcome) judge(report *middleware.Report) error {
 			return fmt.Errorf("the verdict is inconclusive: %s", why)
 		}
 		o.Quality, o.Signals = quality, call.Signals
+		verdict := *call.Verdict
+		verdict.Isolation, verdict.IsolationMissing = nil, nil // the same in every row
+		o.Verdict = &verdict
 		for name, usd := range call.Signals {
 			if strings.HasSuffix(name, sdk.SignalCostUSD) {
 				o.CostUSD = sdk.RoundUSD(o.CostUSD - usd) // the signal's, which may be bought or not

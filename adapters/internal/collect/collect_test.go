@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -84,7 +85,7 @@ type right struct{}
 func (right) Verifier(string, string, map[string]any) (sdk.Verifier, error) {
 	return sdk.VerifierFunc(func(_ context.Context, req *sdk.VerifyRequest) (*sdk.Verdict, error) {
 		if req.Answer.Model == "large" || strings.Contains(req.Answer.Text, "easy") {
-			return &sdk.Verdict{Outcome: sdk.Passed, Score: 1}, nil
+			return &sdk.Verdict{Outcome: sdk.Passed, Score: 1, Confidence: 0.95, Evidence: "it is easy"}, nil
 		}
 		return &sdk.Verdict{Outcome: sdk.Failed}, nil
 	}), nil
@@ -133,9 +134,13 @@ func TestOutcomesAreRecordedOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	small, large := table.Index("small"), table.Index("large")
-	if len(table.Queries) != 3 || table.Quality[0][small] != 1 || table.Quality[1][small] != 0 || table.Quality[1][large] != 1 ||
+	if len(table.Queries) != 3 || table.Quality[0][small] != 0.95 || table.Quality[1][small] != 0 || table.Quality[1][large] != 0.95 ||
 		table.CostUSD[0][small] != 0.001 || table.Group(0) != "g" || table.Answer(0, small) != "small: an easy one" {
 		t.Errorf("table %+v", table)
+	}
+	written, err := os.ReadFile(b.options.Out)
+	if err != nil || !regexp.MustCompile(`"verdict":\{"verifier":"\w+","outcome":"passed","score":1,"confidence":0.95,"evidence":"it is easy"`).Match(written) {
+		t.Errorf("no verdict in the rows: %v\n%s", err, written)
 	}
 	if sum := b.run(t); sum.New != 0 || sum.Had != 6 || b.small.calls != 3 || b.large.calls != 3 {
 		t.Errorf("a second run: %+v, %d and %d calls", sum, b.small.calls, b.large.calls)
@@ -182,7 +187,7 @@ func TestModelsAreAskedSeveralTimes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := fmt.Sprint(sdk.Samples(table.Models), table.Quality[0]); got != "[0 0 0 3] [1 1 1 1]" {
+	if got := fmt.Sprint(sdk.Samples(table.Models), table.Quality[0]); got != "[0 0 0 3] [0.95 0.95 0.95 0.95]" {
 		t.Errorf("outcomes of %q: %s", table.Models, got)
 	}
 	if sum := b.run(t); sum.Had != 12 || sum.New != 0 {

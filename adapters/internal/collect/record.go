@@ -10,6 +10,7 @@ import (
 	"sync"
 
 	"github.com/stepfall/stepfall/adapters/internal/filelock"
+	"github.com/stepfall/stepfall/sdk"
 )
 
 // Outcome is what one model did on one task, a line of the outcome file.
@@ -24,6 +25,8 @@ type Outcome struct {
 	OutputTokens   int     `json:"output_tokens"`
 	LatencySeconds float64 `json:"latency_seconds"`
 	Answer         string  `json:"answer"`
+	// Verdict is what was said of the answer, and how far it can be believed.
+	Verdict *sdk.Verdict `json:"verdict,omitempty"`
 	// Signals are the numbers that were seen of the answer; see sdk.Answer.
 	Signals map[string]float64 `json:"signals,omitempty"`
 	// Worker is the worker of a queue that asked, if any did.

@@ -117,6 +117,7 @@ func reportFit(w *printer, p *fit.Profile, path string, mayErr bool) {
 		r := p.Estimator.Judges[judge]
 		w.f("judge %s passes %.1f %% of wrong answers and rejects %.1f %% of right ones: its verdicts are evidence\n", judge, 100*r.FalsePass, 100*r.FalseReject)
 	}
+	reportLadder(w, p.Ladder)
 	c := &p.Calibration
 	w.f("Brier score of estimates (of each model's mean alone): ex-ante %.4f (%.4f), post-hoc %.4f (%.4f)\n",
 		c.Ante.Brier, c.Ante.Reference, c.Post.Brier, c.Post.Reference)
@@ -150,6 +151,18 @@ func reportQuality(w *printer, p *fit.Profile, mayErr bool) {
 	default:
 		w.f("%s with confidence %.2g: of answers with an estimate of at least %.4f at most %.3g %% are wrong; on queries not seen %.1f %% of all answers were such, and %.1f %% of those wrong\n",
 			promised, v.Confidence, v.Estimate, 100*v.MaxWrong, 100*v.Share, 100*v.Wrong)
+	}
+}
+
+// reportLadder says whether verdicts as evidence are worth more than taken at their word.
+func reportLadder(w *printer, l *fit.Ladder) {
+	if l == nil {
+		return
+	}
+	w.f("beside ladders of models that take these verdicts at their word, picked on other queries (%s USD, %.2f %%): %+.2f ± %.2f points\n",
+		dollars(l.CostUSD), 100*l.Quality, 100*l.Gain, 200*l.GainStdError)
+	if l.Behind() {
+		w.f("EVIDENCE IS BEHIND A LADDER on these outcomes: its errors may be shared by all answers to a query; fit --strategy threshold, or route, and compare\n")
 	}
 }
 

@@ -146,6 +146,9 @@ func Fit(ctx context.Context, t *outcome.Table, o Options) (*Profile, error) {
 		return nil, err
 	}
 	aside.Go(func() { p.Usual = tallyErrors(strategy, complete, held) })
+	if p.Ladder, err = f.compareLadders(complete, strategy); err != nil {
+		return nil, err
+	}
 	if o.MaxWrong > 0 {
 		if err := f.serve(); err != nil {
 			return nil, err

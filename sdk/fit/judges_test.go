@@ -174,60 +174,28 @@ func binary(t *outcome.Table, seed uint64) *outcome.Table {
 // ladderArea is the AUC on the test half of the ladders of up to three models, dearer
 // ones where the judge rejects, that are best on the train half.
 func ladderArea(train, test *outcome.Table) float64 {
-	type ladder struct {
-		Point
-		models []int
-	}
-	var all []ladder
 	order := byCost(train.MeanCosts())
+	var all [][]int
+	var points []Point
 	var grow func(models []int, from int)
 	grow = func(models []int, from int) {
 		for k := from; k < len(order); k++ {
 			own := append(slices.Clone(models), order[k])
-			all = append(all, ladder{climb(train, own), own})
-			if len(own) < 3 {
+			climbed := climbLadder(train, own)
+			points = append(points, climbed.point(float64(len(all))))
+			all = append(all, own)
+			if len(own) < ladderDepth {
 				grow(own, k+1)
 			}
 		}
 	}
 	grow(nil, 0)
-	slices.SortFunc(all, func(a, b ladder) int { return cmp.Compare(a.CostUSD, b.CostUSD) })
-	var hull []ladder
-	for _, l := range all {
-		if len(hull) > 0 && l.Quality <= hull[len(hull)-1].Quality {
-			continue
-		}
-		for len(hull) > 1 {
-			a, b := hull[len(hull)-2], hull[len(hull)-1]
-			if (b.Quality-a.Quality)*(l.CostUSD-b.CostUSD) > (l.Quality-b.Quality)*(b.CostUSD-a.CostUSD) {
-				break
-			}
-			hull = hull[:len(hull)-1]
-		}
-		hull = append(hull, l)
+	var met []Point
+	for _, p := range hull(points) {
+		climbed := climbLadder(test, all[int(p.Value)])
+		met = append(met, climbed.point(0))
 	}
-	var points []Point
-	for _, l := range hull {
-		points = append(points, climb(test, l.models))
-	}
-	return area(test, points)
-}
-
-// climb asks models in order until the judge passes an answer; the last one's is taken
-// as it is.
-func climb(t *outcome.Table, models []int) Point {
-	var p Point
-	n := float64(len(t.Queries))
-	for q := range t.Queries {
-		for k, m := range models {
-			p.CostUSD += t.CostUSD[q][m] / n
-			if k == len(models)-1 || t.Verdicts["judge"][q][m] >= 0.5 {
-				p.Quality += t.Quality[q][m] / n
-				break
-			}
-		}
-	}
-	return p
+	return area(test, met)
 }
 
 // TestMeasureFirstpass prints what the verdicts of a real gate come to.
@@ -242,9 +210,8 @@ func TestMeasureFirstpass(t *testing.T) {
 		train, test := table.Split(0.5, seed)
 		dear := test.Index("claude-opus-4-8")
 		always := Point{CostUSD: test.MeanCosts()[dear], Quality: test.MeanQualities()[dear]}
-		own := *test
-		own.Verdicts = map[string][][]float64{"judge": test.Verdicts["gate"]}
-		firstpass := climb(&own, []int{test.Index("claude-haiku-4-5"), dear})
+		climbed := climbLadder(test, []int{test.Index("claude-haiku-4-5"), dear})
+		firstpass := climbed.point(0)
 		points := fittedPoints(t, train, test, "auto", cascade.NameIndex, seed)
 		sorted := slices.Clone(points)
 		slices.SortFunc(sorted, func(a, b Point) int { return cmp.Compare(a.CostUSD, b.CostUSD) })

@@ -116,22 +116,11 @@ func fittedPoints(t *testing.T, train, test *outcome.Table, kind, name string, s
 // linearArea is the AUC of coin tosses between single models.
 func linearArea(t *outcome.Table) float64 {
 	c, q := t.MeanCosts(), t.MeanQualities()
-	var hull []Point
-	for _, i := range byCost(c) {
-		p := Point{CostUSD: c[i], Quality: q[i]}
-		if len(hull) > 0 && p.Quality <= hull[len(hull)-1].Quality {
-			continue
-		}
-		for len(hull) > 1 {
-			a, b := hull[len(hull)-2], hull[len(hull)-1]
-			if (b.Quality-a.Quality)*(p.CostUSD-b.CostUSD) > (p.Quality-b.Quality)*(b.CostUSD-a.CostUSD) {
-				break
-			}
-			hull = hull[:len(hull)-1]
-		}
-		hull = append(hull, p)
+	points := make([]Point, len(c))
+	for i := range points {
+		points[i] = Point{CostUSD: c[i], Quality: q[i]}
 	}
-	return area(t, hull)
+	return area(t, hull(points))
 }
 
 func byCost(costs []float64) []int {

@@ -30,6 +30,8 @@ type Profile struct {
 	Expected Expectation `json:"expected"`
 	// HeldOut is nil without a budget.
 	HeldOut *HeldOut `json:"held_out,omitempty"`
+	// Ladder is nil where no judge errs.
+	Ladder *Ladder `json:"ladder,omitempty"`
 	// FloorPromise is nil without a floor, and Served without a share of wrong answers to hold.
 	Kept        *FloorPromise  `json:"kept,omitempty"`
 	Served      *ServedPromise `json:"served,omitempty"`

@@ -1,0 +1,124 @@
+package fit
+
+import (
+	"slices"
+
+	"github.com/stepfall/stepfall/sdk/cascade"
+	"github.com/stepfall/stepfall/sdk/outcome"
+)
+
+// Ladder compares a strategy that takes verdicts for evidence with what takes them at their
+// word: models in order of cost, each asked where the judges reject the answer before, and
+// single models. Each fold has the mixture of two of those that was best on the other folds
+// at what the strategy costs there.
+type Ladder struct {
+	CostUSD float64 `json:"cost_usd"`
+	Quality float64 `json:"quality"`
+	// Gain is by how much the strategy's quality is higher, with its standard error over
+	// the queries.
+	Gain         float64 `json:"gain"`
+	GainStdError float64 `json:"gain_std_error"`
+}
+
+// Behind reports that the strategy is less good by more than two standard errors.
+func (l *Ladder) Behind() bool { return l.Gain+2*l.GainStdError < 0 }
+
+// ladderDepth is how many models a ladder has at most.
+const ladderDepth = 3
+
+// compareLadders compares the fitted strategy with ladders; nil for a table without judges
+// that err.
+func (f *fitter) compareLadders(t *outcome.Table, strategy cascade.Strategy) (*Ladder, error) {
+	if len(t.Verdicts) == 0 {
+		return nil, nil
+	}
+	played, err := f.stage.play(f.ctx, []cascade.Strategy{strategy})
+	if err != nil {
+		return nil, err
+	}
+	return besideLadders(t, &played[0], t.Folds(f.options.Folds, f.options.Seed+2), f.options.Folds), nil
+}
+
+// besideLadders compares what a strategy did on every query with ladders.
+func besideLadders(t *outcome.Table, strategy *replayRow, fold []int, folds int) *Ladder {
+	rungs := orders(cascade.Params{}, t)[0]
+	var ladders []replayRow
+	var grow func(models []int, from int)
+	grow = func(models []int, from int) {
+		for k := from; k < len(rungs); k++ {
+			own := append(slices.Clone(models), rungs[k])
+			ladders = append(ladders, climbLadder(t, own))
+			if len(own) < ladderDepth {
+				grow(own, k+1)
+			}
+		}
+	}
+	grow(nil, 0)
+	qualities := make([]float64, len(fold))
+	l := &Ladder{}
+	for f := range folds {
+		var rest []int
+		for q := range fold {
+			if fold[q] != f {
+				rest = append(rest, q)
+			}
+		}
+		var points []Point
+		for i := range ladders {
+			points = append(points, ladders[i].pointOn(float64(i), rest))
+		}
+		points = hull(points)
+		m := meet(points, strategy.pointOn(0, rest).CostUSD)
+		a, b := &ladders[int(points[m.first].Value)], &ladders[int(points[m.second].Value)]
+		for q := range fold {
+			if fold[q] == f {
+				qualities[q] = a.quality[q] + m.share*(b.quality[q]-a.quality[q])
+				l.CostUSD += (a.cost[q] + m.share*(b.cost[q]-a.cost[q])) / float64(len(fold))
+			}
+		}
+	}
+	l.Quality = average(qualities)
+	l.Gain, l.GainStdError = gain(strategy.quality, qualities)
+	return l
+}
+
+// climbLadder asks models in order until no judge rejects an answer; the last one's is
+// taken as it is.
+func climbLadder(t *outcome.Table, models []int) replayRow {
+	r := newReplayed(len(t.Queries))
+	for q := range t.Queries {
+		for k, m := range models {
+			r.cost[q] += t.CostUSD[q][m]
+			if k == len(models)-1 || !isRejected(t, q, m) {
+				r.quality[q] = t.Quality[q][m]
+				break
+			}
+		}
+	}
+	return r
+}
+
+func isRejected(t *outcome.Table, query, model int) bool {
+	for _, verdicts := range t.Verdicts {
+		if verdicts[query][model] < 0.5 {
+			return true
+		}
+	}
+	return false
+}
+
+// hull returns the points that no mixture of two others of the same cost equals, by cost.
+func hull(points []Point) []Point {
+	var hull []Point
+	for _, p := range frontier(points) {
+		for len(hull) > 1 {
+			a, b := hull[len(hull)-2], hull[len(hull)-1]
+			if (b.Quality-a.Quality)*(p.CostUSD-b.CostUSD) > (p.Quality-b.Quality)*(b.CostUSD-a.CostUSD) {
+				break
+			}
+			hull = hull[:len(hull)-1]
+		}
+		hull = append(hull, p)
+	}
+	return hull
+}

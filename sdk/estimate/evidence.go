@@ -363,12 +363,13 @@ type evidenceCursor struct {
 	apart  []float64   // by model: how far apart both cases lie so far
 	bought []int       // by model: how many signals
 	next   []float64   // by model: the further distance that the next signal brings
+	silent []bool      // by signal that is bought: it had nothing to say on this query
 }
 
 func newNoticed(e *evidence, models int) *evidenceCursor {
 	return &evidenceCursor{
 		evidence: e, x: square2(models, len(e.Names)), log: make([]float64, models), apart: make([]float64, models),
-		bought: make([]int, models), next: make([]float64, models),
+		bought: make([]int, models), next: make([]float64, models), silent: make([]bool, len(e.CostUSD)),
 	}
 }
 
@@ -391,6 +392,7 @@ func (e *evidence) prepare() {
 }
 
 func (n *evidenceCursor) begin() {
+	clear(n.silent)
 	for i := range n.x {
 		n.log[i], n.apart[i], n.bought[i], n.next[i] = 0, 0, 0, 0
 		for k := range n.x[i] {

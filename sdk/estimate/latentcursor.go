@@ -258,9 +258,14 @@ func (c *latentCursor) tell(model int, log float64) {
 	c.scale(model, sigmoid(log), sigmoid(-log))
 }
 
-// Look takes in the next signal that was bought of the answer of a model that has run.
+// Look takes in the next signal that was bought of the answer of a model that has run. Who
+// could say nothing is not asked again on the query.
 func (c *latentCursor) Look(model int, signals []float64) {
 	if c.noticed == nil || !c.ran[model] || c.noticed.bought[model] == len(c.noticed.CostUSD) {
+		return
+	}
+	if next := c.noticed.bought[model]; math.IsNaN(signals[c.noticed.free()+next]) {
+		c.noticed.silent[next] = true
 		return
 	}
 	if !c.inClusters(model) {
@@ -291,7 +296,7 @@ func (n *evidenceCursor) look(model int, mean float64, ran bool) cascade.Look {
 	if ran {
 		apart = n.next[model]
 	}
-	if at == len(n.CostUSD) {
+	if at == len(n.CostUSD) || n.silent[at] {
 		return cascade.Look{}
 	}
 	look := cascade.Look{StdDev: oddsSpread(mean, apart), CostUSD: n.CostUSD[at][model]}

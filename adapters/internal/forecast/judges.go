@@ -60,13 +60,14 @@ func (j judges) signal(name string) sdk.Verifier {
 	return sdk.VerifierFunc(func(_ context.Context, req *sdk.VerifyRequest) (*sdk.Verdict, error) {
 		recorded := j.r.sold[req.Answer.Model]
 		v, known := recorded[name]
+		usd := recorded[name+sdk.SignalCostUSD]
 		switch {
 		case !known:
-			return &sdk.Verdict{}, nil
+			return &sdk.Verdict{CostUSD: usd}, nil
 		case v >= 0.5:
-			return &sdk.Verdict{Outcome: sdk.Passed, Score: v, Confidence: v, CostUSD: recorded[name+sdk.SignalCostUSD]}, nil
+			return &sdk.Verdict{Outcome: sdk.Passed, Score: v, Confidence: v, CostUSD: usd}, nil
 		}
-		return &sdk.Verdict{Outcome: sdk.Failed, Score: v, Confidence: 1 - v, CostUSD: recorded[name+sdk.SignalCostUSD]}, nil
+		return &sdk.Verdict{Outcome: sdk.Failed, Score: v, Confidence: 1 - v, CostUSD: usd}, nil
 	})
 }
 

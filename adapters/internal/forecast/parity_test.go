@@ -185,6 +185,11 @@ func TestOnlineAndOfflineDecideAlike(t *testing.T) {
 			}
 		}
 		decideAlike(t, table, []string{estimate.KindLatent}, estimate.KindCostLatent)
+		// Of some answers the judge can say nothing.
+		for q, row := range table.Signals["judge"] {
+			row[q%4] = math.NaN()
+		}
+		decideAlike(t, table, []string{estimate.KindLatent}, estimate.KindCostLatent)
 		// Of an answer nothing else is seen than its verdicts.
 		table.InputTokens, table.OutputTokens, table.Answers, table.Ante = nil, nil, nil, nil
 		delete(table.Signals, "mean_log_prob")

@@ -32,6 +32,9 @@ func TestHeadlineIsMeasured(t *testing.T) {
 	if cells == nil || !strings.Contains(readme, "ahead in "+cells[1]+" of "+cells[2]) {
 		t.Errorf("README.md does not say in how many cells index is ahead: %v", cells)
 	}
+	if results := text(t, "docs/results/README.md"); cells != nil && !strings.Contains(results, "of "+cells[2]+" cells of a method on a table, `index` is ahead in "+cells[1]+", behind in "+cells[3]) {
+		t.Errorf("docs/results/README.md does not say in how many cells index is ahead: %v", cells)
+	}
 }
 
 // What pages say of the bench of agents is what its page has.

@@ -61,7 +61,7 @@ func decisionBasis(t *sdk.Trace, k int) string {
 	d := &t.Decisions[k]
 	for _, b := range d.Models {
 		if d.Look != "" && b.Model == d.Look && b.Look != nil {
-			return fmt.Sprintf("%s is bought of the answer of %s for %s USD: it may move the estimate %.2f by %.2f", b.Look.Signal, d.Look, usd(b.Look.CostUSD), b.Quality.Mean, b.Look.StdDev)
+			return fmt.Sprintf("%s is bought of the answer of %s for %s USD: %s", b.Look.Signal, d.Look, usd(b.Look.CostUSD), lookEffect(&b))
 		}
 	}
 	why, err := view.Why(t, k)
@@ -96,4 +96,13 @@ func callReason(t *sdk.Trace, i int) string {
 		return "routed anew, since the answer before was rejected"
 	}
 	return "asked beside what the strategy chose"
+}
+
+// lookEffect says what a look may do to what is believed of an answer.
+func lookEffect(b *sdk.Belief) string {
+	if b.Look.Judge == nil {
+		return fmt.Sprintf("it may move the estimate %.2f by %.2f", b.Quality.Mean, b.Look.StdDev)
+	}
+	pass, passed, failed := b.Look.Judge.Look(min(max(b.Quality.Mean, 0), 1))
+	return fmt.Sprintf("it passes with probability %.2f, and the estimate %.2f becomes %.2f then, else %.2f", pass, b.Quality.Mean, passed, failed)
 }

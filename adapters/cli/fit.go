@@ -303,6 +303,7 @@ func judgesOf(p *policies.Policy, t *outcome.Table, o *fit.Options) *outcome.Tab
 			o.Estimate.Judges[v.Name] = *rates
 		}
 	}
-	own.Verified = own.Verdicts == nil && (own.Verified || len(p.Verifiers) > 0 && own.Labels == "")
+	judges := slices.ContainsFunc(p.Verifiers, func(v policies.Verifier) bool { return v.Judges() })
+	own.Verified = own.Verdicts == nil && (own.Verified || judges && own.Labels == "")
 	return &own
 }

@@ -117,6 +117,11 @@ func reportFit(w *printer, p *fit.Profile, path string, mayErr bool) {
 		r := p.Estimator.Judges[judge]
 		w.f("judge %s passes %.1f %% of wrong answers and rejects %.1f %% of right ones: its verdicts are evidence\n", judge, 100*r.FalsePass, 100*r.FalseReject)
 	}
+	bought := p.Estimator.BoughtJudges()
+	for _, judge := range slices.Sorted(maps.Keys(bought)) {
+		r := bought[judge]
+		w.f("judge %s passes %.1f %% of wrong answers and rejects %.1f %% of right ones: its verdicts are bought where they are worth their price\n", judge, 100*r.FalsePass, 100*r.FalseReject)
+	}
 	reportLadder(w, p.Ladder)
 	c := &p.Calibration
 	w.f("Brier score of estimates (of each model's mean alone): ex-ante %.4f (%.4f), post-hoc %.4f (%.4f)\n",

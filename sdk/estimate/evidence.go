@@ -84,6 +84,19 @@ func fitVerdict(quality, signal [][]float64) *boughtVerdict {
 	return &boughtVerdict{Cut: (low + high) / 2, Rates: all.rates()}
 }
 
+// BoughtJudges returns how often the judges err whose verdicts are bought, by their names.
+func (e *Estimator) BoughtJudges() map[string]cascade.Rates {
+	rates := map[string]cascade.Rates{}
+	if l, ok := e.Quality.(*latent); ok && l.Evidence != nil {
+		for at, v := range l.Evidence.Verdicts {
+			if v != nil {
+				rates[l.Evidence.Names[l.Evidence.free()+at]] = v.Rates
+			}
+		}
+	}
+	return rates
+}
+
 // Bounds of evidence.
 const (
 	// evidenceFar is beyond how many deviations a number says no more.

@@ -57,6 +57,9 @@ func TestAVerdictThatIsBought(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	if r, ok := e.BoughtJudges()["judge"]; !ok || math.Abs(r.FalsePass-0.1) > 0.03 {
+		t.Errorf("judges that are bought: %+v", e.BoughtJudges())
+	}
 	replay, err := e.On(table)
 	if err != nil {
 		t.Fatal(err)

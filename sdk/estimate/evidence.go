@@ -239,6 +239,9 @@ func oddsSpread(p, apart float64) float64 {
 func (f *latentFit) fitEvidence() *evidence {
 	t, n := f.t, len(f.Base)
 	free, bought := signalNames(t)
+	if t.Judged() {
+		free = nil // beside verdicts that err, what may be bought counts alone
+	}
 	e := &evidence{}
 	keep := func(names []string) {
 		for _, name := range names {

@@ -193,11 +193,14 @@ func (c *latentCursor) Beliefs(dst []cascade.Belief) {
 	clustered := c.hasClusters()
 	scale := c.Gain.at(slices.Contains(c.ran, true))
 	for i := range dst {
-		if c.Verified || !math.IsNaN(c.verdict[i]) {
+		if !math.IsNaN(c.verdict[i]) {
 			continue
 		}
 		if c.noticed != nil {
 			dst[i].Look = c.noticed.look(i, dst[i].Mean, c.ran[i])
+		}
+		if c.Verified {
+			continue
 		}
 		if !c.ran[i] {
 			dst[i].StdDev = scale * c.deviation(i, dst[i].Mean, clustered)

@@ -94,6 +94,8 @@ func fitLatent(t *outcome.Table, o Options) *latent {
 	}
 	if !t.Judged() {
 		f.fitSignals()
+	}
+	if !t.Verified {
 		f.Evidence = f.fitEvidence()
 	}
 	for name, verdicts := range t.Verdicts {

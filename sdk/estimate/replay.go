@@ -312,7 +312,7 @@ func (x *reading) weigh(p *panel, beliefs []cascade.Belief) {
 			switch {
 			case right == 0 && wrong == 0:
 			case weighs:
-				beliefs[i] = cascade.Belief{Mean: mean}
+				beliefs[i] = cascade.Belief{Mean: mean, Look: b.Look}
 			default:
 				beliefs[i] = cascade.Belief{Mean: cascade.Posterior(mean, right, wrong)}
 			}

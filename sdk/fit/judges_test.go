@@ -100,6 +100,47 @@ func TestMeasureFirstLooks(t *testing.T) {
 	}
 }
 
+// TestMeasureSecondLooks prints the same of a second judge with a price, beside one that errs as
+// often and is free: the first alone, both asked, the second where the first passes, and the second
+// bought.
+//
+//	go test ./sdk/fit -v -timeout 1h -run MeasureSecondLooks -args -judges 10 -judgenoises independent
+func TestMeasureSecondLooks(t *testing.T) {
+	if *judges.halves == 0 {
+		t.Skip("measures on demand")
+	}
+	for name := range strings.SplitSeq(*judges.tables, ",") {
+		for noise := range strings.SplitSeq(*judges.noises, ",") {
+			for _, share := range []float64{0.03, 0.1, 0.3} {
+				gains := [3][]float64{}
+				for half := range uint64(*judges.halves) {
+					seed := half + uint64(*judges.first)
+					second := judgedTable(t, name, noise, seed)
+					first := *second
+					first.Verdicts = map[string][][]float64{"first": drawVerdicts(second, noise, seed+1000)}
+					usd := share * slices.Max(second.MeanCosts())
+					both := *priced(&first, usd)
+					for q, row := range both.CostUSD {
+						for m := range row {
+							row[m] -= usd * (1 - first.Verdicts["first"][q][m])
+						}
+					}
+					both.Verdicts = map[string][][]float64{"first": first.Verdicts["first"], "judge": second.Verdicts["judge"]}
+					sold := *forSale(second, usd)
+					sold.Verdicts = first.Verdicts
+					_, plain := second.Split(*judges.share, seed)
+					for k, table := range []*outcome.Table{&first, &both, &sold} {
+						train, test := table.Split(*judges.share, seed)
+						gains[k] = append(gains[k], area(plain, fittedPoints(t, train, test, "auto", cascade.NameIndex, seed))-linearArea(plain))
+					}
+				}
+				fmt.Printf("%s, errors %s, a second verdict at %.2f of the dearest model: first alone %+.2f, both %+.2f, second bought %+.2f\n",
+					name, noise, share, 100*average(gains[0]), 100*average(gains[1]), 100*average(gains[2]))
+			}
+		}
+	}
+}
+
 // priced adds what a verdict costs to what the answers cost.
 func priced(t *outcome.Table, usd float64) *outcome.Table {
 	own := *t
@@ -139,6 +180,12 @@ func judgedTable(t *testing.T, name, noise string, seed uint64) *outcome.Table {
 		table = outcometest.Load(t, name)
 	}
 	table.Verified, table.Signals, table.InputTokens, table.OutputTokens = false, nil, nil, nil
+	table.Verdicts = map[string][][]float64{"judge": drawVerdicts(table, noise, seed)}
+	return table
+}
+
+// drawVerdicts draws what a judge says that errs in a tenth of all cases.
+func drawVerdicts(table *outcome.Table, noise string, seed uint64) [][]float64 {
 	rng := rand.New(rand.NewPCG(seed, 0x6a7d))
 	verdicts := make([][]float64, len(table.Queries))
 	for q, row := range table.Quality {
@@ -153,8 +200,7 @@ func judgedTable(t *testing.T, name, noise string, seed uint64) *outcome.Table {
 			verdicts[q][m] = v
 		}
 	}
-	table.Verdicts = map[string][][]float64{"judge": verdicts}
-	return table
+	return verdicts
 }
 
 // binary draws one run of each outcome that is a mean of several.

@@ -77,14 +77,15 @@ func (r *run) postHoc(i int) {
 	}
 	v := r.verdict(i)
 	q, ok := v.Quality()
+	var look cascade.Look
 	if v.Errs() {
-		q = min(max(b.Mean, 0), 1)
+		look, q = b.Look, min(max(b.Mean, 0), 1)
 		if !r.weighed[i] {
 			q = cascade.Posterior(q, v.IfRight, v.IfWrong)
 		}
 	}
 	if ok {
-		*b = cascade.Belief{Mean: q, StdDev: math.Sqrt(q * (1 - q))}
+		*b = cascade.Belief{Mean: q, StdDev: math.Sqrt(q * (1 - q)), Look: look}
 	}
 	r.posts[i] = sdk.Estimate{Mean: b.Mean, StdDev: b.StdDev}
 }

@@ -196,6 +196,15 @@ func TestOnlineAndOfflineDecideAlike(t *testing.T) {
 		delete(table.Signals, "agreement")
 		decideAlike(t, table, []string{estimate.KindLatent}, estimate.KindCostLatent)
 	})
+	t.Run("a judge whose verdicts are bought where another has passed or rejected", func(t *testing.T) {
+		table := mistaken(priced(withSignals(made(120, 4))), 1)
+		for _, row := range table.Signals["judge"] {
+			for m, v := range row {
+				row[m] = math.Round(v)
+			}
+		}
+		decideAlike(t, table, []string{estimate.KindLatent}, estimate.KindCostLatent)
+	})
 	t.Run("wordless", func(t *testing.T) {
 		table := withSignals(made(90, 4))
 		table.InputTokens, table.OutputTokens, table.Signals = nil, nil, nil

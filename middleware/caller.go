@@ -6,7 +6,6 @@ import (
 	"errors"
 	"maps"
 	"slices"
-	"strings"
 
 	"github.com/tmc/langchaingo/llms"
 
@@ -326,23 +325,3 @@ func failedUsage(resp *llms.ContentResponse, c *call, s *streamState) sdk.Usage 
 }
 
 func (c *call) choices() int { return max(c.given.N, c.given.CandidateCount) }
-
-// cutAtStopWords cuts an answer at the caller's stop words, which not every provider knows.
-func (c *call) cutAtStopWords(resp *llms.ContentResponse) *llms.ContentResponse {
-	for i, choice := range resp.Choices {
-		cut := len(choice.Content)
-		for _, w := range c.given.StopWords {
-			if at := strings.Index(choice.Content, w); w != "" && at >= 0 {
-				cut = min(cut, at)
-			}
-		}
-		if cut == len(choice.Content) {
-			continue
-		}
-		own := *choice
-		own.Content = choice.Content[:cut]
-		resp = &llms.ContentResponse{Choices: append([]*llms.ContentChoice(nil), resp.Choices...)}
-		resp.Choices[i] = &own
-	}
-	return resp
-}

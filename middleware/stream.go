@@ -30,7 +30,9 @@ type streamState struct {
 	held []Delta
 	// refused is the error by which the caller's function ended the stream.
 	refused error
-	// secrets are taken out of what is shown; emit shows what they hold back in the end.
+	// stops end what is shown at stop words, and secrets are taken out of it, each by choice;
+	// emit shows what they hold back in the end.
+	stops   map[int]*stopper
 	secrets map[secretKey]*redact.Stream
 	emit    func(context.Context, *Delta) error
 	// draft looks for a reason to end the call; nil does not look.
@@ -102,11 +104,21 @@ func toolChunk(chunk []byte) bool {
 	return bytes.HasPrefix(chunk, []byte("[{")) && json.Unmarshal(chunk, &calls) == nil && calls[0].FunctionCall != nil
 }
 
-// show counts a piece that has come and passes it on, unless it is held: then all
-// that is held goes with the first piece that shows that this is no refusal.
+// show passes on what of a piece that has come comes before a stop word.
 func (s *streamState) show(ctx context.Context, d *Delta, emit func(context.Context, *Delta) error) error {
-	if d.From = s.from; s.call.m.secrets != nil {
-		s.emit = emit
+	d.From, s.emit = s.from, emit
+	if len(s.call.given.StopWords) > 0 {
+		if d = s.untilStopWord(d); d == nil {
+			return nil
+		}
+	}
+	return s.pass(ctx, d, emit)
+}
+
+// pass counts a piece and passes it on, unless it is held: then all that is held goes with the
+// first piece that shows that this is no refusal.
+func (s *streamState) pass(ctx context.Context, d *Delta, emit func(context.Context, *Delta) error) error {
+	if s.call.m.secrets != nil {
 		if d = s.removeSecrets(d); d == nil {
 			return nil
 		}
@@ -187,6 +199,14 @@ func (s *streamState) removeSecrets(d *Delta) *Delta {
 func (s *streamState) flush(ctx context.Context) error {
 	if s.hold { // the whole answer is shown
 		return nil
+	}
+	for choice, stop := range s.stops {
+		if text := stop.held; text != "" {
+			stop.held = ""
+			if err := s.pass(ctx, &Delta{From: s.from, Choice: choice, Text: text}, s.emit); err != nil {
+				return err
+			}
+		}
 	}
 	for key, stream := range s.secrets {
 		rest := stream.End()

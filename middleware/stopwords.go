@@ -1,0 +1,127 @@
+package middleware
+
+import (
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/tmc/langchaingo/llms"
+)
+
+// stopAt returns where the first of the stop words begins in a text, and which it is; -1 for
+// none.
+func stopAt(text string, words []string) (at int, word string) {
+	at = -1
+	for _, w := range words {
+		if i := strings.Index(text, w); w != "" && i >= 0 && (at < 0 || i < at) {
+			at, word = i, w
+		}
+	}
+	return at, word
+}
+
+// cutAtStopWords ends an answer at the caller's stop words, which not every provider knows,
+// as one that knows them would have: without the calls of tools that come after.
+func (c *call) cutAtStopWords(resp *llms.ContentResponse) *llms.ContentResponse {
+	for i, choice := range resp.Choices {
+		at, word := stopAt(choice.Content, c.given.StopWords)
+		if at < 0 {
+			continue
+		}
+		own := *choice
+		own.Content, own.StopReason, own.ToolCalls, own.FuncCall = choice.Content[:at], "stop_sequence", nil, nil
+		if x := ExtraOf(choice); x != nil {
+			extra := *x
+			calls := 0
+			extra.Parts, calls = partsUntil(x.Parts, at)
+			extra.StopReason, extra.StopSequence, extra.LogProbs = own.StopReason, word, nil // which hold all the text
+			own.ToolCalls = slices.Clip(choice.ToolCalls[:min(calls, len(choice.ToolCalls))])
+			own.GenerationInfo = maps.Clone(choice.GenerationInfo)
+			own.GenerationInfo[KeyExtra] = &extra
+		}
+		resp = &llms.ContentResponse{Choices: slices.Clone(resp.Choices)}
+		resp.Choices[i] = &own
+	}
+	return resp
+}
+
+// partsUntil returns the parts of an answer until so much of its text, and how many calls of
+// tools are among them.
+func partsUntil(parts []llms.ContentPart, length int) (own []llms.ContentPart, calls int) {
+	for _, p := range parts {
+		text := textOf(p)
+		if len(text) > length {
+			if length > 0 {
+				own = append(own, llms.TextContent{Text: text[:length]})
+			}
+			return own, calls
+		}
+		if _, isCall := p.(llms.ToolCall); isCall {
+			calls++
+		}
+		length -= len(text)
+		own = append(own, p)
+	}
+	return own, calls
+}
+
+// stopper ends the text of a choice that is streamed at a stop word.
+type stopper struct {
+	held  string // it may be the beginning of one
+	ended bool
+}
+
+// next returns what may be shown of a text with the piece that has come.
+func (s *stopper) next(piece string, words []string) string {
+	text := s.held + piece
+	s.held = ""
+	if at, _ := stopAt(text, words); at >= 0 {
+		s.ended = true
+		return text[:at]
+	}
+	for n := min(len(text), longest(words)-1); n > 0; n-- {
+		tail := text[len(text)-n:]
+		if slices.ContainsFunc(words, func(w string) bool { return strings.HasPrefix(w, tail) }) {
+			s.held = tail
+			return text[:len(text)-n]
+		}
+	}
+	return text
+}
+
+func longest(words []string) (n int) {
+	for _, w := range words {
+		n = max(n, len(w))
+	}
+	return n
+}
+
+// untilStopWord returns what of a piece comes before a stop word, or nil for nothing.
+func (s *streamState) untilStopWord(d *Delta) *Delta {
+	if s.stops == nil {
+		s.stops = map[int]*stopper{}
+	}
+	stop := s.stops[d.Choice]
+	if stop == nil {
+		stop = &stopper{}
+		s.stops[d.Choice] = stop
+	}
+	if stop.ended {
+		return nil
+	}
+	text := d.Text
+	if text != "" {
+		text = stop.next(text, s.call.given.StopWords)
+	} else if d.Tool != nil || d.Raw != nil { // the text before is all there is of it
+		text, stop.held = stop.held, ""
+	}
+	if text == d.Text {
+		return d
+	}
+	own := *d
+	own.Text, own.LogProbs = text, nil // which hold the text
+	if own.Text+own.Reasoning+own.Refusal == "" && own.Raw == nil && own.Tool == nil {
+		return nil
+	}
+	return &own
+}

@@ -75,19 +75,21 @@ func geminiThinking(model string, p *middleware.Params) Object {
 	if p.ReasoningSummary != "" {
 		thinking["includeThoughts"] = true
 	}
-	switch {
+	least, most, effort := 0, thinkingBudget["high"], p.ReasoningEffort
+	if strings.Contains(model, "pro") {
+		least, most = leastProBudget, proBudget
+	}
+	switch tokens, known := thinkingBudget[effort]; {
 	case p.ReasoningTokens != nil:
-		most := thinkingBudget["high"]
-		if strings.Contains(model, "pro") {
-			most = proBudget
-		}
-		thinking["thinkingBudget"] = min(*p.ReasoningTokens, most)
-	case p.ReasoningEffort == "none" || strings.Contains(model, "gemini-2"):
-		if tokens, known := thinkingBudget[p.ReasoningEffort]; known {
-			thinking["thinkingBudget"] = tokens
+		thinking["thinkingBudget"] = min(max(*p.ReasoningTokens, least), most)
+	case least > 0 && !strings.Contains(model, "gemini-2") && (effort == "none" || effort == "minimal"):
+		thinking["thinkingLevel"] = "LOW"
+	case effort == "none" || strings.Contains(model, "gemini-2"):
+		if known {
+			thinking["thinkingBudget"] = max(tokens, least)
 		}
 	default:
-		thinking.text("thinkingLevel", strings.ToUpper(p.ReasoningEffort))
+		thinking.text("thinkingLevel", strings.ToUpper(effort))
 	}
 	return thinking
 }

@@ -92,6 +92,9 @@ type Limits struct {
 	// ToolProperties wants the schema of a tool to be one of an object with properties, which
 	// has no alternatives at its top.
 	ToolProperties bool
+	// NoToolsWithSchema is set for a model that answers by a schema, or in JSON, only where it has
+	// no tools.
+	NoToolsWithSchema bool
 	// ArrayItems wants the schema of a tool to say what its lists hold.
 	ArrayItems bool
 	// StrictRequired wants the schema of a strict tool to require all its properties and no
@@ -146,8 +149,12 @@ func (l *Limits) Exclude(messages []llms.MessageContent, o *llms.CallOptions, p 
 
 // excludeTools returns why the tools cannot be offered, or "".
 func (l *Limits) excludeTools(o *llms.CallOptions, p *middleware.Params) (why string) {
-	if n := len(o.Tools) + len(p.RawTools); l.Tools > 0 && n > l.Tools {
+	n := len(o.Tools) + len(p.RawTools)
+	switch {
+	case l.Tools > 0 && n > l.Tools:
 		return fmt.Sprintf("takes no more than %d tools", l.Tools)
+	case l.NoToolsWithSchema && n > 0 && (p.Schema != nil || o.JSONMode):
+		return "takes no tools together with a form of the answer"
 	}
 	for i := range o.Tools {
 		f := o.Tools[i].Function

@@ -29,6 +29,7 @@ func TestExclude(t *testing.T) {
 		return []llms.MessageContent{{Role: llms.ChatMessageTypeHuman, Parts: []llms.ContentPart{p}}}
 	}
 	long := strings.Repeat("a", 65)
+	flash := dialect.LimitsOf(middleware.DialectGemini, "", "gemini-2.5-flash")
 	open := &middleware.Schema{Schema: json.RawMessage(`{"type":"object","properties":{"a":{"type":"object","additionalProperties":{"type":"integer"}}}}`)}
 	image := func(kind string) []llms.MessageContent {
 		return []llms.MessageContent{{Role: llms.ChatMessageTypeHuman, Parts: []llms.ContentPart{llms.CachedContent{ContentPart: llms.BinaryContent{MIMEType: kind, Data: []byte("x")}}}}}
@@ -51,6 +52,8 @@ func TestExclude(t *testing.T) {
 		{limits: &claude, messages: file(middleware.FilePart{MIMEType: "text/csv", Data: []byte("x")})},
 		{limits: &claude, p: middleware.Params{Schema: &middleware.Schema{Schema: json.RawMessage(`{"$defs":{"n":{"type":"object","properties":{"next":{"$ref":"#/$defs/n"}}}},"$ref":"#/$defs/n"}`)}}, want: "takes no schema of an answer that has itself within"},
 		{limits: &claude, p: middleware.Params{Schema: &middleware.Schema{Schema: json.RawMessage(`{"$defs":{"n":{"type":"string"}},"properties":{"a":{"$ref":"#/$defs/n"},"b":{"$ref":"#/$defs/n"}}}`)}}},
+		{limits: &flash, p: middleware.Params{Schema: open}, o: llms.CallOptions{Tools: []llms.Tool{tool("look", `{}`)}}, want: "takes no tools together with a form of the answer"},
+		{limits: &flash, p: middleware.Params{Schema: open}},
 		{limits: &claude, p: middleware.Params{Schema: open}, want: "takes no schema of an answer whose objects may have further properties"},
 		{limits: &chat, p: middleware.Params{Schema: open}},
 		{limits: &claude, p: middleware.Params{Schema: &middleware.Schema{Schema: json.RawMessage(`{"type":"object","properties":{"additionalProperties":{"type":"string"}},"additionalProperties":false}`)}}},
@@ -271,6 +274,11 @@ func TestRequestsWithinLimits(t *testing.T) {
 	}
 	if got := write(middleware.DialectResponses, "gpt-4.1", middleware.Params{Store: new(false)}); strings.Contains(got, "include") {
 		t.Errorf("gpt-4.1: %s", got)
+	}
+	for model, want := range map[string]string{"gemini-2.5-flash": `"thinkingBudget":0`, "gemini-2.5-pro": `"thinkingBudget":128`, "gemini-3-pro-preview": `"thinkingLevel":"LOW"`} {
+		if got := write(middleware.DialectGemini, model, middleware.Params{ReasoningEffort: "none"}); !strings.Contains(got, want) {
+			t.Errorf("%s: %s", model, got)
+		}
 	}
 	for model, want := range map[string]string{"gemini-2.5-flash": "24576", "gemini-2.5-pro": "32768"} {
 		if got := write(middleware.DialectGemini, model, middleware.Params{ReasoningTokens: new(60000)}); !strings.Contains(got, `"thinkingBudget":`+want) {

@@ -22,7 +22,11 @@ func LimitsOf(api middleware.Dialect, host, model string) Limits {
 		l.UserBegins = host != "api.anthropic.com"
 		return l
 	case middleware.DialectGemini:
-		return Gemini
+		l := Gemini
+		// "Function calling with a response mime type: 'application/json' is unsupported";
+		// https://github.com/googleapis/python-genai/issues/867
+		l.NoToolsWithSchema = !strings.Contains(model, "gemini-3")
+		return l
 	case middleware.DialectOllama:
 		return Ollama
 	}
@@ -301,3 +305,7 @@ var thinkingBudget = map[string]int{"none": 0, "minimal": 1024, "low": 1024, "me
 // proBudget is the largest of the Pro models, that of others is for the word high;
 // https://ai.google.dev/gemini-api/docs/thinking#set-budget
 const proBudget = 32768
+
+// leastProBudget is their smallest: "Budget 0 is invalid. This model only works in thinking mode";
+// https://github.com/vercel/ai/issues/8027. Of levels they have low and high.
+const leastProBudget = 128

@@ -3,7 +3,6 @@ package step
 import (
 	"cmp"
 	"fmt"
-	"strings"
 
 	"github.com/stepfall/stepfall/sdk"
 )
@@ -148,9 +147,13 @@ func hasMoreWords(s string, n float64) bool {
 	if float64(len(s)) < 2*n {
 		return false
 	}
-	words := 0.0
-	for range strings.FieldsSeq(s) {
-		words++
+	words, inWord := 0.0, false
+	for i := range len(s) {
+		isSpace := s[i] <= ' '
+		if !isSpace && !inWord {
+			words++
+		}
+		inWord = !isSpace
 	}
 	return words > n
 }

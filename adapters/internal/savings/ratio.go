@@ -1,11 +1,10 @@
 package savings
 
 import (
-	"hash/fnv"
+	"cmp"
 	"math"
 
 	"github.com/stepfall/stepfall/sdk"
-	"github.com/stepfall/stepfall/sdk/holdout"
 )
 
 // groups is into how many parts runs are divided at random. An estimate that leaves one of
@@ -19,9 +18,14 @@ const everyone = -1
 // groupOf returns the group of a step's run; where it has none, of its conversation or of
 // the step alone. All steps of a run are in one group: they resemble each other.
 func groupOf(t *sdk.Trace) int {
-	h := fnv.New64a()
-	_, _ = h.Write([]byte(holdout.Unit(t.Tenant, t.Run, t.Session, t.ID))) // it never fails
-	return int(h.Sum64() % groups)
+	const offset, prime = 14695981039346656037, 1099511628211 // of FNV-1a
+	h := uint64(offset)
+	for _, s := range [...]string{t.Tenant, cmp.Or(t.Run, t.Session, t.ID)} {
+		for i := range len(s) {
+			h = (h ^ uint64(s[i])) * prime
+		}
+	}
+	return int((h ^ h>>32) % groups)
 }
 
 // sumPair is a sum of numbers y beside one of numbers x.
@@ -44,8 +48,18 @@ type ratio struct {
 }
 
 func (r *ratio) add(group int, y, x float64) {
-	sum := sumPair{y, x}
-	r.merge(&ratio{n: 1, all: sum, yy: y * y, xy: x * y, xx: x * x, byGroup: []groupSum{{group, sum}}})
+	r.n++
+	r.yy, r.xy, r.xx = r.yy+y*y, r.xy+x*y, r.xx+x*x
+	r.all.add(sumPair{y, x})
+	r.addTo(group, sumPair{y, x})
+}
+
+func (r *ratio) addTo(group int, sum sumPair) {
+	if own := r.of(group); own != nil {
+		own.add(sum)
+	} else {
+		r.byGroup = append(r.byGroup, groupSum{group, sum})
+	}
 }
 
 func (r *ratio) merge(o *ratio) {
@@ -53,11 +67,7 @@ func (r *ratio) merge(o *ratio) {
 	r.all.add(o.all)
 	r.yy, r.xy, r.xx = r.yy+o.yy, r.xy+o.xy, r.xx+o.xx
 	for _, s := range o.byGroup {
-		if own := r.of(s.group); own != nil {
-			own.add(s.sumPair)
-		} else {
-			r.byGroup = append(r.byGroup, s)
-		}
+		r.addTo(s.group, s.sumPair)
 	}
 }
 

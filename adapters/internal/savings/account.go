@@ -27,6 +27,8 @@ type Account struct {
 	holdout holdout.Account
 	// runs are those of which a step or a verdict was added, with the last verdict on each.
 	runs map[string]runVerdict
+	// shadowSteps are answers of shadowed steps and of shadows that wait for one another.
+	shadowSteps map[shadowKey]returned
 	// histories are what runs that go on have said so far.
 	histories histories
 }
@@ -102,6 +104,9 @@ func (a *Account) Record(ctx context.Context, t *sdk.Trace) {
 	}
 	a.begin(t)
 	a.spent += t.CostUSD
+	if len(t.Decisions) > 0 {
+		a.join(t)
+	}
 	switch t.Mode {
 	case middleware.ShadowAlternative:
 		a.shadows++

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/stepfall/stepfall/adapters/internal/savings"
+	"github.com/stepfall/stepfall/middleware"
 	"github.com/stepfall/stepfall/sdk"
 )
 
@@ -23,6 +24,8 @@ type agentWorld struct {
 	// holdout is the share of runs that always ask the large model, explore that of the steps
 	// without it in which it is asked by chance.
 	holdout, explore float64
+	// shadowed is the share of runs in the mode shadow, which come first.
+	shadowed float64
 	// alone says that a run asks one cheap model, and the large one where that one is wrong.
 	alone bool
 	// talk is how many words the cheap models make of one of the large model's.
@@ -99,7 +102,7 @@ func (w *agentWorld) call(m *agentModel, n *turn, prompt, cached float64) sdk.Ca
 }
 
 // play runs a task and returns its steps, and what they cost.
-func (w *agentWorld) play(run string, task []turn, policy bool) (steps []*sdk.Trace, usd float64) {
+func (w *agentWorld) play(run string, task []turn, policy, isShadowed bool) (steps []*sdk.Trace, usd float64) {
 	prompt, cached := 400.0, map[string]float64{}
 	for i := range task {
 		n := &task[i]
@@ -110,28 +113,39 @@ func (w *agentWorld) play(run string, task []turn, policy bool) (steps []*sdk.Tr
 				Model: m.name, CostUSD: price.CostUSD(sdk.Usage{InputTokens: t.InputTokens, OutputTokens: 500}), Price: &price,
 			})}}
 		}
-		ask := func(m *agentModel) {
+		beside := &sdk.Trace{Run: run, InputTokens: t.InputTokens, Decisions: t.Decisions, Mode: middleware.ShadowAlternative}
+		ask := func(t *sdk.Trace, m *agentModel) {
 			t.Calls = append(t.Calls, w.call(m, n, prompt, cached[m.name]))
 			t.CostUSD += t.Calls[len(t.Calls)-1].CostUSD
 			t.Chosen = m.name
 			cached[m.name] = prompt
 		}
 		disputed := n.isWrong[mini.name] || n.isWrong[flash.name] && !w.alone
-		if !w.alone && policy {
-			ask(&flash)
+		cheap := func(t *sdk.Trace) {
+			if !w.alone {
+				ask(t, &flash)
+			}
+			if ask(t, &mini); disputed {
+				ask(t, &large)
+			}
 		}
 		if policy {
-			ask(&mini)
+			cheap(t)
 		}
-		if explored := w.rng.Float64() < w.explore; disputed || explored || !policy {
-			ask(&large)
-			if !disputed && policy {
+		if explored := w.rng.Float64() < w.explore; explored && !disputed || !policy {
+			ask(t, &large)
+			if policy {
 				t.Calls[len(t.Calls)-1].Propensity = w.explore
 			}
 		}
 		policy = policy && (!disputed || !w.setbacks)
 		usd += t.CostUSD
 		steps = append(steps, t)
+		if isShadowed {
+			t.Mode, t.QueryID, beside.QueryID = string(middleware.Shadow), t.ID, t.ID
+			cheap(beside)
+			steps = append(steps, beside)
+		}
 		prompt += n.says[t.Chosen] + n.result
 	}
 	return steps, usd
@@ -171,6 +185,7 @@ func TestAgentsBaseline(t *testing.T) {
 		{"disputed steps are longer, one cheap model", agentWorld{hard: 1, alone: true}, 0.005},
 		{"disputed steps are longer, one cheap model whose errors are not", agentWorld{hard: 1, free: true, alone: true}, 0},
 		{"the same, some drawn", agentWorld{hard: 1, free: true, alone: true, explore: 0.1, runs: 200}, 0.005},
+		{"the same, some shadowed before", agentWorld{hard: 1, free: true, alone: true, shadowed: 0.2, runs: 200}, 0.005},
 		{"the same, a holdout", agentWorld{hard: 1, free: true, alone: true, holdout: 0.1}, 0},
 		{"many runs", agentWorld{talk: 1.8, hard: 1, free: true, runs: 600}, 0.005},
 		{"few runs", agentWorld{talk: 0.5, hard: 1, free: true, runs: 12}, 0.01},
@@ -180,7 +195,7 @@ func TestAgentsBaseline(t *testing.T) {
 		runs, draws := w.runs, 60
 		if runs == 0 {
 			runs = 40
-		} else if runs > 40 {
+		} else if runs > 200 {
 			draws = 24
 		}
 		covered, estimated, measured, bias, width := 0, 0, 0, 0.0, 0.0
@@ -189,8 +204,9 @@ func TestAgentsBaseline(t *testing.T) {
 			truth := 0.0
 			for i := range runs {
 				task := w.task()
-				steps, _ := w.play(fmt.Sprint(i), task, w.rng.Float64() >= w.holdout)
-				_, usd := w.play("", task, false)
+				isShadowed := float64(i) < w.shadowed*float64(runs)
+				steps, _ := w.play(fmt.Sprint(i), task, !isShadowed && w.rng.Float64() >= w.holdout, isShadowed)
+				_, usd := w.play("", task, false, false)
 				truth += usd
 				for _, s := range steps {
 					a.Record(t.Context(), s)
@@ -203,7 +219,7 @@ func TestAgentsBaseline(t *testing.T) {
 				covered++
 			}
 			estimated, measured = estimated+r.Estimated, measured+r.Measured
-			if bias := strings.Contains(r.String(), "± allows for a bias"); bias != (w.explore == 0) {
+			if bias := strings.Contains(r.String(), "± allows for a bias"); bias != (w.explore+w.shadowed == 0) {
 				t.Errorf("%s: %s", tt.name, r.String())
 			}
 		}

@@ -12,6 +12,11 @@ import (
 // as such, visible with what goes on in later prompts.
 type answers struct{ output, visible ratio }
 
+func (a *answers) add(group int, p *sdk.Price, own, other *sdk.Call, weight float64) {
+	a.output.add(group, weight*outputTokens(p, &own.Usage), weight*float64(other.Usage.OutputTokens+other.Usage.ReasoningTokens))
+	a.visible.add(group, weight*float64(own.Usage.OutputTokens), weight*float64(other.Usage.OutputTokens))
+}
+
 func (a *answers) merge(o *answers) {
 	a.output.merge(&o.output)
 	a.visible.merge(&o.visible)
@@ -43,18 +48,21 @@ func (r *reference) merge(o *reference) {
 
 // compare adds a step that both answered.
 func (r *reference) compare(group int, p *sdk.Price, own, other *sdk.Call) {
+	if own.Propensity > 0 && own.Propensity < 1 {
+		r.compareDrawn(group, p, own, other, 1/own.Propensity)
+		return
+	}
 	r.input.add(group, float64(inputTokens(&own.Usage)), float64(inputTokens(&other.Usage)))
-	weight, to := 1.0, []*answers{&r.chosen}
-	switch {
-	case own.Propensity > 0 && own.Propensity < 1:
-		weight, to[0] = 1/own.Propensity, &r.drawn
-	case own.Key != "" && own.Key == other.Key:
-		to = append(to, &r.same)
+	r.chosen.add(group, p, own, other, 1)
+	if own.Key != "" && own.Key == other.Key {
+		r.same.add(group, p, own, other, 1)
 	}
-	for _, a := range to {
-		a.output.add(group, weight*outputTokens(p, &own.Usage), weight*float64(other.Usage.OutputTokens+other.Usage.ReasoningTokens))
-		a.visible.add(group, weight*float64(own.Usage.OutputTokens), weight*float64(other.Usage.OutputTokens))
-	}
+}
+
+// compareDrawn adds a step that chance had both answer, which stands for so many.
+func (r *reference) compareDrawn(group int, p *sdk.Price, own, other *sdk.Call, weight float64) {
+	r.input.add(group, float64(inputTokens(&own.Usage)), float64(inputTokens(&other.Usage)))
+	r.drawn.add(group, p, own, other, weight)
 }
 
 // estimate adds up what a model's calls would cost with the tokens of another's, in US

@@ -23,8 +23,9 @@
 // The steps where both answered are as a rule those in dispute, in which one of the answers is
 // wrong and as long as it happens to be. Where there are five in which both say the same
 // ([sdk.Call.Key]), these alone are compared: what is missing are steps whose answer was good
-// enough. Where chance asked the baseline (explore), steps count by how seldom it does, and
-// are weighed against the others by their variances.
+// enough. Where chance asked the baseline (explore), steps count by how seldom it does; so do
+// steps of the mode shadow whose shadow ended without the baseline, which are of just that
+// kind. They are weighed against the others by their variances.
 //
 // A prompt has the earlier answers of its run in it, of whoever gave them. In the prompts of a
 // baseline that is always asked they are its own, shorter or longer: the visible tokens of

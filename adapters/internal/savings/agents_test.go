@@ -1,6 +1,7 @@
 package savings_test
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -184,18 +185,19 @@ func TestAgentsBaseline(t *testing.T) {
 		{"disputed steps are longer, prose", agentWorld{hard: 1, free: true, prose: true}, 0},
 		{"disputed steps are longer, one cheap model", agentWorld{hard: 1, alone: true}, 0.005},
 		{"disputed steps are longer, one cheap model whose errors are not", agentWorld{hard: 1, free: true, alone: true}, 0},
-		{"the same, some drawn", agentWorld{hard: 1, free: true, alone: true, explore: 0.1, runs: 200}, 0.005},
-		{"the same, some shadowed before", agentWorld{hard: 1, free: true, alone: true, shadowed: 0.2, runs: 200}, 0.005},
+		{"the same, some drawn", agentWorld{hard: 1, free: true, alone: true, explore: 0.1, runs: 100}, 0.005},
+		{"the same, some shadowed before", agentWorld{hard: 1, free: true, alone: true, shadowed: 0.2, runs: 100}, 0.005},
 		{"the same, a holdout", agentWorld{hard: 1, free: true, alone: true, holdout: 0.1}, 0},
 		{"many runs", agentWorld{talk: 1.8, hard: 1, free: true, runs: 600}, 0.005},
 		{"few runs", agentWorld{talk: 0.5, hard: 1, free: true, runs: 12}, 0.01},
 	} {
 		w := tt.w
 		w.rng = rand.New(rand.NewPCG(5, 6))
-		runs, draws := w.runs, 60
-		if runs == 0 {
-			runs = 40
-		} else if runs > 200 {
+		runs, draws := cmp.Or(w.runs, 40), 60
+		switch {
+		case w.explore+w.shadowed > 0: // whose intervals are narrow: is it often enough?
+			draws = 200
+		case runs > 100:
 			draws = 24
 		}
 		covered, estimated, measured, bias, width := 0, 0, 0, 0.0, 0.0

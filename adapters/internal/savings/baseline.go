@@ -226,12 +226,17 @@ func (f *factor) leaveOut(group int) float64 {
 	return value
 }
 
+// main is the ratio that counts for most.
+func (f *factor) main() *ratio {
+	if f.weight > 0.5 {
+		return f.drawn
+	}
+	return f.ratio
+}
+
 // stepVariance returns the variance of usd dollars that single steps make of x tokens.
 func (f *factor) stepVariance(usd, x float64) float64 {
-	r := f.ratio
-	if f.weight > 0.5 {
-		r = f.drawn
-	}
+	r := f.main()
 	if f.other != nil {
 		x /= f.other.leaveOut(everyone)
 	}
@@ -348,15 +353,22 @@ func (c *baselineCost) twoStdErrors() float64 {
 	if !c.hasInterval {
 		return 0
 	}
-	all, bias, variance := c.usd(everyone), 0.0, 0.0
+	all, bias, byGroup, byStep, single := c.usd(everyone), 0.0, 0.0, 0.0, 0.0
 	for group := range groups {
 		d := c.usd(group) - all
-		variance += d * d * (groups - 1) / groups
+		byGroup += d * d * (groups - 1) / groups
 	}
+	freedom := groups - 1.0
 	for i := range c.missing {
-		b, v := c.missing[i].spread()
+		p := &c.missing[i]
+		b, v := p.spread()
 		bias += b
-		variance += v
+		single += v
+		output := p.output.leaveOut(everyone) * p.e.output
+		byStep += output * output * p.output.main().variance()
+		freedom = min(freedom, float64(len(p.output.main().byGroup)-1))
 	}
-	return 2 * math.Sqrt(variance+bias*bias)
+	// The variance of Student's distribution: that of few runs is not well known.
+	student := max(freedom, 3) / max(freedom-2, 1)
+	return 2 * math.Sqrt(student*(max(byGroup, byStep)+single)+bias*bias)
 }

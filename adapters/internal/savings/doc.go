@@ -38,7 +38,7 @@
 // it found itself; where both were asked it is not charged for having come late.
 //
 // The interval is two standard errors: of the ratios, by a jackknife over runs (in 32 groups,
-// so that sums are enough), of what runs are in which it is missing, and, where no steps were drawn at random,
+// so that sums are enough, and with the variance of Student's distribution where runs are few), of what runs are in which it is missing, and, where no steps were drawn at random,
 // of what those that were chosen leave open: their mean may be off by 0.15 standard deviations
 // of single steps. No data say how far it is: that bound is where it holds in simulated
 // worlds in which the baseline is asked on wrong answers alone, of any length.

@@ -120,7 +120,8 @@ func (r *ratio) variance() float64 {
 }
 
 // residual returns, relative to the sum of the numbers y, the variance of that sum round
-// what the ratio expects, counted by group.
+// what the ratio expects, counted by group or, where that is more, as where there is one
+// group alone, by number.
 func (r *ratio) residual() (sum float64) {
 	if !r.isKnown() {
 		return 0
@@ -130,5 +131,6 @@ func (r *ratio) residual() (sum float64) {
 		u := (s.y - value*s.x) / r.all.y
 		sum += u * u
 	}
-	return sum
+	single := r.deviation()
+	return max(sum, single*single/float64(r.n))
 }

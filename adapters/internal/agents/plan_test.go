@@ -258,9 +258,9 @@ func TestFirstPolicyOnOtherDraws(t *testing.T) {
 	t.Setenv("OPENAI_API_KEY", "scripted")
 	t.Setenv("ANTHROPIC_API_KEY", "scripted")
 	t.Setenv("MISTRAL_API_KEY", "scripted")
-	draws := 1
+	draws := 4
 	if os.Getenv("STEPFALL_ATTACKS") == "all" {
-		draws = 10 // -0.8 points at 53 %, and without the match block -1.8 at 39
+		draws = 100 // -1.3 points at 54 %, and without the match block -2.6
 	}
 	b := open(t, 80)
 	texts := [...]string{large + "strategy \"route\" {\n  worth_usd = 1\n}\n", agreeing, agreeing + hard}

@@ -60,7 +60,7 @@ func TestFitToShadowedSteps(t *testing.T) {
 	write()
 	const note = `"quality" is agreement with large here: good for choosing, and no measure of quality`
 	got := run("fit", "--outcomes", "traces.jsonl", "--out", "profile.json")
-	for _, want := range []string{note, "fitted to agreement with large, which measures no quality", "140 more are wanted", "mini and flash are asked, and large where their answers differ", "agreement with large %"} {
+	for _, want := range []string{note, "fitted to agreement with large, which measures no quality", "140 more are wanted", "mini and flash are asked, and large where their answers differ", "flash is right in about 8", "agreement with large %"} {
 		if !strings.Contains(got, want) {
 			t.Errorf("fit does not say %q:\n%s", want, got)
 		}

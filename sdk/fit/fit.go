@@ -52,6 +52,19 @@ const minQueries = 20
 // ErrTooFew means that the table has too few complete queries to fit anything.
 var ErrTooFew = errors.New("too few outcomes to fit")
 
+// weighLabels returns a table whose labels are agreement with a reference model with those of
+// [estimate.Consensus], and tells the models how often they are right by these.
+func weighLabels(t *outcome.Table, models []Model) (*outcome.Table, error) {
+	weighed, err := estimate.Consensus(t)
+	if err != nil || weighed.Labels == t.Labels {
+		return t, err
+	}
+	for i, right := range weighed.MeanQualities() {
+		models[i].Right = right
+	}
+	return weighed, nil
+}
+
 // Fit fits estimators and a strategy to a table. Queries on which an outcome of some
 // model is missing teach the estimators, and only complete ones the strategy.
 //
@@ -66,14 +79,9 @@ func Fit(ctx context.Context, t *outcome.Table, o Options) (*Profile, error) {
 	if err != nil {
 		return nil, err
 	}
-	hash, reference := t.Hash(), t.Labels
-	if t, err = estimate.Consensus(t); err != nil {
+	hash := t.Hash()
+	if t, err = weighLabels(t, models); err != nil {
 		return nil, err
-	}
-	if t.Labels != reference {
-		for i, right := range t.MeanQualities() {
-			models[i].Right = right
-		}
 	}
 	t, drawn, err := o.fill(t)
 	if err != nil {

@@ -37,6 +37,9 @@ func Pair(ctx context.Context, t *outcome.Table, o Options) (*Profile, error) {
 	if err != nil {
 		return nil, err
 	}
+	if _, err := weighLabels(t, models); err != nil { // only reported: the reference's answer is what counts here
+		return nil, err
+	}
 	complete := t.Complete()
 	if n := len(complete.Queries); n < minQueries {
 		return nil, fmt.Errorf("%w: %d steps have answers of all %d models, of %d in all; %d are needed", ErrTooFew, n, len(t.Models), len(t.Queries), minQueries)

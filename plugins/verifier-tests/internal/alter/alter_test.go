@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"go/parser"
 	"go/token"
+	"math/rand/v2"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -160,6 +161,27 @@ func TestBorrowed(t *testing.T) {
 		}
 		if len(seen) != 4 || seen[0] != `"MCM"` || seen[3] != `"XIV"` || seen[2] == `"XIV"` || seen[1] == `"MCM"` {
 			t.Errorf("%s: %q", file, seen)
+		}
+	}
+}
+
+// Of a line the text alone is altered that is compared with, and not a message, an input or
+// how near is near enough.
+func TestLines(t *testing.T) {
+	for line, want := range map[string]string{
+		`assert(strcmp(name(4), "IV") == 0);`: `assert(strcmp(name(4), "VI") == 0);`,
+		`assert(memcmp(s, "AB", 2) == 0);`:    `assert(memcmp(s, "BA", 2) == 0);`,
+		`assert_eq!(up("ab", 1), "AB");`:      `assert_eq!(up("ab", 1), "BA");`,
+		`assertEquals("AB", up("ab"));`:       `assertEquals("BA", up("ab"));`,
+		`assertTrue(up("ab").equals("AB"));`:  `assertTrue(up("ab").equals("BA"));`,
+	} {
+		if got := otherLine(line, rand.New(rand.NewPCG(1, 1))); got != want {
+			t.Errorf("%s: %s", line, got)
+		}
+	}
+	for line, gone := range map[string]string{`assertEquals("sum", 5, add(2, 3));`: ` 5,`, `assertEquals(5, add(2, 3), "sum");`: `Equals(5,`, `assert!((root(2.0) - 1.414).abs() < 0.01);`: ` 1.414`} {
+		if got := otherLine(line, rand.New(rand.NewPCG(1, 1))); strings.Contains(got, gone) || strings.Contains(line, "0.01") && !strings.Contains(got, "0.01") {
+			t.Errorf("%s: %s", line, got)
 		}
 	}
 }

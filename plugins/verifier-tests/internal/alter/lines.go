@@ -4,6 +4,7 @@ import (
 	"math/rand/v2"
 	"path"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -107,30 +108,56 @@ func (s *Source) count(name string, count *int) {
 // otherLine returns a line with another text in the place of the one that is compared with,
 // or else with other literals, some of which may be the test's input.
 func otherLine(line string, random *rand.Rand) string {
-	if at := textLiteral.FindStringIndex(line); at != nil && strings.Count(line, `"`) == 2 && isCompared(line[:at[0]], line[at[1]:]) {
-		return line[:at[0]+1] + nearText(line[at[0]+1:at[1]-1], random) + line[at[1]-1:]
+	for _, at := range textLiteral.FindAllStringIndex(line, -1) {
+		if isCompared(line, at[0], at[1]) {
+			return line[:at[0]+1] + nearText(line[at[0]+1:at[1]-1], random) + line[at[1]-1:]
+		}
 	}
 	return literals.ReplaceAllStringFunc(line, func(literal string) string { return otherWord(literal, random) })
 }
 
-// isCompared reports whether a literal, given what stands before it and after it, is the last
-// of at most two things that a call compares; a third one would be a message.
-func isCompared(before, after string) bool {
-	depth, commas := 0, 0
-	for at := len(before) - 1; at >= 0; at-- {
-		switch before[at] {
-		case ')':
+// isCompared reports whether a literal is one of what the call round it compares: two
+// arguments, since a third would be a message, or three of memcmp.
+func isCompared(line string, from, to int) bool {
+	before, after := strings.TrimSpace(line[:from]), strings.TrimSpace(line[to:])
+	if !strings.HasSuffix(before, "(") && !strings.HasSuffix(before, ",") || !strings.HasPrefix(after, ")") && !strings.HasPrefix(after, ",") {
+		return false // it is a part of an expression
+	}
+	backwards := []byte(textLiteral.ReplaceAllStringFunc(before, blank))
+	slices.Reverse(backwards)
+	open, earlier := outOf(backwards, ')', '(')
+	end, later := outOf([]byte(textLiteral.ReplaceAllStringFunc(after, blank)), '(', ')')
+	if open < 0 || end < 0 {
+		return false
+	}
+	name, most := lastName.FindString(before[:len(before)-1-open]), 1
+	if strings.Contains(name, "cmp") {
+		most++
+	}
+	return comparerName.MatchString(name) && !partName.MatchString(name) && earlier+later <= most
+}
+
+func blank(text string) string { return strings.Repeat("_", len(text)) }
+
+// outOf returns where a text leaves the brackets round its beginning, -1 where it does not,
+// and how many commas there are within them and no others.
+func outOf(text []byte, open, end byte) (at, commas int) {
+	depth := 0
+	for i, c := range text {
+		switch c {
+		case open:
 			depth++
-		case ',':
-			commas += max(0, 1-depth)
-		case '(':
+		case end:
 			if depth--; depth < 0 {
-				name := lastName.FindString(before[:at])
-				return commas <= 1 && comparerName.MatchString(name) && !partName.MatchString(name) && strings.HasPrefix(strings.TrimSpace(after), ")")
+				return i, commas
+			}
+		case ',':
+			if depth == 0 {
+				commas++
 			}
 		}
 	}
-	return false
+	return -1, 0
 }
 
 // otherWord returns another literal of the same kind.
@@ -139,6 +166,9 @@ func otherWord(literal string, random *rand.Rand) string {
 		return `"` + longerText(literal[1:len(literal)-1], random) + `"`
 	}
 	whole, fraction, _ := strings.Cut(literal, ".")
+	if whole == "0" && fraction != "" {
+		return literal // it may say how near is near enough
+	}
 	n, err := strconv.ParseInt(whole, 10, 64)
 	if err != nil || n > 100 {
 		return literal

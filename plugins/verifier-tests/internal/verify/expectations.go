@@ -3,6 +3,7 @@ package verify
 import (
 	"context"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"path"
 	"slices"
@@ -41,13 +42,15 @@ type expectations struct {
 // exitCodeName is the runner that asks for nothing but an exit code.
 const exitCodeName = "exit code"
 
-// What a pass in one process is worth of which altered expectations could not say
-// anything, and where only what must be true could be inverted: code that compares what
-// it returned itself notices that, too.
-const (
-	unalteredConfidence = 0.9
-	truthConfidence     = 0.92
-)
+// unalteredDoubt is how far a pass is doubted of which altered expectations say nothing. It
+// is a convention, as what a process allows is: see [runner.Runner].
+const unalteredDoubt = 0.2
+
+// doubt lowers the confidence of a pass by how many altered expectations were noticed: each
+// leaves a quarter of the doubt.
+func doubt(verdict *sdk.Verdict, noticed float64) {
+	verdict.Confidence = min(verdict.Confidence, 1-unalteredDoubt*math.Pow(0.25, noticed))
+}
 
 // tryExpectations adds to the verdict on an answer that has passed what came of altered
 // expectations. It fails an answer of which tests pass whatever they expect, and takes a
@@ -126,10 +129,12 @@ func (e *expectations) weigh(failed []runner.Test, verdict *sdk.Verdict) *sdk.Ve
 	}
 	values := slices.DeleteFunc(failed, func(t runner.Test) bool { return e.areTruths([]runner.Test{t}) })
 	if len(values) == 0 {
-		verdict.Confidence = min(verdict.Confidence, truthConfidence)
+		const half = 0.5 // code that compares what it returned itself notices an inverted truth, too
+		doubt(verdict, half)
 		verdict.Evidence += "\nno value is compared with in these tests: they failed where what must be true was inverted, which proves little"
 		return verdict
 	}
+	doubt(verdict, float64(len(values)))
 	verdict.Altered, verdict.Noticed = len(values), len(values)
 	verdict.Evidence += fmt.Sprintf("\n%d of %d tests with altered expectations failed, as they must", len(values), len(values))
 	return verdict
@@ -143,7 +148,7 @@ func (e *expectations) areTruths(tests []runner.Test) bool {
 }
 
 func (e *expectations) withReason(verdict *sdk.Verdict, why string) *sdk.Verdict {
-	verdict.Confidence = min(verdict.Confidence, unalteredConfidence)
+	doubt(verdict, 0)
 	verdict.Evidence += "\n" + why
 	return verdict
 }

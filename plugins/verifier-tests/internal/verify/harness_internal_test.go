@@ -1,6 +1,7 @@
 package verify
 
 import (
+	"math"
 	"testing"
 
 	"github.com/stepfall/stepfall/plugins/verifier-tests/internal/runner"
@@ -25,6 +26,18 @@ func TestSkippedTestsOfALog(t *testing.T) {
 		j := &judgement{strict: test.strict, checks: test.checks, result: &jail.Result{}}
 		if got := j.decide(j.results(report)); got.Outcome != test.want {
 			t.Errorf("%+v: %s, not %s: %s", test.checks, got.Outcome, test.want, got.Evidence)
+		}
+	}
+}
+
+// A pass is believed the more, the more altered expectations were noticed, and no more than
+// its runner allows.
+func TestDoubt(t *testing.T) {
+	for _, c := range []struct{ allowed, noticed, want float64 }{{0.95, 0, 0.8}, {0.95, 0.5, 0.9}, {0.95, 1, 0.95}, {0.95, 9, 0.95}, {0.9, 0, 0.8}, {0.9, 9, 0.9}} {
+		verdict := &sdk.Verdict{Confidence: c.allowed}
+		doubt(verdict, c.noticed)
+		if math.Abs(verdict.Confidence-c.want) > 1e-12 {
+			t.Errorf("%v of %v noticed: %v, want %v", c.noticed, c.allowed, verdict.Confidence, c.want)
 		}
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -25,8 +26,14 @@ func find(t *testing.T, program string, probe ...string) string {
 }
 
 func works(program string, arguments ...string) bool {
-	return exec.Command(program, arguments...).Run() == nil
+	works, _ := tried.LoadOrStore(program+"\x00"+strings.Join(arguments, "\x00"), sync.OnceValue(func() bool {
+		return exec.Command(program, arguments...).Run() == nil
+	}))
+	return works.(func() bool)()
 }
+
+// tried are the commands that works has tried.
+var tried sync.Map
 
 var pyTree = map[string]string{
 	"calc.py":      "def add(a, b):\n    return a - b\n",

@@ -120,8 +120,9 @@ func TestRightAnswers(t *testing.T) {
 	}
 }
 
-// Answers that are wrong and make their tests pass are found out. At most two of the
-// forty may pass, which is what one process allows.
+// Answers that are wrong and make their tests pass are found out. At most two of them may
+// pass, which is what one process allows, beside those that know what is expected by heart:
+// nothing that is run can tell them from right ones.
 func TestForgedAnswers(t *testing.T) {
 	files, err := filepath.Glob("testdata/forged/*.txtar")
 	if err != nil {
@@ -140,7 +141,10 @@ func TestForgedAnswers(t *testing.T) {
 				v := open(t, verify.Config{Command: a.argv(t), Reruns: -1})
 				verdict := judge(t, v, &sdk.Query{WorkDir: write(t, a.tree)}, a.text)
 				remains := ""
-				if verdict.Outcome == sdk.Passed {
+				switch {
+				case verdict.Outcome == sdk.Passed && a.verdict == "passed":
+					remains = "remains: by heart"
+				case verdict.Outcome == sdk.Passed:
 					passed.Add(1)
 					remains = "remains: one process"
 				}

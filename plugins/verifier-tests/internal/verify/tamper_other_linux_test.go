@@ -1,13 +1,16 @@
 package verify_test
 
 import (
+	"context"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/stepfall/stepfall/plugins/verifier-tests/internal/verify"
 	"github.com/stepfall/stepfall/sdk"
+	"github.com/stepfall/stepfall/sdk/jail"
 )
 
 // pyForger writes what a run would that passes all tests, where the run would.
@@ -30,14 +33,23 @@ forge()
 
 func pytestOrSkip(t *testing.T) string {
 	t.Helper()
-	for _, program := range []string{"python3", "/usr/bin/python3"} {
-		if works(program, "-m", "pytest", "--version") {
+	program := pythonWithPytest()
+	if program == "" {
+		t.Skip("no pytest here")
+	}
+	return program
+}
+
+// pythonWithPytest is the program itself where a version manager has a script in its place,
+// as the plugin has it; "" where there is none.
+var pythonWithPytest = sync.OnceValue(func() string {
+	for _, name := range []string{"python3", "/usr/bin/python3"} {
+		if program, err := jail.Program(context.Background(), name); err == nil && works(program, "-m", "pytest", "--version") {
 			return program
 		}
 	}
-	t.Skip("no pytest here")
 	return ""
-}
+})
 
 func TestPythonTampering(t *testing.T) {
 	long(t)

@@ -68,34 +68,17 @@ func (v *Verifier) tryExpectations(ctx context.Context, a *attempt, j *judgement
 	if len(tests) == 0 {
 		return e.withoutAlterations(ctx, verdict)
 	}
-	survivors, failed, err := e.run(ctx, append(changesOf(e.sources), e.otherData()...), tests, a)
+	survivors, failed, inconclusive, err := e.runAltered(ctx, tests)
+	if inconclusive != nil || err != nil {
+		return inconclusive, err
+	}
+	if len(survivors) == 0 {
+		survivors, err = e.drawAgain(ctx, tests)
+	}
+	if err == nil {
+		survivors, err = e.withoutTables(ctx, survivors)
+	}
 	if err != nil {
-		return nil, err
-	}
-	if len(e.wrote) > 0 {
-		return e.j.verdict(sdk.Inconclusive, "the run writes to what its tests expect: "+strings.Join(e.wrote, ", ")), nil
-	}
-	if left := e.leftToData(survivors); len(left) > 0 {
-		read, err := e.readsData(ctx, left)
-		if read != nil || err != nil {
-			return read, err
-		}
-		if e.sources, err = e.alter(ctx, alter.Expectation, a.changes, false); err != nil {
-			return nil, err
-		}
-		if survivors, failed, err = e.run(ctx, changesOf(e.sources), tests, a); err != nil {
-			return nil, err
-		}
-	}
-	// A file with one test or two has not been altered in both ways.
-	const few = 2
-	if len(survivors) == 0 && len(tests) <= few && slices.ContainsFunc(e.sources, func(s alter.Source) bool { return s.Borrows }) {
-		e.seed++
-		if survivors, _, err = e.rerun(ctx, alter.Expectation, tests); err != nil {
-			return nil, err
-		}
-	}
-	if survivors, err = e.withoutTables(ctx, survivors); err != nil {
 		return nil, err
 	}
 	if len(survivors) > 0 {
@@ -104,6 +87,43 @@ func (v *Verifier) tryExpectations(ctx context.Context, a *attempt, j *judgement
 		}
 	}
 	return e.weigh(failed, verdict), nil
+}
+
+// runAltered runs the tests with altered expectations and data, and those that read data
+// which the code reads too once more with their own altered. The verdict is nil, or one on an
+// answer that writes to the data or goes by it.
+func (e *expectations) runAltered(ctx context.Context, tests []runner.Test) (survivors, failed []runner.Test, inconclusive *sdk.Verdict, err error) {
+	survivors, failed, err = e.run(ctx, append(changesOf(e.sources), e.otherData()...), tests, e.a)
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	if len(e.wrote) > 0 {
+		return nil, nil, e.j.verdict(sdk.Inconclusive, "the run writes to what its tests expect: "+strings.Join(e.wrote, ", ")), nil
+	}
+	left := e.leftToData(survivors)
+	if len(left) == 0 {
+		return survivors, failed, nil, nil
+	}
+	if inconclusive, err = e.readsData(ctx, left); inconclusive != nil || err != nil {
+		return nil, nil, inconclusive, err
+	}
+	if e.sources, err = e.alter(ctx, alter.Expectation, e.a.changes, false); err != nil {
+		return nil, nil, nil, err
+	}
+	survivors, failed, err = e.run(ctx, changesOf(e.sources), tests, e.a)
+	return survivors, failed, nil, err
+}
+
+// drawAgain returns those of one test or two that pass when they are altered in the other way:
+// of so few not all ways were tried.
+func (e *expectations) drawAgain(ctx context.Context, tests []runner.Test) (survivors []runner.Test, err error) {
+	const few = 2
+	if len(tests) > few || !slices.ContainsFunc(e.sources, func(s alter.Source) bool { return s.Borrows }) {
+		return nil, nil
+	}
+	e.seed++
+	survivors, _, err = e.rerun(ctx, alter.Expectation, tests)
+	return survivors, err
 }
 
 // withoutTables inverts the truths alone of those tests in which there is nothing else to

@@ -39,7 +39,7 @@ function nearText(text) {
   ]) {
     const found = [...plain.matchAll(pattern)];
     if (found.length === 0) continue;
-    const one = pick(found);
+    const one = /\d/.test(found[0][1]) ? found.at(-1) : pick(found);
     const changed = change(one[1]);
     return text.slice(0, one.index) + changed + text.slice(one.index + changed.length);
   }

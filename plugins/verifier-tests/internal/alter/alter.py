@@ -262,7 +262,7 @@ class Alteration:
         ):
             found = [(m.start(), change(m[1] if m.re.groups else m[0])) for m in re.finditer(pattern, plain)]
             if found:
-                at, changed = self.rng.choice(found)
+                at, changed = found[-1] if pattern in ("[2-9]", "[01]") else self.rng.choice(found)
                 return text[:at] + changed + text[at + len(changed):]
         return text + self.draw()
 

@@ -14,19 +14,24 @@ var escape = regexp.MustCompile(`\\(x[0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|U[0-9a-fA-F]
 
 // nearText returns another text of the same length, with characters of the same classes
 // in their places, so that nothing that looks for a text of such a form can tell which is
-// the true one: a digit that is less by one, else two neighbouring letters that change
-// places, else another letter. Less, since a month, an hour or a digit of a number in
-// another base may have no more.
+// the true one: the last digit that can be less by one, else two neighbouring letters that
+// change places, else another letter. Less, and the last, since a day, an hour or a digit of
+// a number in another base may be no more, and a year has its own February.
 func nearText(text string, random *rand.Rand) string {
 	open := escape.ReplaceAllStringFunc(text, func(e string) string { return strings.Repeat("\x00", len(e)) })
-	for _, change := range []func(text string, at int) string{lowerDigit, higherDigit, swap, otherLetter} {
+	const digitChanges = 2
+	for i, change := range []func(text string, at int) string{lowerDigit, higherDigit, swap, otherLetter} {
 		var found []string
 		for at := range len(open) {
 			if changed := change(open, at); changed != "" {
 				found = append(found, text[:at]+changed+text[at+len(changed):])
 			}
 		}
-		if len(found) > 0 {
+		switch {
+		case len(found) == 0:
+		case i < digitChanges:
+			return found[len(found)-1]
+		default:
 			return found[random.IntN(len(found))]
 		}
 	}

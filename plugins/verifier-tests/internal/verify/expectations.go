@@ -115,10 +115,11 @@ func (e *expectations) runAltered(ctx context.Context, tests []runner.Test) (sur
 }
 
 // drawAgain returns those of one test or two that pass when they are altered in the other way:
-// of so few not all ways were tried.
+// of so few not all ways were tried. Code from which its tests are hidden sees no more of them
+// by another draw.
 func (e *expectations) drawAgain(ctx context.Context, tests []runner.Test) (survivors []runner.Test, err error) {
 	const few = 2
-	if len(tests) > few || !slices.ContainsFunc(e.sources, func(s alter.Source) bool { return s.Borrows }) {
+	if _, hides := e.v.hider(e.a.tree); hides || len(tests) > few || !slices.ContainsFunc(e.sources, func(s alter.Source) bool { return s.Borrows }) {
 		return nil, nil
 	}
 	e.seed++

@@ -230,7 +230,7 @@ func (v *Verifier) run(ctx context.Context, a *attempt, trusted bool) (*runner.R
 	if err != nil {
 		return nil, nil, err
 	}
-	if hider, ok := v.runner.(runner.Hider); ok && !a.open && !v.config.AllowTestEdits && mounts(t.walls) {
+	if hider, ok := v.hider(t); ok && !a.open {
 		hider.Hide(plan, &t.Tree)
 	}
 	spec := &jail.Spec{
@@ -262,6 +262,12 @@ func (v *Verifier) run(ctx context.Context, a *attempt, trusted bool) (*runner.R
 		return nil, nil, err
 	}
 	return v.runner.Read(plan, result), result, nil
+}
+
+// hider returns what hides the sources of tests in runs on a tree, where that is done.
+func (v *Verifier) hider(t *tree) (runner.Hider, bool) {
+	hider, ok := v.runner.(runner.Hider)
+	return hider, ok && !v.config.AllowTestEdits && mounts(t.walls)
 }
 
 // overlay returns the changes in order, the last one to a file in the place of its first

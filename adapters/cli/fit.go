@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -11,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/stepfall/stepfall/policies"
+	"github.com/stepfall/stepfall/sdk"
 	"github.com/stepfall/stepfall/sdk/cascade"
 	"github.com/stepfall/stepfall/sdk/estimate"
 	"github.com/stepfall/stepfall/sdk/fit"
@@ -291,6 +293,10 @@ func judgesOf(p *policies.Policy, t *outcome.Table, o *fit.Options) *outcome.Tab
 	for i := range p.Verifiers {
 		v := &p.Verifiers[i]
 		verdicts, recorded := t.Verdicts[v.Name]
+		if recorded && v.As == "bought" && t.Signals[v.Name] == nil && t.Signals[v.Name+sdk.SignalCostUSD] != nil {
+			own.Signals = maps.Clone(own.Signals)
+			own.Signals[v.Name] = verdicts
+		}
 		if !recorded || !v.Judges() {
 			continue
 		}

@@ -8,6 +8,18 @@ import (
 	"github.com/stepfall/stepfall/sdk/outcome"
 )
 
+// Verdicts that were collected of every answer can be bought, where their price stands beside them.
+func TestVerdictsThatWereRecordedCanBeBought(t *testing.T) {
+	verdicts, prices := [][]float64{{1}}, [][]float64{{0.01}}
+	table := &outcome.Table{Verdicts: map[string][][]float64{"judge": verdicts}, Signals: map[string][][]float64{"judge_cost_usd": prices}}
+	for as, want := range map[string]int{"bought": 2, "": 1} {
+		own := judgesOf(&policies.Policy{Verifiers: []policies.Verifier{{Name: "judge", Plugin: "verifier-judge", As: as}}}, table, &fit.Options{})
+		if len(own.Signals) != want || (own.Verdicts == nil) != (as == "bought") || len(table.Signals) != 1 {
+			t.Errorf("as %q: signals %v, verdicts %v", as, own.Signals, own.Verdicts)
+		}
+	}
+}
+
 // The recorded truth is a verifier's verdict only where the policy has one that judges:
 // what is a signal, or bought, or finds faults alone, passes nothing.
 func TestWhoseVerdictTheTruthIs(t *testing.T) {

@@ -1,6 +1,7 @@
 package forecast
 
 import (
+	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -83,6 +84,7 @@ func (t *Table) Outcome(n int, m Model) Outcome {
 			out.Verdicts[judge] = v
 		}
 	}
+	maps.Copy(out.Signals, out.Verdicts) // for verifiers whose verdicts are bought
 	for name, matrix := range o.Signals {
 		if v := outcome.At(matrix, n, i); !math.IsNaN(v) {
 			out.Signals[name] = v

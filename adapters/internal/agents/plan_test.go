@@ -260,7 +260,7 @@ func TestFirstPolicyOnOtherDraws(t *testing.T) {
 	t.Setenv("MISTRAL_API_KEY", "scripted")
 	draws := 4
 	if os.Getenv("STEPFALL_ATTACKS") == "all" {
-		draws = 100 // -1.3 points at 54 %, and without the match block -2.6
+		draws = 20 // of a hundred: -1.3 points at 54 %, and without the match block -2.6
 	}
 	b := open(t, 80)
 	texts := [...]string{large + "strategy \"route\" {\n  worth_usd = 1\n}\n", agreeing, agreeing + hard}

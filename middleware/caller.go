@@ -6,6 +6,7 @@ import (
 	"errors"
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/tmc/langchaingo/llms"
 
@@ -168,10 +169,15 @@ func (c *call) paramsFor(d *deployment, s *step.Call) Params {
 }
 
 // limits are the members of requests that say how much a call may use and who answers, in the
-// spelling of all APIs, and settings are the objects that some APIs keep them in.
+// spelling of all APIs, settings are the objects that some APIs keep them in, and billed are
+// others that a call's price depends on. Servers may read them in any case of letters: limits
+// are left out however they are spelled, and the others unless they are spelled like this.
 var (
-	limits   = [...]string{"max_tokens", "max_completion_tokens", "max_output_tokens", "maxOutputTokens", "num_predict", "n", "best_of", "candidateCount", "candidate_count", "model", "models"}
+	limits = [...]string{"max_tokens", "max_completion_tokens", "max_output_tokens", "maxOutputTokens", "num_predict", "n", "best_of", "candidateCount", "candidate_count", "model", "models",
+		"n_predict", "n_cmpl", "fallbacks", "mock_testing_fallbacks"}
 	settings = [...]string{"options", "generationConfig", "generation_config"}
+	billed   = [...]string{"service_tier", "serviceTier", "speed", "inference_geo", "web_search_options", "search_parameters", "plugins", "mcp_servers", "max_tool_calls",
+		"cachedContent", "prediction", "cache_control", "context_management", "thinking", "tools", "system", "options", "generationConfig", "generation_config"}
 )
 
 // withoutLimits returns extra members of a request without those that would lift the limits
@@ -181,9 +187,10 @@ func withoutLimits(extra map[string]json.RawMessage, limit int) map[string]json.
 		return nil
 	}
 	own := maps.Clone(extra)
-	for _, name := range limits {
-		delete(own, name)
-	}
+	maps.DeleteFunc(own, func(name string, _ json.RawMessage) bool {
+		isSame := func(other string) bool { return strings.EqualFold(name, other) }
+		return slices.ContainsFunc(limits[:], isSame) || slices.ContainsFunc(billed[:], isSame) && !slices.Contains(billed[:], name)
+	})
 	for _, name := range settings {
 		var inner map[string]json.RawMessage
 		if raw := own[name]; raw != nil && json.Unmarshal(raw, &inner) == nil && inner != nil {

@@ -192,6 +192,7 @@ func TestTheWorstCaseOfWhatProvidersAdd(t *testing.T) {
 		"a search":             {raw(`{"type":"web_search_20250305"}`), bytes(30) + prompt + answer + 20*context + 20*fee},
 		"five searches":        {raw(`{"type":"web_search","max_uses":5}`), bytes(34) + prompt + answer + 6*context + 5*fee},
 		"bounded altogether":   {middleware.Params{RawTools: []json.RawMessage{[]byte(`{"type":"mcp"}`)}, Extra: map[string]json.RawMessage{"max_tool_calls": []byte("2")}}, bytes(15) + prompt + answer + 3*context + 2*fee},
+		"uses beyond counting": {raw(`{"type":"web_search","max_uses":9223372036854775807}`, `{"type":"web_fetch","max_uses":9223372036854775807}`), bytes(52+51) + prompt + answer + 20*context + 2e6*fee},
 		"no hosted tool":       {raw(`{"type":"custom"}`), bytes(17) + prompt + answer},
 		"MCP servers":          {extra("mcp_servers", `[{}]`), bytes(4) + prompt + answer + 20*context + 20*fee},
 		"a stored prompt":      {extra("cachedContent", `"c/1"`), bytes(5) + prompt + answer + context},
@@ -199,11 +200,12 @@ func TestTheWorstCaseOfWhatProvidersAdd(t *testing.T) {
 		"flex":                 {middleware.Params{ServiceTier: "flex"}, prompt + answer},
 		"fast, in one country": {middleware.Params{Extra: map[string]json.RawMessage{"speed": []byte(`"fast"`), "inference_geo": []byte(`"us"`)}}, 6.6 * (bytes(10) + prompt + answer)},
 		"kept for an hour":     {extra("cache_control", `{"type":"ephemeral","ttl":"1h"}`), 1.6*(bytes(31)+prompt) + answer},
+		"in other letters":     {extra("MAX_TO\u212aENS", `9`), bytes(1) + prompt + answer},
 		"another model":        {extra("models", `["dear/one"]`), bytes(12) + prompt + answer},
 	} {
 		tt.params.Dialect = middleware.DialectChat
 		c.LLM = &nativeModel{resp: text("fine")}
-		if got := look(t, c, human("hello"), middleware.WithParams(tt.params)); got.usd == 0 || math.Abs(got.usd-tt.want) > 1e-12 {
+		if got := look(t, c, human("hello"), middleware.WithParams(tt.params)); got.usd == 0 || math.Abs(got.usd-tt.want) > 1e-9 {
 			t.Errorf("%s: at most %v USD, want %v; %v", what, got.usd, tt.want, got.err)
 		}
 	}

@@ -12,6 +12,9 @@ import (
 // defaultReads is how often a call may read the context anew whose hosted tools have no limit.
 const defaultReads = 20
 
+// mostUses bounds how often a caller says that tools may run: nobody can pay for more.
+const mostUses = 1_000_000
+
 // hostedCalls returns how often a call may read the context anew because the provider runs
 // tools within it, and how often it may run them: its searches, fetches, code and MCP
 // servers. A limit of the caller's on their uses (Anthropic's max_uses, OpenAI's
@@ -27,7 +30,7 @@ func (c *call) hostedCalls() (reads, calls int) {
 			MaxUses int `json:"max_uses"`
 		}
 		_ = json.Unmarshal(raw, &tool) // it has no limit then
-		hosted, uses, unlimited = true, uses+max(tool.MaxUses, 0), unlimited || tool.MaxUses <= 0
+		hosted, uses, unlimited = true, uses+min(max(tool.MaxUses, 0), mostUses), unlimited || tool.MaxUses <= 0
 	}
 	for _, name := range [...]string{"web_search_options", "search_parameters", "plugins", "mcp_servers"} {
 		if _, ok := c.params.Extra[name]; ok {
@@ -35,7 +38,7 @@ func (c *call) hostedCalls() (reads, calls int) {
 		}
 	}
 	if raw := c.params.Extra["max_tool_calls"]; raw != nil && json.Unmarshal(raw, &calls) == nil && calls > 0 {
-		uses, unlimited = calls, false
+		uses, unlimited = min(calls, mostUses), false
 	}
 	if unlimited {
 		uses = max(uses, defaultReads)

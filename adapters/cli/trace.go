@@ -68,7 +68,7 @@ wrong are named, and the others recorded.`,
 	flags.StringVarP(&f.file, "file", "f", "traces.jsonl", "the trace file, - for standard input")
 	flags.StringVar(&f.Run, "run", "", "only this run")
 	flags.StringVar(&f.Session, "session", "", "only this session")
-	flags.StringVar(&f.Tenant, "tenant", "", "only this tenant; with --verdict, whose run it is")
+	flags.StringVar(&f.Tenant, "tenant", "", "only this tenant; with --verdict, whose run it is, where several have one of that name")
 	flags.BoolVar(&f.Failed, "failed", false, "only steps without an answer")
 	flags.StringVar(&f.baseline, "baseline", "", "the model to compare the spending with: the dearest when absent")
 	flags.IntVarP(&f.limit, "limit", "n", 20, "at most so many, 0 for all")

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/stepfall/stepfall/adapters/internal/say"
@@ -104,18 +105,24 @@ func (f *traceFlags) addVerdicts(ctx context.Context, s Streams, list []reported
 		return nil, nil, err
 	}
 	defer func() { err = errors.Join(err, src.close()) }()
-	hasSteps := map[string]bool{}
+	tenants := map[string][]string{} // whose runs have a name
 	if err = view.EachTrace(ctx, src.Traces, f.Filter, func(t *sdk.Trace) {
-		hasSteps[t.Run] = hasSteps[t.Run] || sdk.IsStep(t.Mode)
+		if sdk.IsStep(t.Mode) && !slices.Contains(tenants[t.Run], t.Tenant) {
+			tenants[t.Run] = append(tenants[t.Run], t.Tenant)
+		}
 	}); err != nil {
 		return nil, nil, err
 	}
 	for _, v := range list {
-		if hasSteps[v.trace.Run] {
+		switch of := tenants[v.trace.Run]; len(of) {
+		case 0:
+			unknown = append(unknown, fmt.Errorf("%sno step of a run %s is recorded in %s, so that no verdict is recorded either", v.where, say.Plain(v.trace.Run), f.file))
+		case 1:
+			v.trace.Tenant = of[0]
 			recorded = append(recorded, v.trace)
-			continue
+		default:
+			unknown = append(unknown, fmt.Errorf("%s%d tenants have a run %s: say whose it is by --tenant", v.where, len(of), say.Plain(v.trace.Run)))
 		}
-		unknown = append(unknown, fmt.Errorf("%sno step of a run %s is recorded in %s, so that no verdict is recorded either", v.where, say.Plain(v.trace.Run), f.file))
 	}
 	if len(recorded) == 0 {
 		return nil, unknown, nil

@@ -40,11 +40,13 @@ type run struct {
 	baseline      bool
 	usd           float64
 	judged, right bool
+	// refused says that a cap refused a step of it.
+	refused bool
 }
 
 // Record adds a step, or a verdict on a run; it is a sink of traces. What had no part in a
 // holdout is left out: steps without a run, of policies without one, and those after a
-// fallback.
+// fallback. So is a run of which a cap refused a step: it cost less than its way does.
 func (a *Account) Record(_ context.Context, t *sdk.Trace) {
 	if !sdk.IsStep(t.Mode) {
 		a.judge(t)
@@ -59,10 +61,30 @@ func (a *Account) Record(_ context.Context, t *sdk.Trace) {
 	if r == nil {
 		r = a.begin(Unit(t.Tenant, t.Run, t.Session, t.ID), t.Holdout.Baseline)
 	}
+	if r.refused {
+		return
+	}
+	if t.Chosen == "" && t.Stop == sdk.StopBudget {
+		a.leaveOut(r)
+		return
+	}
 	arm := a.arm(r)
 	arm.USD += t.CostUSD
 	arm.Squares += (r.usd+t.CostUSD)*(r.usd+t.CostUSD) - r.usd*r.usd
 	r.usd += t.CostUSD
+}
+
+// leaveOut takes a run out of its arm. The lock is held.
+func (a *Account) leaveOut(r *run) {
+	arm := a.arm(r)
+	arm.Runs, arm.USD, arm.Squares = arm.Runs-1, arm.USD-r.usd, arm.Squares-r.usd*r.usd
+	if r.judged {
+		arm.Judged--
+		if r.right {
+			arm.Right--
+		}
+	}
+	r.refused = true
 }
 
 // begin adds a run, and forgets the oldest where there are too many. The lock is held.
@@ -93,7 +115,7 @@ func (a *Account) judge(t *sdk.Trace) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	r := a.runs[Unit(t.Tenant, t.Run, t.Session, t.ID)]
-	if r == nil || !judged {
+	if r == nil || r.refused || !judged {
 		return
 	}
 	arm := a.arm(r)

@@ -66,6 +66,14 @@ func TestAccount(t *testing.T) {
 			a.Record(ctx, &sdk.Trace{Mode: sdk.ModeVerdict, Run: run, Verdict: &sdk.Verdict{Outcome: verdict}})
 		}
 	}
+	// Nor do runs of which a cap refused a step, whenever it did.
+	for _, steps := range [][]sdk.Trace{{{Stop: sdk.StopBudget}, {Chosen: "m", CostUSD: 5}}, {{Chosen: "m", CostUSD: 7}, {Stop: sdk.StopBudget}}} {
+		for i := range steps {
+			steps[i].Run, steps[i].Holdout = fmt.Sprint("refused", len(steps[0].Chosen)), &sdk.Holdout{Share: 0.5, Baseline: true}
+			a.Record(ctx, &steps[i])
+		}
+		a.Record(ctx, &sdk.Trace{Mode: sdk.ModeVerdict, Run: steps[0].Run, Verdict: &sdk.Verdict{Outcome: sdk.Passed}})
+	}
 	// None of these counts: no holdout, a fallback, a run that is not known, a verdict that
 	// says nothing. A second verdict takes the place of the first.
 	a.Record(ctx, &sdk.Trace{Run: "0", CostUSD: 100})

@@ -50,7 +50,7 @@ func (r *run) demandOf(i int) demand {
 		completion = cmp.Or(float64(m.ContextTokens), unknownTokens)
 	}
 	d.output = float64(max(r.req.Choices, 1)) * completion
-	d.hostedCalls = r.req.HostedCalls
+	d.hostedCalls = max(r.req.HostedCalls, 0)
 	d.hosted = float64(d.hostedCalls) * d.price.HostedCallUSD
 	d.usd = worstCost(d.price, d.input, d.output) + d.hosted
 	switch {
@@ -134,6 +134,8 @@ func (d *demand) refute(u sdk.Usage, answer *sdk.Answer) string {
 		return "no output tokens are reported beside an answer"
 	case answer != nil && hasMoreWords(answer.Text, maxWords*output+spareWords):
 		return fmt.Sprintf("%.0f output tokens are reported beside an answer of more than %.0f words", output, maxWords*output+spareWords)
+	case answer != nil && hasMoreSigns(answer.Text, maxSigns*output+spareSigns):
+		return fmt.Sprintf("%.0f output tokens are reported beside an answer of more than %.0f bytes", output, maxSigns*output+spareSigns)
 	}
 	return ""
 }
@@ -156,6 +158,24 @@ func hasMoreWords(s string, n float64) bool {
 		inWord = !isSpace
 	}
 	return words > n
+}
+
+// Texts without spaces have few words: no tokenizer makes one token of so many bytes that are
+// no space, long lines of one sign aside, for which some are left.
+const maxSigns, spareSigns = 64, 256
+
+// hasMoreSigns reports whether a text has more than n bytes beside white space.
+func hasMoreSigns(s string, n float64) bool {
+	if float64(len(s)) <= n {
+		return false
+	}
+	signs := 0.0
+	for i := range len(s) {
+		if s[i] > ' ' {
+			signs++
+		}
+	}
+	return signs > n
 }
 
 // estimateUsage estimates what a call has used by the length of what went in and came out.

@@ -160,6 +160,7 @@ func TestHonestUsageIsBelieved(t *testing.T) {
 		"many calls, of an agent":   {step.Request{Query: query()}, sdk.Usage{InputTokens: 3_000_000, OutputTokens: 70_000}, 1, ""},
 		"nothing of a free prompt":  {step.Request{Query: query(), PromptBytes: 40}, sdk.Usage{OutputTokens: 5}, 1, ""},
 		"fewer tokens than words":   {step.Request{Query: query(), PromptBytes: 40, Choices: 2}, sdk.Usage{InputTokens: 10, OutputTokens: 3}, 1, "3 output tokens are reported beside an answer of more than 22 words"},
+		"one token, no spaces":      {step.Request{Query: query(), PromptBytes: 40, Choices: 4}, sdk.Usage{InputTokens: 10, OutputTokens: 1}, 1, "1 output tokens are reported beside an answer of more than 320 bytes"},
 		"nothing at all, of a text": {step.Request{Query: query(), PromptBytes: 40}, sdk.Usage{}, 1, "no usage"},
 	} {
 		e := engine(t, step.Config{Candidates: []step.Candidate{{Model: m}}, Strategy: index(t, 1), StepCapUSD: c.cap})
@@ -167,6 +168,8 @@ func TestHonestUsageIsBelieved(t *testing.T) {
 			text := "ok"
 			if c.req.Choices == 2 {
 				text = strings.Repeat("yes ", 23)
+			} else if c.req.Choices == 4 {
+				text = strings.Repeat("好", 107)
 			}
 			return &sdk.Answer{Text: text, Usage: c.usage}, nil
 		})

@@ -166,9 +166,10 @@ func TestHonestUsageIsBelieved(t *testing.T) {
 		e := engine(t, step.Config{Candidates: []step.Candidate{{Model: m}}, Strategy: index(t, 1), StepCapUSD: c.cap})
 		c.req.Caller = step.CallerFunc(func(context.Context, *step.Call) (*sdk.Answer, error) {
 			text := "ok"
-			if c.req.Choices == 2 {
+			switch c.req.Choices {
+			case 2:
 				text = strings.Repeat("yes ", 23)
-			} else if c.req.Choices == 4 {
+			case 4:
 				text = strings.Repeat("好", 107)
 			}
 			return &sdk.Answer{Text: text, Usage: c.usage}, nil

@@ -195,6 +195,7 @@ func TestTheWorstCaseOfWhatProvidersAdd(t *testing.T) {
 		"uses beyond counting": {raw(`{"type":"web_search","max_uses":9223372036854775807}`, `{"type":"web_fetch","max_uses":9223372036854775807}`), bytes(52+51) + prompt + answer + 20*context + 2e6*fee},
 		"no hosted tool":       {raw(`{"type":"custom"}`), bytes(17) + prompt + answer},
 		"MCP servers":          {extra("mcp_servers", `[{}]`), bytes(4) + prompt + answer + 20*context + 20*fee},
+		"a compacted context":  {extra("context_management", `{"edits":[{"type":"compact_20260112"}]}`), bytes(39) + prompt + answer + context + 20_000*10/1e6},
 		"a stored prompt":      {extra("cachedContent", `"c/1"`), bytes(5) + prompt + answer + context},
 		"priority":             {middleware.Params{ServiceTier: "priority"}, 2 * (prompt + answer)},
 		"flex":                 {middleware.Params{ServiceTier: "flex"}, prompt + answer},

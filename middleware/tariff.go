@@ -52,6 +52,10 @@ func (c *call) hostedCalls() (reads, calls int) {
 	return 0, 0
 }
 
+// compactTokens bounds what a model writes, within a call, to compact a context that it reads
+// for that once more.
+const compactTokens = 20_000
+
 // What requests pay more than a model's prices: OpenAI's and Google's priority tier up to
 // twice, Anthropic's fast mode six times, its inference in one country a tenth more, and
 // what is kept for an hour twice the price of input.

@@ -67,7 +67,18 @@ func (f *usageFields) read(v gjson.Result) sdk.Usage {
 		reasoning = min(reasoning, out)
 		out -= reasoning
 	}
-	return sdk.Usage{InputTokens: in, CachedInputTokens: cached, CacheWriteTokens: written, OutputTokens: out, ReasoningTokens: reasoning, HostedCalls: hosted}
+	u := sdk.Usage{InputTokens: in, CachedInputTokens: cached, CacheWriteTokens: written, OutputTokens: out, ReasoningTokens: reasoning, HostedCalls: hosted}
+	// What Anthropic took to compact a context is not in its other numbers.
+	for _, one := range v.Get("iterations").Array() {
+		if one.Get("type").Str == "compaction" {
+			more := f.read(one)
+			if more.InputTokens < 0 {
+				return more
+			}
+			u = u.Add(more)
+		}
+	}
+	return u
 }
 
 // tokensAt returns a number of tokens, the largest of several. Some servers write 12.0, 1.2e1 or

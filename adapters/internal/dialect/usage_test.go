@@ -3,7 +3,10 @@ package dialect
 import (
 	"testing"
 
+	"github.com/tidwall/gjson"
+
 	"github.com/stepfall/stepfall/middleware"
+	"github.com/stepfall/stepfall/sdk"
 )
 
 // Uses of tools that a server ran are counted where it bills them.
@@ -25,5 +28,14 @@ func TestHostedCallsAreCounted(t *testing.T) {
 		if u := r.Extra.Usage; u.HostedCalls != c.want || u.InputTokens != 1 {
 			t.Errorf("%s: %+v, want %d uses", name, u, c.want)
 		}
+	}
+}
+
+// What was used to compact a context is counted beside the rest of a call.
+func TestCompactionIsCounted(t *testing.T) {
+	const usage = `{"input_tokens":2000,"output_tokens":100,"iterations":[{"type":"compaction","input_tokens":60000,"cache_read_input_tokens":5,"output_tokens":3500},{"type":"message","input_tokens":2000,"output_tokens":100}]}`
+	want := sdk.Usage{InputTokens: 62_000, CachedInputTokens: 5, OutputTokens: 3600}
+	if got := messagesUsage.read(gjson.Parse(usage)); got != want {
+		t.Errorf("%+v, want %+v", got, want)
 	}
 }

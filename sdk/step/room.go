@@ -31,6 +31,9 @@ type line struct {
 	settled chan struct{}
 }
 
+// moment is more than it takes from when a reservation holds something until it is counted.
+const moment = 5 * time.Millisecond
+
 // elsewhere is how often it is looked whether other processes have settled.
 const elsewhere = 250 * time.Millisecond
 
@@ -71,8 +74,13 @@ func (m *room) await(ctx context.Context, q *sdk.Query, usd float64) (Reservatio
 	for {
 		under := m.underWay(q.Tenant) // before the try, so that it sees what they have settled
 		held, err := m.Reserve(ctx, q, usd)
-		if err == nil || under == 0 || !errors.Is(err, sdk.ErrBudgetExhausted) {
+		if err == nil || !errors.Is(err, sdk.ErrBudgetExhausted) {
 			return held, err
+		}
+		if under == 0 { // or another run took the room in this moment, and is not counted yet
+			if time.Sleep(moment); m.underWay(q.Tenant) == 0 {
+				return nil, err
+			}
 		}
 		select {
 		case <-l.settled:

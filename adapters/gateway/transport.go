@@ -69,9 +69,13 @@ func (p *pipe) WriteHeader(status int) {
 	close(p.head)
 }
 
-// Write makes data readable, and waits for the reader.
+// Write makes data readable, and waits for the reader. Nothing follows the end of the
+// request's context.
 func (p *pipe) Write(data []byte) (int, error) {
 	p.WriteHeader(http.StatusOK)
+	if err := p.resp.Request.Context().Err(); err != nil {
+		return 0, err
+	}
 	return p.body.Write(data)
 }
 
@@ -86,7 +90,7 @@ func (p *pipe) finish() {
 			p.resp.Trailer[name] = values
 		}
 	}
-	p.body.Close()
+	p.body.CloseWithError(p.resp.Request.Context().Err()) // nil is the end
 	close(p.ended)
 }
 

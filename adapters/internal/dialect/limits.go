@@ -260,6 +260,31 @@ func mediaType(kind string, data []byte) string {
 // Fit makes a request what the vendor takes, and names what is not sent. o and p are
 // changed, what they share with the caller and the messages are not.
 func (l *Limits) Fit(messages []llms.MessageContent, o *llms.CallOptions, p *middleware.Params) (fitting []llms.MessageContent, notSent []string) {
+	notSent = l.fitParams(o, p)
+	o.StopWords = l.stopWords(o.StopWords)
+	if len(o.Tools)+len(o.Functions)+len(p.RawTools) == 0 { // what is said about tools goes with some
+		o.ToolChoice, o.FunctionCallBehavior, p.ParallelToolCalls = nil, "", nil
+	}
+	if l.ToolProperties || p.Dialect != "" {
+		notSent = append(notSent, l.fitTools(o, p)...)
+	}
+	if l.ClosedSchema && p.Schema != nil {
+		own := *p.Schema
+		own.Schema = closedSchema(own.Schema)
+		p.Schema = &own
+	}
+	if l.NoFailures && hasFailure(messages) {
+		notSent = append(notSent, "is_error")
+	}
+	isSystem := func(m llms.MessageContent) bool { return isRole(m, llms.ChatMessageTypeSystem) }
+	if first := slices.IndexFunc(messages, func(m llms.MessageContent) bool { return !isSystem(m) }); l.SystemFirst && first >= 0 && slices.ContainsFunc(messages[first:], isSystem) {
+		notSent = append(notSent, "system role within the conversation")
+	}
+	return l.fitMessages(messages), notSent
+}
+
+// fitParams makes the parameters of a request what the vendor takes.
+func (l *Limits) fitParams(o *llms.CallOptions, p *middleware.Params) (notSent []string) {
 	if t := p.Temperature; l.Temperature > 0 && t != nil && *t > l.Temperature && *t <= 2 {
 		p.Temperature = &l.Temperature
 		notSent = append(notSent, fmt.Sprintf("Temperature above %g", l.Temperature))
@@ -292,26 +317,7 @@ func (l *Limits) Fit(messages []llms.MessageContent, o *llms.CallOptions, p *mid
 		}
 		p.ReasoningEffort = l.ToolEffort
 	}
-	o.StopWords = l.stopWords(o.StopWords)
-	if len(o.Tools)+len(o.Functions)+len(p.RawTools) == 0 { // what is said about tools goes with some
-		o.ToolChoice, o.FunctionCallBehavior, p.ParallelToolCalls = nil, "", nil
-	}
-	if l.ToolProperties || p.Dialect != "" {
-		notSent = append(notSent, l.fitTools(o, p)...)
-	}
-	if l.ClosedSchema && p.Schema != nil {
-		own := *p.Schema
-		own.Schema = closedSchema(own.Schema)
-		p.Schema = &own
-	}
-	if l.NoFailures && hasFailure(messages) {
-		notSent = append(notSent, "is_error")
-	}
-	isSystem := func(m llms.MessageContent) bool { return isRole(m, llms.ChatMessageTypeSystem) }
-	if first := slices.IndexFunc(messages, func(m llms.MessageContent) bool { return !isSystem(m) }); l.SystemFirst && first >= 0 && slices.ContainsFunc(messages[first:], isSystem) {
-		notSent = append(notSent, "system role within the conversation")
-	}
-	return l.fitMessages(messages), notSent
+	return notSent
 }
 
 // hasFailure reports whether the result of a tool says that it failed.

@@ -28,7 +28,7 @@ type Account struct {
 	// runs are those of which a step or a verdict was added, with the last verdict on each.
 	runs map[string]runVerdict
 	// shadowSteps are answers of shadowed steps and of shadows that wait for one another.
-	shadowSteps map[shadowKey]returned
+	shadowSteps map[shadowKey]shadowAnswer
 	// histories are what runs that go on have said so far.
 	histories histories
 }
@@ -83,7 +83,7 @@ type modelSums struct {
 	// estimated steps do not say the model's prices: believedMissing is what was expected.
 	cold, believedMissing float64
 	unpriced              int
-	// input and output are the tokens of its own answers: of a prompt over what the step
+	// input and answers are the tokens of its own: of a prompt over what the step
 	// counted of it, and of an answer. cached is how many were, prompts what they cost, and
 	// coldPrompts what they would have without.
 	input                ratio

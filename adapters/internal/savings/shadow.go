@@ -15,8 +15,8 @@ type shadowKey struct {
 	isShadow      bool
 }
 
-// returned is an answer that was returned, and what the model's tokens cost.
-type returned struct {
+// shadowAnswer is the answer that one of the two traces has, and what the model's tokens cost.
+type shadowAnswer struct {
 	call  sdk.Call
 	price *sdk.Price
 }
@@ -30,7 +30,7 @@ func (a *Account) join(t *sdk.Trace) {
 	if t.QueryID == "" || c == nil || !key.isShadow && t.Mode != string(middleware.Shadow) {
 		return
 	}
-	own := returned{call: *c}
+	own := shadowAnswer{call: *c}
 	own.call.Answer = ""
 	for i := range t.Decisions[0].Models {
 		if b := &t.Decisions[0].Models[i]; b.Model == c.Model {
@@ -38,10 +38,10 @@ func (a *Account) join(t *sdk.Trace) {
 		}
 	}
 	other := shadowKey{t.Tenant, t.QueryID, !key.isShadow}
-	beside, known := a.shadowSteps[other]
+	found, known := a.shadowSteps[other]
 	if !known {
 		if a.shadowSteps == nil {
-			a.shadowSteps = map[shadowKey]returned{}
+			a.shadowSteps = map[shadowKey]shadowAnswer{}
 		}
 		if len(a.shadowSteps) >= maxShadows { // one or another is forgotten
 			for name := range a.shadowSteps {
@@ -54,9 +54,9 @@ func (a *Account) join(t *sdk.Trace) {
 	}
 	delete(a.shadowSteps, other)
 	if key.isShadow {
-		own, beside = beside, own
+		own, found = found, own
 	}
-	if own.price != nil && own.call.Model != beside.call.Model {
-		a.of(own.call.Model).reference(beside.call.Model).compareDrawn(groupOf(t), own.price, &own.call, &beside.call, 1)
+	if own.price != nil && own.call.Model != found.call.Model {
+		a.of(own.call.Model).reference(found.call.Model).compareDrawn(groupOf(t), own.price, &own.call, &found.call, 1)
 	}
 }

@@ -1,0 +1,210 @@
+package dialect
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/tidwall/gjson"
+)
+
+// What the schemas of tools and answers are made for vendors that take less of JSON Schema.
+
+// objectSchema is a schema of a tool's arguments that says that it is one of an object. The
+// arguments of alternatives at its top are all of them allowed, and the description has
+// what they were.
+func objectSchema(schema json.RawMessage) json.RawMessage {
+	root := gjson.ParseBytes(schema)
+	kind := root.Get("type")
+	isObject := !kind.Exists() || kind.Str == "object" || strings.Contains(kind.Raw, `"object"`)
+	alternatives := root.Get("anyOf").Exists() || root.Get("oneOf").Exists() || root.Get("allOf").Exists()
+	if !root.IsObject() || !isObject || root.Get("$ref").Exists() || kind.Str == "object" && root.Get("properties").Exists() && !alternatives {
+		return schema
+	}
+	members, properties := map[string]json.RawMessage{}, map[string]json.RawMessage{}
+	if json.Unmarshal(schema, &members) != nil {
+		return schema
+	}
+	_ = json.Unmarshal(members["properties"], &properties) // what are none are left out
+	description := root.Get("description").Str
+	for _, word := range []string{"allOf", "anyOf", "oneOf"} {
+		for _, alternative := range root.Get(word).Array() {
+			alternative.Get("properties").ForEach(func(name, property gjson.Result) bool {
+				if properties[name.Str] == nil {
+					properties[name.Str] = json.RawMessage(property.Raw)
+				}
+				return true
+			})
+		}
+		if members[word] != nil {
+			description = strings.TrimPrefix(description+"; "+word+": "+string(members[word]), "; ")
+			members["description"] = marshal(description, nil)
+			delete(members, word)
+		}
+	}
+	members["type"], members["properties"] = json.RawMessage(`"object"`), marshal(properties, json.RawMessage("{}"))
+	return marshal(members, schema)
+}
+
+// requiresAll reports whether each object of a schema requires all its properties and allows no
+// others.
+func requiresAll(schema json.RawMessage) bool {
+	var v any
+	all := json.Unmarshal(schema, &v) == nil
+	eachSchema(v, func(object map[string]any) {
+		properties, _ := object["properties"].(map[string]any)
+		required, _ := object["required"].([]any)
+		all = all && (!isObjectSchema(object) || object["additionalProperties"] == false)
+		for name := range properties {
+			all = all && slices.Contains(required, any(name))
+		}
+	})
+	return all
+}
+
+// withItems lets lists of which a schema does not say what they hold hold anything.
+func withItems(schema json.RawMessage) json.RawMessage {
+	var v any
+	if !bytes.Contains(schema, []byte(`"array"`)) || json.Unmarshal(schema, &v) != nil {
+		return schema
+	}
+	isChanged := false
+	eachSchema(v, func(object map[string]any) {
+		if isOfType(object, "array") && object["items"] == nil && object["prefixItems"] == nil {
+			object["items"], isChanged = map[string]any{}, true
+		}
+	})
+	if !isChanged {
+		return schema
+	}
+	return marshal(v, schema)
+}
+
+func isObjectSchema(schema map[string]any) bool {
+	return isOfType(schema, "object") || schema["type"] == nil && schema["properties"] != nil
+}
+
+func isOfType(schema map[string]any, kind string) bool {
+	kinds, _ := schema["type"].([]any)
+	return schema["type"] == kind || slices.Contains(kinds, any(kind))
+}
+
+func marshal(v any, otherwise json.RawMessage) json.RawMessage {
+	raw, err := json.Marshal(v)
+	if err != nil {
+		return otherwise
+	}
+	return raw
+}
+
+// closedSchema says of each object of a schema that it has no further properties, where
+// the schema does not say anything about it, and moves bounds into descriptions.
+func closedSchema(schema json.RawMessage) json.RawMessage {
+	var v any
+	if json.Unmarshal(schema, &v) != nil {
+		return schema
+	}
+	eachSchema(v, func(object map[string]any) {
+		if _, said := object["additionalProperties"]; isObjectSchema(object) && !said {
+			object["additionalProperties"] = false
+		}
+		if object["oneOf"] != nil && object["anyOf"] == nil { // Claude has the one word
+			object["anyOf"] = object["oneOf"]
+			delete(object, "oneOf")
+		}
+		for _, name := range bounds {
+			bound, said := object[name]
+			if n, isNumber := bound.(float64); !said || name == "minItems" && isNumber && n <= 1 {
+				continue
+			}
+			delete(object, name)
+			text, _ := object["description"].(string)
+			object["description"] = strings.TrimPrefix(fmt.Sprintf("%s; %s: %v", text, name, bound), "; ")
+		}
+	})
+	return marshal(v, schema)
+}
+
+// isOpen reports whether an object of a schema may have properties that it does not name.
+func isOpen(schema json.RawMessage) (open bool) {
+	var v any
+	if json.Unmarshal(schema, &v) != nil {
+		return false
+	}
+	eachSchema(v, func(object map[string]any) {
+		further, said := object["additionalProperties"]
+		open = open || said && further != false
+	})
+	return open
+}
+
+// isRecursive reports whether a schema refers to one that it is within.
+func isRecursive(schema json.RawMessage) bool {
+	var root any
+	return json.Unmarshal(schema, &root) == nil && refersBack(root, root, nil)
+}
+
+// refersBack reports whether a part of a schema refers to the whole or to one of the schemas
+// that it is within. Definitions are looked at from where they are used.
+func refersBack(v, root any, within []string) bool {
+	switch v := v.(type) {
+	case []any:
+		return slices.ContainsFunc(v, func(inner any) bool { return refersBack(inner, root, within) })
+	case map[string]any:
+		if to, ok := v["$ref"].(string); ok {
+			return to == "#" || slices.Contains(within, to) || refersBack(resolve(root, to), root, append(within, to))
+		}
+		for name, inner := range v {
+			switch name {
+			case "enum", "const", "default", "examples", "$defs", "definitions":
+			default:
+				if refersBack(inner, root, within) {
+					return true
+				}
+			}
+		}
+	}
+	return false
+}
+
+// resolve returns what a reference such as #/$defs/a stands for; nil for what is elsewhere.
+func resolve(root any, reference string) any {
+	path, isLocal := strings.CutPrefix(reference, "#/")
+	if !isLocal {
+		return nil
+	}
+	for name := range strings.SplitSeq(path, "/") {
+		members, _ := root.(map[string]any)
+		root = members[name]
+	}
+	return root
+}
+
+// bounds are the keywords that Claude's schemas lack, of minItems those above 1.
+// https://platform.claude.com/docs/en/build-with-claude/structured-outputs#json-schema-limitations
+var bounds = strings.Fields("minimum maximum exclusiveMinimum exclusiveMaximum multipleOf minLength maxLength minItems maxItems uniqueItems minProperties maxProperties")
+
+// eachSchema calls visit for a schema and those within it.
+func eachSchema(v any, visit func(map[string]any)) {
+	switch v := v.(type) {
+	case []any:
+		for _, inner := range v {
+			eachSchema(inner, visit)
+		}
+	case map[string]any:
+		visit(v)
+		for name, inner := range v {
+			switch members, isObject := inner.(map[string]any); {
+			case name == "enum", name == "const", name == "default", name == "examples": // they are no schemas
+			case isObject && (name == "properties" || name == "$defs" || name == "definitions"):
+				for _, schema := range members {
+					eachSchema(schema, visit)
+				}
+			default:
+				eachSchema(inner, visit)
+			}
+		}
+	}
+}

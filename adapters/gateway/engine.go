@@ -43,7 +43,9 @@ func (g *Gateway) step(x *exchange) *Refusal {
 		return early
 	}
 	x.Model, x.Stream = a.Model, a.Stream
-	a.OnItem = func(id string, item json.RawMessage) { g.keepItem(x, id, item) }
+	if x.api == dialect.Responses {
+		a.OnItem = func(id string, item json.RawMessage) { g.keepItem(x, id, item) }
+	}
 	if refused := g.choose(x, a); refused != nil {
 		return refused
 	}

@@ -34,15 +34,15 @@ func pairCalls(messages []llms.MessageContent, isUnique bool) []llms.MessageCont
 		}
 		results := llms.MessageContent{Role: llms.ChatMessageTypeTool}
 		for j, p := range m.Parts {
-			call, ok := p.(llms.ToolCall)
+			call, ok := callOf(p)
 			if !ok {
 				continue
 			}
 			id := call.ID
 			if used[id]++; isUnique && used[id] > 1 {
 				call.ID += "_" + strconv.Itoa(used[id])
+				m.Parts[j], _ = rewritePart(p, func(llms.ContentPart) (llms.ContentPart, bool) { return call, true })
 			}
-			m.Parts[j] = call
 			results.Parts = append(results.Parts, takeResult(rest[i+1:], id, call.ID)...)
 		}
 		if len(results.Parts) > 0 {
@@ -60,7 +60,7 @@ func isPaired(messages []llms.MessageContent, isUnique bool) bool {
 			continue
 		}
 		for _, p := range m.Parts {
-			call, ok := p.(llms.ToolCall)
+			call, ok := callOf(p)
 			if !ok {
 				continue
 			}
@@ -113,12 +113,18 @@ func resultOf(messages []llms.MessageContent, id string) int {
 			if isResultOf(p, id) {
 				return i
 			}
-			if call, ok := p.(llms.ToolCall); ok && call.ID == id {
+			if call, ok := callOf(p); ok && call.ID == id {
 				return -1
 			}
 		}
 	}
 	return -1
+}
+
+func callOf(p llms.ContentPart) (call llms.ToolCall, ok bool) {
+	p, _ = unwrap(p)
+	call, ok = p.(llms.ToolCall)
+	return call, ok
 }
 
 func isResultOf(p llms.ContentPart, id string) bool {

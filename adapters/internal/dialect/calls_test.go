@@ -28,6 +28,9 @@ func TestResultsFollowCalls(t *testing.T) {
 		}
 		return m
 	}
+	cached := func(id string) llms.MessageContent {
+		return llms.MessageContent{Role: llms.ChatMessageTypeAI, Parts: []llms.ContentPart{llms.CachedContent{ContentPart: calls(id).Parts[0], CacheControl: &llms.CacheControl{Type: "ephemeral"}}}}
+	}
 	members := middleware.RawPart{Raw: []byte(`{"members_of_part":{"novel":1}}`)}
 	for name, tt := range map[string]struct{ given, want []llms.MessageContent }{
 		"a message between":  {[]llms.MessageContent{user, calls("a"), user, results("a")}, []llms.MessageContent{user, calls("a"), results("a"), user}},
@@ -35,6 +38,7 @@ func TestResultsFollowCalls(t *testing.T) {
 		"each of its own":    {[]llms.MessageContent{calls("a", "b"), results("a"), results("b"), user}, []llms.MessageContent{calls("a", "b"), results("a"), results("b"), user}},
 		"an id twice":        {[]llms.MessageContent{calls("a"), results("a"), calls("a"), results("a")}, []llms.MessageContent{calls("a"), results("a"), calls("a_2"), {Role: llms.ChatMessageTypeTool, Parts: []llms.ContentPart{llms.ToolCallResponse{ToolCallID: "a_2", Content: "of a"}}}}},
 		"twice in a turn":    {[]llms.MessageContent{calls("a", "a"), results("a", "a")}, []llms.MessageContent{calls("a", "a_2"), {Role: llms.ChatMessageTypeTool, Parts: []llms.ContentPart{results("a").Parts[0], llms.ToolCallResponse{ToolCallID: "a_2", Content: "of a"}}}}},
+		"a cached call":      {[]llms.MessageContent{calls("a"), results("a"), cached("a"), results("a")}, []llms.MessageContent{calls("a"), results("a"), cached("a_2"), {Role: llms.ChatMessageTypeTool, Parts: []llms.ContentPart{llms.ToolCallResponse{ToolCallID: "a_2", Content: "of a"}}}}},
 		"no result yet":      {[]llms.MessageContent{calls("a"), user}, []llms.MessageContent{calls("a"), user}},
 		"a result alone":     {[]llms.MessageContent{results("a"), calls("b"), user, results("b")}, []llms.MessageContent{results("a"), calls("b"), results("b"), user}},
 		"members of results": {[]llms.MessageContent{calls("a"), user, {Role: llms.ChatMessageTypeTool, Parts: []llms.ContentPart{members, results("a").Parts[0]}}}, []llms.MessageContent{calls("a"), {Role: llms.ChatMessageTypeTool, Parts: []llms.ContentPart{members, results("a").Parts[0]}}, user}},

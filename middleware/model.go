@@ -1,7 +1,6 @@
 package middleware
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"crypto/rand"
@@ -260,7 +259,7 @@ func (c *call) request(mode string) step.Request {
 	}
 	req.Choices, req.PredictedTokens, req.Images = c.choices(), len(c.params.Prediction), c.size.images
 	reads, uses := c.hostedCalls()
-	if bytes.Contains(c.params.Extra["context_management"], []byte("compact")) {
+	if holds(c.params.Extra["context_management"], "compact") {
 		reads, req.PredictedTokens = reads+1, req.PredictedTokens+compactTokens
 	}
 	req.ContextReads, req.HostedCalls, req.Tariff = c.size.unknown+reads, uses, c.tariff()

@@ -202,6 +202,7 @@ func TestTheWorstCaseOfWhatProvidersAdd(t *testing.T) {
 		"fast, in one country": {middleware.Params{Extra: map[string]json.RawMessage{"speed": []byte(`"fast"`), "inference_geo": []byte(`"us"`)}}, 6.6 * (bytes(10) + prompt + answer)},
 		"kept for an hour":     {extra("cache_control", `{"type":"ephemeral","ttl":"1h"}`), 1.6*(bytes(31)+prompt) + answer},
 		"in other letters":     {extra("MAX_TO\u212aENS", `9`), bytes(1) + prompt + answer},
+		"an hour, in escapes":  {extra("cache_control", `{"type":"ephemeral","ttl":"\u0031h"}`), 1.6*(bytes(36)+prompt) + answer},
 		"another model":        {extra("models", `["dear/one"]`), bytes(12) + prompt + answer},
 	} {
 		tt.params.Dialect = middleware.DialectChat

@@ -56,6 +56,15 @@ func (c *call) hostedCalls() (reads, calls int) {
 // for that once more.
 const compactTokens = 20_000
 
+// holds reports whether JSON has a text in it, however its letters are written.
+func holds(raw json.RawMessage, text string) bool {
+	var v any
+	if bytes.IndexByte(raw, '\\') >= 0 && json.Unmarshal(raw, &v) == nil {
+		raw, _ = json.Marshal(v) // it was JSON
+	}
+	return bytes.Contains(raw, []byte(text))
+}
+
 // What requests pay more than a model's prices: OpenAI's and Google's priority tier up to
 // twice, Anthropic's fast mode six times, its inference in one country a tenth more, and
 // what is kept for an hour twice the price of input.
@@ -80,10 +89,10 @@ func (c *call) tariff() func(sdk.Price) sdk.Price {
 		case (name == "service_tier" || name == "serviceTier") && strings.Contains(value, "priority"):
 			factor = max(factor, priorityFactor)
 		}
-		hourly = hourly || bytes.Contains(raw, []byte(`"1h"`))
+		hourly = hourly || holds(raw, `"1h"`)
 	}
 	for _, raw := range c.params.RawTools {
-		hourly = hourly || bytes.Contains(raw, []byte(`"1h"`))
+		hourly = hourly || holds(raw, `"1h"`)
 	}
 	if factor == 1 && !hourly {
 		return nil

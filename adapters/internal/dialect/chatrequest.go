@@ -13,7 +13,7 @@ import (
 type chat struct{}
 
 func (chat) Read(body gjson.Result, _ http.Header) (*Request, *Refusal) {
-	a := &Request{}
+	a := &Request{Params: middleware.Params{Dialect: middleware.DialectChat}}
 	var fault *Refusal
 	said := false
 	members(body, "", &fault, func(name string, f field) {

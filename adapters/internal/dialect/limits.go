@@ -11,6 +11,7 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/tidwall/gjson"
 	"github.com/tmc/langchaingo/llms"
@@ -48,6 +49,9 @@ type Limits struct {
 	// of ToolSigns.
 	ToolName  int
 	ToolSigns string
+	// ToolText is the longest description of a tool, in characters. A longer one goes whole in a
+	// message of the system.
+	ToolText int
 	// PropertyName is the longest name of an argument of a tool, which has letters, digits and
 	// the signs of PropertySigns.
 	PropertyName  int
@@ -267,6 +271,9 @@ func (l *Limits) Fit(messages []llms.MessageContent, o *llms.CallOptions, p *mid
 	if l.ToolProperties || p.Dialect != "" {
 		notSent = append(notSent, l.fitTools(o, p)...)
 	}
+	if long := l.cutDescriptions(o); long != "" {
+		messages = slices.Insert(slices.Clone(messages), leadingSystem(messages), llms.TextParts(llms.ChatMessageTypeSystem, long))
+	}
 	if l.ClosedSchema && p.Schema != nil {
 		own := *p.Schema
 		own.Schema = closedSchema(own.Schema)
@@ -276,7 +283,7 @@ func (l *Limits) Fit(messages []llms.MessageContent, o *llms.CallOptions, p *mid
 		notSent = append(notSent, "is_error")
 	}
 	isSystem := func(m llms.MessageContent) bool { return isRole(m, llms.ChatMessageTypeSystem) }
-	if first := slices.IndexFunc(messages, func(m llms.MessageContent) bool { return !isSystem(m) }); l.SystemFirst && first >= 0 && slices.ContainsFunc(messages[first:], isSystem) {
+	if l.SystemFirst && slices.ContainsFunc(messages[leadingSystem(messages):], isSystem) {
 		notSent = append(notSent, "system role within the conversation")
 	}
 	return l.fitMessages(messages), notSent
@@ -387,6 +394,32 @@ func (l *Limits) fitTools(o *llms.CallOptions, p *middleware.Params) (notSent []
 	return notSent
 }
 
+// cutDescriptions cuts what is too long of the descriptions of tools, and returns them whole.
+func (l *Limits) cutDescriptions(o *llms.CallOptions) string {
+	const rest = " [whole in the system message]"
+	var whole strings.Builder
+	for i, tool := range o.Tools {
+		if l.ToolText == 0 || tool.Function == nil || utf8.RuneCountInString(tool.Function.Description) <= l.ToolText {
+			continue
+		}
+		own := *tool.Function
+		fmt.Fprintf(&whole, "The tool %s:\n%s\n\n", own.Name, own.Description)
+		own.Description = string([]rune(own.Description)[:l.ToolText-len(rest)]) + rest
+		o.Tools = slices.Clone(o.Tools)
+		o.Tools[i].Function = &own
+	}
+	return strings.TrimSpace(whole.String())
+}
+
+// leadingSystem returns how many messages of the system a conversation begins with.
+func leadingSystem(messages []llms.MessageContent) int {
+	first := slices.IndexFunc(messages, func(m llms.MessageContent) bool { return !isRole(m, llms.ChatMessageTypeSystem) })
+	if first < 0 {
+		return len(messages)
+	}
+	return first
+}
+
 // allowedTools returns the names of the tools that may be called of those that are offered,
 // and whether one has to be, where the choice of tools says so.
 func allowedTools(p *middleware.Params) (mode string, names []string) {
@@ -409,12 +442,14 @@ func (l *Limits) fitMessages(messages []llms.MessageContent) []llms.MessageConte
 		messages = pairCalls(messages, l.UniqueCalls)
 	}
 	messages = rewrite(messages, l.fitPart)
-	switch first := slices.IndexFunc(messages, func(m llms.MessageContent) bool { return !isRole(m, llms.ChatMessageTypeSystem) }); {
+	switch first := leadingSystem(messages); {
 	case len(messages) == 0:
-	case first < 0 && l.UserFirst:
-		messages = slices.Clone(messages)
-		messages[len(messages)-1].Role = llms.ChatMessageTypeHuman
-	case first >= 0 && l.UserBegins && isRole(messages[first], llms.ChatMessageTypeAI):
+	case first == len(messages):
+		if l.UserFirst {
+			messages = slices.Clone(messages)
+			messages[first-1].Role = llms.ChatMessageTypeHuman
+		}
+	case l.UserBegins && isRole(messages[first], llms.ChatMessageTypeAI):
 		messages = slices.Insert(slices.Clone(messages), first, llms.TextParts(llms.ChatMessageTypeHuman, noQuestion))
 	}
 	return messages

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/tmc/langchaingo/llms"
@@ -254,7 +255,9 @@ func TestFitMessages(t *testing.T) {
 func TestRequestsWithinLimits(t *testing.T) {
 	write := func(d middleware.Dialect, model string, p middleware.Params) string {
 		t.Helper()
-		p.Dialect = d
+		if p.Dialect == "" {
+			p.Dialect = d
+		}
 		c := &dialect.Call{Model: model, Options: &llms.CallOptions{}, Params: &p, Limits: dialect.LimitsOf(d, "api.openai.com", model), Messages: []llms.MessageContent{llms.TextParts(llms.ChatMessageTypeHuman, "hi")}}
 		o, err := dialect.Clients[d].Write(c)
 		if err != nil {
@@ -272,6 +275,11 @@ func TestRequestsWithinLimits(t *testing.T) {
 			t.Errorf("%s: %s", model, got)
 		}
 	}
+	for from, want := range map[middleware.Dialect]bool{middleware.DialectChat: true, middleware.DialectAnthropic: true, middleware.DialectResponses: false} {
+		if got := write(middleware.DialectResponses, "gpt-5", middleware.Params{Dialect: from}); strings.Contains(got, `"store":false`) != want {
+			t.Errorf("asked by %s: %s", from, got)
+		}
+	}
 	if got := write(middleware.DialectResponses, "gpt-4.1", middleware.Params{Store: new(false)}); strings.Contains(got, "include") {
 		t.Errorf("gpt-4.1: %s", got)
 	}
@@ -284,5 +292,25 @@ func TestRequestsWithinLimits(t *testing.T) {
 		if got := write(middleware.DialectGemini, model, middleware.Params{ReasoningTokens: new(60000)}); !strings.Contains(got, `"thinkingBudget":`+want) {
 			t.Errorf("%s: %s", model, got)
 		}
+	}
+}
+
+// A description that is too long is cut, and goes whole in a message of the system.
+func TestLongDescriptions(t *testing.T) {
+	long := tool("look", `{}`)
+	long.Function.Description = strings.Repeat("ä", 1025)
+	o := llms.CallOptions{Tools: []llms.Tool{tool("go", `{}`), long}}
+	given := []llms.MessageContent{llms.TextParts(llms.ChatMessageTypeSystem, "be brief"), llms.TextParts(llms.ChatMessageTypeHuman, "hi")}
+	got, notSent := chat.Fit(given, &o, &middleware.Params{})
+	want := []llms.MessageContent{given[0], llms.TextParts(llms.ChatMessageTypeSystem, "The tool look:\n"+long.Function.Description), given[1]}
+	if diff := cmp.Diff(want, got); diff != "" || notSent != nil {
+		t.Errorf("not sent %q, %s", notSent, diff)
+	}
+	if short := o.Tools[1].Function.Description; utf8.RuneCountInString(short) != 1024 || len(long.Function.Description) != 2050 {
+		t.Errorf("description %q of %q", short, long.Function.Description)
+	}
+	o.Tools = []llms.Tool{long}
+	if got, _ := responses.Fit(given, &o, &middleware.Params{}); len(got) != 2 || o.Tools[0].Function.Description != long.Function.Description {
+		t.Errorf("Responses: %v", got)
 	}
 }

@@ -18,7 +18,7 @@ type messages struct{}
 type messagesEcho struct{ thinking bool }
 
 func (messages) Read(body gjson.Result, h http.Header) (*Request, *Refusal) {
-	a := &Request{}
+	a := &Request{Params: middleware.Params{Dialect: middleware.DialectAnthropic}}
 	echo := &messagesEcho{}
 	a.echo = echo
 	var fault *Refusal
@@ -114,7 +114,7 @@ func (a *Request) betas(h http.Header) {
 		return // of text there is always JSON
 	}
 	if a.Params.Extra == nil {
-		a.Params.Extra, a.Params.Dialect = map[string]json.RawMessage{}, middleware.DialectAnthropic
+		a.Params.Extra = map[string]json.RawMessage{}
 	}
 	a.Params.Extra["anthropic_beta"] = raw
 }

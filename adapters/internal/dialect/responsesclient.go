@@ -24,6 +24,9 @@ func (responses) Write(c *Call) (Object, error) {
 	}
 	b["input"] = input
 	responsesFields.write(b, p)
+	if p.Store == nil && p.Dialect != "" && p.Dialect != middleware.DialectResponses {
+		b["store"] = false // unlike this API, the client's keeps no answers that it is not told to keep
+	}
 	reasoning := Object{}
 	reasoning.text("effort", p.ReasoningEffort)
 	reasoning.text("summary", p.ReasoningSummary)

@@ -32,7 +32,7 @@ func newResponsesEcho() responsesEcho {
 const ownItem = "_sf_"
 
 func (responses) Read(body gjson.Result, _ http.Header) (*Request, *Refusal) {
-	a := &Request{}
+	a := &Request{Params: middleware.Params{Dialect: middleware.DialectResponses}}
 	echo := newResponsesEcho()
 	a.echo = echo
 	var fault *Refusal
@@ -170,6 +170,13 @@ func (a *Request) item(f field) {
 			a.extend(llms.ChatMessageTypeTool, p)
 		}
 		a.extend(llms.ChatMessageTypeTool, f.callOutput())
+	case "custom_tool_call":
+		input := string(appendString([]byte(`{"input":`), f.get("input").optional())) + "}"
+		a.addAssistant(f.orInstead(llms.ToolCall{ID: f.get("call_id").text(), Type: "function", FunctionCall: &llms.FunctionCall{
+			Name: f.get("name").text(), Arguments: input,
+		}}))
+	case "custom_tool_call_output":
+		a.extend(llms.ChatMessageTypeTool, f.orInstead(f.callOutput()))
 	case "item_reference":
 		f.refusef("this gateway keeps no state: send the item itself")
 	case "":
@@ -181,6 +188,13 @@ func (a *Request) item(f field) {
 		}
 		a.addAssistant(p)
 	}
+}
+
+// orInstead is an item as it is, which models of other APIs are given in another form.
+func (f field) orInstead(instead llms.ContentPart) llms.ContentPart {
+	p, _ := Open(middleware.DialectResponses, f.raw())
+	p.Instead = instead
+	return p
 }
 
 func (a *Request) itemMessage(f field) {

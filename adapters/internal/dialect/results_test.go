@@ -34,3 +34,30 @@ func TestResultsWithImages(t *testing.T) {
 		}
 	}
 }
+
+// A call of a tool of OpenAI's own and its output are a call and a result to models of other APIs.
+func TestCustomToolsElsewhere(t *testing.T) {
+	body, refusal := dialect.Parse([]byte(`{"input":[{"role":"user","content":"patch it"},{"type":"custom_tool_call","id":"ctc_1","call_id":"c1","name":"apply","input":"*** \"a\""},` +
+		`{"type":"custom_tool_call_output","call_id":"c1","output":"done"}]}`))
+	if refusal != nil {
+		t.Fatal(refusal)
+	}
+	request, refusal := dialect.Responses.Read(body, nil)
+	if refusal != nil {
+		t.Fatal(refusal)
+	}
+	for d, want := range map[middleware.Dialect]string{
+		middleware.DialectAnthropic: `{"content":[{"content":"done","tool_use_id":"c1","type":"tool_result"}],"role":"user"}`,
+		middleware.DialectChat:      `{"content":"done","role":"tool","tool_call_id":"c1"}`,
+		middleware.DialectResponses: `{"type":"custom_tool_call_output","call_id":"c1","output":"done"}`,
+	} {
+		messages, notSent := dialect.Own(request.Messages, d)
+		o, err := dialect.Clients[d].Write(&dialect.Call{Model: "m", Options: &llms.CallOptions{}, Params: &middleware.Params{}, Messages: messages})
+		if err != nil {
+			t.Fatal(d, err)
+		}
+		if body, err := o.JSON(); err != nil || len(notSent) > 0 || !strings.Contains(string(body), want) || !strings.Contains(string(body), `*** \"a\"`) && !strings.Contains(string(body), `*** \\\"a\\\"`) {
+			t.Errorf("%s: %s, not sent %q, %v", d, body, notSent, err)
+		}
+	}
+}

@@ -123,6 +123,9 @@ func OpenAI(api middleware.Dialect, host, model string) Limits {
 		l.Sealed = reasons.MatchString(model) && !knowsNoEffort.MatchString(model)
 		return l
 	}
+	// "Invalid 'tools[13].function.description': string too long. Expected a string with maximum length 1024";
+	// https://github.com/getsentry/sentry-mcp/issues/106
+	l.ToolText = 1024
 	// "The 'metadata' parameter is only allowed when 'store' is enabled"; https://github.com/tmc/langchaingo/issues/1484
 	l.StoredMetadata = true
 	if version >= 54 {

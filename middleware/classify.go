@@ -78,7 +78,8 @@ func codeOf(err error) (code llms.ErrorCode, retry bool) {
 // and the context's error in its chain when the context ended.
 func (m *Model) failure(ctx context.Context, err error, t *sdk.Trace, asked []target) error {
 	code := llms.ErrCodeUnknown
-	typed, known := errors.AsType[*llms.Error](err)
+	deciding := decidingError(err)
+	typed, known := errors.AsType[*llms.Error](deciding)
 	switch {
 	case errors.Is(ctx.Err(), context.Canceled):
 		code = llms.ErrCodeCanceled
@@ -100,11 +101,26 @@ func (m *Model) failure(ctx context.Context, err error, t *sdk.Trace, asked []ta
 	}
 	failed := &llms.Error{Code: code, Provider: "stepfall", Message: m.c.Redact.Text(err.Error()), Cause: err}
 	if code == llms.ErrCodeProviderUnavailable || code == llms.ErrCodeRateLimit {
-		if wait := retryDelay(err, asked); wait > 0 {
+		if wait := retryDelay(deciding, asked); wait > 0 {
 			failed.Details = map[string]any{DetailRetryAfter: wait}
 		}
 	}
 	return failed
+}
+
+// decidingError returns the error of those that a step joined which says how it failed: the first
+// that another try may mend, since then the request is fine for a model, or else all of them.
+func decidingError(err error) error {
+	joined, ok := err.(interface{ Unwrap() []error })
+	if !ok {
+		return err
+	}
+	for _, one := range joined.Unwrap() {
+		if typed, ok := errors.AsType[*llms.Error](one); ok && (typed.Code == llms.ErrCodeProviderUnavailable || typed.Code == llms.ErrCodeRateLimit) {
+			return one
+		}
+	}
+	return err
 }
 
 // DetailRetryAfter is the key in the Details of a step's llms.Error, of the codes

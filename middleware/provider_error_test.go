@@ -162,6 +162,20 @@ func TestAnErrorSaysWhenToComeBack(t *testing.T) {
 	}
 }
 
+// A step whose models fail in several ways failed in the way that another try may mend.
+func TestAnOutageDecidesOverARefusal(t *testing.T) {
+	refused := &middleware.ProviderError{Provider: "p", Status: 400, Code: llms.ErrCodeInvalidRequest, Message: "no such tool"}
+	overloaded := &middleware.ProviderError{Provider: "q", Status: 529, Code: llms.ErrCodeProviderUnavailable, Retry: true, RetryAfter: 7 * time.Second, Message: "Overloaded"}
+	for what, errs := range map[string][2]error{"first": {overloaded, refused}, "second": {refused, overloaded}} {
+		m := wrap(t, middleware.Config{Models: []middleware.Candidate{small(fails(errs[0])), large(fails(errs[1]))}})
+		_, err := m.GenerateContent(t.Context(), human("hello"))
+		failed, ok := errors.AsType[*llms.Error](err)
+		if !ok || failed.Code != llms.ErrCodeProviderUnavailable || failed.Details[middleware.DetailRetryAfter] != 7*time.Second || !errors.Is(err, refused) {
+			t.Errorf("%s: %v, %#v", what, err, failed)
+		}
+	}
+}
+
 // What a failed call has used is what the server said, or what was streamed, and
 // nothing where the server refused.
 func TestWhatAFailedCallUsed(t *testing.T) {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/http"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -481,6 +482,26 @@ func TestOwnReasoningPassesThrough(t *testing.T) {
 				t.Errorf("%s, %s: %s", path, name, got)
 			}
 		}
+	}
+}
+
+// A summary that came whole is streamed in events, as clients read it.
+func TestSummariesAreStreamed(t *testing.T) {
+	item := middleware.RawPart{Dialect: middleware.DialectResponses, Raw: json.RawMessage(`{"id":"rs_1","type":"reasoning","summary":[{"type":"summary_text","text":"hm"},{"type":"summary_text","text":"so"}],"encrypted_content":"abc"}`)}
+	choice := llms.ContentChoice{Content: "fine", ReasoningContent: "hmso", StopReason: "stop", GenerationInfo: map[string]any{
+		middleware.KeyExtra: &middleware.Extra{Parts: []llms.ContentPart{item, llms.TextPart("fine")}},
+	}}
+	var names []string
+	summary := ""
+	for _, e := range eventsOf(t, answered(t, says(choice), responsesPath, true)) {
+		if names = append(names, strings.TrimPrefix(e.name, "response.")); e.name == "response.reasoning_summary_text.delta" {
+			summary += text(e.data["delta"])
+		}
+	}
+	part := []string{"reasoning_summary_part.added", "reasoning_summary_text.delta", "reasoning_summary_text.done", "reasoning_summary_part.done"}
+	want := slices.Concat([]string{"created", "in_progress", "output_item.added"}, part, part, []string{"output_item.done"})
+	if summary != "hmso" || !slices.Equal(names[:len(want)], want) {
+		t.Errorf("summary %q of %q", summary, names)
 	}
 }
 

@@ -73,7 +73,7 @@ func failure(ctx context.Context, err error) *Refusal {
 	if errors.Is(err, sdk.ErrRequestRefused) { // asking again would cost the draft again
 		r.Code, r.Final = "request_refused", true
 	}
-	if p, ok := errors.AsType[*middleware.ProviderError](err); ok && p.Status == http.StatusRequestEntityTooLarge {
+	if p, ok := errors.AsType[*middleware.ProviderError](err); ok && p.Status == http.StatusRequestEntityTooLarge && r.RetryAfter == 0 {
 		r.Status, r.Code = p.Status, "request_too_large"
 	}
 	if errors.Is(err, sdk.ErrBudgetExhausted) {

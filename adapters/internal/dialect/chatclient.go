@@ -30,12 +30,7 @@ func (chat) Write(c *Call) (Object, error) {
 	if err != nil {
 		return nil, err
 	}
-	for _, message := range list {
-		if _, thought := message["reasoning_content"]; c.Limits.Thoughts && message["tool_calls"] != nil && !thought {
-			message["reasoning_content"] = ""
-		}
-	}
-	b["messages"] = list
+	b["messages"] = c.fitChat(list)
 	fields := chatFields
 	if c.MaxTokensField == "max_tokens" {
 		fields = samplerFields
@@ -69,7 +64,41 @@ func (chat) Write(c *Call) (Object, error) {
 		delete(b, "stream_options")
 	}
 	c.NotSent = append(c.NotSent, fields.missing(p, middleware.DialectChat, "MaxTokens", "Schema")...)
+	for name, other := range c.Limits.Renamed {
+		if value, ok := b[name]; ok {
+			b[other] = value
+			delete(b, name)
+		}
+	}
+	for _, name := range b.keepOnly(c.Limits.Members) {
+		if name != "stream_options" { // nobody asked for it
+			c.NotSent = append(c.NotSent, name)
+		}
+	}
 	return b, nil
+}
+
+// fitChat makes messages those that the vendor takes.
+func (c *Call) fitChat(list []Object) []Object {
+	var fitting []Object
+	for i, message := range list {
+		message.keepOnly(c.Limits.MessageMembers)
+		calls := message["tool_calls"] != nil
+		if c.Limits.NoBlank && !calls && message["role"] != "tool" && message["content"] == "" {
+			continue
+		}
+		if _, thought := message["reasoning_content"]; c.Limits.Thoughts && calls && !thought {
+			message["reasoning_content"] = ""
+		}
+		if c.Limits.AnswerAfterResults && message["role"] == "user" && i > 0 && list[i-1]["role"] == "tool" {
+			fitting = append(fitting, Object{"role": "assistant", "content": "OK."})
+		}
+		fitting = append(fitting, message)
+	}
+	if n := len(fitting); c.Limits.Prefix && n > 0 && fitting[n-1]["role"] == "assistant" {
+		fitting[n-1]["prefix"] = true
+	}
+	return fitting
 }
 
 func schemaObject(s *middleware.Schema) Object {

@@ -134,10 +134,18 @@ func (o Object) geminiContents(c *Call) error {
 				return nil
 			}
 			one, err := geminiPart(p, names)
-			if err == nil && one != nil {
-				parts = append(parts, next.addTo(one))
+			if err != nil || one == nil {
+				return err
 			}
-			return err
+			parts = append(parts, next.addTo(one))
+			if result, _ := one["functionResponse"].(Object); c.Limits.TextResults && result["parts"] != nil {
+				files, _ := result["parts"].([]Object)
+				for _, file := range files {
+					parts = append(parts, file)
+				}
+				delete(result, "parts")
+			}
+			return nil
 		})
 		if isModel && strings.Contains(c.Model, "gemini-3") {
 			signCalls(parts)
@@ -181,6 +189,9 @@ func signCalls(parts []any) {
 func geminiPart(p llms.ContentPart, names map[string]string) (Object, error) {
 	switch p := p.(type) {
 	case llms.TextContent:
+		if p.Text == "" {
+			return nil, nil // the API takes no empty part
+		}
 		return Object{"text": p.Text}, nil
 	case llms.ImageURLContent:
 		return geminiFile(imageFile(p)), nil

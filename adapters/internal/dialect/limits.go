@@ -27,6 +27,11 @@ type Limits struct {
 	Temperature float64
 	// Lacks are fields of [middleware.Params] that the model does not take.
 	Lacks []string
+	// Members are what a request of chat completions has, and MessageMembers its messages, where
+	// the vendor refuses whatever it does not know; nil is anything. Renamed are those with another
+	// name there.
+	Members, MessageMembers []string
+	Renamed                 map[string]string
 	// Sealed is set for a model that gives its reasoning encrypted to who asks for that,
 	// Unsealed for one that refuses to be asked.
 	Sealed, Unsealed bool
@@ -40,8 +45,8 @@ type Limits struct {
 	// StopWords is the largest number of stop words; those beyond are looked for in the
 	// answer by the middleware; below 0 it takes none.
 	StopWords int
-	// NoBlank is set where texts of nothing but white space are refused: such stop words are
-	// left out, and the user says something.
+	// NoBlank is set where texts of nothing but white space are refused: such stop words and
+	// answers are left out, and the user says something.
 	NoBlank bool
 	// Tools is the largest number of tools.
 	Tools int
@@ -49,6 +54,8 @@ type Limits struct {
 	// of ToolSigns.
 	ToolName  int
 	ToolSigns string
+	// ToolLetter wants such a name to begin with a letter or _.
+	ToolLetter bool
 	// ToolText is the longest description of a tool, in characters. A longer one goes whole in a
 	// message of the system.
 	ToolText int
@@ -59,13 +66,21 @@ type Limits struct {
 	// ResultsFollow wants the results of a turn's calls right after it, UniqueCalls each id of a
 	// call in one turn only.
 	ResultsFollow, UniqueCalls bool
-	// SystemFirst is set where what the system says within a conversation goes as the user's.
-	SystemFirst bool
+	// SystemFirst is set where what the system says within a conversation goes as the user's,
+	// OneSystem where what it says before is one message, and texts of one role are one, too.
+	SystemFirst, OneSystem bool
+	// AnswerAfterResults wants an answer between the results of tools and what the user says.
+	AnswerAfterResults bool
+	// Prefix is set where an answer that is to be gone on with says so.
+	Prefix bool
+	// TextResults is set where the files that tools return go beside their results.
+	TextResults bool
 	// NoFailures is set where results of tools have no word for failures.
 	NoFailures bool
 	// CallID is the longest id of a call, which has letters, digits, - and _. Others are
-	// mapped.
-	CallID int
+	// mapped. ExactID wants all of them as long as that, without signs.
+	CallID  int
+	ExactID bool
 	// UserID is the longest id of an end user. Longer ones are hashed.
 	UserID int
 	// Effort maps words for how much to think, and Tier service tiers. What is mapped to
@@ -84,8 +99,9 @@ type Limits struct {
 	// Images are the media types of images, Files those of files. A file of another type
 	// goes as a text where it is one.
 	Images, Files []string
-	// NoFileURL and NoImageURL are set where files and images do not go by their address.
-	NoFileURL, NoImageURL bool
+	// NoFileURL and NoImageURL are set where files and images do not go by their address,
+	// SecureURLs where they go by https alone.
+	NoFileURL, NoImageURL, SecureURLs bool
 	// FileID begins the names of files that are stored at the vendor.
 	FileID string
 	// UserFirst wants a message of the user: the last of nothing but system messages
@@ -98,6 +114,8 @@ type Limits struct {
 	// NoToolsWithSchema is set for a model that answers by a schema, or in JSON, only where it has
 	// no tools.
 	NoToolsWithSchema bool
+	// Draft2020 wants the schema of a tool in the words of the JSON Schema draft 2020-12.
+	Draft2020 bool
 	// ArrayItems wants the schema of a tool to say what its lists hold.
 	ArrayItems bool
 	// StrictRequired wants the schema of a strict tool to require all its properties and no
@@ -128,11 +146,11 @@ func (l *Limits) Exclude(messages []llms.MessageContent, o *llms.CallOptions, p 
 		return "cannot be made to call a tool"
 	}
 	if n := len(messages); n > 0 {
-		text, isText := textOf(messages[n-1].Parts)
+		text, isPlain := textOf(messages[n-1].Parts)
 		switch role := messages[n-1].Role; {
 		case l.EndsWithUser && role == llms.ChatMessageTypeAI:
 			return "takes no conversation that ends with an answer"
-		case l.NoBlank && role == llms.ChatMessageTypeHuman && isText && strings.TrimSpace(text) == "":
+		case l.NoBlank && role == llms.ChatMessageTypeHuman && isPlain && strings.TrimSpace(text) == "":
 			return "takes no empty message"
 		}
 	}
@@ -164,7 +182,7 @@ func (l *Limits) excludeTools(o *llms.CallOptions, p *middleware.Params) (why st
 		switch {
 		case f == nil:
 			continue
-		case l.ToolName > 0 && !isWord(f.Name, l.ToolName, l.ToolSigns):
+		case l.ToolName > 0 && (!isWord(f.Name, l.ToolName, l.ToolSigns) || l.ToolLetter && strings.ContainsAny(f.Name[:1], "-.:0123456789")):
 			return fmt.Sprintf("takes no tool by the name %.80q", f.Name)
 		case l.PropertyName == 0:
 			continue
@@ -186,6 +204,10 @@ func (l *Limits) excludeTools(o *llms.CallOptions, p *middleware.Params) (why st
 // excludePart returns why a part cannot be sent, or "".
 func (l *Limits) excludePart(p llms.ContentPart) string {
 	switch p := p.(type) {
+	case middleware.RawPart:
+		if p.Instead != nil {
+			return l.excludePart(p.Instead)
+		}
 	case middleware.FilePart:
 		switch isImage := strings.HasPrefix(p.MIMEType, "image/"); {
 		case p.ID != "" && (!strings.HasPrefix(p.ID, l.FileID) || l.Files != nil && len(l.Files) == 0):
@@ -194,8 +216,11 @@ func (l *Limits) excludePart(p llms.ContentPart) string {
 			return "takes no file by its address"
 		}
 	case llms.ImageURLContent:
-		if l.NoImageURL && !strings.HasPrefix(p.URL, "data:") {
+		switch isData := strings.HasPrefix(p.URL, "data:"); {
+		case l.NoImageURL && !isData:
 			return "takes no image by its address"
+		case l.SecureURLs && !isData && !strings.HasPrefix(p.URL, "https://"):
+			return "takes no image by an address without https"
 		}
 	}
 	kind := fileType(p)
@@ -371,8 +396,15 @@ func (l *Limits) fitTools(o *llms.CallOptions, p *middleware.Params) (notSent []
 		if tool.Function == nil || names != nil && !slices.Contains(names, tool.Function.Name) {
 			continue
 		}
-		if raw, ok := tool.Function.Parameters.(json.RawMessage); ok && l.ToolProperties {
+		raw, ok := tool.Function.Parameters.(json.RawMessage)
+		if tool.Function.Parameters == nil {
+			raw, ok = json.RawMessage("{}"), true
+		}
+		if ok && l.ToolProperties {
 			own := *tool.Function
+			if l.Draft2020 {
+				raw = draft2020(raw)
+			}
 			raw = objectSchema(raw)
 			switch {
 			case own.Strict && l.ClosedSchema:
@@ -441,7 +473,7 @@ func (l *Limits) fitMessages(messages []llms.MessageContent) []llms.MessageConte
 	if l.ResultsFollow {
 		messages = pairCalls(messages, l.UniqueCalls)
 	}
-	messages = rewrite(messages, l.fitPart)
+	messages = l.fitRoles(rewrite(messages, l.fitPart))
 	switch first := leadingSystem(messages); {
 	case len(messages) == 0:
 	case first == len(messages):
@@ -453,6 +485,46 @@ func (l *Limits) fitMessages(messages []llms.MessageContent) []llms.MessageConte
 		messages = slices.Insert(slices.Clone(messages), first, llms.TextParts(llms.ChatMessageTypeHuman, noQuestion))
 	}
 	return messages
+}
+
+// fitRoles makes what the system says one message, or the user's, and of texts that follow each
+// other one.
+func (l *Limits) fitRoles(messages []llms.MessageContent) (fitting []llms.MessageContent) {
+	if !l.SystemFirst && !l.OneSystem {
+		return messages
+	}
+	first := leadingSystem(messages)
+	for i, m := range messages {
+		switch isSystem := isRole(m, llms.ChatMessageTypeSystem); {
+		case isSystem && i < first && i > 0 && l.OneSystem:
+			fitting[0].Parts = joinTexts(fitting[0].Parts, m.Parts)
+			continue
+		case isSystem && i > first && l.SystemFirst:
+			m.Role = llms.ChatMessageTypeHuman
+		}
+		if last := len(fitting) - 1; l.OneSystem && last >= 0 && fitting[last].Role == m.Role && isText(fitting[last].Parts) && isText(m.Parts) {
+			fitting[last].Parts = joinTexts(fitting[last].Parts, m.Parts)
+			continue
+		}
+		fitting = append(fitting, m)
+	}
+	return fitting
+}
+
+// joinTexts joins the parts of two messages, to one text where they are texts: not every server
+// takes a list of them of the system.
+func joinTexts(a, b []llms.ContentPart) []llms.ContentPart {
+	if !isText(a) || !isText(b) {
+		return slices.Concat(a, b)
+	}
+	first, _ := textOf(a)
+	second, _ := textOf(b)
+	return []llms.ContentPart{llms.TextContent{Text: first + "\n\n" + second}}
+}
+
+func isText(parts []llms.ContentPart) bool {
+	_, isText := textOf(parts)
+	return isText
 }
 
 // noQuestion is what the user says before an answer that begins a conversation: the shortest
@@ -475,6 +547,10 @@ func (l *Limits) fitPart(p llms.ContentPart) (fitting llms.ContentPart, isChange
 	case middleware.ResultPart:
 		p.ToolCallID, isChanged = l.callID(p.ToolCallID)
 		return p, isChanged
+	case middleware.RawPart: // what OpenAI alone has for a refusal is a text elsewhere
+		if l.MessageMembers != nil && p.Text != "" && gjson.GetBytes(p.Raw, "type").Str == "refusal" {
+			return p.TextContent, true
+		}
 	case llms.BinaryContent:
 		was := p.MIMEType
 		p.MIMEType = mediaType(was, p.Data)
@@ -511,9 +587,16 @@ func (l *Limits) toolName(name string) string {
 
 // callID is the id of a call as the vendor takes it: the same for the same one.
 func (l *Limits) callID(id string) (fitting string, changed bool) {
-	if l.CallID == 0 || id == "" || isWord(id, l.CallID, "-_") {
+	signs := "-_"
+	if l.ExactID {
+		signs = ""
+	}
+	if l.CallID == 0 || id == "" || isWord(id, l.CallID, signs) && (!l.ExactID || len(id) == l.CallID) {
 		return id, false
 	}
 	sum := sha256.Sum256([]byte(id))
+	if l.ExactID {
+		return hex.EncodeToString(sum[:])[:l.CallID], true
+	}
 	return "call_" + hex.EncodeToString(sum[:12]), true
 }

@@ -223,7 +223,7 @@ func TestFitMessages(t *testing.T) {
 	const mapped = "call_6783a31eabf68ccc0660f935"
 	got, _ := claude.Fit(given, &llms.CallOptions{}, &middleware.Params{})
 	want := []llms.MessageContent{
-		given[0],
+		given[0], llms.TextParts(llms.ChatMessageTypeHuman, "."),
 		{Role: llms.ChatMessageTypeAI, Parts: []llms.ContentPart{llms.ToolCall{ID: mapped}, llms.ToolCall{ID: "fine"}}},
 		{Role: llms.ChatMessageTypeTool, Parts: []llms.ContentPart{
 			middleware.ResultPart{ToolCallResponse: llms.ToolCallResponse{ToolCallID: mapped}, Parts: []llms.ContentPart{llms.CachedContent{ContentPart: llms.BinaryContent{MIMEType: "image/jpeg"}}}},

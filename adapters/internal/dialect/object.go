@@ -5,6 +5,7 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/tidwall/gjson"
@@ -64,6 +65,18 @@ func (o Object) Remove(path string) {
 		}
 	}
 	delete(o, name)
+}
+
+// keepOnly takes out all members but those, nil being any, and returns the names of what it took.
+func (o Object) keepOnly(known []string) (taken []string) {
+	for name := range o {
+		if known != nil && !slices.Contains(known, name) {
+			delete(o, name)
+			taken = append(taken, name)
+		}
+	}
+	slices.Sort(taken)
+	return taken
 }
 
 // JSON writes the object.

@@ -185,7 +185,20 @@ func (s *responsesStream) head() {
 
 func (s *responsesStream) start(b *block) {
 	s.head()
-	s.send("response.output_item.added", Object{"output_index": b.index, "item": responsesItem(s.out.ID, b, false)})
+	item := responsesItem(s.out.ID, b, false)
+	summary := gjson.GetBytes(b.raw.Raw, "summary").Array()
+	if len(summary) > 0 { // it comes in events of its own
+		item = withMember(item, "summary", "[]")
+	}
+	s.send("response.output_item.added", Object{"output_index": b.index, "item": item})
+	for i, part := range summary {
+		text := part.Get("text").Str
+		whole := json.RawMessage(part.Raw)
+		s.about(b, "response.reasoning_summary_part.added", Object{"summary_index": i, "part": withMember(whole, "text", `""`)})
+		s.about(b, "response.reasoning_summary_text.delta", Object{"summary_index": i, "delta": text})
+		s.about(b, "response.reasoning_summary_text.done", Object{"summary_index": i, "text": text})
+		s.about(b, "response.reasoning_summary_part.done", Object{"summary_index": i, "part": whole})
+	}
 	switch b.kind {
 	case blockThought:
 		s.about(b, "response.reasoning_summary_part.added", Object{"summary_index": 0, "part": responsesPart{Type: "summary_text", Text: new("")}})
@@ -231,7 +244,7 @@ func (s *responsesStream) piece(b *block, text string, d *middleware.Delta) {
 func (s *responsesStream) stop(b *block) {
 	text := b.text.String()
 	if b.raw.Raw != nil && (b.kind == blockText || b.kind == blockRefusal) { // it goes on under the id that it began with
-		b.raw.Raw = withMember(b.raw.Raw, "id", itemID(s.out.ID, &block{kind: b.kind, index: b.index}))
+		b.raw.Raw = withText(b.raw.Raw, "id", itemID(s.out.ID, &block{kind: b.kind, index: b.index}))
 	}
 	switch b.kind {
 	case blockThought:

@@ -82,6 +82,40 @@ func withItems(schema json.RawMessage) json.RawMessage {
 	return marshal(v, schema)
 }
 
+// draft2020 says what drafts before 2020-12 had other words for: limits that are not reached, and
+// lists whose first members have schemas of their own.
+func draft2020(schema json.RawMessage) json.RawMessage {
+	var v any
+	if !bytes.Contains(schema, []byte(`"exclusiveM`)) && !bytes.Contains(schema, []byte(`"items"`)) || json.Unmarshal(schema, &v) != nil {
+		return schema
+	}
+	isChanged := false
+	eachSchema(v, func(object map[string]any) {
+		for exclusive, name := range map[string]string{"exclusiveMinimum": "minimum", "exclusiveMaximum": "maximum"} {
+			is, isFlag := object[exclusive].(bool)
+			if !isFlag {
+				continue
+			}
+			isChanged = true
+			if delete(object, exclusive); is && object[name] != nil {
+				object[exclusive] = object[name]
+				delete(object, name)
+			}
+		}
+		if list, isList := object["items"].([]any); isList {
+			object["prefixItems"], isChanged = list, true
+			if delete(object, "items"); object["additionalItems"] != nil {
+				object["items"] = object["additionalItems"]
+				delete(object, "additionalItems")
+			}
+		}
+	})
+	if !isChanged {
+		return schema
+	}
+	return marshal(v, schema)
+}
+
 func isObjectSchema(schema map[string]any) bool {
 	return isOfType(schema, "object") || schema["type"] == nil && schema["properties"] != nil
 }

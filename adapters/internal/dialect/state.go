@@ -220,7 +220,7 @@ func Seal(origin string, object json.RawMessage) json.RawMessage {
 			break
 		}
 	}
-	return withMember(object, name, tag(origin, gjson.GetBytes(object, name).Str))
+	return withText(object, name, tag(origin, gjson.GetBytes(object, name).Str))
 }
 
 // Open takes the tag off an object that [Seal] tagged, or returns the part that stands in
@@ -237,7 +237,7 @@ func Open(dialect middleware.Dialect, object json.RawMessage) (p middleware.RawP
 		if origin == Unknown {
 			continue
 		}
-		p.Model, p.Raw = origin, withMember(object, name, rest)
+		p.Model, p.Raw = origin, withText(object, name, rest)
 		return p, true
 	}
 	if names != nil {
@@ -246,15 +246,19 @@ func Open(dialect middleware.Dialect, object json.RawMessage) (p middleware.RawP
 	return p, names != nil
 }
 
-// withMember returns an object with another text in a member, or null for none.
-func withMember(object json.RawMessage, name, text string) json.RawMessage {
-	value := []byte("null")
-	if text != "" {
-		value, _ = json.Marshal(text) // a string
+// withText returns an object with another text in a member, or null for none.
+func withText(object json.RawMessage, name, text string) json.RawMessage {
+	if text == "" {
+		return withMember(object, name, "null")
 	}
+	return withMember(object, name, string(appendString(nil, text)))
+}
+
+// withMember returns an object with another value, which is JSON, in a member.
+func withMember(object json.RawMessage, name, value string) json.RawMessage {
 	if old := gjson.GetBytes(object, name); old.Index > 0 {
-		return slices.Concat(object[:old.Index], value, object[old.Index+len(old.Raw):])
+		return slices.Concat(object[:old.Index], []byte(value), object[old.Index+len(old.Raw):])
 	}
 	object = bytes.TrimSpace(object)
-	return slices.Concat(object[:len(object)-1], []byte(`,"`+name+`":`), value, []byte("}"))
+	return slices.Concat(object[:len(object)-1], []byte(`,"`+name+`":`+value+"}"))
 }

@@ -16,16 +16,18 @@ import (
 func LimitsOf(api middleware.Dialect, host, model string) Limits {
 	switch api {
 	case middleware.DialectAnthropic:
-		l := Anthropic(model)
-		// Bedrock's "first message must use the "user" role", which Anthropic does not say;
-		// https://github.com/anthropics/anthropic-sdk-typescript/issues/622
-		l.UserBegins = host != "api.anthropic.com"
-		return l
+		return Anthropic(model)
 	case middleware.DialectGemini:
 		l := Gemini
+		if strings.Contains(model, "gemini-2.5") || strings.Contains(model, "gemini-3") {
+			// "Penalty is not enabled for models/gemini-2.5-flash"; https://github.com/google-gemini/cookbook/issues/1290
+			l.Lacks = []string{"PresencePenalty", "FrequencyPenalty"}
+		}
 		// "Function calling with a response mime type: 'application/json' is unsupported";
 		// https://github.com/googleapis/python-genai/issues/867
+		// Files within results begin with Gemini 3; https://ai.google.dev/gemini-api/docs/function-calling#multimodal
 		l.NoToolsWithSchema = !strings.Contains(model, "gemini-3")
+		l.TextResults = l.NoToolsWithSchema
 		return l
 	case middleware.DialectOllama:
 		return Ollama
@@ -34,7 +36,7 @@ func LimitsOf(api middleware.Dialect, host, model string) Limits {
 }
 
 // OpenAI returns the limits of chat completions or Responses for a model of the server at
-// a host: OpenAI's own, DeepSeek's, or of one that is like them, of which less is known.
+// a host: OpenAI's own, or of one that is like it.
 func OpenAI(api middleware.Dialect, host, model string) Limits {
 	// What all take, and some want.
 	l := Limits{
@@ -55,17 +57,8 @@ func OpenAI(api middleware.Dialect, host, model string) Limits {
 		// https://github.com/evalstate/fast-agent/issues/314
 		l.ResultsFollow = true
 	}
-	switch {
-	case isHost(host, "api.deepseek.com"):
-		// https://api-docs.deepseek.com/api/create-chat-completion
-		l.Choices, l.StopWords, l.Lacks = 1, 16, []string{"TopK", "RepetitionPenalty"}
-		// "Missing `reasoning_content` field in the assistant message"; clients that keep
-		// none send it empty: https://github.com/continuedev/continue/issues/11285
-		l.Thoughts = true
-		// "unknown variant `image_url`, expected `text`"; https://github.com/nextcloud/integration_openai/issues/284
-		l.Files = []string{}
-		return l
-	case !IsOpenAI(host):
+	if !IsOpenAI(host) {
+		l.compatible(host, model)
 		return l
 	}
 	// "an array of up to 4 sequences"; https://platform.openai.com/docs/api-reference/chat/create#chat-create-stop
@@ -117,6 +110,8 @@ func OpenAI(api middleware.Dialect, host, model string) Limits {
 		l.MinTokens = 16
 		// "Expected a string with maximum length 64", of call_id; https://platform.openai.com/docs/api-reference/responses/create
 		l.CallID = 64
+		// "No tool output found for function call"; https://platform.openai.com/docs/guides/function-calling
+		l.ResultsFollow, l.UniqueCalls = true, true
 		// There is no n; https://platform.openai.com/docs/guides/migrate-to-responses
 		l.Choices = 1
 		// https://platform.openai.com/docs/guides/reasoning#encrypted-reasoning-items
@@ -212,7 +207,8 @@ func Anthropic(model string) Limits {
 		// "file_011CNha8iCJcU1wXNR6q4V8w"; https://platform.claude.com/docs/en/build-with-claude/files
 		FileID: "file_",
 		// "messages: at least one message is required"; https://platform.claude.com/docs/en/api/messages/create
-		UserFirst: true,
+		// "first message must use the "user" role"; https://github.com/anthropics/anthropic-sdk-typescript/issues/622
+		UserFirst: true, UserBegins: true,
 		// "`tool_use` ids were found without `tool_result` blocks immediately after"; https://github.com/anthropics/claude-code/issues/7929.
 		// "`tool_use` ids must be unique"; https://github.com/anthropics/claude-code/issues/21317
 		ResultsFollow: true, UniqueCalls: true, SystemFirst: true,
@@ -222,6 +218,10 @@ func Anthropic(model string) Limits {
 		// "tools.0.custom.input_schema.type: Field required"; https://platform.claude.com/docs/en/api/messages/create
 		// "input_schema does not support oneOf, allOf, or anyOf at the top level"; https://github.com/anthropics/claude-code/issues/5973
 		ToolProperties: true,
+		// "JSON schema is invalid. It must match JSON Schema draft 2020-12"; https://github.com/anthropics/claude-code/issues/7365
+		Draft2020: true,
+		// "Only HTTPS URLs are supported"; https://platform.claude.com/docs/en/build-with-claude/vision
+		SecureURLs: true,
 		// "additionalProperties must be explicitly set to false", "For 'integer' type, property 'minimum' is not supported";
 		// https://platform.claude.com/docs/en/build-with-claude/structured-outputs#json-schema-limitations
 		ClosedSchema: true,
@@ -273,7 +273,7 @@ var Gemini = Limits{
 	StopWords: 5,
 	// "must start with a letter or an underscore ... underscores, colons, dots, and dashes,
 	// with a maximum length of 64"; https://ai.google.dev/api/caching#FunctionDeclaration
-	ToolName: 64, ToolSigns: "-_.:",
+	ToolName: 64, ToolSigns: "-_.:", ToolLetter: true,
 	// "between 1 and 8"; https://ai.google.dev/api/generate-content#generationconfig
 	Choices: 8,
 	// https://ai.google.dev/gemini-api/docs/thinking#thinking-levels

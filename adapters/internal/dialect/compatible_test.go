@@ -1,0 +1,96 @@
+package dialect_test
+
+import (
+	"encoding/json"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/tmc/langchaingo/llms"
+
+	"github.com/stepfall/stepfall/adapters/internal/dialect"
+	"github.com/stepfall/stepfall/middleware"
+)
+
+// sent is what a model of chat completions at a host is asked, and what is named as not sent.
+func sent(t *testing.T, host, model string, messages []llms.MessageContent, o llms.CallOptions, p middleware.Params) (body string, notSent []string) {
+	t.Helper()
+	c := &dialect.Call{Model: model, Options: &o, Params: &p, MaxTokensField: "max_tokens", Limits: dialect.LimitsOf(middleware.DialectChat, host, model)}
+	if why := c.Limits.Exclude(messages, &o, &p); why != "" {
+		return why, nil
+	}
+	c.Messages, c.NotSent = c.Limits.Fit(messages, &o, &p)
+	written, err := dialect.Clients[middleware.DialectChat].Write(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	raw, err := written.JSON()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(raw), c.NotSent
+}
+
+// Vendors like OpenAI are sent what they take, and nothing that they refuse.
+func TestCompatibleServers(t *testing.T) {
+	user := llms.TextParts(llms.ChatMessageTypeHuman, "hi")
+	system := llms.TextParts(llms.ChatMessageTypeSystem, "be brief")
+	called := []llms.MessageContent{
+		user,
+		{Role: llms.ChatMessageTypeAI, Parts: []llms.ContentPart{llms.ToolCall{ID: "toolu_1", FunctionCall: &llms.FunctionCall{Name: "look", Arguments: "{}"}}}},
+		{Role: llms.ChatMessageTypeTool, Parts: []llms.ContentPart{llms.ToolCallResponse{ToolCallID: "toolu_1", Content: "a cat"}}},
+		user,
+	}
+	refused := []llms.MessageContent{user, {Role: llms.ChatMessageTypeAI, Parts: []llms.ContentPart{
+		middleware.RawPart{TextContent: llms.TextContent{Text: "no"}, Dialect: middleware.DialectChat, Raw: json.RawMessage(`{"type":"refusal","refusal":"no"}`)}}}, user}
+	shown := []llms.MessageContent{user, {Role: llms.ChatMessageTypeTool, Parts: []llms.ContentPart{middleware.ResultPart{Parts: []llms.ContentPart{llms.BinaryContent{MIMEType: "image/png", Data: []byte("x")}}}}}}
+	own := middleware.RawPart{Dialect: middleware.DialectAnthropic, Raw: json.RawMessage(`{"type":"document"}`), Instead: middleware.FilePart{MIMEType: "application/pdf", Data: []byte("x")}}
+	for name, tt := range map[string]struct {
+		host, model string
+		messages    []llms.MessageContent
+		o           llms.CallOptions
+		p           middleware.Params
+		want        string
+		notSent     []string
+	}{
+		"Mistral's ids": {"api.mistral.ai", "mistral-small-latest", called, llms.CallOptions{}, middleware.Params{},
+			`[{"content":"hi","role":"user"},{"role":"assistant","tool_calls":[{"function":{"arguments":"{}","name":"look"},"id":"4838a0c25","type":"function"}]},` +
+				`{"content":"a cat","role":"tool","tool_call_id":"4838a0c25"},{"content":"OK.","role":"assistant"},{"content":"hi","role":"user"}]`, nil},
+		"Mistral's members": {"api.mistral.ai", "mistral-small-latest", []llms.MessageContent{user, llms.TextParts(llms.ChatMessageTypeAI, "Sure: ")}, llms.CallOptions{},
+			middleware.Params{Seed: new(7), User: "ann", Store: new(false), ReasoningEffort: "medium", LogProbs: new(false), Extra: map[string]json.RawMessage{"prompt_cache_retention": json.RawMessage(`"24h"`)}, Dialect: middleware.DialectChat},
+			`{"messages":[{"content":"hi","role":"user"},{"content":"Sure: ","prefix":true,"role":"assistant"}],"model":"mistral-small-latest","random_seed":7,"reasoning_effort":"high"}`,
+			[]string{"logprobs", "prompt_cache_retention", "store", "user"}},
+		"a tool without arguments": {"api.mistral.ai", "mistral-small-latest", []llms.MessageContent{user}, llms.CallOptions{Tools: []llms.Tool{{Function: &llms.FunctionDefinition{Name: "look"}}}}, middleware.Params{},
+			`"parameters":{"properties":{},"type":"object"}`, nil},
+		"xAI":               {"api.x.ai", "grok-4", []llms.MessageContent{user}, llms.CallOptions{StopWords: []string{"x"}}, middleware.Params{ReasoningEffort: "high", PresencePenalty: new(.5)}, `{"messages":[{"content":"hi","role":"user"}],"model":"grok-4"}`, []string{"ReasoningEffort", "PresencePenalty"}},
+		"xAI's efforts":     {"api.x.ai", "grok-4.3", []llms.MessageContent{user}, llms.CallOptions{}, middleware.Params{ReasoningEffort: "xhigh"}, `"reasoning_effort":"high"`, nil},
+		"Groq":              {"api.groq.com", "llama-3.3-70b", refused, llms.CallOptions{}, middleware.Params{ReasoningEffort: "high", Verbosity: "low"}, `{"content":"no","role":"assistant"}`, []string{"ReasoningEffort", "verbosity"}},
+		"Groq's choices":    {"api.groq.com", "llama-3.3-70b", []llms.MessageContent{user}, llms.CallOptions{}, middleware.Params{N: new(2)}, "takes no n above 1", nil},
+		"DeepSeek's images": {"api.deepseek.com", "deepseek-chat", shown, llms.CallOptions{}, middleware.Params{}, "takes no image/png", nil},
+		"DeepSeek's files":  {"api.deepseek.com", "deepseek-chat", []llms.MessageContent{{Role: llms.ChatMessageTypeHuman, Parts: []llms.ContentPart{own}}}, llms.CallOptions{}, middleware.Params{}, "takes no application/pdf", nil},
+		"templates": {"localhost", "qwen3", []llms.MessageContent{system, system, user, system}, llms.CallOptions{}, middleware.Params{},
+			`[{"content":"be brief\n\nbe brief","role":"system"},{"content":"hi\n\nbe brief","role":"user"}]`, []string{"system role within the conversation"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			body, notSent := sent(t, tt.host, tt.model, tt.messages, tt.o, tt.p)
+			if !strings.Contains(body, tt.want) || !slices.Equal(notSent, tt.notSent) {
+				t.Errorf("%s, not sent %q; want %s, %q", body, notSent, tt.want, tt.notSent)
+			}
+		})
+	}
+}
+
+// Schemas of older drafts say what they said in the words of the newest.
+func TestOlderDrafts(t *testing.T) {
+	claude := dialect.Anthropic("claude-opus-4-6")
+	for schema, want := range map[string]string{
+		`{"type":"object","properties":{"n":{"type":"integer","minimum":0,"exclusiveMinimum":true,"maximum":9,"exclusiveMaximum":false}}}`: `{"properties":{"n":{"exclusiveMinimum":0,"maximum":9,"type":"integer"}},"type":"object"}`,
+		`{"type":"object","properties":{"l":{"items":[{"type":"string"}],"additionalItems":false}}}`:                                       `{"properties":{"l":{"items":false,"prefixItems":[{"type":"string"}]}},"type":"object"}`,
+		`{"type":"object","properties":{"l":{"items":{},"exclusiveMinimum":1}}}`:                                                           `{"type":"object","properties":{"l":{"items":{},"exclusiveMinimum":1}}}`,
+	} {
+		o := llms.CallOptions{Tools: []llms.Tool{tool("look", schema)}}
+		if claude.Fit(nil, &o, &middleware.Params{}); string(o.Tools[0].Function.Parameters.(json.RawMessage)) != want {
+			t.Errorf("%s becomes %s, want %s", schema, o.Tools[0].Function.Parameters, want)
+		}
+	}
+}

@@ -267,13 +267,15 @@ func (c *call) answer(resp *llms.ContentResponse, d *deployment) *sdk.Answer {
 		Text: first.Content, Reasoning: first.ReasoningContent, StopReason: first.StopReason,
 		Deployment: d.Name, Raw: resp, Usage: usageOf(resp),
 	}
+	calls := first.ToolCalls
 	if x := ExtraOf(first); x != nil {
+		calls = append(slices.Clip(calls), rawCalls(x.Parts)...)
 		a.LogProbs, a.NotSent = x.LogProbs, x.NotSent
 		if x.Refusal != "" && a.Text == "" {
 			a.Text, a.StopReason = x.Refusal, "refusal"
 		}
 	}
-	for _, t := range first.ToolCalls {
+	for _, t := range calls {
 		if t.FunctionCall != nil {
 			a.ToolCalls = append(a.ToolCalls, sdk.ToolCall{ID: t.ID, Name: t.FunctionCall.Name, Arguments: t.FunctionCall.Arguments})
 		}
@@ -282,6 +284,17 @@ func (c *call) answer(resp *llms.ContentResponse, d *deployment) *sdk.Answer {
 		a.ToolCalls = []sdk.ToolCall{{Name: first.FuncCall.Name, Arguments: first.FuncCall.Arguments}}
 	}
 	return a
+}
+
+// rawCalls returns the calls of tools among parts in an API's own form.
+func rawCalls(parts []llms.ContentPart) (calls []llms.ToolCall) {
+	for _, p := range parts {
+		raw, _ := p.(RawPart)
+		if call, ok := raw.Instead.(llms.ToolCall); ok {
+			calls = append(calls, call)
+		}
+	}
+	return calls
 }
 
 // removeSecrets takes secrets out of a response, which may have come in pieces.

@@ -2,7 +2,10 @@ package middleware
 
 import (
 	"encoding/json"
+	"slices"
 	"strings"
+
+	"github.com/tmc/langchaingo/llms"
 
 	"github.com/stepfall/stepfall/sdk"
 	"github.com/stepfall/stepfall/sdk/step"
@@ -30,6 +33,8 @@ func stopReason(q *sdk.Query, a *sdk.Answer, _ []sdk.Attempt) string {
 			return ""
 		}
 		return "cut off at the token limit"
+	case "model_context_window_exceeded", "insufficient_system_resource", "malformed_function_call", "unexpected_tool_call", "too_many_tool_calls", "other", "error":
+		return "broken off: " + a.StopReason
 	case "content_filter", "safety", "refusal", "recitation", "finishreasonsafety":
 		return "stopped by a filter: " + a.StopReason
 	}
@@ -47,10 +52,32 @@ func cutAsAsked(q *sdk.Query, a *sdk.Answer) bool {
 }
 
 func emptyAnswer(_ *sdk.Query, a *sdk.Answer, _ []sdk.Attempt) string {
-	if len(a.ToolCalls) == 0 && strings.TrimSpace(a.Text) == "" {
+	if len(a.ToolCalls) == 0 && strings.TrimSpace(a.Text) == "" && !hasRawPart(a) {
 		return "neither text nor tool calls"
 	}
 	return ""
+}
+
+// hasRawPart reports whether an answer has something in an API's own form that is more than the
+// state of its model: a picture, what a tool of the vendor's did, a question whether it may.
+func hasRawPart(a *sdk.Answer) bool {
+	return slices.ContainsFunc(partsOf(a), func(p llms.ContentPart) bool {
+		raw, ok := p.(RawPart)
+		var typed struct{ Type string }
+		return ok && raw.Model == "" && json.Unmarshal(raw.Raw, &typed) == nil && typed.Type != ""
+	})
+}
+
+// partsOf returns the parts of an answer, as far as they were kept.
+func partsOf(a *sdk.Answer) []llms.ContentPart {
+	resp, ok := a.Raw.(*llms.ContentResponse)
+	if !ok || len(resp.Choices) == 0 {
+		return nil
+	}
+	if x := ExtraOf(resp.Choices[0]); x != nil {
+		return x.Parts
+	}
+	return nil
 }
 
 // refusals are how models begin when they decline. Only the beginning of a short

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/tmc/langchaingo/llms"
+
 	"github.com/stepfall/stepfall/middleware"
 	"github.com/stepfall/stepfall/sdk"
 )
@@ -35,6 +37,10 @@ func calling(name, arguments string) sdk.Answer {
 	return sdk.Answer{ToolCalls: []sdk.ToolCall{{ID: "2", Name: name, Arguments: arguments}}}
 }
 
+func parts(list ...llms.ContentPart) *llms.ContentResponse {
+	return &llms.ContentResponse{Choices: []*llms.ContentChoice{{GenerationInfo: map[string]any{middleware.KeyExtra: &middleware.Extra{Parts: list}}}}}
+}
+
 func TestChecks(t *testing.T) {
 	weather := []sdk.Tool{{Name: "weather", Parameters: []byte(`{"type":"object","properties":{"city":{"type":"string"},"days":{"type":"integer"}},"required":["city"]}`)}}
 	failed := sdk.Query{Tools: weather, Messages: []sdk.Message{
@@ -55,8 +61,13 @@ func TestChecks(t *testing.T) {
 		a    sdk.Answer
 		want string
 	}{
-		"plain answer":        {sdk.Query{}, sdk.Answer{Text: "yes"}, ""},
-		"empty":               {sdk.Query{}, sdk.Answer{Text: " \n"}, "empty"},
+		"plain answer":    {sdk.Query{}, sdk.Answer{Text: "yes"}, ""},
+		"empty":           {sdk.Query{}, sdk.Answer{Text: " \n"}, "empty"},
+		"a picture alone": {sdk.Query{}, sdk.Answer{Raw: parts(middleware.RawPart{Raw: []byte(`{"type":"image_generation_call"}`)})}, ""},
+		"thoughts alone":  {sdk.Query{}, sdk.Answer{Raw: parts(middleware.RawPart{Model: "m", Raw: []byte(`{"type":"reasoning"}`)})}, "empty"},
+		"a call of its API's": {sdk.Query{Tools: weather}, sdk.Answer{ToolCalls: []sdk.ToolCall{{ID: "2", Name: "patch", Arguments: "{}"}},
+			Raw: parts(middleware.RawPart{Raw: []byte(`{"type":"custom_tool_call"}`), Instead: llms.ToolCall{ID: "2", FunctionCall: &llms.FunctionCall{Name: "patch"}}})}, ""},
+		"broken off":          {sdk.Query{}, sdk.Answer{Text: "so", StopReason: "MALFORMED_FUNCTION_CALL"}, "stop_reason"},
 		"call without text":   {sdk.Query{Tools: weather}, calling("weather", `{"city":"Oslo"}`), ""},
 		"cut off":             {sdk.Query{}, sdk.Answer{Text: "yes", StopReason: "max_tokens"}, "stop_reason: cut off"},
 		"filtered":            {sdk.Query{}, sdk.Answer{Text: "yes", StopReason: "content_filter"}, "stop_reason: stopped by a filter"},

@@ -176,7 +176,7 @@ func TestBetasReachAnthropic(t *testing.T) {
 	if w := post(g, messagesPath, body, "Anthropic-Beta", "context-management-2025-06-27, files-api-2025-04-14"); w.Code != http.StatusOK {
 		t.Fatalf("status %d: %s", w.Code, w.Body)
 	}
-	if got := strings.Join(up.header.Values("Anthropic-Beta"), " "); got != "context-management-2025-06-27 files-api-2025-04-14" {
+	if got := strings.Join(up.header.Values("Anthropic-Beta"), " "); got != "context-management-2025-06-27,files-api-2025-04-14" {
 		t.Errorf("the header is %q", got)
 	}
 	if !strings.Contains(up.body, `"context_management":`) || strings.Contains(up.body, "anthropic_beta") {
@@ -184,5 +184,32 @@ func TestBetasReachAnthropic(t *testing.T) {
 	}
 	if w := post(g, messagesPath, body); w.Code != http.StatusOK || up.header.Values("Anthropic-Beta") != nil {
 		t.Errorf("status %d, header %v", w.Code, up.header)
+	}
+}
+
+// A call of a tool of the API's own is an answer, whole and streamed: no other model is asked
+// for it.
+func TestCustomCallsAreAnswers(t *testing.T) {
+	const call = `{"id":"ctc_1","type":"custom_tool_call","status":"completed","call_id":"c1","name":"apply_patch","input":"*** Begin \"Patch\""}`
+	const response = `{"id":"r","object":"response","status":"completed","model":"m","output":[` + call + `],"usage":{"input_tokens":5,"output_tokens":5}}`
+	first, err := provider.New(provider.Options{Model: "m", API: middleware.DialectResponses, BaseURL: "http://upstream/v1", Transport: upstream{
+		whole: response, streamed: sse(`{"type":"response.output_item.done","output_index":0,"item":`+call+`}`, `{"type":"response.completed","response":`+response+`}`),
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	second := says(llms.ContentChoice{Content: "prose"})
+	m, err := middleware.New(middleware.Config{Lambda: 1, Models: []middleware.Candidate{
+		{Model: sdk.Model{Name: "small"}, LLM: first}, {Model: sdk.Model{Name: "large", Price: sdk.Price{Output: 1}}, LLM: second}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer m.Close()
+	g := newGateway(t, gateway.Options{Model: m})
+	for _, streamed := range []bool{false, true} {
+		w := post(g, responsesPath, fmt.Sprintf(`{"model":"stepfall","stream":%t,"input":"fix it","tools":[{"type":"custom","name":"apply_patch"}]}`, streamed))
+		if got := said(w.Body.String()); second.messages != nil || !strings.Contains(got, call) {
+			t.Errorf("streamed %t: %s; the second was asked %v", streamed, got, second.messages)
+		}
 	}
 }

@@ -117,7 +117,7 @@ func (m *model) ask(ctx context.Context, x *exchange, c *dialect.Call, body dial
 	}
 	if len(c.Betas) > 0 {
 		header = header.Clone()
-		header["Anthropic-Beta"] = c.Betas
+		header.Set("Anthropic-Beta", strings.Join(c.Betas, ","))
 	}
 	c.NotSent = append(c.NotSent, m.unsupported.take(body)...)
 	for range 4 {

@@ -138,7 +138,7 @@ catalog "anthropic/claude-haiku-4-5" {
   source            = "https://docs.anthropic.com/en/docs/about-claude/pricing"
   context_tokens    = 200000
   max_output_tokens = 64000
-  capabilities      = ["tools", "images", "reasoning"]
+  capabilities      = ["tools", "images", "json_schema", "reasoning"]
   price {
     input_usd_per_million        = 1
     cached_input_usd_per_million = 0.1
@@ -152,7 +152,7 @@ catalog "anthropic/claude-sonnet-4-5" {
   source            = "https://docs.anthropic.com/en/docs/about-claude/pricing"
   context_tokens    = 200000
   max_output_tokens = 64000
-  capabilities      = ["tools", "images", "reasoning"]
+  capabilities      = ["tools", "images", "json_schema", "reasoning"]
   price {
     input_usd_per_million        = 3
     cached_input_usd_per_million = 0.3
@@ -166,7 +166,7 @@ catalog "anthropic/claude-opus-4-1" {
   source            = "https://docs.anthropic.com/en/docs/about-claude/pricing"
   context_tokens    = 200000
   max_output_tokens = 32000
-  capabilities      = ["tools", "images", "reasoning"]
+  capabilities      = ["tools", "images", "json_schema", "reasoning"]
   price {
     input_usd_per_million        = 15
     cached_input_usd_per_million = 1.5

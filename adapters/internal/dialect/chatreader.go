@@ -162,6 +162,9 @@ func (s *chatReader) End(isMarked bool) error {
 	hasEnded := len(s.choices) > 0
 	for _, c := range s.choices {
 		hasEnded = hasEnded && c.stop != ""
+		if err := s.endCalls(c); err != nil {
+			return err
+		}
 		var first []llms.ContentPart
 		if state := c.state(s.Origin); state != nil {
 			first = append(first, *state)
@@ -185,6 +188,24 @@ func (s *chatReader) End(isMarked bool) error {
 	}
 	if !hasEnded && !isMarked && s.Extra.Raw == nil {
 		return errUnfinished
+	}
+	return nil
+}
+
+// endCalls gives calls that came without arguments none: clients read them as JSON.
+func (s *chatReader) endCalls(c *chatReply) error {
+	for i := range c.calls {
+		f := c.calls[i].FunctionCall
+		if f.Arguments != "" {
+			continue
+		}
+		f.Arguments = "{}"
+		if i < len(c.calls)-1 { // nobody waits for more of it
+			continue
+		}
+		if err := s.Emit(&middleware.Delta{Choice: c.index, Tool: &middleware.ToolDelta{Index: i, Arguments: "{}"}}); err != nil {
+			return err
+		}
 	}
 	return nil
 }
@@ -231,7 +252,7 @@ func (s *chatReader) Event(data []byte) (err error) {
 				h.Usage = chatUsage.read(v)
 			}
 		case "choices":
-			v.ForEach(func(_, choice gjson.Result) bool {
+			eachOf(v, func(_, choice gjson.Result) bool {
 				err = s.choice(choice)
 				return err == nil
 			})
@@ -307,7 +328,7 @@ func (s *chatReader) piece(c *chatReply, in gjson.Result, probs []sdk.TokenLogPr
 		case "reasoning": // OpenRouter, vLLM
 			d.Reasoning = cmp.Or(d.Reasoning, chatText(v))
 		case "reasoning_details": // OpenRouter
-			v.ForEach(func(_, one gjson.Result) bool {
+			eachOf(v, func(_, one gjson.Result) bool {
 				c.detail(json.RawMessage(one.Raw))
 				return true
 			})
@@ -340,11 +361,18 @@ func (s *chatReader) piece(c *chatReply, in gjson.Result, probs []sdk.TokenLogPr
 		}
 	}
 	var err error
-	calls.ForEach(func(_, call gjson.Result) bool {
+	eachOf(calls, func(_, call gjson.Result) bool {
 		err = s.call(c, call)
 		return err == nil
 	})
 	return err
+}
+
+// eachOf calls do for what a list holds: null, which servers send for none, is no list of one.
+func eachOf(list gjson.Result, do func(_, one gjson.Result) bool) {
+	if list.IsArray() {
+		list.ForEach(do)
+	}
 }
 
 func (s *chatReader) emitMembers(choice int, members Object) error {

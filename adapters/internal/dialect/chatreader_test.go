@@ -69,3 +69,36 @@ func readEvents(t *testing.T, events [][]byte, forgets bool) string {
 	}
 	return fmt.Sprint(said, thought, arguments, s.Extra, err != nil)
 }
+
+// Null in the place of a list is none, and a call without arguments has no arguments.
+func TestWhatServersLeaveOut(t *testing.T) {
+	for event, want := range map[string]string{
+		`{"choices":[{"message":{"role":"assistant","content":"hi","tool_calls":null,"reasoning_details":null},"finish_reason":"stop"}]}`:                                                                            ``,
+		`{"choices":[{"delta":{"content":"hi","tool_calls":null},"finish_reason":"stop"}],"usage":null}`:                                                                                                             ``,
+		`{"choices":[{"message":{"tool_calls":[{"id":"a","function":{"name":"look","arguments":"{}"}},{"id":"b","function":{"name":"go"}}]},"finish_reason":"tool_calls"}]}`:                                         `look {}, go {}, `,
+		`{"choices":[{"delta":{"tool_calls":[{"index":0,"id":"a","function":{"name":"go"}}]},"finish_reason":null}]}` + "\n" + `{"choices":[{"delta":{},"finish_reason":"tool_calls"}]}` + "\n" + `{"choices":null}`: `go {}, `,
+	} {
+		said := ""
+		s := &chatReader{Reply: &Reply{Emit: func(d *middleware.Delta) error {
+			if d.Tool != nil {
+				said += d.Tool.Arguments
+			}
+			return nil
+		}}}
+		for data := range strings.SplitSeq(event, "\n") {
+			if err := s.Event([]byte(data)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := s.End(true); err != nil {
+			t.Fatal(err)
+		}
+		got := ""
+		for _, call := range s.choices[0].calls {
+			got += call.FunctionCall.Name + " " + call.FunctionCall.Arguments + ", "
+		}
+		if got != want || strings.Count(said, "{}") != strings.Count(want, "{}") {
+			t.Errorf("%s: calls %q, streamed %q", event, got, said)
+		}
+	}
+}

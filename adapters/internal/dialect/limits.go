@@ -118,8 +118,7 @@ type Limits struct {
 	Draft2020 bool
 	// ArrayItems wants the schema of a tool to say what its lists hold.
 	ArrayItems bool
-	// StrictRequired wants the schema of a strict tool to require all its properties and no
-	// others.
+	// StrictRequired wants a strict schema to require all its properties and no others.
 	StrictRequired bool
 	// ClosedSchema wants the objects of a schema that an answer is made by to allow no further
 	// properties, and takes no bounds of numbers, texts and lists.
@@ -303,6 +302,11 @@ func (l *Limits) Fit(messages []llms.MessageContent, o *llms.CallOptions, p *mid
 		own := *p.Schema
 		own.Schema = closedSchema(own.Schema)
 		p.Schema = &own
+	}
+	if s := p.Schema; l.StrictRequired && s != nil && s.Strict != nil && *s.Strict && !requiresAll(s.Schema) {
+		own := *s
+		own.Strict, p.Schema = new(false), &own
+		notSent = addNew(notSent, "strict")
 	}
 	if l.NoFailures && hasFailure(messages) {
 		notSent = append(notSent, "is_error")

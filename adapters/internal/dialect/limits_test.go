@@ -197,6 +197,10 @@ func TestFitOptions(t *testing.T) {
 			t.Errorf("%s: strict %t, not sent %q, %s", schema, f.Strict, notSent, f.Parameters)
 		}
 	}
+	loose := middleware.Params{Schema: &middleware.Schema{Schema: json.RawMessage(optional), Strict: new(true)}}
+	if _, notSent := chat.Fit(nil, &llms.CallOptions{}, &loose); *loose.Schema.Strict || !slices.Contains(notSent, "strict") {
+		t.Errorf("a strict answer with what may be absent: %+v, not sent %q", loose.Schema, notSent)
+	}
 	if string(given.Parameters.(json.RawMessage)) != `{}` {
 		t.Errorf("the caller's tool is %s", given.Parameters)
 	}

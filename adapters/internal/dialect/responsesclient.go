@@ -1,6 +1,7 @@
 package dialect
 
 import (
+	"cmp"
 	"encoding/json"
 	"slices"
 	"strings"
@@ -180,10 +181,12 @@ type responsesReply struct {
 }
 
 type outputItem struct {
-	Type      string `json:"type"`
-	CallID    string `json:"call_id"`
-	Name      string `json:"name"`
-	Arguments string `json:"arguments"`
+	Type      string          `json:"type"`
+	CallID    string          `json:"call_id"`
+	Name      string          `json:"name"`
+	Arguments string          `json:"arguments"`
+	Input     string          `json:"input"`
+	Action    json.RawMessage `json:"action"`
 	Content   []struct {
 		Text     string        `json:"text"`
 		Refusal  string        `json:"refusal"`
@@ -272,7 +275,18 @@ func (s *responsesReader) part(it *outputItem, raw json.RawMessage) middleware.R
 			p.Text += c.Text + c.Refusal
 		}
 	}
+	if it.CallID != "" && strings.HasSuffix(it.Type, "_call") { // the client's to make, as one of a function is
+		p.Instead = llms.ToolCall{ID: it.CallID, Type: "function", FunctionCall: &llms.FunctionCall{Name: cmp.Or(it.Name, strings.TrimSuffix(it.Type, "_call")), Arguments: it.input()}}
+	}
 	return p
+}
+
+// input is what a call of a tool of OpenAI's own has, as arguments of a function.
+func (it *outputItem) input() string {
+	if it.Action != nil {
+		return string(it.Action)
+	}
+	return string(append(appendString([]byte(`{"input":`), it.Input), '}'))
 }
 
 // knownOfMessageItem are the members of a message that come in other events too.

@@ -171,9 +171,9 @@ func (a *Request) item(f field) {
 		}
 		a.extend(llms.ChatMessageTypeTool, f.callOutput())
 	case "custom_tool_call":
-		input := string(appendString([]byte(`{"input":`), f.get("input").optional())) + "}"
+		it := outputItem{Input: f.get("input").optional()}
 		a.addAssistant(f.orInstead(llms.ToolCall{ID: f.get("call_id").text(), Type: "function", FunctionCall: &llms.FunctionCall{
-			Name: f.get("name").text(), Arguments: input,
+			Name: f.get("name").text(), Arguments: it.input(),
 		}}))
 	case "custom_tool_call_output":
 		a.extend(llms.ChatMessageTypeTool, f.orInstead(f.callOutput()))

@@ -294,6 +294,8 @@ var Gemini = Limits{
 
 // Ollama has the limits of Ollama's chat API.
 var Ollama = Limits{
+	// Results are texts; https://docs.ollama.com/api/chat
+	NoFailures: true,
 	// "must be "high", "medium", "low", "max", true, or false"; https://github.com/ollama/ollama/issues/17837
 	Effort:  map[string]string{"minimal": "low", "xhigh": "high"},
 	Choices: 1,

@@ -39,7 +39,7 @@ func (m *model) Dialect() middleware.Dialect { return m.client.Dialect() }
 
 // Exclude implements [middleware.Limiter].
 func (m *model) Exclude(messages []llms.MessageContent, o *llms.CallOptions, p *middleware.Params) string {
-	if kind := dialect.Foreign(messages, m.Dialect()); kind != "" {
+	if kind := dialect.Foreign(messages, m.Dialect(), m.origin, m.call.Model); kind != "" {
 		return "takes no " + kind + " of another API"
 	}
 	return m.call.Limits.Exclude(messages, o, p)

@@ -281,6 +281,8 @@ func (f field) block() (p llms.ContentPart, result bool) {
 		}
 		p, _ := Open(middleware.DialectAnthropic, f.raw())
 		return p, false
+	case "compaction": // a summary of what was said before
+		return middleware.RawPart{Dialect: middleware.DialectAnthropic, Raw: f.raw(), Instead: llms.TextContent{Text: f.get("content").optional()}}, false
 	case "":
 		f.refusef("a block has no type")
 		return nil, false

@@ -267,7 +267,7 @@ func (s *responsesReader) Event(data []byte) error {
 func (s *responsesReader) part(it *outputItem, raw json.RawMessage) middleware.RawPart {
 	p := middleware.RawPart{Dialect: middleware.DialectResponses, Raw: raw}
 	switch it.Type {
-	case "reasoning", "message":
+	case "reasoning", "message", "compaction":
 		p.Model = s.Origin
 	}
 	if it.Type != "reasoning" {

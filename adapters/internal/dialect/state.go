@@ -84,19 +84,21 @@ func lostInstead(raw *middleware.RawPart) (words []string) {
 	return words
 }
 
-// Foreign returns the type of something that a user or a tool says in the form of another
-// API and that a model of this one cannot be told, or "".
-func Foreign(messages []llms.MessageContent, d middleware.Dialect) (kind string) {
+// Foreign returns the type of something that a model of the dialect and of these names cannot be
+// told and that the conversation cannot do without, or "": what a user or a tool says in the
+// form of another API, and a conversation that another model made short.
+func Foreign(messages []llms.MessageContent, d middleware.Dialect, names ...string) (kind string) {
 	for _, m := range messages {
-		if m.Role == llms.ChatMessageTypeAI {
-			continue // what a vendor's own tools did
-		}
 		walk(m.Parts, func(p llms.ContentPart) {
 			raw, ok := p.(middleware.RawPart)
-			if ok && raw.Dialect != d && raw.Model == "" && raw.Text == "" && raw.Instead == nil {
-				if name := gjson.GetBytes(raw.Raw, "type").Str; name != "" {
-					kind = name
-				}
+			if !ok || raw.Text != "" || raw.Instead != nil {
+				return
+			}
+			name := gjson.GetBytes(raw.Raw, "type").Str
+			isOthers := raw.Dialect != d || raw.Model != "" && !slices.Contains(names, raw.Model)
+			isSaid := m.Role != llms.ChatMessageTypeAI && raw.Model == "" // and no work of a vendor's own tools
+			if isOthers && (isSaid || name == "compaction") && name != "" {
+				kind = name
 			}
 		})
 	}
@@ -203,7 +205,7 @@ func Untag(text string) (origin, rest string, part *middleware.RawPart) {
 // type of an object. The last may be empty.
 var sealedMembers = map[string][]string{
 	"thinking": {"signature"}, "redacted_thinking": {"data"}, // Messages
-	"reasoning":      {"encrypted_content", "id"},                                                             // Responses
+	"reasoning": {"encrypted_content", "id"}, "compaction": {"encrypted_content", "id"}, // Responses
 	"reasoning.text": {"signature", "id"}, "reasoning.encrypted": {"data", "id"}, "reasoning.summary": {"id"}, // chat completions, as OpenRouter has them
 }
 

@@ -21,7 +21,7 @@ var (
 func TestSealAndOpen(t *testing.T) {
 	for _, object := range []string{
 		`{"type":"thinking","thinking":"hm","signature":"sig"}`, `{"type":"redacted_thinking","data":"x","novel":{"deep":1.0}}`,
-		`{"type":"reasoning","id":"rs_1","summary":[],"encrypted_content":"gAAA"}`, `{"type":"reasoning","id":"rs_1","summary":[]}`,
+		`{"type":"reasoning","id":"rs_1","summary":[],"encrypted_content":"gAAA"}`, `{"type":"compaction","id":"cmp_1","encrypted_content":"gAAA"}`, `{"type":"reasoning","id":"rs_1","summary":[]}`,
 		`{"type":"reasoning.text","text":"hm","signature":null,"id":null,"index":0}`,
 	} {
 		sealed := dialect.Seal(ours, json.RawMessage(object))
@@ -80,5 +80,26 @@ func TestOwnNamesCitations(t *testing.T) {
 	own, lost := dialect.Own([]llms.MessageContent{{Role: llms.ChatMessageTypeAI, Parts: []llms.ContentPart{cited}}}, middleware.DialectChat)
 	if want := []llms.MessageContent{llms.TextParts(llms.ChatMessageTypeAI, "so")}; !cmp.Equal(own, want) || !cmp.Equal(lost, []string{"content of another API"}) {
 		t.Errorf("%v, not sent %q", own, lost)
+	}
+}
+
+// A conversation that a model made short is for that model alone; the work of a vendor's own
+// tools may be left out.
+func TestForeign(t *testing.T) {
+	item := func(kind, model string) []llms.MessageContent {
+		return []llms.MessageContent{{Role: llms.ChatMessageTypeAI, Parts: []llms.ContentPart{middleware.RawPart{Dialect: middleware.DialectResponses, Model: model, Raw: json.RawMessage(`{"type":"` + kind + `"}`)}}}}
+	}
+	for _, tt := range []struct {
+		messages []llms.MessageContent
+		d        middleware.Dialect
+		want     string
+	}{
+		{item("compaction", ours), middleware.DialectResponses, ""}, {item("compaction", ""), middleware.DialectResponses, ""},
+		{item("compaction", others), middleware.DialectResponses, "compaction"}, {item("compaction", ours), middleware.DialectChat, "compaction"},
+		{item("reasoning", others), middleware.DialectResponses, ""}, {item("web_search_call", ""), middleware.DialectChat, ""},
+	} {
+		if got := dialect.Foreign(tt.messages, tt.d, ours); got != tt.want {
+			t.Errorf("%v for %s: %q, want %q", tt.messages, tt.d, got, tt.want)
+		}
 	}
 }

@@ -24,8 +24,8 @@ import (
 	"time"
 
 	"github.com/stepfall/stepfall/adapters/internal/pgtest"
+	"github.com/stepfall/stepfall/adapters/internal/store"
 	"github.com/stepfall/stepfall/adapters/postgres"
-	"github.com/stepfall/stepfall/adapters/store"
 )
 
 // chaosTime is how long make chaos goes on; 0 leaves it out.

@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"github.com/stepfall/stepfall/adapters/internal/pgtest"
+	"github.com/stepfall/stepfall/adapters/internal/store"
 	"github.com/stepfall/stepfall/adapters/postgres"
-	"github.com/stepfall/stepfall/adapters/store"
 )
 
 const (

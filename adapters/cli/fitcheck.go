@@ -6,8 +6,8 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/stepfall/stepfall/adapters/internal/store"
 	"github.com/stepfall/stepfall/adapters/internal/view"
-	"github.com/stepfall/stepfall/adapters/store"
 	"github.com/stepfall/stepfall/sdk"
 	"github.com/stepfall/stepfall/sdk/estimate"
 	"github.com/stepfall/stepfall/sdk/fit"

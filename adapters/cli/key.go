@@ -19,7 +19,7 @@ import (
 
 	"github.com/stepfall/stepfall/adapters/full"
 	"github.com/stepfall/stepfall/adapters/internal/keys"
-	"github.com/stepfall/stepfall/adapters/store"
+	"github.com/stepfall/stepfall/adapters/internal/store"
 )
 
 // storeVariable names the store where --store does not.

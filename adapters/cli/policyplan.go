@@ -14,8 +14,8 @@ import (
 
 	"github.com/stepfall/stepfall/adapters/internal/forecast"
 	"github.com/stepfall/stepfall/adapters/internal/savings"
+	"github.com/stepfall/stepfall/adapters/internal/store"
 	"github.com/stepfall/stepfall/adapters/internal/view"
-	"github.com/stepfall/stepfall/adapters/store"
 	"github.com/stepfall/stepfall/middleware"
 	"github.com/stepfall/stepfall/policies"
 	"github.com/stepfall/stepfall/sdk"

@@ -13,8 +13,8 @@ import (
 
 	"github.com/stepfall/stepfall/adapters/full"
 	"github.com/stepfall/stepfall/adapters/internal/queue"
+	"github.com/stepfall/stepfall/adapters/internal/store"
 	"github.com/stepfall/stepfall/adapters/postgres"
-	"github.com/stepfall/stepfall/adapters/store"
 	"github.com/stepfall/stepfall/policies"
 )
 

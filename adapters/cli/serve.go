@@ -25,9 +25,9 @@ import (
 	gatekeeper "github.com/stepfall/stepfall/adapters/internal/keys"
 	"github.com/stepfall/stepfall/adapters/internal/queue"
 	"github.com/stepfall/stepfall/adapters/internal/savings"
+	"github.com/stepfall/stepfall/adapters/internal/store"
 	"github.com/stepfall/stepfall/adapters/otel"
 	"github.com/stepfall/stepfall/adapters/router"
-	"github.com/stepfall/stepfall/adapters/store"
 	"github.com/stepfall/stepfall/policies"
 	"github.com/stepfall/stepfall/sdk/step"
 )

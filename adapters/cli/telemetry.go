@@ -9,9 +9,9 @@ import (
 
 	"github.com/stepfall/stepfall/adapters/full"
 	"github.com/stepfall/stepfall/adapters/internal/queue"
+	"github.com/stepfall/stepfall/adapters/internal/store"
 	"github.com/stepfall/stepfall/adapters/otel"
 	"github.com/stepfall/stepfall/adapters/router"
-	"github.com/stepfall/stepfall/adapters/store"
 )
 
 // gaugesOf are what a process with routers, and perhaps a store and a queue, is watched

@@ -14,8 +14,8 @@ import (
 
 	"github.com/stepfall/stepfall/adapters/internal/savings"
 	"github.com/stepfall/stepfall/adapters/internal/say"
+	"github.com/stepfall/stepfall/adapters/internal/store"
 	"github.com/stepfall/stepfall/adapters/internal/view"
-	"github.com/stepfall/stepfall/adapters/store"
 	"github.com/stepfall/stepfall/sdk"
 	"github.com/stepfall/stepfall/sdk/redact"
 	"github.com/stepfall/stepfall/sdk/step"

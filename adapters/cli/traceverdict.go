@@ -9,8 +9,8 @@ import (
 	"strings"
 
 	"github.com/stepfall/stepfall/adapters/internal/say"
+	"github.com/stepfall/stepfall/adapters/internal/store"
 	"github.com/stepfall/stepfall/adapters/internal/view"
-	"github.com/stepfall/stepfall/adapters/store"
 	"github.com/stepfall/stepfall/sdk"
 	"github.com/stepfall/stepfall/sdk/step"
 )

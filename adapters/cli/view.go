@@ -13,8 +13,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/stepfall/stepfall/adapters/internal/store"
 	"github.com/stepfall/stepfall/adapters/internal/view"
-	"github.com/stepfall/stepfall/adapters/store"
 	"github.com/stepfall/stepfall/policies"
 )
 

@@ -15,10 +15,10 @@ import (
 	"github.com/stepfall/stepfall/adapters/full"
 	"github.com/stepfall/stepfall/adapters/internal/collect"
 	"github.com/stepfall/stepfall/adapters/internal/queue"
+	"github.com/stepfall/stepfall/adapters/internal/store"
 	"github.com/stepfall/stepfall/adapters/otel"
 	"github.com/stepfall/stepfall/adapters/postgres"
 	"github.com/stepfall/stepfall/adapters/router"
-	"github.com/stepfall/stepfall/adapters/store"
 	"github.com/stepfall/stepfall/adapters/swe"
 )
 

@@ -14,11 +14,11 @@ import (
 
 	"github.com/hashicorp/go-hclog"
 
+	"github.com/stepfall/stepfall/adapters/internal/store"
 	"github.com/stepfall/stepfall/adapters/postgres"
 	"github.com/stepfall/stepfall/adapters/provider"
 	"github.com/stepfall/stepfall/adapters/router"
 	"github.com/stepfall/stepfall/adapters/sqlite"
-	"github.com/stepfall/stepfall/adapters/store"
 )
 
 // Options are those of package router.

@@ -11,8 +11,8 @@ import (
 	"time"
 
 	"github.com/stepfall/stepfall/adapters/internal/pgtest"
+	"github.com/stepfall/stepfall/adapters/internal/store"
 	"github.com/stepfall/stepfall/adapters/internal/storetest"
-	"github.com/stepfall/stepfall/adapters/store"
 	"github.com/stepfall/stepfall/sdk"
 )
 

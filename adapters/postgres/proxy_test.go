@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/stepfall/stepfall/adapters/internal/pgtest"
-	"github.com/stepfall/stepfall/adapters/store"
+	"github.com/stepfall/stepfall/adapters/internal/store"
 	"github.com/stepfall/stepfall/sdk"
 	"github.com/stepfall/stepfall/sdk/step"
 )

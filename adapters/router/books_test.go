@@ -16,10 +16,10 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/stepfall/stepfall/adapters/full"
+	"github.com/stepfall/stepfall/adapters/internal/store"
 	"github.com/stepfall/stepfall/adapters/router"
 	"github.com/stepfall/stepfall/adapters/scripted"
 	"github.com/stepfall/stepfall/adapters/sqlite"
-	"github.com/stepfall/stepfall/adapters/store"
 	"github.com/stepfall/stepfall/middleware"
 	"github.com/stepfall/stepfall/policies"
 	"github.com/stepfall/stepfall/sdk"

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/stepfall/stepfall/adapters/internal/sqlstore"
-	"github.com/stepfall/stepfall/adapters/store"
+	"github.com/stepfall/stepfall/adapters/internal/store"
 )
 
 // account is a row of accounts2. The period is when it begins, in nanoseconds since the

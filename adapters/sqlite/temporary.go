@@ -7,7 +7,7 @@ import (
 	"fmt"
 
 	"github.com/stepfall/stepfall/adapters/internal/sqlstore"
-	"github.com/stepfall/stepfall/adapters/store"
+	"github.com/stepfall/stepfall/adapters/internal/store"
 )
 
 // Temporary keeps traces in memory, and what is too much for that in a file that no other

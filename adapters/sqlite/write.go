@@ -7,7 +7,7 @@ import (
 	"fmt"
 
 	"github.com/stepfall/stepfall/adapters/internal/sqlstore"
-	"github.com/stepfall/stepfall/adapters/store"
+	"github.com/stepfall/stepfall/adapters/internal/store"
 )
 
 // job is one change, which happens whole or not at all.

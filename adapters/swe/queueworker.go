@@ -13,7 +13,7 @@ import (
 	"sync"
 
 	"github.com/stepfall/stepfall/adapters/internal/queue"
-	"github.com/stepfall/stepfall/adapters/store"
+	"github.com/stepfall/stepfall/adapters/internal/store"
 	"github.com/stepfall/stepfall/sdk"
 	"github.com/stepfall/stepfall/sdk/jail/container"
 	"github.com/stepfall/stepfall/sdk/step"

@@ -16,8 +16,8 @@ import (
 	"github.com/tmc/langchaingo/llms/fake"
 
 	"github.com/stepfall/stepfall/adapters/gateway"
+	"github.com/stepfall/stepfall/adapters/internal/store"
 	"github.com/stepfall/stepfall/adapters/sqlite"
-	"github.com/stepfall/stepfall/adapters/store"
 	"github.com/stepfall/stepfall/sdk"
 	"github.com/stepfall/stepfall/sdk/step"
 )

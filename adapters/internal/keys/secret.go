@@ -12,7 +12,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"github.com/stepfall/stepfall/adapters/store"
+	"github.com/stepfall/stepfall/adapters/internal/store"
 )
 
 // prefix begins every secret, so that scanners for secrets find one that leaked.

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/stepfall/stepfall/adapters/gateway"
-	"github.com/stepfall/stepfall/adapters/store"
+	"github.com/stepfall/stepfall/adapters/internal/store"
 )
 
 // spend answers GET /v1/spend, or says why not.

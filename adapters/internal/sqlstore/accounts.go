@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/stepfall/stepfall/adapters/store"
+	"github.com/stepfall/stepfall/adapters/internal/store"
 )
 
 // Reserving adds to an error what was under way.

@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/stepfall/stepfall/adapters/store"
+	"github.com/stepfall/stepfall/adapters/internal/store"
 )
 
 // PutKey implements [store.Keys].

@@ -8,7 +8,7 @@ import (
 
 	_ "modernc.org/sqlite" // the driver
 
-	"github.com/stepfall/stepfall/adapters/store"
+	"github.com/stepfall/stepfall/adapters/internal/store"
 )
 
 // A run has a dozen steps, a model or a stop reason a million: SQLite would as soon look

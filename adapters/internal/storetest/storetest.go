@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stepfall/stepfall/adapters/store"
+	"github.com/stepfall/stepfall/adapters/internal/store"
 )
 
 // Engine is an engine under test.

@@ -14,7 +14,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/stepfall/stepfall/adapters/store"
+	"github.com/stepfall/stepfall/adapters/internal/store"
 	"github.com/stepfall/stepfall/sdk"
 )
 

@@ -16,7 +16,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/stepfall/stepfall/adapters/store"
+	"github.com/stepfall/stepfall/adapters/internal/store"
 )
 
 // exporter holds the places of the pages that an export has, by their order.

@@ -12,8 +12,8 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/stepfall/stepfall/adapters/internal/store"
 	"github.com/stepfall/stepfall/adapters/sqlite"
-	"github.com/stepfall/stepfall/adapters/store"
 	"github.com/stepfall/stepfall/sdk"
 )
 

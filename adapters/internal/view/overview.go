@@ -12,7 +12,7 @@ import (
 
 	"github.com/stepfall/stepfall/adapters/internal/savings"
 	"github.com/stepfall/stepfall/adapters/internal/say"
-	"github.com/stepfall/stepfall/adapters/store"
+	"github.com/stepfall/stepfall/adapters/internal/store"
 	"github.com/stepfall/stepfall/sdk"
 )
 

@@ -3,7 +3,7 @@ package view
 import (
 	"context"
 
-	"github.com/stepfall/stepfall/adapters/store"
+	"github.com/stepfall/stepfall/adapters/internal/store"
 	"github.com/stepfall/stepfall/sdk"
 )
 

@@ -7,7 +7,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/stepfall/stepfall/adapters/store"
+	"github.com/stepfall/stepfall/adapters/internal/store"
 	"github.com/stepfall/stepfall/sdk"
 )
 

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/stepfall/stepfall/adapters/store"
+	"github.com/stepfall/stepfall/adapters/internal/store"
 )
 
 // No index helps to find a text: a page looks back in spans of about spanSteps steps for

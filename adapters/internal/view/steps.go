@@ -12,7 +12,7 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/stepfall/stepfall/adapters/store"
+	"github.com/stepfall/stepfall/adapters/internal/store"
 	"github.com/stepfall/stepfall/sdk"
 )
 

@@ -25,9 +25,9 @@ import (
 
 	"golang.org/x/net/html"
 
+	"github.com/stepfall/stepfall/adapters/internal/store"
 	"github.com/stepfall/stepfall/adapters/internal/storetest"
 	"github.com/stepfall/stepfall/adapters/sqlite"
-	"github.com/stepfall/stepfall/adapters/store"
 	"github.com/stepfall/stepfall/sdk"
 	"github.com/stepfall/stepfall/sdk/cascade"
 	"github.com/stepfall/stepfall/sdk/step"

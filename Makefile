@@ -81,7 +81,7 @@ test: ## Run every test
 .PHONY: short
 short: ## Run the tests that a change is tried with: no attacks, databases, containers or whole tasks
 	go test -short -skip '^TestAttack|^TestContainer|ByWorkers$$|WithoutAHome$$' $$(go list ./... | grep -v -e /docs -e /examples/ -e /adapters/internal/suite \
-	  -e /adapters/internal/tasks -e /adapters/swe -e /adapters/internal/queue -e /adapters/postgres -e /jail/container)
+	  -e /adapters/internal/tasks -e /adapters/internal/swe -e /adapters/internal/queue -e /adapters/postgres -e /jail/container)
 
 .PHONY: attacks
 attacks: ## Try every attack on verdicts and walls, and print what came of each

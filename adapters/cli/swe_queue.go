@@ -10,7 +10,7 @@ import (
 	"strings"
 
 	"github.com/stepfall/stepfall/adapters/internal/queue"
-	"github.com/stepfall/stepfall/adapters/swe"
+	"github.com/stepfall/stepfall/adapters/internal/swe"
 	"github.com/stepfall/stepfall/policies"
 	"github.com/stepfall/stepfall/sdk"
 )

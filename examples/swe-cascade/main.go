@@ -45,16 +45,10 @@ func run(ctx context.Context) error {
 		return err
 	}
 	defer model.Close()
-	walls, err := swe.NewJail(ctx)
-	if err != nil {
-		return err
-	}
-	solver := swe.Solver{Setup: swe.FromRouter(model), Mode: swe.WholeTrajectory, Jail: walls, Spend: &swe.Spend{CapUSD: 1}}
-	batch := swe.Batch{Solver: &solver, Trees: filepath.Join(dir, "trees")}
-	results, err := batch.Run(ctx, []swe.Task{{
+	results, err := swe.Run(ctx, model, swe.Options{CapUSD: 1}, swe.Task{
 		InstanceID: "leap", Repo: repo, ProblemStatement: "1900 was no leap year, but IsLeap says it was.",
 		FailToPass: []string{"TestCenturies"}, PassToPass: []string{"TestFourth"},
-	}})
+	})
 	if err != nil {
 		return err
 	}

@@ -17,7 +17,7 @@ import (
 
 	"github.com/tmc/langchaingo/llms"
 
-	"github.com/stepfall/stepfall/adapters/swe"
+	"github.com/stepfall/stepfall/adapters/internal/swe"
 )
 
 const filesSystem = `You work on files. Paths are relative. Look before you change anything. Commands are run by sh in the folder, without a network.

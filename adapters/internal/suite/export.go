@@ -10,8 +10,8 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/stepfall/stepfall/adapters/internal/swe"
 	"github.com/stepfall/stepfall/adapters/scripted"
-	"github.com/stepfall/stepfall/adapters/swe"
 )
 
 // ModelNames returns the names of the scripted models, cheapest first.

@@ -12,7 +12,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/stepfall/stepfall/adapters/swe"
+	"github.com/stepfall/stepfall/adapters/internal/swe"
 )
 
 // Materialise makes the repositories of the suite under dir, one folder each, and

@@ -19,8 +19,8 @@ import (
 	"github.com/tmc/langchaingo/llms/openai"
 
 	"github.com/stepfall/stepfall/adapters/internal/suite"
+	"github.com/stepfall/stepfall/adapters/internal/swe"
 	"github.com/stepfall/stepfall/adapters/scripted"
-	"github.com/stepfall/stepfall/adapters/swe"
 	"github.com/stepfall/stepfall/sdk"
 	"github.com/stepfall/stepfall/sdk/step"
 )

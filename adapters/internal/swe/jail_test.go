@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stepfall/stepfall/adapters/swe"
+	"github.com/stepfall/stepfall/adapters/internal/swe"
 	"github.com/stepfall/stepfall/sdk/jail"
 )
 

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/stepfall/stepfall/adapters/swe"
+	"github.com/stepfall/stepfall/adapters/internal/swe"
 )
 
 // Dependencies that git ignores are installed in the repository alone: work trees have

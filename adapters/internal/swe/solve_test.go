@@ -20,8 +20,8 @@ import (
 	"github.com/tmc/langchaingo/llms/openai"
 
 	"github.com/stepfall/stepfall/adapters/internal/suite"
+	"github.com/stepfall/stepfall/adapters/internal/swe"
 	"github.com/stepfall/stepfall/adapters/scripted"
-	"github.com/stepfall/stepfall/adapters/swe"
 	"github.com/stepfall/stepfall/middleware"
 	"github.com/stepfall/stepfall/sdk"
 	"github.com/stepfall/stepfall/sdk/cascade"

@@ -11,8 +11,8 @@ import (
 	"github.com/tmc/langchaingo/llms"
 
 	"github.com/stepfall/stepfall/adapters/full"
+	"github.com/stepfall/stepfall/adapters/internal/swe"
 	"github.com/stepfall/stepfall/adapters/programs"
-	"github.com/stepfall/stepfall/adapters/swe"
 )
 
 // instant is a model that edits a file, runs the tests and takes no time.

@@ -16,13 +16,11 @@ import (
 	"github.com/stepfall/stepfall/sdk/plugin/schema"
 )
 
-// Severity says whether a diagnostic stops a policy: [schema.Error] does, and a policy with
-// [schema.Warning] can be used and probably means something else.
-type Severity = schema.Severity
-
-// A Diagnostic is one thing that is wrong with a policy. It holds no secrets.
-type Diagnostic struct {
-	Severity Severity `json:"severity"`
+// A diagnostic is one thing that is wrong with a policy. It holds no secrets.
+type diagnostic struct {
+	// Severity is [schema.Error], which stops a policy, or [schema.Warning]: such a policy can
+	// be used and probably means something else.
+	Severity schema.Severity `json:"severity"`
 	// Summary says what is wrong, in one line.
 	Summary string `json:"summary"`
 	// Detail says more, when there is more to say.
@@ -42,7 +40,7 @@ type Diagnostic struct {
 }
 
 // String returns the diagnostic as several lines without a final newline.
-func (d Diagnostic) String() string {
+func (d diagnostic) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s: %s\n", d.Severity, d.Summary)
 	if d.File != "" {
@@ -82,7 +80,7 @@ func (d Diagnostic) String() string {
 
 // Diagnostics is everything that is wrong with a policy. As an error it prints
 // all of it.
-type Diagnostics []Diagnostic
+type Diagnostics []diagnostic
 
 // Error returns all diagnostics, and how many there are.
 func (d Diagnostics) Error() string {
@@ -141,7 +139,7 @@ func plural(n int, noun string) string {
 }
 
 func (d Diagnostics) sort() Diagnostics {
-	slices.SortStableFunc(d, func(a, b Diagnostic) int {
+	slices.SortStableFunc(d, func(a, b diagnostic) int {
 		return cmp.Or(
 			cmp.Compare(a.Severity, b.Severity),
 			cmp.Compare(a.File, b.File), cmp.Compare(a.Line, b.Line), cmp.Compare(a.Column, b.Column),
@@ -163,14 +161,14 @@ func (l *loader) warn(at origin, summary, detail, hint string) {
 	l.report(schema.Warning, at, summary, detail, hint)
 }
 
-func (l *loader) report(s Severity, at origin, summary, detail, hint string) {
+func (l *loader) report(s schema.Severity, at origin, summary, detail, hint string) {
 	if l.reported[s]++; l.reported[s] > maxDiagnostics {
 		if l.reported[s] == maxDiagnostics+1 {
-			l.diags = append(l.diags, Diagnostic{Severity: s, Summary: fmt.Sprintf("more than %d %ss: the others are not told", maxDiagnostics, s)})
+			l.diags = append(l.diags, diagnostic{Severity: s, Summary: fmt.Sprintf("more than %d %ss: the others are not told", maxDiagnostics, s)})
 		}
 		return
 	}
-	d := Diagnostic{Severity: s, Summary: clip(summary), Detail: clip(detail), Hint: clip(hint), Where: clip(at.where)}
+	d := diagnostic{Severity: s, Summary: clip(summary), Detail: clip(detail), Hint: clip(hint), Where: clip(at.where)}
 	if at.rng.Filename != "" {
 		d.File = at.rng.Filename
 		if src, ok := l.sources[at.rng.Filename]; ok && at.rng.Start.Line > 0 {

@@ -48,3 +48,17 @@ func Blocks() []string {
 	visit(language(), nil)
 	return list
 }
+
+// Names that only tests outside the package use.
+type (
+	Choice  = choice
+	Quality = quality
+	Secret  = secretValue
+	Session = session
+	Tenant  = tenant
+)
+
+var (
+	NewConfig = newConfig
+	NewSecret = newSecret
+)

@@ -77,8 +77,8 @@ func glob(pattern, text string) bool {
 	return ok && err == nil || pattern == text
 }
 
-// Choice is what a policy has for one query.
-type Choice struct {
+// choice is what a policy has for one query.
+type choice struct {
 	// Match is the name of the match block, "" when none applies.
 	Match string
 	// Strategy is how to choose.
@@ -89,8 +89,8 @@ type Choice struct {
 
 // Choose returns the strategy and the candidates for q: those of the first match
 // block that applies, or the policy's own.
-func (p *Policy) Choose(q *sdk.Query) Choice {
-	c := Choice{Strategy: &p.Strategy, Candidates: make([]bool, len(p.Models))}
+func (p *Policy) Choose(q *sdk.Query) choice {
+	c := choice{Strategy: &p.Strategy, Candidates: make([]bool, len(p.Models))}
 	var models []string
 	for i := range p.Matches {
 		if m := &p.Matches[i]; m.When.Matches(q) {

@@ -66,7 +66,8 @@ func (b *block) doc() string {
 	if b.free {
 		return "What the plugin needs to know, in its own words: `stepfall plugin ls NAME` lists them."
 	}
-	return comments()[b.typ.Name()]
+	text := comments()[b.typ.Name()]
+	return strings.ToUpper(text[:1]) + text[1:]
 }
 
 func (a *argument) doc(b *block) string { return comments()[b.typ.Name()+"."+a.goName] }

@@ -18,11 +18,11 @@ func render(v reflect.Value) string {
 		return "null"
 	}
 	switch value := v.Interface().(type) {
-	case Secret:
+	case secretValue:
 		return "env(" + quote(value.name) + ")"
 	case time.Duration:
 		return quote(shortDuration(value))
-	case Bytes:
+	case byteSize:
 		return quote(value.String())
 	}
 	switch v.Kind() {

@@ -101,7 +101,7 @@ var language = sync.OnceValue(func() *block {
 })
 
 func (b *block) describe() {
-	if b.typ == reflect.TypeFor[Config]() {
+	if b.typ == reflect.TypeFor[config]() {
 		b.free = true
 		return
 	}
@@ -155,9 +155,9 @@ func kindOf(t reflect.Type) kind {
 	switch t {
 	case reflect.TypeFor[time.Duration]():
 		return kindDuration
-	case reflect.TypeFor[Bytes]():
+	case reflect.TypeFor[byteSize]():
 		return kindSize
-	case reflect.TypeFor[Secret]():
+	case reflect.TypeFor[secretValue]():
 		return kindSecret
 	case reflect.TypeFor[[]string]():
 		return kindTexts

@@ -98,7 +98,7 @@ func curlyQuotes(d *hcl.Diagnostic) bool {
 	return d.Summary == "Invalid character" && strings.Contains(d.Detail, "Curly quotes")
 }
 
-func severity(d *hcl.Diagnostic) Severity {
+func severity(d *hcl.Diagnostic) schema.Severity {
 	if d.Severity == hcl.DiagWarning {
 		return schema.Warning
 	}

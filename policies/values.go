@@ -8,21 +8,21 @@ import (
 	"strings"
 )
 
-// Secret is a value that does not show itself: whatever prints, formats, logs or
+// secretValue is a value that does not show itself: whatever prints, formats, logs or
 // marshals it gets "[secret]". The zero value is no secret.
-type Secret struct {
+type secretValue struct {
 	name string
 	// value is a pointer because fmt prints unexported fields without asking their
 	// methods: of a pointer it prints the address. Nil is no secret.
 	value *string
 }
 
-// NewSecret returns a secret with this value; name is the environment variable
+// newSecret returns a secret with this value; name is the environment variable
 // that it was read from, and may be shown.
-func NewSecret(name, value string) Secret { return Secret{name: name, value: &value} }
+func newSecret(name, value string) secretValue { return secretValue{name: name, value: &value} }
 
 // Reveal returns the value itself.
-func (s Secret) Reveal() string {
+func (s secretValue) Reveal() string {
 	if s.value == nil {
 		return ""
 	}
@@ -30,16 +30,16 @@ func (s Secret) Reveal() string {
 }
 
 // Set reports whether there is a value.
-func (s Secret) Set() bool { return s.value != nil }
+func (s secretValue) Set() bool { return s.value != nil }
 
 // Name returns the environment variable that the secret is read from, also when
 // that variable is not set; "" when there is none.
-func (s Secret) Name() string { return s.name }
+func (s secretValue) Name() string { return s.name }
 
 const hidden = "[secret]"
 
 // String returns "[secret]", or "" for no secret.
-func (s Secret) String() string {
+func (s secretValue) String() string {
 	if s.value == nil {
 		return ""
 	}
@@ -47,19 +47,19 @@ func (s Secret) String() string {
 }
 
 // GoString returns what String returns.
-func (s Secret) GoString() string { return s.String() }
+func (s secretValue) GoString() string { return s.String() }
 
 // Format writes what String returns for every verb.
-func (s Secret) Format(f fmt.State, _ rune) { fmt.Fprint(f, s.String()) }
+func (s secretValue) Format(f fmt.State, _ rune) { fmt.Fprint(f, s.String()) }
 
 // MarshalText returns what String returns.
-func (s Secret) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
+func (s secretValue) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
 
 // LogValue returns what String returns.
-func (s Secret) LogValue() slog.Value { return slog.StringValue(s.String()) }
+func (s secretValue) LogValue() slog.Value { return slog.StringValue(s.String()) }
 
-// Bytes is a size. It is written with its unit: "512KiB", "64MiB", "2GB".
-type Bytes int64
+// byteSize is a size. It is written with its unit: "512KiB", "64MiB", "2GB".
+type byteSize int64
 
 var byteUnits = []struct {
 	name string
@@ -75,7 +75,7 @@ var byteUnits = []struct {
 }
 
 // String returns the size in the largest binary unit that divides it.
-func (b Bytes) String() string {
+func (b byteSize) String() string {
 	for _, u := range byteUnits[:3] {
 		if b != 0 && int64(b)%u.size == 0 {
 			return fmt.Sprintf("%d%s", int64(b)/u.size, u.name)
@@ -84,7 +84,7 @@ func (b Bytes) String() string {
 	return fmt.Sprintf("%dB", int64(b))
 }
 
-func parseBytes(text string) (Bytes, error) {
+func parseBytes(text string) (byteSize, error) {
 	for _, u := range byteUnits {
 		number, ok := strings.CutSuffix(text, u.name)
 		if !ok {
@@ -94,7 +94,7 @@ func parseBytes(text string) (Bytes, error) {
 		if err != nil || !(math.Abs(n)*float64(u.size) < math.MaxInt64/2) {
 			break
 		}
-		return Bytes(n * float64(u.size)), nil
+		return byteSize(n * float64(u.size)), nil
 	}
 	return 0, fmt.Errorf("not a size with its unit")
 }

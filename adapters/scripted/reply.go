@@ -39,13 +39,13 @@ type Usage struct {
 	ReasoningTokens   int
 }
 
-// FaultKind says what goes wrong with a reply.
-type FaultKind int
+// faultKind says what goes wrong with a reply.
+type faultKind int
 
 // The kinds of fault.
 const (
 	// FaultStatus: the HTTP status Fault.Status with an error object.
-	FaultStatus FaultKind = iota + 1
+	FaultStatus faultKind = iota + 1
 	// FaultGarbage: status 200 and bytes that are no JSON.
 	FaultGarbage
 	// FaultClose: the connection is closed without an answer.
@@ -62,7 +62,7 @@ const (
 
 // Fault is what goes wrong with a reply. The zero value is nothing.
 type Fault struct {
-	Kind FaultKind
+	Kind faultKind
 	// Status is the HTTP status of FaultStatus; 0 means 500.
 	Status int
 	// RetryAfter is sent as a header with FaultStatus when positive, in whole
@@ -78,20 +78,20 @@ var tokenPattern = regexp.MustCompile(`[\pL\pN_]{1,8}|[\pZ\s]{1,8}|(?s:.)`)
 // tokens cuts text into tokens. Joined, they are the text again.
 func tokens(text string) []string { return tokenPattern.FindAllString(text, -1) }
 
-// CountTokens returns the number of tokens of text as the server counts them.
-func CountTokens(text string) int { return len(tokens(text)) }
+// countTokens returns the number of tokens of text as the server counts them.
+func countTokens(text string) int { return len(tokens(text)) }
 
 // usage counts what answering req with r used.
 func usage(req *Request, r *Reply, choices int) Usage {
 	if r.Usage != nil {
 		return *r.Usage
 	}
-	out := CountTokens(r.Text)
+	out := countTokens(r.Text)
 	for _, c := range r.ToolCalls {
-		out += CountTokens(c.Name) + CountTokens(c.Arguments)
+		out += countTokens(c.Name) + countTokens(c.Arguments)
 	}
-	reasoning := CountTokens(r.Reasoning)
-	return Usage{InputTokens: CountTokens(req.Text()), OutputTokens: (out + reasoning) * choices, ReasoningTokens: reasoning * choices}
+	reasoning := countTokens(r.Reasoning)
+	return Usage{InputTokens: countTokens(req.Text()), OutputTokens: (out + reasoning) * choices, ReasoningTokens: reasoning * choices}
 }
 
 // logProbs makes log-probabilities for tokens around confidence. They depend on

@@ -15,7 +15,7 @@ import (
 // Request is what a client asked for, decoded.
 type Request struct {
 	Model    string
-	Messages []Message
+	Messages []message
 	// Tools are the names of the tools on offer.
 	Tools []string
 	// Stream says that the client wants server-sent events.
@@ -38,8 +38,8 @@ type Request struct {
 	in *dialect.Request
 }
 
-// Message is one turn of the conversation; Content is its text parts joined.
-type Message struct {
+// message is one turn of the conversation; Content is its text parts joined.
+type message struct {
 	Role       string
 	Content    string
 	ToolCallID string
@@ -116,8 +116,8 @@ func set[T any](to, from *T) {
 var roles = map[llms.ChatMessageType]string{llms.ChatMessageTypeSystem: "system", llms.ChatMessageTypeAI: "assistant", llms.ChatMessageTypeTool: "tool"}
 
 // newMessages returns a turn, or the results of tools, each of which is a message.
-func newMessages(from llms.MessageContent) (list []Message) {
-	m := Message{Role: cmp.Or(roles[from.Role], "user")}
+func newMessages(from llms.MessageContent) (list []message) {
+	m := message{Role: cmp.Or(roles[from.Role], "user")}
 	var texts []string
 	for _, p := range from.Parts {
 		if cached, ok := p.(llms.CachedContent); ok {
@@ -131,14 +131,14 @@ func newMessages(from llms.MessageContent) (list []Message) {
 		case llms.ToolCall:
 			m.ToolCalls = append(m.ToolCalls, ToolCall{ID: p.ID, Name: p.FunctionCall.Name, Arguments: p.FunctionCall.Arguments})
 		case llms.ToolCallResponse:
-			list = append(list, Message{Role: m.Role, Content: p.Content, ToolCallID: p.ToolCallID})
+			list = append(list, message{Role: m.Role, Content: p.Content, ToolCallID: p.ToolCallID})
 		case middleware.ResultPart:
-			list = append(list, Message{Role: m.Role, Content: p.Content, ToolCallID: p.ToolCallID})
+			list = append(list, message{Role: m.Role, Content: p.Content, ToolCallID: p.ToolCallID})
 		}
 	}
 	if list != nil {
 		return list
 	}
 	m.Content = strings.Join(slices.DeleteFunc(texts, func(t string) bool { return t == "" }), "\n")
-	return []Message{m}
+	return []message{m}
 }

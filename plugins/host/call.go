@@ -59,7 +59,7 @@ func (i *instance) call(ctx context.Context, timeout time.Duration, idempotent b
 }
 
 func isConnectionLost(err error) bool {
-	u, ok := errors.AsType[*UnavailableError](err)
+	u, ok := errors.AsType[*unavailableError](err)
 	return ok && u.Until.IsZero() && (status.Code(u.Err) == codes.Unavailable || status.Code(u.Err) == codes.Canceled)
 }
 
@@ -110,7 +110,7 @@ func (i *instance) explain(ctx context.Context, s *session, err error) error {
 		}
 		return ended
 	}
-	var unavailable *UnavailableError
+	var unavailable *unavailableError
 	if errors.As(err, &unavailable) || isPermanent(err) || errors.Is(err, errClosed) {
 		return err
 	}
@@ -119,10 +119,10 @@ func (i *instance) explain(ctx context.Context, s *session, err error) error {
 		if s != nil {
 			i.countOverrun(s)
 		}
-		return &UnavailableError{Instance: i.name, Plugin: i.plugin, Reason: "it did not answer in time", Err: err}
+		return &unavailableError{Instance: i.name, Plugin: i.plugin, Reason: "it did not answer in time", Err: err}
 	case codes.Unavailable, codes.Canceled:
 		// The caller has not given up, so that it is the connection which ended.
-		return &UnavailableError{Instance: i.name, Plugin: i.plugin, Reason: s.lostReason(), Err: err}
+		return &unavailableError{Instance: i.name, Plugin: i.plugin, Reason: s.lostReason(), Err: err}
 	}
 	if s != nil {
 		s.overruns.Store(0)
@@ -132,7 +132,7 @@ func (i *instance) explain(ctx context.Context, s *session, err error) error {
 	if st, ok := status.FromError(err); ok && !errors.As(err, &malformed) {
 		message = st.Message()
 	}
-	return &CallError{Instance: i.name, Plugin: i.plugin, Code: code, Message: i.redactMessage(message), Err: err}
+	return &callError{Instance: i.name, Plugin: i.plugin, Code: code, Message: i.redactMessage(message), Err: err}
 }
 
 // lostReason waits for the end of a process whose connection was lost, which is a

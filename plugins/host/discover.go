@@ -81,7 +81,7 @@ func (h *Host) find(plugin string) (string, error) {
 		return path, nil
 	}
 	if plugin == "" || plugin != filepath.Base(plugin) || strings.HasPrefix(plugin, ".") {
-		return "", fmt.Errorf("%w: %q is no name of a plugin", ErrNotFound, plugin)
+		return "", fmt.Errorf("%w: %q is no name of a plugin", errNotFound, plugin)
 	}
 	for _, dir := range h.searchPath {
 		for _, suffix := range suffixes() {
@@ -96,7 +96,7 @@ func (h *Host) find(plugin string) (string, error) {
 		}
 	}
 	return "", fmt.Errorf("%w: %s is in none of %s; name its folder in STEPFALL_PLUGIN_PATH, or its program by path in the policy's plugin block",
-		ErrNotFound, plugin, strings.Join(h.searchPath, ", "))
+		errNotFound, plugin, strings.Join(h.searchPath, ", "))
 }
 
 func suffixes() []string {

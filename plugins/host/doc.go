@@ -18,7 +18,7 @@
 // answer any more and is killed, the next call starts another one: at once after
 // the first time, then after a growing pause, and not at all for a while after
 // five crashes in a minute. A call that finds the instance down fails at once with
-// an [UnavailableError]; the pause is never the caller's.
+// an unavailableError; the pause is never the caller's.
 //
 // Every call has a deadline. A call of an estimator that lost its process is
 // repeated once, since estimates have no effects; a verification never is.

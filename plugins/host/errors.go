@@ -14,23 +14,23 @@ import (
 )
 
 var (
-	// ErrNotFound means that no program with the plugin's name is in the search path.
-	ErrNotFound = errors.New("plugin not found")
-	// ErrChecksum means that the program is not the one that the operator pinned.
-	ErrChecksum = errors.New("plugin checksum mismatch")
+	// errNotFound means that no program with the plugin's name is in the search path.
+	errNotFound = errors.New("plugin not found")
+	// errChecksum means that the program is not the one that the operator pinned.
+	errChecksum = errors.New("plugin checksum mismatch")
 	// errClosed means that the host is closed.
 	errClosed = errors.New("plugin host closed")
 )
 
 // isPermanent reports whether an error stays however often a plugin is started.
 func isPermanent(err error) bool {
-	var config *ConfigError
-	return errors.As(err, &config) || errors.Is(err, ErrChecksum) || errors.Is(err, jail.ErrLacks)
+	var config *configError
+	return errors.As(err, &config) || errors.Is(err, errChecksum) || errors.Is(err, jail.ErrLacks)
 }
 
-// UnavailableError says that an instance cannot be called now. It is
+// unavailableError says that an instance cannot be called now. It is
 // [sdk.ErrPluginUnavailable] to errors.Is.
-type UnavailableError struct {
+type unavailableError struct {
 	Instance, Plugin string
 	// Reason is what happened: it crashed, did not start, did not answer.
 	Reason string
@@ -41,7 +41,7 @@ type UnavailableError struct {
 }
 
 // Error returns the message.
-func (e *UnavailableError) Error() string {
+func (e *unavailableError) Error() string {
 	text := fmt.Sprintf("plugin %s (%s) is unavailable: %s", e.Plugin, e.Instance, e.Reason)
 	if !e.Until.IsZero() {
 		text += fmt.Sprintf("; next start after %s", e.Until.Format(time.TimeOnly))
@@ -53,28 +53,28 @@ func (e *UnavailableError) Error() string {
 }
 
 // Is reports whether target is sdk.ErrPluginUnavailable.
-func (e *UnavailableError) Is(target error) bool { return target == sdk.ErrPluginUnavailable }
+func (e *unavailableError) Is(target error) bool { return target == sdk.ErrPluginUnavailable }
 
 // Unwrap returns the cause.
-func (e *UnavailableError) Unwrap() error { return e.Err }
+func (e *unavailableError) Unwrap() error { return e.Err }
 
-// ConfigError says that a plugin refused its config. The instance stays down.
-type ConfigError struct {
+// configError says that a plugin refused its config. The instance stays down.
+type configError struct {
 	Instance, Plugin string
 	Diagnostics      schema.Diagnostics
 }
 
 // Error returns the diagnostics, one a line.
-func (e *ConfigError) Error() string {
+func (e *configError) Error() string {
 	return fmt.Sprintf("plugin %s refuses the config of %s:\n  %s", e.Plugin, e.Instance,
 		strings.ReplaceAll(e.Diagnostics.Error(), "\n", "\n  "))
 }
 
 // Unwrap returns the diagnostics.
-func (e *ConfigError) Unwrap() error { return e.Diagnostics }
+func (e *configError) Unwrap() error { return e.Diagnostics }
 
-// CallError is a plugin's own error, or its breach of the protocol.
-type CallError struct {
+// callError is a plugin's own error, or its breach of the protocol.
+type callError struct {
 	Instance, Plugin string
 	// Code is the status that the plugin returned.
 	Code codes.Code
@@ -84,9 +84,9 @@ type CallError struct {
 }
 
 // Error returns the message.
-func (e *CallError) Error() string {
+func (e *callError) Error() string {
 	return fmt.Sprintf("plugin %s (%s): %s", e.Plugin, e.Instance, e.Message)
 }
 
 // Unwrap returns the error of the transport.
-func (e *CallError) Unwrap() error { return e.Err }
+func (e *callError) Unwrap() error { return e.Err }

@@ -92,7 +92,7 @@ func makeDir(base string) (string, error) {
 
 // Verifier returns the instance name of a plugin as a verifier. The plugin is
 // found now and started by the first call. An error of Verify is an
-// *[UnavailableError], a *[ConfigError], a *[CallError] or the end of the context.
+// *unavailableError, a *configError, a *callError or the end of the context.
 func (h *Host) Verifier(name, plugin string, config map[string]any) (sdk.Verifier, error) {
 	i, err := h.instance(name, plugin, wire.Verifier, config)
 	if err != nil {

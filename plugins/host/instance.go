@@ -17,23 +17,23 @@ import (
 	"github.com/stepfall/stepfall/sdk/plugin/wire"
 )
 
-// State is where an instance is in its life.
-type State string
+// state is where an instance is in its life.
+type state string
 
 // The states.
 const (
 	// Stopped: not started yet, or ended; the next call starts it.
-	Stopped       State = "stopped"
-	stateStarting State = "starting"
-	Ready         State = "ready"
+	Stopped       state = "stopped"
+	stateStarting state = "starting"
+	Ready         state = "ready"
 	// statePaused: it crashed; no start is tried for a while.
-	statePaused State = "paused"
+	statePaused state = "paused"
 	// stateOpen: it crashed too often; no start is tried for a longer while.
-	stateOpen State = "open"
+	stateOpen state = "open"
 	// stateRefused: it cannot work with its config, or its program may not be run.
-	stateRefused State = "refused"
+	stateRefused state = "refused"
 	// stateClosed: the host is closed.
-	stateClosed State = "closed"
+	stateClosed state = "closed"
 )
 
 type instance struct {
@@ -46,7 +46,7 @@ type instance struct {
 	log      hclog.Logger
 
 	mu       sync.Mutex
-	state    State
+	state    state
 	session  *session
 	starting *start
 	// crashes are the times of recent ends that nobody asked for, failed starts included.
@@ -111,12 +111,12 @@ func (i *instance) mayStart() error {
 	return nil
 }
 
-func (i *instance) unavailable(reason string, until time.Time, err error) *UnavailableError {
+func (i *instance) unavailable(reason string, until time.Time, err error) *unavailableError {
 	// The cause keeps its text only once when it is of the same kind.
-	if u, ok := errors.AsType[*UnavailableError](err); ok {
+	if u, ok := errors.AsType[*unavailableError](err); ok {
 		reason, err = u.Reason, u.Err
 	}
-	return &UnavailableError{Instance: i.name, Plugin: i.plugin, Reason: reason, Until: until, Err: err}
+	return &unavailableError{Instance: i.name, Plugin: i.plugin, Reason: reason, Until: until, Err: err}
 }
 
 // start starts a process. It runs apart from the calls that wait for it: one of
@@ -276,7 +276,7 @@ func (i *instance) newSession(ctx context.Context) (_ *session, err error) {
 	h.remember(i.plugin, s.info)
 	config, ok := s.info.Schema(i.role)
 	if !ok {
-		return nil, &ConfigError{Instance: i.name, Plugin: i.plugin, Diagnostics: schema.Errorf(nil, "it is no %s", i.role)}
+		return nil, &configError{Instance: i.name, Plugin: i.plugin, Diagnostics: schema.Errorf(nil, "it is no %s", i.role)}
 	}
 	s.Redact(config.Sensitive(i.config))
 	if s.info.MaxConcurrency > 0 {
@@ -300,7 +300,7 @@ func (i *instance) newSession(ctx context.Context) (_ *session, err error) {
 		return nil, err
 	}
 	if ds.HasErrors() {
-		return nil, &ConfigError{Instance: i.name, Plugin: i.plugin, Diagnostics: ds}
+		return nil, &configError{Instance: i.name, Plugin: i.plugin, Diagnostics: ds}
 	}
 	for _, d := range ds {
 		i.log.Warn("config", "diagnostic", d.String())

@@ -64,11 +64,11 @@ func (l *Lock) Write(path string) error {
 func (l *Lock) sum(plugin string) (string, error) {
 	locked, ok := l.Plugins[plugin]
 	if !ok {
-		return "", fmt.Errorf("%w: %s is not in the lock file; `stepfall plugin check --lock` adds it", ErrChecksum, plugin)
+		return "", fmt.Errorf("%w: %s is not in the lock file; `stepfall plugin check --lock` adds it", errChecksum, plugin)
 	}
 	sum, ok := locked.SHA256[Platform()]
 	if !ok {
-		return "", fmt.Errorf("%w: the lock file has %s not for %s; `stepfall plugin check --lock` adds it", ErrChecksum, plugin, Platform())
+		return "", fmt.Errorf("%w: the lock file has %s not for %s; `stepfall plugin check --lock` adds it", errChecksum, plugin, Platform())
 	}
 	return sum, nil
 }
@@ -139,7 +139,7 @@ func (h *Host) open(plugin string) (*program, error) {
 	for _, pin := range pins {
 		if pin != sum {
 			p.close()
-			return nil, fmt.Errorf("%w: %s has %s, pinned is %s", ErrChecksum, path, sum, pin)
+			return nil, fmt.Errorf("%w: %s has %s, pinned is %s", errChecksum, path, sum, pin)
 		}
 	}
 	p.exec, err = execPath(f)

@@ -13,7 +13,7 @@ import (
 type Stats struct {
 	Instance string `json:"instance"`
 	Plugin   string `json:"plugin"`
-	State    State  `json:"state"`
+	State    state  `json:"state"`
 	// PID is the process's id; 0 when there is none.
 	PID int `json:"pid,omitempty"`
 	// Starts counts processes, failed starts included; Crashes counts those that

@@ -1,0 +1,4 @@
+package scripted
+
+// What the tests outside this package use.
+var CountTokens = countTokens

@@ -1,0 +1,13 @@
+package host
+
+// Names that only tests outside the package use.
+type (
+	CallError        = callError
+	ConfigError      = configError
+	UnavailableError = unavailableError
+)
+
+var (
+	ErrChecksum = errChecksum
+	ErrNotFound = errNotFound
+)

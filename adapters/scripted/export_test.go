@@ -1,4 +1,4 @@
 package scripted
 
-// What the tests outside this package use.
+// A name that only tests outside the package use.
 var CountTokens = countTokens

@@ -8,15 +8,15 @@ import (
 	"github.com/stepfall/stepfall/sdk"
 )
 
-// Alpha is the chance that a comparison ever misses the truth.
-const Alpha = 0.05
+// alpha is the chance that a comparison ever misses the truth.
+const alpha = 0.05
 
 // maxRuns is how many runs an account knows by name. A step of a run that it has forgotten
 // begins a new one.
 const maxRuns = 100_000
 
-// Arm adds up the runs that went one way.
-type Arm struct {
+// arm adds up the runs that went one way.
+type arm struct {
 	Runs int `json:"runs"`
 	// USD is what they cost, and Squares the sum of the squares of what each cost.
 	USD     float64 `json:"usd"`
@@ -30,7 +30,7 @@ type Arm struct {
 // concurrent use.
 type Account struct {
 	mu            sync.Mutex
-	base, treated Arm
+	base, treated arm
 	runs          map[string]*run
 	order         []string // the names of the runs, the oldest first
 }
@@ -102,7 +102,7 @@ func (a *Account) begin(unit string, baseline bool) *run {
 	return r
 }
 
-func (a *Account) arm(r *run) *Arm {
+func (a *Account) arm(r *run) *arm {
 	if r.baseline {
 		return &a.base
 	}
@@ -154,15 +154,15 @@ func (a *Account) Add(b *Account) {
 	a.treated.add(b.treated)
 }
 
-func (a *Arm) add(b Arm) {
+func (a *arm) add(b arm) {
 	a.Runs, a.USD, a.Squares = a.Runs+b.Runs, a.USD+b.USD, a.Squares+b.Squares
 	a.Judged, a.Right = a.Judged+b.Judged, a.Right+b.Right
 }
 
 // Comparison is the policy beside its baseline.
 type Comparison struct {
-	Baseline Arm `json:"baseline"`
-	Policy   Arm `json:"policy"`
+	Baseline arm `json:"baseline"`
+	Policy   arm `json:"policy"`
 	// Saved is the share of the baseline's cost of a run that the policy saves; its interval is
 	// not there before each arm has 50 runs.
 	Saved *Interval `json:"saved,omitempty"`
@@ -178,14 +178,14 @@ func (a *Account) Compare() Comparison {
 	return compare(a.base, a.treated)
 }
 
-func compare(base, policy Arm) Comparison {
+func compare(base, policy arm) Comparison {
 	c := Comparison{Baseline: base, Policy: policy}
 	if base.Runs >= minRuns && policy.Runs >= minRuns && base.USD > 0 && policy.USD > 0 {
-		b, p := Mean(base.Runs, base.USD, base.Squares, Alpha/2), Mean(policy.Runs, policy.USD, policy.Squares, Alpha/2)
+		b, p := mean(base.Runs, base.USD, base.Squares, alpha/2), mean(policy.Runs, policy.USD, policy.Squares, alpha/2)
 		c.Saved = &Interval{Estimate: 1 - p.Estimate/b.Estimate, Low: 1 - p.High/b.Low, High: 1 - p.Low/b.High}
 	}
 	if base.Judged > 0 && policy.Judged > 0 {
-		b, p := Proportion(base.Right, base.Judged, Alpha/2), Proportion(policy.Right, policy.Judged, Alpha/2)
+		b, p := proportion(base.Right, base.Judged, alpha/2), proportion(policy.Right, policy.Judged, alpha/2)
 		c.Success = &Interval{Estimate: p.Estimate - b.Estimate, Low: p.Low - b.High, High: p.High - b.Low}
 	}
 	return c
@@ -220,7 +220,7 @@ func (c *Comparison) String() string {
 	return text
 }
 
-func share(a Arm) float64 { return float64(a.Right) / float64(a.Judged) }
+func share(a arm) float64 { return float64(a.Right) / float64(a.Judged) }
 
 // Harm says what harm the policy is seen to do, "" where none is.
 func (c *Comparison) Harm() string {

@@ -13,12 +13,12 @@
 // certain. The intervals here are confidence sequences: the chance that one of them, at
 // any time from the first run to the last, misses the truth is at most 5 %.
 //
-// Success is right or wrong, and [Proportion] is exact for it: the likelihood of what was
+// Success is right or wrong, and proportion is exact for it: the likelihood of what was
 // seen, mixed over all proportions, divided by the likelihood at the true one, is a
 // martingale of mean 1, so that it ever exceeds 1/alpha with a chance of at most alpha
 // (Ville, 1939; Robbins, 1970). The proportions at which it does not are the interval.
 //
-// Costs have no bound, and for them [Mean] is asymptotic: the sequence of Waudby-Smith,
+// Costs have no bound, and for them mean is asymptotic: the sequence of Waudby-Smith,
 // Arbour, Sinha, Kennedy and Ramdas, "Time-uniform central limit theory and asymptotic
 // confidence sequences" (Annals of Statistics, 2024), theorem 2.2, on the scale of
 // logarithms. It begins with 50 runs of an arm.

@@ -17,7 +17,7 @@ const minRuns = 50
 // it promises.
 const narrowest = 50
 
-// Mean returns the confidence sequence of a positive mean at n values of which the sum and
+// mean returns the confidence sequence of a positive mean at n values of which the sum and
 // the sum of squares are given: the chance that any of the intervals at n = MinRuns, MinRuns +
 // 1, ... misses the mean is about alpha. It is [0, +Inf] below MinRuns.
 //
@@ -28,7 +28,7 @@ const narrowest = 50
 // in the limit, and at a few dozen values it misses half as often. Measured from 50 to 1,000
 // values at alpha 0.05, 5.4 % miss where the logarithm of a cost deviates by 0.8, and 10 %
 // where it does by 1.2.
-func Mean(n int, sum, squares, alpha float64) Interval {
+func mean(n int, sum, squares, alpha float64) Interval {
 	mean := sum / math.Max(float64(n), 1)
 	if n < minRuns || !(mean > 0) {
 		return Interval{mean, 0, math.Inf(1)}
@@ -40,14 +40,14 @@ func Mean(n int, sum, squares, alpha float64) Interval {
 	return Interval{mean, mean * math.Exp(-half), mean * math.Exp(half)}
 }
 
-// Proportion returns the confidence sequence of a proportion of which there were so many of
+// proportion returns the confidence sequence of a proportion of which there were so many of
 // n: the chance that any of the intervals at n = 1, 2, ... misses it is at most alpha. It
 // holds the proportions p with
 //
 //	B(right + 1, n - right + 1) / (p^right (1 - p)^(n - right)) < 1 / alpha
 //
 // B being the beta function. Without values it is [0, 1].
-func Proportion(right, n int, alpha float64) Interval {
+func proportion(right, n int, alpha float64) Interval {
 	if n == 0 {
 		return Interval{math.NaN(), 0, 1}
 	}

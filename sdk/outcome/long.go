@@ -266,8 +266,8 @@ func (c *cell) addTruth(verdict any) {
 	}
 }
 
-// SignalLogProb is the mean log-probability of an answer's tokens.
-const SignalLogProb = "mean_log_prob"
+// signalLogProb is the mean log-probability of an answer's tokens.
+const signalLogProb = "mean_log_prob"
 
 // addLogProbs turns the log-probabilities of an answer's tokens into the signals of
 // package feature that need no alternatives to the tokens.

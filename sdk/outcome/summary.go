@@ -11,9 +11,9 @@ type Summary struct {
 	Queries int
 	// Complete is how many queries have quality and cost of every model.
 	Complete int
-	Groups   []GroupSummary
+	Groups   []groupSummary
 	// Models are in order of mean cost, unknown costs last.
-	Models []ModelSummary
+	Models []modelSummary
 	// Oracle is the mean over complete queries of the best quality, and of the cost
 	// of the cheapest model that has it. NaN without complete queries.
 	OracleQuality, OracleCostUSD float64
@@ -23,14 +23,14 @@ type Summary struct {
 	Signals                                       []string
 }
 
-// GroupSummary is one group and its number of queries.
-type GroupSummary struct {
+// groupSummary is one group and its number of queries.
+type groupSummary struct {
 	Name    string
 	Queries int
 }
 
-// ModelSummary is one model's means over the queries on which they are known.
-type ModelSummary struct {
+// modelSummary is one model's means over the queries on which they are known.
+type modelSummary struct {
 	Name             string
 	Quality, CostUSD float64
 	// Missing is the number of queries without the model's quality or cost.
@@ -52,14 +52,14 @@ func (t *Table) Describe() Summary {
 		counts[t.Group(q)]++
 	}
 	for name, n := range counts {
-		s.Groups = append(s.Groups, GroupSummary{name, n})
+		s.Groups = append(s.Groups, groupSummary{name, n})
 	}
-	slices.SortFunc(s.Groups, func(a, b GroupSummary) int {
+	slices.SortFunc(s.Groups, func(a, b groupSummary) int {
 		return cmp.Or(cmp.Compare(b.Queries, a.Queries), cmp.Compare(a.Name, b.Name))
 	})
 	costs, qualities := t.MeanCosts(), t.MeanQualities()
 	for m, name := range t.Models {
-		one := ModelSummary{Name: name, Quality: qualities[m], CostUSD: costOf(costs, m)}
+		one := modelSummary{Name: name, Quality: qualities[m], CostUSD: costOf(costs, m)}
 		for q := range t.Queries {
 			if math.IsNaN(t.Quality[q][m]) || math.IsNaN(At(t.CostUSD, q, m)) {
 				one.Missing++
@@ -74,7 +74,7 @@ func (t *Table) Describe() Summary {
 		}
 		s.Models = append(s.Models, one)
 	}
-	slices.SortStableFunc(s.Models, func(a, b ModelSummary) int {
+	slices.SortStableFunc(s.Models, func(a, b modelSummary) int {
 		if math.IsNaN(a.CostUSD) != math.IsNaN(b.CostUSD) {
 			if math.IsNaN(a.CostUSD) {
 				return 1

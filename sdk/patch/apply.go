@@ -94,7 +94,7 @@ func (a *appliedHunk) edit(edit Edit) error {
 	if edit.Refused != "" {
 		return &Error{Path: edit.Path, Reason: edit.Refused}
 	}
-	if edit.Kind == Whole {
+	if edit.Kind == whole {
 		return a.replaceFile(edit)
 	}
 	from := edit.Path
@@ -180,7 +180,7 @@ func (a *appliedHunk) change(edit Edit, old string, exists bool) (string, error)
 	return a.work.applyHunks(edit, old)
 }
 
-func onlyAdds(hunks []Hunk) bool {
+func onlyAdds(hunks []hunk) bool {
 	for _, hunk := range hunks {
 		if len(hunk.Old) > 0 {
 			return false

@@ -116,8 +116,8 @@ func unquote(path string) string {
 
 // parseHunk reads the hunk whose header is at line i. The counts of the header
 // are not believed: models get them wrong.
-func parseHunk(lines []string, i int) (Hunk, int) {
-	var hunk Hunk
+func parseHunk(lines []string, i int) (hunk, int) {
+	var hunk hunk
 	if match := hunkHeader.FindStringSubmatch(lines[i]); match != nil && match[1] != "" {
 		hunk.Line, _ = strconv.Atoi(match[1])
 	}

@@ -5,19 +5,19 @@ import (
 	"io/fs"
 )
 
-// Kind says which form an edit has.
-type Kind string
+// kind says which form an edit has.
+type kind string
 
 // The kinds of Edit.
 const (
-	Whole   Kind = "whole file"
-	Replace Kind = "search/replace"
-	diff    Kind = "diff"
+	whole   kind = "whole file"
+	Replace kind = "search/replace"
+	diff    kind = "diff"
 )
 
 // Edit is one edit to one file, as the answer states it.
 type Edit struct {
-	Kind Kind
+	Kind kind
 	// Path is relative to the tree, slash-separated.
 	Path string
 	// Content is the whole file, or the replacement.
@@ -26,7 +26,7 @@ type Edit struct {
 	Search string
 	// Hunks are those of a diff; From is the old path when the diff renames or, with
 	// Copy, copies.
-	Hunks []Hunk
+	Hunks []hunk
 	From  string
 	Copy  bool
 	// New and Delete say that a diff makes or removes the file.
@@ -41,8 +41,8 @@ type Edit struct {
 	Refused string
 }
 
-// Hunk is one passage of a diff: the lines it expects and those it leaves.
-type Hunk struct {
+// hunk is one passage of a diff: the lines it expects and those it leaves.
+type hunk struct {
 	// Line is where the hunk says that it begins, from 1; 0 means unknown.
 	Line     int
 	Old, New []string

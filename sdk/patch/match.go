@@ -81,7 +81,7 @@ func (w *work) applyHunks(edit Edit, old string) (string, error) {
 
 // locate finds the hunk: at the line that it names when its lines are there,
 // otherwise at the only place after the last hunk, or else in the file, where they are.
-func (w *work) locate(lines []string, hunk Hunk, from, shift int) (int, error) {
+func (w *work) locate(lines []string, hunk hunk, from, shift int) (int, error) {
 	if at := hunk.Line - 1 + shift; hunk.Line > 0 && at >= from && at <= len(lines)-len(hunk.Old) && slices.Equal(lines[at:at+len(hunk.Old)], hunk.Old) {
 		return at, nil
 	}

@@ -30,7 +30,7 @@ func Parse(answer *sdk.Answer, defaultFile string) []Edit {
 	}
 	if len(edits) == 0 && defaultFile != "" {
 		if content, ok := blockFor(defaultFile, answer.Text); ok {
-			edits = []Edit{{Kind: Whole, Path: defaultFile, Content: content, Fenced: true}}
+			edits = []Edit{{Kind: whole, Path: defaultFile, Content: content, Fenced: true}}
 		}
 	}
 	return edits
@@ -96,7 +96,7 @@ func editsOf(value any, file string) (edits []Edit) {
 		return []Edit{{Kind: Replace, Path: cleanPath(file), Search: old, Content: content}}
 	}
 	if content, ok := text("content", "file_text", "contents"); ok {
-		return []Edit{{Kind: Whole, Path: cleanPath(file), Content: content}}
+		return []Edit{{Kind: whole, Path: cleanPath(file), Content: content}}
 	}
 	return nil
 }
@@ -152,7 +152,7 @@ func parseText(text string) []Edit {
 			for end < len(lines) && strings.TrimSpace(lines[end]) != "</file>" {
 				end++
 			}
-			edits = append(edits, Edit{Kind: Whole, Path: cleanPath(fileTag.FindStringSubmatch(line)[1]), Content: joinLines(lines[i+1 : end])})
+			edits = append(edits, Edit{Kind: whole, Path: cleanPath(fileTag.FindStringSubmatch(line)[1]), Content: joinLines(lines[i+1 : end])})
 			i = min(end+1, len(lines))
 		case isEdit(lines, i):
 			found, next := parseEdits(lines, i, lastPath)
@@ -208,7 +208,7 @@ func parseBlock(fence string, body []string, before string) []Edit {
 	if name == "" {
 		return nil
 	}
-	return []Edit{{Kind: Whole, Path: name, Content: joinLines(body), Fenced: true}}
+	return []Edit{{Kind: whole, Path: name, Content: joinLines(body), Fenced: true}}
 }
 
 // parseAll reads every diff and search/replace block in lines.

@@ -1,0 +1,7 @@
+package holdout
+
+// Functions that only tests outside the package use.
+var (
+	Mean       = mean
+	Proportion = proportion
+)

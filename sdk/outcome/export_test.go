@@ -1,0 +1,4 @@
+package outcome
+
+// A name that only tests outside the package use.
+const SignalLogProb = signalLogProb

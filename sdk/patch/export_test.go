@@ -1,0 +1,4 @@
+package patch
+
+// A name that only tests outside the package use.
+const Whole = whole

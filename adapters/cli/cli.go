@@ -12,10 +12,10 @@ import (
 
 // Exit codes of the command.
 const (
-	ExitOK      = 0
-	ExitFailure = 1
-	// ExitUsage: the command line itself was wrong; nothing was done.
-	ExitUsage = 2
+	exitOK      = 0
+	exitFailure = 1
+	// exitUsage: the command line itself was wrong; nothing was done.
+	exitUsage = 2
 )
 
 // exitInterrupted says that the work was given up at Ctrl-C, as shells do. The
@@ -58,7 +58,7 @@ func Run(ctx context.Context, args []string, s Streams) int {
 		err = fmt.Errorf("not all could be printed: %w", lost)
 	}
 	if err == nil {
-		return ExitOK
+		return exitOK
 	}
 	// Of somebody who pressed Ctrl-C nobody has to hear of a context.
 	interrupted := ctx.Err() != nil && errors.Is(err, context.Canceled)
@@ -73,7 +73,7 @@ func Run(ctx context.Context, args []string, s Streams) int {
 	if interrupted {
 		return exitInterrupted
 	}
-	return ExitFailure
+	return exitFailure
 }
 
 func newRoot(s Streams) *cobra.Command {

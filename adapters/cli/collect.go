@@ -75,7 +75,7 @@ beside --out. docs/estimators-and-fit.md has the rest.`,
 
 func (f *collectFlags) run(ctx context.Context, s Streams) (err error) {
 	if f.capUSD < 0 || f.parallel < 1 {
-		return &exitError{Code: ExitUsage, Err: fmt.Errorf("--cap must not be negative and --parallel must be at least 1")}
+		return &exitError{Code: exitUsage, Err: fmt.Errorf("--cap must not be negative and --parallel must be at least 1")}
 	}
 	if f.repeat < 0 {
 		return usage("--repeat must not be negative")

@@ -169,7 +169,7 @@ func (f *evalFlags) study(ctx context.Context, warn io.Writer) (*eval.Study, err
 		Strategies: f.strategies, Points: f.points, Bootstrap: f.bootstrap, Seed: f.seed,
 	}
 	if err := study.Validate(); err != nil {
-		return nil, &exitError{Code: ExitUsage, Err: err}
+		return nil, &exitError{Code: exitUsage, Err: err}
 	}
 	if f.verified && study.Signals == eval.SignalsFeatures {
 		return nil, usage("--verified says that a check judges answers, --signals features that none does")

@@ -56,7 +56,7 @@ func newPaperCommand(s Streams) *cobra.Command {
 func (f *paperFlags) run(ctx context.Context, s Streams, names []string) error {
 	presets, err := selectPresets(names)
 	if err != nil {
-		return &exitError{Code: ExitUsage, Err: err}
+		return &exitError{Code: exitUsage, Err: err}
 	}
 	if f.trainShare < 0 || f.trainShare >= 1 {
 		return usage("--train-share %v: want a share between 0 and 1", f.trainShare)

@@ -159,7 +159,7 @@ func (f *validateFlags) run(ctx context.Context, s Streams, paths []string) erro
 		}
 	})
 	if err == nil && bad > 0 {
-		err = &exitError{Code: ExitFailure, Err: fmt.Errorf("%d of %s cannot be used", bad, count(len(paths), "policy"))}
+		err = &exitError{Code: exitFailure, Err: fmt.Errorf("%d of %s cannot be used", bad, count(len(paths), "policy"))}
 	}
 	return err
 }

@@ -69,7 +69,7 @@ does, and 1 when the plan cannot be made.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			err := f.run(cmd.Context(), s, args[0])
 			if exit, ok := errors.AsType[*exitError](err); ok && f.detailed && !errors.Is(err, errChanges) {
-				exit.Code = ExitFailure
+				exit.Code = exitFailure
 			}
 			return err
 		},

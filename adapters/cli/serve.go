@@ -26,7 +26,7 @@ import (
 	"github.com/stepfall/stepfall/adapters/internal/queue"
 	"github.com/stepfall/stepfall/adapters/internal/savings"
 	"github.com/stepfall/stepfall/adapters/internal/store"
-	"github.com/stepfall/stepfall/adapters/otel"
+	"github.com/stepfall/stepfall/adapters/internal/telemetry"
 	"github.com/stepfall/stepfall/adapters/router"
 	"github.com/stepfall/stepfall/policies"
 	"github.com/stepfall/stepfall/sdk/step"
@@ -106,14 +106,14 @@ func (f *serveFlags) run(ctx context.Context, s Streams) (err error) {
 	if shared != nil {
 		defer func() { err = errors.Join(err, shared.Close()) }()
 	}
-	telemetry, err := otel.Start(ctx, "stepfall-serve")
+	signals, err := telemetry.Start(ctx, "stepfall-serve")
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, endTelemetry(ctx, telemetry)) }()
+	defer func() { err = errors.Join(err, endTelemetry(ctx, signals)) }()
 	var account savings.Account
 	options := router.Options{
-		Load: policies.LoadOptions{Sets: f.sets}, Logger: logger, Watch: f.watch, Traces: step.Tee(telemetry.Record, account.Record), Transport: telemetry.Transport(nil),
+		Load: policies.LoadOptions{Sets: f.sets}, Logger: logger, Watch: f.watch, Traces: step.Tee(signals.Record, account.Record), Transport: signals.Transport(nil),
 	}
 	if shared != nil { // a nil *Shared would not be a nil Store
 		options.Store = shared
@@ -131,7 +131,7 @@ func (f *serveFlags) run(ctx context.Context, s Streams) (err error) {
 	if err := r.Start(ctx); err != nil {
 		return err
 	}
-	ended, err := serveMetrics(f.metrics, s, telemetry, gaugesOf(shared, jobs.of(), func() []*router.Router { return []*router.Router{r} }))
+	ended, err := serveMetrics(f.metrics, s, signals, gaugesOf(shared, jobs.of(), func() []*router.Router { return []*router.Router{r} }))
 	if err != nil {
 		return err
 	}
@@ -139,7 +139,7 @@ func (f *serveFlags) run(ctx context.Context, s Streams) (err error) {
 	o := gateway.Options{Model: r, AnyModel: f.anyModel, Origins: f.origins, Hosts: f.hosts, MaxRequests: f.limits["requests"], Logger: logger, Ready: r.Ready}
 	o.Observe = func(x *gateway.Exchange) {
 		if x.Refused != nil && x.Refused.Reason != "" {
-			telemetry.CountRefusal(context.WithoutCancel(ctx), x.Refused.Reason)
+			signals.CountRefusal(context.WithoutCancel(ctx), x.Refused.Reason)
 		}
 	}
 	if f.open {
@@ -148,14 +148,14 @@ func (f *serveFlags) run(ctx context.Context, s Streams) (err error) {
 	if shared != nil {
 		o.Notes = shared
 	}
-	before := func(g *gateway.Gateway) http.Handler { return telemetry.Handler(g) }
+	before := func(g *gateway.Gateway) http.Handler { return signals.Handler(g) }
 	switch {
 	case len(keys) > 0:
 		if o.Authenticate, err = gateway.Keys(keys); err != nil {
 			return err
 		}
 	case shared != nil && !f.open:
-		before = guardByKeys(shared, telemetry, &o)
+		before = guardByKeys(shared, signals, &o)
 	}
 	if shared != nil {
 		f.page.accounts = shared
@@ -229,7 +229,7 @@ func (f *serveFlags) judges(ctx context.Context, o *router.Options) (*submission
 }
 
 // guardByKeys has the keys of a store let clients in.
-func guardByKeys(shared *store.Shared, t *otel.Telemetry, o *gateway.Options) func(*gateway.Gateway) http.Handler {
+func guardByKeys(shared *store.Shared, t *telemetry.Telemetry, o *gateway.Options) func(*gateway.Gateway) http.Handler {
 	guard := gatekeeper.NewGuard(shared.Store, shared.Leased)
 	o.Authenticate = func(ctx context.Context, _ string) (gateway.Client, error) {
 		k := store.KeyFrom(ctx)

@@ -143,7 +143,7 @@ func (f *sweFlags) check() error {
 		faults = append(faults, fmt.Errorf("--out: %w", err))
 	}
 	if len(faults) > 0 {
-		return &exitError{Code: ExitUsage, Err: errors.Join(faults...)}
+		return &exitError{Code: exitUsage, Err: errors.Join(faults...)}
 	}
 	return nil
 }

@@ -47,7 +47,7 @@ func (fullDisk) Write([]byte) (int, error) { return 0, syscall.ENOSPC }
 func TestLostOutputFails(t *testing.T) {
 	var errOut bytes.Buffer
 	code := Run(t.Context(), []string{"policy", "show", "--library"}, Streams{Out: fullDisk{}, Err: &errOut})
-	if code != ExitFailure || !strings.Contains(errOut.String(), "no space left") {
+	if code != exitFailure || !strings.Contains(errOut.String(), "no space left") {
 		t.Errorf("exit code %d: %s", code, &errOut)
 	}
 }

@@ -10,14 +10,14 @@ import (
 	"github.com/stepfall/stepfall/adapters/full"
 	"github.com/stepfall/stepfall/adapters/internal/queue"
 	"github.com/stepfall/stepfall/adapters/internal/store"
-	"github.com/stepfall/stepfall/adapters/otel"
+	"github.com/stepfall/stepfall/adapters/internal/telemetry"
 	"github.com/stepfall/stepfall/adapters/router"
 )
 
 // gaugesOf are what a process with routers, and perhaps a store and a queue, is watched
 // by. q and shared may be nil.
-func gaugesOf(shared *store.Shared, q *queue.Queue, routers func() []*router.Router) otel.Gauges {
-	g := otel.Gauges{
+func gaugesOf(shared *store.Shared, q *queue.Queue, routers func() []*router.Router) telemetry.Gauges {
+	g := telemetry.Gauges{
 		OpenCircuits: func() []string {
 			var open []string
 			for _, r := range routers() {
@@ -45,7 +45,7 @@ func gaugesOf(shared *store.Shared, q *queue.Queue, routers func() []*router.Rou
 }
 
 // serveMetrics serves /metrics at an address, which may be empty for nowhere.
-func serveMetrics(addr string, s Streams, t *otel.Telemetry, g otel.Gauges) (ended func(), err error) {
+func serveMetrics(addr string, s Streams, t *telemetry.Telemetry, g telemetry.Gauges) (ended func(), err error) {
 	if err := t.Watch(g); err != nil || addr == "" {
 		return func() {}, err
 	}
@@ -62,7 +62,7 @@ func serveMetrics(addr string, s Streams, t *otel.Telemetry, g otel.Gauges) (end
 }
 
 // endTelemetry writes what waits to be exported, for a moment.
-func endTelemetry(ctx context.Context, t *otel.Telemetry) error {
+func endTelemetry(ctx context.Context, t *telemetry.Telemetry) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
 	defer cancel()
 	return t.Close(ctx)

@@ -14,7 +14,7 @@ import (
 
 // usage marks an error as one of the command line.
 func usage(format string, args ...any) error {
-	return &exitError{Code: ExitUsage, Err: fmt.Errorf(format, args...)}
+	return &exitError{Code: exitUsage, Err: fmt.Errorf(format, args...)}
 }
 
 // newCompletionCommand prints scripts for shells.

@@ -17,7 +17,7 @@ import (
 	"github.com/stepfall/stepfall/adapters/internal/queue"
 	"github.com/stepfall/stepfall/adapters/internal/store"
 	"github.com/stepfall/stepfall/adapters/internal/swe"
-	"github.com/stepfall/stepfall/adapters/otel"
+	"github.com/stepfall/stepfall/adapters/internal/telemetry"
 	"github.com/stepfall/stepfall/adapters/postgres"
 	"github.com/stepfall/stepfall/adapters/router"
 )
@@ -99,20 +99,20 @@ func (f *workerFlags) run(ctx context.Context, s Streams) (err error) {
 	if err != nil {
 		return err
 	}
-	telemetry, err := otel.Start(ctx, "stepfall-worker")
+	signals, err := telemetry.Start(ctx, "stepfall-worker")
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, endTelemetry(ctx, telemetry)) }()
+	defer func() { err = errors.Join(err, endTelemetry(ctx, signals)) }()
 	cache := q.Cache(f.cache)
-	routers := queue.NewRouterCache(cache, router.Options{Logger: logger, Store: shared, Traces: telemetry.Record, Transport: telemetry.Transport(nil)})
+	routers := queue.NewRouterCache(cache, router.Options{Logger: logger, Store: shared, Traces: signals.Record, Transport: signals.Transport(nil)})
 	defer func() { err = errors.Join(err, routers.Close()) }()
 	tasks, done, err := f.taskWorker(ctx, routers, cache, shared)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, done()) }()
-	ended, err := serveMetrics(f.metrics, s, telemetry, gaugesOf(shared, q, routers.Routers))
+	ended, err := serveMetrics(f.metrics, s, signals, gaugesOf(shared, q, routers.Routers))
 	if err != nil {
 		return err
 	}

@@ -19,8 +19,8 @@
 //     which the first hundred have names of their own
 //   - stepfall.requests.refused, by reason, where a gateway says so: [Recorder.CountRefusal]
 //
-// A service has them at /metrics for Prometheus, and gauges of its store, circuits and
-// queue beside them: [Start].
+// `stepfall serve` and `stepfall worker` have them at /metrics for Prometheus, and gauges of
+// the store, circuits and queue beside them.
 //
 // Prompts and answers are never exported.
 package otel

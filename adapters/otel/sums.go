@@ -2,7 +2,6 @@ package otel
 
 import (
 	"context"
-	"fmt"
 	"sync"
 
 	"go.opentelemetry.io/otel/attribute"
@@ -196,12 +195,4 @@ func (b *boundedSet) label(value string) string {
 	}
 	b.seen[value] = true
 	return value
-}
-
-// describe names an instrument's fault.
-func describe(what string, err error) error {
-	if err == nil {
-		return nil
-	}
-	return fmt.Errorf("making %s: %w", what, err)
 }

@@ -1,4 +1,4 @@
-package otel_test
+package telemetry_test
 
 import (
 	"context"
@@ -18,7 +18,7 @@ import (
 	"time"
 
 	"github.com/stepfall/stepfall/adapters/internal/store"
-	"github.com/stepfall/stepfall/adapters/otel"
+	"github.com/stepfall/stepfall/adapters/internal/telemetry"
 	"github.com/stepfall/stepfall/adapters/sqlite"
 	"github.com/stepfall/stepfall/sdk"
 )
@@ -36,12 +36,12 @@ func watched(t *testing.T, tenants int) string {
 	}
 	buffer := store.NewBuffer(s, store.BufferOptions{})
 	defer buffer.Close()
-	tel, err := otel.Start(t.Context(), "test")
+	tel, err := telemetry.Start(t.Context(), "test")
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer tel.Close(context.Background())
-	if err := tel.Watch(otel.Gauges{
+	if err := tel.Watch(telemetry.Gauges{
 		Store: s, Traces: buffer, OpenCircuits: func() []string { return []string{"small/"} }, PluginRestarts: func() int64 { return 2 },
 		Queue: func(context.Context) (map[string]int64, error) { return map[string]int64{"available": 3}, nil },
 	}); err != nil {
@@ -120,7 +120,7 @@ func TestDashboardAndAlertsNameMetricsThatExist(t *testing.T) {
 	name := regexp.MustCompile(`\bstepfall_[a-z_]+\b`)
 	label := regexp.MustCompile(`stepfall_outcome`)
 	for _, file := range []string{"dashboard.json", "alerts.yml"} {
-		data, err := os.ReadFile(filepath.Join("..", "..", "docs", "fleet", file))
+		data, err := os.ReadFile(filepath.Join("..", "..", "..", "docs", "fleet", file))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -145,7 +145,7 @@ func TestDashboardAndAlertsNameMetricsThatExist(t *testing.T) {
 }
 
 func TestTheCallersSpanIsTakenInAndPassedOn(t *testing.T) {
-	tel, err := otel.Start(t.Context(), "test")
+	tel, err := telemetry.Start(t.Context(), "test")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -188,7 +188,7 @@ func TestConnectionsAreUsedAgain(t *testing.T) {
 	}
 	server.Start()
 	defer server.Close()
-	tel, err := otel.Start(t.Context(), "test")
+	tel, err := telemetry.Start(t.Context(), "test")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -217,7 +217,7 @@ func TestConnectionsAreUsedAgain(t *testing.T) {
 // Quantiles that Prometheus reads from the buckets are within a factor of two of the true ones.
 func TestQuantilesAreWithinAFactorOfTwo(t *testing.T) {
 	for _, took := range []time.Duration{5 * time.Millisecond, 12 * time.Millisecond, 90 * time.Millisecond, 350 * time.Millisecond, 2 * time.Second} {
-		tel, err := otel.Start(t.Context(), "test")
+		tel, err := telemetry.Start(t.Context(), "test")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -253,7 +253,7 @@ func TestQuantilesAreWithinAFactorOfTwo(t *testing.T) {
 }
 
 func TestErrorTypes(t *testing.T) {
-	tel, err := otel.Start(t.Context(), "test")
+	tel, err := telemetry.Start(t.Context(), "test")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -291,13 +291,13 @@ func (m *manyAccounts) Balances(_ context.Context, prefix string, _ int) ([]stor
 
 // A scrape does not read the accounts of the store, however many there are.
 func TestAScrapeDoesNotReadAllAccounts(t *testing.T) {
-	tel, err := otel.Start(t.Context(), "test")
+	tel, err := telemetry.Start(t.Context(), "test")
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer tel.Close(context.Background())
 	many := &manyAccounts{n: 1000}
-	if err := tel.Watch(otel.Gauges{Store: many}); err != nil {
+	if err := tel.Watch(telemetry.Gauges{Store: many}); err != nil {
 		t.Fatal(err)
 	}
 	for range 5 {
@@ -315,12 +315,12 @@ func TestAScrapeDoesNotReadAllAccounts(t *testing.T) {
 func BenchmarkScrape(b *testing.B) {
 	for _, n := range []int{200, 50_000} {
 		b.Run(strconv.Itoa(n), func(b *testing.B) {
-			tel, err := otel.Start(b.Context(), "test")
+			tel, err := telemetry.Start(b.Context(), "test")
 			if err != nil {
 				b.Fatal(err)
 			}
 			defer tel.Close(context.Background())
-			if err := tel.Watch(otel.Gauges{Store: &manyAccounts{n: n}}); err != nil {
+			if err := tel.Watch(telemetry.Gauges{Store: &manyAccounts{n: n}}); err != nil {
 				b.Fatal(err)
 			}
 			for b.Loop() {

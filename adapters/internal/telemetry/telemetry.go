@@ -1,8 +1,12 @@
-package otel
+// Package telemetry is what a service of stepfall's shows its operator: the metrics and spans
+// of package otel at /metrics for Prometheus and by OTLP, with gauges of its store, circuits
+// and queue beside them.
+package telemetry
 
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"os"
 	"strings"
@@ -14,7 +18,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 	"go.opentelemetry.io/contrib/exporters/autoexport"
 	"go.opentelemetry.io/contrib/propagators/autoprop"
-	"go.opentelemetry.io/otel"
+	opentelemetry "go.opentelemetry.io/otel"
 	"go.opentelemetry.io/otel/attribute"
 	prometheusexport "go.opentelemetry.io/otel/exporters/prometheus"
 	"go.opentelemetry.io/otel/metric"
@@ -26,13 +30,14 @@ import (
 
 	"github.com/stepfall/stepfall/adapters/internal/pool"
 	"github.com/stepfall/stepfall/adapters/internal/store"
+	"github.com/stepfall/stepfall/adapters/otel"
 )
 
 // Telemetry is what a service of stepfall's tells its operator: metrics for
 // Prometheus always; spans, and metrics by OTLP, where the environment asks for them.
 type Telemetry struct {
 	// Recorder is the sink for the service's traces.
-	*Recorder
+	*otel.Recorder
 	metrics    http.Handler
 	meter      metric.Meter
 	propagator propagation.TextMapPropagator
@@ -56,7 +61,7 @@ func Start(ctx context.Context, service string) (*Telemetry, error) {
 		return nil, describe("the exporter for Prometheus", err)
 	}
 	metrics := []sdkmetric.Option{sdkmetric.WithReader(pull), sdkmetric.WithResource(about)}
-	c := Config{}
+	c := otel.Config{}
 	if isEnabled("METRICS") {
 		push, err := autoexport.NewMetricReader(ctx)
 		if err != nil {
@@ -74,11 +79,11 @@ func Start(ctx context.Context, service string) (*Telemetry, error) {
 		traces := sdktrace.NewTracerProvider(sdktrace.WithBatcher(spans), sdktrace.WithResource(about))
 		c.TracerProvider, t.ends = traces, append(t.ends, traces.Shutdown)
 	} else {
-		c.TracerProvider = otel.GetTracerProvider()
+		c.TracerProvider = opentelemetry.GetTracerProvider()
 	}
-	t.meter = meters.Meter(scope)
+	t.meter = meters.Meter("github.com/stepfall/stepfall/adapters/otel")
 	t.metrics = promhttp.HandlerFor(registry, promhttp.HandlerOpts{})
-	if t.Recorder, err = New(c); err != nil {
+	if t.Recorder, err = otel.New(c); err != nil {
 		return nil, errors.Join(err, t.Close(ctx))
 	}
 	return t, nil
@@ -260,4 +265,12 @@ func (t *Telemetry) Close(ctx context.Context) error {
 		faults = append(faults, end(ctx))
 	}
 	return errors.Join(faults...)
+}
+
+// describe names what could not be had.
+func describe(what string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("making %s: %w", what, err)
 }

@@ -50,20 +50,13 @@ func Complete(o Options) Options {
 }
 
 // OpenStore opens a store that processes share: PostgreSQL where its address is a
-// postgres:// URL, else the SQLite file of that name. See [store.Share].
+// postgres:// URL, else the SQLite file of that name.
 func OpenStore(ctx context.Context, address string, logger hclog.Logger) (*store.Shared, error) {
-	var engine store.Store
-	var err error
 	switch {
 	case strings.HasPrefix(address, "postgres://"), strings.HasPrefix(address, "postgresql://"):
-		engine, err = postgres.Open(ctx, address)
+		return postgres.OpenShared(ctx, address, logger)
 	case strings.Contains(address, "://"):
-		err = fmt.Errorf("a store is a file, or a postgres:// URL, not %q", address)
-	default:
-		engine, err = sqlite.Open(ctx, address)
+		return nil, fmt.Errorf("a store is a file, or a postgres:// URL, not %q", address)
 	}
-	if err != nil {
-		return nil, err
-	}
-	return store.Share(engine, address, logger), nil
+	return sqlite.OpenShared(ctx, address, logger)
 }

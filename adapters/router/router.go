@@ -20,7 +20,8 @@ import (
 )
 
 // Store is what several processes share, and what outlives one: accounts, traces, open
-// circuits, conversations and the pacing of budgets. store.Shared is one.
+// circuits, conversations and the pacing of budgets. sqlite.OpenShared and postgres.OpenShared
+// return one.
 type Store interface {
 	// Ledger returns the accounts under these caps.
 	Ledger(caps step.Caps) step.Ledger

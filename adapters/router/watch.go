@@ -7,12 +7,12 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/stepfall/stepfall/adapters/internal/holdout"
 	"github.com/stepfall/stepfall/adapters/internal/savings"
 	"github.com/stepfall/stepfall/middleware"
 	"github.com/stepfall/stepfall/policies"
 	"github.com/stepfall/stepfall/sdk"
 	"github.com/stepfall/stepfall/sdk/fit"
-	"github.com/stepfall/stepfall/sdk/holdout"
 	"github.com/stepfall/stepfall/sdk/step"
 )
 

@@ -95,9 +95,9 @@ func (h *Host) confine(spec *process.Spec, settings PluginConfig, own string) er
 		return nil
 	}
 	spec.Jail = j
-	spec.Confinement = &jail.Confinement{Level: jail.Held, Limits: jail.Limits{Memory: settings.Memory}, Require: required}
+	spec.Confinement = &jail.Confinement{Limits: jail.Limits{Memory: settings.Memory}, Require: required}
 	if settings.Isolation == isolationSandbox {
-		spec.Confinement.Level = jail.Sandboxed
+		spec.Confinement.Sandbox = true
 		spec.Confinement.Writable = []string{own}
 		spec.Confinement.ReadOnly = append(jail.ToolPaths(spec.Path), append([]string{filepath.Dir(spec.Path)}, settings.Read...)...)
 		if spec.Dir != "" {

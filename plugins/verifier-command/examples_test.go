@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/stepfall/stepfall/sdk"
-	"github.com/stepfall/stepfall/sdk/jail"
 )
 
 // TestExamples runs the programs of docs/first-party-plugins.md, sandboxed.
@@ -30,7 +29,7 @@ func TestExamples(t *testing.T) {
 			}
 			v, err := open(t.Context(), Config{
 				Command: []string{"examples/" + test.program}, Contract: "json", Timeout: 20 * time.Second, Parallel: 1, OutputKiB: 64,
-				Isolation: string(jail.Sandboxed),
+				Isolation: "sandboxed",
 			})
 			if err != nil {
 				t.Fatal(err)

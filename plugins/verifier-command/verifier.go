@@ -127,10 +127,10 @@ func (v *verifier) run(ctx context.Context, req *sdk.VerifyRequest) (*sdk.Verdic
 // runs, and writes to its own for temporary files alone.
 func (v *verifier) confinement(dir, temp string) *jail.Confinement {
 	c := &jail.Confinement{
-		Level: jail.Level(v.config.Isolation), Require: v.config.Require,
+		Sandbox: v.config.Isolation == "sandboxed", Require: v.config.Require,
 		Limits: jail.Limits{Memory: v.config.MemoryMiB << 20, Processes: v.config.Processes},
 	}
-	if c.Level == jail.Sandboxed {
+	if c.Sandbox {
 		c.ReadOnly = slices.Concat(jail.PathTools(), jail.ToolPaths(v.path), v.config.ReadOnly, []string{dir})
 		c.Writable = []string{temp}
 	}

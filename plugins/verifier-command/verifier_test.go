@@ -23,7 +23,7 @@ func script(t *testing.T, c Config, text string) sdk.Verifier {
 		c.Contract = "json"
 	}
 	if c.Isolation == "" {
-		c.Isolation = string(jail.Held)
+		c.Isolation = "held"
 	}
 	c.Parallel, c.OutputKiB = 2, 64
 	v, err := open(t.Context(), c)

@@ -2,23 +2,14 @@ package jail
 
 import "errors"
 
-// Level says how far a program of its own is confined by [Jail.Start].
-type Level string
-
-// The levels. What a level has no layer for stays as it is.
-const (
-	// Held keeps a program's processes together and within limits: pid, rlimits,
-	// watchdog, cgroup. It sees the files and the network that it would see
-	// anyway, and may build jails of its own.
-	Held Level = "held"
-	// Sandboxed has every layer: no network, and no files but the system's
-	// programs and what [Confinement] names.
-	Sandboxed Level = "sandboxed"
-)
-
-// Confinement says how a long-lived program, a plugin for instance, is confined.
+// Confinement says how far a long-lived program, a plugin for instance, is confined by
+// [Jail.Start]. Its processes are kept together and within limits: pid, rlimits, watchdog,
+// cgroup. What there is no layer for stays as it is.
 type Confinement struct {
-	Level Level
+	// Sandbox adds every other layer: no network, and no files but the system's programs
+	// and those that are named below. Without it the program sees the files and the network
+	// that it would see anyway, and may build jails of its own.
+	Sandbox bool
 	// ReadOnly and Writable are the paths that a sandboxed program reaches besides
 	// [SystemPaths] and its own file.
 	ReadOnly, Writable []string

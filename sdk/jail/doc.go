@@ -31,11 +31,11 @@
 //
 // # Programs that stay
 //
-// [Jail.Start] starts an [exec.Cmd] within walls, a plugin for instance: [Held]
-// together and within limits, or [Sandboxed] behind all layers. It returns when
-// the program has begun and says which layers hold.
+// [Jail.Start] starts an [exec.Cmd] within walls, a plugin for instance: kept
+// together and within limits or, with [Confinement].Sandbox, behind all layers. It returns
+// when the program has begun and says which layers hold.
 //
-//	confined, err := j.Start(ctx, command, &jail.Confinement{Level: jail.Sandboxed, Require: []string{"filesystem"}})
+//	confined, err := j.Start(ctx, command, &jail.Confinement{Sandbox: true, Require: []string{"filesystem"}})
 //	...
 //	err = command.Wait()
 //	confined.Close()

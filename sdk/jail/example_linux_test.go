@@ -51,7 +51,7 @@ func ExampleJail_Start() {
 	}
 	command := exec.Command("/bin/sh", "-c", "setsid sleep 600 & echo started")
 	command.Stdout = os.Stdout
-	confined, err := j.Start(ctx, command, &jail.Confinement{Level: jail.Held, Require: []string{"memory"}})
+	confined, err := j.Start(ctx, command, &jail.Confinement{Require: []string{"memory"}})
 	if err != nil {
 		fmt.Println(err)
 		return

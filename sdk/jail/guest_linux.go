@@ -50,7 +50,7 @@ func (j *Jail) Start(ctx context.Context, command *exec.Cmd, c *Confinement) (*C
 			Argv: command.Args, Env: command.Environ(),
 			ReadOnly: append(SystemPaths(), c.ReadOnly...), Writable: c.Writable, Limits: c.Limits, Require: c.Require,
 		},
-		Guest:      &guest{Level: c.Level, Path: command.Path, Dir: command.Dir, Files: len(command.ExtraFiles)},
+		Guest:      &guest{Sandbox: c.Sandbox, Path: command.Path, Dir: command.Dir, Files: len(command.ExtraFiles)},
 		Namespaces: j.namespaces, UserNamespace: j.namespaces && j.userNamespace, UID: -1, GID: -1,
 	}
 	var program *os.File
@@ -142,9 +142,9 @@ func (c *ConfinedProgram) Close() {
 
 // guest is a program that runs with the files of the process that started it.
 type guest struct {
-	Level Level
-	Path  string
-	Dir   string
+	Sandbox bool
+	Path    string
+	Dir     string
 	// Files is the number of descriptors, from 3 on, that are the program's.
 	Files int
 	// FromFile says that the program is an open file, the last descriptor.

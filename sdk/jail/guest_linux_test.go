@@ -69,7 +69,7 @@ func TestGuestIsSandboxed(t *testing.T) {
 		if err := os.WriteFile(secret, []byte("s"), 0o644); err != nil {
 			t.Fatal(err)
 		}
-		c := &jail.Confinement{Level: jail.Sandboxed, Writable: []string{own}, Require: []string{"filesystem", jail.LayerSeccomp}}
+		c := &jail.Confinement{Sandbox: true, Writable: []string{own}, Require: []string{"filesystem", jail.LayerSeccomp}}
 		for _, act := range [][]string{{"read", secret}, {"write", secret}, {"connect", listener.Addr().String()}, {"namespace"}, {"supervisor"}} {
 			if code, _, _ := guest(t, j, c, act...); code != 1 {
 				t.Errorf("%s: exit code %d, want it refused", act[0], code)
@@ -88,7 +88,7 @@ func TestGuestIsHeld(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer listener.Close()
-		code, _, confined := guest(t, j, &jail.Confinement{Level: jail.Held}, "connect", listener.Addr().String())
+		code, _, confined := guest(t, j, &jail.Confinement{}, "connect", listener.Addr().String())
 		if code != 0 {
 			t.Errorf("exit code %d: the network is not to be taken from it", code)
 		}
@@ -96,12 +96,12 @@ func TestGuestIsHeld(t *testing.T) {
 			t.Errorf("layers %v", confined.Layers)
 		}
 		argument := unique()
-		guest(t, j, &jail.Confinement{Level: jail.Held}, "escape", argument)
+		guest(t, j, &jail.Confinement{}, "escape", argument)
 		gone(t, argument)
 		if raceDetector {
 			return // it alone takes more memory than is allowed here
 		}
-		if code, output, _ := guest(t, j, &jail.Confinement{Level: jail.Held, Limits: jail.Limits{Memory: 256 << 20}}, "memories"); code != 137 || !strings.Contains(output, "memory") {
+		if code, output, _ := guest(t, j, &jail.Confinement{Limits: jail.Limits{Memory: 256 << 20}}, "memories"); code != 137 || !strings.Contains(output, "memory") {
 			t.Errorf("exit code %d, output %q", code, output)
 		}
 	})
@@ -112,7 +112,7 @@ func TestGuestIsNotStartedWithoutWhatIsRequired(t *testing.T) {
 		command := exec.Command("/bin/sh", "-c", "echo started >&2")
 		var out bytes.Buffer
 		command.Stderr = &out
-		_, err := j.Start(t.Context(), command, &jail.Confinement{Level: jail.Held, Require: []string{jail.LayerNetwork}})
+		_, err := j.Start(t.Context(), command, &jail.Confinement{Require: []string{jail.LayerNetwork}})
 		if !errors.Is(err, jail.ErrLacks) || !strings.Contains(err.Error(), "network") || out.Len() > 0 {
 			t.Errorf("error %v, output %q", err, out.String())
 		}
@@ -121,7 +121,7 @@ func TestGuestIsNotStartedWithoutWhatIsRequired(t *testing.T) {
 
 func TestGuestGetsItsFiles(t *testing.T) {
 	both(t, func(t *testing.T, j *jail.Jail) {
-		for _, level := range []jail.Level{jail.Held, jail.Sandboxed} {
+		for _, sandbox := range []bool{false, true} {
 			shell, err := os.Open("/bin/sh")
 			if err != nil {
 				t.Fatal(err)
@@ -136,22 +136,22 @@ func TestGuestGetsItsFiles(t *testing.T) {
 			command := exec.Command(fmt.Sprintf("/proc/self/fd/%d", shell.Fd()), "-c", `read line; echo "$0 $line $NAME"; echo through >&3; ls /proc/self/fd; kill -TERM $$`)
 			command.Args[0], command.Env = "own-name", []string{"NAME=value", "PATH=/usr/bin:/bin"}
 			command.Stdin, command.Stdout, command.ExtraFiles = strings.NewReader("in\n"), &out, []*os.File{write}
-			confined, err := j.Start(t.Context(), command, &jail.Confinement{Level: level})
+			confined, err := j.Start(t.Context(), command, &jail.Confinement{Sandbox: sandbox})
 			if err != nil {
 				t.Fatal(err)
 			}
 			write.Close()
 			if got, err := io.ReadAll(read); err != nil || string(got) != "through\n" {
-				t.Errorf("%s: %q came by the further descriptor: %v", level, got, err)
+				t.Errorf("sandboxed %v: %q came by the further descriptor: %v", sandbox, got, err)
 			}
 			_ = command.Wait()
 			confined.Close()
 			if code := command.ProcessState.ExitCode(); code != 128+int(syscall.SIGTERM) {
-				t.Errorf("%s: exit code %d", level, code)
+				t.Errorf("sandboxed %v: exit code %d", sandbox, code)
 			}
 			// ls itself opens the folder, as one more than those that it got.
 			if got := out.String(); got != "own-name in value\n0\n1\n2\n3\n4\n" {
-				t.Errorf("%s: output %q", level, got)
+				t.Errorf("sandboxed %v: output %q", sandbox, got)
 			}
 		}
 	})
@@ -166,7 +166,7 @@ func TestSignalsReachTheGuest(t *testing.T) {
 		defer out.Close()
 		command := exec.Command("/bin/sh", "-c", `trap "exit 7" TERM; echo ready; while :; do sleep 0.05; done`)
 		command.Stdout = in
-		confined, err := j.Start(t.Context(), command, &jail.Confinement{Level: jail.Held})
+		confined, err := j.Start(t.Context(), command, &jail.Confinement{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -213,7 +213,7 @@ func TestGuestDiesWithItsStarter(t *testing.T) {
 func TestStartEndsWithItsContext(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := open(t).Start(ctx, exec.Command("/bin/sleep", "60"), &jail.Confinement{Level: jail.Held}); !errors.Is(err, context.Canceled) {
+	if _, err := open(t).Start(ctx, exec.Command("/bin/sleep", "60"), &jail.Confinement{}); !errors.Is(err, context.Canceled) {
 		t.Errorf("error %v", err)
 	}
 }

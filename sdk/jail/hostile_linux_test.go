@@ -364,7 +364,7 @@ var hostileActs = map[string]func(arguments []string) error{
 			return err
 		}
 		command := exec.Command("/bin/sh", "-c", "setsid sleep "+a[1]+" & sleep "+a[1])
-		if _, err := j.Start(context.Background(), command, &jail.Confinement{Level: jail.Held}); err != nil {
+		if _, err := j.Start(context.Background(), command, &jail.Confinement{}); err != nil {
 			return err
 		}
 		return command.Wait()

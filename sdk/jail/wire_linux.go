@@ -28,7 +28,7 @@ type order struct {
 }
 
 // isHeld reports whether the guest is to see the machine as it is.
-func (o *order) isHeld() bool { return o.Guest != nil && o.Guest.Level == Held }
+func (o *order) isHeld() bool { return o.Guest != nil && !o.Guest.Sandbox }
 
 // report is what it writes to the second one: in the end, or when its guest runs.
 type report struct {

@@ -10,13 +10,13 @@ import (
 	"sync"
 	"time"
 
+	"github.com/stepfall/stepfall/adapters/internal/holdout"
 	"github.com/stepfall/stepfall/adapters/router"
 	"github.com/stepfall/stepfall/middleware"
 	"github.com/stepfall/stepfall/policies"
 	"github.com/stepfall/stepfall/sdk"
 	"github.com/stepfall/stepfall/sdk/estimate"
 	"github.com/stepfall/stepfall/sdk/feature"
-	"github.com/stepfall/stepfall/sdk/holdout"
 	"github.com/stepfall/stepfall/sdk/step"
 )
 

@@ -9,9 +9,9 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/stepfall/stepfall/adapters/internal/holdout"
 	"github.com/stepfall/stepfall/middleware"
 	"github.com/stepfall/stepfall/sdk"
-	"github.com/stepfall/stepfall/sdk/holdout"
 )
 
 // Account adds up steps. It keeps sums only, so that its size does not depend on how many

@@ -1,8 +1,8 @@
 package savings
 
 import (
+	"github.com/stepfall/stepfall/adapters/internal/holdout"
 	"github.com/stepfall/stepfall/sdk"
-	"github.com/stepfall/stepfall/sdk/holdout"
 )
 
 // maxHistories is how many runs are known that may go on. The next step of one that was

@@ -5,10 +5,10 @@ import (
 	"sync"
 	"time"
 
+	"github.com/stepfall/stepfall/adapters/internal/holdout"
 	"github.com/stepfall/stepfall/adapters/internal/savings"
 	"github.com/stepfall/stepfall/adapters/internal/store"
 	"github.com/stepfall/stepfall/sdk"
-	"github.com/stepfall/stepfall/sdk/holdout"
 )
 
 // ledger reads all traces once, as they come, and keeps an account of them for each day,

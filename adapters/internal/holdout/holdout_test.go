@@ -7,8 +7,8 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"github.com/stepfall/stepfall/adapters/internal/holdout"
 	"github.com/stepfall/stepfall/sdk"
-	"github.com/stepfall/stepfall/sdk/holdout"
 )
 
 func TestAssign(t *testing.T) {

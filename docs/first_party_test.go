@@ -7,10 +7,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/stepfall/stepfall/plugins/host"
+	"github.com/stepfall/stepfall/adapters/full"
 	"github.com/stepfall/stepfall/policies"
 	"github.com/stepfall/stepfall/sdk"
-	"github.com/stepfall/stepfall/sdk/plugin/wire"
 )
 
 // TestFirstPartyPoliciesWork runs the plugins with the policies that their page
@@ -32,12 +31,13 @@ func TestFirstPartyPoliciesWork(t *testing.T) {
 		t.Setenv(name, value)
 	}
 	t.Setenv("XDG_CACHE_HOME", t.TempDir())
-	judge := wire.ModelCallerFunc(func(_ context.Context, _ string, q *sdk.Query) (*sdk.Answer, error) {
+	judge := func(_ context.Context, _ string, q *sdk.Query) (*sdk.Answer, error) {
 		prompt := q.Messages[0].Text()
 		right := strings.Contains(prompt, "2 + 2 = 4") == strings.Contains(prompt, "A: The answer is acceptable")
 		return &sdk.Answer{Text: map[bool]string{true: "A", false: "B"}[right]}, nil
-	})
-	h, err := host.New(host.Config{SearchPath: []string{bin}, Dir: dir, Models: judge})
+	}
+	t.Setenv("STEPFALL_PLUGIN_PATH", bin)
+	h, err := full.Complete(full.Options{}).PluginHosts.Host(&policies.Policy{Path: filepath.Join(dir, "policy.hcl")}, judge, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

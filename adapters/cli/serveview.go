@@ -19,10 +19,10 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/stepfall/stepfall/adapters/full"
+	"github.com/stepfall/stepfall/adapters/internal/host"
 	"github.com/stepfall/stepfall/adapters/internal/store"
 	"github.com/stepfall/stepfall/adapters/internal/view"
 	"github.com/stepfall/stepfall/adapters/router"
-	"github.com/stepfall/stepfall/plugins/host"
 	"github.com/stepfall/stepfall/sdk/step"
 )
 

@@ -6,7 +6,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/stepfall/stepfall/plugins/host"
+	"github.com/stepfall/stepfall/adapters/full"
+	"github.com/stepfall/stepfall/adapters/router"
+	"github.com/stepfall/stepfall/policies"
 	"github.com/stepfall/stepfall/sdk"
 	"github.com/stepfall/stepfall/sdk/jail"
 	"github.com/stepfall/stepfall/sdk/plugin/wire"
@@ -22,13 +24,13 @@ func TestMain(m *testing.M) {
 	plugintest.Main(m, main)
 }
 
-func newHost(t *testing.T) *host.Host {
+func newHost(t *testing.T) router.PluginHost {
 	t.Helper()
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
 	}
-	h, err := host.New(host.Config{Plugins: map[string]host.PluginConfig{"verifier-tests": {Path: self}}})
+	h, err := full.Complete(full.Options{}).PluginHosts.Host(&policies.Policy{Plugins: []policies.Plugin{{Name: "verifier-tests", Path: self}}}, nil, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -64,8 +64,6 @@ func layer(path string) string {
 		return "adapters"
 	case under(rel, "middleware"):
 		return "middleware"
-	case under(rel, "plugins/host"):
-		return "plugins/host"
 	case under(rel, "plugins"):
 		return "plugins"
 	case under(rel, "policies"):
@@ -81,21 +79,20 @@ var mayImport = map[string][]string{
 	"docs":              {"docs", "policies", "sdk"},
 	"sdk":               {"sdk"},
 	"middleware":        {"sdk", "middleware"},
-	"plugins/host":      {"sdk", "plugins/host"},
 	"policies":          {"sdk", "policies"},
 	"plugins":           {"sdk", "plugins"},
-	"adapters":          {"sdk", "middleware", "plugins/host", "policies", "adapters"},
+	"adapters":          {"sdk", "middleware", "policies", "adapters"},
 	"adapters/programs": {}, // what tests of all others import
-	"adapters/cli":      {"sdk", "middleware", "plugins/host", "policies", "adapters", "adapters/cli"},
-	"examples":          {"sdk", "middleware", "plugins/host", "policies", "adapters", "adapters/cli", "examples"},
+	"adapters/cli":      {"sdk", "middleware", "policies", "adapters", "adapters/cli"},
+	"examples":          {"sdk", "middleware", "policies", "adapters", "adapters/cli", "examples"},
 }
 
 // only has, for each module outside the standard library that is fenced in, the
 // folders whose packages may import it directly.
 var only = map[string][]string{
 	"github.com/tmc/langchaingo":     {"middleware", "adapters", "examples"},
-	"github.com/hashicorp/go-plugin": {"sdk/plugin", "sdk/plugintest", "plugins/host"},
-	"google.golang.org/grpc":         {"sdk/plugin", "sdk/plugintest", "plugins/host"},
+	"github.com/hashicorp/go-plugin": {"sdk/plugin", "sdk/plugintest", "adapters/internal/host"},
+	"google.golang.org/grpc":         {"sdk/plugin", "sdk/plugintest", "adapters/internal/host"},
 	"github.com/knadh/koanf":         {"policies"},
 	"github.com/hashicorp/hcl":       {"policies"},
 	"github.com/zclconf/go-cty":      {"policies"},
@@ -167,7 +164,7 @@ func TestWrapLinksLittle(t *testing.T) {
 		if first, _, _ := strings.Cut(dep, "/"); strings.Contains(first, ".") {
 			others = append(others, dep)
 		}
-		for _, heavy := range []string{"google.golang.org/grpc", "github.com/hashicorp/go-plugin", "github.com/jackc/pgx", "modernc.org/sqlite", module + "/adapters/provider", module + "/plugins"} {
+		for _, heavy := range []string{"google.golang.org/grpc", "github.com/hashicorp/go-plugin", "github.com/jackc/pgx", "modernc.org/sqlite", module + "/adapters/provider", module + "/adapters/internal/host"} {
 			if dep == heavy || strings.HasPrefix(dep, heavy+"/") {
 				t.Errorf("package router imports %s", dep)
 			}

@@ -1,7 +1,7 @@
 // Package process runs one plugin process: it starts the program, shakes hands,
 // connects, reads its logs and ends it, in bounded time whatever state the plugin
 // is in. It knows nothing of configs, restarts and policies; package
-// plugins/host does, and the conformance kit uses this package alone.
+// adapters/internal/host does, and the conformance kit uses this package alone.
 //
 // The transport is go-plugin's (gRPC over a unix socket, mutual TLS with
 // certificates made for this one process). The process itself is run here rather

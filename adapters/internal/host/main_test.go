@@ -18,7 +18,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stepfall/stepfall/plugins/host"
+	"github.com/stepfall/stepfall/adapters/internal/host"
 	"github.com/stepfall/stepfall/sdk"
 	"github.com/stepfall/stepfall/sdk/jail"
 	"github.com/stepfall/stepfall/sdk/plugin"

@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stepfall/stepfall/plugins/host"
+	"github.com/stepfall/stepfall/adapters/internal/host"
 )
 
 // copyOfPlugin returns a folder with a copy of the test binary, to be changed.

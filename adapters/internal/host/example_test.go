@@ -6,7 +6,7 @@ import (
 	"os"
 	"path/filepath"
 
-	"github.com/stepfall/stepfall/plugins/host"
+	"github.com/stepfall/stepfall/adapters/internal/host"
 	"github.com/stepfall/stepfall/sdk"
 )
 

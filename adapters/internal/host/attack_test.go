@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stepfall/stepfall/plugins/host"
+	"github.com/stepfall/stepfall/adapters/internal/host"
 	"github.com/stepfall/stepfall/sdk/plugin/wire"
 )
 

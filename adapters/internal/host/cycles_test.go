@@ -11,7 +11,7 @@ import (
 
 	"go.uber.org/goleak"
 
-	"github.com/stepfall/stepfall/plugins/host"
+	"github.com/stepfall/stepfall/adapters/internal/host"
 )
 
 // TestCyclesLeaveNothing starts, crashes and restarts a plugin many times: 1000

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/stepfall/stepfall/plugins/host"
+	"github.com/stepfall/stepfall/adapters/internal/host"
 )
 
 // family lists a process and all below it.

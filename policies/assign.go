@@ -67,11 +67,11 @@ func (l *loader) assignSecret(a *argument, v value, result cty.Value, secret *se
 			l.unset[secret.name] = true
 			l.report(s, v.at, fmt.Sprintf("environment variable %s is not set", secret.name), "", "Calls that need this key will be refused by the server.")
 		}
-		dst.Set(reflect.ValueOf(secretValue{name: secret.name}))
+		dst.Set(reflect.ValueOf(Secret{name: secret.name}))
 		return true
 	}
 	l.secrets = append(l.secrets, result.AsString())
-	dst.Set(reflect.ValueOf(newSecret(secret.name, result.AsString())))
+	dst.Set(reflect.ValueOf(NewSecret(secret.name, result.AsString())))
 	return true
 }
 

@@ -11,8 +11,8 @@ import (
 // they are: 18 months.
 const pricesLast = 548 * 24 * time.Hour
 
-func (p *Policy) facts(m *Model) *catalog {
-	i := slices.IndexFunc(p.Catalog, func(c catalog) bool {
+func (p *Policy) facts(m *Model) *Catalog {
+	i := slices.IndexFunc(p.Catalog, func(c Catalog) bool {
 		_, served, _ := strings.Cut(c.Name, "/")
 		return c.Name == m.Provider+"/"+m.Served || m.Provider == "go" && served == m.Served // whoever serves it
 	})
@@ -38,7 +38,7 @@ func (l *loader) checkCatalogDates(p *Policy) {
 	}
 	var old []string
 	var first *Model
-	var facts *catalog
+	var facts *Catalog
 	for i := range p.Models {
 		m := &p.Models[i]
 		c := p.facts(m)

@@ -46,7 +46,7 @@ func (l *loader) unpricedModel(p *Policy, m *Model, path []string) {
 	if m.Provider == "ollama" {
 		hint += ", with free = true when running it costs nothing"
 	}
-	if question := didYouMean(key, namesOf(p.Catalog, func(c catalog) string { return c.Name })); question != "" {
+	if question := didYouMean(key, namesOf(p.Catalog, func(c Catalog) string { return c.Name })); question != "" {
 		hint = strings.Replace(question, "?", " (its price is known)?", 1) + " Otherwise a" + strings.TrimPrefix(hint, "A")
 	}
 	l.complain(l.blockOrigin(path), fmt.Sprintf("model %q has no price", m.Name), fmt.Sprintf("The catalogue does not know %s.", key), hint+".")
@@ -89,7 +89,7 @@ func (l *loader) prices(m *Model, path []string) {
 	}
 }
 
-func (l *loader) complete(m *Model, facts *catalog, priced bool, path []string) {
+func (l *loader) complete(m *Model, facts *Catalog, priced bool, path []string) {
 	origin := fmt.Sprintf("catalogue %s of %s", facts.Name, facts.AsOf)
 	add := func(value string, keys ...string) {
 		l.settings = append(l.settings, Setting{Path: append(slices.Clone(path), keys...), Value: value, Origin: origin})

@@ -55,8 +55,8 @@ func (l *loader) builtIn(e *Estimator) {
 }
 
 // StatedMean returns the mean of the quality block, 0 where the policy does not state one.
-func (q quality) StatedMean() float64 {
-	if q == (quality{Mean: 0.5, StdDev: 0.25}) { // the default
+func (q Quality) StatedMean() float64 {
+	if q == (Quality{Mean: 0.5, StdDev: 0.25}) { // the default
 		return 0
 	}
 	return q.Mean
@@ -77,7 +77,7 @@ func isHash(text string) bool {
 	return len(text) == 64 && strings.Trim(text, "0123456789abcdef") == ""
 }
 
-func (l *loader) pluginConfig(p *Policy, plugin, role string, c config, path ...string) {
+func (l *loader) pluginConfig(p *Policy, plugin, role string, c Config, path ...string) {
 	if plugin == "" {
 		return
 	}

@@ -9,35 +9,35 @@ import (
 	"github.com/zclconf/go-cty/cty"
 )
 
-// config is the config block of an estimator or verifier, for its plugin to
+// Config is the config block of an estimator or verifier, for its plugin to
 // understand. Nested blocks are maps.
-type config struct {
+type Config struct {
 	values map[string]any
 	places map[string]origin
 }
 
-// newConfig returns a config block with these values, for [New]: what JSON can write, with
-// maps as nested blocks, and secretValue values.
-func newConfig(values map[string]any) config { return config{values: values} }
+// NewConfig returns a config block with these values, for [New]: what JSON can write, with
+// maps as nested blocks, and [Secret] values.
+func NewConfig(values map[string]any) Config { return Config{values: values} }
 
 // Values returns the config as JSON would have it: string, float64, bool, []any
-// and map[string]any; secretValue where env() was used. The caller may modify it.
-func (c config) Values() map[string]any {
-	return copyConfig(c.values, func(s secretValue) any { return s })
+// and map[string]any; [Secret] where env() was used. The caller may modify it.
+func (c Config) Values() map[string]any {
+	return copyConfig(c.values, func(s Secret) any { return s })
 }
 
 // Reveal returns the config with secrets as strings, for the plugin that it
 // belongs to and for nobody else.
-func (c config) Reveal() map[string]any {
-	return copyConfig(c.values, func(s secretValue) any { return s.Reveal() })
+func (c Config) Reveal() map[string]any {
+	return copyConfig(c.values, func(s Secret) any { return s.Reveal() })
 }
 
 // Empty reports whether nothing is configured.
-func (c config) Empty() bool { return len(c.values) == 0 }
+func (c Config) Empty() bool { return len(c.values) == 0 }
 
 // has reports whether there is a value at path, or something on the way to it
 // that is no block.
-func (c config) has(path []string) bool {
+func (c Config) has(path []string) bool {
 	m := c.values
 	for i, key := range path {
 		v, ok := m[key]
@@ -53,7 +53,7 @@ func (c config) has(path []string) bool {
 	return true
 }
 
-func copyConfig(m map[string]any, secret func(secretValue) any) map[string]any {
+func copyConfig(m map[string]any, secret func(Secret) any) map[string]any {
 	var one func(v any) any
 	one = func(v any) any {
 		switch v := v.(type) {
@@ -65,7 +65,7 @@ func copyConfig(m map[string]any, secret func(secretValue) any) map[string]any {
 				list[i] = one(v[i])
 			}
 			return list
-		case secretValue:
+		case Secret:
 			return secret(v)
 		}
 		return v
@@ -77,8 +77,8 @@ func copyConfig(m map[string]any, secret func(secretValue) any) map[string]any {
 	return out
 }
 
-func (l *loader) config(tree map[string]any, path []string) config {
-	c := config{values: map[string]any{}, places: map[string]origin{"": l.blockOrigin(path)}}
+func (l *loader) config(tree map[string]any, path []string) Config {
+	c := Config{values: map[string]any{}, places: map[string]origin{"": l.blockOrigin(path)}}
 	l.configInto(tree, path, c.values, c.places, "")
 	return c
 }
@@ -123,11 +123,11 @@ func plain(v cty.Value) any {
 		return nil
 	case secret != nil && t == cty.String:
 		if !secret.set {
-			return secretValue{name: secret.name}
+			return Secret{name: secret.name}
 		}
-		return newSecret(secret.name, v.AsString())
+		return NewSecret(secret.name, v.AsString())
 	case secret != nil: // computed from a secret: nothing that could be configured
-		return secretValue{name: secret.name}
+		return Secret{name: secret.name}
 	case t == cty.String:
 		return v.AsString()
 	case t == cty.Number:

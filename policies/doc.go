@@ -25,7 +25,7 @@
 // # Secrets
 //
 // Keys are read from the environment by env("NAME") and nowhere else. They are
-// secretValue values, which print as [secret] however they are printed; a diagnostic
+// [Secret] values, which print as [secret] however they are printed; a diagnostic
 // never shows one, even when somebody wrote a key into a file where it must not be.
 //
 // # Plugins

@@ -49,16 +49,5 @@ func Blocks() []string {
 	return list
 }
 
-// Names that only tests outside the package use.
-type (
-	Choice  = choice
-	Quality = quality
-	Secret  = secretValue
-	Session = session
-	Tenant  = tenant
-)
-
-var (
-	NewConfig = newConfig
-	NewSecret = newSecret
-)
+// Choice is what tests outside the package look at.
+type Choice = choice

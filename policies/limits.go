@@ -47,7 +47,7 @@ const (
 // the first such thing, and nil when there is none.
 func findExcess(src []byte, name string, start hcl.Pos) *hcl.Diagnostic {
 	if len(src) > maxSource {
-		return limitDiagnostic(hcl.Range{Filename: name}, fmt.Sprintf("%s is larger than %s", name, byteSize(maxSource)), "")
+		return limitDiagnostic(hcl.Range{Filename: name}, fmt.Sprintf("%s is larger than %s", name, Bytes(maxSource)), "")
 	}
 	tokens, _ := hclsyntax.LexConfig(src, name, start) // the parser says what is wrong with them
 	n := nesting{frames: []frame{{}}}

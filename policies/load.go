@@ -213,7 +213,7 @@ func (l *loader) source(name, dir string, src []byte) {
 	l.loaded = append(l.loaded, name)
 	l.sources[name] = src
 	if l.size += len(src); l.size > maxSources || len(l.loaded) > maxFiles {
-		l.complain(origin{rng: hcl.Range{Filename: name}}, "the policy is too large", fmt.Sprintf("Its files are more than %d, or larger than %s together.", maxFiles, byteSize(maxSources)), "")
+		l.complain(origin{rng: hcl.Range{Filename: name}}, "the policy is too large", fmt.Sprintf("Its files are more than %d, or larger than %s together.", maxFiles, Bytes(maxSources)), "")
 		l.broken = true
 		return
 	}

@@ -24,7 +24,7 @@ type Model struct {
 	// Address of the server, for instance "http://127.0.0.1:8080/v1"; the provider's own when absent.
 	BaseURL string `policy:"base_url"`
 	// The key, as env("NAME").
-	APIKey secretValue `policy:"api_key"`
+	APIKey Secret `policy:"api_key"`
 	// Longest prompt and answer together, in tokens. From the catalogue when absent; 0 is unknown.
 	ContextTokens int `policy:"context_tokens" min:"0"`
 	// Longest answer, in tokens. From the catalogue when absent; 0 is unknown.
@@ -47,9 +47,9 @@ type Model struct {
 	Effort string `policy:"effort" oneof:"client arm" default:"client"`
 
 	Price       Price        `policy:"price,block"`
-	Quality     quality      `policy:"quality,block"`
+	Quality     Quality      `policy:"quality,block"`
 	Deployments []Deployment `policy:"deployment,block"`
-	Arms        []arm        `policy:"arm,block"`
+	Arms        []Arm        `policy:"arm,block"`
 
 	// Label is that of the candidate's block. Of a model that is several candidates, arm and
 	// sample are the numbers of this one, from 1 on.
@@ -60,7 +60,7 @@ type Model struct {
 // An Arm is a way to ask a model. Each is a candidate, called NAME@ARM, with the model's
 // price, key, circuit and limits: how much a model thinks is chosen like the model. Where
 // the model is named, all its arms are meant; as the baseline, the last.
-type arm struct {
+type Arm struct {
 	Name string `policy:"name,label"`
 	// How much the model is asked to think, in the provider's word.
 	ReasoningEffort string `policy:"reasoning_effort" required:"true" oneof:"none minimal low medium high xhigh max"`
@@ -97,8 +97,8 @@ type Price struct {
 	Free bool `policy:"free" json:"free,omitempty"`
 }
 
-// quality is the belief about a model's answers before a profile is fitted.
-type quality struct {
+// Quality is the belief about a model's answers before a profile is fitted.
+type Quality struct {
 	// Expected quality, in [0, 1].
 	Mean float64 `policy:"mean" min:"0" max:"1" default:"0.5"`
 	// How far what a look at an answer finds is expected to lie from the mean: a standard
@@ -116,13 +116,13 @@ type Deployment struct {
 	// Address of the server.
 	BaseURL string `policy:"base_url" required:"true"`
 	// The key, as env("NAME").
-	APIKey secretValue `policy:"api_key"`
+	APIKey Secret `policy:"api_key"`
 }
 
 // A Catalog block holds facts about a model that exists: the label is provider and
 // served name, "openai/gpt-4o-mini". Those of the package have a date and a source
 // and are read first; a policy may change them or add its own.
-type catalog struct {
+type Catalog struct {
 	Name string `policy:"name,label" json:"model"`
 	// The day on which the facts were right, as "2025-08-07".
 	AsOf string `policy:"as_of" required:"true" json:"as_of"`
@@ -203,4 +203,4 @@ func (p Price) SDK() sdk.Price {
 }
 
 // SDK returns the belief in the vocabulary of package sdk.
-func (q quality) SDK() sdk.Estimate { return sdk.Estimate{Mean: q.Mean, StdDev: q.StdDev} }
+func (q Quality) SDK() sdk.Estimate { return sdk.Estimate{Mean: q.Mean, StdDev: q.StdDev} }

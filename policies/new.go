@@ -37,7 +37,7 @@ func New(name string, value *Policy, o LoadOptions) (*Policy, error) {
 			inner = next
 		}
 		last := path[len(path)-1]
-		config, isConfig := reflect.TypeAssert[config](v)
+		config, isConfig := reflect.TypeAssert[Config](v)
 		switch {
 		case a != nil:
 			inner[last] = l.literal(at, a.value(v))
@@ -96,7 +96,7 @@ func (l *loader) literal(at origin, v cty.Value) leaf {
 // value returns the field of an argument as an expression would give it.
 func (a *argument) value(v reflect.Value) cty.Value {
 	switch v := v.Interface().(type) {
-	case secretValue:
+	case Secret:
 		return v.cty()
 	case fmt.Stringer: // durations and sizes
 		return cty.StringVal(v.String())
@@ -112,7 +112,7 @@ func (a *argument) value(v reflect.Value) cty.Value {
 	return converted
 }
 
-func (s secretValue) cty() cty.Value {
+func (s Secret) cty() cty.Value {
 	return cty.StringVal(s.Reveal()).Mark(secretMark{name: s.name, set: s.Set()})
 }
 
@@ -122,7 +122,7 @@ func (l *loader) configTree(at origin, values map[string]any) map[string]any {
 		switch v := v.(type) {
 		case map[string]any:
 			tree[key] = l.configTree(at, v)
-		case secretValue:
+		case Secret:
 			tree[key] = l.literal(at, v.cty())
 		default:
 			tree[key] = l.literal(at, l.jsonValue(at, key, v))

@@ -25,7 +25,7 @@ const (
 // warning that the block was not checked.
 type SchemaSource func(p Plugin, role string) (*schema.Schema, error)
 
-func (l *loader) checkConfig(s *schema.Schema, c config, plugin string) {
+func (l *loader) checkConfig(s *schema.Schema, c Config, plugin string) {
 	l.secretsIn(s.Fields, c.values, c.places, nil, plugin)
 	values, err := schema.Normalize(c.Reveal())
 	if err != nil {
@@ -81,7 +81,7 @@ func (l *loader) secretsIn(fields []schema.Field, values map[string]any, places 
 		i := slices.IndexFunc(fields, func(f schema.Field) bool { return f.Name == name })
 		sensitive := i >= 0 && fields[i].Sensitive
 		switch v := values[name].(type) {
-		case secretValue:
+		case Secret:
 			if !sensitive {
 				l.complain(placeOf(places, at), fmt.Sprintf("%s would show a secret", name), fmt.Sprintf("Plugin %q does not say that it keeps it.", plugin), "")
 			}

@@ -28,7 +28,7 @@ type Policy struct {
 
 	// Models are the candidates. Those with the capability embeddings are Embedders.
 	Models     []Model     `policy:"model,block"`
-	Catalog    []catalog   `policy:"catalog,block"`
+	Catalog    []Catalog   `policy:"catalog,block"`
 	Plugins    []Plugin    `policy:"plugin,block"`
 	Estimators []Estimator `policy:"estimator,block"`
 	Verifiers  []Verifier  `policy:"verifier,block"`
@@ -37,13 +37,13 @@ type Policy struct {
 	Matches  []Match  `policy:"match,block"`
 	Budget   Budget   `policy:"budget,block"`
 	Fit      *Fit     `policy:"fit,block"`
-	Stream   stream   `policy:"stream,block"`
-	Session  *session `policy:"session,block"`
+	Stream   Stream   `policy:"stream,block"`
+	Session  *Session `policy:"session,block"`
 	// Trajectory is for programs that run whole agents.
-	Trajectory trajectory `policy:"trajectory,block"`
-	Retry      retry      `policy:"retry,block"`
-	Shadow     *shadow    `policy:"shadow,block"`
-	Holdout    *holdout   `policy:"holdout,block"`
+	Trajectory Trajectory `policy:"trajectory,block"`
+	Retry      Retry      `policy:"retry,block"`
+	Shadow     *Shadow    `policy:"shadow,block"`
+	Holdout    *Holdout   `policy:"holdout,block"`
 	Trace      Trace      `policy:"trace,block"`
 	Retention  *Retention `policy:"retention,block"`
 
@@ -100,7 +100,7 @@ type Plugin struct {
 	// Longest of them.
 	ModelTimeout time.Duration `policy:"model_timeout" above:"0" default:"60s"`
 	// Memory that the plugin and what it starts may use; 0 is no limit. It requires "memory".
-	Memory byteSize `policy:"memory" min:"0" default:"0B"`
+	Memory Bytes `policy:"memory" min:"0" default:"0B"`
 }
 
 // An Estimator says how good answers will be, or are, or what calls cost. Those of the
@@ -120,7 +120,7 @@ type Estimator struct {
 	Timeout time.Duration `policy:"timeout" min:"0" default:"0s"`
 
 	When   When   `policy:"when,block"`
-	Config config `policy:"config,block"`
+	Config Config `policy:"config,block"`
 }
 
 // A Verifier judges answers: passed, failed or inconclusive.
@@ -152,7 +152,7 @@ type Verifier struct {
 	MaxUSD float64 `policy:"max_usd" min:"0"`
 
 	When   When   `policy:"when,block"`
-	Config config `policy:"config,block"`
+	Config Config `policy:"config,block"`
 }
 
 // When says which queries a block is about: all that is given must hold. Without
@@ -245,11 +245,11 @@ type Budget struct {
 	// SQLite file that keeps the accounts over restarts, relative to the policy file, or the postgres:// URL of a database that machines share; in memory when absent.
 	Ledger string `policy:"ledger"`
 
-	Tenants []tenant `policy:"tenant,block"`
+	Tenants []Tenant `policy:"tenant,block"`
 }
 
 // A Tenant block gives one tenant a cap of its own in place of tenant_usd.
-type tenant struct {
+type Tenant struct {
 	Name string `policy:"name,label"`
 	// Cap, in US dollars.
 	USD float64 `policy:"usd" required:"true" min:"0"`
@@ -262,8 +262,8 @@ type Fit struct {
 	Profile string `policy:"profile" required:"true"`
 }
 
-// stream says what callers who stream get to see.
-type stream struct {
+// Stream says what callers who stream get to see.
+type Stream struct {
 	// buffer: nothing until the answer is chosen. commit: live from the moment at
 	// which no further model can be worth running. passthrough: live, with one candidate only.
 	Mode string `policy:"mode" oneof:"buffer commit passthrough" default:"buffer"`
@@ -277,8 +277,8 @@ type stream struct {
 	MinTokenProbability float64 `policy:"min_token_probability" min:"0" max:"1"`
 }
 
-// session keeps a conversation on the model that it is with, unless moving pays.
-type session struct {
+// Session keeps a conversation on the model that it is with, unless moving pays.
+type Session struct {
 	// Adds the price of what the provider has cached of the conversation to the cost of moving.
 	CacheAware bool `policy:"cache_aware" default:"true"`
 	// What moving costs besides, in US dollars.
@@ -287,10 +287,10 @@ type session struct {
 	IdleTimeout time.Duration `policy:"idle_timeout" above:"0" default:"10m"`
 }
 
-// trajectory says how programs that run a whole agent cascade, which are
+// Trajectory says how programs that run a whole agent cascade, which are
 // `stepfall swe` and what is built on its package. A router, which sees one step
 // after the other, always cascades steps.
-type trajectory struct {
+type Trajectory struct {
 	// What one model is tried on before the next. attempt: the whole task, each model
 	// from a clean start, judged at its end. step: every step of one attempt, which
 	// models share.
@@ -300,9 +300,9 @@ type trajectory struct {
 	ShowFailures bool `policy:"show_failures" default:"false"`
 }
 
-// retry says how failed calls are tried again. A failed call says nothing about
+// Retry says how failed calls are tried again. A failed call says nothing about
 // quality; another model is asked when this one stays away or has to be waited for.
-type retry struct {
+type Retry struct {
 	// Tries at one model within a step, the first included.
 	MaxAttempts int `policy:"max_attempts" min:"1" max:"20" default:"2"`
 	// Wait before the second try; it doubles with each further one.
@@ -319,17 +319,17 @@ type retry struct {
 	BreakFor time.Duration `policy:"break_for" above:"0" default:"30s"`
 }
 
-// shadow limits what the mode shadow may spend.
-type shadow struct {
+// Shadow limits what the mode shadow may spend.
+type Shadow struct {
 	// Share of steps that are done beside the baseline, in [0, 1].
 	Share float64 `policy:"share" min:"0" max:"1" default:"0.1"`
 	// Cap on all that is done beside the baseline, in US dollars.
 	MaxUSD float64 `policy:"max_usd" required:"true" above:"0"`
 }
 
-// holdout lets a share of the runs go the baseline's way, so that what the policy saves, and what it
+// Holdout lets a share of the runs go the baseline's way, so that what the policy saves, and what it
 // does to success, is measured.
-type holdout struct {
+type Holdout struct {
 	// Share of runs that go the baseline's way, in [0, 1]. A run is what the program names as one; without that a conversation, or a step.
 	Share float64 `policy:"share" min:"0" max:"1" default:"0.05"`
 	// Which runs these are: another number draws others. Processes with the same number draw the same.
@@ -345,7 +345,7 @@ type Trace struct {
 	// SQLite file, relative to the policy file, or the postgres:// URL of a database that machines share; none when absent.
 	Database string `policy:"database"`
 	// Size at which the JSON-lines file is set aside and a new one begun.
-	MaxSize byteSize `policy:"max_size" above:"0" default:"64MiB"`
+	MaxSize Bytes `policy:"max_size" above:"0" default:"64MiB"`
 	// How many files that were set aside are kept: FILE.1 is the newest, and the oldest is deleted for it. 0 keeps none.
 	MaxFiles int `policy:"max_files" min:"0" max:"1000" default:"1"`
 	// Records the last text of the user.

@@ -86,7 +86,7 @@ func UpdateCatalog(priceMap []byte, asOf, source string, add []string) ([]PriceC
 	}
 	slices.Sort(names)
 	var changes []PriceChange
-	var list []catalog
+	var list []Catalog
 	for _, name := range names {
 		was, known := has[name]
 		now := told[name].catalog(was)
@@ -103,7 +103,7 @@ func UpdateCatalog(priceMap []byte, asOf, source string, add []string) ([]PriceC
 }
 
 // embeddedCatalog is the catalogue that no policy has changed, by name.
-func embeddedCatalog() (map[string]catalog, error) {
+func embeddedCatalog() (map[string]Catalog, error) {
 	p, err := New("catalog.hcl", &Policy{
 		Models:   []Model{{Name: "m", Provider: "go", Price: Price{Free: true}}},
 		Strategy: Strategy{Kind: "route", Lambda: []float64{0}},
@@ -111,7 +111,7 @@ func embeddedCatalog() (map[string]catalog, error) {
 	if err != nil {
 		return nil, err
 	}
-	has := map[string]catalog{}
+	has := map[string]Catalog{}
 	for _, c := range p.Catalog {
 		has[c.Name] = c
 	}
@@ -121,12 +121,12 @@ func embeddedCatalog() (map[string]catalog, error) {
 // ShowCatalog returns the catalogue's facts about models, by names as "openai/gpt-4o" or
 // the beginnings of them; without names all. They come in the order of their names, and as
 // blocks that a policy may hold.
-func ShowCatalog(names []string) ([]catalog, []byte, error) {
+func ShowCatalog(names []string) ([]Catalog, []byte, error) {
 	has, err := embeddedCatalog()
 	if err != nil {
 		return nil, nil, err
 	}
-	var list []catalog
+	var list []Catalog
 	for _, name := range slices.Sorted(maps.Keys(has)) {
 		if len(names) > 0 && !slices.ContainsFunc(names, func(begin string) bool { return strings.HasPrefix(name, begin) }) {
 			continue
@@ -141,7 +141,7 @@ func ShowCatalog(names []string) ([]catalog, []byte, error) {
 }
 
 // catalog is what the map says of a model, and what was known where it says nothing.
-func (e priceEntry) catalog(was catalog) catalog {
+func (e priceEntry) catalog(was Catalog) Catalog {
 	c := was
 	whole := func(to *int, from float64) {
 		if from > 0 && from < 1e9 {
@@ -181,8 +181,8 @@ func (e priceEntry) catalog(was catalog) catalog {
 	return c
 }
 
-func differences(name string, was, now catalog, known bool) (list []PriceChange) {
-	facts := func(c catalog) map[string]string {
+func differences(name string, was, now Catalog, known bool) (list []PriceChange) {
+	facts := func(c Catalog) map[string]string {
 		numbers := map[string]string{}
 		language().block("catalog").visit(reflect.ValueOf(c), nil, func(path []string, a *argument, v reflect.Value) {
 			if a != nil && (a.kind == kindNumber || a.kind == kindWhole) {
@@ -206,7 +206,7 @@ func differences(name string, was, now catalog, known bool) (list []PriceChange)
 	return list
 }
 
-func catalogBlocks(list []catalog) ([]byte, error) {
+func catalogBlocks(list []Catalog) ([]byte, error) {
 	p := Policy{Catalog: list}
 	language().visit(reflect.ValueOf(p), nil, func(path []string, a *argument, v reflect.Value) {
 		if a != nil {

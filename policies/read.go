@@ -76,7 +76,7 @@ func readRegular(real, path string, most int64) ([]byte, error) {
 		return nil, fmt.Errorf("%s cannot be read: %w", path, reason(err))
 	}
 	if int64(len(content)) > most {
-		return nil, fmt.Errorf("%s is larger than %s", path, byteSize(most))
+		return nil, fmt.Errorf("%s is larger than %s", path, Bytes(most))
 	}
 	return content, nil
 }

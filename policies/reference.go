@@ -66,8 +66,7 @@ func (b *block) doc() string {
 	if b.free {
 		return "What the plugin needs to know, in its own words: `stepfall plugin ls NAME` lists them."
 	}
-	text := comments()[b.typ.Name()]
-	return strings.ToUpper(text[:1]) + text[1:]
+	return comments()[b.typ.Name()]
 }
 
 func (a *argument) doc(b *block) string { return comments()[b.typ.Name()+"."+a.goName] }

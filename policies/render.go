@@ -18,11 +18,11 @@ func render(v reflect.Value) string {
 		return "null"
 	}
 	switch value := v.Interface().(type) {
-	case secretValue:
+	case Secret:
 		return "env(" + quote(value.name) + ")"
 	case time.Duration:
 		return quote(shortDuration(value))
-	case byteSize:
+	case Bytes:
 		return quote(value.String())
 	}
 	switch v.Kind() {

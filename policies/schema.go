@@ -101,7 +101,7 @@ var language = sync.OnceValue(func() *block {
 })
 
 func (b *block) describe() {
-	if b.typ == reflect.TypeFor[config]() {
+	if b.typ == reflect.TypeFor[Config]() {
 		b.free = true
 		return
 	}
@@ -155,9 +155,9 @@ func kindOf(t reflect.Type) kind {
 	switch t {
 	case reflect.TypeFor[time.Duration]():
 		return kindDuration
-	case reflect.TypeFor[byteSize]():
+	case reflect.TypeFor[Bytes]():
 		return kindSize
-	case reflect.TypeFor[secretValue]():
+	case reflect.TypeFor[Secret]():
 		return kindSecret
 	case reflect.TypeFor[[]string]():
 		return kindTexts

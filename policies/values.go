@@ -8,21 +8,21 @@ import (
 	"strings"
 )
 
-// secretValue is a value that does not show itself: whatever prints, formats, logs or
+// Secret is a value that does not show itself: whatever prints, formats, logs or
 // marshals it gets "[secret]". The zero value is no secret.
-type secretValue struct {
+type Secret struct {
 	name string
 	// value is a pointer because fmt prints unexported fields without asking their
 	// methods: of a pointer it prints the address. Nil is no secret.
 	value *string
 }
 
-// newSecret returns a secret with this value; name is the environment variable
+// NewSecret returns a secret with this value; name is the environment variable
 // that it was read from, and may be shown.
-func newSecret(name, value string) secretValue { return secretValue{name: name, value: &value} }
+func NewSecret(name, value string) Secret { return Secret{name: name, value: &value} }
 
 // Reveal returns the value itself.
-func (s secretValue) Reveal() string {
+func (s Secret) Reveal() string {
 	if s.value == nil {
 		return ""
 	}
@@ -30,16 +30,16 @@ func (s secretValue) Reveal() string {
 }
 
 // Set reports whether there is a value.
-func (s secretValue) Set() bool { return s.value != nil }
+func (s Secret) Set() bool { return s.value != nil }
 
 // Name returns the environment variable that the secret is read from, also when
 // that variable is not set; "" when there is none.
-func (s secretValue) Name() string { return s.name }
+func (s Secret) Name() string { return s.name }
 
 const hidden = "[secret]"
 
 // String returns "[secret]", or "" for no secret.
-func (s secretValue) String() string {
+func (s Secret) String() string {
 	if s.value == nil {
 		return ""
 	}
@@ -47,19 +47,19 @@ func (s secretValue) String() string {
 }
 
 // GoString returns what String returns.
-func (s secretValue) GoString() string { return s.String() }
+func (s Secret) GoString() string { return s.String() }
 
 // Format writes what String returns for every verb.
-func (s secretValue) Format(f fmt.State, _ rune) { fmt.Fprint(f, s.String()) }
+func (s Secret) Format(f fmt.State, _ rune) { fmt.Fprint(f, s.String()) }
 
 // MarshalText returns what String returns.
-func (s secretValue) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
+func (s Secret) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
 
 // LogValue returns what String returns.
-func (s secretValue) LogValue() slog.Value { return slog.StringValue(s.String()) }
+func (s Secret) LogValue() slog.Value { return slog.StringValue(s.String()) }
 
-// byteSize is a size. It is written with its unit: "512KiB", "64MiB", "2GB".
-type byteSize int64
+// Bytes is a size. It is written with its unit: "512KiB", "64MiB", "2GB".
+type Bytes int64
 
 var byteUnits = []struct {
 	name string
@@ -75,7 +75,7 @@ var byteUnits = []struct {
 }
 
 // String returns the size in the largest binary unit that divides it.
-func (b byteSize) String() string {
+func (b Bytes) String() string {
 	for _, u := range byteUnits[:3] {
 		if b != 0 && int64(b)%u.size == 0 {
 			return fmt.Sprintf("%d%s", int64(b)/u.size, u.name)
@@ -84,7 +84,7 @@ func (b byteSize) String() string {
 	return fmt.Sprintf("%dB", int64(b))
 }
 
-func parseBytes(text string) (byteSize, error) {
+func parseBytes(text string) (Bytes, error) {
 	for _, u := range byteUnits {
 		number, ok := strings.CutSuffix(text, u.name)
 		if !ok {
@@ -94,7 +94,7 @@ func parseBytes(text string) (byteSize, error) {
 		if err != nil || !(math.Abs(n)*float64(u.size) < math.MaxInt64/2) {
 			break
 		}
-		return byteSize(n * float64(u.size)), nil
+		return Bytes(n * float64(u.size)), nil
 	}
 	return 0, fmt.Errorf("not a size with its unit")
 }

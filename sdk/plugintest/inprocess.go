@@ -35,9 +35,9 @@ func CostEstimator(t testing.TB, p plugin.Plugin, config map[string]any) sdk.Cos
 	return sdk.CostEstimatorFunc(serveConfigured(t, p, wire.CostEstimator, config).EstimateCost)
 }
 
-// configure serves p, configures it and returns its diagnostics, for tests of
+// Configure serves p, configures it and returns its diagnostics, for tests of
 // what a plugin says about a bad config.
-func configure(t testing.TB, p plugin.Plugin, role wire.Role, config map[string]any) schema.Diagnostics {
+func Configure(t testing.TB, p plugin.Plugin, role wire.Role, config map[string]any) schema.Diagnostics {
 	t.Helper()
 	_, ds := serve(t, p, role, config)
 	return ds

@@ -1,4 +1,0 @@
-package plugintest
-
-// A name that only tests outside the package use.
-var Configure = configure

@@ -2,11 +2,9 @@ package middleware
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"maps"
 	"slices"
-	"strings"
 
 	"github.com/tmc/langchaingo/llms"
 
@@ -157,7 +155,6 @@ func (c *call) paramsFor(d *deployment, s *step.Call) Params {
 	if d.kind != kindNative || !s.Model.Capabilities.JSONSchema {
 		p.Schema = nil
 	}
-	p.Extra = withoutLimits(p.Extra, s.MaxOutputTokens)
 	p.MaxTokens = nil
 	if limit := s.MaxOutputTokens; limit > 0 {
 		p.MaxTokens = &limit
@@ -166,45 +163,6 @@ func (c *call) paramsFor(d *deployment, s *step.Call) Params {
 		}
 	}
 	return p
-}
-
-// limits are the members of requests that say how much a call may use and who answers, in the
-// spelling of all APIs, settings are the objects that some APIs keep them in, and billed are
-// others that a call's price depends on. Servers may read them in any case of letters: limits
-// are left out however they are spelled, and the others unless they are spelled like this.
-var (
-	limits = [...]string{"max_tokens", "max_completion_tokens", "max_output_tokens", "maxOutputTokens", "num_predict", "n", "best_of", "candidateCount", "candidate_count", "model", "models",
-		"n_predict", "n_cmpl", "fallbacks", "mock_testing_fallbacks"}
-	settings = [...]string{"options", "generationConfig", "generation_config"}
-	billed   = [...]string{"service_tier", "serviceTier", "speed", "inference_geo", "web_search_options", "search_parameters", "plugins", "mcp_servers", "max_tool_calls",
-		"cachedContent", "prediction", "cache_control", "context_management", "thinking", "tools", "system", "options", "generationConfig", "generation_config"}
-)
-
-// withoutLimits returns extra members of a request without those that would lift the limits
-// of a call, and with the thinking of Anthropic's models below limit.
-func withoutLimits(extra map[string]json.RawMessage, limit int) map[string]json.RawMessage {
-	if len(extra) == 0 {
-		return nil
-	}
-	own := maps.Clone(extra)
-	maps.DeleteFunc(own, func(name string, _ json.RawMessage) bool {
-		isSame := func(other string) bool { return strings.EqualFold(name, other) }
-		return slices.ContainsFunc(limits[:], isSame) || slices.ContainsFunc(billed[:], isSame) && !slices.Contains(billed[:], name)
-	})
-	for _, name := range settings {
-		var inner map[string]json.RawMessage
-		if raw := own[name]; raw != nil && json.Unmarshal(raw, &inner) == nil && inner != nil {
-			own[name], _ = json.Marshal(withoutLimits(inner, limit)) // it was JSON
-		}
-	}
-	var thinking map[string]any
-	if raw := own["thinking"]; raw != nil && limit > 0 && json.Unmarshal(raw, &thinking) == nil {
-		if budget, ok := thinking["budget_tokens"].(float64); ok && budget >= float64(limit) {
-			thinking["budget_tokens"] = limit - 1
-			own["thinking"], _ = json.Marshal(thinking)
-		}
-	}
-	return own
 }
 
 // interruptible returns when ctx ends, for clients that do not look at it. The
@@ -265,12 +223,12 @@ func (c *call) answer(resp *llms.ContentResponse, d *deployment) *sdk.Answer {
 	first := resp.Choices[0]
 	a := &sdk.Answer{
 		Text: first.Content, Reasoning: first.ReasoningContent, StopReason: first.StopReason,
-		Deployment: d.Name, Raw: resp, Usage: usageOf(resp),
+		Deployment: d.Name, Raw: resp, Usage: usageOf(resp), NotSent: c.unsent,
 	}
 	calls := first.ToolCalls
 	if x := ExtraOf(first); x != nil {
 		calls = append(slices.Clip(calls), rawCalls(x.Parts)...)
-		a.LogProbs, a.NotSent = x.LogProbs, x.NotSent
+		a.LogProbs, a.NotSent = x.LogProbs, slices.Concat(c.unsent, x.NotSent)
 		if x.Refusal != "" && a.Text == "" {
 			a.Text, a.StopReason = x.Refusal, "refusal"
 		}

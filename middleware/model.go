@@ -1,6 +1,7 @@
 package middleware
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"crypto/rand"
@@ -259,7 +260,7 @@ func (c *call) request(mode string) step.Request {
 	}
 	req.Choices, req.PredictedTokens, req.Images = c.choices(), len(c.params.Prediction), c.size.images
 	reads, uses := c.hostedCalls()
-	if holds(c.params.Extra["context_management"], "compact") {
+	if bytes.Contains(canonical(c.params.Extra["context_management"]), []byte("compact")) {
 		reads, req.PredictedTokens = reads+1, req.PredictedTokens+compactTokens
 	}
 	req.ContextReads, req.HostedCalls, req.Tariff = c.size.unknown+reads, uses, c.tariff()

@@ -1,9 +1,11 @@
 package middleware
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"maps"
+	"slices"
 	"strings"
 	"time"
 
@@ -24,6 +26,8 @@ type call struct {
 	// given are the options as the caller resolved them.
 	given  llms.CallOptions
 	params Params
+	// unsent names what no model is asked for, since a cap applies.
+	unsent []string
 	query  sdk.Query
 	size   size
 	// streamed: the caller wants chunks. live: the answer was streamed as it came.
@@ -38,6 +42,9 @@ type call struct {
 func newCall(ctx context.Context, m *Model, messages []llms.MessageContent, options []llms.CallOption) *call {
 	c := &call{m: m, messages: messages, options: options}
 	c.given, c.params = Resolve(options...)
+	if len(c.params.Extra)+len(c.params.RawTools) > 0 && m.engine.HasCap() {
+		c.unsent = c.params.keepCounted()
+	}
 	adapt(&c.given)
 	c.streamed = c.given.StreamingFunc != nil || c.given.StreamingReasoningFunc != nil || c.params.OnDelta != nil
 
@@ -162,6 +169,29 @@ func (s *size) add(mimeType string, data []byte) {
 	}
 }
 
+// inlineTypes end the types of parts in an API's own form that hold all that they stand for.
+var inlineTypes = []string{"_call", "_output", "_result", "_use", "reasoning", "refusal", "text", "thinking"}
+
+// addRaw counts a part in an API's own form: a file where it stands for one, and anything that
+// may be outside of it.
+func (s *size) addRaw(p RawPart) {
+	s.bytes += max(len(p.Text), len(p.Raw))
+	s.hourly = s.hourly || isKeptLong(p.Raw)
+	if p.Model != "" { // its own state
+		return
+	}
+	var own map[string]json.RawMessage // whose names are exact
+	if bytes.Contains(p.Raw, []byte("image")) || bytes.IndexByte(p.Raw, '\\') >= 0 {
+		s.images += bytes.Count(canonical(p.Raw), []byte(`"image`))
+	}
+	_ = json.Unmarshal(p.Raw, &own) // what is no object has no type
+	kind := jsonText(own["type"])
+	isInline := kind == "" || slices.ContainsFunc(inlineTypes, func(end string) bool { return strings.HasSuffix(kind, end) })
+	if _, isText := p.Instead.(llms.TextContent); !isInline && !isText {
+		s.unknown++
+	}
+}
+
 // queryMessages converts messages; all parts lie in one array.
 func queryMessages(messages []llms.MessageContent, s *size) []sdk.Message {
 	for i := range messages {
@@ -188,7 +218,7 @@ func queryMessages(messages []llms.MessageContent, s *size) []sdk.Message {
 				s.bytes += len(p.Text)
 				parts = append(parts, sdk.TextPart(p.Text))
 			case RawPart:
-				s.bytes += max(len(p.Text), len(p.Raw))
+				s.addRaw(p)
 				if p.Text != "" {
 					parts = append(parts, sdk.TextPart(p.Text))
 				}

@@ -80,16 +80,19 @@ func TestTheLengthOfAPrompt(t *testing.T) {
 		messages               []llms.MessageContent
 		bytes, images, unknown int
 	}{
-		"text":             {human("hello"), 32 + 5, 0, 0},
-		"two messages":     {append(human("hello"), human("you")...), 32 + 5 + 32 + 3, 0, 0},
-		"an image":         {[]llms.MessageContent{said(llms.ChatMessageTypeHuman, image)}, 32, 1, 0},
-		"image and text":   {[]llms.MessageContent{said(llms.ChatMessageTypeHuman, llms.TextContent{Text: "what?"}, image, image)}, 16 + 3*16 + 5, 2, 0},
-		"bytes":            {[]llms.MessageContent{said(llms.ChatMessageTypeHuman, llms.BinaryContent{MIMEType: "image/png", Data: make([]byte, 400)})}, 32, 1, 0},
-		"a file":           {[]llms.MessageContent{said(llms.ChatMessageTypeHuman, middleware.FilePart{MIMEType: "application/pdf", Data: make([]byte, 40)})}, 32 + 40, 1, 1},
-		"cached text":      {[]llms.MessageContent{said(llms.ChatMessageTypeHuman, llms.CachedContent{ContentPart: llms.TextContent{Text: "hello"}})}, 32 + 5, 0, 0},
-		"raw, text longer": {[]llms.MessageContent{said(llms.ChatMessageTypeAI, middleware.RawPart{TextContent: llms.TextContent{Text: "abcdef"}, Raw: []byte(`{}`)})}, 32 + 6, 0, 0},
-		"raw, raw longer":  {[]llms.MessageContent{said(llms.ChatMessageTypeAI, middleware.RawPart{TextContent: llms.TextContent{Text: "ab"}, Raw: []byte(`{"a":1}`)})}, 32 + 7, 0, 0},
-		"a tool's answer":  {[]llms.MessageContent{said(llms.ChatMessageTypeTool, llms.ToolCallResponse{ToolCallID: "1", Name: "f", Content: "fine"})}, 32 + 4, 0, 0},
+		"text":                        {human("hello"), 32 + 5, 0, 0},
+		"two messages":                {append(human("hello"), human("you")...), 32 + 5 + 32 + 3, 0, 0},
+		"an image":                    {[]llms.MessageContent{said(llms.ChatMessageTypeHuman, image)}, 32, 1, 0},
+		"image and text":              {[]llms.MessageContent{said(llms.ChatMessageTypeHuman, llms.TextContent{Text: "what?"}, image, image)}, 16 + 3*16 + 5, 2, 0},
+		"bytes":                       {[]llms.MessageContent{said(llms.ChatMessageTypeHuman, llms.BinaryContent{MIMEType: "image/png", Data: make([]byte, 400)})}, 32, 1, 0},
+		"a file":                      {[]llms.MessageContent{said(llms.ChatMessageTypeHuman, middleware.FilePart{MIMEType: "application/pdf", Data: make([]byte, 40)})}, 32 + 40, 1, 1},
+		"cached text":                 {[]llms.MessageContent{said(llms.ChatMessageTypeHuman, llms.CachedContent{ContentPart: llms.TextContent{Text: "hello"}})}, 32 + 5, 0, 0},
+		"raw, text longer":            {[]llms.MessageContent{said(llms.ChatMessageTypeAI, middleware.RawPart{TextContent: llms.TextContent{Text: "abcdef"}, Raw: []byte(`{}`)})}, 32 + 6, 0, 0},
+		"raw, raw longer":             {[]llms.MessageContent{said(llms.ChatMessageTypeAI, middleware.RawPart{TextContent: llms.TextContent{Text: "ab"}, Raw: []byte(`{"a":1}`)})}, 32 + 7, 0, 0},
+		"a cited document, elsewhere": {[]llms.MessageContent{said(llms.ChatMessageTypeHuman, middleware.RawPart{Raw: []byte(`{"type":"document","Type":"a_result"}`), Instead: middleware.FilePart{URL: "https://example.com"}})}, 32 + 37, 0, 1},
+		"what is not known":           {[]llms.MessageContent{said(llms.ChatMessageTypeHuman, middleware.RawPart{Raw: []byte(`{"type":"container_upload"}`)})}, 32 + 27, 0, 1},
+		"a picture, in escapes":       {[]llms.MessageContent{said(llms.ChatMessageTypeHuman, middleware.RawPart{Raw: []byte(`{"type":"a_result","c":"\u0069mage"}`)})}, 32 + 36, 1, 0},
+		"a tool's answer":             {[]llms.MessageContent{said(llms.ChatMessageTypeTool, llms.ToolCallResponse{ToolCallID: "1", Name: "f", Content: "fine"})}, 32 + 4, 0, 0},
 		"a tool's pictures": {[]llms.MessageContent{said(llms.ChatMessageTypeTool, middleware.ResultPart{
 			ToolCallResponse: llms.ToolCallResponse{ToolCallID: "1", Content: "ok"},
 			Parts:            []llms.ContentPart{llms.TextContent{Text: "abc"}, image, llms.BinaryContent{MIMEType: "image/png"}, middleware.FilePart{MIMEType: "video/mp4"}},
@@ -182,7 +185,7 @@ func TestTheWorstCaseOfWhatProvidersAdd(t *testing.T) {
 		return p
 	}
 	extra := func(name, value string) middleware.Params {
-		return middleware.Params{Extra: map[string]json.RawMessage{name: json.RawMessage(value)}}
+		return middleware.Params{Extra: map[string]json.RawMessage{name: json.RawMessage(value)}, Dialect: middleware.DialectAnthropic}
 	}
 	bytes := func(n int) float64 { return float64(n) / 3 * 1.25 / 1e6 }
 	for what, tt := range map[string]struct {
@@ -191,22 +194,22 @@ func TestTheWorstCaseOfWhatProvidersAdd(t *testing.T) {
 	}{
 		"a search":             {raw(`{"type":"web_search_20250305"}`), bytes(30) + prompt + answer + 20*context + 20*fee},
 		"five searches":        {raw(`{"type":"web_search","max_uses":5}`), bytes(34) + prompt + answer + 6*context + 5*fee},
-		"bounded altogether":   {middleware.Params{RawTools: []json.RawMessage{[]byte(`{"type":"mcp"}`)}, Extra: map[string]json.RawMessage{"max_tool_calls": []byte("2")}}, bytes(15) + prompt + answer + 3*context + 2*fee},
+		"bounded altogether":   {middleware.Params{RawTools: []json.RawMessage{[]byte(`{"type":"mcp"}`)}, Extra: map[string]json.RawMessage{"max_tool_calls": []byte("2")}, Dialect: middleware.DialectResponses}, bytes(15) + prompt + answer + 3*context + 2*fee},
 		"uses beyond counting": {raw(`{"type":"web_search","max_uses":9223372036854775807}`, `{"type":"web_fetch","max_uses":9223372036854775807}`), bytes(52+51) + prompt + answer + 20*context + 2e6*fee},
 		"no hosted tool":       {raw(`{"type":"custom"}`), bytes(17) + prompt + answer},
 		"MCP servers":          {extra("mcp_servers", `[{}]`), bytes(4) + prompt + answer + 20*context + 20*fee},
 		"a compacted context":  {extra("context_management", `{"edits":[{"type":"compact_20260112"}]}`), bytes(39) + prompt + answer + context + 20_000*10/1e6},
-		"a stored prompt":      {extra("cachedContent", `"c/1"`), bytes(5) + prompt + answer + context},
+		"a stored prompt":      {middleware.Params{Extra: map[string]json.RawMessage{"cachedContent": []byte(`"c/1"`)}, Dialect: middleware.DialectGemini}, bytes(5) + prompt + answer + context},
 		"priority":             {middleware.Params{ServiceTier: "priority"}, 2 * (prompt + answer)},
 		"flex":                 {middleware.Params{ServiceTier: "flex"}, prompt + answer},
-		"fast, in one country": {middleware.Params{Extra: map[string]json.RawMessage{"speed": []byte(`"fast"`), "inference_geo": []byte(`"us"`)}}, 6.6 * (bytes(10) + prompt + answer)},
+		"fast, in one country": {middleware.Params{Extra: map[string]json.RawMessage{"speed": []byte(`"fast"`), "inference_geo": []byte(`"us"`)}, Dialect: middleware.DialectAnthropic}, 6.6 * (bytes(10) + prompt + answer)},
 		"kept for an hour":     {extra("cache_control", `{"type":"ephemeral","ttl":"1h"}`), 1.6*(bytes(31)+prompt) + answer},
-		"in other letters":     {extra("MAX_TO\u212aENS", `9`), bytes(1) + prompt + answer},
+		"in other letters":     {extra("MAX_TO\u212aENS", `9`), prompt + answer},
 		"an hour, in escapes":  {extra("cache_control", `{"type":"ephemeral","ttl":"\u0031h"}`), 1.6*(bytes(36)+prompt) + answer},
-		"another model":        {extra("models", `["dear/one"]`), bytes(12) + prompt + answer},
+		"another model":        {extra("models", `["dear/one"]`), prompt + answer},
+		"an unknown tier":      {middleware.Params{ServiceTier: "ultrafast"}, 2 * (prompt + answer)},
 	} {
-		tt.params.Dialect = middleware.DialectChat
-		c.LLM = &nativeModel{resp: text("fine")}
+		c.LLM = &modelOf{nativeModel{resp: text("fine")}, tt.params.Dialect}
 		if got := look(t, c, human("hello"), middleware.WithParams(tt.params)); got.usd == 0 || math.Abs(got.usd-tt.want) > 1e-9 {
 			t.Errorf("%s: at most %v USD, want %v; %v", what, got.usd, tt.want, got.err)
 		}

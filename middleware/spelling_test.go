@@ -2,28 +2,80 @@ package middleware_test
 
 import (
 	"encoding/json"
-	"maps"
-	"slices"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/stepfall/stepfall/middleware"
+	"github.com/stepfall/stepfall/sdk"
+	"github.com/stepfall/stepfall/sdk/step"
 )
 
-// A server may read names in any case of letters: what says how much a call may use goes in
-// none, what its price depends on only as it is known here, and the rest as it is.
-func TestLimitsInOtherLetters(t *testing.T) {
-	extra := map[string]json.RawMessage{}
-	for _, name := range []string{"N", "Max_Tokens", "max_to\u212aens", "MAX_COMPLETION_TOKENS", "n_predict", "fallbacks", "Service_Tier", "Web_Search_Options", "Options", "speed", "Novel", "novel"} {
-		extra[name] = json.RawMessage(`1`)
-	}
-	s := &nativeModel{resp: text("fine")}
-	m := wrap(t, middleware.Config{Models: []middleware.Candidate{small(s)}})
-	if _, err := m.GenerateContent(t.Context(), human("q"), middleware.WithParams(middleware.Params{Dialect: middleware.DialectChat, Extra: extra})); err != nil {
-		t.Fatal(err)
-	}
-	if got := slices.Sorted(maps.Keys(s.params.Extra)); !cmp.Equal(got, []string{"Novel", "novel", "speed"}) || len(extra) != 12 {
-		t.Errorf("%q are sent, of %d", got, len(extra))
+// modelOf is a model of a dialect.
+type modelOf struct {
+	nativeModel
+	dialect middleware.Dialect
+}
+
+func (m *modelOf) Dialect() middleware.Dialect { return m.dialect }
+
+// Under a cap a model gets what is known to be within what is reserved, and nothing else in
+// whatever spelling; the answer names the rest. Without a cap all passes.
+func TestOnlyCountedMembersPassUnderACap(t *testing.T) {
+	for _, c := range []struct {
+		dialect      middleware.Dialect
+		extra, tools string
+		sent, unsent string
+	}{
+		{middleware.DialectChat, `{"N":9,"Max_Tokens":9,"max_to\u212aens":9,"n_predict":9,"fallbacks":[],"Service_Tier":"priority","models":["dear/one"],"extra_body":{"n":9},"novel":1}`, `[]`,
+			`{}`, "Max_Tokens N Service_Tier extra_body fallbacks max_toKens models n_predict novel"},
+		{middleware.DialectChat, `{"min_p":0.1,"thinking":{"type":"enabled","budget_tokens":90000},"reasoning":{"effort":"low","max_tokens":90000}}`, `[]`,
+			`{"min_p":0.1,"reasoning":{"effort":"low"},"thinking":{"type":"enabled"}}`, "reasoning.max_tokens thinking.budget_tokens"},
+		{middleware.DialectAnthropic, `{"cache_control":{"type":"ephemeral","ttl":"1h"},"thinking":{"type":"enabled","budget_tokens":2000},"tools":{"find":{"cache_control":{"ttl":"1h"},"n":9}}}`,
+			`[{"type":"web_search_20260209","max_uses":2,"MAX_USES":9},{"type":"advisor_20260301","model":"dear"},{"type":"bash_20250124","name":"bash"}]`,
+			`{"cache_control":{"ttl":"1h","type":"ephemeral"},"thinking":{"budget_tokens":2000,"type":"enabled"},"tools":{"find":{"cache_control":{"ttl":"1h"}}}} ` +
+				`{"max_uses":2,"type":"web_search_20260209"} {"name":"bash","type":"bash_20250124"}`,
+			"tools.find.n tool web_search_20260209.MAX_USES tool advisor_20260301.model tool advisor_20260301"},
+		{middleware.DialectOllama, `{"options":{"Num_Predict":99999,"num_ctx":8},"keep_alive":"5m"}`, `[]`, `{"keep_alive":"5m","options":{"num_ctx":8}}`, "options.Num_Predict"},
+		{middleware.DialectGemini, `{"generationConfig":{"candidateCount":8,"responseModalities":["IMAGE"]},"generation_config":{}}`, `[]`, `{}`,
+			"generationConfig.candidateCount generationConfig.responseModalities generation_config"},
+		{middleware.DialectResponses, `{"tool_choice":{"type":"allowed_tools"},"background":true,"options":[{"n":2}]}`, `[{"type":"image_generation","quality":"high"}]`, `{"tool_choice":{"type":"allowed_tools"}}`,
+			"background options tool image_generation.quality tool image_generation"},
+	} {
+		var all middleware.Params
+		all.Dialect = c.dialect
+		if err := json.Unmarshal([]byte(c.extra), &all.Extra); err != nil {
+			t.Fatal(err)
+		}
+		if err := json.Unmarshal([]byte(c.tools), &all.RawTools); err != nil {
+			t.Fatal(err)
+		}
+		for _, isCapped := range []bool{true, false} {
+			s := &modelOf{nativeModel{resp: text("fine")}, c.dialect}
+			config := middleware.Config{Models: []middleware.Candidate{small(s)}}
+			if isCapped {
+				config.Step.StepCapUSD = 1e6
+			}
+			var unsent []string
+			config.Step.Checks = []step.Check{{Name: "eye", Fault: func(_ *sdk.Query, a *sdk.Answer, _ []sdk.Attempt) string {
+				unsent = a.NotSent
+				return ""
+			}}}
+			if _, err := wrap(t, config).GenerateContent(t.Context(), human("q"), middleware.WithParams(all)); err != nil {
+				t.Fatal(err)
+			}
+			written, err := json.Marshal(s.params.Extra)
+			got := string(written)
+			for _, tool := range s.params.RawTools {
+				got += " " + string(tool)
+			}
+			switch {
+			case err != nil || isCapped && (got != c.sent || strings.Join(unsent, " ") != c.unsent):
+				t.Errorf("%s: sent %s, want %s; not sent %q, want %q", c.dialect, got, c.sent, unsent, c.unsent)
+			case !isCapped && (!cmp.Equal(s.params.Extra, all.Extra) || !cmp.Equal(s.params.RawTools, all.RawTools) || unsent != nil):
+				t.Errorf("%s: without a cap %s", c.dialect, got)
+			}
+		}
 	}
 }

@@ -22,8 +22,7 @@ const mostUses = 1_000_000
 func (c *call) hostedCalls() (reads, calls int) {
 	hosted, uses, unlimited := false, 0, false
 	for _, raw := range c.params.RawTools {
-		name := rawToolType(raw)
-		if !slices.ContainsFunc([]string{"search", "Search", "fetch", "code_", "codeExecution", "mcp", "image_generation", "urlContext"}, func(sign string) bool { return strings.Contains(name, sign) }) {
+		if isOne(clientTools, rawToolType(raw)) {
 			continue
 		}
 		var tool struct {
@@ -56,13 +55,23 @@ func (c *call) hostedCalls() (reads, calls int) {
 // for that once more.
 const compactTokens = 20_000
 
-// holds reports whether JSON has a text in it, however its letters are written.
-func holds(raw json.RawMessage, text string) bool {
+// canonical returns JSON whose letters are written as they are and that has no spaces.
+func canonical(raw json.RawMessage) json.RawMessage {
 	var v any
-	if bytes.IndexByte(raw, '\\') >= 0 && json.Unmarshal(raw, &v) == nil {
+	if json.Unmarshal(raw, &v) == nil {
 		raw, _ = json.Marshal(v) // it was JSON
 	}
-	return bytes.Contains(raw, []byte(text))
+	return raw
+}
+
+// isKeptLong reports whether JSON says of something that the provider's cache keeps it longer
+// than its five minutes.
+func isKeptLong(raw json.RawMessage) bool {
+	if !bytes.Contains(raw, []byte("ttl")) && bytes.IndexByte(raw, '\\') < 0 {
+		return false
+	}
+	raw = canonical(raw)
+	return bytes.Count(raw, []byte(`"ttl":`)) > bytes.Count(raw, []byte(`"ttl":"5m"`))
 }
 
 // What requests pay more than a model's prices: OpenAI's and Google's priority tier up to
@@ -73,26 +82,29 @@ const (
 	hourFactor                                = 2
 )
 
+// listTiers are the tiers of service at a model's prices or below.
+var listTiers = []string{"", "auto", "default", "flex", "on_demand", "standard", "standard_only"}
+
 // tariff returns what the request makes of a model's prices, or nil where nothing.
 func (c *call) tariff() func(sdk.Price) sdk.Price {
 	factor, hourly := 1.0, c.size.hourly
-	if strings.Contains(strings.ToLower(c.params.ServiceTier), "priority") {
-		factor = priorityFactor
-	}
-	for name, raw := range c.params.Extra {
-		value := strings.ToLower(jsonText(raw))
-		switch {
-		case name == "speed" && value == "fast":
-			factor *= fastFactor
-		case name == "inference_geo" && value != "" && value != "global":
-			factor *= countryFactor
-		case (name == "service_tier" || name == "serviceTier") && strings.Contains(value, "priority"):
-			factor = max(factor, priorityFactor)
+	value := func(name string) string { return strings.ToLower(jsonText(c.params.Extra[name])) }
+	for _, tier := range [...]string{strings.ToLower(c.params.ServiceTier), value("service_tier"), value("serviceTier")} {
+		if !slices.Contains(listTiers, tier) {
+			factor = priorityFactor
 		}
-		hourly = hourly || holds(raw, `"1h"`)
+	}
+	if speed := value("speed"); speed != "" && speed != "standard" {
+		factor *= fastFactor
+	}
+	if place := value("inference_geo"); place != "" && place != "global" {
+		factor *= countryFactor
+	}
+	for _, raw := range c.params.Extra {
+		hourly = hourly || isKeptLong(raw)
 	}
 	for _, raw := range c.params.RawTools {
-		hourly = hourly || holds(raw, `"1h"`)
+		hourly = hourly || isKeptLong(raw)
 	}
 	if factor == 1 && !hourly {
 		return nil

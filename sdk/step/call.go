@@ -129,7 +129,7 @@ func (r *run) book(ctx context.Context, rec *sdk.Call, i int, answer *sdk.Answer
 	rec.CostUSD = sdk.RoundUSD(rec.CostUSD)
 	r.t.Usage = r.t.Usage.Add(rec.Usage)
 	r.t.Calls = append(r.t.Calls, *rec)
-	if stands > rec.CostUSD && r.e.hasCap() {
+	if stands > rec.CostUSD && r.e.HasCap() {
 		r.say(fmt.Sprintf("the bill of %s is not known: its worst case of %.6g USD stands under the caps", rec.Model, stands))
 	}
 	if fault := r.settle(ctx, held, rec.CostUSD, stands); fault != nil {
@@ -185,7 +185,7 @@ func (r *run) recordAnswer(rec *sdk.Call, i int, answer *sdk.Answer, most *deman
 	if rec.UsageDoubt = most.refute(answer.Usage, ended); rec.UsageDoubt != "" {
 		r.say(m.Name + ": estimated: " + rec.UsageDoubt)
 		answer.Usage = r.estimateUsage(answer)
-		if answer.CostUSD == 0 && r.e.hasCap() {
+		if answer.CostUSD == 0 && r.e.HasCap() {
 			answer.CostUSD = most.usd
 		}
 	}

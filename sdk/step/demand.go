@@ -57,7 +57,7 @@ func (r *run) demandOf(i int) demand {
 	case r.req.PromptBytes == 0: // any number of completions, which their caller accounts for
 		d.input = max(float64(m.ContextTokens), unknownTokens)
 		d.output = d.input
-	case !r.e.hasCap() && r.req.Images > 0:
+	case !r.e.HasCap() && r.req.Images > 0:
 		d.input = max(d.input, float64(m.ContextTokens))
 	}
 	return d
@@ -95,7 +95,7 @@ func promptDemand(promptBytes int, hasTools bool) float64 {
 func (r *run) outputLimit(i int) int {
 	m := &r.e.models[i]
 	limit := max(r.q.MaxOutputTokens, 0)
-	if limit == 0 && !r.e.hasCap() {
+	if limit == 0 && !r.e.HasCap() {
 		return 0
 	}
 	if most := m.MaxOutputTokens; most > 0 && (limit == 0 || limit > most) {
@@ -108,8 +108,8 @@ func (r *run) outputLimit(i int) int {
 	return limit
 }
 
-// hasCap reports whether calls are made under a reservation.
-func (e *Engine) hasCap() bool { return e.c.StepCapUSD > 0 || e.c.Ledger != nil }
+// HasCap reports whether calls are made under a reservation.
+func (e *Engine) HasCap() bool { return e.c.StepCapUSD > 0 || e.c.Ledger != nil }
 
 // refute returns why a call that demands d cannot have used u, or "". The answer is nil where
 // the call did not end.

@@ -98,7 +98,7 @@ func (r *run) askEstimator(ctx context.Context, s *Estimator, p *patience, req *
 		return nil
 	}
 	askCtx, own := ctx, (*purse)(nil)
-	if s.CallsModels && r.e.hasCap() {
+	if s.CallsModels && r.e.HasCap() {
 		askCtx, own = r.openPurse(ctx, 0)
 	}
 	if s.Timeout > 0 {

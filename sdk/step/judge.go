@@ -273,7 +273,7 @@ func (r *run) ask(ctx context.Context, v *Verifier, answer *sdk.Answer) (*sdk.Ve
 		}
 	}
 	verifyCtx, own := ctx, (*purse)(nil)
-	if v.CallsModels && r.e.hasCap() {
+	if v.CallsModels && r.e.HasCap() {
 		verifyCtx, own = r.openPurse(ctx, worst)
 	}
 	if v.Timeout > 0 {

@@ -124,6 +124,10 @@ func settle(b Object, c *Call) (notSent []string) {
 			b["thinking"] = thinking
 		}
 	}
+	if most := answerTokens(b) - 1; kind == "enabled" && gjson.GetBytes(raw, "budget_tokens").Num > float64(most) {
+		room = most // the API wants it below the longest answer
+		b["thinking"] = Object{"type": kind, "budget_tokens": room}
+	}
 	if kind != "enabled" && kind != "adaptive" {
 		return notSent
 	} else if isForced(b["tool_choice"]) || kind == "enabled" && !mayThink(b) || room < leastBudget {

@@ -1,0 +1,116 @@
+package middleware
+
+import (
+	"bytes"
+	"encoding/json"
+	"maps"
+	"slices"
+	"strings"
+)
+
+// memberSet are the members of an object that are known, with those of each that is looked
+// into. The member * stands for all.
+type memberSet map[string]memberSet
+
+// newMembers returns the members of a list with spaces, in which a.b is the member b of a.
+func newMembers(list string) memberSet {
+	root := memberSet{}
+	for path := range strings.FieldsSeq(list) {
+		at := root
+		for name := range strings.SplitSeq(path, ".") {
+			if at[name] == nil {
+				at[name] = memberSet{}
+			}
+			at = at[name]
+		}
+	}
+	return root
+}
+
+// What a call under a cap may have that [Params] has no name for: members of requests and of
+// tools in an API's own form, and types of such tools. Each costs nothing beyond its length, or
+// is reserved by [call.tariff] and [call.hostedCalls]. Whatever else there is, in whatever
+// spelling, may cost more than is reserved.
+var (
+	countedMembers = map[Dialect]memberSet{
+		DialectChat: newMembers("cache_control.ttl cache_control.type chat_template_kwargs guided_choice guided_grammar guided_json guided_regex ignore_eos include_reasoning " +
+			"include_stop_str_in_output min_p min_tokens prompt_cache_retention prompt_mode random_seed reasoning.effort reasoning.enabled reasoning.exclude reasoning.summary " +
+			"reasoning_format repeat_penalty repetition_penalty response_format safe_prompt service_tier skip_special_tokens stop_token_ids stream_options structured_outputs " +
+			"thinking.display thinking.type tool_choice tools.*.cache_control top_a top_k typical_p web_search_options"),
+		DialectResponses: newMembers("client_metadata context_management include max_tool_calls prompt_cache_retention reasoning.context reasoning.generate_summary service_tier " +
+			"stream_options text tool_choice tools.*.defer_loading truncation"),
+		DialectAnthropic: newMembers("anthropic_beta cache_control.ttl cache_control.type container context_management inference_geo mcp_servers metadata output_config.effort " +
+			"output_config.format output_config.task_budget output_format service_tier speed thinking.budget_tokens thinking.display thinking.type tool_choice tools.*.allowed_callers " +
+			"tools.*.cache_control tools.*.defer_loading tools.*.eager_input_streaming tools.*.input_examples"),
+		DialectGemini: newMembers("cachedContent generationConfig.mediaResolution generationConfig.responseJsonSchema generationConfig.responseMimeType " +
+			"generationConfig.responseSchema generationConfig.stopSequences generationConfig.thinkingConfig labels safetySettings serviceTier systemInstruction toolConfig"),
+		DialectOllama: newMembers("format keep_alive options.min_p options.mirostat options.mirostat_eta options.mirostat_tau options.num_batch options.num_ctx options.num_gpu " +
+			"options.num_keep options.num_thread options.repeat_last_n options.stop options.tfs_z options.typical_p options.use_mmap think"),
+	}
+	countedTools = newMembers("allowed_callers allowed_domains allowed_tools authorization blocked_domains cache_control citations configs connector_id container.file_ids " +
+		"container.type custom default_config defer_loading description display_height display_height_px display_number display_width display_width_px enable_zoom " +
+		"environment.container_id environment.file_ids environment.network_policy environment.skills environment.type external_web_access filters format headers input_examples " +
+		"max_characters max_content_tokens max_num_results max_uses mcp_server_name name parameters ranking_options require_approval response_inclusion search_content_types " +
+		"search_context_size server_description server_label server_url strict tools type use_cache user_location vector_store_ids " +
+		"codeExecution computerUse enterpriseWebSearch fileSearch functionDeclarations googleMaps googleSearch googleSearchRetrieval urlContext")
+	// clientTools are the types of tools that the caller runs, hostedTools those of the
+	// provider's, whose uses are reserved: without their versions.
+	clientTools = []string{"apply_patch", "bash", "computer", "computerUse", "custom", "function", "functionDeclarations", "local_shell", "memory", "namespace", "text_editor"}
+	hostedTools = []string{"codeExecution", "code_execution", "code_interpreter", "enterpriseWebSearch", "file_search", "fileSearch", "googleMaps", "googleSearch", "googleSearchRetrieval", "mcp",
+		"shell", "tool_search", "urlContext", "web_fetch", "web_search"}
+)
+
+// isOne reports whether a type of tools is one of a list, in any version.
+func isOne(list []string, kind string) bool {
+	return slices.ContainsFunc(list, func(one string) bool { return kind == one || strings.HasPrefix(kind, one+"_") })
+}
+
+// keepCounted takes from the request what is not known to be within what is reserved for a
+// call, and returns its names.
+func (p *Params) keepCounted() (unsent []string) {
+	extra := map[string]json.RawMessage{}
+	for _, name := range slices.Sorted(maps.Keys(p.Extra)) {
+		countedMembers[p.Dialect].keep(extra, name, "", p.Extra[name], &unsent)
+	}
+	var tools []json.RawMessage
+	for _, raw := range p.RawTools {
+		kind := rawToolType(raw)
+		tool := map[string]json.RawMessage{}
+		memberSet{kind: countedTools}.keep(tool, kind, "tool ", raw, &unsent)
+		if isOne(clientTools, kind) || isOne(hostedTools, kind) {
+			tools = append(tools, tool[kind])
+		} else {
+			unsent = append(unsent, "tool "+kind)
+		}
+	}
+	p.Extra, p.RawTools = extra, tools
+	return unsent
+}
+
+// keep puts a member into an object as far as it is known, and adds to unsent the paths of what is not.
+func (k memberSet) keep(to map[string]json.RawMessage, name, path string, raw json.RawMessage, unsent *[]string) {
+	inner, isKnown := k[name]
+	if !isKnown {
+		inner, isKnown = k["*"]
+	}
+	path += name
+	var own map[string]json.RawMessage
+	switch {
+	case !isKnown:
+		*unsent = append(*unsent, path)
+	case len(inner) == 0:
+		to[name] = raw
+	case json.Unmarshal(raw, &own) == nil && own != nil:
+		kept := map[string]json.RawMessage{}
+		for _, member := range slices.Sorted(maps.Keys(own)) {
+			inner.keep(kept, member, path+".", own[member], unsent)
+		}
+		if len(kept) > 0 || len(own) == 0 {
+			to[name], _ = json.Marshal(kept) // it was JSON
+		}
+	case bytes.HasPrefix(bytes.TrimSpace(raw), []byte("[")):
+		*unsent = append(*unsent, path)
+	default: // a single value, such as that something is off
+		to[name] = raw
+	}
+}

@@ -226,6 +226,9 @@ func (c *call) answer(resp *llms.ContentResponse, d *deployment) *sdk.Answer {
 		Deployment: d.Name, Raw: resp, Usage: usageOf(resp), NotSent: c.unsent,
 	}
 	calls := first.ToolCalls
+	for _, choice := range resp.Choices[1:] {
+		a.Choices = append(a.Choices, choice.Content)
+	}
 	if x := ExtraOf(first); x != nil {
 		calls = append(slices.Clip(calls), rawCalls(x.Parts)...)
 		a.LogProbs, a.NotSent = x.LogProbs, slices.Concat(c.unsent, x.NotSent)

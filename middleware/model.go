@@ -259,6 +259,9 @@ func (c *call) request(mode string) step.Request {
 		}
 	}
 	req.Choices, req.PredictedTokens, req.Images = c.choices(), len(c.params.Prediction), c.size.images
+	for _, name := range [...]string{"context_management", "truncation", "transforms"} {
+		req.DropsInput = req.DropsInput || c.params.Extra[name] != nil
+	}
 	reads, uses := c.hostedCalls()
 	if bytes.Contains(canonical(c.params.Extra["context_management"]), []byte("compact")) {
 		reads, req.PredictedTokens = reads+1, req.PredictedTokens+compactTokens

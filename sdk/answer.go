@@ -25,6 +25,8 @@ type Answer struct {
 	// NotSent are what the query's caller asked for and the model's API has no word for.
 	// Plugins are not told.
 	NotSent []string `json:"-"`
+	// Choices are the texts of the call's further answers, where several were asked for.
+	Choices []string `json:"-"`
 	// Raw is the caller's own form of the answer. It stays in the process: it
 	// is neither sent to plugins nor written to traces.
 	Raw any `json:"-"`

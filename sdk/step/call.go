@@ -188,6 +188,8 @@ func (r *run) recordAnswer(rec *sdk.Call, i int, answer *sdk.Answer, most *deman
 		if answer.CostUSD == 0 && r.e.HasCap() {
 			answer.CostUSD = most.usd
 		}
+	} else if ended != nil {
+		r.raise(rec, answer, most)
 	}
 	if answer.CostUSD == 0 {
 		answer.CostUSD = most.price.CostUSD(answer.Usage)
@@ -207,6 +209,18 @@ func (r *run) recordAnswer(rec *sdk.Call, i int, answer *sdk.Answer, most *deman
 		rec.Answer = answer.Text
 	}
 	return stands
+}
+
+// raise raises usage that is less than the answer and its prompt can have.
+func (r *run) raise(rec *sdk.Call, answer *sdk.Answer, most *demand) {
+	prompt := r.q.Messages
+	if r.req.DropsInput || most.price.Input == 0 {
+		prompt = nil
+	}
+	if rec.UsageDoubt = most.raise(&answer.Usage, prompt, answer); rec.UsageDoubt != "" {
+		r.say(rec.Model + ": estimated: " + rec.UsageDoubt)
+		answer.CostUSD = max(answer.CostUSD, most.price.CostUSD(answer.Usage))
+	}
 }
 
 // reserve sets usd aside under the step's cap and in the ledger.

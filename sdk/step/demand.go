@@ -132,50 +132,8 @@ func (d *demand) refute(u sdk.Usage, answer *sdk.Answer) string {
 		return "no usage is reported"
 	case answer != nil && output == 0 && answerBytes(answer) > 0:
 		return "no output tokens are reported beside an answer"
-	case answer != nil && hasMoreWords(answer.Text, maxWords*output+spareWords):
-		return fmt.Sprintf("%.0f output tokens are reported beside an answer of more than %.0f words", output, maxWords*output+spareWords)
-	case answer != nil && hasMoreSigns(answer.Text, maxSigns*output+spareSigns):
-		return fmt.Sprintf("%.0f output tokens are reported beside an answer of more than %.0f bytes", output, maxSigns*output+spareSigns)
 	}
 	return ""
-}
-
-// Tokenizers divide texts where words begin, so that none makes fewer tokens than words; half
-// of that, and a few words, are left to those that are unlike them.
-const maxWords, spareWords = 2, 16
-
-// hasMoreWords reports whether a text has more than n words.
-func hasMoreWords(s string, n float64) bool {
-	if float64(len(s)) < 2*n {
-		return false
-	}
-	words, inWord := 0.0, false
-	for i := range len(s) {
-		isSpace := s[i] <= ' '
-		if !isSpace && !inWord {
-			words++
-		}
-		inWord = !isSpace
-	}
-	return words > n
-}
-
-// Texts without spaces have few words: no tokenizer makes one token of so many bytes that are
-// no space, long lines of one sign aside, for which some are left.
-const maxSigns, spareSigns = 64, 256
-
-// hasMoreSigns reports whether a text has more than n bytes beside white space.
-func hasMoreSigns(s string, n float64) bool {
-	if float64(len(s)) <= n {
-		return false
-	}
-	signs := 0.0
-	for i := range len(s) {
-		if s[i] > ' ' {
-			signs++
-		}
-	}
-	return signs > n
 }
 
 // estimateUsage estimates what a call has used by the length of what went in and came out.

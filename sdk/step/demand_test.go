@@ -159,8 +159,8 @@ func TestHonestUsageIsBelieved(t *testing.T) {
 		"and a prediction":          {step.Request{Query: query(), PromptBytes: 40, PredictedTokens: 50}, sdk.Usage{InputTokens: 10, OutputTokens: 5050}, 1, ""},
 		"many calls, of an agent":   {step.Request{Query: query()}, sdk.Usage{InputTokens: 3_000_000, OutputTokens: 70_000}, 1, ""},
 		"nothing of a free prompt":  {step.Request{Query: query(), PromptBytes: 40}, sdk.Usage{OutputTokens: 5}, 1, ""},
-		"fewer tokens than words":   {step.Request{Query: query(), PromptBytes: 40, Choices: 2}, sdk.Usage{InputTokens: 10, OutputTokens: 3}, 1, "3 output tokens are reported beside an answer of more than 22 words"},
-		"one token, no spaces":      {step.Request{Query: query(), PromptBytes: 40, Choices: 4}, sdk.Usage{InputTokens: 10, OutputTokens: 1}, 1, "1 output tokens are reported beside an answer of more than 320 bytes"},
+		"fewer tokens than words":   {step.Request{Query: query(), PromptBytes: 40, Choices: 2}, sdk.Usage{InputTokens: 10, OutputTokens: 3}, 1, "3 output tokens are reported beside an answer of at least 8"},
+		"one token, no spaces":      {step.Request{Query: query(), PromptBytes: 40, Choices: 4}, sdk.Usage{InputTokens: 10, OutputTokens: 1}, 1, "1 output tokens are reported beside an answer of at least 26"},
 		"nothing at all, of a text": {step.Request{Query: query(), PromptBytes: 40}, sdk.Usage{}, 1, "no usage"},
 	} {
 		e := engine(t, step.Config{Candidates: []step.Candidate{{Model: m}}, Strategy: index(t, 1), StepCapUSD: c.cap})
@@ -189,6 +189,54 @@ func TestHonestUsageIsBelieved(t *testing.T) {
 			t.Errorf("%s: %+v, want %+v", name, rec.Usage, c.usage)
 		case c.doubt != "" && (!rec.Usage.Estimated || !strings.Contains(notes, "estimated: "+rec.UsageDoubt)):
 			t.Errorf("%s: %+v, note %q", name, rec, notes)
+		}
+	}
+}
+
+// An upstream that understates what it has read and written costs what it must have at the
+// least, not more than was reserved; what it reports itself is not made less.
+func TestUnderstatedUsage(t *testing.T) {
+	prose := strings.Repeat("The quick brown fox jumps over the lazy dog, and nobody knows why it does. ", 100) // 1,700 tokens
+	chinese := strings.Repeat("人工智能是计算机科学的一个分支,它企图了解智能的实质。", 40)                                                // 700 to 1,000
+	model := sdk.Model{Name: "m", Price: sdk.Price{Input: 1, Output: 10, CachedInput: 1}, ContextTokens: 100_000, MaxOutputTokens: 5000}
+	for name, c := range map[string]struct {
+		prompt, text   string
+		choices, limit int
+		usage          sdk.Usage
+		input, output  [2]int // from, to
+		isDoubted      bool
+	}{
+		"honest":            {prose, prose, 1, 0, sdk.Usage{InputTokens: 1702, OutputTokens: 1701}, [2]int{1702, 1702}, [2]int{1701, 1701}, false},
+		"a tenth of both":   {prose, prose, 1, 0, sdk.Usage{InputTokens: 170, OutputTokens: 170}, [2]int{850, 1702}, [2]int{850, 1701}, true},
+		"cached":            {prose, "ok", 1, 0, sdk.Usage{InputTokens: 2, CachedInputTokens: 1700, OutputTokens: 1}, [2]int{2, 2}, [2]int{1, 1}, false},
+		"no prompt at all":  {prose, "ok", 1, 0, sdk.Usage{OutputTokens: 1}, [2]int{850, 1702}, [2]int{1, 1}, true},
+		"Chinese":           {chinese, chinese, 1, 0, sdk.Usage{InputTokens: 700, OutputTokens: 20}, [2]int{700, 700}, [2]int{250, 700}, true},
+		"of eight choices":  {"hi", prose, 8, 5000, sdk.Usage{InputTokens: 20, OutputTokens: 1701}, [2]int{20, 20}, [2]int{6800, 13_608}, true},
+		"white space":       {"hi" + strings.Repeat(" ", 9000), strings.Repeat("\n", 3000) + "=====", 1, 0, sdk.Usage{InputTokens: 120, OutputTokens: 40}, [2]int{120, 120}, [2]int{40, 40}, false},
+		"beyond the limit":  {"hi", prose, 1, 50, sdk.Usage{InputTokens: 20, OutputTokens: 10}, [2]int{20, 20}, [2]int{50, 50}, true},
+		"an API that drops": {"drops" + prose, "ok", 1, 0, sdk.Usage{InputTokens: 20, OutputTokens: 1}, [2]int{20, 20}, [2]int{1, 1}, false},
+	} {
+		q := query()
+		q.Messages[0].Parts, q.MaxOutputTokens = []sdk.Part{sdk.TextPart(c.prompt)}, c.limit
+		e := engine(t, step.Config{Candidates: []step.Candidate{{Model: model}}, Strategy: index(t, 1), StepCapUSD: 10})
+		res, err := e.Run(t.Context(), step.Request{Query: q, PromptBytes: len(c.prompt), Choices: c.choices, DropsInput: strings.HasPrefix(c.prompt, "drops"),
+			Caller: step.CallerFunc(func(context.Context, *step.Call) (*sdk.Answer, error) {
+				a := &sdk.Answer{Text: c.text, Usage: c.usage}
+				for range c.choices - 1 {
+					a.Choices = append(a.Choices, c.text)
+				}
+				return a, nil
+			})})
+		if err != nil {
+			t.Fatal(name, err)
+		}
+		rec := res.Trace.Calls[0]
+		in, out := rec.Usage.InputTokens, rec.Usage.OutputTokens
+		if in < c.input[0] || in > c.input[1] || out < c.output[0] || out > c.output[1] || rec.Usage.Estimated != c.isDoubted || (rec.UsageDoubt != "") != c.isDoubted {
+			t.Errorf("%s: %+v, doubt %q", name, rec.Usage, rec.UsageDoubt)
+		}
+		if want := model.Price.CostUSD(rec.Usage); math.Abs(rec.CostUSD-want) > 1e-12 {
+			t.Errorf("%s: %v USD, want %v", name, rec.CostUSD, want)
 		}
 	}
 }

@@ -82,9 +82,11 @@ func (d *demand) costOf(a *sdk.Answer, err error) float64 {
 		}
 		return d.usd
 	}
-	a.CostUSD = d.price.CostUSD(a.Usage)
 	if d.refute(a.Usage, a) != "" {
 		a.CostUSD = d.usd
+	} else {
+		d.raise(&a.Usage, nil, a)
+		a.CostUSD = d.price.CostUSD(a.Usage)
 	}
 	return a.CostUSD
 }

@@ -65,6 +65,9 @@ type Request struct {
 	// PredictedTokens is what each completion may be billed for beyond its length: a
 	// predicted output that it does not use.
 	PredictedTokens int
+	// DropsInput says that the provider may leave out some of the prompt, so that less of it
+	// than there is may be billed.
+	DropsInput bool
 	// Images is how many pictures the prompt holds besides its bytes.
 	Images int
 	// ContextReads is how often within a call the provider may read as much as the model's

@@ -28,7 +28,7 @@ const queuedPolicy = `
 model "small" {
   provider = "go"
   price {
-    input_usd_per_million  = 0
+    input_usd_per_million  = 0.001
     output_usd_per_million = 1000
   }
   max_output_tokens = 10
@@ -37,7 +37,7 @@ model "small" {
 model "large" {
   provider = "go"
   price {
-    input_usd_per_million  = 0
+    input_usd_per_million  = 0.001
     output_usd_per_million = 10000
   }
   max_output_tokens = 10

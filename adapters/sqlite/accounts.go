@@ -75,9 +75,6 @@ func (s *Store) isReserved(id int64) (bool, error) {
 
 // Reserve implements [store.Accounts].
 func (s *Store) Reserve(ctx context.Context, id int64, charges []store.Charge, ttl time.Duration) error {
-	if err := s.checkFile(); err != nil {
-		return err
-	}
 	err := s.write(ctx, func(sqlstore.Tx) error {
 		if err := s.expire(); err != nil {
 			return err
@@ -101,9 +98,6 @@ func (s *Store) Reserve(ctx context.Context, id int64, charges []store.Charge, t
 
 // Lease implements [store.Accounts].
 func (s *Store) Lease(ctx context.Context, id int64, c store.Charge, least int64, ttl time.Duration) (amount int64, until time.Time, err error) {
-	if err := s.checkFile(); err != nil {
-		return 0, time.Time{}, err
-	}
 	err = s.write(ctx, func(sqlstore.Tx) error {
 		if err := s.expire(); err != nil {
 			return err
@@ -189,9 +183,6 @@ func (s *Store) Release(ctx context.Context, account string) error {
 
 // Balances implements [store.Accounts].
 func (s *Store) Balances(ctx context.Context, prefix string, most int) ([]store.Balance, error) {
-	if err := s.checkFile(); err != nil {
-		return nil, err
-	}
 	if err := s.write(ctx, func(sqlstore.Tx) error { return s.expire() }); err != nil {
 		return nil, err
 	}

@@ -94,8 +94,11 @@ func TestAFileThatWasLostIsNotZeroSpent(t *testing.T) {
 			if err := s.Reserve(t.Context(), 2, []store.Charge{{Account: "b", Amount: 1, Cap: 10}}, time.Hour); !errors.Is(err, store.ErrReplaced) {
 				t.Errorf("reserving gives %v", err)
 			}
-			if err := s.Ping(t.Context()); !errors.Is(err, store.ErrReplaced) {
-				t.Errorf("it says %v", err)
+			_, unknown := s.KeyByDigest(t.Context(), []byte("x"))
+			for what, err := range map[string]error{"asking": s.Ping(t.Context()), "settling": s.Settle(t.Context(), 3, nil), "looking up a key": unknown} {
+				if !errors.Is(err, store.ErrReplaced) || !errors.Is(err, sdk.ErrStoreUnavailable) {
+					t.Errorf("%s gives %v", what, err)
+				}
 			}
 		})
 	}

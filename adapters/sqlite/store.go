@@ -177,9 +177,17 @@ func (s *Store) checkFile() error {
 		return fmt.Errorf("%w: %w", store.ErrReplaced, err)
 	}
 	if !os.SameFile(info, s.file) || info.Size() == 0 {
-		return fmt.Errorf("%w: another file is at %s", store.ErrReplaced, s.path)
+		return fmt.Errorf("%w: another file is at %s; put the first back, or begin with this one by a new start", store.ErrReplaced, s.path)
 	}
 	return nil
+}
+
+// KeyByDigest implements [store.Keys]: of a file that is gone no key is valid any more.
+func (s *Store) KeyByDigest(ctx context.Context, digest []byte) (*store.Key, error) {
+	if err := s.checkFile(); err != nil {
+		return nil, err
+	}
+	return s.DB.KeyByDigest(ctx, digest)
 }
 
 // Close closes the file. What was recorded is on disk.

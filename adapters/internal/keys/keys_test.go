@@ -2,9 +2,11 @@ package keys
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -13,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/hashicorp/go-hclog"
 	"github.com/tmc/langchaingo/llms/fake"
 
 	"github.com/stepfall/stepfall/adapters/gateway"
@@ -329,5 +332,51 @@ func TestACapBeyondMoneyIsNone(t *testing.T) {
 	}
 	if err := held.Settle(ctx, 0.5); err != nil {
 		t.Error(err)
+	}
+}
+
+// A store file that is moved away while it is open is as one that hangs: keys are refused for
+// now, the gateway is not ready, one line of log says so, and all is well when it is back.
+func TestAStoreFileThatIsMovedAway(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "s.db")
+	engine, err := sqlite.Open(t.Context(), path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var log strings.Builder
+	shared := store.Share(engine, path, hclog.New(&hclog.LoggerOptions{Output: &log}))
+	defer shared.Close()
+	secret, err := Create(t.Context(), shared, &store.Key{Tenant: "acme"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	behind, err := gateway.New(gateway.Options{Model: fake.NewFakeLLM(nil)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := httptest.NewServer(NewGuard(shared.Store, shared.Leased).Wrap(http.HandlerFunc(sayTenant), behind.Refuse))
+	defer server.Close()
+	if err := os.Rename(path, path+".away"); err != nil {
+		t.Skip(err) // an open file cannot be moved here
+	}
+	for range 3 {
+		resp := ask(t, http.MethodPost, server.URL+"/v1/chat/completions", secret)
+		if resp.StatusCode != http.StatusServiceUnavailable || resp.Header.Get("Retry-After") == "" || shared.Ready(t.Context()) == nil {
+			t.Errorf("status %d, Retry-After %q, ready", resp.StatusCode, resp.Header.Get("Retry-After"))
+		}
+	}
+	if _, err := shared.Ledger(step.Caps{TenantUSD: 1}).Reserve(t.Context(), &sdk.Query{Tenant: "acme"}, 0.1); !errors.Is(err, sdk.ErrStoreUnavailable) {
+		t.Errorf("a cap is answered by %v", err)
+	}
+	if err := os.Rename(path+".away", path); err != nil {
+		t.Fatal(err)
+	}
+	for until := time.Now().Add(10 * time.Second); shared.Ready(t.Context()) != nil && time.Now().Before(until); time.Sleep(20 * time.Millisecond) {
+	}
+	if resp := ask(t, http.MethodPost, server.URL+"/v1/chat/completions", secret); resp.StatusCode != http.StatusOK || shared.Ready(t.Context()) != nil {
+		t.Errorf("with its file back: status %d, ready %v", resp.StatusCode, shared.Ready(t.Context()))
+	}
+	if n := strings.Count(log.String(), "\n"); n != 1 {
+		t.Errorf("%d lines of log:\n%s", n, log.String())
 	}
 }

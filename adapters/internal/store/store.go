@@ -105,8 +105,8 @@ var (
 	ErrNotFound = errors.New("not in the store")
 	// ErrReplaced is wrapped when the accounts are not those that the process began
 	// with: an empty or another database has come in their place. What was spent is
-	// not known, and nothing is granted.
-	ErrReplaced = errors.New("the accounts are gone or were replaced")
+	// not known, and nothing is granted until they are back: it is sdk.ErrStoreUnavailable.
+	ErrReplaced = fmt.Errorf("%w: the accounts are gone or were replaced", sdk.ErrStoreUnavailable)
 )
 
 // NanoUSD is the unit in which accounts of money count: 1e9 to the dollar.

@@ -84,7 +84,8 @@ given stays.
 What a killed process had leased of a key's cap comes back by itself after a minute. What
 its calls under way may cost does not, since the provider may bill it: it is "reserved" for
 15 minutes, and then "unsettled", a part of what is spent. With --release it is free again,
-where you know that nothing was billed. A bill that comes after all is booked all the same.`,
+where you know that nothing was billed. A bill that comes after all is booked all the same.
+Requests under way at once (--limit streams) of a killed process end after a minute.`,
 		Example: `  stepfall key set agents --cap 50 --limit requests=120
   stepfall key set agents --rotate --grace 24h
   stepfall key set agents --revoke`,
@@ -252,9 +253,6 @@ func (f *keyFlags) set(cmd *cobra.Command, s Streams, id string) error {
 		default:
 			_, err = keys.Change(ctx, shared, id, func(k *store.Key) { _ = f.change(k, given) })
 		}
-		if err == nil && f.release {
-			err = shared.Release(ctx, store.KeyAccount(id))
-		}
 		if err != nil {
 			return err
 		}
@@ -263,6 +261,13 @@ func (f *keyFlags) set(cmd *cobra.Command, s Streams, id string) error {
 			return err
 		}
 		balances, err := keyBalances(ctx, shared, list)
+		if err == nil && f.release && len(list) == 1 {
+			if err = shared.Release(ctx, store.KeyAccount(id)); err == nil {
+				before := balances[0]
+				fmt.Fprintf(s.Err, "released %s USD; %s USD reserved for calls under way come back within 15 minutes where no server settles them\n", usd(before.UnsettledUSD), usd(before.ReservedUSD))
+				balances, err = keyBalances(ctx, shared, list)
+			}
+		}
 		if err != nil {
 			return err
 		}

@@ -34,9 +34,12 @@ func TestCallOfAKilledServer(t *testing.T) {
 	if err := os.WriteFile(policy, fmt.Appendf(nil, servedPolicy, upstream.URL), 0o600); err != nil {
 		t.Fatal(err)
 	}
+	var notes strings.Builder
 	run := func(args ...string) []byte {
 		cmd := exec.Command(os.Args[0], append(args, "--store", path)...)
 		cmd.Args[0] = "stepfall"
+		notes.Reset()
+		cmd.Stderr = &notes
 		out, err := cmd.Output()
 		if err != nil {
 			t.Fatal(args, err)
@@ -95,5 +98,8 @@ func TestCallOfAKilledServer(t *testing.T) {
 	}
 	if got := balance("key", "set", "agents", "--release"); got != (amounts{}) {
 		t.Errorf("released %+v, want nothing", got)
+	}
+	if want := fmt.Sprintf("released %.6f USD; 0.000000 USD reserved", held); !strings.Contains(notes.String(), want) {
+		t.Errorf("it says %q, want %q", notes.String(), want)
 	}
 }

@@ -21,6 +21,7 @@ type LeaseOptions struct {
 	// LeaseTTL is how long after its process died a lease ends; 0 means one minute. What
 	// was handed out of it then counts as spent, and the rest is free again. A process
 	// that lives extends its leases.
+	// Slots ([Charge.Returns]) end in the same way.
 	LeaseTTL time.Duration
 	// Idle is after how long without use a lease is given back; 0 means 2 seconds.
 	Idle time.Duration
@@ -50,7 +51,8 @@ type LeasedAccounts struct {
 
 	mu       sync.Mutex
 	accounts map[string]*leasedAccount
-	owed     []settlement // what could not be settled yet
+	owed     []settlement        // what could not be settled yet
+	slots    map[int64]time.Time // reservations of slots, and when they were extended last
 	closed   chan struct{}
 	ended    sync.WaitGroup
 	once     sync.Once
@@ -74,7 +76,7 @@ func NewLeasedAccounts(s Accounts, o LeaseOptions) *LeasedAccounts {
 	o.TTL = cmp.Or(o.TTL, 15*time.Minute)
 	o.LeaseTTL = cmp.Or(o.LeaseTTL, time.Minute)
 	o.Idle = cmp.Or(o.Idle, 2*time.Second)
-	t := &LeasedAccounts{s: s, o: o, accounts: map[string]*leasedAccount{}, closed: make(chan struct{})}
+	t := &LeasedAccounts{s: s, o: o, accounts: map[string]*leasedAccount{}, slots: map[int64]time.Time{}, closed: make(chan struct{})}
 	t.ended.Go(t.maintain)
 	return t
 }
@@ -132,6 +134,7 @@ type Hold struct {
 	shares  [][]share // by charge
 	direct  []int64   // by charge: what was reserved in the store itself
 	id      int64     // of that; 0 when there is none
+	slot    int64     // of what returns by itself; 0 when there is none
 }
 
 func newID() int64 { return rand.Int64N(1<<62) + 1 }
@@ -140,11 +143,15 @@ func newID() int64 { return rand.Int64N(1<<62) + 1 }
 // [*RefusedError].
 func (t *LeasedAccounts) Take(ctx context.Context, charges []Charge) (*Hold, error) {
 	h := &Hold{t: t, charges: charges, shares: make([][]share, len(charges)), direct: make([]int64, len(charges))}
-	var rest []Charge
+	var rest, slots []Charge
 	for i := range charges {
 		c := &charges[i]
+		if c.Returns {
+			slots = append(slots, *c)
+			continue
+		}
 		left := c.Amount
-		if !t.o.Direct && c.Cap > 0 && !c.Returns {
+		if !t.o.Direct && c.Cap > 0 {
 			h.shares[i], left = t.draw(ctx, c)
 		}
 		h.direct[i] = left
@@ -155,23 +162,52 @@ func (t *LeasedAccounts) Take(ctx context.Context, charges []Charge) (*Hold, err
 			rest = append(rest, one)
 		}
 	}
-	if len(rest) == 0 {
-		return h, nil
+	var err error
+	if h.slot, err = t.reserve(ctx, slots, t.o.LeaseTTL); err == nil && h.slot != 0 {
+		t.mu.Lock()
+		t.slots[h.slot] = time.Now()
+		t.mu.Unlock()
 	}
-	// Rows are taken in one order by everybody.
-	slices.SortFunc(rest, func(a, b Charge) int { return cmp.Compare(a.Account, b.Account) })
-	h.id = newID()
-	if err := t.s.Reserve(ctx, h.id, rest, t.o.TTL); err != nil {
-		if !errors.Is(err, sdk.ErrBudgetExhausted) {
-			// It may have been made, and the answer lost: take it back.
-			_ = t.settle(ctx, h.id, nil) // what is not settled expires
-		}
+	if err == nil {
+		h.id, err = t.reserve(ctx, rest, t.o.TTL)
+	}
+	if err != nil {
+		h.leave(ctx)
 		for _, s := range slices.Concat(h.shares...) {
 			s.book(0)
 		}
 		return nil, err
 	}
 	return h, nil
+}
+
+// reserve reserves charges in the store itself, if there are any.
+func (t *LeasedAccounts) reserve(ctx context.Context, charges []Charge, ttl time.Duration) (id int64, err error) {
+	if len(charges) == 0 {
+		return 0, nil
+	}
+	// Rows are taken in one order by everybody.
+	slices.SortFunc(charges, func(a, b Charge) int { return cmp.Compare(a.Account, b.Account) })
+	id = newID()
+	if err = t.s.Reserve(ctx, id, charges, ttl); err == nil {
+		return id, nil
+	}
+	if !errors.Is(err, sdk.ErrBudgetExhausted) {
+		// It may have been made, and the answer lost: take it back.
+		_ = t.settle(ctx, id, nil) // what is not settled expires
+	}
+	return 0, err
+}
+
+// leave gives the slots back that were taken.
+func (h *Hold) leave(ctx context.Context) {
+	if h.slot == 0 {
+		return
+	}
+	h.t.mu.Lock()
+	delete(h.t.slots, h.slot)
+	h.t.mu.Unlock()
+	_ = h.t.settle(ctx, h.slot, nil) // what is not settled expires
 }
 
 // book ends the share: so much of it was spent.
@@ -186,6 +222,7 @@ func (s share) book(spent int64) {
 // It is called once, and does not stop when ctx ends. What the store cannot be told now
 // it is told later; until then the worst case stands.
 func (h *Hold) Settle(ctx context.Context, spent ...int64) error {
+	h.leave(ctx)
 	direct := map[string]int64{}
 	for i := range h.charges {
 		left := int64(0)
@@ -434,7 +471,7 @@ func (t *LeasedAccounts) collect(now time.Time, all bool) {
 	}
 }
 
-// report extends leases now and then, and lowers the marks of those of which less is in
+// report extends leases and slots now and then, and lowers the marks of those of which less is in
 // use than the store takes for handed out.
 func (t *LeasedAccounts) report(now time.Time, quiet time.Duration) {
 	marks := map[int64]int64{}
@@ -462,6 +499,13 @@ func (t *LeasedAccounts) report(now time.Time, quiet time.Duration) {
 		}
 		a.mu.Unlock()
 	}
+	t.mu.Lock()
+	for id, extended := range t.slots {
+		if now.Sub(extended) >= t.o.LeaseTTL/3 {
+			marks[id], t.slots[id] = 0, now
+		}
+	}
+	t.mu.Unlock()
 	if len(marks) == 0 {
 		return
 	}

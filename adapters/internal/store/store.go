@@ -68,7 +68,7 @@ type Charge struct {
 	// 0 is never.
 	Period time.Duration
 	// Returns says that a reservation which is not settled in time counts as given
-	// back, not as spent: for streams under way, which end with their process.
+	// back, not as spent: for slots such as streams under way, which end with their process.
 	Returns bool
 }
 

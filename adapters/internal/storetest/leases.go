@@ -98,6 +98,34 @@ func testKill(t *testing.T, e Engine) {
 	}
 }
 
+// A slot lasts as long as its process says so, and ends soon after that was killed; what the
+// call may cost stands for its longer time.
+func killedSlots(t *testing.T, e Engine) {
+	const ttl = 300 * time.Millisecond
+	s := &killable{Store: e.Open(t)}
+	leased := store.NewLeasedAccounts(s, store.LeaseOptions{LeaseTTL: ttl, Idle: 40 * time.Millisecond})
+	t.Cleanup(func() { leased.Close() })
+	slot := store.Charge{Account: "streams", Amount: 1, Cap: 1, Returns: true}
+	first, err := leased.Take(t.Context(), []store.Charge{slot, {Account: "money", Amount: 5, Cap: 10}})
+	must(t, err)
+	if _, err := leased.Take(t.Context(), []store.Charge{{Account: "money", Amount: 5, Cap: 9}, slot}); !errors.Is(err, sdk.ErrBudgetExhausted) {
+		t.Errorf("the second slot of one: %v", err)
+	}
+	time.Sleep(3 * ttl)
+	if _, reserved := balance(t, s, "streams"); reserved != 1 {
+		t.Errorf("of a call that lasts %d slots are taken, want 1", reserved)
+	}
+	must(t, first.Settle(t.Context()))
+	_, err = leased.Take(t.Context(), []store.Charge{slot, {Account: "money", Amount: 5, Cap: 10}})
+	must(t, err)
+	s.dead.Store(true)
+	time.Sleep(2 * ttl)
+	spent, reserved := balance(t, s, "streams")
+	if _, money := balance(t, s, "money"); spent != 0 || reserved != 0 || money != 5 {
+		t.Errorf("after the kill %d slots are spent and %d taken, %d reserved of the money", spent, reserved, money)
+	}
+}
+
 func processesShare(t *testing.T, e Engine) {
 	const limit, price = 20_000, 7
 	var paid atomic.Int64

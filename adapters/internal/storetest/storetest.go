@@ -31,6 +31,7 @@ func Run(t *testing.T, fresh func(t testing.TB) Engine) {
 		"LeasesThatAreNotUsedAreGivenBack":        idle,
 		"LeasesUseEveryCent":                      everyCent,
 		"LeasesOfAKilledProcessComeBack":          testKill,
+		"SlotsOfAKilledProcessComeBack":           killedSlots,
 		"WhatIsReleasedComesBack":                 releasing,
 		"WhatIsOldIsPruned":                       pruning,
 		"TracesComeBack":                          traces,

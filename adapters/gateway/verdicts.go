@@ -17,6 +17,11 @@ type Reporter interface {
 	Report(ctx context.Context, run string, v sdk.Verdict) error
 }
 
+// RunFinder is a Reporter that knows whether a run of the context's tenant has had a step.
+type RunFinder interface {
+	HasRun(ctx context.Context, run string) bool
+}
+
 type runVerdict struct {
 	Run        string      `json:"run"`
 	Outcome    sdk.Outcome `json:"outcome"`
@@ -53,6 +58,13 @@ func (g *Gateway) reportVerdict(x *exchange) *Refusal {
 	err := reporter.Report(ctx, v.Run, sdk.Verdict{Outcome: v.Outcome, Score: v.Score, Confidence: v.Confidence, Verifier: v.Verifier, Evidence: v.Evidence})
 	if err != nil {
 		return dialect.Invalid("", "%v", err)
+	}
+	if runs, ok := reporter.(RunFinder); ok && !runs.HasRun(ctx, v.Run) {
+		x.json(http.StatusAccepted, struct {
+			runVerdict
+			Note string `json:"note"`
+		}{v, "no step of this run is known here: the verdict counts once there is one"})
+		return nil
 	}
 	x.json(http.StatusOK, v)
 	return nil

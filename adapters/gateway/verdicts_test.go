@@ -28,6 +28,9 @@ func (j *judged) Report(ctx context.Context, run string, v sdk.Verdict) error {
 	return j.refuses
 }
 
+// HasRun knows the runs of orders.
+func (j *judged) HasRun(_ context.Context, run string) bool { return strings.HasPrefix(run, "order") }
+
 // A client says how one of its runs ended; what it says is its own tenant's.
 func TestVerdictsOnRuns(t *testing.T) {
 	const path = "/v1/verdicts"
@@ -44,6 +47,10 @@ func TestVerdictsOnRuns(t *testing.T) {
 	if v := model.verdicts[0]; v.Outcome != sdk.Failed || v.Evidence != "the wrong item" || v.Verifier != "support" || v.Confidence != 0.9 {
 		t.Errorf("the verdict is %+v", v)
 	}
+	if w := post(h, path, `{"run": "typo", "outcome": "failed"}`, "X-Api-Key", "k-blue"); w.Code != http.StatusAccepted || !strings.Contains(w.Body.String(), "no step of this run") {
+		t.Errorf("of a run that is not there: %d %s", w.Code, w.Body)
+	}
+	model.runs, model.verdicts = model.runs[:1], model.verdicts[:1]
 	for _, body := range []string{``, `[]`, `{"run": "x", "outcome": "fine"}`, `{"run": "x", "outcome": "passed", "more": 1}`, `{"run": "x", "outcome": "passed"} {}`, `{"run": "` + strings.Repeat("x", 600) + `", "outcome": "passed"}`} {
 		if w := post(h, path, body, "X-Api-Key", "k-blue"); w.Code != http.StatusBadRequest || len(model.runs) != 1 {
 			t.Errorf("%.40q: %d %s", body, w.Code, w.Body)

@@ -2,6 +2,7 @@ package otel
 
 import (
 	"context"
+	"math"
 	"sync"
 
 	"go.opentelemetry.io/otel/attribute"
@@ -15,7 +16,7 @@ import (
 // sums count what an operator adds up, by model and tenant.
 type sums struct {
 	steps, calls, tokens, escalations, refusals metric.Int64Counter
-	spent                                       metric.Float64Counter
+	spent                                       *usdSums
 	decision                                    metric.Float64Histogram
 	tenants, models, reasons                    *boundedSet
 	accounts                                    *tenantAccounts
@@ -37,7 +38,7 @@ func newSums(meter metric.Meter) (s sums, err error) {
 	counter(&s.escalations, "stepfall.escalations", "{step}", "Steps that asked more than one model, by tenant")
 	counter(&s.refusals, "stepfall.requests.refused", "{request}", "Requests that the gateway itself turned away, by reason: unknown_key, forbidden, rate_limit, budget or store_unavailable")
 	if err == nil {
-		s.spent, err = meter.Float64Counter("stepfall.spent", metric.WithUnit("{USD}"), metric.WithDescription("US dollars, by model and tenant; verification has no model"))
+		s.spent, err = newUSDSums(meter)
 	}
 	if err == nil {
 		err = s.accounts.observe(meter)
@@ -72,17 +73,49 @@ func (s *sums) add(ctx context.Context, t *sdk.Trace) {
 			result = "error"
 		}
 		s.calls.Add(ctx, 1, metric.WithAttributes(model, tenant, attribute.String("result", result)))
-		s.spent.Add(ctx, max(0, c.CostUSD), metric.WithAttributes(model, tenant))
+		s.spent.add(model.Value.AsString(), tenant.Value.AsString(), c.CostUSD)
 		s.tokens.Add(ctx, int64(c.Usage.InputTokens+c.Usage.CachedInputTokens+c.Usage.CacheWriteTokens), metric.WithAttributes(model, tenant, attribute.String("direction", "input")))
 		s.tokens.Add(ctx, int64(c.Usage.OutputTokens+c.Usage.ReasoningTokens), metric.WithAttributes(model, tenant, attribute.String("direction", "output")))
 	}
-	if rest > 1e-12 {
-		s.spent.Add(ctx, rest, metric.WithAttributes(attribute.String("model", ""), tenant))
+	if rest > leastUSD/2 {
+		s.spent.add("", tenant.Value.AsString(), rest)
 	}
 	if len(asked) > 1 {
 		s.escalations.Add(ctx, 1, metric.WithAttributes(tenant))
 	}
 	s.accounts.tenant(tenant.Value.AsString()).Record(ctx, t)
+}
+
+// leastUSD is the unit in which dollars are added up, so that sums of many small amounts are
+// those that a hand count gives.
+const leastUSD = 1e-12
+
+// usdSums are dollars by model and tenant.
+type usdSums struct {
+	mu sync.Mutex
+	of map[[2]string]int64 // in units of leastUSD
+}
+
+func newUSDSums(meter metric.Meter) (*usdSums, error) {
+	u := &usdSums{of: map[[2]string]int64{}}
+	_, err := meter.Float64ObservableCounter("stepfall.spent", metric.WithUnit("{USD}"),
+		metric.WithDescription("US dollars, by model and tenant; verification has no model"), metric.WithFloat64Callback(u.observe))
+	return u, err
+}
+
+func (u *usdSums) add(model, tenant string, usd float64) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.of[[2]string{model, tenant}] += int64(math.Round(max(0, usd) / leastUSD))
+}
+
+func (u *usdSums) observe(_ context.Context, o metric.Float64Observer) error {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	for by, n := range u.of {
+		o.Observe(float64(n)/(1/leastUSD), metric.WithAttributes(attribute.String("model", by[0]), attribute.String("tenant", by[1])))
+	}
+	return nil
 }
 
 // CountRefusal counts a request that a gateway turned away for the reason.

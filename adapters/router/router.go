@@ -96,6 +96,7 @@ type Router struct {
 	accounts *step.Memory
 	open     openFiles
 	follower *follower // nil when nothing is watched
+	runs     recentRuns
 
 	// swapping is held while a policy takes the place of another.
 	swapping sync.Mutex

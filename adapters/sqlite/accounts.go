@@ -159,6 +159,9 @@ func (s *Store) Extend(ctx context.Context, handedOut map[int64]int64, ttl time.
 	return ended, err
 }
 
+// unsettledFor is how long an account knows of what it has spent that it was not settled.
+const unsettledFor = 90 * 24 * time.Hour
+
 // expire counts the reservations as spent, or as given back, whose time is over.
 func (s *Store) expire() error {
 	now := s.now().UnixNano()
@@ -173,7 +176,8 @@ func (s *Store) expire() error {
 	return errors.Join(s.exec(`UPDATE accounts2 SET reserved = reserved - h.amount, spent = spent + h.spends
 		FROM (SELECT account, period, sum(amount) AS amount, sum(amount - returns) AS spends FROM holds WHERE expired = 0 AND until_ns < $1 GROUP BY account, period) AS h
 		WHERE accounts2.account = h.account AND accounts2.period = h.period`, now),
-		s.exec("UPDATE holds SET expired = 1 WHERE expired = 0 AND until_ns < $1", now))
+		s.exec("UPDATE holds SET expired = 1 WHERE expired = 0 AND until_ns < $1", now),
+		s.exec("DELETE FROM holds WHERE expired = 1 AND until_ns < $1", now-int64(unsettledFor)))
 }
 
 // Release implements [store.Accounts].

@@ -231,7 +231,7 @@ func (r *run) reserve(ctx context.Context, usd float64) (Reservation, error) {
 // reserveMore sets usd aside beside what is reserved for what is under way.
 func (r *run) reserveMore(ctx context.Context, reserved, usd float64) (Reservation, error) {
 	if limit, gone := r.e.c.StepCapUSD, r.spent+r.standing+reserved; limit > 0 && near(gone)+up(usd) > near(limit) {
-		return nil, fmt.Errorf("step: %.6g USD spent, up to %.6g more for the next call, cap %.6g: %w", gone, usd, limit, sdk.ErrBudgetExhausted)
+		return nil, fmt.Errorf("step: %.6g USD spent, %.6g reserved, up to %.6g more for the next call, cap %.6g: %w", r.spent, r.standing+reserved, usd, limit, sdk.ErrBudgetExhausted)
 	}
 	if r.e.c.Ledger == nil {
 		return nil, nil
@@ -277,8 +277,7 @@ func (r *run) lastResort(i int) bool {
 func (r *run) settle(ctx context.Context, held Reservation, usd, stands float64) error {
 	r.spent += usd
 	r.standing += max(0, stands-usd)
-	usd = max(usd, stands)
-	if held == nil && usd > 0 && r.e.c.Ledger != nil {
+	if held == nil && max(usd, stands) > 0 && r.e.c.Ledger != nil {
 		var err error
 		if held, err = r.e.c.Ledger.Reserve(context.WithoutCancel(ctx), r.q, 0); err != nil {
 			return fmt.Errorf("booking %.6g USD that were not reserved: %w", usd, err)
@@ -287,7 +286,7 @@ func (r *run) settle(ctx context.Context, held Reservation, usd, stands float64)
 	if held == nil {
 		return nil
 	}
-	return held.Settle(context.WithoutCancel(ctx), usd)
+	return settle(context.WithoutCancel(ctx), held, usd, stands)
 }
 
 // backOff returns how long to wait before the next try, and whether there is one.

@@ -22,3 +22,19 @@ type Reservation interface {
 	// is called exactly once, also when ctx has ended, and must not wait on ctx.
 	Settle(ctx context.Context, usd float64) error
 }
+
+// UncertainReservation is a Reservation that tells what was spent from what may have been
+// besides. Others book both as spent.
+type UncertainReservation interface {
+	// SettleUncertain takes the place of Settle where the bill is not known: usd were spent
+	// as far as anybody saw, and at most most.
+	SettleUncertain(ctx context.Context, usd, most float64) error
+}
+
+// settle settles a reservation, also where the bill is not known.
+func settle(ctx context.Context, held Reservation, usd, most float64) error {
+	if uncertain, ok := held.(UncertainReservation); ok && most > usd {
+		return uncertain.SettleUncertain(ctx, usd, most)
+	}
+	return held.Settle(ctx, max(usd, most))
+}

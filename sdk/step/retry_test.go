@@ -176,7 +176,8 @@ func TestACallWhoseBillIsNotKnown(t *testing.T) {
 			t.Errorf("%s: note %q", what, res.Trace.Decisions[1].Note)
 		}
 		if c.calls == 3 {
-			if want := fmt.Sprintf("%.6g USD spent, up to %.6g more for the next call, cap %.6g", 3*worst, worst, 3.5*worst); !strings.Contains(err.Error(), want) && !strings.Contains(fmt.Sprint(res.Trace.Infeasible), want) {
+			spent := 3 * c.usd
+			if want := fmt.Sprintf("%.6g USD spent, %.6g reserved, up to %.6g more for the next call, cap %.6g", spent, 3*worst-spent, worst, 3.5*worst); !strings.Contains(err.Error(), want) && !strings.Contains(fmt.Sprint(res.Trace.Infeasible), want) {
 				t.Errorf("%s: nothing says %q: %v, %v", what, want, err, res.Trace.Infeasible)
 			}
 		}

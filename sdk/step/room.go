@@ -133,7 +133,12 @@ type underWay struct {
 
 // Settle implements [Reservation].
 func (u *underWay) Settle(ctx context.Context, usd float64) error {
-	err := u.Reservation.Settle(ctx, usd)
+	return u.SettleUncertain(ctx, usd, usd)
+}
+
+// SettleUncertain implements [UncertainReservation].
+func (u *underWay) SettleUncertain(ctx context.Context, usd, most float64) error {
+	err := settle(ctx, u.Reservation, usd, most)
 	u.m.mu.Lock()
 	defer u.m.mu.Unlock()
 	if u.m.under[u.tenant]--; u.m.under[u.tenant] == 0 {

@@ -174,7 +174,7 @@ func (t *LeasedAccounts) Take(ctx context.Context, charges []Charge) (*Hold, err
 	if err != nil {
 		h.leave(ctx)
 		for _, s := range slices.Concat(h.shares...) {
-			s.book(0)
+			s.book(0, 0)
 		}
 		return nil, err
 	}
@@ -210,19 +210,40 @@ func (h *Hold) leave(ctx context.Context) {
 	_ = h.t.settle(ctx, h.slot, nil) // what is not settled expires
 }
 
-// book ends the share: so much of it was spent.
-func (s share) book(spent int64) {
+// book ends the share: so much of it was spent, and so much of the lease is not handed out
+// again, since it is reserved in the store itself.
+func (s share) book(spent, moved int64) {
 	s.a.mu.Lock()
 	defer s.a.mu.Unlock()
 	s.l.held -= s.amount
 	s.l.spent += spent
+	s.l.amount -= moved
+	s.l.mark -= moved
 }
 
 // Settle books what was spent, by the index of the charge, in place of what was held.
 // It is called once, and does not stop when ctx ends. What the store cannot be told now
 // it is told later; until then the worst case stands.
 func (h *Hold) Settle(ctx context.Context, spent ...int64) error {
+	return h.settleUncertain(ctx, 0, spent...)
+}
+
+// settleUncertain is Settle where so much more of each charge may have been spent. It stays
+// reserved and is never settled; where that cannot be noted, it is spent.
+func (h *Hold) settleUncertain(ctx context.Context, unknown int64, spent ...int64) error {
 	h.leave(ctx)
+	if unknown > 0 {
+		rest := slices.Clone(h.charges)
+		for i := range rest {
+			rest[i].Amount, rest[i].Cap = unknown, 0
+		}
+		if _, err := h.t.reserve(context.WithoutCancel(ctx), rest, h.t.o.TTL); err != nil {
+			for i := range spent {
+				spent[i] += unknown
+			}
+			unknown = 0
+		}
+	}
 	direct := map[string]int64{}
 	for i := range h.charges {
 		left := int64(0)
@@ -240,13 +261,17 @@ func (h *Hold) Settle(ctx context.Context, spent ...int64) error {
 			}
 			left -= own
 		}
+		free := h.direct[i] - direct[h.charges[i].Account] // of what was reserved directly
+		moved := max(0, unknown-max(0, free))
 		for k, s := range shares {
 			own := min(left, s.amount)
 			if k == len(shares)-1 {
 				own = left
 			}
 			left -= own
-			s.book(own)
+			part := min(moved, max(0, s.amount-own))
+			moved -= part
+			s.book(own, part)
 		}
 	}
 	if h.id == 0 {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/stepfall/stepfall/sdk"
@@ -84,7 +85,7 @@ type noMoney struct{ full *RefusedError }
 
 func (e *noMoney) Error() string {
 	const perUSD = 1e9 // an account's unit is a nano-dollar
-	return fmt.Sprintf("%s has %.6g USD left and up to %.6g USD are needed: %v",
+	return fmt.Sprintf("%s has %.6g USD that are neither spent nor reserved, and up to %.6g USD are needed: %v",
 		e.full.Account, float64(max(0, e.full.Left))/perUSD, float64(e.full.Asked)/perUSD, sdk.ErrBudgetExhausted)
 }
 
@@ -105,9 +106,23 @@ func (m *money) Settle(ctx context.Context, usd float64) error {
 	if err != nil {
 		return err
 	}
-	spent := make([]int64, len(m.held.charges))
-	for i := range spent {
-		spent[i] = amount
+	return m.held.Settle(ctx, m.each(amount)...)
+}
+
+// SettleUncertain implements [step.UncertainReservation]: the rest stays reserved as for the
+// calls of a killed process, and in the end is spent and unsettled.
+func (m *money) SettleUncertain(ctx context.Context, usd, most float64) error {
+	amount, err := nano(usd)
+	if err != nil {
+		return err
 	}
-	return m.held.Settle(ctx, spent...)
+	all, err := nano(most)
+	if err != nil {
+		return err
+	}
+	return m.held.settleUncertain(ctx, all-amount, m.each(amount)...)
+}
+
+func (m *money) each(amount int64) []int64 {
+	return slices.Repeat([]int64{amount}, len(m.held.charges))
 }

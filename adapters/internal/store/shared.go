@@ -65,6 +65,14 @@ func (s *Shared) Ready(ctx context.Context) error { return s.Store.(*deadlineSto
 // Record is a [step.Sink]: it has a trace written in the background.
 func (s *Shared) Record(ctx context.Context, t *sdk.Trace) { s.Traces.Record(ctx, t) }
 
+// HasRun reports whether the store has a step of a tenant's run, as far as it can be asked.
+func (s *Shared) HasRun(ctx context.Context, tenant, run string) bool {
+	runs, err := runWithin(ctx, s.Store.(*deadlineStore), deadline, func(ctx context.Context) ([]Sum, error) {
+		return s.Engine.Runs(ctx, Filter{Tenant: tenant, Run: run, Limit: 1})
+	})
+	return err == nil && len(runs) > 0 && runs[0].Steps > 0
+}
+
 // spoolOf returns the folder for traces that wait for a store, in the user's cache
 // folder; without one they wait in memory.
 func spoolOf(address string) string {

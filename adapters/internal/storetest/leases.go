@@ -126,6 +126,41 @@ func killedSlots(t *testing.T, e Engine) {
 	}
 }
 
+// What a call may have cost beyond what anybody saw is reserved as that of a killed process is,
+// and then unsettled; it is not handed out again, from leases either.
+func uncertain(t *testing.T, e Engine) {
+	s := e.Open(t)
+	leased := store.NewLeasedAccounts(s, store.LeaseOptions{Idle: 40 * time.Millisecond})
+	ctx := store.WithKey(t.Context(), &store.Key{ID: "k", CapUSD: 1})
+	ledger := leased.Ledger(step.Caps{})
+	seen, most, calls := 0.0, 0.0, 0
+	for range 500 {
+		held, err := ledger.Reserve(ctx, &sdk.Query{}, 0.01)
+		if errors.Is(err, sdk.ErrBudgetExhausted) {
+			continue
+		}
+		must(t, err)
+		calls++
+		if calls%2 == 0 {
+			seen, most = seen+0.001, most+0.001
+			must(t, held.Settle(ctx, 0.001))
+			continue
+		}
+		seen, most = seen+0.002, most+0.01
+		must(t, held.(step.UncertainReservation).SettleUncertain(ctx, 0.002, 0.01))
+	}
+	must(t, leased.Close())
+	spent, reserved := balance(t, s, store.KeyAccount("k"))
+	if most > 1 || most < 0.9 || spent != int64(math.Round(seen*store.NanoUSD)) || reserved != int64(math.Round((most-seen)*store.NanoUSD)) {
+		t.Errorf("%d calls that cost %v USD, at most %v of 1: spent %d, reserved %d", calls, seen, most, spent, reserved)
+	}
+	e.Clock(t, s, time.Now().Add(16*time.Minute))
+	list, err := s.Balances(t.Context(), "key", 0)
+	if must(t, err); len(list) != 1 || list[0].Spent != spent+reserved || list[0].Reserved != 0 || list[0].Unsettled != reserved {
+		t.Errorf("in the end %+v, want %d unsettled", list, reserved)
+	}
+}
+
 func processesShare(t *testing.T, e Engine) {
 	const limit, price = 20_000, 7
 	var paid atomic.Int64

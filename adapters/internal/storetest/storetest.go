@@ -32,6 +32,7 @@ func Run(t *testing.T, fresh func(t testing.TB) Engine) {
 		"LeasesUseEveryCent":                      everyCent,
 		"LeasesOfAKilledProcessComeBack":          testKill,
 		"SlotsOfAKilledProcessComeBack":           killedSlots,
+		"ABillThatIsNotKnownIsUnsettled":          uncertain,
 		"WhatIsReleasedComesBack":                 releasing,
 		"WhatIsOldIsPruned":                       pruning,
 		"TracesComeBack":                          traces,

@@ -23,6 +23,33 @@ import (
 	"github.com/stepfall/stepfall/sdk"
 )
 
+// Sums of dollars are those of a hand count, and errors are of a known kind or "other".
+func TestSumsWithoutDust(t *testing.T) {
+	tel, err := otel.Start(t.Context(), "test")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer tel.Close(context.Background())
+	for i := range 30 {
+		tel.Record(t.Context(), &sdk.Trace{ID: "x", Tenant: "t", Chosen: "m", CostUSD: 0.1 + 0.2, Calls: []sdk.Call{
+			{Model: "m", CostUSD: 0.1}, {Model: "m", CostUSD: 0.2, Error: "status " + strconv.Itoa(570+i)}, {Model: "m", Error: "status 503"},
+		}})
+	}
+	w := httptest.NewRecorder()
+	tel.Metrics().ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/metrics", http.NoBody))
+	text := w.Body.String()
+	if !strings.Contains(text, `stepfall_spent_total{model="m",tenant="t"} 9`+"\n") {
+		t.Errorf("spent: %s", regexp.MustCompile(`(?m)^stepfall_spent.*$`).FindAllString(text, -1))
+	}
+	types := map[string]bool{}
+	for _, m := range regexp.MustCompile(`error_type="([^"]*)"`).FindAllStringSubmatch(text, -1) {
+		types[m[1]] = true
+	}
+	if len(types) != 2 || !types["503"] || !types["_OTHER"] {
+		t.Errorf("types of errors: %v", types)
+	}
+}
+
 // watched returns what /metrics says after some steps of tenants.
 func watched(t *testing.T, tenants int) string {
 	t.Helper()

@@ -1,0 +1,54 @@
+package router
+
+import (
+	"context"
+	"sync"
+
+	"github.com/stepfall/stepfall/middleware"
+	"github.com/stepfall/stepfall/sdk"
+)
+
+// recentRuns are the runs of which this process has seen a step, as far as it remembers.
+type recentRuns struct {
+	mu   sync.Mutex
+	seen map[runName]bool
+}
+
+type runName struct{ tenant, run string }
+
+// maxRuns bounds the runs that are remembered.
+const maxRuns = 100_000
+
+func (r *recentRuns) record(_ context.Context, t *sdk.Trace) {
+	if t.Run == "" || !sdk.IsStep(t.Mode) {
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.seen == nil || len(r.seen) >= maxRuns {
+		r.seen = map[runName]bool{}
+	}
+	r.seen[runName{t.Tenant, t.Run}] = true
+}
+
+// HasRun reports whether a run of the tenant of the context's Info has had a step, as far as
+// this process remembers and a store says that knows its runs.
+func (r *Router) HasRun(ctx context.Context, run string) bool {
+	tenant := middleware.InfoFrom(ctx).Tenant
+	r.runs.mu.Lock()
+	isSeen := r.runs.seen[runName{tenant, run}]
+	r.runs.mu.Unlock()
+	if isSeen {
+		return true
+	}
+	s, done := r.use()
+	defer done()
+	for _, one := range append([]Store{r.o.Store}, s.stores...) {
+		if runs, ok := one.(interface {
+			HasRun(ctx context.Context, tenant, run string) bool
+		}); ok && runs.HasRun(ctx, tenant, run) {
+			return true
+		}
+	}
+	return false
+}

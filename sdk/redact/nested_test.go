@@ -36,7 +36,7 @@ func TestNestedEscapesInPieces(t *testing.T) {
 			i = end
 		}
 		shown += stream.End()
-		if len(r.find(shown)) > 0 || !strings.Contains(shown, Mark) || !strings.HasPrefix(shown, before) || !strings.HasSuffix(shown, after) {
+		if len(r.find(shown, true)) > 0 || !strings.Contains(shown, Mark) || !strings.HasPrefix(shown, before) || !strings.HasSuffix(shown, after) {
 			t.Errorf("depth %d: %s\nis shown as %s", depth, text, shown)
 		}
 	}

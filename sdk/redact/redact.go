@@ -26,6 +26,7 @@ type Redactor struct {
 	window  int      // how far the bytes of one secret lie apart in an encoding
 	run     int      // the shortest run of base64 that can hold one
 	isASCII bool     // all are printable ASCII
+	needles needles
 }
 
 // New returns a redactor of the secrets.
@@ -36,6 +37,7 @@ func New(secrets ...string) *Redactor {
 			return
 		}
 		r.secrets = append(r.secrets, s)
+		r.needles.add(s)
 		r.isASCII = r.isASCII && !strings.ContainsFunc(s, func(c rune) bool { return c < ' ' || c > '~' })
 		r.window = max(r.window, 3*len(s)+maxEscape)
 		if n := base64.RawStdEncoding.EncodedLen(len(s)) - 1; len(s) >= shortestEncoded && (n < r.run || r.run == 0) {
@@ -68,14 +70,27 @@ func (r *Redactor) AtLeast(n int) *Redactor {
 }
 
 // Known returns the text without the secrets that were given, in whatever encoding.
-func (r *Redactor) Known(s string) string { return mask(s, 0, len(s), r.find(s)) }
+func (r *Redactor) Known(s string) string { return mask(s, 0, len(s), r.find(s, true)) }
 
-// find returns where in s secrets stand, in order and apart.
-func (r *Redactor) find(s string) (found []span) {
-	if r == nil || len(s) < shortest || len(r.secrets) == 0 || !r.isEncoded(s, r.run) && !slices.ContainsFunc(r.secrets, func(secret string) bool { return strings.Contains(s, secret) }) {
+// find returns where in s secrets stand, in order and apart: those that end with s too soon
+// where it is whole.
+func (r *Redactor) find(s string, isWhole bool) (found []span) {
+	if r == nil || len(s) < shortest || len(r.secrets) == 0 {
 		return nil
 	}
+	compare := func(v *view) {
+		r.needles.each(v.text, func(part span, isLong, isOpen bool) {
+			if isLong && (isWhole || !isOpen) {
+				found = append(found, span{v.start(part.from), v.end(part.to - 1)})
+			}
+		})
+	}
+	if isPlain := !r.isEncoded(s, r.run) && !slices.ContainsFunc(r.secrets, func(secret string) bool { return strings.Contains(s, secret) }); isPlain {
+		compare(&view{text: s})
+		return apart(found)
+	}
 	r.walk(view{text: s}, r.run, nested, func(v *view) {
+		compare(v)
 		for _, secret := range r.secrets {
 			for from := 0; ; {
 				at := strings.Index(v.text[from:], secret)
@@ -87,19 +102,24 @@ func (r *Redactor) find(s string) (found []span) {
 			}
 		}
 	})
+	return apart(found)
+}
+
+// apart returns spans in order, those that overlap as one.
+func apart(found []span) []span {
 	if len(found) < 2 {
 		return found
 	}
 	slices.SortFunc(found, func(a, b span) int { return cmp.Or(a.from-b.from, b.to-a.to) })
-	apart := found[:1]
+	list := found[:1]
 	for _, f := range found[1:] {
-		if last := &apart[len(apart)-1]; f.from < last.to {
+		if last := &list[len(list)-1]; f.from < last.to {
 			last.to = max(last.to, f.to)
 		} else {
-			apart = append(apart, f)
+			list = append(list, f)
 		}
 	}
-	return apart
+	return list
 }
 
 // isEncoded reports whether something in s may be an escape, or a run of base64 of so many
@@ -151,6 +171,11 @@ func (r *Redactor) pendingStart(s string, least int) int {
 	const longest = 4 << 10
 	begin := max(0, len(s)-min(longest, 12*r.window))
 	at, run := len(s), base64.RawStdEncoding.EncodedLen(max(least, 2))
+	r.needles.each(s[begin:], func(part span, _, isOpen bool) {
+		if isOpen {
+			at = min(at, begin+part.from)
+		}
+	})
 	if !r.isEncoded(s[begin:], run) && !slices.ContainsFunc(r.secrets, func(secret string) bool { return endsWithin(s[begin:], secret, min(least, len(secret)/2)) > 0 }) {
 		return at
 	}
@@ -202,7 +227,7 @@ func (r *Redactor) Text(s string) string {
 // Split returns the beginning of a longer text without secrets, and its end, where that
 // may be the beginning of one: it belongs before what comes next.
 func (r *Redactor) Split(s string) (clean, rest string) {
-	found, at := r.find(s), r.pendingStart(s, 1)
+	found, at := r.find(s, false), r.pendingStart(s, 1)
 	if n := len(found); n > 0 {
 		at = max(at, found[n-1].to)
 	}
@@ -241,15 +266,15 @@ func (s *Stream) Next(piece string) string {
 		s.held += piece
 		return ""
 	}
-	return s.take(piece, func(text string) int { return min(s.r.pendingStart(text, least), openEscapes(text)) })
+	return s.take(piece, false, func(text string) int { return min(s.r.pendingStart(text, least), openEscapes(text)) })
 }
 
 // End returns what was held.
-func (s *Stream) End() string { return s.take("", func(text string) int { return len(text) }) }
+func (s *Stream) End() string { return s.take("", true, func(text string) int { return len(text) }) }
 
-func (s *Stream) take(piece string, hold func(text string) int) string {
+func (s *Stream) take(piece string, isWhole bool, hold func(text string) int) string {
 	text, from := s.seen+s.held+piece, len(s.seen)
-	found := s.r.find(text)
+	found := s.r.find(text, isWhole)
 	to := max(hold(text), from)
 	if n := len(found); n > 0 {
 		to = max(to, found[n-1].to)

@@ -1,0 +1,142 @@
+package redact
+
+import (
+	"encoding/base32"
+	"encoding/base64"
+	"encoding/hex"
+	"strings"
+)
+
+// A secret is recognized in any spelling of which its letters and digits are left: broken over
+// lines, with blanks, colons or invisible characters between, in either case. So spelled it
+// may stand in hexadecimal digits, base32 or base64 as well, at any place of a group, and
+// without some of its ends. Each form that a secret can have so is a needle; its parts of
+// anchorLength are looked up at each place of a text.
+const (
+	anchorLength = 8
+	// leastRun is the shortest part of a needle that is one, and leastShare which share of it.
+	leastRun, leastShare = 2 * anchorLength, 0.6
+)
+
+// folded are letters, in lower case, and digits; 0 is what counts nothing.
+var folded = func() (table [256]byte) {
+	for i := range table {
+		if c := lower(byte(i)); 'a' <= c && c <= 'z' || '0' <= c && c <= '9' {
+			table[i] = c
+		}
+	}
+	return table
+}()
+
+func fold(s string) string {
+	return strings.Map(func(r rune) rune {
+		if r < 0x80 && folded[r] != 0 {
+			return rune(folded[r])
+		}
+		return -1
+	}, s)
+}
+
+// anchor is a part of a needle that begins at a place.
+type anchor struct {
+	needle string
+	at     int
+}
+
+// needles are the forms of secrets. The zero value has none.
+type needles struct {
+	anchors map[uint64][]anchor
+	marks   [1 << 10]uint64 // which anchors there may be, by their hash
+}
+
+func hash(key uint64) (word int, bit uint64) {
+	h := key * 0x9E3779B97F4A7C15 >> 48
+	return int(h >> 6), 1 << (h & 63)
+}
+
+// add adds the forms of a secret.
+func (n *needles) add(secret string) {
+	n.addNeedle(fold(secret))
+	n.addNeedle(hex.EncodeToString([]byte(secret)))
+	for _, e := range []struct {
+		encode       func([]byte) string
+		group, digit int // bytes and bits
+	}{{base32.StdEncoding.WithPadding(base32.NoPadding).EncodeToString, 5, 5}, {base64.RawStdEncoding.EncodeToString, 3, 6}} {
+		for shift := range e.group {
+			text := e.encode(append(make([]byte, shift), secret...))
+			// The digits at the ends hold bits of what is beside the secret.
+			n.addNeedle(fold(text[(8*shift+e.digit-1)/e.digit : 8*(shift+len(secret))/e.digit]))
+		}
+	}
+}
+
+func (n *needles) addNeedle(text string) {
+	if len(text) < leastRun {
+		return
+	}
+	if n.anchors == nil {
+		n.anchors = map[uint64][]anchor{}
+	}
+	for at := 0; at+anchorLength <= len(text); at += anchorLength {
+		var key uint64
+		for _, c := range []byte(text[at : at+anchorLength]) {
+			key = key<<8 | uint64(c)
+		}
+		word, bit := hash(key)
+		n.marks[word] |= bit
+		n.anchors[key] = append(n.anchors[key], anchor{text, at})
+	}
+}
+
+// each calls do for the parts of s that needles match, one after the other: those that are long
+// enough to be a secret, and those that may go on after the end of s.
+func (n *needles) each(s string, do func(part span, isLong, isOpen bool)) {
+	if n.anchors == nil {
+		return
+	}
+	var key uint64
+	for i, end := 0, 0; i < len(s); i++ {
+		c := folded[s[i]]
+		if c == 0 {
+			continue
+		}
+		key = key<<8 | uint64(c)
+		if word, bit := hash(key); n.marks[word]&bit == 0 || i < end {
+			continue
+		}
+		for _, a := range n.anchors[key] {
+			part, length, isOpen := a.extend(s, i)
+			if isLong := float64(length) >= max(leastRun, leastShare*float64(len(a.needle))); isLong || isOpen {
+				do(part, isLong, isOpen)
+				if isLong {
+					end = max(end, part.to)
+				}
+			}
+		}
+	}
+}
+
+// extend returns the part of s around an anchor that ends at i which the needle matches, how much
+// of the needle that is, and whether the needle may go on after the end of s.
+func (a *anchor) extend(s string, i int) (part span, length int, isOpen bool) {
+	part = span{i, i + 1}
+	first := a.at + anchorLength - 1
+	for j := i; j >= 0 && first >= 0; j-- {
+		if c := folded[s[j]]; c == a.needle[first] {
+			part.from = j
+			first--
+		} else if c != 0 {
+			break
+		}
+	}
+	last, j := a.at+anchorLength, i+1
+	for ; j < len(s) && last < len(a.needle); j++ {
+		if c := folded[s[j]]; c == a.needle[last] {
+			part.to = j + 1
+			last++
+		} else if c != 0 {
+			break
+		}
+	}
+	return part, last - first - 1, j == len(s) && last < len(a.needle)
+}

@@ -65,12 +65,25 @@ func isOne(list []string, kind string) bool {
 	return slices.ContainsFunc(list, func(one string) bool { return kind == one || strings.HasPrefix(kind, one+"_") })
 }
 
+// isPriced reports whether it is known by how much a value changes a model's prices.
+func isPriced(prices map[string]float64, value string) bool {
+	_, ok := prices[strings.ToLower(value)]
+	return ok
+}
+
 // keepCounted takes from the request what is not known to be within what is reserved for a
 // call, and returns its names.
 func (p *Params) keepCounted() (unsent []string) {
 	extra := map[string]json.RawMessage{}
 	for _, name := range slices.Sorted(maps.Keys(p.Extra)) {
+		if prices, ok := countedValues[name]; ok && !isPriced(prices, jsonText(p.Extra[name])) {
+			unsent = append(unsent, name)
+			continue
+		}
 		countedMembers[p.Dialect].keep(extra, name, "", p.Extra[name], &unsent)
+	}
+	if !isPriced(serviceTiers, p.ServiceTier) {
+		p.ServiceTier, unsent = "", append(unsent, "service_tier")
 	}
 	var tools []json.RawMessage
 	for _, raw := range p.RawTools {

@@ -207,7 +207,8 @@ func TestTheWorstCaseOfWhatProvidersAdd(t *testing.T) {
 		"in other letters":     {extra("MAX_TO\u212aENS", `9`), prompt + answer},
 		"an hour, in escapes":  {extra("cache_control", `{"type":"ephemeral","ttl":"\u0031h"}`), 1.6*(bytes(36)+prompt) + answer},
 		"another model":        {extra("models", `["dear/one"]`), prompt + answer},
-		"an unknown tier":      {middleware.Params{ServiceTier: "ultrafast"}, 2 * (prompt + answer)},
+		"one without tiers":    {middleware.Params{ServiceTier: "priority", Dialect: middleware.DialectOllama}, prompt + answer},
+		"an unknown tier":      {middleware.Params{ServiceTier: "ultrafast"}, prompt + answer},
 	} {
 		c.LLM = &modelOf{nativeModel{resp: text("fine")}, tt.params.Dialect}
 		if got := look(t, c, human("hello"), middleware.WithParams(tt.params)); got.usd == 0 || math.Abs(got.usd-tt.want) > 1e-9 {

@@ -30,6 +30,7 @@ func TestOnlyCountedMembersPassUnderACap(t *testing.T) {
 	}{
 		{middleware.DialectChat, `{"N":9,"Max_Tokens":9,"max_to\u212aens":9,"n_predict":9,"fallbacks":[],"Service_Tier":"priority","models":["dear/one"],"extra_body":{"n":9},"novel":1}`, `[]`,
 			`{}`, "Max_Tokens N Service_Tier extra_body fallbacks max_toKens models n_predict novel"},
+		{middleware.DialectAnthropic, `{"service_tier":"ultra","speed":"ludicrous"}`, `[]`, `{}`, "service_tier speed"},
 		{middleware.DialectChat, `{"min_p":0.1,"thinking":{"type":"enabled","budget_tokens":90000},"reasoning":{"effort":"low","max_tokens":90000}}`, `[]`,
 			`{"min_p":0.1,"reasoning":{"effort":"low"},"thinking":{"type":"enabled"}}`, "reasoning.max_tokens thinking.budget_tokens"},
 		{middleware.DialectAnthropic, `{"cache_control":{"type":"ephemeral","ttl":"1h"},"thinking":{"type":"enabled","budget_tokens":2000},"tools":{"find":{"cache_control":{"ttl":"1h"},"n":9}}}`,

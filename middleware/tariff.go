@@ -3,7 +3,6 @@ package middleware
 import (
 	"bytes"
 	"encoding/json"
-	"slices"
 	"strings"
 
 	"github.com/stepfall/stepfall/sdk"
@@ -76,27 +75,27 @@ func isKeptLong(raw json.RawMessage) bool {
 
 // What requests pay more than a model's prices: OpenAI's and Google's priority tier up to
 // twice, Anthropic's fast mode six times, its inference in one country a tenth more, and
-// what is kept for an hour twice the price of input.
-const (
-	priorityFactor, fastFactor, countryFactor = 2, 6, 1.1
-	hourFactor                                = 2
+// what is kept for an hour twice the price of input. What is "auto" is the operator's setting.
+var (
+	serviceTiers = map[string]float64{"": 1, "auto": 1, "default": 1, "flex": 1, "on_demand": 1, "standard": 1, "standard_only": 1, "priority": 2}
+	speeds       = map[string]float64{"": 1, "standard": 1, "fast": 6}
+	// countedValues are the members whose values are known, with their factors.
+	countedValues = map[string]map[string]float64{"service_tier": serviceTiers, "serviceTier": serviceTiers, "speed": speeds}
 )
 
-// listTiers are the tiers of service at a model's prices or below.
-var listTiers = []string{"", "auto", "default", "flex", "on_demand", "standard", "standard_only"}
+const (
+	countryFactor = 1.1
+	hourFactor    = 2
+)
 
-// tariff returns what the request makes of a model's prices, or nil where nothing.
-func (c *call) tariff() func(sdk.Price) sdk.Price {
-	factor, hourly := 1.0, c.size.hourly
+// tariff returns what the request makes of a candidate's prices, or nil where nothing. What is
+// in one API's own form changes only the prices of models that are asked by it; Ollama has no
+// tiers.
+func (c *call) tariff() func(i int, p sdk.Price) sdk.Price {
+	hourly := c.size.hourly
 	value := func(name string) string { return strings.ToLower(jsonText(c.params.Extra[name])) }
-	for _, tier := range [...]string{strings.ToLower(c.params.ServiceTier), value("service_tier"), value("serviceTier")} {
-		if !slices.Contains(listTiers, tier) {
-			factor = priorityFactor
-		}
-	}
-	if speed := value("speed"); speed != "" && speed != "standard" {
-		factor *= fastFactor
-	}
+	tier := max(1, serviceTiers[strings.ToLower(c.params.ServiceTier)])
+	factor := max(1, serviceTiers[value("service_tier")], serviceTiers[value("serviceTier")]) * max(1, speeds[value("speed")])
 	if place := value("inference_geo"); place != "" && place != "global" {
 		factor *= countryFactor
 	}
@@ -106,15 +105,22 @@ func (c *call) tariff() func(sdk.Price) sdk.Price {
 	for _, raw := range c.params.RawTools {
 		hourly = hourly || isKeptLong(raw)
 	}
-	if factor == 1 && !hourly {
+	if tier == 1 && factor == 1 && !hourly {
 		return nil
 	}
-	return func(p sdk.Price) sdk.Price {
+	return func(i int, p sdk.Price) sdk.Price {
+		t, times := &c.m.targets[i], 1.0
+		if t.speaksDialect(c.params.Dialect) {
+			times = factor
+		}
+		if !t.speaksDialect(DialectOllama) {
+			times *= tier
+		}
 		if hourly {
 			p.CacheWrite = max(p.CacheWrite, hourFactor*p.Input)
 		}
 		for _, usd := range [...]*float64{&p.Input, &p.CachedInput, &p.CacheWrite, &p.Output, &p.Reasoning} {
-			*usd *= factor
+			*usd *= times
 		}
 		return p
 	}

@@ -137,7 +137,7 @@ func (r *run) record() []sdk.Belief {
 func (r *run) priceOf(i int) *sdk.Price {
 	p := &r.e.models[i].Price
 	if r.req.Tariff != nil {
-		own := r.req.Tariff(*p)
+		own := r.req.Tariff(i, *p)
 		return &own
 	}
 	return p

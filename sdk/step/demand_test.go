@@ -89,7 +89,7 @@ func TestWhatIsBelievedIsReserved(t *testing.T) {
 	tools.Tools = []sdk.Tool{{Name: "find"}}
 	embeddings := query()
 	embeddings.Messages = nil
-	double := func(p sdk.Price) sdk.Price {
+	double := func(_ int, p sdk.Price) sdk.Price {
 		p.Input, p.CachedInput, p.CacheWrite = 2*p.Input, 2*p.CachedInput, 2*p.CacheWrite
 		return p
 	}

@@ -77,9 +77,9 @@ type Request struct {
 	// HostedCalls is how often within a call the provider may run tools of its own, each for
 	// the model's HostedCallUSD.
 	HostedCalls int
-	// Tariff, when not nil, returns what a model's prices are for this request: another
+	// Tariff, when not nil, returns what candidate i's prices are for this request: another
 	// service tier has others.
-	Tariff func(sdk.Price) sdk.Price
+	Tariff func(i int, p sdk.Price) sdk.Price
 	// CostOffsets, when not nil, are added to the predicted costs, one for each
 	// candidate: what switching models would cost, or what a prompt cache saves.
 	CostOffsets []float64
